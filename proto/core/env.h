@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The only way to time and randomness for target/, initiator/ and proto/. A program links one
+ * implementation: env_posix.c (the machine's own), or the simulator's (virtual time, one seed).
+ * Code that calls clock_gettime(), getrandom(), time() or the like elsewhere escapes the simulator.
+ */
+#ifndef RBLK_CORE_ENV_H
+#define RBLK_CORE_ENV_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Monotonic nanoseconds since an arbitrary start. Any thread. */
+uint64_t env_now_ns(void);
+
+/* Fill with random bytes fit for keys and session ids. Any thread; cannot fail. */
+void env_random(void *buffer, size_t bytes);
+
+#endif

@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The RC fabric as user space sees it: connect, listen, register, post, poll, one readiness fd.
+ * Work requests, segments and completions are verbs' own structs, so that fabric_verbs adds
+ * nothing on the data path. Implementations: fabric_verbs (rdma-core), fabric_tcp (software RC),
+ * and the simulator's. Callers never know which one they have.
+ *
+ * Threading: a struct fab and all that hangs from it belong to one thread at a time; nothing here
+ * takes a lock on the data path. The only things that cross threads are a struct fab_request
+ * (made by a listener's fab, consumed by any fab of the same kind by fab_accept()).
+ *
+ * Errors: 0 or negative errno unless stated. fab_error() words the last failure of a fab with the
+ * object first and the reason last.
+ */
+#ifndef RBLK_FABRIC_H
+#define RBLK_FABRIC_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/socket.h>
+#include <infiniband/verbs.h>
+
+struct fab;          /* a context: one thread's devices, completion queues and protection domain */
+struct fab_device;   /* one RDMA device (or the software one) as this fab uses it */
+struct fab_listener;
+struct fab_request;  /* a connection request not yet answered */
+struct fab_conn;     /* one RC connection: one queue pair */
+struct fab_mr;       /* registered memory, on every device of the fab */
+
+#define FAB_ERROR_BYTES 256
+
+/* Reserved wr_id: completions with it never leave the fabric. */
+#define FAB_WR_ID_RESERVED UINT64_MAX
+
+enum fab_kind {
+	FAB_VERBS, /* "rblk://host[:port]", listen "rdma://address[:port]" */
+	FAB_TCP,   /* "rblk+tcp://host[:port]", listen "tcp://address[:port]" */
+	FAB_SIM,   /* tests only */
+};
+
+struct fab_options {
+	uint32_t cq_depth;   /* completions that may be outstanding over all connections */
+	uint32_t srq_depth;  /* shared receive queue entries per device; 0: each connection its own */
+	uint32_t recv_sge;   /* segments of a receive, usually 1 */
+	const char *device;  /* use only this device; NULL: whatever the address leads to */
+};
+
+/* Limits of a device that callers must respect; queried, never assumed. */
+struct fab_limits {
+	uint32_t max_sge;         /* of a send-side work request */
+	uint32_t max_read_sge;    /* of an RDMA READ */
+	uint32_t max_send_wr;     /* per connection */
+	uint32_t max_recv_wr;
+	uint32_t max_srq_wr;
+	uint32_t max_read_in;     /* READs a connection can answer at a time (IRD) */
+	uint32_t max_read_out;    /* READs a connection can have outstanding (ORD) */
+	uint64_t max_msg_bytes;   /* one work request */
+	bool immediate;           /* RDMA WRITE WITH IMMEDIATE (no iWARP) */
+	bool invalidate;          /* SEND WITH INVALIDATE */
+};
+
+struct fab_conn_options {
+	uint32_t send_depth;   /* work requests outstanding on the send queue */
+	uint32_t recv_depth;   /* own receives; ignored where the fab has an SRQ and !private_domain */
+	uint32_t send_sge;
+	uint32_t inline_bytes; /* wanted; fab_conn_inline() tells what there is */
+	uint8_t read_in;       /* IRD wanted: what we let the peer READ at a time */
+	uint8_t read_out;      /* ORD wanted */
+	bool private_domain;   /* a protection domain of its own, no SRQ; see fab_mr_register_private */
+	const void *private_data; /* connecting only; copied */
+	uint8_t private_bytes;    /* at most RBLK_PRIVATE_DATA_MAX */
+	uint32_t timeout_ms;   /* connecting only: address, route, handshake together */
+	void *user;            /* fab_conn_user() */
+};
+
+enum fab_event_type {
+	FAB_EVENT_NONE,
+	FAB_EVENT_REQUEST,      /* listener: .request, .private_data */
+	FAB_EVENT_ESTABLISHED,  /* both sides; initiator: .private_data is the acceptance */
+	FAB_EVENT_REJECTED,     /* initiator: .private_data is the rejection, may be empty */
+	FAB_EVENT_FAILED,       /* could not be connected: .status, words in fab_error() */
+	FAB_EVENT_DISCONNECTED, /* was established; .status why. The QP is in ERR from now on */
+	FAB_EVENT_DRAINED,      /* after fab_conn_close(): no completion of it will come any more */
+	FAB_EVENT_DEVICE_GONE,  /* .device is being removed; its connections are disconnected too */
+};
+
+/* private_data is valid until the next fab_poll_event() of this fab. */
+struct fab_event {
+	enum fab_event_type type;
+	int status; /* negative errno or 0 */
+	struct fab_conn *conn;
+	struct fab_request *request;
+	struct fab_device *device;
+	const void *private_data;
+	size_t private_bytes;
+};
+
+/* -- context ------------------------------------------------------------------------------- */
+
+/* *error (FAB_ERROR_BYTES) is filled where NULL is returned; errno is set. */
+struct fab *fab_open(enum fab_kind kind, const struct fab_options *options, char *error);
+
+/* All connections must have been destroyed, all memory deregistered. */
+void fab_close(struct fab *fab);
+
+const char *fab_error(const struct fab *fab);
+enum fab_kind fab_kind_of(const struct fab *fab);
+
+/*
+ * Readable when there may be completions or events, if armed. Never changes during the fab's life;
+ * fit for poll, epoll and io_uring. Do not read from it.
+ */
+int fab_fd(const struct fab *fab);
+
+/*
+ * Ask that fab_fd() becomes readable with the next completion or event. Returns 1 if something may
+ * be there already (poll again before sleeping), 0 if armed, negative errno.
+ */
+int fab_arm(struct fab *fab);
+
+/*
+ * Up to `count` completions, of all connections. Returns how many. wc->qp_num leads to the
+ * connection by fab_conn_find(). Makes progress in software fabrics. Error completions have valid
+ * wr_id, status, qp_num and vendor_err only, as in verbs.
+ */
+int fab_poll(struct fab *fab, struct ibv_wc *wc, int count);
+
+/* One event, or 0 when there is none, 1 when *event was filled. */
+int fab_poll_event(struct fab *fab, struct fab_event *event);
+
+/*
+ * Milliseconds until the fab needs fab_poll_event() for its own timers (connecting, draining);
+ * -1: never. A caller that sleeps sleeps no longer than this.
+ */
+int fab_timeout_ms(const struct fab *fab);
+
+/* -- listening, connecting ------------------------------------------------------------------- */
+
+/* addr as of getaddrinfo(), port included. -EADDRINUSE, -ENODEV (no RDMA device), ... */
+int fab_listen(struct fab *fab, const struct sockaddr *addr, int backlog,
+	       struct fab_listener **listener);
+void fab_listener_destroy(struct fab_listener *listener);
+/* The bound address, e.g. to learn an ephemeral port. */
+int fab_listener_address(const struct fab_listener *listener, struct sockaddr_storage *addr);
+
+/* A request is consumed by exactly one of these; fab may be another thread's than the listener's. */
+int fab_accept(struct fab *fab, struct fab_request *request,
+	       const struct fab_conn_options *options, struct fab_conn **conn);
+void fab_reject(struct fab_request *request, const void *private_data, uint8_t bytes);
+/* The device that the request came in on, as `fab` (the one that will accept) uses it. */
+struct fab_device *fab_request_device(struct fab *fab, struct fab_request *request);
+/* READ depths that the peer offers: what it can answer, what it will have outstanding. */
+void fab_request_read_depth(const struct fab_request *request, uint8_t *in, uint8_t *out);
+const struct sockaddr *fab_request_peer(const struct fab_request *request);
+
+/*
+ * Begin to connect; ESTABLISHED, REJECTED or FAILED follows as an event. `prepare` is called once,
+ * within fab_poll_event(), when the device is known and the queue pair exists but the request has
+ * not been sent: the place to register memory and post the first receives. A
+ * negative return fails the connection with that errno.
+ */
+typedef int (*fab_prepare_fn)(struct fab_conn *conn, void *user);
+int fab_connect(struct fab *fab, const struct sockaddr *addr,
+		const struct fab_conn_options *options, fab_prepare_fn prepare,
+		struct fab_conn **conn);
+
+/*
+ * After fab_accept() the queue pair exists and takes receives; nothing has been answered yet. This
+ * sends the acceptance with its private data; ESTABLISHED (or DISCONNECTED) follows as an event.
+ * To refuse after all: fab_conn_refuse(), then close and destroy as usual.
+ */
+int fab_conn_establish(struct fab_conn *conn, const void *private_data, uint8_t bytes);
+void fab_conn_refuse(struct fab_conn *conn, const void *private_data, uint8_t bytes);
+
+
+/*
+ * Move the queue pair to ERR and begin draining: all that is posted comes back as flushed
+ * completions, then FAB_EVENT_DRAINED. The peer sees DISCONNECTED. Idempotent. Also required after
+ * REJECTED, FAILED and DISCONNECTED, before fab_conn_destroy().
+ */
+void fab_conn_close(struct fab_conn *conn);
+void fab_conn_destroy(struct fab_conn *conn); /* after DRAINED */
+
+void *fab_conn_user(const struct fab_conn *conn);
+void fab_conn_set_user(struct fab_conn *conn, void *user);
+struct fab_device *fab_conn_device(const struct fab_conn *conn);
+uint32_t fab_conn_inline(const struct fab_conn *conn);    /* bytes a SEND or WRITE may inline */
+uint8_t fab_conn_read_out(const struct fab_conn *conn);   /* negotiated ORD; valid when established */
+uint32_t fab_conn_qp_num(const struct fab_conn *conn);
+/* "10.0.0.2:4430"; static storage of the conn. */
+const char *fab_conn_peer(const struct fab_conn *conn);
+/* NULL for a queue pair that is no longer there (a late receive of an SRQ). */
+struct fab_conn *fab_conn_find(struct fab *fab, uint32_t qp_num);
+
+/* -- devices --------------------------------------------------------------------------------- */
+
+const char *fab_device_name(const struct fab_device *device);
+const struct fab_limits *fab_device_limits(const struct fab_device *device);
+/* For the owner of the fab: e.g. "receives have been posted to this device's SRQ". */
+void *fab_device_user(const struct fab_device *device);
+void fab_device_set_user(struct fab_device *device, void *user);
+/* Small, dense, stable index of the device within its fab: 0, 1, ... */
+unsigned int fab_device_index(const struct fab_device *device);
+#define FAB_DEVICES_MAX 16
+
+/* -- memory ---------------------------------------------------------------------------------- */
+
+/*
+ * Register `bytes` at `addr` with every device of the fab, now and when another one comes into
+ * use. access: IBV_ACCESS_*. The memory stays the caller's and must outlive the fab_mr.
+ */
+int fab_mr_register(struct fab *fab, void *addr, size_t bytes, int access, struct fab_mr **mr);
+/* In one connection's own protection domain (private_domain). */
+int fab_mr_register_private(struct fab_conn *conn, void *addr, size_t bytes, int access,
+			    struct fab_mr **mr);
+void fab_mr_deregister(struct fab_mr *mr);
+/* Keys as this connection's device knows them. 0 if registration there failed (logged). */
+uint32_t fab_mr_lkey(const struct fab_mr *mr, const struct fab_device *device);
+uint32_t fab_mr_rkey(const struct fab_mr *mr, const struct fab_device *device);
+
+/* -- the data path ----------------------------------------------------------------------------- */
+
+/*
+ * As ibv_post_send()/ibv_post_recv()/ibv_post_srq_recv(): a chain, rung once; *bad is the first
+ * that was not posted. Return 0 or negative errno (-ENOMEM: queue full, a caller's bug). Posting
+ * to a connection in ERR succeeds and comes back flushed. Software fabrics copy inline data at
+ * once; other memory must stay untouched until completion, as with hardware.
+ */
+int fab_post_send(struct fab_conn *conn, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
+int fab_post_recv(struct fab_conn *conn, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
+int fab_post_srq_recv(struct fab_device *device, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
+
+/* Work requests posted, for counting messages: of a connection since it exists. */
+struct fab_counters {
+	uint64_t sends;       /* SEND, with and without invalidate or immediate */
+	uint64_t writes;      /* RDMA WRITE */
+	uint64_t write_imms;  /* RDMA WRITE WITH IMMEDIATE */
+	uint64_t reads;       /* RDMA READ */
+	uint64_t others;      /* local invalidate, ... */
+	uint64_t doorbells;   /* calls of fab_post_send() */
+};
+void fab_conn_counters(const struct fab_conn *conn, struct fab_counters *counters);
+
+#endif

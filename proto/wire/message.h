@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The two messages: commands (initiator to target) and replies (target to initiator).
+ * Specification sections 4 and 5.
+ *
+ *   command message:  [ in-capsule data, 0.. bytes ][ descriptor 0 ] ... [ descriptor K-1 ]
+ *   reply message:    [ completion 0 ] ... [ completion K-1 ]
+ *
+ * Descriptors stand at the *end* so that in-capsule data begins where the receiver's buffer
+ * begins: page aligned, fit for direct I/O without a copy. A lone command without data is 64 bytes.
+ */
+#ifndef RBLK_WIRE_MESSAGE_H
+#define RBLK_WIRE_MESSAGE_H
+
+#include "proto/wire/types.h"
+
+#define RBLK_BATCH_MAX 64          /* descriptors in a command message */
+#define RBLK_REPLY_BATCH_MAX 64    /* completions in a reply message */
+#define RBLK_CAPSULE_ALIGN 512     /* of in-capsule data: offset and length */
+#define RBLK_CAPSULE_DATA_MAX (64u << 10) /* in-capsule bytes of one message, whatever it agrees */
+#define RBLK_IO_BYTES_MAX (16u << 20)     /* data of one command, whatever the target agrees */
+
+enum rblk_opcode {
+	RBLK_OP_INVALID = 0,
+	RBLK_OP_READ = 1,
+	RBLK_OP_WRITE = 2,
+	RBLK_OP_FLUSH = 3,
+	RBLK_OP_DISCARD = 4,
+	RBLK_OP_WRITE_ZEROES = 5,
+	RBLK_OP_COMPARE_AND_WRITE = 6, /* data: blocks to compare, then blocks to write */
+	RBLK_OP_CHECKSUM = 7,          /* result: CRC32C of the range */
+	RBLK_OP_RESERVE = 8,           /* data: struct rblk_wire_reservation */
+	RBLK_OP_RESERVATIONS = 9,      /* reports: struct rblk_wire_reservation_report */
+
+	/* The following may use the reserved tags. */
+	RBLK_OP_IDENTIFY = 16,     /* data: struct rblk_wire_identify */
+	RBLK_OP_AUTHENTICATE = 17, /* data: struct rblk_wire_authenticate */
+	RBLK_OP_LIST = 18,         /* lba: first index; reports: struct rblk_wire_volume[] */
+	RBLK_OP_OPEN = 19,         /* data in capsule: struct rblk_wire_open; reports rblk_wire_volume */
+	RBLK_OP_CLOSE = 20,        /* volume: the handle */
+	RBLK_OP_FENCE = 21,        /* lba: queue index; argument: incarnation (F5) */
+	RBLK_OP_ABORT = 22,        /* lba: sequence number of the command to abort */
+	RBLK_OP_KEEPALIVE = 23,    /* argument: number of the last event seen, or 0 */
+	RBLK_OP_PING = 24,         /* answered at once */
+	RBLK_OP_SCRATCH = 25,      /* measuring sessions only; reports: struct rblk_wire_scratch */
+	RBLK_OP_MAX
+};
+
+enum rblk_command_flag {
+	RBLK_CMD_FUA = 1u << 0,        /* WRITE, WRITE_ZEROES, COMPARE_AND_WRITE: durable before success */
+	RBLK_CMD_CAPSULE = 1u << 1,    /* segment.address is an offset into this message; rkey 0 */
+	RBLK_CMD_INVALIDATE = 1u << 2, /* the target may invalidate segment.rkey with the reply (F3) */
+	RBLK_CMD_DIGEST = 1u << 3,     /* WRITE: digest is valid; READ: the completion shall carry one */
+	RBLK_CMD_IMMEDIATE = 1u << 4,  /* READ: may be completed by RDMA WRITE WITH IMMEDIATE */
+	RBLK_CMD_RETRY = 1u << 5,      /* sent before on an incarnation that has been fenced (F5, F8) */
+	RBLK_CMD_NO_UNMAP = 1u << 6,   /* WRITE_ZEROES: keep the space allocated */
+};
+#define RBLK_CMD_FLAGS_ALL 0x7fu
+
+/* Memory of the initiator, or a place in the message (RBLK_CMD_CAPSULE). */
+struct rblk_wire_segment {
+	__le64 address;
+	__le32 rkey;
+	__le32 length; /* bytes */
+};
+RBLK_ASSERT_SIZE(struct rblk_wire_segment, 16);
+
+struct rblk_wire_command {
+	__u8 opcode;      /* enum rblk_opcode */
+	__u8 flags;       /* enum rblk_command_flag */
+	__le16 tag;       /* unique among the queue's outstanding commands; indexes the slot */
+	__u8 index;       /* of this descriptor in its message, 0.. */
+	__u8 reserved0[3];
+	__le32 sequence;  /* of this command on this incarnation: 0, 1, 2, ... (wraps) */
+	__le32 volume;    /* handle from OPEN; 0 where the opcode has none */
+	__le64 lba;       /* first block, in the volume's block size */
+	__le32 blocks;    /* how many blocks; 0 where the opcode has none */
+	__le32 digest;    /* CRC32C of the data, with RBLK_CMD_DIGEST */
+	struct rblk_wire_segment segment; /* all zero where there is no data */
+	__le64 argument;  /* the opcode's own */
+	__u8 reserved1[8];
+};
+RBLK_ASSERT_SIZE(struct rblk_wire_command, 64);
+RBLK_ASSERT_OFFSET(struct rblk_wire_command, tag, 2);
+RBLK_ASSERT_OFFSET(struct rblk_wire_command, sequence, 8);
+RBLK_ASSERT_OFFSET(struct rblk_wire_command, lba, 16);
+RBLK_ASSERT_OFFSET(struct rblk_wire_command, segment, 32);
+RBLK_ASSERT_OFFSET(struct rblk_wire_command, argument, 48);
+
+/* Outcome of a command. Converted to errno in one function, rblk_status_errno(). */
+enum rblk_status {
+	RBLK_OK = 0,
+	RBLK_E_BUSY = 1,          /* not begun; beyond the contract or no buffer in time: retry */
+	RBLK_E_UNSUPPORTED = 2,   /* this target, store or session cannot do that */
+	RBLK_E_INVALID = 3,       /* a field makes no sense for this volume */
+	RBLK_E_NO_VOLUME = 4,     /* no such volume, or a handle that is not open */
+	RBLK_E_RANGE = 5,         /* beyond the end of the volume */
+	RBLK_E_READ_ONLY = 6,
+	RBLK_E_IO = 7,            /* the store failed */
+	RBLK_E_NO_SPACE = 8,      /* the store is full */
+	RBLK_E_MEDIUM = 9,        /* data cannot be read back */
+	RBLK_E_DIGEST = 10,       /* data did not match its digest; nothing was stored */
+	RBLK_E_COMPARE = 11,      /* COMPARE_AND_WRITE; result: offset of the first difference */
+	RBLK_E_ABORTED = 12,      /* by ABORT, before it began */
+	RBLK_E_FENCED = 13,       /* by FENCE or a newer incarnation, before it began */
+	RBLK_E_RESERVED = 14,     /* another initiator holds a reservation */
+	RBLK_E_DENIED = 15,       /* not authenticated, or not allowed */
+	RBLK_E_DRAINING = 16,     /* the target is shutting down; not begun */
+	RBLK_E_GONE = 17,         /* the volume was removed or changed while open */
+	RBLK_E_NO_RESOURCES = 18, /* memory or handles ran out at the target */
+	RBLK_E_MAX
+};
+
+enum rblk_completion_flag {
+	RBLK_CPL_DIGEST = 1u << 0,      /* digest is valid */
+	RBLK_CPL_INVALIDATED = 1u << 1, /* this message's SEND invalidates this command's rkey */
+	RBLK_CPL_EVENT = 1u << 2,       /* no command: struct is an event; tag is RBLK_TAG_EVENT */
+};
+#define RBLK_CPL_FLAGS_ALL 0x7u
+
+#define RBLK_TAG_EVENT 0xffffu
+
+struct rblk_wire_completion {
+	__le16 tag;
+	__le16 status;   /* enum rblk_status; for an event: enum rblk_event */
+	__u8 flags;      /* enum rblk_completion_flag */
+	__u8 reserved[3];
+	__le64 result;   /* the opcode's own; for an event: number << 32 | volume handle */
+	__le32 queued_us; /* from the message's arrival to the store's submission, data in included */
+	__le32 stored_us; /* in the store */
+	__le32 digest;   /* CRC32C of the data read, with RBLK_CPL_DIGEST */
+	__le32 sequence; /* of the command, echoed: a completion of another life is recognised */
+};
+RBLK_ASSERT_SIZE(struct rblk_wire_completion, 32);
+RBLK_ASSERT_OFFSET(struct rblk_wire_completion, result, 8);
+RBLK_ASSERT_OFFSET(struct rblk_wire_completion, queued_us, 16);
+RBLK_ASSERT_OFFSET(struct rblk_wire_completion, sequence, 28);
+
+/*
+ * What the target tells unasked, where RBLK_FEATURE_EVENTS is agreed, on queue 0. One event is
+ * outstanding at a time: the next follows the KEEPALIVE whose argument is the event's number.
+ */
+enum rblk_event {
+	RBLK_EVENT_NONE = 0,
+	RBLK_EVENT_VOLUME_CHANGED = 1, /* size or flags: OPEN it again to learn them */
+	RBLK_EVENT_VOLUME_REMOVED = 2,
+	RBLK_EVENT_LIST_CHANGED = 3,
+	RBLK_EVENT_DRAINING = 4, /* the target will end its connections */
+	RBLK_EVENT_MAX
+};
+
+/*
+ * The immediate of a read completed by RDMA WRITE WITH IMMEDIATE: tag, and the two stage times in
+ * 8 bits each (rblk_time_encode()). On the wire it is big-endian like every immediate (htonl).
+ */
+static inline u32 rblk_immediate(u16 tag, u8 queued_code, u8 stored_code)
+{
+	return (u32)tag << 16 | (u32)queued_code << 8 | stored_code;
+}
+
+/*
+ * Microseconds as 5 bits of exponent and 3 of mantissa: exact to 15, then to within one eighth.
+ * Codes order as their times do; what is beyond the largest is the largest.
+ */
+u8 rblk_time_encode(u32 us);
+u32 rblk_time_decode(u8 code);
+
+#endif

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Data of the commands that are not block I/O: naming, authenticating, opening, listing,
+ * reservations, measuring. Specification section 6. What an initiator tells stands in the capsule;
+ * what a target reports is written by RDMA WRITE into the command's segment.
+ */
+#ifndef RBLK_WIRE_PAYLOAD_H
+#define RBLK_WIRE_PAYLOAD_H
+
+#include "proto/wire/types.h"
+
+#define RBLK_NAME_BYTES 64 /* of a volume or initiator name: at most 63 characters, zero filled */
+#define RBLK_VOLUMES_MAX 1024
+#define RBLK_HANDLES_MAX 1024 /* open at one time in a session */
+#define RBLK_LIST_MAX 64      /* volumes in one answer to LIST */
+#define RBLK_BLOCK_BYTES_MIN 512u
+#define RBLK_BLOCK_BYTES_MAX 4096u
+
+/* In-capsule payloads are zero filled up to RBLK_CAPSULE_ALIGN. */
+
+/* IDENTIFY: who the initiator says it is, for logs and access rules. */
+struct rblk_wire_identify {
+	char initiator[RBLK_NAME_BYTES]; /* configured name, default the host's name */
+	char software[RBLK_NAME_BYTES];  /* program and version */
+	__u8 reserved[64];
+};
+RBLK_ASSERT_SIZE(struct rblk_wire_identify, 192);
+
+/*
+ * AUTHENTICATE, in two steps. Step 1 asks; the answer in the segment is the target's nonce.
+ * Step 2 proves: HMAC-SHA256(secret, nonce || session_id || session_epoch); the answer is the
+ * target's own proof, HMAC-SHA256(secret, initiator's nonce || session_id || session_epoch).
+ */
+struct rblk_wire_authenticate {
+	__le32 step; /* 1 or 2 */
+	__u8 reserved0[4];
+	__u8 nonce[32]; /* the sender's */
+	__u8 proof[32]; /* zero in step 1 */
+	char key_name[RBLK_NAME_BYTES];
+	__u8 reserved1[56];
+};
+RBLK_ASSERT_SIZE(struct rblk_wire_authenticate, 192);
+
+enum rblk_open_flag {
+	RBLK_OPEN_READ_ONLY = 1u << 0,
+	RBLK_OPEN_NEED_FLUSH = 1u << 1, /* refuse with UNSUPPORTED if the store cannot flush */
+	RBLK_OPEN_NEED_FUA = 1u << 2,   /* likewise for FUA */
+};
+#define RBLK_OPEN_FLAGS_ALL 0x7u
+
+struct rblk_wire_open {
+	char name[RBLK_NAME_BYTES];
+	__le32 flags; /* enum rblk_open_flag */
+	__u8 reserved[60];
+};
+RBLK_ASSERT_SIZE(struct rblk_wire_open, 128);
+RBLK_ASSERT_OFFSET(struct rblk_wire_open, flags, 64);
+
+enum rblk_volume_flag {
+	RBLK_VOLUME_READ_ONLY = 1u << 0,
+	RBLK_VOLUME_FLUSH = 1u << 1,          /* FLUSH is done, not faked */
+	RBLK_VOLUME_FUA = 1u << 2,            /* FUA is done, not faked */
+	RBLK_VOLUME_VOLATILE_CACHE = 1u << 3, /* without FLUSH or FUA a crash may lose writes */
+	RBLK_VOLUME_DISCARD = 1u << 4,
+	RBLK_VOLUME_WRITE_ZEROES = 1u << 5,
+	RBLK_VOLUME_COMPARE_AND_WRITE = 1u << 6,
+	RBLK_VOLUME_RESERVATIONS = 1u << 7,
+	RBLK_VOLUME_ROTATIONAL = 1u << 8,
+	RBLK_VOLUME_CHECKSUM = 1u << 9,
+};
+#define RBLK_VOLUME_FLAGS_ALL 0x3ffu
+
+/* A volume as OPEN and LIST report it. */
+struct rblk_wire_volume {
+	char name[RBLK_NAME_BYTES];
+	__u8 uuid[16];          /* stable over restarts: the wwid */
+	__u8 cache_epoch[16];   /* F7: changes when acknowledged, unflushed writes may be lost */
+	__le64 blocks;          /* size */
+	__le32 handle;          /* OPEN only, else 0; never 0 there */
+	__le32 block_bytes;     /* 512 or 4096 */
+	__le32 physical_bytes;  /* smallest write that needs no read-modify-write */
+	__le32 optimal_bytes;   /* preferred I/O size, 0 if unknown */
+	__le32 flags;           /* enum rblk_volume_flag */
+	__le32 max_io_bytes;    /* data of one command on this volume */
+	__le32 max_capsule_bytes; /* in-capsule data of one WRITE */
+	__le32 discard_granularity_bytes; /* 0 where there is no DISCARD */
+	__le32 max_discard_blocks;        /* of one DISCARD or WRITE_ZEROES */
+	__u8 reserved[52];
+};
+RBLK_ASSERT_SIZE(struct rblk_wire_volume, 192);
+RBLK_ASSERT_OFFSET(struct rblk_wire_volume, blocks, 96);
+RBLK_ASSERT_OFFSET(struct rblk_wire_volume, flags, 120);
+RBLK_ASSERT_OFFSET(struct rblk_wire_volume, max_discard_blocks, 136);
+
+/* LIST: result of the completion: total number of volumes << 32 | number in this answer. */
+
+enum rblk_reservation_action {
+	RBLK_RESERVE_REGISTER = 1, /* key becomes new_key; new_key 0 unregisters */
+	RBLK_RESERVE_ACQUIRE = 2,
+	RBLK_RESERVE_RELEASE = 3,
+	RBLK_RESERVE_PREEMPT = 4, /* also removes the registrants that hold other_key */
+	RBLK_RESERVE_CLEAR = 5,
+};
+
+enum rblk_reservation_type {
+	RBLK_RESERVATION_NONE = 0,
+	RBLK_RESERVATION_WRITE_EXCLUSIVE = 1,
+	RBLK_RESERVATION_EXCLUSIVE_ACCESS = 2,
+	RBLK_RESERVATION_WRITE_EXCLUSIVE_REGISTRANTS = 3,
+	RBLK_RESERVATION_EXCLUSIVE_ACCESS_REGISTRANTS = 4,
+};
+
+struct rblk_wire_reservation {
+	__le64 key;
+	__le64 new_key;
+	__le64 other_key;
+	__u8 action; /* enum rblk_reservation_action */
+	__u8 type;   /* enum rblk_reservation_type */
+	__u8 reserved[38];
+};
+RBLK_ASSERT_SIZE(struct rblk_wire_reservation, 64);
+RBLK_ASSERT_OFFSET(struct rblk_wire_reservation, action, 24);
+
+struct rblk_wire_registrant {
+	__le64 key;
+	char initiator[RBLK_NAME_BYTES];
+	__u8 holder; /* 1 if it holds the reservation */
+	__u8 reserved[7];
+};
+RBLK_ASSERT_SIZE(struct rblk_wire_registrant, 80);
+
+struct rblk_wire_reservation_report {
+	__le32 generation; /* changes with every change of registrations */
+	__u8 type;         /* enum rblk_reservation_type now in force */
+	__u8 reserved0[3];
+	__le32 registrants; /* that follow, as many as fit in the segment */
+	__u8 reserved1[4];
+};
+RBLK_ASSERT_SIZE(struct rblk_wire_reservation_report, 16);
+
+/* SCRATCH: memory of the target that a measuring session may read and write until it ends. */
+struct rblk_wire_scratch {
+	__le64 address;
+	__le32 rkey;
+	__le32 length;
+	__u8 reserved[16];
+};
+RBLK_ASSERT_SIZE(struct rblk_wire_scratch, 32);
+#define RBLK_SCRATCH_BYTES 4096
+
+#endif

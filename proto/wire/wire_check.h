@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Validators: is what a peer sent well formed by itself? Pure functions over bytes, no state.
+ * Whether it fits the session, the volume or the credits is for the state machines to judge.
+ *
+ * Each returns RBLK_WIRE_OK or the first rule that is broken; rblk_wire_error_text() words it. Bytes
+ * are checked for length before any field is read. `length` is what arrived, in bytes; private data
+ * may be longer than its struct (connection managers pad with zeroes), messages may not.
+ */
+#ifndef RBLK_WIRE_CHECK_H
+#define RBLK_WIRE_CHECK_H
+
+#include "proto/wire/wire.h"
+
+enum rblk_wire_error {
+	RBLK_WIRE_OK = 0,
+	RBLK_WIRE_SHORT,          /* shorter than the struct */
+	RBLK_WIRE_LONG,           /* longer than allowed */
+	RBLK_WIRE_MAGIC,
+	RBLK_WIRE_VERSION,
+	RBLK_WIRE_RESERVED,       /* a reserved byte or flag is set */
+	RBLK_WIRE_SESSION_ID,     /* all zero */
+	RBLK_WIRE_EPOCH,          /* zero */
+	RBLK_WIRE_INCARNATION,    /* zero, or a fence of the future */
+	RBLK_WIRE_QUEUE,          /* index or count out of range */
+	RBLK_WIRE_CREDITS,
+	RBLK_WIRE_SIZES,          /* a size field out of its limits */
+	RBLK_WIRE_REASON,         /* unknown reject reason */
+	RBLK_WIRE_BATCH,          /* number of descriptors or completions */
+	RBLK_WIRE_INDEX,          /* a descriptor's index is not its place */
+	RBLK_WIRE_OPCODE,
+	RBLK_WIRE_FLAGS,          /* a flag that this opcode does not have */
+	RBLK_WIRE_TAG,
+	RBLK_WIRE_VOLUME,         /* handle missing, or present where the opcode has none */
+	RBLK_WIRE_BLOCKS,         /* count missing, or present where the opcode has none */
+	RBLK_WIRE_SEGMENT,        /* segment missing, malformed, or present where there is none */
+	RBLK_WIRE_CAPSULE,        /* in-capsule data outside the message, unaligned or overlapping */
+	RBLK_WIRE_ARGUMENT,
+	RBLK_WIRE_STATUS,
+	RBLK_WIRE_NAME,           /* not terminated, empty, or a character that is not allowed */
+	RBLK_WIRE_PAYLOAD,        /* a field of a payload */
+	RBLK_WIRE_ERROR_MAX
+};
+
+const char *rblk_wire_error_text(enum rblk_wire_error error);
+
+enum rblk_wire_error rblk_check_login(const void *data, size_t length);
+enum rblk_wire_error rblk_check_accept(const void *data, size_t length);
+enum rblk_wire_error rblk_check_reject(const void *data, size_t length);
+
+/*
+ * A command message: on success *commands points at the first descriptor inside `data` (aligned if
+ * data is, to 64 bytes less the in-capsule length's remainder: which is 0), *count of them, and
+ * *capsule_bytes of data stand before them. Every descriptor has passed rblk_check_command(), and
+ * the in-capsule ranges tile [0, capsule_bytes) in the descriptors' order without gap or overlap.
+ * `features` are those agreed at login; max_batch and command_bytes likewise.
+ */
+enum rblk_wire_error rblk_check_message(const void *data, size_t length, u32 features,
+					u16 max_batch, u32 command_bytes,
+					const struct rblk_wire_command **commands, u16 *count,
+					u32 *capsule_bytes);
+
+/* One descriptor, apart from its place in a message. */
+enum rblk_wire_error rblk_check_command(const struct rblk_wire_command *command, u32 features);
+
+/* A reply message; as rblk_check_message(). tags: credits + RBLK_RESERVED_TAGS of the queue. */
+enum rblk_wire_error rblk_check_reply(const void *data, size_t length, u32 features, u32 tags,
+				      const struct rblk_wire_completion **completions,
+				      u16 *count);
+
+enum rblk_wire_error rblk_check_identify(const void *data, size_t length);
+enum rblk_wire_error rblk_check_authenticate(const void *data, size_t length);
+enum rblk_wire_error rblk_check_open(const void *data, size_t length);
+enum rblk_wire_error rblk_check_volume(const void *data, size_t length);
+enum rblk_wire_error rblk_check_reservation(const void *data, size_t length);
+enum rblk_wire_error rblk_check_scratch(const void *data, size_t length);
+
+/* A name field: 1..RBLK_NAME_BYTES-1 characters of [A-Za-z0-9._:+-], zero filled to its end. */
+bool rblk_name_valid(const char name[RBLK_NAME_BYTES]);
+
+/* May this opcode use a reserved tag? Does it read, or write, or neither, the initiator's memory? */
+bool rblk_opcode_reserved_tag(u8 opcode);
+
+enum rblk_data_direction { RBLK_DATA_NONE, RBLK_DATA_TO_TARGET, RBLK_DATA_TO_INITIATOR };
+enum rblk_data_direction rblk_opcode_direction(u8 opcode);
+
+#endif
