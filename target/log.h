@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * rblkd's log lines: one line each, the object first, the reason last, to stderr, with systemd's
+ * priority prefix where the journal reads it. What a peer can trigger goes through a rate limit.
+ * Any thread.
+ */
+#ifndef RBLK_TARGET_LOG_H
+#define RBLK_TARGET_LOG_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum tgt_log_level { TGT_LOG_ERROR = 3, TGT_LOG_WARNING = 4, TGT_LOG_INFO = 6, TGT_LOG_DEBUG = 7 };
+
+void tgt_log_set_level(enum tgt_log_level level);
+void tgt_log(enum tgt_log_level level, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
+/* At most TGT_LOG_BURST lines a second through one limit; what was left out is counted and said. */
+#define TGT_LOG_BURST 10
+struct tgt_log_limit {
+	uint64_t window_ns;
+	unsigned int used, dropped;
+};
+void tgt_log_limited(struct tgt_log_limit *limit, enum tgt_log_level level, const char *format,
+		     ...) __attribute__((format(printf, 3, 4)));
+
+#endif

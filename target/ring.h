@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * A reactor's io_uring: its one wait point. Disk I/O is submitted here, and the readiness of the
+ * fabric and of the mailbox is polled here, so that one system call waits for all of them.
+ * Owned and used by its reactor's thread alone. The simulator links none of this: stores and
+ * reactor reach the ring only through struct tgt_ring.
+ */
+#ifndef RBLK_TARGET_RING_H
+#define RBLK_TARGET_RING_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/uio.h>
+
+struct tgt_ring;
+struct io_uring_sqe;
+
+/*
+ * Embedded in whatever waits for a completion; stays valid until `complete` has run with the
+ * last completion of its request (flags without IORING_CQE_F_MORE).
+ */
+struct tgt_ring_op {
+	void (*complete)(struct tgt_ring_op *op, int result, uint32_t flags);
+};
+
+int tgt_ring_create(unsigned int depth, unsigned int max_files, struct tgt_ring **ring);
+void tgt_ring_destroy(struct tgt_ring *ring);
+
+/* A submission entry that will complete `op`; NULL only if the ring is broken (it submits to make
+ * room). The caller preps it at once. Submitted by the reactor at the end of its turn. */
+struct io_uring_sqe *tgt_ring_get(struct tgt_ring *ring, struct tgt_ring_op *op);
+
+/* One table of fixed buffers, registered once; index = position in `iov`. -ENOMEM: memlock. */
+int tgt_ring_register_buffers(struct tgt_ring *ring, const struct iovec *iov, unsigned int count);
+/* Returns the fixed file's index or negative errno. */
+int tgt_ring_register_file(struct tgt_ring *ring, int fd);
+void tgt_ring_unregister_file(struct tgt_ring *ring, int index);
+
+/* Wake the ring's waiter whenever fd is readable. For the life of the ring. */
+int tgt_ring_watch(struct tgt_ring *ring, int fd);
+
+/* Push what was prepared to the kernel: no system call when there is nothing. */
+int tgt_ring_submit(struct tgt_ring *ring);
+/* Run `complete` of what has completed, at most `budget`. No system call. Returns how many. */
+unsigned int tgt_ring_reap(struct tgt_ring *ring, unsigned int budget);
+/* Submit, then sleep until a completion or timeout_ms (-1: no limit). 0 or negative errno. */
+int tgt_ring_wait(struct tgt_ring *ring, int timeout_ms);
+
+/* In flight, watches apart: what must be 0 before a file or buffer goes away. */
+unsigned int tgt_ring_inflight(const struct tgt_ring *ring);
+
+#endif
