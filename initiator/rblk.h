@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * librblk: block I/O on remote volumes over RDMA (or the software fabric over TCP).
+ *
+ * The shape: a session is a connection to one target, a volume is opened in a session, I/O is
+ * started with rblk_read() and its like, sent with rblk_submit(), and completed within rblk_poll(),
+ * which calls the callbacks. There is no hidden thread: nothing happens outside these calls, and a
+ * program that waits in its own loop watches rblk_fd().
+ *
+ * Threading: a session and all that hangs from it belong to one thread at a time. Different
+ * sessions are independent.
+ *
+ * Errors: 0 (or a count) or a negative errno. rblk_session_error() words the last failure of a
+ * session. Functions that create a session take a buffer of RBLK_ERROR_BYTES for the words.
+ *
+ *	struct rblk_session *s = rblk_session_open("rblk://10.0.0.2/disk", NULL, error);
+ *	struct rblk_volume *v = rblk_volume_open(s, NULL, 0);
+ *	void *data = rblk_buffer_alloc(s, 4096);
+ *	rblk_read(v, data, 4096, 0, 0, done, arg);
+ *	rblk_submit(s);
+ *	while (!finished)
+ *		rblk_wait(s, -1);
+ */
+#ifndef RBLK_H
+#define RBLK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define RBLK_API __attribute__((visibility("default")))
+#define RBLK_ERROR_BYTES 256
+#define RBLK_URI_BYTES 512
+
+struct rblk_session;
+struct rblk_volume;
+
+/* -- sessions ---------------------------------------------------------------------------------- */
+
+enum rblk_polling {
+	RBLK_POLL_ADAPTIVE = 0, /* rblk_wait() spins while completions come quickly, then sleeps */
+	RBLK_POLL_ALWAYS,       /* rblk_wait() never sleeps */
+	RBLK_POLL_NEVER,        /* rblk_wait() sleeps at once */
+};
+
+/* Zero everywhere means the default. Set `size` to sizeof(struct rblk_options). */
+struct rblk_options {
+	size_t size;
+	uint32_t connect_timeout_ms; /* default 5000: address, handshake and login of each queue */
+	uint32_t command_timeout_ms; /* default 30000: after it the session is failed, see rblk_poll() */
+	uint32_t credits;            /* commands outstanding per queue; default 64; the target may grant less */
+	uint32_t queues;             /* default 1, at most 16 */
+	enum rblk_polling polling;
+	const char *initiator_name;  /* default: the host's name */
+	const char *device;          /* RDMA device to use; default: the one the address leads to */
+	bool measuring;              /* `rblk ping`'s sessions: no volumes, see rblk_ping() */
+	bool no_immediate;           /* do not ask for reads by RDMA WRITE WITH IMMEDIATE */
+};
+
+/*
+ * Connect and log in; blocks for at most connect_timeout_ms. uri: rblk://host[:port][/volume] over
+ * RDMA, rblk+tcp://host[:port][/volume] over TCP; the volume's name is remembered. NULL on failure:
+ * errno is set and error (RBLK_ERROR_BYTES, may be NULL) says what failed, the target's own reason
+ * included.
+ */
+RBLK_API struct rblk_session *rblk_session_open(const char *uri, const struct rblk_options *options,
+						char *error);
+/*
+ * The same without blocking: the session comes back at once in state CONNECTING, rblk_poll()
+ * drives it on, and rblk_session_state() tells when it is READY or FAILED.
+ */
+RBLK_API struct rblk_session *rblk_session_start(const char *uri,
+						 const struct rblk_options *options, char *error);
+/*
+ * Disconnect and free. Outstanding commands are called back with -ECANCELED first, volumes and
+ * buffers of the session are freed.
+ */
+RBLK_API void rblk_session_close(struct rblk_session *session);
+
+enum rblk_session_state {
+	RBLK_SESSION_CONNECTING,
+	RBLK_SESSION_READY,
+	RBLK_SESSION_FAILED, /* lost or refused; commands were called back with an error */
+};
+RBLK_API enum rblk_session_state rblk_session_state(const struct rblk_session *session);
+RBLK_API const char *rblk_session_error(const struct rblk_session *session);
+
+/* -- volumes ----------------------------------------------------------------------------------- */
+
+enum rblk_volume_open_flag {
+	RBLK_VOLUME_OPEN_READ_ONLY = 1u << 0,
+	RBLK_VOLUME_OPEN_NEED_FLUSH = 1u << 1,
+	RBLK_VOLUME_OPEN_NEED_FUA = 1u << 2,
+};
+
+struct rblk_volume_info {
+	char name[64];
+	uint8_t uuid[16];
+	uint8_t cache_epoch[16];
+	uint64_t bytes;
+	uint32_t block_bytes;
+	uint32_t physical_bytes;
+	uint32_t optimal_bytes;  /* 0: unknown */
+	uint32_t max_io_bytes;   /* of one command; longer I/O is refused with -EINVAL */
+	uint32_t max_capsule_bytes; /* writes up to this travel with their command */
+	uint32_t discard_granularity_bytes;
+	uint64_t max_discard_bytes;
+	bool read_only, can_flush, can_fua, can_discard, can_write_zeroes, can_checksum;
+	bool volatile_cache, rotational;
+};
+
+/* Blocks. name NULL: the URI's. NULL on failure: errno, rblk_session_error(). */
+RBLK_API struct rblk_volume *rblk_volume_open(struct rblk_session *session, const char *name,
+					      uint32_t flags);
+/* Blocks; -EBUSY while commands of the volume are outstanding. Frees it. */
+RBLK_API int rblk_volume_close(struct rblk_volume *volume);
+RBLK_API const struct rblk_volume_info *rblk_volume_info(const struct rblk_volume *volume);
+RBLK_API struct rblk_session *rblk_volume_session(const struct rblk_volume *volume);
+
+/*
+ * What the target serves, in order of names. Blocks. *list is malloc()ed, the caller frees it;
+ * returns how many.
+ */
+RBLK_API int rblk_list(struct rblk_session *session, struct rblk_volume_info **list);
+
+/* -- memory ------------------------------------------------------------------------------------ */
+
+/*
+ * Data is moved by the target straight into and out of registered memory, so I/O is done on
+ * buffers of the session only. rblk_buffer_alloc() gives page-aligned, registered memory;
+ * rblk_buffer_register() makes the caller's own memory (page aligned is best) fit for I/O. Any
+ * part of a buffer may be used for any I/O; register once, reuse for ever. -ENOMEM from the memlock
+ * limit says so in rblk_session_error().
+ */
+RBLK_API void *rblk_buffer_alloc(struct rblk_session *session, size_t bytes);
+RBLK_API void rblk_buffer_free(struct rblk_session *session, void *buffer);
+RBLK_API int rblk_buffer_register(struct rblk_session *session, void *memory, size_t bytes);
+RBLK_API int rblk_buffer_unregister(struct rblk_session *session, void *memory);
+
+/* -- I/O --------------------------------------------------------------------------------------- */
+
+enum rblk_io_flag {
+	RBLK_IO_FUA = 1u << 0,      /* durable before it is completed */
+	RBLK_IO_NO_UNMAP = 1u << 1, /* write zeroes: keep the space allocated */
+};
+
+/* What became of a command. */
+struct rblk_result {
+	int error;           /* 0 or negative errno */
+	uint16_t status;     /* the target's answer, enum rblk_status of the specification */
+	uint64_t value;      /* the command's own: CRC32C of rblk_checksum() */
+	uint32_t queued_us;  /* at the target: arrival to store, data transfer included */
+	uint32_t stored_us;  /* in the target's store; both rounded where a read came by immediate */
+};
+typedef void (*rblk_callback)(void *arg, const struct rblk_result *result);
+
+/*
+ * Start a command. offset and bytes are multiples of the volume's block size; memory lies within
+ * one buffer of the session and is the library's until the callback, which comes from rblk_poll()
+ * (never from within these). Nothing is sent before rblk_submit() (or a full message, or
+ * rblk_poll()). -EAGAIN: all credits are in use, poll first. -EINVAL, -ENOTCONN, -EROFS, ... at
+ * once, and the callback is not called.
+ */
+RBLK_API int rblk_read(struct rblk_volume *volume, void *data, size_t bytes, uint64_t offset,
+		       uint32_t flags, rblk_callback done, void *arg);
+RBLK_API int rblk_write(struct rblk_volume *volume, const void *data, size_t bytes,
+			uint64_t offset, uint32_t flags, rblk_callback done, void *arg);
+/* What was called back before this began is durable when this is called back with success. */
+RBLK_API int rblk_flush(struct rblk_volume *volume, rblk_callback done, void *arg);
+RBLK_API int rblk_discard(struct rblk_volume *volume, uint64_t bytes, uint64_t offset,
+			  rblk_callback done, void *arg);
+RBLK_API int rblk_write_zeroes(struct rblk_volume *volume, uint64_t bytes, uint64_t offset,
+			       uint32_t flags, rblk_callback done, void *arg);
+/* CRC32C of a range, computed by the target, in result->value. */
+RBLK_API int rblk_checksum(struct rblk_volume *volume, uint64_t bytes, uint64_t offset,
+			   rblk_callback done, void *arg);
+
+/* Ring the doorbell: all commands started since go out in as few messages as they fit in. */
+RBLK_API int rblk_submit(struct rblk_session *session);
+
+/*
+ * Process what has arrived, at most `max` completions (0: all there is), calling back. Never sleeps.
+ * Returns how many were completed, or negative errno once the session has FAILED and all its
+ * commands have been called back.
+ */
+RBLK_API int rblk_poll(struct rblk_session *session, unsigned int max);
+
+/* Submit, then poll until at least one command completed or timeout_ms passed (-1: no limit). */
+RBLK_API int rblk_wait(struct rblk_session *session, int timeout_ms);
+
+/* For the caller's own loop: readable when rblk_poll() has work, once armed. */
+RBLK_API int rblk_fd(const struct rblk_session *session);
+RBLK_API int rblk_arm(struct rblk_session *session); /* 1: poll again before sleeping; 0: armed */
+/* Milliseconds after which rblk_poll() wants to be called all the same; -1: never. */
+RBLK_API int rblk_timeout_ms(const struct rblk_session *session);
+
+/* Blocking conveniences: start, submit, wait for this one. */
+RBLK_API int rblk_pread(struct rblk_volume *volume, void *data, size_t bytes, uint64_t offset);
+RBLK_API int rblk_pwrite(struct rblk_volume *volume, const void *data, size_t bytes,
+			 uint64_t offset, uint32_t flags);
+RBLK_API int rblk_fsync(struct rblk_volume *volume);
+
+/* -- measuring --------------------------------------------------------------------------------- */
+
+/* Counted, not estimated; of the session since it is open. */
+struct rblk_stats {
+	uint64_t commands;        /* completed */
+	uint64_t sends;           /* SENDs of this end */
+	uint64_t replies;         /* SENDs of the target */
+	uint64_t immediates;      /* RDMA WRITE WITH IMMEDIATE of the target */
+	uint64_t target_writes;   /* RDMA WRITEs of the target (by its answers: reads not by immediate) */
+	uint64_t target_reads;    /* RDMA READs of the target (writes not in capsule), at least */
+	uint64_t doorbells;       /* calls that posted sends */
+	uint64_t sleeps;          /* times that rblk_wait() slept */
+	uint64_t busy_retries;    /* commands that the target answered BUSY and that were sent again */
+	uint64_t queued_us_total, stored_us_total; /* sums over the commands */
+};
+RBLK_API void rblk_session_stats(const struct rblk_session *session, struct rblk_stats *stats);
+RBLK_API unsigned int rblk_session_credits(const struct rblk_session *session);
+
+/* The classic ways to measure a fabric's round trip; a session opened with options.measuring. */
+enum rblk_ping_kind {
+	RBLK_PING_SEND_POLLED,    /* SEND and RECV, this end busy-polling */
+	RBLK_PING_SEND_EVENTS,    /* SEND and RECV, this end sleeping for each */
+	RBLK_PING_RDMA_SIGNALLED, /* RDMA READ and RDMA WRITE by turns, each signalled */
+	RBLK_PING_RDMA_UNSIGNALLED, /* unsignalled RDMA WRITE, then a signalled RDMA READ behind it */
+};
+/* One round trip of `bytes` (at most 4096), blocking; *ns is what it took. */
+RBLK_API int rblk_ping(struct rblk_session *session, enum rblk_ping_kind kind, size_t bytes,
+		       uint64_t *ns);
+
+/* The library's version, "0.1.0". Static. */
+RBLK_API const char *rblk_version(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
