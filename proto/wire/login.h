@@ -29,7 +29,11 @@
 /* Receives beyond credits + RBLK_RESERVED_TAGS that an initiator posts for events. */
 #define RBLK_EVENT_RECEIVES 1
 
-/* Feature bits: asked for in the login, agreed in the acceptance (a subset of what was asked). */
+/* What an initiator may say of its receive buffers: one completion at least. */
+#define RBLK_REPLY_BYTES_MIN 32u
+#define RBLK_REPLY_BYTES_MAX (64u << 10)
+
+/* Feature bits: asked for in the login, agreed in the acceptance (a subset; unknown bits are not agreed). */
 enum rblk_feature {
 	RBLK_FEATURE_IMMEDIATE = 1u << 0,  /* reads may complete by RDMA WRITE WITH IMMEDIATE */
 	RBLK_FEATURE_INVALIDATE = 1u << 1, /* replies may be SEND WITH INVALIDATE */
@@ -78,7 +82,7 @@ struct rblk_wire_accept {
 	__le64 session_epoch;   /* echoed */
 	__le32 command_bytes;   /* the longest message that the target receives */
 	__le32 max_io_bytes;    /* the longest data of one command */
-	__le32 keepalive_ms;    /* silence after which the target probes; twice that ends it */
+	__le32 keepalive_ms;    /* silence after which the target probes; twice that ends it; 0: no */
 	__le16 max_batch;       /* commands in one message, 1..RBLK_BATCH_MAX */
 	__u8 reserved[2];
 };

@@ -20,6 +20,18 @@
 #define RBLK_CAPSULE_DATA_MAX (64u << 10) /* in-capsule bytes of one message, whatever it agrees */
 #define RBLK_IO_BYTES_MAX (16u << 20)     /* data of one command, whatever the target agrees */
 
+/* The longest message that any target may agree to. */
+#define RBLK_COMMAND_BYTES_MAX (RBLK_CAPSULE_DATA_MAX + RBLK_BATCH_MAX * 64u)
+/* The shortest: one command with one payload (RBLK_CAPSULE_ALIGN bytes) in its capsule. */
+#define RBLK_COMMAND_BYTES_MIN (RBLK_CAPSULE_ALIGN + 64u)
+
+/*
+ * F8: commands that are not idempotent carry an operation number in `argument`: 1, 2, 3, ... in the
+ * session, the same again when it is retried. Number n is used only when n - RBLK_OPERATIONS_MAX
+ * has been answered, so that a reply cache of this many entries per session never forgets too soon.
+ */
+#define RBLK_OPERATIONS_MAX 64
+
 enum rblk_opcode {
 	RBLK_OP_INVALID = 0,
 	RBLK_OP_READ = 1,
@@ -27,19 +39,20 @@ enum rblk_opcode {
 	RBLK_OP_FLUSH = 3,
 	RBLK_OP_DISCARD = 4,
 	RBLK_OP_WRITE_ZEROES = 5,
-	RBLK_OP_COMPARE_AND_WRITE = 6, /* data: blocks to compare, then blocks to write */
+	/* data: blocks to compare, then blocks to write; argument: operation number (F8) */
+	RBLK_OP_COMPARE_AND_WRITE = 6,
 	RBLK_OP_CHECKSUM = 7,          /* result: CRC32C of the range */
-	RBLK_OP_RESERVE = 8,           /* data: struct rblk_wire_reservation */
+	RBLK_OP_RESERVE = 8, /* in capsule: struct rblk_wire_reservation; argument: as for 6 */
 	RBLK_OP_RESERVATIONS = 9,      /* reports: struct rblk_wire_reservation_report */
 
 	/* The following may use the reserved tags. */
-	RBLK_OP_IDENTIFY = 16,     /* data: struct rblk_wire_identify */
-	RBLK_OP_AUTHENTICATE = 17, /* data: struct rblk_wire_authenticate */
+	RBLK_OP_IDENTIFY = 16,     /* in capsule: struct rblk_wire_identify */
+	RBLK_OP_AUTHENTICATE = 17, /* in capsule and in the report: struct rblk_wire_authenticate */
 	RBLK_OP_LIST = 18,         /* lba: first index; reports: struct rblk_wire_volume[] */
-	RBLK_OP_OPEN = 19,         /* data in capsule: struct rblk_wire_open; reports rblk_wire_volume */
+	RBLK_OP_OPEN = 19,         /* in capsule: struct rblk_wire_open; reports rblk_wire_volume */
 	RBLK_OP_CLOSE = 20,        /* volume: the handle */
 	RBLK_OP_FENCE = 21,        /* lba: queue index; argument: incarnation (F5) */
-	RBLK_OP_ABORT = 22,        /* lba: sequence number of the command to abort */
+	RBLK_OP_ABORT = 22,        /* lba: sequence number, on this queue, of the command to abort */
 	RBLK_OP_KEEPALIVE = 23,    /* argument: number of the last event seen, or 0 */
 	RBLK_OP_PING = 24,         /* answered at once */
 	RBLK_OP_SCRATCH = 25,      /* measuring sessions only; reports: struct rblk_wire_scratch */
@@ -48,7 +61,7 @@ enum rblk_opcode {
 
 enum rblk_command_flag {
 	RBLK_CMD_FUA = 1u << 0,        /* WRITE, WRITE_ZEROES, COMPARE_AND_WRITE: durable before success */
-	RBLK_CMD_CAPSULE = 1u << 1,    /* segment.address is an offset into this message; rkey 0 */
+	RBLK_CMD_CAPSULE = 1u << 1,    /* data in this message: segment.address is its offset, rkey 0 */
 	RBLK_CMD_INVALIDATE = 1u << 2, /* the target may invalidate segment.rkey with the reply (F3) */
 	RBLK_CMD_DIGEST = 1u << 3,     /* WRITE: digest is valid; READ: the completion shall carry one */
 	RBLK_CMD_IMMEDIATE = 1u << 4,  /* READ: may be completed by RDMA WRITE WITH IMMEDIATE */
@@ -57,7 +70,12 @@ enum rblk_command_flag {
 };
 #define RBLK_CMD_FLAGS_ALL 0x7fu
 
-/* Memory of the initiator, or a place in the message (RBLK_CMD_CAPSULE). */
+/*
+ * Memory of the initiator, or a place in the message (RBLK_CMD_CAPSULE). Two opcodes both tell
+ * and are told, OPEN and AUTHENTICATE: there RBLK_CMD_CAPSULE is set, `argument` is the offset of
+ * the told payload (RBLK_CAPSULE_ALIGN bytes) and the segment is memory for the report.
+ * rblk_command_capsule() knows the difference.
+ */
 struct rblk_wire_segment {
 	__le64 address;
 	__le32 rkey;

@@ -21,7 +21,7 @@
 /* IDENTIFY: who the initiator says it is, for logs and access rules. */
 struct rblk_wire_identify {
 	char initiator[RBLK_NAME_BYTES]; /* configured name, default the host's name */
-	char software[RBLK_NAME_BYTES];  /* program and version */
+	char software[RBLK_NAME_BYTES];  /* program and version, printable ASCII */
 	__u8 reserved[64];
 };
 RBLK_ASSERT_SIZE(struct rblk_wire_identify, 192);
@@ -77,7 +77,7 @@ struct rblk_wire_volume {
 	__u8 cache_epoch[16];   /* F7: changes when acknowledged, unflushed writes may be lost */
 	__le64 blocks;          /* size */
 	__le32 handle;          /* OPEN only, else 0; never 0 there */
-	__le32 block_bytes;     /* 512 or 4096 */
+	__le32 block_bytes;     /* a power of two, RBLK_BLOCK_BYTES_MIN..MAX */
 	__le32 physical_bytes;  /* smallest write that needs no read-modify-write */
 	__le32 optimal_bytes;   /* preferred I/O size, 0 if unknown */
 	__le32 flags;           /* enum rblk_volume_flag */

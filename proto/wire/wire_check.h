@@ -14,12 +14,12 @@
 
 enum rblk_wire_error {
 	RBLK_WIRE_OK = 0,
-	RBLK_WIRE_SHORT,          /* shorter than the struct */
+	RBLK_WIRE_SHORT,          /* shorter than the struct, or a broken number of structs */
 	RBLK_WIRE_LONG,           /* longer than allowed */
 	RBLK_WIRE_MAGIC,
 	RBLK_WIRE_VERSION,
 	RBLK_WIRE_RESERVED,       /* a reserved byte or flag is set */
-	RBLK_WIRE_SESSION_ID,     /* all zero */
+	RBLK_WIRE_SESSION_ID,     /* of the session, or the target's instance: all zero */
 	RBLK_WIRE_EPOCH,          /* zero */
 	RBLK_WIRE_INCARNATION,    /* zero, or a fence of the future */
 	RBLK_WIRE_QUEUE,          /* index or count out of range */
@@ -29,13 +29,14 @@ enum rblk_wire_error {
 	RBLK_WIRE_BATCH,          /* number of descriptors or completions */
 	RBLK_WIRE_INDEX,          /* a descriptor's index is not its place */
 	RBLK_WIRE_OPCODE,
-	RBLK_WIRE_FLAGS,          /* a flag that this opcode does not have */
+	RBLK_WIRE_FLAGS,          /* a flag that this opcode, or this session, does not have */
 	RBLK_WIRE_TAG,
 	RBLK_WIRE_VOLUME,         /* handle missing, or present where the opcode has none */
-	RBLK_WIRE_BLOCKS,         /* count missing, or present where the opcode has none */
+	RBLK_WIRE_BLOCKS,         /* lba or count missing, or present where the opcode has none */
 	RBLK_WIRE_SEGMENT,        /* segment missing, malformed, or present where there is none */
 	RBLK_WIRE_CAPSULE,        /* in-capsule data outside the message, unaligned or overlapping */
-	RBLK_WIRE_ARGUMENT,
+	RBLK_WIRE_ARGUMENT,       /* missing, out of range, or present where the opcode has none */
+	RBLK_WIRE_DIGEST,         /* present without its flag */
 	RBLK_WIRE_STATUS,
 	RBLK_WIRE_NAME,           /* not terminated, empty, or a character that is not allowed */
 	RBLK_WIRE_PAYLOAD,        /* a field of a payload */
@@ -49,9 +50,8 @@ enum rblk_wire_error rblk_check_accept(const void *data, size_t length);
 enum rblk_wire_error rblk_check_reject(const void *data, size_t length);
 
 /*
- * A command message: on success *commands points at the first descriptor inside `data` (aligned if
- * data is, to 64 bytes less the in-capsule length's remainder: which is 0), *count of them, and
- * *capsule_bytes of data stand before them. Every descriptor has passed rblk_check_command(), and
+ * A command message, aligned to 8 bytes: on success *commands points at the first descriptor inside
+ * `data`, *count of them, and *capsule_bytes of in-capsule data stand before them. Every descriptor has passed rblk_check_command(), and
  * the in-capsule ranges tile [0, capsule_bytes) in the descriptors' order without gap or overlap.
  * `features` are those agreed at login; max_batch and command_bytes likewise.
  */
@@ -63,16 +63,28 @@ enum rblk_wire_error rblk_check_message(const void *data, size_t length, u32 fea
 /* One descriptor, apart from its place in a message. */
 enum rblk_wire_error rblk_check_command(const struct rblk_wire_command *command, u32 features);
 
+/*
+ * Where a command's in-capsule data is in its message; false where it has none. For a command that
+ * has passed rblk_check_command().
+ */
+bool rblk_command_capsule(const struct rblk_wire_command *command, u32 *offset, u32 *length);
+
 /* A reply message; as rblk_check_message(). tags: credits + RBLK_RESERVED_TAGS of the queue. */
 enum rblk_wire_error rblk_check_reply(const void *data, size_t length, u32 features, u32 tags,
 				      const struct rblk_wire_completion **completions,
 				      u16 *count);
 
+/*
+ * Payloads that an initiator tells: `length` is the in-capsule length, and what follows the struct
+ * must be zero. Each fits RBLK_CAPSULE_ALIGN.
+ */
 enum rblk_wire_error rblk_check_identify(const void *data, size_t length);
 enum rblk_wire_error rblk_check_authenticate(const void *data, size_t length);
 enum rblk_wire_error rblk_check_open(const void *data, size_t length);
-enum rblk_wire_error rblk_check_volume(const void *data, size_t length);
 enum rblk_wire_error rblk_check_reservation(const void *data, size_t length);
+
+/* Reports of a target: `length` bytes are there to be read; only the struct is looked at. */
+enum rblk_wire_error rblk_check_volume(const void *data, size_t length);
 enum rblk_wire_error rblk_check_scratch(const void *data, size_t length);
 
 /* A name field: 1..RBLK_NAME_BYTES-1 characters of [A-Za-z0-9._:+-], zero filled to its end. */
@@ -82,6 +94,7 @@ bool rblk_name_valid(const char name[RBLK_NAME_BYTES]);
 bool rblk_opcode_reserved_tag(u8 opcode);
 
 enum rblk_data_direction { RBLK_DATA_NONE, RBLK_DATA_TO_TARGET, RBLK_DATA_TO_INITIATOR };
+/* READ and the opcodes that report: to the initiator. OPEN and AUTHENTICATE count as reporting. */
 enum rblk_data_direction rblk_opcode_direction(u8 opcode);
 
 #endif

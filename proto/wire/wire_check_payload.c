@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Validators of the payloads: what an initiator tells in the capsule (names, authentication, opening,
+ * reservations) and what a target reports (volumes, scratch memory). Pure functions over bytes,
+ * called by both ends before any field is believed.
+ */
+#include "proto/wire/wire_check.h"
+#include "proto/wire/wire_bytes.h"
+
+static_assert(sizeof(struct rblk_wire_identify) <= RBLK_CAPSULE_ALIGN, "fits one capsule unit");
+static_assert(sizeof(struct rblk_wire_authenticate) <= RBLK_CAPSULE_ALIGN, "likewise");
+static_assert(sizeof(struct rblk_wire_open) <= RBLK_CAPSULE_ALIGN, "likewise");
+static_assert(sizeof(struct rblk_wire_reservation) <= RBLK_CAPSULE_ALIGN, "likewise");
+
+static bool power_of_two(u32 value)
+{
+	return value && !(value & (value - 1));
+}
+
+/* Zero filled to its end, so that one name has one form in bytes; and at least one character. */
+static bool text_valid(const char *text, bool (*allowed)(char c))
+{
+	size_t length = 0;
+
+	while (length < RBLK_NAME_BYTES && text[length]) {
+		if (!allowed(text[length]))
+			return false;
+		length++;
+	}
+	return length && length < RBLK_NAME_BYTES &&
+	       rblk_bytes_zero(text + length, RBLK_NAME_BYTES - length);
+}
+
+static bool name_character(char c)
+{
+	return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') ||
+	       c == '.' || c == '_' || c == ':' || c == '+' || c == '-';
+}
+
+static bool printable_character(char c)
+{
+	return c >= ' ' && c <= '~';
+}
+
+bool rblk_name_valid(const char name[RBLK_NAME_BYTES])
+{
+	return text_valid(name, name_character);
+}
+
+/* A payload of `bytes`, zero filled up to the capsule unit that it stands in. */
+static enum rblk_wire_error check_told(const void *data, size_t length, size_t bytes)
+{
+	if (length < bytes)
+		return RBLK_WIRE_SHORT;
+	if (length > RBLK_CAPSULE_ALIGN)
+		return RBLK_WIRE_LONG;
+	if (!rblk_bytes_zero((const u8 *)data + bytes, length - bytes))
+		return RBLK_WIRE_RESERVED;
+	return RBLK_WIRE_OK;
+}
+
+enum rblk_wire_error rblk_check_identify(const void *data, size_t length)
+{
+	const struct rblk_wire_identify *identify = data;
+	enum rblk_wire_error error = check_told(data, length, sizeof(*identify));
+
+	if (error)
+		return error;
+	if (!RBLK_FIELD_ZERO(identify, reserved))
+		return RBLK_WIRE_RESERVED;
+	if (!rblk_name_valid(identify->initiator) ||
+	    !text_valid(identify->software, printable_character))
+		return RBLK_WIRE_NAME;
+	return RBLK_WIRE_OK;
+}
+
+enum rblk_wire_error rblk_check_authenticate(const void *data, size_t length)
+{
+	const struct rblk_wire_authenticate *authenticate = data;
+	enum rblk_wire_error error = check_told(data, length, sizeof(*authenticate));
+	u32 step;
+
+	if (error)
+		return error;
+	if (!RBLK_FIELD_ZERO(authenticate, reserved0) || !RBLK_FIELD_ZERO(authenticate, reserved1))
+		return RBLK_WIRE_RESERVED;
+	if (!rblk_name_valid(authenticate->key_name))
+		return RBLK_WIRE_NAME;
+	step = rblk_le32(authenticate->step);
+	if (step != 1 && step != 2)
+		return RBLK_WIRE_PAYLOAD;
+	if (step == 1 && !RBLK_FIELD_ZERO(authenticate, proof))
+		return RBLK_WIRE_PAYLOAD;
+	return RBLK_WIRE_OK;
+}
+
+enum rblk_wire_error rblk_check_open(const void *data, size_t length)
+{
+	const struct rblk_wire_open *open = data;
+	enum rblk_wire_error error = check_told(data, length, sizeof(*open));
+
+	if (error)
+		return error;
+	if (!RBLK_FIELD_ZERO(open, reserved) || rblk_le32(open->flags) & ~RBLK_OPEN_FLAGS_ALL)
+		return RBLK_WIRE_RESERVED;
+	return rblk_name_valid(open->name) ? RBLK_WIRE_OK : RBLK_WIRE_NAME;
+}
+
+enum rblk_wire_error rblk_check_reservation(const void *data, size_t length)
+{
+	const struct rblk_wire_reservation *reservation = data;
+	enum rblk_wire_error error = check_told(data, length, sizeof(*reservation));
+
+	if (error)
+		return error;
+	if (!RBLK_FIELD_ZERO(reservation, reserved))
+		return RBLK_WIRE_RESERVED;
+	if (!rblk_between(reservation->action, RBLK_RESERVE_REGISTER, RBLK_RESERVE_CLEAR) ||
+	    reservation->type > RBLK_RESERVATION_EXCLUSIVE_ACCESS_REGISTRANTS)
+		return RBLK_WIRE_PAYLOAD;
+	/* To acquire or to preempt is to take a reservation of some type. */
+	if ((reservation->action == RBLK_RESERVE_ACQUIRE ||
+	     reservation->action == RBLK_RESERVE_PREEMPT) &&
+	    reservation->type == RBLK_RESERVATION_NONE)
+		return RBLK_WIRE_PAYLOAD;
+	return RBLK_WIRE_OK;
+}
+
+static bool volume_geometry_valid(const struct rblk_wire_volume *volume)
+{
+	u32 block_bytes = rblk_le32(volume->block_bytes);
+	u32 physical_bytes = rblk_le32(volume->physical_bytes);
+	u32 max_io_bytes = rblk_le32(volume->max_io_bytes);
+	u32 max_capsule_bytes = rblk_le32(volume->max_capsule_bytes);
+	u64 blocks = rblk_le64(volume->blocks);
+
+	if (!power_of_two(block_bytes) ||
+	    !rblk_between(block_bytes, RBLK_BLOCK_BYTES_MIN, RBLK_BLOCK_BYTES_MAX))
+		return false;
+	/* The size in bytes fits a signed 64-bit offset. */
+	if (!blocks || blocks > ((u64)-1 >> 1) / block_bytes)
+		return false;
+	if (!power_of_two(physical_bytes) || physical_bytes < block_bytes)
+		return false;
+	if (!rblk_between(max_io_bytes, block_bytes, RBLK_IO_BYTES_MAX) || max_io_bytes % block_bytes)
+		return false;
+	return max_capsule_bytes <= RBLK_CAPSULE_DATA_MAX && max_capsule_bytes % block_bytes == 0;
+}
+
+enum rblk_wire_error rblk_check_volume(const void *data, size_t length)
+{
+	const struct rblk_wire_volume *volume = data;
+	u32 flags;
+
+	if (length < sizeof(*volume))
+		return RBLK_WIRE_SHORT;
+	flags = rblk_le32(volume->flags);
+	if (!RBLK_FIELD_ZERO(volume, reserved) || flags & ~RBLK_VOLUME_FLAGS_ALL)
+		return RBLK_WIRE_RESERVED;
+	if (!rblk_name_valid(volume->name))
+		return RBLK_WIRE_NAME;
+	if (!volume_geometry_valid(volume))
+		return RBLK_WIRE_PAYLOAD;
+	if (!volume->discard_granularity_bytes != !(flags & RBLK_VOLUME_DISCARD))
+		return RBLK_WIRE_PAYLOAD;
+	if (flags & (RBLK_VOLUME_DISCARD | RBLK_VOLUME_WRITE_ZEROES) && !volume->max_discard_blocks)
+		return RBLK_WIRE_PAYLOAD;
+	return RBLK_WIRE_OK;
+}
+
+enum rblk_wire_error rblk_check_scratch(const void *data, size_t length)
+{
+	const struct rblk_wire_scratch *scratch = data;
+	u32 bytes;
+
+	if (length < sizeof(*scratch))
+		return RBLK_WIRE_SHORT;
+	if (!RBLK_FIELD_ZERO(scratch, reserved))
+		return RBLK_WIRE_RESERVED;
+	bytes = rblk_le32(scratch->length);
+	if (!rblk_between(bytes, 1, RBLK_SCRATCH_BYTES) ||
+	    rblk_le64(scratch->address) > (u64)-1 - bytes)
+		return RBLK_WIRE_PAYLOAD;
+	return RBLK_WIRE_OK;
+}
