@@ -33,7 +33,10 @@
 #define RBLK_REPLY_BYTES_MIN 32u
 #define RBLK_REPLY_BYTES_MAX (64u << 10)
 
-/* Feature bits: asked for in the login, agreed in the acceptance (a subset; unknown bits are not agreed). */
+/*
+ * Feature bits: asked for in the login, agreed in the acceptance: a subset of what was asked. A bit
+ * that the target does not know is not agreed, and no error.
+ */
 enum rblk_feature {
 	RBLK_FEATURE_IMMEDIATE = 1u << 0,  /* reads may complete by RDMA WRITE WITH IMMEDIATE */
 	RBLK_FEATURE_INVALIDATE = 1u << 1, /* replies may be SEND WITH INVALIDATE */
@@ -82,7 +85,7 @@ struct rblk_wire_accept {
 	__le64 session_epoch;   /* echoed */
 	__le32 command_bytes;   /* the longest message that the target receives */
 	__le32 max_io_bytes;    /* the longest data of one command */
-	__le32 keepalive_ms;    /* silence after which the target probes; twice that ends it; 0: no */
+	__le32 keepalive_ms;    /* silence before a probe; twice that ends it; 0: never */
 	__le16 max_batch;       /* commands in one message, 1..RBLK_BATCH_MAX */
 	__u8 reserved[2];
 };

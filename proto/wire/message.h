@@ -52,7 +52,7 @@ enum rblk_opcode {
 	RBLK_OP_OPEN = 19,         /* in capsule: struct rblk_wire_open; reports rblk_wire_volume */
 	RBLK_OP_CLOSE = 20,        /* volume: the handle */
 	RBLK_OP_FENCE = 21,        /* lba: queue index; argument: incarnation (F5) */
-	RBLK_OP_ABORT = 22,        /* lba: sequence number, on this queue, of the command to abort */
+	RBLK_OP_ABORT = 22,        /* lba: sequence number of the command, on this queue */
 	RBLK_OP_KEEPALIVE = 23,    /* argument: number of the last event seen, or 0 */
 	RBLK_OP_PING = 24,         /* answered at once */
 	RBLK_OP_SCRATCH = 25,      /* measuring sessions only; reports: struct rblk_wire_scratch */
@@ -60,12 +60,12 @@ enum rblk_opcode {
 };
 
 enum rblk_command_flag {
-	RBLK_CMD_FUA = 1u << 0,        /* WRITE, WRITE_ZEROES, COMPARE_AND_WRITE: durable before success */
-	RBLK_CMD_CAPSULE = 1u << 1,    /* data in this message: segment.address is its offset, rkey 0 */
-	RBLK_CMD_INVALIDATE = 1u << 2, /* the target may invalidate segment.rkey with the reply (F3) */
-	RBLK_CMD_DIGEST = 1u << 3,     /* WRITE: digest is valid; READ: the completion shall carry one */
+	RBLK_CMD_FUA = 1u << 0,        /* what this command writes is durable before success */
+	RBLK_CMD_CAPSULE = 1u << 1,    /* data in the message; segment.address: offset, rkey 0 */
+	RBLK_CMD_INVALIDATE = 1u << 2, /* the reply may invalidate segment.rkey (F3) */
+	RBLK_CMD_DIGEST = 1u << 3,     /* WRITE: digest is valid; READ: the completion has one */
 	RBLK_CMD_IMMEDIATE = 1u << 4,  /* READ: may be completed by RDMA WRITE WITH IMMEDIATE */
-	RBLK_CMD_RETRY = 1u << 5,      /* sent before on an incarnation that has been fenced (F5, F8) */
+	RBLK_CMD_RETRY = 1u << 5,      /* sent before on an incarnation since fenced (F5, F8) */
 	RBLK_CMD_NO_UNMAP = 1u << 6,   /* WRITE_ZEROES: keep the space allocated */
 };
 #define RBLK_CMD_FLAGS_ALL 0x7fu
@@ -144,7 +144,7 @@ struct rblk_wire_completion {
 	__u8 flags;      /* enum rblk_completion_flag */
 	__u8 reserved[3];
 	__le64 result;   /* the opcode's own; for an event: number << 32 | volume handle */
-	__le32 queued_us; /* from the message's arrival to the store's submission, data in included */
+	__le32 queued_us; /* from arrival to the store's submission, data in included */
 	__le32 stored_us; /* in the store */
 	__le32 digest;   /* CRC32C of the data read, with RBLK_CPL_DIGEST */
 	__le32 sequence; /* of the command, echoed: a completion of another life is recognised */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Validators of everything a peer may send: login, acceptance, refusal, command and reply
- * messages (payloads: wire_check_payload.c); and the code that packs a time into a byte. Pure functions over bytes, called
- * by both ends before any field is believed. What depends on the session, the volume or the credits
- * is for the state machines; one table here says what each opcode may carry.
+ * Validators of what every peer may send: login, acceptance, refusal, command and reply messages
+ * (payloads: wire_check_payload.c); and the code that packs a time into a byte. Pure functions over
+ * bytes, called by both ends before any field is believed. What depends on the session, the volume
+ * or the credits is for the state machines; one table here says what each opcode may carry.
  */
 #include "proto/wire/wire_check.h"
 #include "proto/wire/wire_bytes.h"
@@ -166,7 +166,8 @@ enum rblk_wire_error rblk_check_login(const void *data, size_t length)
 		return RBLK_WIRE_QUEUE;
 	if (!rblk_between(rblk_le16(login->credits), RBLK_CREDITS_MIN, RBLK_CREDITS_MAX))
 		return RBLK_WIRE_CREDITS;
-	if (!rblk_between(rblk_le32(login->reply_bytes), RBLK_REPLY_BYTES_MIN, RBLK_REPLY_BYTES_MAX))
+	if (!rblk_between(rblk_le32(login->reply_bytes), RBLK_REPLY_BYTES_MIN,
+			  RBLK_REPLY_BYTES_MAX))
 		return RBLK_WIRE_SIZES;
 	return RBLK_WIRE_OK;
 }
@@ -193,7 +194,8 @@ enum rblk_wire_error rblk_check_accept(const void *data, size_t length)
 		return RBLK_WIRE_CREDITS;
 	if (!rblk_between(rblk_le32(accept->command_bytes), RBLK_COMMAND_BYTES_MIN,
 		     RBLK_COMMAND_BYTES_MAX) ||
-	    !rblk_between(rblk_le32(accept->max_io_bytes), RBLK_BLOCK_BYTES_MAX, RBLK_IO_BYTES_MAX) ||
+	    !rblk_between(rblk_le32(accept->max_io_bytes), RBLK_BLOCK_BYTES_MAX,
+			  RBLK_IO_BYTES_MAX) ||
 	    rblk_le32(accept->max_io_bytes) % RBLK_BLOCK_BYTES_MAX)
 		return RBLK_WIRE_SIZES;
 	if (!rblk_between(rblk_le16(accept->max_batch), 1, RBLK_BATCH_MAX))

@@ -3,9 +3,10 @@
  * Validators: is what a peer sent well formed by itself? Pure functions over bytes, no state.
  * Whether it fits the session, the volume or the credits is for the state machines to judge.
  *
- * Each returns RBLK_WIRE_OK or the first rule that is broken; rblk_wire_error_text() words it. Bytes
- * are checked for length before any field is read. `length` is what arrived, in bytes; private data
- * may be longer than its struct (connection managers pad with zeroes), messages may not.
+ * Each returns RBLK_WIRE_OK or the first rule that is broken; rblk_wire_error_text() words it.
+ * Bytes are checked for length before any field is read. `length` is what arrived, in bytes;
+ * private data may be longer than its struct (connection managers pad it), messages may not.
+ * Data is aligned to 8 bytes, as every receive buffer and private data copy is.
  */
 #ifndef RBLK_WIRE_CHECK_H
 #define RBLK_WIRE_CHECK_H
@@ -34,7 +35,7 @@ enum rblk_wire_error {
 	RBLK_WIRE_VOLUME,         /* handle missing, or present where the opcode has none */
 	RBLK_WIRE_BLOCKS,         /* lba or count missing, or present where the opcode has none */
 	RBLK_WIRE_SEGMENT,        /* segment missing, malformed, or present where there is none */
-	RBLK_WIRE_CAPSULE,        /* in-capsule data outside the message, unaligned or overlapping */
+	RBLK_WIRE_CAPSULE,        /* in-capsule data outside the message, unaligned, overlapping */
 	RBLK_WIRE_ARGUMENT,       /* missing, out of range, or present where the opcode has none */
 	RBLK_WIRE_DIGEST,         /* present without its flag */
 	RBLK_WIRE_STATUS,
@@ -50,10 +51,10 @@ enum rblk_wire_error rblk_check_accept(const void *data, size_t length);
 enum rblk_wire_error rblk_check_reject(const void *data, size_t length);
 
 /*
- * A command message, aligned to 8 bytes: on success *commands points at the first descriptor inside
- * `data`, *count of them, and *capsule_bytes of in-capsule data stand before them. Every descriptor has passed rblk_check_command(), and
- * the in-capsule ranges tile [0, capsule_bytes) in the descriptors' order without gap or overlap.
- * `features` are those agreed at login; max_batch and command_bytes likewise.
+ * A command message: on success *commands points at the first descriptor inside `data`, *count of
+ * them, and *capsule_bytes of in-capsule data stand before them. Every descriptor has passed
+ * rblk_check_command(), and the in-capsule ranges tile [0, capsule_bytes) in the descriptors' order
+ * without gap or overlap. `features` are those agreed at login; max_batch and command_bytes too.
  */
 enum rblk_wire_error rblk_check_message(const void *data, size_t length, u32 features,
 					u16 max_batch, u32 command_bytes,
@@ -90,7 +91,7 @@ enum rblk_wire_error rblk_check_scratch(const void *data, size_t length);
 /* A name field: 1..RBLK_NAME_BYTES-1 characters of [A-Za-z0-9._:+-], zero filled to its end. */
 bool rblk_name_valid(const char name[RBLK_NAME_BYTES]);
 
-/* May this opcode use a reserved tag? Does it read, or write, or neither, the initiator's memory? */
+/* May this opcode use a reserved tag? False for an unknown one. */
 bool rblk_opcode_reserved_tag(u8 opcode);
 
 enum rblk_data_direction { RBLK_DATA_NONE, RBLK_DATA_TO_TARGET, RBLK_DATA_TO_INITIATOR };

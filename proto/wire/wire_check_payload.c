@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Validators of the payloads: what an initiator tells in the capsule (names, authentication, opening,
- * reservations) and what a target reports (volumes, scratch memory). Pure functions over bytes,
- * called by both ends before any field is believed.
+ * Validators of the payloads: what an initiator tells in the capsule (names, authentication,
+ * opening, reservations) and what a target reports (volumes, scratch memory). Pure functions over
+ * bytes, called by both ends before any field is believed.
  */
 #include "proto/wire/wire_check.h"
 #include "proto/wire/wire_bytes.h"
@@ -140,11 +140,14 @@ static bool volume_geometry_valid(const struct rblk_wire_volume *volume)
 	/* The size in bytes fits a signed 64-bit offset. */
 	if (!blocks || blocks > ((u64)-1 >> 1) / block_bytes)
 		return false;
-	if (!power_of_two(physical_bytes) || physical_bytes < block_bytes)
+	/* May be below block_bytes: a volume may be given larger blocks than its disk has. */
+	if (!power_of_two(physical_bytes))
 		return false;
-	if (!rblk_between(max_io_bytes, block_bytes, RBLK_IO_BYTES_MAX) || max_io_bytes % block_bytes)
+	if (!rblk_between(max_io_bytes, block_bytes, RBLK_IO_BYTES_MAX) ||
+	    max_io_bytes % block_bytes)
 		return false;
-	return max_capsule_bytes <= RBLK_CAPSULE_DATA_MAX && max_capsule_bytes % block_bytes == 0;
+	return max_capsule_bytes <= RBLK_CAPSULE_DATA_MAX &&
+	       max_capsule_bytes % RBLK_CAPSULE_ALIGN == 0;
 }
 
 enum rblk_wire_error rblk_check_volume(const void *data, size_t length)

@@ -126,10 +126,10 @@ static const char *const wire_error_texts[] = {
 	[RBLK_WIRE_BLOCKS] = "lba or block count missing, or present where none belongs",
 	[RBLK_WIRE_SEGMENT] = "the segment is missing, malformed, or present where none belongs",
 	[RBLK_WIRE_CAPSULE] = "in-capsule data outside the message, unaligned or overlapping",
-	[RBLK_WIRE_ARGUMENT] = "the argument is missing, out of range, or present where none belongs",
+	[RBLK_WIRE_ARGUMENT] = "the argument is missing, out of range, or where none belongs",
 	[RBLK_WIRE_DIGEST] = "a digest without its flag",
 	[RBLK_WIRE_STATUS] = "the status is unknown",
-	[RBLK_WIRE_NAME] = "a name is empty, not terminated, or has a character that is not allowed",
+	[RBLK_WIRE_NAME] = "a name is empty, not terminated, or has a forbidden character",
 	[RBLK_WIRE_PAYLOAD] = "a field of the payload is out of range",
 };
 ASSERT_COVERS(wire_error_texts, RBLK_WIRE_ERROR_MAX);

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Goal: every code of the wire has words of its own, codes that do not exist have the words for
+ * that, and every status has an errno.
+ * Method: ask for every value of each code's type; the known ones must differ from the unknown
+ * and from each other.
+ */
+#include <errno.h>
+#include <string.h>
+#include "tests/unit/unit.h"
+#include "proto/wire/wire_check.h"
+#include "proto/wire/wire_names.h"
+
+#define KNOWN_MAX 64
+
+/* Adapters to one signature. */
+static const char *opcode_text(u32 code)
+{
+	return rblk_opcode_name((u8)code);
+}
+
+static const char *status_text(u32 code)
+{
+	return rblk_status_text((u16)code);
+}
+
+static const char *reject_text(u32 code)
+{
+	return rblk_reject_text((u16)code);
+}
+
+static const char *event_text(u32 code)
+{
+	return rblk_event_name((u16)code);
+}
+
+static const char *wire_error_text(u32 code)
+{
+	return rblk_wire_error_text((enum rblk_wire_error)code);
+}
+
+/* Codes 0..limit-1 are asked for; those for which known() holds must have distinct words. */
+static void check_words(const char *(*text)(u32 code), bool (*known)(u32 code), u32 limit,
+			const char *unknown)
+{
+	const char *seen[KNOWN_MAX];
+	u32 code, i, count = 0;
+
+	for (code = 0; code < limit; code++) {
+		const char *words = text(code);
+
+		assert_non_null(words);
+		if (!known(code)) {
+			assert_string_equal(words, unknown);
+			continue;
+		}
+		assert_true(strlen(words) > 0);
+		assert_string_not_equal(words, unknown);
+		for (i = 0; i < count; i++)
+			assert_string_not_equal(words, seen[i]);
+		assert_true(count < KNOWN_MAX);
+		seen[count++] = words;
+	}
+}
+
+static bool opcode_known(u32 code)
+{
+	return (code >= RBLK_OP_READ && code <= RBLK_OP_RESERVATIONS) ||
+	       (code >= RBLK_OP_IDENTIFY && code < RBLK_OP_MAX);
+}
+
+static bool status_known(u32 code)
+{
+	return code < RBLK_E_MAX;
+}
+
+static bool reject_known(u32 code)
+{
+	return code < RBLK_REJECT_MAX;
+}
+
+static bool event_known(u32 code)
+{
+	return code < RBLK_EVENT_MAX;
+}
+
+static bool wire_error_known(u32 code)
+{
+	return code < RBLK_WIRE_ERROR_MAX;
+}
+
+static void codes(void **state)
+{
+	check_words(opcode_text, opcode_known, 256, "unknown opcode");
+	check_words(status_text, status_known, 65536, "unknown status");
+	check_words(reject_text, reject_known, 65536, "unknown reason");
+	check_words(event_text, event_known, 65536, "unknown event");
+	check_words(wire_error_text, wire_error_known, 4096, "unknown wire error");
+	assert_string_equal(rblk_wire_error_text((enum rblk_wire_error)~0u), "unknown wire error");
+}
+
+static const char *feature_text(u32 bit)
+{
+	return rblk_feature_name(1u << bit);
+}
+
+static bool feature_known(u32 bit)
+{
+	return RBLK_FEATURES_ALL >> bit & 1;
+}
+
+static const char *volume_flag_text(u32 bit)
+{
+	return rblk_volume_flag_name(1u << bit);
+}
+
+static bool volume_flag_known(u32 bit)
+{
+	return RBLK_VOLUME_FLAGS_ALL >> bit & 1;
+}
+
+static void bits(void **state)
+{
+	check_words(feature_text, feature_known, 32, "unknown feature");
+	check_words(volume_flag_text, volume_flag_known, 32, "unknown volume flag");
+	assert_string_equal(rblk_feature_name(0), "unknown feature");
+	assert_string_equal(rblk_feature_name(3), "unknown feature");
+	assert_string_equal(rblk_volume_flag_name(0), "unknown volume flag");
+	assert_string_equal(rblk_volume_flag_name(RBLK_VOLUME_FLAGS_ALL), "unknown volume flag");
+}
+
+static void words_match_their_codes(void **state)
+{
+	assert_string_equal(rblk_opcode_name(RBLK_OP_READ), "READ");
+	assert_string_equal(rblk_opcode_name(RBLK_OP_SCRATCH), "SCRATCH");
+	assert_string_equal(rblk_status_text(RBLK_E_RANGE), "beyond the end of the volume");
+	assert_string_equal(rblk_reject_text(RBLK_REJECT_STALE_EPOCH),
+			    "the session's epoch is over");
+	assert_string_equal(rblk_event_name(RBLK_EVENT_LIST_CHANGED), "list changed");
+	assert_string_equal(rblk_feature_name(RBLK_FEATURE_SCRATCH), "scratch");
+	assert_string_equal(rblk_volume_flag_name(RBLK_VOLUME_CHECKSUM), "checksum");
+}
+
+static void status_errnos(void **state)
+{
+	u32 status, other;
+
+	assert_int_equal(rblk_status_errno(RBLK_OK), 0);
+	for (status = 1; status < RBLK_E_MAX; status++) {
+		assert_true(rblk_status_errno((u16)status) < 0);
+		/* Distinct, so that a log of the errno alone still tells the status. */
+		for (other = 1; other < status; other++)
+			assert_int_not_equal(rblk_status_errno((u16)status),
+					     rblk_status_errno((u16)other));
+	}
+	assert_int_equal(rblk_status_errno(RBLK_E_BUSY), -EBUSY);
+	assert_int_equal(rblk_status_errno(RBLK_E_IO), -EIO);
+	assert_int_equal(rblk_status_errno(RBLK_E_FENCED), -ESTALE);
+	assert_int_equal(rblk_status_errno(RBLK_E_NO_VOLUME), -ENOENT);
+	for (status = RBLK_E_MAX; status <= 0xffff; status++)
+		assert_int_equal(rblk_status_errno((u16)status), -EPROTO);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(codes),
+		cmocka_unit_test(bits),
+		cmocka_unit_test(words_match_their_codes),
+		cmocka_unit_test(status_errnos),
+	};
+
+	return cmocka_run_group_tests_name("wire names", tests, NULL, NULL);
+}

@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Goal: names and payloads are believed only when every field obeys its rule.
+ * Method: begin with a valid one, break one field at a time, compare the validator's answer; each
+ * limit is tried on both of its sides.
+ */
+#include <string.h>
+#include "tests/unit/unit.h"
+#include "proto/wire/wire_check.h"
+
+static struct rblk_wire_identify valid_identify(void)
+{
+	return (struct rblk_wire_identify){ .initiator = "host-1", .software = "rblk 0.1/test" };
+}
+
+static struct rblk_wire_authenticate valid_authenticate(void)
+{
+	return (struct rblk_wire_authenticate){
+		.step = rblk_to_le32(2), .nonce = { 1 }, .proof = { 2 }, .key_name = "key",
+	};
+}
+
+static struct rblk_wire_open valid_open(void)
+{
+	return (struct rblk_wire_open){ .name = "disk", .flags = rblk_to_le32(RBLK_OPEN_FLAGS_ALL) };
+}
+
+static struct rblk_wire_reservation valid_reservation(void)
+{
+	return (struct rblk_wire_reservation){
+		.key = rblk_to_le64(1),
+		.action = RBLK_RESERVE_ACQUIRE,
+		.type = RBLK_RESERVATION_WRITE_EXCLUSIVE,
+	};
+}
+
+static struct rblk_wire_volume valid_volume(void)
+{
+	return (struct rblk_wire_volume){
+		.name = "disk",
+		.blocks = rblk_to_le64(1 << 20),
+		.handle = rblk_to_le32(1),
+		.block_bytes = rblk_to_le32(512),
+		.physical_bytes = rblk_to_le32(4096),
+		.flags = rblk_to_le32(RBLK_VOLUME_FLAGS_ALL),
+		.max_io_bytes = rblk_to_le32(1 << 20),
+		.max_capsule_bytes = rblk_to_le32(8192),
+		.discard_granularity_bytes = rblk_to_le32(4096),
+		.max_discard_blocks = rblk_to_le32(2048),
+	};
+}
+
+static struct rblk_wire_scratch valid_scratch(void)
+{
+	return (struct rblk_wire_scratch){ .length = rblk_to_le32(RBLK_SCRATCH_BYTES) };
+}
+
+/* Answer after one assignment to an otherwise valid struct. */
+#define BROKEN(kind, assignment)                                                                   \
+	({                                                                                         \
+		struct rblk_wire_##kind broken = valid_##kind();                                   \
+		broken.assignment;                                                                 \
+		rblk_check_##kind(&broken, sizeof(broken));                                        \
+	})
+
+static void names(void **state)
+{
+	char name[RBLK_NAME_BYTES];
+	int c;
+
+	for (c = 1; c <= 255; c++) {
+		bool allowed = (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') ||
+			       (c >= 'a' && c <= 'z') || strchr("._:+-", c);
+
+		memset(name, 0, sizeof(name));
+		name[0] = 'a';
+		name[1] = (char)c;
+		assert_int_equal(rblk_name_valid(name), allowed);
+	}
+	memset(name, 0, sizeof(name));
+	assert_false(rblk_name_valid(name)); /* empty */
+	memset(name, 'a', sizeof(name) - 1);
+	assert_true(rblk_name_valid(name)); /* the longest */
+	name[RBLK_NAME_BYTES - 1] = 'a';
+	assert_false(rblk_name_valid(name)); /* not terminated */
+	memset(name, 0, sizeof(name));
+	name[0] = 'a';
+	name[RBLK_NAME_BYTES - 1] = 'b';
+	assert_false(rblk_name_valid(name)); /* not zero filled */
+}
+
+/* Length and padding of what an initiator tells, the same for all four. */
+static void told_lengths(void **state)
+{
+	static const struct {
+		enum rblk_wire_error (*check)(const void *data, size_t length);
+		size_t bytes;
+	} kinds[] = {
+		{ rblk_check_identify, sizeof(struct rblk_wire_identify) },
+		{ rblk_check_authenticate, sizeof(struct rblk_wire_authenticate) },
+		{ rblk_check_open, sizeof(struct rblk_wire_open) },
+		{ rblk_check_reservation, sizeof(struct rblk_wire_reservation) },
+	};
+	union {
+		u64 align;
+		u8 bytes[RBLK_CAPSULE_ALIGN + 1];
+		struct rblk_wire_identify identify;
+		struct rblk_wire_authenticate authenticate;
+		struct rblk_wire_open open;
+		struct rblk_wire_reservation reservation;
+	} data;
+	size_t i;
+
+	for (i = 0; i < UNIT_LENGTH(kinds); i++) {
+		memset(&data, 0, sizeof(data));
+		if (i == 0)
+			data.identify = valid_identify();
+		else if (i == 1)
+			data.authenticate = valid_authenticate();
+		else if (i == 2)
+			data.open = valid_open();
+		else
+			data.reservation = valid_reservation();
+		assert_int_equal(kinds[i].check(&data, 0), RBLK_WIRE_SHORT);
+		assert_int_equal(kinds[i].check(&data, kinds[i].bytes - 1), RBLK_WIRE_SHORT);
+		assert_int_equal(kinds[i].check(&data, kinds[i].bytes), RBLK_WIRE_OK);
+		assert_int_equal(kinds[i].check(&data, RBLK_CAPSULE_ALIGN), RBLK_WIRE_OK);
+		assert_int_equal(kinds[i].check(&data, RBLK_CAPSULE_ALIGN + 1), RBLK_WIRE_LONG);
+		data.bytes[RBLK_CAPSULE_ALIGN - 1] = 1;
+		assert_int_equal(kinds[i].check(&data, RBLK_CAPSULE_ALIGN), RBLK_WIRE_RESERVED);
+		assert_int_equal(kinds[i].check(&data, RBLK_CAPSULE_ALIGN - 1), RBLK_WIRE_OK);
+	}
+}
+
+static void identify_fields(void **state)
+{
+	assert_int_equal(BROKEN(identify, reserved[63] = 1), RBLK_WIRE_RESERVED);
+	assert_int_equal(BROKEN(identify, initiator[0] = 0), RBLK_WIRE_NAME);
+	assert_int_equal(BROKEN(identify, initiator[0] = ' '), RBLK_WIRE_NAME);
+	assert_int_equal(BROKEN(identify, software[0] = 0), RBLK_WIRE_NAME);
+	assert_int_equal(BROKEN(identify, software[0] = '\n'), RBLK_WIRE_NAME);
+	assert_int_equal(BROKEN(identify, software[0] = 0x7f), RBLK_WIRE_NAME);
+	assert_int_equal(BROKEN(identify, software[63] = 'x'), RBLK_WIRE_NAME);
+	assert_int_equal(BROKEN(identify, software[0] = '~'), RBLK_WIRE_OK);
+}
+
+static void authenticate_fields(void **state)
+{
+	struct rblk_wire_authenticate first = valid_authenticate();
+
+	assert_int_equal(BROKEN(authenticate, reserved0[0] = 1), RBLK_WIRE_RESERVED);
+	assert_int_equal(BROKEN(authenticate, reserved1[55] = 1), RBLK_WIRE_RESERVED);
+	assert_int_equal(BROKEN(authenticate, key_name[0] = '/'), RBLK_WIRE_NAME);
+	assert_int_equal(BROKEN(authenticate, step = 0), RBLK_WIRE_PAYLOAD);
+	assert_int_equal(BROKEN(authenticate, step = rblk_to_le32(3)), RBLK_WIRE_PAYLOAD);
+	/* Step 1 proves nothing yet. */
+	assert_int_equal(BROKEN(authenticate, step = rblk_to_le32(1)), RBLK_WIRE_PAYLOAD);
+	first.step = rblk_to_le32(1);
+	memset(first.proof, 0, sizeof(first.proof));
+	assert_int_equal(rblk_check_authenticate(&first, sizeof(first)), RBLK_WIRE_OK);
+}
+
+static void open_fields(void **state)
+{
+	assert_int_equal(BROKEN(open, reserved[0] = 1), RBLK_WIRE_RESERVED);
+	assert_int_equal(BROKEN(open, flags = rblk_to_le32(RBLK_OPEN_FLAGS_ALL + 1)),
+			 RBLK_WIRE_RESERVED);
+	assert_int_equal(BROKEN(open, flags = 0), RBLK_WIRE_OK);
+	assert_int_equal(BROKEN(open, name[0] = 0), RBLK_WIRE_NAME);
+	assert_int_equal(BROKEN(open, name[1] = '/'), RBLK_WIRE_NAME);
+}
+
+static void reservation_fields(void **state)
+{
+	struct rblk_wire_reservation reservation = valid_reservation();
+	u8 action;
+
+	assert_int_equal(BROKEN(reservation, reserved[37] = 1), RBLK_WIRE_RESERVED);
+	assert_int_equal(BROKEN(reservation, action = 0), RBLK_WIRE_PAYLOAD);
+	assert_int_equal(BROKEN(reservation, action = RBLK_RESERVE_CLEAR + 1), RBLK_WIRE_PAYLOAD);
+	assert_int_equal(BROKEN(reservation, type = 5), RBLK_WIRE_PAYLOAD);
+	reservation.type = RBLK_RESERVATION_NONE;
+	for (action = RBLK_RESERVE_REGISTER; action <= RBLK_RESERVE_CLEAR; action++) {
+		bool takes = action == RBLK_RESERVE_ACQUIRE || action == RBLK_RESERVE_PREEMPT;
+
+		reservation.action = action;
+		assert_int_equal(rblk_check_reservation(&reservation, sizeof(reservation)),
+				 takes ? RBLK_WIRE_PAYLOAD : RBLK_WIRE_OK);
+	}
+}
+
+static void volume_lengths(void **state)
+{
+	struct rblk_wire_volume volumes[2] = { valid_volume() };
+
+	assert_int_equal(rblk_check_volume(volumes, sizeof(volumes[0]) - 1), RBLK_WIRE_SHORT);
+	assert_int_equal(rblk_check_volume(volumes, sizeof(volumes[0])), RBLK_WIRE_OK);
+	/* Only the first of a buffer is looked at. */
+	assert_int_equal(rblk_check_volume(volumes, sizeof(volumes)), RBLK_WIRE_OK);
+}
+
+static void volume_fields(void **state)
+{
+	assert_int_equal(BROKEN(volume, reserved[51] = 1), RBLK_WIRE_RESERVED);
+	assert_int_equal(BROKEN(volume, flags = rblk_to_le32(RBLK_VOLUME_FLAGS_ALL + 1)),
+			 RBLK_WIRE_RESERVED);
+	assert_int_equal(BROKEN(volume, name[63] = 'x'), RBLK_WIRE_NAME);
+	assert_int_equal(BROKEN(volume, block_bytes = 0), RBLK_WIRE_PAYLOAD);
+	assert_int_equal(BROKEN(volume, block_bytes = rblk_to_le32(256)), RBLK_WIRE_PAYLOAD);
+	assert_int_equal(BROKEN(volume, block_bytes = rblk_to_le32(1000)), RBLK_WIRE_PAYLOAD);
+	assert_int_equal(BROKEN(volume, block_bytes = rblk_to_le32(4096)), RBLK_WIRE_OK);
+	assert_int_equal(BROKEN(volume, block_bytes = rblk_to_le32(8192)), RBLK_WIRE_PAYLOAD);
+	assert_int_equal(BROKEN(volume, physical_bytes = 0), RBLK_WIRE_PAYLOAD);
+	assert_int_equal(BROKEN(volume, physical_bytes = rblk_to_le32(1000)), RBLK_WIRE_PAYLOAD);
+	assert_int_equal(BROKEN(volume, blocks = 0), RBLK_WIRE_PAYLOAD);
+	assert_int_equal(BROKEN(volume, blocks = rblk_to_le64((1ull << 54) - 1)), RBLK_WIRE_OK);
+	assert_int_equal(BROKEN(volume, blocks = rblk_to_le64(1ull << 54)), RBLK_WIRE_PAYLOAD);
+	assert_int_equal(BROKEN(volume, blocks = ~0ull), RBLK_WIRE_PAYLOAD);
+}
+
+static void volume_limits(void **state)
+{
+	const u32 no_discard = RBLK_VOLUME_FLAGS_ALL & ~RBLK_VOLUME_DISCARD;
+	struct rblk_wire_volume volume = valid_volume();
+
+	assert_int_equal(BROKEN(volume, max_io_bytes = 0), RBLK_WIRE_PAYLOAD);
+	assert_int_equal(BROKEN(volume, max_io_bytes = rblk_to_le32(512)), RBLK_WIRE_OK);
+	assert_int_equal(BROKEN(volume, max_io_bytes = rblk_to_le32(513)), RBLK_WIRE_PAYLOAD);
+	assert_int_equal(BROKEN(volume, max_io_bytes = rblk_to_le32(RBLK_IO_BYTES_MAX + 512)),
+			 RBLK_WIRE_PAYLOAD);
+	assert_int_equal(BROKEN(volume, max_capsule_bytes = 0), RBLK_WIRE_OK);
+	assert_int_equal(BROKEN(volume, max_capsule_bytes = rblk_to_le32(256)), RBLK_WIRE_PAYLOAD);
+	assert_int_equal(BROKEN(volume,
+				max_capsule_bytes = rblk_to_le32(RBLK_CAPSULE_DATA_MAX + 512)),
+			 RBLK_WIRE_PAYLOAD);
+	assert_int_equal(BROKEN(volume, discard_granularity_bytes = 0), RBLK_WIRE_PAYLOAD);
+	assert_int_equal(BROKEN(volume, max_discard_blocks = 0), RBLK_WIRE_PAYLOAD);
+	/* Without DISCARD there is no granularity; WRITE_ZEROES still has a limit. */
+	assert_int_equal(BROKEN(volume, flags = rblk_to_le32(no_discard)), RBLK_WIRE_PAYLOAD);
+	volume.flags = rblk_to_le32(no_discard);
+	volume.discard_granularity_bytes = 0;
+	assert_int_equal(rblk_check_volume(&volume, sizeof(volume)), RBLK_WIRE_OK);
+	volume.max_discard_blocks = 0;
+	assert_int_equal(rblk_check_volume(&volume, sizeof(volume)), RBLK_WIRE_PAYLOAD);
+	volume.flags = rblk_to_le32(no_discard & ~RBLK_VOLUME_WRITE_ZEROES);
+	assert_int_equal(rblk_check_volume(&volume, sizeof(volume)), RBLK_WIRE_OK);
+}
+
+static void scratch_fields(void **state)
+{
+	struct rblk_wire_scratch scratch = valid_scratch();
+
+	assert_int_equal(rblk_check_scratch(&scratch, sizeof(scratch) - 1), RBLK_WIRE_SHORT);
+	assert_int_equal(rblk_check_scratch(&scratch, sizeof(scratch)), RBLK_WIRE_OK);
+	assert_int_equal(BROKEN(scratch, reserved[15] = 1), RBLK_WIRE_RESERVED);
+	assert_int_equal(BROKEN(scratch, length = 0), RBLK_WIRE_PAYLOAD);
+	assert_int_equal(BROKEN(scratch, length = rblk_to_le32(RBLK_SCRATCH_BYTES + 1)),
+			 RBLK_WIRE_PAYLOAD);
+	assert_int_equal(BROKEN(scratch, address = rblk_to_le64(~0ull - RBLK_SCRATCH_BYTES)),
+			 RBLK_WIRE_OK);
+	assert_int_equal(BROKEN(scratch, address = rblk_to_le64(~0ull - RBLK_SCRATCH_BYTES + 1)),
+			 RBLK_WIRE_PAYLOAD);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(names),
+		cmocka_unit_test(told_lengths),
+		cmocka_unit_test(identify_fields),
+		cmocka_unit_test(authenticate_fields),
+		cmocka_unit_test(open_fields),
+		cmocka_unit_test(reservation_fields),
+		cmocka_unit_test(volume_lengths),
+		cmocka_unit_test(volume_fields),
+		cmocka_unit_test(volume_limits),
+		cmocka_unit_test(scratch_fields),
+	};
+
+	return cmocka_run_group_tests_name("wire payload", tests, NULL, NULL);
+}
