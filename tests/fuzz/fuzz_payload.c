@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Goal: no payload breaks its validator, and what is let through can be used as it is: names are
+ * terminated strings, geometry can be multiplied and shifted without overflow.
+ * Method: the first byte chooses the validator, the rest is the payload.
+ */
+#include "tests/fuzz/fuzz.h"
+#include "proto/wire/wire_check.h"
+
+static void check_name(const char *name)
+{
+	size_t length = strnlen(name, RBLK_NAME_BYTES);
+
+	FUZZ_ASSERT(length >= 1 && length < RBLK_NAME_BYTES);
+	for (; length < RBLK_NAME_BYTES; length++)
+		FUZZ_ASSERT(!name[length]);
+	FUZZ_ASSERT(!strpbrk(name, "/\\\"'%$ \n\r\t\033"));
+}
+
+static void check_volume(const struct rblk_wire_volume *volume)
+{
+	u32 block_bytes = rblk_le32(volume->block_bytes);
+	u64 bytes;
+
+	check_name(volume->name);
+	FUZZ_ASSERT(block_bytes && !(block_bytes & (block_bytes - 1)));
+	FUZZ_ASSERT(!__builtin_mul_overflow(rblk_le64(volume->blocks), block_bytes, &bytes));
+	FUZZ_ASSERT(bytes && bytes <= INT64_MAX);
+	FUZZ_ASSERT(rblk_le32(volume->max_io_bytes) >= block_bytes);
+	FUZZ_ASSERT(rblk_le32(volume->max_io_bytes) % block_bytes == 0);
+	FUZZ_ASSERT(rblk_le32(volume->max_capsule_bytes) <= RBLK_CAPSULE_DATA_MAX);
+}
+
+static void check_chosen(uint32_t choice, const void *data, size_t size)
+{
+	const struct rblk_wire_identify *identify = data;
+	const struct rblk_wire_authenticate *authenticate = data;
+	const struct rblk_wire_open *open = data;
+	const struct rblk_wire_reservation *reservation = data;
+	const struct rblk_wire_scratch *scratch = data;
+
+	switch (choice % 6) {
+	case 0:
+		if (rblk_check_identify(data, size) == RBLK_WIRE_OK) {
+			check_name(identify->initiator);
+			FUZZ_ASSERT(strnlen(identify->software, RBLK_NAME_BYTES) < RBLK_NAME_BYTES);
+		}
+		break;
+	case 1:
+		if (rblk_check_authenticate(data, size) == RBLK_WIRE_OK)
+			check_name(authenticate->key_name);
+		break;
+	case 2:
+		if (rblk_check_open(data, size) == RBLK_WIRE_OK)
+			check_name(open->name);
+		break;
+	case 3:
+		if (rblk_check_volume(data, size) == RBLK_WIRE_OK)
+			check_volume(data);
+		break;
+	case 4:
+		if (rblk_check_reservation(data, size) == RBLK_WIRE_OK)
+			FUZZ_ASSERT(reservation->action >= RBLK_RESERVE_REGISTER &&
+				    reservation->action <= RBLK_RESERVE_CLEAR);
+		break;
+	case 5:
+		if (rblk_check_scratch(data, size) == RBLK_WIRE_OK)
+			FUZZ_ASSERT(rblk_le64(scratch->address) + rblk_le32(scratch->length) >
+				    rblk_le64(scratch->address));
+		break;
+	}
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	uint32_t choice = fuzz_take(&data, &size, 1);
+	void *copy = fuzz_copy(data, size);
+
+	check_chosen(choice, copy, size);
+	free(copy);
+	return 0;
+}

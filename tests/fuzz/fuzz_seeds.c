@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Writes the inputs that the fuzz targets begin with: one valid example of each thing that they
+ * decode, made from the structs, so that seeds never lag behind the format. Run by ctest before
+ * the targets: fuzz_seeds <directory>.
+ */
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include "proto/wire/wire_check.h"
+
+static const char *root;
+
+/* One seed: `head` is what the target takes off before the thing itself. */
+static void write_seed(const char *target, const char *name, const void *head, size_t head_bytes,
+		       const void *data, size_t bytes)
+{
+	char path[PATH_MAX];
+	FILE *file;
+
+	snprintf(path, sizeof(path), "%s/%s", root, target);
+	if (mkdir(path, 0777) && errno != EEXIST)
+		goto err;
+	snprintf(path, sizeof(path), "%s/%s/%s", root, target, name);
+	file = fopen(path, "wb");
+	if (!file)
+		goto err;
+	if (fwrite(head, 1, head_bytes, file) != head_bytes ||
+	    fwrite(data, 1, bytes, file) != bytes) {
+		fclose(file);
+		goto err;
+	}
+	if (!fclose(file))
+		return;
+err:
+	fprintf(stderr, "%s: %s\n", path, strerror(errno));
+	exit(1);
+}
+
+/* A seed that does not pass its validator would begin the search in the wrong place. */
+static void must_pass(enum rblk_wire_error error, const char *name)
+{
+	if (!error)
+		return;
+	fprintf(stderr, "seed %s is not valid: %s\n", name, rblk_wire_error_text(error));
+	exit(1);
+}
+
+static void write_logins(void)
+{
+	const struct rblk_wire_login login = {
+		.magic = rblk_to_le32(RBLK_MAGIC),
+		.version = rblk_to_le16(RBLK_PROTOCOL_VERSION),
+		.incarnation = rblk_to_le32(2),
+		.features = rblk_to_le32(RBLK_FEATURES_ALL),
+		.session_id = { 1 },
+		.session_epoch = rblk_to_le64(1),
+		.queue_count = rblk_to_le16(4),
+		.credits = rblk_to_le16(64),
+		.reply_bytes = rblk_to_le32(2048),
+		.fence_incarnation = rblk_to_le32(1),
+	};
+	const struct rblk_wire_accept accept = {
+		.magic = rblk_to_le32(RBLK_MAGIC),
+		.version = rblk_to_le16(RBLK_PROTOCOL_VERSION),
+		.credits = rblk_to_le16(64),
+		.incarnation = rblk_to_le32(2),
+		.target_instance = { 1 },
+		.session_epoch = rblk_to_le64(1),
+		.command_bytes = rblk_to_le32(RBLK_COMMAND_BYTES_MAX),
+		.max_io_bytes = rblk_to_le32(1 << 20),
+		.keepalive_ms = rblk_to_le32(5000),
+		.max_batch = rblk_to_le16(RBLK_BATCH_MAX),
+	};
+	const struct rblk_wire_reject reject = {
+		.magic = rblk_to_le32(RBLK_MAGIC),
+		.version = rblk_to_le16(RBLK_PROTOCOL_VERSION),
+		.reason = rblk_to_le16(RBLK_REJECT_DENIED),
+	};
+
+	must_pass(rblk_check_login(&login, sizeof(login)), "login");
+	must_pass(rblk_check_accept(&accept, sizeof(accept)), "accept");
+	must_pass(rblk_check_reject(&reject, sizeof(reject)), "reject");
+	write_seed("fuzz_login", "login", "\0", 1, &login, sizeof(login));
+	write_seed("fuzz_login", "accept", "\1", 1, &accept, sizeof(accept));
+	write_seed("fuzz_login", "reject", "\2", 1, &reject, sizeof(reject));
+}
+
+/* The fields that an opcode needs beside its own. */
+static struct rblk_wire_command command_of(u8 opcode, u8 index)
+{
+	struct rblk_wire_command command = {
+		.opcode = opcode,
+		.index = index,
+		.tag = rblk_to_le16(index),
+		.sequence = rblk_to_le32(index),
+	};
+
+	if (opcode <= RBLK_OP_RESERVATIONS || opcode == RBLK_OP_CLOSE)
+		command.volume = rblk_to_le32(1);
+	if (opcode <= RBLK_OP_CHECKSUM && opcode != RBLK_OP_FLUSH)
+		command.blocks = rblk_to_le32(1);
+	if (opcode == RBLK_OP_COMPARE_AND_WRITE || opcode == RBLK_OP_RESERVE ||
+	    opcode == RBLK_OP_FENCE)
+		command.argument = rblk_to_le64(1);
+	return command;
+}
+
+/* Each opcode alone, told data in the capsule, all else in memory. */
+static void write_messages(void)
+{
+	static const u8 contract[] = { RBLK_FEATURES_ALL, RBLK_BATCH_MAX, 0x01, 0x10, 0x00 };
+	struct {
+		u8 capsule[RBLK_CAPSULE_ALIGN];
+		struct rblk_wire_command command;
+	} message = { .capsule = { 0 } };
+	const struct rblk_wire_command *commands;
+	u32 capsule_bytes;
+	u16 count;
+	u8 opcode;
+
+	for (opcode = 1; opcode < RBLK_OP_MAX; opcode++) {
+		bool both = opcode == RBLK_OP_OPEN || opcode == RBLK_OP_AUTHENTICATE;
+		bool told = rblk_opcode_direction(opcode) == RBLK_DATA_TO_TARGET || both;
+		size_t skip = told ? 0 : sizeof(message.capsule);
+		const u8 *start = message.capsule + skip;
+		char name[16];
+
+		message.command = command_of(opcode, 0);
+		if (rblk_check_command(&message.command, RBLK_FEATURES_ALL) == RBLK_WIRE_OPCODE)
+			continue;
+		if (told)
+			message.command.flags = RBLK_CMD_CAPSULE;
+		if (rblk_opcode_direction(opcode) != RBLK_DATA_NONE)
+			message.command.segment.length = rblk_to_le32(RBLK_CAPSULE_ALIGN);
+		snprintf(name, sizeof(name), "opcode-%u", opcode);
+		must_pass(rblk_check_message(start, sizeof(message) - skip, RBLK_FEATURES_ALL, 1,
+					     sizeof(message), &commands, &count, &capsule_bytes),
+			  name);
+		write_seed("fuzz_message", name, contract, sizeof(contract), start,
+			   sizeof(message) - skip);
+	}
+}
+
+/* Two writes in the capsule around a read. */
+static void write_batch(void)
+{
+	static const u8 contract[] = { RBLK_FEATURES_ALL, 8, 0x01, 0x10, 0x00 };
+	struct {
+		u8 capsule[2 * RBLK_CAPSULE_ALIGN];
+		struct rblk_wire_command commands[3];
+	} message = { .capsule = { 0 } };
+	const struct rblk_wire_command *commands;
+	u32 capsule_bytes, i;
+	u16 count;
+
+	for (i = 0; i < 3; i++) {
+		message.commands[i] = command_of(i == 1 ? RBLK_OP_READ : RBLK_OP_WRITE, (u8)i);
+		message.commands[i].segment.length = rblk_to_le32(RBLK_CAPSULE_ALIGN);
+		message.commands[i].flags = i == 1 ? RBLK_CMD_IMMEDIATE : RBLK_CMD_CAPSULE;
+	}
+	message.commands[2].segment.address = rblk_to_le64(RBLK_CAPSULE_ALIGN);
+	must_pass(rblk_check_message(&message, sizeof(message), RBLK_FEATURES_ALL, 8,
+				     sizeof(message), &commands, &count, &capsule_bytes),
+		  "batch");
+	write_seed("fuzz_message", "batch", contract, sizeof(contract), &message, sizeof(message));
+}
+
+static void write_replies(void)
+{
+	static const u8 contract[] = { RBLK_FEATURES_ALL, 0x00, 0x44 }; /* 68 tags */
+	const struct rblk_wire_completion replies[] = {
+		{ .flags = RBLK_CPL_INVALIDATED, .stored_us = rblk_to_le32(90) },
+		{ .tag = rblk_to_le16(1), .status = rblk_to_le16(RBLK_E_BUSY) },
+		{ .tag = rblk_to_le16(2), .flags = RBLK_CPL_DIGEST, .digest = rblk_to_le32(7) },
+		{ .tag = rblk_to_le16(RBLK_TAG_EVENT), .flags = RBLK_CPL_EVENT,
+		  .status = rblk_to_le16(RBLK_EVENT_DRAINING), .result = rblk_to_le64(1ull << 32) },
+	};
+	const struct rblk_wire_completion *completions;
+	u16 count;
+
+	must_pass(rblk_check_reply(replies, sizeof(replies), RBLK_FEATURES_ALL, 68, &completions,
+				   &count),
+		  "reply");
+	write_seed("fuzz_reply", "one", contract, sizeof(contract), replies, sizeof(replies[0]));
+	write_seed("fuzz_reply", "four", contract, sizeof(contract), replies, sizeof(replies));
+}
+
+static void write_payloads(void)
+{
+	const struct rblk_wire_identify identify = { .initiator = "host", .software = "rblk 1" };
+	const struct rblk_wire_authenticate authenticate = {
+		.step = rblk_to_le32(1), .nonce = { 1 }, .key_name = "key",
+	};
+	const struct rblk_wire_open open = { .name = "disk" };
+	const struct rblk_wire_volume volume = {
+		.name = "disk",
+		.blocks = rblk_to_le64(1 << 20),
+		.block_bytes = rblk_to_le32(512),
+		.physical_bytes = rblk_to_le32(4096),
+		.max_io_bytes = rblk_to_le32(1 << 20),
+		.max_capsule_bytes = rblk_to_le32(4096),
+	};
+	const struct rblk_wire_reservation reservation = { .action = RBLK_RESERVE_REGISTER };
+	const struct rblk_wire_scratch scratch = { .length = rblk_to_le32(RBLK_SCRATCH_BYTES) };
+
+	must_pass(rblk_check_identify(&identify, sizeof(identify)), "identify");
+	must_pass(rblk_check_authenticate(&authenticate, sizeof(authenticate)), "authenticate");
+	must_pass(rblk_check_open(&open, sizeof(open)), "open");
+	must_pass(rblk_check_volume(&volume, sizeof(volume)), "volume");
+	must_pass(rblk_check_reservation(&reservation, sizeof(reservation)), "reservation");
+	must_pass(rblk_check_scratch(&scratch, sizeof(scratch)), "scratch");
+	write_seed("fuzz_payload", "identify", "\0", 1, &identify, sizeof(identify));
+	write_seed("fuzz_payload", "authenticate", "\1", 1, &authenticate, sizeof(authenticate));
+	write_seed("fuzz_payload", "open", "\2", 1, &open, sizeof(open));
+	write_seed("fuzz_payload", "volume", "\3", 1, &volume, sizeof(volume));
+	write_seed("fuzz_payload", "reservation", "\4", 1, &reservation, sizeof(reservation));
+	write_seed("fuzz_payload", "scratch", "\5", 1, &scratch, sizeof(scratch));
+}
+
+int main(int argc, char **argv)
+{
+	if (argc != 2) {
+		fprintf(stderr, "usage: fuzz_seeds <directory>\n");
+		return 2;
+	}
+	root = argv[1];
+	if (mkdir(root, 0777) && errno != EEXIST) {
+		fprintf(stderr, "%s: %s\n", root, strerror(errno));
+		return 1;
+	}
+	write_logins();
+	write_messages();
+	write_batch();
+	write_replies();
+	write_payloads();
+	return 0;
+}
