@@ -101,7 +101,7 @@ struct fab_event {
 /* *error (FAB_ERROR_BYTES) is filled where NULL is returned; errno is set. */
 struct fab *fab_open(enum fab_kind kind, const struct fab_options *options, char *error);
 
-/* All connections must have been destroyed, all memory deregistered. */
+/* All connections must have been destroyed, all memory deregistered, all requests consumed. */
 void fab_close(struct fab *fab);
 
 const char *fab_error(const struct fab *fab);
@@ -144,7 +144,10 @@ void fab_listener_destroy(struct fab_listener *listener);
 /* The bound address, e.g. to learn an ephemeral port. */
 int fab_listener_address(const struct fab_listener *listener, struct sockaddr_storage *addr);
 
-/* A request is consumed by exactly one of these; fab may be another thread's than the listener's. */
+/*
+ * A request is consumed by exactly one of these; fab may be another thread's than the listener's.
+ * fab_accept() that fails has consumed nothing: reject the request with a reason.
+ */
 int fab_accept(struct fab *fab, struct fab_request *request,
 	       const struct fab_conn_options *options, struct fab_conn **conn);
 void fab_reject(struct fab_request *request, const void *private_data, uint8_t bytes);
@@ -177,7 +180,9 @@ void fab_conn_refuse(struct fab_conn *conn, const void *private_data, uint8_t by
 /*
  * Move the queue pair to ERR and begin draining: all that is posted comes back as flushed
  * completions, then FAB_EVENT_DRAINED. The peer sees DISCONNECTED. Idempotent. Also required after
- * REJECTED, FAILED and DISCONNECTED, before fab_conn_destroy().
+ * REJECTED, FAILED and DISCONNECTED, before fab_conn_destroy(). Nothing can be posted any more
+ * (-ENOTCONN), and of this connection's events only DRAINED still comes. DRAINED needs fab_poll()
+ * to be called as well as fab_poll_event(). Destroying may take the driver milliseconds.
  */
 void fab_conn_close(struct fab_conn *conn);
 void fab_conn_destroy(struct fab_conn *conn); /* after DRAINED */
@@ -211,7 +216,7 @@ unsigned int fab_device_index(const struct fab_device *device);
  * use. access: IBV_ACCESS_*. The memory stays the caller's and must outlive the fab_mr.
  */
 int fab_mr_register(struct fab *fab, void *addr, size_t bytes, int access, struct fab_mr **mr);
-/* In one connection's own protection domain (private_domain). */
+/* In one connection's own protection domain (private_domain); to be deregistered before it goes. */
 int fab_mr_register_private(struct fab_conn *conn, void *addr, size_t bytes, int access,
 			    struct fab_mr **mr);
 void fab_mr_deregister(struct fab_mr *mr);

@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * What the files of fabric_verbs share: the structs behind fabric.h's opaque ones, and who does
+ * what.
+ *   fabric_verbs.c         a fab: open, close, arm, poll, post; delivering events
+ *   fabric_verbs_device.c  a device: its context, CQ, SRQ, limits, asynchronous events; memory
+ *   fabric_verbs_conn.c    a connection: states, queue pair, drain, destroy
+ *   fabric_verbs_cm.c      rdma_cm: listen, request, connect, accept, and its events
+ *
+ * Each fab opens a device's context for itself instead of using the one that rdma_cm opens: that
+ * one is shared by all threads of the process, its asynchronous events with it, and it is closed
+ * with the last cm id. So queue pairs are made and moved here, and rdma_cm is only told their
+ * numbers.
+ *
+ * All of a fab belongs to one thread. A cm event is copied and acknowledged before it is acted
+ * upon: rdma_migrate_id() and rdma_destroy_id() wait for events not yet acknowledged.
+ */
+#ifndef RBLK_FABRIC_VERBS_H
+#define RBLK_FABRIC_VERBS_H
+
+#include "proto/fabric/fabric_impl.h"
+#include "proto/wire/login.h"
+
+#include <rdma/rdma_cma.h>
+#include <sys/queue.h>
+
+#define VERBS_PRIVATE_MAX 256 /* of any cm message; the length is a byte */
+
+/* READs a connection may have in either direction; 255 has another meaning to rdma_cm. */
+#define VERBS_READ_DEPTH_MAX 128
+
+struct verbs_conn;
+TAILQ_HEAD(verbs_conn_list, verbs_conn);
+TAILQ_HEAD(verbs_mr_list, verbs_mr);
+
+/* A device as one fab uses it. Made when a connection first needs it, freed by fab_close(). */
+struct verbs_device {
+	struct fab_device head;
+	struct ibv_context *context; /* NULL once released after removal, as all below */
+	struct ibv_pd *pd;
+	struct ibv_comp_channel *channel;
+	struct ibv_cq *cq;   /* of all the fab's connections here, sends and receives */
+	struct ibv_srq *srq; /* NULL if the fab has none */
+	bool iwarp;
+	bool armed;          /* a notification was asked for and its event not yet read */
+	bool seen;           /* completions were polled since */
+	unsigned int unacked; /* events of the completion channel, acknowledged in bulk */
+	struct ibv_wc stash; /* what fab_arm() found when it looked */
+	bool stashed;
+	uint64_t empties;    /* times that the CQ was polled empty */
+	unsigned int conns;  /* that have a queue pair here */
+	bool async_ready;
+	bool gone;           /* removed or failed; nothing new is begun here */
+	bool gone_pending;   /* DEVICE_GONE not yet delivered */
+	enum { VERBS_LAST_WQE_UNKNOWN, VERBS_LAST_WQE_RAISED, VERBS_LAST_WQE_NEVER } last_wqe;
+};
+
+struct verbs_fab {
+	struct fab head;
+	struct rdma_event_channel *channel;
+	struct verbs_device *devices[FAB_DEVICES_MAX];
+	unsigned int device_count;
+	unsigned int next_device; /* where polling begins */
+	struct verbs_conn_list conns;
+	struct verbs_conn_list ready; /* with events to deliver, oldest first */
+	struct verbs_conn_list timed; /* with a deadline */
+	struct verbs_mr_list mrs;
+	struct verbs_request *request; /* to be delivered */
+	unsigned int polls_wanted;     /* connections that wait for their CQ to be polled empty */
+	bool look;       /* fab_arm() was called since the descriptors were looked at */
+	bool cm_ready;
+	unsigned int skips;
+	uint64_t looked_ns;
+	uint8_t private_data[VERBS_PRIVATE_MAX]; /* of the event being delivered */
+	uint8_t private_bytes;
+};
+
+struct verbs_listener {
+	struct fab_listener head;
+	struct rdma_cm_id *id;
+};
+
+/* Made by a listener's fab; freed by the call that consumes it. Owns the id. */
+struct verbs_request {
+	struct fab_request head;
+	struct rdma_cm_id *id;
+};
+
+enum verbs_conn_state {
+	VERBS_CONN_RESOLVING,    /* address, then route; no queue pair yet */
+	VERBS_CONN_CONNECTING,   /* request sent; queue pair in INIT with the caller's receives */
+	VERBS_CONN_ACCEPTED,     /* fab_accept() done; queue pair in INIT, nothing answered */
+	VERBS_CONN_ESTABLISHING, /* acceptance sent; queue pair in RTS, messages may come already */
+	VERBS_CONN_ESTABLISHED,
+	VERBS_CONN_BROKEN,       /* refused, failed or disconnected: waits for fab_conn_close() */
+	VERBS_CONN_DRAINING,     /* closed by the caller; queue pair in ERR, then RESET */
+	VERBS_CONN_DRAINED,      /* the fabric holds nothing of the caller's any more */
+	VERBS_CONN_STATES
+};
+
+/* What a draining connection waits for, in this order. */
+enum verbs_drain {
+	VERBS_DRAIN_MARKERS,  /* the last work request of each queue */
+	VERBS_DRAIN_LAST_WQE, /* SRQ: the device's word that it takes no more from there */
+	VERBS_DRAIN_EMPTY,    /* what completed before that has been polled */
+	VERBS_DRAIN_RESET,    /* queue pair in RESET: polled once more */
+};
+
+/* Created by fab_connect() or fab_accept(), freed by fab_conn_destroy(). */
+struct verbs_conn {
+	struct fab_conn head;
+	enum verbs_conn_state state;
+	struct fab_conn_options options; /* private_data points into the array below */
+	uint8_t private_data[RBLK_PRIVATE_DATA_MAX];
+	fab_prepare_fn prepare;  /* connecting only */
+	struct rdma_cm_id *id;   /* its context is this connection */
+	struct ibv_qp *qp;       /* NULL until the device is known */
+	bool postable;           /* the queue pair exists and has not been closed */
+	bool timed, ready, polls_wanted; /* on the fab's list; counted there */
+	struct ibv_pd *pd;       /* of a private domain, else NULL */
+	unsigned int private_mrs;
+	uint8_t read_in;         /* IRD to offer */
+	uint64_t deadline_ns;
+	unsigned int events;     /* to be delivered: 1 << enum fab_event_type */
+	int status;              /* of FAILED or DISCONNECTED, with its words: */
+	char reason[FAB_ERROR_BYTES];
+	enum verbs_drain drain;
+	unsigned int markers;    /* still out */
+	bool last_wqe;
+	uint64_t empties;        /* of the device when the present wait began */
+	TAILQ_ENTRY(verbs_conn) all_entry, ready_entry, timed_entry;
+};
+
+/* Of a fab (on its list, registered with every device) or of one connection. */
+struct verbs_mr {
+	struct fab_mr head;
+	struct ibv_mr *mrs[FAB_DEVICES_MAX];
+	void *addr;
+	size_t bytes;
+	int access;
+	struct verbs_conn *conn; /* private: whose; else NULL */
+	TAILQ_ENTRY(verbs_mr) entry;
+};
+
+static inline struct verbs_fab *verbs_fab(const struct fab *fab)
+{
+	return (struct verbs_fab *)fab;
+}
+
+static inline struct verbs_conn *verbs_conn(const struct fab_conn *conn)
+{
+	return (struct verbs_conn *)conn;
+}
+
+static inline struct verbs_device *verbs_device(const struct fab_device *device)
+{
+	return (struct verbs_device *)device;
+}
+
+static inline struct verbs_fab *verbs_conn_fab(const struct verbs_conn *conn)
+{
+	return verbs_fab(conn->head.fab);
+}
+
+/* -- fabric_verbs.c -- */
+int verbs_fd_watch(struct verbs_fab *fab, int fd, void *tag);
+
+/* -- fabric_verbs_device.c -- */
+/* The fab's own view of a device of rdma_cm's; opened if need be. */
+int verbs_device_get(struct verbs_fab *fab, struct ibv_device *ibdev, struct verbs_device **device);
+void verbs_device_destroy(struct verbs_device *device);
+int verbs_device_arm(struct verbs_device *device);
+void verbs_device_async(struct verbs_device *device);
+/* Its connections are disconnected, DEVICE_GONE follows. Idempotent. */
+void verbs_device_lost(struct verbs_device *device, int status, const char *why);
+/* Give a removed device back to the kernel once nothing of ours is on it. */
+void verbs_device_settle(struct verbs_device *device);
+int verbs_mr_register(struct fab *fab, void *addr, size_t bytes, int access, struct fab_mr **mr);
+int verbs_mr_register_private(struct fab_conn *conn, void *addr, size_t bytes, int access,
+			      struct fab_mr **mr);
+void verbs_mr_deregister(struct fab_mr *mr);
+
+/* -- fabric_verbs_conn.c -- */
+struct verbs_conn *verbs_conn_alloc(struct verbs_fab *fab, const struct fab_conn_options *options,
+				    enum verbs_conn_state state);
+void verbs_conn_free(struct verbs_conn *conn);
+void verbs_conn_set_state(struct verbs_conn *conn, enum verbs_conn_state state);
+void verbs_conn_set_deadline(struct verbs_conn *conn, uint64_t deadline_ns); /* 0: none */
+void verbs_conn_raise(struct verbs_conn *conn, enum fab_event_type type);
+/* The connection is over: queue pair to ERR, event `type` with these words. */
+void verbs_conn_break(struct verbs_conn *conn, enum fab_event_type type, int status,
+		      const char *format, ...) __attribute__((format(printf, 4, 5)));
+int verbs_conn_create_qp(struct verbs_conn *conn, struct rdma_cm_id *id,
+			 struct verbs_device *device);
+void verbs_conn_destroy_qp(struct verbs_conn *conn);
+/* INIT to RTS with what the cm negotiated. */
+int verbs_conn_start_qp(struct verbs_conn *conn);
+void verbs_conn_error(struct verbs_conn *conn, const struct ibv_wc *wc);
+void verbs_conn_marker(struct verbs_conn *conn);
+void verbs_conn_drain(struct verbs_conn *conn);
+void verbs_conn_expire(struct verbs_conn *conn);
+void verbs_conn_close(struct fab_conn *conn);
+void verbs_conn_destroy(struct fab_conn *conn);
+
+/* -- fabric_verbs_cm.c -- */
+/* One event of the channel; clears cm_ready when there is none. */
+void verbs_cm_event(struct verbs_fab *fab);
+int verbs_listen(struct fab *fab, const struct sockaddr *addr, int backlog,
+		 struct fab_listener **listener);
+void verbs_listener_destroy(struct fab_listener *listener);
+int verbs_listener_address(const struct fab_listener *listener, struct sockaddr_storage *addr);
+int verbs_accept(struct fab *fab, struct fab_request *request,
+		 const struct fab_conn_options *options, struct fab_conn **conn);
+void verbs_reject(struct fab_request *request, const void *private_data, uint8_t bytes);
+struct fab_device *verbs_request_device(struct fab *fab, struct fab_request *request);
+int verbs_connect(struct fab *fab, const struct sockaddr *addr,
+		  const struct fab_conn_options *options, fab_prepare_fn prepare,
+		  struct fab_conn **conn);
+int verbs_conn_establish(struct fab_conn *conn, const void *private_data, uint8_t bytes);
+void verbs_conn_refuse(struct fab_conn *conn, const void *private_data, uint8_t bytes);
+
+#endif

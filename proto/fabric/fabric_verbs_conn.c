@@ -1,0 +1,516 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * A connection: its states, its queue pair, and its end. fabric_verbs_cm.c creates it and tells it
+ * what the peer did; polling tells it of failed work requests; the caller closes and destroys it.
+ *
+ * The drain is what F4 and F5 rest on: when DRAINED is delivered, the device reads and writes no
+ * memory for this queue pair any more, and the caller has had every completion of it. It takes:
+ *  1. the queue pair in ERR, so that the device flushes what is posted;
+ *  2. a marker as the last work request of each queue: its completion comes behind all others;
+ *  3. with an SRQ, where no marker can say so, the device's LAST_WQE_REACHED event;
+ *  4. the CQ polled empty, so that the caller has seen what completed before;
+ *  5. the queue pair in RESET, which a driver does not return from before its own work on the
+ *     queue pair has stopped, and the CQ polled empty once more.
+ */
+#include "proto/fabric/fabric_verbs.h"
+#include "proto/core/env.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define NS_PER_MS 1000000ull
+
+/* A device that flushes does it within milliseconds; one that died never does. */
+#define VERBS_DRAIN_MARKERS_MS 2000
+
+/*
+ * LAST_WQE_REACHED comes at once where it comes. Soft-RoCE before Linux 6.4 never raises it:
+ * the first such wait tells, and later drains on that device do without.
+ */
+#define VERBS_DRAIN_LAST_WQE_MS 20
+
+/*
+ * How long a sender waits whose message found no receive: 0.64 ms, encoded as in the IB
+ * specification. rdma_cm's own choice, 0, means 655 ms.
+ */
+#define VERBS_RNR_TIMER 12
+
+/* -- states ------------------------------------------------------------------------------------ */
+
+#define TO(state) (1u << VERBS_CONN_##state)
+
+/* Where each state may lead. */
+static const unsigned int verbs_conn_next[VERBS_CONN_STATES] = {
+	[VERBS_CONN_RESOLVING] = TO(CONNECTING) | TO(BROKEN) | TO(DRAINING),
+	[VERBS_CONN_CONNECTING] = TO(ESTABLISHED) | TO(BROKEN) | TO(DRAINING),
+	[VERBS_CONN_ACCEPTED] = TO(ESTABLISHING) | TO(BROKEN) | TO(DRAINING),
+	[VERBS_CONN_ESTABLISHING] = TO(ESTABLISHED) | TO(BROKEN) | TO(DRAINING),
+	[VERBS_CONN_ESTABLISHED] = TO(BROKEN) | TO(DRAINING),
+	[VERBS_CONN_BROKEN] = TO(DRAINING),
+	[VERBS_CONN_DRAINING] = TO(DRAINED),
+	[VERBS_CONN_DRAINED] = 0,
+};
+
+#undef TO
+
+/* Callers look at the state first: what a peer does never leads to a transition not listed. */
+void verbs_conn_set_state(struct verbs_conn *conn, enum verbs_conn_state state)
+{
+	assert(verbs_conn_next[conn->state] & (1u << state));
+	conn->state = state;
+}
+
+void verbs_conn_set_deadline(struct verbs_conn *conn, uint64_t deadline_ns)
+{
+	struct verbs_fab *fab = verbs_conn_fab(conn);
+
+	if (deadline_ns && !conn->timed)
+		TAILQ_INSERT_TAIL(&fab->timed, conn, timed_entry);
+	else if (!deadline_ns && conn->timed)
+		TAILQ_REMOVE(&fab->timed, conn, timed_entry);
+	conn->timed = deadline_ns != 0;
+	conn->deadline_ns = deadline_ns;
+}
+
+static void verbs_conn_clear_events(struct verbs_conn *conn)
+{
+	if (conn->ready)
+		TAILQ_REMOVE(&verbs_conn_fab(conn)->ready, conn, ready_entry);
+	conn->ready = false;
+	conn->events = 0;
+}
+
+void verbs_conn_raise(struct verbs_conn *conn, enum fab_event_type type)
+{
+	conn->events |= 1u << type;
+	if (!conn->ready)
+		TAILQ_INSERT_TAIL(&verbs_conn_fab(conn)->ready, conn, ready_entry);
+	conn->ready = true;
+}
+
+struct verbs_conn *verbs_conn_alloc(struct verbs_fab *fab, const struct fab_conn_options *options,
+				    enum verbs_conn_state state)
+{
+	struct verbs_conn *conn = calloc(1, sizeof(*conn));
+
+	if (!conn)
+		return NULL;
+	conn->head.fab = &fab->head;
+	conn->head.user = options->user;
+	conn->options = *options;
+	conn->options.private_data = conn->private_data;
+	conn->state = state;
+	if (options->private_bytes > 0)
+		memcpy(conn->private_data, options->private_data, options->private_bytes);
+	TAILQ_INSERT_TAIL(&fab->conns, conn, all_entry);
+	return conn;
+}
+
+/* The queue pair and the id are gone already. */
+void verbs_conn_free(struct verbs_conn *conn)
+{
+	struct verbs_fab *fab = verbs_conn_fab(conn);
+
+	verbs_conn_clear_events(conn);
+	verbs_conn_set_deadline(conn, 0);
+	TAILQ_REMOVE(&fab->conns, conn, all_entry);
+	free(conn);
+}
+
+/* -- the queue pair ---------------------------------------------------------------------------- */
+
+/* Reserved: bits of the kernel's own that rdma_cm lets through and no driver accepts. */
+#define VERBS_QP_MASK_KERNEL (7u << 21)
+
+/* Move to `state` with the attributes that the cm has for it. */
+static int verbs_qp_modify(struct verbs_conn *conn, enum ibv_qp_state state)
+{
+	struct ibv_qp_attr attr = {.qp_state = state};
+	int mask;
+	int err;
+
+	if (rdma_init_qp_attr(conn->id, &attr, &mask))
+		return -errno;
+	mask &= ~(int)VERBS_QP_MASK_KERNEL;
+	if (mask & IBV_QP_MIN_RNR_TIMER)
+		attr.min_rnr_timer = VERBS_RNR_TIMER;
+	if (mask & IBV_QP_MAX_DEST_RD_ATOMIC)
+		attr.max_dest_rd_atomic = conn->read_in;
+	if (mask & IBV_QP_MAX_QP_RD_ATOMIC)
+		attr.max_rd_atomic = conn->head.read_out;
+	err = ibv_modify_qp(conn->qp, &attr, mask);
+	return -err;
+}
+
+/* No word of failure: a device that cannot do even this is being removed. */
+static void verbs_qp_set_plain_state(struct verbs_conn *conn, enum ibv_qp_state state)
+{
+	struct ibv_qp_attr attr = {.qp_state = state};
+
+	if (conn->qp)
+		ibv_modify_qp(conn->qp, &attr, IBV_QP_STATE);
+}
+
+int verbs_conn_start_qp(struct verbs_conn *conn)
+{
+	int err;
+
+	/* iWARP: the kernel moves the queue pair with the handshake. */
+	if (verbs_device(conn->head.device)->iwarp)
+		return 0;
+	/* INIT again: only now does the cm know which accesses the peer shall have. */
+	err = verbs_qp_modify(conn, IBV_QPS_INIT);
+	if (!err)
+		err = verbs_qp_modify(conn, IBV_QPS_RTR);
+	if (!err)
+		err = verbs_qp_modify(conn, IBV_QPS_RTS);
+	return err;
+}
+
+static bool verbs_conn_has_srq(const struct verbs_conn *conn)
+{
+	return verbs_device(conn->head.device)->srq && !conn->pd;
+}
+
+static int verbs_conn_check_options(struct verbs_conn *conn, const struct verbs_device *device)
+{
+	const struct fab_limits *limits = &device->head.limits;
+	const struct fab_conn_options *options = &conn->options;
+	struct fab *fab = conn->head.fab;
+
+	if (options->send_depth > limits->max_send_wr)
+		return fab_fail(fab, -EINVAL, "%s: %u sends wanted, a queue pair of %s has %u",
+				conn->head.peer, options->send_depth, device->head.name,
+				limits->max_send_wr);
+	if (options->recv_depth > limits->max_recv_wr)
+		return fab_fail(fab, -EINVAL, "%s: %u receives wanted, a queue pair of %s has %u",
+				conn->head.peer, options->recv_depth, device->head.name,
+				limits->max_recv_wr);
+	if (options->send_sge > limits->max_sge || fab->options.recv_sge > limits->max_sge)
+		return fab_fail(fab, -EINVAL, "%s: %u and %u segments wanted, %s has %u",
+				conn->head.peer, options->send_sge, fab->options.recv_sge,
+				device->head.name, limits->max_sge);
+	return 0;
+}
+
+static struct ibv_qp *verbs_qp_create(struct verbs_conn *conn, struct verbs_device *device)
+{
+	bool srq = verbs_conn_has_srq(conn);
+	struct ibv_qp_init_attr init = {
+		.qp_context = conn,
+		.send_cq = device->cq,
+		.recv_cq = device->cq,
+		.srq = srq ? device->srq : NULL,
+		.cap =
+			{
+				/* What the caller posts and one marker. */
+				.max_send_wr = conn->options.send_depth + 1,
+				.max_recv_wr = srq ? 0 : conn->options.recv_depth + 1,
+				.max_send_sge = conn->options.send_sge ? conn->options.send_sge : 1,
+				.max_recv_sge = srq ? 0 : conn->head.fab->options.recv_sge,
+				.max_inline_data = conn->options.inline_bytes,
+			},
+		.qp_type = IBV_QPT_RC,
+	};
+	struct ibv_qp *qp;
+
+	/* No limit is published for inline data: ask for less until the device agrees. */
+	while (!(qp = ibv_create_qp(conn->pd ? conn->pd : device->pd, &init))) {
+		if (init.cap.max_inline_data == 0 || (errno != EINVAL && errno != ENOMEM))
+			return NULL;
+		init.cap.max_inline_data /= 2;
+	}
+	conn->head.inline_bytes = init.cap.max_inline_data;
+	return qp;
+}
+
+static int verbs_conn_fail_qp(struct verbs_conn *conn, int err, const char *what)
+{
+	return fab_fail(conn->head.fab, err, "%s: %s: %s", conn->head.peer, what, strerror(-err));
+}
+
+/* The id is only borrowed: it becomes the connection's when all has succeeded. */
+int verbs_conn_create_qp(struct verbs_conn *conn, struct rdma_cm_id *id,
+			 struct verbs_device *device)
+{
+	struct rdma_cm_id *own_id = conn->id;
+	int err = verbs_conn_check_options(conn, device);
+
+	if (err)
+		return err;
+	conn->head.device = &device->head;
+	device->conns++;
+	if (conn->options.private_domain) {
+		conn->pd = ibv_alloc_pd(device->context);
+		if (!conn->pd) {
+			err = verbs_conn_fail_qp(conn, -errno, "protection domain");
+			goto err_device;
+		}
+	}
+	conn->qp = verbs_qp_create(conn, device);
+	if (!conn->qp) {
+		err = verbs_conn_fail_qp(conn, -errno, "queue pair");
+		goto err_dealloc_pd;
+	}
+	conn->head.qp_num = conn->qp->qp_num;
+	conn->id = id;
+	err = verbs_qp_modify(conn, IBV_QPS_INIT);
+	conn->id = own_id;
+	if (err) {
+		err = verbs_conn_fail_qp(conn, err, "queue pair to INIT");
+		goto err_destroy_qp;
+	}
+	err = fab_conn_table_insert(conn->head.fab, &conn->head);
+	if (err) {
+		err = verbs_conn_fail_qp(conn, err, "connection table");
+		goto err_destroy_qp;
+	}
+	conn->postable = true;
+	return 0;
+
+err_destroy_qp:
+	ibv_destroy_qp(conn->qp);
+	conn->qp = NULL;
+	conn->head.qp_num = 0;
+err_dealloc_pd:
+	if (conn->pd)
+		ibv_dealloc_pd(conn->pd);
+	conn->pd = NULL;
+err_device:
+	device->conns--;
+	conn->head.device = NULL;
+	return err;
+}
+
+/*
+ * Waits for the driver. Late completions of an SRQ's receives may still be in the CQ; they find
+ * no connection under their number, and none gets that number before they have been polled: a
+ * driver hands out numbers in turn.
+ */
+void verbs_conn_destroy_qp(struct verbs_conn *conn)
+{
+	struct verbs_device *device;
+
+	if (!conn->qp)
+		return;
+	assert(conn->private_mrs == 0 && "fab_mr_deregister() comes before fab_conn_destroy()");
+	device = verbs_device(conn->head.device);
+	fab_conn_table_remove(conn->head.fab, &conn->head);
+	ibv_destroy_qp(conn->qp);
+	conn->qp = NULL;
+	if (conn->pd)
+		ibv_dealloc_pd(conn->pd);
+	conn->pd = NULL;
+	device->conns--;
+	verbs_device_settle(device);
+}
+
+/* -- failing ----------------------------------------------------------------------------------- */
+
+void verbs_conn_break(struct verbs_conn *conn, enum fab_event_type type, int status,
+		      const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(conn->reason, sizeof(conn->reason), format, args);
+	va_end(args);
+	conn->status = status;
+	verbs_conn_set_deadline(conn, 0);
+	verbs_qp_set_plain_state(conn, IBV_QPS_ERR);
+	verbs_conn_set_state(conn, VERBS_CONN_BROKEN);
+	verbs_conn_raise(conn, type);
+}
+
+static const char *verbs_wc_cause(enum ibv_wc_status status)
+{
+	switch (status) {
+	case IBV_WC_RETRY_EXC_ERR:
+		return ": the peer or its link is gone, or packets do not get through "
+		       "(path MTU, flow control)";
+	case IBV_WC_RNR_RETRY_EXC_ERR:
+		return ": the peer posted no receive for a message in time";
+	case IBV_WC_REM_ACCESS_ERR:
+		return ": the peer does not expose that memory";
+	case IBV_WC_WR_FLUSH_ERR:
+		return ": the queue pair went into error";
+	default:
+		return "";
+	}
+}
+
+/* A work request failed, not one of ours: the queue pair is in ERR. */
+void verbs_conn_error(struct verbs_conn *conn, const struct ibv_wc *wc)
+{
+	if (conn->state < VERBS_CONN_CONNECTING || conn->state >= VERBS_CONN_BROKEN)
+		return;
+	verbs_conn_break(conn,
+			 conn->state == VERBS_CONN_CONNECTING ? FAB_EVENT_FAILED
+							      : FAB_EVENT_DISCONNECTED,
+			 wc->status == IBV_WC_RETRY_EXC_ERR ? -ETIMEDOUT : -ECONNABORTED,
+			 "connection to %s: %s%s", conn->head.peer, ibv_wc_status_str(wc->status),
+			 verbs_wc_cause(wc->status));
+}
+
+/* -- draining ---------------------------------------------------------------------------------- */
+
+static void verbs_conn_want_poll(struct verbs_conn *conn, bool wanted)
+{
+	struct verbs_fab *fab = verbs_conn_fab(conn);
+
+	if (wanted && !conn->polls_wanted)
+		fab->polls_wanted++;
+	else if (!wanted && conn->polls_wanted)
+		fab->polls_wanted--;
+	conn->polls_wanted = wanted;
+	if (wanted)
+		conn->empties = verbs_device(conn->head.device)->empties;
+}
+
+static void verbs_conn_drained(struct verbs_conn *conn)
+{
+	verbs_conn_set_deadline(conn, 0);
+	verbs_conn_set_state(conn, VERBS_CONN_DRAINED);
+	verbs_conn_raise(conn, FAB_EVENT_DRAINED);
+}
+
+static bool verbs_conn_await_last_wqe(const struct verbs_conn *conn)
+{
+	const struct verbs_device *device = verbs_device(conn->head.device);
+
+	return verbs_conn_has_srq(conn) && !conn->last_wqe && !device->gone && !device->iwarp &&
+	       device->last_wqe != VERBS_LAST_WQE_NEVER;
+}
+
+/* Go on from wherever the drain stands, as far as it goes. */
+void verbs_conn_drain(struct verbs_conn *conn)
+{
+	const struct verbs_device *device = verbs_device(conn->head.device);
+
+	switch (conn->drain) {
+	case VERBS_DRAIN_MARKERS:
+		/* A device that is gone flushes nothing; RESET, or its absence, has to do. */
+		if (conn->markers > 0 && !device->gone)
+			return;
+		conn->drain = VERBS_DRAIN_LAST_WQE;
+		verbs_conn_set_deadline(conn, env_now_ns() + VERBS_DRAIN_LAST_WQE_MS * NS_PER_MS);
+		/* fallthrough */
+	case VERBS_DRAIN_LAST_WQE:
+		if (verbs_conn_await_last_wqe(conn))
+			return;
+		verbs_conn_set_deadline(conn, 0);
+		conn->drain = VERBS_DRAIN_EMPTY;
+		verbs_conn_want_poll(conn, true);
+		return;
+	case VERBS_DRAIN_EMPTY:
+		if (conn->empties == device->empties)
+			return;
+		verbs_qp_set_plain_state(conn, IBV_QPS_RESET);
+		conn->drain = VERBS_DRAIN_RESET;
+		verbs_conn_want_poll(conn, true);
+		return;
+	case VERBS_DRAIN_RESET:
+		if (conn->empties == device->empties)
+			return;
+		verbs_conn_want_poll(conn, false);
+		verbs_conn_drained(conn);
+		return;
+	}
+}
+
+void verbs_conn_marker(struct verbs_conn *conn)
+{
+	if (conn->state != VERBS_CONN_DRAINING || conn->markers == 0)
+		return;
+	conn->markers--;
+	if (conn->drain == VERBS_DRAIN_MARKERS)
+		verbs_conn_drain(conn);
+}
+
+static void verbs_conn_post_markers(struct verbs_conn *conn)
+{
+	struct ibv_send_wr send = {
+		.wr_id = FAB_WR_ID_RESERVED,
+		.opcode = IBV_WR_SEND,
+		.send_flags = IBV_SEND_SIGNALED,
+	};
+	struct ibv_recv_wr recv = {.wr_id = FAB_WR_ID_RESERVED};
+	struct ibv_send_wr *bad_send;
+	struct ibv_recv_wr *bad_recv;
+
+	/* A queue that the caller overfilled takes none: then RESET alone is the barrier. */
+	if (ibv_post_send(conn->qp, &send, &bad_send) == 0)
+		conn->markers++;
+	if (!verbs_conn_has_srq(conn) && ibv_post_recv(conn->qp, &recv, &bad_recv) == 0)
+		conn->markers++;
+}
+
+void verbs_conn_close(struct fab_conn *head)
+{
+	struct verbs_conn *conn = verbs_conn(head);
+	bool connected = conn->state == VERBS_CONN_ESTABLISHING ||
+			 conn->state == VERBS_CONN_ESTABLISHED || conn->state == VERBS_CONN_BROKEN;
+
+	if (conn->state >= VERBS_CONN_DRAINING)
+		return;
+	/* The caller is done with it: of all events only DRAINED is still of use. */
+	verbs_conn_clear_events(conn);
+	verbs_conn_set_state(conn, VERBS_CONN_DRAINING);
+	conn->postable = false;
+	if (!conn->qp) {
+		verbs_conn_drained(conn);
+		return;
+	}
+	verbs_qp_set_plain_state(conn, IBV_QPS_ERR);
+	/* Fails where the peer has disconnected, or was never connected: nothing to say to it. */
+	if (connected)
+		rdma_disconnect(conn->id);
+	verbs_conn_post_markers(conn);
+	/*
+	 * Again: a software device flushes receives only when told, and the marker was not there
+	 * yet. From ERR to ERR is a transition that every device accepts.
+	 */
+	verbs_qp_set_plain_state(conn, IBV_QPS_ERR);
+	conn->drain = VERBS_DRAIN_MARKERS;
+	verbs_conn_set_deadline(conn, env_now_ns() + VERBS_DRAIN_MARKERS_MS * NS_PER_MS);
+	verbs_conn_drain(conn);
+}
+
+/* The deadline of the present state has passed. */
+void verbs_conn_expire(struct verbs_conn *conn)
+{
+	verbs_conn_set_deadline(conn, 0);
+	if (conn->state == VERBS_CONN_RESOLVING || conn->state == VERBS_CONN_CONNECTING) {
+		verbs_conn_break(conn, FAB_EVENT_FAILED, -ETIMEDOUT,
+				 "connect to %s: no answer within %u ms%s", conn->head.peer,
+				 conn->options.timeout_ms,
+				 conn->state == VERBS_CONN_RESOLVING
+					 ? ": the address or the way to it was not resolved"
+					 : "");
+	} else if (conn->state == VERBS_CONN_DRAINING && conn->drain == VERBS_DRAIN_MARKERS) {
+		conn->markers = 0;
+		verbs_conn_drain(conn);
+	} else if (conn->state == VERBS_CONN_DRAINING && conn->drain == VERBS_DRAIN_LAST_WQE) {
+		struct verbs_device *device = verbs_device(conn->head.device);
+
+		if (device->last_wqe == VERBS_LAST_WQE_UNKNOWN)
+			device->last_wqe = VERBS_LAST_WQE_NEVER;
+		conn->last_wqe = true;
+		verbs_conn_drain(conn);
+	}
+}
+
+void verbs_conn_destroy(struct fab_conn *head)
+{
+	struct verbs_conn *conn = verbs_conn(head);
+
+	assert(conn->state == VERBS_CONN_DRAINED);
+	verbs_conn_destroy_qp(conn);
+	if (conn->id)
+		rdma_destroy_id(conn->id);
+	verbs_conn_free(conn);
+}

@@ -1,0 +1,498 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * A device as one fab uses it: its context, protection domain, completion queue and channel,
+ * shared receive queue, limits, and asynchronous events; and memory, which is registered with
+ * every device. fabric_verbs_cm.c asks for a device when a connection first leads to it. A device
+ * that is removed is given back to the kernel (which waits for that) as soon as the last of its
+ * connections has been destroyed; the struct stays until fab_close(), because callers hold it.
+ */
+#include "proto/fabric/fabric_verbs.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+
+/*
+ * A closed connection adds two completions of its own (the markers of its drain). This many may
+ * drain at the same time while the caller's own completions fill the rest of the queue.
+ */
+#define VERBS_CQ_MARKERS (2 * 128)
+
+/* Acknowledging takes a lock; it must only be done before the CQ is destroyed. */
+#define VERBS_ACK_BATCH 64
+
+static uint32_t min_u32(uint32_t a, uint32_t b)
+{
+	return a < b ? a : b;
+}
+
+static int fd_set_nonblocking(int fd)
+{
+	int flags = fcntl(fd, F_GETFL);
+
+	if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0)
+		return -errno;
+	return 0;
+}
+
+/* -- limits ------------------------------------------------------------------------------------ */
+
+/* The longest message that every port takes. */
+static uint64_t verbs_device_max_msg(struct ibv_context *context, uint8_t ports)
+{
+	uint64_t bytes = UINT32_MAX;
+
+	for (unsigned int port = 1; port <= ports; port++) {
+		struct ibv_port_attr attr;
+
+		if (ibv_query_port(context, (uint8_t)port, &attr) == 0 && attr.max_msg_sz > 0 &&
+		    attr.max_msg_sz < bytes)
+			bytes = attr.max_msg_sz;
+	}
+	return bytes;
+}
+
+static int verbs_device_query(struct verbs_device *device, uint32_t *max_cqe)
+{
+	struct fab_limits *limits = &device->head.limits;
+	struct ibv_device_attr attr;
+	int err = ibv_query_device(device->context, &attr);
+
+	if (err)
+		return -err;
+	device->iwarp = device->context->device->transport_type == IBV_TRANSPORT_IWARP;
+	limits->max_sge = (uint32_t)attr.max_sge;
+	/* 0 is what some drivers say that make no difference between READ and the rest. */
+	limits->max_read_sge = attr.max_sge_rd > 0 ? (uint32_t)attr.max_sge_rd : limits->max_sge;
+	/* One of each queue is kept for the marker of the drain. */
+	limits->max_send_wr = (uint32_t)attr.max_qp_wr - 1;
+	limits->max_recv_wr = (uint32_t)attr.max_qp_wr - 1;
+	limits->max_srq_wr = (uint32_t)attr.max_srq_wr;
+	limits->max_read_in = min_u32((uint32_t)attr.max_qp_rd_atom, VERBS_READ_DEPTH_MAX);
+	limits->max_read_out = min_u32((uint32_t)attr.max_qp_init_rd_atom, VERBS_READ_DEPTH_MAX);
+	limits->max_msg_bytes = verbs_device_max_msg(device->context, attr.phys_port_cnt);
+	limits->immediate = !device->iwarp;
+	limits->invalidate = attr.device_cap_flags & IBV_DEVICE_MEM_MGT_EXTENSIONS;
+	*max_cqe = (uint32_t)attr.max_cqe;
+	return 0;
+}
+
+/* -- memory ------------------------------------------------------------------------------------ */
+
+static int verbs_mr_fail(struct fab *fab, const struct verbs_mr *mr, const char *device)
+{
+	int err = errno ? errno : EINVAL;
+
+	if (err == ENOMEM)
+		return fab_fail(
+			fab, -err,
+			"%s: registering %zu bytes: out of lockable memory; raise the limit "
+			"(ulimit -l, LimitMEMLOCK=) or add memory",
+			device, mr->bytes);
+	return fab_fail(fab, -err, "%s: registering %zu bytes: %s", device, mr->bytes,
+			strerror(err));
+}
+
+static int verbs_mr_add(struct verbs_mr *mr, struct verbs_device *device, struct ibv_pd *pd)
+{
+	unsigned int i = device->head.index;
+
+	errno = 0;
+	mr->mrs[i] = ibv_reg_mr(pd, mr->addr, mr->bytes, mr->access);
+	if (!mr->mrs[i])
+		return verbs_mr_fail(mr->head.fab, mr, device->head.name);
+	mr->head.lkey[i] = mr->mrs[i]->lkey;
+	mr->head.rkey[i] = mr->mrs[i]->rkey;
+	return 0;
+}
+
+static void verbs_mr_remove(struct verbs_mr *mr, unsigned int i)
+{
+	if (!mr->mrs[i])
+		return;
+	ibv_dereg_mr(mr->mrs[i]);
+	mr->mrs[i] = NULL;
+	mr->head.lkey[i] = 0;
+	mr->head.rkey[i] = 0;
+}
+
+static struct verbs_mr *verbs_mr_alloc(struct fab *fab, void *addr, size_t bytes, int access)
+{
+	struct verbs_mr *mr = calloc(1, sizeof(*mr));
+
+	if (!mr) {
+		fab_fail(fab, -ENOMEM, "registering %zu bytes: out of memory", bytes);
+		return NULL;
+	}
+	mr->head.fab = fab;
+	mr->addr = addr;
+	mr->bytes = bytes;
+	mr->access = access;
+	return mr;
+}
+
+int verbs_mr_register(struct fab *head, void *addr, size_t bytes, int access, struct fab_mr **out)
+{
+	struct verbs_fab *fab = verbs_fab(head);
+	struct verbs_mr *mr = verbs_mr_alloc(head, addr, bytes, access);
+	int err;
+
+	if (!mr)
+		return -ENOMEM;
+	TAILQ_INSERT_TAIL(&fab->mrs, mr, entry);
+	for (unsigned int i = 0; i < fab->device_count; i++) {
+		struct verbs_device *device = fab->devices[i];
+
+		if (device->gone)
+			continue;
+		err = verbs_mr_add(mr, device, device->pd);
+		if (err) {
+			verbs_mr_deregister(&mr->head);
+			return err;
+		}
+	}
+	*out = &mr->head;
+	return 0;
+}
+
+int verbs_mr_register_private(struct fab_conn *head, void *addr, size_t bytes, int access,
+			      struct fab_mr **out)
+{
+	struct verbs_conn *conn = verbs_conn(head);
+	struct verbs_mr *mr;
+	int err;
+
+	if (!conn->pd)
+		return fab_fail(head->fab, -EINVAL, "%s: has no protection domain of its own",
+				head->peer);
+	mr = verbs_mr_alloc(head->fab, addr, bytes, access);
+	if (!mr)
+		return -ENOMEM;
+	err = verbs_mr_add(mr, verbs_device(head->device), conn->pd);
+	if (err) {
+		free(mr);
+		return err;
+	}
+	mr->conn = conn;
+	conn->private_mrs++;
+	*out = &mr->head;
+	return 0;
+}
+
+void verbs_mr_deregister(struct fab_mr *head)
+{
+	struct verbs_mr *mr = (struct verbs_mr *)head;
+
+	for (unsigned int i = 0; i < FAB_DEVICES_MAX; i++)
+		verbs_mr_remove(mr, i);
+	if (mr->conn)
+		mr->conn->private_mrs--;
+	else
+		TAILQ_REMOVE(&verbs_fab(head->fab)->mrs, mr, entry);
+	free(mr);
+}
+
+/* -- making and releasing ---------------------------------------------------------------------- */
+
+static int verbs_device_create_cq(struct verbs_device *device, uint32_t max_cqe)
+{
+	uint32_t depth = device->head.fab->options.cq_depth;
+	int err;
+
+	if (depth > max_cqe)
+		return fab_fail(device->head.fab, -EINVAL,
+				"%s: %u completions wanted, the device has %u", device->head.name,
+				depth, max_cqe);
+	depth = min_u32(depth + VERBS_CQ_MARKERS, max_cqe);
+	device->channel = ibv_create_comp_channel(device->context);
+	if (!device->channel)
+		return fab_fail(device->head.fab, -errno, "%s: completion channel: %s",
+				device->head.name, strerror(errno));
+	err = fd_set_nonblocking(device->channel->fd);
+	if (err)
+		return fab_fail(device->head.fab, err, "%s: completion channel: %s",
+				device->head.name, strerror(-err));
+	device->cq = ibv_create_cq(device->context, (int)depth, NULL, device->channel, 0);
+	if (!device->cq)
+		return fab_fail(device->head.fab, -errno, "%s: completion queue of %u: %s",
+				device->head.name, depth, strerror(errno));
+	return 0;
+}
+
+static int verbs_device_create_srq(struct verbs_device *device)
+{
+	const struct fab_options *options = &device->head.fab->options;
+	struct ibv_srq_init_attr init = {
+		.attr = {.max_wr = options->srq_depth, .max_sge = options->recv_sge},
+	};
+
+	if (options->srq_depth == 0)
+		return 0;
+	if (options->srq_depth > device->head.limits.max_srq_wr)
+		return fab_fail(device->head.fab, -EINVAL,
+				"%s: shared receive queue of %u wanted, the device has %u",
+				device->head.name, options->srq_depth,
+				device->head.limits.max_srq_wr);
+	device->srq = ibv_create_srq(device->pd, &init);
+	if (!device->srq)
+		return fab_fail(device->head.fab, -errno, "%s: shared receive queue of %u: %s",
+				device->head.name, options->srq_depth, strerror(errno));
+	return 0;
+}
+
+/* Everything but the struct. Idempotent; also undoes a device half made. */
+static void verbs_device_release(struct verbs_device *device)
+{
+	struct verbs_mr *mr;
+
+	TAILQ_FOREACH(mr, &verbs_fab(device->head.fab)->mrs, entry)
+	verbs_mr_remove(mr, device->head.index);
+	if (device->srq)
+		ibv_destroy_srq(device->srq);
+	if (device->cq) {
+		ibv_ack_cq_events(device->cq, device->unacked);
+		ibv_destroy_cq(device->cq);
+	}
+	if (device->channel)
+		ibv_destroy_comp_channel(device->channel);
+	if (device->pd)
+		ibv_dealloc_pd(device->pd);
+	/* Closing a descriptor takes it off the epoll set: nobody else has duplicates of these. */
+	if (device->context)
+		ibv_close_device(device->context);
+	device->srq = NULL;
+	device->cq = NULL;
+	device->channel = NULL;
+	device->pd = NULL;
+	device->context = NULL;
+	device->unacked = 0;
+	device->stashed = false;
+	device->armed = false;
+	device->async_ready = false;
+}
+
+void verbs_device_destroy(struct verbs_device *device)
+{
+	assert(device->conns == 0);
+	verbs_device_release(device);
+	free(device);
+}
+
+static int verbs_device_init(struct verbs_device *device, struct ibv_device *ibdev)
+{
+	struct fab *head = device->head.fab;
+	struct verbs_fab *fab = verbs_fab(head);
+	struct verbs_mr *mr;
+	uint32_t max_cqe;
+	int err;
+
+	device->context = ibv_open_device(ibdev);
+	if (!device->context)
+		return fab_fail(head, -errno, "%s: cannot be opened: %s", device->head.name,
+				strerror(errno));
+	err = verbs_device_query(device, &max_cqe);
+	if (err)
+		return fab_fail(head, err, "%s: limits: %s", device->head.name, strerror(-err));
+	device->pd = ibv_alloc_pd(device->context);
+	if (!device->pd)
+		return fab_fail(head, -errno, "%s: protection domain: %s", device->head.name,
+				strerror(errno));
+	err = verbs_device_create_cq(device, max_cqe);
+	if (!err)
+		err = verbs_device_create_srq(device);
+	/* Without the caller's memory there is no I/O: better no device than one without keys. */
+	TAILQ_FOREACH(mr, &fab->mrs, entry)
+	{
+		if (err)
+			break;
+		err = verbs_mr_add(mr, device, device->pd);
+	}
+	if (err)
+		return err;
+	err = fd_set_nonblocking(device->context->async_fd);
+	if (!err)
+		err = verbs_fd_watch(fab, device->context->async_fd, device);
+	if (!err)
+		err = verbs_fd_watch(fab, device->channel->fd, NULL);
+	if (err)
+		return fab_fail(head, err, "%s: readiness: %s", device->head.name, strerror(-err));
+	return 0;
+}
+
+int verbs_device_get(struct verbs_fab *fab, struct ibv_device *ibdev, struct verbs_device **out)
+{
+	const char *name = ibv_get_device_name(ibdev);
+	struct verbs_device *device;
+	int err;
+
+	for (unsigned int i = 0; i < fab->device_count; i++) {
+		device = fab->devices[i];
+		if (!device->gone && strcmp(device->head.name, name) == 0) {
+			*out = device;
+			return 0;
+		}
+	}
+	if (fab->head.options.device && strcmp(fab->head.options.device, name) != 0)
+		return fab_fail(&fab->head, -ENODEV, "%s: not the device to be used, which is %s",
+				name, fab->head.options.device);
+	if (fab->device_count == FAB_DEVICES_MAX)
+		return fab_fail(&fab->head, -ENOSPC, "%s: %u devices are in use or were removed",
+				name, FAB_DEVICES_MAX);
+	device = calloc(1, sizeof(*device));
+	if (!device)
+		return fab_fail(&fab->head, -ENOMEM, "%s: out of memory", name);
+	device->head.fab = &fab->head;
+	device->head.index = fab->device_count;
+	strncpy(device->head.name, name, sizeof(device->head.name) - 1);
+	err = verbs_device_init(device, ibdev);
+	if (err) {
+		verbs_device_destroy(device);
+		return err;
+	}
+	fab->devices[fab->device_count++] = device;
+	*out = device;
+	return 0;
+}
+
+/* -- notification ------------------------------------------------------------------------------ */
+
+/*
+ * One event per asking at most, so reading one per call keeps the channel from staying readable.
+ * A device may raise the event a little after the completion can be polled: what is not there yet
+ * wakes the caller once for nothing, and is read then.
+ */
+static bool verbs_device_read_channel(struct verbs_device *device)
+{
+	struct ibv_cq *cq;
+	void *context;
+
+	if (ibv_get_cq_event(device->channel, &cq, &context))
+		return false;
+	if (++device->unacked == VERBS_ACK_BATCH) {
+		ibv_ack_cq_events(cq, device->unacked);
+		device->unacked = 0;
+	}
+	return true;
+}
+
+/* 1: there is a completion; 0: armed. A device armed and not seen to fire is left as it is. */
+int verbs_device_arm(struct verbs_device *device)
+{
+	int n;
+
+	if (!device->cq)
+		return 0;
+	if (device->stashed)
+		return 1;
+	if (device->armed && verbs_device_read_channel(device))
+		device->armed = false;
+	if (!device->armed || device->seen) {
+		int err = ibv_req_notify_cq(device->cq, 0);
+
+		if (err)
+			return fab_fail(device->head.fab, -err, "%s: arming: %s", device->head.name,
+					strerror(err));
+		device->armed = true;
+		device->seen = false;
+	}
+	/* What completed before the CQ was armed raises no event. */
+	n = ibv_poll_cq(device->cq, 1, &device->stash);
+	if (n < 0)
+		return fab_fail(device->head.fab, -EIO, "%s: completion queue cannot be polled",
+				device->head.name);
+	device->stashed = n > 0;
+	return n;
+}
+
+/* -- asynchronous events, removal -------------------------------------------------------------- */
+
+void verbs_device_lost(struct verbs_device *device, int status, const char *why)
+{
+	struct verbs_fab *fab = verbs_fab(device->head.fab);
+	struct verbs_conn *conn;
+
+	if (device->gone)
+		return;
+	device->gone = true;
+	device->gone_pending = true;
+	TAILQ_FOREACH(conn, &fab->conns, all_entry)
+	{
+		if (conn->head.device != &device->head)
+			continue;
+		if (conn->state < VERBS_CONN_ACCEPTED)
+			verbs_conn_break(conn, FAB_EVENT_FAILED, status, "connect to %s: %s: %s",
+					 conn->head.peer, device->head.name, why);
+		else if (conn->state < VERBS_CONN_BROKEN)
+			verbs_conn_break(conn, FAB_EVENT_DISCONNECTED, status,
+					 "connection to %s: %s: %s", conn->head.peer,
+					 device->head.name, why);
+		else if (conn->state == VERBS_CONN_DRAINING)
+			verbs_conn_drain(conn);
+	}
+}
+
+void verbs_device_settle(struct verbs_device *device)
+{
+	if (device->gone && !device->gone_pending && device->conns == 0)
+		verbs_device_release(device);
+}
+
+static void verbs_device_qp_event(struct ibv_async_event *event)
+{
+	struct verbs_conn *conn = event->element.qp->qp_context;
+
+	switch (event->event_type) {
+	case IBV_EVENT_QP_LAST_WQE_REACHED:
+		verbs_device(conn->head.device)->last_wqe = VERBS_LAST_WQE_RAISED;
+		conn->last_wqe = true;
+		if (conn->state == VERBS_CONN_DRAINING)
+			verbs_conn_drain(conn);
+		break;
+	case IBV_EVENT_COMM_EST:
+		/* A message overtook the last of the handshake: that is as good as it. */
+		rdma_notify(conn->id, IBV_EVENT_COMM_EST);
+		break;
+	default:
+		if (conn->state >= VERBS_CONN_ACCEPTED && conn->state < VERBS_CONN_BROKEN)
+			verbs_conn_break(conn, FAB_EVENT_DISCONNECTED, -ECONNABORTED,
+					 "connection to %s: %s", conn->head.peer,
+					 ibv_event_type_str(event->event_type));
+		break;
+	}
+}
+
+/*
+ * Reads all there is. Acknowledged at once: ibv_destroy_qp() waits for that, and no event of a
+ * destroyed queue pair is ever read, for the kernel takes them back with it.
+ */
+void verbs_device_async(struct verbs_device *device)
+{
+	struct ibv_async_event event;
+
+	while (ibv_get_async_event(device->context, &event) == 0) {
+		switch (event.event_type) {
+		case IBV_EVENT_QP_FATAL:
+		case IBV_EVENT_QP_REQ_ERR:
+		case IBV_EVENT_QP_ACCESS_ERR:
+		case IBV_EVENT_QP_LAST_WQE_REACHED:
+		case IBV_EVENT_COMM_EST:
+			verbs_device_qp_event(&event);
+			break;
+		case IBV_EVENT_DEVICE_FATAL:
+			verbs_device_lost(device, -ENODEV, "the device failed or was removed");
+			break;
+		case IBV_EVENT_CQ_ERR:
+		case IBV_EVENT_SRQ_ERR:
+			/* Completions may be lost: nothing here can be trusted any more. */
+			verbs_device_lost(device, -EIO, ibv_event_type_str(event.event_type));
+			break;
+		default:
+			/* Ports, LIDs, GIDs: what matters of them shows in the connections. */
+			break;
+		}
+		ibv_ack_async_event(&event);
+	}
+	device->async_ready = false;
+}
