@@ -29,14 +29,15 @@ enum tgt_cache_mode {
 
 struct tgt_volume_config {
 	char name[RBLK_NAME_BYTES];
-	char store[16];       /* "uring", "memory", "null", "fault" */
+	char store[16];       /* "uring", "memory", "null" */
 	char path[4096];      /* uring */
 	uint64_t bytes;       /* memory, null; 0: the path's own size */
 	uint32_t block_bytes; /* 512 or 4096; 0: the store's own, at least 512 */
 	bool read_only;
 	enum tgt_cache_mode cache;
 	uint8_t uuid[16];     /* all zero: derived from name and path */
-	char fault[256];      /* fault: what to do, "delay=5ms,fail=write:0.01,..." */
+	char fault[256];      /* wrap it in the fault store: "delay=5ms,fail=write:0.01,..." */
+	uint32_t lock_wait_ms; /* F6: longest wait for a predecessor's lock on the path */
 	char source[4200];    /* "file:line" or "command line", for messages */
 };
 

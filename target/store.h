@@ -54,11 +54,12 @@ struct tgt_io {
 /* What a store is able to do and how big it is; filled by open, renewed by refresh. */
 struct tgt_store_info {
 	uint64_t bytes;
-	uint32_t physical_bytes;
+	uint32_t block_bytes;        /* smallest unit that it can read and write: 512 .. 4096 */
+	uint32_t physical_bytes;     /* a power of two */
 	uint32_t optimal_bytes;
 	uint32_t alignment;          /* of buffer addresses: 1 .. 4096 */
 	uint32_t discard_granularity;
-	uint64_t max_discard_bytes;
+	uint64_t max_discard_bytes;  /* of one DISCARD or WRITE_ZEROES */
 	bool read_only;
 	bool can_flush, can_fua, can_discard, can_write_zeroes;
 	bool volatile_cache;         /* flushes matter */
@@ -88,6 +89,8 @@ struct tgt_store_ops {
 	/* Control thread; may block. error: TGT_ERROR_BYTES, "path: reason". F6: takes the lock. */
 	int (*open)(const struct tgt_volume_config *config, struct tgt_store **store, char *error);
 	void (*close)(struct tgt_store *store); /* no port is left */
+	/* Control thread. Look again how big it is: sets info.bytes. NULL: its size is fixed. */
+	int (*refresh)(struct tgt_store *store);
 
 	/* Reactor's thread. ring may be NULL (simulator, tests) where the kind needs none. */
 	int (*attach)(struct tgt_store *store, struct tgt_ring *ring, struct tgt_port **port);
@@ -100,6 +103,12 @@ struct tgt_store_ops {
 	 */
 	int (*submit)(struct tgt_port *port, struct tgt_io *io);
 };
+
+extern const struct tgt_store_ops tgt_store_uring;
+extern const struct tgt_store_ops tgt_store_memory;
+extern const struct tgt_store_ops tgt_store_null;
+/* Wraps the kind that config->store names; chosen by volume.c where config->fault is set. */
+extern const struct tgt_store_ops tgt_store_fault;
 
 /* NULL if there is no such kind. */
 const struct tgt_store_ops *tgt_store_find(const char *kind);
