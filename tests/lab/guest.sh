@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# What jobs in the lab share: the RDMA link, rblkd, waiting for conditions. Sourced by the jobs, as
+# ". $LAB/guest.sh", inside the guest only. Everything that fails says what, and ends the job.
+
+LAB_ADDR=10.9.0.$LAB_HOST
+LAB_ADDR6=fd09::$LAB_HOST
+LAB_PEER=10.9.0.$((3 - LAB_HOST))
+# The programs under test.
+RBLKD=$LAB_BUILD/target/rblkd
+RBLK=$LAB_BUILD/initiator/rblk
+
+lab_say() { echo "# $*"; }
+lab_fail() { echo "FAILED: $*" >&2; exit 1; }
+
+# lab_wait SECONDS COMMAND...: run it until it succeeds; fails when the time is up.
+lab_wait() {
+	local end=$((SECONDS + $1))
+	shift
+	until "$@" > /dev/null 2>&1; do
+		[ $SECONDS -lt $end ] || return 1
+		sleep 0.1
+	done
+}
+
+# lab_link_up: rxe0 with 10.9.0.N and fd09::N. Alone, it lies over a dummy device and both ends of a
+# connection are on it; in a pair, over the network card. Frames are large enough for a path MTU
+# of 4096.
+lab_link_up() {
+	local netdev=eth0
+	modprobe -a rdma_rxe rdma_ucm ib_uverbs || lab_fail "link: modules do not load"
+	if [ ! -e /sys/class/net/eth0 ]; then
+		netdev=lab0
+		ip link add lab0 type dummy || lab_fail "link: no dummy device"
+	fi
+	# Without the detection of duplicates, for which the first connection would have to wait.
+	sysctl -q -w "net.ipv6.conf.$netdev.accept_dad=0"
+	ip link set "$netdev" mtu 9000 up &&
+		ip addr add "$LAB_ADDR/24" dev "$netdev" &&
+		ip addr add "$LAB_ADDR6/64" dev "$netdev" nodad || lab_fail "link: $netdev does not come up"
+	rdma link add rxe0 type rxe netdev "$netdev" || lab_fail "link: no rxe0"
+	lab_wait 10 lab_port_active || lab_fail "link: rxe0 does not become active"
+}
+
+lab_port_active() { grep -q ACTIVE /sys/class/infiniband/rxe0/ports/1/state; }
+
+# lab_rblkd_start ARGUMENT...: start the daemon and wait until it answers. Its log is /out/rblkd.log.
+# LAB_URI is where it listens when the arguments do not say otherwise.
+LAB_URI=rblk://$LAB_ADDR
+lab_rblkd_start() {
+	"$RBLKD" "$@" >> /out/rblkd.log 2>&1 &
+	LAB_RBLKD=$!
+	if ! lab_wait 20 lab_rblkd_answers; then
+		tail -n 20 /out/rblkd.log >&2
+		lab_fail "rblkd $*: does not answer at $LAB_URI"
+	fi
+}
+
+lab_rblkd_answers() { kill -0 "$LAB_RBLKD" && "$RBLK" list "$LAB_URI"; }
+
+# lab_rblkd_stop: SIGTERM, and the daemon must drain and exit 0 by itself.
+lab_rblkd_stop() {
+	kill "$LAB_RBLKD" || lab_fail "rblkd: had already gone: $(tail -n 5 /out/rblkd.log)"
+	lab_wait 20 lab_rblkd_gone || lab_fail "rblkd: still there 20 s after SIGTERM"
+	wait "$LAB_RBLKD" || lab_fail "rblkd: exit status $? after SIGTERM: $(tail -n 5 /out/rblkd.log)"
+}
+
+# A child that has exited is a zombie until it is waited for.
+lab_rblkd_gone() { [ ! -e "/proc/$LAB_RBLKD" ] || grep -q '^State:.Z' "/proc/$LAB_RBLKD/status"; }
+
+# lab_meet NAME [SECONDS]: go on when the other host of the pair is at the same place.
+lab_meet() {
+	touch "/pair/$1-$LAB_HOST"
+	lab_wait "${2:-60}" [ -e "/pair/$1-$((3 - LAB_HOST))" ] || lab_fail "the other host never came to '$1'"
+}
+
+# lab_order kill-N|start-N: have boot-pair do it, and wait until it is done.
+lab_order() {
+	touch "/pair/$1"
+	lab_wait 30 [ ! -e "/pair/$1" ] || lab_fail "boot-pair does not obey: $1"
+}

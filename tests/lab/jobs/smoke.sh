@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# Goal: the lab itself works. Method: what was asked for is there (processors, a disk that takes
+# O_DIRECT, the host's files, a root that can be written), and data crosses the RDMA link intact:
+# rping compares what it sends with what comes back.
+. "$LAB/guest.sh"
+
+[ "$(nproc)" = 2 ] || lab_fail "$(nproc) processors instead of 2"
+[ "$(blockdev --getsize64 /dev/vda)" = $((64 << 20)) ] || lab_fail "/dev/vda: not the disk asked for"
+cmp -s "$LAB/guest.sh" "$1" || lab_fail "$1: not the host's file"
+touch /usr/lab-was-here || lab_fail "the root cannot be written"
+
+head -c 1M /dev/urandom > /run/pattern
+dd if=/run/pattern of=/dev/vda bs=64k seek=16 oflag=direct status=none || lab_fail "/dev/vda: O_DIRECT write"
+dd if=/dev/vda bs=64k skip=16 count=16 iflag=direct status=none | cmp - /run/pattern ||
+	lab_fail "/dev/vda: read back something else"
+
+lab_link_up
+timeout 60 rping -s -a "$LAB_ADDR" -C 20 -S 4096 -V > /out/rping-server 2>&1 &
+server=$!
+listening() { rdma resource show cm_id | grep -q LISTEN; }
+lab_wait 10 listening || lab_fail "rping: does not listen"
+timeout 60 rping -c -a "$LAB_ADDR" -C 20 -S 4096 -V || lab_fail "rping: the client's exit status is $?"
+wait $server || lab_fail "rping: the server's exit status is $?: $(tail -n 3 /out/rping-server)"
