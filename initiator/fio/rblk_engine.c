@@ -1,0 +1,559 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * fio's I/O engine "rblk": each job drives one session of librblk on one volume. fio calls these
+ * functions, of one job always from that job's thread (or process); everything about the protocol
+ * is librblk's, the summed counters are engine_stats.c's.
+ *
+ *	fio --ioengine=external:/usr/lib/.../librblk_fio.so --rblk_uri=rblk://10.0.0.2/disk ...
+ */
+#include "fio.h"
+#include "optgroup.h"
+#include "smalloc.h"
+
+#include <sys/wait.h>
+#include "initiator/fio/engine_stats.h"
+#include "initiator/rblk.h"
+
+/* What librblk grants at the least and at the most, and so what is asked for. */
+#define ENGINE_CREDITS_MIN 4u
+#define ENGINE_CREDITS_MAX 1024u
+
+struct engine_options {
+	struct thread_data *td; /* fio's; also keeps the offset of the first option from being 0 */
+	char *uri;
+	char *stats_path;
+	unsigned int queues;
+	unsigned int credits;
+	unsigned int polling; /* enum rblk_polling */
+	unsigned int fua;
+};
+
+static struct fio_option engine_option_table[] = {
+	{
+		.name = "rblk_uri",
+		.lname = "rblk volume",
+		.type = FIO_OPT_STR_STORE,
+		.off1 = offsetof(struct engine_options, uri),
+		.help = "rblk://host[:port]/volume or rblk+tcp://host[:port]/volume",
+		.category = FIO_OPT_C_ENGINE,
+		.group = FIO_OPT_G_INVALID,
+	},
+	{
+		.name = "rblk_stats",
+		.lname = "rblk statistics file",
+		.type = FIO_OPT_STR_STORE,
+		.off1 = offsetof(struct engine_options, stats_path),
+		.help = "At the end, add what was counted (messages, stage times) to this JSON file",
+		.category = FIO_OPT_C_ENGINE,
+		.group = FIO_OPT_G_INVALID,
+	},
+	{
+		.name = "rblk_queues",
+		.lname = "rblk queues",
+		.type = FIO_OPT_INT,
+		.off1 = offsetof(struct engine_options, queues),
+		.minval = 1,
+		.maxval = 16,
+		.def = "1",
+		.help = "Connections of each job's session",
+		.category = FIO_OPT_C_ENGINE,
+		.group = FIO_OPT_G_INVALID,
+	},
+	{
+		.name = "rblk_credits",
+		.lname = "rblk credits",
+		.type = FIO_OPT_INT,
+		.off1 = offsetof(struct engine_options, credits),
+		.maxval = ENGINE_CREDITS_MAX,
+		.def = "0",
+		.help = "Commands outstanding per queue to ask for (0: the job's iodepth)",
+		.category = FIO_OPT_C_ENGINE,
+		.group = FIO_OPT_G_INVALID,
+	},
+	{
+		.name = "rblk_polling",
+		.lname = "rblk polling",
+		.type = FIO_OPT_STR,
+		.off1 = offsetof(struct engine_options, polling),
+		.def = "adaptive",
+		.help = "How completions are waited for",
+		.posval = {
+			{ .ival = "adaptive", .oval = RBLK_POLL_ADAPTIVE,
+			  .help = "Poll while they come quickly, then sleep" },
+			{ .ival = "always", .oval = RBLK_POLL_ALWAYS, .help = "Never sleep" },
+			{ .ival = "never", .oval = RBLK_POLL_NEVER, .help = "Sleep at once" },
+		},
+		.category = FIO_OPT_C_ENGINE,
+		.group = FIO_OPT_G_INVALID,
+	},
+	{
+		.name = "rblk_fua",
+		.lname = "rblk forced unit access",
+		.type = FIO_OPT_BOOL,
+		.off1 = offsetof(struct engine_options, fua),
+		.def = "0",
+		.help = "Writes are durable before they are completed",
+		.category = FIO_OPT_C_ENGINE,
+		.group = FIO_OPT_G_INVALID,
+	},
+	{ .name = NULL },
+};
+
+/* An io_u's place in the engine: what the library's callback is given. */
+struct engine_io {
+	struct engine *engine;
+	struct io_u *io_u;
+	uint64_t start_ns;
+};
+
+/*
+ * One job's engine: td->io_ops_data. Created by engine_init(), freed by engine_cleanup(), used by
+ * the job's thread only.
+ */
+struct engine {
+	struct rblk_session *session;
+	struct rblk_volume *volume;
+	struct rblk_stats opened; /* the session's counters when the volume had been opened */
+	struct engine_stats stats;
+	struct engine_io *ios; /* iodepth of them */
+
+	/*
+	 * Completed io_us not yet fetched by event(): a ring of `depth`, which is enough because an
+	 * io_u is in it at most once. getevents() moves `first`; what event() then reads is not
+	 * overwritten, because no completion is processed before fio comes back.
+	 */
+	struct io_u **done;
+	unsigned int depth, first, count, handed;
+
+	bool closing;      /* what is called back now is nobody's any more */
+	bool lost_is_told; /* the session's failure was printed */
+};
+
+static uint64_t engine_now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* -- opening ----------------------------------------------------------------------------------- */
+
+static uint32_t engine_credits(const struct thread_data *td)
+{
+	const struct engine_options *o = td->eo;
+	uint32_t credits = o->credits ? o->credits : td->o.iodepth;
+
+	if (credits < ENGINE_CREDITS_MIN)
+		return ENGINE_CREDITS_MIN;
+	return credits < ENGINE_CREDITS_MAX ? credits : ENGINE_CREDITS_MAX;
+}
+
+/* 0 or negative errno, and then the words in `error` (RBLK_ERROR_BYTES). */
+static int engine_open(const struct thread_data *td, struct rblk_session **session,
+		       struct rblk_volume **volume, char *error)
+{
+	const struct engine_options *o = td->eo;
+	struct rblk_options options = {
+		.size = sizeof(options),
+		.credits = engine_credits(td),
+		.queues = o->queues,
+		.polling = o->polling,
+	};
+	uint32_t flags = td_write(td) || td_trim(td) ? 0 : RBLK_VOLUME_OPEN_READ_ONLY;
+	int result;
+
+	if (o->fua)
+		flags |= RBLK_VOLUME_OPEN_NEED_FUA;
+	*session = rblk_session_open(o->uri, &options, error);
+	if (!*session)
+		return errno ? -errno : -EIO;
+	*volume = rblk_volume_open(*session, NULL, flags);
+	if (*volume)
+		return 0;
+	result = errno ? -errno : -EIO;
+	snprintf(error, RBLK_ERROR_BYTES, "%s", rblk_session_error(*session));
+	rblk_session_close(*session);
+	*session = NULL;
+	return result;
+}
+
+/* What the child of engine_probe() tells its parent; smaller than a pipe's atomic write. */
+struct engine_probe {
+	int result;
+	char error[RBLK_ERROR_BYTES];
+	struct rblk_volume_info info;
+};
+static_assert(sizeof(struct engine_probe) <= 4096, "one write to a pipe");
+
+static void engine_probe_child(const struct thread_data *td, int fd)
+{
+	struct engine_probe probe = { 0 };
+	struct rblk_session *session;
+	struct rblk_volume *volume;
+	ssize_t written;
+
+	probe.result = engine_open(td, &session, &volume, probe.error);
+	if (!probe.result) {
+		probe.info = *rblk_volume_info(volume);
+		rblk_session_close(session);
+	}
+	written = write(fd, &probe, sizeof(probe));
+	_exit(written != sizeof(probe));
+}
+
+/*
+ * Learn the volume's size before the job starts, in a process of its own: fio's jobs are forked
+ * from this one, and a process that has opened an RDMA device cannot hand it on to its children.
+ */
+static int engine_probe(const struct thread_data *td, struct engine_probe *probe)
+{
+	ssize_t length;
+	int fds[2];
+	pid_t pid;
+
+	if (pipe2(fds, O_CLOEXEC))
+		return -errno;
+	pid = fork();
+	if (pid < 0) {
+		length = -errno;
+		close(fds[0]);
+		close(fds[1]);
+		return (int)length;
+	}
+	if (!pid)
+		engine_probe_child(td, fds[1]);
+	close(fds[1]);
+	do
+		length = read(fds[0], probe, sizeof(*probe));
+	while (length < 0 && errno == EINTR);
+	close(fds[0]);
+	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+		;
+	return length == sizeof(*probe) ? 0 : -EIO;
+}
+
+static int engine_fail(struct thread_data *td, int error, const char *where, const char *text)
+{
+	log_err("rblk: %s\n", text);
+	td_verror(td, -error, where);
+	return 1;
+}
+
+/* Every block size that the job may use must suit the volume; said here, not by I/O that fails. */
+static int engine_check_sizes(struct thread_data *td, const struct rblk_volume_info *info)
+{
+	unsigned long long largest = td_max_bs(td);
+	char text[RBLK_ERROR_BYTES];
+
+	for_each_rw_ddir(ddir) {
+		if (td->o.min_bs[ddir] % info->block_bytes == 0 && !td->o.bs_unaligned)
+			continue;
+		snprintf(text, sizeof(text),
+			 "%s: block sizes must be multiples of the volume's, %u bytes", info->name,
+			 info->block_bytes);
+		return engine_fail(td, -EINVAL, "block size", text);
+	}
+	if (largest > info->max_io_bytes) {
+		snprintf(text, sizeof(text),
+			 "%s: a block size of %llu bytes is more than the target takes, %u",
+			 info->name, largest, info->max_io_bytes);
+		return engine_fail(td, -EINVAL, "block size", text);
+	}
+	return 0;
+}
+
+/* fio names the files of an engine without files after the job; its messages are clearer so. */
+static void engine_name_file(struct thread_data *td, struct fio_file *file, const char *name)
+{
+	char *copy = td->o.filename ? NULL : smalloc_strdup(name);
+
+	if (!copy)
+		return;
+	sfree(file->file_name);
+	file->file_name = copy;
+}
+
+/* fio's setup(): the size of what is to be measured. Usually before the job's thread exists. */
+static int engine_setup(struct thread_data *td)
+{
+	const struct engine_options *o = td->eo;
+	struct engine *engine = td->io_ops_data;
+	struct engine_probe probe = { 0 };
+	int result;
+
+	if (!o->uri)
+		return engine_fail(td, -EINVAL, "rblk_uri",
+				   "rblk_uri: missing: rblk://host[:port]/volume");
+	if (td->files_index > 1 || td->o.nr_files > 1)
+		return engine_fail(td, -EINVAL, "nrfiles", "nrfiles: a job has one volume");
+	if (engine) {
+		probe.info = *rblk_volume_info(engine->volume);
+	} else {
+		result = engine_probe(td, &probe);
+		if (result)
+			return engine_fail(td, result, "probe", "the volume's size: no answer");
+		if (probe.result)
+			return engine_fail(td, probe.result, "rblk_uri", probe.error);
+	}
+	if (engine_check_sizes(td, &probe.info))
+		return 1;
+	if (!td->files_index)
+		add_file(td, probe.info.name, 0, 0);
+	td->files[0]->real_file_size = probe.info.bytes;
+	td->files[0]->filetype = FIO_TYPE_BLOCK;
+	engine_name_file(td, td->files[0], probe.info.name);
+	return 0;
+}
+
+/*
+ * fio's own defaults submit and reap one I/O at a time, which would cost a message each however
+ * deep the queue. Where the job does not say otherwise, submit when there is nothing else to do
+ * (fio then calls commit() before it waits) and take all completions that are there.
+ */
+static void engine_batch(struct thread_data *td)
+{
+	if (!fio_option_is_set(&td->o, iodepth_batch))
+		td->o.iodepth_batch = td->o.iodepth;
+	if (!fio_option_is_set(&td->o, iodepth_batch_complete_max))
+		td->o.iodepth_batch_complete_max = td->o.iodepth;
+}
+
+static void engine_free(struct engine *engine)
+{
+	if (engine->session)
+		rblk_session_close(engine->session);
+	free(engine->done);
+	free(engine->ios);
+	free(engine);
+}
+
+/* fio's init(), on the job's thread: its session. */
+static int engine_init(struct thread_data *td)
+{
+	const struct engine_options *o = td->eo;
+	char error[RBLK_ERROR_BYTES] = "";
+	struct engine *engine;
+	int result;
+
+	if (!o->uri)
+		return engine_fail(td, -EINVAL, "rblk_uri",
+				   "rblk_uri: missing: rblk://host[:port]/volume");
+	engine = calloc(1, sizeof(*engine));
+	if (!engine)
+		return engine_fail(td, -ENOMEM, "init", "out of memory");
+	engine->depth = td->o.iodepth;
+	engine->ios = calloc(engine->depth, sizeof(*engine->ios));
+	engine->done = calloc(engine->depth, sizeof(*engine->done));
+	if (!engine->ios || !engine->done) {
+		engine_free(engine);
+		return engine_fail(td, -ENOMEM, "init", "out of memory");
+	}
+	result = engine_open(td, &engine->session, &engine->volume, error);
+	if (result) {
+		engine_free(engine);
+		return engine_fail(td, result, "rblk_uri", error);
+	}
+	rblk_session_stats(engine->session, &engine->opened);
+	engine_batch(td);
+	td->io_ops_data = engine;
+	return 0;
+}
+
+/* fio's cleanup(), also after a failed init. fio has freed its io_us already. */
+static void engine_cleanup(struct thread_data *td)
+{
+	const struct engine_options *o = td->eo;
+	struct engine *engine = td->io_ops_data;
+	char error[RBLK_ERROR_BYTES];
+
+	if (!engine)
+		return;
+	rblk_session_stats(engine->session, &engine->stats.session);
+	engine_stats_subtract(&engine->stats.session, &engine->opened);
+	if (o->stats_path && engine_stats_add(o->stats_path, &engine->stats, error))
+		log_err("rblk: rblk_stats: %s\n", error);
+	engine->closing = true;
+	engine_free(engine);
+}
+
+/* -- memory ------------------------------------------------------------------------------------ */
+
+/* There is no iomem_free(): the target may be writing until the session is closed, which frees it. */
+static int engine_iomem_alloc(struct thread_data *td, size_t bytes)
+{
+	struct engine *engine = td->io_ops_data;
+
+	td->orig_buffer = rblk_buffer_alloc(engine->session, bytes);
+	if (td->orig_buffer)
+		return 0;
+	log_err("rblk: %s\n", rblk_session_error(engine->session));
+	return 1;
+}
+
+static int engine_io_u_init(struct thread_data *td, struct io_u *io_u)
+{
+	struct engine *engine = td->io_ops_data;
+	struct engine_io *io = &engine->ios[io_u->index];
+
+	io->engine = engine;
+	io->io_u = io_u;
+	io_u->engine_data = io; /* shares its place with index */
+	return 0;
+}
+
+/* -- I/O --------------------------------------------------------------------------------------- */
+
+static void engine_done(void *arg, const struct rblk_result *result)
+{
+	struct engine_io *io = arg;
+	struct engine *engine = io->engine;
+
+	if (engine->closing)
+		return;
+	engine->stats.ios++;
+	engine->stats.latency_us_total += (engine_now_ns() - io->start_ns) / 1000;
+	io->io_u->error = (unsigned int)-result->error;
+	engine->done[(engine->first + engine->handed + engine->count) % engine->depth] = io->io_u;
+	engine->count++;
+}
+
+/* The session's end is told once, however many I/Os it takes along. */
+static void engine_tell_lost(struct engine *engine)
+{
+	if (engine->lost_is_told || rblk_session_state(engine->session) != RBLK_SESSION_FAILED)
+		return;
+	engine->lost_is_told = true;
+	log_err("rblk: %s\n", rblk_session_error(engine->session));
+}
+
+static int engine_start(struct thread_data *td, struct io_u *io_u)
+{
+	const struct engine_options *o = td->eo;
+	struct engine *engine = td->io_ops_data;
+	struct engine_io *io = io_u->engine_data;
+
+	io->start_ns = engine_now_ns();
+	switch (io_u->ddir) {
+	case DDIR_READ:
+		return rblk_read(engine->volume, io_u->xfer_buf, io_u->xfer_buflen, io_u->offset, 0,
+				 engine_done, io);
+	case DDIR_WRITE:
+		return rblk_write(engine->volume, io_u->xfer_buf, io_u->xfer_buflen, io_u->offset,
+				  o->fua ? RBLK_IO_FUA : 0, engine_done, io);
+	case DDIR_TRIM:
+		return rblk_discard(engine->volume, io_u->xfer_buflen, io_u->offset, engine_done,
+				    io);
+	case DDIR_SYNC:
+	case DDIR_DATASYNC:
+		return rblk_flush(engine->volume, engine_done, io);
+	default:
+		return -EOPNOTSUPP;
+	}
+}
+
+static enum fio_q_status engine_queue(struct thread_data *td, struct io_u *io_u)
+{
+	struct engine *engine = td->io_ops_data;
+	int result;
+
+	fio_ro_check(td, io_u);
+	result = engine_start(td, io_u);
+	/* fio asks again at once for a sync that is told BUSY, and reaps nothing in between. */
+	while (result == -EAGAIN && ddir_sync(io_u->ddir)) {
+		if (rblk_wait(engine->session, -1) < 0)
+			break;
+		result = engine_start(td, io_u);
+	}
+	if (!result)
+		return FIO_Q_QUEUED;
+	if (result == -EAGAIN)
+		return FIO_Q_BUSY;
+	engine_tell_lost(engine);
+	io_u->error = (unsigned int)-result;
+	return FIO_Q_COMPLETED;
+}
+
+static int engine_commit(struct thread_data *td)
+{
+	struct engine *engine = td->io_ops_data;
+	int result = rblk_submit(engine->session);
+
+	if (result >= 0)
+		return 0;
+	/* The commands were, or will be, called back with the error: fio learns it from each of them. */
+	engine_tell_lost(engine);
+	return 0;
+}
+
+static int engine_getevents(struct thread_data *td, unsigned int min, unsigned int max,
+			    const struct timespec *t)
+{
+	int timeout_ms = t ? (int)(t->tv_sec * 1000 + t->tv_nsec / 1000000) : -1;
+	struct engine *engine = td->io_ops_data;
+	int result;
+
+	engine->first = (engine->first + engine->handed) % engine->depth;
+	engine->handed = 0;
+	result = rblk_poll(engine->session, 0);
+	while (result >= 0 && engine->count < min) {
+		result = rblk_wait(engine->session, timeout_ms);
+		if (!result && t)
+			break;
+	}
+	if (result < 0) {
+		engine_tell_lost(engine);
+		if (!engine->count && min)
+			return result;
+	}
+	engine->handed = engine->count < max ? engine->count : max;
+	engine->count -= engine->handed;
+	return (int)engine->handed;
+}
+
+static struct io_u *engine_event(struct thread_data *td, int event)
+{
+	struct engine *engine = td->io_ops_data;
+
+	return engine->done[(engine->first + (unsigned int)event) % engine->depth];
+}
+
+/* -- files: there are none, a job's volume stands for its one file ------------------------------- */
+
+static int engine_open_file(struct thread_data *td, struct fio_file *file)
+{
+	return 0;
+}
+
+static int engine_close_file(struct thread_data *td, struct fio_file *file)
+{
+	return 0;
+}
+
+static int engine_invalidate(struct thread_data *td, struct fio_file *file)
+{
+	return 0; /* nothing is cached on this side */
+}
+
+/* fio finds it by this name. */
+extern struct ioengine_ops ioengine __attribute__((visibility("default")));
+struct ioengine_ops ioengine = {
+	.name = "rblk",
+	.version = FIO_IOOPS_VERSION,
+	/* Offloaded submission would do I/O from other threads than the one that has the session. */
+	.flags = FIO_RAWIO | FIO_DISKLESSIO | FIO_NOEXTEND | FIO_NODISKUTIL | FIO_NO_OFFLOAD,
+	.setup = engine_setup,
+	.init = engine_init,
+	.cleanup = engine_cleanup,
+	.iomem_alloc = engine_iomem_alloc,
+	.io_u_init = engine_io_u_init,
+	.queue = engine_queue,
+	.commit = engine_commit,
+	.getevents = engine_getevents,
+	.event = engine_event,
+	.open_file = engine_open_file,
+	.close_file = engine_close_file,
+	.invalidate = engine_invalidate,
+	.option_struct_size = sizeof(struct engine_options),
+	.options = engine_option_table,
+};
