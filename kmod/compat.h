@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Every difference between the kernels that this module builds on (6.1 to 6.12 and later), so that
+ * no other file tests a version.
+ */
+#ifndef RBLK_KMOD_COMPAT_H
+#define RBLK_KMOD_COMPAT_H
+
+#include <linux/blk-mq.h>
+#include <linux/blkdev.h>
+#include <linux/version.h>
+
+#define RBLK_KERNEL(major, minor) (LINUX_VERSION_CODE >= KERNEL_VERSION(major, minor, 0))
+
+/* Limits of a disk, as they are known when the volume has been opened. */
+struct rblk_limits {
+	u32 logical_bytes, physical_bytes, optimal_bytes;
+	u32 max_sectors, max_segments;
+	u32 discard_granularity, max_discard_sectors, max_zeroes_sectors;
+	bool write_cache, fua, rotational;
+};
+
+#define RBLK_DMA_ALIGNMENT_MASK 3u
+/* Fast registration takes whole pages: only the ends of a request may be unaligned. */
+#define RBLK_VIRT_BOUNDARY_MASK 4095ul
+
+#if RBLK_KERNEL(6, 9)
+
+static inline struct gendisk *rblk_compat_alloc_disk(struct blk_mq_tag_set *set,
+						     const struct rblk_limits *l, void *data)
+{
+	struct queue_limits lim = {
+		.logical_block_size = l->logical_bytes,
+		.physical_block_size = l->physical_bytes,
+		.io_min = l->physical_bytes,
+		.io_opt = l->optimal_bytes,
+		.max_hw_sectors = l->max_sectors,
+		.max_segments = l->max_segments,
+		.virt_boundary_mask = RBLK_VIRT_BOUNDARY_MASK,
+		.dma_alignment = RBLK_DMA_ALIGNMENT_MASK,
+		.max_hw_discard_sectors = l->max_discard_sectors,
+		.discard_granularity = l->discard_granularity,
+		.max_write_zeroes_sectors = l->max_zeroes_sectors,
+	};
+#if RBLK_KERNEL(6, 11)
+	if (l->write_cache)
+		lim.features |= BLK_FEAT_WRITE_CACHE;
+	if (l->fua)
+		lim.features |= BLK_FEAT_FUA;
+	if (l->rotational)
+		lim.features |= BLK_FEAT_ROTATIONAL;
+	return blk_mq_alloc_disk(set, &lim, data);
+#else
+	struct gendisk *disk = blk_mq_alloc_disk(set, &lim, data);
+
+	if (!IS_ERR(disk)) {
+		blk_queue_write_cache(disk->queue, l->write_cache, l->fua);
+		if (!l->rotational)
+			blk_queue_flag_set(QUEUE_FLAG_NONROT, disk->queue);
+	}
+	return disk;
+#endif
+}
+
+#else /* 6.1 */
+
+static inline struct gendisk *rblk_compat_alloc_disk(struct blk_mq_tag_set *set,
+						     const struct rblk_limits *l, void *data)
+{
+	struct gendisk *disk = blk_mq_alloc_disk(set, data);
+	struct request_queue *q;
+
+	if (IS_ERR(disk))
+		return disk;
+	q = disk->queue;
+	blk_queue_logical_block_size(q, l->logical_bytes);
+	blk_queue_physical_block_size(q, l->physical_bytes);
+	blk_queue_io_min(q, l->physical_bytes);
+	blk_queue_io_opt(q, l->optimal_bytes);
+	blk_queue_max_hw_sectors(q, l->max_sectors);
+	blk_queue_max_segments(q, l->max_segments);
+	blk_queue_virt_boundary(q, RBLK_VIRT_BOUNDARY_MASK);
+	blk_queue_dma_alignment(q, RBLK_DMA_ALIGNMENT_MASK);
+	q->limits.discard_granularity = l->discard_granularity;
+	blk_queue_max_discard_sectors(q, l->max_discard_sectors);
+	blk_queue_max_write_zeroes_sectors(q, l->max_zeroes_sectors);
+	blk_queue_write_cache(q, l->write_cache, l->fua);
+	if (!l->rotational)
+		blk_queue_flag_set(QUEUE_FLAG_NONROT, q);
+	return disk;
+}
+
+#endif
+
+/* block_device_operations' open and release took a block_device before 6.5. */
+#if RBLK_KERNEL(6, 5)
+#define RBLK_COMPAT_OPEN(name) static int name(struct gendisk *disk, blk_mode_t mode)
+#define RBLK_COMPAT_RELEASE(name) static void name(struct gendisk *disk)
+#define RBLK_COMPAT_DISK (disk)
+#else
+#define RBLK_COMPAT_OPEN(name) static int name(struct block_device *bdev, fmode_t mode)
+#define RBLK_COMPAT_RELEASE(name) static void name(struct gendisk *disk, fmode_t mode)
+#define RBLK_COMPAT_DISK (bdev->bd_disk)
+#endif
+
+/* Merging became the default in 6.14, and its flag (an enumerator) went away. */
+#if RBLK_KERNEL(6, 14)
+#define RBLK_COMPAT_TAG_FLAGS 0
+#else
+#define RBLK_COMPAT_TAG_FLAGS BLK_MQ_F_SHOULD_MERGE
+#endif
+
+#endif

@@ -1,0 +1,447 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * A queue's coming and going: address, route, queue pair, login; drain, release. Called by device.c
+ * with device->lifecycle held, so that for one queue only one of these runs at a time. The
+ * connection manager's events arrive on its own thread and only set a step's outcome or report the
+ * loss; they never free anything.
+ */
+#include <linux/slab.h>
+#include <net/net_namespace.h>
+
+#include "kmod/queue.h"
+#include "kmod/device.h"
+#include "kmod/memory.h"
+#include "proto/wire/wire_check.h"
+#include "proto/wire/wire_names.h"
+
+static const u32 rblk_wanted_features =
+	RBLK_FEATURE_IMMEDIATE | RBLK_FEATURE_INVALIDATE | RBLK_FEATURE_EVENTS;
+
+/* -- connection manager ------------------------------------------------------------------------ */
+
+static void rblk_connect_step(struct rblk_queue *queue, int error, const char *text)
+{
+	if (error && !queue->step_error) {
+		queue->step_error = error;
+		strscpy(queue->step_text, text, sizeof(queue->step_text));
+	}
+	complete(&queue->step);
+}
+
+static void rblk_connect_rejected(struct rblk_queue *queue, struct rdma_cm_event *event)
+{
+	u8 bytes;
+	const struct rblk_wire_reject *r =
+		rdma_consumer_reject_data(queue->cm_id, event, &bytes);
+	char text[RBLK_TEXT_SHORT];
+
+	if (!r || rblk_check_reject(r, bytes) != RBLK_WIRE_OK) {
+		scnprintf(text, sizeof(text), "nobody listens there (%s)",
+			  rdma_reject_msg(queue->cm_id, event->status));
+	} else if (rblk_le16(r->reason) == RBLK_REJECT_VERSION) {
+		scnprintf(text, sizeof(text), "login refused: protocol %u, this target speaks %u",
+			  RBLK_PROTOCOL_VERSION, rblk_le32(r->detail));
+	} else {
+		scnprintf(text, sizeof(text), "login refused: %s (%u)",
+			  rblk_reject_text(rblk_le16(r->reason)), rblk_le32(r->detail));
+	}
+	rblk_connect_step(queue, -ECONNREFUSED, text);
+}
+
+static void rblk_connect_accepted(struct rblk_queue *queue, const struct rdma_conn_param *param)
+{
+	const struct rblk_wire_accept *a = param->private_data;
+	enum rblk_wire_error error = rblk_check_accept(a, param->private_data_len);
+
+	if (error) {
+		rblk_connect_step(queue, -EPROTO, rblk_wire_error_text(error));
+		return;
+	}
+	if (rblk_le16(a->credits) > queue->wanted ||
+	    rblk_le32(a->features) & ~rblk_wanted_features ||
+	    rblk_le32(a->incarnation) != queue->incarnation) {
+		rblk_connect_step(queue, -EPROTO, "the target granted what was not asked for");
+		return;
+	}
+	queue->credits = rblk_le16(a->credits);
+	queue->features = rblk_le32(a->features);
+	queue->command_bytes = rblk_le32(a->command_bytes);
+	queue->max_io_bytes = rblk_le32(a->max_io_bytes);
+	queue->keepalive_ms = rblk_le32(a->keepalive_ms);
+	queue->max_batch = rblk_le16(a->max_batch);
+	memcpy(queue->device->target_instance, a->target_instance,
+	       sizeof(queue->device->target_instance));
+	queue->connected = true;
+	rblk_connect_step(queue, 0, "");
+}
+
+static int rblk_connect_event(struct rdma_cm_id *id, struct rdma_cm_event *event)
+{
+	struct rblk_queue *queue = id->context;
+
+	switch (event->event) {
+	case RDMA_CM_EVENT_ADDR_RESOLVED:
+	case RDMA_CM_EVENT_ROUTE_RESOLVED:
+		rblk_connect_step(queue, 0, "");
+		break;
+	case RDMA_CM_EVENT_ESTABLISHED:
+		rblk_connect_accepted(queue, &event->param.conn);
+		break;
+	case RDMA_CM_EVENT_ADDR_ERROR:
+		rblk_connect_step(queue, -EHOSTUNREACH, "no RDMA device leads there");
+		break;
+	case RDMA_CM_EVENT_ROUTE_ERROR:
+		rblk_connect_step(queue, -EHOSTUNREACH, "no route");
+		break;
+	case RDMA_CM_EVENT_UNREACHABLE:
+		rblk_connect_step(queue, -EHOSTUNREACH, "no answer");
+		break;
+	case RDMA_CM_EVENT_CONNECT_ERROR:
+		rblk_connect_step(queue, -ECONNRESET, "the handshake failed");
+		break;
+	case RDMA_CM_EVENT_REJECTED:
+		rblk_connect_rejected(queue, event);
+		break;
+	case RDMA_CM_EVENT_DISCONNECTED:
+	case RDMA_CM_EVENT_ADDR_CHANGE:
+	case RDMA_CM_EVENT_TIMEWAIT_EXIT:
+	case RDMA_CM_EVENT_DEVICE_REMOVAL:
+		/* A removal waits for us in the ib client's callback, which destroys the id. */
+		rblk_connect_step(queue, -ECONNRESET, rdma_event_msg(event->event));
+		rblk_device_lost(queue->device, "queue %u: connection ended by the %s", queue->index,
+				 event->event == RDMA_CM_EVENT_DISCONNECTED ? "target"
+									    : "local device");
+		break;
+	default:
+		break;
+	}
+	return 0;
+}
+
+/* Wait for the event that a call has started. */
+static int rblk_connect_wait(struct rblk_queue *queue, const char *what, char *text)
+{
+	unsigned long timeout = msecs_to_jiffies(queue->device->options.connect_ms);
+	const char *peer = queue->device->options.address_text;
+
+	if (!wait_for_completion_timeout(&queue->step, timeout)) {
+		scnprintf(text, RBLK_TEXT_BYTES, "%s: queue %u: %s: no answer in %u ms", peer,
+			  queue->index, what, queue->device->options.connect_ms);
+		return -ETIMEDOUT;
+	}
+	if (queue->step_error)
+		scnprintf(text, RBLK_TEXT_BYTES, "%s: queue %u: %s", peer, queue->index,
+			  queue->step_text);
+	return queue->step_error;
+}
+
+/* -- memory of the connection -------------------------------------------------------------------- */
+
+static int rblk_connect_map(struct rblk_queue *queue, size_t bytes,
+			    enum dma_data_direction direction, void **memory, u64 *dma)
+{
+	*memory = alloc_pages_exact(bytes, GFP_KERNEL | __GFP_ZERO);
+	if (!*memory)
+		return -ENOMEM;
+	*dma = ib_dma_map_single(queue->ibdev, *memory, bytes, direction);
+	if (ib_dma_mapping_error(queue->ibdev, *dma)) {
+		free_pages_exact(*memory, bytes);
+		*memory = NULL;
+		return -EIO;
+	}
+	return 0;
+}
+
+static void rblk_connect_unmap(struct rblk_queue *queue, size_t bytes,
+			       enum dma_data_direction direction, void **memory, u64 dma)
+{
+	if (!*memory)
+		return;
+	ib_dma_unmap_single(queue->ibdev, dma, bytes, direction);
+	free_pages_exact(*memory, bytes);
+	*memory = NULL;
+}
+
+/* Receives: a reply for each command that may be outstanding, and the events. */
+static int rblk_connect_make_receives(struct rblk_queue *queue)
+{
+	unsigned int i, count = queue->wanted + RBLK_RESERVED_TAGS + RBLK_EVENT_RECEIVES;
+	int error;
+
+	queue->receive_count = count;
+	queue->reply_bytes = PAGE_ALIGN(count * RBLK_REPLY_BYTES);
+	error = rblk_connect_map(queue, queue->reply_bytes, DMA_FROM_DEVICE, &queue->reply_memory,
+				 &queue->reply_dma);
+	if (error)
+		return error;
+	queue->receives = kcalloc(count, sizeof(*queue->receives), GFP_KERNEL);
+	if (!queue->receives)
+		return -ENOMEM;
+	for (i = 0; i < count; i++) {
+		struct rblk_receive *r = &queue->receives[i];
+
+		r->cqe.done = rblk_queue_receive_done;
+		r->queue = queue;
+		r->data = queue->reply_memory + i * RBLK_REPLY_BYTES;
+		r->dma = queue->reply_dma + i * RBLK_REPLY_BYTES;
+		error = rblk_queue_post_receive(queue, r);
+		if (error)
+			return error;
+	}
+	return 0;
+}
+
+/* Messages: at worst each outstanding command is in one of its own. */
+static int rblk_connect_make_messages(struct rblk_queue *queue)
+{
+	unsigned int i, count = queue->wanted + RBLK_RESERVED_TAGS;
+	size_t each = RBLK_DESCRIPTORS_PER_MESSAGE * sizeof(struct rblk_wire_command);
+	int error;
+
+	queue->descriptor_bytes = PAGE_ALIGN(count * each);
+	error = rblk_connect_map(queue, queue->descriptor_bytes, DMA_TO_DEVICE,
+				 &queue->descriptor_memory, &queue->descriptor_dma);
+	if (error)
+		return error;
+	queue->messages = kcalloc(count, sizeof(*queue->messages), GFP_KERNEL);
+	if (!queue->messages)
+		return -ENOMEM;
+	for (i = 0; i < count; i++) {
+		struct rblk_message *m = &queue->messages[i];
+
+		m->cqe.done = rblk_queue_send_done;
+		m->queue = queue;
+		m->descriptors = queue->descriptor_memory + i * each;
+		m->descriptors_dma = queue->descriptor_dma + i * each;
+		list_add_tail(&m->free, &queue->free_messages);
+	}
+	return 0;
+}
+
+static int rblk_connect_make_qp(struct rblk_queue *queue)
+{
+	struct ib_device *ibdev = queue->cm_id->device;
+	unsigned int tags = queue->wanted + RBLK_RESERVED_TAGS;
+	struct ib_qp_init_attr attr = {
+		.qp_type = IB_QPT_RC,
+		.sq_sig_type = IB_SIGNAL_REQ_WR,
+		/* per tag a SEND, a registration, an invalidation; the slots'; ib_drain_qp()'s */
+		.cap.max_send_wr = 3 * tags + DIV_ROUND_UP(tags, 16) + 1,
+		.cap.max_recv_wr = tags + RBLK_EVENT_RECEIVES + 1,
+		.cap.max_recv_sge = 1,
+	};
+	int error;
+
+	queue->ibdev = ibdev;
+	queue->message_sge = min_t(unsigned int, RBLK_MESSAGE_SGE, ibdev->attrs.max_send_sge);
+	attr.cap.max_send_sge = queue->message_sge;
+	queue->pd = ib_alloc_pd(ibdev, 0);
+	if (IS_ERR(queue->pd)) {
+		error = PTR_ERR(queue->pd);
+		queue->pd = NULL;
+		return error;
+	}
+	queue->cq = ib_alloc_cq(ibdev, queue, attr.cap.max_send_wr + attr.cap.max_recv_wr,
+				queue->index % ibdev->num_comp_vectors, IB_POLL_SOFTIRQ);
+	if (IS_ERR(queue->cq)) {
+		error = PTR_ERR(queue->cq);
+		queue->cq = NULL;
+		return error;
+	}
+	attr.send_cq = attr.recv_cq = queue->cq;
+	error = rdma_create_qp(queue->cm_id, queue->pd, &attr);
+	if (error)
+		return error;
+	queue->qp = queue->cm_id->qp;
+	return 0;
+}
+
+static int rblk_connect_login(struct rblk_queue *queue)
+{
+	struct rblk_device *device = queue->device;
+	struct rblk_wire_login login = {
+		.magic = rblk_to_le32(RBLK_MAGIC),
+		.version = rblk_to_le16(RBLK_PROTOCOL_VERSION),
+		.queue_index = rblk_to_le16(queue->index),
+		.incarnation = rblk_to_le32(queue->incarnation),
+		.features = rblk_to_le32(rblk_wanted_features),
+		.session_epoch = rblk_to_le64(device->session_epoch),
+		.queue_count = rblk_to_le16(device->queue_count),
+		.credits = rblk_to_le16(queue->wanted),
+		.reply_bytes = rblk_to_le32(RBLK_REPLY_BYTES),
+	};
+	struct rdma_conn_param param = {
+		.private_data = &login,
+		.private_data_len = sizeof(login),
+		.responder_resources = min_t(u8, U8_MAX, queue->ibdev->attrs.max_qp_rd_atom),
+		.initiator_depth = 0, /* only the target READs */
+		.flow_control = 1,
+		.retry_count = 7,
+		.rnr_retry_count = 7,
+	};
+
+	memcpy(login.session_id, device->session_id, sizeof(login.session_id));
+	return rdma_connect(queue->cm_id, &param);
+}
+
+/* The steps of connecting, each started here and ended by an event. */
+static int rblk_connect_run(struct rblk_queue *queue, char *text)
+{
+	struct rblk_options *o = &queue->device->options;
+	const char *what = "resolving the address";
+	int error;
+
+	error = rdma_resolve_addr(queue->cm_id, NULL, (struct sockaddr *)&o->address,
+				  o->connect_ms);
+	if (error)
+		goto failed;
+	error = rblk_connect_wait(queue, what, text);
+	if (error)
+		return error;
+	what = "resolving the route";
+	error = rdma_resolve_route(queue->cm_id, o->connect_ms);
+	if (error)
+		goto failed;
+	error = rblk_connect_wait(queue, what, text);
+	if (error)
+		return error;
+	what = "making the queue pair";
+	error = rblk_connect_make_qp(queue);
+	if (!error)
+		error = rblk_memory_create(queue, queue->wanted,
+					   queue->wanted + RBLK_RESERVED_TAGS);
+	if (!error)
+		error = rblk_connect_make_messages(queue);
+	if (!error)
+		error = rblk_connect_make_receives(queue);
+	if (error)
+		goto failed;
+	what = "login";
+	error = rblk_connect_login(queue);
+	if (error)
+		goto failed;
+	error = rblk_connect_wait(queue, what, text);
+	if (error)
+		return error;
+	what = "registering the slots";
+	error = rblk_memory_register(queue);
+	if (!error)
+		return 0;
+failed:
+	scnprintf(text, RBLK_TEXT_BYTES, "%s: queue %u: %s: error %d", o->address_text,
+		  queue->index, what, error);
+	return error;
+}
+
+int rblk_queue_create(struct rblk_device *device, unsigned int index, struct rblk_queue **out,
+		      char *text)
+{
+	struct rblk_queue *queue = kzalloc(sizeof(*queue), GFP_KERNEL);
+	int error = -ENOMEM;
+
+	if (!queue)
+		return -ENOMEM;
+	queue->device = device;
+	queue->index = index;
+	queue->incarnation = 1;
+	queue->wanted = device->options.credits;
+	spin_lock_init(&queue->lock);
+	INIT_LIST_HEAD(&queue->pending);
+	INIT_LIST_HEAD(&queue->free_messages);
+	init_completion(&queue->step);
+	queue->commands = kcalloc(queue->wanted + RBLK_RESERVED_TAGS, sizeof(*queue->commands),
+				  GFP_KERNEL);
+	queue->reserved = kcalloc(RBLK_RESERVED_TAGS, sizeof(*queue->reserved), GFP_KERNEL);
+	if (!queue->commands || !queue->reserved)
+		goto err_destroy;
+	queue->cm_id = rdma_create_id(device->net, rblk_connect_event, queue, RDMA_PS_TCP,
+				      IB_QPT_RC);
+	if (IS_ERR(queue->cm_id)) {
+		error = PTR_ERR(queue->cm_id);
+		queue->cm_id = NULL;
+		goto err_destroy;
+	}
+	error = rblk_connect_run(queue, text);
+	if (error)
+		goto err_destroy;
+	*out = queue;
+	return 0;
+
+err_destroy:
+	if (error == -ENOMEM && !text[0])
+		scnprintf(text, RBLK_TEXT_BYTES, "queue %u: out of memory", index);
+	rblk_queue_stop(queue);
+	rblk_queue_destroy(queue);
+	return error;
+}
+
+/* What the session's own commands were waiting for will not come. */
+static void rblk_connect_fail_reserved(struct rblk_queue *queue)
+{
+	unsigned int i;
+
+	for (i = 0; i < RBLK_RESERVED_TAGS; i++) {
+		struct rblk_command *command = &queue->reserved[i];
+
+		if (command->state == RBLK_COMMAND_IDLE)
+			continue;
+		command->error = -ENOTCONN;
+		command->state = RBLK_COMMAND_IDLE;
+		complete(&command->done);
+	}
+}
+
+void rblk_queue_stop(struct rblk_queue *queue)
+{
+	unsigned long flags;
+
+	spin_lock_irqsave(&queue->lock, flags);
+	queue->down = true;
+	spin_unlock_irqrestore(&queue->lock, flags);
+	if (queue->qp) {
+		rdma_disconnect(queue->cm_id);
+		/*
+		 * F4: moves the QP to ERR and returns when every work request has come back. From
+		 * here on no handler of this queue runs and nothing more is posted.
+		 */
+		ib_drain_qp(queue->qp);
+	}
+	rblk_connect_fail_reserved(queue);
+}
+
+void rblk_queue_release_keys(struct rblk_queue *queue)
+{
+	if (queue->qp)
+		rdma_destroy_qp(queue->cm_id);
+	queue->qp = NULL;
+	rblk_memory_destroy(queue);
+}
+
+void rblk_queue_release_hardware(struct rblk_queue *queue)
+{
+	rblk_queue_release_keys(queue);
+	rblk_connect_unmap(queue, queue->reply_bytes, DMA_FROM_DEVICE, &queue->reply_memory,
+			   queue->reply_dma);
+	rblk_connect_unmap(queue, queue->descriptor_bytes, DMA_TO_DEVICE,
+			   &queue->descriptor_memory, queue->descriptor_dma);
+	if (queue->cq)
+		ib_free_cq(queue->cq);
+	queue->cq = NULL;
+	if (queue->pd)
+		ib_dealloc_pd(queue->pd);
+	queue->pd = NULL;
+	if (queue->cm_id)
+		rdma_destroy_id(queue->cm_id); /* no event handler runs any more */
+	queue->cm_id = NULL;
+	queue->ibdev = NULL;
+}
+
+void rblk_queue_destroy(struct rblk_queue *queue)
+{
+	rblk_queue_release_hardware(queue);
+	kfree(queue->receives);
+	kfree(queue->messages);
+	kfree(queue->reserved);
+	kfree(queue->commands);
+	kfree(queue);
+}

@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * /dev/rblk-control: one readable line is written, an errno answers it, and one line of text can
+ * be read back from the same open file. For CAP_SYS_ADMIN.
+ *
+ *	attach address=10.9.0.1 volume=disk [port=4430] [queues=N] [credits=N] [initiator=NAME]
+ *	       [connect_ms=N] [command_ms=N] [give_up_ms=N] [read_only]
+ *	detach device=rblk0 [force]
+ */
+#include <linux/fs.h>
+#include <linux/inet.h>
+#include <linux/miscdevice.h>
+#include <linux/module.h>
+#include <linux/parser.h>
+#include <linux/slab.h>
+#include <linux/uaccess.h>
+#include <linux/utsname.h>
+
+#include "kmod/device.h"
+#include "kmod/module.h"
+#include "proto/wire/wire_check.h"
+
+#define RBLK_LINE_BYTES 1024
+
+/* One open of the control device. lock owns text. */
+struct rblk_control {
+	struct mutex lock;
+	char text[RBLK_TEXT_BYTES + 1];
+};
+
+enum rblk_key {
+	KEY_ADDRESS, KEY_PORT, KEY_VOLUME, KEY_QUEUES, KEY_CREDITS, KEY_INITIATOR,
+	KEY_CONNECT_MS, KEY_COMMAND_MS, KEY_GIVE_UP_MS, KEY_READ_ONLY, KEY_ERROR
+};
+
+static const match_table_t rblk_keys = {
+	{ KEY_ADDRESS, "address=%s" },	     { KEY_PORT, "port=%u" },
+	{ KEY_VOLUME, "volume=%s" },	     { KEY_QUEUES, "queues=%u" },
+	{ KEY_CREDITS, "credits=%u" },	     { KEY_INITIATOR, "initiator=%s" },
+	{ KEY_CONNECT_MS, "connect_ms=%u" }, { KEY_COMMAND_MS, "command_ms=%u" },
+	{ KEY_GIVE_UP_MS, "give_up_ms=%u" }, { KEY_READ_ONLY, "read_only" },
+	{ KEY_ERROR, NULL },
+};
+
+/* What each number may be; 0 in `max`: the key is not a number. */
+static const struct {
+	size_t offset;
+	unsigned int min, max;
+} rblk_numbers[] = {
+	[KEY_QUEUES] = { offsetof(struct rblk_options, queues), 1, RBLK_QUEUES_MAX },
+	[KEY_CREDITS] = { offsetof(struct rblk_options, credits), RBLK_CREDITS_MIN,
+			  RBLK_CREDITS_MAX },
+	[KEY_CONNECT_MS] = { offsetof(struct rblk_options, connect_ms), 100, 600000 },
+	[KEY_COMMAND_MS] = { offsetof(struct rblk_options, command_ms), 100, 600000 },
+	[KEY_GIVE_UP_MS] = { offsetof(struct rblk_options, give_up_ms), 0, 86400000 },
+	[KEY_READ_ONLY] = { 0, 0, 0 },
+};
+
+static int rblk_control_number(struct rblk_options *o, enum rblk_key key, unsigned int value,
+			       const char *word, char *text)
+{
+	if (value < rblk_numbers[key].min || value > rblk_numbers[key].max) {
+		scnprintf(text, RBLK_TEXT_BYTES, "attach: %.64s: from %u to %u", word,
+			  rblk_numbers[key].min, rblk_numbers[key].max);
+		return -ERANGE;
+	}
+	*(unsigned int *)((u8 *)o + rblk_numbers[key].offset) = value;
+	return 0;
+}
+
+static int rblk_control_name(char name[RBLK_NAME_BYTES], const char *value, const char *word,
+			     char *text)
+{
+	memset(name, 0, RBLK_NAME_BYTES);
+	if (strlen(value) >= RBLK_NAME_BYTES) {
+		scnprintf(text, RBLK_TEXT_BYTES, "attach: %.80s: longer than %u characters", word,
+			  RBLK_NAME_BYTES - 1);
+		return -ENAMETOOLONG;
+	}
+	strscpy(name, value, RBLK_NAME_BYTES);
+	if (rblk_name_valid(name))
+		return 0;
+	scnprintf(text, RBLK_TEXT_BYTES, "attach: %.80s: letters, digits and ._:+- only", word);
+	return -EINVAL;
+}
+
+/* One word of an attach line. */
+static int rblk_control_word(struct rblk_options *o, char *word, char address[64],
+			     unsigned int *port, char *text)
+{
+	substring_t args[MAX_OPT_ARGS];
+	char value[RBLK_NAME_BYTES + 64];
+	int key = match_token(word, rblk_keys, args);
+	unsigned int number;
+
+	switch (key) {
+	case KEY_ADDRESS:
+		match_strlcpy(address, &args[0], 64);
+		return 0;
+	case KEY_VOLUME:
+	case KEY_INITIATOR:
+		match_strlcpy(value, &args[0], sizeof(value));
+		return rblk_control_name(key == KEY_VOLUME ? o->volume : o->initiator, value, word,
+					 text);
+	case KEY_READ_ONLY:
+		o->read_only = true;
+		return 0;
+	case KEY_ERROR:
+		scnprintf(text, RBLK_TEXT_BYTES, "attach: \"%.64s\": unknown word", word);
+		return -EINVAL;
+	default:
+		if (match_uint(&args[0], &number)) {
+			scnprintf(text, RBLK_TEXT_BYTES, "attach: %.64s: not a number", word);
+			return -EINVAL;
+		}
+		if (key != KEY_PORT)
+			return rblk_control_number(o, key, number, word, text);
+		*port = number;
+		return number >= 1 && number <= U16_MAX ? 0 : -ERANGE;
+	}
+}
+
+static int rblk_control_attach(char *line, char *text)
+{
+	struct rblk_options *o = kzalloc(sizeof(*o), GFP_KERNEL);
+	unsigned int port = RBLK_DEFAULT_PORT;
+	char address[64] = "", port_text[8], *word;
+	int error = 0;
+
+	if (!o)
+		return -ENOMEM;
+	o->credits = 128;
+	o->connect_ms = 5000;
+	o->command_ms = 30000;
+	o->give_up_ms = 60000;
+	strscpy(o->initiator, utsname()->nodename, sizeof(o->initiator));
+	if (!rblk_name_valid(o->initiator)) {
+		memset(o->initiator, 0, sizeof(o->initiator));
+		strscpy(o->initiator, "unnamed", sizeof(o->initiator));
+	}
+	while (!error && (word = strsep(&line, " \t")))
+		if (*word)
+			error = rblk_control_word(o, word, address, &port, text);
+	if (error) {
+		if (!text[0])
+			scnprintf(text, RBLK_TEXT_BYTES, "attach: bad value");
+		goto out;
+	}
+	if (!address[0] || !o->volume[0]) {
+		scnprintf(text, RBLK_TEXT_BYTES, "attach: address= and volume= are needed");
+		error = -EINVAL;
+		goto out;
+	}
+	snprintf(port_text, sizeof(port_text), "%u", port);
+	error = inet_pton_with_scope(current->nsproxy->net_ns, AF_UNSPEC, address, port_text,
+				     &o->address);
+	if (error) {
+		scnprintf(text, RBLK_TEXT_BYTES, "attach: address=%s: not a numeric address",
+			  address);
+		goto out;
+	}
+	snprintf(o->address_text, sizeof(o->address_text), "%pISpc", &o->address);
+	error = rblk_device_attach(o, text);
+out:
+	kfree(o);
+	return error;
+}
+
+static int rblk_control_detach(char *line, char *text)
+{
+	char *word, *name = NULL;
+	bool force = false;
+
+	while ((word = strsep(&line, " \t"))) {
+		if (!*word)
+			continue;
+		if (!strncmp(word, "device=", 7)) {
+			name = word + 7;
+		} else if (!strcmp(word, "force")) {
+			force = true;
+		} else {
+			scnprintf(text, RBLK_TEXT_BYTES, "detach: \"%.64s\": unknown word", word);
+			return -EINVAL;
+		}
+	}
+	if (!name) {
+		scnprintf(text, RBLK_TEXT_BYTES, "detach: device= is needed");
+		return -EINVAL;
+	}
+	return rblk_device_detach(name, force, text);
+}
+
+static int rblk_control_line(char *line, char *text)
+{
+	char *verb = strsep(&line, " \t");
+
+	if (!strcmp(verb, "attach"))
+		return rblk_control_attach(line, text);
+	if (!strcmp(verb, "detach"))
+		return rblk_control_detach(line, text);
+	scnprintf(text, RBLK_TEXT_BYTES, "\"%.32s\": attach or detach is meant", verb);
+	return -EINVAL;
+}
+
+static int rblk_control_open(struct inode *inode, struct file *file)
+{
+	struct rblk_control *control;
+
+	if (!capable(CAP_SYS_ADMIN))
+		return -EPERM;
+	control = kzalloc(sizeof(*control), GFP_KERNEL);
+	if (!control)
+		return -ENOMEM;
+	mutex_init(&control->lock);
+	file->private_data = control;
+	return 0;
+}
+
+static int rblk_control_release(struct inode *inode, struct file *file)
+{
+	kfree(file->private_data);
+	return 0;
+}
+
+static ssize_t rblk_control_write(struct file *file, const char __user *data, size_t bytes,
+				  loff_t *pos)
+{
+	struct rblk_control *control = file->private_data;
+	char *line;
+	int error;
+
+	if (!capable(CAP_SYS_ADMIN))
+		return -EPERM;
+	if (!bytes || bytes > RBLK_LINE_BYTES)
+		return -EINVAL;
+	line = memdup_user_nul(data, bytes);
+	if (IS_ERR(line))
+		return PTR_ERR(line);
+	strim(line);
+	mutex_lock(&control->lock);
+	control->text[0] = '\0';
+	error = strlen(line) && !strpbrk(line, "\n\r") ? rblk_control_line(strim(line),
+									  control->text)
+							: -EINVAL;
+	if (!control->text[0])
+		scnprintf(control->text, RBLK_TEXT_BYTES, "one line is meant");
+	strlcat(control->text, "\n", sizeof(control->text));
+	*pos = 0; /* the text is read from its beginning */
+	mutex_unlock(&control->lock);
+	kfree(line);
+	return error ? error : bytes;
+}
+
+static ssize_t rblk_control_read(struct file *file, char __user *data, size_t bytes, loff_t *pos)
+{
+	struct rblk_control *control = file->private_data;
+	ssize_t done;
+
+	mutex_lock(&control->lock);
+	done = simple_read_from_buffer(data, bytes, pos, control->text, strlen(control->text));
+	mutex_unlock(&control->lock);
+	return done;
+}
+
+static const struct file_operations rblk_control_fops = {
+	.owner = THIS_MODULE,
+	.open = rblk_control_open,
+	.release = rblk_control_release,
+	.write = rblk_control_write,
+	.read = rblk_control_read,
+	.llseek = no_llseek,
+};
+
+static struct miscdevice rblk_control_device = {
+	.minor = MISC_DYNAMIC_MINOR,
+	.name = "rblk-control",
+	.fops = &rblk_control_fops,
+	.mode = 0600,
+};
+
+int rblk_control_init(void)
+{
+	return misc_register(&rblk_control_device);
+}
+
+void rblk_control_fini(void)
+{
+	misc_deregister(&rblk_control_device);
+}

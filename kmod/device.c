@@ -1,0 +1,565 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Attached volumes: the registry, attach and detach, and the one state machine that a lost
+ * connection runs through. Called by control.c; told of losses by queue.c, connect.c and disk.c.
+ */
+#include <linux/idr.h>
+#include <linux/nsproxy.h>
+#include <linux/random.h>
+#include <linux/slab.h>
+#include <net/net_namespace.h>
+
+#include "kmod/device.h"
+#include "kmod/disk.h"
+#include "kmod/module.h"
+#include "kmod/queue.h"
+#include "kmod/trace.h"
+#include "proto/wire/wire_check.h"
+#include "proto/wire/wire_names.h"
+
+#define RBLK_DEVICES_MAX 256
+
+static DEFINE_MUTEX(rblk_registry_lock);
+static LIST_HEAD(rblk_registry);
+static DEFINE_IDA(rblk_indexes);
+
+/* -- state -------------------------------------------------------------------------------------- */
+
+static const char *const rblk_device_states[RBLK_DEVICE_STATES] = {
+	[RBLK_DEVICE_CONNECTING] = "connecting", [RBLK_DEVICE_LIVE] = "live",
+	[RBLK_DEVICE_LOST] = "lost",		 [RBLK_DEVICE_FAILED] = "failed",
+	[RBLK_DEVICE_REMOVING] = "removing",
+};
+
+/* [from] has a bit for each state that may follow. */
+static const u8 rblk_device_next[RBLK_DEVICE_STATES] = {
+	[RBLK_DEVICE_CONNECTING] = BIT(RBLK_DEVICE_LIVE) | BIT(RBLK_DEVICE_REMOVING),
+	[RBLK_DEVICE_LIVE] = BIT(RBLK_DEVICE_LOST) | BIT(RBLK_DEVICE_REMOVING),
+	[RBLK_DEVICE_LOST] = BIT(RBLK_DEVICE_FAILED) | BIT(RBLK_DEVICE_REMOVING),
+	[RBLK_DEVICE_FAILED] = BIT(RBLK_DEVICE_REMOVING),
+	[RBLK_DEVICE_REMOVING] = 0,
+};
+
+const char *rblk_device_state_name(enum rblk_device_state state)
+{
+	return state < RBLK_DEVICE_STATES ? rblk_device_states[state] : "unknown";
+}
+
+/* True if the change was made; a loss that comes second is no change. state_lock is held. */
+static bool rblk_device_set_state(struct rblk_device *device, enum rblk_device_state state)
+{
+	lockdep_assert_held(&device->state_lock);
+	if (!(rblk_device_next[device->state] & BIT(state)))
+		return false;
+	trace_rblk_state(device, device->state, state);
+	WRITE_ONCE(device->state, state);
+	return true;
+}
+
+static bool rblk_device_change(struct rblk_device *device, enum rblk_device_state state)
+{
+	unsigned long flags;
+	bool changed;
+
+	spin_lock_irqsave(&device->state_lock, flags);
+	changed = rblk_device_set_state(device, state);
+	spin_unlock_irqrestore(&device->state_lock, flags);
+	return changed;
+}
+
+/* -- lifetime ------------------------------------------------------------------------------------ */
+
+static void rblk_device_free(struct kref *refs)
+{
+	struct rblk_device *device = container_of(refs, struct rblk_device, refs);
+
+	put_net(device->net);
+	ida_free(&rblk_indexes, device->index);
+	kfree(device->queues);
+	kfree(device);
+}
+
+static void rblk_device_put(struct rblk_device *device)
+{
+	kref_put(&device->refs, rblk_device_free);
+}
+
+int rblk_device_open(struct rblk_device *device)
+{
+	int error = 0;
+
+	mutex_lock(&device->opens_lock);
+	if (device->closing) {
+		error = -ENXIO;
+	} else {
+		device->openers++;
+		kref_get(&device->refs);
+	}
+	mutex_unlock(&device->opens_lock);
+	return error;
+}
+
+void rblk_device_release(struct rblk_device *device)
+{
+	mutex_lock(&device->opens_lock);
+	device->openers--;
+	mutex_unlock(&device->opens_lock);
+	rblk_device_put(device);
+}
+
+/* -- losing and giving up ------------------------------------------------------------------------- */
+
+void rblk_device_lost(struct rblk_device *device, const char *format, ...)
+{
+	unsigned long flags;
+	va_list args;
+
+	spin_lock_irqsave(&device->state_lock, flags);
+	if (!device->reason[0]) {
+		va_start(args, format);
+		vscnprintf(device->reason, sizeof(device->reason), format, args);
+		va_end(args);
+	}
+	if (rblk_device_set_state(device, RBLK_DEVICE_LOST)) {
+		pr_err("rblk%d [%s]: %s; I/O waits for %u ms, then fails\n", device->index,
+		       device->options.address_text, device->reason, device->options.give_up_ms);
+		atomic64_inc(&device->losses);
+		queue_work(rblk_workqueue, &device->loss_work);
+	}
+	spin_unlock_irqrestore(&device->state_lock, flags);
+}
+
+/*
+ * F4, in this order: no request is being dispatched, every queue pair is in ERR and drained, every
+ * key is invalid; only then is anything unmapped. The requests stay started: held.
+ */
+static void rblk_device_take_down(struct rblk_device *device)
+{
+	unsigned int i;
+
+	lockdep_assert_held(&device->lifecycle);
+	for (i = 0; i < device->queue_count; i++)
+		if (device->queues[i])
+			rblk_queue_stop(device->queues[i]);
+	rblk_disk_settle(device);
+	for (i = 0; i < device->queue_count; i++)
+		if (device->queues[i])
+			rblk_queue_release_keys(device->queues[i]);
+	rblk_disk_unmap_held(device);
+	for (i = 0; i < device->queue_count; i++)
+		if (device->queues[i])
+			rblk_queue_release_hardware(device->queues[i]);
+}
+
+static void rblk_device_loss_work(struct work_struct *work)
+{
+	struct rblk_device *device = container_of(work, struct rblk_device, loss_work);
+
+	mutex_lock(&device->lifecycle);
+	if (device->state == RBLK_DEVICE_LOST) {
+		rblk_disk_quiesce(device);
+		rblk_device_take_down(device);
+		queue_delayed_work(rblk_workqueue, &device->give_up_work,
+				   msecs_to_jiffies(device->options.give_up_ms));
+	}
+	mutex_unlock(&device->lifecycle);
+}
+
+/* LOST and taken down: everything that waits fails, and so does whatever comes. */
+static void rblk_device_give_up(struct rblk_device *device)
+{
+	lockdep_assert_held(&device->lifecycle);
+	if (!rblk_device_change(device, RBLK_DEVICE_FAILED))
+		return;
+	pr_err("rblk%d [%s]: gave up; I/O fails until it is detached\n", device->index,
+	       device->options.address_text);
+	rblk_disk_fail_held(device);
+	rblk_disk_unquiesce(device);
+}
+
+static void rblk_device_give_up_work(struct work_struct *work)
+{
+	struct rblk_device *device =
+		container_of(to_delayed_work(work), struct rblk_device, give_up_work);
+
+	mutex_lock(&device->lifecycle);
+	rblk_device_give_up(device);
+	mutex_unlock(&device->lifecycle);
+}
+
+/* At once, whatever the connection's state: for --force and module unload. */
+static void rblk_device_fail_now(struct rblk_device *device, const char *why)
+{
+	rblk_device_lost(device, "%s", why);
+	flush_work(&device->loss_work);
+	mutex_lock(&device->lifecycle);
+	rblk_device_give_up(device);
+	mutex_unlock(&device->lifecycle);
+}
+
+void rblk_device_ib_removed(struct ib_device *ibdev)
+{
+	struct rblk_device *device;
+	unsigned int i;
+	bool used;
+
+	/* The registry is not changed while its lock is held, so the list can be walked. */
+	mutex_lock(&rblk_registry_lock);
+	list_for_each_entry(device, &rblk_registry, entry) {
+		mutex_lock(&device->lifecycle); /* an attach or a take-down ends first */
+		for (i = 0, used = false; i < device->queue_count; i++)
+			used |= device->queues[i] && device->queues[i]->ibdev == ibdev;
+		mutex_unlock(&device->lifecycle);
+		if (!used)
+			continue;
+		rblk_device_lost(device, "RDMA device %s was removed", ibdev->name);
+		flush_work(&device->loss_work);
+	}
+	mutex_unlock(&rblk_registry_lock);
+}
+
+/* -- the session's own commands ---------------------------------------------------------------------- */
+
+static void rblk_device_keepalive_work(struct work_struct *work)
+{
+	struct rblk_device *device =
+		container_of(to_delayed_work(work), struct rblk_device, keepalive_work);
+	struct rblk_session_command sc = {
+		.opcode = RBLK_OP_KEEPALIVE,
+		.argument = atomic_read(&device->event_seen),
+	};
+	int error;
+
+	if (!rblk_device_live(device))
+		return;
+	/* The queue cannot go away: detach and loss cancel this work before they free it. */
+	error = rblk_command_session(device->queues[0], &sc, device->options.command_ms);
+	if (error == -ETIMEDOUT)
+		rblk_device_lost(device, "no answer to a keep-alive in %u ms",
+				 device->options.command_ms);
+	else if (!error)
+		queue_delayed_work(rblk_workqueue, &device->keepalive_work,
+				   msecs_to_jiffies(device->keepalive_ms / 2));
+}
+
+static int rblk_device_identify(struct rblk_device *device)
+{
+	struct rblk_wire_identify identify = {};
+	struct rblk_session_command sc = {
+		.opcode = RBLK_OP_IDENTIFY,
+		.payload = &identify,
+		.payload_bytes = sizeof(identify),
+	};
+
+	strscpy(identify.initiator, device->options.initiator, sizeof(identify.initiator));
+	strscpy(identify.software, "rblk.ko-" RBLK_VERSION, sizeof(identify.software));
+	return rblk_command_session(device->queues[0], &sc, device->options.connect_ms);
+}
+
+/* Ask for the volume as it is now. */
+static int rblk_device_ask(struct rblk_device *device, struct rblk_wire_volume *volume, u16 *status)
+{
+	struct rblk_wire_open open = {};
+	struct rblk_session_command sc = {
+		.opcode = RBLK_OP_OPEN,
+		.payload = &open,
+		.payload_bytes = sizeof(open),
+		.report = volume,
+		.report_bytes = sizeof(*volume),
+	};
+	int error;
+
+	strscpy(open.name, device->options.volume, sizeof(open.name));
+	open.flags = rblk_to_le32(device->options.read_only ? RBLK_OPEN_READ_ONLY : 0);
+	error = rblk_command_session(device->queues[0], &sc, device->options.connect_ms);
+	*status = sc.status;
+	if (!error && rblk_check_volume(volume, sizeof(*volume)))
+		error = -EPROTO;
+	return error;
+}
+
+static void rblk_device_take_volume(struct rblk_device *device, const struct rblk_wire_volume *v)
+{
+	device->handle = rblk_le32(v->handle);
+	device->block_bytes = rblk_le32(v->block_bytes);
+	device->block_shift = ilog2(device->block_bytes);
+	device->blocks = rblk_le64(v->blocks);
+	device->volume_flags = rblk_le32(v->flags);
+	device->max_io_bytes = rblk_le32(v->max_io_bytes);
+	device->max_capsule_bytes = rblk_le32(v->max_capsule_bytes);
+	device->physical_bytes = rblk_le32(v->physical_bytes);
+	device->optimal_bytes = rblk_le32(v->optimal_bytes);
+	device->discard_granularity = rblk_le32(v->discard_granularity_bytes);
+	device->max_discard_blocks = rblk_le32(v->max_discard_blocks);
+	memcpy(device->uuid, v->uuid, sizeof(device->uuid));
+	memcpy(device->cache_epoch, v->cache_epoch, sizeof(device->cache_epoch));
+}
+
+static int rblk_device_open_volume(struct rblk_device *device, char *text)
+{
+	struct rblk_wire_volume volume;
+	u16 status = RBLK_OK;
+	int error = rblk_device_identify(device);
+
+	if (!error)
+		error = rblk_device_ask(device, &volume, &status);
+	if (error) {
+		scnprintf(text, RBLK_TEXT_BYTES, "%s/%s: %s", device->options.address_text,
+			  device->options.volume,
+			  status ? rblk_status_text(status) :
+			  error == -ETIMEDOUT ? "no answer" : "the session ended or broke the rules");
+		return error;
+	}
+	rblk_device_take_volume(device, &volume);
+	return 0;
+}
+
+static void rblk_device_close_handle(struct rblk_device *device, u32 handle)
+{
+	struct rblk_session_command sc = { .opcode = RBLK_OP_CLOSE, .volume = handle };
+
+	rblk_command_session(device->queues[0], &sc, device->options.connect_ms);
+}
+
+/* The volume's size may have changed: open it again to learn it, and close the second handle. */
+static void rblk_device_refresh_work(struct work_struct *work)
+{
+	struct rblk_device *device = container_of(work, struct rblk_device, refresh_work);
+	struct rblk_wire_volume volume;
+	u16 status;
+
+	if (!rblk_device_live(device) || rblk_device_ask(device, &volume, &status))
+		return;
+	rblk_device_close_handle(device, rblk_le32(volume.handle));
+	if (rblk_le32(volume.block_bytes) == device->block_bytes &&
+	    rblk_le64(volume.blocks) != device->blocks)
+		rblk_disk_resize(device, rblk_le64(volume.blocks));
+}
+
+void rblk_device_event(struct rblk_device *device, u16 event, u32 handle)
+{
+	if (event == RBLK_EVENT_VOLUME_CHANGED && handle == device->handle)
+		queue_work(rblk_workqueue, &device->refresh_work);
+	/* Acknowledge, so that the target may tell the next one. */
+	mod_delayed_work(rblk_workqueue, &device->keepalive_work, 0);
+}
+
+/* -- attach, detach ------------------------------------------------------------------------------------- */
+
+static struct rblk_device *rblk_device_alloc(const struct rblk_options *options)
+{
+	struct rblk_device *device = kzalloc(sizeof(*device), GFP_KERNEL);
+
+	if (!device)
+		return ERR_PTR(-ENOMEM);
+	device->index = ida_alloc_max(&rblk_indexes, RBLK_DEVICES_MAX - 1, GFP_KERNEL);
+	if (device->index < 0) {
+		int error = device->index;
+
+		kfree(device);
+		return ERR_PTR(error);
+	}
+	kref_init(&device->refs);
+	device->options = *options;
+	device->net = get_net(current->nsproxy->net_ns);
+	mutex_init(&device->lifecycle);
+	mutex_init(&device->opens_lock);
+	spin_lock_init(&device->state_lock);
+	device->state = RBLK_DEVICE_CONNECTING;
+	get_random_bytes(device->session_id, sizeof(device->session_id));
+	device->session_id[0] |= 1; /* never all zero */
+	device->session_epoch = 1;
+	INIT_WORK(&device->loss_work, rblk_device_loss_work);
+	INIT_WORK(&device->refresh_work, rblk_device_refresh_work);
+	INIT_DELAYED_WORK(&device->give_up_work, rblk_device_give_up_work);
+	INIT_DELAYED_WORK(&device->keepalive_work, rblk_device_keepalive_work);
+	device->queue_count = options->queues ? options->queues : min(num_online_cpus(), 8u);
+	device->queues = kcalloc(device->queue_count, sizeof(*device->queues), GFP_KERNEL);
+	if (!device->queues) {
+		rblk_device_put(device);
+		return ERR_PTR(-ENOMEM);
+	}
+	return device;
+}
+
+static int rblk_device_connect(struct rblk_device *device, char *text)
+{
+	unsigned int i;
+	int error = 0;
+
+	for (i = 0; i < device->queue_count && !error; i++)
+		error = rblk_queue_create(device, i, &device->queues[i], text);
+	if (!error)
+		error = rblk_device_open_volume(device, text);
+	if (error)
+		return error;
+	device->keepalive_ms = device->queues[0]->keepalive_ms;
+	error = rblk_disk_create(device);
+	if (error)
+		scnprintf(text, RBLK_TEXT_BYTES, "rblk%d: making the disk: error %d",
+			  device->index, error);
+	return error;
+}
+
+/* Everything but the struct. No work, no I/O and no open of it is left when this is called. */
+static void rblk_device_dismantle(struct rblk_device *device)
+{
+	unsigned int i;
+
+	mutex_lock(&device->lifecycle);
+	rblk_device_take_down(device);
+	mutex_unlock(&device->lifecycle);
+	rblk_disk_destroy(device);
+	for (i = 0; i < device->queue_count; i++)
+		if (device->queues[i])
+			rblk_queue_destroy(device->queues[i]);
+	mutex_lock(&rblk_registry_lock);
+	list_del(&device->entry);
+	mutex_unlock(&rblk_registry_lock);
+	rblk_device_put(device);
+}
+
+static void rblk_device_cancel_works(struct rblk_device *device)
+{
+	/* In LIVE the works requeue each other; in REMOVING each ends without doing anything. */
+	cancel_work_sync(&device->loss_work);
+	cancel_delayed_work_sync(&device->keepalive_work);
+	cancel_work_sync(&device->refresh_work);
+	cancel_delayed_work_sync(&device->give_up_work);
+}
+
+int rblk_device_attach(const struct rblk_options *options, char *text)
+{
+	struct rblk_device *device = rblk_device_alloc(options);
+	int error;
+
+	if (IS_ERR(device)) {
+		scnprintf(text, RBLK_TEXT_BYTES, "attach: %s",
+			  PTR_ERR(device) == -ENOSPC ? "too many devices" : "out of memory");
+		return PTR_ERR(device);
+	}
+	mutex_lock(&device->lifecycle);
+	mutex_lock(&rblk_registry_lock);
+	list_add_tail(&device->entry, &rblk_registry);
+	mutex_unlock(&rblk_registry_lock);
+	error = rblk_device_connect(device, text);
+	if (!error)
+		rblk_device_change(device, RBLK_DEVICE_LIVE);
+	mutex_unlock(&device->lifecycle);
+	if (error)
+		goto err_dismantle;
+	queue_delayed_work(rblk_workqueue, &device->keepalive_work,
+			   msecs_to_jiffies(device->keepalive_ms / 2));
+	error = rblk_disk_add(device);
+	if (error) {
+		scnprintf(text, RBLK_TEXT_BYTES, "rblk%d: adding the disk: error %d",
+			  device->index, error);
+		goto err_dismantle;
+	}
+	scnprintf(text, RBLK_TEXT_BYTES, "rblk%d", device->index);
+	pr_info("rblk%d: attached %s/%s, %u queues of %u\n", device->index,
+		device->options.address_text, device->options.volume, device->queue_count,
+		device->tag_set.queue_depth);
+	return 0;
+
+err_dismantle:
+	rblk_device_change(device, RBLK_DEVICE_REMOVING);
+	rblk_device_cancel_works(device);
+	rblk_device_dismantle(device);
+	return error;
+}
+
+/* A referenced device by "rblk0" or "/dev/rblk0". */
+static struct rblk_device *rblk_device_find(const char *name)
+{
+	struct rblk_device *device, *found = NULL;
+	char own[16];
+
+	if (!strncmp(name, "/dev/", 5))
+		name += 5;
+	mutex_lock(&rblk_registry_lock);
+	list_for_each_entry(device, &rblk_registry, entry) {
+		snprintf(own, sizeof(own), "rblk%d", device->index);
+		if (strcmp(own, name))
+			continue;
+		kref_get(&device->refs);
+		found = device;
+		break;
+	}
+	mutex_unlock(&rblk_registry_lock);
+	return found;
+}
+
+/* Take the right to detach: only one caller gets it. */
+static int rblk_device_claim(struct rblk_device *device, bool force, char *text)
+{
+	int error = 0;
+
+	mutex_lock(&device->opens_lock);
+	if (device->closing || !device->disk_added) {
+		scnprintf(text, RBLK_TEXT_BYTES, "rblk%d: being attached or detached already",
+			  device->index);
+		error = -EBUSY;
+	} else if (device->openers && !force) {
+		scnprintf(text, RBLK_TEXT_BYTES, "rblk%d: in use: open %u times (mounted?)",
+			  device->index, device->openers);
+		error = -EBUSY;
+	} else {
+		device->closing = true;
+	}
+	mutex_unlock(&device->opens_lock);
+	return error;
+}
+
+/* Holds no lock while the disk's I/O ends: a connection lost meanwhile must be able to fail it. */
+static void rblk_device_remove(struct rblk_device *device, bool force, const char *why)
+{
+	if (force)
+		rblk_device_fail_now(device, why);
+	rblk_disk_remove(device);
+	if (rblk_device_live(device))
+		rblk_device_close_handle(device, device->handle);
+	rblk_device_change(device, RBLK_DEVICE_REMOVING);
+	rblk_device_cancel_works(device);
+	pr_info("rblk%d: detached\n", device->index);
+	rblk_device_dismantle(device);
+}
+
+int rblk_device_detach(const char *name, bool force, char *text)
+{
+	struct rblk_device *device = rblk_device_find(name);
+	int error;
+
+	if (!device) {
+		scnprintf(text, RBLK_TEXT_BYTES, "%.64s: no such device", name);
+		return -ENODEV;
+	}
+	error = rblk_device_claim(device, force, text);
+	if (!error) {
+		scnprintf(text, RBLK_TEXT_BYTES, "rblk%d", device->index);
+		rblk_device_remove(device, force, "detached by force");
+	}
+	rblk_device_put(device);
+	return error;
+}
+
+void rblk_device_detach_all(void)
+{
+	struct rblk_device *device;
+	char text[RBLK_TEXT_BYTES];
+
+	for (;;) {
+		mutex_lock(&rblk_registry_lock);
+		device = list_first_entry_or_null(&rblk_registry, struct rblk_device, entry);
+		if (device)
+			kref_get(&device->refs);
+		mutex_unlock(&rblk_registry_lock);
+		if (!device)
+			return;
+		if (!rblk_device_claim(device, true, text))
+			rblk_device_remove(device, false, "");
+		else
+			msleep(20); /* another detach is at it */
+		rblk_device_put(device);
+	}
+}

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * An attached volume: one session with one target, its queues, and the disk over them.
+ *
+ * Lifetime: rblk_device_attach() makes it and puts it in the registry; the registry holds the first
+ * reference, every open of the disk and every running work holds another. rblk_device_detach()
+ * (or module unload) takes it out, stops everything, and drops the registry's.
+ *
+ * Locks, in order: rblk_registry_lock (registry), device->lifecycle (one attach, detach, loss or
+ * removal at a time; sleeps), device->state_lock (state; spinlock), queue->lock (spinlock).
+ */
+#ifndef RBLK_KMOD_DEVICE_H
+#define RBLK_KMOD_DEVICE_H
+
+#include <linux/blk-mq.h>
+#include <linux/inet.h>
+#include <linux/kref.h>
+#include <linux/mutex.h>
+#include <linux/socket.h>
+#include <linux/workqueue.h>
+
+#include "proto/wire/wire.h"
+
+struct rblk_queue;
+struct net;
+
+#define RBLK_TEXT_BYTES 256
+
+/* What attach is told. Owned by its device, fixed after attach. */
+struct rblk_options {
+	struct sockaddr_storage address; /* port included */
+	char address_text[64];           /* for messages: "10.9.0.1:4430" */
+	char volume[RBLK_NAME_BYTES];
+	char initiator[RBLK_NAME_BYTES];
+	unsigned int queues;        /* wanted; 0: min(cores, 8) */
+	unsigned int credits;       /* wanted per queue */
+	unsigned int connect_ms;    /* address, route, handshake and login of one queue */
+	unsigned int command_ms;    /* an unanswered command fails the connection */
+	unsigned int give_up_ms;    /* a lost device's I/O waits so long, then fails */
+	bool read_only;
+};
+
+enum rblk_device_state {
+	RBLK_DEVICE_CONNECTING, /* attach owns everything; no disk, no I/O */
+	RBLK_DEVICE_LIVE,       /* I/O flows; the queues own their commands */
+	RBLK_DEVICE_LOST,       /* queues are or will be drained; requests are held, new ones wait */
+	RBLK_DEVICE_FAILED,     /* given up: requests are ended with an error at once */
+	RBLK_DEVICE_REMOVING,   /* detach owns everything; like FAILED for I/O */
+	RBLK_DEVICE_STATES
+};
+
+struct rblk_device {
+	struct kref refs;
+	struct list_head entry; /* registry; rblk_registry_lock */
+	int index;              /* N of /dev/rblkN */
+	struct rblk_options options;
+	struct net *net;        /* of the attaching process; referenced */
+
+	struct mutex lifecycle;
+	spinlock_t state_lock;
+	enum rblk_device_state state; /* state_lock; read without it where stale is harmless */
+	char reason[RBLK_TEXT_BYTES]; /* why it was lost; state_lock */
+	unsigned int openers;         /* lifecycle is too heavy: opens_lock */
+	bool closing;                 /* no more opens; opens_lock */
+	struct mutex opens_lock;
+
+	u8 session_id[16];
+	u64 session_epoch;
+	u8 target_instance[16];
+	u32 keepalive_ms;
+	struct rblk_queue **queues; /* queue_count; fixed while a disk exists */
+	unsigned int queue_count;
+
+	/* The open volume, in the machine's byte order; fixed after attach but for `blocks`. */
+	u32 handle, block_bytes, volume_flags, max_io_bytes, max_capsule_bytes;
+	u8 block_shift;
+	u64 blocks;
+	u8 uuid[16];
+	u8 cache_epoch[16]; /* F7 */
+	u32 physical_bytes, optimal_bytes, discard_granularity, max_discard_blocks;
+
+	struct blk_mq_tag_set tag_set;
+	bool tag_set_ready;
+	struct gendisk *disk; /* NULL until the volume is open */
+	bool disk_added;
+
+	struct work_struct loss_work;         /* LIVE -> LOST: drain, then wait */
+	struct delayed_work give_up_work;     /* LOST -> FAILED */
+	struct delayed_work keepalive_work;
+	struct work_struct refresh_work;      /* the target said that the volume changed */
+	atomic_t event_seen;                  /* number of the last event, for KEEPALIVE */
+
+	atomic64_t losses;
+};
+
+const char *rblk_device_state_name(enum rblk_device_state state);
+
+/* Both sleep. text (RBLK_TEXT_BYTES) gets one line: the device's name, or what failed and why. */
+int rblk_device_attach(const struct rblk_options *options, char *text);
+int rblk_device_detach(const char *name, bool force, char *text);
+void rblk_device_detach_all(void); /* module unload: nothing is open any more */
+
+/* Any context: the connection is broken. The first reason is kept and logged. */
+void rblk_device_lost(struct rblk_device *device, const char *format, ...) __printf(2, 3);
+
+/* May new commands be sent? (They may still be lost right after.) */
+static inline bool rblk_device_live(const struct rblk_device *device)
+{
+	return READ_ONCE(device->state) == RBLK_DEVICE_LIVE;
+}
+
+/* The target told something; softirq. */
+void rblk_device_event(struct rblk_device *device, u16 event, u32 handle);
+
+/* An RDMA device goes away: tear down every queue that uses it before returning. Sleeps. */
+struct ib_device;
+void rblk_device_ib_removed(struct ib_device *ibdev);
+
+/* The disk's open and release. */
+int rblk_device_open(struct rblk_device *device);
+void rblk_device_release(struct rblk_device *device);
+
+#endif

@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * blk-mq's side: one hardware context per queue, requests become commands, commit_rqs rings the
+ * doorbell. Owns the tag set and the gendisk of a device. What becomes of commands is command.c's.
+ */
+#include <linux/blk-mq.h>
+#include <linux/blkdev.h>
+
+#include "kmod/disk.h"
+#include "kmod/compat.h"
+#include "kmod/device.h"
+#include "kmod/memory.h"
+#include "kmod/queue.h"
+#include "kmod/trace.h"
+
+#define RBLK_MINORS 64 /* a disk and its partitions; more partitions get extended minors */
+
+static int rblk_major;
+
+/* -- blk-mq ------------------------------------------------------------------------------------- */
+
+static blk_status_t rblk_disk_queue_rq(struct blk_mq_hw_ctx *hctx,
+				       const struct blk_mq_queue_data *bd)
+{
+	struct rblk_queue *queue = hctx->driver_data;
+	struct rblk_command *command = blk_mq_rq_to_pdu(bd->rq);
+	enum rblk_device_state state = READ_ONCE(queue->device->state);
+	blk_status_t status;
+
+	if (unlikely(state != RBLK_DEVICE_LIVE)) {
+		/* LOST: its queues are about to be quiesced; the request comes again afterwards. */
+		return state == RBLK_DEVICE_LOST ? BLK_STS_RESOURCE : BLK_STS_IOERR;
+	}
+	command->queue = queue;
+	command->rq = bd->rq;
+	status = rblk_command_prepare(command, bd->rq);
+	if (status)
+		goto out;
+	blk_mq_start_request(bd->rq);
+	trace_rblk_submit(command);
+	if (rblk_queue_add(queue, command)) {
+		/* The queue went down meanwhile; loss_work holds what is started, so hold this one. */
+		rblk_memory_unmap(command);
+		blk_mq_requeue_request(bd->rq, true);
+		return BLK_STS_OK;
+	}
+out:
+	if (bd->last)
+		rblk_queue_kick(queue);
+	return status;
+}
+
+static void rblk_disk_commit_rqs(struct blk_mq_hw_ctx *hctx)
+{
+	rblk_queue_kick(hctx->driver_data);
+}
+
+static enum blk_eh_timer_return rblk_disk_timeout(struct request *rq)
+{
+	struct rblk_command *command = blk_mq_rq_to_pdu(rq);
+	struct rblk_device *device = command->queue->device;
+
+	/*
+	 * Nothing can be taken back while the target may still touch the memory (F4): an answer that
+	 * does not come fails the connection, and the request is ended by the loss's own time.
+	 */
+	if (rblk_device_live(device))
+		rblk_device_lost(device, "queue %u: no answer to a command in %u ms",
+				 command->queue->index, device->options.command_ms);
+	return BLK_EH_RESET_TIMER;
+}
+
+static int rblk_disk_init_hctx(struct blk_mq_hw_ctx *hctx, void *data, unsigned int index)
+{
+	struct rblk_device *device = data;
+
+	hctx->driver_data = device->queues[index];
+	return 0;
+}
+
+static int rblk_disk_init_request(struct blk_mq_tag_set *set, struct request *rq,
+				  unsigned int hctx, unsigned int node)
+{
+	struct rblk_device *device = set->driver_data;
+
+	rblk_command_init(blk_mq_rq_to_pdu(rq), device->queues[hctx], rq);
+	return 0;
+}
+
+static const struct blk_mq_ops rblk_mq_ops = {
+	.queue_rq = rblk_disk_queue_rq,
+	.commit_rqs = rblk_disk_commit_rqs,
+	.complete = rblk_command_complete_rq,
+	.timeout = rblk_disk_timeout,
+	.init_hctx = rblk_disk_init_hctx,
+	.init_request = rblk_disk_init_request,
+};
+
+/* -- gendisk -------------------------------------------------------------------------------------- */
+
+RBLK_COMPAT_OPEN(rblk_disk_open)
+{
+	return rblk_device_open(RBLK_COMPAT_DISK->private_data);
+}
+
+RBLK_COMPAT_RELEASE(rblk_disk_release)
+{
+	rblk_device_release(disk->private_data);
+}
+
+static int rblk_disk_unique_id(struct gendisk *disk, u8 id[16], enum blk_unique_id type)
+{
+	struct rblk_device *device = disk->private_data;
+
+	if (type != BLK_UID_EUI64 && type != BLK_UID_NAA)
+		return -EINVAL;
+	memcpy(id, device->uuid, 16);
+	return 16;
+}
+
+static const struct block_device_operations rblk_disk_ops = {
+	.owner = THIS_MODULE,
+	.open = rblk_disk_open,
+	.release = rblk_disk_release,
+	.get_unique_id = rblk_disk_unique_id,
+};
+
+static void rblk_disk_limits(const struct rblk_device *device, struct rblk_limits *l)
+{
+	u32 max_bytes = device->max_io_bytes, blocks = device->max_discard_blocks;
+	unsigned int i;
+
+	for (i = 0; i < device->queue_count; i++) {
+		max_bytes = min(max_bytes, rblk_memory_max_bytes(device->queues[i]));
+		max_bytes = min(max_bytes, device->queues[i]->max_io_bytes);
+	}
+	blocks = min_t(u64, blocks, (u64)(UINT_MAX >> SECTOR_SHIFT) << SECTOR_SHIFT >>
+			       device->block_shift);
+	*l = (struct rblk_limits){
+		.logical_bytes = device->block_bytes,
+		.physical_bytes = device->physical_bytes,
+		.optimal_bytes = device->optimal_bytes,
+		.max_sectors = max_bytes >> SECTOR_SHIFT,
+		.max_segments = max_bytes / PAGE_SIZE + 1,
+		.write_cache = device->volume_flags & RBLK_VOLUME_FLUSH &&
+			       device->volume_flags & RBLK_VOLUME_VOLATILE_CACHE,
+		.fua = device->volume_flags & RBLK_VOLUME_FUA,
+		.rotational = device->volume_flags & RBLK_VOLUME_ROTATIONAL,
+	};
+	if (device->volume_flags & RBLK_VOLUME_DISCARD) {
+		l->discard_granularity = device->discard_granularity;
+		l->max_discard_sectors = blocks << (device->block_shift - SECTOR_SHIFT);
+	}
+	if (device->volume_flags & RBLK_VOLUME_WRITE_ZEROES)
+		l->max_zeroes_sectors = blocks << (device->block_shift - SECTOR_SHIFT);
+}
+
+int rblk_disk_create(struct rblk_device *device)
+{
+	struct blk_mq_tag_set *set = &device->tag_set;
+	struct rblk_limits limits;
+	struct gendisk *disk;
+	unsigned int i, depth = UINT_MAX;
+	int error;
+
+	for (i = 0; i < device->queue_count; i++)
+		depth = min_t(unsigned int, depth, device->queues[i]->credits);
+	set->ops = &rblk_mq_ops;
+	set->nr_hw_queues = device->queue_count;
+	set->queue_depth = depth;
+	set->numa_node = ibdev_to_node(device->queues[0]->ibdev);
+	set->cmd_size = RBLK_COMMAND_BYTES;
+	set->flags = RBLK_COMPAT_TAG_FLAGS;
+	set->timeout = msecs_to_jiffies(device->options.command_ms);
+	set->driver_data = device;
+	error = blk_mq_alloc_tag_set(set);
+	if (error)
+		return error;
+	device->tag_set_ready = true;
+
+	rblk_disk_limits(device, &limits);
+	disk = rblk_compat_alloc_disk(set, &limits, device);
+	if (IS_ERR(disk))
+		return PTR_ERR(disk);
+	disk->queue->queuedata = device;
+	disk->major = rblk_major;
+	disk->first_minor = device->index * RBLK_MINORS;
+	disk->minors = RBLK_MINORS;
+	disk->fops = &rblk_disk_ops;
+	disk->private_data = device;
+	snprintf(disk->disk_name, sizeof(disk->disk_name), "rblk%d", device->index);
+	set_capacity(disk, device->blocks << (device->block_shift - SECTOR_SHIFT));
+	if (device->volume_flags & RBLK_VOLUME_READ_ONLY || device->options.read_only)
+		set_disk_ro(disk, true);
+	device->disk = disk;
+	return 0;
+}
+
+int rblk_disk_add(struct rblk_device *device)
+{
+	int error = device_add_disk(NULL, device->disk, rblk_disk_groups);
+
+	device->disk_added = !error;
+	return error;
+}
+
+void rblk_disk_remove(struct rblk_device *device)
+{
+	if (device->disk_added)
+		del_gendisk(device->disk);
+	device->disk_added = false;
+}
+
+void rblk_disk_destroy(struct rblk_device *device)
+{
+	if (device->disk)
+		put_disk(device->disk);
+	if (device->tag_set_ready)
+		blk_mq_free_tag_set(&device->tag_set);
+	device->disk = NULL;
+	device->tag_set_ready = false;
+}
+
+void rblk_disk_quiesce(struct rblk_device *device)
+{
+	if (device->disk)
+		blk_mq_quiesce_queue(device->disk->queue);
+}
+
+void rblk_disk_unquiesce(struct rblk_device *device)
+{
+	if (device->disk)
+		blk_mq_unquiesce_queue(device->disk->queue);
+}
+
+static bool rblk_disk_unmap_one(struct request *rq, void *data)
+{
+	struct rblk_command *command = blk_mq_rq_to_pdu(rq);
+
+	/* A completed one is on its way to command.c's complete, which unmaps it. */
+	if (command->state == RBLK_COMMAND_IDLE || blk_mq_request_completed(rq))
+		return true;
+	list_del_init(&command->entry);
+	command->queue->commands[command->tag] = NULL;
+	command->state = RBLK_COMMAND_IDLE;
+	command->error = -ENOTCONN; /* held: its end is decided by the device's */
+	if (command->memory != RBLK_MEMORY_NONE)
+		rblk_memory_unmap(command);
+	return true;
+}
+
+void rblk_disk_settle(struct rblk_device *device)
+{
+	if (device->tag_set_ready)
+		blk_mq_tagset_wait_completed_request(&device->tag_set);
+}
+
+void rblk_disk_unmap_held(struct rblk_device *device)
+{
+	if (device->tag_set_ready)
+		blk_mq_tagset_busy_iter(&device->tag_set, rblk_disk_unmap_one, NULL);
+}
+
+static bool rblk_disk_fail_one(struct request *rq, void *data)
+{
+	struct rblk_command *command = blk_mq_rq_to_pdu(rq);
+
+	if (!blk_mq_request_started(rq) || blk_mq_request_completed(rq))
+		return true;
+	command->error = -EIO;
+	blk_mq_complete_request(rq);
+	return true;
+}
+
+void rblk_disk_fail_held(struct rblk_device *device)
+{
+	if (!device->tag_set_ready)
+		return;
+	blk_mq_tagset_busy_iter(&device->tag_set, rblk_disk_fail_one, NULL);
+	blk_mq_tagset_wait_completed_request(&device->tag_set);
+}
+
+void rblk_disk_resize(struct rblk_device *device, u64 blocks)
+{
+	device->blocks = blocks;
+	if (set_capacity_and_notify(device->disk,
+				    blocks << (device->block_shift - SECTOR_SHIFT)))
+		pr_info("%s: %llu blocks of %u bytes now\n", device->disk->disk_name, blocks,
+			device->block_bytes);
+}
+
+int rblk_disk_init(void)
+{
+	rblk_major = register_blkdev(0, "rblk");
+	return rblk_major < 0 ? rblk_major : 0;
+}
+
+void rblk_disk_fini(void)
+{
+	unregister_blkdev(rblk_major, "rblk");
+}

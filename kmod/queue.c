@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Sending and receiving on a queue that is connected: messages are packed when the doorbell rings,
+ * replies are handed to their commands. Connecting and taking down stand in connect.c.
+ *
+ * The send queue never overflows: each command has at most one SEND (shared or its own), one
+ * registration and one invalidation outstanding, and connect.c sizes it for that many.
+ */
+#include <linux/slab.h>
+
+#include "kmod/queue.h"
+#include "kmod/device.h"
+#include "kmod/memory.h"
+#include "kmod/trace.h"
+#include "proto/wire/wire_check.h"
+#include "proto/wire/wire_names.h"
+
+int rblk_queue_add(struct rblk_queue *queue, struct rblk_command *command)
+{
+	unsigned long flags;
+	int error = 0;
+
+	spin_lock_irqsave(&queue->lock, flags);
+	if (queue->down) {
+		error = -ENOTCONN;
+	} else {
+		command->state = RBLK_COMMAND_PENDING;
+		atomic_set(&command->refs, 2); /* its SEND, its answer */
+		queue->commands[command->tag] = command;
+		list_add_tail(&command->entry, &queue->pending);
+	}
+	spin_unlock_irqrestore(&queue->lock, flags);
+	return error;
+}
+
+/* -- packing --------------------------------------------------------------------------------- */
+
+struct rblk_packing {
+	struct ib_send_wr *first, **next; /* the chain to be posted */
+	struct rblk_message *message;
+	unsigned int sges;
+	u32 capsule_bytes;
+};
+
+static void rblk_packing_link(struct rblk_packing *p, struct ib_send_wr *wr)
+{
+	*p->next = wr;
+	p->next = &wr->next;
+	wr->next = NULL;
+}
+
+/* The message is full, or there is nothing more: its SEND goes behind its registrations. */
+static void rblk_packing_close(struct rblk_queue *queue, struct rblk_packing *p)
+{
+	struct rblk_message *m = p->message;
+
+	if (!m)
+		return;
+	m->sge[p->sges] = (struct ib_sge){
+		.addr = m->descriptors_dma,
+		.length = m->count * sizeof(*m->descriptors),
+		.lkey = queue->pd->local_dma_lkey,
+	};
+	ib_dma_sync_single_for_device(queue->ibdev, m->descriptors_dma, m->sge[p->sges].length,
+				      DMA_TO_DEVICE);
+	m->wr = (struct ib_send_wr){
+		.wr_cqe = &m->cqe,
+		.sg_list = m->sge,
+		.num_sge = p->sges + 1,
+		.opcode = IB_WR_SEND,
+		.send_flags = IB_SEND_SIGNALED,
+	};
+	rblk_packing_link(p, &m->wr);
+	queue->stats.messages++;
+	trace_rblk_send(queue, m->count, p->capsule_bytes);
+	p->message = NULL;
+}
+
+static bool rblk_packing_fits(const struct rblk_queue *queue, const struct rblk_packing *p,
+			      const struct rblk_command *command)
+{
+	u32 capsule = command->memory == RBLK_MEMORY_CAPSULE ?
+		ALIGN(command->bytes, RBLK_CAPSULE_ALIGN) : 0;
+	u32 descriptors = (p->message->count + 1) * (u32)sizeof(struct rblk_wire_command);
+
+	return p->message->count < min_t(u16, queue->max_batch, RBLK_DESCRIPTORS_PER_MESSAGE) &&
+	       (!capsule || p->sges + 2 <= queue->message_sge) &&
+	       capsule <= queue->command_bytes - descriptors - p->capsule_bytes;
+}
+
+static void rblk_packing_add(struct rblk_queue *queue, struct rblk_packing *p,
+			     struct rblk_command *command)
+{
+	struct rblk_message *m = p->message;
+	struct rblk_wire_command *wire = &m->descriptors[m->count];
+
+	command->wire.index = m->count;
+	command->wire.sequence = rblk_to_le32(queue->next_sequence++);
+	if (command->memory == RBLK_MEMORY_CAPSULE) {
+		u32 bytes = ALIGN(command->bytes, RBLK_CAPSULE_ALIGN);
+
+		if (command->has_report) {
+			command->wire.argument = rblk_to_le64(p->capsule_bytes);
+		} else {
+			command->wire.segment.address = rblk_to_le64(p->capsule_bytes);
+			command->wire.segment.length = rblk_to_le32(bytes);
+		}
+		rblk_memory_slot_sge(queue, command->tag, bytes, &m->sge[p->sges++]);
+		p->capsule_bytes += bytes;
+	} else if (command->memory == RBLK_MEMORY_FAST) {
+		rblk_packing_link(p, &command->reg_wr.wr);
+		command->mr_valid = true;
+		queue->stats.registrations++;
+	}
+	*wire = command->wire;
+	m->tags[m->count++] = command->tag;
+	command->state = RBLK_COMMAND_SENT;
+	queue->stats.commands++;
+}
+
+void rblk_queue_kick(struct rblk_queue *queue)
+{
+	struct rblk_packing p = { .next = &p.first };
+	struct rblk_command *command, *next;
+	unsigned long flags;
+	int error = 0;
+
+	spin_lock_irqsave(&queue->lock, flags);
+	if (queue->down)
+		goto out;
+	list_for_each_entry_safe(command, next, &queue->pending, entry) {
+		list_del_init(&command->entry);
+		if (p.message && !rblk_packing_fits(queue, &p, command))
+			rblk_packing_close(queue, &p);
+		if (!p.message) {
+			/* One per command that can be outstanding, so there is one. */
+			p.message = list_first_entry(&queue->free_messages, struct rblk_message,
+						     free);
+			list_del(&p.message->free);
+			p.message->count = 0;
+			p.sges = 0;
+			p.capsule_bytes = 0;
+		}
+		rblk_packing_add(queue, &p, command);
+	}
+	rblk_packing_close(queue, &p);
+	if (p.first)
+		error = ib_post_send(queue->qp, p.first, NULL);
+out:
+	spin_unlock_irqrestore(&queue->lock, flags);
+	if (error)
+		rblk_device_lost(queue->device, "queue %u: posting: error %d", queue->index, error);
+}
+
+/* -- completions; softirq of this queue's CQ ---------------------------------------------------- */
+
+void rblk_queue_wc_error(struct rblk_queue *queue, const char *what, const struct ib_wc *wc)
+{
+	if (wc->status == IB_WC_WR_FLUSH_ERR)
+		return;
+	rblk_device_lost(queue->device, "queue %u: %s: %s%s", queue->index, what,
+			 ib_wc_status_msg(wc->status),
+			 wc->status == IB_WC_RETRY_EXC_ERR ?
+				 " (the target or its link is gone)" : "");
+}
+
+void rblk_queue_send_done(struct ib_cq *cq, struct ib_wc *wc)
+{
+	struct rblk_message *m = container_of(wc->wr_cqe, struct rblk_message, cqe);
+	struct rblk_queue *queue = m->queue;
+	struct rblk_command *sent[RBLK_DESCRIPTORS_PER_MESSAGE];
+	unsigned long flags;
+	u16 i, count = m->count;
+
+	if (wc->status != IB_WC_SUCCESS) {
+		/* Its commands are held until the queue is drained; nothing is put here. */
+		rblk_queue_wc_error(queue, "send", wc);
+		return;
+	}
+	for (i = 0; i < count; i++)
+		sent[i] = queue->commands[m->tags[i]];
+	spin_lock_irqsave(&queue->lock, flags);
+	list_add(&m->free, &queue->free_messages);
+	spin_unlock_irqrestore(&queue->lock, flags);
+	for (i = 0; i < count; i++)
+		rblk_command_put(sent[i]);
+}
+
+/* The command that an answer is for; NULL: the target broke the protocol. */
+static struct rblk_command *rblk_queue_answered(struct rblk_queue *queue, u32 tag)
+{
+	struct rblk_command *command = NULL;
+
+	if (tag < (u32)queue->credits + RBLK_RESERVED_TAGS)
+		command = queue->commands[tag];
+	if (command && command->state == RBLK_COMMAND_SENT)
+		return command;
+	rblk_device_lost(queue->device, "queue %u: answer for tag %u, which is not outstanding",
+			 queue->index, tag);
+	return NULL;
+}
+
+static void rblk_queue_event(struct rblk_queue *queue,
+			     const struct rblk_wire_completion *completion)
+{
+	struct rblk_device *device = queue->device;
+	u64 result = rblk_le64(completion->result);
+
+	atomic_set(&device->event_seen, (u32)(result >> 32));
+	trace_rblk_event(queue, rblk_le16(completion->status));
+	rblk_device_event(device, rblk_le16(completion->status), (u32)result);
+}
+
+static void rblk_queue_reply(struct rblk_queue *queue, struct rblk_receive *receive,
+			     const struct ib_wc *wc)
+{
+	const struct rblk_wire_completion *completions;
+	struct rblk_command *command;
+	enum rblk_wire_error error;
+	u32 invalidated = wc->wc_flags & IB_WC_WITH_INVALIDATE ? wc->ex.invalidate_rkey : 0;
+	u16 count, i;
+
+	error = rblk_check_reply(receive->data, wc->byte_len, queue->features,
+				 (u32)queue->credits + RBLK_RESERVED_TAGS, &completions, &count);
+	if (error) {
+		rblk_device_lost(queue->device, "queue %u: malformed reply: %s", queue->index,
+				 rblk_wire_error_text(error));
+		return;
+	}
+	queue->stats.replies++;
+	for (i = 0; i < count; i++) {
+		if (completions[i].flags & RBLK_CPL_EVENT) {
+			rblk_queue_event(queue, &completions[i]);
+			continue;
+		}
+		command = rblk_queue_answered(queue, rblk_le16(completions[i].tag));
+		if (!command)
+			return;
+		if (completions[i].sequence != command->wire.sequence) {
+			rblk_device_lost(queue->device, "queue %u: answer of another life, tag %u",
+					 queue->index, command->tag);
+			return;
+		}
+		rblk_command_answered(command, &completions[i], invalidated);
+	}
+}
+
+static void rblk_queue_immediate(struct rblk_queue *queue, const struct ib_wc *wc)
+{
+	u32 immediate = be32_to_cpu(wc->ex.imm_data);
+	struct rblk_command *command = rblk_queue_answered(queue, immediate >> 16);
+
+	if (!command)
+		return;
+	if (!(command->wire.flags & RBLK_CMD_IMMEDIATE)) {
+		rblk_device_lost(queue->device, "queue %u: immediate for tag %u, not asked for",
+				 queue->index, command->tag);
+		return;
+	}
+	queue->stats.immediates++;
+	rblk_command_answered_immediate(command, immediate >> 8, immediate);
+}
+
+int rblk_queue_post_receive(struct rblk_queue *queue, struct rblk_receive *receive)
+{
+	struct ib_sge sge = {
+		.addr = receive->dma,
+		.length = RBLK_REPLY_BYTES,
+		.lkey = queue->pd->local_dma_lkey,
+	};
+	struct ib_recv_wr wr = { .wr_cqe = &receive->cqe, .sg_list = &sge, .num_sge = 1 };
+
+	ib_dma_sync_single_for_device(queue->ibdev, receive->dma, RBLK_REPLY_BYTES,
+				      DMA_FROM_DEVICE);
+	return ib_post_recv(queue->qp, &wr, NULL);
+}
+
+void rblk_queue_receive_done(struct ib_cq *cq, struct ib_wc *wc)
+{
+	struct rblk_receive *receive = container_of(wc->wr_cqe, struct rblk_receive, cqe);
+	struct rblk_queue *queue = receive->queue;
+	int error;
+
+	if (wc->status != IB_WC_SUCCESS) {
+		rblk_queue_wc_error(queue, "receive", wc);
+		return;
+	}
+	WRITE_ONCE(queue->last_reply_jiffies, jiffies);
+	ib_dma_sync_single_for_cpu(queue->ibdev, receive->dma, RBLK_REPLY_BYTES, DMA_FROM_DEVICE);
+	if (wc->opcode == IB_WC_RECV_RDMA_WITH_IMM)
+		rblk_queue_immediate(queue, wc);
+	else
+		rblk_queue_reply(queue, receive, wc);
+	error = rblk_queue_post_receive(queue, receive);
+	if (error)
+		rblk_device_lost(queue->device, "queue %u: posting a receive: error %d",
+				 queue->index, error);
+}
+
+/* F3, F4: end the key of an answered command here, since the target's reply did not. */
+void rblk_queue_invalidate(struct rblk_queue *queue, struct rblk_command *command)
+{
+	unsigned long flags;
+	int error = 0;
+
+	command->inv_wr = (struct ib_send_wr){
+		.wr_cqe = &command->inv_cqe,
+		.opcode = IB_WR_LOCAL_INV,
+		.send_flags = IB_SEND_SIGNALED,
+		.ex.invalidate_rkey = command->mr->rkey,
+	};
+	spin_lock_irqsave(&queue->lock, flags);
+	queue->stats.invalidations++;
+	if (!queue->down)
+		error = ib_post_send(queue->qp, &command->inv_wr, NULL);
+	spin_unlock_irqrestore(&queue->lock, flags);
+	if (error)
+		rblk_device_lost(queue->device, "queue %u: posting an invalidation: error %d",
+				 queue->index, error);
+}

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * A queue: one RC connection, its completion queue, its receive buffers, its commands, its memory.
+ * Queue i serves blk-mq's hardware context i; queue 0 also carries the session's own commands.
+ *
+ * Created and destroyed by device.c with device->lifecycle held. While it is connected: queue->lock
+ * owns the list of commands waiting to be sent, the message ring and all posting to the send queue;
+ * a command in flight belongs to the completion handlers (softirq of this queue's CQ, which runs on
+ * one CPU at a time).
+ */
+#ifndef RBLK_KMOD_QUEUE_H
+#define RBLK_KMOD_QUEUE_H
+
+#include <linux/completion.h>
+#include <rdma/ib_verbs.h>
+#include <rdma/rdma_cm.h>
+
+#include "kmod/command.h"
+#include "proto/wire/wire.h"
+
+struct rblk_device;
+
+#define RBLK_MESSAGE_SGE 8       /* descriptors + in-capsule data of up to 7 commands */
+#define RBLK_DESCRIPTORS_PER_MESSAGE 32
+#define RBLK_REPLY_BYTES (RBLK_REPLY_BATCH_MAX * sizeof(struct rblk_wire_completion))
+
+/* One SEND. Used by queue->lock's holder from packing to posting, then by its send completion. */
+struct rblk_message {
+	struct ib_cqe cqe;
+	struct ib_send_wr wr;
+	struct ib_sge sge[RBLK_MESSAGE_SGE];
+	u16 tags[RBLK_DESCRIPTORS_PER_MESSAGE];
+	u16 count;
+	struct rblk_queue *queue;
+	struct rblk_wire_command *descriptors; /* its own RBLK_DESCRIPTORS_PER_MESSAGE */
+	u64 descriptors_dma;
+	struct list_head free; /* queue->free_messages */
+};
+
+struct rblk_receive {
+	struct ib_cqe cqe;
+	struct rblk_queue *queue;
+	struct rblk_wire_completion *data;
+	u64 dma;
+};
+
+struct rblk_queue_stats {
+	u64 commands, messages, replies, immediates, registrations, invalidations, remote_invalidations;
+};
+
+struct rblk_queue {
+	struct rblk_device *device;
+	unsigned int index;
+	u32 incarnation;
+
+	/* connection manager; `step` completes when the awaited event came, with step_error */
+	struct rdma_cm_id *cm_id;
+	struct completion step;
+	int step_error;
+	char step_text[RBLK_TEXT_SHORT];
+	bool qp_ready;  /* QP, CQ and PD exist */
+	bool connected; /* the connection is, or was, established */
+
+	struct ib_pd *pd;
+	struct ib_cq *cq;
+	struct ib_qp *qp;
+	struct ib_device *ibdev;
+	unsigned int message_sge; /* segments of a SEND: RBLK_MESSAGE_SGE or the device's fewer */
+
+	/* agreed at login; fixed afterwards */
+	u16 credits;  /* I/O tags 0..credits-1; reserved tags follow */
+	u16 wanted;   /* what receives and memory were made for */
+	u16 max_batch;
+	u32 features, command_bytes, max_io_bytes, keepalive_ms;
+
+	spinlock_t lock;
+	bool down;                    /* lock: nothing may be posted any more */
+	u32 next_sequence;            /* lock */
+	struct list_head pending;     /* lock: commands to be sent */
+	struct list_head free_messages; /* lock */
+	struct rblk_message *messages;
+	void *descriptor_memory;
+	u64 descriptor_dma;
+	size_t descriptor_bytes;
+
+	struct rblk_receive *receives;
+	unsigned int receive_count;
+	void *reply_memory;
+	u64 reply_dma;
+	size_t reply_bytes;
+
+	struct rblk_command **commands; /* by tag: wanted + RBLK_RESERVED_TAGS; see command.h */
+	struct rblk_command *reserved;  /* RBLK_RESERVED_TAGS of them, for the session's commands */
+	unsigned long reserved_used;    /* bitmap, lock */
+	struct rblk_memory *memory;     /* slots and registrations; memory.c */
+
+	unsigned long last_reply_jiffies;
+	struct rblk_queue_stats stats;  /* lock, or the CQ's softirq: each counter has one writer */
+};
+
+/* Sleeps. Connect, log in; on failure nothing is left and text (RBLK_TEXT_BYTES) says why. */
+int rblk_queue_create(struct rblk_device *device, unsigned int index, struct rblk_queue **queue,
+		      char *text);
+/* Sleeps. QP to ERR and drained: afterwards no completion of it will come (F4). Idempotent. */
+void rblk_queue_stop(struct rblk_queue *queue);
+/* Sleeps. After stop: keys are invalid, memory is unmapped, everything is freed. */
+void rblk_queue_destroy(struct rblk_queue *queue);
+/*
+ * The first half of it: the QP is destroyed and every key invalid, so that held commands may be
+ * unmapped; the device is still there to unmap from.
+ */
+void rblk_queue_release_keys(struct rblk_queue *queue);
+/* The rest but the struct, to which the commands of held requests still point. */
+void rblk_queue_release_hardware(struct rblk_queue *queue);
+
+/* Add a prepared command to those to be sent. Any context. -ENOTCONN when the queue is down. */
+int rblk_queue_add(struct rblk_queue *queue, struct rblk_command *command);
+/* Ring the doorbell: send what was added in as few messages as it fits in. Any context. */
+void rblk_queue_kick(struct rblk_queue *queue);
+
+/* Between queue.c, connect.c and command.c. */
+void rblk_queue_send_done(struct ib_cq *cq, struct ib_wc *wc);
+void rblk_queue_receive_done(struct ib_cq *cq, struct ib_wc *wc);
+int rblk_queue_post_receive(struct rblk_queue *queue, struct rblk_receive *receive);
+void rblk_queue_wc_error(struct rblk_queue *queue, const char *what, const struct ib_wc *wc);
+void rblk_queue_invalidate(struct rblk_queue *queue, struct rblk_command *command);
+
+#endif

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Tracepoints: submit, send, complete, event, state. The names are those of the target's USDT
+ * probes.
+ */
+#undef TRACE_SYSTEM
+#define TRACE_SYSTEM rblk
+
+#if !defined(RBLK_KMOD_TRACE_H) || defined(TRACE_HEADER_MULTI_READ)
+#define RBLK_KMOD_TRACE_H
+
+#include <linux/tracepoint.h>
+
+#include "kmod/command.h"
+#include "kmod/device.h"
+#include "kmod/queue.h"
+
+TRACE_EVENT(rblk_submit,
+	TP_PROTO(const struct rblk_command *command),
+	TP_ARGS(command),
+	TP_STRUCT__entry(
+		__field(int, device) __field(unsigned int, queue) __field(u16, tag)
+		__field(u8, opcode) __field(u8, flags) __field(u64, lba) __field(u32, blocks)
+		__field(int, memory)
+	),
+	TP_fast_assign(
+		__entry->device = command->queue->device->index;
+		__entry->queue = command->queue->index;
+		__entry->tag = command->tag;
+		__entry->opcode = command->wire.opcode;
+		__entry->flags = command->wire.flags;
+		__entry->lba = rblk_le64(command->wire.lba);
+		__entry->blocks = rblk_le32(command->wire.blocks);
+		__entry->memory = command->memory;
+	),
+	TP_printk("rblk%d queue %u tag %u opcode %u flags %#x lba %llu blocks %u memory %d",
+		  __entry->device, __entry->queue, __entry->tag, __entry->opcode, __entry->flags,
+		  __entry->lba, __entry->blocks, __entry->memory)
+);
+
+TRACE_EVENT(rblk_complete,
+	TP_PROTO(const struct rblk_command *command),
+	TP_ARGS(command),
+	TP_STRUCT__entry(
+		__field(int, device) __field(unsigned int, queue) __field(u16, tag)
+		__field(u16, status) __field(int, error) __field(u32, queued_us)
+		__field(u32, stored_us)
+	),
+	TP_fast_assign(
+		__entry->device = command->queue->device->index;
+		__entry->queue = command->queue->index;
+		__entry->tag = command->tag;
+		__entry->status = command->status;
+		__entry->error = command->error;
+		__entry->queued_us = command->queued_us;
+		__entry->stored_us = command->stored_us;
+	),
+	TP_printk("rblk%d queue %u tag %u status %u error %d queued %u us stored %u us",
+		  __entry->device, __entry->queue, __entry->tag, __entry->status, __entry->error,
+		  __entry->queued_us, __entry->stored_us)
+);
+
+TRACE_EVENT(rblk_send,
+	TP_PROTO(const struct rblk_queue *queue, unsigned int commands, u32 capsule_bytes),
+	TP_ARGS(queue, commands, capsule_bytes),
+	TP_STRUCT__entry(
+		__field(int, device) __field(unsigned int, queue) __field(unsigned int, commands)
+		__field(u32, capsule_bytes)
+	),
+	TP_fast_assign(
+		__entry->device = queue->device->index;
+		__entry->queue = queue->index;
+		__entry->commands = commands;
+		__entry->capsule_bytes = capsule_bytes;
+	),
+	TP_printk("rblk%d queue %u commands %u capsule %u bytes", __entry->device, __entry->queue,
+		  __entry->commands, __entry->capsule_bytes)
+);
+
+TRACE_EVENT(rblk_event,
+	TP_PROTO(const struct rblk_queue *queue, u16 event),
+	TP_ARGS(queue, event),
+	TP_STRUCT__entry(__field(int, device) __field(u16, event)),
+	TP_fast_assign(
+		__entry->device = queue->device->index;
+		__entry->event = event;
+	),
+	TP_printk("rblk%d event %u", __entry->device, __entry->event)
+);
+
+TRACE_EVENT(rblk_state,
+	TP_PROTO(const struct rblk_device *device, int from, int to),
+	TP_ARGS(device, from, to),
+	TP_STRUCT__entry(__field(int, device) __field(int, from) __field(int, to)),
+	TP_fast_assign(
+		__entry->device = device->index;
+		__entry->from = from;
+		__entry->to = to;
+	),
+	TP_printk("rblk%d %s -> %s", __entry->device, rblk_device_state_name(__entry->from),
+		  rblk_device_state_name(__entry->to))
+);
+
+#endif
+
+#undef TRACE_INCLUDE_PATH
+#define TRACE_INCLUDE_PATH kmod
+#undef TRACE_INCLUDE_FILE
+#define TRACE_INCLUDE_FILE trace
+#include <trace/define_trace.h>
