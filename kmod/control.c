@@ -268,7 +268,6 @@ static const struct file_operations rblk_control_fops = {
 	.release = rblk_control_release,
 	.write = rblk_control_write,
 	.read = rblk_control_read,
-	.llseek = no_llseek,
 };
 
 static struct miscdevice rblk_control_device = {
