@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * One end of a connection in a test of two threads: a fab, at most one connection, and waiting for
+ * what comes, by polling or asleep. Each side belongs to one thread. A check that fails ends the
+ * program with the line and the fab's last error.
+ */
+#ifndef RBLK_TESTS_FABRIC_VERBS_SIDE_H
+#define RBLK_TESTS_FABRIC_VERBS_SIDE_H
+
+#include "proto/fabric/fabric.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define CHECK(condition)                                                                        \
+	do {                                                                                    \
+		if (!(condition)) {                                                             \
+			fprintf(stderr, "FAILED: %s:%d: %s\n", __FILE__, __LINE__, #condition); \
+			exit(1);                                                                \
+		}                                                                               \
+	} while (0)
+
+#define SIDE_WAIT_MS 30000 /* for anything at all; a hang is a failure */
+#define SIDE_WCS 64
+
+struct side {
+	struct fab *fab;
+	struct fab_conn *conn;
+	bool sleep;	   /* wait by fab_arm() and poll(2) */
+	uint64_t sleeps;   /* times it did */
+	unsigned int seen; /* events of conn, 1 << type */
+	int status;	   /* of the last event */
+	char words[FAB_ERROR_BYTES];
+	struct fab_request *request;
+	uint8_t private_data[256];
+	size_t private_bytes;
+	struct ibv_wc wc[SIDE_WCS]; /* completions not yet taken */
+	int first, count;
+};
+
+void side_open(struct side *side, enum fab_kind kind, uint32_t srq_depth);
+void side_close(struct side *side);
+
+/* Wait for one more event of this type; completions that come meanwhile are kept. */
+void side_await(struct side *side, enum fab_event_type type);
+/* The next completion, kept or new. */
+struct ibv_wc side_completion(struct side *side);
+/* The same, which must be a success with this wr_id. */
+struct ibv_wc side_success(struct side *side, uint64_t wr_id);
+/* Close and destroy the connection; returns how many flushed completions came. */
+unsigned int side_drop(struct side *side);
+
+/* One 0- or 1-segment SEND or receive. mr NULL: no segment. */
+int side_send(struct side *side, uint64_t wr_id, struct fab_mr *mr, void *addr, uint32_t bytes);
+int side_recv(struct side *side, uint64_t wr_id, struct fab_mr *mr, void *addr, uint32_t bytes);
+
+#endif
