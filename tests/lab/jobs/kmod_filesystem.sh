@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# Goal: a remote volume is used like any disk. Method: attach, ext4 and xfs, a tree of real files
+# verified after the caches have been dropped, fio with verification on the device, fsck, detach;
+# and the target's own disk, read directly, holds the same bytes.
+. "$LAB/guest.sh"
+. "$LAB/jobs/kmod.sh"
+
+tree=/usr/include
+sums() { (cd "$1" && find . -type f -print0 | sort -z | xargs -0 sha256sum | sha256sum); }
+
+lab_link_up
+lab_rblkd_start "disk=/dev/vda"
+lab_kmod_load
+lab_attach disk
+lab_say "attached: $(cat "/sys/block/${LAB_DEV#/dev/}/rblk/state"), $(blockdev --getsize64 "$LAB_DEV") bytes"
+
+for fs in ext4 xfs; do
+	lab_say "$fs"
+	case $fs in
+	ext4) mkfs.ext4 -q -F "$LAB_DEV" ;;
+	xfs) mkfs.xfs -q -f "$LAB_DEV" ;;
+	esac || lab_fail "mkfs.$fs"
+	mkdir -p /tmp/mnt
+	mount -t $fs "$LAB_DEV" /tmp/mnt || lab_fail "mount $fs"
+	cp -r $tree /tmp/mnt/tree || lab_fail "cp to $fs"
+	umount /tmp/mnt || lab_fail "umount $fs"
+	echo 3 > /proc/sys/vm/drop_caches
+	mount -t $fs "$LAB_DEV" /tmp/mnt || lab_fail "mount $fs again"
+	[ "$(sums $tree)" = "$(sums /tmp/mnt/tree)" ] || lab_fail "$fs: the files differ"
+	fstrim -v /tmp/mnt || lab_fail "fstrim on $fs"
+	umount /tmp/mnt || lab_fail "umount $fs"
+	case $fs in
+	ext4) fsck.ext4 -fn "$LAB_DEV" > /tmp/fsck 2>&1 ;;
+	xfs) xfs_repair -n "$LAB_DEV" > /tmp/fsck 2>&1 ;;
+	esac || { cat /tmp/fsck; lab_fail "fsck.$fs: not clean"; }
+done
+
+lab_say "fio with verification"
+fio --name=verify --filename="$LAB_DEV" --direct=1 --ioengine=io_uring --rw=randrw --bsrange=4k-1m \
+	--iodepth=32 --size=96M --verify=crc32c --verify_fatal=1 --do_verify=1 --output=/out/fio.txt ||
+	{ cat /out/fio.txt; lab_fail "fio"; }
+
+sync
+blockdev --flushbufs "$LAB_DEV"
+cmp "$LAB_DEV" /dev/vda || lab_fail "the target's disk holds other bytes"
+cat "/sys/block/${LAB_DEV#/dev/}/rblk/counters"
+lab_detach
+lab_kmod_unload
+lab_rblkd_stop
+lab_say done
