@@ -64,7 +64,7 @@ struct rblk_wire_login {
 	__le16 queue_count;     /* of the session, 1..RBLK_QUEUES_MAX */
 	__le16 credits;         /* wanted, RBLK_CREDITS_MIN..RBLK_CREDITS_MAX */
 	__le32 reply_bytes;     /* size of each of the initiator's receive buffers */
-	__le32 fence_incarnation; /* F5: fence this queue's incarnations up to this one; 0: none */
+	__le32 fence_incarnation; /* F5: of this queue, the last that the initiator had; 0: none */
 	__u8 reserved[4];
 };
 RBLK_ASSERT_SIZE(struct rblk_wire_login, 56);
@@ -102,7 +102,7 @@ enum rblk_reject_reason {
 	RBLK_REJECT_VERSION = 2,           /* detail: the version that the target speaks */
 	RBLK_REJECT_FEATURES = 3,          /* detail: the bits that the target lacks or forbids */
 	RBLK_REJECT_QUEUE_COUNT = 4,       /* detail: the most queues that the target allows */
-	RBLK_REJECT_NO_SESSION = 5,        /* queue 1.. of a session that has no queue 0 here */
+	RBLK_REJECT_NO_SESSION = 5,        /* not begun here, and not begun by this login */
 	RBLK_REJECT_STALE_EPOCH = 6,       /* detail: the session's epoch here (low 32 bits) */
 	RBLK_REJECT_STALE_INCARNATION = 7, /* detail: the queue's incarnation here */
 	RBLK_REJECT_NO_CREDITS = 8,        /* receive buffers are all promised to others */
