@@ -111,6 +111,7 @@ struct rblk_volume_info {
 	uint64_t max_discard_bytes;
 	bool read_only, can_flush, can_fua, can_discard, can_write_zeroes, can_checksum;
 	bool volatile_cache, rotational;
+	bool changed; /* the target says that this is no longer true: rblk_volume_refresh() */
 };
 
 /* Blocks. name NULL: the URI's. NULL on failure: errno, rblk_session_error(). */
@@ -119,6 +120,8 @@ RBLK_API struct rblk_volume *rblk_volume_open(struct rblk_session *session, cons
 /* Blocks; -EBUSY while commands of the volume are outstanding. Frees it. */
 RBLK_API int rblk_volume_close(struct rblk_volume *volume);
 RBLK_API const struct rblk_volume_info *rblk_volume_info(const struct rblk_volume *volume);
+/* Learn a changed size anew. Blocks; -EBUSY while commands of the volume are outstanding. */
+RBLK_API int rblk_volume_refresh(struct rblk_volume *volume);
 RBLK_API struct rblk_session *rblk_volume_session(const struct rblk_volume *volume);
 
 /*

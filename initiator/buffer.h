@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Registered memory of a session: an array of regions in order of their addresses, and the last
+ * one found, because programs use the same buffer again and again.
+ */
+#ifndef RBLK_INITIATOR_BUFFER_H
+#define RBLK_INITIATOR_BUFFER_H
+
+#include "proto/fabric/fabric.h"
+#include "proto/wire/types.h"
+
+struct rblk_session;
+
+/*
+ * Made by rblk_buffer_alloc() or _register(), freed by their inverses or with the session. The
+ * session's thread owns it.
+ */
+struct ini_buffer {
+	u8 *memory;
+	size_t bytes;
+	size_t mapped_bytes; /* of our own mapping; 0: the caller's memory */
+	struct fab_mr *mr;
+	const struct fab_device *device; /* that the keys are for; NULL: not looked up yet */
+	u32 lkey, rkey;
+	u32 users; /* commands that hold it: not to be unregistered (F4) */
+};
+
+#define INI_BUFFERS_MAX 65536
+
+struct ini_buffers {
+	struct ini_buffer **sorted;
+	u32 count, room;
+	struct ini_buffer *last; /* hit */
+};
+
+/* The buffer that [memory, memory + bytes) lies in, with keys for `device`; NULL if there is none. */
+struct ini_buffer *ini_buffer_find(struct rblk_session *session, const struct fab_device *device,
+				   const void *memory, size_t bytes);
+
+/* Deregister and free all; when no command is left. */
+void ini_buffers_fini(struct rblk_session *session);
+
+/* Zeroed pages of our own, huge ones where they are worth it and there are some. NULL: -ENOMEM. */
+void *ini_pages_alloc(size_t bytes, size_t *mapped_bytes);
+void ini_pages_free(void *memory, size_t mapped_bytes);
+
+#endif

@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Owns the way out: slots, and packing what is pending into as few messages as it fits in
+ * (core/batch.h), gathered straight from the user's buffers and posted as one chain. No system
+ * call, no lock and no allocation of its own.
+ */
+#include "initiator/queue.h"
+
+#include "initiator/session.h"
+
+/* -- lists -------------------------------------------------------------------------------------- */
+
+void ini_list_append(struct ini_list *list, struct ini_slot *slot, enum ini_place place)
+{
+	slot->place = place;
+	slot->next = NULL;
+	if (list->tail)
+		list->tail->next = slot;
+	else
+		list->head = slot;
+	list->tail = slot;
+}
+
+struct ini_slot *ini_list_pop(struct ini_list *list)
+{
+	struct ini_slot *slot = list->head;
+
+	if (!slot)
+		return NULL;
+	list->head = slot->next;
+	if (!list->head)
+		list->tail = NULL;
+	slot->next = NULL;
+	slot->place = INI_PLACE_NONE;
+	return slot;
+}
+
+/* -- slots -------------------------------------------------------------------------------------- */
+
+struct ini_slot *ini_slot_take(struct ini_queue *queue, bool reserved)
+{
+	struct ini_slot *slot;
+	int tag;
+
+	if (queue->state != INI_QUEUE_LIVE)
+		return NULL;
+	tag = core_tags_take(&queue->tags, reserved);
+	if (tag < 0)
+		return NULL;
+	slot = &queue->slots[tag];
+	memset(&slot->command, 0, sizeof(slot->command));
+	slot->command.tag = rblk_to_le16((u16)tag);
+	slot->volume = NULL;
+	slot->buffer = NULL;
+	slot->capsule = NULL;
+	slot->capsule_bytes = 0;
+	slot->data_bytes = 0;
+	slot->sent_ns = 0;
+	slot->tries = 0;
+	slot->answered = false;
+	memset(&slot->result, 0, sizeof(slot->result));
+	return slot;
+}
+
+void ini_slot_put(struct ini_slot *slot)
+{
+	core_tags_put(&slot->queue->tags, slot->tag);
+}
+
+void ini_slot_start(struct ini_slot *slot)
+{
+	struct ini_queue *queue = slot->queue;
+
+	ini_list_append(&queue->pending, slot, INI_PLACE_PENDING);
+	queue->pending_count++;
+}
+
+/* -- messages ----------------------------------------------------------------------------------- */
+
+/*
+ * Room for descriptors, contiguous, at the ring's head; what is left of the ring's end is
+ * skipped when it is too short for what waits. Returns how many fit.
+ */
+static u32 ring_room(struct ini_queue *queue)
+{
+	u32 wanted = queue->pending_count < queue->limits.commands ? queue->pending_count :
+								     queue->limits.commands;
+	u32 room = queue->ring_size - (queue->ring_head - queue->ring_tail);
+	u32 to_end = queue->ring_size - queue->ring_head % queue->ring_size;
+
+	if (to_end < wanted && room > to_end) {
+		queue->ring_head += to_end;
+		room -= to_end;
+		to_end = queue->ring_size;
+	}
+	return room < to_end ? room : to_end;
+}
+
+static bool message_room(const struct ini_queue *queue)
+{
+	return queue->messages_sent - queue->messages_done < queue->send_depth;
+}
+
+/* Move pending commands into `batch`, their descriptors into the ring, their data into `sge`. */
+static void message_pack(struct ini_queue *queue, struct core_batch *batch, struct ibv_sge *sge)
+{
+	struct rblk_wire_command *descriptor = &queue->ring[queue->ring_head % queue->ring_size];
+	struct ini_slot *slot;
+
+	while ((slot = queue->pending.head) && core_batch_fits(batch, slot->capsule_bytes)) {
+		ini_list_pop(&queue->pending);
+		queue->pending_count--;
+		if (slot->capsule_bytes)
+			sge[batch->segments - 1] = (struct ibv_sge){
+				.addr = (uintptr_t)slot->capsule,
+				.length = slot->capsule_bytes,
+				.lkey = slot->capsule_lkey,
+			};
+		*descriptor = slot->command;
+		descriptor->sequence = rblk_to_le32(core_tags_send(&queue->tags, slot->tag));
+		core_batch_add(batch, descriptor, slot->capsule_bytes);
+		descriptor++;
+		slot->message = queue->messages_sent;
+		if (!slot->sent_ns)
+			slot->sent_ns = queue->session->now_ns;
+	}
+}
+
+/*
+ * Signalled is a SEND that reads the user's memory (F4: its completion says when that ends), and
+ * every so often one that does not, so that the ring and the send queue never fill up with
+ * SENDs of which nobody hears: a quarter of either at most.
+ */
+static unsigned int message_flags(struct ini_queue *queue, const struct core_batch *batch)
+{
+	u32 last = queue->messages_signalled; /* behind the last one signalled */
+	u32 signalled_end =
+		last ? queue->message_end[(last - 1) % queue->send_depth] : queue->ring_tail;
+	unsigned int flags = 0;
+
+	if (batch->capsule_bytes || queue->messages_sent - last >= queue->send_depth / 4 ||
+	    queue->ring_head - signalled_end >= queue->ring_size / 4)
+		flags |= IBV_SEND_SIGNALED;
+	/* The lone command: spares the device a read of its descriptor. */
+	if (!batch->capsule_bytes && core_batch_bytes(batch) <= queue->inline_bytes)
+		flags |= IBV_SEND_INLINE;
+	return flags;
+}
+
+/* The next message as the n-th work request of the doorbell; false: nothing to send, or no room. */
+static bool message_build(struct ini_queue *queue, unsigned int n)
+{
+	struct rblk_session *session = queue->session;
+	struct core_batch_limits limits = queue->limits;
+	struct ibv_send_wr *wr = &session->send_wr[n];
+	struct ibv_sge *sge = session->send_sge[n];
+	struct core_batch batch;
+	u32 first, room;
+
+	if (!queue->pending_count || !message_room(queue))
+		return false;
+	room = ring_room(queue);
+	if (!room)
+		return false;
+	if (room < limits.commands)
+		limits.commands = (u16)room;
+	core_batch_init(&batch, &limits);
+	first = queue->ring_head;
+	message_pack(queue, &batch, sge);
+	queue->ring_head += batch.commands;
+	sge[batch.segments - 1] = (struct ibv_sge){
+		.addr = (uintptr_t)&queue->ring[first % queue->ring_size],
+		.length = core_batch_descriptor_bytes(&batch),
+		.lkey = queue->lkey,
+	};
+	*wr = (struct ibv_send_wr){
+		.wr_id = ini_wr_id(INI_WR_SEND, queue->index, queue->messages_sent),
+		.sg_list = sge,
+		.num_sge = batch.segments,
+		.opcode = IBV_WR_SEND,
+		.send_flags = message_flags(queue, &batch),
+	};
+	queue->message_end[queue->messages_sent % queue->send_depth] = queue->ring_head;
+	queue->messages_sent++;
+	if (wr->send_flags & IBV_SEND_SIGNALED)
+		queue->messages_signalled = queue->messages_sent;
+	return true;
+}
+
+int ini_queue_doorbell(struct ini_queue *queue)
+{
+	struct rblk_session *session = queue->session;
+	struct ibv_send_wr *bad;
+	unsigned int count;
+	int err;
+
+	while (queue->pending_count && queue->state == INI_QUEUE_LIVE) {
+		for (count = 0; count < INI_CHAIN_MAX && message_build(queue, count); count++)
+			if (count)
+				session->send_wr[count - 1].next = &session->send_wr[count];
+		if (!count)
+			return 0; /* a SEND's completion makes room and rings again */
+		queue->last_send_ns = session->now_ns;
+		err = fab_post_send(queue->conn, session->send_wr, &bad);
+		if (err) {
+			ini_session_fail(session, err, "%s: queue %u: post %u messages: %s",
+					 ini_session_peer(session), queue->index, count,
+					 strerror(-err));
+			return err;
+		}
+	}
+	return 0;
+}
+
+void ini_queue_sent(struct ini_queue *queue, u32 message)
+{
+	struct ini_list held = queue->held;
+	struct ini_slot *slot;
+
+	queue->messages_done = message + 1;
+	queue->ring_tail = queue->message_end[message % queue->send_depth];
+	queue->held = (struct ini_list){ NULL, NULL };
+	while ((slot = ini_list_pop(&held))) {
+		if ((int32_t)(queue->messages_done - slot->message) > 0)
+			ini_slot_finish(slot);
+		else
+			ini_list_append(&queue->held, slot, INI_PLACE_HELD);
+	}
+}

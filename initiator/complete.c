@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Owns the way back: completions of the fabric become answers of commands, answers become
+ * callbacks. Receives are posted again before any callback runs, so that a command started there
+ * finds its credit covered. What the target says is checked before it is believed; what does not
+ * fit what was sent ends the session.
+ */
+#include "initiator/queue.h"
+
+#include <arpa/inet.h>
+#include "initiator/session.h"
+#include "initiator/volume.h"
+#include "proto/wire/wire_check.h"
+#include "proto/wire/wire_names.h"
+
+#define POLL_BATCH 32
+/* Back-off after BUSY: this, doubled with every further BUSY up to the other. */
+#define BUSY_DELAY_NS 100000ull
+#define BUSY_DOUBLINGS_MAX 8
+
+static void violation(struct ini_queue *queue, const char *what)
+{
+	ini_session_fail(queue->session, -EPROTO,
+			 "%s: queue %u: the target broke the protocol: %s",
+			 ini_session_peer(queue->session), queue->index, what);
+}
+
+/* -- answers ------------------------------------------------------------------------------------ */
+
+void ini_slot_finish(struct ini_slot *slot)
+{
+	ini_list_append(&slot->queue->session->done, slot, INI_PLACE_DONE);
+}
+
+void ini_slot_fail(struct ini_slot *slot, int error)
+{
+	slot->result.error = error;
+	ini_slot_finish(slot);
+}
+
+/*
+ * F4: in-capsule data is read from the user's memory by the SEND itself. The reply proves that
+ * the target has it, but if the acknowledgement was lost the device may still send from that memory
+ * again; so the command is held until the SEND has completed, too.
+ */
+static void slot_release(struct ini_slot *slot)
+{
+	struct ini_queue *queue = slot->queue;
+
+	if (slot->capsule_bytes && (int32_t)(queue->messages_done - slot->message) <= 0)
+		ini_list_append(&queue->held, slot, INI_PLACE_HELD);
+	else
+		ini_slot_finish(slot);
+}
+
+static bool slot_expired(const struct ini_slot *slot, u64 now_ns)
+{
+	return now_ns - slot->sent_ns >=
+	       slot->queue->session->options.command_timeout_ms * 1000000ull;
+}
+
+/* BUSY: not begun, so it is ours again; send it anew after a while, with another sequence. */
+static void slot_busy(struct ini_slot *slot)
+{
+	struct ini_queue *queue = slot->queue;
+	u64 now_ns = queue->session->now_ns;
+
+	if (slot_expired(slot, now_ns)) {
+		slot->answered = true;
+		slot_release(slot);
+		return;
+	}
+	core_tags_retake(&queue->tags, slot->tag);
+	slot->retry_ns = now_ns + (BUSY_DELAY_NS << slot->tries);
+	if (slot->tries < BUSY_DOUBLINGS_MAX)
+		slot->tries++;
+	ini_list_append(&queue->retry, slot, INI_PLACE_RETRY);
+}
+
+u64 ini_queue_retry(struct ini_queue *queue, u64 now_ns)
+{
+	struct ini_list retry = queue->retry;
+	struct ini_slot *slot;
+	u64 next_ns = 0;
+
+	queue->retry = (struct ini_list){ NULL, NULL };
+	while ((slot = ini_list_pop(&retry))) {
+		if (slot->retry_ns <= now_ns) {
+			queue->session->stats.busy_retries++;
+			ini_slot_start(slot);
+			continue;
+		}
+		if (!next_ns || slot->retry_ns < next_ns)
+			next_ns = slot->retry_ns;
+		ini_list_append(&queue->retry, slot, INI_PLACE_RETRY);
+	}
+	return next_ns;
+}
+
+static void slot_answer(struct ini_slot *slot, u16 status, u64 value, u32 queued_us, u32 stored_us)
+{
+	struct rblk_stats *stats = &slot->queue->session->stats;
+
+	slot->result.status = status;
+	slot->result.error = rblk_status_errno(status);
+	slot->result.value = value;
+	slot->result.queued_us = queued_us;
+	slot->result.stored_us = stored_us;
+	if (status == RBLK_E_BUSY) {
+		slot_busy(slot);
+		return;
+	}
+	slot->answered = true;
+	if (slot->data_bytes && status == RBLK_OK) {
+		if (slot->command.opcode == RBLK_OP_WRITE)
+			stats->target_reads++;
+	}
+	slot_release(slot);
+}
+
+static bool reply_completion(struct ini_queue *queue, const struct rblk_wire_completion *completion)
+{
+	u16 tag = rblk_le16(completion->tag);
+	enum core_tags_error error;
+	struct ini_slot *slot;
+
+	if (completion->flags & RBLK_CPL_EVENT) {
+		ini_event_received(queue->session, completion);
+		return true;
+	}
+	error = core_tags_answer(&queue->tags, tag, rblk_le32(completion->sequence));
+	if (error) {
+		violation(queue, core_tags_error_text(error));
+		return false;
+	}
+	slot = &queue->slots[tag];
+	/* Data came by an RDMA WRITE of its own; that by immediate is counted as such. */
+	if (rblk_opcode_direction(slot->command.opcode) == RBLK_DATA_TO_INITIATOR &&
+	    rblk_le16(completion->status) == RBLK_OK)
+		queue->session->stats.target_writes++;
+	slot_answer(slot, rblk_le16(completion->status), rblk_le64(completion->result),
+		    rblk_le32(completion->queued_us), rblk_le32(completion->stored_us));
+	return true;
+}
+
+static void receive_reply(struct ini_queue *queue, u32 buffer, u32 bytes)
+{
+	const void *data = queue->block + (size_t)buffer * INI_REPLY_BYTES;
+	const struct rblk_wire_completion *completions;
+	enum rblk_wire_error broken;
+	u16 count;
+
+	queue->session->stats.replies++;
+	broken = rblk_check_reply(data, bytes, queue->features,
+				  core_tags_count(queue->tags.credits), &completions, &count);
+	if (broken) {
+		violation(queue, rblk_wire_error_text(broken));
+		return;
+	}
+	for (u16 i = 0; i < count; i++)
+		if (!reply_completion(queue, &completions[i]))
+			return;
+}
+
+/* F1: the data's RDMA WRITE is this completion's own, so it is in memory. */
+static void receive_immediate(struct ini_queue *queue, u32 immediate)
+{
+	u16 tag = (u16)(immediate >> 16);
+	enum core_tags_error error;
+	struct ini_slot *slot;
+
+	queue->session->stats.immediates++;
+	error = core_tags_answer_immediate(&queue->tags, tag);
+	if (error) {
+		violation(queue, core_tags_error_text(error));
+		return;
+	}
+	slot = &queue->slots[tag];
+	if (!(slot->command.flags & RBLK_CMD_IMMEDIATE)) {
+		/* It is answered now, if wrongly: drained, it will be called back with the rest. */
+		slot->result.error = -EPROTO;
+		slot->answered = true;
+		slot_release(slot);
+		violation(queue, "an immediate for a command that did not allow it");
+		return;
+	}
+	slot_answer(slot, RBLK_OK, 0, rblk_time_decode((u8)(immediate >> 8)),
+		    rblk_time_decode((u8)immediate));
+}
+
+/* -- completions -------------------------------------------------------------------------------- */
+
+static void repost_later(struct ini_queue *queue, u32 buffer)
+{
+	struct ibv_recv_wr *wr = &queue->receive_wr[buffer];
+
+	wr->next = NULL;
+	if (queue->repost_tail)
+		queue->repost_tail->next = wr;
+	else
+		queue->repost_head = wr;
+	queue->repost_tail = wr;
+}
+
+int ini_queue_repost(struct ini_queue *queue)
+{
+	struct ibv_recv_wr *head = queue->repost_head, *bad;
+	int err;
+
+	queue->repost_head = queue->repost_tail = NULL;
+	if (!head || queue->state != INI_QUEUE_LIVE)
+		return 0;
+	err = fab_post_recv(queue->conn, head, &bad);
+	if (err)
+		ini_session_fail(queue->session, err, "%s: queue %u: post receives: %s",
+				 ini_session_peer(queue->session), queue->index, strerror(-err));
+	return err;
+}
+
+static void complete_error(struct ini_queue *queue, const struct ibv_wc *wc)
+{
+	/* Flushes follow a reason that is told elsewhere; silence is the rule for them. */
+	if (wc->status == IBV_WC_WR_FLUSH_ERR)
+		return;
+	ini_session_fail(queue->session, wc->status == IBV_WC_RETRY_EXC_ERR ? -ETIMEDOUT : -EIO,
+			 "%s: queue %u: connection lost: %s", ini_session_peer(queue->session),
+			 queue->index, ini_event_cause(wc->status));
+}
+
+static void complete_one(struct rblk_session *session, const struct ibv_wc *wc)
+{
+	u32 number = (u32)wc->wr_id;
+	struct ini_queue *queue = &session->queues[(u16)(wc->wr_id >> 32)];
+
+	/* A fabric may find the acceptance and a first message behind it in one go. */
+	if (queue->state == INI_QUEUE_CONNECTING && wc->status == IBV_WC_SUCCESS)
+		ini_event_poll(session);
+	/* Of a connection that is gone. */
+	if (!queue->conn || fab_conn_qp_num(queue->conn) != wc->qp_num)
+		return;
+	if (wc->wr_id >> 48 == INI_WR_PING)
+		session->ping_done = true;
+	if (wc->status != IBV_WC_SUCCESS) {
+		complete_error(queue, wc);
+		return;
+	}
+	switch ((enum ini_wr_kind)(wc->wr_id >> 48)) {
+	case INI_WR_SEND:
+		ini_queue_sent(queue, number);
+		break;
+	case INI_WR_RECEIVE:
+		if (queue->state == INI_QUEUE_CONNECTING)
+			violation(queue, "a message before the login was accepted");
+		else if (wc->opcode == IBV_WC_RECV_RDMA_WITH_IMM)
+			receive_immediate(queue, ntohl(wc->imm_data));
+		else
+			receive_reply(queue, number, wc->byte_len);
+		repost_later(queue, number);
+		break;
+	case INI_WR_PING:
+		break;
+	}
+}
+
+unsigned int ini_complete_poll(struct rblk_session *session)
+{
+	struct ibv_wc wc[POLL_BATCH];
+	unsigned int total = 0;
+	int count;
+
+	/* Bounded: what is outstanding is bounded by the credits, none of which is renewed here. */
+	do {
+		count = fab_poll(session->fab, wc, POLL_BATCH);
+		if (count < 0) {
+			ini_session_fail(session, count, "%s: poll: %s", ini_session_peer(session),
+					 fab_error(session->fab));
+			break;
+		}
+		for (int i = 0; i < count; i++)
+			complete_one(session, &wc[i]);
+		total += (unsigned int)count;
+		for (u16 q = 0; q < session->queue_count && count; q++)
+			if (session->queues[q].repost_head)
+				ini_queue_repost(&session->queues[q]);
+	} while (count == POLL_BATCH);
+	session->activity += total;
+	return total;
+}
+
+/* -- callbacks ---------------------------------------------------------------------------------- */
+
+void ini_queue_recall(struct ini_queue *queue, int error)
+{
+	struct ini_list none = { NULL, NULL };
+
+	core_tags_recall(&queue->tags);
+	queue->pending = queue->retry = queue->held = none;
+	queue->pending_count = 0;
+	for (u32 tag = 0; tag < core_tags_count(queue->tags.credits); tag++) {
+		struct ini_slot *slot = &queue->slots[tag];
+
+		if (queue->tag_array[tag].state == CORE_TAG_FREE || slot->place == INI_PLACE_DONE)
+			continue;
+		if (!slot->answered)
+			slot->result = (struct rblk_result){ .error = error };
+		ini_slot_finish(slot);
+	}
+}
+
+/* The tag is free before the callback runs: it may start the next command with it. */
+static bool deliver_one(struct rblk_session *session, struct ini_slot *slot)
+{
+	struct rblk_result result = slot->result;
+	struct rblk_volume *volume = slot->volume;
+	rblk_callback done = slot->done;
+	void *arg = slot->arg;
+
+	if (slot->buffer)
+		slot->buffer->users--;
+	if (volume) {
+		volume->inflight--;
+		if (slot->answered) {
+			session->stats.commands++;
+			session->stats.queued_us_total += result.queued_us;
+			session->stats.stored_us_total += result.stored_us;
+		}
+	}
+	core_tags_put(&slot->queue->tags, slot->tag);
+	done(arg, &result);
+	return volume != NULL;
+}
+
+unsigned int ini_complete_deliver(struct rblk_session *session, unsigned int max)
+{
+	unsigned int count = 0;
+	struct ini_slot *slot;
+
+	while ((!max || count < max) && (slot = ini_list_pop(&session->done)))
+		count += deliver_one(session, slot);
+	return count;
+}

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Owns the commands that are not I/O: their payloads and reports live in one registered block, one
+ * place per reserved tag of queue 0, so that a command's memory is as fixed as its tag.
+ */
+#include "initiator/session.h"
+
+#include <stdio.h>
+#include "proto/wire/wire_check.h"
+#include "proto/wire/wire_names.h"
+
+int ini_control_init(struct rblk_session *session)
+{
+	session->control = ini_pages_alloc(sizeof(*session->control), &session->control_bytes);
+	if (!session->control)
+		return -ENOMEM;
+	return fab_mr_register(session->fab, session->control, session->control_bytes,
+			       IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE,
+			       &session->control_mr);
+}
+
+void ini_control_fini(struct rblk_session *session)
+{
+	fab_mr_deregister(session->control_mr);
+	ini_pages_free(session->control, session->control_bytes);
+	session->control_mr = NULL;
+	session->control = NULL;
+}
+
+int ini_control_start(struct rblk_session *session, const struct rblk_wire_command *command,
+		      const void *payload, size_t payload_bytes, u32 report_bytes,
+		      rblk_callback done, void *arg, const void **report)
+{
+	struct ini_queue *queue = &session->queues[0];
+	struct ini_control *control = session->control;
+	struct ini_slot *slot;
+	__le16 tag;
+	u32 place;
+
+	if (queue->state != INI_QUEUE_LIVE)
+		return -ENOTCONN;
+	if (payload_bytes && queue->capsule_max < RBLK_CAPSULE_ALIGN)
+		return -EMSGSIZE;
+	slot = ini_slot_take(queue, true);
+	if (!slot)
+		return -EAGAIN;
+	place = slot->tag - queue->tags.credits;
+	tag = slot->command.tag;
+	slot->command = *command;
+	slot->command.tag = tag;
+	slot->done = done;
+	slot->arg = arg;
+	if (payload_bytes) {
+		memset(control->payload[place], 0, RBLK_CAPSULE_ALIGN);
+		memcpy(control->payload[place], payload, payload_bytes);
+		slot->capsule = control->payload[place];
+		slot->capsule_bytes = RBLK_CAPSULE_ALIGN;
+		slot->capsule_lkey = fab_mr_lkey(session->control_mr, queue->device);
+		slot->command.flags |= RBLK_CMD_CAPSULE;
+		slot->command.segment.length = rblk_to_le32(RBLK_CAPSULE_ALIGN);
+	}
+	if (report_bytes) {
+		/* What an earlier report left here must not be taken for this one's. */
+		memset(control->report[place], 0, report_bytes);
+		slot->command.segment.address =
+			rblk_to_le64((uintptr_t)control->report[place]);
+		slot->command.segment.rkey =
+			rblk_to_le32(fab_mr_rkey(session->control_mr, queue->device));
+		slot->command.segment.length = rblk_to_le32(report_bytes);
+		*report = control->report[place];
+	}
+	ini_slot_start(slot);
+	return 0;
+}
+
+/* -- IDENTIFY, SCRATCH -------------------------------------------------------------------------- */
+
+static void identify_done(void *arg, const struct rblk_result *result)
+{
+	struct rblk_session *session = arg;
+
+	if (session->state != INI_SESSION_NAMING)
+		return;
+	if (result->error)
+		ini_session_fail(session, result->error, "%s: login as \"%s\" refused: %s",
+				 ini_session_peer(session), session->initiator_name,
+				 rblk_status_text(result->status));
+	else
+		ini_session_named(session);
+}
+
+static void scratch_done(void *arg, const struct rblk_result *result)
+{
+	struct rblk_session *session = arg;
+	/* The first reserved tag was free, so its place has the report. */
+	const void *report = session->control->report[0];
+
+	if (session->state != INI_SESSION_NAMING)
+		return;
+	if (result->error) {
+		ini_session_fail(session, result->error, "%s: no memory to measure with: %s",
+				 ini_session_peer(session), rblk_status_text(result->status));
+		return;
+	}
+	if (rblk_check_scratch(report, sizeof(session->scratch))) {
+		ini_session_fail(session, -EPROTO, "%s: the target's scratch report is malformed",
+				 ini_session_peer(session));
+		return;
+	}
+	memcpy(&session->scratch, report, sizeof(session->scratch));
+	ini_session_named(session);
+}
+
+int ini_control_identify(struct rblk_session *session)
+{
+	struct rblk_wire_command command = { .opcode = RBLK_OP_IDENTIFY };
+	struct rblk_wire_identify identify;
+	const void *report;
+
+	if (session->queues[0].features & RBLK_FEATURE_SCRATCH) {
+		command.opcode = RBLK_OP_SCRATCH;
+		return ini_control_start(session, &command, NULL, 0,
+					 sizeof(struct rblk_wire_scratch), scratch_done, session,
+					 &report);
+	}
+	memset(&identify, 0, sizeof(identify));
+	memcpy(identify.initiator, session->initiator_name, sizeof(identify.initiator));
+	snprintf(identify.software, sizeof(identify.software), "librblk %s", RBLK_VERSION);
+	return ini_control_start(session, &command, &identify, sizeof(identify), 0, identify_done,
+				 session, NULL);
+}
+
+/* -- KEEPALIVE ---------------------------------------------------------------------------------- */
+
+/* Nothing to learn: an answer that fails the session does so by itself. */
+static void keepalive_done(void *arg, const struct rblk_result *result)
+{
+}
+
+int ini_control_keepalive(struct ini_queue *queue)
+{
+	struct rblk_session *session = queue->session;
+	struct ini_slot *slot = ini_slot_take(queue, true);
+
+	if (!slot)
+		return -EAGAIN;
+	slot->command.opcode = RBLK_OP_KEEPALIVE;
+	if (!queue->index) {
+		slot->command.argument = rblk_to_le64(session->event_seen);
+		session->event_told = session->event_seen;
+	}
+	slot->done = keepalive_done;
+	ini_slot_start(slot);
+	return 0;
+}

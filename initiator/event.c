@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Owns what happens to a session from outside: the fabric's events (established, refused, lost,
+ * drained) and the target's own, and the order in which they lead from CONNECTING to READY and
+ * from DRAINING to FAILED. The table of states is here.
+ */
+#include "initiator/session.h"
+
+#include <netdb.h>
+#include "initiator/volume.h"
+#include "proto/wire/wire_names.h"
+
+/* What may follow a state, but for DRAINING, which may follow any up to READY. */
+static const u8 next_states[INI_SESSION_STATES] = {
+	[INI_SESSION_CONNECTING] = 1u << INI_SESSION_NAMING,
+	[INI_SESSION_NAMING] = 1u << INI_SESSION_JOINING | 1u << INI_SESSION_READY,
+	[INI_SESSION_JOINING] = 1u << INI_SESSION_READY,
+	[INI_SESSION_READY] = 0,
+	[INI_SESSION_DRAINING] = 1u << INI_SESSION_FAILED,
+	[INI_SESSION_FAILED] = 0,
+};
+
+void ini_session_set_state(struct rblk_session *session, enum ini_session_state state)
+{
+	bool failing = state == INI_SESSION_DRAINING && session->state <= INI_SESSION_READY;
+
+	if (failing || next_states[session->state] & 1u << state) {
+		session->state = state;
+		return;
+	}
+	/* Fails it: from up to READY that is legal; behind it there is nothing to tear down. */
+	ini_session_fail(session, -EPROTO, "%s: from session state %d to %d",
+			 ini_session_peer(session), session->state, state);
+}
+
+/* -- connecting --------------------------------------------------------------------------------- */
+
+static u32 connect_left_ms(const struct rblk_session *session)
+{
+	u64 now_ns = session->now_ns;
+
+	return session->connect_by_ns > now_ns ?
+		       (u32)((session->connect_by_ns - now_ns) / 1000000) + 1 :
+		       1;
+}
+
+void ini_session_next_address(struct rblk_session *session)
+{
+	int err = -EADDRNOTAVAIL;
+
+	while (session->address) {
+		const struct addrinfo *address = session->address;
+
+		session->address = address->ai_next;
+		session->address_used = address;
+		err = ini_queue_connect(&session->queues[0], address->ai_addr,
+					connect_left_ms(session));
+		if (!err)
+			return;
+		ini_session_note(session, "%s", fab_error(session->fab));
+	}
+	ini_session_fail(session, err, "%s", session->words);
+}
+
+static void join_queues(struct rblk_session *session)
+{
+	const struct addrinfo *address = session->address_used;
+
+	ini_session_set_state(session, INI_SESSION_JOINING);
+	for (u16 i = 1; i < session->queue_count && session->state == INI_SESSION_JOINING; i++) {
+		int err = ini_queue_connect(&session->queues[i], address->ai_addr,
+					    connect_left_ms(session));
+
+		if (err)
+			ini_session_fail(session, err, "%s: queue %u: %s",
+					 ini_session_peer(session), i, fab_error(session->fab));
+	}
+}
+
+void ini_session_named(struct rblk_session *session)
+{
+	if (session->queue_count > 1)
+		join_queues(session);
+	else
+		ini_session_set_state(session, INI_SESSION_READY);
+}
+
+static bool all_queues_are(const struct rblk_session *session, enum ini_queue_state state)
+{
+	for (u16 i = 0; i < session->queue_count; i++)
+		if (session->queues[i].state != state)
+			return false;
+	return true;
+}
+
+static void on_established(struct ini_queue *queue, const struct fab_event *event)
+{
+	struct rblk_session *session = queue->session;
+	int err;
+
+	if (queue->state != INI_QUEUE_CONNECTING)
+		return;
+	err = ini_queue_established(queue, event->private_data, event->private_bytes);
+	if (!err && !queue->index) {
+		ini_session_set_state(session, INI_SESSION_NAMING);
+		err = ini_control_identify(session);
+	}
+	if (err)
+		ini_session_fail(session, err, "%s", session->words);
+	else if (session->state == INI_SESSION_JOINING && all_queues_are(session, INI_QUEUE_LIVE))
+		ini_session_set_state(session, INI_SESSION_READY);
+}
+
+static void on_rejected(struct ini_queue *queue, const struct fab_event *event)
+{
+	struct rblk_session *session = queue->session;
+	int err = ini_queue_rejected(queue, event->private_data, event->private_bytes);
+
+	ini_session_fail(session, err, "%s", session->words);
+}
+
+/* An address that cannot be reached is no failure while there is another one. */
+static void on_failed(struct ini_queue *queue, const struct fab_event *event)
+{
+	struct rblk_session *session = queue->session;
+	int err = event->status ? event->status : -ECONNREFUSED;
+
+	/* What `prepare` said, if it was that, is nearer to the cause. */
+	if (err != -EOPNOTSUPP || !session->words[0])
+		ini_session_note(session, "%s", fab_error(session->fab));
+	if (session->state == INI_SESSION_CONNECTING && session->address)
+		ini_queue_close(queue);
+	else
+		ini_session_fail(session, err, "%s", session->words);
+}
+
+/* -- losing ------------------------------------------------------------------------------------- */
+
+const char *ini_event_cause(enum ibv_wc_status status)
+{
+	switch (status) {
+	case IBV_WC_RETRY_EXC_ERR:
+		return "no acknowledgement from the target's device (transport retries exhausted): its "
+		       "machine or a link is down";
+	case IBV_WC_RNR_RETRY_EXC_ERR:
+		return "the target had no receive buffer (receiver not ready)";
+	case IBV_WC_REM_ACCESS_ERR:
+		return "the target refused the access (remote access error)";
+	case IBV_WC_REM_INV_REQ_ERR:
+		return "the target's device refused the request (remote invalid request)";
+	case IBV_WC_REM_OP_ERR:
+		return "the target's device failed the operation";
+	case IBV_WC_LOC_PROT_ERR:
+		return "memory that is not registered was used (local protection error)";
+	case IBV_WC_LOC_LEN_ERR:
+		return "a message longer than was agreed (local length error)";
+	default:
+		return ibv_wc_status_str(status);
+	}
+}
+
+static void on_disconnected(struct ini_queue *queue, const struct fab_event *event)
+{
+	struct rblk_session *session = queue->session;
+	const char *cause = "the target closed it";
+
+	if (session->target_draining)
+		cause = "the target shut down";
+	else if (event->status && event->status != -ECONNRESET)
+		cause = strerror(-event->status);
+	else if (event->status)
+		cause = "reset by the target: it ended, or it rejected what was sent (see its log)";
+	ini_session_fail(session, -ECONNRESET, "%s: queue %u: connection lost: %s",
+			 ini_session_peer(session), queue->index, cause);
+}
+
+void ini_session_drained(struct rblk_session *session)
+{
+	for (u16 i = 0; i < session->queue_count; i++)
+		ini_queue_recall(&session->queues[i], session->error);
+	ini_session_set_state(session, INI_SESSION_FAILED);
+}
+
+static void on_drained(struct ini_queue *queue)
+{
+	struct rblk_session *session = queue->session;
+
+	ini_queue_drained(queue);
+	if (session->state == INI_SESSION_CONNECTING)
+		ini_session_next_address(session);
+	else if (session->state == INI_SESSION_DRAINING &&
+		 all_queues_are(session, INI_QUEUE_CLOSED))
+		ini_session_drained(session);
+}
+
+static void on_device_gone(struct rblk_session *session, const struct fab_device *device)
+{
+	ini_session_fail(session, -ENODEV, "%s: the RDMA device %s was removed",
+			 ini_session_peer(session), fab_device_name(device));
+}
+
+void ini_event_poll(struct rblk_session *session)
+{
+	struct fab_event event;
+
+	while (fab_poll_event(session->fab, &event) == 1) {
+		struct ini_queue *queue = event.conn ? fab_conn_user(event.conn) : NULL;
+
+		session->activity++;
+		switch (event.type) {
+		case FAB_EVENT_ESTABLISHED:
+			on_established(queue, &event);
+			break;
+		case FAB_EVENT_REJECTED:
+			on_rejected(queue, &event);
+			break;
+		case FAB_EVENT_FAILED:
+			on_failed(queue, &event);
+			break;
+		case FAB_EVENT_DISCONNECTED:
+			on_disconnected(queue, &event);
+			break;
+		case FAB_EVENT_DRAINED:
+			on_drained(queue);
+			break;
+		case FAB_EVENT_DEVICE_GONE:
+			on_device_gone(session, event.device);
+			break;
+		case FAB_EVENT_REQUEST: /* of listeners */
+		case FAB_EVENT_NONE:
+			break;
+		}
+	}
+}
+
+/* -- the target's events ------------------------------------------------------------------------ */
+
+static void volumes_changed(struct rblk_session *session, u32 handle)
+{
+	for (struct rblk_volume *volume = session->volumes; volume; volume = volume->next)
+		if (!handle || volume->handle == handle)
+			volume->info.changed = true;
+}
+
+/* KEEPALIVE tells the target that it was seen (timer.c); then the next may come. */
+void ini_event_received(struct rblk_session *session, const struct rblk_wire_completion *event)
+{
+	u64 result = rblk_le64(event->result);
+
+	session->event_seen = (u32)(result >> 32);
+	switch ((enum rblk_event)rblk_le16(event->status)) {
+	case RBLK_EVENT_VOLUME_CHANGED:
+	case RBLK_EVENT_VOLUME_REMOVED:
+		volumes_changed(session, (u32)result);
+		break;
+	case RBLK_EVENT_DRAINING:
+		session->target_draining = true;
+		break;
+	case RBLK_EVENT_LIST_CHANGED: /* who wants the list asks for it */
+	case RBLK_EVENT_NONE:
+	case RBLK_EVENT_MAX:
+		break;
+	}
+}

@@ -1,0 +1,356 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Owns a queue's life: memory, connecting, the judgement of the target's acceptance or refusal,
+ * closing. What travels over it is command.c's and complete.c's.
+ */
+#include "initiator/queue.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include "initiator/session.h"
+#include "proto/wire/wire_check.h"
+#include "proto/wire/wire_names.h"
+
+static const u8 next_states[INI_QUEUE_STATES] = {
+	[INI_QUEUE_CLOSED] = 1u << INI_QUEUE_CONNECTING,
+	[INI_QUEUE_CONNECTING] = 1u << INI_QUEUE_LIVE | 1u << INI_QUEUE_DRAINING,
+	[INI_QUEUE_LIVE] = 1u << INI_QUEUE_DRAINING,
+	[INI_QUEUE_DRAINING] = 1u << INI_QUEUE_CLOSED,
+};
+
+const char *ini_queue_state_name(enum ini_queue_state state)
+{
+	static const char *const names[INI_QUEUE_STATES] = { "closed", "connecting", "live",
+							     "draining" };
+
+	return state < INI_QUEUE_STATES ? names[state] : "unknown";
+}
+
+static bool queue_set_state(struct ini_queue *queue, enum ini_queue_state state)
+{
+	if (!(next_states[queue->state] & 1u << state)) {
+		ini_session_fail(queue->session, -EPROTO, "%s: queue %u: from state %s to %s",
+				 ini_session_peer(queue->session), queue->index,
+				 ini_queue_state_name(queue->state), ini_queue_state_name(state));
+		return false;
+	}
+	queue->state = state;
+	return true;
+}
+
+/* -- memory ------------------------------------------------------------------------------------- */
+
+static u32 power_of_two_above(u32 value)
+{
+	u32 power = 1;
+
+	while (power < value)
+		power *= 2;
+	return power;
+}
+
+static int queue_alloc(struct ini_queue *queue)
+{
+	size_t receives = (size_t)queue->receive_count * INI_REPLY_BYTES;
+
+	queue->tag_array = calloc(queue->slot_count, sizeof(*queue->tag_array));
+	queue->slots = calloc(queue->slot_count, sizeof(*queue->slots));
+	queue->receive_wr = calloc(queue->receive_count, sizeof(*queue->receive_wr));
+	queue->receive_sge = calloc(queue->receive_count, sizeof(*queue->receive_sge));
+	queue->message_end = calloc(queue->send_depth, sizeof(*queue->message_end));
+	queue->block = ini_pages_alloc(receives + queue->ring_size * sizeof(*queue->ring),
+				       &queue->block_bytes);
+	if (!queue->tag_array || !queue->slots || !queue->receive_wr || !queue->receive_sge ||
+	    !queue->message_end || !queue->block)
+		return -ENOMEM;
+	queue->ring = (void *)(queue->block + receives);
+	return 0;
+}
+
+int ini_queue_init(struct ini_queue *queue, struct rblk_session *session, u16 index)
+{
+	u16 credits = (u16)session->options.credits;
+	int err;
+
+	queue->session = session;
+	queue->index = index;
+	queue->slot_count = core_tags_count(credits);
+	/* One for each answer there can be, and for the event that comes unasked. */
+	queue->receive_count = queue->slot_count + RBLK_EVENT_RECEIVES;
+	/*
+	 * Every command may need a message of its own, and those of commands that were answered
+	 * may still wait for a signalled SEND behind them: a quarter of the depth at most, see
+	 * message_flags().
+	 */
+	queue->send_depth = queue->slot_count + queue->slot_count / 2;
+	/* Likewise in descriptors, and what is left over where a message did not fit at the end. */
+	queue->ring_size = power_of_two_above(2 * queue->slot_count + RBLK_BATCH_MAX);
+	err = queue_alloc(queue);
+	if (err)
+		return err;
+	for (u32 i = 0; i < queue->slot_count; i++) {
+		queue->slots[i].queue = queue;
+		queue->slots[i].tag = (u16)i;
+	}
+	core_tags_init(&queue->tags, queue->tag_array, credits);
+	/* The target writes only what it is given keys for; these buffers it fills by SEND. */
+	return fab_mr_register(session->fab, queue->block, queue->block_bytes,
+			       IBV_ACCESS_LOCAL_WRITE, &queue->mr);
+}
+
+void ini_queue_fini(struct ini_queue *queue)
+{
+	fab_mr_deregister(queue->mr);
+	ini_pages_free(queue->block, queue->block_bytes);
+	free(queue->message_end);
+	free(queue->receive_sge);
+	free(queue->receive_wr);
+	free(queue->slots);
+	free(queue->tag_array);
+	memset(queue, 0, sizeof(*queue));
+}
+
+/* -- connecting --------------------------------------------------------------------------------- */
+
+static u32 wanted_features(const struct rblk_session *session)
+{
+	u32 features = RBLK_FEATURE_EVENTS;
+
+	if (!session->options.no_immediate)
+		features |= RBLK_FEATURE_IMMEDIATE;
+	if (session->options.measuring)
+		features |= RBLK_FEATURE_SCRATCH;
+	return features;
+}
+
+static void queue_login(const struct ini_queue *queue, struct rblk_wire_login *login)
+{
+	const struct rblk_session *session = queue->session;
+
+	memset(login, 0, sizeof(*login));
+	login->magic = rblk_to_le32(RBLK_MAGIC);
+	login->version = rblk_to_le16(RBLK_PROTOCOL_VERSION);
+	login->queue_index = rblk_to_le16(queue->index);
+	login->incarnation = rblk_to_le32(queue->incarnation);
+	login->features = rblk_to_le32(wanted_features(session));
+	memcpy(login->session_id, session->session_id, sizeof(login->session_id));
+	login->session_epoch = rblk_to_le64(session->epoch);
+	login->queue_count = rblk_to_le16(session->queue_count);
+	login->credits = rblk_to_le16((u16)session->options.credits);
+	login->reply_bytes = rblk_to_le32(INI_REPLY_BYTES);
+}
+
+/* The queue pair exists: every receive that the login promises is posted before it is sent. */
+static int queue_prepare(struct fab_conn *conn, void *user)
+{
+	struct ini_queue *queue = user;
+	const struct fab_limits *limits;
+	struct ibv_recv_wr *bad;
+
+	queue->device = fab_conn_device(conn);
+	queue->lkey = fab_mr_lkey(queue->mr, queue->device);
+	limits = fab_device_limits(queue->device);
+	if (limits->max_sge < 2) {
+		ini_session_note(queue->session,
+				 "%s: a SEND gathers only %u segment, 2 are needed at least",
+				 fab_device_name(queue->device), limits->max_sge);
+		return -EOPNOTSUPP;
+	}
+	queue->limits.segments =
+		(u16)(limits->max_sge < INI_SEGMENTS_MAX ? limits->max_sge : INI_SEGMENTS_MAX);
+	for (u32 i = 0; i < queue->receive_count; i++) {
+		queue->receive_sge[i] = (struct ibv_sge){
+			.addr = (uintptr_t)(queue->block + (size_t)i * INI_REPLY_BYTES),
+			.length = INI_REPLY_BYTES,
+			.lkey = queue->lkey,
+		};
+		queue->receive_wr[i] = (struct ibv_recv_wr){
+			.wr_id = ini_wr_id(INI_WR_RECEIVE, queue->index, i),
+			.next = i + 1 < queue->receive_count ? &queue->receive_wr[i + 1] : NULL,
+			.sg_list = &queue->receive_sge[i],
+			.num_sge = 1,
+		};
+	}
+	return fab_post_recv(conn, queue->receive_wr, &bad);
+}
+
+int ini_queue_connect(struct ini_queue *queue, const struct sockaddr *addr, u32 timeout_ms)
+{
+	struct rblk_wire_login login;
+	struct fab_conn_options options = {
+		/* Besides messages, the RDMA READ and WRITE of a ping. */
+		.send_depth = queue->send_depth + 2,
+		.recv_depth = queue->receive_count,
+		.send_sge = INI_SEGMENTS_MAX,
+		.inline_bytes = sizeof(struct rblk_wire_command),
+		/* The target READs what is to be written; only a ping READs from here. */
+		.read_in = 16,
+		.read_out = 1,
+		.private_data = &login,
+		.private_bytes = sizeof(login),
+		.timeout_ms = timeout_ms,
+		.user = queue,
+	};
+	int err;
+
+	queue->incarnation++;
+	queue_login(queue, &login);
+	queue->ring_head = queue->ring_tail = 0;
+	queue->messages_sent = queue->messages_done = queue->messages_signalled = 0;
+	queue->repost_head = queue->repost_tail = NULL;
+	err = fab_connect(queue->session->fab, addr, &options, queue_prepare, &queue->conn);
+	if (err) {
+		queue->conn = NULL;
+		return err;
+	}
+	queue_set_state(queue, INI_QUEUE_CONNECTING);
+	return 0;
+}
+
+/* -- acceptance, refusal ------------------------------------------------------------------------ */
+
+/* What a well-formed acceptance must be besides: an answer to what this login asked. */
+static const char *accept_fault(const struct ini_queue *queue,
+				const struct rblk_wire_accept *accept)
+{
+	const struct rblk_session *session = queue->session;
+
+	if (rblk_le32(accept->incarnation) != queue->incarnation)
+		return "it is for another incarnation";
+	if (rblk_le64(accept->session_epoch) != session->epoch)
+		return "it is for another session epoch";
+	if (rblk_le16(accept->credits) > session->options.credits)
+		return "it grants more credits than were asked for";
+	if (rblk_le32(accept->features) & ~wanted_features(session))
+		return "it agrees to features that were not asked for";
+	if (queue->index && memcmp(accept->target_instance, session->target_instance,
+				   sizeof(session->target_instance)))
+		return "it is from another target than queue 0's (restarted in between?)";
+	return NULL;
+}
+
+int ini_queue_established(struct ini_queue *queue, const void *data, size_t bytes)
+{
+	struct rblk_session *session = queue->session;
+	const struct rblk_wire_accept *accept = data;
+	enum rblk_wire_error broken = rblk_check_accept(data, bytes);
+	const char *fault = broken ? rblk_wire_error_text(broken) : accept_fault(queue, accept);
+
+	if (fault) {
+		ini_session_note(session, "%s: queue %u: the target's acceptance is wrong: %s",
+				 ini_session_peer(session), queue->index, fault);
+		return -EPROTO;
+	}
+	if (!queue->index)
+		memcpy(session->target_instance, accept->target_instance,
+		       sizeof(session->target_instance));
+	queue->features = rblk_le32(accept->features);
+	queue->keepalive_ms = rblk_le32(accept->keepalive_ms);
+	queue->max_io_bytes = rblk_le32(accept->max_io_bytes);
+	queue->limits.message_bytes = rblk_le32(accept->command_bytes);
+	queue->limits.commands = rblk_le16(accept->max_batch);
+	queue->capsule_max = core_batch_capsule_max(&queue->limits);
+	core_tags_init(&queue->tags, queue->tag_array, rblk_le16(accept->credits));
+	queue->inline_bytes = fab_conn_inline(queue->conn);
+	queue->last_send_ns = session->now_ns;
+	queue->check_ns = session->now_ns;
+	return queue_set_state(queue, INI_QUEUE_LIVE) ? 0 : -EPROTO;
+}
+
+/* The names of the bits that were asked for and are lacking, or nothing. */
+static void feature_list(u32 features, char *text, size_t bytes)
+{
+	size_t used = 0;
+
+	text[0] = '\0';
+	for (u32 bit = 1; bit && bit <= RBLK_FEATURES_ALL; bit <<= 1)
+		if (features & bit && used < bytes)
+			used += (size_t)snprintf(text + used, bytes - used, "%s%s",
+						 used ? ", " : "", rblk_feature_name(bit));
+}
+
+static int reject_errno(u16 reason)
+{
+	switch (reason) {
+	case RBLK_REJECT_VERSION:
+	case RBLK_REJECT_FEATURES:
+	case RBLK_REJECT_QUEUE_COUNT:
+		return -EOPNOTSUPP;
+	case RBLK_REJECT_NO_CREDITS:
+	case RBLK_REJECT_NO_RESOURCES:
+		return -EAGAIN;
+	case RBLK_REJECT_DENIED:
+		return -EACCES;
+	case RBLK_REJECT_DRAINING:
+		return -ESHUTDOWN;
+	case RBLK_REJECT_NO_SESSION:
+	case RBLK_REJECT_STALE_EPOCH:
+	case RBLK_REJECT_STALE_INCARNATION:
+		return -ESTALE;
+	default:
+		return -EPROTO;
+	}
+}
+
+int ini_queue_rejected(struct ini_queue *queue, const void *data, size_t bytes)
+{
+	struct rblk_session *session = queue->session;
+	const char *peer = ini_session_peer(session);
+	const struct rblk_wire_reject *reject = data;
+	enum rblk_wire_error broken = rblk_check_reject(data, bytes);
+	char names[80];
+	u16 reason;
+	u32 detail;
+
+	if (broken) {
+		ini_session_note(session, "%s: login refused without a reason (%s): is it rblkd?",
+				 peer, bytes ? rblk_wire_error_text(broken) : "nothing was said");
+		return -ECONNREFUSED;
+	}
+	reason = rblk_le16(reject->reason);
+	detail = rblk_le32(reject->detail);
+	if (reason == RBLK_REJECT_VERSION) {
+		ini_session_note(session, "%s: login refused: protocol %u, this target speaks %u", peer,
+				 RBLK_PROTOCOL_VERSION, rblk_le16(reject->version));
+	} else if (reason == RBLK_REJECT_FEATURES) {
+		feature_list(detail, names, sizeof(names));
+		ini_session_note(session, "%s: login refused: %s (%s)", peer,
+				 rblk_reject_text(reason), names);
+	} else if (reason == RBLK_REJECT_QUEUE_COUNT) {
+		ini_session_note(session, "%s: login refused: %s (%u asked for, %u allowed)", peer,
+				 rblk_reject_text(reason), session->queue_count, detail);
+	} else {
+		ini_session_note(session, "%s: login refused: %s", peer, rblk_reject_text(reason));
+	}
+	return reject_errno(reason);
+}
+
+/* -- closing ------------------------------------------------------------------------------------ */
+
+void ini_queue_close(struct ini_queue *queue)
+{
+	if (queue->state != INI_QUEUE_CONNECTING && queue->state != INI_QUEUE_LIVE)
+		return;
+	queue_set_state(queue, INI_QUEUE_DRAINING);
+	fab_conn_close(queue->conn);
+}
+
+void ini_queue_drained(struct ini_queue *queue)
+{
+	struct fab_counters last;
+
+	if (queue->state != INI_QUEUE_DRAINING)
+		return;
+	fab_conn_counters(queue->conn, &last);
+	queue->counters.sends += last.sends;
+	queue->counters.writes += last.writes;
+	queue->counters.reads += last.reads;
+	queue->counters.doorbells += last.doorbells;
+	fab_conn_destroy(queue->conn);
+	queue->conn = NULL;
+	queue->device = NULL;
+	/* F4: no SEND reads from anyone's memory any more. */
+	queue->messages_done = queue->messages_sent;
+	queue->ring_tail = queue->ring_head;
+	queue_set_state(queue, INI_QUEUE_CLOSED);
+}

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * A queue: one RC connection of a session, with its tags, its command slots, and the registered
+ * block in which replies arrive and descriptors leave. queue.c connects, judges the acceptance
+ * and closes; command.c packs and sends; complete.c receives and completes.
+ *
+ * A command's slot goes: taken (fields filled) -> pending -> sent -> [held, retry] -> done -> free.
+ * Which list it is on is its place; who may touch its memory is its tag's state (core/tags.h).
+ */
+#ifndef RBLK_INITIATOR_QUEUE_H
+#define RBLK_INITIATOR_QUEUE_H
+
+#include "initiator/rblk.h"
+#include "proto/core/batch.h"
+#include "proto/core/tags.h"
+#include "proto/fabric/fabric.h"
+
+struct ini_buffer;
+struct ini_queue;
+
+enum ini_queue_state {
+	INI_QUEUE_CLOSED,     /* no connection; no memory is at anyone else's hands */
+	INI_QUEUE_CONNECTING, /* the fabric has the receive buffers, the target has nothing */
+	INI_QUEUE_LIVE,       /* logged in; SENT commands' memory is the target's */
+	INI_QUEUE_DRAINING,   /* in ERR; nothing is given back before the fabric says DRAINED (F4) */
+	INI_QUEUE_STATES
+};
+
+enum ini_place {
+	INI_PLACE_NONE,    /* free, being filled, or sent */
+	INI_PLACE_PENDING, /* waits for the doorbell */
+	INI_PLACE_RETRY,   /* was answered BUSY, waits for retry_ns */
+	INI_PLACE_HELD,    /* answered, but its SEND still may read the data (F4) */
+	INI_PLACE_DONE,    /* on the session's list of callbacks to make */
+};
+
+/* A command. Indexed by tag; belongs to its queue, which belongs to the session's thread. */
+struct ini_slot {
+	struct rblk_wire_command command; /* but for index, sequence and capsule offset */
+	rblk_callback done;
+	void *arg;
+	struct ini_queue *queue;     /* fixed */
+	struct rblk_volume *volume;  /* of I/O; NULL: a control command */
+	struct ini_buffer *buffer;   /* that its data lies in; NULL: none */
+	const void *capsule;         /* in-capsule data, capsule_bytes; 0: none */
+	u32 capsule_bytes, capsule_lkey;
+	u32 data_bytes;              /* to or from the target by RDMA */
+	u32 message;                 /* number of the SEND that carried it last */
+	u64 sent_ns;                 /* first sent; 0: never */
+	u64 retry_ns;
+	struct ini_slot *next;       /* in the list of its place */
+	struct rblk_result result;
+	u16 tag;                     /* fixed */
+	u8 tries;                    /* BUSY answers */
+	u8 place;                    /* enum ini_place */
+	bool answered;
+};
+
+struct ini_list {
+	struct ini_slot *head, *tail;
+};
+
+/* Created with the session, freed with it; connected any number of times. */
+struct ini_queue {
+	struct rblk_session *session;
+	u16 index;
+	enum ini_queue_state state;
+	u32 incarnation; /* 1 with the first connection; each connection is another one */
+
+	struct fab_conn *conn;     /* NULL in CLOSED */
+	struct fab_device *device; /* known from `prepare` on */
+	u32 inline_bytes;
+
+	/* Agreed at login. */
+	u32 features, keepalive_ms, max_io_bytes;
+	u32 capsule_max; /* in-capsule data of one command, as message, device and target have it */
+	struct core_batch_limits limits;
+
+	struct core_tags tags;
+	struct core_tag *tag_array;
+	struct ini_slot *slots; /* slot_count, by tag */
+	u32 slot_count;         /* wanted credits + RBLK_RESERVED_TAGS; granted may be fewer */
+	struct ini_list pending, retry, held;
+	u32 pending_count;
+
+	/* The registered block: receive buffers, then the ring of descriptors. */
+	u8 *block;
+	size_t block_bytes;
+	struct fab_mr *mr;
+	u32 lkey;
+
+	struct ibv_recv_wr *receive_wr; /* receive_count, one per buffer, linked when posted */
+	struct ibv_sge *receive_sge;
+	u32 receive_count;
+	struct ibv_recv_wr *repost_head, *repost_tail;
+
+	/*
+	 * Messages are numbered; message_end[n % send_depth] is where the ring stands behind
+	 * message n. Ring entries are reused when a signalled SEND behind them has completed.
+	 */
+	struct rblk_wire_command *ring;
+	u32 ring_size, ring_head, ring_tail;
+	u32 *message_end;
+	u32 send_depth, messages_sent, messages_done, messages_signalled;
+
+	u64 last_send_ns; /* KEEPALIVE is due some time after */
+	u64 check_ns;     /* no SENT command is over its time before */
+	struct fab_counters counters; /* of connections that are gone */
+};
+
+#define INI_REPLY_BYTES (RBLK_REPLY_BATCH_MAX * (u32)sizeof(struct rblk_wire_completion))
+#define INI_CHAIN_MAX 16   /* messages of one doorbell */
+#define INI_SEGMENTS_MAX 17 /* of a message: 16 of in-capsule data, the descriptors */
+
+/* wr_id: what it is, of which queue, and which receive buffer or message. */
+enum ini_wr_kind { INI_WR_RECEIVE = 1, INI_WR_SEND = 2, INI_WR_PING = 3 };
+static inline u64 ini_wr_id(enum ini_wr_kind kind, u16 queue, u32 number)
+{
+	return (u64)kind << 48 | (u64)queue << 32 | number;
+}
+
+/* -- queue.c ------------------------------------------------------------------------------------ */
+
+int ini_queue_init(struct ini_queue *queue, struct rblk_session *session, u16 index);
+void ini_queue_fini(struct ini_queue *queue); /* in CLOSED */
+
+/* CLOSED -> CONNECTING. Negative errno: still CLOSED, words in fab_error(). */
+int ini_queue_connect(struct ini_queue *queue, const struct sockaddr *addr, u32 timeout_ms);
+/* CONNECTING -> LIVE if the acceptance is right, else negative errno and the session's words. */
+int ini_queue_established(struct ini_queue *queue, const void *data, size_t bytes);
+/* Words for a refusal. Returns the errno that fits it. */
+int ini_queue_rejected(struct ini_queue *queue, const void *data, size_t bytes);
+/* -> DRAINING, unless CLOSED or there already. */
+void ini_queue_close(struct ini_queue *queue);
+/* DRAINING -> CLOSED: the connection is destroyed; commands keep their places. */
+void ini_queue_drained(struct ini_queue *queue);
+const char *ini_queue_state_name(enum ini_queue_state state);
+
+/* -- command.c ---------------------------------------------------------------------------------- */
+
+/* A free slot, zeroed but for what is fixed; NULL: no tag of that kind is free. */
+struct ini_slot *ini_slot_take(struct ini_queue *queue, bool reserved);
+/* Give back a slot that was never started. */
+void ini_slot_put(struct ini_slot *slot);
+/* Filled: wait for the doorbell. */
+void ini_slot_start(struct ini_slot *slot);
+/* Ring it: send what is pending as far as there is room. Negative errno: the queue is broken. */
+int ini_queue_doorbell(struct ini_queue *queue);
+/* A signalled SEND completed: everything up to `message` has. */
+void ini_queue_sent(struct ini_queue *queue, u32 message);
+
+void ini_list_append(struct ini_list *list, struct ini_slot *slot, enum ini_place place);
+struct ini_slot *ini_list_pop(struct ini_list *list);
+
+/* -- complete.c --------------------------------------------------------------------------------- */
+
+/* Take in what the fabric has. Returns how many completions there were. */
+unsigned int ini_complete_poll(struct rblk_session *session);
+/* Post the receives that have been read. */
+int ini_queue_repost(struct ini_queue *queue);
+/* With `error` (and no answer) onto the list of callbacks. From any place but DONE. */
+void ini_slot_fail(struct ini_slot *slot, int error);
+void ini_slot_finish(struct ini_slot *slot);
+/* After DRAINED: every command that is left becomes done, with `error` unless it was answered. */
+void ini_queue_recall(struct ini_queue *queue, int error);
+/* Send what was BUSY again, or give up on it. Returns when the next is due, 0: none. */
+u64 ini_queue_retry(struct ini_queue *queue, u64 now_ns);
+/* Make at most `max` (0: all) of the callbacks; returns how many were I/O. */
+unsigned int ini_complete_deliver(struct rblk_session *session, unsigned int max);
+
+#endif

@@ -1,0 +1,361 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Owns the session as an object: options, making and freeing it, failing it, and the turn that
+ * rblk_poll() makes. What moves it from state to state is event.c and timer.c.
+ */
+#include "initiator/session.h"
+
+#include <netdb.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+#include "initiator/volume.h"
+#include "proto/wire/wire_check.h"
+
+#define CONNECT_TIMEOUT_MS 5000
+#define COMMAND_TIMEOUT_MS 30000
+#define TIMEOUT_MS_MAX 3600000u
+#define CREDITS 64
+/* Adaptive: some times what a sleep costs, so that guessing wrong costs little more. */
+#define SPIN_MAX_NS 200000ull
+/* How long a busy session goes without looking for the fabric's events: they cost a system call. */
+#define EVENTS_PERIOD_NS 1000000ull
+
+/* -- words -------------------------------------------------------------------------------------- */
+
+static void set_words(struct rblk_session *session, const char *format, va_list args)
+{
+	char words[RBLK_ERROR_BYTES];
+
+	/* Via a copy: the new words may quote the old ones. */
+	vsnprintf(words, sizeof(words), format, args);
+	memcpy(session->words, words, sizeof(words));
+}
+
+void ini_session_note(struct rblk_session *session, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	set_words(session, format, args);
+	va_end(args);
+}
+
+const char *ini_session_peer(const struct rblk_session *session)
+{
+	const struct fab_conn *conn = session->queues[0].conn;
+
+	return conn ? fab_conn_peer(conn) : session->where;
+}
+
+bool ini_session_closed(const struct rblk_session *session)
+{
+	for (u16 i = 0; i < session->queue_count; i++)
+		if (session->queues[i].state != INI_QUEUE_CLOSED)
+			return false;
+	return true;
+}
+
+void ini_session_fail(struct rblk_session *session, int error, const char *format, ...)
+{
+	va_list args;
+
+	if (session->state >= INI_SESSION_DRAINING)
+		return;
+	va_start(args, format);
+	set_words(session, format, args);
+	va_end(args);
+	session->error = error;
+	session->drain_by_ns = env_now_ns() + INI_DRAIN_MS * 1000000ull;
+	ini_session_set_state(session, INI_SESSION_DRAINING);
+	for (u16 i = 0; i < session->queue_count; i++)
+		ini_queue_close(&session->queues[i]);
+	if (ini_session_closed(session))
+		ini_session_drained(session);
+}
+
+/* -- options ------------------------------------------------------------------------------------ */
+
+static int option_fault(char *error, const char *text)
+{
+	snprintf(error, RBLK_ERROR_BYTES, "options: %s", text);
+	return -EINVAL;
+}
+
+static u32 or_default(u32 value, u32 otherwise)
+{
+	return value ? value : otherwise;
+}
+
+/* The host's name, as far as its characters may stand in a name. */
+static void default_name(char name[RBLK_NAME_BYTES])
+{
+	char host[RBLK_NAME_BYTES];
+
+	memset(name, 0, RBLK_NAME_BYTES);
+	if (gethostname(host, sizeof(host)))
+		host[0] = '\0';
+	host[sizeof(host) - 1] = '\0';
+	memcpy(name, host, strlen(host));
+	if (!rblk_name_valid(name)) {
+		memset(name, 0, RBLK_NAME_BYTES);
+		memcpy(name, "unnamed", sizeof("unnamed"));
+	}
+}
+
+static int set_name(struct rblk_session *session, char *error)
+{
+	const char *name = session->options.initiator_name;
+
+	if (!name || !*name) {
+		default_name(session->initiator_name);
+		return 0;
+	}
+	if (strlen(name) >= RBLK_NAME_BYTES)
+		return option_fault(error, "initiator_name has more than 63 characters");
+	memcpy(session->initiator_name, name, strlen(name));
+	if (!rblk_name_valid(session->initiator_name))
+		return option_fault(error,
+				    "initiator_name is made of letters, digits and . _ : + -");
+	return 0;
+}
+
+static int set_options(struct rblk_session *session, const struct rblk_options *options,
+		       char *error)
+{
+	struct rblk_options *set = &session->options;
+
+	/* An older program's struct is shorter; what it does not have is default. */
+	if (options) {
+		if (options->size < offsetof(struct rblk_options, polling) ||
+		    options->size > sizeof(*set))
+			return option_fault(error, "size is not that of a struct rblk_options");
+		memcpy(set, options, options->size);
+	}
+	set->connect_timeout_ms = or_default(set->connect_timeout_ms, CONNECT_TIMEOUT_MS);
+	set->command_timeout_ms = or_default(set->command_timeout_ms, COMMAND_TIMEOUT_MS);
+	set->credits = or_default(set->credits, CREDITS);
+	set->queues = or_default(set->queues, 1);
+	if (set->connect_timeout_ms > TIMEOUT_MS_MAX || set->command_timeout_ms > TIMEOUT_MS_MAX)
+		return option_fault(error, "a timeout is longer than an hour");
+	if (set->credits < RBLK_CREDITS_MIN || set->credits > RBLK_CREDITS_MAX)
+		return option_fault(error, "credits must be from 4 to 1024");
+	if (set->queues > RBLK_QUEUES_MAX)
+		return option_fault(error, "queues must be from 1 to 16");
+	if (set->polling > RBLK_POLL_NEVER)
+		return option_fault(error, "polling is not an enum rblk_polling");
+	if (set->device) {
+		if (strlen(set->device) >= sizeof(session->device_name))
+			return option_fault(error, "the device's name is too long");
+		memcpy(session->device_name, set->device, strlen(set->device));
+		set->device = session->device_name;
+	}
+	return set_name(session, error);
+}
+
+/* -- starting ----------------------------------------------------------------------------------- */
+
+static int resolve(struct rblk_session *session, char *error)
+{
+	struct addrinfo hints = { .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM };
+	int err = getaddrinfo(session->uri.host, session->uri.port, &hints, &session->addresses);
+
+	if (err) {
+		session->addresses = NULL;
+		snprintf(error, RBLK_ERROR_BYTES, "%.180s: %s", session->uri.host, gai_strerror(err));
+		return err == EAI_SYSTEM ? -errno : -EHOSTUNREACH;
+	}
+	session->address = session->addresses;
+	return 0;
+}
+
+static int open_fabric(struct rblk_session *session, char *error)
+{
+	/* Receives, the answers' room, and as many SENDs as may be signalled (and a ping's two). */
+	u32 per_queue = 2 * core_tags_count((u16)session->options.credits) +
+			core_tags_count((u16)session->options.credits) / 2 + RBLK_EVENT_RECEIVES +
+			2;
+	struct fab_options options = {
+		.cq_depth = per_queue * session->options.queues,
+		.recv_sge = 1,
+		.device = session->options.device,
+	};
+
+	session->fab = fab_open(session->uri.kind, &options, error);
+	return session->fab ? 0 : -(errno ? errno : EIO);
+}
+
+static int init_memory(struct rblk_session *session, char *error)
+{
+	int err = ini_control_init(session);
+
+	for (u16 i = 0; i < session->options.queues && !err; i++) {
+		session->queue_count++;
+		err = ini_queue_init(&session->queues[i], session, i);
+	}
+	if (err)
+		snprintf(error, RBLK_ERROR_BYTES, "registered memory for %u queues of %u credits: %s",
+			 session->options.queues, session->options.credits, strerror(-err));
+	return err;
+}
+
+static u64 spin_max_ns(enum rblk_polling polling)
+{
+	switch (polling) {
+	case RBLK_POLL_ALWAYS:
+		return UINT64_MAX;
+	case RBLK_POLL_NEVER:
+		return 0;
+	case RBLK_POLL_ADAPTIVE:
+		break;
+	}
+	return SPIN_MAX_NS;
+}
+
+static int session_init(struct rblk_session *session, const char *uri,
+			const struct rblk_options *options, char *error)
+{
+	int err = ini_uri_parse(uri, &session->uri, error);
+
+	if (!err)
+		err = set_options(session, options, error);
+	if (!err)
+		err = resolve(session, error);
+	if (!err)
+		err = open_fabric(session, error);
+	if (!err)
+		err = init_memory(session, error);
+	if (err)
+		return err;
+	snprintf(session->where, sizeof(session->where),
+		 strchr(session->uri.host, ':') ? "[%s]:%s" : "%s:%s", session->uri.host,
+		 session->uri.port);
+	env_random(session->session_id, sizeof(session->session_id));
+	session->session_id[0] |= 1; /* never all zero */
+	session->epoch = 1;
+	session->now_ns = env_now_ns();
+	session->connect_by_ns =
+		session->now_ns + session->options.connect_timeout_ms * 1000000ull;
+	session->events_due = true;
+	core_spin_init(&session->spin, spin_max_ns(session->options.polling));
+	return 0;
+}
+
+struct rblk_session *rblk_session_start(const char *uri, const struct rblk_options *options,
+					char *error)
+{
+	char own_error[RBLK_ERROR_BYTES > FAB_ERROR_BYTES ? RBLK_ERROR_BYTES : FAB_ERROR_BYTES];
+	struct rblk_session *session = calloc(1, sizeof(*session));
+	int err;
+
+	own_error[0] = '\0';
+	if (!session) {
+		snprintf(own_error, sizeof(own_error), "session: %s", strerror(ENOMEM));
+		err = -ENOMEM;
+	} else {
+		err = session_init(session, uri, options, own_error);
+	}
+	if (error)
+		memcpy(error, own_error, RBLK_ERROR_BYTES);
+	if (err) {
+		ini_session_free(session);
+		errno = -err;
+		return NULL;
+	}
+	/* A failure from here on is the session's own: FAILED, with words. */
+	ini_session_next_address(session);
+	return session;
+}
+
+void ini_session_free(struct rblk_session *session)
+{
+	if (!session)
+		return;
+	assert(ini_session_closed(session));
+	ini_volumes_fini(session);
+	ini_buffers_fini(session);
+	for (u16 i = 0; i < session->queue_count; i++)
+		ini_queue_fini(&session->queues[i]);
+	ini_control_fini(session);
+	fab_close(session->fab);
+	if (session->addresses)
+		freeaddrinfo(session->addresses);
+	free(session);
+}
+
+/* -- turning ------------------------------------------------------------------------------------ */
+
+static int doorbells(struct rblk_session *session)
+{
+	int err = 0;
+
+	for (u16 i = 0; i < session->queue_count && !err; i++)
+		if (session->queues[i].pending_count)
+			err = ini_queue_doorbell(&session->queues[i]);
+	return err;
+}
+
+void ini_session_turn(struct rblk_session *session)
+{
+	unsigned int work;
+
+	if (session->state == INI_SESSION_FAILED)
+		return;
+	session->now_ns = env_now_ns();
+	work = ini_complete_poll(session);
+	if (session->events_due || session->state != INI_SESSION_READY ||
+	    session->now_ns - session->events_ns >= EVENTS_PERIOD_NS) {
+		session->events_ns = session->now_ns;
+		ini_event_poll(session);
+		/* What arrived before the connection was lost is still there to be had. */
+		if (!work && session->state != INI_SESSION_FAILED)
+			ini_complete_poll(session);
+	}
+	ini_timer_run(session);
+	session->events_due = false;
+	if (session->state < INI_SESSION_DRAINING)
+		doorbells(session);
+}
+
+int rblk_poll(struct rblk_session *session, unsigned int max)
+{
+	unsigned int count;
+
+	ini_session_turn(session);
+	count = ini_complete_deliver(session, max);
+	/* What the callbacks started goes out now, not with the next turn. */
+	if (session->state < INI_SESSION_DRAINING)
+		doorbells(session);
+	if (!count && session->state == INI_SESSION_FAILED && !session->done.head)
+		return session->error;
+	return (int)count;
+}
+
+int rblk_submit(struct rblk_session *session)
+{
+	u16 was = session->next_queue;
+
+	if (session->state >= INI_SESSION_DRAINING)
+		return -ENOTCONN;
+	session->now_ns = env_now_ns();
+	session->next_queue = (u16)((was + 1) % session->queue_count);
+	return doorbells(session);
+}
+
+enum rblk_session_state rblk_session_state(const struct rblk_session *session)
+{
+	if (session->state < INI_SESSION_READY)
+		return RBLK_SESSION_CONNECTING;
+	return session->state == INI_SESSION_READY ? RBLK_SESSION_READY : RBLK_SESSION_FAILED;
+}
+
+const char *rblk_session_error(const struct rblk_session *session)
+{
+	return session->words;
+}
+
+const char *rblk_version(void)
+{
+	return RBLK_VERSION;
+}

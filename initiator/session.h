@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The session and what drives it: the state machine (session.c), its timers (timer.c), commands that
+ * are not I/O (control.c), and the blocking calls on top (sync.c). Nothing but sync.c ever sleeps;
+ * time comes from env_now_ns() and randomness from env_random(), so that a simulator can drive
+ * rblk_session_start() and rblk_poll() through any schedule.
+ */
+#ifndef RBLK_INITIATOR_SESSION_H
+#define RBLK_INITIATOR_SESSION_H
+
+#include "initiator/buffer.h"
+#include "initiator/queue.h"
+#include "initiator/rblk.h"
+#include "initiator/uri.h"
+#include "proto/core/env.h"
+#include "proto/core/spin.h"
+
+struct addrinfo;
+
+enum ini_session_state {
+	INI_SESSION_CONNECTING, /* queue 0, one address after the other */
+	INI_SESSION_NAMING,     /* queue 0 is live; IDENTIFY (measuring: SCRATCH) is on its way */
+	INI_SESSION_JOINING,    /* the other queues */
+	INI_SESSION_READY,
+	INI_SESSION_DRAINING,   /* failed; queues in ERR; commands keep their memory (F4) */
+	INI_SESSION_FAILED,     /* drained; commands are called back; nothing happens any more */
+	INI_SESSION_STATES
+};
+
+/* Payloads that are told, and reports, of queue 0's reserved tags. One registered block. */
+#define INI_REPORT_BYTES (RBLK_LIST_MAX * (u32)sizeof(struct rblk_wire_volume))
+struct ini_control {
+	u8 payload[RBLK_RESERVED_TAGS][RBLK_CAPSULE_ALIGN];
+	u8 report[RBLK_RESERVED_TAGS][INI_REPORT_BYTES];
+	u8 ping[RBLK_SCRATCH_BYTES];
+};
+
+#define INI_DRAIN_MS 5000 /* the fabric's own bound is shorter; see ini_timer_drain() */
+
+/* Created by rblk_session_start(), freed by ini_session_free(). One thread at a time. */
+struct rblk_session {
+	struct rblk_options options; /* defaults filled in */
+	struct ini_uri uri;
+	char initiator_name[RBLK_NAME_BYTES];
+	char device_name[64];
+	char where[272]; /* host:port as the URI has it, for words before there is a connection */
+	struct fab *fab;
+	struct addrinfo *addresses;
+	const struct addrinfo *address;      /* to be tried next */
+	const struct addrinfo *address_used; /* of queue 0: the others go there, too */
+
+	enum ini_session_state state;
+	int error;                    /* why it FAILED; 0 until then */
+	char words[RBLK_ERROR_BYTES]; /* of the last failure */
+
+	u8 session_id[16];
+	u8 target_instance[16];
+	u64 epoch;
+	struct ini_queue queues[RBLK_QUEUES_MAX];
+	u16 queue_count;
+	u16 next_queue; /* whose turn it is to take I/O; moves on with the doorbell: fuller messages */
+
+	struct ini_list done; /* callbacks to make */
+	struct ini_buffers buffers;
+	struct rblk_volume *volumes;
+
+	struct ini_control *control;
+	size_t control_bytes;
+	struct fab_mr *control_mr;
+	struct rblk_wire_scratch scratch; /* length 0: not a measuring session */
+	bool ping_done;                   /* the one-sided ping's last work request completed */
+
+	u32 event_seen, event_told; /* numbers: of the last event, and of the last KEEPALIVE's */
+	bool target_draining;
+
+	u64 now_ns;       /* as of this turn */
+	u64 connect_by_ns;
+	u64 drain_by_ns;
+	u64 timers_ns;    /* last run */
+	u64 events_ns;    /* last look for the fabric's events */
+	bool events_due;  /* the caller slept, or is about to */
+	u64 activity;     /* completions and events so far: did a turn do anything? */
+	struct core_spin spin; /* of sync.c */
+	struct rblk_stats stats; /* what is not kept by the connections */
+
+	/* Scratch of the doorbell: what is being posted. */
+	struct ibv_send_wr send_wr[INI_CHAIN_MAX];
+	struct ibv_sge send_sge[INI_CHAIN_MAX][INI_SEGMENTS_MAX];
+};
+
+/* -- session.c ---------------------------------------------------------------------------------- */
+
+/* Fail the session for good: words, queues to ERR. Only the first reason is kept. */
+void ini_session_fail(struct rblk_session *session, int error, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+/* Words only: rblk_session_error() of a call that failed by itself. */
+void ini_session_note(struct rblk_session *session, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+/* One turn: events, completions, timers, what is pending. No callbacks. */
+void ini_session_turn(struct rblk_session *session);
+/* No connection is left. */
+bool ini_session_closed(const struct rblk_session *session);
+/* "10.0.0.2:4430" or, before there is a connection, the URI's host and port. Static per session. */
+const char *ini_session_peer(const struct rblk_session *session);
+/* In FAILED, or never connected, and all callbacks made. */
+void ini_session_free(struct rblk_session *session);
+
+/* -- event.c ------------------------------------------------------------------------------------ */
+
+/* What the fabric says happened to the connections. */
+void ini_event_poll(struct rblk_session *session);
+/* IDENTIFY (SCRATCH) is answered: go on with the other queues, or be READY. */
+void ini_session_named(struct rblk_session *session);
+void ini_session_set_state(struct rblk_session *session, enum ini_session_state state);
+/* Connect queue 0 to the next address; fails the session when there is none left. */
+void ini_session_next_address(struct rblk_session *session);
+/* All queues are CLOSED: DRAINING -> FAILED. */
+void ini_session_drained(struct rblk_session *session);
+/* An event message of the target. */
+void ini_event_received(struct rblk_session *session, const struct rblk_wire_completion *event);
+/* What is behind an error completion, in words a person can act on. */
+const char *ini_event_cause(enum ibv_wc_status status);
+
+/* -- timer.c ------------------------------------------------------------------------------------ */
+
+/* Deadlines, KEEPALIVE, retries. */
+void ini_timer_run(struct rblk_session *session);
+/* Milliseconds until it wants to be run; -1: never. */
+int ini_timer_next_ms(const struct rblk_session *session);
+
+/* -- control.c ---------------------------------------------------------------------------------- */
+
+/* A control command's outcome, for whoever waits for it. */
+struct ini_wait {
+	bool finished;
+	struct rblk_result result;
+	const void *report; /* valid until the next control command */
+};
+
+int ini_control_init(struct rblk_session *session);
+void ini_control_fini(struct rblk_session *session);
+
+/*
+ * Start a command with a reserved tag of queue 0. payload (NULL: none) is copied, zero filled to a
+ * capsule unit; report_bytes of room for a report (0: none). `command` gives opcode, volume, lba,
+ * argument. -EAGAIN: all reserved tags are in use. *report is where the answer will be.
+ */
+int ini_control_start(struct rblk_session *session, const struct rblk_wire_command *command,
+		      const void *payload, size_t payload_bytes, u32 report_bytes,
+		      rblk_callback done, void *arg, const void **report);
+int ini_control_identify(struct rblk_session *session);
+int ini_control_keepalive(struct ini_queue *queue);
+
+/* -- sync.c ------------------------------------------------------------------------------------- */
+
+/* One turn with its callbacks; sleeps (at most until deadline_ns, UINT64_MAX: none) if it was idle. */
+int ini_sync_turn(struct rblk_session *session, u64 deadline_ns);
+/* Sleep until something arrives or a timer is due. 0. */
+int ini_sync_sleep(struct rblk_session *session);
+/* Start and wait. 0 or negative errno; words are noted. */
+int ini_sync_control(struct rblk_session *session, const struct rblk_wire_command *command,
+		     const void *payload, size_t payload_bytes, u32 report_bytes,
+		     struct ini_wait *wait);
+
+#endif

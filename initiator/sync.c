@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Owns waiting: everything in the library that blocks is here, and all of it is a loop over
+ * rblk_poll() with poll(2) on the one readiness fd in between. A simulator links none of it.
+ */
+#include "initiator/session.h"
+
+#include <poll.h>
+#include <stdlib.h>
+
+/* -- one turn ----------------------------------------------------------------------------------- */
+
+/* Armed first: what came in between makes it look again instead. */
+static int sleep_until(struct rblk_session *session, u64 deadline_ns)
+{
+	struct pollfd fd = { .fd = fab_fd(session->fab), .events = POLLIN };
+	int timer_ms = ini_timer_next_ms(session), timeout_ms = timer_ms;
+	int armed = rblk_arm(session);
+
+	if (armed < 0)
+		ini_session_fail(session, armed, "%s: arm: %s", ini_session_peer(session),
+				 fab_error(session->fab));
+	if (armed)
+		return 0;
+	if (deadline_ns != UINT64_MAX) {
+		u64 now_ns = env_now_ns();
+		u64 left_ms = deadline_ns > now_ns ? (deadline_ns - now_ns) / 1000000 + 1 : 0;
+
+		if (timer_ms < 0 || left_ms < (u64)timer_ms)
+			timeout_ms = left_ms < INT32_MAX ? (int)left_ms : INT32_MAX;
+	}
+	session->stats.sleeps++;
+	/* Interrupted is as good as woken: the caller looks and comes back. */
+	poll(&fd, 1, timeout_ms);
+	return 0;
+}
+
+int ini_sync_turn(struct rblk_session *session, u64 deadline_ns)
+{
+	u64 before = session->activity;
+	int count = rblk_poll(session, 0);
+	unsigned int work = (unsigned int)(session->activity - before);
+	bool sleep = core_spin_turn(&session->spin, session->now_ns, work);
+
+	if (count || work || !sleep)
+		return count;
+	return sleep_until(session, deadline_ns);
+}
+
+int ini_sync_sleep(struct rblk_session *session)
+{
+	return sleep_until(session, UINT64_MAX);
+}
+
+static bool io_outstanding(const struct rblk_session *session)
+{
+	for (u16 i = 0; i < session->queue_count; i++)
+		if (session->queues[i].tags.taken_io)
+			return true;
+	return false;
+}
+
+int rblk_wait(struct rblk_session *session, int timeout_ms)
+{
+	u64 deadline_ns = UINT64_MAX;
+	int count;
+
+	rblk_submit(session);
+	if (timeout_ms >= 0)
+		deadline_ns = env_now_ns() + (u64)timeout_ms * 1000000;
+	for (;;) {
+		count = ini_sync_turn(session, deadline_ns);
+		if (count)
+			return count;
+		/* Without limit and with nothing to come, this would be for ever. */
+		if (timeout_ms < 0 ? !io_outstanding(session) : env_now_ns() >= deadline_ns)
+			return 0;
+	}
+}
+
+int rblk_fd(const struct rblk_session *session)
+{
+	return fab_fd(session->fab);
+}
+
+int rblk_arm(struct rblk_session *session)
+{
+	session->events_due = true;
+	if (session->done.head || session->state == INI_SESSION_FAILED)
+		return 1;
+	return fab_arm(session->fab);
+}
+
+int rblk_timeout_ms(const struct rblk_session *session)
+{
+	return ini_timer_next_ms(session);
+}
+
+/* -- sessions ----------------------------------------------------------------------------------- */
+
+struct rblk_session *rblk_session_open(const char *uri, const struct rblk_options *options,
+				       char *error)
+{
+	struct rblk_session *session = rblk_session_start(uri, options, error);
+	int err;
+
+	if (!session)
+		return NULL;
+	/* Bounded by the session's own timer; what follows a failure is bounded by the drain's. */
+	while (session->state != INI_SESSION_READY && session->state != INI_SESSION_FAILED)
+		ini_sync_turn(session, UINT64_MAX);
+	if (session->state == INI_SESSION_READY)
+		return session;
+	err = session->error;
+	if (error)
+		memcpy(error, session->words, RBLK_ERROR_BYTES);
+	rblk_session_close(session);
+	errno = -err;
+	return NULL;
+}
+
+void rblk_session_close(struct rblk_session *session)
+{
+	if (!session)
+		return;
+	ini_session_fail(session, -ECANCELED, "%s: closed", ini_session_peer(session));
+	/* At most INI_DRAIN_MS: then the timer ends it whatever the fabric says. */
+	while (session->state != INI_SESSION_FAILED)
+		ini_sync_turn(session, UINT64_MAX);
+	ini_complete_deliver(session, 0);
+	ini_session_free(session);
+}
+
+/* -- commands ----------------------------------------------------------------------------------- */
+
+static void control_done(void *arg, const struct rblk_result *result)
+{
+	struct ini_wait *wait = arg;
+
+	wait->result = *result;
+	wait->finished = true;
+}
+
+int ini_sync_control(struct rblk_session *session, const struct rblk_wire_command *command,
+		     const void *payload, size_t payload_bytes, u32 report_bytes,
+		     struct ini_wait *wait)
+{
+	int err;
+
+	memset(wait, 0, sizeof(*wait));
+	if (session->state != INI_SESSION_READY)
+		return -ENOTCONN;
+	for (;;) {
+		err = ini_control_start(session, command, payload, payload_bytes, report_bytes,
+					control_done, wait, &wait->report);
+		if (err != -EAGAIN)
+			break;
+		ini_sync_turn(session, UINT64_MAX);
+	}
+	/* Ends: answered, or the command's time is over and the session fails. */
+	while (!err && !wait->finished)
+		ini_sync_turn(session, UINT64_MAX);
+	return err ? err : wait->result.error;
+}
+
+struct io_wait {
+	bool finished;
+	int error;
+};
+
+static void io_done(void *arg, const struct rblk_result *result)
+{
+	struct io_wait *wait = arg;
+
+	wait->error = result->error;
+	wait->finished = true;
+}
+
+static int io_finish(struct rblk_session *session, struct io_wait *wait)
+{
+	rblk_submit(session);
+	while (!wait->finished)
+		ini_sync_turn(session, UINT64_MAX);
+	return wait->error;
+}
+
+int rblk_pread(struct rblk_volume *volume, void *data, size_t bytes, uint64_t offset)
+{
+	struct rblk_session *session = rblk_volume_session(volume);
+	struct io_wait wait = { 0 };
+	int err;
+
+	while ((err = rblk_read(volume, data, bytes, offset, 0, io_done, &wait)) == -EAGAIN)
+		ini_sync_turn(session, UINT64_MAX);
+	return err ? err : io_finish(session, &wait);
+}
+
+int rblk_pwrite(struct rblk_volume *volume, const void *data, size_t bytes, uint64_t offset,
+		uint32_t flags)
+{
+	struct rblk_session *session = rblk_volume_session(volume);
+	struct io_wait wait = { 0 };
+	int err;
+
+	while ((err = rblk_write(volume, data, bytes, offset, flags, io_done, &wait)) == -EAGAIN)
+		ini_sync_turn(session, UINT64_MAX);
+	return err ? err : io_finish(session, &wait);
+}
+
+int rblk_fsync(struct rblk_volume *volume)
+{
+	struct rblk_session *session = rblk_volume_session(volume);
+	struct io_wait wait = { 0 };
+	int err;
+
+	while ((err = rblk_flush(volume, io_done, &wait)) == -EAGAIN)
+		ini_sync_turn(session, UINT64_MAX);
+	return err ? err : io_finish(session, &wait);
+}

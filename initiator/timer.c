@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Owns the session's deadlines: connecting, commands, keep-alive, retries, draining. Looked at once
+ * per turn at most and per millisecond at least, never per I/O.
+ */
+#include "initiator/session.h"
+
+#include "proto/wire/wire_names.h"
+
+#define MS_NS 1000000ull
+#define TIMER_PERIOD_NS MS_NS
+
+/* -- commands ----------------------------------------------------------------------------------- */
+
+/*
+ * check_ns is when the oldest command of the last look would be over its time. Whatever was sent
+ * after that look is due later still, so nothing is missed by not looking before.
+ */
+static void check_commands(struct ini_queue *queue)
+{
+	struct rblk_session *session = queue->session;
+	u64 limit_ns = session->options.command_timeout_ms * MS_NS;
+	u64 now_ns = session->now_ns, oldest_ns = now_ns;
+
+	if (now_ns < queue->check_ns)
+		return;
+	for (u32 tag = 0; tag < core_tags_count(queue->tags.credits); tag++) {
+		struct ini_slot *slot = &queue->slots[tag];
+
+		if (queue->tag_array[tag].state != CORE_TAG_SENT)
+			continue;
+		if (now_ns - slot->sent_ns >= limit_ns) {
+			ini_session_fail(session, -ETIMEDOUT,
+					 "%s: queue %u: %s was not answered within %u ms",
+					 ini_session_peer(session), queue->index,
+					 rblk_opcode_name(slot->command.opcode),
+					 session->options.command_timeout_ms);
+			return;
+		}
+		if (slot->sent_ns < oldest_ns)
+			oldest_ns = slot->sent_ns;
+	}
+	queue->check_ns = oldest_ns + limit_ns;
+}
+
+/* -- keep-alive --------------------------------------------------------------------------------- */
+
+static u64 keepalive_due_ns(const struct ini_queue *queue)
+{
+	if (!queue->index && queue->session->event_seen != queue->session->event_told)
+		return 0;
+	if (!queue->keepalive_ms)
+		return UINT64_MAX;
+	return queue->last_send_ns + queue->keepalive_ms * MS_NS;
+}
+
+/* Reserved tags are all in use: then there are commands under way, and the next turn tries again. */
+static void check_keepalive(struct ini_queue *queue)
+{
+	if (queue->session->now_ns >= keepalive_due_ns(queue) && !queue->pending_count)
+		ini_control_keepalive(queue);
+}
+
+/* -- the session -------------------------------------------------------------------------------- */
+
+static bool connecting(const struct rblk_session *session)
+{
+	return session->state < INI_SESSION_READY;
+}
+
+/*
+ * The fabric bounds its own draining. Should it not keep to that, the queue pair is destroyed all
+ * the same: from then on no device knows the memory's keys through it, which is what F4 asks for.
+ */
+static void check_drain(struct rblk_session *session)
+{
+	if (session->now_ns < session->drain_by_ns)
+		return;
+	for (u16 i = 0; i < session->queue_count; i++)
+		ini_queue_drained(&session->queues[i]);
+	ini_session_drained(session);
+}
+
+void ini_timer_run(struct rblk_session *session)
+{
+	if (session->now_ns - session->timers_ns < TIMER_PERIOD_NS && !session->events_due)
+		return;
+	session->timers_ns = session->now_ns;
+	if (session->state == INI_SESSION_DRAINING) {
+		check_drain(session);
+		return;
+	}
+	if (connecting(session) && session->now_ns >= session->connect_by_ns)
+		ini_session_fail(session, -ETIMEDOUT, "%s: no session within %u ms",
+				 ini_session_peer(session), session->options.connect_timeout_ms);
+	for (u16 i = 0; i < session->queue_count; i++) {
+		struct ini_queue *queue = &session->queues[i];
+
+		if (queue->state != INI_QUEUE_LIVE)
+			continue;
+		if (queue->tags.sent)
+			check_commands(queue);
+		if (queue->retry.head)
+			ini_queue_retry(queue, session->now_ns);
+		if (session->state == INI_SESSION_READY)
+			check_keepalive(queue);
+	}
+}
+
+static u64 earlier(u64 a, u64 b)
+{
+	return a < b ? a : b;
+}
+
+static u64 queue_due_ns(const struct ini_queue *queue)
+{
+	u64 due_ns = keepalive_due_ns(queue);
+
+	if (queue->tags.sent)
+		due_ns = earlier(due_ns, queue->check_ns);
+	for (const struct ini_slot *slot = queue->retry.head; slot; slot = slot->next)
+		due_ns = earlier(due_ns, slot->retry_ns);
+	return due_ns;
+}
+
+int ini_timer_next_ms(const struct rblk_session *session)
+{
+	u64 now_ns = env_now_ns(), due_ns = UINT64_MAX;
+	int fabric_ms = fab_timeout_ms(session->fab), own_ms;
+
+	if (session->state == INI_SESSION_FAILED)
+		return -1;
+	if (session->state == INI_SESSION_DRAINING)
+		due_ns = session->drain_by_ns;
+	else if (connecting(session))
+		due_ns = session->connect_by_ns;
+	for (u16 i = 0; i < session->queue_count; i++)
+		if (session->queues[i].state == INI_QUEUE_LIVE)
+			due_ns = earlier(due_ns, queue_due_ns(&session->queues[i]));
+	if (due_ns == UINT64_MAX)
+		return fabric_ms;
+	/* Rounded up, so that the turn after the sleep finds it due; bounded for an int's sake. */
+	own_ms = due_ns <= now_ns ? 0 : (int)(earlier(due_ns - now_ns, 3600000 * MS_NS) / MS_NS) + 1;
+	return fabric_ms >= 0 && fabric_ms < own_ms ? fabric_ms : own_ms;
+}

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Owns the grammar of URIs, see uri.h, and the words for what is wrong with one. Pure.
+ */
+#include "initiator/uri.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include "initiator/rblk.h"
+#include "proto/wire/login.h"
+#include "proto/wire/wire_check.h"
+
+static int uri_fail(char *error, const char *text, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+
+static int uri_fail(char *error, const char *text, const char *format, ...)
+{
+	char reason[160];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(reason, sizeof(reason), format, args);
+	va_end(args);
+	snprintf(error, RBLK_ERROR_BYTES, "%.80s: %s", text, reason);
+	return -EINVAL;
+}
+
+static const struct {
+	const char *prefix;
+	enum fab_kind kind;
+} schemes[] = {
+	{ "rblk://", FAB_VERBS },
+	{ "rblk+tcp://", FAB_TCP },
+	{ "rblk+sim://", FAB_SIM }, /* fab_open() refuses it outside of the simulator */
+};
+
+/* What follows the scheme, or NULL. */
+static const char *uri_scheme(const char *text, enum fab_kind *kind)
+{
+	for (size_t i = 0; i < sizeof(schemes) / sizeof(schemes[0]); i++) {
+		size_t length = strlen(schemes[i].prefix);
+
+		if (!strncmp(text, schemes[i].prefix, length)) {
+			*kind = schemes[i].kind;
+			return text + length;
+		}
+	}
+	return NULL;
+}
+
+/* Copy [from, end) as a string; false if it does not fit. */
+static bool uri_copy(char *to, size_t bytes, const char *from, const char *end)
+{
+	size_t length = (size_t)(end - from);
+
+	if (length >= bytes)
+		return false;
+	memset(to, 0, bytes);
+	memcpy(to, from, length);
+	return true;
+}
+
+static int uri_port(const char *text, const char *from, const char *end, struct ini_uri *uri,
+		    char *error)
+{
+	unsigned long port = 0;
+
+	for (const char *c = from; c < end; c++) {
+		if (*c < '0' || *c > '9' || c - from >= 5)
+			port = 65536;
+		else
+			port = port * 10 + (unsigned long)(*c - '0');
+		if (port > 65535)
+			break;
+	}
+	if (port == 0 || port > 65535)
+		return uri_fail(error, text, "the port must be a number from 1 to 65535");
+	snprintf(uri->port, sizeof(uri->port), "%lu", port);
+	return 0;
+}
+
+/* host[:port] in [from, end). */
+static int uri_authority(const char *text, const char *from, const char *end, struct ini_uri *uri,
+			 char *error)
+{
+	const char *host = from, *host_end, *rest;
+
+	if (from < end && *from == '[') {
+		host = from + 1;
+		host_end = memchr(host, ']', (size_t)(end - host));
+		if (!host_end)
+			return uri_fail(error, text, "the bracket of the IPv6 address is not closed");
+		rest = host_end + 1;
+		if (rest < end && *rest != ':')
+			return uri_fail(error, text, "only \":port\" may follow the bracket");
+	} else {
+		host_end = memchr(host, ':', (size_t)(end - host));
+		if (!host_end)
+			host_end = end;
+		rest = host_end;
+		if (rest < end && memchr(rest + 1, ':', (size_t)(end - rest - 1)))
+			return uri_fail(error, text,
+					"an IPv6 address must stand in brackets, as in [::1]");
+	}
+	if (host_end == host)
+		return uri_fail(error, text, "the host is missing");
+	if (!uri_copy(uri->host, sizeof(uri->host), host, host_end))
+		return uri_fail(error, text, "the host's name is too long");
+	if (rest < end)
+		return uri_port(text, rest + 1, end, uri, error);
+	snprintf(uri->port, sizeof(uri->port), "%u", RBLK_DEFAULT_PORT);
+	return 0;
+}
+
+int ini_uri_parse(const char *text, struct ini_uri *uri, char *error)
+{
+	const char *from, *end, *volume;
+	int err;
+
+	memset(uri, 0, sizeof(*uri));
+	if (!text || strnlen(text, RBLK_URI_BYTES) == RBLK_URI_BYTES)
+		return uri_fail(error, text ? text : "(none)", "not a URI of at most %d bytes",
+				RBLK_URI_BYTES - 1);
+	from = uri_scheme(text, &uri->kind);
+	if (!from)
+		return uri_fail(error, text, "a URI begins with rblk:// or rblk+tcp://");
+	end = strchr(from, '/');
+	volume = end ? end + 1 : "";
+	err = uri_authority(text, from, end ? end : from + strlen(from), uri, error);
+	if (err)
+		return err;
+	if (!*volume)
+		return 0;
+	if (!uri_copy(uri->volume, sizeof(uri->volume), volume, volume + strlen(volume)))
+		return uri_fail(error, text, "a volume's name has at most %d characters",
+				RBLK_NAME_BYTES - 1);
+	if (!rblk_name_valid(uri->volume))
+		return uri_fail(error, text,
+				"a volume's name is made of letters, digits and . _ : + -");
+	return 0;
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * An open volume: what the target reported of it, and its handle. volume.c opens, closes and lists;
+ * io.c reads and writes.
+ */
+#ifndef RBLK_INITIATOR_VOLUME_H
+#define RBLK_INITIATOR_VOLUME_H
+
+#include "initiator/rblk.h"
+#include "proto/wire/wire.h"
+
+/* Created by rblk_volume_open(), freed by rblk_volume_close() or with its session. */
+struct rblk_volume {
+	struct rblk_session *session;
+	struct rblk_volume *next; /* of the session */
+	struct rblk_volume_info info;
+	u32 handle;
+	u32 open_flags; /* enum rblk_open_flag */
+	u32 block_shift;
+	u32 inflight;   /* commands started and not called back */
+};
+
+/* A validated report in the terms of the API. */
+void ini_volume_info(const struct rblk_wire_volume *wire, struct rblk_volume_info *info);
+void ini_volumes_fini(struct rblk_session *session);
+
+#endif

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Packing commands into one message: how many fit, where in-capsule data lies, what the message
+ * weighs. The sender lays out what this decides: first the capsule ranges in the order of their
+ * commands, then the descriptors, contiguous, at the end (message.h). Pure; no allocation, no I/O.
+ */
+#ifndef RBLK_CORE_BATCH_H
+#define RBLK_CORE_BATCH_H
+
+#include "proto/wire/wire.h"
+
+/* What one message may be: the target's word (login), this device's, and the sender's room. */
+struct core_batch_limits {
+	u32 message_bytes; /* the target's command_bytes */
+	u16 commands;      /* the target's max_batch */
+	u16 segments;      /* of a SEND: one per capsule range, one for the descriptors */
+};
+
+struct core_batch {
+	struct core_batch_limits limits;
+	u32 capsule_bytes;
+	u16 commands;
+	u16 segments; /* the descriptors' own included */
+};
+
+void core_batch_init(struct core_batch *batch, const struct core_batch_limits *limits);
+
+/* Is there room for one more command with this much in-capsule data (0: none)? */
+bool core_batch_fits(const struct core_batch *batch, u32 capsule_bytes);
+
+/* It fits: give the descriptor its place, index and capsule offset. */
+void core_batch_add(struct core_batch *batch, struct rblk_wire_command *command,
+		    u32 capsule_bytes);
+
+static inline u32 core_batch_descriptor_bytes(const struct core_batch *batch)
+{
+	return batch->commands * (u32)sizeof(struct rblk_wire_command);
+}
+
+static inline u32 core_batch_bytes(const struct core_batch *batch)
+{
+	return batch->capsule_bytes + core_batch_descriptor_bytes(batch);
+}
+
+/* The most in-capsule data that a lone command may bring along under these limits; 0: none. */
+u32 core_batch_capsule_max(const struct core_batch_limits *limits);
+
+#endif

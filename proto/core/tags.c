@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Owns the transitions of tags, see tags.h. Two stacks threaded through the caller's array: the
+ * tag freed last is taken first, because its slot is still in the cache.
+ */
+#include "proto/core/tags.h"
+
+#ifdef __KERNEL__
+#include <linux/bug.h>
+#include <linux/errno.h>
+#define tags_assert(condition) WARN_ON_ONCE(!(condition))
+#else
+#define tags_assert(condition) assert(condition)
+#endif
+
+#define TAG_NONE CORE_TAGS_MAX
+
+static_assert(CORE_TAGS_MAX < RBLK_TAG_EVENT, "no tag looks like an event's");
+
+void core_tags_init(struct core_tags *tags, struct core_tag *array, u16 credits)
+{
+	u32 count = core_tags_count(credits);
+	u32 i;
+
+	memset(tags, 0, sizeof(*tags));
+	tags->tag = array;
+	tags->credits = credits;
+	for (i = 0; i < count; i++) {
+		array[i].sequence = 0;
+		array[i].state = CORE_TAG_FREE;
+		array[i].next = (u16)(i + 1);
+	}
+	array[credits - 1].next = TAG_NONE;
+	array[count - 1].next = TAG_NONE;
+	tags->free_io = 0;
+	tags->free_reserved = credits;
+}
+
+int core_tags_take(struct core_tags *tags, bool reserved)
+{
+	u16 *head = reserved ? &tags->free_reserved : &tags->free_io;
+	u16 tag = *head;
+
+	if (tag == TAG_NONE)
+		return -EAGAIN;
+	*head = tags->tag[tag].next;
+	tags->tag[tag].state = CORE_TAG_TAKEN;
+	if (reserved)
+		tags->taken_reserved++;
+	else
+		tags->taken_io++;
+	return tag;
+}
+
+u32 core_tags_send(struct core_tags *tags, u16 tag)
+{
+	tags_assert(tags->tag[tag].state == CORE_TAG_TAKEN);
+	tags->tag[tag].state = CORE_TAG_SENT;
+	tags->tag[tag].sequence = tags->next_sequence++;
+	tags->sent++;
+	return tags->tag[tag].sequence;
+}
+
+/* From here on `tag` is a peer's word: nothing is asserted of it. */
+enum core_tags_error core_tags_answer_immediate(struct core_tags *tags, u16 tag)
+{
+	if (tag >= core_tags_count(tags->credits))
+		return CORE_TAGS_UNKNOWN;
+	if (tags->tag[tag].state != CORE_TAG_SENT)
+		return CORE_TAGS_NOT_SENT;
+	tags->tag[tag].state = CORE_TAG_ANSWERED;
+	tags->sent--;
+	return CORE_TAGS_OK;
+}
+
+enum core_tags_error core_tags_answer(struct core_tags *tags, u16 tag, u32 sequence)
+{
+	if (tag >= core_tags_count(tags->credits))
+		return CORE_TAGS_UNKNOWN;
+	if (tags->tag[tag].state != CORE_TAG_SENT)
+		return CORE_TAGS_NOT_SENT;
+	if (tags->tag[tag].sequence != sequence)
+		return CORE_TAGS_SEQUENCE;
+	return core_tags_answer_immediate(tags, tag);
+}
+
+void core_tags_retake(struct core_tags *tags, u16 tag)
+{
+	tags_assert(tags->tag[tag].state == CORE_TAG_ANSWERED);
+	tags->tag[tag].state = CORE_TAG_TAKEN;
+}
+
+void core_tags_put(struct core_tags *tags, u16 tag)
+{
+	bool reserved = core_tags_reserved(tags, tag);
+	u16 *head = reserved ? &tags->free_reserved : &tags->free_io;
+
+	tags_assert(tags->tag[tag].state == CORE_TAG_TAKEN ||
+		    tags->tag[tag].state == CORE_TAG_ANSWERED);
+	tags->tag[tag].state = CORE_TAG_FREE;
+	tags->tag[tag].next = *head;
+	*head = tag;
+	if (reserved)
+		tags->taken_reserved--;
+	else
+		tags->taken_io--;
+}
+
+void core_tags_recall(struct core_tags *tags)
+{
+	u32 i;
+
+	for (i = 0; i < core_tags_count(tags->credits); i++)
+		if (tags->tag[i].state == CORE_TAG_SENT)
+			tags->tag[i].state = CORE_TAG_ANSWERED;
+	tags->sent = 0;
+}
+
+const char *core_tags_error_text(enum core_tags_error error)
+{
+	switch (error) {
+	case CORE_TAGS_OK:
+		return "no error";
+	case CORE_TAGS_UNKNOWN:
+		return "an answer to a tag that this queue does not have";
+	case CORE_TAGS_NOT_SENT:
+		return "an answer to a command that is not outstanding";
+	case CORE_TAGS_SEQUENCE:
+		return "an answer with another command's sequence number";
+	}
+	return "unknown error";
+}
