@@ -48,6 +48,7 @@ struct tgt_io {
 	int buffer_index;           /* of the ring's fixed buffers, or -1 */
 	struct tgt_port *port;      /* the store's, set by submit */
 	uint64_t progress;          /* the store's: bytes done so far */
+	unsigned int retries;       /* the store's */
 	void (*done)(struct tgt_io *io, int error); /* 0 or negative errno; reactor's thread */
 };
 
