@@ -63,7 +63,7 @@ struct fab_limits {
 struct fab_conn_options {
 	uint32_t send_depth;   /* work requests outstanding on the send queue */
 	uint32_t recv_depth;   /* own receives; ignored where the fab has an SRQ and !private_domain */
-	uint32_t send_sge;
+	uint32_t send_sge;     /* wanted; no more than the device's max_sge are given */
 	uint32_t inline_bytes; /* wanted; fab_conn_inline() tells what there is */
 	uint8_t read_in;       /* IRD wanted: what we let the peer READ at a time */
 	uint8_t read_out;      /* ORD wanted */

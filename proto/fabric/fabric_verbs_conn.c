@@ -190,11 +190,20 @@ static int verbs_conn_check_options(struct verbs_conn *conn, const struct verbs_
 		return fab_fail(fab, -EINVAL, "%s: %u receives wanted, a queue pair of %s has %u",
 				conn->head.peer, options->recv_depth, device->head.name,
 				limits->max_recv_wr);
-	if (options->send_sge > limits->max_sge || fab->options.recv_sge > limits->max_sge)
-		return fab_fail(fab, -EINVAL, "%s: %u and %u segments wanted, %s has %u",
-				conn->head.peer, options->send_sge, fab->options.recv_sge,
-				device->head.name, limits->max_sge);
+	/* send_sge is bounded to what the device has: a connecting caller cannot know it before. */
+	if (fab->options.recv_sge > limits->max_sge)
+		return fab_fail(fab, -EINVAL, "%s: receives of %u segments wanted, %s has %u",
+				conn->head.peer, fab->options.recv_sge, device->head.name,
+				limits->max_sge);
 	return 0;
+}
+
+static uint32_t verbs_conn_send_sge(const struct verbs_conn *conn, const struct verbs_device *device)
+{
+	uint32_t wanted = conn->options.send_sge ? conn->options.send_sge : 1;
+	uint32_t most = device->head.limits.max_sge;
+
+	return wanted < most ? wanted : most;
 }
 
 static struct ibv_qp *verbs_qp_create(struct verbs_conn *conn, struct verbs_device *device)
@@ -210,7 +219,7 @@ static struct ibv_qp *verbs_qp_create(struct verbs_conn *conn, struct verbs_devi
 				/* What the caller posts and one marker. */
 				.max_send_wr = conn->options.send_depth + 1,
 				.max_recv_wr = srq ? 0 : conn->options.recv_depth + 1,
-				.max_send_sge = conn->options.send_sge ? conn->options.send_sge : 1,
+				.max_send_sge = verbs_conn_send_sge(conn, device),
 				.max_recv_sge = srq ? 0 : conn->head.fab->options.recv_sge,
 				.max_inline_data = conn->options.inline_bytes,
 			},
