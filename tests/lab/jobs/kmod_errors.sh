@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# Goal: whatever is wrong with an attach, there is one clear line, and nothing is left behind.
+# Method: malformed lines, wrong hosts and volumes, busy devices; the text is compared, and the
+# module is loaded, made to fail and unloaded again a hundred times, counting RDMA resources.
+. "$LAB/guest.sh"
+. "$LAB/jobs/kmod.sh"
+
+# refused LINE TEXT: the line fails and the answer holds the text.
+refused() {
+	local answer
+	answer=$(lab_control "$1") && lab_fail "\"$1\" was accepted"
+	case $answer in *"$2"*) ;; *) lab_fail "\"$1\": answered \"$answer\", not \"$2\"" ;; esac
+}
+
+resources() { rdma resource show | sed 's/^[0-9]*: //' | grep rxe0; }
+
+lab_link_up
+truncate -s 16M /tmp/plain.img
+lab_rblkd_start "disk=/dev/vda"
+lab_kmod_load
+
+refused "atach x" 'attach or detach is meant'
+refused "attach" 'address= and volume= are needed'
+refused "attach address=$LAB_ADDR" 'address= and volume= are needed'
+refused "attach address=$LAB_ADDR volume=disk colour=red" '"colour=red": unknown word'
+refused "attach address=$LAB_ADDR volume=disk queues=17" 'queues=17: from 1 to 16'
+refused "attach address=$LAB_ADDR volume=disk queues=x" 'queues=x: not a number'
+refused "attach address=$LAB_ADDR volume=di/sk" 'letters, digits and ._:+- only'
+refused "attach address=nohost volume=disk" 'not a numeric address'
+refused "attach address=$LAB_ADDR volume=nothing" 'no such volume'
+refused "attach address=$LAB_ADDR port=4999 volume=disk connect_ms=2000" 'nobody listens there'
+refused "attach address=192.0.2.1 volume=disk connect_ms=500" '192.0.2.1:4430'
+refused "detach device=rblk7" 'rblk7: no such device'
+refused "detach" 'device= is needed'
+refused "$(printf 'attach\nattach')" 'one line is meant'
+
+lab_attach disk
+exec 8< "$LAB_DEV"
+refused "detach device=$LAB_DEV" 'in use: open 1 times'
+exec 8<&-
+lab_detach
+lab_kmod_unload
+
+before=$(resources)
+for i in $(seq 100); do
+	insmod "$LAB_KO" || lab_fail "load $i"
+	case $((i % 4)) in
+	0) lab_attach disk queues=2 credits=16; lab_detach ;;
+	1) refused "attach address=$LAB_ADDR volume=nothing queues=2 credits=8" 'no such volume' ;;
+	2) refused "attach address=$LAB_ADDR port=4999 volume=disk connect_ms=2000" 'nobody listens' ;;
+	3) lab_attach disk queues=1 credits=16 ;; # unloading detaches
+	esac
+	rmmod rblk || lab_fail "unload $i"
+done
+lab_wait 10 eval '[ "$(resources)" = "$before" ]' || { echo "$before"; resources; lab_fail "RDMA resources are left"; }
+lab_rblkd_stop
+lab_say done
