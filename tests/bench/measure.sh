@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# The job that tests/bench/run has the guest do: the raw link, then each system in turn, over the
+# workloads of fio-jobs. Raw results go to /out, one file for each; report makes sense of them.
+#   measure.sh SYSTEM...       in the environment: RBLK_BENCH_LINK fast|stock, RBLK_FIO_RUNTIME
+. "$LAB/guest.sh"
+here=$(dirname "${BASH_SOURCE[0]}")
+. "$here/systems.sh"
+jobs=$here/../../fio-jobs
+export RBLK_FIO_SIZE=${BENCH_MB}m
+
+# verbs NAME COMMAND...: one of perftest's programs with itself, over the link.
+verbs() {
+	local name=$1 server
+	shift
+	"$@" -d rxe0 -F > /out/verbs.server 2>&1 &
+	server=$!
+	lab_wait 20 verbs_listening || lab_fail "verbs $name: does not listen"
+	timeout 60 "$@" -d rxe0 -F "$LAB_ADDR" > "/out/verbs.$name" 2>&1 || {
+		cat "/out/verbs.$name"
+		lab_fail "verbs $name: exit status $?"
+	}
+	wait $server
+}
+verbs_listening() { ss -ltn | grep -q :18515; }
+
+raw_link() {
+	verbs read_lat_4k ib_read_lat -s 4096 -n 2000
+	verbs write_lat_4k ib_write_lat -s 4096 -n 2000
+	verbs send_lat_64 ib_send_lat -s 64 -n 2000
+	verbs read_bw_4k ib_read_bw -s 4096 -n 5000
+	verbs write_bw_4k ib_write_bw -s 4096 -n 5000
+	verbs send_bw_64 ib_send_bw -s 64 -n 5000
+	verbs read_bw_128k ib_read_bw -s 131072 -n 300
+	verbs write_bw_128k ib_write_bw -s 131072 -n 300
+}
+
+# point SYSTEM FILE SECTION: one workload. The guest's processors are read before and after, over
+# the whole of fio's run; fio's own start is in that, and is the same for everyone.
+point() {
+	local out=/out/$1.$3
+	fio "${FIO[@]}" ${STATS:+"--rblk_stats=$out.stats"} --section="$3" --eta=never --output-format=json \
+		--output="$out.fio" "$jobs/$2.fio" 2> "$out.log" || {
+		cat "$out.log" "$out.fio"
+		lab_fail "$1 $3: fio's exit status is $?"
+	}
+}
+
+if [ "$RBLK_BENCH_LINK" = fast ]; then
+	insmod "$RBLK_BENCH_FASTCRC" || lab_fail "fastcrc.ko: does not load"
+fi
+lab_link_up
+backing_up
+lab_say "verbs"
+raw_link
+for system in "$@"; do
+	lab_say "$system"
+	"up_$system"
+	STATS=
+	case $system in rblk*) STATS=1 ;; esac
+	for workload in latency:read-4k-qd1 latency:write-4k-qd1 iops:read-4k-qd32 iops:write-4k-qd32 \
+		bandwidth:read-128k-qd8 bandwidth:write-128k-qd8; do
+		point "$system" "${workload%%:*}" "${workload#*:}"
+	done
+	"down_$system"
+done

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# The systems that are compared, inside the guest: for each an up_NAME and a down_NAME. up leaves in
+# FIO the arguments that make fio use the system; its store is always the same RAM disk, so that
+# what differs is the way there. Sourced by measure.sh.
+
+BENCH_DISK=/dev/ram0
+BENCH_MB=512
+
+# Every page is touched once, so that nobody pays for the allocation.
+backing_up() {
+	modprobe brd rd_nr=1 rd_size=$((BENCH_MB * 1024)) || lab_fail "brd does not load"
+	dd if=/dev/zero of=$BENCH_DISK bs=1M count=$BENCH_MB oflag=direct status=none ||
+		lab_fail "$BENCH_DISK: cannot be filled"
+	[ "$(blockdev --getsize64 $BENCH_DISK)" = $((BENCH_MB << 20)) ] || lab_fail "$BENCH_DISK: wrong size"
+}
+
+# The disk itself, with nothing between: what no system can exceed.
+up_local() { FIO=(--ioengine=io_uring --filename=$BENCH_DISK); }
+down_local() { :; }
+
+# The kernel's own pair over RDMA, as it is by default.
+nvmet=/sys/kernel/config/nvmet
+nvme_disk() { NVME=$(lsblk -dnpo NAME | grep '^/dev/nvme') && [ -b "$NVME" ]; }
+up_nvme_rdma() {
+	local sub=$nvmet/subsystems/bench port=$nvmet/ports/1
+	modprobe -a nvmet nvmet-rdma nvme-rdma || lab_fail "nvme: modules do not load"
+	mkdir $sub $sub/namespaces/1 $port || lab_fail "nvmet: no configuration"
+	echo 1 > $sub/attr_allow_any_host
+	echo -n $BENCH_DISK > $sub/namespaces/1/device_path
+	echo 1 > $sub/namespaces/1/enable || lab_fail "nvmet: $BENCH_DISK is not served"
+	echo rdma > $port/addr_trtype
+	echo ipv4 > $port/addr_adrfam
+	echo "$LAB_ADDR" > $port/addr_traddr
+	echo 4420 > $port/addr_trsvcid
+	ln -s $sub $port/subsystems/bench || lab_fail "nvmet: does not listen"
+	nvme connect -t rdma -a "$LAB_ADDR" -s 4420 -n bench \
+		--hostid=00000000-0000-0000-0000-00000000000a \
+		--hostnqn=nqn.2014-08.org.nvmexpress:uuid:00000000-0000-0000-0000-00000000000a ||
+		lab_fail "nvme: no connection"
+	lab_wait 20 nvme_disk || lab_fail "nvme: no disk appeared"
+	nvme_disk
+	FIO=(--ioengine=io_uring "--filename=$NVME")
+}
+down_nvme_rdma() {
+	nvme disconnect -n bench > /dev/null
+	rm $nvmet/ports/1/subsystems/bench
+	echo 0 > $nvmet/subsystems/bench/namespaces/1/enable
+	rmdir $nvmet/ports/1 $nvmet/subsystems/bench/namespaces/1 $nvmet/subsystems/bench
+}
+
+# rblkd with the same RAM disk behind it, opened with O_DIRECT.
+up_rblk() {
+	lab_rblkd_start "$BENCH_DISK"
+	use_rblk
+}
+down_rblk() { lab_rblkd_stop; }
+
+# rblkd with its own memory: RDMA goes straight into the volume.
+up_rblk_memory() {
+	lab_rblkd_start "memory:${BENCH_MB}M"
+	use_rblk
+}
+down_rblk_memory() { lab_rblkd_stop; }
+
+# The only volume there is, whatever rblkd calls it.
+use_rblk() {
+	local volume
+	volume=$("$RBLK" list --json "$LAB_URI" | jq -r '[.. | .name? // empty][0]')
+	[ -n "$volume" ] || lab_fail "rblk list: no volume"
+	FIO=("--ioengine=external:$LAB_BUILD/initiator/fio/librblk_fio.so" "--rblk_uri=$LAB_URI/$volume")
+}
