@@ -42,16 +42,16 @@ struct verbs_device {
 	struct ibv_cq *cq;   /* of all the fab's connections here, sends and receives */
 	struct ibv_srq *srq; /* NULL if the fab has none */
 	bool iwarp;
-	bool armed;          /* a notification was asked for and its event not yet read */
-	bool seen;           /* completions were polled since */
+	bool armed;	      /* a notification was asked for and its event not yet read */
+	bool seen;	      /* completions were polled since */
 	unsigned int unacked; /* events of the completion channel, acknowledged in bulk */
-	struct ibv_wc stash; /* what fab_arm() found when it looked */
+	struct ibv_wc stash;  /* what fab_arm() found when it looked */
 	bool stashed;
-	uint64_t empties;    /* times that the CQ was polled empty */
-	unsigned int conns;  /* that have a queue pair here */
+	uint64_t empties;   /* times that the CQ was polled empty */
+	unsigned int conns; /* that have a queue pair here */
 	bool async_ready;
-	bool gone;           /* removed or failed; nothing new is begun here */
-	bool gone_pending;   /* DEVICE_GONE not yet delivered */
+	bool gone;	   /* removed or failed; nothing new is begun here */
+	bool gone_pending; /* DEVICE_GONE not yet delivered */
 	enum { VERBS_LAST_WQE_UNKNOWN, VERBS_LAST_WQE_RAISED, VERBS_LAST_WQE_NEVER } last_wqe;
 };
 
@@ -67,7 +67,7 @@ struct verbs_fab {
 	struct verbs_mr_list mrs;
 	struct verbs_request *request; /* to be delivered */
 	unsigned int polls_wanted;     /* connections that wait for their CQ to be polled empty */
-	bool look;       /* fab_arm() was called since the descriptors were looked at */
+	bool look; /* fab_arm() was called since the descriptors were looked at */
 	bool cm_ready;
 	unsigned int skips;
 	uint64_t looked_ns;
@@ -87,23 +87,23 @@ struct verbs_request {
 };
 
 enum verbs_conn_state {
-	VERBS_CONN_RESOLVING,    /* address, then route; no queue pair yet */
-	VERBS_CONN_CONNECTING,   /* request sent; queue pair in INIT with the caller's receives */
-	VERBS_CONN_ACCEPTED,     /* fab_accept() done; queue pair in INIT, nothing answered */
+	VERBS_CONN_RESOLVING,	 /* address, then route; no queue pair yet */
+	VERBS_CONN_CONNECTING,	 /* request sent; queue pair in INIT with the caller's receives */
+	VERBS_CONN_ACCEPTED,	 /* fab_accept() done; queue pair in INIT, nothing answered */
 	VERBS_CONN_ESTABLISHING, /* acceptance sent; queue pair in RTS, messages may come already */
 	VERBS_CONN_ESTABLISHED,
-	VERBS_CONN_BROKEN,       /* refused, failed or disconnected: waits for fab_conn_close() */
-	VERBS_CONN_DRAINING,     /* closed by the caller; queue pair in ERR, then RESET */
-	VERBS_CONN_DRAINED,      /* the fabric holds nothing of the caller's any more */
+	VERBS_CONN_BROKEN,   /* refused, failed or disconnected: waits for fab_conn_close() */
+	VERBS_CONN_DRAINING, /* closed by the caller; queue pair in ERR, then destroyed */
+	VERBS_CONN_DRAINED,  /* the fabric holds nothing of the caller's any more */
 	VERBS_CONN_STATES
 };
 
 /* What a draining connection waits for, in this order. */
 enum verbs_drain {
-	VERBS_DRAIN_MARKERS,  /* the last work request of each queue */
-	VERBS_DRAIN_LAST_WQE, /* SRQ: the device's word that it takes no more from there */
-	VERBS_DRAIN_EMPTY,    /* what completed before that has been polled */
-	VERBS_DRAIN_RESET,    /* queue pair in RESET: polled once more */
+	VERBS_DRAIN_MARKERS,   /* the last work request of each queue */
+	VERBS_DRAIN_LAST_WQE,  /* SRQ: the device's word that it takes no more from there */
+	VERBS_DRAIN_EMPTY,     /* what completed before that has been polled */
+	VERBS_DRAIN_DESTROYED, /* the queue pair is destroyed: polled empty once more */
 };
 
 /* Created by fab_connect() or fab_accept(), freed by fab_conn_destroy(). */
@@ -112,22 +112,22 @@ struct verbs_conn {
 	enum verbs_conn_state state;
 	struct fab_conn_options options; /* private_data points into the array below */
 	uint8_t private_data[RBLK_PRIVATE_DATA_MAX];
-	fab_prepare_fn prepare;  /* connecting only */
-	struct rdma_cm_id *id;   /* its context is this connection */
-	struct ibv_qp *qp;       /* NULL until the device is known */
-	bool postable;           /* the queue pair exists and has not been closed */
+	fab_prepare_fn prepare;		 /* connecting only */
+	struct rdma_cm_id *id;		 /* its context is this connection */
+	struct ibv_qp *qp;		 /* NULL until the device is known */
+	bool postable;			 /* the queue pair exists and has not been closed */
 	bool timed, ready, polls_wanted; /* on the fab's list; counted there */
-	struct ibv_pd *pd;       /* of a private domain, else NULL */
+	struct ibv_pd *pd;		 /* of a private domain, else NULL */
 	unsigned int private_mrs;
-	uint8_t read_in;         /* IRD to offer */
+	uint8_t read_in; /* IRD to offer */
 	uint64_t deadline_ns;
-	unsigned int events;     /* to be delivered: 1 << enum fab_event_type */
-	int status;              /* of FAILED or DISCONNECTED, with its words: */
+	unsigned int events; /* to be delivered: 1 << enum fab_event_type */
+	int status;	     /* of FAILED or DISCONNECTED, with its words: */
 	char reason[FAB_ERROR_BYTES];
 	enum verbs_drain drain;
-	unsigned int markers;    /* still out */
+	unsigned int markers; /* still out */
 	bool last_wqe;
-	uint64_t empties;        /* of the device when the present wait began */
+	uint64_t empties; /* of the device when the present wait began */
 	TAILQ_ENTRY(verbs_conn) all_entry, ready_entry, timed_entry;
 };
 

@@ -9,8 +9,9 @@
  *  2. a marker as the last work request of each queue: its completion comes behind all others;
  *  3. with an SRQ, where no marker can say so, the device's LAST_WQE_REACHED event;
  *  4. the CQ polled empty, so that the caller has seen what completed before;
- *  5. the queue pair in RESET, which a driver does not return from before its own work on the
- *     queue pair has stopped, and the CQ polled empty once more.
+ *  5. the queue pair destroyed, which a driver does not return from before its own work on it has
+ *     stopped, and the CQ polled empty once more. (RESET would promise the same; Soft-RoCE's races
+ *     with a peer on the same host that still sends, and corrupts its reference counts.)
  */
 #include "proto/fabric/fabric_verbs.h"
 #include "proto/core/env.h"
@@ -198,7 +199,8 @@ static int verbs_conn_check_options(struct verbs_conn *conn, const struct verbs_
 	return 0;
 }
 
-static uint32_t verbs_conn_send_sge(const struct verbs_conn *conn, const struct verbs_device *device)
+static uint32_t verbs_conn_send_sge(const struct verbs_conn *conn,
+				    const struct verbs_device *device)
 {
 	uint32_t wanted = conn->options.send_sge ? conn->options.send_sge : 1;
 	uint32_t most = device->head.limits.max_sge;
@@ -242,6 +244,20 @@ static int verbs_conn_fail_qp(struct verbs_conn *conn, int err, const char *what
 	return fab_fail(conn->head.fab, err, "%s: %s: %s", conn->head.peer, what, strerror(-err));
 }
 
+/*
+ * A drained connection keeps its number until it is destroyed, for completions that were polled
+ * and not yet looked at; the device may have given the number to this one meanwhile.
+ */
+static int verbs_conn_enter(struct verbs_conn *conn)
+{
+	struct fab *fab = conn->head.fab;
+	struct fab_conn *old = fab_conn_find(fab, conn->head.qp_num);
+
+	if (old && !verbs_conn(old)->qp)
+		fab_conn_table_remove(fab, old);
+	return fab_conn_table_insert(fab, &conn->head);
+}
+
 /* The id is only borrowed: it becomes the connection's when all has succeeded. */
 int verbs_conn_create_qp(struct verbs_conn *conn, struct rdma_cm_id *id,
 			 struct verbs_device *device)
@@ -273,7 +289,7 @@ int verbs_conn_create_qp(struct verbs_conn *conn, struct rdma_cm_id *id,
 		err = verbs_conn_fail_qp(conn, err, "queue pair to INIT");
 		goto err_destroy_qp;
 	}
-	err = fab_conn_table_insert(conn->head.fab, &conn->head);
+	err = verbs_conn_enter(conn);
 	if (err) {
 		err = verbs_conn_fail_qp(conn, err, "connection table");
 		goto err_destroy_qp;
@@ -295,25 +311,28 @@ err_device:
 	return err;
 }
 
-/*
- * Waits for the driver. Late completions of an SRQ's receives may still be in the CQ; they find
- * no connection under their number, and none gets that number before they have been polled: a
- * driver hands out numbers in turn.
- */
+/* Waits for the driver. */
+static void verbs_qp_destroy(struct verbs_conn *conn)
+{
+	if (conn->qp)
+		ibv_destroy_qp(conn->qp);
+	conn->qp = NULL;
+}
+
+/* What verbs_conn_create_qp() made; a queue pair already destroyed by the drain is none. */
 void verbs_conn_destroy_qp(struct verbs_conn *conn)
 {
-	struct verbs_device *device;
+	struct verbs_device *device = conn->head.device ? verbs_device(conn->head.device) : NULL;
 
-	if (!conn->qp)
+	if (!device)
 		return;
 	assert(conn->private_mrs == 0 && "fab_mr_deregister() comes before fab_conn_destroy()");
-	device = verbs_device(conn->head.device);
 	fab_conn_table_remove(conn->head.fab, &conn->head);
-	ibv_destroy_qp(conn->qp);
-	conn->qp = NULL;
+	verbs_qp_destroy(conn);
 	if (conn->pd)
 		ibv_dealloc_pd(conn->pd);
 	conn->pd = NULL;
+	conn->head.device = NULL;
 	device->conns--;
 	verbs_device_settle(device);
 }
@@ -402,7 +421,7 @@ void verbs_conn_drain(struct verbs_conn *conn)
 
 	switch (conn->drain) {
 	case VERBS_DRAIN_MARKERS:
-		/* A device that is gone flushes nothing; RESET, or its absence, has to do. */
+		/* A device that is gone flushes nothing: that the queue pair ends has to do. */
 		if (conn->markers > 0 && !device->gone)
 			return;
 		conn->drain = VERBS_DRAIN_LAST_WQE;
@@ -418,11 +437,11 @@ void verbs_conn_drain(struct verbs_conn *conn)
 	case VERBS_DRAIN_EMPTY:
 		if (conn->empties == device->empties)
 			return;
-		verbs_qp_set_plain_state(conn, IBV_QPS_RESET);
-		conn->drain = VERBS_DRAIN_RESET;
+		verbs_qp_destroy(conn);
+		conn->drain = VERBS_DRAIN_DESTROYED;
 		verbs_conn_want_poll(conn, true);
 		return;
-	case VERBS_DRAIN_RESET:
+	case VERBS_DRAIN_DESTROYED:
 		if (conn->empties == device->empties)
 			return;
 		verbs_conn_want_poll(conn, false);
@@ -451,7 +470,8 @@ static void verbs_conn_post_markers(struct verbs_conn *conn)
 	struct ibv_send_wr *bad_send;
 	struct ibv_recv_wr *bad_recv;
 
-	/* A queue that the caller overfilled takes none: then RESET alone is the barrier. */
+	/* A queue that the caller overfilled takes none: then its destruction alone is the barrier.
+	 */
 	if (ibv_post_send(conn->qp, &send, &bad_send) == 0)
 		conn->markers++;
 	if (!verbs_conn_has_srq(conn) && ibv_post_recv(conn->qp, &recv, &bad_recv) == 0)
