@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Goal: whatever is packed is a message that the other end's validator takes, and every limit is
+ * reached exactly. Method: pack, lay out as a sender does, run rblk_check_message() over the bytes.
+ */
+#include "tests/unit/unit.h"
+
+#include <stdlib.h>
+#include "proto/core/batch.h"
+#include "proto/wire/wire_check.h"
+
+static const struct core_batch_limits wide = {
+	.message_bytes = RBLK_COMMAND_BYTES_MAX,
+	.commands = RBLK_BATCH_MAX,
+	.segments = RBLK_BATCH_MAX + 1,
+};
+
+static struct rblk_wire_command command_of(u16 tag, u32 capsule_bytes)
+{
+	struct rblk_wire_command command = {
+		.opcode = capsule_bytes ? RBLK_OP_WRITE : RBLK_OP_FLUSH,
+		.flags = capsule_bytes ? RBLK_CMD_CAPSULE : 0,
+		.tag = rblk_to_le16(tag),
+		.volume = rblk_to_le32(1),
+		.blocks = rblk_to_le32(capsule_bytes / 512),
+		.segment.length = rblk_to_le32(capsule_bytes),
+	};
+
+	return command;
+}
+
+/* Pack commands with these capsule sizes until one does not fit; the message must be valid. */
+static u16 pack(const struct core_batch_limits *limits, const u32 *sizes, u16 count)
+{
+	static u8 message[RBLK_COMMAND_BYTES_MAX] __attribute__((aligned(8)));
+	struct rblk_wire_command descriptors[RBLK_BATCH_MAX];
+	const struct rblk_wire_command *found;
+	struct core_batch batch;
+	u16 packed = 0, checked;
+	u32 capsule;
+
+	core_batch_init(&batch, limits);
+	while (packed < count && core_batch_fits(&batch, sizes[packed])) {
+		descriptors[packed] = command_of(packed, sizes[packed]);
+		core_batch_add(&batch, &descriptors[packed], sizes[packed]);
+		packed++;
+	}
+	assert_int_equal(batch.commands, packed);
+	if (!packed)
+		return 0;
+	assert_true(core_batch_bytes(&batch) <= limits->message_bytes);
+	assert_true(batch.segments <= limits->segments);
+	memset(message, 0, batch.capsule_bytes);
+	memcpy(message + batch.capsule_bytes, descriptors, core_batch_descriptor_bytes(&batch));
+	assert_int_equal(rblk_check_message(message, core_batch_bytes(&batch), 0,
+					    limits->commands, limits->message_bytes, &found,
+					    &checked, &capsule),
+			 RBLK_WIRE_OK);
+	assert_int_equal(checked, packed);
+	assert_int_equal(capsule, batch.capsule_bytes);
+	return packed;
+}
+
+static void a_lone_command_is_one_descriptor(void **state)
+{
+	struct core_batch batch;
+	struct rblk_wire_command command = command_of(0, 0);
+
+	core_batch_init(&batch, &wide);
+	core_batch_add(&batch, &command, 0);
+	assert_int_equal(core_batch_bytes(&batch), 64);
+	assert_int_equal(batch.segments, 1);
+}
+
+static void the_number_of_commands_is_bounded(void **state)
+{
+	struct core_batch_limits limits = wide;
+	u32 sizes[RBLK_BATCH_MAX] = { 0 };
+
+	assert_int_equal(pack(&wide, sizes, RBLK_BATCH_MAX), RBLK_BATCH_MAX);
+	limits.commands = 1;
+	assert_int_equal(pack(&limits, sizes, 4), 1);
+}
+
+static void segments_are_bounded(void **state)
+{
+	struct core_batch_limits limits = wide;
+	u32 sizes[RBLK_BATCH_MAX];
+
+	for (int i = 0; i < RBLK_BATCH_MAX; i++)
+		sizes[i] = 512;
+	limits.segments = 4;
+	assert_int_equal(pack(&limits, sizes, RBLK_BATCH_MAX), 3);
+	limits.segments = 1;
+	assert_int_equal(pack(&limits, sizes, RBLK_BATCH_MAX), 0);
+}
+
+static void bytes_are_bounded(void **state)
+{
+	struct core_batch_limits limits = wide;
+	u32 sizes[RBLK_BATCH_MAX];
+
+	for (int i = 0; i < RBLK_BATCH_MAX; i++)
+		sizes[i] = 4096;
+	limits.message_bytes = 2 * (4096 + 64);
+	assert_int_equal(pack(&limits, sizes, RBLK_BATCH_MAX), 2);
+	limits.message_bytes--;
+	assert_int_equal(pack(&limits, sizes, RBLK_BATCH_MAX), 1);
+	limits.message_bytes = 64;
+	assert_int_equal(pack(&limits, sizes, 1), 0);
+	/* The wire's own bound on in-capsule data, whatever the target takes. */
+	assert_int_equal(pack(&wide, sizes, RBLK_BATCH_MAX), RBLK_CAPSULE_DATA_MAX / 4096);
+}
+
+static void what_may_travel_in_a_capsule(void **state)
+{
+	struct core_batch_limits limits = wide;
+
+	assert_int_equal(core_batch_capsule_max(&limits), RBLK_CAPSULE_DATA_MAX);
+	limits.message_bytes = RBLK_COMMAND_BYTES_MIN;
+	assert_int_equal(core_batch_capsule_max(&limits), RBLK_CAPSULE_ALIGN);
+	limits.message_bytes = 4096 + 64 + 100;
+	assert_int_equal(core_batch_capsule_max(&limits), 4096);
+	limits.message_bytes = 64;
+	assert_int_equal(core_batch_capsule_max(&limits), 0);
+	limits = wide;
+	limits.segments = 1;
+	assert_int_equal(core_batch_capsule_max(&limits), 0);
+}
+
+static void open_tells_and_is_told(void **state)
+{
+	struct rblk_wire_command first = command_of(0, 1024);
+	struct rblk_wire_command open = { .opcode = RBLK_OP_OPEN, .flags = RBLK_CMD_CAPSULE };
+	struct core_batch batch;
+	u32 offset, length;
+
+	open.segment.address = rblk_to_le64(0x1000);
+	core_batch_init(&batch, &wide);
+	core_batch_add(&batch, &first, 1024);
+	core_batch_add(&batch, &open, RBLK_CAPSULE_ALIGN);
+	/* The report's memory is left alone; the payload's place is the argument. */
+	assert_int_equal(rblk_le64(open.segment.address), 0x1000);
+	assert_true(rblk_command_capsule(&open, &offset, &length));
+	assert_int_equal(offset, 1024);
+	assert_int_equal(open.index, 1);
+}
+
+static void random_mixes_are_valid(void **state)
+{
+	unsigned int seed = 7;
+
+	for (int run = 0; run < 20000; run++) {
+		struct core_batch_limits limits = {
+			.message_bytes = RBLK_COMMAND_BYTES_MIN +
+					 (u32)rand_r(&seed) %
+						 (RBLK_COMMAND_BYTES_MAX - RBLK_COMMAND_BYTES_MIN),
+			.commands = (u16)(1 + rand_r(&seed) % RBLK_BATCH_MAX),
+			.segments = (u16)(1 + rand_r(&seed) % 32),
+		};
+		u32 sizes[RBLK_BATCH_MAX];
+
+		for (int i = 0; i < RBLK_BATCH_MAX; i++)
+			sizes[i] = rand_r(&seed) % 2 ? 0 : 512u * (1 + rand_r(&seed) % 16);
+		sizes[0] = 0;
+		assert_in_range(pack(&limits, sizes, RBLK_BATCH_MAX), 1, limits.commands);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_lone_command_is_one_descriptor),
+		cmocka_unit_test(the_number_of_commands_is_bounded),
+		cmocka_unit_test(segments_are_bounded),
+		cmocka_unit_test(bytes_are_bounded),
+		cmocka_unit_test(what_may_travel_in_a_capsule),
+		cmocka_unit_test(open_tells_and_is_told),
+		cmocka_unit_test(random_mixes_are_valid),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

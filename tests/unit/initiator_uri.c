@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Goal: every form of URI is taken apart rightly and every mistake is named. Method: tables.
+ */
+#include "tests/unit/unit.h"
+
+#include <stdlib.h>
+#include <stdio.h>
+#include "initiator/rblk.h"
+#include "initiator/uri.h"
+
+static void good_ones(void **state)
+{
+	static const struct {
+		const char *text;
+		enum fab_kind kind;
+		const char *host, *port, *volume;
+	} table[] = {
+		{ "rblk://10.0.0.2/disk", FAB_VERBS, "10.0.0.2", "4430", "disk" },
+		{ "rblk://host", FAB_VERBS, "host", "4430", "" },
+		{ "rblk://host/", FAB_VERBS, "host", "4430", "" },
+		{ "rblk://host:1/a.b_c:d+e-f", FAB_VERBS, "host", "1", "a.b_c:d+e-f" },
+		{ "rblk+tcp://host:65535/v", FAB_TCP, "host", "65535", "v" },
+		{ "rblk+tcp://[::1]/v", FAB_TCP, "::1", "4430", "v" },
+		{ "rblk+tcp://[fe80::1%eth0]:99", FAB_TCP, "fe80::1%eth0", "99", "" },
+		{ "rblk+sim://a:7/v", FAB_SIM, "a", "7", "v" },
+	};
+	char error[RBLK_ERROR_BYTES];
+	struct ini_uri uri;
+
+	for (size_t i = 0; i < UNIT_LENGTH(table); i++) {
+		assert_int_equal(ini_uri_parse(table[i].text, &uri, error), 0);
+		assert_int_equal(uri.kind, table[i].kind);
+		assert_string_equal(uri.host, table[i].host);
+		assert_string_equal(uri.port, table[i].port);
+		assert_string_equal(uri.volume, table[i].volume);
+	}
+}
+
+static void bad_ones(void **state)
+{
+	static const struct {
+		const char *text, *reason;
+	} table[] = {
+		{ "", "begins with rblk://" },
+		{ "http://host/v", "begins with rblk://" },
+		{ "rblk:/host/v", "begins with rblk://" },
+		{ "rblk://", "the host is missing" },
+		{ "rblk:///v", "the host is missing" },
+		{ "rblk://:4430/v", "the host is missing" },
+		{ "rblk://[]/v", "the host is missing" },
+		{ "rblk://host:/v", "the port must be" },
+		{ "rblk://host:0/v", "the port must be" },
+		{ "rblk://host:65536/v", "the port must be" },
+		{ "rblk://host:123456/v", "the port must be" },
+		{ "rblk://host:44x/v", "the port must be" },
+		{ "rblk://host:-1/v", "the port must be" },
+		{ "rblk://::1/v", "must stand in brackets" },
+		{ "rblk://[::1/v", "is not closed" },
+		{ "rblk://[::1]4430/v", "may follow the bracket" },
+		{ "rblk://host/a/b", "is made of letters" },
+		{ "rblk://host/a b", "is made of letters" },
+		{ "rblk://host/"
+		  "0123456789012345678901234567890123456789012345678901234567890123",
+		  "at most 63" },
+	};
+	char error[RBLK_ERROR_BYTES];
+	struct ini_uri uri;
+
+	for (size_t i = 0; i < UNIT_LENGTH(table); i++) {
+		error[0] = '\0';
+		assert_int_equal(ini_uri_parse(table[i].text, &uri, error), -EINVAL);
+		if (!strstr(error, table[i].reason))
+			fail_msg("\"%s\": \"%s\" lacks \"%s\"", table[i].text, error,
+				 table[i].reason);
+	}
+	assert_int_equal(ini_uri_parse(NULL, &uri, error), -EINVAL);
+}
+
+static void long_ones(void **state)
+{
+	char text[2 * RBLK_URI_BYTES], error[RBLK_ERROR_BYTES];
+	struct ini_uri uri;
+
+	memset(text, 'h', sizeof(text));
+	memcpy(text, "rblk://", 7);
+	text[sizeof(text) - 1] = '\0';
+	assert_int_equal(ini_uri_parse(text, &uri, error), -EINVAL);
+	assert_non_null(strstr(error, "at most 511"));
+	text[RBLK_URI_BYTES - 1] = '\0';
+	assert_int_equal(ini_uri_parse(text, &uri, error), -EINVAL);
+	assert_non_null(strstr(error, "host's name is too long"));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(good_ones),
+		cmocka_unit_test(bad_ones),
+		cmocka_unit_test(long_ones),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
