@@ -110,7 +110,7 @@ struct ini_queue {
 
 #define INI_REPLY_BYTES (RBLK_REPLY_BATCH_MAX * (u32)sizeof(struct rblk_wire_completion))
 #define INI_CHAIN_MAX 16   /* messages of one doorbell */
-#define INI_SEGMENTS_MAX 17 /* of a message: 16 of in-capsule data, the descriptors */
+#define INI_SEGMENTS_MAX 16 /* of a message: 15 of in-capsule data, the descriptors */
 
 /* wr_id: what it is, of which queue, and which receive buffer or message. */
 enum ini_wr_kind { INI_WR_RECEIVE = 1, INI_WR_SEND = 2, INI_WR_PING = 3 };

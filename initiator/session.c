@@ -67,7 +67,6 @@ void ini_session_fail(struct rblk_session *session, int error, const char *forma
 	set_words(session, format, args);
 	va_end(args);
 	session->error = error;
-	session->drain_by_ns = env_now_ns() + INI_DRAIN_MS * 1000000ull;
 	ini_session_set_state(session, INI_SESSION_DRAINING);
 	for (u16 i = 0; i < session->queue_count; i++)
 		ini_queue_close(&session->queues[i]);

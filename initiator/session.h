@@ -35,8 +35,6 @@ struct ini_control {
 	u8 ping[RBLK_SCRATCH_BYTES];
 };
 
-#define INI_DRAIN_MS 5000 /* the fabric's own bound is shorter; see ini_timer_drain() */
-
 /* Created by rblk_session_start(), freed by ini_session_free(). One thread at a time. */
 struct rblk_session {
 	struct rblk_options options; /* defaults filled in */
@@ -75,7 +73,6 @@ struct rblk_session {
 
 	u64 now_ns;       /* as of this turn */
 	u64 connect_by_ns;
-	u64 drain_by_ns;
 	u64 timers_ns;    /* last run */
 	u64 events_ns;    /* last look for the fabric's events */
 	bool events_due;  /* the caller slept, or is about to */

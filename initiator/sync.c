@@ -106,7 +106,7 @@ struct rblk_session *rblk_session_open(const char *uri, const struct rblk_option
 
 	if (!session)
 		return NULL;
-	/* Bounded by the session's own timer; what follows a failure is bounded by the drain's. */
+	/* Bounded by the session's own timer, and what follows a failure by the fabric's drain. */
 	while (session->state != INI_SESSION_READY && session->state != INI_SESSION_FAILED)
 		ini_sync_turn(session, UINT64_MAX);
 	if (session->state == INI_SESSION_READY)
@@ -124,7 +124,7 @@ void rblk_session_close(struct rblk_session *session)
 	if (!session)
 		return;
 	ini_session_fail(session, -ECANCELED, "%s: closed", ini_session_peer(session));
-	/* At most INI_DRAIN_MS: then the timer ends it whatever the fabric says. */
+	/* Ends with DRAINED, for which the fabric has a bound of its own. */
 	while (session->state != INI_SESSION_FAILED)
 		ini_sync_turn(session, UINT64_MAX);
 	ini_complete_deliver(session, 0);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Owns the session's deadlines: connecting, commands, keep-alive, retries, draining. Looked at once
- * per turn at most and per millisecond at least, never per I/O.
+ * Owns the session's deadlines: connecting, commands, keep-alive, retries. Looked at once
+ * per turn at most and per millisecond at least, never per I/O. Draining is bounded by the fabric.
  */
 #include "initiator/session.h"
 
@@ -68,28 +68,11 @@ static bool connecting(const struct rblk_session *session)
 	return session->state < INI_SESSION_READY;
 }
 
-/*
- * The fabric bounds its own draining. Should it not keep to that, the queue pair is destroyed all
- * the same: from then on no device knows the memory's keys through it, which is what F4 asks for.
- */
-static void check_drain(struct rblk_session *session)
-{
-	if (session->now_ns < session->drain_by_ns)
-		return;
-	for (u16 i = 0; i < session->queue_count; i++)
-		ini_queue_drained(&session->queues[i]);
-	ini_session_drained(session);
-}
-
 void ini_timer_run(struct rblk_session *session)
 {
 	if (session->now_ns - session->timers_ns < TIMER_PERIOD_NS && !session->events_due)
 		return;
 	session->timers_ns = session->now_ns;
-	if (session->state == INI_SESSION_DRAINING) {
-		check_drain(session);
-		return;
-	}
 	if (connecting(session) && session->now_ns >= session->connect_by_ns)
 		ini_session_fail(session, -ETIMEDOUT, "%s: no session within %u ms",
 				 ini_session_peer(session), session->options.connect_timeout_ms);
@@ -130,9 +113,7 @@ int ini_timer_next_ms(const struct rblk_session *session)
 
 	if (session->state == INI_SESSION_FAILED)
 		return -1;
-	if (session->state == INI_SESSION_DRAINING)
-		due_ns = session->drain_by_ns;
-	else if (connecting(session))
+	if (connecting(session))
 		due_ns = session->connect_by_ns;
 	for (u16 i = 0; i < session->queue_count; i++)
 		if (session->queues[i].state == INI_QUEUE_LIVE)
