@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Listening sockets of fabric_tcp, and connection requests from the socket's accept4() to the
+ * event that gives them out. What strangers can do without being let in is bounded here: how many
+ * may be in the middle of saying hello, for how long, and what happens when descriptors run out.
+ * Accepting a request, which makes it a connection, is fabric_tcp_conn.c's.
+ */
+#include "proto/fabric/fabric_tcp.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define TCP_ACCEPTS_PER_TURN 32
+#define TCP_ACCEPT_PAUSE_MS 100 /* out of descriptors: somebody has to close one first */
+#define TCP_BACKLOG_DEFAULT 128
+
+/* -- requests ----------------------------------------------------------------------------------- */
+
+void tcp_request_free(struct tcp_request *request)
+{
+	if (request->source.fd >= 0)
+		close(request->source.fd);
+	free(request);
+}
+
+/* Off its listener and off the fab: from here on it is nobody's source. */
+static void request_detach(struct tcp_fab *fab, struct tcp_request *request)
+{
+	epoll_ctl(fab->head.fd, EPOLL_CTL_DEL, request->source.fd, NULL);
+	tcp_source_fini(fab, &request->source);
+	TAILQ_REMOVE(&request->listener->pending, request, link);
+	request->listener->pending_count--;
+	request->listener = NULL;
+}
+
+static void request_drop(struct tcp_fab *fab, struct tcp_request *request)
+{
+	request_detach(fab, request);
+	tcp_request_free(request);
+}
+
+/* Takes the descriptor. */
+static void request_create(struct tcp_fab *fab, struct tcp_listener *listener, int fd,
+			   const struct sockaddr_storage *peer)
+{
+	struct tcp_request *request = calloc(1, sizeof(*request));
+
+	if (!request) {
+		close(fd);
+		return;
+	}
+	/*
+	 * The oldest has had the most time to say hello. Those who mean to talk need one
+	 * round trip only, so a flood of silent ones hardly ever costs them their place.
+	 */
+	if (listener->pending_count == TCP_HANDSHAKES_MAX)
+		request_drop(fab, TAILQ_FIRST(&listener->pending));
+	tcp_source_init(&request->source, TCP_SOURCE_REQUEST, fd);
+	request->head.ops = fab->head.ops;
+	request->head.peer = *peer;
+	if (tcp_socket_tune(fd) || tcp_source_watch(fab, &request->source, EPOLLIN | EPOLLRDHUP)) {
+		tcp_request_free(request);
+		return;
+	}
+	request->listener = listener;
+	TAILQ_INSERT_TAIL(&listener->pending, request, link);
+	listener->pending_count++;
+	tcp_source_set_timer(fab, &request->source, TCP_HANDSHAKE_MS);
+}
+
+void tcp_request_run(struct tcp_fab *fab, struct tcp_request *request, uint8_t work)
+{
+	int ready;
+
+	if (work & TCP_WORK_TIMEOUT) {
+		request_drop(fab, request);
+		return;
+	}
+	ready = tcp_hello_receive(request->source.fd, &request->hello, &request->hello_bytes);
+	if (ready == 0)
+		return;
+	if (ready > 0)
+		ready = tcp_hello_check(&request->hello, 1u << FAB_TCP_REQUEST);
+	if (ready < 0) {
+		request_drop(fab, request);
+		return;
+	}
+	request->head.read_in = request->hello.read_in;
+	request->head.read_out = request->hello.read_out;
+	request_detach(fab, request);
+	tcp_request_raise(fab, request);
+}
+
+/*
+ * On any thread. The socket's buffers are empty on both sides but for the hello, which has been
+ * read: the refusal fits, and closing does not cut it off.
+ */
+void tcp_reject(struct fab_request *head, const void *private_data, uint8_t bytes)
+{
+	struct tcp_request *request = tcp_container(head, struct tcp_request, head);
+	struct fab_tcp_hello hello;
+
+	tcp_hello_init(&hello, FAB_TCP_REJECT, private_data, bytes);
+	/* A peer that has gone meanwhile has nothing to be told. */
+	if (send(request->source.fd, &hello, sizeof(hello), MSG_NOSIGNAL | MSG_DONTWAIT) > 0)
+		shutdown(request->source.fd, SHUT_WR);
+	tcp_request_free(request);
+}
+
+struct fab_device *tcp_request_device(struct fab *fab, struct fab_request *request)
+{
+	(void)request; /* there is only one */
+	return &tcp_fab_of(fab)->device;
+}
+
+/* -- listeners ---------------------------------------------------------------------------------- */
+
+void tcp_listener_run(struct tcp_fab *fab, struct tcp_listener *listener)
+{
+	for (int i = 0; i < TCP_ACCEPTS_PER_TURN; i++) {
+		struct sockaddr_storage peer = {0};
+		socklen_t bytes = sizeof(peer);
+		int fd = accept4(listener->source.fd, (struct sockaddr *)&peer, &bytes,
+				 SOCK_NONBLOCK | SOCK_CLOEXEC);
+
+		if (fd >= 0) {
+			request_create(fab, listener, fd, &peer);
+			continue;
+		}
+		if (errno == EAGAIN || errno == EWOULDBLOCK)
+			return;
+		if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+			/* Those who wait stay in the backlog: no new edge will tell of them. */
+			fab_fail(&fab->head, -errno, "listener: cannot accept: %s",
+				 strerror(errno));
+			tcp_source_set_timer(fab, &listener->source, TCP_ACCEPT_PAUSE_MS);
+			return;
+		}
+		/* EINTR, ECONNABORTED and what else a connection in the backlog died of: next. */
+	}
+	tcp_source_mark(fab, &listener->source, TCP_WORK_RX);
+}
+
+static int listener_open(struct tcp_listener *listener, const struct sockaddr *addr, int backlog)
+{
+	int one = 1;
+	int fd = socket(addr->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+	if (fd < 0)
+		return -errno;
+	listener->source.fd = fd;
+	/* Old connections of the port in TIME_WAIT do not matter; another listener does. */
+	if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) < 0 ||
+	    bind(fd, addr, tcp_address_bytes(addr)) < 0 ||
+	    listen(fd, backlog > 0 ? backlog : TCP_BACKLOG_DEFAULT) < 0)
+		return -errno;
+	return 0;
+}
+
+int tcp_listen(struct fab *head, const struct sockaddr *addr, int backlog,
+	       struct fab_listener **out)
+{
+	struct tcp_fab *fab = tcp_fab_of(head);
+	struct tcp_listener *listener;
+	char text[80];
+	int err;
+
+	fab_format_address(addr, text, sizeof(text));
+	if (tcp_address_bytes(addr) == 0)
+		return fab_fail(head, -EAFNOSUPPORT, "listen %s: neither IPv4 nor IPv6", text);
+	listener = calloc(1, sizeof(*listener));
+	if (!listener)
+		return fab_fail(head, -ENOMEM, "listen %s: out of memory", text);
+	tcp_source_init(&listener->source, TCP_SOURCE_LISTENER, -1);
+	listener->head.fab = head;
+	TAILQ_INIT(&listener->pending);
+	err = listener_open(listener, addr, backlog);
+	if (!err)
+		err = tcp_source_watch(fab, &listener->source, EPOLLIN);
+	if (err) {
+		if (listener->source.fd >= 0)
+			close(listener->source.fd);
+		free(listener);
+		return fab_fail(head, err, "listen %s: %s", text, strerror(-err));
+	}
+	TAILQ_INSERT_TAIL(&fab->listeners, listener, link);
+	*out = &listener->head;
+	return 0;
+}
+
+void tcp_listener_destroy(struct fab_listener *head)
+{
+	struct tcp_listener *listener = tcp_container(head, struct tcp_listener, head);
+	struct tcp_fab *fab = tcp_fab_of(head->fab);
+
+	while (!TAILQ_EMPTY(&listener->pending))
+		request_drop(fab, TAILQ_FIRST(&listener->pending));
+	tcp_source_fini(fab, &listener->source);
+	close(listener->source.fd);
+	TAILQ_REMOVE(&fab->listeners, listener, link);
+	free(listener);
+}
+
+int tcp_listener_address(const struct fab_listener *head, struct sockaddr_storage *addr)
+{
+	const struct tcp_listener *listener =
+		tcp_container(head, const struct tcp_listener, head);
+	socklen_t bytes = sizeof(*addr);
+
+	memset(addr, 0, sizeof(*addr));
+	if (getsockname(listener->source.fd, (struct sockaddr *)addr, &bytes) < 0)
+		return -errno;
+	return 0;
+}
