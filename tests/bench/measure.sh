@@ -5,7 +5,6 @@
 . "$LAB/guest.sh"
 here=$(dirname "${BASH_SOURCE[0]}")
 . "$here/systems.sh"
-jobs=$here/../../fio-jobs
 export RBLK_FIO_SIZE=${BENCH_MB}m
 
 # verbs NAME COMMAND...: one of perftest's programs with itself, over the link.
@@ -34,17 +33,6 @@ raw_link() {
 	verbs write_bw_128k ib_write_bw -s 131072 -n 300
 }
 
-# point SYSTEM FILE SECTION: one workload. The guest's processors are read before and after, over
-# the whole of fio's run; fio's own start is in that, and is the same for everyone.
-point() {
-	local out=/out/$1.$3
-	fio "${FIO[@]}" ${STATS:+"--rblk_stats=$out.stats"} --section="$3" --eta=never --output-format=json \
-		--output="$out.fio" "$jobs/$2.fio" 2> "$out.log" || {
-		cat "$out.log" "$out.fio"
-		lab_fail "$1 $3: fio's exit status is $?"
-	}
-}
-
 if [ "$RBLK_BENCH_LINK" = fast ]; then
 	insmod "$RBLK_BENCH_FASTCRC" || lab_fail "fastcrc.ko: does not load"
 fi
@@ -55,11 +43,11 @@ raw_link
 for system in "$@"; do
 	lab_say "$system"
 	"up_$system"
-	STATS=
-	case $system in rblk*) STATS=1 ;; esac
+	FIO_STATS=
+	case $system in rblk*) FIO_STATS=1 ;; esac
 	for workload in latency:read-4k-qd1 latency:write-4k-qd1 iops:read-4k-qd32 iops:write-4k-qd32 \
 		bandwidth:read-128k-qd8 bandwidth:write-128k-qd8; do
-		point "$system" "${workload%%:*}" "${workload#*:}"
+		lab_fio "/out/$system.${workload#*:}" "${workload%%:*}" "${FIO[@]}" "--section=${workload#*:}"
 	done
 	"down_$system"
 done

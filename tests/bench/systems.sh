@@ -62,10 +62,8 @@ up_rblk_memory() {
 }
 down_rblk_memory() { lab_rblkd_stop; }
 
-# The only volume there is, whatever rblkd calls it.
 use_rblk() {
 	local volume
-	volume=$("$RBLK" list --json "$LAB_URI" | jq -r '[.. | .name? // empty][0]')
-	[ -n "$volume" ] || lab_fail "rblk list: no volume"
-	FIO=("--ioengine=external:$LAB_BUILD/initiator/fio/librblk_fio.so" "--rblk_uri=$LAB_URI/$volume")
+	volume=$(lab_volume) || exit 1
+	FIO=("--ioengine=external:$RBLK_FIO_ENGINE" "--rblk_uri=$LAB_URI/$volume")
 }

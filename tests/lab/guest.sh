@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # What jobs in the lab share: the RDMA link, rblkd, waiting for conditions. Sourced by the jobs, as
-# ". $LAB/guest.sh", inside the guest only. Everything that fails says what, and ends the job.
+# ". $LAB/guest.sh". Everything that fails says what, and ends the job. (tests/demo --here runs a job
+# without a guest; it says itself what the address and the folder for results are.)
 
-LAB_ADDR=10.9.0.$LAB_HOST
+LAB_ADDR=${LAB_ADDR:-10.9.0.$LAB_HOST}
+LAB_OUT=${LAB_OUT:-/out}
 LAB_ADDR6=fd09::$LAB_HOST
 LAB_PEER=10.9.0.$((3 - LAB_HOST))
-# The programs under test.
+# What is under test.
 RBLKD=$LAB_BUILD/target/rblkd
 RBLK=$LAB_BUILD/initiator/rblk
+RBLK_FIO_ENGINE=$LAB_BUILD/initiator/fio/librblk_fio.so
 
 lab_say() { echo "# $*"; }
 lab_fail() { echo "FAILED: $*" >&2; exit 1; }
@@ -43,14 +46,14 @@ lab_link_up() {
 
 lab_port_active() { grep -q ACTIVE /sys/class/infiniband/rxe0/ports/1/state; }
 
-# lab_rblkd_start ARGUMENT...: start the daemon and wait until it answers. Its log is /out/rblkd.log.
+# lab_rblkd_start ARGUMENT...: start the daemon and wait until it answers. Its log is rblkd.log.
 # LAB_URI is where it listens when the arguments do not say otherwise.
 LAB_URI=rblk://$LAB_ADDR
 lab_rblkd_start() {
-	"$RBLKD" "$@" >> /out/rblkd.log 2>&1 &
+	"$RBLKD" "$@" >> "$LAB_OUT/rblkd.log" 2>&1 &
 	LAB_RBLKD=$!
 	if ! lab_wait 20 lab_rblkd_answers; then
-		tail -n 20 /out/rblkd.log >&2
+		tail -n 20 "$LAB_OUT/rblkd.log" >&2
 		lab_fail "rblkd $*: does not answer at $LAB_URI"
 	fi
 }
@@ -59,13 +62,32 @@ lab_rblkd_answers() { kill -0 "$LAB_RBLKD" && "$RBLK" list "$LAB_URI"; }
 
 # lab_rblkd_stop: SIGTERM, and the daemon must drain and exit 0 by itself.
 lab_rblkd_stop() {
-	kill "$LAB_RBLKD" || lab_fail "rblkd: had already gone: $(tail -n 5 /out/rblkd.log)"
+	kill "$LAB_RBLKD" || lab_fail "rblkd: had already gone: $(tail -n 5 "$LAB_OUT/rblkd.log")"
 	lab_wait 20 lab_rblkd_gone || lab_fail "rblkd: still there 20 s after SIGTERM"
-	wait "$LAB_RBLKD" || lab_fail "rblkd: exit status $? after SIGTERM: $(tail -n 5 /out/rblkd.log)"
+	wait "$LAB_RBLKD" || lab_fail "rblkd: exit status $? after SIGTERM: $(tail -n 5 "$LAB_OUT/rblkd.log")"
 }
 
 # A child that has exited is a zombie until it is waited for.
 lab_rblkd_gone() { [ ! -e "/proc/$LAB_RBLKD" ] || grep -q '^State:.Z' "/proc/$LAB_RBLKD/status"; }
+
+# lab_volume: print the name of the first volume that is served.
+lab_volume() {
+	local name
+	name=$("$RBLK" list --json "$LAB_URI" | jq -er '[.. | objects | .name? // empty][0]') ||
+		lab_fail "rblk list $LAB_URI: no volume in it"
+	echo "$name"
+}
+
+# lab_fio RESULT WORKLOAD ARGUMENT...: one workload of fio-jobs. RESULT.fio is fio's account in JSON;
+# when it is rblk that is driven (FIO_STATS is not empty), RESULT.stats is the engine's.
+lab_fio() {
+	local result=$1 workload=$2
+	shift 2
+	fio "$@" ${FIO_STATS:+"--rblk_stats=$result.stats"} --eta=never --output-format=json \
+		--output="$result.fio" "$LAB/../../fio-jobs/$workload.fio" 2> "$result.log" && return
+	cat "$result.log" "$result.fio" >&2
+	lab_fail "fio $workload: the above"
+}
 
 # lab_meet NAME [SECONDS]: go on when the other host of the pair is at the same place.
 lab_meet() {
