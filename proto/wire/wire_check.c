@@ -372,7 +372,10 @@ bool rblk_command_capsule(const struct rblk_wire_command *command, u32 *offset, 
 	return true;
 }
 
-/* The ranges, in the descriptors' order, must tile [0, capsule_bytes). */
+/*
+ * The ranges, in the descriptors' order, must tile [0, capsule_bytes). As each ends within
+ * RBLK_CAPSULE_DATA_MAX, so does what they tile.
+ */
 static enum rblk_wire_error check_tiling(const struct rblk_wire_command *commands, u32 count,
 					 u32 capsule_bytes)
 {
@@ -409,8 +412,6 @@ enum rblk_wire_error rblk_check_message(const void *data, size_t length, u32 fea
 		return RBLK_WIRE_BATCH;
 	first = last - (descriptors - 1);
 	capsule = (u32)(length - descriptors * sizeof(*last));
-	if (capsule > RBLK_CAPSULE_DATA_MAX)
-		return RBLK_WIRE_CAPSULE;
 	for (i = 0; i < descriptors; i++) {
 		if (first[i].index != i)
 			return RBLK_WIRE_INDEX;

@@ -230,6 +230,8 @@ static void volume_limits(void **state)
 			 RBLK_WIRE_PAYLOAD);
 	assert_int_equal(BROKEN(volume, max_capsule_bytes = 0), RBLK_WIRE_OK);
 	assert_int_equal(BROKEN(volume, max_capsule_bytes = rblk_to_le32(256)), RBLK_WIRE_PAYLOAD);
+	assert_int_equal(BROKEN(volume, max_capsule_bytes = rblk_to_le32(RBLK_CAPSULE_DATA_MAX)),
+			 RBLK_WIRE_OK);
 	assert_int_equal(BROKEN(volume,
 				max_capsule_bytes = rblk_to_le32(RBLK_CAPSULE_DATA_MAX + 512)),
 			 RBLK_WIRE_PAYLOAD);
