@@ -58,8 +58,25 @@ struct tgt_config {
 	uint32_t drain_ms;          /* SIGTERM: longest wait for commands in flight */
 	bool allow_scratch;         /* `rblk ping`'s one-sided measurements */
 	bool memory_lock;           /* huge pages and mlock where they can be had */
-	struct tgt_volume_config *volumes;
+	unsigned int log_level;     /* enum tgt_log_level: least important lines that are shown */
+	struct tgt_volume_config *volumes; /* owned; see tgt_config_fini() */
 	unsigned int volume_count;
 };
+
+/* -- config.c: error is TGT_ERROR_BYTES ----------------------------------------------------- */
+
+/* Every setting at its default, no volume, no listen address. */
+void tgt_config_init(struct tgt_config *config);
+void tgt_config_fini(struct tgt_config *config);
+/* Adds what the INI file says. error: "rblkd.conf:12: ...". */
+int tgt_config_load(struct tgt_config *config, const char *path, char *error);
+/*
+ * Adds a volume with all its settings at their defaults. `source` is where it stands, for messages.
+ * *volume is valid until the next one is added.
+ */
+int tgt_config_volume_add(struct tgt_config *config, const char *name, const char *source,
+			  struct tgt_volume_config **volume, char *error);
+/* After all has been said: fills in what depends on the machine, and judges settings together. */
+int tgt_config_complete(struct tgt_config *config, char *error);
 
 #endif
