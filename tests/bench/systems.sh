@@ -57,7 +57,7 @@ down_rblk() { lab_rblkd_stop; }
 
 # rblkd with its own memory: RDMA goes straight into the volume.
 up_rblk_memory() {
-	lab_rblkd_start "memory:${BENCH_MB}M"
+	lab_rblkd_start --memory "bench=${BENCH_MB}M"
 	use_rblk
 }
 down_rblk_memory() { lab_rblkd_stop; }

@@ -15,6 +15,8 @@ FIO_STATS=1
 
 lab_say "writing $RBLK_FIO_SIZE at random, 4 to 256 KiB, 32 outstanding; reading back; comparing CRC32C"
 lab_fio "$LAB_OUT/verify" verify "${rblk[@]}"
+lab_say "asking the disk itself"
+FIO_STATS='' lab_fio "$LAB_OUT/disk" verify --ioengine=io_uring "--filename=$disk" --verify_only=1
 for workload in latency:read-4k-qd1 latency:write-4k-qd1 iops:read-4k-qd32 iops:write-4k-qd32 \
 	bandwidth:read-128k-qd8 bandwidth:write-128k-qd8; do
 	lab_say "measuring ${workload#*:}"

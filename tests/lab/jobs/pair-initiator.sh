@@ -1,0 +1,15 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# Goal: target and initiator on two machines, over IPv4 and IPv6. Method: fio's verified workload from
+# here to host 1's disk by its one address, and a listing by the other.
+. "$LAB/guest.sh"
+export RBLK_FIO_SIZE=32m
+lab_link_up
+lab_meet serving
+LAB_URI=rblk://$LAB_PEER
+volume=$(lab_volume) || exit 1
+FIO_STATS=1 lab_fio /out/verify verify --ioengine=external:"$RBLK_FIO_ENGINE" "--rblk_uri=$LAB_URI/$volume"
+"$LAB/../bench/point" /out/verify | jq -e '.read == 33554432 and .written == .read' > /dev/null ||
+	lab_fail "did not write and read back 32 MiB"
+LAB_URI="rblk://[fd09::1]"
+[ "$(lab_volume)" = "$volume" ] || lab_fail "over IPv6, host 1 lists something else"
+lab_meet done

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# Goal: what a person does in the first five minutes works over RDMA verbs: rblkd says what to do
+# when there is no RDMA device; with one it serves a disk, a file and memory; fio's verified workload
+# passes on each, and the disk itself has what was written; a file copied into a volume comes back the
+# same; a volume that is not there is refused in words; SIGTERM ends the daemon with 0.
+. "$LAB/guest.sh"
+export RBLK_FIO_SIZE=64m
+ENGINE=(--ioengine=external:"$RBLK_FIO_ENGINE")
+
+modprobe -a rdma_ucm ib_uverbs || lab_fail "modules do not load"
+timeout 20 "$RBLKD" /dev/vda > /out/no-device 2>&1
+status=$?
+[ $status = 1 ] || lab_fail "rblkd without a device: exit status $status: $(cat /out/no-device)"
+grep -q 'rdma link add' /out/no-device || lab_fail "rblkd without a device says: $(cat /out/no-device)"
+
+lab_link_up
+mkfs.ext4 -q /dev/vdb && mkdir -p /mnt && mount /dev/vdb /mnt || lab_fail "/dev/vdb: no file system"
+truncate -s 128M /mnt/file.img
+lab_rblkd_start --memory memory=128M /dev/vda /mnt/file.img
+mapfile -t volumes < <("$RBLK" list --json "$LAB_URI" | jq -r '.. | objects | .name? // empty')
+[ ${#volumes[@]} = 3 ] || lab_fail "rblk list: ${#volumes[@]} volumes instead of 3: ${volumes[*]}"
+
+for volume in "${volumes[@]}"; do
+	lab_say "verified workload on $volume"
+	FIO_STATS=1 lab_fio "/out/verify-$volume" verify "${ENGINE[@]}" "--rblk_uri=$LAB_URI/$volume"
+	"$LAB/../bench/point" "/out/verify-$volume" |
+		jq -e '.read == 67108864 and .written == .read and .counters.messages > 0' > /dev/null ||
+		lab_fail "$volume: did not write and read back 64 MiB, or sent no messages"
+done
+"$RBLK" info "$LAB_URI/nowhere" > /out/nowhere 2>&1 && lab_fail "rblk info: succeeds for a volume that is not there"
+grep -q nowhere /out/nowhere || lab_fail "rblk info: does not name the volume that is not there: $(cat /out/nowhere)"
+lab_rblkd_stop
+
+for disk in /dev/vda /mnt/file.img; do
+	lab_fio "/out/disk-$(basename $disk)" verify --ioengine=io_uring "--filename=$disk" --verify_only=1
+	"$LAB/../bench/point" "/out/disk-$(basename $disk)" | jq -e '.read == 67108864' > /dev/null ||
+		lab_fail "$disk: was not read"
+done
+
+lab_rblkd_start /dev/vda
+volume=$(lab_volume) || exit 1
+head -c 40M /dev/urandom > /run/pattern
+"$RBLK" copy /run/pattern "$LAB_URI/$volume" || lab_fail "rblk copy into $volume: exit status $?"
+cmp -n $((40 << 20)) /run/pattern /dev/vda || lab_fail "/dev/vda: does not have what was copied into it"
+"$RBLK" copy "$LAB_URI/$volume" /run/back || lab_fail "rblk copy from $volume: exit status $?"
+cmp /run/back /dev/vda || lab_fail "rblk copy: what came back is not what is on /dev/vda"
+lab_rblkd_stop
