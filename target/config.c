@@ -104,6 +104,24 @@ static int volume_complete(const struct tgt_volume_config *volume, char *error)
 			 volume->name, kind, reason);
 }
 
+/* F6 in the configuration: two volumes on one path would lock each other out, or worse. */
+static int paths_complete(const struct tgt_config *config, char *error)
+{
+	unsigned int i, j;
+
+	for (i = 0; i < config->volume_count; i++) {
+		const struct tgt_volume_config *volume = &config->volumes[i];
+
+		for (j = 0; j < i && volume->path[0]; j++)
+			if (strcmp(config->volumes[j].path, volume->path) == 0)
+				return tgt_error(error, -EINVAL,
+						 "%s: volume %s: path %s is volume %s's already",
+						 volume->source, volume->name, volume->path,
+						 config->volumes[j].name);
+	}
+	return 0;
+}
+
 int tgt_config_complete(struct tgt_config *config, char *error)
 {
 	unsigned int i;
@@ -135,7 +153,7 @@ int tgt_config_complete(struct tgt_config *config, char *error)
 		if (status < 0)
 			return status;
 	}
-	return 0;
+	return paths_complete(config, error);
 }
 
 /* -- the file --------------------------------------------------------------------------------- */
