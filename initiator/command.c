@@ -55,7 +55,7 @@ struct ini_slot *ini_slot_take(struct ini_queue *queue, bool reserved)
 	slot->capsule = NULL;
 	slot->capsule_bytes = 0;
 	slot->data_bytes = 0;
-	slot->sent_ns = 0;
+	slot->first_ns = 0;
 	slot->tries = 0;
 	slot->answered = false;
 	memset(&slot->result, 0, sizeof(slot->result));
@@ -121,8 +121,9 @@ static void message_pack(struct ini_queue *queue, struct core_batch *batch, stru
 		core_batch_add(batch, descriptor, slot->capsule_bytes);
 		descriptor++;
 		slot->message = queue->messages_sent;
-		if (!slot->sent_ns)
-			slot->sent_ns = queue->session->now_ns;
+		slot->sent_ns = queue->session->now_ns;
+		if (!slot->first_ns)
+			slot->first_ns = slot->sent_ns;
 	}
 }
 

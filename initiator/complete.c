@@ -20,6 +20,7 @@
 
 static void violation(struct ini_queue *queue, const char *what)
 {
+	queue->distrusted = true;
 	ini_session_fail(queue->session, -EPROTO,
 			 "%s: queue %u: the target broke the protocol: %s",
 			 ini_session_peer(queue->session), queue->index, what);
@@ -53,9 +54,10 @@ static void slot_release(struct ini_slot *slot)
 		ini_slot_finish(slot);
 }
 
+/* BUSY again and again is bounded by the command's time, as silence is. */
 static bool slot_expired(const struct ini_slot *slot, u64 now_ns)
 {
-	return now_ns - slot->sent_ns >=
+	return now_ns - slot->first_ns >=
 	       slot->queue->session->options.command_timeout_ms * 1000000ull;
 }
 
@@ -251,6 +253,8 @@ static void complete_one(struct rblk_session *session, const struct ibv_wc *wc)
 	case INI_WR_RECEIVE:
 		if (queue->state == INI_QUEUE_CONNECTING)
 			violation(queue, "a message before the login was accepted");
+		else if (queue->distrusted)
+			break;
 		else if (wc->opcode == IBV_WC_RECV_RDMA_WITH_IMM)
 			receive_immediate(queue, ntohl(wc->imm_data));
 		else

@@ -24,6 +24,7 @@ static int ping_turn(struct rblk_session *session, bool asleep)
 struct ping_wait {
 	bool finished;
 	int error;
+	u64 value;
 };
 
 static void ping_answered(void *arg, const struct rblk_result *result)
@@ -31,10 +32,12 @@ static void ping_answered(void *arg, const struct rblk_result *result)
 	struct ping_wait *wait = arg;
 
 	wait->error = result->error;
+	wait->value = result->value;
 	wait->finished = true;
 }
 
-static int ping_two_sided(struct rblk_session *session, bool asleep)
+/* *value: what the target answers, its processor time. */
+static int ping_two_sided(struct rblk_session *session, bool asleep, u64 *value)
 {
 	const struct rblk_wire_command command = { .opcode = RBLK_OP_PING };
 	struct ping_wait wait = { 0 };
@@ -45,6 +48,7 @@ static int ping_two_sided(struct rblk_session *session, bool asleep)
 	/* Ends: answered, or its time is over and it is called back with that. */
 	while (!wait.finished && err >= 0)
 		err = ping_turn(session, asleep);
+	*value = wait.value;
 	return wait.finished ? wait.error : err;
 }
 
@@ -109,7 +113,7 @@ static int ping_one_sided(struct rblk_session *session, enum rblk_ping_kind kind
 int rblk_ping(struct rblk_session *session, enum rblk_ping_kind kind, size_t bytes, uint64_t *ns)
 {
 	bool two_sided = kind == RBLK_PING_SEND_POLLED || kind == RBLK_PING_SEND_EVENTS;
-	u64 start_ns;
+	u64 start_ns, value;
 	int err;
 
 	if (kind > RBLK_PING_RDMA_UNSIGNALLED)
@@ -125,9 +129,16 @@ int rblk_ping(struct rblk_session *session, enum rblk_ping_kind kind, size_t byt
 		return -EINVAL;
 	start_ns = env_now_ns();
 	if (two_sided)
-		err = ping_two_sided(session, kind == RBLK_PING_SEND_EVENTS);
+		err = ping_two_sided(session, kind == RBLK_PING_SEND_EVENTS, &value);
 	else
 		err = ping_one_sided(session, kind, bytes);
 	*ns = env_now_ns() - start_ns;
 	return err;
+}
+
+int rblk_ping_target_cpu(struct rblk_session *session, uint64_t *cpu_ns)
+{
+	if (session->state != INI_SESSION_READY)
+		return -ENOTCONN;
+	return ping_two_sided(session, true, cpu_ns);
 }

@@ -198,6 +198,7 @@ int ini_queue_connect(struct ini_queue *queue, const struct sockaddr *addr, u32 
 	queue->ring_head = queue->ring_tail = 0;
 	queue->messages_sent = queue->messages_done = queue->messages_signalled = 0;
 	queue->repost_head = queue->repost_tail = NULL;
+	queue->distrusted = false;
 	err = fab_connect(queue->session->fab, addr, &options, queue_prepare, &queue->conn);
 	if (err) {
 		queue->conn = NULL;
@@ -208,6 +209,15 @@ int ini_queue_connect(struct ini_queue *queue, const struct sockaddr *addr, u32 
 }
 
 /* -- acceptance, refusal ------------------------------------------------------------------------ */
+
+/* Private data stands wherever its packet does; fields are read where they are aligned. */
+static const void *private_copy(void *copy, size_t copy_bytes, const void *data, size_t bytes)
+{
+	memset(copy, 0, copy_bytes);
+	if (bytes)
+		memcpy(copy, data, bytes < copy_bytes ? bytes : copy_bytes);
+	return copy;
+}
 
 /* What a well-formed acceptance must be besides: an answer to what this login asked. */
 static const char *accept_fault(const struct ini_queue *queue,
@@ -232,8 +242,10 @@ static const char *accept_fault(const struct ini_queue *queue,
 int ini_queue_established(struct ini_queue *queue, const void *data, size_t bytes)
 {
 	struct rblk_session *session = queue->session;
-	const struct rblk_wire_accept *accept = data;
-	enum rblk_wire_error broken = rblk_check_accept(data, bytes);
+	struct rblk_wire_accept copy;
+	const struct rblk_wire_accept *accept = private_copy(&copy, sizeof(copy), data, bytes);
+	enum rblk_wire_error broken =
+		rblk_check_accept(accept, bytes < sizeof(copy) ? bytes : sizeof(copy));
 	const char *fault = broken ? rblk_wire_error_text(broken) : accept_fault(queue, accept);
 
 	if (fault) {
@@ -296,8 +308,10 @@ int ini_queue_rejected(struct ini_queue *queue, const void *data, size_t bytes)
 {
 	struct rblk_session *session = queue->session;
 	const char *peer = ini_session_peer(session);
-	const struct rblk_wire_reject *reject = data;
-	enum rblk_wire_error broken = rblk_check_reject(data, bytes);
+	struct rblk_wire_reject copy;
+	const struct rblk_wire_reject *reject = private_copy(&copy, sizeof(copy), data, bytes);
+	enum rblk_wire_error broken =
+		rblk_check_reject(reject, bytes < sizeof(copy) ? bytes : sizeof(copy));
 	char names[80];
 	u16 reason;
 	u32 detail;

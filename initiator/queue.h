@@ -46,7 +46,7 @@ struct ini_slot {
 	u32 capsule_bytes, capsule_lkey;
 	u32 data_bytes;              /* to or from the target by RDMA */
 	u32 message;                 /* number of the SEND that carried it last */
-	u64 sent_ns;                 /* first sent; 0: never */
+	u64 first_ns, sent_ns;       /* first sent (0: never), last sent */
 	u64 retry_ns;
 	struct ini_slot *next;       /* in the list of its place */
 	struct rblk_result result;
@@ -65,6 +65,7 @@ struct ini_queue {
 	struct rblk_session *session;
 	u16 index;
 	enum ini_queue_state state;
+	bool distrusted; /* the target broke the protocol here: what else it says is ignored */
 	u32 incarnation; /* 1 with the first connection; each connection is another one */
 
 	struct fab_conn *conn;     /* NULL in CLOSED */

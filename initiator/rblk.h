@@ -225,6 +225,14 @@ struct rblk_stats {
 RBLK_API void rblk_session_stats(const struct rblk_session *session, struct rblk_stats *stats);
 RBLK_API unsigned int rblk_session_credits(const struct rblk_session *session);
 
+/* What connecting led to, in words; static until the session is closed or reconnects. */
+struct rblk_session_info {
+	const char *peer;   /* "10.0.0.2:4430" */
+	const char *device; /* "mlx5_0", "tcp" */
+	char features[128]; /* agreed with the target: "immediate events"; may be empty */
+};
+RBLK_API void rblk_session_info(const struct rblk_session *session, struct rblk_session_info *info);
+
 /* The classic ways to measure a fabric's round trip; a session opened with options.measuring. */
 enum rblk_ping_kind {
 	RBLK_PING_SEND_POLLED,    /* SEND and RECV, this end busy-polling */
@@ -235,6 +243,11 @@ enum rblk_ping_kind {
 /* One round trip of `bytes` (at most 4096), blocking; *ns is what it took. */
 RBLK_API int rblk_ping(struct rblk_session *session, enum rblk_ping_kind kind, size_t bytes,
 		       uint64_t *ns);
+/*
+ * Blocking. Processor time, in nanoseconds since it began, of the target's thread that serves this
+ * session: two of them tell what the target spent in between.
+ */
+RBLK_API int rblk_ping_target_cpu(struct rblk_session *session, uint64_t *cpu_ns);
 
 /* The library's version, "0.1.0". Static. */
 RBLK_API const char *rblk_version(void);

@@ -95,11 +95,11 @@ static int uri_authority(const char *text, const char *from, const char *end, st
 		if (rest < end && *rest != ':')
 			return uri_fail(error, text, "only \":port\" may follow the bracket");
 	} else {
-		host_end = memchr(host, ':', (size_t)(end - host));
-		if (!host_end)
-			host_end = end;
+		for (host_end = host; host_end < end && *host_end != ':';)
+			host_end++;
 		rest = host_end;
-		if (rest < end && memchr(rest + 1, ':', (size_t)(end - rest - 1)))
+		/* A second colon: somebody forgot the brackets. */
+		if (rest < end && memrchr(rest, ':', (size_t)(end - rest)) != rest)
 			return uri_fail(error, text,
 					"an IPv6 address must stand in brackets, as in [::1]");
 	}

@@ -235,7 +235,7 @@ int rblk_list(struct rblk_session *session, struct rblk_volume_info **list)
 {
 	struct rblk_volume_info *infos =
 		calloc(RBLK_VOLUMES_MAX + RBLK_LIST_MAX, sizeof(*infos));
-	u32 count = 0, total;
+	u32 count = 0, total = 0;
 	int part;
 
 	if (!infos)

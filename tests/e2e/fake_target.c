@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Owns the scripted target, see fake_target.h. What it does by itself is the least that a session
+ * needs: accept, IDENTIFY, OPEN, and RBLK_OK for everything else.
+ */
+#include "tests/e2e/fake_target.h"
+
+#include <arpa/inet.h>
+#include <assert.h>
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+#include "proto/wire/wire_check.h"
+
+#define RECEIVES 64
+#define RECEIVE_BYTES 8192
+#define SENDS 256
+
+#define must(condition)                                                                            \
+	do {                                                                                       \
+		if (!(condition)) {                                                                \
+			fprintf(stderr, "fake target: %s:%d: %s\n", __FILE__, __LINE__, #condition); \
+			abort();                                                                   \
+		}                                                                                  \
+	} while (0)
+
+struct fake_target {
+	struct fake_script *script;
+	pthread_t thread;
+	int stop_fd;
+	struct fab *fab;
+	struct fab_listener *listener;
+	struct fab_conn *conn;
+	bool closing;
+	u32 features;
+	struct fab_mr *mr;
+	/* Receives, then replies, each at its own place. */
+	u8 *memory;
+	u32 sent;
+	char uri[64];
+	_Atomic unsigned int seen[RBLK_OP_MAX];
+};
+
+static size_t memory_bytes(void)
+{
+	return RECEIVES * RECEIVE_BYTES + SENDS * 512;
+}
+
+static void post_receive(struct fake_target *fake, u32 index)
+{
+	struct ibv_sge sge = {
+		.addr = (uintptr_t)(fake->memory + index * RECEIVE_BYTES),
+		.length = RECEIVE_BYTES,
+		.lkey = fab_mr_lkey(fake->mr, fab_conn_device(fake->conn)),
+	};
+	struct ibv_recv_wr wr = { .wr_id = index, .sg_list = &sge, .num_sge = 1 }, *bad;
+
+	must(fab_post_recv(fake->conn, &wr, &bad) == 0);
+}
+
+static void post(struct fake_target *fake, const void *data, u32 bytes, struct ibv_send_wr wr)
+{
+	u8 *place = fake->memory + RECEIVES * RECEIVE_BYTES + fake->sent % SENDS * 512;
+	struct ibv_sge sge = {
+		.addr = (uintptr_t)place,
+		.length = bytes,
+		.lkey = fab_mr_lkey(fake->mr, fab_conn_device(fake->conn)),
+	};
+	struct ibv_send_wr *bad;
+
+	memcpy(place, data, bytes);
+	fake->sent++;
+	wr.wr_id = RECEIVES;
+	wr.sg_list = &sge;
+	wr.num_sge = 1;
+	wr.send_flags = IBV_SEND_SIGNALED;
+	must(fab_post_send(fake->conn, &wr, &bad) == 0);
+}
+
+static void post_message(struct fake_target *fake, const void *data, u32 bytes)
+{
+	post(fake, data, bytes, (struct ibv_send_wr){ .opcode = IBV_WR_SEND });
+}
+
+void fake_target_send_event(struct fake_target *fake, u16 event, u32 number, u32 handle)
+{
+	struct rblk_wire_completion completion = {
+		.tag = rblk_to_le16(RBLK_TAG_EVENT),
+		.status = rblk_to_le16(event),
+		.flags = RBLK_CPL_EVENT,
+		.result = rblk_to_le64((u64)number << 32 | handle),
+	};
+
+	post_message(fake, &completion, sizeof(completion));
+}
+
+static void report_volume(struct fake_target *fake, const struct rblk_wire_command *command)
+{
+	struct rblk_wire_volume volume = {
+		.name = "disk",
+		.uuid = { 1 },
+		.blocks = rblk_to_le64(FAKE_VOLUME_BLOCKS),
+		.handle = rblk_to_le32(FAKE_HANDLE),
+		.block_bytes = rblk_to_le32(512),
+		.physical_bytes = rblk_to_le32(512),
+		.flags = rblk_to_le32(RBLK_VOLUME_FLUSH | RBLK_VOLUME_FUA),
+		.max_io_bytes = rblk_to_le32(1 << 20),
+		.max_capsule_bytes = rblk_to_le32(4096),
+	};
+
+	post(fake, &volume, sizeof(volume),
+	     (struct ibv_send_wr){
+		     .opcode = IBV_WR_RDMA_WRITE,
+		     .wr.rdma = { .remote_addr = rblk_le64(command->segment.address),
+				  .rkey = rblk_le32(command->segment.rkey) },
+	     });
+}
+
+static void answer_immediate(struct fake_target *fake, const struct rblk_wire_command *command)
+{
+	static const u8 zeroes[512];
+
+	post(fake, zeroes, 512,
+	     (struct ibv_send_wr){
+		     .opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
+		     .imm_data = htonl(rblk_immediate(rblk_le16(command->tag), 0, 0)),
+		     .wr.rdma = { .remote_addr = rblk_le64(command->segment.address),
+				  .rkey = rblk_le32(command->segment.rkey) },
+	     });
+}
+
+static void handle_command(struct fake_target *fake, const struct rblk_wire_command *command)
+{
+	struct fake_script *script = fake->script;
+	enum fake_answer answer = FAKE_REPLY;
+	struct rblk_wire_completion completion = {
+		.tag = command->tag,
+		.sequence = command->sequence,
+	};
+
+	fake->seen[command->opcode]++;
+	if (script->command)
+		answer = script->command(fake, command, &completion);
+	if (command->opcode == RBLK_OP_OPEN && answer == FAKE_REPLY && !completion.status)
+		report_volume(fake, command);
+	switch (answer) {
+	case FAKE_SILENT:
+		break;
+	case FAKE_CLOSE:
+		fake->closing = true;
+		fab_conn_close(fake->conn);
+		break;
+	case FAKE_REPLY_RAW:
+		post_message(fake, script->raw, script->raw_bytes);
+		break;
+	case FAKE_IMMEDIATE:
+		answer_immediate(fake, command);
+		break;
+	case FAKE_REPLY_TWICE:
+		post_message(fake, &completion, sizeof(completion));
+		/* fall through */
+	case FAKE_REPLY:
+		post_message(fake, &completion, sizeof(completion));
+		break;
+	}
+}
+
+static void handle_message(struct fake_target *fake, u32 index, u32 bytes)
+{
+	const struct rblk_wire_command *commands;
+	enum rblk_wire_error broken;
+	u32 capsule;
+	u16 count;
+
+	broken = rblk_check_message(fake->memory + index * RECEIVE_BYTES, bytes, fake->features,
+				    RBLK_BATCH_MAX, RECEIVE_BYTES, &commands, &count, &capsule);
+	if (broken)
+		fprintf(stderr, "fake target: %s\n", rblk_wire_error_text(broken));
+	must(!broken);
+	for (u16 i = 0; i < count && !fake->closing; i++)
+		handle_command(fake, &commands[i]);
+	if (!fake->closing)
+		post_receive(fake, index);
+}
+
+/* -- login -------------------------------------------------------------------------------------- */
+
+static void handle_request(struct fake_target *fake, const struct fab_event *event)
+{
+	struct rblk_wire_login login;
+	struct fab_conn_options options = {
+		.send_depth = SENDS,
+		.recv_depth = RECEIVES,
+		.send_sge = 1,
+		.read_in = 1,
+		.read_out = 16,
+	};
+	struct rblk_wire_accept accept = {
+		.magic = rblk_to_le32(RBLK_MAGIC),
+		.version = rblk_to_le16(RBLK_PROTOCOL_VERSION),
+		.credits = rblk_to_le16(8),
+		.target_instance = { 9 },
+		.session_epoch = rblk_to_le64(1),
+		.command_bytes = rblk_to_le32(RECEIVE_BYTES),
+		.max_io_bytes = rblk_to_le32(1 << 20),
+		.max_batch = rblk_to_le16(RBLK_BATCH_MAX),
+	};
+
+	must(event->private_bytes >= sizeof(login));
+	memcpy(&login, event->private_data, sizeof(login));
+	must(rblk_check_login(&login, sizeof(login)) == RBLK_WIRE_OK);
+	if (fake->script->reject.reason || fake->script->reject_silent) {
+		fab_reject(event->request, &fake->script->reject,
+			   fake->script->reject_silent ? 0 : sizeof(fake->script->reject));
+		return;
+	}
+	accept.incarnation = login.incarnation;
+	accept.features = login.features & ~rblk_to_le32(RBLK_FEATURE_SCRATCH);
+	fake->features = rblk_le32(accept.features);
+	if (fake->script->accept)
+		fake->script->accept(&accept);
+	must(fab_accept(fake->fab, event->request, &options, &fake->conn) == 0);
+	fake->closing = false;
+	for (u32 i = 0; i < RECEIVES; i++)
+		post_receive(fake, i);
+	must(fab_conn_establish(fake->conn, &accept, sizeof(accept)) == 0);
+}
+
+static void handle_events(struct fake_target *fake)
+{
+	struct fab_event event;
+
+	while (fab_poll_event(fake->fab, &event) == 1) {
+		switch (event.type) {
+		case FAB_EVENT_REQUEST:
+			handle_request(fake, &event);
+			break;
+		case FAB_EVENT_DISCONNECTED:
+			fake->closing = true;
+			fab_conn_close(fake->conn);
+			break;
+		case FAB_EVENT_DRAINED:
+			fab_conn_destroy(fake->conn);
+			fake->conn = NULL;
+			break;
+		default:
+			break;
+		}
+	}
+}
+
+static void turn(struct fake_target *fake)
+{
+	struct ibv_wc wc[16];
+	int count = fab_poll(fake->fab, wc, 16);
+
+	for (int i = 0; i < count; i++)
+		if (wc[i].status == IBV_WC_SUCCESS && wc[i].wr_id < RECEIVES && !fake->closing)
+			handle_message(fake, (u32)wc[i].wr_id, wc[i].byte_len);
+	handle_events(fake);
+}
+
+static void *run(void *arg)
+{
+	struct fake_target *fake = arg;
+	struct pollfd fds[2] = { { .fd = fab_fd(fake->fab), .events = POLLIN },
+				 { .fd = fake->stop_fd, .events = POLLIN } };
+
+	while (!(fds[1].revents & POLLIN)) {
+		turn(fake);
+		if (fab_arm(fake->fab) == 0)
+			poll(fds, 2, fab_timeout_ms(fake->fab));
+		else
+			poll(fds + 1, 1, 0);
+	}
+	if (fake->conn)
+		fab_conn_close(fake->conn);
+	while (fake->conn)
+		turn(fake);
+	return NULL;
+}
+
+struct fake_target *fake_target_start(struct fake_script *script)
+{
+	struct fake_target *fake = calloc(1, sizeof(*fake));
+	struct fab_options options = { .cq_depth = SENDS + RECEIVES, .recv_sge = 1 };
+	struct sockaddr_in address = { .sin_family = AF_INET,
+				       .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	struct sockaddr_storage bound;
+	char error[FAB_ERROR_BYTES];
+
+	must(fake);
+	fake->script = script;
+	fake->stop_fd = eventfd(0, EFD_CLOEXEC);
+	must(fake->stop_fd >= 0);
+	fake->fab = fab_open(FAB_TCP, &options, error);
+	must(fake->fab);
+	fake->memory = aligned_alloc(4096, (memory_bytes() + 4095) / 4096 * 4096);
+	must(fake->memory);
+	must(fab_mr_register(fake->fab, fake->memory, memory_bytes(), IBV_ACCESS_LOCAL_WRITE,
+			     &fake->mr) == 0);
+	must(fab_listen(fake->fab, (struct sockaddr *)&address, 8, &fake->listener) == 0);
+	must(fab_listener_address(fake->listener, &bound) == 0);
+	snprintf(fake->uri, sizeof(fake->uri), "rblk+tcp://127.0.0.1:%u/disk",
+		 ntohs(((struct sockaddr_in *)&bound)->sin_port));
+	must(pthread_create(&fake->thread, NULL, run, fake) == 0);
+	return fake;
+}
+
+void fake_target_stop(struct fake_target *fake)
+{
+	must(eventfd_write(fake->stop_fd, 1) == 0);
+	pthread_join(fake->thread, NULL);
+	fab_listener_destroy(fake->listener);
+	fab_mr_deregister(fake->mr);
+	fab_close(fake->fab);
+	close(fake->stop_fd);
+	free(fake->memory);
+	free(fake);
+}
+
+const char *fake_target_uri(const struct fake_target *fake)
+{
+	return fake->uri;
+}
+
+struct fake_script *fake_target_script(struct fake_target *fake)
+{
+	return fake->script;
+}
+
+unsigned int fake_target_seen(struct fake_target *fake, u8 opcode)
+{
+	return fake->seen[opcode];
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * A target that does what a test tells it to, right or wrong: one thread, one TCP listener on
+ * 127.0.0.1, one session of one queue. It moves no data; it answers.
+ */
+#ifndef RBLK_TESTS_FAKE_TARGET_H
+#define RBLK_TESTS_FAKE_TARGET_H
+
+#include <stdatomic.h>
+#include "proto/fabric/fabric.h"
+#include "proto/wire/wire.h"
+
+struct fake_target;
+
+/* What to do about one command; completion is filled for success. */
+enum fake_answer {
+	FAKE_REPLY,
+	FAKE_SILENT,
+	FAKE_CLOSE,     /* drop the connection */
+	FAKE_REPLY_TWICE,
+	FAKE_REPLY_RAW, /* raw, raw_bytes instead of a completion */
+	FAKE_IMMEDIATE, /* an RDMA WRITE WITH IMMEDIATE of this tag into the command's segment */
+};
+
+/* The test's; read by the target's thread from start to stop. */
+struct fake_script {
+	struct rblk_wire_reject reject; /* reason not 0: refuse */
+	bool reject_silent;             /* refuse without private data */
+	void (*accept)(struct rblk_wire_accept *accept); /* change the acceptance */
+	enum fake_answer (*command)(struct fake_target *fake, const struct rblk_wire_command *command,
+				    struct rblk_wire_completion *completion);
+	u8 raw[256];
+	u32 raw_bytes;
+	void *arg;
+};
+
+struct fake_target *fake_target_start(struct fake_script *script);
+void fake_target_stop(struct fake_target *fake);
+/* "rblk+tcp://127.0.0.1:port/disk" */
+const char *fake_target_uri(const struct fake_target *fake);
+struct fake_script *fake_target_script(struct fake_target *fake);
+/* From `command`: a message of the target's own, behind this answer. */
+void fake_target_send_event(struct fake_target *fake, u16 event, u32 number, u32 handle);
+/* How many commands of this opcode came. Any thread. */
+unsigned int fake_target_seen(struct fake_target *fake, u8 opcode);
+
+#define FAKE_HANDLE 7
+#define FAKE_VOLUME_BLOCKS 2048
+
+#endif
