@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The judgement of a login. Every answer follows from the arguments alone; the order of the
+ * questions is the order of the specification's section 3.
+ */
+#include "proto/core/login.h"
+
+static struct core_login_verdict reject(enum rblk_reject_reason reason, u32 detail)
+{
+	struct core_login_verdict verdict = {
+		.action = CORE_LOGIN_REJECT,
+		.reason = (u16)reason,
+		.detail = detail,
+	};
+
+	return verdict;
+}
+
+static struct core_login_verdict proceed(enum core_login_action action, u32 features)
+{
+	struct core_login_verdict verdict = { .action = action, .features = features };
+
+	return verdict;
+}
+
+/* Immediate and invalidate may both be agreed: a command asks for at most one of them. */
+static u32 agreed_features(const struct rblk_wire_login *login,
+			   const struct core_login_limits *limits)
+{
+	return rblk_le32(login->features) & limits->features & RBLK_FEATURES_ALL;
+}
+
+struct core_login_verdict core_login_judge(const struct rblk_wire_login *login,
+					   const struct core_login_session *session,
+					   const struct core_login_limits *limits)
+{
+	u64 epoch = rblk_le64(login->session_epoch);
+	u16 queue_count = rblk_le16(login->queue_count);
+
+	if (limits->draining)
+		return reject(RBLK_REJECT_DRAINING, 0);
+	if (queue_count > limits->queues_max)
+		return reject(RBLK_REJECT_QUEUE_COUNT, limits->queues_max);
+	/* The old life ends even if the new one is then refused: nothing of it may act again. */
+	if (session->exists && epoch > session->epoch)
+		return proceed(CORE_LOGIN_FORGET, 0);
+	if (session->exists && epoch < session->epoch)
+		return reject(RBLK_REJECT_STALE_EPOCH, (u32)session->epoch);
+	if (!session->exists) {
+		/* Who had an incarnation before expects what is not here: handles, answers (F8). */
+		if (rblk_le16(login->queue_index) != 0 || login->fence_incarnation)
+			return reject(RBLK_REJECT_NO_SESSION, 0);
+		return proceed(CORE_LOGIN_CREATE, agreed_features(login, limits));
+	}
+	if (queue_count != session->queue_count)
+		return reject(RBLK_REJECT_MALFORMED, session->queue_count);
+	if (rblk_le32(login->incarnation) <= session->incarnation)
+		return reject(RBLK_REJECT_STALE_INCARNATION, session->incarnation);
+	/* F5: the older incarnation has ended, its storage I/O included, before this one begins. */
+	if (session->queue_here)
+		return proceed(CORE_LOGIN_FENCE, 0);
+	return proceed(CORE_LOGIN_ACCEPT, agreed_features(login, limits));
+}
+
+u16 core_login_credits(u16 wanted, u32 most, u32 remaining)
+{
+	u32 credits = wanted;
+	u32 share;
+
+	if (remaining < RBLK_CREDITS_MIN + RBLK_RESERVED_TAGS)
+		return 0;
+	share = remaining / 4;
+	share = share > RBLK_RESERVED_TAGS ? share - RBLK_RESERVED_TAGS : 0;
+	if (credits > share)
+		credits = share;
+	if (credits > most)
+		credits = most;
+	if (credits > RBLK_CREDITS_MAX)
+		credits = RBLK_CREDITS_MAX;
+	if (credits < RBLK_CREDITS_MIN)
+		credits = RBLK_CREDITS_MIN;
+	return (u16)credits;
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Judges the login of a queue against what the target knows of its session: pure logic, no state
+ * of its own. The target acts on the verdict and asks again when what stood in the way is gone,
+ * so that "fence first, then accept" (F5) is one rule in one place. Specification section 3.
+ */
+#ifndef RBLK_CORE_LOGIN_H
+#define RBLK_CORE_LOGIN_H
+
+#include "proto/wire/wire.h"
+
+/* What a target knows of the session that a login names. */
+struct core_login_session {
+	bool exists;
+	u64 epoch;
+	u16 queue_count;
+	u32 incarnation; /* of this queue: the highest accepted or fenced, 0 if none was */
+	bool queue_here; /* an older incarnation has not ended yet: connected, or I/O in flight */
+};
+
+/* What the target allows. */
+struct core_login_limits {
+	bool draining;
+	u16 queues_max;
+	u32 features; /* that it would agree */
+};
+
+enum core_login_action {
+	CORE_LOGIN_ACCEPT, /* the session exists, the queue's place is free */
+	CORE_LOGIN_CREATE, /* accept, in a new session */
+	CORE_LOGIN_FENCE,  /* F5: end the queue's older incarnation, then judge again */
+	CORE_LOGIN_FORGET, /* end every queue of the older epoch and the session, then judge again */
+	CORE_LOGIN_REJECT,
+};
+
+struct core_login_verdict {
+	enum core_login_action action;
+	u16 reason;   /* REJECT: enum rblk_reject_reason */
+	u32 detail;   /* likewise */
+	u32 features; /* ACCEPT, CREATE: agreed */
+};
+
+/* `login` has passed rblk_check_login(). */
+struct core_login_verdict core_login_judge(const struct rblk_wire_login *login,
+					   const struct core_login_session *session,
+					   const struct core_login_limits *limits);
+
+/*
+ * Credits to grant of `remaining` receive buffers: what is wanted, at most `most`, and at most a
+ * quarter of what remains, so that those who come later find some; but never fewer than
+ * RBLK_CREDITS_MIN while they are there. A queue also takes RBLK_RESERVED_TAGS. 0: there are none.
+ */
+u16 core_login_credits(u16 wanted, u32 most, u32 remaining);
+
+#endif

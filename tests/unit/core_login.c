@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Goal: a login is judged as the specification's section 3 says, row by row, and what it fences is
+ * fenced before anything is accepted (F5).
+ * Method: each row of that section's table is a row here: what the target knows, what the login
+ * says, the verdict; then grants of credits at their limits.
+ */
+#include "tests/unit/unit.h"
+#include "proto/core/login.h"
+
+#define EPOCH 5u
+#define INCARNATION 3u
+#define QUEUES 4u
+
+static const struct row {
+	const char *name;
+	bool known, queue_here;
+	u64 epoch;
+	u16 queue_index, queue_count;
+	u32 incarnation, fence_incarnation;
+	enum core_login_action action;
+	u16 reason;
+	u32 detail;
+} rows[] = {
+	{ "a lower epoch", true, false, EPOCH - 1, 0, QUEUES, 9, 8, CORE_LOGIN_REJECT,
+	  RBLK_REJECT_STALE_EPOCH, EPOCH },
+	{ "a lower epoch on another queue", true, true, EPOCH - 1, 1, QUEUES, 9, 8,
+	  CORE_LOGIN_REJECT, RBLK_REJECT_STALE_EPOCH, EPOCH },
+	{ "a higher epoch", true, false, EPOCH + 1, 0, QUEUES, 1, 0, CORE_LOGIN_FORGET, 0, 0 },
+	{ "a higher epoch while the old queue lives", true, true, EPOCH + 1, 0, QUEUES, 1, 0,
+	  CORE_LOGIN_FORGET, 0, 0 },
+	{ "a higher epoch with another number of queues", true, true, EPOCH + 1, 0, 2, 1, 0,
+	  CORE_LOGIN_FORGET, 0, 0 },
+	{ "another number of queues", true, false, EPOCH, 0, 2, 4, 3, CORE_LOGIN_REJECT,
+	  RBLK_REJECT_MALFORMED, QUEUES },
+	{ "the same incarnation", true, true, EPOCH, 0, QUEUES, INCARNATION, 2, CORE_LOGIN_REJECT,
+	  RBLK_REJECT_STALE_INCARNATION, INCARNATION },
+	{ "a lower incarnation", true, false, EPOCH, 0, QUEUES, INCARNATION - 1, 0,
+	  CORE_LOGIN_REJECT, RBLK_REJECT_STALE_INCARNATION, INCARNATION },
+	{ "the next incarnation, the last not yet ended", true, true, EPOCH, 0, QUEUES,
+	  INCARNATION + 1, INCARNATION, CORE_LOGIN_FENCE, 0, 0 },
+	{ "the next incarnation, the last ended", true, false, EPOCH, 0, QUEUES, INCARNATION + 1,
+	  INCARNATION, CORE_LOGIN_ACCEPT, 0, 0 },
+	{ "an acceptance that the initiator never saw", true, true, EPOCH, 0, QUEUES,
+	  INCARNATION + 1, 0, CORE_LOGIN_FENCE, 0, 0 },
+	{ "a first login", false, false, 1, 0, QUEUES, 1, 0, CORE_LOGIN_CREATE, 0, 0 },
+	{ "a first login at a second attempt", false, false, 1, 0, QUEUES, 2, 0,
+	  CORE_LOGIN_CREATE, 0, 0 },
+	{ "a reconnection to who has forgotten", false, false, EPOCH, 0, QUEUES, INCARNATION + 1,
+	  INCARNATION, CORE_LOGIN_REJECT, RBLK_REJECT_NO_SESSION, 0 },
+	{ "another queue first", false, false, 1, 1, QUEUES, 1, 0, CORE_LOGIN_REJECT,
+	  RBLK_REJECT_NO_SESSION, 0 },
+	{ "more queues than allowed", false, false, 1, 0, 9, 1, 0, CORE_LOGIN_REJECT,
+	  RBLK_REJECT_QUEUE_COUNT, 8 },
+};
+
+static struct core_login_verdict judge(const struct row *row, bool draining)
+{
+	const struct rblk_wire_login login = {
+		.queue_index = rblk_to_le16(row->queue_index),
+		.queue_count = rblk_to_le16(row->queue_count),
+		.incarnation = rblk_to_le32(row->incarnation),
+		.fence_incarnation = rblk_to_le32(row->fence_incarnation),
+		.session_epoch = rblk_to_le64(row->epoch),
+		.features = rblk_to_le32(RBLK_FEATURE_IMMEDIATE | RBLK_FEATURE_EVENTS | 1u << 31),
+	};
+	const struct core_login_session session = {
+		.exists = row->known,
+		.epoch = EPOCH,
+		.queue_count = QUEUES,
+		.incarnation = INCARNATION,
+		.queue_here = row->queue_here,
+	};
+	const struct core_login_limits limits = {
+		.draining = draining,
+		.queues_max = 8,
+		.features = RBLK_FEATURE_IMMEDIATE | RBLK_FEATURE_DIGEST,
+	};
+
+	return core_login_judge(&login, &session, &limits);
+}
+
+static void each_row(void **state)
+{
+	size_t i;
+
+	for (i = 0; i < UNIT_LENGTH(rows); i++) {
+		struct core_login_verdict verdict = judge(&rows[i], false);
+
+		if (verdict.action != rows[i].action || verdict.reason != rows[i].reason ||
+		    verdict.detail != rows[i].detail)
+			fail_msg("%s: action %d reason %u detail %u", rows[i].name, verdict.action,
+				 verdict.reason, verdict.detail);
+	}
+}
+
+static void agreed_features(void **state)
+{
+	size_t i;
+
+	for (i = 0; i < UNIT_LENGTH(rows); i++) {
+		struct core_login_verdict verdict = judge(&rows[i], false);
+
+		if (verdict.action == CORE_LOGIN_ACCEPT || verdict.action == CORE_LOGIN_CREATE)
+			assert_int_equal(verdict.features, RBLK_FEATURE_IMMEDIATE);
+	}
+}
+
+static void nothing_while_draining(void **state)
+{
+	size_t i;
+
+	for (i = 0; i < UNIT_LENGTH(rows); i++) {
+		struct core_login_verdict verdict = judge(&rows[i], true);
+
+		assert_int_equal(verdict.action, CORE_LOGIN_REJECT);
+		assert_int_equal(verdict.reason, RBLK_REJECT_DRAINING);
+	}
+}
+
+static void credits(void **state)
+{
+	const u32 least = RBLK_CREDITS_MIN + RBLK_RESERVED_TAGS;
+	u32 wanted, most, remaining;
+
+	assert_int_equal(core_login_credits(64, 128, 100000), 64);
+	assert_int_equal(core_login_credits(64, 32, 100000), 32);
+	assert_int_equal(core_login_credits(64, 128, least), RBLK_CREDITS_MIN);
+	assert_int_equal(core_login_credits(64, 128, least - 1), 0);
+	/* Whatever is asked, what is granted is there, and within the contract. */
+	for (wanted = RBLK_CREDITS_MIN; wanted <= RBLK_CREDITS_MAX; wanted += 51)
+		for (most = RBLK_CREDITS_MIN; most <= RBLK_CREDITS_MAX; most += 51)
+			for (remaining = 0; remaining < 6000; remaining += 7) {
+				u16 granted = core_login_credits((u16)wanted, most, remaining);
+
+				assert_true(!granted == (remaining < least));
+				if (!granted)
+					continue;
+				assert_true(granted >= RBLK_CREDITS_MIN && granted <= wanted);
+				assert_true(granted <= remaining);
+				assert_true(granted <= most);
+				assert_true(remaining - granted >= RBLK_RESERVED_TAGS);
+			}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(each_row),
+		cmocka_unit_test(agreed_features),
+		cmocka_unit_test(nothing_while_draining),
+		cmocka_unit_test(credits),
+	};
+
+	return cmocka_run_group_tests_name("core login", tests, NULL, NULL);
+}
