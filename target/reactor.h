@@ -27,9 +27,10 @@ uint64_t tgt_reactor_deadline_ns(const struct tgt_reactor *reactor);
 
 /* -- messages to a reactor; any thread; each is carried out on the reactor's thread ------------ */
 
-/* Judge, accept or reject a login. Consumes the request. */
+/* Judge, accept or reject a login. Consumes the request, and the listener's lease (or NULL). */
+struct tgt_lease;
 void tgt_reactor_login(struct tgt_reactor *reactor, struct fab_request *request,
-		       const void *private_data, size_t private_bytes);
+		       const void *private_data, size_t private_bytes, struct tgt_lease *lease);
 /* Takes over the caller's reference: the reactor closes what it has of the volume, then puts it. */
 void tgt_reactor_volume_removed(struct tgt_reactor *reactor, struct tgt_volume *volume);
 void tgt_reactor_volume_changed(struct tgt_reactor *reactor, struct tgt_volume *volume);

@@ -31,7 +31,9 @@ void tgt_ring_destroy(struct tgt_ring *ring);
  * room). The caller preps it at once. Submitted by the reactor at the end of its turn. */
 struct io_uring_sqe *tgt_ring_get(struct tgt_ring *ring, struct tgt_ring_op *op);
 
-/* One table of fixed buffers, registered once; index = position in `iov`. -ENOMEM: memlock. */
+/* Add fixed buffers, each at most 1 GiB, for the ring's life. Returns the index of the first, the others follow;
+ * or negative errno. -ENOMEM: memlock, -ENOSPC: more than TGT_RING_BUFFERS_MAX. */
+#define TGT_RING_BUFFERS_MAX 256
 int tgt_ring_register_buffers(struct tgt_ring *ring, const struct iovec *iov, unsigned int count);
 /* Returns the fixed file's index or negative errno. */
 int tgt_ring_register_file(struct tgt_ring *ring, int fd);
@@ -42,7 +44,8 @@ int tgt_ring_watch(struct tgt_ring *ring, int fd);
 
 /* Push what was prepared to the kernel: no system call when there is nothing. */
 int tgt_ring_submit(struct tgt_ring *ring);
-/* Run `complete` of what has completed, at most `budget`. No system call. Returns how many. */
+/* Run `complete` of what has completed, at most `budget`. Returns how many. A system call only where
+ * the kernel says that completions wait for one. */
 unsigned int tgt_ring_reap(struct tgt_ring *ring, unsigned int budget);
 /* Submit, then sleep until a completion or timeout_ms (-1: no limit). 0 or negative errno. */
 int tgt_ring_wait(struct tgt_ring *ring, int timeout_ms);

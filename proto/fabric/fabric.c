@@ -305,6 +305,11 @@ const struct sockaddr *fab_request_peer(const struct fab_request *request)
 	return (const struct sockaddr *)&request->peer;
 }
 
+enum fab_kind fab_request_kind(const struct fab_request *request)
+{
+	return request->ops->kind;
+}
+
 int fab_connect(struct fab *fab, const struct sockaddr *addr,
 		const struct fab_conn_options *options, fab_prepare_fn prepare,
 		struct fab_conn **conn)

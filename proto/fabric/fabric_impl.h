@@ -108,7 +108,4 @@ void fab_conn_table_remove(struct fab *fab, struct fab_conn *conn);
 int fab_fail(struct fab *fab, int error, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/* "10.0.0.2:4430", "[::1]:4430". Always terminated. */
-void fab_format_address(const struct sockaddr *addr, char *text, size_t bytes);
-
 #endif

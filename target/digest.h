@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * CRC32C as the wire means it: polynomial 0x1edc6f41 reflected, register all ones at first,
+ * inverted at the end; "123456789" gives 0xe3069283. Pure; any thread.
+ */
+#ifndef RBLK_TARGET_DIGEST_H
+#define RBLK_TARGET_DIGEST_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* What one turn of a reactor digests of one command at most. */
+#define TGT_DIGEST_PIECE (256u << 10)
+
+/* Of what `before` is the digest of, followed by `data`; before is 0 where there is nothing. */
+uint32_t tgt_digest(uint32_t before, const void *data, size_t bytes);
+
+#endif
