@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <string.h>
 #include <time.h>
+#include "proto/core/env.h"
 #include "proto/wire/wire_check.h"
 #include "target/handle.h"
 #include "target/queue.h"
@@ -109,6 +110,7 @@ static void admin_open(struct tgt_request *request, const char *capsule, uint32_
 	tgt_volume_describe(handle->outlet->volume, request->queue->reactor->max_io_bytes,
 			    TGT_CAPSULE_BYTES, report);
 	report->handle = rblk_to_le32(handle->id);
+	request->result = handle->id;
 	if (handle->read_only)
 		report->flags |= rblk_to_le32(RBLK_VOLUME_READ_ONLY);
 	tgt_request_report(request);
@@ -221,6 +223,14 @@ static void admin_ping(struct tgt_request *request)
 	tgt_request_complete(request, RBLK_OK);
 }
 
+/* What concerns the session as a whole travels on its queue 0. */
+static bool admin_for_queue_0(uint8_t opcode)
+{
+	return opcode == RBLK_OP_IDENTIFY || opcode == RBLK_OP_AUTHENTICATE ||
+	       opcode == RBLK_OP_LIST || opcode == RBLK_OP_OPEN || opcode == RBLK_OP_CLOSE ||
+	       opcode == RBLK_OP_SCRATCH;
+}
+
 static bool admin_for_scratch(uint8_t opcode)
 {
 	return opcode == RBLK_OP_PING || opcode == RBLK_OP_SCRATCH ||
@@ -230,6 +240,10 @@ static bool admin_for_scratch(uint8_t opcode)
 void tgt_admin_begin(struct tgt_request *request, const char *capsule, uint32_t capsule_bytes,
 		     uint32_t volume)
 {
+	if (request->queue->index != 0 && admin_for_queue_0(request->opcode)) {
+		tgt_request_complete(request, RBLK_E_INVALID);
+		return;
+	}
 	if (request->queue->session->scratch && !admin_for_scratch(request->opcode)) {
 		tgt_request_complete(request, RBLK_E_UNSUPPORTED);
 		return;

@@ -139,8 +139,6 @@ static enum rblk_status open_check(const struct tgt_volume *volume, uint32_t fla
 	if ((flags & RBLK_OPEN_NEED_FLUSH && !info->can_flush) ||
 	    (flags & RBLK_OPEN_NEED_FUA && !info->can_fua))
 		return RBLK_E_UNSUPPORTED;
-	if (!(flags & RBLK_OPEN_READ_ONLY) && (volume->config.read_only || info->read_only))
-		return RBLK_E_READ_ONLY;
 	return RBLK_OK;
 }
 
@@ -162,7 +160,9 @@ enum rblk_status tgt_handle_open(struct tgt_session *session, struct tgt_volume 
 		return RBLK_E_NO_RESOURCES;
 	}
 	handle->session = session;
-	handle->read_only = flags & RBLK_OPEN_READ_ONLY;
+	/* No error to open for writing what cannot be written: the report's flag tells. */
+	handle->read_only = flags & RBLK_OPEN_READ_ONLY || volume->config.read_only ||
+			    volume->store->info.read_only;
 	handle->outlet = outlet_get(session->reactor, volume);
 	if (!handle->outlet) {
 		free(handle);

@@ -316,8 +316,12 @@ static void reactor_received(struct tgt_fabric *fabric, const struct ibv_wc *wc,
 
 	/* Held while it is read: commands that need it longer take holds of their own. */
 	tgt_inbox_hold(inbox, index);
-	if (wc->status == IBV_WC_SUCCESS && queue && queue->state == TGT_QUEUE_OPEN)
-		tgt_queue_receive(queue, inbox, index, wc->byte_len);
+	if (wc->status == IBV_WC_SUCCESS && queue) {
+		if (wc->opcode != IBV_WC_RECV || wc->wc_flags & (IBV_WC_WITH_IMM | IBV_WC_WITH_INV))
+			tgt_queue_violation(queue, "a message that is not a plain SEND");
+		if (queue->state == TGT_QUEUE_OPEN)
+			tgt_queue_receive(queue, inbox, index, wc->byte_len);
+	}
 	tgt_inbox_release(inbox, index);
 }
 

@@ -129,6 +129,8 @@ static enum rblk_status check_range(const struct tgt_request *request)
 	case RBLK_OP_WRITE:
 		if (bytes > request_reactor(request)->max_io_bytes || bytes != request->length)
 			return RBLK_E_INVALID;
+		if (request->flags & RBLK_CMD_CAPSULE && bytes > TGT_CAPSULE_BYTES)
+			return RBLK_E_INVALID;
 		break;
 	case RBLK_OP_DISCARD:
 	case RBLK_OP_WRITE_ZEROES:

@@ -13,6 +13,9 @@
 /* Monotonic nanoseconds since an arbitrary start. Any thread. */
 uint64_t env_now_ns(void);
 
+/* Processor time that the calling thread has used so far, in nanoseconds. For measuring only. */
+uint64_t env_thread_cpu_ns(void);
+
 /* Fill with random bytes fit for keys and session ids. Any thread; cannot fail. */
 void env_random(void *buffer, size_t bytes);
 
