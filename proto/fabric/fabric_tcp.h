@@ -182,7 +182,6 @@ struct tcp_tx {
 	uint32_t response_head;
 	uint32_t response_tail;
 
-	uint32_t ack_sent; /* highest ack that went out */
 	bool ack_wanted;   /* the peer waits for one */
 	bool blocked;      /* the socket took no more: wait for its edge */
 	uint8_t nak;       /* enum fab_tcp_nak to send behind the responses; then the end */

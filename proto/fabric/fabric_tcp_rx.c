@@ -163,6 +163,17 @@ static int rx_begin_write(struct tcp_conn *conn)
 	return RX_GO_ON;
 }
 
+/* The request at hand is executed, and may be acknowledged from now on. */
+static void rx_executed(struct tcp_conn *conn)
+{
+	conn->rx.sequence++;
+	conn->rx.stage = TCP_RX_HEADER;
+	if (!(conn->rx.header.flags & FAB_TCP_ACK_WANTED))
+		return;
+	conn->tx.ack_wanted = true;
+	tcp_source_mark(tcp_conn_fab(conn), &conn->source, TCP_WORK_TX);
+}
+
 /* A READ is executed, in the sense of acks, when its answer is due; the answer has its own order. */
 static int rx_begin_read(struct tcp_conn *conn)
 {
@@ -183,8 +194,7 @@ static int rx_begin_read(struct tcp_conn *conn)
 	response->key = rblk_le32(rx->header.key);
 	response->length = rx->length;
 	response->sequence = rblk_le32(rx->header.sequence);
-	rx->sequence++;
-	rx->stage = TCP_RX_HEADER;
+	rx_executed(conn);
 	tcp_source_mark(tcp_conn_fab(conn), &conn->source, TCP_WORK_TX);
 	return RX_GO_ON;
 }
@@ -195,10 +205,6 @@ static int rx_begin_request(struct tcp_conn *conn)
 
 	if (rblk_le32(rx->header.sequence) != rx->sequence)
 		return -EPROTO;
-	if (rx->header.flags & FAB_TCP_ACK_WANTED) {
-		conn->tx.ack_wanted = true;
-		tcp_source_mark(tcp_conn_fab(conn), &conn->source, TCP_WORK_TX);
-	}
 	switch (rx->header.opcode) {
 	case FAB_TCP_WRITE:
 	case FAB_TCP_WRITE_IMM:
@@ -382,8 +388,7 @@ static int rx_finish(struct tcp_conn *conn)
 		if (step != RX_GO_ON || rx->stage == TCP_RX_DISCARD)
 			return step;
 	}
-	rx->sequence++;
-	rx->stage = TCP_RX_HEADER;
+	rx_executed(conn);
 	return RX_GO_ON;
 }
 
