@@ -54,7 +54,7 @@ enum rblk_opcode {
 	RBLK_OP_FENCE = 21,        /* lba: queue index; argument: incarnation (F5) */
 	RBLK_OP_ABORT = 22,        /* lba: sequence number of the command, on this queue */
 	RBLK_OP_KEEPALIVE = 23,    /* argument: number of the last event seen, or 0 */
-	RBLK_OP_PING = 24,         /* answered at once */
+	RBLK_OP_PING = 24,         /* answered at once; result: the answering thread's CPU time, ns */
 	RBLK_OP_SCRATCH = 25,      /* measuring sessions only; reports: struct rblk_wire_scratch */
 	RBLK_OP_MAX
 };

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The rblk command: one verb per file. A verb is a table entry (name, operands, options, function),
+ * which drives --help and is what the manual is checked against. The process does one verb on one
+ * thread and exits, so a verb keeps its options in statics.
+ */
+#ifndef RBLK_CMD_CMD_H
+#define RBLK_CMD_CMD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "initiator/rblk.h"
+
+/* What the command exits with; in the manual under EXIT STATUS. */
+enum cmd_exit {
+	CMD_OK = 0,
+	CMD_FAILED = 1,
+	CMD_USAGE = 2,
+	CMD_MISMATCH = 3, /* the data is not what it should be */
+};
+
+enum cmd_option_kind {
+	CMD_OPTION_FLAG,   /* bool */
+	CMD_OPTION_TEXT,   /* const char * */
+	CMD_OPTION_NUMBER, /* uint64_t, decimal */
+	CMD_OPTION_SIZE,   /* uint64_t, bytes with an optional suffix k, m, g, t (of 1024) */
+};
+
+/* Ends with a name of NULL. Where it stands is in the verb's own struct of values. */
+struct cmd_option {
+	const char *name;     /* "--name" */
+	char letter;          /* "-n", 0: none */
+	enum cmd_option_kind kind;
+	size_t offset;        /* into the verb's values */
+	uint64_t least, most; /* NUMBER, SIZE */
+	const char *argument; /* "COUNT"; NULL for a FLAG */
+	const char *help;
+};
+
+struct cmd_verb {
+	const char *name;
+	const char *operands; /* as the usage line has them */
+	const char *summary;  /* one line */
+	const struct cmd_option *options;
+	void *values; /* what options are stored in; the defaults are there already */
+	int operands_least, operands_most;
+	int (*run)(char **operands, int count); /* enum cmd_exit */
+};
+
+extern const struct cmd_verb cmd_verb_copy, cmd_verb_doctor, cmd_verb_info, cmd_verb_list,
+	cmd_verb_ping;
+
+/* -- options.c --------------------------------------------------------------------------------- */
+
+/*
+ * Take the options out of argv (after the verb), store their values, leave the operands in order.
+ * Returns how many operands there are, or -1 after saying what is wrong. *help: --help was there.
+ */
+int cmd_options_parse(const struct cmd_verb *verb, char **argv, int argc, char **operands,
+		      bool *help);
+/* The verb's --help. */
+void cmd_options_help(const struct cmd_verb *verb);
+/* "64k", "1.5" is not one. 0 or -EINVAL, -ERANGE. */
+int cmd_size_parse(const char *text, uint64_t *bytes);
+
+/* -- output.c ---------------------------------------------------------------------------------- */
+
+/* "rblk: " and a line on standard error. Returns CMD_FAILED, so that it can be returned. */
+int cmd_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+#define CMD_TEXT_BYTES 64
+/* "1.5 GiB"; exact multiples without a fraction. text: CMD_TEXT_BYTES; returns it. */
+const char *cmd_format_bytes(uint64_t bytes, char *text);
+/* "1b4e28ba-2fa1-11d2-883f-0016d3cca427". */
+const char *cmd_format_uuid(const uint8_t uuid[16], char *text);
+/* "1:05", "2:00:07". */
+const char *cmd_format_seconds(uint64_t seconds, char *text);
+
+/* A table: cells are copied; printed with columns as wide as they need to be. */
+struct cmd_table;
+struct cmd_table *cmd_table_create(unsigned int columns);
+/* As many strings as there are columns. A column whose heading begins with '>' is right-aligned. */
+void cmd_table_row(struct cmd_table *table, ...);
+void cmd_table_print(const struct cmd_table *table);
+void cmd_table_destroy(struct cmd_table *table);
+
+/* -- connect.c --------------------------------------------------------------------------------- */
+
+/* Options that every verb with a connection has; the first member of its values. */
+struct cmd_connect {
+	const char *device;
+	uint64_t timeout_s;
+	const char *name;
+};
+#define CMD_CONNECT_DEFAULTS { .timeout_s = 5 }
+#define CMD_CONNECT_OPTIONS(type)                                                                  \
+	{ "device", 0, CMD_OPTION_TEXT, offsetof(type, connect.device), 0, 0, "NAME",              \
+	  "RDMA device to use (default: the one that the address leads to)" },                    \
+	{ "timeout", 0, CMD_OPTION_NUMBER, offsetof(type, connect.timeout_s), 1, 3600, "SECONDS",  \
+	  "how long to try to connect (default: 5)" },                                             \
+	{ "name", 0, CMD_OPTION_TEXT, offsetof(type, connect.name), 0, 0, "NAME",                  \
+	  "the initiator's name, for the target's log (default: the host's)" }
+#define CMD_OPTION_HELP                                                                            \
+	{ "help", 'h', CMD_OPTION_FLAG, 0, 0, 0, NULL, "say this" }
+#define CMD_OPTION_JSON(type)                                                                      \
+	{ "json", 'j', CMD_OPTION_FLAG, offsetof(type, json), 0, 0, NULL, "print JSON" }
+#define CMD_OPTIONS_END                                                                            \
+	{ NULL, 0, CMD_OPTION_FLAG, 0, 0, 0, NULL, NULL }
+
+/* Does this operand name a target ("rblk://", "rblk+tcp://")? */
+bool cmd_is_uri(const char *text);
+/* A connected session; NULL after saying why not. */
+struct rblk_session *cmd_session_open(const char *uri, const struct cmd_connect *connect,
+				      struct rblk_options *options);
+/* The URI's volume, opened in the session; NULL after saying why not. */
+struct rblk_volume *cmd_volume_open(struct rblk_session *session, uint32_t flags);
+
+/* -- json.c ------------------------------------------------------------------------------------ */
+
+/* Both take the reference. */
+typedef struct json_t json_t;
+int cmd_json_print(json_t *root); /* to standard output; enum cmd_exit */
+json_t *cmd_json_volume(const struct rblk_volume_info *info);
+
+#endif

@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * rblk copy: a file into a volume, a volume into a file, a volume into another. What makes it safe
+ * is the end: the destination is flushed, and the target's checksum of every chunk is compared with
+ * that of the data that went through here. Only then does the command succeed.
+ */
+#include "initiator/cmd/copy.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <string.h>
+
+#define COPY_RANGES_MAX 8 /* that are printed */
+
+static struct copy_values {
+	struct cmd_connect connect;
+	uint64_t chunk_bytes, depth, bytes;
+	bool sparse, no_verify, quiet, json;
+} values = { .connect = CMD_CONNECT_DEFAULTS, .chunk_bytes = 1u << 20, .depth = 16 };
+
+static const struct cmd_option options[] = {
+	{ "chunk", 'c', CMD_OPTION_SIZE, offsetof(struct copy_values, chunk_bytes), 512,
+	  COPY_CHUNK_MAX, "BYTES", "size of one transfer (default: 1m, or what the volume takes)" },
+	{ "depth", 'd', CMD_OPTION_NUMBER, offsetof(struct copy_values, depth), 1, COPY_DEPTH_MAX,
+	  "COUNT", "transfers at a time (default: 16)" },
+	{ "size", 's', CMD_OPTION_SIZE, offsetof(struct copy_values, bytes), 1, INT64_MAX, "BYTES",
+	  "copy only the first BYTES" },
+	{ "sparse", 'S', CMD_OPTION_FLAG, offsetof(struct copy_values, sparse), 0, 0, NULL,
+	  "do not transfer chunks of zeroes: have them zeroed, or leave holes" },
+	{ "no-verify", 0, CMD_OPTION_FLAG, offsetof(struct copy_values, no_verify), 0, 0, NULL,
+	  "do not compare checksums at the end" },
+	{ "quiet", 'q', CMD_OPTION_FLAG, offsetof(struct copy_values, quiet), 0, 0, NULL,
+	  "no progress line" },
+	CMD_OPTION_JSON(struct copy_values),
+	CMD_CONNECT_OPTIONS(struct copy_values),
+	CMD_OPTION_HELP,
+	CMD_OPTIONS_END,
+};
+
+static void copy_interrupt(int signal)
+{
+	copy_interrupted = 1;
+}
+
+/* The second one kills: a target that is stuck must not hold the user. */
+static void copy_catch_signals(void)
+{
+	struct sigaction action = { .sa_handler = copy_interrupt, .sa_flags = SA_RESETHAND };
+
+	sigemptyset(&action.sa_mask);
+	sigaction(SIGINT, &action, NULL);
+	sigaction(SIGTERM, &action, NULL);
+}
+
+static int copy_open(struct copy *copy, char **operands)
+{
+	bool from_volume = cmd_is_uri(operands[0]);
+	bool to_volume = cmd_is_uri(operands[1]);
+	uint32_t depth = (uint32_t)values.depth;
+	int result;
+
+	if (!from_volume && !to_volume) {
+		cmd_error("copy: neither %s nor %s is a volume (rblk://... or rblk+tcp://...)",
+			  operands[0], operands[1]);
+		return CMD_USAGE;
+	}
+	if (from_volume)
+		result = copy_end_open_volume(&copy->source, operands[0], false, &values.connect,
+					      depth);
+	else
+		result = copy_end_open_source(&copy->source, operands[0]);
+	if (!result && to_volume)
+		result = copy_end_open_volume(&copy->destination, operands[1], true,
+					      &values.connect, depth);
+	else if (!result)
+		result = copy_end_open_destination(&copy->destination, operands[1]);
+	return result ? CMD_FAILED : CMD_OK;
+}
+
+/* How much there is to do, and does it fit? */
+static int copy_check_sizes(struct copy *copy)
+{
+	const struct copy_end *source = &copy->source;
+	const struct copy_end *destination = &copy->destination;
+	char a[CMD_TEXT_BYTES], b[CMD_TEXT_BYTES];
+
+	copy->total = source->bytes;
+	if (values.bytes) {
+		if (source->bytes != COPY_UNKNOWN && values.bytes > source->bytes)
+			return cmd_error("%s: has %s, fewer than the %s of --size", source->name,
+					 cmd_format_bytes(source->bytes, a),
+					 cmd_format_bytes(values.bytes, b));
+		copy->total = values.bytes;
+	}
+	if (copy->total != COPY_UNKNOWN && copy->total > destination->bytes)
+		return cmd_error("%s: %s do not fit into %s, %s (%" PRIu64 " > %" PRIu64 " bytes)",
+				 source->name, cmd_format_bytes(copy->total, a), destination->name,
+				 cmd_format_bytes(destination->bytes, b), copy->total,
+				 destination->bytes);
+	return CMD_OK;
+}
+
+static int copy_check_ends(struct copy *copy)
+{
+	struct copy_end *ends[] = { &copy->source, &copy->destination };
+	struct copy_end *checked = copy_verify_end(copy);
+	uint32_t block_bytes = 1;
+	int i;
+
+	copy->chunk_bytes = (uint32_t)values.chunk_bytes;
+	for (i = 0; i < 2; i++) {
+		if (!ends[i]->session)
+			continue;
+		if (ends[i]->info->max_io_bytes < copy->chunk_bytes)
+			copy->chunk_bytes = ends[i]->info->max_io_bytes;
+		if (ends[i]->block_bytes > block_bytes)
+			block_bytes = ends[i]->block_bytes;
+	}
+	copy->chunk_bytes -= copy->chunk_bytes % block_bytes;
+	if (!copy->chunk_bytes)
+		return cmd_error("--chunk: is less than a block of the volume, %u bytes", block_bytes);
+	if (!values.no_verify && !checked->info->can_checksum)
+		return cmd_error("%s: the target computes no checksums to verify the copy with; "
+				 "copy with --no-verify", checked->name);
+	return CMD_OK;
+}
+
+/* -- what is said at the end -------------------------------------------------------------------- */
+
+static FILE *copy_output(const char *destination)
+{
+	return strcmp(destination, "-") ? stdout : stderr;
+}
+
+static int copy_say_differences(struct copy *copy)
+{
+	const struct copy_end *end = copy_verify_end(copy);
+	unsigned int ranges = 0;
+	uint64_t offset, bytes;
+	size_t index = 0;
+
+	while (copy_verify_range(copy, &index, &offset, &bytes))
+		if (ranges++ < COPY_RANGES_MAX)
+			cmd_error("%s: bytes %" PRIu64 " to %" PRIu64
+				  " differ from what was copied", end->name, offset,
+				  offset + bytes - 1);
+	if (ranges > COPY_RANGES_MAX)
+		cmd_error("%s: %u more ranges differ", end->name, ranges - COPY_RANGES_MAX);
+	cmd_error("%s: verification failed%s", end->name,
+		  end == &copy->source ? ": the volume changed while it was copied, or the transfer "
+					 "is faulty" : ": another writer, or faulty storage");
+	return CMD_MISMATCH;
+}
+
+static void copy_say(const struct copy *copy, FILE *out, double seconds)
+{
+	char bytes[CMD_TEXT_BYTES], zeroed[CMD_TEXT_BYTES], rate[CMD_TEXT_BYTES];
+
+	fprintf(out, "copied: %s in %.2f s, %s/s", cmd_format_bytes(copy->done_bytes, bytes),
+		seconds, cmd_format_bytes(
+				 (uint64_t)((double)copy->done_bytes / (seconds > 0 ? seconds : 1)),
+				 rate));
+	if (copy->zeroed_bytes)
+		fprintf(out, ", of which %s of zeroes were not transferred",
+			cmd_format_bytes(copy->zeroed_bytes, zeroed));
+	fputc('\n', out);
+}
+
+static void copy_say_verified(const struct copy *copy, FILE *out)
+{
+	uint64_t bytes;
+	uint32_t crc = copy_verify_crc(copy, &bytes);
+
+	fprintf(out, "verified: crc32c %08x over %" PRIu64 " bytes\n", crc, bytes);
+}
+
+static void copy_say_json(const struct copy *copy, FILE *out, double seconds, bool verified)
+{
+	json_t *differences = json_array();
+	uint64_t offset, bytes;
+	size_t index = 0;
+	char crc[16];
+	json_t *root;
+
+	while (copy_verify_range(copy, &index, &offset, &bytes))
+		json_array_append_new(differences, json_pack("{s:I s:I}", "offset",
+							     (json_int_t)offset, "bytes",
+							     (json_int_t)bytes));
+	snprintf(crc, sizeof(crc), "%08x", copy_verify_crc(copy, &bytes));
+	root = json_pack("{s:s s:s s:I s:I s:f s:b s:s s:I s:o}", "source", copy->source.name,
+			 "destination", copy->destination.name, "bytes",
+			 (json_int_t)copy->done_bytes, "zeroed_bytes",
+			 (json_int_t)copy->zeroed_bytes, "seconds", seconds, "verified", verified,
+			 "crc32c", crc, "crc32c_bytes", (json_int_t)bytes, "differences",
+			 differences);
+	json_dumpf(root, out, JSON_INDENT(2));
+	fputc('\n', out);
+	json_decref(root);
+}
+
+static int copy_say_stopped(const struct copy *copy)
+{
+	char done[CMD_TEXT_BYTES], total[CMD_TEXT_BYTES];
+
+	cmd_format_bytes(copy->done_bytes, done);
+	if (copy_interrupted)
+		fprintf(stderr, "rblk: interrupted: ");
+	else
+		fprintf(stderr, "rblk: stopped: ");
+	if (copy->total == COPY_UNKNOWN)
+		fprintf(stderr, "%s were copied, not verified\n", done);
+	else
+		fprintf(stderr, "%s of %s were copied, not verified\n", done,
+			cmd_format_bytes(copy->total, total));
+	return CMD_FAILED;
+}
+
+/* -- the verb ----------------------------------------------------------------------------------- */
+
+static int copy_do(struct copy *copy, FILE *out)
+{
+	uint64_t start_ns = progress_now_ns();
+	int64_t differ = 0;
+	double seconds;
+
+	if (copy_run(copy) || copy_interrupted)
+		return copy_say_stopped(copy);
+	if (copy_end_sync(&copy->destination, copy->done_bytes))
+		return copy_say_stopped(copy);
+	seconds = (double)(progress_now_ns() - start_ns) / 1e9;
+	if (!values.no_verify)
+		differ = copy_verify(copy);
+	if (differ < 0)
+		return copy_say_stopped(copy);
+	if (values.json)
+		copy_say_json(copy, out, seconds, !values.no_verify && !differ);
+	else
+		copy_say(copy, out, seconds);
+	if (differ)
+		return copy_say_differences(copy);
+	if (!values.no_verify && !values.json)
+		copy_say_verified(copy, out);
+	return CMD_OK;
+}
+
+static int copy_run_verb(char **operands, int count)
+{
+	struct copy copy = { .source.fd = -1, .destination.fd = -1 };
+	int status;
+
+	copy.depth = (uint32_t)values.depth;
+	copy.sparse = values.sparse;
+	copy.quiet = values.quiet;
+	copy_catch_signals();
+	status = copy_open(&copy, operands);
+	if (!status)
+		status = copy_check_sizes(&copy);
+	if (!status)
+		status = copy_check_ends(&copy);
+	if (!status && copy_init(&copy))
+		status = CMD_FAILED;
+	if (!status)
+		status = copy_do(&copy, copy_output(operands[1]));
+	if (copy_end_close(&copy.source) + copy_end_close(&copy.destination) && !status)
+		status = CMD_FAILED;
+	copy_fini(&copy);
+	return status;
+}
+
+const struct cmd_verb cmd_verb_copy = {
+	.name = "copy",
+	.operands = "SOURCE DESTINATION",
+	.summary = "copy a file into a volume or a volume into a file, and verify it",
+	.options = options,
+	.values = &values,
+	.operands_least = 2,
+	.operands_most = 2,
+	.run = copy_run_verb,
+};

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#include "initiator/cmd/copy.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+int copy_end_open_volume(struct copy_end *end, const char *uri, bool output,
+			 const struct cmd_connect *connect, uint32_t depth)
+{
+	struct rblk_options options = { .credits = depth < 4 ? 4 : depth };
+
+	end->name = uri;
+	end->output = output;
+	end->fd = -1;
+	end->session = cmd_session_open(uri, connect, &options);
+	if (!end->session)
+		return -EIO;
+	end->volume = cmd_volume_open(end->session, output ? 0 : RBLK_VOLUME_OPEN_READ_ONLY);
+	if (!end->volume)
+		return -EIO;
+	end->info = rblk_volume_info(end->volume);
+	end->bytes = end->info->bytes;
+	end->block_bytes = end->info->block_bytes;
+	if (output && end->info->read_only) {
+		cmd_error("%s: the volume is read only", uri);
+		return -EROFS;
+	}
+	return 0;
+}
+
+/* What kind of file end->fd is, and how long. */
+static int copy_end_examine(struct copy_end *end)
+{
+	struct stat status;
+	off_t length;
+
+	if (fstat(end->fd, &status)) {
+		cmd_error("%s: %s", end->name, strerror(errno));
+		return -errno;
+	}
+	if (S_ISDIR(status.st_mode)) {
+		cmd_error("%s: is a directory", end->name);
+		return -EISDIR;
+	}
+	end->block_bytes = 1;
+	end->regular = S_ISREG(status.st_mode);
+	end->seekable = end->regular || S_ISBLK(status.st_mode);
+	if (end->regular) {
+		end->bytes = end->output ? COPY_UNKNOWN : (uint64_t)status.st_size;
+	} else if (end->seekable) {
+		length = lseek(end->fd, 0, SEEK_END);
+		if (length < 0) {
+			cmd_error("%s: %s", end->name, strerror(errno));
+			return -errno;
+		}
+		end->bytes = (uint64_t)length;
+	} else {
+		end->bytes = COPY_UNKNOWN;
+	}
+	return 0;
+}
+
+static int copy_end_open_file(struct copy_end *end, const char *path, int flags, int standard)
+{
+	if (!strcmp(path, "-")) {
+		end->name = end->output ? "standard output" : "standard input";
+		end->fd = fcntl(standard, F_DUPFD_CLOEXEC, 3);
+	} else {
+		end->name = path;
+		end->fd = open(path, flags | O_CLOEXEC, 0666);
+	}
+	if (end->fd < 0) {
+		cmd_error("%s: %s", end->name, strerror(errno));
+		return -errno;
+	}
+	return copy_end_examine(end);
+}
+
+int copy_end_open_source(struct copy_end *end, const char *path)
+{
+	end->output = false;
+	return copy_end_open_file(end, path, O_RDONLY, STDIN_FILENO);
+}
+
+int copy_end_open_destination(struct copy_end *end, const char *path)
+{
+	int result;
+
+	end->output = true;
+	result = copy_end_open_file(end, path, O_WRONLY | O_CREAT, STDOUT_FILENO);
+	if (result)
+		return result;
+	/* `rblk copy ... - > file` may append: then it is a stream like any other. */
+	if (!strcmp(path, "-"))
+		end->seekable = end->regular = false;
+	if (end->regular && ftruncate(end->fd, 0)) {
+		cmd_error("%s: %s", end->name, strerror(errno));
+		return -errno;
+	}
+	return 0;
+}
+
+int copy_end_sync(struct copy_end *end, uint64_t bytes)
+{
+	int result = 0;
+
+	if (end->session) {
+		if (end->info->can_flush)
+			result = rblk_fsync(end->volume);
+		else
+			cmd_error("%s: warning: the store cannot flush: nothing says when this is durable",
+				  end->name);
+		if (result)
+			cmd_error("%s: flush: %s", end->name, strerror(-result));
+		return result;
+	}
+	/* The length, too: the file may end in a hole. */
+	if ((end->regular && ftruncate(end->fd, (off_t)bytes)) ||
+	    (end->seekable && fsync(end->fd))) {
+		result = -errno;
+		cmd_error("%s: %s", end->name, strerror(errno));
+	}
+	return result;
+}
+
+int copy_end_close(struct copy_end *end)
+{
+	int result = 0;
+
+	if (end->session)
+		rblk_session_close(end->session);
+	if (end->fd >= 0 && close(end->fd) && end->output) {
+		cmd_error("%s: %s", end->name, strerror(errno));
+		result = -EIO;
+	}
+	end->session = NULL;
+	end->fd = -1;
+	return result;
+}
+
+int64_t copy_end_read_file(struct copy_end *end, void *data, uint32_t bytes, uint64_t offset)
+{
+	uint32_t done = 0;
+	ssize_t length;
+
+	while (done < bytes) {
+		if (end->seekable)
+			length = pread(end->fd, (char *)data + done, bytes - done,
+				       (off_t)(offset + done));
+		else
+			length = read(end->fd, (char *)data + done, bytes - done);
+		if (length < 0) /* EINTR as well: only an interrupt of the user comes here */
+			return -errno;
+		if (!length)
+			break;
+		done += (uint32_t)length;
+	}
+	return done;
+}
+
+int copy_end_write_file(struct copy_end *end, const void *data, uint32_t bytes, uint64_t offset)
+{
+	uint32_t done = 0;
+	ssize_t length;
+
+	while (done < bytes) {
+		if (end->seekable)
+			length = pwrite(end->fd, (const char *)data + done, bytes - done,
+					(off_t)(offset + done));
+		else
+			length = write(end->fd, (const char *)data + done, bytes - done);
+		if (length < 0)
+			return -errno;
+		done += (uint32_t)length;
+	}
+	return 0;
+}

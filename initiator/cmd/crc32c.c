@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#include "initiator/cmd/crc32c.h"
+
+#include <limits.h>
+#include <isa-l/crc.h>
+
+/* The polynomial, bits reversed: bit 31 is the coefficient of x^0. */
+#define CRC32C_POLYNOMIAL 0x82f63b78u
+#define CRC32C_ONE 0x80000000u
+
+uint32_t crc32c(const void *data, size_t bytes)
+{
+	const size_t most = INT_MAX & ~(size_t)4095; /* ISA-L counts with an int */
+	unsigned char *next = (unsigned char *)data; /* and is not const correct */
+	uint32_t crc = UINT32_MAX;
+	size_t length;
+
+	while (bytes) {
+		length = bytes < most ? bytes : most;
+		crc = crc32_iscsi(next, (int)length, crc);
+		next += length;
+		bytes -= length;
+	}
+	return ~crc;
+}
+
+/* a * b modulo the polynomial. */
+static uint32_t crc32c_multiply(uint32_t a, uint32_t b)
+{
+	uint32_t product = 0;
+	uint32_t bit;
+
+	for (bit = CRC32C_ONE; bit; bit >>= 1) {
+		if (a & bit)
+			product ^= b;
+		b = b & 1 ? b >> 1 ^ CRC32C_POLYNOMIAL : b >> 1;
+	}
+	return product;
+}
+
+/*
+ * Behind `bytes` further bytes the first CRC counts as itself times x^(8 * bytes); the inversions
+ * before and after cancel out, because both CRCs have them.
+ */
+uint32_t crc32c_combine(uint32_t first, uint32_t second, uint64_t second_bytes)
+{
+	uint32_t power = CRC32C_ONE >> 8; /* x^8, then its squares */
+
+	for (; second_bytes; second_bytes >>= 1) {
+		if (second_bytes & 1)
+			first = crc32c_multiply(first, power);
+		power = crc32c_multiply(power, power);
+	}
+	return first ^ second;
+}

@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * rblk doctor: what this machine has of RDMA, what is wrong with it, and, given a target, whether
+ * it can be reached.
+ */
+#include "initiator/cmd/doctor.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "initiator/cmd/cmd.h"
+#include "initiator/cmd/progress.h"
+
+static struct doctor_values {
+	struct cmd_connect connect;
+	bool json;
+} values = { .connect = CMD_CONNECT_DEFAULTS };
+
+static const struct cmd_option options[] = {
+	CMD_OPTION_JSON(struct doctor_values),
+	CMD_CONNECT_OPTIONS(struct doctor_values),
+	CMD_OPTION_HELP,
+	CMD_OPTIONS_END,
+};
+
+/* What became of the connection that was asked for. */
+struct doctor_connection {
+	const char *uri; /* NULL: none was */
+	bool connected;
+	char error[RBLK_ERROR_BYTES];
+	char peer[128], device[64], features[128];
+	unsigned int credits;
+	int volumes;
+	double milliseconds;
+};
+
+/* Large, and one is enough for the process. */
+static struct doctor_facts facts;
+static struct doctor_problems problems;
+
+static void doctor_connect(struct doctor_connection *connection)
+{
+	struct rblk_options session_options = {
+		.size = sizeof(session_options),
+		.connect_timeout_ms = (uint32_t)values.connect.timeout_s * 1000,
+		.device = values.connect.device,
+		.initiator_name = values.connect.name,
+	};
+	struct rblk_volume_info *list = NULL;
+	uint64_t start_ns = progress_now_ns();
+	struct rblk_session_info info;
+	struct rblk_session *session;
+
+	session = rblk_session_open(connection->uri, &session_options, connection->error);
+	connection->milliseconds = (double)(progress_now_ns() - start_ns) / 1e6;
+	if (!session)
+		return;
+	rblk_session_info(session, &info);
+	snprintf(connection->peer, sizeof(connection->peer), "%s", info.peer);
+	snprintf(connection->device, sizeof(connection->device), "%s", info.device);
+	snprintf(connection->features, sizeof(connection->features), "%s", info.features);
+	connection->credits = rblk_session_credits(session);
+	connection->volumes = rblk_list(session, &list);
+	connection->connected = connection->volumes >= 0;
+	if (!connection->connected)
+		snprintf(connection->error, sizeof(connection->error), "%s",
+			 rblk_session_error(session));
+	free(list);
+	rblk_session_close(session);
+}
+
+/* -- for people --------------------------------------------------------------------------------- */
+
+static void doctor_print_system(void)
+{
+	char size[CMD_TEXT_BYTES];
+	unsigned int i;
+
+	printf("kernel       %s\n", facts.kernel);
+	if (facts.privileged)
+		printf("memlock      not limited for this user\n");
+	else if (facts.memlock_bytes == DOCTOR_UNLIMITED)
+		printf("memlock      unlimited\n");
+	else
+		printf("memlock      %s\n", cmd_format_bytes(facts.memlock_bytes, size));
+	printf("huge pages   %" PRIu64 " of %s, %" PRIu64 " free (not required)\n", facts.huge_pages,
+	       cmd_format_bytes(facts.huge_page_bytes, size), facts.huge_pages_free);
+	printf("modules     ");
+	for (i = 0; i < facts.module_count; i++)
+		if (facts.modules[i].loaded)
+			printf(" %s", facts.modules[i].name);
+	for (i = 0; i < facts.module_count; i++)
+		if (facts.modules[i].available && !facts.modules[i].loaded)
+			printf(" (%s)", facts.modules[i].name);
+	printf("\n");
+	for (i = 0; i < facts.node_count; i++)
+		printf("%-12s %s: %s\n", i ? "" : "nodes", facts.nodes[i].path,
+		       !facts.nodes[i].exists     ? "missing" :
+		       !facts.nodes[i].accessible ? "not for this user" : "ok");
+}
+
+static void doctor_print_port(const struct doctor_port *port)
+{
+	unsigned int i;
+
+	printf("  port %u     %s, %s, MTU %u of %u\n", port->number, port->state, port->link_layer,
+	       port->active_mtu, port->max_mtu);
+	for (i = 0; i < port->gid_count; i++)
+		printf("    gid %-4u %s, %s%s%s\n", port->gids[i].index, port->gids[i].address,
+		       port->gids[i].type, port->gids[i].netdev[0] ? ", " : "",
+		       port->gids[i].netdev);
+}
+
+static void doctor_print_devices(void)
+{
+	unsigned int i, k;
+
+	if (!facts.device_count)
+		printf("device       none\n");
+	for (i = 0; i < facts.device_count; i++) {
+		const struct doctor_device *device = &facts.devices[i];
+
+		printf("device       %s, %s%s%s\n", device->name, device->transport,
+		       device->error[0] ? ": " : "", device->error);
+		if (device->error[0])
+			continue;
+		printf("  limits     %u QPs of %u WRs, %u CQs, %u MRs, %u SGEs, %u SRQ entries, "
+		       "READs %u in and %u out\n", device->max_qp, device->max_qp_wr,
+		       device->max_cq, device->max_mr, device->max_sge, device->max_srq_wr,
+		       device->max_read_in, device->max_read_out);
+		for (k = 0; k < device->port_count; k++)
+			doctor_print_port(&device->ports[k]);
+	}
+}
+
+static void doctor_print_connection(const struct doctor_connection *connection)
+{
+	if (!connection->uri)
+		return;
+	if (!connection->connected)
+		printf("connection   failed: %s\n", connection->error);
+	else
+		printf("connection   %s through %s in %.1f ms: %u credits, %d volume%s, features: %s\n",
+		       connection->peer, connection->device, connection->milliseconds,
+		       connection->credits, connection->volumes, connection->volumes == 1 ? "" : "s",
+		       connection->features[0] ? connection->features : "none");
+}
+
+static void doctor_print(const struct doctor_connection *connection)
+{
+	unsigned int i;
+
+	doctor_print_system();
+	doctor_print_devices();
+	doctor_print_connection(connection);
+	printf("\n");
+	for (i = 0; i < problems.count; i++) {
+		printf("%s: %s\n", problems.list[i].fatal ? "problem" : "warning",
+		       problems.list[i].text);
+		if (problems.list[i].fix[0])
+			printf("         %s\n", problems.list[i].fix);
+	}
+	printf("%s\n", doctor_rdma_works(&problems) ? "RDMA can work on this machine." :
+						      "RDMA cannot work on this machine.");
+}
+
+/* -- for scripts -------------------------------------------------------------------------------- */
+
+static json_t *doctor_json_port(const struct doctor_port *port)
+{
+	json_t *gids = json_array();
+	unsigned int i;
+
+	for (i = 0; i < port->gid_count; i++)
+		json_array_append_new(gids, json_pack("{s:I s:s s:s s:s}", "index",
+						      (json_int_t)port->gids[i].index, "address",
+						      port->gids[i].address, "type",
+						      port->gids[i].type, "netdev",
+						      port->gids[i].netdev));
+	return json_pack("{s:I s:s s:s s:I s:I s:o}", "port", (json_int_t)port->number, "state",
+			 port->state, "link_layer", port->link_layer, "active_mtu",
+			 (json_int_t)port->active_mtu, "max_mtu", (json_int_t)port->max_mtu, "gids",
+			 gids);
+}
+
+static json_t *doctor_json_devices(void)
+{
+	json_t *list = json_array();
+	unsigned int i, k;
+
+	for (i = 0; i < facts.device_count; i++) {
+		const struct doctor_device *device = &facts.devices[i];
+		json_t *ports = json_array();
+
+		for (k = 0; k < device->port_count; k++)
+			json_array_append_new(ports, doctor_json_port(&device->ports[k]));
+		json_array_append_new(
+			list,
+			json_pack("{s:s s:s s:s s:I s:I s:I s:I s:I s:I s:I s:I s:o}", "name",
+				  device->name, "transport", device->transport, "error",
+				  device->error, "max_qp", (json_int_t)device->max_qp, "max_qp_wr",
+				  (json_int_t)device->max_qp_wr, "max_cq",
+				  (json_int_t)device->max_cq, "max_mr", (json_int_t)device->max_mr,
+				  "max_sge", (json_int_t)device->max_sge, "max_srq_wr",
+				  (json_int_t)device->max_srq_wr, "max_read_in",
+				  (json_int_t)device->max_read_in, "max_read_out",
+				  (json_int_t)device->max_read_out, "ports", ports));
+	}
+	return list;
+}
+
+static json_t *doctor_json_system(void)
+{
+	json_t *modules = json_object();
+	json_t *nodes = json_object();
+	unsigned int i;
+
+	for (i = 0; i < facts.module_count; i++)
+		json_object_set_new(modules, facts.modules[i].name,
+				    json_string(facts.modules[i].loaded    ? "loaded" :
+						facts.modules[i].available ? "available" :
+									     "missing"));
+	for (i = 0; i < facts.node_count; i++)
+		json_object_set_new(nodes, facts.nodes[i].path,
+				    json_string(!facts.nodes[i].exists     ? "missing" :
+						!facts.nodes[i].accessible ? "denied" : "ok"));
+	return json_pack("{s:s s:b s:o s:I s:I s:I s:o s:o}", "kernel", facts.kernel, "privileged",
+			 facts.privileged, "memlock_bytes",
+			 facts.memlock_bytes == DOCTOR_UNLIMITED ?
+				 json_null() : json_integer((json_int_t)facts.memlock_bytes),
+			 "huge_pages", (json_int_t)facts.huge_pages, "huge_pages_free",
+			 (json_int_t)facts.huge_pages_free, "huge_page_bytes",
+			 (json_int_t)facts.huge_page_bytes, "modules", modules, "nodes", nodes);
+}
+
+static json_t *doctor_json_connection(const struct doctor_connection *connection)
+{
+	if (!connection->uri)
+		return json_null();
+	if (!connection->connected)
+		return json_pack("{s:s s:b s:s}", "uri", connection->uri, "connected", 0, "error",
+				 connection->error);
+	return json_pack("{s:s s:b s:s s:s s:s s:f s:I s:I}", "uri", connection->uri, "connected", 1,
+			 "peer", connection->peer, "device", connection->device, "features",
+			 connection->features, "milliseconds", connection->milliseconds, "credits",
+			 (json_int_t)connection->credits, "volumes",
+			 (json_int_t)connection->volumes);
+}
+
+static int doctor_print_json(const struct doctor_connection *connection)
+{
+	json_t *list = json_array();
+	unsigned int i;
+
+	for (i = 0; i < problems.count; i++)
+		json_array_append_new(list, json_pack("{s:b s:s s:s}", "fatal",
+						      problems.list[i].fatal, "text",
+						      problems.list[i].text, "fix",
+						      problems.list[i].fix));
+	return cmd_json_print(json_pack("{s:o s:o s:o s:o s:b}", "system", doctor_json_system(),
+					"devices", doctor_json_devices(), "problems", list,
+					"connection", doctor_json_connection(connection),
+					"rdma_works", doctor_rdma_works(&problems)));
+}
+
+static int doctor_run(char **operands, int count)
+{
+	struct doctor_connection connection = { .uri = count ? operands[0] : NULL };
+	bool needs_rdma = !count || strncmp(operands[0], "rblk+tcp://", 11) != 0;
+	bool healthy = true;
+
+	doctor_collect_system(&facts, "");
+	doctor_collect_rdma(&facts);
+	doctor_judge(&facts, &problems);
+	if (connection.uri) {
+		doctor_connect(&connection);
+		healthy = connection.connected;
+	}
+	if (needs_rdma && !doctor_rdma_works(&problems))
+		healthy = false;
+	if (!values.json)
+		doctor_print(&connection);
+	else if (doctor_print_json(&connection))
+		return CMD_FAILED;
+	return healthy ? CMD_OK : CMD_FAILED;
+}
+
+const struct cmd_verb cmd_verb_doctor = {
+	.name = "doctor",
+	.operands = "[TARGET]",
+	.summary = "examine this machine's RDMA, say what is wrong and how to mend it",
+	.options = options,
+	.values = &values,
+	.operands_least = 0,
+	.operands_most = 1,
+	.run = doctor_run,
+};

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * rblk doctor, in four files: doctor_system.c and doctor_rdma.c collect facts about this machine,
+ * doctor_judge.c says what is wrong in them (facts in, problems out: no look at the machine),
+ * doctor.c is the verb and prints.
+ */
+#ifndef RBLK_CMD_DOCTOR_H
+#define RBLK_CMD_DOCTOR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define DOCTOR_DEVICES_MAX 16
+#define DOCTOR_PORTS_MAX 4   /* of a device, that are looked at */
+#define DOCTOR_GIDS_MAX 16   /* of a port, that are kept */
+#define DOCTOR_MODULES_MAX 16
+#define DOCTOR_NODES_MAX 20
+#define DOCTOR_PROBLEMS_MAX 64
+#define DOCTOR_UNLIMITED UINT64_MAX
+
+struct doctor_gid {
+	char address[48]; /* as IPv6 or, mapped, as IPv4 */
+	char type[8];     /* "IB", "RoCE v1", "RoCE v2" */
+	char netdev[16];
+	uint32_t index;
+	bool roce_v2;
+	bool link_local; /* fe80::/10 */
+};
+
+struct doctor_port {
+	uint32_t number;
+	char state[16];      /* "ACTIVE" */
+	char link_layer[16]; /* "Ethernet", "InfiniBand" */
+	bool active, ethernet;
+	uint32_t active_mtu, max_mtu; /* bytes */
+	struct doctor_gid gids[DOCTOR_GIDS_MAX];
+	unsigned int gid_count;
+};
+
+struct doctor_device {
+	char name[64];
+	char transport[16]; /* "InfiniBand", "iWARP" */
+	char netdev[16];    /* of the first port, where there is one */
+	char error[128];    /* why it could not be opened; empty: it could */
+	uint32_t max_qp, max_cq, max_mr, max_sge, max_srq_wr, max_qp_wr;
+	uint32_t max_read_in, max_read_out; /* IRD, ORD */
+	struct doctor_port ports[DOCTOR_PORTS_MAX];
+	unsigned int port_count;
+};
+
+struct doctor_module {
+	char name[32];
+	bool loaded;
+	bool available; /* loaded, built in, or to be loaded on this kernel */
+};
+
+struct doctor_node {
+	char path[64];
+	bool exists, accessible;
+};
+
+struct doctor_facts {
+	char kernel[80];
+	bool privileged; /* CAP_IPC_LOCK: the memlock limit does not apply */
+	uint64_t memlock_bytes, memlock_max_bytes; /* DOCTOR_UNLIMITED: no limit */
+	uint64_t huge_pages, huge_pages_free, huge_page_bytes;
+	char netdev[16]; /* that a software RDMA device could go on; empty: none */
+	struct doctor_module modules[DOCTOR_MODULES_MAX];
+	unsigned int module_count;
+	struct doctor_node nodes[DOCTOR_NODES_MAX];
+	unsigned int node_count;
+	struct doctor_device devices[DOCTOR_DEVICES_MAX];
+	unsigned int device_count;
+};
+
+struct doctor_problem {
+	bool fatal;     /* RDMA cannot work */
+	char text[192];
+	char fix[160];  /* a command; empty: there is none */
+};
+
+struct doctor_problems {
+	struct doctor_problem list[DOCTOR_PROBLEMS_MAX];
+	unsigned int count;
+};
+
+/* root: "" for this machine; tests give a folder that holds their own /proc, /sys and /dev. */
+void doctor_collect_system(struct doctor_facts *facts, const char *root);
+void doctor_collect_rdma(struct doctor_facts *facts);
+
+void doctor_judge(const struct doctor_facts *facts, struct doctor_problems *problems);
+bool doctor_rdma_works(const struct doctor_problems *problems);
+bool doctor_module_loaded(const struct doctor_facts *facts, const char *name);
+
+#endif

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * rblk info: everything that opening a volume tells, in words.
+ */
+#include "initiator/cmd/cmd.h"
+
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdio.h>
+
+static struct info_values {
+	struct cmd_connect connect;
+	bool json;
+} values = { .connect = CMD_CONNECT_DEFAULTS };
+
+static const struct cmd_option options[] = {
+	CMD_OPTION_JSON(struct info_values),
+	CMD_CONNECT_OPTIONS(struct info_values),
+	CMD_OPTION_HELP,
+	CMD_OPTIONS_END,
+};
+
+static void info_size(const char *what, uint64_t bytes)
+{
+	char text[CMD_TEXT_BYTES];
+
+	if (bytes)
+		printf("%-20s %s (%" PRIu64 " bytes)\n", what, cmd_format_bytes(bytes, text), bytes);
+	else
+		printf("%-20s -\n", what);
+}
+
+static void info_can(const char *what, bool can, const char *yes, const char *no)
+{
+	printf("%-20s %s\n", what, can ? yes : no);
+}
+
+static int info_print(const char *uri, struct rblk_session *session,
+		      const struct rblk_volume_info *info)
+{
+	struct rblk_session_info connection;
+	char text[CMD_TEXT_BYTES];
+
+	rblk_session_info(session, &connection);
+	printf("%-20s %s\n", "volume", info->name);
+	printf("%-20s %s\n", "target", uri);
+	printf("%-20s %s\n", "uuid", cmd_format_uuid(info->uuid, text));
+	printf("%-20s %s\n", "cache epoch", cmd_format_uuid(info->cache_epoch, text));
+	info_size("size", info->bytes);
+	info_size("block", info->block_bytes);
+	info_size("physical block", info->physical_bytes);
+	info_size("optimal I/O", info->optimal_bytes);
+	info_size("largest I/O", info->max_io_bytes);
+	info_size("in capsule", info->max_capsule_bytes);
+	info_can("access", info->read_only, "read only", "read and write");
+	info_can("cache", info->volatile_cache, "volatile: a write is durable after a flush or with FUA",
+		 "none that a crash could lose");
+	info_can("flush", info->can_flush, "yes", "no: the store cannot");
+	info_can("FUA", info->can_fua, "yes", "no: the store cannot");
+	info_can("discard", info->can_discard, "yes", "no: the store cannot");
+	if (info->can_discard)
+		info_size("discard granularity", info->discard_granularity_bytes);
+	info_can("write zeroes", info->can_write_zeroes, "yes", "no: the store cannot");
+	if (info->can_discard || info->can_write_zeroes)
+		info_size("largest discard", info->max_discard_bytes);
+	info_can("checksum", info->can_checksum, "CRC32C, computed by the target", "no");
+	info_can("rotational", info->rotational, "yes", "no");
+	printf("%-20s %s through %s\n", "connection", connection.peer, connection.device);
+	printf("%-20s %u commands outstanding\n", "credits", rblk_session_credits(session));
+	printf("%-20s %s\n", "features", connection.features[0] ? connection.features : "none");
+	return CMD_OK;
+}
+
+static int info_print_json(const char *uri, struct rblk_session *session,
+			   const struct rblk_volume_info *info)
+{
+	json_t *root = cmd_json_volume(info);
+	struct rblk_session_info connection;
+
+	if (!root)
+		return cmd_error("out of memory");
+	rblk_session_info(session, &connection);
+	json_object_set_new(root, "target", json_string(uri));
+	json_object_set_new(root, "credits", json_integer(rblk_session_credits(session)));
+	json_object_set_new(root, "peer", json_string(connection.peer));
+	json_object_set_new(root, "device", json_string(connection.device));
+	json_object_set_new(root, "features", json_string(connection.features));
+	return cmd_json_print(root);
+}
+
+static int info_run(char **operands, int count)
+{
+	struct rblk_options session_options = { 0 };
+	struct rblk_session *session;
+	struct rblk_volume *volume;
+	int status = CMD_FAILED;
+
+	session = cmd_session_open(operands[0], &values.connect, &session_options);
+	if (!session)
+		return CMD_FAILED;
+	volume = cmd_volume_open(session, 0);
+	if (volume && values.json)
+		status = info_print_json(operands[0], session, rblk_volume_info(volume));
+	else if (volume)
+		status = info_print(operands[0], session, rblk_volume_info(volume));
+	rblk_session_close(session);
+	return status;
+}
+
+const struct cmd_verb cmd_verb_info = {
+	.name = "info",
+	.operands = "VOLUME",
+	.summary = "tell everything about a volume",
+	.options = options,
+	.values = &values,
+	.operands_least = 1,
+	.operands_most = 1,
+	.run = info_run,
+};

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Options by table: parsing and --help from the same entries, so that they cannot disagree.
+ * Operands and options may be mixed; "--" ends the options; "-" is an operand (standard input).
+ */
+#include "initiator/cmd/cmd.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+int cmd_size_parse(const char *text, uint64_t *bytes)
+{
+	static const char suffixes[] = "kmgt";
+	unsigned int shift = 0;
+	const char *suffix;
+	char *end;
+
+	if (!isdigit((unsigned char)*text))
+		return -EINVAL;
+	errno = 0;
+	*bytes = strtoull(text, &end, 10);
+	if (errno)
+		return -ERANGE;
+	if (*end) {
+		suffix = strchr(suffixes, tolower((unsigned char)*end));
+		if (!suffix)
+			return -EINVAL;
+		shift = 10 * (unsigned int)(suffix - suffixes + 1);
+		end++;
+		if (!strcasecmp(end, "ib"))
+			end += 2;
+	}
+	if (*end)
+		return -EINVAL;
+	if (*bytes > UINT64_MAX >> shift)
+		return -ERANGE;
+	*bytes <<= shift;
+	return 0;
+}
+
+static int options_number(const struct cmd_option *option, const char *text, uint64_t *value)
+{
+	char *end;
+
+	if (option->kind == CMD_OPTION_SIZE)
+		return cmd_size_parse(text, value);
+	if (!isdigit((unsigned char)*text))
+		return -EINVAL;
+	errno = 0;
+	*value = strtoull(text, &end, 10);
+	return errno || *end ? -EINVAL : 0;
+}
+
+static int options_store(const struct cmd_verb *verb, const struct cmd_option *option,
+			 const char *text)
+{
+	void *place = (char *)verb->values + option->offset;
+	uint64_t value;
+
+	switch (option->kind) {
+	case CMD_OPTION_FLAG:
+		*(bool *)place = true;
+		return 0;
+	case CMD_OPTION_TEXT:
+		*(const char **)place = text;
+		return 0;
+	case CMD_OPTION_NUMBER:
+	case CMD_OPTION_SIZE:
+		if (options_number(option, text, &value)) {
+			cmd_error("--%s: \"%s\" is not a %s", option->name, text,
+				  option->kind == CMD_OPTION_SIZE ? "size" : "number");
+			return -EINVAL;
+		}
+		if (value < option->least || value > option->most) {
+			cmd_error("--%s: %s is not between %" PRIu64 " and %" PRIu64, option->name,
+				  text, option->least, option->most);
+			return -EINVAL;
+		}
+		*(uint64_t *)place = value;
+		return 0;
+	}
+	return -EINVAL;
+}
+
+static const struct cmd_option *options_find(const struct cmd_verb *verb, const char *name,
+					     size_t length, char letter)
+{
+	const struct cmd_option *option;
+
+	for (option = verb->options; option->name; option++) {
+		if (letter && option->letter == letter)
+			return option;
+		if (!letter && strlen(option->name) == length &&
+		    !strncmp(option->name, name, length))
+			return option;
+	}
+	return NULL;
+}
+
+/*
+ * One argument that begins with '-': "--name", "--name=value", "-n". Its value may be the next
+ * argument, then *taken is 1.
+ */
+static int options_take(const struct cmd_verb *verb, const char *argument, const char *next,
+			int *taken, bool *help)
+{
+	bool is_long = argument[1] == '-';
+	const char *name = argument + 2;
+	const char *value = is_long ? strchr(name, '=') : NULL;
+	size_t length = value ? (size_t)(value - name) : strlen(name);
+	const struct cmd_option *option;
+
+	*taken = 0;
+	if (is_long)
+		option = options_find(verb, name, length, 0);
+	else
+		option = argument[2] ? NULL : options_find(verb, NULL, 0, argument[1]);
+	if (!option) {
+		cmd_error("%s: no option %s; see rblk %s --help", verb->name, argument, verb->name);
+		return -EINVAL;
+	}
+	if (!strcmp(option->name, "help")) {
+		*help = true;
+		return 0;
+	}
+	if (option->kind == CMD_OPTION_FLAG) {
+		if (value) {
+			cmd_error("--%s: takes no value", option->name);
+			return -EINVAL;
+		}
+		return options_store(verb, option, NULL);
+	}
+	if (value)
+		return options_store(verb, option, value + 1);
+	if (!next) {
+		cmd_error("--%s: %s is missing", option->name, option->argument);
+		return -EINVAL;
+	}
+	*taken = 1;
+	return options_store(verb, option, next);
+}
+
+int cmd_options_parse(const struct cmd_verb *verb, char **argv, int argc, char **operands,
+		      bool *help)
+{
+	bool ended = false;
+	int count = 0;
+	int taken, i;
+
+	*help = false;
+	for (i = 0; i < argc; i++) {
+		if (!ended && !strcmp(argv[i], "--")) {
+			ended = true;
+		} else if (ended || argv[i][0] != '-' || !argv[i][1]) {
+			operands[count++] = argv[i];
+		} else {
+			if (options_take(verb, argv[i], i + 1 < argc ? argv[i + 1] : NULL, &taken,
+					 help))
+				return -1;
+			i += taken;
+		}
+	}
+	if (!*help && (count < verb->operands_least || count > verb->operands_most)) {
+		cmd_error("usage: rblk %s [OPTION]... %s", verb->name, verb->operands);
+		return -1;
+	}
+	return count;
+}
+
+void cmd_options_help(const struct cmd_verb *verb)
+{
+	const struct cmd_option *option;
+	char left[64];
+
+	printf("rblk %s [OPTION]... %s\n%s\n\n", verb->name, verb->operands, verb->summary);
+	for (option = verb->options; option->name; option++) {
+		snprintf(left, sizeof(left), "%c%c%c --%s%s%s", option->letter ? '-' : ' ',
+			 option->letter ? option->letter : ' ', option->letter ? ',' : ' ',
+			 option->name, option->argument ? " " : "",
+			 option->argument ? option->argument : "");
+		printf("  %-24s %s\n", left, option->help);
+	}
+}
