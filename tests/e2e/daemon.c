@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Owns the daemon of a test, see daemon.h. RBLKD, set by ctest, is the program to run.
+ */
+#include "tests/e2e/daemon.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define ARGUMENTS_MAX 32
+#define START_S 60 /* ample: sanitizers and emulation are slow */
+
+static void show_log(const struct e2e_daemon *daemon)
+{
+	char line[512];
+	FILE *log = fopen(daemon->log, "r");
+
+	while (log && fgets(line, sizeof(line), log))
+		fprintf(stderr, "rblkd: %s", line);
+	if (log)
+		fclose(log);
+}
+
+static void give_up(const struct e2e_daemon *daemon, const char *what)
+{
+	fprintf(stderr, "%s\n", what);
+	show_log(daemon);
+	abort();
+}
+
+static void child(int log, char **arguments, pid_t parent)
+{
+	/* A test that dies takes its daemon along. */
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != parent)
+		_exit(127);
+	dup2(log, STDOUT_FILENO);
+	dup2(log, STDERR_FILENO);
+	execv(arguments[0], arguments);
+	perror(arguments[0]);
+	_exit(127);
+}
+
+/* The address that it says it serves on; false: not yet. */
+static bool find_address(struct e2e_daemon *daemon)
+{
+	static const char mark[] = "serving ", scheme[] = "tcp://";
+	char line[512], *at = NULL;
+	FILE *log = fopen(daemon->log, "r");
+
+	while (log && !at && fgets(line, sizeof(line), log))
+		if (strchr(line, '\n') && strstr(line, mark))
+			at = strstr(line, scheme);
+	if (at)
+		snprintf(daemon->host, sizeof(daemon->host), "%.*s",
+			 (int)strcspn(at + strlen(scheme), ", \n"), at + strlen(scheme));
+	if (log)
+		fclose(log);
+	return at != NULL;
+}
+
+static void wait_until_serving(struct e2e_daemon *daemon)
+{
+	const struct timespec pause = { .tv_nsec = 5000000 };
+	time_t until = time(NULL) + START_S;
+
+	while (!find_address(daemon)) {
+		if (waitpid(daemon->pid, NULL, WNOHANG) == daemon->pid)
+			give_up(daemon, "rblkd ended instead of serving");
+		if (time(NULL) > until)
+			give_up(daemon, "rblkd does not say that it serves");
+		nanosleep(&pause, NULL);
+	}
+}
+
+void e2e_daemon_start(struct e2e_daemon *daemon, const char *argument, ...)
+{
+	char *arguments[ARGUMENTS_MAX] = { getenv("RBLKD"), "--listen", "tcp://127.0.0.1:0" };
+	pid_t parent = getpid();
+	va_list more;
+	int log, n = 3;
+
+	memset(daemon, 0, sizeof(*daemon));
+	strcpy(daemon->log, "/tmp/rblk-e2e-log-XXXXXX");
+	log = mkostemp(daemon->log, O_CLOEXEC);
+	if (log < 0 || !arguments[0])
+		give_up(daemon, "no log file, or the environment does not say where RBLKD is");
+	va_start(more, argument);
+	for (; argument && n < ARGUMENTS_MAX - 1; argument = va_arg(more, const char *))
+		arguments[n++] = (char *)argument;
+	va_end(more);
+	daemon->pid = fork();
+	if (daemon->pid == 0)
+		child(log, arguments, parent);
+	close(log);
+	if (daemon->pid < 0)
+		give_up(daemon, "fork failed");
+	wait_until_serving(daemon);
+}
+
+static int finish(struct e2e_daemon *daemon, int signal_number)
+{
+	int status = 0;
+
+	if (!daemon->pid)
+		return 0;
+	kill(daemon->pid, signal_number);
+	waitpid(daemon->pid, &status, 0);
+	daemon->pid = 0;
+	if (status && signal_number == SIGTERM)
+		show_log(daemon);
+	unlink(daemon->log);
+	return status;
+}
+
+int e2e_daemon_stop(struct e2e_daemon *daemon)
+{
+	return finish(daemon, SIGTERM);
+}
+
+void e2e_daemon_kill(struct e2e_daemon *daemon)
+{
+	finish(daemon, SIGKILL);
+}
+
+const char *e2e_daemon_uri(const struct e2e_daemon *daemon, const char *volume)
+{
+	static char uri[256];
+
+	snprintf(uri, sizeof(uri), "rblk+tcp://%s/%s", daemon->host, volume);
+	return uri;
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * rblkd as a child process of a test: started on 127.0.0.1 and a port of the system's choice,
+ * its log kept in a file, ended (or killed) with the test.
+ */
+#ifndef RBLK_TESTS_E2E_DAEMON_H
+#define RBLK_TESTS_E2E_DAEMON_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+struct e2e_daemon {
+	pid_t pid;       /* 0: not running */
+	char log[64];    /* the file with what it said */
+	char host[64];   /* "127.0.0.1:40123" */
+};
+
+/* Arguments beside --listen, NULL at the end. Returns when it serves; aborts the test if not. */
+void e2e_daemon_start(struct e2e_daemon *daemon, const char *argument, ...)
+	__attribute__((sentinel));
+/* SIGTERM; its exit status as of waitpid(). Prints the log where that is not 0. */
+int e2e_daemon_stop(struct e2e_daemon *daemon);
+void e2e_daemon_kill(struct e2e_daemon *daemon);
+/* "rblk+tcp://host/volume"; static storage. */
+const char *e2e_daemon_uri(const struct e2e_daemon *daemon, const char *volume);
+
+#endif

@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Goal: when storage is slow, storage fails, the target is killed in the middle, or many come and
+ * go, every command is called back once with an error that fits and nobody hangs. Method: rblkd
+ * with a fault plan; kill -9; waiting for conditions only.
+ */
+#include "tests/unit/unit.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "initiator/rblk.h"
+#include "tests/e2e/daemon.h"
+
+#define DEPTH 32
+#define SESSIONS 24
+
+struct outcome {
+	int calls, error;
+};
+
+static void done(void *arg, const struct rblk_result *result)
+{
+	struct outcome *outcome = arg;
+
+	outcome->calls++;
+	outcome->error = result->error;
+}
+
+static struct rblk_session *open_session(const struct e2e_daemon *daemon,
+					 const struct rblk_options *options)
+{
+	char error[RBLK_ERROR_BYTES] = "";
+	struct rblk_session *session =
+		rblk_session_open(e2e_daemon_uri(daemon, "disk"), options, error);
+
+	if (!session)
+		fail_msg("%s", error);
+	return session;
+}
+
+static void slow_storage_times_out(void **state)
+{
+	struct rblk_options options = { .size = sizeof(options), .command_timeout_ms = 300 };
+	struct outcome outcomes[DEPTH] = { { 0 } };
+	struct e2e_daemon daemon;
+	struct rblk_session *session;
+	struct rblk_volume *volume;
+	uint8_t *data;
+	int count = 0, polled;
+
+	e2e_daemon_start(&daemon, "--memory", "disk=16M", "--fault", "delay=write:3s", NULL);
+	session = open_session(&daemon, &options);
+	volume = rblk_volume_open(session, NULL, 0);
+	data = rblk_buffer_alloc(session, DEPTH * 65536);
+	/* Reads are not delayed. */
+	assert_int_equal(rblk_pread(volume, data, 65536, 0), 0);
+	for (int i = 0; i < DEPTH; i++)
+		assert_int_equal(rblk_write(volume, data + i * 65536, i % 2 ? 65536 : 4096,
+					    i * 65536u, 0, done, &outcomes[i]),
+				 0);
+	while ((polled = rblk_wait(session, -1)) > 0)
+		count += polled;
+	assert_int_equal(polled, -ETIMEDOUT);
+	assert_int_equal(count, DEPTH);
+	for (int i = 0; i < DEPTH; i++) {
+		assert_int_equal(outcomes[i].calls, 1);
+		assert_int_equal(outcomes[i].error, -ETIMEDOUT);
+	}
+	assert_non_null(strstr(rblk_session_error(session), "WRITE was not answered within 300 ms"));
+	rblk_session_close(session);
+	/* The target has not suffered. */
+	session = open_session(&daemon, NULL);
+	assert_non_null(rblk_volume_open(session, NULL, 0));
+	rblk_session_close(session);
+	assert_int_equal(e2e_daemon_stop(&daemon), 0);
+}
+
+static void failing_storage_is_told_by_its_error(void **state)
+{
+	struct e2e_daemon daemon;
+	struct rblk_session *session;
+	struct rblk_volume *volume;
+	void *data;
+
+	e2e_daemon_start(&daemon, "--memory", "disk=16M", "--fault",
+			 "fail=write:ENOSPC,fail=read:EIO", NULL);
+	session = open_session(&daemon, NULL);
+	volume = rblk_volume_open(session, NULL, 0);
+	data = rblk_buffer_alloc(session, 65536);
+	assert_int_equal(rblk_pwrite(volume, data, 4096, 0, 0), -ENOSPC);
+	assert_int_equal(rblk_pwrite(volume, data, 65536, 0, 0), -ENOSPC);
+	assert_int_equal(rblk_pread(volume, data, 4096, 0), -EIO);
+	assert_int_equal(rblk_session_state(session), RBLK_SESSION_READY);
+	rblk_session_close(session);
+	assert_int_equal(e2e_daemon_stop(&daemon), 0);
+}
+
+/* Killed at a moment that differs from round to round, by how many commands had come back. */
+static void killed_in_the_middle(void **state)
+{
+	for (int round = 0; round < 10; round++) {
+		struct rblk_options options = { .size = sizeof(options), .queues = 1 + round % 3 };
+		struct outcome outcomes[DEPTH] = { { 0 } };
+		struct rblk_session *session;
+		struct rblk_volume *volume;
+		struct e2e_daemon daemon;
+		int finished = 0, started = 0, polled;
+		uint8_t *data;
+
+		e2e_daemon_start(&daemon, "--memory", "disk=16M", NULL);
+		session = open_session(&daemon, &options);
+		volume = rblk_volume_open(session, NULL, 0);
+		data = rblk_buffer_alloc(session, DEPTH * 65536);
+		for (;;) {
+			int i = started % DEPTH, err;
+
+			err = round % 2 ? rblk_write(volume, data + i * 65536, 65536, i * 65536u, 0,
+						     done, &outcomes[i]) :
+					  rblk_read(volume, data + i * 65536, 65536, i * 65536u, 0,
+						    done, &outcomes[i]);
+			if (err == -ENOTCONN)
+				break;
+			assert_int_equal(err, 0);
+			started++;
+			if (started == 200 + 37 * round)
+				e2e_daemon_kill(&daemon);
+			while (started - finished == DEPTH && (polled = rblk_wait(session, -1)) > 0)
+				finished += polled;
+		}
+		while ((polled = rblk_wait(session, -1)) > 0)
+			finished += polled;
+		assert_true(polled == -ECONNRESET || polled == -EIO);
+		assert_int_equal(finished, started);
+		finished = 0;
+		for (int i = 0; i < DEPTH; i++)
+			finished += outcomes[i].calls;
+		assert_int_equal(finished, started);
+		assert_non_null(strstr(rblk_session_error(session), "connection lost"));
+		assert_non_null(strstr(rblk_session_error(session), daemon.host));
+		rblk_session_close(session);
+	}
+}
+
+static void many_sessions_at_a_time(void **state)
+{
+	struct rblk_session *sessions[SESSIONS];
+	struct e2e_daemon daemon;
+
+	e2e_daemon_start(&daemon, "--memory", "disk=16M", "--reactors", "2", NULL);
+	for (int round = 0; round < 4; round++) {
+		struct rblk_options options = { .size = sizeof(options), .queues = 1 + round,
+						.credits = 8 };
+
+		/* All on their way at once, driven by turns. */
+		for (int i = 0; i < SESSIONS; i++) {
+			sessions[i] = rblk_session_start(e2e_daemon_uri(&daemon, "disk"), &options,
+							 NULL);
+			assert_non_null(sessions[i]);
+		}
+		for (int i = 0; i < SESSIONS; i++) {
+			for (int k = 0; rblk_session_state(sessions[i]) == RBLK_SESSION_CONNECTING; k++)
+				rblk_poll(sessions[k % SESSIONS], 0);
+			if (rblk_session_state(sessions[i]) != RBLK_SESSION_READY)
+				fail_msg("%s", rblk_session_error(sessions[i]));
+		}
+		for (int i = 0; i < SESSIONS; i++) {
+			struct rblk_volume *volume = rblk_volume_open(sessions[i], NULL, 0);
+			uint8_t *data = rblk_buffer_alloc(sessions[i], 8192);
+
+			if (!volume)
+				fail_msg("%s", rblk_session_error(sessions[i]));
+			memset(data, i + 1, 4096);
+			assert_int_equal(rblk_pwrite(volume, data, 4096, i * 4096u, 0), 0);
+			assert_int_equal(rblk_pread(volume, data + 4096, 4096, i * 4096u), 0);
+			assert_memory_equal(data, data + 4096, 4096);
+		}
+		for (int i = 0; i < SESSIONS; i++)
+			rblk_session_close(sessions[i]);
+	}
+	assert_int_equal(e2e_daemon_stop(&daemon), 0);
+}
+
+static void a_draining_target_says_so(void **state)
+{
+	struct e2e_daemon daemon;
+	struct rblk_session *session;
+	int polled;
+
+	e2e_daemon_start(&daemon, "--memory", "disk=16M", NULL);
+	session = open_session(&daemon, NULL);
+	assert_non_null(rblk_volume_open(session, NULL, 0));
+	assert_int_equal(e2e_daemon_stop(&daemon), 0);
+	while ((polled = rblk_wait(session, 1000)) == 0)
+		;
+	assert_int_equal(polled, -ECONNRESET);
+	if (!strstr(rblk_session_error(session), "the target shut down"))
+		fail_msg("%s", rblk_session_error(session));
+	rblk_session_close(session);
+}
+
+static void pings_of_all_kinds(void **state)
+{
+	struct rblk_options options = { .size = sizeof(options), .measuring = true };
+	struct e2e_daemon daemon;
+	struct rblk_session *session;
+	struct rblk_stats before, after;
+	uint64_t ns;
+
+	e2e_daemon_start(&daemon, "--memory", "disk=16M", "--allow-scratch=yes", NULL);
+	session = open_session(&daemon, &options);
+	for (int kind = RBLK_PING_SEND_POLLED; kind <= RBLK_PING_RDMA_UNSIGNALLED; kind++)
+		for (int i = 0; i < 20; i++) {
+			ns = 0;
+			assert_int_equal(rblk_ping(session, (enum rblk_ping_kind)kind, 64, &ns), 0);
+			assert_true(ns > 0);
+		}
+	rblk_session_stats(session, &before);
+	assert_int_equal(rblk_ping(session, RBLK_PING_RDMA_SIGNALLED, 4096, &ns), 0);
+	rblk_session_stats(session, &after);
+	/* One-sided: nobody there was asked. */
+	assert_int_equal(after.sends, before.sends);
+	assert_int_equal(after.replies, before.replies);
+	assert_int_equal(rblk_ping(session, RBLK_PING_RDMA_SIGNALLED, 4097, &ns), -EINVAL);
+	rblk_session_close(session);
+	assert_int_equal(e2e_daemon_stop(&daemon), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(slow_storage_times_out),
+		cmocka_unit_test(failing_storage_is_told_by_its_error),
+		cmocka_unit_test(killed_in_the_middle),
+		cmocka_unit_test(many_sessions_at_a_time),
+		cmocka_unit_test(a_draining_target_says_so),
+		cmocka_unit_test(pings_of_all_kinds),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
