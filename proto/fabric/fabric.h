@@ -82,7 +82,8 @@ enum fab_event_type {
 	FAB_EVENT_FAILED,       /* could not be connected: .status, words in fab_error() */
 	FAB_EVENT_DISCONNECTED, /* was established; .status why. The QP is in ERR from now on */
 	FAB_EVENT_DRAINED,      /* after fab_conn_close(): no completion of it will come any more */
-	FAB_EVENT_DEVICE_GONE,  /* .device is being removed; its connections are disconnected too */
+	FAB_EVENT_DEVICE_GONE,  /* .device is being removed; its connections are disconnected too.
+				   NULL: that of a listener's address, which hears no more */
 };
 
 /* private_data is valid until the next fab_poll_event() of this fab. */

@@ -73,7 +73,7 @@ static void verbs_close(struct fab *head)
 {
 	struct verbs_fab *fab = verbs_fab(head);
 
-	assert(TAILQ_EMPTY(&fab->conns) && TAILQ_EMPTY(&fab->mrs));
+	assert(TAILQ_EMPTY(&fab->conns) && TAILQ_EMPTY(&fab->mrs) && TAILQ_EMPTY(&fab->listeners));
 	/* A request that was never delivered has nobody else to refuse it. */
 	if (fab->request)
 		verbs_reject(&fab->request->head, NULL, 0);
@@ -100,6 +100,7 @@ static struct fab *verbs_open(const struct fab_options *options, char *error)
 	TAILQ_INIT(&fab->ready);
 	TAILQ_INIT(&fab->timed);
 	TAILQ_INIT(&fab->mrs);
+	TAILQ_INIT(&fab->listeners);
 	fab->head.ops = &fab_verbs_ops;
 	fab->head.options = *options;
 	fab->head.fd = -1;
@@ -363,6 +364,13 @@ static bool verbs_deliver(struct verbs_fab *fab, struct fab_event *event)
 		event->status = -ENODEV;
 		event->device = &device->head;
 		verbs_device_settle(device);
+		return true;
+	}
+	if (fab->listener_gone) {
+		fab->listener_gone = false;
+		event->type = FAB_EVENT_DEVICE_GONE;
+		event->status = fab_fail(&fab->head, -ENODEV,
+					 "listen: the device of a listener's address was removed");
 		return true;
 	}
 	return false;

@@ -32,6 +32,7 @@
 struct verbs_conn;
 TAILQ_HEAD(verbs_conn_list, verbs_conn);
 TAILQ_HEAD(verbs_mr_list, verbs_mr);
+TAILQ_HEAD(verbs_listener_list, verbs_listener);
 
 /* A device as one fab uses it. Made when a connection first needs it, freed by fab_close(). */
 struct verbs_device {
@@ -65,6 +66,8 @@ struct verbs_fab {
 	struct verbs_conn_list ready; /* with events to deliver, oldest first */
 	struct verbs_conn_list timed; /* with a deadline */
 	struct verbs_mr_list mrs;
+	struct verbs_listener_list listeners;
+	bool listener_gone;	       /* DEVICE_GONE of a listener not yet delivered */
 	struct verbs_request *request; /* to be delivered */
 	unsigned int polls_wanted;     /* connections that wait for their CQ to be polled empty */
 	bool look; /* fab_arm() was called since the descriptors were looked at */
@@ -77,7 +80,8 @@ struct verbs_fab {
 
 struct verbs_listener {
 	struct fab_listener head;
-	struct rdma_cm_id *id;
+	struct rdma_cm_id *id; /* NULL once its device was removed */
+	TAILQ_ENTRY(verbs_listener) entry;
 };
 
 /* Made by a listener's fab; freed by the call that consumes it. Owns the id. */

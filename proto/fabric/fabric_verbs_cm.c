@@ -95,6 +95,7 @@ int verbs_listen(struct fab *head, const struct sockaddr *addr, int backlog,
 	if (rdma_bind_addr(listener->id, (struct sockaddr *)&bound) ||
 	    rdma_listen(listener->id, backlog))
 		goto err_destroy_id;
+	TAILQ_INSERT_TAIL(&fab->listeners, listener, entry);
 	*out = &listener->head;
 	return 0;
 
@@ -112,15 +113,38 @@ void verbs_listener_destroy(struct fab_listener *head)
 {
 	struct verbs_listener *listener = (struct verbs_listener *)head;
 
-	rdma_destroy_id(listener->id);
+	TAILQ_REMOVE(&verbs_fab(head->fab)->listeners, listener, entry);
+	if (listener->id)
+		rdma_destroy_id(listener->id);
 	free(listener);
+}
+
+/*
+ * The device of a listener's address is being removed, and the kernel waits for the id to go. A
+ * listener on a wildcard address belongs to no device and lives on.
+ */
+static void verbs_listener_lost(struct verbs_fab *fab, const struct rdma_cm_id *id)
+{
+	struct verbs_listener *listener;
+
+	TAILQ_FOREACH(listener, &fab->listeners, entry)
+	{
+		if (listener->id != id)
+			continue;
+		rdma_destroy_id(listener->id);
+		listener->id = NULL;
+		fab->listener_gone = true;
+	}
 }
 
 int verbs_listener_address(const struct fab_listener *head, struct sockaddr_storage *addr)
 {
 	const struct verbs_listener *listener = (const struct verbs_listener *)head;
-	const struct sockaddr *local = rdma_get_local_addr(listener->id);
+	const struct sockaddr *local;
 
+	if (!listener->id)
+		return -ENODEV;
+	local = rdma_get_local_addr(listener->id);
 	memset(addr, 0, sizeof(*addr));
 	memcpy(addr, local,
 	       local->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6)
@@ -209,6 +233,7 @@ int verbs_accept(struct fab *head, struct fab_request *request_head,
 
 err_destroy_qp:
 	verbs_conn_destroy_qp(conn);
+	verbs_device_settle(device);
 err_free:
 	verbs_conn_free(conn);
 	return err;
@@ -510,5 +535,7 @@ void verbs_cm_event(struct verbs_fab *fab)
 		verbs_cm_conn_event(event.id->context, &event);
 	else if (event.event == RDMA_CM_EVENT_CONNECT_REQUEST)
 		verbs_cm_request(fab, &event);
-	/* Else a request's peer gave up, which its acceptance will be told, or a removal. */
+	else if (event.event == RDMA_CM_EVENT_DEVICE_REMOVAL)
+		verbs_listener_lost(fab, event.id);
+	/* Else the peer of a request gave up: who accepts it will be told. */
 }

@@ -334,7 +334,6 @@ void verbs_conn_destroy_qp(struct verbs_conn *conn)
 	conn->pd = NULL;
 	conn->head.device = NULL;
 	device->conns--;
-	verbs_device_settle(device);
 }
 
 /* -- failing ----------------------------------------------------------------------------------- */
@@ -537,9 +536,13 @@ void verbs_conn_destroy(struct fab_conn *head)
 {
 	struct verbs_conn *conn = verbs_conn(head);
 
+	struct fab_device *device = head->device;
+
 	assert(conn->state == VERBS_CONN_DRAINED);
 	verbs_conn_destroy_qp(conn);
 	if (conn->id)
 		rdma_destroy_id(conn->id);
 	verbs_conn_free(conn);
+	if (device)
+		verbs_device_settle(verbs_device(device));
 }

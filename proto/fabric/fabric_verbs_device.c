@@ -3,8 +3,10 @@
  * A device as one fab uses it: its context, protection domain, completion queue and channel,
  * shared receive queue, limits, and asynchronous events; and memory, which is registered with
  * every device. fabric_verbs_cm.c asks for a device when a connection first leads to it. A device
- * that is removed is given back to the kernel (which waits for that) as soon as the last of its
- * connections has been destroyed; the struct stays until fab_close(), because callers hold it.
+ * that is removed is given back to the kernel as soon as the last of its connections has been
+ * destroyed; the struct stays until fab_close(), because callers hold it. A driver that cannot
+ * take a device from its users (Soft-RoCE) waits on until the process ends, all the same: rdma_cm
+ * never closes the context that it has of a device.
  */
 #include "proto/fabric/fabric_verbs.h"
 
@@ -435,8 +437,9 @@ void verbs_device_lost(struct verbs_device *device, int status, const char *why)
 
 void verbs_device_settle(struct verbs_device *device)
 {
-	if (device->gone && !device->gone_pending && device->conns == 0)
-		verbs_device_release(device);
+	if (!device->gone || device->gone_pending || device->conns > 0 || !device->context)
+		return;
+	verbs_device_release(device);
 }
 
 static void verbs_device_qp_event(struct ibv_async_event *event)
