@@ -1,0 +1,627 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Goal: SEND, RDMA WRITE and RDMA READ move the right bytes, in order, and complete as verbs do.
+ * Method: random sizes and offsets, content derived from position and seed, completions compared
+ * field by field.
+ */
+#include <string.h>
+
+#include "fixture.h"
+
+/* One SEND: the content, the length, the opcodes at both ends. */
+static void send_receive(void)
+{
+	struct fx fx = {0};
+	struct ibv_wc wc;
+
+	fx_open_connected(&fx);
+	fx_post_recv(&fx.b, 7, 4096, 512);
+	fx_fill(fx.a.memory, 300, 1);
+	fx_post_send(&fx.a, 3, 0, 300, 0);
+	wc = fx_wc_ok(&fx, &fx.b, 7);
+	CHECK_EQ(wc.opcode, IBV_WC_RECV);
+	CHECK_EQ(wc.byte_len, 300);
+	CHECK_EQ(wc.wc_flags & (IBV_WC_WITH_IMM | IBV_WC_WITH_INV), 0);
+	CHECK(fx_filled(fx.b.memory + 4096, 300, 1));
+	CHECK_EQ(fx.b.memory[4096 + 300], 0);
+	wc = fx_wc_ok(&fx, &fx.a, 3);
+	CHECK_EQ(wc.opcode, IBV_WC_SEND);
+	fx_close(&fx);
+}
+
+/* 500 SENDs of random length arrive in order, through a receive queue that is refilled as it goes. */
+static void send_order(void)
+{
+	struct fx fx = {.conn_options = {.send_depth = 32, .recv_depth = 16}};
+	uint32_t sent = 0, completed = 0, received = 0, lengths[500];
+
+	fx_open_connected(&fx);
+	for (uint32_t i = 0; i < 500; i++)
+		lengths[i] = fx_random() % 8000;
+	for (uint32_t i = 0; i < 16; i++)
+		fx_post_recv(&fx.b, i, (size_t)i * 8192, 8192);
+	while (received < 500) {
+		for (; sent < 500 && sent - completed < 32; sent++) {
+			unsigned char *data = fx.a.memory + (sent % 32) * 8192;
+
+			fx_fill(data, lengths[sent], sent);
+			fx_post_send(&fx.a, sent, (sent % 32) * 8192, lengths[sent], 0);
+		}
+		WAIT(&fx, fx.a.wc_count + fx.b.wc_count > 0);
+		while (fx.b.wc_count > 0) {
+			struct ibv_wc wc = fx_wc_ok(&fx, &fx.b, received % 16);
+
+			CHECK_EQ(wc.byte_len, lengths[received]);
+			CHECK(fx_filled(fx.b.memory + (received % 16) * 8192, wc.byte_len,
+					received));
+			fx_post_recv(&fx.b, received % 16, (size_t)(received % 16) * 8192, 8192);
+			received++;
+		}
+		while (fx.a.wc_count > 0)
+			fx_wc_ok(&fx, &fx.a, completed++);
+	}
+	while (completed < 500)
+		fx_wc_ok(&fx, &fx.a, completed++);
+	fx_close(&fx);
+}
+
+/* Three segments gathered, two scattered, boundaries at odd places. */
+static void scatter_gather(void)
+{
+	struct fx fx = {0};
+	struct ibv_sge to[2], from[3];
+	struct ibv_recv_wr recv = {.wr_id = 1, .sg_list = to, .num_sge = 2}, *bad_recv;
+	struct ibv_send_wr send = {
+		.wr_id = 2,
+		.sg_list = from,
+		.num_sge = 3,
+		.opcode = IBV_WR_SEND,
+		.send_flags = IBV_SEND_SIGNALED,
+	};
+	unsigned char whole[70001];
+
+	fx_open_connected(&fx);
+	fx_fill(whole, sizeof(whole), 9);
+	memcpy(fx.a.memory + 100, whole, 1);
+	memcpy(fx.a.memory + 5000, whole + 1, 4000);
+	memcpy(fx.a.memory + 200000, whole + 4001, 66000);
+	from[0] = fx_sge(&fx.a, 100, 1);
+	from[1] = fx_sge(&fx.a, 5000, 4000);
+	from[2] = fx_sge(&fx.a, 200000, 66000);
+	to[0] = fx_sge(&fx.b, 77, 33333);
+	to[1] = fx_sge(&fx.b, 100000, 40000);
+	CHECK_EQ(fab_post_recv(fx.b.conn, &recv, &bad_recv), 0);
+	fx_post(&fx.a, &send);
+	CHECK_EQ(fx_wc_ok(&fx, &fx.b, 1).byte_len, 70001);
+	CHECK(memcmp(fx.b.memory + 77, whole, 33333) == 0);
+	CHECK(memcmp(fx.b.memory + 100000, whole + 33333, 70001 - 33333) == 0);
+	CHECK_EQ(fx.b.memory[100000 + 70001 - 33333], 0);
+	fx_wc_ok(&fx, &fx.a, 2);
+	fx_close(&fx);
+}
+
+/* Inline bytes are taken when posted: the buffer is overwritten at once, and never registered. */
+static void inline_data(void)
+{
+	struct fx fx = {0};
+	unsigned char own[64];
+	struct ibv_sge sge = {.addr = (uint64_t)(uintptr_t)own};
+	struct ibv_send_wr send = {
+		.wr_id = 5,
+		.sg_list = &sge,
+		.num_sge = 1,
+		.opcode = IBV_WR_SEND,
+		.send_flags = IBV_SEND_SIGNALED | IBV_SEND_INLINE,
+	};
+
+	fx_open_connected(&fx);
+	CHECK(fab_conn_inline(fx.a.conn) >= 32);
+	sge.length = fab_conn_inline(fx.a.conn) < 64 ? fab_conn_inline(fx.a.conn) : 64;
+	fx_fill(own, sizeof(own), 4);
+	fx_post_recv(&fx.b, 1, 0, 64);
+	fx_post(&fx.a, &send);
+	memset(own, 0xff, sizeof(own));
+	CHECK_EQ(fx_wc_ok(&fx, &fx.b, 1).byte_len, sge.length);
+	CHECK(fx_filled(fx.b.memory, sge.length, 4));
+	fx_wc_ok(&fx, &fx.a, 5);
+	fx_close(&fx);
+}
+
+/* Of a chain only the last is signalled: one completion, and the queue is free for the next round. */
+static void unsignalled(void)
+{
+	struct fx fx = {.conn_options = {.send_depth = 32}};
+	struct ibv_send_wr chain[32];
+	struct ibv_sge sges[32];
+
+	fx_open_connected(&fx);
+	for (uint32_t round = 0; round < 20; round++) {
+		fx_fill(fx.a.memory, 32 * 1000, round);
+		for (uint32_t i = 0; i < 32; i++) {
+			sges[i] = fx_sge(&fx.a, (size_t)i * 1000, 1000);
+			chain[i] = (struct ibv_send_wr){
+				.wr_id = i,
+				.next = i < 31 ? &chain[i + 1] : NULL,
+				.sg_list = &sges[i],
+				.num_sge = 1,
+				.opcode = IBV_WR_RDMA_WRITE,
+				.send_flags = i < 31 ? 0 : IBV_SEND_SIGNALED,
+				.wr.rdma = {.remote_addr = fx_address(&fx.b, (size_t)i * 1000),
+					    .rkey = fx_rkey(&fx.b, NULL)},
+			};
+		}
+		fx_post(&fx.a, chain);
+		fx_wc_ok(&fx, &fx.a, 31);
+		CHECK_EQ(fx.a.wc_count, 0);
+		CHECK(fx_filled(fx.b.memory, 32 * 1000, round));
+	}
+	fx_close(&fx);
+}
+
+/* A full send queue refuses one more, and says which. */
+static void send_queue_full(void)
+{
+	struct fx fx = {.conn_options = {.send_depth = 8, .recv_depth = 8}};
+	struct ibv_send_wr *bad = NULL;
+	struct ibv_sge sge;
+	struct ibv_send_wr send[2] = {
+		{.wr_id = 100, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND},
+	};
+	uint32_t posted = 0;
+
+	fx_open_connected(&fx);
+	sge = fx_sge(&fx.a, 0, 8);
+	send[0].send_flags = IBV_SEND_SIGNALED;
+	/* Devices may round the depth up, but not without end. Nothing is received, so none ends. */
+	while (posted < 4096 && fab_post_send(fx.a.conn, send, &bad) == 0)
+		posted++;
+	CHECK(posted >= 8 && posted < 4096);
+	CHECK(bad == send);
+	fx_close(&fx);
+}
+
+static void rdma_random(enum ibv_wr_opcode opcode)
+{
+	struct fx fx = {0};
+	const size_t window = 1u << 20;
+
+	fx_open_connected(&fx);
+	for (uint32_t i = 0; i < 200; i++) {
+		uint32_t bytes = fx_random() % (i % 10 == 0 ? window : 9000);
+		size_t here = fx_random() % window, there = fx_random() % window;
+		struct fx_end *from = opcode == IBV_WR_RDMA_READ ? &fx.b : &fx.a;
+		struct fx_end *to = opcode == IBV_WR_RDMA_READ ? &fx.a : &fx.b;
+		size_t source = from == &fx.a ? here : there;
+		size_t sink = from == &fx.a ? there : here;
+
+		fx_fill(from->memory + source, bytes, i);
+		memset(to->memory, 0, 2 * window);
+		fx_post_rdma(&fx.a, i, opcode, here, bytes, fx_address(&fx.b, there),
+			     fx_rkey(&fx.b, NULL), 0);
+		fx_wc_ok(&fx, &fx.a, i);
+		CHECK(fx_filled(to->memory + sink, bytes, i));
+		CHECK(sink == 0 || to->memory[sink - 1] == 0);
+		CHECK_EQ(to->memory[sink + bytes], 0);
+	}
+	CHECK_EQ(fx.b.wc_count, 0);
+	fx_close(&fx);
+}
+
+/* RDMA WRITE of random sizes to random places; nothing beside is touched, the peer sees nothing. */
+static void write_random(void)
+{
+	rdma_random(IBV_WR_RDMA_WRITE);
+}
+
+/* RDMA READ likewise. */
+static void read_random(void)
+{
+	rdma_random(IBV_WR_RDMA_READ);
+}
+
+/* Both ends stream large WRITEs and READs at each other at once: neither waits for the other. */
+static void both_ways(void)
+{
+	struct fx fx = {0};
+	const uint32_t bytes = 1u << 20;
+
+	fx_open_connected(&fx);
+	for (uint32_t i = 0; i < 10; i++) {
+		fx_fill(fx.a.memory, bytes, i);
+		fx_fill(fx.b.memory, bytes, i + 100);
+		fx_post_rdma(&fx.a, 1, IBV_WR_RDMA_WRITE, 0, bytes, fx_address(&fx.b, bytes),
+			     fx_rkey(&fx.b, NULL), 0);
+		fx_post_rdma(&fx.b, 1, IBV_WR_RDMA_WRITE, 0, bytes, fx_address(&fx.a, bytes),
+			     fx_rkey(&fx.a, NULL), 0);
+		fx_post_rdma(&fx.a, 2, IBV_WR_RDMA_READ, 2 * bytes, bytes, fx_address(&fx.b, 0),
+			     fx_rkey(&fx.b, NULL), 0);
+		fx_post_rdma(&fx.b, 2, IBV_WR_RDMA_READ, 2 * bytes, bytes, fx_address(&fx.a, 0),
+			     fx_rkey(&fx.a, NULL), 0);
+		for (uint64_t id = 1; id <= 2; id++) {
+			fx_wc_ok(&fx, &fx.a, id);
+			fx_wc_ok(&fx, &fx.b, id);
+		}
+		CHECK(fx_filled(fx.b.memory + bytes, bytes, i));
+		CHECK(fx_filled(fx.a.memory + bytes, bytes, i + 100));
+		CHECK(fx_filled(fx.a.memory + 2 * bytes, bytes, i + 100));
+		CHECK(fx_filled(fx.b.memory + 2 * bytes, bytes, i));
+	}
+	fx_close(&fx);
+}
+
+/* WRITE WITH IMMEDIATE: data in memory, a receive consumed, the immediate delivered as it was. */
+static void write_immediate(void)
+{
+	struct fx fx = {0};
+	struct ibv_sge sge;
+	struct ibv_send_wr write = {
+		.wr_id = 4,
+		.sg_list = &sge,
+		.num_sge = 1,
+		.opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
+		.send_flags = IBV_SEND_SIGNALED,
+		.imm_data = 0x12345678,
+	};
+	struct ibv_wc wc;
+
+	fx_open_connected(&fx);
+	sge = fx_sge(&fx.a, 0, 5000);
+	write.wr.rdma.remote_addr = fx_address(&fx.b, 8192);
+	write.wr.rdma.rkey = fx_rkey(&fx.b, NULL);
+	fx_fill(fx.a.memory, 5000, 3);
+	fx_post_recv(&fx.b, 9, 0, 16);
+	fx_post(&fx.a, &write);
+	wc = fx_wc_ok(&fx, &fx.b, 9);
+	CHECK_EQ(wc.opcode, IBV_WC_RECV_RDMA_WITH_IMM);
+	CHECK(wc.wc_flags & IBV_WC_WITH_IMM);
+	CHECK_EQ(wc.imm_data, 0x12345678);
+	CHECK_EQ(wc.byte_len, 5000);
+	CHECK(fx_filled(fx.b.memory + 8192, 5000, 3));
+	CHECK_EQ(fx.b.memory[0], 0);
+	CHECK_EQ(fx_wc_ok(&fx, &fx.a, 4).opcode, IBV_WC_RDMA_WRITE);
+	fx_close(&fx);
+}
+
+/* SEND WITH IMMEDIATE. */
+static void send_immediate(void)
+{
+	struct fx fx = {0};
+	struct ibv_sge sge;
+	struct ibv_send_wr send = {
+		.wr_id = 4,
+		.sg_list = &sge,
+		.num_sge = 1,
+		.opcode = IBV_WR_SEND_WITH_IMM,
+		.send_flags = IBV_SEND_SIGNALED,
+		.imm_data = 0xfedcba98,
+	};
+	struct ibv_wc wc;
+
+	fx_open_connected(&fx);
+	sge = fx_sge(&fx.a, 0, 10);
+	fx_fill(fx.a.memory, 10, 3);
+	fx_post_recv(&fx.b, 9, 0, 16);
+	fx_post(&fx.a, &send);
+	wc = fx_wc_ok(&fx, &fx.b, 9);
+	CHECK_EQ(wc.opcode, IBV_WC_RECV);
+	CHECK(wc.wc_flags & IBV_WC_WITH_IMM);
+	CHECK_EQ(wc.imm_data, 0xfedcba98);
+	CHECK(fx_filled(fx.b.memory, 10, 3));
+	fx_wc_ok(&fx, &fx.a, 4);
+	fx_close(&fx);
+}
+
+/* Nothing to move is a message all the same. */
+static void zero_length(void)
+{
+	struct fx fx = {0};
+
+	fx_open_connected(&fx);
+	fx_post_recv(&fx.b, 1, 0, 16);
+	fx_post_send(&fx.a, 2, 0, 0, 0);
+	CHECK_EQ(fx_wc_ok(&fx, &fx.b, 1).byte_len, 0);
+	fx_wc_ok(&fx, &fx.a, 2);
+	fx_post_rdma(&fx.a, 3, IBV_WR_RDMA_WRITE, 0, 0, fx_address(&fx.b, 0),
+		     fx_rkey(&fx.b, NULL), 0);
+	fx_wc_ok(&fx, &fx.a, 3);
+	fx_post_rdma(&fx.a, 4, IBV_WR_RDMA_READ, 0, 0, fx_address(&fx.b, 0),
+		     fx_rkey(&fx.b, NULL), 0);
+	fx_wc_ok(&fx, &fx.a, 4);
+	fx_close(&fx);
+}
+
+/*
+ * A fenced SEND of memory that a READ before it fills: the peer gets what was read, not what was
+ * there. Many times, with READs long enough to take a while.
+ */
+static void fence(void)
+{
+	struct fx fx = {0};
+	const uint32_t bytes = 256u << 10;
+
+	fx_open_connected(&fx);
+	for (uint32_t i = 0; i < 20; i++) {
+		memset(fx.a.memory, 0, bytes);
+		fx_fill(fx.b.memory, bytes, i);
+		fx_post_recv(&fx.b, 1, 1u << 20, bytes);
+		fx_post_rdma(&fx.a, 2, IBV_WR_RDMA_READ, 0, bytes, fx_address(&fx.b, 0),
+			     fx_rkey(&fx.b, NULL), 0);
+		fx_post_send(&fx.a, 3, 0, bytes, IBV_SEND_FENCE);
+		CHECK_EQ(fx_wc_ok(&fx, &fx.b, 1).byte_len, bytes);
+		CHECK(fx_filled(fx.b.memory + (1u << 20), bytes, i));
+		fx_wc_ok(&fx, &fx.a, 2);
+		fx_wc_ok(&fx, &fx.a, 3);
+	}
+	fx_close(&fx);
+}
+
+/* More READs than may be outstanding wait their turn; READs and SENDs complete in posting order. */
+static void read_depth(void)
+{
+	struct fx fx = {.conn_options = {.read_in = 2, .read_out = 3}};
+
+	fx_open_connected(&fx);
+	CHECK_EQ(fab_conn_read_out(fx.a.conn), 2);
+	CHECK_EQ(fab_conn_read_out(fx.b.conn), 2);
+	fx_fill(fx.b.memory, 16 * 65536, 7);
+	for (uint32_t i = 0; i < 8; i++)
+		fx_post_recv(&fx.b, i, 2u << 20, 64);
+	for (uint32_t i = 0; i < 16; i++) {
+		fx_post_rdma(&fx.a, 2 * i, IBV_WR_RDMA_READ, (size_t)i * 65536, 65536,
+			     fx_address(&fx.b, (size_t)i * 65536), fx_rkey(&fx.b, NULL), 0);
+		if (i % 2 == 0)
+			fx_post_send(&fx.a, 2 * i + 1, 2u << 20, 64, 0);
+	}
+	for (uint32_t i = 0; i < 16; i++) {
+		fx_wc_ok(&fx, &fx.a, 2 * i);
+		if (i % 2 == 0)
+			fx_wc_ok(&fx, &fx.a, 2 * i + 1);
+	}
+	CHECK(fx_filled(fx.a.memory, 16 * 65536, 7));
+	for (uint32_t i = 0; i < 8; i++)
+		fx_wc_ok(&fx, &fx.b, i);
+	fx_close(&fx);
+}
+
+/*
+ * Receiver not ready: messages wait for a receive, in order, while another connection of the same
+ * two fabs goes on.
+ */
+static void receiver_not_ready(void)
+{
+	struct fx fx = {0};
+	struct fab_conn *a1, *b1, *a2, *b2;
+
+	fx_open_connected(&fx);
+	a1 = fx.a.conn;
+	b1 = fx.b.conn;
+	fx.a.conn = fx.b.conn = NULL;
+	fx_connect(&fx);
+	a2 = fx.a.conn;
+	b2 = fx.b.conn;
+
+	fx.a.conn = a1;
+	fx_fill(fx.a.memory, 3 * 10000, 1);
+	for (uint32_t i = 0; i < 3; i++)
+		fx_post_send(&fx.a, i, i * 10000, 10000, 0);
+	fx.a.conn = a2;
+	fx.b.conn = b2;
+	for (uint32_t i = 0; i < 100; i++) {
+		fx_post_recv(&fx.b, 50, 1u << 20, 64);
+		fx_post_send(&fx.a, 60, 1u << 20, 64, 0);
+		fx_wc_ok(&fx, &fx.b, 50);
+		fx_wc_ok(&fx, &fx.a, 60);
+	}
+	fx.a.conn = a1;
+	fx.b.conn = b1;
+	CHECK_EQ(fx.a.wc_count + fx.b.wc_count, 0);
+	for (uint32_t i = 0; i < 3; i++) {
+		fx_post_recv(&fx.b, i, i * 10000, 10000);
+		fx_wc_ok(&fx, &fx.b, i);
+		fx_wc_ok(&fx, &fx.a, i);
+	}
+	CHECK(fx_filled(fx.b.memory, 3 * 10000, 1));
+	fx_disconnect(&fx);
+	fx.a.conn = a2;
+	fx.b.conn = b2;
+	fx_close(&fx);
+}
+
+/* One shared receive queue serves several connections, first come first served, and survives them. */
+static void shared_receives(void)
+{
+	struct fx fx = {.options = {.srq_depth = 64}};
+	struct fab_conn *a[4], *b[4];
+	struct ibv_recv_wr recv = {0}, *bad;
+	struct ibv_sge sge;
+
+	fx_open(&fx);
+	for (int i = 0; i < 4; i++) {
+		fx.a.conn = fx.b.conn = NULL;
+		fx_connect(&fx);
+		a[i] = fx.a.conn;
+		b[i] = fx.b.conn;
+	}
+	for (uint32_t i = 0; i < 8; i++) {
+		fx.a.conn = a[i % 4];
+		fx_fill(fx.a.memory + i * 4096, 3000, i);
+		fx_post_send(&fx.a, i, i * 4096, 3000, 0);
+	}
+	for (uint32_t i = 0; i < 8; i++) {
+		struct ibv_wc wc;
+		uint32_t from = 0;
+
+		sge = fx_sge(&fx.b, (size_t)i * 4096, 4096);
+		recv = (struct ibv_recv_wr){.wr_id = i, .sg_list = &sge, .num_sge = 1};
+		CHECK_EQ(fab_post_srq_recv(fab_conn_device(b[0]), &recv, &bad), 0);
+		wc = fx_wc(&fx, &fx.b);
+		CHECK_EQ(wc.status, IBV_WC_SUCCESS);
+		CHECK_EQ(wc.wr_id, i);
+		for (; from < 4 && fab_conn_find(fx.b.fab, wc.qp_num) != b[from]; from++)
+			;
+		CHECK(from < 4);
+		CHECK(fx_filled(fx.b.memory + i * 4096, 3000, from) ||
+		      fx_filled(fx.b.memory + i * 4096, 3000, from + 4));
+		fx_wc(&fx, &fx.a);
+	}
+	/* A receive that nobody has used is not flushed with a connection. */
+	sge = fx_sge(&fx.b, 0, 4096);
+	recv = (struct ibv_recv_wr){.wr_id = 99, .sg_list = &sge, .num_sge = 1};
+	CHECK_EQ(fab_post_srq_recv(fab_conn_device(b[0]), &recv, &bad), 0);
+	for (int i = 0; i < 3; i++) {
+		fx.a.conn = a[i];
+		fx.b.conn = b[i];
+		fx_drain(&fx, &fx.a);
+		fx_drain(&fx, &fx.b);
+	}
+	CHECK_EQ(fx.b.wc_count, 0);
+	fx.a.conn = a[3];
+	fx.b.conn = b[3];
+	fx_post_send(&fx.a, 1, 0, 10, 0);
+	fx_wc_ok(&fx, &fx.b, 99);
+	fx_close(&fx);
+}
+
+/* fab_conn_counters() counts what was posted, by kind, and the doorbells. */
+static void counters(void)
+{
+	struct fx fx = {0};
+	struct fab_counters c;
+	struct ibv_sge sge;
+	struct ibv_send_wr wrs[2] = {
+		{.next = &wrs[1], .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE},
+		{.wr_id = 1, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND,
+		 .send_flags = IBV_SEND_SIGNALED},
+	};
+
+	fx_open_connected(&fx);
+	fx_post_recv(&fx.b, 1, 0, 64);
+	sge = fx_sge(&fx.a, 0, 8);
+	wrs[0].wr.rdma.remote_addr = fx_address(&fx.b, 64);
+	wrs[0].wr.rdma.rkey = fx_rkey(&fx.b, NULL);
+	fx_post(&fx.a, wrs);
+	fx_wc_ok(&fx, &fx.a, 1);
+	fx_post_rdma(&fx.a, 2, IBV_WR_RDMA_READ, 0, 8, fx_address(&fx.b, 0), fx_rkey(&fx.b, NULL),
+		     0);
+	fx_wc_ok(&fx, &fx.a, 2);
+	fab_conn_counters(fx.a.conn, &c);
+	CHECK_EQ(c.sends, 1);
+	CHECK_EQ(c.writes, 1);
+	CHECK_EQ(c.reads, 1);
+	CHECK_EQ(c.write_imms + c.others, 0);
+	CHECK_EQ(c.doorbells, 2);
+	fx_close(&fx);
+}
+
+/* The completion queue is a bound: a caller that polls late loses nothing. */
+static void small_completion_queue(void)
+{
+	struct fx fx = {.options = {.cq_depth = 8}};
+
+	fx_open_connected(&fx);
+	for (uint32_t i = 0; i < 60; i++)
+		fx_post_recv(&fx.b, i, (size_t)i * 4096, 4096);
+	for (uint32_t i = 0; i < 60; i++) {
+		fx_fill(fx.a.memory + (size_t)i * 4096, 100, i);
+		fx_post_send(&fx.a, i, (size_t)i * 4096, 100, 0);
+	}
+	for (uint32_t i = 0; i < 60; i++) {
+		fx_wc_ok(&fx, &fx.b, i);
+		CHECK(fx_filled(fx.b.memory + (size_t)i * 4096, 100, i));
+		fx_wc_ok(&fx, &fx.a, i);
+	}
+	fx_close(&fx);
+}
+
+#define TCP_ONLY (1u << FAB_TCP) /* plain registrations cannot be invalidated by a device */
+
+/* SEND WITH INVALIDATE: the message tells which key, and the key is dead. */
+static void send_invalidate(void)
+{
+	struct fx fx = {0};
+	struct fab_mr *mr;
+	struct ibv_sge sge;
+	struct ibv_send_wr send = {
+		.wr_id = 4,
+		.sg_list = &sge,
+		.num_sge = 1,
+		.opcode = IBV_WR_SEND_WITH_INV,
+		.send_flags = IBV_SEND_SIGNALED,
+	};
+	struct ibv_wc wc;
+
+	fx_open_connected(&fx);
+	CHECK_EQ(fab_mr_register(fx.b.fab, fx.b.memory, 4096,
+				 IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE, &mr),
+		 0);
+	sge = fx_sge(&fx.a, 0, 10);
+	send.invalidate_rkey = fx_rkey(&fx.b, mr);
+	fx_post_rdma(&fx.a, 1, IBV_WR_RDMA_WRITE, 0, 100, fx_address(&fx.b, 0),
+		     fx_rkey(&fx.b, mr), 0);
+	fx_wc_ok(&fx, &fx.a, 1);
+	fx_post_recv(&fx.b, 9, 8192, 16);
+	fx_post(&fx.a, &send);
+	wc = fx_wc_ok(&fx, &fx.b, 9);
+	CHECK(wc.wc_flags & IBV_WC_WITH_INV);
+	CHECK_EQ(wc.invalidated_rkey, fx_rkey(&fx.b, mr));
+	fx_wc_ok(&fx, &fx.a, 4);
+	fx_post_rdma(&fx.a, 5, IBV_WR_RDMA_WRITE, 0, 100, fx_address(&fx.b, 0),
+		     fx_rkey(&fx.b, mr), 0);
+	fx_wc_status(&fx, &fx.a, 5, IBV_WC_REM_ACCESS_ERR);
+	fab_mr_deregister(mr);
+	fx_close(&fx);
+}
+
+/* LOCAL_INV completes in its turn and kills the key for the peer. */
+static void local_invalidate(void)
+{
+	struct fx fx = {0};
+	struct fab_mr *mr;
+	struct ibv_send_wr inv = {
+		.wr_id = 8,
+		.opcode = IBV_WR_LOCAL_INV,
+		.send_flags = IBV_SEND_SIGNALED,
+	};
+	struct ibv_wc wc;
+
+	fx_open_connected(&fx);
+	CHECK_EQ(fab_mr_register(fx.b.fab, fx.b.memory, 4096,
+				 IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ, &mr),
+		 0);
+	fx_post_rdma(&fx.b, 7, IBV_WR_RDMA_READ, 8192, 5000, fx_address(&fx.a, 0),
+		     fx_rkey(&fx.a, NULL), 0);
+	inv.invalidate_rkey = fx_rkey(&fx.b, mr);
+	fx_post(&fx.b, &inv);
+	fx_wc_ok(&fx, &fx.b, 7);
+	wc = fx_wc_ok(&fx, &fx.b, 8);
+	CHECK_EQ(wc.opcode, IBV_WC_LOCAL_INV);
+	fx_post_rdma(&fx.a, 5, IBV_WR_RDMA_READ, 0, 100, fx_address(&fx.b, 0),
+		     fx_rkey(&fx.b, mr), 0);
+	fx_wc_status(&fx, &fx.a, 5, IBV_WC_REM_ACCESS_ERR);
+	fab_mr_deregister(mr);
+	fx_close(&fx);
+}
+
+const struct fx_case fx_cases_data[] = {
+	{"send_receive", send_receive, 0},
+	{"send_order", send_order, 0},
+	{"scatter_gather", scatter_gather, 0},
+	{"inline_data", inline_data, 0},
+	{"unsignalled", unsignalled, 0},
+	{"send_queue_full", send_queue_full, 0},
+	{"write_random", write_random, 0},
+	{"read_random", read_random, 0},
+	{"both_ways", both_ways, 0},
+	{"write_immediate", write_immediate, 0},
+	{"send_immediate", send_immediate, 0},
+	{"zero_length", zero_length, 0},
+	{"fence", fence, 0},
+	{"read_depth", read_depth, 0},
+	{"receiver_not_ready", receiver_not_ready, 0},
+	{"shared_receives", shared_receives, 0},
+	{"counters", counters, 0},
+	{"small_completion_queue", small_completion_queue, TCP_ONLY},
+	{"send_invalidate", send_invalidate, TCP_ONLY},
+	{"local_invalidate", local_invalidate, TCP_ONLY},
+	{0},
+};
