@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# What belongs to rblkd besides the program: manuals, the systemd unit, an example configuration.
+find_program(RBLK_SCDOC scdoc)
+if(RBLK_SCDOC)
+	foreach(manual IN ITEMS rblkd.8 rblkd.conf.5)
+		string(REGEX REPLACE ".*\\." "" section ${manual})
+		set(source ${CMAKE_CURRENT_SOURCE_DIR}/man/${manual}.scd)
+		add_custom_command(OUTPUT ${manual} DEPENDS ${source} VERBATIM
+			COMMAND sh -c "\"$1\" <\"$2\" >\"$3\"" sh ${RBLK_SCDOC} ${source} ${manual})
+		list(APPEND RBLKD_MANUALS ${CMAKE_CURRENT_BINARY_DIR}/${manual})
+		install(FILES ${CMAKE_CURRENT_BINARY_DIR}/${manual}
+			DESTINATION ${CMAKE_INSTALL_MANDIR}/man${section})
+	endforeach()
+	add_custom_target(rblkd_manuals ALL DEPENDS ${RBLKD_MANUALS})
+else()
+	message(STATUS "scdoc not found: no manual pages for rblkd")
+endif()
+
+configure_file(rblkd.service.in rblkd.service @ONLY)
+install(FILES ${CMAKE_CURRENT_BINARY_DIR}/rblkd.service
+	DESTINATION ${CMAKE_INSTALL_PREFIX}/lib/systemd/system)
+install(FILES rblkd.conf DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples)
