@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Goal: a configuration file is read whole or refused with file, line and what was meant.
+ * Method: small files in a directory of our own, against the struct or the exact message.
+ */
+#include <sys/stat.h>
+#include "tests/unit/target_rig.h"
+
+static char *directory;
+static char home[4096];
+
+static int enter(void **state)
+{
+	assert_non_null(getcwd(home, sizeof(home)));
+	directory = rig_directory();
+	return chdir(directory);
+}
+
+static int leave(void **state)
+{
+	if (chdir(home))
+		return -1;
+	rig_directory_remove(directory);
+	return 0;
+}
+
+static int load(const char *text, struct tgt_config *config, char *error)
+{
+	FILE *file = fopen("rblkd.conf", "w");
+	int status;
+
+	assert_non_null(file);
+	fputs(text, file);
+	fclose(file);
+	tgt_config_init(config);
+	status = tgt_config_load(config, "rblkd.conf", error);
+	if (status == 0)
+		status = tgt_config_complete(config, error);
+	if (status < 0)
+		tgt_config_fini(config);
+	return status;
+}
+
+static void mistakes_have_file_and_line(void **state)
+{
+	static const struct {
+		const char *text, *error;
+	} mistakes[] = {
+		{"[volume a]\npath = x\nblok_size = 512\n",
+		 "rblkd.conf:3: unknown key \"blok_size\"; did you mean \"block_size\"?"},
+		{"[volume a]\n\n# a comment\n\tpath = x\n\tzebra = 1\n",
+		 "rblkd.conf:5: unknown key \"zebra\""},
+		{"[target]\npath = x\n",
+		 "rblkd.conf:2: \"path\" belongs in a [volume NAME] section"},
+		{"[volume a]\nreactors = 2\n", "rblkd.conf:2: \"reactors\" belongs in [target]"},
+		{"[target]\nconfig = x\n", "rblkd.conf:2: unknown key \"config\""},
+		{"[target]\nreactors = two\n",
+		 "rblkd.conf:2: reactors: \"two\" is not a number from 0 to 64"},
+		{"[target]\nreactors = 2\nreactors = 3\n",
+		 "rblkd.conf:3: \"reactors\" a second time in this section"},
+		{"[target]\nreactors =\n", "rblkd.conf:2: reactors: needs a value"},
+		{"[target]\n[volume a]\npath=x\n[target]\n",
+		 "rblkd.conf:4: section [target] a second time"},
+		{"reactors = 2\n", "rblkd.conf:1: \"reactors\" stands before any section"},
+		{"[volumes]\n", "rblkd.conf:1: unknown section [volumes]; "
+				"there are [target] and [volume NAME]"},
+		{"[volume a b]\n", "rblkd.conf:1: \"a b\" is not a volume name: "
+				   "1 to 63 of A-Z a-z 0-9 . _ : + -"},
+		{"[volume ]\n", "rblkd.conf:1: \"\" is not a volume name: "
+				"1 to 63 of A-Z a-z 0-9 . _ : + -"},
+		{"[volume a]\npath=x\n[volume a]\npath=y\n",
+		 "volume a: named twice, at rblkd.conf:1 and at rblkd.conf:3"},
+		{"[volume a]\npath=x\n[volume b]\npath=x\n",
+		 "rblkd.conf:3: volume b: path x is volume a's already"},
+		{"[target]\nreactors\n", "rblkd.conf:2: neither \"key = value\" nor a [section]"},
+		{"[target\nreactors=2\n", "rblkd.conf:1: neither \"key = value\" nor a [section]"},
+		{"[target]\nnonsense\nzebra = 1\n",
+		 "rblkd.conf:2: neither \"key = value\" nor a [section]"},
+		{"[volume a]\n", "rblkd.conf:1: volume a: store = uring, but it has no path"},
+		{"[volume a]\npath = x\nsize = 1M\n",
+		 "rblkd.conf:1: volume a: store = uring, "
+		 "but it has a path and a size; a path has its own size"},
+		{"[volume a]\nstore = memory\n",
+		 "rblkd.conf:1: volume a: store = memory, but it has no size"},
+		{"[volume a]\nstore = null\nsize = 1M\npath = x\n",
+		 "rblkd.conf:1: volume a: store = null, but it keeps nothing at a path"},
+		{"[volume a]\nstore = tape\npath = x\n",
+		 "rblkd.conf:1: volume a: store \"tape\" is none of uring, memory, null"},
+		{"[volume a]\nstore = fault\npath = x\n",
+		 "rblkd.conf:1: volume a: store \"fault\" is none of uring, memory, null"},
+		{"[volume a]\npath = x\nuuid = 17\n", "rblkd.conf:3: uuid: \"17\" is not a UUID"},
+		{"[volume a]\npath = x\nfault = slow\n",
+		 "rblkd.conf:3: fault: \"slow\" is none of "
+		 "delay=, fail=, tear=, after=, count=, seed="},
+	};
+	char error[TGT_ERROR_BYTES];
+	struct tgt_config config;
+	size_t i;
+
+	for (i = 0; i < UNIT_LENGTH(mistakes); i++) {
+		error[0] = 0;
+		assert_true(load(mistakes[i].text, &config, error) < 0);
+		assert_string_equal(error, mistakes[i].error);
+	}
+}
+
+static void long_line_is_refused(void **state)
+{
+	char text[512] = "[volume a]\npath = /", error[TGT_ERROR_BYTES];
+	struct tgt_config config;
+
+	memset(text + strlen(text), 'x', 300);
+	assert_int_equal(load(text, &config, error), -EINVAL);
+	assert_string_equal(error, "rblkd.conf:2: longer than 198 characters");
+	/* The longest that is taken is taken whole. */
+	memset(text, 0, sizeof(text));
+	strcpy(text, "[volume a]\npath = /");
+	memset(text + strlen(text), 'x', 198 - strlen("path = /"));
+	strcat(text, "\ncache = buffered\n");
+	assert_int_equal(load(text, &config, error), 0);
+	assert_int_equal(strlen(config.volumes[0].path), 198 - strlen("path = "));
+	assert_int_equal(config.volumes[0].cache, TGT_CACHE_BUFFERED);
+	tgt_config_fini(&config);
+}
+
+static void all_keys_are_read(void **state)
+{
+	static const char text[] = "# comment\n"
+				   "[target]\n"
+				   "listen = tcp://127.0.0.1:0\n"
+				   "listen = rdma://[fe80::1%eth0]:4431\n"
+				   "reactors = 3\npolling = never\npoll_time = 100us\nqueues = 4\n"
+				   "credits = 64\nreceive_buffers = 256\npool_size = 8M\n"
+				   "max_io = 256K\nsessions = 5\nconnections = 6\nkeepalive = 7s\n"
+				   "drain_time = 8s\nallow_scratch = yes\nmemory_lock = no\n"
+				   "log_level = debug\n"
+				   "; comment\n"
+				   "[volume one]\n"
+				   "  path = /dev/vda ; comment\n"
+				   "  block_size = 4K\nread_only = on\ncache = buffered\n"
+				   "lock_wait = 5ms\nfault = delay=5ms\n"
+				   "uuid = 01234567-89ab-cdef-0123-456789abcdef\n"
+				   "[volume two]\nstore = memory\nsize = 2G\n";
+	const uint8_t uuid[16] = {0x01, 0x23, 0x45, 0x67, 0x89, 0xab, 0xcd, 0xef,
+				  0x01, 0x23, 0x45, 0x67, 0x89, 0xab, 0xcd, 0xef};
+	char error[TGT_ERROR_BYTES] = "";
+	struct tgt_volume_config *one, *two;
+	struct tgt_config config;
+
+	if (load(text, &config, error) < 0)
+		fail_msg("%s", error);
+	assert_int_equal(config.listen_count, 2);
+	assert_string_equal(config.listen[1], "rdma://[fe80::1%eth0]:4431");
+	assert_int_equal(config.reactors, 3);
+	assert_int_equal(config.polling, TGT_POLL_NEVER);
+	assert_int_equal(config.poll_us_max, 100);
+	assert_int_equal(config.queues_max, 4);
+	assert_int_equal(config.credits, 64);
+	assert_int_equal(config.receive_buffers, 256);
+	assert_int_equal(config.pool_bytes, 8 << 20);
+	assert_int_equal(config.max_io_bytes, 256 << 10);
+	assert_int_equal(config.sessions_max, 5);
+	assert_int_equal(config.queues_total_max, 6);
+	assert_int_equal(config.keepalive_ms, 7000);
+	assert_int_equal(config.drain_ms, 8000);
+	assert_true(config.allow_scratch);
+	assert_false(config.memory_lock);
+	assert_int_equal(config.log_level, 7);
+	assert_int_equal(config.volume_count, 2);
+	one = &config.volumes[0];
+	two = &config.volumes[1];
+	assert_string_equal(one->name, "one");
+	assert_string_equal(one->path, "/dev/vda");
+	assert_string_equal(one->source, "rblkd.conf:21");
+	assert_int_equal(one->block_bytes, 4096);
+	assert_true(one->read_only);
+	assert_int_equal(one->cache, TGT_CACHE_BUFFERED);
+	assert_int_equal(one->lock_wait_ms, 5);
+	assert_string_equal(one->fault, "delay=5ms");
+	assert_memory_equal(one->uuid, uuid, 16);
+	assert_string_equal(two->store, "memory");
+	assert_int_equal(two->bytes, 2ull << 30);
+	assert_false(two->read_only);
+	tgt_config_fini(&config);
+}
+
+static void names_may_be_long(void **state)
+{
+	char name[64], text[256], error[TGT_ERROR_BYTES];
+	struct tgt_config config;
+
+	memset(name, 'n', 63);
+	name[63] = 0;
+	snprintf(text, sizeof(text), "[volume %s]\npath = x\n", name);
+	assert_int_equal(load(text, &config, error), 0);
+	assert_string_equal(config.volumes[0].name, name);
+	tgt_config_fini(&config);
+}
+
+static void example_is_right(void **state)
+{
+	char error[TGT_ERROR_BYTES] = "";
+	struct tgt_config config;
+
+	tgt_config_init(&config);
+	if (tgt_config_load(&config, RBLK_MANUALS "/../rblkd.conf", error) < 0 ||
+	    tgt_config_complete(&config, error) < 0)
+		fail_msg("%s", error);
+	assert_int_equal(config.volume_count, 1);
+	tgt_config_fini(&config);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(mistakes_have_file_and_line),
+		cmocka_unit_test(long_line_is_refused),
+		cmocka_unit_test(all_keys_are_read),
+		cmocka_unit_test(names_may_be_long),
+		cmocka_unit_test(example_is_right),
+	};
+
+	return cmocka_run_group_tests(tests, enter, leave);
+}

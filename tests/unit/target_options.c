@@ -1,0 +1,370 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Goal: the command line is read as the manual says, every mistake is answered by its own words,
+ * and table, --help and the two manuals cannot drift apart.
+ * Method: argument vectors against the struct or the exact message; the texts against the table.
+ */
+#include <ctype.h>
+#include "tests/unit/target_rig.h"
+
+#define ARGUMENTS_MAX 12
+
+static int parse(const char *const *words, struct tgt_config *config, enum tgt_run_mode *mode,
+		 char *error)
+{
+	char *argv[ARGUMENTS_MAX + 2] = {"rblkd"};
+	int argc = 1;
+
+	for (; words[argc - 1]; argc++)
+		argv[argc] = (char *)(uintptr_t)words[argc - 1];
+	return tgt_options_parse(argc, argv, config, mode, error);
+}
+
+static void mistakes_have_their_words(void **state)
+{
+	static const struct {
+		const char *words[ARGUMENTS_MAX];
+		const char *error;
+	} mistakes[] = {
+		{{NULL}, "nothing to serve: name a file, or --memory NAME=SIZE, or --config FILE"},
+		{{"--blok-size=512", "x.img"},
+		 "unknown option \"--blok-size\"; did you mean \"--block-size\"?"},
+		{{"--wombat", "x.img"}, "unknown option \"--wombat\"; see rblkd --help"},
+		{{"-z"}, "unknown option \"-z\"; see rblkd --help"},
+		{{"--check=yes", "x.img"}, "--check=yes: takes no value"},
+		{{"--listen"}, "--listen: needs a value"},
+		{{"x.img", "--reactors", "many"},
+		 "--reactors: \"many\" is not a number from 0 to 64"},
+		{{"x.img", "--reactors=65"}, "--reactors: \"65\" is not a number from 0 to 64"},
+		{{"x.img", "--reactors=-1"}, "--reactors: \"-1\" is not a number from 0 to 64"},
+		{{"x.img", "--reactors="}, "--reactors: needs a value"},
+		{{"x.img", "--pool-size", "5x"},
+		 "--pool-size: \"5x\" is not a size from 1M to 64G (512, 64K, 10G, ...)"},
+		{{"x.img", "--pool-size", "99999999999999999999"},
+		 "--pool-size: \"99999999999999999999\" is not a size from 1M to 64G "
+		 "(512, 64K, 10G, ...)"},
+		{{"x.img", "--keepalive", "5"},
+		 "--keepalive: \"5\" is not a time from 0 to 3600s (20ms, 30s, ...)"},
+		{{"x.img", "--keepalive", "500us"},
+		 "--keepalive: \"500us\" is not a time from 0 to 3600s (20ms, 30s, ...)"},
+		{{"x.img", "--poll-time", "2s"},
+		 "--poll-time: \"2s\" is not a time from 0 to 1s (500us, 20ms, 30s, ...)"},
+		{{"x.img", "--polling", "sometimes"},
+		 "--polling: \"sometimes\" is none of adaptive, always, never"},
+		{{"x.img", "--allow-scratch=maybe"},
+		 "--allow-scratch: \"maybe\" is neither yes nor no"},
+		{{"x.img", "--block-size", "1000"},
+		 "--block-size: \"1000\" is not a block size: 512, 1K, 2K or 4K"},
+		{{"x.img", "--listen", "udp://there"},
+		 "--listen: \"udp://there\" is not an address: "
+		 "rdma://HOST[:PORT] or tcp://HOST[:PORT]"},
+		{{"x.img", "--listen", "tcp://h:65536"},
+		 "--listen: \"tcp://h:65536\" is not an address: "
+		 "rdma://HOST[:PORT] or tcp://HOST[:PORT]"},
+		{{"x.img", "--fault", "slow"},
+		 "--fault: \"slow\" is none of delay=, fail=, tear=, after=, count=, seed="},
+		{{"x.img", "y/x.raw"}, "volume x: named twice on the command line"},
+		{{"a=x.img", "b=x.img"},
+		 "command line: volume b: path x.img is volume a's already"},
+		{{"my disk.img"},
+		 "my disk.img: \"my disk\" is not a volume name; give it one, as in NAME=my "
+		 "disk.img"},
+		{{"a b=x"},
+		 "command line: \"a b\" is not a volume name: "
+		 "1 to 63 of A-Z a-z 0-9 . _ : + -"},
+		{{"=x"}, "=x: a name has 1 to 63 characters"},
+		{{"x="}, "volume x: path: needs a value"},
+		{{"--memory", "m"}, "--memory: \"m\" is not NAME=SIZE"},
+		{{"--memory", "m=lots"},
+		 "--memory: m: \"lots\" is not a size from 512 to 1024T (512, 64K, 10G, ...)"},
+		{{"--memory", "m=1000"},
+		 "command line: volume m: store = memory, but it has a "
+		 "size that is not a multiple of its block size"},
+		{{"--config", "no.conf"}, "no.conf: No such file or directory"},
+		{{"--config", "a", "--config", "b"}, "a: No such file or directory"},
+		{{"--config", "/dev/null", "--cache=buffered"},
+		 "--cache: no volume on the command line to apply it to"},
+		{{"x.img", "--max-io=2M", "--pool-size=1M"},
+		 "pool_size is less than max_io: one command could never get a buffer"},
+		{{"x.img", "--credits=1024", "--receive-buffers=1024"},
+		 "receive_buffers must be at least credits + 4: one queue needs those"},
+	};
+	char error[TGT_ERROR_BYTES];
+	struct tgt_config config;
+	enum tgt_run_mode mode;
+	size_t i;
+
+	for (i = 0; i < UNIT_LENGTH(mistakes); i++) {
+		error[0] = 0;
+		assert_true(parse(mistakes[i].words, &config, &mode, error) < 0);
+		assert_string_equal(error, mistakes[i].error);
+	}
+}
+
+static void one_file_is_enough(void **state)
+{
+	const char *const words[] = {"/srv/images/disk.img", NULL};
+	char error[TGT_ERROR_BYTES];
+	struct tgt_config config;
+	enum tgt_run_mode mode;
+
+	assert_int_equal(parse(words, &config, &mode, error), 0);
+	assert_int_equal(mode, TGT_RUN_SERVE);
+	assert_int_equal(config.listen_count, 1);
+	assert_string_equal(config.listen[0], "rdma://[::]:4430");
+	assert_in_range(config.reactors, 1, 8);
+	assert_int_equal(config.polling, TGT_POLL_ADAPTIVE);
+	assert_int_equal(config.volume_count, 1);
+	assert_string_equal(config.volumes[0].name, "disk");
+	assert_string_equal(config.volumes[0].path, "/srv/images/disk.img");
+	assert_string_equal(config.volumes[0].store, "uring");
+	assert_int_equal(config.volumes[0].cache, TGT_CACHE_DIRECT);
+	assert_int_equal(config.volumes[0].lock_wait_ms, 30000);
+	tgt_config_fini(&config);
+}
+
+static void everything_is_understood(void **state)
+{
+	const char *const words[] = {"--listen=tcp://[::1]:0",
+				     "-l",
+				     "rdma://h",
+				     "root=/dev/a=b",
+				     "--memory=m=1G",
+				     "--null=n=2K",
+				     "--read-only",
+				     "--block-size=4K",
+				     "--poll-time=1ms",
+				     "--keepalive=1min",
+				     "/dev/disk+1.img",
+				     NULL};
+	char error[TGT_ERROR_BYTES];
+	struct tgt_config config;
+	enum tgt_run_mode mode;
+	unsigned int i;
+
+	assert_int_equal(parse(words, &config, &mode, error), -EINVAL);
+	assert_string_equal(error,
+			    "command line: volume n: store = null, but it has a size that is "
+			    "not a multiple of its block size");
+	{
+		const char *const right[] = {words[0], words[1],      words[2],	 words[3],
+					     words[4], "--null=n=8K", words[6],	 words[7],
+					     words[8], words[9],      words[10], NULL};
+
+		assert_int_equal(parse(right, &config, &mode, error), 0);
+	}
+	assert_int_equal(config.listen_count, 2);
+	assert_string_equal(config.listen[0], "tcp://[::1]:0");
+	assert_string_equal(config.listen[1], "rdma://h");
+	assert_int_equal(config.poll_us_max, 1000);
+	assert_int_equal(config.keepalive_ms, 60000);
+	assert_int_equal(config.volume_count, 4);
+	assert_string_equal(config.volumes[0].name, "root");
+	assert_string_equal(config.volumes[0].path, "/dev/a=b");
+	assert_string_equal(config.volumes[1].store, "memory");
+	assert_int_equal(config.volumes[1].bytes, 1ull << 30);
+	assert_string_equal(config.volumes[2].store, "null");
+	assert_string_equal(config.volumes[3].path, "/dev/disk+1.img");
+	assert_string_equal(config.volumes[3].name, "disk+1");
+	for (i = 0; i < config.volume_count; i++) {
+		assert_true(config.volumes[i].read_only);
+		assert_int_equal(config.volumes[i].block_bytes, 4096);
+	}
+	tgt_config_fini(&config);
+}
+
+static void modes(void **state)
+{
+	static const struct {
+		const char *words[3];
+		enum tgt_run_mode mode;
+	} cases[] = {
+		{{"--help", "--null=n=8K"}, TGT_RUN_HELP},
+		{{"-V"}, TGT_RUN_VERSION},
+		{{"--check", "x"}, TGT_RUN_CHECK},
+	};
+	char error[TGT_ERROR_BYTES];
+	struct tgt_config config;
+	enum tgt_run_mode mode;
+	size_t i;
+
+	for (i = 0; i < UNIT_LENGTH(cases); i++) {
+		assert_int_equal(parse(cases[i].words, &config, &mode, error), 0);
+		assert_int_equal(mode, cases[i].mode);
+		tgt_config_fini(&config);
+	}
+}
+
+static void guesses_are_near(void **state)
+{
+	assert_string_equal(tgt_option_suggest("blok_size", TGT_IN_VOLUME), "block_size");
+	assert_string_equal(tgt_option_suggest("pahts", TGT_IN_VOLUME), "path");
+	assert_string_equal(tgt_option_suggest("raectors", TGT_IN_TARGET), "reactors");
+	assert_null(tgt_option_suggest("zebra", TGT_IN_TARGET));
+	assert_null(tgt_option_suggest("pahts", TGT_IN_TARGET)); /* not in that section */
+}
+
+/* -- texts against the table ------------------------------------------------------------------ */
+
+static char *read_all(FILE *file)
+{
+	char *text = calloc(1, 1 << 20);
+
+	assert_non_null(text);
+	assert_non_null(file);
+	assert_in_range(fread(text, 1, (1 << 20) - 1, file), 1000, (1 << 20) - 2);
+	fclose(file);
+	return text;
+}
+
+static void dashed(const char *key, char name[64])
+{
+	snprintf(name, 64, "%s", key);
+	for (; *name; name++)
+		if (*name == '_')
+			*name = '-';
+}
+
+/* Blanks of any length are one: texts are broken where they please. */
+static void squeeze(char *text)
+{
+	char *to = text;
+	bool blank = false;
+
+	for (; *text; text++) {
+		if (isspace((unsigned char)*text)) {
+			blank = true;
+			continue;
+		}
+		if (blank)
+			*to++ = ' ';
+		blank = false;
+		*to++ = *text;
+	}
+	*to = 0;
+}
+
+static void help_shows_the_table(void **state)
+{
+	FILE *file = tmpfile();
+	const struct tgt_option *options;
+	unsigned int i, count;
+	char wanted[512], name[64], *text;
+
+	tgt_options_help(file);
+	rewind(file);
+	text = read_all(file);
+	squeeze(text);
+	options = tgt_options_table(&count);
+	for (i = 0; i < count; i++) {
+		dashed(options[i].name, name);
+		snprintf(wanted, sizeof(wanted), "--%s", name);
+		if (!(options[i].places & TGT_ON_COMMAND_LINE)) {
+			assert_null(strstr(text, wanted));
+			continue;
+		}
+		if (!strstr(text, wanted) || !strstr(text, options[i].help))
+			fail_msg("--help does not show %s", wanted);
+		if (!options[i].otherwise)
+			continue;
+		snprintf(wanted, sizeof(wanted), "%s (default: %s)", options[i].help,
+			 options[i].otherwise);
+		if (!strstr(text, wanted))
+			fail_msg("--help does not show \"%s\"", wanted);
+	}
+	free(text);
+}
+
+static char *manual(const char *name)
+{
+	char path[512];
+
+	snprintf(path, sizeof(path), "%s/%s", RBLK_MANUALS, name);
+	return read_all(fopen(path, "r"));
+}
+
+/* The entry that begins with `head` at a line's start, up to the next entry, has the default. */
+static void manual_entry(const char *text, const char *head, const struct tgt_option *option)
+{
+	const char *entry = strstr(text, head), *end, *found;
+	char wanted[128];
+
+	if (!entry) {
+		fail_msg("the manual has no entry %s", head + 1);
+		return;
+	}
+	if (!option->otherwise)
+		return;
+	end = strstr(entry + 1, "\n*");
+	snprintf(wanted, sizeof(wanted), "Default: %s.", option->otherwise);
+	found = strstr(entry, wanted);
+	if (!found || (end && found > end))
+		fail_msg("the manual's entry %s does not say \"%s\"", head + 1, wanted);
+}
+
+static void manuals_show_the_table(void **state)
+{
+	char *command = manual("rblkd.8.scd"), *file = manual("rblkd.conf.5.scd");
+	const struct tgt_option *options;
+	char head[128], name[64];
+	unsigned int i, count;
+
+	options = tgt_options_table(&count);
+	for (i = 0; i < count; i++) {
+		const struct tgt_option *option = &options[i];
+
+		dashed(option->name, name);
+		if (option->places & TGT_ON_COMMAND_LINE) {
+			if (option->letter)
+				snprintf(head, sizeof(head), "\n*-%c*, *--%s*", option->letter,
+					 name);
+			else
+				snprintf(head, sizeof(head), "\n*--%s*", name);
+			manual_entry(command, head, option);
+		}
+		if (option->places & (TGT_IN_TARGET | TGT_IN_VOLUME)) {
+			snprintf(head, sizeof(head), "\n*%s* = ", option->name);
+			manual_entry(file, head, option);
+		}
+	}
+	free(command);
+	free(file);
+}
+
+/* Every "--name" of the one manual and every "*name* =" of the other is in the table. */
+static void manuals_show_no_more(void **state)
+{
+	char *command = manual("rblkd.8.scd"), *file = manual("rblkd.conf.5.scd");
+	char name[64];
+	const char *next;
+	size_t length;
+
+	for (next = command; (next = strstr(next, "*--")); next += 3) {
+		length = strspn(next + 3, "abcdefghijklmnopqrstuvwxyz-");
+		snprintf(name, sizeof(name), "%.*s", (int)length, next + 3);
+		if (!tgt_option_find(name, TGT_ON_COMMAND_LINE))
+			fail_msg("rblkd(8) has --%s, the table has not", name);
+	}
+	for (next = file; (next = strstr(next, "\n*")); next += 2) {
+		length = strspn(next + 2, "abcdefghijklmnopqrstuvwxyz_");
+		if (strncmp(next + 2 + length, "* =", 3) != 0)
+			continue;
+		snprintf(name, sizeof(name), "%.*s", (int)length, next + 2);
+		if (!tgt_option_find(name, TGT_IN_TARGET | TGT_IN_VOLUME))
+			fail_msg("rblkd.conf(5) has %s, the table has not", name);
+	}
+	free(command);
+	free(file);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(mistakes_have_their_words), cmocka_unit_test(one_file_is_enough),
+		cmocka_unit_test(everything_is_understood),  cmocka_unit_test(modes),
+		cmocka_unit_test(guesses_are_near),	     cmocka_unit_test(help_shows_the_table),
+		cmocka_unit_test(manuals_show_the_table),    cmocka_unit_test(manuals_show_no_more),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

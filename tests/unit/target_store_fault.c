@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Goal: the fault store does to operations what its plan says, the same each time, and nothing
+ * else; a plan that cannot be meant is refused in words.
+ * Method: plans over a memory store, whose bytes show what reached it; delays by the order in
+ * which operations end, never by the clock.
+ */
+#include "target/fault_plan.h"
+#include "tests/unit/target_rig.h"
+
+#define BYTES 65536
+
+static void open_plan(struct rig *rig, const char *plan)
+{
+	struct tgt_volume_config config = rig_volume("memory", "", BYTES);
+	char error[TGT_ERROR_BYTES];
+
+	strcpy(config.fault, plan);
+	assert_int_equal(rig_open(rig, &tgt_store_fault, &config, error), 0);
+	assert_int_equal(rig->store->info.bytes, BYTES);
+	assert_null(rig->store->info.direct); /* RDMA would go past the faults */
+}
+
+static void fails_only_what_it_names(void **state)
+{
+	unsigned char *out = rig_buffer(4096, 0x11), *in = rig_buffer(4096, 0xff);
+	struct rig rig;
+
+	open_plan(&rig, "fail=write:ENOSPC:1");
+	assert_int_equal(rig_io(&rig, TGT_IO_WRITE, 0, 0, out, 4096), -ENOSPC);
+	assert_int_equal(rig_io(&rig, TGT_IO_READ, 0, 0, in, 4096), 0);
+	assert_int_equal(in[0], 0);
+	assert_int_equal(in[4095], 0);
+	rig_close(&rig);
+	free(out);
+	free(in);
+}
+
+static void after_and_count_bound_it(void **state)
+{
+	void *buffer = rig_buffer(4096, 0);
+	const int wanted[] = {0, 0, -EIO, -EIO, 0, 0};
+	struct rig rig;
+	size_t i;
+
+	open_plan(&rig, "fail=read,after=2,count=2");
+	for (i = 0; i < UNIT_LENGTH(wanted); i++)
+		assert_int_equal(rig_io(&rig, TGT_IO_READ, 0, 0, buffer, 4096), wanted[i]);
+	rig_close(&rig);
+	free(buffer);
+}
+
+static uint64_t failures(const char *plan)
+{
+	void *buffer = rig_buffer(4096, 0);
+	uint64_t bits = 0;
+	struct rig rig;
+	int i;
+
+	open_plan(&rig, plan);
+	for (i = 0; i < 64; i++)
+		bits = bits << 1 | (rig_io(&rig, TGT_IO_READ, 0, 0, buffer, 512) == -EIO);
+	rig_close(&rig);
+	free(buffer);
+	return bits;
+}
+
+static void seed_decides(void **state)
+{
+	uint64_t first = failures("seed=7,fail=0.5");
+
+	assert_int_equal(first, failures("seed=7,fail=0.5"));
+	assert_int_not_equal(first, failures("seed=8,fail=0.5"));
+	assert_in_range(__builtin_popcountll(first), 16, 48);
+	assert_int_equal(failures("fail=0"), 0);
+	assert_int_equal(failures("fail=1"), UINT64_MAX);
+}
+
+static void tears_in_the_middle(void **state)
+{
+	unsigned char *out = rig_buffer(8192, 0x22), *in = rig_buffer(8192, 0);
+	struct rig rig;
+
+	open_plan(&rig, "tear=1,count=1");
+	assert_int_equal(rig_io(&rig, TGT_IO_WRITE, 0, 0, out, 8192), -EIO);
+	assert_int_equal(rig_io(&rig, TGT_IO_READ, 0, 0, in, 8192), 0);
+	assert_memory_equal(in, out, 4096);
+	assert_int_equal(in[4096], 0);
+	assert_int_equal(in[8191], 0);
+	assert_int_equal(rig_io(&rig, TGT_IO_WRITE, 0, 0, out, 8192), 0);
+	assert_int_equal(rig_io(&rig, TGT_IO_READ, 0, 0, in, 8192), 0);
+	assert_memory_equal(in, out, 8192);
+	rig_close(&rig);
+	free(out);
+	free(in);
+}
+
+/* The delayed write is begun after the read that came later: the read sees the old bytes. */
+static void delay_begins_later(void **state)
+{
+	struct rig_io write = {.io = {.kind = TGT_IO_WRITE,
+				      .bytes = 512,
+				      .buffer_index = -1,
+				      .done = rig_io_done}};
+	unsigned char *out = rig_buffer(4096, 0x33), *in = rig_buffer(4096, 0xff);
+	struct rig rig;
+	int status;
+
+	open_plan(&rig, "delay=write:20ms");
+	write.io.buffer = out;
+	assert_int_equal(rig.store->ops->submit(rig.port, &write.io), 0);
+	memset(in, 0xff, 4096);
+	/* A memory store answers at once, so this does not wait on the ring. */
+	{
+		struct rig_io read = {.io = {.kind = TGT_IO_READ,
+					     .bytes = 512,
+					     .buffer = in,
+					     .buffer_index = -1,
+					     .done = rig_io_done}};
+
+		assert_int_equal(rig.store->ops->submit(rig.port, &read.io), 1);
+	}
+	assert_int_equal(in[0], 0);
+	assert_int_equal(write.done, 0);
+	while (!write.done) {
+		status = tgt_ring_wait(rig.ring, 1000);
+		assert_true(status == 0 || status == -ETIME || status == -EINTR);
+		tgt_ring_reap(rig.ring, 64);
+	}
+	assert_int_equal(write.error, 0);
+	assert_int_equal(rig_io(&rig, TGT_IO_READ, 0, 0, in, 512), 0);
+	assert_memory_equal(in, out, 512);
+	rig_close(&rig);
+	free(out);
+	free(in);
+}
+
+static void plans_are_judged(void **state)
+{
+	static const struct {
+		const char *plan, *why;
+	} bad[] = {
+		{",", "no fault in it"},
+		{"seed=3", "no fault in it"},
+		{"delay", "\"delay\" is none of delay=, fail=, tear=, after=, count=, seed="},
+		{"slow=5ms", "\"slow\" is none of delay=, fail=, tear=, after=, count=, seed="},
+		{"delay=write", "\"delay\" needs a time, as in delay=5ms"},
+		{"delay=61s", "\"61s\" is neither kinds of operations nor a probability nor "
+			      "a time up to 60s"},
+		{"fail=1.5", "\"1.5\" is neither kinds of operations nor a probability nor "
+			     "an error's name"},
+		{"fail=write:EPERM",
+		 "\"EPERM\" is neither kinds of operations nor a probability nor "
+		 "an error's name"},
+		{"tear=read", "\"tear\" is for writes only"},
+		{"after=1,fail=1", "\"after\" needs a fault before it"},
+		{"fail=1,count=many", "\"many\" is not a number"},
+	};
+	struct tgt_fault_plan plan;
+	char why[256];
+	size_t i;
+
+	for (i = 0; i < UNIT_LENGTH(bad); i++) {
+		assert_int_equal(tgt_fault_parse(bad[i].plan, &plan, why, sizeof(why)), -EINVAL);
+		assert_string_equal(why, bad[i].why);
+	}
+	assert_int_equal(tgt_fault_parse("delay=read+write:5ms:0.25,count=3,fail=flush,seed=9",
+					 &plan, why, sizeof(why)),
+			 0);
+	assert_int_equal(plan.seed, 9);
+	assert_int_equal(plan.rule_count, 2);
+	assert_int_equal(plan.rules[0].kinds, 1u << TGT_IO_READ | 1u << TGT_IO_WRITE);
+	assert_int_equal(plan.rules[0].delay_us, 5000);
+	assert_true(plan.rules[0].probability == 0.25);
+	assert_int_equal(plan.rules[0].count, 3);
+	assert_int_equal(plan.rules[1].kinds, 1u << TGT_IO_FLUSH);
+	assert_int_equal(plan.rules[1].error, -EIO);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(fails_only_what_it_names),
+		cmocka_unit_test(after_and_count_bound_it),
+		cmocka_unit_test(seed_decides),
+		cmocka_unit_test(tears_in_the_middle),
+		cmocka_unit_test(delay_begins_later),
+		cmocka_unit_test(plans_are_judged),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Goal: the memory and null stores keep what they say they keep and refuse what they cannot do.
+ * Method: each operation on a small store, judged by the bytes that are read back.
+ */
+#include "tests/unit/target_rig.h"
+
+#define BYTES 65536
+
+static void memory_keeps_bytes(void **state)
+{
+	struct tgt_volume_config config = rig_volume("memory", "", BYTES);
+	unsigned char *out = rig_buffer(8192, 0xa5), *in = rig_buffer(8192, 0);
+	char error[TGT_ERROR_BYTES];
+	struct rig rig;
+
+	assert_int_equal(rig_open(&rig, &tgt_store_memory, &config, error), 0);
+	assert_int_equal(rig.store->info.bytes, BYTES);
+	assert_int_equal(rig_io(&rig, TGT_IO_WRITE, 0, 4096, out, 8192), 0);
+	assert_int_equal(rig_io(&rig, TGT_IO_READ, 0, 4096, in, 8192), 0);
+	assert_memory_equal(in, out, 8192);
+	/* Its neighbours are untouched, and the RDMA device sees the same memory. */
+	assert_int_equal(rig_io(&rig, TGT_IO_READ, 0, 0, in, 4096), 0);
+	assert_int_equal(in[4095], 0);
+	assert_memory_equal((char *)rig.store->info.direct + 4096, out, 8192);
+	assert_int_equal(rig_io(&rig, TGT_IO_WRITE_ZEROES, 0, 8192, NULL, 4096), 0);
+	assert_int_equal(rig_io(&rig, TGT_IO_READ, 0, 4096, in, 8192), 0);
+	assert_int_equal(in[4095], 0xa5);
+	assert_int_equal(in[4096], 0);
+	assert_int_equal(in[8191], 0);
+	rig_close(&rig);
+	free(out);
+	free(in);
+}
+
+static void memory_refuses_to_pretend(void **state)
+{
+	struct tgt_volume_config config = rig_volume("memory", "", BYTES);
+	void *buffer = rig_buffer(4096, 1);
+	char error[TGT_ERROR_BYTES];
+	struct rig rig;
+
+	assert_int_equal(rig_open(&rig, &tgt_store_memory, &config, error), 0);
+	assert_false(rig.store->info.can_flush || rig.store->info.can_fua ||
+		     rig.store->info.can_discard);
+	assert_true(rig.store->info.volatile_cache);
+	assert_int_equal(rig_io(&rig, TGT_IO_FLUSH, 0, 0, NULL, 0), -EOPNOTSUPP);
+	assert_int_equal(rig_io(&rig, TGT_IO_WRITE, TGT_IO_FUA, 0, buffer, 4096), -EOPNOTSUPP);
+	assert_int_equal(rig_io(&rig, TGT_IO_DISCARD, 0, 0, NULL, 4096), -EOPNOTSUPP);
+	assert_int_equal(*(char *)rig.store->info.direct, 0); /* the refused write did nothing */
+	rig_close(&rig);
+	free(buffer);
+}
+
+/* F7: what was in the one before is lost, and an initiator can see it. */
+static void each_life_has_its_epoch(void **state)
+{
+	const struct tgt_store_ops *kinds[] = {&tgt_store_memory, &tgt_store_null};
+	size_t i;
+
+	for (i = 0; i < UNIT_LENGTH(kinds); i++) {
+		struct tgt_volume_config config = rig_volume(kinds[i]->kind, "", BYTES);
+		char error[TGT_ERROR_BYTES];
+		struct rig first, second;
+
+		assert_int_equal(rig_open(&first, kinds[i], &config, error), 0);
+		assert_int_equal(rig_open(&second, kinds[i], &config, error), 0);
+		assert_memory_not_equal(first.store->info.cache_epoch,
+					second.store->info.cache_epoch, 16);
+		rig_close(&first);
+		rig_close(&second);
+	}
+}
+
+static void null_reads_zeroes(void **state)
+{
+	struct tgt_volume_config config = rig_volume("null", "", BYTES);
+	unsigned char *buffer = rig_buffer(4096, 0xff), *zeroes = rig_buffer(4096, 0);
+	char error[TGT_ERROR_BYTES];
+	struct rig rig;
+
+	assert_int_equal(rig_open(&rig, &tgt_store_null, &config, error), 0);
+	assert_int_equal(rig_io(&rig, TGT_IO_WRITE, 0, 0, buffer, 4096), 0);
+	assert_int_equal(rig_io(&rig, TGT_IO_READ, 0, 0, buffer, 4096), 0);
+	assert_memory_equal(buffer, zeroes, 4096);
+	assert_int_equal(rig_io(&rig, TGT_IO_DISCARD, 0, 0, NULL, 4096), 0);
+	assert_int_equal(rig_io(&rig, TGT_IO_WRITE_ZEROES, 0, 0, NULL, 4096), 0);
+	assert_int_equal(rig_io(&rig, TGT_IO_FLUSH, 0, 0, NULL, 0), -EOPNOTSUPP);
+	assert_int_equal(rig_io(&rig, TGT_IO_WRITE, TGT_IO_FUA, 0, buffer, 4096), -EOPNOTSUPP);
+	rig_close(&rig);
+	free(buffer);
+	free(zeroes);
+}
+
+static void no_size_is_refused(void **state)
+{
+	struct tgt_volume_config config = rig_volume("memory", "", 0);
+	char error[TGT_ERROR_BYTES];
+	struct rig rig;
+
+	assert_int_equal(rig_open(&rig, &tgt_store_memory, &config, error), -EINVAL);
+	assert_string_equal(error, "memory store: no size given");
+	assert_int_equal(rig_open(&rig, &tgt_store_null, &config, error), -EINVAL);
+	assert_string_equal(error, "null store: no size given");
+	config.bytes = 1ull << 60;
+	assert_int_equal(rig_open(&rig, &tgt_store_memory, &config, error), -ENOMEM);
+	assert_string_equal(error,
+			    "memory store: 1152921504606846976 bytes: Cannot allocate memory");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(memory_keeps_bytes),
+		cmocka_unit_test(memory_refuses_to_pretend),
+		cmocka_unit_test(each_life_has_its_epoch),
+		cmocka_unit_test(null_reads_zeroes),
+		cmocka_unit_test(no_size_is_refused),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

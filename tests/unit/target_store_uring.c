@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Goal: what is written through the uring store is in the file, what is read is what is there,
+ * ranges are zeroed, errors come back as they are, and nobody else gets the file (F6).
+ * Method: a file of our own, operations through a real io_uring, the file's bytes read apart from
+ * it. Everything runs buffered; with O_DIRECT too where the file system has it, else a loud skip.
+ */
+#include <signal.h>
+#include <sys/file.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include "tests/unit/target_rig.h"
+
+#define BYTES (1u << 20)
+
+static char *directory;
+static char path[64];
+
+static int make_file(void **state)
+{
+	directory = rig_directory();
+	snprintf(path, sizeof(path), "%s/disk", directory);
+	rig_file(path, BYTES);
+	return 0;
+}
+
+static int remove_file(void **state)
+{
+	rig_directory_remove(directory);
+	return 0;
+}
+
+static void open_or_skip(struct rig *rig, enum tgt_cache_mode cache)
+{
+	struct tgt_volume_config config = rig_volume("uring", path, 0);
+	char error[TGT_ERROR_BYTES];
+	int status;
+
+	config.cache = cache;
+	status = rig_open(rig, &tgt_store_uring, &config, error);
+	if (cache == TGT_CACHE_DIRECT && status == -EINVAL && strstr(error, "O_DIRECT")) {
+		print_message("SKIP: no O_DIRECT here: %s\n", error);
+		skip();
+	}
+	assert_int_equal(status, 0);
+}
+
+static void write_read(enum tgt_cache_mode cache)
+{
+	unsigned char *out = rig_buffer(65536, 0), *in = rig_buffer(65536, 0);
+	struct rig rig;
+	unsigned int i;
+
+	open_or_skip(&rig, cache);
+	assert_int_equal(rig.store->info.bytes, BYTES);
+	assert_true(rig.store->info.can_flush && rig.store->info.can_fua);
+	assert_true(rig.store->info.volatile_cache);
+	for (i = 0; i < 65536; i++)
+		out[i] = (unsigned char)(i * 7 + i / 251);
+	assert_int_equal(rig_io(&rig, TGT_IO_WRITE, 0, 8192, out, 65536), 0);
+	assert_int_equal(rig_io(&rig, TGT_IO_FLUSH, 0, 0, NULL, 0), 0);
+	rig_file_bytes(path, in, 65536, 8192);
+	assert_memory_equal(in, out, 65536);
+	memset(in, 0, 65536);
+	assert_int_equal(rig_io(&rig, TGT_IO_READ, 0, 8192, in, 65536), 0);
+	assert_memory_equal(in, out, 65536);
+	assert_int_equal(rig_io(&rig, TGT_IO_WRITE, TGT_IO_FUA, BYTES - 4096, out, 4096), 0);
+	rig_file_bytes(path, in, 4096, BYTES - 4096);
+	assert_memory_equal(in, out, 4096);
+	rig_close(&rig);
+	free(out);
+	free(in);
+}
+
+static void writes_and_reads_buffered(void **state)
+{
+	write_read(TGT_CACHE_BUFFERED);
+}
+
+static void writes_and_reads_direct(void **state)
+{
+	write_read(TGT_CACHE_DIRECT);
+}
+
+static void uses_fixed_buffers(void **state)
+{
+	unsigned char *pool = rig_buffer(65536, 0), *in = rig_buffer(4096, 0);
+	struct iovec iov = {pool, 65536};
+	struct rig_io one;
+	struct rig rig;
+
+	open_or_skip(&rig, TGT_CACHE_BUFFERED);
+	assert_int_equal(tgt_ring_register_buffers(rig.ring, &iov, 1), 0);
+	memset(pool + 4096, 0x3c, 4096);
+	one.io = (struct tgt_io){.kind = TGT_IO_WRITE,
+				 .flags = TGT_IO_FUA,
+				 .offset = 12288,
+				 .bytes = 4096,
+				 .buffer = pool + 4096};
+	assert_int_equal(rig_do(&rig, &one), 0);
+	rig_file_bytes(path, in, 4096, 12288);
+	assert_memory_equal(in, pool + 4096, 4096);
+	one.io = (struct tgt_io){
+		.kind = TGT_IO_READ, .offset = 12288, .bytes = 4096, .buffer = pool + 8192};
+	assert_int_equal(rig_do(&rig, &one), 0);
+	assert_memory_equal(pool + 8192, in, 4096);
+	/* A buffer that is not inside the fixed one shows that the fixed one is really used. */
+	one.io = (struct tgt_io){.kind = TGT_IO_READ, .bytes = 4096, .buffer = in};
+	assert_int_equal(rig_do(&rig, &one), -EFAULT);
+	rig_close(&rig);
+	free(pool);
+	free(in);
+}
+
+static void zeroes_ranges(void **state)
+{
+	static const struct {
+		enum tgt_io_kind kind;
+		uint32_t flags;
+	} ways[] = {
+		{TGT_IO_DISCARD, 0},
+		{TGT_IO_WRITE_ZEROES, 0},
+		{TGT_IO_WRITE_ZEROES, TGT_IO_NO_UNMAP},
+		{TGT_IO_WRITE_ZEROES, TGT_IO_FUA},
+		{TGT_IO_WRITE_ZEROES, TGT_IO_FUA | TGT_IO_NO_UNMAP},
+	};
+	unsigned char *out = rig_buffer(65536, 0x77), *in = rig_buffer(65536, 0);
+	unsigned char *zeroes = rig_buffer(16384, 0);
+	unsigned int tried = 0;
+	struct rig rig;
+	size_t i;
+
+	open_or_skip(&rig, TGT_CACHE_BUFFERED);
+	for (i = 0; i < UNIT_LENGTH(ways); i++) {
+		bool discard = ways[i].kind == TGT_IO_DISCARD;
+		const struct tgt_store_info *info = &rig.store->info;
+
+		if (discard ? !info->can_discard : !info->can_write_zeroes)
+			continue;
+		tried++;
+		assert_int_equal(rig_io(&rig, TGT_IO_WRITE, 0, 0, out, 65536), 0);
+		assert_int_equal(rig_io(&rig, ways[i].kind, ways[i].flags, 16384, NULL, 16384), 0);
+		rig_file_bytes(path, in, 65536, 0);
+		assert_memory_equal(in, out, 16384);
+		assert_memory_equal(in + 16384, zeroes, 16384);
+		assert_memory_equal(in + 32768, out, 32768);
+	}
+	rig_close(&rig);
+	free(out);
+	free(in);
+	free(zeroes);
+	if (!tried) {
+		print_message("SKIP: this file system can neither punch nor zero\n");
+		skip();
+	}
+}
+
+static void shrunk_file_is_an_error(void **state)
+{
+	void *buffer = rig_buffer(8192, 0);
+	struct rig rig;
+
+	open_or_skip(&rig, TGT_CACHE_BUFFERED);
+	assert_int_equal(truncate(path, 4096), 0);
+	assert_int_equal(rig_io(&rig, TGT_IO_READ, 0, 0, buffer, 8192), -EIO);
+	assert_int_equal(rig_io(&rig, TGT_IO_READ, 0, 8192, buffer, 4096), -EIO);
+	rig_close(&rig);
+	free(buffer);
+}
+
+static void grown_file_is_noticed(void **state)
+{
+	struct rig rig;
+
+	open_or_skip(&rig, TGT_CACHE_BUFFERED);
+	assert_int_equal(truncate(path, 2 * BYTES), 0);
+	assert_int_equal(rig.store->info.bytes, BYTES);
+	assert_int_equal(rig.store->ops->refresh(rig.store), 0);
+	assert_int_equal(rig.store->info.bytes, 2 * BYTES);
+	rig_close(&rig);
+}
+
+static void file_system_errors_come_back(void **state)
+{
+	struct tgt_volume_config config = rig_volume("uring", "/dev/full", 0);
+	char error[TGT_ERROR_BYTES];
+	struct rlimit limit;
+	struct rig rig;
+	void *buffer = rig_buffer(4096, 1);
+
+	/* A device file that is no disk is refused in words ... */
+	assert_int_equal(rig_open(&rig, &tgt_store_uring, &config, error), -EINVAL);
+	assert_string_equal(error, "/dev/full: neither a file nor a block device");
+	/* ... and what the file system says of a write comes back as it is. */
+	open_or_skip(&rig, TGT_CACHE_BUFFERED);
+	signal(SIGXFSZ, SIG_IGN);
+	assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
+	limit.rlim_cur = 4096;
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+	assert_int_equal(rig_io(&rig, TGT_IO_WRITE, 0, 8192, buffer, 4096), -EFBIG);
+	limit.rlim_cur = limit.rlim_max;
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+	rig_close(&rig);
+	free(buffer);
+}
+
+/* -- F6 ------------------------------------------------------------------------------------------
+ */
+
+static void second_server_is_kept_out(void **state)
+{
+	struct tgt_volume_config config = rig_volume("uring", path, 0);
+	char error[TGT_ERROR_BYTES], wanted[TGT_ERROR_BYTES], comm[64] = "";
+	struct rig first, second;
+	FILE *file = fopen("/proc/self/comm", "r");
+
+	assert_non_null(fgets(comm, sizeof(comm), file));
+	comm[strcspn(comm, "\n")] = 0;
+	fclose(file);
+	config.cache = TGT_CACHE_BUFFERED;
+	assert_int_equal(rig_open(&first, &tgt_store_uring, &config, error), 0);
+	assert_int_equal(rig_open(&second, &tgt_store_uring, &config, error), -EBUSY);
+	snprintf(wanted, sizeof(wanted), "%s: in use by process %d (%s)", path, getpid(), comm);
+	assert_string_equal(error, wanted);
+	rig_close(&first);
+	assert_int_equal(rig_open(&second, &tgt_store_uring, &config, error), 0);
+	rig_close(&second);
+}
+
+static void readers_share_but_keep_writers_out(void **state)
+{
+	struct tgt_volume_config reads = rig_volume("uring", path, 0);
+	struct tgt_volume_config writes;
+	char error[TGT_ERROR_BYTES];
+	struct rig first, second, third;
+
+	reads.cache = TGT_CACHE_BUFFERED;
+	writes = reads;
+	reads.read_only = true;
+	assert_int_equal(rig_open(&first, &tgt_store_uring, &reads, error), 0);
+	assert_int_equal(rig_open(&second, &tgt_store_uring, &reads, error), 0);
+	assert_int_equal(rig_open(&third, &tgt_store_uring, &writes, error), -EBUSY);
+	rig_close(&first);
+	rig_close(&second);
+	assert_int_equal(rig_open(&third, &tgt_store_uring, &writes, error), 0);
+	assert_int_equal(rig_open(&first, &tgt_store_uring, &reads, error), -EBUSY);
+	rig_close(&third);
+}
+
+/*
+ * A child holds the lock, and lets go only when it has read our log line that says that we wait:
+ * stderr leads to it meanwhile.
+ */
+static void predecessor(int locked, int log)
+{
+	char text[512];
+	size_t length = 0;
+	ssize_t got;
+	int fd = open(path, O_RDWR);
+
+	if (flock(fd, LOCK_EX) || write(locked, "x", 1) != 1)
+		_exit(1);
+	while ((got = read(log, text + length, sizeof(text) - 1 - length)) > 0) {
+		length += (size_t)got;
+		text[length] = 0;
+		if (strstr(text, "waiting up to 60000 ms: in use by process"))
+			_exit(0);
+	}
+	_exit(1);
+}
+
+static void waits_for_a_predecessor(void **state)
+{
+	struct tgt_volume_config config = rig_volume("uring", path, 0);
+	int locked[2], log[2], stderr_kept, status, opened;
+	char error[TGT_ERROR_BYTES], byte;
+	struct rig rig;
+	pid_t child;
+
+	assert_int_equal(pipe(locked) | pipe(log), 0);
+	child = fork();
+	if (child == 0)
+		predecessor(locked[1], log[0]);
+	assert_int_equal(read(locked[0], &byte, 1), 1);
+	config.cache = TGT_CACHE_BUFFERED;
+	assert_int_equal(rig_open(&rig, &tgt_store_uring, &config, error), -EBUSY);
+	config.lock_wait_ms = 60000;
+	stderr_kept = dup(STDERR_FILENO);
+	dup2(log[1], STDERR_FILENO);
+	opened = rig_open(&rig, &tgt_store_uring, &config, error);
+	dup2(stderr_kept, STDERR_FILENO);
+	assert_int_equal(opened, 0);
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+	rig_close(&rig);
+}
+
+/* -- what cannot be opened ------------------------------------------------------------------- */
+
+static void names_what_is_wrong(void **state)
+{
+	char error[TGT_ERROR_BYTES], wanted[TGT_ERROR_BYTES];
+	struct tgt_volume_config config;
+	struct rig rig;
+
+	config = rig_volume("uring", "no/such/file", 0);
+	assert_int_equal(rig_open(&rig, &tgt_store_uring, &config, error), -ENOENT);
+	assert_string_equal(error, "no/such/file: No such file or directory");
+	config = rig_volume("uring", directory, 0);
+	assert_int_equal(rig_open(&rig, &tgt_store_uring, &config, error), -EISDIR);
+	snprintf(wanted, sizeof(wanted), "%s: Is a directory", directory);
+	assert_string_equal(error, wanted);
+	config = rig_volume("uring", "", 0);
+	assert_int_equal(rig_open(&rig, &tgt_store_uring, &config, error), -EINVAL);
+	assert_string_equal(error, "no path given");
+	config = rig_volume("uring", "/proc/version", 0); /* a file system without O_DIRECT */
+	config.read_only = true;
+	assert_int_equal(rig_open(&rig, &tgt_store_uring, &config, error), -EINVAL);
+	assert_string_equal(error, "/proc/version: the file system has no O_DIRECT; "
+				   "try cache = buffered");
+}
+
+static void epoch_is_the_boot(void **state)
+{
+	char text[64] = "", found[64] = "";
+	FILE *file = fopen("/proc/sys/kernel/random/boot_id", "r");
+	const uint8_t *e;
+	struct rig rig;
+
+	assert_non_null(fgets(text, sizeof(text), file));
+	fclose(file);
+	open_or_skip(&rig, TGT_CACHE_BUFFERED);
+	e = rig.store->info.cache_epoch;
+	snprintf(found, sizeof(found),
+		 "%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x\n", e[0],
+		 e[1], e[2], e[3], e[4], e[5], e[6], e[7], e[8], e[9], e[10], e[11], e[12], e[13],
+		 e[14], e[15]);
+	assert_string_equal(found, text);
+	rig_close(&rig);
+}
+
+#define WITH_FILE(test) cmocka_unit_test_setup_teardown(test, make_file, remove_file)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		WITH_FILE(writes_and_reads_buffered),
+		WITH_FILE(writes_and_reads_direct),
+		WITH_FILE(uses_fixed_buffers),
+		WITH_FILE(zeroes_ranges),
+		WITH_FILE(shrunk_file_is_an_error),
+		WITH_FILE(grown_file_is_noticed),
+		WITH_FILE(file_system_errors_come_back),
+		WITH_FILE(second_server_is_kept_out),
+		WITH_FILE(readers_share_but_keep_writers_out),
+		WITH_FILE(waits_for_a_predecessor),
+		WITH_FILE(names_what_is_wrong),
+		WITH_FILE(epoch_is_the_boot),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Goal: volumes are found by name until they are removed, live until the last reference goes, and
+ * are described as they are; what cannot be served is refused with its reason.
+ * Method: the registry itself, over memory volumes and files of our own.
+ */
+#include "proto/wire/wire_check.h"
+#include "target/volume.h"
+#include "tests/unit/target_rig.h"
+
+static int add(const char *name, const char *store, const char *path, uint64_t bytes,
+	       uint32_t block_bytes, char *error)
+{
+	struct tgt_volume_config config = rig_volume(store, path, bytes);
+
+	strcpy(config.name, name);
+	config.block_bytes = block_bytes;
+	config.cache = TGT_CACHE_BUFFERED;
+	return tgt_volume_add(&config, error);
+}
+
+static void drop(const char *name)
+{
+	struct tgt_volume *volume = tgt_volume_remove(name);
+
+	assert_non_null(volume);
+	tgt_volume_put(volume);
+}
+
+static void listed_by_name(void **state)
+{
+	static const char *const names[] = {"m", "a", "z", "b"}, *const sorted[] = {"a", "b", "m",
+										    "z"};
+	struct tgt_volume *list[8];
+	char error[TGT_ERROR_BYTES];
+	unsigned int total, i;
+
+	for (i = 0; i < 4; i++)
+		assert_int_equal(add(names[i], "memory", "", 65536, 0, error), 0);
+	assert_int_equal(tgt_volume_list(0, list, 8, &total), 4);
+	assert_int_equal(total, 4);
+	for (i = 0; i < 4; i++) {
+		assert_string_equal(list[i]->config.name, sorted[i]);
+		tgt_volume_put(list[i]);
+	}
+	assert_int_equal(tgt_volume_list(3, list, 8, &total), 1);
+	assert_string_equal(list[0]->config.name, "z");
+	tgt_volume_put(list[0]);
+	assert_int_equal(tgt_volume_list(4, list, 8, &total), 0);
+	assert_int_equal(tgt_volume_list(1, list, 2, &total), 2);
+	tgt_volume_put(list[0]);
+	tgt_volume_put(list[1]);
+	for (i = 0; i < 4; i++)
+		drop(names[i]);
+	assert_int_equal(tgt_volume_list(0, list, 8, &total), 0);
+	assert_int_equal(total, 0);
+}
+
+static void removed_lives_while_held(void **state)
+{
+	struct tgt_volume *held, *removed, *next;
+	char error[TGT_ERROR_BYTES];
+
+	assert_int_equal(add("v", "memory", "", 65536, 0, error), 0);
+	held = tgt_volume_get("v");
+	assert_non_null(held);
+	removed = tgt_volume_remove("v");
+	assert_ptr_equal(removed, held);
+	assert_true(atomic_load(&held->removed));
+	tgt_volume_put(removed);
+	assert_null(tgt_volume_get("v"));
+	assert_null(tgt_volume_remove("v"));
+	memset(held->store->info.direct, 1, 65536); /* still there */
+	/* Its name is free again; its slot is not, because reactors still index with it. */
+	assert_int_equal(add("v", "memory", "", 65536, 0, error), 0);
+	next = tgt_volume_get("v");
+	assert_int_not_equal(next->slot, held->slot);
+	tgt_volume_put(held);
+	tgt_volume_put(next);
+	drop("v");
+	assert_int_equal(add("w", "memory", "", 65536, 0, error), 0);
+	next = tgt_volume_get("w");
+	assert_int_equal(next->slot, 0);
+	tgt_volume_put(next);
+	drop("w");
+}
+
+static void refusals_have_reasons(void **state)
+{
+	char *directory = rig_directory(), odd[64], empty[64];
+	char error[TGT_ERROR_BYTES], wanted[TGT_ERROR_BYTES];
+
+	snprintf(odd, sizeof(odd), "%s/odd", directory);
+	snprintf(empty, sizeof(empty), "%s/empty", directory);
+	rig_file(odd, 1000);
+	rig_file(empty, 0);
+
+	assert_int_equal(add("twice", "null", "", 65536, 0, error), 0);
+	assert_int_equal(add("twice", "null", "", 65536, 0, error), -EEXIST);
+	assert_string_equal(error, "volume twice: this name is already served");
+	drop("twice");
+	assert_int_equal(add("no/name", "null", "", 65536, 0, error), -EINVAL);
+	assert_string_equal(error, "volume \"no/name\": not a valid name");
+	assert_int_equal(add("v", "tape", "", 65536, 0, error), -EINVAL);
+	assert_string_equal(error, "volume v: no such kind of store: \"tape\"");
+	assert_int_equal(add("v", "uring", odd, 0, 0, error), -EINVAL);
+	snprintf(wanted, sizeof(wanted),
+		 "volume v: %s: size 1000 is not a multiple of the block size, 512", odd);
+	assert_string_equal(error, wanted);
+	assert_int_equal(add("v", "uring", empty, 0, 0, error), -EINVAL);
+	snprintf(wanted, sizeof(wanted), "volume v: %s: size is 0", empty);
+	assert_string_equal(error, wanted);
+	assert_int_equal(add("v", "uring", "gone", 0, 0, error), -ENOENT);
+	assert_string_equal(error, "volume v: gone: No such file or directory");
+	assert_int_equal(add("v", "null", "", 65536 + 512, 4096, error), -EINVAL);
+	assert_string_equal(error,
+			    "volume v: null: size 66048 is not a multiple of the block size, 4096");
+	assert_null(tgt_volume_get("v"));
+	rig_directory_remove(directory);
+}
+
+static void refresh_sees_growth(void **state)
+{
+	char *directory = rig_directory(), path[64], error[TGT_ERROR_BYTES];
+	struct tgt_volume *volume;
+
+	snprintf(path, sizeof(path), "%s/disk", directory);
+	rig_file(path, 65536);
+	assert_int_equal(add("v", "uring", path, 0, 4096, error), 0);
+	volume = tgt_volume_get("v");
+	assert_int_equal(volume->blocks, 16);
+	assert_false(tgt_volume_refresh(volume));
+	assert_int_equal(truncate(path, 131072 + 100), 0);
+	assert_true(tgt_volume_refresh(volume));
+	assert_int_equal(volume->blocks, 32); /* whole blocks only */
+	assert_false(tgt_volume_refresh(volume));
+	tgt_volume_put(volume);
+	drop("v");
+	rig_directory_remove(directory);
+}
+
+static void described_as_the_wire_allows(void **state)
+{
+	static const char *const stores[] = {"memory", "null", "uring"};
+	char *directory = rig_directory(), path[64], error[TGT_ERROR_BYTES];
+	struct rblk_wire_volume described;
+	struct tgt_volume *volume;
+	size_t i;
+
+	snprintf(path, sizeof(path), "%s/disk", directory);
+	rig_file(path, 65536);
+	for (i = 0; i < UNIT_LENGTH(stores); i++) {
+		bool file = strcmp(stores[i], "uring") == 0;
+		uint32_t flags;
+
+		assert_int_equal(
+			add("v", stores[i], file ? path : "", file ? 0 : 65536, 4096, error), 0);
+		volume = tgt_volume_get("v");
+		memset(&described, 0xff, sizeof(described));
+		tgt_volume_describe(volume, (1u << 20) + 512, 8192, &described);
+		assert_int_equal(rblk_check_volume(&described, sizeof(described)), RBLK_WIRE_OK);
+		assert_string_equal(described.name, "v");
+		assert_int_equal(rblk_le64(described.blocks), 16);
+		assert_int_equal(rblk_le32(described.block_bytes), 4096);
+		assert_int_equal(rblk_le32(described.max_io_bytes), 1u << 20);
+		assert_int_equal(rblk_le32(described.max_capsule_bytes), 8192);
+		flags = rblk_le32(described.flags);
+		assert_true(flags & RBLK_VOLUME_VOLATILE_CACHE);
+		assert_int_equal(!!(flags & RBLK_VOLUME_FLUSH), file);
+		assert_int_equal(!!(flags & RBLK_VOLUME_FUA), file);
+		tgt_volume_put(volume);
+		drop("v");
+	}
+	rig_directory_remove(directory);
+}
+
+static void read_only_is_said(void **state)
+{
+	struct tgt_volume_config config = rig_volume("null", "", 65536);
+	struct rblk_wire_volume described;
+	char error[TGT_ERROR_BYTES];
+	struct tgt_volume *volume;
+	uint32_t flags;
+
+	config.read_only = true;
+	assert_int_equal(tgt_volume_add(&config, error), 0);
+	volume = tgt_volume_get("v");
+	tgt_volume_describe(volume, 1u << 20, 4096, &described);
+	flags = rblk_le32(described.flags);
+	assert_true(flags & RBLK_VOLUME_READ_ONLY);
+	assert_false(flags & (RBLK_VOLUME_DISCARD | RBLK_VOLUME_WRITE_ZEROES));
+	assert_int_equal(rblk_check_volume(&described, sizeof(described)), RBLK_WIRE_OK);
+	tgt_volume_put(volume);
+	drop("v");
+}
+
+static void uuid_of(const char *name, const uint8_t *given, uint8_t uuid[16])
+{
+	struct tgt_volume_config config = rig_volume("null", "", 65536);
+	char error[TGT_ERROR_BYTES];
+	struct tgt_volume *volume;
+
+	strcpy(config.name, name);
+	if (given)
+		memcpy(config.uuid, given, 16);
+	assert_int_equal(tgt_volume_add(&config, error), 0);
+	volume = tgt_volume_get(name);
+	memcpy(uuid, volume->config.uuid, 16);
+	tgt_volume_put(volume);
+	drop(name);
+}
+
+static void uuid_is_stable(void **state)
+{
+	const uint8_t given[16] = {1, 2, 3};
+	uint8_t first[16], again[16], other[16];
+
+	uuid_of("a", NULL, first);
+	uuid_of("a", NULL, again);
+	uuid_of("b", NULL, other);
+	assert_memory_equal(first, again, 16);
+	assert_memory_not_equal(first, other, 16);
+	uuid_of("a", given, first);
+	assert_memory_equal(first, given, 16);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(listed_by_name),
+		cmocka_unit_test(removed_lives_while_held),
+		cmocka_unit_test(refusals_have_reasons),
+		cmocka_unit_test(refresh_sees_growth),
+		cmocka_unit_test(described_as_the_wire_allows),
+		cmocka_unit_test(read_only_is_said),
+		cmocka_unit_test(uuid_is_stable),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
