@@ -362,6 +362,7 @@ struct ibv_wc fx_wc_ok(struct fx *fx, struct fx_end *end, uint64_t wr_id)
 
 static const struct fx_case *const fx_tables[] = {
 	fx_cases_connect, fx_cases_data, fx_cases_keys, fx_cases_drain, fx_cases_wake,
+	fx_cases_verbs,
 };
 
 static bool fx_wanted(const char *name, int argc, char **argv)
