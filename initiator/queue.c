@@ -49,6 +49,18 @@ static u32 power_of_two_above(u32 value)
 	return power;
 }
 
+/*
+ * Every command may need a message of its own, and those of commands that were answered may still
+ * wait for a signalled SEND behind them: a quarter of the depth at most, see message_flags(). A
+ * power of two, because message numbers wrap.
+ */
+u32 ini_queue_send_depth(u16 credits)
+{
+	u32 slots = core_tags_count(credits);
+
+	return power_of_two_above(slots + slots / 2);
+}
+
 static int queue_alloc(struct ini_queue *queue)
 {
 	size_t receives = (size_t)queue->receive_count * INI_REPLY_BYTES;
@@ -77,12 +89,7 @@ int ini_queue_init(struct ini_queue *queue, struct rblk_session *session, u16 in
 	queue->slot_count = core_tags_count(credits);
 	/* One for each answer there can be, and for the event that comes unasked. */
 	queue->receive_count = queue->slot_count + RBLK_EVENT_RECEIVES;
-	/*
-	 * Every command may need a message of its own, and those of commands that were answered
-	 * may still wait for a signalled SEND behind them: a quarter of the depth at most, see
-	 * message_flags().
-	 */
-	queue->send_depth = queue->slot_count + queue->slot_count / 2;
+	queue->send_depth = ini_queue_send_depth(credits);
 	/* Likewise in descriptors, and what is left over where a message did not fit at the end. */
 	queue->ring_size = power_of_two_above(2 * queue->slot_count + RBLK_BATCH_MAX);
 	err = queue_alloc(queue);

@@ -122,6 +122,7 @@ static inline u64 ini_wr_id(enum ini_wr_kind kind, u16 queue, u32 number)
 
 /* -- queue.c ------------------------------------------------------------------------------------ */
 
+u32 ini_queue_send_depth(u16 credits);
 int ini_queue_init(struct ini_queue *queue, struct rblk_session *session, u16 index);
 void ini_queue_fini(struct ini_queue *queue); /* in CLOSED */
 

@@ -7,6 +7,8 @@
  * which calls the callbacks. There is no hidden thread: nothing happens outside these calls, and a
  * program that waits in its own loop watches rblk_fd().
  *
+ * Callbacks may start and submit I/O. They must not close the session, and should not block.
+ *
  * Threading: a session and all that hangs from it belong to one thread at a time. Different
  * sessions are independent.
  *
@@ -84,7 +86,11 @@ RBLK_API void rblk_session_close(struct rblk_session *session);
 enum rblk_session_state {
 	RBLK_SESSION_CONNECTING,
 	RBLK_SESSION_READY,
-	RBLK_SESSION_FAILED, /* lost or refused; commands were called back with an error */
+	/*
+	 * Lost or refused, for good. Commands are called back with an error as soon as the fabric
+	 * has let go of their memory; when all have been, rblk_poll() returns the error.
+	 */
+	RBLK_SESSION_FAILED,
 };
 RBLK_API enum rblk_session_state rblk_session_state(const struct rblk_session *session);
 RBLK_API const char *rblk_session_error(const struct rblk_session *session);
@@ -192,13 +198,19 @@ RBLK_API int rblk_submit(struct rblk_session *session);
  */
 RBLK_API int rblk_poll(struct rblk_session *session, unsigned int max);
 
-/* Submit, then poll until at least one command completed or timeout_ms passed (-1: no limit). */
+/*
+ * Submit, then poll until at least one command completed or timeout_ms passed (-1: no limit).
+ * Returns as rblk_poll(); 0 when the time is over, or when it has no limit and nothing is to come.
+ */
 RBLK_API int rblk_wait(struct rblk_session *session, int timeout_ms);
 
 /* For the caller's own loop: readable when rblk_poll() has work, once armed. */
 RBLK_API int rblk_fd(const struct rblk_session *session);
 RBLK_API int rblk_arm(struct rblk_session *session); /* 1: poll again before sleeping; 0: armed */
-/* Milliseconds after which rblk_poll() wants to be called all the same; -1: never. */
+/*
+ * Milliseconds after which rblk_poll() wants to be called all the same; -1: never. Who does not
+ * call it then loses the session: the target ends connections that do not keep alive.
+ */
 RBLK_API int rblk_timeout_ms(const struct rblk_session *session);
 
 /* Blocking conveniences: start, submit, wait for this one. */
@@ -240,7 +252,11 @@ enum rblk_ping_kind {
 	RBLK_PING_RDMA_SIGNALLED, /* RDMA READ and RDMA WRITE by turns, each signalled */
 	RBLK_PING_RDMA_UNSIGNALLED, /* unsignalled RDMA WRITE, then a signalled RDMA READ behind it */
 };
-/* One round trip of `bytes` (at most 4096), blocking; *ns is what it took. */
+/*
+ * One round trip, blocking; *ns is what it took. Two-sided ones work on any session and carry a
+ * bare command; one-sided ones move `bytes` (at most 4096): -EOPNOTSUPP where the target did not
+ * agree to a measuring session.
+ */
 RBLK_API int rblk_ping(struct rblk_session *session, enum rblk_ping_kind kind, size_t bytes,
 		       uint64_t *ns);
 /*

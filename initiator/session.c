@@ -171,10 +171,10 @@ static int resolve(struct rblk_session *session, char *error)
 
 static int open_fabric(struct rblk_session *session, char *error)
 {
-	/* Receives, the answers' room, and as many SENDs as may be signalled (and a ping's two). */
-	u32 per_queue = 2 * core_tags_count((u16)session->options.credits) +
-			core_tags_count((u16)session->options.credits) / 2 + RBLK_EVENT_RECEIVES +
-			2;
+	u16 credits = (u16)session->options.credits;
+	/* A completion for each receive, each SEND, and a ping's two. */
+	u32 per_queue = core_tags_count(credits) + RBLK_EVENT_RECEIVES +
+			ini_queue_send_depth(credits) + 2;
 	struct fab_options options = {
 		.cq_depth = per_queue * session->options.queues,
 		.recv_sge = 1,
