@@ -51,19 +51,13 @@ down_nvme_rdma() {
 # rblkd with the same RAM disk behind it, opened with O_DIRECT.
 up_rblk() {
 	lab_rblkd_start "$BENCH_DISK"
-	use_rblk
+	FIO=("--ioengine=external:$RBLK_FIO_ENGINE" "--rblk_uri=$LAB_URI/${BENCH_DISK##*/}")
 }
 down_rblk() { lab_rblkd_stop; }
 
 # rblkd with its own memory: RDMA goes straight into the volume.
 up_rblk_memory() {
 	lab_rblkd_start --memory "bench=${BENCH_MB}M"
-	use_rblk
+	FIO=("--ioengine=external:$RBLK_FIO_ENGINE" "--rblk_uri=$LAB_URI/bench")
 }
 down_rblk_memory() { lab_rblkd_stop; }
-
-use_rblk() {
-	local volume
-	volume=$(lab_volume) || exit 1
-	FIO=("--ioengine=external:$RBLK_FIO_ENGINE" "--rblk_uri=$LAB_URI/$volume")
-}

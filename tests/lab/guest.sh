@@ -46,37 +46,29 @@ lab_link_up() {
 
 lab_port_active() { grep -q ACTIVE /sys/class/infiniband/rxe0/ports/1/state; }
 
-# lab_rblkd_start ARGUMENT...: start the daemon and wait until it answers. Its log is rblkd.log.
+# lab_rblkd_start ARGUMENT...: start the daemon and wait until it is ready. Its log is LAB_RBLKD_LOG;
 # LAB_URI is where it listens when the arguments do not say otherwise.
 LAB_URI=rblk://$LAB_ADDR
 lab_rblkd_start() {
-	"$RBLKD" "$@" >> "$LAB_OUT/rblkd.log" 2>&1 &
+	LAB_RBLKD_LOG=$(mktemp "$LAB_OUT/rblkd.XXXXXX.log")
+	"$RBLKD" "$@" > "$LAB_RBLKD_LOG" 2>&1 &
 	LAB_RBLKD=$!
-	if ! lab_wait 20 lab_rblkd_answers; then
-		tail -n 20 "$LAB_OUT/rblkd.log" >&2
-		lab_fail "rblkd $*: does not answer at $LAB_URI"
-	fi
+	lab_wait 20 lab_rblkd_ready || lab_fail "rblkd $*: not ready after 20 s: $(tail -n 20 "$LAB_RBLKD_LOG")"
+	kill -0 "$LAB_RBLKD" 2> /dev/null || lab_fail "rblkd $*: ended: $(tail -n 20 "$LAB_RBLKD_LOG")"
 }
 
-lab_rblkd_answers() { kill -0 "$LAB_RBLKD" && "$RBLK" list "$LAB_URI"; }
+# Ends the wait, too, when the daemon has ended.
+lab_rblkd_ready() { grep -q ready: "$LAB_RBLKD_LOG" || ! kill -0 "$LAB_RBLKD"; }
 
 # lab_rblkd_stop: SIGTERM, and the daemon must drain and exit 0 by itself.
 lab_rblkd_stop() {
-	kill "$LAB_RBLKD" || lab_fail "rblkd: had already gone: $(tail -n 5 "$LAB_OUT/rblkd.log")"
+	kill "$LAB_RBLKD" || lab_fail "rblkd: had already gone: $(tail -n 5 "$LAB_RBLKD_LOG")"
 	lab_wait 20 lab_rblkd_gone || lab_fail "rblkd: still there 20 s after SIGTERM"
-	wait "$LAB_RBLKD" || lab_fail "rblkd: exit status $? after SIGTERM: $(tail -n 5 "$LAB_OUT/rblkd.log")"
+	wait "$LAB_RBLKD" || lab_fail "rblkd: exit status $? after SIGTERM: $(tail -n 5 "$LAB_RBLKD_LOG")"
 }
 
 # A child that has exited is a zombie until it is waited for.
 lab_rblkd_gone() { [ ! -e "/proc/$LAB_RBLKD" ] || grep -q '^State:.Z' "/proc/$LAB_RBLKD/status"; }
-
-# lab_volume: print the name of the first volume that is served.
-lab_volume() {
-	local name
-	name=$("$RBLK" list --json "$LAB_URI" | jq -er '[.. | objects | .name? // empty][0]') ||
-		lab_fail "rblk list $LAB_URI: no volume in it"
-	echo "$name"
-}
 
 # lab_fio RESULT WORKLOAD ARGUMENT...: one workload of fio-jobs. RESULT.fio is fio's account in JSON;
 # when it is rblk that is driven (FIO_STATS is not empty), RESULT.stats is the engine's.

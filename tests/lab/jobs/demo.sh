@@ -8,7 +8,7 @@ export RBLK_FIO_SIZE=256m RBLK_FIO_RUNTIME=3
 
 [ -n "${LAB_HERE:-}" ] || lab_link_up
 lab_rblkd_start "$disk"
-volume=$(lab_volume) || exit 1
+volume=$(basename "$disk")
 rblk=("--ioengine=external:$RBLK_FIO_ENGINE" "--rblk_uri=$LAB_URI/$volume")
 FIO_STATS=1
 "$RBLK" info "$LAB_URI/$volume" || lab_fail "rblk info: exit status $?"

@@ -5,11 +5,9 @@
 export RBLK_FIO_SIZE=32m
 lab_link_up
 lab_meet serving
-LAB_URI=rblk://$LAB_PEER
-volume=$(lab_volume) || exit 1
-FIO_STATS=1 lab_fio /out/verify verify --ioengine=external:"$RBLK_FIO_ENGINE" "--rblk_uri=$LAB_URI/$volume"
+FIO_STATS=1 lab_fio /out/verify verify --ioengine=external:"$RBLK_FIO_ENGINE" "--rblk_uri=rblk://$LAB_PEER/vda"
 "$LAB/../bench/point" /out/verify | jq -e '.read == 33554432 and .written == .read' > /dev/null ||
 	lab_fail "did not write and read back 32 MiB"
-LAB_URI="rblk://[fd09::1]"
-[ "$(lab_volume)" = "$volume" ] || lab_fail "over IPv6, host 1 lists something else"
+"$RBLK" list "rblk://[fd09::1]" > /out/list || lab_fail "over IPv6: rblk list's exit status is $?"
+grep -q vda /out/list || lab_fail "over IPv6, host 1 lists: $(cat /out/list)"
 lab_meet done

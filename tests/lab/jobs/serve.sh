@@ -38,7 +38,7 @@ for disk in /dev/vda /mnt/file.img; do
 done
 
 lab_rblkd_start /dev/vda
-volume=$(lab_volume) || exit 1
+volume=vda
 head -c 40M /dev/urandom > /run/pattern
 "$RBLK" copy /run/pattern "$LAB_URI/$volume" || lab_fail "rblk copy into $volume: exit status $?"
 cmp -n $((40 << 20)) /run/pattern /dev/vda || lab_fail "/dev/vda: does not have what was copied into it"

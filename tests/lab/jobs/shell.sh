@@ -3,10 +3,9 @@
 # try.
 . "$LAB/guest.sh"
 lab_link_up
-lab_rblkd_start /dev/vda
-volume=$(lab_volume) || exit 1
+lab_rblkd_start --allow_scratch yes /dev/vda
 export PATH=$LAB_BUILD/initiator:$LAB_BUILD/target:$PATH
-export VOLUME=$LAB_URI/$volume ENGINE=external:$RBLK_FIO_ENGINE
+export VOLUME=$LAB_URI/vda ENGINE=external:$RBLK_FIO_ENGINE
 export RBLK_FIO_SIZE=256m RBLK_FIO_RUNTIME=5
 export PS1='lab# '
 cd "$LAB/../../fio-jobs" || exit 1
@@ -21,7 +20,7 @@ rblkd serves /dev/vda as $VOLUME. Nothing you do here lasts. Try:
   rblk copy /bin/bash \$VOLUME
   fio --ioengine=\$ENGINE --rblk_uri=\$VOLUME verify.fio
   fio --ioengine=\$ENGINE --rblk_uri=\$VOLUME latency.fio
-  tail $LAB_OUT/rblkd.log
+  tail $LAB_RBLKD_LOG
   exit
 
 TEXT
