@@ -52,7 +52,7 @@ static void admin_identify(struct tgt_request *request, const char *capsule, uin
 	}
 	/* The validator has found the terminating zero. */
 	memcpy(session->initiator, identify->initiator, sizeof(session->initiator));
-	tgt_log_limited(&request->queue->reactor->log_limit, TGT_LOG_INFO,
+	tgt_log_limited(&request->queue->reactor->chat_limit, TGT_LOG_INFO,
 			"session %u [%s]: initiator %s, %.63s", session->number, session->peer,
 			session->initiator, identify->software);
 	tgt_request_complete(request, RBLK_OK);

@@ -143,7 +143,7 @@ static void login_accept(struct tgt_login *login, struct tgt_session *session,
 	}
 	if (terms.index == 0)
 		memcpy(session->peer, login->peer, sizeof(session->peer));
-	tgt_log_limited(&reactor->log_limit, TGT_LOG_DEBUG,
+	tgt_log_limited(&reactor->chat_limit, TGT_LOG_DEBUG,
 			"session %u queue %u [%s]: incarnation %u, %u credits on reactor %u",
 			session->number, queue->index, login->peer, queue->incarnation,
 			queue->credits, reactor->index);

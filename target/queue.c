@@ -260,7 +260,7 @@ void tgt_queue_close(struct tgt_queue *queue, const char *reason)
 	if (queue->state != TGT_QUEUE_OPEN)
 		return;
 	if (reason)
-		tgt_log_limited(&queue->reactor->log_limit, TGT_LOG_INFO,
+		tgt_log_limited(&queue->reactor->chat_limit, TGT_LOG_INFO,
 				"session %u queue %u [%s]: closed: %s", queue->session->number,
 				queue->index, fab_conn_peer(queue->conn), reason);
 	TAILQ_REMOVE(&queue->reactor->alive, queue, alive_link);

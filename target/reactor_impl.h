@@ -119,7 +119,8 @@ struct tgt_reactor {
 	uint64_t timer_ns; /* when to look at the timers again */
 	struct core_spin spin;
 	struct tgt_chain chain;
-	struct tgt_log_limit log_limit; /* for what a peer can trigger */
+	/* For what a peer can trigger; comings and goings must not hide what is wrong. */
+	struct tgt_log_limit log_limit, chat_limit;
 
 	bool draining;
 	uint64_t drain_until_ns;

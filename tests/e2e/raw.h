@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * An initiator without manners: the bare fabric, so that a test can send what librblk never would.
+ * One connection, stepped by the test's thread; every wait has a limit and aborts the test.
+ */
+#ifndef RBLK_TESTS_E2E_RAW_H
+#define RBLK_TESTS_E2E_RAW_H
+
+#include "proto/fabric/fabric.h"
+#include "proto/wire/wire.h"
+
+#define RAW_MEMORY (1u << 20)
+#define RAW_SEND 0u            /* messages are built here */
+#define RAW_RECEIVES 65536u    /* receive buffers */
+#define RAW_REPLY_BYTES 2048u
+#define RAW_DATA 524288u       /* what READ and WRITE name */
+#define RAW_WAIT_MS 30000
+
+struct raw {
+	struct fab *fab;
+	struct fab_conn *conn;
+	struct fab_mr *mr;
+	char *memory;
+	struct rblk_wire_login login;   /* as it is sent; a test may change it before raw_connect */
+	struct rblk_wire_accept accept;
+	struct rblk_wire_reject reject;
+	bool established, rejected, gone, drained;
+	uint32_t sequence;              /* of the next command */
+	unsigned int sends;             /* posted and not completed */
+	unsigned int replies;           /* completions seen */
+	struct rblk_wire_completion last[1200]; /* by tag; sequence + 1 in .sequence: 0 is none */
+	struct rblk_wire_completion event; /* the last */
+};
+
+/* A login with a random session id, queue 0 of 1, epoch 1, incarnation 1. */
+void raw_init(struct raw *raw);
+/* Connect to "127.0.0.1:port". True: accepted; false: rejected (raw->reject). */
+bool raw_connect(struct raw *raw, const char *host);
+/* Without waiting for the answer. */
+void raw_connect_begin(struct raw *raw, const char *host);
+bool raw_connect_wait(struct raw *raw);
+void raw_close(struct raw *raw); /* frees all; raw_init() before it is used again */
+
+/* The message under construction: descriptor `n` behind `capsule` bytes of data. */
+struct rblk_wire_command *raw_command(struct raw *raw, uint32_t capsule, unsigned int n);
+/* Fill a descriptor: the next sequence number, its index, the rest zero but for these. */
+void raw_fill(struct raw *raw, struct rblk_wire_command *command, unsigned int n, uint8_t opcode,
+	      uint16_t tag);
+void raw_send(struct raw *raw, uint32_t bytes);
+
+/* One step of the fabric. */
+void raw_step(struct raw *raw);
+/* Wait for the completion with this tag; its status. */
+uint16_t raw_wait(struct raw *raw, uint16_t tag);
+/* Wait until the target has ended the connection. */
+void raw_wait_gone(struct raw *raw);
+
+/* A lone command without data, and its status. */
+uint16_t raw_simple(struct raw *raw, uint8_t opcode, uint16_t tag);
+/* OPEN; the handle, 0 where it failed. */
+uint32_t raw_open(struct raw *raw, const char *volume);
+/* A READ or WRITE of `blocks` at `lba` by RAW_DATA; not waited for. */
+void raw_io(struct raw *raw, uint8_t opcode, uint16_t tag, uint32_t handle, uint64_t lba,
+	    uint32_t blocks, uint32_t bytes);
+
+#endif
