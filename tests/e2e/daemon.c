@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Owns the daemon of a test, see daemon.h. RBLKD, set by ctest, is the program to run.
+ * RBLK_E2E_LISTEN is where it listens, tcp://127.0.0.1:0 if not set: with rdma://address:0 the same
+ * tests run over verbs, where there is a device.
  */
 #include "tests/e2e/daemon.h"
 
@@ -17,6 +19,18 @@
 
 #define ARGUMENTS_MAX 32
 #define START_S 60 /* ample: sanitizers and emulation are slow */
+
+static const char *listen_address(void)
+{
+	const char *address = getenv("RBLK_E2E_LISTEN");
+
+	return address ? address : "tcp://127.0.0.1:0";
+}
+
+static bool over_rdma(void)
+{
+	return !strncmp(listen_address(), "rdma://", strlen("rdma://"));
+}
 
 static void show_log(const struct e2e_daemon *daemon)
 {
@@ -52,12 +66,12 @@ static void child(int log, char **arguments, pid_t parent)
 /* The address that it says it serves on; false: not yet. */
 static bool find_address(struct e2e_daemon *daemon)
 {
-	static const char mark[] = "serving ", scheme[] = "tcp://";
+	const char *scheme = over_rdma() ? "rdma://" : "tcp://";
 	char line[512], *at = NULL;
 	FILE *log = fopen(daemon->log, "r");
 
 	while (log && !at && fgets(line, sizeof(line), log))
-		if (strchr(line, '\n') && strstr(line, mark))
+		if (strchr(line, '\n') && strstr(line, "serving "))
 			at = strstr(line, scheme);
 	if (at)
 		snprintf(daemon->host, sizeof(daemon->host), "%.*s",
@@ -83,7 +97,8 @@ static void wait_until_serving(struct e2e_daemon *daemon)
 
 void e2e_daemon_start(struct e2e_daemon *daemon, const char *argument, ...)
 {
-	char *arguments[ARGUMENTS_MAX] = { getenv("RBLKD"), "--listen", "tcp://127.0.0.1:0" };
+	char *arguments[ARGUMENTS_MAX] = { getenv("RBLKD"), "--listen",
+					   (char *)listen_address() };
 	pid_t parent = getpid();
 	va_list more;
 	int log, n = 3;
@@ -135,6 +150,7 @@ const char *e2e_daemon_uri(const struct e2e_daemon *daemon, const char *volume)
 {
 	static char uri[256];
 
-	snprintf(uri, sizeof(uri), "rblk+tcp://%s/%s", daemon->host, volume);
+	snprintf(uri, sizeof(uri), "%s://%s/%s", over_rdma() ? "rblk" : "rblk+tcp", daemon->host,
+		 volume);
 	return uri;
 }

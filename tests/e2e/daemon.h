@@ -21,7 +21,7 @@ void e2e_daemon_start(struct e2e_daemon *daemon, const char *argument, ...)
 /* SIGTERM; its exit status as of waitpid(). Prints the log where that is not 0. */
 int e2e_daemon_stop(struct e2e_daemon *daemon);
 void e2e_daemon_kill(struct e2e_daemon *daemon);
-/* "rblk+tcp://host/volume"; static storage. */
+/* "rblk+tcp://host/volume", or "rblk://..." over RDMA; static storage. */
 const char *e2e_daemon_uri(const struct e2e_daemon *daemon, const char *volume);
 
 #endif
