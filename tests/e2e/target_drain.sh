@@ -1,0 +1,55 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# SIGTERM lets what is in flight end and then ends with 0; a second one ends at once with 1.
+# Method: a slow store keeps a copy in flight; the log and the exit status say how it ended.
+. "$(dirname "$0")/cmd.sh"
+
+# logged TEXT: wait for it.
+logged() {
+	local tries=0
+	until grep -qF -- "$1" "$scratch/target.log"; do
+		tries=$((tries + 1))
+		[ $tries -lt 1200 ] || fail "no such line in a minute: $1"
+		read -rt 0.05 <> <(:) || true
+	done
+}
+# ended STATUS: of the target.
+ended() {
+	local got=0
+	wait "$target_pid" || got=$?
+	target_pid=
+	[ "$got" = "$1" ] || fail "the target ended with $got, not $1"
+}
+
+# Idle: at once and cleanly, for either signal.
+for signal in TERM INT; do
+	target_start --memory m=1M
+	kill -$signal "$target_pid"
+	ended 0
+	logged 'rblkd: stopped'
+done
+
+# The writes take ten seconds and have arrived when the two signals come: the first waits for them,
+# the second does not. (INT and TERM: two of the same, both still pending, would be one.)
+head -c 1M /dev/urandom > "$scratch/source"
+truncate -s 1M "$scratch/disk"
+target_start --fault delay=write:10s "$scratch/disk"
+"$RBLK" copy "$scratch/source" "$target/disk" > "$scratch/out" 2> "$scratch/err" &
+copy=$!
+received() {
+	ss -Htin state established "( sport = :${target##*:} )" |
+		grep -o 'bytes_received:[0-9]*' | awk -F: '{ sum += $2 } END { print sum + 0 }'
+}
+tries=0
+until [ "$(received)" -ge 65536 ]; do
+	tries=$((tries + 1))
+	[ $tries -lt 1200 ] || fail "the copy sends nothing"
+	read -rt 0.05 <> <(:) || true
+done
+kill -INT "$target_pid"
+kill -TERM "$target_pid"
+ended 1
+logged 'stopping: waiting up to 30000 ms'
+logged 'stopping at once: a second signal came'
+kill "$copy" 2>/dev/null || true
+wait "$copy" || true

@@ -1,0 +1,72 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# A target that cannot serve what it is told says why in one line, object first and reason last, and
+# ends with 1. Method: one mistake at a time, the whole of standard error compared.
+. "$(dirname "$0")/cmd.sh"
+
+# refused LINE ARGUMENT...: exactly this line, nothing else, status 1.
+refused() {
+	local line=$1
+	shift
+	expect 1 "$RBLKD" "$@"
+	[ "$(cat "$scratch/err")" = "rblkd: $line" ] || fail "wanted: rblkd: $line"
+	[ ! -s "$scratch/out" ] || fail "there is output, too"
+}
+
+cd "$scratch"
+truncate -s 1M disk.img
+truncate -s 1000 odd.img
+truncate -s 0 empty.img
+tcp=(--listen tcp://127.0.0.1:0 --lock-wait 0)
+
+refused "volume gone: gone.img: No such file or directory" "${tcp[@]}" gone.img
+refused "volume d: $scratch: Is a directory" "${tcp[@]}" "d=$scratch"
+refused "volume odd: odd.img: size 1000 is not a multiple of the block size, 512" "${tcp[@]}" odd.img
+refused "volume empty: empty.img: size is 0" "${tcp[@]}" empty.img
+truncate -s 66048 half.img
+refused "volume half: half.img: size 66048 is not a multiple of the block size, 4096" \
+	"${tcp[@]}" --block-size 4K half.img
+refused "volume disk: named twice on the command line" "${tcp[@]}" disk.img disk=odd.img
+refused 'unknown option "--blok-size"; did you mean "--block-size"?' --blok-size=4K disk.img
+
+printf '[target]\nlisten = tcp://127.0.0.1:0\n[volume disk]\npath = disk.img\nblok_size = 4K\n' > rblkd.conf
+refused 'rblkd.conf:5: unknown key "blok_size"; did you mean "block_size"?' -c rblkd.conf
+refused 'rblkd.conf:5: unknown key "blok_size"; did you mean "block_size"?' --check -c rblkd.conf
+refused 'none.conf: No such file or directory' --config none.conf
+
+# A file that may not be read: only somebody who is not root can be refused that.
+if [ "$(id -u)" = 0 ] && runuser -u nobody -- test -x "$RBLKD"; then
+	chmod 755 "$scratch"
+	chmod 600 disk.img
+	expect 1 runuser -u nobody -- "$RBLKD" "${tcp[@]}" "$scratch/disk.img"
+	err_has "rblkd: volume disk: $scratch/disk.img: Permission denied"
+else
+	echo "SKIPPED: no other user to be refused as"
+fi
+
+# What one target has, another does not get: neither the port nor the file (F6).
+target_start disk.img
+port=${target##*:}
+port=${port%%/*}
+expect 1 "$RBLKD" --listen "tcp://127.0.0.1:$port" --memory m=1M
+err_has "tcp://127.0.0.1:$port: "
+grep -qi 'address already in use$' "$scratch/err" || fail "the reason, last"
+[ "$(wc -l < "$scratch/err")" = 1 ] || fail "one line"
+refused "volume disk: disk.img: in use by process $target_pid (rblkd)" "${tcp[@]}" disk.img
+target_stop
+
+# A killed one holds nothing on: the next serves at once what it had.
+target_start disk.img
+target_stop -KILL
+target_start --lock-wait 10s disk.img
+target_stop
+
+# Without an RDMA device and without --listen: what to do.
+if [ ! -d /sys/class/infiniband ] || [ -z "$(ls /sys/class/infiniband)" ]; then
+	expect 1 "$RBLKD" disk.img
+	err_has 'rdma link add rxe0 type rxe netdev'
+	err_has '--listen tcp://127.0.0.1'
+	[ "$(wc -l < "$scratch/err")" = 1 ] || fail "one line"
+else
+	echo "SKIPPED: this machine has an RDMA device"
+fi
