@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Goal: a loop goes on polling while work comes at short intervals and sleeps at once where it
+ * does not. Method: feed gaps of known length and look at the decision.
+ */
+#include "tests/unit/unit.h"
+
+#include "proto/core/spin.h"
+
+#define MAX_NS 50000u
+
+/* Work at `now`, then turns without work each 1 us: how long it spins before it wants to sleep. */
+static u64 spins_for(struct core_spin *spin, u64 *now)
+{
+	u64 begin;
+
+	core_spin_turn(spin, *now, 1);
+	begin = *now;
+	for (u64 i = 0; i < 1000; i++) {
+		*now += 1000;
+		if (core_spin_turn(spin, *now, 0))
+			break;
+	}
+	return *now - begin;
+}
+
+/* `count` gaps of this length between work. */
+static void gaps(struct core_spin *spin, u64 *now, u64 gap_ns, unsigned int count)
+{
+	for (unsigned int i = 0; i < count; i++) {
+		core_spin_turn(spin, *now, 1);
+		core_spin_turn(spin, *now + 1, 0);
+		*now += gap_ns;
+	}
+	core_spin_turn(spin, *now, 1);
+}
+
+static void short_gaps_are_spun_over(void **state)
+{
+	struct core_spin spin;
+	u64 now = 1;
+
+	(void)state;
+	core_spin_init(&spin, MAX_NS);
+	gaps(&spin, &now, 10000, 100);
+	assert_true(spins_for(&spin, &now) > 20000);
+	assert_true(spins_for(&spin, &now) <= MAX_NS + 2000);
+}
+
+static void long_gaps_are_slept_through(void **state)
+{
+	struct core_spin spin;
+	u64 now = 1;
+
+	(void)state;
+	core_spin_init(&spin, MAX_NS);
+	gaps(&spin, &now, 10000000, 100);
+	assert_true(spins_for(&spin, &now) <= 1000);
+	/* And a busy time is found again. */
+	gaps(&spin, &now, 5000, 100);
+	assert_true(spins_for(&spin, &now) > 5000);
+}
+
+static void never_and_always(void **state)
+{
+	struct core_spin spin;
+	u64 now = 1;
+
+	(void)state;
+	core_spin_init(&spin, 0);
+	assert_true(core_spin_turn(&spin, now, 0));
+	assert_false(core_spin_turn(&spin, now, 1));
+	core_spin_init(&spin, (u64)-1);
+	for (unsigned int i = 0; i < 100; i++)
+		assert_false(core_spin_turn(&spin, now += 1000000000, 0));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(short_gaps_are_spun_over),
+		cmocka_unit_test(long_gaps_are_slept_through),
+		cmocka_unit_test(never_and_always),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
