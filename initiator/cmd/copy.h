@@ -72,6 +72,8 @@ struct copy {
 	size_t chunk_count, chunk_room;
 
 	uint64_t next_offset; /* to be read */
+	uint32_t filled;      /* bytes of the chunk that a pipe is being read into */
+	bool starved;         /* the pipe has nothing now: wait for it, too */
 	uint64_t read_index, write_index; /* the next slot to be filled, to be written: modulo depth */
 	uint64_t done_bytes, zeroed_bytes;
 	unsigned int outstanding; /* commands whose callback has not come */
@@ -91,6 +93,8 @@ int copy_end_sync(struct copy_end *end, uint64_t bytes);
 int copy_end_close(struct copy_end *end);
 /* Whole, but for the end of the file: how many bytes there were, or negative errno. */
 int64_t copy_end_read_file(struct copy_end *end, void *data, uint32_t bytes, uint64_t offset);
+/* What a pipe has now, at most `bytes`: how many, 0 at its end, -EAGAIN if there is nothing yet. */
+int64_t copy_end_read_pipe(struct copy_end *end, void *data, uint32_t bytes);
 int copy_end_write_file(struct copy_end *end, const void *data, uint32_t bytes, uint64_t offset);
 
 /* -- copy_run.c -------------------------------------------------------------------------------- */

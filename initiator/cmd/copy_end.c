@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -148,11 +149,7 @@ int64_t copy_end_read_file(struct copy_end *end, void *data, uint32_t bytes, uin
 	ssize_t length;
 
 	while (done < bytes) {
-		if (end->seekable)
-			length = pread(end->fd, (char *)data + done, bytes - done,
-				       (off_t)(offset + done));
-		else
-			length = read(end->fd, (char *)data + done, bytes - done);
+		length = pread(end->fd, (char *)data + done, bytes - done, (off_t)(offset + done));
 		if (length < 0) /* EINTR as well: only an interrupt of the user comes here */
 			return -errno;
 		if (!length)
@@ -160,6 +157,18 @@ int64_t copy_end_read_file(struct copy_end *end, void *data, uint32_t bytes, uin
 		done += (uint32_t)length;
 	}
 	return done;
+}
+
+int64_t copy_end_read_pipe(struct copy_end *end, void *data, uint32_t bytes)
+{
+	struct pollfd fd = { .fd = end->fd, .events = POLLIN };
+	ssize_t length;
+
+	/* Not by O_NONBLOCK: the pipe's description may be shared with other programs. */
+	if (poll(&fd, 1, 0) <= 0)
+		return -EAGAIN;
+	length = read(end->fd, data, bytes);
+	return length < 0 ? -errno : length;
 }
 
 int copy_end_write_file(struct copy_end *end, const void *data, uint32_t bytes, uint64_t offset)

@@ -78,18 +78,24 @@ void copy_fail(struct copy *copy, const struct copy_end *end, const char *what, 
 			  strerror(-error));
 }
 
-/* Two sessions have two descriptors; sleep on both. */
-static int copy_sleep(struct rblk_session *const *sessions)
+/* Sleep until a session or the starved pipe has something, at most COPY_WAIT_MS. */
+static int copy_sleep(struct copy *copy)
 {
-	struct pollfd fds[2];
+	struct rblk_session *sessions[] = { copy->source.session, copy->destination.session };
+	struct pollfd fds[3];
+	nfds_t count = 0;
 	int i;
 
 	for (i = 0; i < 2; i++) {
+		if (!sessions[i])
+			continue;
 		if (rblk_arm(sessions[i]) > 0)
 			return 0;
-		fds[i] = (struct pollfd){ .fd = rblk_fd(sessions[i]), .events = POLLIN };
+		fds[count++] = (struct pollfd){ .fd = rblk_fd(sessions[i]), .events = POLLIN };
 	}
-	return poll(fds, 2, COPY_WAIT_MS) < 0 && errno != EINTR ? -errno : 0;
+	if (copy->starved)
+		fds[count++] = (struct pollfd){ .fd = copy->source.fd, .events = POLLIN };
+	return poll(fds, count, COPY_WAIT_MS) < 0 && errno != EINTR ? -errno : 0;
 }
 
 int copy_wait(struct copy *copy)
@@ -98,11 +104,14 @@ int copy_wait(struct copy *copy)
 	int completed = 0;
 	int i, result;
 
-	if (!sessions[0] || !sessions[1]) {
+	/* One session and nothing else to wait for: the library knows best when to spin. */
+	if ((!sessions[0] || !sessions[1]) && !copy->starved) {
 		result = rblk_wait(sessions[0] ? sessions[0] : sessions[1], COPY_WAIT_MS);
 		return result < 0 && result != -EINTR ? result : 0;
 	}
 	for (i = 0; i < 2; i++) {
+		if (!sessions[i])
+			continue;
 		result = rblk_submit(sessions[i]);
 		if (result >= 0)
 			result = rblk_poll(sessions[i], 0);
@@ -110,7 +119,7 @@ int copy_wait(struct copy *copy)
 			return result;
 		completed += result;
 	}
-	return completed ? 0 : copy_sleep(sessions);
+	return completed ? 0 : copy_sleep(copy);
 }
 
 /* -- reading ------------------------------------------------------------------------------------ */
@@ -139,10 +148,15 @@ static uint32_t copy_next_bytes(const struct copy *copy)
 static int copy_read_end(struct copy *copy)
 {
 	char text[CMD_TEXT_BYTES];
+	int64_t length = 0;
 	char byte;
 
-	copy->ended = true;
-	if (copy->total != COPY_UNKNOWN || copy_end_read_file(&copy->source, &byte, 1, 0) <= 0)
+	if (copy->total == COPY_UNKNOWN) {
+		length = copy_end_read_pipe(&copy->source, &byte, 1);
+		copy->starved = length == -EAGAIN;
+	}
+	copy->ended = !copy->starved;
+	if (length <= 0)
 		return 0;
 	cmd_error("%s: is longer than %s, %s", copy->source.name, copy->destination.name,
 		  cmd_format_bytes(copy->destination.bytes, text));
@@ -150,18 +164,41 @@ static int copy_read_end(struct copy *copy)
 	return -ENOSPC;
 }
 
+/* What there is of one chunk; a pipe that gives it in pieces is asked again for the rest. */
+static int64_t copy_read_piece(struct copy *copy, struct copy_slot *slot, uint32_t bytes)
+{
+	int64_t length;
+
+	if (copy->source.seekable)
+		return copy_end_read_file(&copy->source, slot->data, bytes, slot->offset);
+	do {
+		length = copy_end_read_pipe(&copy->source, slot->data + copy->filled,
+					    bytes - copy->filled);
+		if (length > 0)
+			copy->filled += (uint32_t)length;
+	} while (length > 0 && copy->filled < bytes);
+	if (length < 0)
+		return length;
+	length = copy->filled;
+	copy->filled = 0;
+	return length;
+}
+
 static int copy_read_file(struct copy *copy, struct copy_slot *slot, uint32_t bytes)
 {
-	int64_t length = copy_end_read_file(&copy->source, slot->data, bytes, slot->offset);
+	int64_t length = copy_read_piece(copy, slot, bytes);
 
+	copy->starved = length == -EAGAIN;
+	if (copy->starved)
+		return 0;
 	if (length < 0) {
 		if (!copy_interrupted)
 			copy_fail(copy, &copy->source, "read", slot->offset, (int)length);
 		return (int)length;
 	}
 	if (length < bytes && copy->total != COPY_UNKNOWN) {
-		cmd_error("%s: ends at %" PRIu64 ", but was %" PRIu64 " bytes long", copy->source.name,
-			  slot->offset + (uint64_t)length, copy->total);
+		cmd_error("%s: ends at %" PRIu64 ", but should have %" PRIu64 " bytes",
+			  copy->source.name, slot->offset + (uint64_t)length, copy->total);
 		copy->error = -EIO;
 		return -EIO;
 	}
@@ -202,7 +239,7 @@ static int copy_read(struct copy *copy)
 		result = copy_read_file(copy, slot, bytes);
 		if (result)
 			return result;
-		if (slot->state == COPY_SLOT_FREE) /* the file ended where the last chunk did */
+		if (slot->state == COPY_SLOT_FREE) /* nothing now, or nothing more */
 			return 0;
 	}
 	copy->next_offset += slot->bytes;

@@ -501,11 +501,9 @@ static int engine_getevents(struct thread_data *td, unsigned int min, unsigned i
 		if (!result && t)
 			break;
 	}
-	if (result < 0) {
-		engine_tell_lost(engine);
-		if (!engine->count && min)
-			return result;
-	}
+	engine_tell_lost(engine);
+	if (result < 0 && !engine->count && min)
+		return result;
 	engine->handed = engine->count < max ? engine->count : max;
 	engine->count -= engine->handed;
 	return (int)engine->handed;

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# What the tests of the programs share: a target of their own on an ephemeral port of 127.0.0.1, a
+# scratch folder, and assertions on what a command printed and returned. Sourced; expects RBLK and
+# RBLKD (the programs) in the environment.
+set -euo pipefail
+
+scratch=$(mktemp -d)
+target_pid=
+trap 'target_stop; rm -rf "$scratch"' EXIT
+trap 'exit 130' INT TERM
+
+fail() {
+	echo "FAILED: $*" >&2
+	echo "--- output" >&2
+	cat "$scratch/out" >&2 2>/dev/null || true
+	echo "--- errors" >&2
+	cat "$scratch/err" >&2 2>/dev/null || true
+	echo "--- target" >&2
+	cat "$scratch/target.log" >&2 2>/dev/null || true
+	exit 1
+}
+
+# target_start ARGUMENT...: rblkd with these; sets $target to its URI when it is ready.
+target_start() {
+	local tries=0 ready
+	: > "$scratch/target.log"
+	"$RBLKD" --listen tcp://127.0.0.1:0 "$@" 2> "$scratch/target.log" &
+	target_pid=$!
+	until ready=$(grep -o 'ready: .*' "$scratch/target.log"); do
+		kill -0 "$target_pid" 2>/dev/null || fail "rblkd $*: ended"
+		tries=$((tries + 1))
+		[ $tries -lt 1200 ] || fail "rblkd $*: not ready in a minute"
+		read -rt 0.05 <> <(:) || true
+	done
+	target=rblk+tcp://${ready##*tcp://}
+}
+
+target_stop() {
+	[ -n "$target_pid" ] || return 0
+	kill "${1:--TERM}" "$target_pid" 2>/dev/null || true
+	wait "$target_pid" 2>/dev/null || true
+	target_pid=
+}
+
+# expect STATUS COMMAND...: run it, output in $scratch/out, errors in $scratch/err.
+expect() {
+	local want=$1 got=0
+	shift
+	timeout 120 "$@" > "$scratch/out" 2> "$scratch/err" < /dev/null || got=$?
+	[ "$got" = "$want" ] || fail "$*: status $got, not $want"
+}
+
+# out_has TEXT, err_has TEXT: literally, in what the last command printed.
+out_has() {
+	grep -qF -- "$1" "$scratch/out" || fail "the output lacks: $1"
+}
+err_has() {
+	grep -qF -- "$1" "$scratch/err" || fail "the errors lack: $1"
+}
+# json_is FILTER: jq's answer on the last output is true.
+json_is() {
+	jq -e "$1" "$scratch/out" > /dev/null || fail "not so: $1"
+}

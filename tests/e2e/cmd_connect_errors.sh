@@ -1,0 +1,54 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# What cannot be reached, opened or understood is named with its reason, by every verb.
+. "$(dirname "$0")/cmd.sh"
+
+truncate -s 1M "$scratch/disk"
+target_start "$scratch/disk"
+address=${target#rblk+tcp://}
+
+expect 1 "$RBLK" info "$target/none"
+err_has "$address: volume \"none\": no such volume"
+expect 1 "$RBLK" info "$target"
+err_has 'volume'
+for verb in list info ping doctor; do
+	expect 1 "$RBLK" $verb "http://$address/disk"
+	[ $verb = doctor ] || err_has "http://$address/disk: "
+done
+expect 1 "$RBLK" list rblk+tcp:///
+err_has 'the host is missing'
+
+# The target goes away in the middle: a lost session, not a hang.
+mkfifo "$scratch/pipe"
+"$RBLK" copy --name victim "$scratch/pipe" "$target/disk" > "$scratch/out" 2> "$scratch/err" &
+copy=$!
+exec 8> "$scratch/pipe"
+until grep -q ': initiator victim' "$scratch/target.log"; do
+	kill -0 $copy 2>/dev/null || fail "ended before the target did"
+done
+target_stop -KILL
+head -c 65536 /dev/zero >&8 2>/dev/null || true # the copy may have ended
+exec 8>&-
+status=0
+wait $copy || status=$?
+[ $status = 1 ] || fail "target gone: status $status"
+grep -qE "^rblk: .*${address}" "$scratch/err" || fail "the lost target's address"
+err_has 'were copied, not verified'
+
+# Nobody is there any more.
+expect 1 "$RBLK" list --timeout 5 "$target"
+err_has "$address"
+err_has 'refused'
+
+expect 2 "$RBLK" frobnicate
+err_has 'no verb "frobnicate"'
+expect 2 "$RBLK" list --frobnicate "$target"
+err_has 'list: no option --frobnicate'
+expect 2 "$RBLK" list
+err_has 'usage: rblk list'
+expect 2 "$RBLK" ping --count none "$target"
+err_has '--count: "none" is not a number'
+expect 2 "$RBLK" ping --size 5k "$target"
+err_has '--size: 5k is not between 1 and 4096'
+expect 2 "$RBLK" ping --kind none "$target"
+err_has '--kind: no kind "none"'

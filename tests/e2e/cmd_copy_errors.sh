@@ -1,0 +1,58 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# copy refuses what cannot be, fails with the place and the reason, and stops when it is told to.
+. "$(dirname "$0")/cmd.sh"
+
+truncate -s 1M "$scratch/disk"
+truncate -s 2M "$scratch/large"
+target_start "$scratch/disk"
+
+expect 1 "$RBLK" copy "$scratch/large" "$target/disk"
+err_has "$scratch/large: 2 MiB do not fit into $target/disk, 1 MiB (2097152 > 1048576 bytes)"
+"$RBLK" copy - "$target/disk" < <(cat "$scratch/large") > "$scratch/out" 2> "$scratch/err" &&
+	fail "a pipe that is too long"
+err_has "standard input: is longer than $target/disk, 1 MiB"
+expect 1 "$RBLK" copy --size 4m "$scratch/large" "$target/disk"
+err_has "$scratch/large: has 2 MiB, fewer than the 4 MiB of --size"
+expect 1 "$RBLK" copy "$scratch/none" "$target/disk"
+err_has "$scratch/none: No such file or directory"
+expect 1 "$RBLK" copy "$scratch" "$target/disk"
+err_has "$scratch: is a directory"
+expect 1 "$RBLK" copy "$target/disk" "$scratch/none/file"
+err_has "$scratch/none/file: No such file or directory"
+expect 1 "$RBLK" copy "$target/disk" /dev/full
+err_has "/dev/full: write at offset 0: No space left on device"
+expect 2 "$RBLK" copy "$scratch/large" "$scratch/other"
+err_has "is a volume"
+expect 2 "$RBLK" copy "$scratch/large"
+err_has "usage: rblk copy"
+
+# A store that fails.
+target_stop
+target_start --fault fail=write:1 "$scratch/disk"
+expect 1 "$RBLK" copy --size 64k "$scratch/large" "$target/disk"
+err_has "$target/disk: write at offset 0: Input/output error"
+err_has "rblk: stopped: 0 B of 64 KiB were copied, not verified"
+target_stop
+target_start --read-only "$scratch/disk"
+expect 1 "$RBLK" copy --size 64k "$scratch/large" "$target/disk"
+err_has "$target/disk: the volume is read only"
+
+# An interrupt: the pipe holds the copy where it is until the signal has been sent.
+target_stop
+target_start "$scratch/disk"
+mkfifo "$scratch/pipe"
+"$RBLK" copy "$scratch/pipe" "$target/disk" > "$scratch/out" 2> "$scratch/err" &
+copy=$!
+exec 8> "$scratch/pipe"
+head -c 65536 /dev/urandom >&8
+until grep -q 'session .*: initiator' "$scratch/target.log"; do
+	kill -0 $copy 2>/dev/null || fail "ended before it was interrupted"
+done
+kill -INT $copy
+status=0
+wait $copy || status=$?
+exec 8>&-
+[ $status = 1 ] || fail "interrupted: status $status"
+err_has 'rblk: interrupted: '
+err_has 'were copied, not verified'

@@ -1,0 +1,30 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# The manual and the command have the same verbs and options. Method: each verb's --help comes from
+# its option table; the manual's source has the verb's options under the verb's heading, and those of
+# all verbs before the first of them.
+. "$(dirname "$0")/cmd.sh"
+manual=$(dirname "$0")/../../initiator/man/rblk.1.scd
+
+# manual_options HEADING: the options of that section, one to a line.
+manual_options() {
+	awk -v want="# $1" '/^# / { on = $0 == want } on && /^\*-/' "$manual" |
+		grep -oE -- '--[a-z-]+' | sort
+}
+common=$(manual_options DESCRIPTION)
+[ -n "$common" ] || fail "the manual's common options"
+
+expect 0 "$RBLK" --help
+verbs=$(sed -nE 's/^  ([a-z]+) .*/\1/p' "$scratch/out")
+for verb in $verbs; do
+	grep -q "^\*rblk $verb\*" "$manual" || fail "the manual's synopsis lacks $verb"
+	case $verb in help | version) continue ;; esac
+	expect 0 "$RBLK" "$verb" --help
+	sed -nE 's/^  (-[a-zA-Z],|   ) (--[a-z-]+).*/\2/p' "$scratch/out" | sort > "$scratch/has"
+	[ -s "$scratch/has" ] || fail "$verb --help shows no options"
+	printf '%s\n' "$common" "$(manual_options "${verb^^}")" | sed '/^$/d' | sort > "$scratch/told"
+	diff "$scratch/has" "$scratch/told" >&2 || fail "$verb: has (<) and is told to have (>)"
+done
+for verb in $(sed -nE 's/^\*rblk ([a-z]+)\*.*/\1/p' "$manual"); do
+	grep -qw "$verb" <<< "$verbs" || fail "the manual has $verb, the command has not"
+done

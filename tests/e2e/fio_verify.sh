@@ -1,0 +1,51 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# fio's engine moves data correctly, deep queues and mixed sizes, as a process and as a thread, and
+# counts what it did. Method: fio's own verification, and a store that damages data to see it fail.
+. "$(dirname "$0")/cmd.sh"
+
+engine=(--ioengine="external:$RBLK_FIO_ENGINE")
+job=(--name=verify --rw=randwrite --bsrange=4k-256k --iodepth=32 --verify=crc32c --size=32m
+	--output-format=json)
+truncate -s 32M "$scratch/disk"
+target_start "$scratch/disk"
+
+for mode in 0 1; do
+	expect 0 fio "${engine[@]}" --rblk_uri="$target/disk" --rblk_stats="$scratch/stats" \
+		--thread=$mode "${job[@]}"
+	json_is '.jobs[0] | .error == 0 and .write.io_bytes == 33554432 and .read.io_bytes == 33554432'
+	ios=$(jq '.jobs[0] | .read.total_ios + .write.total_ios' "$scratch/out")
+	cp "$scratch/stats" "$scratch/out"
+	json_is ".jobs == 1 and .ios == $ios"
+	json_is '.messages == .sends + .replies + .immediates + .writes + .reads'
+	json_is '.latency_us_total >= .stored_us_total and .stored_us_total > 0'
+done
+
+# A run's counters are those of its jobs together, threads and processes alike.
+for mode in 0 1; do
+	expect 0 fio "${engine[@]}" --rblk_uri="$target/disk" --rblk_stats="$scratch/stats" \
+		--thread=$mode --name=many --numjobs=3 --group_reporting --rw=randrw --bs=4k \
+		--iodepth=8 --size=4m --output-format=json
+	json_is '.jobs | length == 1 and .[0].error == 0'
+	cp "$scratch/stats" "$scratch/out"
+	json_is '.jobs == 3 and .ios == 3072'
+done
+
+# Flushes and trims.
+for mode in 0 1; do
+	expect 0 fio "${engine[@]}" --rblk_uri="$target/disk" --thread=$mode --name=sync \
+		--rw=randwrite --bs=64k --iodepth=8 --size=4m --fsync=4 --rblk_fua=1 \
+		--output-format=json
+	json_is '.jobs[0] | .error == 0 and .sync.total_ios > 0'
+	expect 0 fio "${engine[@]}" --rblk_uri="$target/disk" --thread=$mode --name=trim \
+		--rw=trimwrite --bs=64k --iodepth=8 --size=4m --output-format=json
+	json_is '.jobs[0] | .error == 0 and .trim.total_ios == 64 and .write.total_ios == 64'
+done
+
+# Damage is seen: what verification reads has been changed behind the target's back.
+expect 0 fio "${engine[@]}" --rblk_uri="$target/disk" --do_verify=0 "${job[@]}"
+target_stop
+printf 'damaged' | dd of="$scratch/disk" bs=1 seek=9999000 conv=notrunc status=none
+target_start "$scratch/disk"
+expect 1 fio "${engine[@]}" --rblk_uri="$target/disk" --verify_only=1 "${job[@]}"
+err_has 'verify'
