@@ -42,8 +42,9 @@ int tgt_path_size(const struct tgt_path *path, uint64_t *bytes)
 /*
  * Who holds the lock, in words, as far as /proc/locks knows:
  * "12: FLOCK  ADVISORY  WRITE 4711 08:01:131074 0 EOF"
+ * Where it knows nobody, `otherwise`.
  */
-static void holder_words(int fd, char *words, size_t bytes)
+static void holder_words(const char *path, const char *otherwise, char *words, size_t bytes)
 {
 	char line[256], comm[64] = "", comm_path[64];
 	unsigned int major_number, minor_number;
@@ -52,11 +53,11 @@ static void holder_words(int fd, char *words, size_t bytes)
 	int pid, holder = 0;
 	struct stat st;
 
-	snprintf(words, bytes, "another process");
+	snprintf(words, bytes, "%s", otherwise);
 	locks = fopen("/proc/locks", "re");
 	if (!locks)
 		return;
-	while (fstat(fd, &st) == 0 && !holder && fgets(line, sizeof(line), locks))
+	while (stat(path, &st) == 0 && !holder && fgets(line, sizeof(line), locks))
 		if (sscanf(line, "%*d: FLOCK %*s %*s %d %x:%x:%llu", &pid, &major_number,
 			   &minor_number, &inode) == 4 &&
 		    major_number == major(st.st_dev) && minor_number == minor(st.st_dev) &&
@@ -99,7 +100,9 @@ static int path_open_locked(const struct tgt_volume_config *config, int flags, b
 
 	fd = open(config->path, flags | (device && writes ? O_EXCL : 0));
 	if (fd < 0 && errno == EBUSY && device) {
-		snprintf(words, bytes, "this machine (mounted, swap, or part of another device)");
+		holder_words(config->path,
+			     "this machine (mounted, swap, or part of another device)", words,
+			     bytes);
 		return -EBUSY;
 	}
 	if (fd < 0 && errno == EINVAL && flags & O_DIRECT)
@@ -117,7 +120,7 @@ static int path_open_locked(const struct tgt_volume_config *config, int flags, b
 		return fd;
 	status = -errno;
 	if (status == -EWOULDBLOCK) {
-		holder_words(fd, words, bytes);
+		holder_words(config->path, "another process", words, bytes);
 		status = -EBUSY;
 	} else {
 		tgt_error(error, status, "%s: flock: %s", config->path, strerror(-status));
