@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The command's CRC32C is the standard one, and combining pieces equals computing the whole.
+ * Method: the check value, and every split of a buffer.
+ */
+#include "tests/unit/unit.h"
+#include "initiator/cmd/crc32c.h"
+
+static void check_value(void **state)
+{
+	assert_int_equal(crc32c("123456789", 9), 0xe3069283);
+	assert_int_equal(crc32c("", 0), 0);
+}
+
+static void combine_equals_whole(void **state)
+{
+	uint8_t data[600];
+	uint32_t whole;
+	size_t i;
+
+	for (i = 0; i < sizeof(data); i++)
+		data[i] = (uint8_t)(i * i + 7 * i + 3);
+	whole = crc32c(data, sizeof(data));
+	for (i = 0; i <= sizeof(data); i++)
+		assert_int_equal(crc32c_combine(crc32c(data, i), crc32c(data + i, sizeof(data) - i),
+						sizeof(data) - i),
+				 whole);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(check_value),
+		cmocka_unit_test(combine_equals_whole),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * doctor's verdicts, for machines that this one is not. Method: the facts of a healthy machine, one
+ * thing broken at a time; the problem's words, its command, and whether RDMA is said to work.
+ */
+#include "tests/unit/unit.h"
+#include <string.h>
+#include "initiator/cmd/doctor.h"
+
+static struct doctor_facts facts;
+static struct doctor_problems problems;
+
+static int healthy(void **state)
+{
+	struct doctor_device *device = &facts.devices[0];
+	struct doctor_port *port = &device->ports[0];
+	struct doctor_gid *gid = &port->gids[0];
+
+	memset(&facts, 0, sizeof(facts));
+	strcpy(facts.kernel, "6.1.0-1-amd64");
+	facts.privileged = true;
+	strcpy(facts.modules[0].name, "rdma_rxe");
+	facts.modules[0].available = true;
+	facts.module_count = 1;
+	strcpy(facts.nodes[0].path, "/dev/infiniband/rdma_cm");
+	strcpy(facts.nodes[1].path, "/dev/infiniband/uverbs0");
+	facts.nodes[0].exists = facts.nodes[0].accessible = true;
+	facts.nodes[1].exists = facts.nodes[1].accessible = true;
+	facts.node_count = 2;
+	strcpy(device->name, "rxe0");
+	strcpy(device->netdev, "eth1");
+	port->number = 1;
+	strcpy(port->state, "ACTIVE");
+	port->active = port->ethernet = true;
+	port->active_mtu = port->max_mtu = 4096;
+	gid->roce_v2 = true;
+	port->gid_count = device->port_count = facts.device_count = 1;
+	return 0;
+}
+
+/* The one problem that there is now. */
+static void expect_problem(bool works, const char *text, const char *fix)
+{
+	doctor_judge(&facts, &problems);
+	assert_int_equal(problems.count, 1);
+	assert_non_null(strstr(problems.list[0].text, text));
+	if (fix)
+		assert_string_equal(problems.list[0].fix, fix);
+	assert_int_equal(doctor_rdma_works(&problems), works);
+}
+
+static void nothing_wrong(void **state)
+{
+	doctor_judge(&facts, &problems);
+	assert_int_equal(problems.count, 0);
+	assert_true(doctor_rdma_works(&problems));
+}
+
+static void no_device(void **state)
+{
+	facts.device_count = 0;
+	expect_problem(false, "no RDMA device; a software one",
+		       "modprobe rdma_rxe && rdma link add rxe0 type rxe netdev eth0");
+	strcpy(facts.netdev, "ens3");
+	expect_problem(false, "no RDMA device",
+		       "modprobe rdma_rxe && rdma link add rxe0 type rxe netdev ens3");
+	facts.modules[0].available = false;
+	expect_problem(false, "kernel 6.1.0-1-amd64 has no module rdma_rxe", "");
+	assert_non_null(strstr(problems.list[0].text, "rblk+tcp://"));
+}
+
+static void nodes_missing(void **state)
+{
+	facts.nodes[0].exists = false;
+	expect_problem(false, "/dev/infiniband/rdma_cm: is missing", "modprobe rdma_ucm");
+	healthy(state);
+	facts.node_count = 1;
+	expect_problem(false, "/dev/infiniband/uverbs*: is missing", "modprobe ib_uverbs");
+}
+
+static void node_denied(void **state)
+{
+	facts.nodes[1].accessible = false;
+	expect_problem(false, "/dev/infiniband/uverbs0: this user may not open it", NULL);
+	assert_non_null(strstr(problems.list[0].fix, "chmod 0666 /dev/infiniband/uverbs0"));
+}
+
+static void ports_down(void **state)
+{
+	struct doctor_port *port = &facts.devices[0].ports[0];
+
+	port->active = false;
+	strcpy(port->state, "DOWN");
+	expect_problem(false, "rxe0 port 1: is DOWN", "ip link set dev eth1 up");
+	/* Another device works: then this is not what keeps RDMA from working. */
+	facts.devices[1] = facts.devices[0];
+	facts.devices[1].ports[0].active = true;
+	facts.device_count = 2;
+	expect_problem(true, "rxe0 port 1: is DOWN", NULL);
+}
+
+static void device_cannot_be_opened(void **state)
+{
+	struct doctor_device *device = &facts.devices[0];
+
+	device->port_count = 0;
+	strcpy(device->error, "Permission denied");
+	expect_problem(false, "rxe0: cannot be opened: Permission denied", "");
+}
+
+static void addresses_and_mtu(void **state)
+{
+	struct doctor_port *port = &facts.devices[0].ports[0];
+
+	port->gids[0].link_local = true;
+	expect_problem(true, "eth1 has no IP address", "ip address add ADDRESS/PREFIX dev eth1");
+	port->gids[0].link_local = false;
+	port->gids[0].roce_v2 = false;
+	expect_problem(true, "no RoCE v2 address", NULL);
+	port->ethernet = false;
+	doctor_judge(&facts, &problems);
+	assert_int_equal(problems.count, 0);
+	healthy(state);
+	port->active_mtu = 1024;
+	expect_problem(true, "packets carry 1024 bytes where 4096 are possible", NULL);
+}
+
+static void memlock(void **state)
+{
+	facts.privileged = false;
+	facts.memlock_bytes = 8u << 20;
+	facts.memlock_max_bytes = DOCTOR_UNLIMITED;
+	expect_problem(true, "at most 8192 KiB of memory may be locked", "ulimit -l unlimited");
+	facts.memlock_max_bytes = 8u << 20;
+	expect_problem(true, "may be locked", NULL);
+	assert_non_null(strstr(problems.list[0].fix, "limits.conf"));
+	facts.memlock_bytes = DOCTOR_UNLIMITED;
+	doctor_judge(&facts, &problems);
+	assert_int_equal(problems.count, 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(nothing_wrong, healthy),
+		cmocka_unit_test_setup(no_device, healthy),
+		cmocka_unit_test_setup(nodes_missing, healthy),
+		cmocka_unit_test_setup(node_denied, healthy),
+		cmocka_unit_test_setup(ports_down, healthy),
+		cmocka_unit_test_setup(device_cannot_be_opened, healthy),
+		cmocka_unit_test_setup(addresses_and_mtu, healthy),
+		cmocka_unit_test_setup(memlock, healthy),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
