@@ -218,12 +218,16 @@ static int verbs_post_send(struct fab_conn *head, struct ibv_send_wr *wr, struct
 static int verbs_post_recv(struct fab_conn *head, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
 	struct verbs_conn *conn = verbs_conn(head);
+	int err;
 
 	if (!conn->postable) {
 		*bad = wr;
 		return -ENOTCONN;
 	}
-	return -ibv_post_recv(conn->qp, wr, bad);
+	err = ibv_post_recv(conn->qp, wr, bad);
+	if (conn->state == VERBS_CONN_BROKEN)
+		verbs_conn_flush(conn);
+	return -err;
 }
 
 static int verbs_post_srq_recv(struct fab_device *head, struct ibv_recv_wr *wr,

@@ -199,6 +199,8 @@ int verbs_conn_create_qp(struct verbs_conn *conn, struct rdma_cm_id *id,
 void verbs_conn_destroy_qp(struct verbs_conn *conn);
 /* INIT to RTS with what the cm negotiated. */
 int verbs_conn_start_qp(struct verbs_conn *conn);
+/* See that what was posted in ERR is flushed. */
+void verbs_conn_flush(struct verbs_conn *conn);
 void verbs_conn_error(struct verbs_conn *conn, const struct ibv_wc *wc);
 void verbs_conn_marker(struct verbs_conn *conn);
 void verbs_conn_drain(struct verbs_conn *conn);

@@ -156,6 +156,12 @@ static void verbs_qp_set_plain_state(struct verbs_conn *conn, enum ibv_qp_state 
 		ibv_modify_qp(conn->qp, &attr, IBV_QP_STATE);
 }
 
+/* A software device flushes receives only when told: from ERR to ERR is always allowed. */
+void verbs_conn_flush(struct verbs_conn *conn)
+{
+	verbs_qp_set_plain_state(conn, IBV_QPS_ERR);
+}
+
 int verbs_conn_start_qp(struct verbs_conn *conn)
 {
 	int err;
@@ -498,11 +504,7 @@ void verbs_conn_close(struct fab_conn *head)
 	if (connected)
 		rdma_disconnect(conn->id);
 	verbs_conn_post_markers(conn);
-	/*
-	 * Again: a software device flushes receives only when told, and the marker was not there
-	 * yet. From ERR to ERR is a transition that every device accepts.
-	 */
-	verbs_qp_set_plain_state(conn, IBV_QPS_ERR);
+	verbs_conn_flush(conn); /* the marker was not there when the queue pair went to ERR */
 	conn->drain = VERBS_DRAIN_MARKERS;
 	verbs_conn_set_deadline(conn, env_now_ns() + VERBS_DRAIN_MARKERS_MS * NS_PER_MS);
 	verbs_conn_drain(conn);
