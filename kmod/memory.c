@@ -255,8 +255,8 @@ static int rblk_memory_map_fast(struct rblk_command *command, struct request *rq
 				       command->table.sgl, RBLK_INLINE_SG);
 	if (error)
 		return -ENOMEM;
+	/* Fewer than allocated, where segments were joined; orig_nents stays, to free by. */
 	nents = blk_rq_map_sg(rq->q, rq, command->table.sgl);
-	command->table.orig_nents = nents;
 	command->nents = nents;
 	mapped = ib_dma_map_sg(queue->ibdev, command->table.sgl, nents, command->direction);
 	if (!mapped) {
