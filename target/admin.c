@@ -24,7 +24,8 @@ static void *admin_report(struct tgt_request *request, uint32_t bytes)
 	struct tgt_queue *queue = request->queue;
 
 	if (queue->session->scratch) {
-		/* The one report of a measuring session is always the same: it may be sent twice. */
+		/* The one report of a measuring session is always the same: it may be sent twice.
+		 */
 		request->data = queue->arena.base + queue->reply_bytes;
 		request->home = TGT_HOME_ARENA;
 	} else {
@@ -101,8 +102,8 @@ static void admin_open(struct tgt_request *request, const char *capsule, uint32_
 	if (!report)
 		return;
 	volume = tgt_volume_get(open->name);
-	status = volume ? tgt_handle_open(session, volume, rblk_le32(open->flags), &handle) :
-			  RBLK_E_NO_VOLUME;
+	status = volume ? tgt_handle_open(session, volume, rblk_le32(open->flags), &handle)
+			: RBLK_E_NO_VOLUME;
 	if (status) {
 		tgt_request_complete(request, status);
 		return;
@@ -233,8 +234,8 @@ static bool admin_for_queue_0(uint8_t opcode)
 
 static bool admin_for_scratch(uint8_t opcode)
 {
-	return opcode == RBLK_OP_PING || opcode == RBLK_OP_SCRATCH ||
-	       opcode == RBLK_OP_KEEPALIVE || opcode == RBLK_OP_IDENTIFY;
+	return opcode == RBLK_OP_PING || opcode == RBLK_OP_SCRATCH || opcode == RBLK_OP_KEEPALIVE ||
+	       opcode == RBLK_OP_IDENTIFY;
 }
 
 void tgt_admin_begin(struct tgt_request *request, const char *capsule, uint32_t capsule_bytes,

@@ -26,7 +26,8 @@ static void outlet_destroy(struct tgt_reactor *reactor, struct tgt_outlet *outle
 	reactor->outlets[volume->slot] = NULL;
 	volume->store->ops->detach(outlet->port);
 	free(outlet);
-	/* May be the last reference, and then closes the store here: rare, and no I/O is lost by it. */
+	/* May be the last reference, and then closes the store here: rare, and no I/O is lost by
+	 * it. */
 	tgt_volume_put(volume);
 }
 
@@ -42,7 +43,8 @@ static int outlet_register(struct tgt_reactor *reactor, struct tgt_outlet *outle
 					  IBV_ACCESS_LOCAL_WRITE, &outlet->mr[i]);
 
 		if (err) {
-			tgt_log(TGT_LOG_ERROR, "volume %s: cannot register its memory: %s (memlock "
+			tgt_log(TGT_LOG_ERROR,
+				"volume %s: cannot register its memory: %s (memlock "
 				"limit? ulimit -l, LimitMEMLOCK=)",
 				outlet->volume->config.name, fab_error(reactor->fabrics[i].fab));
 			return err;
@@ -255,7 +257,8 @@ static void handle_volume_event(struct tgt_reactor *reactor, struct tgt_volume *
 {
 	struct tgt_session *session;
 
-	TAILQ_FOREACH(session, &reactor->sessions, link) {
+	TAILQ_FOREACH(session, &reactor->sessions, link)
+	{
 		for (uint32_t i = 0; i < session->handle_slots; i++) {
 			struct tgt_handle *handle = session->handles[i];
 

@@ -11,12 +11,12 @@
 
 struct tgt_handle {
 	struct tgt_session *session;
-	uint32_t id;               /* generation << 10 | index: never 0 */
+	uint32_t id;		   /* generation << 10 | index: never 0 */
 	struct tgt_outlet *outlet; /* NULL: the volume was removed and what used it is over */
-	bool read_only;            /* opened so, or the volume is */
-	bool closing;              /* CLOSE waits, or the session ends: found no more */
+	bool read_only;		   /* opened so, or the volume is */
+	bool closing;		   /* CLOSE waits, or the session ends: found no more */
 	bool event_changed, event_removed;
-	uint32_t users;            /* commands in flight, and transfers to or from the store's memory */
+	uint32_t users; /* commands in flight, and transfers to or from the store's memory */
 	struct tgt_request *closer; /* the CLOSE that waits, or NULL */
 };
 

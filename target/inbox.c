@@ -59,8 +59,8 @@ int tgt_inbox_post(struct tgt_inbox *inbox)
 			wr[i].sg_list = &sge[i];
 			wr[i].num_sge = 1;
 		}
-		err = inbox->device ? fab_post_srq_recv(inbox->device, wr, &bad) :
-				      fab_post_recv(inbox->conn, wr, &bad);
+		err = inbox->device ? fab_post_srq_recv(inbox->device, wr, &bad)
+				    : fab_post_recv(inbox->conn, wr, &bad);
 		inbox->idle_count -= err ? (uint32_t)(bad - wr) : count;
 		if (err)
 			return err;

@@ -10,18 +10,19 @@
 
 #include "proto/fabric/fabric.h"
 
-/* wr_id of a receive: this bit, the device's index, the buffer's index. Sends leave the bit clear. */
+/* wr_id of a receive: this bit, the device's index, the buffer's index. Sends leave the bit clear.
+ */
 #define TGT_WR_RECEIVE (1ull << 63)
 
 struct tgt_inbox {
 	struct fab_device *device; /* whose SRQ; NULL: conn's own */
 	struct fab_conn *conn;
-	char *base;            /* count * buffer_bytes; the owner's memory */
+	char *base;	       /* count * buffer_bytes; the owner's memory */
 	uint32_t buffer_bytes; /* of each; a message may be as long */
 	uint32_t count;
 	uint32_t lkey;
-	uint16_t *holds;       /* per buffer: commands that still need it */
-	uint32_t *idle;        /* stack of buffers to be posted */
+	uint16_t *holds; /* per buffer: commands that still need it */
+	uint32_t *idle;	 /* stack of buffers to be posted */
 	uint32_t idle_count;
 };
 

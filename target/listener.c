@@ -40,9 +40,9 @@ static const struct {
 	const char *scheme;
 	enum fab_kind kind;
 } schemes[] = {
-	{ "rdma://", FAB_VERBS },
-	{ "tcp://", FAB_TCP },
-	{ "sim://", FAB_SIM },
+	{"rdma://", FAB_VERBS},
+	{"tcp://", FAB_TCP},
+	{"sim://", FAB_SIM},
 };
 
 /* "scheme://host[:port]", "scheme://[v6][:port]", an empty host is every address. */
@@ -84,14 +84,16 @@ static int address_split(const char *text, enum fab_kind *kind, char host[128], 
 static int address_resolve(const char *text, enum fab_kind *kind, struct sockaddr_storage *addr,
 			   char *error)
 {
-	struct addrinfo hints = { .ai_flags = AI_PASSIVE, .ai_socktype = SOCK_STREAM };
+	struct addrinfo hints = {.ai_flags = AI_PASSIVE, .ai_socktype = SOCK_STREAM};
 	struct addrinfo *found;
 	char host[128], port[16];
 	int err = address_split(text, kind, host, port);
 
 	if (err)
-		return tgt_error(error, err, "%s: not an address to listen on (rdma://host[:port], "
-				 "tcp://host[:port])", text);
+		return tgt_error(error, err,
+				 "%s: not an address to listen on (rdma://host[:port], "
+				 "tcp://host[:port])",
+				 text);
 	err = getaddrinfo(host[0] ? host : NULL, port, &hints, &found);
 	if (err)
 		return tgt_error(error, -EINVAL, "%s: %s", text, gai_strerror(err));
@@ -118,7 +120,7 @@ static void address_text(struct tgt_listener *listener, unsigned int n, enum fab
 static int listener_add(struct tgt_listener *listener, const char *text, char *error)
 {
 	/* Nothing is received here: the reactors' fabs have the connections. */
-	struct fab_options options = { .cq_depth = 16, .recv_sge = 1 };
+	struct fab_options options = {.cq_depth = 16, .recv_sge = 1};
 	char fab_words[FAB_ERROR_BYTES];
 	struct sockaddr_storage addr;
 	unsigned int n = listener->count;
@@ -200,7 +202,7 @@ static void leases_reap(struct tgt_listener *listener)
 
 static struct tgt_reactor *reactor_least_loaded(const struct tgt_listener *listener)
 {
-	unsigned int load[TGT_REACTORS_MAX] = { 0 };
+	unsigned int load[TGT_REACTORS_MAX] = {0};
 	unsigned int best = 0;
 
 	for (unsigned int i = 0; i < listener->lease_count; i++)
@@ -276,8 +278,8 @@ static void listener_request(struct tgt_listener *listener, const struct fab_eve
 		fab_reject(event->request, &reject, sizeof(reject));
 		return;
 	}
-	tgt_reactor_login(lease->reactor, event->request, event->private_data,
-			  event->private_bytes, lease);
+	tgt_reactor_login(lease->reactor, event->request, event->private_data, event->private_bytes,
+			  lease);
 }
 
 unsigned int tgt_listener_step(struct tgt_listener *listener)

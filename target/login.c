@@ -88,9 +88,9 @@ static uint16_t login_credits(struct tgt_reactor *reactor, const struct tgt_devi
 			      uint16_t wanted, bool scratch)
 {
 	if (scratch)
-		return reactor->scratch_count < TGT_SCRATCH_QUEUES_MAX ?
-			       core_login_credits(wanted, SCRATCH_CREDITS, RBLK_CREDITS_MAX) :
-			       0;
+		return reactor->scratch_count < TGT_SCRATCH_QUEUES_MAX
+			       ? core_login_credits(wanted, SCRATCH_CREDITS, RBLK_CREDITS_MAX)
+			       : 0;
 	return core_login_credits(wanted, reactor->config.credits,
 				  device->inbox.count - device->promised);
 }
@@ -118,8 +118,8 @@ static void login_accept(struct tgt_login *login, struct tgt_session *session,
 					      terms.scratch);
 	if (!terms.credits) {
 		login_reject(reactor, login->request,
-			     reactor->queue_count < reactor->queues_max ? RBLK_REJECT_NO_CREDITS :
-									  RBLK_REJECT_NO_RESOURCES,
+			     reactor->queue_count < reactor->queues_max ? RBLK_REJECT_NO_CREDITS
+									: RBLK_REJECT_NO_RESOURCES,
 			     0, NULL);
 		return;
 	}
@@ -176,7 +176,7 @@ static struct core_login_verdict login_judge(const struct tgt_login *login,
 					     const struct tgt_session *session)
 {
 	uint16_t index = rblk_le16(login->wire.queue_index);
-	struct core_login_session view = { .exists = session != NULL };
+	struct core_login_session view = {.exists = session != NULL};
 	struct core_login_limits limits = {
 		.draining = reactor->draining,
 		.queues_max = (u16)reactor->config.queues_max,

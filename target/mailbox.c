@@ -28,9 +28,8 @@ void tgt_mailbox_send(struct tgt_mailbox *mailbox, struct tgt_mail *mail)
 
 	do {
 		mail->next = top;
-	} while (!atomic_compare_exchange_weak_explicit(&mailbox->top, &top, mail,
-							memory_order_release,
-							memory_order_relaxed));
+	} while (!atomic_compare_exchange_weak_explicit(
+		&mailbox->top, &top, mail, memory_order_release, memory_order_relaxed));
 	/* Whoever finds the stack empty wakes the owner; a full counter means it is awake. */
 	if (!top)
 		eventfd_write(mailbox->fd, 1);
@@ -62,7 +61,7 @@ bool tgt_mailbox_settle(struct tgt_mailbox *mailbox)
 
 	/* A sender between its push and its write wakes the sleeper once for nothing. */
 	if (mailbox->owed && eventfd_read(mailbox->fd, &count) == 0)
-		mailbox->owed -= (unsigned int)count < mailbox->owed ? (unsigned int)count :
-								       mailbox->owed;
+		mailbox->owed -=
+			(unsigned int)count < mailbox->owed ? (unsigned int)count : mailbox->owed;
 	return !atomic_load_explicit(&mailbox->top, memory_order_acquire);
 }

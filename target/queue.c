@@ -86,8 +86,7 @@ static void queue_free(struct tgt_queue *queue)
 }
 
 static struct tgt_queue *queue_alloc(struct tgt_session *session, struct tgt_fabric *fabric,
-				     struct tgt_device *device,
-				     const struct tgt_queue_terms *terms)
+				     struct tgt_device *device, const struct tgt_queue_terms *terms)
 {
 	struct tgt_reactor *reactor = session->reactor;
 	struct tgt_queue *queue = calloc(1, sizeof(*queue));
@@ -359,7 +358,8 @@ uint64_t tgt_queue_check_alive(struct tgt_reactor *reactor)
 
 	if (!limit)
 		return next_ns;
-	/* In the order in which they were last heard: the first that is not silent ends the walk. */
+	/* In the order in which they were last heard: the first that is not silent ends the walk.
+	 */
 	for (queue = TAILQ_FIRST(&reactor->alive); queue; queue = following) {
 		uint64_t silent_ns = now - queue->heard_ns;
 

@@ -12,21 +12,21 @@
 #include "target/session.h"
 
 /*
- * What a posted work request uses until it has completed. Completions of a send queue come in order,
- * so that a signalled one gives back everything before it.
+ * What a posted work request uses until it has completed. Completions of a send queue come in
+ * order, so that a signalled one gives back everything before it.
  */
 struct tgt_sent {
 	struct tgt_request *reads; /* an RDMA READ of this request */
 	struct tgt_handle *handle; /* the store's memory is the source or target */
-	void *block;               /* to be freed, of pool or reserve */
+	void *block;		   /* to be freed, of pool or reserve */
 	uint32_t block_bytes;
-	uint16_t replies;          /* completions in the reply ring */
-	bool read;                 /* counts against the READ depth */
+	uint16_t replies; /* completions in the reply ring */
+	bool read;	  /* counts against the READ depth */
 	bool probe;
 };
 
 enum tgt_queue_state {
-	TGT_QUEUE_OPEN,    /* accepted; takes commands */
+	TGT_QUEUE_OPEN,	   /* accepted; takes commands */
 	TGT_QUEUE_CLOSING, /* QP in ERR; waits for DRAINED and for stores */
 };
 
@@ -51,12 +51,12 @@ struct tgt_queue {
 	bool is_dirty, is_starving, is_ended;
 	TAILQ_ENTRY(tgt_queue) alive_link, dirty_link, starving_link, ended_link;
 
-	struct tgt_request *requests; /* by tag */
-	unsigned int active;          /* not FREE */
-	uint32_t sequence;            /* of the next command */
+	struct tgt_request *requests;	  /* by tag */
+	unsigned int active;		  /* not FREE */
+	uint32_t sequence;		  /* of the next command */
 	struct tgt_request_list waiting;  /* for memory */
 	struct tgt_request_list fetching; /* RDMA READs to post */
-	struct tgt_request_list done;     /* to be replied */
+	struct tgt_request_list done;	  /* to be replied */
 	struct tgt_request_list chained;  /* F2: replies behind READs into the store's memory */
 	unsigned int done_count;
 
@@ -75,7 +75,7 @@ struct tgt_queue {
 	struct fab_mr *arena_mr, *scratch_mr;
 	struct tgt_inbox inbox;
 
-	uint64_t heard_ns;    /* last sign of life */
+	uint64_t heard_ns; /* last sign of life */
 	bool probing;
 
 	uint64_t commands, messages_in, bytes_read, bytes_written, queued_us, stored_us;

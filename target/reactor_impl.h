@@ -31,8 +31,8 @@
 #define TGT_SCRATCH_QUEUES_MAX 4u
 /* A command waits this long for data memory, then it is answered BUSY. */
 #define TGT_MEMORY_WAIT_NS 5000000000ull
-/* A session without queues is remembered for twice the keep-alive time, or this where there is none:
- * so long can a login of an older incarnation or epoch be told from a new one. */
+/* A session without queues is remembered for twice the keep-alive time, or this where there is
+ * none: so long can a login of an older incarnation or epoch be told from a new one. */
 #define TGT_SESSION_KEEP_NS 30000000000ull
 /* Logins that wait for an older life to end. */
 #define TGT_LOGINS_WAITING_MAX 256u
@@ -51,8 +51,8 @@ TAILQ_HEAD(tgt_request_list, tgt_request);
 TAILQ_HEAD(tgt_login_list, tgt_login);
 
 /*
- * One fabric device as this reactor uses it: its shared receive queue's buffers. Made with the first
- * connection that comes in on the device, freed with the reactor.
+ * One fabric device as this reactor uses it: its shared receive queue's buffers. Made with the
+ * first connection that comes in on the device, freed with the reactor.
  */
 struct tgt_device {
 	struct fab_device *device;
@@ -81,7 +81,8 @@ struct tgt_chain {
 	struct ibv_send_wr wr[TGT_CHAIN_MAX];
 	struct ibv_sge sge[TGT_CHAIN_MAX];
 	unsigned int count;
-	bool failed; /* a post was refused: nothing more is posted, the queue is closed at the end */
+	bool failed; /* a post was refused: nothing more is posted, the queue is closed at the end
+		      */
 };
 
 struct tgt_reactor {
@@ -97,22 +98,22 @@ struct tgt_reactor {
 	unsigned int fabric_count;
 	struct tgt_ring *ring; /* NULL where nothing needs one */
 	struct tgt_region region;
-	struct tgt_pool *pool;    /* data */
+	struct tgt_pool *pool;	  /* data */
 	struct tgt_pool *reserve; /* replies, reports: what I/O must not be able to take */
 
 	struct tgt_mailbox mailbox; /* any thread sends */
 
 	struct tgt_session_list sessions;
 	unsigned int session_count, queue_count, scratch_count;
-	unsigned int session_number; /* of the last, for log lines */
-	struct tgt_queue_list alive;    /* least recently heard first */
-	struct tgt_queue_list dirty;    /* has something to post in this turn */
-	struct tgt_queue_list starving; /* has commands that wait for memory, in turn */
-	struct tgt_queue_list ended;    /* to be destroyed at the end of this turn */
+	unsigned int session_number;	 /* of the last, for log lines */
+	struct tgt_queue_list alive;	 /* least recently heard first */
+	struct tgt_queue_list dirty;	 /* has something to post in this turn */
+	struct tgt_queue_list starving;	 /* has commands that wait for memory, in turn */
+	struct tgt_queue_list ended;	 /* to be destroyed at the end of this turn */
 	struct tgt_request_list resumed; /* checksums: their next piece is due in the next turn */
-	struct tgt_login_list logins;   /* wait for an older life to end */
+	struct tgt_login_list logins;	 /* wait for an older life to end */
 	unsigned int login_count;
-	bool rejudge;                   /* a queue has ended: look at the waiting logins */
+	bool rejudge; /* a queue has ended: look at the waiting logins */
 	struct tgt_outlet *outlets[RBLK_VOLUMES_MAX]; /* by volume->slot */
 
 	uint64_t now_ns;   /* read once a turn */
@@ -127,7 +128,7 @@ struct tgt_reactor {
 	_Atomic bool drained; /* any thread reads */
 
 	pthread_t thread; /* control thread */
-	bool started;     /* control thread */
+	bool started;	  /* control thread */
 };
 
 /* Data memory has been given back: whoever waits may go on. Looked at once a turn. */
@@ -139,6 +140,12 @@ uint32_t tgt_reactor_features(const struct tgt_reactor *reactor, const struct fa
 /* The device's receive buffers, made at its first use. NULL: no memory (logged). */
 struct tgt_device *tgt_reactor_device(struct tgt_reactor *reactor, struct tgt_fabric *fabric,
 				      struct fab_device *device);
+
+/* -- reactor_mail.c --------------------------------------------------------------------------- */
+
+/* Carry out what has been sent. Returns how many messages there were. */
+unsigned int tgt_reactor_take_mail(struct tgt_reactor *reactor);
+void tgt_reactor_begin_drain(struct tgt_reactor *reactor);
 
 /* Carried by the listener's messages; see listener.c. */
 struct tgt_lease {

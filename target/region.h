@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * A piece of a reactor's memory that devices may work on: mapped once, on huge pages where there
- * are some, registered with the reactor's ring as fixed buffers. Registering it with a fabric is its
- * user's, because keys belong to a protection domain. Created and destroyed on one thread at a time.
+ * are some, registered with the reactor's ring as fixed buffers. Registering it with a fabric is
+ * its user's, because keys belong to a protection domain. Created and destroyed on one thread at a
+ * time.
  */
 #ifndef RBLK_TARGET_REGION_H
 #define RBLK_TARGET_REGION_H
@@ -13,8 +14,8 @@
 
 struct tgt_region {
 	char *base;
-	size_t bytes;     /* as used */
-	size_t mapped;    /* as mapped */
+	size_t bytes;	  /* as used */
+	size_t mapped;	  /* as mapped */
 	int buffer_first; /* index of the first fixed buffer, or -1 */
 };
 

@@ -26,8 +26,8 @@ static bool reply_all_immediate(const struct tgt_queue *queue)
 	    (queue->index == 0 && tgt_session_event_due(queue->session)))
 		return false;
 	TAILQ_FOREACH(request, &queue->done, link)
-		if (!reply_may_be_immediate(request))
-			return false;
+	if (!reply_may_be_immediate(request))
+		return false;
 	return true;
 }
 
@@ -42,9 +42,9 @@ static bool reply_add_immediates(struct tgt_queue *queue)
 			return false;
 		wr = tgt_transfer_write(request);
 		wr->opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
-		wr->imm_data = htonl(rblk_immediate(request->tag,
-						    rblk_time_encode(request->queued_us),
-						    rblk_time_encode(request->stored_us)));
+		wr->imm_data =
+			htonl(rblk_immediate(request->tag, rblk_time_encode(request->queued_us),
+					     rblk_time_encode(request->stored_us)));
 		TAILQ_REMOVE(&queue->done, request, link);
 		queue->done_count--;
 		tgt_request_finish(request);
@@ -92,7 +92,8 @@ static void message_append(struct reply_message *message, const struct tgt_reque
 		completion->flags |= RBLK_CPL_DIGEST;
 		completion->digest = rblk_to_le32(request->digest);
 	}
-	/* A SEND invalidates one key: the first that asks. The others are the initiator's to end. */
+	/* A SEND invalidates one key: the first that asks. The others are the initiator's to end.
+	 */
 	if (request->flags & RBLK_CMD_INVALIDATE && !message->invalidate) {
 		message->invalidate = true;
 		message->invalidate_rkey = request->rkey;
@@ -137,7 +138,8 @@ static bool reply_add_message(struct tgt_queue *queue)
 		tgt_session_event_next(queue->session, &message.first[message.count++]);
 	while ((request = TAILQ_FIRST(&queue->done)) && message.count < message.room) {
 		if (request->state == TGT_REQUEST_DATA_OUT) {
-			/* F1: first its data, then the completion behind it; one place for the SEND. */
+			/* F1: first its data, then the completion behind it; one place for the
+			 * SEND. */
 			if (!tgt_transfer_room(queue, tgt_transfer_pieces(queue, request) + 1))
 				break;
 			tgt_transfer_write(request);
@@ -172,7 +174,8 @@ bool tgt_reply_add_chained(struct tgt_queue *queue)
 		struct reply_message message;
 
 		message_begin(queue, &message);
-		/* The READs are posted all the same: the replies' FENCE holds in a later chain, too. */
+		/* The READs are posted all the same: the replies' FENCE holds in a later chain,
+		 * too. */
 		if (!message.room || !tgt_transfer_room(queue, 1))
 			return false;
 		while ((request = TAILQ_FIRST(&queue->chained)) && message.count < message.room) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Completions: gathered over a turn, packed into as few messages as they fit. Called by the flush of
- * transfer.c only.
+ * Completions: gathered over a turn, packed into as few messages as they fit. Called by the flush
+ * of transfer.c only.
  */
 #ifndef RBLK_TARGET_REPLY_H
 #define RBLK_TARGET_REPLY_H

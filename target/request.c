@@ -26,10 +26,10 @@ static const uint16_t transitions[TGT_REQUEST_STATES] = {
 				 BIT(TGT_REQUEST_DATA_OUT) | BIT(TGT_REQUEST_REPLYING),
 	[TGT_REQUEST_WAITING] = BIT(TGT_REQUEST_DATA_IN) | BIT(TGT_REQUEST_STORING) |
 				BIT(TGT_REQUEST_REPLYING) | BIT(TGT_REQUEST_FREE),
-	[TGT_REQUEST_DATA_IN] = BIT(TGT_REQUEST_STORING) | BIT(TGT_REQUEST_REPLYING) |
-				BIT(TGT_REQUEST_FREE),
-	[TGT_REQUEST_STORING] = BIT(TGT_REQUEST_DATA_OUT) | BIT(TGT_REQUEST_REPLYING) |
-				BIT(TGT_REQUEST_FREE),
+	[TGT_REQUEST_DATA_IN] =
+		BIT(TGT_REQUEST_STORING) | BIT(TGT_REQUEST_REPLYING) | BIT(TGT_REQUEST_FREE),
+	[TGT_REQUEST_STORING] =
+		BIT(TGT_REQUEST_DATA_OUT) | BIT(TGT_REQUEST_REPLYING) | BIT(TGT_REQUEST_FREE),
 	[TGT_REQUEST_HELD] = BIT(TGT_REQUEST_REPLYING) | BIT(TGT_REQUEST_FREE),
 	[TGT_REQUEST_DATA_OUT] = BIT(TGT_REQUEST_FREE),
 	[TGT_REQUEST_REPLYING] = BIT(TGT_REQUEST_FREE),
@@ -40,7 +40,8 @@ static void request_set_state(struct tgt_request *request, enum tgt_request_stat
 	tgt_trace_state(request->queue->session->number, request->queue->index, request->tag,
 			request->opcode, request->state, state);
 	if (!(transitions[request->state] & BIT(state))) {
-		tgt_log(TGT_LOG_ERROR, "session %u queue %u tag %u: %d -> %d is no step of a request",
+		tgt_log(TGT_LOG_ERROR,
+			"session %u queue %u tag %u: %d -> %d is no step of a request",
 			request->queue->session->number, request->queue->index, request->tag,
 			request->state, (int)state);
 		tgt_queue_close(request->queue, "internal error");
@@ -367,8 +368,7 @@ static uint32_t microseconds(uint64_t from_ns, uint64_t to_ns)
 
 static void request_stored(struct tgt_request *request, int error)
 {
-	request->stored_us =
-		microseconds(request->submitted_ns, request_reactor(request)->now_ns);
+	request->stored_us = microseconds(request->submitted_ns, request_reactor(request)->now_ns);
 	/* The connection was lost meanwhile: this was what F5 had to wait for. */
 	if (request->queue->state != TGT_QUEUE_OPEN) {
 		tgt_request_drop(request);
@@ -604,8 +604,7 @@ void tgt_request_report(struct tgt_request *request)
 
 void tgt_request_chained(struct tgt_request *request)
 {
-	request->queued_us =
-		microseconds(request->received_ns, request_reactor(request)->now_ns);
+	request->queued_us = microseconds(request->received_ns, request_reactor(request)->now_ns);
 	request_account(request);
 	request_set_state(request, TGT_REQUEST_REPLYING);
 	request->chained = true;

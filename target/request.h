@@ -16,7 +16,8 @@ enum tgt_request_state {
 	TGT_REQUEST_FREE = 0, /* nobody owns it; the tag may be used */
 	TGT_REQUEST_RECEIVED, /* being checked: this turn's call chain owns it */
 	TGT_REQUEST_WAITING,  /* for data memory; in queue->waiting */
-	TGT_REQUEST_DATA_IN,  /* RDMA READs to post (in queue->fetching) or posted (owned by the fabric) */
+	TGT_REQUEST_DATA_IN,  /* RDMA READs to post (in queue->fetching) or posted (owned by the
+				 fabric) */
 	TGT_REQUEST_STORING,  /* the store owns io and data; or (checksum) in reactor->resumed */
 	TGT_REQUEST_HELD,     /* an administrative command that waits for something to end */
 	TGT_REQUEST_DATA_OUT, /* RDMA WRITEs to post, then the completion; in queue->done */
@@ -27,26 +28,26 @@ enum tgt_request_state {
 /* Where the data is. */
 enum tgt_home {
 	TGT_HOME_NONE,
-	TGT_HOME_POOL,    /* a block of the reactor's pool, ours */
+	TGT_HOME_POOL,	  /* a block of the reactor's pool, ours */
 	TGT_HOME_RESERVE, /* likewise of the reserve: a report */
 	TGT_HOME_CAPSULE, /* in the receive buffer, which is held */
 	TGT_HOME_DIRECT,  /* the store's own memory */
-	TGT_HOME_ARENA,   /* a measuring connection's own memory */
+	TGT_HOME_ARENA,	  /* a measuring connection's own memory */
 };
 
 struct tgt_request {
-	struct tgt_io io; /* first, so that the store's io leads back here */
+	struct tgt_io io;	       /* first, so that the store's io leads back here */
 	TAILQ_ENTRY(tgt_request) link; /* in the one list that its state says */
-	struct tgt_queue *queue; /* fixed */
-	uint16_t tag;            /* fixed: its slot */
-	uint8_t state;           /* enum tgt_request_state */
+	struct tgt_queue *queue;       /* fixed */
+	uint16_t tag;		       /* fixed: its slot */
+	uint8_t state;		       /* enum tgt_request_state */
 	uint8_t opcode;
-	uint8_t flags;           /* enum rblk_command_flag */
-	uint8_t home;            /* enum tgt_home */
-	uint16_t status;         /* enum rblk_status */
-	bool aborted;            /* ABORT has come: stop at the next piece */
-	bool holds_capsule;      /* a receive buffer is held for it */
-	bool chained;            /* REPLYING: in queue->chained, not in queue->done */
+	uint8_t flags;	    /* enum rblk_command_flag */
+	uint8_t home;	    /* enum tgt_home */
+	uint16_t status;    /* enum rblk_status */
+	bool aborted;	    /* ABORT has come: stop at the next piece */
+	bool holds_capsule; /* a receive buffer is held for it */
+	bool chained;	    /* REPLYING: in queue->chained, not in queue->done */
 
 	/* Of the command, decoded. */
 	uint32_t sequence;
@@ -62,10 +63,10 @@ struct tgt_request {
 	char *data;
 	uint32_t data_bytes;
 	uint32_t lkey;
-	uint32_t moved;         /* bytes for which a READ or WRITE was posted */
+	uint32_t moved;		/* bytes for which a READ or WRITE was posted */
 	uint32_t reads_pending; /* RDMA READs posted and not completed */
 	uint32_t capsule_buffer;
-	uint64_t done_bytes;    /* checksum: of the range */
+	uint64_t done_bytes; /* checksum: of the range */
 	uint64_t result;
 	uint64_t received_ns, submitted_ns;
 	uint32_t queued_us, stored_us;

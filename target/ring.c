@@ -45,7 +45,7 @@ int tgt_ring_create(unsigned int depth, unsigned int max_files, struct tgt_ring 
 		return -ENOMEM;
 	err = io_uring_queue_init_params(depth, &ring->uring, &params);
 	if (err == -EINVAL) {
-		params = (struct io_uring_params){ .flags = IORING_SETUP_CLAMP };
+		params = (struct io_uring_params){.flags = IORING_SETUP_CLAMP};
 		err = io_uring_queue_init_params(depth, &ring->uring, &params);
 	}
 	if (err)
@@ -97,7 +97,8 @@ struct io_uring_sqe *tgt_ring_get(struct tgt_ring *ring, struct tgt_ring_op *op)
 
 	if (!sqe)
 		return NULL;
-	/* The prep functions of liburing 2.3 leave user_data alone, but for those that clear all. */
+	/* The prep functions of liburing 2.3 leave user_data alone, but for those that clear all.
+	 */
 	io_uring_sqe_set_data(sqe, op);
 	ring->inflight++;
 	return sqe;
@@ -230,10 +231,10 @@ int tgt_ring_wait(struct tgt_ring *ring, int timeout_ms)
 
 	if (err)
 		return err;
-	err = io_uring_submit_and_wait_timeout(&ring->uring, &cqe, 1, timeout_ms < 0 ? NULL : &limit,
-					       NULL);
-	return err >= 0 || err == -ETIME || err == -EINTR || err == -EAGAIN || err == -EBUSY ? 0 :
-											       err;
+	err = io_uring_submit_and_wait_timeout(&ring->uring, &cqe, 1,
+					       timeout_ms < 0 ? NULL : &limit, NULL);
+	return err >= 0 || err == -ETIME || err == -EINTR || err == -EAGAIN || err == -EBUSY ? 0
+											     : err;
 }
 
 unsigned int tgt_ring_inflight(const struct tgt_ring *ring)

@@ -15,8 +15,7 @@
 #include "target/queue.h"
 
 struct tgt_session *tgt_session_create(struct tgt_reactor *reactor,
-				       const struct rblk_wire_login *login,
-				       struct tgt_lease *lease)
+				       const struct rblk_wire_login *login, struct tgt_lease *lease)
 {
 	struct tgt_session *session = calloc(1, sizeof(*session));
 
@@ -46,8 +45,8 @@ struct tgt_session *tgt_session_find(struct tgt_reactor *reactor, const uint8_t 
 	struct tgt_session *session;
 
 	TAILQ_FOREACH(session, &reactor->sessions, link)
-		if (!memcmp(session->id, id, sizeof(session->id)))
-			return session;
+	if (!memcmp(session->id, id, sizeof(session->id)))
+		return session;
 	return NULL;
 }
 
@@ -59,9 +58,9 @@ static void session_log_totals(const struct tgt_session *session)
 
 	tgt_log(TGT_LOG_INFO,
 		"session %u [%s] %s: ended: %" PRIu64 " commands, %" PRIu64 " bytes read, %" PRIu64
-		" written, %" PRIu64 ".%02" PRIu64 " messages a command (in %" PRIu64 ", sends %" PRIu64
-		", writes %" PRIu64 ", immediates %" PRIu64 ", reads %" PRIu64 ", doorbells %" PRIu64
-		"), %" PRIu64 " us queued, %" PRIu64 " us stored",
+		" written, %" PRIu64 ".%02" PRIu64 " messages a command (in %" PRIu64
+		", sends %" PRIu64 ", writes %" PRIu64 ", immediates %" PRIu64 ", reads %" PRIu64
+		", doorbells %" PRIu64 "), %" PRIu64 " us queued, %" PRIu64 " us stored",
 		session->number, session->peer, session->initiator, session->commands,
 		session->bytes_read, session->bytes_written,
 		session->commands ? messages / session->commands : 0,
@@ -114,7 +113,8 @@ void tgt_session_queue_ended(struct tgt_session *session, struct tgt_queue *queu
 	if (--session->queues_here)
 		return;
 	session->idle_since_ns = session->reactor->now_ns;
-	/* Nothing to come back to: no volume is open. A reconnection is as good as a new session. */
+	/* Nothing to come back to: no volume is open. A reconnection is as good as a new session.
+	 */
 	if (session->ending || !session->handles_open)
 		session_free(session);
 }
@@ -165,8 +165,8 @@ static bool event_of_handle(struct tgt_session *session, enum rblk_event *code, 
 
 		if (!handle || (!handle->event_removed && !handle->event_changed))
 			continue;
-		*code = handle->event_removed ? RBLK_EVENT_VOLUME_REMOVED :
-						RBLK_EVENT_VOLUME_CHANGED;
+		*code = handle->event_removed ? RBLK_EVENT_VOLUME_REMOVED
+					      : RBLK_EVENT_VOLUME_CHANGED;
 		*id = handle->id;
 		handle->event_removed = false;
 		handle->event_changed = false;

@@ -14,15 +14,15 @@ struct tgt_handle;
 
 /* A queue's place in the session: outlives the queue, and knows what was fenced. */
 struct tgt_place {
-	struct tgt_queue *queue; /* NULL: none, or the last one has ended entirely */
-	uint32_t incarnation;    /* the highest accepted or fenced */
+	struct tgt_queue *queue;	/* NULL: none, or the last one has ended entirely */
+	uint32_t incarnation;		/* the highest accepted or fenced */
 	struct tgt_request_list fences; /* FENCE commands that wait for `queue` to end */
 };
 
 /* Events for queue 0: one is outstanding at a time, the others wait as bits. */
 struct tgt_events {
-	uint32_t number;    /* of the last one sent */
-	bool outstanding;   /* not yet seen by the initiator */
+	uint32_t number;  /* of the last one sent */
+	bool outstanding; /* not yet seen by the initiator */
 	bool list_changed, draining;
 	unsigned int handle_events; /* handles with an event pending */
 };
@@ -34,10 +34,10 @@ struct tgt_session {
 	uint64_t epoch;
 	unsigned int number; /* in log lines */
 	uint16_t queue_count;
-	bool scratch;        /* a measuring session */
-	bool ending;         /* being forgotten: no login joins it */
+	bool scratch; /* a measuring session */
+	bool ending;  /* being forgotten: no login joins it */
 	char initiator[RBLK_NAME_BYTES];
-	char peer[80];       /* of queue 0 */
+	char peer[80]; /* of queue 0 */
 	struct tgt_lease *lease;
 	struct tgt_place places[RBLK_QUEUES_MAX];
 	unsigned int queues_here;
@@ -45,7 +45,7 @@ struct tgt_session {
 
 	struct tgt_handle **handles; /* by index in the handle; NULL: free */
 	uint32_t handle_slots, handles_open;
-	uint32_t handle_generation;  /* random at first, so that handles of two lives differ */
+	uint32_t handle_generation; /* random at first, so that handles of two lives differ */
 	struct tgt_events events;
 
 	/* Totals of queues that have ended, and of those here. */

@@ -9,10 +9,10 @@
 #ifdef RBLK_HAVE_SDT
 #include <sys/sdt.h>
 /* queue's number in its session, tag, opcode, state left, state entered */
-#define tgt_trace_state(session, queue, tag, opcode, from, to)                                     \
+#define tgt_trace_state(session, queue, tag, opcode, from, to) \
 	DTRACE_PROBE6(rblk, request_state, session, queue, tag, opcode, from, to)
 /* a reply message: completions in it */
-#define tgt_trace_reply(session, queue, completions)                                               \
+#define tgt_trace_reply(session, queue, completions) \
 	DTRACE_PROBE3(rblk, reply, session, queue, completions)
 #else
 #define tgt_trace_state(session, queue, tag, opcode, from, to) ((void)0)

@@ -28,8 +28,8 @@ static void chain_post(struct tgt_queue *queue)
 	err = fab_post_send(queue->conn, chain->wr, &bad);
 	if (err) {
 		/*
-		 * Never posted, never completed: DRAINED gives back what they use. The queue is closed
-		 * when its lists are not being walked any more.
+		 * Never posted, never completed: DRAINED gives back what they use. The queue is
+		 * closed when its lists are not being walked any more.
 		 */
 		chain->failed = true;
 		tgt_log_limited(&queue->reactor->log_limit, TGT_LOG_ERROR,

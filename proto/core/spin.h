@@ -10,8 +10,8 @@
 #include "proto/wire/types.h"
 
 struct core_spin {
-	u64 max_ns;        /* longest spin; 0: never spin. (u64)-1: never sleep */
-	u64 gap_ns;        /* running average of the gaps between work */
+	u64 max_ns;	   /* longest spin; 0: never spin. (u64)-1: never sleep */
+	u64 gap_ns;	   /* running average of the gaps between work */
 	u64 idle_since_ns; /* of the first turn without work; 0: the last turn had some */
 };
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Goal: F5: a newer incarnation, or FENCE on another queue, is answered only when storage I/O of
- * the old one has ended. Method: a store whose writes take long; a write is under way in it when the
- * old connection is fenced; what is read behind the answer must be the new data, never the old.
+ * the old one has ended. Method: a store whose writes take long; a write is under way in it when
+ * the old connection is fenced; what is read behind the answer must be the new data, never the old.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -184,19 +184,19 @@ static const struct offence {
 	void (*commit)(struct raw *raw);
 	const char *rule; /* what the line says */
 } offences[] = {
-	{ offend_truncated, "protocol" },
-	{ offend_empty, "protocol" },
-	{ offend_oversized, "longer" },
-	{ offend_opcode, "opcode" },
-	{ offend_reserved_byte, "reserved" },
-	{ offend_batch, "protocol" },
-	{ offend_capsule_gap, "in-capsule" },
-	{ offend_sequence, "sequence number is not the next" },
-	{ offend_sequence_skipped, "sequence number is not the next" },
-	{ offend_tag_in_use, "tag is in use" },
-	{ offend_out_of_credit, "tag beyond the credits granted" },
-	{ offend_reserved_tag, "reserved tag used for I/O" },
-	{ offend_key, "does not expose the memory" },
+	{offend_truncated, "protocol"},
+	{offend_empty, "protocol"},
+	{offend_oversized, "longer"},
+	{offend_opcode, "opcode"},
+	{offend_reserved_byte, "reserved"},
+	{offend_batch, "protocol"},
+	{offend_capsule_gap, "in-capsule"},
+	{offend_sequence, "sequence number is not the next"},
+	{offend_sequence_skipped, "sequence number is not the next"},
+	{offend_tag_in_use, "tag is in use"},
+	{offend_out_of_credit, "tag beyond the credits granted"},
+	{offend_reserved_tag, "reserved tag used for I/O"},
+	{offend_key, "does not expose the memory"},
 };
 
 static void each_offence_ends_its_connection_alone(void **state)
@@ -264,7 +264,7 @@ static void vanishing_leaves_nothing_behind(void **state)
 {
 	(void)state;
 	for (unsigned int round = 0; round < 30; round++) {
-		static const char *const names[] = { "mem", "nul" };
+		static const char *const names[] = {"mem", "nul"};
 		struct raw raw;
 		uint32_t volume;
 

@@ -23,12 +23,12 @@ static void die(const char *what, const char *why)
 
 void raw_init(struct raw *raw)
 {
-	struct fab_options options = { .cq_depth = 4096, .recv_sge = 1 };
+	struct fab_options options = {.cq_depth = 4096, .recv_sge = 1};
 	char error[FAB_ERROR_BYTES];
 
 	memset(raw, 0, sizeof(*raw));
-	raw->memory = mmap(NULL, RAW_MEMORY, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-			   -1, 0);
+	raw->memory =
+		mmap(NULL, RAW_MEMORY, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (raw->memory == MAP_FAILED)
 		die("memory", "none");
 	raw->fab = fab_open(FAB_TCP, &options, error);
@@ -56,7 +56,7 @@ static void post_receive(struct raw *raw, uint64_t index)
 		.length = RAW_REPLY_BYTES,
 		.lkey = fab_mr_lkey(raw->mr, fab_conn_device(raw->conn)),
 	};
-	struct ibv_recv_wr wr = { .wr_id = 1000 + index, .sg_list = &sge, .num_sge = 1 }, *bad;
+	struct ibv_recv_wr wr = {.wr_id = 1000 + index, .sg_list = &sge, .num_sge = 1}, *bad;
 
 	if (fab_post_recv(raw->conn, &wr, &bad))
 		die("receive", fab_error(raw->fab));
@@ -74,7 +74,7 @@ static int prepare(struct fab_conn *conn, void *user)
 
 void raw_connect_begin(struct raw *raw, const char *host)
 {
-	struct sockaddr_in addr = { .sin_family = AF_INET };
+	struct sockaddr_in addr = {.sin_family = AF_INET};
 	struct fab_conn_options options = {
 		.send_depth = 256,
 		.recv_depth = RECEIVES,
@@ -148,7 +148,7 @@ void raw_step(struct raw *raw)
 {
 	struct ibv_wc wc[16];
 	struct fab_event event;
-	struct pollfd pfd = { .fd = fab_fd(raw->fab), .events = POLLIN };
+	struct pollfd pfd = {.fd = fab_fd(raw->fab), .events = POLLIN};
 	int count = fab_poll(raw->fab, wc, 16);
 	int events = 0;
 
@@ -166,14 +166,14 @@ void raw_step(struct raw *raw)
 		poll(&pfd, 1, 10);
 }
 
-#define WAIT_FOR(raw, condition, what)                                                             \
-	do {                                                                                       \
-		uint64_t until_ns = env_now_ns() + RAW_WAIT_MS * 1000000ull;                       \
-		while (!(condition)) {                                                             \
-			if (env_now_ns() > until_ns)                                               \
-				die(what, "it did not happen");                                    \
-			raw_step(raw);                                                             \
-		}                                                                                  \
+#define WAIT_FOR(raw, condition, what)                                       \
+	do {                                                                 \
+		uint64_t until_ns = env_now_ns() + RAW_WAIT_MS * 1000000ull; \
+		while (!(condition)) {                                       \
+			if (env_now_ns() > until_ns)                         \
+				die(what, "it did not happen");              \
+			raw_step(raw);                                       \
+		}                                                            \
 	} while (0)
 
 bool raw_connect_wait(struct raw *raw)
@@ -272,8 +272,7 @@ uint32_t raw_open(struct raw *raw, const char *volume)
 	raw_fill(raw, command, 0, RBLK_OP_OPEN, 0);
 	command->flags = RBLK_CMD_CAPSULE;
 	command->segment.address = rblk_to_le64((uintptr_t)raw->memory + RAW_DATA);
-	command->segment.rkey =
-		rblk_to_le32(fab_mr_rkey(raw->mr, fab_conn_device(raw->conn)));
+	command->segment.rkey = rblk_to_le32(fab_mr_rkey(raw->mr, fab_conn_device(raw->conn)));
 	command->segment.length = rblk_to_le32(sizeof(struct rblk_wire_volume));
 	raw_send(raw, RBLK_CAPSULE_ALIGN + 64);
 	if (raw_wait(raw, 0) != RBLK_OK)
@@ -291,8 +290,7 @@ void raw_io(struct raw *raw, uint8_t opcode, uint16_t tag, uint32_t handle, uint
 	command->lba = rblk_to_le64(lba);
 	command->blocks = rblk_to_le32(blocks);
 	command->segment.address = rblk_to_le64((uintptr_t)raw->memory + RAW_DATA);
-	command->segment.rkey =
-		rblk_to_le32(fab_mr_rkey(raw->mr, fab_conn_device(raw->conn)));
+	command->segment.rkey = rblk_to_le32(fab_mr_rkey(raw->mr, fab_conn_device(raw->conn)));
 	command->segment.length = rblk_to_le32(bytes);
 	raw_send(raw, 64);
 }

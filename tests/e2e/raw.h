@@ -10,10 +10,10 @@
 #include "proto/wire/wire.h"
 
 #define RAW_MEMORY (1u << 20)
-#define RAW_SEND 0u            /* messages are built here */
-#define RAW_RECEIVES 65536u    /* receive buffers */
+#define RAW_SEND 0u	    /* messages are built here */
+#define RAW_RECEIVES 65536u /* receive buffers */
 #define RAW_REPLY_BYTES 2048u
-#define RAW_DATA 524288u       /* what READ and WRITE name */
+#define RAW_DATA 524288u /* what READ and WRITE name */
 #define RAW_WAIT_MS 30000
 
 struct raw {
@@ -21,15 +21,15 @@ struct raw {
 	struct fab_conn *conn;
 	struct fab_mr *mr;
 	char *memory;
-	struct rblk_wire_login login;   /* as it is sent; a test may change it before raw_connect */
+	struct rblk_wire_login login; /* as it is sent; a test may change it before raw_connect */
 	struct rblk_wire_accept accept;
 	struct rblk_wire_reject reject;
 	bool established, rejected, gone, drained;
-	uint32_t sequence;              /* of the next command */
-	unsigned int sends;             /* posted and not completed */
-	unsigned int replies;           /* completions seen */
+	uint32_t sequence;			/* of the next command */
+	unsigned int sends;			/* posted and not completed */
+	unsigned int replies;			/* completions seen */
 	struct rblk_wire_completion last[1200]; /* by tag; sequence + 1 in .sequence: 0 is none */
-	struct rblk_wire_completion event; /* the last */
+	struct rblk_wire_completion event;	/* the last */
 };
 
 /* A login with a random session id, queue 0 of 1, epoch 1, incarnation 1. */

@@ -28,9 +28,9 @@ static void pieces_make_the_whole(void **state)
 
 	(void)state;
 	for (size_t cut = 0; cut <= sizeof(text); cut++)
-		assert_int_equal(tgt_digest(tgt_digest(0, text, cut), text + cut,
-					    sizeof(text) - cut),
-				 whole);
+		assert_int_equal(
+			tgt_digest(tgt_digest(0, text, cut), text + cut, sizeof(text) - cut),
+			whole);
 }
 
 int main(void)

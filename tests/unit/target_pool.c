@@ -43,7 +43,7 @@ static void blocks_do_not_overlap(void **state)
 	struct {
 		char *at;
 		size_t bytes;
-	} held[PAGES] = { { NULL, 0 } };
+	} held[PAGES] = {{NULL, 0}};
 	unsigned int seed = 1, refused = 0;
 
 	(void)state;
