@@ -120,14 +120,17 @@ static int copy_check_ends(struct copy *copy)
 	}
 	copy->chunk_bytes -= copy->chunk_bytes % block_bytes;
 	if (!copy->chunk_bytes)
-		return cmd_error("--chunk: is less than a block of the volume, %u bytes", block_bytes);
+		return cmd_error("--chunk: is less than a block of the volume, %u bytes",
+				 block_bytes);
 	if (!values.no_verify && !checked->info->can_checksum)
 		return cmd_error("%s: the target computes no checksums to verify the copy with; "
-				 "copy with --no-verify", checked->name);
+				 "copy with --no-verify",
+				 checked->name);
 	return CMD_OK;
 }
 
-/* -- what is said at the end -------------------------------------------------------------------- */
+/* -- what is said at the end --------------------------------------------------------------------
+ */
 
 static FILE *copy_output(const char *destination)
 {
@@ -144,13 +147,15 @@ static int copy_say_differences(struct copy *copy)
 	while (copy_verify_range(copy, &index, &offset, &bytes))
 		if (ranges++ < COPY_RANGES_MAX)
 			cmd_error("%s: bytes %" PRIu64 " to %" PRIu64
-				  " differ from what was copied", end->name, offset,
-				  offset + bytes - 1);
+				  " differ from what was copied",
+				  end->name, offset, offset + bytes - 1);
 	if (ranges > COPY_RANGES_MAX)
 		cmd_error("%s: %u more ranges differ", end->name, ranges - COPY_RANGES_MAX);
 	cmd_error("%s: verification failed%s", end->name,
-		  end == &copy->source ? ": the volume changed while it was copied, or the transfer "
-					 "is faulty" : ": another writer, or faulty storage");
+		  end == &copy->source
+			  ? ": the volume changed while it was copied, or the transfer "
+			    "is faulty"
+			  : ": another writer, or faulty storage");
 	return CMD_MISMATCH;
 }
 
@@ -159,8 +164,8 @@ static void copy_say(const struct copy *copy, FILE *out, double seconds)
 	char bytes[CMD_TEXT_BYTES], zeroed[CMD_TEXT_BYTES], rate[CMD_TEXT_BYTES];
 
 	fprintf(out, "copied: %s in %.2f s, %s/s", cmd_format_bytes(copy->done_bytes, bytes),
-		seconds, cmd_format_bytes(
-				 (uint64_t)((double)copy->done_bytes / (seconds > 0 ? seconds : 1)),
+		seconds,
+		cmd_format_bytes((uint64_t)((double)copy->done_bytes / (seconds > 0 ? seconds : 1)),
 				 rate));
 	if (copy->zeroed_bytes)
 		fprintf(out, ", of which %s of zeroes were not transferred",
@@ -185,16 +190,15 @@ static void copy_say_json(const struct copy *copy, FILE *out, double seconds, bo
 	json_t *root;
 
 	while (copy_verify_range(copy, &index, &offset, &bytes))
-		json_array_append_new(differences, json_pack("{s:I s:I}", "offset",
-							     (json_int_t)offset, "bytes",
-							     (json_int_t)bytes));
+		json_array_append_new(differences,
+				      json_pack("{s:I s:I}", "offset", (json_int_t)offset, "bytes",
+						(json_int_t)bytes));
 	snprintf(crc, sizeof(crc), "%08x", copy_verify_crc(copy, &bytes));
-	root = json_pack("{s:s s:s s:I s:I s:f s:b s:s s:I s:o}", "source", copy->source.name,
-			 "destination", copy->destination.name, "bytes",
-			 (json_int_t)copy->done_bytes, "zeroed_bytes",
-			 (json_int_t)copy->zeroed_bytes, "seconds", seconds, "verified", verified,
-			 "crc32c", crc, "crc32c_bytes", (json_int_t)bytes, "differences",
-			 differences);
+	root = json_pack(
+		"{s:s s:s s:I s:I s:f s:b s:s s:I s:o}", "source", copy->source.name, "destination",
+		copy->destination.name, "bytes", (json_int_t)copy->done_bytes, "zeroed_bytes",
+		(json_int_t)copy->zeroed_bytes, "seconds", seconds, "verified", verified, "crc32c",
+		crc, "crc32c_bytes", (json_int_t)bytes, "differences", differences);
 	json_dumpf(root, out, JSON_INDENT(2));
 	fputc('\n', out);
 	json_decref(root);
@@ -217,7 +221,8 @@ static int copy_say_stopped(const struct copy *copy)
 	return CMD_FAILED;
 }
 
-/* -- the verb ----------------------------------------------------------------------------------- */
+/* -- the verb -----------------------------------------------------------------------------------
+ */
 
 static int copy_do(struct copy *copy, FILE *out)
 {

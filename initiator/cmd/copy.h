@@ -17,17 +17,18 @@
 #define COPY_UNKNOWN UINT64_MAX /* the length of a pipe */
 #define COPY_DEPTH_MAX 256
 #define COPY_CHUNK_MAX (16u << 20)
-#define COPY_WAIT_MS 200 /* the longest sleep: an interrupt and the progress line are looked at then */
+#define COPY_WAIT_MS \
+	200 /* the longest sleep: an interrupt and the progress line are looked at then */
 
 /* A file, a pipe or a volume. Opened by copy_end_open_*(), closed by copy_end_close(). */
 struct copy_end {
 	const char *name; /* as the user wrote it */
 	bool output;
-	uint64_t bytes; /* COPY_UNKNOWN; of an output file that may grow, too */
+	uint64_t bytes;	      /* COPY_UNKNOWN; of an output file that may grow, too */
 	uint32_t block_bytes; /* 1 for a file */
-	int fd;         /* -1 for a volume */
+	int fd;		      /* -1 for a volume */
 	bool seekable;
-	bool regular;   /* a file with holes, whose length is set */
+	bool regular;		      /* a file with holes, whose length is set */
 	struct rblk_session *session; /* NULL for a file */
 	struct rblk_volume *volume;
 	const struct rblk_volume_info *info;
@@ -37,7 +38,7 @@ struct copy_end {
 enum copy_slot_state {
 	COPY_SLOT_FREE,
 	COPY_SLOT_READING, /* the library has the buffer; the callback makes it READ */
-	COPY_SLOT_READ,    /* waits for its turn to be written: in order */
+	COPY_SLOT_READ,	   /* waits for its turn to be written: in order */
 	COPY_SLOT_WRITING, /* the library has the buffer; the callback makes it FREE */
 };
 
@@ -46,15 +47,15 @@ struct copy_slot {
 	enum copy_slot_state state;
 	uint8_t *data;
 	uint64_t offset;
-	uint32_t bytes;     /* of the source's data */
+	uint32_t bytes;	      /* of the source's data */
 	uint32_t write_bytes; /* in the destination's blocks */
 };
 
 /* What was copied, chunk by chunk in order: every chunk but the last is chunk_bytes long. */
 struct copy_chunk {
-	uint32_t crc;   /* of the bytes that CHECKSUM will look at */
+	uint32_t crc;	/* of the bytes that CHECKSUM will look at */
 	uint32_t bytes; /* of them */
-	bool differs;   /* copy_verify() */
+	bool differs;	/* copy_verify() */
 };
 
 /* One run of the verb; owned by copy.c, on one thread. */
@@ -66,19 +67,20 @@ struct copy {
 	bool sparse, quiet;
 
 	struct copy_slot *slots; /* depth of them */
-	void *memory;            /* all their data, registered with the ends' sessions */
+	void *memory;		 /* all their data, registered with the ends' sessions */
 	size_t memory_bytes;
 	struct copy_chunk *chunks;
 	size_t chunk_count, chunk_room;
 
 	uint64_t next_offset; /* to be read */
 	uint32_t filled;      /* bytes of the chunk that a pipe is being read into */
-	bool starved;         /* the pipe has nothing now: wait for it, too */
-	uint64_t read_index, write_index; /* the next slot to be filled, to be written: modulo depth */
+	bool starved;	      /* the pipe has nothing now: wait for it, too */
+	uint64_t read_index,
+		write_index; /* the next slot to be filled, to be written: modulo depth */
 	uint64_t done_bytes, zeroed_bytes;
 	unsigned int outstanding; /* commands whose callback has not come */
-	bool ended;               /* the source has no more */
-	int error;                /* first failure; its words are printed already */
+	bool ended;		  /* the source has no more */
+	int error;		  /* first failure; its words are printed already */
 };
 
 /* -- copy_end.c -------------------------------------------------------------------------------- */

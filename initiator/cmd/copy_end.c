@@ -113,7 +113,8 @@ int copy_end_sync(struct copy_end *end, uint64_t bytes)
 		if (end->info->can_flush)
 			result = rblk_fsync(end->volume);
 		else
-			cmd_error("%s: warning: the store cannot flush: nothing says when this is durable",
+			cmd_error("%s: warning: the store cannot flush: nothing says when this is "
+				  "durable",
 				  end->name);
 		if (result)
 			cmd_error("%s: flush: %s", end->name, strerror(-result));

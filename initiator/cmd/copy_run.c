@@ -122,7 +122,8 @@ int copy_wait(struct copy *copy)
 	return completed ? 0 : copy_sleep(copy);
 }
 
-/* -- reading ------------------------------------------------------------------------------------ */
+/* -- reading ------------------------------------------------------------------------------------
+ */
 
 static void copy_read_done(void *arg, const struct rblk_result *result)
 {
@@ -138,7 +139,8 @@ static void copy_read_done(void *arg, const struct rblk_result *result)
 /* How long the next chunk is; 0 at the end, or where the destination is full. */
 static uint32_t copy_next_bytes(const struct copy *copy)
 {
-	uint64_t most = copy->total < copy->destination.bytes ? copy->total : copy->destination.bytes;
+	uint64_t most =
+		copy->total < copy->destination.bytes ? copy->total : copy->destination.bytes;
 	uint64_t left = most - copy->next_offset;
 
 	return left < copy->chunk_bytes ? (uint32_t)left : copy->chunk_bytes;
@@ -247,7 +249,8 @@ static int copy_read(struct copy *copy)
 	return 1;
 }
 
-/* -- writing ------------------------------------------------------------------------------------ */
+/* -- writing ------------------------------------------------------------------------------------
+ */
 
 static void copy_write_done(void *arg, const struct rblk_result *result)
 {
@@ -291,9 +294,9 @@ static int copy_fill_tail(struct copy *copy, struct copy_slot *slot)
 static int copy_remember(struct copy *copy, const struct copy_slot *slot)
 {
 	struct copy_chunk *chunks = copy->chunks;
-	uint32_t bytes = copy->destination.session ?
-				 slot->write_bytes :
-				 copy_round_up(slot->bytes, copy->source.block_bytes);
+	uint32_t bytes = copy->destination.session
+				 ? slot->write_bytes
+				 : copy_round_up(slot->bytes, copy->source.block_bytes);
 
 	if (copy->chunk_count == copy->chunk_room) {
 		copy->chunk_room = copy->chunk_room ? 2 * copy->chunk_room : 256;
@@ -304,7 +307,8 @@ static int copy_remember(struct copy *copy, const struct copy_slot *slot)
 		}
 		copy->chunks = chunks;
 	}
-	chunks[copy->chunk_count++] = (struct copy_chunk){ crc32c(slot->data, bytes), bytes, false };
+	chunks[copy->chunk_count++] =
+		(struct copy_chunk){ crc32c(slot->data, bytes), bytes, false };
 	return 0;
 }
 
@@ -377,14 +381,16 @@ static int copy_write(struct copy *copy)
 	return 1;
 }
 
-/* -- the loop ----------------------------------------------------------------------------------- */
+/* -- the loop -----------------------------------------------------------------------------------
+ */
 
 /* Commands that are out have the buffers: wait for all of them, whatever happened. */
 static void copy_drain(struct copy *copy)
 {
 	while (copy->outstanding)
 		if (copy_wait(copy) < 0 && copy->outstanding) {
-			/* One session is lost; what the other has out comes back when it is closed. */
+			/* One session is lost; what the other has out comes back when it is closed.
+			 */
 			copy_end_close(&copy->source);
 			copy_end_close(&copy->destination);
 			return;
@@ -413,8 +419,9 @@ int copy_run(struct copy *copy)
 		if (result >= 0 && !moved) {
 			result = copy_wait(copy);
 			if (result < 0 && !copy->error)
-				copy_fail(copy, copy->destination.session ? &copy->destination :
-									    &copy->source,
+				copy_fail(copy,
+					  copy->destination.session ? &copy->destination
+								    : &copy->source,
 					  "transfer", copy->done_bytes, result);
 		}
 		progress_update(&progress, copy->done_bytes);

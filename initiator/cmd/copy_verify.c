@@ -69,7 +69,8 @@ static void verify_run(struct copy *copy, struct verify_slot *slots)
 	int result;
 
 	progress_start(&progress, "verifying", copy->done_bytes, copy->quiet);
-	while ((next < copy->chunk_count && !copy->error && !copy_interrupted) || copy->outstanding) {
+	while ((next < copy->chunk_count && !copy->error && !copy_interrupted) ||
+	       copy->outstanding) {
 		slot = verify_slot_find(slots, copy->depth);
 		result = -EAGAIN;
 		if (slot && next < copy->chunk_count && !copy->error && !copy_interrupted)
@@ -85,7 +86,8 @@ static void verify_run(struct copy *copy, struct verify_slot *slots)
 				  (uint64_t)next * copy->chunk_bytes, result);
 			break;
 		}
-		progress_update(&progress, (uint64_t)(next - copy->outstanding) * copy->chunk_bytes);
+		progress_update(&progress,
+				(uint64_t)(next - copy->outstanding) * copy->chunk_bytes);
 	}
 	progress_end(&progress);
 	if (!copy->error && copy_interrupted)

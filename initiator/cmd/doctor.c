@@ -72,7 +72,8 @@ static void doctor_connect(struct doctor_connection *connection)
 	rblk_session_close(session);
 }
 
-/* -- for people --------------------------------------------------------------------------------- */
+/* -- for people ---------------------------------------------------------------------------------
+ */
 
 static void doctor_print_system(void)
 {
@@ -86,8 +87,9 @@ static void doctor_print_system(void)
 		printf("memlock      unlimited\n");
 	else
 		printf("memlock      %s\n", cmd_format_bytes(facts.memlock_bytes, size));
-	printf("huge pages   %" PRIu64 " of %s, %" PRIu64 " free (not required)\n", facts.huge_pages,
-	       cmd_format_bytes(facts.huge_page_bytes, size), facts.huge_pages_free);
+	printf("huge pages   %" PRIu64 " of %s, %" PRIu64 " free (not required)\n",
+	       facts.huge_pages, cmd_format_bytes(facts.huge_page_bytes, size),
+	       facts.huge_pages_free);
 	printf("modules     ");
 	for (i = 0; i < facts.module_count; i++)
 		if (facts.modules[i].loaded)
@@ -98,8 +100,9 @@ static void doctor_print_system(void)
 	printf("\n");
 	for (i = 0; i < facts.node_count; i++)
 		printf("%-12s %s: %s\n", i ? "" : "nodes", facts.nodes[i].path,
-		       !facts.nodes[i].exists     ? "missing" :
-		       !facts.nodes[i].accessible ? "not for this user" : "ok");
+		       !facts.nodes[i].exists	    ? "missing"
+		       : !facts.nodes[i].accessible ? "not for this user"
+						    : "ok");
 }
 
 static void doctor_print_port(const struct doctor_port *port)
@@ -128,9 +131,10 @@ static void doctor_print_devices(void)
 		if (device->error[0])
 			continue;
 		printf("  limits     %u QPs of %u WRs, %u CQs, %u MRs, %u SGEs, %u SRQ entries, "
-		       "READs %u in and %u out\n", device->max_qp, device->max_qp_wr,
-		       device->max_cq, device->max_mr, device->max_sge, device->max_srq_wr,
-		       device->max_read_in, device->max_read_out);
+		       "READs %u in and %u out\n",
+		       device->max_qp, device->max_qp_wr, device->max_cq, device->max_mr,
+		       device->max_sge, device->max_srq_wr, device->max_read_in,
+		       device->max_read_out);
 		for (k = 0; k < device->port_count; k++)
 			doctor_print_port(&device->ports[k]);
 	}
@@ -143,9 +147,11 @@ static void doctor_print_connection(const struct doctor_connection *connection)
 	if (!connection->connected)
 		printf("connection   failed: %s\n", connection->error);
 	else
-		printf("connection   %s through %s in %.1f ms: %u credits, %d volume%s, features: %s\n",
+		printf("connection   %s through %s in %.1f ms: %u credits, %d volume%s, features: "
+		       "%s\n",
 		       connection->peer, connection->device, connection->milliseconds,
-		       connection->credits, connection->volumes, connection->volumes == 1 ? "" : "s",
+		       connection->credits, connection->volumes,
+		       connection->volumes == 1 ? "" : "s",
 		       connection->features[0] ? connection->features : "none");
 }
 
@@ -163,11 +169,12 @@ static void doctor_print(const struct doctor_connection *connection)
 		if (problems.list[i].fix[0])
 			printf("         %s\n", problems.list[i].fix);
 	}
-	printf("%s\n", doctor_rdma_works(&problems) ? "RDMA can work on this machine." :
-						      "RDMA cannot work on this machine.");
+	printf("%s\n", doctor_rdma_works(&problems) ? "RDMA can work on this machine."
+						    : "RDMA cannot work on this machine.");
 }
 
-/* -- for scripts -------------------------------------------------------------------------------- */
+/* -- for scripts --------------------------------------------------------------------------------
+ */
 
 static json_t *doctor_json_port(const struct doctor_port *port)
 {
@@ -175,11 +182,11 @@ static json_t *doctor_json_port(const struct doctor_port *port)
 	unsigned int i;
 
 	for (i = 0; i < port->gid_count; i++)
-		json_array_append_new(gids, json_pack("{s:I s:s s:s s:s}", "index",
-						      (json_int_t)port->gids[i].index, "address",
-						      port->gids[i].address, "type",
-						      port->gids[i].type, "netdev",
-						      port->gids[i].netdev));
+		json_array_append_new(gids,
+				      json_pack("{s:I s:s s:s s:s}", "index",
+						(json_int_t)port->gids[i].index, "address",
+						port->gids[i].address, "type", port->gids[i].type,
+						"netdev", port->gids[i].netdev));
 	return json_pack("{s:I s:s s:s s:I s:I s:o}", "port", (json_int_t)port->number, "state",
 			 port->state, "link_layer", port->link_layer, "active_mtu",
 			 (json_int_t)port->active_mtu, "max_mtu", (json_int_t)port->max_mtu, "gids",
@@ -220,17 +227,19 @@ static json_t *doctor_json_system(void)
 
 	for (i = 0; i < facts.module_count; i++)
 		json_object_set_new(modules, facts.modules[i].name,
-				    json_string(facts.modules[i].loaded    ? "loaded" :
-						facts.modules[i].available ? "available" :
-									     "missing"));
+				    json_string(facts.modules[i].loaded	     ? "loaded"
+						: facts.modules[i].available ? "available"
+									     : "missing"));
 	for (i = 0; i < facts.node_count; i++)
 		json_object_set_new(nodes, facts.nodes[i].path,
-				    json_string(!facts.nodes[i].exists     ? "missing" :
-						!facts.nodes[i].accessible ? "denied" : "ok"));
+				    json_string(!facts.nodes[i].exists	     ? "missing"
+						: !facts.nodes[i].accessible ? "denied"
+									     : "ok"));
 	return json_pack("{s:s s:b s:o s:I s:I s:I s:o s:o}", "kernel", facts.kernel, "privileged",
 			 facts.privileged, "memlock_bytes",
-			 facts.memlock_bytes == DOCTOR_UNLIMITED ?
-				 json_null() : json_integer((json_int_t)facts.memlock_bytes),
+			 facts.memlock_bytes == DOCTOR_UNLIMITED
+				 ? json_null()
+				 : json_integer((json_int_t)facts.memlock_bytes),
 			 "huge_pages", (json_int_t)facts.huge_pages, "huge_pages_free",
 			 (json_int_t)facts.huge_pages_free, "huge_page_bytes",
 			 (json_int_t)facts.huge_page_bytes, "modules", modules, "nodes", nodes);
@@ -243,8 +252,8 @@ static json_t *doctor_json_connection(const struct doctor_connection *connection
 	if (!connection->connected)
 		return json_pack("{s:s s:b s:s}", "uri", connection->uri, "connected", 0, "error",
 				 connection->error);
-	return json_pack("{s:s s:b s:s s:s s:s s:f s:I s:I}", "uri", connection->uri, "connected", 1,
-			 "peer", connection->peer, "device", connection->device, "features",
+	return json_pack("{s:s s:b s:s s:s s:s s:f s:I s:I}", "uri", connection->uri, "connected",
+			 1, "peer", connection->peer, "device", connection->device, "features",
 			 connection->features, "milliseconds", connection->milliseconds, "credits",
 			 (json_int_t)connection->credits, "volumes",
 			 (json_int_t)connection->volumes);
@@ -256,10 +265,9 @@ static int doctor_print_json(const struct doctor_connection *connection)
 	unsigned int i;
 
 	for (i = 0; i < problems.count; i++)
-		json_array_append_new(list, json_pack("{s:b s:s s:s}", "fatal",
-						      problems.list[i].fatal, "text",
-						      problems.list[i].text, "fix",
-						      problems.list[i].fix));
+		json_array_append_new(
+			list, json_pack("{s:b s:s s:s}", "fatal", problems.list[i].fatal, "text",
+					problems.list[i].text, "fix", problems.list[i].fix));
 	return cmd_json_print(json_pack("{s:o s:o s:o s:o s:b}", "system", doctor_json_system(),
 					"devices", doctor_json_devices(), "problems", list,
 					"connection", doctor_json_connection(connection),

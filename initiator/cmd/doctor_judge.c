@@ -69,9 +69,11 @@ static void judge_no_device(const struct doctor_facts *facts, struct doctor_prob
 	struct doctor_problem *problem;
 
 	if (!judge_module_available(facts, "rdma_rxe")) {
-		judge_add(problems, true,
-			  "no RDMA device, and kernel %s has no module rdma_rxe that could stand in "
-			  "for one: use rblk+tcp://, which needs none", facts->kernel);
+		judge_add(
+			problems, true,
+			"no RDMA device, and kernel %s has no module rdma_rxe that could stand in "
+			"for one: use rblk+tcp://, which needs none",
+			facts->kernel);
 		return;
 	}
 	problem = judge_add(problems, true,
@@ -93,8 +95,9 @@ static void judge_nodes(const struct doctor_facts *facts, struct doctor_problems
 
 		uverbs += !is_cm;
 		if (!node->exists) {
-			problem = judge_add(problems, true, "%s: is missing: no connections can be made",
-					    node->path);
+			problem =
+				judge_add(problems, true,
+					  "%s: is missing: no connections can be made", node->path);
 			judge_fix(problem, "modprobe rdma_ucm");
 		} else if (!node->accessible) {
 			problem = judge_add(problems, true, "%s: this user may not open it",
@@ -124,16 +127,19 @@ static void judge_port(const struct doctor_device *device, const struct doctor_p
 	for (i = 0; i < port->gid_count; i++)
 		addressed |= port->gids[i].roce_v2 && !port->gids[i].link_local;
 	if (!addressed) {
-		problem = judge_add(problems, false,
-				    "%s port %u: no RoCE v2 address but link-local ones: %s has no IP "
-				    "address", device->name, port->number, netdev);
+		problem = judge_add(
+			problems, false,
+			"%s port %u: no RoCE v2 address but link-local ones: %s has no IP "
+			"address",
+			device->name, port->number, netdev);
 		judge_fix(problem, "ip address add ADDRESS/PREFIX dev %s", netdev);
 	}
 	if (port->active_mtu && port->active_mtu < 4096 && port->max_mtu >= 4096) {
 		problem = judge_add(problems, false,
 				    "%s port %u: packets carry %u bytes where 4096 are possible",
 				    device->name, port->number, port->active_mtu);
-		judge_fix(problem, "ip link set dev %s mtu 4200 (or more, on the whole way)", netdev);
+		judge_fix(problem, "ip link set dev %s mtu 4200 (or more, on the whole way)",
+			  netdev);
 	}
 }
 
@@ -174,12 +180,15 @@ static void judge_memlock(const struct doctor_facts *facts, struct doctor_proble
 	if (facts->privileged || facts->memlock_bytes >= DOCTOR_MEMLOCK_BYTES)
 		return;
 	problem = judge_add(problems, false,
-			    "at most %" PRIu64 " KiB of memory may be locked; registering buffers will "
-			    "fail", facts->memlock_bytes >> 10);
+			    "at most %" PRIu64
+			    " KiB of memory may be locked; registering buffers will "
+			    "fail",
+			    facts->memlock_bytes >> 10);
 	if (facts->memlock_max_bytes == DOCTOR_UNLIMITED)
 		judge_fix(problem, "ulimit -l unlimited");
 	else
-		judge_fix(problem, "echo '* - memlock unlimited' >> /etc/security/limits.conf, then "
+		judge_fix(problem,
+			  "echo '* - memlock unlimited' >> /etc/security/limits.conf, then "
 			  "log in again");
 }
 

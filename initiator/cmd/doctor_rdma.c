@@ -30,8 +30,9 @@ static void rdma_gid(struct doctor_port *port, const struct ibv_gid_entry *entry
 	gid->index = entry->gid_index;
 	gid->roce_v2 = entry->gid_type == IBV_GID_TYPE_ROCE_V2;
 	snprintf(gid->type, sizeof(gid->type), "%s",
-		 gid->roce_v2 ? "RoCE v2" :
-		 entry->gid_type == IBV_GID_TYPE_ROCE_V1 ? "RoCE v1" : "IB");
+		 gid->roce_v2				   ? "RoCE v2"
+		 : entry->gid_type == IBV_GID_TYPE_ROCE_V1 ? "RoCE v1"
+							   : "IB");
 	if (entry->ndev_ifindex)
 		if_indextoname(entry->ndev_ifindex, gid->netdev);
 }

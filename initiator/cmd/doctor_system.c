@@ -153,7 +153,8 @@ void doctor_collect_system(struct doctor_facts *facts, const char *root)
 	uint64_t capabilities;
 
 	if (!system_line(root, "/proc/sys/kernel/osrelease", "", facts->kernel,
-			 sizeof(facts->kernel)) && !uname(&name))
+			 sizeof(facts->kernel)) &&
+	    !uname(&name))
 		snprintf(facts->kernel, sizeof(facts->kernel), "%.79s", name.release);
 	capabilities = system_number(root, "/proc/self/status", "CapEff:", 16);
 	facts->privileged = capabilities >> DOCTOR_CAP_IPC_LOCK & 1;

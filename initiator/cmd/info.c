@@ -25,7 +25,8 @@ static void info_size(const char *what, uint64_t bytes)
 	char text[CMD_TEXT_BYTES];
 
 	if (bytes)
-		printf("%-20s %s (%" PRIu64 " bytes)\n", what, cmd_format_bytes(bytes, text), bytes);
+		printf("%-20s %s (%" PRIu64 " bytes)\n", what, cmd_format_bytes(bytes, text),
+		       bytes);
 	else
 		printf("%-20s -\n", what);
 }
@@ -53,7 +54,8 @@ static int info_print(const char *uri, struct rblk_session *session,
 	info_size("largest I/O", info->max_io_bytes);
 	info_size("in capsule", info->max_capsule_bytes);
 	info_can("access", info->read_only, "read only", "read and write");
-	info_can("cache", info->volatile_cache, "volatile: a write is durable after a flush or with FUA",
+	info_can("cache", info->volatile_cache,
+		 "volatile: a write is durable after a flush or with FUA",
 		 "none that a crash could lose");
 	info_can("flush", info->can_flush, "yes", "no: the store cannot");
 	info_can("FUA", info->can_fua, "yes", "no: the store cannot");

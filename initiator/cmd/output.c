@@ -50,9 +50,9 @@ const char *cmd_format_uuid(const uint8_t uuid[16], char *text)
 	int i;
 
 	for (i = 0; i < 16; i++)
-		length += (size_t)snprintf(text + length, CMD_TEXT_BYTES - length, "%s%02x",
-					   i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "",
-					   uuid[i]);
+		length +=
+			(size_t)snprintf(text + length, CMD_TEXT_BYTES - length, "%s%02x",
+					 i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", uuid[i]);
 	return text;
 }
 

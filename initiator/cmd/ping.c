@@ -46,8 +46,8 @@ static const struct ping_kind {
 	{ RBLK_PING_SEND_EVENTS, "send-events", "SEND and RECV, waiting for events", false },
 	{ RBLK_PING_RDMA_SIGNALLED, "rdma-signalled", "RDMA READ, then RDMA WRITE, each signalled",
 	  true },
-	{ RBLK_PING_RDMA_UNSIGNALLED, "rdma-unsignalled", "RDMA WRITE unsignalled, RDMA READ behind",
-	  true },
+	{ RBLK_PING_RDMA_UNSIGNALLED, "rdma-unsignalled",
+	  "RDMA WRITE unsignalled, RDMA READ behind", true },
 };
 #define KIND_COUNT (sizeof(kinds) / sizeof(kinds[0]))
 
@@ -125,15 +125,16 @@ static int ping_run_kind(const char *uri, const struct ping_kind *kind, uint64_t
 		result = 0;
 	} else if (result) {
 		cmd_error("%s: %s", kind->name,
-			  rblk_session_state(session) == RBLK_SESSION_FAILED ?
-				  rblk_session_error(session) :
-				  strerror(-result));
+			  rblk_session_state(session) == RBLK_SESSION_FAILED
+				  ? rblk_session_error(session)
+				  : strerror(-result));
 	}
 	rblk_session_close(session);
 	return result ? CMD_FAILED : CMD_OK;
 }
 
-/* -- output ------------------------------------------------------------------------------------- */
+/* -- output -------------------------------------------------------------------------------------
+ */
 
 static const char *ping_us(double ns, char *text)
 {
@@ -158,13 +159,12 @@ static void ping_row(struct cmd_table *table, const struct ping_kind *kind,
 			      outcome->skipped);
 		return;
 	}
-	cmd_table_row(table, kind->name, ping_us((double)latency->min_ns, cell[0]),
-		      ping_us(latency->average_ns, cell[1]),
-		      ping_us((double)latency->p50_ns, cell[2]),
-		      ping_us((double)latency->p99_ns, cell[3]),
-		      ping_us((double)latency->max_ns, cell[4]),
-		      ping_share(outcome->own_cpu, cell[5]),
-		      ping_share(outcome->target_cpu, cell[6]), kind->what);
+	cmd_table_row(
+		table, kind->name, ping_us((double)latency->min_ns, cell[0]),
+		ping_us(latency->average_ns, cell[1]), ping_us((double)latency->p50_ns, cell[2]),
+		ping_us((double)latency->p99_ns, cell[3]),
+		ping_us((double)latency->max_ns, cell[4]), ping_share(outcome->own_cpu, cell[5]),
+		ping_share(outcome->target_cpu, cell[6]), kind->what);
 }
 
 static json_t *ping_json(const struct ping_kind *kind, const struct ping_outcome *outcome)

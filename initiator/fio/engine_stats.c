@@ -52,7 +52,8 @@ static void engine_stats_merge(json_t *root, const struct engine_stats *stats)
 	engine_stats_sum(root, "jobs", 1);
 	engine_stats_sum(root, "ios", stats->ios);
 	engine_stats_sum(root, "messages",
-			 s->sends + s->replies + s->immediates + s->target_writes + s->target_reads);
+			 s->sends + s->replies + s->immediates + s->target_writes +
+				 s->target_reads);
 	engine_stats_sum(root, "sends", s->sends);
 	engine_stats_sum(root, "replies", s->replies);
 	engine_stats_sum(root, "immediates", s->immediates);
@@ -103,7 +104,8 @@ int engine_stats_add(const char *path, const struct engine_stats *stats, char *e
 		result = -errno;
 		goto out;
 	}
-	/* A file description of its own for each job, so that the lock holds between threads too. */
+	/* A file description of its own for each job, so that the lock holds between threads too.
+	 */
 	file = fdopen(fd, "r+");
 	if (!file) {
 		result = -errno;

@@ -43,7 +43,8 @@ static struct fio_option engine_option_table[] = {
 		.lname = "rblk statistics file",
 		.type = FIO_OPT_STR_STORE,
 		.off1 = offsetof(struct engine_options, stats_path),
-		.help = "At the end, add what was counted (messages, stage times) to this JSON file",
+		.help = "At the end, add what was counted (messages, stage times) to this JSON "
+			"file",
 		.category = FIO_OPT_C_ENGINE,
 		.group = FIO_OPT_G_INVALID,
 	},
@@ -77,12 +78,14 @@ static struct fio_option engine_option_table[] = {
 		.off1 = offsetof(struct engine_options, polling),
 		.def = "adaptive",
 		.help = "How completions are waited for",
-		.posval = {
-			{ .ival = "adaptive", .oval = RBLK_POLL_ADAPTIVE,
-			  .help = "Poll while they come quickly, then sleep" },
-			{ .ival = "always", .oval = RBLK_POLL_ALWAYS, .help = "Never sleep" },
-			{ .ival = "never", .oval = RBLK_POLL_NEVER, .help = "Sleep at once" },
-		},
+		.posval =
+			{
+				{.ival = "adaptive",
+				 .oval = RBLK_POLL_ADAPTIVE,
+				 .help = "Poll while they come quickly, then sleep"},
+				{.ival = "always", .oval = RBLK_POLL_ALWAYS, .help = "Never sleep"},
+				{.ival = "never", .oval = RBLK_POLL_NEVER, .help = "Sleep at once"},
+			},
 		.category = FIO_OPT_C_ENGINE,
 		.group = FIO_OPT_G_INVALID,
 	},
@@ -96,7 +99,7 @@ static struct fio_option engine_option_table[] = {
 		.category = FIO_OPT_C_ENGINE,
 		.group = FIO_OPT_G_INVALID,
 	},
-	{ .name = NULL },
+	{.name = NULL},
 };
 
 /* An io_u's place in the engine: what the library's callback is given. */
@@ -125,7 +128,7 @@ struct engine {
 	struct io_u **done;
 	unsigned int depth, first, count, handed;
 
-	bool closing;      /* what is called back now is nobody's any more */
+	bool closing;	   /* what is called back now is nobody's any more */
 	bool lost_is_told; /* the session's failure was printed */
 };
 
@@ -246,7 +249,8 @@ static int engine_check_sizes(struct thread_data *td, const struct rblk_volume_i
 	unsigned long long largest = td_max_bs(td);
 	char text[RBLK_ERROR_BYTES];
 
-	for_each_rw_ddir(ddir) {
+	for_each_rw_ddir(ddir)
+	{
 		if (td->o.min_bs[ddir] % info->block_bytes == 0 && !td->o.bs_unaligned)
 			continue;
 		snprintf(text, sizeof(text),
@@ -379,7 +383,8 @@ static void engine_cleanup(struct thread_data *td)
 
 /* -- memory ------------------------------------------------------------------------------------ */
 
-/* There is no iomem_free(): the target may be writing until the session is closed, which frees it. */
+/* There is no iomem_free(): the target may be writing until the session is closed, which frees it.
+ */
 static int engine_iomem_alloc(struct thread_data *td, size_t bytes)
 {
 	struct engine *engine = td->io_ops_data;
@@ -481,7 +486,8 @@ static int engine_commit(struct thread_data *td)
 
 	if (result >= 0)
 		return 0;
-	/* The commands were, or will be, called back with the error: fio learns it from each of them. */
+	/* The commands were, or will be, called back with the error: fio learns it from each of
+	 * them. */
 	engine_tell_lost(engine);
 	return 0;
 }
@@ -516,7 +522,8 @@ static struct io_u *engine_event(struct thread_data *td, int event)
 	return engine->done[(engine->first + (unsigned int)event) % engine->depth];
 }
 
-/* -- files: there are none, a job's volume stands for its one file ------------------------------- */
+/* -- files: there are none, a job's volume stands for its one file -------------------------------
+ */
 
 static int engine_open_file(struct thread_data *td, struct fio_file *file)
 {
@@ -538,7 +545,8 @@ extern struct ioengine_ops ioengine __attribute__((visibility("default")));
 struct ioengine_ops ioengine = {
 	.name = "rblk",
 	.version = FIO_IOOPS_VERSION,
-	/* Offloaded submission would do I/O from other threads than the one that has the session. */
+	/* Offloaded submission would do I/O from other threads than the one that has the session.
+	 */
 	.flags = FIO_RAWIO | FIO_DISKLESSIO | FIO_NOEXTEND | FIO_NODISKUTIL | FIO_NO_OFFLOAD,
 	.setup = engine_setup,
 	.init = engine_init,

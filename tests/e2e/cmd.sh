@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# shellcheck shell=bash disable=SC2034
 # What the tests of the programs share: a target of their own on an ephemeral port of 127.0.0.1, a
 # scratch folder, and assertions on what a command printed and returned. Sourced; expects RBLK and
 # RBLKD (the programs) in the environment.
