@@ -9,7 +9,7 @@ LAB_ADDR6=fd09::$LAB_HOST
 LAB_PEER=10.9.0.$((3 - LAB_HOST))
 # What is under test.
 RBLKD=$LAB_BUILD/target/rblkd
-RBLK=$LAB_BUILD/initiator/rblk
+RBLK=$LAB_BUILD/initiator/cmd/rblk
 RBLK_FIO_ENGINE=$LAB_BUILD/initiator/fio/librblk_fio.so
 
 lab_say() { echo "# $*"; }

@@ -3,8 +3,8 @@
 # try.
 . "$LAB/guest.sh"
 lab_link_up
-lab_rblkd_start --allow_scratch yes /dev/vda
-export PATH=$LAB_BUILD/initiator:$LAB_BUILD/target:$PATH
+lab_rblkd_start --allow-scratch=yes /dev/vda
+export PATH=$LAB_BUILD/initiator/cmd:$LAB_BUILD/target:$PATH
 export VOLUME=$LAB_URI/vda ENGINE=external:$RBLK_FIO_ENGINE
 export RBLK_FIO_SIZE=256m RBLK_FIO_RUNTIME=5
 export PS1='lab# '
