@@ -48,12 +48,15 @@ load_fails
 lab_say "RDMA device removed under load"
 lab_attach disk queues=2 give_up_ms=1000
 load_start
-rdma link delete rxe0 || lab_fail "rdma link delete"
+# Ends only when the last program that has the device open is gone, here rblkd.
+rdma link delete rxe0 &
+DELETE=$!
 lab_wait 20 state_is failed || lab_fail "state: $(cat "/sys/block/${LAB_DEV#/dev/}/rblk/state")"
 load_fails
 lab_detach
 kill -9 "$LAB_RBLKD"
 wait "$LAB_RBLKD" 2> /dev/null
+wait "$DELETE" || lab_fail "rdma link delete: exit status $?"
 
 lab_say "unloaded with a lost device"
 rdma link add rxe0 type rxe netdev lab0 && lab_wait 10 lab_port_active
