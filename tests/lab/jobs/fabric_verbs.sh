@@ -1,24 +1,26 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # Goal: the verbs fabric does what the fabric's interface says, over IPv4 and IPv6, and leaves nothing
-# behind. Method: the conformance cases; 20000 round trips with both ends asleep in between; 200
-# connections that end under load, after which the device must have no more objects than before
-# them; and the case that takes the device away, last.
+# behind. Method: the conformance cases; round trips with both ends asleep in between; connections
+# that end under load, after which the device must have no more objects than before them; and the
+# case that takes the device away, last.
+#   fabric_verbs.sh [ROUND_TRIPS [CONNECTIONS]]
 . "$LAB/guest.sh"
 tests=$LAB_BUILD/tests/fabric
+rounds=${1:-5000} connections=${2:-200}
 
 lab_link_up
-"$tests/fabric_verbs_wake" verbs "$LAB_ADDR" 20000 || lab_fail "wake-ups"
+"$tests/fabric_verbs_wake" verbs "$LAB_ADDR" "$rounds" || lab_fail "wake-ups"
 
 # The program says "idle" when all connections are gone, and waits for a line.
 objects() { rdma -j resource show | tr -d ' ' | grep -o '"\(qp\|cm_id\|mr\|srq\)":[0-9]*' | tr '\n' ' '; }
-coproc CYCLE { "$tests/fabric_verbs_cycle" verbs "$LAB_ADDR" 200 2>&1; }
+coproc CYCLE { "$tests/fabric_verbs_cycle" verbs "$LAB_ADDR" "$connections" 2>&1; }
 while read -r line <&"${CYCLE[0]}" && [ "$line" != idle ]; do echo "$line"; done
 [ "$line" = idle ] || lab_fail "cycles: ended early"
 # One QP is the kernel's own; the acceptor keeps its SRQ and memory, the listener its id.
 found=$(objects)
 echo go >&"${CYCLE[1]}"
 wait "$CYCLE_PID" || lab_fail "cycles: exit status $?"
-echo "objects after 200 connections: $found"
+echo "objects after $connections connections: $found"
 [ "$found" = '"qp":1 "cm_id":1 "mr":1 "srq":1 ' ] || lab_fail "objects left behind: $found"
 
 "$tests/fabric_conformance" verbs "$LAB_ADDR6" send_receive write_random read_random ||
