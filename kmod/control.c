@@ -34,15 +34,15 @@ enum rblk_key {
 };
 
 static const match_table_t rblk_keys = {
-	{ KEY_ADDRESS, "address=%s" },	     { KEY_PORT, "port=%u" },
-	{ KEY_VOLUME, "volume=%s" },	     { KEY_QUEUES, "queues=%u" },
-	{ KEY_CREDITS, "credits=%u" },	     { KEY_INITIATOR, "initiator=%s" },
-	{ KEY_CONNECT_MS, "connect_ms=%u" }, { KEY_COMMAND_MS, "command_ms=%u" },
-	{ KEY_GIVE_UP_MS, "give_up_ms=%u" }, { KEY_READ_ONLY, "read_only" },
+	{ KEY_ADDRESS, "address=%s" },	     { KEY_PORT, "port=%s" },
+	{ KEY_VOLUME, "volume=%s" },	     { KEY_QUEUES, "queues=%s" },
+	{ KEY_CREDITS, "credits=%s" },	     { KEY_INITIATOR, "initiator=%s" },
+	{ KEY_CONNECT_MS, "connect_ms=%s" }, { KEY_COMMAND_MS, "command_ms=%s" },
+	{ KEY_GIVE_UP_MS, "give_up_ms=%s" }, { KEY_READ_ONLY, "read_only" },
 	{ KEY_ERROR, NULL },
 };
 
-/* What each number may be; 0 in `max`: the key is not a number. */
+/* Where each number goes, and what it may be. */
 static const struct {
 	size_t offset;
 	unsigned int min, max;
@@ -53,7 +53,6 @@ static const struct {
 	[KEY_CONNECT_MS] = { offsetof(struct rblk_options, connect_ms), 100, 600000 },
 	[KEY_COMMAND_MS] = { offsetof(struct rblk_options, command_ms), 100, 600000 },
 	[KEY_GIVE_UP_MS] = { offsetof(struct rblk_options, give_up_ms), 0, 86400000 },
-	[KEY_READ_ONLY] = { 0, 0, 0 },
 };
 
 static int rblk_control_number(struct rblk_options *o, enum rblk_key key, unsigned int value,
@@ -109,14 +108,18 @@ static int rblk_control_word(struct rblk_options *o, char *word, char address[64
 		scnprintf(text, RBLK_TEXT_BYTES, "attach: \"%.64s\": unknown word", word);
 		return -EINVAL;
 	default:
-		if (match_uint(&args[0], &number)) {
+		match_strlcpy(value, &args[0], sizeof(value));
+		if (kstrtouint(value, 10, &number)) {
 			scnprintf(text, RBLK_TEXT_BYTES, "attach: %.64s: not a number", word);
 			return -EINVAL;
 		}
 		if (key != KEY_PORT)
 			return rblk_control_number(o, key, number, word, text);
 		*port = number;
-		return number >= 1 && number <= U16_MAX ? 0 : -ERANGE;
+		if (number >= 1 && number <= U16_MAX)
+			return 0;
+		scnprintf(text, RBLK_TEXT_BYTES, "attach: %.64s: from 1 to 65535", word);
+		return -ERANGE;
 	}
 }
 
@@ -141,11 +144,8 @@ static int rblk_control_attach(char *line, char *text)
 	while (!error && (word = strsep(&line, " \t")))
 		if (*word)
 			error = rblk_control_word(o, word, address, &port, text);
-	if (error) {
-		if (!text[0])
-			scnprintf(text, RBLK_TEXT_BYTES, "attach: bad value");
+	if (error)
 		goto out;
-	}
 	if (!address[0] || !o->volume[0]) {
 		scnprintf(text, RBLK_TEXT_BYTES, "attach: address= and volume= are needed");
 		error = -EINVAL;

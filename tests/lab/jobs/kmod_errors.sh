@@ -26,6 +26,7 @@ refused "attach address=$LAB_ADDR volume=disk colour=red" '"colour=red": unknown
 refused "attach address=$LAB_ADDR volume=disk queues=17" 'queues=17: from 1 to 16'
 refused "attach address=$LAB_ADDR volume=disk queues=x" 'queues=x: not a number'
 refused "attach address=$LAB_ADDR volume=di/sk" 'letters, digits and ._:+- only'
+refused "attach address=$LAB_ADDR volume=disk port=0" 'port=0: from 1 to 65535'
 refused "attach address=nohost volume=disk" 'not a numeric address'
 refused "attach address=$LAB_ADDR volume=nothing" 'no such volume'
 refused "attach address=$LAB_ADDR port=4999 volume=disk connect_ms=2000" 'nobody listens there'
