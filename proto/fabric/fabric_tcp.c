@@ -92,6 +92,13 @@ void tcp_source_fini(struct tcp_fab *fab, struct tcp_source *source)
 	source->work = 0;
 }
 
+void tcp_source_close(struct tcp_fab *fab, struct tcp_source *source)
+{
+	epoll_ctl(fab->head.fd, EPOLL_CTL_DEL, source->fd, NULL);
+	close(source->fd);
+	source->fd = -1;
+}
+
 /* Only handshakes and lingering sockets have timers: a walk once per deadline is short. */
 static void timers_expire(struct tcp_fab *fab)
 {
@@ -327,7 +334,7 @@ static int conn_event(struct tcp_fab *fab, struct fab_event *event)
 		event->private_bytes = conn->event_private_bytes;
 	}
 	if (type == FAB_EVENT_FAILED || type == FAB_EVENT_DISCONNECTED)
-		event->status = conn->event_status;
+		event->status = fab_fail(&fab->head, conn->event_status, "%s", conn->reason);
 	return 1;
 }
 

@@ -4,7 +4,9 @@
  *
  *   fabric_tcp.c         the context: readiness, turns, timers, events, completion queue
  *   fabric_tcp_listen.c  listeners, connection requests until they are answered
- *   fabric_tcp_conn.c    a connection's states: handshake, failure, close, drain, lingering sockets
+ *   fabric_tcp_cm.c      connecting and accepting: sockets, hellos, both handshakes
+ *   fabric_tcp_conn.c    a connection: states, making, failure, close, drain
+ *   fabric_tcp_linger.c  closed connections' sockets that wait for the peer's end
  *   fabric_tcp_queue.c   its work queues: posting, completing in order, flushing
  *   fabric_tcp_tx.c      work requests, READ responses and acks become bytes
  *   fabric_tcp_rx.c      bytes become receives, memory writes, READ requests and acks
@@ -254,6 +256,7 @@ struct tcp_conn {
 
 	uint8_t events; /* 1 << enum fab_event_type that are due */
 	int event_status;
+	char reason[FAB_ERROR_BYTES]; /* words of FAILED or DISCONNECTED */
 	size_t event_private_bytes; /* of hello.private_data */
 	TAILQ_ENTRY(tcp_conn) event_link; /* fab->events, while events != 0 */
 };
@@ -373,6 +376,11 @@ void tcp_source_init(struct tcp_source *source, enum tcp_source_kind kind, int f
 int tcp_source_watch(struct tcp_fab *fab, struct tcp_source *source, uint32_t epoll_events);
 /* Off every list; the descriptor stays the caller's. */
 void tcp_source_fini(struct tcp_fab *fab, struct tcp_source *source);
+/*
+ * Out of epoll, and closed. Closing alone takes a socket out of epoll only with its last
+ * descriptor: a child of a fork has another, and events would go on naming what was freed.
+ */
+void tcp_source_close(struct tcp_fab *fab, struct tcp_source *source);
 /* There is work of this kind: the next turn does it. */
 void tcp_source_mark(struct tcp_fab *fab, struct tcp_source *source, uint8_t work);
 void tcp_source_set_timer(struct tcp_fab *fab, struct tcp_source *source, uint32_t ms);
@@ -395,7 +403,7 @@ void tcp_request_free(struct tcp_request *request); /* closes its socket */
 void tcp_reject(struct fab_request *request, const void *private_data, uint8_t bytes);
 struct fab_device *tcp_request_device(struct fab *fab, struct fab_request *request);
 
-/* -- fabric_tcp_conn.c -------------------------------------------------------------------------- */
+/* -- fabric_tcp_cm.c ---------------------------------------------------------------------------- */
 
 socklen_t tcp_address_bytes(const struct sockaddr *addr);
 int tcp_socket_tune(int fd);
@@ -405,7 +413,6 @@ void tcp_hello_init(struct fab_tcp_hello *hello, enum fab_tcp_hello_kind kind,
 		    const void *private_data, uint8_t bytes);
 /* Receive what is missing. 1: complete, 0: not yet, negative errno. */
 int tcp_hello_receive(int fd, struct fab_tcp_hello *hello, uint32_t *bytes);
-
 int tcp_accept(struct fab *fab, struct fab_request *request,
 	       const struct fab_conn_options *options, struct fab_conn **conn);
 int tcp_connect(struct fab *fab, const struct sockaddr *addr,
@@ -413,13 +420,34 @@ int tcp_connect(struct fab *fab, const struct sockaddr *addr,
 		struct fab_conn **conn);
 int tcp_conn_establish(struct fab_conn *conn, const void *private_data, uint8_t bytes);
 void tcp_conn_refuse(struct fab_conn *conn, const void *private_data, uint8_t bytes);
-void tcp_conn_close(struct fab_conn *conn);
+/* Before READY. */
+void tcp_cm_run(struct tcp_conn *conn, uint8_t work);
+
+/* -- fabric_tcp_conn.c -------------------------------------------------------------------------- */
+
+/* False: there is no such transition. The connection has ended then, if it had not before. */
+bool tcp_conn_set_state(struct tcp_conn *conn, enum tcp_state state);
+int tcp_conn_check_options(struct fab *fab, const struct fab_conn_options *options);
+/* The lesser, and no more than the fabric has. */
+uint8_t tcp_reads_min(unsigned int a, unsigned int b);
+/* Takes the descriptor when it succeeds. */
+int tcp_conn_create(struct fab *fab, int fd, const struct sockaddr *peer,
+		    const struct fab_conn_options *options, uint8_t read_in, enum tcp_state state,
+		    struct tcp_conn **out);
 void tcp_conn_destroy(struct fab_conn *conn);
+/* To ERROR or CLOSING: the socket goes, all is flushed. */
+void tcp_conn_end(struct tcp_conn *conn, enum tcp_state state);
 /* Was connected, is no longer: all is flushed, DISCONNECTED follows. Idempotent. */
 void tcp_conn_fail(struct tcp_conn *conn, int status);
+/* Is not connected and will not be: FAILED follows. Idempotent. */
+void tcp_conn_fail_connecting(struct tcp_conn *conn, int error, const char *what);
+void tcp_conn_close(struct fab_conn *conn);
 /* After fab_conn_close(), when the last completion has been polled. */
 void tcp_conn_check_drained(struct tcp_conn *conn);
 void tcp_conn_run(struct tcp_conn *conn, uint8_t work);
+
+/* -- fabric_tcp_linger.c ------------------------------------------------------------------------ */
+
 /* Takes the descriptor: ends our direction, waits a while for the peer's end, closes. */
 void tcp_linger_start(struct tcp_fab *fab, int fd);
 void tcp_linger_run(struct tcp_fab *fab, struct tcp_linger *linger, uint8_t work);

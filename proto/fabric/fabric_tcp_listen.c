@@ -3,7 +3,7 @@
  * Listening sockets of fabric_tcp, and connection requests from the socket's accept4() to the
  * event that gives them out. What strangers can do without being let in is bounded here: how many
  * may be in the middle of saying hello, for how long, and what happens when descriptors run out.
- * Accepting a request, which makes it a connection, is fabric_tcp_conn.c's.
+ * Accepting a request, which makes it a connection, is fabric_tcp_cm.c's.
  */
 #include "proto/fabric/fabric_tcp.h"
 
@@ -199,7 +199,7 @@ void tcp_listener_destroy(struct fab_listener *head)
 	while (!TAILQ_EMPTY(&listener->pending))
 		request_drop(fab, TAILQ_FIRST(&listener->pending));
 	tcp_source_fini(fab, &listener->source);
-	close(listener->source.fd);
+	tcp_source_close(fab, &listener->source);
 	TAILQ_REMOVE(&fab->listeners, listener, link);
 	free(listener);
 }

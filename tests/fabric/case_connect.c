@@ -98,6 +98,39 @@ static void refuse(void)
 	fx_close(&fx);
 }
 
+/* A fab_accept() that fails leaves the request as it was: it can still be refused with a reason. */
+static void accept_fails(void)
+{
+	struct fx fx = {0};
+	struct fab_conn_options impossible;
+	struct fab_request *request;
+	unsigned char reason[16];
+
+	fx_fill(reason, sizeof(reason), 8);
+	fx_open(&fx);
+	for (int round = 0; round < 2; round++) {
+		fx_connect_begin(&fx);
+		request = take_request(&fx);
+		impossible = fx.conn_options;
+		impossible.send_depth = 1u << 24;
+		CHECK_EQ(fab_accept(fx.b.fab, request, &impossible, &fx.b.conn), -EINVAL);
+		CHECK(!fx.b.conn);
+		CHECK(strlen(fab_error(fx.b.fab)) > 0);
+		CHECK(fab_request_peer(request)->sa_family == fx.addr.ss_family);
+		/* Second round: what failed with these options succeeds with others. */
+		if (round == 1)
+			break;
+		fab_reject(request, reason, sizeof(reason));
+		WAIT(&fx, fx.a.events[FAB_EVENT_REJECTED]);
+		CHECK(fx_filled(fx.a.private_data, sizeof(reason), 8));
+		fx_drain(&fx, &fx.a);
+	}
+	CHECK_EQ(fab_accept(fx.b.fab, request, &fx.conn_options, &fx.b.conn), 0);
+	CHECK_EQ(fab_conn_establish(fx.b.conn, NULL, 0), 0);
+	WAIT(&fx, fx.a.events[FAB_EVENT_ESTABLISHED] && fx.b.events[FAB_EVENT_ESTABLISHED]);
+	fx_close(&fx);
+}
+
 /* Nobody listens: FAILED, with words that name the address. */
 static void nobody_listens(void)
 {
@@ -301,6 +334,7 @@ const struct fx_case fx_cases_connect[] = {
 	{"private_data", private_data, 0},
 	{"reject", reject, 0},
 	{"refuse", refuse, 0},
+	{"accept_fails", accept_fails, 0},
 	{"nobody_listens", nobody_listens, 0},
 	{"port_in_use", port_in_use, 0},
 	{"prepare_fails", prepare_fails, 0},

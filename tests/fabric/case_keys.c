@@ -10,6 +10,8 @@
 
 #include "fixture.h"
 
+#define OTHER(status) (1u << IBV_WC_##status)
+
 /* After the requester's error: both ends are flushed and told. */
 static void expect_end(struct fx *fx)
 {
@@ -202,7 +204,10 @@ static void other_fab(void)
 	fx_close(&fx);
 }
 
-/* A SEND longer than the receive: LOC_LEN_ERR there, REM_INV_REQ_ERR here, both flushed. */
+/*
+ * A SEND longer than the receive: LOC_LEN_ERR there, REM_INV_REQ_ERR here, both flushed. Soft-RoCE
+ * speaks of an operation error at both ends: it has one for all that goes wrong with a receive.
+ */
 static void send_too_long(void)
 {
 	struct fx fx = {0};
@@ -212,15 +217,18 @@ static void send_too_long(void)
 	fx_post_recv(&fx.b, 6, 0, 100);
 	fx_post_send(&fx.a, 1, 0, 101, 0);
 	fx_post_send(&fx.a, 2, 0, 10, 0);
-	fx_wc_status(&fx, &fx.a, 1, IBV_WC_REM_INV_REQ_ERR);
+	fx_wc_failed(&fx, &fx.a, 1, IBV_WC_REM_INV_REQ_ERR, OTHER(REM_OP_ERR));
 	fx_wc_status(&fx, &fx.a, 2, IBV_WC_WR_FLUSH_ERR);
-	fx_wc_status(&fx, &fx.b, 5, IBV_WC_LOC_LEN_ERR);
+	fx_wc_failed(&fx, &fx.b, 5, IBV_WC_LOC_LEN_ERR, OTHER(LOC_QP_OP_ERR));
 	expect_end(&fx);
 	fx_wc_status(&fx, &fx.b, 6, IBV_WC_WR_FLUSH_ERR);
 	fx_close(&fx);
 }
 
-/* A local key that is none: what came before completes, then LOC_PROT_ERR, then the flush. */
+/*
+ * A local key that is none: what came before completes, then LOC_PROT_ERR, then the flush. Soft-RoCE
+ * says LOC_QP_OP_ERR for whatever it cannot send, and since Linux 6.4 flushes the failed one, too.
+ */
 static void bad_lkey(void)
 {
 	struct fx fx = {0};
@@ -242,7 +250,8 @@ static void bad_lkey(void)
 	fx_post(&fx.a, &send);
 	fx_post_send(&fx.a, 3, 0, 10, 0);
 	fx_wc_ok(&fx, &fx.a, 1);
-	fx_wc_status(&fx, &fx.a, 2, IBV_WC_LOC_PROT_ERR);
+	fx_wc_failed(&fx, &fx.a, 2, IBV_WC_LOC_PROT_ERR,
+		     OTHER(LOC_QP_OP_ERR) | OTHER(WR_FLUSH_ERR));
 	fx_wc_status(&fx, &fx.a, 3, IBV_WC_WR_FLUSH_ERR);
 	fx_wc_ok(&fx, &fx.b, 0);
 	expect_end(&fx);

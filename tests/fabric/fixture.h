@@ -123,6 +123,9 @@ struct ibv_wc fx_wc(struct fx *fx, struct fx_end *end);
 struct ibv_wc fx_wc_ok(struct fx *fx, struct fx_end *end, uint64_t wr_id);
 /* Its status must be this one. */
 void fx_wc_status(struct fx *fx, struct fx_end *end, uint64_t wr_id, enum ibv_wc_status status);
+/* Its status must be `status`, or on a device one of `others`, bits 1 << enum ibv_wc_status. */
+void fx_wc_failed(struct fx *fx, struct fx_end *end, uint64_t wr_id, enum ibv_wc_status status,
+		  unsigned int others);
 
 /* Bytes that depend on position and seed, so that a shifted or stale copy is seen. */
 void fx_fill(unsigned char *data, size_t bytes, uint32_t seed);

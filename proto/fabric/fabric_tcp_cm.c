@@ -1,0 +1,348 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Connecting and being connected to, over TCP: sockets, hellos, both handshakes. Brings a
+ * connection from fab_connect() or fab_accept() to READY, or to its end; what a connection is and
+ * how it ends is fabric_tcp_conn.c's, what comes before fab_accept() fabric_tcp_listen.c's.
+ */
+#include "proto/fabric/fabric_tcp.h"
+#include "proto/wire/login.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+/* Silence on an idle connection: probes from 10 s on, dead at 25 s. */
+#define TCP_KEEPALIVE_IDLE_S 10
+#define TCP_KEEPALIVE_INTERVAL_S 5
+#define TCP_KEEPALIVE_PROBES 3
+/*
+ * Sent data that is not acknowledged for so long ends the connection. The kernel counts a peer
+ * that keeps its window shut as such too: nobody leaves a queue without receives for 30 s.
+ */
+#define TCP_USER_TIMEOUT_MS 30000
+
+/* -- sockets and hellos -------------------------------------------------------------------------- */
+
+socklen_t tcp_address_bytes(const struct sockaddr *addr)
+{
+	if (addr->sa_family == AF_INET)
+		return sizeof(struct sockaddr_in);
+	if (addr->sa_family == AF_INET6)
+		return sizeof(struct sockaddr_in6);
+	return 0;
+}
+
+static int socket_set(int fd, int level, int option, int value)
+{
+	return setsockopt(fd, level, option, &value, sizeof(value)) < 0 ? -errno : 0;
+}
+
+int tcp_socket_tune(int fd)
+{
+	int err = socket_set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+
+	if (!err)
+		err = socket_set(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+	if (!err)
+		err = socket_set(fd, IPPROTO_TCP, TCP_KEEPIDLE, TCP_KEEPALIVE_IDLE_S);
+	if (!err)
+		err = socket_set(fd, IPPROTO_TCP, TCP_KEEPINTVL, TCP_KEEPALIVE_INTERVAL_S);
+	if (!err)
+		err = socket_set(fd, IPPROTO_TCP, TCP_KEEPCNT, TCP_KEEPALIVE_PROBES);
+	if (!err)
+		err = socket_set(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, TCP_USER_TIMEOUT_MS);
+	return err;
+}
+
+void tcp_hello_init(struct fab_tcp_hello *hello, enum fab_tcp_hello_kind kind,
+		    const void *private_data, uint8_t bytes)
+{
+	memset(hello, 0, sizeof(*hello));
+	hello->magic = rblk_to_le32(FAB_TCP_MAGIC);
+	hello->version = rblk_to_le16(FAB_TCP_VERSION);
+	hello->kind = (__u8)kind;
+	if (bytes > FAB_TCP_PRIVATE_MAX)
+		bytes = FAB_TCP_PRIVATE_MAX;
+	hello->private_bytes = bytes;
+	if (bytes)
+		memcpy(hello->private_data, private_data, bytes);
+}
+
+int tcp_hello_check(const struct fab_tcp_hello *hello, unsigned int kinds)
+{
+	if (rblk_le32(hello->magic) != FAB_TCP_MAGIC)
+		return -EPROTO;
+	if (rblk_le16(hello->version) != FAB_TCP_VERSION)
+		return -EPROTONOSUPPORT;
+	if (hello->kind > FAB_TCP_REJECT || !(kinds & (1u << hello->kind)))
+		return -EPROTO;
+	if (hello->private_bytes > FAB_TCP_PRIVATE_MAX)
+		return -EPROTO;
+	for (size_t i = 0; i < sizeof(hello->reserved); i++)
+		if (hello->reserved[i])
+			return -EPROTO;
+	return 0;
+}
+
+int tcp_hello_receive(int fd, struct fab_tcp_hello *hello, uint32_t *bytes)
+{
+	while (*bytes < sizeof(*hello)) {
+		ssize_t got = recv(fd, (char *)hello + *bytes, sizeof(*hello) - *bytes,
+				   MSG_DONTWAIT);
+
+		if (got == 0)
+			return -ECONNRESET;
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got < 0)
+			return errno == EAGAIN || errno == EWOULDBLOCK ? 0 : -errno;
+		*bytes += (uint32_t)got;
+	}
+	return 1;
+}
+
+/* The send buffer of a fresh socket is empty: 256 bytes go at once or never. */
+static int hello_send(int fd, const struct fab_tcp_hello *hello)
+{
+	ssize_t sent = send(fd, hello, sizeof(*hello), MSG_NOSIGNAL | MSG_DONTWAIT);
+
+	if (sent < 0)
+		return -errno;
+	return sent == (ssize_t)sizeof(*hello) ? 0 : -ENOBUFS;
+}
+
+/* -- connecting -------------------------------------------------------------------------------------- */
+
+static int connect_socket(const struct sockaddr *addr)
+{
+	int fd = socket(addr->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	int err;
+
+	if (fd < 0)
+		return -errno;
+	err = tcp_socket_tune(fd);
+	if (!err && connect(fd, addr, tcp_address_bytes(addr)) < 0 && errno != EINPROGRESS)
+		err = -errno;
+	if (err) {
+		close(fd);
+		return err;
+	}
+	return fd;
+}
+
+int tcp_connect(struct fab *fab, const struct sockaddr *addr,
+		const struct fab_conn_options *options, fab_prepare_fn prepare,
+		struct fab_conn **out)
+{
+	uint32_t timeout_ms = options->timeout_ms ? options->timeout_ms : TCP_CONNECT_MS_DEFAULT;
+	struct tcp_conn *conn;
+	char text[80];
+	int fd, err;
+
+	fab_format_address(addr, text, sizeof(text));
+	if (tcp_address_bytes(addr) == 0)
+		return fab_fail(fab, -EAFNOSUPPORT, "%s: neither IPv4 nor IPv6", text);
+	if (options->private_bytes > RBLK_PRIVATE_DATA_MAX)
+		return fab_fail(fab, -EINVAL, "%s: connect: %u bytes of private data, %u fit", text,
+				options->private_bytes, RBLK_PRIVATE_DATA_MAX);
+	err = tcp_conn_check_options(fab, options);
+	if (err)
+		return err;
+	fd = connect_socket(addr);
+	if (fd < 0)
+		return fab_fail(fab, fd, "%s: connect: %s", text, strerror(-fd));
+	err = tcp_conn_create(fab, fd, addr, options, tcp_reads_min(options->read_in, TCP_READS_MAX),
+			      TCP_CONN_CONNECTING, &conn);
+	if (err) {
+		close(fd);
+		return fab_fail(fab, err, "%s: connect: %s", text, strerror(-err));
+	}
+	conn->prepare = prepare;
+	conn->head.read_out = tcp_reads_min(options->read_out, TCP_READS_MAX);
+	tcp_hello_init(&conn->hello, FAB_TCP_REQUEST, options->private_data,
+		       options->private_bytes);
+	conn->hello.read_in = conn->read_in;
+	conn->hello.read_out = conn->head.read_out;
+	tcp_source_set_timer(tcp_fab_of(fab), &conn->source, timeout_ms);
+	*out = &conn->head;
+	return 0;
+}
+
+/* Within fab_poll_event(): the peer's TCP has answered. */
+static void conn_greet(struct tcp_conn *conn)
+{
+	int err;
+
+	if (conn->state != TCP_CONN_CONNECTING)
+		return;
+	err = conn->prepare ? conn->prepare(&conn->head, conn->head.user) : 0;
+	if (conn->state != TCP_CONN_CONNECTING)
+		return; /* closed by prepare() itself */
+	if (err) {
+		tcp_conn_fail_connecting(conn, err, "prepare");
+		return;
+	}
+	err = hello_send(conn->source.fd, &conn->hello);
+	if (err) {
+		tcp_conn_fail_connecting(conn, err, "connect");
+		return;
+	}
+	memset(&conn->hello, 0, sizeof(conn->hello));
+	if (!tcp_conn_set_state(conn, TCP_CONN_GREETING))
+		return;
+	/* An end of stream may have come before: there is no other edge for it. */
+	tcp_source_mark(tcp_conn_fab(conn), &conn->source, TCP_WORK_RX);
+}
+
+/* The socket has become writable: connected, or not to be. */
+static void conn_connected(struct tcp_conn *conn)
+{
+	socklen_t bytes = sizeof(int);
+	int error = 0;
+
+	if (getsockopt(conn->source.fd, SOL_SOCKET, SO_ERROR, &error, &bytes) < 0)
+		error = errno;
+	if (error)
+		tcp_conn_fail_connecting(conn, -error, "connect");
+	else
+		tcp_source_mark(tcp_conn_fab(conn), &conn->source, TCP_WORK_PREPARE);
+}
+
+/* The passive side has answered our hello. */
+static void conn_answered(struct tcp_conn *conn)
+{
+	struct tcp_fab *fab = tcp_conn_fab(conn);
+	int ready = tcp_hello_receive(conn->source.fd, &conn->hello, &conn->hello_bytes);
+
+	if (ready == 0)
+		return;
+	if (ready > 0)
+		ready = tcp_hello_check(&conn->hello, 1u << FAB_TCP_ACCEPT | 1u << FAB_TCP_REJECT);
+	if (ready < 0) {
+		tcp_conn_fail_connecting(conn, ready, "connect");
+		return;
+	}
+	conn->event_private_bytes = conn->hello.private_bytes;
+	if (conn->hello.kind == FAB_TCP_REJECT) {
+		tcp_conn_end(conn, TCP_CONN_ERROR);
+		tcp_conn_raise(conn, FAB_EVENT_REJECTED, 0);
+		return;
+	}
+	conn->head.read_out = tcp_reads_min(conn->head.read_out, conn->hello.read_in);
+	tcp_source_stop_timer(fab, &conn->source);
+	if (!tcp_conn_set_state(conn, TCP_CONN_READY))
+		return;
+	tcp_conn_raise(conn, FAB_EVENT_ESTABLISHED, 0);
+	/* Frames may have come right behind the hello: there is no other edge for them. */
+	tcp_source_mark(fab, &conn->source, TCP_WORK_RX);
+}
+
+/* -- accepting --------------------------------------------------------------------------------------- */
+
+/* On failure the request is as before, the caller's to reject with a reason. */
+int tcp_accept(struct fab *fab, struct fab_request *head, const struct fab_conn_options *options,
+	       struct fab_conn **out)
+{
+	struct tcp_request *request = tcp_container(head, struct tcp_request, head);
+	const struct sockaddr *peer = fab_request_peer(head);
+	struct tcp_conn *conn;
+	char text[80];
+	int err = tcp_conn_check_options(fab, options);
+
+	if (err)
+		return err;
+	err = tcp_conn_create(fab, request->source.fd, peer, options,
+			      tcp_reads_min(options->read_in, head->read_out), TCP_CONN_ACCEPTED,
+			      &conn);
+	if (err) {
+		fab_format_address(peer, text, sizeof(text));
+		return fab_fail(fab, err, "%s: accept: %s", text, strerror(-err));
+	}
+	conn->head.read_out = tcp_reads_min(options->read_out, head->read_in);
+	request->source.fd = -1; /* the connection's now */
+	tcp_request_free(request);
+	*out = &conn->head;
+	return 0;
+}
+
+int tcp_conn_establish(struct fab_conn *head, const void *private_data, uint8_t bytes)
+{
+	struct tcp_conn *conn = tcp_conn_of(head);
+	struct fab_tcp_hello hello;
+	int err;
+
+	if (conn->state == TCP_CONN_ERROR)
+		return 0; /* the peer has gone meanwhile; DISCONNECTED says so */
+	if (conn->state != TCP_CONN_ACCEPTED || bytes > FAB_TCP_PRIVATE_MAX)
+		return fab_fail(head->fab, -EINVAL, "%s: establish: not accepted", head->peer);
+	tcp_hello_init(&hello, FAB_TCP_ACCEPT, private_data, bytes);
+	hello.read_in = conn->read_in;
+	hello.read_out = head->read_out;
+	err = hello_send(conn->source.fd, &hello);
+	if (err) {
+		tcp_conn_fail(conn, err);
+		return 0;
+	}
+	if (!tcp_conn_set_state(conn, TCP_CONN_READY))
+		return 0; /* as above */
+	tcp_conn_raise(conn, FAB_EVENT_ESTABLISHED, 0);
+	tcp_source_mark(tcp_conn_fab(conn), &conn->source, TCP_WORK_RX);
+	return 0;
+}
+
+void tcp_conn_refuse(struct fab_conn *head, const void *private_data, uint8_t bytes)
+{
+	struct tcp_conn *conn = tcp_conn_of(head);
+	struct fab_tcp_hello hello;
+
+	if (conn->state != TCP_CONN_ACCEPTED)
+		return;
+	tcp_hello_init(&hello, FAB_TCP_REJECT, private_data, bytes);
+	/* A peer that has gone meanwhile has nothing to be told. */
+	(void)hello_send(conn->source.fd, &hello);
+	tcp_conn_end(conn, TCP_CONN_ERROR);
+}
+
+/* -- turns ------------------------------------------------------------------------------------- */
+
+/* Before it is established: a peer that has gone, or one that talks before it may. */
+static void conn_check_accepted(struct tcp_conn *conn)
+{
+	char byte;
+	ssize_t got = recv(conn->source.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+
+	if (got == 0)
+		tcp_conn_fail(conn, 0);
+	else if (got > 0)
+		tcp_conn_fail(conn, -EPROTO);
+	else if (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR)
+		tcp_conn_fail(conn, -errno);
+}
+
+void tcp_cm_run(struct tcp_conn *conn, uint8_t work)
+{
+	switch (conn->state) {
+	case TCP_CONN_CONNECTING:
+		if (work & TCP_WORK_TIMEOUT)
+			tcp_conn_fail_connecting(conn, -ETIMEDOUT, "connect");
+		else if (work & TCP_WORK_PREPARE)
+			conn_greet(conn);
+		else if (work & TCP_WORK_TX)
+			conn_connected(conn);
+		break;
+	case TCP_CONN_GREETING:
+		if (work & TCP_WORK_TIMEOUT)
+			tcp_conn_fail_connecting(conn, -ETIMEDOUT, "no answer to the request");
+		else if (work & TCP_WORK_RX)
+			conn_answered(conn);
+		break;
+	case TCP_CONN_ACCEPTED:
+		if (work & TCP_WORK_RX)
+			conn_check_accepted(conn);
+		break;
+	default: /* the handshake is over */
+		break;
+	}
+}
