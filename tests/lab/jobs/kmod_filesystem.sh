@@ -5,7 +5,7 @@
 . "$LAB/guest.sh"
 . "$LAB/jobs/kmod.sh"
 
-tree=/usr/include
+tree=/usr/include/linux
 sums() { (cd "$1" && find . -type f -print0 | sort -z | xargs -0 sha256sum | sha256sum); }
 
 lab_link_up
@@ -37,7 +37,7 @@ done
 
 lab_say "fio with verification"
 fio --name=verify --filename="$LAB_DEV" --direct=1 --ioengine=io_uring --rw=randrw --bsrange=4k-1m \
-	--iodepth=32 --size=96M --verify=crc32c --verify_fatal=1 --do_verify=1 --output=/out/fio.txt ||
+	--iodepth=32 --size=48M --verify=crc32c --verify_fatal=1 --do_verify=1 --output=/out/fio.txt ||
 	{ cat /out/fio.txt; lab_fail "fio"; }
 
 sync
