@@ -57,7 +57,12 @@ struct fab_limits {
 	uint32_t max_read_out;    /* READs a connection can have outstanding (ORD) */
 	uint64_t max_msg_bytes;   /* one work request */
 	bool immediate;           /* RDMA WRITE WITH IMMEDIATE (no iWARP) */
-	bool invalidate;          /* SEND WITH INVALIDATE */
+	/*
+	 * SEND WITH INVALIDATE can be sent. What it may name is memory registered by a work
+	 * request (the kernel's FRWR) or a window: a device refuses it for a struct fab_mr, and
+	 * that ends the connection. So user space never asks its peer to invalidate one.
+	 */
+	bool invalidate;
 };
 
 struct fab_conn_options {
@@ -123,7 +128,8 @@ int fab_arm(struct fab *fab);
 /*
  * Up to `count` completions, of all connections. Returns how many. wc->qp_num leads to the
  * connection by fab_conn_find(). Makes progress in software fabrics. Error completions have valid
- * wr_id, status, qp_num and vendor_err only, as in verbs.
+ * wr_id, status, qp_num and vendor_err only, as in verbs. Devices differ in which error they report
+ * for the same mistake; that it is one, and that all behind it is flushed, holds for all.
  */
 int fab_poll(struct fab *fab, struct ibv_wc *wc, int count);
 

@@ -462,6 +462,8 @@ void tcp_rq_fini(struct tcp_rq *rq);
 int tcp_post_send(struct fab_conn *conn, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
 int tcp_post_recv(struct fab_conn *conn, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 int tcp_post_srq_recv(struct fab_device *device, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
+/* Started, and acknowledged or answered; so it can complete when those before it have. */
+bool tcp_send_finished(const struct tcp_sq *sq, const struct tcp_send_wr *wr);
 /* Complete, in order, what has been acknowledged or answered; a failed one ends the connection. */
 void tcp_sq_complete(struct tcp_conn *conn);
 /* In ERROR and behind: everything posted comes back as flushed, as far as there is room. */

@@ -83,6 +83,9 @@ int tcp_hello_check(const struct fab_tcp_hello *hello, unsigned int kinds)
 	for (size_t i = 0; i < sizeof(hello->reserved); i++)
 		if (hello->reserved[i])
 			return -EPROTO;
+	for (size_t i = hello->private_bytes; i < sizeof(hello->private_data); i++)
+		if (hello->private_data[i])
+			return -EPROTO;
 	return 0;
 }
 

@@ -122,8 +122,9 @@ static int send_payload(struct tcp_conn *conn, const struct ibv_send_wr *wr,
 	if (wr->send_flags & IBV_SEND_INLINE)
 		return send_payload_inline(conn, wr, out);
 	out->sges = (uint8_t)wr->num_sge;
-	memcpy(tcp_sq_data(&conn->sq, conn->sq.post), wr->sg_list,
-	       (size_t)wr->num_sge * sizeof(*wr->sg_list));
+	if (wr->num_sge > 0) /* else there need not be a list */
+		memcpy(tcp_sq_data(&conn->sq, conn->sq.post), wr->sg_list,
+		       (size_t)wr->num_sge * sizeof(*wr->sg_list));
 	return 0;
 }
 
@@ -154,9 +155,11 @@ int tcp_post_send(struct fab_conn *head, struct ibv_send_wr *wr, struct ibv_send
 	struct tcp_fab *fab = tcp_conn_fab(conn);
 	int err = 0;
 
-	if (conn->state < TCP_CONN_READY || conn->state == TCP_CONN_DRAINED)
-		err = -EINVAL;
-	for (; wr && !err; wr = wr->next) {
+	if (conn->state < TCP_CONN_READY || conn->state >= TCP_CONN_CLOSING) {
+		*bad = wr;
+		return conn->state < TCP_CONN_READY ? -EINVAL : -ENOTCONN;
+	}
+	for (; wr; wr = wr->next) {
 		err = send_post_one(conn, wr);
 		if (err)
 			break;
@@ -188,8 +191,9 @@ static int recv_post_one(struct tcp_rq *rq, const struct ibv_recv_wr *wr)
 		return -ENOMEM;
 	rq->wrs[i].wr_id = wr->wr_id;
 	rq->wrs[i].sges = (uint32_t)wr->num_sge;
-	memcpy(&rq->sges[i * rq->sge_max], wr->sg_list,
-	       (size_t)wr->num_sge * sizeof(*wr->sg_list));
+	if (wr->num_sge > 0) /* else there need not be a list */
+		memcpy(&rq->sges[i * rq->sge_max], wr->sg_list,
+		       (size_t)wr->num_sge * sizeof(*wr->sg_list));
 	rq->tail++;
 	return 0;
 }
@@ -212,12 +216,12 @@ int tcp_post_recv(struct fab_conn *head, struct ibv_recv_wr *wr, struct ibv_recv
 	struct tcp_conn *conn = tcp_conn_of(head);
 	int err;
 
-	if (conn->rq != &conn->own_rq || conn->state == TCP_CONN_DRAINED) {
+	if (conn->rq != &conn->own_rq || conn->state >= TCP_CONN_CLOSING) {
 		*bad = wr;
-		return -EINVAL;
+		return conn->state >= TCP_CONN_CLOSING ? -ENOTCONN : -EINVAL;
 	}
 	err = recv_post(&conn->own_rq, wr, bad);
-	if (conn->state == TCP_CONN_ERROR || conn->state == TCP_CONN_CLOSING) {
+	if (conn->state == TCP_CONN_ERROR) {
 		tcp_source_mark(tcp_conn_fab(conn), &conn->source, TCP_WORK_COMPLETE);
 	} else if (conn->rx.starved) {
 		conn->rx.starved = false;
@@ -279,7 +283,7 @@ static enum ibv_wc_opcode send_wc_opcode(uint8_t opcode)
 	}
 }
 
-static bool send_finished(const struct tcp_sq *sq, const struct tcp_send_wr *wr)
+bool tcp_send_finished(const struct tcp_sq *sq, const struct tcp_send_wr *wr)
 {
 	if (wr->opcode == TCP_LOCAL_INV)
 		return true;
@@ -301,7 +305,7 @@ void tcp_sq_complete(struct tcp_conn *conn)
 			tcp_conn_fail(conn, -EIO); /* whose flush begins with this one */
 			return;
 		}
-		if (!send_finished(sq, wr))
+		if (!tcp_send_finished(sq, wr))
 			return;
 		if (wr->flags & TCP_SEND_SIGNALED) {
 			if (tcp_cq_room(fab) == 0) {

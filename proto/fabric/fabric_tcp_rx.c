@@ -128,7 +128,8 @@ static int rx_take_receive(struct tcp_conn *conn)
 	conn->rx.starved = true;
 	if (conn->rq != &conn->own_rq)
 		TAILQ_INSERT_TAIL(&tcp_conn_fab(conn)->starved, conn, rx.starved_link);
-	return RX_WAIT;
+	/* A peer that has gone in the meantime is not waited for: its edge was before this. */
+	return conn->rx.hangup ? rx_wait(conn) : RX_WAIT;
 }
 
 static int rx_begin_send(struct tcp_conn *conn)
@@ -254,22 +255,20 @@ static int rx_begin_nak(struct tcp_conn *conn)
 	if (header->status == FAB_TCP_NAK_NONE || header->status >= FAB_TCP_NAK_MAX)
 		return -EPROTO;
 	for (i = sq->done; i != sq->send; i++) {
-		struct tcp_send_wr *wr = tcp_sq_wr(sq, i);
+		const struct tcp_send_wr *wr = tcp_sq_wr(sq, i);
 
-		if (wr->opcode == TCP_LOCAL_INV ||
-		    wr->sequence != rblk_le32(header->sequence))
-			continue;
-		wr->status = statuses[header->status];
-		break;
+		if (wr->opcode != TCP_LOCAL_INV && wr->sequence == rblk_le32(header->sequence))
+			break;
+		/* All before it was executed and answered, says a NAK. */
+		if (!tcp_send_finished(sq, wr))
+			return -EPROTO;
 	}
 	if (i == sq->send)
 		return -EPROTO;
+	tcp_sq_wr(sq, i)->status = statuses[header->status];
 	sq->stalled = true;
 	conn->rx.stage = TCP_RX_DISCARD;
 	tcp_sq_complete(conn);
-	/* All before it was executed, says the NAK. If that is not so, all is flushed with it. */
-	if (conn->state == TCP_CONN_READY && tcp_cq_room(tcp_conn_fab(conn)) > 0)
-		return -EPROTO;
 	return RX_GO_ON;
 }
 

@@ -19,6 +19,8 @@
  *   ACK        -               -             -        -          none, length 0
  *   NAK        of the request  -             -        -          none; status says why
  *
+ * Fields marked - are sent as zero and not looked at.
+ *
  * Requests (SEND to READ) are numbered 1, 2, ... in each direction, modulo 2^32, and are executed
  * in that order. `ack` of every frame is the highest number executed: cumulative, so that it rides
  * on whatever is sent anyway; FAB_TCP_ACK_WANTED asks for an ACK frame where nothing else goes.

@@ -3,6 +3,7 @@
  * Goal: however a connection ends, each posted work request comes back exactly once, then DRAINED,
  * then nothing. Method: connections are closed, or lose their peer, with everything in flight.
  */
+#include <errno.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -81,19 +82,25 @@ static void close_busy(void)
 	fx_close(&fx);
 }
 
-/* Closing twice is closing once; what is posted to a closed connection is flushed. */
+/* Closing twice is closing once. To a closed connection nothing can be posted. */
 static void close_twice(void)
 {
 	struct fx fx = {0};
+	struct ibv_send_wr send = {.opcode = IBV_WR_SEND}, *bad = NULL;
 
 	fx_open_connected(&fx);
 	fx_post_recv(&fx.a, 1, 0, 64);
 	fab_conn_close(fx.a.conn);
 	fab_conn_close(fx.a.conn);
+	CHECK_EQ(fx_try_recv(&fx.a, 2, 0, 64), -ENOTCONN);
+	CHECK_EQ(fab_post_send(fx.a.conn, &send, &bad), -ENOTCONN);
+	CHECK(bad == &send);
 	WAIT(&fx, fx.a.events[FAB_EVENT_DRAINED]);
 	fx_wc_status(&fx, &fx.a, 1, IBV_WC_WR_FLUSH_ERR);
 	for (int i = 0; i < 5; i++)
 		fx_step(&fx);
+	CHECK_EQ(fx_try_recv(&fx.a, 2, 0, 64), -ENOTCONN);
+	CHECK_EQ(fx.a.wc_count, 0);
 	CHECK_EQ(fx.a.events[FAB_EVENT_DRAINED], 1);
 	CHECK_EQ(fx.a.events[FAB_EVENT_DISCONNECTED], 0);
 	fx_close(&fx);

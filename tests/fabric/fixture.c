@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The fixture of the conformance cases, and the program's main(): run all cases, or those named,
- * for one kind of fabric and one local address.
+ * The fixture of the cases, and main() of every program that is made of them: run all cases of the
+ * program's tables, or those named, for one kind of fabric and one local address.
  *
  *   fabric_conformance tcp 127.0.0.1 [case...]
  *   fabric_conformance verbs 10.9.0.1 [case...]
+ *   fabric_tcp_peer tcp 127.0.0.1 [case...]
  */
 #include "fixture.h"
 
@@ -368,11 +369,6 @@ struct ibv_wc fx_wc_ok(struct fx *fx, struct fx_end *end, uint64_t wr_id)
 
 /* -- the program ---------------------------------------------------------------------------------- */
 
-static const struct fx_case *const fx_tables[] = {
-	fx_cases_connect, fx_cases_data, fx_cases_keys, fx_cases_drain, fx_cases_wake,
-	fx_cases_verbs,
-};
-
 static bool fx_wanted(const char *name, int argc, char **argv)
 {
 	if (argc <= 3)
@@ -427,7 +423,7 @@ int main(int argc, char **argv)
 		fprintf(stderr, "usage: %s tcp|verbs ADDRESS [case...]\n", argv[0]);
 		return 2;
 	}
-	for (size_t t = 0; t < sizeof(fx_tables) / sizeof(fx_tables[0]); t++) {
+	for (size_t t = 0; fx_tables[t]; t++) {
 		for (const struct fx_case *test = fx_tables[t]; test->name; test++) {
 			if (!fx_wanted(test->name, argc, argv))
 				continue;

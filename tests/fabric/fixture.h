@@ -139,7 +139,7 @@ struct fx_case {
 	void (*run)(void);
 	unsigned int kinds; /* bits 1 << enum fab_kind; 0: all */
 };
-extern const struct fx_case fx_cases_connect[], fx_cases_data[], fx_cases_keys[], fx_cases_drain[],
-	fx_cases_wake[], fx_cases_verbs[];
+/* What the program runs, in this order; NULL ends it. */
+extern const struct fx_case *const fx_tables[];
 
 #endif
