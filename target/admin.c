@@ -72,7 +72,8 @@ static void admin_list(struct tgt_request *request)
 	report = admin_report(request, max * (uint32_t)sizeof(*report));
 	if (!report)
 		return;
-	count = tgt_volume_list((unsigned int)request->lba, volumes, max, &total);
+	count = tgt_volume_list(request->queue->reactor->registry, (unsigned int)request->lba,
+				volumes, max, &total);
 	for (unsigned int i = 0; i < count; i++) {
 		tgt_volume_describe(volumes[i], request->queue->reactor->max_io_bytes,
 				    TGT_CAPSULE_BYTES, &report[i]);
@@ -101,7 +102,7 @@ static void admin_open(struct tgt_request *request, const char *capsule, uint32_
 	report = admin_report(request, sizeof(*report));
 	if (!report)
 		return;
-	volume = tgt_volume_get(open->name);
+	volume = tgt_volume_get(request->queue->reactor->registry, open->name);
 	status = volume ? tgt_handle_open(session, volume, rblk_le32(open->flags), &handle)
 			: RBLK_E_NO_VOLUME;
 	if (status) {

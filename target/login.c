@@ -67,7 +67,8 @@ static void login_accept_fill(const struct tgt_queue *queue, struct rblk_wire_ac
 	accept->credits = rblk_to_le16(queue->credits);
 	accept->incarnation = rblk_to_le32(queue->incarnation);
 	accept->features = rblk_to_le32(queue->features);
-	memcpy(accept->target_instance, reactor->instance, sizeof(accept->target_instance));
+	memcpy(accept->target_instance, tgt_registry_instance(reactor->registry),
+	       sizeof(accept->target_instance));
 	accept->session_epoch = rblk_to_le64(queue->session->epoch);
 	accept->command_bytes = rblk_to_le32(queue->command_bytes);
 	accept->max_io_bytes = rblk_to_le32(reactor->max_io_bytes);

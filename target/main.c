@@ -34,6 +34,7 @@ struct daemon {
 	char **argv;
 	int signals;		  /* signalfd */
 	struct tgt_config config; /* in force */
+	struct tgt_registry *registry;
 	struct tgt_reactor *reactors[TGT_REACTORS_MAX];
 	unsigned int reactor_count;
 	struct tgt_listener *listener;
@@ -63,8 +64,11 @@ static int volumes_open(struct daemon *daemon, char *error)
 	unsigned int i;
 	int status;
 
+	status = tgt_registry_create(&daemon->registry);
+	if (status < 0)
+		return tgt_error(error, status, "%s", strerror(-status));
 	for (i = 0; i < daemon->config.volume_count; i++) {
-		status = tgt_volume_add(&daemon->config.volumes[i], error);
+		status = tgt_volume_add(daemon->registry, &daemon->config.volumes[i], error);
 		if (status < 0)
 			return status;
 	}
@@ -75,12 +79,14 @@ static void volumes_close(struct daemon *daemon)
 {
 	unsigned int i;
 
-	for (i = 0; i < daemon->config.volume_count; i++) {
-		struct tgt_volume *volume = tgt_volume_remove(daemon->config.volumes[i].name);
+	for (i = 0; daemon->registry && i < daemon->config.volume_count; i++) {
+		struct tgt_volume *volume =
+			tgt_volume_remove(daemon->registry, daemon->config.volumes[i].name);
 
 		if (volume)
 			tgt_volume_put(volume);
 	}
+	tgt_registry_destroy(daemon->registry);
 }
 
 static int reactors_start(struct daemon *daemon, char *error)
@@ -89,7 +95,8 @@ static int reactors_start(struct daemon *daemon, char *error)
 	int status;
 
 	for (i = 0; i < daemon->config.reactors; i++) {
-		status = tgt_reactor_create(&daemon->config, i, &daemon->reactors[i], error);
+		status = tgt_reactor_create(&daemon->config, i, daemon->registry,
+					    &daemon->reactors[i], error);
 		if (status < 0)
 			return status;
 		daemon->reactor_count++;
@@ -138,7 +145,7 @@ static void status_words(const struct daemon *daemon, char words[STATUS_BYTES])
 	unsigned int n, total;
 	size_t length;
 
-	tgt_volume_list(0, NULL, 0, &total);
+	tgt_volume_list(daemon->registry, 0, NULL, 0, &total);
 	length = (size_t)snprintf(words, STATUS_BYTES, "serving %u volume%s on ", total,
 				  total == 1 ? "" : "s");
 	for (n = 0; (address = tgt_listener_address(daemon->listener, n)); n++)
@@ -161,7 +168,8 @@ static void reload(struct daemon *daemon)
 	tgt_notify_reloading();
 	status = tgt_options_parse(daemon->argc, daemon->argv, &wanted, &mode, error);
 	if (status == 0)
-		status = tgt_reload_apply(&daemon->config, &wanted, daemon->reactors, error);
+		status = tgt_reload_apply(&daemon->config, &wanted, daemon->registry,
+					  daemon->reactors, error);
 	if (status < 0)
 		tgt_log(TGT_LOG_ERROR, "reload: nothing changed: %s", error);
 	status_words(daemon, words);

@@ -13,9 +13,12 @@
 
 struct tgt_reactor;
 
-/* error: TGT_ERROR_BYTES. `index` 0..reactors-1. config is copied where it is kept. */
+/*
+ * error: TGT_ERROR_BYTES. `index` 0..reactors-1. config is copied where it is kept; the registry
+ * outlives the reactor.
+ */
 int tgt_reactor_create(const struct tgt_config *config, unsigned int index,
-		       struct tgt_reactor **reactor, char *error);
+		       struct tgt_registry *registry, struct tgt_reactor **reactor, char *error);
 /* The thread. Without start, a test or the simulator drives tgt_reactor_step() itself. */
 int tgt_reactor_start(struct tgt_reactor *reactor);
 void tgt_reactor_destroy(struct tgt_reactor *reactor); /* after stop; frees everything */

@@ -19,21 +19,6 @@
 
 /* -- creating ---------------------------------------------------------------------------------- */
 
-/* One for the process: what an initiator takes for "the same target as before". */
-static void instance_of_process(uint8_t instance[16])
-{
-	static uint8_t drawn[16];
-	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-	static bool there;
-
-	pthread_mutex_lock(&lock);
-	if (!there)
-		env_random(drawn, sizeof(drawn));
-	there = true;
-	memcpy(instance, drawn, sizeof(drawn));
-	pthread_mutex_unlock(&lock);
-}
-
 static bool listens_on(const struct tgt_config *config, enum fab_kind kind)
 {
 	const char *scheme = kind == FAB_TCP ? "tcp://" : kind == FAB_VERBS ? "rdma://" : "sim://";
@@ -145,7 +130,6 @@ static void reactor_init(struct tgt_reactor *reactor, const struct tgt_config *c
 	/* An equal share each; the listener spreads sessions evenly. */
 	reactor->sessions_max = (config->sessions_max + count - 1) / count;
 	reactor->queues_max = (config->queues_total_max + count - 1) / count;
-	instance_of_process(reactor->instance);
 	TAILQ_INIT(&reactor->sessions);
 	TAILQ_INIT(&reactor->alive);
 	TAILQ_INIT(&reactor->dirty);
@@ -176,7 +160,7 @@ static int reactor_create_ring(struct tgt_reactor *reactor, char *error)
 }
 
 int tgt_reactor_create(const struct tgt_config *config, unsigned int index,
-		       struct tgt_reactor **out, char *error)
+		       struct tgt_registry *registry, struct tgt_reactor **out, char *error)
 {
 	struct tgt_reactor *reactor = calloc(1, sizeof(*reactor));
 	int err;
@@ -184,6 +168,7 @@ int tgt_reactor_create(const struct tgt_config *config, unsigned int index,
 	if (!reactor)
 		return tgt_error(error, -ENOMEM, "reactor %u: out of memory", index);
 	reactor_init(reactor, config, index);
+	reactor->registry = registry;
 	err = tgt_mailbox_init(&reactor->mailbox);
 	if (err)
 		tgt_error(error, err, "reactor %u: eventfd: %s", index, strerror(-err));

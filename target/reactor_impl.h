@@ -89,7 +89,7 @@ struct tgt_reactor {
 	/* Fixed after creation. */
 	struct tgt_config config; /* its volumes are not kept */
 	unsigned int index;
-	uint8_t instance[16]; /* random, one for the process */
+	struct tgt_registry *registry; /* the process's volumes; outlives the reactor */
 	uint32_t max_io_bytes;
 	uint64_t keepalive_ns;
 	unsigned int sessions_max, queues_max; /* this reactor's share */

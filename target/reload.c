@@ -35,24 +35,30 @@ static bool volume_same(const struct tgt_volume_config *a, const struct tgt_volu
 	       memcmp(a->uuid, b->uuid, sizeof(a->uuid)) == 0 && strcmp(a->fault, b->fault) == 0;
 }
 
+/* Where a reload has its effect. */
+struct scene {
+	struct tgt_registry *registry;
+	struct tgt_reactor **reactors;
+	unsigned int count;
+};
+
 /* Hands each reactor a reference of its own. */
-static void reactors_tell(struct tgt_reactor **reactors, unsigned int count,
-			  struct tgt_volume *volume,
+static void reactors_tell(const struct scene *scene, struct tgt_volume *volume,
 			  void (*tell)(struct tgt_reactor *reactor, struct tgt_volume *volume))
 {
 	unsigned int i;
 
-	for (i = 0; i < count; i++)
-		tell(reactors[i], tgt_volume_ref(volume));
+	for (i = 0; i < scene->count; i++)
+		tell(scene->reactors[i], tgt_volume_ref(volume));
 }
 
-static void volume_drop(const char *name, struct tgt_reactor **reactors, unsigned int count)
+static void volume_drop(const struct scene *scene, const char *name)
 {
-	struct tgt_volume *volume = tgt_volume_remove(name);
+	struct tgt_volume *volume = tgt_volume_remove(scene->registry, name);
 
 	if (!volume)
 		return;
-	reactors_tell(reactors, count, volume, tgt_reactor_volume_removed);
+	reactors_tell(scene, volume, tgt_reactor_volume_removed);
 	tgt_volume_put(volume);
 }
 
@@ -78,8 +84,8 @@ static bool added_early(const struct tgt_config *current, const struct tgt_volum
 }
 
 /* All that have a new name and a path of their own, or none of them. */
-static int add_new(const struct tgt_config *current, const struct tgt_config *wanted,
-		   unsigned int *added, char *error)
+static int add_new(const struct scene *scene, const struct tgt_config *current,
+		   const struct tgt_config *wanted, unsigned int *added, char *error)
 {
 	unsigned int i;
 
@@ -89,7 +95,7 @@ static int add_new(const struct tgt_config *current, const struct tgt_config *wa
 
 		if (!added_early(current, volume))
 			continue;
-		status = tgt_volume_add(volume, error);
+		status = tgt_volume_add(scene->registry, volume, error);
 		if (status == 0) {
 			(*added)++;
 			continue;
@@ -99,7 +105,7 @@ static int add_new(const struct tgt_config *current, const struct tgt_config *wa
 
 			if (!added_early(current, &wanted->volumes[i]))
 				continue;
-			undone = tgt_volume_remove(wanted->volumes[i].name);
+			undone = tgt_volume_remove(scene->registry, wanted->volumes[i].name);
 			if (undone)
 				tgt_volume_put(undone);
 		}
@@ -108,65 +114,64 @@ static int add_new(const struct tgt_config *current, const struct tgt_config *wa
 	return 0;
 }
 
-static unsigned int remove_gone(const struct tgt_config *current, const struct tgt_config *wanted,
-				struct tgt_reactor **reactors)
+static unsigned int remove_gone(const struct scene *scene, const struct tgt_config *current,
+				const struct tgt_config *wanted)
 {
 	unsigned int i, removed = 0;
 
 	for (i = 0; i < current->volume_count; i++) {
 		if (volume_find(wanted, current->volumes[i].name))
 			continue;
-		volume_drop(current->volumes[i].name, reactors, current->reactors);
+		volume_drop(scene, current->volumes[i].name);
 		removed++;
 	}
 	return removed;
 }
 
-static bool add_late(const struct tgt_volume_config *volume)
+static bool add_late(const struct scene *scene, const struct tgt_volume_config *volume)
 {
 	char error[TGT_ERROR_BYTES];
 
-	if (tgt_volume_add(volume, error) == 0)
+	if (tgt_volume_add(scene->registry, volume, error) == 0)
 		return true;
 	tgt_log(TGT_LOG_ERROR, "reload: %s; not served", error);
 	return false;
 }
 
 /* `volume` of the wanted configuration becomes the old one if only that can be served. */
-static void replace(const struct tgt_volume_config *old, struct tgt_volume_config *volume,
-		    struct tgt_reactor **reactors, unsigned int count)
+static void replace(const struct scene *scene, const struct tgt_volume_config *old,
+		    struct tgt_volume_config *volume)
 {
 	char error[TGT_ERROR_BYTES];
 
-	volume_drop(old->name, reactors, count);
-	if (tgt_volume_add(volume, error) == 0)
+	volume_drop(scene, old->name);
+	if (tgt_volume_add(scene->registry, volume, error) == 0)
 		return;
 	tgt_log(TGT_LOG_ERROR, "reload: %s; serving it as before", error);
 	*volume = *old;
-	add_late(volume);
+	add_late(scene, volume);
 }
 
 /* Of a volume that stays as it is; one that an earlier reload could not open is tried again. */
-static void refresh(const struct tgt_volume_config *config, struct tgt_reactor **reactors,
-		    unsigned int count)
+static void refresh(const struct scene *scene, const struct tgt_volume_config *config)
 {
-	struct tgt_volume *volume = tgt_volume_get(config->name);
+	struct tgt_volume *volume = tgt_volume_get(scene->registry, config->name);
 
 	if (!volume) {
-		add_late(config);
+		add_late(scene, config);
 		return;
 	}
 	if (tgt_volume_refresh(volume)) {
 		tgt_log(TGT_LOG_INFO, "volume %s: now %llu blocks of %u bytes", config->name,
 			(unsigned long long)atomic_load(&volume->blocks), volume->block_bytes);
-		reactors_tell(reactors, count, volume, tgt_reactor_volume_changed);
+		reactors_tell(scene, volume, tgt_reactor_volume_changed);
 	}
 	tgt_volume_put(volume);
 }
 
 /* Those that are there already, and new names of paths that were served until now. */
-static void change_kept(const struct tgt_config *current, struct tgt_config *wanted,
-			struct tgt_reactor **reactors, unsigned int *added, unsigned int *changed)
+static void change_kept(const struct scene *scene, const struct tgt_config *current,
+			struct tgt_config *wanted, unsigned int *added, unsigned int *changed)
 {
 	unsigned int i;
 
@@ -176,14 +181,14 @@ static void change_kept(const struct tgt_config *current, struct tgt_config *wan
 
 		if (!old) {
 			if (path_served(current, volume))
-				*added += add_late(volume);
+				*added += add_late(scene, volume);
 			continue;
 		}
 		if (volume_same(old, volume)) {
-			refresh(volume, reactors, current->reactors);
+			refresh(scene, volume);
 			continue;
 		}
-		replace(old, volume, reactors, current->reactors);
+		replace(scene, old, volume);
 		(*changed)++;
 	}
 }
@@ -233,18 +238,19 @@ static void restart_settings_log(const struct tgt_config *current, const struct 
 }
 
 int tgt_reload_apply(struct tgt_config *current, struct tgt_config *wanted,
-		     struct tgt_reactor **reactors, char *error)
+		     struct tgt_registry *registry, struct tgt_reactor **reactors, char *error)
 {
+	const struct scene scene = {registry, reactors, current->reactors};
 	unsigned int added = 0, changed = 0, removed, i;
 	int status;
 
-	status = add_new(current, wanted, &added, error);
+	status = add_new(&scene, current, wanted, &added, error);
 	if (status < 0) {
 		tgt_config_fini(wanted);
 		return status;
 	}
-	removed = remove_gone(current, wanted, reactors);
-	change_kept(current, wanted, reactors, &added, &changed);
+	removed = remove_gone(&scene, current, wanted);
+	change_kept(&scene, current, wanted, &added, &changed);
 	if (added || removed || changed)
 		for (i = 0; i < current->reactors; i++)
 			tgt_reactor_list_changed(reactors[i]);

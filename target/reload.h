@@ -16,6 +16,6 @@
  * kept as they are, and logged.
  */
 int tgt_reload_apply(struct tgt_config *current, struct tgt_config *wanted,
-		     struct tgt_reactor **reactors, char *error);
+		     struct tgt_registry *registry, struct tgt_reactor **reactors, char *error);
 
 #endif

@@ -6,6 +6,7 @@
  */
 #include "target/volume.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <limits.h>
 #include <pthread.h>
@@ -14,29 +15,59 @@
 #include <string.h>
 #include <unistd.h>
 #include <uuid/uuid.h>
+#include "proto/core/env.h"
 #include "proto/wire/wire_check.h"
 #include "target/error.h"
 
 /*
- * `lock` owns everything here. A volume is in `sorted` as long as it can be found, in `slots` until
- * its memory is freed.
+ * `lock` owns everything here but `instance`, which is fixed. A volume is in `sorted` as long as it
+ * can be found, in `slots` until its memory is freed.
  */
-static struct {
+struct tgt_registry {
 	pthread_mutex_t lock;
 	struct tgt_volume *sorted[RBLK_VOLUMES_MAX];
 	unsigned int count;
 	bool slots[RBLK_VOLUMES_MAX];
-} registry = {.lock = PTHREAD_MUTEX_INITIALIZER};
+	uint8_t instance[16];
+};
+
+int tgt_registry_create(struct tgt_registry **out)
+{
+	struct tgt_registry *registry = calloc(1, sizeof(*registry));
+
+	if (!registry)
+		return -ENOMEM;
+	pthread_mutex_init(&registry->lock, NULL);
+	env_random(registry->instance, sizeof(registry->instance));
+	registry->instance[0] |= 1; /* never all zero */
+	*out = registry;
+	return 0;
+}
+
+void tgt_registry_destroy(struct tgt_registry *registry)
+{
+	if (!registry)
+		return;
+	assert(!registry->count);
+	pthread_mutex_destroy(&registry->lock);
+	free(registry);
+}
+
+const uint8_t *tgt_registry_instance(const struct tgt_registry *registry)
+{
+	return registry->instance;
+}
 
 /* The index of `name`, or of where it would have to stand; lock held. */
-static unsigned int registry_place(const char *name, bool *found)
+static unsigned int registry_place(const struct tgt_registry *registry, const char *name,
+				   bool *found)
 {
-	unsigned int low = 0, high = registry.count;
+	unsigned int low = 0, high = registry->count;
 
 	*found = false;
 	while (low < high) {
 		unsigned int middle = low + (high - low) / 2;
-		int order = strcmp(registry.sorted[middle]->config.name, name);
+		int order = strcmp(registry->sorted[middle]->config.name, name);
 
 		if (order == 0) {
 			*found = true;
@@ -134,13 +165,14 @@ static int volume_store_open(struct tgt_volume *volume, char *error)
 /* Makes the volume known. -EEXIST, -ENOSPC. */
 static int registry_insert(struct tgt_volume *volume, char *error)
 {
+	struct tgt_registry *registry = volume->registry;
 	unsigned int place, slot = 0;
 	int status = 0;
 	bool found;
 
-	pthread_mutex_lock(&registry.lock);
-	place = registry_place(volume->config.name, &found);
-	while (slot < RBLK_VOLUMES_MAX && registry.slots[slot])
+	pthread_mutex_lock(&registry->lock);
+	place = registry_place(registry, volume->config.name, &found);
+	while (slot < RBLK_VOLUMES_MAX && registry->slots[slot])
 		slot++;
 	if (found) {
 		status = tgt_error(error, -EEXIST, "volume %s: this name is already served",
@@ -150,18 +182,19 @@ static int registry_insert(struct tgt_volume *volume, char *error)
 			tgt_error(error, -ENOSPC, "volume %s: %u volumes are the most there can be",
 				  volume->config.name, RBLK_VOLUMES_MAX);
 	} else {
-		memmove(&registry.sorted[place + 1], &registry.sorted[place],
-			(registry.count - place) * sizeof(registry.sorted[0]));
-		registry.sorted[place] = volume;
-		registry.count++;
-		registry.slots[slot] = true;
+		memmove(&registry->sorted[place + 1], &registry->sorted[place],
+			(registry->count - place) * sizeof(registry->sorted[0]));
+		registry->sorted[place] = volume;
+		registry->count++;
+		registry->slots[slot] = true;
 		volume->slot = slot;
 	}
-	pthread_mutex_unlock(&registry.lock);
+	pthread_mutex_unlock(&registry->lock);
 	return status;
 }
 
-int tgt_volume_add(const struct tgt_volume_config *config, char *error)
+int tgt_volume_add(struct tgt_registry *registry, const struct tgt_volume_config *config,
+		   char *error)
 {
 	struct tgt_volume *volume;
 	int status;
@@ -172,6 +205,7 @@ int tgt_volume_add(const struct tgt_volume_config *config, char *error)
 	volume = calloc(1, sizeof(*volume));
 	if (!volume)
 		return tgt_error(error, -ENOMEM, "volume %s: out of memory", config->name);
+	volume->registry = registry;
 	volume->config = *config;
 	volume->refs = 1;
 	status = volume_store_open(volume, error);
@@ -194,22 +228,22 @@ err_free:
 	return status;
 }
 
-struct tgt_volume *tgt_volume_remove(const char *name)
+struct tgt_volume *tgt_volume_remove(struct tgt_registry *registry, const char *name)
 {
 	struct tgt_volume *volume = NULL;
 	unsigned int place;
 	bool found;
 
-	pthread_mutex_lock(&registry.lock);
-	place = registry_place(name, &found);
+	pthread_mutex_lock(&registry->lock);
+	place = registry_place(registry, name, &found);
 	if (found) {
-		volume = registry.sorted[place];
-		registry.count--;
-		memmove(&registry.sorted[place], &registry.sorted[place + 1],
-			(registry.count - place) * sizeof(registry.sorted[0]));
+		volume = registry->sorted[place];
+		registry->count--;
+		memmove(&registry->sorted[place], &registry->sorted[place + 1],
+			(registry->count - place) * sizeof(registry->sorted[0]));
 		atomic_store(&volume->removed, true);
 	}
-	pthread_mutex_unlock(&registry.lock);
+	pthread_mutex_unlock(&registry->lock);
 	return volume;
 }
 
@@ -230,17 +264,17 @@ bool tgt_volume_refresh(struct tgt_volume *volume)
 
 /* -- references ------------------------------------------------------------------------------ */
 
-struct tgt_volume *tgt_volume_get(const char *name)
+struct tgt_volume *tgt_volume_get(struct tgt_registry *registry, const char *name)
 {
 	struct tgt_volume *volume = NULL;
 	unsigned int place;
 	bool found;
 
-	pthread_mutex_lock(&registry.lock);
-	place = registry_place(name, &found);
+	pthread_mutex_lock(&registry->lock);
+	place = registry_place(registry, name, &found);
 	if (found)
-		volume = tgt_volume_ref(registry.sorted[place]);
-	pthread_mutex_unlock(&registry.lock);
+		volume = tgt_volume_ref(registry->sorted[place]);
+	pthread_mutex_unlock(&registry->lock);
 	return volume;
 }
 
@@ -252,26 +286,28 @@ struct tgt_volume *tgt_volume_ref(struct tgt_volume *volume)
 
 void tgt_volume_put(struct tgt_volume *volume)
 {
+	struct tgt_registry *registry = volume->registry;
+
 	if (atomic_fetch_sub(&volume->refs, 1) != 1)
 		return;
 	/* The registry's reference is gone too: nobody can find it and take a new one. */
 	volume->store->ops->close(volume->store);
-	pthread_mutex_lock(&registry.lock);
-	registry.slots[volume->slot] = false;
-	pthread_mutex_unlock(&registry.lock);
+	pthread_mutex_lock(&registry->lock);
+	registry->slots[volume->slot] = false;
+	pthread_mutex_unlock(&registry->lock);
 	free(volume);
 }
 
-unsigned int tgt_volume_list(unsigned int first, struct tgt_volume **list, unsigned int max,
-			     unsigned int *total)
+unsigned int tgt_volume_list(struct tgt_registry *registry, unsigned int first,
+			     struct tgt_volume **list, unsigned int max, unsigned int *total)
 {
 	unsigned int i, count = 0;
 
-	pthread_mutex_lock(&registry.lock);
-	*total = registry.count;
-	for (i = first; i < registry.count && count < max; i++)
-		list[count++] = tgt_volume_ref(registry.sorted[i]);
-	pthread_mutex_unlock(&registry.lock);
+	pthread_mutex_lock(&registry->lock);
+	*total = registry->count;
+	for (i = first; i < registry->count && count < max; i++)
+		list[count++] = tgt_volume_ref(registry->sorted[i]);
+	pthread_mutex_unlock(&registry->lock);
 	return count;
 }
 

@@ -8,6 +8,20 @@
 #include "target/volume.h"
 #include "tests/unit/target_rig.h"
 
+static struct tgt_registry *registry;
+
+static int registry_make(void **state)
+{
+	return tgt_registry_create(&registry);
+}
+
+/* That no volume is left in it is asserted there. */
+static int registry_end(void **state)
+{
+	tgt_registry_destroy(registry);
+	return 0;
+}
+
 static int add(const char *name, const char *store, const char *path, uint64_t bytes,
 	       uint32_t block_bytes, char *error)
 {
@@ -16,12 +30,12 @@ static int add(const char *name, const char *store, const char *path, uint64_t b
 	strcpy(config.name, name);
 	config.block_bytes = block_bytes;
 	config.cache = TGT_CACHE_BUFFERED;
-	return tgt_volume_add(&config, error);
+	return tgt_volume_add(registry, &config, error);
 }
 
 static void drop(const char *name)
 {
-	struct tgt_volume *volume = tgt_volume_remove(name);
+	struct tgt_volume *volume = tgt_volume_remove(registry, name);
 
 	assert_non_null(volume);
 	tgt_volume_put(volume);
@@ -37,22 +51,22 @@ static void listed_by_name(void **state)
 
 	for (i = 0; i < 4; i++)
 		assert_int_equal(add(names[i], "memory", "", 65536, 0, error), 0);
-	assert_int_equal(tgt_volume_list(0, list, 8, &total), 4);
+	assert_int_equal(tgt_volume_list(registry, 0, list, 8, &total), 4);
 	assert_int_equal(total, 4);
 	for (i = 0; i < 4; i++) {
 		assert_string_equal(list[i]->config.name, sorted[i]);
 		tgt_volume_put(list[i]);
 	}
-	assert_int_equal(tgt_volume_list(3, list, 8, &total), 1);
+	assert_int_equal(tgt_volume_list(registry, 3, list, 8, &total), 1);
 	assert_string_equal(list[0]->config.name, "z");
 	tgt_volume_put(list[0]);
-	assert_int_equal(tgt_volume_list(4, list, 8, &total), 0);
-	assert_int_equal(tgt_volume_list(1, list, 2, &total), 2);
+	assert_int_equal(tgt_volume_list(registry, 4, list, 8, &total), 0);
+	assert_int_equal(tgt_volume_list(registry, 1, list, 2, &total), 2);
 	tgt_volume_put(list[0]);
 	tgt_volume_put(list[1]);
 	for (i = 0; i < 4; i++)
 		drop(names[i]);
-	assert_int_equal(tgt_volume_list(0, list, 8, &total), 0);
+	assert_int_equal(tgt_volume_list(registry, 0, list, 8, &total), 0);
 	assert_int_equal(total, 0);
 }
 
@@ -62,24 +76,24 @@ static void removed_lives_while_held(void **state)
 	char error[TGT_ERROR_BYTES];
 
 	assert_int_equal(add("v", "memory", "", 65536, 0, error), 0);
-	held = tgt_volume_get("v");
+	held = tgt_volume_get(registry, "v");
 	assert_non_null(held);
-	removed = tgt_volume_remove("v");
+	removed = tgt_volume_remove(registry, "v");
 	assert_ptr_equal(removed, held);
 	assert_true(atomic_load(&held->removed));
 	tgt_volume_put(removed);
-	assert_null(tgt_volume_get("v"));
-	assert_null(tgt_volume_remove("v"));
+	assert_null(tgt_volume_get(registry, "v"));
+	assert_null(tgt_volume_remove(registry, "v"));
 	memset(held->store->info.direct, 1, 65536); /* still there */
 	/* Its name is free again; its slot is not, because reactors still index with it. */
 	assert_int_equal(add("v", "memory", "", 65536, 0, error), 0);
-	next = tgt_volume_get("v");
+	next = tgt_volume_get(registry, "v");
 	assert_int_not_equal(next->slot, held->slot);
 	tgt_volume_put(held);
 	tgt_volume_put(next);
 	drop("v");
 	assert_int_equal(add("w", "memory", "", 65536, 0, error), 0);
-	next = tgt_volume_get("w");
+	next = tgt_volume_get(registry, "w");
 	assert_int_equal(next->slot, 0);
 	tgt_volume_put(next);
 	drop("w");
@@ -115,7 +129,7 @@ static void refusals_have_reasons(void **state)
 	assert_int_equal(add("v", "null", "", 65536 + 512, 4096, error), -EINVAL);
 	assert_string_equal(error,
 			    "volume v: null: size 66048 is not a multiple of the block size, 4096");
-	assert_null(tgt_volume_get("v"));
+	assert_null(tgt_volume_get(registry, "v"));
 	rig_directory_remove(directory);
 }
 
@@ -127,7 +141,7 @@ static void refresh_sees_growth(void **state)
 	snprintf(path, sizeof(path), "%s/disk", directory);
 	rig_file(path, 65536);
 	assert_int_equal(add("v", "uring", path, 0, 4096, error), 0);
-	volume = tgt_volume_get("v");
+	volume = tgt_volume_get(registry, "v");
 	assert_int_equal(volume->blocks, 16);
 	assert_false(tgt_volume_refresh(volume));
 	assert_int_equal(truncate(path, 131072 + 100), 0);
@@ -155,7 +169,7 @@ static void described_as_the_wire_allows(void **state)
 
 		assert_int_equal(
 			add("v", stores[i], file ? path : "", file ? 0 : 65536, 4096, error), 0);
-		volume = tgt_volume_get("v");
+		volume = tgt_volume_get(registry, "v");
 		memset(&described, 0xff, sizeof(described));
 		tgt_volume_describe(volume, (1u << 20) + 512, 8192, &described);
 		assert_int_equal(rblk_check_volume(&described, sizeof(described)), RBLK_WIRE_OK);
@@ -183,8 +197,8 @@ static void read_only_is_said(void **state)
 	uint32_t flags;
 
 	config.read_only = true;
-	assert_int_equal(tgt_volume_add(&config, error), 0);
-	volume = tgt_volume_get("v");
+	assert_int_equal(tgt_volume_add(registry, &config, error), 0);
+	volume = tgt_volume_get(registry, "v");
 	tgt_volume_describe(volume, 1u << 20, 4096, &described);
 	flags = rblk_le32(described.flags);
 	assert_true(flags & RBLK_VOLUME_READ_ONLY);
@@ -203,8 +217,8 @@ static void uuid_of(const char *name, const uint8_t *given, uint8_t uuid[16])
 	strcpy(config.name, name);
 	if (given)
 		memcpy(config.uuid, given, 16);
-	assert_int_equal(tgt_volume_add(&config, error), 0);
-	volume = tgt_volume_get(name);
+	assert_int_equal(tgt_volume_add(registry, &config, error), 0);
+	volume = tgt_volume_get(registry, name);
 	memcpy(uuid, volume->config.uuid, 16);
 	tgt_volume_put(volume);
 	drop(name);
@@ -236,5 +250,5 @@ int main(void)
 		cmocka_unit_test(uuid_is_stable),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return cmocka_run_group_tests(tests, registry_make, registry_end);
 }
