@@ -267,10 +267,10 @@ static bool drain(struct daemon *daemon)
 /* Undoes daemon_start(), however far it came; every reactor has drained or never served. */
 static void daemon_end(struct daemon *daemon)
 {
-	if (daemon->listener)
-		tgt_listener_destroy(daemon->listener);
 	while (daemon->reactor_count)
 		tgt_reactor_destroy(daemon->reactors[--daemon->reactor_count]);
+	/* Logins that came too late for a reactor were refused just now: they and their leases are its. */
+	tgt_listener_destroy(daemon->listener);
 	volumes_close(daemon);
 }
 
