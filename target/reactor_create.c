@@ -149,9 +149,6 @@ static int reactor_create_ring(struct tgt_reactor *reactor, char *error)
 {
 	int err;
 
-	/* In the simulator there is none: its stores and its loop need none. */
-	if (listens_on(&reactor->config, FAB_SIM))
-		return 0;
 	err = tgt_ring_create(RING_DEPTH, RBLK_VOLUMES_MAX, &reactor->ring);
 	if (err)
 		return tgt_error(error, err, "reactor %u: io_uring: %s", reactor->index,

@@ -96,7 +96,7 @@ struct tgt_reactor {
 
 	struct tgt_fabric fabrics[TGT_FABRICS_MAX];
 	unsigned int fabric_count;
-	struct tgt_ring *ring; /* NULL where nothing needs one */
+	struct tgt_ring *ring;
 	struct tgt_region region;
 	struct tgt_pool *pool;	  /* data */
 	struct tgt_pool *reserve; /* replies, reports: what I/O must not be able to take */

@@ -2,8 +2,9 @@
 /*
  * A reactor's io_uring: its one wait point. Disk I/O is submitted here, and the readiness of the
  * fabric and of the mailbox is polled here, so that one system call waits for all of them.
- * Owned and used by its reactor's thread alone. The simulator links none of this: stores and
- * reactor reach the ring only through struct tgt_ring.
+ * Owned and used by its reactor's thread alone. The simulator links a ring of its own in this one's
+ * place: stores and reactor reach it only through what is declared here, and through the submission
+ * entries that they fill in.
  */
 #ifndef RBLK_TARGET_RING_H
 #define RBLK_TARGET_RING_H
