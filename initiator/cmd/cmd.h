@@ -25,6 +25,7 @@ enum cmd_option_kind {
 	CMD_OPTION_TEXT,   /* const char * */
 	CMD_OPTION_NUMBER, /* uint64_t, decimal */
 	CMD_OPTION_SIZE,   /* uint64_t, bytes with an optional suffix k, m, g, t (of 1024) */
+	CMD_OPTION_TIME,   /* uint64_t, milliseconds; a suffix ms, s, min, h; none: seconds */
 };
 
 /* Ends with a name of NULL. Where it stands is in the verb's own struct of values. */
@@ -33,7 +34,7 @@ struct cmd_option {
 	char letter;          /* "-n", 0: none */
 	enum cmd_option_kind kind;
 	size_t offset;        /* into the verb's values */
-	uint64_t least, most; /* NUMBER, SIZE */
+	uint64_t least, most; /* NUMBER, SIZE, TIME (in milliseconds) */
 	const char *argument; /* "COUNT"; NULL for a FLAG */
 	const char *help;
 };
@@ -48,8 +49,8 @@ struct cmd_verb {
 	int (*run)(char **operands, int count); /* enum cmd_exit */
 };
 
-extern const struct cmd_verb cmd_verb_copy, cmd_verb_doctor, cmd_verb_info, cmd_verb_list,
-	cmd_verb_ping;
+extern const struct cmd_verb cmd_verb_attach, cmd_verb_copy, cmd_verb_detach, cmd_verb_doctor,
+	cmd_verb_info, cmd_verb_list, cmd_verb_ping;
 
 /* -- options.c --------------------------------------------------------------------------------- */
 
@@ -63,6 +64,18 @@ int cmd_options_parse(const struct cmd_verb *verb, char **argv, int argc, char *
 void cmd_options_help(const struct cmd_verb *verb);
 /* "64k", "1.5" is not one. 0 or -EINVAL, -ERANGE. */
 int cmd_size_parse(const char *text, uint64_t *bytes);
+/* "500ms", "5s", "5" (seconds), "2min", "1h". 0 or -EINVAL, -ERANGE. */
+int cmd_time_parse(const char *text, uint64_t *ms);
+
+#define CMD_REASON_BYTES 192
+/* The option of this name (`length` bytes of it), or NULL. */
+const struct cmd_option *cmd_option_find(const struct cmd_option *options, const char *name,
+					 size_t length);
+/*
+ * Store one option's value; TEXT keeps pointing to `text`, a FLAG needs none. 0, or -EINVAL with
+ * `reason` (CMD_REASON_BYTES), which does not begin with the option's name.
+ */
+int cmd_option_store(const struct cmd_option *option, void *values, const char *text, char *reason);
 
 /* -- output.c ---------------------------------------------------------------------------------- */
 

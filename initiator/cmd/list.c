@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * rblk list: what a target serves, one line per volume.
+ * rblk list: what a target serves, one line per volume; or what this machine has attached.
  */
-#include "initiator/cmd/cmd.h"
+#include "initiator/cmd/attach.h"
 
 #include <errno.h>
 #include <jansson.h>
@@ -12,10 +12,12 @@
 
 static struct list_values {
 	struct cmd_connect connect;
-	bool json;
+	bool attached, json;
 } values = { .connect = CMD_CONNECT_DEFAULTS };
 
 static const struct cmd_option options[] = {
+	{ "attached", 'a', CMD_OPTION_FLAG, offsetof(struct list_values, attached), 0, 0, NULL,
+	  "this machine's disks that are volumes (kernel module); no TARGET" },
 	CMD_OPTION_JSON(struct list_values),
 	CMD_CONNECT_OPTIONS(struct list_values),
 	CMD_OPTION_HELP,
@@ -62,6 +64,19 @@ static int list_print_json(const struct rblk_volume_info *list, int count)
 	return cmd_json_print(json_pack("{s:o}", "volumes", volumes));
 }
 
+static int list_attached(void)
+{
+	struct attached *list;
+	int count = attached_list("", &list);
+	int status;
+
+	if (count < 0)
+		return cmd_error("/sys/block: %s", strerror(-count));
+	status = values.json ? attached_print_json(list, count) : attached_print(list, count);
+	free(list);
+	return status;
+}
+
 static int list_run(char **operands, int count)
 {
 	struct rblk_options session_options = { 0 };
@@ -69,6 +84,12 @@ static int list_run(char **operands, int count)
 	struct rblk_session *session;
 	int volumes, status;
 
+	if (values.attached ? count : !count) {
+		cmd_error("usage: rblk list [OPTION]... TARGET, or rblk list --attached");
+		return CMD_USAGE;
+	}
+	if (values.attached)
+		return list_attached();
 	session = cmd_session_open(operands[0], &values.connect, &session_options);
 	if (!session)
 		return CMD_FAILED;
@@ -85,10 +106,10 @@ static int list_run(char **operands, int count)
 const struct cmd_verb cmd_verb_list = {
 	.name = "list",
 	.operands = "TARGET",
-	.summary = "list the volumes that a target serves",
+	.summary = "list the volumes that a target serves, or the attached ones",
 	.options = options,
 	.values = &values,
-	.operands_least = 1,
+	.operands_least = 0,
 	.operands_most = 1,
 	.run = list_run,
 };

@@ -9,7 +9,8 @@
 #include <string.h>
 
 static const struct cmd_verb *const verbs[] = {
-	&cmd_verb_list, &cmd_verb_info, &cmd_verb_copy, &cmd_verb_ping, &cmd_verb_doctor,
+	&cmd_verb_list,   &cmd_verb_info,   &cmd_verb_copy,   &cmd_verb_ping,
+	&cmd_verb_attach, &cmd_verb_detach, &cmd_verb_doctor,
 };
 #define VERB_COUNT (sizeof(verbs) / sizeof(verbs[0]))
 

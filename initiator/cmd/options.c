@@ -42,12 +42,40 @@ int cmd_size_parse(const char *text, uint64_t *bytes)
 	return 0;
 }
 
+int cmd_time_parse(const char *text, uint64_t *ms)
+{
+	static const struct {
+		const char *suffix;
+		uint64_t ms;
+	} units[] = { { "", 1000 }, { "ms", 1 }, { "s", 1000 }, { "min", 60000 }, { "h", 3600000 } };
+	char *end;
+	size_t i;
+
+	if (!isdigit((unsigned char)*text))
+		return -EINVAL;
+	errno = 0;
+	*ms = strtoull(text, &end, 10);
+	if (errno)
+		return -ERANGE;
+	for (i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
+		if (strcmp(end, units[i].suffix))
+			continue;
+		if (*ms > UINT64_MAX / units[i].ms)
+			return -ERANGE;
+		*ms *= units[i].ms;
+		return 0;
+	}
+	return -EINVAL;
+}
+
 static int options_number(const struct cmd_option *option, const char *text, uint64_t *value)
 {
 	char *end;
 
 	if (option->kind == CMD_OPTION_SIZE)
 		return cmd_size_parse(text, value);
+	if (option->kind == CMD_OPTION_TIME)
+		return cmd_time_parse(text, value);
 	if (!isdigit((unsigned char)*text))
 		return -EINVAL;
 	errno = 0;
@@ -55,49 +83,69 @@ static int options_number(const struct cmd_option *option, const char *text, uin
 	return errno || *end ? -EINVAL : 0;
 }
 
+int cmd_option_store(const struct cmd_option *option, void *values, const char *text, char *reason)
+{
+	static const char *const kinds[] = {
+		[CMD_OPTION_NUMBER] = "a number",
+		[CMD_OPTION_SIZE] = "a size",
+		[CMD_OPTION_TIME] = "a time, like 500ms, 5s or 2min",
+	};
+	const char *unit = option->kind == CMD_OPTION_TIME ? " ms" : "";
+	void *place = (char *)values + option->offset;
+	uint64_t value;
+
+	if (option->kind == CMD_OPTION_FLAG) {
+		*(bool *)place = true;
+		return 0;
+	}
+	if (option->kind == CMD_OPTION_TEXT) {
+		*(const char **)place = text;
+		return 0;
+	}
+	if (options_number(option, text, &value)) {
+		snprintf(reason, CMD_REASON_BYTES, "\"%.64s\" is not %s", text,
+			 kinds[option->kind]);
+		return -EINVAL;
+	}
+	if (value < option->least || value > option->most) {
+		snprintf(reason, CMD_REASON_BYTES,
+			 "%.64s is not between %" PRIu64 "%s and %" PRIu64 "%s", text,
+			 option->least, unit, option->most, unit);
+		return -EINVAL;
+	}
+	*(uint64_t *)place = value;
+	return 0;
+}
+
 static int options_store(const struct cmd_verb *verb, const struct cmd_option *option,
 			 const char *text)
 {
-	void *place = (char *)verb->values + option->offset;
-	uint64_t value;
+	char reason[CMD_REASON_BYTES];
 
-	switch (option->kind) {
-	case CMD_OPTION_FLAG:
-		*(bool *)place = true;
+	if (!cmd_option_store(option, verb->values, text, reason))
 		return 0;
-	case CMD_OPTION_TEXT:
-		*(const char **)place = text;
-		return 0;
-	case CMD_OPTION_NUMBER:
-	case CMD_OPTION_SIZE:
-		if (options_number(option, text, &value)) {
-			cmd_error("--%s: \"%s\" is not a %s", option->name, text,
-				  option->kind == CMD_OPTION_SIZE ? "size" : "number");
-			return -EINVAL;
-		}
-		if (value < option->least || value > option->most) {
-			cmd_error("--%s: %s is not between %" PRIu64 " and %" PRIu64, option->name,
-				  text, option->least, option->most);
-			return -EINVAL;
-		}
-		*(uint64_t *)place = value;
-		return 0;
-	}
+	cmd_error("--%s: %s", option->name, reason);
 	return -EINVAL;
 }
 
-static const struct cmd_option *options_find(const struct cmd_verb *verb, const char *name,
-					     size_t length, char letter)
+const struct cmd_option *cmd_option_find(const struct cmd_option *options, const char *name,
+					 size_t length)
 {
 	const struct cmd_option *option;
 
-	for (option = verb->options; option->name; option++) {
-		if (letter && option->letter == letter)
+	for (option = options; option->name; option++)
+		if (strlen(option->name) == length && !strncmp(option->name, name, length))
 			return option;
-		if (!letter && strlen(option->name) == length &&
-		    !strncmp(option->name, name, length))
+	return NULL;
+}
+
+static const struct cmd_option *options_find_letter(const struct cmd_option *options, char letter)
+{
+	const struct cmd_option *option;
+
+	for (option = options; option->name; option++)
+		if (option->letter && option->letter == letter)
 			return option;
-	}
 	return NULL;
 }
 
@@ -116,9 +164,9 @@ static int options_take(const struct cmd_verb *verb, const char *argument, const
 
 	*taken = 0;
 	if (is_long)
-		option = options_find(verb, name, length, 0);
+		option = cmd_option_find(verb->options, name, length);
 	else
-		option = argument[2] ? NULL : options_find(verb, NULL, 0, argument[1]);
+		option = argument[2] ? NULL : options_find_letter(verb->options, argument[1]);
 	if (!option) {
 		cmd_error("%s: no option %s; see rblk %s --help", verb->name, argument, verb->name);
 		return -EINVAL;
@@ -182,6 +230,6 @@ void cmd_options_help(const struct cmd_verb *verb)
 			 option->letter ? option->letter : ' ', option->letter ? ',' : ' ',
 			 option->name, option->argument ? " " : "",
 			 option->argument ? option->argument : "");
-		printf("  %-24s %s\n", left, option->help);
+		printf("  %-26s %s\n", left, option->help);
 	}
 }

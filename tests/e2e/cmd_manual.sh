@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # The manual and the command have the same verbs and options. Method: each verb's --help comes from
-# its option table; the manual's source has the verb's options under the verb's heading, and those of
-# all verbs before the first of them.
+# its option table; the manual's source has the verb's options under the verb's heading, those of the
+# verbs that it names there under CONNECTING, and those of all verbs under DESCRIPTION.
 . "$(dirname "$0")/cmd.sh"
 manual=$(dirname "$0")/../../initiator/man/rblk.1.scd
 
@@ -13,6 +13,10 @@ manual_options() {
 }
 common=$(manual_options DESCRIPTION)
 [ -n "$common" ] || fail "the manual's common options"
+connecting=$(manual_options CONNECTING)
+connectors=$(awk '/^# / { on = $0 == "# CONNECTING" } on && /^$/ { if (seen) exit } on && /^\*[a-z]/ { seen = 1 } seen' \
+	"$manual" | grep -oE '\*[a-z]+\*' | tr -d '*')
+[ -n "$connecting" ] && [ -n "$connectors" ] || fail "the manual's options of a connection"
 
 expect 0 "$RBLK" --help
 verbs=$(sed -nE 's/^  ([a-z]+) .*/\1/p' "$scratch/out")
@@ -22,9 +26,11 @@ for verb in $verbs; do
 	expect 0 "$RBLK" "$verb" --help
 	sed -nE 's/^  (-[a-zA-Z],|   ) (--[a-z-]+).*/\2/p' "$scratch/out" | sort > "$scratch/has"
 	[ -s "$scratch/has" ] || fail "$verb --help shows no options"
-	printf '%s\n' "$common" "$(manual_options "${verb^^}")" | sed '/^$/d' | sort > "$scratch/told"
+	shared=
+	if grep -qx "$verb" <<< "$connectors"; then shared=$connecting; fi
+	printf '%s\n' "$common" "$shared" "$(manual_options "${verb^^}")" | sed '/^$/d' | sort > "$scratch/told"
 	diff "$scratch/has" "$scratch/told" >&2 || fail "$verb: has (<) and is told to have (>)"
 done
-for verb in $(sed -nE 's/^\*rblk ([a-z]+)\*.*/\1/p' "$manual"); do
+for verb in $connectors $(sed -nE 's/^\*rblk ([a-z]+)\*.*/\1/p' "$manual"); do
 	grep -qw "$verb" <<< "$verbs" || fail "the manual has $verb, the command has not"
 done

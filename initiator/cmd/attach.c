@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * rblk attach: a volume becomes a disk of this machine; by its URI, by its name in rblktab, or all of
+ * rblktab at once.
+ */
+#include "initiator/cmd/attach.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct attach_values {
+	struct attach_options options;
+	const char *tab;
+	bool all, json;
+} values = { .options = ATTACH_OPTIONS_DEFAULTS, .tab = ATTACH_TAB };
+
+static const struct cmd_option options[] = {
+	{ "all", 'a', CMD_OPTION_FLAG, offsetof(struct attach_values, all), 0, 0, NULL,
+	  "every volume of rblktab, but those with noauto" },
+	{ "tab", 0, CMD_OPTION_TEXT, offsetof(struct attach_values, tab), 0, 0, "FILE",
+	  "read this instead of " ATTACH_TAB },
+	ATTACH_OPTIONS(struct attach_values, options),
+	CMD_OPTION_JSON(struct attach_values),
+	CMD_OPTION_HELP,
+	CMD_OPTIONS_END,
+};
+
+/* What has been attached, in the order in which it was. */
+struct attach_done {
+	struct attached *list;
+	int count;
+	bool failed;
+};
+
+static void attach_one(struct attach_done *done, const char *name, const char *uri,
+		       const struct attach_options *how)
+{
+	struct attached *more;
+
+	more = realloc(done->list, ((size_t)done->count + 1) * sizeof(*more));
+	if (!more) {
+		cmd_error("out of memory");
+		done->failed = true;
+		return;
+	}
+	done->list = more;
+	if (attach_run(name, uri, how, &more[done->count]))
+		done->failed = true;
+	else
+		done->count++;
+}
+
+static void attach_entry_run(struct attach_done *done, const struct attach_entry *entry)
+{
+	if (entry->error[0]) {
+		cmd_error("%s:%u: %s", values.tab, entry->line, entry->error);
+		done->failed = true;
+	} else {
+		attach_one(done, entry->name, entry->uri, &entry->options);
+	}
+}
+
+/* Is there a device of this name? Then --all has nothing to do for it. */
+static bool attach_entry_there(const struct attach_entry *entry)
+{
+	struct attached *list;
+	int count = attached_list("", &list);
+	bool there = false;
+
+	for (int i = 0; i < count && entry->name; i++)
+		there |= !strcmp(list[i].name, entry->name);
+	free(list);
+	return there;
+}
+
+/* Of the tab: the volume of this name, or with NULL all of them. */
+static void attach_from_tab(struct attach_done *done, const char *name)
+{
+	const struct attach_entry *entry;
+	struct attach_tab tab;
+	int err = attach_tab_read(values.tab, &tab);
+
+	if (err) {
+		cmd_error("%s%s%s: %s", name ? name : "", name ? ": " : "", values.tab,
+			  strerror(-err));
+		done->failed = true;
+		return;
+	}
+	for (size_t i = 0; i < tab.count && !name; i++) {
+		entry = &tab.entries[i];
+		if (entry->error[0] || (!entry->noauto && !attach_entry_there(entry)))
+			attach_entry_run(done, entry);
+	}
+	if (name) {
+		entry = attach_tab_find(&tab, name);
+		if (entry) {
+			attach_entry_run(done, entry);
+		} else {
+			cmd_error("%s: neither a URI (rblk://HOST/VOLUME) nor a name in %s", name,
+				  values.tab);
+			done->failed = true;
+		}
+	}
+	attach_tab_free(&tab);
+}
+
+static bool attach_options_given(void)
+{
+	static const struct attach_options none = ATTACH_OPTIONS_DEFAULTS;
+	const struct attach_options *o = &values.options;
+
+	return o->queues != none.queues || o->credits != none.credits ||
+	       o->connect_ms != none.connect_ms || o->command_ms != none.command_ms ||
+	       o->give_up_ms != none.give_up_ms || o->initiator || o->read_only;
+}
+
+/* Devices to standard output, one on a line. */
+static int attach_tell(const struct attach_done *done)
+{
+	if (values.json)
+		return attached_print_json(done->list, done->count);
+	for (int i = 0; i < done->count; i++)
+		printf("/dev/%s\n", done->list[i].device);
+	return fflush(stdout) ? cmd_error("standard output: cannot be written") : CMD_OK;
+}
+
+static int attach_verb_run(char **operands, int count)
+{
+	struct attach_done done = { 0 };
+	int status;
+
+	if (values.all ? count : !count) {
+		cmd_error("usage: rblk attach [OPTION]... VOLUME|NAME, or rblk attach --all");
+		return CMD_USAGE;
+	}
+	if ((values.all || !strstr(operands[0], "://")) && attach_options_given()) {
+		cmd_error("attach: how a volume of %s is attached stands there", values.tab);
+		return CMD_USAGE;
+	}
+	if (values.all)
+		attach_from_tab(&done, NULL);
+	else if (strstr(operands[0], "://"))
+		attach_one(&done, "", operands[0], &values.options);
+	else
+		attach_from_tab(&done, operands[0]);
+	/* Nothing to tell of one that failed; of several, those that did not are told. */
+	status = done.count || values.all ? attach_tell(&done) : CMD_OK;
+	free(done.list);
+	return done.failed ? CMD_FAILED : status;
+}
+
+const struct cmd_verb cmd_verb_attach = {
+	.name = "attach",
+	.operands = "VOLUME|NAME",
+	.summary = "make a volume a disk of this machine (kernel module)",
+	.options = options,
+	.values = &values,
+	.operands_least = 0,
+	.operands_most = 1,
+	.run = attach_verb_run,
+};

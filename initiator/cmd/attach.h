@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Volumes as this machine's disks: rblk attach, rblk detach, rblk list --attached. The kernel module
+ * does the work; it is told by lines to its control device and shows what it has in sysfs.
+ *
+ *	attach.c, detach.c    the verbs
+ *	attach_run.c          one attach from beginning to end
+ *	attach_line.c         the line that the module reads: pure
+ *	attach_tab.c          rblktab(5)
+ *	attach_control.c      the control device
+ *	attach_record.c       the names of what is attached, /run/rblk/
+ *	attached.c            what is attached, from sysfs
+ *	attached_users.c      who uses it
+ *	attached_print.c      telling it, as a table and as JSON
+ *
+ * `root` is "" but in tests: what stands before /sys, /run and /proc.
+ */
+#ifndef RBLK_CMD_ATTACH_H
+#define RBLK_CMD_ATTACH_H
+
+#include "initiator/cmd/cmd.h"
+#include "initiator/uri.h"
+#include "proto/wire/login.h"
+
+#define ATTACH_TAB "/etc/rblk/rblktab"
+#define ATTACH_CONTROL "/dev/rblk-control"
+#define ATTACH_ANSWER_BYTES 512 /* the module's line is at most half of it */
+#define ATTACH_LINE_BYTES 1024  /* the most that the module reads */
+#define ATTACH_REASON_BYTES 640
+
+/* -- attach_line.c ------------------------------------------------------------------------------ */
+
+/* What may be said about an attach; the module has its own default for what is not. */
+struct attach_options {
+	uint64_t queues, credits, connect_ms, command_ms; /* 0: not said */
+	uint64_t give_up_ms;                              /* ATTACH_UNSAID: not said */
+	const char *initiator;                            /* NULL: not said */
+	bool read_only;
+};
+#define ATTACH_UNSAID UINT64_MAX
+#define ATTACH_OPTIONS_DEFAULTS { .give_up_ms = ATTACH_UNSAID }
+/* The module's own limits, so that a mistake is named by the option's name. */
+#define ATTACH_OPTIONS(type, member)                                                               \
+	{ "queues", 0, CMD_OPTION_NUMBER, offsetof(type, member.queues), 1, RBLK_QUEUES_MAX,       \
+	  "COUNT", "connections, one per hardware queue (default: one per CPU, at most 8)" },               \
+	{ "credits", 0, CMD_OPTION_NUMBER, offsetof(type, member.credits), RBLK_CREDITS_MIN,       \
+	  RBLK_CREDITS_MAX, "COUNT", "commands outstanding per queue (default: 128)" },                                       \
+	{ "name", 0, CMD_OPTION_TEXT, offsetof(type, member.initiator), 0, 0, "NAME",              \
+	  "the initiator's name, for the target's log (default: the host's)" },                    \
+	{ "read-only", 'r', CMD_OPTION_FLAG, offsetof(type, member.read_only), 0, 0, NULL,         \
+	  "no writes" },                                                                           \
+	{ "connect-timeout", 0, CMD_OPTION_TIME, offsetof(type, member.connect_ms), 100, 600000,   \
+	  "TIME", "how long to try to connect a queue (default: 5s)" },                            \
+	{ "command-timeout", 0, CMD_OPTION_TIME, offsetof(type, member.command_ms), 100, 600000,   \
+	  "TIME", "an answer that takes longer is a lost connection (default: 30s)" },             \
+	{ "give-up", 0, CMD_OPTION_TIME, offsetof(type, member.give_up_ms), 0, 86400000, "TIME",   \
+	  "how long I/O waits for a lost connection, then fails (default: 60s)" }
+
+/* A URI that can be attached. 0, or -EINVAL with `reason` (ATTACH_REASON_BYTES), URI first. */
+int attach_uri_parse(const char *text, struct ini_uri *uri, char *reason);
+/* The line, without its end. address is numeric. 0, or -EINVAL with `reason`. */
+int attach_line_compose(const struct ini_uri *uri, const char *address,
+			const struct attach_options *options, char *line, char *reason);
+
+/* -- attach_tab.c ------------------------------------------------------------------------------- */
+
+#define ATTACH_NAME_BYTES 64
+
+/* One volume of the tab; or a line that is wrong. Everything points into `text`, which it owns. */
+struct attach_entry {
+	unsigned int line;
+	char *text;
+	const char *name; /* may be there even if the line is wrong; NULL: not even that */
+	const char *uri;
+	struct attach_options options;
+	bool noauto;
+	char error[ATTACH_REASON_BYTES]; /* empty: the line is right */
+};
+
+struct attach_tab {
+	struct attach_entry *entries;
+	size_t count;
+};
+
+/* 0 or -errno of reading it; a wrong line is an entry. */
+int attach_tab_read(const char *path, struct attach_tab *tab);
+void attach_tab_free(struct attach_tab *tab);
+/* NULL: no line has this name. */
+const struct attach_entry *attach_tab_find(const struct attach_tab *tab, const char *name);
+/* Letters, digits and . _ : - ; the first a letter or a digit; no device's name ("rblk0"). */
+bool attach_name_valid(const char *name);
+
+/* -- attached.c --------------------------------------------------------------------------------- */
+
+#define ATTACHED_COUNTERS_MAX 32
+
+/* One attached volume, as sysfs and its record tell it. Texts are empty where there is none. */
+struct attached {
+	char device[16]; /* "rblk0" */
+	unsigned int index;
+	char name[ATTACH_NAME_BYTES];
+	char uri[RBLK_URI_BYTES];
+	char target[80], volume[RBLK_NAME_BYTES];
+	char state[16], reason[256];
+	char session[40], wwid[48], serial[40];
+	uint64_t bytes;
+	uint64_t block_bytes, queues, credits, losses;
+	uint64_t connect_ms, command_ms, give_up_ms, keepalive_ms;
+	bool read_only;
+	struct {
+		char name[32];
+		uint64_t value;
+	} counters[ATTACHED_COUNTERS_MAX];
+	unsigned int counter_count;
+};
+
+/* 0, or -ENODEV: not there, or not the module's. */
+int attached_read(const char *root, const char *device, struct attached *attached);
+/* Everything that is attached, in the order of devices. A count with *list to be freed, or -errno. */
+int attached_list(const char *root, struct attached **list);
+uint64_t attached_counter(const struct attached *attached, const char *name);
+
+/* -- attach_record.c ------------------------------------------------------------------------------ */
+
+/* The name and URI of a device, if they are those of this very session. */
+void attach_record_read(const char *root, struct attached *attached);
+/*
+ * Keep attached->name and ->uri, for later commands and for udev. 0, -EEXIST when another device
+ * has the name already, or -errno.
+ */
+int attach_record_write(const char *root, const struct attached *attached);
+void attach_record_remove(const char *root, const char *device);
+/* Remove what is left of devices that have gone without a command. */
+void attach_record_clean(const char *root);
+
+/* -- attached_users.c ----------------------------------------------------------------------------- */
+
+/* "mounted at /mnt", "used by dm-0", ...: who will not go by itself. False: nobody. */
+bool attached_users(const char *root, const char *device, char *text, size_t bytes);
+
+/* -- attach_control.c ----------------------------------------------------------------------------- */
+
+/* The control device, open; the module is loaded if need be. -1 after saying why not. */
+int attach_control_open(void);
+/* One line. 0 or -errno; answer (ATTACH_ANSWER_BYTES): the module's line, or errno's text. */
+int attach_control_send(int control, const char *line, char *answer);
+/* Run a program that prints nothing of its own; its exit status, or -errno. */
+int attach_program_run(const char *const argv[]);
+
+/* -- attach_run.c --------------------------------------------------------------------------------- */
+
+/* name "": without. 0 with *attached, or -1 after saying why not. */
+int attach_run(const char *name, const char *uri, const struct attach_options *options,
+	       struct attached *attached);
+
+/* -- attached_print.c ------------------------------------------------------------------------------ */
+
+/* Both: enum cmd_exit. */
+int attached_print(const struct attached *list, int count);
+int attached_print_json(const struct attached *list, int count);
+
+#endif

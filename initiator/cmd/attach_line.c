@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The line that makes the kernel module attach a volume, composed from a URI, one numeric address of
+ * its host, and options. Pure. The module checks everything again; what is checked here is what it
+ * could not see: a value that would be two words, and a URI that is not for it.
+ */
+#include "initiator/cmd/attach.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include "proto/wire/wire_check.h"
+
+/* A line under construction; the length goes on when it does not fit. */
+struct attach_line {
+	char *text;
+	size_t length;
+};
+
+static void line_add(struct attach_line *line, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
+static void line_add(struct attach_line *line, const char *format, ...)
+{
+	size_t room = line->length < ATTACH_LINE_BYTES ? ATTACH_LINE_BYTES - line->length : 0;
+	va_list args;
+
+	va_start(args, format);
+	line->length += (size_t)vsnprintf(room ? line->text + line->length : NULL, room, format,
+					  args);
+	va_end(args);
+}
+
+int attach_uri_parse(const char *text, struct ini_uri *uri, char *reason)
+{
+	char error[RBLK_ERROR_BYTES];
+
+	if (ini_uri_parse(text, uri, error)) {
+		snprintf(reason, ATTACH_REASON_BYTES, "%s", error);
+		return -EINVAL;
+	}
+	if (uri->kind != FAB_VERBS) {
+		snprintf(reason, ATTACH_REASON_BYTES,
+			 "%.80s: the kernel module speaks RDMA alone (rblk://); for a disk over TCP "
+			 "see nbdkit-rblk-plugin(1)",
+			 text);
+		return -EINVAL;
+	}
+	if (!uri->volume[0]) {
+		snprintf(reason, ATTACH_REASON_BYTES, "%.80s: the volume is missing, as in %.80s/NAME",
+			 text, text);
+		return -EINVAL;
+	}
+	return 0;
+}
+
+static bool line_name_valid(const char *name)
+{
+	char padded[RBLK_NAME_BYTES] = "";
+	size_t length = strlen(name);
+
+	if (length >= sizeof(padded))
+		return false;
+	memcpy(padded, name, length);
+	return rblk_name_valid(padded);
+}
+
+int attach_line_compose(const struct ini_uri *uri, const char *address,
+			const struct attach_options *o, char *text, char *reason)
+{
+	struct attach_line line = { text, 0 };
+
+	if (o->initiator && !line_name_valid(o->initiator)) {
+		snprintf(reason, ATTACH_REASON_BYTES,
+			 "name \"%.64s\": 1 to %d letters, digits and . _ : + -", o->initiator,
+			 RBLK_NAME_BYTES - 1);
+		return -EINVAL;
+	}
+	line_add(&line, "attach address=%s port=%s volume=%s", address, uri->port, uri->volume);
+	if (o->queues)
+		line_add(&line, " queues=%" PRIu64, o->queues);
+	if (o->credits)
+		line_add(&line, " credits=%" PRIu64, o->credits);
+	if (o->initiator)
+		line_add(&line, " initiator=%s", o->initiator);
+	if (o->connect_ms)
+		line_add(&line, " connect_ms=%" PRIu64, o->connect_ms);
+	if (o->command_ms)
+		line_add(&line, " command_ms=%" PRIu64, o->command_ms);
+	if (o->give_up_ms != ATTACH_UNSAID)
+		line_add(&line, " give_up_ms=%" PRIu64, o->give_up_ms);
+	if (o->read_only)
+		line_add(&line, " read_only");
+	if (line.length >= ATTACH_LINE_BYTES) {
+		snprintf(reason, ATTACH_REASON_BYTES, "%.80s: too long", address);
+		return -EINVAL;
+	}
+	return 0;
+}

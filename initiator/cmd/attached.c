@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * What is attached, as the module shows it in /sys/block/rblkN/ and rblk/ below it. A device may go
+ * while it is read: then it is not attached.
+ */
+#include "initiator/cmd/attach.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A file of the device, without the end of its last line; "" where it cannot be read. */
+static bool attached_file(const char *root, const char *device, const char *file, char *text,
+			  size_t bytes)
+{
+	char path[PATH_MAX];
+	size_t length;
+	FILE *from;
+
+	text[0] = '\0';
+	snprintf(path, sizeof(path), "%s/sys/block/%s/%s", root, device, file);
+	from = fopen(path, "re");
+	if (!from)
+		return false;
+	length = fread(text, 1, bytes - 1, from);
+	fclose(from);
+	text[length] = '\0';
+	if (length && text[length - 1] == '\n')
+		text[length - 1] = '\0';
+	return true;
+}
+
+static uint64_t attached_number(const char *root, const char *device, const char *file)
+{
+	char text[32];
+
+	attached_file(root, device, file, text, sizeof(text));
+	return strtoull(text, NULL, 10);
+}
+
+/* "name value" a line; what comes beyond the table is left out. */
+static void attached_read_counters(const char *root, struct attached *a)
+{
+	char text[4096], *line, *rest;
+
+	attached_file(root, a->device, "rblk/counters", text, sizeof(text));
+	for (line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
+		if (a->counter_count == ATTACHED_COUNTERS_MAX)
+			return;
+		if (sscanf(line, "%31s %" SCNu64, a->counters[a->counter_count].name,
+			   &a->counters[a->counter_count].value) == 2)
+			a->counter_count++;
+	}
+}
+
+/* "rblk0"; not "rblk", "rblk-control", "rblk0p1". */
+static bool attached_index(const char *device, unsigned int *index)
+{
+	const char *digits = device + 4;
+	size_t length;
+
+	if (strncmp(device, "rblk", 4))
+		return false;
+	length = strlen(digits);
+	if (!length || length > 6 || strspn(digits, "0123456789") != length)
+		return false;
+	*index = (unsigned int)strtoul(digits, NULL, 10);
+	return true;
+}
+
+int attached_read(const char *root, const char *device, struct attached *a)
+{
+	*a = (struct attached){ 0 };
+	if (!attached_index(device, &a->index))
+		return -ENODEV;
+	snprintf(a->device, sizeof(a->device), "%s", device);
+	if (!attached_file(root, device, "rblk/state", a->state, sizeof(a->state)))
+		return -ENODEV;
+	attached_file(root, device, "rblk/reason", a->reason, sizeof(a->reason));
+	attached_file(root, device, "rblk/target", a->target, sizeof(a->target));
+	attached_file(root, device, "rblk/volume", a->volume, sizeof(a->volume));
+	attached_file(root, device, "rblk/session", a->session, sizeof(a->session));
+	attached_file(root, device, "rblk/wwid", a->wwid, sizeof(a->wwid));
+	attached_file(root, device, "rblk/serial", a->serial, sizeof(a->serial));
+	a->queues = attached_number(root, device, "rblk/queues");
+	a->credits = attached_number(root, device, "rblk/credits");
+	a->losses = attached_number(root, device, "rblk/losses");
+	a->connect_ms = attached_number(root, device, "rblk/connect_ms");
+	a->command_ms = attached_number(root, device, "rblk/command_ms");
+	a->give_up_ms = attached_number(root, device, "rblk/give_up_ms");
+	a->keepalive_ms = attached_number(root, device, "rblk/keepalive_ms");
+	a->bytes = attached_number(root, device, "size") * 512; /* sysfs counts sectors of 512 */
+	a->block_bytes = attached_number(root, device, "queue/logical_block_size");
+	a->read_only = attached_number(root, device, "ro") != 0;
+	attached_read_counters(root, a);
+	attach_record_read(root, a);
+	return 0;
+}
+
+static int attached_compare(const void *a, const void *b)
+{
+	const struct attached *left = a, *right = b;
+
+	return left->index < right->index ? -1 : left->index > right->index;
+}
+
+int attached_list(const char *root, struct attached **list)
+{
+	struct attached *all = NULL, *more, one;
+	struct dirent *entry;
+	char path[PATH_MAX];
+	int count = 0;
+	DIR *dir;
+
+	*list = NULL;
+	snprintf(path, sizeof(path), "%s/sys/block", root);
+	dir = opendir(path);
+	if (!dir)
+		return -errno;
+	while ((entry = readdir(dir))) {
+		if (attached_read(root, entry->d_name, &one))
+			continue;
+		more = realloc(all, ((size_t)count + 1) * sizeof(*all));
+		if (!more) {
+			free(all);
+			closedir(dir);
+			return -ENOMEM;
+		}
+		all = more;
+		all[count++] = one;
+	}
+	closedir(dir);
+	if (count)
+		qsort(all, (size_t)count, sizeof(*all), attached_compare);
+	*list = all;
+	return count;
+}
+
+uint64_t attached_counter(const struct attached *attached, const char *name)
+{
+	for (unsigned int i = 0; i < attached->counter_count; i++)
+		if (!strcmp(attached->counters[i].name, name))
+			return attached->counters[i].value;
+	return 0;
+}

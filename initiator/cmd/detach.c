@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * rblk detach: by device, by the name or the URI that it was attached with, or everything. What uses
+ * the disk is named; who has it open for a moment only, as udev does, is waited for.
+ */
+#include "initiator/cmd/attach.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define DETACH_UNSAID UINT64_MAX
+#define DETACH_WAIT_MS 3000 /* for those who only look: udev after the last close */
+#define DETACH_POLL_MS 50
+
+static struct detach_values {
+	uint64_t wait_ms;
+	bool all, force;
+} values = { .wait_ms = DETACH_UNSAID };
+
+static const struct cmd_option options[] = {
+	{ "all", 'a', CMD_OPTION_FLAG, offsetof(struct detach_values, all), 0, 0, NULL,
+	  "everything that is attached" },
+	{ "force", 'f', CMD_OPTION_FLAG, offsetof(struct detach_values, force), 0, 0, NULL,
+	  "even while it is in use: what is in flight fails" },
+	{ "wait", 'w', CMD_OPTION_TIME, offsetof(struct detach_values, wait_ms), 0, 86400000,
+	  "TIME", "how long its users may take to let go of it; then give up, or use force" },
+	CMD_OPTION_HELP,
+	CMD_OPTIONS_END,
+};
+
+static uint64_t detach_now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+/*
+ * Without force. 0, or -errno with the module's answer. -EBUSY is asked again until `end`; at once
+ * it is final when somebody holds the disk who will not go by himself, unless --wait says to wait
+ * even then.
+ */
+static int detach_gently(int control, const char *device, uint64_t end, char *answer)
+{
+	const struct timespec pause = { .tv_nsec = DETACH_POLL_MS * 1000000L };
+	char line[64], user[ATTACH_REASON_BYTES];
+	bool used;
+	int err;
+
+	snprintf(line, sizeof(line), "detach device=%s", device);
+	for (;;) {
+		err = attach_control_send(control, line, answer);
+		if (err != -EBUSY)
+			return err;
+		used = attached_users("", device, user, sizeof(user));
+		if (detach_now_ms() >= end || (used && values.wait_ms == DETACH_UNSAID))
+			break;
+		nanosleep(&pause, NULL);
+	}
+	if (used)
+		snprintf(answer, ATTACH_ANSWER_BYTES, "%s: %.*s", device,
+			 ATTACH_ANSWER_BYTES - 20, user);
+	return err;
+}
+
+static int detach_device(int control, const struct attached *attached)
+{
+	uint64_t wait_ms = values.wait_ms;
+	char line[64], answer[ATTACH_ANSWER_BYTES];
+	int err = -EBUSY;
+
+	if (wait_ms == DETACH_UNSAID)
+		wait_ms = values.force ? 0 : DETACH_WAIT_MS;
+	/* Nobody can end cleanly on a disk that fails everything; only force is left. */
+	if (!values.force || (wait_ms && strcmp(attached->state, "failed")))
+		err = detach_gently(control, attached->device, detach_now_ms() + wait_ms, answer);
+	if (err && err != -ENODEV && values.force) {
+		snprintf(line, sizeof(line), "detach device=%s force", attached->device);
+		err = attach_control_send(control, line, answer);
+	}
+	if (err) {
+		cmd_error("%s", answer);
+		return err;
+	}
+	attach_record_remove("", attached->device);
+	return 0;
+}
+
+static bool detach_uri_equal(const char *left, const char *right)
+{
+	char reason[ATTACH_REASON_BYTES];
+	struct ini_uri a, b;
+
+	return !attach_uri_parse(left, &a, reason) && !attach_uri_parse(right, &b, reason) &&
+	       !strcasecmp(a.host, b.host) && !strcmp(a.port, b.port) &&
+	       !strcmp(a.volume, b.volume);
+}
+
+/* One that was attached without this command has no URI; but sysfs shows its numeric address. */
+static bool detach_target_equal(const char *text, const struct attached *attached)
+{
+	char uri[RBLK_URI_BYTES];
+
+	snprintf(uri, sizeof(uri), "rblk://%s/%s", attached->target, attached->volume);
+	return detach_uri_equal(text, uri);
+}
+
+/* Is this operand that device? `path`: what it is a link to, or the same. */
+static bool detach_matches(const char *operand, const char *path, const struct attached *a)
+{
+	if (strstr(operand, "://"))
+		return a->uri[0] ? detach_uri_equal(operand, a->uri) :
+				   detach_target_equal(operand, a);
+	if (!strncmp(path, "/dev/", 5))
+		return !strcmp(path + 5, a->device);
+	return !strcmp(operand, a->device) || (a->name[0] && !strcmp(operand, a->name));
+}
+
+static const struct attached *detach_find(const char *operand, const struct attached *list,
+					  int count)
+{
+	const struct attached *found = NULL;
+	char path[PATH_MAX];
+
+	/* A link in /dev/rblk/ is as good as the device. */
+	if (operand[0] != '/' || !realpath(operand, path))
+		snprintf(path, sizeof(path), "%s", operand);
+	for (int i = 0; i < count; i++) {
+		if (!detach_matches(operand, path, &list[i]))
+			continue;
+		if (found) {
+			cmd_error("%s: is attached more than once, as /dev/%s and /dev/%s: say "
+				  "which",
+				  operand, found->device, list[i].device);
+			return NULL;
+		}
+		found = &list[i];
+	}
+	if (!found)
+		cmd_error("%s: is not attached; see rblk list --attached", operand);
+	return found;
+}
+
+static int detach_run(char **operands, int count)
+{
+	const struct attached *one = NULL;
+	struct attached *list;
+	int control, attached, status = CMD_OK;
+
+	if (values.all ? count : !count) {
+		cmd_error("usage: rblk detach [OPTION]... DEVICE|NAME|VOLUME, or rblk detach --all");
+		return CMD_USAGE;
+	}
+	attached = attached_list("", &list);
+	if (attached < 0)
+		return cmd_error("/sys/block: %s", strerror(-attached));
+	if (count) {
+		one = detach_find(operands[0], list, attached);
+		if (!one)
+			status = CMD_FAILED;
+	}
+	/* Without a device there is nothing to load the module for. */
+	control = one || (values.all && attached) ? attach_control_open() : -1;
+	if (control < 0 && (one || (values.all && attached)))
+		status = CMD_FAILED;
+	for (int i = attached - 1; control >= 0 && i >= 0; i--)
+		if ((!one || one == &list[i]) && detach_device(control, &list[i]))
+			status = CMD_FAILED;
+	if (control >= 0)
+		close(control);
+	free(list);
+	return status;
+}
+
+const struct cmd_verb cmd_verb_detach = {
+	.name = "detach",
+	.operands = "DEVICE|NAME|VOLUME",
+	.summary = "take such a disk away again",
+	.options = options,
+	.values = &values,
+	.operands_least = 0,
+	.operands_most = 1,
+	.run = detach_run,
+};
