@@ -188,7 +188,8 @@ void verbs_mr_deregister(struct fab_mr *mr);
 struct verbs_conn *verbs_conn_alloc(struct verbs_fab *fab, const struct fab_conn_options *options,
 				    enum verbs_conn_state state);
 void verbs_conn_free(struct verbs_conn *conn);
-void verbs_conn_set_state(struct verbs_conn *conn, enum verbs_conn_state state);
+/* False: there is no such transition. The connection is broken then, if it had not ended before. */
+bool verbs_conn_set_state(struct verbs_conn *conn, enum verbs_conn_state state);
 void verbs_conn_set_deadline(struct verbs_conn *conn, uint64_t deadline_ns); /* 0: none */
 void verbs_conn_raise(struct verbs_conn *conn, enum fab_event_type type);
 /* The connection is over: queue pair to ERR, event `type` with these words. */

@@ -12,8 +12,8 @@
 #include "proto/core/env.h"
 
 #include <arpa/inet.h>
-#include <assert.h>
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -263,8 +263,7 @@ int verbs_conn_establish(struct fab_conn *head, const void *private_data, uint8_
 	if (rdma_accept(conn->id, &param))
 		return fab_fail(head->fab, -errno, "accept %s: %s", head->peer,
 				errno == EINVAL ? "the peer has given up" : strerror(errno));
-	verbs_conn_set_state(conn, VERBS_CONN_ESTABLISHING);
-	return 0;
+	return verbs_conn_set_state(conn, VERBS_CONN_ESTABLISHING) ? 0 : -EPROTO;
 }
 
 void verbs_conn_refuse(struct fab_conn *head, const void *private_data, uint8_t bytes)
@@ -319,15 +318,20 @@ int verbs_connect(struct fab *head, const struct sockaddr *addr,
 	       addr->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6)
 					   : sizeof(struct sockaddr_in));
 	conn->prepare = prepare;
+	if (options->private_bytes > 0)
+		memcpy(conn->private_data, options->private_data, options->private_bytes);
+	if (conn->options.timeout_ms > INT_MAX)
+		conn->options.timeout_ms = INT_MAX; /* all that rdma_cm and poll() can be told */
 	if (rdma_create_id(fab->channel, &conn->id, conn, RDMA_PS_TCP)) {
 		err = errno;
 		goto err_free;
 	}
-	if (rdma_resolve_addr(conn->id, NULL, (struct sockaddr *)&peer, (int)options->timeout_ms)) {
+	if (rdma_resolve_addr(conn->id, NULL, (struct sockaddr *)&peer,
+			      (int)conn->options.timeout_ms)) {
 		err = errno;
 		goto err_destroy_id;
 	}
-	verbs_conn_set_deadline(conn, env_now_ns() + options->timeout_ms * NS_PER_MS);
+	verbs_conn_set_deadline(conn, env_now_ns() + conn->options.timeout_ms * NS_PER_MS);
 	*out = &conn->head;
 	return 0;
 
@@ -409,8 +413,8 @@ static void verbs_cm_answered(struct verbs_conn *conn, const struct rdma_cm_even
 		return;
 	}
 	verbs_conn_set_deadline(conn, 0);
-	verbs_conn_set_state(conn, VERBS_CONN_ESTABLISHED);
-	verbs_conn_raise(conn, FAB_EVENT_ESTABLISHED);
+	if (verbs_conn_set_state(conn, VERBS_CONN_ESTABLISHED))
+		verbs_conn_raise(conn, FAB_EVENT_ESTABLISHED);
 }
 
 static void verbs_cm_established(struct verbs_conn *conn, const struct rdma_cm_event *event)
@@ -418,8 +422,8 @@ static void verbs_cm_established(struct verbs_conn *conn, const struct rdma_cm_e
 	if (conn->state == VERBS_CONN_CONNECTING) {
 		verbs_cm_answered(conn, event);
 	} else if (conn->state == VERBS_CONN_ESTABLISHING) {
-		verbs_conn_set_state(conn, VERBS_CONN_ESTABLISHED);
-		verbs_conn_raise(conn, FAB_EVENT_ESTABLISHED);
+		if (verbs_conn_set_state(conn, VERBS_CONN_ESTABLISHED))
+			verbs_conn_raise(conn, FAB_EVENT_ESTABLISHED);
 	}
 }
 

@@ -58,11 +58,30 @@ static const unsigned int verbs_conn_next[VERBS_CONN_STATES] = {
 
 #undef TO
 
-/* Callers look at the state first: what a peer does never leads to a transition not listed. */
-void verbs_conn_set_state(struct verbs_conn *conn, enum verbs_conn_state state)
+static const char *const verbs_conn_state_names[VERBS_CONN_STATES] = {
+	[VERBS_CONN_RESOLVING] = "resolving",	    [VERBS_CONN_CONNECTING] = "connecting",
+	[VERBS_CONN_ACCEPTED] = "accepted",	    [VERBS_CONN_ESTABLISHING] = "establishing",
+	[VERBS_CONN_ESTABLISHED] = "established",   [VERBS_CONN_BROKEN] = "broken",
+	[VERBS_CONN_DRAINING] = "draining",	    [VERBS_CONN_DRAINED] = "drained",
+};
+
+/* One that has ended already goes on ending. */
+bool verbs_conn_set_state(struct verbs_conn *conn, enum verbs_conn_state state)
 {
-	assert(verbs_conn_next[conn->state] & (1u << state));
-	conn->state = state;
+	enum verbs_conn_state from = conn->state;
+
+	if (verbs_conn_next[from] & (1u << state)) {
+		conn->state = state;
+		return true;
+	}
+	fab_fail(conn->head.fab, -EPROTO, "connection to %s: from %s to %s: no such transition",
+		 conn->head.peer, verbs_conn_state_names[from], verbs_conn_state_names[state]);
+	if (from < VERBS_CONN_BROKEN)
+		verbs_conn_break(conn,
+				 from < VERBS_CONN_ACCEPTED ? FAB_EVENT_FAILED
+							    : FAB_EVENT_DISCONNECTED,
+				 -EPROTO, "%s", conn->head.fab->error);
+	return false;
 }
 
 void verbs_conn_set_deadline(struct verbs_conn *conn, uint64_t deadline_ns)
@@ -105,8 +124,6 @@ struct verbs_conn *verbs_conn_alloc(struct verbs_fab *fab, const struct fab_conn
 	conn->options = *options;
 	conn->options.private_data = conn->private_data;
 	conn->state = state;
-	if (options->private_bytes > 0)
-		memcpy(conn->private_data, options->private_data, options->private_bytes);
 	TAILQ_INSERT_TAIL(&fab->conns, conn, all_entry);
 	return conn;
 }
@@ -349,13 +366,15 @@ void verbs_conn_break(struct verbs_conn *conn, enum fab_event_type type, int sta
 {
 	va_list args;
 
+	/* From every state that has not ended, so this fails where there is nothing to break. */
+	if (!verbs_conn_set_state(conn, VERBS_CONN_BROKEN))
+		return;
 	va_start(args, format);
 	vsnprintf(conn->reason, sizeof(conn->reason), format, args);
 	va_end(args);
 	conn->status = status;
 	verbs_conn_set_deadline(conn, 0);
 	verbs_qp_set_plain_state(conn, IBV_QPS_ERR);
-	verbs_conn_set_state(conn, VERBS_CONN_BROKEN);
 	verbs_conn_raise(conn, type);
 }
 
@@ -407,8 +426,8 @@ static void verbs_conn_want_poll(struct verbs_conn *conn, bool wanted)
 static void verbs_conn_drained(struct verbs_conn *conn)
 {
 	verbs_conn_set_deadline(conn, 0);
-	verbs_conn_set_state(conn, VERBS_CONN_DRAINED);
-	verbs_conn_raise(conn, FAB_EVENT_DRAINED);
+	if (verbs_conn_set_state(conn, VERBS_CONN_DRAINED))
+		verbs_conn_raise(conn, FAB_EVENT_DRAINED);
 }
 
 static bool verbs_conn_await_last_wqe(const struct verbs_conn *conn)
@@ -493,7 +512,8 @@ void verbs_conn_close(struct fab_conn *head)
 		return;
 	/* The caller is done with it: of all events only DRAINED is still of use. */
 	verbs_conn_clear_events(conn);
-	verbs_conn_set_state(conn, VERBS_CONN_DRAINING);
+	if (!verbs_conn_set_state(conn, VERBS_CONN_DRAINING))
+		return;
 	conn->postable = false;
 	if (!conn->qp) {
 		verbs_conn_drained(conn);

@@ -22,14 +22,22 @@
 struct fx_target fx_target;
 static jmp_buf fx_case_end;
 static uint32_t fx_random_state;
+static const char *fx_at;
 
 /* -- checks ------------------------------------------------------------------------------------ */
+
+void fx_about(const char *what)
+{
+	fx_at = what;
+}
 
 void fx_fail(const char *file, int line, const char *format, ...)
 {
 	va_list args;
 
 	fprintf(stderr, "%s:%d: ", file, line);
+	if (fx_at)
+		fprintf(stderr, "%s: ", fx_at);
 	va_start(args, format);
 	vfprintf(stderr, format, args);
 	va_end(args);
@@ -382,6 +390,7 @@ static bool fx_wanted(const char *name, int argc, char **argv)
 static bool fx_run(const struct fx_case *test)
 {
 	fx_random_state = 1;
+	fx_at = NULL;
 	if (setjmp(fx_case_end)) {
 		printf("not ok %s\n", test->name);
 		return false;

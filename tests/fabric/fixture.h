@@ -56,6 +56,8 @@ struct fx {
 
 /* -- checks ------------------------------------------------------------------------------------ */
 
+/* What the case is at, for the words of a failure: the name of a row. Forgotten with the case. */
+void fx_about(const char *what);
 void fx_fail(const char *file, int line, const char *format, ...)
 	__attribute__((format(printf, 3, 4), noreturn));
 #define CHECK(condition)                                                                           \
