@@ -46,6 +46,24 @@ static blk_status_t rblk_command_blk_status(const struct rblk_command *command)
 	}
 }
 
+/* BUSY: nothing was begun, so it may simply be sent again; but not for ever. */
+#define RBLK_BUSY_RETRY_MS 10
+
+static void rblk_command_again(struct rblk_command *command, struct request *rq)
+{
+	unsigned int limit_ms = command->queue->device->options.command_ms;
+
+	if (!(rq->rq_flags & RQF_DONTPREP)) {
+		rq->rq_flags |= RQF_DONTPREP;
+		command->busy_since = jiffies;
+	} else if (time_after(jiffies, command->busy_since + msecs_to_jiffies(limit_ms))) {
+		blk_mq_end_request(rq, BLK_STS_IOERR);
+		return;
+	}
+	blk_mq_requeue_request(rq, false);
+	blk_mq_delay_kick_requeue_list(rq->q, RBLK_BUSY_RETRY_MS);
+}
+
 void rblk_command_complete_rq(struct request *rq)
 {
 	struct rblk_command *command = blk_mq_rq_to_pdu(rq);
@@ -57,13 +75,10 @@ void rblk_command_complete_rq(struct request *rq)
 	if (command->memory != RBLK_MEMORY_NONE)
 		rblk_memory_unmap(command);
 	trace_rblk_complete(command);
-	if (status == BLK_STS_RESOURCE) {
-		/* BUSY: nothing was begun, so it may simply be sent again. */
-		blk_mq_requeue_request(rq, false);
-		blk_mq_delay_kick_requeue_list(rq->q, 10);
-		return;
-	}
-	blk_mq_end_request(rq, status);
+	if (status != BLK_STS_RESOURCE)
+		blk_mq_end_request(rq, status);
+	else
+		rblk_command_again(command, rq);
 }
 
 void rblk_command_put(struct rblk_command *command)
@@ -247,7 +262,7 @@ static void rblk_command_unreserve(struct rblk_queue *queue, struct rblk_command
  * The payload stands in the first half of the command's slot, the report is written to the second:
  * neither end can meet the other's.
  */
-#define RBLK_REPORT_OFFSET (RBLK_SLOT_BYTES / 2)
+#define RBLK_REPORT_OFFSET (RBLK_SLOT_BYTES_MIN / 2)
 
 static void rblk_command_fill_session(struct rblk_command *command,
 				      const struct rblk_session_command *sc)
@@ -259,7 +274,7 @@ static void rblk_command_fill_session(struct rblk_command *command,
 	wire->volume = rblk_to_le32(sc->volume);
 	wire->lba = rblk_to_le64(sc->lba);
 	wire->argument = rblk_to_le64(sc->argument);
-	memset(slot, 0, RBLK_SLOT_BYTES);
+	memset(slot, 0, RBLK_SLOT_BYTES_MIN);
 	if (sc->payload_bytes) {
 		memcpy(slot, sc->payload, sc->payload_bytes);
 		command->bytes = ALIGN(sc->payload_bytes, RBLK_CAPSULE_ALIGN);
@@ -293,6 +308,8 @@ int rblk_command_session(struct rblk_queue *queue, struct rblk_session_command *
 	rblk_queue_kick(queue);
 	if (!wait_for_completion_timeout(&command->done, msecs_to_jiffies(timeout_ms))) {
 		/* The tag stays taken: the answer may still come. The queue is of no more use. */
+		rblk_device_lost(queue->device, "no answer to %s in %u ms",
+				 rblk_opcode_name(sc->opcode), timeout_ms);
 		return -ETIMEDOUT;
 	}
 	error = command->error;

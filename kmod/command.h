@@ -53,6 +53,7 @@ struct rblk_command {
 	u64 result;
 	u32 queued_us, stored_us;
 	struct completion done; /* session's own */
+	unsigned long busy_since; /* jiffies of the first BUSY; with RQF_DONTPREP */
 
 	/* memory.c */
 	enum rblk_data_kind memory;
@@ -95,7 +96,7 @@ void rblk_command_complete_rq(struct request *rq);
 /*
  * Send one of the session's own commands on queue 0 and wait. `payload` goes in the capsule
  * (payload_bytes, zero filled to RBLK_CAPSULE_ALIGN); the report, if any, is copied to `report`.
- * fill() may set the descriptor's other fields. Sleeps. 0 or negative errno.
+ * Sleeps. 0 or negative errno; -ETIMEDOUT also reports the connection as lost.
  */
 struct rblk_session_command {
 	u8 opcode;

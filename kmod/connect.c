@@ -218,12 +218,24 @@ static int rblk_connect_make_messages(struct rblk_queue *queue)
 	return 0;
 }
 
+static void rblk_connect_qp_event(struct ib_event *event, void *context)
+{
+	struct rblk_queue *queue = context;
+
+	if (event->event == IB_EVENT_QP_FATAL || event->event == IB_EVENT_QP_REQ_ERR ||
+	    event->event == IB_EVENT_QP_ACCESS_ERR)
+		rblk_device_lost(queue->device, "queue %u: %s", queue->index,
+				 ib_event_msg(event->event));
+}
+
 static int rblk_connect_make_qp(struct rblk_queue *queue)
 {
 	struct ib_device *ibdev = queue->cm_id->device;
 	unsigned int tags = queue->wanted + RBLK_RESERVED_TAGS;
 	struct ib_qp_init_attr attr = {
 		.qp_type = IB_QPT_RC,
+		.event_handler = rblk_connect_qp_event,
+		.qp_context = queue,
 		.sq_sig_type = IB_SIGNAL_REQ_WR,
 		/* per tag a SEND, a registration, an invalidation; the slots'; ib_drain_qp()'s */
 		.cap.max_send_wr = 3 * tags + DIV_ROUND_UP(tags, 16) + 1,
@@ -396,7 +408,7 @@ void rblk_queue_stop(struct rblk_queue *queue)
 	unsigned long flags;
 
 	spin_lock_irqsave(&queue->lock, flags);
-	queue->down = true;
+	WRITE_ONCE(queue->down, true);
 	spin_unlock_irqrestore(&queue->lock, flags);
 	if (queue->qp) {
 		rdma_disconnect(queue->cm_id);

@@ -226,18 +226,14 @@ static void rblk_device_keepalive_work(struct work_struct *work)
 		container_of(to_delayed_work(work), struct rblk_device, keepalive_work);
 	struct rblk_session_command sc = {
 		.opcode = RBLK_OP_KEEPALIVE,
-		.argument = atomic_read(&device->event_seen),
+		.argument = (u32)atomic_read(&device->event_seen),
 	};
-	int error;
 
 	if (!rblk_device_live(device))
 		return;
-	/* The queue cannot go away: detach and loss cancel this work before they free it. */
-	error = rblk_command_session(device->queues[0], &sc, device->options.command_ms);
-	if (error == -ETIMEDOUT)
-		rblk_device_lost(device, "no answer to a keep-alive in %u ms",
-				 device->options.command_ms);
-	else if (!error)
+	/* The queue's struct outlives this work: detach cancels it before anything is freed. */
+	rblk_command_session(device->queues[0], &sc, device->options.command_ms);
+	if (rblk_device_live(device))
 		queue_delayed_work(rblk_workqueue, &device->keepalive_work,
 				   msecs_to_jiffies(device->keepalive_ms / 2));
 }
@@ -401,18 +397,19 @@ static int rblk_device_connect(struct rblk_device *device, char *text)
 	return error;
 }
 
-/* Everything but the struct. No work, no I/O and no open of it is left when this is called. */
+/* Everything but the struct. No work and no I/O of it is left when this is called. */
 static void rblk_device_dismantle(struct rblk_device *device)
 {
 	unsigned int i;
 
 	mutex_lock(&device->lifecycle);
 	rblk_device_take_down(device);
-	mutex_unlock(&device->lifecycle);
 	rblk_disk_destroy(device);
 	for (i = 0; i < device->queue_count; i++)
 		if (device->queues[i])
 			rblk_queue_destroy(device->queues[i]);
+	device->queue_count = 0; /* a removal of the RDMA device may still look */
+	mutex_unlock(&device->lifecycle);
 	mutex_lock(&rblk_registry_lock);
 	list_del(&device->entry);
 	mutex_unlock(&rblk_registry_lock);
@@ -428,6 +425,24 @@ static void rblk_device_cancel_works(struct rblk_device *device)
 	cancel_delayed_work_sync(&device->give_up_work);
 }
 
+/* Unless the connection broke meanwhile: a loss before LIVE only leaves its reason. */
+static int rblk_device_go_live(struct rblk_device *device, char *text)
+{
+	unsigned long flags;
+	int error = 0;
+
+	spin_lock_irqsave(&device->state_lock, flags);
+	if (device->reason[0]) {
+		scnprintf(text, RBLK_TEXT_BYTES, "%s: %s", device->options.address_text,
+			  device->reason);
+		error = -ECONNRESET;
+	} else {
+		rblk_device_set_state(device, RBLK_DEVICE_LIVE);
+	}
+	spin_unlock_irqrestore(&device->state_lock, flags);
+	return error;
+}
+
 int rblk_device_attach(const struct rblk_options *options, char *text)
 {
 	struct rblk_device *device = rblk_device_alloc(options);
@@ -438,13 +453,14 @@ int rblk_device_attach(const struct rblk_options *options, char *text)
 			  PTR_ERR(device) == -ENOSPC ? "too many devices" : "out of memory");
 		return PTR_ERR(device);
 	}
-	mutex_lock(&device->lifecycle);
+	/* In the registry before it connects: a removal of its RDMA device waits for the outcome. */
 	mutex_lock(&rblk_registry_lock);
+	mutex_lock(&device->lifecycle);
 	list_add_tail(&device->entry, &rblk_registry);
 	mutex_unlock(&rblk_registry_lock);
 	error = rblk_device_connect(device, text);
 	if (!error)
-		rblk_device_change(device, RBLK_DEVICE_LIVE);
+		error = rblk_device_go_live(device, text);
 	mutex_unlock(&device->lifecycle);
 	if (error)
 		goto err_dismantle;

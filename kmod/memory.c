@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Slots (one registered page per tag, for the queue's life) and fast registrations (one memory
+ * Slots (registered memory of each tag's own, for the queue's life) and fast registrations (one memory
  * region per I/O tag, its key changed for each use). Called by command.c for each request, by
  * queue.c when a queue comes and goes. Posting is left to queue.c.
  */
+#include <linux/log2.h>
+#include <linux/module.h>
 #include <linux/slab.h>
 
 #include "kmod/memory.h"
@@ -13,8 +15,32 @@
 /* More would only make one command's registration long; 1 MiB in 4 KiB pages. */
 #define RBLK_FAST_PAGES_MAX 256u
 
+static unsigned int slot_bytes = 4096;
+
+static int rblk_memory_set_slot_bytes(const char *value, const struct kernel_param *kp)
+{
+	unsigned int bytes;
+	int error = kstrtouint(value, 0, &bytes);
+
+	if (error)
+		return error;
+	if (bytes < RBLK_SLOT_BYTES_MIN || bytes > RBLK_SLOT_BYTES_MAX || !is_power_of_2(bytes))
+		return -EINVAL;
+	*(unsigned int *)kp->arg = bytes;
+	return 0;
+}
+
+static const struct kernel_param_ops rblk_slot_bytes_ops = {
+	.set = rblk_memory_set_slot_bytes,
+	.get = param_get_uint,
+};
+module_param_cb(slot_bytes, &rblk_slot_bytes_ops, &slot_bytes, 0644);
+MODULE_PARM_DESC(slot_bytes,
+		 "largest I/O that is copied rather than registered: 4096 to 65536, for new devices");
+
 struct rblk_memory {
 	unsigned int tags, credits;
+	unsigned int order; /* a slot is 1 << order pages, at least slot_bytes */
 	unsigned int slots_per_mr, slot_mr_count;
 	u32 fast_pages;
 	struct page **pages; /* tags */
@@ -40,13 +66,14 @@ static int rblk_memory_alloc_slots(struct rblk_queue *queue, struct rblk_memory 
 	unsigned int i;
 
 	for (i = 0; i < m->tags; i++) {
-		m->pages[i] = alloc_pages_node(node, GFP_KERNEL | __GFP_ZERO, 0);
+		m->pages[i] = alloc_pages_node(node, GFP_KERNEL | __GFP_ZERO | __GFP_COMP,
+					       m->order);
 		if (!m->pages[i])
 			return -ENOMEM;
-		m->dma[i] = ib_dma_map_page(queue->ibdev, m->pages[i], 0, PAGE_SIZE,
+		m->dma[i] = ib_dma_map_page(queue->ibdev, m->pages[i], 0, PAGE_SIZE << m->order,
 					    DMA_BIDIRECTIONAL);
 		if (ib_dma_mapping_error(queue->ibdev, m->dma[i])) {
-			__free_page(m->pages[i]);
+			__free_pages(m->pages[i], m->order);
 			m->pages[i] = NULL;
 			return -EIO;
 		}
@@ -81,7 +108,8 @@ int rblk_memory_create(struct rblk_queue *queue, unsigned int credits, unsigned 
 	m->tags = tags;
 	m->credits = credits;
 	m->fast_pages = min(limit, RBLK_FAST_PAGES_MAX);
-	m->slots_per_mr = min(limit, tags);
+	m->order = get_order(READ_ONCE(slot_bytes));
+	m->slots_per_mr = min(limit >> m->order, tags);
 	if (!m->slots_per_mr)
 		goto err_destroy;
 	m->slot_mr_count = DIV_ROUND_UP(tags, m->slots_per_mr);
@@ -96,7 +124,7 @@ int rblk_memory_create(struct rblk_queue *queue, unsigned int credits, unsigned 
 	error = rblk_memory_alloc_slots(queue, m);
 	if (!error)
 		error = rblk_memory_alloc_mrs(queue->pd, m->slot_mrs, m->slot_mr_count,
-					      m->slots_per_mr);
+					      m->slots_per_mr << m->order);
 	if (!error)
 		error = rblk_memory_alloc_mrs(queue->pd, m->fast_mrs, credits, m->fast_pages);
 	if (!error)
@@ -116,9 +144,9 @@ static int rblk_memory_map_slots(struct rblk_memory *m, unsigned int n, struct s
 
 	sg_init_table(sgl, count);
 	for (i = 0; i < count; i++) {
-		sg_set_page(&sgl[i], m->pages[first + i], PAGE_SIZE, 0);
+		sg_set_page(&sgl[i], m->pages[first + i], PAGE_SIZE << m->order, 0);
 		sg_dma_address(&sgl[i]) = m->dma[first + i];
-		sg_dma_len(&sgl[i]) = PAGE_SIZE;
+		sg_dma_len(&sgl[i]) = PAGE_SIZE << m->order;
 	}
 	mapped = ib_map_mr_sg(mr, sgl, count, NULL, PAGE_SIZE);
 	if (mapped < 0)
@@ -168,8 +196,9 @@ void rblk_memory_destroy(struct rblk_queue *queue)
 		if (m->slot_mrs[i])
 			ib_dereg_mr(m->slot_mrs[i]);
 	for (i = 0; m->pages && m->dma && i < m->tags && m->pages[i]; i++) {
-		ib_dma_unmap_page(queue->ibdev, m->dma[i], PAGE_SIZE, DMA_BIDIRECTIONAL);
-		__free_page(m->pages[i]);
+		ib_dma_unmap_page(queue->ibdev, m->dma[i], PAGE_SIZE << m->order,
+				  DMA_BIDIRECTIONAL);
+		__free_pages(m->pages[i], m->order);
 	}
 	kfree(m->fast_mrs);
 	kfree(m->slot_wrs);
@@ -184,6 +213,11 @@ u32 rblk_memory_max_bytes(const struct rblk_queue *queue)
 {
 	/* One page less: a request that begins in the middle of a page touches one more. */
 	return (queue->memory->fast_pages - 1) * PAGE_SIZE;
+}
+
+u32 rblk_memory_slot_bytes(const struct rblk_queue *queue)
+{
+	return PAGE_SIZE << queue->memory->order;
 }
 
 void *rblk_memory_slot(struct rblk_queue *queue, u16 tag)
@@ -205,19 +239,20 @@ void rblk_memory_slot_segment(struct rblk_queue *queue, u16 tag, u32 bytes,
 	struct ib_mr *mr = m->slot_mrs[tag / m->slots_per_mr];
 
 	segment->address =
-		rblk_to_le64(mr->iova + (u64)(tag % m->slots_per_mr) * PAGE_SIZE);
+		rblk_to_le64(mr->iova + ((u64)(tag % m->slots_per_mr) << PAGE_SHIFT << m->order));
 	segment->rkey = rblk_to_le32(mr->rkey);
 	segment->length = rblk_to_le32(bytes);
 }
 
 void rblk_memory_sync_slot(struct rblk_queue *queue, u16 tag, bool for_device)
 {
+	u32 bytes = rblk_memory_slot_bytes(queue);
 	u64 dma = queue->memory->dma[tag];
 
 	if (for_device)
-		ib_dma_sync_single_for_device(queue->ibdev, dma, PAGE_SIZE, DMA_BIDIRECTIONAL);
+		ib_dma_sync_single_for_device(queue->ibdev, dma, bytes, DMA_BIDIRECTIONAL);
 	else
-		ib_dma_sync_single_for_cpu(queue->ibdev, dma, PAGE_SIZE, DMA_BIDIRECTIONAL);
+		ib_dma_sync_single_for_cpu(queue->ibdev, dma, bytes, DMA_BIDIRECTIONAL);
 }
 
 /* Between a request's pages and its slot. */
@@ -299,7 +334,7 @@ int rblk_memory_map(struct rblk_command *command, struct request *rq)
 	bool write = rq_data_dir(rq) == WRITE;
 
 	command->bytes = blk_rq_payload_bytes(rq);
-	if (command->bytes > RBLK_SLOT_BYTES)
+	if (command->bytes > rblk_memory_slot_bytes(queue))
 		return rblk_memory_map_fast(command, rq);
 	if (write)
 		rblk_memory_copy(command, rq, true);

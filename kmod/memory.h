@@ -11,8 +11,10 @@
 
 struct rblk_queue;
 
-/* The largest I/O that is copied through its slot. */
-#define RBLK_SLOT_BYTES 4096u
+/* A slot's size, and with it the largest I/O that is copied: module parameter slot_bytes. */
+#define RBLK_SLOT_BYTES_MIN 4096u
+#define RBLK_SLOT_BYTES_MAX 65536u
+u32 rblk_memory_slot_bytes(const struct rblk_queue *queue);
 
 /* Sleeps. Slots for `tags` commands, registrations for `credits` of them. Registers the slots with
  * work requests posted on queue->qp, so after it has been connected: rblk_memory_register(). */

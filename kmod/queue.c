@@ -156,8 +156,13 @@ out:
 
 void rblk_queue_wc_error(struct rblk_queue *queue, const char *what, const struct ib_wc *wc)
 {
-	if (wc->status == IB_WC_WR_FLUSH_ERR)
+	/* Flushed while nobody takes the queue down: it went into error by itself. */
+	if (wc->status == IB_WC_WR_FLUSH_ERR) {
+		if (!READ_ONCE(queue->down))
+			rblk_device_lost(queue->device, "queue %u: the connection was lost",
+					 queue->index);
 		return;
+	}
 	rblk_device_lost(queue->device, "queue %u: %s: %s%s", queue->index, what,
 			 ib_wc_status_msg(wc->status),
 			 wc->status == IB_WC_RETRY_EXC_ERR ?

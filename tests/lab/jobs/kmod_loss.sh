@@ -7,19 +7,19 @@
 . "$LAB/jobs/kmod.sh"
 
 load_start() {
-	fio --name=load --filename="$LAB_DEV" --direct=1 --ioengine=io_uring --rw=randrw --bsrange=4k-256k \
-		--iodepth=16 --numjobs=2 --time_based --runtime=60 --output=/tmp/load.txt 2> /dev/null &
+	fio --name=load --filename="$LAB_DEV" --direct=1 --ioengine=io_uring --rw=randrw $LAB_LOAD --numjobs=2 \
+		--time_based --runtime=60 --output=/tmp/load.txt 2> /dev/null &
 	LOAD=$!
-	lab_wait 20 io_flows || lab_fail "fio: no I/O"
+	lab_wait 60 io_flows || lab_fail "fio: no I/O"
 }
 
-io_flows() { [ "$(awk '{ print $1 }' "/sys/block/${LAB_DEV#/dev/}/stat")" -gt 200 ]; }
+io_flows() { [ "$(awk '{ print $1 }' "/sys/block/${LAB_DEV#/dev/}/stat")" -gt 60 ]; }
 state_is() { [ "$(cat "/sys/block/${LAB_DEV#/dev/}/rblk/state")" = "$1" ]; }
 load_ended() { [ ! -e "/proc/$LOAD" ] || grep -q '^State:.Z' "/proc/$LOAD/status"; }
 
 # load_fails: the load ends by itself, with an error.
 load_fails() {
-	lab_wait 30 load_ended || lab_fail "fio hangs: $(cat /proc/$LOAD/stack)"
+	lab_wait 60 load_ended || lab_fail "fio hangs: $(cat /proc/$LOAD/stack)"
 	wait "$LOAD" && lab_fail "fio saw no error"
 	return 0
 }
@@ -32,7 +32,7 @@ lab_rblkd_start "disk=/dev/vda"
 lab_attach disk queues=2 give_up_ms=2000
 load_start
 kill -9 "$LAB_RBLKD"
-lab_wait 20 state_is failed || lab_fail "state: $(cat "/sys/block/${LAB_DEV#/dev/}/rblk/state")"
+lab_wait 60 state_is failed || lab_fail "state: $(cat "/sys/block/${LAB_DEV#/dev/}/rblk/state")"
 load_fails
 lab_say "reason: $(cat "/sys/block/${LAB_DEV#/dev/}/rblk/reason")"
 lab_detach
@@ -51,7 +51,7 @@ load_start
 # Ends only when the last program that has the device open is gone, here rblkd.
 rdma link delete rxe0 &
 DELETE=$!
-lab_wait 20 state_is failed || lab_fail "state: $(cat "/sys/block/${LAB_DEV#/dev/}/rblk/state")"
+lab_wait 60 state_is failed || lab_fail "state: $(cat "/sys/block/${LAB_DEV#/dev/}/rblk/state")"
 load_fails
 lab_detach
 kill -9 "$LAB_RBLKD"
@@ -63,6 +63,6 @@ rdma link add rxe0 type rxe netdev lab0 && lab_wait 10 lab_port_active
 lab_rblkd_start "disk=/dev/vda"
 lab_attach disk give_up_ms=60000
 kill -9 "$LAB_RBLKD"
-lab_wait 20 state_is lost || lab_fail "state: $(cat "/sys/block/${LAB_DEV#/dev/}/rblk/state")"
+lab_wait 60 state_is lost || lab_fail "state: $(cat "/sys/block/${LAB_DEV#/dev/}/rblk/state")"
 lab_kmod_unload
 lab_say done
