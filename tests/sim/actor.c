@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Who runs now.
+ */
+#include "tests/sim/actor.h"
+
+#include <stddef.h>
+
+static struct sim_actor *self;
+
+struct sim_actor *sim_actor_self(void)
+{
+	return self;
+}
+
+struct sim_actor *sim_actor_become(struct sim_actor *actor)
+{
+	struct sim_actor *before = self;
+
+	self = actor;
+	return before;
+}

@@ -1,0 +1,380 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The application of app.h, as a fiber: one session after the other until its work is done.
+ */
+#include "tests/sim/app.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include "proto/wire/wire_names.h"
+#include "tests/sim/disk.h"
+#include "tests/sim/fabric_sim.h"
+#include "tests/sim/random.h"
+#include "tests/sim/trace.h"
+
+static uint64_t write_ids;
+
+/* -- outcomes ----------------------------------------------------------------------------------- */
+
+/* By what the target has answered; the application asks for nothing that is wrong. */
+static enum sim_outcome outcome_of(const struct sim_app *app, const struct rblk_result *result)
+{
+	if (!result->error)
+		return SIM_OUTCOME_DONE;
+	switch (result->status) {
+	case RBLK_OK:
+		return SIM_OUTCOME_LOST;
+	case RBLK_E_BUSY:
+	case RBLK_E_DRAINING:
+	case RBLK_E_GONE:
+	case RBLK_E_FENCED:
+		return SIM_OUTCOME_NOTHING;
+	case RBLK_E_IO:
+	case RBLK_E_MEDIUM:
+	case RBLK_E_NO_RESOURCES:
+		return SIM_OUTCOME_FAILED;
+	}
+	sim_fail("%s: a command that nothing is wrong with: %s", app->actor.name,
+		 rblk_status_text(result->status));
+}
+
+static void op_done(void *arg, const struct rblk_result *result)
+{
+	struct sim_op *op = arg;
+	struct sim_app *app = op->app;
+	struct sim_command *command = op->command;
+	enum sim_outcome outcome;
+
+	if (!command)
+		sim_fail("%s: a command is completed twice", app->actor.name);
+	outcome = outcome_of(app, result);
+	sim_trace(app->actor.name, "#%u ends: %s%s%s", op->number,
+		  result->error ? strerror(-result->error) : "done", result->status ? ", " : "",
+		  result->status ? rblk_status_text(result->status) : "");
+	op->command = NULL;
+	app->under_way--;
+	app->completed += outcome == SIM_OUTCOME_DONE;
+	sim_model_end(command, outcome, op->memory);
+	if (op->memory)
+		sim_guard_return(&app->guard, op->memory);
+	op->memory = NULL;
+}
+
+/* -- commands ----------------------------------------------------------------------------------- */
+
+static struct sim_op *op_free(struct sim_app *app)
+{
+	for (unsigned int i = 0; i < SIM_SLOTS; i++)
+		if (!app->ops[i].command)
+			return &app->ops[i];
+	return NULL;
+}
+
+static int op_call(struct sim_app *app, struct sim_op *op, const struct sim_command *command)
+{
+	uint64_t offset = command->sector * SIM_SECTOR, bytes = command->sectors * SIM_SECTOR;
+	uint32_t flags = command->fua ? RBLK_IO_FUA : 0;
+
+	switch (command->kind) {
+	case SIM_COMMAND_READ:
+		return rblk_read(app->rblk, op->memory, bytes, offset, 0, op_done, op);
+	case SIM_COMMAND_WRITE:
+		return rblk_write(app->rblk, op->memory, bytes, offset, flags, op_done, op);
+	case SIM_COMMAND_ZEROES:
+		return rblk_write_zeroes(app->rblk, bytes, offset,
+					 flags | (sim_chance(500000) ? RBLK_IO_NO_UNMAP : 0),
+					 op_done, op);
+	case SIM_COMMAND_DISCARD:
+		return rblk_discard(app->rblk, bytes, offset, op_done, op);
+	case SIM_COMMAND_FLUSH:
+		return rblk_flush(app->rblk, op_done, op);
+	case SIM_COMMAND_KINDS:
+		break;
+	}
+	return -EINVAL;
+}
+
+static const char *const kind_names[SIM_COMMAND_KINDS] = { "READ", "WRITE", "ZEROES", "DISCARD",
+							    "FLUSH" };
+
+/* Memory with the data of a WRITE in it, or for what a READ brings. False: none is free. */
+static bool op_memory(struct sim_app *app, struct sim_op *op, struct sim_command *command)
+{
+	if (command->kind != SIM_COMMAND_READ && command->kind != SIM_COMMAND_WRITE)
+		return true;
+	op->memory = sim_guard_lend(&app->guard, (uint32_t)command->sectors * SIM_SECTOR,
+				    command->kind == SIM_COMMAND_READ);
+	if (!op->memory)
+		return false;
+	if (command->kind == SIM_COMMAND_READ)
+		return true;
+	command->id = ++write_ids;
+	for (uint64_t i = 0; i < command->sectors; i++)
+		sim_sector_fill(op->memory + i * SIM_SECTOR, command->id, command->sector + i);
+	return true;
+}
+
+/* 0, or why it was not started: -EAGAIN, -ENOTCONN. */
+static int op_start(struct sim_app *app, struct sim_command command)
+{
+	struct sim_op *op = op_free(app);
+	int err;
+
+	if (!op || !op_memory(app, op, &command))
+		return -EAGAIN;
+	command.volume = app->host->volumes[app->volume];
+	command.session = app->session_number;
+	op->app = app;
+	op->number = ++app->op_number;
+	op->command = sim_model_begin(&command);
+	err = op_call(app, op, &command);
+	sim_trace(app->actor.name, "#%u %s%s %llu+%llu id %llu: %s", op->number,
+		  kind_names[command.kind], command.fua ? " FUA" : "",
+		  (unsigned long long)command.sector, (unsigned long long)command.sectors,
+		  (unsigned long long)command.id, err ? strerror(-err) : "begins");
+	if (!err) {
+		app->under_way++;
+		return 0;
+	}
+	sim_model_end(op->command, SIM_OUTCOME_NOTHING, NULL);
+	op->command = NULL;
+	if (op->memory)
+		sim_guard_return(&app->guard, op->memory);
+	op->memory = NULL;
+	if (err != -EAGAIN && err != -ENOTCONN)
+		sim_fail("%s: %s is refused: %s", app->actor.name, kind_names[command.kind],
+			 strerror(-err));
+	return err;
+}
+
+/* Any command, on a range that is often the same few blocks. */
+static struct sim_command op_choose(const struct sim_app *app)
+{
+	const struct rblk_volume_info *info = rblk_volume_info(app->rblk);
+	uint64_t block = info->block_bytes / SIM_SECTOR, blocks = info->bytes / info->block_bytes;
+	uint64_t most = SIM_SLOT_BYTES / info->block_bytes, count;
+	struct sim_command command = { .kind = SIM_COMMAND_WRITE };
+
+	if (info->can_flush && sim_chance(app->flush)) {
+		command.kind = SIM_COMMAND_FLUSH;
+		return command;
+	}
+	if (most > info->max_io_bytes / info->block_bytes)
+		most = info->max_io_bytes / info->block_bytes;
+	count = sim_chance(app->large) ? sim_between(1, most) : sim_between(1, 4);
+	if (count > blocks)
+		count = blocks;
+	command.sectors = count * block;
+	command.sector = sim_below(sim_chance(500000) && blocks - count > 4 ? 4 : blocks - count + 1) *
+			 block;
+	if (sim_chance(app->read))
+		command.kind = SIM_COMMAND_READ;
+	else if (info->can_write_zeroes && sim_chance(app->zeroes))
+		command.kind = SIM_COMMAND_ZEROES;
+	else if (info->can_discard && sim_chance(app->discard))
+		command.kind = SIM_COMMAND_DISCARD;
+	command.fua = info->can_fua && sim_chance(app->fua) &&
+		      (command.kind == SIM_COMMAND_WRITE || command.kind == SIM_COMMAND_ZEROES);
+	return command;
+}
+
+/* -- sessions ----------------------------------------------------------------------------------- */
+
+/* Until the session has something, at most so long. */
+static void app_wait(struct sim_app *app, uint64_t limit_ns)
+{
+	int timeout_ms = rblk_timeout_ms(app->session);
+	int armed = rblk_arm(app->session);
+
+	if (timeout_ms >= 0 && (uint64_t)timeout_ms * SIM_MS < limit_ns)
+		limit_ns = (uint64_t)timeout_ms * SIM_MS;
+	if (armed || limit_ns < SIM_US)
+		limit_ns = SIM_US;
+	sim_fiber_wait(limit_ns);
+}
+
+/* True: ready. */
+static bool session_open(struct sim_app *app)
+{
+	char uri[128], error[RBLK_ERROR_BYTES];
+
+	snprintf(uri, sizeof(uri), "rblk+sim://%s/%s", app->host->address,
+		 app->host->config.volumes[app->volume].name);
+	app->doing = "opens a session";
+	app->session = rblk_session_start(uri, &app->options, error);
+	if (!app->session)
+		sim_fail("%s: %s: %s", app->actor.name, uri, error);
+	app->session_number = sim_session_of(&app->actor);
+	while (rblk_session_state(app->session) == RBLK_SESSION_CONNECTING) {
+		rblk_poll(app->session, 0);
+		if (rblk_session_state(app->session) == RBLK_SESSION_CONNECTING)
+			app_wait(app, UINT64_MAX);
+	}
+	sim_trace(app->actor.name, "session: %s", rblk_session_state(app->session) ==
+		  RBLK_SESSION_READY ? "ready" : rblk_session_error(app->session));
+	return rblk_session_state(app->session) == RBLK_SESSION_READY;
+}
+
+static bool volume_open(struct sim_app *app)
+{
+	const struct rblk_volume_info *info;
+
+	app->doing = "opens its volume";
+	app->rblk = rblk_volume_open(app->session, NULL, 0);
+	if (!app->rblk) {
+		sim_trace(app->actor.name, "volume: %s", rblk_session_error(app->session));
+		return false;
+	}
+	info = rblk_volume_info(app->rblk);
+	sim_trace(app->actor.name, "volume %s is open", info->name);
+	sim_model_opened(app->host->volumes[app->volume], info->cache_epoch);
+	if (rblk_buffer_register(app->session, app->guard.base,
+				 (size_t)SIM_SLOTS * SIM_SLOT_BYTES))
+		sim_fail("%s: %s", app->actor.name, rblk_session_error(app->session));
+	return true;
+}
+
+static bool volume_cleanly_closed(struct sim_app *app)
+{
+	app->doing = "closes its volume";
+	rblk_volume_close(app->rblk);
+	app->rblk = NULL;
+	return rblk_buffer_unregister(app->session, app->guard.base) == 0;
+}
+
+static void session_end(struct sim_app *app)
+{
+	if (app->rblk && !app->under_way && !volume_cleanly_closed(app))
+		sim_fail("%s: commands are over and hold their memory", app->actor.name);
+	app->doing = "closes its session";
+	rblk_session_close(app->session);
+	app->session = NULL;
+	app->rblk = NULL;
+	if (app->under_way || sim_guard_lent(&app->guard))
+		sim_fail("%s: %u commands were never completed", app->actor.name, app->under_way);
+	sim_trace(app->actor.name, "session closed");
+}
+
+/* What has come; false: the session is lost and everything has been called back. */
+static bool app_poll(struct sim_app *app)
+{
+	int count = rblk_poll(app->session, (unsigned int)sim_below(8));
+
+	if (count >= 0)
+		return true;
+	if (app->under_way)
+		sim_fail("%s: the session has failed, %u commands were not called back",
+			 app->actor.name, app->under_way);
+	sim_trace(app->actor.name, "session lost: %s", rblk_session_error(app->session));
+	return false;
+}
+
+/* -- work --------------------------------------------------------------------------------------- */
+
+static bool app_work_left(const struct sim_app *app)
+{
+	return app->ops_left || app->under_way;
+}
+
+static void app_begin_some(struct sim_app *app)
+{
+	unsigned int burst = (unsigned int)sim_between(1, app->depth);
+
+	while (app->ops_left && app->under_way < app->depth && burst--) {
+		if (op_start(app, op_choose(app)))
+			break;
+		app->ops_left--;
+	}
+	rblk_submit(app->session);
+}
+
+/* False: the session is lost, or given up. */
+static bool app_work(struct sim_app *app)
+{
+	app->doing = "works";
+	while (app_work_left(app)) {
+		app_begin_some(app);
+		if (!app_poll(app))
+			return false;
+		if (!app->calm && sim_chance(app->abandon))
+			return false;
+		if (app->under_way)
+			app_wait(app, app->ops_left ? sim_below(app->think_ns) : UINT64_MAX);
+		else if (app->ops_left)
+			sim_fiber_sleep(sim_below(app->think_ns));
+	}
+	return true;
+}
+
+/* Everything, once more. False: the session is lost. */
+static bool app_verify(struct sim_app *app)
+{
+	const struct rblk_volume_info *info = rblk_volume_info(app->rblk);
+	uint64_t sectors = info->bytes / SIM_SECTOR;
+	uint64_t most = SIM_SLOT_BYTES < info->max_io_bytes ? SIM_SLOT_BYTES : info->max_io_bytes;
+
+	app->doing = "verifies";
+	app->verified = 0;
+	while (app->verified < sectors || app->under_way) {
+		struct sim_command command = { .kind = SIM_COMMAND_READ,
+					       .sector = app->verified,
+					       .sectors = most / SIM_SECTOR };
+
+		if (command.sectors > sectors - app->verified)
+			command.sectors = sectors - app->verified;
+		if (command.sectors && !op_start(app, command))
+			app->verified += command.sectors;
+		rblk_submit(app->session);
+		if (!app_poll(app))
+			return false;
+		if (app->under_way)
+			app_wait(app, UINT64_MAX);
+	}
+	return true;
+}
+
+static void app_run(void *arg)
+{
+	struct sim_app *app = arg;
+
+	while (!app->finished) {
+		bool well = session_open(app) && volume_open(app) && app_work(app);
+
+		if (well && app->calm)
+			app->finished = app_verify(app);
+		session_end(app);
+		if (!app->finished) {
+			app->doing = "waits";
+			sim_fiber_sleep(sim_between(SIM_MS, 50 * SIM_MS));
+		}
+	}
+	app->doing = "has finished";
+}
+
+/* -- making ------------------------------------------------------------------------------------- */
+
+static void app_wake(struct sim_actor *actor)
+{
+	struct sim_app *app = (struct sim_app *)actor;
+
+	sim_fiber_wake(&app->fiber, sim_between(200, 20 * SIM_US));
+}
+
+void sim_app_start(struct sim_app *app, unsigned int machine)
+{
+	snprintf(app->actor.name, sizeof(app->actor.name), "app%u", machine);
+	app->actor.machine = machine;
+	app->actor.wake = app_wake;
+	app->options.size = sizeof(app->options);
+	app->options.polling = RBLK_POLL_NEVER;
+	app->options.initiator_name = app->actor.name;
+	sim_guard_init(&app->guard, app->actor.name);
+	sim_fiber_start(&app->fiber, &app->actor, app_run, app);
+}
+
+void sim_app_fini(struct sim_app *app)
+{
+	sim_fiber_fini(&app->fiber);
+	sim_guard_fini(&app->guard);
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * A simulated application: opens a session with librblk, opens a volume, reads, writes, flushes
+ * at random, and reports to the model. A session that is lost is opened anew, and the target is held
+ * to what it has promised. At the end, when faults have stopped, it reads the whole volume.
+ */
+#ifndef RBLK_TESTS_SIM_APP_H
+#define RBLK_TESTS_SIM_APP_H
+
+#include "initiator/rblk.h"
+#include "tests/sim/actor.h"
+#include "tests/sim/fiber.h"
+#include "tests/sim/guard.h"
+#include "tests/sim/host.h"
+#include "tests/sim/model.h"
+
+struct sim_app;
+
+/* A command under way; `command` is NULL while the slot is free. */
+struct sim_op {
+	struct sim_app *app;
+	struct sim_command *command;
+	uint8_t *memory; /* lent; NULL: a command without data */
+	unsigned int number;
+};
+
+struct sim_app {
+	struct sim_actor actor; /* first */
+	struct sim_fiber fiber;
+	struct sim_guard guard;
+	struct sim_host *host;
+	unsigned int volume; /* index at the host */
+	struct rblk_options options;
+
+	/* How it works. */
+	unsigned int ops_left, depth;
+	uint32_t flush, fua, zeroes, discard, read, large; /* of a million */
+	uint32_t abandon; /* of a million turns: closes the session with commands under way */
+	uint64_t think_ns;
+
+	struct rblk_session *session;
+	struct rblk_volume *rblk;
+	uint32_t session_number;
+	struct sim_op ops[SIM_SLOTS];
+	unsigned int under_way, completed, op_number;
+	uint64_t verified; /* sectors, at the end */
+	bool calm;         /* faults have stopped: commands may not fail any more */
+	bool finished;
+	const char *doing;
+};
+
+void sim_app_start(struct sim_app *app, unsigned int machine);
+void sim_app_fini(struct sim_app *app);
+
+#endif

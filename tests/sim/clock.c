@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The agenda is a binary heap of pointers to the events, each of which knows its place in it.
+ */
+#include "tests/sim/clock.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+#include "proto/core/env.h"
+#include "tests/sim/random.h"
+
+/* The clock's start: not 0, so that "never" and "at the start" differ. */
+#define START_NS (1000 * SIM_S)
+#define AGENDA_MAX 65536
+
+static struct {
+	uint64_t now_ns, order, hurried_ns;
+	bool hurry;
+	size_t count;
+	struct sim_event *heap[AGENDA_MAX + 1]; /* from 1 */
+} agenda;
+
+void sim_clock_reset(void)
+{
+	agenda.now_ns = START_NS;
+	agenda.order = 0;
+	agenda.count = 0;
+	agenda.hurry = false;
+}
+
+uint64_t sim_now_ns(void)
+{
+	return agenda.now_ns;
+}
+
+void sim_clock_hurry(bool hurry)
+{
+	agenda.hurry = hurry;
+	agenda.hurried_ns = 0;
+}
+
+static bool before(const struct sim_event *a, const struct sim_event *b)
+{
+	return a->at_ns != b->at_ns ? a->at_ns < b->at_ns : a->order < b->order;
+}
+
+static void put(size_t place, struct sim_event *event)
+{
+	agenda.heap[place] = event;
+	event->place = place;
+}
+
+static void sift_up(struct sim_event *event)
+{
+	size_t place = event->place;
+
+	while (place > 1 && before(event, agenda.heap[place / 2])) {
+		put(place, agenda.heap[place / 2]);
+		place /= 2;
+	}
+	put(place, event);
+}
+
+static void sift_down(struct sim_event *event)
+{
+	size_t place = event->place;
+
+	for (;;) {
+		size_t child = place * 2;
+
+		if (child > agenda.count)
+			break;
+		if (child < agenda.count && before(agenda.heap[child + 1], agenda.heap[child]))
+			child++;
+		if (!before(agenda.heap[child], event))
+			break;
+		put(place, agenda.heap[child]);
+		place = child;
+	}
+	put(place, event);
+}
+
+void sim_event_cancel(struct sim_event *event)
+{
+	size_t place = event->place;
+	struct sim_event *last;
+
+	if (!place)
+		return;
+	event->place = 0;
+	last = agenda.heap[agenda.count--];
+	if (last == event)
+		return;
+	put(place, last);
+	sift_up(last);
+	sift_down(last);
+}
+
+void sim_event_at(struct sim_event *event, uint64_t at_ns)
+{
+	sim_event_cancel(event);
+	assert(agenda.count < AGENDA_MAX && event->run);
+	event->at_ns = at_ns > agenda.now_ns ? at_ns : agenda.now_ns;
+	event->order = agenda.order++;
+	event->place = ++agenda.count;
+	sift_up(event);
+}
+
+void sim_event_in(struct sim_event *event, uint64_t delay_ns)
+{
+	sim_event_at(event, agenda.now_ns + delay_ns);
+}
+
+void sim_event_by(struct sim_event *event, uint64_t at_ns)
+{
+	if (!event->place || event->at_ns > at_ns)
+		sim_event_at(event, at_ns);
+}
+
+bool sim_clock_step(void)
+{
+	struct sim_event *event;
+
+	if (!agenda.count)
+		return false;
+	event = agenda.heap[1];
+	sim_event_cancel(event);
+	agenda.now_ns = event->at_ns;
+	event->run(event->arg);
+	return true;
+}
+
+/* -- proto/core/env.h --------------------------------------------------------------------------- */
+
+uint64_t env_now_ns(void)
+{
+	if (agenda.hurry)
+		agenda.hurried_ns += SIM_MS;
+	return agenda.now_ns + (agenda.hurry ? agenda.hurried_ns : 0);
+}
+
+uint64_t env_thread_cpu_ns(void)
+{
+	return agenda.now_ns;
+}
+
+void env_random(void *buffer, size_t bytes)
+{
+	unsigned char *next = buffer;
+
+	while (bytes) {
+		uint64_t word = sim_random();
+		size_t part = bytes < sizeof(word) ? bytes : sizeof(word);
+
+		memcpy(next, &word, part);
+		next += part;
+		bytes -= part;
+	}
+}

@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The disk of disk.h. A WRITE makes new versions of its sectors, some early, some when it ends;
+ * a SYNC makes those durable that were there when it began; a crash leaves of each sector one of
+ * the contents that it has had since it was last durable.
+ */
+#include "tests/sim/disk.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "tests/sim/random.h"
+#include "tests/sim/trace.h"
+
+#define DISKS_MAX 16
+#define FILES_MAX 4096
+/* Descriptors that cannot be real ones; fabrics have those below. */
+#define FD_FIRST (1 << 24)
+
+static struct sim_disk *disks[DISKS_MAX];
+static struct sim_file *files[FILES_MAX];
+
+/* -- sectors ------------------------------------------------------------------------------------ */
+
+static const uint8_t *sector_now(const struct sim_disk *disk, uint64_t sector)
+{
+	return disk->cached[sector] ? disk->cached[sector]->data :
+				      disk->durable + sector * SIM_SECTOR;
+}
+
+static void versions_free(struct sim_version *version)
+{
+	while (version) {
+		struct sim_version *older = version->older;
+
+		free(version);
+		version = older;
+	}
+}
+
+static void sector_write(struct sim_disk *disk, uint64_t sector, const uint8_t *data)
+{
+	struct sim_version *version = malloc(sizeof(*version));
+
+	if (!version)
+		sim_fail("out of memory");
+	version->older = disk->cached[sector];
+	version->order = ++disk->order;
+	if (data)
+		memcpy(version->data, data, SIM_SECTOR);
+	else
+		memset(version->data, 0, SIM_SECTOR);
+	disk->cached[sector] = version;
+}
+
+/* The newest version up to `order` becomes durable; older ones can come back no more. */
+static void sector_sync(struct sim_disk *disk, uint64_t sector, uint64_t order)
+{
+	struct sim_version **place = &disk->cached[sector];
+
+	while (*place && (*place)->order > order)
+		place = &(*place)->older;
+	if (!*place)
+		return;
+	memcpy(disk->durable + sector * SIM_SECTOR, (*place)->data, SIM_SECTOR);
+	versions_free(*place);
+	*place = NULL;
+}
+
+/* -- one operation ------------------------------------------------------------------------------ */
+
+/* Write `count` of the io's sectors from `first` on. */
+static void io_write(struct sim_io *io, uint64_t first, uint64_t count)
+{
+	struct sim_disk *disk = io->file->disk;
+	const uint8_t *data = io->copy ? io->copy : io->buffer;
+
+	for (uint64_t i = first; i < first + count; i++)
+		sector_write(disk, io->offset / SIM_SECTOR + i,
+			     io->kind == SIM_IO_ZERO ? NULL : data + i * SIM_SECTOR);
+}
+
+static void io_read(struct sim_io *io, uint64_t count)
+{
+	for (uint64_t i = 0; i < count && io->buffer; i++)
+		memcpy(io->buffer + i * SIM_SECTOR,
+		       sector_now(io->file->disk, io->offset / SIM_SECTOR + i), SIM_SECTOR);
+}
+
+static void io_sync(struct sim_io *io, uint64_t first, uint64_t count, uint64_t order)
+{
+	for (uint64_t i = first; i < first + count; i++)
+		sector_sync(io->file->disk, i, order);
+}
+
+static void io_carry_out(struct sim_io *io)
+{
+	struct sim_disk *disk = io->file->disk;
+	uint64_t first = io->offset / SIM_SECTOR, count = io->bytes / SIM_SECTOR;
+
+	if (io->result >= 0 && io->kind != SIM_IO_SYNC && io->kind != SIM_IO_ZERO)
+		count = (uint64_t)io->result / SIM_SECTOR;
+	else if (io->result < 0 && io->result != -EIO)
+		count = 0;
+	else if (io->result < 0)
+		count = sim_below(count + 1); /* a failure may have done a part */
+	switch (io->kind) {
+	case SIM_IO_READ:
+		io_read(io, count);
+		break;
+	case SIM_IO_WRITE:
+	case SIM_IO_ZERO:
+		io_write(io, 0, count);
+		if (io->durable && io->result >= 0)
+			io_sync(io, first, count, UINT64_MAX);
+		break;
+	case SIM_IO_SYNC:
+		if (io->result >= 0)
+			io_sync(io, 0, disk->bytes / SIM_SECTOR, io->sync_order);
+		break;
+	}
+}
+
+static void file_put(struct sim_file *file)
+{
+	if (file->open || file->inflight)
+		return;
+	file->disk->holder = NULL;
+	files[file->fd - FD_FIRST] = NULL;
+	free(file);
+}
+
+static void io_free(struct sim_io *io)
+{
+	struct sim_file *file = io->file;
+
+	TAILQ_REMOVE(&file->disk->inflight, io, link);
+	sim_event_cancel(&io->event);
+	file->inflight--;
+	file_put(file);
+	free(io->copy);
+	free(io);
+}
+
+static void io_end(void *arg)
+{
+	struct sim_io *io = arg;
+
+	io_carry_out(io);
+	sim_trace(io->file->disk->path, "io %d at %llu+%llu ends: %d%s", io->kind,
+		  (unsigned long long)io->offset, (unsigned long long)io->bytes, io->result,
+		  io->ring ? "" : " (its process is dead)");
+	if (io->ring)
+		sim_ring_done(io->ring, io);
+	io_free(io);
+}
+
+/* What it will answer. */
+static int io_fate(const struct sim_io *io)
+{
+	const struct sim_disk *disk = io->file->disk;
+	bool transfer = io->kind == SIM_IO_READ || io->kind == SIM_IO_WRITE;
+
+	if (!disk->calm && sim_chance(disk->temper.fail))
+		return -EIO;
+	if (!transfer)
+		return 0;
+	if (!disk->calm && sim_chance(disk->temper.again))
+		return sim_chance(500000) ? -EAGAIN : -EINTR;
+	if (!disk->calm && io->bytes > disk->block_bytes && sim_chance(disk->temper.shorten))
+		return (int)(sim_between(1, io->bytes / disk->block_bytes - 1) * disk->block_bytes);
+	return (int)io->bytes;
+}
+
+void sim_disk_start(struct sim_io *io)
+{
+	struct sim_disk *disk = io->file->disk;
+	uint64_t delay_ns = sim_between(disk->temper.delay_min_ns, disk->temper.delay_max_ns);
+
+	if (io->offset > disk->bytes || io->bytes > disk->bytes - io->offset ||
+	    (io->offset | io->bytes) % disk->block_bytes)
+		sim_fail("%s: I/O at %llu+%llu is not on the disk", disk->path,
+			 (unsigned long long)io->offset, (unsigned long long)io->bytes);
+	io->event.run = io_end;
+	io->event.arg = io;
+	io->sync_order = disk->order;
+	io->result = io_fate(io);
+	io->file->inflight++;
+	TAILQ_INSERT_TAIL(&disk->inflight, io, link);
+	if (!disk->calm && sim_chance(disk->temper.stall))
+		delay_ns += sim_below(disk->temper.stall_ns);
+	/* Nobody has promised that a WRITE is carried out at one moment. */
+	if (io->kind == SIM_IO_WRITE && io->result > 0 && sim_chance(disk->temper.early))
+		io_write(io, 0, sim_below((uint64_t)io->result / SIM_SECTOR + 1));
+	sim_event_in(&io->event, delay_ns);
+}
+
+void sim_disk_orphan(struct sim_io *io)
+{
+	if (io->kind == SIM_IO_WRITE) {
+		io->copy = malloc(io->bytes);
+		if (!io->copy)
+			sim_fail("out of memory");
+		memcpy(io->copy, io->buffer, io->bytes);
+	}
+	io->buffer = NULL;
+	io->ring = NULL;
+}
+
+void sim_disk_crash(struct sim_disk *disk)
+{
+	struct sim_io *io;
+
+	while ((io = TAILQ_FIRST(&disk->inflight))) {
+		/* Any of its sectors may have been written, in any order. */
+		for (uint64_t i = 0; i < io->bytes / SIM_SECTOR; i++)
+			if ((io->kind == SIM_IO_WRITE || io->kind == SIM_IO_ZERO) &&
+			    sim_chance(500000))
+				io_write(io, i, 1);
+		io_free(io);
+	}
+	for (uint64_t i = 0; i < disk->bytes / SIM_SECTOR; i++) {
+		struct sim_version *version = disk->cached[i];
+		unsigned int count = 1;
+
+		for (; version; version = version->older)
+			count++;
+		count = (unsigned int)sim_below(count);
+		for (version = disk->cached[i]; version && count; version = version->older)
+			if (--count == 0)
+				memcpy(disk->durable + i * SIM_SECTOR, version->data, SIM_SECTOR);
+		versions_free(disk->cached[i]);
+		disk->cached[i] = NULL;
+	}
+}
+
+/* -- files and their lock ----------------------------------------------------------------------- */
+
+struct sim_file *sim_file_open(struct sim_disk *disk)
+{
+	struct sim_file *file;
+	int slot = 0;
+
+	if (disk->holder)
+		return NULL;
+	while (slot < FILES_MAX && files[slot])
+		slot++;
+	file = slot < FILES_MAX ? calloc(1, sizeof(*file)) : NULL;
+	if (!file)
+		sim_fail("no file");
+	file->disk = disk;
+	file->open = true;
+	file->fd = FD_FIRST + slot;
+	files[slot] = file;
+	disk->holder = file;
+	return file;
+}
+
+void sim_file_close(struct sim_file *file)
+{
+	file->open = false;
+	file_put(file);
+}
+
+struct sim_file *sim_file_of_fd(int fd)
+{
+	return fd >= FD_FIRST && fd < FD_FIRST + FILES_MAX ? files[fd - FD_FIRST] : NULL;
+}
+
+/* -- making ------------------------------------------------------------------------------------- */
+
+struct sim_disk *sim_disk_create(const char *path, uint64_t bytes, uint32_t block_bytes)
+{
+	struct sim_disk *disk = calloc(1, sizeof(*disk));
+	unsigned int slot = 0;
+
+	while (slot < DISKS_MAX && disks[slot])
+		slot++;
+	if (!disk || slot == DISKS_MAX)
+		sim_fail("no disk");
+	snprintf(disk->path, sizeof(disk->path), "%s", path);
+	disk->bytes = bytes;
+	disk->block_bytes = block_bytes;
+	disk->alignment = block_bytes;
+	disk->durable = calloc(1, bytes);
+	disk->cached = calloc(bytes / SIM_SECTOR, sizeof(struct sim_version *));
+	if (!disk->durable || !disk->cached)
+		sim_fail("out of memory");
+	TAILQ_INIT(&disk->inflight);
+	disks[slot] = disk;
+	return disk;
+}
+
+void sim_disk_destroy(struct sim_disk *disk)
+{
+	if (!TAILQ_EMPTY(&disk->inflight) || disk->holder)
+		sim_fail("%s: still in use at the end", disk->path);
+	for (uint64_t i = 0; i < disk->bytes / SIM_SECTOR; i++)
+		versions_free(disk->cached[i]);
+	for (unsigned int i = 0; i < DISKS_MAX; i++)
+		if (disks[i] == disk)
+			disks[i] = NULL;
+	free(disk->cached);
+	free(disk->durable);
+	free(disk);
+}
+
+struct sim_disk *sim_disk_find(const char *path)
+{
+	for (unsigned int i = 0; i < DISKS_MAX; i++)
+		if (disks[i] && !strcmp(disks[i]->path, path))
+			return disks[i];
+	return NULL;
+}

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * A disk with a volatile cache: what it holds now, what of it would survive a loss of power, and
+ * what is in flight. It takes its time, stalls, fails, transfers less than it was asked to, and
+ * tears at sector boundaries what is in flight when its machine goes down. The lock that a process
+ * takes on it lasts until the last of its I/O has ended, as the kernel's flock does (F6).
+ */
+#ifndef RBLK_TESTS_SIM_DISK_H
+#define RBLK_TESTS_SIM_DISK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/queue.h>
+#include "tests/sim/clock.h"
+
+#define SIM_SECTOR 512u
+
+struct tgt_ring;
+struct tgt_ring_op;
+struct sim_disk;
+
+/* An open file description: lives until it is closed and the last I/O through it has ended. */
+struct sim_file {
+	struct sim_disk *disk;
+	bool open;
+	unsigned int inflight;
+	int fd;
+};
+
+enum sim_io_kind { SIM_IO_READ, SIM_IO_WRITE, SIM_IO_SYNC, SIM_IO_ZERO };
+
+/* One request in flight. Made by ring_sim.c, freed when it has ended. */
+struct sim_io {
+	TAILQ_ENTRY(sim_io) link; /* disk->inflight */
+	struct sim_file *file;
+	enum sim_io_kind kind;
+	bool durable;      /* RWF_DSYNC */
+	uint64_t offset, bytes;
+	uint8_t *buffer;   /* the submitter's; read and written when the disk comes to it */
+	uint8_t *copy;     /* the submitter is dead: what it wanted to write */
+	struct tgt_ring *ring;  /* NULL: nobody waits any more */
+	struct tgt_ring_op *op;
+	uint64_t sync_order;    /* SYNC: versions up to this become durable */
+	int result;
+	struct sim_event event;
+};
+
+/* A content of a sector that is in the cache and not yet durable. */
+struct sim_version {
+	struct sim_version *older;
+	uint64_t order;
+	uint8_t data[SIM_SECTOR];
+};
+
+/* How it behaves; parts are of a million. */
+struct sim_disk_temper {
+	uint32_t fail, shorten, again, stall, early;
+	uint64_t delay_min_ns, delay_max_ns, stall_ns;
+};
+
+struct sim_disk {
+	char path[32];
+	uint64_t bytes;
+	uint32_t block_bytes, alignment;
+	bool can_discard;
+	uint8_t *durable;
+	struct sim_version **cached; /* per sector, newest first; NULL: as durable */
+	uint64_t order;              /* of the last version */
+	const uint8_t *boot_id;      /* the machine's */
+	struct sim_file *holder;     /* of the lock */
+	TAILQ_HEAD(, sim_io) inflight;
+	struct sim_disk_temper temper;
+	bool calm;                   /* faults have stopped */
+};
+
+struct sim_disk *sim_disk_create(const char *path, uint64_t bytes, uint32_t block_bytes);
+void sim_disk_destroy(struct sim_disk *disk);
+struct sim_disk *sim_disk_find(const char *path);
+
+/* Takes over `io`, all of whose fields but link, event and result are set. */
+void sim_disk_start(struct sim_io *io);
+/* Its submitter's memory goes away: go on without it. */
+void sim_disk_orphan(struct sim_io *io);
+/* The power is lost: everything in flight ends somewhere, and the cache may be gone. */
+void sim_disk_crash(struct sim_disk *disk);
+
+/* NULL: locked by another (F6). */
+struct sim_file *sim_file_open(struct sim_disk *disk);
+void sim_file_close(struct sim_file *file);
+struct sim_file *sim_file_of_fd(int fd);
+
+/* -- ring_sim.c --------------------------------------------------------------------------------- */
+
+/* `io` has ended with io->result. */
+void sim_ring_done(struct tgt_ring *ring, struct sim_io *io);
+/* The process is gone: nothing it has submitted comes back, its memory must not be touched. */
+void sim_ring_kill(struct tgt_ring *ring);
+unsigned int sim_ring_count(void);
+
+#endif

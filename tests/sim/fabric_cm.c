@@ -1,0 +1,482 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Connecting and closing on the simulated fabric. Requests and answers travel like messages and
+ * are lost where the way is cut; who waits for one that never comes has a time-out.
+ */
+#include "tests/sim/fabric_sim.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+#include "tests/sim/model.h"
+#include "tests/sim/random.h"
+#include "tests/sim/trace.h"
+
+/* The device's work that is under way when a connection ends. */
+#define DEATH_NS_MAX (20 * SIM_US)
+/* The server's patience for a client that has been answered. */
+#define ESTABLISH_NS (2 * SIM_S)
+
+struct sim_listener {
+	struct fab_listener head;
+	struct sockaddr_storage address;
+	bool dead;
+};
+
+static struct sim_listener *listeners[SIM_LISTENERS_MAX];
+static uint32_t qp_numbers;
+
+/* -- listening ---------------------------------------------------------------------------------- */
+
+static struct sim_listener *listener_at(const struct sockaddr_storage *address)
+{
+	const struct sockaddr_in *wanted = (const void *)address;
+
+	for (unsigned int i = 0; i < SIM_LISTENERS_MAX; i++) {
+		const struct sockaddr_in *here;
+
+		if (!listeners[i] || listeners[i]->dead)
+			continue;
+		here = (const void *)&listeners[i]->address;
+		if (here->sin_addr.s_addr == wanted->sin_addr.s_addr &&
+		    here->sin_port == wanted->sin_port)
+			return listeners[i];
+	}
+	return NULL;
+}
+
+int sim_listen(struct fab *fab, const struct sockaddr *addr, int backlog,
+	       struct fab_listener **out)
+{
+	struct sim_listener *listener = calloc(1, sizeof(*listener));
+
+	(void)backlog;
+	memcpy(&listener->address, addr, sizeof(struct sockaddr_in));
+	if (listener_at(&listener->address)) {
+		free(listener);
+		return fab_fail(fab, -EADDRINUSE, "address already in use");
+	}
+	listener->head.fab = fab;
+	for (unsigned int i = 0; i < SIM_LISTENERS_MAX; i++) {
+		if (listeners[i])
+			continue;
+		listeners[i] = listener;
+		*out = &listener->head;
+		return 0;
+	}
+	sim_fail("too many listeners");
+}
+
+void sim_listener_destroy(struct fab_listener *listener)
+{
+	for (unsigned int i = 0; i < SIM_LISTENERS_MAX; i++)
+		if (listeners[i] && &listeners[i]->head == listener)
+			listeners[i] = NULL;
+	free(listener);
+}
+
+int sim_listener_address(const struct fab_listener *listener, struct sockaddr_storage *addr)
+{
+	*addr = ((const struct sim_listener *)listener)->address;
+	return 0;
+}
+
+void sim_listeners_kill(struct sim_actor *actor)
+{
+	for (unsigned int i = 0; i < SIM_LISTENERS_MAX; i++)
+		if (listeners[i] && ((struct sim_fab *)listeners[i]->head.fab)->actor == actor)
+			listeners[i]->dead = true;
+}
+
+/* -- the end ------------------------------------------------------------------------------------ */
+
+void sim_conn_check_drained(struct sim_conn *conn)
+{
+	if (!conn->closed || !conn->flushed || conn->cqes || conn->drained_told)
+		return;
+	conn->drained_told = true;
+	sim_fab_note(conn->fab, conn, FAB_EVENT_DRAINED, 0, NULL, 0);
+}
+
+static void on_flush(void *arg)
+{
+	struct sim_conn *conn = arg;
+
+	sim_wire_flush(conn);
+	conn->flushed = true;
+	sim_conn_check_drained(conn);
+}
+
+static void conn_die(struct sim_conn *conn, enum ibv_wc_status status)
+{
+	if (conn->state == SIM_CONN_ERR)
+		return;
+	conn->state = SIM_CONN_ERR;
+	conn->error = status;
+	sim_event_cancel(&conn->issue);
+	sim_event_cancel(&conn->cm);
+	sim_event_cancel(&conn->timeout);
+	sim_event_cancel(&conn->hangup);
+	if (conn->fab->dead) {
+		conn->death_ns = sim_now_ns();
+		on_flush(conn);
+		return;
+	}
+	conn->death_ns = sim_now_ns() + sim_below(DEATH_NS_MAX);
+	sim_event_at(&conn->flush, conn->death_ns);
+}
+
+void sim_conn_lose(struct sim_conn *conn, enum ibv_wc_status status, int error)
+{
+	bool failed = conn->state == SIM_CONN_RESOLVING || conn->state == SIM_CONN_REQUESTED;
+
+	if (conn->state == SIM_CONN_ERR)
+		return;
+	sim_trace(conn->fab->actor->name, "qp %u lost: %s", conn->head.qp_num, strerror(-error));
+	if (conn->request)
+		conn->request->client = NULL;
+	conn->request = NULL;
+	conn_die(conn, status);
+	if (failed)
+		fab_fail(conn->head.fab, error, "%s", strerror(-error));
+	sim_fab_note(conn->fab, conn, failed ? FAB_EVENT_FAILED : FAB_EVENT_DISCONNECTED, error,
+		     NULL, 0);
+}
+
+static void on_hangup(void *arg)
+{
+	sim_conn_lose(arg, IBV_WC_WR_FLUSH_ERR, -ECONNRESET);
+}
+
+/* Our end is gone: the other is told, unless it has to find out by itself. */
+static void hang_up(struct sim_conn *conn)
+{
+	struct sim_conn *peer = conn->peer;
+
+	if (peer && peer->state != SIM_CONN_ERR && !conn->fab->dead && sim_link_up(conn))
+		sim_event_by(&peer->hangup, sim_now_ns() + sim_latency_ns());
+}
+
+void sim_close(struct fab_conn *head)
+{
+	struct sim_conn *conn = sim_conn_of(head);
+
+	if (conn->closed)
+		return;
+	sim_trace(conn->fab->actor->name, "qp %u is closed", head->qp_num);
+	conn->closed = true;
+	if (conn->request)
+		conn->request->client = NULL;
+	conn->request = NULL;
+	hang_up(conn);
+	conn_die(conn, IBV_WC_WR_FLUSH_ERR);
+	sim_conn_check_drained(conn);
+}
+
+static void notes_purge(struct sim_conn *conn)
+{
+	struct sim_note *note, *following;
+
+	for (note = TAILQ_FIRST(&conn->fab->notes); note; note = following) {
+		following = TAILQ_NEXT(note, link);
+		if (note->event.conn != &conn->head)
+			continue;
+		TAILQ_REMOVE(&conn->fab->notes, note, link);
+		free(note);
+	}
+}
+
+void sim_destroy(struct fab_conn *head)
+{
+	struct sim_conn *conn = sim_conn_of(head);
+
+	if (!conn->drained_told)
+		sim_fail("%s: qp %u is destroyed before it is drained", conn->fab->actor->name,
+			 head->qp_num);
+	sim_trace(conn->fab->actor->name, "qp %u is destroyed", head->qp_num);
+	notes_purge(conn);
+	sim_wire_fini(conn);
+	sim_event_cancel(&conn->cm);
+	sim_event_cancel(&conn->timeout);
+	sim_event_cancel(&conn->hangup);
+	sim_event_cancel(&conn->flush);
+	if (conn->peer)
+		conn->peer->peer = NULL;
+	if (conn->server && conn->session && !conn->fab->dead)
+		sim_model_conn_gone(conn->session, false);
+	if (head->qp_num)
+		fab_conn_table_remove(&conn->fab->head, head);
+	TAILQ_REMOVE(&conn->fab->conns, conn, link);
+	free(conn);
+}
+
+/* -- making ------------------------------------------------------------------------------------- */
+
+static struct sim_conn *conn_create(struct sim_fab *fab, const struct fab_conn_options *options)
+{
+	struct sim_conn *conn = calloc(1, sizeof(*conn));
+
+	if (!conn)
+		sim_fail("out of memory");
+	conn->head.fab = &fab->head;
+	conn->head.user = options->user;
+	conn->fab = fab;
+	conn->options = *options;
+	TAILQ_INSERT_TAIL(&fab->conns, conn, link);
+	conn->flush = (struct sim_event){ .run = on_flush, .arg = conn };
+	conn->hangup = (struct sim_event){ .run = on_hangup, .arg = conn };
+	sim_wire_init(conn);
+	return conn;
+}
+
+/* The queue pair. */
+static void conn_equip(struct sim_conn *conn)
+{
+	const struct fab_limits *limits = &conn->fab->device.limits;
+
+	conn->head.device = &conn->fab->device;
+	conn->head.qp_num = ++qp_numbers;
+	conn->head.inline_bytes = conn->options.inline_bytes < sim_net.inline_bytes ?
+					  conn->options.inline_bytes :
+					  sim_net.inline_bytes;
+	conn->read_in = conn->options.read_in < limits->max_read_in ?
+				conn->options.read_in :
+				(uint8_t)limits->max_read_in;
+	conn->head.read_out = conn->options.read_out < limits->max_read_out ?
+				      conn->options.read_out :
+				      (uint8_t)limits->max_read_out;
+	if (fab_conn_table_insert(&conn->fab->head, &conn->head))
+		sim_fail("out of memory");
+}
+
+/* -- the client --------------------------------------------------------------------------------- */
+
+static void on_timeout(void *arg)
+{
+	sim_conn_lose(arg, IBV_WC_WR_FLUSH_ERR, -ETIMEDOUT);
+}
+
+static bool message_lost(const struct sim_conn *conn)
+{
+	return !sim_link_up(conn) || (!sim_net.calm && sim_chance(sim_net.lose));
+}
+
+static void on_request_arrives(void *arg)
+{
+	struct sim_conn *conn = arg;
+	struct sim_listener *listener = listener_at(&conn->address);
+	struct sim_request *request;
+	struct sim_note *note;
+	struct sim_fab *fab;
+
+	if (!listener) {
+		/* Its machine is there and says so; or it is not, and the time runs out. */
+		if (sim_chance(500000))
+			sim_conn_lose(conn, IBV_WC_WR_FLUSH_ERR, -ECONNREFUSED);
+		return;
+	}
+	fab = (struct sim_fab *)listener->head.fab;
+	if (message_lost(conn))
+		return;
+	request = calloc(1, sizeof(*request));
+	if (!request)
+		sim_fail("out of memory");
+	request->head.ops = &sim_fabric_ops;
+	request->head.read_in = conn->read_in;
+	request->head.read_out = conn->head.read_out;
+	((struct sockaddr_in *)&request->head.peer)->sin_family = AF_INET;
+	((struct sockaddr_in *)&request->head.peer)->sin_addr.s_addr =
+		htonl(0x0a010000u + conn->fab->actor->machine);
+	request->client = conn;
+	request->listener_fab = fab;
+	conn->request = request;
+	sim_fab_note(fab, NULL, FAB_EVENT_REQUEST, 0, conn->private_data,
+		     conn->options.private_bytes);
+	note = TAILQ_LAST(&fab->notes, sim_note_list);
+	note->event.request = &request->head;
+}
+
+bool sim_resolved(struct sim_conn *conn, struct fab_event *event)
+{
+	int err;
+
+	if (conn->state != SIM_CONN_RESOLVING)
+		return false;
+	conn_equip(conn);
+	conn->state = SIM_CONN_REQUESTED;
+	fab_format_address((struct sockaddr *)&conn->address, conn->head.peer,
+			   sizeof(conn->head.peer));
+	err = conn->prepare ? conn->prepare(&conn->head, conn->head.user) : 0;
+	if (err) {
+		conn_die(conn, IBV_WC_WR_FLUSH_ERR);
+		event->type = FAB_EVENT_FAILED;
+		event->status = err;
+		return true;
+	}
+	conn->cm = (struct sim_event){ .run = on_request_arrives, .arg = conn };
+	sim_event_in(&conn->cm, sim_latency_ns());
+	return false;
+}
+
+static void on_resolve(void *arg)
+{
+	struct sim_conn *conn = arg;
+
+	sim_fab_note(conn->fab, conn, FAB_EVENT_NONE, 0, NULL, 0);
+}
+
+int sim_connect(struct fab *head, const struct sockaddr *addr,
+		const struct fab_conn_options *options, fab_prepare_fn prepare,
+		struct fab_conn **out)
+{
+	struct sim_fab *fab = (struct sim_fab *)head;
+	struct sim_conn *conn = conn_create(fab, options);
+
+	memcpy(&conn->address, addr, sizeof(struct sockaddr_in));
+	memcpy(conn->private_data, options->private_data, options->private_bytes);
+	conn->options.private_data = NULL;
+	conn->prepare = prepare;
+	conn->session = fab->serial;
+	conn->state = SIM_CONN_RESOLVING;
+	conn->cm = (struct sim_event){ .run = on_resolve, .arg = conn };
+	conn->timeout = (struct sim_event){ .run = on_timeout, .arg = conn };
+	sim_event_in(&conn->cm, sim_latency_ns());
+	sim_event_in(&conn->timeout, options->timeout_ms * SIM_MS);
+	*out = &conn->head;
+	return 0;
+}
+
+/* -- the server --------------------------------------------------------------------------------- */
+
+int sim_accept(struct fab *head, struct fab_request *request_head,
+	       const struct fab_conn_options *options, struct fab_conn **out)
+{
+	struct sim_request *request = (struct sim_request *)request_head;
+	struct sim_fab *fab = (struct sim_fab *)head;
+	struct sim_conn *client = request->client;
+	struct sim_conn *conn = conn_create(fab, options);
+
+	conn_equip(conn);
+	conn->server = true;
+	conn->state = SIM_CONN_ACCEPTED;
+	fab_format_address((struct sockaddr *)&request->head.peer, conn->head.peer,
+			   sizeof(conn->head.peer));
+	if (client) {
+		client->request = NULL;
+		client->peer = conn;
+		conn->peer = client;
+		conn->session = client->session;
+		if (conn->head.read_out > client->read_in)
+			sim_fail("%s: more READs outstanding than the peer answers",
+				 fab->actor->name);
+		sim_model_conn_made(conn->session);
+	}
+	free(request);
+	*out = &conn->head;
+	return 0;
+}
+
+static void on_answered(void *arg)
+{
+	struct sim_conn *conn = arg;
+	struct sim_conn *server = conn->peer;
+
+	sim_event_cancel(&conn->timeout);
+	conn->state = SIM_CONN_UP;
+	sim_fab_note(conn->fab, conn, FAB_EVENT_ESTABLISHED, 0, conn->private_data,
+		     conn->options.private_bytes);
+	if (server && !message_lost(conn))
+		sim_event_in(&server->cm, sim_latency_ns());
+}
+
+void sim_conn_established(struct sim_conn *conn)
+{
+	if (conn->state != SIM_CONN_ACCEPTED)
+		return;
+	sim_event_cancel(&conn->timeout);
+	conn->state = SIM_CONN_UP;
+	sim_fab_note(conn->fab, conn, FAB_EVENT_ESTABLISHED, 0, NULL, 0);
+}
+
+static void on_ready_to_use(void *arg)
+{
+	sim_conn_established(arg);
+}
+
+int sim_establish(struct fab_conn *head, const void *private_data, uint8_t bytes)
+{
+	struct sim_conn *conn = sim_conn_of(head);
+	struct sim_conn *client = conn->peer;
+
+	conn->cm = (struct sim_event){ .run = on_ready_to_use, .arg = conn };
+	conn->timeout = (struct sim_event){ .run = on_timeout, .arg = conn };
+	sim_event_in(&conn->timeout, ESTABLISH_NS);
+	if (conn->fab->dead)
+		return 0;
+	if (!client || client->state != SIM_CONN_REQUESTED) {
+		sim_event_in(&conn->hangup, sim_latency_ns());
+		return 0;
+	}
+	memcpy(client->private_data, private_data, bytes);
+	client->options.private_bytes = bytes;
+	client->cm = (struct sim_event){ .run = on_answered, .arg = client };
+	if (!message_lost(conn))
+		sim_event_in(&client->cm, sim_latency_ns());
+	return 0;
+}
+
+static void on_rejected(void *arg)
+{
+	struct sim_conn *conn = arg;
+
+	conn_die(conn, IBV_WC_WR_FLUSH_ERR);
+	sim_fab_note(conn->fab, conn, FAB_EVENT_REJECTED, -ECONNREFUSED, conn->private_data,
+		     conn->options.private_bytes);
+}
+
+static void reject(struct sim_conn *client, const void *private_data, uint8_t bytes)
+{
+	if (!client || client->state != SIM_CONN_REQUESTED)
+		return;
+	client->request = NULL;
+	if (bytes)
+		memcpy(client->private_data, private_data, bytes);
+	client->options.private_bytes = bytes;
+	client->cm = (struct sim_event){ .run = on_rejected, .arg = client };
+	if (!message_lost(client))
+		sim_event_in(&client->cm, sim_latency_ns());
+}
+
+void sim_request_free(struct sim_request *request)
+{
+	if (request->client)
+		request->client->request = NULL;
+	free(request);
+}
+
+void sim_reject(struct fab_request *head, const void *private_data, uint8_t bytes)
+{
+	struct sim_request *request = (struct sim_request *)head;
+
+	if (!request->listener_fab->dead)
+		reject(request->client, private_data, bytes);
+	sim_request_free(request);
+}
+
+void sim_refuse(struct fab_conn *head, const void *private_data, uint8_t bytes)
+{
+	struct sim_conn *conn = sim_conn_of(head);
+
+	if (!conn->fab->dead)
+		reject(conn->peer, private_data, bytes);
+	if (conn->peer)
+		conn->peer->peer = NULL;
+	conn->peer = NULL;
+}
+
+struct fab_device *sim_request_device(struct fab *fab, struct fab_request *request)
+{
+	(void)request;
+	return &((struct sim_fab *)fab)->device;
+}

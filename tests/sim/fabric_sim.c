@@ -1,0 +1,368 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Contexts of the simulated fabric: the table of its operations, registration, completion queues,
+ * events, and what faults do to whole processes and links.
+ */
+#include "tests/sim/fabric_sim.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "tests/sim/model.h"
+#include "tests/sim/random.h"
+#include "tests/sim/trace.h"
+
+#define KEYS_MAX 65536u
+#define MACHINES_MAX 32
+/* Keys are not small numbers, so that an index taken for a key is found out. */
+#define KEY_FIRST 0x5eed0000u
+
+struct sim_net sim_net;
+
+static struct {
+	struct sim_mr *keys[KEYS_MAX]; /* NULL: deregistered; keys are not used twice in a seed */
+	uint32_t key_count;
+	uint32_t serial;
+	bool cut[MACHINES_MAX];
+	TAILQ_HEAD(, sim_fab) fabs;
+} fabric = { .fabs = TAILQ_HEAD_INITIALIZER(fabric.fabs) };
+
+static struct sim_fab *to_fab(struct fab *fab)
+{
+	return (struct sim_fab *)fab;
+}
+
+void sim_fabric_reset(void)
+{
+	if (!TAILQ_EMPTY(&fabric.fabs))
+		sim_fail("a fabric was not closed");
+	fabric.key_count = 0;
+	fabric.serial = 0;
+	memset(fabric.cut, 0, sizeof(fabric.cut));
+}
+
+unsigned int sim_fabric_count(void)
+{
+	struct sim_fab *fab;
+	unsigned int count = 0;
+
+	TAILQ_FOREACH(fab, &fabric.fabs, link)
+		count++;
+	return count;
+}
+
+/* -- contexts ----------------------------------------------------------------------------------- */
+
+static struct fab *sim_open(const struct fab_options *options, char *error)
+{
+	struct sim_fab *fab = calloc(1, sizeof(*fab));
+
+	(void)error;
+	if (!fab)
+		sim_fail("out of memory");
+	fab->head.ops = &sim_fabric_ops;
+	fab->head.options = *options;
+	fab->serial = ++fabric.serial;
+	fab->head.fd = SIM_FD_FIRST + (int)fab->serial;
+	fab->device.fab = &fab->head;
+	snprintf(fab->device.name, sizeof(fab->device.name), "sim0");
+	fab->device.limits = sim_net.limits;
+	fab->actor = sim_actor_self();
+	TAILQ_INIT(&fab->conns);
+	TAILQ_INIT(&fab->cq);
+	TAILQ_INIT(&fab->notes);
+	TAILQ_INIT(&fab->srq);
+	TAILQ_INSERT_TAIL(&fabric.fabs, fab, link);
+	return &fab->head;
+}
+
+static void sim_fab_close(struct fab *head)
+{
+	struct sim_fab *fab = to_fab(head);
+	struct sim_receive *receive;
+	struct sim_note *note;
+	struct sim_cqe *cqe;
+
+	if (!TAILQ_EMPTY(&fab->conns) || fab->mrs)
+		sim_fail("%s: its fabric is closed with %s left", fab->actor->name,
+			 fab->mrs ? "memory registered" : "connections");
+	while ((receive = TAILQ_FIRST(&fab->srq))) {
+		TAILQ_REMOVE(&fab->srq, receive, link);
+		free(receive);
+	}
+	while ((cqe = TAILQ_FIRST(&fab->cq))) {
+		TAILQ_REMOVE(&fab->cq, cqe, link);
+		free(cqe);
+	}
+	while ((note = TAILQ_FIRST(&fab->notes))) {
+		TAILQ_REMOVE(&fab->notes, note, link);
+		if (note->event.request)
+			sim_request_free((struct sim_request *)note->event.request);
+		free(note);
+	}
+	TAILQ_REMOVE(&fabric.fabs, fab, link);
+	free(fab);
+}
+
+static int sim_arm(struct fab *head)
+{
+	struct sim_fab *fab = to_fab(head);
+
+	return !TAILQ_EMPTY(&fab->cq) || !TAILQ_EMPTY(&fab->notes);
+}
+
+static int sim_timeout_ms(const struct fab *fab)
+{
+	(void)fab;
+	return -1;
+}
+
+uint32_t sim_session_of(const struct sim_actor *actor)
+{
+	struct sim_fab *fab;
+
+	TAILQ_FOREACH(fab, &fabric.fabs, link)
+		if (fab->actor == actor)
+			return fab->serial;
+	return 0;
+}
+
+/* -- completions -------------------------------------------------------------------------------- */
+
+void sim_fab_complete(struct sim_conn *conn, const struct ibv_wc *wc, unsigned int frees,
+		      bool receive, bool srq)
+{
+	struct sim_fab *fab = conn->fab;
+	struct sim_cqe *cqe = calloc(1, sizeof(*cqe));
+
+	if (!cqe)
+		sim_fail("out of memory");
+	if (++fab->cq_count > fab->head.options.cq_depth)
+		sim_fail("%s: completion queue overrun: more than %u", fab->actor->name,
+			 fab->head.options.cq_depth);
+	cqe->wc = *wc;
+	cqe->wc.qp_num = conn->head.qp_num;
+	cqe->conn = conn;
+	cqe->frees = frees;
+	cqe->receive = receive;
+	cqe->srq = srq;
+	conn->cqes++;
+	TAILQ_INSERT_TAIL(&fab->cq, cqe, link);
+	if (!fab->dead)
+		sim_actor_wake(fab->actor);
+}
+
+static int sim_poll(struct fab *head, struct ibv_wc *wc, int count)
+{
+	struct sim_fab *fab = to_fab(head);
+	int got = 0;
+
+	while (got < count && !TAILQ_EMPTY(&fab->cq)) {
+		struct sim_cqe *cqe = TAILQ_FIRST(&fab->cq);
+		struct sim_conn *conn = cqe->conn;
+
+		TAILQ_REMOVE(&fab->cq, cqe, link);
+		fab->cq_count--;
+		wc[got++] = cqe->wc;
+		conn->sq_used -= cqe->frees;
+		if (cqe->receive && !cqe->srq)
+			conn->rq_count--;
+		if (cqe->srq)
+			fab->srq_count--;
+		conn->cqes--;
+		free(cqe);
+		sim_conn_check_drained(conn);
+	}
+	return got;
+}
+
+/* -- events ------------------------------------------------------------------------------------- */
+
+void sim_fab_note(struct sim_fab *fab, struct sim_conn *conn, enum fab_event_type type, int status,
+		  const void *data, size_t bytes)
+{
+	struct sim_note *note = calloc(1, sizeof(*note));
+
+	if (!note)
+		sim_fail("out of memory");
+	note->resolved = type == FAB_EVENT_NONE;
+	note->event.type = type;
+	note->event.status = status;
+	note->event.conn = conn ? &conn->head : NULL;
+	if (bytes)
+		memcpy(note->data, data, bytes);
+	note->event.private_bytes = bytes;
+	TAILQ_INSERT_TAIL(&fab->notes, note, link);
+	if (!fab->dead)
+		sim_actor_wake(fab->actor);
+}
+
+static int sim_poll_event(struct fab *head, struct fab_event *event)
+{
+	struct sim_fab *fab = to_fab(head);
+	struct sim_note *note;
+
+	while ((note = TAILQ_FIRST(&fab->notes))) {
+		struct sim_conn *conn = (struct sim_conn *)note->event.conn;
+		bool told = true;
+
+		TAILQ_REMOVE(&fab->notes, note, link);
+		/* Of a closed connection only DRAINED still comes. */
+		if (conn && conn->closed && note->event.type != FAB_EVENT_DRAINED)
+			told = false;
+		*event = note->event;
+		memcpy(fab->private_data, note->data, sizeof(fab->private_data));
+		event->private_data = fab->private_data;
+		if (told && note->resolved)
+			told = sim_resolved(conn, event);
+		free(note);
+		if (told)
+			return 1;
+	}
+	return 0;
+}
+
+/* -- memory ------------------------------------------------------------------------------------- */
+
+static int mr_add(struct sim_fab *fab, struct sim_conn *conn, void *addr, size_t bytes, int access,
+		  struct fab_mr **out)
+{
+	struct sim_mr *mr = calloc(1, sizeof(*mr));
+
+	if (!mr || fabric.key_count == KEYS_MAX)
+		sim_fail("no memory key");
+	mr->head.fab = &fab->head;
+	mr->fab = fab;
+	mr->conn = conn;
+	mr->base = addr;
+	mr->bytes = bytes;
+	mr->access = access;
+	mr->key = KEY_FIRST + fabric.key_count;
+	for (unsigned int i = 0; i < FAB_DEVICES_MAX; i++)
+		mr->head.lkey[i] = mr->head.rkey[i] = mr->key;
+	fabric.keys[fabric.key_count++] = mr;
+	fab->mrs++;
+	*out = &mr->head;
+	return 0;
+}
+
+static int sim_mr_register(struct fab *fab, void *addr, size_t bytes, int access,
+			   struct fab_mr **mr)
+{
+	return mr_add(to_fab(fab), NULL, addr, bytes, access, mr);
+}
+
+static int sim_mr_register_private(struct fab_conn *conn, void *addr, size_t bytes, int access,
+				   struct fab_mr **mr)
+{
+	return mr_add(sim_conn_of(conn)->fab, sim_conn_of(conn), addr, bytes, access, mr);
+}
+
+static void sim_mr_deregister(struct fab_mr *head)
+{
+	struct sim_mr *mr = (struct sim_mr *)head;
+
+	fabric.keys[mr->key - KEY_FIRST] = NULL;
+	mr->fab->mrs--;
+	free(mr);
+}
+
+struct sim_mr *sim_mr_find(uint32_t key)
+{
+	return key - KEY_FIRST < fabric.key_count ? fabric.keys[key - KEY_FIRST] : NULL;
+}
+
+/* -- the network -------------------------------------------------------------------------------- */
+
+void sim_link_set(unsigned int machine, bool up)
+{
+	fabric.cut[machine] = !up;
+}
+
+bool sim_link_up(const struct sim_conn *conn)
+{
+	if (fabric.cut[conn->fab->actor->machine])
+		return false;
+	return !conn->peer || !fabric.cut[conn->peer->fab->actor->machine];
+}
+
+uint64_t sim_latency_ns(void)
+{
+	return sim_between(sim_net.latency_min_ns, sim_net.latency_max_ns);
+}
+
+/* -- the end of processes and connections ------------------------------------------------------- */
+
+/*
+ * The kernel closes what a killed process had, and tells the peers; a machine without power tells
+ * nobody. Then nothing that the dead process's memory says has any effect.
+ */
+void sim_fabric_kill(struct sim_actor *actor, bool power_lost)
+{
+	struct sim_conn *conn;
+	struct sim_fab *fab;
+
+	sim_listeners_kill(actor);
+	TAILQ_FOREACH(fab, &fabric.fabs, link) {
+		if (fab->actor != actor)
+			continue;
+		fab->dead = true;
+		TAILQ_FOREACH(conn, &fab->conns, link) {
+			if (conn->peer && !power_lost && sim_link_up(conn))
+				sim_conn_lose(conn->peer, IBV_WC_RETRY_EXC_ERR, -ECONNRESET);
+			if (conn->server && conn->session)
+				sim_model_conn_gone(conn->session, true);
+			sim_conn_lose(conn, IBV_WC_WR_FLUSH_ERR, -ECONNRESET);
+		}
+	}
+}
+
+bool sim_fabric_break(uint64_t n)
+{
+	struct sim_conn *conn;
+	struct sim_fab *fab;
+	uint64_t count = 0;
+
+	TAILQ_FOREACH(fab, &fabric.fabs, link)
+		TAILQ_FOREACH(conn, &fab->conns, link)
+			count += conn->state == SIM_CONN_UP;
+	if (!count)
+		return false;
+	n %= count;
+	TAILQ_FOREACH(fab, &fabric.fabs, link)
+		TAILQ_FOREACH(conn, &fab->conns, link)
+			if (conn->state == SIM_CONN_UP && n-- == 0) {
+				sim_trace(fab->actor->name, "qp %u breaks", conn->head.qp_num);
+				sim_conn_lose(conn, IBV_WC_RETRY_EXC_ERR, -ETIMEDOUT);
+				return true;
+			}
+	return false;
+}
+
+const struct fab_ops sim_fabric_ops = {
+	.kind = FAB_SIM,
+	.open = sim_open,
+	.close = sim_fab_close,
+	.arm = sim_arm,
+	.poll = sim_poll,
+	.poll_event = sim_poll_event,
+	.timeout_ms = sim_timeout_ms,
+	.listen = sim_listen,
+	.listener_destroy = sim_listener_destroy,
+	.listener_address = sim_listener_address,
+	.accept = sim_accept,
+	.reject = sim_reject,
+	.request_device = sim_request_device,
+	.connect = sim_connect,
+	.conn_establish = sim_establish,
+	.conn_refuse = sim_refuse,
+	.conn_close = sim_close,
+	.conn_destroy = sim_destroy,
+	.mr_register = sim_mr_register,
+	.mr_register_private = sim_mr_register_private,
+	.mr_deregister = sim_mr_deregister,
+	.post_send = sim_post_send,
+	.post_recv = sim_post_recv,
+	.post_srq_recv = sim_post_srq_recv,
+};

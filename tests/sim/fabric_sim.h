@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The simulated RC fabric (FAB_SIM). fabric_sim.c owns contexts, memory and polling; fabric_cm.c
+ * connects and closes; fabric_wire.c carries out work requests. Messages take time, may be sent
+ * again (and then read their memory again), responses may come late; what RC promises holds:
+ * order per connection, one execution, FENCE, keys and bounds. Whatever a device would refuse is a
+ * failure of the code under test, and ends the seed.
+ */
+#ifndef RBLK_TESTS_SIM_FABRIC_SIM_H
+#define RBLK_TESTS_SIM_FABRIC_SIM_H
+
+#include <sys/queue.h>
+#include "proto/fabric/fabric_impl.h"
+#include "proto/wire/wire.h"
+#include "tests/sim/actor.h"
+#include "tests/sim/clock.h"
+
+/* Descriptors that are none: a fabric's are from here on. */
+#define SIM_FD_FIRST (1 << 20)
+#define SIM_SGE_MAX 16
+#define SIM_LISTENERS_MAX 16
+
+struct sim_conn;
+
+/* How the network and its devices are in this world; parts are of a million, per message. */
+struct sim_net {
+	struct fab_limits limits;
+	uint32_t inline_bytes;
+	uint64_t latency_min_ns, latency_max_ns;
+	uint32_t lose;        /* a message: sent again, its memory read again */
+	uint32_t lose_ack;    /* its acknowledgement: sent again, though it was carried out */
+	uint32_t lose_response; /* of a READ: it is carried out again */
+	uint64_t resend_ns;   /* at most, until it is sent again */
+	unsigned int resends; /* then the connection is given up */
+	bool calm;            /* faults have stopped */
+};
+extern struct sim_net sim_net;
+
+enum sim_wqe_state {
+	SIM_WQE_POSTED,
+	SIM_WQE_FLYING,   /* the payload was read; it has not been carried out */
+	SIM_WQE_EXECUTED, /* the peer has carried it out and we do not know */
+	SIM_WQE_ACKED,
+};
+
+/* A send-side work request. Its connection's. */
+struct sim_wqe {
+	TAILQ_ENTRY(sim_wqe) link;
+	struct ibv_send_wr wr;
+	struct ibv_sge sge[SIM_SGE_MAX];
+	enum sim_wqe_state state;
+	uint64_t due_ns;    /* FLYING: arrival; EXECUTED: acknowledgement */
+	uint64_t response_ns;
+	uint8_t *data;      /* payload, or what a READ has read */
+	uint32_t bytes;
+	bool responded;     /* READ: the data is here */
+	bool resend;        /* the acknowledgement will be lost: read the memory again */
+	bool orphan;        /* our end is in ERR and has forgotten it; it is on its way */
+	unsigned int repeats;
+};
+TAILQ_HEAD(sim_wqe_list, sim_wqe);
+
+struct sim_receive {
+	TAILQ_ENTRY(sim_receive) link;
+	uint64_t wr_id;
+	struct ibv_sge sge;
+};
+TAILQ_HEAD(sim_receive_list, sim_receive);
+
+struct sim_cqe {
+	TAILQ_ENTRY(sim_cqe) link;
+	struct ibv_wc wc;
+	struct sim_conn *conn;
+	unsigned int frees; /* entries of the send queue */
+	bool receive, srq;
+};
+
+/* An event to be told, or a step of connecting that must run within fab_poll_event(). */
+struct sim_note {
+	TAILQ_ENTRY(sim_note) link;
+	bool resolved; /* a step: the address is resolved */
+	struct fab_event event;
+	uint8_t data[RBLK_PRIVATE_DATA_MAX];
+};
+
+struct sim_fab {
+	struct fab head;
+	struct fab_device device;
+	struct sim_actor *actor;
+	TAILQ_ENTRY(sim_fab) link; /* all there are */
+	bool dead;                 /* its process has been killed: nothing of it has effects */
+	bool noted;
+	uint32_t serial;
+	TAILQ_HEAD(, sim_conn) conns;
+	TAILQ_HEAD(, sim_cqe) cq;
+	uint32_t cq_count;
+	TAILQ_HEAD(sim_note_list, sim_note) notes;
+	uint8_t private_data[RBLK_PRIVATE_DATA_MAX]; /* of the last event */
+	struct sim_receive_list srq;
+	uint32_t srq_count;
+	unsigned int mrs;
+};
+
+struct sim_mr {
+	struct fab_mr head;
+	struct sim_fab *fab;
+	struct sim_conn *conn; /* of a private domain, or NULL */
+	uint8_t *base;
+	size_t bytes;
+	int access;
+	uint32_t key;
+	bool invalid; /* by SEND WITH INVALIDATE */
+};
+
+enum sim_conn_state {
+	SIM_CONN_RESOLVING,
+	SIM_CONN_REQUESTED,   /* the request is on its way, or not yet answered */
+	SIM_CONN_ACCEPTED,    /* the server's, before the client is known to be there */
+	SIM_CONN_UP,
+	SIM_CONN_ERR,         /* nothing is sent or received any more */
+};
+
+struct sim_request {
+	struct fab_request head;
+	struct sim_conn *client; /* NULL: it has given up */
+	struct sim_fab *listener_fab; /* that has been asked; outlives the request */
+};
+
+struct sim_conn {
+	struct fab_conn head;
+	struct sim_fab *fab;
+	TAILQ_ENTRY(sim_conn) link; /* fab->conns */
+	struct sim_conn *peer;      /* NULL: never was, or destroyed */
+	struct sim_request *request; /* the client's, not answered */
+	enum sim_conn_state state;
+	bool server, closed, flushed, drained_told;
+	uint64_t death_ns;   /* in ERR: until then the device may still carry out what arrives */
+	enum ibv_wc_status error; /* of the first work request to fail; then flushes */
+	struct fab_conn_options options;
+	uint8_t private_data[RBLK_PRIVATE_DATA_MAX];
+	struct sockaddr_storage address;
+	fab_prepare_fn prepare;
+	uint32_t session;    /* the client's fabric: one per session of an initiator */
+	uint8_t read_in;     /* READs that we answer at a time */
+
+	struct sim_wqe_list sq;
+	uint32_t sq_used;    /* posted and not known to be complete by a polled completion */
+	uint32_t sq_silent;  /* complete, unsignalled, behind the last signalled one */
+	struct sim_receive_list rq;
+	uint32_t rq_count;
+	unsigned int cqes;   /* of it in the completion queue */
+	uint64_t arrival_ns, ack_ns, response_ns; /* of the last: the next are not earlier */
+	struct sim_event issue, arrive, ack, respond, flush, cm, timeout, hangup;
+};
+
+static inline struct sim_conn *sim_conn_of(struct fab_conn *conn)
+{
+	return (struct sim_conn *)conn;
+}
+
+/* -- fabric_sim.c ------------------------------------------------------------------------------- */
+
+/* Before a seed: no fabric is there. */
+void sim_fabric_reset(void);
+extern const struct fab_ops sim_fabric_ops;
+/* All open ones: connections, registrations. */
+unsigned int sim_fabric_count(void);
+/* The process of `actor` is killed. */
+void sim_fabric_kill(struct sim_actor *actor, bool power_lost);
+/* Bring the random connection number `n` of all that are up to an end; false: there is none. */
+bool sim_fabric_break(uint64_t n);
+
+void sim_fab_note(struct sim_fab *fab, struct sim_conn *conn, enum fab_event_type type, int status,
+		  const void *data, size_t bytes);
+void sim_fab_complete(struct sim_conn *conn, const struct ibv_wc *wc, unsigned int frees,
+		      bool receive, bool srq);
+struct sim_mr *sim_mr_find(uint32_t key);
+uint32_t sim_session_of(const struct sim_actor *actor);
+
+/* A machine's way to another: cut, messages are lost. */
+void sim_link_set(unsigned int machine, bool up);
+bool sim_link_up(const struct sim_conn *conn);
+uint64_t sim_latency_ns(void);
+
+/* -- fabric_cm.c -------------------------------------------------------------------------------- */
+
+int sim_listen(struct fab *fab, const struct sockaddr *addr, int backlog,
+	       struct fab_listener **listener);
+void sim_listener_destroy(struct fab_listener *listener);
+int sim_listener_address(const struct fab_listener *listener, struct sockaddr_storage *addr);
+int sim_accept(struct fab *fab, struct fab_request *request,
+	       const struct fab_conn_options *options, struct fab_conn **conn);
+void sim_reject(struct fab_request *request, const void *private_data, uint8_t bytes);
+struct fab_device *sim_request_device(struct fab *fab, struct fab_request *request);
+int sim_connect(struct fab *fab, const struct sockaddr *addr,
+		const struct fab_conn_options *options, fab_prepare_fn prepare,
+		struct fab_conn **conn);
+int sim_establish(struct fab_conn *conn, const void *private_data, uint8_t bytes);
+void sim_refuse(struct fab_conn *conn, const void *private_data, uint8_t bytes);
+void sim_close(struct fab_conn *conn);
+void sim_destroy(struct fab_conn *conn);
+/* The step that a `resolved` note stands for: true if `event` is to be told. */
+bool sim_resolved(struct sim_conn *conn, struct fab_event *event);
+/* The connection is lost on this side: into ERR, DISCONNECTED is told. */
+void sim_conn_lose(struct sim_conn *conn, enum ibv_wc_status status, int error);
+/* Nobody will answer it. */
+void sim_request_free(struct sim_request *request);
+void sim_listeners_kill(struct sim_actor *actor);
+/* The server learns that the client is there: by its word, or by a first message. */
+void sim_conn_established(struct sim_conn *conn);
+/* Everything of a closed connection has been polled. */
+void sim_conn_check_drained(struct sim_conn *conn);
+
+/* -- fabric_wire.c ------------------------------------------------------------------------------ */
+
+int sim_post_send(struct fab_conn *conn, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
+int sim_post_recv(struct fab_conn *conn, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
+int sim_post_srq_recv(struct fab_device *device, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
+void sim_wire_init(struct sim_conn *conn);
+/* In ERR: complete everything that is posted, with error. */
+void sim_wire_flush(struct sim_conn *conn);
+void sim_wire_fini(struct sim_conn *conn);
+
+#endif

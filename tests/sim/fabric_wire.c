@@ -1,0 +1,588 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Work requests of the simulated fabric. One passes: posted, its payload read and on its way,
+ * carried out by the peer, acknowledged, completed; each in order per connection. A READ besides
+ * has its response, which can come late, or in part and then again, while what was posted behind
+ * it (without FENCE) is carried out already.
+ */
+#include "tests/sim/fabric_sim.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include "tests/sim/guard.h"
+#include "tests/sim/random.h"
+#include "tests/sim/trace.h"
+
+/* Between two work requests that a device takes from a queue. */
+#define ISSUE_NS_MAX 300
+
+static const char *opcode_name(enum ibv_wr_opcode opcode)
+{
+	switch (opcode) {
+	case IBV_WR_SEND:
+		return "SEND";
+	case IBV_WR_SEND_WITH_INV:
+		return "SEND_INV";
+	case IBV_WR_RDMA_WRITE:
+		return "WRITE";
+	case IBV_WR_RDMA_WRITE_WITH_IMM:
+		return "WRITE_IMM";
+	case IBV_WR_RDMA_READ:
+		return "READ";
+	default:
+		return "?";
+	}
+}
+
+static bool is_read(const struct sim_wqe *wqe)
+{
+	return wqe->wr.opcode == IBV_WR_RDMA_READ;
+}
+
+/* -- memory ------------------------------------------------------------------------------------- */
+
+/* What a device checks before it touches memory. */
+static uint8_t *memory_at(const struct sim_conn *conn, uint64_t address, size_t bytes, uint32_t key,
+			  int access)
+{
+	const struct sim_mr *mr = sim_mr_find(key);
+	uint8_t *memory = (uint8_t *)(uintptr_t)address;
+	const char *reason = NULL;
+
+	if (!mr)
+		reason = "that is not registered (any more)";
+	else if (mr->invalid)
+		reason = "whose key was invalidated";
+	else if (mr->fab != conn->fab || mr->conn != (conn->options.private_domain ? conn : NULL))
+		reason = "of another protection domain";
+	else if (memory < mr->base || bytes > mr->bytes ||
+		 (size_t)(memory - mr->base) > mr->bytes - bytes)
+		reason = "beyond its registration";
+	else if ((mr->access & access) != access)
+		reason = "that is not registered for it";
+	if (reason)
+		sim_fail("%s: qp %u: access to memory %s", conn->fab->actor->name,
+			 conn->head.qp_num, reason);
+	sim_guard_check(memory, bytes, access & (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE));
+	return memory;
+}
+
+/* Read the payload from the poster's memory; again, if it is sent again. */
+static void wqe_gather(struct sim_conn *conn, struct sim_wqe *wqe)
+{
+	uint8_t *to = wqe->data;
+
+	if (is_read(wqe) || wqe->wr.send_flags & IBV_SEND_INLINE)
+		return;
+	for (int i = 0; i < wqe->wr.num_sge; i++) {
+		const struct ibv_sge *sge = &wqe->sge[i];
+
+		memcpy(to, memory_at(conn, sge->addr, sge->length, sge->lkey, 0), sge->length);
+		to += sge->length;
+	}
+}
+
+/* The first `bytes` of a READ's response. */
+static void wqe_scatter(struct sim_conn *conn, struct sim_wqe *wqe, uint32_t bytes)
+{
+	const uint8_t *from = wqe->data;
+
+	for (int i = 0; i < wqe->wr.num_sge && bytes; i++) {
+		const struct ibv_sge *sge = &wqe->sge[i];
+		uint32_t part = sge->length < bytes ? sge->length : bytes;
+
+		memcpy(memory_at(conn, sge->addr, part, sge->lkey, IBV_ACCESS_LOCAL_WRITE), from,
+		       part);
+		from += part;
+		bytes -= part;
+	}
+}
+
+/* -- completing --------------------------------------------------------------------------------- */
+
+static enum ibv_wc_opcode wc_opcode(enum ibv_wr_opcode opcode)
+{
+	switch (opcode) {
+	case IBV_WR_RDMA_WRITE:
+	case IBV_WR_RDMA_WRITE_WITH_IMM:
+		return IBV_WC_RDMA_WRITE;
+	case IBV_WR_RDMA_READ:
+		return IBV_WC_RDMA_READ;
+	default:
+		return IBV_WC_SEND;
+	}
+}
+
+static void wqe_free(struct sim_conn *conn, struct sim_wqe *wqe)
+{
+	TAILQ_REMOVE(&conn->sq, wqe, link);
+	free(wqe->data);
+	free(wqe);
+}
+
+static void wqe_complete(struct sim_conn *conn, struct sim_wqe *wqe, enum ibv_wc_status status)
+{
+	struct ibv_wc wc = { .wr_id = wqe->wr.wr_id,
+			     .status = status,
+			     .opcode = wc_opcode(wqe->wr.opcode) };
+
+	conn->sq_silent++;
+	if (status != IBV_WC_SUCCESS || wqe->wr.send_flags & IBV_SEND_SIGNALED) {
+		sim_fab_complete(conn, &wc, conn->sq_silent, false, false);
+		conn->sq_silent = 0;
+	}
+}
+
+static void complete_in_order(struct sim_conn *conn)
+{
+	struct sim_wqe *wqe;
+
+	while ((wqe = TAILQ_FIRST(&conn->sq)) && wqe->state == SIM_WQE_ACKED) {
+		wqe_complete(conn, wqe, IBV_WC_SUCCESS);
+		wqe_free(conn, wqe);
+	}
+}
+
+/* -- issuing ------------------------------------------------------------------------------------ */
+
+/* FENCE waits for every READ before it; a READ waits for one that is outstanding beyond the depth. */
+static bool may_issue(const struct sim_conn *conn, const struct sim_wqe *wqe)
+{
+	const struct sim_wqe *before;
+	unsigned int reads = 0;
+
+	for (before = TAILQ_FIRST(&conn->sq); before != wqe; before = TAILQ_NEXT(before, link))
+		reads += is_read(before) && !before->responded;
+	if (wqe->wr.send_flags & IBV_SEND_FENCE && reads)
+		return false;
+	return !is_read(wqe) || reads < conn->head.read_out;
+}
+
+static void on_issue(void *arg)
+{
+	struct sim_conn *conn = arg;
+	struct sim_wqe *wqe;
+
+	if (conn->state != SIM_CONN_UP)
+		return;
+	TAILQ_FOREACH(wqe, &conn->sq, link)
+		if (wqe->state == SIM_WQE_POSTED)
+			break;
+	if (!wqe || !may_issue(conn, wqe))
+		return;
+	wqe_gather(conn, wqe);
+	wqe->state = SIM_WQE_FLYING;
+	wqe->due_ns = sim_now_ns() + sim_latency_ns();
+	if (wqe->due_ns < conn->arrival_ns)
+		wqe->due_ns = conn->arrival_ns;
+	conn->arrival_ns = wqe->due_ns;
+	sim_event_by(&conn->arrive, wqe->due_ns);
+	sim_event_in(&conn->issue, sim_below(ISSUE_NS_MAX));
+}
+
+/* -- carrying out, at the peer ------------------------------------------------------------------ */
+
+static struct sim_receive *receive_take(struct sim_conn *conn, bool *srq)
+{
+	struct sim_receive *receive;
+
+	*srq = conn->server && conn->fab->head.options.srq_depth && !conn->options.private_domain;
+	receive = TAILQ_FIRST(*srq ? &conn->fab->srq : &conn->rq);
+	if (!receive)
+		sim_fail("%s: qp %u: a message finds no receive: a credit was not covered (C4, C5)",
+			 conn->fab->actor->name, conn->head.qp_num);
+	TAILQ_REMOVE(*srq ? &conn->fab->srq : &conn->rq, receive, link);
+	return receive;
+}
+
+/* A SEND, or the immediate of a WRITE, arrives at `conn`. */
+static void execute_receive(struct sim_conn *conn, const struct sim_wqe *wqe)
+{
+	bool srq, immediate = wqe->wr.opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
+	struct sim_receive *receive = receive_take(conn, &srq);
+	struct ibv_wc wc = { .wr_id = receive->wr_id,
+			     .opcode = immediate ? IBV_WC_RECV_RDMA_WITH_IMM : IBV_WC_RECV,
+			     .byte_len = wqe->bytes };
+
+	if (immediate) {
+		wc.wc_flags = IBV_WC_WITH_IMM;
+		wc.imm_data = wqe->wr.imm_data;
+	} else if (wqe->bytes > receive->sge.length) {
+		sim_fail("%s: qp %u: a message longer than its receive (C7)",
+			 conn->fab->actor->name, conn->head.qp_num);
+	} else if (wqe->bytes) {
+		memcpy(memory_at(conn, receive->sge.addr, wqe->bytes, receive->sge.lkey,
+				 IBV_ACCESS_LOCAL_WRITE),
+		       wqe->data, wqe->bytes);
+	}
+	if (wqe->wr.opcode == IBV_WR_SEND_WITH_INV) {
+		struct sim_mr *mr = sim_mr_find(wqe->wr.invalidate_rkey);
+
+		if (!mr || mr->invalid || mr->fab != conn->fab)
+			sim_fail("%s: qp %u: invalidation of a key that is none",
+				 conn->fab->actor->name, conn->head.qp_num);
+		mr->invalid = true;
+		wc.wc_flags = IBV_WC_WITH_INV;
+		wc.invalidated_rkey = wqe->wr.invalidate_rkey;
+	}
+	sim_fab_complete(conn, &wc, 0, true, srq);
+	free(receive);
+}
+
+static void execute_read(struct sim_conn *peer, struct sim_wqe *wqe)
+{
+	memcpy(wqe->data,
+	       memory_at(peer, wqe->wr.wr.rdma.remote_addr, wqe->bytes, wqe->wr.wr.rdma.rkey,
+			 IBV_ACCESS_REMOTE_READ),
+	       wqe->bytes);
+}
+
+static void execute(struct sim_conn *peer, struct sim_wqe *wqe)
+{
+	sim_conn_established(peer);
+	sim_trace(peer->fab->actor->name, "qp %u: %s%s of %u bytes arrives", peer->head.qp_num,
+		  opcode_name(wqe->wr.opcode), wqe->orphan ? " (its sender is gone)" : "",
+		  wqe->bytes);
+	switch (wqe->wr.opcode) {
+	case IBV_WR_RDMA_READ:
+		execute_read(peer, wqe);
+		return;
+	case IBV_WR_RDMA_WRITE:
+	case IBV_WR_RDMA_WRITE_WITH_IMM:
+		if (wqe->bytes)
+			memcpy(memory_at(peer, wqe->wr.wr.rdma.remote_addr, wqe->bytes,
+					 wqe->wr.wr.rdma.rkey, IBV_ACCESS_REMOTE_WRITE),
+			       wqe->data, wqe->bytes);
+		if (wqe->wr.opcode == IBV_WR_RDMA_WRITE_WITH_IMM)
+			execute_receive(peer, wqe);
+		return;
+	default:
+		execute_receive(peer, wqe);
+	}
+}
+
+/* Does the peer's device still carry out what arrives? */
+static bool peer_takes(const struct sim_conn *conn, const struct sim_wqe *wqe)
+{
+	const struct sim_conn *peer = conn->peer;
+
+	if (!peer || peer->fab->dead || !sim_link_up(conn))
+		return false;
+	if (peer->state == SIM_CONN_UP || peer->state == SIM_CONN_ACCEPTED)
+		return true;
+	/* Dying: no receive is consumed any more, but memory is still accessed. */
+	return peer->state == SIM_CONN_ERR && sim_now_ns() < peer->death_ns && !peer->flushed &&
+	       (wqe->wr.opcode == IBV_WR_RDMA_WRITE || is_read(wqe));
+}
+
+/* No answer from the peer: send again, or give up. True: given up. */
+static bool wqe_repeat(struct sim_conn *conn, struct sim_wqe *wqe)
+{
+	if (++wqe->repeats > sim_net.resends) {
+		sim_conn_lose(conn, IBV_WC_RETRY_EXC_ERR, -ETIMEDOUT);
+		return true;
+	}
+	wqe_gather(conn, wqe);
+	return false;
+}
+
+static void arrive_next(struct sim_conn *conn)
+{
+	struct sim_wqe *wqe;
+
+	TAILQ_FOREACH(wqe, &conn->sq, link) {
+		if (wqe->state != SIM_WQE_FLYING)
+			continue;
+		sim_event_at(&conn->arrive, wqe->due_ns);
+		return;
+	}
+}
+
+static void orphan_arrives(struct sim_conn *conn, struct sim_wqe *wqe)
+{
+	if (!is_read(wqe) && peer_takes(conn, wqe))
+		execute(conn->peer, wqe);
+	wqe_free(conn, wqe);
+	arrive_next(conn);
+}
+
+static void wqe_executed(struct sim_conn *conn, struct sim_wqe *wqe)
+{
+	uint64_t now_ns = sim_now_ns();
+
+	wqe->state = SIM_WQE_EXECUTED;
+	wqe->due_ns = now_ns + sim_latency_ns();
+	if (is_read(wqe)) {
+		if (wqe->due_ns < conn->response_ns)
+			wqe->due_ns = conn->response_ns;
+		conn->response_ns = wqe->due_ns;
+		sim_event_by(&conn->respond, wqe->due_ns);
+		return;
+	}
+	wqe->resend = !sim_net.calm && sim_chance(sim_net.lose_ack);
+	if (wqe->resend)
+		wqe->due_ns += sim_below(sim_net.resend_ns);
+	if (wqe->due_ns < conn->ack_ns)
+		wqe->due_ns = conn->ack_ns;
+	conn->ack_ns = wqe->due_ns;
+	sim_event_by(&conn->ack, wqe->due_ns);
+}
+
+static void on_arrive(void *arg)
+{
+	struct sim_conn *conn = arg;
+	struct sim_wqe *wqe;
+
+	TAILQ_FOREACH(wqe, &conn->sq, link)
+		if (wqe->state == SIM_WQE_FLYING)
+			break;
+	if (!wqe)
+		return;
+	if (wqe->orphan) {
+		orphan_arrives(conn, wqe);
+		return;
+	}
+	if (conn->state == SIM_CONN_ERR)
+		return; /* what goes on from here is decided when it is flushed */
+	if (!peer_takes(conn, wqe) || (!sim_net.calm && sim_chance(sim_net.lose))) {
+		if (wqe_repeat(conn, wqe))
+			return;
+		wqe->due_ns = sim_now_ns() + sim_between(SIM_US, sim_net.resend_ns);
+		sim_event_at(&conn->arrive, wqe->due_ns);
+		return;
+	}
+	execute(conn->peer, wqe);
+	wqe_executed(conn, wqe);
+	arrive_next(conn);
+}
+
+/* -- acknowledgements and responses ------------------------------------------------------------- */
+
+static void on_ack(void *arg)
+{
+	struct sim_conn *conn = arg;
+	struct sim_wqe *wqe;
+
+	if (conn->state == SIM_CONN_ERR)
+		return;
+	TAILQ_FOREACH(wqe, &conn->sq, link) {
+		if (wqe->state != SIM_WQE_EXECUTED || is_read(wqe))
+			continue;
+		if (wqe->due_ns > sim_now_ns()) {
+			sim_event_at(&conn->ack, wqe->due_ns);
+			break;
+		}
+		if (wqe->resend || !sim_link_up(conn)) {
+			/* The peer will drop it as done, but our device reads the memory again. */
+			if (wqe_repeat(conn, wqe))
+				return;
+			wqe->resend = false;
+			wqe->due_ns = sim_now_ns() + sim_latency_ns() +
+				      (sim_link_up(conn) ? 0 : sim_net.resend_ns);
+			sim_event_at(&conn->ack, wqe->due_ns);
+			break;
+		}
+		wqe->state = SIM_WQE_ACKED;
+	}
+	complete_in_order(conn);
+}
+
+static void on_respond(void *arg)
+{
+	struct sim_conn *conn = arg;
+	struct sim_wqe *wqe;
+
+	if (conn->state == SIM_CONN_ERR && sim_now_ns() >= conn->death_ns)
+		return;
+	TAILQ_FOREACH(wqe, &conn->sq, link)
+		if (is_read(wqe) && wqe->state == SIM_WQE_EXECUTED)
+			break;
+	if (!wqe)
+		return;
+	if (wqe->due_ns > sim_now_ns()) {
+		sim_event_at(&conn->respond, wqe->due_ns);
+		return;
+	}
+	if (!sim_link_up(conn) || (!sim_net.calm && sim_chance(sim_net.lose_response))) {
+		/* A part of it came; the whole is asked for again, and read again. */
+		wqe_scatter(conn, wqe, (uint32_t)sim_below(wqe->bytes));
+		if (conn->state == SIM_CONN_ERR || wqe_repeat(conn, wqe))
+			return;
+		wqe->state = SIM_WQE_FLYING;
+		wqe->due_ns = sim_now_ns() + sim_between(SIM_US, sim_net.resend_ns);
+		sim_event_at(&conn->arrive, wqe->due_ns);
+		return;
+	}
+	wqe_scatter(conn, wqe, wqe->bytes);
+	wqe->responded = true;
+	wqe->state = SIM_WQE_ACKED;
+	sim_event_by(&conn->respond, sim_now_ns());
+	complete_in_order(conn);
+	if (conn->state == SIM_CONN_UP)
+		sim_event_by(&conn->issue, sim_now_ns());
+}
+
+/* -- posting ------------------------------------------------------------------------------------ */
+
+static void wqe_post(struct sim_conn *conn, const struct ibv_send_wr *wr)
+{
+	const struct fab_limits *limits = &conn->fab->device.limits;
+	struct sim_wqe *wqe = calloc(1, sizeof(*wqe));
+	uint8_t *to;
+
+	if (!wqe)
+		sim_fail("out of memory");
+	if (++conn->sq_used > conn->options.send_depth)
+		sim_fail("%s: qp %u: send queue overrun", conn->fab->actor->name,
+			 conn->head.qp_num);
+	if (wr->num_sge > SIM_SGE_MAX || (uint32_t)wr->num_sge > limits->max_sge)
+		sim_fail("%s: qp %u: %d segments", conn->fab->actor->name, conn->head.qp_num,
+			 wr->num_sge);
+	wqe->wr = *wr;
+	wqe->wr.next = NULL;
+	if (wr->num_sge)
+		memcpy(wqe->sge, wr->sg_list, (size_t)wr->num_sge * sizeof(wqe->sge[0]));
+	wqe->wr.sg_list = wqe->sge;
+	for (int i = 0; i < wr->num_sge; i++)
+		wqe->bytes += wqe->sge[i].length;
+	if (wqe->bytes > limits->max_msg_bytes)
+		sim_fail("%s: qp %u: a message of %u bytes", conn->fab->actor->name,
+			 conn->head.qp_num, wqe->bytes);
+	wqe->data = malloc(wqe->bytes + 1);
+	if (!wqe->data)
+		sim_fail("out of memory");
+	if (wr->send_flags & IBV_SEND_INLINE) {
+		if (wqe->bytes > conn->head.inline_bytes || is_read(wqe))
+			sim_fail("%s: qp %u: %u bytes inline", conn->fab->actor->name,
+				 conn->head.qp_num, wqe->bytes);
+		to = wqe->data;
+		for (int i = 0; i < wr->num_sge; i++) {
+			memcpy(to, (void *)(uintptr_t)wqe->sge[i].addr, wqe->sge[i].length);
+			to += wqe->sge[i].length;
+		}
+	}
+	TAILQ_INSERT_TAIL(&conn->sq, wqe, link);
+}
+
+int sim_post_send(struct fab_conn *head, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+{
+	struct sim_conn *conn = sim_conn_of(head);
+
+	*bad = wr;
+	if (conn->closed)
+		return -ENOTCONN;
+	if (conn->state != SIM_CONN_UP && conn->state != SIM_CONN_ERR)
+		sim_fail("%s: qp %u: a work request before the connection is there",
+			 conn->fab->actor->name, head->qp_num);
+	for (; wr; wr = wr->next)
+		wqe_post(conn, wr);
+	if (conn->state == SIM_CONN_UP)
+		sim_event_by(&conn->issue, sim_now_ns() + sim_below(ISSUE_NS_MAX));
+	else if (conn->flushed)
+		sim_wire_flush(conn);
+	return 0;
+}
+
+static void receive_post(struct sim_receive_list *list, const struct ibv_recv_wr *wr)
+{
+	struct sim_receive *receive = calloc(1, sizeof(*receive));
+
+	if (!receive || wr->num_sge != 1)
+		sim_fail("a receive of %d segments", wr->num_sge);
+	receive->wr_id = wr->wr_id;
+	receive->sge = wr->sg_list[0];
+	TAILQ_INSERT_TAIL(list, receive, link);
+}
+
+int sim_post_recv(struct fab_conn *head, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+{
+	struct sim_conn *conn = sim_conn_of(head);
+
+	*bad = wr;
+	if (conn->closed)
+		return -ENOTCONN;
+	for (; wr; wr = wr->next) {
+		if (++conn->rq_count > conn->options.recv_depth)
+			sim_fail("%s: qp %u: receive queue overrun", conn->fab->actor->name,
+				 head->qp_num);
+		receive_post(&conn->rq, wr);
+	}
+	if (conn->flushed)
+		sim_wire_flush(conn);
+	return 0;
+}
+
+int sim_post_srq_recv(struct fab_device *device, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+{
+	struct sim_fab *fab = (struct sim_fab *)device->fab;
+
+	*bad = wr;
+	for (; wr; wr = wr->next) {
+		if (++fab->srq_count > fab->head.options.srq_depth)
+			sim_fail("%s: shared receive queue overrun", fab->actor->name);
+		receive_post(&fab->srq, wr);
+	}
+	return 0;
+}
+
+/* -- the end ------------------------------------------------------------------------------------ */
+
+void sim_wire_init(struct sim_conn *conn)
+{
+	TAILQ_INIT(&conn->sq);
+	TAILQ_INIT(&conn->rq);
+	conn->issue = (struct sim_event){ .run = on_issue, .arg = conn };
+	conn->arrive = (struct sim_event){ .run = on_arrive, .arg = conn };
+	conn->ack = (struct sim_event){ .run = on_ack, .arg = conn };
+	conn->respond = (struct sim_event){ .run = on_respond, .arg = conn };
+}
+
+/*
+ * Everything that is posted comes back. What was on its way may still arrive, up to any point: a
+ * requester cannot know.
+ */
+void sim_wire_flush(struct sim_conn *conn)
+{
+	bool arrives = !conn->fab->dead;
+	struct sim_wqe *wqe, *following;
+	struct sim_receive *receive;
+
+	for (wqe = TAILQ_FIRST(&conn->sq); wqe; wqe = following) {
+		following = TAILQ_NEXT(wqe, link);
+		if (wqe->orphan)
+			continue;
+		wqe_complete(conn, wqe, conn->error);
+		conn->error = IBV_WC_WR_FLUSH_ERR;
+		arrives = arrives && sim_chance(700000);
+		if (arrives && wqe->state == SIM_WQE_FLYING)
+			wqe->orphan = true;
+		else
+			wqe_free(conn, wqe);
+	}
+	while ((receive = TAILQ_FIRST(&conn->rq))) {
+		struct ibv_wc wc = { .wr_id = receive->wr_id, .status = IBV_WC_WR_FLUSH_ERR };
+
+		TAILQ_REMOVE(&conn->rq, receive, link);
+		free(receive);
+		sim_fab_complete(conn, &wc, 0, true, false);
+	}
+	arrive_next(conn);
+}
+
+void sim_wire_fini(struct sim_conn *conn)
+{
+	struct sim_receive *receive;
+	struct sim_wqe *wqe;
+
+	sim_event_cancel(&conn->issue);
+	sim_event_cancel(&conn->arrive);
+	sim_event_cancel(&conn->ack);
+	sim_event_cancel(&conn->respond);
+	while ((wqe = TAILQ_FIRST(&conn->sq)))
+		wqe_free(conn, wqe);
+	while ((receive = TAILQ_FIRST(&conn->rq))) {
+		TAILQ_REMOVE(&conn->rq, receive, link);
+		free(receive);
+	}
+}

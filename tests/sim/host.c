@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Target processes. A killed one is cut off from the world first (fabric, ring); what is left of it
+ * is then taken apart by its own code, for which everything has failed at once, so that a
+ * simulation can kill thousands of processes and lose no memory.
+ */
+#include "tests/sim/host.h"
+
+#include <stdio.h>
+#include <string.h>
+#include "proto/core/env.h"
+#include "target/pool.h"
+#include "target/reactor_impl.h"
+#include "target/volume.h"
+#include "tests/sim/fabric_sim.h"
+#include "tests/sim/random.h"
+#include "tests/sim/trace.h"
+
+/* A thread's turn takes this long at least. */
+#define STEP_NS (1 * SIM_US)
+/* A supervisor tries again. */
+#define RETRY_NS (20 * SIM_MS)
+
+/* -- threads ------------------------------------------------------------------------------------ */
+
+static void thread_wake(struct sim_actor *actor)
+{
+	struct sim_thread *thread = (struct sim_thread *)actor;
+	uint64_t delay_ns = STEP_NS + sim_below(5 * SIM_US);
+
+	if (!thread->host->calm && sim_chance(thread->host->pause))
+		delay_ns += sim_below(thread->host->pause_ns);
+	sim_event_by(&thread->step, sim_now_ns() + delay_ns);
+}
+
+static void host_stopped(struct sim_host *host);
+
+static void reactor_step(void *arg)
+{
+	struct sim_thread *thread = arg;
+	struct sim_host *host = thread->host;
+	struct sim_actor *before = sim_actor_become(&thread->actor);
+	unsigned int work = tgt_reactor_step(thread->reactor);
+	uint64_t next_ns = tgt_reactor_deadline_ns(thread->reactor);
+
+	sim_actor_become(before);
+	if (host->stopping && tgt_reactor_drained(thread->reactor)) {
+		host_stopped(host);
+		return;
+	}
+	if (work || next_ns < sim_now_ns() + STEP_NS)
+		next_ns = sim_now_ns() + STEP_NS;
+	if (next_ns != UINT64_MAX)
+		sim_event_by(&thread->step, next_ns);
+}
+
+/* The control thread hands logins to reactors by mail. */
+static void control_step(void *arg)
+{
+	struct sim_thread *thread = arg;
+	struct sim_actor *before = sim_actor_become(&thread->actor);
+
+	tgt_listener_step(thread->host->listener);
+	sim_actor_become(before);
+	for (unsigned int i = 0; i < thread->host->config.reactors; i++)
+		thread_wake(&thread->host->reactors[i].actor);
+}
+
+static void thread_init(struct sim_thread *thread, struct sim_host *host, unsigned int machine,
+			void (*step)(void *arg))
+{
+	thread->host = host;
+	thread->actor.machine = machine;
+	thread->actor.wake = thread_wake;
+	thread->step = (struct sim_event){ .run = step, .arg = thread };
+}
+
+/* -- start -------------------------------------------------------------------------------------- */
+
+static void on_restart(void *arg)
+{
+	sim_host_start(arg);
+}
+
+void sim_host_init(struct sim_host *host, unsigned int machine)
+{
+	memset(host, 0, sizeof(*host));
+	snprintf(host->name, sizeof(host->name), "target%u", machine);
+	snprintf(host->address, sizeof(host->address), "10.0.0.%u:4430", machine + 1);
+	env_random(host->boot_id, sizeof(host->boot_id));
+	tgt_config_init(&host->config);
+	snprintf(host->config.listen[0], sizeof(host->config.listen[0]), "sim://%s", host->address);
+	host->config.listen_count = 1;
+	host->config.memory_lock = false;
+	host->restart = (struct sim_event){ .run = on_restart, .arg = host };
+	thread_init(&host->control, host, machine, control_step);
+	snprintf(host->control.actor.name, sizeof(host->control.actor.name), "target%u", machine);
+	for (unsigned int i = 0; i < SIM_HOST_REACTORS; i++) {
+		thread_init(&host->reactors[i], host, machine, reactor_step);
+		snprintf(host->reactors[i].actor.name, sizeof(host->reactors[i].actor.name),
+			 "target%u.r%u", machine, i);
+	}
+	host->wanted = true;
+}
+
+void sim_host_add_volume(struct sim_host *host, uint64_t bytes, uint32_t block_bytes, bool memory)
+{
+	unsigned int i = host->volume_count++;
+	struct tgt_volume_config *config;
+	char error[TGT_ERROR_BYTES];
+	char name[16];
+
+	snprintf(name, sizeof(name), "%c%u", memory ? 'm' : 'd', i);
+	if (tgt_config_volume_add(&host->config, name, "simulation", &config, error))
+		sim_fail("%s", error);
+	config->block_bytes = block_bytes;
+	snprintf(config->path, sizeof(config->path), "%s.%s", host->name, name);
+	host->volumes[i] = sim_volume_create(config->path, bytes / SIM_SECTOR, !memory);
+	if (memory) {
+		config->path[0] = 0;
+		strcpy(config->store, "memory");
+		config->bytes = bytes;
+		return;
+	}
+	host->disks[i] = sim_disk_create(config->path, bytes, block_bytes);
+	host->disks[i]->boot_id = host->boot_id;
+}
+
+static void volumes_remove(struct sim_host *host)
+{
+	for (unsigned int i = 0; i < host->volume_count; i++) {
+		struct tgt_volume *volume =
+			tgt_volume_remove(host->registry, host->config.volumes[i].name);
+
+		if (volume)
+			tgt_volume_put(volume);
+	}
+	tgt_registry_destroy(host->registry);
+	host->registry = NULL;
+}
+
+/* False: a disk is locked. */
+static bool volumes_add(struct sim_host *host)
+{
+	char error[TGT_ERROR_BYTES];
+
+	if (tgt_registry_create(&host->registry))
+		sim_fail("out of memory");
+	for (unsigned int i = 0; i < host->volume_count; i++) {
+		int err = tgt_volume_add(host->registry, &host->config.volumes[i], error);
+
+		if (!err) {
+			if (host->disks[i])
+				sim_model_served(host->volumes[i]);
+			continue;
+		}
+		sim_trace(host->name, "does not start: %s", error);
+		volumes_remove(host);
+		return false;
+	}
+	return true;
+}
+
+void sim_host_start(struct sim_host *host)
+{
+	char error[TGT_ERROR_BYTES];
+	struct sim_actor *before;
+
+	if (host->running)
+		return;
+	before = sim_actor_become(&host->control.actor);
+	if (!volumes_add(host)) {
+		sim_actor_become(before);
+		sim_event_in(&host->restart, RETRY_NS);
+		return;
+	}
+	for (unsigned int i = 0; i < host->config.reactors; i++) {
+		struct sim_thread *thread = &host->reactors[i];
+
+		sim_actor_become(&thread->actor);
+		if (tgt_reactor_create(&host->config, i, host->registry, &thread->reactor, error))
+			sim_fail("%s: %s", host->name, error);
+		thread->pool_bytes = tgt_pool_free_bytes(thread->reactor->pool);
+		thread->reserve_bytes = tgt_pool_free_bytes(thread->reactor->reserve);
+		host->reactor_array[i] = thread->reactor;
+		thread_wake(&thread->actor);
+	}
+	sim_actor_become(&host->control.actor);
+	if (tgt_listener_create(&host->config, host->reactor_array, &host->listener, error))
+		sim_fail("%s: %s", host->name, error);
+	sim_actor_become(before);
+	host->running = true;
+	host->stopping = false;
+	sim_trace(host->name, "serves");
+}
+
+/* -- the end ------------------------------------------------------------------------------------ */
+
+/* What is in memory is lost with the process, however it ends. */
+static void memory_lost(struct sim_host *host)
+{
+	for (unsigned int i = 0; i < host->volume_count; i++)
+		if (!host->disks[i])
+			sim_model_crash(host->volumes[i]);
+}
+
+static void process_end(struct sim_host *host)
+{
+	struct sim_actor *before = sim_actor_self();
+
+	for (unsigned int i = 0; i < host->config.reactors; i++) {
+		sim_actor_become(&host->reactors[i].actor);
+		sim_event_cancel(&host->reactors[i].step);
+		tgt_reactor_destroy(host->reactors[i].reactor);
+		host->reactors[i].reactor = NULL;
+	}
+	sim_actor_become(&host->control.actor);
+	sim_event_cancel(&host->control.step);
+	tgt_listener_destroy(host->listener);
+	volumes_remove(host);
+	sim_actor_become(before);
+	host->running = false;
+	host->stopping = false;
+	memory_lost(host);
+}
+
+/* A reactor that has drained has everything back. */
+static void reactor_check_home(const struct sim_thread *thread)
+{
+	const struct tgt_reactor *reactor = thread->reactor;
+
+	if (tgt_pool_free_bytes(reactor->pool) != thread->pool_bytes)
+		sim_fail("%s: %zu bytes of its pool were not given back", thread->actor.name,
+			 thread->pool_bytes - tgt_pool_free_bytes(reactor->pool));
+	if (tgt_pool_free_bytes(reactor->reserve) != thread->reserve_bytes)
+		sim_fail("%s: its reserve was not given back", thread->actor.name);
+	for (unsigned int i = 0; i < FAB_DEVICES_MAX; i++) {
+		const struct tgt_device *device = reactor->fabrics[0].devices[i];
+		const struct sim_fab *fab = (const struct sim_fab *)reactor->fabrics[0].fab;
+
+		if (!device)
+			continue;
+		if (device->promised)
+			sim_fail("%s: %u receives are promised to nobody", thread->actor.name,
+				 device->promised);
+		if (device->inbox.idle_count + fab->srq_count != device->inbox.count)
+			sim_fail("%s: receive buffers are lost: %u idle, %u posted, of %u",
+				 thread->actor.name, device->inbox.idle_count, fab->srq_count,
+				 device->inbox.count);
+	}
+}
+
+static void host_stopped(struct sim_host *host)
+{
+	for (unsigned int i = 0; i < host->config.reactors; i++)
+		if (!tgt_reactor_drained(host->reactors[i].reactor))
+			return;
+	sim_trace(host->name, "has drained and ends");
+	for (unsigned int i = 0; i < host->config.reactors; i++)
+		reactor_check_home(&host->reactors[i]);
+	process_end(host);
+	if (host->wanted)
+		sim_event_in(&host->restart, sim_below(50 * SIM_MS));
+}
+
+void sim_host_drain(struct sim_host *host)
+{
+	if (!host->running || host->stopping)
+		return;
+	sim_trace(host->name, "is told to end");
+	host->stopping = true;
+	for (unsigned int i = 0; i < host->config.reactors; i++) {
+		tgt_reactor_drain(host->reactors[i].reactor);
+		thread_wake(&host->reactors[i].actor);
+	}
+}
+
+void sim_host_kill(struct sim_host *host, bool power, uint64_t back_ns)
+{
+	if (!host->running)
+		return;
+	sim_trace(host->name, power ? "loses its power" : "is killed");
+	sim_fabric_kill(&host->control.actor, power);
+	for (unsigned int i = 0; i < host->config.reactors; i++)
+		sim_fabric_kill(&host->reactors[i].actor, power);
+	for (unsigned int i = 0; i < host->config.reactors; i++)
+		sim_ring_kill(host->reactors[i].reactor->ring);
+	sim_clock_hurry(true);
+	process_end(host);
+	sim_clock_hurry(false);
+	for (unsigned int i = 0; power && i < host->volume_count; i++) {
+		if (!host->disks[i])
+			continue;
+		sim_disk_crash(host->disks[i]);
+		sim_model_crash(host->volumes[i]);
+	}
+	if (power)
+		env_random(host->boot_id, sizeof(host->boot_id));
+	sim_event_in(&host->restart, back_ns);
+}
+
+void sim_host_fini(struct sim_host *host)
+{
+	sim_event_cancel(&host->restart);
+	for (unsigned int i = 0; i < host->volume_count; i++)
+		if (host->disks[i])
+			sim_disk_destroy(host->disks[i]);
+	tgt_config_fini(&host->config);
+}

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * A machine with disks and the target process on it: rblkd as main.c puts it together, but for its
+ * threads, which are steps in the agenda. It is started, drained, killed, and loses its power; it
+ * comes back by itself, as a supervisor would see to.
+ */
+#ifndef RBLK_TESTS_SIM_HOST_H
+#define RBLK_TESTS_SIM_HOST_H
+
+#include "target/listener.h"
+#include "target/reactor.h"
+#include "tests/sim/actor.h"
+#include "tests/sim/clock.h"
+#include "tests/sim/disk.h"
+#include "tests/sim/model.h"
+
+#define SIM_HOST_VOLUMES 3u
+#define SIM_HOST_REACTORS 2u
+
+/* A thread of the process: the control thread with the listener, or a reactor. */
+struct sim_thread {
+	struct sim_actor actor; /* first */
+	struct sim_host *host;
+	struct sim_event step;
+	struct tgt_reactor *reactor; /* NULL: the control thread */
+	size_t pool_bytes, reserve_bytes; /* free when nothing is in use */
+};
+
+struct sim_host {
+	char name[16], address[32];
+	uint8_t boot_id[16];
+	struct tgt_config config;
+	struct sim_volume *volumes[SIM_HOST_VOLUMES]; /* by index in config */
+	struct sim_disk *disks[SIM_HOST_VOLUMES];     /* NULL: in memory */
+	unsigned int volume_count;
+
+	bool running, stopping, wanted;
+	struct tgt_registry *registry;
+	struct tgt_listener *listener;
+	struct sim_thread control, reactors[SIM_HOST_REACTORS];
+	struct tgt_reactor *reactor_array[SIM_HOST_REACTORS]; /* as the listener wants them */
+	struct sim_event restart;
+	uint32_t pause;        /* of a million steps: how many come late */
+	uint64_t pause_ns;
+	bool calm;
+};
+
+/* machine: its number in the network. Then volumes are added, then it is started. */
+void sim_host_init(struct sim_host *host, unsigned int machine);
+/* bytes; block_bytes; a disk, or memory. */
+void sim_host_add_volume(struct sim_host *host, uint64_t bytes, uint32_t block_bytes, bool memory);
+/* Now, or as soon as its disks can be locked. */
+void sim_host_start(struct sim_host *host);
+/* SIGTERM: it ends when it has drained, and comes back unless `wanted` is false. */
+void sim_host_drain(struct sim_host *host);
+/* SIGKILL, or the power fails with everything. Comes back after `back_ns`. */
+void sim_host_kill(struct sim_host *host, bool power, uint64_t back_ns);
+void sim_host_fini(struct sim_host *host); /* has ended */
+
+#endif

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * sim: run seeds.
+ *   sim --seeds FIRST COUNT     those; the usual way (COUNT 0: until stopped)
+ *   sim --seed N [--trace]      one; with all that happens
+ *   sim --same FIRST COUNT      each twice: a seed must do the same every time
+ * Ends with status 1 at the first seed that finds something, after its trace.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "tests/sim/fabric_sim.h"
+#include "tests/sim/trace.h"
+#include "tests/sim/world.h"
+
+static int usage(void)
+{
+	fprintf(stderr, "usage: sim --seeds FIRST COUNT | --seed N [--trace] | --same FIRST COUNT\n");
+	return 2;
+}
+
+static void run_same(uint64_t seed)
+{
+	uint64_t first;
+
+	sim_world_run(seed);
+	first = sim_trace_hash();
+	sim_world_run(seed);
+	if (sim_trace_hash() != first)
+		sim_fail("it did not do the same when it ran again");
+}
+
+static void report(void)
+{
+	printf("%" PRIu64 " seeds: %" PRIu64 " commands, %" PRIu64 " connections broken, %" PRIu64
+	       " machines cut off, %" PRIu64 " targets drained, %" PRIu64 " killed, %" PRIu64
+	       " without power\n",
+	       sim_totals.seeds, sim_totals.commands, sim_totals.breaks, sim_totals.cuts,
+	       sim_totals.drains, sim_totals.kills, sim_totals.power_losses);
+	fflush(stdout);
+}
+
+int main(int argc, char **argv)
+{
+	bool one = argc >= 3 && !strcmp(argv[1], "--seed");
+	bool many = argc == 4 && !strcmp(argv[1], "--seeds");
+	bool same = argc == 4 && !strcmp(argv[1], "--same");
+	enum sim_trace_mode mode = same ? SIM_TRACE_TAIL : SIM_TRACE_OFF;
+	uint64_t first, count;
+
+	if (!one && !many && !same)
+		return usage();
+	if (one && argc == 4)
+		mode = !strcmp(argv[3], "--trace") ? SIM_TRACE_ALL : SIM_TRACE_TAIL;
+	first = strtoull(argv[2], NULL, 0);
+	count = one ? 1 : strtoull(argv[3], NULL, 0);
+	fab_sim_ops = &sim_fabric_ops;
+	sim_trace_init(mode, argv[0]);
+	for (uint64_t seed = first; !count || seed - first < count; seed++) {
+		if (same)
+			run_same(seed);
+		else
+			sim_world_run(seed);
+		if (!count && sim_totals.seeds % 10000 == 0)
+			report();
+	}
+	report();
+	return 0;
+}

@@ -1,0 +1,502 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The model of model.h. Everything that is reported has a number, in order, because much happens at
+ * one moment of virtual time: a candidate's `dead` is when the sector is known not to hold it any
+ * more, `buried` when not even a crash can bring it back.
+ */
+#include "tests/sim/model.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/queue.h>
+#include "tests/sim/clock.h"
+#include "tests/sim/disk.h"
+#include "tests/sim/trace.h"
+
+#define NEVER UINT64_MAX
+#define SESSIONS_MAX 4096u
+#define EPOCHS_MAX 64u
+#define ID_ZERO 0u            /* what was never written, or zeroed */
+#define ID_ANYTHING UINT64_MAX /* discarded */
+
+/* A command that the model remembers: until no candidate refers to it and it is over. */
+struct model_command {
+	struct sim_command command; /* first */
+	TAILQ_ENTRY(model_command) link; /* volume->commands: not ended for sure */
+	unsigned int refs;
+	bool lost;           /* its session is, unanswered */
+	bool process_lost;   /* its target was killed, and has no successor yet */
+	uint64_t over;       /* 0, or since when nothing more can come of it */
+};
+
+/* One possible content of a sector. */
+struct candidate {
+	struct candidate *next;
+	struct model_command *write; /* counted; NULL: as at the beginning */
+	uint64_t id;
+	uint64_t dead, buried;
+	bool succeeded; /* and no crash since: a FLUSH makes it durable */
+};
+
+struct epoch {
+	uint8_t value[16];
+	unsigned int life;
+};
+
+struct sim_volume {
+	char name[32];
+	uint64_t sectors;
+	bool durable; /* a disk; else the process's memory */
+	struct candidate **candidates;
+	TAILQ_HEAD(, model_command) commands;
+	unsigned int life; /* counts the losses of the cache */
+	struct epoch epochs[EPOCHS_MAX];
+	unsigned int epoch_count;
+	struct sim_volume *next;
+};
+
+static struct {
+	uint64_t now; /* number of the last report */
+	struct sim_volume *volumes;
+	struct {
+		unsigned int conns;
+	} sessions[SESSIONS_MAX];
+} model;
+
+static uint64_t model_now(void)
+{
+	return ++model.now;
+}
+
+/* -- contents ----------------------------------------------------------------------------------- */
+
+void sim_sector_fill(uint8_t *sector, uint64_t id, uint64_t number)
+{
+	uint64_t word = id * 0x9e3779b97f4a7c15u ^ number;
+
+	memcpy(sector, &id, 8);
+	memcpy(sector + 8, &number, 8);
+	for (unsigned int at = 16; at < SIM_SECTOR; at += 8) {
+		word += 0x632be59bd9b4e019u;
+		memcpy(sector + at, &word, 8);
+	}
+}
+
+/* Which write it is of; false: of none, torn or of another place. */
+static bool sector_identify(const uint8_t *sector, uint64_t number, uint64_t *id)
+{
+	uint8_t expected[SIM_SECTOR];
+
+	memcpy(id, sector, 8);
+	if (*id == ID_ZERO)
+		memset(expected, 0, sizeof(expected));
+	else
+		sim_sector_fill(expected, *id, number);
+	return !memcmp(sector, expected, SIM_SECTOR);
+}
+
+/* -- candidates --------------------------------------------------------------------------------- */
+
+static void command_put(struct model_command *command)
+{
+	if (--command->refs == 0)
+		free(command);
+}
+
+static uint64_t candidate_begin(const struct candidate *candidate)
+{
+	return candidate->write ? candidate->write->command.begin : 0;
+}
+
+static uint64_t candidate_end(const struct candidate *candidate)
+{
+	return candidate->write ? candidate->write->command.end : 0;
+}
+
+static void candidate_add(struct sim_volume *volume, uint64_t sector, struct model_command *write,
+			  uint64_t id)
+{
+	struct candidate *candidate = malloc(sizeof(*candidate));
+
+	if (!candidate)
+		sim_fail("out of memory");
+	*candidate = (struct candidate){ .next = volume->candidates[sector],
+					 .write = write,
+					 .id = id,
+					 .dead = NEVER,
+					 .buried = NEVER };
+	if (write)
+		write->refs++;
+	volume->candidates[sector] = candidate;
+}
+
+static void candidate_free(struct candidate **link)
+{
+	struct candidate *candidate = *link;
+
+	*link = candidate->next;
+	if (candidate->write)
+		command_put(candidate->write);
+	free(candidate);
+}
+
+/* The oldest beginning of what is under way: nobody asks for what was dead before. */
+static uint64_t volume_oldest(const struct sim_volume *volume)
+{
+	const struct model_command *command;
+	uint64_t oldest = model_now();
+
+	TAILQ_FOREACH(command, &volume->commands, link)
+		if (command->command.kind == SIM_COMMAND_READ &&
+		    command->command.begin < oldest)
+			oldest = command->command.begin;
+	return oldest;
+}
+
+static void sector_prune(struct sim_volume *volume, uint64_t sector, uint64_t oldest)
+{
+	struct candidate **link = &volume->candidates[sector];
+
+	while (*link) {
+		if ((*link)->dead < oldest &&
+		    (!volume->durable || (*link)->buried < oldest))
+			candidate_free(link);
+		else
+			link = &(*link)->next;
+	}
+}
+
+/* `winner` has succeeded: what ended before it began is over. */
+static void sector_supersede(struct sim_volume *volume, uint64_t sector,
+			     const struct model_command *winner)
+{
+	uint64_t end = winner->command.end;
+
+	for (struct candidate *c = volume->candidates[sector]; c; c = c->next) {
+		if (c->write == winner)
+			c->succeeded = true;
+		if (c->write == winner || candidate_end(c) >= winner->command.begin)
+			continue;
+		if (c->dead > end)
+			c->dead = end;
+		if (winner->command.fua && c->buried > end)
+			c->buried = end;
+	}
+}
+
+/* A FLUSH has succeeded: what succeeded before it began is durable. */
+static void sector_flushed(struct sim_volume *volume, uint64_t sector,
+			   const struct sim_command *flush)
+{
+	for (struct candidate *winner = volume->candidates[sector]; winner; winner = winner->next) {
+		if (!winner->succeeded || candidate_end(winner) >= flush->begin)
+			continue;
+		for (struct candidate *c = volume->candidates[sector]; c; c = c->next)
+			if (candidate_end(c) < candidate_begin(winner) &&
+			    c->buried > flush->end)
+				c->buried = flush->end;
+	}
+}
+
+/* -- checking ----------------------------------------------------------------------------------- */
+
+static void sector_explain(const struct sim_volume *volume, uint64_t sector)
+{
+	for (const struct candidate *c = volume->candidates[sector]; c; c = c->next)
+		sim_trace("model", "sector %" PRIu64 ": write %" PRIu64 " from %" PRIu64
+			  " to %" PRIu64 " dead %" PRIu64 " buried %" PRIu64,
+			  sector, c->id, candidate_begin(c), candidate_end(c),
+			  c->dead, c->buried);
+}
+
+static bool sector_may_hold(const struct sim_volume *volume, uint64_t sector, uint64_t id,
+			    uint64_t since)
+{
+	for (const struct candidate *c = volume->candidates[sector]; c; c = c->next)
+		if ((c->id == id || c->id == ID_ANYTHING) && c->dead >= since)
+			return true;
+	return false;
+}
+
+/* It held `id` at some moment of the READ: what had ended before and is another is over. */
+static void sector_seen(struct sim_volume *volume, uint64_t sector, uint64_t id,
+			const struct sim_command *read)
+{
+	for (struct candidate *c = volume->candidates[sector]; c; c = c->next)
+		if (c->id != id && c->id != ID_ANYTHING && candidate_end(c) < read->begin &&
+		    c->dead > read->end)
+			c->dead = read->end;
+}
+
+static void read_check(const struct sim_command *read, const uint8_t *data)
+{
+	struct sim_volume *volume = read->volume;
+
+	for (uint64_t i = 0; i < read->sectors; i++) {
+		uint64_t sector = read->sector + i, id;
+		bool whole = sector_identify(data + i * SIM_SECTOR, sector, &id);
+
+		if (whole && sector_may_hold(volume, sector, id, read->begin)) {
+			sector_seen(volume, sector, id, read);
+			continue;
+		}
+		if (!whole && sector_may_hold(volume, sector, ID_ANYTHING, read->begin))
+			continue;
+		sector_explain(volume, sector);
+		if (!whole)
+			sim_fail("volume %s sector %" PRIu64 ": what was read is no sector that was "
+				 "ever written there", volume->name, sector);
+		sim_fail("volume %s sector %" PRIu64 ": read write %" PRIu64 ", which it must not "
+			 "hold", volume->name, sector, id);
+	}
+}
+
+/* -- commands ----------------------------------------------------------------------------------- */
+
+static bool writes(const struct sim_command *command)
+{
+	return command->kind == SIM_COMMAND_WRITE || command->kind == SIM_COMMAND_ZEROES ||
+	       command->kind == SIM_COMMAND_DISCARD;
+}
+
+struct sim_command *sim_model_begin(const struct sim_command *template)
+{
+	struct model_command *command = calloc(1, sizeof(*command));
+	struct sim_volume *volume = template->volume;
+
+	if (!command)
+		sim_fail("out of memory");
+	command->command = *template;
+	command->command.begin = model_now();
+	command->command.end = NEVER;
+	command->refs = 1;
+	TAILQ_INSERT_TAIL(&volume->commands, command, link);
+	for (uint64_t i = 0; i < template->sectors && writes(template); i++)
+		candidate_add(volume, template->sector + i, command,
+			      template->kind == SIM_COMMAND_WRITE   ? template->id :
+			      template->kind == SIM_COMMAND_ZEROES ? ID_ZERO :
+								      ID_ANYTHING);
+	return &command->command;
+}
+
+static void command_over(struct model_command *command)
+{
+	TAILQ_REMOVE(&command->command.volume->commands, command, link);
+	if (command->command.end == NEVER)
+		command->command.end = command->over ? command->over : model_now();
+	command_put(command);
+}
+
+/* Nothing was done: it was never a candidate. */
+static void candidates_withdraw(struct model_command *command)
+{
+	const struct sim_command *write = &command->command;
+
+	for (uint64_t i = 0; i < write->sectors; i++) {
+		struct candidate **link = &write->volume->candidates[write->sector + i];
+
+		while (*link && (*link)->write != command)
+			link = &(*link)->next;
+		if (*link)
+			candidate_free(link);
+	}
+}
+
+static void command_succeeded(struct model_command *command, const uint8_t *data)
+{
+	struct sim_command *it = &command->command;
+	uint64_t oldest;
+
+	it->end = model_now();
+	oldest = volume_oldest(it->volume);
+	if (it->kind == SIM_COMMAND_READ) {
+		read_check(it, data);
+		return;
+	}
+	if (it->kind == SIM_COMMAND_FLUSH)
+		for (uint64_t i = 0; i < it->volume->sectors; i++) {
+			sector_flushed(it->volume, i, it);
+			sector_prune(it->volume, i, oldest);
+		}
+	for (uint64_t i = it->sector; i < it->sector + it->sectors && writes(it); i++) {
+		sector_supersede(it->volume, i, command);
+		sector_prune(it->volume, i, oldest);
+	}
+}
+
+void sim_model_end(struct sim_command *it, enum sim_outcome outcome, const uint8_t *data)
+{
+	struct model_command *command = (struct model_command *)it;
+
+	switch (outcome) {
+	case SIM_OUTCOME_DONE:
+		command_succeeded(command, data);
+		break;
+	case SIM_OUTCOME_FAILED:
+		break;
+	case SIM_OUTCOME_NOTHING:
+		if (writes(it))
+			candidates_withdraw(command);
+		break;
+	case SIM_OUTCOME_LOST:
+		/* It ends with the target's connections, if there still are some. */
+		command->lost = true;
+		if (writes(it) && !command->over &&
+		    (command->process_lost || model.sessions[it->session % SESSIONS_MAX].conns))
+			return;
+		break;
+	}
+	command_over(command);
+}
+
+/* -- sessions ----------------------------------------------------------------------------------- */
+
+void sim_model_conn_made(uint32_t session)
+{
+	model.sessions[session % SESSIONS_MAX].conns++;
+}
+
+/* Nothing more can come of it; its application may know that it is lost, or not yet. */
+static void command_fenced(struct model_command *command)
+{
+	command->process_lost = false;
+	command->over = model_now();
+	if (command->lost)
+		command_over(command);
+}
+
+/* Commands of the session that were lost, or will be found to be, with its connections. */
+static void session_fenced(uint32_t session, bool killed)
+{
+	struct model_command *command, *following;
+	struct sim_volume *volume;
+
+	for (volume = model.volumes; volume; volume = volume->next)
+		for (command = TAILQ_FIRST(&volume->commands); command; command = following) {
+			following = TAILQ_NEXT(command, link);
+			if (command->command.session != session || !writes(&command->command))
+				continue;
+			/* A killed process's I/O goes on until its successor is let in (F6). */
+			if (killed && volume->durable)
+				command->process_lost = true;
+			else
+				command_fenced(command);
+		}
+}
+
+void sim_model_conn_gone(uint32_t session, bool killed)
+{
+	if (--model.sessions[session % SESSIONS_MAX].conns == 0 || killed)
+		session_fenced(session, killed);
+}
+
+void sim_model_served(struct sim_volume *volume)
+{
+	struct model_command *command, *following;
+
+	for (command = TAILQ_FIRST(&volume->commands); command; command = following) {
+		following = TAILQ_NEXT(command, link);
+		if (command->process_lost)
+			command_fenced(command);
+	}
+}
+
+/* -- crashes ------------------------------------------------------------------------------------ */
+
+void sim_model_crash(struct sim_volume *volume)
+{
+	uint64_t now = model_now();
+	struct candidate *c;
+
+	volume->life++;
+	sim_trace("model", "volume %s: life %u", volume->name, volume->life);
+	for (uint64_t i = 0; i < volume->sectors; i++) {
+		for (c = volume->candidates[i]; c; c = c->next) {
+			c->succeeded = false;
+			if (c->buried > now)
+				c->dead = NEVER;
+			/* Of memory nothing is left but zeroes. */
+			if (!volume->durable && c->dead > now)
+				c->dead = now;
+		}
+		if (!volume->durable)
+			candidate_add(volume, i, NULL, ID_ZERO);
+	}
+}
+
+void sim_model_opened(struct sim_volume *volume, const uint8_t value[16])
+{
+	struct epoch *epoch;
+
+	for (unsigned int i = 0; i < volume->epoch_count; i++) {
+		epoch = &volume->epochs[i];
+		if (!memcmp(epoch->value, value, 16) == (epoch->life == volume->life))
+			continue;
+		sim_fail("volume %s: %s (F7)", volume->name,
+			 epoch->life == volume->life ?
+				 "another cache epoch, and nothing was lost" :
+				 "its cache was lost and its cache epoch is the same");
+	}
+	if (volume->epoch_count == EPOCHS_MAX)
+		return;
+	epoch = &volume->epochs[volume->epoch_count++];
+	memcpy(epoch->value, value, 16);
+	epoch->life = volume->life;
+}
+
+/* -- volumes ------------------------------------------------------------------------------------ */
+
+struct sim_volume *sim_volume_create(const char *name, uint64_t sectors, bool durable)
+{
+	struct sim_volume *volume = calloc(1, sizeof(*volume));
+
+	if (!volume)
+		sim_fail("out of memory");
+	snprintf(volume->name, sizeof(volume->name), "%s", name);
+	volume->sectors = sectors;
+	volume->durable = durable;
+	volume->candidates = calloc(sectors, sizeof(struct candidate *));
+	if (!volume->candidates)
+		sim_fail("out of memory");
+	TAILQ_INIT(&volume->commands);
+	for (uint64_t i = 0; i < sectors; i++)
+		candidate_add(volume, i, NULL, ID_ZERO);
+	volume->next = model.volumes;
+	model.volumes = volume;
+	return volume;
+}
+
+const char *sim_volume_name(const struct sim_volume *volume)
+{
+	return volume->name;
+}
+
+uint64_t sim_volume_sectors(const struct sim_volume *volume)
+{
+	return volume->sectors;
+}
+
+void sim_model_reset(void)
+{
+	memset(&model, 0, sizeof(model));
+}
+
+void sim_model_fini(void)
+{
+	struct sim_volume *volume;
+
+	while ((volume = model.volumes)) {
+		struct model_command *command;
+
+		for (uint64_t i = 0; i < volume->sectors; i++)
+			while (volume->candidates[i])
+				candidate_free(&volume->candidates[i]);
+		while ((command = TAILQ_FIRST(&volume->commands)))
+			command_over(command);
+		free(volume->candidates);
+		model.volumes = volume->next;
+		free(volume);
+	}
+}

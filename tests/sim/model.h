@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * What every sector of every volume may hold at any time, from what applications have asked for and
+ * been told, and from what the simulator has done to processes and machines. Applications report
+ * the beginning and the end of their commands; what a READ brings is checked here.
+ *
+ * A write is a candidate for each of its sectors from its beginning on. It stops being one when
+ * another, begun after its end, has succeeded; or when a READ that began after its end has seen
+ * something else. A crash that loses the disk's cache brings back every candidate that was not
+ * succeeded by a durable one: by FUA, or by a FLUSH begun after its end.
+ */
+#ifndef RBLK_TESTS_SIM_MODEL_H
+#define RBLK_TESTS_SIM_MODEL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct sim_volume;
+
+enum sim_command_kind {
+	SIM_COMMAND_READ,
+	SIM_COMMAND_WRITE,
+	SIM_COMMAND_ZEROES,
+	SIM_COMMAND_DISCARD,
+	SIM_COMMAND_FLUSH,
+	SIM_COMMAND_KINDS
+};
+
+/* A command of an application; its own until it is reported as begun, then the model's. */
+struct sim_command {
+	enum sim_command_kind kind;
+	struct sim_volume *volume;
+	uint32_t session; /* by which it went */
+	bool fua;
+	uint64_t sector, sectors;
+	uint64_t id;      /* of a WRITE: what its sectors say */
+	/* The model's: numbers of reports; end is UINT64_MAX until nothing can happen later. */
+	uint64_t begin, end;
+};
+
+enum sim_outcome {
+	SIM_OUTCOME_DONE,
+	SIM_OUTCOME_FAILED,  /* answered: may have been done in part, and is over */
+	SIM_OUTCOME_NOTHING, /* answered: nothing was done */
+	SIM_OUTCOME_LOST,    /* not answered: may be done, even later */
+};
+
+void sim_model_reset(void);
+/* At the end of a seed: frees everything. */
+void sim_model_fini(void);
+
+struct sim_volume *sim_volume_create(const char *name, uint64_t sectors, bool durable);
+const char *sim_volume_name(const struct sim_volume *volume);
+uint64_t sim_volume_sectors(const struct sim_volume *volume);
+
+/* What a WRITE's data is; what of the data of a READ is wrong is said by sim_model_end(). */
+void sim_sector_fill(uint8_t *sector, uint64_t id, uint64_t number);
+
+/* `command` is copied. Returns the model's own, valid until sim_model_end(). */
+struct sim_command *sim_model_begin(const struct sim_command *command);
+void sim_model_end(struct sim_command *command, enum sim_outcome outcome, const uint8_t *data);
+
+/* -- sessions: when is what was lost over? ------------------------------------------------------ */
+
+/* The target has a connection of the session; has none any more, and says that it is fenced (F5). */
+void sim_model_conn_made(uint32_t session);
+void sim_model_conn_gone(uint32_t session, bool killed);
+/* A process has (again) opened the volume's disk: its predecessor's I/O is over (F6). */
+void sim_model_served(struct sim_volume *volume);
+
+/* -- crashes ------------------------------------------------------------------------------------ */
+
+/* The cache is lost; for a volume in memory everything. */
+void sim_model_crash(struct sim_volume *volume);
+/* An OPEN has reported this cache epoch (F7). */
+void sim_model_opened(struct sim_volume *volume, const uint8_t epoch[16]);
+
+#endif

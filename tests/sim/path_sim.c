@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * target/store_path.h on simulated disks: opening, the lock (F6), and the cache epoch, which is the
+ * machine's boot (F7). Linked instead of target/store_path.c and store_probe.c. Waiting for a lock
+ * is left to whoever starts the process (host.c).
+ */
+#include "target/store_path.h"
+
+#include <errno.h>
+#include <string.h>
+#include "target/error.h"
+#include "tests/sim/disk.h"
+
+#define RANGE_BYTES_MAX (1u << 20)
+
+int __real_close(int fd);
+int __wrap_close(int fd);
+int __wrap_close(int fd)
+{
+	struct sim_file *file = sim_file_of_fd(fd);
+
+	if (!file)
+		return __real_close(fd);
+	sim_file_close(file);
+	return 0;
+}
+
+int tgt_path_size(const struct tgt_path *path, uint64_t *bytes)
+{
+	*bytes = sim_file_of_fd(path->fd)->disk->bytes;
+	return 0;
+}
+
+int tgt_path_open(const struct tgt_volume_config *config, struct tgt_path *path,
+		  struct tgt_store_info *info, char *error)
+{
+	struct sim_disk *disk = sim_disk_find(config->path);
+	struct sim_file *file;
+
+	if (!disk)
+		return tgt_error(error, -ENOENT, "%s: no such disk", config->path);
+	file = sim_file_open(disk);
+	if (!file)
+		return tgt_error(error, -EBUSY, "%s: in use", config->path);
+	*path = (struct tgt_path){
+		.fd = file->fd, .device = true, .punch = disk->can_discard, .zero = true
+	};
+	*info = (struct tgt_store_info){
+		.bytes = disk->bytes,
+		.block_bytes = disk->block_bytes,
+		.physical_bytes = disk->block_bytes,
+		.alignment = disk->alignment,
+		.discard_granularity = disk->block_bytes,
+		.max_discard_bytes = RANGE_BYTES_MAX,
+		.can_flush = true,
+		.can_fua = true,
+		.can_discard = disk->can_discard,
+		.can_write_zeroes = true,
+		.volatile_cache = true,
+	};
+	memcpy(info->cache_epoch, disk->boot_id, sizeof(info->cache_epoch));
+	return 0;
+}

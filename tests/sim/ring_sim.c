@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * target/ring.h on simulated disks: the stores fill in the same submission entries as on a real
+ * io_uring, and what the kernel would do with them is done by disk.c. Linked instead of
+ * target/ring.c.
+ */
+#include "target/ring.h"
+
+#include <errno.h>
+#include <liburing.h>
+#include <linux/falloc.h>
+#include <linux/fs.h>
+#include <stdlib.h>
+#include <string.h>
+#include "tests/sim/actor.h"
+#include "tests/sim/disk.h"
+#include "tests/sim/trace.h"
+
+#define ENTRIES 1024u
+#define FILES 64u
+
+/* A completion that has not been reaped. */
+struct ring_slot {
+	TAILQ_ENTRY(ring_slot) link;
+	struct tgt_ring_op *op;
+	int result;
+};
+
+struct tgt_ring {
+	struct sim_actor *actor;
+	bool dead;
+	struct io_uring_sqe sqes[ENTRIES];
+	struct tgt_ring_op *ops[ENTRIES];
+	unsigned int prepared;
+	unsigned int inflight;
+	TAILQ_HEAD(, ring_slot) done;
+	struct sim_file *files[FILES];
+};
+
+static unsigned int rings;
+
+unsigned int sim_ring_count(void)
+{
+	return rings;
+}
+
+int tgt_ring_create(unsigned int depth, unsigned int max_files, struct tgt_ring **out)
+{
+	struct tgt_ring *ring = calloc(1, sizeof(*ring));
+
+	(void)depth;
+	(void)max_files;
+	if (!ring)
+		return -ENOMEM;
+	ring->actor = sim_actor_self();
+	TAILQ_INIT(&ring->done);
+	rings++;
+	*out = ring;
+	return 0;
+}
+
+void tgt_ring_destroy(struct tgt_ring *ring)
+{
+	if (!ring)
+		return;
+	if (ring->inflight && !ring->dead)
+		sim_fail("%s: its ring is destroyed with I/O in flight", ring->actor->name);
+	rings--;
+	free(ring);
+}
+
+struct io_uring_sqe *tgt_ring_get(struct tgt_ring *ring, struct tgt_ring_op *op)
+{
+	struct io_uring_sqe *sqe;
+
+	if (ring->prepared == ENTRIES)
+		tgt_ring_submit(ring);
+	sqe = &ring->sqes[ring->prepared];
+	memset(sqe, 0, sizeof(*sqe));
+	ring->ops[ring->prepared++] = op;
+	ring->inflight++;
+	return sqe;
+}
+
+/* -- what the kernel does ----------------------------------------------------------------------- */
+
+static void ring_complete(struct tgt_ring *ring, struct tgt_ring_op *op, int result)
+{
+	struct ring_slot *slot = calloc(1, sizeof(*slot));
+
+	if (!slot)
+		sim_fail("out of memory");
+	slot->op = op;
+	slot->result = result;
+	TAILQ_INSERT_TAIL(&ring->done, slot, link);
+	if (!ring->dead)
+		sim_actor_wake(ring->actor);
+}
+
+void sim_ring_done(struct tgt_ring *ring, struct sim_io *io)
+{
+	ring_complete(ring, io->op, io->result);
+}
+
+static bool sqe_decode(const struct io_uring_sqe *sqe, struct sim_io *io)
+{
+	io->offset = sqe->off;
+	io->bytes = sqe->len;
+	io->buffer = (uint8_t *)(uintptr_t)sqe->addr;
+	switch (sqe->opcode) {
+	case IORING_OP_READ:
+	case IORING_OP_READ_FIXED:
+		io->kind = SIM_IO_READ;
+		return true;
+	case IORING_OP_WRITE:
+	case IORING_OP_WRITE_FIXED:
+		io->kind = SIM_IO_WRITE;
+		io->durable = sqe->rw_flags & RWF_DSYNC;
+		return true;
+	case IORING_OP_FSYNC:
+		io->kind = SIM_IO_SYNC;
+		io->offset = io->bytes = 0;
+		return true;
+	case IORING_OP_FALLOCATE:
+		io->kind = SIM_IO_ZERO;
+		io->bytes = sqe->addr;
+		return true;
+	}
+	return false;
+}
+
+static void ring_start(struct tgt_ring *ring, const struct io_uring_sqe *sqe,
+		       struct tgt_ring_op *op)
+{
+	struct sim_file *file;
+	struct sim_io *io;
+
+	if (ring->dead) {
+		ring_complete(ring, op, -EIO);
+		return;
+	}
+	file = (unsigned int)sqe->fd < FILES ? ring->files[sqe->fd] : NULL;
+	io = calloc(1, sizeof(*io));
+	if (!io || !file || !(sqe->flags & IOSQE_FIXED_FILE) || !sqe_decode(sqe, io))
+		sim_fail("%s: a submission that the kernel would refuse", ring->actor->name);
+	io->file = file;
+	io->ring = ring;
+	io->op = op;
+	sim_trace(ring->actor->name, "io %d to %s at %llu+%llu%s", io->kind, file->disk->path,
+		  (unsigned long long)io->offset, (unsigned long long)io->bytes,
+		  io->durable ? " durable" : "");
+	sim_disk_start(io);
+}
+
+int tgt_ring_submit(struct tgt_ring *ring)
+{
+	unsigned int count = ring->prepared;
+
+	ring->prepared = 0;
+	for (unsigned int i = 0; i < count; i++)
+		ring_start(ring, &ring->sqes[i], ring->ops[i]);
+	return 0;
+}
+
+unsigned int tgt_ring_reap(struct tgt_ring *ring, unsigned int budget)
+{
+	unsigned int done = 0;
+
+	while (done < budget && !TAILQ_EMPTY(&ring->done)) {
+		struct ring_slot *slot = TAILQ_FIRST(&ring->done);
+		struct tgt_ring_op *op = slot->op;
+		int result = slot->result;
+
+		TAILQ_REMOVE(&ring->done, slot, link);
+		free(slot);
+		ring->inflight--;
+		op->complete(op, result, 0);
+		done++;
+	}
+	return done;
+}
+
+unsigned int tgt_ring_inflight(const struct tgt_ring *ring)
+{
+	return ring->inflight;
+}
+
+int tgt_ring_wait(struct tgt_ring *ring, int timeout_ms)
+{
+	(void)ring;
+	(void)timeout_ms;
+	sim_fail("a simulated reactor has no thread that could wait");
+}
+
+/* Memory and descriptors need no registration here. */
+int tgt_ring_register_buffers(struct tgt_ring *ring, const struct iovec *iov, unsigned int count)
+{
+	(void)ring;
+	(void)iov;
+	(void)count;
+	return 0;
+}
+
+int tgt_ring_watch(struct tgt_ring *ring, int fd)
+{
+	(void)ring;
+	(void)fd;
+	return 0;
+}
+
+int tgt_ring_register_file(struct tgt_ring *ring, int fd)
+{
+	for (unsigned int i = 0; i < FILES; i++) {
+		if (ring->files[i])
+			continue;
+		ring->files[i] = sim_file_of_fd(fd);
+		return ring->files[i] ? (int)i : -EBADF;
+	}
+	return -ENFILE;
+}
+
+void tgt_ring_unregister_file(struct tgt_ring *ring, int index)
+{
+	ring->files[index] = NULL;
+}
+
+void sim_ring_kill(struct tgt_ring *ring)
+{
+	ring->dead = true;
+	for (unsigned int i = 0; i < FILES; i++) {
+		struct sim_io *io;
+
+		if (!ring->files[i])
+			continue;
+		TAILQ_FOREACH(io, &ring->files[i]->disk->inflight, link) {
+			if (io->ring != ring)
+				continue;
+			ring_complete(ring, io->op, -EIO);
+			sim_disk_orphan(io);
+		}
+	}
+	tgt_ring_submit(ring);
+}

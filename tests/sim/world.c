@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Worlds. What kind of world a seed gives is decided at the start: how good its network and disks
+ * are, which faults there are at all, how much of everything its targets have.
+ */
+#include "tests/sim/world.h"
+
+#include <string.h>
+#include "tests/sim/app.h"
+#include "tests/sim/disk.h"
+#include "tests/sim/fabric_sim.h"
+#include "tests/sim/host.h"
+#include "tests/sim/random.h"
+#include "tests/sim/trace.h"
+
+#define HOSTS_MAX 2u
+#define APPS_MAX 3u
+/* A world that takes longer than this is stuck: several times what every time-out there is adds up
+ * to when nothing more goes wrong. */
+#define PROGRESS_NS (180 * SIM_S)
+#define STEPS_MAX 4000000u
+
+struct sim_totals sim_totals;
+
+enum fault { FAULT_BREAK, FAULT_CUT, FAULT_KILL, FAULT_POWER, FAULT_DRAIN, FAULTS };
+
+static struct {
+	struct sim_host hosts[HOSTS_MAX];
+	struct sim_app apps[APPS_MAX];
+	unsigned int host_count, app_count;
+	struct sim_event fault, calm, heal[HOSTS_MAX + APPS_MAX];
+	unsigned int faults; /* bit per enum fault: those that happen here */
+	uint64_t fault_ns;   /* mean time between them */
+} world;
+
+/* -- faults ------------------------------------------------------------------------------------- */
+
+/* arg: the machine's heal event; its place tells which. */
+static void on_heal(void *arg)
+{
+	unsigned int machine = (unsigned int)((struct sim_event *)arg - world.heal);
+
+	sim_trace("network", "machine %u is reached again", machine);
+	sim_link_set(machine, true);
+}
+
+static void machine_cut(void)
+{
+	unsigned int machine = (unsigned int)sim_below(world.host_count + world.app_count);
+
+	sim_trace("network", "machine %u is cut off", machine);
+	sim_link_set(machine, false);
+	sim_event_in(&world.heal[machine],
+		     sim_chance(700000) ? sim_below(20 * SIM_MS) : sim_below(5 * SIM_S));
+	sim_totals.cuts++;
+}
+
+static void on_fault(void *arg)
+{
+	struct sim_host *host = &world.hosts[sim_below(world.host_count)];
+	enum fault fault = (enum fault)sim_below(FAULTS);
+
+	(void)arg;
+	sim_event_in(&world.fault, sim_below(2 * world.fault_ns));
+	if (!(world.faults & 1u << fault))
+		return;
+	switch (fault) {
+	case FAULT_BREAK:
+		sim_totals.breaks += sim_fabric_break(sim_random());
+		break;
+	case FAULT_CUT:
+		machine_cut();
+		break;
+	case FAULT_KILL:
+		sim_totals.kills += host->running;
+		sim_host_kill(host, false, sim_below(10 * SIM_MS));
+		break;
+	case FAULT_POWER:
+		sim_totals.power_losses += host->running;
+		sim_host_kill(host, true, sim_below(100 * SIM_MS));
+		break;
+	case FAULT_DRAIN:
+		sim_totals.drains += host->running;
+		sim_host_drain(host);
+		break;
+	case FAULTS:
+		break;
+	}
+}
+
+/* No faults from here on: everything must come to its end. */
+static void on_calm(void *arg)
+{
+	(void)arg;
+	sim_trace("world", "faults have stopped");
+	sim_event_cancel(&world.fault);
+	sim_net.calm = true;
+	for (unsigned int i = 0; i < HOSTS_MAX + APPS_MAX; i++) {
+		sim_event_cancel(&world.heal[i]);
+		sim_link_set(i, true);
+	}
+	for (unsigned int i = 0; i < world.host_count; i++) {
+		world.hosts[i].calm = true;
+		for (unsigned int j = 0; j < world.hosts[i].volume_count; j++)
+			if (world.hosts[i].disks[j])
+				world.hosts[i].disks[j]->calm = true;
+	}
+	for (unsigned int i = 0; i < world.app_count; i++)
+		world.apps[i].calm = true;
+}
+
+/* -- building ----------------------------------------------------------------------------------- */
+
+/* One of three: never, seldom, often. */
+static uint32_t rate(uint32_t seldom, uint32_t often)
+{
+	uint64_t kind = sim_below(3);
+
+	return kind == 0 ? 0 : kind == 1 ? seldom : often;
+}
+
+static void build_net(void)
+{
+	static const uint64_t message_bytes[] = { 4096, 16384, 65536, 1u << 20 };
+
+	sim_net = (struct sim_net){
+		.limits = {
+			.max_sge = (uint32_t)sim_between(2, SIM_SGE_MAX),
+			.max_read_sge = 1,
+			.max_send_wr = 4096,
+			.max_recv_wr = 4096,
+			.max_srq_wr = 4096,
+			.max_read_in = (uint32_t)sim_between(1, 16),
+			.max_read_out = (uint32_t)sim_between(1, 16),
+			.max_msg_bytes = message_bytes[sim_below(4)],
+			.immediate = sim_chance(700000),
+			.invalidate = sim_chance(700000),
+		},
+		.inline_bytes = (uint32_t)sim_below(3) * 64,
+		.latency_min_ns = SIM_US,
+		.latency_max_ns = sim_chance(700000) ? 10 * SIM_US : 2 * SIM_MS,
+		.lose = rate(1000, 30000),
+		.lose_ack = rate(1000, 100000),
+		.lose_response = rate(2000, 100000),
+		.resend_ns = sim_chance(500000) ? 200 * SIM_US : 20 * SIM_MS,
+		.resends = 7,
+	};
+	/* Capsules of whole commands must fit a message. */
+	if (sim_net.limits.max_msg_bytes < 65536)
+		sim_net.limits.max_msg_bytes = sim_chance(500000) ? 32768 : 65536;
+}
+
+static void build_disk(struct sim_disk *disk)
+{
+	disk->can_discard = sim_chance(500000);
+	disk->temper = (struct sim_disk_temper){
+		.fail = rate(2000, 50000),
+		.shorten = rate(20000, 300000),
+		.again = rate(10000, 200000),
+		.stall = rate(1000, 30000),
+		.early = 300000,
+		.delay_min_ns = 5 * SIM_US,
+		.delay_max_ns = sim_chance(700000) ? 100 * SIM_US : 5 * SIM_MS,
+		.stall_ns = sim_chance(500000) ? 50 * SIM_MS : 8 * SIM_S,
+	};
+}
+
+static void build_host(unsigned int i)
+{
+	struct sim_host *host = &world.hosts[i];
+	struct tgt_config *config = &host->config;
+
+	sim_host_init(host, i);
+	config->reactors = (unsigned int)sim_between(1, SIM_HOST_REACTORS);
+	config->queues_max = 4;
+	config->credits = (uint32_t)sim_between(4, 64);
+	config->receive_buffers = 32u << sim_below(4);
+	config->max_io_bytes = 65536;
+	config->pool_bytes = sim_chance(300000) ? 65536 : 1u << 20;
+	config->sessions_max = (uint32_t)sim_between(4, 16);
+	config->queues_total_max = 32;
+	config->keepalive_ms = sim_chance(200000) ? 0 : (uint32_t)sim_between(50, 2000);
+	config->drain_ms = (uint32_t)sim_between(1, 1000);
+	host->pause = rate(100, 5000);
+	host->pause_ns = 200 * SIM_MS;
+	for (unsigned int v = (unsigned int)sim_between(1, SIM_HOST_VOLUMES); v; v--) {
+		uint32_t block = sim_chance(700000) ? 512 : 4096;
+
+		sim_host_add_volume(host, (uint64_t)sim_between(8, 32) * 4096, block,
+				    sim_chance(300000));
+		if (host->disks[host->volume_count - 1])
+			build_disk(host->disks[host->volume_count - 1]);
+	}
+}
+
+static void build_app(unsigned int i)
+{
+	struct sim_app *app = &world.apps[i];
+
+	memset(app, 0, sizeof(*app));
+	app->host = &world.hosts[sim_below(world.host_count)];
+	app->volume = (unsigned int)sim_below(app->host->volume_count);
+	app->options.connect_timeout_ms = (uint32_t)sim_between(100, 2000);
+	app->options.command_timeout_ms = sim_chance(500000) ? 500 : 12000;
+	app->options.credits = (uint32_t)sim_between(4, 32);
+	app->options.queues = (uint32_t)sim_between(1, 3);
+	app->options.no_immediate = sim_chance(300000);
+	app->ops_left = (unsigned int)sim_between(10, 60);
+	app->depth = (unsigned int)sim_between(1, 16);
+	app->flush = rate(20000, 200000);
+	app->fua = rate(50000, 500000);
+	app->zeroes = rate(20000, 200000);
+	app->discard = rate(20000, 100000);
+	app->read = (uint32_t)sim_between(100000, 800000);
+	app->large = rate(100000, 500000);
+	app->abandon = rate(0, 5000);
+	app->think_ns = sim_chance(500000) ? 20 * SIM_US : 20 * SIM_MS;
+	sim_app_start(app, world.host_count + i);
+}
+
+static void world_build(void)
+{
+	memset(&world, 0, sizeof(world));
+	build_net();
+	world.host_count = (unsigned int)sim_between(1, HOSTS_MAX);
+	world.app_count = (unsigned int)sim_between(1, APPS_MAX);
+	for (unsigned int i = 0; i < world.host_count; i++)
+		build_host(i);
+	for (unsigned int i = 0; i < world.host_count; i++)
+		sim_host_start(&world.hosts[i]);
+	for (unsigned int i = 0; i < world.app_count; i++)
+		build_app(i);
+	for (unsigned int i = 0; i < HOSTS_MAX + APPS_MAX; i++)
+		world.heal[i] = (struct sim_event){ .run = on_heal, .arg = &world.heal[i] };
+	world.fault.run = on_fault;
+	world.calm.run = on_calm;
+	world.faults = sim_chance(100000) ? 0 : (unsigned int)sim_random();
+	world.fault_ns = sim_chance(500000) ? 2 * SIM_MS : 100 * SIM_MS;
+	sim_event_in(&world.fault, sim_below(world.fault_ns));
+	sim_event_in(&world.calm, sim_between(SIM_MS, sim_chance(500000) ? 50 * SIM_MS : SIM_S));
+}
+
+/* -- running ------------------------------------------------------------------------------------ */
+
+static bool apps_finished(void)
+{
+	for (unsigned int i = 0; i < world.app_count; i++)
+		if (!world.apps[i].fiber.finished)
+			return false;
+	return true;
+}
+
+static bool hosts_ended(void)
+{
+	for (unsigned int i = 0; i < world.host_count; i++)
+		if (world.hosts[i].running)
+			return false;
+	return true;
+}
+
+static void world_stuck(const char *why)
+{
+	for (unsigned int i = 0; i < world.app_count; i++)
+		sim_trace(world.apps[i].actor.name, "%s, %u under way, %u to be begun",
+			  world.apps[i].doing, world.apps[i].under_way, world.apps[i].ops_left);
+	sim_fail("no progress: %s", why);
+}
+
+static void world_step(uint64_t until_ns, unsigned int *steps)
+{
+	if (!sim_clock_step())
+		world_stuck("everybody waits, nothing is to come");
+	if (sim_now_ns() > until_ns)
+		world_stuck("faults have stopped long ago");
+	if (++*steps > STEPS_MAX)
+		world_stuck("something spins");
+}
+
+static void world_end(void)
+{
+	for (unsigned int i = 0; i < world.app_count; i++) {
+		sim_totals.commands += world.apps[i].completed;
+		sim_app_fini(&world.apps[i]);
+	}
+	sim_event_cancel(&world.fault);
+	sim_event_cancel(&world.calm);
+	if (sim_fabric_count() || sim_ring_count())
+		sim_fail("%u fabrics and %u rings are left", sim_fabric_count(), sim_ring_count());
+	while (sim_clock_step())
+		; /* I/O of processes that are no more */
+	for (unsigned int i = 0; i < world.host_count; i++)
+		sim_host_fini(&world.hosts[i]);
+	sim_model_fini();
+}
+
+void sim_world_run(uint64_t seed)
+{
+	unsigned int steps = 0;
+	uint64_t until_ns;
+
+	sim_random_seed(seed);
+	sim_clock_reset();
+	sim_trace_seed(seed);
+	sim_model_reset();
+	sim_fabric_reset();
+	world_build();
+	until_ns = world.calm.at_ns + PROGRESS_NS;
+	while (!apps_finished())
+		world_step(until_ns, &steps);
+	for (unsigned int i = 0; i < world.host_count; i++) {
+		world.hosts[i].wanted = false;
+		sim_event_cancel(&world.hosts[i].restart);
+		sim_host_drain(&world.hosts[i]);
+	}
+	while (!hosts_ended())
+		world_step(until_ns + PROGRESS_NS, &steps);
+	world_end();
+	sim_totals.seeds++;
+}

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * One seed: builds a world of targets, disks and applications, lets faults happen to it for a
+ * while, then sees everything come to its end and nothing be left.
+ */
+#ifndef RBLK_TESTS_SIM_WORLD_H
+#define RBLK_TESTS_SIM_WORLD_H
+
+#include <stdint.h>
+
+/* What the seeds have done so far, so that a run can be seen to have tested something. */
+struct sim_totals {
+	uint64_t seeds, commands, kills, power_losses, drains, breaks, cuts;
+};
+extern struct sim_totals sim_totals;
+
+/* Returns if all went well; else does not (sim_fail). */
+void sim_world_run(uint64_t seed);
+
+#endif
