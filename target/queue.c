@@ -368,7 +368,8 @@ uint64_t tgt_queue_check_alive(struct tgt_reactor *reactor)
 			tgt_queue_close(queue, "no sign of life");
 			continue;
 		}
-		if (silent_ns >= limit && !queue->probing)
+		/* Nothing is sent, not even a probe, before the peer has sent something. */
+		if (silent_ns >= limit && !queue->probing && queue->messages_in)
 			tgt_transfer_probe(queue);
 		if (queue->heard_ns + (silent_ns < limit ? 1 : 2) * limit < next_ns)
 			next_ns = queue->heard_ns + (silent_ns < limit ? 1 : 2) * limit;

@@ -154,6 +154,9 @@ bool tgt_session_event_due(const struct tgt_session *session)
 	/* Who has not agreed to events is not told; a later incarnation of queue 0 may be. */
 	if (!queue || !(queue->features & RBLK_FEATURE_EVENTS))
 		return false;
+	/* The connecting side sends first: its first message's reply looks here again. */
+	if (!queue->messages_in)
+		return false;
 	return (events->list_changed || events->draining || events->handle_events) &&
 	       !events->outstanding;
 }
