@@ -163,6 +163,8 @@ static void queue_join(struct tgt_queue *queue)
 		reactor->scratch_count++;
 	queue->heard_ns = reactor->now_ns;
 	TAILQ_INSERT_TAIL(&reactor->alive, queue, alive_link);
+	if (reactor->keepalive_ns)
+		tgt_reactor_timer(reactor, queue->heard_ns + reactor->keepalive_ns);
 }
 
 int tgt_queue_create(struct tgt_session *session, struct tgt_fabric *fabric,

@@ -117,7 +117,7 @@ struct tgt_reactor {
 	struct tgt_outlet *outlets[RBLK_VOLUMES_MAX]; /* by volume->slot */
 
 	uint64_t now_ns;   /* read once a turn */
-	uint64_t timer_ns; /* when to look at the timers again */
+	uint64_t timer_ns; /* when to look at the timers again; see tgt_reactor_timer() */
 	struct core_spin spin;
 	struct tgt_chain chain;
 	/* For what a peer can trigger; comings and goings must not hide what is wrong. */
@@ -130,6 +130,14 @@ struct tgt_reactor {
 	pthread_t thread; /* control thread */
 	bool started;	  /* control thread */
 };
+
+/* Something is due at due_ns: the timers are looked at by then. Whoever begins what will have to
+ * end by time says so; each look finds the next by itself. */
+static inline void tgt_reactor_timer(struct tgt_reactor *reactor, uint64_t due_ns)
+{
+	if (reactor->timer_ns > due_ns)
+		reactor->timer_ns = due_ns;
+}
 
 /* Data memory has been given back: whoever waits may go on. Looked at once a turn. */
 void tgt_reactor_memory_free(struct tgt_reactor *reactor, void *block, size_t bytes);

@@ -213,6 +213,7 @@ static void request_get_memory(struct tgt_request *request, uint32_t bytes)
 		queue->is_starving = true;
 		TAILQ_INSERT_TAIL(&reactor->starving, queue, starving_link);
 	}
+	tgt_reactor_timer(reactor, request->received_ns + TGT_MEMORY_WAIT_NS);
 }
 
 bool tgt_request_retry_memory(struct tgt_request *request)

@@ -70,6 +70,11 @@ static void session_log_totals(const struct tgt_session *session)
 		session->queued_us, session->stored_us);
 }
 
+static uint64_t session_keep_ns(const struct tgt_reactor *reactor)
+{
+	return reactor->keepalive_ns ? 2 * reactor->keepalive_ns : TGT_SESSION_KEEP_NS;
+}
+
 /* Everything of it has ended: no queue, so no request, so no user of a handle is left. */
 static void session_free(struct tgt_session *session)
 {
@@ -113,6 +118,8 @@ void tgt_session_queue_ended(struct tgt_session *session, struct tgt_queue *queu
 	if (--session->queues_here)
 		return;
 	session->idle_since_ns = session->reactor->now_ns;
+	tgt_reactor_timer(session->reactor,
+			  session->idle_since_ns + session_keep_ns(session->reactor));
 	/* Nothing to come back to: no volume is open. A reconnection is as good as a new session.
 	 */
 	if (session->ending || !session->handles_open)
@@ -121,7 +128,7 @@ void tgt_session_queue_ended(struct tgt_session *session, struct tgt_queue *queu
 
 uint64_t tgt_session_expire(struct tgt_reactor *reactor, bool need)
 {
-	uint64_t keep_ns = reactor->keepalive_ns ? 2 * reactor->keepalive_ns : TGT_SESSION_KEEP_NS;
+	uint64_t keep_ns = session_keep_ns(reactor);
 	uint64_t next_ns = UINT64_MAX;
 	struct tgt_session *session, *following, *oldest = NULL;
 

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Goal: what the target ends by time does end: a connection without a sign of life, a session that
+ * nobody comes back to, a command's wait for a data buffer (BUSY, and the bytes of a full pool come
+ * back). Method: a short keep-alive time; peers that are not stepped are dead to the target, those
+ * that are stepped answer its probes without sending anything. Waits are for what is to happen.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "proto/core/env.h"
+#include "tests/e2e/daemon.h"
+#include "tests/e2e/raw.h"
+
+#define BLOCK 512u
+#define WAIT_NS (RAW_WAIT_MS * 1000000ull)
+
+static struct e2e_daemon server;
+static char path[] = "/tmp/rblk-timers-XXXXXX";
+
+static int start(void **state)
+{
+	char volume[64];
+	int fd = mkstemp(path);
+
+	(void)state;
+	assert_true(fd >= 0);
+	assert_int_equal(ftruncate(fd, 4 << 20), 0);
+	close(fd);
+	snprintf(volume, sizeof(volume), "disk=%s", path);
+	/*
+	 * Two commands of half a megabyte are all that the pool holds; a disk that takes longer
+	 * than the target lets a command wait. Buffered: /tmp may be without direct I/O.
+	 */
+	e2e_daemon_start(&server, "--keepalive", "1500ms", "--pool-size", "1M", "--reactors", "1",
+			 "--fault", "delay=read:8s", "--cache", "buffered", volume, NULL);
+	return 0;
+}
+
+static int stop(void **state)
+{
+	(void)state;
+	unlink(path);
+	return e2e_daemon_stop(&server);
+}
+
+/* How many lines of the daemon's log have this. */
+static unsigned int log_count(const char *words)
+{
+	FILE *log = fopen(server.log, "r");
+	unsigned int count = 0;
+	char line[1024];
+
+	while (log && fgets(line, sizeof(line), log))
+		count += strstr(line, words) != NULL;
+	if (log)
+		fclose(log);
+	return count;
+}
+
+/* Step `alive`, which sends nothing, until the log has more such lines than before. */
+static void step_until_logged(struct raw *alive, const char *words, unsigned int before)
+{
+	uint64_t until_ns = env_now_ns() + WAIT_NS;
+
+	while (log_count(words) <= before) {
+		assert_true(env_now_ns() < until_ns);
+		raw_step(alive);
+	}
+}
+
+static void a_silent_peer_is_closed_and_one_that_answers_probes_is_not(void **state)
+{
+	struct raw alive;
+
+	(void)state;
+	raw_init(&alive);
+	assert_true(raw_connect(&alive, server.host));
+	assert_int_equal(raw_simple(&alive, RBLK_OP_PING, 0), RBLK_OK);
+	/* Each round takes the target two keep-alive times. */
+	for (unsigned int round = 0; round < 2; round++) {
+		unsigned int before = log_count("no sign of life");
+		struct raw dead;
+
+		raw_init(&dead);
+		assert_true(raw_connect(&dead, server.host));
+		assert_int_equal(raw_simple(&dead, RBLK_OP_PING, 0), RBLK_OK);
+		step_until_logged(&alive, "no sign of life", before);
+		assert_false(alive.gone);
+		raw_close(&dead);
+	}
+	assert_int_equal(raw_simple(&alive, RBLK_OP_PING, 0), RBLK_OK);
+	raw_close(&alive);
+}
+
+static void a_session_that_nobody_comes_back_to_is_forgotten(void **state)
+{
+	struct rblk_wire_login login;
+	struct raw alive, again;
+	unsigned int before;
+
+	(void)state;
+	raw_init(&alive);
+	assert_true(raw_connect(&alive, server.host));
+	before = log_count(": ended:");
+	raw_init(&again);
+	assert_true(raw_connect(&again, server.host));
+	assert_int_not_equal(raw_open(&again, "disk"), 0);
+	login = again.login;
+	raw_close(&again);
+	assert_int_equal(raw_simple(&alive, RBLK_OP_PING, 0), RBLK_OK);
+	step_until_logged(&alive, ": ended:", before);
+
+	raw_init(&again);
+	again.login = login;
+	again.login.incarnation = rblk_to_le32(2);
+	again.login.fence_incarnation = rblk_to_le32(1);
+	assert_false(raw_connect(&again, server.host));
+	assert_int_equal(rblk_le16(again.reject.reason), RBLK_REJECT_NO_SESSION);
+	raw_close(&again);
+	raw_close(&alive);
+}
+
+/* C6. Two commands have the whole pool; the others wait in turn, and what needs no data does not. */
+static void a_command_that_finds_no_memory_is_answered_busy(void **state)
+{
+	struct raw raw;
+	uint32_t volume;
+
+	(void)state;
+	raw_init(&raw);
+	assert_true(raw_connect(&raw, server.host));
+	volume = raw_open(&raw, "disk");
+	assert_int_not_equal(volume, 0);
+	for (uint16_t tag = 1; tag <= 4; tag++)
+		raw_io(&raw, RBLK_OP_READ, tag, volume, 0, 1024, 1024 * BLOCK);
+	assert_int_equal(raw_simple(&raw, RBLK_OP_PING, 5), RBLK_OK);
+	assert_int_equal(raw_wait(&raw, 3), RBLK_E_BUSY);
+	assert_int_equal(raw_wait(&raw, 4), RBLK_E_BUSY);
+	assert_int_equal(raw_wait(&raw, 1), RBLK_OK);
+	assert_int_equal(raw_wait(&raw, 2), RBLK_OK);
+	/* Nothing is lost of the pool: as much as before can be in flight again. */
+	for (uint16_t tag = 3; tag <= 4; tag++)
+		raw_io(&raw, RBLK_OP_READ, tag, volume, 0, 1024, 1024 * BLOCK);
+	assert_int_equal(raw_wait(&raw, 3), RBLK_OK);
+	assert_int_equal(raw_wait(&raw, 4), RBLK_OK);
+	raw_close(&raw);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_silent_peer_is_closed_and_one_that_answers_probes_is_not),
+		cmocka_unit_test(a_session_that_nobody_comes_back_to_is_forgotten),
+		cmocka_unit_test(a_command_that_finds_no_memory_is_answered_busy),
+	};
+
+	return cmocka_run_group_tests(tests, start, stop);
+}
