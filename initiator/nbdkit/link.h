@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * A link: what one NBD connection has of an rblk volume. It owns a session of librblk, the volume
+ * opened in it, registered buffers that are reused for every request, and one thread that serves
+ * the session while nobody calls. Any number of threads may ask of a link at the same time; each
+ * call blocks until its own request is done. Nothing here knows about nbdkit.
+ *
+ * Results: 0 or negative errno. Once the session is lost every call returns -EIO, and
+ * nbd_link_error() says why.
+ */
+#ifndef RBLK_NBDKIT_LINK_H
+#define RBLK_NBDKIT_LINK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include "initiator/rblk.h"
+
+struct nbd_link;
+
+struct nbd_link_options {
+	const char *uri;
+	const char *volume; /* NULL: the URI's */
+	uint32_t queues;    /* 0: the library's default */
+	bool polling;       /* the thread never sleeps */
+	bool read_only;
+};
+
+/* NULL on failure: errno, and the words in error (RBLK_ERROR_BYTES). */
+struct nbd_link *nbd_link_open(const struct nbd_link_options *options, char *error);
+/* When no call is under way. */
+void nbd_link_close(struct nbd_link *link);
+
+/* Fixed while the link is open. */
+const struct rblk_volume_info *nbd_link_info(const struct nbd_link *link);
+/* Why the session was lost; copied to error (RBLK_ERROR_BYTES), empty while it is not. */
+void nbd_link_error(struct nbd_link *link, char *error);
+
+/* Any length; offset and bytes are multiples of the volume's blocks. flags: enum rblk_io_flag. */
+int nbd_link_read(struct nbd_link *link, void *data, uint32_t bytes, uint64_t offset);
+int nbd_link_write(struct nbd_link *link, const void *data, uint32_t bytes, uint64_t offset,
+		   uint32_t flags);
+/* What was answered on any link to the volume before this is called is durable when it succeeds. */
+int nbd_link_flush(struct nbd_link *link);
+int nbd_link_discard(struct nbd_link *link, uint32_t bytes, uint64_t offset);
+int nbd_link_zero(struct nbd_link *link, uint32_t bytes, uint64_t offset, uint32_t flags);
+
+#endif

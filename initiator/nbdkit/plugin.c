@@ -1,0 +1,345 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * nbdkit's plugin "rblk": an rblk volume as an NBD export, for qemu, nbd-client, nbdcopy and all
+ * else that speaks NBD. nbdkit calls these functions, several of a connection at a time; each
+ * connection has a link (link.c) of its own. Here are the settings, and what an NBD client is
+ * told about a volume.
+ *
+ *	nbdkit rblk rblk+tcp://10.0.0.2/disk
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define NBDKIT_API_VERSION 2
+#include <nbdkit-plugin.h>
+
+#include "initiator/nbdkit/link.h"
+
+#define THREAD_MODEL NBDKIT_THREAD_MODEL_PARALLEL
+
+/* What NBD clients send at the most, by custom, unless they are told otherwise. */
+#define PLUGIN_MAX_BYTES (32u << 20)
+/* nbdkit's bounds for the preferred size. */
+#define PLUGIN_PREFERRED_MIN 512u
+#define PLUGIN_PREFERRED_MAX (2u << 20)
+
+static struct {
+	char *uri;
+	unsigned int queues;
+	bool polling;
+} settings;
+
+/* -- settings ------------------------------------------------------------------------------------ */
+
+static void plugin_unload(void)
+{
+	free(settings.uri);
+}
+
+static int config_polling(const char *value)
+{
+	settings.polling = strcmp(value, "always") == 0;
+	if (settings.polling || strcmp(value, "never") == 0)
+		return 0;
+	nbdkit_error("polling=%s: neither \"always\" nor \"never\"", value);
+	return -1;
+}
+
+static int plugin_config(const char *key, const char *value)
+{
+	if (strcmp(key, "uri") == 0) {
+		free(settings.uri);
+		settings.uri = strdup(value);
+		return settings.uri ? 0 : -1;
+	}
+	if (strcmp(key, "polling") == 0)
+		return config_polling(value);
+	if (strcmp(key, "queues") != 0) {
+		nbdkit_error("unknown parameter \"%s\"", key);
+		return -1;
+	}
+	if (nbdkit_parse_unsigned("queues", value, &settings.queues))
+		return -1;
+	if (settings.queues >= 1 && settings.queues <= 16)
+		return 0;
+	nbdkit_error("queues=%s: not from 1 to 16", value);
+	return -1;
+}
+
+static int plugin_config_complete(void)
+{
+	if (!settings.uri) {
+		nbdkit_error("uri is missing: rblk://host[:port]/volume or "
+			     "rblk+tcp://host[:port]/volume");
+		return -1;
+	}
+	if (strncmp(settings.uri, "rblk://", 7) != 0 &&
+	    strncmp(settings.uri, "rblk+tcp://", 11) != 0) {
+		nbdkit_error("uri=%s: begins with neither rblk:// nor rblk+tcp://", settings.uri);
+		return -1;
+	}
+	return 0;
+}
+
+#define PLUGIN_HELP                                                                                \
+	"[uri=]URI        rblk://host[:port][/volume] or rblk+tcp://host[:port][/volume]\n"       \
+	"queues=COUNT     connections to the target for each NBD connection (default 1)\n"        \
+	"polling=HOW      never (default): sleep until the target answers; always: spin"
+
+static void plugin_dump(void)
+{
+	printf("librblk_version=%s\n", rblk_version());
+}
+
+/* -- exports ------------------------------------------------------------------------------------- */
+
+/* A URI with a volume has one export, whatever name is asked for; one without has all volumes. */
+static bool uri_has_volume(void)
+{
+	const char *host = strstr(settings.uri, "://") + 3;
+	const char *slash = strchr(host, '/');
+
+	return slash && slash[1];
+}
+
+static int plugin_list_exports(int readonly, int is_tls, struct nbdkit_exports *exports)
+{
+	struct rblk_volume_info *list = NULL;
+	char error[RBLK_ERROR_BYTES];
+	struct rblk_session *session;
+	int count, err = 0;
+
+	if (uri_has_volume())
+		return nbdkit_use_default_export(exports);
+	session = rblk_session_open(settings.uri, NULL, error);
+	if (!session) {
+		nbdkit_error("%s", error);
+		return -1;
+	}
+	count = rblk_list(session, &list);
+	if (count < 0)
+		nbdkit_error("%s: %s", settings.uri, rblk_session_error(session));
+	for (int i = 0; i < count && !err; i++)
+		err = nbdkit_add_export(exports, list[i].name, NULL);
+	free(list);
+	rblk_session_close(session);
+	return count < 0 ? -1 : err;
+}
+
+static const char *plugin_default_export(int readonly, int is_tls)
+{
+	/* Without a volume there is none that stands for the others. */
+	return uri_has_volume() ? "" : NULL;
+}
+
+static void *plugin_open(int readonly)
+{
+	const char *name = nbdkit_export_name();
+	struct nbd_link_options options = {
+		.uri = settings.uri,
+		.volume = uri_has_volume() ? NULL : name,
+		.queues = settings.queues,
+		.polling = settings.polling,
+		.read_only = readonly,
+	};
+	char error[RBLK_ERROR_BYTES];
+	struct nbd_link *link;
+
+	if (options.volume && !options.volume[0]) {
+		nbdkit_error("%s: names no volume, and neither does the client", settings.uri);
+		return NULL;
+	}
+	link = nbd_link_open(&options, error);
+	if (!link)
+		nbdkit_error("%s", error);
+	return link;
+}
+
+static void plugin_close(void *handle)
+{
+	nbd_link_close(handle);
+}
+
+/* -- what a client is told ------------------------------------------------------------------------- */
+
+static int64_t plugin_get_size(void *handle)
+{
+	return (int64_t)nbd_link_info(handle)->bytes;
+}
+
+static int plugin_block_size(void *handle, uint32_t *minimum, uint32_t *preferred,
+			     uint32_t *maximum)
+{
+	const struct rblk_volume_info *info = nbd_link_info(handle);
+	uint32_t size = info->optimal_bytes;
+
+	/* A power of two, or the one that the disk writes without reading first. */
+	if (!size || size & (size - 1) || size > PLUGIN_PREFERRED_MAX)
+		size = info->physical_bytes;
+	if (size < info->block_bytes)
+		size = info->block_bytes;
+	*minimum = info->block_bytes;
+	*preferred = size < PLUGIN_PREFERRED_MIN ? PLUGIN_PREFERRED_MIN : size;
+	*maximum = PLUGIN_MAX_BYTES;
+	return 0;
+}
+
+static int plugin_can_write(void *handle)
+{
+	return !nbd_link_info(handle)->read_only;
+}
+
+static int plugin_can_flush(void *handle)
+{
+	return nbd_link_info(handle)->can_flush;
+}
+
+static int plugin_is_rotational(void *handle)
+{
+	return nbd_link_info(handle)->rotational;
+}
+
+static int plugin_can_trim(void *handle)
+{
+	return nbd_link_info(handle)->can_discard;
+}
+
+/* What the target cannot do, nbdkit does by writing. */
+static int plugin_can_zero(void *handle)
+{
+	return nbd_link_info(handle)->can_write_zeroes;
+}
+
+static int plugin_can_fua(void *handle)
+{
+	const struct rblk_volume_info *info = nbd_link_info(handle);
+
+	if (info->can_fua)
+		return NBDKIT_FUA_NATIVE;
+	return info->can_flush ? NBDKIT_FUA_EMULATE : NBDKIT_FUA_NONE;
+}
+
+/* A flush covers what was answered on every connection: the protocol's FLUSH is the volume's. */
+static int plugin_can_multi_conn(void *handle)
+{
+	return 1;
+}
+
+/* There is nothing between a client and the target that reading ahead could fill. */
+static int plugin_can_cache(void *handle)
+{
+	return NBDKIT_CACHE_NONE;
+}
+
+/* -- requests -------------------------------------------------------------------------------------- */
+
+/* NBD has few errors, and nbdkit takes one that it does not know for the client's fault. */
+static int nbd_errno(int error)
+{
+	switch (error) {
+	case EPERM:
+	case EINVAL:
+	case ENOMEM:
+	case ENOSPC:
+	case EROFS:
+	case EOPNOTSUPP:
+	case ESHUTDOWN:
+		return error;
+	case EACCES:
+		return EPERM;
+	case ERANGE:
+		return EINVAL;
+	default:
+		return EIO;
+	}
+}
+
+static int plugin_answer(struct nbd_link *link, const char *what, uint64_t offset, int result)
+{
+	char error[RBLK_ERROR_BYTES];
+
+	if (!result)
+		return 0;
+	nbd_link_error(link, error);
+	nbdkit_error("%s: %s at %llu: %s%s%s", nbd_link_info(link)->name, what,
+		     (unsigned long long)offset, strerror(-result), error[0] ? ": " : "", error);
+	nbdkit_set_error(nbd_errno(-result));
+	return -1;
+}
+
+static uint32_t plugin_io_flags(uint32_t flags)
+{
+	return flags & NBDKIT_FLAG_FUA ? RBLK_IO_FUA : 0;
+}
+
+static int plugin_pread(void *handle, void *data, uint32_t bytes, uint64_t offset, uint32_t flags)
+{
+	return plugin_answer(handle, "read", offset, nbd_link_read(handle, data, bytes, offset));
+}
+
+static int plugin_pwrite(void *handle, const void *data, uint32_t bytes, uint64_t offset,
+			 uint32_t flags)
+{
+	return plugin_answer(handle, "write", offset,
+			     nbd_link_write(handle, data, bytes, offset, plugin_io_flags(flags)));
+}
+
+static int plugin_flush(void *handle, uint32_t flags)
+{
+	return plugin_answer(handle, "flush", 0, nbd_link_flush(handle));
+}
+
+static int plugin_trim(void *handle, uint32_t bytes, uint64_t offset, uint32_t flags)
+{
+	int result = nbd_link_discard(handle, bytes, offset);
+
+	/* DISCARD has no FUA of its own; a flush behind it is as durable. */
+	if (!result && flags & NBDKIT_FLAG_FUA)
+		result = nbd_link_flush(handle);
+	return plugin_answer(handle, "trim", offset, result);
+}
+
+static int plugin_zero(void *handle, uint32_t bytes, uint64_t offset, uint32_t flags)
+{
+	uint32_t io_flags = plugin_io_flags(flags);
+
+	if (!(flags & NBDKIT_FLAG_MAY_TRIM))
+		io_flags |= RBLK_IO_NO_UNMAP;
+	return plugin_answer(handle, "zero", offset, nbd_link_zero(handle, bytes, offset, io_flags));
+}
+
+static struct nbdkit_plugin plugin = {
+	.name = "rblk",
+	.longname = "rblk block volumes",
+	.version = RBLK_VERSION,
+	.description = "A volume that rblkd serves over RDMA or TCP",
+	.unload = plugin_unload,
+	.config = plugin_config,
+	.config_complete = plugin_config_complete,
+	.config_help = PLUGIN_HELP,
+	.magic_config_key = "uri",
+	.dump_plugin = plugin_dump,
+	.list_exports = plugin_list_exports,
+	.default_export = plugin_default_export,
+	.open = plugin_open,
+	.close = plugin_close,
+	.get_size = plugin_get_size,
+	.block_size = plugin_block_size,
+	.can_write = plugin_can_write,
+	.can_flush = plugin_can_flush,
+	.is_rotational = plugin_is_rotational,
+	.can_trim = plugin_can_trim,
+	.can_zero = plugin_can_zero,
+	.can_fua = plugin_can_fua,
+	.can_multi_conn = plugin_can_multi_conn,
+	.can_cache = plugin_can_cache,
+	.pread = plugin_pread,
+	.pwrite = plugin_pwrite,
+	.flush = plugin_flush,
+	.trim = plugin_trim,
+	.zero = plugin_zero,
+};
+
+NBDKIT_REGISTER_PLUGIN(plugin)
