@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * A load that checks itself: one thread with a session of its own does random operations at depth
+ * in a range of a volume that is its alone, against an array in this process. Any difference, any
+ * error and any lost session aborts the test, with words. What else the test does to the target
+ * meanwhile must not matter to it.
+ */
+#ifndef RBLK_TESTS_E2E_LOAD_H
+#define RBLK_TESTS_E2E_LOAD_H
+
+#include <stdint.h>
+
+struct load;
+
+struct load_options {
+	const char *uri; /* with the volume; copied */
+	uint32_t queues;
+	uint32_t depth; /* at most LOAD_DEPTH_MAX */
+	uint64_t offset, bytes; /* the range, in whole blocks of 4096 */
+	unsigned int seed;
+};
+#define LOAD_DEPTH_MAX 64u
+
+struct load *load_start(const struct load_options *options);
+/* Operations completed so far. Any thread. */
+unsigned long load_count(const struct load *load);
+/* Until that many more were completed; aborts the test if they are not. */
+void load_wait(const struct load *load, unsigned long more);
+/* Ends it: reads back the whole range, compares, closes, frees. Returns load_count(). */
+unsigned long load_stop(struct load *load);
+
+#endif
