@@ -113,7 +113,6 @@ static void login_accept(struct tgt_login *login, struct tgt_session *session,
 	struct tgt_queue *queue = NULL;
 	int err;
 
-	session->scratch = terms.scratch;
 	if (reactor->queue_count < reactor->queues_max)
 		terms.credits = login_credits(reactor, device, rblk_le16(login->wire.credits),
 					      terms.scratch);
@@ -164,6 +163,7 @@ static void login_create(struct tgt_login *login, struct tgt_reactor *reactor,
 		login_reject(reactor, login->request, RBLK_REJECT_NO_RESOURCES, 0, NULL);
 		return;
 	}
+	session->scratch = features & RBLK_FEATURE_SCRATCH;
 	login_accept(login, session, fabric, device, features);
 	if (!session->queues_here)
 		tgt_session_end(session, NULL);
@@ -187,6 +187,7 @@ static struct core_login_verdict login_judge(const struct tgt_login *login,
 	if (session) {
 		view.epoch = session->epoch;
 		view.queue_count = session->queue_count;
+		view.measuring = session->scratch;
 		view.incarnation = session->places[index].incarnation;
 		view.queue_here = session->places[index].queue != NULL;
 	}

@@ -34,7 +34,7 @@ struct tgt_session {
 	uint64_t epoch;
 	unsigned int number; /* in log lines */
 	uint16_t queue_count;
-	bool scratch; /* a measuring session */
+	bool scratch; /* a measuring session; fixed: all of its queues are measuring connections */
 	bool ending;  /* being forgotten: no login joins it */
 	char initiator[RBLK_NAME_BYTES];
 	char peer[80]; /* of queue 0 */
