@@ -19,8 +19,12 @@ static void chain_post(struct tgt_queue *queue)
 	struct ibv_send_wr *bad;
 	int err;
 
-	if (!chain->count || chain->failed)
+	if (!chain->count)
 		return;
+	if (chain->failed) {
+		chain->count = 0;
+		return;
+	}
 	/* Everything before a signalled one is known to be complete when it is. */
 	chain->wr[chain->count - 1].send_flags |= IBV_SEND_SIGNALED;
 	chain->wr[chain->count - 1].next = NULL;
@@ -211,9 +215,10 @@ void tgt_transfer_probe(struct tgt_queue *queue)
 	struct ibv_send_wr *wr;
 	struct tgt_sent *sent;
 
-	queue->probing = true;
+	/* What is outstanding tells as much: it completes, or the connection is lost. */
 	if (!tgt_transfer_room(queue, 1))
-		return; /* What is outstanding is a probe itself. */
+		return;
+	queue->probing = true;
 	chain_begin(queue);
 	wr = tgt_transfer_add(queue, &sent);
 	wr->opcode = IBV_WR_RDMA_WRITE;
