@@ -218,7 +218,9 @@ static bool session_open(struct sim_app *app)
 
 static bool volume_open(struct sim_app *app)
 {
+	struct sim_volume *volume = app->host->volumes[app->volume];
 	const struct rblk_volume_info *info;
+	unsigned int life = sim_volume_life(volume);
 
 	app->doing = "opens its volume";
 	app->rblk = rblk_volume_open(app->session, NULL, 0);
@@ -228,7 +230,7 @@ static bool volume_open(struct sim_app *app)
 	}
 	info = rblk_volume_info(app->rblk);
 	sim_trace(app->actor.name, "volume %s is open", info->name);
-	sim_model_opened(app->host->volumes[app->volume], info->cache_epoch);
+	sim_model_opened(volume, life, info->cache_epoch);
 	if (rblk_buffer_register(app->session, app->guard.base,
 				 (size_t)SIM_SLOTS * SIM_SLOT_BYTES))
 		sim_fail("%s: %s", app->actor.name, rblk_session_error(app->session));
@@ -328,8 +330,7 @@ static bool app_verify(struct sim_app *app)
 		rblk_submit(app->session);
 		if (!app_poll(app))
 			return false;
-		if (app->under_way)
-			app_wait(app, UINT64_MAX);
+		app_wait(app, app->under_way ? UINT64_MAX : SIM_MS);
 	}
 	return true;
 }

@@ -16,6 +16,7 @@
 
 /* Between two work requests that a device takes from a queue. */
 #define ISSUE_NS_MAX 300
+#define PACKET_BYTES 512u
 
 static const char *opcode_name(enum ibv_wr_opcode opcode)
 {
@@ -405,8 +406,11 @@ static void on_respond(void *arg)
 		return;
 	}
 	if (!sim_link_up(conn) || (!sim_net.calm && sim_chance(sim_net.lose_response))) {
-		/* A part of it came; the whole is asked for again, and read again. */
-		wqe_scatter(conn, wqe, (uint32_t)sim_below(wqe->bytes));
+		/*
+		 * A part of it came, in packets of whole sectors; the whole is asked for again, and
+		 * read again.
+		 */
+		wqe_scatter(conn, wqe, (uint32_t)sim_below(wqe->bytes) / PACKET_BYTES * PACKET_BYTES);
 		if (conn->state == SIM_CONN_ERR || wqe_repeat(conn, wqe))
 			return;
 		wqe->state = SIM_WQE_FLYING;

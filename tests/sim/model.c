@@ -34,7 +34,8 @@ struct model_command {
 /* One possible content of a sector. */
 struct candidate {
 	struct candidate *next;
-	struct model_command *write; /* counted; NULL: as at the beginning */
+	struct model_command *write; /* counted; NULL: it was there at the beginning, or after a crash */
+	uint64_t since;              /* of the latter */
 	uint64_t id;
 	uint64_t dead, buried;
 	bool succeeded; /* and no crash since: a FLUSH makes it durable */
@@ -52,6 +53,7 @@ struct sim_volume {
 	struct candidate **candidates;
 	TAILQ_HEAD(, model_command) commands;
 	unsigned int life; /* counts the losses of the cache */
+	uint64_t crashed;  /* the last of them */
 	struct epoch epochs[EPOCHS_MAX];
 	unsigned int epoch_count;
 	struct sim_volume *next;
@@ -107,12 +109,12 @@ static void command_put(struct model_command *command)
 
 static uint64_t candidate_begin(const struct candidate *candidate)
 {
-	return candidate->write ? candidate->write->command.begin : 0;
+	return candidate->write ? candidate->write->command.begin : candidate->since;
 }
 
 static uint64_t candidate_end(const struct candidate *candidate)
 {
-	return candidate->write ? candidate->write->command.end : 0;
+	return candidate->write ? candidate->write->command.end : candidate->since;
 }
 
 static void candidate_add(struct sim_volume *volume, uint64_t sector, struct model_command *write,
@@ -124,6 +126,7 @@ static void candidate_add(struct sim_volume *volume, uint64_t sector, struct mod
 		sim_fail("out of memory");
 	*candidate = (struct candidate){ .next = volume->candidates[sector],
 					 .write = write,
+					 .since = model.now,
 					 .id = id,
 					 .dead = NEVER,
 					 .buried = NEVER };
@@ -239,7 +242,8 @@ static void read_check(const struct sim_command *read, const uint8_t *data)
 		bool whole = sector_identify(data + i * SIM_SECTOR, sector, &id);
 
 		if (whole && sector_may_hold(volume, sector, id, read->begin)) {
-			sector_seen(volume, sector, id, read);
+			if (read->begin > volume->crashed)
+				sector_seen(volume, sector, id, read);
 			continue;
 		}
 		if (!whole && sector_may_hold(volume, sector, ID_ANYTHING, read->begin))
@@ -315,6 +319,9 @@ static void command_succeeded(struct model_command *command, const uint8_t *data
 		read_check(it, data);
 		return;
 	}
+	/* Done before a crash of which its application does not know yet: only FUA has outlived it. */
+	if (it->begin < it->volume->crashed && !it->fua)
+		return;
 	if (it->kind == SIM_COMMAND_FLUSH)
 		for (uint64_t i = 0; i < it->volume->sectors; i++) {
 			sector_flushed(it->volume, i, it);
@@ -411,6 +418,7 @@ void sim_model_crash(struct sim_volume *volume)
 	struct candidate *c;
 
 	volume->life++;
+	volume->crashed = now;
 	sim_trace("model", "volume %s: life %u", volume->name, volume->life);
 	for (uint64_t i = 0; i < volume->sectors; i++) {
 		for (c = volume->candidates[i]; c; c = c->next) {
@@ -426,10 +434,18 @@ void sim_model_crash(struct sim_volume *volume)
 	}
 }
 
-void sim_model_opened(struct sim_volume *volume, const uint8_t value[16])
+unsigned int sim_volume_life(const struct sim_volume *volume)
+{
+	return volume->life;
+}
+
+void sim_model_opened(struct sim_volume *volume, unsigned int life, const uint8_t value[16])
 {
 	struct epoch *epoch;
 
+	/* It crashed in between: the answer may be of either life. */
+	if (life != volume->life)
+		return;
 	for (unsigned int i = 0; i < volume->epoch_count; i++) {
 		epoch = &volume->epochs[i];
 		if (!memcmp(epoch->value, value, 16) == (epoch->life == volume->life))

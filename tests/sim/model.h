@@ -73,7 +73,9 @@ void sim_model_served(struct sim_volume *volume);
 
 /* The cache is lost; for a volume in memory everything. */
 void sim_model_crash(struct sim_volume *volume);
-/* An OPEN has reported this cache epoch (F7). */
-void sim_model_opened(struct sim_volume *volume, const uint8_t epoch[16]);
+/* Counts the crashes so far. */
+unsigned int sim_volume_life(const struct sim_volume *volume);
+/* An OPEN that began in this life of the volume has reported this cache epoch (F7). */
+void sim_model_opened(struct sim_volume *volume, unsigned int life, const uint8_t epoch[16]);
 
 #endif
