@@ -151,7 +151,7 @@ struct fab_conn *fab_conn_find(struct fab *fab, uint32_t qp_num)
 	return NULL;
 }
 
-/* -- errors ------------------------------------------------------------------------------------ */
+/* -- errors ----------------------------------------------------------------------------------- */
 
 int fab_fail(struct fab *fab, int error, const char *format, ...)
 {
@@ -187,7 +187,7 @@ void fab_format_address(const struct sockaddr *addr, char *text, size_t bytes)
 	}
 }
 
-/* -- context ----------------------------------------------------------------------------------- */
+/* -- context ---------------------------------------------------------------------------------- */
 
 static const struct fab_ops *fab_ops_of(enum fab_kind kind)
 {
@@ -257,7 +257,7 @@ int fab_timeout_ms(const struct fab *fab)
 	return fab->ops->timeout_ms(fab);
 }
 
-/* -- listening, connecting --------------------------------------------------------------------- */
+/* -- listening, connecting -------------------------------------------------------------------- */
 
 int fab_listen(struct fab *fab, const struct sockaddr *addr, int backlog,
 	       struct fab_listener **listener)
@@ -373,7 +373,7 @@ const char *fab_conn_peer(const struct fab_conn *conn)
 	return conn->peer;
 }
 
-/* -- devices ----------------------------------------------------------------------------------- */
+/* -- devices ---------------------------------------------------------------------------------- */
 
 const char *fab_device_name(const struct fab_device *device)
 {
@@ -400,7 +400,7 @@ unsigned int fab_device_index(const struct fab_device *device)
 	return device->index;
 }
 
-/* -- memory ------------------------------------------------------------------------------------ */
+/* -- memory ----------------------------------------------------------------------------------- */
 
 int fab_mr_register(struct fab *fab, void *addr, size_t bytes, int access, struct fab_mr **mr)
 {
@@ -429,7 +429,7 @@ uint32_t fab_mr_rkey(const struct fab_mr *mr, const struct fab_device *device)
 	return mr->rkey[device->index];
 }
 
-/* -- the data path ----------------------------------------------------------------------------- */
+/* -- the data path ---------------------------------------------------------------------------- */
 
 static void fab_counters_add(struct fab_counters *counters, enum ibv_wr_opcode opcode)
 {

@@ -201,7 +201,7 @@ void *fab_conn_user(const struct fab_conn *conn);
 void fab_conn_set_user(struct fab_conn *conn, void *user);
 struct fab_device *fab_conn_device(const struct fab_conn *conn);
 uint32_t fab_conn_inline(const struct fab_conn *conn);    /* bytes a SEND or WRITE may inline */
-uint8_t fab_conn_read_out(const struct fab_conn *conn);   /* negotiated ORD; valid when established */
+uint8_t fab_conn_read_out(const struct fab_conn *conn);   /* negotiated ORD, when established */
 uint32_t fab_conn_qp_num(const struct fab_conn *conn);
 /* "10.0.0.2:4430"; static storage of the conn. */
 const char *fab_conn_peer(const struct fab_conn *conn);

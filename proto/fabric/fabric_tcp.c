@@ -17,7 +17,7 @@
 
 #define TCP_EPOLL_BATCH 64
 
-/* -- sources: the active list, timers ----------------------------------------------------------- */
+/* -- sources: the active list, timers --------------------------------------------------------- */
 
 void tcp_source_init(struct tcp_source *source, enum tcp_source_kind kind, int fd)
 {
@@ -136,7 +136,7 @@ static int tcp_timeout_ms(const struct fab *head)
 	return ms > INT32_MAX ? INT32_MAX : (int)ms;
 }
 
-/* -- turns -------------------------------------------------------------------------------------- */
+/* -- turns ------------------------------------------------------------------------------------ */
 
 static void source_run(struct tcp_fab *fab, struct tcp_source *source, uint8_t work)
 {
@@ -246,7 +246,7 @@ static int tcp_arm(struct fab *head)
 	return 0;
 }
 
-/* -- completions -------------------------------------------------------------------------------- */
+/* -- completions ------------------------------------------------------------------------------ */
 
 struct ibv_wc *tcp_cq_push(struct tcp_conn *conn, uint64_t wr_id)
 {
@@ -284,7 +284,7 @@ static int tcp_poll(struct fab *head, struct ibv_wc *wc, int count)
 	return polled;
 }
 
-/* -- events ------------------------------------------------------------------------------------- */
+/* -- events ----------------------------------------------------------------------------------- */
 
 void tcp_conn_raise(struct tcp_conn *conn, enum fab_event_type type, int status)
 {
@@ -360,7 +360,7 @@ static int tcp_poll_event(struct fab *head, struct fab_event *event)
 	return 0;
 }
 
-/* -- opening, closing --------------------------------------------------------------------------- */
+/* -- opening, closing ------------------------------------------------------------------------- */
 
 static void device_init(struct tcp_fab *fab)
 {
@@ -444,8 +444,8 @@ static struct fab *tcp_open(const struct fab_options *options, char *error)
 	int err = -ENODEV;
 
 	if (options->device && strcmp(options->device, "tcp") != 0) {
-		snprintf(error, FAB_ERROR_BYTES, "device %s: the TCP fabric's only device is \"tcp\"",
-			 options->device);
+		snprintf(error, FAB_ERROR_BYTES,
+			 "device %s: the TCP fabric's only device is \"tcp\"", options->device);
 		errno = ENODEV;
 		return NULL;
 	}

@@ -47,7 +47,7 @@
 #define TCP_LINGER_MS 1000u
 #define TCP_LINGERS_MAX 256u
 
-/* -- what epoll and the active list know ------------------------------------------------------- */
+/* -- what epoll and the active list know ------------------------------------------------------ */
 
 enum tcp_source_kind {
 	TCP_SOURCE_WAKE,     /* the fab's eventfd */
@@ -76,7 +76,7 @@ struct tcp_source {
 };
 TAILQ_HEAD(tcp_sources, tcp_source);
 
-/* -- completion queue -------------------------------------------------------------------------- */
+/* -- completion queue ------------------------------------------------------------------------- */
 
 struct tcp_conn;
 
@@ -93,7 +93,7 @@ struct tcp_cq {
 	uint32_t tail; /* next free */
 };
 
-/* -- work queues ------------------------------------------------------------------------------- */
+/* -- work queues ------------------------------------------------------------------------------ */
 
 struct tcp_recv_wr {
 	uint64_t wr_id;
@@ -163,7 +163,7 @@ struct tcp_response {
 	uint32_t sequence;
 };
 
-/* -- directions -------------------------------------------------------------------------------- */
+/* -- directions ------------------------------------------------------------------------------- */
 
 enum tcp_frame_kind {
 	TCP_FRAME_NONE,
@@ -219,7 +219,7 @@ struct tcp_rx {
 	TAILQ_ENTRY(tcp_conn) starved_link; /* fab->starved, while starved by the SRQ */
 };
 
-/* -- connections ------------------------------------------------------------------------------- */
+/* -- connections ------------------------------------------------------------------------------ */
 
 enum tcp_state {
 	TCP_CONN_CONNECTING, /* connect() under way, or prepare() not yet called */
@@ -369,7 +369,7 @@ static inline uint32_t tcp_ring_size(uint32_t count)
 	return size;
 }
 
-/* -- fabric_tcp.c ------------------------------------------------------------------------------ */
+/* -- fabric_tcp.c ----------------------------------------------------------------------------- */
 
 void tcp_source_init(struct tcp_source *source, enum tcp_source_kind kind, int fd);
 /* Put a socket into the fab's epoll. */
@@ -391,7 +391,7 @@ void tcp_conn_raise(struct tcp_conn *conn, enum fab_event_type type, int status)
 /* A request is complete: give it out as an event. */
 void tcp_request_raise(struct tcp_fab *fab, struct tcp_request *request);
 
-/* -- fabric_tcp_listen.c ------------------------------------------------------------------------ */
+/* -- fabric_tcp_listen.c ---------------------------------------------------------------------- */
 
 int tcp_listen(struct fab *fab, const struct sockaddr *addr, int backlog,
 	       struct fab_listener **listener);
@@ -403,7 +403,7 @@ void tcp_request_free(struct tcp_request *request); /* closes its socket */
 void tcp_reject(struct fab_request *request, const void *private_data, uint8_t bytes);
 struct fab_device *tcp_request_device(struct fab *fab, struct fab_request *request);
 
-/* -- fabric_tcp_cm.c ---------------------------------------------------------------------------- */
+/* -- fabric_tcp_cm.c -------------------------------------------------------------------------- */
 
 socklen_t tcp_address_bytes(const struct sockaddr *addr);
 int tcp_socket_tune(int fd);
@@ -423,7 +423,7 @@ void tcp_conn_refuse(struct fab_conn *conn, const void *private_data, uint8_t by
 /* Before READY. */
 void tcp_cm_run(struct tcp_conn *conn, uint8_t work);
 
-/* -- fabric_tcp_conn.c -------------------------------------------------------------------------- */
+/* -- fabric_tcp_conn.c ------------------------------------------------------------------------ */
 
 /* False: there is no such transition. The connection has ended then, if it had not before. */
 bool tcp_conn_set_state(struct tcp_conn *conn, enum tcp_state state);
@@ -446,14 +446,14 @@ void tcp_conn_close(struct fab_conn *conn);
 void tcp_conn_check_drained(struct tcp_conn *conn);
 void tcp_conn_run(struct tcp_conn *conn, uint8_t work);
 
-/* -- fabric_tcp_linger.c ------------------------------------------------------------------------ */
+/* -- fabric_tcp_linger.c ---------------------------------------------------------------------- */
 
 /* Takes the descriptor: ends our direction, waits a while for the peer's end, closes. */
 void tcp_linger_start(struct tcp_fab *fab, int fd);
 void tcp_linger_run(struct tcp_fab *fab, struct tcp_linger *linger, uint8_t work);
 void tcp_linger_stop(struct tcp_fab *fab, struct tcp_linger *linger);
 
-/* -- fabric_tcp_queue.c -------------------------------------------------------------------------- */
+/* -- fabric_tcp_queue.c ----------------------------------------------------------------------- */
 
 int tcp_sq_init(struct tcp_sq *sq, uint32_t depth, uint32_t sge_max, uint32_t inline_bytes);
 void tcp_sq_fini(struct tcp_sq *sq);
@@ -482,7 +482,7 @@ static inline void *tcp_sq_data(const struct tcp_sq *sq, uint32_t index)
 	return sq->data + (index & sq->mask) * sq->stride;
 }
 
-/* -- fabric_tcp_tx.c, fabric_tcp_rx.c ------------------------------------------------------------ */
+/* -- fabric_tcp_tx.c, fabric_tcp_rx.c --------------------------------------------------------- */
 
 /* Send what may be sent, until nothing is left or the socket is full. */
 void tcp_tx_run(struct tcp_conn *conn);
@@ -491,7 +491,7 @@ void tcp_tx_nak(struct tcp_conn *conn, enum fab_tcp_nak nak, uint32_t sequence);
 /* Receive and execute, within a budget per turn. */
 void tcp_rx_run(struct tcp_conn *conn);
 
-/* -- fabric_tcp_mr.c ----------------------------------------------------------------------------- */
+/* -- fabric_tcp_mr.c -------------------------------------------------------------------------- */
 
 int tcp_mr_register(struct fab *fab, void *addr, size_t bytes, int access, struct fab_mr **mr);
 int tcp_mr_register_private(struct fab_conn *conn, void *addr, size_t bytes, int access,

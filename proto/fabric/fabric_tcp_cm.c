@@ -23,7 +23,7 @@
  */
 #define TCP_USER_TIMEOUT_MS 30000
 
-/* -- sockets and hellos -------------------------------------------------------------------------- */
+/* -- sockets and hellos ----------------------------------------------------------------------- */
 
 socklen_t tcp_address_bytes(const struct sockaddr *addr)
 {
@@ -92,8 +92,8 @@ int tcp_hello_check(const struct fab_tcp_hello *hello, unsigned int kinds)
 int tcp_hello_receive(int fd, struct fab_tcp_hello *hello, uint32_t *bytes)
 {
 	while (*bytes < sizeof(*hello)) {
-		ssize_t got = recv(fd, (char *)hello + *bytes, sizeof(*hello) - *bytes,
-				   MSG_DONTWAIT);
+		ssize_t got =
+			recv(fd, (char *)hello + *bytes, sizeof(*hello) - *bytes, MSG_DONTWAIT);
 
 		if (got == 0)
 			return -ECONNRESET;
@@ -116,7 +116,7 @@ static int hello_send(int fd, const struct fab_tcp_hello *hello)
 	return sent == (ssize_t)sizeof(*hello) ? 0 : -ENOBUFS;
 }
 
-/* -- connecting -------------------------------------------------------------------------------------- */
+/* -- connecting ------------------------------------------------------------------------------- */
 
 static int connect_socket(const struct sockaddr *addr)
 {
@@ -156,8 +156,9 @@ int tcp_connect(struct fab *fab, const struct sockaddr *addr,
 	fd = connect_socket(addr);
 	if (fd < 0)
 		return fab_fail(fab, fd, "%s: connect: %s", text, strerror(-fd));
-	err = tcp_conn_create(fab, fd, addr, options, tcp_reads_min(options->read_in, TCP_READS_MAX),
-			      TCP_CONN_CONNECTING, &conn);
+	err = tcp_conn_create(fab, fd, addr, options,
+			      tcp_reads_min(options->read_in, TCP_READS_MAX), TCP_CONN_CONNECTING,
+			      &conn);
 	if (err) {
 		close(fd);
 		return fab_fail(fab, err, "%s: connect: %s", text, strerror(-err));
@@ -242,7 +243,7 @@ static void conn_answered(struct tcp_conn *conn)
 	tcp_source_mark(fab, &conn->source, TCP_WORK_RX);
 }
 
-/* -- accepting --------------------------------------------------------------------------------------- */
+/* -- accepting -------------------------------------------------------------------------------- */
 
 /* On failure the request is as before, the caller's to reject with a reason. */
 int tcp_accept(struct fab *fab, struct fab_request *head, const struct fab_conn_options *options,
@@ -308,7 +309,7 @@ void tcp_conn_refuse(struct fab_conn *head, const void *private_data, uint8_t by
 	tcp_conn_end(conn, TCP_CONN_ERROR);
 }
 
-/* -- turns ------------------------------------------------------------------------------------- */
+/* -- turns ------------------------------------------------------------------------------------ */
 
 /* Before it is established: a peer that has gone, or one that talks before it may. */
 static void conn_check_accepted(struct tcp_conn *conn)

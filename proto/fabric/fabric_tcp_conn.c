@@ -14,7 +14,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-/* -- states ------------------------------------------------------------------------------------- */
+/* -- states ----------------------------------------------------------------------------------- */
 
 #define TO(state) (1u << (state))
 
@@ -72,7 +72,7 @@ bool tcp_conn_set_state(struct tcp_conn *conn, enum tcp_state state)
 	return false;
 }
 
-/* -- creation, destruction ----------------------------------------------------------------------- */
+/* -- creation, destruction -------------------------------------------------------------------- */
 
 /* Numbers are the process's, so that a log of several fabs can be read. 0 means "none yet". */
 static uint32_t conn_next_qp_num(void)
@@ -91,7 +91,8 @@ int tcp_conn_check_options(struct fab *fab, const struct fab_conn_options *optio
 	const struct fab_limits *limits = &tcp_fab_of(fab)->device.limits;
 
 	if (options->send_depth > limits->max_send_wr || options->recv_depth > limits->max_recv_wr)
-		return fab_fail(fab, -EINVAL, "connection: %u send and %u receive work requests, at most %u and %u",
+		return fab_fail(fab, -EINVAL,
+				"connection: %u sends and %u receives, at most %u and %u",
 				options->send_depth, options->recv_depth, limits->max_send_wr,
 				limits->max_recv_wr);
 	if (options->send_sge > limits->max_sge)
@@ -114,8 +115,8 @@ static int conn_init_queues(struct tcp_conn *conn, const struct fab_conn_options
 	uint32_t responses = tcp_ring_size(conn->read_in ? conn->read_in : 1);
 	int err;
 
-	head->inline_bytes = options->inline_bytes < TCP_INLINE_MAX ? options->inline_bytes :
-								       TCP_INLINE_MAX;
+	head->inline_bytes =
+		options->inline_bytes < TCP_INLINE_MAX ? options->inline_bytes : TCP_INLINE_MAX;
 	err = tcp_sq_init(&conn->sq, options->send_depth, options->send_sge, head->inline_bytes);
 	if (err)
 		return err;
@@ -203,7 +204,7 @@ void tcp_conn_destroy(struct fab_conn *head)
 	conn_free(conn);
 }
 
-/* -- the end ---------------------------------------------------------------------------------------- */
+/* -- the end ---------------------------------------------------------------------------------- */
 
 /* The queue pair is in ERR: nothing moves any more, what is posted comes back. */
 static void conn_stop(struct tcp_conn *conn)
@@ -278,7 +279,7 @@ void tcp_conn_check_drained(struct tcp_conn *conn)
 		tcp_conn_raise(conn, FAB_EVENT_DRAINED, 0);
 }
 
-/* -- turns ------------------------------------------------------------------------------------------- */
+/* -- turns ------------------------------------------------------------------------------------ */
 
 void tcp_conn_run(struct tcp_conn *conn, uint8_t work)
 {

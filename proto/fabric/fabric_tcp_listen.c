@@ -17,7 +17,7 @@
 #define TCP_ACCEPT_PAUSE_MS 100 /* out of descriptors: somebody has to close one first */
 #define TCP_BACKLOG_DEFAULT 128
 
-/* -- requests ----------------------------------------------------------------------------------- */
+/* -- requests --------------------------------------------------------------------------------- */
 
 void tcp_request_free(struct tcp_request *request)
 {
@@ -116,7 +116,7 @@ struct fab_device *tcp_request_device(struct fab *fab, struct fab_request *reque
 	return &tcp_fab_of(fab)->device;
 }
 
-/* -- listeners ---------------------------------------------------------------------------------- */
+/* -- listeners -------------------------------------------------------------------------------- */
 
 void tcp_listener_run(struct tcp_fab *fab, struct tcp_listener *listener)
 {
@@ -206,8 +206,7 @@ void tcp_listener_destroy(struct fab_listener *head)
 
 int tcp_listener_address(const struct fab_listener *head, struct sockaddr_storage *addr)
 {
-	const struct tcp_listener *listener =
-		tcp_container(head, const struct tcp_listener, head);
+	const struct tcp_listener *listener = tcp_container(head, const struct tcp_listener, head);
 	socklen_t bytes = sizeof(*addr);
 
 	memset(addr, 0, sizeof(*addr));

@@ -9,7 +9,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* -- rings -------------------------------------------------------------------------------------- */
+/* -- rings ------------------------------------------------------------------------------------ */
 
 int tcp_sq_init(struct tcp_sq *sq, uint32_t depth, uint32_t sge_max, uint32_t inline_bytes)
 {
@@ -52,7 +52,7 @@ void tcp_rq_fini(struct tcp_rq *rq)
 	free(rq->sges);
 }
 
-/* -- posting sends ------------------------------------------------------------------------------ */
+/* -- posting sends ---------------------------------------------------------------------------- */
 
 static int send_opcode(const struct ibv_send_wr *wr, struct tcp_send_wr *out)
 {
@@ -179,7 +179,7 @@ int tcp_post_send(struct fab_conn *head, struct ibv_send_wr *wr, struct ibv_send
 	return err;
 }
 
-/* -- posting receives --------------------------------------------------------------------------- */
+/* -- posting receives ------------------------------------------------------------------------- */
 
 static int recv_post_one(struct tcp_rq *rq, const struct ibv_recv_wr *wr)
 {
@@ -266,7 +266,7 @@ bool tcp_rq_take(struct tcp_conn *conn)
 	return true;
 }
 
-/* -- completing --------------------------------------------------------------------------------- */
+/* -- completing ------------------------------------------------------------------------------- */
 
 static enum ibv_wc_opcode send_wc_opcode(uint8_t opcode)
 {

@@ -26,7 +26,7 @@ enum rx_step {
 	RX_WAIT = 1, /* for a receive, or for room in the completion queue */
 };
 
-/* -- destinations ---------------------------------------------------------------------------------- */
+/* -- destinations ----------------------------------------------------------------------------- */
 
 /* Of a message into the segments of a receive or a READ, behind the first `skip` bytes. */
 static int rx_iov_sges(struct tcp_conn *conn, const struct ibv_sge *sges, uint32_t count,
@@ -85,7 +85,7 @@ static int rx_iov(struct tcp_conn *conn, struct iovec *iovs)
 	}
 }
 
-/* -- failures ------------------------------------------------------------------------------------- */
+/* -- failures --------------------------------------------------------------------------------- */
 
 static int rx_nak(struct tcp_conn *conn, enum fab_tcp_nak nak)
 {
@@ -112,7 +112,7 @@ static int rx_no_memory(struct tcp_conn *conn)
 	}
 }
 
-/* -- beginning a frame ------------------------------------------------------------------------------ */
+/* -- beginning a frame ------------------------------------------------------------------------ */
 
 static int rx_wait(struct tcp_conn *conn)
 {
@@ -175,7 +175,7 @@ static void rx_executed(struct tcp_conn *conn)
 	tcp_source_mark(tcp_conn_fab(conn), &conn->source, TCP_WORK_TX);
 }
 
-/* A READ is executed, in the sense of acks, when its answer is due; the answer has its own order. */
+/* In the sense of acks a READ is executed when its answer is due, which has its own order. */
 static int rx_begin_read(struct tcp_conn *conn)
 {
 	struct tcp_rx *rx = &conn->rx;
@@ -330,7 +330,7 @@ static int rx_begin(struct tcp_conn *conn)
 	}
 }
 
-/* -- finishing a frame ------------------------------------------------------------------------------ */
+/* -- finishing a frame ------------------------------------------------------------------------ */
 
 static int rx_finish_read(struct tcp_conn *conn)
 {
@@ -391,7 +391,7 @@ static int rx_finish(struct tcp_conn *conn)
 	return RX_GO_ON;
 }
 
-/* -- bytes ------------------------------------------------------------------------------------------ */
+/* -- bytes ------------------------------------------------------------------------------------ */
 
 /* What can be done without further bytes. */
 static int rx_advance(struct tcp_conn *conn)
@@ -549,8 +549,9 @@ static int rx_call(struct tcp_conn *conn)
 	message.msg_iovlen = (size_t)count + 1;
 	got = recvmsg(conn->source.fd, &message, MSG_DONTWAIT);
 	if (got < 0)
-		return errno == EINTR ? RX_GO_ON :
-		       errno == EAGAIN || errno == EWOULDBLOCK ? RX_WAIT : -errno;
+		return errno == EINTR				 ? RX_GO_ON
+		       : errno == EAGAIN || errno == EWOULDBLOCK ? RX_WAIT
+								 : -errno;
 	if (got == 0) {
 		tcp_conn_fail(conn, 0);
 		return RX_WAIT;

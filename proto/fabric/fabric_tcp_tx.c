@@ -10,7 +10,7 @@
 #include <errno.h>
 #include <sys/socket.h>
 
-#define TX_FRAMES 64  /* per system call */
+#define TX_FRAMES 64 /* per system call */
 #define TX_IOVECS 128
 #define TX_STAGE_BYTES 8192
 #define TX_SMALL_BYTES 256 /* cheaper to copy than to have as an iovec of its own */
@@ -18,7 +18,7 @@
 struct tx_frame {
 	enum tcp_frame_kind kind;
 	uint32_t header; /* its offset in stage */
-	uint64_t bytes;  /* in this system call */
+	uint64_t bytes;	 /* in this system call */
 };
 
 /*
@@ -27,12 +27,12 @@ struct tx_frame {
  */
 struct tx_batch {
 	struct tcp_conn *conn;
-	uint32_t send;      /* as sq.send, with the frames of this batch */
+	uint32_t send;	    /* as sq.send, with the frames of this batch */
 	uint32_t sequence;  /* as sq.sequence */
 	uint32_t reads_out; /* as sq.reads_out */
 	uint32_t response;  /* as tx.response_head */
-	bool control;       /* an ACK or NAK is in it */
-	uint8_t error;      /* enum ibv_wc_status: the next request cannot be sent for this */
+	bool control;	    /* an ACK or NAK is in it */
+	uint8_t error;	    /* enum ibv_wc_status: the next request cannot be sent for this */
 	uint32_t frames_used;
 	uint32_t iovs_used;
 	uint32_t stage_used;
@@ -42,7 +42,7 @@ struct tx_batch {
 	unsigned char stage[TX_STAGE_BYTES];
 };
 
-/* -- filling a batch ------------------------------------------------------------------------------ */
+/* -- filling a batch -------------------------------------------------------------------------- */
 
 static void batch_add_iov(struct tx_batch *batch, void *data, size_t bytes)
 {
@@ -71,8 +71,7 @@ static void *batch_stage(struct tx_batch *batch, const void *data, size_t bytes)
 /* Whether a frame of so many segments fits; its payload may be staged. */
 static bool batch_has_room(const struct tx_batch *batch, uint32_t segments)
 {
-	return batch->frames_used < TX_FRAMES &&
-	       batch->iovs_used + segments + 2 <= TX_IOVECS &&
+	return batch->frames_used < TX_FRAMES && batch->iovs_used + segments + 2 <= TX_IOVECS &&
 	       batch->stage_used + sizeof(struct fab_tcp_frame) + TX_SMALL_BYTES <= TX_STAGE_BYTES;
 }
 
@@ -107,8 +106,7 @@ static struct tx_mark batch_mark(const struct tx_batch *batch)
 		.iovs_used = batch->iovs_used,
 		.stage_used = batch->stage_used,
 		.bytes = batch->bytes,
-		.last_iov_bytes =
-			batch->iovs_used ? batch->iovs[batch->iovs_used - 1].iov_len : 0,
+		.last_iov_bytes = batch->iovs_used ? batch->iovs[batch->iovs_used - 1].iov_len : 0,
 	};
 }
 
@@ -200,9 +198,8 @@ static bool batch_add_response(struct tx_batch *batch)
 	header.length = rblk_to_le32(response->length);
 	header.sequence = rblk_to_le32(response->sequence);
 	/* The key may have died since the request was checked. */
-	if (response->length &&
-	    !tcp_mr_remote(conn, response->key, response->address, response->length,
-			   IBV_ACCESS_REMOTE_READ)) {
+	if (response->length && !tcp_mr_remote(conn, response->key, response->address,
+					       response->length, IBV_ACCESS_REMOTE_READ)) {
 		tcp_tx_nak(conn, FAB_TCP_NAK_ACCESS, response->sequence);
 		conn->tx.response_tail = batch->response; /* nor anything behind it */
 		return false;
@@ -298,8 +295,7 @@ static bool batch_add_partial(struct tx_batch *batch)
 	frame->header = 0; /* kept in tx->header */
 	frame->bytes = 0;
 	if (tx->sent < sizeof(tx->header))
-		batch_add_iov(batch, (char *)&tx->header + tx->sent,
-			      sizeof(tx->header) - tx->sent);
+		batch_add_iov(batch, (char *)&tx->header + tx->sent, sizeof(tx->header) - tx->sent);
 	else
 		skip = tx->sent - sizeof(tx->header);
 	if (tx->kind == TCP_FRAME_REQUEST && tx->header.opcode != FAB_TCP_READ &&
@@ -335,7 +331,7 @@ static bool batch_fill(struct tx_batch *batch, struct tcp_conn *conn)
 	return true;
 }
 
-/* -- what the socket took -------------------------------------------------------------------------- */
+/* -- what the socket took --------------------------------------------------------------------- */
 
 /* This frame has begun to leave: it is not only planned any more. */
 static void frame_commit(struct tcp_conn *conn, const struct tx_frame *frame)
@@ -410,7 +406,7 @@ static int batch_send(struct tx_batch *batch)
 	return (uint64_t)sent < batch->bytes;
 }
 
-/* -- running --------------------------------------------------------------------------------------- */
+/* -- running ---------------------------------------------------------------------------------- */
 
 /* The next work request cannot be started: those before it complete, then it ends everything. */
 static void tx_stall(struct tcp_conn *conn, uint8_t status)

@@ -28,7 +28,7 @@
 /* Events of the cm or of devices that one fab_poll_event() goes through to find one to deliver. */
 #define VERBS_EVENT_BUDGET 64
 
-/* -- context ----------------------------------------------------------------------------------- */
+/* -- context ---------------------------------------------------------------------------------- */
 
 /* tag: the device whose asynchronous events these are, the fab for cm events, or NULL. */
 int verbs_fd_watch(struct verbs_fab *fab, int fd, void *tag)
@@ -122,7 +122,7 @@ static struct fab *verbs_open(const struct fab_options *options, char *error)
 	return &fab->head;
 }
 
-/* -- the data path ----------------------------------------------------------------------------- */
+/* -- the data path ---------------------------------------------------------------------------- */
 
 /* Take our markers out, look at what failed. Returns how many completions are left. */
 static int verbs_sift(struct verbs_fab *fab, struct ibv_wc *wc, int count)
@@ -242,7 +242,7 @@ static int verbs_post_srq_recv(struct fab_device *head, struct ibv_recv_wr *wr,
 	return -ibv_post_srq_recv(device->srq, wr, bad);
 }
 
-/* -- sleeping ---------------------------------------------------------------------------------- */
+/* -- sleeping --------------------------------------------------------------------------------- */
 
 static bool verbs_pending(const struct verbs_fab *fab)
 {
@@ -285,7 +285,7 @@ static int verbs_timeout_ms(const struct fab *head)
 	return first <= now ? 0 : (int)((first - now + NS_PER_MS - 1) / NS_PER_MS);
 }
 
-/* -- events ------------------------------------------------------------------------------------ */
+/* -- events ----------------------------------------------------------------------------------- */
 
 /* Timers, then the descriptors. Returns false where it is too early to look again. */
 static bool verbs_look(struct verbs_fab *fab)

@@ -47,7 +47,7 @@ static const struct fab_limits *verbs_conn_limits(const struct verbs_conn *conn)
 	return &conn->head.device->limits;
 }
 
-/* -- listening --------------------------------------------------------------------------------- */
+/* -- listening -------------------------------------------------------------------------------- */
 
 static bool verbs_any_device(void)
 {
@@ -152,7 +152,7 @@ int verbs_listener_address(const struct fab_listener *head, struct sockaddr_stor
 	return 0;
 }
 
-/* -- requests ---------------------------------------------------------------------------------- */
+/* -- requests --------------------------------------------------------------------------------- */
 
 static void verbs_cm_request(struct verbs_fab *fab, const struct rdma_cm_event *event)
 {
@@ -274,7 +274,7 @@ void verbs_conn_refuse(struct fab_conn *head, const void *private_data, uint8_t 
 		rdma_reject(conn->id, private_data, bytes);
 }
 
-/* -- connecting -------------------------------------------------------------------------------- */
+/* -- connecting ------------------------------------------------------------------------------- */
 
 static const char *verbs_connect_cause(int err)
 {
@@ -458,7 +458,7 @@ static void verbs_cm_rejected(struct verbs_conn *conn, const struct rdma_cm_even
 		verbs_conn_fail(conn, ECONNREFUSED, verbs_reject_words(event->status));
 }
 
-/* -- events ------------------------------------------------------------------------------------ */
+/* -- events ----------------------------------------------------------------------------------- */
 
 /* The handshake or the connection ended, by the peer or by the network. */
 static void verbs_cm_over(struct verbs_conn *conn, const struct rdma_cm_event *event)

@@ -40,7 +40,7 @@
  */
 #define VERBS_RNR_TIMER 12
 
-/* -- states ------------------------------------------------------------------------------------ */
+/* -- states ----------------------------------------------------------------------------------- */
 
 #define TO(state) (1u << VERBS_CONN_##state)
 
@@ -59,10 +59,10 @@ static const unsigned int verbs_conn_next[VERBS_CONN_STATES] = {
 #undef TO
 
 static const char *const verbs_conn_state_names[VERBS_CONN_STATES] = {
-	[VERBS_CONN_RESOLVING] = "resolving",	    [VERBS_CONN_CONNECTING] = "connecting",
-	[VERBS_CONN_ACCEPTED] = "accepted",	    [VERBS_CONN_ESTABLISHING] = "establishing",
-	[VERBS_CONN_ESTABLISHED] = "established",   [VERBS_CONN_BROKEN] = "broken",
-	[VERBS_CONN_DRAINING] = "draining",	    [VERBS_CONN_DRAINED] = "drained",
+	[VERBS_CONN_RESOLVING] = "resolving",	  [VERBS_CONN_CONNECTING] = "connecting",
+	[VERBS_CONN_ACCEPTED] = "accepted",	  [VERBS_CONN_ESTABLISHING] = "establishing",
+	[VERBS_CONN_ESTABLISHED] = "established", [VERBS_CONN_BROKEN] = "broken",
+	[VERBS_CONN_DRAINING] = "draining",	  [VERBS_CONN_DRAINED] = "drained",
 };
 
 /* One that has ended already goes on ending. */
@@ -139,7 +139,7 @@ void verbs_conn_free(struct verbs_conn *conn)
 	free(conn);
 }
 
-/* -- the queue pair ---------------------------------------------------------------------------- */
+/* -- the queue pair --------------------------------------------------------------------------- */
 
 /* Reserved: bits of the kernel's own that rdma_cm lets through and no driver accepts. */
 #define VERBS_QP_MASK_KERNEL (7u << 21)
@@ -359,7 +359,7 @@ void verbs_conn_destroy_qp(struct verbs_conn *conn)
 	device->conns--;
 }
 
-/* -- failing ----------------------------------------------------------------------------------- */
+/* -- failing ---------------------------------------------------------------------------------- */
 
 void verbs_conn_break(struct verbs_conn *conn, enum fab_event_type type, int status,
 		      const char *format, ...)
@@ -408,7 +408,7 @@ void verbs_conn_error(struct verbs_conn *conn, const struct ibv_wc *wc)
 			 verbs_wc_cause(wc->status));
 }
 
-/* -- draining ---------------------------------------------------------------------------------- */
+/* -- draining --------------------------------------------------------------------------------- */
 
 static void verbs_conn_want_poll(struct verbs_conn *conn, bool wanted)
 {

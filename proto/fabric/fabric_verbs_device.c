@@ -39,7 +39,7 @@ static int fd_set_nonblocking(int fd)
 	return 0;
 }
 
-/* -- limits ------------------------------------------------------------------------------------ */
+/* -- limits ----------------------------------------------------------------------------------- */
 
 /* The longest message that every port takes. */
 static uint64_t verbs_device_max_msg(struct ibv_context *context, uint8_t ports)
@@ -81,7 +81,7 @@ static int verbs_device_query(struct verbs_device *device, uint32_t *max_cqe)
 	return 0;
 }
 
-/* -- memory ------------------------------------------------------------------------------------ */
+/* -- memory ----------------------------------------------------------------------------------- */
 
 static int verbs_mr_fail(struct fab *fab, const struct verbs_mr *mr, const char *device)
 {
@@ -196,7 +196,7 @@ void verbs_mr_deregister(struct fab_mr *head)
 	free(mr);
 }
 
-/* -- making and releasing ---------------------------------------------------------------------- */
+/* -- making and releasing --------------------------------------------------------------------- */
 
 static int verbs_device_create_cq(struct verbs_device *device, uint32_t max_cqe)
 {
@@ -358,7 +358,7 @@ int verbs_device_get(struct verbs_fab *fab, struct ibv_device *ibdev, struct ver
 	return 0;
 }
 
-/* -- notification ------------------------------------------------------------------------------ */
+/* -- notification ----------------------------------------------------------------------------- */
 
 /*
  * One event per asking at most, so reading one per call keeps the channel from staying readable.
@@ -408,7 +408,7 @@ int verbs_device_arm(struct verbs_device *device)
 	return n;
 }
 
-/* -- asynchronous events, removal -------------------------------------------------------------- */
+/* -- asynchronous events, removal ------------------------------------------------------------- */
 
 void verbs_device_lost(struct verbs_device *device, int status, const char *why)
 {

@@ -239,8 +239,11 @@ static void *acceptor_run(void *argument)
 	struct ibv_wc wc;
 	struct ibv_sge sge = {.addr = (uint64_t)(uintptr_t)memory, .length = 64};
 	struct ibv_recv_wr recv = {.wr_id = 1, .sg_list = &sge, .num_sge = 1}, *bad_recv;
-	struct ibv_send_wr send = {.wr_id = 2, .sg_list = &sge, .num_sge = 1,
-				   .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED};
+	struct ibv_send_wr send = {.wr_id = 2,
+				   .sg_list = &sge,
+				   .num_sge = 1,
+				   .opcode = IBV_WR_SEND,
+				   .send_flags = IBV_SEND_SIGNALED};
 	struct ibv_send_wr *bad_send;
 	uint64_t deadline = fx_deadline_ns();
 	int done = 0;
@@ -257,7 +260,8 @@ static void *acceptor_run(void *argument)
 			;
 		if (fab_poll(fab, &wc, 1) == 0)
 			continue;
-		if (wc.status != IBV_WC_SUCCESS || (done++ == 0 && fab_post_send(conn, &send, &bad_send)))
+		if (wc.status != IBV_WC_SUCCESS ||
+		    (done++ == 0 && fab_post_send(conn, &send, &bad_send)))
 			return NULL;
 	}
 	fab_conn_close(conn);

@@ -29,7 +29,7 @@ static void send_receive(void)
 	fx_close(&fx);
 }
 
-/* 500 SENDs of random length arrive in order, through a receive queue that is refilled as it goes. */
+/* 500 SENDs of random length arrive in order, through a receive queue refilled as it goes. */
 static void send_order(void)
 {
 	struct fx fx = {.conn_options = {.send_depth = 32, .recv_depth = 16}};
@@ -127,7 +127,7 @@ static void inline_data(void)
 	fx_close(&fx);
 }
 
-/* Of a chain only the last is signalled: one completion, and the queue is free for the next round. */
+/* Of a chain only the last is signalled: one completion, and the queue is free again. */
 static void unsignalled(void)
 {
 	struct fx fx = {.conn_options = {.send_depth = 32}};
@@ -172,7 +172,7 @@ static void send_queue_full(void)
 	fx_open_connected(&fx);
 	sge = fx_sge(&fx.a, 0, 8);
 	send[0].send_flags = IBV_SEND_SIGNALED;
-	/* Devices may round the depth up, but not without end. Nothing is received, so none ends. */
+	/* Devices may round the depth up, within reason. Nothing is received, so none ends. */
 	while (posted < 4096 && fab_post_send(fx.a.conn, send, &bad) == 0)
 		posted++;
 	CHECK(posted >= 8 && posted < 4096);
@@ -222,11 +222,11 @@ static void zero_length(void)
 	fx_post_send(&fx.a, 2, 0, 0, 0);
 	CHECK_EQ(fx_wc_ok(&fx, &fx.b, 1).byte_len, 0);
 	fx_wc_ok(&fx, &fx.a, 2);
-	fx_post_rdma(&fx.a, 3, IBV_WR_RDMA_WRITE, 0, 0, fx_address(&fx.b, 0),
-		     fx_rkey(&fx.b, NULL), 0);
+	fx_post_rdma(&fx.a, 3, IBV_WR_RDMA_WRITE, 0, 0, fx_address(&fx.b, 0), fx_rkey(&fx.b, NULL),
+		     0);
 	fx_wc_ok(&fx, &fx.a, 3);
-	fx_post_rdma(&fx.a, 4, IBV_WR_RDMA_READ, 0, 0, fx_address(&fx.b, 0),
-		     fx_rkey(&fx.b, NULL), 0);
+	fx_post_rdma(&fx.a, 4, IBV_WR_RDMA_READ, 0, 0, fx_address(&fx.b, 0), fx_rkey(&fx.b, NULL),
+		     0);
 	fx_wc_ok(&fx, &fx.a, 4);
 	CHECK_EQ(fab_post_recv(fx.b.conn, &recv, &bad_recv), 0);
 	fx_post(&fx.a, &send);
@@ -279,7 +279,7 @@ static void receiver_not_ready(void)
 	fx_close(&fx);
 }
 
-/* One shared receive queue serves several connections, first come first served, and survives them. */
+/* One shared receive queue serves several connections, in order of arrival, and survives them. */
 static void shared_receives(void)
 {
 	struct fx fx = {.options = {.srq_depth = 64}};
@@ -342,7 +342,10 @@ static void counters(void)
 	struct ibv_sge sge;
 	struct ibv_send_wr wrs[2] = {
 		{.next = &wrs[1], .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE},
-		{.wr_id = 1, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND,
+		{.wr_id = 1,
+		 .sg_list = &sge,
+		 .num_sge = 1,
+		 .opcode = IBV_WR_SEND,
 		 .send_flags = IBV_SEND_SIGNALED},
 	};
 

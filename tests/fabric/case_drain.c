@@ -127,8 +127,11 @@ static void vanishing_child(int port_pipe)
 {
 	struct fx fx = {0};
 
-	fx.conn_options = (struct fab_conn_options){.send_depth = 8, .recv_depth = 8,
-						    .send_sge = 1, .read_in = 4, .read_out = 4,
+	fx.conn_options = (struct fab_conn_options){.send_depth = 8,
+						    .recv_depth = 8,
+						    .send_sge = 1,
+						    .read_in = 4,
+						    .read_out = 4,
 						    .timeout_ms = FX_WAIT_MS};
 	fx.options = (struct fab_options){.cq_depth = 64, .recv_sge = 1};
 	if (read(port_pipe, &fx.addr, sizeof(fx.addr)) != sizeof(fx.addr))

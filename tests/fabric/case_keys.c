@@ -167,8 +167,8 @@ static void private_domain(void)
 	fx.conn_options.private_domain = false;
 	fx_connect(&fx);
 	memset(fx.a.memory, 0x43, 64);
-	expect_refused(&fx, IBV_WR_RDMA_WRITE, fx_address(&fx.b, 0), write.wr.rdma.rkey,
-		       64, IBV_WC_REM_ACCESS_ERR);
+	expect_refused(&fx, IBV_WR_RDMA_WRITE, fx_address(&fx.b, 0), write.wr.rdma.rkey, 64,
+		       IBV_WC_REM_ACCESS_ERR);
 	CHECK_EQ(fx.b.memory[63], 0x42);
 
 	/* And the private connection tries the fab's key. */
@@ -196,7 +196,8 @@ static void other_fab(void)
 	fx_open_connected(&fx);
 	fx_end_open(&c, "c", &fx.options);
 	rkey = fab_mr_rkey(c.mr, fab_conn_device(fx.b.conn));
-	if (fx_target.kind == FAB_TCP) /* a device numbers all its keys; the address differs anyway */
+	/* A device numbers all its keys; the address differs anyway. */
+	if (fx_target.kind == FAB_TCP)
 		CHECK(rkey != fx_rkey(&fx.b, NULL));
 	expect_refused(&fx, IBV_WR_RDMA_WRITE, fx_address(&c, 0), rkey, 64, IBV_WC_REM_ACCESS_ERR);
 	CHECK_EQ(c.memory[0], 0);
@@ -226,9 +227,9 @@ static void send_too_long(void)
 }
 
 /*
- * A local key that is none: what came before completes, then LOC_PROT_ERR, then the flush. Soft-RoCE
- * says LOC_QP_OP_ERR for whatever it cannot send, and since Linux 6.4 flushes the failed one, and
- * what was sent before it and is not acknowledged.
+ * A local key that is none: what came before completes, then LOC_PROT_ERR, then the flush.
+ * Soft-RoCE says LOC_QP_OP_ERR for whatever it cannot send, and since Linux 6.4 flushes the failed
+ * one, and what was sent before it and is not acknowledged.
  */
 static void bad_lkey(void)
 {

@@ -186,8 +186,8 @@ static void send_invalidate(void)
 		 0);
 	sge = fx_sge(&fx.a, 0, 10);
 	send.invalidate_rkey = fx_rkey(&fx.b, mr);
-	fx_post_rdma(&fx.a, 1, IBV_WR_RDMA_WRITE, 0, 100, fx_address(&fx.b, 0),
-		     fx_rkey(&fx.b, mr), 0);
+	fx_post_rdma(&fx.a, 1, IBV_WR_RDMA_WRITE, 0, 100, fx_address(&fx.b, 0), fx_rkey(&fx.b, mr),
+		     0);
 	fx_wc_ok(&fx, &fx.a, 1);
 	fx_post_recv(&fx.b, 9, 8192, 16);
 	fx_post(&fx.a, &send);
@@ -195,8 +195,8 @@ static void send_invalidate(void)
 	CHECK(wc.wc_flags & IBV_WC_WITH_INV);
 	CHECK_EQ(wc.invalidated_rkey, fx_rkey(&fx.b, mr));
 	fx_wc_ok(&fx, &fx.a, 4);
-	fx_post_rdma(&fx.a, 5, IBV_WR_RDMA_WRITE, 0, 100, fx_address(&fx.b, 0),
-		     fx_rkey(&fx.b, mr), 0);
+	fx_post_rdma(&fx.a, 5, IBV_WR_RDMA_WRITE, 0, 100, fx_address(&fx.b, 0), fx_rkey(&fx.b, mr),
+		     0);
 	fx_wc_status(&fx, &fx.a, 5, IBV_WC_REM_ACCESS_ERR);
 	fab_mr_deregister(mr);
 	fx_close(&fx);
@@ -225,8 +225,8 @@ static void local_invalidate(void)
 	fx_wc_ok(&fx, &fx.b, 7);
 	wc = fx_wc_ok(&fx, &fx.b, 8);
 	CHECK_EQ(wc.opcode, IBV_WC_LOCAL_INV);
-	fx_post_rdma(&fx.a, 5, IBV_WR_RDMA_READ, 0, 100, fx_address(&fx.b, 0),
-		     fx_rkey(&fx.b, mr), 0);
+	fx_post_rdma(&fx.a, 5, IBV_WR_RDMA_READ, 0, 100, fx_address(&fx.b, 0), fx_rkey(&fx.b, mr),
+		     0);
 	fx_wc_status(&fx, &fx.a, 5, IBV_WC_REM_ACCESS_ERR);
 	fab_mr_deregister(mr);
 	fx_close(&fx);

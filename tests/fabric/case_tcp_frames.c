@@ -22,7 +22,7 @@ enum row_flags {
 	AT_TARGET = 1 << 3, /* address is relative to the target */
 	POSTED = 1 << 4,    /* b has a READ (1) and a SEND (2) outstanding */
 	HANG_UP = 1 << 5,   /* the socket is closed behind the bytes */
-	SHORT = 1 << 6,     /* only half of the header is sent */
+	SHORT = 1 << 6,	    /* only half of the header is sent */
 };
 
 struct row {
@@ -33,7 +33,7 @@ struct row {
 	unsigned int row_flags;
 	uint32_t payload; /* bytes sent behind the header */
 	int disconnected; /* the status that b is told */
-	uint8_t nak;      /* enum fab_tcp_nak that the peer is told */
+	uint8_t nak;	  /* enum fab_tcp_nak that the peer is told */
 };
 
 #define BROKEN .disconnected = -EPROTO
@@ -96,8 +96,8 @@ static const struct row rows[] = {
 	 .sequence = 1, .row_flags = KEY_ALL | AT_TARGET, NAKED(ACCESS)},
 	{"SEND longer than the receive", .opcode = FAB_TCP_SEND, .length = PEER_RECEIVE_BYTES + 1,
 	 .sequence = 1, .payload = PEER_RECEIVE_BYTES + 1, NAKED(INVALID)},
-	{"SEND_INV of no key", .opcode = FAB_TCP_SEND_INV, .length = 8, .sequence = 1,
-	 .payload = 8, NAKED(INVALID)},
+	{"SEND_INV of no key", .opcode = FAB_TCP_SEND_INV, .length = 8, .sequence = 1, .payload = 8,
+	 NAKED(INVALID)},
 
 	{"half a header", .opcode = FAB_TCP_SEND, .sequence = 1, .row_flags = SHORT | HANG_UP},
 	{"half a SEND", .opcode = FAB_TCP_SEND, .length = 100, .sequence = 1, .payload = 50,
@@ -274,7 +274,7 @@ static void too_many_reads(void)
 	fx_close(&fx);
 }
 
-/* b has no more READs on the wire than the peer said, however many are posted; and no more later. */
+/* b never has more READs on the wire than the peer said, however many are posted. */
 static void reads_outstanding(void)
 {
 	struct fx fx = {.conn_options = {.read_out = 8}};

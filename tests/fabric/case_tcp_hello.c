@@ -204,7 +204,7 @@ static void too_many_strangers(void)
 	fx_close(&fx);
 }
 
-/* Out of descriptors: accepting pauses, without a busy loop, and goes on when there are some again. */
+/* Out of descriptors: accepting pauses, without a busy loop, and goes on when there are some. */
 static void no_descriptors(void)
 {
 	struct fx fx = {0};

@@ -22,7 +22,7 @@
 #define IDLE 1000
 #define IDLE_BYTES (64u << 10) /* of memory that a connection may take, at the depths below */
 
-/* -- system calls that the fabric makes -------------------------------------------------------- */
+/* -- system calls that the fabric makes ------------------------------------------------------- */
 
 static unsigned long calls_epoll, calls_socket;
 
@@ -51,7 +51,7 @@ ssize_t __wrap_sendmsg(int fd, const struct msghdr *message, int flags)
 	return __real_sendmsg(fd, message, flags);
 }
 
-/* -- cases ------------------------------------------------------------------------------------- */
+/* -- cases ------------------------------------------------------------------------------------ */
 
 static size_t bytes_in_use(void)
 {
@@ -100,7 +100,7 @@ static void idle_connections(void)
 		peer_attach(&fx, &peers[i], NULL);
 	CHECK((bytes_in_use() - before) / IDLE < IDLE_BYTES);
 
-	/* Asleep: nothing wakes it, no timer is due. Polling: one call, whatever the connections. */
+	/* Asleep: nothing wakes it, no timer is due. Polling: one call for all of them. */
 	settle(&fx);
 	CHECK_EQ(fab_timeout_ms(fx.b.fab), -1);
 	calls_epoll = calls_socket = 0;
@@ -132,7 +132,7 @@ static void idle_connections(void)
 
 /*
  * The peer's machine takes nothing any more: the oldest SEND fails as a device reports it, the rest
- * is flushed. The kernel's limit is shortened, for 30 s are long; it is still the kernel that ends it.
+ * is flushed. The kernel's limit is shortened, for 30 s are long; it is still the kernel's.
  */
 static void peer_takes_nothing(void)
 {

@@ -9,6 +9,6 @@ extern const struct fx_case fx_cases_connect[], fx_cases_data[], fx_cases_rdma[]
 	fx_cases_drain[], fx_cases_wake[], fx_cases_verbs[];
 
 const struct fx_case *const fx_tables[] = {
-	fx_cases_connect, fx_cases_data,  fx_cases_rdma,  fx_cases_keys,
-	fx_cases_drain,	  fx_cases_wake,  fx_cases_verbs, NULL,
+	fx_cases_connect, fx_cases_data, fx_cases_rdma,	 fx_cases_keys,
+	fx_cases_drain,	  fx_cases_wake, fx_cases_verbs, NULL,
 };

@@ -55,7 +55,7 @@ static enum cycle_kind kind_of(unsigned int cycle)
 	}
 }
 
-/* -- the acceptor ------------------------------------------------------------------------------ */
+/* -- the acceptor ----------------------------------------------------------------------------- */
 
 static struct acceptor {
 	struct side side;
@@ -232,7 +232,7 @@ static void *acceptor_main(void *unused)
 	return NULL;
 }
 
-/* -- the client -------------------------------------------------------------------------------- */
+/* -- the client ------------------------------------------------------------------------------- */
 
 static struct client {
 	struct side side;
@@ -318,7 +318,7 @@ static void *client_main(void *idle)
 	return NULL;
 }
 
-/* -- the listener ------------------------------------------------------------------------------ */
+/* -- the listener ----------------------------------------------------------------------------- */
 
 static void listener_hand_over(struct side *side)
 {

@@ -24,7 +24,7 @@ static jmp_buf fx_case_end;
 static uint32_t fx_random_state;
 static const char *fx_at;
 
-/* -- checks ------------------------------------------------------------------------------------ */
+/* -- checks ----------------------------------------------------------------------------------- */
 
 void fx_about(const char *what)
 {
@@ -75,7 +75,7 @@ bool fx_filled(const unsigned char *data, size_t bytes, uint32_t seed)
 	return true;
 }
 
-/* -- ends ---------------------------------------------------------------------------------------- */
+/* -- ends ------------------------------------------------------------------------------------- */
 
 void fx_end_open(struct fx_end *end, const char *name, const struct fab_options *options)
 {
@@ -158,8 +158,7 @@ void fx_open(struct fx *fx)
 		fx->conn_options.timeout_ms = FX_WAIT_MS;
 	fx_end_open(&fx->a, "a", &fx->options);
 	fx_end_open(&fx->b, "b", &fx->options);
-	CHECK_EQ(fab_listen(fx->b.fab, (const struct sockaddr *)&fx_target.addr, 64,
-			    &fx->listener),
+	CHECK_EQ(fab_listen(fx->b.fab, (const struct sockaddr *)&fx_target.addr, 64, &fx->listener),
 		 0);
 	CHECK_EQ(fab_listener_address(fx->listener, &fx->addr), 0);
 }
@@ -173,7 +172,7 @@ void fx_close(struct fx *fx)
 	fx_end_close(&fx->b);
 }
 
-/* -- connecting ----------------------------------------------------------------------------------- */
+/* -- connecting ------------------------------------------------------------------------------- */
 
 /* Posts the first receives, at offsets recv_bytes apart, wr_id 1000 and up. */
 static void fx_first_receives(struct fx_end *end)
@@ -263,7 +262,7 @@ void fx_disconnect(struct fx *fx)
 	fx->b.wc_count = 0;
 }
 
-/* -- work requests -------------------------------------------------------------------------------- */
+/* -- work requests ---------------------------------------------------------------------------- */
 
 struct ibv_sge fx_sge(const struct fx_end *end, size_t offset, uint32_t bytes)
 {
@@ -354,8 +353,8 @@ void fx_wc_failed(struct fx *fx, struct fx_end *end, uint64_t wr_id, enum ibv_wc
 		  unsigned int others)
 {
 	struct ibv_wc wc = fx_wc(fx, end);
-	bool expected = wc.status == status ||
-			(fx_target.kind == FAB_VERBS && others & (1u << wc.status));
+	bool expected =
+		wc.status == status || (fx_target.kind == FAB_VERBS && others & (1u << wc.status));
 
 	if (wc.wr_id != wr_id || !expected)
 		fx_fail(__FILE__, __LINE__, "end %s: completion of %llu: %s; expected %llu: %s",
@@ -375,7 +374,7 @@ struct ibv_wc fx_wc_ok(struct fx *fx, struct fx_end *end, uint64_t wr_id)
 	return wc;
 }
 
-/* -- the program ---------------------------------------------------------------------------------- */
+/* -- the program ------------------------------------------------------------------------------ */
 
 static bool fx_wanted(const char *name, int argc, char **argv)
 {

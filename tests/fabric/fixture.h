@@ -54,7 +54,7 @@ struct fx {
 	struct fab_conn_options conn_options; /* of both ends */
 };
 
-/* -- checks ------------------------------------------------------------------------------------ */
+/* -- checks ----------------------------------------------------------------------------------- */
 
 /* What the case is at, for the words of a failure: the name of a row. Forgotten with the case. */
 void fx_about(const char *what);
@@ -86,7 +86,7 @@ void fx_fail(const char *file, int line, const char *format, ...)
 uint64_t fx_deadline_ns(void);
 bool fx_past(uint64_t deadline_ns);
 
-/* -- ends and connections ------------------------------------------------------------------------ */
+/* -- ends and connections --------------------------------------------------------------------- */
 
 /* With options as they are in fx; zeroed ones get defaults. Listener on an ephemeral port. */
 void fx_open(struct fx *fx);
@@ -106,7 +106,7 @@ void fx_open_connected(struct fx *fx);
 void fx_disconnect(struct fx *fx);
 void fx_drain(struct fx *fx, struct fx_end *end);
 
-/* -- work requests -------------------------------------------------------------------------------- */
+/* -- work requests ---------------------------------------------------------------------------- */
 
 struct ibv_sge fx_sge(const struct fx_end *end, size_t offset, uint32_t bytes);
 uint32_t fx_rkey(const struct fx_end *end, const struct fab_mr *mr);
@@ -134,7 +134,7 @@ void fx_fill(unsigned char *data, size_t bytes, uint32_t seed);
 bool fx_filled(const unsigned char *data, size_t bytes, uint32_t seed);
 uint32_t fx_random(void); /* of a fixed seed per case */
 
-/* -- cases ----------------------------------------------------------------------------------------- */
+/* -- cases ------------------------------------------------------------------------------------ */
 
 struct fx_case {
 	const char *name;

@@ -63,8 +63,8 @@ void peer_attach(struct fx *fx, struct peer *peer, const struct fab_conn_options
 		 0);
 	fx->b.conn = peer->victim;
 	for (uint32_t i = 0; i < PEER_RECEIVES; i++)
-		fx_post_recv(&fx->b, PEER_RECV_ID + i,
-			     PEER_RECEIVE_OFFSET + i * PEER_RECEIVE_BYTES, PEER_RECEIVE_BYTES);
+		fx_post_recv(&fx->b, PEER_RECV_ID + i, PEER_RECEIVE_OFFSET + i * PEER_RECEIVE_BYTES,
+			     PEER_RECEIVE_BYTES);
 	fx->b.conn = own;
 	CHECK_EQ(fab_conn_establish(peer->victim, NULL, 0), 0);
 	WAIT(fx, fx->b.events[FAB_EVENT_ESTABLISHED] > established);
