@@ -239,7 +239,7 @@ void tgt_handle_close_all(struct tgt_session *session)
 
 /* -- reload ------------------------------------------------------------------------------------ */
 
-static void handle_note(struct tgt_handle *handle, bool removed)
+void tgt_handle_note(struct tgt_handle *handle, bool removed)
 {
 	struct tgt_session *session = handle->session;
 
@@ -264,7 +264,7 @@ static void handle_volume_event(struct tgt_reactor *reactor, struct tgt_volume *
 
 			if (!handle || !handle->outlet || handle->outlet->volume != volume)
 				continue;
-			handle_note(handle, removed);
+			tgt_handle_note(handle, removed);
 			/* What is in flight finishes first: tgt_handle_idle() then lets go. */
 			if (removed && !handle->users)
 				handle_release_outlet(handle);

@@ -45,6 +45,9 @@ static inline void tgt_handle_put(struct tgt_handle *handle)
 /* The store's memory as the queue's device knows it. */
 uint32_t tgt_outlet_lkey(const struct tgt_outlet *outlet, const struct tgt_queue *queue);
 
+/* An event is due for it. */
+void tgt_handle_note(struct tgt_handle *handle, bool removed);
+
 /* A reload removed or changed the volume: note events, let go of what is idle. */
 void tgt_handle_volume_removed(struct tgt_reactor *reactor, struct tgt_volume *volume);
 void tgt_handle_volume_changed(struct tgt_reactor *reactor, struct tgt_volume *volume);

@@ -154,6 +154,8 @@ static void queue_join(struct tgt_queue *queue)
 	struct tgt_place *place = &queue->session->places[queue->index];
 
 	place->queue = queue;
+	if (queue->index == 0)
+		tgt_session_event_restart(queue->session);
 	place->incarnation = queue->incarnation;
 	queue->session->queues_here++;
 	reactor->queue_count++;

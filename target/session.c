@@ -201,6 +201,8 @@ void tgt_session_event_next(struct tgt_session *session, struct rblk_wire_comple
 		}
 	}
 	events->outstanding = true;
+	events->code = code;
+	events->handle = handle;
 	if (++events->number == 0)
 		events->number = 1; /* KEEPALIVE says 0 for "none seen" */
 	memset(event, 0, sizeof(*event));
@@ -216,6 +218,28 @@ void tgt_session_event_seen(struct tgt_session *session, uint32_t number)
 		return;
 	session->events.outstanding = false;
 	tgt_session_event_kick(session);
+}
+
+void tgt_session_event_restart(struct tgt_session *session)
+{
+	struct tgt_events *events = &session->events;
+	bool unseen = events->outstanding;
+
+	events->number = 0;
+	events->outstanding = false;
+	if (!unseen)
+		return;
+	if (events->code == RBLK_EVENT_LIST_CHANGED) {
+		events->list_changed = true;
+	} else if (events->code == RBLK_EVENT_DRAINING) {
+		events->draining = true;
+	} else {
+		/* Of a handle that is closed by now nothing is left to say. */
+		struct tgt_handle *handle = tgt_handle_find(session, events->handle);
+
+		if (handle)
+			tgt_handle_note(handle, events->code == RBLK_EVENT_VOLUME_REMOVED);
+	}
 }
 
 void tgt_session_event_kick(struct tgt_session *session)

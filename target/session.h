@@ -21,8 +21,10 @@ struct tgt_place {
 
 /* Events for queue 0: one is outstanding at a time, the others wait as bits. */
 struct tgt_events {
-	uint32_t number;  /* of the last one sent */
-	bool outstanding; /* not yet seen by the initiator */
+	uint32_t number;  /* of the last one sent on this incarnation of queue 0 */
+	bool outstanding; /* not yet seen by the initiator: */
+	enum rblk_event code;
+	uint32_t handle;
 	bool list_changed, draining;
 	unsigned int handle_events; /* handles with an event pending */
 };
@@ -72,6 +74,8 @@ bool tgt_session_event_due(const struct tgt_session *session);
 void tgt_session_event_next(struct tgt_session *session, struct rblk_wire_completion *event);
 /* KEEPALIVE has said that event `number` was seen. */
 void tgt_session_event_seen(struct tgt_session *session, uint32_t number);
+/* Another incarnation of queue 0: numbers begin anew, and what was not seen is said again. */
+void tgt_session_event_restart(struct tgt_session *session);
 /* Something may be due: let queue 0 look. */
 void tgt_session_event_kick(struct tgt_session *session);
 
