@@ -60,7 +60,8 @@ int attach_control_open(void)
 int attach_control_send(int control, const char *line, char *answer)
 {
 	int err = write(control, line, strlen(line)) < 0 ? -errno : 0;
-	ssize_t length = read(control, answer, ATTACH_ANSWER_BYTES - 1);
+	/* From the beginning: a refused write leaves the position where the last answer ended. */
+	ssize_t length = pread(control, answer, ATTACH_ANSWER_BYTES - 1, 0);
 
 	if (length < 0)
 		length = 0;

@@ -1,0 +1,64 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# On a machine whose kernel has not got the module, attach, detach and list --attached say what is
+# missing; what is wrong in a command line or in rblktab is said before that.
+. "$(dirname "$0")/cmd.sh"
+
+expect 2 "$RBLK" attach
+err_has 'usage: rblk attach'
+expect 2 "$RBLK" attach --all data
+err_has 'usage: rblk attach'
+expect 2 "$RBLK" attach --queues 4 data
+err_has 'attach: how a volume of /etc/rblk/rblktab is attached stands there'
+expect 2 "$RBLK" attach --give-up soon rblk://localhost/disk
+err_has '--give-up: "soon" is not a time, like 500ms, 5s or 2min'
+expect 2 "$RBLK" attach --connect-timeout 1ms rblk://localhost/disk
+err_has '--connect-timeout: 1ms is not between 100 ms and 600000 ms'
+expect 1 "$RBLK" attach rblk+tcp://localhost/disk
+err_has 'rblk+tcp://localhost/disk: the kernel module speaks RDMA alone'
+expect 1 "$RBLK" attach rblk://localhost
+err_has 'rblk://localhost: the volume is missing'
+expect 2 "$RBLK" detach
+err_has 'usage: rblk detach'
+expect 2 "$RBLK" list --attached rblk://localhost
+err_has 'usage: rblk list'
+
+cat > "$scratch/tab" <<-END
+	# no volume here is right
+	data rblk://localhost
+	x rblk://localhost/disk queues=99
+END
+expect 1 "$RBLK" attach --all --tab "$scratch/tab"
+[ "$(cat "$scratch/err")" = "rblk: $scratch/tab:2: rblk://localhost: the volume is missing, as in rblk://localhost/NAME
+rblk: $scratch/tab:3: queues: 99 is not between 1 and 16" ] || fail "lines"
+expect 1 "$RBLK" attach --tab "$scratch/tab" x
+err_has "$scratch/tab:3: queues"
+expect 1 "$RBLK" attach --tab "$scratch/tab" none
+err_has "none: neither a URI (rblk://HOST/VOLUME) nor a name in $scratch/tab"
+expect 1 "$RBLK" attach --tab "$scratch/none" --all
+err_has "$scratch/none: No such file or directory"
+
+if [ -e /dev/rblk-control ] || modprobe -qn rblk; then
+	echo "SKIPPED: what is said without the module: this machine has it"
+	exit 0
+fi
+expect 0 "$RBLK" list --attached --json
+json_is '.attached == []'
+expect 0 "$RBLK" list --attached
+expect 1 "$RBLK" detach rblk0
+err_has 'rblk0: is not attached; see rblk list --attached'
+expect 0 "$RBLK" detach --all
+if [ "$(id -u)" = 0 ]; then
+	expect 1 "$RBLK" attach rblk://localhost/disk
+	err_has '/dev/rblk-control: not there, and the kernel module does not load: modprobe rblk says why'
+fi
+if [ "$(id -u)" != 0 ]; then
+	as=()
+elif runuser -u nobody -- test -x "$RBLK"; then
+	as=(runuser -u nobody --)
+else
+	echo "SKIPPED: no other user to be refused as"
+	exit 0
+fi
+expect 1 "${as[@]}" "$RBLK" attach rblk://localhost/disk
+err_has '/dev/rblk-control: not there: the kernel module is not loaded; as root: modprobe rblk'

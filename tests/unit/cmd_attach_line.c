@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The line for the kernel module: only what was said, in its words; nothing in it can become a second
+ * word. Method: URIs and options, and the whole line compared; times as the options take them.
+ */
+#include "tests/unit/unit.h"
+#include <errno.h>
+#include <string.h>
+#include "initiator/cmd/attach.h"
+
+static char line[ATTACH_LINE_BYTES], reason[ATTACH_REASON_BYTES];
+
+static void compose(const char *uri, const char *address, const struct attach_options *options)
+{
+	struct ini_uri parsed;
+
+	assert_int_equal(attach_uri_parse(uri, &parsed, reason), 0);
+	assert_int_equal(attach_line_compose(&parsed, address, options, line, reason), 0);
+}
+
+static void nothing_is_said_that_was_not_given(void **state)
+{
+	struct attach_options none = ATTACH_OPTIONS_DEFAULTS;
+
+	compose("rblk://host/disk", "10.9.0.1", &none);
+	assert_string_equal(line, "attach address=10.9.0.1 port=4430 volume=disk");
+	compose("rblk://[fe80::1]:99/a:b", "fe80::1%eth0", &none);
+	assert_string_equal(line, "attach address=fe80::1%eth0 port=99 volume=a:b");
+}
+
+static void everything_can_be_said(void **state)
+{
+	struct attach_options all = {
+		.queues = 4,
+		.credits = 32,
+		.connect_ms = 100,
+		.command_ms = 2000,
+		.give_up_ms = 0,
+		.initiator = "me",
+		.read_only = true,
+	};
+
+	compose("rblk://h/v", "::1", &all);
+	assert_string_equal(line, "attach address=::1 port=4430 volume=v queues=4 credits=32 "
+				  "initiator=me connect_ms=100 command_ms=2000 give_up_ms=0 "
+				  "read_only");
+}
+
+static void a_name_is_one_word(void **state)
+{
+	static const char *const bad[] = { "", "two words", "a\nb", "a=b", "x/y",
+					   "0123456789012345678901234567890123456789"
+					   "012345678901234567890123" };
+	struct attach_options options = ATTACH_OPTIONS_DEFAULTS;
+	struct ini_uri uri;
+
+	assert_int_equal(attach_uri_parse("rblk://h/v", &uri, reason), 0);
+	for (size_t i = 0; i < UNIT_LENGTH(bad); i++) {
+		options.initiator = bad[i];
+		assert_int_equal(attach_line_compose(&uri, "::1", &options, line, reason), -EINVAL);
+		assert_non_null(strstr(reason, "1 to 63 letters"));
+	}
+}
+
+static void other_uris_are_refused(void **state)
+{
+	struct ini_uri uri;
+
+	assert_int_equal(attach_uri_parse("rblk+tcp://h/v", &uri, reason), -EINVAL);
+	assert_non_null(strstr(reason, "RDMA"));
+	assert_int_equal(attach_uri_parse("rblk://h", &uri, reason), -EINVAL);
+	assert_non_null(strstr(reason, "the volume is missing"));
+	assert_int_equal(attach_uri_parse("rblk://h/a b", &uri, reason), -EINVAL);
+}
+
+static void times_are_read(void **state)
+{
+	static const struct {
+		const char *text;
+		int result;
+		uint64_t ms;
+	} rows[] = {
+		{ "0", 0, 0 },
+		{ "5", 0, 5000 },
+		{ "5s", 0, 5000 },
+		{ "500ms", 0, 500 },
+		{ "2min", 0, 120000 },
+		{ "24h", 0, 86400000 },
+		{ "", -EINVAL, 0 },
+		{ "-1", -EINVAL, 0 },
+		{ "1.5s", -EINVAL, 0 },
+		{ "5m", -EINVAL, 0 },
+		{ "5 s", -EINVAL, 0 },
+		{ "18446744073709551615h", -ERANGE, 0 },
+		{ "99999999999999999999", -ERANGE, 0 },
+	};
+	uint64_t ms;
+
+	for (size_t i = 0; i < UNIT_LENGTH(rows); i++) {
+		assert_int_equal(cmd_time_parse(rows[i].text, &ms), rows[i].result);
+		if (!rows[i].result)
+			assert_true(ms == rows[i].ms);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(nothing_is_said_that_was_not_given),
+		cmocka_unit_test(everything_can_be_said),
+		cmocka_unit_test(a_name_is_one_word),
+		cmocka_unit_test(other_uris_are_refused),
+		cmocka_unit_test(times_are_read),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * rblktab is read as rblktab(5) says: names, URIs, options, comments; a wrong line says what is
+ * wrong and leaves the others alone. Method: a table of lines and what becomes of each.
+ */
+#include "tests/unit/unit.h"
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "initiator/cmd/attach.h"
+
+/* The tab that has this text. */
+static struct attach_tab tab_of(const char *text)
+{
+	char path[] = "/tmp/rblktab.XXXXXX";
+	int fd = mkstemp(path);
+	struct attach_tab tab;
+
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, text, strlen(text)), strlen(text));
+	close(fd);
+	assert_int_equal(attach_tab_read(path, &tab), 0);
+	unlink(path);
+	return tab;
+}
+
+static void lines_are_volumes(void **state)
+{
+	struct attach_tab tab = tab_of("# a comment\n"
+				       "\n"
+				       "data rblk://host/disk\n"
+				       "  \t a.b_c:d-1\trblk://[fe80::1]:99/x  noauto # why\r\n"
+				       "q rblk://h/v queues=2,credits=64,connect-timeout=500ms,"
+				       "command-timeout=10,give-up=0,read-only,name=me");
+	const struct attach_entry *e = tab.entries;
+
+	assert_int_equal(tab.count, 3);
+	for (size_t i = 0; i < tab.count; i++)
+		assert_string_equal(e[i].error, "");
+	assert_int_equal(e[0].line, 3);
+	assert_string_equal(e[0].name, "data");
+	assert_string_equal(e[0].uri, "rblk://host/disk");
+	assert_false(e[0].noauto || e[0].options.read_only);
+	assert_true(e[0].options.give_up_ms == ATTACH_UNSAID);
+	assert_int_equal(e[1].line, 4);
+	assert_string_equal(e[1].name, "a.b_c:d-1");
+	assert_string_equal(e[1].uri, "rblk://[fe80::1]:99/x");
+	assert_true(e[1].noauto);
+	assert_int_equal(e[2].options.queues, 2);
+	assert_int_equal(e[2].options.credits, 64);
+	assert_int_equal(e[2].options.connect_ms, 500);
+	assert_int_equal(e[2].options.command_ms, 10000);
+	assert_int_equal(e[2].options.give_up_ms, 0);
+	assert_true(e[2].options.read_only);
+	assert_string_equal(e[2].options.initiator, "me");
+	assert_ptr_equal(attach_tab_find(&tab, "q"), &e[2]);
+	assert_null(attach_tab_find(&tab, "none"));
+	attach_tab_free(&tab);
+}
+
+static void mistakes_are_told(void **state)
+{
+	static const struct {
+		const char *line, *error;
+	} rows[] = {
+		{ "only", "only: the URI is missing" },
+		{ "only # rblk://h/v", "only: the URI is missing" },
+		{ "sl/ash rblk://h/v", "\"sl/ash\": a name is made of letters" },
+		{ "-x rblk://h/v", "\"-x\": a name is made of letters" },
+		{ "rblk12 rblk://h/v", "\"rblk12\": a name is made of letters" },
+		{ "d http://h/v", "http://h/v: a URI begins with" },
+		{ "d rblk://h", "rblk://h: the volume is missing" },
+		{ "d rblk+tcp://h/v", "rblk+tcp://h/v: the kernel module speaks RDMA alone" },
+		{ "d rblk://h/v queues=0", "queues: 0 is not between 1 and 16" },
+		{ "d rblk://h/v queues", "queues: COUNT is missing" },
+		{ "d rblk://h/v queues=", "queues: COUNT is missing" },
+		{ "d rblk://h/v give-up=soon", "give-up: \"soon\" is not a time" },
+		{ "d rblk://h/v give-up=2000h", "give-up: 2000h is not between 0 ms and" },
+		{ "d rblk://h/v noauto=yes", "noauto: takes no value" },
+		{ "d rblk://h/v colour=red", "no option \"colour\"" },
+		{ "d rblk://h/v read-only noauto", "\"noauto\": what is it?" },
+		{ "d rblk://h/v name=sl/ash", "name \"sl/ash\": 1 to 63 letters" },
+	};
+	struct attach_tab tab;
+
+	for (size_t i = 0; i < UNIT_LENGTH(rows); i++) {
+		tab = tab_of(rows[i].line);
+		assert_int_equal(tab.count, 1);
+		if (strncmp(tab.entries[0].error, rows[i].error, strlen(rows[i].error)))
+			assert_string_equal(tab.entries[0].error, rows[i].error);
+		attach_tab_free(&tab);
+	}
+}
+
+static void a_mistake_stays_in_its_line(void **state)
+{
+	struct attach_tab tab = tab_of("a rblk://h/v\nb nothing\na rblk://h/w\nc rblk://h/x\n");
+
+	assert_int_equal(tab.count, 4);
+	assert_string_equal(tab.entries[0].error, "");
+	assert_true(tab.entries[1].error[0]);
+	assert_string_equal(tab.entries[2].error, "a: stands in line 1 already");
+	assert_string_equal(tab.entries[3].error, "");
+	assert_ptr_equal(attach_tab_find(&tab, "a"), &tab.entries[0]);
+	assert_string_equal(attach_tab_find(&tab, "b")->error, tab.entries[1].error);
+	attach_tab_free(&tab);
+}
+
+static void what_cannot_be_read(void **state)
+{
+	struct attach_tab tab;
+
+	assert_int_equal(attach_tab_read("/nonexistent/rblktab", &tab), -ENOENT);
+	assert_int_equal(attach_tab_read("/tmp", &tab), -EIO);
+	assert_int_equal(tab.count, 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(lines_are_volumes),
+		cmocka_unit_test(mistakes_are_told),
+		cmocka_unit_test(a_mistake_stays_in_its_line),
+		cmocka_unit_test(what_cannot_be_read),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

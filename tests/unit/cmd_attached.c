@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * What is attached is read from sysfs and from the records of /run/rblk; who uses a disk from
+ * mounts, holders and swaps. Method: a root folder made up for the test.
+ */
+#include "tests/unit/unit.h"
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include "initiator/cmd/attach.h"
+
+static char root[64];
+
+/* Write a file under root, with the folders that lead to it. */
+static void put(const char *path, const char *text)
+{
+	char full[PATH_MAX];
+	FILE *file;
+
+	snprintf(full, sizeof(full), "%s%s", root, path);
+	for (char *slash = full + strlen(root) + 1; (slash = strchr(slash, '/')); slash++) {
+		*slash = '\0';
+		assert_true(!mkdir(full, 0755) || errno == EEXIST);
+		*slash = '/';
+	}
+	file = fopen(full, "w");
+	assert_non_null(file);
+	assert_true(fputs(text, file) >= 0);
+	assert_int_equal(fclose(file), 0);
+}
+
+static void put_device(const char *device, const char *file, const char *text)
+{
+	char path[PATH_MAX];
+
+	snprintf(path, sizeof(path), "/sys/block/%s/%s", device, file);
+	put(path, text);
+}
+
+static int setup(void **state)
+{
+	snprintf(root, sizeof(root), "/tmp/rblk-root.XXXXXX");
+	if (!mkdtemp(root))
+		return -1;
+	put("/run/x", "");
+	put_device("sda", "size", "8\n");
+	put_device("rblk10", "rblk/state", "live\n");
+	put_device("rblk10", "rblk/session", "aa\n");
+	put_device("rblk2", "rblk/state", "lost\n");
+	put_device("rblk2", "rblk/reason", "the target closed the connection\n");
+	put_device("rblk2", "rblk/target", "10.9.0.1:4430\n");
+	put_device("rblk2", "rblk/volume", "disk\n");
+	put_device("rblk2", "rblk/session", "bb\n");
+	put_device("rblk2", "rblk/queues", "4\n");
+	put_device("rblk2", "rblk/give_up_ms", "60000\n");
+	put_device("rblk2", "rblk/counters", "commands 12\nmessages 3\n");
+	put_device("rblk2", "size", "2048\n");
+	put_device("rblk2", "ro", "1\n");
+	put_device("rblk2", "dev", "252:128\n");
+	put_device("rblk2", "rblk2p1/dev", "252:129\n");
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	char command[96];
+
+	snprintf(command, sizeof(command), "rm -rf '%s'", root);
+	return system(command);
+}
+
+static void devices_are_found_in_order(void **state)
+{
+	struct attached *list;
+
+	assert_int_equal(attached_list(root, &list), 2);
+	assert_string_equal(list[0].device, "rblk2");
+	assert_string_equal(list[1].device, "rblk10");
+	assert_string_equal(list[0].state, "lost");
+	assert_string_equal(list[0].reason, "the target closed the connection");
+	assert_string_equal(list[0].target, "10.9.0.1:4430");
+	assert_int_equal(list[0].bytes, 1048576);
+	assert_int_equal(list[0].queues, 4);
+	assert_int_equal(list[0].give_up_ms, 60000);
+	assert_true(list[0].read_only);
+	assert_int_equal(attached_counter(&list[0], "commands"), 12);
+	assert_int_equal(attached_counter(&list[0], "messages"), 3);
+	assert_int_equal(attached_counter(&list[0], "none"), 0);
+	assert_string_equal(list[0].name, "");
+	free(list);
+}
+
+static void others_are_not_ours(void **state)
+{
+	static const char *const names[] = { "sda", "rblk", "rblk3", "rblk2p1", "rblk-2", "../rblk2" };
+	struct attached attached;
+
+	for (size_t i = 0; i < UNIT_LENGTH(names); i++)
+		assert_int_equal(attached_read(root, names[i], &attached), -ENODEV);
+}
+
+static void records_are_of_one_session(void **state)
+{
+	struct attached attached, other;
+
+	assert_int_equal(attached_read(root, "rblk2", &attached), 0);
+	strcpy(attached.name, "data");
+	strcpy(attached.uri, "rblk://host/disk");
+	assert_int_equal(attach_record_write(root, &attached), 0);
+	assert_int_equal(attached_read(root, "rblk2", &other), 0);
+	assert_string_equal(other.name, "data");
+	assert_string_equal(other.uri, "rblk://host/disk");
+
+	/* A second one of that name; without a name there may be many. */
+	assert_int_equal(attached_read(root, "rblk10", &other), 0);
+	strcpy(other.name, "data");
+	assert_int_equal(attach_record_write(root, &other), -EEXIST);
+	other.name[0] = '\0';
+	strcpy(other.uri, "rblk://host/two");
+	assert_int_equal(attach_record_write(root, &other), 0);
+
+	/* The device went and came again: the record is another session's, and cleaning takes it. */
+	put_device("rblk2", "rblk/session", "cc\n");
+	assert_int_equal(attached_read(root, "rblk2", &attached), 0);
+	assert_string_equal(attached.name, "");
+	assert_string_equal(attached.uri, "");
+	attach_record_clean(root);
+	put_device("rblk2", "rblk/session", "bb\n");
+	assert_int_equal(attached_read(root, "rblk2", &attached), 0);
+	assert_string_equal(attached.name, "");
+	assert_int_equal(attached_read(root, "rblk10", &other), 0);
+	assert_string_equal(other.uri, "rblk://host/two");
+	attach_record_remove(root, "rblk10");
+	assert_int_equal(attached_read(root, "rblk10", &other), 0);
+	assert_string_equal(other.uri, "");
+}
+
+static void users_are_named(void **state)
+{
+	char text[ATTACH_REASON_BYTES];
+
+	assert_false(attached_users(root, "rblk2", text, sizeof(text)));
+	put("/proc/self/mountinfo", "1 0 8:1 / / rw - ext4 /dev/sda1 rw\n");
+	put("/proc/swaps", "Filename Type Size Used Priority\n/dev/rblk20 partition 1 0 -2\n");
+	assert_false(attached_users(root, "rblk2", text, sizeof(text)));
+	put("/proc/swaps", "Filename Type Size Used Priority\n/dev/rblk2 partition 1 0 -2\n");
+	assert_true(attached_users(root, "rblk2", text, sizeof(text)));
+	assert_string_equal(text, "in use as swap");
+	put("/proc/swaps", "");
+	put_device("rblk2", "rblk2p1/holders/dm-3", "");
+	assert_true(attached_users(root, "rblk2", text, sizeof(text)));
+	assert_string_equal(text, "its partition rblk2p1 is used by dm-3");
+	put("/proc/self/mountinfo", "1 0 8:1 / / rw - ext4 /dev/sda1 rw\n"
+				    "2 1 252:128 / /srv/data rw - ext4 /dev/rblk2 rw\n");
+	assert_true(attached_users(root, "rblk2", text, sizeof(text)));
+	assert_string_equal(text, "mounted at /srv/data");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(devices_are_found_in_order, setup, teardown),
+		cmocka_unit_test_setup_teardown(others_are_not_ours, setup, teardown),
+		cmocka_unit_test_setup_teardown(records_are_of_one_session, setup, teardown),
+		cmocka_unit_test_setup_teardown(users_are_named, setup, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
