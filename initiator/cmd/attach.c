@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * rblk attach: a volume becomes a disk of this machine; by its URI, by its name in rblktab, or all of
- * rblktab at once.
+ * rblk attach: a volume becomes a disk of this machine; by its URI, by its name in rblktab, or all
+ * of rblktab at once.
  */
 #include "initiator/cmd/attach.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Volumes as this machine's disks: rblk attach, rblk detach, rblk list --attached. The kernel module
- * does the work; it is told by lines to its control device and shows what it has in sysfs.
+ * Volumes as this machine's disks: rblk attach, rblk detach, rblk list --attached. The kernel
+ * module does the work; it is told by lines to its control device, and shows all in sysfs.
  *
  *	attach.c, detach.c    the verbs
  *	attach_run.c          one attach from beginning to end
@@ -28,7 +28,7 @@
 #define ATTACH_LINE_BYTES 1024  /* the most that the module reads */
 #define ATTACH_REASON_BYTES 640
 
-/* -- attach_line.c ------------------------------------------------------------------------------ */
+/* -- attach_line.c ----------------------------------------------------------------------------- */
 
 /* What may be said about an attach; the module has its own default for what is not. */
 struct attach_options {
@@ -42,9 +42,9 @@ struct attach_options {
 /* The module's own limits, so that a mistake is named by the option's name. */
 #define ATTACH_OPTIONS(type, member)                                                               \
 	{ "queues", 0, CMD_OPTION_NUMBER, offsetof(type, member.queues), 1, RBLK_QUEUES_MAX,       \
-	  "COUNT", "connections, one per hardware queue (default: one per CPU, at most 8)" },               \
+	  "COUNT", "connections, one per hardware queue (default: one per CPU, at most 8)" },      \
 	{ "credits", 0, CMD_OPTION_NUMBER, offsetof(type, member.credits), RBLK_CREDITS_MIN,       \
-	  RBLK_CREDITS_MAX, "COUNT", "commands outstanding per queue (default: 128)" },                                       \
+	  RBLK_CREDITS_MAX, "COUNT", "commands outstanding per queue (default: 128)" },            \
 	{ "name", 0, CMD_OPTION_TEXT, offsetof(type, member.initiator), 0, 0, "NAME",              \
 	  "the initiator's name, for the target's log (default: the host's)" },                    \
 	{ "read-only", 'r', CMD_OPTION_FLAG, offsetof(type, member.read_only), 0, 0, NULL,         \
@@ -62,7 +62,7 @@ int attach_uri_parse(const char *text, struct ini_uri *uri, char *reason);
 int attach_line_compose(const struct ini_uri *uri, const char *address,
 			const struct attach_options *options, char *line, char *reason);
 
-/* -- attach_tab.c ------------------------------------------------------------------------------- */
+/* -- attach_tab.c ------------------------------------------------------------------------------ */
 
 #define ATTACH_NAME_BYTES 64
 
@@ -90,7 +90,7 @@ const struct attach_entry *attach_tab_find(const struct attach_tab *tab, const c
 /* Letters, digits and . _ : - ; the first a letter or a digit; no device's name ("rblk0"). */
 bool attach_name_valid(const char *name);
 
-/* -- attached.c --------------------------------------------------------------------------------- */
+/* -- attached.c -------------------------------------------------------------------------------- */
 
 #define ATTACHED_COUNTERS_MAX 32
 
@@ -116,11 +116,11 @@ struct attached {
 
 /* 0, or -ENODEV: not there, or not the module's. */
 int attached_read(const char *root, const char *device, struct attached *attached);
-/* Everything that is attached, in the order of devices. A count with *list to be freed, or -errno. */
+/* All that is attached, in the order of devices. A count with *list to be freed, or -errno. */
 int attached_list(const char *root, struct attached **list);
 uint64_t attached_counter(const struct attached *attached, const char *name);
 
-/* -- attach_record.c ------------------------------------------------------------------------------ */
+/* -- attach_record.c --------------------------------------------------------------------------- */
 
 /* The name and URI of a device, if they are those of this very session. */
 void attach_record_read(const char *root, struct attached *attached);
@@ -133,12 +133,12 @@ void attach_record_remove(const char *root, const char *device);
 /* Remove what is left of devices that have gone without a command. */
 void attach_record_clean(const char *root);
 
-/* -- attached_users.c ----------------------------------------------------------------------------- */
+/* -- attached_users.c -------------------------------------------------------------------------- */
 
 /* "mounted at /mnt", "used by dm-0", ...: who will not go by itself. False: nobody. */
 bool attached_users(const char *root, const char *device, char *text, size_t bytes);
 
-/* -- attach_control.c ----------------------------------------------------------------------------- */
+/* -- attach_control.c -------------------------------------------------------------------------- */
 
 /* The control device, open; the module is loaded if need be. -1 after saying why not. */
 int attach_control_open(void);
@@ -147,13 +147,13 @@ int attach_control_send(int control, const char *line, char *answer);
 /* Run a program that prints nothing of its own; its exit status, or -errno. */
 int attach_program_run(const char *const argv[]);
 
-/* -- attach_run.c --------------------------------------------------------------------------------- */
+/* -- attach_run.c ------------------------------------------------------------------------------ */
 
 /* name "": without. 0 with *attached, or -1 after saying why not. */
 int attach_run(const char *name, const char *uri, const struct attach_options *options,
 	       struct attached *attached);
 
-/* -- attached_print.c ------------------------------------------------------------------------------ */
+/* -- attached_print.c -------------------------------------------------------------------------- */
 
 /* Both: enum cmd_exit. */
 int attached_print(const struct attached *list, int count);

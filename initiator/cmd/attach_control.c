@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The kernel module's control device: a line is written, an errno answers, and a line of text is read
- * back. Loads the module where it is missing; says what to do where it cannot.
+ * The kernel module's control device: a line is written, an errno answers, and a line of text is
+ * read back. Loads the module where it is missing; says what to do where it cannot.
  */
 #include "initiator/cmd/attach.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The line that makes the kernel module attach a volume, composed from a URI, one numeric address of
- * its host, and options. Pure. The module checks everything again; what is checked here is what it
- * could not see: a value that would be two words, and a URI that is not for it.
+ * The line that makes the kernel module attach a volume, composed from a URI, one numeric address
+ * of its host, and options. Pure. The module checks everything again; what is checked here is what
+ * it could not see: a value that would be two words, and a URI that is not for it.
  */
 #include "initiator/cmd/attach.h"
 
@@ -43,14 +43,14 @@ int attach_uri_parse(const char *text, struct ini_uri *uri, char *reason)
 	}
 	if (uri->kind != FAB_VERBS) {
 		snprintf(reason, ATTACH_REASON_BYTES,
-			 "%.80s: the kernel module speaks RDMA alone (rblk://); for a disk over TCP "
-			 "see nbdkit-rblk-plugin(1)",
+			 "%.80s: the kernel module speaks RDMA alone (rblk://); for a disk over "
+			 "TCP see nbdkit-rblk-plugin(1)",
 			 text);
 		return -EINVAL;
 	}
 	if (!uri->volume[0]) {
-		snprintf(reason, ATTACH_REASON_BYTES, "%.80s: the volume is missing, as in %.80s/NAME",
-			 text, text);
+		snprintf(reason, ATTACH_REASON_BYTES,
+			 "%.80s: the volume is missing, as in %.80s/NAME", text, text);
 		return -EINVAL;
 	}
 	return 0;

@@ -82,7 +82,8 @@ static bool record_name_taken(const char *root, const struct attached *attached)
 	int count = attached_list(root, &list);
 
 	for (int i = 0; i < count; i++)
-		if (strcmp(list[i].device, attached->device) && !strcmp(list[i].name, attached->name))
+		if (strcmp(list[i].device, attached->device) &&
+		    !strcmp(list[i].name, attached->name))
 			taken = true;
 	free(list);
 	return taken;

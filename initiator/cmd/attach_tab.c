@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * rblktab(5): one volume on a line, NAME URI [OPTION,...]. A wrong line is kept as an entry with its
- * error, so that one mistake does not take the other volumes from a machine that boots.
+ * rblktab(5): one volume on a line, NAME URI [OPTION,...]. A wrong line is kept as an entry with
+ * its error, so that one mistake does not take the other volumes from a machine that boots.
  */
 #include "initiator/cmd/attach.h"
 
@@ -75,8 +75,8 @@ static void tab_line(struct attach_entry *entry, char *word, char **rest)
 
 	if (!attach_name_valid(word)) {
 		tab_fail(entry,
-			 "\"%.64s\": a name is made of letters, digits and . _ : - , begins with one "
-			 "of the first two, and is no device's (rblk0)",
+			 "\"%.64s\": a name is made of letters, digits and . _ : - , begins with "
+			 "one of the first two, and is no device's (rblk0)",
 			 word);
 		return;
 	}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * rblk detach: by device, by the name or the URI that it was attached with, or everything. What uses
- * the disk is named; who has it open for a moment only, as udev does, is waited for.
+ * rblk detach: by device, by the name or the URI that it was attached with, or everything. What
+ * uses the disk is named; who has it open for a moment only, as udev does, is waited for.
  */
 #include "initiator/cmd/attach.h"
 
@@ -135,8 +135,7 @@ static const struct attached *detach_find(const char *operand, const struct atta
 		if (!detach_matches(operand, path, &list[i]))
 			continue;
 		if (found) {
-			cmd_error("%s: is attached more than once, as /dev/%s and /dev/%s: say "
-				  "which",
+			cmd_error("%s: is attached as /dev/%s and as /dev/%s: say which of them",
 				  operand, found->device, list[i].device);
 			return NULL;
 		}
@@ -154,7 +153,8 @@ static int detach_run(char **operands, int count)
 	int control, attached, status = CMD_OK;
 
 	if (values.all ? count : !count) {
-		cmd_error("usage: rblk detach [OPTION]... DEVICE|NAME|VOLUME, or rblk detach --all");
+		cmd_error("usage: rblk detach [OPTION]... DEVICE|NAME|VOLUME, or "
+			  "rblk detach --all");
 		return CMD_USAGE;
 	}
 	attached = attached_list("", &list);

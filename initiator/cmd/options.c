@@ -47,7 +47,9 @@ int cmd_time_parse(const char *text, uint64_t *ms)
 	static const struct {
 		const char *suffix;
 		uint64_t ms;
-	} units[] = { { "", 1000 }, { "ms", 1 }, { "s", 1000 }, { "min", 60000 }, { "h", 3600000 } };
+	} units[] = {
+		{ "", 1000 }, { "ms", 1 }, { "s", 1000 }, { "min", 60000 }, { "h", 3600000 },
+	};
 	char *end;
 	size_t i;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The line for the kernel module: only what was said, in its words; nothing in it can become a second
- * word. Method: URIs and options, and the whole line compared; times as the options take them.
+ * The line for the kernel module: only what was said, in its words; nothing in it can become a
+ * second word. Method: URIs and options, and the whole line compared; times as options take them.
  */
 #include "tests/unit/unit.h"
 #include <errno.h>

@@ -95,7 +95,8 @@ static void devices_are_found_in_order(void **state)
 
 static void others_are_not_ours(void **state)
 {
-	static const char *const names[] = { "sda", "rblk", "rblk3", "rblk2p1", "rblk-2", "../rblk2" };
+	static const char *const names[] = { "sda",	"rblk",	  "rblk3",
+					     "rblk2p1", "rblk-2", "../rblk2" };
 	struct attached attached;
 
 	for (size_t i = 0; i < UNIT_LENGTH(names); i++)
@@ -122,7 +123,7 @@ static void records_are_of_one_session(void **state)
 	strcpy(other.uri, "rblk://host/two");
 	assert_int_equal(attach_record_write(root, &other), 0);
 
-	/* The device went and came again: the record is another session's, and cleaning takes it. */
+	/* The device went and came again: the record is another session's; cleaning takes it. */
 	put_device("rblk2", "rblk/session", "cc\n");
 	assert_int_equal(attached_read(root, "rblk2", &attached), 0);
 	assert_string_equal(attached.name, "");

@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# Goal: rblk attach, detach and list --attached do what their manual says. Method: a target here,
+# volumes attached by URI, by a host with a dead address, by name and all at once; what the command
+# printed is compared with sysfs and with the disks; what must be refused is, in words.
+. "$LAB/guest.sh"
+. "$LAB/jobs/kmod.sh"
+
+# run STATUS ARGUMENT...: rblk; its output is in /tmp/out, its errors in /tmp/err.
+run() {
+	local want=$1 got=0
+	shift
+	"$RBLK" "$@" > /tmp/out 2> /tmp/err || got=$?
+	[ "$got" = "$want" ] || lab_fail "rblk $*: status $got, not $want: $(cat /tmp/out /tmp/err)"
+}
+says() { grep -qF -- "$1" /tmp/err || lab_fail "the errors lack \"$1\": $(cat /tmp/err)"; }
+json() { jq -e "$1" /tmp/out > /dev/null || lab_fail "not so: $1: $(cat /tmp/out)"; }
+printed() { [ "$(cat /tmp/out)" = "$1" ] || lab_fail "printed $(cat /tmp/out), not $1"; }
+
+lab_link_up
+lab_rblkd_start --memory ram=32M disk=/dev/vda
+
+lab_say "without the module"
+run 0 list --attached --json
+json '.attached == []'
+run 1 attach "$LAB_URI/disk"
+says '/dev/rblk-control: not there, and the kernel module does not load'
+run 0 detach --all
+run 1 detach rblk0
+says 'rblk0: is not attached'
+
+lab_say "by URI; the command loads the module"
+mkdir -p /etc/modprobe.d
+echo "install rblk /sbin/modprobe -a rdma_cm ib_core && /sbin/insmod $LAB_KO" > /etc/modprobe.d/rblk-lab.conf
+run 0 attach --queues 2 --credits 32 --give-up 7s --connect-timeout 3s --name here "$LAB_URI/disk"
+printed /dev/rblk0
+[ -b /dev/rblk0 ] || lab_fail "/dev/rblk0: not there when the command ends"
+grep -q 'initiator here' "$LAB_RBLKD_LOG" || lab_fail "the initiator's name did not arrive"
+run 0 list --attached --json
+json ".attached | length == 1 and (.[0] | .device == \"/dev/rblk0\" and .name == null and
+	.uri == \"$LAB_URI/disk\" and .target == \"$LAB_ADDR:4430\" and .volume == \"disk\" and
+	.state == \"live\" and .reason == null and .queues == 2 and .credits == 32 and
+	.give_up_ms == 7000 and .connect_ms == 3000 and .command_ms == 30000 and
+	.bytes == $(blockdev --getsize64 /dev/vda) and (.read_only | not) and
+	.wwid == \"$(cat /sys/block/rblk0/rblk/wwid)\")"
+before=$(jq '.attached[0].counters.commands' /tmp/out)
+dd if=/dev/rblk0 of=/dev/null bs=64k count=64 iflag=direct status=none || lab_fail "/dev/rblk0: cannot be read"
+run 0 list --attached --json
+json ".attached[0].counters.commands >= $before + 64"
+run 0 list --attached
+grep -qE '^rblk0 +- +'"$LAB_ADDR"':4430 +disk +.* +2 +[0-9]+ +live$' /tmp/out || lab_fail "list: $(cat /tmp/out)"
+
+lab_say "what cannot be"
+run 1 attach "$LAB_URI/none"
+says "$LAB_ADDR:4430/none: no such volume"
+run 1 attach "rblk://no-such-host.invalid/disk"
+says 'no-such-host.invalid: '
+run 1 attach "rblk+tcp://$LAB_ADDR/disk"
+says 'the kernel module speaks RDMA alone'
+run 1 attach "$LAB_URI"
+says 'the volume is missing'
+run 2 attach --queues 17 "$LAB_URI/disk"
+says '--queues: 17 is not between 1 and 16'
+run 1 attach --name 'two words' "$LAB_URI/disk"
+says 'name "two words"'
+run 1 detach /dev/vda
+says '/dev/vda: is not attached'
+
+lab_say "busy"
+exec 8< /dev/rblk0
+run 1 detach --wait 100ms rblk0
+says 'rblk0: in use: open 1 times'
+"$RBLK" detach --wait 1min rblk0 8<&- &
+waiter=$!
+exec 8<&-
+wait $waiter || lab_fail "detach does not wait for the last close"
+[ ! -e /sys/block/rblk0 ] || lab_fail "rblk0: still there"
+[ ! -e /run/rblk/rblk0 ] || lab_fail "the record of rblk0 is left"
+run 0 attach "$LAB_URI/disk"
+mkfs.ext4 -q /dev/rblk0 && mkdir -p /tmp/mnt && mount /dev/rblk0 /tmp/mnt || lab_fail "/dev/rblk0: cannot be mounted"
+run 1 detach /dev/rblk0
+says 'rblk: rblk0: mounted at /tmp/mnt'
+umount /tmp/mnt
+run 0 detach "rblk://$LAB_ADDR:4430/disk"
+
+lab_say "a host with a dead address"
+printf 'fd09::77 storage\n%s storage\n' "$LAB_ADDR" >> /etc/hosts
+run 0 attach --connect-timeout 1s --json rblk://storage/disk
+json '.attached[0] | .device == "/dev/rblk0" and .uri == "rblk://storage/disk" and .volume == "disk"'
+run 0 detach rblk://storage/disk
+run 0 attach --read-only "rblk://[$LAB_ADDR6]/ram"
+[ "$(blockdev --getro /dev/rblk0)" = 1 ] || lab_fail "--read-only: can be written"
+run 0 detach /dev/rblk0
+
+lab_say "rblktab"
+mkdir -p /etc/rblk
+cat > /etc/rblk/rblktab <<-END
+	# the volumes of this lab
+	data    $LAB_URI/disk  queues=1,credits=16,give-up=500ms
+	broken  $LAB_URI/disk  queues=zero
+	later   $LAB_URI/ram   noauto,read-only
+	memory  $LAB_URI/ram   # no options
+END
+run 1 attach --all
+says '/etc/rblk/rblktab:3: queues: "zero" is not a number'
+printed $'/dev/rblk0\n/dev/rblk1'
+run 0 list --attached --json
+json '[.attached[] | [.name, .volume, .queues]] | .[0] == ["data", "disk", 1] and .[1][:2] == ["memory", "ram"]'
+run 1 attach --all
+printed ''
+run 1 attach data
+says 'data: is attached already, as /dev/rblk0'
+run 0 attach later
+run 1 attach nobody
+says 'nobody: neither a URI (rblk://HOST/VOLUME) nor a name in /etc/rblk/rblktab'
+run 2 attach --queues 4 data
+run 1 detach "$LAB_URI/ram"
+says 'is attached as /dev/rblk1 and as /dev/rblk2'
+run 0 detach later
+run 0 detach data
+run 0 detach --all
+[ -z "$(ls /run/rblk)" ] || lab_fail "records are left: $(ls /run/rblk)"
+
+lab_say "a target that dies under a mounted file system: what a shutdown does"
+sed -i 's/give-up=500ms/give-up=1h/' /etc/rblk/rblktab
+run 0 attach data
+mount /dev/rblk0 /tmp/mnt || lab_fail "/dev/rblk0: cannot be mounted"
+head -c 4M /dev/urandom > /tmp/mnt/file
+kill -9 "$LAB_RBLKD"
+wait "$LAB_RBLKD" 2> /dev/null
+state_is() { [ "$(cat /sys/block/rblk0/rblk/state)" = "$1" ]; }
+lab_wait 30 state_is lost || lab_fail "state: $(cat /sys/block/rblk0/rblk/state)"
+run 0 list --attached
+grep -qE '^rblk0: .' /tmp/out || lab_fail "list does not say why it was lost: $(cat /tmp/out)"
+umount /tmp/mnt &
+unmounting=$!
+run 0 detach --wait 500ms --force data
+ended() { [ ! -e "/proc/$unmounting" ] || grep -q '^State:.Z' "/proc/$unmounting/status"; }
+lab_wait 60 ended || lab_fail "umount hangs: $(cat "/proc/$unmounting/stack")"
+wait "$unmounting" || umount -l /tmp/mnt || lab_fail "umount: status $?"
+lab_wait 20 [ ! -e /sys/block/rblk0 ] || lab_fail "rblk0: still there"
+run 0 list --attached --json
+json '.attached == []'
+lab_kmod_unload
+lab_say done

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# Goal: an attached volume is part of the system: links by name, target, serial number and file
+# system, serial and wwid for lsblk; units that systemd accepts, ordered as fstab needs it. Method:
+# the installed files of the build, udevd from this machine, systemd-analyze and the generator.
+. "$LAB/guest.sh"
+. "$LAB/jobs/kmod.sh"
+
+points_to() { [ "$(readlink -f "$1")" = "$2" ] || lab_fail "$1: $(readlink -f "$1" || echo missing), not $2"; }
+attach() { rblk attach "$@" > /tmp/device || lab_fail "rblk attach $*"; }
+
+(cd "$LAB_BUILD" && cmake --install initiator > /tmp/install 2>&1) || lab_fail "install: $(tail -n 5 /tmp/install)"
+ldconfig
+/lib/systemd/systemd-udevd --daemon || lab_fail "udevd: does not start"
+lab_link_up
+lab_rblkd_start disk=/dev/vda
+lab_kmod_load
+mkdir -p /etc/rblk
+printf 'data-1 %s/disk queues=1\n' "$LAB_URI" > /etc/rblk/rblktab
+
+lab_say "links"
+attach data-1
+points_to /dev/rblk/by-name/data-1 /dev/rblk0
+udevadm settle --timeout=30
+serial=$(cat /sys/block/rblk0/rblk/serial)
+[ ${#serial} = 32 ] || lab_fail "serial: $serial"
+points_to "/dev/rblk/by-target/$LAB_ADDR:4430/disk" /dev/rblk0
+points_to "/dev/rblk/by-id/$serial" /dev/rblk0
+points_to "/dev/disk/by-id/rblk-$serial" /dev/rblk0
+[ "$(lsblk -dno SERIAL /dev/rblk0)" = "$serial" ] || lab_fail "lsblk: SERIAL $(lsblk -dno SERIAL /dev/rblk0)"
+[ "$(lsblk -dno WWN /dev/rblk0)" = "$(cat /sys/block/rblk0/rblk/wwid)" ] || lab_fail "lsblk: WWN $(lsblk -dno WWN /dev/rblk0)"
+udevadm info --query=property /dev/rblk0 > /tmp/properties
+grep -qx "ID_SERIAL=$serial" /tmp/properties || lab_fail "properties: $(cat /tmp/properties)"
+
+lab_say "a file system, partitions"
+mkfs.ext4 -q -U 6c1f2b8e-2f47-4c6e-8a52-0a2a3a4a5a6a /dev/rblk0 || lab_fail "mkfs.ext4"
+linked() { [ "$(readlink -f "$1")" = "$2" ]; }
+lab_wait 20 linked /dev/disk/by-uuid/6c1f2b8e-2f47-4c6e-8a52-0a2a3a4a5a6a /dev/rblk0 || lab_fail "no link by UUID"
+# A partition table of one entry: 16384 blocks from 2048 on.
+{ head -c 446 /dev/zero; printf '\0\0\0\0\203\0\0\0\0\010\0\0\0\100\0\0'; head -c 48 /dev/zero; printf '\125\252'; } > /tmp/mbr
+wipefs -qa /dev/rblk0 && dd if=/tmp/mbr of=/dev/rblk0 conv=fsync status=none || lab_fail "no partition table"
+lab_wait 20 blockdev --rereadpt /dev/rblk0 || lab_fail "the partition table is not read"
+lab_wait 20 linked /dev/rblk/by-name/data-1-part1 /dev/rblk0p1 || lab_fail "no link to the partition"
+points_to "/dev/rblk/by-id/$serial-part1" /dev/rblk0p1
+# Nobody has settled anything: udev may still be looking at it.
+blockdev --flushbufs /dev/rblk0
+rblk detach data-1 || lab_fail "detach while udev looks"
+lab_wait 20 [ ! -e /dev/rblk/by-name/data-1 ] || lab_fail "the link is left"
+attach "$LAB_URI/disk"
+udevadm settle --timeout=30
+[ ! -e /dev/rblk/by-name/data-1 ] || lab_fail "a name that was not given"
+points_to "/dev/rblk/by-target/$LAB_ADDR:4430/disk-part1" /dev/rblk0p1
+rblk detach --all || lab_fail "detach --all"
+
+lab_say "units"
+printf '# a comment\n\nlater %s/disk noauto\nodd/name x\n last.one\t%s/disk\tqueues=2' "$LAB_URI" "$LAB_URI" >> /etc/rblk/rblktab
+units=/usr/local/lib/systemd/system
+mkdir -p /tmp/normal
+/usr/local/lib/systemd/system-generators/rblk-generator /tmp/normal /tmp/normal /tmp/normal || lab_fail "generator"
+wanted=$(ls /tmp/normal/remote-fs.target.wants | tr '\n' ' ')
+[ "$wanted" = "rblk@data-1.service rblk@last.one.service " ] || lab_fail "generator: wants $wanted"
+[ "$(readlink /tmp/normal/remote-fs.target.wants/rblk@last.one.service)" = $units/rblk@.service ] || lab_fail "generator: link"
+cat > /tmp/srv.mount <<-END
+	[Mount]
+	What=/dev/rblk/by-name/data-1
+	Where=/srv
+	Options=_netdev
+END
+systemd-analyze verify --man=no $units/rblk@data-1.service /tmp/srv.mount > /tmp/verify 2>&1 || lab_fail "systemd-analyze: $(cat /tmp/verify)"
+grep -E 'rblk|srv' /tmp/verify && lab_fail "systemd-analyze: the above"
+grep -q '^Before=remote-fs-pre.target' $units/rblk@.service || lab_fail "the unit is not before remote-fs-pre.target"
+
+lab_say "the unit's own commands"
+unit_command() { sed -n "s/^$1=//p" $units/rblk@.service | sed "s/%i/$2/"; }
+$(unit_command ExecStart last.one) || lab_fail "ExecStart"
+points_to /dev/rblk/by-name/last.one /dev/rblk0
+$(unit_command ExecStop last.one) || lab_fail "ExecStop"
+lab_wait 20 [ ! -e /sys/block/rblk0 ] || lab_fail "rblk0: still there"
+udevadm control --exit
+lab_kmod_unload
+lab_rblkd_stop
+lab_say done
