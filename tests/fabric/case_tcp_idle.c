@@ -20,7 +20,7 @@
 #include "proto/fabric/fabric_tcp.h"
 
 #define IDLE 1000
-#define IDLE_BYTES (64u << 10) /* of memory that a connection may take, at the depths below */
+#define IDLE_BYTES (16u << 10) /* of memory that a connection may take, at the depths below */
 
 /* -- system calls that the fabric makes ------------------------------------------------------- */
 

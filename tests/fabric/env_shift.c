@@ -39,3 +39,7 @@ void env_random(void *buffer, size_t bytes)
 	if (getrandom(buffer, bytes, 0) != (ssize_t)bytes)
 		abort();
 }
+
+void env_yield(void)
+{
+}
