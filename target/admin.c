@@ -86,25 +86,15 @@ static void admin_list(struct tgt_request *request)
 		tgt_request_complete(request, RBLK_OK);
 }
 
-static void admin_open(struct tgt_request *request, const char *capsule, uint32_t bytes)
+/* Takes over the reference to `volume`. request->argument has been made the open's flags. */
+static void admin_open_volume(struct tgt_request *request, struct tgt_volume *volume)
 {
-	const struct rblk_wire_open *open = (const void *)capsule;
 	struct tgt_session *session = request->queue->session;
-	struct rblk_wire_volume *report;
+	struct rblk_wire_volume *report = (void *)request->data;
 	enum rblk_status status;
 	struct tgt_handle *handle;
-	struct tgt_volume *volume;
 
-	if (rblk_check_open(capsule, bytes)) {
-		tgt_request_complete(request, RBLK_E_INVALID);
-		return;
-	}
-	report = admin_report(request, sizeof(*report));
-	if (!report)
-		return;
-	volume = tgt_volume_get(request->queue->reactor->registry, open->name);
-	status = volume ? tgt_handle_open(session, volume, rblk_le32(open->flags), &handle)
-			: RBLK_E_NO_VOLUME;
+	status = tgt_handle_open(session, volume, (uint32_t)request->argument, &handle);
 	if (status) {
 		tgt_request_complete(request, status);
 		return;
@@ -116,6 +106,68 @@ static void admin_open(struct tgt_request *request, const char *capsule, uint32_
 	if (handle->read_only)
 		report->flags |= rblk_to_le32(RBLK_VOLUME_READ_ONLY);
 	tgt_request_report(request);
+}
+
+/* F5: what an ended connection has left with the store must not land behind the writes of who opens
+ * the volume now. */
+static bool admin_open_waits(const struct tgt_request *request, const struct tgt_volume *volume)
+{
+	return !(request->argument & RBLK_OPEN_READ_ONLY) && atomic_load(&volume->orphans);
+}
+
+static void admin_open(struct tgt_request *request, const char *capsule, uint32_t bytes)
+{
+	const struct rblk_wire_open *open = (const void *)capsule;
+	struct tgt_reactor *reactor = request->queue->reactor;
+	struct tgt_volume *volume;
+
+	if (rblk_check_open(capsule, bytes)) {
+		tgt_request_complete(request, RBLK_E_INVALID);
+		return;
+	}
+	if (!admin_report(request, sizeof(struct rblk_wire_volume)))
+		return;
+	volume = tgt_volume_get(reactor->registry, open->name);
+	request->argument = rblk_le32(open->flags);
+	if (!volume) {
+		tgt_request_complete(request, RBLK_E_NO_VOLUME);
+	} else if (admin_open_waits(request, volume)) {
+		request->opening = volume;
+		tgt_request_hold(request);
+		TAILQ_INSERT_TAIL(&reactor->opening, request, link);
+	} else {
+		admin_open_volume(request, volume);
+	}
+}
+
+void tgt_admin_retry_opens(struct tgt_reactor *reactor)
+{
+	struct tgt_request *request, *following;
+
+	for (request = TAILQ_FIRST(&reactor->opening); request; request = following) {
+		struct tgt_volume *volume = request->opening;
+		enum rblk_status status = RBLK_OK;
+
+		following = TAILQ_NEXT(request, link);
+		if (reactor->draining)
+			status = RBLK_E_DRAINING;
+		else if (atomic_load(&volume->removed))
+			status = RBLK_E_NO_VOLUME;
+		else if (!admin_open_waits(request, volume))
+			status = RBLK_OK;
+		else if (reactor->now_ns - request->received_ns >= TGT_OPEN_WAIT_NS)
+			status = RBLK_E_BUSY;
+		else
+			continue;
+		TAILQ_REMOVE(&reactor->opening, request, link);
+		request->opening = NULL;
+		if (status == RBLK_OK) {
+			admin_open_volume(request, volume);
+			continue;
+		}
+		tgt_volume_put(volume);
+		tgt_request_complete(request, status);
+	}
 }
 
 /* Answered when the last command that uses the handle is over, so that nothing is left of it. */
@@ -293,6 +345,10 @@ void tgt_admin_drop(struct tgt_request *request)
 
 	if (request->opcode == RBLK_OP_FENCE) {
 		TAILQ_REMOVE(&session->places[request->lba].fences, request, link);
+	} else if (request->opening) {
+		TAILQ_REMOVE(&request->queue->reactor->opening, request, link);
+		tgt_volume_put(request->opening);
+		request->opening = NULL;
 	} else if (request->handle) {
 		/* The handle closes all the same. */
 		request->handle->closer = NULL;

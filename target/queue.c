@@ -270,6 +270,7 @@ void tgt_queue_close(struct tgt_queue *queue, const char *reason)
 	queue->state = TGT_QUEUE_CLOSING;
 	/* Unreachable: from here on nothing of the peer's is taken, nothing is posted. */
 	fab_conn_close(queue->conn);
+	tgt_transfer_orphan(queue);
 	for (uint16_t tag = 0; tag < queue->tags; tag++) {
 		struct tgt_request *request = &queue->requests[tag];
 
@@ -286,6 +287,8 @@ void tgt_queue_close(struct tgt_queue *queue, const char *reason)
 			tgt_request_drop(request);
 			break;
 		case TGT_REQUEST_STORING: /* F5: nothing can recall it; its end is waited for */
+			tgt_request_orphan(request);
+			break;
 		case TGT_REQUEST_RECEIVED:
 		case TGT_REQUEST_FREE:
 		case TGT_REQUEST_STATES:

@@ -21,6 +21,7 @@ struct tgt_sent {
 	void *block;		   /* to be freed, of pool or reserve */
 	uint32_t block_bytes;
 	uint16_t replies; /* completions in the reply ring */
+	bool orphan;	  /* counted as the volume's: its queue is closed, not yet drained */
 	bool read;	  /* counts against the READ depth */
 	bool probe;
 };

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "proto/core/env.h"
+#include "target/admin.h"
 #include "target/queue.h"
 #include "target/transfer.h"
 
@@ -280,6 +281,8 @@ unsigned int tgt_reactor_step(struct tgt_reactor *reactor)
 	reactor_feed(reactor);
 	reactor_timers(reactor);
 	work += reactor_bury(reactor);
+	if (!TAILQ_EMPTY(&reactor->opening))
+		tgt_admin_retry_opens(reactor);
 	reactor_post(reactor);
 	if (reactor->draining)
 		reactor_step_drain(reactor);
@@ -292,8 +295,11 @@ uint64_t tgt_reactor_deadline_ns(const struct tgt_reactor *reactor)
 {
 	uint64_t deadline_ns = reactor->timer_ns;
 
-	if (!TAILQ_EMPTY(&reactor->resumed) || !TAILQ_EMPTY(&reactor->dirty))
+	if (!TAILQ_EMPTY(&reactor->resumed) || !TAILQ_EMPTY(&reactor->dirty) || reactor->rejudge)
 		return reactor->now_ns;
+	/* Orphans may be another reactor's, which does not know who waits for them. */
+	if (!TAILQ_EMPTY(&reactor->opening) && deadline_ns > reactor->now_ns + TIMER_NS)
+		deadline_ns = reactor->now_ns + TIMER_NS;
 	if (!TAILQ_EMPTY(&reactor->starving) && deadline_ns > reactor->now_ns + 10 * TIMER_NS)
 		deadline_ns = reactor->now_ns + 10 * TIMER_NS;
 	if (reactor->draining && deadline_ns > reactor->now_ns + TIMER_NS)

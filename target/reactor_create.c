@@ -136,6 +136,7 @@ static void reactor_init(struct tgt_reactor *reactor, const struct tgt_config *c
 	TAILQ_INIT(&reactor->starving);
 	TAILQ_INIT(&reactor->ended);
 	TAILQ_INIT(&reactor->resumed);
+	TAILQ_INIT(&reactor->opening);
 	TAILQ_INIT(&reactor->logins);
 	reactor->mailbox.fd = -1;
 	core_spin_init(&reactor->spin, config->polling == TGT_POLL_ALWAYS ? UINT64_MAX

@@ -31,6 +31,8 @@
 #define TGT_SCRATCH_QUEUES_MAX 4u
 /* A command waits this long for data memory, then it is answered BUSY. */
 #define TGT_MEMORY_WAIT_NS 5000000000ull
+/* So long an OPEN for the writes of connections that have ended. */
+#define TGT_OPEN_WAIT_NS 5000000000ull
 /* A session without queues is remembered for twice the keep-alive time, or this where there is
  * none: so long can a login of an older incarnation or epoch be told from a new one. */
 #define TGT_SESSION_KEEP_NS 30000000000ull
@@ -111,6 +113,7 @@ struct tgt_reactor {
 	struct tgt_queue_list starving;	 /* has commands that wait for memory, in turn */
 	struct tgt_queue_list ended;	 /* to be destroyed at the end of this turn */
 	struct tgt_request_list resumed; /* checksums: their next piece is due in the next turn */
+	struct tgt_request_list opening; /* OPENs that wait for a volume's orphans (F5) */
 	struct tgt_login_list logins;	 /* wait for an older life to end */
 	unsigned int login_count;
 	bool rejudge; /* a queue has ended: look at the waiting logins */

@@ -30,7 +30,8 @@ static const uint16_t transitions[TGT_REQUEST_STATES] = {
 		BIT(TGT_REQUEST_STORING) | BIT(TGT_REQUEST_REPLYING) | BIT(TGT_REQUEST_FREE),
 	[TGT_REQUEST_STORING] =
 		BIT(TGT_REQUEST_DATA_OUT) | BIT(TGT_REQUEST_REPLYING) | BIT(TGT_REQUEST_FREE),
-	[TGT_REQUEST_HELD] = BIT(TGT_REQUEST_REPLYING) | BIT(TGT_REQUEST_FREE),
+	[TGT_REQUEST_HELD] =
+		BIT(TGT_REQUEST_DATA_OUT) | BIT(TGT_REQUEST_REPLYING) | BIT(TGT_REQUEST_FREE),
 	[TGT_REQUEST_DATA_OUT] = BIT(TGT_REQUEST_FREE),
 	[TGT_REQUEST_REPLYING] = BIT(TGT_REQUEST_FREE),
 };
@@ -77,6 +78,8 @@ static void request_decode(struct tgt_request *request, const struct rblk_wire_c
 	request->status = RBLK_OK;
 	request->aborted = false;
 	request->holds_capsule = false;
+	request->orphan = false;
+	request->opening = NULL;
 	request->chained = false;
 	request->handle = NULL;
 	request->data = NULL;
@@ -643,6 +646,8 @@ static void request_release(struct tgt_request *request)
 
 	request_release_capsule(request);
 	request_free_data(request);
+	if (request->orphan)
+		atomic_fetch_sub(&handle->outlet->volume->orphans, 1);
 	request->handle = NULL;
 	request_set_state(request, TGT_REQUEST_FREE);
 	request->queue->active--;
@@ -653,6 +658,14 @@ static void request_release(struct tgt_request *request)
 void tgt_request_finish(struct tgt_request *request)
 {
 	request_release(request);
+}
+
+void tgt_request_orphan(struct tgt_request *request)
+{
+	if (!opcode_writes(request->opcode))
+		return;
+	request->orphan = true;
+	atomic_fetch_add(&request->handle->outlet->volume->orphans, 1);
 }
 
 void tgt_request_drop(struct tgt_request *request)

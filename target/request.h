@@ -47,6 +47,7 @@ struct tgt_request {
 	uint16_t status;    /* enum rblk_status */
 	bool aborted;	    /* ABORT has come: stop at the next piece */
 	bool holds_capsule; /* a receive buffer is held for it */
+	bool orphan;	    /* STORING, and counted as the volume's orphan: its queue is closed */
 	bool chained;	    /* REPLYING: in queue->chained, not in queue->done */
 
 	/* Of the command, decoded. */
@@ -60,6 +61,7 @@ struct tgt_request {
 	uint32_t digest; /* told; then: of the data read */
 
 	struct tgt_handle *handle; /* counted */
+	struct tgt_volume *opening; /* OPEN that is HELD: a reference */
 	char *data;
 	uint32_t data_bytes;
 	uint32_t lkey;
@@ -98,6 +100,8 @@ bool tgt_request_abort(struct tgt_request *request);
 
 /* The completion has been posted: give everything back but what the posted work still uses. */
 void tgt_request_finish(struct tgt_request *request);
+/* The connection is lost while the store has it. */
+void tgt_request_orphan(struct tgt_request *request);
 /* The connection is lost: give everything back. Not while a store or the fabric owns the data. */
 void tgt_request_drop(struct tgt_request *request);
 

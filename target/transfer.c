@@ -178,6 +178,8 @@ static void transfer_release(struct tgt_queue *queue, struct tgt_sent *sent, boo
 
 	if (sent->block)
 		tgt_reactor_memory_free(queue->reactor, sent->block, sent->block_bytes);
+	if (sent->orphan)
+		atomic_fetch_sub(&sent->handle->outlet->volume->orphans, 1);
 	if (sent->handle)
 		tgt_handle_put(sent->handle);
 	queue->reply_tail += sent->replies;
@@ -202,6 +204,18 @@ void tgt_transfer_completed(struct tgt_queue *queue, uint64_t wr_id)
 	if (!TAILQ_EMPTY(&queue->done) || !TAILQ_EMPTY(&queue->fetching) ||
 	    !TAILQ_EMPTY(&queue->chained))
 		tgt_queue_mark_dirty(queue);
+}
+
+void tgt_transfer_orphan(struct tgt_queue *queue)
+{
+	for (uint32_t i = queue->sent_tail; i != queue->sent_head; i++) {
+		struct tgt_sent *sent = &queue->sent[i & queue->sent_mask];
+
+		if (!sent->handle || !sent->read)
+			continue;
+		sent->orphan = true;
+		atomic_fetch_add(&sent->handle->outlet->volume->orphans, 1);
+	}
 }
 
 void tgt_transfer_abandon(struct tgt_queue *queue)

@@ -29,6 +29,8 @@ void tgt_transfer_flush(struct tgt_queue *queue);
 
 /* A signalled work request has completed well: so have all before it. */
 void tgt_transfer_completed(struct tgt_queue *queue, uint64_t wr_id);
+/* The connection is closed: READs into a store's memory may still land there. */
+void tgt_transfer_orphan(struct tgt_queue *queue);
 /* The connection is drained: give back what the outstanding ones use. */
 void tgt_transfer_abandon(struct tgt_queue *queue);
 

@@ -31,6 +31,8 @@ struct tgt_volume {
 	_Atomic bool removed;
 	unsigned int slot;
 	_Atomic unsigned int refs;
+	/* F5: writes under way whose connection has ended, of any session; reactors count. */
+	_Atomic unsigned int orphans;
 };
 
 /* Control thread. 0 or -ENOMEM. */

@@ -99,6 +99,81 @@ static void login_waits_for_storage(void **state)
 	raw_close(&new);
 }
 
+static unsigned int disconnected(void)
+{
+	FILE *log = fopen(server.log, "r");
+	unsigned int count = 0;
+	char line[1024];
+
+	while (log && fgets(line, sizeof(line), log))
+		count += strstr(line, "closed: ") != NULL;
+	if (log)
+		fclose(log);
+	return count;
+}
+
+/* An initiator that is started again has another session: its OPEN is behind the writes that the
+ * target has of the connection that ended. */
+static void open_waits_for_what_an_ended_connection_left(void **state)
+{
+	unsigned int before = disconnected();
+	struct raw old, new;
+	uint32_t volume;
+
+	(void)state;
+	raw_init(&new);
+	assert_true(raw_connect(&new, server.host));
+	raw_init(&old);
+	assert_true(raw_connect(&old, server.host));
+	volume = raw_open(&old, "disk");
+	write_begin(&old, volume, 128, 'C');
+	raw_close(&old);
+	while (disconnected() == before)
+		assert_int_equal(raw_simple(&new, RBLK_OP_PING, 0), RBLK_OK);
+	volume = raw_open(&new, "disk");
+	assert_int_not_equal(volume, 0);
+	assert_reads(&new, volume, 128, 'C');
+	raw_close(&new);
+}
+
+/* The one that waits may vanish, too. */
+static void an_open_that_waits_may_end(void **state)
+{
+	unsigned int before = disconnected();
+	struct rblk_wire_command *command;
+	struct raw old, new;
+	uint32_t volume;
+
+	(void)state;
+	raw_init(&new);
+	assert_true(raw_connect(&new, server.host));
+	raw_init(&old);
+	assert_true(raw_connect(&old, server.host));
+	volume = raw_open(&old, "disk");
+	write_begin(&old, volume, 128, 'D');
+	raw_close(&old);
+	while (disconnected() == before)
+		assert_int_equal(raw_simple(&new, RBLK_OP_PING, 0), RBLK_OK);
+	command = raw_command(&new, RBLK_CAPSULE_ALIGN, 0);
+	memset(new.memory + RAW_SEND, 0, RBLK_CAPSULE_ALIGN);
+	strcpy(new.memory + RAW_SEND, "disk");
+	raw_fill(&new, command, 0, RBLK_OP_OPEN, 0);
+	command->flags = RBLK_CMD_CAPSULE;
+	command->segment.address = rblk_to_le64((uintptr_t)new.memory + RAW_DATA);
+	command->segment.rkey = rblk_to_le32(fab_mr_rkey(new.mr, fab_conn_device(new.conn)));
+	command->segment.length = rblk_to_le32(sizeof(struct rblk_wire_volume));
+	raw_send(&new, RBLK_CAPSULE_ALIGN + 64);
+	assert_int_equal(raw_simple(&new, RBLK_OP_PING, 1), RBLK_OK);
+	raw_close(&new);
+
+	raw_init(&new);
+	assert_true(raw_connect(&new, server.host));
+	volume = raw_open(&new, "disk");
+	assert_int_not_equal(volume, 0);
+	assert_reads(&new, volume, 128, 'D');
+	raw_close(&new);
+}
+
 static void fence_waits_for_storage(void **state)
 {
 	struct rblk_wire_command *command;
@@ -145,6 +220,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(login_waits_for_storage),
 		cmocka_unit_test(fence_waits_for_storage),
+		cmocka_unit_test(open_waits_for_what_an_ended_connection_left),
+		cmocka_unit_test(an_open_that_waits_may_end),
 	};
 
 	return cmocka_run_group_tests(tests, start, stop);
