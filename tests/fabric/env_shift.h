@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * The machine's clock, which a test can put forward: the fabric's limits of seconds pass at once.
- * A program that links this has it instead of proto/fabric/env_posix.c.
+ * The program is linked with --wrap=env_now_ns.
  */
 #ifndef RBLK_TESTS_FABRIC_ENV_SHIFT_H
 #define RBLK_TESTS_FABRIC_ENV_SHIFT_H
