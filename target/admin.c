@@ -193,8 +193,7 @@ static void admin_fence(struct tgt_request *request)
 	uint32_t incarnation = (uint32_t)request->argument;
 	struct tgt_place *place = &session->places[request->lba]; /* checked: < RBLK_QUEUES_MAX */
 
-	if (request->lba >= session->queue_count ||
-	    (place->queue == request->queue && incarnation >= request->queue->incarnation)) {
+	if (place->queue == request->queue && incarnation >= request->queue->incarnation) {
 		tgt_request_complete(request, RBLK_E_INVALID);
 		return;
 	}

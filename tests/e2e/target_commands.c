@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Goal: the commands that a well-behaved library seldom sends: data with a digest, ABORT, FENCE of
+ * what is not there, CLOSE with I/O in flight. Method: the bare
+ * fabric, asked and answered one by one, against data that was written before.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "tests/e2e/daemon.h"
+#include "tests/e2e/raw.h"
+
+#define BLOCK 512u
+#define BYTES (8 * BLOCK)
+
+static struct e2e_daemon server;
+static char path[] = "/tmp/rblk-commands-XXXXXX";
+
+static int start(void **state)
+{
+	char volume[64];
+	int fd = mkstemp(path);
+
+	(void)state;
+	assert_true(fd >= 0);
+	assert_int_equal(ftruncate(fd, 4 << 20), 0);
+	close(fd);
+	snprintf(volume, sizeof(volume), "disk=%s", path);
+	e2e_daemon_start(&server, "--cache", "buffered", "--memory", "mem=4M", volume, NULL);
+	return 0;
+}
+
+static int stop(void **state)
+{
+	(void)state;
+	unlink(path);
+	return e2e_daemon_stop(&server);
+}
+
+/* By the definition: reflected, beginning with and finally inverted by all ones. */
+static uint32_t crc32c(const char *data, size_t bytes)
+{
+	uint32_t crc = ~0u;
+
+	for (size_t i = 0; i < bytes; i++) {
+		crc ^= (unsigned char)data[i];
+		for (int bit = 0; bit < 8; bit++)
+			crc = crc >> 1 ^ (crc & 1 ? 0x82f63b78u : 0);
+	}
+	return ~crc;
+}
+
+/* -- DIGEST ------------------------------------------------------------------------------------ */
+
+/* A WRITE of RAW_DATA (or of the capsule) with this digest; its status. */
+static uint16_t write_with_digest(struct raw *raw, uint32_t volume, bool capsule, int pattern,
+				  uint32_t digest)
+{
+	uint32_t told = capsule ? BYTES : 0;
+	struct rblk_wire_command *command = raw_command(raw, told, 0);
+
+	memset(raw->memory + (capsule ? RAW_SEND : RAW_DATA), pattern, BYTES);
+	raw_fill(raw, command, 0, RBLK_OP_WRITE, 1);
+	command->flags = (uint8_t)(RBLK_CMD_DIGEST | (capsule ? RBLK_CMD_CAPSULE : 0));
+	command->volume = rblk_to_le32(volume);
+	command->blocks = rblk_to_le32(BYTES / BLOCK);
+	command->digest = rblk_to_le32(digest);
+	command->segment.length = rblk_to_le32(BYTES);
+	if (!capsule) {
+		command->segment.address = rblk_to_le64((uintptr_t)raw->memory + RAW_DATA);
+		command->segment.rkey =
+			rblk_to_le32(fab_mr_rkey(raw->mr, fab_conn_device(raw->conn)));
+	}
+	raw_send(raw, told + 64);
+	return raw_wait(raw, 1);
+}
+
+/* The volume reads as `pattern`, and says so with the right digest. */
+static void assert_reads(struct raw *raw, uint32_t volume, int pattern)
+{
+	struct rblk_wire_command *command = raw_command(raw, 0, 0);
+
+	memset(raw->memory + RAW_DATA, ~pattern, BYTES);
+	raw_fill(raw, command, 0, RBLK_OP_READ, 2);
+	command->flags = RBLK_CMD_DIGEST;
+	command->volume = rblk_to_le32(volume);
+	command->blocks = rblk_to_le32(BYTES / BLOCK);
+	command->segment.address = rblk_to_le64((uintptr_t)raw->memory + RAW_DATA);
+	command->segment.rkey = rblk_to_le32(fab_mr_rkey(raw->mr, fab_conn_device(raw->conn)));
+	command->segment.length = rblk_to_le32(BYTES);
+	raw_send(raw, 64);
+	assert_int_equal(raw_wait(raw, 2), RBLK_OK);
+	for (unsigned int i = 0; i < BYTES; i++)
+		assert_int_equal(raw->memory[RAW_DATA + i], (char)pattern);
+	assert_int_equal(raw->last[2].flags, RBLK_CPL_DIGEST);
+	assert_int_equal(rblk_le32(raw->last[2].digest), crc32c(raw->memory + RAW_DATA, BYTES));
+}
+
+static void data_that_does_not_match_its_digest_is_not_stored(void **state)
+{
+	static const char *const names[] = {"mem", "disk"};
+	char expected[BYTES];
+	struct raw raw;
+
+	(void)state;
+	raw_init(&raw);
+	raw.login.features = rblk_to_le32(RBLK_FEATURE_DIGEST);
+	assert_true(raw_connect(&raw, server.host));
+	assert_int_equal(rblk_le32(raw.accept.features), RBLK_FEATURE_DIGEST);
+	for (unsigned int i = 0; i < 4; i++) {
+		uint32_t volume = raw_open(&raw, names[i / 2]);
+		bool capsule = i % 2;
+		int pattern = (int)('a' + i);
+		uint32_t digest;
+
+		memset(expected, pattern, BYTES);
+		digest = crc32c(expected, BYTES);
+		assert_int_equal(write_with_digest(&raw, volume, capsule, pattern, digest),
+				 RBLK_OK);
+		assert_reads(&raw, volume, pattern);
+		assert_int_equal(write_with_digest(&raw, volume, capsule, 'x', digest),
+				 RBLK_E_DIGEST);
+		assert_reads(&raw, volume, pattern);
+	}
+	raw_close(&raw);
+}
+
+/* -- ABORT ------------------------------------------------------------------------------------- */
+
+/* ABORT of the command with that sequence number: what it says. */
+static uint64_t abort_command(struct raw *raw, uint32_t sequence)
+{
+	struct rblk_wire_command *command = raw_command(raw, 0, 0);
+
+	raw_fill(raw, command, 0, RBLK_OP_ABORT, 10);
+	command->lba = rblk_to_le64(sequence);
+	raw_send(raw, 64);
+	assert_int_equal(raw_wait(raw, 10), RBLK_OK);
+	return rblk_le64(raw->last[10].result);
+}
+
+/* The pool holds two; what waits has not begun and is dropped, what the disk has is not. */
+static void abort_ends_what_has_not_begun(void **state)
+{
+	struct e2e_daemon slow;
+	uint32_t volume, first;
+	struct raw raw;
+
+	(void)state;
+	e2e_daemon_start(&slow, "--pool-size", "1M", "--fault", "delay=read:1s", "--null",
+			 "slow=4M", NULL);
+	raw_init(&raw);
+	assert_true(raw_connect(&raw, slow.host));
+	volume = raw_open(&raw, "slow");
+	assert_int_not_equal(volume, 0);
+	first = raw.sequence;
+	for (uint16_t tag = 1; tag <= 3; tag++)
+		raw_io(&raw, RBLK_OP_READ, tag, volume, 0, 1024, 1024 * BLOCK);
+	assert_int_equal(abort_command(&raw, first + 2), 1);
+	assert_int_equal(raw_wait(&raw, 3), RBLK_E_ABORTED);
+	assert_int_equal(abort_command(&raw, first), 0);
+	assert_int_equal(abort_command(&raw, first + 2), 0); /* answered long since */
+	assert_int_equal(abort_command(&raw, 12345), 0);
+	assert_int_equal(raw_wait(&raw, 1), RBLK_OK);
+	assert_int_equal(raw_wait(&raw, 2), RBLK_OK);
+	raw_close(&raw);
+	assert_int_equal(e2e_daemon_stop(&slow), 0);
+}
+
+/* -- CLOSE, FENCE ------------------------------------------------------------------------------ */
+
+static void close_is_answered_behind_the_commands_of_the_handle(void **state)
+{
+	struct rblk_wire_command *command;
+	struct e2e_daemon slow;
+	uint32_t volume;
+	struct raw raw;
+
+	(void)state;
+	e2e_daemon_start(&slow, "--fault", "delay=read:300ms", "--null", "slow=4M", NULL);
+	raw_init(&raw);
+	assert_true(raw_connect(&raw, slow.host));
+	volume = raw_open(&raw, "slow");
+	raw_io(&raw, RBLK_OP_READ, 1, volume, 0, 8, BYTES);
+	command = raw_command(&raw, 0, 0);
+	raw_fill(&raw, command, 0, RBLK_OP_CLOSE, 2);
+	command->volume = rblk_to_le32(volume);
+	raw_send(&raw, 64);
+	/* Closed for others from now on. */
+	raw_io(&raw, RBLK_OP_READ, 3, volume, 0, 8, BYTES);
+	assert_int_equal(raw_wait(&raw, 3), RBLK_E_NO_VOLUME);
+	assert_int_equal(raw_wait(&raw, 2), RBLK_OK);
+	assert_int_not_equal(raw.last[1].sequence, 0); /* it was first */
+	assert_int_equal(raw_wait(&raw, 1), RBLK_OK);
+	raw_close(&raw);
+	assert_int_equal(e2e_daemon_stop(&slow), 0);
+}
+
+static uint16_t fence(struct raw *raw, uint64_t queue, uint32_t incarnation)
+{
+	struct rblk_wire_command *command = raw_command(raw, 0, 0);
+
+	raw_fill(raw, command, 0, RBLK_OP_FENCE, 1);
+	command->lba = rblk_to_le64(queue);
+	command->argument = rblk_to_le64(incarnation);
+	raw_send(raw, 64);
+	return raw_wait(raw, 1);
+}
+
+static void fence_of_nothing_succeeds(void **state)
+{
+	struct raw raw;
+
+	(void)state;
+	raw_init(&raw);
+	raw.login.queue_count = rblk_to_le16(2);
+	raw.login.incarnation = rblk_to_le32(3);
+	assert_true(raw_connect(&raw, server.host));
+	assert_int_equal(fence(&raw, 1, 7), RBLK_OK);	   /* never connected */
+	assert_int_equal(fence(&raw, 15, 7), RBLK_OK);	   /* beyond the session's queues */
+	assert_int_equal(fence(&raw, 0, 2), RBLK_OK);	   /* past that */
+	assert_int_equal(fence(&raw, 0, 3), RBLK_E_INVALID); /* itself */
+	raw_close(&raw);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(data_that_does_not_match_its_digest_is_not_stored),
+		cmocka_unit_test(abort_ends_what_has_not_begun),
+		cmocka_unit_test(close_is_answered_behind_the_commands_of_the_handle),
+		cmocka_unit_test(fence_of_nothing_succeeds),
+	};
+
+	return cmocka_run_group_tests(tests, start, stop);
+}
