@@ -259,7 +259,7 @@ static struct tgt_lease *lease_get(struct tgt_listener *listener, const uint8_t 
 
 static void listener_request(struct tgt_listener *listener, const struct fab_event *event)
 {
-	const struct rblk_wire_login *login = event->private_data;
+	struct rblk_wire_login login;
 	struct tgt_lease *lease = NULL;
 	struct rblk_wire_reject reject = {
 		.magic = rblk_to_le32(RBLK_MAGIC),
@@ -268,12 +268,14 @@ static void listener_request(struct tgt_listener *listener, const struct fab_eve
 	};
 
 	/* Too short to name a session: any reactor will say so. */
-	if (event->private_bytes < sizeof(*login)) {
+	if (event->private_bytes < sizeof(login)) {
 		tgt_reactor_login(listener->reactors[0], event->request, event->private_data,
 				  event->private_bytes, NULL);
 		return;
 	}
-	lease = lease_get(listener, login->session_id);
+	/* A connection manager hands it out at any address. */
+	memcpy(&login, event->private_data, sizeof(login));
+	lease = lease_get(listener, login.session_id);
 	if (!lease) {
 		fab_reject(event->request, &reject, sizeof(reject));
 		return;

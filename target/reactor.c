@@ -97,6 +97,9 @@ static void reactor_device_gone(struct tgt_reactor *reactor, struct fab_device *
 {
 	struct tgt_queue *queue, *following;
 
+	/* Of a listener's address: there is none here. */
+	if (!device)
+		return;
 	tgt_log(TGT_LOG_WARNING, "device %s: removed", fab_device_name(device));
 	for (queue = TAILQ_FIRST(&reactor->alive); queue; queue = following) {
 		following = TAILQ_NEXT(queue, alive_link);

@@ -111,7 +111,8 @@ void tgt_reactor_login(struct tgt_reactor *reactor, struct fab_request *request,
 
 	/* Connection managers pad with zeroes: what is beyond the login is not looked at. */
 	mail.bytes = private_bytes < sizeof(mail.login) ? private_bytes : sizeof(mail.login);
-	memcpy(&mail.login, private_data, mail.bytes);
+	if (mail.bytes)
+		memcpy(&mail.login, private_data, mail.bytes);
 	if (!reactor_send(reactor, mail)) {
 		fab_reject(request, NULL, 0);
 		tgt_lease_put(lease);
