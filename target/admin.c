@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Administrative commands. Their reports come from the reserve, so that I/O that has taken all data
+ * Administrative commands. Their reports come from a pool of their own, so that I/O that has taken all data
  * memory cannot keep a session from opening, closing, fencing or living on.
  */
 #include "target/admin.h"
@@ -29,8 +29,11 @@ static void *admin_report(struct tgt_request *request, uint32_t bytes)
 		request->data = queue->arena.base + queue->reply_bytes;
 		request->home = TGT_HOME_ARENA;
 	} else {
-		request->data = tgt_pool_alloc(queue->reactor->reserve, bytes);
-		request->home = request->data ? TGT_HOME_RESERVE : TGT_HOME_NONE;
+		request->data = queue->reports < TGT_REPORTS_PER_QUEUE
+					? tgt_pool_alloc(queue->reactor->reports, bytes)
+					: NULL;
+		request->home = request->data ? TGT_HOME_REPORT : TGT_HOME_NONE;
+		queue->reports += request->data != NULL;
 	}
 	if (!request->data) {
 		tgt_request_complete(request, RBLK_E_BUSY);

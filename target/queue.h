@@ -18,12 +18,12 @@
 struct tgt_sent {
 	struct tgt_request *reads; /* an RDMA READ of this request */
 	struct tgt_handle *handle; /* the store's memory is the source or target */
-	void *block;		   /* to be freed, of pool or reserve */
+	void *block;		   /* to be freed, of pool or reports */
 	uint32_t block_bytes;
 	uint16_t replies; /* completions in the reply ring */
 	bool orphan;	  /* counted as the volume's: its queue is closed, not yet drained */
 	bool read;	  /* counts against the READ depth */
-	bool probe;
+	bool probe, report;
 };
 
 enum tgt_queue_state {
@@ -66,6 +66,7 @@ struct tgt_queue {
 	uint32_t sent_mask, send_depth;
 	uint32_t sent_head, sent_tail;
 	uint32_t reads_out; /* RDMA READs outstanding */
+	uint32_t reports;   /* blocks of reactor->reports */
 	/* Reply ring: completions being sent; slots [reply_tail, reply_head). */
 	struct rblk_wire_completion *replies;
 	uint32_t reply_mask, reply_head, reply_tail;

@@ -74,9 +74,17 @@ static int reactor_open_fabrics(struct tgt_reactor *reactor, char *error)
 	return 0;
 }
 
+/* The longest reply ring: two completions for each tag, rounded up to a power of two. */
+#define RING_BYTES_MAX \
+	(4 * (RBLK_CREDITS_MAX + RBLK_RESERVED_TAGS) * sizeof(struct rblk_wire_completion))
+#define REPORT_BYTES_MAX (RBLK_LIST_MAX * sizeof(struct rblk_wire_volume))
+/* A few of the longest, each in a block of a power of two. */
+#define REPORTS_BYTES (32 * 4 * TGT_POOL_PAGE)
+static_assert(REPORT_BYTES_MAX <= 4 * TGT_POOL_PAGE, "a report fits its block");
+
 /*
  * The reserve: a reply ring of at least a page for each queue (two completions of 32 bytes for each
- * receive buffer, rounded up to a power of two), and a few of the longest reports.
+ * receive buffer, rounded up to a power of two).
  */
 static size_t reserve_bytes(const struct tgt_reactor *reactor)
 {
@@ -84,7 +92,6 @@ static size_t reserve_bytes(const struct tgt_reactor *reactor)
 
 	bytes += (size_t)reactor->config.receive_buffers * 2 * 2 *
 		 sizeof(struct rblk_wire_completion);
-	bytes += 32 * RBLK_LIST_MAX * sizeof(struct rblk_wire_volume);
 	return (bytes + TGT_POOL_PAGE - 1) & ~(size_t)(TGT_POOL_PAGE - 1);
 }
 
@@ -93,21 +100,24 @@ static int reactor_create_memory(struct tgt_reactor *reactor, char *error)
 	const struct tgt_config *config = &reactor->config;
 	size_t pool = (config->pool_bytes + TGT_POOL_PAGE - 1) & ~(size_t)(TGT_POOL_PAGE - 1);
 	size_t reserve = reserve_bytes(reactor);
-	int err = tgt_region_map(&reactor->region, pool + reserve, config->memory_lock,
+	size_t bytes = pool + reserve + REPORTS_BYTES;
+	int err = tgt_region_map(&reactor->region, bytes, config->memory_lock,
 				 reactor->ring);
 
 	if (err)
 		return tgt_error(error, err, "reactor %u: cannot map %zu bytes of buffers: %s",
-				 reactor->index, pool + reserve, strerror(-err));
+				 reactor->index, bytes, strerror(-err));
 	if (reactor->ring && reactor->region.buffer_first < 0)
 		tgt_log(TGT_LOG_WARNING,
 			"reactor %u: no fixed buffers with the ring, disks will be slower: %s "
 			"(memlock limit?)",
 			reactor->index, strerror(-reactor->region.buffer_first));
 	reactor->pool = tgt_pool_create(reactor->region.base, pool, config->max_io_bytes);
-	reactor->reserve = tgt_pool_create(reactor->region.base + pool, reserve,
-					   RBLK_LIST_MAX * sizeof(struct rblk_wire_volume) * 4);
-	if (!reactor->pool || !reactor->reserve)
+	reactor->reserve =
+		tgt_pool_create(reactor->region.base + pool, reserve, RING_BYTES_MAX);
+	reactor->reports = tgt_pool_create(reactor->region.base + pool + reserve, REPORTS_BYTES,
+					   REPORT_BYTES_MAX);
+	if (!reactor->pool || !reactor->reserve || !reactor->reports)
 		return tgt_error(error, -ENOMEM, "reactor %u: out of memory", reactor->index);
 	/* The data of one command has to fit one block of the pool. */
 	reactor->max_io_bytes = config->max_io_bytes;
@@ -261,7 +271,7 @@ struct tgt_device *tgt_reactor_device(struct tgt_reactor *reactor, struct tgt_fa
 
 void tgt_reactor_memory_free(struct tgt_reactor *reactor, void *block, size_t bytes)
 {
-	tgt_pool_free(tgt_pool_owns(reactor->pool, block) ? reactor->pool : reactor->reserve, block,
+	tgt_pool_free(tgt_pool_owns(reactor->pool, block) ? reactor->pool : reactor->reports, block,
 		      bytes);
 }
 
@@ -311,6 +321,7 @@ void tgt_reactor_destroy(struct tgt_reactor *reactor)
 		reactor_close_fabric(&reactor->fabrics[i]);
 	tgt_pool_destroy(reactor->pool);
 	tgt_pool_destroy(reactor->reserve);
+	tgt_pool_destroy(reactor->reports);
 	tgt_region_unmap(&reactor->region);
 	free(reactor);
 }

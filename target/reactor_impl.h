@@ -38,6 +38,8 @@
 #define TGT_SESSION_KEEP_NS 30000000000ull
 /* Logins that wait for an older life to end. */
 #define TGT_LOGINS_WAITING_MAX 256u
+/* Reports of one queue on their way: an initiator that takes none cannot have them all. */
+#define TGT_REPORTS_PER_QUEUE (2u * RBLK_RESERVED_TAGS)
 #define TGT_FABRICS_MAX 2u
 /* Work requests of one chain. */
 #define TGT_CHAIN_MAX 64u
@@ -101,7 +103,8 @@ struct tgt_reactor {
 	struct tgt_ring *ring;
 	struct tgt_region region;
 	struct tgt_pool *pool;	  /* data */
-	struct tgt_pool *reserve; /* replies, reports: what I/O must not be able to take */
+	struct tgt_pool *reserve; /* replies of a queue: what nothing else can take */
+	struct tgt_pool *reports; /* what I/O must not be able to take; so much to each queue */
 
 	struct tgt_mailbox mailbox; /* any thread sends */
 

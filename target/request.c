@@ -230,7 +230,9 @@ bool tgt_request_retry_memory(struct tgt_request *request)
 
 static void request_free_data(struct tgt_request *request)
 {
-	if (request->home == TGT_HOME_POOL || request->home == TGT_HOME_RESERVE)
+	if (request->home == TGT_HOME_REPORT)
+		request->queue->reports--;
+	if (request->home == TGT_HOME_POOL || request->home == TGT_HOME_REPORT)
 		tgt_reactor_memory_free(request_reactor(request), request->data,
 					request->data_bytes);
 	request->home = TGT_HOME_NONE;

@@ -29,7 +29,7 @@ enum tgt_request_state {
 enum tgt_home {
 	TGT_HOME_NONE,
 	TGT_HOME_POOL,	  /* a block of the reactor's pool, ours */
-	TGT_HOME_RESERVE, /* likewise of the reserve: a report */
+	TGT_HOME_REPORT,  /* likewise of those for reports */
 	TGT_HOME_CAPSULE, /* in the receive buffer, which is held */
 	TGT_HOME_DIRECT,  /* the store's own memory */
 	TGT_HOME_ARENA,	  /* a measuring connection's own memory */

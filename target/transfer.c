@@ -114,7 +114,8 @@ struct ibv_send_wr *tgt_transfer_write(struct tgt_request *request)
 	do {
 		wr = transfer_piece(request, IBV_WR_RDMA_WRITE, &sent);
 	} while (request->moved < request->data_bytes);
-	if (request->home == TGT_HOME_POOL || request->home == TGT_HOME_RESERVE) {
+	if (request->home == TGT_HOME_POOL || request->home == TGT_HOME_REPORT) {
+		sent->report = request->home == TGT_HOME_REPORT;
 		sent->block = request->data;
 		sent->block_bytes = request->data_bytes;
 	}
@@ -176,6 +177,7 @@ static void transfer_release(struct tgt_queue *queue, struct tgt_sent *sent, boo
 {
 	struct tgt_request *request = sent->reads;
 
+	queue->reports -= sent->report;
 	if (sent->block)
 		tgt_reactor_memory_free(queue->reactor, sent->block, sent->block_bytes);
 	if (sent->orphan)
