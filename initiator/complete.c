@@ -120,16 +120,28 @@ static void slot_answer(struct ini_slot *slot, u16 status, u64 value, u32 queued
 	slot_release(slot);
 }
 
+/* V9: one event at a time, on queue 0 alone: there is one receive for it. */
+static bool reply_event(struct ini_queue *queue, const struct rblk_wire_completion *event)
+{
+	const struct rblk_session *session = queue->session;
+
+	if (queue->index || session->event_seen != session->event_told) {
+		violation(queue, queue->index ? "an event on another queue than the first" :
+						"an event before the last one was confirmed");
+		return false;
+	}
+	ini_event_received(queue->session, event);
+	return true;
+}
+
 static bool reply_completion(struct ini_queue *queue, const struct rblk_wire_completion *completion)
 {
 	u16 tag = rblk_le16(completion->tag);
 	enum core_tags_error error;
 	struct ini_slot *slot;
 
-	if (completion->flags & RBLK_CPL_EVENT) {
-		ini_event_received(queue->session, completion);
-		return true;
-	}
+	if (completion->flags & RBLK_CPL_EVENT)
+		return reply_event(queue, completion);
 	error = core_tags_answer(&queue->tags, tag, rblk_le32(completion->sequence));
 	if (error) {
 		violation(queue, core_tags_error_text(error));

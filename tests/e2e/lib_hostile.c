@@ -526,6 +526,23 @@ static enum fake_answer event_after_flush(struct fake_target *fake,
 	return FAKE_REPLY;
 }
 
+static enum fake_answer two_events(struct fake_target *fake,
+				   const struct rblk_wire_command *command,
+				   struct rblk_wire_completion *completion)
+{
+	if (!is_io(command))
+		return FAKE_REPLY;
+	fake_target_send_event(fake, RBLK_EVENT_LIST_CHANGED, 1, 0);
+	fake_target_send_event(fake, RBLK_EVENT_LIST_CHANGED, 2, 0);
+	return FAKE_SILENT;
+}
+
+/* V9 */
+static void events_that_do_not_wait_are_refused(void **state)
+{
+	run_failure(two_events, -EPROTO, "an event before the last one was confirmed");
+}
+
 static void an_event_is_seen_and_told(void **state)
 {
 	_Atomic u64 told = 0;
@@ -602,6 +619,7 @@ int main(void)
 		cmocka_unit_test(buffers_in_use_stay),
 		cmocka_unit_test(busy_is_tried_again),
 		cmocka_unit_test(busy_is_given_up_in_time),
+		cmocka_unit_test(events_that_do_not_wait_are_refused),
 		cmocka_unit_test(an_event_is_seen_and_told),
 		cmocka_unit_test(an_idle_session_keeps_alive),
 		cmocka_unit_test(credits_run_out_and_come_back),
