@@ -49,7 +49,8 @@ demo_kmod() {
 	lab_say "asking the disk itself"
 	echo 3 > /proc/sys/vm/drop_caches
 	fsck.ext4 -fn "$disk" > /tmp/fsck 2>&1 || lab_fail "fsck of the target's disk: $(cat /tmp/fsck)"
-	mount -o ro "$disk" $mnt || lab_fail "$disk: cannot be mounted"
+	# The kernel closes what io_uring had open a moment after the daemon has gone.
+	lab_wait 10 mount -o ro "$disk" $mnt || lab_fail "$disk: cannot be mounted"
 	[ "$(demo_sums $mnt/tree)" = "$sums" ] || lab_fail "$disk: has other files than were copied"
 	umount $mnt
 	FIO_STATS='' lab_fio "$LAB_OUT/kmod-disk" verify --ioengine=io_uring "--filename=$disk" --offset=$half \
