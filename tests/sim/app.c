@@ -279,16 +279,22 @@ static bool app_work_left(const struct sim_app *app)
 	return app->ops_left || app->under_way;
 }
 
-static void app_begin_some(struct sim_app *app)
+/* False: there is no room for more until something has ended. */
+static bool app_begin_some(struct sim_app *app)
 {
 	unsigned int burst = (unsigned int)sim_between(1, app->depth);
+	bool room = true;
 
-	while (app->ops_left && app->under_way < app->depth && burst--) {
-		if (op_start(app, op_choose(app)))
+	while (room && app->ops_left && app->under_way < app->depth && burst--) {
+		room = !op_start(app, op_choose(app));
+		if (!room)
 			break;
 		app->ops_left--;
+		if (app->single)
+			rblk_submit(app->session);
 	}
 	rblk_submit(app->session);
+	return room && app->ops_left && app->under_way < app->depth;
 }
 
 /* False: the session is lost, or given up. */
@@ -296,15 +302,16 @@ static bool app_work(struct sim_app *app)
 {
 	app->doing = "works";
 	while (app_work_left(app)) {
-		app_begin_some(app);
+		bool more = app_begin_some(app);
+
 		if (!app_poll(app))
 			return false;
 		if (!app->calm && sim_chance(app->abandon))
 			return false;
-		if (app->under_way)
-			app_wait(app, app->ops_left ? sim_below(app->think_ns) : UINT64_MAX);
-		else if (app->ops_left)
+		if (more)
 			sim_fiber_sleep(sim_below(app->think_ns));
+		else
+			app_wait(app, app->under_way ? UINT64_MAX : SIM_MS);
 	}
 	return true;
 }

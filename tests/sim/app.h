@@ -37,6 +37,7 @@ struct sim_app {
 	uint32_t flush, fua, zeroes, discard, read, large; /* of a million */
 	uint32_t abandon; /* of a million turns: closes the session with commands under way */
 	uint64_t think_ns;
+	bool single; /* a message for each command */
 
 	struct rblk_session *session;
 	struct rblk_volume *rblk;

@@ -2,7 +2,7 @@
 /*
  * Virtual time: an agenda of what is to happen, in the order of time and, at the same time, of
  * entry. Time stands still while something runs and jumps to the next entry when it has. Also the
- * simulator's env_now_ns() and env_random().
+ * simulator's env_now_ns() and env_random(); env_yield() is fiber.c's.
  */
 #ifndef RBLK_TESTS_SIM_CLOCK_H
 #define RBLK_TESTS_SIM_CLOCK_H

@@ -15,6 +15,7 @@
 
 /* The device's work that is under way when a connection ends. */
 #define DEATH_NS_MAX (20 * SIM_US)
+#define DEATH_LONG_NS_MAX (500 * SIM_US)
 /* The server's patience for a client that has been answered. */
 #define ESTABLISH_NS (2 * SIM_S)
 
@@ -123,7 +124,8 @@ static void conn_die(struct sim_conn *conn, enum ibv_wc_status status)
 		on_flush(conn);
 		return;
 	}
-	conn->death_ns = sim_now_ns() + sim_below(DEATH_NS_MAX);
+	conn->death_ns = sim_now_ns() +
+			 sim_below(sim_chance(800000) ? DEATH_NS_MAX : DEATH_LONG_NS_MAX);
 	sim_event_at(&conn->flush, conn->death_ns);
 }
 
@@ -142,6 +144,16 @@ void sim_conn_lose(struct sim_conn *conn, enum ibv_wc_status status, int error)
 		fab_fail(conn->head.fab, error, "%s", strerror(-error));
 	sim_fab_note(conn->fab, conn, failed ? FAB_EVENT_FAILED : FAB_EVENT_DISCONNECTED, error,
 		     NULL, 0);
+}
+
+void sim_conn_kill(struct sim_conn *conn)
+{
+	if (conn->state != SIM_CONN_ERR) {
+		sim_conn_lose(conn, IBV_WC_WR_FLUSH_ERR, -ECONNRESET);
+	} else if (!conn->flushed) {
+		sim_event_cancel(&conn->flush);
+		on_flush(conn);
+	}
 }
 
 static void on_hangup(void *arg)

@@ -313,7 +313,7 @@ void sim_fabric_kill(struct sim_actor *actor, bool power_lost)
 				sim_conn_lose(conn->peer, IBV_WC_RETRY_EXC_ERR, -ECONNRESET);
 			if (conn->server && conn->session)
 				sim_model_conn_gone(conn->session, true);
-			sim_conn_lose(conn, IBV_WC_WR_FLUSH_ERR, -ECONNRESET);
+			sim_conn_kill(conn);
 		}
 	}
 }

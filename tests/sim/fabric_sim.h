@@ -54,7 +54,7 @@ struct sim_wqe {
 	uint8_t *data;      /* payload, or what a READ has read */
 	uint32_t bytes;
 	bool responded;     /* READ: the data is here */
-	bool resend;        /* the acknowledgement will be lost: read the memory again */
+	bool resend;        /* it, or its acknowledgement, was lost: read the memory again when due */
 	bool orphan;        /* our end is in ERR and has forgotten it; it is on its way */
 	unsigned int repeats;
 };
@@ -205,6 +205,8 @@ bool sim_resolved(struct sim_conn *conn, struct fab_event *event);
 void sim_conn_lose(struct sim_conn *conn, enum ibv_wc_status status, int error);
 /* Nobody will answer it. */
 void sim_request_free(struct sim_request *request);
+/* Its process is dead: what is left of it is over at once. */
+void sim_conn_kill(struct sim_conn *conn);
 void sim_listeners_kill(struct sim_actor *actor);
 /* The server learns that the client is there: by its word, or by a first message. */
 void sim_conn_established(struct sim_conn *conn);

@@ -277,15 +277,13 @@ static bool peer_takes(const struct sim_conn *conn, const struct sim_wqe *wqe)
 	       (wqe->wr.opcode == IBV_WR_RDMA_WRITE || is_read(wqe));
 }
 
-/* No answer from the peer: send again, or give up. True: given up. */
+/* No answer from the peer: once more, or not. True: given up. */
 static bool wqe_repeat(struct sim_conn *conn, struct sim_wqe *wqe)
 {
-	if (++wqe->repeats > sim_net.resends) {
-		sim_conn_lose(conn, IBV_WC_RETRY_EXC_ERR, -ETIMEDOUT);
-		return true;
-	}
-	wqe_gather(conn, wqe);
-	return false;
+	if (++wqe->repeats <= sim_net.resends)
+		return false;
+	sim_conn_lose(conn, IBV_WC_RETRY_EXC_ERR, -ETIMEDOUT);
+	return true;
 }
 
 static void arrive_next(struct sim_conn *conn)
@@ -346,9 +344,18 @@ static void on_arrive(void *arg)
 	}
 	if (conn->state == SIM_CONN_ERR)
 		return; /* what goes on from here is decided when it is flushed */
+	if (wqe->resend) {
+		/* Sent again only now, from memory that must still be what it was. */
+		wqe_gather(conn, wqe);
+		wqe->resend = false;
+		wqe->due_ns = sim_now_ns() + sim_latency_ns();
+		sim_event_at(&conn->arrive, wqe->due_ns);
+		return;
+	}
 	if (!peer_takes(conn, wqe) || (!sim_net.calm && sim_chance(sim_net.lose))) {
 		if (wqe_repeat(conn, wqe))
 			return;
+		wqe->resend = true;
 		wqe->due_ns = sim_now_ns() + sim_between(SIM_US, sim_net.resend_ns);
 		sim_event_at(&conn->arrive, wqe->due_ns);
 		return;
@@ -378,6 +385,7 @@ static void on_ack(void *arg)
 			/* The peer will drop it as done, but our device reads the memory again. */
 			if (wqe_repeat(conn, wqe))
 				return;
+			wqe_gather(conn, wqe);
 			wqe->resend = false;
 			wqe->due_ns = sim_now_ns() + sim_latency_ns() +
 				      (sim_link_up(conn) ? 0 : sim_net.resend_ns);

@@ -108,6 +108,14 @@ void sim_fiber_sleep(uint64_t ns)
 	}
 }
 
+/* Who spins lets time pass; proto/core/env.h. */
+void env_yield(void);
+void env_yield(void)
+{
+	if (running)
+		sim_fiber_sleep(SIM_US);
+}
+
 /* -- poll(2) ------------------------------------------------------------------------------------ */
 
 int __wrap_poll(struct pollfd *fds, nfds_t count, int timeout_ms);

@@ -16,7 +16,7 @@
 #include "tests/sim/disk.h"
 #include "tests/sim/trace.h"
 
-#define ENTRIES 1024u
+#define ENTRIES 128u
 #define FILES 64u
 
 /* A completion that has not been reaped. */

@@ -24,6 +24,9 @@ struct sim_totals sim_totals;
 
 enum fault { FAULT_BREAK, FAULT_CUT, FAULT_KILL, FAULT_POWER, FAULT_DRAIN, FAULTS };
 
+/* The others are any mixture. */
+enum world_kind { WORLD_CROWDED, WORLD_STARVED };
+
 static struct {
 	struct sim_host hosts[HOSTS_MAX];
 	struct sim_app apps[APPS_MAX];
@@ -150,7 +153,7 @@ static void build_net(void)
 		sim_net.limits.max_msg_bytes = sim_chance(500000) ? 32768 : 65536;
 }
 
-static void build_disk(struct sim_disk *disk)
+static void build_disk(struct sim_disk *disk, enum world_kind kind)
 {
 	disk->can_discard = sim_chance(500000);
 	disk->temper = (struct sim_disk_temper){
@@ -163,9 +166,15 @@ static void build_disk(struct sim_disk *disk)
 		.delay_max_ns = sim_chance(700000) ? 100 * SIM_US : 5 * SIM_MS,
 		.stall_ns = sim_chance(500000) ? 50 * SIM_MS : 8 * SIM_S,
 	};
+	if (kind == WORLD_STARVED) {
+		disk->temper.stall = 50000;
+		disk->temper.stall_ns = 10 * SIM_S;
+	}
+	if (kind == WORLD_CROWDED)
+		disk->temper.delay_max_ns = 5 * SIM_MS;
 }
 
-static void build_host(unsigned int i)
+static void build_host(unsigned int i, enum world_kind kind)
 {
 	struct sim_host *host = &world.hosts[i];
 	struct tgt_config *config = &host->config;
@@ -189,8 +198,14 @@ static void build_host(unsigned int i)
 		sim_host_add_volume(host, (uint64_t)sim_between(8, 32) * 4096, block,
 				    sim_chance(300000));
 		if (host->disks[host->volume_count - 1])
-			build_disk(host->disks[host->volume_count - 1]);
+			build_disk(host->disks[host->volume_count - 1], kind);
 	}
+	if (kind == WORLD_CROWDED) {
+		config->reactors = 1;
+		config->receive_buffers = 32;
+	}
+	if (kind == WORLD_STARVED)
+		config->pool_bytes = 65536;
 }
 
 static void build_app(unsigned int i)
@@ -218,20 +233,55 @@ static void build_app(unsigned int i)
 	sim_app_start(app, world.host_count + i);
 }
 
+/* Many writers and few receive buffers: what credits promise has to be there. */
+static void make_crowded(void)
+{
+	for (unsigned int i = 0; i < world.app_count; i++) {
+		struct sim_app *app = &world.apps[i];
+
+		app->host = &world.hosts[0];
+		app->volume = 0;
+		app->options.queues = 3;
+		app->options.credits = 32;
+		app->depth = SIM_SLOTS;
+		app->single = true;
+		app->read = 0;
+		app->large = 0;
+		app->think_ns = SIM_US;
+		app->ops_left = 100;
+	}
+}
+
+/* A pool of one block, a disk that takes it for long, and time to be told BUSY. */
+static void make_starved(void)
+{
+	for (unsigned int i = 0; i < world.app_count; i++) {
+		world.apps[i].options.command_timeout_ms = 30000;
+		world.apps[i].large = 500000;
+		world.apps[i].depth = 8;
+	}
+}
+
 static void world_build(void)
 {
+	enum world_kind kind = (enum world_kind)sim_below(8);
+
 	memset(&world, 0, sizeof(world));
 	build_net();
 	world.host_count = (unsigned int)sim_between(1, HOSTS_MAX);
 	world.app_count = (unsigned int)sim_between(1, APPS_MAX);
 	for (unsigned int i = 0; i < world.host_count; i++)
-		build_host(i);
+		build_host(i, kind);
 	for (unsigned int i = 0; i < world.host_count; i++)
 		sim_host_start(&world.hosts[i]);
 	for (unsigned int i = 0; i < world.app_count; i++)
 		build_app(i);
 	for (unsigned int i = 0; i < HOSTS_MAX + APPS_MAX; i++)
 		world.heal[i] = (struct sim_event){ .run = on_heal, .arg = &world.heal[i] };
+	if (kind == WORLD_CROWDED)
+		make_crowded();
+	if (kind == WORLD_STARVED)
+		make_starved();
 	world.fault.run = on_fault;
 	world.calm.run = on_calm;
 	world.faults = sim_chance(100000) ? 0 : (unsigned int)sim_random();
