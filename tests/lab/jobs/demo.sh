@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # What tests/demo shows: rblkd serves a disk, fio writes through RDMA, reads back and compares, the
-# disk itself is asked whether it has what was written, and then it is measured.
+# disk itself is asked whether it has what was written, and then it is measured; in the lab, it
+# becomes a disk of the kernel at the end.
 #   demo.sh DISK        a block device, or a file, whose content is lost
 . "$LAB/guest.sh"
 disk=$1
@@ -22,4 +23,9 @@ for workload in latency:read-4k-qd1 latency:write-4k-qd1 iops:read-4k-qd32 iops:
 	lab_say "measuring ${workload#*:}"
 	lab_fio "$LAB_OUT/${workload#*:}" "${workload%%:*}" "${rblk[@]}" "--section=${workload#*:}"
 done
-lab_rblkd_stop
+if [ -n "${LAB_HERE:-}" ]; then
+	lab_rblkd_stop
+else
+	. "$LAB/jobs/demo_kmod.sh"
+	RBLK_FIO_SIZE=64m demo_kmod "$disk"
+fi
