@@ -7,7 +7,6 @@
 
 #include <errno.h>
 #include <string.h>
-#include <time.h>
 #include "proto/core/env.h"
 #include "proto/wire/wire_check.h"
 #include "target/handle.h"
@@ -272,10 +271,7 @@ static void admin_scratch(struct tgt_request *request)
 /* Two PINGs tell an initiator what its measurement cost this end: one thread serves its session. */
 static void admin_ping(struct tgt_request *request)
 {
-	struct timespec used;
-
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
-	request->result = (uint64_t)used.tv_sec * 1000000000u + (uint64_t)used.tv_nsec;
+	request->result = env_thread_cpu_ns();
 	tgt_request_complete(request, RBLK_OK);
 }
 
