@@ -13,8 +13,6 @@
 #include "tests/sim/random.h"
 #include "tests/sim/trace.h"
 
-static uint64_t write_ids;
-
 /* -- outcomes ----------------------------------------------------------------------------------- */
 
 /* By what the target has answered; the application asks for nothing that is wrong. */
@@ -109,7 +107,7 @@ static bool op_memory(struct sim_app *app, struct sim_op *op, struct sim_command
 		return false;
 	if (command->kind == SIM_COMMAND_READ)
 		return true;
-	command->id = ++write_ids;
+	command->id = sim_model_id();
 	for (uint64_t i = 0; i < command->sectors; i++)
 		sim_sector_fill(op->memory + i * SIM_SECTOR, command->id, command->sector + i);
 	return true;

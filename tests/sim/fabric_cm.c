@@ -26,7 +26,6 @@ struct sim_listener {
 };
 
 static struct sim_listener *listeners[SIM_LISTENERS_MAX];
-static uint32_t qp_numbers;
 
 /* -- listening ---------------------------------------------------------------------------------- */
 
@@ -248,7 +247,7 @@ static void conn_equip(struct sim_conn *conn)
 	const struct fab_limits *limits = &conn->fab->device.limits;
 
 	conn->head.device = &conn->fab->device;
-	conn->head.qp_num = ++qp_numbers;
+	conn->head.qp_num = sim_qp_number();
 	conn->head.inline_bytes = conn->options.inline_bytes < sim_net.inline_bytes ?
 					  conn->options.inline_bytes :
 					  sim_net.inline_bytes;

@@ -23,7 +23,7 @@ struct sim_net sim_net;
 static struct {
 	struct sim_mr *keys[KEYS_MAX]; /* NULL: deregistered; keys are not used twice in a seed */
 	uint32_t key_count;
-	uint32_t serial;
+	uint32_t serial, qp_number; /* the last ones */
 	bool cut[MACHINES_MAX];
 	TAILQ_HEAD(, sim_fab) fabs;
 } fabric = { .fabs = TAILQ_HEAD_INITIALIZER(fabric.fabs) };
@@ -39,6 +39,7 @@ void sim_fabric_reset(void)
 		sim_fail("a fabric was not closed");
 	fabric.key_count = 0;
 	fabric.serial = 0;
+	fabric.qp_number = 0;
 	memset(fabric.cut, 0, sizeof(fabric.cut));
 }
 
@@ -116,6 +117,11 @@ static int sim_timeout_ms(const struct fab *fab)
 {
 	(void)fab;
 	return -1;
+}
+
+uint32_t sim_qp_number(void)
+{
+	return ++fabric.qp_number;
 }
 
 uint32_t sim_session_of(const struct sim_actor *actor)

@@ -175,6 +175,9 @@ void sim_fab_note(struct sim_fab *fab, struct sim_conn *conn, enum fab_event_typ
 void sim_fab_complete(struct sim_conn *conn, const struct ibv_wc *wc, unsigned int frees,
 		      bool receive, bool srq);
 struct sim_mr *sim_mr_find(uint32_t key);
+/* Of the next queue pair. */
+uint32_t sim_qp_number(void);
+/* The number of the fabric that the actor has open: for an application, of its session. */
 uint32_t sim_session_of(const struct sim_actor *actor);
 
 /* A machine's way to another: cut, messages are lost. */

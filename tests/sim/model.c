@@ -61,6 +61,7 @@ struct sim_volume {
 
 static struct {
 	uint64_t now; /* number of the last report */
+	uint64_t id;  /* of the last WRITE */
 	struct sim_volume *volumes;
 	struct {
 		unsigned int conns;
@@ -73,6 +74,11 @@ static uint64_t model_now(void)
 }
 
 /* -- contents ----------------------------------------------------------------------------------- */
+
+uint64_t sim_model_id(void)
+{
+	return ++model.id;
+}
 
 void sim_sector_fill(uint8_t *sector, uint64_t id, uint64_t number)
 {
