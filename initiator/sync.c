@@ -42,8 +42,12 @@ int ini_sync_turn(struct rblk_session *session, u64 deadline_ns)
 	unsigned int work = (unsigned int)(session->activity - before);
 	bool sleep = core_spin_turn(&session->spin, session->now_ns, work);
 
-	if (count || work || !sleep)
+	if (count || work)
 		return count;
+	if (!sleep) {
+		env_yield();
+		return 0;
+	}
 	return sleep_until(session, deadline_ns);
 }
 

@@ -361,6 +361,8 @@ static void *reactor_thread(void *argument)
 
 		if (core_spin_turn(&reactor->spin, reactor->now_ns, work))
 			reactor_sleep(reactor);
+		else if (!work)
+			env_yield();
 	}
 	return NULL;
 }

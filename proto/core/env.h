@@ -16,6 +16,13 @@ uint64_t env_now_ns(void);
 /* Processor time that the calling thread has used so far, in nanoseconds. For measuring only. */
 uint64_t env_thread_cpu_ns(void);
 
+/*
+ * Between two looks of a thread that polls and found nothing: let others have this processor. A
+ * thread that never does keeps the kernel's own off it, and with them what it is waiting for
+ * (software RDMA runs in their softirqs): waits of a whole time slice. Any thread.
+ */
+void env_yield(void);
+
 /* Fill with random bytes fit for keys and session ids. Any thread; cannot fail. */
 void env_random(void *buffer, size_t bytes);
 

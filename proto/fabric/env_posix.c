@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/random.h>
+#include <sched.h>
 #include <time.h>
 
 uint64_t env_now_ns(void)
@@ -48,4 +49,9 @@ void env_random(void *buffer, size_t bytes)
 		next += got;
 		bytes -= (size_t)got;
 	}
+}
+
+void env_yield(void)
+{
+	sched_yield();
 }
