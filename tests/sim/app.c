@@ -266,6 +266,9 @@ static bool app_poll(struct sim_app *app)
 	if (app->under_way)
 		sim_fail("%s: the session has failed, %u commands were not called back",
 			 app->actor.name, app->under_way);
+	if (app->benign)
+		sim_fail("%s: the session is lost, and nothing was wrong: %s", app->actor.name,
+			 rblk_session_error(app->session));
 	sim_trace(app->actor.name, "session lost: %s", rblk_session_error(app->session));
 	return false;
 }

@@ -45,7 +45,8 @@ struct sim_app {
 	struct sim_op ops[SIM_SLOTS];
 	unsigned int under_way, completed, op_number;
 	uint64_t verified; /* sectors, at the end */
-	bool calm;         /* faults have stopped: commands may not fail any more */
+	bool calm;         /* faults have stopped: it may verify and finish */
+	bool benign;       /* there are none at all: no session may be lost */
 	bool finished;
 	const char *doing;
 };

@@ -147,14 +147,22 @@ static void complete_in_order(struct sim_conn *conn)
 
 /* -- issuing ------------------------------------------------------------------------------------ */
 
+/* Posted before `end` (NULL: at all), and without a response yet. */
+static unsigned int reads_outstanding(const struct sim_conn *conn, const struct sim_wqe *end)
+{
+	const struct sim_wqe *wqe;
+	unsigned int reads = 0;
+
+	for (wqe = TAILQ_FIRST(&conn->sq); wqe != end; wqe = TAILQ_NEXT(wqe, link))
+		reads += is_read(wqe) && !wqe->responded;
+	return reads;
+}
+
 /* FENCE waits for every READ before it; a READ waits for one that is outstanding beyond the depth. */
 static bool may_issue(const struct sim_conn *conn, const struct sim_wqe *wqe)
 {
-	const struct sim_wqe *before;
-	unsigned int reads = 0;
+	unsigned int reads = reads_outstanding(conn, wqe);
 
-	for (before = TAILQ_FIRST(&conn->sq); before != wqe; before = TAILQ_NEXT(before, link))
-		reads += is_read(before) && !before->responded;
 	if (wqe->wr.send_flags & IBV_SEND_FENCE && reads)
 		return false;
 	return !is_read(wqe) || reads < conn->head.read_out;
@@ -475,6 +483,10 @@ static void wqe_post(struct sim_conn *conn, const struct ibv_send_wr *wr)
 		}
 	}
 	TAILQ_INSERT_TAIL(&conn->sq, wqe, link);
+	if (is_read(wqe) && conn->state == SIM_CONN_UP && reads_outstanding(conn, NULL) >
+	    conn->head.read_out)
+		sim_fail("%s: qp %u: more READs than the %u that were agreed",
+			 conn->fab->actor->name, conn->head.qp_num, conn->head.read_out);
 }
 
 int sim_post_send(struct fab_conn *head, struct ibv_send_wr *wr, struct ibv_send_wr **bad)

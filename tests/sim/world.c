@@ -25,7 +25,7 @@ struct sim_totals sim_totals;
 enum fault { FAULT_BREAK, FAULT_CUT, FAULT_KILL, FAULT_POWER, FAULT_DRAIN, FAULTS };
 
 /* The others are any mixture. */
-enum world_kind { WORLD_CROWDED, WORLD_STARVED };
+enum world_kind { WORLD_CROWDED, WORLD_STARVED, WORLD_BENIGN };
 
 static struct {
 	struct sim_host hosts[HOSTS_MAX];
@@ -188,7 +188,8 @@ static void build_host(unsigned int i, enum world_kind kind)
 	config->pool_bytes = sim_chance(300000) ? 65536 : 1u << 20;
 	config->sessions_max = (uint32_t)sim_between(4, 16);
 	config->queues_total_max = 32;
-	config->keepalive_ms = sim_chance(200000) ? 0 : (uint32_t)sim_between(50, 2000);
+	/* Without any, whose peer was cut off while it hung up would keep its credits for ever. */
+	config->keepalive_ms = (uint32_t)sim_between(50, 2000);
 	config->drain_ms = (uint32_t)sim_between(1, 1000);
 	host->pause = rate(100, 5000);
 	host->pause_ns = 200 * SIM_MS;
@@ -262,6 +263,23 @@ static void make_starved(void)
 	}
 }
 
+/* Whatever goes on here is no reason to lose a session. */
+static void make_benign(void)
+{
+	world.faults = 0;
+	sim_net.lose = 0;
+	for (unsigned int i = 0; i < world.host_count; i++) {
+		world.hosts[i].pause = 0;
+		for (unsigned int v = 0; v < world.hosts[i].volume_count; v++)
+			if (world.hosts[i].disks[v])
+				world.hosts[i].disks[v]->temper.stall = 0;
+	}
+	for (unsigned int i = 0; i < world.app_count; i++) {
+		world.apps[i].options.command_timeout_ms = 12000;
+		world.apps[i].benign = true;
+	}
+}
+
 static void world_build(void)
 {
 	enum world_kind kind = (enum world_kind)sim_below(8);
@@ -278,13 +296,15 @@ static void world_build(void)
 		build_app(i);
 	for (unsigned int i = 0; i < HOSTS_MAX + APPS_MAX; i++)
 		world.heal[i] = (struct sim_event){ .run = on_heal, .arg = &world.heal[i] };
+	world.faults = sim_chance(100000) ? 0 : (unsigned int)sim_random();
 	if (kind == WORLD_CROWDED)
 		make_crowded();
 	if (kind == WORLD_STARVED)
 		make_starved();
+	if (kind == WORLD_BENIGN)
+		make_benign();
 	world.fault.run = on_fault;
 	world.calm.run = on_calm;
-	world.faults = sim_chance(100000) ? 0 : (unsigned int)sim_random();
 	world.fault_ns = sim_chance(500000) ? 2 * SIM_MS : 100 * SIM_MS;
 	sim_event_in(&world.fault, sim_below(world.fault_ns));
 	sim_event_in(&world.calm, sim_between(SIM_MS, sim_chance(500000) ? 50 * SIM_MS : SIM_S));
