@@ -10,7 +10,7 @@
 
 /* Embedded in what it is: a reactor, a listener, an application. */
 struct sim_actor {
-	char name[16];        /* "target0.r0", "app2" */
+	char name[16];	      /* "target0.r0", "app2" */
 	unsigned int machine; /* on which it runs: index of the network's end */
 	void (*wake)(struct sim_actor *actor);
 };

@@ -13,7 +13,7 @@
 #include "tests/sim/random.h"
 #include "tests/sim/trace.h"
 
-/* -- outcomes ----------------------------------------------------------------------------------- */
+/* -- outcomes ------------------------------------------------------------------------------ */
 
 /* By what the target has answered; the application asks for nothing that is wrong. */
 static enum sim_outcome outcome_of(const struct sim_app *app, const struct rblk_result *result)
@@ -59,7 +59,7 @@ static void op_done(void *arg, const struct rblk_result *result)
 	op->memory = NULL;
 }
 
-/* -- commands ----------------------------------------------------------------------------------- */
+/* -- commands ------------------------------------------------------------------------------ */
 
 static struct sim_op *op_free(struct sim_app *app)
 {
@@ -93,8 +93,8 @@ static int op_call(struct sim_app *app, struct sim_op *op, const struct sim_comm
 	return -EINVAL;
 }
 
-static const char *const kind_names[SIM_COMMAND_KINDS] = { "READ", "WRITE", "ZEROES", "DISCARD",
-							    "FLUSH" };
+static const char *const kind_names[SIM_COMMAND_KINDS] = {"READ", "WRITE", "ZEROES", "DISCARD",
+							  "FLUSH"};
 
 /* Memory with the data of a WRITE in it, or for what a READ brings. False: none is free. */
 static bool op_memory(struct sim_app *app, struct sim_op *op, struct sim_command *command)
@@ -152,7 +152,7 @@ static struct sim_command op_choose(const struct sim_app *app)
 	const struct rblk_volume_info *info = rblk_volume_info(app->rblk);
 	uint64_t block = info->block_bytes / SIM_SECTOR, blocks = info->bytes / info->block_bytes;
 	uint64_t most = SIM_SLOT_BYTES / info->block_bytes, count;
-	struct sim_command command = { .kind = SIM_COMMAND_WRITE };
+	struct sim_command command = {.kind = SIM_COMMAND_WRITE};
 
 	if (info->can_flush && sim_chance(app->flush)) {
 		command.kind = SIM_COMMAND_FLUSH;
@@ -164,8 +164,9 @@ static struct sim_command op_choose(const struct sim_app *app)
 	if (count > blocks)
 		count = blocks;
 	command.sectors = count * block;
-	command.sector = sim_below(sim_chance(500000) && blocks - count > 4 ? 4 : blocks - count + 1) *
-			 block;
+	command.sector =
+		sim_below(sim_chance(500000) && blocks - count > 4 ? 4 : blocks - count + 1) *
+		block;
 	if (sim_chance(app->read))
 		command.kind = SIM_COMMAND_READ;
 	else if (info->can_write_zeroes && sim_chance(app->zeroes))
@@ -177,7 +178,7 @@ static struct sim_command op_choose(const struct sim_app *app)
 	return command;
 }
 
-/* -- sessions ----------------------------------------------------------------------------------- */
+/* -- sessions ------------------------------------------------------------------------------ */
 
 /* Until the session has something, at most so long. */
 static void app_wait(struct sim_app *app, uint64_t limit_ns)
@@ -209,8 +210,10 @@ static bool session_open(struct sim_app *app)
 		if (rblk_session_state(app->session) == RBLK_SESSION_CONNECTING)
 			app_wait(app, UINT64_MAX);
 	}
-	sim_trace(app->actor.name, "session: %s", rblk_session_state(app->session) ==
-		  RBLK_SESSION_READY ? "ready" : rblk_session_error(app->session));
+	sim_trace(app->actor.name, "session: %s",
+		  rblk_session_state(app->session) == RBLK_SESSION_READY
+			  ? "ready"
+			  : rblk_session_error(app->session));
 	return rblk_session_state(app->session) == RBLK_SESSION_READY;
 }
 
@@ -229,8 +232,7 @@ static bool volume_open(struct sim_app *app)
 	info = rblk_volume_info(app->rblk);
 	sim_trace(app->actor.name, "volume %s is open", info->name);
 	sim_model_opened(volume, life, info->cache_epoch);
-	if (rblk_buffer_register(app->session, app->guard.base,
-				 (size_t)SIM_SLOTS * SIM_SLOT_BYTES))
+	if (rblk_buffer_register(app->session, app->guard.base, (size_t)SIM_SLOTS * SIM_SLOT_BYTES))
 		sim_fail("%s: %s", app->actor.name, rblk_session_error(app->session));
 	return true;
 }
@@ -273,7 +275,7 @@ static bool app_poll(struct sim_app *app)
 	return false;
 }
 
-/* -- work --------------------------------------------------------------------------------------- */
+/* -- work ---------------------------------------------------------------------------------- */
 
 static bool app_work_left(const struct sim_app *app)
 {
@@ -327,9 +329,9 @@ static bool app_verify(struct sim_app *app)
 	app->doing = "verifies";
 	app->verified = 0;
 	while (app->verified < sectors || app->under_way) {
-		struct sim_command command = { .kind = SIM_COMMAND_READ,
-					       .sector = app->verified,
-					       .sectors = most / SIM_SECTOR };
+		struct sim_command command = {.kind = SIM_COMMAND_READ,
+					      .sector = app->verified,
+					      .sectors = most / SIM_SECTOR};
 
 		if (command.sectors > sectors - app->verified)
 			command.sectors = sectors - app->verified;
@@ -343,6 +345,61 @@ static bool app_verify(struct sim_app *app)
 	return true;
 }
 
+/* CRC32C by its definition, bit by bit. */
+static uint32_t crc32c(uint32_t crc, const uint8_t *data, size_t bytes)
+{
+	crc = ~crc;
+	while (bytes--) {
+		crc ^= *data++;
+		for (unsigned int bit = 0; bit < 8; bit++)
+			crc = crc >> 1 ^ (crc & 1 ? 0x82f63b78u : 0);
+	}
+	return ~crc;
+}
+
+struct checksum {
+	bool finished;
+	struct rblk_result result;
+};
+
+static void checksum_done(void *arg, const struct rblk_result *result)
+{
+	struct checksum *checksum = arg;
+
+	checksum->result = *result;
+	checksum->finished = true;
+}
+
+/*
+ * Nobody writes any more: what the target computes is what is read. With the calls that wait.
+ * False: the session is lost.
+ */
+static bool app_checksum(struct sim_app *app)
+{
+	uint64_t bytes = rblk_volume_info(app->rblk)->bytes;
+	struct checksum checksum = {.finished = false};
+	uint8_t *memory = sim_guard_lend(&app->guard, 4096, true);
+	uint32_t crc = 0;
+	int err = 0;
+
+	app->doing = "compares checksums";
+	for (uint64_t offset = 0; offset < bytes && !err; offset += 4096) {
+		err = rblk_pread(app->rblk, memory, 4096, offset);
+		crc = crc32c(crc, memory, 4096);
+	}
+	sim_guard_return(&app->guard, memory);
+	if (!err)
+		err = rblk_checksum(app->rblk, bytes, 0, checksum_done, &checksum);
+	while (!err && !checksum.finished)
+		if (rblk_wait(app->session, -1) < 0)
+			break;
+	if (err || checksum.result.error)
+		return false;
+	if ((uint32_t)checksum.result.value != crc)
+		sim_fail("%s: the target's checksum is not that of the data", app->actor.name);
+	return true;
+}
+
 static void app_run(void *arg)
 {
 	struct sim_app *app = arg;
@@ -351,7 +408,7 @@ static void app_run(void *arg)
 		bool well = session_open(app) && volume_open(app) && app_work(app);
 
 		if (well && app->calm)
-			app->finished = app_verify(app);
+			app->finished = app_verify(app) && (!app->alone || app_checksum(app));
 		session_end(app);
 		if (!app->finished) {
 			app->doing = "waits";
@@ -361,7 +418,7 @@ static void app_run(void *arg)
 	app->doing = "has finished";
 }
 
-/* -- making ------------------------------------------------------------------------------------- */
+/* -- making -------------------------------------------------------------------------------- */
 
 static void app_wake(struct sim_actor *actor)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * A simulated application: opens a session with librblk, opens a volume, reads, writes, flushes
- * at random, and reports to the model. A session that is lost is opened anew, and the target is held
- * to what it has promised. At the end, when faults have stopped, it reads the whole volume.
+ * at random, and reports to the model. A session that is lost is opened anew, and the target is
+ * held to what it has promised. At the end, when faults have stopped, it reads the whole volume.
  */
 #ifndef RBLK_TESTS_SIM_APP_H
 #define RBLK_TESTS_SIM_APP_H
@@ -45,8 +45,9 @@ struct sim_app {
 	struct sim_op ops[SIM_SLOTS];
 	unsigned int under_way, completed, op_number;
 	uint64_t verified; /* sectors, at the end */
-	bool calm;         /* faults have stopped: it may verify and finish */
-	bool benign;       /* there are none at all: no session may be lost */
+	bool calm;	   /* faults have stopped: it may verify and finish */
+	bool alone;	   /* nobody else uses its volume */
+	bool benign;	   /* there are none at all: no session may be lost */
 	bool finished;
 	const char *doing;
 };

@@ -21,12 +21,12 @@
 static struct sim_disk *disks[DISKS_MAX];
 static struct sim_file *files[FILES_MAX];
 
-/* -- sectors ------------------------------------------------------------------------------------ */
+/* -- sectors ------------------------------------------------------------------------------- */
 
 static const uint8_t *sector_now(const struct sim_disk *disk, uint64_t sector)
 {
-	return disk->cached[sector] ? disk->cached[sector]->data :
-				      disk->durable + sector * SIM_SECTOR;
+	return disk->cached[sector] ? disk->cached[sector]->data
+				    : disk->durable + sector * SIM_SECTOR;
 }
 
 static void versions_free(struct sim_version *version)
@@ -68,7 +68,7 @@ static void sector_sync(struct sim_disk *disk, uint64_t sector, uint64_t order)
 	*place = NULL;
 }
 
-/* -- one operation ------------------------------------------------------------------------------ */
+/* -- one operation ------------------------------------------------------------------------- */
 
 /* Write `count` of the io's sectors from `first` on. */
 static void io_write(struct sim_io *io, uint64_t first, uint64_t count)
@@ -235,7 +235,7 @@ void sim_disk_crash(struct sim_disk *disk)
 	}
 }
 
-/* -- files and their lock ----------------------------------------------------------------------- */
+/* -- files and their lock ------------------------------------------------------------------ */
 
 struct sim_file *sim_file_open(struct sim_disk *disk)
 {
@@ -268,7 +268,7 @@ struct sim_file *sim_file_of_fd(int fd)
 	return fd >= FD_FIRST && fd < FD_FIRST + FILES_MAX ? files[fd - FD_FIRST] : NULL;
 }
 
-/* -- making ------------------------------------------------------------------------------------- */
+/* -- making -------------------------------------------------------------------------------- */
 
 struct sim_disk *sim_disk_create(const char *path, uint64_t bytes, uint32_t block_bytes)
 {

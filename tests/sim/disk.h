@@ -35,13 +35,13 @@ struct sim_io {
 	TAILQ_ENTRY(sim_io) link; /* disk->inflight */
 	struct sim_file *file;
 	enum sim_io_kind kind;
-	bool durable;      /* RWF_DSYNC */
+	bool durable; /* RWF_DSYNC */
 	uint64_t offset, bytes;
-	uint8_t *buffer;   /* the submitter's; read and written when the disk comes to it */
-	uint8_t *copy;     /* the submitter is dead: what it wanted to write */
-	struct tgt_ring *ring;  /* NULL: nobody waits any more */
+	uint8_t *buffer;       /* the submitter's; read and written when the disk comes to it */
+	uint8_t *copy;	       /* the submitter is dead: what it wanted to write */
+	struct tgt_ring *ring; /* NULL: nobody waits any more */
 	struct tgt_ring_op *op;
-	uint64_t sync_order;    /* SYNC: versions up to this become durable */
+	uint64_t sync_order; /* SYNC: versions up to this become durable */
 	int result;
 	struct sim_event event;
 };
@@ -66,12 +66,12 @@ struct sim_disk {
 	bool can_discard;
 	uint8_t *durable;
 	struct sim_version **cached; /* per sector, newest first; NULL: as durable */
-	uint64_t order;              /* of the last version */
-	const uint8_t *boot_id;      /* the machine's */
+	uint64_t order;		     /* of the last version */
+	const uint8_t *boot_id;	     /* the machine's */
 	struct sim_file *holder;     /* of the lock */
 	TAILQ_HEAD(, sim_io) inflight;
 	struct sim_disk_temper temper;
-	bool calm;                   /* faults have stopped */
+	bool calm; /* faults have stopped */
 };
 
 struct sim_disk *sim_disk_create(const char *path, uint64_t bytes, uint32_t block_bytes);
@@ -90,7 +90,7 @@ struct sim_file *sim_file_open(struct sim_disk *disk);
 void sim_file_close(struct sim_file *file);
 struct sim_file *sim_file_of_fd(int fd);
 
-/* -- ring_sim.c --------------------------------------------------------------------------------- */
+/* -- ring_sim.c ---------------------------------------------------------------------------- */
 
 /* `io` has ended with io->result. */
 void sim_ring_done(struct tgt_ring *ring, struct sim_io *io);

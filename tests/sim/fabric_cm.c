@@ -27,7 +27,7 @@ struct sim_listener {
 
 static struct sim_listener *listeners[SIM_LISTENERS_MAX];
 
-/* -- listening ---------------------------------------------------------------------------------- */
+/* -- listening ----------------------------------------------------------------------------- */
 
 static struct sim_listener *listener_at(const struct sockaddr_storage *address)
 {
@@ -46,8 +46,7 @@ static struct sim_listener *listener_at(const struct sockaddr_storage *address)
 	return NULL;
 }
 
-int sim_listen(struct fab *fab, const struct sockaddr *addr, int backlog,
-	       struct fab_listener **out)
+int sim_listen(struct fab *fab, const struct sockaddr *addr, int backlog, struct fab_listener **out)
 {
 	struct sim_listener *listener = calloc(1, sizeof(*listener));
 
@@ -89,7 +88,7 @@ void sim_listeners_kill(struct sim_actor *actor)
 			listeners[i]->dead = true;
 }
 
-/* -- the end ------------------------------------------------------------------------------------ */
+/* -- the end ------------------------------------------------------------------------------- */
 
 void sim_conn_check_drained(struct sim_conn *conn)
 {
@@ -123,8 +122,8 @@ static void conn_die(struct sim_conn *conn, enum ibv_wc_status status)
 		on_flush(conn);
 		return;
 	}
-	conn->death_ns = sim_now_ns() +
-			 sim_below(sim_chance(800000) ? DEATH_NS_MAX : DEATH_LONG_NS_MAX);
+	conn->death_ns =
+		sim_now_ns() + sim_below(sim_chance(800000) ? DEATH_NS_MAX : DEATH_LONG_NS_MAX);
 	sim_event_at(&conn->flush, conn->death_ns);
 }
 
@@ -222,7 +221,7 @@ void sim_destroy(struct fab_conn *head)
 	free(conn);
 }
 
-/* -- making ------------------------------------------------------------------------------------- */
+/* -- making -------------------------------------------------------------------------------- */
 
 static struct sim_conn *conn_create(struct sim_fab *fab, const struct fab_conn_options *options)
 {
@@ -235,8 +234,8 @@ static struct sim_conn *conn_create(struct sim_fab *fab, const struct fab_conn_o
 	conn->fab = fab;
 	conn->options = *options;
 	TAILQ_INSERT_TAIL(&fab->conns, conn, link);
-	conn->flush = (struct sim_event){ .run = on_flush, .arg = conn };
-	conn->hangup = (struct sim_event){ .run = on_hangup, .arg = conn };
+	conn->flush = (struct sim_event){.run = on_flush, .arg = conn};
+	conn->hangup = (struct sim_event){.run = on_hangup, .arg = conn};
 	sim_wire_init(conn);
 	return conn;
 }
@@ -248,20 +247,19 @@ static void conn_equip(struct sim_conn *conn)
 
 	conn->head.device = &conn->fab->device;
 	conn->head.qp_num = sim_qp_number();
-	conn->head.inline_bytes = conn->options.inline_bytes < sim_net.inline_bytes ?
-					  conn->options.inline_bytes :
-					  sim_net.inline_bytes;
-	conn->read_in = conn->options.read_in < limits->max_read_in ?
-				conn->options.read_in :
-				(uint8_t)limits->max_read_in;
-	conn->head.read_out = conn->options.read_out < limits->max_read_out ?
-				      conn->options.read_out :
-				      (uint8_t)limits->max_read_out;
+	conn->head.inline_bytes = conn->options.inline_bytes < sim_net.inline_bytes
+					  ? conn->options.inline_bytes
+					  : sim_net.inline_bytes;
+	conn->read_in = conn->options.read_in < limits->max_read_in ? conn->options.read_in
+								    : (uint8_t)limits->max_read_in;
+	conn->head.read_out = conn->options.read_out < limits->max_read_out
+				      ? conn->options.read_out
+				      : (uint8_t)limits->max_read_out;
 	if (fab_conn_table_insert(&conn->fab->head, &conn->head))
 		sim_fail("out of memory");
 }
 
-/* -- the client --------------------------------------------------------------------------------- */
+/* -- the client ---------------------------------------------------------------------------- */
 
 static void on_timeout(void *arg)
 {
@@ -325,7 +323,7 @@ bool sim_resolved(struct sim_conn *conn, struct fab_event *event)
 		event->status = err;
 		return true;
 	}
-	conn->cm = (struct sim_event){ .run = on_request_arrives, .arg = conn };
+	conn->cm = (struct sim_event){.run = on_request_arrives, .arg = conn};
 	sim_event_in(&conn->cm, sim_latency_ns());
 	return false;
 }
@@ -350,15 +348,15 @@ int sim_connect(struct fab *head, const struct sockaddr *addr,
 	conn->prepare = prepare;
 	conn->session = fab->serial;
 	conn->state = SIM_CONN_RESOLVING;
-	conn->cm = (struct sim_event){ .run = on_resolve, .arg = conn };
-	conn->timeout = (struct sim_event){ .run = on_timeout, .arg = conn };
+	conn->cm = (struct sim_event){.run = on_resolve, .arg = conn};
+	conn->timeout = (struct sim_event){.run = on_timeout, .arg = conn};
 	sim_event_in(&conn->cm, sim_latency_ns());
 	sim_event_in(&conn->timeout, options->timeout_ms * SIM_MS);
 	*out = &conn->head;
 	return 0;
 }
 
-/* -- the server --------------------------------------------------------------------------------- */
+/* -- the server ---------------------------------------------------------------------------- */
 
 int sim_accept(struct fab *head, struct fab_request *request_head,
 	       const struct fab_conn_options *options, struct fab_conn **out)
@@ -420,8 +418,8 @@ int sim_establish(struct fab_conn *head, const void *private_data, uint8_t bytes
 	struct sim_conn *conn = sim_conn_of(head);
 	struct sim_conn *client = conn->peer;
 
-	conn->cm = (struct sim_event){ .run = on_ready_to_use, .arg = conn };
-	conn->timeout = (struct sim_event){ .run = on_timeout, .arg = conn };
+	conn->cm = (struct sim_event){.run = on_ready_to_use, .arg = conn};
+	conn->timeout = (struct sim_event){.run = on_timeout, .arg = conn};
 	sim_event_in(&conn->timeout, ESTABLISH_NS);
 	if (conn->fab->dead)
 		return 0;
@@ -431,7 +429,7 @@ int sim_establish(struct fab_conn *head, const void *private_data, uint8_t bytes
 	}
 	memcpy(client->private_data, private_data, bytes);
 	client->options.private_bytes = bytes;
-	client->cm = (struct sim_event){ .run = on_answered, .arg = client };
+	client->cm = (struct sim_event){.run = on_answered, .arg = client};
 	if (!message_lost(conn))
 		sim_event_in(&client->cm, sim_latency_ns());
 	return 0;
@@ -454,7 +452,7 @@ static void reject(struct sim_conn *client, const void *private_data, uint8_t by
 	if (bytes)
 		memcpy(client->private_data, private_data, bytes);
 	client->options.private_bytes = bytes;
-	client->cm = (struct sim_event){ .run = on_rejected, .arg = client };
+	client->cm = (struct sim_event){.run = on_rejected, .arg = client};
 	if (!message_lost(client))
 		sim_event_in(&client->cm, sim_latency_ns());
 }

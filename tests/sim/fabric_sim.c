@@ -26,7 +26,7 @@ static struct {
 	uint32_t serial, qp_number; /* the last ones */
 	bool cut[MACHINES_MAX];
 	TAILQ_HEAD(, sim_fab) fabs;
-} fabric = { .fabs = TAILQ_HEAD_INITIALIZER(fabric.fabs) };
+} fabric = {.fabs = TAILQ_HEAD_INITIALIZER(fabric.fabs)};
 
 static struct sim_fab *to_fab(struct fab *fab)
 {
@@ -49,11 +49,11 @@ unsigned int sim_fabric_count(void)
 	unsigned int count = 0;
 
 	TAILQ_FOREACH(fab, &fabric.fabs, link)
-		count++;
+	count++;
 	return count;
 }
 
-/* -- contexts ----------------------------------------------------------------------------------- */
+/* -- contexts ------------------------------------------------------------------------------ */
 
 static struct fab *sim_open(const struct fab_options *options, char *error)
 {
@@ -129,12 +129,12 @@ uint32_t sim_session_of(const struct sim_actor *actor)
 	struct sim_fab *fab;
 
 	TAILQ_FOREACH(fab, &fabric.fabs, link)
-		if (fab->actor == actor)
-			return fab->serial;
+	if (fab->actor == actor)
+		return fab->serial;
 	return 0;
 }
 
-/* -- completions -------------------------------------------------------------------------------- */
+/* -- completions --------------------------------------------------------------------------- */
 
 void sim_fab_complete(struct sim_conn *conn, const struct ibv_wc *wc, unsigned int frees,
 		      bool receive, bool srq)
@@ -183,7 +183,7 @@ static int sim_poll(struct fab *head, struct ibv_wc *wc, int count)
 	return got;
 }
 
-/* -- events ------------------------------------------------------------------------------------- */
+/* -- events -------------------------------------------------------------------------------- */
 
 void sim_fab_note(struct sim_fab *fab, struct sim_conn *conn, enum fab_event_type type, int status,
 		  const void *data, size_t bytes)
@@ -229,7 +229,7 @@ static int sim_poll_event(struct fab *head, struct fab_event *event)
 	return 0;
 }
 
-/* -- memory ------------------------------------------------------------------------------------- */
+/* -- memory -------------------------------------------------------------------------------- */
 
 static int mr_add(struct sim_fab *fab, struct sim_conn *conn, void *addr, size_t bytes, int access,
 		  struct fab_mr **out)
@@ -279,7 +279,7 @@ struct sim_mr *sim_mr_find(uint32_t key)
 	return key - KEY_FIRST < fabric.key_count ? fabric.keys[key - KEY_FIRST] : NULL;
 }
 
-/* -- the network -------------------------------------------------------------------------------- */
+/* -- the network --------------------------------------------------------------------------- */
 
 void sim_link_set(unsigned int machine, bool up)
 {
@@ -298,7 +298,7 @@ uint64_t sim_latency_ns(void)
 	return sim_between(sim_net.latency_min_ns, sim_net.latency_max_ns);
 }
 
-/* -- the end of processes and connections ------------------------------------------------------- */
+/* -- the end of processes and connections -------------------------------------------------- */
 
 /*
  * The kernel closes what a killed process had, and tells the peers; a machine without power tells
@@ -310,11 +310,13 @@ void sim_fabric_kill(struct sim_actor *actor, bool power_lost)
 	struct sim_fab *fab;
 
 	sim_listeners_kill(actor);
-	TAILQ_FOREACH(fab, &fabric.fabs, link) {
+	TAILQ_FOREACH(fab, &fabric.fabs, link)
+	{
 		if (fab->actor != actor)
 			continue;
 		fab->dead = true;
-		TAILQ_FOREACH(conn, &fab->conns, link) {
+		TAILQ_FOREACH(conn, &fab->conns, link)
+		{
 			if (conn->peer && !power_lost && sim_link_up(conn))
 				sim_conn_lose(conn->peer, IBV_WC_RETRY_EXC_ERR, -ECONNRESET);
 			if (conn->server && conn->session)
@@ -331,18 +333,18 @@ bool sim_fabric_break(uint64_t n)
 	uint64_t count = 0;
 
 	TAILQ_FOREACH(fab, &fabric.fabs, link)
-		TAILQ_FOREACH(conn, &fab->conns, link)
-			count += conn->state == SIM_CONN_UP;
+	TAILQ_FOREACH(conn, &fab->conns, link)
+	count += conn->state == SIM_CONN_UP;
 	if (!count)
 		return false;
 	n %= count;
 	TAILQ_FOREACH(fab, &fabric.fabs, link)
-		TAILQ_FOREACH(conn, &fab->conns, link)
-			if (conn->state == SIM_CONN_UP && n-- == 0) {
-				sim_trace(fab->actor->name, "qp %u breaks", conn->head.qp_num);
-				sim_conn_lose(conn, IBV_WC_RETRY_EXC_ERR, -ETIMEDOUT);
-				return true;
-			}
+	TAILQ_FOREACH(conn, &fab->conns, link)
+	if (conn->state == SIM_CONN_UP && n-- == 0) {
+		sim_trace(fab->actor->name, "qp %u breaks", conn->head.qp_num);
+		sim_conn_lose(conn, IBV_WC_RETRY_EXC_ERR, -ETIMEDOUT);
+		return true;
+	}
 	return false;
 }
 

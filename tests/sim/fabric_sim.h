@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * The simulated RC fabric (FAB_SIM). fabric_sim.c owns contexts, memory and polling; fabric_cm.c
- * connects and closes; fabric_wire.c carries out work requests. Messages take time, may be sent
- * again (and then read their memory again), responses may come late; what RC promises holds:
- * order per connection, one execution, FENCE, keys and bounds. Whatever a device would refuse is a
- * failure of the code under test, and ends the seed.
+ * connects and closes; fabric_post.c takes work requests, fabric_wire.c carries them out. Messages
+ * take time, may be sent again (and then read their memory again), responses may come late; what RC
+ * promises holds: order per connection, one execution, FENCE, keys and bounds. Whatever a device
+ * would refuse is a failure of the code under test, and ends the seed.
  */
 #ifndef RBLK_TESTS_SIM_FABRIC_SIM_H
 #define RBLK_TESTS_SIM_FABRIC_SIM_H
@@ -27,18 +27,18 @@ struct sim_net {
 	struct fab_limits limits;
 	uint32_t inline_bytes;
 	uint64_t latency_min_ns, latency_max_ns;
-	uint32_t lose;        /* a message: sent again, its memory read again */
-	uint32_t lose_ack;    /* its acknowledgement: sent again, though it was carried out */
+	uint32_t lose;		/* a message: sent again, its memory read again */
+	uint32_t lose_ack;	/* its acknowledgement: sent again, though it was carried out */
 	uint32_t lose_response; /* of a READ: it is carried out again */
-	uint64_t resend_ns;   /* at most, until it is sent again */
-	unsigned int resends; /* then the connection is given up */
-	bool calm;            /* faults have stopped */
+	uint64_t resend_ns;	/* at most, until it is sent again */
+	unsigned int resends;	/* then the connection is given up */
+	bool calm;		/* faults have stopped */
 };
 extern struct sim_net sim_net;
 
 enum sim_wqe_state {
 	SIM_WQE_POSTED,
-	SIM_WQE_FLYING,   /* the payload was read; it has not been carried out */
+	SIM_WQE_FLYING,	  /* the payload was read; it has not been carried out */
 	SIM_WQE_EXECUTED, /* the peer has carried it out and we do not know */
 	SIM_WQE_ACKED,
 };
@@ -49,13 +49,13 @@ struct sim_wqe {
 	struct ibv_send_wr wr;
 	struct ibv_sge sge[SIM_SGE_MAX];
 	enum sim_wqe_state state;
-	uint64_t due_ns;    /* FLYING: arrival; EXECUTED: acknowledgement */
+	uint64_t due_ns; /* FLYING: arrival; EXECUTED: acknowledgement */
 	uint64_t response_ns;
-	uint8_t *data;      /* payload, or what a READ has read */
+	uint8_t *data; /* payload, or what a READ has read */
 	uint32_t bytes;
-	bool responded;     /* READ: the data is here */
-	bool resend;        /* it, or its acknowledgement, was lost: read the memory again when due */
-	bool orphan;        /* our end is in ERR and has forgotten it; it is on its way */
+	bool responded; /* READ: the data is here */
+	bool resend;	/* it, or its acknowledgement, was lost: read the memory again when due */
+	bool orphan;	/* our end is in ERR and has forgotten it; it is on its way */
 	unsigned int repeats;
 };
 TAILQ_HEAD(sim_wqe_list, sim_wqe);
@@ -88,7 +88,7 @@ struct sim_fab {
 	struct fab_device device;
 	struct sim_actor *actor;
 	TAILQ_ENTRY(sim_fab) link; /* all there are */
-	bool dead;                 /* its process has been killed: nothing of it has effects */
+	bool dead;		   /* its process has been killed: nothing of it has effects */
 	bool noted;
 	uint32_t serial;
 	TAILQ_HEAD(, sim_conn) conns;
@@ -114,41 +114,41 @@ struct sim_mr {
 
 enum sim_conn_state {
 	SIM_CONN_RESOLVING,
-	SIM_CONN_REQUESTED,   /* the request is on its way, or not yet answered */
-	SIM_CONN_ACCEPTED,    /* the server's, before the client is known to be there */
+	SIM_CONN_REQUESTED, /* the request is on its way, or not yet answered */
+	SIM_CONN_ACCEPTED,  /* the server's, before the client is known to be there */
 	SIM_CONN_UP,
-	SIM_CONN_ERR,         /* nothing is sent or received any more */
+	SIM_CONN_ERR, /* nothing is sent or received any more */
 };
 
 struct sim_request {
 	struct fab_request head;
-	struct sim_conn *client; /* NULL: it has given up */
+	struct sim_conn *client;      /* NULL: it has given up */
 	struct sim_fab *listener_fab; /* that has been asked; outlives the request */
 };
 
 struct sim_conn {
 	struct fab_conn head;
 	struct sim_fab *fab;
-	TAILQ_ENTRY(sim_conn) link; /* fab->conns */
-	struct sim_conn *peer;      /* NULL: never was, or destroyed */
+	TAILQ_ENTRY(sim_conn) link;  /* fab->conns */
+	struct sim_conn *peer;	     /* NULL: never was, or destroyed */
 	struct sim_request *request; /* the client's, not answered */
 	enum sim_conn_state state;
 	bool server, closed, flushed, drained_told;
-	uint64_t death_ns;   /* in ERR: until then the device may still carry out what arrives */
+	uint64_t death_ns; /* in ERR: until then the device may still carry out what arrives */
 	enum ibv_wc_status error; /* of the first work request to fail; then flushes */
 	struct fab_conn_options options;
 	uint8_t private_data[RBLK_PRIVATE_DATA_MAX];
 	struct sockaddr_storage address;
 	fab_prepare_fn prepare;
-	uint32_t session;    /* the client's fabric: one per session of an initiator */
-	uint8_t read_in;     /* READs that we answer at a time */
+	uint32_t session; /* the client's fabric: one per session of an initiator */
+	uint8_t read_in;  /* READs that we answer at a time */
 
 	struct sim_wqe_list sq;
-	uint32_t sq_used;    /* posted and not known to be complete by a polled completion */
-	uint32_t sq_silent;  /* complete, unsignalled, behind the last signalled one */
+	uint32_t sq_used;   /* posted and not known to be complete by a polled completion */
+	uint32_t sq_silent; /* complete, unsignalled, behind the last signalled one */
 	struct sim_receive_list rq;
 	uint32_t rq_count;
-	unsigned int cqes;   /* of it in the completion queue */
+	unsigned int cqes;			  /* of it in the completion queue */
 	uint64_t arrival_ns, ack_ns, response_ns; /* of the last: the next are not earlier */
 	struct sim_event issue, arrive, ack, respond, flush, cm, timeout, hangup;
 };
@@ -158,7 +158,7 @@ static inline struct sim_conn *sim_conn_of(struct fab_conn *conn)
 	return (struct sim_conn *)conn;
 }
 
-/* -- fabric_sim.c ------------------------------------------------------------------------------- */
+/* -- fabric_sim.c -------------------------------------------------------------------------- */
 
 /* Before a seed: no fabric is there. */
 void sim_fabric_reset(void);
@@ -185,14 +185,14 @@ void sim_link_set(unsigned int machine, bool up);
 bool sim_link_up(const struct sim_conn *conn);
 uint64_t sim_latency_ns(void);
 
-/* -- fabric_cm.c -------------------------------------------------------------------------------- */
+/* -- fabric_cm.c --------------------------------------------------------------------------- */
 
 int sim_listen(struct fab *fab, const struct sockaddr *addr, int backlog,
 	       struct fab_listener **listener);
 void sim_listener_destroy(struct fab_listener *listener);
 int sim_listener_address(const struct fab_listener *listener, struct sockaddr_storage *addr);
-int sim_accept(struct fab *fab, struct fab_request *request,
-	       const struct fab_conn_options *options, struct fab_conn **conn);
+int sim_accept(struct fab *fab, struct fab_request *request, const struct fab_conn_options *options,
+	       struct fab_conn **conn);
 void sim_reject(struct fab_request *request, const void *private_data, uint8_t bytes);
 struct fab_device *sim_request_device(struct fab *fab, struct fab_request *request);
 int sim_connect(struct fab *fab, const struct sockaddr *addr,
@@ -216,11 +216,24 @@ void sim_conn_established(struct sim_conn *conn);
 /* Everything of a closed connection has been polled. */
 void sim_conn_check_drained(struct sim_conn *conn);
 
-/* -- fabric_wire.c ------------------------------------------------------------------------------ */
+/* -- fabric_post.c ------------------------------------------------------------------------- */
 
 int sim_post_send(struct fab_conn *conn, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
 int sim_post_recv(struct fab_conn *conn, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 int sim_post_srq_recv(struct fab_device *device, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
+
+/* -- fabric_wire.c ------------------------------------------------------------------------- */
+
+/* Between two work requests that a device takes from a queue. */
+#define SIM_ISSUE_NS_MAX 300
+
+static inline bool sim_wqe_is_read(const struct sim_wqe *wqe)
+{
+	return wqe->wr.opcode == IBV_WR_RDMA_READ;
+}
+
+/* Posted before `end` (NULL: at all), and without a response yet. */
+unsigned int sim_reads_outstanding(const struct sim_conn *conn, const struct sim_wqe *end);
 void sim_wire_init(struct sim_conn *conn);
 /* In ERR: complete everything that is posted, with error. */
 void sim_wire_flush(struct sim_conn *conn);

@@ -14,8 +14,6 @@
 #include "tests/sim/random.h"
 #include "tests/sim/trace.h"
 
-/* Between two work requests that a device takes from a queue. */
-#define ISSUE_NS_MAX 300
 #define PACKET_BYTES 512u
 
 static const char *opcode_name(enum ibv_wr_opcode opcode)
@@ -36,12 +34,7 @@ static const char *opcode_name(enum ibv_wr_opcode opcode)
 	}
 }
 
-static bool is_read(const struct sim_wqe *wqe)
-{
-	return wqe->wr.opcode == IBV_WR_RDMA_READ;
-}
-
-/* -- memory ------------------------------------------------------------------------------------- */
+/* -- memory -------------------------------------------------------------------------------- */
 
 /* What a device checks before it touches memory. */
 static uint8_t *memory_at(const struct sim_conn *conn, uint64_t address, size_t bytes, uint32_t key,
@@ -74,7 +67,7 @@ static void wqe_gather(struct sim_conn *conn, struct sim_wqe *wqe)
 {
 	uint8_t *to = wqe->data;
 
-	if (is_read(wqe) || wqe->wr.send_flags & IBV_SEND_INLINE)
+	if (sim_wqe_is_read(wqe) || wqe->wr.send_flags & IBV_SEND_INLINE)
 		return;
 	for (int i = 0; i < wqe->wr.num_sge; i++) {
 		const struct ibv_sge *sge = &wqe->sge[i];
@@ -100,7 +93,7 @@ static void wqe_scatter(struct sim_conn *conn, struct sim_wqe *wqe, uint32_t byt
 	}
 }
 
-/* -- completing --------------------------------------------------------------------------------- */
+/* -- completing ---------------------------------------------------------------------------- */
 
 static enum ibv_wc_opcode wc_opcode(enum ibv_wr_opcode opcode)
 {
@@ -124,9 +117,8 @@ static void wqe_free(struct sim_conn *conn, struct sim_wqe *wqe)
 
 static void wqe_complete(struct sim_conn *conn, struct sim_wqe *wqe, enum ibv_wc_status status)
 {
-	struct ibv_wc wc = { .wr_id = wqe->wr.wr_id,
-			     .status = status,
-			     .opcode = wc_opcode(wqe->wr.opcode) };
+	struct ibv_wc wc = {
+		.wr_id = wqe->wr.wr_id, .status = status, .opcode = wc_opcode(wqe->wr.opcode)};
 
 	conn->sq_silent++;
 	if (status != IBV_WC_SUCCESS || wqe->wr.send_flags & IBV_SEND_SIGNALED) {
@@ -145,27 +137,27 @@ static void complete_in_order(struct sim_conn *conn)
 	}
 }
 
-/* -- issuing ------------------------------------------------------------------------------------ */
+/* -- issuing ------------------------------------------------------------------------------- */
 
-/* Posted before `end` (NULL: at all), and without a response yet. */
-static unsigned int reads_outstanding(const struct sim_conn *conn, const struct sim_wqe *end)
+unsigned int sim_reads_outstanding(const struct sim_conn *conn, const struct sim_wqe *end)
 {
 	const struct sim_wqe *wqe;
 	unsigned int reads = 0;
 
 	for (wqe = TAILQ_FIRST(&conn->sq); wqe != end; wqe = TAILQ_NEXT(wqe, link))
-		reads += is_read(wqe) && !wqe->responded;
+		reads += sim_wqe_is_read(wqe) && !wqe->responded;
 	return reads;
 }
 
-/* FENCE waits for every READ before it; a READ waits for one that is outstanding beyond the depth. */
+/* FENCE waits for every READ before it; a READ waits for one that is outstanding beyond the depth.
+ */
 static bool may_issue(const struct sim_conn *conn, const struct sim_wqe *wqe)
 {
-	unsigned int reads = reads_outstanding(conn, wqe);
+	unsigned int reads = sim_reads_outstanding(conn, wqe);
 
 	if (wqe->wr.send_flags & IBV_SEND_FENCE && reads)
 		return false;
-	return !is_read(wqe) || reads < conn->head.read_out;
+	return !sim_wqe_is_read(wqe) || reads < conn->head.read_out;
 }
 
 static void on_issue(void *arg)
@@ -176,8 +168,8 @@ static void on_issue(void *arg)
 	if (conn->state != SIM_CONN_UP)
 		return;
 	TAILQ_FOREACH(wqe, &conn->sq, link)
-		if (wqe->state == SIM_WQE_POSTED)
-			break;
+	if (wqe->state == SIM_WQE_POSTED)
+		break;
 	if (!wqe || !may_issue(conn, wqe))
 		return;
 	wqe_gather(conn, wqe);
@@ -187,10 +179,10 @@ static void on_issue(void *arg)
 		wqe->due_ns = conn->arrival_ns;
 	conn->arrival_ns = wqe->due_ns;
 	sim_event_by(&conn->arrive, wqe->due_ns);
-	sim_event_in(&conn->issue, sim_below(ISSUE_NS_MAX));
+	sim_event_in(&conn->issue, sim_below(SIM_ISSUE_NS_MAX));
 }
 
-/* -- carrying out, at the peer ------------------------------------------------------------------ */
+/* -- carrying out, at the peer ------------------------------------------------------------- */
 
 static struct sim_receive *receive_take(struct sim_conn *conn, bool *srq)
 {
@@ -210,9 +202,9 @@ static void execute_receive(struct sim_conn *conn, const struct sim_wqe *wqe)
 {
 	bool srq, immediate = wqe->wr.opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
 	struct sim_receive *receive = receive_take(conn, &srq);
-	struct ibv_wc wc = { .wr_id = receive->wr_id,
-			     .opcode = immediate ? IBV_WC_RECV_RDMA_WITH_IMM : IBV_WC_RECV,
-			     .byte_len = wqe->bytes };
+	struct ibv_wc wc = {.wr_id = receive->wr_id,
+			    .opcode = immediate ? IBV_WC_RECV_RDMA_WITH_IMM : IBV_WC_RECV,
+			    .byte_len = wqe->bytes};
 
 	if (immediate) {
 		wc.wc_flags = IBV_WC_WITH_IMM;
@@ -282,7 +274,7 @@ static bool peer_takes(const struct sim_conn *conn, const struct sim_wqe *wqe)
 		return true;
 	/* Dying: no receive is consumed any more, but memory is still accessed. */
 	return peer->state == SIM_CONN_ERR && sim_now_ns() < peer->death_ns && !peer->flushed &&
-	       (wqe->wr.opcode == IBV_WR_RDMA_WRITE || is_read(wqe));
+	       (wqe->wr.opcode == IBV_WR_RDMA_WRITE || sim_wqe_is_read(wqe));
 }
 
 /* No answer from the peer: once more, or not. True: given up. */
@@ -298,7 +290,8 @@ static void arrive_next(struct sim_conn *conn)
 {
 	struct sim_wqe *wqe;
 
-	TAILQ_FOREACH(wqe, &conn->sq, link) {
+	TAILQ_FOREACH(wqe, &conn->sq, link)
+	{
 		if (wqe->state != SIM_WQE_FLYING)
 			continue;
 		sim_event_at(&conn->arrive, wqe->due_ns);
@@ -308,7 +301,7 @@ static void arrive_next(struct sim_conn *conn)
 
 static void orphan_arrives(struct sim_conn *conn, struct sim_wqe *wqe)
 {
-	if (!is_read(wqe) && peer_takes(conn, wqe))
+	if (!sim_wqe_is_read(wqe) && peer_takes(conn, wqe))
 		execute(conn->peer, wqe);
 	wqe_free(conn, wqe);
 	arrive_next(conn);
@@ -320,7 +313,7 @@ static void wqe_executed(struct sim_conn *conn, struct sim_wqe *wqe)
 
 	wqe->state = SIM_WQE_EXECUTED;
 	wqe->due_ns = now_ns + sim_latency_ns();
-	if (is_read(wqe)) {
+	if (sim_wqe_is_read(wqe)) {
 		if (wqe->due_ns < conn->response_ns)
 			wqe->due_ns = conn->response_ns;
 		conn->response_ns = wqe->due_ns;
@@ -342,8 +335,8 @@ static void on_arrive(void *arg)
 	struct sim_wqe *wqe;
 
 	TAILQ_FOREACH(wqe, &conn->sq, link)
-		if (wqe->state == SIM_WQE_FLYING)
-			break;
+	if (wqe->state == SIM_WQE_FLYING)
+		break;
 	if (!wqe)
 		return;
 	if (wqe->orphan) {
@@ -373,7 +366,7 @@ static void on_arrive(void *arg)
 	arrive_next(conn);
 }
 
-/* -- acknowledgements and responses ------------------------------------------------------------- */
+/* -- acknowledgements and responses -------------------------------------------------------- */
 
 static void on_ack(void *arg)
 {
@@ -382,8 +375,9 @@ static void on_ack(void *arg)
 
 	if (conn->state == SIM_CONN_ERR)
 		return;
-	TAILQ_FOREACH(wqe, &conn->sq, link) {
-		if (wqe->state != SIM_WQE_EXECUTED || is_read(wqe))
+	TAILQ_FOREACH(wqe, &conn->sq, link)
+	{
+		if (wqe->state != SIM_WQE_EXECUTED || sim_wqe_is_read(wqe))
 			continue;
 		if (wqe->due_ns > sim_now_ns()) {
 			sim_event_at(&conn->ack, wqe->due_ns);
@@ -413,8 +407,8 @@ static void on_respond(void *arg)
 	if (conn->state == SIM_CONN_ERR && sim_now_ns() >= conn->death_ns)
 		return;
 	TAILQ_FOREACH(wqe, &conn->sq, link)
-		if (is_read(wqe) && wqe->state == SIM_WQE_EXECUTED)
-			break;
+	if (sim_wqe_is_read(wqe) && wqe->state == SIM_WQE_EXECUTED)
+		break;
 	if (!wqe)
 		return;
 	if (wqe->due_ns > sim_now_ns()) {
@@ -426,7 +420,8 @@ static void on_respond(void *arg)
 		 * A part of it came, in packets of whole sectors; the whole is asked for again, and
 		 * read again.
 		 */
-		wqe_scatter(conn, wqe, (uint32_t)sim_below(wqe->bytes) / PACKET_BYTES * PACKET_BYTES);
+		wqe_scatter(conn, wqe,
+			    (uint32_t)sim_below(wqe->bytes) / PACKET_BYTES * PACKET_BYTES);
 		if (conn->state == SIM_CONN_ERR || wqe_repeat(conn, wqe))
 			return;
 		wqe->state = SIM_WQE_FLYING;
@@ -443,123 +438,16 @@ static void on_respond(void *arg)
 		sim_event_by(&conn->issue, sim_now_ns());
 }
 
-/* -- posting ------------------------------------------------------------------------------------ */
-
-static void wqe_post(struct sim_conn *conn, const struct ibv_send_wr *wr)
-{
-	const struct fab_limits *limits = &conn->fab->device.limits;
-	struct sim_wqe *wqe = calloc(1, sizeof(*wqe));
-	uint8_t *to;
-
-	if (!wqe)
-		sim_fail("out of memory");
-	if (++conn->sq_used > conn->options.send_depth)
-		sim_fail("%s: qp %u: send queue overrun", conn->fab->actor->name,
-			 conn->head.qp_num);
-	if (wr->num_sge > SIM_SGE_MAX || (uint32_t)wr->num_sge > limits->max_sge)
-		sim_fail("%s: qp %u: %d segments", conn->fab->actor->name, conn->head.qp_num,
-			 wr->num_sge);
-	wqe->wr = *wr;
-	wqe->wr.next = NULL;
-	if (wr->num_sge)
-		memcpy(wqe->sge, wr->sg_list, (size_t)wr->num_sge * sizeof(wqe->sge[0]));
-	wqe->wr.sg_list = wqe->sge;
-	for (int i = 0; i < wr->num_sge; i++)
-		wqe->bytes += wqe->sge[i].length;
-	if (wqe->bytes > limits->max_msg_bytes)
-		sim_fail("%s: qp %u: a message of %u bytes", conn->fab->actor->name,
-			 conn->head.qp_num, wqe->bytes);
-	wqe->data = malloc(wqe->bytes + 1);
-	if (!wqe->data)
-		sim_fail("out of memory");
-	if (wr->send_flags & IBV_SEND_INLINE) {
-		if (wqe->bytes > conn->head.inline_bytes || is_read(wqe))
-			sim_fail("%s: qp %u: %u bytes inline", conn->fab->actor->name,
-				 conn->head.qp_num, wqe->bytes);
-		to = wqe->data;
-		for (int i = 0; i < wr->num_sge; i++) {
-			memcpy(to, (void *)(uintptr_t)wqe->sge[i].addr, wqe->sge[i].length);
-			to += wqe->sge[i].length;
-		}
-	}
-	TAILQ_INSERT_TAIL(&conn->sq, wqe, link);
-	if (is_read(wqe) && conn->state == SIM_CONN_UP && reads_outstanding(conn, NULL) >
-	    conn->head.read_out)
-		sim_fail("%s: qp %u: more READs than the %u that were agreed",
-			 conn->fab->actor->name, conn->head.qp_num, conn->head.read_out);
-}
-
-int sim_post_send(struct fab_conn *head, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
-{
-	struct sim_conn *conn = sim_conn_of(head);
-
-	*bad = wr;
-	if (conn->closed)
-		return -ENOTCONN;
-	if (conn->state != SIM_CONN_UP && conn->state != SIM_CONN_ERR)
-		sim_fail("%s: qp %u: a work request before the connection is there",
-			 conn->fab->actor->name, head->qp_num);
-	for (; wr; wr = wr->next)
-		wqe_post(conn, wr);
-	if (conn->state == SIM_CONN_UP)
-		sim_event_by(&conn->issue, sim_now_ns() + sim_below(ISSUE_NS_MAX));
-	else if (conn->flushed)
-		sim_wire_flush(conn);
-	return 0;
-}
-
-static void receive_post(struct sim_receive_list *list, const struct ibv_recv_wr *wr)
-{
-	struct sim_receive *receive = calloc(1, sizeof(*receive));
-
-	if (!receive || wr->num_sge != 1)
-		sim_fail("a receive of %d segments", wr->num_sge);
-	receive->wr_id = wr->wr_id;
-	receive->sge = wr->sg_list[0];
-	TAILQ_INSERT_TAIL(list, receive, link);
-}
-
-int sim_post_recv(struct fab_conn *head, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
-{
-	struct sim_conn *conn = sim_conn_of(head);
-
-	*bad = wr;
-	if (conn->closed)
-		return -ENOTCONN;
-	for (; wr; wr = wr->next) {
-		if (++conn->rq_count > conn->options.recv_depth)
-			sim_fail("%s: qp %u: receive queue overrun", conn->fab->actor->name,
-				 head->qp_num);
-		receive_post(&conn->rq, wr);
-	}
-	if (conn->flushed)
-		sim_wire_flush(conn);
-	return 0;
-}
-
-int sim_post_srq_recv(struct fab_device *device, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
-{
-	struct sim_fab *fab = (struct sim_fab *)device->fab;
-
-	*bad = wr;
-	for (; wr; wr = wr->next) {
-		if (++fab->srq_count > fab->head.options.srq_depth)
-			sim_fail("%s: shared receive queue overrun", fab->actor->name);
-		receive_post(&fab->srq, wr);
-	}
-	return 0;
-}
-
-/* -- the end ------------------------------------------------------------------------------------ */
+/* -- the end ------------------------------------------------------------------------------- */
 
 void sim_wire_init(struct sim_conn *conn)
 {
 	TAILQ_INIT(&conn->sq);
 	TAILQ_INIT(&conn->rq);
-	conn->issue = (struct sim_event){ .run = on_issue, .arg = conn };
-	conn->arrive = (struct sim_event){ .run = on_arrive, .arg = conn };
-	conn->ack = (struct sim_event){ .run = on_ack, .arg = conn };
-	conn->respond = (struct sim_event){ .run = on_respond, .arg = conn };
+	conn->issue = (struct sim_event){.run = on_issue, .arg = conn};
+	conn->arrive = (struct sim_event){.run = on_arrive, .arg = conn};
+	conn->ack = (struct sim_event){.run = on_ack, .arg = conn};
+	conn->respond = (struct sim_event){.run = on_respond, .arg = conn};
 }
 
 /*
@@ -585,7 +473,7 @@ void sim_wire_flush(struct sim_conn *conn)
 			wqe_free(conn, wqe);
 	}
 	while ((receive = TAILQ_FIRST(&conn->rq))) {
-		struct ibv_wc wc = { .wr_id = receive->wr_id, .status = IBV_WC_WR_FLUSH_ERR };
+		struct ibv_wc wc = {.wr_id = receive->wr_id, .status = IBV_WC_WR_FLUSH_ERR};
 
 		TAILQ_REMOVE(&conn->rq, receive, link);
 		free(receive);

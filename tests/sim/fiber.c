@@ -7,6 +7,7 @@
 
 #include <poll.h>
 #include <stdlib.h>
+#include "proto/core/env.h"
 #include "tests/sim/fabric_sim.h"
 #include "tests/sim/trace.h"
 
@@ -55,7 +56,7 @@ void sim_fiber_start(struct sim_fiber *fiber, struct sim_actor *actor, void (*ru
 	fiber->arg = arg;
 	fiber->finished = false;
 	fiber->ready = false;
-	fiber->resume = (struct sim_event){ .run = fiber_resume, .arg = fiber };
+	fiber->resume = (struct sim_event){.run = fiber_resume, .arg = fiber};
 	fiber->stack = stacks_free ? stacks[--stacks_free] : malloc(SIM_FIBER_STACK);
 	if (!fiber->stack || getcontext(&fiber->context))
 		sim_fail("no stack for a fiber");
@@ -109,14 +110,13 @@ void sim_fiber_sleep(uint64_t ns)
 }
 
 /* Who spins lets time pass; proto/core/env.h. */
-void env_yield(void);
 void env_yield(void)
 {
 	if (running)
 		sim_fiber_sleep(SIM_US);
 }
 
-/* -- poll(2) ------------------------------------------------------------------------------------ */
+/* -- poll(2) ------------------------------------------------------------------------------- */
 
 int __wrap_poll(struct pollfd *fds, nfds_t count, int timeout_ms);
 int __wrap_poll(struct pollfd *fds, nfds_t count, int timeout_ms)

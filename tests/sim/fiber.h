@@ -15,7 +15,8 @@
 
 #define SIM_FIBER_STACK (256u << 10)
 
-/* Created by its owner, who keeps it until it has finished; the stack is reused from seed to seed. */
+/* Created by its owner, who keeps it until it has finished; the stack is reused from seed to seed.
+ */
 struct sim_fiber {
 	struct sim_event resume;
 	struct sim_actor *actor; /* as which it runs */

@@ -25,8 +25,8 @@ void sim_guard_init(struct sim_guard *guard, const char *owner)
 	if (spare_count) {
 		guard->base = spare[--spare_count];
 	} else {
-		guard->base = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
-				   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		guard->base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+				   -1, 0);
 		if (guard->base == MAP_FAILED)
 			sim_fail("out of memory");
 		memset(guard->base, PATTERN, bytes);

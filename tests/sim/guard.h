@@ -18,7 +18,7 @@
 struct sim_guard {
 	uint8_t *base; /* SIM_SLOTS * SIM_SLOT_BYTES, page aligned */
 	const char *owner;
-	uint32_t lent_bytes[SIM_SLOTS]; /* 0: ours */
+	uint32_t lent_bytes[SIM_SLOTS];	 /* 0: ours */
 	uint32_t dirty_bytes[SIM_SLOTS]; /* beyond, the pattern was never touched */
 	bool device_writes[SIM_SLOTS];
 	struct sim_guard *next;

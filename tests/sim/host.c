@@ -21,7 +21,7 @@
 /* A supervisor tries again. */
 #define RETRY_NS (20 * SIM_MS)
 
-/* -- threads ------------------------------------------------------------------------------------ */
+/* -- threads ------------------------------------------------------------------------------- */
 
 static void thread_wake(struct sim_actor *actor)
 {
@@ -72,10 +72,10 @@ static void thread_init(struct sim_thread *thread, struct sim_host *host, unsign
 	thread->host = host;
 	thread->actor.machine = machine;
 	thread->actor.wake = thread_wake;
-	thread->step = (struct sim_event){ .run = step, .arg = thread };
+	thread->step = (struct sim_event){.run = step, .arg = thread};
 }
 
-/* -- start -------------------------------------------------------------------------------------- */
+/* -- start --------------------------------------------------------------------------------- */
 
 static void on_restart(void *arg)
 {
@@ -92,7 +92,7 @@ void sim_host_init(struct sim_host *host, unsigned int machine)
 	snprintf(host->config.listen[0], sizeof(host->config.listen[0]), "sim://%s", host->address);
 	host->config.listen_count = 1;
 	host->config.memory_lock = false;
-	host->restart = (struct sim_event){ .run = on_restart, .arg = host };
+	host->restart = (struct sim_event){.run = on_restart, .arg = host};
 	thread_init(&host->control, host, machine, control_step);
 	snprintf(host->control.actor.name, sizeof(host->control.actor.name), "target%u", machine);
 	for (unsigned int i = 0; i < SIM_HOST_REACTORS; i++) {
@@ -194,7 +194,7 @@ void sim_host_start(struct sim_host *host)
 	sim_trace(host->name, "serves");
 }
 
-/* -- the end ------------------------------------------------------------------------------------ */
+/* -- the end ------------------------------------------------------------------------------- */
 
 /* What is in memory is lost with the process, however it ends. */
 static void memory_lost(struct sim_host *host)

@@ -22,7 +22,7 @@ struct sim_thread {
 	struct sim_actor actor; /* first */
 	struct sim_host *host;
 	struct sim_event step;
-	struct tgt_reactor *reactor; /* NULL: the control thread */
+	struct tgt_reactor *reactor;	  /* NULL: the control thread */
 	size_t pool_bytes, reserve_bytes; /* free when nothing is in use */
 };
 
@@ -40,7 +40,7 @@ struct sim_host {
 	struct sim_thread control, reactors[SIM_HOST_REACTORS];
 	struct tgt_reactor *reactor_array[SIM_HOST_REACTORS]; /* as the listener wants them */
 	struct sim_event restart;
-	uint32_t pause;        /* of a million steps: how many come late */
+	uint32_t pause; /* of a million steps: how many come late */
 	uint64_t pause_ns;
 	bool calm;
 };

@@ -16,7 +16,8 @@
 
 static int usage(void)
 {
-	fprintf(stderr, "usage: sim --seeds FIRST COUNT | --seed N [--trace] | --same FIRST COUNT\n");
+	fprintf(stderr,
+		"usage: sim --seeds FIRST COUNT | --seed N [--trace] | --same FIRST COUNT\n");
 	return 2;
 }
 

@@ -18,24 +18,25 @@
 #define NEVER UINT64_MAX
 #define SESSIONS_MAX 4096u
 #define EPOCHS_MAX 64u
-#define ID_ZERO 0u            /* what was never written, or zeroed */
+#define ID_ZERO 0u	       /* what was never written, or zeroed */
 #define ID_ANYTHING UINT64_MAX /* discarded */
 
 /* A command that the model remembers: until no candidate refers to it and it is over. */
 struct model_command {
-	struct sim_command command; /* first */
+	struct sim_command command;	 /* first */
 	TAILQ_ENTRY(model_command) link; /* volume->commands: not ended for sure */
 	unsigned int refs;
-	bool lost;           /* its session is, unanswered */
-	bool process_lost;   /* its target was killed, and has no successor yet */
-	uint64_t over;       /* 0, or since when nothing more can come of it */
+	bool lost;	   /* its session is, unanswered */
+	bool process_lost; /* its target was killed, and has no successor yet */
+	uint64_t over;	   /* 0, or since when nothing more can come of it */
 };
 
 /* One possible content of a sector. */
 struct candidate {
 	struct candidate *next;
-	struct model_command *write; /* counted; NULL: it was there at the beginning, or after a crash */
-	uint64_t since;              /* of the latter */
+	struct model_command
+		*write; /* counted; NULL: it was there at the beginning, or after a crash */
+	uint64_t since; /* of the latter */
 	uint64_t id;
 	uint64_t dead, buried;
 	bool succeeded; /* and no crash since: a FLUSH makes it durable */
@@ -73,7 +74,7 @@ static uint64_t model_now(void)
 	return ++model.now;
 }
 
-/* -- contents ----------------------------------------------------------------------------------- */
+/* -- contents ------------------------------------------------------------------------------ */
 
 uint64_t sim_model_id(void)
 {
@@ -105,7 +106,7 @@ static bool sector_identify(const uint8_t *sector, uint64_t number, uint64_t *id
 	return !memcmp(sector, expected, SIM_SECTOR);
 }
 
-/* -- candidates --------------------------------------------------------------------------------- */
+/* -- candidates ---------------------------------------------------------------------------- */
 
 static void command_put(struct model_command *command)
 {
@@ -130,12 +131,12 @@ static void candidate_add(struct sim_volume *volume, uint64_t sector, struct mod
 
 	if (!candidate)
 		sim_fail("out of memory");
-	*candidate = (struct candidate){ .next = volume->candidates[sector],
-					 .write = write,
-					 .since = model.now,
-					 .id = id,
-					 .dead = NEVER,
-					 .buried = NEVER };
+	*candidate = (struct candidate){.next = volume->candidates[sector],
+					.write = write,
+					.since = model.now,
+					.id = id,
+					.dead = NEVER,
+					.buried = NEVER};
 	if (write)
 		write->refs++;
 	volume->candidates[sector] = candidate;
@@ -158,9 +159,8 @@ static uint64_t volume_oldest(const struct sim_volume *volume)
 	uint64_t oldest = model_now();
 
 	TAILQ_FOREACH(command, &volume->commands, link)
-		if (command->command.kind == SIM_COMMAND_READ &&
-		    command->command.begin < oldest)
-			oldest = command->command.begin;
+	if (command->command.kind == SIM_COMMAND_READ && command->command.begin < oldest)
+		oldest = command->command.begin;
 	return oldest;
 }
 
@@ -169,8 +169,7 @@ static void sector_prune(struct sim_volume *volume, uint64_t sector, uint64_t ol
 	struct candidate **link = &volume->candidates[sector];
 
 	while (*link) {
-		if ((*link)->dead < oldest &&
-		    (!volume->durable || (*link)->buried < oldest))
+		if ((*link)->dead < oldest && (!volume->durable || (*link)->buried < oldest))
 			candidate_free(link);
 		else
 			link = &(*link)->next;
@@ -203,21 +202,20 @@ static void sector_flushed(struct sim_volume *volume, uint64_t sector,
 		if (!winner->succeeded || candidate_end(winner) >= flush->begin)
 			continue;
 		for (struct candidate *c = volume->candidates[sector]; c; c = c->next)
-			if (candidate_end(c) < candidate_begin(winner) &&
-			    c->buried > flush->end)
+			if (candidate_end(c) < candidate_begin(winner) && c->buried > flush->end)
 				c->buried = flush->end;
 	}
 }
 
-/* -- checking ----------------------------------------------------------------------------------- */
+/* -- checking ------------------------------------------------------------------------------ */
 
 static void sector_explain(const struct sim_volume *volume, uint64_t sector)
 {
 	for (const struct candidate *c = volume->candidates[sector]; c; c = c->next)
-		sim_trace("model", "sector %" PRIu64 ": write %" PRIu64 " from %" PRIu64
-			  " to %" PRIu64 " dead %" PRIu64 " buried %" PRIu64,
-			  sector, c->id, candidate_begin(c), candidate_end(c),
-			  c->dead, c->buried);
+		sim_trace("model",
+			  "sector %" PRIu64 ": write %" PRIu64 " from %" PRIu64 " to %" PRIu64
+			  " dead %" PRIu64 " buried %" PRIu64,
+			  sector, c->id, candidate_begin(c), candidate_end(c), c->dead, c->buried);
 }
 
 static bool sector_may_hold(const struct sim_volume *volume, uint64_t sector, uint64_t id,
@@ -256,14 +254,17 @@ static void read_check(const struct sim_command *read, const uint8_t *data)
 			continue;
 		sector_explain(volume, sector);
 		if (!whole)
-			sim_fail("volume %s sector %" PRIu64 ": what was read is no sector that was "
-				 "ever written there", volume->name, sector);
+			sim_fail("volume %s sector %" PRIu64
+				 ": what was read is no sector that was "
+				 "ever written there",
+				 volume->name, sector);
 		sim_fail("volume %s sector %" PRIu64 ": read write %" PRIu64 ", which it must not "
-			 "hold", volume->name, sector, id);
+			 "hold",
+			 volume->name, sector, id);
 	}
 }
 
-/* -- commands ----------------------------------------------------------------------------------- */
+/* -- commands ------------------------------------------------------------------------------ */
 
 static bool writes(const struct sim_command *command)
 {
@@ -285,9 +286,9 @@ struct sim_command *sim_model_begin(const struct sim_command *template)
 	TAILQ_INSERT_TAIL(&volume->commands, command, link);
 	for (uint64_t i = 0; i < template->sectors && writes(template); i++)
 		candidate_add(volume, template->sector + i, command,
-			      template->kind == SIM_COMMAND_WRITE   ? template->id :
-			      template->kind == SIM_COMMAND_ZEROES ? ID_ZERO :
-								      ID_ANYTHING);
+			      template->kind == SIM_COMMAND_WRITE    ? template->id
+			      : template->kind == SIM_COMMAND_ZEROES ? ID_ZERO
+								     : ID_ANYTHING);
 	return &command->command;
 }
 
@@ -325,7 +326,8 @@ static void command_succeeded(struct model_command *command, const uint8_t *data
 		read_check(it, data);
 		return;
 	}
-	/* Done before a crash of which its application does not know yet: only FUA has outlived it. */
+	/* Done before a crash of which its application does not know yet: only FUA has outlived it.
+	 */
 	if (it->begin < it->volume->crashed && !it->fua)
 		return;
 	if (it->kind == SIM_COMMAND_FLUSH)
@@ -364,7 +366,7 @@ void sim_model_end(struct sim_command *it, enum sim_outcome outcome, const uint8
 	command_over(command);
 }
 
-/* -- sessions ----------------------------------------------------------------------------------- */
+/* -- sessions ------------------------------------------------------------------------------ */
 
 void sim_model_conn_made(uint32_t session)
 {
@@ -416,7 +418,7 @@ void sim_model_served(struct sim_volume *volume)
 	}
 }
 
-/* -- crashes ------------------------------------------------------------------------------------ */
+/* -- crashes ------------------------------------------------------------------------------- */
 
 void sim_model_crash(struct sim_volume *volume)
 {
@@ -457,9 +459,9 @@ void sim_model_opened(struct sim_volume *volume, unsigned int life, const uint8_
 		if (!memcmp(epoch->value, value, 16) == (epoch->life == volume->life))
 			continue;
 		sim_fail("volume %s: %s (F7)", volume->name,
-			 epoch->life == volume->life ?
-				 "another cache epoch, and nothing was lost" :
-				 "its cache was lost and its cache epoch is the same");
+			 epoch->life == volume->life
+				 ? "another cache epoch, and nothing was lost"
+				 : "its cache was lost and its cache epoch is the same");
 	}
 	if (volume->epoch_count == EPOCHS_MAX)
 		return;
@@ -468,7 +470,7 @@ void sim_model_opened(struct sim_volume *volume, unsigned int life, const uint8_
 	epoch->life = volume->life;
 }
 
-/* -- volumes ------------------------------------------------------------------------------------ */
+/* -- volumes ------------------------------------------------------------------------------- */
 
 struct sim_volume *sim_volume_create(const char *name, uint64_t sectors, bool durable)
 {

@@ -34,7 +34,7 @@ struct sim_command {
 	uint32_t session; /* by which it went */
 	bool fua;
 	uint64_t sector, sectors;
-	uint64_t id;      /* of a WRITE: what its sectors say */
+	uint64_t id; /* of a WRITE: what its sectors say */
 	/* The model's: numbers of reports; end is UINT64_MAX until nothing can happen later. */
 	uint64_t begin, end;
 };
@@ -63,15 +63,16 @@ void sim_sector_fill(uint8_t *sector, uint64_t id, uint64_t number);
 struct sim_command *sim_model_begin(const struct sim_command *command);
 void sim_model_end(struct sim_command *command, enum sim_outcome outcome, const uint8_t *data);
 
-/* -- sessions: when is what was lost over? ------------------------------------------------------ */
+/* -- sessions: when is what was lost over? ------------------------------------------------- */
 
-/* The target has a connection of the session; has none any more, and says that it is fenced (F5). */
+/* The target has a connection of the session; has none any more, and says that it is fenced (F5).
+ */
 void sim_model_conn_made(uint32_t session);
 void sim_model_conn_gone(uint32_t session, bool killed);
 /* A process has (again) opened the volume's disk: its predecessor's I/O is over (F6). */
 void sim_model_served(struct sim_volume *volume);
 
-/* -- crashes ------------------------------------------------------------------------------------ */
+/* -- crashes ------------------------------------------------------------------------------- */
 
 /* The cache is lost; for a volume in memory everything. */
 void sim_model_crash(struct sim_volume *volume);

@@ -82,7 +82,7 @@ struct io_uring_sqe *tgt_ring_get(struct tgt_ring *ring, struct tgt_ring_op *op)
 	return sqe;
 }
 
-/* -- what the kernel does ----------------------------------------------------------------------- */
+/* -- what the kernel does ------------------------------------------------------------------ */
 
 static void ring_complete(struct tgt_ring *ring, struct tgt_ring_op *op, int result)
 {
@@ -232,7 +232,8 @@ void sim_ring_kill(struct tgt_ring *ring)
 
 		if (!ring->files[i])
 			continue;
-		TAILQ_FOREACH(io, &ring->files[i]->disk->inflight, link) {
+		TAILQ_FOREACH(io, &ring->files[i]->disk->inflight, link)
+		{
 			if (io->ring != ring)
 				continue;
 			ring_complete(ring, io->op, -EIO);

@@ -57,14 +57,14 @@ static void trace_end(const char *words)
 static void on_crash(int signal_number)
 {
 	signal(signal_number, SIG_DFL);
-	trace_end(signal_number == SIGABRT ? "aborted: an assertion of the code under test" :
-					     "crashed: a signal in the code under test");
+	trace_end(signal_number == SIGABRT ? "aborted: an assertion of the code under test"
+					   : "crashed: a signal in the code under test");
 }
 
 void sim_trace_init(enum sim_trace_mode mode, const char *program)
 {
-	static const int crashes[] = { SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL };
-	struct sigaction action = { .sa_handler = on_crash, .sa_flags = SA_NODEFER };
+	static const int crashes[] = {SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL};
+	struct sigaction action = {.sa_handler = on_crash, .sa_flags = SA_NODEFER};
 
 	trace.mode = mode;
 	trace.program = program;

@@ -12,7 +12,7 @@
 enum sim_trace_mode {
 	SIM_TRACE_OFF,
 	SIM_TRACE_TAIL, /* kept, shown on failure: the last SIM_TRACE_LINES lines */
-	SIM_TRACE_ALL,  /* shown as it happens */
+	SIM_TRACE_ALL,	/* shown as it happens */
 };
 
 /* program: how to call it again. */
@@ -22,10 +22,10 @@ bool sim_traced(void);
 
 /* One line: the time, who, what. */
 void sim_trace_line(const char *who, const char *format, ...) __attribute__((format(printf, 2, 3)));
-#define sim_trace(who, ...)                                                                        \
-	do {                                                                                       \
-		if (sim_traced())                                                                  \
-			sim_trace_line(who, __VA_ARGS__);                                          \
+#define sim_trace(who, ...)                               \
+	do {                                              \
+		if (sim_traced())                         \
+			sim_trace_line(who, __VA_ARGS__); \
 	} while (0)
 
 /* A hash of all lines of the seed so far: equal for two runs that did the same. */

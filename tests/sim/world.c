@@ -36,7 +36,7 @@ static struct {
 	uint64_t fault_ns;   /* mean time between them */
 } world;
 
-/* -- faults ------------------------------------------------------------------------------------- */
+/* -- faults -------------------------------------------------------------------------------- */
 
 /* arg: the machine's heal event; its place tells which. */
 static void on_heal(void *arg)
@@ -112,7 +112,7 @@ static void on_calm(void *arg)
 		world.apps[i].calm = true;
 }
 
-/* -- building ----------------------------------------------------------------------------------- */
+/* -- building ------------------------------------------------------------------------------ */
 
 /* One of three: never, seldom, often. */
 static uint32_t rate(uint32_t seldom, uint32_t often)
@@ -124,21 +124,22 @@ static uint32_t rate(uint32_t seldom, uint32_t often)
 
 static void build_net(void)
 {
-	static const uint64_t message_bytes[] = { 4096, 16384, 65536, 1u << 20 };
+	static const uint64_t message_bytes[] = {4096, 16384, 65536, 1u << 20};
 
 	sim_net = (struct sim_net){
-		.limits = {
-			.max_sge = (uint32_t)sim_between(2, SIM_SGE_MAX),
-			.max_read_sge = 1,
-			.max_send_wr = 4096,
-			.max_recv_wr = 4096,
-			.max_srq_wr = 4096,
-			.max_read_in = (uint32_t)sim_between(1, 16),
-			.max_read_out = (uint32_t)sim_between(1, 16),
-			.max_msg_bytes = message_bytes[sim_below(4)],
-			.immediate = sim_chance(700000),
-			.invalidate = sim_chance(700000),
-		},
+		.limits =
+			{
+				.max_sge = (uint32_t)sim_between(2, SIM_SGE_MAX),
+				.max_read_sge = 1,
+				.max_send_wr = 4096,
+				.max_recv_wr = 4096,
+				.max_srq_wr = 4096,
+				.max_read_in = (uint32_t)sim_between(1, 16),
+				.max_read_out = (uint32_t)sim_between(1, 16),
+				.max_msg_bytes = message_bytes[sim_below(4)],
+				.immediate = sim_chance(700000),
+				.invalidate = sim_chance(700000),
+			},
 		.inline_bytes = (uint32_t)sim_below(3) * 64,
 		.latency_min_ns = SIM_US,
 		.latency_max_ns = sim_chance(700000) ? 10 * SIM_US : 2 * SIM_MS,
@@ -295,8 +296,9 @@ static void world_build(void)
 	for (unsigned int i = 0; i < world.app_count; i++)
 		build_app(i);
 	for (unsigned int i = 0; i < HOSTS_MAX + APPS_MAX; i++)
-		world.heal[i] = (struct sim_event){ .run = on_heal, .arg = &world.heal[i] };
+		world.heal[i] = (struct sim_event){.run = on_heal, .arg = &world.heal[i]};
 	world.faults = sim_chance(100000) ? 0 : (unsigned int)sim_random();
+	world.apps[0].alone = world.app_count == 1;
 	if (kind == WORLD_CROWDED)
 		make_crowded();
 	if (kind == WORLD_STARVED)
@@ -310,7 +312,7 @@ static void world_build(void)
 	sim_event_in(&world.calm, sim_between(SIM_MS, sim_chance(500000) ? 50 * SIM_MS : SIM_S));
 }
 
-/* -- running ------------------------------------------------------------------------------------ */
+/* -- running ------------------------------------------------------------------------------- */
 
 static bool apps_finished(void)
 {
