@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# shellcheck shell=bash disable=SC2034,SC2154
+# The systems that tests/bench/native compares: up_NAME starts one and leaves in FIO the arguments that
+# make fio use it and in server its process; down ends it. Sourced; expects build, disk and out.
+
+BENCH_MB=256
+SYSTEMS=(local nbdkit_memory_tcp nbdkit_memory_unix rblk_memory nbdkit_file_tcp nbdkit_file_unix rblk_file)
+server=
+
+down() {
+	[ -n "$server" ] || return 0
+	kill "$server" 2> /dev/null || true
+	wait "$server" 2> /dev/null || true
+	server=
+}
+
+# wait_until COMMAND...: for at most half a minute, while the server lives.
+wait_until() {
+	local tries=0
+	until "$@"; do
+		kill -0 "$server" 2> /dev/null || setup_fail "the server ended: $(tail -n 3 "$out/server.log")"
+		tries=$((tries + 1))
+		[ $tries -lt 600 ] || setup_fail "the server is not ready: $(tail -n 3 "$out/server.log")"
+		read -rt 0.05 <> <(:) || true
+	done
+}
+
+# fio uses the page cache of the file, as both servers do.
+up_local() { FIO=(--ioengine=io_uring --direct=0 "--filename=$disk"); }
+
+# start_nbdkit SOCKET-ARGUMENT... -- URI PLUGIN...: waits for its pid file, written when it listens.
+start_nbdkit() {
+	local arguments=() uri
+	while [ "$1" != -- ]; do
+		arguments+=("$1")
+		shift
+	done
+	uri=$2
+	shift 2
+	rm -f "$out/nbdkit.pid"
+	nbdkit -f -P "$out/nbdkit.pid" "${arguments[@]}" "$@" > "$out/server.log" 2>&1 &
+	server=$!
+	wait_until [ -s "$out/nbdkit.pid" ]
+	FIO=(--ioengine=nbd "--uri=$uri")
+}
+
+over_unix() {
+	rm -f "$out/nbdkit.sock"
+	start_nbdkit -U "$out/nbdkit.sock" -- "nbd+unix:///?socket=$out/nbdkit.sock" "$@"
+}
+
+# A port that nobody has at the moment.
+over_tcp() {
+	local port
+	port=$(comm -23 <(seq 20000 30000 | sort) <(ss -Htan | awk '{ sub(".*:", "", $4); print $4 }' | sort -u) |
+		shuf -n 1)
+	start_nbdkit -i 127.0.0.1 -p "$port" -- "nbd://127.0.0.1:$port/" "$@"
+}
+
+# Memory is filled, as a file is: untouched pages would be read from nowhere.
+filled() {
+	fio "${FIO[@]}" --name=fill --rw=write --bs=1m --iodepth=8 --thread=1 --size=${BENCH_MB}m \
+		--output="$out/fill.log" > /dev/null || setup_fail "filling: $(tail -n 3 "$out/fill.log")"
+}
+
+up_nbdkit_memory_tcp() { over_tcp memory "${BENCH_MB}M" allocator=malloc && filled; }
+up_nbdkit_memory_unix() { over_unix memory "${BENCH_MB}M" allocator=malloc && filled; }
+up_nbdkit_file_tcp() { over_tcp file "$disk"; }
+up_nbdkit_file_unix() { over_unix file "$disk"; }
+
+start_rblkd() {
+	"$build/target/rblkd" --listen tcp://127.0.0.1:0 "$@" > "$out/server.log" 2>&1 &
+	server=$!
+	wait_until grep -q 'ready: ' "$out/server.log"
+	uri=rblk+tcp://$(sed -n 's/.*ready: .*tcp:\/\///p' "$out/server.log")
+	FIO=("--ioengine=external:$build/initiator/fio/librblk_fio.so")
+}
+up_rblk_memory() {
+	start_rblkd --memory "bench=${BENCH_MB}M"
+	FIO+=("--rblk_uri=$uri/bench")
+	filled
+}
+up_rblk_file() {
+	start_rblkd --cache buffered "bench=$disk"
+	FIO+=("--rblk_uri=$uri/bench")
+}
