@@ -22,9 +22,13 @@
 
 #define RBLK_LINE_BYTES 1024
 
-/* One open of the control device. lock owns text. */
+/*
+ * One open of the control device. lock owns the rest. It keeps its own place in the text: the file's
+ * position is stored only after a write that succeeds, and what a refused one says is to be read, too.
+ */
 struct rblk_control {
 	struct mutex lock;
+	loff_t read_at;
 	char text[RBLK_TEXT_BYTES + 1];
 };
 
@@ -243,9 +247,10 @@ static ssize_t rblk_control_write(struct file *file, const char __user *data, si
 									  control->text)
 							: -EINVAL;
 	if (!control->text[0])
-		scnprintf(control->text, RBLK_TEXT_BYTES, "one line is meant");
+		scnprintf(control->text, RBLK_TEXT_BYTES,
+			  error == -ENOMEM ? "out of memory" : "one line is meant");
 	strlcat(control->text, "\n", sizeof(control->text));
-	*pos = 0; /* the text is read from its beginning */
+	control->read_at = 0;
 	mutex_unlock(&control->lock);
 	kfree(line);
 	return error ? error : bytes;
@@ -257,7 +262,8 @@ static ssize_t rblk_control_read(struct file *file, char __user *data, size_t by
 	ssize_t done;
 
 	mutex_lock(&control->lock);
-	done = simple_read_from_buffer(data, bytes, pos, control->text, strlen(control->text));
+	done = simple_read_from_buffer(data, bytes, &control->read_at, control->text,
+				       strlen(control->text));
 	mutex_unlock(&control->lock);
 	return done;
 }

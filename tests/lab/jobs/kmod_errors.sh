@@ -35,6 +35,15 @@ refused "detach device=rblk7" 'rblk7: no such device'
 refused "detach" 'device= is needed'
 refused "$(printf 'attach\nattach')" 'one line is meant'
 
+# Each answer of one open file is read from its beginning, those of refused lines as well.
+exec 7<> /dev/rblk-control
+for word in first second; do
+	echo "attach $word" >&7 2> /dev/null && lab_fail "attach $word was accepted"
+	answer=$(cat <&7)
+	[ "$answer" = "attach: \"$word\": unknown word" ] || lab_fail "attach $word: answered \"$answer\""
+done
+exec 7>&-
+
 lab_attach disk
 exec 8< "$LAB_DEV"
 refused "detach device=$LAB_DEV" 'in use: open 1 times'
