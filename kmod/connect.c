@@ -392,7 +392,7 @@ static void rblk_connect_fail_reserved(struct rblk_queue *queue)
 {
 	unsigned int i;
 
-	for (i = 0; i < RBLK_RESERVED_TAGS; i++) {
+	for (i = 0; queue->reserved && i < RBLK_RESERVED_TAGS; i++) {
 		struct rblk_command *command = &queue->reserved[i];
 
 		if (command->state == RBLK_COMMAND_IDLE)

@@ -187,7 +187,7 @@ static void rblk_device_give_up_work(struct work_struct *work)
 	mutex_unlock(&device->lifecycle);
 }
 
-/* At once, whatever the connection's state: for --force and module unload. */
+/* At once, whatever the connection's state: for a detach by force. */
 static void rblk_device_fail_now(struct rblk_device *device, const char *why)
 {
 	rblk_device_lost(device, "%s", why);
@@ -220,6 +220,18 @@ void rblk_device_ib_removed(struct ib_device *ibdev)
 
 /* -- the session's own commands ---------------------------------------------------------------------- */
 
+/* Twice in the target's period; one of 0 wants none. No target makes us send without a pause. */
+#define RBLK_KEEPALIVE_PAUSE_MS 10u
+
+static void rblk_device_schedule_keepalive(struct rblk_device *device)
+{
+	u32 pause_ms = max(device->keepalive_ms / 2, RBLK_KEEPALIVE_PAUSE_MS);
+
+	if (device->keepalive_ms && rblk_device_live(device))
+		queue_delayed_work(rblk_workqueue, &device->keepalive_work,
+				   msecs_to_jiffies(pause_ms));
+}
+
 static void rblk_device_keepalive_work(struct work_struct *work)
 {
 	struct rblk_device *device =
@@ -233,9 +245,7 @@ static void rblk_device_keepalive_work(struct work_struct *work)
 		return;
 	/* The queue's struct outlives this work: detach cancels it before anything is freed. */
 	rblk_command_session(device->queues[0], &sc, device->options.command_ms);
-	if (rblk_device_live(device))
-		queue_delayed_work(rblk_workqueue, &device->keepalive_work,
-				   msecs_to_jiffies(device->keepalive_ms / 2));
+	rblk_device_schedule_keepalive(device);
 }
 
 static int rblk_device_identify(struct rblk_device *device)
@@ -334,10 +344,20 @@ static void rblk_device_refresh_work(struct work_struct *work)
 
 void rblk_device_event(struct rblk_device *device, u16 event, u32 handle)
 {
-	if (event == RBLK_EVENT_VOLUME_CHANGED && handle == device->handle)
-		queue_work(rblk_workqueue, &device->refresh_work);
-	/* Acknowledge, so that the target may tell the next one. */
-	mod_delayed_work(rblk_workqueue, &device->keepalive_work, 0);
+	unsigned long flags;
+
+	/*
+	 * A target can send events until its queue is drained, which is after the works have been
+	 * cancelled. With state_lock, none is queued once the state has left LIVE.
+	 */
+	spin_lock_irqsave(&device->state_lock, flags);
+	if (device->state == RBLK_DEVICE_LIVE) {
+		if (event == RBLK_EVENT_VOLUME_CHANGED && handle == device->handle)
+			queue_work(rblk_workqueue, &device->refresh_work);
+		/* Acknowledge, so that the target may tell the next one. */
+		mod_delayed_work(rblk_workqueue, &device->keepalive_work, 0);
+	}
+	spin_unlock_irqrestore(&device->state_lock, flags);
 }
 
 /* -- attach, detach ------------------------------------------------------------------------------------- */
@@ -446,6 +466,7 @@ static int rblk_device_go_live(struct rblk_device *device, char *text)
 int rblk_device_attach(const struct rblk_options *options, char *text)
 {
 	struct rblk_device *device = rblk_device_alloc(options);
+	unsigned int queues, depth;
 	int error;
 
 	if (IS_ERR(device)) {
@@ -453,6 +474,7 @@ int rblk_device_attach(const struct rblk_options *options, char *text)
 			  PTR_ERR(device) == -ENOSPC ? "too many devices" : "out of memory");
 		return PTR_ERR(device);
 	}
+	kref_get(&device->refs); /* ours: as soon as there is a disk, anybody may detach it */
 	/* In the registry before it connects: a removal of its RDMA device waits for the outcome. */
 	mutex_lock(&rblk_registry_lock);
 	mutex_lock(&device->lifecycle);
@@ -464,8 +486,14 @@ int rblk_device_attach(const struct rblk_options *options, char *text)
 	mutex_unlock(&device->lifecycle);
 	if (error)
 		goto err_dismantle;
-	queue_delayed_work(rblk_workqueue, &device->keepalive_work,
-			   msecs_to_jiffies(device->keepalive_ms / 2));
+	queues = device->queue_count;
+	depth = device->tag_set.queue_depth;
+	rblk_device_schedule_keepalive(device);
+	/* An event between the volume's opening and LIVE was only noted. */
+	if (atomic_read(&device->event_seen)) {
+		queue_work(rblk_workqueue, &device->refresh_work);
+		mod_delayed_work(rblk_workqueue, &device->keepalive_work, 0);
+	}
 	error = rblk_disk_add(device);
 	if (error) {
 		scnprintf(text, RBLK_TEXT_BYTES, "rblk%d: adding the disk: error %d",
@@ -474,14 +502,15 @@ int rblk_device_attach(const struct rblk_options *options, char *text)
 	}
 	scnprintf(text, RBLK_TEXT_BYTES, "rblk%d", device->index);
 	pr_info("rblk%d: attached %s/%s, %u queues of %u\n", device->index,
-		device->options.address_text, device->options.volume, device->queue_count,
-		device->tag_set.queue_depth);
+		device->options.address_text, device->options.volume, queues, depth);
+	rblk_device_put(device);
 	return 0;
 
 err_dismantle:
 	rblk_device_change(device, RBLK_DEVICE_REMOVING);
 	rblk_device_cancel_works(device);
 	rblk_device_dismantle(device);
+	rblk_device_put(device);
 	return error;
 }
 
