@@ -48,9 +48,10 @@ static void everything_can_be_said(void **state)
 
 static void a_name_is_one_word(void **state)
 {
+	static const char too_long[] = "0123456789012345678901234567890123456789"
+				       "012345678901234567890123";
 	static const char *const bad[] = { "", "two words", "a\nb", "a=b", "x/y",
-					   "0123456789012345678901234567890123456789"
-					   "012345678901234567890123" };
+					   too_long };
 	struct attach_options options = ATTACH_OPTIONS_DEFAULTS;
 	struct ini_uri uri;
 
