@@ -134,8 +134,11 @@ static void admin_open(struct tgt_request *request, const char *capsule, uint32_
 	if (!volume) {
 		tgt_request_complete(request, RBLK_E_NO_VOLUME);
 	} else if (admin_open_waits(request, volume)) {
+		if (!tgt_request_hold(request)) {
+			tgt_volume_put(volume);
+			return;
+		}
 		request->opening = volume;
-		tgt_request_hold(request);
 		TAILQ_INSERT_TAIL(&reactor->opening, request, link);
 	} else {
 		admin_open_volume(request, volume);
@@ -185,8 +188,8 @@ static void admin_close(struct tgt_request *request, uint32_t volume)
 		tgt_request_complete(request, RBLK_OK);
 		return;
 	}
-	request->handle = handle;
-	tgt_request_hold(request);
+	if (tgt_request_hold(request))
+		request->handle = handle;
 }
 
 static void admin_fence(struct tgt_request *request)
@@ -206,7 +209,8 @@ static void admin_fence(struct tgt_request *request)
 		tgt_request_complete(request, RBLK_OK);
 		return;
 	}
-	tgt_request_hold(request);
+	if (!tgt_request_hold(request))
+		return;
 	TAILQ_INSERT_TAIL(&place->fences, request, link);
 	tgt_queue_close(place->queue, "fenced by another queue");
 }

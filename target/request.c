@@ -1,54 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * The life of a command, from top to bottom: received -> checked -> data in -> stored -> data out
- * -> replied. Moving bytes is transfer.c's, packing completions is reply.c's, the commands that
- * are not block I/O are admin.c's. Nothing here waits: each function takes a request as far as it
- * goes and leaves it in the list, with the store or with the fabric, as its state says.
+ * -> replied. Which step may follow which is request_state.c's, what a command may ask for is
+ * request_check.c's, moving bytes is transfer.c's, packing completions is reply.c's, the commands
+ * that are not block I/O are admin.c's. Nothing here waits: each function takes a request as far
+ * as it goes and leaves it in the list, with the store or with the fabric, as its state says.
  */
 #include "target/request.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <string.h>
-#include "proto/wire/wire_check.h"
 #include "target/admin.h"
 #include "target/digest.h"
 #include "target/handle.h"
 #include "target/queue.h"
-
-#define BIT(state) (1u << (state))
-
-/* From which state to which. */
-static const uint16_t transitions[TGT_REQUEST_STATES] = {
-	[TGT_REQUEST_FREE] = BIT(TGT_REQUEST_RECEIVED),
-	[TGT_REQUEST_RECEIVED] = BIT(TGT_REQUEST_WAITING) | BIT(TGT_REQUEST_DATA_IN) |
-				 BIT(TGT_REQUEST_STORING) | BIT(TGT_REQUEST_HELD) |
-				 BIT(TGT_REQUEST_DATA_OUT) | BIT(TGT_REQUEST_REPLYING),
-	[TGT_REQUEST_WAITING] = BIT(TGT_REQUEST_DATA_IN) | BIT(TGT_REQUEST_STORING) |
-				BIT(TGT_REQUEST_REPLYING) | BIT(TGT_REQUEST_FREE),
-	[TGT_REQUEST_DATA_IN] =
-		BIT(TGT_REQUEST_STORING) | BIT(TGT_REQUEST_REPLYING) | BIT(TGT_REQUEST_FREE),
-	[TGT_REQUEST_STORING] =
-		BIT(TGT_REQUEST_DATA_OUT) | BIT(TGT_REQUEST_REPLYING) | BIT(TGT_REQUEST_FREE),
-	[TGT_REQUEST_HELD] =
-		BIT(TGT_REQUEST_DATA_OUT) | BIT(TGT_REQUEST_REPLYING) | BIT(TGT_REQUEST_FREE),
-	[TGT_REQUEST_DATA_OUT] = BIT(TGT_REQUEST_FREE),
-	[TGT_REQUEST_REPLYING] = BIT(TGT_REQUEST_FREE),
-};
-
-static void request_set_state(struct tgt_request *request, enum tgt_request_state state)
-{
-	tgt_trace_state(request->queue->session->number, request->queue->index, request->tag,
-			request->opcode, request->state, state);
-	if (!(transitions[request->state] & BIT(state))) {
-		tgt_log(TGT_LOG_ERROR,
-			"session %u queue %u tag %u: %d -> %d is no step of a request",
-			request->queue->session->number, request->queue->index, request->tag,
-			request->state, (int)state);
-		tgt_queue_close(request->queue, "internal error");
-	}
-	request->state = (uint8_t)state;
-}
 
 static struct tgt_reactor *request_reactor(const struct tgt_request *request)
 {
@@ -94,92 +59,6 @@ static void request_decode(struct tgt_request *request, const struct rblk_wire_c
 	request->submitted_ns = request->received_ns;
 }
 
-/* -- checked ----------------------------------------------------------------------------------- */
-
-static bool opcode_writes(uint8_t opcode)
-{
-	return opcode == RBLK_OP_WRITE || opcode == RBLK_OP_DISCARD ||
-	       opcode == RBLK_OP_WRITE_ZEROES;
-}
-
-/* What the volume and its store allow. */
-static enum rblk_status check_ability(const struct tgt_request *request)
-{
-	const struct tgt_store_info *info = &request->handle->outlet->volume->store->info;
-
-	if (opcode_writes(request->opcode) && request->handle->read_only)
-		return RBLK_E_READ_ONLY;
-	if (request->flags & RBLK_CMD_FUA && !info->can_fua)
-		return RBLK_E_UNSUPPORTED;
-	if ((request->opcode == RBLK_OP_FLUSH && !info->can_flush) ||
-	    (request->opcode == RBLK_OP_DISCARD && !info->can_discard) ||
-	    (request->opcode == RBLK_OP_WRITE_ZEROES && !info->can_write_zeroes))
-		return RBLK_E_UNSUPPORTED;
-	return RBLK_OK;
-}
-
-/* Where the range lies, and whether the data is as long as the range. */
-static enum rblk_status check_range(const struct tgt_request *request)
-{
-	const struct tgt_volume *volume = request->handle->outlet->volume;
-	uint64_t blocks = atomic_load_explicit(&volume->blocks, memory_order_relaxed);
-	uint64_t bytes = (uint64_t)request->blocks * volume->block_bytes;
-	uint64_t most = volume->store->info.max_discard_bytes;
-
-	if (request->blocks > blocks || request->lba > blocks - request->blocks)
-		return RBLK_E_RANGE;
-	switch (request->opcode) {
-	case RBLK_OP_READ:
-	case RBLK_OP_WRITE:
-		if (bytes > request_reactor(request)->max_io_bytes || bytes != request->length)
-			return RBLK_E_INVALID;
-		if (request->flags & RBLK_CMD_CAPSULE && bytes > TGT_CAPSULE_BYTES)
-			return RBLK_E_INVALID;
-		break;
-	case RBLK_OP_DISCARD:
-	case RBLK_OP_WRITE_ZEROES:
-		if (most && bytes > most)
-			return RBLK_E_INVALID;
-		break;
-	default:
-		break;
-	}
-	return RBLK_OK;
-}
-
-static enum rblk_status request_check(struct tgt_request *request, uint32_t handle_id)
-{
-	struct tgt_session *session = request->queue->session;
-	struct tgt_handle *handle;
-	enum rblk_status status;
-
-	if (request_reactor(request)->draining)
-		return RBLK_E_DRAINING;
-	switch (request->opcode) {
-	case RBLK_OP_READ:
-	case RBLK_OP_WRITE:
-	case RBLK_OP_FLUSH:
-	case RBLK_OP_DISCARD:
-	case RBLK_OP_WRITE_ZEROES:
-	case RBLK_OP_CHECKSUM:
-		break;
-	default:
-		return RBLK_E_UNSUPPORTED;
-	}
-	handle = tgt_handle_find(session, handle_id);
-	if (!handle)
-		return session->scratch ? RBLK_E_UNSUPPORTED : RBLK_E_NO_VOLUME;
-	if (!handle->outlet ||
-	    atomic_load_explicit(&handle->outlet->volume->removed, memory_order_relaxed))
-		return RBLK_E_GONE;
-	request->handle = handle;
-	tgt_handle_get(handle);
-	status = check_ability(request);
-	if (!status && request->opcode != RBLK_OP_FLUSH)
-		status = check_range(request);
-	return status;
-}
-
 /* -- memory for the data ----------------------------------------------------------------------- */
 
 static void request_store(struct tgt_request *request, enum tgt_io_kind kind);
@@ -210,7 +89,8 @@ static void request_get_memory(struct tgt_request *request, uint32_t bytes)
 		request_with_memory(request);
 		return;
 	}
-	request_set_state(request, TGT_REQUEST_WAITING);
+	if (!tgt_request_set_state(request, TGT_REQUEST_WAITING))
+		return;
 	TAILQ_INSERT_TAIL(&queue->waiting, request, link);
 	if (!queue->is_starving) {
 		queue->is_starving = true;
@@ -252,7 +132,8 @@ static void request_release_capsule(struct tgt_request *request)
 
 static void request_fetch(struct tgt_request *request)
 {
-	request_set_state(request, TGT_REQUEST_DATA_IN);
+	if (!tgt_request_set_state(request, TGT_REQUEST_DATA_IN))
+		return;
 	TAILQ_INSERT_TAIL(&request->queue->fetching, request, link);
 	tgt_queue_mark_dirty(request->queue);
 }
@@ -415,13 +296,21 @@ static int request_buffer_index(const struct tgt_request *request)
 	return -1;
 }
 
+static bool request_begin_storing(struct tgt_request *request)
+{
+	if (!tgt_request_set_state(request, TGT_REQUEST_STORING))
+		return false;
+	request->submitted_ns = request_reactor(request)->now_ns;
+	request->queued_us = microseconds(request->received_ns, request->submitted_ns);
+	return true;
+}
+
 static void request_store(struct tgt_request *request, enum tgt_io_kind kind)
 {
 	struct tgt_io *io = &request->io;
 
-	request_set_state(request, TGT_REQUEST_STORING);
-	request->submitted_ns = request_reactor(request)->now_ns;
-	request->queued_us = microseconds(request->received_ns, request->submitted_ns);
+	if (!request_begin_storing(request))
+		return;
 	io->kind = kind;
 	io->flags = (request->flags & RBLK_CMD_FUA ? TGT_IO_FUA : 0) |
 		    (request->flags & RBLK_CMD_NO_UNMAP ? TGT_IO_NO_UNMAP : 0);
@@ -442,11 +331,8 @@ static void request_checksum_next(struct tgt_request *request)
 	uint64_t left = total - request->done_bytes;
 	struct tgt_io *io = &request->io;
 
-	if (request->state != TGT_REQUEST_STORING) {
-		request_set_state(request, TGT_REQUEST_STORING);
-		request->submitted_ns = request_reactor(request)->now_ns;
-		request->queued_us = microseconds(request->received_ns, request->submitted_ns);
-	}
+	if (request->state != TGT_REQUEST_STORING && !request_begin_storing(request))
+		return;
 	io->kind = TGT_IO_READ;
 	io->flags = 0;
 	io->offset = request->lba * outlet->volume->block_bytes + request->done_bytes;
@@ -547,16 +433,17 @@ void tgt_request_begin(struct tgt_request *request, const struct rblk_wire_comma
 {
 	enum rblk_status status;
 
-	request_decode(request, command);
+	request_decode(request, command); /* its slot is free: queue.c has seen to that */
+	if (!tgt_request_set_state(request, TGT_REQUEST_RECEIVED))
+		return;
 	request->queue->active++;
 	request->queue->commands++;
-	request_set_state(request, TGT_REQUEST_RECEIVED);
 	if (tgt_admin_is(request->opcode)) {
 		tgt_admin_begin(request, capsule, capsule_bytes, rblk_le32(command->volume));
 		return;
 	}
 	request->capsule_buffer = buffer;
-	status = request_check(request, rblk_le32(command->volume));
+	status = tgt_request_check(request, rblk_le32(command->volume));
 	if (status)
 		tgt_request_complete(request, status);
 	else
@@ -565,14 +452,16 @@ void tgt_request_begin(struct tgt_request *request, const struct rblk_wire_comma
 
 /* -- data out, replied ------------------------------------------------------------------------- */
 
-static void request_queue_reply(struct tgt_request *request, enum tgt_request_state state)
+static bool request_queue_reply(struct tgt_request *request, enum tgt_request_state state)
 {
 	struct tgt_queue *queue = request->queue;
 
-	request_set_state(request, state);
+	if (!tgt_request_set_state(request, state))
+		return false;
 	TAILQ_INSERT_TAIL(&queue->done, request, link);
 	queue->done_count++;
 	tgt_queue_mark_dirty(queue);
+	return true;
 }
 
 static void request_account(struct tgt_request *request)
@@ -591,35 +480,36 @@ static void request_account(struct tgt_request *request)
 
 void tgt_request_complete(struct tgt_request *request, enum rblk_status status)
 {
+	bool data_out = request->opcode == RBLK_OP_READ && status == RBLK_OK;
+
+	if (!request_queue_reply(request, data_out ? TGT_REQUEST_DATA_OUT : TGT_REQUEST_REPLYING))
+		return;
 	request->status = (uint16_t)status;
 	request_account(request);
 	request_release_capsule(request);
-	if (request->opcode == RBLK_OP_READ && status == RBLK_OK) {
-		request_queue_reply(request, TGT_REQUEST_DATA_OUT);
-		return;
-	}
-	request_free_data(request);
-	request_queue_reply(request, TGT_REQUEST_REPLYING);
+	if (!data_out)
+		request_free_data(request);
 }
 
 void tgt_request_report(struct tgt_request *request)
 {
-	request_account(request);
-	request_queue_reply(request, TGT_REQUEST_DATA_OUT);
+	if (request_queue_reply(request, TGT_REQUEST_DATA_OUT))
+		request_account(request);
 }
 
 void tgt_request_chained(struct tgt_request *request)
 {
+	if (!tgt_request_set_state(request, TGT_REQUEST_REPLYING))
+		return;
 	request->queued_us = microseconds(request->received_ns, request_reactor(request)->now_ns);
 	request_account(request);
-	request_set_state(request, TGT_REQUEST_REPLYING);
 	request->chained = true;
 	TAILQ_INSERT_TAIL(&request->queue->chained, request, link);
 }
 
-void tgt_request_hold(struct tgt_request *request)
+bool tgt_request_hold(struct tgt_request *request)
 {
-	request_set_state(request, TGT_REQUEST_HELD);
+	return tgt_request_set_state(request, TGT_REQUEST_HELD);
 }
 
 bool tgt_request_abort(struct tgt_request *request)
@@ -646,12 +536,13 @@ static void request_release(struct tgt_request *request)
 {
 	struct tgt_handle *handle = request->handle;
 
+	if (!tgt_request_set_state(request, TGT_REQUEST_FREE))
+		return;
 	request_release_capsule(request);
 	request_free_data(request);
 	if (request->orphan)
 		atomic_fetch_sub(&handle->outlet->volume->orphans, 1);
 	request->handle = NULL;
-	request_set_state(request, TGT_REQUEST_FREE);
 	request->queue->active--;
 	if (handle)
 		tgt_handle_put(handle);
@@ -664,7 +555,7 @@ void tgt_request_finish(struct tgt_request *request)
 
 void tgt_request_orphan(struct tgt_request *request)
 {
-	if (!opcode_writes(request->opcode))
+	if (!tgt_opcode_writes(request->opcode))
 		return;
 	request->orphan = true;
 	atomic_fetch_add(&request->handle->outlet->volume->orphans, 1);
@@ -696,11 +587,10 @@ void tgt_request_drop(struct tgt_request *request)
 		tgt_admin_drop(request);
 		break;
 	case TGT_REQUEST_STORING:
-		break;
-	case TGT_REQUEST_FREE:
+	case TGT_REQUEST_FREE: /* this and the next: refused by the state machine */
 	case TGT_REQUEST_RECEIVED:
 	case TGT_REQUEST_STATES:
-		assert(!"a request that nobody owns is dropped");
+		break;
 	}
 	request_release(request);
 	tgt_queue_check_end(queue);

@@ -2,7 +2,7 @@
 /*
  * A request: one command from its arrival to its reply. Lives in the slot that its tag names, in
  * an array that its queue allocates at login; its reactor's thread only. The life of a request
- * reads from top to bottom in request.c.
+ * reads from top to bottom in request.c; request_state.c and request_check.c serve it.
  */
 #ifndef RBLK_TARGET_REQUEST_H
 #define RBLK_TARGET_REQUEST_H
@@ -74,6 +74,31 @@ struct tgt_request {
 	uint32_t queued_us, stored_us;
 };
 
+/* -- request_state.c --------------------------------------------------------------------------- */
+
+/*
+ * The one place where a request's state changes. False: there is no such step; it was logged, the
+ * queue is closed, and the request is as it was but for what closing does to it in its old state.
+ * The caller leaves it alone then.
+ */
+bool tgt_request_set_state(struct tgt_request *request, enum tgt_request_state state)
+	__attribute__((warn_unused_result));
+
+/* -- request_check.c --------------------------------------------------------------------------- */
+
+/* May this command be done? From RECEIVED; takes a reference on the volume's handle once it is
+ * found, whatever the answer. */
+enum rblk_status tgt_request_check(struct tgt_request *request, uint32_t handle_id);
+
+/* It changes what a volume holds. */
+static inline bool tgt_opcode_writes(uint8_t opcode)
+{
+	return opcode == RBLK_OP_WRITE || opcode == RBLK_OP_DISCARD ||
+	       opcode == RBLK_OP_WRITE_ZEROES;
+}
+
+/* -- request.c --------------------------------------------------------------------------------- */
+
 /* `command` has passed its validator and belongs in this slot, which is free. `capsule`: its data
  * in receive buffer `buffer`, or NULL. */
 void tgt_request_begin(struct tgt_request *request, const struct rblk_wire_command *command,
@@ -92,8 +117,8 @@ void tgt_request_complete(struct tgt_request *request, enum rblk_status status);
 void tgt_request_report(struct tgt_request *request);
 /* F2: the READs into the store's memory have been posted; the reply follows in queue->chained. */
 void tgt_request_chained(struct tgt_request *request);
-/* Wait for something to end; the caller lists it. */
-void tgt_request_hold(struct tgt_request *request);
+/* Wait for something to end; the caller lists it if true. */
+bool tgt_request_hold(struct tgt_request *request) __attribute__((warn_unused_result));
 
 /* ABORT: end it if it has not begun. True if it will be answered ABORTED. */
 bool tgt_request_abort(struct tgt_request *request);

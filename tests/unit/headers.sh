@@ -1,0 +1,21 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# Goal: every header compiles alone. Method: each one as the only line of a source file, with the
+# project's own warnings. Expects CC in the environment and the project's folder as the
+# argument. The kernel module's own headers are for the kernel's build to check.
+set -euo pipefail
+
+cd "$1"
+checked=0
+failed=0
+while IFS= read -r header; do
+	checked=$((checked + 1))
+	echo "#include \"$header\"" |
+		"$CC" -std=gnu11 -fsyntax-only -Wall -Wextra -Wshadow -Wstrict-prototypes \
+			-Wno-unused-parameter -Werror -D_GNU_SOURCE -I. -x c - ||
+		failed=$((failed + 1))
+done < <(find proto target initiator tests -name '*.h' | sort)
+
+[ "$checked" -gt 0 ] || { echo 'there are no headers' >&2; exit 1; }
+echo "$checked headers, $failed do not compile alone"
+[ "$failed" = 0 ]

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Goal: a request takes the steps of its life and no others; one that is no step is refused with a
+ * line in the log and the end of the connection, which takes back what the queue still owns of it.
+ * Method: every pair of states, on a queue by hand with one request that is where its state says;
+ * what is allowed is written down here a second time.
+ */
+#include "tests/unit/unit.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "proto/fabric/fabric_impl.h"
+#include "target/queue.h"
+
+/* By state left: the states that may follow. F(ree), R(eceived), W(aiting), (data) I(n),
+ * S(toring), H(eld), (data) O(ut), (re)P(lying). */
+static const char letters[] = "FRWISHOP";
+static const char *const steps[TGT_REQUEST_STATES] = {
+	[TGT_REQUEST_FREE] = "R",      [TGT_REQUEST_RECEIVED] = "WISHOP",
+	[TGT_REQUEST_WAITING] = "ISPF", [TGT_REQUEST_DATA_IN] = "SPF",
+	[TGT_REQUEST_STORING] = "OPF", [TGT_REQUEST_HELD] = "OPF",
+	[TGT_REQUEST_DATA_OUT] = "F",  [TGT_REQUEST_REPLYING] = "F",
+};
+
+static unsigned int closed;
+
+static void fake_conn_close(struct fab_conn *conn)
+{
+	closed++;
+}
+
+static const struct fab_ops fake_ops = { .conn_close = fake_conn_close };
+
+struct rig {
+	struct fab fab;
+	struct fab_conn conn;
+	struct tgt_session session;
+	struct tgt_reactor *reactor;
+	struct tgt_sent sent[1];
+	struct tgt_queue queue;
+	struct tgt_request request;
+};
+
+/* A queue whose only request is in `state`, and in the list that belongs to it. */
+static struct rig *rig_create(enum tgt_request_state state)
+{
+	struct rig *rig = calloc(1, sizeof(*rig));
+	struct tgt_queue *queue = &rig->queue;
+	struct tgt_request *request = &rig->request;
+
+	closed = 0;
+	rig->reactor = calloc(1, sizeof(*rig->reactor));
+	assert_non_null(rig->reactor);
+	rig->fab.ops = &fake_ops;
+	rig->conn.fab = &rig->fab;
+	TAILQ_INIT(&rig->reactor->alive);
+	TAILQ_INIT(&rig->reactor->dirty);
+	TAILQ_INIT(&rig->reactor->ended);
+	queue->reactor = rig->reactor;
+	queue->session = &rig->session;
+	queue->conn = &rig->conn;
+	queue->tags = 1;
+	queue->sent = rig->sent;
+	queue->requests = request;
+	TAILQ_INIT(&queue->waiting);
+	TAILQ_INIT(&queue->fetching);
+	TAILQ_INIT(&queue->done);
+	TAILQ_INIT(&queue->chained);
+	TAILQ_INSERT_TAIL(&rig->reactor->alive, queue, alive_link);
+	request->queue = queue;
+	request->opcode = RBLK_OP_READ;
+	request->data_bytes = 4096; /* a READ that is still to be posted */
+	request->state = (uint8_t)state;
+	queue->active = state != TGT_REQUEST_FREE;
+	if (state == TGT_REQUEST_WAITING)
+		TAILQ_INSERT_TAIL(&queue->waiting, request, link);
+	if (state == TGT_REQUEST_DATA_IN)
+		TAILQ_INSERT_TAIL(&queue->fetching, request, link);
+	if (state == TGT_REQUEST_DATA_OUT || state == TGT_REQUEST_REPLYING) {
+		TAILQ_INSERT_TAIL(&queue->done, request, link);
+		queue->done_count++;
+	}
+	return rig;
+}
+
+static void rig_free(struct rig *rig)
+{
+	free(rig->reactor);
+	free(rig);
+}
+
+static void a_step_is_taken(enum tgt_request_state from, enum tgt_request_state to)
+{
+	struct rig *rig = rig_create(from);
+
+	assert_true(tgt_request_set_state(&rig->request, to));
+	assert_int_equal(rig->request.state, to);
+	assert_int_equal(rig->queue.state, TGT_QUEUE_OPEN);
+	assert_int_equal(closed, 0);
+	rig_free(rig);
+}
+
+/* Nobody but the queue has a request in one of these: closing ends it. */
+static bool ends_with_its_queue(enum tgt_request_state state)
+{
+	return state != TGT_REQUEST_RECEIVED && state != TGT_REQUEST_STORING;
+}
+
+static void what_is_no_step_is_refused(enum tgt_request_state from, enum tgt_request_state to)
+{
+	struct rig *rig = rig_create(from);
+	struct tgt_queue *queue = &rig->queue;
+
+	assert_false(tgt_request_set_state(&rig->request, to));
+	assert_int_equal(queue->state, TGT_QUEUE_CLOSING);
+	assert_int_equal(closed, 1);
+	assert_true(TAILQ_EMPTY(&queue->waiting));
+	assert_true(TAILQ_EMPTY(&queue->fetching));
+	assert_true(TAILQ_EMPTY(&queue->done));
+	assert_int_equal(queue->done_count, 0);
+	if (ends_with_its_queue(from)) {
+		assert_int_equal(rig->request.state, TGT_REQUEST_FREE);
+		assert_int_equal(queue->active, 0);
+	} else {
+		assert_int_equal(rig->request.state, from);
+		assert_int_equal(queue->active, 1);
+	}
+	rig_free(rig);
+}
+
+static void every_pair_of_states(void **state)
+{
+	(void)state;
+	for (int from = 0; from < TGT_REQUEST_STATES; from++)
+		for (int to = 0; to < TGT_REQUEST_STATES; to++)
+			if (strchr(steps[from], letters[to]))
+				a_step_is_taken(from, to);
+			else
+				what_is_no_step_is_refused(from, to);
+}
+
+/* An answer that is given twice: the second one changes nothing, and is named in the log. */
+static void a_second_answer_is_refused(void **state)
+{
+	struct rig *rig = rig_create(TGT_REQUEST_STORING);
+	int saved = dup(STDERR_FILENO);
+	char said[1024] = "";
+	FILE *log = tmpfile();
+
+	(void)state;
+	assert_non_null(log);
+	rig->session.number = 7;
+	tgt_request_complete(&rig->request, RBLK_E_IO);
+	assert_int_equal(rig->queue.done_count, 1);
+	dup2(fileno(log), STDERR_FILENO);
+	tgt_request_complete(&rig->request, RBLK_OK);
+	dup2(saved, STDERR_FILENO);
+	close(saved);
+	rewind(log);
+	assert_true(fread(said, 1, sizeof(said) - 1, log) > 0);
+	fclose(log);
+	assert_non_null(strstr(said, "session 7 queue 0 tag 0: internal error: "
+				     "replying -> data out is no step of a request"));
+	assert_int_equal(closed, 1);
+	assert_int_equal(rig->request.status, RBLK_E_IO);
+	assert_int_equal(rig->queue.active, 0);
+	assert_true(TAILQ_EMPTY(&rig->queue.done));
+	rig_free(rig);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(every_pair_of_states),
+		cmocka_unit_test(a_second_answer_is_refused),
+	};
+
+	return cmocka_run_group_tests_name("target request states", tests, NULL, NULL);
+}
