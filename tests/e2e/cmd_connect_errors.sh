@@ -23,9 +23,9 @@ mkfifo "$scratch/pipe"
 "$RBLK" copy --name victim "$scratch/pipe" "$target/disk" > "$scratch/out" 2> "$scratch/err" &
 copy=$!
 exec 8> "$scratch/pipe"
-until grep -q ': initiator victim' "$scratch/target.log"; do
-	kill -0 $copy 2>/dev/null || fail "ended before the target did"
-done
+# More than a pipe holds: when all of it is written, the copy has both ends open and is reading.
+timeout 60 head -c 256K /dev/zero >&8 || fail "the copy does not begin"
+kill -0 $copy 2>/dev/null || fail "ended before the target did"
 target_stop -KILL
 head -c 65536 /dev/zero >&8 2>/dev/null || true # the copy may have ended
 exec 8>&-
