@@ -232,29 +232,38 @@ blk_status_t rblk_command_prepare(struct rblk_command *command, struct request *
 
 /* -- the session's own commands --------------------------------------------------------------------- */
 
+/* While it is held, the queue's memory stays: rblk_queue_stop() waits for rblk_command_unreserve(). */
 static struct rblk_command *rblk_command_reserve(struct rblk_queue *queue)
 {
-	struct rblk_command *command = NULL;
+	struct rblk_command *command = ERR_PTR(-EBUSY);
 	unsigned long flags, bit;
 
 	spin_lock_irqsave(&queue->lock, flags);
 	bit = find_first_zero_bit(&queue->reserved_used, RBLK_RESERVED_TAGS);
-	if (bit < RBLK_RESERVED_TAGS) {
+	if (queue->down) {
+		command = ERR_PTR(-ENOTCONN);
+	} else if (bit < RBLK_RESERVED_TAGS) {
 		__set_bit(bit, &queue->reserved_used);
+		queue->session_callers++;
 		command = &queue->reserved[bit];
 	}
 	spin_unlock_irqrestore(&queue->lock, flags);
-	if (command)
+	if (!IS_ERR(command))
 		rblk_command_init(command, queue, NULL);
 	return command;
 }
 
-static void rblk_command_unreserve(struct rblk_queue *queue, struct rblk_command *command)
+/* `answered`: the tag may be used again. Otherwise its answer may still come. */
+static void rblk_command_unreserve(struct rblk_queue *queue, struct rblk_command *command,
+				   bool answered)
 {
 	unsigned long flags;
 
 	spin_lock_irqsave(&queue->lock, flags);
-	__clear_bit(command - queue->reserved, &queue->reserved_used);
+	if (answered)
+		__clear_bit(command - queue->reserved, &queue->reserved_used);
+	if (!--queue->session_callers)
+		wake_up(&queue->session_idle); /* under the lock: the waiter frees the queue */
 	spin_unlock_irqrestore(&queue->lock, flags);
 }
 
@@ -296,20 +305,20 @@ int rblk_command_session(struct rblk_queue *queue, struct rblk_session_command *
 	struct rblk_command *command = rblk_command_reserve(queue);
 	int error;
 
-	if (!command)
-		return -EBUSY;
+	if (IS_ERR(command))
+		return PTR_ERR(command);
 	rblk_command_reset(command, queue->credits + (command - queue->reserved), sc->opcode);
 	rblk_command_fill_session(command, sc);
 	error = rblk_queue_add(queue, command);
 	if (error) {
-		rblk_command_unreserve(queue, command);
+		rblk_command_unreserve(queue, command, true);
 		return error;
 	}
 	rblk_queue_kick(queue);
 	if (!wait_for_completion_timeout(&command->done, msecs_to_jiffies(timeout_ms))) {
-		/* The tag stays taken: the answer may still come. The queue is of no more use. */
 		rblk_device_lost(queue->device, "no answer to %s in %u ms",
 				 rblk_opcode_name(sc->opcode), timeout_ms);
+		rblk_command_unreserve(queue, command, false);
 		return -ETIMEDOUT;
 	}
 	error = command->error;
@@ -324,6 +333,6 @@ int rblk_command_session(struct rblk_queue *queue, struct rblk_session_command *
 		       rblk_memory_slot(queue, command->tag) + RBLK_REPORT_OFFSET,
 		       sc->report_bytes);
 	}
-	rblk_command_unreserve(queue, command);
+	rblk_command_unreserve(queue, command, true);
 	return error;
 }

@@ -71,7 +71,6 @@ static void rblk_connect_accepted(struct rblk_queue *queue, const struct rdma_co
 	queue->max_batch = rblk_le16(a->max_batch);
 	memcpy(queue->device->target_instance, a->target_instance,
 	       sizeof(queue->device->target_instance));
-	queue->connected = true;
 	rblk_connect_step(queue, 0, "");
 }
 
@@ -361,6 +360,7 @@ int rblk_queue_create(struct rblk_device *device, unsigned int index, struct rbl
 	INIT_LIST_HEAD(&queue->pending);
 	INIT_LIST_HEAD(&queue->free_messages);
 	init_completion(&queue->step);
+	init_waitqueue_head(&queue->session_idle);
 	queue->commands = kcalloc(queue->wanted + RBLK_RESERVED_TAGS, sizeof(*queue->commands),
 				  GFP_KERNEL);
 	queue->reserved = kcalloc(RBLK_RESERVED_TAGS, sizeof(*queue->reserved), GFP_KERNEL);
@@ -419,6 +419,10 @@ void rblk_queue_stop(struct rblk_queue *queue)
 		ib_drain_qp(queue->qp);
 	}
 	rblk_connect_fail_reserved(queue);
+	/* They read their slots, which are freed next. Nothing that they wait for is outstanding. */
+	spin_lock_irq(&queue->lock);
+	wait_event_lock_irq(queue->session_idle, !queue->session_callers, queue->lock);
+	spin_unlock_irq(&queue->lock);
 }
 
 void rblk_queue_release_keys(struct rblk_queue *queue)

@@ -290,7 +290,6 @@ void rblk_queue_receive_done(struct ib_cq *cq, struct ib_wc *wc)
 		rblk_queue_wc_error(queue, "receive", wc);
 		return;
 	}
-	WRITE_ONCE(queue->last_reply_jiffies, jiffies);
 	ib_dma_sync_single_for_cpu(queue->ibdev, receive->dma, RBLK_REPLY_BYTES, DMA_FROM_DEVICE);
 	if (wc->opcode == IB_WC_RECV_RDMA_WITH_IMM)
 		rblk_queue_immediate(queue, wc);

@@ -58,8 +58,6 @@ struct rblk_queue {
 	struct completion step;
 	int step_error;
 	char step_text[RBLK_TEXT_SHORT];
-	bool qp_ready;  /* QP, CQ and PD exist */
-	bool connected; /* the connection is, or was, established */
 
 	struct ib_pd *pd;
 	struct ib_cq *cq;
@@ -92,16 +90,20 @@ struct rblk_queue {
 	struct rblk_command **commands; /* by tag: wanted + RBLK_RESERVED_TAGS; see command.h */
 	struct rblk_command *reserved;  /* RBLK_RESERVED_TAGS of them, for the session's commands */
 	unsigned long reserved_used;    /* bitmap, lock */
+	unsigned int session_callers;   /* lock: in rblk_command_session(), using slots */
+	wait_queue_head_t session_idle; /* there are none any more */
 	struct rblk_memory *memory;     /* slots and registrations; memory.c */
 
-	unsigned long last_reply_jiffies;
 	struct rblk_queue_stats stats;  /* lock, or the CQ's softirq: each counter has one writer */
 };
 
 /* Sleeps. Connect, log in; on failure nothing is left and text (RBLK_TEXT_BYTES) says why. */
 int rblk_queue_create(struct rblk_device *device, unsigned int index, struct rblk_queue **queue,
 		      char *text);
-/* Sleeps. QP to ERR and drained: afterwards no completion of it will come (F4). Idempotent. */
+/*
+ * Sleeps. QP to ERR and drained: afterwards no completion of it will come (F4), and no caller of
+ * rblk_command_session() is left. Idempotent.
+ */
 void rblk_queue_stop(struct rblk_queue *queue);
 /* Sleeps. After stop: keys are invalid, memory is unmapped, everything is freed. */
 void rblk_queue_destroy(struct rblk_queue *queue);
