@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include "initiator/session.h"
 #include "proto/wire/wire_names.h"
 #include "tests/sim/disk.h"
 #include "tests/sim/fabric_sim.h"
@@ -193,6 +194,38 @@ static void app_wait(struct sim_app *app, uint64_t limit_ns)
 	sim_fiber_wait(limit_ns);
 }
 
+/*
+ * Mostly a session that was lost is not succeeded by a stranger but begun anew: the same id, the
+ * next epoch, as librblk will do by itself one day. The login is on its way, and changed there.
+ */
+static void session_renew(struct sim_app *app)
+{
+	struct rblk_session *session = app->session;
+	struct sim_conn *conn = sim_conn_of(session->queues[0].conn);
+	struct rblk_wire_login login;
+
+	if (!app->epoch || sim_chance(300000)) {
+		memcpy(app->session_id, session->session_id, sizeof(app->session_id));
+		app->epoch = session->epoch;
+		app->former = 0;
+		return;
+	}
+	session->epoch = ++app->epoch;
+	memcpy(session->session_id, app->session_id, sizeof(app->session_id));
+	memcpy(&login, conn->private_data, sizeof(login));
+	memcpy(login.session_id, app->session_id, sizeof(app->session_id));
+	login.session_epoch = rblk_to_le64(app->epoch);
+	memcpy(conn->private_data, &login, sizeof(login));
+}
+
+/* It is there: what its former life left undone is over (F5). */
+static void session_ready(struct sim_app *app)
+{
+	if (app->former)
+		sim_model_fenced(app->former);
+	app->former = app->session_number;
+}
+
 /* True: ready. */
 static bool session_open(struct sim_app *app)
 {
@@ -205,6 +238,7 @@ static bool session_open(struct sim_app *app)
 	if (!app->session)
 		sim_fail("%s: %s: %s", app->actor.name, uri, error);
 	app->session_number = sim_session_of(&app->actor);
+	session_renew(app);
 	while (rblk_session_state(app->session) == RBLK_SESSION_CONNECTING) {
 		rblk_poll(app->session, 0);
 		if (rblk_session_state(app->session) == RBLK_SESSION_CONNECTING)
@@ -214,7 +248,10 @@ static bool session_open(struct sim_app *app)
 		  rblk_session_state(app->session) == RBLK_SESSION_READY
 			  ? "ready"
 			  : rblk_session_error(app->session));
-	return rblk_session_state(app->session) == RBLK_SESSION_READY;
+	if (rblk_session_state(app->session) != RBLK_SESSION_READY)
+		return false;
+	session_ready(app);
+	return true;
 }
 
 static bool volume_open(struct sim_app *app)

@@ -69,6 +69,8 @@ void sim_model_end(struct sim_command *command, enum sim_outcome outcome, const 
  */
 void sim_model_conn_made(uint32_t session);
 void sim_model_conn_gone(uint32_t session, bool killed);
+/* The session's next epoch was accepted: by that the target says that it is fenced (F5). */
+void sim_model_fenced(uint32_t session);
 /* A process has (again) opened the volume's disk: its predecessor's I/O is over (F6). */
 void sim_model_served(struct sim_volume *volume);
 

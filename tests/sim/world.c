@@ -226,7 +226,7 @@ static void build_app(unsigned int i)
 	app->depth = (unsigned int)sim_between(1, 16);
 	app->flush = rate(20000, 200000);
 	app->fua = rate(50000, 500000);
-	app->zeroes = rate(20000, 200000);
+	app->zeroes = rate(50000, 400000);
 	app->discard = rate(20000, 100000);
 	app->read = (uint32_t)sim_between(100000, 800000);
 	app->large = rate(100000, 500000);
