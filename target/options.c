@@ -49,7 +49,7 @@ static const struct tgt_option_choice log_choices[] = {
 /* clang-format off */
 static const struct tgt_option table[] = {
 	{ "config", 'c', TGT_ON_COMMAND_LINE, TGT_OPTION_ACTION, "FILE", NULL,
-	  "read this configuration file; the command line goes before it",
+	  "read this configuration file; the command line overrides it",
 	  NO_FIELD, 0, 0, NULL },
 	{ "memory", 0, TGT_ON_COMMAND_LINE, TGT_OPTION_ACTION, "NAME=SIZE", NULL,
 	  "serve a volume in memory; it ends with the daemon",
