@@ -4,7 +4,9 @@
 #   measure.sh SYSTEM...       in the environment: RBLK_BENCH_LINK fast|stock, RBLK_FIO_RUNTIME
 . "$LAB/guest.sh"
 here=$(dirname "${BASH_SOURCE[0]}")
+. "$LAB/jobs/kmod.sh"
 . "$here/systems.sh"
+. "$here/systems_scsi.sh"
 export RBLK_FIO_SIZE=${BENCH_MB}m
 
 # verbs NAME COMMAND...: one of perftest's programs with itself, over the link.
@@ -44,10 +46,13 @@ for system in "$@"; do
 	lab_say "$system"
 	"up_$system"
 	FIO_STATS=
-	case $system in rblk*) FIO_STATS=1 ;; esac
+	case $system in rblk | rblk_memory) FIO_STATS=1 ;; esac
 	for workload in latency:read-4k-qd1 latency:write-4k-qd1 iops:read-4k-qd32 iops:write-4k-qd32 \
 		bandwidth:read-128k-qd8 bandwidth:write-128k-qd8; do
-		lab_fio "/out/$system.${workload#*:}" "${workload%%:*}" "${FIO[@]}" "--section=${workload#*:}"
+		result=/out/$system.${workload#*:}
+		! declare -F "begin_$system" > /dev/null || "begin_$system"
+		lab_fio "$result" "${workload%%:*}" "${FIO[@]}" "--section=${workload#*:}"
+		! declare -F "end_$system" > /dev/null || "end_$system" "$result"
 	done
 	"down_$system"
 done

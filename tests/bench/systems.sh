@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # The systems that are compared, inside the guest: for each an up_NAME and a down_NAME. up leaves in
 # FIO the arguments that make fio use the system; its store is always the same RAM disk, so that
-# what differs is the way there. Sourced by measure.sh.
+# what differs is the way there. A system may have begin_NAME and end_NAME RESULT, too, done around
+# each workload. iSER and SRP are in systems_scsi.sh. Sourced by measure.sh.
 
 BENCH_DISK=/dev/ram0
 BENCH_MB=512
@@ -61,3 +62,38 @@ up_rblk_memory() {
 	FIO=("--ioengine=external:$RBLK_FIO_ENGINE" "--rblk_uri=$LAB_URI/bench")
 }
 down_rblk_memory() { lab_rblkd_stop; }
+
+# The kernel's initiator, with the same daemon and disk as up_rblk. Attached anew for each workload,
+# because the target counts by session and tells at a session's end.
+up_rblk_kmod() {
+	lab_rblkd_start "$BENCH_DISK"
+	lab_kmod_load
+}
+down_rblk_kmod() {
+	lab_kmod_unload
+	lab_rblkd_stop
+}
+begin_rblk_kmod() {
+	lab_attach "${BENCH_DISK##*/}"
+	FIO=(--ioengine=io_uring "--filename=$LAB_DEV")
+}
+
+# RESULT.stats, as rblk's fio engine writes it, out of the target's last line about the session and
+# the module's own counters. "ios" has the session's own few commands in it, too.
+end_rblk_kmod() {
+	local own before
+	own=$(jq -R 'split(" ") | {(.[0]): (.[1] | tonumber)}' "/sys/block/${LAB_DEV#/dev/}/rblk/counters" | jq -cs add)
+	before=$(kmod_sessions | wc -l)
+	lab_detach
+	lab_wait 10 kmod_session_ended "$before" || lab_fail "rblkd: says nothing of the session's end"
+	kmod_sessions | tail -n 1 | jq -R --argjson own "$own" '
+		def count($pattern): capture($pattern) | .n | tonumber;
+		{ios: count("(?<n>[0-9]+) commands"), sends: count("[(]in (?<n>[0-9]+)"),
+		 replies: count("sends (?<n>[0-9]+)"), immediates: count("immediates (?<n>[0-9]+)"),
+		 writes: count("writes (?<n>[0-9]+)"), reads: count(" reads (?<n>[0-9]+)"),
+		 stored_us_total: count("(?<n>[0-9]+) us stored"), module: $own}
+		| .messages = .sends + .replies + .immediates + .writes + .reads' > "$1.stats" ||
+		lab_fail "rblkd: of the session's end it says $(kmod_sessions | tail -n 1)"
+}
+kmod_sessions() { grep ' messages a command ' "$LAB_RBLKD_LOG"; }
+kmod_session_ended() { [ "$(kmod_sessions | wc -l)" -gt "$1" ]; }
