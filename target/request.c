@@ -228,6 +228,8 @@ static enum rblk_status status_of_errno(int error)
 	switch (-error) {
 	case 0:
 		return RBLK_OK;
+	case EBUSY:
+		return RBLK_E_BUSY;
 	case ENOSPC:
 	case EDQUOT:
 		return RBLK_E_NO_SPACE;
@@ -275,7 +277,8 @@ static void request_stored(struct tgt_request *request, int error)
 
 static void request_io_done(struct tgt_io *io, int error)
 {
-	request_stored((struct tgt_request *)io, error);
+	/* Begun long ago: "nothing done, send it again" is only for what submit refuses. */
+	request_stored((struct tgt_request *)io, error == -EBUSY ? -EIO : error);
 }
 
 static void request_submit(struct tgt_request *request)

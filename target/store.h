@@ -100,7 +100,7 @@ struct tgt_store_ops {
 	/*
 	 * Start *io. Returns 0: io->done() will be called later, from the ring's reap; 1: done at
 	 * once and successfully, io->done() is NOT called; negative errno: failed at once, io->done()
-	 * is NOT called. Never blocks.
+	 * is NOT called; -EBUSY: nothing was begun, there is no room for it now. Never blocks.
 	 */
 	int (*submit)(struct tgt_port *port, struct tgt_io *io);
 };

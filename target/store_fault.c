@@ -251,7 +251,7 @@ static int fault_submit(struct tgt_port *port, struct tgt_io *io)
 	sqe = tgt_ring_get(port->ring, &fault->timer);
 	if (!sqe) {
 		free(fault);
-		return -EIO;
+		return -EBUSY;
 	}
 	io_uring_prep_timeout(sqe, &fault->delay, 0, 0);
 	return 0;

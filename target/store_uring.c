@@ -134,7 +134,7 @@ static int uring_issue(struct tgt_io *io)
 	struct io_uring_sqe *sqe = tgt_ring_get(port->port.ring, &io->ring_op);
 
 	if (!sqe)
-		return -EIO;
+		return -EBUSY;
 	switch (io->kind) {
 	case TGT_IO_READ:
 	case TGT_IO_WRITE:

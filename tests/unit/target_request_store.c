@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Goal: what a store answers becomes the status that says so, and BUSY ("nothing done, send it
+ * again") only if the store has refused to begin. Method: a WRITE whose data is here, and a store
+ * that answers at once or later with what it is told to.
+ */
+#include "tests/unit/unit.h"
+#include <errno.h>
+#include <string.h>
+#include "target/handle.h"
+#include "target/queue.h"
+
+static int at_once; /* what submit returns */
+
+static int fake_submit(struct tgt_port *port, struct tgt_io *io)
+{
+	return at_once;
+}
+
+static const struct tgt_store_ops fake_ops = { .kind = "fake", .submit = fake_submit };
+
+/* The status of a WRITE; `later` is what the store says in the end, if not at once. */
+static enum rblk_status write_status(int now, int later)
+{
+	static struct tgt_reactor reactor;
+	struct tgt_session session = { .reactor = &reactor };
+	struct tgt_store store = { .ops = &fake_ops };
+	struct tgt_port port = { .store = &store };
+	struct tgt_volume volume = { .store = &store, .block_bytes = 512 };
+	struct tgt_outlet outlet = { .volume = &volume, .port = &port };
+	struct tgt_handle handle = { .session = &session, .outlet = &outlet, .users = 1 };
+	struct tgt_queue queue = { .reactor = &reactor, .session = &session };
+	struct tgt_request request = { .queue = &queue, .handle = &handle, .blocks = 8 };
+
+	memset(&reactor, 0, sizeof(reactor));
+	TAILQ_INIT(&reactor.dirty);
+	TAILQ_INIT(&queue.done);
+	request.opcode = RBLK_OP_WRITE;
+	request.state = TGT_REQUEST_DATA_IN;
+	at_once = now;
+	tgt_request_data_in(&request);
+	if (!now) {
+		assert_int_equal(request.state, TGT_REQUEST_STORING);
+		request.io.done(&request.io, later);
+	}
+	assert_int_equal(request.state, TGT_REQUEST_REPLYING);
+	assert_ptr_equal(TAILQ_FIRST(&queue.done), &request);
+	return request.status;
+}
+
+static void what_is_refused_for_lack_of_room_is_busy(void **state)
+{
+	(void)state;
+	assert_int_equal(write_status(-EBUSY, 0), RBLK_E_BUSY);
+}
+
+static void what_was_begun_is_never_busy(void **state)
+{
+	(void)state;
+	assert_int_equal(write_status(0, -EBUSY), RBLK_E_IO);
+}
+
+static void answers_keep_their_meaning(void **state)
+{
+	static const struct {
+		int error;
+		enum rblk_status status;
+	} answers[] = {
+		{ -ENOSPC, RBLK_E_NO_SPACE },	    { -EDQUOT, RBLK_E_NO_SPACE },
+		{ -ENODATA, RBLK_E_MEDIUM },	    { -EILSEQ, RBLK_E_MEDIUM },
+		{ -EROFS, RBLK_E_READ_ONLY },	    { -EOPNOTSUPP, RBLK_E_UNSUPPORTED },
+		{ -ENOMEM, RBLK_E_NO_RESOURCES }, { -EIO, RBLK_E_IO },
+		{ -ETIMEDOUT, RBLK_E_IO },
+	};
+
+	(void)state;
+	assert_int_equal(write_status(1, 0), RBLK_OK);
+	assert_int_equal(write_status(0, 0), RBLK_OK);
+	for (size_t i = 0; i < UNIT_LENGTH(answers); i++) {
+		assert_int_equal(write_status(answers[i].error, 0), answers[i].status);
+		assert_int_equal(write_status(0, answers[i].error), answers[i].status);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(what_is_refused_for_lack_of_room_is_busy),
+		cmocka_unit_test(what_was_begun_is_never_busy),
+		cmocka_unit_test(answers_keep_their_meaning),
+	};
+
+	return cmocka_run_group_tests_name("target request and store", tests, NULL, NULL);
+}
