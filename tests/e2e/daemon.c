@@ -146,6 +146,19 @@ void e2e_daemon_kill(struct e2e_daemon *daemon)
 	finish(daemon, SIGKILL);
 }
 
+unsigned int e2e_daemon_log_count(const struct e2e_daemon *daemon, const char *words)
+{
+	FILE *log = fopen(daemon->log, "r");
+	unsigned int count = 0;
+	char line[1024];
+
+	while (log && fgets(line, sizeof(line), log))
+		count += strstr(line, words) != NULL;
+	if (log)
+		fclose(log);
+	return count;
+}
+
 const char *e2e_daemon_uri(const struct e2e_daemon *daemon, const char *volume)
 {
 	static char uri[256];

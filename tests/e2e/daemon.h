@@ -21,6 +21,8 @@ void e2e_daemon_start(struct e2e_daemon *daemon, const char *argument, ...)
 /* SIGTERM; its exit status as of waitpid(). Prints the log where that is not 0. */
 int e2e_daemon_stop(struct e2e_daemon *daemon);
 void e2e_daemon_kill(struct e2e_daemon *daemon);
+/* How many lines of its log have these words. */
+unsigned int e2e_daemon_log_count(const struct e2e_daemon *daemon, const char *words);
 /* "rblk+tcp://host/volume", or "rblk://..." over RDMA; static storage. */
 const char *e2e_daemon_uri(const struct e2e_daemon *daemon, const char *volume);
 

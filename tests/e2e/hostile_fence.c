@@ -21,14 +21,17 @@
 #define BYTES 4096u
 
 static struct e2e_daemon server;
-static char path[] = "/tmp/rblk-fence-XXXXXX";
+static char path[64];
 
+/* A daemon for each test: its log has the connections of no other. */
 static int start(void **state)
 {
-	char volume[64];
-	int fd = mkstemp(path);
+	char volume[80];
+	int fd;
 
 	(void)state;
+	strcpy(path, "/tmp/rblk-fence-XXXXXX");
+	fd = mkstemp(path);
 	assert_true(fd >= 0);
 	assert_int_equal(ftruncate(fd, 1 << 20), 0);
 	close(fd);
@@ -99,24 +102,10 @@ static void login_waits_for_storage(void **state)
 	raw_close(&new);
 }
 
-static unsigned int disconnected(void)
-{
-	FILE *log = fopen(server.log, "r");
-	unsigned int count = 0;
-	char line[1024];
-
-	while (log && fgets(line, sizeof(line), log))
-		count += strstr(line, "closed: ") != NULL;
-	if (log)
-		fclose(log);
-	return count;
-}
-
 /* An initiator that is started again has another session: its OPEN is behind the writes that the
  * target has of the connection that ended. */
 static void open_waits_for_what_an_ended_connection_left(void **state)
 {
-	unsigned int before = disconnected();
 	struct raw old, new;
 	uint32_t volume;
 
@@ -128,7 +117,7 @@ static void open_waits_for_what_an_ended_connection_left(void **state)
 	volume = raw_open(&old, "disk");
 	write_begin(&old, volume, 128, 'C');
 	raw_close(&old);
-	while (disconnected() == before)
+	while (!e2e_daemon_log_count(&server, "closed: "))
 		assert_int_equal(raw_simple(&new, RBLK_OP_PING, 0), RBLK_OK);
 	volume = raw_open(&new, "disk");
 	assert_int_not_equal(volume, 0);
@@ -139,7 +128,6 @@ static void open_waits_for_what_an_ended_connection_left(void **state)
 /* The one that waits may vanish, too. */
 static void an_open_that_waits_may_end(void **state)
 {
-	unsigned int before = disconnected();
 	struct rblk_wire_command *command;
 	struct raw old, new;
 	uint32_t volume;
@@ -152,7 +140,7 @@ static void an_open_that_waits_may_end(void **state)
 	volume = raw_open(&old, "disk");
 	write_begin(&old, volume, 128, 'D');
 	raw_close(&old);
-	while (disconnected() == before)
+	while (!e2e_daemon_log_count(&server, "closed: "))
 		assert_int_equal(raw_simple(&new, RBLK_OP_PING, 0), RBLK_OK);
 	command = raw_command(&new, RBLK_CAPSULE_ALIGN, 0);
 	memset(new.memory + RAW_SEND, 0, RBLK_CAPSULE_ALIGN);
@@ -215,14 +203,16 @@ static void fence_waits_for_storage(void **state)
 	raw_close(&first);
 }
 
+#define TEST(name) cmocka_unit_test_setup_teardown(name, start, stop)
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(login_waits_for_storage),
-		cmocka_unit_test(fence_waits_for_storage),
-		cmocka_unit_test(open_waits_for_what_an_ended_connection_left),
-		cmocka_unit_test(an_open_that_waits_may_end),
+		TEST(login_waits_for_storage),
+		TEST(fence_waits_for_storage),
+		TEST(open_waits_for_what_an_ended_connection_left),
+		TEST(an_open_that_waits_may_end),
 	};
 
-	return cmocka_run_group_tests(tests, start, stop);
+	return cmocka_run_group_tests(tests, NULL, NULL);
 }

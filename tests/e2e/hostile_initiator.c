@@ -315,20 +315,22 @@ static void logins_are_refused_with_a_reason(void **state)
 	good_goes_on();
 }
 
-/* F5: the newer incarnation is accepted when the older one has ended; handles go on. */
-static void newer_incarnation_takes_over(void **state)
+/*
+ * A second login of a session's queue: it is accepted when the first connection has ended. Returns
+ * what a READ through the handle of the first one is answered.
+ */
+static enum rblk_status read_after_login(void (*change)(struct rblk_wire_login *login))
 {
+	enum rblk_status status;
 	struct raw old, new;
 	uint32_t volume;
 
-	(void)state;
 	raw_init(&old);
 	assert_true(raw_connect(&old, daemon.host));
 	volume = raw_open(&old, "mem");
 	raw_init(&new);
 	new.login = old.login;
-	new.login.incarnation = rblk_to_le32(2);
-	new.login.fence_incarnation = rblk_to_le32(1);
+	change(&new.login);
 	raw_connect_begin(&new, daemon.host);
 	/* Both are on this thread: neither may wait for the other. */
 	while (!old.gone) {
@@ -337,35 +339,35 @@ static void newer_incarnation_takes_over(void **state)
 	}
 	assert_true(raw_connect_wait(&new));
 	raw_io(&new, RBLK_OP_READ, 1, volume, 0, 1, BLOCK);
-	assert_int_equal(raw_wait(&new, 1), RBLK_OK);
+	status = raw_wait(&new, 1);
 	raw_close(&old);
 	raw_close(&new);
+	return status;
+}
+
+static void next_incarnation(struct rblk_wire_login *login)
+{
+	login->incarnation = rblk_to_le32(2);
+	login->fence_incarnation = rblk_to_le32(1);
+}
+
+static void next_epoch(struct rblk_wire_login *login)
+{
+	login->session_epoch = rblk_to_le64(2);
+}
+
+/* F5: the handles of an older incarnation go on. */
+static void newer_incarnation_takes_over(void **state)
+{
+	(void)state;
+	assert_int_equal(read_after_login(next_incarnation), RBLK_OK);
 }
 
 /* A higher epoch begins from nothing: the old life's handles lead nowhere. */
 static void higher_epoch_begins_anew(void **state)
 {
-	struct raw old, new;
-	uint32_t volume;
-
 	(void)state;
-	raw_init(&old);
-	assert_true(raw_connect(&old, daemon.host));
-	volume = raw_open(&old, "mem");
-	raw_init(&new);
-	new.login = old.login;
-	new.login.session_epoch = rblk_to_le64(2);
-	raw_connect_begin(&new, daemon.host);
-	/* Both are on this thread: neither may wait for the other. */
-	while (!old.gone) {
-		raw_step(&new);
-		raw_step(&old);
-	}
-	assert_true(raw_connect_wait(&new));
-	raw_io(&new, RBLK_OP_READ, 1, volume, 0, 1, BLOCK);
-	assert_int_equal(raw_wait(&new, 1), RBLK_E_NO_VOLUME);
-	raw_close(&old);
-	raw_close(&new);
+	assert_int_equal(read_after_login(next_epoch), RBLK_E_NO_VOLUME);
 }
 
 int main(void)

@@ -138,19 +138,6 @@ static void *guest_thread(void *arg)
 
 /* -- reloading ------------------------------------------------------------------------------------- */
 
-static unsigned int log_count(const char *text)
-{
-	FILE *log = fopen(server.log, "r");
-	char line[1024];
-	unsigned int count = 0;
-
-	while (log && fgets(line, sizeof(line), log))
-		count += strstr(line, text) != NULL;
-	if (log)
-		fclose(log);
-	return count;
-}
-
 static void wait_for(unsigned int (*condition)(const void *arg), const void *arg, unsigned int more,
 		     const char *what)
 {
@@ -167,7 +154,7 @@ static void wait_for(unsigned int (*condition)(const void *arg), const void *arg
 static unsigned int reloads(const void *arg)
 {
 	(void)arg;
-	return log_count("reload: ");
+	return e2e_daemon_log_count(&server, "reload: ");
 }
 
 static unsigned int guest_progress(const void *arg)

@@ -32,28 +32,15 @@ static void write_config(const char *first, const char *second)
 	assert_int_equal(fclose(file), 0);
 }
 
-static unsigned int reloads(void)
-{
-	FILE *log = fopen(server.log, "r");
-	unsigned int count = 0;
-	char line[512];
-
-	while (log && fgets(line, sizeof(line), log))
-		count += strstr(line, "reload: ") != NULL;
-	if (log)
-		fclose(log);
-	return count;
-}
-
 /* A reload whose news is on its way, if not here; `raw` goes on meanwhile. */
 static void reload(struct raw *raw, const char *first, const char *second)
 {
 	uint64_t until_ns = env_now_ns() + RAW_WAIT_MS * 1000000ull;
-	unsigned int before = reloads();
+	unsigned int before = e2e_daemon_log_count(&server, "reload: ");
 
 	write_config(first, second);
 	kill(server.pid, SIGHUP);
-	while (reloads() == before) {
+	while (e2e_daemon_log_count(&server, "reload: ") == before) {
 		assert_true(env_now_ns() < until_ns);
 		raw_step(raw);
 	}

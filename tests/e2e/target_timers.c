@@ -51,26 +51,12 @@ static int stop(void **state)
 	return e2e_daemon_stop(&server);
 }
 
-/* How many lines of the daemon's log have this. */
-static unsigned int log_count(const char *words)
-{
-	FILE *log = fopen(server.log, "r");
-	unsigned int count = 0;
-	char line[1024];
-
-	while (log && fgets(line, sizeof(line), log))
-		count += strstr(line, words) != NULL;
-	if (log)
-		fclose(log);
-	return count;
-}
-
 /* Step `alive`, which sends nothing, until the log has more such lines than before. */
 static void step_until_logged(struct raw *alive, const char *words, unsigned int before)
 {
 	uint64_t until_ns = env_now_ns() + WAIT_NS;
 
-	while (log_count(words) <= before) {
+	while (e2e_daemon_log_count(&server, words) <= before) {
 		assert_true(env_now_ns() < until_ns);
 		raw_step(alive);
 	}
@@ -86,7 +72,7 @@ static void a_silent_peer_is_closed_and_one_that_answers_probes_is_not(void **st
 	assert_int_equal(raw_simple(&alive, RBLK_OP_PING, 0), RBLK_OK);
 	/* Each round takes the target two keep-alive times. */
 	for (unsigned int round = 0; round < 2; round++) {
-		unsigned int before = log_count("no sign of life");
+		unsigned int before = e2e_daemon_log_count(&server, "no sign of life");
 		struct raw dead;
 
 		raw_init(&dead);
@@ -109,7 +95,7 @@ static void a_session_that_nobody_comes_back_to_is_forgotten(void **state)
 	(void)state;
 	raw_init(&alive);
 	assert_true(raw_connect(&alive, server.host));
-	before = log_count(": ended:");
+	before = e2e_daemon_log_count(&server, ": ended:");
 	raw_init(&again);
 	assert_true(raw_connect(&again, server.host));
 	assert_int_not_equal(raw_open(&again, "disk"), 0);
