@@ -7,6 +7,7 @@
 #define RBLK_TESTS_FAKE_TARGET_H
 
 #include <stdatomic.h>
+#include "initiator/rblk.h"
 #include "proto/fabric/fabric.h"
 #include "proto/wire/wire.h"
 
@@ -36,6 +37,13 @@ struct fake_script {
 
 struct fake_target *fake_target_start(struct fake_script *script);
 void fake_target_stop(struct fake_target *fake);
+/* For a session with it: time limits that only a test that waits for them sets lower. */
+static inline struct rblk_options fake_target_options(void)
+{
+	return (struct rblk_options){ .size = sizeof(struct rblk_options),
+				      .connect_timeout_ms = 20000,
+				      .command_timeout_ms = 20000 };
+}
 /* "rblk+tcp://127.0.0.1:port/disk" */
 const char *fake_target_uri(const struct fake_target *fake);
 struct fake_script *fake_target_script(struct fake_target *fake);

@@ -1,18 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Goal: whatever a target does, refuse, break the protocol, keep silent, vanish, every command is
- * called back exactly once, the session fails with words that name the cause, and nothing hangs.
- * Method: a scripted target in a thread (fake_target.h), one wrong thing per test.
+ * Goal: whatever a target does to a session, break the protocol, keep silent, vanish, every command
+ * is called back exactly once, the session fails with words that name the cause, and nothing hangs.
+ * Method: a scripted target in a thread (fake_target.h), one wrong thing per test. Sessions that do
+ * not even begin are lib_refused.c's.
  */
 #include "tests/unit/unit.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
 #include "initiator/rblk.h"
 #include "tests/e2e/fake_target.h"
 
@@ -32,169 +30,10 @@ static void done(void *arg, const struct rblk_result *result)
 	outcome->last = *result;
 }
 
-static struct rblk_options short_timeouts(void)
-{
-	return (struct rblk_options){ .size = sizeof(struct rblk_options),
-				      .connect_timeout_ms = 20000,
-				      .command_timeout_ms = 20000 };
-}
-
 static void assert_words(const char *words, const char *expected)
 {
 	if (!strstr(words, expected))
 		fail_msg("\"%s\" lacks \"%s\"", words, expected);
-}
-
-/* -- logins that do not succeed ----------------------------------------------------------------- */
-
-static void expect_refused(struct fake_script *script, int error, const char *words)
-{
-	struct fake_target *fake = fake_target_start(script);
-	struct rblk_options options = short_timeouts();
-	char text[RBLK_ERROR_BYTES] = "";
-	struct rblk_session *session;
-
-	errno = 0;
-	session = rblk_session_open(fake_target_uri(fake), &options, text);
-	assert_null(session);
-	assert_words(text, words);
-	assert_words(text, "127.0.0.1:");
-	assert_int_equal(errno, error);
-	fake_target_stop(fake);
-}
-
-static void refusals_give_the_targets_reason(void **state)
-{
-	struct fake_script script = { .reject = { .magic = rblk_to_le32(RBLK_MAGIC),
-						  .version = rblk_to_le16(1) } };
-
-	script.reject.reason = rblk_to_le16(RBLK_REJECT_DRAINING);
-	expect_refused(&script, ESHUTDOWN, "login refused: the target is shutting down");
-	script.reject.reason = rblk_to_le16(RBLK_REJECT_DENIED);
-	expect_refused(&script, EACCES, "login refused: the target does not allow this address");
-	script.reject.reason = rblk_to_le16(RBLK_REJECT_QUEUE_COUNT);
-	script.reject.detail = rblk_to_le32(3);
-	expect_refused(&script, EOPNOTSUPP, "(1 asked for, 3 allowed)");
-	script.reject.reason = rblk_to_le16(RBLK_REJECT_FEATURES);
-	script.reject.detail = rblk_to_le32(RBLK_FEATURE_SCRATCH | RBLK_FEATURE_EVENTS);
-	expect_refused(&script, EOPNOTSUPP, "(events, scratch)");
-	script.reject.reason = rblk_to_le16(RBLK_REJECT_VERSION);
-	script.reject.version = rblk_to_le16(2);
-	script.reject.detail = rblk_to_le32(2);
-	expect_refused(&script, EOPNOTSUPP, "login refused: protocol 1, this target speaks 2");
-}
-
-static void refusals_without_a_reason(void **state)
-{
-	struct fake_script script = { .reject_silent = true };
-
-	expect_refused(&script, ECONNREFUSED, "login refused without a reason");
-	script.reject_silent = false;
-	script.reject.reason = rblk_to_le16(1); /* no magic number */
-	expect_refused(&script, ECONNREFUSED, "not rblk");
-}
-
-static void accept_malformed(struct rblk_wire_accept *accept)
-{
-	accept->max_batch = 0;
-}
-
-static void accept_of_another_life(struct rblk_wire_accept *accept)
-{
-	accept->incarnation = rblk_to_le32(5);
-}
-
-static void accept_too_generous(struct rblk_wire_accept *accept)
-{
-	accept->credits = rblk_to_le16(1000);
-}
-
-static void accept_unasked(struct rblk_wire_accept *accept)
-{
-	accept->features = rblk_to_le32(RBLK_FEATURE_DIGEST);
-}
-
-static void acceptances_are_judged(void **state)
-{
-	struct fake_script script = { .accept = accept_malformed };
-
-	expect_refused(&script, EPROTO, "acceptance is wrong: too many commands");
-	script.accept = accept_of_another_life;
-	expect_refused(&script, EPROTO, "it is for another incarnation");
-	script.accept = accept_too_generous;
-	expect_refused(&script, EPROTO, "it grants more credits than were asked for");
-	script.accept = accept_unasked;
-	expect_refused(&script, EPROTO, "it agrees to features that were not asked for");
-}
-
-static enum fake_answer deny_identify(struct fake_target *fake,
-				      const struct rblk_wire_command *command,
-				      struct rblk_wire_completion *completion)
-{
-	completion->status = rblk_to_le16(RBLK_E_DENIED);
-	return FAKE_REPLY;
-}
-
-static enum fake_answer close_always(struct fake_target *fake,
-				     const struct rblk_wire_command *command,
-				     struct rblk_wire_completion *completion)
-{
-	return FAKE_CLOSE;
-}
-
-static void naming_can_fail(void **state)
-{
-	struct fake_script script = { .command = deny_identify };
-
-	expect_refused(&script, EACCES, "refused: not allowed");
-	script.command = close_always;
-	expect_refused(&script, ECONNRESET, "connection lost");
-}
-
-/* A socket that is bound and, if `listening`, never accepts. */
-static int dead_socket(bool listening, char *uri, size_t bytes)
-{
-	struct sockaddr_in address = { .sin_family = AF_INET,
-				       .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-	socklen_t length = sizeof(address);
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-	assert_true(fd >= 0);
-	assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof(address)), 0);
-	if (listening)
-		assert_int_equal(listen(fd, 1), 0);
-	assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &length), 0);
-	snprintf(uri, bytes, "rblk+tcp://127.0.0.1:%u/disk", ntohs(address.sin_port));
-	return fd;
-}
-
-static void nobody_there(void **state)
-{
-	char uri[64], text[RBLK_ERROR_BYTES] = "";
-	int fd = dead_socket(false, uri, sizeof(uri));
-
-	errno = 0;
-	assert_null(rblk_session_open(uri, NULL, text));
-	assert_int_equal(errno, ECONNREFUSED);
-	assert_words(text, "127.0.0.1:");
-	close(fd);
-	assert_null(rblk_session_open("rblk+tcp://127.0.0.1:x/", NULL, text));
-	assert_int_equal(errno, EINVAL);
-	assert_words(text, "the port must be");
-}
-
-static void nobody_answers(void **state)
-{
-	struct rblk_options options = short_timeouts();
-	char uri[64], text[RBLK_ERROR_BYTES] = "";
-	int fd = dead_socket(true, uri, sizeof(uri));
-
-	options.connect_timeout_ms = 200;
-	errno = 0;
-	assert_null(rblk_session_open(uri, &options, text));
-	assert_int_equal(errno, ETIMEDOUT);
-	assert_words(text, "127.0.0.1:");
-	close(fd);
 }
 
 /* -- commands that are not answered as they should be ------------------------------------------- */
@@ -210,7 +49,7 @@ struct fixture {
 
 static void open_fixture(struct fixture *f, u32 command_timeout_ms)
 {
-	struct rblk_options options = short_timeouts();
+	struct rblk_options options = fake_target_options();
 	char text[RBLK_ERROR_BYTES] = "";
 
 	if (command_timeout_ms)
@@ -604,12 +443,6 @@ static void credits_run_out_and_come_back(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(refusals_give_the_targets_reason),
-		cmocka_unit_test(refusals_without_a_reason),
-		cmocka_unit_test(acceptances_are_judged),
-		cmocka_unit_test(naming_can_fail),
-		cmocka_unit_test(nobody_there),
-		cmocka_unit_test(nobody_answers),
 		cmocka_unit_test(answers_that_break_the_protocol),
 		cmocka_unit_test(an_answer_given_twice),
 		cmocka_unit_test(an_immediate_that_was_not_allowed),
