@@ -3,6 +3,7 @@
  * Attached volumes: the registry, attach and detach, and the one state machine that a lost
  * connection runs through. Called by control.c; told of losses by queue.c, connect.c and disk.c.
  */
+#include <linux/delay.h>
 #include <linux/idr.h>
 #include <linux/nsproxy.h>
 #include <linux/random.h>
@@ -13,9 +14,8 @@
 #include "kmod/disk.h"
 #include "kmod/module.h"
 #include "kmod/queue.h"
+#include "kmod/session.h"
 #include "kmod/trace.h"
-#include "proto/wire/wire_check.h"
-#include "proto/wire/wire_names.h"
 
 #define RBLK_DEVICES_MAX 256
 
@@ -218,129 +218,7 @@ void rblk_device_ib_removed(struct ib_device *ibdev)
 	mutex_unlock(&rblk_registry_lock);
 }
 
-/* -- the session's own commands ---------------------------------------------------------------------- */
-
-/* Twice in the target's period; one of 0 wants none. No target makes us send without a pause. */
-#define RBLK_KEEPALIVE_PAUSE_MS 10u
-
-static void rblk_device_schedule_keepalive(struct rblk_device *device)
-{
-	u32 pause_ms = max(device->keepalive_ms / 2, RBLK_KEEPALIVE_PAUSE_MS);
-
-	if (device->keepalive_ms && rblk_device_live(device))
-		queue_delayed_work(rblk_workqueue, &device->keepalive_work,
-				   msecs_to_jiffies(pause_ms));
-}
-
-static void rblk_device_keepalive_work(struct work_struct *work)
-{
-	struct rblk_device *device =
-		container_of(to_delayed_work(work), struct rblk_device, keepalive_work);
-	struct rblk_session_command sc = {
-		.opcode = RBLK_OP_KEEPALIVE,
-		.argument = (u32)atomic_read(&device->event_seen),
-	};
-
-	if (!rblk_device_live(device))
-		return;
-	/* The queue's struct outlives this work: detach cancels it before anything is freed. */
-	rblk_command_session(device->queues[0], &sc, device->options.command_ms);
-	rblk_device_schedule_keepalive(device);
-}
-
-static int rblk_device_identify(struct rblk_device *device)
-{
-	struct rblk_wire_identify identify = {};
-	struct rblk_session_command sc = {
-		.opcode = RBLK_OP_IDENTIFY,
-		.payload = &identify,
-		.payload_bytes = sizeof(identify),
-	};
-
-	strscpy(identify.initiator, device->options.initiator, sizeof(identify.initiator));
-	strscpy(identify.software, "rblk.ko-" RBLK_VERSION, sizeof(identify.software));
-	return rblk_command_session(device->queues[0], &sc, device->options.connect_ms);
-}
-
-/* Ask for the volume as it is now. */
-static int rblk_device_ask(struct rblk_device *device, struct rblk_wire_volume *volume, u16 *status)
-{
-	struct rblk_wire_open open = {};
-	struct rblk_session_command sc = {
-		.opcode = RBLK_OP_OPEN,
-		.payload = &open,
-		.payload_bytes = sizeof(open),
-		.report = volume,
-		.report_bytes = sizeof(*volume),
-	};
-	int error;
-
-	strscpy(open.name, device->options.volume, sizeof(open.name));
-	open.flags = rblk_to_le32(device->options.read_only ? RBLK_OPEN_READ_ONLY : 0);
-	error = rblk_command_session(device->queues[0], &sc, device->options.connect_ms);
-	*status = sc.status;
-	if (!error && rblk_check_volume(volume, sizeof(*volume)))
-		error = -EPROTO;
-	return error;
-}
-
-static void rblk_device_take_volume(struct rblk_device *device, const struct rblk_wire_volume *v)
-{
-	device->handle = rblk_le32(v->handle);
-	device->block_bytes = rblk_le32(v->block_bytes);
-	device->block_shift = ilog2(device->block_bytes);
-	device->blocks = rblk_le64(v->blocks);
-	device->volume_flags = rblk_le32(v->flags);
-	device->max_io_bytes = rblk_le32(v->max_io_bytes);
-	device->max_capsule_bytes = rblk_le32(v->max_capsule_bytes);
-	device->physical_bytes = rblk_le32(v->physical_bytes);
-	device->optimal_bytes = rblk_le32(v->optimal_bytes);
-	device->discard_granularity = rblk_le32(v->discard_granularity_bytes);
-	device->max_discard_blocks = rblk_le32(v->max_discard_blocks);
-	memcpy(device->uuid, v->uuid, sizeof(device->uuid));
-	memcpy(device->cache_epoch, v->cache_epoch, sizeof(device->cache_epoch));
-}
-
-static int rblk_device_open_volume(struct rblk_device *device, char *text)
-{
-	struct rblk_wire_volume volume;
-	u16 status = RBLK_OK;
-	int error = rblk_device_identify(device);
-
-	if (!error)
-		error = rblk_device_ask(device, &volume, &status);
-	if (error) {
-		scnprintf(text, RBLK_TEXT_BYTES, "%s/%s: %s", device->options.address_text,
-			  device->options.volume,
-			  status ? rblk_status_text(status) :
-			  error == -ETIMEDOUT ? "no answer" : "the session ended or broke the rules");
-		return error;
-	}
-	rblk_device_take_volume(device, &volume);
-	return 0;
-}
-
-static void rblk_device_close_handle(struct rblk_device *device, u32 handle)
-{
-	struct rblk_session_command sc = { .opcode = RBLK_OP_CLOSE, .volume = handle };
-
-	rblk_command_session(device->queues[0], &sc, device->options.connect_ms);
-}
-
-/* The volume's size may have changed: open it again to learn it, and close the second handle. */
-static void rblk_device_refresh_work(struct work_struct *work)
-{
-	struct rblk_device *device = container_of(work, struct rblk_device, refresh_work);
-	struct rblk_wire_volume volume;
-	u16 status;
-
-	if (!rblk_device_live(device) || rblk_device_ask(device, &volume, &status))
-		return;
-	rblk_device_close_handle(device, rblk_le32(volume.handle));
-	if (rblk_le32(volume.block_bytes) == device->block_bytes &&
-	    rblk_le64(volume.blocks) != device->blocks)
-		rblk_disk_resize(device, rblk_le64(volume.blocks));
-}
+/* -- events -------------------------------------------------------------------------------------- */
 
 void rblk_device_event(struct rblk_device *device, u16 event, u32 handle)
 {
@@ -386,9 +264,9 @@ static struct rblk_device *rblk_device_alloc(const struct rblk_options *options)
 	device->session_id[0] |= 1; /* never all zero */
 	device->session_epoch = 1;
 	INIT_WORK(&device->loss_work, rblk_device_loss_work);
-	INIT_WORK(&device->refresh_work, rblk_device_refresh_work);
+	INIT_WORK(&device->refresh_work, rblk_session_refresh_work);
 	INIT_DELAYED_WORK(&device->give_up_work, rblk_device_give_up_work);
-	INIT_DELAYED_WORK(&device->keepalive_work, rblk_device_keepalive_work);
+	INIT_DELAYED_WORK(&device->keepalive_work, rblk_session_keepalive_work);
 	device->queue_count = options->queues ? options->queues : min(num_online_cpus(), 8u);
 	device->queues = kcalloc(device->queue_count, sizeof(*device->queues), GFP_KERNEL);
 	if (!device->queues) {
@@ -406,7 +284,7 @@ static int rblk_device_connect(struct rblk_device *device, char *text)
 	for (i = 0; i < device->queue_count && !error; i++)
 		error = rblk_queue_create(device, i, &device->queues[i], text);
 	if (!error)
-		error = rblk_device_open_volume(device, text);
+		error = rblk_session_open_volume(device, text);
 	if (error)
 		return error;
 	device->keepalive_ms = device->queues[0]->keepalive_ms;
@@ -488,7 +366,7 @@ int rblk_device_attach(const struct rblk_options *options, char *text)
 		goto err_dismantle;
 	queues = device->queue_count;
 	depth = device->tag_set.queue_depth;
-	rblk_device_schedule_keepalive(device);
+	rblk_session_schedule_keepalive(device);
 	/* An event between the volume's opening and LIVE was only noted. */
 	if (atomic_read(&device->event_seen)) {
 		queue_work(rblk_workqueue, &device->refresh_work);
@@ -563,7 +441,7 @@ static void rblk_device_remove(struct rblk_device *device, bool force, const cha
 		rblk_device_fail_now(device, why);
 	rblk_disk_remove(device);
 	if (rblk_device_live(device))
-		rblk_device_close_handle(device, device->handle);
+		rblk_session_close_handle(device, device->handle);
 	rblk_device_change(device, RBLK_DEVICE_REMOVING);
 	rblk_device_cancel_works(device);
 	pr_info("rblk%d: detached\n", device->index);

@@ -5,6 +5,7 @@
  */
 #include <linux/blk-mq.h>
 #include <linux/blkdev.h>
+#include <linux/log2.h>
 
 #include "kmod/disk.h"
 #include "kmod/compat.h"
@@ -125,21 +126,41 @@ static const struct block_device_operations rblk_disk_ops = {
 	.get_unique_id = rblk_disk_unique_id,
 };
 
-static void rblk_disk_limits(const struct rblk_device *device, struct rblk_limits *l)
+/*
+ * A hint of the target's that block layers calculate with: a power of two that is at least a block
+ * and at most `most`, whatever was sent.
+ */
+static u32 rblk_disk_hint(const struct rblk_device *device, u32 bytes, u32 most)
 {
-	u32 max_bytes = device->max_io_bytes, blocks = device->max_discard_blocks;
+	return clamp(is_power_of_2(bytes) ? bytes : 0, device->block_bytes,
+		     max(most, device->block_bytes));
+}
+
+/* What may go in one discard or one writing of zeroes; blk-mq counts its bytes in 32 bits. */
+static u32 rblk_disk_discard_sectors(const struct rblk_device *device)
+{
+	u32 shift = device->block_shift - SECTOR_SHIFT;
+
+	return min(device->max_discard_blocks, (UINT_MAX >> SECTOR_SHIFT) >> shift) << shift;
+}
+
+static int rblk_disk_limits(const struct rblk_device *device, struct rblk_limits *l)
+{
+	u32 max_bytes = device->max_io_bytes, discard = rblk_disk_discard_sectors(device);
 	unsigned int i;
 
 	for (i = 0; i < device->queue_count; i++) {
 		max_bytes = min(max_bytes, rblk_memory_max_bytes(device->queues[i]));
 		max_bytes = min(max_bytes, device->queues[i]->max_io_bytes);
 	}
-	blocks = min_t(u64, blocks, (u64)(UINT_MAX >> SECTOR_SHIFT) << SECTOR_SHIFT >>
-			       device->block_shift);
+	/* The block layer cannot promise to send less than a page. */
+	if (max_bytes < PAGE_SIZE)
+		return -EOPNOTSUPP;
 	*l = (struct rblk_limits){
 		.logical_bytes = device->block_bytes,
-		.physical_bytes = device->physical_bytes,
-		.optimal_bytes = device->optimal_bytes,
+		.physical_bytes = rblk_disk_hint(device, device->physical_bytes, max_bytes),
+		.optimal_bytes = rounddown(min(device->optimal_bytes, RBLK_IO_BYTES_MAX),
+					   device->block_bytes),
 		.max_sectors = max_bytes >> SECTOR_SHIFT,
 		.max_segments = max_bytes / PAGE_SIZE + 1,
 		.write_cache = device->volume_flags & RBLK_VOLUME_FLUSH &&
@@ -148,11 +169,15 @@ static void rblk_disk_limits(const struct rblk_device *device, struct rblk_limit
 		.rotational = device->volume_flags & RBLK_VOLUME_ROTATIONAL,
 	};
 	if (device->volume_flags & RBLK_VOLUME_DISCARD) {
-		l->discard_granularity = device->discard_granularity;
-		l->max_discard_sectors = blocks << (device->block_shift - SECTOR_SHIFT);
+		/* Split only where one fits: a coarser granularity than the most would not be. */
+		l->discard_granularity =
+			rblk_disk_hint(device, device->discard_granularity,
+				       rounddown_pow_of_two(discard) << SECTOR_SHIFT);
+		l->max_discard_sectors = discard;
 	}
 	if (device->volume_flags & RBLK_VOLUME_WRITE_ZEROES)
-		l->max_zeroes_sectors = blocks << (device->block_shift - SECTOR_SHIFT);
+		l->max_zeroes_sectors = discard;
+	return 0;
 }
 
 int rblk_disk_create(struct rblk_device *device)
@@ -178,7 +203,9 @@ int rblk_disk_create(struct rblk_device *device)
 		return error;
 	device->tag_set_ready = true;
 
-	rblk_disk_limits(device, &limits);
+	error = rblk_disk_limits(device, &limits);
+	if (error)
+		return error;
 	disk = rblk_compat_alloc_disk(set, &limits, device);
 	if (IS_ERR(disk))
 		return PTR_ERR(disk);
