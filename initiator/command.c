@@ -8,7 +8,7 @@
 
 #include "initiator/session.h"
 
-/* -- lists -------------------------------------------------------------------------------------- */
+/* -- lists ------------------------------------------------------------------------------------- */
 
 void ini_list_append(struct ini_list *list, struct ini_slot *slot, enum ini_place place)
 {
@@ -35,7 +35,7 @@ struct ini_slot *ini_list_pop(struct ini_list *list)
 	return slot;
 }
 
-/* -- slots -------------------------------------------------------------------------------------- */
+/* -- slots ------------------------------------------------------------------------------------- */
 
 struct ini_slot *ini_slot_take(struct ini_queue *queue, bool reserved)
 {
@@ -75,7 +75,7 @@ void ini_slot_start(struct ini_slot *slot)
 	queue->pending_count++;
 }
 
-/* -- messages ----------------------------------------------------------------------------------- */
+/* -- messages ---------------------------------------------------------------------------------- */
 
 /*
  * Room for descriptors, contiguous, at the ring's head; what is left of the ring's end is

@@ -26,7 +26,7 @@ static void violation(struct ini_queue *queue, const char *what)
 			 ini_session_peer(queue->session), queue->index, what);
 }
 
-/* -- answers ------------------------------------------------------------------------------------ */
+/* -- answers ----------------------------------------------------------------------------------- */
 
 void ini_slot_finish(struct ini_slot *slot)
 {
@@ -202,7 +202,7 @@ static void receive_immediate(struct ini_queue *queue, u32 immediate)
 		    rblk_time_decode((u8)immediate));
 }
 
-/* -- completions -------------------------------------------------------------------------------- */
+/* -- completions ------------------------------------------------------------------------------- */
 
 static void repost_later(struct ini_queue *queue, u32 buffer)
 {
@@ -303,7 +303,7 @@ unsigned int ini_complete_poll(struct rblk_session *session)
 	return total;
 }
 
-/* -- callbacks ---------------------------------------------------------------------------------- */
+/* -- callbacks --------------------------------------------------------------------------------- */
 
 void ini_queue_recall(struct ini_queue *queue, int error)
 {

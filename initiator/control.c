@@ -73,7 +73,7 @@ int ini_control_start(struct rblk_session *session, const struct rblk_wire_comma
 	return 0;
 }
 
-/* -- IDENTIFY, SCRATCH -------------------------------------------------------------------------- */
+/* -- IDENTIFY, SCRATCH ------------------------------------------------------------------------- */
 
 static void identify_done(void *arg, const struct rblk_result *result)
 {
@@ -130,7 +130,7 @@ int ini_control_identify(struct rblk_session *session)
 				 session, NULL);
 }
 
-/* -- KEEPALIVE ---------------------------------------------------------------------------------- */
+/* -- KEEPALIVE --------------------------------------------------------------------------------- */
 
 /* Nothing to learn: an answer that fails the session does so by itself. */
 static void keepalive_done(void *arg, const struct rblk_result *result)

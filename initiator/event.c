@@ -33,7 +33,7 @@ void ini_session_set_state(struct rblk_session *session, enum ini_session_state 
 			 ini_session_peer(session), session->state, state);
 }
 
-/* -- connecting --------------------------------------------------------------------------------- */
+/* -- connecting -------------------------------------------------------------------------------- */
 
 static u32 connect_left_ms(const struct rblk_session *session)
 {
@@ -134,7 +134,7 @@ static void on_failed(struct ini_queue *queue, const struct fab_event *event)
 		ini_session_fail(session, err, "%s", session->words);
 }
 
-/* -- losing ------------------------------------------------------------------------------------- */
+/* -- losing ------------------------------------------------------------------------------------ */
 
 const char *ini_event_cause(enum ibv_wc_status status)
 {
@@ -233,7 +233,7 @@ void ini_event_poll(struct rblk_session *session)
 	}
 }
 
-/* -- the target's events ------------------------------------------------------------------------ */
+/* -- the target's events ----------------------------------------------------------------------- */
 
 static void volumes_changed(struct rblk_session *session, u32 handle)
 {

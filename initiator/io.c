@@ -112,7 +112,7 @@ static int io_start(struct rblk_volume *volume, const struct io *io)
 	return 0;
 }
 
-/* -- the calls ---------------------------------------------------------------------------------- */
+/* -- the calls --------------------------------------------------------------------------------- */
 
 int rblk_read(struct rblk_volume *volume, void *data, size_t bytes, uint64_t offset, uint32_t flags,
 	      rblk_callback done, void *arg)

@@ -38,7 +38,7 @@ static bool queue_set_state(struct ini_queue *queue, enum ini_queue_state state)
 	return true;
 }
 
-/* -- memory ------------------------------------------------------------------------------------- */
+/* -- memory ------------------------------------------------------------------------------------ */
 
 static u32 power_of_two_above(u32 value)
 {
@@ -117,7 +117,7 @@ void ini_queue_fini(struct ini_queue *queue)
 	memset(queue, 0, sizeof(*queue));
 }
 
-/* -- connecting --------------------------------------------------------------------------------- */
+/* -- connecting -------------------------------------------------------------------------------- */
 
 static u32 wanted_features(const struct rblk_session *session)
 {
@@ -215,7 +215,7 @@ int ini_queue_connect(struct ini_queue *queue, const struct sockaddr *addr, u32 
 	return 0;
 }
 
-/* -- acceptance, refusal ------------------------------------------------------------------------ */
+/* -- acceptance, refusal ----------------------------------------------------------------------- */
 
 /* Private data stands wherever its packet does; fields are read where they are aligned. */
 static const void *private_copy(void *copy, size_t copy_bytes, const void *data, size_t bytes)
@@ -346,7 +346,7 @@ int ini_queue_rejected(struct ini_queue *queue, const void *data, size_t bytes)
 	return reject_errno(reason);
 }
 
-/* -- closing ------------------------------------------------------------------------------------ */
+/* -- closing ----------------------------------------------------------------------------------- */
 
 void ini_queue_close(struct ini_queue *queue)
 {

@@ -120,7 +120,7 @@ static inline u64 ini_wr_id(enum ini_wr_kind kind, u16 queue, u32 number)
 	return (u64)kind << 48 | (u64)queue << 32 | number;
 }
 
-/* -- queue.c ------------------------------------------------------------------------------------ */
+/* -- queue.c ----------------------------------------------------------------------------------- */
 
 u32 ini_queue_send_depth(u16 credits);
 int ini_queue_init(struct ini_queue *queue, struct rblk_session *session, u16 index);
@@ -138,7 +138,7 @@ void ini_queue_close(struct ini_queue *queue);
 void ini_queue_drained(struct ini_queue *queue);
 const char *ini_queue_state_name(enum ini_queue_state state);
 
-/* -- command.c ---------------------------------------------------------------------------------- */
+/* -- command.c --------------------------------------------------------------------------------- */
 
 /* A free slot, zeroed but for what is fixed; NULL: no tag of that kind is free. */
 struct ini_slot *ini_slot_take(struct ini_queue *queue, bool reserved);
@@ -154,7 +154,7 @@ void ini_queue_sent(struct ini_queue *queue, u32 message);
 void ini_list_append(struct ini_list *list, struct ini_slot *slot, enum ini_place place);
 struct ini_slot *ini_list_pop(struct ini_list *list);
 
-/* -- complete.c --------------------------------------------------------------------------------- */
+/* -- complete.c -------------------------------------------------------------------------------- */
 
 /* Take in what the fabric has. Returns how many completions there were. */
 unsigned int ini_complete_poll(struct rblk_session *session);

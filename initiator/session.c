@@ -22,7 +22,7 @@
 /* How long a busy session goes without looking for the fabric's events: they cost a system call. */
 #define EVENTS_PERIOD_NS 1000000ull
 
-/* -- words -------------------------------------------------------------------------------------- */
+/* -- words ------------------------------------------------------------------------------------- */
 
 static void set_words(struct rblk_session *session, const char *format, va_list args)
 {
@@ -74,7 +74,7 @@ void ini_session_fail(struct rblk_session *session, int error, const char *forma
 		ini_session_drained(session);
 }
 
-/* -- options ------------------------------------------------------------------------------------ */
+/* -- options ----------------------------------------------------------------------------------- */
 
 static int option_fault(char *error, const char *text)
 {
@@ -153,7 +153,7 @@ static int set_options(struct rblk_session *session, const struct rblk_options *
 	return set_name(session, error);
 }
 
-/* -- starting ----------------------------------------------------------------------------------- */
+/* -- starting ---------------------------------------------------------------------------------- */
 
 static int resolve(struct rblk_session *session, char *error)
 {
@@ -283,7 +283,7 @@ void ini_session_free(struct rblk_session *session)
 	free(session);
 }
 
-/* -- turning ------------------------------------------------------------------------------------ */
+/* -- turning ----------------------------------------------------------------------------------- */
 
 static int doorbells(struct rblk_session *session)
 {

@@ -85,7 +85,7 @@ struct rblk_session {
 	struct ibv_sge send_sge[INI_CHAIN_MAX][INI_SEGMENTS_MAX];
 };
 
-/* -- session.c ---------------------------------------------------------------------------------- */
+/* -- session.c --------------------------------------------------------------------------------- */
 
 /* Fail the session for good: words, queues to ERR. Only the first reason is kept. */
 void ini_session_fail(struct rblk_session *session, int error, const char *format, ...)
@@ -102,7 +102,7 @@ const char *ini_session_peer(const struct rblk_session *session);
 /* In FAILED, or never connected, and all callbacks made. */
 void ini_session_free(struct rblk_session *session);
 
-/* -- event.c ------------------------------------------------------------------------------------ */
+/* -- event.c ----------------------------------------------------------------------------------- */
 
 /* What the fabric says happened to the connections. */
 void ini_event_poll(struct rblk_session *session);
@@ -118,14 +118,14 @@ void ini_event_received(struct rblk_session *session, const struct rblk_wire_com
 /* What is behind an error completion, in words a person can act on. */
 const char *ini_event_cause(enum ibv_wc_status status);
 
-/* -- timer.c ------------------------------------------------------------------------------------ */
+/* -- timer.c ----------------------------------------------------------------------------------- */
 
 /* Deadlines, KEEPALIVE, retries. */
 void ini_timer_run(struct rblk_session *session);
 /* Milliseconds until it wants to be run; -1: never. */
 int ini_timer_next_ms(const struct rblk_session *session);
 
-/* -- control.c ---------------------------------------------------------------------------------- */
+/* -- control.c --------------------------------------------------------------------------------- */
 
 /* A control command's outcome, for whoever waits for it. */
 struct ini_wait {
@@ -148,7 +148,7 @@ int ini_control_start(struct rblk_session *session, const struct rblk_wire_comma
 int ini_control_identify(struct rblk_session *session);
 int ini_control_keepalive(struct ini_queue *queue);
 
-/* -- sync.c ------------------------------------------------------------------------------------- */
+/* -- sync.c ------------------------------------------------------------------------------------ */
 
 /* One turn with its callbacks; sleeps (at most until deadline_ns, UINT64_MAX: none) if it was idle. */
 int ini_sync_turn(struct rblk_session *session, u64 deadline_ns);

@@ -8,7 +8,7 @@
 #include <poll.h>
 #include <stdlib.h>
 
-/* -- one turn ----------------------------------------------------------------------------------- */
+/* -- one turn ---------------------------------------------------------------------------------- */
 
 /* Armed first: what came in between makes it look again instead. */
 static int sleep_until(struct rblk_session *session, u64 deadline_ns)
@@ -100,7 +100,7 @@ int rblk_timeout_ms(const struct rblk_session *session)
 	return ini_timer_next_ms(session);
 }
 
-/* -- sessions ----------------------------------------------------------------------------------- */
+/* -- sessions ---------------------------------------------------------------------------------- */
 
 struct rblk_session *rblk_session_open(const char *uri, const struct rblk_options *options,
 				       char *error)
@@ -135,7 +135,7 @@ void rblk_session_close(struct rblk_session *session)
 	ini_session_free(session);
 }
 
-/* -- commands ----------------------------------------------------------------------------------- */
+/* -- commands ---------------------------------------------------------------------------------- */
 
 static void control_done(void *arg, const struct rblk_result *result)
 {

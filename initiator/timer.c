@@ -10,7 +10,7 @@
 #define MS_NS 1000000ull
 #define TIMER_PERIOD_NS MS_NS
 
-/* -- commands ----------------------------------------------------------------------------------- */
+/* -- commands ---------------------------------------------------------------------------------- */
 
 /*
  * check_ns is when the oldest command of the last look would be over its time. Whatever was sent
@@ -43,7 +43,7 @@ static void check_commands(struct ini_queue *queue)
 	queue->check_ns = oldest_ns + limit_ns;
 }
 
-/* -- keep-alive --------------------------------------------------------------------------------- */
+/* -- keep-alive -------------------------------------------------------------------------------- */
 
 static u64 keepalive_due_ns(const struct ini_queue *queue)
 {
@@ -61,7 +61,7 @@ static void check_keepalive(struct ini_queue *queue)
 		ini_control_keepalive(queue);
 }
 
-/* -- the session -------------------------------------------------------------------------------- */
+/* -- the session ------------------------------------------------------------------------------- */
 
 static bool connecting(const struct rblk_session *session)
 {

@@ -39,7 +39,7 @@ void ini_volume_info(const struct rblk_wire_volume *wire, struct rblk_volume_inf
 	memcpy(info->cache_epoch, wire->cache_epoch, sizeof(info->cache_epoch));
 }
 
-/* -- opening ------------------------------------------------------------------------------------ */
+/* -- opening ----------------------------------------------------------------------------------- */
 
 /* OPEN `volume` by `name` and take over what is reported. */
 static int volume_open(struct rblk_volume *volume, const char name[RBLK_NAME_BYTES])
@@ -203,7 +203,7 @@ struct rblk_session *rblk_volume_session(const struct rblk_volume *volume)
 	return volume->session;
 }
 
-/* -- listing ------------------------------------------------------------------------------------ */
+/* -- listing ----------------------------------------------------------------------------------- */
 
 /* One LIST from index `first`: into list[0..], at most RBLK_LIST_MAX. Returns how many. */
 static int list_part(struct rblk_session *session, u32 first, struct rblk_volume_info *list,

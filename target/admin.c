@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Administrative commands. Their reports come from a pool of their own, so that I/O that has taken all data
- * memory cannot keep a session from opening, closing, fencing or living on.
+ * Administrative commands. Their reports come from a pool of their own, so that I/O that has taken
+ * all data memory cannot keep a session from opening, closing, fencing or living on.
  */
 #include "target/admin.h"
 

@@ -120,8 +120,7 @@ static int arguments_read(struct arguments *arguments, int argc, char **argv, ch
 	return 0;
 }
 
-/* -- applying -----------------------------------------------------------------------------------
- */
+/* -- applying ---------------------------------------------------------------------------------- */
 
 static const char *dashed(const struct arguments *arguments, const struct tgt_option *option)
 {

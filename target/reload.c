@@ -193,8 +193,7 @@ static void change_kept(const struct scene *scene, const struct tgt_config *curr
 	}
 }
 
-/* -- settings of the target ----------------------------------------------------------------------
- */
+/* -- settings of the target -------------------------------------------------------------------- */
 
 static bool listen_same(const struct tgt_config *a, const struct tgt_config *b)
 {

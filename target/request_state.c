@@ -45,10 +45,11 @@ bool tgt_request_set_state(struct tgt_request *request, enum tgt_request_state s
 		request->state = (uint8_t)state;
 		return true;
 	}
-	tgt_log_limited(&queue->reactor->log_limit, TGT_LOG_ERROR,
-			"session %u queue %u tag %u: internal error: %s -> %s is no step of a request",
-			queue->session->number, queue->index, request->tag,
-			state_names[request->state], state_names[state]);
+	tgt_log_limited(
+		&queue->reactor->log_limit, TGT_LOG_ERROR,
+		"session %u queue %u tag %u: internal error: %s -> %s is no step of a request",
+		queue->session->number, queue->index, request->tag, state_names[request->state],
+		state_names[state]);
 	tgt_queue_close(queue, "internal error");
 	return false;
 }

@@ -32,8 +32,8 @@ void tgt_ring_destroy(struct tgt_ring *ring);
  * room). The caller preps it at once. Submitted by the reactor at the end of its turn. */
 struct io_uring_sqe *tgt_ring_get(struct tgt_ring *ring, struct tgt_ring_op *op);
 
-/* Add fixed buffers, each at most 1 GiB, for the ring's life. Returns the index of the first, the others follow;
- * or negative errno. -ENOMEM: memlock, -ENOSPC: more than TGT_RING_BUFFERS_MAX. */
+/* Add fixed buffers, each at most 1 GiB, for the ring's life. Returns the index of the first, the
+ * others follow; or negative errno. -ENOMEM: memlock, -ENOSPC: more than TGT_RING_BUFFERS_MAX. */
 #define TGT_RING_BUFFERS_MAX 256
 int tgt_ring_register_buffers(struct tgt_ring *ring, const struct iovec *iov, unsigned int count);
 /* Returns the fixed file's index or negative errno. */

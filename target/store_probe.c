@@ -93,8 +93,7 @@ static int boot_id(uint8_t id[16])
 	return digits == 32 ? 0 : -EINVAL;
 }
 
-/* -- block devices ------------------------------------------------------------------------------
- */
+/* -- block devices ----------------------------------------------------------------------------- */
 
 static int probe_device(const struct tgt_volume_config *config, struct tgt_path *path, dev_t device,
 			struct tgt_store_info *info)
@@ -133,8 +132,7 @@ static int probe_device(const struct tgt_volume_config *config, struct tgt_path 
 	return 0;
 }
 
-/* -- regular files ------------------------------------------------------------------------------
- */
+/* -- regular files ----------------------------------------------------------------------------- */
 
 /*
  * Tried on a nameless file in the same directory, so that the real one is not touched. Where the
@@ -211,8 +209,7 @@ static int probe_file(const struct tgt_volume_config *config, struct tgt_path *p
 	return 0;
 }
 
-/* -- both ---------------------------------------------------------------------------------------
- */
+/* -- both -------------------------------------------------------------------------------------- */
 
 int tgt_path_probe(const struct tgt_volume_config *config, struct tgt_path *path,
 		   struct tgt_store_info *info, char *error)

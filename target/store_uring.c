@@ -96,8 +96,7 @@ static void uring_detach(struct tgt_port *port)
 	free(uring);
 }
 
-/* -- one operation ------------------------------------------------------------------------------
- */
+/* -- one operation ----------------------------------------------------------------------------- */
 
 static void prep_transfer(struct io_uring_sqe *sqe, int file, struct tgt_io *io)
 {

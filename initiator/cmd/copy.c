@@ -129,8 +129,7 @@ static int copy_check_ends(struct copy *copy)
 	return CMD_OK;
 }
 
-/* -- what is said at the end --------------------------------------------------------------------
- */
+/* -- what is said at the end ------------------------------------------------------------------- */
 
 static FILE *copy_output(const char *destination)
 {
@@ -221,8 +220,7 @@ static int copy_say_stopped(const struct copy *copy)
 	return CMD_FAILED;
 }
 
-/* -- the verb -----------------------------------------------------------------------------------
- */
+/* -- the verb ---------------------------------------------------------------------------------- */
 
 static int copy_do(struct copy *copy, FILE *out)
 {

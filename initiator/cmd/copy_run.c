@@ -122,8 +122,7 @@ int copy_wait(struct copy *copy)
 	return completed ? 0 : copy_sleep(copy);
 }
 
-/* -- reading ------------------------------------------------------------------------------------
- */
+/* -- reading ----------------------------------------------------------------------------------- */
 
 static void copy_read_done(void *arg, const struct rblk_result *result)
 {
@@ -249,8 +248,7 @@ static int copy_read(struct copy *copy)
 	return 1;
 }
 
-/* -- writing ------------------------------------------------------------------------------------
- */
+/* -- writing ----------------------------------------------------------------------------------- */
 
 static void copy_write_done(void *arg, const struct rblk_result *result)
 {
@@ -381,8 +379,7 @@ static int copy_write(struct copy *copy)
 	return 1;
 }
 
-/* -- the loop -----------------------------------------------------------------------------------
- */
+/* -- the loop ---------------------------------------------------------------------------------- */
 
 /* Commands that are out have the buffers: wait for all of them, whatever happened. */
 static void copy_drain(struct copy *copy)

@@ -72,8 +72,7 @@ static void doctor_connect(struct doctor_connection *connection)
 	rblk_session_close(session);
 }
 
-/* -- for people ---------------------------------------------------------------------------------
- */
+/* -- for people -------------------------------------------------------------------------------- */
 
 static void doctor_print_system(void)
 {
@@ -173,8 +172,7 @@ static void doctor_print(const struct doctor_connection *connection)
 						    : "RDMA cannot work on this machine.");
 }
 
-/* -- for scripts --------------------------------------------------------------------------------
- */
+/* -- for scripts ------------------------------------------------------------------------------- */
 
 static json_t *doctor_json_port(const struct doctor_port *port)
 {

@@ -133,8 +133,7 @@ static int ping_run_kind(const char *uri, const struct ping_kind *kind, uint64_t
 	return result ? CMD_FAILED : CMD_OK;
 }
 
-/* -- output -------------------------------------------------------------------------------------
- */
+/* -- output ------------------------------------------------------------------------------------ */
 
 static const char *ping_us(double ns, char *text)
 {

@@ -522,8 +522,7 @@ static struct io_u *engine_event(struct thread_data *td, int event)
 	return engine->done[(engine->first + (unsigned int)event) % engine->depth];
 }
 
-/* -- files: there are none, a job's volume stands for its one file -------------------------------
- */
+/* -- files: there are none, a job's volume stands for its one file ----------------------------- */
 
 static int engine_open_file(struct thread_data *td, struct fio_file *file)
 {

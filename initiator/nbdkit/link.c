@@ -89,7 +89,7 @@ static void link_wake(struct nbd_link *link)
 		return;
 }
 
-/* -- the thread ---------------------------------------------------------------------------------- */
+/* -- the thread -------------------------------------------------------------------------------- */
 
 /* Mutex held; let go of while asleep. */
 static void link_sleep(struct nbd_link *link)
@@ -151,7 +151,7 @@ static int link_start_thread(struct nbd_link *link)
 	return -err;
 }
 
-/* -- opening, closing ---------------------------------------------------------------------------- */
+/* -- opening, closing -------------------------------------------------------------------------- */
 
 static int link_alloc_slots(struct nbd_link *link)
 {
@@ -257,7 +257,7 @@ void nbd_link_error(struct nbd_link *link, char *error)
 	pthread_mutex_unlock(&link->mutex);
 }
 
-/* -- commands ------------------------------------------------------------------------------------ */
+/* -- commands ---------------------------------------------------------------------------------- */
 
 /* From rblk_poll(), so the mutex is held. */
 static void link_done(void *arg, const struct rblk_result *result)
@@ -344,7 +344,7 @@ static int link_run(struct nbd_link *link, const struct link_command *commands, 
 	return waiter.error;
 }
 
-/* -- reads and writes ----------------------------------------------------------------------------- */
+/* -- reads and writes -------------------------------------------------------------------------- */
 
 /* At least one; more only if they are free, so that nobody waits with slots in hand. */
 static unsigned int link_take_slots(struct nbd_link *link, struct link_command *commands,
@@ -435,7 +435,7 @@ int nbd_link_write(struct nbd_link *link, const void *data, uint32_t bytes, uint
 							  .bytes = bytes });
 }
 
-/* -- without data --------------------------------------------------------------------------------- */
+/* -- without data ------------------------------------------------------------------------------ */
 
 int nbd_link_flush(struct nbd_link *link)
 {

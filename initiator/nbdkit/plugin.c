@@ -31,7 +31,7 @@ static struct {
 	bool polling;
 } settings;
 
-/* -- settings ------------------------------------------------------------------------------------ */
+/* -- settings ---------------------------------------------------------------------------------- */
 
 static void plugin_unload(void)
 {
@@ -93,7 +93,7 @@ static void plugin_dump(void)
 	printf("librblk_version=%s\n", rblk_version());
 }
 
-/* -- exports ------------------------------------------------------------------------------------- */
+/* -- exports ----------------------------------------------------------------------------------- */
 
 /* A URI with a volume has one export, whatever name is asked for; one without has all volumes. */
 static bool uri_has_volume(void)
@@ -162,7 +162,7 @@ static void plugin_close(void *handle)
 	nbd_link_close(handle);
 }
 
-/* -- what a client is told ------------------------------------------------------------------------- */
+/* -- what a client is told --------------------------------------------------------------------- */
 
 static int64_t plugin_get_size(void *handle)
 {
@@ -233,7 +233,7 @@ static int plugin_can_cache(void *handle)
 	return NBDKIT_CACHE_NONE;
 }
 
-/* -- requests -------------------------------------------------------------------------------------- */
+/* -- requests ---------------------------------------------------------------------------------- */
 
 /* NBD has few errors, and nbdkit takes one that it does not know for the client's fault. */
 static int nbd_errno(int error)
