@@ -14,10 +14,6 @@
 #include "kmod/queue.h"
 #include "kmod/trace.h"
 
-#define RBLK_MINORS 64 /* a disk and its partitions; more partitions get extended minors */
-
-static int rblk_major;
-
 /* -- blk-mq ------------------------------------------------------------------------------------- */
 
 static blk_status_t rblk_disk_queue_rq(struct blk_mq_hw_ctx *hctx,
@@ -210,9 +206,7 @@ int rblk_disk_create(struct rblk_device *device)
 	if (IS_ERR(disk))
 		return PTR_ERR(disk);
 	disk->queue->queuedata = device;
-	disk->major = rblk_major;
-	disk->first_minor = device->index * RBLK_MINORS;
-	disk->minors = RBLK_MINORS;
+	/* No major of its own: extended numbers, as NVMe's, a type that LVM takes without being told. */
 	disk->fops = &rblk_disk_ops;
 	disk->private_data = device;
 	snprintf(disk->disk_name, sizeof(disk->disk_name), "rblk%d", device->index);
@@ -314,15 +308,4 @@ void rblk_disk_resize(struct rblk_device *device, u64 blocks)
 				    blocks << (device->block_shift - SECTOR_SHIFT)))
 		pr_info("%s: %llu blocks of %u bytes now\n", device->disk->disk_name, blocks,
 			device->block_bytes);
-}
-
-int rblk_disk_init(void)
-{
-	rblk_major = register_blkdev(0, "rblk");
-	return rblk_major < 0 ? rblk_major : 0;
-}
-
-void rblk_disk_fini(void)
-{
-	unregister_blkdev(rblk_major, "rblk");
 }

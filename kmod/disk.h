@@ -10,9 +10,6 @@
 
 struct rblk_device;
 
-int rblk_disk_init(void); /* module: the block major */
-void rblk_disk_fini(void);
-
 /* Tag set and gendisk, not yet visible; then visible (partitions are read: I/O must flow). */
 int rblk_disk_create(struct rblk_device *device);
 int rblk_disk_add(struct rblk_device *device);

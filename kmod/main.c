@@ -9,7 +9,6 @@
 #include <rdma/ib_verbs.h>
 
 #include "kmod/device.h"
-#include "kmod/disk.h"
 #include "kmod/module.h"
 
 struct workqueue_struct *rblk_workqueue;
@@ -38,12 +37,9 @@ static int __init rblk_init(void)
 	rblk_workqueue = alloc_workqueue("rblk", WQ_UNBOUND | WQ_MEM_RECLAIM, 0);
 	if (!rblk_workqueue)
 		return -ENOMEM;
-	error = rblk_disk_init();
-	if (error)
-		goto err_destroy_workqueue;
 	error = ib_register_client(&rblk_ib_client);
 	if (error)
-		goto err_disk_fini;
+		goto err_destroy_workqueue;
 	error = rblk_control_init();
 	if (error)
 		goto err_unregister_client;
@@ -51,8 +47,6 @@ static int __init rblk_init(void)
 
 err_unregister_client:
 	ib_unregister_client(&rblk_ib_client);
-err_disk_fini:
-	rblk_disk_fini();
 err_destroy_workqueue:
 	destroy_workqueue(rblk_workqueue);
 	return error;
@@ -63,7 +57,6 @@ static void __exit rblk_exit(void)
 	rblk_control_fini(); /* no attach or detach comes any more */
 	rblk_device_detach_all();
 	ib_unregister_client(&rblk_ib_client);
-	rblk_disk_fini();
 	destroy_workqueue(rblk_workqueue);
 }
 
