@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# Goal: what stands on a disk stands on a remote volume: partitions, LVM, encryption, discards, flushes,
+# blocks of 4096 bytes, a volume that grows, one that may only be read. Method: each is made with its
+# own tool, and bytes are compared, with what the target's file holds as well.
+. "$LAB/guest.sh"
+. "$LAB/jobs/kmod.sh"
+
+[ -n "$LAB_SLOW" ] && DATA=128K || DATA=4M
+STORE=/tmp/store
+PATTERN=/tmp/pattern
+
+is() { [ "$2" = "$3" ] || lab_fail "$1: $2, not $3"; }
+
+# written DEVICE: the pattern written there and read back from the device itself.
+written() {
+	dd if=$PATTERN of="$1" bs=64k oflag=direct conv=fsync status=none || lab_fail "$1: cannot be written"
+	dd if="$1" bs=64k iflag=direct count="$(($(stat -c %s $PATTERN) / 65536))" status=none | cmp - $PATTERN ||
+		lab_fail "$1: reads back other bytes"
+}
+
+# filesystem DEVICE: made, filled, looked at again after the caches are gone, trimmed.
+filesystem() {
+	mkfs.ext4 -q -F "$1" && mount "$1" /tmp/mnt || lab_fail "$1: no file system"
+	cp $PATTERN /tmp/mnt/file && umount /tmp/mnt || lab_fail "$1: cannot be filled"
+	echo 3 > /proc/sys/vm/drop_caches
+	mount "$1" /tmp/mnt && cmp /tmp/mnt/file $PATTERN || lab_fail "$1: the file differs"
+	rm /tmp/mnt/file
+	[ "$2" != trim ] || fstrim /tmp/mnt || lab_fail "$1: fstrim"
+	umount /tmp/mnt
+	fsck.ext4 -fn "$1" > /tmp/fsck 2>&1 || { cat /tmp/fsck; lab_fail "$1: fsck"; }
+}
+
+# quiet COMMAND...: what it says is kept from the console, where "WARNING:" is the kernel's word.
+quiet() {
+	"$@" > /tmp/quiet 2>&1 && return
+	sed 's/WARNING:/warning:/' /tmp/quiet
+	return 1
+}
+
+# all that device-mapper would ask of udev, which is not here
+export DM_DISABLE_UDEV=1
+lvm_conf='devices { filter=["a|^/dev/rblk.*|","r|.*|"] use_devicesfile=0 } activation { udev_sync=0 udev_rules=0 } backup { backup=0 archive=0 } global { use_lvmpolld=0 }'
+
+lab_link_up
+mkdir -p $STORE /tmp/mnt
+# The emulated processor has AES but not the multiplication that this module takes for granted with it.
+mkdir -p /etc/modprobe.d
+echo "install aesni_intel /bin/false" > /etc/modprobe.d/rblk-lab-aesni.conf
+modprobe -a dm_mod dm_crypt || lab_fail "device-mapper does not load"
+head -c $DATA /dev/urandom > $PATTERN
+truncate -s 64M $STORE/a.img $STORE/large.img
+cat > /tmp/rblkd.conf <<END
+[volume a]
+path = $STORE/a.img
+cache = buffered
+[volume large]
+path = $STORE/large.img
+cache = buffered
+block_size = 4096
+END
+lab_rblkd_start --config /tmp/rblkd.conf
+lab_kmod_load
+lab_attach a queues=2
+name=${LAB_DEV#/dev/}
+
+lab_say "blocks and rights"
+is getss "$(blockdev --getss $LAB_DEV)" 512
+is getro "$(blockdev --getro $LAB_DEV)" 0
+is getsize64 "$(blockdev --getsize64 $LAB_DEV)" $((64 << 20))
+is write_cache "$(cat /sys/block/$name/queue/write_cache)" "write back"
+
+lab_say "partitions"
+parted -s $LAB_DEV mklabel gpt mkpart one 1MiB 17MiB mkpart two 17MiB 57MiB || lab_fail "parted"
+partprobe $LAB_DEV || lab_fail "partprobe"
+lab_wait 10 [ -b ${LAB_DEV}p2 ] || lab_fail "${LAB_DEV}p2: does not appear"
+is "the first partition" "$(blockdev --getsize64 ${LAB_DEV}p1)" $((16 << 20))
+filesystem ${LAB_DEV}p1 trim
+
+lab_say "LVM"
+quiet lvm pvcreate -qq --config "$lvm_conf" ${LAB_DEV}p2 &&
+	quiet lvm vgcreate -qq --config "$lvm_conf" vg ${LAB_DEV}p2 &&
+	quiet lvm lvcreate -qq --config "$lvm_conf" -Wn -Zn -L 24M -n lv vg || lab_fail "LVM"
+lab_wait 10 [ -e /dev/mapper/vg-lv ] || lab_fail "/dev/mapper/vg-lv: does not appear"
+filesystem /dev/mapper/vg-lv trim
+
+lab_say "encryption"
+printf secret > /tmp/key
+quiet cryptsetup luksFormat -q --type luks2 --pbkdf pbkdf2 --pbkdf-force-iterations 1000 --cipher aes-xts-plain64 \
+	--luks2-metadata-size 16k --luks2-keyslots-size 256k --key-file /tmp/key /dev/mapper/vg-lv || lab_fail "luksFormat"
+cryptsetup open --key-file /tmp/key /dev/mapper/vg-lv secret || lab_fail "cryptsetup open"
+written /dev/mapper/secret
+printf 'known only in here' | dd of=/dev/mapper/secret conv=fsync,notrunc status=none || lab_fail "secret: cannot be written"
+grep -qFa 'known only in here' $STORE/a.img && lab_fail "the plain text is on the target"
+cryptsetup close secret || lab_fail "cryptsetup close"
+quiet lvm vgremove -qq -f --config "$lvm_conf" vg || lab_fail "vgremove"
+
+lab_say "discard: reads back zero, at the target as well"
+written ${LAB_DEV}p1
+quiet blkdiscard -f ${LAB_DEV}p1 || lab_fail "blkdiscard"
+cmp -n $(stat -c %s $PATTERN) ${LAB_DEV}p1 /dev/zero || lab_fail "discarded bytes are not zero"
+cmp -n $(stat -c %s $PATTERN) -i 1048576:0 $STORE/a.img /dev/zero || lab_fail "the target kept them"
+written ${LAB_DEV}p1
+quiet blkdiscard -f -z ${LAB_DEV}p1 || lab_fail "blkdiscard -z"
+cmp -n $(stat -c %s $PATTERN) ${LAB_DEV}p1 /dev/zero || lab_fail "zeroed bytes are not zero"
+
+lab_say "flushes"
+flushes() { awk '{ print $16 }' /sys/block/$name/stat; }
+before=$(flushes)
+fio --name=sync --filename=${LAB_DEV}p1 --rw=write --bs=4k --size=128k --fsync=1 --end_fsync=1 --output=/tmp/fio.txt ||
+	{ cat /tmp/fio.txt; lab_fail "fio"; }
+[ "$(flushes)" -ge $((before + 32)) ] || lab_fail "$(($(flushes) - before)) flushes for 32 fsyncs"
+
+lab_say "a volume that grows under the disk"
+truncate -s 96M $STORE/a.img
+kill -HUP "$LAB_RBLKD"
+grown() { [ "$(blockdev --getsize64 $LAB_DEV)" = $((96 << 20)) ]; }
+lab_wait 30 grown || lab_fail "$LAB_DEV: still $(blockdev --getsize64 $LAB_DEV) bytes"
+dd if=$PATTERN of=$LAB_DEV bs=64k seek=$((80 * 16)) count=2 oflag=direct status=none || lab_fail "the new end"
+cmp -n 131072 -i 0:$((80 << 20)) $PATTERN $STORE/a.img || lab_fail "the new end holds other bytes"
+lab_detach
+
+lab_say "blocks of 4096 bytes"
+lab_attach large queues=1
+is getss "$(blockdev --getss $LAB_DEV)" 4096
+[ "$(blockdev --getpbsz $LAB_DEV)" -ge 4096 ] || lab_fail "getpbsz: $(blockdev --getpbsz $LAB_DEV)"
+dd if=$PATTERN of=$LAB_DEV bs=512 count=1 oflag=direct status=none 2> /dev/null && lab_fail "half a block was written"
+filesystem $LAB_DEV trim
+written $LAB_DEV
+sync
+cmp -n $(stat -c %s $PATTERN) $PATTERN $STORE/large.img || lab_fail "the target's file holds other bytes"
+lab_detach
+
+lab_say "read only"
+lab_attach large read_only
+is getro "$(blockdev --getro $LAB_DEV)" 1
+dd if=/dev/zero of=$LAB_DEV bs=64k count=1 oflag=direct status=none 2> /dev/null && lab_fail "a read-only disk was written"
+cmp -n $(stat -c %s $PATTERN) $PATTERN $LAB_DEV || lab_fail "a read-only disk reads other bytes"
+lab_detach
+
+lab_kmod_unload
+lab_rblkd_stop
+lab_say done
