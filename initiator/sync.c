@@ -37,9 +37,10 @@ static int sleep_until(struct rblk_session *session, u64 deadline_ns)
 
 int ini_sync_turn(struct rblk_session *session, u64 deadline_ns)
 {
-	u64 before = session->activity;
+	u64 before = session->activity + fab_activity(session->fab);
 	int count = rblk_poll(session, 0);
-	unsigned int work = (unsigned int)(session->activity - before);
+	unsigned int work =
+		(unsigned int)(session->activity + fab_activity(session->fab) - before);
 	bool sleep = core_spin_turn(&session->spin, session->now_ns, work);
 
 	if (count || work)

@@ -73,6 +73,7 @@ static void reactor_sent(const struct ibv_wc *wc, struct tgt_queue *queue)
 static unsigned int reactor_poll_fabric(struct tgt_fabric *fabric)
 {
 	struct ibv_wc wc[POLL_BATCH];
+	uint64_t before = fab_activity(fabric->fab);
 	int count = fab_poll(fabric->fab, wc, POLL_BATCH);
 	struct tgt_queue *queue = NULL;
 	uint32_t qp_num = 0;
@@ -90,7 +91,8 @@ static unsigned int reactor_poll_fabric(struct tgt_fabric *fabric)
 		else
 			reactor_sent(&wc[i], queue);
 	}
-	return count > 0 ? (unsigned int)count : 0;
+	return (count > 0 ? (unsigned int)count : 0) +
+	       (unsigned int)(fab_activity(fabric->fab) - before);
 }
 
 static void reactor_device_gone(struct tgt_reactor *reactor, struct fab_device *device)

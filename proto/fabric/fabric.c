@@ -252,6 +252,11 @@ int fab_poll_event(struct fab *fab, struct fab_event *event)
 	return fab->ops->poll_event(fab, event);
 }
 
+uint64_t fab_activity(const struct fab *fab)
+{
+	return fab->activity;
+}
+
 int fab_timeout_ms(const struct fab *fab)
 {
 	return fab->ops->timeout_ms(fab);

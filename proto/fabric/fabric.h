@@ -133,6 +133,12 @@ int fab_arm(struct fab *fab);
  */
 int fab_poll(struct fab *fab, struct ibv_wc *wc, int count);
 
+/*
+ * Grows whenever fab_poll() has moved data, completions or not: a software fabric needs many turns
+ * for a long message, and none of them is idle. Stays 0 where a device does the work.
+ */
+uint64_t fab_activity(const struct fab *fab);
+
 /* One event, or 0 when there is none, 1 when *event was filled. */
 int fab_poll_event(struct fab *fab, struct fab_event *event);
 

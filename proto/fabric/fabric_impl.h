@@ -56,6 +56,7 @@ struct fab {
 	struct fab_options options;
 	int fd;
 	struct fab_conn_table *conns;
+	uint64_t activity; /* of software fabrics: transfers of data, whole or in part */
 	char error[FAB_ERROR_BYTES]; /* of the last failure */
 };
 

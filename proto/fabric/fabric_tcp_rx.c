@@ -556,6 +556,7 @@ static int rx_call(struct tcp_conn *conn)
 		tcp_conn_fail(conn, 0);
 		return RX_WAIT;
 	}
+	fab->head.activity++;
 	step = rx_account(conn, (size_t)got, direct);
 	/* A short read has emptied the socket; the next byte is a new edge. */
 	if (step == RX_GO_ON && (size_t)got < direct + ahead && !rx->hangup)

@@ -402,6 +402,8 @@ static int batch_send(struct tx_batch *batch)
 			return -errno;
 		sent = 0;
 	}
+	if (sent > 0)
+		tcp_conn_fab(conn)->head.activity++;
 	batch_sent(batch, (uint64_t)sent);
 	return (uint64_t)sent < batch->bytes;
 }
