@@ -16,9 +16,9 @@ setup_packages() {
 	[ -n "$missing" ] || return 0
 	[ "$(id -u)" = 0 ] || setup_fail "as root, first: apt-get install --no-install-recommends" $missing
 	echo "installing:" $missing
-	# The index is fetched only where the present one does not know the packages.
+	# The index is fetched only where the present one does not do; that it did not is no news.
 	# shellcheck disable=SC2086 # one package a word
-	setup_install $missing || { setup_quiet apt-get -q update && setup_install $missing; } ||
+	setup_install $missing 2> /dev/null || { setup_quiet apt-get -q update && setup_install $missing; } ||
 		setup_fail "packages cannot be installed: see above"
 }
 
