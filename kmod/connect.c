@@ -48,6 +48,19 @@ static void rblk_connect_rejected(struct rblk_queue *queue, struct rdma_cm_event
 	rblk_connect_step(queue, -ECONNREFUSED, text);
 }
 
+/*
+ * Queue 0 meets the target first; the others must meet the same process, or the session would be
+ * spread over two lives of it. Queues connect one after the other, so the field has one writer.
+ */
+static bool rblk_connect_same_target(struct rblk_queue *queue, const struct rblk_wire_accept *a)
+{
+	struct rblk_device *device = queue->device;
+
+	if (!queue->index)
+		memcpy(device->target_instance, a->target_instance, sizeof(a->target_instance));
+	return !memcmp(device->target_instance, a->target_instance, sizeof(a->target_instance));
+}
+
 static void rblk_connect_accepted(struct rblk_queue *queue, const struct rdma_conn_param *param)
 {
 	const struct rblk_wire_accept *a = param->private_data;
@@ -59,8 +72,13 @@ static void rblk_connect_accepted(struct rblk_queue *queue, const struct rdma_co
 	}
 	if (rblk_le16(a->credits) > queue->wanted ||
 	    rblk_le32(a->features) & ~rblk_wanted_features ||
-	    rblk_le32(a->incarnation) != queue->incarnation) {
+	    rblk_le32(a->incarnation) != queue->incarnation ||
+	    rblk_le64(a->session_epoch) != queue->device->session_epoch) {
 		rblk_connect_step(queue, -EPROTO, "the target granted what was not asked for");
+		return;
+	}
+	if (!rblk_connect_same_target(queue, a)) {
+		rblk_connect_step(queue, -ECONNRESET, "the target has been restarted meanwhile");
 		return;
 	}
 	queue->credits = rblk_le16(a->credits);
@@ -69,8 +87,6 @@ static void rblk_connect_accepted(struct rblk_queue *queue, const struct rdma_co
 	queue->max_io_bytes = rblk_le32(a->max_io_bytes);
 	queue->keepalive_ms = rblk_le32(a->keepalive_ms);
 	queue->max_batch = rblk_le16(a->max_batch);
-	memcpy(queue->device->target_instance, a->target_instance,
-	       sizeof(queue->device->target_instance));
 	rblk_connect_step(queue, 0, "");
 }
 

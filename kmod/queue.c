@@ -83,9 +83,10 @@ static bool rblk_packing_fits(const struct rblk_queue *queue, const struct rblk_
 		ALIGN(command->bytes, RBLK_CAPSULE_ALIGN) : 0;
 	u32 descriptors = (p->message->count + 1) * (u32)sizeof(struct rblk_wire_command);
 
+	/* Each term is at most RBLK_COMMAND_BYTES_MAX: the sum cannot wrap. */
 	return p->message->count < min_t(u16, queue->max_batch, RBLK_DESCRIPTORS_PER_MESSAGE) &&
 	       (!capsule || p->sges + 2 <= queue->message_sge) &&
-	       capsule <= queue->command_bytes - descriptors - p->capsule_bytes;
+	       p->capsule_bytes + capsule + descriptors <= queue->command_bytes;
 }
 
 static void rblk_packing_add(struct rblk_queue *queue, struct rblk_packing *p,

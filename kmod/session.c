@@ -103,6 +103,17 @@ static int rblk_session_ask(struct rblk_device *device, struct rblk_wire_volume 
 	return error;
 }
 
+/* The longest data of one WRITE that fits a message of any queue, beside its descriptor. */
+static u32 rblk_session_capsule_room(const struct rblk_device *device)
+{
+	u32 bytes = RBLK_COMMAND_BYTES_MAX;
+	unsigned int i;
+
+	for (i = 0; i < device->queue_count; i++)
+		bytes = min(bytes, device->queues[i]->command_bytes);
+	return rounddown(bytes - (u32)sizeof(struct rblk_wire_command), RBLK_CAPSULE_ALIGN);
+}
+
 static void rblk_session_take_volume(struct rblk_device *device, const struct rblk_wire_volume *v)
 {
 	device->handle = rblk_le32(v->handle);
@@ -111,7 +122,9 @@ static void rblk_session_take_volume(struct rblk_device *device, const struct rb
 	device->blocks = rblk_le64(v->blocks);
 	device->volume_flags = rblk_le32(v->flags);
 	device->max_io_bytes = rblk_le32(v->max_io_bytes);
-	device->max_capsule_bytes = rblk_le32(v->max_capsule_bytes);
+	/* Announced for the volume, received by the queue: a target may be more generous with one. */
+	device->max_capsule_bytes = min(rblk_le32(v->max_capsule_bytes),
+					rblk_session_capsule_room(device));
 	device->physical_bytes = rblk_le32(v->physical_bytes);
 	device->optimal_bytes = rblk_le32(v->optimal_bytes);
 	device->discard_granularity = rblk_le32(v->discard_granularity_bytes);
