@@ -150,6 +150,14 @@ static int rblk_connect_wait(struct rblk_queue *queue, const char *what, char *t
 	return queue->step_error;
 }
 
+/* Per tag a SEND, a registration, an invalidation; the slots' registrations; ib_drain_qp()'s. */
+static u32 rblk_connect_send_depth(const struct rblk_queue *queue)
+{
+	u32 tags = queue->wanted + RBLK_RESERVED_TAGS;
+
+	return 3 * tags + DIV_ROUND_UP(tags, 16) + 1;
+}
+
 /* -- memory of the connection -------------------------------------------------------------------- */
 
 static int rblk_connect_map(struct rblk_queue *queue, size_t bytes,
@@ -175,6 +183,29 @@ static void rblk_connect_unmap(struct rblk_queue *queue, size_t bytes,
 	ib_dma_unmap_single(queue->ibdev, dma, bytes, direction);
 	free_pages_exact(*memory, bytes);
 	*memory = NULL;
+}
+
+/* What cannot be done without, in words: a QP that fails to be made only has a number to say. */
+static int rblk_connect_check_device(struct rblk_queue *queue, char *text)
+{
+	const struct ib_device *ibdev = queue->cm_id->device;
+	const struct ib_device_attr *attrs = &ibdev->attrs;
+	u32 pages = rblk_memory_pages_needed();
+	const char *lacks = NULL;
+
+	if (!(attrs->device_cap_flags & IB_DEVICE_MEM_MGT_EXTENSIONS))
+		lacks = "no fast registration";
+	else if (attrs->max_send_sge < RBLK_MESSAGE_SGE_MIN)
+		lacks = "one segment to a SEND, where data and descriptor need two";
+	else if (attrs->max_fast_reg_page_list_len < pages)
+		lacks = "too few pages to a fast registration (two, and those of a slot)";
+	else if (rblk_connect_send_depth(queue) > attrs->max_qp_wr)
+		lacks = "too few work requests to a queue pair for so many credits";
+	if (!lacks)
+		return 0;
+	scnprintf(text, RBLK_TEXT_BYTES, "%s: queue %u: RDMA device %s: %s",
+		  queue->device->options.address_text, queue->index, ibdev->name, lacks);
+	return -EOPNOTSUPP;
 }
 
 /* Receives: a reply for each command that may be outstanding, and the events. */
@@ -252,8 +283,7 @@ static int rblk_connect_make_qp(struct rblk_queue *queue)
 		.event_handler = rblk_connect_qp_event,
 		.qp_context = queue,
 		.sq_sig_type = IB_SIGNAL_REQ_WR,
-		/* per tag a SEND, a registration, an invalidation; the slots'; ib_drain_qp()'s */
-		.cap.max_send_wr = 3 * tags + DIV_ROUND_UP(tags, 16) + 1,
+		.cap.max_send_wr = rblk_connect_send_depth(queue),
 		.cap.max_recv_wr = tags + RBLK_EVENT_RECEIVES + 1,
 		.cap.max_recv_sge = 1,
 	};
@@ -330,6 +360,9 @@ static int rblk_connect_run(struct rblk_queue *queue, char *text)
 	if (error)
 		goto failed;
 	error = rblk_connect_wait(queue, what, text);
+	if (error)
+		return error;
+	error = rblk_connect_check_device(queue, text);
 	if (error)
 		return error;
 	what = "making the queue pair";

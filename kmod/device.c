@@ -290,8 +290,10 @@ static int rblk_device_connect(struct rblk_device *device, char *text)
 	device->keepalive_ms = device->queues[0]->keepalive_ms;
 	error = rblk_disk_create(device);
 	if (error)
-		scnprintf(text, RBLK_TEXT_BYTES, "rblk%d: making the disk: error %d",
-			  device->index, error);
+		scnprintf(text, RBLK_TEXT_BYTES, "%s/%s: making the disk: %s (error %d)",
+			  device->options.address_text, device->options.volume,
+			  error == -EOPNOTSUPP ? "the target allows less than a page to a command"
+					       : "the kernel refuses", error);
 	return error;
 }
 

@@ -96,6 +96,12 @@ static int rblk_memory_alloc_mrs(struct ib_pd *pd, struct ib_mr **mrs, unsigned 
 	return 0;
 }
 
+u32 rblk_memory_pages_needed(void)
+{
+	/* Two at least: rblk_memory_max_bytes() is a page less than what can be registered. */
+	return max(2u, 1u << get_order(READ_ONCE(slot_bytes)));
+}
+
 int rblk_memory_create(struct rblk_queue *queue, unsigned int credits, unsigned int tags)
 {
 	u32 limit = queue->ibdev->attrs.max_fast_reg_page_list_len;

@@ -14,6 +14,8 @@ struct rblk_queue;
 /* A slot's size, and with it the largest I/O that is copied: module parameter slot_bytes. */
 #define RBLK_SLOT_BYTES_MIN 4096u
 #define RBLK_SLOT_BYTES_MAX 65536u
+/* Pages that the RDMA device must be able to register at once. */
+u32 rblk_memory_pages_needed(void);
 u32 rblk_memory_slot_bytes(const struct rblk_queue *queue);
 
 /* Sleeps. Slots for `tags` commands, registrations for `credits` of them. Registers the slots with

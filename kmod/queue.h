@@ -21,6 +21,7 @@
 struct rblk_device;
 
 #define RBLK_MESSAGE_SGE 8       /* descriptors + in-capsule data of up to 7 commands */
+#define RBLK_MESSAGE_SGE_MIN 2   /* a descriptor and its data */
 #define RBLK_DESCRIPTORS_PER_MESSAGE 32
 #define RBLK_REPLY_BYTES (RBLK_REPLY_BATCH_MAX * sizeof(struct rblk_wire_completion))
 
