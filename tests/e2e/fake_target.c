@@ -16,7 +16,7 @@
 #include <unistd.h>
 #include "proto/wire/wire_check.h"
 
-#define RECEIVES 64
+#define RECEIVES 64 /* of a queue */
 #define RECEIVE_BYTES 8192
 #define SENDS 256
 
@@ -28,17 +28,24 @@
 		}                                                                                  \
 	} while (0)
 
+/* One connection; conn is NULL where there is none. */
+struct fake_queue {
+	struct fab_conn *conn;
+	bool closing;
+	u32 features, command_bytes;
+	u16 max_batch;
+};
+
 struct fake_target {
 	struct fake_script *script;
 	pthread_t thread;
 	int stop_fd;
 	struct fab *fab;
 	struct fab_listener *listener;
-	struct fab_conn *conn;
-	bool closing;
-	u32 features;
+	struct fake_queue queues[FAKE_QUEUES];
+	struct fake_queue *queue; /* whose command is being handled */
 	struct fab_mr *mr;
-	/* Receives, then replies, each at its own place. */
+	/* Receives of each queue, then replies, each at its own place. */
 	u8 *memory;
 	u32 sent;
 	char uri[64];
@@ -47,38 +54,39 @@ struct fake_target {
 
 static size_t memory_bytes(void)
 {
-	return RECEIVES * RECEIVE_BYTES + SENDS * 512;
+	return FAKE_QUEUES * RECEIVES * RECEIVE_BYTES + SENDS * 512;
 }
 
-static void post_receive(struct fake_target *fake, u32 index)
+/* index: of all queues' receives; a queue's own come one after the other. */
+static void post_receive(struct fake_target *fake, struct fake_queue *queue, u32 index)
 {
 	struct ibv_sge sge = {
 		.addr = (uintptr_t)(fake->memory + index * RECEIVE_BYTES),
 		.length = RECEIVE_BYTES,
-		.lkey = fab_mr_lkey(fake->mr, fab_conn_device(fake->conn)),
+		.lkey = fab_mr_lkey(fake->mr, fab_conn_device(queue->conn)),
 	};
 	struct ibv_recv_wr wr = { .wr_id = index, .sg_list = &sge, .num_sge = 1 }, *bad;
 
-	must(fab_post_recv(fake->conn, &wr, &bad) == 0);
+	must(fab_post_recv(queue->conn, &wr, &bad) == 0);
 }
 
 static void post(struct fake_target *fake, const void *data, u32 bytes, struct ibv_send_wr wr)
 {
-	u8 *place = fake->memory + RECEIVES * RECEIVE_BYTES + fake->sent % SENDS * 512;
+	u8 *place = fake->memory + FAKE_QUEUES * RECEIVES * RECEIVE_BYTES + fake->sent % SENDS * 512;
 	struct ibv_sge sge = {
 		.addr = (uintptr_t)place,
 		.length = bytes,
-		.lkey = fab_mr_lkey(fake->mr, fab_conn_device(fake->conn)),
+		.lkey = fab_mr_lkey(fake->mr, fab_conn_device(fake->queue->conn)),
 	};
 	struct ibv_send_wr *bad;
 
 	memcpy(place, data, bytes);
 	fake->sent++;
-	wr.wr_id = RECEIVES;
+	wr.wr_id = FAKE_QUEUES * RECEIVES;
 	wr.sg_list = &sge;
 	wr.num_sge = 1;
 	wr.send_flags = IBV_SEND_SIGNALED;
-	must(fab_post_send(fake->conn, &wr, &bad) == 0);
+	must(fab_post_send(fake->queue->conn, &wr, &bad) == 0);
 }
 
 static void post_message(struct fake_target *fake, const void *data, u32 bytes)
@@ -112,6 +120,8 @@ static void report_volume(struct fake_target *fake, const struct rblk_wire_comma
 		.max_capsule_bytes = rblk_to_le32(4096),
 	};
 
+	if (fake->script->volume)
+		fake->script->volume(&volume);
 	post(fake, &volume, sizeof(volume),
 	     (struct ibv_send_wr){
 		     .opcode = IBV_WR_RDMA_WRITE,
@@ -151,8 +161,8 @@ static void handle_command(struct fake_target *fake, const struct rblk_wire_comm
 	case FAKE_SILENT:
 		break;
 	case FAKE_CLOSE:
-		fake->closing = true;
-		fab_conn_close(fake->conn);
+		fake->queue->closing = true;
+		fab_conn_close(fake->queue->conn);
 		break;
 	case FAKE_REPLY_RAW:
 		post_message(fake, script->raw, script->raw_bytes);
@@ -176,15 +186,19 @@ static void handle_message(struct fake_target *fake, u32 index, u32 bytes)
 	u32 capsule;
 	u16 count;
 
-	broken = rblk_check_message(fake->memory + index * RECEIVE_BYTES, bytes, fake->features,
-				    RBLK_BATCH_MAX, RECEIVE_BYTES, &commands, &count, &capsule);
+	fake->queue = &fake->queues[index / RECEIVES];
+	if (fake->queue->closing)
+		return;
+	broken = rblk_check_message(fake->memory + index * RECEIVE_BYTES, bytes,
+				    fake->queue->features, fake->queue->max_batch,
+				    fake->queue->command_bytes, &commands, &count, &capsule);
 	if (broken)
 		fprintf(stderr, "fake target: %s\n", rblk_wire_error_text(broken));
 	must(!broken);
-	for (u16 i = 0; i < count && !fake->closing; i++)
+	for (u16 i = 0; i < count && !fake->queue->closing; i++)
 		handle_command(fake, &commands[i]);
-	if (!fake->closing)
-		post_receive(fake, index);
+	if (!fake->queue->closing)
+		post_receive(fake, fake->queue, index);
 }
 
 /* -- login -------------------------------------------------------------------------------------- */
@@ -210,6 +224,8 @@ static void handle_request(struct fake_target *fake, const struct fab_event *eve
 		.max_batch = rblk_to_le16(RBLK_BATCH_MAX),
 	};
 
+	struct fake_queue *queue;
+
 	must(event->private_bytes >= sizeof(login));
 	memcpy(&login, event->private_data, sizeof(login));
 	must(rblk_check_login(&login, sizeof(login)) == RBLK_WIRE_OK);
@@ -218,20 +234,34 @@ static void handle_request(struct fake_target *fake, const struct fab_event *eve
 			   fake->script->reject_silent ? 0 : sizeof(fake->script->reject));
 		return;
 	}
+	must(rblk_le16(login.queue_index) < FAKE_QUEUES);
+	queue = &fake->queues[rblk_le16(login.queue_index)];
+	must(!queue->conn);
 	accept.incarnation = login.incarnation;
 	accept.features = login.features & ~rblk_to_le32(RBLK_FEATURE_SCRATCH);
-	fake->features = rblk_le32(accept.features);
+	queue->features = rblk_le32(accept.features);
 	if (fake->script->accept)
 		fake->script->accept(&accept);
-	must(fab_accept(fake->fab, event->request, &options, &fake->conn) == 0);
-	fake->closing = false;
+	queue->command_bytes = rblk_le32(accept.command_bytes);
+	queue->max_batch = rblk_le16(accept.max_batch);
+	must(fab_accept(fake->fab, event->request, &options, &queue->conn) == 0);
+	queue->closing = false;
 	for (u32 i = 0; i < RECEIVES; i++)
-		post_receive(fake, i);
-	must(fab_conn_establish(fake->conn, &accept, sizeof(accept)) == 0);
+		post_receive(fake, queue, (u32)(queue - fake->queues) * RECEIVES + i);
+	must(fab_conn_establish(queue->conn, &accept, sizeof(accept)) == 0);
+}
+
+static struct fake_queue *find_queue(struct fake_target *fake, const struct fab_conn *conn)
+{
+	for (u32 i = 0; i < FAKE_QUEUES; i++)
+		if (fake->queues[i].conn == conn)
+			return &fake->queues[i];
+	abort();
 }
 
 static void handle_events(struct fake_target *fake)
 {
+	struct fake_queue *queue;
 	struct fab_event event;
 
 	while (fab_poll_event(fake->fab, &event) == 1) {
@@ -239,13 +269,16 @@ static void handle_events(struct fake_target *fake)
 		case FAB_EVENT_REQUEST:
 			handle_request(fake, &event);
 			break;
+		case FAB_EVENT_FAILED: /* the initiator did not like the acceptance */
 		case FAB_EVENT_DISCONNECTED:
-			fake->closing = true;
-			fab_conn_close(fake->conn);
+			queue = find_queue(fake, event.conn);
+			queue->closing = true;
+			fab_conn_close(queue->conn);
 			break;
 		case FAB_EVENT_DRAINED:
-			fab_conn_destroy(fake->conn);
-			fake->conn = NULL;
+			queue = find_queue(fake, event.conn);
+			fab_conn_destroy(queue->conn);
+			queue->conn = NULL;
 			break;
 		default:
 			break;
@@ -259,7 +292,7 @@ static void turn(struct fake_target *fake)
 	int count = fab_poll(fake->fab, wc, 16);
 
 	for (int i = 0; i < count; i++)
-		if (wc[i].status == IBV_WC_SUCCESS && wc[i].wr_id < RECEIVES && !fake->closing)
+		if (wc[i].status == IBV_WC_SUCCESS && wc[i].wr_id < FAKE_QUEUES * RECEIVES)
 			handle_message(fake, (u32)wc[i].wr_id, wc[i].byte_len);
 	handle_events(fake);
 }
@@ -277,17 +310,20 @@ static void *run(void *arg)
 		else
 			poll(fds + 1, 1, 0);
 	}
-	if (fake->conn)
-		fab_conn_close(fake->conn);
-	while (fake->conn)
-		turn(fake);
+	for (u32 i = 0; i < FAKE_QUEUES; i++) {
+		fake->queues[i].closing = true;
+		if (fake->queues[i].conn)
+			fab_conn_close(fake->queues[i].conn);
+		while (fake->queues[i].conn)
+			turn(fake);
+	}
 	return NULL;
 }
 
 struct fake_target *fake_target_start(struct fake_script *script)
 {
 	struct fake_target *fake = calloc(1, sizeof(*fake));
-	struct fab_options options = { .cq_depth = SENDS + RECEIVES, .recv_sge = 1 };
+	struct fab_options options = { .cq_depth = FAKE_QUEUES * (SENDS + RECEIVES), .recv_sge = 1 };
 	struct sockaddr_in address = { .sin_family = AF_INET,
 				       .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
 	struct sockaddr_storage bound;
@@ -297,7 +333,9 @@ struct fake_target *fake_target_start(struct fake_script *script)
 	fake->script = script;
 	fake->stop_fd = eventfd(0, EFD_CLOEXEC);
 	must(fake->stop_fd >= 0);
-	fake->fab = fab_open(FAB_TCP, &options, error);
+	if (script->rdma)
+		address = *script->rdma;
+	fake->fab = fab_open(script->rdma ? FAB_VERBS : FAB_TCP, &options, error);
 	must(fake->fab);
 	fake->memory = aligned_alloc(4096, (memory_bytes() + 4095) / 4096 * 4096);
 	must(fake->memory);
@@ -305,8 +343,8 @@ struct fake_target *fake_target_start(struct fake_script *script)
 			     &fake->mr) == 0);
 	must(fab_listen(fake->fab, (struct sockaddr *)&address, 8, &fake->listener) == 0);
 	must(fab_listener_address(fake->listener, &bound) == 0);
-	snprintf(fake->uri, sizeof(fake->uri), "rblk+tcp://127.0.0.1:%u/disk",
-		 ntohs(((struct sockaddr_in *)&bound)->sin_port));
+	snprintf(fake->uri, sizeof(fake->uri), "%s://%s:%u/disk", script->rdma ? "rblk" : "rblk+tcp",
+		 inet_ntoa(address.sin_addr), ntohs(((struct sockaddr_in *)&bound)->sin_port));
 	must(pthread_create(&fake->thread, NULL, run, fake) == 0);
 	return fake;
 }

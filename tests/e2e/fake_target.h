@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * A target that does what a test tells it to, right or wrong: one thread, one TCP listener on
- * 127.0.0.1, one session of one queue. It moves no data; it answers.
+ * A target that does what a test tells it to, right or wrong: one thread, one listener (TCP on
+ * 127.0.0.1, or RDMA where the script says so), one session of at most FAKE_QUEUES queues. It moves
+ * no data; it answers.
  */
 #ifndef RBLK_TESTS_FAKE_TARGET_H
 #define RBLK_TESTS_FAKE_TARGET_H
 
 #include <stdatomic.h>
+#include <netinet/in.h>
 #include "initiator/rblk.h"
 #include "proto/fabric/fabric.h"
 #include "proto/wire/wire.h"
@@ -27,7 +29,9 @@ enum fake_answer {
 struct fake_script {
 	struct rblk_wire_reject reject; /* reason not 0: refuse */
 	bool reject_silent;             /* refuse without private data */
+	const struct sockaddr_in *rdma; /* listen there, over RDMA */
 	void (*accept)(struct rblk_wire_accept *accept); /* change the acceptance */
+	void (*volume)(struct rblk_wire_volume *volume); /* change what OPEN reports */
 	enum fake_answer (*command)(struct fake_target *fake, const struct rblk_wire_command *command,
 				    struct rblk_wire_completion *completion);
 	u8 raw[256];
@@ -47,11 +51,12 @@ static inline struct rblk_options fake_target_options(void)
 /* "rblk+tcp://127.0.0.1:port/disk" */
 const char *fake_target_uri(const struct fake_target *fake);
 struct fake_script *fake_target_script(struct fake_target *fake);
-/* From `command`: a message of the target's own, behind this answer. */
+/* From `command`, on its queue: a message of the target's own, behind this answer. */
 void fake_target_send_event(struct fake_target *fake, u16 event, u32 number, u32 handle);
 /* How many commands of this opcode came. Any thread. */
 unsigned int fake_target_seen(struct fake_target *fake, u8 opcode);
 
+#define FAKE_QUEUES 2
 #define FAKE_HANDLE 7
 #define FAKE_VOLUME_BLOCKS 2048
 
