@@ -37,6 +37,8 @@ static void reactor_received(struct tgt_fabric *fabric, const struct ibv_wc *wc,
 	tgt_inbox_hold(inbox, index);
 	if (wc->status == IBV_WC_LOC_LEN_ERR && queue)
 		tgt_queue_violation(queue, "a message longer than it may be");
+	if (wc->status == IBV_WC_REM_INV_REQ_ERR && queue)
+		tgt_queue_violation(queue, "an invalidation of what is not the peer's");
 	if (wc->status == IBV_WC_SUCCESS && queue) {
 		if (wc->opcode != IBV_WC_RECV || wc->wc_flags & (IBV_WC_WITH_IMM | IBV_WC_WITH_INV))
 			tgt_queue_violation(queue, "a message that is not a plain SEND");
