@@ -101,6 +101,8 @@ static void take_reply(struct raw *raw, const struct ibv_wc *wc)
 	const struct rblk_wire_completion *completion =
 		(void *)(raw->memory + RAW_RECEIVES + (wc->wr_id - 1000) * RAW_REPLY_BYTES);
 
+	if (wc->byte_len > raw->reply_bytes_seen)
+		raw->reply_bytes_seen = wc->byte_len;
 	for (uint32_t i = 0; i < wc->byte_len / sizeof(*completion); i++) {
 		uint16_t tag = rblk_le16(completion[i].tag);
 
@@ -222,16 +224,18 @@ void raw_send(struct raw *raw, uint32_t bytes)
 		.length = bytes,
 		.lkey = fab_mr_lkey(raw->mr, fab_conn_device(raw->conn)),
 	};
-	struct ibv_send_wr wr = {
-		.wr_id = 1,
-		.sg_list = &sge,
-		.num_sge = 1,
-		.opcode = IBV_WR_SEND,
-		.send_flags = IBV_SEND_SIGNALED,
-	};
+	struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND};
+
+	raw_post(raw, &wr);
+}
+
+void raw_post(struct raw *raw, struct ibv_send_wr *wr)
+{
 	struct ibv_send_wr *bad;
 
-	if (fab_post_send(raw->conn, &wr, &bad))
+	wr->wr_id = 1;
+	wr->send_flags = IBV_SEND_SIGNALED;
+	if (fab_post_send(raw->conn, wr, &bad))
 		die("send", fab_error(raw->fab));
 	/* The next message is built in the same place. */
 	raw->sends++;

@@ -30,6 +30,7 @@ struct raw {
 	unsigned int replies;			/* completions seen */
 	struct rblk_wire_completion last[1200]; /* by tag; sequence + 1 in .sequence: 0 is none */
 	struct rblk_wire_completion event;	/* the last */
+	uint32_t reply_bytes_seen;		/* of the longest reply message */
 };
 
 /* A login with a random session id, queue 0 of 1, epoch 1, incarnation 1. */
@@ -47,6 +48,9 @@ struct rblk_wire_command *raw_command(struct raw *raw, uint32_t capsule, unsigne
 void raw_fill(struct raw *raw, struct rblk_wire_command *command, unsigned int n, uint8_t opcode,
 	      uint16_t tag);
 void raw_send(struct raw *raw, uint32_t bytes);
+/* Anything else that a queue pair can send; wr_id and flags are set here. Waits until it is sent, or
+ * the target has ended the connection. */
+void raw_post(struct raw *raw, struct ibv_send_wr *wr);
 
 /* One step of the fabric. */
 void raw_step(struct raw *raw);
