@@ -24,7 +24,7 @@ int hostile_start(void **state)
 
 	(void)state;
 	e2e_daemon_start(&daemon, "--memory", "mem=16M", "--memory", "load=1M", "--reactors", "2",
-			 NULL);
+			 "--queues", "4", NULL);
 	log_file = fopen(daemon.log, "r");
 	assert_non_null(log_file);
 	options.uri = e2e_daemon_uri(&daemon, "load");

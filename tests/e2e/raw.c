@@ -39,6 +39,7 @@ void raw_init(struct raw *raw)
 				    IBV_ACCESS_REMOTE_WRITE,
 			    &raw->mr))
 		die("register", fab_error(raw->fab));
+	raw->login_bytes = sizeof(raw->login);
 	raw->login.magic = rblk_to_le32(RBLK_MAGIC);
 	raw->login.version = rblk_to_le16(RBLK_PROTOCOL_VERSION);
 	raw->login.incarnation = rblk_to_le32(1);
@@ -82,7 +83,7 @@ void raw_connect_begin(struct raw *raw, const char *host)
 		.read_in = 16,
 		.read_out = 16,
 		.private_data = &raw->login,
-		.private_bytes = sizeof(raw->login),
+		.private_bytes = raw->login_bytes,
 		.timeout_ms = RAW_WAIT_MS,
 		.user = raw,
 	};
@@ -268,11 +269,17 @@ uint16_t raw_simple(struct raw *raw, uint8_t opcode, uint16_t tag)
 
 uint32_t raw_open(struct raw *raw, const char *volume)
 {
+	return raw_open_flags(raw, volume, 0);
+}
+
+uint32_t raw_open_flags(struct raw *raw, const char *volume, uint32_t flags)
+{
 	struct rblk_wire_open *open = (void *)(raw->memory + RAW_SEND);
 	struct rblk_wire_command *command = raw_command(raw, RBLK_CAPSULE_ALIGN, 0);
 
 	memset(open, 0, RBLK_CAPSULE_ALIGN);
 	strncpy(open->name, volume, sizeof(open->name) - 1);
+	open->flags = rblk_to_le32(flags);
 	raw_fill(raw, command, 0, RBLK_OP_OPEN, 0);
 	command->flags = RBLK_CMD_CAPSULE;
 	command->segment.address = rblk_to_le64((uintptr_t)raw->memory + RAW_DATA);

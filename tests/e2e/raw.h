@@ -22,6 +22,7 @@ struct raw {
 	struct fab_mr *mr;
 	char *memory;
 	struct rblk_wire_login login; /* as it is sent; a test may change it before raw_connect */
+	uint8_t login_bytes;	      /* of it that are sent; likewise */
 	struct rblk_wire_accept accept;
 	struct rblk_wire_reject reject;
 	bool established, rejected, gone, drained;
@@ -63,6 +64,7 @@ void raw_wait_gone(struct raw *raw);
 uint16_t raw_simple(struct raw *raw, uint8_t opcode, uint16_t tag);
 /* OPEN; the handle, 0 where it failed. */
 uint32_t raw_open(struct raw *raw, const char *volume);
+uint32_t raw_open_flags(struct raw *raw, const char *volume, uint32_t flags);
 /* A READ or WRITE of `blocks` at `lba` by RAW_DATA; not waited for. */
 void raw_io(struct raw *raw, uint8_t opcode, uint16_t tag, uint32_t handle, uint64_t lba,
 	    uint32_t blocks, uint32_t bytes);
