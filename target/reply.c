@@ -31,11 +31,14 @@ static bool reply_all_immediate(const struct tgt_queue *queue)
 	return true;
 }
 
+/*
+ * Those that are there now. With the last of them may end the use of a handle, and the CLOSE that
+ * has waited for it join the list: that one is no READ.
+ */
 static bool reply_add_immediates(struct tgt_queue *queue)
 {
-	struct tgt_request *request;
-
-	while ((request = TAILQ_FIRST(&queue->done))) {
+	for (unsigned int left = queue->done_count; left; left--) {
+		struct tgt_request *request = TAILQ_FIRST(&queue->done);
 		struct ibv_send_wr *wr;
 
 		if (!tgt_transfer_room(queue, tgt_transfer_pieces(queue, request)))
@@ -157,8 +160,8 @@ static bool reply_add_message(struct tgt_queue *queue)
 
 bool tgt_reply_add(struct tgt_queue *queue)
 {
-	if (reply_all_immediate(queue))
-		return reply_add_immediates(queue);
+	if (reply_all_immediate(queue) && !reply_add_immediates(queue))
+		return false;
 	while (!TAILQ_EMPTY(&queue->done) ||
 	       (queue->index == 0 && tgt_session_event_due(queue->session)))
 		if (!reply_add_message(queue))
