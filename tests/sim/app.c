@@ -9,6 +9,7 @@
 #include <string.h>
 #include "initiator/session.h"
 #include "proto/wire/wire_names.h"
+#include "tests/sim/crc32c.h"
 #include "tests/sim/disk.h"
 #include "tests/sim/fabric_sim.h"
 #include "tests/sim/random.h"
@@ -382,18 +383,6 @@ static bool app_verify(struct sim_app *app)
 	return true;
 }
 
-/* CRC32C by its definition, bit by bit. */
-static uint32_t crc32c(uint32_t crc, const uint8_t *data, size_t bytes)
-{
-	crc = ~crc;
-	while (bytes--) {
-		crc ^= *data++;
-		for (unsigned int bit = 0; bit < 8; bit++)
-			crc = crc >> 1 ^ (crc & 1 ? 0x82f63b78u : 0);
-	}
-	return ~crc;
-}
-
 struct checksum {
 	bool finished;
 	struct rblk_result result;
@@ -422,7 +411,7 @@ static bool app_checksum(struct sim_app *app)
 	app->doing = "compares checksums";
 	for (uint64_t offset = 0; offset < bytes && !err; offset += 4096) {
 		err = rblk_pread(app->rblk, memory, 4096, offset);
-		crc = crc32c(crc, memory, 4096);
+		crc = sim_crc32c(crc, memory, 4096);
 	}
 	sim_guard_return(&app->guard, memory);
 	if (!err)

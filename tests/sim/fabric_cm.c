@@ -164,8 +164,14 @@ static void hang_up(struct sim_conn *conn)
 {
 	struct sim_conn *peer = conn->peer;
 
-	if (peer && peer->state != SIM_CONN_ERR && !conn->fab->dead && sim_link_up(conn))
+	if (peer && peer->state != SIM_CONN_ERR && !conn->fab->dead && !conn->silent &&
+	    sim_link_up(conn))
 		sim_event_by(&peer->hangup, sim_now_ns() + sim_latency_ns());
+}
+
+void sim_conn_silence(struct fab_conn *head)
+{
+	sim_conn_of(head)->silent = true;
 }
 
 void sim_close(struct fab_conn *head)

@@ -134,6 +134,7 @@ struct sim_conn {
 	struct sim_request *request; /* the client's, not answered */
 	enum sim_conn_state state;
 	bool server, closed, flushed, drained_told;
+	bool silent; /* its end is told to nobody */
 	uint64_t death_ns; /* in ERR: until then the device may still carry out what arrives */
 	enum ibv_wc_status error; /* of the first work request to fail; then flushes */
 	struct fab_conn_options options;
@@ -206,6 +207,8 @@ void sim_destroy(struct fab_conn *conn);
 bool sim_resolved(struct sim_conn *conn, struct fab_event *event);
 /* The connection is lost on this side: into ERR, DISCONNECTED is told. */
 void sim_conn_lose(struct sim_conn *conn, enum ibv_wc_status status, int error);
+/* Its peer will have to find out by itself that it has ended. */
+void sim_conn_silence(struct fab_conn *conn);
 /* Nobody will answer it. */
 void sim_request_free(struct sim_request *request);
 /* Its process is dead: what is left of it is over at once. */

@@ -446,8 +446,9 @@ void sim_model_crash(struct sim_volume *volume)
 			c->succeeded = false;
 			if (c->buried > now)
 				c->dead = NEVER;
-			/* Of memory nothing is left but zeroes. */
-			if (!volume->durable && c->dead > now)
+			/* Of memory nothing is left but zeroes, and what will be sent again. */
+			if (!volume->durable && c->dead > now &&
+			    !(candidate_end(c) == NEVER && c->write->command.resent))
 				c->dead = now;
 		}
 		if (!volume->durable)

@@ -31,7 +31,8 @@ enum sim_command_kind {
 struct sim_command {
 	enum sim_command_kind kind;
 	struct sim_volume *volume;
-	uint32_t session; /* by which it went */
+	uint32_t session; /* by which it went; 0: by one that outlives its connections, and: */
+	bool resent;	  /* until it is answered, even to its target's successor */
 	bool fua;
 	uint64_t sector, sectors;
 	uint64_t id; /* of a WRITE: what its sectors say */

@@ -11,10 +11,13 @@
 #include "tests/sim/fabric_sim.h"
 #include "tests/sim/host.h"
 #include "tests/sim/random.h"
+#include "tests/sim/survivor.h"
 #include "tests/sim/trace.h"
 
 #define HOSTS_MAX 2u
 #define APPS_MAX 3u
+#define SURVIVORS_MAX 2u
+#define MACHINES_MAX (HOSTS_MAX + APPS_MAX + SURVIVORS_MAX)
 /* A world that takes longer than this is stuck: several times what every time-out there is adds up
  * to when nothing more goes wrong. */
 #define PROGRESS_NS (180 * SIM_S)
@@ -30,8 +33,9 @@ enum world_kind { WORLD_CROWDED, WORLD_STARVED, WORLD_BENIGN };
 static struct {
 	struct sim_host hosts[HOSTS_MAX];
 	struct sim_app apps[APPS_MAX];
-	unsigned int host_count, app_count;
-	struct sim_event fault, calm, heal[HOSTS_MAX + APPS_MAX];
+	struct sim_survivor survivors[SURVIVORS_MAX];
+	unsigned int host_count, app_count, survivor_count;
+	struct sim_event fault, calm, heal[MACHINES_MAX];
 	unsigned int faults; /* bit per enum fault: those that happen here */
 	uint64_t fault_ns;   /* mean time between them */
 } world;
@@ -49,7 +53,8 @@ static void on_heal(void *arg)
 
 static void machine_cut(void)
 {
-	unsigned int machine = (unsigned int)sim_below(world.host_count + world.app_count);
+	unsigned int machine =
+		(unsigned int)sim_below(world.host_count + world.app_count + world.survivor_count);
 
 	sim_trace("network", "machine %u is cut off", machine);
 	sim_link_set(machine, false);
@@ -98,7 +103,7 @@ static void on_calm(void *arg)
 	sim_trace("world", "faults have stopped");
 	sim_event_cancel(&world.fault);
 	sim_net.calm = true;
-	for (unsigned int i = 0; i < HOSTS_MAX + APPS_MAX; i++) {
+	for (unsigned int i = 0; i < MACHINES_MAX; i++) {
 		sim_event_cancel(&world.heal[i]);
 		sim_link_set(i, true);
 	}
@@ -110,6 +115,8 @@ static void on_calm(void *arg)
 	}
 	for (unsigned int i = 0; i < world.app_count; i++)
 		world.apps[i].calm = true;
+	for (unsigned int i = 0; i < world.survivor_count; i++)
+		world.survivors[i].calm = true;
 }
 
 /* -- building ------------------------------------------------------------------------------ */
@@ -235,6 +242,29 @@ static void build_app(unsigned int i)
 	sim_app_start(app, world.host_count + i);
 }
 
+static void build_survivor(unsigned int i)
+{
+	struct sim_survivor *survivor = &world.survivors[i];
+
+	memset(survivor, 0, sizeof(*survivor));
+	survivor->host = &world.hosts[sim_below(world.host_count)];
+	survivor->volume = (unsigned int)sim_below(survivor->host->volume_count);
+	survivor->ops_left = (unsigned int)sim_between(10, 60);
+	survivor->depth = (unsigned int)sim_between(1, SIM_SURVIVOR_ERRANDS);
+	survivor->mischief = rate(5000, 50000);
+	survivor->flush = rate(20000, 200000);
+	survivor->fua = rate(50000, 500000);
+	survivor->digest = rate(100000, 500000);
+	survivor->read = (uint32_t)sim_between(100000, 600000);
+	survivor->features = (uint32_t)sim_random() & RBLK_FEATURES_ALL & ~RBLK_FEATURE_SCRATCH;
+	survivor->queue_count = (uint16_t)sim_between(1, SIM_SURVIVOR_QUEUES);
+	survivor->credits = (uint16_t)sim_between(RBLK_CREDITS_MIN, SIM_LIFE_CREDITS);
+	survivor->connect_timeout_ms = (uint32_t)sim_between(20, 2000);
+	survivor->command_timeout_ns = sim_between(5, sim_chance(500000) ? 100 : 2000) * SIM_MS;
+	survivor->think_ns = sim_chance(500000) ? 20 * SIM_US : 20 * SIM_MS;
+	sim_survivor_start(survivor, world.host_count + world.app_count + i);
+}
+
 /* Many writers and few receive buffers: what credits promise has to be there. */
 static void make_crowded(void)
 {
@@ -295,10 +325,13 @@ static void world_build(void)
 		sim_host_start(&world.hosts[i]);
 	for (unsigned int i = 0; i < world.app_count; i++)
 		build_app(i);
-	for (unsigned int i = 0; i < HOSTS_MAX + APPS_MAX; i++)
+	world.survivor_count = sim_chance(500000) ? (unsigned int)sim_between(1, SURVIVORS_MAX) : 0;
+	for (unsigned int i = 0; i < world.survivor_count; i++)
+		build_survivor(i);
+	for (unsigned int i = 0; i < MACHINES_MAX; i++)
 		world.heal[i] = (struct sim_event){.run = on_heal, .arg = &world.heal[i]};
 	world.faults = sim_chance(100000) ? 0 : (unsigned int)sim_random();
-	world.apps[0].alone = world.app_count == 1;
+	world.apps[0].alone = world.app_count == 1 && !world.survivor_count;
 	if (kind == WORLD_CROWDED)
 		make_crowded();
 	if (kind == WORLD_STARVED)
@@ -314,10 +347,13 @@ static void world_build(void)
 
 /* -- running ------------------------------------------------------------------------------- */
 
-static bool apps_finished(void)
+static bool initiators_finished(void)
 {
 	for (unsigned int i = 0; i < world.app_count; i++)
 		if (!world.apps[i].fiber.finished)
+			return false;
+	for (unsigned int i = 0; i < world.survivor_count; i++)
+		if (!world.survivors[i].fiber.finished)
 			return false;
 	return true;
 }
@@ -335,6 +371,10 @@ static void world_stuck(const char *why)
 	for (unsigned int i = 0; i < world.app_count; i++)
 		sim_trace(world.apps[i].actor.name, "%s, %u under way, %u to be begun",
 			  world.apps[i].doing, world.apps[i].under_way, world.apps[i].ops_left);
+	for (unsigned int i = 0; i < world.survivor_count; i++)
+		sim_trace(world.survivors[i].actor.name, "%s, %u under way, %u to be begun",
+			  world.survivors[i].doing, world.survivors[i].under_way,
+			  world.survivors[i].ops_left);
 	sim_fail("no progress: %s", why);
 }
 
@@ -353,6 +393,10 @@ static void world_end(void)
 	for (unsigned int i = 0; i < world.app_count; i++) {
 		sim_totals.commands += world.apps[i].completed;
 		sim_app_fini(&world.apps[i]);
+	}
+	for (unsigned int i = 0; i < world.survivor_count; i++) {
+		sim_totals.commands += world.survivors[i].completed;
+		sim_survivor_fini(&world.survivors[i]);
 	}
 	sim_event_cancel(&world.fault);
 	sim_event_cancel(&world.calm);
@@ -377,7 +421,7 @@ void sim_world_run(uint64_t seed)
 	sim_fabric_reset();
 	world_build();
 	until_ns = world.calm.at_ns + PROGRESS_NS;
-	while (!apps_finished())
+	while (!initiators_finished())
 		world_step(until_ns, &steps);
 	for (unsigned int i = 0; i < world.host_count; i++) {
 		world.hosts[i].wanted = false;

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * An initiator that survives: it loses connections, logs in again with higher incarnations, fences
+ * by FENCE on another queue, begins its session anew with a higher epoch, and sends again what was
+ * not answered, as the specification allows and no earlier (F4, F5). Its commands go to the same
+ * model as librblk's. At the level of the wire (life.h), because librblk does not reconnect; and
+ * because it also does what librblk never does: it logs in while the old connection is well, speaks
+ * on connections that were fenced, asks for logins that must be refused, aborts, lies about
+ * digests.
+ *
+ * survivor.c owns its connections and what is known of them, survivor_work.c its block commands,
+ * survivor_control.c all others and its mischief.
+ */
+#ifndef RBLK_TESTS_SIM_SURVIVOR_H
+#define RBLK_TESTS_SIM_SURVIVOR_H
+
+#include <netinet/in.h>
+#include "tests/sim/actor.h"
+#include "tests/sim/fiber.h"
+#include "tests/sim/guard.h"
+#include "tests/sim/host.h"
+#include "tests/sim/life.h"
+#include "tests/sim/model.h"
+
+#define SIM_SURVIVOR_LIVES 8u
+#define SIM_SURVIVOR_QUEUES 3u
+#define SIM_SURVIVOR_CONTROLS 6u
+#define SIM_SURVIVOR_ERRANDS 16u
+
+struct sim_survivor;
+
+enum sim_errand_state {
+	SIM_ERRAND_FREE,
+	SIM_ERRAND_READY, /* to be sent */
+	SIM_ERRAND_SENT,
+	SIM_ERRAND_LOST, /* its connection has drained; waits for the fence (F5) */
+};
+
+/* A block command, until it is answered for good. */
+struct sim_errand {
+	struct sim_order order; /* first */
+	struct sim_survivor *survivor;
+	enum sim_errand_state state;
+	struct sim_command *command; /* the model's */
+	enum sim_command_kind kind;
+	uint64_t sector, sectors;
+	bool fua, capsule, invalidate, digest, immediate;
+	bool wrong_digest; /* nothing of it may be stored */
+	bool zombie;	   /* sent where the target has fenced: must not be answered, nor done */
+	bool lost_once;	   /* an earlier attempt may have done something */
+	uint8_t *memory;
+	struct fab_mr *mr; /* of its memory alone, for one attempt */
+	unsigned int number;
+	uint64_t not_before_ns;
+	uint64_t epoch; /* of the last attempt, and: */
+	uint32_t incarnation;
+	uint16_t queue;
+	uint32_t handle;
+	bool abort_told, abort_result; /* ABORT's answer came first */
+};
+
+/* Any other command, and block commands that must be refused. */
+struct sim_control {
+	struct sim_order order; /* first */
+	struct sim_survivor *survivor;
+	bool under_way;
+	uint64_t epoch;
+	uint16_t queue; /* by which it goes */
+	uint32_t incarnation;
+	uint32_t expected; /* bit per status that is an answer */
+	/* OPEN: life of the volume when it was sent. ABORT: of whom, and how that ended. */
+	unsigned int volume_life;
+	struct sim_errand *victim;
+	bool victim_answered, victim_aborted;
+};
+
+/* What is told and reported, registered as a whole. */
+struct sim_survivor_memory {
+	struct sim_life_memory lives[SIM_SURVIVOR_LIVES];
+	uint8_t payloads[SIM_SURVIVOR_CONTROLS][RBLK_CAPSULE_ALIGN];
+	uint8_t reports[SIM_SURVIVOR_CONTROLS][4096];
+};
+
+/* A queue in the present epoch. */
+struct sim_place {
+	uint32_t incarnation; /* of the last login */
+	uint32_t accepted;    /* the last that was; 0: none */
+	uint32_t fenced;      /* acknowledged up to here */
+	uint64_t try_at_ns;
+	bool supersede; /* log in though the last one is well */
+};
+
+struct sim_survivor {
+	struct sim_actor actor; /* first */
+	struct sim_fiber fiber;
+	struct sim_guard guard;
+	struct sim_host *host;
+	unsigned int volume;
+
+	/* How it works. */
+	unsigned int ops_left, depth;
+	uint32_t mischief, flush, fua, read, digest; /* of a million */
+	uint32_t features;
+	uint16_t queue_count, credits;
+	uint32_t connect_timeout_ms;
+	uint64_t command_timeout_ns, think_ns;
+
+	struct fab *fab;
+	struct fab_mr *guard_mr, *memory_mr;
+	struct sim_survivor_memory *memory;
+	struct sim_life lives[SIM_SURVIVOR_LIVES];
+	struct sockaddr_in address;
+
+	uint8_t session_id[16];
+	uint64_t epoch;
+	bool begun;	    /* queue 0 was accepted in this epoch */
+	uint8_t target[16]; /* instance that has accepted it */
+	struct sim_place places[SIM_SURVIVOR_QUEUES];
+
+	uint32_t handle; /* 0: not open */
+	bool opening;
+	uint64_t blocks;
+	uint32_t block_bytes, volume_flags;
+
+	struct sim_errand errands[SIM_SURVIVOR_ERRANDS];
+	struct sim_control controls[SIM_SURVIVOR_CONTROLS];
+	unsigned int under_way, completed, number;
+	uint64_t verified; /* sectors, at the end */
+	bool calm, finished;
+	const char *doing;
+};
+
+/* -- survivor.c ------------------------------------------------------------------------------ */
+
+void sim_survivor_start(struct sim_survivor *survivor, unsigned int machine);
+void sim_survivor_fini(struct sim_survivor *survivor);
+
+/* A random connection that takes commands; of queue 0, if so. NULL: there is none. */
+struct sim_life *sim_survivor_live(struct sim_survivor *survivor, bool queue_0);
+/* The target has acknowledged the fence of `queue` up to this incarnation of the present epoch. */
+void sim_survivor_fenced(struct sim_survivor *survivor, uint16_t queue, uint32_t incarnation);
+/* Begin the session anew. */
+void sim_survivor_renew(struct sim_survivor *survivor);
+/* A login that must be refused. */
+void sim_survivor_probe(struct sim_survivor *survivor, bool old_epoch);
+
+/* -- survivor_work.c ------------------------------------------------------------------------- */
+
+/* Begin new block commands and send those that may go. */
+void sim_survivor_work(struct sim_survivor *survivor);
+/* Everything is done: read the volume once more. True when that is done, too. */
+bool sim_survivor_verify(struct sim_survivor *survivor);
+/* On a connection that was fenced: a WRITE that must not be done. */
+void sim_survivor_haunt(struct sim_survivor *survivor, struct sim_life *life);
+
+/* -- survivor_control.c ---------------------------------------------------------------------- */
+
+/* Open the volume if it is not, confirm events. */
+void sim_survivor_manage(struct sim_survivor *survivor);
+void sim_survivor_fence(struct sim_survivor *survivor, struct sim_life *by, uint16_t queue,
+			uint32_t incarnation);
+/* Something that no well-behaved initiator would do just now, or do at all. */
+void sim_survivor_mischief(struct sim_survivor *survivor);
+/* An errand was answered: ABORT must have told the truth about it. */
+void sim_survivor_check_abort(struct sim_errand *errand, bool aborted);
+
+#endif

@@ -1,0 +1,419 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * What the survivor sends besides block commands: OPEN and KEEPALIVE because it has to, FENCE where
+ * a connection is lost or is to be, and what tests the target's patience. Lost with its connection,
+ * none is sent again by itself.
+ */
+#include "tests/sim/survivor.h"
+
+#include <string.h>
+#include "proto/wire/wire_check.h"
+#include "proto/wire/wire_names.h"
+#include "tests/sim/random.h"
+#include "tests/sim/trace.h"
+
+/* Whatever is asked for, a target may be short of something, or about to end. */
+#define ALWAYS (1u << RBLK_E_BUSY | 1u << RBLK_E_DRAINING | 1u << RBLK_E_NO_RESOURCES)
+#define WELL (ALWAYS | 1u << RBLK_OK)
+
+static __attribute__((noreturn)) void control_fail(const struct sim_control *control,
+						   const char *what)
+{
+	sim_fail("%s: %s by queue %u: %s", control->survivor->actor.name,
+		 rblk_opcode_name(control->order.command.opcode), control->queue, what);
+}
+
+/* -- answers ------------------------------------------------------------------------------- */
+
+static void open_done(struct sim_control *control, uint16_t status)
+{
+	struct sim_survivor *survivor = control->survivor;
+	const struct rblk_wire_volume *volume =
+		(const void *)survivor->memory->reports[control - survivor->controls];
+
+	if (control->epoch != survivor->epoch)
+		return;
+	survivor->opening = false;
+	if (status)
+		return;
+	if (rblk_check_volume(volume, sizeof(*volume)) ||
+	    rblk_le32(volume->handle) != (uint32_t)rblk_le64(control->order.answer.result))
+		control_fail(control, "a report that makes no sense");
+	survivor->handle = rblk_le32(volume->handle);
+	survivor->blocks = rblk_le64(volume->blocks);
+	survivor->block_bytes = rblk_le32(volume->block_bytes);
+	survivor->volume_flags = rblk_le32(volume->flags);
+	sim_model_opened(survivor->host->volumes[survivor->volume], control->volume_life,
+			 volume->cache_epoch);
+}
+
+static void fence_done(struct sim_control *control, uint16_t status)
+{
+	struct sim_survivor *survivor = control->survivor;
+	const struct rblk_wire_command *command = &control->order.command;
+	uint16_t queue = (uint16_t)rblk_le64(command->lba);
+	uint32_t incarnation = (uint32_t)rblk_le64(command->argument);
+	bool own = queue == control->queue && incarnation >= control->incarnation;
+
+	if (status == RBLK_OK && own)
+		control_fail(control, "it has fenced the incarnation that it came by");
+	if (status == RBLK_E_INVALID && !own)
+		control_fail(control, "refused, and nothing is wrong with it");
+	if (!status && control->epoch == survivor->epoch && queue < survivor->queue_count)
+		sim_survivor_fenced(survivor, queue, incarnation);
+}
+
+static void abort_done(struct sim_control *control, uint16_t status)
+{
+	bool will = rblk_le64(control->order.answer.result);
+	struct sim_errand *victim = control->victim;
+
+	if (status)
+		return;
+	if (control->victim_answered && will != control->victim_aborted)
+		control_fail(control, "it did not say what became of its victim");
+	if (!control->victim_answered && victim) {
+		victim->abort_told = true;
+		victim->abort_result = will;
+	}
+}
+
+void sim_survivor_check_abort(struct sim_errand *errand, bool aborted)
+{
+	struct sim_survivor *survivor = errand->survivor;
+
+	if (errand->abort_told && errand->order.answered && errand->abort_result != aborted)
+		sim_fail("%s: #%u: ABORT has said that it would %sbe", survivor->actor.name,
+			 errand->number, errand->abort_result ? "" : "not ");
+	for (unsigned int i = 0; i < SIM_SURVIVOR_CONTROLS; i++) {
+		struct sim_control *control = &survivor->controls[i];
+
+		if (!control->under_way || control->victim != errand)
+			continue;
+		control->victim = NULL;
+		control->victim_answered = errand->order.answered;
+		control->victim_aborted = aborted;
+	}
+}
+
+static void on_done(struct sim_order *order, bool answered)
+{
+	struct sim_control *control = (struct sim_control *)order;
+	uint16_t status = answered ? rblk_le16(order->answer.status) : (uint16_t)RBLK_E_FENCED;
+
+	control->under_way = false;
+	sim_trace(control->survivor->actor.name, "%s by queue %u: %s",
+		  rblk_opcode_name(order->command.opcode), control->queue,
+		  answered ? rblk_status_text(status) : "lost");
+	if (answered && (status >= 32 || !(control->expected & 1u << status)))
+		sim_fail("%s: %s by queue %u: %s", control->survivor->actor.name,
+			 rblk_opcode_name(order->command.opcode), control->queue,
+			 rblk_status_text(status));
+	switch (order->command.opcode) {
+	case RBLK_OP_OPEN:
+		open_done(control, status);
+		break;
+	case RBLK_OP_FENCE:
+		if (answered)
+			fence_done(control, status);
+		break;
+	case RBLK_OP_ABORT:
+		if (answered)
+			abort_done(control, status);
+		break;
+	}
+}
+
+/* -- sending ------------------------------------------------------------------------------- */
+
+/* A command by `life`, to be filled in and sent. NULL: no room. */
+static struct sim_control *control_new(struct sim_survivor *survivor, struct sim_life *life,
+				       uint8_t opcode, uint32_t expected)
+{
+	struct sim_control *control = survivor->controls;
+
+	while (control < survivor->controls + SIM_SURVIVOR_CONTROLS && control->under_way)
+		control++;
+	if (control == survivor->controls + SIM_SURVIVOR_CONTROLS)
+		return NULL;
+	memset(control, 0, sizeof(*control));
+	control->survivor = survivor;
+	control->expected = expected;
+	control->epoch = life->epoch;
+	control->queue = life->queue;
+	control->incarnation = life->incarnation;
+	control->order.command.opcode = opcode;
+	control->order.reserved_tag = rblk_opcode_reserved_tag(opcode);
+	control->order.done = on_done;
+	return sim_life_room(life, &control->order) ? control : NULL;
+}
+
+static void control_add(struct sim_control *control, struct sim_life *life)
+{
+	control->under_way = true;
+	sim_life_add(life, &control->order);
+	sim_trace(life->name, "%s by queue %u incarnation %u: lba %llu argument %llu",
+		  rblk_opcode_name(control->order.command.opcode), life->queue, life->incarnation,
+		  (unsigned long long)rblk_le64(control->order.command.lba),
+		  (unsigned long long)rblk_le64(control->order.command.argument));
+}
+
+static void control_send(struct sim_control *control, struct sim_life *life)
+{
+	control_add(control, life);
+	sim_life_send(life);
+}
+
+/* What is told in the capsule. */
+static void *control_payload(struct sim_control *control, const struct sim_life *life)
+{
+	struct sim_survivor *survivor = control->survivor;
+	uint8_t *payload = survivor->memory->payloads[control - survivor->controls];
+
+	memset(payload, 0, RBLK_CAPSULE_ALIGN);
+	control->order.capsule = payload;
+	control->order.capsule_bytes = RBLK_CAPSULE_ALIGN;
+	control->order.capsule_lkey = fab_mr_lkey(survivor->memory_mr, fab_conn_device(life->conn));
+	control->order.command.flags |= RBLK_CMD_CAPSULE;
+	return payload;
+}
+
+/* Where the report goes. */
+static void control_report(struct sim_control *control, const struct sim_life *life, uint32_t bytes)
+{
+	struct sim_survivor *survivor = control->survivor;
+	struct rblk_wire_segment *segment = &control->order.command.segment;
+
+	segment->address =
+		rblk_to_le64((uintptr_t)survivor->memory->reports[control - survivor->controls]);
+	segment->rkey = rblk_to_le32(fab_mr_rkey(survivor->memory_mr, fab_conn_device(life->conn)));
+	segment->length = rblk_to_le32(bytes);
+}
+
+/* In one message, as the specification allows. */
+static void survivor_open(struct sim_survivor *survivor, struct sim_life *life)
+{
+	struct rblk_wire_identify *identify;
+	struct rblk_wire_open *open;
+	struct sim_control *control;
+
+	control = life->sequence ? NULL : control_new(survivor, life, RBLK_OP_IDENTIFY, WELL);
+	if (control) {
+		identify = control_payload(control, life);
+		strcpy(identify->initiator, survivor->actor.name);
+		strcpy(identify->software, "simulator");
+		if (!sim_life_room(life, &control->order))
+			return;
+		control->order.command.segment.length = rblk_to_le32(RBLK_CAPSULE_ALIGN);
+		control_add(control, life);
+	}
+	control = control_new(survivor, life, RBLK_OP_OPEN, WELL);
+	if (control) {
+		open = control_payload(control, life);
+		strcpy(open->name, survivor->host->config.volumes[survivor->volume].name);
+		control_report(control, life, sizeof(struct rblk_wire_volume));
+		control->volume_life = sim_volume_life(survivor->host->volumes[survivor->volume]);
+		if (sim_life_room(life, &control->order)) {
+			survivor->opening = true;
+			control_add(control, life);
+		}
+	}
+	sim_life_send(life);
+}
+
+static void events_confirm(struct sim_survivor *survivor)
+{
+	for (unsigned int i = 0; i < SIM_SURVIVOR_LIVES; i++) {
+		struct sim_life *life = &survivor->lives[i];
+		struct sim_control *control;
+
+		if (life->state != SIM_LIFE_LIVE || life->event_seen == life->event_told)
+			continue;
+		control = control_new(survivor, life, RBLK_OP_KEEPALIVE, WELL);
+		if (!control)
+			continue;
+		control->order.command.argument = rblk_to_le64(life->event_seen);
+		life->event_told = life->event_seen;
+		control_send(control, life);
+	}
+}
+
+void sim_survivor_manage(struct sim_survivor *survivor)
+{
+	struct sim_life *life = sim_survivor_live(survivor, true);
+
+	if (!survivor->handle && !survivor->opening && life)
+		survivor_open(survivor, life);
+	events_confirm(survivor);
+}
+
+void sim_survivor_fence(struct sim_survivor *survivor, struct sim_life *by, uint16_t queue,
+			uint32_t incarnation)
+{
+	struct sim_control *control =
+		incarnation ? control_new(survivor, by, RBLK_OP_FENCE, WELL | 1u << RBLK_E_INVALID)
+			    : NULL;
+
+	if (!control)
+		return;
+	control->order.command.lba = rblk_to_le64(queue);
+	control->order.command.argument = rblk_to_le64(incarnation);
+	control_send(control, by);
+}
+
+/* -- mischief ------------------------------------------------------------------------------ */
+
+static void mischief_fence(struct sim_survivor *survivor, struct sim_life *life)
+{
+	uint16_t queue = (uint16_t)sim_below(survivor->queue_count + 1u);
+	uint32_t incarnation = 1;
+
+	if (queue < survivor->queue_count)
+		incarnation = sim_chance(500000) ? survivor->places[queue].accepted
+						 : survivor->places[queue].incarnation;
+	sim_survivor_fence(survivor, life, queue, incarnation);
+}
+
+static void mischief_abort(struct sim_survivor *survivor, struct sim_life *life)
+{
+	struct sim_control *control = control_new(survivor, life, RBLK_OP_ABORT, WELL);
+	struct sim_errand *victim = NULL;
+
+	for (unsigned int i = 0; i < SIM_SURVIVOR_ERRANDS; i++) {
+		struct sim_errand *errand = &survivor->errands[i];
+
+		if (errand->state == SIM_ERRAND_SENT && errand->order.life == life &&
+		    !errand->order.answered && !errand->abort_told &&
+		    (!victim || sim_chance(500000)))
+			victim = errand;
+	}
+	if (!control || !victim)
+		return;
+	control->victim = victim;
+	control->order.command.lba = rblk_to_le64(victim->order.sequence);
+	control_send(control, life);
+}
+
+static void mischief_close(struct sim_survivor *survivor)
+{
+	struct sim_life *life = survivor->handle ? sim_survivor_live(survivor, true) : NULL;
+	struct sim_control *control =
+		life ? control_new(survivor, life, RBLK_OP_CLOSE, WELL | 1u << RBLK_E_NO_VOLUME)
+		     : NULL;
+
+	if (!control)
+		return;
+	control->order.command.volume = rblk_to_le32(survivor->handle);
+	survivor->handle = 0;
+	control_send(control, life);
+}
+
+static void mischief_list(struct sim_survivor *survivor)
+{
+	struct sim_life *life = sim_survivor_live(survivor, true);
+	struct sim_control *control = life ? control_new(survivor, life, RBLK_OP_LIST, WELL) : NULL;
+
+	if (!control)
+		return;
+	control->order.command.lba = rblk_to_le64(sim_below(4));
+	control_report(control, life,
+		       (uint32_t)sim_between(1, 4) * (uint32_t)sizeof(struct rblk_wire_volume));
+	control_send(control, life);
+}
+
+/* Block commands that must be refused, each for its reason. */
+static void mischief_refused(struct sim_survivor *survivor, struct sim_life *life)
+{
+	static const struct {
+		uint8_t opcode;
+		enum rblk_status status;
+	} kinds[] = {
+		{RBLK_OP_READ, RBLK_E_RANGE},	  {RBLK_OP_READ, RBLK_E_INVALID},
+		{RBLK_OP_READ, RBLK_E_NO_VOLUME}, {RBLK_OP_RESERVATIONS, RBLK_E_UNSUPPORTED},
+		{RBLK_OP_DISCARD, RBLK_E_RANGE},  {RBLK_OP_SCRATCH, RBLK_E_UNSUPPORTED},
+	};
+	unsigned int kind = (unsigned int)sim_below(sizeof(kinds) / sizeof(kinds[0]));
+	uint32_t expected = ALWAYS | 1u << kinds[kind].status;
+	struct rblk_wire_command *command;
+	struct sim_control *control;
+
+	if (!survivor->handle)
+		return;
+	/* Its handle may be closed by then; on another queue than 0 SCRATCH is out of place. */
+	expected |= 1u << RBLK_E_NO_VOLUME;
+	if (kinds[kind].opcode == RBLK_OP_SCRATCH)
+		expected |= 1u << RBLK_E_INVALID;
+	if (kinds[kind].opcode == RBLK_OP_DISCARD)
+		expected |= 1u << RBLK_E_UNSUPPORTED;
+	control = control_new(survivor, life, kinds[kind].opcode, expected);
+	if (!control)
+		return;
+	command = &control->order.command;
+	command->volume = rblk_to_le32(survivor->handle);
+	if (kinds[kind].opcode == RBLK_OP_READ || kinds[kind].opcode == RBLK_OP_DISCARD)
+		command->blocks = rblk_to_le32(1);
+	if (kinds[kind].opcode == RBLK_OP_DISCARD)
+		command->blocks = rblk_to_le32(UINT32_MAX);
+	else
+		control_report(control, life,
+			       kinds[kind].status == RBLK_E_INVALID ? survivor->block_bytes * 2
+								    : survivor->block_bytes);
+	if (kinds[kind].status == RBLK_E_RANGE)
+		command->lba = rblk_to_le64(survivor->blocks);
+	if (kinds[kind].status == RBLK_E_NO_VOLUME)
+		command->volume = rblk_to_le32(survivor->handle ^ 1);
+	if (kinds[kind].opcode == RBLK_OP_SCRATCH)
+		command->volume = 0;
+	control_send(control, life);
+}
+
+static void mischief_simple(struct sim_survivor *survivor, struct sim_life *life, uint8_t opcode)
+{
+	struct sim_control *control = control_new(survivor, life, opcode, WELL);
+
+	if (control)
+		control_send(control, life);
+}
+
+void sim_survivor_mischief(struct sim_survivor *survivor)
+{
+	struct sim_life *life = sim_survivor_live(survivor, false);
+
+	if (!life)
+		return;
+	switch (sim_below(12)) {
+	case 0:
+	case 1:
+		survivor->places[life->queue].supersede = true;
+		break;
+	case 2:
+	case 3:
+		mischief_fence(survivor, life);
+		break;
+	case 4:
+		sim_survivor_renew(survivor);
+		break;
+	case 5:
+		sim_life_close(life, sim_chance(500000));
+		break;
+	case 6:
+		sim_survivor_probe(survivor, sim_chance(300000));
+		break;
+	case 7:
+		mischief_abort(survivor, life);
+		break;
+	case 8:
+		mischief_close(survivor);
+		break;
+	case 9:
+		mischief_list(survivor);
+		break;
+	case 10:
+		mischief_refused(survivor, life);
+		break;
+	case 11:
+		mischief_simple(survivor, life,
+				sim_chance(500000) ? RBLK_OP_PING : RBLK_OP_KEEPALIVE);
+		break;
+	}
+}
