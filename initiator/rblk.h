@@ -52,7 +52,7 @@ enum rblk_polling {
 /* Zero everywhere means the default. Set `size` to sizeof(struct rblk_options). */
 struct rblk_options {
 	size_t size;
-	uint32_t connect_timeout_ms; /* default 5000: address, handshake and login of each queue */
+	uint32_t connect_timeout_ms; /* default 10000: address, handshake and login of each queue */
 	uint32_t command_timeout_ms; /* default 30000: after it the session is failed, see rblk_poll() */
 	uint32_t credits;            /* commands outstanding per queue; default 64; the target may grant less */
 	uint32_t queues;             /* default 1, at most 16 */

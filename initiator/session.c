@@ -13,7 +13,8 @@
 #include "initiator/volume.h"
 #include "proto/wire/wire_check.h"
 
-#define CONNECT_TIMEOUT_MS 5000
+/* rdma_cm repeats a lost request after 4.3 s: time for two of them. */
+#define CONNECT_TIMEOUT_MS 10000
 #define COMMAND_TIMEOUT_MS 30000
 #define TIMEOUT_MS_MAX 3600000u
 #define CREDITS 64

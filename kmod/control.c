@@ -137,7 +137,7 @@ static int rblk_control_attach(char *line, char *text)
 	if (!o)
 		return -ENOMEM;
 	o->credits = 128;
-	o->connect_ms = 5000;
+	o->connect_ms = 10000;
 	o->command_ms = 30000;
 	o->give_up_ms = 60000;
 	strscpy(o->initiator, utsname()->nodename, sizeof(o->initiator));

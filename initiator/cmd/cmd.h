@@ -106,12 +106,12 @@ struct cmd_connect {
 	uint64_t timeout_s;
 	const char *name;
 };
-#define CMD_CONNECT_DEFAULTS { .timeout_s = 5 }
+#define CMD_CONNECT_DEFAULTS { .timeout_s = 10 }
 #define CMD_CONNECT_OPTIONS(type)                                                                  \
 	{ "device", 0, CMD_OPTION_TEXT, offsetof(type, connect.device), 0, 0, "NAME",              \
 	  "RDMA device to use (default: the one that the address leads to)" },                    \
 	{ "timeout", 0, CMD_OPTION_NUMBER, offsetof(type, connect.timeout_s), 1, 3600, "SECONDS",  \
-	  "how long to try to connect (default: 5)" },                                             \
+	  "how long to try to connect (default: 10)" },                                             \
 	{ "name", 0, CMD_OPTION_TEXT, offsetof(type, connect.name), 0, 0, "NAME",                  \
 	  "the initiator's name, for the target's log (default: the host's)" }
 #define CMD_OPTION_HELP                                                                            \
