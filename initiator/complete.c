@@ -202,6 +202,33 @@ static void receive_immediate(struct ini_queue *queue, u32 immediate)
 		    rblk_time_decode((u8)immediate));
 }
 
+/* NULL: it is what was agreed to: a plain SEND, or an RDMA WRITE WITH IMMEDIATE. */
+static const char *receive_fault(const struct ibv_wc *wc)
+{
+	/* V8: the feature is never asked for, and the key is a buffer's that stays registered. */
+	if (wc->wc_flags & IBV_WC_WITH_INV)
+		return "an invalidation, which was not agreed to";
+	if (wc->opcode == IBV_WC_RECV && wc->wc_flags & IBV_WC_WITH_IMM)
+		return "a reply that is not a plain SEND";
+	return NULL;
+}
+
+static void receive_one(struct ini_queue *queue, u32 buffer, const struct ibv_wc *wc)
+{
+	const char *fault = receive_fault(wc);
+
+	if (queue->distrusted)
+		return;
+	if (queue->state == INI_QUEUE_CONNECTING)
+		violation(queue, "a message before the login was accepted");
+	else if (fault)
+		violation(queue, fault);
+	else if (wc->opcode == IBV_WC_RECV_RDMA_WITH_IMM)
+		receive_immediate(queue, ntohl(wc->imm_data));
+	else
+		receive_reply(queue, buffer, wc->byte_len);
+}
+
 /* -- completions ------------------------------------------------------------------------------- */
 
 static void repost_later(struct ini_queue *queue, u32 buffer)
@@ -233,9 +260,20 @@ int ini_queue_repost(struct ini_queue *queue)
 
 static void complete_error(struct ini_queue *queue, const struct ibv_wc *wc)
 {
+	bool receive = wc->wr_id >> 48 == INI_WR_RECEIVE;
+
 	/* Flushes follow a reason that is told elsewhere; silence is the rule for them. */
 	if (wc->status == IBV_WC_WR_FLUSH_ERR)
 		return;
+	/* What the device has found wrong about a message is no less the target's doing. */
+	if (receive && wc->status == IBV_WC_LOC_LEN_ERR) {
+		violation(queue, "a reply longer than its receive");
+		return;
+	}
+	if (receive && wc->status == IBV_WC_REM_INV_REQ_ERR) {
+		violation(queue, "an invalidation of a key that there is not");
+		return;
+	}
 	ini_session_fail(queue->session, wc->status == IBV_WC_RETRY_EXC_ERR ? -ETIMEDOUT : -EIO,
 			 "%s: queue %u: connection lost: %s", ini_session_peer(queue->session),
 			 queue->index, ini_event_cause(wc->status));
@@ -263,14 +301,7 @@ static void complete_one(struct rblk_session *session, const struct ibv_wc *wc)
 		ini_queue_sent(queue, number);
 		break;
 	case INI_WR_RECEIVE:
-		if (queue->state == INI_QUEUE_CONNECTING)
-			violation(queue, "a message before the login was accepted");
-		else if (queue->distrusted)
-			break;
-		else if (wc->opcode == IBV_WC_RECV_RDMA_WITH_IMM)
-			receive_immediate(queue, ntohl(wc->imm_data));
-		else
-			receive_reply(queue, number, wc->byte_len);
+		receive_one(queue, number, wc);
 		repost_later(queue, number);
 		break;
 	case INI_WR_PING:
