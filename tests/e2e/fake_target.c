@@ -54,7 +54,7 @@ struct fake_target {
 
 static size_t memory_bytes(void)
 {
-	return FAKE_QUEUES * RECEIVES * RECEIVE_BYTES + SENDS * 512;
+	return FAKE_QUEUES * RECEIVES * RECEIVE_BYTES + SENDS * FAKE_RAW_BYTES;
 }
 
 /* index: of all queues' receives; a queue's own come one after the other. */
@@ -72,7 +72,7 @@ static void post_receive(struct fake_target *fake, struct fake_queue *queue, u32
 
 static void post(struct fake_target *fake, const void *data, u32 bytes, struct ibv_send_wr wr)
 {
-	u8 *place = fake->memory + FAKE_QUEUES * RECEIVES * RECEIVE_BYTES + fake->sent % SENDS * 512;
+	u8 *place = fake->memory + FAKE_QUEUES * RECEIVES * RECEIVE_BYTES + fake->sent % SENDS * FAKE_RAW_BYTES;
 	struct ibv_sge sge = {
 		.addr = (uintptr_t)place,
 		.length = bytes,
@@ -80,11 +80,12 @@ static void post(struct fake_target *fake, const void *data, u32 bytes, struct i
 	};
 	struct ibv_send_wr *bad;
 
-	memcpy(place, data, bytes);
+	if (bytes)
+		memcpy(place, data, bytes);
 	fake->sent++;
 	wr.wr_id = FAKE_QUEUES * RECEIVES;
 	wr.sg_list = &sge;
-	wr.num_sge = 1;
+	wr.num_sge = bytes ? 1 : 0;
 	wr.send_flags = IBV_SEND_SIGNALED;
 	must(fab_post_send(fake->queue->conn, &wr, &bad) == 0);
 }
@@ -169,6 +170,21 @@ static void handle_command(struct fake_target *fake, const struct rblk_wire_comm
 		break;
 	case FAKE_IMMEDIATE:
 		answer_immediate(fake, command);
+		break;
+	case FAKE_IMMEDIATE_ELSEWHERE:
+		post(fake, NULL, 0,
+		     (struct ibv_send_wr){ .opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
+					   .imm_data = htonl(rblk_immediate(
+						   rblk_le16(completion.tag), 0, 0)) });
+		break;
+	case FAKE_REPLY_INVALIDATE:
+		post(fake, &completion, sizeof(completion),
+		     (struct ibv_send_wr){ .opcode = IBV_WR_SEND_WITH_INV,
+					   .invalidate_rkey = rblk_le32(command->segment.rkey) });
+		break;
+	case FAKE_REPLY_WITH_IMMEDIATE:
+		post(fake, &completion, sizeof(completion),
+		     (struct ibv_send_wr){ .opcode = IBV_WR_SEND_WITH_IMM, .imm_data = htonl(1) });
 		break;
 	case FAKE_REPLY_TWICE:
 		post_message(fake, &completion, sizeof(completion));
@@ -369,6 +385,11 @@ const char *fake_target_uri(const struct fake_target *fake)
 struct fake_script *fake_target_script(struct fake_target *fake)
 {
 	return fake->script;
+}
+
+unsigned int fake_target_queue(const struct fake_target *fake)
+{
+	return (unsigned int)(fake->queue - fake->queues);
 }
 
 unsigned int fake_target_seen(struct fake_target *fake, u8 opcode)

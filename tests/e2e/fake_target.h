@@ -15,6 +15,8 @@
 
 struct fake_target;
 
+#define FAKE_RAW_BYTES 4096 /* longer than any reply may be */
+
 /* What to do about one command; completion is filled for success. */
 enum fake_answer {
 	FAKE_REPLY,
@@ -23,6 +25,9 @@ enum fake_answer {
 	FAKE_REPLY_TWICE,
 	FAKE_REPLY_RAW, /* raw, raw_bytes instead of a completion */
 	FAKE_IMMEDIATE, /* an RDMA WRITE WITH IMMEDIATE of this tag into the command's segment */
+	FAKE_IMMEDIATE_ELSEWHERE, /* likewise, of the tag in completion, without data */
+	FAKE_REPLY_INVALIDATE,    /* the completion by a SEND WITH INVALIDATE of the command's key */
+	FAKE_REPLY_WITH_IMMEDIATE, /* the completion by a SEND WITH IMMEDIATE */
 };
 
 /* The test's; read by the target's thread from start to stop. */
@@ -34,7 +39,7 @@ struct fake_script {
 	void (*volume)(struct rblk_wire_volume *volume); /* change what OPEN reports */
 	enum fake_answer (*command)(struct fake_target *fake, const struct rblk_wire_command *command,
 				    struct rblk_wire_completion *completion);
-	u8 raw[256];
+	u8 raw[FAKE_RAW_BYTES];
 	u32 raw_bytes;
 	void *arg;
 };
@@ -53,6 +58,8 @@ const char *fake_target_uri(const struct fake_target *fake);
 struct fake_script *fake_target_script(struct fake_target *fake);
 /* From `command`, on its queue: a message of the target's own, behind this answer. */
 void fake_target_send_event(struct fake_target *fake, u16 event, u32 number, u32 handle);
+/* From `command`: the index of the queue that it came by. */
+unsigned int fake_target_queue(const struct fake_target *fake);
 /* How many commands of this opcode came. Any thread. */
 unsigned int fake_target_seen(struct fake_target *fake, u8 opcode);
 

@@ -5,7 +5,6 @@
 #include "tests/unit/unit.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include "proto/core/env.h"
 #include "tests/e2e/hostile.h"
@@ -139,15 +138,4 @@ void hostile_settle(void (*commit)(struct raw *raw, const void *arg), const void
 			fail_msg("%u offences, %u lines or left out", offences, logged);
 		hostile_offend_quietly(commit, arg);
 	}
-}
-
-bool hostile_lists(int argc, char **argv, const char *(*rule)(unsigned int index))
-{
-	const char *name;
-
-	if (argc < 2 || strcmp(argv[1], "--rules") != 0)
-		return false;
-	for (unsigned int i = 0; (name = rule(i)); i++)
-		puts(name);
-	return true;
 }

@@ -8,6 +8,7 @@
 #define RBLK_TESTS_E2E_HOSTILE_H
 
 #include "tests/e2e/daemon.h"
+#include "tests/e2e/hostile_rules.h"
 #include "tests/e2e/raw.h"
 
 /* Group set-up and tear-down of cmocka: the daemon serves "mem" and the load's volume. At the end
@@ -29,9 +30,5 @@ void hostile_offend_quietly(void (*commit)(struct raw *raw, const void *arg), co
 void hostile_settle(void (*commit)(struct raw *raw, const void *arg), const void *arg);
 /* The load does a few operations more. */
 void hostile_goes_on(void);
-
-/* "--rules" in argv: print these rules of proto/README.md, one a line, for hostile_rules.sh, and
- * return true: there is nothing else to do. */
-bool hostile_lists(int argc, char **argv, const char *(*rule)(unsigned int index));
 
 #endif
