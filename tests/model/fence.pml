@@ -1,0 +1,453 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Sessions, incarnations and fencing (F4 to F6 of the specification's section 8, the states of its section
+ * 10) as a model that spin searches exhaustively: one initiator with two queues, one target, one block.
+ * The initiator writes generation 1, 2, ... of the block, each when the one before was acknowledged, over
+ * whatever connection it has, and sends a write again whose connection was lost. Connections break at any
+ * time and the target notices late; logins are given up, and arrive after their successors; the initiator
+ * renews its session when it likes; the target is killed with writes in its disk, or forgets a session
+ * that has nothing left.
+ *
+ * Held against it: what was acknowledged is on the disk, and nothing older lands on it afterwards; only
+ * ended queues are succeeded; and when the faults are used up, every generation gets written (spin finds
+ * an initiator that is stuck as an invalid end state).
+ *
+ * tests/model/check searches it as it stands, and once with each of these, which break one rule each and
+ * must be found out:
+ *   FENCE_AT_ONCE    FENCE is answered before the storage I/O of the fenced queue is over
+ *   LOGIN_AT_ONCE    a login is accepted before that of the older incarnation is over
+ *   NO_FORGET        a higher epoch is accepted beside the queues of the older one
+ *   FENCE_IN_PART    FENCE waits for what is in the disk, and leaves the connection as it is
+ *   EARLY_RETRY      the initiator sends again before the fence is acknowledged
+ *   NO_LOCK          a started target serves before its predecessor's storage I/O is over (F6)
+ * (That a fenced queue's commands which had not begun are dropped makes the fence prompt, not safe: it
+ * waits for whatever there is.)
+ */
+#define QUEUES 2
+#define GENERATIONS 2
+#define INCARNATIONS 12
+/* How often each may happen; tests/model/check says how many of which, to keep the search bounded. */
+#ifndef LOSSES
+#define LOSSES 1   /* connections that break */
+#endif
+#ifndef KILLS
+#define KILLS 0    /* of the target */
+#endif
+#ifndef FORGETS
+#define FORGETS 0  /* sessions that it forgets */
+#endif
+#ifndef GIVE_UPS
+#define GIVE_UPS 0 /* logins that the initiator gives up */
+#endif
+#ifndef RENEWALS
+#define RENEWALS 0 /* epochs that it raises unasked */
+#endif
+
+#define OTHER(q) (1 - (q))
+
+mtype = { NONE, LIVE, ENDING };			/* a queue at the target; NONE: ended, or never was */
+mtype = { EMPTY, RECEIVED, STORING, LANDED };	/* the command of a queue */
+mtype = { WRITE, FENCE, LOGIN };		/* to the target */
+mtype = { WRITTEN, FENCED, ACCEPTED, STALE, NO_SESSION }; /* to the initiator */
+
+typedef queue {
+	mtype state = NONE;
+	byte incarnation;	/* of the connection that is there */
+	byte highest;		/* accepted or fenced: what is not above it is stale */
+	mtype command = EMPTY;
+	byte generation;
+	byte login;		/* that waits for this queue's end: its incarnation; 0: none */
+	byte login_epoch;
+	byte fencer;		/* incarnation of the other queue that waits for this one's end; 0: none */
+};
+
+/* The target process. All of it is gone when it is killed. */
+bool running = true, known;
+byte epoch;			/* of the session, if it is known */
+queue target[QUEUES];
+
+/* The disk: survives everything. A killed target's writes are the ghosts. */
+byte disk, acknowledged;
+byte ghost[QUEUES];
+
+/* What is on its way: kind, epoch, incarnation, and generation, or the incarnation to fence. */
+chan wire[QUEUES] = [2] of { mtype, byte, byte, byte };
+chan cm[QUEUES] = [3] of { byte, byte, bool };	/* epoch, incarnation, has had one before */
+chan back[QUEUES] = [4] of { mtype, byte, byte };	/* kind, epoch, incarnation */
+
+inline land(content) {
+	assert(content >= acknowledged);
+	disk = content
+}
+
+/* -- the target -------------------------------------------------------------------------------- */
+
+inline answer(who, what, in_epoch, to) {
+	/* Without room the peer has gone: the channel holds more than one connection can have. */
+	if
+	:: nfull(back[who]) -> back[who] ! what, in_epoch, to
+	:: full(back[who])
+	fi
+}
+
+inline end_queue(q) {
+	if
+	:: target[q].state == LIVE ->
+		target[q].state = ENDING;
+		if
+		:: target[q].command == RECEIVED -> target[q].command = EMPTY
+		:: else
+		fi
+	:: else
+	fi
+}
+
+#ifdef NO_LOCK
+#define MAY_SERVE true
+#else
+#define MAY_SERVE (ghost[0] == 0 && ghost[1] == 0)
+#endif
+
+/* The new incarnation has the queue; what an older one still has in the disk answers to nobody. */
+inline accept(place, its_epoch, its) {
+#if !defined(LOGIN_AT_ONCE) && !defined(NO_FORGET)
+	assert(target[place].state == NONE && target[place].command == EMPTY);
+#endif
+	target[place].state = LIVE;
+	target[place].incarnation = its;
+	target[place].highest = its;
+	answer(place, ACCEPTED, its_epoch, its)
+}
+
+/* One login waits for each queue: a later incarnation takes the place of an earlier one. */
+inline wait_login(place, its_epoch, its) {
+	if
+	:: target[place].login >= its -> answer(place, STALE, its_epoch, its)
+	:: else ->
+		target[place].login = its;
+		target[place].login_epoch = its_epoch
+	fi
+}
+
+inline judge(q, e, i, had_one) {
+	if
+	:: !known ->
+		if
+		:: q != 0 || had_one -> answer(q, NO_SESSION, e, i)
+		:: else ->
+			known = true;
+			epoch = e;
+			accept(q, e, i)
+		fi
+	:: known && e < epoch -> answer(q, STALE, e, i)
+	:: known && e > epoch && q != 0 -> answer(q, NO_SESSION, e, i)
+	:: known && e > epoch && q == 0 ->
+#ifdef NO_FORGET
+		epoch = e;
+		target[1].highest = 0;
+		accept(q, e, i)
+#else
+		end_queue(0);
+		end_queue(1);
+		wait_login(q, e, i)
+#endif
+	:: known && e == epoch && i <= target[q].highest -> answer(q, STALE, e, i)
+	:: known && e == epoch && i > target[q].highest ->
+		if
+		:: target[q].state == NONE -> accept(q, e, i)
+		:: else ->
+			end_queue(q);
+#ifdef LOGIN_AT_ONCE
+			accept(q, e, i)
+#else
+			wait_login(q, e, i)
+#endif
+		fi
+	fi
+}
+
+inline resume_login(q) {
+	if
+	:: target[q].login_epoch == epoch && target[q].login > target[q].highest ->
+		accept(q, target[q].login_epoch, target[q].login)
+	:: target[q].login_epoch > epoch ->
+		epoch = target[q].login_epoch;
+		target[0].highest = 0;
+		target[1].highest = 0;
+		accept(q, target[q].login_epoch, target[q].login)
+	:: else -> answer(q, STALE, target[q].login_epoch, target[q].login)
+	fi;
+	target[q].login = 0;
+	target[q].login_epoch = 0
+}
+
+inline fence(q, last, by) {
+	if
+	:: target[q].highest < last -> target[q].highest = last
+	:: else
+	fi;
+#ifndef FENCE_IN_PART
+	if
+	:: target[q].incarnation <= last -> end_queue(q)
+	:: else
+	fi;
+#endif
+	target[q].fencer = by
+}
+
+inline receive(q) {
+	wire[q] ? kind, e, i, argument;
+	if
+	:: target[q].state != LIVE || target[q].incarnation != i || epoch != e || !known /* no such QP */
+	:: else ->
+		if
+		:: kind == WRITE ->
+			assert(target[q].command == EMPTY);
+			target[q].command = RECEIVED;
+			target[q].generation = argument
+		:: kind == FENCE -> fence(OTHER(q), argument, i)
+		fi
+	fi;
+	kind = 0; e = 0; i = 0; argument = 0
+}
+
+inline forget_queue(q) {
+	target[q].state = NONE;
+	target[q].incarnation = 0;
+	target[q].highest = 0;
+	target[q].command = EMPTY;
+	target[q].generation = 0;
+	target[q].login = 0;
+	target[q].login_epoch = 0;
+	target[q].fencer = 0
+}
+
+inline leave_ghost(q) {
+	if
+	:: target[q].command == STORING -> ghost[q] = target[q].generation
+	:: else
+	fi;
+	if
+	:: target[q].login != 0 -> answer(q, STALE, target[q].login_epoch, target[q].login)
+	:: else
+	fi;
+	forget_queue(q)
+}
+
+inline written(q) {
+	if
+	:: target[q].state == LIVE -> answer(q, WRITTEN, epoch, target[q].incarnation)
+	:: else
+	fi;
+	target[q].command = EMPTY;
+	target[q].generation = 0
+}
+
+inline fenced(q) {
+	if
+	:: target[OTHER(q)].state == LIVE && target[OTHER(q)].incarnation == target[q].fencer ->
+		answer(OTHER(q), FENCED, epoch, target[q].fencer)
+	:: else
+	fi;
+	target[q].fencer = 0
+}
+
+/* What the initiator believes of its own ends; the target's device comes to notice it, sooner or later. */
+bool up[QUEUES], logging[QUEUES];
+byte used[QUEUES];	/* incarnation of the latest login */
+byte used_epoch = 1;
+
+#ifdef FENCE_AT_ONCE
+#define IS_FENCED(q) true
+#elif defined(FENCE_IN_PART)
+#define IS_FENCED(q) (target[q].command == EMPTY)
+#else
+#define IS_FENCED(q) (target[q].state != ENDING)
+#endif
+#define IS_CONNECTED(q) ((up[q] || logging[q]) && used[q] == target[q].incarnation && used_epoch == epoch)
+
+/* The steps of one queue, each as the reactor would take it in a turn of its own. */
+#define STEPS(q) \
+	:: atomic { running && nempty(cm[q]) -> cm[q] ? e, i, had_one; judge(q, e, i, had_one); \
+		    e = 0; i = 0; had_one = false } \
+	:: atomic { running && len(cm[q]) > 1 -> cm[q] ? e, i, had_one; cm[q] ! e, i, had_one; \
+		    e = 0; i = 0; had_one = false } \
+	:: atomic { running && nempty(wire[q]) -> receive(q) } \
+	:: atomic { running && target[q].command == RECEIVED -> target[q].command = STORING } \
+	:: atomic { running && target[q].command == LANDED -> written(q) } \
+	:: atomic { running && target[q].state == LIVE && !IS_CONNECTED(q) -> end_queue(q) } \
+	:: atomic { running && target[q].state == ENDING && target[q].command == EMPTY -> \
+		    target[q].state = NONE; target[q].incarnation = 0 } \
+	:: atomic { running && target[q].login != 0 && target[q].state == NONE && \
+		    (target[q].login_epoch == epoch || target[OTHER(q)].state == NONE) -> resume_login(q) } \
+	:: atomic { running && target[q].fencer != 0 && IS_FENCED(q) -> fenced(q) }
+
+proctype Target() {
+	mtype kind;
+	byte e, i, argument;
+	bool had_one;
+	byte kills = KILLS, forgets = FORGETS;
+
+end:	do
+	STEPS(0)
+	STEPS(1)
+	:: atomic {
+		running && known && kills > 0 ->
+		kills--;
+		running = false;
+		known = false;
+		epoch = 0;
+		leave_ghost(0);
+		leave_ghost(1)
+	   }
+	:: atomic {
+		!running && MAY_SERVE ->
+		running = true
+	   }
+	:: atomic {
+		running && known && forgets > 0 && target[0].state == NONE && target[1].state == NONE &&
+		target[0].login == 0 && target[1].login == 0 ->
+		forgets--;
+		known = false;
+		epoch = 0;
+		forget_queue(0);
+		forget_queue(1)
+	   }
+	od
+}
+
+/* -- the disk: whatever it was given lands, some time or other ---------------------------------- */
+
+proctype Disk() {
+end:	do
+	:: atomic { target[0].command == STORING -> land(target[0].generation); target[0].command = LANDED }
+	:: atomic { target[1].command == STORING -> land(target[1].generation); target[1].command = LANDED }
+	:: atomic { ghost[0] != 0 -> land(ghost[0]); ghost[0] = 0 }
+	:: atomic { ghost[1] != 0 -> land(ghost[1]); ghost[1] = 0 }
+	od
+}
+
+/* -- the initiator ----------------------------------------------------------------------------- */
+
+#define NOBODY QUEUES
+
+/* A write that was sent here and not answered: it waits for its fence. */
+#define MUST_FENCE (lost[0] != 0 || lost[1] != 0)
+#ifdef EARLY_RETRY
+#define MAY_SEND(q) (up[q] && outstanding == NOBODY)
+#else
+#define MAY_SEND(q) (up[q] && outstanding == NOBODY && !MUST_FENCE)
+#endif
+
+inline lose(q) {
+	up[q] = false;
+	if
+	:: outstanding == q -> outstanding = NOBODY; lost[q] = used[q]
+	:: else
+	fi;
+	/* A FENCE that was under way on it has no answer any more. */
+	if
+	:: fencing == OTHER(q) -> fencing = NOBODY; outlawed = 0
+	:: else
+	fi
+}
+
+inline log_in(q) {
+	used[q]++;
+	assert(used[q] < INCARNATIONS);
+	logging[q] = true;
+	cm[q] ! used_epoch, used[q], has_had[q]
+}
+
+inline hear(q) {
+	back[q] ? kind, e, i;
+	if
+	:: e != used_epoch || i != used[q]
+	:: else ->
+		if
+		:: kind == WRITTEN && up[q] && outstanding == q ->
+			assert(disk == generation);
+			acknowledged = generation;
+			generation++;
+			outstanding = NOBODY
+		:: kind == FENCED && up[q] && fencing == OTHER(q) ->
+			/* A login may have made it needless, and that connection may be lost again by now. */
+			if
+			:: lost[fencing] == outlawed -> lost[fencing] = 0
+			:: else
+			fi;
+			outlawed = 0;
+			fencing = NOBODY
+		:: kind == ACCEPTED && logging[q] ->
+			logging[q] = false;
+			up[q] = true;
+			has_had[q] = true;
+			lost[q] = 0;
+			if
+			:: q == 0 && renewing -> lost[0] = 0; lost[1] = 0; renewing = false
+			:: else
+			fi
+		:: kind == NO_SESSION && logging[q] && q == 0 -> renew()
+		:: kind == NO_SESSION && logging[q] && q == 1 -> logging[1] = false; lose(0)
+		:: kind == STALE && logging[q] -> logging[q] = false
+		:: else
+		fi
+	fi;
+	kind = 0; e = 0; i = 0
+}
+
+/* A new life of the session: nothing of the old one is left when queue 0 has been accepted. */
+inline renew() {
+	lose(0);
+	lose(1);
+	logging[0] = false;
+	logging[1] = false;
+	has_had[0] = false;
+	has_had[1] = false;
+	renewing = true;
+	used_epoch++
+}
+
+/* A broken connection costs one of the faults; that the target's end is gone shows for nothing. */
+#define IS_GONE(q) \
+	(!running || target[q].state != LIVE || target[q].incarnation != used[q] || epoch != used_epoch)
+
+#define ACTIONS(q) \
+	:: atomic { nempty(back[q]) -> hear(q) } \
+	:: atomic { MAY_SEND(q) && nfull(wire[q]) -> \
+		    wire[q] ! WRITE, used_epoch, used[q], generation; outstanding = q } \
+	:: atomic { up[q] && empty(back[q]) && IS_GONE(q) -> lose(q) } \
+	:: atomic { up[q] && losses > 0 && !IS_GONE(q) -> losses--; lose(q) } \
+	:: atomic { !up[q] && !logging[q] && (q == 0 || up[0]) && nfull(cm[q]) -> log_in(q) } \
+	:: atomic { logging[q] && give_ups > 0 -> give_ups--; logging[q] = false } \
+	:: atomic { lost[q] != 0 && !up[q] && up[OTHER(q)] && fencing == NOBODY && nfull(wire[OTHER(q)]) -> \
+		    wire[OTHER(q)] ! FENCE, used_epoch, used[OTHER(q)], lost[q]; fencing = q; outlawed = lost[q] }
+
+proctype Initiator() {
+	mtype kind;
+	byte e, i;
+	byte generation = 1, outstanding = NOBODY, fencing = NOBODY;
+	byte losses = LOSSES, give_ups = GIVE_UPS, renewals = RENEWALS;
+	byte lost[QUEUES]; /* its last incarnation, which a write was lost with; 0: none was */
+	byte outlawed;     /* the incarnation that is being fenced */
+	bool has_had[QUEUES], renewing;
+
+	do
+	:: generation <= GENERATIONS ->
+		if
+		ACTIONS(0)
+		ACTIONS(1)
+		:: atomic { renewals > 0 && has_had[0] -> renewals--; renew() }
+		fi
+	:: else -> break
+	od;
+	assert(disk == GENERATIONS)
+}
+
+init {
+	atomic {
+		run Target();
+		run Disk();
+		run Initiator()
+	}
+}
