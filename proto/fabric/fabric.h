@@ -84,7 +84,8 @@ enum fab_event_type {
 	FAB_EVENT_REQUEST,      /* listener: .request, .private_data */
 	FAB_EVENT_ESTABLISHED,  /* both sides; initiator: .private_data is the acceptance */
 	FAB_EVENT_REJECTED,     /* initiator: .private_data is the rejection, may be empty */
-	FAB_EVENT_FAILED,       /* could not be connected: .status, words in fab_error() */
+	FAB_EVENT_FAILED,       /* could not be connected: .status, words in fab_error(). Without
+				   .conn: a listener cannot accept for now, and goes on by itself */
 	FAB_EVENT_DISCONNECTED, /* was established; .status why. The QP is in ERR from now on */
 	FAB_EVENT_DRAINED,      /* after fab_conn_close(): no completion of it will come any more */
 	FAB_EVENT_DEVICE_GONE,  /* .device is being removed; its connections are disconnected too.

@@ -239,7 +239,7 @@ static int tcp_arm(struct fab *head)
 	fab->armed = false;
 	fab_pass(fab, TCP_WORK_TX | TCP_WORK_COMPLETE);
 	if (!tcp_cq_empty(fab) || !TAILQ_EMPTY(&fab->events) || !TAILQ_EMPTY(&fab->requests) ||
-	    fab->active_count > 0)
+	    fab->accept_error || fab->active_count > 0)
 		return 1;
 	/* What came since epoll was asked last keeps the descriptor readable: nothing is lost. */
 	fab->armed = true;
@@ -303,6 +303,21 @@ void tcp_request_raise(struct tcp_fab *fab, struct tcp_request *request)
 	fab_wake(fab);
 }
 
+void tcp_accept_failed(struct tcp_fab *fab, int error)
+{
+	fab->accept_error = error;
+	fab_wake(fab);
+}
+
+static int accept_event(struct tcp_fab *fab, struct fab_event *event)
+{
+	event->type = FAB_EVENT_FAILED;
+	event->status = fab_fail(&fab->head, fab->accept_error, "cannot accept: %s",
+				 strerror(-fab->accept_error));
+	fab->accept_error = 0;
+	return 1;
+}
+
 static int request_event(struct tcp_fab *fab, struct fab_event *event)
 {
 	struct tcp_request *request = TAILQ_FIRST(&fab->requests);
@@ -357,7 +372,7 @@ static int tcp_poll_event(struct fab *head, struct fab_event *event)
 		return conn_event(fab, event);
 	if (!TAILQ_EMPTY(&fab->requests))
 		return request_event(fab, event);
-	return 0;
+	return fab->accept_error ? accept_event(fab, event) : 0;
 }
 
 /* -- opening, closing ------------------------------------------------------------------------- */

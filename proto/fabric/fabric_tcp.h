@@ -281,6 +281,7 @@ struct tcp_listener {
 	struct fab_listener head;
 	struct tcp_requests pending; /* oldest first */
 	uint32_t pending_count;
+	bool exhausted; /* could not accept the last time; said once, until it can again */
 	TAILQ_ENTRY(tcp_listener) link; /* fab->listeners */
 };
 
@@ -327,6 +328,7 @@ struct tcp_fab {
 	TAILQ_HEAD(, tcp_listener) listeners;
 	TAILQ_HEAD(, tcp_linger) lingers;
 	uint32_t linger_count;
+	int accept_error; /* negative errno of a listener, an event to be given out; 0: none */
 	struct fab_tcp_hello event_hello; /* the private data of the last event */
 	unsigned char scratch[TCP_SCRATCH_BYTES];
 };
@@ -390,6 +392,7 @@ struct ibv_wc *tcp_cq_push(struct tcp_conn *conn, uint64_t wr_id);
 void tcp_conn_raise(struct tcp_conn *conn, enum fab_event_type type, int status);
 /* A request is complete: give it out as an event. */
 void tcp_request_raise(struct tcp_fab *fab, struct tcp_request *request);
+void tcp_accept_failed(struct tcp_fab *fab, int error);
 
 /* -- fabric_tcp_listen.c ---------------------------------------------------------------------- */
 

@@ -118,6 +118,15 @@ struct fab_device *tcp_request_device(struct fab *fab, struct fab_request *reque
 
 /* -- listeners -------------------------------------------------------------------------------- */
 
+/* Those who wait stay in the backlog: no new edge will tell of them. */
+static void listener_pause(struct tcp_fab *fab, struct tcp_listener *listener, int error)
+{
+	if (!listener->exhausted)
+		tcp_accept_failed(fab, error);
+	listener->exhausted = true;
+	tcp_source_set_timer(fab, &listener->source, TCP_ACCEPT_PAUSE_MS);
+}
+
 void tcp_listener_run(struct tcp_fab *fab, struct tcp_listener *listener)
 {
 	for (int i = 0; i < TCP_ACCEPTS_PER_TURN; i++) {
@@ -127,16 +136,14 @@ void tcp_listener_run(struct tcp_fab *fab, struct tcp_listener *listener)
 				 SOCK_NONBLOCK | SOCK_CLOEXEC);
 
 		if (fd >= 0) {
+			listener->exhausted = false;
 			request_create(fab, listener, fd, &peer);
 			continue;
 		}
 		if (errno == EAGAIN || errno == EWOULDBLOCK)
 			return;
 		if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-			/* Those who wait stay in the backlog: no new edge will tell of them. */
-			fab_fail(&fab->head, -errno, "listener: cannot accept: %s",
-				 strerror(errno));
-			tcp_source_set_timer(fab, &listener->source, TCP_ACCEPT_PAUSE_MS);
+			listener_pause(fab, listener, -errno);
 			return;
 		}
 		/* EINTR, ECONNABORTED and what else a connection in the backlog died of: next. */

@@ -222,8 +222,14 @@ static void no_descriptors(void)
 	peer_send(&peer, &hello, sizeof(hello));
 	for (int i = 0; i < 50; i++)
 		fx_step(&fx);
+	/* It looks again, and is as badly off: that is not said once more. */
+	env_shift_ms(1000);
+	for (int i = 0; i < 50; i++)
+		fx_step(&fx);
 	CHECK_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
 	CHECK_EQ(fx.b.events[FAB_EVENT_REQUEST], 0);
+	CHECK_EQ(fx.b.events[FAB_EVENT_FAILED], 1);
+	CHECK_EQ(fx.b.status, -EMFILE);
 	CHECK(strstr(fab_error(fx.b.fab), "cannot accept"));
 	/* It does not ask to be called before the pause is over. */
 	CHECK_EQ(fab_arm(fx.b.fab), 0);
