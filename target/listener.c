@@ -284,6 +284,14 @@ static void listener_request(struct tgt_listener *listener, const struct fab_eve
 			  lease);
 }
 
+static void listener_failed(struct tgt_listener *listener, const struct fab *fab, int status)
+{
+	tgt_log_limited(&listener->log_limit, TGT_LOG_WARNING, "listener: %s%s", fab_error(fab),
+			status == -EMFILE
+				? " (raise the limit: ulimit -n, or LimitNOFILE= in the unit)"
+				: "");
+}
+
 unsigned int tgt_listener_step(struct tgt_listener *listener)
 {
 	unsigned int work = 0;
@@ -304,8 +312,7 @@ unsigned int tgt_listener_step(struct tgt_listener *listener)
 				if (event.type == FAB_EVENT_REQUEST)
 					listener_request(listener, &event);
 				else if (event.type == FAB_EVENT_FAILED)
-					tgt_log_limited(&listener->log_limit, TGT_LOG_WARNING,
-							"listener: %s", fab_error(fab));
+					listener_failed(listener, fab, event.status);
 			}
 		} while (count < EVENT_BATCH && fab_arm(fab) > 0 && count++ < EVENT_BATCH);
 		work += count;
@@ -321,6 +328,19 @@ unsigned int tgt_listener_fds(const struct tgt_listener *listener, int fds[TGT_L
 		if (listener->fabs[i])
 			fds[count++] = fab_fd(listener->fabs[i]);
 	return count;
+}
+
+int tgt_listener_timeout_ms(const struct tgt_listener *listener)
+{
+	int least = -1;
+
+	for (unsigned int i = 0; i < KINDS; i++) {
+		int timeout_ms = listener->fabs[i] ? fab_timeout_ms(listener->fabs[i]) : -1;
+
+		if (timeout_ms >= 0 && (least < 0 || timeout_ms < least))
+			least = timeout_ms;
+	}
+	return least;
 }
 
 const char *tgt_listener_address(const struct tgt_listener *listener, unsigned int n)

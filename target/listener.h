@@ -19,6 +19,8 @@ void tgt_listener_destroy(struct tgt_listener *listener);
 /* Readable when tgt_listener_step() has something to do. At most TGT_LISTEN_FDS. */
 #define TGT_LISTEN_FDS 4
 unsigned int tgt_listener_fds(const struct tgt_listener *listener, int fds[TGT_LISTEN_FDS]);
+/* When it has something to do without that, in milliseconds; -1: never. */
+int tgt_listener_timeout_ms(const struct tgt_listener *listener);
 unsigned int tgt_listener_step(struct tgt_listener *listener);
 /* The n-th address as bound ("tcp://127.0.0.1:40123"), NULL past the last. */
 const char *tgt_listener_address(const struct tgt_listener *listener, unsigned int n);

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 #include "proto/core/env.h"
@@ -57,6 +58,20 @@ static int signals_open(struct daemon *daemon, char *error)
 	if (daemon->signals < 0)
 		return tgt_error(error, -errno, "signalfd: %s", strerror(errno));
 	return 0;
+}
+
+/*
+ * A connection over TCP is a descriptor. The soft limit is for programs that use select(); what this
+ * one may have is the hard one. If it is too low, who needs descriptors says so.
+ */
+static void descriptors_raise(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit))
+		return;
+	limit.rlim_cur = limit.rlim_max;
+	setrlimit(RLIMIT_NOFILE, &limit);
 }
 
 static int volumes_open(struct daemon *daemon, char *error)
@@ -124,6 +139,7 @@ static int daemon_start(struct daemon *daemon, char *error)
 {
 	int status;
 
+	descriptors_raise();
 	status = volumes_open(daemon, error);
 	if (status < 0)
 		return status;
@@ -193,6 +209,11 @@ static void daemon_wait(struct daemon *daemon, int timeout_ms)
 	struct pollfd polled[1 + TGT_LISTEN_FDS];
 	int fds[TGT_LISTEN_FDS];
 	unsigned int i, count = tgt_listener_fds(daemon->listener, fds);
+	int listener_ms = tgt_listener_timeout_ms(daemon->listener);
+
+	/* Strangers who say nothing, and those who wait for a descriptor, have their times. */
+	if (listener_ms >= 0 && (timeout_ms < 0 || listener_ms < timeout_ms))
+		timeout_ms = listener_ms;
 
 	polled[0] = (struct pollfd){.fd = daemon->signals, .events = POLLIN};
 	for (i = 0; i < count; i++)

@@ -156,14 +156,25 @@ static void reactor_init(struct tgt_reactor *reactor, const struct tgt_config *c
 	reactor->now_ns = env_now_ns();
 }
 
+/* The ring's memory counts as locked where the user may not lock any; its table has its size. */
+static const char *ring_advice(int err)
+{
+	if (err == -EMFILE)
+		return " (raise the limit: ulimit -n, or LimitNOFILE= in the unit; at least 2048, and one "
+		       "for each connection)";
+	if (err == -ENOMEM)
+		return " (raise the memlock limit: ulimit -l, or LimitMEMLOCK= in the unit)";
+	return "";
+}
+
 static int reactor_create_ring(struct tgt_reactor *reactor, char *error)
 {
 	int err;
 
 	err = tgt_ring_create(RING_DEPTH, RBLK_VOLUMES_MAX, &reactor->ring);
 	if (err)
-		return tgt_error(error, err, "reactor %u: io_uring: %s", reactor->index,
-				 strerror(-err));
+		return tgt_error(error, err, "reactor %u: io_uring: %s%s", reactor->index,
+				 strerror(-err), ring_advice(err));
 	return tgt_ring_watch(reactor->ring, reactor->mailbox.fd);
 }
 
