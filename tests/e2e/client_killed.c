@@ -8,7 +8,6 @@
  */
 #include "tests/unit/unit.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -115,30 +114,15 @@ static bool finish(struct victim *victim, bool after_work)
 	return worked;
 }
 
-static unsigned int server_descriptors(void)
-{
-	char path[64];
-	unsigned int count = 0;
-	DIR *dir;
-
-	snprintf(path, sizeof(path), "/proc/%d/fd", server.pid);
-	dir = opendir(path);
-	assert_non_null(dir);
-	while (readdir(dir))
-		count++;
-	closedir(dir);
-	return count;
-}
-
 static void wait_until_nothing_is_left(unsigned int descriptors)
 {
 	const struct timespec pause = { .tv_nsec = 5000000 };
 	time_t until = time(NULL) + 60;
 
-	while (server_descriptors() > descriptors) {
+	while (e2e_daemon_descriptors(&server) > descriptors) {
 		if (time(NULL) > until)
 			fail_msg("the target has %u descriptors open; there were %u",
-				 server_descriptors(), descriptors);
+				 e2e_daemon_descriptors(&server), descriptors);
 		nanosleep(&pause, NULL);
 	}
 }
@@ -154,7 +138,7 @@ static void the_killed_leave_nothing_behind(void **state)
 	options.uri = e2e_daemon_uri(&server, "steady");
 	steady = load_start(&options);
 	load_wait(steady, 1);
-	descriptors = server_descriptors();
+	descriptors = e2e_daemon_descriptors(&server);
 	for (unsigned int i = 0; i < CLIENTS; i++)
 		begin(&victims[i], i);
 	for (unsigned int i = 0; i < KILLS; i++) {

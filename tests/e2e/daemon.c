@@ -6,6 +6,7 @@
  */
 #include "tests/e2e/daemon.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -13,11 +14,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #define ARGUMENTS_MAX 32
+#define DESCRIPTORS_MAX 2048u /* where a test wants a limit */
 #define START_S 60 /* ample: sanitizers and emulation are slow */
 
 static const char *listen_address(void)
@@ -50,7 +53,20 @@ static void give_up(const struct e2e_daemon *daemon, const char *what)
 	abort();
 }
 
-static void child(int log, char **arguments, pid_t parent)
+/* A limit below what io_uring's table takes would end it at once: so all others are taken. */
+static void child_limit(unsigned int descriptors)
+{
+	const struct rlimit limit = { DESCRIPTORS_MAX, DESCRIPTORS_MAX };
+
+	if (!descriptors)
+		return;
+	if (setrlimit(RLIMIT_NOFILE, &limit))
+		_exit(126);
+	while (dup(STDIN_FILENO) < (int)(DESCRIPTORS_MAX - descriptors - 1))
+		;
+}
+
+static void child(int log, char **arguments, unsigned int descriptors, pid_t parent)
 {
 	/* A test that dies takes its daemon along. */
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -58,6 +74,7 @@ static void child(int log, char **arguments, pid_t parent)
 		_exit(127);
 	dup2(log, STDOUT_FILENO);
 	dup2(log, STDERR_FILENO);
+	child_limit(descriptors);
 	execv(arguments[0], arguments);
 	perror(arguments[0]);
 	_exit(127);
@@ -95,12 +112,12 @@ static void wait_until_serving(struct e2e_daemon *daemon)
 	}
 }
 
-void e2e_daemon_start(struct e2e_daemon *daemon, const char *argument, ...)
+static void launch(struct e2e_daemon *daemon, unsigned int descriptors,
+		   const char *argument, va_list more)
 {
 	char *arguments[ARGUMENTS_MAX] = { getenv("RBLKD"), "--listen",
 					   (char *)listen_address() };
 	pid_t parent = getpid();
-	va_list more;
 	int log, n = 3;
 
 	memset(daemon, 0, sizeof(*daemon));
@@ -108,17 +125,34 @@ void e2e_daemon_start(struct e2e_daemon *daemon, const char *argument, ...)
 	log = mkostemp(daemon->log, O_CLOEXEC);
 	if (log < 0 || !arguments[0])
 		give_up(daemon, "no log file, or the environment does not say where RBLKD is");
-	va_start(more, argument);
 	for (; argument && n < ARGUMENTS_MAX - 1; argument = va_arg(more, const char *))
 		arguments[n++] = (char *)argument;
-	va_end(more);
 	daemon->pid = fork();
 	if (daemon->pid == 0)
-		child(log, arguments, parent);
+		child(log, arguments, descriptors, parent);
 	close(log);
 	if (daemon->pid < 0)
 		give_up(daemon, "fork failed");
 	wait_until_serving(daemon);
+}
+
+void e2e_daemon_start(struct e2e_daemon *daemon, const char *argument, ...)
+{
+	va_list more;
+
+	va_start(more, argument);
+	launch(daemon, 0, argument, more);
+	va_end(more);
+}
+
+void e2e_daemon_start_limited(struct e2e_daemon *daemon, unsigned int descriptors,
+			      const char *argument, ...)
+{
+	va_list more;
+
+	va_start(more, argument);
+	launch(daemon, descriptors, argument, more);
+	va_end(more);
 }
 
 static int finish(struct e2e_daemon *daemon, int signal_number)
@@ -144,6 +178,22 @@ int e2e_daemon_stop(struct e2e_daemon *daemon)
 void e2e_daemon_kill(struct e2e_daemon *daemon)
 {
 	finish(daemon, SIGKILL);
+}
+
+unsigned int e2e_daemon_descriptors(const struct e2e_daemon *daemon)
+{
+	char path[64];
+	unsigned int count = 0;
+	DIR *dir;
+
+	snprintf(path, sizeof(path), "/proc/%d/fd", daemon->pid);
+	dir = opendir(path);
+	if (!dir)
+		give_up(daemon, "rblkd has ended");
+	while (readdir(dir))
+		count++;
+	closedir(dir);
+	return count;
 }
 
 unsigned int e2e_daemon_log_count(const struct e2e_daemon *daemon, const char *words)

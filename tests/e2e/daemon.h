@@ -18,9 +18,14 @@ struct e2e_daemon {
 /* Arguments beside --listen, NULL at the end. Returns when it serves; aborts the test if not. */
 void e2e_daemon_start(struct e2e_daemon *daemon, const char *argument, ...)
 	__attribute__((sentinel));
+/* Likewise, and it may open so many descriptors. */
+void e2e_daemon_start_limited(struct e2e_daemon *daemon, unsigned int descriptors,
+			      const char *argument, ...) __attribute__((sentinel));
 /* SIGTERM; its exit status as of waitpid(). Prints the log where that is not 0. */
 int e2e_daemon_stop(struct e2e_daemon *daemon);
 void e2e_daemon_kill(struct e2e_daemon *daemon);
+/* How many descriptors it has open, give or take a constant. */
+unsigned int e2e_daemon_descriptors(const struct e2e_daemon *daemon);
 /* How many lines of its log have these words. */
 unsigned int e2e_daemon_log_count(const struct e2e_daemon *daemon, const char *words);
 /* "rblk+tcp://host/volume", or "rblk://..." over RDMA; static storage. */

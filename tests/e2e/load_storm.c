@@ -6,7 +6,6 @@
  */
 #include "tests/unit/unit.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -35,21 +34,6 @@ static int start(void **state)
 static int stop(void **state)
 {
 	return e2e_daemon_stop(&server);
-}
-
-static unsigned int server_descriptors(void)
-{
-	char path[64];
-	unsigned int count = 0;
-	DIR *dir;
-
-	snprintf(path, sizeof(path), "/proc/%d/fd", server.pid);
-	dir = opendir(path);
-	assert_non_null(dir);
-	while (readdir(dir))
-		count++;
-	closedir(dir);
-	return count;
 }
 
 static void ignore(void *arg, const struct rblk_result *result)
@@ -142,10 +126,10 @@ static void wait_for_descriptors(unsigned int count)
 	const struct timespec pause = {.tv_nsec = 5000000};
 	time_t until = time(NULL) + 60;
 
-	while (server_descriptors() > count) {
+	while (e2e_daemon_descriptors(&server) > count) {
 		if (time(NULL) > until)
 			fail_msg("the target has %u descriptors open; there were %u",
-				 server_descriptors(), count);
+				 e2e_daemon_descriptors(&server), count);
 		nanosleep(&pause, NULL);
 	}
 }
@@ -153,7 +137,7 @@ static void wait_for_descriptors(unsigned int count)
 static void storms_harm_nobody(void **state)
 {
 	struct load_options options = {.queues = 2, .depth = 8, .bytes = 4u << 20};
-	unsigned int before = server_descriptors();
+	unsigned int before = e2e_daemon_descriptors(&server);
 	struct storm storms[STORMS];
 	struct load *loads[2];
 

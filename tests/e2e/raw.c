@@ -147,11 +147,11 @@ static void take_event(struct raw *raw, const struct fab_event *event)
 	}
 }
 
-void raw_step(struct raw *raw)
+/* How much there was to do. */
+static int poll_once(struct raw *raw)
 {
 	struct ibv_wc wc[16];
 	struct fab_event event;
-	struct pollfd pfd = {.fd = fab_fd(raw->fab), .events = POLLIN};
 	int count = fab_poll(raw->fab, wc, 16);
 	int events = 0;
 
@@ -165,7 +165,19 @@ void raw_step(struct raw *raw)
 		take_event(raw, &event);
 		events++;
 	}
-	if (count <= 0 && !events && fab_arm(raw->fab) == 0)
+	return (count > 0 ? count : 0) + events;
+}
+
+void raw_poll(struct raw *raw)
+{
+	poll_once(raw);
+}
+
+void raw_step(struct raw *raw)
+{
+	struct pollfd pfd = {.fd = fab_fd(raw->fab), .events = POLLIN};
+
+	if (!poll_once(raw) && fab_arm(raw->fab) == 0)
 		poll(&pfd, 1, 10);
 }
 

@@ -53,8 +53,9 @@ void raw_send(struct raw *raw, uint32_t bytes);
  * the target has ended the connection. */
 void raw_post(struct raw *raw, struct ibv_send_wr *wr);
 
-/* One step of the fabric. */
+/* One step of the fabric; it waits a moment where there is nothing to do, raw_poll() does not. */
 void raw_step(struct raw *raw);
+void raw_poll(struct raw *raw);
 /* Wait for the completion with this tag; its status. */
 uint16_t raw_wait(struct raw *raw, uint16_t tag);
 /* Wait until the target has ended the connection. */
