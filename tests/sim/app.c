@@ -52,6 +52,7 @@ static void op_done(void *arg, const struct rblk_result *result)
 	sim_trace(app->actor.name, "#%u ends: %s%s%s", op->number,
 		  result->error ? strerror(-result->error) : "done", result->status ? ", " : "",
 		  result->status ? rblk_status_text(result->status) : "");
+	sim_model_waited(app->actor.name, result->queued_us);
 	op->command = NULL;
 	app->under_way--;
 	app->completed += outcome == SIM_OUTCOME_DONE;
@@ -259,7 +260,7 @@ static bool volume_open(struct sim_app *app)
 {
 	struct sim_volume *volume = app->host->volumes[app->volume];
 	const struct rblk_volume_info *info;
-	unsigned int life = sim_volume_life(volume);
+	struct sim_opening opening = sim_model_opening(volume);
 
 	app->doing = "opens its volume";
 	app->rblk = rblk_volume_open(app->session, NULL, 0);
@@ -269,7 +270,7 @@ static bool volume_open(struct sim_app *app)
 	}
 	info = rblk_volume_info(app->rblk);
 	sim_trace(app->actor.name, "volume %s is open", info->name);
-	sim_model_opened(volume, life, info->cache_epoch);
+	sim_model_opened(&opening, info->cache_epoch);
 	if (rblk_buffer_register(app->session, app->guard.base, (size_t)SIM_SLOTS * SIM_SLOT_BYTES))
 		sim_fail("%s: %s", app->actor.name, rblk_session_error(app->session));
 	return true;

@@ -208,6 +208,20 @@ void sim_disk_orphan(struct sim_io *io)
 	io->ring = NULL;
 }
 
+bool sim_disk_is_writing(const struct sim_disk *disk, uint64_t word)
+{
+	const struct sim_io *io;
+
+	TAILQ_FOREACH(io, &disk->inflight, link)
+	{
+		const uint8_t *data = io->copy ? io->copy : io->buffer;
+
+		if (io->kind == SIM_IO_WRITE && !memcmp(data, &word, sizeof(word)))
+			return true;
+	}
+	return false;
+}
+
 void sim_disk_crash(struct sim_disk *disk)
 {
 	struct sim_io *io;

@@ -82,6 +82,8 @@ struct sim_disk *sim_disk_find(const char *path);
 void sim_disk_start(struct sim_io *io);
 /* Its submitter's memory goes away: go on without it. */
 void sim_disk_orphan(struct sim_io *io);
+/* A WRITE of data that begins with this word is in flight. */
+bool sim_disk_is_writing(const struct sim_disk *disk, uint64_t word);
 /* The power is lost: everything in flight ends somewhere, and the cache may be gone. */
 void sim_disk_crash(struct sim_disk *disk);
 

@@ -16,6 +16,7 @@
 /* The device's work that is under way when a connection ends. */
 #define DEATH_NS_MAX (20 * SIM_US)
 #define DEATH_LONG_NS_MAX (500 * SIM_US)
+#define DEATH_SLOW_NS_MAX (20 * SIM_MS)
 /* The server's patience for a client that has been answered. */
 #define ESTABLISH_NS (2 * SIM_S)
 
@@ -122,8 +123,11 @@ static void conn_die(struct sim_conn *conn, enum ibv_wc_status status)
 		on_flush(conn);
 		return;
 	}
-	conn->death_ns =
-		sim_now_ns() + sim_below(sim_chance(800000) ? DEATH_NS_MAX : DEATH_LONG_NS_MAX);
+	if (sim_chance(800000))
+		conn->death_ns = sim_now_ns() + sim_below(DEATH_NS_MAX);
+	else
+		conn->death_ns = sim_now_ns() + sim_below(sim_chance(700000) ? DEATH_LONG_NS_MAX
+									      : DEATH_SLOW_NS_MAX);
 	sim_event_at(&conn->flush, conn->death_ns);
 }
 
@@ -182,6 +186,8 @@ void sim_close(struct fab_conn *head)
 		return;
 	sim_trace(conn->fab->actor->name, "qp %u is closed", head->qp_num);
 	conn->closed = true;
+	if (conn->server && conn->session && !conn->fab->dead)
+		sim_model_conn_closed(conn->session);
 	if (conn->request)
 		conn->request->client = NULL;
 	conn->request = NULL;

@@ -319,6 +319,8 @@ void sim_fabric_kill(struct sim_actor *actor, bool power_lost)
 		{
 			if (conn->peer && !power_lost && sim_link_up(conn))
 				sim_conn_lose(conn->peer, IBV_WC_RETRY_EXC_ERR, -ECONNRESET);
+			if (conn->server && conn->session && !conn->closed)
+				sim_model_conn_closed(conn->session);
 			if (conn->server && conn->session)
 				sim_model_conn_gone(conn->session, true);
 			sim_conn_kill(conn);

@@ -165,7 +165,7 @@ bool sim_life_room(const struct sim_life *life, const struct sim_order *order)
 
 void sim_life_add(struct sim_life *life, struct sim_order *order)
 {
-	order->life = life;
+	order->life = order->last = life;
 	order->tag = (uint16_t)tag_free(life, order->reserved_tag);
 	order->sequence = life->sequence++;
 	order->answered = order->invalidated = false;

@@ -36,6 +36,7 @@ struct sim_order {
 	sim_order_fn done;
 
 	struct sim_life *life; /* NULL: not on its way */
+	struct sim_life *last; /* by which it went */
 	uint16_t tag;
 	uint32_t sequence, message;
 	bool answered, invalidated;

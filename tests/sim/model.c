@@ -18,6 +18,8 @@
 #define NEVER UINT64_MAX
 #define SESSIONS_MAX 4096u
 #define EPOCHS_MAX 64u
+/* A target's patience is 5 s; besides, its threads come late and its READs are sent again. */
+#define WAITED_US_MAX 8000000u
 #define ID_ZERO 0u	       /* what was never written, or zeroed */
 #define ID_ANYTHING UINT64_MAX /* discarded */
 
@@ -65,7 +67,8 @@ static struct {
 	uint64_t id;  /* of the last WRITE */
 	struct sim_volume *volumes;
 	struct {
-		unsigned int conns;
+		unsigned int conns, open; /* at the target; of these, not ended by it */
+		uint64_t closed;	  /* when the last of them was */
 	} sessions[SESSIONS_MAX];
 } model;
 
@@ -366,11 +369,26 @@ void sim_model_end(struct sim_command *it, enum sim_outcome outcome, const uint8
 	command_over(command);
 }
 
+void sim_model_waited(const char *who, uint64_t queued_us)
+{
+	if (queued_us > WAITED_US_MAX)
+		sim_fail("%s: a command has waited for %" PRIu64
+			 " ms, and was not answered BUSY (C6)",
+			 who, queued_us / 1000);
+}
+
 /* -- sessions ------------------------------------------------------------------------------ */
 
 void sim_model_conn_made(uint32_t session)
 {
 	model.sessions[session % SESSIONS_MAX].conns++;
+	model.sessions[session % SESSIONS_MAX].open++;
+}
+
+void sim_model_conn_closed(uint32_t session)
+{
+	model.sessions[session % SESSIONS_MAX].open--;
+	model.sessions[session % SESSIONS_MAX].closed = model_now();
 }
 
 /* Nothing more can come of it; its application may know that it is lost, or not yet. */
@@ -456,17 +474,37 @@ void sim_model_crash(struct sim_volume *volume)
 	}
 }
 
-unsigned int sim_volume_life(const struct sim_volume *volume)
+struct sim_opening sim_model_opening(struct sim_volume *volume)
 {
-	return volume->life;
+	struct sim_opening opening = {
+		.volume = volume, .life = volume->life, .since = model_now()};
+
+	return opening;
 }
 
-void sim_model_opened(struct sim_volume *volume, unsigned int life, const uint8_t value[16])
+/* Connections of a session that had all ended before have left nothing with the store. */
+static void volume_inherited(struct sim_volume *volume, uint64_t since)
 {
+	struct model_command *command, *following;
+
+	for (command = TAILQ_FIRST(&volume->commands); command; command = following) {
+		uint32_t session = command->command.session % SESSIONS_MAX;
+
+		following = TAILQ_NEXT(command, link);
+		if (session && writes(&command->command) && model.sessions[session].conns &&
+		    !model.sessions[session].open && model.sessions[session].closed < since)
+			command_fenced(command);
+	}
+}
+
+void sim_model_opened(const struct sim_opening *opening, const uint8_t value[16])
+{
+	struct sim_volume *volume = opening->volume;
 	struct epoch *epoch;
 
+	volume_inherited(volume, opening->since);
 	/* It crashed in between: the answer may be of either life. */
-	if (life != volume->life)
+	if (opening->life != volume->life)
 		return;
 	for (unsigned int i = 0; i < volume->epoch_count; i++) {
 		epoch = &volume->epochs[i];

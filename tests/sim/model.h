@@ -64,12 +64,17 @@ void sim_sector_fill(uint8_t *sector, uint64_t id, uint64_t number);
 struct sim_command *sim_model_begin(const struct sim_command *command);
 void sim_model_end(struct sim_command *command, enum sim_outcome outcome, const uint8_t *data);
 
+/* How long an answer says that its command has waited for memory and its data (C6). */
+void sim_model_waited(const char *who, uint64_t queued_us);
+
 /* -- sessions: when is what was lost over? ------------------------------------------------- */
 
 /* The target has a connection of the session; has none any more, and says that it is fenced (F5).
  */
 void sim_model_conn_made(uint32_t session);
 void sim_model_conn_gone(uint32_t session, bool killed);
+/* The target has ended a connection, of which storage I/O may be left; once for each. */
+void sim_model_conn_closed(uint32_t session);
 /* The session's next epoch was accepted: by that the target says that it is fenced (F5). */
 void sim_model_fenced(uint32_t session);
 /* A process has (again) opened the volume's disk: its predecessor's I/O is over (F6). */
@@ -79,9 +84,14 @@ void sim_model_served(struct sim_volume *volume);
 
 /* The cache is lost; for a volume in memory everything. */
 void sim_model_crash(struct sim_volume *volume);
-/* Counts the crashes so far. */
-unsigned int sim_volume_life(const struct sim_volume *volume);
-/* An OPEN that began in this life of the volume has reported this cache epoch (F7). */
-void sim_model_opened(struct sim_volume *volume, unsigned int life, const uint8_t epoch[16]);
+/* What an OPEN is held to, as of when it is sent. */
+struct sim_opening {
+	struct sim_volume *volume;
+	unsigned int life; /* of the volume: its cache epoch is that life's (F7) */
+	uint64_t since;	   /* connections that ended before have left nothing (section 8) */
+};
+struct sim_opening sim_model_opening(struct sim_volume *volume);
+/* It has succeeded, for writing, and reports this cache epoch. */
+void sim_model_opened(const struct sim_opening *opening, const uint8_t epoch[16]);
 
 #endif

@@ -34,6 +34,7 @@ static bool life_is_here(const struct sim_life *life)
 /* Nothing new may come of it: sometimes that is put to the test before it is closed. */
 static void life_bury(struct sim_survivor *survivor, struct sim_life *life)
 {
+	sim_survivor_check_fence(survivor, life);
 	life->fenced = true;
 	if (life->state != SIM_LIFE_LIVE)
 		return;
@@ -250,11 +251,10 @@ void sim_survivor_probe(struct sim_survivor *survivor, bool old_epoch)
 	/* A target that has forgotten the session refuses what expects it to be there. */
 	if (!life || !survivor->begun || (old_epoch && survivor->epoch == 1))
 		return;
-	if (!incarnation || (!queue && incarnation == 1)) {
-		if (!old_epoch)
-			return;
-		incarnation = 2;
-	}
+	if (old_epoch)
+		incarnation += 2 + (uint32_t)sim_below(8);
+	else if (!incarnation || (!queue && incarnation == 1))
+		return;
 	life->probe = true;
 	life_login(survivor, life, queue, survivor->epoch - old_epoch, incarnation,
 		   queue ? 0 : incarnation - 1);

@@ -48,6 +48,7 @@ struct sim_errand {
 	bool wrong_digest; /* nothing of it may be stored */
 	bool zombie;	   /* sent where the target has fenced: must not be answered, nor done */
 	bool lost_once;	   /* an earlier attempt may have done something */
+	uint64_t id;	   /* of a WRITE: what its sectors say */
 	uint8_t *memory;
 	struct fab_mr *mr; /* of its memory alone, for one attempt */
 	unsigned int number;
@@ -67,9 +68,9 @@ struct sim_control {
 	uint64_t epoch;
 	uint16_t queue; /* by which it goes */
 	uint32_t incarnation;
-	uint32_t expected; /* bit per status that is an answer */
-	/* OPEN: life of the volume when it was sent. ABORT: of whom, and how that ended. */
-	unsigned int volume_life;
+	uint32_t expected;	    /* bit per status that is an answer */
+	struct sim_opening opening; /* OPEN */
+	/* ABORT: of whom, and how that ended. */
 	struct sim_errand *victim;
 	bool victim_answered, victim_aborted;
 };
@@ -150,6 +151,8 @@ void sim_survivor_probe(struct sim_survivor *survivor, bool old_epoch);
 void sim_survivor_work(struct sim_survivor *survivor);
 /* Everything is done: read the volume once more. True when that is done, too. */
 bool sim_survivor_verify(struct sim_survivor *survivor);
+/* The target has said that `life` is fenced: is it true? */
+void sim_survivor_check_fence(struct sim_survivor *survivor, const struct sim_life *life);
 /* On a connection that was fenced: a WRITE that must not be done. */
 void sim_survivor_haunt(struct sim_survivor *survivor, struct sim_life *life);
 

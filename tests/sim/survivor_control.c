@@ -43,8 +43,7 @@ static void open_done(struct sim_control *control, uint16_t status)
 	survivor->blocks = rblk_le64(volume->blocks);
 	survivor->block_bytes = rblk_le32(volume->block_bytes);
 	survivor->volume_flags = rblk_le32(volume->flags);
-	sim_model_opened(survivor->host->volumes[survivor->volume], control->volume_life,
-			 volume->cache_epoch);
+	sim_model_opened(&control->opening, volume->cache_epoch);
 }
 
 static void fence_done(struct sim_control *control, uint16_t status)
@@ -96,6 +95,22 @@ void sim_survivor_check_abort(struct sim_errand *errand, bool aborted)
 	}
 }
 
+/* What came before it by the same connection with the handle is over by then. */
+static void close_done(struct sim_control *control, const struct sim_life *life)
+{
+	struct sim_survivor *survivor = control->survivor;
+
+	for (unsigned int i = 0; i < SIM_SURVIVOR_ERRANDS; i++) {
+		const struct sim_errand *errand = &survivor->errands[i];
+
+		if (errand->state == SIM_ERRAND_SENT && errand->order.life == life &&
+		    !errand->order.answered &&
+		    errand->order.command.volume == control->order.command.volume &&
+		    (int32_t)(errand->order.sequence - control->order.sequence) < 0)
+			control_fail(control, "answered, and the handle is in use");
+	}
+}
+
 static void on_done(struct sim_order *order, bool answered)
 {
 	struct sim_control *control = (struct sim_control *)order;
@@ -112,6 +127,10 @@ static void on_done(struct sim_order *order, bool answered)
 	switch (order->command.opcode) {
 	case RBLK_OP_OPEN:
 		open_done(control, status);
+		break;
+	case RBLK_OP_CLOSE:
+		if (answered && status == RBLK_OK)
+			close_done(control, order->last);
 		break;
 	case RBLK_OP_FENCE:
 		if (answered)
@@ -212,7 +231,7 @@ static void survivor_open(struct sim_survivor *survivor, struct sim_life *life)
 		open = control_payload(control, life);
 		strcpy(open->name, survivor->host->config.volumes[survivor->volume].name);
 		control_report(control, life, sizeof(struct rblk_wire_volume));
-		control->volume_life = sim_volume_life(survivor->host->volumes[survivor->volume]);
+		control->opening = sim_model_opening(survivor->host->volumes[survivor->volume]);
 		if (sim_life_room(life, &control->order)) {
 			survivor->opening = true;
 			control_add(control, life);

@@ -129,6 +129,7 @@ static void on_done(struct sim_order *order, bool answered)
 	sim_survivor_check_abort(errand,
 				 answered && rblk_le16(order->answer.status) == RBLK_E_ABORTED);
 	if (answered) {
+		sim_model_waited(survivor->actor.name, rblk_le32(order->answer.queued_us));
 		errand_answered(errand);
 		return;
 	}
@@ -198,11 +199,23 @@ static void errand_encode(struct sim_errand *errand, const struct sim_life *life
 					       (errand->wrong_digest ? 1 : 0));
 }
 
+/* F5: an earlier attempt, of an incarnation that is fenced, is no more with the store. */
+static void errand_check_fenced(const struct sim_errand *errand)
+{
+	const struct sim_survivor *survivor = errand->survivor;
+	const struct sim_disk *disk = survivor->host->disks[survivor->volume];
+
+	if (disk && errand->kind == SIM_COMMAND_WRITE && sim_disk_is_writing(disk, errand->id))
+		errand_fail(errand, "its incarnation is fenced, and it is being stored (F5)");
+}
+
 /* There is room. */
 static void errand_send(struct sim_errand *errand, struct sim_life *life)
 {
 	const struct sim_survivor *survivor = errand->survivor;
 
+	if (errand->lost_once)
+		errand_check_fenced(errand);
 	/* A lie that cannot be told is none. */
 	errand->wrong_digest &= (life->features & RBLK_FEATURE_DIGEST) != 0;
 	errand_encode(errand, life);
@@ -325,6 +338,7 @@ static bool errand_begin(struct sim_errand *errand)
 		.id = errand->kind == SIM_COMMAND_WRITE ? sim_model_id() : 0,
 	};
 
+	errand->id = command.id;
 	if (!errand_equip(errand, command.id))
 		return false;
 	errand->command = sim_model_begin(&command);
@@ -404,6 +418,14 @@ bool sim_survivor_verify(struct sim_survivor *survivor)
 		survivor->verified += errand->sectors;
 	}
 	return survivor->handle && survivor->verified == sectors && !survivor->under_way;
+}
+
+void sim_survivor_check_fence(struct sim_survivor *survivor, const struct sim_life *life)
+{
+	for (unsigned int i = 0; i < SIM_SURVIVOR_ERRANDS; i++)
+		if (survivor->errands[i].state == SIM_ERRAND_SENT &&
+		    survivor->errands[i].order.life == life)
+			errand_check_fenced(&survivor->errands[i]);
 }
 
 /*
