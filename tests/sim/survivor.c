@@ -16,7 +16,7 @@
 #include "tests/sim/trace.h"
 
 #define POLL_BATCH 16
-#define TURN_NS (5 * SIM_MS)
+#define TURN_NS (10 * SIM_MS)
 
 static __attribute__((noreturn)) void login_fail(const struct sim_life *life, const char *what)
 {
@@ -392,6 +392,14 @@ static void survivor_close(struct sim_survivor *survivor)
 	free(survivor->memory);
 }
 
+/* Until it looks again by itself: for what is overdue, or with something new to ask. */
+static uint64_t survivor_pause(const struct sim_survivor *survivor)
+{
+	bool idle = survivor->handle && survivor->ops_left && !survivor->under_way;
+
+	return sim_between(SIM_US, idle ? survivor->think_ns : TURN_NS);
+}
+
 static void survivor_run(void *arg)
 {
 	struct sim_survivor *survivor = arg;
@@ -409,8 +417,7 @@ static void survivor_run(void *arg)
 		if (survivor->calm && !survivor->ops_left && !survivor->under_way)
 			survivor->finished = sim_survivor_verify(survivor);
 		if (!survivor->finished)
-			sim_fiber_wait(sim_between(
-				SIM_US, survivor->under_way ? TURN_NS : survivor->think_ns));
+			sim_fiber_wait(survivor_pause(survivor));
 	}
 	survivor_close(survivor);
 	survivor->doing = "has finished";
