@@ -11,11 +11,36 @@
 /* One long silence counts as no more than this many spins, so that bursts are found again soon. */
 #define SPIN_GAP_CAP 8
 
+/* So long a turn without work takes only where another thread had the processor: its slice. */
+#define SPIN_TAKEN_NS 1000000ull
+#define SPIN_CROWDED_MIN_NS 10000000ull
+#define SPIN_CROWDED_MAX_NS 640000000ull
+
 void core_spin_init(struct core_spin *spin, u64 max_ns)
 {
 	spin->max_ns = max_ns;
 	spin->gap_ns = max_ns;
 	spin->idle_since_ns = 0;
+	spin->turn_ns = 0;
+	spin->crowded_ns = 0;
+	spin->sleep_until_ns = 0;
+}
+
+/* Was the processor taken from us since the last look? Each time in a row it is left for longer. */
+static void spin_watch(struct core_spin *spin, u64 now_ns)
+{
+	if (spin->turn_ns && now_ns - spin->turn_ns >= SPIN_TAKEN_NS) {
+		spin->crowded_ns *= 2;
+		if (spin->crowded_ns < SPIN_CROWDED_MIN_NS)
+			spin->crowded_ns = SPIN_CROWDED_MIN_NS;
+		if (spin->crowded_ns > SPIN_CROWDED_MAX_NS)
+			spin->crowded_ns = SPIN_CROWDED_MAX_NS;
+		spin->sleep_until_ns = now_ns + spin->crowded_ns;
+	} else if (spin->crowded_ns && now_ns >= spin->sleep_until_ns &&
+		   now_ns - spin->sleep_until_ns >= spin->crowded_ns) {
+		/* As long again without it happening: it has ended. */
+		spin->crowded_ns = 0;
+	}
 }
 
 static void spin_learn(struct core_spin *spin, u64 gap_ns)
@@ -34,6 +59,9 @@ bool core_spin_turn(struct core_spin *spin, u64 now_ns, unsigned int work)
 
 	if (spin->max_ns == (u64)-1)
 		return false;
+	if (spin->max_ns)
+		spin_watch(spin, now_ns);
+	spin->turn_ns = 0;
 	if (work) {
 		if (spin->max_ns && spin->idle_since_ns)
 			spin_learn(spin, now_ns - spin->idle_since_ns);
@@ -42,10 +70,13 @@ bool core_spin_turn(struct core_spin *spin, u64 now_ns, unsigned int work)
 	}
 	if (!spin->idle_since_ns)
 		spin->idle_since_ns = now_ns ? now_ns : 1;
-	if (!spin->max_ns || spin->gap_ns > spin->max_ns)
+	if (!spin->max_ns || spin->gap_ns > spin->max_ns || now_ns < spin->sleep_until_ns)
 		return true;
 	limit_ns = spin->gap_ns * SPIN_GAPS;
 	if (limit_ns > spin->max_ns)
 		limit_ns = spin->max_ns;
-	return now_ns - spin->idle_since_ns >= limit_ns;
+	if (now_ns - spin->idle_since_ns >= limit_ns)
+		return true;
+	spin->turn_ns = now_ns ? now_ns : 1;
+	return false;
 }

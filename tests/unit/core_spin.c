@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Goal: a loop goes on polling while work comes at short intervals and sleeps at once where it
- * does not. Method: feed gaps of known length and look at the decision.
+ * Goal: a loop goes on polling while work comes at short intervals, and sleeps at once where it
+ * does not, or where others want the processor. Method: feed gaps of known length and look at the decision.
  */
 #include "tests/unit/unit.h"
 
@@ -61,6 +61,70 @@ static void long_gaps_are_slept_through(void **state)
 	assert_true(spins_for(&spin, &now) > 5000);
 }
 
+/* A turn without work, and the next look comes only when another thread's slice is over. */
+static void lose_processor(struct core_spin *spin, u64 *now)
+{
+	core_spin_turn(spin, *now += 1000, 1);
+	assert_false(core_spin_turn(spin, *now += 1000, 0));
+	*now += 3000000;
+}
+
+/* How long from `now` on every turn without work wants to sleep. */
+static u64 sleeps_for(struct core_spin *spin, u64 *now)
+{
+	u64 begin = *now;
+
+	for (unsigned int i = 0; i < 2000; i++) {
+		core_spin_turn(spin, *now, 1);
+		if (!core_spin_turn(spin, *now += 1000, 0))
+			break;
+		*now += 1000000;
+	}
+	core_spin_turn(spin, *now += 1000, 1);
+	return *now - begin;
+}
+
+static void a_crowded_processor_is_left(void **state)
+{
+	struct core_spin spin;
+	u64 now = 1, first, second;
+
+	(void)state;
+	core_spin_init(&spin, MAX_NS);
+	gaps(&spin, &now, 10000, 100);
+	lose_processor(&spin, &now);
+	/* Whether or not there was work when it came back. */
+	core_spin_turn(&spin, now, 1);
+	first = sleeps_for(&spin, &now);
+	assert_true(first >= 9000000);
+	gaps(&spin, &now, 10000, 100);
+	lose_processor(&spin, &now);
+	assert_true(core_spin_turn(&spin, now, 0));
+	second = sleeps_for(&spin, &now);
+	assert_true(second >= 2 * first - 2000000);
+	/* A long time undisturbed, and it begins from the start again. */
+	gaps(&spin, &now, 10000, 10000);
+	lose_processor(&spin, &now);
+	core_spin_turn(&spin, now, 1);
+	assert_true(sleeps_for(&spin, &now) <= first + 2000000);
+}
+
+static void a_sleep_is_not_a_loss(void **state)
+{
+	struct core_spin spin;
+	u64 now = 1;
+
+	(void)state;
+	core_spin_init(&spin, MAX_NS);
+	gaps(&spin, &now, 10000, 100);
+	while (!core_spin_turn(&spin, now += 1000, 0))
+		;
+	now += 3000000; /* asleep */
+	core_spin_turn(&spin, now, 1);
+	gaps(&spin, &now, 10000, 100);
+	assert_true(spins_for(&spin, &now) > 20000);
+}
+
 static void never_and_always(void **state)
 {
 	struct core_spin spin;
@@ -80,6 +144,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(short_gaps_are_spun_over),
 		cmocka_unit_test(long_gaps_are_slept_through),
+		cmocka_unit_test(a_crowded_processor_is_left),
+		cmocka_unit_test(a_sleep_is_not_a_loss),
 		cmocka_unit_test(never_and_always),
 	};
 
