@@ -56,6 +56,7 @@ static void op_done(void *arg, const struct rblk_result *result)
 	op->command = NULL;
 	app->under_way--;
 	app->completed += outcome == SIM_OUTCOME_DONE;
+	app->gone |= result->status == RBLK_E_GONE;
 	sim_model_end(command, outcome, op->memory);
 	if (op->memory)
 		sim_guard_return(&app->guard, op->memory);
@@ -263,6 +264,7 @@ static bool volume_open(struct sim_app *app)
 	struct sim_opening opening = sim_model_opening(volume);
 
 	app->doing = "opens its volume";
+	app->gone = false;
 	app->rblk = rblk_volume_open(app->session, NULL, 0);
 	if (!app->rblk) {
 		sim_trace(app->actor.name, "volume: %s", rblk_session_error(app->session));
@@ -348,7 +350,7 @@ static bool app_work(struct sim_app *app)
 
 		if (!app_poll(app))
 			return false;
-		if (!app->calm && sim_chance(app->abandon))
+		if (app->gone || (!app->calm && sim_chance(app->abandon)))
 			return false;
 		if (more)
 			sim_fiber_sleep(sim_below(app->think_ns));
@@ -381,7 +383,7 @@ static bool app_verify(struct sim_app *app)
 			return false;
 		app_wait(app, app->under_way ? UINT64_MAX : SIM_MS);
 	}
-	return true;
+	return !app->gone;
 }
 
 struct checksum {

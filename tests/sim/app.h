@@ -51,6 +51,7 @@ struct sim_app {
 	bool calm;	   /* faults have stopped: it may verify and finish */
 	bool alone;	   /* nobody else uses its volume */
 	bool benign;	   /* there are none at all: no session may be lost */
+	bool gone;	   /* its volume is served no more, or not as it was */
 	bool finished;
 	const char *doing;
 };

@@ -7,10 +7,12 @@
 #include "tests/sim/host.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include "proto/core/env.h"
 #include "target/pool.h"
 #include "target/reactor_impl.h"
+#include "target/reload.h"
 #include "target/volume.h"
 #include "tests/sim/fabric_sim.h"
 #include "tests/sim/random.h"
@@ -82,6 +84,11 @@ static void on_restart(void *arg)
 	sim_host_start(arg);
 }
 
+static void on_mend(void *arg)
+{
+	sim_host_reload(arg, true);
+}
+
 void sim_host_init(struct sim_host *host, unsigned int machine)
 {
 	memset(host, 0, sizeof(*host));
@@ -93,6 +100,7 @@ void sim_host_init(struct sim_host *host, unsigned int machine)
 	host->config.listen_count = 1;
 	host->config.memory_lock = false;
 	host->restart = (struct sim_event){.run = on_restart, .arg = host};
+	host->mend = (struct sim_event){.run = on_mend, .arg = host};
 	thread_init(&host->control, host, machine, control_step);
 	snprintf(host->control.actor.name, sizeof(host->control.actor.name), "target%u", machine);
 	for (unsigned int i = 0; i < SIM_HOST_REACTORS; i++) {
@@ -124,6 +132,21 @@ void sim_host_add_volume(struct sim_host *host, uint64_t bytes, uint32_t block_b
 	}
 	host->disks[i] = sim_disk_create(config->path, bytes, block_bytes);
 	host->disks[i]->boot_id = host->boot_id;
+}
+
+/* As if it had been read anew; NULL: with all volumes. */
+static struct tgt_config config_with(const struct tgt_config *config, const bool *wanted)
+{
+	struct tgt_config copy = *config;
+
+	copy.volumes = calloc(config->volume_count, sizeof(*copy.volumes));
+	if (!copy.volumes)
+		sim_fail("out of memory");
+	copy.volume_count = 0;
+	for (unsigned int i = 0; i < config->volume_count; i++)
+		if (!wanted || wanted[i])
+			copy.volumes[copy.volume_count++] = config->volumes[i];
+	return copy;
 }
 
 static void volumes_remove(struct sim_host *host)
@@ -191,7 +214,59 @@ void sim_host_start(struct sim_host *host)
 	sim_actor_become(before);
 	host->running = true;
 	host->stopping = false;
+	host->served = config_with(&host->config, NULL);
 	sim_trace(host->name, "serves");
+}
+
+/* -- reload -------------------------------------------------------------------------------- */
+
+static bool is_served(const struct sim_host *host, unsigned int volume)
+{
+	struct tgt_volume *found =
+		tgt_volume_get(host->registry, host->config.volumes[volume].name);
+
+	if (found)
+		tgt_volume_put(found);
+	return found;
+}
+
+/* What was in memory is gone with its volume. */
+static bool reload_judge(struct sim_host *host, const bool *before)
+{
+	bool all = true;
+
+	for (unsigned int i = 0; i < host->volume_count; i++) {
+		bool served = is_served(host, i);
+
+		all &= served;
+		if (before[i] && !served && !host->disks[i])
+			sim_model_crash(host->volumes[i]);
+	}
+	return all;
+}
+
+void sim_host_reload(struct sim_host *host, bool all)
+{
+	struct sim_actor *before = sim_actor_become(&host->control.actor);
+	bool wanted[SIM_HOST_VOLUMES], served[SIM_HOST_VOLUMES];
+	char error[TGT_ERROR_BYTES] = "done";
+	struct tgt_config config;
+
+	if (host->running && !host->stopping) {
+		for (unsigned int i = 0; i < host->volume_count; i++) {
+			wanted[i] = all || sim_chance(700000);
+			served[i] = is_served(host, i);
+		}
+		config = config_with(&host->config, wanted);
+		tgt_reload_apply(&host->served, &config, host->registry, host->reactor_array,
+				 error);
+		sim_trace(host->name, "is told to reload: %s", error);
+		if (!reload_judge(host, served) && all)
+			sim_event_in(&host->mend, RETRY_NS);
+		for (unsigned int i = 0; i < host->config.reactors; i++)
+			thread_wake(&host->reactors[i].actor);
+	}
+	sim_actor_become(before);
 }
 
 /* -- the end ------------------------------------------------------------------------------- */
@@ -218,6 +293,8 @@ static void process_end(struct sim_host *host)
 	sim_event_cancel(&host->control.step);
 	tgt_listener_destroy(host->listener);
 	volumes_remove(host);
+	tgt_config_fini(&host->served);
+	sim_event_cancel(&host->mend);
 	sim_actor_become(before);
 	host->running = false;
 	host->stopping = false;

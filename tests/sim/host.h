@@ -29,7 +29,8 @@ struct sim_thread {
 struct sim_host {
 	char name[16], address[32];
 	uint8_t boot_id[16];
-	struct tgt_config config;
+	struct tgt_config config; /* all volumes there are; as it starts */
+	struct tgt_config served; /* in force, since it started or was told to reload */
 	struct sim_volume *volumes[SIM_HOST_VOLUMES]; /* by index in config */
 	struct sim_disk *disks[SIM_HOST_VOLUMES];     /* NULL: in memory */
 	unsigned int volume_count;
@@ -39,7 +40,7 @@ struct sim_host {
 	struct tgt_listener *listener;
 	struct sim_thread control, reactors[SIM_HOST_REACTORS];
 	struct tgt_reactor *reactor_array[SIM_HOST_REACTORS]; /* as the listener wants them */
-	struct sim_event restart;
+	struct sim_event restart, mend;
 	uint32_t pause; /* of a million steps: how many come late */
 	uint64_t pause_ns;
 	bool calm;
@@ -53,6 +54,8 @@ void sim_host_add_volume(struct sim_host *host, uint64_t bytes, uint32_t block_b
 void sim_host_start(struct sim_host *host);
 /* SIGTERM: it ends when it has drained, and comes back unless `wanted` is false. */
 void sim_host_drain(struct sim_host *host);
+/* SIGHUP: it serves any of its volumes from now on, or (all) every one as soon as it can. */
+void sim_host_reload(struct sim_host *host, bool all);
 /* SIGKILL, or the power fails with everything. Comes back after `back_ns`. */
 void sim_host_kill(struct sim_host *host, bool power, uint64_t back_ns);
 void sim_host_fini(struct sim_host *host); /* has ended */

@@ -35,10 +35,10 @@ static void run_same(uint64_t seed)
 static void report(void)
 {
 	printf("%" PRIu64 " seeds: %" PRIu64 " commands, %" PRIu64 " connections broken, %" PRIu64
-	       " machines cut off, %" PRIu64 " targets drained, %" PRIu64 " killed, %" PRIu64
-	       " without power\n",
+	       " machines cut off, %" PRIu64 " targets drained, %" PRIu64 " reloaded, %" PRIu64
+	       " killed, %" PRIu64 " without power\n",
 	       sim_totals.seeds, sim_totals.commands, sim_totals.breaks, sim_totals.cuts,
-	       sim_totals.drains, sim_totals.kills, sim_totals.power_losses);
+	       sim_totals.drains, sim_totals.reloads, sim_totals.kills, sim_totals.power_losses);
 	fflush(stdout);
 }
 

@@ -120,6 +120,7 @@ struct sim_survivor {
 
 	uint32_t handle; /* 0: not open */
 	bool opening;
+	uint64_t open_at_ns;
 	uint64_t blocks;
 	uint32_t block_bytes, volume_flags;
 

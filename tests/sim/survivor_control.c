@@ -13,7 +13,8 @@
 #include "tests/sim/trace.h"
 
 /* Whatever is asked for, a target may be short of something, or about to end. */
-#define ALWAYS (1u << RBLK_E_BUSY | 1u << RBLK_E_DRAINING | 1u << RBLK_E_NO_RESOURCES)
+#define ALWAYS \
+	(1u << RBLK_E_BUSY | 1u << RBLK_E_DRAINING | 1u << RBLK_E_NO_RESOURCES | 1u << RBLK_E_GONE)
 #define WELL (ALWAYS | 1u << RBLK_OK)
 
 static __attribute__((noreturn)) void control_fail(const struct sim_control *control,
@@ -34,6 +35,7 @@ static void open_done(struct sim_control *control, uint16_t status)
 	if (control->epoch != survivor->epoch)
 		return;
 	survivor->opening = false;
+	survivor->open_at_ns = sim_now_ns() + sim_between(SIM_MS, 20 * SIM_MS);
 	if (status)
 		return;
 	if (rblk_check_volume(volume, sizeof(*volume)) ||
@@ -226,7 +228,7 @@ static void survivor_open(struct sim_survivor *survivor, struct sim_life *life)
 		control->order.command.segment.length = rblk_to_le32(RBLK_CAPSULE_ALIGN);
 		control_add(control, life);
 	}
-	control = control_new(survivor, life, RBLK_OP_OPEN, WELL);
+	control = control_new(survivor, life, RBLK_OP_OPEN, WELL | 1u << RBLK_E_NO_VOLUME);
 	if (control) {
 		open = control_payload(control, life);
 		strcpy(open->name, survivor->host->config.volumes[survivor->volume].name);
@@ -261,7 +263,7 @@ void sim_survivor_manage(struct sim_survivor *survivor)
 {
 	struct sim_life *life = sim_survivor_live(survivor, true);
 
-	if (!survivor->handle && !survivor->opening && life)
+	if (!survivor->handle && !survivor->opening && life && sim_now_ns() >= survivor->open_at_ns)
 		survivor_open(survivor, life);
 	events_confirm(survivor);
 }

@@ -99,10 +99,15 @@ static void errand_answered(struct sim_errand *errand)
 			errand_fail(errand, "an open handle is not known");
 		errand_nothing(errand);
 		return;
+	case RBLK_E_GONE:
+		/* To be opened again, as it is now. */
+		if (errand->handle == survivor->handle)
+			survivor->handle = 0;
+		errand_nothing(errand);
+		return;
 	case RBLK_E_BUSY:
 	case RBLK_E_ABORTED:
 	case RBLK_E_DRAINING:
-	case RBLK_E_GONE:
 		errand_nothing(errand);
 		return;
 	}

@@ -25,7 +25,7 @@
 
 struct sim_totals sim_totals;
 
-enum fault { FAULT_BREAK, FAULT_CUT, FAULT_KILL, FAULT_POWER, FAULT_DRAIN, FAULTS };
+enum fault { FAULT_BREAK, FAULT_CUT, FAULT_KILL, FAULT_POWER, FAULT_DRAIN, FAULT_RELOAD, FAULTS };
 
 /* The others are any mixture. */
 enum world_kind { WORLD_CROWDED, WORLD_STARVED, WORLD_BENIGN };
@@ -91,6 +91,10 @@ static void on_fault(void *arg)
 		sim_totals.drains += host->running;
 		sim_host_drain(host);
 		break;
+	case FAULT_RELOAD:
+		sim_totals.reloads += host->running;
+		sim_host_reload(host, false);
+		break;
 	case FAULTS:
 		break;
 	}
@@ -109,6 +113,7 @@ static void on_calm(void *arg)
 	}
 	for (unsigned int i = 0; i < world.host_count; i++) {
 		world.hosts[i].calm = true;
+		sim_host_reload(&world.hosts[i], true);
 		for (unsigned int j = 0; j < world.hosts[i].volume_count; j++)
 			if (world.hosts[i].disks[j])
 				world.hosts[i].disks[j]->calm = true;

@@ -10,7 +10,7 @@
 
 /* What the seeds have done so far, so that a run can be seen to have tested something. */
 struct sim_totals {
-	uint64_t seeds, commands, kills, power_losses, drains, breaks, cuts;
+	uint64_t seeds, commands, kills, power_losses, drains, reloads, breaks, cuts;
 };
 extern struct sim_totals sim_totals;
 
