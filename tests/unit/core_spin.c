@@ -74,11 +74,11 @@ static u64 sleeps_for(struct core_spin *spin, u64 *now)
 {
 	u64 begin = *now;
 
-	for (unsigned int i = 0; i < 2000; i++) {
+	for (unsigned int i = 0; i < 100000; i++) {
 		core_spin_turn(spin, *now, 1);
 		if (!core_spin_turn(spin, *now += 1000, 0))
 			break;
-		*now += 1000000;
+		*now += 9000;
 	}
 	core_spin_turn(spin, *now += 1000, 1);
 	return *now - begin;
