@@ -4,6 +4,7 @@
  * queue or session waits here, unanswered, until that life has ended with all its storage I/O (F5).
  */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "proto/fabric/fabric.h"
@@ -55,6 +56,17 @@ static void login_reject(struct tgt_reactor *reactor, struct fab_request *reques
 			why ? why : rblk_reject_text((uint16_t)reason));
 	reject_fill(&reject, reason, detail);
 	fab_reject(request, &reject, sizeof(reject));
+}
+
+/* The option's name is the word for what there is too little of. */
+static void login_reject_full(const struct tgt_login *login, struct tgt_reactor *reactor,
+			      unsigned int most, const char *of_what)
+{
+	char why[96];
+
+	snprintf(why, sizeof(why), "all %u %s of reactor %u are in use", most, of_what,
+		 reactor->index);
+	login_reject(reactor, login->request, RBLK_REJECT_NO_RESOURCES, 0, why);
 }
 
 static void login_accept_fill(const struct tgt_queue *queue, struct rblk_wire_accept *accept)
@@ -113,14 +125,14 @@ static void login_accept(struct tgt_login *login, struct tgt_session *session,
 	struct tgt_queue *queue = NULL;
 	int err;
 
-	if (reactor->queue_count < reactor->queues_max)
-		terms.credits = login_credits(reactor, device, rblk_le16(login->wire.credits),
-					      terms.scratch);
+	if (reactor->queue_count >= reactor->queues_max) {
+		login_reject_full(login, reactor, reactor->queues_max, "connections");
+		return;
+	}
+	terms.credits = login_credits(reactor, device, rblk_le16(login->wire.credits),
+				      terms.scratch);
 	if (!terms.credits) {
-		login_reject(reactor, login->request,
-			     reactor->queue_count < reactor->queues_max ? RBLK_REJECT_NO_CREDITS
-									: RBLK_REJECT_NO_RESOURCES,
-			     0, NULL);
+		login_reject(reactor, login->request, RBLK_REJECT_NO_CREDITS, 0, NULL);
 		return;
 	}
 	err = tgt_queue_create(session, fabric, device, login->request, &terms, &queue);
@@ -153,12 +165,15 @@ static void login_accept(struct tgt_login *login, struct tgt_session *session,
 static void login_create(struct tgt_login *login, struct tgt_reactor *reactor,
 			 struct tgt_fabric *fabric, struct tgt_device *device, uint32_t features)
 {
-	struct tgt_session *session = NULL;
+	struct tgt_session *session;
 
 	if (reactor->session_count >= reactor->sessions_max)
 		tgt_session_expire(reactor, true);
-	if (reactor->session_count < reactor->sessions_max)
-		session = tgt_session_create(reactor, &login->wire, login->lease);
+	if (reactor->session_count >= reactor->sessions_max) {
+		login_reject_full(login, reactor, reactor->sessions_max, "sessions");
+		return;
+	}
+	session = tgt_session_create(reactor, &login->wire, login->lease);
 	if (!session) {
 		login_reject(reactor, login->request, RBLK_REJECT_NO_RESOURCES, 0, NULL);
 		return;

@@ -127,7 +127,7 @@ struct tgt_reactor {
 	struct core_spin spin;
 	struct tgt_chain chain;
 	/* For what a peer can trigger; comings and goings must not hide what is wrong. */
-	struct tgt_log_limit log_limit, chat_limit;
+	struct tgt_log_limit log_limit, chat_limit, totals_limit;
 
 	bool draining;
 	uint64_t drain_until_ns;

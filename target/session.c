@@ -50,23 +50,23 @@ struct tgt_session *tgt_session_find(struct tgt_reactor *reactor, const uint8_t 
 	return NULL;
 }
 
-/* One line that says what the session was, and what its commands cost. */
-static void session_log_totals(const struct tgt_session *session)
+/* One line that says what the session was, and what its commands cost. Peers make them end. */
+static void session_log_totals(struct tgt_session *session)
 {
 	uint64_t messages = session->messages_in + session->out.sends + session->out.writes +
 			    session->out.write_imms + session->out.reads;
 
-	tgt_log(TGT_LOG_INFO,
-		"session %u [%s] %s: ended: %" PRIu64 " commands, %" PRIu64 " bytes read, %" PRIu64
-		" written, %" PRIu64 ".%02" PRIu64 " messages a command (in %" PRIu64
-		", sends %" PRIu64 ", writes %" PRIu64 ", immediates %" PRIu64 ", reads %" PRIu64
-		", doorbells %" PRIu64 "), %" PRIu64 " us queued, %" PRIu64 " us stored",
-		session->number, session->peer, session->initiator, session->commands,
-		session->bytes_read, session->bytes_written,
-		session->commands ? messages / session->commands : 0,
-		session->commands ? messages * 100 / session->commands % 100 : 0,
-		session->messages_in, session->out.sends, session->out.writes,
-		session->out.write_imms, session->out.reads, session->out.doorbells,
+	tgt_log_limited(&session->reactor->totals_limit, TGT_LOG_INFO,
+			"session %u [%s] %s: ended: %" PRIu64 " commands, %" PRIu64 " bytes read, %" PRIu64
+			" written, %" PRIu64 ".%02" PRIu64 " messages a command (in %" PRIu64
+			", sends %" PRIu64 ", writes %" PRIu64 ", immediates %" PRIu64 ", reads %" PRIu64
+			", doorbells %" PRIu64 "), %" PRIu64 " us queued, %" PRIu64 " us stored",
+			session->number, session->peer, session->initiator, session->commands,
+			session->bytes_read, session->bytes_written,
+			session->commands ? messages / session->commands : 0,
+			session->commands ? messages * 100 / session->commands % 100 : 0,
+			session->messages_in, session->out.sends, session->out.writes,
+			session->out.write_imms, session->out.reads, session->out.doorbells,
 		session->queued_us, session->stored_us);
 }
 
