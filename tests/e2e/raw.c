@@ -40,6 +40,7 @@ void raw_init(struct raw *raw)
 			    &raw->mr))
 		die("register", fab_error(raw->fab));
 	raw->login_bytes = sizeof(raw->login);
+	raw->receives = RECEIVES;
 	raw->login.magic = rblk_to_le32(RBLK_MAGIC);
 	raw->login.version = rblk_to_le16(RBLK_PROTOCOL_VERSION);
 	raw->login.incarnation = rblk_to_le32(1);
@@ -68,7 +69,7 @@ static int prepare(struct fab_conn *conn, void *user)
 	struct raw *raw = user;
 
 	raw->conn = conn;
-	for (uint64_t i = 0; i < RECEIVES; i++)
+	for (uint64_t i = 0; i < raw->receives; i++)
 		post_receive(raw, i);
 	return 0;
 }

@@ -23,6 +23,7 @@ struct raw {
 	char *memory;
 	struct rblk_wire_login login; /* as it is sent; a test may change it before raw_connect */
 	uint8_t login_bytes;	      /* of it that are sent; likewise */
+	uint32_t receives;	      /* that are posted, and kept posted; likewise */
 	struct rblk_wire_accept accept;
 	struct rblk_wire_reject reject;
 	bool established, rejected, gone, drained;

@@ -17,6 +17,7 @@
 #include <unistd.h>
 #include "proto/core/env.h"
 #include "tests/e2e/daemon.h"
+#include "tests/e2e/hostile_rules.h"
 #include "tests/e2e/raw.h"
 
 #define BLOCK 512u
@@ -86,6 +87,34 @@ static void a_silent_peer_is_closed_and_one_that_answers_probes_is_not(void **st
 	raw_close(&alive);
 }
 
+/* C4. The target finds no receive for what it answers, and waits for none: not with anybody else's
+ * time. */
+static void a_peer_without_receives_is_closed_alone(void **state)
+{
+	unsigned int before = e2e_daemon_log_count(&server, "no sign of life");
+	uint64_t until_ns = env_now_ns() + WAIT_NS;
+	struct raw alive, deaf;
+
+	(void)state;
+	raw_init(&alive);
+	assert_true(raw_connect(&alive, server.host));
+	raw_init(&deaf);
+	deaf.receives = 0;
+	assert_true(raw_connect(&deaf, server.host));
+	for (unsigned int n = 0; n < 32; n++)
+		raw_fill(&deaf, raw_command(&deaf, 0, n), n, RBLK_OP_PING, (uint16_t)n);
+	raw_send(&deaf, 32 * 64);
+	while (!deaf.gone) {
+		assert_true(env_now_ns() < until_ns);
+		raw_step(&deaf);
+		assert_int_equal(raw_simple(&alive, RBLK_OP_PING, 0), RBLK_OK);
+	}
+	assert_int_equal(deaf.replies, 0);
+	assert_int_equal(e2e_daemon_log_count(&server, "no sign of life"), before + 1);
+	raw_close(&deaf);
+	raw_close(&alive);
+}
+
 static void a_session_that_nobody_comes_back_to_is_forgotten(void **state)
 {
 	struct rblk_wire_login login;
@@ -140,13 +169,23 @@ static void a_command_that_finds_no_memory_is_answered_busy(void **state)
 	raw_close(&raw);
 }
 
-int main(void)
+static const char *rule(unsigned int index)
+{
+	static const char *const rules[] = {"C4", "C6"};
+
+	return index < 2 ? rules[index] : NULL;
+}
+
+int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_silent_peer_is_closed_and_one_that_answers_probes_is_not),
+		cmocka_unit_test(a_peer_without_receives_is_closed_alone),
 		cmocka_unit_test(a_session_that_nobody_comes_back_to_is_forgotten),
 		cmocka_unit_test(a_command_that_finds_no_memory_is_answered_busy),
 	};
 
+	if (hostile_lists(argc, argv, rule))
+		return 0;
 	return cmocka_run_group_tests(tests, start, stop);
 }

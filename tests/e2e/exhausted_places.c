@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Goal: when sessions, connections, credits or handles have run out, who comes is refused with a
+ * reason that can be read at both ends, who was there goes on, and what is given back can be had
+ * again. Method: targets that allow few of one kind; initiators until there is no more, one leaves,
+ * one comes.
+ */
+#include "tests/unit/unit.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include "initiator/rblk.h"
+#include "proto/core/env.h"
+#include "tests/e2e/daemon.h"
+#include "tests/e2e/raw.h"
+
+#define PEERS 40u
+#define WAIT_NS (60 * 1000000000ull)
+
+static struct e2e_daemon server;
+static struct raw peers[PEERS];
+
+static int stop(void **state)
+{
+	(void)state;
+	return e2e_daemon_stop(&server);
+}
+
+/* As many as are let in: how many, and what the next was told. */
+static unsigned int fill(enum rblk_reject_reason *reason)
+{
+	for (unsigned int i = 0; i < PEERS; i++) {
+		raw_init(&peers[i]);
+		if (raw_connect(&peers[i], server.host)) {
+			/* A session with nothing open would be forgotten with its connection. */
+			assert_int_not_equal(raw_open(&peers[i], "mem"), 0);
+			continue;
+		}
+		*reason = rblk_le16(peers[i].reject.reason);
+		raw_close(&peers[i]);
+		return i;
+	}
+	fail_msg("all were let in");
+	return 0;
+}
+
+/* The words of librblk about it. */
+static void assert_refused_with(const char *words)
+{
+	char text[RBLK_ERROR_BYTES] = "";
+
+	errno = 0;
+	assert_null(rblk_session_open(e2e_daemon_uri(&server, "mem"), NULL, text));
+	assert_int_equal(errno, EAGAIN);
+	assert_non_null(strstr(text, words));
+}
+
+/* One leaves, and one comes in its stead. */
+static void replace(struct raw *peer)
+{
+	uint64_t until_ns = env_now_ns() + WAIT_NS;
+
+	raw_close(peer);
+	raw_init(peer);
+	while (!raw_connect(peer, server.host)) {
+		assert_true(env_now_ns() < until_ns);
+		raw_close(peer);
+		raw_init(peer);
+	}
+	assert_int_not_equal(raw_open(peer, "mem"), 0);
+}
+
+static void all_go_on(unsigned int count)
+{
+	for (unsigned int i = 0; i < count; i++)
+		assert_int_equal(raw_simple(&peers[i], RBLK_OP_PING, 0), RBLK_OK);
+}
+
+/* Fill, be refused with these words, replace, end. */
+static unsigned int run_out(enum rblk_reject_reason expected, const char *words, const char *line)
+{
+	enum rblk_reject_reason reason = RBLK_REJECT_NONE;
+	unsigned int count = fill(&reason);
+
+	assert_int_equal(reason, expected);
+	assert_refused_with(words);
+	assert_true(e2e_daemon_log_count(&server, line) >= 2);
+	all_go_on(count);
+	replace(&peers[count / 2]);
+	all_go_on(count);
+	for (unsigned int i = 0; i < count; i++)
+		raw_close(&peers[i]);
+	return count;
+}
+
+static void sessions_run_out(void **state)
+{
+	(void)state;
+	e2e_daemon_start(&server, "--memory", "mem=1M", "--reactors", "1", "--sessions", "6", NULL);
+	assert_int_equal(run_out(RBLK_REJECT_NO_RESOURCES,
+				 "the target ran out of memory, queue pairs or sessions",
+				 "refused: all 6 sessions of reactor 0 are in use"),
+			 6);
+}
+
+static void connections_run_out(void **state)
+{
+	(void)state;
+	e2e_daemon_start(&server, "--memory", "mem=1M", "--reactors", "1", "--connections", "5",
+			 NULL);
+	assert_int_equal(run_out(RBLK_REJECT_NO_RESOURCES,
+				 "the target ran out of memory, queue pairs or sessions",
+				 "refused: all 5 connections of reactor 0 are in use"),
+			 5);
+}
+
+/* Each is given a share of what is left, so that they become few before they are none. */
+static void credits_run_out(void **state)
+{
+	(void)state;
+	e2e_daemon_start(&server, "--memory", "mem=1M", "--reactors", "1", "--receive-buffers", "128",
+			 "--credits", "32", NULL);
+	assert_in_range(run_out(RBLK_REJECT_NO_CREDITS,
+				"the target's receive buffers are all promised to others",
+				"refused: the target's receive buffers are all promised to others"),
+			4, 16);
+}
+
+/* A session's: it may close some and open again; another session has its own. */
+static void handles_run_out(void **state)
+{
+	struct rblk_wire_command *command;
+	struct raw raw, other;
+	uint32_t last = 0;
+
+	(void)state;
+	e2e_daemon_start(&server, "--memory", "mem=1M", "--reactors", "1", NULL);
+	raw_init(&raw);
+	assert_true(raw_connect(&raw, server.host));
+	for (unsigned int i = 0; i < RBLK_HANDLES_MAX; i++) {
+		uint32_t handle = raw_open(&raw, "mem");
+
+		assert_int_not_equal(handle, 0);
+		assert_int_not_equal(handle, last);
+		last = handle;
+	}
+	assert_int_equal(raw_open(&raw, "mem"), 0);
+	assert_int_equal(rblk_le16(raw.last[0].status), RBLK_E_NO_RESOURCES);
+	raw_init(&other);
+	assert_true(raw_connect(&other, server.host));
+	assert_int_not_equal(raw_open(&other, "mem"), 0);
+	raw_close(&other);
+	command = raw_command(&raw, 0, 0);
+	raw_fill(&raw, command, 0, RBLK_OP_CLOSE, 1);
+	command->volume = rblk_to_le32(last);
+	raw_send(&raw, 64);
+	assert_int_equal(raw_wait(&raw, 1), RBLK_OK);
+	assert_int_not_equal(raw_open(&raw, "mem"), 0);
+	raw_close(&raw);
+}
+
+#define TEST(name) cmocka_unit_test_teardown(name, stop)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(sessions_run_out),
+		TEST(connections_run_out),
+		TEST(credits_run_out),
+		TEST(handles_run_out),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Goal: data memory for far less than what is asked of the target makes everybody slower and starves
+ * nobody: data is right, who asks for little gets it beside those who ask for much, and what needs no
+ * data memory does not wait (C6). Method: loads of very different depth on a disk that takes its time,
+ * over a pool that holds four of the largest transfers; a bare connection that sends PINGs.
+ */
+#include "tests/unit/unit.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "tests/e2e/daemon.h"
+#include "tests/e2e/hostile_rules.h"
+#include "tests/e2e/load.h"
+#include "tests/e2e/raw.h"
+
+#define LOADS 4u
+#define PART (4u << 20)
+#define ROUNDS 10u
+
+static struct e2e_daemon server;
+static char path[64];
+
+static int start(void **state)
+{
+	char volume[96];
+	int fd;
+
+	(void)state;
+	strcpy(path, "/var/tmp/rblk-e2e-pool-XXXXXX");
+	fd = mkstemp(path);
+	assert_true(fd >= 0);
+	assert_int_equal(ftruncate(fd, LOADS * PART), 0);
+	close(fd);
+	snprintf(volume, sizeof(volume), "disk=%s", path);
+	e2e_daemon_start(&server, "--reactors", "1", "--pool-size", "1M", "--max-io", "256K", "--cache",
+			 "buffered", "--fault", "delay=2ms", volume, NULL);
+	return 0;
+}
+
+static int stop(void **state)
+{
+	(void)state;
+	unlink(path);
+	return e2e_daemon_stop(&server);
+}
+
+static void nobody_starves_over_a_small_pool(void **state)
+{
+	static const uint32_t depths[LOADS] = { 1, 8, 32, 64 };
+	struct load *loads[LOADS];
+	struct raw raw;
+
+	(void)state;
+	raw_init(&raw);
+	assert_true(raw_connect(&raw, server.host));
+	for (unsigned int i = 0; i < LOADS; i++) {
+		const struct load_options options = {
+			.uri = e2e_daemon_uri(&server, "disk"),
+			.queues = 1 + i % 2,
+			.depth = depths[i],
+			.offset = (uint64_t)i * PART,
+			.bytes = PART,
+			.seed = i,
+		};
+
+		loads[i] = load_start(&options);
+	}
+	for (unsigned int round = 0; round < ROUNDS; round++) {
+		for (unsigned int i = 0; i < LOADS; i++)
+			load_wait(loads[i], 5);
+		assert_int_equal(raw_simple(&raw, RBLK_OP_PING, 0), RBLK_OK);
+	}
+	for (unsigned int i = 0; i < LOADS; i++)
+		assert_true(load_stop(loads[i]) >= 5 * ROUNDS);
+	raw_close(&raw);
+}
+
+/* One initiator has all of the pool and does not let go: the target neither waits for it nor is short
+ * of what others need to connect, open and close. */
+static void who_holds_the_pool_keeps_nobody_out(void **state)
+{
+	struct raw holder, other;
+	uint32_t volume;
+
+	(void)state;
+	raw_init(&holder);
+	assert_true(raw_connect(&holder, server.host));
+	volume = raw_open(&holder, "disk");
+	/* The fabric takes no more of what it does not step, so that buffers stay with the sends. */
+	for (uint16_t tag = 1; tag < 24; tag++)
+		raw_io(&holder, RBLK_OP_READ, tag, volume, 0, 512, 512 * 512);
+	for (unsigned int i = 0; i < 5; i++) {
+		raw_init(&other);
+		assert_true(raw_connect(&other, server.host));
+		volume = raw_open(&other, "disk");
+		assert_int_not_equal(volume, 0);
+		assert_int_equal(raw_simple(&other, RBLK_OP_KEEPALIVE, 0), RBLK_OK);
+		raw_close(&other);
+	}
+	for (uint16_t tag = 1; tag < 24; tag++)
+		assert_int_equal(raw_wait(&holder, tag), RBLK_OK);
+	raw_close(&holder);
+}
+
+static const char *rule(unsigned int index)
+{
+	return index ? NULL : "C6";
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(nobody_starves_over_a_small_pool),
+		cmocka_unit_test(who_holds_the_pool_keeps_nobody_out),
+	};
+
+	if (hostile_lists(argc, argv, rule))
+		return 0;
+	return cmocka_run_group_tests(tests, start, stop);
+}

@@ -1,0 +1,40 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# Every rule of proto/README.md that a peer can break in front of its receiver is broken by some case
+# of the hostile tests, or stands below with the reason why it cannot be. Method: the tests, given as
+# arguments, tell the rules of their cases ("--rules"); the specification has the rules' numbers: C,
+# F and V in bold, and those of section 4 as a list.
+set -euo pipefail
+
+specification=$1
+shift
+
+# Rule, and why nobody breaks it there.
+excused='
+C5 binds the target alone in what it posts: an initiator would see a lack as one that waits
+F1 an order of one end'\''s work requests, which the wire does not show: tests/sim/mutants break it
+F2 likewise
+F3 likewise
+F4 binds an initiator to its own memory: tests/sim
+F6 between two targets on one disk: target_refusals.sh
+F7 binds an initiator to its own application: tests/sim
+4.5 what is not waited for cannot be refused
+'
+
+broken=$(for test; do "$test" --rules; done | tr ' ' '\n' | sort -u)
+rules=$(grep -oE '\*\*[CFV][0-9]+\*\*' "$specification" | tr -d '*'
+	sed -n '/^## 4\. /,/^#### /p' "$specification" | grep -oE '^[0-9]+\.' | sed 's/\(.*\)\./4.\1/')
+status=0
+for rule in $(sort -u <<< "$rules"); do
+	named=no excuse=$(grep -E "^${rule//./\\.} " <<< "$excused" || true)
+	grep -qxF "$rule" <<< "$broken" && named=yes
+	case $named$excuse in
+	no) echo "FAILED: no case breaks $rule" >&2; status=1 ;;
+	yes?*) echo "FAILED: $rule is excused and yet has a case" >&2; status=1 ;;
+	esac
+done
+for rule in $(grep -E '^([CFV]|4\.)[0-9]+$' <<< "$broken"); do
+	grep -qxF "$rule" <<< "$rules" || { echo "FAILED: a case breaks $rule, which there is not" >&2; status=1; }
+done
+[ "$(wc -l <<< "$rules")" -ge 29 ] || { echo "FAILED: these are not all rules: $rules" >&2; status=1; }
+exit $status
