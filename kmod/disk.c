@@ -128,8 +128,9 @@ static const struct block_device_operations rblk_disk_ops = {
  */
 static u32 rblk_disk_hint(const struct rblk_device *device, u32 bytes, u32 most)
 {
-	return clamp(is_power_of_2(bytes) ? bytes : 0, device->block_bytes,
-		     max(most, device->block_bytes));
+	/* A whole number of pages is not enough of a bound: a power of two is. */
+	most = rounddown_pow_of_two(max(most, device->block_bytes));
+	return clamp(is_power_of_2(bytes) ? bytes : 0, device->block_bytes, most);
 }
 
 /* What may go in one discard or one writing of zeroes; blk-mq counts its bytes in 32 bits. */
@@ -168,7 +169,7 @@ static int rblk_disk_limits(const struct rblk_device *device, struct rblk_limits
 		/* Split only where one fits: a coarser granularity than the most would not be. */
 		l->discard_granularity =
 			rblk_disk_hint(device, device->discard_granularity,
-				       rounddown_pow_of_two(discard) << SECTOR_SHIFT);
+				       discard << SECTOR_SHIFT);
 		l->max_discard_sectors = discard;
 	}
 	if (device->volume_flags & RBLK_VOLUME_WRITE_ZEROES)
