@@ -180,9 +180,9 @@ static bool load_try(struct load *load, struct load_op *op)
 
 /* -- the thread ---------------------------------------------------------------------------------- */
 
-static void load_open(struct load *load)
+static void load_open(struct load *load, uint32_t queues, size_t data_bytes)
 {
-	struct rblk_options options = { .size = sizeof(options), .queues = load->options.queues };
+	struct rblk_options options = { .size = sizeof(options), .queues = queues };
 	char error[RBLK_ERROR_BYTES];
 
 	load->session = rblk_session_open(load->uri, &options, error);
@@ -191,14 +191,9 @@ static void load_open(struct load *load)
 	load->volume = rblk_volume_open(load->session, NULL, 0);
 	if (!load->volume)
 		load_die(load, "%s", rblk_session_error(load->session));
-	load->data = rblk_buffer_alloc(load->session, load->options.depth * LOAD_BYTES_MAX);
-	load->model = calloc(1, load->options.bytes);
-	if (!load->data || !load->model)
+	load->data = rblk_buffer_alloc(load->session, data_bytes);
+	if (!load->data)
 		load_die(load, "no memory: %s", rblk_session_error(load->session));
-	for (unsigned int i = 0; i < load->options.depth; i++) {
-		load->ops[i].load = load;
-		load->ops[i].data = load->data + i * LOAD_BYTES_MAX;
-	}
 }
 
 /* The whole range, written as zeroes or read and compared. */
@@ -225,7 +220,11 @@ static void *load_thread(void *arg)
 {
 	struct load *load = arg;
 
-	load_open(load);
+	load_open(load, load->options.queues, load->options.depth * LOAD_BYTES_MAX);
+	for (unsigned int i = 0; i < load->options.depth; i++) {
+		load->ops[i].load = load;
+		load->ops[i].data = load->data + i * LOAD_BYTES_MAX;
+	}
 	load_sweep(load, true);
 	while (!atomic_load(&load->stopping) || load->outstanding) {
 		for (unsigned int i = 0; i < load->options.depth; i++)
@@ -249,6 +248,9 @@ struct load *load_start(const struct load_options *options)
 	if (!load)
 		abort();
 	load->options = *options;
+	load->model = calloc(1, options->bytes);
+	if (!load->model)
+		abort();
 	snprintf(load->uri, sizeof(load->uri), "%s", options->uri);
 	load->random = options->seed * 2654435761u + 1;
 	if (pthread_create(&load->thread, NULL, load_thread, load))
@@ -280,6 +282,10 @@ unsigned long load_stop(struct load *load)
 
 	atomic_store(&load->stopping, true);
 	pthread_join(load->thread, NULL);
+	/* What one session has written another reads. */
+	load_open(load, 1, LOAD_BYTES_MAX);
+	load_sweep(load, false);
+	rblk_session_close(load->session);
 	count = load_count(load);
 	free(load->model);
 	free(load);
