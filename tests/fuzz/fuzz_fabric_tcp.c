@@ -2,7 +2,8 @@
 /*
  * Goal: no byte of a peer makes the TCP fabric misbehave. Method: the input is played as a hostile
  * peer over loopback against a connection that has receives, SENDs and READs posted; afterwards
- * each of its work requests must have come back exactly once. The input is a list of records:
+ * each of its work requests must have come back exactly once, and no input may be slow, by the
+ * processor's time, which does not run while others have it. The input is a list of records:
  *
  *   control byte, frame header (32 bytes), count byte, `count` bytes of payload
  *
@@ -11,10 +12,12 @@
  */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "proto/fabric/fabric.h"
@@ -22,6 +25,8 @@
 
 #define POSTED 8
 #define TURNS 40
+#define SLOW_NS 1000000000ll /* an input of the greatest length takes well below a millisecond */
+#define WAIT_MS 30000
 
 enum {
 	FIX_SEQUENCE = 1,
@@ -66,6 +71,30 @@ static void setup(void)
 				&mr) == 0);
 }
 
+/*
+ * Waits rather than spins: on a busy machine that would keep the processor from the kernel's thread
+ * that has the packets.
+ */
+static void wait_for_request(struct fab_event *event)
+{
+	struct pollfd polled = {.fd = fab_fd(fab), .events = POLLIN};
+
+	while (event->type != FAB_EVENT_REQUEST) {
+		if (fab_poll_event(fab, event) == 1 || fab_arm(fab) != 0)
+			continue;
+		/* The fuzzer's own timer interrupts. */
+		require(poll(&polled, 1, WAIT_MS) == 1 || errno == EINTR);
+	}
+}
+
+static long long processor_ns(void)
+{
+	struct timespec now;
+
+	require(clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now) == 0);
+	return now.tv_sec * 1000000000ll + now.tv_nsec;
+}
+
 /* A raw socket that has said hello, and the connection that it has become. */
 static int attach(struct fab_conn **conn)
 {
@@ -85,8 +114,7 @@ static int attach(struct fab_conn **conn)
 		require(errno == EINTR || errno == EALREADY);
 	require(setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset)) == 0);
 	require(send(fd, &hello, sizeof(hello), MSG_NOSIGNAL) == sizeof(hello));
-	while (event.type != FAB_EVENT_REQUEST)
-		fab_poll_event(fab, &event);
+	wait_for_request(&event);
 	require(fab_accept(fab, event.request, &options, conn) == 0);
 	require(fab_conn_establish(*conn, NULL, 0) == 0);
 	return fd;
@@ -158,9 +186,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	struct fab_conn *conn;
 	uint32_t back = 0, sequence = 1;
 	bool drained = false;
+	long long begun_ns;
 	int fd;
 
 	setup();
+	begun_ns = processor_ns();
 	fd = attach(&conn);
 	post(conn);
 	while (bytes > sizeof(struct fab_tcp_frame) + 1) {
@@ -187,5 +217,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 		turn(&back, &drained);
 	require(drained && back == (1u << 2 * POSTED) - 1);
 	fab_conn_destroy(conn);
+	require(processor_ns() - begun_ns < SLOW_NS);
 	return 0;
 }
