@@ -102,6 +102,11 @@ static void connect_pair(struct raw *first, struct raw *second)
 	assert_true(raw_connect(second, daemon.host));
 }
 
+void hostile_offended(void)
+{
+	offences++;
+}
+
 void hostile_offend_quietly(void (*commit)(struct raw *raw, const void *arg), const void *arg)
 {
 	struct raw offender, sister;
@@ -109,7 +114,7 @@ void hostile_offend_quietly(void (*commit)(struct raw *raw, const void *arg), co
 	connect_pair(&offender, &sister);
 	commit(&offender, arg);
 	raw_wait_gone(&offender);
-	offences++;
+	hostile_offended();
 	assert_int_equal(raw_simple(&sister, RBLK_OP_PING, 0), RBLK_OK);
 	raw_close(&offender);
 	raw_close(&sister);

@@ -26,6 +26,8 @@ void hostile_offend(void (*commit)(struct raw *raw, const void *arg), const void
 		    const char *words);
 /* Once, and the line may be among those left out. */
 void hostile_offend_quietly(void (*commit)(struct raw *raw, const void *arg), const void *arg);
+/* An offence that was committed without these: it will have its line, too. */
+void hostile_offended(void);
 /* Until every offence of this process has been logged or counted as left out: once each. */
 void hostile_settle(void (*commit)(struct raw *raw, const void *arg), const void *arg);
 /* The load does a few operations more. */

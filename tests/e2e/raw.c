@@ -256,11 +256,16 @@ void raw_post(struct raw *raw, struct ibv_send_wr *wr)
 	WAIT_FOR(raw, !raw->sends || raw->gone, "send");
 }
 
+void raw_wait_either(struct raw *raw, uint16_t tag)
+{
+	WAIT_FOR(raw, raw->last[tag].sequence || raw->gone, "reply");
+}
+
 uint16_t raw_wait(struct raw *raw, uint16_t tag)
 {
 	uint16_t status;
 
-	WAIT_FOR(raw, raw->last[tag].sequence || raw->gone, "reply");
+	raw_wait_either(raw, tag);
 	if (raw->gone && !raw->last[tag].sequence)
 		die("reply", "the connection ended");
 	status = rblk_le16(raw->last[tag].status);

@@ -59,6 +59,8 @@ void raw_step(struct raw *raw);
 void raw_poll(struct raw *raw);
 /* Wait for the completion with this tag; its status. */
 uint16_t raw_wait(struct raw *raw, uint16_t tag);
+/* Wait for it, or for the end of the connection. */
+void raw_wait_either(struct raw *raw, uint16_t tag);
 /* Wait until the target has ended the connection. */
 void raw_wait_gone(struct raw *raw);
 
