@@ -3,8 +3,8 @@
  * Goal: initiators that are killed in the middle of whatever they do, by the hundred, leave nothing
  * behind at the target and harm nobody. Method: this program runs itself again as clients, each a
  * load of several queues that checks its data, and kills them, at some random moment of their
- * connecting, working or, often, right after work was seen. The target has room for few sessions and
- * buffers: what a dead client kept would be missing to those after it.
+ * connecting, working or, often, right after work was seen. The target has room for few sessions
+ * and buffers: what a dead client kept would be missing to those after it.
  */
 #include "tests/unit/unit.h"
 
@@ -95,11 +95,12 @@ static void begin(struct victim *victim, unsigned int number)
 	victim->out = pipes[0];
 }
 
-/* True: it had done some work. It must be the kill that ends it, and nothing that it found wrong. */
+/* True: it had done some work. It must be the kill that ends it, and nothing that it found wrong.
+ */
 static bool finish(struct victim *victim, bool after_work)
 {
 	/* The moment is chance's: that is what is tried here. Nothing is waited for. */
-	const struct timespec moment = { .tv_nsec = rand() % 20000000 };
+	const struct timespec moment = {.tv_nsec = rand() % 20000000};
 	char byte;
 	bool worked = after_work && read(victim->out, &byte, 1) == 1;
 	int status;
@@ -116,7 +117,7 @@ static bool finish(struct victim *victim, bool after_work)
 
 static void wait_until_nothing_is_left(unsigned int descriptors)
 {
-	const struct timespec pause = { .tv_nsec = 5000000 };
+	const struct timespec pause = {.tv_nsec = 5000000};
 	time_t until = time(NULL) + 60;
 
 	while (e2e_daemon_descriptors(&server) > descriptors) {
@@ -129,7 +130,7 @@ static void wait_until_nothing_is_left(unsigned int descriptors)
 
 static void the_killed_leave_nothing_behind(void **state)
 {
-	struct load_options options = { .queues = 2, .depth = 4, .bytes = 2u << 20 };
+	struct load_options options = {.queues = 2, .depth = 4, .bytes = 2u << 20};
 	struct victim victims[CLIENTS];
 	unsigned int descriptors, worked = 0;
 	struct load *steady;
@@ -160,7 +161,7 @@ static void all_sessions_can_be_had_again(void **state)
 
 	(void)state;
 	for (unsigned int i = 0; i < CLIENTS; i++) {
-		struct rblk_options options = { .size = sizeof(options), .queues = 2 };
+		struct rblk_options options = {.size = sizeof(options), .queues = 2};
 
 		sessions[i] = rblk_session_open(e2e_daemon_uri(&server, "victim"), &options, error);
 		if (!sessions[i])

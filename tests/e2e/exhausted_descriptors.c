@@ -25,10 +25,11 @@ static struct raw peers[PEERS];
 
 static int start(void **state)
 {
-	struct load_options options = { .queues = 2, .depth = 4, .bytes = 1u << 20 };
+	struct load_options options = {.queues = 2, .depth = 4, .bytes = 1u << 20};
 
 	(void)state;
-	e2e_daemon_start_limited(&server, DESCRIPTORS, "--memory", "mem=1M", "--reactors", "2", NULL);
+	e2e_daemon_start_limited(&server, DESCRIPTORS, "--memory", "mem=1M", "--reactors", "2",
+				 NULL);
 	options.uri = e2e_daemon_uri(&server, "mem");
 	load = load_start(&options);
 	load_wait(load, 1);
@@ -56,8 +57,8 @@ static unsigned long listener_ticks(void)
 	fclose(file);
 	rest = strrchr(line, ')');
 	assert_non_null(rest);
-	assert_int_equal(sscanf(rest, ") %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user,
-				&system),
+	assert_int_equal(sscanf(rest, ") %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu",
+				&user, &system),
 			 2);
 	return user + system;
 }
@@ -79,7 +80,7 @@ static unsigned int established(void)
 /* Until the target cannot take one more; then for so long that a loop would show. */
 static unsigned int fill(void)
 {
-	const struct timespec pause = { .tv_nsec = 10000000 };
+	const struct timespec pause = {.tv_nsec = 10000000};
 	uint64_t until_ns = env_now_ns() + WAIT_NS;
 	unsigned int count = 0;
 	unsigned long ticks;

@@ -119,8 +119,8 @@ static void connections_run_out(void **state)
 static void credits_run_out(void **state)
 {
 	(void)state;
-	e2e_daemon_start(&server, "--memory", "mem=1M", "--reactors", "1", "--receive-buffers", "128",
-			 "--credits", "32", NULL);
+	e2e_daemon_start(&server, "--memory", "mem=1M", "--reactors", "1", "--receive-buffers",
+			 "128", "--credits", "32", NULL);
 	assert_in_range(run_out(RBLK_REJECT_NO_CREDITS,
 				"the target's receive buffers are all promised to others",
 				"refused: the target's receive buffers are all promised to others"),

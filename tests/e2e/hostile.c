@@ -19,7 +19,7 @@ static unsigned int offences, logged;
 
 int hostile_start(void **state)
 {
-	struct load_options options = { .queues = 2, .depth = 2, .bytes = 1u << 20 };
+	struct load_options options = {.queues = 2, .depth = 2, .bytes = 1u << 20};
 
 	(void)state;
 	e2e_daemon_start(&daemon, "--memory", "mem=16M", "--memory", "load=1M", "--reactors", "2",

@@ -132,9 +132,7 @@ static void post_ping(struct raw *raw, enum ibv_wr_opcode opcode, uint32_t bytes
 		.length = bytes,
 		.lkey = fab_mr_lkey(raw->mr, fab_conn_device(raw->conn)),
 	};
-	struct ibv_send_wr wr = {
-		.sg_list = &sge, .num_sge = bytes ? 1 : 0, .opcode = opcode
-	};
+	struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = bytes ? 1 : 0, .opcode = opcode};
 
 	/* One union: a key that nobody has. */
 	if (opcode == IBV_WR_SEND_WITH_INV)
@@ -198,9 +196,9 @@ static void commit_memory_beyond_region(struct raw *raw, const void *arg)
 
 /* -- the table --------------------------------------------------------------------------------- */
 
-#define U32(value) (&(const uint32_t){ value })
-#define U8(value) (&(const uint8_t){ value })
-#define TILES(...) (&(const struct tiles){ __VA_ARGS__ })
+#define U32(value) (&(const uint32_t){value})
+#define U8(value) (&(const uint8_t){value})
+#define TILES(...) (&(const struct tiles){__VA_ARGS__})
 #define TOO_SHORT "too short"
 #define NOT_NEXT "sequence number is not the next"
 #define RESERVED_TAG "reserved tag used for I/O"

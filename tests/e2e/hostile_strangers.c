@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Goal: who connects to the target's port and is no initiator costs it nothing and keeps nobody out:
- * the silent are dropped in time, by a target that has nothing else to wake for; who talks nonsense
- * at once; a flood of either leaves room for those who mean it. Method: plain TCP sockets.
+ * Goal: who connects to the target's port and is no initiator costs it nothing and keeps nobody
+ * out: the silent are dropped in time, by a target that has nothing else to wake for; who talks
+ * nonsense at once; a flood of either leaves room for those who mean it. Method: plain TCP sockets.
  */
 #include "tests/unit/unit.h"
 
@@ -26,7 +26,8 @@ static struct e2e_daemon server;
 static int start(void **state)
 {
 	(void)state;
-	e2e_daemon_start(&server, "--memory", "mem=1M", "--reactors", "1", "--keepalive", "0", NULL);
+	e2e_daemon_start(&server, "--memory", "mem=1M", "--reactors", "1", "--keepalive", "0",
+			 NULL);
 	return 0;
 }
 
@@ -38,9 +39,10 @@ static int stop(void **state)
 
 static int stranger(void)
 {
-	struct sockaddr_in addr = { .sin_family = AF_INET,
-				    .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
-				    .sin_port = htons((uint16_t)atoi(strrchr(server.host, ':') + 1)) };
+	struct sockaddr_in addr = {.sin_family = AF_INET,
+				   .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+				   .sin_port =
+					   htons((uint16_t)atoi(strrchr(server.host, ':') + 1))};
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
 	assert_true(fd >= 0);
@@ -51,7 +53,7 @@ static int stranger(void)
 /* Nothing is said to it; its connection ends. */
 static void expect_end(int fd)
 {
-	struct pollfd polled = { .fd = fd, .events = POLLIN };
+	struct pollfd polled = {.fd = fd, .events = POLLIN};
 	char byte;
 
 	assert_int_equal(poll(&polled, 1, WAIT_MS), 1);
@@ -89,12 +91,13 @@ static void nonsense_is_dropped_at_once(void **state)
 
 	(void)state;
 	for (int i = 0; i < 300; i++) {
-		struct fab_tcp_hello hello = { .magic = rblk_to_le32(FAB_TCP_MAGIC),
-					       .version = rblk_to_le16(FAB_TCP_VERSION),
-					       .kind = FAB_TCP_REQUEST };
+		struct fab_tcp_hello hello = {.magic = rblk_to_le32(FAB_TCP_MAGIC),
+					      .version = rblk_to_le16(FAB_TCP_VERSION),
+					      .kind = FAB_TCP_REQUEST};
 		int fd = stranger();
 
-		/* Noise, then hellos with a login of noise: the second are answered, and refused. */
+		/* Noise, then hellos with a login of noise: the second are answered, and refused.
+		 */
 		env_random(bytes, sizeof(bytes));
 		if (i % 2) {
 			hello.private_bytes = RBLK_PRIVATE_DATA_MAX;

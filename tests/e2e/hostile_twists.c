@@ -2,8 +2,8 @@
 /*
  * Goal: every descriptor that breaks a rule of its form (V1) ends its own connection with one line
  * that says why, and nothing else: not the other queue of its session, not another session's load.
- * Method: well-formed commands of every opcode, each of which is shown to be answered; then each with
- * one field twisted, and with a bit flipped in each of its bytes.
+ * Method: well-formed commands of every opcode, each of which is shown to be answered; then each
+ * with one field twisted, and with a bit flipped in each of its bytes.
  */
 #include "tests/unit/unit.h"
 
@@ -38,7 +38,7 @@ struct twist {
 	bool (*applies)(const struct base *base);
 	uint16_t offset;
 	uint8_t bytes;
-	bool set;	/* the value replaces what is there, else it is XORed */
+	bool set; /* the value replaces what is there, else it is XORed */
 	uint64_t value;
 	const char *words; /* in the log */
 };
@@ -138,10 +138,10 @@ static bool must_be_capsule(const struct base *base)
 	return base->where == IN_BOTH || payload_alone(base);
 }
 
-#define FLAG_TWIST(bit, name)                                                       \
-	static bool no_flag_##name(const struct base *base)                         \
-	{                                                                           \
-		return !(base->flags_allowed & (bit));                              \
+#define FLAG_TWIST(bit, name)                               \
+	static bool no_flag_##name(const struct base *base) \
+	{                                                   \
+		return !(base->flags_allowed & (bit));      \
 	}
 FLAG_TWIST(RBLK_CMD_FUA, fua)
 FLAG_TWIST(RBLK_CMD_CAPSULE, capsule)
@@ -242,7 +242,7 @@ static void every_twist_has_its_words(void **state)
 {
 	(void)state;
 	for (unsigned int i = 0; i < UNIT_LENGTH(twists); i++) {
-		struct twisted twisted = { bases, &twists[i] };
+		struct twisted twisted = {bases, &twists[i]};
 
 		while (!twists[i].applies(twisted.base))
 			twisted.base++;
@@ -257,8 +257,7 @@ static void every_twisted_command_ends_its_connection(void **state)
 
 	(void)state;
 	for (unsigned int i = 0; i < UNIT_LENGTH(twists) * base_count; i++) {
-		const struct twisted twisted = { &bases[i % base_count],
-						 &twists[i / base_count] };
+		const struct twisted twisted = {&bases[i % base_count], &twists[i / base_count]};
 
 		if (!twisted.twist->applies(twisted.base))
 			continue;
@@ -307,7 +306,8 @@ static void flip(const struct base *base, unsigned int offset)
 	raw_init(&raw);
 	assert_true(raw_connect(&raw, hostile_host()));
 	bytes = base_build(&raw, base, 1, &command);
-	((unsigned char *)command)[offset] ^= (unsigned char)(1u << (offset * 5 + base->opcode) % 8);
+	((unsigned char *)command)[offset] ^=
+		(unsigned char)(1u << (offset * 5 + base->opcode) % 8);
 	verdict = judge(&raw, bytes, command, raw.sequence - 1, offset);
 	tag = rblk_le16(command->tag);
 	raw_send(&raw, bytes);
@@ -338,7 +338,7 @@ static void every_flipped_byte_is_judged_right(void **state)
 
 static void every_offence_has_one_line(void **state)
 {
-	const struct twisted twisted = { bases, twists };
+	const struct twisted twisted = {bases, twists};
 
 	(void)state;
 	hostile_settle(commit_twisted, &twisted);

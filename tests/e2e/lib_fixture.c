@@ -54,13 +54,13 @@ void lib_start_io(struct fixture *f, bool writes)
 		u32 bytes = i % 2 ? BYTES : 512;
 
 		if (writes)
-			assert_int_equal(rblk_write(f->volume, data, bytes, 0, 0, lib_done,
-						    &f->outcomes[i]),
-					 0);
+			assert_int_equal(
+				rblk_write(f->volume, data, bytes, 0, 0, lib_done, &f->outcomes[i]),
+				0);
 		else
-			assert_int_equal(rblk_read(f->volume, data, bytes, 0, 0, lib_done,
-						   &f->outcomes[i]),
-					 0);
+			assert_int_equal(
+				rblk_read(f->volume, data, bytes, 0, 0, lib_done, &f->outcomes[i]),
+				0);
 		/* The queues take turns, from one submission to the next. */
 		if (f->options.queues > 1)
 			assert_int_equal(rblk_submit(f->session), 0);

@@ -19,7 +19,8 @@ struct outcome {
 
 struct fixture {
 	struct fake_script script;
-	struct rblk_options options; /* changed before lib_open(); all zero: fake_target_options() */
+	struct rblk_options
+		options; /* changed before lib_open(); all zero: fake_target_options() */
 	struct fake_target *fake;
 	struct rblk_session *session;
 	struct rblk_volume *volume;

@@ -14,8 +14,9 @@
 #include "tests/e2e/lib_fixture.h"
 
 #define TAGS (8 + RBLK_RESERVED_TAGS) /* as the scripted target grants them */
-#define OF_COMPLETION(name) \
-	offsetof(struct rblk_wire_completion, name), sizeof(((struct rblk_wire_completion *)0)->name)
+#define OF_COMPLETION(name)                          \
+	offsetof(struct rblk_wire_completion, name), \
+		sizeof(((struct rblk_wire_completion *)0)->name)
 #define OF_ACCEPT(name) \
 	offsetof(struct rblk_wire_accept, name), sizeof(((struct rblk_wire_accept *)0)->name)
 #define OF_VOLUME(name) \
@@ -90,7 +91,7 @@ static void every_wrong_answer_is_found_out(void **state)
 {
 	for (unsigned int i = 0; i < 2 * UNIT_LENGTH(lies); i++) {
 		const struct lie *lie = &lies[i / 2];
-		struct fixture f = { .script = { .command = tell, .arg = (void *)lie } };
+		struct fixture f = {.script = {.command = tell, .arg = (void *)lie}};
 
 		print_message("%s: %s\n", lie->rule, lie->words);
 		lib_open(&f);
@@ -113,7 +114,7 @@ static enum fake_answer twice(struct fake_target *fake, const struct rblk_wire_c
 /* V6: the first answer is right, its double is not: one command succeeds, the rest fail. */
 static void an_answer_given_twice(void **state)
 {
-	struct fixture f = { .script.command = twice };
+	struct fixture f = {.script.command = twice};
 
 	lib_open(&f);
 	lib_start_io(&f, false);
@@ -137,7 +138,7 @@ static void accept_no_features(struct rblk_wire_accept *accept)
 /* V7 */
 static void an_immediate_that_was_not_allowed(void **state)
 {
-	struct fixture f = { .script = { .command = immediate_always } };
+	struct fixture f = {.script = {.command = immediate_always}};
 	struct rblk_stats stats;
 	int count = 0;
 
@@ -152,8 +153,7 @@ static void an_immediate_that_was_not_allowed(void **state)
 	assert_int_equal(stats.immediates, COMMANDS);
 	lib_close(&f);
 
-	f = (struct fixture){ .script = { .command = immediate_always,
-					  .accept = accept_no_features } };
+	f = (struct fixture){.script = {.command = immediate_always, .accept = accept_no_features}};
 	lib_open(&f);
 	lib_start_io(&f, false);
 	lib_expect_failure(&f, -EPROTO, "an immediate for a command that did not allow it");
@@ -233,8 +233,8 @@ static const struct false_event {
 static void every_false_event_is_found_out(void **state)
 {
 	for (unsigned int i = 0; i < UNIT_LENGTH(false_events); i++) {
-		struct fixture f = { .script.command = false_events[i].command,
-				     .options = fake_target_options() };
+		struct fixture f = {.script.command = false_events[i].command,
+				    .options = fake_target_options()};
 
 		print_message("%s: %s\n", false_events[i].rule, false_events[i].words);
 		f.options.queues = false_events[i].queues;
@@ -298,7 +298,7 @@ static void accept_wrongly(struct rblk_wire_accept *accept)
 static void every_wrong_acceptance_is_refused(void **state)
 {
 	for (unsigned int i = 0; i < UNIT_LENGTH(accept_lies); i++) {
-		struct fake_script script = { .accept = accept_wrongly };
+		struct fake_script script = {.accept = accept_wrongly};
 		struct rblk_options options = fake_target_options();
 		char text[RBLK_ERROR_BYTES] = "";
 		struct fake_target *fake;
@@ -358,7 +358,7 @@ static void report_wrongly(struct rblk_wire_volume *volume)
 static void every_wrong_report_is_refused(void **state)
 {
 	for (unsigned int i = 0; i < UNIT_LENGTH(volume_lies); i++) {
-		struct fake_script script = { .volume = report_wrongly };
+		struct fake_script script = {.volume = report_wrongly};
 		struct rblk_options options = fake_target_options();
 		char text[RBLK_ERROR_BYTES] = "";
 		struct rblk_session *session;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Goal: a thousand connections over which nothing goes cost an idle target no processor time, and
- * little memory each beside their credits' buffers. Method: a thousand sessions that have worked once
- * and then keep still; how often the target's threads wake and how long they run over a stretch of
- * time is what the kernel has counted, and so is the memory that they have made it touch.
+ * little memory each beside their credits' buffers. Method: a thousand sessions that have worked
+ * once and then keep still; how often the target's threads wake and how long they run over a
+ * stretch of time is what the kernel has counted, and so is the memory that they have made it
+ * touch.
  */
 #include "tests/unit/unit.h"
 
@@ -19,8 +20,8 @@
 
 #define PEERS 1000u
 #define BYTES_EACH 65536ull
-/* Of all credits together, and a few more. All are resident, registered for the disk, from the first
- * connection on: they are beside the question. */
+/* Of all credits together, and a few more. All are resident, registered for the disk, from the
+ * first connection on: they are beside the question. */
 #define RECEIVES "8192"
 #define STRETCH_S 3
 
@@ -66,8 +67,8 @@ static void thread_usage(const char *thread, struct usage *usage)
 		return;
 	rest = strrchr(line, ')');
 	assert_non_null(rest);
-	assert_int_equal(sscanf(rest, ") %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user,
-				&system),
+	assert_int_equal(sscanf(rest, ") %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu",
+				&user, &system),
 			 2);
 	usage->ticks += user + system;
 	snprintf(path, sizeof(path), "/proc/%d/task/%s/status", server.pid, thread);
@@ -81,7 +82,7 @@ static void thread_usage(const char *thread, struct usage *usage)
 
 static struct usage server_usage(void)
 {
-	struct usage usage = { 0 };
+	struct usage usage = {0};
 	char path[64];
 	struct dirent *entry;
 	DIR *dir;
@@ -147,7 +148,7 @@ static void end(void)
 /* What comes of connecting (polling, sessions that are logged) is over when no thread wakes. */
 static struct usage settled(void)
 {
-	const struct timespec pause = { .tv_nsec = 200000000 };
+	const struct timespec pause = {.tv_nsec = 200000000};
 	struct usage before, now = server_usage();
 	time_t until = time(NULL) + 60;
 
@@ -162,7 +163,7 @@ static struct usage settled(void)
 
 static void a_thousand_idle_connections_cost_nothing(void **state)
 {
-	const struct timespec stretch = { .tv_sec = STRETCH_S };
+	const struct timespec stretch = {.tv_sec = STRETCH_S};
 	unsigned long long bytes;
 	struct usage before, after;
 
@@ -190,8 +191,8 @@ static void a_thousand_idle_connections_cost_nothing(void **state)
 }
 
 /*
- * With probes: a connection is probed once in a keep-alive time, and its answer is heard. That is two
- * wakings for each at most, and fewer, for the timers have a slack.
+ * With probes: a connection is probed once in a keep-alive time, and its answer is heard. That is
+ * two wakings for each at most, and fewer, for the timers have a slack.
  */
 static void probes_cost_what_they_must(void **state)
 {

@@ -26,7 +26,8 @@ expect 0 "$RBLK" ping --count 1 "$target"
 target_stop
 
 # Too little locked memory even for io_uring's rings.
-no_right=(setpriv --bounding-set=-ipc_lock --inh-caps=-ipc_lock)
+no_right=()
+[ "$(id -u)" != 0 ] || no_right=(setpriv --bounding-set=-ipc_lock --inh-caps=-ipc_lock)
 expect 1 "${no_right[@]}" prlimit --memlock=4096 "$rblkd" --listen tcp://127.0.0.1:0 --memory m=1M
 err_has 'rblkd: reactor 0: io_uring: Cannot allocate memory (raise the memlock limit: ulimit -l, or LimitMEMLOCK='
 [ "$(wc -l < "$scratch/err")" = 1 ] || fail "one line"
