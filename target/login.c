@@ -55,6 +55,8 @@ static void login_reject(struct tgt_reactor *reactor, struct fab_request *reques
 	tgt_log_limited(&reactor->log_limit, TGT_LOG_WARNING, "login from %s: refused: %s", peer,
 			why ? why : rblk_reject_text((uint16_t)reason));
 	reject_fill(&reject, reason, detail);
+	if (reason == RBLK_REJECT_NO_CREDITS || reason == RBLK_REJECT_NO_RESOURCES)
+		tgt_queue_check_pressed(reactor);
 	fab_reject(request, &reject, sizeof(reject));
 }
 

@@ -99,7 +99,8 @@ static const struct tgt_option table[] = {
 	  "most queues over all sessions",
 	  TARGET(queues_total_max), 1, 65536, NULL },
 	{ "keepalive", 0, TARGET_PLACES, TGT_OPTION_TIME_MS, "TIME", "5s",
-	  "silence after which an initiator is probed; twice that ends its connection; 0: never",
+	  "silence after which an initiator is probed; twice that ends its connection; 0: only "
+	  "while a login finds no room",
 	  TARGET(keepalive_ms), 0, 3600000, NULL },
 	{ "drain_time", 0, TARGET_PLACES, TGT_OPTION_TIME_MS, "TIME", "30s",
 	  "when told to stop: longest wait for commands in flight",

@@ -363,25 +363,42 @@ uint64_t tgt_queue_check_alive(struct tgt_reactor *reactor)
 	uint64_t next_ns = UINT64_MAX;
 	struct tgt_queue *queue, *following;
 
+	if (!limit && now < reactor->pressed_until_ns)
+		limit = TGT_PRESSED_NS;
 	if (!limit)
 		return next_ns;
 	/* In the order in which they were last heard: the first that is not silent ends the walk.
 	 */
 	for (queue = TAILQ_FIRST(&reactor->alive); queue; queue = following) {
-		uint64_t silent_ns = now - queue->heard_ns;
+		uint64_t due_ns = queue->heard_ns + limit;
 
 		following = TAILQ_NEXT(queue, alive_link);
-		if (silent_ns >= 2 * limit) {
+		if (now >= due_ns && !queue->suspect_ns) {
+			queue->suspect_ns = now;
+			/* Nothing is sent, not even a probe, before the peer has sent something. */
+			if (queue->messages_in)
+				tgt_transfer_probe(queue);
+		}
+		/* From the probe on, however late it was: it may be this end that was away. */
+		if (queue->suspect_ns)
+			due_ns = queue->suspect_ns + limit;
+		if (now >= due_ns) {
 			tgt_queue_close(queue, "no sign of life");
 			continue;
 		}
-		/* Nothing is sent, not even a probe, before the peer has sent something. */
-		if (silent_ns >= limit && !queue->probing && queue->messages_in)
-			tgt_transfer_probe(queue);
-		if (queue->heard_ns + (silent_ns < limit ? 1 : 2) * limit < next_ns)
-			next_ns = queue->heard_ns + (silent_ns < limit ? 1 : 2) * limit;
-		if (silent_ns < limit)
+		if (due_ns < next_ns)
+			next_ns = due_ns;
+		if (!queue->suspect_ns)
 			break;
 	}
 	return next_ns;
+}
+
+void tgt_queue_check_pressed(struct tgt_reactor *reactor)
+{
+	if (reactor->keepalive_ns)
+		return;
+	/* Until who is silent now has been probed, and has had its time to answer. */
+	reactor->pressed_until_ns = reactor->now_ns + 3 * TGT_PRESSED_NS;
+	tgt_reactor_timer(reactor, reactor->now_ns);
 }

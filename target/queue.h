@@ -23,7 +23,7 @@ struct tgt_sent {
 	uint16_t replies; /* completions in the reply ring */
 	bool orphan;	  /* counted as the volume's: its queue is closed, not yet drained */
 	bool read;	  /* counts against the READ depth */
-	bool probe, report;
+	bool report;
 };
 
 enum tgt_queue_state {
@@ -77,8 +77,8 @@ struct tgt_queue {
 	struct fab_mr *arena_mr, *scratch_mr;
 	struct tgt_inbox inbox;
 
-	uint64_t heard_ns; /* last sign of life */
-	bool probing;
+	uint64_t heard_ns;   /* last sign of life */
+	uint64_t suspect_ns; /* since when its silence is looked into; 0: it is not */
 
 	uint64_t commands, messages_in, bytes_read, bytes_written, queued_us, stored_us;
 };
@@ -125,6 +125,7 @@ static inline void tgt_queue_mark_dirty(struct tgt_queue *queue)
 static inline void tgt_queue_heard(struct tgt_queue *queue)
 {
 	queue->heard_ns = queue->reactor->now_ns;
+	queue->suspect_ns = 0;
 	if (queue->state == TGT_QUEUE_OPEN && TAILQ_NEXT(queue, alive_link)) {
 		TAILQ_REMOVE(&queue->reactor->alive, queue, alive_link);
 		TAILQ_INSERT_TAIL(&queue->reactor->alive, queue, alive_link);
@@ -133,5 +134,7 @@ static inline void tgt_queue_heard(struct tgt_queue *queue)
 
 /* Keep-alive: silent queues are probed, then closed. Returns when to look again. */
 uint64_t tgt_queue_check_alive(struct tgt_reactor *reactor);
+/* A login found no room: without a keep-alive time, too, those who are gone may not keep it. */
+void tgt_queue_check_pressed(struct tgt_reactor *reactor);
 
 #endif

@@ -38,6 +38,8 @@
 #define TGT_SESSION_KEEP_NS 30000000000ull
 /* Logins that wait for an older life to end. */
 #define TGT_LOGINS_WAITING_MAX 256u
+/* Where there is no keep-alive time, this is it while logins find no room. */
+#define TGT_PRESSED_NS 5000000000ull
 /* Reports of one queue on their way: an initiator that takes none cannot have them all. */
 #define TGT_REPORTS_PER_QUEUE (2u * RBLK_RESERVED_TAGS)
 #define TGT_FABRICS_MAX 2u
@@ -126,6 +128,7 @@ struct tgt_reactor {
 	uint64_t timer_ns; /* when to look at the timers again; see tgt_reactor_timer() */
 	struct core_spin spin;
 	struct tgt_chain chain;
+	uint64_t pressed_until_ns; /* silent queues are looked into although keepalive_ns is 0 */
 	/* For what a peer can trigger; comings and goings must not hide what is wrong. */
 	struct tgt_log_limit log_limit, chat_limit, totals_limit;
 

@@ -187,8 +187,6 @@ static void transfer_release(struct tgt_queue *queue, struct tgt_sent *sent, boo
 	queue->reply_tail += sent->replies;
 	if (sent->read)
 		queue->reads_out--;
-	if (sent->probe)
-		queue->probing = false;
 	if (!request)
 		return;
 	request->reads_pending--;
@@ -234,12 +232,10 @@ void tgt_transfer_probe(struct tgt_queue *queue)
 	/* What is outstanding tells as much: it completes, or the connection is lost. */
 	if (!tgt_transfer_room(queue, 1))
 		return;
-	queue->probing = true;
 	chain_begin(queue);
 	wr = tgt_transfer_add(queue, &sent);
 	wr->opcode = IBV_WR_RDMA_WRITE;
 	wr->num_sge = 0;
 	wr->sg_list = NULL;
-	sent->probe = true;
 	chain_end(queue);
 }
