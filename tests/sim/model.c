@@ -299,7 +299,8 @@ static void command_over(struct model_command *command)
 {
 	TAILQ_REMOVE(&command->command.volume->commands, command, link);
 	if (command->command.end == NEVER)
-		command->command.end = command->over ? command->over : model_now();
+		command->command.end =
+			command->lost && command->over ? command->over : model_now();
 	command_put(command);
 }
 
@@ -344,6 +345,14 @@ static void command_succeeded(struct model_command *command, const uint8_t *data
 	}
 }
 
+void sim_model_again(struct sim_command *it)
+{
+	struct model_command *command = (struct model_command *)it;
+
+	command->over = 0;
+	command->process_lost = false;
+}
+
 void sim_model_end(struct sim_command *it, enum sim_outcome outcome, const uint8_t *data)
 {
 	struct model_command *command = (struct model_command *)it;
@@ -361,6 +370,7 @@ void sim_model_end(struct sim_command *it, enum sim_outcome outcome, const uint8
 	case SIM_OUTCOME_LOST:
 		/* It ends with the target's connections, if there still are some. */
 		command->lost = true;
+		command->command.resent = false;
 		if (writes(it) && !command->over &&
 		    (command->process_lost || model.sessions[it->session % SESSIONS_MAX].conns))
 			return;

@@ -31,7 +31,7 @@ enum sim_command_kind {
 struct sim_command {
 	enum sim_command_kind kind;
 	struct sim_volume *volume;
-	uint32_t session; /* by which it went; 0: by one that outlives its connections, and: */
+	uint32_t session; /* by which it went */
 	bool resent;	  /* until it is answered, even to its target's successor */
 	bool fua;
 	uint64_t sector, sectors;
@@ -62,6 +62,8 @@ void sim_sector_fill(uint8_t *sector, uint64_t id, uint64_t number);
 
 /* `command` is copied. Returns the model's own, valid until sim_model_end(). */
 struct sim_command *sim_model_begin(const struct sim_command *command);
+/* An earlier attempt is over (F5); it is sent again. */
+void sim_model_again(struct sim_command *command);
 void sim_model_end(struct sim_command *command, enum sim_outcome outcome, const uint8_t *data);
 
 /* How long an answer says that its command has waited for memory and its data (C6). */

@@ -368,24 +368,29 @@ static void survivor_open(struct sim_survivor *survivor)
 	survivor->address.sin_port = htons((uint16_t)atoi(colon + 1));
 	inet_pton(AF_INET, host, &survivor->address.sin_addr);
 	env_random(survivor->session_id, sizeof(survivor->session_id));
+	survivor->session = sim_session_of(&survivor->actor);
 	survivor->epoch = 1;
+	survivor->begun = false;
+	survivor->handle = 0;
+	survivor->opening = false;
+	memset(survivor->places, 0, sizeof(survivor->places));
 }
 
-static void survivor_close(struct sim_survivor *survivor)
+static void survivor_close(struct sim_survivor *survivor, bool silently)
 {
 	bool left;
 
-	survivor->doing = "closes its connections";
 	do {
 		left = false;
 		for (unsigned int i = 0; i < SIM_SURVIVOR_LIVES; i++) {
-			sim_life_close(&survivor->lives[i], false);
+			sim_life_close(&survivor->lives[i], silently);
 			left |= survivor->lives[i].state != SIM_LIFE_FREE;
 		}
 		survivor_poll(survivor);
 		if (left)
 			sim_fiber_wait(TURN_NS);
 	} while (left);
+	sim_survivor_abandon(survivor);
 	fab_mr_deregister(survivor->guard_mr);
 	fab_mr_deregister(survivor->memory_mr);
 	fab_close(survivor->fab);
@@ -398,6 +403,13 @@ static uint64_t survivor_pause(const struct sim_survivor *survivor)
 	bool idle = survivor->handle && survivor->ops_left && !survivor->under_way;
 
 	return sim_between(SIM_US, idle ? survivor->think_ns : TURN_NS);
+}
+
+void sim_survivor_restart(struct sim_survivor *survivor)
+{
+	sim_trace(survivor->actor.name, "is killed");
+	survivor_close(survivor, sim_chance(500000));
+	survivor_open(survivor);
 }
 
 static void survivor_run(void *arg)
@@ -419,7 +431,8 @@ static void survivor_run(void *arg)
 		if (!survivor->finished)
 			sim_fiber_wait(survivor_pause(survivor));
 	}
-	survivor_close(survivor);
+	survivor->doing = "closes its connections";
+	survivor_close(survivor, false);
 	survivor->doing = "has finished";
 }
 

@@ -112,6 +112,7 @@ struct sim_survivor {
 	struct sim_life lives[SIM_SURVIVOR_LIVES];
 	struct sockaddr_in address;
 
+	uint32_t session; /* the model's number of this life of the process */
 	uint8_t session_id[16];
 	uint64_t epoch;
 	bool begun;	    /* queue 0 was accepted in this epoch */
@@ -143,6 +144,8 @@ struct sim_life *sim_survivor_live(struct sim_survivor *survivor, bool queue_0);
 void sim_survivor_fenced(struct sim_survivor *survivor, uint16_t queue, uint32_t incarnation);
 /* Begin the session anew. */
 void sim_survivor_renew(struct sim_survivor *survivor);
+/* The process is killed and started again: a stranger, whom its ghost may surprise. */
+void sim_survivor_restart(struct sim_survivor *survivor);
 /* A login that must be refused. */
 void sim_survivor_probe(struct sim_survivor *survivor, bool old_epoch);
 
@@ -152,6 +155,8 @@ void sim_survivor_probe(struct sim_survivor *survivor, bool old_epoch);
 void sim_survivor_work(struct sim_survivor *survivor);
 /* Everything is done: read the volume once more. True when that is done, too. */
 bool sim_survivor_verify(struct sim_survivor *survivor);
+/* The process has been killed: what was not answered is left to the target. */
+void sim_survivor_abandon(struct sim_survivor *survivor);
 /* The target has said that `life` is fenced: is it true? */
 void sim_survivor_check_fence(struct sim_survivor *survivor, const struct sim_life *life);
 /* On a connection that was fenced: a WRITE that must not be done. */

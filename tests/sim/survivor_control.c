@@ -402,7 +402,7 @@ void sim_survivor_mischief(struct sim_survivor *survivor)
 
 	if (!life)
 		return;
-	switch (sim_below(12)) {
+	switch (sim_below(13)) {
 	case 0:
 	case 1:
 		survivor->places[life->queue].supersede = true;
@@ -433,6 +433,9 @@ void sim_survivor_mischief(struct sim_survivor *survivor)
 		mischief_refused(survivor, life);
 		break;
 	case 11:
+		sim_survivor_restart(survivor);
+		break;
+	case 12:
 		mischief_simple(survivor, life,
 				sim_chance(500000) ? RBLK_OP_PING : RBLK_OP_KEEPALIVE);
 		break;

@@ -142,6 +142,17 @@ static void on_done(struct sim_order *order, bool answered)
 	errand->state = SIM_ERRAND_LOST;
 }
 
+void sim_survivor_abandon(struct sim_survivor *survivor)
+{
+	for (unsigned int i = 0; i < SIM_SURVIVOR_ERRANDS; i++) {
+		struct sim_errand *errand = &survivor->errands[i];
+
+		if (errand->state != SIM_ERRAND_FREE)
+			errand_end(errand,
+				   errand->lost_once ? SIM_OUTCOME_LOST : SIM_OUTCOME_NOTHING);
+	}
+}
+
 /* -- sending ------------------------------------------------------------------------------- */
 
 static uint8_t errand_flags(const struct sim_errand *errand, const struct sim_life *life)
@@ -219,8 +230,10 @@ static void errand_send(struct sim_errand *errand, struct sim_life *life)
 {
 	const struct sim_survivor *survivor = errand->survivor;
 
-	if (errand->lost_once)
+	if (errand->lost_once) {
 		errand_check_fenced(errand);
+		sim_model_again(errand->command);
+	}
 	/* A lie that cannot be told is none. */
 	errand->wrong_digest &= (life->features & RBLK_FEATURE_DIGEST) != 0;
 	errand_encode(errand, life);
@@ -336,6 +349,7 @@ static bool errand_begin(struct sim_errand *errand)
 	struct sim_command command = {
 		.kind = errand->kind,
 		.volume = survivor->host->volumes[survivor->volume],
+		.session = survivor->session,
 		.resent = true,
 		.fua = errand->fua,
 		.sector = errand->sector,

@@ -201,8 +201,7 @@ static void build_host(unsigned int i, enum world_kind kind)
 	config->pool_bytes = sim_chance(300000) ? 65536 : 1u << 20;
 	config->sessions_max = (uint32_t)sim_between(4, 16);
 	config->queues_total_max = 32;
-	/* Without any, whose peer was cut off while it hung up would keep its credits for ever. */
-	config->keepalive_ms = (uint32_t)sim_between(50, 2000);
+	config->keepalive_ms = sim_chance(150000) ? 0 : (uint32_t)sim_between(50, 2000);
 	config->drain_ms = (uint32_t)sim_between(1, 1000);
 	host->pause = rate(100, 5000);
 	host->pause_ns = 200 * SIM_MS;
@@ -217,6 +216,8 @@ static void build_host(unsigned int i, enum world_kind kind)
 	if (kind == WORLD_CROWDED) {
 		config->reactors = 1;
 		config->receive_buffers = 32;
+		if (sim_chance(500000))
+			config->keepalive_ms = 0;
 	}
 	if (kind == WORLD_STARVED)
 		config->pool_bytes = 65536;
@@ -287,6 +288,13 @@ static void make_crowded(void)
 		app->think_ns = SIM_US;
 		app->ops_left = 100;
 	}
+	/* And those who leave without a word keep what they have. */
+	for (unsigned int i = 0; i < world.survivor_count; i++) {
+		world.survivors[i].host = &world.hosts[0];
+		world.survivors[i].volume = 0;
+		world.survivors[i].queue_count = SIM_SURVIVOR_QUEUES;
+		world.survivors[i].mischief = 50000;
+	}
 }
 
 /* A pool of one block, a disk that takes it for long, and time to be told BUSY. */
@@ -331,6 +339,8 @@ static void world_build(void)
 	for (unsigned int i = 0; i < world.app_count; i++)
 		build_app(i);
 	world.survivor_count = sim_chance(500000) ? (unsigned int)sim_between(1, SURVIVORS_MAX) : 0;
+	if (kind == WORLD_CROWDED)
+		world.survivor_count = SURVIVORS_MAX;
 	for (unsigned int i = 0; i < world.survivor_count; i++)
 		build_survivor(i);
 	for (unsigned int i = 0; i < MACHINES_MAX; i++)
