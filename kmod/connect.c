@@ -299,7 +299,8 @@ static int rblk_connect_make_qp(struct rblk_queue *queue)
 		return error;
 	}
 	queue->cq = ib_alloc_cq(ibdev, queue, attr.cap.max_send_wr + attr.cap.max_recv_wr,
-				queue->index % ibdev->num_comp_vectors, IB_POLL_SOFTIRQ);
+				queue->index % ibdev->num_comp_vectors,
+				queue->polled ? IB_POLL_DIRECT : IB_POLL_SOFTIRQ);
 	if (IS_ERR(queue->cq)) {
 		error = PTR_ERR(queue->cq);
 		queue->cq = NULL;
@@ -405,7 +406,9 @@ int rblk_queue_create(struct rblk_device *device, unsigned int index, struct rbl
 	queue->index = index;
 	queue->incarnation = 1;
 	queue->wanted = device->options.credits;
+	queue->polled = index >= device->queue_count - device->options.poll_queues;
 	spin_lock_init(&queue->lock);
+	spin_lock_init(&queue->poll_lock);
 	INIT_LIST_HEAD(&queue->pending);
 	INIT_LIST_HEAD(&queue->free_messages);
 	init_completion(&queue->step);
@@ -459,6 +462,10 @@ void rblk_queue_stop(struct rblk_queue *queue)
 	spin_lock_irqsave(&queue->lock, flags);
 	WRITE_ONCE(queue->down, true);
 	spin_unlock_irqrestore(&queue->lock, flags);
+	/* From here on the drain alone looks at a polled queue's completions. */
+	spin_lock(&queue->poll_lock);
+	queue->poll_ended = true;
+	spin_unlock(&queue->poll_lock);
 	if (queue->qp) {
 		rdma_disconnect(queue->cm_id);
 		/*

@@ -3,8 +3,8 @@
  * /dev/rblk-control: one readable line is written, an errno answers it, and one line of text can
  * be read back from the same open file. For CAP_SYS_ADMIN.
  *
- *	attach address=10.9.0.1 volume=disk [port=4430] [queues=N] [credits=N] [initiator=NAME]
- *	       [connect_ms=N] [command_ms=N] [give_up_ms=N] [read_only]
+ *	attach address=10.9.0.1 volume=disk [port=4430] [queues=N] [poll_queues=N] [credits=N]
+ *	       [initiator=NAME] [connect_ms=N] [command_ms=N] [give_up_ms=N] [read_only]
  *	detach device=rblk0 [force]
  */
 #include <linux/fs.h>
@@ -34,7 +34,7 @@ struct rblk_control {
 
 enum rblk_key {
 	KEY_ADDRESS, KEY_PORT, KEY_VOLUME, KEY_QUEUES, KEY_CREDITS, KEY_INITIATOR,
-	KEY_CONNECT_MS, KEY_COMMAND_MS, KEY_GIVE_UP_MS, KEY_READ_ONLY, KEY_ERROR
+	KEY_POLL_QUEUES, KEY_CONNECT_MS, KEY_COMMAND_MS, KEY_GIVE_UP_MS, KEY_READ_ONLY, KEY_ERROR
 };
 
 static const match_table_t rblk_keys = {
@@ -43,6 +43,7 @@ static const match_table_t rblk_keys = {
 	{ KEY_CREDITS, "credits=%s" },	     { KEY_INITIATOR, "initiator=%s" },
 	{ KEY_CONNECT_MS, "connect_ms=%s" }, { KEY_COMMAND_MS, "command_ms=%s" },
 	{ KEY_GIVE_UP_MS, "give_up_ms=%s" }, { KEY_READ_ONLY, "read_only" },
+	{ KEY_POLL_QUEUES, "poll_queues=%s" },
 	{ KEY_ERROR, NULL },
 };
 
@@ -52,6 +53,8 @@ static const struct {
 	unsigned int min, max;
 } rblk_numbers[] = {
 	[KEY_QUEUES] = { offsetof(struct rblk_options, queues), 1, RBLK_QUEUES_MAX },
+	[KEY_POLL_QUEUES] = { offsetof(struct rblk_options, poll_queues), 0,
+			      RBLK_QUEUES_MAX - 1 },
 	[KEY_CREDITS] = { offsetof(struct rblk_options, credits), RBLK_CREDITS_MIN,
 			  RBLK_CREDITS_MAX },
 	[KEY_CONNECT_MS] = { offsetof(struct rblk_options, connect_ms), 100, 600000 },
@@ -153,6 +156,13 @@ static int rblk_control_attach(char *line, char *text)
 	if (!address[0] || !o->volume[0]) {
 		scnprintf(text, RBLK_TEXT_BYTES, "attach: address= and volume= are needed");
 		error = -EINVAL;
+		goto out;
+	}
+	/* Where queues= is left out, there are no more than leave room for these. */
+	if (max(o->queues, 1u) + o->poll_queues > RBLK_QUEUES_MAX) {
+		scnprintf(text, RBLK_TEXT_BYTES, "attach: queues= and poll_queues=: together at most %u",
+			  RBLK_QUEUES_MAX);
+		error = -ERANGE;
 		goto out;
 	}
 	snprintf(port_text, sizeof(port_text), "%u", port);

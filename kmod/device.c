@@ -267,7 +267,9 @@ static struct rblk_device *rblk_device_alloc(const struct rblk_options *options)
 	INIT_WORK(&device->refresh_work, rblk_session_refresh_work);
 	INIT_DELAYED_WORK(&device->give_up_work, rblk_device_give_up_work);
 	INIT_DELAYED_WORK(&device->keepalive_work, rblk_session_keepalive_work);
-	device->queue_count = options->queues ? options->queues : min(num_online_cpus(), 8u);
+	device->queue_count = options->queues ? options->queues :
+			      min3(num_online_cpus(), 8u, RBLK_QUEUES_MAX - options->poll_queues);
+	device->queue_count += options->poll_queues;
 	device->queues = kcalloc(device->queue_count, sizeof(*device->queues), GFP_KERNEL);
 	if (!device->queues) {
 		rblk_device_put(device);

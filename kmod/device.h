@@ -33,6 +33,7 @@ struct rblk_options {
 	char volume[RBLK_NAME_BYTES];
 	char initiator[RBLK_NAME_BYTES];
 	unsigned int queues;        /* wanted; 0: min(cores, 8) */
+	unsigned int poll_queues;   /* as many more, for I/O whose submitter polls */
 	unsigned int credits;       /* wanted per queue */
 	unsigned int connect_ms;    /* address, route, handshake and login of one queue */
 	unsigned int command_ms;    /* an unanswered command fails the connection */
@@ -68,7 +69,7 @@ struct rblk_device {
 	u64 session_epoch;
 	u8 target_instance[16];
 	u32 keepalive_ms;
-	struct rblk_queue **queues; /* queue_count; fixed while a disk exists */
+	struct rblk_queue **queues; /* queue_count; fixed while a disk exists; polled ones are last */
 	unsigned int queue_count;
 
 	/* The open volume, in the machine's byte order; fixed after attach but for `blocks`. */

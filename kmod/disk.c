@@ -52,6 +52,27 @@ static void rblk_disk_commit_rqs(struct blk_mq_hw_ctx *hctx)
 	rblk_queue_kick(hctx->driver_data);
 }
 
+static int rblk_disk_poll(struct blk_mq_hw_ctx *hctx, struct io_comp_batch *batch)
+{
+	return rblk_queue_poll(hctx->driver_data);
+}
+
+/* Polled I/O has the last queues, all other I/O those before them. */
+static void rblk_disk_map_queues(struct blk_mq_tag_set *set)
+{
+	struct rblk_device *device = set->driver_data;
+	unsigned int polled = device->options.poll_queues;
+
+	set->map[HCTX_TYPE_DEFAULT].nr_queues = set->nr_hw_queues - polled;
+	blk_mq_map_queues(&set->map[HCTX_TYPE_DEFAULT]);
+	if (!polled)
+		return;
+	set->map[HCTX_TYPE_READ].nr_queues = 0; /* no queues of their own */
+	set->map[HCTX_TYPE_POLL].nr_queues = polled;
+	set->map[HCTX_TYPE_POLL].queue_offset = set->nr_hw_queues - polled;
+	blk_mq_map_queues(&set->map[HCTX_TYPE_POLL]);
+}
+
 static enum blk_eh_timer_return rblk_disk_timeout(struct request *rq)
 {
 	struct rblk_command *command = blk_mq_rq_to_pdu(rq);
@@ -89,6 +110,8 @@ static const struct blk_mq_ops rblk_mq_ops = {
 	.commit_rqs = rblk_disk_commit_rqs,
 	.complete = rblk_command_complete_rq,
 	.timeout = rblk_disk_timeout,
+	.poll = rblk_disk_poll,
+	.map_queues = rblk_disk_map_queues,
 	.init_hctx = rblk_disk_init_hctx,
 	.init_request = rblk_disk_init_request,
 };
@@ -189,6 +212,7 @@ int rblk_disk_create(struct rblk_device *device)
 		depth = min_t(unsigned int, depth, device->queues[i]->credits);
 	set->ops = &rblk_mq_ops;
 	set->nr_hw_queues = device->queue_count;
+	set->nr_maps = device->options.poll_queues ? HCTX_MAX_TYPES : 1;
 	set->queue_depth = depth;
 	set->numa_node = ibdev_to_node(device->queues[0]->ibdev);
 	set->cmd_size = RBLK_COMMAND_BYTES;

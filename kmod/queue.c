@@ -153,7 +153,21 @@ out:
 		rblk_device_lost(queue->device, "queue %u: posting: error %d", queue->index, error);
 }
 
-/* -- completions; softirq of this queue's CQ ---------------------------------------------------- */
+/* -- completions; softirq of this queue's CQ, or its poller -------------------------------------- */
+
+#define RBLK_POLL_BUDGET 64
+
+int rblk_queue_poll(struct rblk_queue *queue)
+{
+	int found = 0;
+
+	if (!spin_trylock(&queue->poll_lock))
+		return 0; /* another one is at it, and ends our requests, too */
+	if (!queue->poll_ended)
+		found = ib_process_cq_direct(queue->cq, RBLK_POLL_BUDGET);
+	spin_unlock(&queue->poll_lock);
+	return found;
+}
 
 void rblk_queue_wc_error(struct rblk_queue *queue, const char *what, const struct ib_wc *wc)
 {

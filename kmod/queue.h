@@ -5,8 +5,8 @@
  *
  * Created and destroyed by device.c with device->lifecycle held. While it is connected: queue->lock
  * owns the list of commands waiting to be sent, the message ring and all posting to the send queue;
- * a command in flight belongs to the completion handlers (softirq of this queue's CQ, which runs on
- * one CPU at a time).
+ * a command in flight belongs to the completion handlers (softirq of this queue's CQ, or whoever
+ * polls it: on one CPU at a time).
  */
 #ifndef RBLK_KMOD_QUEUE_H
 #define RBLK_KMOD_QUEUE_H
@@ -52,6 +52,7 @@ struct rblk_queue_stats {
 struct rblk_queue {
 	struct rblk_device *device;
 	unsigned int index;
+	bool polled; /* no interrupts: its CQ is looked at by rblk_queue_poll() alone */
 	u32 incarnation;
 
 	/* connection manager; `step` completes when the awaited event came, with step_error */
@@ -95,7 +96,10 @@ struct rblk_queue {
 	wait_queue_head_t session_idle; /* there are none any more */
 	struct rblk_memory *memory;     /* slots and registrations; memory.c */
 
-	struct rblk_queue_stats stats;  /* lock, or the CQ's softirq: each counter has one writer */
+	spinlock_t poll_lock; /* one poller at a time, as there is one softirq; outside of lock */
+	bool poll_ended;      /* poll_lock: being drained */
+
+	struct rblk_queue_stats stats;  /* lock, or the CQ's softirq or poller: each has one writer */
 };
 
 /* Sleeps. Connect, log in; on failure nothing is left and text (RBLK_TEXT_BYTES) says why. */
@@ -120,6 +124,9 @@ void rblk_queue_release_hardware(struct rblk_queue *queue);
 int rblk_queue_add(struct rblk_queue *queue, struct rblk_command *command);
 /* Ring the doorbell: send what was added in as few messages as it fits in. Any context. */
 void rblk_queue_kick(struct rblk_queue *queue);
+
+/* A polled queue: end what has been answered. How many completions there were. Process context. */
+int rblk_queue_poll(struct rblk_queue *queue);
 
 /* Between queue.c, connect.c and command.c. */
 void rblk_queue_send_done(struct ib_cq *cq, struct ib_wc *wc);

@@ -33,6 +33,7 @@ RBLK_SHOW(wwid, "uuid.%16phN", device->uuid);
 RBLK_SHOW(serial, "%16phN", device->uuid);
 RBLK_SHOW(cache_epoch, "%16phN", device->cache_epoch);
 RBLK_SHOW(queues, "%u", device->queue_count);
+RBLK_SHOW(poll_queues, "%u", device->options.poll_queues);
 RBLK_SHOW(credits, "%u", device->tag_set.queue_depth);
 RBLK_SHOW(losses, "%lld", atomic64_read(&device->losses));
 RBLK_SHOW(connect_ms, "%u", device->options.connect_ms);
@@ -86,7 +87,7 @@ static struct attribute *rblk_attributes[] = {
 	&dev_attr_cache_epoch.attr,  &dev_attr_queues.attr,	&dev_attr_credits.attr,
 	&dev_attr_losses.attr,	     &dev_attr_connect_ms.attr, &dev_attr_command_ms.attr,
 	&dev_attr_give_up_ms.attr,   &dev_attr_keepalive_ms.attr, &dev_attr_reason.attr,
-	&dev_attr_counters.attr,     NULL,
+	&dev_attr_counters.attr,     &dev_attr_poll_queues.attr, NULL,
 };
 
 static const struct attribute_group rblk_attribute_group = {
