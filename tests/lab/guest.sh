@@ -53,7 +53,7 @@ lab_rblkd_start() {
 	LAB_RBLKD_LOG=$(mktemp "$LAB_OUT/rblkd.XXXXXX.log")
 	"$RBLKD" "$@" > "$LAB_RBLKD_LOG" 2>&1 &
 	LAB_RBLKD=$!
-	lab_wait 20 lab_rblkd_ready || lab_fail "rblkd $*: not ready after 20 s: $(tail -n 20 "$LAB_RBLKD_LOG")"
+	lab_wait 60 lab_rblkd_ready || lab_fail "rblkd $*: not ready after 60 s: $(tail -n 20 "$LAB_RBLKD_LOG")"
 	kill -0 "$LAB_RBLKD" 2> /dev/null || lab_fail "rblkd $*: ended: $(tail -n 20 "$LAB_RBLKD_LOG")"
 }
 
