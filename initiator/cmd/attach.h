@@ -32,7 +32,7 @@
 
 /* What may be said about an attach; the module has its own default for what is not. */
 struct attach_options {
-	uint64_t queues, credits, connect_ms, command_ms; /* 0: not said */
+	uint64_t queues, poll_queues, credits, connect_ms, command_ms; /* 0: not said */
 	uint64_t give_up_ms;                              /* ATTACH_UNSAID: not said */
 	const char *initiator;                            /* NULL: not said */
 	bool read_only;
@@ -43,6 +43,9 @@ struct attach_options {
 #define ATTACH_OPTIONS(type, member)                                                               \
 	{ "queues", 0, CMD_OPTION_NUMBER, offsetof(type, member.queues), 1, RBLK_QUEUES_MAX,       \
 	  "COUNT", "connections, one per hardware queue (default: one per CPU, at most 8)" },      \
+	{ "poll-queues", 0, CMD_OPTION_NUMBER, offsetof(type, member.poll_queues), 0,              \
+	  RBLK_QUEUES_MAX - 1, "COUNT",                                                            \
+	  "as many more, for I/O whose submitter polls (default: none)" },                         \
 	{ "credits", 0, CMD_OPTION_NUMBER, offsetof(type, member.credits), RBLK_CREDITS_MIN,       \
 	  RBLK_CREDITS_MAX, "COUNT", "commands outstanding per queue (default: 128)" },            \
 	{ "name", 0, CMD_OPTION_TEXT, offsetof(type, member.initiator), 0, 0, "NAME",              \

@@ -81,6 +81,8 @@ int attach_line_compose(const struct ini_uri *uri, const char *address,
 	line_add(&line, "attach address=%s port=%s volume=%s", address, uri->port, uri->volume);
 	if (o->queues)
 		line_add(&line, " queues=%" PRIu64, o->queues);
+	if (o->poll_queues)
+		line_add(&line, " poll_queues=%" PRIu64, o->poll_queues);
 	if (o->credits)
 		line_add(&line, " credits=%" PRIu64, o->credits);
 	if (o->initiator)

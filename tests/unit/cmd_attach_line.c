@@ -32,6 +32,7 @@ static void everything_can_be_said(void **state)
 {
 	struct attach_options all = {
 		.queues = 4,
+		.poll_queues = 2,
 		.credits = 32,
 		.connect_ms = 100,
 		.command_ms = 2000,
@@ -41,7 +42,7 @@ static void everything_can_be_said(void **state)
 	};
 
 	compose("rblk://h/v", "::1", &all);
-	assert_string_equal(line, "attach address=::1 port=4430 volume=v queues=4 credits=32 "
+	assert_string_equal(line, "attach address=::1 port=4430 volume=v queues=4 poll_queues=2 credits=32 "
 				  "initiator=me connect_ms=100 command_ms=2000 give_up_ms=0 "
 				  "read_only");
 }

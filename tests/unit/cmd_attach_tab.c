@@ -32,7 +32,7 @@ static void lines_are_volumes(void **state)
 				       "\n"
 				       "data rblk://host/disk\n"
 				       "  \t a.b_c:d-1\trblk://[fe80::1]:99/x  noauto # why\r\n"
-				       "q rblk://h/v queues=2,credits=64,connect-timeout=500ms,"
+				       "q rblk://h/v queues=2,poll-queues=1,credits=64,connect-timeout=500ms,"
 				       "command-timeout=10,give-up=0,read-only,name=me");
 	const struct attach_entry *e = tab.entries;
 
@@ -49,6 +49,7 @@ static void lines_are_volumes(void **state)
 	assert_string_equal(e[1].uri, "rblk://[fe80::1]:99/x");
 	assert_true(e[1].noauto);
 	assert_int_equal(e[2].options.queues, 2);
+	assert_int_equal(e[2].options.poll_queues, 1);
 	assert_int_equal(e[2].options.credits, 64);
 	assert_int_equal(e[2].options.connect_ms, 500);
 	assert_int_equal(e[2].options.command_ms, 10000);
