@@ -235,7 +235,11 @@ static void survivor_connect(struct sim_survivor *survivor)
 		if (!life)
 			return;
 		place->supersede = false;
-		life->probe = false;
+		/* What FENCE has fenced in advance is stale: asked for all the same, or left out.
+		 */
+		if (place->incarnation < place->fenced && sim_chance(500000))
+			place->incarnation = place->fenced;
+		life->probe = place->incarnation < place->fenced;
 		life_login(survivor, life, queue, survivor->epoch, ++place->incarnation,
 			   place->accepted);
 	}

@@ -289,9 +289,11 @@ static void mischief_fence(struct sim_survivor *survivor, struct sim_life *life)
 	uint16_t queue = (uint16_t)sim_below(survivor->queue_count + 1u);
 	uint32_t incarnation = 1;
 
-	if (queue < survivor->queue_count)
-		incarnation = sim_chance(500000) ? survivor->places[queue].accepted
-						 : survivor->places[queue].incarnation;
+	/* The present one, one on its way, or those to come. */
+	if (queue < survivor->queue_count && sim_chance(300000))
+		incarnation = survivor->places[queue].accepted;
+	else if (queue < survivor->queue_count)
+		incarnation = survivor->places[queue].incarnation + (uint32_t)sim_below(3);
 	sim_survivor_fence(survivor, life, queue, incarnation);
 }
 
@@ -402,7 +404,7 @@ void sim_survivor_mischief(struct sim_survivor *survivor)
 
 	if (!life)
 		return;
-	switch (sim_below(13)) {
+	switch (sim_below(14)) {
 	case 0:
 	case 1:
 		survivor->places[life->queue].supersede = true;
@@ -424,6 +426,7 @@ void sim_survivor_mischief(struct sim_survivor *survivor)
 		mischief_abort(survivor, life);
 		break;
 	case 8:
+	case 13:
 		mischief_close(survivor);
 		break;
 	case 9:

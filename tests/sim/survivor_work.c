@@ -317,7 +317,7 @@ static bool errand_equip(struct sim_errand *errand, uint64_t id)
 		return false;
 	errand->capsule = !read && bytes <= 16384 && sim_chance(500000);
 	errand->invalidate = !errand->capsule && sim_chance(300000);
-	errand->immediate = read && sim_chance(500000);
+	errand->immediate = read && sim_chance(800000);
 	errand->digest = sim_chance(survivor->digest);
 	errand->wrong_digest = errand->digest && !read && !survivor->calm && sim_chance(200000);
 	errand->order.capsule_bytes = errand->capsule ? bytes : 0;
