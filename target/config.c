@@ -44,10 +44,26 @@ static int volume_twice(const struct tgt_volume_config *first, const char *sourc
 			 first->source, source);
 }
 
+/* Room for one more: twice as much whenever it is full, for one is some kilobytes. */
+static int volumes_grow(struct tgt_config *config)
+{
+	unsigned int count = config->volume_count;
+	struct tgt_volume_config *volumes;
+
+	/* Full at 0 and at each power of two, and only there. */
+	if (count & (count - 1))
+		return 0;
+	volumes = reallocarray(config->volumes, count ? 2 * count : 1, sizeof(*volumes));
+	if (!volumes)
+		return -ENOMEM;
+	config->volumes = volumes;
+	return 0;
+}
+
 int tgt_config_volume_add(struct tgt_config *config, const char *name, const char *source,
 			  struct tgt_volume_config **volume, char *error)
 {
-	struct tgt_volume_config *volumes, *added;
+	struct tgt_volume_config *added;
 	char field[RBLK_NAME_BYTES] = "";
 	unsigned int i;
 
@@ -65,11 +81,9 @@ int tgt_config_volume_add(struct tgt_config *config, const char *name, const cha
 		return tgt_error(error, -ENOSPC,
 				 "%s: volume %s: %d volumes are the most there can be", source,
 				 name, RBLK_VOLUMES_MAX);
-	volumes = reallocarray(config->volumes, config->volume_count + 1, sizeof(*volumes));
-	if (!volumes)
+	if (volumes_grow(config))
 		return tgt_error(error, -ENOMEM, "%s: volume %s: out of memory", source, name);
-	config->volumes = volumes;
-	added = &volumes[config->volume_count++];
+	added = &config->volumes[config->volume_count++];
 	memset(added, 0, sizeof(*added));
 	memcpy(added->name, field, sizeof(field));
 	snprintf(added->source, sizeof(added->source), "%s", source);
