@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# Goal: whatever a target says, the module refuses it, asks again, makes it safe for the block layer or
+# fails the connection in words; it never warns, never hangs. Method: a scripted target, one behaviour
+# after the other.
+. "$LAB/guest.sh"
+. "$LAB/jobs/kmod.sh"
+
+# target BEHAVIOUR: start it; stopped by `gone`.
+target() {
+	lab_say "$1"
+	"$LAB_BUILD/tests/lab/kmod_target" "$LAB_ADDR" "$1" > /tmp/target.log 2>&1 &
+	TARGET=$!
+	lab_wait 20 grep -q ready /tmp/target.log || lab_fail "$1: $(cat /tmp/target.log)"
+}
+target_gone() { [ ! -e "/proc/$TARGET" ] || grep -q '^State:.Z' "/proc/$TARGET/status"; }
+gone() {
+	kill "$TARGET"
+	lab_wait 20 target_gone || lab_fail "the target does not end"
+	wait "$TARGET" || lab_fail "the target: exit status $?: $(cat /tmp/target.log)"
+}
+
+# refused BEHAVIOUR TEXT [WORD...]: an attach to such a target fails, and says TEXT.
+refused() {
+	local answer behaviour=$1 text=$2
+	shift 2
+	target "$behaviour"
+	answer=$(lab_control "attach address=$LAB_ADDR volume=disk queues=2 credits=8 $*") &&
+		lab_fail "$behaviour: was attached"
+	case $answer in *"$text"*) ;; *) lab_fail "$behaviour: answered \"$answer\", not \"$text\"" ;; esac
+	gone
+}
+
+attribute() { cat "/sys/block/${LAB_DEV#/dev/}/$1"; }
+is() { [ "$(attribute "$1")" = "$2" ] || lab_fail "$1: $(attribute "$1"), not $2"; }
+failed() { [ "$(attribute rblk/state)" = failed ]; }
+
+write_blocks() { dd if=/dev/zero of="$LAB_DEV" bs=4k count="$1" oflag=direct status=none; }
+read_blocks() { dd if="$LAB_DEV" of=/dev/null bs=64k count="$1" iflag=direct status=none; }
+
+# lost BEHAVIOUR TEXT [WORD...]: a write to such a target fails the connection, with TEXT as the reason.
+lost() {
+	local behaviour=$1 text=$2
+	shift 2
+	target "$behaviour"
+	lab_attach disk queues=1 credits=8 give_up_ms=100 "$@"
+	# The first of two answers is as good as any.
+	! write_blocks 1 2> /dev/null || [ "$behaviour" = twice ] || lab_fail "$behaviour: a write was successful"
+	lab_wait 20 failed || lab_fail "$behaviour: state $(attribute rblk/state)"
+	case $(attribute rblk/reason) in
+	*"$text"*) ;;
+	*) lab_fail "$behaviour: reason $(attribute rblk/reason), not $text" ;;
+	esac
+	lab_detach
+	gone
+}
+
+lab_link_up
+lab_kmod_load
+
+refused other-instance 'queue 1: the target has been restarted meanwhile'
+refused other-epoch 'granted what was not asked for'
+refused more-credits 'granted what was not asked for'
+refused unasked-feature 'granted what was not asked for'
+for volume in huge-blocks no-blocks endless no-transfer; do
+	refused $volume 'broke the rules'
+done
+refused small-transfer 'the target allows less than a page to a command'
+
+# Hints become what block layers can calculate with. The largest transfer is the module's own: it
+# registers a page less than 1 MiB at a time.
+target odd-hints
+lab_attach disk queues=2 credits=8
+is queue/logical_block_size 512
+is queue/physical_block_size $((512 * 1024))
+is queue/optimal_io_size $((16 << 20))
+is queue/max_hw_sectors_kb 1020
+is queue/discard_granularity 512
+blkdiscard -f "$LAB_DEV" || lab_fail "blkdiscard"
+write_blocks 16 && read_blocks 4 || lab_fail "no I/O"
+lab_detach
+gone
+
+target least
+lab_attach disk queues=1 credits=8
+is queue/physical_block_size 512
+is queue/optimal_io_size 0
+is queue/max_hw_sectors_kb 4
+is queue/discard_granularity 512
+is queue/discard_max_bytes 512
+blkdiscard -f -l 4096 "$LAB_DEV" || lab_fail "blkdiscard"
+write_blocks 16 && read_blocks 4 || lab_fail "no I/O"
+lab_detach
+gone
+
+# The target checks each message against what it has granted, and ends if it does not fit.
+target short-messages
+lab_attach disk queues=1 credits=8
+fio --name=batches --filename="$LAB_DEV" --direct=1 --ioengine=io_uring --rw=randrw --bsrange=512-4k \
+	--iodepth=8 --iodepth_batch=8 --size=512k --output=/tmp/fio.txt || { cat /tmp/fio.txt; lab_fail "fio"; }
+lab_detach
+gone
+
+target busy
+lab_attach disk queues=1 credits=8
+dd if=/dev/zero of="$LAB_DEV" bs=16k count=4 oflag=direct conv=fsync status=none || lab_fail "BUSY was not asked again"
+read_blocks 1 || lab_fail "BUSY was not asked again"
+is rblk/state live
+lab_detach
+gone
+
+# Not for ever; and it is no reason to lose the connection.
+target always-busy
+lab_attach disk queues=1 credits=8 command_ms=1000
+write_blocks 1 2> /dev/null && lab_fail "a write that was never done was successful"
+read_blocks 1 || lab_fail "no I/O"
+is rblk/state live
+lab_detach
+gone
+
+target events
+lab_attach disk queues=1 credits=8
+write_blocks 8 || lab_fail "no I/O"
+is rblk/state live
+lab_detach
+gone
+
+lost twice 'which is not outstanding'
+lost other-tag 'which is not outstanding'
+lost other-life 'answer of another life'
+lost raw 'malformed reply'
+lost immediate 'remote access error'
+lost closing 'connection'
+lost silent 'no answer to a command in 1000 ms' command_ms=1000
+
+lab_kmod_unload
+lab_say done

@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The target of jobs/kmod_hostile.sh: the scripted target of the end-to-end tests over RDMA, doing the one
+ * thing that its argument names. It says "ready" when it listens and goes when it is terminated.
+ *   kmod_target ADDRESS BEHAVIOUR
+ */
+#include <arpa/inet.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include "tests/e2e/fake_target.h"
+
+/* -- logins -------------------------------------------------------------------------------------- */
+
+static void accept_other_instance(struct rblk_wire_accept *accept)
+{
+	static u8 life;
+
+	accept->target_instance[0] = ++life;
+}
+
+static void accept_other_epoch(struct rblk_wire_accept *accept)
+{
+	accept->session_epoch = rblk_to_le64(2);
+}
+
+static void accept_more_credits(struct rblk_wire_accept *accept)
+{
+	accept->credits = rblk_to_le16(RBLK_CREDITS_MAX);
+}
+
+static void accept_unasked_feature(struct rblk_wire_accept *accept)
+{
+	accept->features |= rblk_to_le32(RBLK_FEATURE_DIGEST);
+}
+
+/* Many commands to a message, and no room for them. */
+static void accept_short_messages(struct rblk_wire_accept *accept)
+{
+	accept->command_bytes = rblk_to_le32(RBLK_COMMAND_BYTES_MIN);
+}
+
+/* -- volumes ------------------------------------------------------------------------------------- */
+
+/* Allowed by the specification, and no good as they are for a block layer. */
+static void volume_odd_hints(struct rblk_wire_volume *volume)
+{
+	volume->physical_bytes = rblk_to_le32(1u << 31);
+	volume->optimal_bytes = rblk_to_le32(UINT32_MAX);
+	volume->flags = rblk_to_le32(RBLK_VOLUME_FLUSH | RBLK_VOLUME_DISCARD | RBLK_VOLUME_WRITE_ZEROES);
+	volume->discard_granularity_bytes = rblk_to_le32(3);
+	volume->max_discard_blocks = rblk_to_le32(UINT32_MAX);
+	volume->max_io_bytes = rblk_to_le32(RBLK_IO_BYTES_MAX);
+	volume->max_capsule_bytes = rblk_to_le32(RBLK_CAPSULE_DATA_MAX);
+}
+
+static void volume_least(struct rblk_wire_volume *volume)
+{
+	volume->physical_bytes = rblk_to_le32(1);
+	volume->optimal_bytes = 0;
+	volume->max_io_bytes = rblk_to_le32(4096);
+	volume->max_capsule_bytes = 0;
+	volume->flags = rblk_to_le32(RBLK_VOLUME_DISCARD);
+	volume->discard_granularity_bytes = rblk_to_le32(1u << 30);
+	volume->max_discard_blocks = rblk_to_le32(1);
+}
+
+static void volume_capsules(struct rblk_wire_volume *volume)
+{
+	volume->max_capsule_bytes = rblk_to_le32(RBLK_CAPSULE_DATA_MAX);
+}
+
+static void volume_huge_blocks(struct rblk_wire_volume *volume)
+{
+	volume->block_bytes = rblk_to_le32(1 << 20);
+}
+
+static void volume_no_blocks(struct rblk_wire_volume *volume)
+{
+	volume->blocks = 0;
+}
+
+static void volume_endless(struct rblk_wire_volume *volume)
+{
+	volume->blocks = rblk_to_le64(UINT64_MAX);
+}
+
+static void volume_no_transfer(struct rblk_wire_volume *volume)
+{
+	volume->max_io_bytes = 0;
+}
+
+static void volume_small_transfer(struct rblk_wire_volume *volume)
+{
+	volume->max_io_bytes = rblk_to_le32(512);
+}
+
+/* -- answers ------------------------------------------------------------------------------------- */
+
+#define BUSY_TIMES 3
+
+/* Whatever it is, only the fourth time. */
+static enum fake_answer answer_busy(struct fake_target *fake, const struct rblk_wire_command *command,
+				    struct rblk_wire_completion *completion)
+{
+	static unsigned int refused[RBLK_OP_MAX];
+
+	(void)fake;
+	if (refused[command->opcode]++ % (BUSY_TIMES + 1) < BUSY_TIMES)
+		completion->status = rblk_to_le16(RBLK_E_BUSY);
+	return FAKE_REPLY;
+}
+
+static enum fake_answer answer_always_busy(struct fake_target *fake,
+					   const struct rblk_wire_command *command,
+					   struct rblk_wire_completion *completion)
+{
+	(void)fake;
+	if (command->opcode == RBLK_OP_WRITE)
+		completion->status = rblk_to_le16(RBLK_E_BUSY);
+	return FAKE_REPLY;
+}
+
+/* What `script->arg` points to, for a WRITE; anything else goes well. */
+static enum fake_answer answer_write(struct fake_target *fake, const struct rblk_wire_command *command,
+				     struct rblk_wire_completion *completion)
+{
+	(void)completion;
+	return command->opcode == RBLK_OP_WRITE ?
+		*(const enum fake_answer *)fake_target_script(fake)->arg : FAKE_REPLY;
+}
+
+static enum fake_answer answer_other_life(struct fake_target *fake,
+					  const struct rblk_wire_command *command,
+					  struct rblk_wire_completion *completion)
+{
+	(void)fake;
+	if (command->opcode == RBLK_OP_WRITE)
+		completion->sequence = rblk_to_le32(rblk_le32(command->sequence) + 1);
+	return FAKE_REPLY;
+}
+
+static enum fake_answer answer_other_tag(struct fake_target *fake,
+					 const struct rblk_wire_command *command,
+					 struct rblk_wire_completion *completion)
+{
+	(void)fake;
+	if (command->opcode == RBLK_OP_WRITE)
+		completion->tag = rblk_to_le16((rblk_le16(command->tag) + 1) % 8);
+	return FAKE_REPLY;
+}
+
+/* Events behind each WRITE, of kinds and for handles that there are and that there are not. */
+static enum fake_answer answer_events(struct fake_target *fake, const struct rblk_wire_command *command,
+				      struct rblk_wire_completion *completion)
+{
+	(void)completion;
+	if (command->opcode == RBLK_OP_WRITE) {
+		fake_target_send_event(fake, RBLK_EVENT_VOLUME_CHANGED, 1, FAKE_HANDLE);
+		fake_target_send_event(fake, RBLK_EVENT_VOLUME_CHANGED, 2, FAKE_HANDLE + 1);
+		fake_target_send_event(fake, RBLK_EVENT_VOLUME_REMOVED, UINT32_MAX, FAKE_HANDLE);
+	}
+	return FAKE_REPLY;
+}
+
+static enum fake_answer twice = FAKE_REPLY_TWICE, silent = FAKE_SILENT, closing = FAKE_CLOSE,
+			immediate = FAKE_IMMEDIATE, raw = FAKE_REPLY_RAW;
+
+static const struct {
+	const char *name;
+	struct fake_script script;
+} behaviours[] = {
+	{ "other-instance", { .accept = accept_other_instance } },
+	{ "other-epoch", { .accept = accept_other_epoch } },
+	{ "more-credits", { .accept = accept_more_credits } },
+	{ "unasked-feature", { .accept = accept_unasked_feature } },
+	{ "short-messages", { .accept = accept_short_messages, .volume = volume_capsules } },
+	{ "odd-hints", { .volume = volume_odd_hints } },
+	{ "least", { .volume = volume_least } },
+	{ "huge-blocks", { .volume = volume_huge_blocks } },
+	{ "no-blocks", { .volume = volume_no_blocks } },
+	{ "endless", { .volume = volume_endless } },
+	{ "no-transfer", { .volume = volume_no_transfer } },
+	{ "small-transfer", { .volume = volume_small_transfer } },
+	{ "busy", { .command = answer_busy } },
+	{ "always-busy", { .command = answer_always_busy } },
+	{ "twice", { .command = answer_write, .arg = &twice } },
+	{ "silent", { .command = answer_write, .arg = &silent } },
+	{ "closing", { .command = answer_write, .arg = &closing } },
+	{ "immediate", { .command = answer_write, .arg = &immediate } },
+	{ "raw", { .command = answer_write, .arg = &raw, .raw = { 1, 2, 3 }, .raw_bytes = 33 } },
+	{ "other-life", { .command = answer_other_life } },
+	{ "other-tag", { .command = answer_other_tag } },
+	{ "events", { .command = answer_events } },
+};
+
+int main(int argc, char **argv)
+{
+	struct sockaddr_in address = { .sin_family = AF_INET, .sin_port = htons(RBLK_DEFAULT_PORT) };
+	struct fake_target *fake;
+	struct fake_script script;
+	sigset_t signals;
+	size_t i = 0;
+	int signal;
+
+	if (argc != 3 || inet_pton(AF_INET, argv[1], &address.sin_addr) != 1) {
+		fprintf(stderr, "usage: kmod_target ADDRESS BEHAVIOUR\n");
+		return 2;
+	}
+	while (i < sizeof(behaviours) / sizeof(*behaviours) && strcmp(behaviours[i].name, argv[2]))
+		i++;
+	if (i == sizeof(behaviours) / sizeof(*behaviours)) {
+		fprintf(stderr, "kmod_target: %s: unknown behaviour\n", argv[2]);
+		return 2;
+	}
+	script = behaviours[i].script;
+	script.rdma = &address;
+	sigemptyset(&signals);
+	sigaddset(&signals, SIGTERM);
+	sigprocmask(SIG_BLOCK, &signals, NULL); /* before there is a thread that could take it */
+	fake = fake_target_start(&script);
+	printf("ready\n");
+	fflush(stdout);
+	sigwait(&signals, &signal);
+	fake_target_stop(fake);
+	return 0;
+}
