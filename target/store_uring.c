@@ -155,6 +155,23 @@ static int uring_issue(struct tgt_io *io)
 	return 0;
 }
 
+/*
+ * So much more of a transfer is done. Direct I/O wants its memory aligned, for some devices to more
+ * than a block: what follows the last such boundary is done again with the rest.
+ */
+static int transfer_advance(struct tgt_io *io, unsigned int bytes)
+{
+	uint32_t alignment = io->port->store->info.alignment;
+	uint64_t done = io->progress + bytes;
+
+	if (done < io->bytes && alignment)
+		done -= done % alignment;
+	if (done == io->progress)
+		return io->retries++ < RETRIES_MAX ? 1 : -EIO;
+	io->progress = done;
+	return done < io->bytes;
+}
+
 /* What is left after a completion: negative errno, 0 when all is done, 1 when there is more. */
 static int uring_advance(struct tgt_io *io, int result)
 {
@@ -168,8 +185,7 @@ static int uring_advance(struct tgt_io *io, int result)
 		/* Nothing at all: the file has shrunk under a READ, or takes no more of a WRITE. */
 		if (result == 0)
 			return -EIO;
-		io->progress += (unsigned int)result;
-		return io->progress < io->bytes;
+		return transfer_advance(io, (unsigned int)result);
 	case TGT_IO_WRITE_ZEROES:
 		if (io->progress == io->bytes)
 			return 0;
