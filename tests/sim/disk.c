@@ -182,6 +182,9 @@ void sim_disk_start(struct sim_io *io)
 	    (io->offset | io->bytes) % disk->block_bytes)
 		sim_fail("%s: I/O at %llu+%llu is not on the disk", disk->path,
 			 (unsigned long long)io->offset, (unsigned long long)io->bytes);
+	if (io->kind <= SIM_IO_WRITE && (uintptr_t)io->buffer % disk->alignment)
+		sim_fail("%s: I/O from memory that is not aligned to %u", disk->path,
+			 disk->alignment);
 	io->event.run = io_end;
 	io->event.arg = io;
 	io->sync_order = disk->order;
@@ -294,7 +297,7 @@ struct sim_disk *sim_disk_create(const char *path, uint64_t bytes, uint32_t bloc
 	if (!disk || slot == DISKS_MAX)
 		sim_fail("no disk");
 	snprintf(disk->path, sizeof(disk->path), "%s", path);
-	disk->bytes = bytes;
+	disk->bytes = disk->full_bytes = bytes;
 	disk->block_bytes = block_bytes;
 	disk->alignment = block_bytes;
 	disk->durable = calloc(1, bytes);

@@ -61,7 +61,7 @@ struct sim_disk_temper {
 
 struct sim_disk {
 	char path[32];
-	uint64_t bytes;
+	uint64_t bytes, full_bytes; /* now, and when it has grown */
 	uint32_t block_bytes, alignment;
 	bool can_discard;
 	uint8_t *durable;

@@ -328,6 +328,27 @@ void sim_fabric_kill(struct sim_actor *actor, bool power_lost)
 	}
 }
 
+void sim_fabric_unplug(const struct sim_actor *actor)
+{
+	struct sim_conn *conn, *following;
+	struct sim_fab *fab;
+
+	TAILQ_FOREACH(fab, &fabric.fabs, link)
+	{
+		if (fab->actor != actor || fab->dead || TAILQ_EMPTY(&fab->conns))
+			continue;
+		sim_trace(actor->name, "its device is removed");
+		sim_fab_note(fab, NULL, FAB_EVENT_DEVICE_GONE, 0, NULL, 0);
+		TAILQ_LAST(&fab->notes, sim_note_list)->event.device = &fab->device;
+		for (conn = TAILQ_FIRST(&fab->conns); conn; conn = following) {
+			following = TAILQ_NEXT(conn, link);
+			if (conn->peer && conn->state == SIM_CONN_UP && sim_link_up(conn))
+				sim_conn_lose(conn->peer, IBV_WC_RETRY_EXC_ERR, -ETIMEDOUT);
+			sim_conn_lose(conn, IBV_WC_WR_FLUSH_ERR, -ENODEV);
+		}
+	}
+}
+
 bool sim_fabric_break(uint64_t n)
 {
 	struct sim_conn *conn;

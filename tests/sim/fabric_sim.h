@@ -168,6 +168,8 @@ extern const struct fab_ops sim_fabric_ops;
 unsigned int sim_fabric_count(void);
 /* The process of `actor` is killed. */
 void sim_fabric_kill(struct sim_actor *actor, bool power_lost);
+/* The device that `actor` uses is removed, and is there again at once. */
+void sim_fabric_unplug(const struct sim_actor *actor);
 /* Bring the random connection number `n` of all that are up to an end; false: there is none. */
 bool sim_fabric_break(uint64_t n);
 

@@ -255,6 +255,8 @@ void sim_host_reload(struct sim_host *host, bool all)
 	if (host->running && !host->stopping) {
 		for (unsigned int i = 0; i < host->volume_count; i++) {
 			wanted[i] = all || sim_chance(700000);
+			if (host->disks[i] && sim_chance(300000))
+				host->disks[i]->bytes = host->disks[i]->full_bytes;
 			served[i] = is_served(host, i);
 		}
 		config = config_with(&host->config, wanted);

@@ -62,7 +62,7 @@ void sim_sector_fill(uint8_t *sector, uint64_t id, uint64_t number);
 
 /* `command` is copied. Returns the model's own, valid until sim_model_end(). */
 struct sim_command *sim_model_begin(const struct sim_command *command);
-/* An earlier attempt is over (F5); it is sent again. */
+/* It is sent; what an earlier attempt may have been is over (F5). */
 void sim_model_again(struct sim_command *command);
 void sim_model_end(struct sim_command *command, enum sim_outcome outcome, const uint8_t *data);
 

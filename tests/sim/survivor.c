@@ -107,6 +107,11 @@ static void probe_refused(struct sim_life *life, uint16_t reason, uint32_t detai
 		if (survivor->epoch == life->epoch)
 			login_fail(life, "a stale epoch, and it is the last one");
 		break;
+	case RBLK_REJECT_MALFORMED:
+	case RBLK_REJECT_QUEUE_COUNT:
+		if (rblk_le16(life->login.queue_count) == survivor->queue_count)
+			login_fail(life, "refused for a wrong reason");
+		break;
 	case RBLK_REJECT_NONE:
 	case RBLK_REJECT_NO_SESSION:
 	case RBLK_REJECT_DRAINING:
@@ -121,6 +126,7 @@ static void on_refused(struct sim_life *life, uint16_t reason, uint32_t detail)
 {
 	struct sim_survivor *survivor = life->owner;
 	struct sim_place *place = &survivor->places[life->queue];
+	struct sim_life *other;
 
 	if (life->probe) {
 		probe_refused(life, reason, detail);
@@ -128,6 +134,7 @@ static void on_refused(struct sim_life *life, uint16_t reason, uint32_t detail)
 	}
 	if (life->epoch != survivor->epoch)
 		return;
+	other = sim_survivor_live(survivor, false);
 	place->try_at_ns = sim_now_ns() + sim_between(SIM_MS, 20 * SIM_MS);
 	switch (reason) {
 	case RBLK_REJECT_STALE_INCARNATION:
@@ -141,9 +148,13 @@ static void on_refused(struct sim_life *life, uint16_t reason, uint32_t detail)
 			login_fail(life, "the login that begins a session finds none");
 		sim_survivor_renew(survivor);
 		break;
-	case RBLK_REJECT_NONE:
 	case RBLK_REJECT_NO_CREDITS:
 	case RBLK_REJECT_NO_RESOURCES:
+		/* No room for a fence by login, perhaps ever: others may wait for ours. */
+		if (other && other->queue != life->queue && sim_chance(300000))
+			sim_survivor_fence(survivor, other, life->queue, life->incarnation);
+		break;
+	case RBLK_REJECT_NONE:
 	case RBLK_REJECT_DRAINING:
 		break;
 	default:
@@ -184,7 +195,7 @@ static struct sim_life *life_free(struct sim_survivor *survivor, bool probe)
 }
 
 static void life_login(struct sim_survivor *survivor, struct sim_life *life, uint16_t queue,
-		       uint64_t epoch, uint32_t incarnation, uint32_t fence)
+		       uint64_t epoch, uint32_t incarnation, uint32_t fence, uint16_t queue_count)
 {
 	struct rblk_wire_login *login = &life->login;
 
@@ -196,7 +207,7 @@ static void life_login(struct sim_survivor *survivor, struct sim_life *life, uin
 	login->features = rblk_to_le32(survivor->features);
 	memcpy(login->session_id, survivor->session_id, sizeof(login->session_id));
 	login->session_epoch = rblk_to_le64(epoch);
-	login->queue_count = rblk_to_le16(survivor->queue_count);
+	login->queue_count = rblk_to_le16(queue_count);
 	login->credits = rblk_to_le16(survivor->credits);
 	login->reply_bytes = rblk_to_le32(SIM_LIFE_REPLY_BYTES);
 	login->fence_incarnation = rblk_to_le32(fence);
@@ -241,7 +252,7 @@ static void survivor_connect(struct sim_survivor *survivor)
 			place->incarnation = place->fenced;
 		life->probe = place->incarnation < place->fenced;
 		life_login(survivor, life, queue, survivor->epoch, ++place->incarnation,
-			   place->accepted);
+			   place->accepted, survivor->queue_count);
 	}
 }
 
@@ -261,7 +272,19 @@ void sim_survivor_probe(struct sim_survivor *survivor, bool old_epoch)
 		return;
 	life->probe = true;
 	life_login(survivor, life, queue, survivor->epoch - old_epoch, incarnation,
-		   queue ? 0 : incarnation - 1);
+		   queue ? 0 : incarnation - 1, survivor->queue_count);
+}
+
+void sim_survivor_probe_count(struct sim_survivor *survivor)
+{
+	const struct sim_place *place = &survivor->places[0];
+	struct sim_life *life = life_free(survivor, true);
+
+	if (!life || !survivor->begun || !place->accepted)
+		return;
+	life->probe = true;
+	life_login(survivor, life, 0, survivor->epoch, place->incarnation + 1, place->accepted,
+		   (uint16_t)(survivor->queue_count + sim_between(1, 4)));
 }
 
 void sim_survivor_renew(struct sim_survivor *survivor)

@@ -148,6 +148,8 @@ void sim_survivor_renew(struct sim_survivor *survivor);
 void sim_survivor_restart(struct sim_survivor *survivor);
 /* A login that must be refused. */
 void sim_survivor_probe(struct sim_survivor *survivor, bool old_epoch);
+/* Another: with more queues than its session has. */
+void sim_survivor_probe_count(struct sim_survivor *survivor);
 
 /* -- survivor_work.c ------------------------------------------------------------------------- */
 

@@ -297,6 +297,15 @@ static void mischief_fence(struct sim_survivor *survivor, struct sim_life *life)
 	sim_survivor_fence(survivor, life, queue, incarnation);
 }
 
+/* Of two ABORTs of one command only one can be the one that did it. */
+static bool has_abort(const struct sim_survivor *survivor, const struct sim_errand *errand)
+{
+	for (unsigned int i = 0; i < SIM_SURVIVOR_CONTROLS; i++)
+		if (survivor->controls[i].under_way && survivor->controls[i].victim == errand)
+			return true;
+	return errand->abort_told;
+}
+
 static void mischief_abort(struct sim_survivor *survivor, struct sim_life *life)
 {
 	struct sim_control *control = control_new(survivor, life, RBLK_OP_ABORT, WELL);
@@ -306,7 +315,7 @@ static void mischief_abort(struct sim_survivor *survivor, struct sim_life *life)
 		struct sim_errand *errand = &survivor->errands[i];
 
 		if (errand->state == SIM_ERRAND_SENT && errand->order.life == life &&
-		    !errand->order.answered && !errand->abort_told &&
+		    !errand->order.answered && !has_abort(survivor, errand) &&
 		    (!victim || sim_chance(500000)))
 			victim = errand;
 	}
@@ -390,6 +399,28 @@ static void mischief_refused(struct sim_survivor *survivor, struct sim_life *lif
 	control_send(control, life);
 }
 
+/* Of the whole volume, in pieces; with an ABORT right behind it, sometimes. */
+static void mischief_checksum(struct sim_survivor *survivor, struct sim_life *life)
+{
+	uint32_t expected = WELL | 1u << RBLK_E_NO_VOLUME | 1u << RBLK_E_IO | 1u << RBLK_E_MEDIUM |
+			    1u << RBLK_E_ABORTED;
+	struct sim_control *control, *abort;
+
+	if (!survivor->handle)
+		return;
+	control = control_new(survivor, life, RBLK_OP_CHECKSUM, expected);
+	if (!control)
+		return;
+	control->order.command.volume = rblk_to_le32(survivor->handle);
+	control->order.command.blocks = rblk_to_le32((uint32_t)survivor->blocks);
+	control_send(control, life);
+	abort = sim_chance(500000) ? control_new(survivor, life, RBLK_OP_ABORT, WELL) : NULL;
+	if (!abort)
+		return;
+	abort->order.command.lba = rblk_to_le64(control->order.sequence);
+	control_send(abort, life);
+}
+
 static void mischief_simple(struct sim_survivor *survivor, struct sim_life *life, uint8_t opcode)
 {
 	struct sim_control *control = control_new(survivor, life, opcode, WELL);
@@ -404,7 +435,7 @@ void sim_survivor_mischief(struct sim_survivor *survivor)
 
 	if (!life)
 		return;
-	switch (sim_below(14)) {
+	switch (sim_below(16)) {
 	case 0:
 	case 1:
 		survivor->places[life->queue].supersede = true;
@@ -437,6 +468,12 @@ void sim_survivor_mischief(struct sim_survivor *survivor)
 		break;
 	case 11:
 		sim_survivor_restart(survivor);
+		break;
+	case 14:
+		sim_survivor_probe_count(survivor);
+		break;
+	case 15:
+		mischief_checksum(survivor, life);
 		break;
 	case 12:
 		mischief_simple(survivor, life,

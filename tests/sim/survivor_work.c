@@ -230,10 +230,10 @@ static void errand_send(struct sim_errand *errand, struct sim_life *life)
 {
 	const struct sim_survivor *survivor = errand->survivor;
 
-	if (errand->lost_once) {
+	if (errand->lost_once)
 		errand_check_fenced(errand);
+	if (!errand->zombie)
 		sim_model_again(errand->command);
-	}
 	/* A lie that cannot be told is none. */
 	errand->wrong_digest &= (life->features & RBLK_FEATURE_DIGEST) != 0;
 	errand_encode(errand, life);

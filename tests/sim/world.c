@@ -25,7 +25,7 @@
 
 struct sim_totals sim_totals;
 
-enum fault { FAULT_BREAK, FAULT_CUT, FAULT_KILL, FAULT_POWER, FAULT_DRAIN, FAULT_RELOAD, FAULTS };
+enum fault { FAULT_BREAK, FAULT_CUT, FAULT_KILL, FAULT_POWER, FAULT_DRAIN, FAULT_RELOAD, FAULT_UNPLUG, FAULTS };
 
 /* The others are any mixture. */
 enum world_kind { WORLD_CROWDED, WORLD_STARVED, WORLD_BENIGN };
@@ -63,6 +63,15 @@ static void machine_cut(void)
 	sim_totals.cuts++;
 }
 
+/* Of a target, or now and then of an application. */
+static void device_unplug(struct sim_host *host)
+{
+	if (sim_chance(300000))
+		sim_fabric_unplug(&world.apps[sim_below(world.app_count)].actor);
+	else if (host->running)
+		sim_fabric_unplug(&host->reactors[sim_below(host->config.reactors)].actor);
+}
+
 static void on_fault(void *arg)
 {
 	struct sim_host *host = &world.hosts[sim_below(world.host_count)];
@@ -94,6 +103,9 @@ static void on_fault(void *arg)
 	case FAULT_RELOAD:
 		sim_totals.reloads += host->running;
 		sim_host_reload(host, false);
+		break;
+	case FAULT_UNPLUG:
+		device_unplug(host);
 		break;
 	case FAULTS:
 		break;
@@ -169,6 +181,11 @@ static void build_net(void)
 static void build_disk(struct sim_disk *disk, enum world_kind kind)
 {
 	disk->can_discard = sim_chance(500000);
+	if (sim_chance(300000))
+		disk->alignment = 4096;
+	/* It will have grown when the target is told to look again. */
+	if (sim_chance(300000))
+		disk->bytes = disk->full_bytes / 8192 * 4096;
 	disk->temper = (struct sim_disk_temper){
 		.fail = rate(2000, 50000),
 		.shorten = rate(20000, 300000),
