@@ -76,15 +76,25 @@ static void rblk_disk_map_queues(struct blk_mq_tag_set *set)
 static enum blk_eh_timer_return rblk_disk_timeout(struct request *rq)
 {
 	struct rblk_command *command = blk_mq_rq_to_pdu(rq);
-	struct rblk_device *device = command->queue->device;
+	struct rblk_queue *queue = command->queue;
+	struct rblk_device *device = queue->device;
 
+	/* Whoever should have polled may have been stopped, and the answer be there. */
+	if (queue->polled) {
+		int found = rblk_queue_poll(queue);
+
+		if (blk_mq_request_completed(rq))
+			return BLK_EH_DONE;
+		if (found)
+			return BLK_EH_RESET_TIMER;
+	}
 	/*
 	 * Nothing can be taken back while the target may still touch the memory (F4): an answer that
 	 * does not come fails the connection, and the request is ended by the loss's own time.
 	 */
 	if (rblk_device_live(device))
 		rblk_device_lost(device, "queue %u: no answer to a command in %u ms",
-				 command->queue->index, device->options.command_ms);
+				 queue->index, device->options.command_ms);
 	return BLK_EH_RESET_TIMER;
 }
 

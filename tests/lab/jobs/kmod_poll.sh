@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# Goal: polled I/O is right, may stand beside other I/O, and ends like it when the connection is lost
-# while somebody polls. Method: fio with verification through poll queues and through the others; the
-# target is killed under polled load; options that cannot be are refused.
+# Goal: polled I/O is right, may stand beside other I/O, is not lost when its submitter is stopped, and ends
+# like other I/O when the connection is lost while somebody polls. Method: fio with verification through
+# poll queues and through the others; fio is stopped for longer than a command may take; the target is
+# killed under polled load; options that cannot be are refused.
 . "$LAB/guest.sh"
 . "$LAB/jobs/kmod.sh"
 
@@ -28,7 +29,7 @@ lab_attach disk queues=1
 [ "$(attribute queue/io_poll)" = 0 ] || lab_fail "io_poll without poll queues"
 lab_detach
 
-lab_attach disk queues=1 poll_queues=2 credits=16 give_up_ms=1000
+lab_attach disk queues=1 poll_queues=2 credits=16 give_up_ms=1000 command_ms=3000
 [ "$(attribute queue/io_poll)" = 1 ] || lab_fail "no io_poll"
 [ "$(attribute rblk/queues)" = 3 ] || lab_fail "queues: $(attribute rblk/queues)"
 lab_say "polled"
@@ -40,13 +41,22 @@ polled=$!
 verify --ioengine=io_uring --iodepth=4
 wait $polled || lab_fail "the polled one of two"
 
-lab_say "target killed"
 fio --name=load --filename="$LAB_DEV" --direct=1 --ioengine=io_uring --hipri --rw=randrw --bs=4k --iodepth=4 \
 	--time_based --runtime=60 --output=/tmp/load.txt 2> /dev/null &
 load=$!
 before=$(awk '{ print $1 }' "/sys/block/${LAB_DEV#/dev/}/stat")
 io_flows() { [ "$(awk '{ print $1 }' "/sys/block/${LAB_DEV#/dev/}/stat")" -gt $((before + 20)) ]; }
 lab_wait 60 io_flows || lab_fail "fio: no I/O"
+
+lab_say "stopped"
+kill -STOP $load
+sleep 8 # command_ms and what the block layer adds to it; the time is what is tested
+[ "$(attribute rblk/state)" = live ] || lab_fail "stopped: $(attribute rblk/reason)"
+kill -CONT $load
+before=$(awk '{ print $1 }' "/sys/block/${LAB_DEV#/dev/}/stat")
+lab_wait 60 io_flows || lab_fail "fio: no I/O after it was stopped"
+
+lab_say "target killed"
 kill -9 "$LAB_RBLKD"
 failed() { [ "$(attribute rblk/state)" = failed ]; }
 lab_wait 60 failed || lab_fail "state: $(attribute rblk/state)"
