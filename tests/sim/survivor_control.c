@@ -435,7 +435,7 @@ void sim_survivor_mischief(struct sim_survivor *survivor)
 
 	if (!life)
 		return;
-	switch (sim_below(16)) {
+	switch (sim_below(17)) {
 	case 0:
 	case 1:
 		survivor->places[life->queue].supersede = true;
@@ -467,6 +467,7 @@ void sim_survivor_mischief(struct sim_survivor *survivor)
 		mischief_refused(survivor, life);
 		break;
 	case 11:
+	case 16:
 		sim_survivor_restart(survivor);
 		break;
 	case 14:

@@ -233,7 +233,7 @@ static void build_host(unsigned int i, enum world_kind kind)
 	if (kind == WORLD_CROWDED) {
 		config->reactors = 1;
 		config->receive_buffers = 32;
-		if (sim_chance(500000))
+		if (sim_chance(800000))
 			config->keepalive_ms = 0;
 	}
 	if (kind == WORLD_STARVED)
