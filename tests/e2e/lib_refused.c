@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Goal: a session that cannot begin, because the target refuses it, accepts it with what makes no
- * sense, or is not there, fails in time with the errno and the words that name the cause. Method: a
- * scripted target in a thread (fake_target.h), or a socket that nobody serves.
+ * Goal: a session that cannot begin, because the target refuses it or is not there, fails in time
+ * with the errno and the words that name the cause. Method: a scripted target in a thread
+ * (fake_target.h), or a socket that nobody serves. Acceptances that make no sense are among
+ * lib_violations.c's.
  */
 #include "tests/unit/unit.h"
 
@@ -66,39 +67,6 @@ static void refusals_without_a_reason(void **state)
 	script.reject_silent = false;
 	script.reject.reason = rblk_to_le16(1); /* no magic number */
 	expect_refused(&script, ECONNREFUSED, "not rblk");
-}
-
-static void accept_malformed(struct rblk_wire_accept *accept)
-{
-	accept->max_batch = 0;
-}
-
-static void accept_of_another_life(struct rblk_wire_accept *accept)
-{
-	accept->incarnation = rblk_to_le32(5);
-}
-
-static void accept_too_generous(struct rblk_wire_accept *accept)
-{
-	accept->credits = rblk_to_le16(1000);
-}
-
-static void accept_unasked(struct rblk_wire_accept *accept)
-{
-	accept->features = rblk_to_le32(RBLK_FEATURE_DIGEST);
-}
-
-static void acceptances_are_judged(void **state)
-{
-	struct fake_script script = { .accept = accept_malformed };
-
-	expect_refused(&script, EPROTO, "acceptance is wrong: too many commands");
-	script.accept = accept_of_another_life;
-	expect_refused(&script, EPROTO, "it is for another incarnation");
-	script.accept = accept_too_generous;
-	expect_refused(&script, EPROTO, "it grants more credits than were asked for");
-	script.accept = accept_unasked;
-	expect_refused(&script, EPROTO, "it agrees to features that were not asked for");
 }
 
 static enum fake_answer deny_identify(struct fake_target *fake,
@@ -176,7 +144,6 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(refusals_give_the_targets_reason),
 		cmocka_unit_test(refusals_without_a_reason),
-		cmocka_unit_test(acceptances_are_judged),
 		cmocka_unit_test(naming_can_fail),
 		cmocka_unit_test(nobody_there),
 		cmocka_unit_test(nobody_answers),
