@@ -54,7 +54,11 @@ struct fake_target {
 
 static size_t memory_bytes(void)
 {
-	return FAKE_QUEUES * RECEIVES * RECEIVE_BYTES + SENDS * FAKE_RAW_BYTES;
+	/*
+	 * A page is left over: Soft-RoCE in 6.1 reads past its table of pages, of which 256 have a
+	 * row, where a message ends with the memory and the memory with a row.
+	 */
+	return FAKE_QUEUES * RECEIVES * RECEIVE_BYTES + SENDS * FAKE_RAW_BYTES + 4096;
 }
 
 /* index: of all queues' receives; a queue's own come one after the other. */
