@@ -127,7 +127,7 @@ static void conn_die(struct sim_conn *conn, enum ibv_wc_status status)
 		conn->death_ns = sim_now_ns() + sim_below(DEATH_NS_MAX);
 	else
 		conn->death_ns = sim_now_ns() + sim_below(sim_chance(700000) ? DEATH_LONG_NS_MAX
-									      : DEATH_SLOW_NS_MAX);
+									     : DEATH_SLOW_NS_MAX);
 	sim_event_at(&conn->flush, conn->death_ns);
 }
 

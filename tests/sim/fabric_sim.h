@@ -134,7 +134,7 @@ struct sim_conn {
 	struct sim_request *request; /* the client's, not answered */
 	enum sim_conn_state state;
 	bool server, closed, flushed, drained_told;
-	bool silent; /* its end is told to nobody */
+	bool silent;	   /* its end is told to nobody */
 	uint64_t death_ns; /* in ERR: until then the device may still carry out what arrives */
 	enum ibv_wc_status error; /* of the first work request to fail; then flushes */
 	struct fab_conn_options options;

@@ -299,8 +299,7 @@ static void command_over(struct model_command *command)
 {
 	TAILQ_REMOVE(&command->command.volume->commands, command, link);
 	if (command->command.end == NEVER)
-		command->command.end =
-			command->lost && command->over ? command->over : model_now();
+		command->command.end = command->lost && command->over ? command->over : model_now();
 	command_put(command);
 }
 
@@ -486,8 +485,7 @@ void sim_model_crash(struct sim_volume *volume)
 
 struct sim_opening sim_model_opening(struct sim_volume *volume)
 {
-	struct sim_opening opening = {
-		.volume = volume, .life = volume->life, .since = model_now()};
+	struct sim_opening opening = {.volume = volume, .life = volume->life, .since = model_now()};
 
 	return opening;
 }

@@ -250,6 +250,9 @@ static void events_confirm(struct sim_survivor *survivor)
 
 		if (life->state != SIM_LIFE_LIVE || life->event_seen == life->event_told)
 			continue;
+		/* No hurry: what is not confirmed is told again by the next incarnation. */
+		if (!survivor->calm && sim_chance(800000))
+			continue;
 		control = control_new(survivor, life, RBLK_OP_KEEPALIVE, WELL);
 		if (!control)
 			continue;
@@ -429,54 +432,72 @@ static void mischief_simple(struct sim_survivor *survivor, struct sim_life *life
 		control_send(control, life);
 }
 
+enum mischief {
+	SUPERSEDE,
+	FENCE,
+	RENEW,
+	HANG_UP,
+	PROBE,
+	PROBE_COUNT,
+	ABORT,
+	CLOSE,
+	LIST,
+	REFUSED,
+	RESTART,
+	CHECKSUM,
+	SIMPLE
+};
+
+/* Each as likely as it is often here. */
+static const enum mischief mischiefs[] = {
+	SUPERSEDE, SUPERSEDE, FENCE,  FENCE, RENEW,	  HANG_UP,  PROBE,   ABORT, CLOSE, LIST,
+	REFUSED,   RESTART,   SIMPLE, CLOSE, PROBE_COUNT, CHECKSUM, RESTART, ABORT, ABORT,
+};
+
 void sim_survivor_mischief(struct sim_survivor *survivor)
 {
 	struct sim_life *life = sim_survivor_live(survivor, false);
 
 	if (!life)
 		return;
-	switch (sim_below(17)) {
-	case 0:
-	case 1:
+	switch (mischiefs[sim_below(sizeof(mischiefs) / sizeof(mischiefs[0]))]) {
+	case SUPERSEDE:
 		survivor->places[life->queue].supersede = true;
 		break;
-	case 2:
-	case 3:
+	case FENCE:
 		mischief_fence(survivor, life);
 		break;
-	case 4:
+	case RENEW:
 		sim_survivor_renew(survivor);
 		break;
-	case 5:
+	case HANG_UP:
 		sim_life_close(life, sim_chance(500000));
 		break;
-	case 6:
+	case PROBE:
 		sim_survivor_probe(survivor, sim_chance(300000));
 		break;
-	case 7:
-		mischief_abort(survivor, life);
-		break;
-	case 8:
-	case 13:
-		mischief_close(survivor);
-		break;
-	case 9:
-		mischief_list(survivor);
-		break;
-	case 10:
-		mischief_refused(survivor, life);
-		break;
-	case 11:
-	case 16:
-		sim_survivor_restart(survivor);
-		break;
-	case 14:
+	case PROBE_COUNT:
 		sim_survivor_probe_count(survivor);
 		break;
-	case 15:
+	case ABORT:
+		mischief_abort(survivor, life);
+		break;
+	case CLOSE:
+		mischief_close(survivor);
+		break;
+	case LIST:
+		mischief_list(survivor);
+		break;
+	case REFUSED:
+		mischief_refused(survivor, life);
+		break;
+	case RESTART:
+		sim_survivor_restart(survivor);
+		break;
+	case CHECKSUM:
 		mischief_checksum(survivor, life);
 		break;
-	case 12:
+	case SIMPLE:
 		mischief_simple(survivor, life,
 				sim_chance(500000) ? RBLK_OP_PING : RBLK_OP_KEEPALIVE);
 		break;

@@ -25,7 +25,16 @@
 
 struct sim_totals sim_totals;
 
-enum fault { FAULT_BREAK, FAULT_CUT, FAULT_KILL, FAULT_POWER, FAULT_DRAIN, FAULT_RELOAD, FAULT_UNPLUG, FAULTS };
+enum fault {
+	FAULT_BREAK,
+	FAULT_CUT,
+	FAULT_KILL,
+	FAULT_POWER,
+	FAULT_DRAIN,
+	FAULT_RELOAD,
+	FAULT_UNPLUG,
+	FAULTS
+};
 
 /* The others are any mixture. */
 enum world_kind { WORLD_CROWDED, WORLD_STARVED, WORLD_BENIGN };
@@ -217,7 +226,7 @@ static void build_host(unsigned int i, enum world_kind kind)
 	config->max_io_bytes = 65536;
 	config->pool_bytes = sim_chance(300000) ? 65536 : 1u << 20;
 	config->sessions_max = (uint32_t)sim_between(4, 16);
-	config->queues_total_max = 32;
+	config->queues_total_max = sim_chance(150000) ? (uint32_t)sim_between(8, 14) : 32;
 	config->keepalive_ms = sim_chance(150000) ? 0 : (uint32_t)sim_between(50, 2000);
 	config->drain_ms = (uint32_t)sim_between(1, 1000);
 	host->pause = rate(100, 5000);
