@@ -4,7 +4,6 @@
  * kernel with fault injection. Nothing but that call is between the two accesses to fail-nth.
  *   fail_nth N control LINE        write LINE to the control device; its answer is printed
  *   fail_nth N write|read DEVICE   64 KiB at its beginning, O_DIRECT; a write is of bytes 0x5a
- *   fail_nth N load MODULE         load a module
  * The first line of the output is "RESULT LEFT": 0 or the error number, and what N has come down to:
  * 0 where an allocation was made to fail. Exit status 0 whatever the result, 2 for anything else.
  */
@@ -14,7 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #define IO_BYTES (64u << 10)
@@ -27,21 +25,21 @@ static void fail(const char *what)
 
 int main(int argc, char **argv)
 {
-	bool control = argc == 4 && !strcmp(argv[2], "control"), load = argc == 4 && !strcmp(argv[2], "load");
+	bool control = argc == 4 && !strcmp(argv[2], "control");
 	bool out = argc == 4 && !strcmp(argv[2], "write");
 	char left[16] = "", answer[512];
 	void *data;
 	int fd, faults;
 	long done;
 
-	if (argc != 4 || !(control || load || out || !strcmp(argv[2], "read"))) {
-		fprintf(stderr, "usage: fail_nth N control|write|read|load WHAT\n");
+	if (argc != 4 || !(control || out || !strcmp(argv[2], "read"))) {
+		fprintf(stderr, "usage: fail_nth N control|write|read WHAT\n");
 		return 2;
 	}
 	faults = open("/proc/self/fail-nth", O_RDWR);
 	if (faults < 0)
 		fail("/proc/self/fail-nth: this kernel injects no faults");
-	fd = open(control ? "/dev/rblk-control" : argv[3], control ? O_RDWR : load ? O_RDONLY : O_RDWR | O_DIRECT);
+	fd = open(control ? "/dev/rblk-control" : argv[3], O_RDWR | (control ? 0 : O_DIRECT));
 	if (fd < 0)
 		fail(control ? "/dev/rblk-control" : argv[3]);
 	if (posix_memalign(&data, 4096, IO_BYTES))
@@ -53,8 +51,6 @@ int main(int argc, char **argv)
 	errno = 0;
 	if (control)
 		done = write(fd, argv[3], strlen(argv[3]));
-	else if (load)
-		done = syscall(SYS_finit_module, fd, "", 0);
 	else
 		done = out ? pwrite(fd, data, IO_BYTES, 0) : pread(fd, data, IO_BYTES, 0);
 	if (done >= 0)

@@ -14,8 +14,9 @@ refused() {
 }
 
 # fio's threads poll while the target's and the link's want the same processors: little I/O.
+[ -n "$LAB_SLOW" ] && IO="--bsrange=4k-8k --size=256k" || IO="--bsrange=4k-64k --size=2M"
 verify() {
-	fio --name=verify --filename="$LAB_DEV" --direct=1 --rw=randrw --bsrange=4k-64k --size=2M --verify=crc32c \
+	fio --name=verify --filename="$LAB_DEV" --direct=1 --rw=randrw $IO --verify=crc32c \
 		--verify_fatal=1 --do_verify=1 --output=/tmp/fio.txt "$@" || { cat /tmp/fio.txt; lab_fail "fio $*"; }
 }
 
