@@ -49,16 +49,20 @@ down_nvme_rdma() {
 	rmdir $nvmet/ports/1 $nvmet/subsystems/bench/namespaces/1 $nvmet/subsystems/bench
 }
 
+# An emulated initiator pauses ten times as long between two commands: the target may poll as long.
+RBLKD_POLL=()
+[ "$LAB_ACCEL" != tcg ] || RBLKD_POLL=(--poll-time 500us)
+
 # rblkd with the same RAM disk behind it, opened with O_DIRECT.
 up_rblk() {
-	lab_rblkd_start "$BENCH_DISK"
+	lab_rblkd_start "${RBLKD_POLL[@]}" "$BENCH_DISK"
 	FIO=("--ioengine=external:$RBLK_FIO_ENGINE" "--rblk_uri=$LAB_URI/${BENCH_DISK##*/}")
 }
 down_rblk() { lab_rblkd_stop; }
 
 # rblkd with its own memory: RDMA goes straight into the volume.
 up_rblk_memory() {
-	lab_rblkd_start --memory "bench=${BENCH_MB}M"
+	lab_rblkd_start "${RBLKD_POLL[@]}" --memory "bench=${BENCH_MB}M"
 	FIO=("--ioengine=external:$RBLK_FIO_ENGINE" "--rblk_uri=$LAB_URI/bench")
 }
 down_rblk_memory() { lab_rblkd_stop; }
@@ -66,7 +70,7 @@ down_rblk_memory() { lab_rblkd_stop; }
 # The kernel's initiator, with the same daemon and disk as up_rblk. Attached anew for each workload,
 # because the target counts by session and tells at a session's end.
 up_rblk_kmod() {
-	lab_rblkd_start "$BENCH_DISK"
+	lab_rblkd_start "${RBLKD_POLL[@]}" "$BENCH_DISK"
 	lab_kmod_load
 }
 down_rblk_kmod() {
