@@ -71,6 +71,17 @@ static void login_reject_full(const struct tgt_login *login, struct tgt_reactor 
 	login_reject(reactor, login->request, RBLK_REJECT_NO_RESOURCES, 0, why);
 }
 
+/* failed: whose words say why; NULL: it has been logged already. */
+static void login_reject_device(const struct tgt_login *login, struct tgt_reactor *reactor,
+				const struct tgt_fabric *failed)
+{
+	char why[64 + FAB_ERROR_BYTES];
+
+	snprintf(why, sizeof(why), "its device cannot be used%s%s", failed ? ": " : "",
+		 failed ? fab_error(failed->fab) : "");
+	login_reject(reactor, login->request, RBLK_REJECT_NO_RESOURCES, 0, why);
+}
+
 static void login_accept_fill(const struct tgt_queue *queue, struct rblk_wire_accept *accept)
 {
 	const struct tgt_reactor *reactor = queue->reactor;
@@ -225,8 +236,7 @@ static bool login_try(struct tgt_reactor *reactor, struct tgt_login *login)
 	if (fab_device)
 		device = tgt_reactor_device(reactor, fabric, fab_device);
 	if (!device) {
-		login_reject(reactor, login->request, RBLK_REJECT_NO_RESOURCES, 0,
-			     "its device cannot be used");
+		login_reject_device(login, reactor, fabric && !fab_device ? fabric : NULL);
 		return true;
 	}
 	if (session && session->ending)
