@@ -153,6 +153,9 @@ static void on_refused(struct sim_life *life, uint16_t reason, uint32_t detail)
 		/* No room for a fence by login, perhaps ever: others may wait for ours. */
 		if (other && other->queue != life->queue && sim_chance(300000))
 			sim_survivor_fence(survivor, other, life->queue, life->incarnation);
+		/* Two that hold what the other's queue 0 wants: in time one gives way. */
+		else if (other && !life->queue && sim_chance(20000))
+			sim_life_close(other, false);
 		break;
 	case RBLK_REJECT_NONE:
 	case RBLK_REJECT_DRAINING:
