@@ -240,29 +240,30 @@ static ssize_t rblk_control_write(struct file *file, const char __user *data, si
 				  loff_t *pos)
 {
 	struct rblk_control *control = file->private_data;
-	char *line;
-	int error;
+	char *line = NULL;
+	int error = -EINVAL;
 
 	if (!capable(CAP_SYS_ADMIN))
 		return -EPERM;
-	if (!bytes || bytes > RBLK_LINE_BYTES)
-		return -EINVAL;
-	line = memdup_user_nul(data, bytes);
-	if (IS_ERR(line))
-		return PTR_ERR(line);
-	strim(line);
 	mutex_lock(&control->lock);
-	control->text[0] = '\0';
-	error = strlen(line) && !strpbrk(line, "\n\r") ? rblk_control_line(strim(line),
-									  control->text)
-							: -EINVAL;
+	control->text[0] = '\0'; /* whatever fails, the answer is not an earlier line's */
+	if (bytes && bytes <= RBLK_LINE_BYTES) {
+		line = memdup_user_nul(data, bytes);
+		error = PTR_ERR_OR_ZERO(line);
+	}
+	if (!error) {
+		strim(line);
+		error = strlen(line) && !strpbrk(line, "\n\r") ?
+			rblk_control_line(strim(line), control->text) : -EINVAL;
+	}
 	if (!control->text[0])
 		scnprintf(control->text, RBLK_TEXT_BYTES,
 			  error == -ENOMEM ? "out of memory" : "one line is meant");
 	strlcat(control->text, "\n", sizeof(control->text));
 	control->read_at = 0;
 	mutex_unlock(&control->lock);
-	kfree(line);
+	if (!IS_ERR(line))
+		kfree(line);
 	return error ? error : bytes;
 }
 
