@@ -181,7 +181,9 @@ void rblk_queue_wc_error(struct rblk_queue *queue, const char *what, const struc
 	rblk_device_lost(queue->device, "queue %u: %s: %s%s", queue->index, what,
 			 ib_wc_status_msg(wc->status),
 			 wc->status == IB_WC_RETRY_EXC_ERR ?
-				 " (the target or its link is gone)" : "");
+				 " (the target or its link is gone)" :
+			 wc->status == IB_WC_LOC_LEN_ERR ?
+				 " (the target's reply is longer than it may be)" : "");
 }
 
 void rblk_queue_send_done(struct ib_cq *cq, struct ib_wc *wc)
@@ -238,8 +240,14 @@ static void rblk_queue_reply(struct rblk_queue *queue, struct rblk_receive *rece
 	struct rblk_command *command;
 	enum rblk_wire_error error;
 	u32 invalidated = wc->wc_flags & IB_WC_WITH_INVALIDATE ? wc->ex.invalidate_rkey : 0;
+	bool named = !(wc->wc_flags & IB_WC_WITH_INVALIDATE);
 	u16 count, i;
 
+	if (wc->wc_flags & IB_WC_WITH_IMM) {
+		rblk_device_lost(queue->device, "queue %u: a reply that is not a plain SEND",
+				 queue->index);
+		return;
+	}
 	error = rblk_check_reply(receive->data, wc->byte_len, queue->features,
 				 (u32)queue->credits + RBLK_RESERVED_TAGS, &completions, &count);
 	if (error) {
@@ -261,8 +269,15 @@ static void rblk_queue_reply(struct rblk_queue *queue, struct rblk_receive *rece
 					 queue->index, command->tag);
 			return;
 		}
+		if ((command->wire.flags & RBLK_CMD_INVALIDATE) && command->mr_valid &&
+		    command->mr->rkey == invalidated)
+			named = true;
 		rblk_command_answered(command, &completions[i], invalidated);
 	}
+	/* V8: the key of a slot, or of somebody else, would be missed only when it is used. */
+	if (!named)
+		rblk_device_lost(queue->device, "queue %u: an invalidation that no answer names",
+				 queue->index);
 }
 
 static void rblk_queue_immediate(struct rblk_queue *queue, const struct ib_wc *wc)

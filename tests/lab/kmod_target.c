@@ -34,6 +34,11 @@ static void accept_unasked_feature(struct rblk_wire_accept *accept)
 	accept->features |= rblk_to_le32(RBLK_FEATURE_DIGEST);
 }
 
+static void accept_no_invalidation(struct rblk_wire_accept *accept)
+{
+	accept->features &= rblk_to_le32(~(u32)RBLK_FEATURE_INVALIDATE);
+}
+
 /* Many commands to a message, and no room for them. */
 static void accept_short_messages(struct rblk_wire_accept *accept)
 {
@@ -164,7 +169,8 @@ static enum fake_answer answer_events(struct fake_target *fake, const struct rbl
 }
 
 static enum fake_answer twice = FAKE_REPLY_TWICE, silent = FAKE_SILENT, closing = FAKE_CLOSE,
-			immediate = FAKE_IMMEDIATE, raw = FAKE_REPLY_RAW;
+			immediate = FAKE_IMMEDIATE, raw = FAKE_REPLY_RAW,
+			not_plain = FAKE_REPLY_WITH_IMMEDIATE, invalidate = FAKE_REPLY_INVALIDATE;
 
 static const struct {
 	const char *name;
@@ -189,6 +195,9 @@ static const struct {
 	{ "closing", { .command = answer_write, .arg = &closing } },
 	{ "immediate", { .command = answer_write, .arg = &immediate } },
 	{ "raw", { .command = answer_write, .arg = &raw, .raw = { 1, 2, 3 }, .raw_bytes = 33 } },
+	{ "too-long", { .command = answer_write, .arg = &raw, .raw_bytes = FAKE_RAW_BYTES } },
+	{ "not-plain", { .command = answer_write, .arg = &not_plain } },
+	{ "invalidate", { .accept = accept_no_invalidation, .command = answer_write, .arg = &invalidate } },
 	{ "other-life", { .command = answer_other_life } },
 	{ "other-tag", { .command = answer_other_tag } },
 	{ "events", { .command = answer_events } },
