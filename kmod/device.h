@@ -32,7 +32,7 @@ struct rblk_options {
 	char address_text[64];           /* for messages: "10.9.0.1:4430" */
 	char volume[RBLK_NAME_BYTES];
 	char initiator[RBLK_NAME_BYTES];
-	unsigned int queues;        /* wanted; 0: min(cores, 8) */
+	unsigned int queues;        /* wanted; 0: min(cores, 8, what poll_queues leave) */
 	unsigned int poll_queues;   /* as many more, for I/O whose submitter polls */
 	unsigned int credits;       /* wanted per queue */
 	unsigned int connect_ms;    /* address, route, handshake and login of one queue */

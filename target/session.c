@@ -67,7 +67,7 @@ static void session_log_totals(struct tgt_session *session)
 			session->commands ? messages * 100 / session->commands % 100 : 0,
 			session->messages_in, session->out.sends, session->out.writes,
 			session->out.write_imms, session->out.reads, session->out.doorbells,
-		session->queued_us, session->stored_us);
+			session->queued_us, session->stored_us);
 }
 
 static uint64_t session_keep_ns(const struct tgt_reactor *reactor)

@@ -53,7 +53,7 @@ struct attach_options {
 	{ "read-only", 'r', CMD_OPTION_FLAG, offsetof(type, member.read_only), 0, 0, NULL,         \
 	  "no writes" },                                                                           \
 	{ "connect-timeout", 0, CMD_OPTION_TIME, offsetof(type, member.connect_ms), 100, 600000,   \
-	  "TIME", "how long to try to connect a queue (default: 5s)" },                            \
+	  "TIME", "how long to try to connect a queue (default: 10s)" },                           \
 	{ "command-timeout", 0, CMD_OPTION_TIME, offsetof(type, member.command_ms), 100, 600000,   \
 	  "TIME", "an answer that takes longer is a lost connection (default: 30s)" },             \
 	{ "give-up", 0, CMD_OPTION_TIME, offsetof(type, member.give_up_ms), 0, 86400000, "TIME",   \

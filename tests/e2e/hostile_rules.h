@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * A test whose cases name the rules of proto/README.md that they break can be asked which these
- * are:
- * "--rules". hostile_rules.sh asks, and finds the rules that nobody breaks.
+ * are: "--rules". hostile_rules.sh asks, and finds the rules that nobody breaks.
  */
 #ifndef RBLK_TESTS_E2E_HOSTILE_RULES_H
 #define RBLK_TESTS_E2E_HOSTILE_RULES_H
