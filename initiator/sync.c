@@ -78,8 +78,10 @@ int rblk_wait(struct rblk_session *session, int timeout_ms)
 		if (count)
 			return count;
 		/* Without limit and with nothing to come, this would be for ever. */
-		if (timeout_ms < 0 ? !io_outstanding(session) : env_now_ns() >= deadline_ns)
+		if (timeout_ms < 0 ? !io_outstanding(session) : env_now_ns() >= deadline_ns) {
+			core_spin_leave(&session->spin);
 			return 0;
+		}
 	}
 }
 

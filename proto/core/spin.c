@@ -55,6 +55,12 @@ static void spin_learn(struct core_spin *spin, u64 gap_ns)
 	spin->gap_ns -= spin->gap_ns >> SPIN_GAP_SHIFT;
 }
 
+void core_spin_leave(struct core_spin *spin)
+{
+	spin->turn_ns = 0;
+	spin->idle_since_ns = 0;
+}
+
 bool core_spin_turn(struct core_spin *spin, u64 now_ns, unsigned int work)
 {
 	u64 limit_ns;

@@ -25,6 +25,9 @@ struct core_spin {
 
 void core_spin_init(struct core_spin *spin, u64 max_ns);
 
+/* The loop's owner goes away to do something else: the time until the next turn says nothing. */
+void core_spin_leave(struct core_spin *spin);
+
 /* After each turn: how much there was to do in it. True: sleep now, until something arrives. */
 bool core_spin_turn(struct core_spin *spin, u64 now_ns, unsigned int work);
 

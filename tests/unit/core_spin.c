@@ -125,6 +125,22 @@ static void a_sleep_is_not_a_loss(void **state)
 	assert_true(spins_for(&spin, &now) > 20000);
 }
 
+static void time_away_is_not_a_loss(void **state)
+{
+	struct core_spin spin;
+	u64 now = 1;
+
+	(void)state;
+	core_spin_init(&spin, MAX_NS);
+	gaps(&spin, &now, 10000, 100);
+	for (unsigned int i = 0; i < 100; i++) {
+		assert_false(core_spin_turn(&spin, now += 1000, 0));
+		core_spin_leave(&spin);
+		now += 3000000;
+	}
+	assert_true(spins_for(&spin, &now) > 20000);
+}
+
 static void never_and_always(void **state)
 {
 	struct core_spin spin;
@@ -146,6 +162,7 @@ int main(void)
 		cmocka_unit_test(long_gaps_are_slept_through),
 		cmocka_unit_test(a_crowded_processor_is_left),
 		cmocka_unit_test(a_sleep_is_not_a_loss),
+		cmocka_unit_test(time_away_is_not_a_loss),
 		cmocka_unit_test(never_and_always),
 	};
 
