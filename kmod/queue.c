@@ -274,7 +274,10 @@ static void rblk_queue_reply(struct rblk_queue *queue, struct rblk_receive *rece
 			named = true;
 		rblk_command_answered(command, &completions[i], invalidated);
 	}
-	/* V8: the key of a slot, or of somebody else, would be missed only when it is used. */
+	/*
+	 * V8: the key of a slot, or of somebody else, would be missed only when it is used. The answers
+	 * themselves are as good as any; no more will be taken.
+	 */
 	if (!named)
 		rblk_device_lost(queue->device, "queue %u: an invalidation that no answer names",
 				 queue->index);
