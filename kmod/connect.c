@@ -155,7 +155,7 @@ static u32 rblk_connect_send_depth(const struct rblk_queue *queue)
 {
 	u32 tags = queue->wanted + RBLK_RESERVED_TAGS;
 
-	return 3 * tags + DIV_ROUND_UP(tags, 16) + 1;
+	return 3 * tags + rblk_memory_slot_registrations(queue->cm_id->device, tags) + 1;
 }
 
 /* -- memory of the connection -------------------------------------------------------------------- */

@@ -102,6 +102,13 @@ u32 rblk_memory_pages_needed(void)
 	return max(2u, 1u << get_order(READ_ONCE(slot_bytes)));
 }
 
+u32 rblk_memory_slot_registrations(const struct ib_device *ibdev, u32 tags)
+{
+	u32 per_mr = ibdev->attrs.max_fast_reg_page_list_len >> get_order(READ_ONCE(slot_bytes));
+
+	return DIV_ROUND_UP(tags, clamp(per_mr, 1u, tags));
+}
+
 int rblk_memory_create(struct rblk_queue *queue, unsigned int credits, unsigned int tags)
 {
 	u32 limit = queue->ibdev->attrs.max_fast_reg_page_list_len;

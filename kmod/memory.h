@@ -16,6 +16,9 @@ struct rblk_queue;
 #define RBLK_SLOT_BYTES_MAX 65536u
 /* Pages that the RDMA device must be able to register at once. */
 u32 rblk_memory_pages_needed(void);
+
+/* How many work requests the slots of so many tags take to register; they leave with the first SENDs. */
+u32 rblk_memory_slot_registrations(const struct ib_device *ibdev, u32 tags);
 u32 rblk_memory_slot_bytes(const struct rblk_queue *queue);
 
 /* Sleeps. Slots for `tags` commands, registrations for `credits` of them. Registers the slots with
