@@ -375,8 +375,14 @@ uint64_t tgt_queue_check_alive(struct tgt_reactor *reactor)
 		following = TAILQ_NEXT(queue, alive_link);
 		if (now >= due_ns && !queue->suspect_ns) {
 			queue->suspect_ns = now;
-			/* Nothing is sent, not even a probe, before the peer has sent something. */
-			if (queue->messages_in)
+			/*
+			 * A queue may live long before its first command: an initiator with one for each
+			 * processor has those that nobody uses. Only on iWARP, which has no immediate
+			 * data either, must the peer have sent first.
+			 */
+			if (queue->messages_in ||
+			    (queue->established &&
+			     fab_device_limits(fab_conn_device(queue->conn))->immediate))
 				tgt_transfer_probe(queue);
 		}
 		/* From the probe on, however late it was: it may be this end that was away. */

@@ -79,6 +79,7 @@ struct tgt_queue {
 
 	uint64_t heard_ns;   /* last sign of life */
 	uint64_t suspect_ns; /* since when its silence is looked into; 0: it is not */
+	bool established;    /* both ends have said so: may be probed before its first message */
 
 	uint64_t commands, messages_in, bytes_read, bytes_written, queued_us, stored_us;
 };

@@ -122,6 +122,9 @@ static unsigned int reactor_poll_events(struct tgt_reactor *reactor, struct tgt_
 
 		count++;
 		switch (event.type) {
+		case FAB_EVENT_ESTABLISHED: /* a message may have said so before */
+			queue->established = true;
+			break;
 		case FAB_EVENT_DISCONNECTED:
 			tgt_queue_close(queue, event.status ? strerror(-event.status)
 							    : "the peer has disconnected");
@@ -135,7 +138,7 @@ static unsigned int reactor_poll_events(struct tgt_reactor *reactor, struct tgt_
 		case FAB_EVENT_DEVICE_GONE:
 			reactor_device_gone(reactor, event.device);
 			break;
-		default: /* ESTABLISHED: a message may have said so before */
+		default:
 			break;
 		}
 	}
