@@ -155,7 +155,8 @@ static u32 rblk_connect_send_depth(const struct rblk_queue *queue)
 {
 	u32 tags = queue->wanted + RBLK_RESERVED_TAGS;
 
-	return 3 * tags + rblk_memory_slot_registrations(queue->cm_id->device, tags) + 1;
+	return 3 * tags + rblk_memory_slot_registrations(queue->cm_id->device,
+							 queue->device->slot_order, tags) + 1;
 }
 
 /* -- memory of the connection -------------------------------------------------------------------- */
@@ -190,7 +191,7 @@ static int rblk_connect_check_device(struct rblk_queue *queue, char *text)
 {
 	const struct ib_device *ibdev = queue->cm_id->device;
 	const struct ib_device_attr *attrs = &ibdev->attrs;
-	u32 pages = rblk_memory_pages_needed();
+	u32 pages = rblk_memory_pages_needed(queue->device->slot_order);
 	const char *lacks = NULL;
 
 	if (!(attrs->device_cap_flags & IB_DEVICE_MEM_MGT_EXTENSIONS))

@@ -16,11 +16,10 @@
 #include <linux/uaccess.h>
 #include <linux/utsname.h>
 
+#include "kmod/attach_limits.h"
 #include "kmod/device.h"
 #include "kmod/module.h"
 #include "proto/wire/wire_check.h"
-
-#define RBLK_LINE_BYTES 1024
 
 /*
  * One open of the control device. lock owns the rest. It keeps its own place in the text: the file's
@@ -57,9 +56,12 @@ static const struct {
 			      RBLK_QUEUES_MAX - 1 },
 	[KEY_CREDITS] = { offsetof(struct rblk_options, credits), RBLK_CREDITS_MIN,
 			  RBLK_CREDITS_MAX },
-	[KEY_CONNECT_MS] = { offsetof(struct rblk_options, connect_ms), 100, 600000 },
-	[KEY_COMMAND_MS] = { offsetof(struct rblk_options, command_ms), 100, 600000 },
-	[KEY_GIVE_UP_MS] = { offsetof(struct rblk_options, give_up_ms), 0, 86400000 },
+	[KEY_CONNECT_MS] = { offsetof(struct rblk_options, connect_ms), RBLK_ATTACH_WAIT_MS_MIN,
+			     RBLK_ATTACH_WAIT_MS_MAX },
+	[KEY_COMMAND_MS] = { offsetof(struct rblk_options, command_ms), RBLK_ATTACH_WAIT_MS_MIN,
+			     RBLK_ATTACH_WAIT_MS_MAX },
+	[KEY_GIVE_UP_MS] = { offsetof(struct rblk_options, give_up_ms), 0,
+			     RBLK_ATTACH_GIVE_UP_MS_MAX },
 };
 
 static int rblk_control_number(struct rblk_options *o, enum rblk_key key, unsigned int value,
@@ -139,10 +141,10 @@ static int rblk_control_attach(char *line, char *text)
 
 	if (!o)
 		return -ENOMEM;
-	o->credits = 128;
-	o->connect_ms = 10000;
-	o->command_ms = 30000;
-	o->give_up_ms = 60000;
+	o->credits = RBLK_ATTACH_CREDITS;
+	o->connect_ms = RBLK_ATTACH_CONNECT_S * MSEC_PER_SEC;
+	o->command_ms = RBLK_ATTACH_COMMAND_S * MSEC_PER_SEC;
+	o->give_up_ms = RBLK_ATTACH_GIVE_UP_S * MSEC_PER_SEC;
 	strscpy(o->initiator, utsname()->nodename, sizeof(o->initiator));
 	if (!rblk_name_valid(o->initiator)) {
 		memset(o->initiator, 0, sizeof(o->initiator));
@@ -206,8 +208,14 @@ static int rblk_control_detach(char *line, char *text)
 
 static int rblk_control_line(char *line, char *text)
 {
-	char *verb = strsep(&line, " \t");
+	char *verb;
 
+	line = strim(line);
+	if (!*line || strpbrk(line, "\n\r")) {
+		scnprintf(text, RBLK_TEXT_BYTES, "one line is meant");
+		return -EINVAL;
+	}
+	verb = strsep(&line, " \t");
 	if (!strcmp(verb, "attach"))
 		return rblk_control_attach(line, text);
 	if (!strcmp(verb, "detach"))
@@ -240,30 +248,29 @@ static ssize_t rblk_control_write(struct file *file, const char __user *data, si
 				  loff_t *pos)
 {
 	struct rblk_control *control = file->private_data;
-	char *line = NULL;
-	int error = -EINVAL;
+	char *line;
+	int error;
 
 	if (!capable(CAP_SYS_ADMIN))
 		return -EPERM;
 	mutex_lock(&control->lock);
 	control->text[0] = '\0'; /* whatever fails, the answer is not an earlier line's */
-	if (bytes && bytes <= RBLK_LINE_BYTES) {
-		line = memdup_user_nul(data, bytes);
-		error = PTR_ERR_OR_ZERO(line);
-	}
+	line = bytes <= RBLK_ATTACH_LINE_BYTES ? memdup_user_nul(data, bytes) : ERR_PTR(-E2BIG);
+	error = PTR_ERR_OR_ZERO(line);
 	if (!error) {
-		strim(line);
-		error = strlen(line) && !strpbrk(line, "\n\r") ?
-			rblk_control_line(strim(line), control->text) : -EINVAL;
+		error = rblk_control_line(line, control->text);
+		kfree(line);
+	} else if (error == -E2BIG) {
+		scnprintf(control->text, RBLK_TEXT_BYTES, "a line is at most %u bytes",
+			  RBLK_ATTACH_LINE_BYTES);
+	} else if (error == -EFAULT) {
+		scnprintf(control->text, RBLK_TEXT_BYTES, "the line cannot be read");
 	}
-	if (!control->text[0])
-		scnprintf(control->text, RBLK_TEXT_BYTES,
-			  error == -ENOMEM ? "out of memory" : "one line is meant");
+	if (error == -ENOMEM && !control->text[0])
+		scnprintf(control->text, RBLK_TEXT_BYTES, "out of memory");
 	strlcat(control->text, "\n", sizeof(control->text));
 	control->read_at = 0;
 	mutex_unlock(&control->lock);
-	if (!IS_ERR(line))
-		kfree(line);
 	return error ? error : bytes;
 }
 

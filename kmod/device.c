@@ -11,7 +11,9 @@
 #include <net/net_namespace.h>
 
 #include "kmod/device.h"
+#include "kmod/attach_limits.h"
 #include "kmod/disk.h"
+#include "kmod/memory.h"
 #include "kmod/module.h"
 #include "kmod/queue.h"
 #include "kmod/session.h"
@@ -255,6 +257,7 @@ static struct rblk_device *rblk_device_alloc(const struct rblk_options *options)
 	}
 	kref_init(&device->refs);
 	device->options = *options;
+	device->slot_order = rblk_memory_slot_order();
 	device->net = get_net(current->nsproxy->net_ns);
 	mutex_init(&device->lifecycle);
 	mutex_init(&device->opens_lock);
@@ -267,8 +270,12 @@ static struct rblk_device *rblk_device_alloc(const struct rblk_options *options)
 	INIT_WORK(&device->refresh_work, rblk_session_refresh_work);
 	INIT_DELAYED_WORK(&device->give_up_work, rblk_device_give_up_work);
 	INIT_DELAYED_WORK(&device->keepalive_work, rblk_session_keepalive_work);
-	device->queue_count = options->queues ? options->queues :
-			      min3(num_online_cpus(), 8u, RBLK_QUEUES_MAX - options->poll_queues);
+	device->queue_count = options->queues;
+	if (!options->queues) {
+		device->queue_count = min_t(unsigned int, num_online_cpus(), RBLK_ATTACH_QUEUES);
+		device->queue_count = min(device->queue_count,
+					  RBLK_QUEUES_MAX - options->poll_queues);
+	}
 	device->queue_count += options->poll_queues;
 	device->queues = kcalloc(device->queue_count, sizeof(*device->queues), GFP_KERNEL);
 	if (!device->queues) {

@@ -71,6 +71,7 @@ struct rblk_device {
 	u32 keepalive_ms;
 	struct rblk_queue **queues; /* queue_count; fixed while a disk exists; polled ones are last */
 	unsigned int queue_count;
+	unsigned int slot_order; /* rblk_memory_slot_order(), at attach */
 
 	/* The open volume, in the machine's byte order; fixed after attach but for `blocks`. */
 	u32 handle, block_bytes, volume_flags, max_io_bytes, max_capsule_bytes;

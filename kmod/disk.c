@@ -79,14 +79,14 @@ static enum blk_eh_timer_return rblk_disk_timeout(struct request *rq)
 	struct rblk_queue *queue = command->queue;
 	struct rblk_device *device = queue->device;
 
-	/* Whoever should have polled may have been stopped, and the answer be there. */
+	/*
+	 * Whoever should have polled may have been stopped, and the answer be there; or another is at
+	 * it, and has ended this request meanwhile. blk-mq holds it: it is nobody else's yet.
+	 */
 	if (queue->polled) {
-		int found = rblk_queue_poll(queue);
-
-		if (blk_mq_request_completed(rq))
+		rblk_queue_poll_all(queue);
+		if (!blk_mq_request_started(rq) || blk_mq_request_completed(rq))
 			return BLK_EH_DONE;
-		if (found)
-			return BLK_EH_RESET_TIMER;
 	}
 	/*
 	 * Nothing can be taken back while the target may still touch the memory (F4): an answer that

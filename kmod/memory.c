@@ -40,7 +40,7 @@ MODULE_PARM_DESC(slot_bytes,
 
 struct rblk_memory {
 	unsigned int tags, credits;
-	unsigned int order; /* a slot is 1 << order pages, at least slot_bytes */
+	unsigned int order; /* a slot is 1 << order pages */
 	unsigned int slots_per_mr, slot_mr_count;
 	u32 fast_pages;
 	struct page **pages; /* tags */
@@ -96,15 +96,21 @@ static int rblk_memory_alloc_mrs(struct ib_pd *pd, struct ib_mr **mrs, unsigned 
 	return 0;
 }
 
-u32 rblk_memory_pages_needed(void)
+unsigned int rblk_memory_slot_order(void)
 {
-	/* Two at least: rblk_memory_max_bytes() is a page less than what can be registered. */
-	return max(2u, 1u << get_order(READ_ONCE(slot_bytes)));
+	return get_order(READ_ONCE(slot_bytes));
 }
 
-u32 rblk_memory_slot_registrations(const struct ib_device *ibdev, u32 tags)
+u32 rblk_memory_pages_needed(unsigned int slot_order)
 {
-	u32 per_mr = ibdev->attrs.max_fast_reg_page_list_len >> get_order(READ_ONCE(slot_bytes));
+	/* Two at least: rblk_memory_max_bytes() is a page less than what can be registered. */
+	return max(2u, 1u << slot_order);
+}
+
+u32 rblk_memory_slot_registrations(const struct ib_device *ibdev, unsigned int slot_order,
+				   u32 tags)
+{
+	u32 per_mr = ibdev->attrs.max_fast_reg_page_list_len >> slot_order;
 
 	return DIV_ROUND_UP(tags, clamp(per_mr, 1u, tags));
 }
@@ -121,7 +127,7 @@ int rblk_memory_create(struct rblk_queue *queue, unsigned int credits, unsigned 
 	m->tags = tags;
 	m->credits = credits;
 	m->fast_pages = min(limit, RBLK_FAST_PAGES_MAX);
-	m->order = get_order(READ_ONCE(slot_bytes));
+	m->order = queue->device->slot_order;
 	m->slots_per_mr = min(limit >> m->order, tags);
 	if (!m->slots_per_mr)
 		goto err_destroy;

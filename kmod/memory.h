@@ -14,11 +14,13 @@ struct rblk_queue;
 /* A slot's size, and with it the largest I/O that is copied: module parameter slot_bytes. */
 #define RBLK_SLOT_BYTES_MIN 4096u
 #define RBLK_SLOT_BYTES_MAX 65536u
+/* A slot's pages are 1 << order of them: what the parameter is now, to be asked once per device. */
+unsigned int rblk_memory_slot_order(void);
 /* Pages that the RDMA device must be able to register at once. */
-u32 rblk_memory_pages_needed(void);
-
-/* How many work requests the slots of so many tags take to register; they leave with the first SENDs. */
-u32 rblk_memory_slot_registrations(const struct ib_device *ibdev, u32 tags);
+u32 rblk_memory_pages_needed(unsigned int slot_order);
+/* Work requests that register the slots of so many tags; they leave with the first SENDs. */
+u32 rblk_memory_slot_registrations(const struct ib_device *ibdev, unsigned int slot_order,
+				   u32 tags);
 u32 rblk_memory_slot_bytes(const struct rblk_queue *queue);
 
 /* Sleeps. Slots for `tags` commands, registrations for `credits` of them. Registers the slots with

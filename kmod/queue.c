@@ -157,16 +157,29 @@ out:
 
 #define RBLK_POLL_BUDGET 64
 
+static int rblk_queue_poll_locked(struct rblk_queue *queue)
+{
+	lockdep_assert_held(&queue->poll_lock);
+	return queue->poll_ended ? 0 : ib_process_cq_direct(queue->cq, RBLK_POLL_BUDGET);
+}
+
 int rblk_queue_poll(struct rblk_queue *queue)
 {
-	int found = 0;
+	int found;
 
 	if (!spin_trylock(&queue->poll_lock))
 		return 0; /* another one is at it, and ends our requests, too */
-	if (!queue->poll_ended)
-		found = ib_process_cq_direct(queue->cq, RBLK_POLL_BUDGET);
+	found = rblk_queue_poll_locked(queue);
 	spin_unlock(&queue->poll_lock);
 	return found;
+}
+
+void rblk_queue_poll_all(struct rblk_queue *queue)
+{
+	spin_lock(&queue->poll_lock);
+	while (rblk_queue_poll_locked(queue) > 0)
+		;
+	spin_unlock(&queue->poll_lock);
 }
 
 void rblk_queue_wc_error(struct rblk_queue *queue, const char *what, const struct ib_wc *wc)

@@ -127,6 +127,8 @@ void rblk_queue_kick(struct rblk_queue *queue);
 
 /* A polled queue: end what has been answered. How many completions there were. Process context. */
 int rblk_queue_poll(struct rblk_queue *queue);
+/* The same, behind any other poller and until nothing is left that has been answered. */
+void rblk_queue_poll_all(struct rblk_queue *queue);
 
 /* Between queue.c, connect.c and command.c. */
 void rblk_queue_send_done(struct ib_cq *cq, struct ib_wc *wc);

@@ -20,12 +20,13 @@
 
 #include "initiator/cmd/cmd.h"
 #include "initiator/uri.h"
+#include "kmod/attach_limits.h"
 #include "proto/wire/login.h"
 
 #define ATTACH_TAB "/etc/rblk/rblktab"
 #define ATTACH_CONTROL "/dev/rblk-control"
 #define ATTACH_ANSWER_BYTES 512 /* the module's line is at most half of it */
-#define ATTACH_LINE_BYTES 1024  /* the most that the module reads */
+#define ATTACH_LINE_BYTES (RBLK_ATTACH_LINE_BYTES + 1)
 #define ATTACH_REASON_BYTES 640
 
 /* -- attach_line.c ----------------------------------------------------------------------------- */
@@ -33,31 +34,38 @@
 /* What may be said about an attach; the module has its own default for what is not. */
 struct attach_options {
 	uint64_t queues, poll_queues, credits, connect_ms, command_ms; /* 0: not said */
-	uint64_t give_up_ms;                              /* ATTACH_UNSAID: not said */
-	const char *initiator;                            /* NULL: not said */
+	uint64_t give_up_ms;                                           /* ATTACH_UNSAID: not said */
+	const char *initiator;                                         /* NULL: not said */
 	bool read_only;
 };
 #define ATTACH_UNSAID UINT64_MAX
 #define ATTACH_OPTIONS_DEFAULTS { .give_up_ms = ATTACH_UNSAID }
-/* The module's own limits, so that a mistake is named by the option's name. */
+/* With the module's own limits, so that a mistake is named by the option's name. */
 #define ATTACH_OPTIONS(type, member)                                                               \
 	{ "queues", 0, CMD_OPTION_NUMBER, offsetof(type, member.queues), 1, RBLK_QUEUES_MAX,       \
-	  "COUNT", "connections, one per hardware queue (default: one per CPU, at most 8)" },      \
+	  "COUNT", "connections, one per hardware queue (default: one per CPU, at most "           \
+		   CMD_QUOTE(RBLK_ATTACH_QUEUES) ")" },                                            \
 	{ "poll-queues", 0, CMD_OPTION_NUMBER, offsetof(type, member.poll_queues), 0,              \
 	  RBLK_QUEUES_MAX - 1, "COUNT",                                                            \
 	  "as many more, for I/O whose submitter polls (default: none)" },                         \
 	{ "credits", 0, CMD_OPTION_NUMBER, offsetof(type, member.credits), RBLK_CREDITS_MIN,       \
-	  RBLK_CREDITS_MAX, "COUNT", "commands outstanding per queue (default: 128)" },            \
+	  RBLK_CREDITS_MAX, "COUNT",                                                               \
+	  "commands outstanding per queue (default: " CMD_QUOTE(RBLK_ATTACH_CREDITS) ")" },        \
 	{ "name", 0, CMD_OPTION_TEXT, offsetof(type, member.initiator), 0, 0, "NAME",              \
 	  "the initiator's name, for the target's log (default: the host's)" },                    \
 	{ "read-only", 'r', CMD_OPTION_FLAG, offsetof(type, member.read_only), 0, 0, NULL,         \
 	  "no writes" },                                                                           \
-	{ "connect-timeout", 0, CMD_OPTION_TIME, offsetof(type, member.connect_ms), 100, 600000,   \
-	  "TIME", "how long to try to connect a queue (default: 10s)" },                           \
-	{ "command-timeout", 0, CMD_OPTION_TIME, offsetof(type, member.command_ms), 100, 600000,   \
-	  "TIME", "an answer that takes longer is a lost connection (default: 30s)" },             \
-	{ "give-up", 0, CMD_OPTION_TIME, offsetof(type, member.give_up_ms), 0, 86400000, "TIME",   \
-	  "how long I/O waits for a lost connection, then fails (default: 60s)" }
+	{ "connect-timeout", 0, CMD_OPTION_TIME, offsetof(type, member.connect_ms),                \
+	  RBLK_ATTACH_WAIT_MS_MIN, RBLK_ATTACH_WAIT_MS_MAX, "TIME",                                \
+	  "how long to try to connect a queue (default: " CMD_QUOTE(RBLK_ATTACH_CONNECT_S) "s)" }, \
+	{ "command-timeout", 0, CMD_OPTION_TIME, offsetof(type, member.command_ms),                \
+	  RBLK_ATTACH_WAIT_MS_MIN, RBLK_ATTACH_WAIT_MS_MAX, "TIME",                                \
+	  "an answer that takes longer is a lost connection (default: "                            \
+	  CMD_QUOTE(RBLK_ATTACH_COMMAND_S) "s)" },                                                 \
+	{ "give-up", 0, CMD_OPTION_TIME, offsetof(type, member.give_up_ms), 0,                     \
+	  RBLK_ATTACH_GIVE_UP_MS_MAX, "TIME",                                                      \
+	  "how long I/O waits for a lost connection, then fails (default: "                        \
+	  CMD_QUOTE(RBLK_ATTACH_GIVE_UP_S) "s)" }
 
 /* A URI that can be attached. 0, or -EINVAL with `reason` (ATTACH_REASON_BYTES), URI first. */
 int attach_uri_parse(const char *text, struct ini_uri *uri, char *reason);

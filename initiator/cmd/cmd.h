@@ -28,6 +28,10 @@ enum cmd_option_kind {
 	CMD_OPTION_TIME,   /* uint64_t, milliseconds; a suffix ms, s, min, h; none: seconds */
 };
 
+/* A number of the preprocessor as text, for `help`. */
+#define CMD_QUOTE_AS_IT_IS(number) #number
+#define CMD_QUOTE(number) CMD_QUOTE_AS_IT_IS(number)
+
 /* Ends with a name of NULL. Where it stands is in the verb's own struct of values. */
 struct cmd_option {
 	const char *name;     /* "--name" */
@@ -106,12 +110,13 @@ struct cmd_connect {
 	uint64_t timeout_s;
 	const char *name;
 };
-#define CMD_CONNECT_DEFAULTS { .timeout_s = 10 }
+#define CMD_CONNECT_S 10
+#define CMD_CONNECT_DEFAULTS { .timeout_s = CMD_CONNECT_S }
 #define CMD_CONNECT_OPTIONS(type)                                                                  \
 	{ "device", 0, CMD_OPTION_TEXT, offsetof(type, connect.device), 0, 0, "NAME",              \
-	  "RDMA device to use (default: the one that the address leads to)" },                    \
+	  "RDMA device to use (default: the one that the address leads to)" },                     \
 	{ "timeout", 0, CMD_OPTION_NUMBER, offsetof(type, connect.timeout_s), 1, 3600, "SECONDS",  \
-	  "how long to try to connect (default: 10)" },                                             \
+	  "how long to try to connect (default: " CMD_QUOTE(CMD_CONNECT_S) ")" },                  \
 	{ "name", 0, CMD_OPTION_TEXT, offsetof(type, connect.name), 0, 0, "NAME",                  \
 	  "the initiator's name, for the target's log (default: the host's)" }
 #define CMD_OPTION_HELP                                                                            \

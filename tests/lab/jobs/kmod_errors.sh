@@ -34,7 +34,7 @@ refused "attach address=192.0.2.1 volume=disk connect_ms=500" '192.0.2.1:4430'
 refused "detach device=rblk7" 'rblk7: no such device'
 refused "detach" 'device= is needed'
 refused "$(printf 'attach\nattach')" 'one line is meant'
-refused "attach $(printf '%1100s' x)" 'one line is meant'
+refused "attach $(printf '%1100s' x)" 'a line is at most 1024 bytes'
 
 # Each answer of one open file is read from its beginning, those of refused lines as well.
 exec 7<> /dev/rblk-control

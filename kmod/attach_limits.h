@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The numbers of an attach line: what they are where nothing is said, and what they may be. Read by
+ * the module, which holds to them, and by the rblk command, which explains them (--help).
+ */
+#ifndef RBLK_KMOD_ATTACH_LIMITS_H
+#define RBLK_KMOD_ATTACH_LIMITS_H
+
+#define RBLK_ATTACH_LINE_BYTES 1024 /* without its end */
+
+#define RBLK_ATTACH_QUEUES 8 /* at most, unless said: one per processor up to so many */
+#define RBLK_ATTACH_CREDITS 128
+
+#define RBLK_ATTACH_CONNECT_S 10
+#define RBLK_ATTACH_COMMAND_S 30
+#define RBLK_ATTACH_GIVE_UP_S 60
+
+#define RBLK_ATTACH_WAIT_MS_MIN 100 /* of connect_ms and command_ms */
+#define RBLK_ATTACH_WAIT_MS_MAX 600000
+#define RBLK_ATTACH_GIVE_UP_MS_MAX 86400000
+
+#endif
