@@ -263,7 +263,7 @@ static void complete_error(struct ini_queue *queue, const struct ibv_wc *wc)
 	bool receive = wc->wr_id >> 48 == INI_WR_RECEIVE;
 
 	/* Flushes follow a reason that is told elsewhere; silence is the rule for them. */
-	if (wc->status == IBV_WC_WR_FLUSH_ERR)
+	if (wc->status == IBV_WC_WR_FLUSH_ERR || queue->distrusted)
 		return;
 	/* What the device has found wrong about a message is no less the target's doing. */
 	if (receive && wc->status == IBV_WC_LOC_LEN_ERR) {

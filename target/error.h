@@ -8,6 +8,9 @@
 
 #include "target/store.h" /* TGT_ERROR_BYTES */
 
+/* What to do about -EMFILE, to stand behind the reason. */
+#define TGT_RAISE_DESCRIPTORS "raise the limit: ulimit -n, or LimitNOFILE= in the unit"
+
 /* Words `error` (object first, reason last) and returns `code`. Cuts what is too long. */
 int tgt_error(char *error, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
 

@@ -287,9 +287,7 @@ static void listener_request(struct tgt_listener *listener, const struct fab_eve
 static void listener_failed(struct tgt_listener *listener, const struct fab *fab, int status)
 {
 	tgt_log_limited(&listener->log_limit, TGT_LOG_WARNING, "listener: %s%s", fab_error(fab),
-			status == -EMFILE
-				? " (raise the limit: ulimit -n, or LimitNOFILE= in the unit)"
-				: "");
+			status == -EMFILE ? " (" TGT_RAISE_DESCRIPTORS ")" : "");
 }
 
 unsigned int tgt_listener_step(struct tgt_listener *listener)

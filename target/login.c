@@ -66,8 +66,8 @@ static void login_reject_full(const struct tgt_login *login, struct tgt_reactor 
 {
 	char why[96];
 
-	snprintf(why, sizeof(why), "all %u %s of reactor %u are in use", most, of_what,
-		 reactor->index);
+	snprintf(why, sizeof(why), "all %u %s of reactor %u are in use (its share of --%s)", most, of_what,
+		 reactor->index, of_what);
 	login_reject(reactor, login->request, RBLK_REJECT_NO_RESOURCES, 0, why);
 }
 

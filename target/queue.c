@@ -376,13 +376,10 @@ uint64_t tgt_queue_check_alive(struct tgt_reactor *reactor)
 		if (now >= due_ns && !queue->suspect_ns) {
 			queue->suspect_ns = now;
 			/*
-			 * A queue may live long before its first command: an initiator with one for each
-			 * processor has those that nobody uses. Only on iWARP, which has no immediate
-			 * data either, must the peer have sent first.
+			 * Not before both ends are connected, but without a command: an initiator with a
+			 * queue for each processor has those that nobody uses.
 			 */
-			if (queue->messages_in ||
-			    (queue->established &&
-			     fab_device_limits(fab_conn_device(queue->conn))->immediate))
+			if (queue->established || queue->messages_in)
 				tgt_transfer_probe(queue);
 		}
 		/* From the probe on, however late it was: it may be this end that was away. */
@@ -402,8 +399,14 @@ uint64_t tgt_queue_check_alive(struct tgt_reactor *reactor)
 
 void tgt_queue_check_pressed(struct tgt_reactor *reactor)
 {
+	struct tgt_queue *queue;
+
 	if (reactor->keepalive_ns)
 		return;
+	/* Who was looked into when the last such time ended has not had its chance to answer. */
+	if (reactor->now_ns >= reactor->pressed_until_ns)
+		TAILQ_FOREACH(queue, &reactor->alive, alive_link)
+			queue->suspect_ns = 0;
 	/* Until who is silent now has been probed, and has had its time to answer. */
 	reactor->pressed_until_ns = reactor->now_ns + 3 * TGT_PRESSED_NS;
 	tgt_reactor_timer(reactor, reactor->now_ns);

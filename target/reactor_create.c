@@ -160,8 +160,7 @@ static void reactor_init(struct tgt_reactor *reactor, const struct tgt_config *c
 static const char *ring_advice(int err)
 {
 	if (err == -EMFILE)
-		return " (raise the limit: ulimit -n, or LimitNOFILE= in the unit; at least 2048, and one "
-		       "for each connection)";
+		return " (" TGT_RAISE_DESCRIPTORS "; at least 2048, and one for each connection)";
 	if (err == -ENOMEM)
 		return " (raise the memlock limit: ulimit -l, or LimitMEMLOCK= in the unit)";
 	return "";

@@ -100,7 +100,7 @@ static void sessions_run_out(void **state)
 	e2e_daemon_start(&server, "--memory", "mem=1M", "--reactors", "1", "--sessions", "6", NULL);
 	assert_int_equal(run_out(RBLK_REJECT_NO_RESOURCES,
 				 "the target ran out of memory, queue pairs or sessions",
-				 "refused: all 6 sessions of reactor 0 are in use"),
+				 "refused: all 6 sessions of reactor 0 are in use (its share of --sessions)"),
 			 6);
 }
 
@@ -111,7 +111,7 @@ static void connections_run_out(void **state)
 			 NULL);
 	assert_int_equal(run_out(RBLK_REJECT_NO_RESOURCES,
 				 "the target ran out of memory, queue pairs or sessions",
-				 "refused: all 5 connections of reactor 0 are in use"),
+				 "refused: all 5 connections of reactor 0 are in use (its share of --connections)"),
 			 5);
 }
 

@@ -63,14 +63,15 @@ static void step_until_logged(struct raw *alive, const char *words, unsigned int
 	}
 }
 
-static void a_silent_peer_is_closed_and_one_that_answers_probes_is_not(void **state)
+/* `used`: the live one has sent a command. A queue of a processor without work never has. */
+static void closed_are_the_dead_alone(bool used)
 {
 	struct raw alive;
 
-	(void)state;
 	raw_init(&alive);
 	assert_true(raw_connect(&alive, server.host));
-	assert_int_equal(raw_simple(&alive, RBLK_OP_PING, 0), RBLK_OK);
+	if (used)
+		assert_int_equal(raw_simple(&alive, RBLK_OP_PING, 0), RBLK_OK);
 	/* Each round takes the target two keep-alive times. */
 	for (unsigned int round = 0; round < 2; round++) {
 		unsigned int before = e2e_daemon_log_count(&server, "no sign of life");
@@ -85,6 +86,18 @@ static void a_silent_peer_is_closed_and_one_that_answers_probes_is_not(void **st
 	}
 	assert_int_equal(raw_simple(&alive, RBLK_OP_PING, 0), RBLK_OK);
 	raw_close(&alive);
+}
+
+static void a_silent_peer_is_closed_and_one_that_answers_probes_is_not(void **state)
+{
+	(void)state;
+	closed_are_the_dead_alone(true);
+}
+
+static void a_queue_that_has_not_been_used_yet_is_probed_too(void **state)
+{
+	(void)state;
+	closed_are_the_dead_alone(false);
 }
 
 /* C4. The target finds no receive for what it answers, and waits for none: not with anybody else's
@@ -180,6 +193,7 @@ int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_silent_peer_is_closed_and_one_that_answers_probes_is_not),
+		cmocka_unit_test(a_queue_that_has_not_been_used_yet_is_probed_too),
 		cmocka_unit_test(a_peer_without_receives_is_closed_alone),
 		cmocka_unit_test(a_session_that_nobody_comes_back_to_is_forgotten),
 		cmocka_unit_test(a_command_that_finds_no_memory_is_answered_busy),
