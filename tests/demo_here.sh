@@ -10,7 +10,7 @@ LAB=$root/tests/lab LAB_BUILD=$RBLK_BUILD LAB_HOST=1 LAB_OUT=$out
 . "$LAB/guest.sh"
 . "$LAB/jobs/demo_volume.sh"
 
-export RBLK_FIO_SIZE=256m RBLK_FIO_RUNTIME=1
+export RBLK_FIO_SIZE=${RBLK_FIO_SIZE:-256m} RBLK_FIO_RUNTIME=1
 
 LAB_RBLKD=
 ended() {

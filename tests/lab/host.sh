@@ -20,14 +20,18 @@ LAB_COMPLAINTS+='|hard LOCKUP|unreferenced object|refcount_t:|list_(add|del) cor
 # lab_cat FILE...: those that are there; a guest that died early has left only some.
 lab_cat() { cat "$@" 2>/dev/null || true; }
 
-# lab_complaints EXCUSES FILE...: print the lines that fail a job; succeeds when there are some. EXCUSES
-# holds one expression on a line (and need not exist): a whole report, from its first line to the end
-# of its stack, is left out when one of them matches it.
+# lab_complaints EXCUSES FILE...: print the lines that fail a job; succeeds when there are some. A whole
+# report, from its first line to its last, is left out when an expression (one on a line) of the file
+# excuses beside this one matches it, or of EXCUSES, the job's own, which need not exist.
 lab_complaints() {
 	local excuses=$1
 	shift
-	lab_cat "$@" | tr -d '\r' | awk -v file="$excuses" '
-		BEGIN { while ((getline line < file) > 0) excuse[++count] = line }
+	lab_cat "$@" | tr -d '\r' | awk -v always="$lab_dir/excuses" -v own="$excuses" '
+		function learn(file,  line) {
+			while ((getline line < file) > 0)
+				if (line !~ /^(#|$)/) excuse[++count] = line
+		}
+		BEGIN { learn(always); learn(own) }
 		function report_ends(  i) {
 			for (i = 1; i <= count; i++)
 				if (text ~ excuse[i]) text = ""
@@ -35,6 +39,7 @@ lab_complaints() {
 			text = last = ""
 		}
 		!last && /\[ cut here \]/ { last = "\\[ end trace" }
+		!last && /BUG: KASAN: / { last = "==========" }
 		!last && /vmalloc error: size|trying to register non-static key/ { last = "</TASK>" }
 		!last { print; next }
 		{ text = text $0 "\n" }
