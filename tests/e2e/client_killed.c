@@ -115,19 +115,6 @@ static bool finish(struct victim *victim, bool after_work)
 	return worked;
 }
 
-static void wait_until_nothing_is_left(unsigned int descriptors)
-{
-	const struct timespec pause = {.tv_nsec = 5000000};
-	time_t until = time(NULL) + 60;
-
-	while (e2e_daemon_descriptors(&server) > descriptors) {
-		if (time(NULL) > until)
-			fail_msg("the target has %u descriptors open; there were %u",
-				 e2e_daemon_descriptors(&server), descriptors);
-		nanosleep(&pause, NULL);
-	}
-}
-
 static void the_killed_leave_nothing_behind(void **state)
 {
 	struct load_options options = {.queues = 2, .depth = 4, .bytes = 2u << 20};
@@ -149,7 +136,7 @@ static void the_killed_leave_nothing_behind(void **state)
 			begin(&victims[i % CLIENTS], i + CLIENTS);
 	}
 	assert_true(worked >= KILLS / 2);
-	wait_until_nothing_is_left(descriptors);
+	e2e_daemon_wait_descriptors(&server, descriptors);
 	load_stop(steady);
 }
 

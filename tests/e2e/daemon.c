@@ -22,6 +22,7 @@
 #define ARGUMENTS_MAX 32
 #define DESCRIPTORS_MAX 2048u /* where a test wants a limit */
 #define START_S 60 /* ample: sanitizers and emulation are slow */
+#define CLOSE_S 60 /* likewise */
 
 static const char *listen_address(void)
 {
@@ -196,6 +197,21 @@ unsigned int e2e_daemon_descriptors(const struct e2e_daemon *daemon)
 	return count;
 }
 
+void e2e_daemon_wait_descriptors(const struct e2e_daemon *daemon, unsigned int most)
+{
+	const struct timespec pause = { .tv_nsec = 5000000 };
+	time_t until = time(NULL) + CLOSE_S;
+	unsigned int open;
+
+	while ((open = e2e_daemon_descriptors(daemon)) > most) {
+		if (time(NULL) > until) {
+			fprintf(stderr, "%u descriptors are open, not %u\n", open, most);
+			give_up(daemon, "rblkd keeps descriptors");
+		}
+		nanosleep(&pause, NULL);
+	}
+}
+
 unsigned int e2e_daemon_log_count(const struct e2e_daemon *daemon, const char *words)
 {
 	FILE *log = fopen(daemon->log, "r");
@@ -216,4 +232,23 @@ const char *e2e_daemon_uri(const struct e2e_daemon *daemon, const char *volume)
 	snprintf(uri, sizeof(uri), "%s://%s/%s", over_rdma() ? "rblk" : "rblk+tcp", daemon->host,
 		 volume);
 	return uri;
+}
+
+void e2e_file_create(struct e2e_file *file, const char *name, uint64_t bytes)
+{
+	int fd;
+
+	strcpy(file->path, "/var/tmp/rblk-e2e-XXXXXX");
+	fd = mkostemp(file->path, O_CLOEXEC);
+	if (fd < 0 || ftruncate(fd, (off_t)bytes)) {
+		perror(file->path);
+		abort();
+	}
+	close(fd);
+	snprintf(file->volume, sizeof(file->volume), "%s=%s", name, file->path);
+}
+
+void e2e_file_remove(const struct e2e_file *file)
+{
+	unlink(file->path);
 }

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * rblkd as a child process of a test: started on 127.0.0.1 and a port of the system's choice,
- * its log kept in a file, ended (or killed) with the test.
+ * its log kept in a file, ended (or killed) with the test; and a file for it to serve.
  */
 #ifndef RBLK_TESTS_E2E_DAEMON_H
 #define RBLK_TESTS_E2E_DAEMON_H
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 struct e2e_daemon {
@@ -26,9 +27,22 @@ int e2e_daemon_stop(struct e2e_daemon *daemon);
 void e2e_daemon_kill(struct e2e_daemon *daemon);
 /* How many descriptors it has open, give or take a constant. */
 unsigned int e2e_daemon_descriptors(const struct e2e_daemon *daemon);
+/* Until they are no more than that; aborts the test if they stay. */
+void e2e_daemon_wait_descriptors(const struct e2e_daemon *daemon, unsigned int most);
 /* How many lines of its log have these words. */
 unsigned int e2e_daemon_log_count(const struct e2e_daemon *daemon, const char *words);
 /* "rblk+tcp://host/volume", or "rblk://..." over RDMA; static storage. */
 const char *e2e_daemon_uri(const struct e2e_daemon *daemon, const char *volume);
+
+/*
+ * A file in /var/tmp, full of zeroes, and the daemon's argument to serve it. /var/tmp, because /tmp
+ * often knows no direct I/O; a test that does not want any says --cache buffered all the same.
+ */
+struct e2e_file {
+	char path[32];
+	char volume[64]; /* "name=path" */
+};
+void e2e_file_create(struct e2e_file *file, const char *name, uint64_t bytes);
+void e2e_file_remove(const struct e2e_file *file);
 
 #endif

@@ -126,9 +126,7 @@ static void who_waits_is_let_in_when_others_leave(void **state)
 		leaving->fab = NULL;
 		load_wait(load, 1);
 	}
-	until_ns = env_now_ns() + WAIT_NS;
-	while (e2e_daemon_descriptors(&server) > before)
-		assert_true(env_now_ns() < until_ns);
+	e2e_daemon_wait_descriptors(&server, before);
 	/* Each time that it ran out anew, and not each time that it looked. */
 	assert_in_range(e2e_daemon_log_count(&server, "cannot accept"), 1, PEERS);
 }

@@ -8,10 +8,6 @@
  */
 #include "tests/unit/unit.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 #include "tests/e2e/daemon.h"
 #include "tests/e2e/hostile_rules.h"
 #include "tests/e2e/load.h"
@@ -22,29 +18,21 @@
 #define ROUNDS 10u
 
 static struct e2e_daemon server;
-static char path[64];
+static struct e2e_file disk;
 
 static int start(void **state)
 {
-	char volume[96];
-	int fd;
-
 	(void)state;
-	strcpy(path, "/var/tmp/rblk-e2e-pool-XXXXXX");
-	fd = mkstemp(path);
-	assert_true(fd >= 0);
-	assert_int_equal(ftruncate(fd, LOADS * PART), 0);
-	close(fd);
-	snprintf(volume, sizeof(volume), "disk=%s", path);
+	e2e_file_create(&disk, "disk", LOADS * PART);
 	e2e_daemon_start(&server, "--reactors", "1", "--pool-size", "1M", "--max-io", "256K",
-			 "--cache", "buffered", "--fault", "delay=2ms", volume, NULL);
+			 "--cache", "buffered", "--fault", "delay=2ms", disk.volume, NULL);
 	return 0;
 }
 
 static int stop(void **state)
 {
 	(void)state;
-	unlink(path);
+	e2e_file_remove(&disk);
 	return e2e_daemon_stop(&server);
 }
 

@@ -4,48 +4,33 @@
  * the old one has ended. Method: a store whose writes take long; a write is under way in it when
  * the old connection is fenced; what is read behind the answer must be the new data, never the old.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
+#include "tests/unit/unit.h"
+
 #include <string.h>
-#include <unistd.h>
 #include "tests/e2e/daemon.h"
 #include "tests/e2e/raw.h"
 
 #define BLOCK 512u
 #define BYTES 4096u
+#define LEFT 128u /* where a write is under way whose connection has ended */
 
 static struct e2e_daemon server;
-static char path[64];
+static struct e2e_file disk;
 
 /* A daemon for each test: its log has the connections of no other. */
 static int start(void **state)
 {
-	char volume[80];
-	int fd;
-
 	(void)state;
-	strcpy(path, "/tmp/rblk-fence-XXXXXX");
-	fd = mkstemp(path);
-	assert_true(fd >= 0);
-	assert_int_equal(ftruncate(fd, 1 << 20), 0);
-	close(fd);
-	snprintf(volume, sizeof(volume), "disk=%s", path);
-	/* Buffered: /tmp may be a file system without direct I/O. */
-	e2e_daemon_start(&server, "--fault", "delay=write:400ms", "--cache", "buffered", volume,
-			 NULL);
+	e2e_file_create(&disk, "disk", 1 << 20);
+	e2e_daemon_start(&server, "--fault", "delay=write:400ms", "--cache", "buffered",
+			 disk.volume, NULL);
 	return 0;
 }
 
 static int stop(void **state)
 {
 	(void)state;
-	unlink(path);
+	e2e_file_remove(&disk);
 	return e2e_daemon_stop(&server);
 }
 
@@ -102,55 +87,46 @@ static void login_waits_for_storage(void **state)
 	raw_close(&new);
 }
 
+/* Connects `new`; before it returns, another session has begun a write at LEFT and lost its
+ * connection. */
+static void connect_beside_one_that_ends(struct raw *new, int pattern)
+{
+	struct raw old;
+
+	raw_init(new);
+	assert_true(raw_connect(new, server.host));
+	raw_init(&old);
+	assert_true(raw_connect(&old, server.host));
+	write_begin(&old, raw_open(&old, "disk"), LEFT, pattern);
+	raw_close(&old);
+	while (!e2e_daemon_log_count(&server, "closed: "))
+		assert_int_equal(raw_simple(new, RBLK_OP_PING, 0), RBLK_OK);
+}
+
 /* An initiator that is started again has another session: its OPEN is behind the writes that the
  * target has of the connection that ended. */
 static void open_waits_for_what_an_ended_connection_left(void **state)
 {
-	struct raw old, new;
+	struct raw new;
 	uint32_t volume;
 
 	(void)state;
-	raw_init(&new);
-	assert_true(raw_connect(&new, server.host));
-	raw_init(&old);
-	assert_true(raw_connect(&old, server.host));
-	volume = raw_open(&old, "disk");
-	write_begin(&old, volume, 128, 'C');
-	raw_close(&old);
-	while (!e2e_daemon_log_count(&server, "closed: "))
-		assert_int_equal(raw_simple(&new, RBLK_OP_PING, 0), RBLK_OK);
+	connect_beside_one_that_ends(&new, 'C');
 	volume = raw_open(&new, "disk");
 	assert_int_not_equal(volume, 0);
-	assert_reads(&new, volume, 128, 'C');
+	assert_reads(&new, volume, LEFT, 'C');
 	raw_close(&new);
 }
 
 /* The one that waits may vanish, too. */
 static void an_open_that_waits_may_end(void **state)
 {
-	struct rblk_wire_command *command;
-	struct raw old, new;
+	struct raw new;
 	uint32_t volume;
 
 	(void)state;
-	raw_init(&new);
-	assert_true(raw_connect(&new, server.host));
-	raw_init(&old);
-	assert_true(raw_connect(&old, server.host));
-	volume = raw_open(&old, "disk");
-	write_begin(&old, volume, 128, 'D');
-	raw_close(&old);
-	while (!e2e_daemon_log_count(&server, "closed: "))
-		assert_int_equal(raw_simple(&new, RBLK_OP_PING, 0), RBLK_OK);
-	command = raw_command(&new, RBLK_CAPSULE_ALIGN, 0);
-	memset(new.memory + RAW_SEND, 0, RBLK_CAPSULE_ALIGN);
-	strcpy(new.memory + RAW_SEND, "disk");
-	raw_fill(&new, command, 0, RBLK_OP_OPEN, 0);
-	command->flags = RBLK_CMD_CAPSULE;
-	command->segment.address = rblk_to_le64((uintptr_t)new.memory + RAW_DATA);
-	command->segment.rkey = rblk_to_le32(fab_mr_rkey(new.mr, fab_conn_device(new.conn)));
-	command->segment.length = rblk_to_le32(sizeof(struct rblk_wire_volume));
-	raw_send(&new, RBLK_CAPSULE_ALIGN + 64);
+	connect_beside_one_that_ends(&new, 'D');
+	raw_open_begin(&new, "disk", 0);
 	assert_int_equal(raw_simple(&new, RBLK_OP_PING, 1), RBLK_OK);
 	raw_close(&new);
 
@@ -158,7 +134,7 @@ static void an_open_that_waits_may_end(void **state)
 	assert_true(raw_connect(&new, server.host));
 	volume = raw_open(&new, "disk");
 	assert_int_not_equal(volume, 0);
-	assert_reads(&new, volume, 128, 'D');
+	assert_reads(&new, volume, LEFT, 'D');
 	raw_close(&new);
 }
 

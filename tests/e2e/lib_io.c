@@ -7,10 +7,8 @@
 #include "tests/unit/unit.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 #include "initiator/rblk.h"
 #include "tests/e2e/daemon.h"
 
@@ -19,22 +17,14 @@
 #define DEPTH 32
 
 static struct e2e_daemon daemon_;
-static char path[64];
+static struct e2e_file disk;
 
 /* -- the world ---------------------------------------------------------------------------------- */
 
 static int start(void **state)
 {
-	char file[96];
-	int fd;
-
-	strcpy(path, "/var/tmp/rblk-e2e-disk-XXXXXX");
-	fd = mkstemp(path);
-	assert_true(fd >= 0);
-	assert_int_equal(ftruncate(fd, VOLUME_BYTES), 0);
-	close(fd);
-	snprintf(file, sizeof(file), "file=%s", path);
-	e2e_daemon_start(&daemon_, "--memory", "memory=16M", "--reactors", "2", file, NULL);
+	e2e_file_create(&disk, "file", VOLUME_BYTES);
+	e2e_daemon_start(&daemon_, "--memory", "memory=16M", "--reactors", "2", disk.volume, NULL);
 	return 0;
 }
 
@@ -42,7 +32,7 @@ static int stop(void **state)
 {
 	int status = e2e_daemon_stop(&daemon_);
 
-	unlink(path);
+	e2e_file_remove(&disk);
 	return status;
 }
 

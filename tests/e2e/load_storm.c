@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include "initiator/rblk.h"
 #include "tests/e2e/daemon.h"
 #include "tests/e2e/load.h"
@@ -121,19 +120,6 @@ static void *storm_thread(void *arg)
 	return NULL;
 }
 
-static void wait_for_descriptors(unsigned int count)
-{
-	const struct timespec pause = {.tv_nsec = 5000000};
-	time_t until = time(NULL) + 60;
-
-	while (e2e_daemon_descriptors(&server) > count) {
-		if (time(NULL) > until)
-			fail_msg("the target has %u descriptors open; there were %u",
-				 e2e_daemon_descriptors(&server), count);
-		nanosleep(&pause, NULL);
-	}
-}
-
 static void storms_harm_nobody(void **state)
 {
 	struct load_options options = {.queues = 2, .depth = 8, .bytes = 4u << 20};
@@ -163,7 +149,7 @@ static void storms_harm_nobody(void **state)
 		load_wait(loads[i], 100);
 		load_stop(loads[i]);
 	}
-	wait_for_descriptors(before);
+	e2e_daemon_wait_descriptors(&server, before);
 	/* Peers do not fill the log, however often they come: what is too much is left out. */
 	assert_true(e2e_daemon_log_count(&server, ": ended: ") < STORMS * ROUNDS * 7 / 8);
 }

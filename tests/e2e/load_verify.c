@@ -6,10 +6,6 @@
  */
 #include "tests/unit/unit.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 #include "tests/e2e/daemon.h"
 #include "tests/e2e/load.h"
 
@@ -18,26 +14,18 @@
 #define OPERATIONS 500ul
 
 static struct e2e_daemon server;
-static char path[64];
+static struct e2e_file disk;
 
 static int start(void **state)
 {
-	char file[96];
-	int fd;
-
-	strcpy(path, "/var/tmp/rblk-e2e-load-XXXXXX");
-	fd = mkstemp(path);
-	assert_true(fd >= 0);
-	assert_int_equal(ftruncate(fd, LOADS * PART), 0);
-	close(fd);
-	snprintf(file, sizeof(file), "file=%s", path);
-	e2e_daemon_start(&server, "--memory", "memory=16M", "--reactors", "2", file, NULL);
+	e2e_file_create(&disk, "file", LOADS * PART);
+	e2e_daemon_start(&server, "--memory", "memory=16M", "--reactors", "2", disk.volume, NULL);
 	return 0;
 }
 
 static int stop(void **state)
 {
-	unlink(path);
+	e2e_file_remove(&disk);
 	return e2e_daemon_stop(&server);
 }
 

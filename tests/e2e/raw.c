@@ -290,7 +290,7 @@ uint32_t raw_open(struct raw *raw, const char *volume)
 	return raw_open_flags(raw, volume, 0);
 }
 
-uint32_t raw_open_flags(struct raw *raw, const char *volume, uint32_t flags)
+void raw_open_begin(struct raw *raw, const char *volume, uint32_t flags)
 {
 	struct rblk_wire_open *open = (void *)(raw->memory + RAW_SEND);
 	struct rblk_wire_command *command = raw_command(raw, RBLK_CAPSULE_ALIGN, 0);
@@ -304,6 +304,11 @@ uint32_t raw_open_flags(struct raw *raw, const char *volume, uint32_t flags)
 	command->segment.rkey = rblk_to_le32(fab_mr_rkey(raw->mr, fab_conn_device(raw->conn)));
 	command->segment.length = rblk_to_le32(sizeof(struct rblk_wire_volume));
 	raw_send(raw, RBLK_CAPSULE_ALIGN + 64);
+}
+
+uint32_t raw_open_flags(struct raw *raw, const char *volume, uint32_t flags)
+{
+	raw_open_begin(raw, volume, flags);
 	if (raw_wait(raw, 0) != RBLK_OK)
 		return 0;
 	return rblk_le32(((struct rblk_wire_volume *)(raw->memory + RAW_DATA))->handle);

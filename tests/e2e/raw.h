@@ -69,6 +69,8 @@ uint16_t raw_simple(struct raw *raw, uint8_t opcode, uint16_t tag);
 /* OPEN; the handle, 0 where it failed. */
 uint32_t raw_open(struct raw *raw, const char *volume);
 uint32_t raw_open_flags(struct raw *raw, const char *volume, uint32_t flags);
+/* Sent with tag 0, and not waited for. */
+void raw_open_begin(struct raw *raw, const char *volume, uint32_t flags);
 /* A READ or WRITE of `blocks` at `lba` by RAW_DATA; not waited for. */
 void raw_io(struct raw *raw, uint8_t opcode, uint16_t tag, uint32_t handle, uint64_t lba,
 	    uint32_t blocks, uint32_t bytes);

@@ -4,57 +4,38 @@
  * what is not there, CLOSE with I/O in flight. Method: the bare
  * fabric, asked and answered one by one, against data that was written before.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-#include <fcntl.h>
-#include <stdio.h>
+#include "tests/unit/unit.h"
+
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 #include "tests/e2e/daemon.h"
 #include "tests/e2e/raw.h"
+#include "tests/sim/crc32c.h"
 
 #define BLOCK 512u
 #define BYTES (8 * BLOCK)
 
 static struct e2e_daemon server;
-static char path[] = "/tmp/rblk-commands-XXXXXX";
+static struct e2e_file disk;
 
 static int start(void **state)
 {
-	char volume[64];
-	int fd = mkstemp(path);
-
 	(void)state;
-	assert_true(fd >= 0);
-	assert_int_equal(ftruncate(fd, 4 << 20), 0);
-	close(fd);
-	snprintf(volume, sizeof(volume), "disk=%s", path);
-	e2e_daemon_start(&server, "--cache", "buffered", "--memory", "mem=4M", volume, NULL);
+	e2e_file_create(&disk, "disk", 4 << 20);
+	e2e_daemon_start(&server, "--cache", "buffered", "--memory", "mem=4M", disk.volume, NULL);
 	return 0;
 }
 
 static int stop(void **state)
 {
 	(void)state;
-	unlink(path);
+	e2e_file_remove(&disk);
 	return e2e_daemon_stop(&server);
 }
 
-/* By the definition: reflected, beginning with and finally inverted by all ones. */
 static uint32_t crc32c(const char *data, size_t bytes)
 {
-	uint32_t crc = ~0u;
-
-	for (size_t i = 0; i < bytes; i++) {
-		crc ^= (unsigned char)data[i];
-		for (int bit = 0; bit < 8; bit++)
-			crc = crc >> 1 ^ (crc & 1 ? 0x82f63b78u : 0);
-	}
-	return ~crc;
+	return sim_crc32c(0, (const uint8_t *)data, bytes);
 }
 
 /* -- DIGEST ------------------------------------------------------------------------------------ */

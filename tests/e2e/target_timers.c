@@ -5,16 +5,8 @@
  * back). Method: a short keep-alive time; peers that are not stepped are dead to the target, those
  * that are stepped answer its probes without sending anything. Waits are for what is to happen.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
+#include "tests/unit/unit.h"
+
 #include "proto/core/env.h"
 #include "tests/e2e/daemon.h"
 #include "tests/e2e/hostile_rules.h"
@@ -24,31 +16,25 @@
 #define WAIT_NS (RAW_WAIT_MS * 1000000ull)
 
 static struct e2e_daemon server;
-static char path[] = "/tmp/rblk-timers-XXXXXX";
+static struct e2e_file disk;
 
 static int start(void **state)
 {
-	char volume[64];
-	int fd = mkstemp(path);
-
 	(void)state;
-	assert_true(fd >= 0);
-	assert_int_equal(ftruncate(fd, 4 << 20), 0);
-	close(fd);
-	snprintf(volume, sizeof(volume), "disk=%s", path);
+	e2e_file_create(&disk, "disk", 4 << 20);
 	/*
 	 * Two commands of half a megabyte are all that the pool holds; a disk that takes longer
-	 * than the target lets a command wait. Buffered: /tmp may be without direct I/O.
+	 * than the target lets a command wait.
 	 */
 	e2e_daemon_start(&server, "--keepalive", "1500ms", "--pool-size", "1M", "--reactors", "1",
-			 "--fault", "delay=read:8s", "--cache", "buffered", volume, NULL);
+			 "--fault", "delay=read:8s", "--cache", "buffered", disk.volume, NULL);
 	return 0;
 }
 
 static int stop(void **state)
 {
 	(void)state;
-	unlink(path);
+	e2e_file_remove(&disk);
 	return e2e_daemon_stop(&server);
 }
 
