@@ -5,13 +5,10 @@
  * Method: every pair of states, on a queue by hand with one request that is where its state says;
  * what is allowed is written down here a second time.
  */
-#include "tests/unit/unit.h"
+#include "tests/unit/target_queue_rig.h"
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include "proto/fabric/fabric_impl.h"
-#include "target/queue.h"
 
 /* By state left: the states that may follow. F(ree), R(eceived), W(aiting), (data) I(n),
  * S(toring), H(eld), (data) O(ut), (re)P(lying). */
@@ -32,43 +29,14 @@ static void fake_conn_close(struct fab_conn *conn)
 
 static const struct fab_ops fake_ops = { .conn_close = fake_conn_close };
 
-struct rig {
-	struct fab fab;
-	struct fab_conn conn;
-	struct tgt_session session;
-	struct tgt_reactor *reactor;
-	struct tgt_sent sent[1];
-	struct tgt_queue queue;
-	struct tgt_request request;
-};
-
 /* A queue whose only request is in `state`, and in the list that belongs to it. */
-static struct rig *rig_create(enum tgt_request_state state)
+static struct queue_rig *rig_create(enum tgt_request_state state)
 {
-	struct rig *rig = calloc(1, sizeof(*rig));
+	struct queue_rig *rig = queue_rig_create(&fake_ops, 1, 1);
 	struct tgt_queue *queue = &rig->queue;
-	struct tgt_request *request = &rig->request;
+	struct tgt_request *request = &queue->requests[0];
 
 	closed = 0;
-	rig->reactor = calloc(1, sizeof(*rig->reactor));
-	assert_non_null(rig->reactor);
-	rig->fab.ops = &fake_ops;
-	rig->conn.fab = &rig->fab;
-	TAILQ_INIT(&rig->reactor->alive);
-	TAILQ_INIT(&rig->reactor->dirty);
-	TAILQ_INIT(&rig->reactor->ended);
-	queue->reactor = rig->reactor;
-	queue->session = &rig->session;
-	queue->conn = &rig->conn;
-	queue->tags = 1;
-	queue->sent = rig->sent;
-	queue->requests = request;
-	TAILQ_INIT(&queue->waiting);
-	TAILQ_INIT(&queue->fetching);
-	TAILQ_INIT(&queue->done);
-	TAILQ_INIT(&queue->chained);
-	TAILQ_INSERT_TAIL(&rig->reactor->alive, queue, alive_link);
-	request->queue = queue;
 	request->opcode = RBLK_OP_READ;
 	request->data_bytes = 4096; /* a READ that is still to be posted */
 	request->state = (uint8_t)state;
@@ -84,21 +52,15 @@ static struct rig *rig_create(enum tgt_request_state state)
 	return rig;
 }
 
-static void rig_free(struct rig *rig)
-{
-	free(rig->reactor);
-	free(rig);
-}
-
 static void a_step_is_taken(enum tgt_request_state from, enum tgt_request_state to)
 {
-	struct rig *rig = rig_create(from);
+	struct queue_rig *rig = rig_create(from);
 
-	assert_true(tgt_request_set_state(&rig->request, to));
-	assert_int_equal(rig->request.state, to);
+	assert_true(tgt_request_set_state(&rig->queue.requests[0], to));
+	assert_int_equal(rig->queue.requests[0].state, to);
 	assert_int_equal(rig->queue.state, TGT_QUEUE_OPEN);
 	assert_int_equal(closed, 0);
-	rig_free(rig);
+	queue_rig_free(rig);
 }
 
 /* Nobody but the queue has a request in one of these: closing ends it. */
@@ -109,10 +71,10 @@ static bool ends_with_its_queue(enum tgt_request_state state)
 
 static void what_is_no_step_is_refused(enum tgt_request_state from, enum tgt_request_state to)
 {
-	struct rig *rig = rig_create(from);
+	struct queue_rig *rig = rig_create(from);
 	struct tgt_queue *queue = &rig->queue;
 
-	assert_false(tgt_request_set_state(&rig->request, to));
+	assert_false(tgt_request_set_state(&rig->queue.requests[0], to));
 	assert_int_equal(queue->state, TGT_QUEUE_CLOSING);
 	assert_int_equal(closed, 1);
 	assert_true(TAILQ_EMPTY(&queue->waiting));
@@ -120,13 +82,13 @@ static void what_is_no_step_is_refused(enum tgt_request_state from, enum tgt_req
 	assert_true(TAILQ_EMPTY(&queue->done));
 	assert_int_equal(queue->done_count, 0);
 	if (ends_with_its_queue(from)) {
-		assert_int_equal(rig->request.state, TGT_REQUEST_FREE);
+		assert_int_equal(rig->queue.requests[0].state, TGT_REQUEST_FREE);
 		assert_int_equal(queue->active, 0);
 	} else {
-		assert_int_equal(rig->request.state, from);
+		assert_int_equal(rig->queue.requests[0].state, from);
 		assert_int_equal(queue->active, 1);
 	}
-	rig_free(rig);
+	queue_rig_free(rig);
 }
 
 static void every_pair_of_states(void **state)
@@ -143,7 +105,7 @@ static void every_pair_of_states(void **state)
 /* An answer that is given twice: the second one changes nothing, and is named in the log. */
 static void a_second_answer_is_refused(void **state)
 {
-	struct rig *rig = rig_create(TGT_REQUEST_STORING);
+	struct queue_rig *rig = rig_create(TGT_REQUEST_STORING);
 	int saved = dup(STDERR_FILENO);
 	char said[1024] = "";
 	FILE *log = tmpfile();
@@ -151,10 +113,10 @@ static void a_second_answer_is_refused(void **state)
 	(void)state;
 	assert_non_null(log);
 	rig->session.number = 7;
-	tgt_request_complete(&rig->request, RBLK_E_IO);
+	tgt_request_complete(&rig->queue.requests[0], RBLK_E_IO);
 	assert_int_equal(rig->queue.done_count, 1);
 	dup2(fileno(log), STDERR_FILENO);
-	tgt_request_complete(&rig->request, RBLK_OK);
+	tgt_request_complete(&rig->queue.requests[0], RBLK_OK);
 	dup2(saved, STDERR_FILENO);
 	close(saved);
 	rewind(log);
@@ -163,10 +125,10 @@ static void a_second_answer_is_refused(void **state)
 	assert_non_null(strstr(said, "session 7 queue 0 tag 0: internal error: "
 				     "replying -> data out is no step of a request"));
 	assert_int_equal(closed, 1);
-	assert_int_equal(rig->request.status, RBLK_E_IO);
+	assert_int_equal(rig->queue.requests[0].status, RBLK_E_IO);
 	assert_int_equal(rig->queue.active, 0);
 	assert_true(TAILQ_EMPTY(&rig->queue.done));
-	rig_free(rig);
+	queue_rig_free(rig);
 }
 
 int main(void)

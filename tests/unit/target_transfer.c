@@ -4,14 +4,14 @@
  * makes several chains, and when there is no room for a probe. Method: a queue by hand on a fabric
  * that only counts what is posted and refuses it when told to.
  */
-#include "tests/unit/unit.h"
+#include "tests/unit/target_queue_rig.h"
 #include <errno.h>
-#include <stdlib.h>
-#include "proto/fabric/fabric_impl.h"
+#include <string.h>
 #include "target/log.h"
 #include "target/transfer.h"
 
 #define TAGS (3 * TGT_CHAIN_MAX) /* more than two chains of replies */
+#define SLOTS (4 * TGT_CHAIN_MAX)
 
 static struct {
 	unsigned int calls, posted, closed;
@@ -44,53 +44,16 @@ static const struct fab_ops fake_ops = {
 	.conn_close = fake_conn_close,
 };
 
-struct rig {
-	struct fab fab;
-	struct fab_conn conn;
-	struct tgt_session session;
-	struct tgt_reactor *reactor;
-	struct tgt_queue queue;
-};
-
-static struct rig *rig_create(void)
+static struct queue_rig *rig_create(void)
 {
-	struct rig *rig = calloc(1, sizeof(*rig));
-	struct tgt_queue *queue = &rig->queue;
+	struct queue_rig *rig = queue_rig_create(&fake_ops, TAGS, SLOTS);
 
 	tgt_log_set_level(TGT_LOG_ERROR);
 	memset(&seen, 0, sizeof(seen));
-	rig->reactor = calloc(1, sizeof(*rig->reactor));
-	rig->fab.ops = &fake_ops;
-	rig->conn.fab = &rig->fab;
-	TAILQ_INIT(&rig->reactor->alive);
-	TAILQ_INIT(&rig->reactor->dirty);
-	TAILQ_INIT(&rig->reactor->ended);
-	queue->reactor = rig->reactor;
-	queue->session = &rig->session;
-	queue->conn = &rig->conn;
-	queue->tags = TAGS;
-	queue->reply_batch = 1; /* each completion is a message of its own */
-	queue->send_depth = 4 * TGT_CHAIN_MAX;
-	queue->sent_mask = queue->reply_mask = 4 * TGT_CHAIN_MAX - 1;
-	queue->sent = calloc(4 * TGT_CHAIN_MAX, sizeof(*queue->sent));
-	queue->replies = calloc(4 * TGT_CHAIN_MAX, sizeof(*queue->replies));
-	queue->requests = calloc(TAGS, sizeof(*queue->requests));
-	queue->max_msg_bytes = 1 << 20;
-	TAILQ_INIT(&queue->waiting);
-	TAILQ_INIT(&queue->fetching);
-	TAILQ_INIT(&queue->done);
-	TAILQ_INIT(&queue->chained);
-	TAILQ_INSERT_TAIL(&rig->reactor->alive, queue, alive_link);
+	rig->queue.reply_batch = 1; /* each completion is a message of its own */
+	rig->queue.send_depth = SLOTS;
+	rig->queue.max_msg_bytes = 1 << 20;
 	return rig;
-}
-
-static void rig_free(struct rig *rig)
-{
-	free(rig->queue.sent);
-	free(rig->queue.replies);
-	free(rig->queue.requests);
-	free(rig->reactor);
-	free(rig);
 }
 
 /* Every command of the queue is done and waits for its reply. */
@@ -99,8 +62,6 @@ static void all_done(struct tgt_queue *queue)
 	for (uint16_t tag = 0; tag < TAGS; tag++) {
 		struct tgt_request *request = &queue->requests[tag];
 
-		request->queue = queue;
-		request->tag = tag;
 		request->opcode = RBLK_OP_PING;
 		request->state = TGT_REQUEST_REPLYING;
 		TAILQ_INSERT_TAIL(&queue->done, request, link);
@@ -111,7 +72,7 @@ static void all_done(struct tgt_queue *queue)
 
 static void chains_are_posted_one_by_one(void **state)
 {
-	struct rig *rig = rig_create();
+	struct queue_rig *rig = rig_create();
 
 	all_done(&rig->queue);
 	tgt_transfer_flush(&rig->queue);
@@ -121,13 +82,13 @@ static void chains_are_posted_one_by_one(void **state)
 	tgt_transfer_completed(&rig->queue, TAGS - 1);
 	assert_int_equal(rig->queue.sent_head - rig->queue.sent_tail, 0);
 	assert_int_equal(rig->queue.reply_head, rig->queue.reply_tail);
-	rig_free(rig);
+	queue_rig_free(rig);
 }
 
 /* Nothing is posted behind what was refused; everything is given back when it has drained. */
 static void a_refused_post_ends_the_queue(void **state)
 {
-	struct rig *rig = rig_create();
+	struct queue_rig *rig = rig_create();
 	struct tgt_queue *queue = &rig->queue;
 
 	seen.refuse_call = 1;
@@ -144,13 +105,13 @@ static void a_refused_post_ends_the_queue(void **state)
 	assert_int_equal(queue->sent_head, queue->sent_tail);
 	assert_int_equal(queue->reply_head, queue->reply_tail);
 	assert_true(queue->is_ended);
-	rig_free(rig);
+	queue_rig_free(rig);
 }
 
 /* Its completion is a sign of life. */
 static void a_probe_needs_room(void **state)
 {
-	struct rig *rig = rig_create();
+	struct queue_rig *rig = rig_create();
 	struct tgt_queue *queue = &rig->queue;
 
 	queue->sent_head = queue->send_depth;
@@ -164,7 +125,7 @@ static void a_probe_needs_room(void **state)
 	queue->suspect_ns = 1;
 	tgt_transfer_completed(queue, queue->sent_head - 1);
 	assert_int_equal(queue->suspect_ns, 0);
-	rig_free(rig);
+	queue_rig_free(rig);
 }
 
 int main(void)
