@@ -280,7 +280,17 @@ void raw_wait_gone(struct raw *raw)
 
 uint16_t raw_simple(struct raw *raw, uint8_t opcode, uint16_t tag)
 {
-	raw_fill(raw, raw_command(raw, 0, 0), 0, opcode, tag);
+	return raw_simple_numbers(raw, opcode, tag, 0, 0);
+}
+
+uint16_t raw_simple_numbers(struct raw *raw, uint8_t opcode, uint16_t tag, uint64_t lba,
+			    uint64_t argument)
+{
+	struct rblk_wire_command *command = raw_command(raw, 0, 0);
+
+	raw_fill(raw, command, 0, opcode, tag);
+	command->lba = rblk_to_le64(lba);
+	command->argument = rblk_to_le64(argument);
 	raw_send(raw, 64);
 	return raw_wait(raw, tag);
 }

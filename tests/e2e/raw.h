@@ -66,6 +66,9 @@ void raw_wait_gone(struct raw *raw);
 
 /* A lone command without data, and its status. */
 uint16_t raw_simple(struct raw *raw, uint8_t opcode, uint16_t tag);
+/* Likewise, with these numbers in its fields. */
+uint16_t raw_simple_numbers(struct raw *raw, uint8_t opcode, uint16_t tag, uint64_t lba,
+			    uint64_t argument);
 /* OPEN; the handle, 0 where it failed. */
 uint32_t raw_open(struct raw *raw, const char *volume);
 uint32_t raw_open_flags(struct raw *raw, const char *volume, uint32_t flags);

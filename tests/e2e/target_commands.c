@@ -118,12 +118,7 @@ static void data_that_does_not_match_its_digest_is_not_stored(void **state)
 /* ABORT of the command with that sequence number: what it says. */
 static uint64_t abort_command(struct raw *raw, uint32_t sequence)
 {
-	struct rblk_wire_command *command = raw_command(raw, 0, 0);
-
-	raw_fill(raw, command, 0, RBLK_OP_ABORT, 10);
-	command->lba = rblk_to_le64(sequence);
-	raw_send(raw, 64);
-	assert_int_equal(raw_wait(raw, 10), RBLK_OK);
+	assert_int_equal(raw_simple_numbers(raw, RBLK_OP_ABORT, 10, sequence, 0), RBLK_OK);
 	return rblk_le64(raw->last[10].result);
 }
 
@@ -186,13 +181,7 @@ static void close_is_answered_behind_the_commands_of_the_handle(void **state)
 
 static uint16_t fence(struct raw *raw, uint64_t queue, uint32_t incarnation)
 {
-	struct rblk_wire_command *command = raw_command(raw, 0, 0);
-
-	raw_fill(raw, command, 0, RBLK_OP_FENCE, 1);
-	command->lba = rblk_to_le64(queue);
-	command->argument = rblk_to_le64(incarnation);
-	raw_send(raw, 64);
-	return raw_wait(raw, 1);
+	return raw_simple_numbers(raw, RBLK_OP_FENCE, 1, queue, incarnation);
 }
 
 static void fence_of_nothing_succeeds(void **state)

@@ -86,12 +86,7 @@ static void wait_event(struct raw *raw, uint32_t number, enum rblk_event code, u
 
 static void say_seen(struct raw *raw, uint32_t number)
 {
-	struct rblk_wire_command *command = raw_command(raw, 0, 0);
-
-	raw_fill(raw, command, 0, RBLK_OP_KEEPALIVE, 1);
-	command->argument = rblk_to_le64(number);
-	raw_send(raw, 64);
-	assert_int_equal(raw_wait(raw, 1), RBLK_OK);
+	assert_int_equal(raw_simple_numbers(raw, RBLK_OP_KEEPALIVE, 1, 0, number), RBLK_OK);
 }
 
 static void events_come_one_at_a_time_and_are_not_lost(void **state)
