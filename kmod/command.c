@@ -41,6 +41,8 @@ static blk_status_t rblk_command_blk_status(const struct rblk_command *command)
 		return BLK_STS_MEDIUM;
 	case RBLK_E_DIGEST:
 		return BLK_STS_PROTECTION;
+	case RBLK_E_NO_RESOURCES:
+		return BLK_STS_IOERR; /* not BLK_STS_RESOURCE: something of it may have been done */
 	default:
 		return errno_to_blk_status(rblk_status_errno(command->status));
 	}
@@ -81,6 +83,15 @@ void rblk_command_complete_rq(struct request *rq)
 		rblk_command_again(command, rq);
 }
 
+void rblk_command_finish(struct rblk_command *command)
+{
+	struct rblk_device *device = command->queue->device;
+
+	/* From then on the command is the waiter's. */
+	smp_store_release(&command->finished, true);
+	wake_up_all(&device->session_wait);
+}
+
 void rblk_command_put(struct rblk_command *command)
 {
 	struct rblk_queue *queue = command->queue;
@@ -90,7 +101,7 @@ void rblk_command_put(struct rblk_command *command)
 	command->state = RBLK_COMMAND_IDLE;
 	queue->commands[command->tag] = NULL;
 	if (!command->rq)
-		complete(&command->done);
+		rblk_command_finish(command);
 	else if (!blk_mq_complete_request_remote(command->rq))
 		rblk_command_complete_rq(command->rq);
 }
@@ -161,7 +172,7 @@ void rblk_command_init(struct rblk_command *command, struct rblk_queue *queue, s
 	command->reg_cqe.done = rblk_command_registered;
 	command->inv_cqe.done = rblk_command_invalidated;
 	INIT_LIST_HEAD(&command->entry);
-	init_completion(&command->done);
+	command->finished = false;
 }
 
 static void rblk_command_reset(struct rblk_command *command, u16 tag, u8 opcode)
@@ -299,6 +310,28 @@ static void rblk_command_fill_session(struct rblk_command *command,
 	rblk_memory_sync_slot(queue, command->tag, true);
 }
 
+/*
+ * Until it has been answered, or never will be. As long as a device connects, nobody takes a broken
+ * connection down: its reason ends the wait.
+ */
+static int rblk_command_wait(struct rblk_command *command, const char *name,
+			     unsigned int timeout_ms)
+{
+	struct rblk_device *device = command->queue->device;
+	long left = wait_event_killable_timeout(device->session_wait,
+						smp_load_acquire(&command->finished) ||
+							rblk_device_broken(device),
+						msecs_to_jiffies(timeout_ms));
+
+	if (left > 0)
+		return smp_load_acquire(&command->finished) ? 0 : -ECONNRESET;
+	if (left < 0)
+		rblk_device_lost(device, "killed while waiting for the answer to %s", name);
+	else
+		rblk_device_lost(device, "no answer to %s in %u ms", name, timeout_ms);
+	return left < 0 ? -EINTR : -ETIMEDOUT;
+}
+
 int rblk_command_session(struct rblk_queue *queue, struct rblk_session_command *sc,
 			 unsigned int timeout_ms)
 {
@@ -315,11 +348,10 @@ int rblk_command_session(struct rblk_queue *queue, struct rblk_session_command *
 		return error;
 	}
 	rblk_queue_kick(queue);
-	if (!wait_for_completion_timeout(&command->done, msecs_to_jiffies(timeout_ms))) {
-		rblk_device_lost(queue->device, "no answer to %s in %u ms",
-				 rblk_opcode_name(sc->opcode), timeout_ms);
+	error = rblk_command_wait(command, rblk_opcode_name(sc->opcode), timeout_ms);
+	if (error) {
 		rblk_command_unreserve(queue, command, false);
-		return -ETIMEDOUT;
+		return error;
 	}
 	error = command->error;
 	if (!error) {

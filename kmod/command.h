@@ -52,7 +52,7 @@ struct rblk_command {
 	int error; /* instead of a status: the connection was lost */
 	u64 result;
 	u32 queued_us, stored_us;
-	struct completion done; /* session's own */
+	bool finished; /* session's own; device->session_wait */
 	unsigned long busy_since; /* jiffies of the first BUSY; with RQF_DONTPREP */
 
 	/* memory.c */
@@ -90,13 +90,16 @@ void rblk_command_answered(struct rblk_command *command,
 /* The same for a read that came WITH IMMEDIATE. */
 void rblk_command_answered_immediate(struct rblk_command *command, u8 queued_code, u8 stored_code);
 
+/* One of the session's own has been answered, or never will be. Any context. */
+void rblk_command_finish(struct rblk_command *command);
+
 /* blk-mq's .complete: the data is copied out where it went through a slot, the request is ended. */
 void rblk_command_complete_rq(struct request *rq);
 
 /*
  * Send one of the session's own commands on queue 0 and wait. `payload` goes in the capsule
  * (payload_bytes, zero filled to RBLK_CAPSULE_ALIGN); the report, if any, is copied to `report`.
- * Sleeps. 0 or negative errno; -ETIMEDOUT also reports the connection as lost.
+ * Sleeps, killably. 0 or negative errno; -ETIMEDOUT and -EINTR also report the connection as lost.
  */
 struct rblk_session_command {
 	u8 opcode;

@@ -133,13 +133,27 @@ static int rblk_connect_event(struct rdma_cm_id *id, struct rdma_cm_event *event
 	return 0;
 }
 
+/* What is left of connect_ms, in milliseconds, at least one. */
+static unsigned int rblk_connect_left_ms(const struct rblk_queue *queue)
+{
+	unsigned long now = jiffies;
+
+	return time_before(now, queue->connect_by) ? jiffies_to_msecs(queue->connect_by - now) : 1;
+}
+
 /* Wait for the event that a call has started. */
 static int rblk_connect_wait(struct rblk_queue *queue, const char *what, char *text)
 {
-	unsigned long timeout = msecs_to_jiffies(queue->device->options.connect_ms);
+	unsigned long timeout = msecs_to_jiffies(rblk_connect_left_ms(queue));
 	const char *peer = queue->device->options.address_text;
+	long left = wait_for_completion_killable_timeout(&queue->step, timeout);
 
-	if (!wait_for_completion_timeout(&queue->step, timeout)) {
+	if (left < 0) {
+		scnprintf(text, RBLK_TEXT_BYTES, "%s: queue %u: %s: killed", peer, queue->index,
+			  what);
+		return -EINTR;
+	}
+	if (!left) {
 		scnprintf(text, RBLK_TEXT_BYTES, "%s: queue %u: %s: no answer in %u ms", peer,
 			  queue->index, what, queue->device->options.connect_ms);
 		return -ETIMEDOUT;
@@ -159,32 +173,7 @@ static u32 rblk_connect_send_depth(const struct rblk_queue *queue)
 							 queue->device->slot_order, tags) + 1;
 }
 
-/* -- memory of the connection -------------------------------------------------------------------- */
-
-static int rblk_connect_map(struct rblk_queue *queue, size_t bytes,
-			    enum dma_data_direction direction, void **memory, u64 *dma)
-{
-	*memory = alloc_pages_exact(bytes, GFP_KERNEL | __GFP_ZERO);
-	if (!*memory)
-		return -ENOMEM;
-	*dma = ib_dma_map_single(queue->ibdev, *memory, bytes, direction);
-	if (ib_dma_mapping_error(queue->ibdev, *dma)) {
-		free_pages_exact(*memory, bytes);
-		*memory = NULL;
-		return -EIO;
-	}
-	return 0;
-}
-
-static void rblk_connect_unmap(struct rblk_queue *queue, size_t bytes,
-			       enum dma_data_direction direction, void **memory, u64 dma)
-{
-	if (!*memory)
-		return;
-	ib_dma_unmap_single(queue->ibdev, dma, bytes, direction);
-	free_pages_exact(*memory, bytes);
-	*memory = NULL;
-}
+/* -- queue pair, buffers ------------------------------------------------------------------------ */
 
 /* What cannot be done without, in words: a QP that fails to be made only has a number to say. */
 static int rblk_connect_check_device(struct rblk_queue *queue, char *text)
@@ -216,12 +205,12 @@ static int rblk_connect_make_receives(struct rblk_queue *queue)
 	int error;
 
 	queue->receive_count = count;
-	queue->reply_bytes = PAGE_ALIGN(count * RBLK_REPLY_BYTES);
-	error = rblk_connect_map(queue, queue->reply_bytes, DMA_FROM_DEVICE, &queue->reply_memory,
-				 &queue->reply_dma);
+	error = rblk_ring_create(&queue->replies, queue->ibdev, count, RBLK_REPLY_BYTES,
+				 DMA_FROM_DEVICE);
 	if (error)
 		return error;
-	queue->receives = kcalloc(count, sizeof(*queue->receives), GFP_KERNEL);
+	queue->receives = kvzalloc_node(array_size(count, sizeof(*queue->receives)), GFP_KERNEL,
+					ibdev_to_node(queue->ibdev));
 	if (!queue->receives)
 		return -ENOMEM;
 	for (i = 0; i < count; i++) {
@@ -229,8 +218,7 @@ static int rblk_connect_make_receives(struct rblk_queue *queue)
 
 		r->cqe.done = rblk_queue_receive_done;
 		r->queue = queue;
-		r->data = queue->reply_memory + i * RBLK_REPLY_BYTES;
-		r->dma = queue->reply_dma + i * RBLK_REPLY_BYTES;
+		r->data = rblk_ring_entry(&queue->replies, i, &r->dma);
 		error = rblk_queue_post_receive(queue, r);
 		if (error)
 			return error;
@@ -242,15 +230,15 @@ static int rblk_connect_make_receives(struct rblk_queue *queue)
 static int rblk_connect_make_messages(struct rblk_queue *queue)
 {
 	unsigned int i, count = queue->wanted + RBLK_RESERVED_TAGS;
-	size_t each = RBLK_DESCRIPTORS_PER_MESSAGE * sizeof(struct rblk_wire_command);
 	int error;
 
-	queue->descriptor_bytes = PAGE_ALIGN(count * each);
-	error = rblk_connect_map(queue, queue->descriptor_bytes, DMA_TO_DEVICE,
-				 &queue->descriptor_memory, &queue->descriptor_dma);
+	error = rblk_ring_create(&queue->descriptors, queue->ibdev, count,
+				 RBLK_DESCRIPTORS_PER_MESSAGE * sizeof(struct rblk_wire_command),
+				 DMA_TO_DEVICE);
 	if (error)
 		return error;
-	queue->messages = kcalloc(count, sizeof(*queue->messages), GFP_KERNEL);
+	queue->messages = kvzalloc_node(array_size(count, sizeof(*queue->messages)), GFP_KERNEL,
+					ibdev_to_node(queue->ibdev));
 	if (!queue->messages)
 		return -ENOMEM;
 	for (i = 0; i < count; i++) {
@@ -258,8 +246,7 @@ static int rblk_connect_make_messages(struct rblk_queue *queue)
 
 		m->cqe.done = rblk_queue_send_done;
 		m->queue = queue;
-		m->descriptors = queue->descriptor_memory + i * each;
-		m->descriptors_dma = queue->descriptor_dma + i * each;
+		m->descriptors = rblk_ring_entry(&queue->descriptors, i, &m->descriptors_dma);
 		list_add_tail(&m->free, &queue->free_messages);
 	}
 	return 0;
@@ -332,7 +319,7 @@ static int rblk_connect_login(struct rblk_queue *queue)
 	struct rdma_conn_param param = {
 		.private_data = &login,
 		.private_data_len = sizeof(login),
-		.responder_resources = min_t(u8, U8_MAX, queue->ibdev->attrs.max_qp_rd_atom),
+		.responder_resources = min_t(int, U8_MAX, queue->ibdev->attrs.max_qp_rd_atom),
 		.initiator_depth = 0, /* only the target READs */
 		.flow_control = 1,
 		.retry_count = 7,
@@ -350,6 +337,7 @@ static int rblk_connect_run(struct rblk_queue *queue, char *text)
 	const char *what = "resolving the address";
 	int error;
 
+	queue->connect_by = jiffies + msecs_to_jiffies(o->connect_ms);
 	error = rdma_resolve_addr(queue->cm_id, NULL, (struct sockaddr *)&o->address,
 				  o->connect_ms);
 	if (error)
@@ -358,7 +346,7 @@ static int rblk_connect_run(struct rblk_queue *queue, char *text)
 	if (error)
 		return error;
 	what = "resolving the route";
-	error = rdma_resolve_route(queue->cm_id, o->connect_ms);
+	error = rdma_resolve_route(queue->cm_id, rblk_connect_left_ms(queue));
 	if (error)
 		goto failed;
 	error = rblk_connect_wait(queue, what, text);
@@ -452,7 +440,7 @@ static void rblk_connect_fail_reserved(struct rblk_queue *queue)
 			continue;
 		command->error = -ENOTCONN;
 		command->state = RBLK_COMMAND_IDLE;
-		complete(&command->done);
+		rblk_command_finish(command);
 	}
 }
 
@@ -493,10 +481,8 @@ void rblk_queue_release_keys(struct rblk_queue *queue)
 void rblk_queue_release_hardware(struct rblk_queue *queue)
 {
 	rblk_queue_release_keys(queue);
-	rblk_connect_unmap(queue, queue->reply_bytes, DMA_FROM_DEVICE, &queue->reply_memory,
-			   queue->reply_dma);
-	rblk_connect_unmap(queue, queue->descriptor_bytes, DMA_TO_DEVICE,
-			   &queue->descriptor_memory, queue->descriptor_dma);
+	rblk_ring_release(&queue->replies, queue->ibdev);
+	rblk_ring_release(&queue->descriptors, queue->ibdev);
 	if (queue->cq)
 		ib_free_cq(queue->cq);
 	queue->cq = NULL;
@@ -512,8 +498,8 @@ void rblk_queue_release_hardware(struct rblk_queue *queue)
 void rblk_queue_destroy(struct rblk_queue *queue)
 {
 	rblk_queue_release_hardware(queue);
-	kfree(queue->receives);
-	kfree(queue->messages);
+	kvfree(queue->receives);
+	kvfree(queue->messages);
 	kfree(queue->reserved);
 	kfree(queue->commands);
 	kfree(queue);

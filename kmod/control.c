@@ -4,7 +4,7 @@
  * be read back from the same open file. For CAP_SYS_ADMIN.
  *
  *	attach address=10.9.0.1 volume=disk [port=4430] [queues=N] [poll_queues=N] [credits=N]
- *	       [initiator=NAME] [connect_ms=N] [command_ms=N] [give_up_ms=N] [read_only]
+ *	       [initiator=NAME] [connect_ms=N] [command_ms=N] [give_up_ms=N] [read_only] [volatile]
  *	detach device=rblk0 [force]
  */
 #include <linux/fs.h>
@@ -33,7 +33,8 @@ struct rblk_control {
 
 enum rblk_key {
 	KEY_ADDRESS, KEY_PORT, KEY_VOLUME, KEY_QUEUES, KEY_CREDITS, KEY_INITIATOR,
-	KEY_POLL_QUEUES, KEY_CONNECT_MS, KEY_COMMAND_MS, KEY_GIVE_UP_MS, KEY_READ_ONLY, KEY_ERROR
+	KEY_POLL_QUEUES, KEY_CONNECT_MS, KEY_COMMAND_MS, KEY_GIVE_UP_MS, KEY_READ_ONLY,
+	KEY_VOLATILE, KEY_ERROR
 };
 
 static const match_table_t rblk_keys = {
@@ -42,7 +43,7 @@ static const match_table_t rblk_keys = {
 	{ KEY_CREDITS, "credits=%s" },	     { KEY_INITIATOR, "initiator=%s" },
 	{ KEY_CONNECT_MS, "connect_ms=%s" }, { KEY_COMMAND_MS, "command_ms=%s" },
 	{ KEY_GIVE_UP_MS, "give_up_ms=%s" }, { KEY_READ_ONLY, "read_only" },
-	{ KEY_POLL_QUEUES, "poll_queues=%s" },
+	{ KEY_POLL_QUEUES, "poll_queues=%s" },   { KEY_VOLATILE, "volatile" },
 	{ KEY_ERROR, NULL },
 };
 
@@ -103,8 +104,10 @@ static int rblk_control_word(struct rblk_options *o, char *word, char address[64
 
 	switch (key) {
 	case KEY_ADDRESS:
-		match_strlcpy(address, &args[0], 64);
-		return 0;
+		if (match_strlcpy(address, &args[0], 64) < 64)
+			return 0;
+		scnprintf(text, RBLK_TEXT_BYTES, "attach: %.80s: not a numeric address", word);
+		return -EINVAL;
 	case KEY_VOLUME:
 	case KEY_INITIATOR:
 		match_strlcpy(value, &args[0], sizeof(value));
@@ -112,6 +115,9 @@ static int rblk_control_word(struct rblk_options *o, char *word, char address[64
 					 text);
 	case KEY_READ_ONLY:
 		o->read_only = true;
+		return 0;
+	case KEY_VOLATILE:
+		o->accept_volatile = true;
 		return 0;
 	case KEY_ERROR:
 		scnprintf(text, RBLK_TEXT_BYTES, "attach: \"%.64s\": unknown word", word);
@@ -206,12 +212,13 @@ static int rblk_control_detach(char *line, char *text)
 	return rblk_device_detach(name, force, text);
 }
 
-static int rblk_control_line(char *line, char *text)
+static int rblk_control_line(char *line, size_t bytes, char *text)
 {
+	bool whole = strlen(line) == bytes; /* or a zero byte would hide the rest */
 	char *verb;
 
 	line = strim(line);
-	if (!*line || strpbrk(line, "\n\r")) {
+	if (!whole || !*line || strpbrk(line, "\n\r")) {
 		scnprintf(text, RBLK_TEXT_BYTES, "one line is meant");
 		return -EINVAL;
 	}
@@ -258,7 +265,7 @@ static ssize_t rblk_control_write(struct file *file, const char __user *data, si
 	line = bytes <= RBLK_ATTACH_LINE_BYTES ? memdup_user_nul(data, bytes) : ERR_PTR(-E2BIG);
 	error = PTR_ERR_OR_ZERO(line);
 	if (!error) {
-		error = rblk_control_line(line, control->text);
+		error = rblk_control_line(line, bytes, control->text);
 		kfree(line);
 	} else if (error == -E2BIG) {
 		scnprintf(control->text, RBLK_TEXT_BYTES, "a line is at most %u bytes",

@@ -7,6 +7,7 @@
 #include <linux/idr.h>
 #include <linux/nsproxy.h>
 #include <linux/random.h>
+#include <linux/sched/mm.h>
 #include <linux/slab.h>
 #include <net/net_namespace.h>
 
@@ -111,6 +112,12 @@ void rblk_device_release(struct rblk_device *device)
 
 /* -- losing and giving up ------------------------------------------------------------------------- */
 
+/* While the disk is being added, the kernel reads its partitions: the attach fails, and at once. */
+static unsigned int rblk_device_give_up_ms(const struct rblk_device *device)
+{
+	return READ_ONCE(device->disk_added) ? device->options.give_up_ms : 0;
+}
+
 void rblk_device_lost(struct rblk_device *device, const char *format, ...)
 {
 	unsigned long flags;
@@ -124,11 +131,27 @@ void rblk_device_lost(struct rblk_device *device, const char *format, ...)
 	}
 	if (rblk_device_set_state(device, RBLK_DEVICE_LOST)) {
 		pr_err("rblk%d [%s]: %s; I/O waits for %u ms, then fails\n", device->index,
-		       device->options.address_text, device->reason, device->options.give_up_ms);
+		       device->options.address_text, device->reason,
+		       rblk_device_give_up_ms(device));
 		atomic64_inc(&device->losses);
 		queue_work(rblk_workqueue, &device->loss_work);
 	}
+	wake_up_all(&device->session_wait); /* those of CONNECTING */
 	spin_unlock_irqrestore(&device->state_lock, flags);
+}
+
+bool rblk_device_say_reason(struct rblk_device *device, char *text)
+{
+	unsigned long flags;
+	bool is;
+
+	spin_lock_irqsave(&device->state_lock, flags);
+	is = device->reason[0];
+	if (is)
+		scnprintf(text, RBLK_TEXT_BYTES, "%s: %s", device->options.address_text,
+			  device->reason);
+	spin_unlock_irqrestore(&device->state_lock, flags);
+	return is;
 }
 
 /*
@@ -156,15 +179,18 @@ static void rblk_device_take_down(struct rblk_device *device)
 static void rblk_device_loss_work(struct work_struct *work)
 {
 	struct rblk_device *device = container_of(work, struct rblk_device, loss_work);
+	/* What memory is written back to may wait for this. */
+	unsigned int noio = memalloc_noio_save();
 
 	mutex_lock(&device->lifecycle);
 	if (device->state == RBLK_DEVICE_LOST) {
 		rblk_disk_quiesce(device);
 		rblk_device_take_down(device);
 		queue_delayed_work(rblk_workqueue, &device->give_up_work,
-				   msecs_to_jiffies(device->options.give_up_ms));
+				   msecs_to_jiffies(rblk_device_give_up_ms(device)));
 	}
 	mutex_unlock(&device->lifecycle);
+	memalloc_noio_restore(noio);
 }
 
 /* LOST and taken down: everything that waits fails, and so does whatever comes. */
@@ -199,25 +225,54 @@ static void rblk_device_fail_now(struct rblk_device *device, const char *why)
 	mutex_unlock(&device->lifecycle);
 }
 
-void rblk_device_ib_removed(struct ib_device *ibdev)
+/* A referenced device by its number, NULL if there is none. */
+static struct rblk_device *rblk_device_get(int index)
 {
-	struct rblk_device *device;
-	unsigned int i;
-	bool used;
+	struct rblk_device *device, *found = NULL;
 
-	/* The registry is not changed while its lock is held, so the list can be walked. */
 	mutex_lock(&rblk_registry_lock);
 	list_for_each_entry(device, &rblk_registry, entry) {
-		mutex_lock(&device->lifecycle); /* an attach or a take-down ends first */
-		for (i = 0, used = false; i < device->queue_count; i++)
-			used |= device->queues[i] && device->queues[i]->ibdev == ibdev;
-		mutex_unlock(&device->lifecycle);
-		if (!used)
+		if (device->index != index)
 			continue;
-		rblk_device_lost(device, "RDMA device %s was removed", ibdev->name);
-		flush_work(&device->loss_work);
+		kref_get(&device->refs);
+		found = device;
+		break;
 	}
 	mutex_unlock(&rblk_registry_lock);
+	return found;
+}
+
+static bool rblk_device_uses(struct rblk_device *device, const struct ib_device *ibdev)
+{
+	bool uses = false;
+	unsigned int i;
+
+	mutex_lock(&device->lifecycle); /* an attach or a take-down ends first */
+	for (i = 0; i < device->queue_count; i++)
+		uses |= device->queues[i] && device->queues[i]->ibdev == ibdev;
+	mutex_unlock(&device->lifecycle);
+	return uses;
+}
+
+/*
+ * One number after the other, so that other devices can be attached and detached meanwhile. One that
+ * is attached behind this walk is told by the connection manager, whose turn is after ours.
+ */
+void rblk_device_ib_removed(struct ib_device *ibdev)
+{
+	int index;
+
+	for (index = 0; index < RBLK_DEVICES_MAX; index++) {
+		struct rblk_device *device = rblk_device_get(index);
+
+		if (!device)
+			continue;
+		if (rblk_device_uses(device, ibdev)) {
+			rblk_device_lost(device, "RDMA device %s was removed", ibdev->name);
+			flush_work(&device->loss_work);
+		}
+		rblk_device_put(device);
+	}
 }
 
 /* -- events -------------------------------------------------------------------------------------- */
@@ -262,6 +317,7 @@ static struct rblk_device *rblk_device_alloc(const struct rblk_options *options)
 	mutex_init(&device->lifecycle);
 	mutex_init(&device->opens_lock);
 	spin_lock_init(&device->state_lock);
+	init_waitqueue_head(&device->session_wait);
 	device->state = RBLK_DEVICE_CONNECTING;
 	get_random_bytes(device->session_id, sizeof(device->session_id));
 	device->session_id[0] |= 1; /* never all zero */
@@ -276,13 +332,29 @@ static struct rblk_device *rblk_device_alloc(const struct rblk_options *options)
 		device->queue_count = min(device->queue_count,
 					  RBLK_QUEUES_MAX - options->poll_queues);
 	}
-	device->queue_count += options->poll_queues;
+	/* blk-mq would never use more. */
+	device->queue_count = min(device->queue_count, nr_cpu_ids);
+	device->options.poll_queues = min(options->poll_queues, nr_cpu_ids);
+	device->queue_count += device->options.poll_queues;
 	device->queues = kcalloc(device->queue_count, sizeof(*device->queues), GFP_KERNEL);
 	if (!device->queues) {
 		rblk_device_put(device);
 		return ERR_PTR(-ENOMEM);
 	}
 	return device;
+}
+
+/* What cannot be flushed is attached only by who says so: the block layer would let fsync() succeed. */
+static int rblk_device_check_volatile(const struct rblk_device *device, char *text)
+{
+	if (device->options.accept_volatile || device->options.read_only ||
+	    device->volume_flags & (RBLK_VOLUME_FLUSH | RBLK_VOLUME_READ_ONLY) ||
+	    !(device->volume_flags & RBLK_VOLUME_VOLATILE_CACHE))
+		return 0;
+	scnprintf(text, RBLK_TEXT_BYTES, "%s/%s: cannot be flushed, and is lost with the target: "
+		  "attach it as volatile, or not at all", device->options.address_text,
+		  device->options.volume);
+	return -EOPNOTSUPP;
 }
 
 static int rblk_device_connect(struct rblk_device *device, char *text)
@@ -294,6 +366,8 @@ static int rblk_device_connect(struct rblk_device *device, char *text)
 		error = rblk_queue_create(device, i, &device->queues[i], text);
 	if (!error)
 		error = rblk_session_open_volume(device, text);
+	if (!error)
+		error = rblk_device_check_volatile(device, text);
 	if (error)
 		return error;
 	device->keepalive_ms = device->queues[0]->keepalive_ms;
@@ -338,18 +412,64 @@ static void rblk_device_cancel_works(struct rblk_device *device)
 static int rblk_device_go_live(struct rblk_device *device, char *text)
 {
 	unsigned long flags;
-	int error = 0;
+	bool broken;
 
 	spin_lock_irqsave(&device->state_lock, flags);
-	if (device->reason[0]) {
-		scnprintf(text, RBLK_TEXT_BYTES, "%s: %s", device->options.address_text,
-			  device->reason);
-		error = -ECONNRESET;
-	} else {
-		rblk_device_set_state(device, RBLK_DEVICE_LIVE);
-	}
+	broken = device->reason[0] || !rblk_device_set_state(device, RBLK_DEVICE_LIVE);
 	spin_unlock_irqrestore(&device->state_lock, flags);
+	if (!broken)
+		return 0;
+	rblk_device_say_reason(device, text);
+	return -ECONNRESET;
+}
+
+/* A referenced device by "rblk0" or "/dev/rblk0". */
+static struct rblk_device *rblk_device_find(const char *name)
+{
+	char own[16];
+	int index;
+
+	if (!strncmp(name, "/dev/", 5))
+		name += 5;
+	if (sscanf(name, "rblk%d", &index) != 1)
+		return NULL;
+	snprintf(own, sizeof(own), "rblk%d", index);
+	return strcmp(own, name) ? NULL : rblk_device_get(index);
+}
+
+/* Take the right to detach: only one caller gets it. */
+static int rblk_device_claim(struct rblk_device *device, bool force, char *text)
+{
+	int error = 0;
+
+	mutex_lock(&device->opens_lock);
+	if (device->closing || !device->disk_added) {
+		scnprintf(text, RBLK_TEXT_BYTES, "rblk%d: being attached or detached already",
+			  device->index);
+		error = -EBUSY;
+	} else if (device->openers && !force) {
+		scnprintf(text, RBLK_TEXT_BYTES, "rblk%d: in use: open %u times (mounted?)",
+			  device->index, device->openers);
+		error = -EBUSY;
+	} else {
+		device->closing = true;
+	}
+	mutex_unlock(&device->opens_lock);
 	return error;
+}
+
+/* Holds no lock while the disk's I/O ends: a connection lost meanwhile must be able to fail it. */
+static void rblk_device_remove(struct rblk_device *device, bool force, const char *why)
+{
+	if (force)
+		rblk_device_fail_now(device, why);
+	rblk_disk_remove(device);
+	if (rblk_device_live(device))
+		rblk_session_close_handle(device, device->handle);
+	rblk_device_change(device, RBLK_DEVICE_REMOVING);
+	rblk_device_cancel_works(device);
+	pr_info("rblk%d: detached\n", device->index);
+	rblk_device_dismantle(device);
 }
 
 int rblk_device_attach(const struct rblk_options *options, char *text)
@@ -389,6 +509,15 @@ int rblk_device_attach(const struct rblk_options *options, char *text)
 			  device->index, error);
 		goto err_dismantle;
 	}
+	if (!rblk_device_live(device)) {
+		/* Lost while its partitions were read; or somebody detaches it already, says text. */
+		if (!rblk_device_claim(device, true, text)) {
+			rblk_device_say_reason(device, text);
+			rblk_device_remove(device, true, "");
+		}
+		rblk_device_put(device);
+		return -ECONNRESET;
+	}
 	scnprintf(text, RBLK_TEXT_BYTES, "rblk%d", device->index);
 	pr_info("rblk%d: attached %s/%s, %u queues of %u\n", device->index,
 		device->options.address_text, device->options.volume, queues, depth);
@@ -401,62 +530,6 @@ err_dismantle:
 	rblk_device_dismantle(device);
 	rblk_device_put(device);
 	return error;
-}
-
-/* A referenced device by "rblk0" or "/dev/rblk0". */
-static struct rblk_device *rblk_device_find(const char *name)
-{
-	struct rblk_device *device, *found = NULL;
-	char own[16];
-
-	if (!strncmp(name, "/dev/", 5))
-		name += 5;
-	mutex_lock(&rblk_registry_lock);
-	list_for_each_entry(device, &rblk_registry, entry) {
-		snprintf(own, sizeof(own), "rblk%d", device->index);
-		if (strcmp(own, name))
-			continue;
-		kref_get(&device->refs);
-		found = device;
-		break;
-	}
-	mutex_unlock(&rblk_registry_lock);
-	return found;
-}
-
-/* Take the right to detach: only one caller gets it. */
-static int rblk_device_claim(struct rblk_device *device, bool force, char *text)
-{
-	int error = 0;
-
-	mutex_lock(&device->opens_lock);
-	if (device->closing || !device->disk_added) {
-		scnprintf(text, RBLK_TEXT_BYTES, "rblk%d: being attached or detached already",
-			  device->index);
-		error = -EBUSY;
-	} else if (device->openers && !force) {
-		scnprintf(text, RBLK_TEXT_BYTES, "rblk%d: in use: open %u times (mounted?)",
-			  device->index, device->openers);
-		error = -EBUSY;
-	} else {
-		device->closing = true;
-	}
-	mutex_unlock(&device->opens_lock);
-	return error;
-}
-
-/* Holds no lock while the disk's I/O ends: a connection lost meanwhile must be able to fail it. */
-static void rblk_device_remove(struct rblk_device *device, bool force, const char *why)
-{
-	if (force)
-		rblk_device_fail_now(device, why);
-	rblk_disk_remove(device);
-	if (rblk_device_live(device))
-		rblk_session_close_handle(device, device->handle);
-	rblk_device_change(device, RBLK_DEVICE_REMOVING);
-	rblk_device_cancel_works(device);
-	pr_info("rblk%d: detached\n", device->index);
-	rblk_device_dismantle(device);
 }
 
 int rblk_device_detach(const char *name, bool force, char *text)

@@ -3,11 +3,12 @@
  * An attached volume: one session with one target, its queues, and the disk over them.
  *
  * Lifetime: rblk_device_attach() makes it and puts it in the registry; the registry holds the first
- * reference, every open of the disk and every running work holds another. rblk_device_detach()
- * (or module unload) takes it out, stops everything, and drops the registry's.
+ * reference, every open of the disk and every caller that found it another. rblk_device_detach()
+ * (or module unload) takes it out, cancels its works, stops everything, and drops the registry's.
  *
  * Locks, in order: rblk_registry_lock (registry), device->lifecycle (one attach, detach, loss or
- * removal at a time; sleeps), device->state_lock (state; spinlock), queue->lock (spinlock).
+ * removal at a time; sleeps), device->state_lock (state; spinlock). device->opens_lock (mutex) and
+ * queue->lock (spinlock) are leaves.
  */
 #ifndef RBLK_KMOD_DEVICE_H
 #define RBLK_KMOD_DEVICE_H
@@ -39,6 +40,7 @@ struct rblk_options {
 	unsigned int command_ms;    /* an unanswered command fails the connection */
 	unsigned int give_up_ms;    /* a lost device's I/O waits so long, then fails */
 	bool read_only;
+	bool accept_volatile;       /* fsync() may succeed for what cannot be flushed */
 };
 
 enum rblk_device_state {
@@ -71,6 +73,7 @@ struct rblk_device {
 	u32 keepalive_ms;
 	struct rblk_queue **queues; /* queue_count; fixed while a disk exists; polled ones are last */
 	unsigned int queue_count;
+	wait_queue_head_t session_wait; /* for the answers to the session's own commands */
 	unsigned int slot_order; /* rblk_memory_slot_order(), at attach */
 
 	/* The open volume, in the machine's byte order; fixed after attach but for `blocks`. */
@@ -110,6 +113,15 @@ static inline bool rblk_device_live(const struct rblk_device *device)
 {
 	return READ_ONCE(device->state) == RBLK_DEVICE_LIVE;
 }
+
+/* Not LIVE yet, and it will not be. */
+static inline bool rblk_device_broken(const struct rblk_device *device)
+{
+	return READ_ONCE(device->state) == RBLK_DEVICE_CONNECTING && READ_ONCE(device->reason[0]);
+}
+
+/* Is there a reason why the connection broke? Then text (RBLK_TEXT_BYTES) says it. */
+bool rblk_device_say_reason(struct rblk_device *device, char *text);
 
 /* The target told something; softirq. */
 void rblk_device_event(struct rblk_device *device, u16 event, u32 handle);

@@ -192,7 +192,7 @@ static int rblk_disk_limits(const struct rblk_device *device, struct rblk_limits
 		.optimal_bytes = rounddown(min(device->optimal_bytes, RBLK_IO_BYTES_MAX),
 					   device->block_bytes),
 		.max_sectors = max_bytes >> SECTOR_SHIFT,
-		.max_segments = max_bytes / PAGE_SIZE + 1,
+		.max_segments = max_bytes / SZ_4K + 1, /* of the virtual boundary */
 		.write_cache = device->volume_flags & RBLK_VOLUME_FLUSH &&
 			       device->volume_flags & RBLK_VOLUME_VOLATILE_CACHE,
 		.fua = device->volume_flags & RBLK_VOLUME_FUA,

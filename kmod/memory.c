@@ -231,7 +231,7 @@ void rblk_memory_destroy(struct rblk_queue *queue)
 u32 rblk_memory_max_bytes(const struct rblk_queue *queue)
 {
 	/* One page less: a request that begins in the middle of a page touches one more. */
-	return (queue->memory->fast_pages - 1) * PAGE_SIZE;
+	return (queue->memory->fast_pages - 1) * SZ_4K;
 }
 
 u32 rblk_memory_slot_bytes(const struct rblk_queue *queue)

@@ -176,8 +176,10 @@ int rblk_queue_poll(struct rblk_queue *queue)
 
 void rblk_queue_poll_all(struct rblk_queue *queue)
 {
+	unsigned int turns = queue->cq->cqe / RBLK_POLL_BUDGET + 1; /* all that can be there now */
+
 	spin_lock(&queue->poll_lock);
-	while (rblk_queue_poll_locked(queue) > 0)
+	while (turns-- && rblk_queue_poll_locked(queue) > 0)
 		;
 	spin_unlock(&queue->poll_lock);
 }

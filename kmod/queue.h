@@ -16,6 +16,7 @@
 #include <rdma/rdma_cm.h>
 
 #include "kmod/command.h"
+#include "kmod/ring.h"
 #include "proto/wire/wire.h"
 
 struct rblk_device;
@@ -57,6 +58,7 @@ struct rblk_queue {
 
 	/* connection manager; `step` completes when the awaited event came, with step_error */
 	struct rdma_cm_id *cm_id;
+	unsigned long connect_by; /* jiffies */
 	struct completion step;
 	int step_error;
 	char step_text[RBLK_TEXT_SHORT];
@@ -79,15 +81,11 @@ struct rblk_queue {
 	struct list_head pending;     /* lock: commands to be sent */
 	struct list_head free_messages; /* lock */
 	struct rblk_message *messages;
-	void *descriptor_memory;
-	u64 descriptor_dma;
-	size_t descriptor_bytes;
+	struct rblk_ring descriptors; /* RBLK_DESCRIPTORS_PER_MESSAGE for each message */
 
 	struct rblk_receive *receives;
 	unsigned int receive_count;
-	void *reply_memory;
-	u64 reply_dma;
-	size_t reply_bytes;
+	struct rblk_ring replies; /* RBLK_REPLY_BYTES for each receive */
 
 	struct rblk_command **commands; /* by tag: wanted + RBLK_RESERVED_TAGS; see command.h */
 	struct rblk_command *reserved;  /* RBLK_RESERVED_TAGS of them, for the session's commands */
@@ -127,7 +125,7 @@ void rblk_queue_kick(struct rblk_queue *queue);
 
 /* A polled queue: end what has been answered. How many completions there were. Process context. */
 int rblk_queue_poll(struct rblk_queue *queue);
-/* The same, behind any other poller and until nothing is left that has been answered. */
+/* The same, behind any other poller, and for all that has been answered by then. */
 void rblk_queue_poll_all(struct rblk_queue *queue);
 
 /* Between queue.c, connect.c and command.c. */

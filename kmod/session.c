@@ -141,14 +141,15 @@ int rblk_session_open_volume(struct rblk_device *device, char *text)
 
 	if (!error)
 		error = rblk_session_ask(device, &volume, &status);
-	if (error) {
+	if (error && status)
 		scnprintf(text, RBLK_TEXT_BYTES, "%s/%s: %s%s", device->options.address_text,
-			  device->options.volume,
-			  status ? rblk_status_text(status) :
-			  error == -ETIMEDOUT ? "no answer" : "the session ended or broke the rules",
+			  device->options.volume, rblk_status_text(status),
 			  status == RBLK_E_BUSY ? ", and was all the time for connecting" : "");
+	else if (error && !rblk_device_say_reason(device, text))
+		scnprintf(text, RBLK_TEXT_BYTES, "%s/%s: the target broke the rules",
+			  device->options.address_text, device->options.volume);
+	if (error)
 		return error;
-	}
 	rblk_session_take_volume(device, &volume);
 	return 0;
 }
@@ -166,7 +167,6 @@ void rblk_session_refresh_work(struct work_struct *work)
 	struct rblk_device *device = container_of(work, struct rblk_device, refresh_work);
 	struct rblk_wire_volume volume;
 	u16 status;
-
 	int error;
 
 	if (!rblk_device_live(device))
@@ -175,6 +175,10 @@ void rblk_session_refresh_work(struct work_struct *work)
 	if (error) {
 		if (!rblk_device_live(device))
 			return; /* the loss is what is logged */
+		if (status == RBLK_E_BUSY) {
+			queue_work(rblk_workqueue, work);
+			return;
+		}
 		pr_warn("rblk%d: its volume has changed, and cannot be asked how: %s\n",
 			device->index, status ? rblk_status_text(status) : "no valid answer");
 		return;

@@ -114,7 +114,7 @@ static bool attach_options_given(void)
 	return o->queues != none.queues || o->poll_queues != none.poll_queues ||
 	       o->credits != none.credits || o->connect_ms != none.connect_ms ||
 	       o->command_ms != none.command_ms || o->give_up_ms != none.give_up_ms ||
-	       o->initiator || o->read_only;
+	       o->initiator || o->read_only || o->accept_volatile;
 }
 
 /* Devices to standard output, one on a line. */

@@ -36,7 +36,7 @@ struct attach_options {
 	uint64_t queues, poll_queues, credits, connect_ms, command_ms; /* 0: not said */
 	uint64_t give_up_ms;                                           /* ATTACH_UNSAID: not said */
 	const char *initiator;                                         /* NULL: not said */
-	bool read_only;
+	bool read_only, accept_volatile;
 };
 #define ATTACH_UNSAID UINT64_MAX
 #define ATTACH_OPTIONS_DEFAULTS { .give_up_ms = ATTACH_UNSAID }
@@ -55,6 +55,8 @@ struct attach_options {
 	  "the initiator's name, for the target's log (default: the host's)" },                    \
 	{ "read-only", 'r', CMD_OPTION_FLAG, offsetof(type, member.read_only), 0, 0, NULL,         \
 	  "no writes" },                                                                           \
+	{ "volatile", 0, CMD_OPTION_FLAG, offsetof(type, member.accept_volatile), 0, 0, NULL,      \
+	  "also a volume that cannot be flushed and is lost with its target: memory" },            \
 	{ "connect-timeout", 0, CMD_OPTION_TIME, offsetof(type, member.connect_ms),                \
 	  RBLK_ATTACH_WAIT_MS_MIN, RBLK_ATTACH_WAIT_MS_MAX, "TIME",                                \
 	  "how long to try to connect a queue (default: " CMD_QUOTE(RBLK_ATTACH_CONNECT_S) "s)" }, \

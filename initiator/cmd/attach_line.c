@@ -95,6 +95,8 @@ int attach_line_compose(const struct ini_uri *uri, const char *address,
 		line_add(&line, " give_up_ms=%" PRIu64, o->give_up_ms);
 	if (o->read_only)
 		line_add(&line, " read_only");
+	if (o->accept_volatile)
+		line_add(&line, " volatile");
 	if (line.length >= ATTACH_LINE_BYTES) {
 		snprintf(reason, ATTACH_REASON_BYTES, "%.80s: too long", address);
 		return -EINVAL;

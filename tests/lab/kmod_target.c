@@ -135,6 +135,44 @@ static enum fake_answer answer_write(struct fake_target *fake, const struct rblk
 		*(const enum fake_answer *)fake_target_script(fake)->arg : FAKE_REPLY;
 }
 
+static enum fake_answer answer_close_identify(struct fake_target *fake,
+					      const struct rblk_wire_command *command,
+					      struct rblk_wire_completion *completion)
+{
+	(void)fake;
+	(void)completion;
+	return command->opcode == RBLK_OP_IDENTIFY ? FAKE_CLOSE : FAKE_REPLY;
+}
+
+static enum fake_answer answer_silent_open(struct fake_target *fake,
+					   const struct rblk_wire_command *command,
+					   struct rblk_wire_completion *completion)
+{
+	(void)fake;
+	(void)completion;
+	return command->opcode == RBLK_OP_OPEN ? FAKE_SILENT : FAKE_REPLY;
+}
+
+/* The first is the kernel's own, for partitions. */
+static enum fake_answer answer_close_read(struct fake_target *fake,
+					  const struct rblk_wire_command *command,
+					  struct rblk_wire_completion *completion)
+{
+	(void)fake;
+	(void)completion;
+	return command->opcode == RBLK_OP_READ ? FAKE_CLOSE : FAKE_REPLY;
+}
+
+static enum fake_answer answer_no_resources(struct fake_target *fake,
+					    const struct rblk_wire_command *command,
+					    struct rblk_wire_completion *completion)
+{
+	(void)fake;
+	if (command->opcode == RBLK_OP_WRITE)
+		completion->status = rblk_to_le16(RBLK_E_NO_RESOURCES);
+	return FAKE_REPLY;
+}
+
 static enum fake_answer answer_other_life(struct fake_target *fake,
 					  const struct rblk_wire_command *command,
 					  struct rblk_wire_completion *completion)
@@ -190,6 +228,10 @@ static const struct {
 	{ "small-transfer", { .volume = volume_small_transfer } },
 	{ "busy", { .command = answer_busy } },
 	{ "always-busy", { .command = answer_always_busy } },
+	{ "no-resources", { .command = answer_no_resources } },
+	{ "close-identify", { .command = answer_close_identify } },
+	{ "silent-open", { .command = answer_silent_open } },
+	{ "close-read", { .command = answer_close_read } },
 	{ "twice", { .command = answer_write, .arg = &twice } },
 	{ "silent", { .command = answer_write, .arg = &silent } },
 	{ "closing", { .command = answer_write, .arg = &closing } },

@@ -39,12 +39,13 @@ static void everything_can_be_said(void **state)
 		.give_up_ms = 0,
 		.initiator = "me",
 		.read_only = true,
+		.accept_volatile = true,
 	};
 
 	compose("rblk://h/v", "::1", &all);
 	assert_string_equal(line, "attach address=::1 port=4430 volume=v queues=4 poll_queues=2 credits=32 "
 				  "initiator=me connect_ms=100 command_ms=2000 give_up_ms=0 "
-				  "read_only");
+				  "read_only volatile");
 }
 
 static void a_name_is_one_word(void **state)

@@ -16,7 +16,7 @@ resources() { rdma resource show | sed 's/^[0-9]*: //' | grep rxe0; }
 
 lab_link_up
 truncate -s 16M /tmp/plain.img
-lab_rblkd_start "disk=/dev/vda"
+lab_rblkd_start "disk=/dev/vda" --memory ram=16M
 lab_kmod_load
 
 refused "atach x" 'attach or detach is meant'
@@ -34,6 +34,7 @@ refused "attach address=192.0.2.1 volume=disk connect_ms=500" '192.0.2.1:4430'
 refused "detach device=rblk7" 'rblk7: no such device'
 refused "detach" 'device= is needed'
 refused "$(printf 'attach\nattach')" 'one line is meant'
+refused "attach address=$(printf '1%.0s' {1..64}) volume=disk" 'not a numeric address'
 refused "attach $(printf '%1100s' x)" 'a line is at most 1024 bytes'
 
 # Each answer of one open file is read from its beginning, those of refused lines as well.
@@ -43,6 +44,12 @@ for word in first second; do
 	answer=$(cat <&7)
 	[ "$answer" = "attach: \"$word\": unknown word" ] || lab_fail "attach $word: answered \"$answer\""
 done
+exec 7>&-
+
+# A byte of zero would hide what follows.
+exec 7<> /dev/rblk-control
+printf 'attach address=%s volume=disk\0 volume=nothing\n' "$LAB_ADDR" >&7 2> /dev/null && lab_fail "a zero byte was accepted"
+[ "$(cat <&7)" = "one line is meant" ] || lab_fail "a zero byte: another answer"
 exec 7>&-
 
 lab_attach disk
@@ -64,5 +71,14 @@ for i in $(seq $([ -n "$LAB_SLOW" ] && echo 20 || echo 100)); do
 	rmmod rblk || lab_fail "unload $i"
 done
 lab_wait 10 eval '[ "$(resources)" = "$before" ]' || { echo "$before"; resources; lab_fail "RDMA resources are left"; }
+
+lab_kmod_load
+refused "attach address=$LAB_ADDR volume=ram" 'cannot be flushed'
+lab_attach ram volatile
+dd if=/dev/zero of="$LAB_DEV" bs=4k count=4 oflag=direct conv=fsync status=none || lab_fail "a volatile volume: no I/O"
+lab_detach
+lab_attach ram read_only
+lab_detach
+lab_kmod_unload
 lab_rblkd_stop
 lab_say done

@@ -67,6 +67,22 @@ for volume in huge-blocks no-blocks endless no-transfer; do
 	refused $volume 'broke the rules'
 done
 refused small-transfer 'the target allows less than a page to a command'
+# A connection that breaks before there is a disk fails the attach, with its own reason; while the kernel
+# reads the partitions, too.
+refused close-identify 'connection ended by the target'
+refused close-read 'connection ended by the target' give_up_ms=86400000
+[ ! -e /sys/block/rblk0 ] || lab_fail "close-read: a disk is left"
+
+# Who attaches may be killed while no answer comes.
+target silent-open
+(exec 7<> /dev/rblk-control && echo "attach address=$LAB_ADDR volume=disk queues=1 command_ms=600000" >&7) 2> /dev/null &
+ATTACH=$!
+lab_wait 20 grep -q rblk_command_session "/proc/$ATTACH/stack" || lab_fail "the attach does not wait"
+kill -9 $ATTACH
+attach_gone() { [ ! -e "/proc/$ATTACH" ] || grep -q '^State:.Z' "/proc/$ATTACH/status"; }
+lab_wait 20 attach_gone || lab_fail "an attach that was killed hangs: $(cat /proc/$ATTACH/stack)"
+wait $ATTACH 2> /dev/null
+gone
 
 # Hints become what block layers can calculate with. The largest transfer is the module's own: it
 # registers a page less than 1 MiB at a time.
@@ -110,6 +126,14 @@ target busy
 lab_attach disk queues=1 credits=8
 dd if=/dev/zero of="$LAB_DEV" bs=16k count=4 oflag=direct conv=fsync status=none || lab_fail "BUSY was not asked again"
 read_blocks 1 || lab_fail "BUSY was not asked again"
+is rblk/state live
+lab_detach
+gone
+
+# Something of it may have been done: not asked again, and no reason to lose the connection.
+target no-resources
+lab_attach disk queues=1 credits=8
+write_blocks 1 2> /dev/null && lab_fail "NO_RESOURCES: a write was successful"
 is rblk/state live
 lab_detach
 gone
