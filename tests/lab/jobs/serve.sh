@@ -2,7 +2,8 @@
 # Goal: what a person does in the first five minutes works over RDMA verbs: rblkd says what to do
 # when there is no RDMA device; with one it serves a disk, a file and memory; fio's verified workload
 # passes on each, and the disk itself has what was written; a file copied into a volume comes back the
-# same; a volume that is not there is refused in words; SIGTERM ends the daemon with 0.
+# same; a volume that is not there is refused in words; rblk ping measures all four kinds, as far as the
+# target allows it; SIGTERM ends the daemon with 0.
 . "$LAB/guest.sh"
 export RBLK_FIO_SIZE=64m
 ENGINE=(--ioengine=external:"$RBLK_FIO_ENGINE")
@@ -44,11 +45,27 @@ for disk in /dev/vda /mnt/file.img; do
 		lab_fail "$disk: was not read"
 done
 
-lab_rblkd_start /dev/vda
+lab_rblkd_start --allow-scratch /dev/vda
 volume=vda
 head -c 40M /dev/urandom > /run/pattern
 "$RBLK" copy /run/pattern "$LAB_URI/$volume" || lab_fail "rblk copy into $volume: exit status $?"
 cmp -n $((40 << 20)) /run/pattern /dev/vda || lab_fail "/dev/vda: does not have what was copied into it"
 "$RBLK" copy "$LAB_URI/$volume" /run/back || lab_fail "rblk copy from $volume: exit status $?"
 cmp /run/back /dev/vda || lab_fail "rblk copy: what came back is not what is on /dev/vda"
+
+lab_say "ping, four ways"
+ping() { "$RBLK" ping --count 100 --json "$@" > /out/ping.json || lab_fail "rblk ping $*: exit status $?"; }
+ping_is() { jq -e "$1" /out/ping.json > /dev/null || lab_fail "ping: not so: $1: $(cat /out/ping.json)"; }
+# Order relations, which hold on any machine.
+for size in 64 4k; do
+	ping --size $size "$LAB_URI"
+	ping_is '[.kinds[].kind] == ["send-polled", "send-events", "rdma-signalled", "rdma-unsignalled"]'
+	ping_is 'all(.kinds[]; .measured and 0 < .min_us and .min_us <= .p50_us and .p50_us <= .p99_us
+		and .p99_us <= .max_us and .min_us <= .average_us and .average_us <= .max_us)'
+	ping_is 'all(.kinds[]; .initiator_cpu >= 0 and .target_cpu > 0 and .target_cpu < 2)'
+done
+lab_rblkd_stop
+lab_rblkd_start /dev/vda
+ping "$LAB_URI"
+ping_is '[.kinds[].measured] == [true, true, false, false]'
 lab_rblkd_stop
