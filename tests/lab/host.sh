@@ -15,7 +15,7 @@ LAB_EXIT_DIED=125    # the guest ended without a status: panic, or QEMU could no
 LAB_COMPLAINTS='WARNING:|BUG:|Oops|Kernel panic|Call Trace:|general protection fault'
 LAB_COMPLAINTS+='|KASAN|KCSAN|UBSAN|possible (circular|recursive) locking|inconsistent lock state'
 LAB_COMPLAINTS+='|suspicious RCU usage|INFO: task .* blocked for more than|rcu: INFO:.*stall|soft lockup'
-LAB_COMPLAINTS+='|hard LOCKUP|unreferenced object|refcount_t:|list_(add|del) corruption|segfault at'
+LAB_COMPLAINTS+='|hard LOCKUP|unreferenced object|suspected memory leaks|refcount_t:|list_(add|del) corruption|segfault at'
 
 # lab_cat FILE...: those that are there; a guest that died early has left only some.
 lab_cat() { cat "$@" 2>/dev/null || true; }

@@ -11,16 +11,36 @@ case $(uname -r) in
 *) LAB_SLOW='' LAB_LOAD="--bsrange=4k-256k --iodepth=16" LAB_VERIFY_SIZE=48M LAB_TREE=/usr/include/linux ;;
 esac
 
+# Only the debug kernel has it. Here it scans when it is told to, and what it had found before the module
+# was loaded is nothing to us.
+LAB_LEAKS=/sys/kernel/debug/kmemleak
+
+lab_leaks_forget() {
+	[ -e $LAB_LEAKS ] || return 0
+	echo scan=off > $LAB_LEAKS
+	echo clear > $LAB_LEAKS
+}
+
+# lab_leaks_none: nothing is left that nothing points to. kmemleak passes over what is younger than 5 s, and
+# over what has changed since it looked last: hence the second scan.
+lab_leaks_none() {
+	[ -e $LAB_LEAKS ] || return 0
+	sleep 6 # the age
+	for i in 1 2; do echo scan > $LAB_LEAKS; done
+	cat $LAB_LEAKS > /tmp/leaks
+	[ ! -s /tmp/leaks ] || { cat /tmp/leaks; lab_fail "memory is lost: the above"; }
+}
+
 lab_kmod_load() {
 	[ -e "$LAB_KO" ] || lab_fail "$LAB_KO: not built"
 	modprobe -a rdma_cm ib_core || lab_fail "rdma_cm: does not load"
+	lab_leaks_forget
 	insmod "$LAB_KO" || lab_fail "rblk.ko: does not load"
 }
 
 lab_kmod_unload() {
 	rmmod rblk || lab_fail "rblk.ko: does not unload"
-	# Two scans: what is found by the first may be on its way. Reports go to the kernel log.
-	[ ! -e /sys/kernel/debug/kmemleak ] || for i in 1 2; do echo scan > /sys/kernel/debug/kmemleak; done
+	lab_leaks_none
 }
 
 # lab_control LINE: one line to the control device; its answer is printed, its status returned.
@@ -46,4 +66,23 @@ lab_detach() {
 	local answer
 	answer=$(lab_control "detach device=$LAB_DEV $*") || lab_fail "detach $LAB_DEV: $answer"
 	lab_wait 10 [ ! -e "$LAB_DEV" ] || lab_fail "$LAB_DEV: still there"
+}
+
+# lab_counter NAME: one of LAB_DEV's.
+lab_counter() { awk -v name="$1" '$1 == name { print $2 }' "/sys/block/${LAB_DEV#/dev/}/rblk/counters"; }
+
+# lab_target_start BEHAVIOUR: the scripted target in rblkd's place; see kmod_target.c.
+lab_target_start() {
+	lab_say "$1"
+	"$LAB_BUILD/tests/lab/kmod_target" "$LAB_ADDR" "$1" > /tmp/target.log 2>&1 &
+	LAB_TARGET=$!
+	lab_wait 20 grep -q ready /tmp/target.log || lab_fail "$1: $(cat /tmp/target.log)"
+}
+
+lab_target_ended() { [ ! -e "/proc/$LAB_TARGET" ] || grep -q '^State:.Z' "/proc/$LAB_TARGET/status"; }
+
+lab_target_stop() {
+	kill "$LAB_TARGET"
+	lab_wait 20 lab_target_ended || lab_fail "the target does not end"
+	wait "$LAB_TARGET" || lab_fail "the target: exit status $?: $(cat /tmp/target.log)"
 }
