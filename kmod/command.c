@@ -140,6 +140,7 @@ static void rblk_command_end_key(struct rblk_command *command, u32 invalidated_r
 		}
 		command->mr_valid = false;
 		queue->stats.remote_invalidations++;
+		trace_rblk_invalidate(command, true);
 	}
 	rblk_command_put(command);
 }

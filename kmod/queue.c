@@ -112,6 +112,7 @@ static void rblk_packing_add(struct rblk_queue *queue, struct rblk_packing *p,
 		rblk_packing_link(p, &command->reg_wr.wr);
 		command->mr_valid = true;
 		queue->stats.registrations++;
+		trace_rblk_register(command);
 	}
 	*wire = command->wire;
 	m->tags[m->count++] = command->tag;
@@ -363,6 +364,7 @@ void rblk_queue_invalidate(struct rblk_queue *queue, struct rblk_command *comman
 	};
 	spin_lock_irqsave(&queue->lock, flags);
 	queue->stats.invalidations++;
+	trace_rblk_invalidate(command, false);
 	if (!queue->down)
 		error = ib_post_send(queue->qp, &command->inv_wr, NULL);
 	spin_unlock_irqrestore(&queue->lock, flags);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Tracepoints: submit, send, complete, event, state. The names are those of the target's USDT
- * probes.
+ * Tracepoints: submit, register, send, invalidate, complete, event, state.
  */
 #undef TRACE_SYSTEM
 #define TRACE_SYSTEM rblk
@@ -10,6 +9,7 @@
 #define RBLK_KMOD_TRACE_H
 
 #include <linux/tracepoint.h>
+#include <rdma/ib_verbs.h>
 
 #include "kmod/command.h"
 #include "kmod/device.h"
@@ -75,6 +75,46 @@ TRACE_EVENT(rblk_send,
 	),
 	TP_printk("rblk%d queue %u commands %u capsule %u bytes", __entry->device, __entry->queue,
 		  __entry->commands, __entry->capsule_bytes)
+);
+
+/* A command's own pages get a key, behind which the SEND that names it is posted. */
+TRACE_EVENT(rblk_register,
+	TP_PROTO(const struct rblk_command *command),
+	TP_ARGS(command),
+	TP_STRUCT__entry(
+		__field(int, device) __field(unsigned int, queue) __field(u16, tag)
+		__field(u32, bytes) __field(u32, pages) __field(u32, key)
+	),
+	TP_fast_assign(
+		__entry->device = command->queue->device->index;
+		__entry->queue = command->queue->index;
+		__entry->tag = command->tag;
+		__entry->bytes = command->bytes;
+		__entry->pages = DIV_ROUND_UP(((u32)command->mr->iova & (command->mr->page_size - 1)) +
+						      command->bytes, command->mr->page_size);
+		__entry->key = command->mr->rkey;
+	),
+	TP_printk("rblk%d queue %u tag %u bytes %u pages %u key %#x", __entry->device,
+		  __entry->queue, __entry->tag, __entry->bytes, __entry->pages, __entry->key)
+);
+
+/* That key ends: by the target's reply (remote), or by a work request of ours. */
+TRACE_EVENT(rblk_invalidate,
+	TP_PROTO(const struct rblk_command *command, bool remote),
+	TP_ARGS(command, remote),
+	TP_STRUCT__entry(
+		__field(int, device) __field(unsigned int, queue) __field(u16, tag)
+		__field(u32, key) __field(bool, remote)
+	),
+	TP_fast_assign(
+		__entry->device = command->queue->device->index;
+		__entry->queue = command->queue->index;
+		__entry->tag = command->tag;
+		__entry->key = command->mr->rkey;
+		__entry->remote = remote;
+	),
+	TP_printk("rblk%d queue %u tag %u key %#x %s", __entry->device, __entry->queue,
+		  __entry->tag, __entry->key, __entry->remote ? "remote" : "local")
 );
 
 TRACE_EVENT(rblk_event,
