@@ -249,7 +249,8 @@ static void handle_request(struct fake_target *fake, const struct fab_event *eve
 	must(event->private_bytes >= sizeof(login));
 	memcpy(&login, event->private_data, sizeof(login));
 	must(rblk_check_login(&login, sizeof(login)) == RBLK_WIRE_OK);
-	if (fake->script->reject.reason || fake->script->reject_silent) {
+	if ((fake->script->reject.reason || fake->script->reject_silent) &&
+	    rblk_le16(login.queue_index) >= fake->script->reject_from) {
 		fab_reject(event->request, &fake->script->reject,
 			   fake->script->reject_silent ? 0 : sizeof(fake->script->reject));
 		return;

@@ -33,6 +33,7 @@ enum fake_answer {
 /* The test's; read by the target's thread from start to stop. */
 struct fake_script {
 	struct rblk_wire_reject reject; /* reason not 0: refuse */
+	u16 reject_from;                /* the first queue that is refused */
 	bool reject_silent;             /* refuse without private data */
 	const struct sockaddr_in *rdma; /* listen there, over RDMA */
 	void (*accept)(struct rblk_wire_accept *accept); /* change the acceptance */

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * The target of jobs/kmod_hostile.sh: the scripted target of the end-to-end tests over RDMA, doing the one
- * thing that its argument names. It says "ready" when it listens and goes when it is terminated.
+ * thing that its argument names. It says "ready" when it listens and goes when it is terminated; then it
+ * says what came: a line for each opcode, "WRITE 4, 3 FUA".
  *   kmod_target ADDRESS BEHAVIOUR
  */
 #include <arpa/inet.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include "proto/wire/wire_names.h"
 #include "tests/e2e/fake_target.h"
 
 /* -- logins -------------------------------------------------------------------------------------- */
@@ -34,6 +36,11 @@ static void accept_unasked_feature(struct rblk_wire_accept *accept)
 	accept->features |= rblk_to_le32(RBLK_FEATURE_DIGEST);
 }
 
+static void accept_other_version(struct rblk_wire_accept *accept)
+{
+	accept->version = rblk_to_le16(RBLK_PROTOCOL_VERSION + 1);
+}
+
 static void accept_no_invalidation(struct rblk_wire_accept *accept)
 {
 	accept->features &= rblk_to_le32(~(u32)RBLK_FEATURE_INVALIDATE);
@@ -44,6 +51,21 @@ static void accept_short_messages(struct rblk_wire_accept *accept)
 {
 	accept->command_bytes = rblk_to_le32(RBLK_COMMAND_BYTES_MIN);
 }
+
+/* Logins that are refused, from a queue on. */
+static const struct {
+	const char *name;
+	u16 version, reason;
+	u32 detail;
+	u16 from;
+} refusals[] = {
+	{ "reject-version", 7, RBLK_REJECT_VERSION, 7, 0 },
+	{ "reject-denied", RBLK_PROTOCOL_VERSION, RBLK_REJECT_DENIED, 0, 0 },
+	{ "reject-queues", RBLK_PROTOCOL_VERSION, RBLK_REJECT_QUEUE_COUNT, 1, 0 },
+	{ "reject-unknown", 7, RBLK_REJECT_MAX, 99, 0 }, /* of another version: may be known there */
+	{ "reject-nonsense", RBLK_PROTOCOL_VERSION, RBLK_REJECT_MAX, 0, 0 },
+	{ "reject-second", RBLK_PROTOCOL_VERSION, RBLK_REJECT_NO_RESOURCES, 0, 1 },
+};
 
 /* -- volumes ------------------------------------------------------------------------------------- */
 
@@ -68,6 +90,21 @@ static void volume_least(struct rblk_wire_volume *volume)
 	volume->flags = rblk_to_le32(RBLK_VOLUME_DISCARD);
 	volume->discard_granularity_bytes = rblk_to_le32(1u << 30);
 	volume->max_discard_blocks = rblk_to_le32(1);
+}
+
+/* All that a volume may be able to do. */
+static void volume_able(struct rblk_wire_volume *volume)
+{
+	volume->flags = rblk_to_le32(RBLK_VOLUME_FLUSH | RBLK_VOLUME_VOLATILE_CACHE | RBLK_VOLUME_FUA |
+				     RBLK_VOLUME_DISCARD | RBLK_VOLUME_WRITE_ZEROES);
+	volume->discard_granularity_bytes = rblk_to_le32(4096);
+	volume->max_discard_blocks = rblk_to_le32(FAKE_VOLUME_BLOCKS);
+}
+
+/* All but that one: what must be durable is flushed. */
+static void volume_no_fua(struct rblk_wire_volume *volume)
+{
+	volume->flags = rblk_to_le32(RBLK_VOLUME_FLUSH | RBLK_VOLUME_VOLATILE_CACHE);
 }
 
 static void volume_capsules(struct rblk_wire_volume *volume)
@@ -173,6 +210,18 @@ static enum fake_answer answer_no_resources(struct fake_target *fake,
 	return FAKE_REPLY;
 }
 
+/* By the target's thread; for main() when that has ended. */
+static unsigned int fua_seen[RBLK_OP_MAX];
+
+static enum fake_answer answer_counted(struct fake_target *fake, const struct rblk_wire_command *command,
+				       struct rblk_wire_completion *completion)
+{
+	(void)fake;
+	(void)completion;
+	fua_seen[command->opcode] += command->flags & RBLK_CMD_FUA ? 1 : 0;
+	return FAKE_REPLY;
+}
+
 static enum fake_answer answer_other_life(struct fake_target *fake,
 					  const struct rblk_wire_command *command,
 					  struct rblk_wire_completion *completion)
@@ -214,6 +263,8 @@ static const struct {
 	const char *name;
 	struct fake_script script;
 } behaviours[] = {
+	{ "reject-silent", { .reject_silent = true } },
+	{ "accept-version", { .accept = accept_other_version } },
 	{ "other-instance", { .accept = accept_other_instance } },
 	{ "other-epoch", { .accept = accept_other_epoch } },
 	{ "more-credits", { .accept = accept_more_credits } },
@@ -242,8 +293,35 @@ static const struct {
 	{ "invalidate", { .accept = accept_no_invalidation, .command = answer_write, .arg = &invalidate } },
 	{ "other-life", { .command = answer_other_life } },
 	{ "other-tag", { .command = answer_other_tag } },
+	{ "able", { .volume = volume_able, .command = answer_counted } },
+	{ "no-fua", { .volume = volume_no_fua, .command = answer_counted } },
 	{ "events", { .command = answer_events } },
 };
+
+#define COUNT(table) (sizeof(table) / sizeof(*(table)))
+
+static bool find_script(const char *name, struct fake_script *script)
+{
+	for (size_t i = 0; i < COUNT(behaviours); i++) {
+		if (!strcmp(behaviours[i].name, name)) {
+			*script = behaviours[i].script;
+			return true;
+		}
+	}
+	for (size_t i = 0; i < COUNT(refusals); i++) {
+		if (!strcmp(refusals[i].name, name)) {
+			*script = (struct fake_script){
+				.reject = { .magic = rblk_to_le32(RBLK_MAGIC),
+					    .version = rblk_to_le16(refusals[i].version),
+					    .reason = rblk_to_le16(refusals[i].reason),
+					    .detail = rblk_to_le32(refusals[i].detail) },
+				.reject_from = refusals[i].from,
+			};
+			return true;
+		}
+	}
+	return false;
+}
 
 int main(int argc, char **argv)
 {
@@ -251,20 +329,17 @@ int main(int argc, char **argv)
 	struct fake_target *fake;
 	struct fake_script script;
 	sigset_t signals;
-	size_t i = 0;
+	unsigned int seen[RBLK_OP_MAX];
 	int signal;
 
 	if (argc != 3 || inet_pton(AF_INET, argv[1], &address.sin_addr) != 1) {
 		fprintf(stderr, "usage: kmod_target ADDRESS BEHAVIOUR\n");
 		return 2;
 	}
-	while (i < sizeof(behaviours) / sizeof(*behaviours) && strcmp(behaviours[i].name, argv[2]))
-		i++;
-	if (i == sizeof(behaviours) / sizeof(*behaviours)) {
+	if (!find_script(argv[2], &script)) {
 		fprintf(stderr, "kmod_target: %s: unknown behaviour\n", argv[2]);
 		return 2;
 	}
-	script = behaviours[i].script;
 	script.rdma = &address;
 	sigemptyset(&signals);
 	sigaddset(&signals, SIGTERM);
@@ -273,6 +348,11 @@ int main(int argc, char **argv)
 	printf("ready\n");
 	fflush(stdout);
 	sigwait(&signals, &signal);
+	for (u8 op = 0; op < RBLK_OP_MAX; op++)
+		seen[op] = fake_target_seen(fake, op);
 	fake_target_stop(fake);
+	for (u8 op = 0; op < RBLK_OP_MAX; op++)
+		if (seen[op])
+			printf("%s %u, %u FUA\n", rblk_opcode_name(op), seen[op], fua_seen[op]);
 	return 0;
 }

@@ -5,29 +5,22 @@
 . "$LAB/guest.sh"
 . "$LAB/jobs/kmod.sh"
 
-# target BEHAVIOUR: start it; stopped by `gone`.
-target() {
-	lab_say "$1"
-	"$LAB_BUILD/tests/lab/kmod_target" "$LAB_ADDR" "$1" > /tmp/target.log 2>&1 &
-	TARGET=$!
-	lab_wait 20 grep -q ready /tmp/target.log || lab_fail "$1: $(cat /tmp/target.log)"
-}
-target_gone() { [ ! -e "/proc/$TARGET" ] || grep -q '^State:.Z' "/proc/$TARGET/status"; }
-gone() {
-	kill "$TARGET"
-	lab_wait 20 target_gone || lab_fail "the target does not end"
-	wait "$TARGET" || lab_fail "the target: exit status $?: $(cat /tmp/target.log)"
-}
-
 # refused BEHAVIOUR TEXT [WORD...]: an attach to such a target fails, and says TEXT.
 refused() {
 	local answer behaviour=$1 text=$2
 	shift 2
-	target "$behaviour"
+	lab_target_start "$behaviour"
 	answer=$(lab_control "attach address=$LAB_ADDR volume=disk queues=2 credits=8 $*") &&
 		lab_fail "$behaviour: was attached"
 	case $answer in *"$text"*) ;; *) lab_fail "$behaviour: answered \"$answer\", not \"$text\"" ;; esac
-	gone
+	lab_target_stop
+}
+
+# But for the one that each RDMA device has for itself.
+no_queue_pairs() {
+	local list
+	list=$(rdma resource show qp)
+	[[ $list == *GSI* && $list != *"type RC"* ]]
 }
 
 attribute() { cat "/sys/block/${LAB_DEV#/dev/}/$1"; }
@@ -41,7 +34,7 @@ read_blocks() { dd if="$LAB_DEV" of=/dev/null bs=64k count="$1" iflag=direct sta
 lost() {
 	local behaviour=$1 text=$2
 	shift 2
-	target "$behaviour"
+	lab_target_start "$behaviour"
 	lab_attach disk queues=1 credits=8 give_up_ms=100 "$@"
 	# The answer itself may be as good as any.
 	if write_blocks 1 2> /dev/null; then
@@ -53,12 +46,22 @@ lost() {
 	*) lab_fail "$behaviour: reason $(attribute rblk/reason), not $text" ;;
 	esac
 	lab_detach
-	gone
+	lab_target_stop
 }
 
 lab_link_up
 lab_kmod_load
 
+# A login that is refused: the target's reason, whichever queue it meets.
+refused reject-version 'queue 0: login refused: protocol 1, this target speaks 7'
+refused reject-denied 'queue 0: login refused: the target does not allow this address or initiator'
+refused reject-queues 'queue 0: login refused: more queues than the target allows (1)'
+refused reject-unknown 'queue 0: login refused: unknown reason (99)'
+refused reject-nonsense 'queue 0: nobody listens there'
+refused reject-silent 'queue 0: nobody listens there'
+refused reject-second 'queue 1: login refused: the target ran out of memory, queue pairs or sessions'
+refused accept-version 'queue 0: another protocol version'
+lab_wait 20 no_queue_pairs || { rdma resource show qp; lab_fail "queue pairs of refused logins are left"; }
 refused other-instance 'queue 1: the target has been restarted meanwhile'
 refused other-epoch 'granted what was not asked for'
 refused more-credits 'granted what was not asked for'
@@ -74,7 +77,7 @@ refused close-read 'connection ended by the target' give_up_ms=86400000
 [ ! -e /sys/block/rblk0 ] || lab_fail "close-read: a disk is left"
 
 # Who attaches may be killed while no answer comes.
-target silent-open
+lab_target_start silent-open
 (exec 7<> /dev/rblk-control && echo "attach address=$LAB_ADDR volume=disk queues=1 command_ms=600000" >&7) 2> /dev/null &
 ATTACH=$!
 lab_wait 20 grep -q rblk_command_session "/proc/$ATTACH/stack" || lab_fail "the attach does not wait"
@@ -82,11 +85,11 @@ kill -9 $ATTACH
 attach_gone() { [ ! -e "/proc/$ATTACH" ] || grep -q '^State:.Z' "/proc/$ATTACH/status"; }
 lab_wait 20 attach_gone || lab_fail "an attach that was killed hangs: $(cat /proc/$ATTACH/stack)"
 wait $ATTACH 2> /dev/null
-gone
+lab_target_stop
 
 # Hints become what block layers can calculate with. The largest transfer is the module's own: it
 # registers a page less than 1 MiB at a time.
-target odd-hints
+lab_target_start odd-hints
 lab_attach disk queues=2 credits=8
 is queue/logical_block_size 512
 is queue/physical_block_size $((512 * 1024))
@@ -100,9 +103,9 @@ esac
 blkdiscard -f "$LAB_DEV" || lab_fail "blkdiscard"
 write_blocks 16 && read_blocks 4 || lab_fail "no I/O"
 lab_detach
-gone
+lab_target_stop
 
-target least
+lab_target_start least
 lab_attach disk queues=1 credits=8
 is queue/physical_block_size 512
 is queue/optimal_io_size 0
@@ -112,47 +115,47 @@ is queue/discard_max_bytes 512
 blkdiscard -f -l 4096 "$LAB_DEV" || lab_fail "blkdiscard"
 write_blocks 16 && read_blocks 4 || lab_fail "no I/O"
 lab_detach
-gone
+lab_target_stop
 
 # The target checks each message against what it has granted, and ends if it does not fit.
-target short-messages
+lab_target_start short-messages
 lab_attach disk queues=1 credits=8
 fio --name=batches --filename="$LAB_DEV" --direct=1 --ioengine=io_uring --rw=randrw --bsrange=512-4k \
 	--iodepth=8 --iodepth_batch=8 --size=512k --output=/tmp/fio.txt || { cat /tmp/fio.txt; lab_fail "fio"; }
 lab_detach
-gone
+lab_target_stop
 
-target busy
+lab_target_start busy
 lab_attach disk queues=1 credits=8
 dd if=/dev/zero of="$LAB_DEV" bs=16k count=4 oflag=direct conv=fsync status=none || lab_fail "BUSY was not asked again"
 read_blocks 1 || lab_fail "BUSY was not asked again"
 is rblk/state live
 lab_detach
-gone
+lab_target_stop
 
 # Something of it may have been done: not asked again, and no reason to lose the connection.
-target no-resources
+lab_target_start no-resources
 lab_attach disk queues=1 credits=8
 write_blocks 1 2> /dev/null && lab_fail "NO_RESOURCES: a write was successful"
 is rblk/state live
 lab_detach
-gone
+lab_target_stop
 
 # Not for ever; and it is no reason to lose the connection.
-target always-busy
+lab_target_start always-busy
 lab_attach disk queues=1 credits=8 command_ms=1000
 write_blocks 1 2> /dev/null && lab_fail "a write that was never done was successful"
 read_blocks 1 || lab_fail "no I/O"
 is rblk/state live
 lab_detach
-gone
+lab_target_stop
 
-target events
+lab_target_start events
 lab_attach disk queues=1 credits=8
 write_blocks 8 || lab_fail "no I/O"
 is rblk/state live
 lab_detach
-gone
+lab_target_stop
 
 lost twice 'which is not outstanding'
 lost other-tag 'which is not outstanding'
