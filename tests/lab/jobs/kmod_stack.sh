@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # Goal: what stands on a disk stands on a remote volume: partitions, LVM, encryption, discards, flushes,
-# blocks of 4096 bytes, a volume that grows, one that may only be read. Method: each is made with its
-# own tool, and bytes are compared, with what the target's file holds as well.
+# blocks of 4096 bytes, a volume that grows, one that may only be read; and what is asked for is what is sent.
+# Method: each is made with its own tool, and bytes are compared, with what the target's file holds as well.
+# A scripted target counts zeroes and durable writes, and the tracepoints show each step of I/O.
 . "$LAB/guest.sh"
 . "$LAB/jobs/kmod.sh"
 
@@ -110,14 +111,39 @@ fio --name=sync --filename=${LAB_DEV}p1 --rw=write --bs=4k --size=128k --fsync=1
 	{ cat /tmp/fio.txt; lab_fail "fio"; }
 [ "$(flushes)" -ge $((before + 32)) ] || lab_fail "$(($(flushes) - before)) flushes for 32 fsyncs"
 
-lab_say "a volume that grows under the disk"
+# No journal is written beside them, and no block allocated: such a write needs nothing but its data durable.
+lab_say "durable writes of a file system are no flushes"
+is fua "$(cat /sys/block/$name/queue/fua)" 1
+mkfs.ext4 -q -F -O ^has_journal ${LAB_DEV}p1 && mount ${LAB_DEV}p1 /tmp/mnt || lab_fail "no file system"
+dd if=$PATTERN of=/tmp/mnt/file bs=64k conv=fsync status=none || lab_fail "file: cannot be written"
+sync
+before=$(flushes)
+dd if=$PATTERN of=/tmp/mnt/file bs=4k count=16 oflag=direct,dsync conv=notrunc status=none || lab_fail "file: cannot be written"
+is "flushes of durable writes" $(($(flushes) - before)) 0
+umount /tmp/mnt
+
+lab_say "a volume that grows under the disk; tracepoints"
+TRACING=/sys/kernel/tracing
+echo > $TRACING/trace
+echo 1 > $TRACING/events/rblk/enable || lab_fail "tracepoints: cannot be enabled"
+dd if=$LAB_DEV of=/dev/null bs=64k count=16 iflag=direct status=none || lab_fail "no I/O"
 truncate -s 96M $STORE/a.img
 kill -HUP "$LAB_RBLKD"
 grown() { [ "$(blockdev --getsize64 $LAB_DEV)" = $((96 << 20)) ]; }
 lab_wait 30 grown || lab_fail "$LAB_DEV: still $(blockdev --getsize64 $LAB_DEV) bytes"
 dd if=$PATTERN of=$LAB_DEV bs=64k seek=$((80 * 16)) count=2 oflag=direct status=none || lab_fail "the new end"
 cmp -n 131072 -i 0:$((80 << 20)) $PATTERN $STORE/a.img || lab_fail "the new end holds other bytes"
+# Answers that come together: their message ends one key, and the others are ended here.
+fio --name=keys --filename=$LAB_DEV --direct=1 --ioengine=io_uring --rw=randread --bs=64k --iodepth=8 \
+	--iodepth_batch_submit=8 --iodepth_batch_complete_min=8 --size=4M --output=/tmp/fio.txt || lab_fail "fio"
 lab_detach
+echo 0 > $TRACING/events/rblk/enable
+grep rblk_ $TRACING/trace > /tmp/trace
+for line in 'rblk_submit: rblk0 queue . tag .* opcode' 'rblk_register: .* bytes 65536 pages 16 key 0x' \
+	'rblk_send: .* commands' 'rblk_invalidate: .* remote$' 'rblk_invalidate: .* local$' \
+	'rblk_complete: .* status 0 error 0' 'rblk_event: rblk0 event 1' 'rblk_state: rblk0 live -> removing'; do
+	grep -q "$line" /tmp/trace || { tail -n 40 /tmp/trace; lab_fail "no such line in the trace: $line"; }
+done
 
 lab_say "blocks of 4096 bytes"
 lab_attach large queues=1
@@ -137,6 +163,38 @@ dd if=/dev/zero of=$LAB_DEV bs=64k count=1 oflag=direct status=none 2> /dev/null
 cmp -n $(stat -c %s $PATTERN) $PATTERN $LAB_DEV || lab_fail "a read-only disk reads other bytes"
 lab_detach
 
-lab_kmod_unload
 lab_rblkd_stop
+
+# What came at the scripted target: seen OPCODE, and of these durable OPCODE.
+seen() { awk -v op="$1" '$1 == op { print $2 + 0 }' /tmp/target.log; }
+durable() { awk -v op="$1" '$1 == op { print $3 }' /tmp/target.log; }
+durable_writes() { dd if=$PATTERN of=$LAB_DEV bs=4k count=8 oflag=direct,dsync status=none || lab_fail "durable writes"; }
+
+lab_say "zeroes are not sent, durable writes say so"
+lab_target_start able
+lab_attach disk queues=1
+is fua "$(cat /sys/block/$name/queue/fua)" 1
+durable_writes
+blkdiscard -f -z -o 65536 -l 262144 $LAB_DEV || lab_fail "blkdiscard -z"
+blkdiscard -f -o 65536 -l 262144 $LAB_DEV || lab_fail "blkdiscard"
+lab_detach
+lab_target_stop
+cat /tmp/target.log
+is "writes" "$(seen WRITE)" 8
+is "writes with FUA" "$(durable WRITE)" 8
+is "writings of zeroes" "$(seen WRITE_ZEROES)" 1
+is "discards" "$(seen DISCARD)" 1
+
+lab_say "durable writes where there is no FUA: flushes"
+lab_target_start no-fua
+lab_attach disk queues=1
+is fua "$(cat /sys/block/$name/queue/fua)" 0
+durable_writes
+lab_detach
+lab_target_stop
+cat /tmp/target.log
+is "writes with FUA" "$(durable WRITE)" 0
+[ "$(seen FLUSH)" -ge 8 ] || lab_fail "$(seen FLUSH) flushes for 8 durable writes"
+
+lab_kmod_unload
 lab_say done
