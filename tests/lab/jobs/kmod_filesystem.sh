@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # Goal: a remote volume is used like any disk. Method: attach, ext4 and xfs, a tree of real files
 # verified after the caches have been dropped, fio with verification on the device, fsck, detach;
-# and the target's own disk, read directly, holds the same bytes.
+# and the target's own disk, read directly, holds the same bytes. The counters show that each way of the data
+# was gone, that commands share messages, and that no key outlives its command.
 . "$LAB/guest.sh"
 . "$LAB/jobs/kmod.sh"
 
@@ -44,6 +45,36 @@ sync
 blockdev --flushbufs "$LAB_DEV"
 [ -n "$LAB_SLOW" ] && bytes=$((16 << 20)) || bytes=$(blockdev --getsize64 "$LAB_DEV")
 cmp -n "$bytes" "$LAB_DEV" /dev/vda || lab_fail "the target's disk holds other bytes"
+
+lab_say "what it took"
+keys_ended() { [ "$(lab_counter registrations)" = $(($(lab_counter invalidations) + $(lab_counter remote_invalidations))) ]; }
+lab_wait 20 keys_ended || { cat "/sys/block/${LAB_DEV#/dev/}/rblk/counters"; lab_fail "keys that have not ended"; }
+
+# more COUNTER COMMAND...: by how many it is more after the command.
+more() {
+	local counter=$1 before
+	before=$(lab_counter "$1")
+	shift
+	"$@" || lab_fail "$*"
+	echo $(($(lab_counter "$counter") - before))
+}
+small_reads() { dd if="$LAB_DEV" of=/dev/null bs=4k count=64 iflag=direct status=none; }
+large_reads() { dd if="$LAB_DEV" of=/dev/null bs=64k count=64 iflag=direct status=none; }
+deep_reads() {
+	fio --name=deep --filename="$LAB_DEV" --direct=1 --ioengine=io_uring --rw=randread --bs=4k --iodepth=16 \
+		--iodepth_batch_submit=16 --iodepth_batch_complete_min=16 --size=1M --output=/tmp/fio.txt
+}
+# A read that is alone is answered by an immediate, of a slot, which needs no key of its own.
+[ "$(more immediates small_reads)" -ge 64 ] || lab_fail "immediates: $(lab_counter immediates)"
+[ "$(more registrations small_reads)" = 0 ] || lab_fail "small reads take keys of their own"
+[ "$(more registrations large_reads)" -ge 64 ] || lab_fail "large reads take no keys"
+[ "$(more remote_invalidations large_reads)" -ge 32 ] || lab_fail "the target ends no keys"
+before=$(lab_counter messages)
+commands=$(more commands deep_reads)
+messages=$(($(lab_counter messages) - before))
+lab_say "$commands commands in $messages messages"
+[ $((messages * 2)) -lt "$commands" ] || lab_fail "commands do not share messages"
+lab_wait 20 keys_ended || lab_fail "keys that have not ended"
 cat "/sys/block/${LAB_DEV#/dev/}/rblk/counters"
 lab_detach
 lab_kmod_unload
