@@ -41,14 +41,18 @@ rdma)
 esac
 
 truncate -s 1G "$out/disk"
-serve=("$out/disk") fio=(--ramp_time=0)
+serve=("$out/disk")
 # Some file systems know no direct I/O.
 if ! dd if="$out/disk" of=/dev/null bs=4k count=1 iflag=direct status=none 2> /dev/null; then
-	serve+=(--cache buffered) fio+=(--direct=0)
+	serve+=(--cache buffered)
+	LAB_FIO_JOBS=$out/fio-jobs
+	rm -rf "$LAB_FIO_JOBS"
+	cp -r "$root/fio-jobs" "$LAB_FIO_JOBS"
+	sed -i 's/^direct=1/direct=0/' "$LAB_FIO_JOBS/common.fio"
 	lab_say "no direct I/O on this file system: through the page cache"
 fi
 lab_rblkd_start --listen "$listen" "${serve[@]}"
 LAB_URI=$scheme://$(sed -n 's/.*ready: .*:\/\///p' "$LAB_RBLKD_LOG")
-demo_volume "$out/disk" "${fio[@]}"
+demo_volume "$out/disk"
 lab_rblkd_stop
 LAB_RBLKD=

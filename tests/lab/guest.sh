@@ -77,7 +77,7 @@ lab_fio() {
 	local result=$1 workload=$2
 	shift 2
 	fio "$@" ${FIO_STATS:+"--rblk_stats=$result.stats"} --eta=never --output-format=json \
-		--output="$result.fio" "$LAB/../../fio-jobs/$workload.fio" 2> "$result.log" && return
+		--output="$result.fio" "${LAB_FIO_JOBS:-$LAB/../../fio-jobs}/$workload.fio" 2> "$result.log" && return
 	cat "$result.log" "$result.fio" >&2
 	lab_fail "fio $workload: the above"
 }

@@ -13,7 +13,6 @@ verify() {
 }
 
 lab_link_up siw
-"$LAB_BUILD/tests/fabric/fabric_conformance" verbs "$LAB_ADDR" || lab_fail "conformance"
 lab_rblkd_start --keepalive 2s disk=/dev/vda
 lab_say "user space"
 verify --ioengine=external:"$RBLK_FIO_ENGINE" --rblk_uri="$LAB_URI/disk"
