@@ -135,14 +135,14 @@ uint64_t attached_counter(const struct attached *attached, const char *name);
 
 /* -- attach_record.c --------------------------------------------------------------------------- */
 
-/* The name and URI of a device, if they are those of this very session. */
+/* The name and URI of the device, by ->device and ->session; left as they are without a record. */
 void attach_record_read(const char *root, struct attached *attached);
 /*
  * Keep attached->name and ->uri, for later commands and for udev. 0, -EEXIST when another device
  * has the name already, or -errno.
  */
 int attach_record_write(const char *root, const struct attached *attached);
-void attach_record_remove(const char *root, const char *device);
+void attach_record_remove(const char *root, const struct attached *attached);
 /* Remove what is left of devices that have gone without a command. */
 void attach_record_clean(const char *root);
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * /run/rblk/rblkN: under which name and by which URI a device was attached. The module knows
- * addresses, not names; detach, list and udev's rule want the names. A record holds the session it
- * is about, so that one that was left behind is never taken for another's.
+ * /run/rblk/rblkN.SESSION: under which name and by which URI a device was attached. The module knows
+ * addresses, not names; detach, list and udev's rule want the names. An index is given again, a
+ * session never: a record that was left behind is no other device's, for udev's rule neither, and
+ * whoever removes one removes no other's.
  */
 #include "initiator/cmd/attach.h"
 
@@ -20,6 +21,14 @@
 static void record_path(const char *root, const char *file, char path[PATH_MAX])
 {
 	snprintf(path, PATH_MAX, "%s/run/rblk/%s", root, file);
+}
+
+static void record_path_of(const char *root, const struct attached *attached, char path[PATH_MAX])
+{
+	char file[sizeof(attached->device) + sizeof(attached->session) + 1];
+
+	snprintf(file, sizeof(file), "%s.%s", attached->device, attached->session);
+	record_path(root, file, path);
 }
 
 /* The folder, locked against other writers until the descriptor is closed; or -errno. */
@@ -57,22 +66,16 @@ static bool record_value(const char *line, const char *key, char *value, size_t 
 void attach_record_read(const char *root, struct attached *attached)
 {
 	char path[PATH_MAX], line[1024];
-	char session[sizeof(attached->session)] = "";
 	FILE *file;
 
-	record_path(root, attached->device, path);
+	record_path_of(root, attached, path);
 	file = fopen(path, "re");
 	if (!file)
 		return;
 	while (fgets(line, sizeof(line), file))
-		(void)(record_value(line, "RBLK_SESSION", session, sizeof(session)) ||
-		       record_value(line, "RBLK_NAME", attached->name, sizeof(attached->name)) ||
+		(void)(record_value(line, "RBLK_NAME", attached->name, sizeof(attached->name)) ||
 		       record_value(line, "RBLK_URI", attached->uri, sizeof(attached->uri)));
 	fclose(file);
-	if (session[0] && !strcmp(session, attached->session))
-		return;
-	attached->name[0] = '\0';
-	attached->uri[0] = '\0';
 }
 
 static bool record_name_taken(const char *root, const struct attached *attached)
@@ -95,13 +98,12 @@ static int record_put(const char *root, const struct attached *attached)
 	FILE *file;
 	int err = 0;
 
-	record_path(root, attached->device, path);
+	record_path_of(root, attached, path);
 	record_path(root, ".new", fresh);
 	file = fopen(fresh, "we");
 	if (!file)
 		return -errno;
-	if (fprintf(file, "RBLK_SESSION=%s\nRBLK_NAME=%s\nRBLK_URI=%s\n", attached->session,
-		    attached->name, attached->uri) < 0)
+	if (fprintf(file, "RBLK_NAME=%s\nRBLK_URI=%s\n", attached->name, attached->uri) < 0)
 		err = -EIO;
 	if (fclose(file) && !err)
 		err = -errno;
@@ -127,17 +129,32 @@ int attach_record_write(const char *root, const struct attached *attached)
 	return err;
 }
 
-void attach_record_remove(const char *root, const char *device)
+void attach_record_remove(const char *root, const struct attached *attached)
 {
 	char path[PATH_MAX];
 
-	record_path(root, device, path);
+	record_path_of(root, attached, path);
 	unlink(path);
 }
 
-void attach_record_clean(const char *root)
+/* Is the device there whose session the file's name ends with? */
+static bool record_stale(const char *root, const char *file)
 {
 	struct attached attached;
+	char device[sizeof(attached.device)];
+
+	snprintf(device, sizeof(device), "%.*s", (int)strcspn(file, "."), file);
+	return attached_read(root, device, &attached) ||
+	       strncmp(file + strlen(device), ".", 1) ||
+	       strcmp(file + strlen(device) + 1, attached.session);
+}
+
+/*
+ * Without the lock: a record is written when its device is in sysfs. One whose session is not there
+ * when it is looked for afterwards is one whose device has gone.
+ */
+void attach_record_clean(const char *root)
+{
 	struct dirent *entry;
 	char path[PATH_MAX];
 	DIR *dir;
@@ -147,8 +164,7 @@ void attach_record_clean(const char *root)
 	if (!dir)
 		return;
 	while ((entry = readdir(dir)))
-		if (!strncmp(entry->d_name, "rblk", 4) &&
-		    (attached_read(root, entry->d_name, &attached) || !attached.uri[0]))
-			attach_record_remove(root, entry->d_name);
+		if (!strncmp(entry->d_name, "rblk", 4) && record_stale(root, entry->d_name))
+			unlinkat(dirfd(dir), entry->d_name, 0);
 	closedir(dir);
 }

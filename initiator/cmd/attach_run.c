@@ -190,8 +190,7 @@ static int run_finish(int control, const char *name, const char *uri, const char
 		return err;
 	}
 	if (err)
-		cmd_error("%s/run/rblk/%s: %s; detach it as /dev/%s", prefix, device,
-			  strerror(-err), device);
+		cmd_error("%s/run/rblk: %s; detach it as /dev/%s", prefix, strerror(-err), device);
 	else if (name[0])
 		run_tell_udev(attached);
 	return 0;

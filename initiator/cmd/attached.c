@@ -97,7 +97,8 @@ int attached_read(const char *root, const char *device, struct attached *a)
 	a->block_bytes = attached_number(root, device, "queue/logical_block_size");
 	a->read_only = attached_number(root, device, "ro") != 0;
 	attached_read_counters(root, a);
-	attach_record_read(root, a);
+	if (a->session[0])
+		attach_record_read(root, a);
 	return 0;
 }
 

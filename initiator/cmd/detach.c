@@ -42,20 +42,36 @@ static uint64_t detach_now_ms(void)
 }
 
 /*
- * Without force. 0, or -errno with the module's answer. -EBUSY is asked again until `end`; at once
- * it is final when somebody holds the disk who will not go by himself, unless --wait says to wait
- * even then.
+ * One line to the module, if the device is still the one that was meant: others may have detached
+ * it and attached another volume, which is rblkN now. -ENODEV: it has gone. Else 0 or -errno, with
+ * the answer.
  */
-static int detach_gently(int control, const char *device, uint64_t end, char *answer)
+static int detach_send(int control, const struct attached *attached, const char *force,
+		       char *answer)
+{
+	struct attached now;
+	char line[64];
+
+	if (attached_read("", attached->device, &now) || strcmp(now.session, attached->session))
+		return -ENODEV;
+	snprintf(line, sizeof(line), "detach device=%s%s", attached->device, force);
+	return attach_control_send(control, line, answer);
+}
+
+/*
+ * Without force; as detach_send(). -EBUSY is asked again until `end`; at once it is final when
+ * somebody holds the disk who will not go by himself, unless --wait says to wait even then.
+ */
+static int detach_gently(int control, const struct attached *attached, uint64_t end, char *answer)
 {
 	const struct timespec pause = { .tv_nsec = DETACH_POLL_MS * 1000000L };
-	char line[64], user[ATTACH_REASON_BYTES];
+	const char *device = attached->device;
+	char user[ATTACH_REASON_BYTES];
 	bool used;
 	int err;
 
-	snprintf(line, sizeof(line), "detach device=%s", device);
 	for (;;) {
-		err = attach_control_send(control, line, answer);
+		err = detach_send(control, attached, "", answer);
 		if (err != -EBUSY)
 			return err;
 		used = attached_users("", device, user, sizeof(user));
@@ -72,23 +88,22 @@ static int detach_gently(int control, const char *device, uint64_t end, char *an
 static int detach_device(int control, const struct attached *attached)
 {
 	uint64_t wait_ms = values.wait_ms;
-	char line[64], answer[ATTACH_ANSWER_BYTES];
+	char answer[ATTACH_ANSWER_BYTES];
 	int err = -EBUSY;
 
 	if (wait_ms == DETACH_UNSAID)
 		wait_ms = values.force ? 0 : DETACH_WAIT_MS;
 	/* Nobody can end cleanly on a disk that fails everything; only force is left. */
 	if (!values.force || (wait_ms && strcmp(attached->state, "failed")))
-		err = detach_gently(control, attached->device, detach_now_ms() + wait_ms, answer);
-	if (err && err != -ENODEV && values.force) {
-		snprintf(line, sizeof(line), "detach device=%s force", attached->device);
-		err = attach_control_send(control, line, answer);
-	}
-	if (err) {
+		err = detach_gently(control, attached, detach_now_ms() + wait_ms, answer);
+	if (err && err != -ENODEV && values.force)
+		err = detach_send(control, attached, " force", answer);
+	/* Whoever was quicker has done what was wanted. */
+	if (err && err != -ENODEV) {
 		cmd_error("%s", answer);
 		return err;
 	}
-	attach_record_remove("", attached->device);
+	attach_record_remove("", attached);
 	return 0;
 }
 

@@ -123,7 +123,8 @@ static void records_are_of_one_session(void **state)
 	strcpy(other.uri, "rblk://host/two");
 	assert_int_equal(attach_record_write(root, &other), 0);
 
-	/* The device went and came again: the record is another session's; cleaning takes it. */
+	/* The device went and came again: the record is another session's; cleaning takes it. One
+	 * who comes late to remove the old one's leaves the new one's. */
 	put_device("rblk2", "rblk/session", "cc\n");
 	assert_int_equal(attached_read(root, "rblk2", &attached), 0);
 	assert_string_equal(attached.name, "");
@@ -134,7 +135,12 @@ static void records_are_of_one_session(void **state)
 	assert_string_equal(attached.name, "");
 	assert_int_equal(attached_read(root, "rblk10", &other), 0);
 	assert_string_equal(other.uri, "rblk://host/two");
-	attach_record_remove(root, "rblk10");
+	attached = other;
+	strcpy(attached.session, "dd");
+	attach_record_remove(root, &attached);
+	assert_int_equal(attached_read(root, "rblk10", &attached), 0);
+	assert_string_equal(attached.uri, "rblk://host/two");
+	attach_record_remove(root, &other);
 	assert_int_equal(attached_read(root, "rblk10", &other), 0);
 	assert_string_equal(other.uri, "");
 }

@@ -74,13 +74,36 @@ waiter=$!
 exec 8<&-
 wait $waiter || lab_fail "detach does not wait for the last close"
 [ ! -e /sys/block/rblk0 ] || lab_fail "rblk0: still there"
-[ ! -e /run/rblk/rblk0 ] || lab_fail "the record of rblk0 is left"
+[ -z "$(ls /run/rblk)" ] || lab_fail "the record of rblk0 is left"
 run 0 attach "$LAB_URI/disk"
 mkfs.ext4 -q /dev/rblk0 && mkdir -p /tmp/mnt && mount /dev/rblk0 /tmp/mnt || lab_fail "/dev/rblk0: cannot be mounted"
 run 1 detach /dev/rblk0
 says 'rblk: rblk0: mounted at /tmp/mnt'
 umount /tmp/mnt
 run 0 detach "rblk://$LAB_ADDR:4430/disk"
+
+lab_say "while one waits, the index becomes another volume's"
+run 0 attach "$LAB_URI/disk"
+exec 8< /dev/rblk0
+"$RBLK" detach --wait 1h --force rblk0 8<&- > /tmp/late 2>&1 &
+waiter=$!
+# Stopped where it waits, and not between two steps.
+stopped() { grep -q '^State:.T' "/proc/$waiter/status"; }
+stopped_asleep() {
+	kill -STOP $waiter
+	lab_wait 10 stopped || lab_fail "detach does not stop: $(cat /tmp/late)"
+	[ "$(cut -d' ' -f1 "/proc/$waiter/syscall")" = 230 ] || { kill -CONT $waiter; return 1; } # clock_nanosleep
+}
+lab_wait 30 stopped_asleep || lab_fail "detach does not wait: $(cat /tmp/late)"
+answer=$(lab_control "detach device=rblk0 force") || lab_fail "detach by another: $answer"
+exec 8<&-
+run 0 attach "$LAB_URI/ram"
+printed /dev/rblk0
+kill -CONT $waiter
+wait $waiter || lab_fail "detach: the device has gone, but: $(cat /tmp/late)"
+run 0 list --attached --json
+json ".attached | length == 1 and .[0].uri == \"$LAB_URI/ram\" and .[0].state == \"live\""
+run 0 detach rblk0
 
 lab_say "a host with a dead address"
 printf 'fd09::77 storage\n%s storage\n' "$LAB_ADDR" >> /etc/hosts

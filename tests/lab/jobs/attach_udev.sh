@@ -51,6 +51,22 @@ udevadm settle --timeout=30
 points_to "/dev/rblk/by-target/$LAB_ADDR:4430/disk-part1" /dev/rblk0p1
 rblk detach --all || lab_fail "detach --all"
 
+lab_say "a record that the module left behind when it was unloaded"
+attach data-1
+points_to /dev/rblk/by-name/data-1 /dev/rblk0
+record=$(ls /run/rblk)
+lab_wait 20 rmmod rblk || lab_fail "rmmod: not while udev looks, and not later"
+[ "$(ls /run/rblk)" = "$record" ] || lab_fail "the record has gone; what is tested here?"
+lab_wait 20 [ ! -e /dev/rblk/by-name/data-1 ] || lab_fail "the link is left"
+lab_kmod_load
+lab_attach disk
+udevadm settle --timeout=30
+points_to "/dev/rblk/by-target/$LAB_ADDR:4430/disk" "$LAB_DEV"
+[ ! -e /dev/rblk/by-name/data-1 ] || lab_fail "another session has the name of the one before"
+attach "$LAB_URI/disk"
+[ ! -e "/run/rblk/$record" ] || lab_fail "the record stays for ever"
+rblk detach --all || lab_fail "detach --all"
+
 lab_say "units"
 printf '# a comment\n\nlater %s/disk noauto\nodd/name x\n last.one\t%s/disk\tqueues=2' "$LAB_URI" "$LAB_URI" >> /etc/rblk/rblktab
 units=/usr/local/lib/systemd/system
