@@ -11,6 +11,7 @@
  *	attach_record.c       the names of what is attached, /run/rblk/
  *	attached.c            what is attached, from sysfs
  *	attached_users.c      who uses it
+ *	attached_flush.c      having what is dirty on it written
  *	attached_print.c      telling it, as a table and as JSON
  *
  * `root` is "" but in tests: what stands before /sys, /run and /proc.
@@ -150,6 +151,14 @@ void attach_record_clean(const char *root);
 
 /* "mounted at /mnt", "used by dm-0", ...: who will not go by itself. False: nobody. */
 bool attached_users(const char *root, const char *device, char *text, size_t bytes);
+
+/* -- attached_flush.c -------------------------------------------------------------------------- */
+
+/*
+ * Have what is dirty on the disk written, the file systems on it first. At most limit_ms, and not
+ * beyond the end of its connection. 0, -ETIMEDOUT, or -errno of the first that failed.
+ */
+int attached_flush(const struct attached *attached, uint64_t limit_ms);
 
 /* -- attach_control.c -------------------------------------------------------------------------- */
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * rblk detach: by device, by the name or the URI that it was attached with, or everything. What
- * uses the disk is named; who has it open for a moment only, as udev does, is waited for.
+ * uses the disk is named; who has it open for a moment only, as udev does, is waited for. Before it
+ * is taken by force, what is dirty is written, where the target can be reached.
  */
 #include "initiator/cmd/attach.h"
 
@@ -16,6 +17,7 @@
 #define DETACH_UNSAID UINT64_MAX
 #define DETACH_WAIT_MS 3000 /* for those who only look: udev after the last close */
 #define DETACH_POLL_MS 50
+#define DETACH_FLUSH_MS 10000 /* at a shutdown, a target may have died without having been noticed */
 
 static struct detach_values {
 	uint64_t wait_ms;
@@ -85,6 +87,17 @@ static int detach_gently(int control, const struct attached *attached, uint64_t 
 	return err;
 }
 
+/* What its users have written is still on its way to the disk; force would throw it away. */
+static int detach_by_force(int control, const struct attached *attached, char *answer)
+{
+	int err = attached_flush(attached, DETACH_FLUSH_MS);
+
+	if (err && err != -ENODEV)
+		cmd_error("%s: what was written to it may be lost: %s", attached->device,
+			  strerror(-err));
+	return detach_send(control, attached, " force", answer);
+}
+
 static int detach_device(int control, const struct attached *attached)
 {
 	uint64_t wait_ms = values.wait_ms;
@@ -97,7 +110,7 @@ static int detach_device(int control, const struct attached *attached)
 	if (!values.force || (wait_ms && strcmp(attached->state, "failed")))
 		err = detach_gently(control, attached, detach_now_ms() + wait_ms, answer);
 	if (err && err != -ENODEV && values.force)
-		err = detach_send(control, attached, " force", answer);
+		err = detach_by_force(control, attached, answer);
 	/* Whoever was quicker has done what was wanted. */
 	if (err && err != -ENODEV) {
 		cmd_error("%s", answer);

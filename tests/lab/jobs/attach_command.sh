@@ -105,6 +105,52 @@ run 0 list --attached --json
 json ".attached | length == 1 and .[0].uri == \"$LAB_URI/ram\" and .[0].state == \"live\""
 run 0 detach rblk0
 
+lab_say "force, with a target that is well: what was written is there"
+forced() { # forced HOLDER: it is taken away, and comes back when nobody holds it any more
+	run 0 detach --wait 100ms --force rblk0
+	[ ! -s /tmp/err ] || lab_fail "$1: $(cat /tmp/err)"
+	lab_wait 10 [ ! -e /sys/block/rblk0 ] || lab_fail "$1: rblk0: still there"
+}
+head -c 8M /dev/urandom > /tmp/data
+run 0 attach "$LAB_URI/disk"
+mount /dev/rblk0 /tmp/mnt && cp /tmp/data /tmp/mnt/whole || lab_fail "/dev/rblk0: cannot be mounted"
+forced "a file system"
+umount -l /tmp/mnt
+run 0 attach "$LAB_URI/disk"
+printed /dev/rblk0
+mount /dev/rblk0 /tmp/mnt && cmp /tmp/data /tmp/mnt/whole || lab_fail "a file system: the file is not whole"
+umount /tmp/mnt
+modprobe dm_mod
+dmsetup create over --table "0 $(blockdev --getsz /dev/rblk0) linear /dev/rblk0 0" || lab_fail "dmsetup"
+dmsetup mknodes
+mount /dev/mapper/over /tmp/mnt && cp /tmp/data /tmp/mnt/mapped || lab_fail "/dev/mapper/over: cannot be mounted"
+forced "a mapped one"
+umount -l /tmp/mnt
+dmsetup remove --retry over
+run 0 attach "$LAB_URI/disk"
+printed /dev/rblk0
+mount /dev/rblk0 /tmp/mnt && cmp /tmp/data /tmp/mnt/mapped || lab_fail "a mapped one: the file is not whole"
+umount /tmp/mnt
+exec 8> /dev/rblk0
+head -c 6M /tmp/data >&8
+forced "an open one"
+exec 8>&-
+run 0 attach "$LAB_URI/disk"
+printed /dev/rblk0
+cmp -n $((6 << 20)) /tmp/data /dev/rblk0 || lab_fail "an open one: lost what was written"
+mkfs.ext4 -q /dev/rblk0 || lab_fail "mkfs.ext4"
+run 0 detach rblk0
+
+lab_say "force, with a target that is dead and nobody knows it"
+run 0 attach --command-timeout 10min "$LAB_URI/disk"
+mount /dev/rblk0 /tmp/mnt && cp /tmp/data /tmp/mnt/lost || lab_fail "/dev/rblk0: cannot be mounted"
+kill -STOP "$LAB_RBLKD"
+run 0 detach --force rblk0
+says 'rblk0: what was written to it may be lost: Connection timed out'
+umount -l /tmp/mnt
+kill -CONT "$LAB_RBLKD"
+lab_wait 30 [ ! -e /sys/block/rblk0 ] || lab_fail "rblk0: still there"
+
 lab_say "a host with a dead address"
 printf 'fd09::77 storage\n%s storage\n' "$LAB_ADDR" >> /etc/hosts
 run 0 attach --connect-timeout 1s --json rblk://storage/disk
