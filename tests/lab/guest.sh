@@ -25,13 +25,12 @@ lab_wait() {
 	done
 }
 
-# lab_link_up [rxe|siw]: rxe0 (or siw0) with 10.9.0.N and fd09::N. Alone, it lies over a dummy device and both ends of a
+# lab_link_up: rxe0 with 10.9.0.N and fd09::N. Alone, it lies over a dummy device and both ends of a
 # connection are on it; in a pair, over the network card. Frames are large enough for a path MTU
 # of 4096.
 lab_link_up() {
-	local kind=${1:-rxe} netdev=eth0 module=rdma_rxe
-	[ "$kind" = rxe ] || module=$kind
-	modprobe -a "$module" rdma_ucm ib_uverbs || lab_fail "link: modules do not load"
+	local netdev=eth0
+	modprobe -a rdma_rxe rdma_ucm ib_uverbs || lab_fail "link: modules do not load"
 	if [ ! -e /sys/class/net/eth0 ]; then
 		netdev=lab0
 		ip link add lab0 type dummy || lab_fail "link: no dummy device"
@@ -41,11 +40,11 @@ lab_link_up() {
 	ip link set "$netdev" mtu 9000 up &&
 		ip addr add "$LAB_ADDR/24" dev "$netdev" &&
 		ip addr add "$LAB_ADDR6/64" dev "$netdev" nodad || lab_fail "link: $netdev does not come up"
-	rdma link add "${kind}0" type "$kind" netdev "$netdev" || lab_fail "link: no ${kind}0"
-	lab_wait 10 lab_port_active "${kind}0" || lab_fail "link: ${kind}0 does not become active"
+	rdma link add rxe0 type rxe netdev "$netdev" || lab_fail "link: no rxe0"
+	lab_wait 10 lab_port_active || lab_fail "link: rxe0 does not become active"
 }
 
-lab_port_active() { grep -q ACTIVE "/sys/class/infiniband/${1:-rxe0}/ports/1/state"; }
+lab_port_active() { grep -q ACTIVE /sys/class/infiniband/rxe0/ports/1/state; }
 
 # lab_rblkd_start ARGUMENT...: start the daemon and wait until it is ready. Its log is LAB_RBLKD_LOG;
 # LAB_URI is where it listens when the arguments do not say otherwise.
