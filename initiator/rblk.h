@@ -237,7 +237,7 @@ struct rblk_stats {
 RBLK_API void rblk_session_stats(const struct rblk_session *session, struct rblk_stats *stats);
 RBLK_API unsigned int rblk_session_credits(const struct rblk_session *session);
 
-/* What connecting led to, in words; static until the session is closed or reconnects. */
+/* What connecting led to, in words; static until the session is closed. */
 struct rblk_session_info {
 	const char *peer;   /* "10.0.0.2:4430" */
 	const char *device; /* "mlx5_0", "tcp" */
