@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # Goal: a lost connection never hangs a process, never completes I/O twice, leaves nothing behind.
-# Method: fio runs on the device while the target is killed with SIGKILL, the link is taken away, or
-# the device is detached by force; I/O must end with an error by the give-up time, the state must be
-# visible, the device must go, and the kernel log must stay silent (boot checks that).
+# Method: fio runs on the device while the target is killed with SIGKILL, the link goes down or is taken
+# away, or the device is detached by force; I/O must end with an error by the give-up time, the state must
+# be visible, the device must go, and the kernel log must stay silent (boot checks that). The module itself
+# does not go while its device is in use.
 . "$LAB/guest.sh"
 . "$LAB/jobs/kmod.sh"
 
@@ -13,7 +14,8 @@ load_start() {
 	lab_wait 60 io_flows || lab_fail "fio: no I/O"
 }
 
-io_flows() { [ "$(awk '{ print $1 }' "/sys/block/${LAB_DEV#/dev/}/stat")" -gt 60 ]; }
+reads() { awk '{ print $1 }' "/sys/block/${LAB_DEV#/dev/}/stat"; }
+io_flows() { [ "$(reads)" -gt "${SEEN:-60}" ]; }
 state_is() { [ "$(cat "/sys/block/${LAB_DEV#/dev/}/rblk/state")" = "$1" ]; }
 load_ended() { [ ! -e "/proc/$LOAD" ] || grep -q '^State:.Z' "/proc/$LOAD/status"; }
 
@@ -38,12 +40,40 @@ lab_say "reason: $(cat "/sys/block/${LAB_DEV#/dev/}/rblk/reason")"
 lab_detach
 wait "$LAB_RBLKD" 2> /dev/null
 
-lab_say "detached by force under load"
+lab_say "not unloaded under load"
 lab_rblkd_start "disk=/dev/vda"
 lab_attach disk queues=2 give_up_ms=60000
 load_start
+rmmod rblk 2> /tmp/rmmod && lab_fail "unloaded under load"
+grep -q 'in use' /tmp/rmmod || lab_fail "rmmod: $(cat /tmp/rmmod)"
+SEEN=$(($(reads) + 60))
+lab_wait 60 io_flows || lab_fail "no I/O after an attempt to unload"
+unset SEEN
+
+lab_say "detached by force under load"
 lab_detach force
 load_fails
+
+lab_say "link down under load"
+lab_attach disk queues=2 command_ms=10000 give_up_ms=1000
+load_start
+ip link set lab0 down
+lab_wait 90 state_is failed || lab_fail "state: $(cat "/sys/block/${LAB_DEV#/dev/}/rblk/state")"
+load_fails
+lab_say "reason: $(cat "/sys/block/${LAB_DEV#/dev/}/rblk/reason")"
+lab_detach
+answer=$(lab_control "attach address=$LAB_ADDR volume=disk connect_ms=2000") && lab_fail "attached without a link"
+case $answer in "$LAB_ADDR:4430: "*) ;; *) lab_fail "attach without a link: $answer" ;; esac
+# Soft-RoCE's own queue pair does not survive a message that finds no link: nothing connects through it any
+# more, rping no more than we. So it is made anew.
+lab_rblkd_stop
+rdma link delete rxe0 || lab_fail "rxe0: is not deleted"
+ip link set lab0 up
+rdma link add rxe0 type rxe netdev lab0 && lab_wait 10 lab_port_active || lab_fail "the link does not come up again"
+lab_rblkd_start "disk=/dev/vda"
+lab_attach disk queues=2
+dd if="$LAB_DEV" of=/dev/null bs=64k count=16 iflag=direct status=none || lab_fail "no I/O after the link is back"
+lab_detach
 
 lab_say "RDMA device removed under load"
 lab_attach disk queues=2 give_up_ms=1000
