@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# Goal: whatever is wrong with an attach, there is one clear line, and nothing is left behind.
-# Method: malformed lines, wrong hosts and volumes, busy devices; the text is compared, and the
-# module is loaded, made to fail and unloaded again a hundred times, counting RDMA resources.
+# Goal: whatever is wrong with an attach, there is one clear line, and nothing is left behind; and it is for
+# CAP_SYS_ADMIN alone. Method: malformed lines, wrong hosts and volumes, busy devices; the text is compared,
+# and the module is loaded, made to fail and unloaded again a hundred times, counting RDMA resources. A
+# program takes all that the RDMA device has of something. Root without the capability is refused, also by a
+# control device that was opened with it.
 . "$LAB/guest.sh"
 . "$LAB/jobs/kmod.sh"
 
@@ -56,6 +58,32 @@ lab_attach disk
 exec 8< "$LAB_DEV"
 refused "detach device=$LAB_DEV" 'in use: open 1 times'
 exec 8<&-
+
+# The target and the volume are there; the RDMA device has nothing left to send a login with. (The debug
+# kernel would take minutes for it, and has kmod_faults, where each allocation fails once.)
+if [ -z "$LAB_SLOW" ]; then
+	before=$(resources)
+	coproc USE_UP { exec "$LAB_BUILD/tests/lab/use_up" rxe0; }
+	pid=$USE_UP_PID # the shell forgets it when it has ended
+	read -r -t 120 -u "${USE_UP[0]}" count && read -r -t 10 -u "${USE_UP[0]}" || lab_fail "use_up"
+	lab_say "$count are taken"
+	refused "attach address=$LAB_ADDR volume=disk queues=2" "$LAB_ADDR:4430: queue 0: login: error"
+	exec {USE_UP[1]}>&-
+	wait "$pid" || lab_fail "use_up: exit status $?"
+	lab_wait 20 eval '[ "$(resources)" = "$before" ]' || { echo "$before"; resources; lab_fail "RDMA resources are left"; }
+fi
+
+unprivileged() { setpriv --bounding-set=-sys_admin --inh-caps=-sys_admin bash -c "$1" 2>&1; }
+not_permitted() {
+	local answer
+	answer=$(unprivileged "$1") && lab_fail "\"$1\" is permitted"
+	case $answer in *'Operation not permitted'*) ;; *) lab_fail "\"$1\": $answer" ;; esac
+}
+exec 7<> /dev/rblk-control
+unprivileged 'exec 9< /etc/shadow' || lab_fail "not root any more"
+not_permitted 'exec 9<> /dev/rblk-control'
+not_permitted "echo detach device=$LAB_DEV >&7"
+exec 7>&-
 lab_detach
 lab_kmod_unload
 
@@ -70,6 +98,7 @@ for i in $(seq $([ -n "$LAB_SLOW" ] && echo 20 || echo 100)); do
 	esac
 	rmmod rblk || lab_fail "unload $i"
 done
+lab_leaks_none
 lab_wait 10 eval '[ "$(resources)" = "$before" ]' || { echo "$before"; resources; lab_fail "RDMA resources are left"; }
 
 lab_kmod_load
