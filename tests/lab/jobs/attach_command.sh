@@ -58,6 +58,8 @@ run 1 attach "rblk+tcp://$LAB_ADDR/disk"
 says 'the kernel module speaks RDMA alone'
 run 1 attach "$LAB_URI"
 says 'the volume is missing'
+run 1 attach "$LAB_URI/ram"
+says "$LAB_ADDR:4430/ram: cannot be flushed, and is lost with the target"
 run 2 attach --queues 17 "$LAB_URI/disk"
 says '--queues: 17 is not between 1 and 16'
 run 1 attach --name 'two words' "$LAB_URI/disk"
@@ -97,7 +99,7 @@ stopped_asleep() {
 lab_wait 30 stopped_asleep || lab_fail "detach does not wait: $(cat /tmp/late)"
 answer=$(lab_control "detach device=rblk0 force") || lab_fail "detach by another: $answer"
 exec 8<&-
-run 0 attach "$LAB_URI/ram"
+run 0 attach --volatile "$LAB_URI/ram"
 printed /dev/rblk0
 kill -CONT $waiter
 wait $waiter || lab_fail "detach: the device has gone, but: $(cat /tmp/late)"
@@ -167,7 +169,7 @@ cat > /etc/rblk/rblktab <<-END
 	data    $LAB_URI/disk  queues=1,credits=16,give-up=500ms
 	broken  $LAB_URI/disk  queues=zero
 	later   $LAB_URI/ram   noauto,read-only
-	memory  $LAB_URI/ram   # no options
+	memory  $LAB_URI/ram   volatile  # nothing else
 END
 run 1 attach --all
 says '/etc/rblk/rblktab:3: queues: "zero" is not a number'
