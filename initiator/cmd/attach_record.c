@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * /run/rblk/rblkN.SESSION: under which name and by which URI a device was attached. The module knows
- * addresses, not names; detach, list and udev's rule want the names. An index is given again, a
- * session never: a record that was left behind is no other device's, for udev's rule neither, and
+ * /run/rblk/rblkN.SESSION: under which name and by which URI a device was attached. The module
+ * knows addresses, not names; detach, list and udev's rule want the names. An index is given again,
+ * a session never: a record that was left behind is no other device's, for udev's rule neither, and
  * whoever removes one removes no other's.
  */
 #include "initiator/cmd/attach.h"
@@ -137,7 +137,7 @@ void attach_record_remove(const char *root, const struct attached *attached)
 	unlink(path);
 }
 
-/* Is the device there whose session the file's name ends with? */
+/* Has the device gone whose session the file's name ends with? */
 static bool record_stale(const char *root, const char *file)
 {
 	struct attached attached;
@@ -145,8 +145,7 @@ static bool record_stale(const char *root, const char *file)
 
 	snprintf(device, sizeof(device), "%.*s", (int)strcspn(file, "."), file);
 	return attached_read(root, device, &attached) ||
-	       strncmp(file + strlen(device), ".", 1) ||
-	       strcmp(file + strlen(device) + 1, attached.session);
+	       file[strlen(device)] != '.' || strcmp(file + strlen(device) + 1, attached.session);
 }
 
 /*

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Having what is dirty on a disk written, before it is taken away by force: the disk, its partitions,
- * what is mapped over them (dm, md), and the file systems on each. A child process does it, because
- * whoever waits for a disk cannot be interrupted: it may stay behind, until force fails its I/O.
+ * Having what is dirty on a disk written, before it is taken away by force: the disk, its
+ * partitions, what is mapped over them (dm, md), and the file systems on each. A child process does
+ * it, because whoever waits for a disk cannot be interrupted: it may stay behind, until force fails
+ * its I/O.
  */
 #include "initiator/cmd/attach.h"
 

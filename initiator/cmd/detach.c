@@ -17,7 +17,7 @@
 #define DETACH_UNSAID UINT64_MAX
 #define DETACH_WAIT_MS 3000 /* for those who only look: udev after the last close */
 #define DETACH_POLL_MS 50
-#define DETACH_FLUSH_MS 10000 /* at a shutdown, a target may have died without having been noticed */
+#define DETACH_FLUSH_MS 10000 /* at a shutdown, the target may be dead and nobody know it */
 
 static struct detach_values {
 	uint64_t wait_ms;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Goal: systemd is told what it waits for: ready when logins are accepted, a reload from its beginning
- * to its end (one that changes nothing, too), signs of life if it asked for them, stopping. Method:
- * the test is systemd, with a socket that NOTIFY_SOCKET names; messages are compared in their order.
+ * Goal: systemd is told what it waits for: ready when logins are accepted, a reload from its
+ * beginning to its end (one that changes nothing, too), signs of life if it asked for them,
+ * stopping. Method: the test is systemd, with a socket that NOTIFY_SOCKET names; messages are
+ * compared in their order.
  */
 #include <setjmp.h>
 #include <stdarg.h>
