@@ -3,11 +3,13 @@
  * Attached volumes: the registry, attach and detach, and the one state machine that a lost
  * connection runs through. Called by control.c; told of losses by queue.c, connect.c and disk.c.
  */
+#include <linux/crash_dump.h>
 #include <linux/delay.h>
 #include <linux/idr.h>
 #include <linux/nsproxy.h>
 #include <linux/random.h>
 #include <linux/sched/mm.h>
+#include <linux/sched/signal.h>
 #include <linux/slab.h>
 #include <net/net_namespace.h>
 
@@ -67,6 +69,7 @@ static bool rblk_device_change(struct rblk_device *device, enum rblk_device_stat
 	spin_lock_irqsave(&device->state_lock, flags);
 	changed = rblk_device_set_state(device, state);
 	spin_unlock_irqrestore(&device->state_lock, flags);
+	wake_up_all(&device->session_wait);
 	return changed;
 }
 
@@ -136,7 +139,7 @@ void rblk_device_lost(struct rblk_device *device, const char *format, ...)
 		atomic64_inc(&device->losses);
 		queue_work(rblk_workqueue, &device->loss_work);
 	}
-	wake_up_all(&device->session_wait); /* those of CONNECTING */
+	wake_up_all(&device->session_wait);
 	spin_unlock_irqrestore(&device->state_lock, flags);
 }
 
@@ -332,9 +335,9 @@ static struct rblk_device *rblk_device_alloc(const struct rblk_options *options)
 		device->queue_count = min(device->queue_count,
 					  RBLK_QUEUES_MAX - options->poll_queues);
 	}
-	/* blk-mq would never use more. */
+	/* blk-mq would never use more, and a kernel that only dumps has one queue of one kind. */
 	device->queue_count = min(device->queue_count, nr_cpu_ids);
-	device->options.poll_queues = min(options->poll_queues, nr_cpu_ids);
+	device->options.poll_queues = is_kdump_kernel() ? 0 : min(options->poll_queues, nr_cpu_ids);
 	device->queue_count += device->options.poll_queues;
 	device->queues = kcalloc(device->queue_count, sizeof(*device->queues), GFP_KERNEL);
 	if (!device->queues) {
@@ -476,6 +479,7 @@ int rblk_device_attach(const struct rblk_options *options, char *text)
 {
 	struct rblk_device *device = rblk_device_alloc(options);
 	unsigned int queues, depth;
+	bool killed;
 	int error;
 
 	if (IS_ERR(device)) {
@@ -509,14 +513,16 @@ int rblk_device_attach(const struct rblk_options *options, char *text)
 			  device->index, error);
 		goto err_dismantle;
 	}
-	if (!rblk_device_live(device)) {
-		/* Lost while its partitions were read; or somebody detaches it already, says text. */
+	killed = fatal_signal_pending(current);
+	if (killed || !rblk_device_live(device)) {
+		/* While its partitions were read; or somebody detaches it already, says text. */
 		if (!rblk_device_claim(device, true, text)) {
+			rblk_device_lost(device, "the attach was killed");
 			rblk_device_say_reason(device, text);
 			rblk_device_remove(device, true, "");
 		}
 		rblk_device_put(device);
-		return -ECONNRESET;
+		return killed ? -EINTR : -ECONNRESET;
 	}
 	scnprintf(text, RBLK_TEXT_BYTES, "rblk%d", device->index);
 	pr_info("rblk%d: attached %s/%s, %u queues of %u\n", device->index,

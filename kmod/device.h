@@ -114,10 +114,13 @@ static inline bool rblk_device_live(const struct rblk_device *device)
 	return READ_ONCE(device->state) == RBLK_DEVICE_LIVE;
 }
 
-/* Not LIVE yet, and it will not be. */
+/* The connection is, and in this state nobody takes it down who would end what waits for an answer. */
 static inline bool rblk_device_broken(const struct rblk_device *device)
 {
-	return READ_ONCE(device->state) == RBLK_DEVICE_CONNECTING && READ_ONCE(device->reason[0]);
+	enum rblk_device_state state = READ_ONCE(device->state);
+
+	return (state == RBLK_DEVICE_CONNECTING || state == RBLK_DEVICE_REMOVING) &&
+	       READ_ONCE(device->reason[0]);
 }
 
 /* Is there a reason why the connection broke? Then text (RBLK_TEXT_BYTES) says it. */

@@ -177,11 +177,13 @@ int rblk_queue_poll(struct rblk_queue *queue)
 
 void rblk_queue_poll_all(struct rblk_queue *queue)
 {
-	unsigned int turns = queue->cq->cqe / RBLK_POLL_BUDGET + 1; /* all that can be there now */
+	int left;
 
 	spin_lock(&queue->poll_lock);
-	while (turns-- && rblk_queue_poll_locked(queue) > 0)
-		;
+	/* A queue that is being drained may have no CQ any more. */
+	for (left = queue->poll_ended ? 0 : queue->cq->cqe + 1; left > 0; left -= RBLK_POLL_BUDGET)
+		if (rblk_queue_poll_locked(queue) <= 0)
+			break;
 	spin_unlock(&queue->poll_lock);
 }
 

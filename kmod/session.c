@@ -58,7 +58,8 @@ static int rblk_session_run(struct rblk_device *device, struct rblk_session_comm
 	for (;;) {
 		sc->status = RBLK_OK;
 		error = rblk_command_session(device->queues[0], sc, device->options.command_ms);
-		if (!error || sc->status != RBLK_E_BUSY || time_after(jiffies, end))
+		if (!error || sc->status != RBLK_E_BUSY || time_after(jiffies, end) ||
+		    READ_ONCE(device->state) == RBLK_DEVICE_REMOVING)
 			return error;
 		msleep(RBLK_BUSY_PAUSE_MS);
 	}
