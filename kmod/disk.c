@@ -285,8 +285,18 @@ void rblk_disk_quiesce(struct rblk_device *device)
 
 void rblk_disk_unquiesce(struct rblk_device *device)
 {
-	if (device->disk)
-		blk_mq_unquiesce_queue(device->disk->queue);
+	struct request_queue *q;
+
+	if (!device->disk)
+		return;
+	q = device->disk->queue;
+	blk_mq_unquiesce_queue(q);
+	/*
+	 * Before 6.13 a request that has just met the quiesced queue is put in behind our back, and
+	 * nobody would run it: once those are in, run the queues again.
+	 */
+	synchronize_rcu();
+	blk_mq_run_hw_queues(q, true);
 }
 
 static bool rblk_disk_unmap_one(struct request *rq, void *data)
