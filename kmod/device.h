@@ -129,7 +129,7 @@ bool rblk_device_say_reason(struct rblk_device *device, char *text);
 /* The target told something; softirq. */
 void rblk_device_event(struct rblk_device *device, u16 event, u32 handle);
 
-/* An RDMA device goes away: tear down every queue that uses it before returning. Sleeps. */
+/* An RDMA device goes away: no work request of ours is left there on return. Sleeps. */
 struct ib_device;
 void rblk_device_ib_removed(struct ib_device *ibdev);
 

@@ -153,61 +153,23 @@ static enum fake_answer answer_busy(struct fake_target *fake, const struct rblk_
 	return FAKE_REPLY;
 }
 
-static enum fake_answer answer_always_busy(struct fake_target *fake,
-					   const struct rblk_wire_command *command,
-					   struct rblk_wire_completion *completion)
-{
-	(void)fake;
-	if (command->opcode == RBLK_OP_WRITE)
-		completion->status = rblk_to_le16(RBLK_E_BUSY);
-	return FAKE_REPLY;
-}
+/* What `script->arg` points to: an answer to one kind of command. Anything else goes well. */
+struct special {
+	u8 opcode;
+	enum fake_answer answer;
+	u16 status;
+};
 
-/* What `script->arg` points to, for a WRITE; anything else goes well. */
-static enum fake_answer answer_write(struct fake_target *fake, const struct rblk_wire_command *command,
-				     struct rblk_wire_completion *completion)
+static enum fake_answer answer_special(struct fake_target *fake,
+				       const struct rblk_wire_command *command,
+				       struct rblk_wire_completion *completion)
 {
-	(void)completion;
-	return command->opcode == RBLK_OP_WRITE ?
-		*(const enum fake_answer *)fake_target_script(fake)->arg : FAKE_REPLY;
-}
+	const struct special *special = fake_target_script(fake)->arg;
 
-static enum fake_answer answer_close_identify(struct fake_target *fake,
-					      const struct rblk_wire_command *command,
-					      struct rblk_wire_completion *completion)
-{
-	(void)fake;
-	(void)completion;
-	return command->opcode == RBLK_OP_IDENTIFY ? FAKE_CLOSE : FAKE_REPLY;
-}
-
-static enum fake_answer answer_silent_open(struct fake_target *fake,
-					   const struct rblk_wire_command *command,
-					   struct rblk_wire_completion *completion)
-{
-	(void)fake;
-	(void)completion;
-	return command->opcode == RBLK_OP_OPEN ? FAKE_SILENT : FAKE_REPLY;
-}
-
-/* The first is the kernel's own, for partitions. */
-static enum fake_answer answer_close_read(struct fake_target *fake,
-					  const struct rblk_wire_command *command,
-					  struct rblk_wire_completion *completion)
-{
-	(void)fake;
-	(void)completion;
-	return command->opcode == RBLK_OP_READ ? FAKE_CLOSE : FAKE_REPLY;
-}
-
-static enum fake_answer answer_no_resources(struct fake_target *fake,
-					    const struct rblk_wire_command *command,
-					    struct rblk_wire_completion *completion)
-{
-	(void)fake;
-	if (command->opcode == RBLK_OP_WRITE)
-		completion->status = rblk_to_le16(RBLK_E_NO_RESOURCES);
-	return FAKE_REPLY;
+	if (command->opcode != special->opcode)
+		return FAKE_REPLY;
+	completion->status = rblk_to_le16(special->status);
+	return special->answer;
 }
 
 /* By the target's thread; for main() when that has ended. */
@@ -255,9 +217,10 @@ static enum fake_answer answer_events(struct fake_target *fake, const struct rbl
 	return FAKE_REPLY;
 }
 
-static enum fake_answer twice = FAKE_REPLY_TWICE, silent = FAKE_SILENT, closing = FAKE_CLOSE,
-			immediate = FAKE_IMMEDIATE, raw = FAKE_REPLY_RAW,
-			not_plain = FAKE_REPLY_WITH_IMMEDIATE, invalidate = FAKE_REPLY_INVALIDATE;
+#define STATUS(opcode, status)                                                                     \
+	.command = answer_special, .arg = &(struct special){ opcode, FAKE_REPLY, status }
+#define ANSWER(opcode, answer)                                                                     \
+	.command = answer_special, .arg = &(struct special){ opcode, answer, RBLK_OK }
 
 static const struct {
 	const char *name;
@@ -278,19 +241,20 @@ static const struct {
 	{ "no-transfer", { .volume = volume_no_transfer } },
 	{ "small-transfer", { .volume = volume_small_transfer } },
 	{ "busy", { .command = answer_busy } },
-	{ "always-busy", { .command = answer_always_busy } },
-	{ "no-resources", { .command = answer_no_resources } },
-	{ "close-identify", { .command = answer_close_identify } },
-	{ "silent-open", { .command = answer_silent_open } },
-	{ "close-read", { .command = answer_close_read } },
-	{ "twice", { .command = answer_write, .arg = &twice } },
-	{ "silent", { .command = answer_write, .arg = &silent } },
-	{ "closing", { .command = answer_write, .arg = &closing } },
-	{ "immediate", { .command = answer_write, .arg = &immediate } },
-	{ "raw", { .command = answer_write, .arg = &raw, .raw = { 1, 2, 3 }, .raw_bytes = 33 } },
-	{ "too-long", { .command = answer_write, .arg = &raw, .raw_bytes = FAKE_RAW_BYTES } },
-	{ "not-plain", { .command = answer_write, .arg = &not_plain } },
-	{ "invalidate", { .accept = accept_no_invalidation, .command = answer_write, .arg = &invalidate } },
+	{ "always-busy", { STATUS(RBLK_OP_WRITE, RBLK_E_BUSY) } },
+	{ "no-resources", { STATUS(RBLK_OP_WRITE, RBLK_E_NO_RESOURCES) } },
+	{ "close-identify", { ANSWER(RBLK_OP_IDENTIFY, FAKE_CLOSE) } },
+	{ "silent-open", { ANSWER(RBLK_OP_OPEN, FAKE_SILENT) } },
+	/* The first is the kernel's own, for partitions. */
+	{ "close-read", { ANSWER(RBLK_OP_READ, FAKE_CLOSE) } },
+	{ "twice", { ANSWER(RBLK_OP_WRITE, FAKE_REPLY_TWICE) } },
+	{ "silent", { ANSWER(RBLK_OP_WRITE, FAKE_SILENT) } },
+	{ "closing", { ANSWER(RBLK_OP_WRITE, FAKE_CLOSE) } },
+	{ "immediate", { ANSWER(RBLK_OP_WRITE, FAKE_IMMEDIATE) } },
+	{ "raw", { ANSWER(RBLK_OP_WRITE, FAKE_REPLY_RAW), .raw = { 1, 2, 3 }, .raw_bytes = 33 } },
+	{ "too-long", { ANSWER(RBLK_OP_WRITE, FAKE_REPLY_RAW), .raw_bytes = FAKE_RAW_BYTES } },
+	{ "not-plain", { ANSWER(RBLK_OP_WRITE, FAKE_REPLY_WITH_IMMEDIATE) } },
+	{ "invalidate", { .accept = accept_no_invalidation, ANSWER(RBLK_OP_WRITE, FAKE_REPLY_INVALIDATE) } },
 	{ "other-life", { .command = answer_other_life } },
 	{ "other-tag", { .command = answer_other_tag } },
 	{ "able", { .volume = volume_able, .command = answer_counted } },
