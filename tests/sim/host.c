@@ -10,10 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include "proto/core/env.h"
-#include "target/pool.h"
-#include "target/reactor_impl.h"
-#include "target/reload.h"
-#include "target/volume.h"
+#include "target/control/config.h"
+#include "target/store/pool.h"
+#include "target/serve/reactor_impl.h"
+#include "target/control/reload.h"
+#include "target/store/volume.h"
 #include "tests/sim/fabric_sim.h"
 #include "tests/sim/random.h"
 #include "tests/sim/trace.h"

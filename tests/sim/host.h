@@ -7,8 +7,8 @@
 #ifndef RBLK_TESTS_SIM_HOST_H
 #define RBLK_TESTS_SIM_HOST_H
 
-#include "target/listener.h"
-#include "target/reactor.h"
+#include "target/control/listener.h"
+#include "target/serve/reactor.h"
 #include "tests/sim/actor.h"
 #include "tests/sim/clock.h"
 #include "tests/sim/disk.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * target/log.h into the trace. Linked instead of target/log.c. What a target calls an internal
+ * target/base/log.h into the trace. Linked instead of target/base/log.c. What a target calls an internal
  * error is a failure here.
  */
-#include "target/log.h"
+#include "target/base/log.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * target/store_path.h on simulated disks: opening, the lock (F6), and the cache epoch, which is the
- * machine's boot (F7). Linked instead of target/store_path.c and store_probe.c. Waiting for a lock
+ * target/store/path.h on simulated disks: opening, the lock (F6), and the cache epoch, which is the
+ * machine's boot (F7). Linked instead of target/store/path.c and store_probe.c. Waiting for a lock
  * is left to whoever starts the process (host.c).
  */
-#include "target/store_path.h"
+#include "target/store/path.h"
 
 #include <errno.h>
 #include <string.h>
-#include "target/error.h"
+#include "target/base/error.h"
 #include "tests/sim/disk.h"
 
 #define RANGE_BYTES_MAX (1u << 20)

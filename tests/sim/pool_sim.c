@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Around target/pool.c, to which the linker leads the calls that end up here: memory that nobody
+ * Around target/store/pool.c, to which the linker leads the calls that end up here: memory that nobody
  * has is zeroed, as it was when it was mapped, and whatever has changed it when it is given out
  * again is a device or a store that was not waited for.
  */
-#include "target/pool.h"
+#include "target/store/pool.h"
 
 #include <string.h>
 #include "tests/sim/actor.h"

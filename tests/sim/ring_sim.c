@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * target/ring.h on simulated disks: the stores fill in the same submission entries as on a real
+ * target/store/ring.h on simulated disks: the stores fill in the same submission entries as on a real
  * io_uring, and what the kernel would do with them is done by disk.c. Linked instead of
- * target/ring.c.
+ * target/store/ring.c.
  */
-#include "target/ring.h"
+#include "target/store/ring.h"
 
 #include <errno.h>
 #include <liburing.h>

@@ -6,7 +6,7 @@
 #include "tests/unit/unit.h"
 
 #include <string.h>
-#include "target/digest.h"
+#include "target/io/digest.h"
 
 static void known_values(void **state)
 {

@@ -9,7 +9,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <stdlib.h>
-#include "target/mailbox.h"
+#include "target/serve/mailbox.h"
 
 #define SENDERS 3u
 #define LETTERS 20000u

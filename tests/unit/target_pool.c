@@ -7,7 +7,7 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include "target/pool.h"
+#include "target/store/pool.h"
 
 #define PAGE TGT_POOL_PAGE
 #define PAGES 100u /* no power of two, on purpose */

@@ -8,8 +8,8 @@
 
 #include <stdlib.h>
 #include "proto/fabric/fabric_impl.h"
-#include "target/queue.h"
-#include "target/reactor_impl.h"
+#include "target/serve/queue.h"
+#include "target/serve/reactor_impl.h"
 #include "tests/unit/unit.h"
 
 struct queue_rig {

@@ -7,8 +7,8 @@
 #include "tests/unit/unit.h"
 #include <errno.h>
 #include <string.h>
-#include "target/handle.h"
-#include "target/queue.h"
+#include "target/serve/handle.h"
+#include "target/serve/queue.h"
 
 static int at_once; /* what submit returns */
 

@@ -13,10 +13,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include "target/config.h"
-#include "target/options.h"
-#include "target/ring.h"
-#include "target/store.h"
+#include "target/base/settings.h"
+#include "target/control/options.h"
+#include "target/store/ring.h"
+#include "target/store/store.h"
 #include "tests/unit/unit.h"
 
 /* -- a directory ------------------------------------------------------------------------------- */

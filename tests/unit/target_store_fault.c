@@ -5,7 +5,7 @@
  * Method: plans over a memory store, whose bytes show what reached it; delays by the order in
  * which operations end, never by the clock.
  */
-#include "target/fault_plan.h"
+#include "target/store/fault_plan.h"
 #include "tests/unit/target_rig.h"
 
 #define BYTES 65536

@@ -7,8 +7,8 @@
 #include "tests/unit/target_queue_rig.h"
 #include <errno.h>
 #include <string.h>
-#include "target/log.h"
-#include "target/transfer.h"
+#include "target/base/log.h"
+#include "target/io/transfer.h"
 
 #define TAGS (3 * TGT_CHAIN_MAX) /* more than two chains of replies */
 #define SLOTS (4 * TGT_CHAIN_MAX)

@@ -5,7 +5,7 @@
  * Method: the registry itself, over memory volumes and files of our own.
  */
 #include "proto/wire/wire_check.h"
-#include "target/volume.h"
+#include "target/store/volume.h"
 #include "tests/unit/target_rig.h"
 
 static struct tgt_registry *registry;

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The writer behind log.h: one write() per line, so that lines of different threads never mix. It
+ * keeps no file open and takes no lock; a line that stderr does not take is lost, never waited for.
+ */
+#include "target/base/log.h"
+
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include "proto/core/env.h"
+
+#define LINE_BYTES 2048
+#define WINDOW_NS 1000000000u
+
+static _Atomic int log_level = TGT_LOG_INFO;
+
+void tgt_log_set_level(enum tgt_log_level level)
+{
+	atomic_store_explicit(&log_level, (int)level, memory_order_relaxed);
+}
+
+/*
+ * systemd tells in JOURNAL_STREAM which device and inode the journal's pipe has: only where stderr
+ * still is that pipe does a "<6>" prefix become a priority instead of noise.
+ */
+static bool stderr_is_journal(void)
+{
+	static _Atomic int known; /* 0: not looked yet, 1: no, 2: yes */
+	int answer = atomic_load_explicit(&known, memory_order_relaxed);
+
+	if (!answer) {
+		const char *stream = getenv("JOURNAL_STREAM");
+		unsigned long long device, inode;
+		struct stat st;
+
+		answer = 1;
+		if (stream && sscanf(stream, "%llu:%llu", &device, &inode) == 2 &&
+		    fstat(STDERR_FILENO, &st) == 0 && st.st_dev == device && st.st_ino == inode)
+			answer = 2;
+		atomic_store_explicit(&known, answer, memory_order_relaxed);
+	}
+	return answer == 2;
+}
+
+static __attribute__((format(printf, 3, 0))) void
+log_write(enum tgt_log_level level, unsigned int dropped, const char *format, va_list args)
+{
+	char line[LINE_BYTES];
+	int length, more;
+
+	if (stderr_is_journal())
+		length = snprintf(line, sizeof(line), "<%d>", (int)level);
+	else
+		length = snprintf(line, sizeof(line), "rblkd: ");
+	more = vsnprintf(line + length, sizeof(line) - (size_t)length, format, args);
+	if (more > 0)
+		length += more;
+	if (dropped > 0 && length < LINE_BYTES)
+		length += snprintf(line + length, sizeof(line) - (size_t)length,
+				   " (%u lines like this left out)", dropped);
+	if (length > LINE_BYTES - 1)
+		length = LINE_BYTES - 1;
+	line[length++] = '\n';
+	if (write(STDERR_FILENO, line, (size_t)length) < 0)
+		return; /* nowhere left to say so */
+}
+
+static bool level_shown(enum tgt_log_level level)
+{
+	return (int)level <= atomic_load_explicit(&log_level, memory_order_relaxed);
+}
+
+void tgt_log(enum tgt_log_level level, const char *format, ...)
+{
+	va_list args;
+
+	if (!level_shown(level))
+		return;
+	va_start(args, format);
+	log_write(level, 0, format, args);
+	va_end(args);
+}
+
+void tgt_log_limited(struct tgt_log_limit *limit, enum tgt_log_level level, const char *format, ...)
+{
+	uint64_t now = env_now_ns();
+	unsigned int dropped;
+	va_list args;
+
+	if (!level_shown(level))
+		return;
+	if (!limit->window_ns || now - limit->window_ns >= WINDOW_NS) {
+		limit->window_ns = now;
+		limit->used = 0;
+	}
+	if (limit->used >= TGT_LOG_BURST) {
+		limit->dropped++;
+		return;
+	}
+	limit->used++;
+	dropped = limit->dropped;
+	limit->dropped = 0;
+	va_start(args, format);
+	log_write(level, dropped, format, args);
+	va_end(args);
+}

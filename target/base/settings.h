@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * What rblkd is told to do: one struct, filled from the command line and the INI file by the one
+ * table of options.c, which also drives --help and is what the manuals are checked against.
+ * Control thread only; a reload makes a new struct and the differences are applied.
+ */
+#ifndef RBLK_TARGET_SETTINGS_H
+#define RBLK_TARGET_SETTINGS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "proto/wire/payload.h"
+
+#define TGT_LISTEN_MAX 16
+#define TGT_REACTORS_MAX 64
+
+enum tgt_polling {
+	TGT_POLL_ADAPTIVE, /* poll while busy, sleep when idle */
+	TGT_POLL_ALWAYS,
+	TGT_POLL_NEVER,    /* always wait for events */
+};
+
+enum tgt_cache_mode {
+	TGT_CACHE_DIRECT,   /* O_DIRECT: no page cache (default) */
+	TGT_CACHE_BUFFERED, /* page cache; flushes are real all the same */
+};
+
+struct tgt_volume_config {
+	char name[RBLK_NAME_BYTES];
+	char store[16];       /* "uring", "memory", "null" */
+	char path[4096];      /* uring */
+	uint64_t bytes;       /* memory, null; 0: the path's own size */
+	uint32_t block_bytes; /* 512 or 4096; 0: the store's own, at least 512 */
+	bool read_only;
+	enum tgt_cache_mode cache;
+	uint8_t uuid[16];     /* all zero: derived from name and path */
+	char fault[256];      /* wrap it in the fault store: "delay=5ms,fail=write:0.01,..." */
+	uint32_t lock_wait_ms; /* F6: longest wait for a predecessor's lock on the path */
+	char source[4200];    /* "file:line" or "command line", for messages */
+};
+
+struct tgt_config {
+	char listen[TGT_LISTEN_MAX][128]; /* "rdma://[::]:4430", "tcp://127.0.0.1:4430" */
+	unsigned int listen_count;
+	unsigned int reactors;
+	enum tgt_polling polling;
+	uint32_t poll_us_max;       /* adaptive: longest spin before sleeping */
+	uint32_t queues_max;        /* per session */
+	uint32_t credits;           /* most that one queue is granted */
+	uint32_t receive_buffers;   /* per reactor and device: bounds the credits granted */
+	uint64_t pool_bytes;        /* data buffers, per reactor */
+	uint32_t max_io_bytes;      /* of one command */
+	uint32_t sessions_max;
+	uint32_t queues_total_max;  /* connections, over all sessions */
+	uint32_t keepalive_ms;
+	uint32_t drain_ms;          /* SIGTERM: longest wait for commands in flight */
+	bool allow_scratch;         /* `rblk ping`'s one-sided measurements */
+	bool memory_lock;           /* huge pages and mlock where they can be had */
+	unsigned int log_level;     /* enum tgt_log_level: least important lines that are shown */
+	struct tgt_volume_config *volumes; /* owned; see tgt_config_fini() */
+	unsigned int volume_count;
+};
+
+#endif

@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The configuration file, and struct tgt_config's beginning and end. libinih takes the lines
+ * apart; sections are noticed here, as the lines go by, because it keeps only 49 characters of
+ * their names and says nothing of empty ones. What keys there are is options.c's.
+ */
+#include "target/control/config.h"
+
+#include <errno.h>
+#include <ini.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "proto/wire/login.h"
+#include "proto/wire/wire_check.h"
+#include "target/base/error.h"
+#include "target/control/options.h"
+#include "target/store/store.h"
+
+#define REACTORS_AUTO_MAX 8
+#define OPTIONS_MAX 64 /* bits of config_file.seen */
+
+void tgt_config_init(struct tgt_config *config)
+{
+	memset(config, 0, sizeof(*config));
+	tgt_options_default(config, TGT_IN_TARGET);
+}
+
+void tgt_config_fini(struct tgt_config *config)
+{
+	free(config->volumes);
+	config->volumes = NULL;
+	config->volume_count = 0;
+}
+
+/* -- volumes ---------------------------------------------------------------------------------- */
+
+static int volume_twice(const struct tgt_volume_config *first, const char *source, char *error)
+{
+	if (strcmp(first->source, source) == 0)
+		return tgt_error(error, -EEXIST, "volume %s: named twice on the %s", first->name,
+				 source);
+	return tgt_error(error, -EEXIST, "volume %s: named twice, at %s and at %s", first->name,
+			 first->source, source);
+}
+
+/* Room for one more: twice as much whenever it is full, for one is some kilobytes. */
+static int volumes_grow(struct tgt_config *config)
+{
+	unsigned int count = config->volume_count;
+	struct tgt_volume_config *volumes;
+
+	/* Full at 0 and at each power of two, and only there. */
+	if (count & (count - 1))
+		return 0;
+	volumes = reallocarray(config->volumes, count ? 2 * count : 1, sizeof(*volumes));
+	if (!volumes)
+		return -ENOMEM;
+	config->volumes = volumes;
+	return 0;
+}
+
+int tgt_config_volume_add(struct tgt_config *config, const char *name, const char *source,
+			  struct tgt_volume_config **volume, char *error)
+{
+	struct tgt_volume_config *added;
+	char field[RBLK_NAME_BYTES] = "";
+	unsigned int i;
+
+	if (strlen(name) < sizeof(field))
+		strcpy(field, name);
+	if (!rblk_name_valid(field))
+		return tgt_error(
+			error, -EINVAL,
+			"%s: \"%s\" is not a volume name: 1 to 63 of A-Z a-z 0-9 . _ : + -", source,
+			name);
+	for (i = 0; i < config->volume_count; i++)
+		if (strcmp(config->volumes[i].name, name) == 0)
+			return volume_twice(&config->volumes[i], source, error);
+	if (config->volume_count == RBLK_VOLUMES_MAX)
+		return tgt_error(error, -ENOSPC,
+				 "%s: volume %s: %d volumes are the most there can be", source,
+				 name, RBLK_VOLUMES_MAX);
+	if (volumes_grow(config))
+		return tgt_error(error, -ENOMEM, "%s: volume %s: out of memory", source, name);
+	added = &config->volumes[config->volume_count++];
+	memset(added, 0, sizeof(*added));
+	memcpy(added->name, field, sizeof(field));
+	snprintf(added->source, sizeof(added->source), "%s", source);
+	tgt_options_default(added, TGT_IN_VOLUME);
+	*volume = added;
+	return 0;
+}
+
+static int volume_complete(const struct tgt_volume_config *volume, char *error)
+{
+	bool uring = strcmp(volume->store, "uring") == 0;
+	const char *kind = volume->store;
+	const char *reason = NULL;
+
+	if (!tgt_store_find(kind) || strcmp(kind, "fault") == 0)
+		return tgt_error(error, -EINVAL,
+				 "%s: volume %s: store \"%s\" is none of uring, memory, null",
+				 volume->source, volume->name, kind);
+	if (uring && !volume->path[0])
+		reason = "has no path";
+	else if (uring && volume->bytes)
+		reason = "has a path and a size; a path has its own size";
+	else if (!uring && volume->path[0])
+		reason = "keeps nothing at a path";
+	else if (!uring && !volume->bytes)
+		reason = "has no size";
+	else if (volume->bytes % (volume->block_bytes ? volume->block_bytes : RBLK_BLOCK_BYTES_MIN))
+		reason = "has a size that is not a multiple of its block size";
+	if (!reason)
+		return 0;
+	return tgt_error(error, -EINVAL, "%s: volume %s: store = %s, but it %s", volume->source,
+			 volume->name, kind, reason);
+}
+
+/* F6 in the configuration: two volumes on one path would lock each other out, or worse. */
+static int paths_complete(const struct tgt_config *config, char *error)
+{
+	unsigned int i, j;
+
+	for (i = 0; i < config->volume_count; i++) {
+		const struct tgt_volume_config *volume = &config->volumes[i];
+
+		for (j = 0; j < i && volume->path[0]; j++)
+			if (strcmp(config->volumes[j].path, volume->path) == 0)
+				return tgt_error(error, -EINVAL,
+						 "%s: volume %s: path %s is volume %s's already",
+						 volume->source, volume->name, volume->path,
+						 config->volumes[j].name);
+	}
+	return 0;
+}
+
+int tgt_config_complete(struct tgt_config *config, char *error)
+{
+	unsigned int i;
+
+	if (!config->listen_count)
+		snprintf(config->listen[config->listen_count++], sizeof(config->listen[0]),
+			 "rdma://[::]:%d", RBLK_DEFAULT_PORT);
+	if (!config->reactors) {
+		cpu_set_t cpus;
+
+		config->reactors = 1;
+		if (sched_getaffinity(0, sizeof(cpus), &cpus) == 0)
+			config->reactors = (unsigned int)CPU_COUNT(&cpus);
+		if (config->reactors > REACTORS_AUTO_MAX)
+			config->reactors = REACTORS_AUTO_MAX;
+	}
+	if (config->pool_bytes < config->max_io_bytes)
+		return tgt_error(
+			error, -EINVAL,
+			"pool_size is less than max_io: one command could never get a buffer");
+	if (config->receive_buffers < config->credits + RBLK_RESERVED_TAGS)
+		return tgt_error(
+			error, -EINVAL,
+			"receive_buffers must be at least credits + %d: one queue needs those",
+			RBLK_RESERVED_TAGS);
+	for (i = 0; i < config->volume_count; i++) {
+		int status = volume_complete(&config->volumes[i], error);
+
+		if (status < 0)
+			return status;
+	}
+	return paths_complete(config, error);
+}
+
+/* -- the file --------------------------------------------------------------------------------- */
+
+/* While the file is read. */
+struct config_file {
+	struct tgt_config *config;
+	const char *path;
+	FILE *stream;
+	unsigned int line;
+	unsigned int place; /* of the section: TGT_IN_TARGET, TGT_IN_VOLUME; 0: none yet */
+	uint64_t seen;	    /* options given in this section, by index */
+	bool target_seen;
+	bool failed; /* at `line`; `error` says why */
+	char *error;
+};
+
+static int file_failed(struct config_file *file)
+{
+	file->failed = true;
+	return 0; /* as libinih's handler says no */
+}
+
+static void section_begin(struct config_file *file, char *text)
+{
+	char *end = strchr(text, ']'), *name;
+	char source[sizeof(((struct tgt_volume_config *)0)->source)];
+	struct tgt_volume_config *volume;
+
+	if (!end)
+		return; /* libinih complains about it */
+	*end = 0;
+	name = text + 1 + strspn(text + 1, " \t");
+	file->seen = 0;
+	if (strcmp(name, "target") == 0) {
+		file->place = TGT_IN_TARGET;
+		if (file->target_seen) {
+			tgt_error(file->error, 0, "%s:%u: section [target] a second time",
+				  file->path, file->line);
+			file_failed(file);
+		}
+		file->target_seen = true;
+	} else if (strncmp(name, "volume ", 7) == 0 || strncmp(name, "volume\t", 7) == 0) {
+		file->place = TGT_IN_VOLUME;
+		name += 7 + strspn(name + 7, " \t");
+		snprintf(source, sizeof(source), "%s:%u", file->path, file->line);
+		if (tgt_config_volume_add(file->config, name, source, &volume, file->error) < 0)
+			file_failed(file);
+	} else {
+		tgt_error(file->error, 0,
+			  "%s:%u: unknown section [%s]; there are [target] and [volume NAME]",
+			  file->path, file->line, name);
+		file_failed(file);
+	}
+	*end = ']';
+}
+
+/*
+ * One line for libinih, as fgets(). Leading blanks are taken away: it would take an indented line
+ * for more of the value before.
+ */
+static char *read_line(char *text, int bytes, void *context)
+{
+	struct config_file *file = context;
+	size_t length, blanks;
+
+	if (file->failed || !fgets(text, bytes, file->stream))
+		return NULL;
+	file->line++;
+	length = strlen(text);
+	if (length + 1 == (size_t)bytes && text[length - 1] != '\n') {
+		tgt_error(file->error, 0, "%s:%u: longer than %d characters", file->path,
+			  file->line, bytes - 2);
+		file_failed(file);
+		return NULL;
+	}
+	blanks = strspn(text, " \t");
+	memmove(text, text + blanks, length - blanks + 1);
+	if (text[0] == '[')
+		section_begin(file, text);
+	return file->failed ? NULL : text;
+}
+
+static void *section_object(struct config_file *file)
+{
+	struct tgt_config *config = file->config;
+
+	return file->place == TGT_IN_VOLUME ? (void *)&config->volumes[config->volume_count - 1]
+					    : (void *)config;
+}
+
+static int key_unknown(struct config_file *file, const char *key)
+{
+	unsigned int other = file->place ^ (TGT_IN_TARGET | TGT_IN_VOLUME);
+	const char *meant = tgt_option_suggest(key, file->place);
+
+	if (tgt_option_find(key, other))
+		tgt_error(file->error, 0, "%s:%u: \"%s\" belongs in %s", file->path, file->line,
+			  key, other == TGT_IN_TARGET ? "[target]" : "a [volume NAME] section");
+	else if (meant)
+		tgt_error(file->error, 0, "%s:%u: unknown key \"%s\"; did you mean \"%s\"?",
+			  file->path, file->line, key, meant);
+	else
+		tgt_error(file->error, 0, "%s:%u: unknown key \"%s\"", file->path, file->line, key);
+	return file_failed(file);
+}
+
+/* libinih's handler: 1 is yes, 0 is no. */
+static int handle_key(void *context, const char *section, const char *key, const char *value)
+{
+	struct config_file *file = context;
+	const struct tgt_option *option, *table;
+	char why[TGT_ERROR_BYTES];
+	unsigned int count;
+	uint64_t bit;
+
+	if (!file->place) {
+		tgt_error(file->error, 0, "%s:%u: \"%s\" stands before any section", file->path,
+			  file->line, key);
+		return file_failed(file);
+	}
+	option = tgt_option_find(key, file->place);
+	if (!option)
+		return key_unknown(file, key);
+	table = tgt_options_table(&count);
+	bit = 1ull << (option - table) % OPTIONS_MAX;
+	if (file->seen & bit && option->type != TGT_OPTION_LISTEN) {
+		tgt_error(file->error, 0, "%s:%u: \"%s\" a second time in this section", file->path,
+			  file->line, key);
+		return file_failed(file);
+	}
+	file->seen |= bit;
+	if (tgt_option_set(option, section_object(file), value, why) < 0) {
+		tgt_error(file->error, 0, "%s:%u: %s: %s", file->path, file->line, option->name,
+			  why);
+		return file_failed(file);
+	}
+	return 1;
+}
+
+int tgt_config_load(struct tgt_config *config, const char *path, char *error)
+{
+	struct config_file file = {.config = config, .path = path, .error = error};
+	int status;
+
+	file.stream = fopen(path, "re");
+	if (!file.stream)
+		return tgt_error(error, -errno, "%s: %s", path, strerror(errno));
+	errno = 0;
+	status = ini_parse_stream(read_line, &file, handle_key, &file);
+	if (ferror(file.stream))
+		status = tgt_error(error, -EIO, "%s: %s", path, strerror(errno ? errno : EIO));
+	else if (status > 0 && (!file.failed || (unsigned int)status < file.line))
+		/* libinih goes on after its own complaints; the first line that is wrong counts. */
+		status = tgt_error(error, -EINVAL, "%s:%d: neither \"key = value\" nor a [section]",
+				   path, status);
+	else if (file.failed)
+		status = -EINVAL; /* error has been worded where it was found */
+	else if (status < 0)
+		status = tgt_error(error, -ENOMEM, "%s: out of memory", path);
+	fclose(file.stream);
+	return status;
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The configuration: the settings at their defaults, as the INI file changes them, and judged
+ * together. `error` is TGT_ERROR_BYTES. Control thread only.
+ */
+#ifndef RBLK_TARGET_CONFIG_H
+#define RBLK_TARGET_CONFIG_H
+
+#include "target/base/settings.h"
+
+/* Every setting at its default, no volume, no listen address. */
+void tgt_config_init(struct tgt_config *config);
+void tgt_config_fini(struct tgt_config *config);
+/* Adds what the INI file says. error: "rblkd.conf:12: ...". */
+int tgt_config_load(struct tgt_config *config, const char *path, char *error);
+/*
+ * Adds a volume with all its settings at their defaults. `source` is where it stands, for messages.
+ * *volume is valid until the next one is added.
+ */
+int tgt_config_volume_add(struct tgt_config *config, const char *name, const char *source,
+			  struct tgt_volume_config **volume, char *error);
+/* After all has been said: fills in what depends on the machine, and judges settings together. */
+int tgt_config_complete(struct tgt_config *config, char *error);
+
+#endif

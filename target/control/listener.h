@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Listens on the configured addresses with a fab of its own per kind, and hands each connection
+ * request to the reactor that owns (or shall own) its session. Control thread only.
+ */
+#ifndef RBLK_TARGET_LISTENER_H
+#define RBLK_TARGET_LISTENER_H
+
+#include "target/base/settings.h"
+#include "target/serve/reactor.h"
+
+struct tgt_listener;
+
+/* error: TGT_ERROR_BYTES, "rdma://0.0.0.0:4430: address already in use". */
+int tgt_listener_create(const struct tgt_config *config, struct tgt_reactor **reactors,
+			struct tgt_listener **listener, char *error);
+void tgt_listener_destroy(struct tgt_listener *listener);
+
+/* Readable when tgt_listener_step() has something to do. At most TGT_LISTEN_FDS. */
+#define TGT_LISTEN_FDS 4
+unsigned int tgt_listener_fds(const struct tgt_listener *listener, int fds[TGT_LISTEN_FDS]);
+/* When it has something to do without that, in milliseconds; -1: never. */
+int tgt_listener_timeout_ms(const struct tgt_listener *listener);
+unsigned int tgt_listener_step(struct tgt_listener *listener);
+/* The n-th address as bound ("tcp://127.0.0.1:40123"), NULL past the last. */
+const char *tgt_listener_address(const struct tgt_listener *listener, unsigned int n);
+
+#endif

@@ -1,0 +1,358 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * rblkd: start, serve, reload, drain. This is the control thread: it opens volumes, makes reactors
+ * and the listener, and then sleeps until a signal, a connection request or systemd's watchdog
+ * wants something. Nothing of the data path passes here.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+#include "proto/core/env.h"
+#include "proto/wire/login.h"
+#include "target/control/config.h"
+#include "target/base/error.h"
+#include "target/control/listener.h"
+#include "target/base/log.h"
+#include "target/control/notify.h"
+#include "target/control/options.h"
+#include "target/serve/reactor.h"
+#include "target/control/reload.h"
+#include "target/store/volume.h"
+
+#define DRAIN_LOOK_MS 10    /* how often the reactors are asked whether they have drained */
+#define DRAIN_SPARE_MS 5000 /* beyond drain_time, for the connections' own ends */
+#define STATUS_BYTES 3072
+
+/* The control thread's everything. Made and undone by main(), in this order. */
+struct daemon {
+	int argc;
+	char **argv;
+	int signals;		  /* signalfd */
+	struct tgt_config config; /* in force */
+	struct tgt_registry *registry;
+	struct tgt_reactor *reactors[TGT_REACTORS_MAX];
+	unsigned int reactor_count;
+	struct tgt_listener *listener;
+};
+
+/* -- start ------------------------------------------------------------------------------------ */
+
+/* Before any thread is made, so that all of them inherit it: signals come to the signalfd alone. */
+static int signals_open(struct daemon *daemon, char *error)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGHUP);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	signal(SIGPIPE, SIG_IGN); /* a peer that is gone is an error of write(), not our end */
+	daemon->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	if (daemon->signals < 0)
+		return tgt_error(error, -errno, "signalfd: %s", strerror(errno));
+	return 0;
+}
+
+/*
+ * A connection over TCP is a descriptor. The soft limit is for programs that use select(); what this
+ * one may have is the hard one. If it is too low, who needs descriptors says so.
+ */
+static void descriptors_raise(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit))
+		return;
+	limit.rlim_cur = limit.rlim_max;
+	setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+static int volumes_open(struct daemon *daemon, char *error)
+{
+	unsigned int i;
+	int status;
+
+	status = tgt_registry_create(&daemon->registry);
+	if (status < 0)
+		return tgt_error(error, status, "%s", strerror(-status));
+	for (i = 0; i < daemon->config.volume_count; i++) {
+		status = tgt_volume_add(daemon->registry, &daemon->config.volumes[i], error);
+		if (status < 0)
+			return status;
+	}
+	return 0;
+}
+
+static void volumes_close(struct daemon *daemon)
+{
+	unsigned int i;
+
+	for (i = 0; daemon->registry && i < daemon->config.volume_count; i++) {
+		struct tgt_volume *volume =
+			tgt_volume_remove(daemon->registry, daemon->config.volumes[i].name);
+
+		if (volume)
+			tgt_volume_put(volume);
+	}
+	tgt_registry_destroy(daemon->registry);
+}
+
+static int reactors_start(struct daemon *daemon, char *error)
+{
+	unsigned int i;
+	int status;
+
+	for (i = 0; i < daemon->config.reactors; i++) {
+		status = tgt_reactor_create(&daemon->config, i, daemon->registry,
+					    &daemon->reactors[i], error);
+		if (status < 0)
+			return status;
+		daemon->reactor_count++;
+		status = tgt_reactor_start(daemon->reactors[i]);
+		if (status < 0)
+			return tgt_error(error, status, "reactor %u: %s", i, strerror(-status));
+	}
+	return 0;
+}
+
+/* The fabric says what is missing for RDMA; that there is a way without it is ours to say. */
+static void suggest_tcp(const struct daemon *daemon, int status, char *error)
+{
+	char cause[TGT_ERROR_BYTES];
+
+	if (status != -ENODEV && status != -ENOENT && status != -ENOSYS)
+		return;
+	if (strncmp(daemon->config.listen[0], "rdma://", 7) != 0)
+		return;
+	memcpy(cause, error, sizeof(cause));
+	tgt_error(error, status, "%s; or serve over TCP: --listen tcp://127.0.0.1", cause);
+}
+
+static int daemon_start(struct daemon *daemon, char *error)
+{
+	int status;
+
+	descriptors_raise();
+	status = volumes_open(daemon, error);
+	if (status < 0)
+		return status;
+	status = reactors_start(daemon, error);
+	if (status == 0)
+		status = tgt_listener_create(&daemon->config, daemon->reactors, &daemon->listener,
+					     error);
+	if (status < 0)
+		suggest_tcp(daemon, status, error);
+	return status;
+}
+
+/* -- serving ---------------------------------------------------------------------------------- */
+
+/* "serving 2 volumes on tcp://127.0.0.1:40123, ..." */
+static void status_words(const struct daemon *daemon, char words[STATUS_BYTES])
+{
+	const char *address;
+	unsigned int n, total;
+	size_t length;
+
+	tgt_volume_list(daemon->registry, 0, NULL, 0, &total);
+	length = (size_t)snprintf(words, STATUS_BYTES, "serving %u volume%s on ", total,
+				  total == 1 ? "" : "s");
+	for (n = 0; (address = tgt_listener_address(daemon->listener, n)); n++)
+		if (length < STATUS_BYTES)
+			length += (size_t)snprintf(words + length, STATUS_BYTES - length, "%s%s",
+						   n ? ", " : "", address);
+}
+
+/*
+ * SIGHUP. The command line is read again, with the file that it names; what is wrong there
+ * leaves everything as it was.
+ */
+static void reload(struct daemon *daemon)
+{
+	char error[TGT_ERROR_BYTES], words[STATUS_BYTES];
+	struct tgt_config wanted;
+	enum tgt_run_mode mode;
+	int status;
+
+	tgt_notify_reloading();
+	status = tgt_options_parse(daemon->argc, daemon->argv, &wanted, &mode, error);
+	if (status == 0)
+		status = tgt_reload_apply(&daemon->config, &wanted, daemon->registry,
+					  daemon->reactors, error);
+	if (status < 0)
+		tgt_log(TGT_LOG_ERROR, "reload: nothing changed: %s", error);
+	status_words(daemon, words);
+	tgt_notify_ready(words);
+}
+
+/* The next signal, 0 if there is none. */
+static int signal_take(const struct daemon *daemon)
+{
+	struct signalfd_siginfo info;
+
+	if (read(daemon->signals, &info, sizeof(info)) != sizeof(info))
+		return 0;
+	return (int)info.ssi_signo;
+}
+
+/* Sleeps until there is a signal, something for the listener, or timeout_ms are over (-1: never).
+ */
+static void daemon_wait(struct daemon *daemon, int timeout_ms)
+{
+	struct pollfd polled[1 + TGT_LISTEN_FDS];
+	int fds[TGT_LISTEN_FDS];
+	unsigned int i, count = tgt_listener_fds(daemon->listener, fds);
+	int listener_ms = tgt_listener_timeout_ms(daemon->listener);
+
+	/* Strangers who say nothing, and those who wait for a descriptor, have their times. */
+	if (listener_ms >= 0 && (timeout_ms < 0 || listener_ms < timeout_ms))
+		timeout_ms = listener_ms;
+
+	polled[0] = (struct pollfd){.fd = daemon->signals, .events = POLLIN};
+	for (i = 0; i < count; i++)
+		polled[1 + i] = (struct pollfd){.fd = fds[i], .events = POLLIN};
+	poll(polled, 1 + count, timeout_ms);
+	tgt_listener_step(daemon->listener);
+}
+
+/* Until SIGTERM or SIGINT. */
+static void serve(struct daemon *daemon)
+{
+	int watchdog_ms = tgt_notify_watchdog_ms();
+	int taken;
+
+	for (;;) {
+		daemon_wait(daemon, watchdog_ms);
+		if (watchdog_ms >= 0)
+			tgt_notify_alive();
+		while ((taken = signal_take(daemon))) {
+			if (taken != SIGHUP)
+				return;
+			reload(daemon);
+		}
+	}
+}
+
+/* -- end --------------------------------------------------------------------------------------- */
+
+static bool all_drained(const struct daemon *daemon)
+{
+	unsigned int i;
+
+	for (i = 0; i < daemon->reactor_count; i++)
+		if (!tgt_reactor_drained(daemon->reactors[i]))
+			return false;
+	return true;
+}
+
+/*
+ * Lets what is in flight end. False if that took too long or a second signal came: then the
+ * process ends with its threads still running, and the kernel holds our locks until the last
+ * I/O has ended (F6).
+ */
+static bool drain(struct daemon *daemon)
+{
+	uint64_t deadline =
+		env_now_ns() + (daemon->config.drain_ms + (uint64_t)DRAIN_SPARE_MS) * 1000000u;
+	unsigned int i;
+	int taken;
+
+	tgt_notify_stopping("draining");
+	tgt_log(TGT_LOG_INFO, "stopping: waiting up to %u ms for commands in flight",
+		daemon->config.drain_ms);
+	for (i = 0; i < daemon->reactor_count; i++)
+		tgt_reactor_drain(daemon->reactors[i]);
+	while (!all_drained(daemon)) {
+		daemon_wait(daemon, DRAIN_LOOK_MS);
+		taken = signal_take(daemon);
+		if (taken == SIGTERM || taken == SIGINT) {
+			tgt_log(TGT_LOG_WARNING, "stopping at once: a second signal came");
+			return false;
+		}
+		if (env_now_ns() >= deadline) {
+			tgt_log(TGT_LOG_ERROR, "stopping: commands in flight did not end in time");
+			return false;
+		}
+	}
+	return true;
+}
+
+/* Undoes daemon_start(), however far it came; every reactor has drained or never served. */
+static void daemon_end(struct daemon *daemon)
+{
+	while (daemon->reactor_count)
+		tgt_reactor_destroy(daemon->reactors[--daemon->reactor_count]);
+	/* Logins that came too late for a reactor were refused just now: they and their leases are its. */
+	tgt_listener_destroy(daemon->listener);
+	volumes_close(daemon);
+}
+
+static int daemon_run(struct daemon *daemon)
+{
+	char error[TGT_ERROR_BYTES], words[STATUS_BYTES];
+	unsigned int i;
+
+	if (daemon_start(daemon, error) < 0) {
+		tgt_log(TGT_LOG_ERROR, "%s", error);
+		for (i = 0; i < daemon->reactor_count; i++)
+			tgt_reactor_drain(daemon->reactors[i]);
+		daemon_end(daemon);
+		return EXIT_FAILURE;
+	}
+	status_words(daemon, words);
+	tgt_log(TGT_LOG_INFO, "ready: %s", words);
+	tgt_notify_ready(words);
+	serve(daemon);
+	if (!drain(daemon)) {
+		fflush(NULL);
+		_exit(EXIT_FAILURE);
+	}
+	daemon_end(daemon);
+	tgt_log(TGT_LOG_INFO, "stopped");
+	return EXIT_SUCCESS;
+}
+
+int main(int argc, char **argv)
+{
+	struct daemon daemon = {.argc = argc, .argv = argv, .signals = -1};
+	char error[TGT_ERROR_BYTES];
+	enum tgt_run_mode mode;
+	int status = EXIT_SUCCESS;
+
+	if (tgt_options_parse(argc, argv, &daemon.config, &mode, error) < 0) {
+		tgt_log(TGT_LOG_ERROR, "%s", error);
+		return EXIT_FAILURE;
+	}
+	tgt_log_set_level((enum tgt_log_level)daemon.config.log_level);
+	switch (mode) {
+	case TGT_RUN_HELP:
+		tgt_options_help(stdout);
+		break;
+	case TGT_RUN_VERSION:
+		printf("rblkd %s, protocol %d\n", RBLK_VERSION, RBLK_PROTOCOL_VERSION);
+		break;
+	case TGT_RUN_CHECK:
+		printf("rblkd: the configuration is right: %u volume%s, %u address%s\n",
+		       daemon.config.volume_count, daemon.config.volume_count == 1 ? "" : "s",
+		       daemon.config.listen_count, daemon.config.listen_count == 1 ? "" : "es");
+		break;
+	case TGT_RUN_SERVE:
+		if (signals_open(&daemon, error) < 0) {
+			tgt_log(TGT_LOG_ERROR, "%s", error);
+			status = EXIT_FAILURE;
+			break;
+		}
+		status = daemon_run(&daemon);
+		close(daemon.signals);
+		break;
+	}
+	tgt_config_fini(&daemon.config);
+	return status;
+}

@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The table of options.h, and what follows from it by itself: finding, guessing, --help. How a
+ * value is read is options_value.c's part, the order of argv and file options_parse.c's.
+ */
+#include "target/control/options.h"
+
+#include <string.h>
+#include "proto/wire/login.h"
+#include "proto/wire/message.h"
+#include "target/base/log.h"
+
+#define ARRAY_SIZE(array) (sizeof(array) / sizeof((array)[0]))
+
+#define TARGET(name) offsetof(struct tgt_config, name), sizeof(((struct tgt_config *)0)->name)
+#define VOLUME(name) \
+	offsetof(struct tgt_volume_config, name), sizeof(((struct tgt_volume_config *)0)->name)
+#define NO_FIELD 0, 0
+
+#define TARGET_PLACES (TGT_IN_TARGET | TGT_ON_COMMAND_LINE)
+#define VOLUME_PLACES (TGT_IN_VOLUME | TGT_ON_COMMAND_LINE)
+
+static const struct tgt_option_choice polling_choices[] = {
+	{"adaptive", TGT_POLL_ADAPTIVE},
+	{"always", TGT_POLL_ALWAYS},
+	{"never", TGT_POLL_NEVER},
+	{NULL, 0},
+};
+
+static const struct tgt_option_choice cache_choices[] = {
+	{"direct", TGT_CACHE_DIRECT},
+	{"buffered", TGT_CACHE_BUFFERED},
+	{NULL, 0},
+};
+
+static const struct tgt_option_choice log_choices[] = {
+	{"error", TGT_LOG_ERROR},
+	{"warning", TGT_LOG_WARNING},
+	{"info", TGT_LOG_INFO},
+	{"debug", TGT_LOG_DEBUG},
+	{NULL, 0},
+};
+
+#define K 1024ull
+#define M (1024 * K)
+#define G (1024 * M)
+#define T (1024 * G)
+
+/* clang-format off */
+static const struct tgt_option table[] = {
+	{ "config", 'c', TGT_ON_COMMAND_LINE, TGT_OPTION_ACTION, "FILE", NULL,
+	  "read this configuration file; the command line overrides it",
+	  NO_FIELD, 0, 0, NULL },
+	{ "memory", 0, TGT_ON_COMMAND_LINE, TGT_OPTION_ACTION, "NAME=SIZE", NULL,
+	  "serve a volume in memory; it ends with the daemon",
+	  NO_FIELD, 0, 0, NULL },
+	{ "null", 0, TGT_ON_COMMAND_LINE, TGT_OPTION_ACTION, "NAME=SIZE", NULL,
+	  "serve a volume that keeps nothing and reads as zeroes",
+	  NO_FIELD, 0, 0, NULL },
+	{ "check", 0, TGT_ON_COMMAND_LINE, TGT_OPTION_ACTION, NULL, NULL,
+	  "read everything, open nothing, say whether it is right",
+	  NO_FIELD, 0, 0, NULL },
+	{ "help", 'h', TGT_ON_COMMAND_LINE, TGT_OPTION_ACTION, NULL, NULL,
+	  "show this", NO_FIELD, 0, 0, NULL },
+	{ "version", 'V', TGT_ON_COMMAND_LINE, TGT_OPTION_ACTION, NULL, NULL,
+	  "show the version", NO_FIELD, 0, 0, NULL },
+
+	{ "listen", 'l', TARGET_PLACES, TGT_OPTION_LISTEN, "ADDRESS", NULL,
+	  "rdma://HOST[:PORT] or tcp://HOST[:PORT]; may be repeated; without it rdma://[::]:4430",
+	  NO_FIELD, 0, 0, NULL },
+	{ "reactors", 0, TARGET_PLACES, TGT_OPTION_COUNT, "COUNT", "0",
+	  "serving threads; 0: one per CPU, at most 8",
+	  TARGET(reactors), 0, TGT_REACTORS_MAX, NULL },
+	{ "polling", 0, TARGET_PLACES, TGT_OPTION_CHOICE, "MODE", "adaptive",
+	  "adaptive: poll while busy, sleep when idle; always; never",
+	  TARGET(polling), 0, 0, polling_choices },
+	{ "poll_time", 0, TARGET_PLACES, TGT_OPTION_TIME_US, "TIME", "50us",
+	  "adaptive polling: longest spin before sleeping",
+	  TARGET(poll_us_max), 0, 1000000, NULL },
+	{ "queues", 0, TARGET_PLACES, TGT_OPTION_COUNT, "COUNT", "16",
+	  "most queues of one session",
+	  TARGET(queues_max), 1, RBLK_QUEUES_MAX, NULL },
+	{ "credits", 0, TARGET_PLACES, TGT_OPTION_COUNT, "COUNT", "128",
+	  "most commands outstanding on one queue",
+	  TARGET(credits), RBLK_CREDITS_MIN, RBLK_CREDITS_MAX, NULL },
+	{ "receive_buffers", 0, TARGET_PLACES, TGT_OPTION_COUNT, "COUNT", "2048",
+	  "receive buffers of each reactor and device: bounds the credits of all queues together",
+	  TARGET(receive_buffers), 64, 65536, NULL },
+	{ "pool_size", 0, TARGET_PLACES, TGT_OPTION_SIZE, "SIZE", "64M",
+	  "data buffers of each reactor",
+	  TARGET(pool_bytes), M, 64 * G, NULL },
+	{ "max_io", 0, TARGET_PLACES, TGT_OPTION_SIZE, "SIZE", "1M",
+	  "longest data of one command",
+	  TARGET(max_io_bytes), 4 * K, RBLK_IO_BYTES_MAX, NULL },
+	{ "sessions", 0, TARGET_PLACES, TGT_OPTION_COUNT, "COUNT", "256",
+	  "most sessions, that is initiators, at a time",
+	  TARGET(sessions_max), 1, 4096, NULL },
+	{ "connections", 0, TARGET_PLACES, TGT_OPTION_COUNT, "COUNT", "1024",
+	  "most queues over all sessions",
+	  TARGET(queues_total_max), 1, 65536, NULL },
+	{ "keepalive", 0, TARGET_PLACES, TGT_OPTION_TIME_MS, "TIME", "5s",
+	  "silence after which an initiator is probed; twice that ends its connection; 0: only "
+	  "while a login finds no room",
+	  TARGET(keepalive_ms), 0, 3600000, NULL },
+	{ "drain_time", 0, TARGET_PLACES, TGT_OPTION_TIME_MS, "TIME", "30s",
+	  "when told to stop: longest wait for commands in flight",
+	  TARGET(drain_ms), 0, 3600000, NULL },
+	{ "allow_scratch", 0, TARGET_PLACES, TGT_OPTION_BOOL, "BOOL", "no",
+	  "let \"rblk ping\" measure one-sided operations on a page of its own",
+	  TARGET(allow_scratch), 0, 0, NULL },
+	{ "memory_lock", 0, TARGET_PLACES, TGT_OPTION_BOOL, "BOOL", "yes",
+	  "lock buffers in memory, in huge pages where there are some",
+	  TARGET(memory_lock), 0, 0, NULL },
+	{ "log_level", 0, TARGET_PLACES, TGT_OPTION_CHOICE, "LEVEL", "info",
+	  "error, warning, info or debug",
+	  TARGET(log_level), 0, 0, log_choices },
+
+	{ "store", 0, TGT_IN_VOLUME, TGT_OPTION_TEXT, "KIND", "uring",
+	  "uring (a file or block device), memory or null",
+	  VOLUME(store), 0, 0, NULL },
+	{ "path", 0, TGT_IN_VOLUME, TGT_OPTION_TEXT, "PATH", NULL,
+	  "the file or block device",
+	  VOLUME(path), 0, 0, NULL },
+	{ "size", 0, TGT_IN_VOLUME, TGT_OPTION_SIZE, "SIZE", NULL,
+	  "of a memory or null volume",
+	  VOLUME(bytes), 512, 1024 * T, NULL },
+	{ "uuid", 0, TGT_IN_VOLUME, TGT_OPTION_UUID, "UUID", NULL,
+	  "what initiators know it by; without it made from machine, path and name",
+	  VOLUME(uuid), 0, 0, NULL },
+	{ "block_size", 0, VOLUME_PLACES, TGT_OPTION_BLOCK, "SIZE", NULL,
+	  "512, 1K, 2K or 4K; without it the disk's own",
+	  VOLUME(block_bytes), 512, 4096, NULL },
+	{ "read_only", 0, VOLUME_PLACES, TGT_OPTION_BOOL, "BOOL", "no",
+	  "refuse writes, open for reading only",
+	  VOLUME(read_only), 0, 0, NULL },
+	{ "cache", 0, VOLUME_PLACES, TGT_OPTION_CHOICE, "MODE", "direct",
+	  "direct: O_DIRECT; buffered: through the page cache",
+	  VOLUME(cache), 0, 0, cache_choices },
+	{ "lock_wait", 0, VOLUME_PLACES, TGT_OPTION_TIME_MS, "TIME", "30s",
+	  "longest wait for another process, or its last I/O, to let go of the path",
+	  VOLUME(lock_wait_ms), 0, 3600000, NULL },
+	{ "fault", 0, VOLUME_PLACES, TGT_OPTION_FAULT, "PLAN", NULL,
+	  "for tests: delay, fail or tear operations, as in delay=5ms,fail=write:0.01",
+	  VOLUME(fault), 0, 0, NULL },
+};
+/* clang-format on */
+
+const struct tgt_option *tgt_options_table(unsigned int *count)
+{
+	*count = ARRAY_SIZE(table);
+	return table;
+}
+
+static bool same_name(const char *a, const char *b)
+{
+	for (; *a && *b; a++, b++)
+		if (*a != *b && !(*a == '_' && *b == '-') && !(*a == '-' && *b == '_'))
+			return false;
+	return *a == *b;
+}
+
+const struct tgt_option *tgt_option_find(const char *name, unsigned int places)
+{
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(table); i++)
+		if (table[i].places & places && same_name(table[i].name, name))
+			return &table[i];
+	return NULL;
+}
+
+const char *tgt_option_suggest(const char *name, unsigned int places)
+{
+	const char *names[ARRAY_SIZE(table)];
+	unsigned int i, count = 0;
+
+	for (i = 0; i < ARRAY_SIZE(table); i++)
+		if (table[i].places & places)
+			names[count++] = table[i].name;
+	return tgt_word_nearest(name, names, count);
+}
+
+/* -- help ----------------------------------------------------------------------------------- */
+
+#define HELP_COLUMN 30
+#define HELP_WIDTH 96
+
+/* The help text from HELP_COLUMN on, broken between words. */
+static void help_text(FILE *out, const char *text, int column)
+{
+	while (*text) {
+		int length = (int)strcspn(text, " ");
+
+		if (column + 1 + length > HELP_WIDTH) {
+			fprintf(out, "\n%*s", HELP_COLUMN, "");
+			column = HELP_COLUMN;
+		}
+		column += fprintf(out, "%s%.*s", column > HELP_COLUMN ? " " : "", length, text);
+		text += length;
+		text += strspn(text, " ");
+	}
+}
+
+static void help_option(FILE *out, const struct tgt_option *option)
+{
+	char name[64], text[512];
+	char *next;
+	int column;
+
+	snprintf(name, sizeof(name), "%s", option->name);
+	for (next = name; *next; next++)
+		if (*next == '_')
+			*next = '-';
+	if (option->letter)
+		column = fprintf(out, "  -%c, --%s", option->letter, name);
+	else
+		column = fprintf(out, "      --%s", name);
+	if (option->type == TGT_OPTION_BOOL)
+		column += fprintf(out, "[=%s]", option->value);
+	else if (option->value)
+		column += fprintf(out, " %s", option->value);
+	if (column >= HELP_COLUMN - 1)
+		column = fprintf(out, "\n") - 1;
+	fprintf(out, "%*s", HELP_COLUMN - column, "");
+	if (option->otherwise)
+		snprintf(text, sizeof(text), "%s (default: %s)", option->help, option->otherwise);
+	else
+		snprintf(text, sizeof(text), "%s", option->help);
+	help_text(out, text, HELP_COLUMN);
+	fprintf(out, "\n");
+}
+
+static void help_group(FILE *out, const char *title, unsigned int places)
+{
+	const unsigned int all = TGT_ON_COMMAND_LINE | TGT_IN_TARGET | TGT_IN_VOLUME;
+	unsigned int i;
+
+	fprintf(out, "\n%s\n", title);
+	for (i = 0; i < ARRAY_SIZE(table); i++)
+		if ((table[i].places & all) == places)
+			help_option(out, &table[i]);
+}
+
+void tgt_options_help(FILE *out)
+{
+	fprintf(out, "Usage: rblkd [OPTION]... [NAME=]PATH...\n"
+		     "       rblkd [OPTION]... --config FILE\n"
+		     "Serve files, block devices and memory as volumes over RDMA.\n");
+	help_group(out, "What to do:", TGT_ON_COMMAND_LINE);
+	help_group(out, "The target; in the configuration file keys of [target]:", TARGET_PLACES);
+	help_group(out, "All volumes named on the command line; in the file keys of [volume NAME]:",
+		   VOLUME_PLACES);
+	fprintf(out,
+		"\nSizes take K, M, G, T; times us, ms, s, min. In the file '-' is '_' in names.\n"
+		"See rblkd(8) and rblkd.conf(5).\n");
+}

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Every setting of rblkd, once: name, value, default, limits, help. The command line, the
+ * configuration file and --help follow the one table in options.c; a test holds the manuals to it.
+ * Control thread.
+ */
+#ifndef RBLK_TARGET_OPTIONS_H
+#define RBLK_TARGET_OPTIONS_H
+
+#include <stdio.h>
+#include "target/control/config.h"
+
+enum tgt_option_place {
+	TGT_IN_TARGET = 1u << 0,       /* [target] section */
+	TGT_IN_VOLUME = 1u << 1,       /* [volume NAME] section */
+	TGT_ON_COMMAND_LINE = 1u << 2, /* with TGT_IN_VOLUME: for all volumes named there */
+};
+
+enum tgt_option_type {
+	TGT_OPTION_ACTION,  /* command line only: options_parse.c acts on it */
+	TGT_OPTION_COUNT,   /* unsigned int */
+	TGT_OPTION_SIZE,    /* uint32_t or uint64_t, bytes */
+	TGT_OPTION_TIME_MS, /* uint32_t */
+	TGT_OPTION_TIME_US, /* uint32_t */
+	TGT_OPTION_BOOL,
+	TGT_OPTION_CHOICE,  /* an enum */
+	TGT_OPTION_BLOCK,   /* uint32_t: a block size */
+	TGT_OPTION_TEXT,    /* char[field_bytes] */
+	TGT_OPTION_LISTEN,  /* adds to tgt_config.listen */
+	TGT_OPTION_UUID,
+	TGT_OPTION_FAULT,   /* char[field_bytes]: a fault plan */
+};
+
+struct tgt_option_choice {
+	const char *name; /* NULL ends the list */
+	unsigned int value;
+};
+
+struct tgt_option {
+	const char *name;      /* the key "block_size"; on the command line "--block-size" */
+	char letter;           /* 'c' for -c, or 0 */
+	unsigned int places;   /* enum tgt_option_place */
+	enum tgt_option_type type;
+	const char *value;     /* what --help calls it; NULL: takes none */
+	const char *otherwise; /* default as text, NULL: none */
+	const char *help;
+	size_t offset;         /* of the field in struct tgt_config or tgt_volume_config */
+	size_t field_bytes;
+	uint64_t least, most;  /* in the unit of the field */
+	const struct tgt_option_choice *choices;
+};
+
+/* -- options.c ------------------------------------------------------------------------------ */
+
+const struct tgt_option *tgt_options_table(unsigned int *count);
+/* By key or long name ('-' and '_' are the same), in one of `places`; NULL: there is none. */
+const struct tgt_option *tgt_option_find(const char *name, unsigned int places);
+/* The name that was probably meant, spelt as a key; NULL: none is near. */
+const char *tgt_option_suggest(const char *name, unsigned int places);
+void tgt_options_help(FILE *out);
+
+/* -- options_value.c ------------------------------------------------------------------------ */
+
+/*
+ * Sets the option's field of `object`, a struct tgt_config or tgt_volume_config as its place
+ * says. -EINVAL: `why` (TGT_ERROR_BYTES) says what is wrong with the text.
+ */
+int tgt_option_set(const struct tgt_option *option, void *object, const char *text, char *why);
+/* Sets every option with one of `places` that has a default. */
+void tgt_options_default(void *object, unsigned int places);
+/* The list's nearest member to `word`, or NULL when none is near. */
+const char *tgt_word_nearest(const char *word, const char *const *words, unsigned int count);
+
+/* -- options_parse.c ------------------------------------------------------------------------ */
+
+enum tgt_run_mode { TGT_RUN_SERVE, TGT_RUN_CHECK, TGT_RUN_HELP, TGT_RUN_VERSION };
+
+/*
+ * The command line and the file that it names, into *config (initialised by this; the caller finis
+ * it after success). Can be called again and again: a reload is one more call.
+ */
+int tgt_options_parse(int argc, char **argv, struct tgt_config *config, enum tgt_run_mode *mode,
+		      char *error);
+
+#endif

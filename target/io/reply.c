@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Completions on their way out. Those of one turn share one SEND, behind the RDMA WRITEs of the
+ * data that they announce (F1: RC order makes the data visible first). A few reads alone are
+ * completed by their own WRITEs WITH IMMEDIATE instead.
+ */
+#include "target/io/reply.h"
+
+#include <arpa/inet.h>
+#include <string.h>
+#include "target/io/transfer.h"
+
+/* -- reads completed by an immediate ----------------------------------------------------------- */
+
+static bool reply_may_be_immediate(const struct tgt_request *request)
+{
+	return request->state == TGT_REQUEST_DATA_OUT && request->opcode == RBLK_OP_READ &&
+	       request->flags & RBLK_CMD_IMMEDIATE;
+}
+
+static bool reply_all_immediate(const struct tgt_queue *queue)
+{
+	const struct tgt_request *request;
+
+	if (!queue->done_count || queue->done_count > TGT_REPLY_IMMEDIATES ||
+	    (queue->index == 0 && tgt_session_event_due(queue->session)))
+		return false;
+	TAILQ_FOREACH(request, &queue->done, link)
+	if (!reply_may_be_immediate(request))
+		return false;
+	return true;
+}
+
+/*
+ * Those that are there now. With the last of them may end the use of a handle, and the CLOSE that
+ * has waited for it join the list: that one is no READ.
+ */
+static bool reply_add_immediates(struct tgt_queue *queue)
+{
+	for (unsigned int left = queue->done_count; left; left--) {
+		struct tgt_request *request = TAILQ_FIRST(&queue->done);
+		struct ibv_send_wr *wr;
+
+		if (!tgt_transfer_room(queue, tgt_transfer_pieces(queue, request)))
+			return false;
+		wr = tgt_transfer_write(request);
+		wr->opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
+		wr->imm_data =
+			htonl(rblk_immediate(request->tag, rblk_time_encode(request->queued_us),
+					     rblk_time_encode(request->stored_us)));
+		TAILQ_REMOVE(&queue->done, request, link);
+		queue->done_count--;
+		tgt_request_finish(request);
+	}
+	return true;
+}
+
+/* -- reply messages ---------------------------------------------------------------------------- */
+
+/* A message under construction: completions side by side in the reply ring. */
+struct reply_message {
+	struct rblk_wire_completion *first;
+	uint32_t count, room; /* room: until the ring, the batch or the message ends */
+	bool invalidate;
+	uint32_t invalidate_rkey;
+};
+
+static void message_begin(struct tgt_queue *queue, struct reply_message *message)
+{
+	uint32_t head = queue->reply_head & queue->reply_mask;
+	uint32_t free_slots = queue->reply_mask + 1 - (queue->reply_head - queue->reply_tail);
+
+	memset(message, 0, sizeof(*message));
+	message->first = &queue->replies[head];
+	message->room = queue->reply_mask + 1 - head; /* to the ring's end */
+	if (message->room > free_slots)
+		message->room = free_slots;
+	if (message->room > queue->reply_batch)
+		message->room = queue->reply_batch;
+}
+
+static void message_append(struct reply_message *message, const struct tgt_request *request)
+{
+	struct rblk_wire_completion *completion = &message->first[message->count++];
+
+	memset(completion, 0, sizeof(*completion));
+	completion->tag = rblk_to_le16(request->tag);
+	completion->status = rblk_to_le16(request->status);
+	completion->result = rblk_to_le64(request->result);
+	completion->queued_us = rblk_to_le32(request->queued_us);
+	completion->stored_us = rblk_to_le32(request->stored_us);
+	completion->sequence = rblk_to_le32(request->sequence);
+	if (request->opcode == RBLK_OP_READ && request->flags & RBLK_CMD_DIGEST &&
+	    request->status == RBLK_OK) {
+		completion->flags |= RBLK_CPL_DIGEST;
+		completion->digest = rblk_to_le32(request->digest);
+	}
+	/* A SEND invalidates one key: the first that asks. The others are the initiator's to end.
+	 */
+	if (request->flags & RBLK_CMD_INVALIDATE && !message->invalidate) {
+		message->invalidate = true;
+		message->invalidate_rkey = request->rkey;
+		completion->flags |= RBLK_CPL_INVALIDATED;
+	}
+}
+
+/* There must be room for one work request. */
+static void message_send(struct tgt_queue *queue, struct reply_message *message, bool fence)
+{
+	uint32_t bytes = message->count * (uint32_t)sizeof(struct rblk_wire_completion);
+	struct ibv_send_wr *wr;
+	struct tgt_sent *sent;
+
+	tgt_trace_reply(queue->session->number, queue->index, message->count);
+	wr = tgt_transfer_add(queue, &sent);
+	wr->opcode = message->invalidate ? IBV_WR_SEND_WITH_INV : IBV_WR_SEND;
+	if (message->invalidate)
+		wr->invalidate_rkey = message->invalidate_rkey;
+	/* F2, F3: behind the READs that fetched what is said to be stored here. */
+	if (fence)
+		wr->send_flags |= IBV_SEND_FENCE;
+	if (bytes <= fab_conn_inline(queue->conn))
+		wr->send_flags |= IBV_SEND_INLINE;
+	wr->sg_list->addr = (uintptr_t)message->first;
+	wr->sg_list->length = bytes;
+	wr->sg_list->lkey = queue->lkey;
+	sent->replies = (uint16_t)message->count;
+	queue->reply_head += message->count;
+}
+
+/* One message of what is done. False: no room, nothing was added. */
+static bool reply_add_message(struct tgt_queue *queue)
+{
+	struct reply_message message;
+	struct tgt_request *request;
+
+	message_begin(queue, &message);
+	if (!message.room || !tgt_transfer_room(queue, 1))
+		return false;
+	if (queue->index == 0 && tgt_session_event_due(queue->session))
+		tgt_session_event_next(queue->session, &message.first[message.count++]);
+	while ((request = TAILQ_FIRST(&queue->done)) && message.count < message.room) {
+		if (request->state == TGT_REQUEST_DATA_OUT) {
+			/* F1: first its data, then the completion behind it; one place for the
+			 * SEND. */
+			if (!tgt_transfer_room(queue, tgt_transfer_pieces(queue, request) + 1))
+				break;
+			tgt_transfer_write(request);
+		}
+		message_append(&message, request);
+		TAILQ_REMOVE(&queue->done, request, link);
+		queue->done_count--;
+		tgt_request_finish(request);
+	}
+	if (!message.count)
+		return false;
+	message_send(queue, &message, false);
+	return true;
+}
+
+bool tgt_reply_add(struct tgt_queue *queue)
+{
+	if (reply_all_immediate(queue) && !reply_add_immediates(queue))
+		return false;
+	while (!TAILQ_EMPTY(&queue->done) ||
+	       (queue->index == 0 && tgt_session_event_due(queue->session)))
+		if (!reply_add_message(queue))
+			return false;
+	return true;
+}
+
+bool tgt_reply_add_chained(struct tgt_queue *queue)
+{
+	struct tgt_request *request;
+
+	while (!TAILQ_EMPTY(&queue->chained)) {
+		struct reply_message message;
+
+		message_begin(queue, &message);
+		/* The READs are posted all the same: the replies' FENCE holds in a later chain,
+		 * too. */
+		if (!message.room || !tgt_transfer_room(queue, 1))
+			return false;
+		while ((request = TAILQ_FIRST(&queue->chained)) && message.count < message.room) {
+			message_append(&message, request);
+			TAILQ_REMOVE(&queue->chained, request, link);
+			tgt_request_finish(request);
+		}
+		message_send(queue, &message, true);
+	}
+	return true;
+}

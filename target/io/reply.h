@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Completions: gathered over a turn, packed into as few messages as they fit. Called by the flush
+ * of transfer.c only.
+ */
+#ifndef RBLK_TARGET_REPLY_H
+#define RBLK_TARGET_REPLY_H
+
+#include "target/serve/queue.h"
+
+/*
+ * Up to this many reads of one turn are completed each by its own RDMA WRITE WITH IMMEDIATE; more
+ * share one SEND behind their WRITEs. K immediates are K messages and K completions at the
+ * initiator, the SEND makes K + 1 messages and one completion.
+ */
+#define TGT_REPLY_IMMEDIATES 2u
+
+/* Add what queue->done allows to the chain. False: the send queue is full, go on later. */
+bool tgt_reply_add(struct tgt_queue *queue);
+/* Likewise queue->chained: replies that must stay behind the READs before them (F2). */
+bool tgt_reply_add_chained(struct tgt_queue *queue);
+
+#endif

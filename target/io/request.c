@@ -1,0 +1,600 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The life of a command, from top to bottom: received -> checked -> data in -> stored -> data out
+ * -> replied. Which step may follow which is request_state.c's, what a command may ask for is
+ * request_check.c's, moving bytes is transfer.c's, packing completions is reply.c's, the commands
+ * that are not block I/O are admin.c's. Nothing here waits: each function takes a request as far
+ * as it goes and leaves it in the list, with the store or with the fabric, as its state says.
+ */
+#include "target/io/request.h"
+
+#include <errno.h>
+#include <string.h>
+#include "target/serve/admin.h"
+#include "target/io/digest.h"
+#include "target/serve/handle.h"
+#include "target/serve/queue.h"
+
+static struct tgt_reactor *request_reactor(const struct tgt_request *request)
+{
+	return request->queue->reactor;
+}
+
+static uint32_t request_block_bytes(const struct tgt_request *request)
+{
+	return request->handle->outlet->volume->block_bytes;
+}
+
+/* -- received ---------------------------------------------------------------------------------- */
+
+static void request_decode(struct tgt_request *request, const struct rblk_wire_command *command)
+{
+	request->opcode = command->opcode;
+	request->flags = command->flags;
+	request->sequence = rblk_le32(command->sequence);
+	request->blocks = rblk_le32(command->blocks);
+	request->lba = rblk_le64(command->lba);
+	request->address = rblk_le64(command->segment.address);
+	request->rkey = rblk_le32(command->segment.rkey);
+	request->length = rblk_le32(command->segment.length);
+	request->argument = rblk_le64(command->argument);
+	request->digest = rblk_le32(command->digest);
+	request->home = TGT_HOME_NONE;
+	request->status = RBLK_OK;
+	request->aborted = false;
+	request->holds_capsule = false;
+	request->orphan = false;
+	request->opening = NULL;
+	request->chained = false;
+	request->handle = NULL;
+	request->data = NULL;
+	request->data_bytes = 0;
+	request->moved = 0;
+	request->reads_pending = 0;
+	request->done_bytes = 0;
+	request->result = 0;
+	request->queued_us = 0;
+	request->stored_us = 0;
+	request->received_ns = request_reactor(request)->now_ns;
+	request->submitted_ns = request->received_ns;
+}
+
+/* -- memory for the data ----------------------------------------------------------------------- */
+
+static void request_store(struct tgt_request *request, enum tgt_io_kind kind);
+static void request_checksum_next(struct tgt_request *request);
+static void request_with_memory(struct tgt_request *request);
+
+static bool request_take_memory(struct tgt_request *request)
+{
+	struct tgt_reactor *reactor = request_reactor(request);
+
+	request->data = tgt_pool_alloc(reactor->pool, request->data_bytes);
+	if (!request->data)
+		return false;
+	request->home = TGT_HOME_POOL;
+	request->lkey = request->queue->lkey;
+	return true;
+}
+
+/* Go on with `bytes` of the pool, now or when it is this queue's turn. */
+static void request_get_memory(struct tgt_request *request, uint32_t bytes)
+{
+	struct tgt_queue *queue = request->queue;
+	struct tgt_reactor *reactor = queue->reactor;
+
+	request->data_bytes = bytes;
+	/* Who comes later does not overtake those who wait: else a large command would starve. */
+	if (TAILQ_EMPTY(&reactor->starving) && request_take_memory(request)) {
+		request_with_memory(request);
+		return;
+	}
+	if (!tgt_request_set_state(request, TGT_REQUEST_WAITING))
+		return;
+	TAILQ_INSERT_TAIL(&queue->waiting, request, link);
+	if (!queue->is_starving) {
+		queue->is_starving = true;
+		TAILQ_INSERT_TAIL(&reactor->starving, queue, starving_link);
+	}
+	tgt_reactor_timer(reactor, request->received_ns + TGT_MEMORY_WAIT_NS);
+}
+
+bool tgt_request_retry_memory(struct tgt_request *request)
+{
+	if (!request_take_memory(request))
+		return false;
+	TAILQ_REMOVE(&request->queue->waiting, request, link);
+	request_with_memory(request);
+	return true;
+}
+
+static void request_free_data(struct tgt_request *request)
+{
+	if (request->home == TGT_HOME_REPORT)
+		request->queue->reports--;
+	if (request->home == TGT_HOME_POOL || request->home == TGT_HOME_REPORT)
+		tgt_reactor_memory_free(request_reactor(request), request->data,
+					request->data_bytes);
+	request->home = TGT_HOME_NONE;
+	request->data = NULL;
+}
+
+/* The receive buffer of an in-capsule write is needed until its bytes are stored or copied. */
+static void request_release_capsule(struct tgt_request *request)
+{
+	if (!request->holds_capsule)
+		return;
+	request->holds_capsule = false;
+	tgt_inbox_release(&request->queue->device->inbox, request->capsule_buffer);
+}
+
+/* -- data in ----------------------------------------------------------------------------------- */
+
+static void request_fetch(struct tgt_request *request)
+{
+	if (!tgt_request_set_state(request, TGT_REQUEST_DATA_IN))
+		return;
+	TAILQ_INSERT_TAIL(&request->queue->fetching, request, link);
+	tgt_queue_mark_dirty(request->queue);
+}
+
+static bool digest_matches(const struct tgt_request *request, const char *data)
+{
+	return !(request->flags & RBLK_CMD_DIGEST) ||
+	       tgt_digest(0, data, request->length) == request->digest;
+}
+
+/* F2: all of it is here before the store sees any of it. */
+void tgt_request_data_in(struct tgt_request *request)
+{
+	if (!digest_matches(request, request->data))
+		tgt_request_complete(request, RBLK_E_DIGEST);
+	else
+		request_store(request, TGT_IO_WRITE);
+}
+
+static void request_write_capsule(struct tgt_request *request, char *capsule)
+{
+	const struct tgt_store_info *info = &request->handle->outlet->volume->store->info;
+	uint64_t offset = request->lba * request_block_bytes(request);
+
+	if (!digest_matches(request, capsule)) {
+		tgt_request_complete(request, RBLK_E_DIGEST);
+		return;
+	}
+	if (info->direct) {
+		memcpy((char *)info->direct + offset, capsule, request->length);
+		tgt_request_complete(request, RBLK_OK);
+		return;
+	}
+	request->holds_capsule = true;
+	tgt_inbox_hold(&request->queue->device->inbox, request->capsule_buffer);
+	request->data = capsule;
+	if ((uintptr_t)capsule % (info->alignment ? info->alignment : 1)) {
+		request_get_memory(request, request->length);
+		return;
+	}
+	request->home = TGT_HOME_CAPSULE;
+	request->data_bytes = request->length;
+	request_store(request, TGT_IO_WRITE);
+}
+
+static void request_write(struct tgt_request *request)
+{
+	struct tgt_outlet *outlet = request->handle->outlet;
+	const struct tgt_store_info *info = &outlet->volume->store->info;
+
+	/* A digest is checked before anything is stored, so not in the store's own memory. */
+	if (!info->direct || request->flags & RBLK_CMD_DIGEST) {
+		request_get_memory(request, request->length);
+		return;
+	}
+	request->home = TGT_HOME_DIRECT;
+	request->data = (char *)info->direct + request->lba * outlet->volume->block_bytes;
+	request->data_bytes = request->length;
+	request->lkey = tgt_outlet_lkey(outlet, request->queue);
+	request_fetch(request);
+}
+
+/* Memory has been found. A capsule's bytes are moved there and their receive buffer is let go. */
+static void request_with_memory(struct tgt_request *request)
+{
+	switch (request->opcode) {
+	case RBLK_OP_READ:
+		request_store(request, TGT_IO_READ);
+		break;
+	case RBLK_OP_WRITE:
+		if (!request->holds_capsule) {
+			request_fetch(request);
+			break;
+		}
+		memcpy(request->data,
+		       tgt_inbox_buffer(&request->queue->device->inbox, request->capsule_buffer) +
+			       request->address,
+		       request->length);
+		request_release_capsule(request);
+		request_store(request, TGT_IO_WRITE);
+		break;
+	default:
+		request_checksum_next(request);
+		break;
+	}
+}
+
+/* -- stored ------------------------------------------------------------------------------------ */
+
+static enum rblk_status status_of_errno(int error)
+{
+	switch (-error) {
+	case 0:
+		return RBLK_OK;
+	case EBUSY:
+		return RBLK_E_BUSY;
+	case ENOSPC:
+	case EDQUOT:
+		return RBLK_E_NO_SPACE;
+	case ENODATA:
+	case EBADMSG:
+	case EILSEQ:
+		return RBLK_E_MEDIUM;
+	case EROFS:
+		return RBLK_E_READ_ONLY;
+	case EOPNOTSUPP:
+		return RBLK_E_UNSUPPORTED;
+	case ENOMEM:
+		return RBLK_E_NO_RESOURCES;
+	default:
+		return RBLK_E_IO;
+	}
+}
+
+static uint32_t microseconds(uint64_t from_ns, uint64_t to_ns)
+{
+	uint64_t us = to_ns > from_ns ? (to_ns - from_ns) / 1000 : 0;
+
+	return us > UINT32_MAX ? UINT32_MAX : (uint32_t)us;
+}
+
+static void request_stored(struct tgt_request *request, int error)
+{
+	request->stored_us = microseconds(request->submitted_ns, request_reactor(request)->now_ns);
+	/* The connection was lost meanwhile: this was what F5 had to wait for. */
+	if (request->queue->state != TGT_QUEUE_OPEN) {
+		tgt_request_drop(request);
+		return;
+	}
+	if (error || request->opcode != RBLK_OP_CHECKSUM) {
+		if (!error && request->opcode == RBLK_OP_READ && request->flags & RBLK_CMD_DIGEST)
+			request->digest = tgt_digest(0, request->data, request->length);
+		tgt_request_complete(request, status_of_errno(error));
+		return;
+	}
+	request->result = tgt_digest((uint32_t)request->result, request->data, request->io.bytes);
+	request->done_bytes += request->io.bytes;
+	/* The next piece is the next turn's, so that one checksum does not hold up everyone. */
+	TAILQ_INSERT_TAIL(&request_reactor(request)->resumed, request, link);
+}
+
+static void request_io_done(struct tgt_io *io, int error)
+{
+	/* Begun long ago: "nothing done, send it again" is only for what submit refuses. */
+	request_stored((struct tgt_request *)io, error == -EBUSY ? -EIO : error);
+}
+
+static void request_submit(struct tgt_request *request)
+{
+	struct tgt_port *port = request->handle->outlet->port;
+	int result = port->store->ops->submit(port, &request->io);
+
+	if (result)
+		request_stored(request, result > 0 ? 0 : result);
+}
+
+static int request_buffer_index(const struct tgt_request *request)
+{
+	if (request->home == TGT_HOME_POOL)
+		return tgt_region_buffer(&request_reactor(request)->region, request->data);
+	if (request->home == TGT_HOME_CAPSULE)
+		return tgt_region_buffer(&request->queue->device->region, request->data);
+	return -1;
+}
+
+static bool request_begin_storing(struct tgt_request *request)
+{
+	if (!tgt_request_set_state(request, TGT_REQUEST_STORING))
+		return false;
+	request->submitted_ns = request_reactor(request)->now_ns;
+	request->queued_us = microseconds(request->received_ns, request->submitted_ns);
+	return true;
+}
+
+static void request_store(struct tgt_request *request, enum tgt_io_kind kind)
+{
+	struct tgt_io *io = &request->io;
+
+	if (!request_begin_storing(request))
+		return;
+	io->kind = kind;
+	io->flags = (request->flags & RBLK_CMD_FUA ? TGT_IO_FUA : 0) |
+		    (request->flags & RBLK_CMD_NO_UNMAP ? TGT_IO_NO_UNMAP : 0);
+	io->offset = request->lba * request_block_bytes(request);
+	io->bytes = (uint64_t)request->blocks * request_block_bytes(request);
+	io->buffer = request->data;
+	io->buffer_index = request_buffer_index(request);
+	io->progress = 0;
+	io->done = request_io_done;
+	request_submit(request);
+}
+
+/* A checksum reads piece by piece through one block of the pool, or looks at the store's memory. */
+static void request_checksum_next(struct tgt_request *request)
+{
+	struct tgt_outlet *outlet = request->handle->outlet;
+	uint64_t total = (uint64_t)request->blocks * outlet->volume->block_bytes;
+	uint64_t left = total - request->done_bytes;
+	struct tgt_io *io = &request->io;
+
+	if (request->state != TGT_REQUEST_STORING && !request_begin_storing(request))
+		return;
+	io->kind = TGT_IO_READ;
+	io->flags = 0;
+	io->offset = request->lba * outlet->volume->block_bytes + request->done_bytes;
+	io->bytes = left < TGT_DIGEST_PIECE ? left : TGT_DIGEST_PIECE;
+	io->progress = 0;
+	io->done = request_io_done;
+	if (request->home == TGT_HOME_DIRECT) {
+		request->data = (char *)outlet->volume->store->info.direct + io->offset;
+		request_stored(request, 0);
+		return;
+	}
+	if (io->bytes > request->data_bytes)
+		io->bytes = request->data_bytes;
+	io->buffer = request->data;
+	io->buffer_index = request_buffer_index(request);
+	request_submit(request);
+}
+
+void tgt_request_resume(struct tgt_request *request)
+{
+	TAILQ_REMOVE(&request_reactor(request)->resumed, request, link);
+	if (request->queue->state != TGT_QUEUE_OPEN)
+		tgt_request_drop(request);
+	else if (request->aborted)
+		tgt_request_complete(request, RBLK_E_ABORTED);
+	else if (request->done_bytes == (uint64_t)request->blocks * request_block_bytes(request))
+		tgt_request_complete(request, RBLK_OK);
+	else
+		request_checksum_next(request);
+}
+
+/* -- where each command goes after the checks -------------------------------------------------- */
+
+static void request_read(struct tgt_request *request)
+{
+	struct tgt_outlet *outlet = request->handle->outlet;
+	char *direct = outlet->volume->store->info.direct;
+
+	if (!direct) {
+		request_get_memory(request, request->length);
+		return;
+	}
+	request->home = TGT_HOME_DIRECT;
+	request->data = direct + request->lba * outlet->volume->block_bytes;
+	request->data_bytes = request->length;
+	request->lkey = tgt_outlet_lkey(outlet, request->queue);
+	if (request->flags & RBLK_CMD_DIGEST)
+		request->digest = tgt_digest(0, request->data, request->length);
+	tgt_request_complete(request, RBLK_OK);
+}
+
+static void request_checksum(struct tgt_request *request)
+{
+	uint64_t total = (uint64_t)request->blocks * request_block_bytes(request);
+	uint32_t most = request_reactor(request)->max_io_bytes;
+
+	if (most > TGT_DIGEST_PIECE)
+		most = TGT_DIGEST_PIECE;
+	if (!request->handle->outlet->volume->store->info.direct) {
+		request_get_memory(request, total < most ? (uint32_t)total : most);
+		return;
+	}
+	request->home = TGT_HOME_DIRECT;
+	request_checksum_next(request);
+}
+
+static void request_go(struct tgt_request *request, char *capsule)
+{
+	switch (request->opcode) {
+	case RBLK_OP_READ:
+		request_read(request);
+		break;
+	case RBLK_OP_WRITE:
+		if (capsule)
+			request_write_capsule(request, capsule);
+		else
+			request_write(request);
+		break;
+	case RBLK_OP_FLUSH:
+		/* The whole volume: what was acknowledged before is durable when this succeeds. */
+		request->lba = 0;
+		request_store(request, TGT_IO_FLUSH);
+		break;
+	case RBLK_OP_DISCARD:
+		request_store(request, TGT_IO_DISCARD);
+		break;
+	case RBLK_OP_WRITE_ZEROES:
+		request_store(request, TGT_IO_WRITE_ZEROES);
+		break;
+	case RBLK_OP_CHECKSUM:
+		request_checksum(request);
+		break;
+	}
+}
+
+void tgt_request_begin(struct tgt_request *request, const struct rblk_wire_command *command,
+		       char *capsule, uint32_t capsule_bytes, uint32_t buffer)
+{
+	enum rblk_status status;
+
+	request_decode(request, command); /* its slot is free: queue.c has seen to that */
+	if (!tgt_request_set_state(request, TGT_REQUEST_RECEIVED))
+		return;
+	request->queue->active++;
+	request->queue->commands++;
+	if (tgt_admin_is(request->opcode)) {
+		tgt_admin_begin(request, capsule, capsule_bytes, rblk_le32(command->volume));
+		return;
+	}
+	request->capsule_buffer = buffer;
+	status = tgt_request_check(request, rblk_le32(command->volume));
+	if (status)
+		tgt_request_complete(request, status);
+	else
+		request_go(request, capsule);
+}
+
+/* -- data out, replied ------------------------------------------------------------------------- */
+
+static bool request_queue_reply(struct tgt_request *request, enum tgt_request_state state)
+{
+	struct tgt_queue *queue = request->queue;
+
+	if (!tgt_request_set_state(request, state))
+		return false;
+	TAILQ_INSERT_TAIL(&queue->done, request, link);
+	queue->done_count++;
+	tgt_queue_mark_dirty(queue);
+	return true;
+}
+
+static void request_account(struct tgt_request *request)
+{
+	struct tgt_queue *queue = request->queue;
+
+	queue->queued_us += request->queued_us;
+	queue->stored_us += request->stored_us;
+	if (request->status != RBLK_OK)
+		return;
+	if (request->opcode == RBLK_OP_READ)
+		queue->bytes_read += request->length;
+	else if (request->opcode == RBLK_OP_WRITE)
+		queue->bytes_written += request->length;
+}
+
+void tgt_request_complete(struct tgt_request *request, enum rblk_status status)
+{
+	bool data_out = request->opcode == RBLK_OP_READ && status == RBLK_OK;
+
+	if (!request_queue_reply(request, data_out ? TGT_REQUEST_DATA_OUT : TGT_REQUEST_REPLYING))
+		return;
+	request->status = (uint16_t)status;
+	request_account(request);
+	request_release_capsule(request);
+	if (!data_out)
+		request_free_data(request);
+}
+
+void tgt_request_report(struct tgt_request *request)
+{
+	if (request_queue_reply(request, TGT_REQUEST_DATA_OUT))
+		request_account(request);
+}
+
+void tgt_request_chained(struct tgt_request *request)
+{
+	if (!tgt_request_set_state(request, TGT_REQUEST_REPLYING))
+		return;
+	request->queued_us = microseconds(request->received_ns, request_reactor(request)->now_ns);
+	request_account(request);
+	request->chained = true;
+	TAILQ_INSERT_TAIL(&request->queue->chained, request, link);
+}
+
+bool tgt_request_hold(struct tgt_request *request)
+{
+	return tgt_request_set_state(request, TGT_REQUEST_HELD);
+}
+
+bool tgt_request_abort(struct tgt_request *request)
+{
+	struct tgt_queue *queue = request->queue;
+
+	if (request->state == TGT_REQUEST_WAITING) {
+		TAILQ_REMOVE(&queue->waiting, request, link);
+	} else if (request->state == TGT_REQUEST_DATA_IN && request->moved == 0) {
+		TAILQ_REMOVE(&queue->fetching, request, link);
+	} else {
+		/* A checksum looks at this before its next piece; others have begun. */
+		request->aborted = request->opcode == RBLK_OP_CHECKSUM &&
+				   request->state == TGT_REQUEST_STORING;
+		return request->aborted;
+	}
+	tgt_request_complete(request, RBLK_E_ABORTED);
+	return true;
+}
+
+/* -- free -------------------------------------------------------------------------------------- */
+
+static void request_release(struct tgt_request *request)
+{
+	struct tgt_handle *handle = request->handle;
+
+	if (!tgt_request_set_state(request, TGT_REQUEST_FREE))
+		return;
+	request_release_capsule(request);
+	request_free_data(request);
+	if (request->orphan)
+		atomic_fetch_sub(&handle->outlet->volume->orphans, 1);
+	request->handle = NULL;
+	request->queue->active--;
+	if (handle)
+		tgt_handle_put(handle);
+}
+
+void tgt_request_finish(struct tgt_request *request)
+{
+	request_release(request);
+}
+
+void tgt_request_orphan(struct tgt_request *request)
+{
+	if (!tgt_opcode_writes(request->opcode))
+		return;
+	request->orphan = true;
+	atomic_fetch_add(&request->handle->outlet->volume->orphans, 1);
+}
+
+void tgt_request_drop(struct tgt_request *request)
+{
+	struct tgt_queue *queue = request->queue;
+
+	switch ((enum tgt_request_state)request->state) {
+	case TGT_REQUEST_WAITING:
+		TAILQ_REMOVE(&queue->waiting, request, link);
+		break;
+	case TGT_REQUEST_DATA_IN:
+		/* Posted as a whole, it is in no list any more. */
+		if (request->moved < request->data_bytes)
+			TAILQ_REMOVE(&queue->fetching, request, link);
+		break;
+	case TGT_REQUEST_DATA_OUT:
+	case TGT_REQUEST_REPLYING:
+		if (request->chained) {
+			TAILQ_REMOVE(&queue->chained, request, link);
+			break;
+		}
+		TAILQ_REMOVE(&queue->done, request, link);
+		queue->done_count--;
+		break;
+	case TGT_REQUEST_HELD:
+		tgt_admin_drop(request);
+		break;
+	case TGT_REQUEST_STORING:
+	case TGT_REQUEST_FREE: /* this and the next: refused by the state machine */
+	case TGT_REQUEST_RECEIVED:
+	case TGT_REQUEST_STATES:
+		break;
+	}
+	request_release(request);
+	tgt_queue_check_end(queue);
+}

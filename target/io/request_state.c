@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The state machine of a request: which step may follow which. Everything that takes a request
+ * further (request.c) asks here; who owns what in each state is said at enum tgt_request_state.
+ */
+#include "target/io/request.h"
+
+#include "target/serve/queue.h"
+#include "target/io/trace.h"
+
+#define BIT(state) (1u << (state))
+
+/* From which state to which. */
+static const uint16_t transitions[TGT_REQUEST_STATES] = {
+	[TGT_REQUEST_FREE] = BIT(TGT_REQUEST_RECEIVED),
+	[TGT_REQUEST_RECEIVED] = BIT(TGT_REQUEST_WAITING) | BIT(TGT_REQUEST_DATA_IN) |
+				 BIT(TGT_REQUEST_STORING) | BIT(TGT_REQUEST_HELD) |
+				 BIT(TGT_REQUEST_DATA_OUT) | BIT(TGT_REQUEST_REPLYING),
+	[TGT_REQUEST_WAITING] = BIT(TGT_REQUEST_DATA_IN) | BIT(TGT_REQUEST_STORING) |
+				BIT(TGT_REQUEST_REPLYING) | BIT(TGT_REQUEST_FREE),
+	[TGT_REQUEST_DATA_IN] =
+		BIT(TGT_REQUEST_STORING) | BIT(TGT_REQUEST_REPLYING) | BIT(TGT_REQUEST_FREE),
+	[TGT_REQUEST_STORING] =
+		BIT(TGT_REQUEST_DATA_OUT) | BIT(TGT_REQUEST_REPLYING) | BIT(TGT_REQUEST_FREE),
+	[TGT_REQUEST_HELD] =
+		BIT(TGT_REQUEST_DATA_OUT) | BIT(TGT_REQUEST_REPLYING) | BIT(TGT_REQUEST_FREE),
+	[TGT_REQUEST_DATA_OUT] = BIT(TGT_REQUEST_FREE),
+	[TGT_REQUEST_REPLYING] = BIT(TGT_REQUEST_FREE),
+};
+
+static const char *const state_names[TGT_REQUEST_STATES] = {
+	[TGT_REQUEST_FREE] = "free",	     [TGT_REQUEST_RECEIVED] = "received",
+	[TGT_REQUEST_WAITING] = "waiting",   [TGT_REQUEST_DATA_IN] = "data in",
+	[TGT_REQUEST_STORING] = "storing",   [TGT_REQUEST_HELD] = "held",
+	[TGT_REQUEST_DATA_OUT] = "data out", [TGT_REQUEST_REPLYING] = "replying",
+};
+
+bool tgt_request_set_state(struct tgt_request *request, enum tgt_request_state state)
+{
+	struct tgt_queue *queue = request->queue;
+
+	if (transitions[request->state] & BIT(state)) {
+		tgt_trace_state(queue->session->number, queue->index, request->tag, request->opcode,
+				request->state, state);
+		request->state = (uint8_t)state;
+		return true;
+	}
+	tgt_log_limited(
+		&queue->reactor->log_limit, TGT_LOG_ERROR,
+		"session %u queue %u tag %u: internal error: %s -> %s is no step of a request",
+		queue->session->number, queue->index, request->tag, state_names[request->state],
+		state_names[state]);
+	tgt_queue_close(queue, "internal error");
+	return false;
+}

@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Logins: carries out what core/login judges. A login whose way is blocked by an older life of its
+ * queue or session waits here, unanswered, until that life has ended with all its storage I/O (F5).
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "proto/fabric/fabric.h"
+#include "proto/wire/wire_check.h"
+#include "proto/wire/wire_names.h"
+#include "target/serve/queue.h"
+#include "target/serve/session.h"
+
+/* Of a measuring connection: enough for its pings, and small. */
+#define SCRATCH_CREDITS 16u
+
+/* One per login that is not answered yet; freed when it is. Owns request and lease. */
+struct tgt_login {
+	TAILQ_ENTRY(tgt_login) link; /* reactor->logins */
+	struct fab_request *request;
+	struct tgt_lease *lease;
+	struct rblk_wire_login wire;
+	char peer[80];
+};
+
+static struct tgt_fabric *login_fabric(struct tgt_reactor *reactor, struct fab_request *request)
+{
+	for (unsigned int i = 0; i < reactor->fabric_count; i++)
+		if (fab_kind_of(reactor->fabrics[i].fab) == fab_request_kind(request))
+			return &reactor->fabrics[i];
+	return NULL;
+}
+
+/* -- answers ----------------------------------------------------------------------------------- */
+
+static void reject_fill(struct rblk_wire_reject *reject, enum rblk_reject_reason reason,
+			uint32_t detail)
+{
+	memset(reject, 0, sizeof(*reject));
+	reject->magic = rblk_to_le32(RBLK_MAGIC);
+	reject->version = rblk_to_le16(RBLK_PROTOCOL_VERSION);
+	reject->reason = rblk_to_le16((uint16_t)reason);
+	reject->detail = rblk_to_le32(detail);
+}
+
+static void login_reject(struct tgt_reactor *reactor, struct fab_request *request,
+			 enum rblk_reject_reason reason, uint32_t detail, const char *why)
+{
+	struct rblk_wire_reject reject;
+	char peer[80];
+
+	fab_format_address(fab_request_peer(request), peer, sizeof(peer));
+	tgt_log_limited(&reactor->log_limit, TGT_LOG_WARNING, "login from %s: refused: %s", peer,
+			why ? why : rblk_reject_text((uint16_t)reason));
+	reject_fill(&reject, reason, detail);
+	if (reason == RBLK_REJECT_NO_CREDITS || reason == RBLK_REJECT_NO_RESOURCES)
+		tgt_queue_check_pressed(reactor);
+	fab_reject(request, &reject, sizeof(reject));
+}
+
+/* The option's name is the word for what there is too little of. */
+static void login_reject_full(const struct tgt_login *login, struct tgt_reactor *reactor,
+			      unsigned int most, const char *of_what)
+{
+	char why[96];
+
+	snprintf(why, sizeof(why), "all %u %s of reactor %u are in use (its share of --%s)", most, of_what,
+		 reactor->index, of_what);
+	login_reject(reactor, login->request, RBLK_REJECT_NO_RESOURCES, 0, why);
+}
+
+/* failed: whose words say why; NULL: it has been logged already. */
+static void login_reject_device(const struct tgt_login *login, struct tgt_reactor *reactor,
+				const struct tgt_fabric *failed)
+{
+	char why[64 + FAB_ERROR_BYTES];
+
+	snprintf(why, sizeof(why), "its device cannot be used%s%s", failed ? ": " : "",
+		 failed ? fab_error(failed->fab) : "");
+	login_reject(reactor, login->request, RBLK_REJECT_NO_RESOURCES, 0, why);
+}
+
+static void login_accept_fill(const struct tgt_queue *queue, struct rblk_wire_accept *accept)
+{
+	const struct tgt_reactor *reactor = queue->reactor;
+
+	memset(accept, 0, sizeof(*accept));
+	accept->magic = rblk_to_le32(RBLK_MAGIC);
+	accept->version = rblk_to_le16(RBLK_PROTOCOL_VERSION);
+	accept->credits = rblk_to_le16(queue->credits);
+	accept->incarnation = rblk_to_le32(queue->incarnation);
+	accept->features = rblk_to_le32(queue->features);
+	memcpy(accept->target_instance, tgt_registry_instance(reactor->registry),
+	       sizeof(accept->target_instance));
+	accept->session_epoch = rblk_to_le64(queue->session->epoch);
+	accept->command_bytes = rblk_to_le32(queue->command_bytes);
+	accept->max_io_bytes = rblk_to_le32(reactor->max_io_bytes);
+	accept->keepalive_ms = rblk_to_le32(reactor->config.keepalive_ms);
+	accept->max_batch = rblk_to_le16(RBLK_BATCH_MAX);
+}
+
+static void login_free(struct tgt_login *login)
+{
+	tgt_lease_put(login->lease);
+	free(login);
+}
+
+/* -- accepting --------------------------------------------------------------------------------- */
+
+/* Credits for this login, 0 if there are none. */
+static uint16_t login_credits(struct tgt_reactor *reactor, const struct tgt_device *device,
+			      uint16_t wanted, bool scratch)
+{
+	if (scratch)
+		return reactor->scratch_count < TGT_SCRATCH_QUEUES_MAX
+			       ? core_login_credits(wanted, SCRATCH_CREDITS, RBLK_CREDITS_MAX)
+			       : 0;
+	return core_login_credits(wanted, reactor->config.credits,
+				  device->inbox.count - device->promised);
+}
+
+/* The queue in its session, connected. Answers the request in every case. */
+static void login_accept(struct tgt_login *login, struct tgt_session *session,
+			 struct tgt_fabric *fabric, struct tgt_device *device, uint32_t features)
+{
+	struct tgt_reactor *reactor = session->reactor;
+	struct tgt_queue_terms terms = {
+		.index = rblk_le16(login->wire.queue_index),
+		.incarnation = rblk_le32(login->wire.incarnation),
+		.features = features,
+		.reply_bytes = rblk_le32(login->wire.reply_bytes),
+		.scratch = features & RBLK_FEATURE_SCRATCH,
+	};
+	struct rblk_wire_accept accept;
+	struct rblk_wire_reject reject;
+	struct tgt_queue *queue = NULL;
+	int err;
+
+	if (reactor->queue_count >= reactor->queues_max) {
+		login_reject_full(login, reactor, reactor->queues_max, "connections");
+		return;
+	}
+	terms.credits = login_credits(reactor, device, rblk_le16(login->wire.credits),
+				      terms.scratch);
+	if (!terms.credits) {
+		login_reject(reactor, login->request, RBLK_REJECT_NO_CREDITS, 0, NULL);
+		return;
+	}
+	err = tgt_queue_create(session, fabric, device, login->request, &terms, &queue);
+	if (!err) {
+		login_accept_fill(queue, &accept);
+		err = fab_conn_establish(queue->conn, &accept, sizeof(accept));
+	} else if (queue) {
+		reject_fill(&reject, RBLK_REJECT_NO_RESOURCES, 0);
+		fab_conn_refuse(queue->conn, &reject, sizeof(reject));
+	} else {
+		login_reject(reactor, login->request, RBLK_REJECT_NO_RESOURCES, 0,
+			     fab_error(fabric->fab));
+		return;
+	}
+	if (err) {
+		tgt_log_limited(&reactor->log_limit, TGT_LOG_WARNING, "login from %s: failed: %s",
+				login->peer, fab_error(fabric->fab));
+		tgt_queue_close(queue, NULL);
+		return;
+	}
+	if (terms.index == 0)
+		memcpy(session->peer, login->peer, sizeof(session->peer));
+	tgt_log_limited(&reactor->chat_limit, TGT_LOG_DEBUG,
+			"session %u queue %u [%s]: incarnation %u, %u credits on reactor %u",
+			session->number, queue->index, login->peer, queue->incarnation,
+			queue->credits, reactor->index);
+}
+
+/* A login's first queue of a session that is not here. Answers the request in every case. */
+static void login_create(struct tgt_login *login, struct tgt_reactor *reactor,
+			 struct tgt_fabric *fabric, struct tgt_device *device, uint32_t features)
+{
+	struct tgt_session *session;
+
+	if (reactor->session_count >= reactor->sessions_max)
+		tgt_session_expire(reactor, true);
+	if (reactor->session_count >= reactor->sessions_max) {
+		login_reject_full(login, reactor, reactor->sessions_max, "sessions");
+		return;
+	}
+	session = tgt_session_create(reactor, &login->wire, login->lease);
+	if (!session) {
+		login_reject(reactor, login->request, RBLK_REJECT_NO_RESOURCES, 0, NULL);
+		return;
+	}
+	session->scratch = features & RBLK_FEATURE_SCRATCH;
+	login_accept(login, session, fabric, device, features);
+	if (!session->queues_here)
+		tgt_session_end(session, NULL);
+}
+
+/* -- judging ----------------------------------------------------------------------------------- */
+
+static struct core_login_verdict login_judge(const struct tgt_login *login,
+					     struct tgt_reactor *reactor,
+					     const struct fab_device *device,
+					     const struct tgt_session *session)
+{
+	uint16_t index = rblk_le16(login->wire.queue_index);
+	struct core_login_session view = {.exists = session != NULL};
+	struct core_login_limits limits = {
+		.draining = reactor->draining,
+		.queues_max = (u16)reactor->config.queues_max,
+		.features = tgt_reactor_features(reactor, device),
+	};
+
+	if (session) {
+		view.epoch = session->epoch;
+		view.queue_count = session->queue_count;
+		view.measuring = session->scratch;
+		view.incarnation = session->places[index].incarnation;
+		view.queue_here = session->places[index].queue != NULL;
+	}
+	return core_login_judge(&login->wire, &view, &limits);
+}
+
+/* True: answered. False: an older life has to end first, which has been set about. */
+static bool login_try(struct tgt_reactor *reactor, struct tgt_login *login)
+{
+	struct tgt_session *session = tgt_session_find(reactor, login->wire.session_id);
+	struct tgt_fabric *fabric = login_fabric(reactor, login->request);
+	struct fab_device *fab_device = NULL;
+	struct tgt_device *device = NULL;
+	struct core_login_verdict verdict;
+
+	if (fabric)
+		fab_device = fab_request_device(fabric->fab, login->request);
+	if (fab_device)
+		device = tgt_reactor_device(reactor, fabric, fab_device);
+	if (!device) {
+		login_reject_device(login, reactor, fabric && !fab_device ? fabric : NULL);
+		return true;
+	}
+	if (session && session->ending)
+		return false;
+	verdict = login_judge(login, reactor, fab_device, session);
+	switch (verdict.action) {
+	case CORE_LOGIN_ACCEPT:
+		login_accept(login, session, fabric, device, verdict.features);
+		return true;
+	case CORE_LOGIN_CREATE:
+		login_create(login, reactor, fabric, device, verdict.features);
+		return true;
+	case CORE_LOGIN_REJECT:
+		login_reject(reactor, login->request, verdict.reason, verdict.detail, NULL);
+		return true;
+	case CORE_LOGIN_FENCE:
+		tgt_queue_close(session->places[rblk_le16(login->wire.queue_index)].queue,
+				"a newer incarnation logs in");
+		return false;
+	case CORE_LOGIN_FORGET:
+		tgt_session_end(session, "the session begins anew");
+		/* One without queues has ended at once. */
+		reactor->rejudge = true;
+		return false;
+	}
+	return false;
+}
+
+static enum rblk_reject_reason login_malformed(enum rblk_wire_error error, uint32_t *detail)
+{
+	*detail = 0;
+	if (error != RBLK_WIRE_VERSION)
+		return RBLK_REJECT_MALFORMED;
+	*detail = RBLK_PROTOCOL_VERSION;
+	return RBLK_REJECT_VERSION;
+}
+
+void tgt_login_begin(struct tgt_reactor *reactor, struct fab_request *request,
+		     const struct rblk_wire_login *wire, size_t bytes, struct tgt_lease *lease)
+{
+	enum rblk_wire_error error = rblk_check_login(wire, bytes);
+	struct tgt_login *login;
+	uint32_t detail;
+
+	if (error) {
+		enum rblk_reject_reason reason = login_malformed(error, &detail);
+
+		login_reject(reactor, request, reason, detail, rblk_wire_error_text(error));
+		tgt_lease_put(lease);
+		return;
+	}
+	login = reactor->login_count < TGT_LOGINS_WAITING_MAX ? calloc(1, sizeof(*login)) : NULL;
+	if (!login) {
+		login_reject(reactor, request, RBLK_REJECT_NO_RESOURCES, 0, NULL);
+		tgt_lease_put(lease);
+		return;
+	}
+	login->request = request;
+	login->lease = lease;
+	login->wire = *wire;
+	fab_format_address(fab_request_peer(request), login->peer, sizeof(login->peer));
+	if (login_try(reactor, login)) {
+		login_free(login);
+		return;
+	}
+	TAILQ_INSERT_TAIL(&reactor->logins, login, link);
+	reactor->login_count++;
+}
+
+void tgt_login_retry(struct tgt_reactor *reactor)
+{
+	struct tgt_login *login, *following;
+
+	reactor->rejudge = false;
+	for (login = TAILQ_FIRST(&reactor->logins); login; login = following) {
+		following = TAILQ_NEXT(login, link);
+		if (!login_try(reactor, login))
+			continue;
+		TAILQ_REMOVE(&reactor->logins, login, link);
+		reactor->login_count--;
+		login_free(login);
+	}
+}
+
+void tgt_login_refuse_all(struct tgt_reactor *reactor)
+{
+	struct tgt_login *login;
+
+	while ((login = TAILQ_FIRST(&reactor->logins))) {
+		TAILQ_REMOVE(&reactor->logins, login, link);
+		reactor->login_count--;
+		login_reject(reactor, login->request, RBLK_REJECT_DRAINING, 0, NULL);
+		login_free(login);
+	}
+}

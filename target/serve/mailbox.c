@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The mailbox of mailbox.h.
+ */
+#include "target/serve/mailbox.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+int tgt_mailbox_init(struct tgt_mailbox *mailbox)
+{
+	atomic_init(&mailbox->top, NULL);
+	mailbox->owed = 0;
+	mailbox->fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	return mailbox->fd < 0 ? -errno : 0;
+}
+
+void tgt_mailbox_fini(struct tgt_mailbox *mailbox)
+{
+	close(mailbox->fd);
+}
+
+void tgt_mailbox_send(struct tgt_mailbox *mailbox, struct tgt_mail *mail)
+{
+	struct tgt_mail *top = atomic_load_explicit(&mailbox->top, memory_order_relaxed);
+
+	do {
+		mail->next = top;
+	} while (!atomic_compare_exchange_weak_explicit(
+		&mailbox->top, &top, mail, memory_order_release, memory_order_relaxed));
+	/* Whoever finds the stack empty wakes the owner; a full counter means it is awake. */
+	if (!top)
+		eventfd_write(mailbox->fd, 1);
+}
+
+struct tgt_mail *tgt_mailbox_take(struct tgt_mailbox *mailbox)
+{
+	struct tgt_mail *mail, *oldest = NULL;
+
+	/* The common case on the hot path: one load. */
+	if (!atomic_load_explicit(&mailbox->top, memory_order_relaxed))
+		return NULL;
+	mail = atomic_exchange_explicit(&mailbox->top, NULL, memory_order_acquire);
+	/* Exactly one of these senders found the stack empty: it has written fd, or is about to. */
+	mailbox->owed++;
+	while (mail) {
+		struct tgt_mail *next = mail->next;
+
+		mail->next = oldest;
+		oldest = mail;
+		mail = next;
+	}
+	return oldest;
+}
+
+bool tgt_mailbox_settle(struct tgt_mailbox *mailbox)
+{
+	eventfd_t count;
+
+	/* A sender between its push and its write wakes the sleeper once for nothing. */
+	if (mailbox->owed && eventfd_read(mailbox->fd, &count) == 0)
+		mailbox->owed -=
+			(unsigned int)count < mailbox->owed ? (unsigned int)count : mailbox->owed;
+	return !atomic_load_explicit(&mailbox->top, memory_order_acquire);
+}

@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * What a reactor is made of, and how it comes and goes: ring, memory, fabrics, devices. Its life in
+ * between is reactor.c's.
+ */
+#include "target/serve/reactor.h"
+#include "target/serve/reactor_impl.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "proto/core/env.h"
+#include "target/base/error.h"
+
+#define RING_DEPTH 1024u
+/* destroy: longest wait for the connections to drain and the stores to end. */
+#define DESTROY_NS 30000000000ull
+
+/* -- creating ---------------------------------------------------------------------------------- */
+
+static bool listens_on(const struct tgt_config *config, enum fab_kind kind)
+{
+	const char *scheme = kind == FAB_TCP ? "tcp://" : kind == FAB_VERBS ? "rdma://" : "sim://";
+
+	for (unsigned int i = 0; i < config->listen_count; i++)
+		if (!strncmp(config->listen[i], scheme, strlen(scheme)))
+			return true;
+	return false;
+}
+
+static int reactor_open_fabric(struct tgt_reactor *reactor, enum fab_kind kind, char *error)
+{
+	struct tgt_fabric *fabric = &reactor->fabrics[reactor->fabric_count];
+	uint32_t receives = reactor->config.receive_buffers;
+	/*
+	 * Completions: of every receive, of two sends for each (TGT_SENDS_PER_TAG: flushed ones all
+	 * complete), and those of the measuring connections.
+	 */
+	struct fab_options options = {
+		.cq_depth = receives * (1 + TGT_SENDS_PER_TAG) + TGT_SCRATCH_QUEUES_MAX * 128,
+		.srq_depth = receives,
+		.recv_sge = 1,
+	};
+
+	fabric->fab = fab_open(kind, &options, error);
+	if (!fabric->fab)
+		return -errno;
+	reactor->fabric_count++;
+	if (fab_mr_register(fabric->fab, reactor->region.base, reactor->region.bytes,
+			    IBV_ACCESS_LOCAL_WRITE, &fabric->mr))
+		return tgt_error(error, -ENOMEM,
+				 "reactor %u: cannot register %zu bytes of buffers: %s (raise the "
+				 "memlock limit: ulimit -l, or LimitMEMLOCK= in the unit)",
+				 reactor->index, reactor->region.bytes, fab_error(fabric->fab));
+	return 0;
+}
+
+static int reactor_open_fabrics(struct tgt_reactor *reactor, char *error)
+{
+	static const enum fab_kind kinds[] = {FAB_VERBS, FAB_TCP, FAB_SIM};
+
+	for (unsigned int i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+		int err;
+
+		if (!listens_on(&reactor->config, kinds[i]))
+			continue;
+		if (reactor->fabric_count == TGT_FABRICS_MAX)
+			return tgt_error(error, -EINVAL, "too many kinds of fabric");
+		err = reactor_open_fabric(reactor, kinds[i], error);
+		if (err)
+			return err;
+	}
+	return 0;
+}
+
+/* The longest reply ring: two completions for each tag, rounded up to a power of two. */
+#define RING_BYTES_MAX \
+	(4 * (RBLK_CREDITS_MAX + RBLK_RESERVED_TAGS) * sizeof(struct rblk_wire_completion))
+#define REPORT_BYTES_MAX (RBLK_LIST_MAX * sizeof(struct rblk_wire_volume))
+/* A few of the longest, each in a block of a power of two. */
+#define REPORTS_BYTES (32 * 4 * TGT_POOL_PAGE)
+static_assert(REPORT_BYTES_MAX <= 4 * TGT_POOL_PAGE, "a report fits its block");
+
+/*
+ * The reserve: a reply ring of at least a page for each queue (two completions of 32 bytes for each
+ * receive buffer, rounded up to a power of two).
+ */
+static size_t reserve_bytes(const struct tgt_reactor *reactor)
+{
+	size_t bytes = (size_t)reactor->queues_max * TGT_POOL_PAGE;
+
+	bytes += (size_t)reactor->config.receive_buffers * 2 * 2 *
+		 sizeof(struct rblk_wire_completion);
+	return (bytes + TGT_POOL_PAGE - 1) & ~(size_t)(TGT_POOL_PAGE - 1);
+}
+
+static int reactor_create_memory(struct tgt_reactor *reactor, char *error)
+{
+	const struct tgt_config *config = &reactor->config;
+	size_t pool = (config->pool_bytes + TGT_POOL_PAGE - 1) & ~(size_t)(TGT_POOL_PAGE - 1);
+	size_t reserve = reserve_bytes(reactor);
+	size_t bytes = pool + reserve + REPORTS_BYTES;
+	int err = tgt_region_map(&reactor->region, bytes, config->memory_lock,
+				 reactor->ring);
+
+	if (err)
+		return tgt_error(error, err, "reactor %u: cannot map %zu bytes of buffers: %s",
+				 reactor->index, bytes, strerror(-err));
+	if (reactor->ring && reactor->region.buffer_first < 0)
+		tgt_log(TGT_LOG_WARNING,
+			"reactor %u: no fixed buffers with the ring, disks will be slower: %s "
+			"(memlock limit?)",
+			reactor->index, strerror(-reactor->region.buffer_first));
+	reactor->pool = tgt_pool_create(reactor->region.base, pool, config->max_io_bytes);
+	reactor->reserve =
+		tgt_pool_create(reactor->region.base + pool, reserve, RING_BYTES_MAX);
+	reactor->reports = tgt_pool_create(reactor->region.base + pool + reserve, REPORTS_BYTES,
+					   REPORT_BYTES_MAX);
+	if (!reactor->pool || !reactor->reserve || !reactor->reports)
+		return tgt_error(error, -ENOMEM, "reactor %u: out of memory", reactor->index);
+	/* The data of one command has to fit one block of the pool. */
+	reactor->max_io_bytes = config->max_io_bytes;
+	if (reactor->max_io_bytes > tgt_pool_largest(reactor->pool))
+		reactor->max_io_bytes = (uint32_t)tgt_pool_largest(reactor->pool);
+	return 0;
+}
+
+static void reactor_init(struct tgt_reactor *reactor, const struct tgt_config *config,
+			 unsigned int index)
+{
+	unsigned int count = config->reactors ? config->reactors : 1;
+
+	reactor->config = *config;
+	reactor->config.volumes = NULL;
+	reactor->config.volume_count = 0;
+	reactor->config.reactors = count;
+	reactor->index = index;
+	reactor->keepalive_ns = (uint64_t)config->keepalive_ms * 1000000;
+	/* An equal share each; the listener spreads sessions evenly. */
+	reactor->sessions_max = (config->sessions_max + count - 1) / count;
+	reactor->queues_max = (config->queues_total_max + count - 1) / count;
+	TAILQ_INIT(&reactor->sessions);
+	TAILQ_INIT(&reactor->alive);
+	TAILQ_INIT(&reactor->dirty);
+	TAILQ_INIT(&reactor->starving);
+	TAILQ_INIT(&reactor->ended);
+	TAILQ_INIT(&reactor->resumed);
+	TAILQ_INIT(&reactor->opening);
+	TAILQ_INIT(&reactor->logins);
+	reactor->mailbox.fd = -1;
+	core_spin_init(&reactor->spin, config->polling == TGT_POLL_ALWAYS ? UINT64_MAX
+				       : config->polling == TGT_POLL_NEVER
+					       ? 0
+					       : (uint64_t)config->poll_us_max * 1000);
+	reactor->now_ns = env_now_ns();
+}
+
+/* The ring's memory counts as locked where the user may not lock any; its table has its size. */
+static const char *ring_advice(int err)
+{
+	if (err == -EMFILE)
+		return " (" TGT_RAISE_DESCRIPTORS "; at least 2048, and one for each connection)";
+	if (err == -ENOMEM)
+		return " (raise the memlock limit: ulimit -l, or LimitMEMLOCK= in the unit)";
+	return "";
+}
+
+static int reactor_create_ring(struct tgt_reactor *reactor, char *error)
+{
+	int err;
+
+	err = tgt_ring_create(RING_DEPTH, RBLK_VOLUMES_MAX, &reactor->ring);
+	if (err)
+		return tgt_error(error, err, "reactor %u: io_uring: %s%s", reactor->index,
+				 strerror(-err), ring_advice(err));
+	return tgt_ring_watch(reactor->ring, reactor->mailbox.fd);
+}
+
+int tgt_reactor_create(const struct tgt_config *config, unsigned int index,
+		       struct tgt_registry *registry, struct tgt_reactor **out, char *error)
+{
+	struct tgt_reactor *reactor = calloc(1, sizeof(*reactor));
+	int err;
+
+	if (!reactor)
+		return tgt_error(error, -ENOMEM, "reactor %u: out of memory", index);
+	reactor_init(reactor, config, index);
+	reactor->registry = registry;
+	err = tgt_mailbox_init(&reactor->mailbox);
+	if (err)
+		tgt_error(error, err, "reactor %u: eventfd: %s", index, strerror(-err));
+	if (!err)
+		err = reactor_create_ring(reactor, error);
+	if (!err)
+		err = reactor_create_memory(reactor, error);
+	if (!err)
+		err = reactor_open_fabrics(reactor, error);
+	for (unsigned int i = 0; !err && reactor->ring && i < reactor->fabric_count; i++)
+		err = tgt_ring_watch(reactor->ring, fab_fd(reactor->fabrics[i].fab));
+	if (err) {
+		tgt_reactor_destroy(reactor);
+		return err;
+	}
+	*out = reactor;
+	return 0;
+}
+
+/* -- devices, memory --------------------------------------------------------------------------- */
+
+uint32_t tgt_reactor_features(const struct tgt_reactor *reactor, const struct fab_device *device)
+{
+	const struct fab_limits *limits = fab_device_limits(device);
+
+	return RBLK_FEATURE_DIGEST | RBLK_FEATURE_EVENTS |
+	       (limits->immediate ? RBLK_FEATURE_IMMEDIATE : 0) |
+	       (limits->invalidate ? RBLK_FEATURE_INVALIDATE : 0) |
+	       (reactor->config.allow_scratch ? RBLK_FEATURE_SCRATCH : 0);
+}
+
+static void device_free(struct tgt_device *device)
+{
+	if (!device)
+		return;
+	fab_mr_deregister(device->mr);
+	tgt_inbox_fini(&device->inbox);
+	tgt_region_unmap(&device->region);
+	free(device);
+}
+
+static int device_fill(struct tgt_reactor *reactor, struct tgt_fabric *fabric,
+		       struct tgt_device *device)
+{
+	uint32_t count = reactor->config.receive_buffers;
+	uint32_t most = fab_device_limits(device->device)->max_srq_wr;
+	size_t bytes;
+	int err;
+
+	if (count > most)
+		count = most;
+	bytes = (size_t)count * TGT_COMMAND_BYTES;
+	err = tgt_region_map(&device->region, bytes, reactor->config.memory_lock, reactor->ring);
+	if (err)
+		return err;
+	err = fab_mr_register(fabric->fab, device->region.base, bytes, IBV_ACCESS_LOCAL_WRITE,
+			      &device->mr);
+	if (err)
+		return err;
+	err = tgt_inbox_init(&device->inbox, device->region.base, TGT_COMMAND_BYTES, count,
+			     fab_mr_lkey(device->mr, device->device));
+	if (err)
+		return err;
+	device->inbox.device = device->device;
+	return tgt_inbox_post(&device->inbox);
+}
+
+struct tgt_device *tgt_reactor_device(struct tgt_reactor *reactor, struct tgt_fabric *fabric,
+				      struct fab_device *fab_device)
+{
+	struct tgt_device *device = fabric->devices[fab_device_index(fab_device)];
+	int err;
+
+	if (device)
+		return device;
+	device = calloc(1, sizeof(*device));
+	if (!device)
+		return NULL;
+	device->device = fab_device;
+	err = device_fill(reactor, fabric, device);
+	if (err) {
+		tgt_log(TGT_LOG_ERROR,
+			"device %s: reactor %u has no receive buffers: %s (memlock limit? ulimit "
+			"-l, LimitMEMLOCK=)",
+			fab_device_name(fab_device), reactor->index, strerror(-err));
+		device_free(device);
+		return NULL;
+	}
+	fabric->devices[fab_device_index(fab_device)] = device;
+	return device;
+}
+
+void tgt_reactor_memory_free(struct tgt_reactor *reactor, void *block, size_t bytes)
+{
+	tgt_pool_free(tgt_pool_owns(reactor->pool, block) ? reactor->pool : reactor->reports, block,
+		      bytes);
+}
+
+/* -- the end ----------------------------------------------------------------------------------- */
+
+/* True: everything has ended, so nothing points into what is freed next. */
+static bool reactor_finish(struct tgt_reactor *reactor)
+{
+	uint64_t until_ns = env_now_ns() + DESTROY_NS;
+
+	if (reactor->started) {
+		pthread_join(reactor->thread, NULL);
+		return true;
+	}
+	reactor->now_ns = env_now_ns();
+	tgt_reactor_begin_drain(reactor);
+	reactor->drain_until_ns = 0;
+	while (!tgt_reactor_drained(reactor) && env_now_ns() < until_ns)
+		tgt_reactor_step(reactor);
+	return tgt_reactor_drained(reactor);
+}
+
+static void reactor_close_fabric(struct tgt_fabric *fabric)
+{
+	for (unsigned int i = 0; i < FAB_DEVICES_MAX; i++)
+		device_free(fabric->devices[i]);
+	fab_mr_deregister(fabric->mr);
+	fab_close(fabric->fab);
+}
+
+void tgt_reactor_destroy(struct tgt_reactor *reactor)
+{
+	if (!reactor)
+		return;
+	if (!reactor_finish(reactor)) {
+		tgt_log(TGT_LOG_ERROR, "reactor %u: a connection does not end, its memory is left",
+			reactor->index);
+		return;
+	}
+	/* Mail that came too late for the thread: logins are refused, references given back. */
+	if (reactor->mailbox.fd >= 0) {
+		tgt_reactor_take_mail(reactor);
+		tgt_mailbox_fini(&reactor->mailbox);
+	}
+	tgt_ring_destroy(reactor->ring);
+	for (unsigned int i = 0; i < reactor->fabric_count; i++)
+		reactor_close_fabric(&reactor->fabrics[i]);
+	tgt_pool_destroy(reactor->pool);
+	tgt_pool_destroy(reactor->reserve);
+	tgt_pool_destroy(reactor->reports);
+	tgt_region_unmap(&reactor->region);
+	free(reactor);
+}

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Messages to a reactor: what other threads send, and what the reactor does with it at its turn.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include "target/serve/handle.h"
+#include "target/serve/reactor_impl.h"
+#include "target/serve/session.h"
+
+enum mail_kind {
+	MAIL_LOGIN,
+	MAIL_VOLUME_REMOVED,
+	MAIL_VOLUME_CHANGED,
+	MAIL_LIST_CHANGED,
+	MAIL_DRAIN
+};
+
+/* Made by the sender, freed by the reactor. */
+struct reactor_mail {
+	struct tgt_mail head; /* first */
+	enum mail_kind kind;
+	struct tgt_volume *volume; /* REMOVED, CHANGED: a reference */
+	struct fab_request *request;
+	struct tgt_lease *lease;
+	size_t bytes;
+	struct rblk_wire_login login;
+};
+
+static void reactor_list_changed(struct tgt_reactor *reactor)
+{
+	struct tgt_session *session;
+
+	TAILQ_FOREACH(session, &reactor->sessions, link)
+	{
+		session->events.list_changed = true;
+		tgt_session_event_kick(session);
+	}
+}
+
+void tgt_reactor_begin_drain(struct tgt_reactor *reactor)
+{
+	struct tgt_session *session;
+
+	if (reactor->draining)
+		return;
+	reactor->draining = true;
+	reactor->drain_until_ns = reactor->now_ns + (uint64_t)reactor->config.drain_ms * 1000000;
+	tgt_login_refuse_all(reactor);
+	TAILQ_FOREACH(session, &reactor->sessions, link)
+	{
+		session->events.draining = true;
+		tgt_session_event_kick(session);
+	}
+}
+
+static void reactor_read_mail(struct tgt_reactor *reactor, struct reactor_mail *mail)
+{
+	switch (mail->kind) {
+	case MAIL_LOGIN:
+		tgt_login_begin(reactor, mail->request, &mail->login, mail->bytes, mail->lease);
+		break;
+	case MAIL_VOLUME_REMOVED:
+		tgt_handle_volume_removed(reactor, mail->volume);
+		tgt_volume_put(mail->volume);
+		break;
+	case MAIL_VOLUME_CHANGED:
+		tgt_handle_volume_changed(reactor, mail->volume);
+		tgt_volume_put(mail->volume);
+		break;
+	case MAIL_LIST_CHANGED:
+		reactor_list_changed(reactor);
+		break;
+	case MAIL_DRAIN:
+		tgt_reactor_begin_drain(reactor);
+		break;
+	}
+	free(mail);
+}
+
+unsigned int tgt_reactor_take_mail(struct tgt_reactor *reactor)
+{
+	struct tgt_mail *mail = tgt_mailbox_take(&reactor->mailbox);
+	unsigned int count = 0;
+
+	while (mail) {
+		struct tgt_mail *next = mail->next;
+
+		reactor_read_mail(reactor, (struct reactor_mail *)mail);
+		mail = next;
+		count++;
+	}
+	return count;
+}
+
+static bool reactor_send(struct tgt_reactor *reactor, struct reactor_mail letter)
+{
+	struct reactor_mail *mail = malloc(sizeof(*mail));
+
+	if (!mail)
+		return false;
+	*mail = letter;
+	tgt_mailbox_send(&reactor->mailbox, &mail->head);
+	return true;
+}
+
+void tgt_reactor_login(struct tgt_reactor *reactor, struct fab_request *request,
+		       const void *private_data, size_t private_bytes, struct tgt_lease *lease)
+{
+	struct reactor_mail mail = {.kind = MAIL_LOGIN, .request = request, .lease = lease};
+
+	/* Connection managers pad with zeroes: what is beyond the login is not looked at. */
+	mail.bytes = private_bytes < sizeof(mail.login) ? private_bytes : sizeof(mail.login);
+	if (mail.bytes)
+		memcpy(&mail.login, private_data, mail.bytes);
+	if (!reactor_send(reactor, mail)) {
+		fab_reject(request, NULL, 0);
+		tgt_lease_put(lease);
+	}
+}
+
+/* Out of memory: the news is lost, and the volume stays open until its handles are closed. */
+static void reactor_send_volume(struct tgt_reactor *reactor, enum mail_kind kind,
+				struct tgt_volume *volume)
+{
+	struct reactor_mail mail = {.kind = kind, .volume = volume};
+
+	if (!reactor_send(reactor, mail))
+		tgt_volume_put(volume);
+}
+
+void tgt_reactor_volume_removed(struct tgt_reactor *reactor, struct tgt_volume *volume)
+{
+	reactor_send_volume(reactor, MAIL_VOLUME_REMOVED, volume);
+}
+
+void tgt_reactor_volume_changed(struct tgt_reactor *reactor, struct tgt_volume *volume)
+{
+	reactor_send_volume(reactor, MAIL_VOLUME_CHANGED, volume);
+}
+
+void tgt_reactor_list_changed(struct tgt_reactor *reactor)
+{
+	reactor_send(reactor, (struct reactor_mail){.kind = MAIL_LIST_CHANGED});
+}
+
+void tgt_reactor_drain(struct tgt_reactor *reactor)
+{
+	reactor_send(reactor, (struct reactor_mail){.kind = MAIL_DRAIN});
+}
+
+bool tgt_reactor_drained(const struct tgt_reactor *reactor)
+{
+	return atomic_load_explicit(&reactor->drained, memory_order_acquire);
+}

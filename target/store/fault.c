@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * A store in front of another one that delays, fails and tears as its plan says, for tests and
+ * for trying out how initiators take it. What it does to the n-th operation of a port follows
+ * from the seed, the rule and n alone.
+ *
+ * It hides the base's direct memory: what passes by RDMA could not be harmed.
+ */
+#include "target/store/store.h"
+
+#include <errno.h>
+#include <liburing.h>
+#include <stdlib.h>
+#include "target/base/settings.h"
+#include "target/base/error.h"
+#include "target/store/fault_plan.h"
+
+/* Created and freed by the control thread; fixed in between. */
+struct fault_store {
+	struct tgt_store store; /* first: the struct tgt_store that others hold */
+	struct tgt_store *base;
+	struct tgt_fault_plan plan;
+};
+
+/* Its reactor's. */
+struct fault_port {
+	struct tgt_port port; /* first: the struct tgt_port that others hold */
+	struct tgt_port *base;
+	uint64_t seen[TGT_FAULT_RULES_MAX]; /* operations that a rule applies to */
+	uint64_t hit[TGT_FAULT_RULES_MAX];
+	uint64_t random[TGT_FAULT_RULES_MAX];
+};
+
+/*
+ * One operation on its way, from submit to its completion. `io` is what the base gets; the timer
+ * and it are never in flight together. This store alone allocates per operation: it is not there
+ * to be fast.
+ */
+struct fault_io {
+	struct tgt_io io; /* first: the struct tgt_io that the base hands back */
+	struct tgt_ring_op timer;
+	struct __kernel_timespec delay;
+	struct tgt_io *origin;
+	struct fault_port *port;
+	int error; /* 0: none wanted */
+	bool tear;
+};
+
+static struct fault_store *to_fault(struct tgt_store *store)
+{
+	return (struct fault_store *)store;
+}
+
+static int fault_open(const struct tgt_volume_config *config, struct tgt_store **store, char *error)
+{
+	const struct tgt_store_ops *base = tgt_store_find(config->store);
+	struct fault_store *fault;
+	char why[256];
+	int status;
+
+	if (!base || base == &tgt_store_fault)
+		return tgt_error(error, -EINVAL, "no such kind of store: \"%s\"", config->store);
+	fault = calloc(1, sizeof(*fault));
+	if (!fault)
+		return tgt_error(error, -ENOMEM, "fault store: out of memory");
+	status = tgt_fault_parse(config->fault, &fault->plan, why, sizeof(why));
+	if (status < 0)
+		tgt_error(error, status, "fault: %s", why);
+	else
+		status = base->open(config, &fault->base, error);
+	if (status < 0) {
+		free(fault);
+		return status;
+	}
+	fault->store.ops = &tgt_store_fault;
+	fault->store.info = fault->base->info;
+	fault->store.info.direct = NULL;
+	*store = &fault->store;
+	return 0;
+}
+
+static void fault_close(struct tgt_store *store)
+{
+	struct fault_store *fault = to_fault(store);
+
+	fault->base->ops->close(fault->base);
+	free(fault);
+}
+
+static int fault_refresh(struct tgt_store *store)
+{
+	struct tgt_store *base = to_fault(store)->base;
+	int status = base->ops->refresh ? base->ops->refresh(base) : 0;
+
+	store->info.bytes = base->info.bytes;
+	return status;
+}
+
+static bool plan_delays(const struct tgt_fault_plan *plan)
+{
+	unsigned int i;
+
+	for (i = 0; i < plan->rule_count; i++)
+		if (plan->rules[i].action == TGT_FAULT_DELAY)
+			return true;
+	return false;
+}
+
+static int fault_attach(struct tgt_store *store, struct tgt_ring *ring, struct tgt_port **port)
+{
+	struct fault_store *fault = to_fault(store);
+	struct fault_port *made;
+	unsigned int i;
+	int status;
+
+	if (!ring && plan_delays(&fault->plan))
+		return -EINVAL; /* a delay is a timer of the ring */
+	made = calloc(1, sizeof(*made));
+	if (!made)
+		return -ENOMEM;
+	status = fault->base->ops->attach(fault->base, ring, &made->base);
+	if (status < 0) {
+		free(made);
+		return status;
+	}
+	made->port.store = store;
+	made->port.ring = ring;
+	/* One sequence per rule, so that one rule's draws do not shift another's. */
+	for (i = 0; i < TGT_FAULT_RULES_MAX; i++)
+		made->random[i] = fault->plan.seed + i * 0x9e3779b97f4a7c15u;
+	*port = &made->port;
+	return 0;
+}
+
+static void fault_detach(struct tgt_port *port)
+{
+	struct fault_port *fault = (struct fault_port *)port;
+
+	to_fault(port->store)->base->ops->detach(fault->base);
+	free(fault);
+}
+
+/* -- what happens to an operation ----------------------------------------------------------- */
+
+/* 0 .. below 1, by splitmix64. */
+static double draw(uint64_t *state)
+{
+	uint64_t z = *state += 0x9e3779b97f4a7c15u;
+
+	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+	z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+	z ^= z >> 31;
+	return (double)(z >> 11) / (double)(1ull << 53);
+}
+
+static bool rule_hits(struct fault_port *port, unsigned int i, const struct tgt_fault_rule *rule,
+		      enum tgt_io_kind kind)
+{
+	bool drawn;
+
+	if (!(rule->kinds & 1u << kind))
+		return false;
+	drawn = draw(&port->random[i]) < rule->probability;
+	if (port->seen[i]++ < rule->after || port->hit[i] >= rule->count || !drawn)
+		return false;
+	port->hit[i]++;
+	return true;
+}
+
+static void plan_apply(struct fault_port *port, struct fault_io *fault)
+{
+	const struct tgt_fault_plan *plan = &to_fault(port->port.store)->plan;
+	uint64_t delay_us = 0;
+	unsigned int i;
+
+	for (i = 0; i < plan->rule_count; i++) {
+		const struct tgt_fault_rule *rule = &plan->rules[i];
+
+		if (!rule_hits(port, i, rule, fault->origin->kind))
+			continue;
+		if (rule->action == TGT_FAULT_DELAY)
+			delay_us += rule->delay_us;
+		else if (!fault->error)
+			fault->error = rule->error;
+		fault->tear |= rule->action == TGT_FAULT_TEAR;
+	}
+	fault->delay.tv_sec = (long long)(delay_us / 1000000);
+	fault->delay.tv_nsec = (long long)(delay_us % 1000000 * 1000);
+}
+
+/* -- carrying it out ------------------------------------------------------------------------- */
+
+static void base_done(struct tgt_io *io, int error)
+{
+	struct fault_io *fault = (struct fault_io *)io; /* its first member */
+	struct tgt_io *origin = fault->origin;
+
+	if (!error)
+		error = fault->error;
+	free(fault);
+	origin->done(origin, error);
+}
+
+/* As tgt_store_ops.submit; frees `fault` unless it returns 0. */
+static int fault_begin(struct fault_io *fault)
+{
+	struct tgt_port *base = fault->port->base;
+	int status;
+
+	if (fault->tear) {
+		/* Half of it, in whole sectors; of a single sector nothing. */
+		fault->io.bytes = fault->io.bytes / 2 & ~(uint64_t)511;
+	}
+	if ((fault->error && !fault->tear) || (fault->tear && !fault->io.bytes))
+		status = fault->error;
+	else
+		status = base->store->ops->submit(base, &fault->io);
+	if (status == 1 && fault->error)
+		status = fault->error;
+	if (status != 0)
+		free(fault);
+	return status;
+}
+
+static void delay_over(struct tgt_ring_op *op, int result, uint32_t flags)
+{
+	struct fault_io *fault = (struct fault_io *)((char *)op - offsetof(struct fault_io, timer));
+	struct tgt_io *origin = fault->origin;
+	int status = fault_begin(fault);
+
+	if (status != 0)
+		origin->done(origin, status < 0 ? status : 0);
+}
+
+static int fault_submit(struct tgt_port *port, struct tgt_io *io)
+{
+	struct fault_io *fault = calloc(1, sizeof(*fault));
+	struct io_uring_sqe *sqe;
+
+	if (!fault)
+		return -ENOMEM;
+	io->port = port;
+	fault->io = *io;
+	fault->io.done = base_done;
+	fault->origin = io;
+	fault->port = (struct fault_port *)port;
+	plan_apply(fault->port, fault);
+	if (!fault->delay.tv_sec && !fault->delay.tv_nsec)
+		return fault_begin(fault);
+	fault->timer.complete = delay_over;
+	sqe = tgt_ring_get(port->ring, &fault->timer);
+	if (!sqe) {
+		free(fault);
+		return -EBUSY;
+	}
+	io_uring_prep_timeout(sqe, &fault->delay, 0, 0);
+	return 0;
+}
+
+const struct tgt_store_ops tgt_store_fault = {
+	.kind = "fault",
+	.open = fault_open,
+	.close = fault_close,
+	.refresh = fault_refresh,
+	.attach = fault_attach,
+	.detach = fault_detach,
+	.submit = fault_submit,
+};

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Reading a fault plan (fault_plan.h):
+ *
+ *   plan    = item *( "," item )
+ *   item    = "seed=" number | action "=" part *( ":" part ) | "after=" number | "count=" number
+ *   action  = "delay" | "fail" | "tear"
+ *   part    = kinds ( "write", "read+flush", ... ) | time | probability | errno's name
+ *
+ * The parts of an item may stand in any order; after and count belong to the item before them.
+ */
+#include "target/store/fault_plan.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "target/base/units.h"
+
+#define ALL_KINDS ((1u << (TGT_IO_WRITE_ZEROES + 1)) - 1)
+
+static int kind_bits(const char *part, unsigned int *bits)
+{
+	static const struct {
+		const char *name;
+		unsigned int bits;
+	} kinds[] = {
+		{"read", 1u << TGT_IO_READ},	       {"write", 1u << TGT_IO_WRITE},
+		{"flush", 1u << TGT_IO_FLUSH},	       {"discard", 1u << TGT_IO_DISCARD},
+		{"zeroes", 1u << TGT_IO_WRITE_ZEROES}, {"all", ALL_KINDS},
+	};
+	unsigned int i, found = 0;
+
+	while (*part) {
+		size_t length = strcspn(part, "+");
+
+		for (i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+			if (strlen(kinds[i].name) == length &&
+			    strncmp(part, kinds[i].name, length) == 0)
+				break;
+		if (i == sizeof(kinds) / sizeof(kinds[0]))
+			return -EINVAL;
+		found |= kinds[i].bits;
+		part += length + (part[length] == '+');
+	}
+	if (!found)
+		return -EINVAL;
+	*bits = found;
+	return 0;
+}
+
+static int error_number(const char *part, int *error)
+{
+	static const struct {
+		const char *name;
+		int number;
+	} errors[] = {
+		{"EIO", EIO},
+		{"ENOSPC", ENOSPC},
+		{"ENODATA", ENODATA},
+		{"ETIMEDOUT", ETIMEDOUT},
+	};
+	size_t i;
+
+	for (i = 0; i < sizeof(errors) / sizeof(errors[0]); i++) {
+		if (strcmp(part, errors[i].name) != 0)
+			continue;
+		*error = -errors[i].number;
+		return 0;
+	}
+	return -EINVAL;
+}
+
+static int probability(const char *part, double *value)
+{
+	char *end;
+
+	if (!isdigit((unsigned char)part[0]))
+		return -EINVAL;
+	*value = strtod(part, &end);
+	return *end || !(*value >= 0 && *value <= 1) ? -EINVAL : 0;
+}
+
+static int parse_part(struct tgt_fault_rule *rule, const char *part, char *why, size_t bytes)
+{
+	uint64_t time_us;
+
+	if (kind_bits(part, &rule->kinds) == 0 || probability(part, &rule->probability) == 0)
+		return 0;
+	if (rule->action != TGT_FAULT_DELAY && error_number(part, &rule->error) == 0)
+		return 0;
+	if (rule->action == TGT_FAULT_DELAY && tgt_units_time(part, &time_us) == 0 &&
+	    time_us <= TGT_FAULT_DELAY_MS_MAX * 1000ull) {
+		rule->delay_us = (uint32_t)time_us;
+		return 0;
+	}
+	snprintf(why, bytes, "\"%s\" is neither kinds of operations nor a probability nor %s", part,
+		 rule->action == TGT_FAULT_DELAY ? "a time up to 60s" : "an error's name");
+	return -EINVAL;
+}
+
+static int parse_rule(struct tgt_fault_plan *plan, enum tgt_fault_action action, char *parts,
+		      char *why, size_t bytes)
+{
+	struct tgt_fault_rule *rule = &plan->rules[plan->rule_count];
+	char *part, *rest;
+	int status;
+
+	if (plan->rule_count == TGT_FAULT_RULES_MAX) {
+		snprintf(why, bytes, "more than %d faults", TGT_FAULT_RULES_MAX);
+		return -EINVAL;
+	}
+	*rule = (struct tgt_fault_rule){
+		.action = action,
+		.kinds = action == TGT_FAULT_TEAR ? 1u << TGT_IO_WRITE : ALL_KINDS,
+		.probability = 1,
+		.count = UINT64_MAX,
+		.error = -EIO,
+	};
+	for (part = strtok_r(parts, ":", &rest); part; part = strtok_r(NULL, ":", &rest)) {
+		status = parse_part(rule, part, why, bytes);
+		if (status < 0)
+			return status;
+	}
+	if (action == TGT_FAULT_DELAY && !rule->delay_us) {
+		snprintf(why, bytes, "\"delay\" needs a time, as in delay=5ms");
+		return -EINVAL;
+	}
+	if (action == TGT_FAULT_TEAR && rule->kinds != 1u << TGT_IO_WRITE) {
+		snprintf(why, bytes, "\"tear\" is for writes only");
+		return -EINVAL;
+	}
+	plan->rule_count++;
+	return 0;
+}
+
+static int parse_number(struct tgt_fault_plan *plan, const char *name, const char *text, char *why,
+			size_t bytes)
+{
+	struct tgt_fault_rule *last = plan->rule_count ? &plan->rules[plan->rule_count - 1] : NULL;
+	uint64_t *place = strcmp(name, "seed") == 0 ? &plan->seed : NULL;
+
+	if (!place && !last) {
+		snprintf(why, bytes, "\"%s\" needs a fault before it", name);
+		return -EINVAL;
+	}
+	if (!place)
+		place = strcmp(name, "after") == 0 ? &last->after : &last->count;
+	if (tgt_units_count(text, place) < 0) {
+		snprintf(why, bytes, "\"%s\" is not a number", text);
+		return -EINVAL;
+	}
+	return 0;
+}
+
+static int parse_item(struct tgt_fault_plan *plan, char *item, char *why, size_t bytes)
+{
+	static const char *const actions[] = {
+		[TGT_FAULT_DELAY] = "delay",
+		[TGT_FAULT_FAIL] = "fail",
+		[TGT_FAULT_TEAR] = "tear",
+	};
+	char *equals = strchr(item, '=');
+	unsigned int i;
+
+	if (equals) {
+		*equals = 0;
+		for (i = 0; i < sizeof(actions) / sizeof(actions[0]); i++)
+			if (strcmp(item, actions[i]) == 0)
+				return parse_rule(plan, (enum tgt_fault_action)i, equals + 1, why,
+						  bytes);
+		if (strcmp(item, "seed") == 0 || strcmp(item, "after") == 0 ||
+		    strcmp(item, "count") == 0)
+			return parse_number(plan, item, equals + 1, why, bytes);
+	}
+	snprintf(why, bytes, "\"%s\" is none of delay=, fail=, tear=, after=, count=, seed=", item);
+	return -EINVAL;
+}
+
+int tgt_fault_parse(const char *text, struct tgt_fault_plan *plan, char *why, size_t bytes)
+{
+	char *copy = strdup(text), *item, *rest;
+	int status = 0;
+
+	if (!copy) {
+		snprintf(why, bytes, "out of memory");
+		return -ENOMEM;
+	}
+	memset(plan, 0, sizeof(*plan));
+	plan->seed = 1;
+	for (item = strtok_r(copy, ", ", &rest); item && status == 0;
+	     item = strtok_r(NULL, ", ", &rest))
+		status = parse_item(plan, item, why, bytes);
+	free(copy);
+	if (status == 0 && !plan->rule_count) {
+		snprintf(why, bytes, "no fault in it");
+		status = -EINVAL;
+	}
+	return status;
+}

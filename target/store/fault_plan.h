@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The words of a volume's `fault` key as a plan: which operations suffer what. Pure, so that a
+ * configuration is judged without opening anything.
+ */
+#ifndef RBLK_TARGET_FAULT_PLAN_H
+#define RBLK_TARGET_FAULT_PLAN_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include "target/store/store.h"
+
+#define TGT_FAULT_RULES_MAX 16
+#define TGT_FAULT_DELAY_MS_MAX 60000u
+
+enum tgt_fault_action {
+	TGT_FAULT_DELAY, /* begin later */
+	TGT_FAULT_FAIL,  /* do nothing, answer with an error */
+	TGT_FAULT_TEAR,  /* write the first half only, then answer with an error */
+};
+
+struct tgt_fault_rule {
+	enum tgt_fault_action action;
+	unsigned int kinds;  /* bit per enum tgt_io_kind */
+	double probability;  /* 0..1, of each operation that comes by */
+	uint64_t after;      /* operations that pass unharmed first */
+	uint64_t count;      /* most that are hit; UINT64_MAX: no limit */
+	uint32_t delay_us;
+	int error;           /* negative errno */
+};
+
+struct tgt_fault_plan {
+	uint64_t seed;
+	unsigned int rule_count;
+	struct tgt_fault_rule rules[TGT_FAULT_RULES_MAX];
+};
+
+/* `why` (bytes) says what is wrong with `text` where -EINVAL is returned. */
+int tgt_fault_parse(const char *text, struct tgt_fault_plan *plan, char *why, size_t bytes);
+
+#endif

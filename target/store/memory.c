@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * A volume in the daemon's own memory, fit for RDMA straight into it (info.direct). Its contents
+ * end with the process, and no flush can change that: it has a volatile cache and nothing behind
+ * it. So it refuses FLUSH and FUA instead of nodding at them, and a cache epoch drawn anew each
+ * time lets an initiator see that what it wrote is gone (F7).
+ */
+#include "target/store/store.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include "proto/core/env.h"
+#include "target/base/settings.h"
+#include "target/base/error.h"
+
+#define PAGE_BYTES 4096u
+/* Zeroing is done at once, on the reactor's thread: well under a millisecond of it at a time. */
+#define ZERO_BYTES_MAX (1u << 20)
+
+/* Created and freed by the control thread; `base` and its contents are any reactor's to use. */
+struct memory_store {
+	struct tgt_store store; /* first: the struct tgt_store that others hold */
+	unsigned char *base;
+	size_t mapped_bytes;
+};
+
+static struct memory_store *to_memory(struct tgt_store *store)
+{
+	return (struct memory_store *)store;
+}
+
+static int memory_map(struct memory_store *memory, uint64_t bytes, char *error)
+{
+	uint64_t mapped = (bytes + PAGE_BYTES - 1) & ~(uint64_t)(PAGE_BYTES - 1);
+	void *base;
+
+	if (mapped < bytes || mapped > SIZE_MAX)
+		return tgt_error(error, -EINVAL, "memory store: size too large");
+	base = mmap(NULL, (size_t)mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+		    0);
+	if (base == MAP_FAILED)
+		return tgt_error(error, -errno, "memory store: %llu bytes: %s",
+				 (unsigned long long)bytes, strerror(errno));
+	/* Fewer TLB misses and pinned entries where there are huge pages; a wish, never a need. */
+	(void)madvise(base, (size_t)mapped, MADV_HUGEPAGE);
+	memory->base = base;
+	memory->mapped_bytes = (size_t)mapped;
+	return 0;
+}
+
+static int memory_open(const struct tgt_volume_config *config, struct tgt_store **store,
+		       char *error)
+{
+	struct memory_store *memory;
+	int status;
+
+	if (!config->bytes)
+		return tgt_error(error, -EINVAL, "memory store: no size given");
+	memory = calloc(1, sizeof(*memory));
+	if (!memory)
+		return tgt_error(error, -ENOMEM, "memory store: out of memory");
+	status = memory_map(memory, config->bytes, error);
+	if (status < 0) {
+		free(memory);
+		return status;
+	}
+	memory->store.ops = &tgt_store_memory;
+	/*
+	 * No DISCARD: giving pages back (MADV_DONTNEED) would leave the RDMA device with pins on
+	 * pages that are no longer the volume's. Zeroing in place is safe.
+	 */
+	memory->store.info = (struct tgt_store_info){
+		.bytes = config->bytes,
+		.block_bytes = 512,
+		.physical_bytes = 512,
+		.alignment = 1,
+		.max_discard_bytes = ZERO_BYTES_MAX,
+		.can_write_zeroes = true,
+		.volatile_cache = true,
+		.direct = memory->base,
+	};
+	env_random(memory->store.info.cache_epoch, sizeof(memory->store.info.cache_epoch));
+	*store = &memory->store;
+	return 0;
+}
+
+static void memory_close(struct tgt_store *store)
+{
+	struct memory_store *memory = to_memory(store);
+
+	munmap(memory->base, memory->mapped_bytes);
+	free(memory);
+}
+
+static int memory_attach(struct tgt_store *store, struct tgt_ring *ring, struct tgt_port **port)
+{
+	*port = calloc(1, sizeof(**port));
+	if (!*port)
+		return -ENOMEM;
+	(*port)->store = store;
+	(*port)->ring = ring;
+	return 0;
+}
+
+static void memory_detach(struct tgt_port *port)
+{
+	free(port);
+}
+
+static int memory_submit(struct tgt_port *port, struct tgt_io *io)
+{
+	unsigned char *place = to_memory(port->store)->base + io->offset;
+
+	io->port = port;
+	if (io->flags & TGT_IO_FUA)
+		return -EOPNOTSUPP;
+	switch (io->kind) {
+	case TGT_IO_READ:
+		memcpy(io->buffer, place, io->bytes);
+		return 1;
+	case TGT_IO_WRITE:
+		memcpy(place, io->buffer, io->bytes);
+		return 1;
+	case TGT_IO_WRITE_ZEROES:
+		memset(place, 0, io->bytes);
+		return 1;
+	case TGT_IO_FLUSH:
+	case TGT_IO_DISCARD:
+		break;
+	}
+	return -EOPNOTSUPP;
+}
+
+const struct tgt_store_ops tgt_store_memory = {
+	.kind = "memory",
+	.open = memory_open,
+	.close = memory_close,
+	.attach = memory_attach,
+	.detach = memory_detach,
+	.submit = memory_submit,
+};

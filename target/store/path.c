@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Opening and locking of store_path.h. What the thing at the path is able to do is found out in
+ * store_probe.c.
+ */
+#include "target/store/path.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <linux/fs.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <time.h>
+#include <unistd.h>
+#include "proto/core/env.h"
+#include "target/base/error.h"
+#include "target/base/log.h"
+#include "target/store/probe.h"
+
+#define LOCK_RETRY_NS 50000000 /* short against a human's patience, long against a CPU's */
+
+int tgt_path_size(const struct tgt_path *path, uint64_t *bytes)
+{
+	struct stat st;
+
+	if (path->device)
+		return ioctl(path->fd, BLKGETSIZE64, bytes) < 0 ? -errno : 0;
+	if (fstat(path->fd, &st) < 0)
+		return -errno;
+	*bytes = (uint64_t)st.st_size;
+	return 0;
+}
+
+/* -- F6: one server at a time --------------------------------------------------------------- */
+
+/*
+ * Who holds the lock, in words, as far as /proc/locks knows:
+ * "12: FLOCK  ADVISORY  WRITE 4711 08:01:131074 0 EOF"
+ * Where it knows nobody, `otherwise`.
+ */
+static void holder_words(const char *path, const char *otherwise, char *words, size_t bytes)
+{
+	char line[256], comm[64] = "", comm_path[64];
+	unsigned int major_number, minor_number;
+	unsigned long long inode;
+	FILE *locks, *file;
+	int pid, holder = 0;
+	struct stat st;
+
+	snprintf(words, bytes, "%s", otherwise);
+	locks = fopen("/proc/locks", "re");
+	if (!locks)
+		return;
+	while (stat(path, &st) == 0 && !holder && fgets(line, sizeof(line), locks))
+		if (sscanf(line, "%*d: FLOCK %*s %*s %d %x:%x:%llu", &pid, &major_number,
+			   &minor_number, &inode) == 4 &&
+		    major_number == major(st.st_dev) && minor_number == minor(st.st_dev) &&
+		    inode == st.st_ino)
+			holder = pid;
+	fclose(locks);
+	if (holder <= 0)
+		return;
+	snprintf(comm_path, sizeof(comm_path), "/proc/%d/comm", holder);
+	file = fopen(comm_path, "re");
+	if (file) {
+		if (fgets(comm, sizeof(comm), file))
+			comm[strcspn(comm, "\n")] = 0;
+		fclose(file);
+	}
+	if (comm[0])
+		snprintf(words, bytes, "process %d (%s)", holder, comm);
+	else
+		snprintf(words, bytes, "process %d, which has ended but not its last I/O", holder);
+}
+
+/* The program blocks these and takes them from a signalfd, which is not read while we wait. */
+static bool end_requested(void)
+{
+	sigset_t pending;
+
+	return sigpending(&pending) == 0 &&
+	       (sigismember(&pending, SIGTERM) || sigismember(&pending, SIGINT));
+}
+
+/*
+ * One attempt. -EBUSY: somebody else has it, `words` says who. A block device is claimed
+ * exclusively, too: that keeps us off disks that this machine has mounted or put into something.
+ */
+static int path_open_locked(const struct tgt_volume_config *config, int flags, bool device,
+			    char *words, size_t bytes, char *error)
+{
+	bool writes = !config->read_only;
+	int fd, status;
+
+	fd = open(config->path, flags | (device && writes ? O_EXCL : 0));
+	if (fd < 0 && errno == EBUSY && device) {
+		holder_words(config->path,
+			     "this machine (mounted, swap, or part of another device)", words,
+			     bytes);
+		return -EBUSY;
+	}
+	if (fd < 0 && errno == EINVAL && flags & O_DIRECT)
+		return tgt_error(error, -EINVAL,
+				 "%s: the file system has no O_DIRECT; try cache = buffered",
+				 config->path);
+	if (fd < 0)
+		return tgt_error(error, -errno, "%s: %s", config->path, strerror(errno));
+	/*
+	 * F6: the lock belongs to the file description, which io_uring's requests hold. That of a
+	 * killed predecessor goes when the last of its I/O has ended: it cannot overtake ours.
+	 * Readers only keep writers away.
+	 */
+	if (flock(fd, (writes ? LOCK_EX : LOCK_SH) | LOCK_NB) == 0)
+		return fd;
+	status = -errno;
+	if (status == -EWOULDBLOCK) {
+		holder_words(config->path, "another process", words, bytes);
+		status = -EBUSY;
+	} else {
+		tgt_error(error, status, "%s: flock: %s", config->path, strerror(-status));
+	}
+	close(fd);
+	return status;
+}
+
+static int path_open_wait(const struct tgt_volume_config *config, int flags, bool device,
+			  char *error)
+{
+	const struct timespec pause = {.tv_nsec = LOCK_RETRY_NS};
+	uint64_t deadline = env_now_ns() + (uint64_t)config->lock_wait_ms * 1000000u;
+	bool said = false;
+	char words[160];
+	int fd;
+
+	for (;;) {
+		fd = path_open_locked(config, flags, device, words, sizeof(words), error);
+		if (fd != -EBUSY)
+			return fd;
+		if (env_now_ns() >= deadline)
+			return tgt_error(error, -EBUSY, "%s: in use by %s", config->path, words);
+		if (end_requested())
+			return tgt_error(error, -EINTR, "%s: in use by %s; no longer waiting",
+					 config->path, words);
+		if (!said)
+			tgt_log(TGT_LOG_WARNING,
+				"volume %s: %s: waiting up to %" PRIu32 " ms: in use by %s",
+				config->name, config->path, config->lock_wait_ms, words);
+		said = true;
+		nanosleep(&pause, NULL);
+	}
+}
+
+/* -- opening ----------------------------------------------------------------------------------- */
+
+int tgt_path_open(const struct tgt_volume_config *config, struct tgt_path *path,
+		  struct tgt_store_info *info, char *error)
+{
+	int flags = O_CLOEXEC | (config->read_only ? O_RDONLY : O_RDWR);
+	struct stat st;
+	int status;
+
+	if (!config->path[0])
+		return tgt_error(error, -EINVAL, "no path given");
+	if (stat(config->path, &st) < 0)
+		return tgt_error(error, -errno, "%s: %s", config->path, strerror(errno));
+	if (S_ISDIR(st.st_mode))
+		return tgt_error(error, -EISDIR, "%s: %s", config->path, strerror(EISDIR));
+	if (!S_ISREG(st.st_mode) && !S_ISBLK(st.st_mode))
+		return tgt_error(error, -EINVAL, "%s: neither a file nor a block device",
+				 config->path);
+	if (config->cache == TGT_CACHE_DIRECT)
+		flags |= O_DIRECT;
+	*path = (struct tgt_path){.device = S_ISBLK(st.st_mode)};
+	path->fd = path_open_wait(config, flags, path->device, error);
+	if (path->fd < 0)
+		return path->fd;
+	status = tgt_path_probe(config, path, info, error);
+	if (status < 0)
+		close(path->fd);
+	return status;
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * A file or block device as the uring store finds it: opened, locked against everybody else who
+ * serves it (F6), and asked what it can do. Blocks; control thread only. Doing I/O on it is
+ * store_uring.c's part.
+ */
+#ifndef RBLK_TARGET_STORE_PATH_H
+#define RBLK_TARGET_STORE_PATH_H
+
+#include "target/base/settings.h"
+#include "target/store/store.h"
+
+struct tgt_path {
+	int fd;      /* the caller closes it; the lock goes with its last I/O */
+	bool device; /* block device, else regular file */
+	bool punch;  /* FALLOC_FL_PUNCH_HOLE: zeroes and gives the space back */
+	bool zero;   /* FALLOC_FL_ZERO_RANGE: zeroes and keeps the space */
+};
+
+/*
+ * Opens config->path and fills *path and *info (all but `direct`). error: TGT_ERROR_BYTES,
+ * "path: reason". Waits at most config->lock_wait_ms for another holder, or until a signal that
+ * ends the program is pending (-EINTR).
+ */
+int tgt_path_open(const struct tgt_volume_config *config, struct tgt_path *path,
+		  struct tgt_store_info *info, char *error);
+/* Its size now, in bytes; 0 or negative errno. */
+int tgt_path_size(const struct tgt_path *path, uint64_t *bytes);
+
+#endif

@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* The questions of store_probe.h: ioctl and sysfs for devices, statx and trials for files. */
+#include "target/store/probe.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/fs.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+#include "target/base/error.h"
+
+/*
+ * Longest range of one DISCARD or WRITE_ZEROES: with the device's or file system's help it is
+ * bookkeeping; without, the kernel writes all those zeroes and other I/O waits behind them.
+ */
+#define RANGE_BYTES_HELPED (1u << 30)
+#define RANGE_BYTES_WRITTEN (32u << 20)
+
+#define BLOCK_BYTES_MIN 512u
+#define BLOCK_BYTES_MAX 4096u
+
+/* A word of /sys/dev/block/MAJOR:MINOR/queue; a partition's is its disk's. False: not there. */
+static bool queue_word(dev_t device, const char *name, char *word, int bytes)
+{
+	static const char *const places[] = {"queue", "../queue"};
+	char path[128];
+	FILE *file = NULL;
+	unsigned int i;
+	bool got;
+
+	for (i = 0; i < 2 && !file; i++) {
+		snprintf(path, sizeof(path), "/sys/dev/block/%u:%u/%s/%s", major(device),
+			 minor(device), places[i], name);
+		file = fopen(path, "re");
+	}
+	if (!file)
+		return false;
+	got = fgets(word, bytes, file);
+	fclose(file);
+	if (got)
+		word[strcspn(word, "\n")] = 0;
+	return got;
+}
+
+static uint64_t queue_number(dev_t device, const char *name, uint64_t otherwise)
+{
+	char word[64];
+
+	if (!queue_word(device, name, word, sizeof(word)))
+		return otherwise;
+	return strtoull(word, NULL, 10);
+}
+
+static bool power_of_two(uint64_t value)
+{
+	return value && !(value & (value - 1));
+}
+
+/* -- the cache epoch ------------------------------------------------------------------------- */
+
+static int hex_digit(char c)
+{
+	return isdigit((unsigned char)c) ? c - '0' : tolower((unsigned char)c) - 'a' + 10;
+}
+
+/* F7: what a disk's cache held is lost when the machine goes down: the epoch is its boot's id. */
+static int boot_id(uint8_t id[16])
+{
+	FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
+	char text[64] = "";
+	unsigned int digits = 0;
+	const char *next;
+
+	if (!file)
+		return -errno;
+	if (!fgets(text, sizeof(text), file))
+		text[0] = 0;
+	fclose(file);
+	memset(id, 0, 16);
+	for (next = text; *next && digits < 32; next++) {
+		if (!isxdigit((unsigned char)*next))
+			continue;
+		id[digits / 2] = (uint8_t)(id[digits / 2] << 4 | hex_digit(*next));
+		digits++;
+	}
+	return digits == 32 ? 0 : -EINVAL;
+}
+
+/* -- block devices ----------------------------------------------------------------------------- */
+
+static int probe_device(const struct tgt_volume_config *config, struct tgt_path *path, dev_t device,
+			struct tgt_store_info *info)
+{
+	int logical = 0, read_only = 0;
+	unsigned int physical = 0, optimal = 0;
+	bool zeroes, discards;
+	char word[64] = "";
+
+	if (ioctl(path->fd, BLKSSZGET, &logical) < 0 || ioctl(path->fd, BLKROGET, &read_only) < 0 ||
+	    ioctl(path->fd, BLKPBSZGET, &physical) < 0 || ioctl(path->fd, BLKIOOPT, &optimal) < 0)
+		return -errno;
+	info->read_only = config->read_only || read_only;
+	info->block_bytes = (uint32_t)logical;
+	info->physical_bytes = physical;
+	info->optimal_bytes = optimal;
+	info->alignment = (uint32_t)logical;
+	info->rotational = queue_number(device, "rotational", 0);
+	/* Not known counts as a cache: then flushes are sent, which never hurts the data. */
+	info->volatile_cache = config->cache == TGT_CACHE_BUFFERED ||
+			       !queue_word(device, "write_cache", word, sizeof(word)) ||
+			       strcmp(word, "write through") != 0;
+	/*
+	 * io_uring has no discard on these kernels, but punching a hole in a block device has the
+	 * device zero it, unmapping where it likes, and is refused where it cannot. Zeroing a range
+	 * always works: where the device has no command for it the kernel writes the zeroes.
+	 */
+	zeroes = queue_number(device, "write_zeroes_max_bytes", 0) > 0;
+	discards = queue_number(device, "discard_max_bytes", 0) > 0;
+	path->punch = zeroes && !info->read_only;
+	path->zero = !info->read_only;
+	info->can_discard = path->punch && discards;
+	info->can_write_zeroes = path->zero;
+	info->max_discard_bytes = zeroes ? RANGE_BYTES_HELPED : RANGE_BYTES_WRITTEN;
+	info->discard_granularity = (uint32_t)queue_number(device, "discard_granularity", 0);
+	return 0;
+}
+
+/* -- regular files ----------------------------------------------------------------------------- */
+
+/*
+ * Tried on a nameless file in the same directory, so that the real one is not touched. Where the
+ * directory cannot be written the answer stays unknown, which counts as no.
+ */
+static bool file_system_zeroes(const char *file_path)
+{
+	char directory[PATH_MAX];
+	bool works;
+	char *slash;
+	int fd;
+
+	if (!realpath(file_path, directory))
+		return false;
+	slash = strrchr(directory, '/');
+	slash[slash == directory ? 1 : 0] = 0;
+	fd = open(directory, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return false;
+	works = ftruncate(fd, BLOCK_BYTES_MAX) == 0 &&
+		fallocate(fd, FALLOC_FL_ZERO_RANGE | FALLOC_FL_KEEP_SIZE, 0, BLOCK_BYTES_MAX) == 0;
+	close(fd);
+	return works;
+}
+
+/* Direct I/O's alignments as the file system states them, or as the disk below it has them. */
+static int probe_file_alignment(const struct tgt_path *path, const struct stat *st,
+				struct tgt_store_info *info)
+{
+	struct statx stx;
+
+	memset(&stx, 0, sizeof(stx));
+	if (statx(path->fd, "", AT_EMPTY_PATH, STATX_DIOALIGN, &stx) == 0 &&
+	    stx.stx_mask & STATX_DIOALIGN) {
+		if (!stx.stx_dio_offset_align || !stx.stx_dio_mem_align)
+			return -EOPNOTSUPP;
+		info->block_bytes = stx.stx_dio_offset_align;
+		info->alignment = stx.stx_dio_mem_align;
+		return 0;
+	}
+	info->block_bytes =
+		(uint32_t)queue_number(st->st_dev, "logical_block_size", BLOCK_BYTES_MIN);
+	info->alignment = info->block_bytes;
+	return 0;
+}
+
+static int probe_file(const struct tgt_volume_config *config, struct tgt_path *path,
+		      const struct stat *st, struct tgt_store_info *info)
+{
+	int status;
+
+	info->read_only = config->read_only;
+	info->block_bytes = BLOCK_BYTES_MIN;
+	info->alignment = 1;
+	if (config->cache == TGT_CACHE_DIRECT) {
+		status = probe_file_alignment(path, st, info);
+		if (status < 0)
+			return status;
+	}
+	info->physical_bytes =
+		power_of_two((uint64_t)st->st_blksize) ? (uint32_t)st->st_blksize : BLOCK_BYTES_MAX;
+	info->rotational = queue_number(st->st_dev, "rotational", 0);
+	info->volatile_cache = true; /* the file system's own, and the disk's below it */
+	if (info->read_only)
+		return 0;
+	/* Beyond its end there is nothing to punch: this only asks whether it could be done. */
+	path->punch = fallocate(path->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, st->st_size,
+				BLOCK_BYTES_MAX) == 0;
+	path->zero = file_system_zeroes(config->path);
+	info->can_discard = path->punch;
+	info->can_write_zeroes = path->zero;
+	info->max_discard_bytes = RANGE_BYTES_HELPED;
+	info->discard_granularity = info->physical_bytes;
+	return 0;
+}
+
+/* -- both -------------------------------------------------------------------------------------- */
+
+int tgt_path_probe(const struct tgt_volume_config *config, struct tgt_path *path,
+		   struct tgt_store_info *info, char *error)
+{
+	struct stat st;
+	int status;
+
+	memset(info, 0, sizeof(*info));
+	if (fstat(path->fd, &st) < 0)
+		return tgt_error(error, -errno, "%s: %s", config->path, strerror(errno));
+	status = path->device ? probe_device(config, path, st.st_rdev, info)
+			      : probe_file(config, path, &st, info);
+	if (status == -EOPNOTSUPP)
+		return tgt_error(error, status,
+				 "%s: the file system has no O_DIRECT; try cache = buffered",
+				 config->path);
+	if (status == 0)
+		status = tgt_path_size(path, &info->bytes);
+	if (status == 0)
+		status = boot_id(info->cache_epoch);
+	if (status < 0)
+		return tgt_error(error, status, "%s: %s", config->path, strerror(-status));
+	if (info->read_only && !config->read_only)
+		return tgt_error(error, -EROFS, "%s: the device is read-only; set read_only = yes",
+				 config->path);
+	if (info->block_bytes < BLOCK_BYTES_MIN)
+		info->block_bytes = BLOCK_BYTES_MIN;
+	if (info->block_bytes > BLOCK_BYTES_MAX || !power_of_two(info->block_bytes) ||
+	    info->alignment > BLOCK_BYTES_MAX)
+		return tgt_error(error, -EINVAL,
+				 "%s: direct I/O in units of %u bytes; at most %u are served",
+				 config->path, info->block_bytes, BLOCK_BYTES_MAX);
+	if (!power_of_two(info->physical_bytes))
+		info->physical_bytes = info->block_bytes;
+	info->can_flush = true;
+	info->can_fua = true; /* RWF_DSYNC */
+	return 0;
+}

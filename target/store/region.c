@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Mapping and ring registration of region.h.
+ */
+#include "target/store/region.h"
+
+#include <errno.h>
+#include <sys/mman.h>
+
+#define HUGE_BYTES (2ul << 20)
+#define FIXED_BYTES (1ul << 30) /* the most that io_uring takes as one fixed buffer */
+
+static void region_register(struct tgt_region *region, struct tgt_ring *ring)
+{
+	struct iovec iov[TGT_RING_BUFFERS_MAX];
+	unsigned int count = 0;
+
+	for (size_t at = 0; at < region->bytes; at += FIXED_BYTES) {
+		size_t left = region->bytes - at;
+
+		if (count == TGT_RING_BUFFERS_MAX)
+			return;
+		iov[count].iov_base = region->base + at;
+		iov[count].iov_len = left < FIXED_BYTES ? left : FIXED_BYTES;
+		count++;
+	}
+	region->buffer_first = tgt_ring_register_buffers(ring, iov, count);
+}
+
+int tgt_region_map(struct tgt_region *region, size_t bytes, bool huge, struct tgt_ring *ring)
+{
+	int flags = MAP_PRIVATE | MAP_ANONYMOUS;
+	size_t mapped = (bytes + HUGE_BYTES - 1) & ~(HUGE_BYTES - 1);
+	void *base = MAP_FAILED;
+
+	if (huge)
+		base = mmap(NULL, mapped, PROT_READ | PROT_WRITE, flags | MAP_HUGETLB, -1, 0);
+	if (base == MAP_FAILED) {
+		mapped = (bytes + 4095) & ~4095ul;
+		base = mmap(NULL, mapped, PROT_READ | PROT_WRITE, flags, -1, 0);
+		if (base == MAP_FAILED)
+			return -errno;
+		/* A hint: kernels without transparent huge pages refuse it, and nothing is lost. */
+		if (huge)
+			madvise(base, mapped, MADV_HUGEPAGE);
+	}
+	region->base = base;
+	region->bytes = bytes;
+	region->mapped = mapped;
+	region->buffer_first = -1;
+	if (ring)
+		region_register(region, ring);
+	return 0;
+}
+
+void tgt_region_unmap(struct tgt_region *region)
+{
+	if (region->base)
+		munmap(region->base, region->mapped);
+	region->base = NULL;
+}

@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The ring of ring.h on liburing. Watches are one-shot polls that are put back before each sleep:
+ * a poll looks at the level when it is armed, so that no edge can be missed.
+ */
+#include "target/store/ring.h"
+
+#include <errno.h>
+#include <liburing.h>
+#include <poll.h>
+#include <stdlib.h>
+
+#define WATCHES_MAX 8
+#define REAP_BATCH 32
+
+struct ring_watch {
+	struct tgt_ring_op op; /* first: leads back here */
+	int fd;
+	bool armed;
+};
+
+struct tgt_ring {
+	struct io_uring uring;
+	unsigned int inflight; /* watches apart */
+	unsigned int buffers;  /* of the fixed table in use */
+	unsigned int max_files;
+	unsigned int watch_count;
+	struct ring_watch watches[WATCHES_MAX];
+	bool *file_used;
+};
+
+int tgt_ring_create(unsigned int depth, unsigned int max_files, struct tgt_ring **out)
+{
+	/*
+	 * Completions are announced by a flag that peeking looks at, not by interrupting the thread
+	 * that polls anyway; kernels before 5.19 do not know that.
+	 */
+	struct io_uring_params params = {
+		.flags = IORING_SETUP_COOP_TASKRUN | IORING_SETUP_TASKRUN_FLAG | IORING_SETUP_CLAMP,
+	};
+	struct tgt_ring *ring = calloc(1, sizeof(*ring));
+	int err;
+
+	if (!ring)
+		return -ENOMEM;
+	err = io_uring_queue_init_params(depth, &ring->uring, &params);
+	if (err == -EINVAL) {
+		params = (struct io_uring_params){.flags = IORING_SETUP_CLAMP};
+		err = io_uring_queue_init_params(depth, &ring->uring, &params);
+	}
+	if (err)
+		goto err_free;
+	ring->file_used = calloc(max_files ? max_files : 1, sizeof(*ring->file_used));
+	err = -ENOMEM;
+	if (!ring->file_used)
+		goto err_exit;
+	ring->max_files = max_files;
+	err = max_files ? io_uring_register_files_sparse(&ring->uring, max_files) : 0;
+	if (err)
+		goto err_files;
+	err = io_uring_register_buffers_sparse(&ring->uring, TGT_RING_BUFFERS_MAX);
+	if (err)
+		goto err_files;
+	*out = ring;
+	return 0;
+
+err_files:
+	free(ring->file_used);
+err_exit:
+	io_uring_queue_exit(&ring->uring);
+err_free:
+	free(ring);
+	return err;
+}
+
+void tgt_ring_destroy(struct tgt_ring *ring)
+{
+	if (!ring)
+		return;
+	io_uring_queue_exit(&ring->uring);
+	free(ring->file_used);
+	free(ring);
+}
+
+static struct io_uring_sqe *ring_sqe(struct tgt_ring *ring)
+{
+	struct io_uring_sqe *sqe = io_uring_get_sqe(&ring->uring);
+
+	if (!sqe && io_uring_submit(&ring->uring) >= 0)
+		sqe = io_uring_get_sqe(&ring->uring);
+	return sqe;
+}
+
+struct io_uring_sqe *tgt_ring_get(struct tgt_ring *ring, struct tgt_ring_op *op)
+{
+	struct io_uring_sqe *sqe = ring_sqe(ring);
+
+	if (!sqe)
+		return NULL;
+	/* The prep functions of liburing 2.3 leave user_data alone, but for those that clear all.
+	 */
+	io_uring_sqe_set_data(sqe, op);
+	ring->inflight++;
+	return sqe;
+}
+
+int tgt_ring_register_buffers(struct tgt_ring *ring, const struct iovec *iov, unsigned int count)
+{
+	unsigned int first = ring->buffers;
+	int err;
+
+	if (count > TGT_RING_BUFFERS_MAX - first)
+		return -ENOSPC;
+	err = io_uring_register_buffers_update_tag(&ring->uring, first, iov, NULL, count);
+	if (err < 0)
+		return err;
+	ring->buffers += count;
+	return (int)first;
+}
+
+int tgt_ring_register_file(struct tgt_ring *ring, int fd)
+{
+	for (unsigned int i = 0; i < ring->max_files; i++) {
+		int err;
+
+		if (ring->file_used[i])
+			continue;
+		err = io_uring_register_files_update(&ring->uring, i, &fd, 1);
+		if (err < 0)
+			return err;
+		ring->file_used[i] = true;
+		return (int)i;
+	}
+	return -ENFILE;
+}
+
+void tgt_ring_unregister_file(struct tgt_ring *ring, int index)
+{
+	int none = -1;
+
+	io_uring_register_files_update(&ring->uring, (unsigned int)index, &none, 1);
+	ring->file_used[index] = false;
+}
+
+static void watch_complete(struct tgt_ring_op *op, int result, uint32_t flags)
+{
+	struct ring_watch *watch = (struct ring_watch *)op;
+
+	(void)result;
+	(void)flags;
+	watch->armed = false;
+}
+
+int tgt_ring_watch(struct tgt_ring *ring, int fd)
+{
+	struct ring_watch *watch;
+
+	if (ring->watch_count == WATCHES_MAX)
+		return -ENOSPC;
+	watch = &ring->watches[ring->watch_count++];
+	watch->op.complete = watch_complete;
+	watch->fd = fd;
+	watch->armed = false;
+	return 0;
+}
+
+static int ring_arm_watches(struct tgt_ring *ring)
+{
+	for (unsigned int i = 0; i < ring->watch_count; i++) {
+		struct ring_watch *watch = &ring->watches[i];
+		struct io_uring_sqe *sqe;
+
+		if (watch->armed)
+			continue;
+		sqe = ring_sqe(ring);
+		if (!sqe)
+			return -EBUSY;
+		io_uring_prep_poll_add(sqe, watch->fd, POLLIN);
+		io_uring_sqe_set_data(sqe, &watch->op);
+		watch->armed = true;
+	}
+	return 0;
+}
+
+int tgt_ring_submit(struct tgt_ring *ring)
+{
+	int err;
+
+	if (!io_uring_sq_ready(&ring->uring))
+		return 0;
+	err = io_uring_submit(&ring->uring);
+	/* Nothing is lost: what the kernel did not take now stays prepared for the next turn. */
+	return err == -EINTR || err == -EAGAIN || err == -EBUSY || err > 0 ? 0 : err;
+}
+
+unsigned int tgt_ring_reap(struct tgt_ring *ring, unsigned int budget)
+{
+	struct io_uring_cqe *cqes[REAP_BATCH];
+	unsigned int done = 0;
+
+	while (done < budget) {
+		unsigned int want = budget - done < REAP_BATCH ? budget - done : REAP_BATCH;
+		unsigned int got = io_uring_peek_batch_cqe(&ring->uring, cqes, want);
+
+		for (unsigned int i = 0; i < got; i++) {
+			struct tgt_ring_op *op = io_uring_cqe_get_data(cqes[i]);
+			int result = cqes[i]->res;
+			uint32_t flags = cqes[i]->flags;
+
+			/* Given back first: `complete` may submit, and the ring may be full. */
+			io_uring_cq_advance(&ring->uring, 1);
+			if (op->complete != watch_complete && !(flags & IORING_CQE_F_MORE))
+				ring->inflight--;
+			op->complete(op, result, flags);
+		}
+		done += got;
+		if (got < want)
+			break;
+	}
+	return done;
+}
+
+int tgt_ring_wait(struct tgt_ring *ring, int timeout_ms)
+{
+	struct __kernel_timespec limit = {
+		.tv_sec = timeout_ms / 1000,
+		.tv_nsec = (long long)(timeout_ms % 1000) * 1000000,
+	};
+	struct io_uring_cqe *cqe;
+	int err = ring_arm_watches(ring);
+
+	if (err)
+		return err;
+	err = io_uring_submit_and_wait_timeout(&ring->uring, &cqe, 1,
+					       timeout_ms < 0 ? NULL : &limit, NULL);
+	return err >= 0 || err == -ETIME || err == -EINTR || err == -EAGAIN || err == -EBUSY ? 0
+											     : err;
+}
+
+unsigned int tgt_ring_inflight(const struct tgt_ring *ring)
+{
+	return ring->inflight;
+}

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * A store keeps a volume's blocks. Each kind is one small table of operations in a file of its
+ * own (store_uring.c, store_memory.c, store_null.c, store_fault.c). A store is opened once by the
+ * control thread and shared; each reactor that serves it has a port of its own (struct tgt_port).
+ *
+ * Nothing here fakes: a kind that cannot flush durably does not set can_flush.
+ */
+#ifndef RBLK_TARGET_STORE_H
+#define RBLK_TARGET_STORE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "target/base/error.h"
+#include "target/store/ring.h"
+
+struct tgt_volume_config; /* settings.h */
+struct tgt_reactor;
+
+enum tgt_io_kind {
+	TGT_IO_READ,
+	TGT_IO_WRITE,
+	TGT_IO_FLUSH,
+	TGT_IO_DISCARD,
+	TGT_IO_WRITE_ZEROES,
+};
+
+enum tgt_io_flag {
+	TGT_IO_FUA = 1u << 0,
+	TGT_IO_NO_UNMAP = 1u << 1,
+};
+
+/*
+ * One operation on a store. Embedded in its request, which owns it; the store may use it from
+ * submit to completion. Offsets and lengths are bytes, already checked against the volume's size
+ * and block size. A READ or WRITE that completes with 0 was done whole: short ones are the store's
+ * to finish.
+ */
+struct tgt_io {
+	struct tgt_ring_op ring_op; /* the store's; first, so that it leads back here */
+	enum tgt_io_kind kind;
+	uint32_t flags;             /* enum tgt_io_flag */
+	uint64_t offset;
+	uint64_t bytes;
+	void *buffer;               /* READ, WRITE: page aligned unless in-capsule (512) */
+	int buffer_index;           /* of the ring's fixed buffers, or -1 */
+	struct tgt_port *port;      /* the store's, set by submit */
+	uint64_t progress;          /* the store's: bytes done so far */
+	unsigned int retries;       /* the store's */
+	void (*done)(struct tgt_io *io, int error); /* 0 or negative errno; reactor's thread */
+};
+
+/* What a store is able to do and how big it is; filled by open, renewed by refresh. */
+struct tgt_store_info {
+	uint64_t bytes;
+	uint32_t block_bytes;        /* smallest unit that it can read and write: 512 .. 4096 */
+	uint32_t physical_bytes;     /* a power of two */
+	uint32_t optimal_bytes;
+	uint32_t alignment;          /* of buffer addresses: 1 .. 4096 */
+	uint32_t discard_granularity;
+	uint64_t max_discard_bytes;  /* of one DISCARD or WRITE_ZEROES */
+	bool read_only;
+	bool can_flush, can_fua, can_discard, can_write_zeroes;
+	bool volatile_cache;         /* flushes matter */
+	bool rotational;
+	uint8_t cache_epoch[16];     /* F7: the machine's boot id for a disk, random for memory */
+	/*
+	 * Memory of the store itself, for RDMA straight into and out of it (F2); NULL for disks.
+	 * Page aligned, `bytes` long.
+	 */
+	void *direct;
+};
+
+struct tgt_store {
+	const struct tgt_store_ops *ops;
+	struct tgt_store_info info; /* fixed after open but for bytes (refresh, control thread) */
+};
+
+/* A store as one reactor uses it. Created, used and destroyed on the reactor's thread. */
+struct tgt_port {
+	struct tgt_store *store;
+	struct tgt_ring *ring;
+};
+
+struct tgt_store_ops {
+	const char *kind; /* "uring", "memory", "null", "fault" */
+
+	/* Control thread; may block. error: TGT_ERROR_BYTES, "path: reason". F6: takes the lock. */
+	int (*open)(const struct tgt_volume_config *config, struct tgt_store **store, char *error);
+	void (*close)(struct tgt_store *store); /* no port is left */
+	/* Control thread. Look again how big it is: sets info.bytes. NULL: its size is fixed. */
+	int (*refresh)(struct tgt_store *store);
+
+	/* Reactor's thread. ring may be NULL (simulator, tests) where the kind needs none. */
+	int (*attach)(struct tgt_store *store, struct tgt_ring *ring, struct tgt_port **port);
+	void (*detach)(struct tgt_port *port); /* nothing in flight */
+
+	/*
+	 * Start *io. Returns 0: io->done() will be called later, from the ring's reap; 1: done at
+	 * once and successfully, io->done() is NOT called; negative errno: failed at once, io->done()
+	 * is NOT called; -EBUSY: nothing was begun, there is no room for it now. Never blocks.
+	 */
+	int (*submit)(struct tgt_port *port, struct tgt_io *io);
+};
+
+extern const struct tgt_store_ops tgt_store_uring;
+extern const struct tgt_store_ops tgt_store_memory;
+extern const struct tgt_store_ops tgt_store_null;
+/* Wraps the kind that config->store names; chosen by volume.c where config->fault is set. */
+extern const struct tgt_store_ops tgt_store_fault;
+
+/* NULL if there is no such kind. */
+const struct tgt_store_ops *tgt_store_find(const char *kind);
+
+#endif

@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The store on a file or block device, through the reactor's io_uring: fixed files, fixed buffers
+ * where the caller has them, nothing that blocks. Every durability promise is the kernel's own:
+ * FLUSH is fdatasync, FUA is RWF_DSYNC. Opening, locking and probing are store_path.c's.
+ */
+#include "target/store/store.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <liburing.h>
+#include <linux/fs.h>
+#include <stdlib.h>
+#include <unistd.h>
+#include "target/base/settings.h"
+#include "target/base/error.h"
+#include "target/store/path.h"
+
+/*
+ * -EAGAIN and -EINTR are tried again, each time through the ring, so that the reactor goes on with
+ * other work. The kernel needs a handful at most: this many in a row is a failing device.
+ */
+#define RETRIES_MAX 1000
+
+/* The control thread opens and closes it; the file is fixed in between. */
+struct uring_store {
+	struct tgt_store store; /* first: the struct tgt_store that others hold */
+	struct tgt_path path;
+};
+
+/* Its reactor's; lives as long as the reactor serves the volume. */
+struct uring_port {
+	struct tgt_port port; /* first: the struct tgt_port that others hold */
+	int file_index;	      /* in the ring's table of fixed files */
+};
+
+static struct uring_store *to_uring(struct tgt_store *store)
+{
+	return (struct uring_store *)store;
+}
+
+static int uring_open(const struct tgt_volume_config *config, struct tgt_store **store, char *error)
+{
+	struct uring_store *uring = calloc(1, sizeof(*uring));
+	int status;
+
+	if (!uring)
+		return tgt_error(error, -ENOMEM, "%s: out of memory", config->path);
+	status = tgt_path_open(config, &uring->path, &uring->store.info, error);
+	if (status < 0) {
+		free(uring);
+		return status;
+	}
+	uring->store.ops = &tgt_store_uring;
+	*store = &uring->store;
+	return 0;
+}
+
+static void uring_close(struct tgt_store *store)
+{
+	struct uring_store *uring = to_uring(store);
+
+	close(uring->path.fd);
+	free(uring);
+}
+
+static int uring_refresh(struct tgt_store *store)
+{
+	return tgt_path_size(&to_uring(store)->path, &store->info.bytes);
+}
+
+static int uring_attach(struct tgt_store *store, struct tgt_ring *ring, struct tgt_port **port)
+{
+	struct uring_port *uring = calloc(1, sizeof(*uring));
+
+	if (!uring)
+		return -ENOMEM;
+	uring->port.store = store;
+	uring->port.ring = ring;
+	uring->file_index = tgt_ring_register_file(ring, to_uring(store)->path.fd);
+	if (uring->file_index < 0) {
+		int status = uring->file_index;
+
+		free(uring);
+		return status;
+	}
+	*port = &uring->port;
+	return 0;
+}
+
+static void uring_detach(struct tgt_port *port)
+{
+	struct uring_port *uring = (struct uring_port *)port;
+
+	tgt_ring_unregister_file(port->ring, uring->file_index);
+	free(uring);
+}
+
+/* -- one operation ----------------------------------------------------------------------------- */
+
+static void prep_transfer(struct io_uring_sqe *sqe, int file, struct tgt_io *io)
+{
+	unsigned int bytes = (unsigned int)(io->bytes - io->progress);
+	char *place = (char *)io->buffer + io->progress;
+	uint64_t offset = io->offset + io->progress;
+	bool fixed = io->buffer_index >= 0;
+
+	if (io->kind == TGT_IO_READ && fixed)
+		io_uring_prep_read_fixed(sqe, file, place, bytes, offset, io->buffer_index);
+	else if (io->kind == TGT_IO_READ)
+		io_uring_prep_read(sqe, file, place, bytes, offset);
+	else if (fixed)
+		io_uring_prep_write_fixed(sqe, file, place, bytes, offset, io->buffer_index);
+	else
+		io_uring_prep_write(sqe, file, place, bytes, offset);
+	/* On a file, and through a device's FUA or flush: durable before it completes. */
+	if (io->kind == TGT_IO_WRITE && io->flags & TGT_IO_FUA)
+		sqe->rw_flags = RWF_DSYNC;
+}
+
+static int range_mode(const struct tgt_path *path, const struct tgt_io *io)
+{
+	if (io->kind == TGT_IO_DISCARD || (path->punch && !(io->flags & TGT_IO_NO_UNMAP)))
+		return FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE;
+	return FALLOC_FL_ZERO_RANGE | FALLOC_FL_KEEP_SIZE;
+}
+
+/* Whatever of `io` is left to do. */
+static int uring_issue(struct tgt_io *io)
+{
+	struct uring_port *port = (struct uring_port *)io->port;
+	const struct tgt_path *path = &to_uring(io->port->store)->path;
+	struct io_uring_sqe *sqe = tgt_ring_get(port->port.ring, &io->ring_op);
+
+	if (!sqe)
+		return -EBUSY;
+	switch (io->kind) {
+	case TGT_IO_READ:
+	case TGT_IO_WRITE:
+		prep_transfer(sqe, port->file_index, io);
+		break;
+	case TGT_IO_DISCARD:
+	case TGT_IO_WRITE_ZEROES:
+		if (io->progress < io->bytes) {
+			io_uring_prep_fallocate(sqe, port->file_index, range_mode(path, io),
+						(off_t)io->offset, (off_t)io->bytes);
+			break;
+		}
+		__attribute__((fallthrough)); /* zeroed, and now FUA */
+	case TGT_IO_FLUSH:
+		io_uring_prep_fsync(sqe, port->file_index, IORING_FSYNC_DATASYNC);
+		break;
+	}
+	sqe->flags |= IOSQE_FIXED_FILE;
+	return 0;
+}
+
+/*
+ * So much more of a transfer is done. Direct I/O wants its memory aligned, for some devices to more
+ * than a block: what follows the last such boundary is done again with the rest.
+ */
+static int transfer_advance(struct tgt_io *io, unsigned int bytes)
+{
+	uint32_t alignment = io->port->store->info.alignment;
+	uint64_t done = io->progress + bytes;
+
+	if (done < io->bytes && alignment)
+		done -= done % alignment;
+	if (done == io->progress)
+		return io->retries++ < RETRIES_MAX ? 1 : -EIO;
+	io->progress = done;
+	return done < io->bytes;
+}
+
+/* What is left after a completion: negative errno, 0 when all is done, 1 when there is more. */
+static int uring_advance(struct tgt_io *io, int result)
+{
+	if (result == -EAGAIN || result == -EINTR)
+		return io->retries++ < RETRIES_MAX ? 1 : -EIO;
+	if (result < 0)
+		return result;
+	switch (io->kind) {
+	case TGT_IO_READ:
+	case TGT_IO_WRITE:
+		/* Nothing at all: the file has shrunk under a READ, or takes no more of a WRITE. */
+		if (result == 0)
+			return -EIO;
+		return transfer_advance(io, (unsigned int)result);
+	case TGT_IO_WRITE_ZEROES:
+		if (io->progress == io->bytes)
+			return 0;
+		io->progress = io->bytes;
+		return (io->flags & TGT_IO_FUA) != 0;
+	case TGT_IO_DISCARD:
+	case TGT_IO_FLUSH:
+		break;
+	}
+	return 0;
+}
+
+static void uring_complete(struct tgt_ring_op *op, int result, uint32_t flags)
+{
+	struct tgt_io *io = (struct tgt_io *)op; /* its first member */
+	int status = uring_advance(io, result);
+
+	if (status > 0) {
+		status = uring_issue(io);
+		if (status == 0)
+			return;
+	}
+	io->done(io, status);
+}
+
+static int uring_submit(struct tgt_port *port, struct tgt_io *io)
+{
+	io->ring_op.complete = uring_complete;
+	io->port = port;
+	io->progress = 0;
+	io->retries = 0;
+	return uring_issue(io);
+}
+
+const struct tgt_store_ops tgt_store_uring = {
+	.kind = "uring",
+	.open = uring_open,
+	.close = uring_close,
+	.refresh = uring_refresh,
+	.attach = uring_attach,
+	.detach = uring_detach,
+	.submit = uring_submit,
+};

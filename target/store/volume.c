@@ -1,0 +1,367 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The registry of volume.h: an array in the order of names under one mutex. The control thread
+ * adds and removes, reactors look up when they are asked to LIST or OPEN. Stores are opened and
+ * closed outside of the lock, because both may block for long.
+ */
+#include "target/store/volume.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <uuid/uuid.h>
+#include "proto/core/env.h"
+#include "proto/wire/wire_check.h"
+#include "target/base/error.h"
+
+/*
+ * `lock` owns everything here but `instance`, which is fixed. A volume is in `sorted` as long as it
+ * can be found, in `slots` until its memory is freed.
+ */
+struct tgt_registry {
+	pthread_mutex_t lock;
+	struct tgt_volume *sorted[RBLK_VOLUMES_MAX];
+	unsigned int count;
+	bool slots[RBLK_VOLUMES_MAX];
+	uint8_t instance[16];
+};
+
+int tgt_registry_create(struct tgt_registry **out)
+{
+	struct tgt_registry *registry = calloc(1, sizeof(*registry));
+
+	if (!registry)
+		return -ENOMEM;
+	pthread_mutex_init(&registry->lock, NULL);
+	env_random(registry->instance, sizeof(registry->instance));
+	registry->instance[0] |= 1; /* never all zero */
+	*out = registry;
+	return 0;
+}
+
+void tgt_registry_destroy(struct tgt_registry *registry)
+{
+	if (!registry)
+		return;
+	assert(!registry->count);
+	pthread_mutex_destroy(&registry->lock);
+	free(registry);
+}
+
+const uint8_t *tgt_registry_instance(const struct tgt_registry *registry)
+{
+	return registry->instance;
+}
+
+/* The index of `name`, or of where it would have to stand; lock held. */
+static unsigned int registry_place(const struct tgt_registry *registry, const char *name,
+				   bool *found)
+{
+	unsigned int low = 0, high = registry->count;
+
+	*found = false;
+	while (low < high) {
+		unsigned int middle = low + (high - low) / 2;
+		int order = strcmp(registry->sorted[middle]->config.name, name);
+
+		if (order == 0) {
+			*found = true;
+			return middle;
+		}
+		if (order < 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/* -- identity ------------------------------------------------------------------------------ */
+
+/* What tells this machine from others: its id, or where there is none its host name. */
+static void machine_name(char *name, size_t bytes)
+{
+	FILE *file = fopen("/etc/machine-id", "re");
+
+	name[0] = 0;
+	if (file) {
+		if (!fgets(name, (int)bytes, file))
+			name[0] = 0;
+		fclose(file);
+		name[strcspn(name, "\n")] = 0;
+	}
+	if (!name[0] && gethostname(name, bytes - 1) == 0)
+		name[bytes - 1] = 0;
+}
+
+/*
+ * The same volume has the same UUID after every restart: it is a hash of machine, path and name.
+ * The path is made absolute but links stay: /dev/disk/by-id/... is stable where /dev/sdb is not.
+ */
+static void volume_uuid_derive(const struct tgt_volume_config *config, uint8_t uuid[16])
+{
+	static const uuid_t space = {0x3f, 0x7a, 0x1c, 0x52, 0x0d, 0x94, 0x4e, 0x6b,
+				     0x9a, 0x21, 0x6d, 0x88, 0xe0, 0x47, 0xb3, 0x15};
+	char text[PATH_MAX + sizeof(config->path) + 256 + RBLK_NAME_BYTES];
+	char machine[256], directory[PATH_MAX] = "";
+	int length;
+
+	machine_name(machine, sizeof(machine));
+	if (config->path[0] && config->path[0] != '/' && !getcwd(directory, sizeof(directory)))
+		directory[0] = 0;
+	length = snprintf(text, sizeof(text), "%s|%s%s%s|%s", machine, directory,
+			  directory[0] ? "/" : "", config->path, config->name);
+	uuid_generate_sha1(uuid, space, text, (size_t)length);
+}
+
+/* -- adding -------------------------------------------------------------------------------- */
+
+static int volume_geometry_check(struct tgt_volume *volume, char *error)
+{
+	const struct tgt_store_info *info = &volume->store->info;
+	const char *name = volume->config.name;
+	const char *path = volume->config.path[0] ? volume->config.path : volume->config.store;
+	uint32_t block = volume->config.block_bytes;
+
+	if (!block)
+		block = info->block_bytes;
+	if (block < info->block_bytes)
+		return tgt_error(error, -EINVAL,
+				 "volume %s: %s: block size %u is less than the store's own, %u",
+				 name, path, block, info->block_bytes);
+	if (!info->bytes)
+		return tgt_error(error, -EINVAL, "volume %s: %s: size is 0", name, path);
+	if (info->bytes % block)
+		return tgt_error(error, -EINVAL,
+				 "volume %s: %s: size %llu is not a multiple of the block size, %u",
+				 name, path, (unsigned long long)info->bytes, block);
+	volume->block_bytes = block;
+	volume->blocks = info->bytes / block;
+	return 0;
+}
+
+static int volume_store_open(struct tgt_volume *volume, char *error)
+{
+	const struct tgt_volume_config *config = &volume->config;
+	const struct tgt_store_ops *ops;
+	char reason[TGT_ERROR_BYTES];
+	int status;
+
+	ops = config->fault[0] ? &tgt_store_fault : tgt_store_find(config->store);
+	if (!ops)
+		return tgt_error(error, -EINVAL, "volume %s: no such kind of store: \"%s\"",
+				 config->name, config->store);
+	status = ops->open(config, &volume->store, reason);
+	if (status < 0)
+		return tgt_error(error, status, "volume %s: %s", config->name, reason);
+	return 0;
+}
+
+/* Makes the volume known. -EEXIST, -ENOSPC. */
+static int registry_insert(struct tgt_volume *volume, char *error)
+{
+	struct tgt_registry *registry = volume->registry;
+	unsigned int place, slot = 0;
+	int status = 0;
+	bool found;
+
+	pthread_mutex_lock(&registry->lock);
+	place = registry_place(registry, volume->config.name, &found);
+	while (slot < RBLK_VOLUMES_MAX && registry->slots[slot])
+		slot++;
+	if (found) {
+		status = tgt_error(error, -EEXIST, "volume %s: this name is already served",
+				   volume->config.name);
+	} else if (slot == RBLK_VOLUMES_MAX) {
+		status =
+			tgt_error(error, -ENOSPC, "volume %s: %u volumes are the most there can be",
+				  volume->config.name, RBLK_VOLUMES_MAX);
+	} else {
+		memmove(&registry->sorted[place + 1], &registry->sorted[place],
+			(registry->count - place) * sizeof(registry->sorted[0]));
+		registry->sorted[place] = volume;
+		registry->count++;
+		registry->slots[slot] = true;
+		volume->slot = slot;
+	}
+	pthread_mutex_unlock(&registry->lock);
+	return status;
+}
+
+int tgt_volume_add(struct tgt_registry *registry, const struct tgt_volume_config *config,
+		   char *error)
+{
+	struct tgt_volume *volume;
+	int status;
+
+	if (!rblk_name_valid(config->name))
+		return tgt_error(error, -EINVAL, "volume \"%.63s\": not a valid name",
+				 config->name);
+	volume = calloc(1, sizeof(*volume));
+	if (!volume)
+		return tgt_error(error, -ENOMEM, "volume %s: out of memory", config->name);
+	volume->registry = registry;
+	volume->config = *config;
+	volume->refs = 1;
+	status = volume_store_open(volume, error);
+	if (status < 0)
+		goto err_free;
+	status = volume_geometry_check(volume, error);
+	if (status < 0)
+		goto err_close_store;
+	if (uuid_is_null(volume->config.uuid))
+		volume_uuid_derive(config, volume->config.uuid);
+	status = registry_insert(volume, error);
+	if (status < 0)
+		goto err_close_store;
+	return 0;
+
+err_close_store:
+	volume->store->ops->close(volume->store);
+err_free:
+	free(volume);
+	return status;
+}
+
+struct tgt_volume *tgt_volume_remove(struct tgt_registry *registry, const char *name)
+{
+	struct tgt_volume *volume = NULL;
+	unsigned int place;
+	bool found;
+
+	pthread_mutex_lock(&registry->lock);
+	place = registry_place(registry, name, &found);
+	if (found) {
+		volume = registry->sorted[place];
+		registry->count--;
+		memmove(&registry->sorted[place], &registry->sorted[place + 1],
+			(registry->count - place) * sizeof(registry->sorted[0]));
+		atomic_store(&volume->removed, true);
+	}
+	pthread_mutex_unlock(&registry->lock);
+	return volume;
+}
+
+bool tgt_volume_refresh(struct tgt_volume *volume)
+{
+	struct tgt_store *store = volume->store;
+	uint64_t blocks;
+
+	if (!store->ops->refresh || store->ops->refresh(store) < 0)
+		return false;
+	/* A size that is no whole number of blocks is served up to the last whole one. */
+	blocks = store->info.bytes / volume->block_bytes;
+	if (!blocks || blocks == atomic_load(&volume->blocks))
+		return false;
+	atomic_store(&volume->blocks, blocks);
+	return true;
+}
+
+/* -- references ------------------------------------------------------------------------------ */
+
+struct tgt_volume *tgt_volume_get(struct tgt_registry *registry, const char *name)
+{
+	struct tgt_volume *volume = NULL;
+	unsigned int place;
+	bool found;
+
+	pthread_mutex_lock(&registry->lock);
+	place = registry_place(registry, name, &found);
+	if (found)
+		volume = tgt_volume_ref(registry->sorted[place]);
+	pthread_mutex_unlock(&registry->lock);
+	return volume;
+}
+
+struct tgt_volume *tgt_volume_ref(struct tgt_volume *volume)
+{
+	atomic_fetch_add(&volume->refs, 1);
+	return volume;
+}
+
+void tgt_volume_put(struct tgt_volume *volume)
+{
+	struct tgt_registry *registry = volume->registry;
+
+	if (atomic_fetch_sub(&volume->refs, 1) != 1)
+		return;
+	/* The registry's reference is gone too: nobody can find it and take a new one. */
+	volume->store->ops->close(volume->store);
+	pthread_mutex_lock(&registry->lock);
+	registry->slots[volume->slot] = false;
+	pthread_mutex_unlock(&registry->lock);
+	free(volume);
+}
+
+unsigned int tgt_volume_list(struct tgt_registry *registry, unsigned int first,
+			     struct tgt_volume **list, unsigned int max, unsigned int *total)
+{
+	unsigned int i, count = 0;
+
+	pthread_mutex_lock(&registry->lock);
+	*total = registry->count;
+	for (i = first; i < registry->count && count < max; i++)
+		list[count++] = tgt_volume_ref(registry->sorted[i]);
+	pthread_mutex_unlock(&registry->lock);
+	return count;
+}
+
+/* -- the wire's view ------------------------------------------------------------------------- */
+
+static uint32_t volume_flags(const struct tgt_volume *volume)
+{
+	const struct tgt_store_info *info = &volume->store->info;
+	bool writable = !info->read_only && !volume->config.read_only;
+	uint32_t flags = RBLK_VOLUME_CHECKSUM;
+
+	if (!writable)
+		flags |= RBLK_VOLUME_READ_ONLY;
+	if (info->can_flush)
+		flags |= RBLK_VOLUME_FLUSH;
+	if (info->can_fua)
+		flags |= RBLK_VOLUME_FUA;
+	if (info->volatile_cache)
+		flags |= RBLK_VOLUME_VOLATILE_CACHE;
+	if (info->can_discard && writable)
+		flags |= RBLK_VOLUME_DISCARD;
+	if (info->can_write_zeroes && writable)
+		flags |= RBLK_VOLUME_WRITE_ZEROES;
+	if (info->rotational)
+		flags |= RBLK_VOLUME_ROTATIONAL;
+	return flags;
+}
+
+void tgt_volume_describe(const struct tgt_volume *volume, uint32_t max_io_bytes,
+			 uint32_t max_capsule_bytes, struct rblk_wire_volume *out)
+{
+	const struct tgt_store_info *info = &volume->store->info;
+	uint32_t flags = volume_flags(volume);
+	uint32_t granularity = 0;
+	uint64_t discard_blocks = 0;
+
+	if (flags & RBLK_VOLUME_DISCARD)
+		granularity =
+			info->discard_granularity ? info->discard_granularity : volume->block_bytes;
+	if (flags & (RBLK_VOLUME_DISCARD | RBLK_VOLUME_WRITE_ZEROES))
+		discard_blocks = info->max_discard_bytes / volume->block_bytes;
+	if (discard_blocks > UINT32_MAX)
+		discard_blocks = UINT32_MAX;
+	memset(out, 0, sizeof(*out));
+	memcpy(out->name, volume->config.name, sizeof(out->name));
+	memcpy(out->uuid, volume->config.uuid, sizeof(out->uuid));
+	memcpy(out->cache_epoch, info->cache_epoch, sizeof(out->cache_epoch));
+	out->blocks = rblk_to_le64(atomic_load(&volume->blocks));
+	out->block_bytes = rblk_to_le32(volume->block_bytes);
+	out->physical_bytes = rblk_to_le32(info->physical_bytes);
+	out->optimal_bytes = rblk_to_le32(info->optimal_bytes);
+	out->flags = rblk_to_le32(flags);
+	out->max_io_bytes = rblk_to_le32(max_io_bytes - max_io_bytes % volume->block_bytes);
+	out->max_capsule_bytes = rblk_to_le32(max_capsule_bytes);
+	out->discard_granularity_bytes = rblk_to_le32(granularity);
+	out->max_discard_blocks = rblk_to_le32((uint32_t)discard_blocks);
+}

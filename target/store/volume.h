@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The volumes that a process serves: a registry by name, kept by the control thread, read by
+ * sessions when they LIST and OPEN. Holding a reference keeps a volume's store open; a removed
+ * volume is found no more, and closes its store when the last reference goes.
+ */
+#ifndef RBLK_TARGET_VOLUME_H
+#define RBLK_TARGET_VOLUME_H
+
+#include <stdatomic.h>
+#include "proto/wire/payload.h"
+#include "target/base/settings.h"
+#include "target/store/store.h"
+
+/*
+ * Made by the control thread before the first volume and reactor, destroyed after the last; one for
+ * a process (a program that simulates several has several).
+ */
+struct tgt_registry;
+
+/*
+ * Fixed after creation but for: store->info.bytes and `removed` (control thread writes, reactors
+ * read: atomic), refs. `slot` is unique among living volumes and < RBLK_VOLUMES_MAX: reactors index
+ * their ports with it.
+ */
+struct tgt_volume {
+	struct tgt_registry *registry;
+	struct tgt_volume_config config;
+	struct tgt_store *store;
+	uint32_t block_bytes;
+	_Atomic uint64_t blocks;
+	_Atomic bool removed;
+	unsigned int slot;
+	_Atomic unsigned int refs;
+	/* F5: writes under way whose connection has ended, of any session; reactors count. */
+	_Atomic unsigned int orphans;
+};
+
+/* Control thread. 0 or -ENOMEM. */
+int tgt_registry_create(struct tgt_registry **registry);
+void tgt_registry_destroy(struct tgt_registry *registry); /* nobody holds a volume; NULL: nothing */
+/* What an initiator takes for "the same target as before": random, drawn with the registry. */
+const uint8_t *tgt_registry_instance(const struct tgt_registry *registry);
+
+/* Control thread. On failure nothing has changed and error (TGT_ERROR_BYTES) says why. */
+int tgt_volume_add(struct tgt_registry *registry, const struct tgt_volume_config *config, char *error);
+/* Found no more; the registry's reference is returned to the caller, who tells the reactors and
+ * then puts it. NULL if there is no such volume. */
+struct tgt_volume *tgt_volume_remove(struct tgt_registry *registry, const char *name);
+/* Look at the store's size again; true if it changed (reactors are then told). */
+bool tgt_volume_refresh(struct tgt_volume *volume);
+
+/* Any thread; a lock inside, so not for the data path. tgt_volume_get: NULL if there is none. */
+struct tgt_volume *tgt_volume_get(struct tgt_registry *registry, const char *name);
+struct tgt_volume *tgt_volume_ref(struct tgt_volume *volume);
+void tgt_volume_put(struct tgt_volume *volume); /* may close the store: slow */
+
+/* The volumes in order of their names from index `first`; each is referenced. Returns how many,
+ * *total: of all. */
+unsigned int tgt_volume_list(struct tgt_registry *registry, unsigned int first,
+			     struct tgt_volume **list, unsigned int max, unsigned int *total);
+
+/* As the wire describes it (handle 0). max_io and max_capsule are the session's. */
+void tgt_volume_describe(const struct tgt_volume *volume, uint32_t max_io_bytes,
+			 uint32_t max_capsule_bytes, struct rblk_wire_volume *out);
+
+#endif
