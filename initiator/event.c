@@ -26,6 +26,8 @@ void ini_session_set_state(struct rblk_session *session, enum ini_session_state 
 
 	if (failing || next_states[session->state] & 1u << state) {
 		session->state = state;
+		if (state == INI_SESSION_READY)
+			session->ready_untold = true;
 		return;
 	}
 	/* Fails it: from up to READY that is legal; behind it there is nothing to tear down. */

@@ -193,14 +193,15 @@ RBLK_API int rblk_submit(struct rblk_session *session);
 
 /*
  * Process what has arrived, at most `max` completions (0: all there is), calling back. Never sleeps.
- * Returns how many were completed, or negative errno once the session has FAILED and all its
- * commands have been called back.
+ * Returns how many were completed, one more when the session has become READY, or negative errno
+ * once the session has FAILED and all its commands have been called back.
  */
 RBLK_API int rblk_poll(struct rblk_session *session, unsigned int max);
 
 /*
- * Submit, then poll until at least one command completed or timeout_ms passed (-1: no limit).
- * Returns as rblk_poll(); 0 when the time is over, or when it has no limit and nothing is to come.
+ * Submit, then poll until at least one command completed, the session became READY, or timeout_ms
+ * passed (-1: no limit). Returns as rblk_poll(); 0 when the time is over, or when it has no limit and
+ * nothing is to come.
  */
 RBLK_API int rblk_wait(struct rblk_session *session, int timeout_ms);
 

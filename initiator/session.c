@@ -324,6 +324,10 @@ int rblk_poll(struct rblk_session *session, unsigned int max)
 
 	ini_session_turn(session);
 	count = ini_complete_deliver(session, max);
+	/* A caller that sleeps on 0 must hear of this one: nothing else may come for a long time. */
+	if (session->ready_untold && session->state == INI_SESSION_READY)
+		count++;
+	session->ready_untold = false;
 	/* What the callbacks started goes out now, not with the next turn. */
 	if (session->state < INI_SESSION_DRAINING)
 		doorbells(session);

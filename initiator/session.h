@@ -48,6 +48,7 @@ struct rblk_session {
 	const struct addrinfo *address_used; /* of queue 0: the others go there, too */
 
 	enum ini_session_state state;
+	bool ready_untold;            /* READY, and no rblk_poll() has returned it yet */
 	int error;                    /* why it FAILED; 0 until then */
 	char words[RBLK_ERROR_BYTES]; /* of the last failure */
 

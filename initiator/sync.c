@@ -57,8 +57,11 @@ int ini_sync_sleep(struct rblk_session *session)
 	return sleep_until(session, UINT64_MAX);
 }
 
-static bool io_outstanding(const struct rblk_session *session)
+/* READY, or the callback of an I/O. */
+static bool something_to_come(const struct rblk_session *session)
 {
+	if (session->state < INI_SESSION_READY)
+		return true;
 	for (u16 i = 0; i < session->queue_count; i++)
 		if (session->queues[i].tags.taken_io)
 			return true;
@@ -78,7 +81,7 @@ int rblk_wait(struct rblk_session *session, int timeout_ms)
 		if (count)
 			return count;
 		/* Without limit and with nothing to come, this would be for ever. */
-		if (timeout_ms < 0 ? !io_outstanding(session) : env_now_ns() >= deadline_ns) {
+		if (timeout_ms < 0 ? !something_to_come(session) : env_now_ns() >= deadline_ns) {
 			core_spin_leave(&session->spin);
 			return 0;
 		}
