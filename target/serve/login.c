@@ -109,16 +109,36 @@ static void login_free(struct tgt_login *login)
 
 /* -- accepting --------------------------------------------------------------------------------- */
 
+/*
+ * C5: a login of another queue leaves room for one queue 0 while a session is without its own. Else
+ * two sessions could hold all there is by other queues, and refuse each other's queue 0 for ever.
+ */
+static bool login_leaves_room(const struct tgt_reactor *reactor, const struct tgt_login *login)
+{
+	const struct tgt_session *session;
+
+	if (rblk_le16(login->wire.queue_index) == 0)
+		return false;
+	TAILQ_FOREACH(session, &reactor->sessions, link)
+	if (!session->places[0].queue)
+		return true;
+	return false;
+}
+
 /* Credits for this login, 0 if there are none. */
 static uint16_t login_credits(struct tgt_reactor *reactor, const struct tgt_device *device,
-			      uint16_t wanted, bool scratch)
+			      const struct tgt_login *login, bool scratch)
 {
+	uint32_t remaining = device->inbox.count - device->promised;
+	uint32_t kept = login_leaves_room(reactor, login) ? RBLK_CREDITS_MIN + RBLK_RESERVED_TAGS : 0;
+	uint16_t wanted = rblk_le16(login->wire.credits);
+
 	if (scratch)
 		return reactor->scratch_count < TGT_SCRATCH_QUEUES_MAX
 			       ? core_login_credits(wanted, SCRATCH_CREDITS, RBLK_CREDITS_MAX)
 			       : 0;
 	return core_login_credits(wanted, reactor->config.credits,
-				  device->inbox.count - device->promised);
+				  remaining > kept ? remaining - kept : 0);
 }
 
 /* The queue in its session, connected. Answers the request in every case. */
@@ -138,12 +158,11 @@ static void login_accept(struct tgt_login *login, struct tgt_session *session,
 	struct tgt_queue *queue = NULL;
 	int err;
 
-	if (reactor->queue_count >= reactor->queues_max) {
+	if (reactor->queue_count + login_leaves_room(reactor, login) >= reactor->queues_max) {
 		login_reject_full(login, reactor, reactor->queues_max, "connections");
 		return;
 	}
-	terms.credits = login_credits(reactor, device, rblk_le16(login->wire.credits),
-				      terms.scratch);
+	terms.credits = login_credits(reactor, device, login, terms.scratch);
 	if (!terms.credits) {
 		login_reject(reactor, login->request, RBLK_REJECT_NO_CREDITS, 0, NULL);
 		return;

@@ -127,6 +127,76 @@ static void credits_run_out(void **state)
 			4, 16);
 }
 
+/* Queue `index` of the session that `queue_0` has begun. */
+static bool join(struct raw *raw, const struct raw *queue_0, uint16_t index, uint32_t incarnation)
+{
+	raw_init(raw);
+	raw->login = queue_0->login;
+	raw->login.queue_index = rblk_to_le16(index);
+	raw->login.incarnation = rblk_to_le32(incarnation);
+	return raw_connect(raw, server.host);
+}
+
+/*
+ * C5: with room for four queues besides the others', two sessions have two each and lose their queues 0. What is free by
+ * then is not for more of the others alone: somebody's queue 0 can always come back.
+ */
+static void queue_0_comes_back(enum rblk_reject_reason reason, unsigned int others)
+{
+	struct raw queue_0[2], queue_1[2], queue_2[2];
+
+	for (unsigned int i = 0; i < others; i++) {
+		raw_init(&peers[i]);
+		peers[i].login.credits = rblk_to_le16(RBLK_CREDITS_MIN);
+		assert_true(raw_connect(&peers[i], server.host));
+	}
+	for (unsigned int i = 0; i < 2; i++) {
+		raw_init(&queue_0[i]);
+		queue_0[i].login.queue_count = rblk_to_le16(3);
+		queue_0[i].login.credits = rblk_to_le16(RBLK_CREDITS_MIN);
+		assert_true(raw_connect(&queue_0[i], server.host));
+		assert_int_not_equal(raw_open(&queue_0[i], "mem"), 0);
+		assert_true(join(&queue_1[i], &queue_0[i], 1, 1));
+	}
+	/* Answered when the target has nothing left of them. */
+	for (unsigned int i = 0; i < 2; i++)
+		assert_int_equal(raw_simple_numbers(&queue_1[i], RBLK_OP_FENCE, 0, 0, 1), RBLK_OK);
+	assert_true(join(&queue_2[0], &queue_0[0], 2, 1));
+	assert_false(join(&queue_2[1], &queue_0[1], 2, 1));
+	assert_int_equal(rblk_le16(queue_2[1].reject.reason), reason);
+	for (unsigned int i = 0; i < 2; i++) {
+		struct rblk_wire_login login = queue_0[i].login;
+
+		raw_close(&queue_0[i]);
+		queue_0[i].login = login;
+	}
+	raw_close(&queue_2[1]);
+	assert_true(join(&queue_2[1], &queue_0[1], 0, 2));
+	assert_int_equal(raw_simple(&queue_2[1], RBLK_OP_PING, 0), RBLK_OK);
+	for (unsigned int i = 0; i < 2; i++) {
+		raw_close(&queue_1[i]);
+		raw_close(&queue_2[i]);
+	}
+	for (unsigned int i = 0; i < others; i++)
+		raw_close(&peers[i]);
+}
+
+static void connections_keep_queue_0(void **state)
+{
+	(void)state;
+	e2e_daemon_start(&server, "--memory", "mem=1M", "--reactors", "1", "--connections", "4",
+			 NULL);
+	queue_0_comes_back(RBLK_REJECT_NO_RESOURCES, 0);
+}
+
+static void credits_keep_queue_0(void **state)
+{
+	(void)state;
+	e2e_daemon_start(&server, "--memory", "mem=1M", "--reactors", "1", "--receive-buffers",
+			 "64", "--credits", "4", NULL);
+	queue_0_comes_back(RBLK_REJECT_NO_CREDITS, 4);
+}
+
 /* A session's: it may close some and open again; another session has its own. */
 static void handles_run_out(void **state)
 {
@@ -168,6 +238,8 @@ int main(void)
 		TEST(sessions_run_out),
 		TEST(connections_run_out),
 		TEST(credits_run_out),
+		TEST(connections_keep_queue_0),
+		TEST(credits_keep_queue_0),
 		TEST(handles_run_out),
 	};
 

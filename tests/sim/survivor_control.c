@@ -9,6 +9,7 @@
 #include <string.h>
 #include "proto/wire/wire_check.h"
 #include "proto/wire/wire_names.h"
+#include "tests/sim/disk.h"
 #include "tests/sim/random.h"
 #include "tests/sim/trace.h"
 
@@ -356,6 +357,14 @@ static void mischief_list(struct sim_survivor *survivor)
 	control_send(control, life);
 }
 
+/* What the volume has, or will have when it has grown, which it may since it was opened. */
+static uint64_t blocks_at_most(const struct sim_survivor *survivor)
+{
+	const struct sim_disk *disk = survivor->host->disks[survivor->volume];
+
+	return disk ? disk->full_bytes / survivor->block_bytes : survivor->blocks;
+}
+
 /* Block commands that must be refused, each for its reason. */
 static void mischief_refused(struct sim_survivor *survivor, struct sim_life *life)
 {
@@ -394,7 +403,7 @@ static void mischief_refused(struct sim_survivor *survivor, struct sim_life *lif
 			       kinds[kind].status == RBLK_E_INVALID ? survivor->block_bytes * 2
 								    : survivor->block_bytes);
 	if (kinds[kind].status == RBLK_E_RANGE)
-		command->lba = rblk_to_le64(survivor->blocks);
+		command->lba = rblk_to_le64(blocks_at_most(survivor));
 	if (kinds[kind].status == RBLK_E_NO_VOLUME)
 		command->volume = rblk_to_le32(survivor->handle ^ 1);
 	if (kinds[kind].opcode == RBLK_OP_SCRATCH)
