@@ -30,12 +30,12 @@ rdma_address() {
 }
 
 case $link in
-tcp) listen=tcp://127.0.0.1:0 scheme=rblk+tcp ;;
+tcp) listen=rblk+tcp://127.0.0.1:0 scheme=rblk+tcp ;;
 rdma)
 	address=$(rdma_address)
 	[ -n "$address" ] || lab_fail "the RDMA device has no IPv4 address"
 	echo "using $address"
-	listen=rdma://$address scheme=rblk
+	listen=rblk://$address scheme=rblk
 	;;
 *) lab_fail "tcp or rdma, not '$link'" ;;
 esac

@@ -34,8 +34,8 @@ struct fab_mr;       /* registered memory, on every device of the fab */
 #define FAB_WR_ID_RESERVED UINT64_MAX
 
 enum fab_kind {
-	FAB_VERBS, /* "rblk://host[:port]", listen "rdma://address[:port]" */
-	FAB_TCP,   /* "rblk+tcp://host[:port]", listen "tcp://address[:port]" */
+	FAB_VERBS, /* "rblk://host[:port]" */
+	FAB_TCP,   /* "rblk+tcp://host[:port]" */
 	FAB_SIM,   /* tests only */
 };
 

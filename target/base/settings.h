@@ -41,7 +41,7 @@ struct tgt_volume_config {
 };
 
 struct tgt_config {
-	char listen[TGT_LISTEN_MAX][128]; /* "rdma://[::]:4430", "tcp://127.0.0.1:4430" */
+	char listen[TGT_LISTEN_MAX][128]; /* "rblk://[::]:4430", "rblk+tcp://127.0.0.1:4430" */
 	unsigned int listen_count;
 	unsigned int reactors;
 	enum tgt_polling polling;

@@ -61,7 +61,8 @@ int tgt_units_size(const char *text, uint64_t *bytes)
 int tgt_units_time(const char *text, uint64_t *time_us)
 {
 	static const struct unit units[] = {
-		{"us", 1}, {"ms", 1000}, {"s", 1000000}, {"min", 60000000}, {NULL, 0},
+		{"us", 1},	   {"ms", 1000},	{"s", 1000000}, {"m", 60000000},
+		{"min", 60000000}, {"h", 3600000000}, {NULL, 0},
 	};
 
 	/* Nothing at all needs no unit. */

@@ -11,7 +11,7 @@
 
 int tgt_units_count(const char *text, uint64_t *count);
 int tgt_units_size(const char *text, uint64_t *bytes);  /* K, M, G, T: powers of 1024 */
-int tgt_units_time(const char *text, uint64_t *time_us); /* us, ms, s, min; the unit is required */
+int tgt_units_time(const char *text, uint64_t *time_us); /* us, ms, s, m or min, h; the unit is required */
 int tgt_units_bool(const char *text, bool *value);       /* yes, no, on, off, true, false, 1, 0 */
 
 #endif

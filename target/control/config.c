@@ -143,7 +143,7 @@ int tgt_config_complete(struct tgt_config *config, char *error)
 
 	if (!config->listen_count)
 		snprintf(config->listen[config->listen_count++], sizeof(config->listen[0]),
-			 "rdma://[::]:%d", RBLK_DEFAULT_PORT);
+			 "rblk://[::]:%d", RBLK_DEFAULT_PORT);
 	if (!config->reactors) {
 		cpu_set_t cpus;
 

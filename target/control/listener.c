@@ -40,8 +40,8 @@ static const struct {
 	const char *scheme;
 	enum fab_kind kind;
 } schemes[] = {
-	{"rdma://", FAB_VERBS},
-	{"tcp://", FAB_TCP},
+	{"rblk://", FAB_VERBS},
+	{"rblk+tcp://", FAB_TCP},
 	{"sim://", FAB_SIM},
 };
 
@@ -91,8 +91,8 @@ static int address_resolve(const char *text, enum fab_kind *kind, struct sockadd
 
 	if (err)
 		return tgt_error(error, err,
-				 "%s: not an address to listen on (rdma://host[:port], "
-				 "tcp://host[:port])",
+				 "%s: not an address to listen on (rblk://host[:port], "
+				 "rblk+tcp://host[:port])",
 				 text);
 	err = getaddrinfo(host[0] ? host : NULL, port, &hints, &found);
 	if (err)

@@ -11,7 +11,7 @@
 
 struct tgt_listener;
 
-/* error: TGT_ERROR_BYTES, "rdma://0.0.0.0:4430: address already in use". */
+/* error: TGT_ERROR_BYTES, "rblk://0.0.0.0:4430: address already in use". */
 int tgt_listener_create(const struct tgt_config *config, struct tgt_reactor **reactors,
 			struct tgt_listener **listener, char *error);
 void tgt_listener_destroy(struct tgt_listener *listener);
@@ -22,7 +22,7 @@ unsigned int tgt_listener_fds(const struct tgt_listener *listener, int fds[TGT_L
 /* When it has something to do without that, in milliseconds; -1: never. */
 int tgt_listener_timeout_ms(const struct tgt_listener *listener);
 unsigned int tgt_listener_step(struct tgt_listener *listener);
-/* The n-th address as bound ("tcp://127.0.0.1:40123"), NULL past the last. */
+/* The n-th address as bound ("rblk+tcp://127.0.0.1:40123"), NULL past the last. */
 const char *tgt_listener_address(const struct tgt_listener *listener, unsigned int n);
 
 #endif

@@ -25,6 +25,7 @@
 #include "target/control/reload.h"
 #include "target/store/volume.h"
 
+#define EXIT_USAGE 2 /* the command line or the configuration file is wrong; in the manual */
 #define DRAIN_LOOK_MS 10    /* how often the reactors are asked whether they have drained */
 #define DRAIN_SPARE_MS 5000 /* beyond drain_time, for the connections' own ends */
 #define STATUS_BYTES 3072
@@ -129,10 +130,10 @@ static void suggest_tcp(const struct daemon *daemon, int status, char *error)
 
 	if (status != -ENODEV && status != -ENOENT && status != -ENOSYS)
 		return;
-	if (strncmp(daemon->config.listen[0], "rdma://", 7) != 0)
+	if (strncmp(daemon->config.listen[0], "rblk://", 7) != 0)
 		return;
 	memcpy(cause, error, sizeof(cause));
-	tgt_error(error, status, "%s; or serve over TCP: --listen tcp://127.0.0.1", cause);
+	tgt_error(error, status, "%s; or serve over TCP: --listen rblk+tcp://127.0.0.1", cause);
 }
 
 static int daemon_start(struct daemon *daemon, char *error)
@@ -154,7 +155,7 @@ static int daemon_start(struct daemon *daemon, char *error)
 
 /* -- serving ---------------------------------------------------------------------------------- */
 
-/* "serving 2 volumes on tcp://127.0.0.1:40123, ..." */
+/* "serving 2 volumes on rblk+tcp://127.0.0.1:40123, ..." */
 static void status_words(const struct daemon *daemon, char words[STATUS_BYTES])
 {
 	const char *address;
@@ -328,7 +329,7 @@ int main(int argc, char **argv)
 
 	if (tgt_options_parse(argc, argv, &daemon.config, &mode, error) < 0) {
 		tgt_log(TGT_LOG_ERROR, "%s", error);
-		return EXIT_FAILURE;
+		return EXIT_USAGE;
 	}
 	tgt_log_set_level((enum tgt_log_level)daemon.config.log_level);
 	switch (mode) {

@@ -66,7 +66,8 @@ static const struct tgt_option table[] = {
 	  "show the version", NO_FIELD, 0, 0, NULL },
 
 	{ "listen", 'l', TARGET_PLACES, TGT_OPTION_LISTEN, "ADDRESS", NULL,
-	  "rdma://HOST[:PORT] or tcp://HOST[:PORT]; may be repeated; without it rdma://[::]:4430",
+	  "rblk://HOST[:PORT] (RDMA) or rblk+tcp://HOST[:PORT]; may be repeated; without it "
+	  "rblk://[::]:4430",
 	  NO_FIELD, 0, 0, NULL },
 	{ "reactors", 0, TARGET_PLACES, TGT_OPTION_COUNT, "COUNT", "0",
 	  "serving threads; 0: one per CPU, at most 8",
@@ -251,6 +252,6 @@ void tgt_options_help(FILE *out)
 	help_group(out, "All volumes named on the command line; in the file keys of [volume NAME]:",
 		   VOLUME_PLACES);
 	fprintf(out,
-		"\nSizes take K, M, G, T; times us, ms, s, min. In the file '-' is '_' in names.\n"
+		"\nSizes take K, M, G, T; times us, ms, s, m, h. In the file '-' is '_' in names.\n"
 		"See rblkd(8) and rblkd.conf(5).\n");
 }

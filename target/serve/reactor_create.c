@@ -21,7 +21,9 @@
 
 static bool listens_on(const struct tgt_config *config, enum fab_kind kind)
 {
-	const char *scheme = kind == FAB_TCP ? "tcp://" : kind == FAB_VERBS ? "rdma://" : "sim://";
+	const char *scheme = kind == FAB_TCP	 ? "rblk+tcp://"
+			     : kind == FAB_VERBS ? "rblk://"
+						 : "sim://";
 
 	for (unsigned int i = 0; i < config->listen_count; i++)
 		if (!strncmp(config->listen[i], scheme, strlen(scheme)))

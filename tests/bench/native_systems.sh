@@ -69,7 +69,7 @@ up_nbdkit_file_tcp() { over_tcp file "$disk"; }
 up_nbdkit_file_unix() { over_unix file "$disk"; }
 
 start_rblkd() {
-	"$build/target/rblkd" --listen tcp://127.0.0.1:0 "$@" > "$out/server.log" 2>&1 &
+	"$build/target/rblkd" --listen rblk+tcp://127.0.0.1:0 "$@" > "$out/server.log" 2>&1 &
 	server=$!
 	wait_until grep -q 'ready: ' "$out/server.log"
 	uri=rblk+tcp://$(sed -n 's/.*ready: .*tcp:\/\///p' "$out/server.log")

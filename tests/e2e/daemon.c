@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Owns the daemon of a test, see daemon.h. RBLKD, set by ctest, is the program to run.
- * RBLK_E2E_LISTEN is where it listens, tcp://127.0.0.1:0 if not set: with rdma://address:0 the same
+ * RBLK_E2E_LISTEN is where it listens, rblk+tcp://127.0.0.1:0 if not set: with rblk://address:0 the same
  * tests run over verbs, where there is a device.
  */
 #include "tests/e2e/daemon.h"
@@ -28,12 +28,12 @@ static const char *listen_address(void)
 {
 	const char *address = getenv("RBLK_E2E_LISTEN");
 
-	return address ? address : "tcp://127.0.0.1:0";
+	return address ? address : "rblk+tcp://127.0.0.1:0";
 }
 
 static bool over_rdma(void)
 {
-	return !strncmp(listen_address(), "rdma://", strlen("rdma://"));
+	return !strncmp(listen_address(), "rblk://", strlen("rblk://"));
 }
 
 static void show_log(const struct e2e_daemon *daemon)
@@ -84,7 +84,7 @@ static void child(int log, char **arguments, unsigned int descriptors, pid_t par
 /* The address that it says it serves on; false: not yet. */
 static bool find_address(struct e2e_daemon *daemon)
 {
-	const char *scheme = over_rdma() ? "rdma://" : "tcp://";
+	const char *scheme = over_rdma() ? "rblk://" : "rblk+tcp://";
 	char line[512], *at = NULL;
 	FILE *log = fopen(daemon->log, "r");
 

@@ -6,7 +6,7 @@
 . "$(dirname "$0")/cmd.sh"
 
 # Too few descriptors for io_uring's table of volumes.
-expect 1 prlimit --nofile=256:256 "$RBLKD" --listen tcp://127.0.0.1:0 --memory m=1M
+expect 1 prlimit --nofile=256:256 "$RBLKD" --listen rblk+tcp://127.0.0.1:0 --memory m=1M
 err_has 'rblkd: reactor 0: io_uring: Too many open files (raise the limit: ulimit -n, or LimitNOFILE='
 [ "$(wc -l < "$scratch/err")" = 1 ] || fail "one line"
 
@@ -29,7 +29,7 @@ target_stop
 no_right=()
 [ "$(id -u)" != 0 ] || no_right=(setpriv --bounding-set=-ipc_lock --inh-caps=-ipc_lock)
 under "${no_right[*]}" prlimit --memlock=4096
-"$RBLKD" --listen tcp://127.0.0.1:0 --reactors 1 --memory m=1M 2> "$scratch/err" > "$scratch/out" &
+"$RBLKD" --listen rblk+tcp://127.0.0.1:0 --reactors 1 --memory m=1M 2> "$scratch/err" > "$scratch/out" &
 target_pid=$!
 until grep -q 'ready: ' "$scratch/err" || ! kill -0 "$target_pid" 2> /dev/null; do
 	read -rt 0.05 <> <(:) || true

@@ -18,6 +18,6 @@ done
 target_stop
 
 printf '[volume onemore]\nstore = null\nsize = 1M\n' >> "$scratch/rblkd.conf"
-expect 1 "$RBLKD" --listen tcp://127.0.0.1:0 --config "$scratch/rblkd.conf"
+expect 2 "$RBLKD" --listen rblk+tcp://127.0.0.1:0 --config "$scratch/rblkd.conf"
 err_has 'volume onemore: '
 [ "$(wc -l < "$scratch/err")" = 1 ] || fail "one line"

@@ -82,7 +82,7 @@ static void expect_ready(void)
 {
 	char want[128];
 
-	snprintf(want, sizeof(want), "READY=1\nSTATUS=serving 1 volume on tcp://%s", server.host);
+	snprintf(want, sizeof(want), "READY=1\nSTATUS=serving 1 volume on rblk+tcp://%s", server.host);
 	expect(want);
 }
 

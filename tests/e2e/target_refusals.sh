@@ -1,14 +1,20 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # A target that cannot serve what it is told says why in one line, object first and reason last, and
-# ends with 1. Method: one mistake at a time, the whole of standard error compared.
+# ends with 1; with 2 where the command line or the configuration is wrong. Method: one mistake at a time, the whole of standard error compared.
 . "$(dirname "$0")/cmd.sh"
 
-# refused LINE ARGUMENT...: exactly this line, nothing else, status 1.
+# refused LINE ARGUMENT...: exactly this line, nothing else, status 1. wrong: the same with status 2.
 refused() {
-	local line=$1
-	shift
-	expect 1 "$RBLKD" "$@"
+	ends 1 "$@"
+}
+wrong() {
+	ends 2 "$@"
+}
+ends() {
+	local status=$1 line=$2
+	shift 2
+	expect "$status" "$RBLKD" "$@"
 	[ "$(cat "$scratch/err")" = "rblkd: $line" ] || fail "wanted: rblkd: $line"
 	[ ! -s "$scratch/out" ] || fail "there is output, too"
 }
@@ -17,7 +23,7 @@ cd "$scratch"
 truncate -s 1M disk.img
 truncate -s 1000 odd.img
 truncate -s 0 empty.img
-tcp=(--listen tcp://127.0.0.1:0 --lock-wait 0)
+tcp=(--listen rblk+tcp://127.0.0.1:0 --lock-wait 0)
 
 refused "volume gone: gone.img: No such file or directory" "${tcp[@]}" gone.img
 refused "volume d: $scratch: Is a directory" "${tcp[@]}" "d=$scratch"
@@ -26,13 +32,23 @@ refused "volume empty: empty.img: size is 0" "${tcp[@]}" empty.img
 truncate -s 66048 half.img
 refused "volume half: half.img: size 66048 is not a multiple of the block size, 4096" \
 	"${tcp[@]}" --block-size 4K half.img
-refused "volume disk: named twice on the command line" "${tcp[@]}" disk.img disk=odd.img
-refused 'unknown option "--blok-size"; did you mean "--block-size"?' --blok-size=4K disk.img
+wrong "volume disk: named twice on the command line" "${tcp[@]}" disk.img disk=odd.img
+wrong 'unknown option "--blok-size"; did you mean "--block-size"?' --blok-size=4K disk.img
 
-printf '[target]\nlisten = tcp://127.0.0.1:0\n[volume disk]\npath = disk.img\nblok_size = 4K\n' > rblkd.conf
-refused 'rblkd.conf:5: unknown key "blok_size"; did you mean "block_size"?' -c rblkd.conf
-refused 'rblkd.conf:5: unknown key "blok_size"; did you mean "block_size"?' --check -c rblkd.conf
-refused 'none.conf: No such file or directory' --config none.conf
+printf '[target]\nlisten = rblk+tcp://127.0.0.1:0\n[volume disk]\npath = disk.img\nblok_size = 4K\n' > rblkd.conf
+wrong 'rblkd.conf:5: unknown key "blok_size"; did you mean "block_size"?' -c rblkd.conf
+wrong 'rblkd.conf:5: unknown key "blok_size"; did you mean "block_size"?' --check -c rblkd.conf
+wrong 'none.conf: No such file or directory' --config none.conf
+
+# What version 0.1 called an address still is one; what it says is in today's words.
+wrong '--listen: "tcp://127.0.0.1:65536" is not an address: the port must be a number from 0 to 65535' \
+	--listen tcp://127.0.0.1:65536 disk.img
+target_start disk.img
+grep -qE 'ready: .* on rblk\+tcp://127\.0\.0\.1:[0-9]+$' "$scratch/target.log" || fail "where it serves"
+port=${target##*:}
+refused "rblk+tcp://127.0.0.1:$port: listen 127.0.0.1:$port: Address already in use" \
+	--listen "tcp://127.0.0.1:$port" --memory m=1M
+target_stop
 
 # A file that may not be read: only somebody who is not root can be refused that.
 if [ "$(id -u)" = 0 ] && runuser -u nobody -- test -x "$RBLKD"; then
@@ -48,8 +64,8 @@ fi
 target_start disk.img
 port=${target##*:}
 port=${port%%/*}
-expect 1 "$RBLKD" --listen "tcp://127.0.0.1:$port" --memory m=1M
-err_has "tcp://127.0.0.1:$port: "
+expect 1 "$RBLKD" --listen "rblk+tcp://127.0.0.1:$port" --memory m=1M
+err_has "rblk+tcp://127.0.0.1:$port: "
 grep -qi 'address already in use$' "$scratch/err" || fail "the reason, last"
 [ "$(wc -l < "$scratch/err")" = 1 ] || fail "one line"
 refused "volume disk: disk.img: in use by process $target_pid (rblkd)" "${tcp[@]}" disk.img
@@ -65,7 +81,7 @@ target_stop
 if [ ! -d /sys/class/infiniband ] || [ -z "$(ls /sys/class/infiniband)" ]; then
 	expect 1 "$RBLKD" disk.img
 	err_has 'rdma link add rxe0 type rxe netdev'
-	err_has '--listen tcp://127.0.0.1'
+	err_has '--listen rblk+tcp://127.0.0.1'
 	[ "$(wc -l < "$scratch/err")" = 1 ] || fail "one line"
 else
 	echo "SKIPPED: this machine has an RDMA device"

@@ -127,8 +127,8 @@ static void all_keys_are_read(void **state)
 {
 	static const char text[] = "# comment\n"
 				   "[target]\n"
-				   "listen = tcp://127.0.0.1:0\n"
-				   "listen = rdma://[fe80::1%eth0]:4431\n"
+				   "listen = rblk+tcp://127.0.0.1:0\n"
+				   "listen = rblk://[fe80::1%eth0]:4431\n"
 				   "reactors = 3\npolling = never\npoll_time = 100us\nqueues = 4\n"
 				   "credits = 64\nreceive_buffers = 256\npool_size = 8M\n"
 				   "max_io = 256K\nsessions = 5\nconnections = 6\nkeepalive = 7s\n"
@@ -150,7 +150,7 @@ static void all_keys_are_read(void **state)
 	if (load(text, &config, error) < 0)
 		fail_msg("%s", error);
 	assert_int_equal(config.listen_count, 2);
-	assert_string_equal(config.listen[1], "rdma://[fe80::1%eth0]:4431");
+	assert_string_equal(config.listen[1], "rblk://[fe80::1%eth0]:4431");
 	assert_int_equal(config.reactors, 3);
 	assert_int_equal(config.polling, TGT_POLL_NEVER);
 	assert_int_equal(config.poll_us_max, 100);

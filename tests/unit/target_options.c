@@ -57,10 +57,26 @@ static void mistakes_have_their_words(void **state)
 		 "--block-size: \"1000\" is not a block size: 512, 1K, 2K or 4K"},
 		{{"x.img", "--listen", "udp://there"},
 		 "--listen: \"udp://there\" is not an address: "
-		 "rdma://HOST[:PORT] or tcp://HOST[:PORT]"},
-		{{"x.img", "--listen", "tcp://h:65536"},
-		 "--listen: \"tcp://h:65536\" is not an address: "
-		 "rdma://HOST[:PORT] or tcp://HOST[:PORT]"},
+		 "it begins with neither rblk:// nor rblk+tcp://"},
+		{{"x.img", "--listen", "rblk+tcp://h:65536"},
+		 "--listen: \"rblk+tcp://h:65536\" is not an address: "
+		 "the port must be a number from 0 to 65535"},
+		{{"x.img", "--listen", "rblk://h:"},
+		 "--listen: \"rblk://h:\" is not an address: "
+		 "the port must be a number from 0 to 65535"},
+		{{"x.img", "--listen", "rblk://:1"},
+		 "--listen: \"rblk://:1\" is not an address: the host is missing"},
+		{{"x.img", "--listen", "rblk://[]:1"},
+		 "--listen: \"rblk://[]:1\" is not an address: the host is missing"},
+		{{"x.img", "--listen", "rblk://[::1"},
+		 "--listen: \"rblk://[::1\" is not an address: "
+		 "the bracket of the IPv6 address is not closed"},
+		{{"x.img", "--listen", "rblk://[::1]1"},
+		 "--listen: \"rblk://[::1]1\" is not an address: "
+		 "only \":PORT\" may follow the bracket"},
+		{{"x.img", "--listen", "rblk://fe80::1"},
+		 "--listen: \"rblk://fe80::1\" is not an address: "
+		 "an IPv6 address must stand in brackets, as in [::1]"},
 		{{"x.img", "--fault", "slow"},
 		 "--fault: \"slow\" is none of delay=, fail=, tear=, after=, count=, seed="},
 		{{"x.img", "y/x.raw"}, "volume x: named twice on the command line"},
@@ -111,7 +127,7 @@ static void one_file_is_enough(void **state)
 	assert_int_equal(parse(words, &config, &mode, error), 0);
 	assert_int_equal(mode, TGT_RUN_SERVE);
 	assert_int_equal(config.listen_count, 1);
-	assert_string_equal(config.listen[0], "rdma://[::]:4430");
+	assert_string_equal(config.listen[0], "rblk://[::]:4430");
 	assert_in_range(config.reactors, 1, 8);
 	assert_int_equal(config.polling, TGT_POLL_ADAPTIVE);
 	assert_int_equal(config.volume_count, 1);
@@ -123,18 +139,33 @@ static void one_file_is_enough(void **state)
 	tgt_config_fini(&config);
 }
 
+/* As version 0.1 had them; they are kept in the words of today. */
+static void old_schemes_are_understood(void **state)
+{
+	const char *const words[] = {"x.img", "--listen=tcp://h:1", "--listen=rdma://[::1]", NULL};
+	char error[TGT_ERROR_BYTES];
+	struct tgt_config config;
+	enum tgt_run_mode mode;
+
+	assert_int_equal(parse(words, &config, &mode, error), 0);
+	assert_int_equal(config.listen_count, 2);
+	assert_string_equal(config.listen[0], "rblk+tcp://h:1");
+	assert_string_equal(config.listen[1], "rblk://[::1]");
+	tgt_config_fini(&config);
+}
+
 static void everything_is_understood(void **state)
 {
-	const char *const words[] = {"--listen=tcp://[::1]:0",
+	const char *const words[] = {"--listen=rblk+tcp://[::1]:0",
 				     "-l",
-				     "rdma://h",
+				     "rblk://h",
 				     "root=/dev/a=b",
 				     "--memory=m=1G",
 				     "--null=n=2K",
 				     "--read-only",
 				     "--block-size=4K",
 				     "--poll-time=1ms",
-				     "--keepalive=1min",
+				     "--keepalive=1m",
 				     "/dev/disk+1.img",
 				     NULL};
 	char error[TGT_ERROR_BYTES];
@@ -154,8 +185,8 @@ static void everything_is_understood(void **state)
 		assert_int_equal(parse(right, &config, &mode, error), 0);
 	}
 	assert_int_equal(config.listen_count, 2);
-	assert_string_equal(config.listen[0], "tcp://[::1]:0");
-	assert_string_equal(config.listen[1], "rdma://h");
+	assert_string_equal(config.listen[0], "rblk+tcp://[::1]:0");
+	assert_string_equal(config.listen[1], "rblk://h");
 	assert_int_equal(config.poll_us_max, 1000);
 	assert_int_equal(config.keepalive_ms, 60000);
 	assert_int_equal(config.volume_count, 4);
@@ -361,7 +392,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(mistakes_have_their_words), cmocka_unit_test(one_file_is_enough),
-		cmocka_unit_test(everything_is_understood),  cmocka_unit_test(modes),
+		cmocka_unit_test(everything_is_understood),
+		cmocka_unit_test(old_schemes_are_understood),  cmocka_unit_test(modes),
 		cmocka_unit_test(guesses_are_near),	     cmocka_unit_test(help_shows_the_table),
 		cmocka_unit_test(manuals_show_the_table),    cmocka_unit_test(manuals_show_no_more),
 	};
