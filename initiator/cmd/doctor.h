@@ -41,6 +41,7 @@ struct doctor_port {
 struct doctor_device {
 	char name[64];
 	char transport[16]; /* "InfiniBand", "iWARP" */
+	bool iwarp;         /* over TCP: neither RoCE's addresses nor its packet sizes */
 	char netdev[16];    /* of the first port, where there is one */
 	char error[128];    /* why it could not be opened; empty: it could */
 	uint32_t max_qp, max_cq, max_mr, max_sge, max_srq_wr, max_qp_wr;

@@ -122,7 +122,7 @@ static void judge_port(const struct doctor_device *device, const struct doctor_p
 	bool addressed = false;
 	unsigned int i;
 
-	if (!port->active || !port->ethernet)
+	if (!port->active || !port->ethernet || device->iwarp)
 		return;
 	for (i = 0; i < port->gid_count; i++)
 		addressed |= port->gids[i].roce_v2 && !port->gids[i].link_local;

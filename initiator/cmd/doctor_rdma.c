@@ -92,8 +92,9 @@ static void rdma_device(struct doctor_device *device, struct ibv_device *verbs)
 	unsigned int port;
 
 	snprintf(device->name, sizeof(device->name), "%s", ibv_get_device_name(verbs));
+	device->iwarp = verbs->transport_type == IBV_TRANSPORT_IWARP;
 	snprintf(device->transport, sizeof(device->transport), "%s",
-		 verbs->transport_type == IBV_TRANSPORT_IWARP ? "iWARP" : "InfiniBand");
+		 device->iwarp ? "iWARP" : "InfiniBand");
 	context = ibv_open_device(verbs);
 	if (!context) {
 		snprintf(device->error, sizeof(device->error), "%s", strerror(errno));

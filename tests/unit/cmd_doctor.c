@@ -125,6 +125,21 @@ static void addresses_and_mtu(void **state)
 	expect_problem(true, "packets carry 1024 bytes where 4096 are possible", NULL);
 }
 
+/* iWARP runs over TCP: it has no RoCE addresses, and its packets are TCP's. */
+static void iwarp_has_no_roce(void **state)
+{
+	struct doctor_port *port = &facts.devices[0].ports[0];
+
+	facts.devices[0].iwarp = true;
+	port->gids[0].roce_v2 = false;
+	port->active_mtu = 1024;
+	nothing_wrong(state);
+	/* What is true of any device is said of it, too. */
+	port->active = false;
+	strcpy(port->state, "DOWN");
+	expect_problem(false, "rxe0 port 1: is DOWN", NULL);
+}
+
 static void memlock(void **state)
 {
 	facts.privileged = false;
@@ -149,6 +164,7 @@ int main(void)
 		cmocka_unit_test_setup(ports_down, healthy),
 		cmocka_unit_test_setup(device_cannot_be_opened, healthy),
 		cmocka_unit_test_setup(addresses_and_mtu, healthy),
+		cmocka_unit_test_setup(iwarp_has_no_roce, healthy),
 		cmocka_unit_test_setup(memlock, healthy),
 	};
 
