@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #include "initiator/cmd/progress.h"
 
+#include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <time.h>
@@ -9,7 +11,7 @@
 #include "initiator/cmd/cmd.h"
 
 #define PROGRESS_INTERVAL_NS 100000000u
-#define PROGRESS_COLUMNS_MAX 200
+#define PROGRESS_BAR_MIN 4 /* a shorter bar tells nothing */
 
 uint64_t progress_now_ns(void)
 {
@@ -19,57 +21,100 @@ uint64_t progress_now_ns(void)
 	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
+/* A dumb terminal can neither go back to the beginning of a line nor erase it. */
+static bool progress_terminal(void)
+{
+	const char *term = getenv("TERM");
+
+	return isatty(STDERR_FILENO) && term && term[0] && strcmp(term, "dumb");
+}
+
 void progress_start(struct progress *progress, const char *what, uint64_t total, bool quiet)
 {
-	progress->shown = !quiet && isatty(STDERR_FILENO);
+	progress->shown = !quiet && progress_terminal();
 	progress->what = what;
 	progress->total = total;
 	progress->start_ns = progress_now_ns();
 	progress->drawn_ns = 0;
 }
 
-static int progress_columns(void)
+static unsigned int progress_columns(void)
 {
 	struct winsize size;
 
-	if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) || size.ws_col < 20)
-		return 80;
-	return size.ws_col < PROGRESS_COLUMNS_MAX ? size.ws_col : PROGRESS_COLUMNS_MAX;
+	return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) || !size.ws_col ? 80 : size.ws_col;
+}
+
+/* Append a part if it fits, the columns that are taken already included. */
+__attribute__((format(printf, 3, 4))) static bool progress_part(char *text, unsigned int columns,
+								const char *format, ...)
+{
+	char part[CMD_TEXT_BYTES + 8];
+	size_t used = strlen(text);
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(part, sizeof(part), format, args);
+	va_end(args);
+	if (used + strlen(part) > columns)
+		return false;
+	strcpy(text + used, part);
+	return true;
+}
+
+static void progress_bar(char *text, unsigned int columns, double share)
+{
+	size_t used = strlen(text);
+	unsigned int room, filled;
+
+	if (used + PROGRESS_BAR_MIN + 4 > columns)
+		return;
+	room = columns - (unsigned int)used - 4;
+	filled = (unsigned int)((double)room * share);
+	text += used;
+	*text++ = ' ';
+	*text++ = ' ';
+	*text++ = '[';
+	memset(text, '#', filled);
+	memset(text + filled, '.', room - filled);
+	strcpy(text + room, "]");
+}
+
+void progress_line(const struct progress *progress, uint64_t done, uint64_t now_ns,
+		   unsigned int columns, char text[PROGRESS_LINE_BYTES])
+{
+	char bytes[CMD_TEXT_BYTES], rate[CMD_TEXT_BYTES], left[CMD_TEXT_BYTES] = "-";
+	bool known = progress->total != PROGRESS_UNKNOWN && progress->total;
+	double seconds = (double)(now_ns - progress->start_ns) / 1e9;
+	double per_second = seconds > 0 ? (double)done / seconds : 0;
+	double share;
+
+	/* The last column stays free: some terminals begin a new line when it is written. */
+	columns = columns > PROGRESS_LINE_BYTES ? PROGRESS_LINE_BYTES - 1 : columns - 1;
+	if (known && done > progress->total)
+		done = progress->total;
+	share = known ? (double)done / (double)progress->total : 0;
+	if (known && per_second > 0)
+		cmd_format_seconds((uint64_t)((double)(progress->total - done) / per_second + 0.5),
+				   left);
+	text[0] = '\0';
+	if (!progress_part(text, columns, "%s", progress->what))
+		return;
+	if (known && !progress_part(text, columns, " %3u%%", (unsigned int)(share * 100)))
+		return;
+	if (!progress_part(text, columns, "  %s", cmd_format_bytes(done, bytes)) ||
+	    !progress_part(text, columns, "  %s/s", cmd_format_bytes((uint64_t)per_second, rate)))
+		return;
+	if (known && progress_part(text, columns, "  ETA %s", left))
+		progress_bar(text, columns, share);
 }
 
 static void progress_draw(const struct progress *progress, uint64_t done, uint64_t now_ns)
 {
-	char bytes[CMD_TEXT_BYTES], rate[CMD_TEXT_BYTES], left[CMD_TEXT_BYTES];
-	double seconds = (double)(now_ns - progress->start_ns) / 1e9;
-	double per_second = seconds > 0 ? (double)done / seconds : 0;
-	char bar[PROGRESS_COLUMNS_MAX + 1];
-	char text[256];
-	int length, room, filled;
+	char text[PROGRESS_LINE_BYTES];
 
-	cmd_format_bytes(done, bytes);
-	cmd_format_bytes((uint64_t)per_second, rate);
-	if (progress->total == PROGRESS_UNKNOWN || !progress->total) {
-		fprintf(stderr, "\r\033[K%s %s  %s/s", progress->what, bytes, rate);
-		return;
-	}
-	if (per_second > 0)
-		cmd_format_seconds((uint64_t)((double)(progress->total - done) / per_second + 0.5),
-				   left);
-	else
-		strcpy(left, "-");
-	length = snprintf(text, sizeof(text), "%s %3u%%  %s  %s/s  ETA %s ", progress->what,
-			  (unsigned int)((double)done * 100 / (double)progress->total), bytes, rate,
-			  left);
-	room = progress_columns() - length - 3;
-	if (room < 4) {
-		fprintf(stderr, "\r\033[K%s", text);
-		return;
-	}
-	filled = (int)((double)room * (double)done / (double)progress->total);
-	memset(bar, '#', (size_t)filled);
-	memset(bar + filled, '.', (size_t)(room - filled));
-	bar[room] = '\0';
-	fprintf(stderr, "\r\033[K%s[%s]", text, bar);
+	progress_line(progress, done, now_ns, progress_columns(), text);
+	fprintf(stderr, "\r\033[K%s", text);
 }
 
 void progress_update(struct progress *progress, uint64_t done)

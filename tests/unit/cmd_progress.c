@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The progress line fits into the terminal, whatever its width, and says as much as fits. Method: every
+ * width, totals that are known and that are not, more done than there was to do.
+ */
+#include "tests/unit/unit.h"
+#include <string.h>
+#include "initiator/cmd/progress.h"
+
+#define SECOND 1000000000ull
+
+static const struct progress copying = { .what = "copying", .total = 10ull << 30 };
+
+static void wide_has_all(void **state)
+{
+	char text[PROGRESS_LINE_BYTES];
+
+	progress_line(&copying, 5ull << 30, 5 * SECOND, 80, text);
+	assert_string_equal(text, "copying  50%  5 GiB  1 GiB/s  ETA 0:05  "
+				  "[##################...................]");
+}
+
+static void narrow_leaves_out(void **state)
+{
+	static const struct {
+		unsigned int columns;
+		const char *text;
+	} rows[] = {
+		{ 47, "copying  50%  5 GiB  1 GiB/s  ETA 0:05  [##..]" },
+		{ 46, "copying  50%  5 GiB  1 GiB/s  ETA 0:05" },
+		{ 39, "copying  50%  5 GiB  1 GiB/s  ETA 0:05" },
+		{ 38, "copying  50%  5 GiB  1 GiB/s" },
+		{ 28, "copying  50%  5 GiB" },
+		{ 19, "copying  50%" },
+		{ 12, "copying" },
+		{ 7, "" },
+		{ 1, "" },
+	};
+	char text[PROGRESS_LINE_BYTES];
+
+	for (size_t i = 0; i < UNIT_LENGTH(rows); i++) {
+		progress_line(&copying, 5ull << 30, 5 * SECOND, rows[i].columns, text);
+		assert_string_equal(text, rows[i].text);
+	}
+}
+
+static void every_width_fits(void **state)
+{
+	static const uint64_t totals[] = { 0, 1, 10ull << 30, PROGRESS_UNKNOWN };
+	struct progress progress = { .what = "verifying" };
+	char text[PROGRESS_LINE_BYTES];
+
+	for (size_t i = 0; i < UNIT_LENGTH(totals); i++) {
+		progress.total = totals[i];
+		for (unsigned int columns = 1; columns < 400; columns++) {
+			progress_line(&progress, 7777777777, 3 * SECOND, columns, text);
+			assert_true(strlen(text) < columns);
+			assert_true(strlen(text) < sizeof(text));
+		}
+	}
+}
+
+/* The last chunk is shorter than the others, and counted as long. */
+static void more_than_all_is_all(void **state)
+{
+	struct progress progress = { .what = "verifying", .total = 3 };
+	char text[PROGRESS_LINE_BYTES];
+
+	progress_line(&progress, 4, SECOND, 60, text);
+	assert_string_equal(text, "verifying 100%  3 B  4 B/s  ETA 0:00  [###################]");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(wide_has_all),
+		cmocka_unit_test(narrow_leaves_out),
+		cmocka_unit_test(every_width_fits),
+		cmocka_unit_test(more_than_all_is_all),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
