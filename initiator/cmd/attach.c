@@ -117,6 +117,17 @@ static bool attach_options_given(void)
 	       o->initiator || o->read_only || o->accept_volatile;
 }
 
+static int attach_uri_check(const char *text)
+{
+	char reason[ATTACH_REASON_BYTES];
+	struct ini_uri uri;
+	int err = attach_uri_parse(text, &uri, reason);
+
+	if (err)
+		cmd_error("%s", reason);
+	return err;
+}
+
 /* Devices to standard output, one on a line. */
 static int attach_tell(const struct attach_done *done)
 {
@@ -140,6 +151,8 @@ static int attach_verb_run(char **operands, int count)
 		cmd_error("attach: how a volume of %s is attached stands there", values.tab);
 		return CMD_USAGE;
 	}
+	if (count && strstr(operands[0], "://") && attach_uri_check(operands[0]))
+		return CMD_USAGE;
 	if (values.all)
 		attach_from_tab(&done, NULL);
 	else if (strstr(operands[0], "://"))

@@ -25,7 +25,7 @@ enum cmd_option_kind {
 	CMD_OPTION_TEXT,   /* const char * */
 	CMD_OPTION_NUMBER, /* uint64_t, decimal */
 	CMD_OPTION_SIZE,   /* uint64_t, bytes with an optional suffix k, m, g, t (of 1024) */
-	CMD_OPTION_TIME,   /* uint64_t, milliseconds; a suffix ms, s, min, h; none: seconds */
+	CMD_OPTION_TIME,   /* uint64_t, milliseconds; a suffix us, ms, s, m, min, h; none: seconds */
 };
 
 /* A number of the preprocessor as text, for `help`. */
@@ -68,7 +68,7 @@ int cmd_options_parse(const struct cmd_verb *verb, char **argv, int argc, char *
 void cmd_options_help(const struct cmd_verb *verb);
 /* "64k", "1.5" is not one. 0 or -EINVAL, -ERANGE. */
 int cmd_size_parse(const char *text, uint64_t *bytes);
-/* "500ms", "5s", "5" (seconds), "2min", "1h". 0 or -EINVAL, -ERANGE. */
+/* "500ms", "5s", "5" (seconds), "2m", "2min", "1h"; "3000us", if whole ms. 0 or -EINVAL, -ERANGE. */
 int cmd_time_parse(const char *text, uint64_t *ms);
 
 #define CMD_REASON_BYTES 192
@@ -107,16 +107,16 @@ void cmd_table_destroy(struct cmd_table *table);
 /* Options that every verb with a connection has; the first member of its values. */
 struct cmd_connect {
 	const char *device;
-	uint64_t timeout_s;
+	uint64_t timeout_ms;
 	const char *name;
 };
 #define CMD_CONNECT_S 10
-#define CMD_CONNECT_DEFAULTS { .timeout_s = CMD_CONNECT_S }
+#define CMD_CONNECT_DEFAULTS { .timeout_ms = CMD_CONNECT_S * 1000 }
 #define CMD_CONNECT_OPTIONS(type)                                                                  \
 	{ "device", 0, CMD_OPTION_TEXT, offsetof(type, connect.device), 0, 0, "NAME",              \
 	  "RDMA device to use (default: the one that the address leads to)" },                     \
-	{ "timeout", 0, CMD_OPTION_NUMBER, offsetof(type, connect.timeout_s), 1, 3600, "SECONDS",  \
-	  "how long to try to connect (default: " CMD_QUOTE(CMD_CONNECT_S) ")" },                  \
+	{ "timeout", 0, CMD_OPTION_TIME, offsetof(type, connect.timeout_ms), 1, 3600000, "TIME",   \
+	  "how long to try to connect (default: " CMD_QUOTE(CMD_CONNECT_S) "s)" },                 \
 	{ "name", 0, CMD_OPTION_TEXT, offsetof(type, connect.name), 0, 0, "NAME",                  \
 	  "the initiator's name, for the target's log (default: the host's)" }
 #define CMD_OPTION_HELP                                                                            \
@@ -128,6 +128,10 @@ struct cmd_connect {
 
 /* Does this operand name a target ("rblk://", "rblk+tcp://")? */
 bool cmd_is_uri(const char *text);
+/* CMD_OK, or CMD_USAGE after saying what is wrong with the URI; volume: it must name one. */
+int cmd_uri_check(const char *text, bool volume);
+/* What failed at a target, from a negative errno of librblk, in words. */
+const char *cmd_reason(int error);
 /* A connected session; NULL after saying why not. */
 struct rblk_session *cmd_session_open(const char *uri, const struct cmd_connect *connect,
 				      struct rblk_options *options);

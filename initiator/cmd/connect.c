@@ -6,10 +6,43 @@
 #include "initiator/cmd/cmd.h"
 
 #include <string.h>
+#include "initiator/uri.h"
+#include "proto/wire/wire_names.h"
 
 bool cmd_is_uri(const char *text)
 {
 	return !strncmp(text, "rblk://", 7) || !strncmp(text, "rblk+tcp://", 11);
+}
+
+int cmd_uri_check(const char *text, bool volume)
+{
+	char error[RBLK_ERROR_BYTES];
+	struct ini_uri uri;
+
+	if (ini_uri_parse(text, &uri, error)) {
+		cmd_error("%s", error);
+		return CMD_USAGE;
+	}
+	if (volume && !uri.volume[0]) {
+		cmd_error("%s: names no volume, as rblk://HOST/VOLUME does", text);
+		return CMD_USAGE;
+	}
+	return CMD_OK;
+}
+
+/* Only statuses whose errno nothing but a target's answer is turned into. */
+const char *cmd_reason(int error)
+{
+	static const enum rblk_status told[] = {
+		RBLK_E_DRAINING, RBLK_E_FENCED, RBLK_E_RESERVED,
+		RBLK_E_MEDIUM,	 RBLK_E_DIGEST, RBLK_E_GONE,
+	};
+	size_t i;
+
+	for (i = 0; i < sizeof(told) / sizeof(told[0]); i++)
+		if (rblk_status_errno(told[i]) == error)
+			return rblk_status_text(told[i]);
+	return strerror(-error);
 }
 
 struct rblk_session *cmd_session_open(const char *uri, const struct cmd_connect *connect,
@@ -19,7 +52,7 @@ struct rblk_session *cmd_session_open(const char *uri, const struct cmd_connect 
 	struct rblk_session *session;
 
 	options->size = sizeof(*options);
-	options->connect_timeout_ms = (uint32_t)connect->timeout_s * 1000;
+	options->connect_timeout_ms = (uint32_t)connect->timeout_ms;
 	options->device = connect->device;
 	options->initiator_name = connect->name;
 	session = rblk_session_open(uri, options, error);

@@ -66,6 +66,9 @@ static int copy_open(struct copy *copy, char **operands)
 			  operands[0], operands[1]);
 		return CMD_USAGE;
 	}
+	if ((from_volume && cmd_uri_check(operands[0], true)) ||
+	    (to_volume && cmd_uri_check(operands[1], true)))
+		return CMD_USAGE;
 	if (from_volume)
 		result = copy_end_open_volume(&copy->source, operands[0], false, &values.connect,
 					      depth);

@@ -117,7 +117,7 @@ int copy_end_sync(struct copy_end *end, uint64_t bytes)
 				  "durable",
 				  end->name);
 		if (result)
-			cmd_error("%s: flush: %s", end->name, strerror(-result));
+			cmd_error("%s: flush: %s", end->name, cmd_reason(result));
 		return result;
 	}
 	/* The length, too: the file may end in a hole. */

@@ -75,7 +75,7 @@ void copy_fail(struct copy *copy, const struct copy_end *end, const char *what, 
 		cmd_error("%s", rblk_session_error(end->session));
 	else
 		cmd_error("%s: %s at offset %" PRIu64 ": %s", end->name, what, offset,
-			  strerror(-error));
+			  end->session ? cmd_reason(error) : strerror(-error));
 }
 
 /* Sleep until a session or the starved pipe has something, at most COPY_WAIT_MS. */

@@ -45,7 +45,7 @@ static void doctor_connect(struct doctor_connection *connection)
 {
 	struct rblk_options session_options = {
 		.size = sizeof(session_options),
-		.connect_timeout_ms = (uint32_t)values.connect.timeout_s * 1000,
+		.connect_timeout_ms = (uint32_t)values.connect.timeout_ms,
 		.device = values.connect.device,
 		.initiator_name = values.connect.name,
 	};
@@ -278,6 +278,8 @@ static int doctor_run(char **operands, int count)
 	bool needs_rdma = !count || strncmp(operands[0], "rblk+tcp://", 11) != 0;
 	bool healthy = true;
 
+	if (count && cmd_uri_check(operands[0], false))
+		return CMD_USAGE;
 	doctor_collect_system(&facts, "");
 	doctor_collect_rdma(&facts);
 	doctor_judge(&facts, &problems);

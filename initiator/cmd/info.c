@@ -97,6 +97,8 @@ static int info_run(char **operands, int count)
 	struct rblk_volume *volume;
 	int status = CMD_FAILED;
 
+	if (cmd_uri_check(operands[0], true))
+		return CMD_USAGE;
 	session = cmd_session_open(operands[0], &values.connect, &session_options);
 	if (!session)
 		return CMD_FAILED;

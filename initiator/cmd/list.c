@@ -90,6 +90,8 @@ static int list_run(char **operands, int count)
 	}
 	if (values.attached)
 		return list_attached();
+	if (cmd_uri_check(operands[0], false))
+		return CMD_USAGE;
 	session = cmd_session_open(operands[0], &values.connect, &session_options);
 	if (!session)
 		return CMD_FAILED;

@@ -42,8 +42,21 @@ static void main_help(FILE *out)
 	      out);
 }
 
-static int main_version(void)
+static bool main_is(const char *text, const char *name, const char *option, const char *letter)
 {
+	return !strcmp(text, name) || !strcmp(text, option) || !strcmp(text, letter);
+}
+
+static int main_version(char **argv, int argc)
+{
+	if (argc && main_is(argv[0], "--help", "--help", "-h")) {
+		printf("rblk version\nthe version of the command and of its library\n");
+		return CMD_OK;
+	}
+	if (argc) {
+		cmd_error("usage: rblk version");
+		return CMD_USAGE;
+	}
 	printf("rblk %s, librblk %s\n", RBLK_VERSION, rblk_version());
 	return CMD_OK;
 }
@@ -52,6 +65,28 @@ static int main_unknown(const char *name)
 {
 	cmd_error("no verb \"%s\"; see rblk --help", name);
 	return CMD_USAGE;
+}
+
+/* help VERB; help and version are no verbs of the table, but people ask about them, too. */
+static int main_help_of(char **argv, int argc)
+{
+	const struct cmd_verb *verb;
+
+	if (argc > 1) {
+		cmd_error("usage: rblk help [VERB]");
+		return CMD_USAGE;
+	}
+	if (!argc || main_is(argv[0], "help", "--help", "-h")) {
+		main_help(stdout);
+		return CMD_OK;
+	}
+	if (!strcmp(argv[0], "version"))
+		return main_version((char *[]){ "--help" }, 1);
+	verb = main_find(argv[0]);
+	if (!verb)
+		return main_unknown(argv[0]);
+	cmd_options_help(verb);
+	return CMD_OK;
 }
 
 static int main_verb(const struct cmd_verb *verb, char **argv, int argc)
@@ -82,19 +117,12 @@ int main(int argc, char **argv)
 		main_help(stderr);
 		return CMD_USAGE;
 	}
-	if (!strcmp(argv[1], "version") || !strcmp(argv[1], "--version"))
-		return main_version();
-	if (!strcmp(argv[1], "help") && argc > 2) {
-		verb = main_find(argv[2]);
-		if (!verb)
-			return main_unknown(argv[2]);
-		cmd_options_help(verb);
-		return CMD_OK;
-	}
-	if (!strcmp(argv[1], "help") || !strcmp(argv[1], "--help") || !strcmp(argv[1], "-h")) {
-		main_help(stdout);
-		return CMD_OK;
-	}
 	verb = main_find(argv[1]);
-	return verb ? main_verb(verb, argv + 2, argc - 2) : main_unknown(argv[1]);
+	if (verb)
+		return main_verb(verb, argv + 2, argc - 2);
+	if (main_is(argv[1], "help", "--help", "-h"))
+		return main_help_of(argv + 2, argc - 2);
+	if (main_is(argv[1], "version", "--version", "-V"))
+		return main_version(argv + 2, argc - 2);
+	return main_unknown(argv[1]);
 }

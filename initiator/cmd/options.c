@@ -48,7 +48,8 @@ int cmd_time_parse(const char *text, uint64_t *ms)
 		const char *suffix;
 		uint64_t ms;
 	} units[] = {
-		{ "", 1000 }, { "ms", 1 }, { "s", 1000 }, { "min", 60000 }, { "h", 3600000 },
+		{ "", 1000 },	{ "ms", 1 },	  { "s", 1000 },
+		{ "m", 60000 }, { "min", 60000 }, { "h", 3600000 },
 	};
 	char *end;
 	size_t i;
@@ -59,6 +60,12 @@ int cmd_time_parse(const char *text, uint64_t *ms)
 	*ms = strtoull(text, &end, 10);
 	if (errno)
 		return -ERANGE;
+	if (!strcmp(end, "us")) {
+		if (*ms % 1000)
+			return -EINVAL;
+		*ms /= 1000;
+		return 0;
+	}
 	for (i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
 		if (strcmp(end, units[i].suffix))
 			continue;
@@ -90,7 +97,7 @@ int cmd_option_store(const struct cmd_option *option, void *values, const char *
 	static const char *const kinds[] = {
 		[CMD_OPTION_NUMBER] = "a number",
 		[CMD_OPTION_SIZE] = "a size",
-		[CMD_OPTION_TIME] = "a time, like 500ms, 5s or 2min",
+		[CMD_OPTION_TIME] = "a time, like 500ms, 5s or 2m",
 	};
 	const char *unit = option->kind == CMD_OPTION_TIME ? " ms" : "";
 	void *place = (char *)values + option->offset;

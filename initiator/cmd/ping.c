@@ -127,7 +127,7 @@ static int ping_run_kind(const char *uri, const struct ping_kind *kind, uint64_t
 		cmd_error("%s: %s", kind->name,
 			  rblk_session_state(session) == RBLK_SESSION_FAILED
 				  ? rblk_session_error(session)
-				  : strerror(-result));
+				  : cmd_reason(result));
 	}
 	rblk_session_close(session);
 	return result ? CMD_FAILED : CMD_OK;
@@ -219,6 +219,8 @@ static int ping_run(char **operands, int count)
 		cmd_error("--kind: no kind \"%s\"; see rblk ping --help", values.kind);
 		return CMD_USAGE;
 	}
+	if (cmd_uri_check(operands[0], false))
+		return CMD_USAGE;
 	samples_ns = calloc((size_t)values.count, sizeof(*samples_ns));
 	if (!samples_ns)
 		return cmd_error("out of memory");

@@ -11,12 +11,12 @@ err_has 'usage: rblk attach'
 expect 2 "$RBLK" attach --queues 4 data
 err_has 'attach: how a volume of /etc/rblk/rblktab is attached stands there'
 expect 2 "$RBLK" attach --give-up soon rblk://localhost/disk
-err_has '--give-up: "soon" is not a time, like 500ms, 5s or 2min'
+err_has '--give-up: "soon" is not a time, like 500ms, 5s or 2m'
 expect 2 "$RBLK" attach --connect-timeout 1ms rblk://localhost/disk
 err_has '--connect-timeout: 1ms is not between 100 ms and 600000 ms'
-expect 1 "$RBLK" attach rblk+tcp://localhost/disk
+expect 2 "$RBLK" attach rblk+tcp://localhost/disk
 err_has 'rblk+tcp://localhost/disk: the kernel module speaks RDMA alone'
-expect 1 "$RBLK" attach rblk://localhost
+expect 2 "$RBLK" attach rblk://localhost
 err_has 'rblk://localhost: the volume is missing'
 expect 2 "$RBLK" detach
 err_has 'usage: rblk detach'

@@ -76,36 +76,6 @@ static void other_uris_are_refused(void **state)
 	assert_int_equal(attach_uri_parse("rblk://h/a b", &uri, reason), -EINVAL);
 }
 
-static void times_are_read(void **state)
-{
-	static const struct {
-		const char *text;
-		int result;
-		uint64_t ms;
-	} rows[] = {
-		{ "0", 0, 0 },
-		{ "5", 0, 5000 },
-		{ "5s", 0, 5000 },
-		{ "500ms", 0, 500 },
-		{ "2min", 0, 120000 },
-		{ "24h", 0, 86400000 },
-		{ "", -EINVAL, 0 },
-		{ "-1", -EINVAL, 0 },
-		{ "1.5s", -EINVAL, 0 },
-		{ "5m", -EINVAL, 0 },
-		{ "5 s", -EINVAL, 0 },
-		{ "18446744073709551615h", -ERANGE, 0 },
-		{ "99999999999999999999", -ERANGE, 0 },
-	};
-	uint64_t ms;
-
-	for (size_t i = 0; i < UNIT_LENGTH(rows); i++) {
-		assert_int_equal(cmd_time_parse(rows[i].text, &ms), rows[i].result);
-		if (!rows[i].result)
-			assert_true(ms == rows[i].ms);
-	}
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -113,7 +83,6 @@ int main(void)
 		cmocka_unit_test(everything_can_be_said),
 		cmocka_unit_test(a_name_is_one_word),
 		cmocka_unit_test(other_uris_are_refused),
-		cmocka_unit_test(times_are_read),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -5,6 +5,7 @@
  */
 #include "tests/unit/unit.h"
 #include <errno.h>
+#include <string.h>
 #include "initiator/cmd/cmd.h"
 #include "initiator/cmd/latency.h"
 
@@ -39,6 +40,49 @@ static void sizes_are_read(void **state)
 		if (!rows[i].result)
 			assert_true(bytes == rows[i].bytes);
 	}
+}
+
+static void times_are_read(void **state)
+{
+	static const struct {
+		const char *text;
+		int result;
+		uint64_t ms;
+	} rows[] = {
+		{ "0", 0, 0 },
+		{ "2", 0, 2000 },
+		{ "2s", 0, 2000 },
+		{ "500ms", 0, 500 },
+		{ "3000us", 0, 3 },
+		{ "2m", 0, 120000 },
+		{ "2min", 0, 120000 },
+		{ "1h", 0, 3600000 },
+		{ "500us", -EINVAL, 0 },
+		{ "", -EINVAL, 0 },
+		{ "s", -EINVAL, 0 },
+		{ "-2s", -EINVAL, 0 },
+		{ "1.5s", -EINVAL, 0 },
+		{ "2 s", -EINVAL, 0 },
+		{ "2sec", -EINVAL, 0 },
+		{ "18446744073709551615s", -ERANGE, 0 },
+		{ "99999999999999999999ms", -ERANGE, 0 },
+	};
+	uint64_t ms;
+	size_t i;
+
+	for (i = 0; i < UNIT_LENGTH(rows); i++) {
+		assert_int_equal(cmd_time_parse(rows[i].text, &ms), rows[i].result);
+		if (!rows[i].result)
+			assert_true(ms == rows[i].ms);
+	}
+}
+
+static void reasons_are_words(void **state)
+{
+	assert_string_equal(cmd_reason(-ESHUTDOWN), "the target is shutting down");
+	assert_string_equal(cmd_reason(-ENODEV), "the volume was removed or changed");
+	/* Of which the target is not the only source. */
+	assert_string_equal(cmd_reason(-ENOSPC), strerror(ENOSPC));
 }
 
 static void bytes_are_written(void **state)
@@ -87,6 +131,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(sizes_are_read),
+		cmocka_unit_test(times_are_read),
+		cmocka_unit_test(reasons_are_words),
 		cmocka_unit_test(bytes_are_written),
 		cmocka_unit_test(uuid_is_written),
 		cmocka_unit_test(percentiles),

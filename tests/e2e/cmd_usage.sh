@@ -1,0 +1,77 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# A wrong command line is said in words, ends with 2, and connects to nothing. Help and version are found
+# wherever people look for them. Method: one mistake at a time, against an address where nobody listens: a
+# connection that was tried would end with 1 and other words.
+. "$(dirname "$0")/cmd.sh"
+nobody=rblk+tcp://127.0.0.1:1
+
+# wrong WORDS ARGUMENT...: rblk says these words, and ends with 2.
+wrong() {
+	local words=$1
+	shift
+	expect 2 "$RBLK" "$@"
+	err_has "$words"
+	[ ! -s "$scratch/out" ] || fail "rblk $*: there is output, too"
+}
+expect 2 "$RBLK"
+err_has 'rblk VERB'
+wrong 'no verb "frobnicate"' frobnicate
+wrong 'no verb "--frobnicate"' --frobnicate
+wrong 'no verb "frobnicate"' help frobnicate
+wrong 'usage: rblk help [VERB]' help list info
+wrong 'usage: rblk version' version now
+for verb in list info copy ping attach detach; do
+	wrong "usage: rblk $verb" "$verb"
+done
+wrong 'usage: rblk doctor' doctor a b
+for verb in list info copy ping attach detach doctor; do
+	wrong "$verb: no option --frobnicate; see rblk $verb --help" "$verb" --frobnicate
+	wrong "$verb: no option -Z" "$verb" -Z
+done
+
+# Values of options; of times, every unit that there is.
+wrong '--timeout: "2sec" is not a time, like 500ms, 5s or 2m' list --timeout 2sec $nobody
+wrong '--timeout: 2h is not between 1 ms and 3600000 ms' list --timeout 2h $nobody
+wrong '--timeout: 0 is not between' list --timeout=0 $nobody
+wrong '--timeout: TIME is missing' list --timeout
+for time in 2 2s 2000ms 2000000us 1m 1min 1h; do
+	expect 1 "$RBLK" list --timeout $time $nobody
+	err_has 'refused'
+done
+wrong '--chunk: 100 is not between 512 and' copy --chunk 100 - $nobody/v
+wrong '--json: takes no value' info --json=yes $nobody/v
+wrong '--kind: no kind "none"' ping --kind none $nobody
+
+# URIs.
+wrong 'a URI begins with rblk:// or rblk+tcp://' list http://127.0.0.1
+wrong 'a URI begins with rblk:// or rblk+tcp://' doctor 127.0.0.1
+for port in 65536 99999999999999999999 0 -1 http ''; do
+	for verb in list ping doctor; do
+		wrong 'the port must be a number from 1 to 65535' $verb "rblk+tcp://127.0.0.1:$port"
+	done
+	wrong 'the port must be a number from 1 to 65535' info "rblk+tcp://127.0.0.1:$port/v"
+	wrong 'the port must be a number from 1 to 65535' copy - "rblk://127.0.0.1:$port/v"
+	wrong 'the port must be a number from 1 to 65535' attach "rblk://127.0.0.1:$port/v"
+done
+wrong 'the host is missing' list rblk+tcp:///
+wrong 'names no volume' info $nobody
+wrong 'names no volume' copy $nobody -
+wrong 'names no volume' copy - $nobody
+wrong 'neither a nor b is a volume' copy a b
+
+# Help and version.
+for ask in help --help -h 'help help' 'help --help' 'help -h' 'version --help' 'help version'; do
+	expect 0 "$RBLK" $ask
+	out_has 'version'
+done
+for verb in list info copy ping attach detach doctor; do
+	expect 0 "$RBLK" help $verb
+	mv "$scratch/out" "$scratch/help"
+	expect 0 "$RBLK" $verb -h
+	cmp "$scratch/help" "$scratch/out" || fail "help $verb"
+done
+for ask in version --version -V; do
+	expect 0 "$RBLK" $ask
+	grep -qE '^rblk [0-9.]+, librblk [0-9.]+$' "$scratch/out" || fail "$ask"
+done
