@@ -22,7 +22,8 @@ enum tgt_polling {
 };
 
 enum tgt_cache_mode {
-	TGT_CACHE_DIRECT,   /* O_DIRECT: no page cache (default) */
+	TGT_CACHE_AUTO,     /* direct; where the file system cannot, buffered with a warning (default) */
+	TGT_CACHE_DIRECT,   /* O_DIRECT: no page cache, or not served */
 	TGT_CACHE_BUFFERED, /* page cache; flushes are real all the same */
 };
 

@@ -28,6 +28,7 @@ static const struct tgt_option_choice polling_choices[] = {
 };
 
 static const struct tgt_option_choice cache_choices[] = {
+	{"auto", TGT_CACHE_AUTO},
 	{"direct", TGT_CACHE_DIRECT},
 	{"buffered", TGT_CACHE_BUFFERED},
 	{NULL, 0},
@@ -134,8 +135,9 @@ static const struct tgt_option table[] = {
 	{ "read_only", 0, VOLUME_PLACES, TGT_OPTION_BOOL, "BOOL", "no",
 	  "refuse writes, open for reading only",
 	  VOLUME(read_only), 0, 0, NULL },
-	{ "cache", 0, VOLUME_PLACES, TGT_OPTION_CHOICE, "MODE", "direct",
-	  "direct: O_DIRECT; buffered: through the page cache",
+	{ "cache", 0, VOLUME_PLACES, TGT_OPTION_CHOICE, "MODE", "auto",
+	  "direct: O_DIRECT; buffered: through the page cache; auto: direct where the file system "
+	  "can, else buffered with a warning",
 	  VOLUME(cache), 0, 0, cache_choices },
 	{ "lock_wait", 0, VOLUME_PLACES, TGT_OPTION_TIME_MS, "TIME", "30s",
 	  "longest wait for another process, or its last I/O, to let go of the path",

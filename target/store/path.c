@@ -106,7 +106,7 @@ static int path_open_locked(const struct tgt_volume_config *config, int flags, b
 		return -EBUSY;
 	}
 	if (fd < 0 && errno == EINVAL && flags & O_DIRECT)
-		return tgt_error(error, -EINVAL,
+		return tgt_error(error, -EOPNOTSUPP,
 				 "%s: the file system has no O_DIRECT; try cache = buffered",
 				 config->path);
 	if (fd < 0)
@@ -158,10 +158,27 @@ static int path_open_wait(const struct tgt_volume_config *config, int flags, boo
 
 /* -- opening ----------------------------------------------------------------------------------- */
 
+/* path->device and path->direct say how. -EOPNOTSUPP: not with O_DIRECT. */
+static int path_open_as(const struct tgt_volume_config *config, struct tgt_path *path,
+			struct tgt_store_info *info, char *error)
+{
+	int flags = O_CLOEXEC | (config->read_only ? O_RDONLY : O_RDWR);
+	int status;
+
+	if (path->direct)
+		flags |= O_DIRECT;
+	path->fd = path_open_wait(config, flags, path->device, error);
+	if (path->fd < 0)
+		return path->fd;
+	status = tgt_path_probe(config, path, info, error);
+	if (status < 0)
+		close(path->fd);
+	return status;
+}
+
 int tgt_path_open(const struct tgt_volume_config *config, struct tgt_path *path,
 		  struct tgt_store_info *info, char *error)
 {
-	int flags = O_CLOEXEC | (config->read_only ? O_RDONLY : O_RDWR);
 	struct stat st;
 	int status;
 
@@ -174,14 +191,15 @@ int tgt_path_open(const struct tgt_volume_config *config, struct tgt_path *path,
 	if (!S_ISREG(st.st_mode) && !S_ISBLK(st.st_mode))
 		return tgt_error(error, -EINVAL, "%s: neither a file nor a block device",
 				 config->path);
-	if (config->cache == TGT_CACHE_DIRECT)
-		flags |= O_DIRECT;
-	*path = (struct tgt_path){.device = S_ISBLK(st.st_mode)};
-	path->fd = path_open_wait(config, flags, path->device, error);
-	if (path->fd < 0)
-		return path->fd;
-	status = tgt_path_probe(config, path, info, error);
-	if (status < 0)
-		close(path->fd);
-	return status;
+	*path = (struct tgt_path){.device = S_ISBLK(st.st_mode),
+				  .direct = config->cache != TGT_CACHE_BUFFERED};
+	status = path_open_as(config, path, info, error);
+	if (status != -EOPNOTSUPP || config->cache != TGT_CACHE_AUTO)
+		return status;
+	tgt_log(TGT_LOG_WARNING,
+		"volume %s: %s: the file system has no O_DIRECT: served through the page cache "
+		"(with cache = buffered, without this warning)",
+		config->name, config->path);
+	path->direct = false;
+	return path_open_as(config, path, info, error);
 }

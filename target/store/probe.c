@@ -113,7 +113,7 @@ static int probe_device(const struct tgt_volume_config *config, struct tgt_path 
 	info->alignment = (uint32_t)logical;
 	info->rotational = queue_number(device, "rotational", 0);
 	/* Not known counts as a cache: then flushes are sent, which never hurts the data. */
-	info->volatile_cache = config->cache == TGT_CACHE_BUFFERED ||
+	info->volatile_cache = !path->direct ||
 			       !queue_word(device, "write_cache", word, sizeof(word)) ||
 			       strcmp(word, "write through") != 0;
 	/*
@@ -187,7 +187,7 @@ static int probe_file(const struct tgt_volume_config *config, struct tgt_path *p
 	info->read_only = config->read_only;
 	info->block_bytes = BLOCK_BYTES_MIN;
 	info->alignment = 1;
-	if (config->cache == TGT_CACHE_DIRECT) {
+	if (path->direct) {
 		status = probe_file_alignment(path, st, info);
 		if (status < 0)
 			return status;

@@ -8,7 +8,8 @@
 
 #include "target/store/path.h"
 
-/* path->fd and path->device are given; fills the rest and *info. error: "path: reason". */
+/* path->fd, path->device and path->direct are given; fills the rest and *info. error: "path:
+ * reason"; -EOPNOTSUPP: the file system has no O_DIRECT. */
 int tgt_path_probe(const struct tgt_volume_config *config, struct tgt_path *path,
 		   struct tgt_store_info *info, char *error);
 

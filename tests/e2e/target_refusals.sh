@@ -50,6 +50,24 @@ refused "rblk+tcp://127.0.0.1:$port: listen 127.0.0.1:$port: Address already in 
 	--listen "tcp://127.0.0.1:$port" --memory m=1M
 target_stop
 
+# A file system without O_DIRECT (sysfs is one on all kernels): through the page cache, with a warning; unless
+# that was told, or direct I/O was insisted on.
+sysfs=/sys/kernel/uevent_seqnum
+if [ "$(stat -c %s $sysfs 2> /dev/null)" = 4096 ]; then
+	refused "volume s: $sysfs: the file system has no O_DIRECT; try cache = buffered" \
+		"${tcp[@]}" --read-only --cache direct s=$sysfs
+	target_start --read-only s=$sysfs
+	grep -qF "volume s: $sysfs: the file system has no O_DIRECT: served through the page cache" \
+		"$scratch/target.log" || fail "no warning"
+	expect 0 "$RBLK" info "$target/s"
+	target_stop
+	target_start --read-only --cache buffered s=$sysfs
+	if grep -q O_DIRECT "$scratch/target.log"; then fail "a warning of what was asked for"; fi
+	target_stop
+else
+	echo "SKIPPED: no file without O_DIRECT: $sysfs"
+fi
+
 # A file that may not be read: only somebody who is not root can be refused that.
 if [ "$(id -u)" = 0 ] && runuser -u nobody -- test -x "$RBLKD"; then
 	chmod 755 "$scratch"

@@ -134,7 +134,7 @@ static void one_file_is_enough(void **state)
 	assert_string_equal(config.volumes[0].name, "disk");
 	assert_string_equal(config.volumes[0].path, "/srv/images/disk.img");
 	assert_string_equal(config.volumes[0].store, "uring");
-	assert_int_equal(config.volumes[0].cache, TGT_CACHE_DIRECT);
+	assert_int_equal(config.volumes[0].cache, TGT_CACHE_AUTO);
 	assert_int_equal(config.volumes[0].lock_wait_ms, 30000);
 	tgt_config_fini(&config);
 }
