@@ -151,7 +151,7 @@ int fab_timeout_ms(const struct fab *fab);
 
 /* -- listening, connecting ------------------------------------------------------------------- */
 
-/* addr as of getaddrinfo(), port included. -EADDRINUSE, -ENODEV (no RDMA device), ... */
+/* addr as of getaddrinfo(), port included; [::] takes IPv4, too. -EADDRINUSE, -ENODEV (no RDMA device), ... */
 int fab_listen(struct fab *fab, const struct sockaddr *addr, int backlog,
 	       struct fab_listener **listener);
 void fab_listener_destroy(struct fab_listener *listener);

@@ -8,6 +8,7 @@
 #include "proto/fabric/fabric_tcp.h"
 
 #include <errno.h>
+#include <netinet/in.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -151,14 +152,24 @@ void tcp_listener_run(struct tcp_fab *fab, struct tcp_listener *listener)
 	tcp_source_mark(fab, &listener->source, TCP_WORK_RX);
 }
 
+static bool tcp_address_is_any6(const struct sockaddr *addr)
+{
+	return addr->sa_family == AF_INET6 &&
+	       IN6_IS_ADDR_UNSPECIFIED(&((const struct sockaddr_in6 *)addr)->sin6_addr);
+}
+
 static int listener_open(struct tcp_listener *listener, const struct sockaddr *addr, int backlog)
 {
-	int one = 1;
+	int one = 1, zero = 0;
 	int fd = socket(addr->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 
 	if (fd < 0)
 		return -errno;
 	listener->source.fd = fd;
+	/* [::] takes IPv4, too, whatever the machine's net.ipv6.bindv6only says. */
+	if (tcp_address_is_any6(addr) &&
+	    setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &zero, sizeof(zero)) < 0)
+		return -errno;
 	/* Old connections of the port in TIME_WAIT do not matter; another listener does. */
 	if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) < 0 ||
 	    bind(fd, addr, tcp_address_bytes(addr)) < 0 ||

@@ -72,6 +72,18 @@ static const char *verbs_listen_cause(int err)
 	}
 }
 
+/* [::] takes IPv4, too, whatever the machine's net.ipv6.bindv6only says. */
+static int verbs_listen_both(struct rdma_cm_id *id, const struct sockaddr_storage *addr)
+{
+	const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)addr;
+	int one_family = 0;
+
+	if (addr->ss_family != AF_INET6 || !IN6_IS_ADDR_UNSPECIFIED(&in6->sin6_addr))
+		return 0;
+	return rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_AFONLY, &one_family,
+			       sizeof(one_family));
+}
+
 int verbs_listen(struct fab *head, const struct sockaddr *addr, int backlog,
 		 struct fab_listener **out)
 {
@@ -92,7 +104,8 @@ int verbs_listen(struct fab *head, const struct sockaddr *addr, int backlog,
 	errno = ENODEV;
 	if (!verbs_any_device() || rdma_create_id(fab->channel, &listener->id, fab, RDMA_PS_TCP))
 		goto err_free;
-	if (rdma_bind_addr(listener->id, (struct sockaddr *)&bound) ||
+	if (verbs_listen_both(listener->id, &bound) ||
+	    rdma_bind_addr(listener->id, (struct sockaddr *)&bound) ||
 	    rdma_listen(listener->id, backlog))
 		goto err_destroy_id;
 	TAILQ_INSERT_TAIL(&fab->listeners, listener, entry);

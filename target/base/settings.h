@@ -10,10 +10,18 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include "proto/fabric/fabric.h"
 #include "proto/wire/payload.h"
 
 #define TGT_LISTEN_MAX 16
 #define TGT_REACTORS_MAX 64
+
+/* An address to listen on; control/address.c reads and writes it. */
+struct tgt_address {
+	enum fab_kind kind;
+	char host[112]; /* name or number; "": every address, IPv6 and IPv4 */
+	uint16_t port;	/* 0: any free one */
+};
 
 enum tgt_polling {
 	TGT_POLL_ADAPTIVE, /* poll while busy, sleep when idle */
@@ -42,7 +50,7 @@ struct tgt_volume_config {
 };
 
 struct tgt_config {
-	char listen[TGT_LISTEN_MAX][128]; /* "rblk://[::]:4430", "rblk+tcp://127.0.0.1:4430" */
+	struct tgt_address listen[TGT_LISTEN_MAX];
 	unsigned int listen_count;
 	unsigned int reactors;
 	enum tgt_polling polling;

@@ -142,8 +142,10 @@ int tgt_config_complete(struct tgt_config *config, char *error)
 	unsigned int i;
 
 	if (!config->listen_count)
-		snprintf(config->listen[config->listen_count++], sizeof(config->listen[0]),
-			 "rblk://[::]:%d", RBLK_DEFAULT_PORT);
+		config->listen[config->listen_count++] = (struct tgt_address){
+			.kind = FAB_VERBS,
+			.port = RBLK_DEFAULT_PORT,
+		};
 	if (!config->reactors) {
 		cpu_set_t cpus;
 

@@ -130,7 +130,7 @@ static void suggest_tcp(const struct daemon *daemon, int status, char *error)
 
 	if (status != -ENODEV && status != -ENOENT && status != -ENOSYS)
 		return;
-	if (strncmp(daemon->config.listen[0], "rblk://", 7) != 0)
+	if (daemon->config.listen[0].kind != FAB_VERBS)
 		return;
 	memcpy(cause, error, sizeof(cause));
 	tgt_error(error, status, "%s; or serve over TCP: --listen rblk+tcp://127.0.0.1", cause);

@@ -9,6 +9,7 @@
 #include "proto/wire/login.h"
 #include "proto/wire/message.h"
 #include "target/base/log.h"
+#include "target/control/address.h"
 
 #define ARRAY_SIZE(array) (sizeof(array) / sizeof((array)[0]))
 
@@ -67,8 +68,7 @@ static const struct tgt_option table[] = {
 	  "show the version", NO_FIELD, 0, 0, NULL },
 
 	{ "listen", 'l', TARGET_PLACES, TGT_OPTION_LISTEN, "ADDRESS", NULL,
-	  "rblk://HOST[:PORT] (RDMA) or rblk+tcp://HOST[:PORT]; may be repeated; without it "
-	  "rblk://[::]:4430",
+	  TGT_ADDRESS_GRAMMAR "; may be repeated; without it rblk://:4430",
 	  NO_FIELD, 0, 0, NULL },
 	{ "reactors", 0, TARGET_PLACES, TGT_OPTION_COUNT, "COUNT", "0",
 	  "serving threads; 0: one per CPU, at most 8",

@@ -12,8 +12,9 @@
 #include <string.h>
 #include <uuid/uuid.h>
 #include "target/base/error.h"
-#include "target/store/fault_plan.h"
 #include "target/base/units.h"
+#include "target/control/address.h"
+#include "target/store/fault_plan.h"
 
 /* -- guessing ------------------------------------------------------------------------------- */
 
@@ -199,64 +200,18 @@ static int set_text(const struct tgt_option *option, void *object, const char *t
 	return 0;
 }
 
-/* What stands in tgt_config.listen, and what it may be written as: an address is one everywhere. */
-static const struct {
-	const char *written, *scheme;
-} listen_schemes[] = {
-	{"rblk://", "rblk://"},
-	{"rblk+tcp://", "rblk+tcp://"},
-	{"rdma://", "rblk://"}, /* as in version 0.1 */
-	{"tcp://", "rblk+tcp://"},
-};
-
-/* What is wrong with HOST[:PORT], or NULL. */
-static const char *listen_wrong(const char *host)
-{
-	const char *port;
-	uint64_t number;
-
-	if (*host == '[') {
-		port = strchr(host, ']');
-		if (!port)
-			return "the bracket of the IPv6 address is not closed";
-		if (port == host + 1)
-			return "the host is missing";
-		port++;
-		if (*port && *port != ':')
-			return "only \":PORT\" may follow the bracket";
-	} else {
-		port = host + strcspn(host, ":");
-		if (port == host)
-			return "the host is missing";
-		if (*port && strchr(port + 1, ':'))
-			return "an IPv6 address must stand in brackets, as in [::1]";
-	}
-	if (*port && (tgt_units_count(port + 1, &number) < 0 || number > UINT16_MAX))
-		return "the port must be a number from 0 to 65535";
-	return NULL;
-}
-
 static int set_listen(struct tgt_config *config, const char *text, char *why)
 {
-	const char *host = NULL, *scheme = NULL, *wrong;
-	size_t i, bytes;
+	struct tgt_address address;
+	const char *wrong = tgt_address_parse(text, &address);
 
-	for (i = 0; i < sizeof(listen_schemes) / sizeof(listen_schemes[0]) && !host; i++) {
-		bytes = strlen(listen_schemes[i].written);
-		if (strncmp(text, listen_schemes[i].written, bytes) == 0) {
-			host = text + bytes;
-			scheme = listen_schemes[i].scheme;
-		}
-	}
-	wrong = host ? listen_wrong(host) : "it begins with neither rblk:// nor rblk+tcp://";
-	if (!wrong && strlen(scheme) + strlen(host) >= sizeof(config->listen[0]))
-		wrong = "it is too long";
+	if (!wrong && address.kind == FAB_SIM)
+		wrong = TGT_ADDRESS_UNKNOWN;
 	if (wrong)
 		return tgt_error(why, -EINVAL, "\"%s\" is not an address: %s", text, wrong);
 	if (config->listen_count == TGT_LISTEN_MAX)
 		return tgt_error(why, -EINVAL, "more than %d addresses", TGT_LISTEN_MAX);
-	snprintf(config->listen[config->listen_count++], sizeof(config->listen[0]), "%s%s", scheme,
-		 host);
+	config->listen[config->listen_count++] = address;
 	return 0;
 }
 

@@ -202,7 +202,9 @@ static bool listen_same(const struct tgt_config *a, const struct tgt_config *b)
 	if (a->listen_count != b->listen_count)
 		return false;
 	for (i = 0; i < a->listen_count; i++)
-		if (strcmp(a->listen[i], b->listen[i]) != 0)
+		if (a->listen[i].kind != b->listen[i].kind ||
+		    a->listen[i].port != b->listen[i].port ||
+		    strcmp(a->listen[i].host, b->listen[i].host) != 0)
 			return false;
 	return true;
 }

@@ -21,12 +21,8 @@
 
 static bool listens_on(const struct tgt_config *config, enum fab_kind kind)
 {
-	const char *scheme = kind == FAB_TCP	 ? "rblk+tcp://"
-			     : kind == FAB_VERBS ? "rblk://"
-						 : "sim://";
-
 	for (unsigned int i = 0; i < config->listen_count; i++)
-		if (!strncmp(config->listen[i], scheme, strlen(scheme)))
+		if (config->listen[i].kind == kind)
 			return true;
 	return false;
 }

@@ -15,6 +15,7 @@
 #include "proto/fabric/fabric.h"
 #include "target/io/inbox.h"
 #include "target/base/log.h"
+#include "target/serve/lease.h"
 #include "target/serve/mailbox.h"
 #include "target/store/pool.h"
 #include "target/serve/reactor.h"
@@ -163,19 +164,6 @@ struct tgt_device *tgt_reactor_device(struct tgt_reactor *reactor, struct tgt_fa
 /* Carry out what has been sent. Returns how many messages there were. */
 unsigned int tgt_reactor_take_mail(struct tgt_reactor *reactor);
 void tgt_reactor_begin_drain(struct tgt_reactor *reactor);
-
-/* Carried by the listener's messages; see listener.c. */
-struct tgt_lease {
-	uint8_t session_id[16];
-	struct tgt_reactor *reactor;
-	_Atomic unsigned int users; /* logins under way and sessions; only the listener adds */
-};
-
-static inline void tgt_lease_put(struct tgt_lease *lease)
-{
-	if (lease)
-		atomic_fetch_sub_explicit(&lease->users, 1, memory_order_release);
-}
 
 /* -- login.c ---------------------------------------------------------------------------------- */
 

@@ -27,8 +27,7 @@ struct tgt_session *tgt_session_create(struct tgt_reactor *reactor,
 	session->queue_count = rblk_le16(login->queue_count);
 	session->number = ++reactor->session_number * reactor->config.reactors + reactor->index;
 	session->lease = lease;
-	if (lease)
-		atomic_fetch_add_explicit(&lease->users, 1, memory_order_relaxed);
+	tgt_lease_share(lease);
 	strcpy(session->initiator, "unnamed");
 	for (unsigned int i = 0; i < RBLK_QUEUES_MAX; i++)
 		TAILQ_INIT(&session->places[i].fences);

@@ -21,11 +21,12 @@ fail() {
 	exit 1
 }
 
-# target_start ARGUMENT...: rblkd with these; sets $target to its URI when it is ready.
+# target_start ARGUMENT...: rblkd with these; sets $target to its URI when it is ready. It listens on
+# $target_listen, if that is set.
 target_start() {
 	local tries=0 ready
 	: > "$scratch/target.log"
-	"$RBLKD" --listen rblk+tcp://127.0.0.1:0 "$@" 2> "$scratch/target.log" &
+	"$RBLKD" --listen "${target_listen:-rblk+tcp://127.0.0.1:0}" "$@" 2> "$scratch/target.log" &
 	target_pid=$!
 	until ready=$(grep -o 'ready: .*' "$scratch/target.log"); do
 		kill -0 "$target_pid" 2>/dev/null || fail "rblkd $*: ended"

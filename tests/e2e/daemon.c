@@ -84,16 +84,15 @@ static void child(int log, char **arguments, unsigned int descriptors, pid_t par
 /* The address that it says it serves on; false: not yet. */
 static bool find_address(struct e2e_daemon *daemon)
 {
-	const char *scheme = over_rdma() ? "rblk://" : "rblk+tcp://";
 	char line[512], *at = NULL;
 	FILE *log = fopen(daemon->log, "r");
 
 	while (log && !at && fgets(line, sizeof(line), log))
 		if (strchr(line, '\n') && strstr(line, "serving "))
-			at = strstr(line, scheme);
+			at = strstr(line, "://");
 	if (at)
-		snprintf(daemon->host, sizeof(daemon->host), "%.*s",
-			 (int)strcspn(at + strlen(scheme), ", \n"), at + strlen(scheme));
+		snprintf(daemon->host, sizeof(daemon->host), "%.*s", (int)strcspn(at + 3, ", \n"),
+			 at + 3);
 	if (log)
 		fclose(log);
 	return at != NULL;

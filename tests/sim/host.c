@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "proto/core/env.h"
+#include "target/control/address.h"
 #include "target/control/config.h"
 #include "target/store/pool.h"
 #include "target/serve/reactor_impl.h"
@@ -92,13 +93,16 @@ static void on_mend(void *arg)
 
 void sim_host_init(struct sim_host *host, unsigned int machine)
 {
+	char text[80];
+
 	memset(host, 0, sizeof(*host));
 	snprintf(host->name, sizeof(host->name), "target%u", machine);
 	snprintf(host->address, sizeof(host->address), "10.0.0.%u:4430", machine + 1);
 	env_random(host->boot_id, sizeof(host->boot_id));
 	tgt_config_init(&host->config);
-	snprintf(host->config.listen[0], sizeof(host->config.listen[0]), "sim://%s", host->address);
-	host->config.listen_count = 1;
+	snprintf(text, sizeof(text), "sim://%s", host->address);
+	if (tgt_address_parse(text, &host->config.listen[host->config.listen_count++]))
+		sim_fail("%s: not an address", text);
 	host->config.memory_lock = false;
 	host->restart = (struct sim_event){.run = on_restart, .arg = host};
 	host->mend = (struct sim_event){.run = on_mend, .arg = host};

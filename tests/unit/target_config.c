@@ -4,6 +4,7 @@
  * Method: small files in a directory of our own, against the struct or the exact message.
  */
 #include <sys/stat.h>
+#include "target/control/address.h"
 #include "tests/unit/target_rig.h"
 
 static char *directory;
@@ -143,14 +144,15 @@ static void all_keys_are_read(void **state)
 				   "[volume two]\nstore = memory\nsize = 2G\n";
 	const uint8_t uuid[16] = {0x01, 0x23, 0x45, 0x67, 0x89, 0xab, 0xcd, 0xef,
 				  0x01, 0x23, 0x45, 0x67, 0x89, 0xab, 0xcd, 0xef};
-	char error[TGT_ERROR_BYTES] = "";
+	char error[TGT_ERROR_BYTES] = "", listen[TGT_ADDRESS_BYTES];
 	struct tgt_volume_config *one, *two;
 	struct tgt_config config;
 
 	if (load(text, &config, error) < 0)
 		fail_msg("%s", error);
 	assert_int_equal(config.listen_count, 2);
-	assert_string_equal(config.listen[1], "rblk://[fe80::1%eth0]:4431");
+	tgt_address_format(&config.listen[1], listen);
+	assert_string_equal(listen, "rblk://[fe80::1%eth0]:4431");
 	assert_int_equal(config.reactors, 3);
 	assert_int_equal(config.polling, TGT_POLL_NEVER);
 	assert_int_equal(config.poll_us_max, 100);

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* The functions of address.h. Knows nothing of sockets that exist; listener.c has those. */
+#include "target/control/address.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <string.h>
+#include "proto/wire/login.h"
+#include "target/base/error.h"
+#include "target/base/units.h"
+
+/* The first scheme of a kind is the one that is written. */
+static const struct {
+	const char *text;
+	enum fab_kind kind;
+} schemes[] = {
+	{"rblk://", FAB_VERBS}, {"rblk+tcp://", FAB_TCP}, {"rdma://", FAB_VERBS},
+	{"tcp://", FAB_TCP},	{"sim://", FAB_SIM},
+};
+
+#define SCHEMES (sizeof(schemes) / sizeof(schemes[0]))
+
+static const char *scheme_of(enum fab_kind kind)
+{
+	for (unsigned int i = 0; i < SCHEMES; i++)
+		if (schemes[i].kind == kind)
+			return schemes[i].text;
+	return "";
+}
+
+/* What follows the scheme; NULL: there is none that is known. */
+static const char *scheme_skip(const char *text, enum fab_kind *kind)
+{
+	for (unsigned int i = 0; i < SCHEMES; i++) {
+		size_t length = strlen(schemes[i].text);
+
+		if (strncmp(text, schemes[i].text, length))
+			continue;
+		*kind = schemes[i].kind;
+		return text + length;
+	}
+	return NULL;
+}
+
+/* What is wrong with ":PORT" or "", or NULL. */
+static const char *port_parse(const char *text, uint16_t *port)
+{
+	uint64_t number = RBLK_DEFAULT_PORT;
+
+	if (*text && (tgt_units_count(text + 1, &number) < 0 || number > UINT16_MAX))
+		return "the port must be a number from 0 to 65535";
+	*port = (uint16_t)number;
+	return NULL;
+}
+
+/* What is wrong with "HOST[:PORT]", or NULL; *end: of the host. */
+static const char *host_parse(const char **text, const char **end)
+{
+	const char *host = *text;
+
+	if (*host != '[') {
+		*end = host + strcspn(host, ":");
+		if (**end && strchr(*end + 1, ':'))
+			return "an IPv6 address must stand in brackets, as in [::1]";
+		return NULL;
+	}
+	*text = ++host;
+	*end = strchr(host, ']');
+	if (!*end)
+		return "the bracket of the IPv6 address is not closed";
+	if (*end == host)
+		return "the host is missing";
+	if ((*end)[1] && (*end)[1] != ':')
+		return "only \":PORT\" may follow the bracket";
+	return NULL;
+}
+
+const char *tgt_address_parse(const char *text, struct tgt_address *address)
+{
+	const char *host, *end, *wrong;
+	size_t length;
+
+	memset(address, 0, sizeof(*address));
+	host = scheme_skip(text, &address->kind);
+	if (!host)
+		return TGT_ADDRESS_UNKNOWN;
+	wrong = host_parse(&host, &end);
+	if (wrong)
+		return wrong;
+	length = (size_t)(end - host);
+	if (length >= sizeof(address->host))
+		return "it is too long";
+	if (memchr(host, '/', length))
+		return "a host has no \"/\"";
+	memcpy(address->host, host, length);
+	return port_parse(end + (*end == ']'), &address->port);
+}
+
+void tgt_address_format(const struct tgt_address *address, char text[TGT_ADDRESS_BYTES])
+{
+	bool brackets = strchr(address->host, ':') != NULL;
+
+	snprintf(text, TGT_ADDRESS_BYTES, "%s%s%s%s:%u", scheme_of(address->kind),
+		 brackets ? "[" : "", address->host, brackets ? "]" : "", address->port);
+}
+
+void tgt_address_format_bound(enum fab_kind kind, const struct sockaddr_storage *bound,
+			      char text[TGT_ADDRESS_BYTES])
+{
+	char numbers[TGT_ADDRESS_BYTES - 16];
+
+	fab_format_address((const struct sockaddr *)bound, numbers, sizeof(numbers));
+	snprintf(text, TGT_ADDRESS_BYTES, "%s%s", scheme_of(kind), numbers);
+}
+
+/* -- socket addresses ---------------------------------------------------------------------------
+ */
+
+static void resolve_any(uint16_t port, struct sockaddr_storage found[TGT_ADDRESS_CANDIDATES])
+{
+	struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)&found[0];
+	struct sockaddr_in *in = (struct sockaddr_in *)&found[1];
+
+	in6->sin6_family = AF_INET6;
+	in6->sin6_addr = in6addr_any;
+	in6->sin6_port = htons(port);
+	in->sin_family = AF_INET;
+	in->sin_addr.s_addr = htonl(INADDR_ANY);
+	in->sin_port = htons(port);
+}
+
+int tgt_address_resolve(const struct tgt_address *address,
+			struct sockaddr_storage found[TGT_ADDRESS_CANDIDATES], char *error)
+{
+	struct addrinfo hints = {.ai_flags = AI_PASSIVE | AI_NUMERICSERV,
+				 .ai_socktype = SOCK_STREAM};
+	char text[TGT_ADDRESS_BYTES], port[8];
+	struct addrinfo *list;
+	int err;
+
+	memset(found, 0, TGT_ADDRESS_CANDIDATES * sizeof(found[0]));
+	if (!address->host[0]) {
+		resolve_any(address->port, found);
+		return 2;
+	}
+	snprintf(port, sizeof(port), "%u", address->port);
+	err = getaddrinfo(address->host, port, &hints, &list);
+	if (err) {
+		tgt_address_format(address, text);
+		return tgt_error(error, -EINVAL, "%s: %s", text, gai_strerror(err));
+	}
+	memcpy(&found[0], list->ai_addr, list->ai_addrlen);
+	freeaddrinfo(list);
+	return 1;
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The grammar of addresses to listen on: from text to struct tgt_address, back to text, and to the
+ * socket addresses that it stands for. Called by options_value.c, config.c and listener.c. Any
+ * thread.
+ */
+#ifndef RBLK_TARGET_ADDRESS_H
+#define RBLK_TARGET_ADDRESS_H
+
+#include <sys/socket.h>
+#include "target/base/settings.h"
+
+#define TGT_ADDRESS_BYTES 160
+
+/* What an address looks like, for --help. */
+#define TGT_ADDRESS_GRAMMAR "rblk://[HOST][:PORT] (RDMA) or rblk+tcp://[HOST][:PORT]"
+/* What is wrong with one of another kind; the simulator's is none of a user's. */
+#define TGT_ADDRESS_UNKNOWN "it begins with neither rblk:// nor rblk+tcp://"
+
+/*
+ * "SCHEME://[HOST][:PORT]", where an IPv6 address stands in brackets. Schemes are those of
+ * initiators, rblk and rblk+tcp, and the older names rdma and tcp. Returns NULL, or what is wrong
+ * with it, to stand behind "is not an address: ".
+ */
+const char *tgt_address_parse(const char *text, struct tgt_address *address);
+/* "rblk://[::1]:4430": tgt_address_parse() understands it. */
+void tgt_address_format(const struct tgt_address *address, char text[TGT_ADDRESS_BYTES]);
+/* "rblk+tcp://" and the socket's own address. */
+void tgt_address_format_bound(enum fab_kind kind, const struct sockaddr_storage *bound,
+			      char text[TGT_ADDRESS_BYTES]);
+
+/*
+ * The socket addresses of an address. Listening on the first that works is enough. An empty host is
+ * [::], which takes IPv4 as well, and then 0.0.0.0, for machines without IPv6. Returns how many, or
+ * a negative errno with `error` (TGT_ERROR_BYTES). Asks the resolver, where the host is a name.
+ */
+#define TGT_ADDRESS_CANDIDATES 2
+int tgt_address_resolve(const struct tgt_address *address,
+			struct sockaddr_storage found[TGT_ADDRESS_CANDIDATES], char *error);
+
+#endif

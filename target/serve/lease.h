@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Which reactor a session lives on. All queues of a session go to one reactor; the lease says to
+ * which, for as long as a login of the session is under way or the session lives. The control
+ * thread takes leases, for the connection requests that it hands out; logins and sessions give them
+ * back, on their reactor's thread.
+ */
+#ifndef RBLK_TARGET_LEASE_H
+#define RBLK_TARGET_LEASE_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+struct tgt_reactor;
+struct tgt_leases;
+
+struct tgt_lease {
+	uint8_t session_id[16];
+	struct tgt_reactor *reactor;
+	unsigned int index;	    /* of the reactor */
+	_Atomic unsigned int users; /* logins under way and sessions; nobody raises it from 0 */
+};
+
+/* -- control thread -----------------------------------------------------------------------------
+ */
+
+/* 0 or -ENOMEM. The array of reactors is the caller's, and outlives the leases. */
+int tgt_leases_create(struct tgt_reactor **reactors, unsigned int count,
+		      struct tgt_leases **leases);
+void tgt_leases_destroy(struct tgt_leases *leases); /* nobody uses one; NULL: nothing */
+
+/*
+ * The session's lease with one more user; a new one, on the reactor with the fewest, if it has
+ * none. NULL: out of memory, or there are too many.
+ */
+struct tgt_lease *tgt_lease_get(struct tgt_leases *leases, const uint8_t session_id[16]);
+
+/* -- the lease's reactor -------------------------------------------------------------------------
+ */
+
+/* A session begins, from a login that has the lease. NULL: nothing, as below. */
+static inline void tgt_lease_share(struct tgt_lease *lease)
+{
+	if (lease)
+		atomic_fetch_add_explicit(&lease->users, 1, memory_order_relaxed);
+}
+
+static inline void tgt_lease_put(struct tgt_lease *lease)
+{
+	if (lease)
+		atomic_fetch_sub_explicit(&lease->users, 1, memory_order_release);
+}
+
+#endif

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Goal: the listener listens on what it is told to, whatever the machine lacks. Method: a fabric of
+ * the test's own, which refuses what the test says, and whose time is the test's.
+ */
+#include <errno.h>
+#include <netinet/in.h>
+#include "proto/fabric/fabric_impl.h"
+#include "target/base/error.h"
+#include "target/control/address.h"
+#include "target/control/listener.h"
+#include "tests/unit/unit.h"
+
+/* -- the fabric ---------------------------------------------------------------------------------
+ */
+
+static struct fake {
+	struct fab fab;
+	struct fab_listener listener;
+	struct sockaddr_storage bound;
+	bool listening, gone;
+	unsigned int attempts;
+	int refuse_v6, refuse; /* errno of fab_listen(), 0: works */
+} fake;
+
+static struct fab *fake_open(const struct fab_options *options, char *error)
+{
+	return &fake.fab;
+}
+
+static void fake_close(struct fab *fab)
+{
+	assert_false(fake.listening);
+}
+
+static int fake_listen(struct fab *fab, const struct sockaddr *addr, int backlog,
+		       struct fab_listener **listener)
+{
+	int err = fake.refuse;
+
+	fake.attempts++;
+	if (!err && addr->sa_family == AF_INET6)
+		err = fake.refuse_v6;
+	if (err)
+		return fab_fail(fab, -err, "listen: %s", strerror(err));
+	memcpy(&fake.bound, addr,
+	       addr->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6)
+					   : sizeof(struct sockaddr_in));
+	fake.listening = true;
+	fake.gone = false;
+	fake.listener.fab = fab;
+	*listener = &fake.listener;
+	return 0;
+}
+
+static void fake_listener_destroy(struct fab_listener *listener)
+{
+	assert_true(fake.listening);
+	fake.listening = false;
+}
+
+static int fake_listener_address(const struct fab_listener *listener, struct sockaddr_storage *addr)
+{
+	*addr = fake.bound;
+	return fake.gone ? -ENODEV : 0;
+}
+
+static int fake_poll(struct fab *fab, struct ibv_wc *wc, int count)
+{
+	return 0;
+}
+
+static int fake_poll_event(struct fab *fab, struct fab_event *event)
+{
+	return 0;
+}
+
+static int fake_arm(struct fab *fab)
+{
+	return 0;
+}
+
+static int fake_timeout_ms(const struct fab *fab)
+{
+	return -1;
+}
+
+static const struct fab_ops fake_ops = {
+	.kind = FAB_SIM,
+	.open = fake_open,
+	.close = fake_close,
+	.arm = fake_arm,
+	.poll = fake_poll,
+	.poll_event = fake_poll_event,
+	.timeout_ms = fake_timeout_ms,
+	.listen = fake_listen,
+	.listener_destroy = fake_listener_destroy,
+	.listener_address = fake_listener_address,
+};
+
+static int setup(void **state)
+{
+	fake = (struct fake){.fab = {.ops = &fake_ops, .fd = -1}};
+	fab_sim_ops = &fake_ops;
+	return 0;
+}
+
+static int listen_on(const char *text, struct tgt_listener **listener, char *error)
+{
+	static struct tgt_config config;
+	static struct tgt_reactor *reactors[1];
+
+	memset(&config, 0, sizeof(config));
+	config.reactors = 1;
+	config.listen_count = 1;
+	assert_null(tgt_address_parse(text, &config.listen[0]));
+	return tgt_listener_create(&config, reactors, listener, error);
+}
+
+/* -- cases --------------------------------------------------------------------------------------
+ */
+
+static void an_empty_host_is_both_families(void **state)
+{
+	struct tgt_listener *listener;
+	char error[TGT_ERROR_BYTES];
+
+	assert_int_equal(listen_on("sim://:99", &listener, error), 0);
+	assert_string_equal(tgt_listener_address(listener, 0), "sim://[::]:99");
+	tgt_listener_destroy(listener);
+}
+
+static void without_ipv6_it_is_ipv4(void **state)
+{
+	static const int errors[] = {EAFNOSUPPORT, EADDRNOTAVAIL};
+	struct tgt_listener *listener;
+	char error[TGT_ERROR_BYTES];
+
+	for (size_t i = 0; i < UNIT_LENGTH(errors); i++) {
+		fake.refuse_v6 = errors[i];
+		assert_int_equal(listen_on("sim://:99", &listener, error), 0);
+		assert_string_equal(tgt_listener_address(listener, 0), "sim://0.0.0.0:99");
+		tgt_listener_destroy(listener);
+	}
+}
+
+static void a_port_in_use_is_not_asked_for_twice(void **state)
+{
+	struct tgt_listener *listener;
+	char error[TGT_ERROR_BYTES];
+
+	fake.refuse = EADDRINUSE;
+	assert_int_equal(listen_on("sim://:99", &listener, error), -EADDRINUSE);
+	assert_string_equal(error, "sim://:99: listen: Address already in use");
+	assert_int_equal(fake.attempts, 1);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(an_empty_host_is_both_families, setup),
+		cmocka_unit_test_setup(without_ipv6_it_is_ipv4, setup),
+		cmocka_unit_test_setup(a_port_in_use_is_not_asked_for_twice, setup),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
