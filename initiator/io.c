@@ -3,21 +3,12 @@
  * Owns the beginning of I/O: checks what the caller asks for against the volume, finds the buffer
  * and a credit, and fills the descriptor. No system call and no allocation.
  */
+#include "initiator/io.h"
+
 #include "initiator/session.h"
 #include "initiator/volume.h"
 
-/* What an opcode transfers and how its length is bounded is told by the caller of io_start(). */
-struct io {
-	u8 opcode;
-	u8 flags;         /* enum rblk_command_flag */
-	const void *data; /* NULL: none */
-	u64 bytes;        /* 0: FLUSH, no range at all */
-	u64 offset;
-	rblk_callback done;
-	void *arg;
-};
-
-static int check_range(const struct rblk_volume *volume, u64 bytes, u64 offset, u64 max_bytes)
+int ini_io_check_range(const struct rblk_volume *volume, u64 bytes, u64 offset, u64 max_bytes)
 {
 	const struct rblk_volume_info *info = &volume->info;
 
@@ -42,7 +33,7 @@ static struct ini_slot *take_slot(struct rblk_session *session)
 }
 
 /* In the capsule where volume, target and device agree to it, else by the target's RDMA. */
-static int attach_data(struct rblk_volume *volume, struct ini_slot *slot, const struct io *io)
+static int attach_data(struct rblk_volume *volume, struct ini_slot *slot, const struct ini_io *io)
 {
 	const struct ini_queue *queue = slot->queue;
 	struct rblk_wire_command *command = &slot->command;
@@ -70,7 +61,20 @@ static int attach_data(struct rblk_volume *volume, struct ini_slot *slot, const 
 	return 0;
 }
 
-static int io_start(struct rblk_volume *volume, const struct io *io)
+/* The report goes to memory of the library's own. */
+static void attach_report(struct rblk_session *session, struct ini_slot *slot,
+			  const struct ini_io *io)
+{
+	struct rblk_wire_segment *segment = &slot->command.segment;
+
+	/* What an earlier report left here must not be taken for this one's. */
+	memset(io->report, 0, io->report_bytes);
+	segment->address = rblk_to_le64((uintptr_t)io->report);
+	segment->rkey = rblk_to_le32(fab_mr_rkey(session->control_mr, slot->queue->device));
+	segment->length = rblk_to_le32(io->report_bytes);
+}
+
+int ini_io_start(struct rblk_volume *volume, const struct ini_io *io)
 {
 	struct rblk_session *session = volume->session;
 	struct rblk_wire_command *command;
@@ -90,13 +94,17 @@ static int io_start(struct rblk_volume *volume, const struct io *io)
 	command->volume = rblk_to_le32(volume->handle);
 	command->lba = rblk_to_le64(io->offset >> volume->block_shift);
 	command->blocks = rblk_to_le32((u32)(io->bytes >> volume->block_shift));
-	if (io->data) {
-		err = attach_data(volume, slot, io);
-		if (err) {
-			ini_slot_put(slot);
-			return err;
-		}
+	/* Features are agreed for each queue. */
+	if (io->opcode == RBLK_OP_EXTENTS && !(queue->features & RBLK_FEATURE_EXTENTS))
+		err = -EOPNOTSUPP;
+	else
+		err = io->data ? attach_data(volume, slot, io) : 0;
+	if (err) {
+		ini_slot_put(slot);
+		return err;
 	}
+	if (io->report)
+		attach_report(session, slot, io);
 	if (io->opcode == RBLK_OP_READ && queue->features & RBLK_FEATURE_IMMEDIATE)
 		command->flags |= RBLK_CMD_IMMEDIATE;
 	slot->volume = volume;
@@ -117,24 +125,24 @@ static int io_start(struct rblk_volume *volume, const struct io *io)
 int rblk_read(struct rblk_volume *volume, void *data, size_t bytes, uint64_t offset, uint32_t flags,
 	      rblk_callback done, void *arg)
 {
-	int err = check_range(volume, bytes, offset, volume->info.max_io_bytes);
+	int err = ini_io_check_range(volume, bytes, offset, volume->info.max_io_bytes);
 
 	if (flags || !data || !done)
 		return -EINVAL;
 	if (err)
 		return err;
-	return io_start(volume, &(struct io){ .opcode = RBLK_OP_READ,
-					      .data = data,
-					      .bytes = bytes,
-					      .offset = offset,
-					      .done = done,
-					      .arg = arg });
+	return ini_io_start(volume, &(struct ini_io){.opcode = RBLK_OP_READ,
+						     .data = data,
+						     .bytes = bytes,
+						     .offset = offset,
+						     .done = done,
+						     .arg = arg});
 }
 
 int rblk_write(struct rblk_volume *volume, const void *data, size_t bytes, uint64_t offset,
 	       uint32_t flags, rblk_callback done, void *arg)
 {
-	int err = check_range(volume, bytes, offset, volume->info.max_io_bytes);
+	int err = ini_io_check_range(volume, bytes, offset, volume->info.max_io_bytes);
 
 	if (flags & ~(u32)RBLK_IO_FUA || !data || !done)
 		return -EINVAL;
@@ -144,13 +152,14 @@ int rblk_write(struct rblk_volume *volume, const void *data, size_t bytes, uint6
 		return -EOPNOTSUPP;
 	if (err)
 		return err;
-	return io_start(volume, &(struct io){ .opcode = RBLK_OP_WRITE,
-					      .flags = flags & RBLK_IO_FUA ? RBLK_CMD_FUA : 0,
-					      .data = data,
-					      .bytes = bytes,
-					      .offset = offset,
-					      .done = done,
-					      .arg = arg });
+	return ini_io_start(volume,
+			    &(struct ini_io){.opcode = RBLK_OP_WRITE,
+					     .flags = flags & RBLK_IO_FUA ? RBLK_CMD_FUA : 0,
+					     .data = data,
+					     .bytes = bytes,
+					     .offset = offset,
+					     .done = done,
+					     .arg = arg});
 }
 
 int rblk_flush(struct rblk_volume *volume, rblk_callback done, void *arg)
@@ -159,14 +168,14 @@ int rblk_flush(struct rblk_volume *volume, rblk_callback done, void *arg)
 		return -EINVAL;
 	if (!volume->info.can_flush)
 		return -EOPNOTSUPP;
-	return io_start(volume,
-			&(struct io){ .opcode = RBLK_OP_FLUSH, .done = done, .arg = arg });
+	return ini_io_start(volume,
+			    &(struct ini_io){.opcode = RBLK_OP_FLUSH, .done = done, .arg = arg});
 }
 
 int rblk_discard(struct rblk_volume *volume, uint64_t bytes, uint64_t offset, rblk_callback done,
 		 void *arg)
 {
-	int err = check_range(volume, bytes, offset, volume->info.max_discard_bytes);
+	int err = ini_io_check_range(volume, bytes, offset, volume->info.max_discard_bytes);
 
 	if (!done)
 		return -EINVAL;
@@ -176,17 +185,17 @@ int rblk_discard(struct rblk_volume *volume, uint64_t bytes, uint64_t offset, rb
 		return -EOPNOTSUPP;
 	if (err)
 		return err;
-	return io_start(volume, &(struct io){ .opcode = RBLK_OP_DISCARD,
-					      .bytes = bytes,
-					      .offset = offset,
-					      .done = done,
-					      .arg = arg });
+	return ini_io_start(volume, &(struct ini_io){.opcode = RBLK_OP_DISCARD,
+						     .bytes = bytes,
+						     .offset = offset,
+						     .done = done,
+						     .arg = arg});
 }
 
 int rblk_write_zeroes(struct rblk_volume *volume, uint64_t bytes, uint64_t offset, uint32_t flags,
 		      rblk_callback done, void *arg)
 {
-	int err = check_range(volume, bytes, offset, volume->info.max_discard_bytes);
+	int err = ini_io_check_range(volume, bytes, offset, volume->info.max_discard_bytes);
 	u8 wire_flags = 0;
 
 	if (flags & ~(u32)(RBLK_IO_FUA | RBLK_IO_NO_UNMAP) || !done)
@@ -201,12 +210,12 @@ int rblk_write_zeroes(struct rblk_volume *volume, uint64_t bytes, uint64_t offse
 		wire_flags |= RBLK_CMD_FUA;
 	if (flags & RBLK_IO_NO_UNMAP)
 		wire_flags |= RBLK_CMD_NO_UNMAP;
-	return io_start(volume, &(struct io){ .opcode = RBLK_OP_WRITE_ZEROES,
-					      .flags = wire_flags,
-					      .bytes = bytes,
-					      .offset = offset,
-					      .done = done,
-					      .arg = arg });
+	return ini_io_start(volume, &(struct ini_io){.opcode = RBLK_OP_WRITE_ZEROES,
+						     .flags = wire_flags,
+						     .bytes = bytes,
+						     .offset = offset,
+						     .done = done,
+						     .arg = arg});
 }
 
 int rblk_checksum(struct rblk_volume *volume, uint64_t bytes, uint64_t offset, rblk_callback done,
@@ -214,7 +223,7 @@ int rblk_checksum(struct rblk_volume *volume, uint64_t bytes, uint64_t offset, r
 {
 	/* No data moves, so that only the descriptor's count of blocks bounds it. */
 	u64 max_bytes = (u64)UINT32_MAX << volume->block_shift;
-	int err = check_range(volume, bytes, offset, max_bytes);
+	int err = ini_io_check_range(volume, bytes, offset, max_bytes);
 
 	if (!done)
 		return -EINVAL;
@@ -222,9 +231,9 @@ int rblk_checksum(struct rblk_volume *volume, uint64_t bytes, uint64_t offset, r
 		return -EOPNOTSUPP;
 	if (err)
 		return err;
-	return io_start(volume, &(struct io){ .opcode = RBLK_OP_CHECKSUM,
-					      .bytes = bytes,
-					      .offset = offset,
-					      .done = done,
-					      .arg = arg });
+	return ini_io_start(volume, &(struct ini_io){.opcode = RBLK_OP_CHECKSUM,
+						     .bytes = bytes,
+						     .offset = offset,
+						     .done = done,
+						     .arg = arg});
 }

@@ -121,7 +121,7 @@ void ini_queue_fini(struct ini_queue *queue)
 
 static u32 wanted_features(const struct rblk_session *session)
 {
-	u32 features = RBLK_FEATURE_EVENTS;
+	u32 features = RBLK_FEATURE_EVENTS | RBLK_FEATURE_EXTENTS;
 
 	if (!session->options.no_immediate)
 		features |= RBLK_FEATURE_IMMEDIATE;

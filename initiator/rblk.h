@@ -117,6 +117,7 @@ struct rblk_volume_info {
 	uint64_t max_discard_bytes;
 	bool read_only, can_flush, can_fua, can_discard, can_write_zeroes, can_checksum;
 	bool volatile_cache, rotational;
+	bool can_extents; /* rblk_extents() may be asked; the answer may still be "all data" */
 	bool changed; /* the target says that this is no longer true: rblk_volume_refresh() */
 };
 
@@ -188,6 +189,28 @@ RBLK_API int rblk_write_zeroes(struct rblk_volume *volume, uint64_t bytes, uint6
 RBLK_API int rblk_checksum(struct rblk_volume *volume, uint64_t bytes, uint64_t offset,
 			   rblk_callback done, void *arg);
 
+enum rblk_extent_kind {
+	RBLK_EXTENT_IS_HOLE = 1u << 0, /* no space is allocated */
+	RBLK_EXTENT_IS_ZERO = 1u << 1, /* reads as zeroes */
+};
+
+struct rblk_extent {
+	uint64_t offset, bytes;
+	uint32_t flags; /* enum rblk_extent_kind; 0: data */
+	uint32_t reserved;
+};
+
+/*
+ * Which parts of a range hold data: whole blocks, of any length up to 2^32 - 1 blocks. On success
+ * result->value (1 to max) extents stand in the caller's array, in order and without gaps from
+ * `offset` on; they may end before the range does: ask on from there. What is written meanwhile may
+ * or may not show. -EOPNOTSUPP unless the volume's can_extents is set; -EAGAIN: four of these are
+ * under way in the session, or all credits are in use.
+ */
+RBLK_API int rblk_extents(struct rblk_volume *volume, uint64_t bytes, uint64_t offset,
+			  struct rblk_extent *extents, unsigned int max, rblk_callback done,
+			  void *arg);
+
 /* Ring the doorbell: all commands started since go out in as few messages as they fit in. */
 RBLK_API int rblk_submit(struct rblk_session *session);
 
@@ -219,6 +242,9 @@ RBLK_API int rblk_pread(struct rblk_volume *volume, void *data, size_t bytes, ui
 RBLK_API int rblk_pwrite(struct rblk_volume *volume, const void *data, size_t bytes,
 			 uint64_t offset, uint32_t flags);
 RBLK_API int rblk_fsync(struct rblk_volume *volume);
+/* Returns how many extents there are, or negative errno; see rblk_extents(). */
+RBLK_API int rblk_get_extents(struct rblk_volume *volume, uint64_t bytes, uint64_t offset,
+			      struct rblk_extent *extents, unsigned int max);
 
 /* -- measuring --------------------------------------------------------------------------------- */
 

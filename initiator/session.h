@@ -27,12 +27,29 @@ enum ini_session_state {
 	INI_SESSION_STATES
 };
 
-/* Payloads that are told, and reports, of queue 0's reserved tags. One registered block. */
+/*
+ * One registered block: payloads that are told, and reports, of queue 0's reserved tags; reports of
+ * EXTENTS; a one-sided ping's page.
+ */
 #define INI_REPORT_BYTES (RBLK_LIST_MAX * (u32)sizeof(struct rblk_wire_volume))
+#define INI_EXTENTS_QUERIES 4 /* at a time: what a target works on for one session */
 struct ini_control {
 	u8 payload[RBLK_RESERVED_TAGS][RBLK_CAPSULE_ALIGN];
 	u8 report[RBLK_RESERVED_TAGS][INI_REPORT_BYTES];
+	u8 extents[INI_EXTENTS_QUERIES][RBLK_EXTENTS_MAX * sizeof(struct rblk_wire_extent)];
 	u8 ping[RBLK_SCRATCH_BYTES];
+};
+
+/* A question about extents that is under way (volume not NULL), in one of the session's places. */
+struct ini_extents {
+	struct rblk_volume *volume;
+	void *report; /* in ini_control */
+	u32 report_bytes;
+	u32 blocks; /* that were asked about */
+	u64 offset;
+	struct rblk_extent *extents; /* the caller's, as many as the report has at most */
+	rblk_callback done;
+	void *arg;
 };
 
 /* Created by rblk_session_start(), freed by ini_session_free(). One thread at a time. */
@@ -66,6 +83,7 @@ struct rblk_session {
 	struct ini_control *control;
 	size_t control_bytes;
 	struct fab_mr *control_mr;
+	struct ini_extents extents[INI_EXTENTS_QUERIES];
 	struct rblk_wire_scratch scratch; /* length 0: not a measuring session */
 	bool ping_done;                   /* the one-sided ping's last work request completed */
 

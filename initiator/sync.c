@@ -176,6 +176,7 @@ int ini_sync_control(struct rblk_session *session, const struct rblk_wire_comman
 struct io_wait {
 	bool finished;
 	int error;
+	u64 value;
 };
 
 static void io_done(void *arg, const struct rblk_result *result)
@@ -183,6 +184,7 @@ static void io_done(void *arg, const struct rblk_result *result)
 	struct io_wait *wait = arg;
 
 	wait->error = result->error;
+	wait->value = result->value;
 	wait->finished = true;
 }
 
@@ -226,4 +228,18 @@ int rblk_fsync(struct rblk_volume *volume)
 	while ((err = rblk_flush(volume, io_done, &wait)) == -EAGAIN)
 		ini_sync_turn(session, UINT64_MAX);
 	return err ? err : io_finish(session, &wait);
+}
+
+int rblk_get_extents(struct rblk_volume *volume, uint64_t bytes, uint64_t offset,
+		     struct rblk_extent *extents, unsigned int max)
+{
+	struct rblk_session *session = rblk_volume_session(volume);
+	struct io_wait wait = { 0 };
+	int err;
+
+	while ((err = rblk_extents(volume, bytes, offset, extents, max, io_done, &wait)) == -EAGAIN)
+		ini_sync_turn(session, UINT64_MAX);
+	if (!err)
+		err = io_finish(session, &wait);
+	return err ? err : (int)wait.value;
 }

@@ -10,7 +10,9 @@
 #include "proto/wire/wire_check.h"
 #include "proto/wire/wire_names.h"
 
-void ini_volume_info(const struct rblk_wire_volume *wire, struct rblk_volume_info *info)
+/* A validated report in the terms of the API. */
+static void volume_info(const struct rblk_session *session, const struct rblk_wire_volume *wire,
+			struct rblk_volume_info *info)
 {
 	u32 flags = rblk_le32(wire->flags);
 	u32 block_bytes = rblk_le32(wire->block_bytes);
@@ -32,6 +34,7 @@ void ini_volume_info(const struct rblk_wire_volume *wire, struct rblk_volume_inf
 		.can_checksum = flags & RBLK_VOLUME_CHECKSUM,
 		.volatile_cache = flags & RBLK_VOLUME_VOLATILE_CACHE,
 		.rotational = flags & RBLK_VOLUME_ROTATIONAL,
+		.can_extents = session->queues[0].features & RBLK_FEATURE_EXTENTS,
 	};
 	static_assert(sizeof(info->name) == RBLK_NAME_BYTES, "a name fits");
 	memcpy(info->name, wire->name, sizeof(info->name));
@@ -71,7 +74,7 @@ static int volume_open(struct rblk_volume *volume, const char name[RBLK_NAME_BYT
 				 ini_session_peer(session), name, rblk_wire_error_text(broken));
 		return -EPROTO;
 	}
-	ini_volume_info(&report, &volume->info);
+	volume_info(session, &report, &volume->info);
 	volume->handle = rblk_le32(report.handle);
 	volume->block_shift = (u32)__builtin_ctz(volume->info.block_bytes);
 	return 0;
@@ -226,7 +229,7 @@ static int list_part(struct rblk_session *session, u32 first, struct rblk_volume
 	for (u32 i = 0; i < count; i++) {
 		if (rblk_check_volume(&report[i], sizeof(report[i])))
 			return -EPROTO;
-		ini_volume_info(&report[i], &list[i]);
+		volume_info(session, &report[i], &list[i]);
 	}
 	return (int)count;
 }

@@ -20,8 +20,6 @@ struct rblk_volume {
 	u32 inflight;   /* commands started and not called back */
 };
 
-/* A validated report in the terms of the API. */
-void ini_volume_info(const struct rblk_wire_volume *wire, struct rblk_volume_info *info);
 void ini_volumes_fini(struct rblk_session *session);
 
 #endif

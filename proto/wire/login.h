@@ -47,10 +47,11 @@ enum rblk_feature {
 	 * PING, SCRATCH and KEEPALIVE. A target agrees only where its configuration allows it.
 	 */
 	RBLK_FEATURE_SCRATCH = 1u << 4,
+	RBLK_FEATURE_EXTENTS = 1u << 5, /* EXTENTS may be asked */
 };
 #define RBLK_FEATURES_ALL                                                                          \
 	(RBLK_FEATURE_IMMEDIATE | RBLK_FEATURE_INVALIDATE | RBLK_FEATURE_DIGEST |                  \
-	 RBLK_FEATURE_EVENTS | RBLK_FEATURE_SCRATCH)
+	 RBLK_FEATURE_EVENTS | RBLK_FEATURE_SCRATCH | RBLK_FEATURE_EXTENTS)
 
 /* Initiator to target, in the connection request of every queue. */
 struct rblk_wire_login {

@@ -44,6 +44,7 @@ enum rblk_opcode {
 	RBLK_OP_CHECKSUM = 7,          /* result: CRC32C of the range */
 	RBLK_OP_RESERVE = 8, /* in capsule: struct rblk_wire_reservation; argument: as for 6 */
 	RBLK_OP_RESERVATIONS = 9,      /* reports: struct rblk_wire_reservation_report */
+	RBLK_OP_EXTENTS = 10, /* reports: struct rblk_wire_extent[]; result: how many */
 
 	/* The following may use the reserved tags. */
 	RBLK_OP_IDENTIFY = 16,     /* in capsule: struct rblk_wire_identify */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Data of the commands that are not block I/O: naming, authenticating, opening, listing,
- * reservations, measuring. Specification section 6. What an initiator tells stands in the capsule;
+ * reservations, extents, measuring. Specification section 6. What an initiator tells stands in the capsule;
  * what a target reports is written by RDMA WRITE into the command's segment.
  */
 #ifndef RBLK_WIRE_PAYLOAD_H
@@ -139,6 +139,22 @@ struct rblk_wire_reservation_report {
 	__u8 reserved1[4];
 };
 RBLK_ASSERT_SIZE(struct rblk_wire_reservation_report, 16);
+
+enum rblk_extent_flag {
+	RBLK_EXTENT_HOLE = 1u << 0, /* no space is allocated */
+	RBLK_EXTENT_ZERO = 1u << 1, /* reads as zeroes */
+};
+#define RBLK_EXTENT_FLAGS_ALL 0x3u
+
+/* EXTENTS: one of several, in order and without gaps from the command's lba on. */
+struct rblk_wire_extent {
+	__le64 blocks; /* never 0 */
+	__le32 flags;  /* enum rblk_extent_flag; 0: data */
+	__u8 reserved[4];
+};
+RBLK_ASSERT_SIZE(struct rblk_wire_extent, 16);
+RBLK_ASSERT_OFFSET(struct rblk_wire_extent, flags, 8);
+#define RBLK_EXTENTS_MAX 256 /* in one answer to EXTENTS */
 
 /* SCRATCH: memory of the target that a measuring session may read and write until it ends. */
 struct rblk_wire_scratch {

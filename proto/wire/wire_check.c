@@ -39,6 +39,7 @@ struct opcode_rule {
 	bool blocks;     /* needs a count; else it must be zero */
 	bool reserved_tag;
 	u16 report_bytes; /* the least length of the segment, where it reports */
+	u32 feature;      /* without which there is no such opcode; 0: none */
 };
 
 static const struct opcode_rule opcode_rules[] = {
@@ -79,6 +80,12 @@ static const struct opcode_rule opcode_rules[] = {
 		.flags = ALWAYS | RBLK_CMD_INVALIDATE,
 		.segment = SEGMENT_REPORT, .direction = RBLK_DATA_TO_INITIATOR, .volume = true,
 		.report_bytes = sizeof(struct rblk_wire_reservation_report),
+	},
+	[RBLK_OP_EXTENTS] = {
+		.flags = ALWAYS | RBLK_CMD_INVALIDATE, .feature = RBLK_FEATURE_EXTENTS,
+		.segment = SEGMENT_REPORT, .direction = RBLK_DATA_TO_INITIATOR,
+		.volume = true, .lba = NUMBER_ANY, .blocks = true,
+		.report_bytes = sizeof(struct rblk_wire_extent),
 	},
 	[RBLK_OP_IDENTIFY] = {
 		.flags = ALWAYS | RBLK_CMD_CAPSULE, .reserved_tag = true,
@@ -331,7 +338,7 @@ enum rblk_wire_error rblk_check_command(const struct rblk_wire_command *command,
 	enum rblk_wire_error error;
 	bool told_digest;
 
-	if (!rule)
+	if (!rule || (rule->feature && !(features & rule->feature)))
 		return RBLK_WIRE_OPCODE;
 	if (!RBLK_FIELD_ZERO(command, reserved0) || !RBLK_FIELD_ZERO(command, reserved1))
 		return RBLK_WIRE_RESERVED;

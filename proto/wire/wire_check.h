@@ -87,6 +87,11 @@ enum rblk_wire_error rblk_check_reservation(const void *data, size_t length);
 /* Reports of a target: `length` bytes are there to be read; only the struct is looked at. */
 enum rblk_wire_error rblk_check_volume(const void *data, size_t length);
 enum rblk_wire_error rblk_check_scratch(const void *data, size_t length);
+/*
+ * What answered EXTENTS of `blocks` blocks: `count` (the completion's result) extents in the `length`
+ * bytes of the segment.
+ */
+enum rblk_wire_error rblk_check_extents(const void *data, size_t length, u64 count, u32 blocks);
 
 /* A name field: 1..RBLK_NAME_BYTES-1 characters of [A-Za-z0-9._:+-], zero filled to its end. */
 bool rblk_name_valid(const char name[RBLK_NAME_BYTES]);

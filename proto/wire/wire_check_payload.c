@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Validators of the payloads: what an initiator tells in the capsule (names, authentication,
- * opening, reservations) and what a target reports (volumes, scratch memory). Pure functions over
+ * opening, reservations) and what a target reports (volumes, extents, scratch memory). Pure functions over
  * bytes, called by both ends before any field is believed.
  */
 #include "proto/wire/wire_check.h"
@@ -184,5 +184,25 @@ enum rblk_wire_error rblk_check_scratch(const void *data, size_t length)
 	if (!rblk_between(bytes, 1, RBLK_SCRATCH_BYTES) ||
 	    rblk_le64(scratch->address) > (u64)-1 - bytes)
 		return RBLK_WIRE_PAYLOAD;
+	return RBLK_WIRE_OK;
+}
+
+enum rblk_wire_error rblk_check_extents(const void *data, size_t length, u64 count, u32 blocks)
+{
+	const struct rblk_wire_extent *extents = data;
+	u64 left = blocks, i;
+
+	if (!count || count > RBLK_EXTENTS_MAX)
+		return RBLK_WIRE_PAYLOAD;
+	if (count > length / sizeof(*extents))
+		return RBLK_WIRE_SHORT;
+	for (i = 0; i < count; i++) {
+		if (!RBLK_FIELD_ZERO(&extents[i], reserved) ||
+		    rblk_le32(extents[i].flags) & ~RBLK_EXTENT_FLAGS_ALL)
+			return RBLK_WIRE_RESERVED;
+		if (!extents[i].blocks || rblk_le64(extents[i].blocks) > left)
+			return RBLK_WIRE_PAYLOAD;
+		left -= rblk_le64(extents[i].blocks);
+	}
 	return RBLK_WIRE_OK;
 }

@@ -24,6 +24,7 @@ static const char *const opcode_names[] = {
 	[RBLK_OP_CHECKSUM] = "CHECKSUM",
 	[RBLK_OP_RESERVE] = "RESERVE",
 	[RBLK_OP_RESERVATIONS] = "RESERVATIONS",
+	[RBLK_OP_EXTENTS] = "EXTENTS",
 	[RBLK_OP_IDENTIFY] = "IDENTIFY",
 	[RBLK_OP_AUTHENTICATE] = "AUTHENTICATE",
 	[RBLK_OP_LIST] = "LIST",
@@ -91,7 +92,7 @@ ASSERT_COVERS(event_names, RBLK_EVENT_MAX);
 
 /* Bits: the table's index is the bit's number. */
 static const char *const feature_names[] = {
-	"immediate", "invalidate", "digest", "events", "scratch",
+	"immediate", "invalidate", "digest", "events", "scratch", "extents",
 };
 static_assert((1u << TABLE_LENGTH(feature_names)) - 1 == RBLK_FEATURES_ALL,
 	      "feature_names covers its enum");

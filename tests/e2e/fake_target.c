@@ -111,6 +111,17 @@ void fake_target_send_event(struct fake_target *fake, u16 event, u32 number, u32
 	post_message(fake, &completion, sizeof(completion));
 }
 
+void fake_target_report(struct fake_target *fake, const struct rblk_wire_command *command,
+			const void *data, u32 bytes)
+{
+	post(fake, data, bytes,
+	     (struct ibv_send_wr){
+		     .opcode = IBV_WR_RDMA_WRITE,
+		     .wr.rdma = { .remote_addr = rblk_le64(command->segment.address),
+				  .rkey = rblk_le32(command->segment.rkey) },
+	     });
+}
+
 static void report_volume(struct fake_target *fake, const struct rblk_wire_command *command)
 {
 	struct rblk_wire_volume volume = {
@@ -127,12 +138,7 @@ static void report_volume(struct fake_target *fake, const struct rblk_wire_comma
 
 	if (fake->script->volume)
 		fake->script->volume(&volume);
-	post(fake, &volume, sizeof(volume),
-	     (struct ibv_send_wr){
-		     .opcode = IBV_WR_RDMA_WRITE,
-		     .wr.rdma = { .remote_addr = rblk_le64(command->segment.address),
-				  .rkey = rblk_le32(command->segment.rkey) },
-	     });
+	fake_target_report(fake, command, &volume, sizeof(volume));
 }
 
 static void answer_immediate(struct fake_target *fake, const struct rblk_wire_command *command)

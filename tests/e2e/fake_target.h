@@ -59,6 +59,9 @@ const char *fake_target_uri(const struct fake_target *fake);
 struct fake_script *fake_target_script(struct fake_target *fake);
 /* From `command`, on its queue: a message of the target's own, behind this answer. */
 void fake_target_send_event(struct fake_target *fake, u16 event, u32 number, u32 handle);
+/* From `command`: write into the command's segment, before its answer. */
+void fake_target_report(struct fake_target *fake, const struct rblk_wire_command *command,
+			const void *data, u32 bytes);
 /* From `command`: the index of the queue that it came by. */
 unsigned int fake_target_queue(const struct fake_target *fake);
 /* How many commands of this opcode came. Any thread. */

@@ -55,7 +55,7 @@ static const struct refusal {
 	  RBLK_REJECT_MALFORMED, 0 },
 	{ "expects an older life", FIELD(incarnation), 2, WHOLE, RBLK_REJECT_NONE, 0 },
 	{ "the fewest credits", FIELD(credits), RBLK_CREDITS_MIN, WHOLE, RBLK_REJECT_NONE, 0 },
-	{ "features of the future", FIELD(features), 0xffffffe0, WHOLE, RBLK_REJECT_NONE, 0 },
+	{ "features of the future", FIELD(features), 0xffffffc0, WHOLE, RBLK_REJECT_NONE, 0 },
 	{ "the shortest replies", FIELD(reply_bytes), RBLK_REPLY_BYTES_MIN, WHOLE, RBLK_REJECT_NONE, 0 },
 };
 /* clang-format on */

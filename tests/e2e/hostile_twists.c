@@ -211,7 +211,8 @@ static const struct twist twists[] = {
 	{ "a tag that no queue has", any, FIELD(tag), true, RBLK_CREDITS_MAX + RBLK_RESERVED_TAGS,
 	  "the tag is out of range" },
 	{ "an opcode of the future", any, FIELD(opcode), true, RBLK_OP_MAX, "the opcode is unknown" },
-	{ "an opcode between the groups", any, FIELD(opcode), true, 10, "the opcode is unknown" },
+	{ "an opcode between the groups", any, FIELD(opcode), true, 11, "the opcode is unknown" },
+	{ "an opcode of a feature", any, FIELD(opcode), true, RBLK_OP_EXTENTS, "the opcode is unknown" },
 	{ "no opcode", any, FIELD(opcode), true, RBLK_OP_INVALID, "the opcode is unknown" },
 };
 /* clang-format on */

@@ -31,6 +31,24 @@ static void check_volume(const struct rblk_wire_volume *volume)
 	FUZZ_ASSERT(rblk_le32(volume->max_capsule_bytes) <= RBLK_CAPSULE_DATA_MAX);
 }
 
+/* The first bytes are what the command asked for and the completion's result. */
+static void check_extents(const uint8_t *data, size_t size)
+{
+	uint64_t count = fuzz_take(&data, &size, 4) | (uint64_t)fuzz_take(&data, &size, 4) << 32;
+	uint32_t blocks = fuzz_take(&data, &size, 4);
+	struct rblk_wire_extent *extents = fuzz_copy(data, size);
+	uint64_t total = 0;
+
+	if (rblk_check_extents(extents, size, count, blocks) == RBLK_WIRE_OK) {
+		FUZZ_ASSERT(count && count <= RBLK_EXTENTS_MAX);
+		for (uint64_t i = 0; i < count; i++)
+			FUZZ_ASSERT(!__builtin_add_overflow(total, rblk_le64(extents[i].blocks),
+							    &total));
+		FUZZ_ASSERT(total >= count && total <= blocks);
+	}
+	free(extents);
+}
+
 static void check_chosen(uint32_t choice, const void *data, size_t size)
 {
 	const struct rblk_wire_identify *identify = data;
@@ -39,7 +57,7 @@ static void check_chosen(uint32_t choice, const void *data, size_t size)
 	const struct rblk_wire_reservation *reservation = data;
 	const struct rblk_wire_scratch *scratch = data;
 
-	switch (choice % 6) {
+	switch (choice % 7) {
 	case 0:
 		if (rblk_check_identify(data, size) == RBLK_WIRE_OK) {
 			check_name(identify->initiator);
@@ -67,6 +85,9 @@ static void check_chosen(uint32_t choice, const void *data, size_t size)
 		if (rblk_check_scratch(data, size) == RBLK_WIRE_OK)
 			FUZZ_ASSERT(rblk_le64(scratch->address) + rblk_le32(scratch->length) >
 				    rblk_le64(scratch->address));
+		break;
+	case 6:
+		check_extents(data, size);
 		break;
 	}
 }

@@ -99,9 +99,9 @@ static struct rblk_wire_command command_of(u8 opcode, u8 index)
 		.sequence = rblk_to_le32(index),
 	};
 
-	if (opcode <= RBLK_OP_RESERVATIONS || opcode == RBLK_OP_CLOSE)
+	if (opcode <= RBLK_OP_EXTENTS || opcode == RBLK_OP_CLOSE)
 		command.volume = rblk_to_le32(1);
-	if (opcode <= RBLK_OP_CHECKSUM && opcode != RBLK_OP_FLUSH)
+	if ((opcode <= RBLK_OP_CHECKSUM && opcode != RBLK_OP_FLUSH) || opcode == RBLK_OP_EXTENTS)
 		command.blocks = rblk_to_le32(1);
 	if (opcode == RBLK_OP_COMPARE_AND_WRITE || opcode == RBLK_OP_RESERVE ||
 	    opcode == RBLK_OP_FENCE)
@@ -206,6 +206,10 @@ static void write_payloads(void)
 	};
 	const struct rblk_wire_reservation reservation = { .action = RBLK_RESERVE_REGISTER };
 	const struct rblk_wire_scratch scratch = { .length = rblk_to_le32(RBLK_SCRATCH_BYTES) };
+	const struct rblk_wire_extent extents[] = {
+		{ .blocks = rblk_to_le64(8) },
+		{ .blocks = rblk_to_le64(4), .flags = rblk_to_le32(RBLK_EXTENT_FLAGS_ALL) },
+	};
 
 	must_pass(rblk_check_identify(&identify, sizeof(identify)), "identify");
 	must_pass(rblk_check_authenticate(&authenticate, sizeof(authenticate)), "authenticate");
@@ -219,6 +223,9 @@ static void write_payloads(void)
 	write_seed("fuzz_payload", "volume", "\3", 1, &volume, sizeof(volume));
 	write_seed("fuzz_payload", "reservation", "\4", 1, &reservation, sizeof(reservation));
 	write_seed("fuzz_payload", "scratch", "\5", 1, &scratch, sizeof(scratch));
+	must_pass(rblk_check_extents(extents, sizeof(extents), 2, 12), "extents");
+	write_seed("fuzz_payload", "extents", "\6\0\0\0\2\0\0\0\0\0\0\0\14", 13, extents,
+		   sizeof(extents));
 }
 
 int main(int argc, char **argv)

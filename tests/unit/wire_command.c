@@ -38,6 +38,8 @@ static const struct row {
 	  RBLK_DATA_TO_TARGET },
 	{ RBLK_OP_RESERVATIONS, 0, RBLK_CMD_INVALIDATE, REPORT, 16, 0, 0, true, false, false,
 	  RBLK_DATA_TO_INITIATOR },
+	{ RBLK_OP_EXTENTS, 0, RBLK_CMD_INVALIDATE, REPORT, 16, 8, 0, true, true, false,
+	  RBLK_DATA_TO_INITIATOR },
 	{ RBLK_OP_IDENTIFY, RBLK_CMD_CAPSULE, 0, PAYLOAD, 512, 0, 0, false, false, true,
 	  RBLK_DATA_TO_TARGET },
 	{ RBLK_OP_AUTHENTICATE, RBLK_CMD_CAPSULE, RBLK_CMD_INVALIDATE, BOTH, 192, 0, 0, false,
@@ -113,6 +115,14 @@ static void every_opcode_is_in_the_table_or_unknown(void **state)
 			assert_false(rblk_opcode_reserved_tag(opcode));
 		}
 	}
+}
+
+static void opcode_of_a_feature(void **state)
+{
+	const struct row *row = row_of(RBLK_OP_EXTENTS);
+
+	assert_int_equal(CHECK(row, tag = 0, RBLK_FEATURE_EXTENTS), RBLK_WIRE_OK);
+	assert_int_equal(CHECK(row, tag = 0, ALL & ~RBLK_FEATURE_EXTENTS), RBLK_WIRE_OPCODE);
 }
 
 /* Flags of the valid descriptor with one more; what makes the descriptor whole again is added. */
@@ -382,6 +392,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_opcode_is_in_the_table_or_unknown),
+		cmocka_unit_test(opcode_of_a_feature),
 		cmocka_unit_test(flags_by_opcode),
 		cmocka_unit_test(flags_need_their_feature),
 		cmocka_unit_test(flags_that_exclude_each_other),

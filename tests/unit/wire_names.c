@@ -65,7 +65,7 @@ static void check_words(const char *(*text)(u32 code), bool (*known)(u32 code), 
 
 static bool opcode_known(u32 code)
 {
-	return (code >= RBLK_OP_READ && code <= RBLK_OP_RESERVATIONS) ||
+	return (code >= RBLK_OP_READ && code <= RBLK_OP_EXTENTS) ||
 	       (code >= RBLK_OP_IDENTIFY && code < RBLK_OP_MAX);
 }
 

@@ -264,6 +264,39 @@ static void scratch_fields(void **state)
 			 RBLK_WIRE_PAYLOAD);
 }
 
+static void extents_fields(void **state)
+{
+	const struct rblk_wire_extent valid[2] = {
+		{ .blocks = rblk_to_le64(5) },
+		{ .blocks = rblk_to_le64(7), .flags = rblk_to_le32(RBLK_EXTENT_FLAGS_ALL) },
+	};
+	struct rblk_wire_extent extents[2];
+
+#define EXTENTS(assignment)                                                                        \
+	(memcpy(extents, valid, sizeof(valid)), assignment,                                        \
+	 rblk_check_extents(extents, sizeof(extents), 2, 12))
+	assert_int_equal(rblk_check_extents(valid, sizeof(valid), 2, 12), RBLK_WIRE_OK);
+	/* The report may end before the range does, but not behind it. */
+	assert_int_equal(rblk_check_extents(valid, sizeof(valid), 2, UINT32_MAX), RBLK_WIRE_OK);
+	assert_int_equal(rblk_check_extents(valid, sizeof(valid), 1, 5), RBLK_WIRE_OK);
+	assert_int_equal(rblk_check_extents(valid, sizeof(valid), 1, 4), RBLK_WIRE_PAYLOAD);
+	assert_int_equal(rblk_check_extents(valid, sizeof(valid), 2, 11), RBLK_WIRE_PAYLOAD);
+	assert_int_equal(rblk_check_extents(valid, sizeof(valid), 0, 12), RBLK_WIRE_PAYLOAD);
+	assert_int_equal(rblk_check_extents(valid, sizeof(valid) - 1, 2, 12), RBLK_WIRE_SHORT);
+	assert_int_equal(rblk_check_extents(valid, sizeof(valid), RBLK_EXTENTS_MAX, 12),
+			 RBLK_WIRE_SHORT);
+	assert_int_equal(rblk_check_extents(valid, sizeof(valid), RBLK_EXTENTS_MAX + 1, 12),
+			 RBLK_WIRE_PAYLOAD);
+	assert_int_equal(rblk_check_extents(valid, sizeof(valid), 1ull << 63, 12),
+			 RBLK_WIRE_PAYLOAD);
+	assert_int_equal(EXTENTS(extents[1].reserved[3] = 1), RBLK_WIRE_RESERVED);
+	assert_int_equal(EXTENTS(extents[1].flags = rblk_to_le32(RBLK_EXTENT_FLAGS_ALL + 1)),
+			 RBLK_WIRE_RESERVED);
+	assert_int_equal(EXTENTS(extents[0].blocks = 0), RBLK_WIRE_PAYLOAD);
+	assert_int_equal(EXTENTS(extents[1].blocks = rblk_to_le64(~0ull - 4)), RBLK_WIRE_PAYLOAD);
+#undef EXTENTS
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -277,6 +310,7 @@ int main(void)
 		cmocka_unit_test(volume_fields),
 		cmocka_unit_test(volume_limits),
 		cmocka_unit_test(scratch_fields),
+		cmocka_unit_test(extents_fields),
 	};
 
 	return cmocka_run_group_tests_name("wire payload", tests, NULL, NULL);

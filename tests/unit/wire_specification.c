@@ -165,6 +165,9 @@ static const struct field scratch[] = {
 	F(rblk_wire_scratch, address), F(rblk_wire_scratch, rkey), F(rblk_wire_scratch, length),
 	F(rblk_wire_scratch, reserved),
 };
+static const struct field extent[] = {
+	F(rblk_wire_extent, blocks), F(rblk_wire_extent, flags), F(rblk_wire_extent, reserved),
+};
 static const struct field reservation[] = {
 	F(rblk_wire_reservation, key), F(rblk_wire_reservation, new_key),
 	F(rblk_wire_reservation, other_key), F(rblk_wire_reservation, action),
@@ -216,6 +219,7 @@ static void structs(void **state)
 	STRUCT(rblk_wire_open, open_payload);
 	STRUCT(rblk_wire_volume, volume);
 	STRUCT(rblk_wire_scratch, scratch);
+	STRUCT(rblk_wire_extent, extent);
 	STRUCT(rblk_wire_reservation, reservation);
 	STRUCT(rblk_wire_reservation_report, reservation_report);
 	STRUCT(rblk_wire_registrant, registrant);
@@ -237,11 +241,11 @@ static const struct code limits[] = {
 	C(RBLK_CAPSULE_DATA_MAX), C(RBLK_COMMAND_BYTES_MAX), C(RBLK_COMMAND_BYTES_MIN),
 	C(RBLK_IO_BYTES_MAX), C(RBLK_OPERATIONS_MAX), C(RBLK_NAME_BYTES), C(RBLK_VOLUMES_MAX),
 	C(RBLK_HANDLES_MAX), C(RBLK_LIST_MAX), C(RBLK_BLOCK_BYTES_MIN), C(RBLK_BLOCK_BYTES_MAX),
-	C(RBLK_SCRATCH_BYTES),
+	C(RBLK_EXTENTS_MAX), C(RBLK_SCRATCH_BYTES),
 };
 static const struct code features[] = {
 	C(RBLK_FEATURE_IMMEDIATE), C(RBLK_FEATURE_INVALIDATE), C(RBLK_FEATURE_DIGEST),
-	C(RBLK_FEATURE_EVENTS), C(RBLK_FEATURE_SCRATCH),
+	C(RBLK_FEATURE_EVENTS), C(RBLK_FEATURE_SCRATCH), C(RBLK_FEATURE_EXTENTS),
 };
 static const struct code rejects[] = {
 	C(RBLK_REJECT_NONE), C(RBLK_REJECT_MALFORMED), C(RBLK_REJECT_VERSION),
@@ -263,10 +267,14 @@ static const struct code events[] = {
 static const struct code opcodes[] = {
 	C(RBLK_OP_INVALID), C(RBLK_OP_READ), C(RBLK_OP_WRITE), C(RBLK_OP_FLUSH),
 	C(RBLK_OP_DISCARD), C(RBLK_OP_WRITE_ZEROES), C(RBLK_OP_COMPARE_AND_WRITE),
-	C(RBLK_OP_CHECKSUM), C(RBLK_OP_RESERVE), C(RBLK_OP_RESERVATIONS), C(RBLK_OP_IDENTIFY),
+	C(RBLK_OP_CHECKSUM), C(RBLK_OP_RESERVE), C(RBLK_OP_RESERVATIONS), C(RBLK_OP_EXTENTS),
+	C(RBLK_OP_IDENTIFY),
 	C(RBLK_OP_AUTHENTICATE), C(RBLK_OP_LIST), C(RBLK_OP_OPEN), C(RBLK_OP_CLOSE),
 	C(RBLK_OP_FENCE), C(RBLK_OP_ABORT), C(RBLK_OP_KEEPALIVE), C(RBLK_OP_PING),
 	C(RBLK_OP_SCRATCH),
+};
+static const struct code extent_flags[] = {
+	C(RBLK_EXTENT_HOLE), C(RBLK_EXTENT_ZERO),
 };
 static const struct code open_flags[] = {
 	C(RBLK_OPEN_READ_ONLY), C(RBLK_OPEN_NEED_FLUSH), C(RBLK_OPEN_NEED_FUA),
@@ -340,6 +348,7 @@ static void codes_and_limits(void **state)
 	CODES("`enum rblk_completion_flag`", completion_flags);
 	CODES("`enum rblk_event`", events);
 	CODES("`enum rblk_opcode`", opcodes);
+	CODES("`enum rblk_extent_flag`", extent_flags);
 	CODES("`enum rblk_open_flag`", open_flags);
 	CODES("`enum rblk_volume_flag`", volume_flags);
 	CODES("`enum rblk_reservation_action`", reservation_actions);
@@ -358,6 +367,7 @@ static void lists_are_whole(void **state)
 	check_whole_flags(features, UNIT_LENGTH(features), RBLK_FEATURES_ALL);
 	check_whole_flags(command_flags, UNIT_LENGTH(command_flags), RBLK_CMD_FLAGS_ALL);
 	check_whole_flags(completion_flags, UNIT_LENGTH(completion_flags), RBLK_CPL_FLAGS_ALL);
+	check_whole_flags(extent_flags, UNIT_LENGTH(extent_flags), RBLK_EXTENT_FLAGS_ALL);
 	check_whole_flags(open_flags, UNIT_LENGTH(open_flags), RBLK_OPEN_FLAGS_ALL);
 	check_whole_flags(volume_flags, UNIT_LENGTH(volume_flags), RBLK_VOLUME_FLAGS_ALL);
 	for (opcode = 0; opcode <= 255; opcode++)
