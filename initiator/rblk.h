@@ -49,9 +49,13 @@ enum rblk_polling {
 	RBLK_POLL_NEVER,        /* rblk_wait() sleeps at once */
 };
 
-/* Zero everywhere means the default. Set `size` to sizeof(struct rblk_options). */
+/*
+ * Zero everywhere means the default; begin with RBLK_OPTIONS_INIT, or set `size`. A program may have
+ * been built with an older header than the library's, whose members are fewer, or with a newer one:
+ * then what the library does not know must be zero, or it refuses with E2BIG.
+ */
 struct rblk_options {
-	size_t size;
+	size_t size; /* sizeof(struct rblk_options) */
 	uint32_t connect_timeout_ms; /* default 10000: address, handshake and login of each queue */
 	uint32_t command_timeout_ms; /* default 30000: after it the session is failed, see rblk_poll() */
 	uint32_t credits;            /* commands outstanding per queue; default 64; the target may grant less */
@@ -62,6 +66,7 @@ struct rblk_options {
 	bool measuring;              /* `rblk ping`'s sessions: no volumes, see rblk_ping() */
 	bool no_immediate;           /* do not ask for reads by RDMA WRITE WITH IMMEDIATE */
 };
+#define RBLK_OPTIONS_INIT { .size = sizeof(struct rblk_options) }
 
 /*
  * Connect and log in; blocks for at most connect_timeout_ms. uri: rblk://host[:port][/volume] over
@@ -103,7 +108,9 @@ enum rblk_volume_open_flag {
 	RBLK_VOLUME_OPEN_NEED_FUA = 1u << 2,
 };
 
+/* The library fills it in, and owns it but for rblk_list()'s. Later versions add members at its end. */
 struct rblk_volume_info {
+	size_t size; /* bytes that were filled in: a member beyond is not known to this library */
 	char name[64];
 	uint8_t uuid[16];
 	uint8_t cache_epoch[16];
@@ -133,9 +140,10 @@ RBLK_API struct rblk_session *rblk_volume_session(const struct rblk_volume *volu
 
 /*
  * What the target serves, in order of names. Blocks. *list is malloc()ed, the caller frees it;
- * returns how many.
+ * returns how many. info_bytes: sizeof(struct rblk_volume_info), the step of the array.
  */
-RBLK_API int rblk_list(struct rblk_session *session, struct rblk_volume_info **list);
+RBLK_API int rblk_list(struct rblk_session *session, struct rblk_volume_info **list,
+		       size_t info_bytes);
 
 /* -- memory ------------------------------------------------------------------------------------ */
 
@@ -261,7 +269,12 @@ struct rblk_stats {
 	uint64_t busy_retries;    /* commands that the target answered BUSY and that were sent again */
 	uint64_t queued_us_total, stored_us_total; /* sums over the commands */
 };
-RBLK_API void rblk_session_stats(const struct rblk_session *session, struct rblk_stats *stats);
+/*
+ * bytes: sizeof(*stats). A program's shorter struct, of an older header, is filled as far as it goes;
+ * a longer one's end is zeroed. 0, or -EINVAL: shorter than any version's.
+ */
+RBLK_API int rblk_session_stats(const struct rblk_session *session, struct rblk_stats *stats,
+				size_t bytes);
 RBLK_API unsigned int rblk_session_credits(const struct rblk_session *session);
 
 /* What connecting led to, in words; static until the session is closed. */
@@ -270,7 +283,9 @@ struct rblk_session_info {
 	const char *device; /* "mlx5_0", "tcp" */
 	char features[128]; /* agreed with the target: "immediate events"; may be empty */
 };
-RBLK_API void rblk_session_info(const struct rblk_session *session, struct rblk_session_info *info);
+/* bytes: sizeof(*info), as for rblk_session_stats(). */
+RBLK_API int rblk_session_info(const struct rblk_session *session, struct rblk_session_info *info,
+			       size_t bytes);
 
 /* The classic ways to measure a fabric's round trip; a session opened with options.measuring. */
 enum rblk_ping_kind {

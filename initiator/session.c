@@ -17,6 +17,8 @@
 #define CONNECT_TIMEOUT_MS 10000
 #define COMMAND_TIMEOUT_MS 30000
 #define TIMEOUT_MS_MAX 3600000u
+/* No version's struct is so long: a `size` that was never set is found before it is believed. */
+#define OPTIONS_BYTES_MAX 4096
 #define CREDITS 64
 /* Adaptive: some times what a sleep costs, so that guessing wrong costs little more. */
 #define SPIN_MAX_NS 200000ull
@@ -121,17 +123,36 @@ static int set_name(struct rblk_session *session, char *error)
 	return 0;
 }
 
+/*
+ * An older program's struct is shorter: what it does not have is default. A newer one's is longer:
+ * what this library does not know must not be asked of it.
+ */
+static int copy_options(struct rblk_options *set, const struct rblk_options *options, char *error)
+{
+	const u8 *bytes = (const u8 *)options;
+
+	if (options->size < offsetof(struct rblk_options, polling) ||
+	    options->size > OPTIONS_BYTES_MAX)
+		return option_fault(error, "size is not that of a struct rblk_options");
+	for (size_t i = sizeof(*set); i < options->size; i++)
+		if (bytes[i]) {
+			option_fault(error, "one is set that this version of librblk does not have");
+			return -E2BIG;
+		}
+	memcpy(set, options, options->size < sizeof(*set) ? options->size : sizeof(*set));
+	return 0;
+}
+
 static int set_options(struct rblk_session *session, const struct rblk_options *options,
 		       char *error)
 {
 	struct rblk_options *set = &session->options;
 
-	/* An older program's struct is shorter; what it does not have is default. */
 	if (options) {
-		if (options->size < offsetof(struct rblk_options, polling) ||
-		    options->size > sizeof(*set))
-			return option_fault(error, "size is not that of a struct rblk_options");
-		memcpy(set, options, options->size);
+		int err = copy_options(set, options, error);
+
+		if (err)
+			return err;
 	}
 	set->connect_timeout_ms = or_default(set->connect_timeout_ms, CONNECT_TIMEOUT_MS);
 	set->command_timeout_ms = or_default(set->command_timeout_ms, COMMAND_TIMEOUT_MS);

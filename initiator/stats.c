@@ -8,18 +8,35 @@
 #include <stdio.h>
 #include "proto/wire/wire_names.h"
 
-void rblk_session_stats(const struct rblk_session *session, struct rblk_stats *stats)
+#define END_OF(type, member) (offsetof(type, member) + sizeof(((type *)0)->member))
+/* Version 0.1's: nobody has a shorter struct. */
+#define STATS_BYTES_MIN END_OF(struct rblk_stats, stored_us_total)
+#define INFO_BYTES_MIN END_OF(struct rblk_session_info, features)
+
+/* To a caller whose struct may be of another version: what it lacks is left out, what it has more is 0. */
+static void copy_out(void *to, size_t to_bytes, const void *from, size_t from_bytes)
 {
-	*stats = session->stats;
+	memset(to, 0, to_bytes);
+	memcpy(to, from, to_bytes < from_bytes ? to_bytes : from_bytes);
+}
+
+int rblk_session_stats(const struct rblk_session *session, struct rblk_stats *to, size_t bytes)
+{
+	struct rblk_stats stats = session->stats;
+
+	if (bytes < STATS_BYTES_MIN)
+		return -EINVAL;
 	for (u16 i = 0; i < session->queue_count; i++) {
 		const struct ini_queue *queue = &session->queues[i];
 		struct fab_counters live = { 0 };
 
 		if (queue->conn)
 			fab_conn_counters(queue->conn, &live);
-		stats->sends += queue->counters.sends + live.sends;
-		stats->doorbells += queue->counters.doorbells + live.doorbells;
+		stats.sends += queue->counters.sends + live.sends;
+		stats.doorbells += queue->counters.doorbells + live.doorbells;
 	}
+	copy_out(to, bytes, &stats, sizeof(stats));
+	return 0;
 }
 
 unsigned int rblk_session_credits(const struct rblk_session *session)
@@ -32,17 +49,22 @@ unsigned int rblk_session_credits(const struct rblk_session *session)
 	return credits;
 }
 
-void rblk_session_info(const struct rblk_session *session, struct rblk_session_info *info)
+int rblk_session_info(const struct rblk_session *session, struct rblk_session_info *to, size_t bytes)
 {
 	const struct ini_queue *queue = &session->queues[0];
+	struct rblk_session_info info = {
+		.peer = ini_session_peer(session),
+		.device = queue->device ? fab_device_name(queue->device) : "",
+	};
 	size_t length = 0;
 
-	memset(info, 0, sizeof(*info));
-	info->peer = ini_session_peer(session);
-	info->device = queue->device ? fab_device_name(queue->device) : "";
+	if (bytes < INFO_BYTES_MIN)
+		return -EINVAL;
 	for (u32 bit = 1; bit & RBLK_FEATURES_ALL; bit <<= 1)
 		if (queue->features & bit)
-			length += (size_t)snprintf(info->features + length,
-						   sizeof(info->features) - length, "%s%s",
+			length += (size_t)snprintf(info.features + length,
+						   sizeof(info.features) - length, "%s%s",
 						   length ? " " : "", rblk_feature_name(bit));
+	copy_out(to, bytes, &info, sizeof(info));
+	return 0;
 }

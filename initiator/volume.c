@@ -10,6 +10,10 @@
 #include "proto/wire/wire_check.h"
 #include "proto/wire/wire_names.h"
 
+/* Version 0.1's: nobody has a shorter struct; and no version's will be as long as the other. */
+#define INFO_BYTES_MIN (offsetof(struct rblk_volume_info, changed) + sizeof(bool))
+#define INFO_BYTES_MAX 4096
+
 /* A validated report in the terms of the API. */
 static void volume_info(const struct rblk_session *session, const struct rblk_wire_volume *wire,
 			struct rblk_volume_info *info)
@@ -18,6 +22,7 @@ static void volume_info(const struct rblk_session *session, const struct rblk_wi
 	u32 block_bytes = rblk_le32(wire->block_bytes);
 
 	*info = (struct rblk_volume_info){
+		.size = sizeof(*info),
 		.bytes = rblk_le64(wire->blocks) * block_bytes,
 		.block_bytes = block_bytes,
 		.physical_bytes = rblk_le32(wire->physical_bytes),
@@ -208,13 +213,14 @@ struct rblk_session *rblk_volume_session(const struct rblk_volume *volume)
 
 /* -- listing ----------------------------------------------------------------------------------- */
 
-/* One LIST from index `first`: into list[0..], at most RBLK_LIST_MAX. Returns how many. */
-static int list_part(struct rblk_session *session, u32 first, struct rblk_volume_info *list,
+/* One LIST from index `first`: to `list`, at most RBLK_LIST_MAX elements. Returns how many. */
+static int list_part(struct rblk_session *session, u32 first, u8 *list, size_t info_bytes,
 		     u32 *total)
 {
 	const struct rblk_wire_command command = { .opcode = RBLK_OP_LIST,
 						   .lba = rblk_to_le64(first) };
 	const struct rblk_wire_volume *report;
+	struct rblk_volume_info info;
 	struct ini_wait wait;
 	u32 count;
 	int err = ini_sync_control(session, &command, NULL, 0, INI_REPORT_BYTES, &wait);
@@ -229,22 +235,29 @@ static int list_part(struct rblk_session *session, u32 first, struct rblk_volume
 	for (u32 i = 0; i < count; i++) {
 		if (rblk_check_volume(&report[i], sizeof(report[i])))
 			return -EPROTO;
-		volume_info(session, &report[i], &list[i]);
+		volume_info(session, &report[i], &info);
+		/* A program of another version has another step; what it has more stays zero. */
+		if (info.size > info_bytes)
+			info.size = info_bytes;
+		memcpy(list + i * info_bytes, &info, info.size);
 	}
 	return (int)count;
 }
 
-int rblk_list(struct rblk_session *session, struct rblk_volume_info **list)
+int rblk_list(struct rblk_session *session, struct rblk_volume_info **list, size_t info_bytes)
 {
-	struct rblk_volume_info *infos =
-		calloc(RBLK_VOLUMES_MAX + RBLK_LIST_MAX, sizeof(*infos));
 	u32 count = 0, total = 0;
+	u8 *infos;
 	int part;
 
+	if (info_bytes < INFO_BYTES_MIN || info_bytes > INFO_BYTES_MAX)
+		return -EINVAL;
+	infos = calloc(RBLK_VOLUMES_MAX + RBLK_LIST_MAX, info_bytes);
 	if (!infos)
 		return -ENOMEM;
 	do {
-		part = list_part(session, count, infos + count, &total);
+		part = list_part(session, count, infos + count * info_bytes, info_bytes,
+				 &total);
 		if (part == -EPROTO)
 			ini_session_note(session, "%s: the target's list of volumes is malformed",
 					 ini_session_peer(session));
@@ -255,6 +268,6 @@ int rblk_list(struct rblk_session *session, struct rblk_volume_info **list)
 		count += (u32)part;
 		/* A list that shrinks while it is read ends with an empty part. */
 	} while (part && count < total && count <= RBLK_VOLUMES_MAX);
-	*list = infos;
+	*list = (struct rblk_volume_info *)infos;
 	return (int)count;
 }

@@ -58,12 +58,12 @@ static void doctor_connect(struct doctor_connection *connection)
 	connection->milliseconds = (double)(progress_now_ns() - start_ns) / 1e6;
 	if (!session)
 		return;
-	rblk_session_info(session, &info);
+	rblk_session_info(session, &info, sizeof(info));
 	snprintf(connection->peer, sizeof(connection->peer), "%s", info.peer);
 	snprintf(connection->device, sizeof(connection->device), "%s", info.device);
 	snprintf(connection->features, sizeof(connection->features), "%s", info.features);
 	connection->credits = rblk_session_credits(session);
-	connection->volumes = rblk_list(session, &list);
+	connection->volumes = rblk_list(session, &list, sizeof(*list));
 	connection->connected = connection->volumes >= 0;
 	if (!connection->connected)
 		snprintf(connection->error, sizeof(connection->error), "%s",

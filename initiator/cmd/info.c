@@ -42,7 +42,7 @@ static int info_print(const char *uri, struct rblk_session *session,
 	struct rblk_session_info connection;
 	char text[CMD_TEXT_BYTES];
 
-	rblk_session_info(session, &connection);
+	rblk_session_info(session, &connection, sizeof(connection));
 	printf("%-20s %s\n", "volume", info->name);
 	printf("%-20s %s\n", "target", uri);
 	printf("%-20s %s\n", "uuid", cmd_format_uuid(info->uuid, text));
@@ -81,7 +81,7 @@ static int info_print_json(const char *uri, struct rblk_session *session,
 
 	if (!root)
 		return cmd_error("out of memory");
-	rblk_session_info(session, &connection);
+	rblk_session_info(session, &connection, sizeof(connection));
 	json_object_set_new(root, "target", json_string(uri));
 	json_object_set_new(root, "credits", json_integer(rblk_session_credits(session)));
 	json_object_set_new(root, "peer", json_string(connection.peer));

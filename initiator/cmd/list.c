@@ -95,7 +95,7 @@ static int list_run(char **operands, int count)
 	session = cmd_session_open(operands[0], &values.connect, &session_options);
 	if (!session)
 		return CMD_FAILED;
-	volumes = rblk_list(session, &list);
+	volumes = rblk_list(session, &list, sizeof(*list));
 	if (volumes < 0)
 		status = cmd_error("%s", rblk_session_error(session));
 	else

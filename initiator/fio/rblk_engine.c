@@ -358,7 +358,7 @@ static int engine_init(struct thread_data *td)
 		engine_free(engine);
 		return engine_fail(td, result, "rblk_uri", error);
 	}
-	rblk_session_stats(engine->session, &engine->opened);
+	rblk_session_stats(engine->session, &engine->opened, sizeof(engine->opened));
 	engine_batch(td);
 	td->io_ops_data = engine;
 	return 0;
@@ -373,7 +373,7 @@ static void engine_cleanup(struct thread_data *td)
 
 	if (!engine)
 		return;
-	rblk_session_stats(engine->session, &engine->stats.session);
+	rblk_session_stats(engine->session, &engine->stats.session, sizeof(engine->stats.session));
 	engine_stats_subtract(&engine->stats.session, &engine->opened);
 	if (o->stats_path && engine_stats_add(o->stats_path, &engine->stats, error))
 		log_err("rblk: rblk_stats: %s\n", error);

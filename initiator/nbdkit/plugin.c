@@ -118,7 +118,7 @@ static int plugin_list_exports(int readonly, int is_tls, struct nbdkit_exports *
 		nbdkit_error("%s", error);
 		return -1;
 	}
-	count = rblk_list(session, &list);
+	count = rblk_list(session, &list, sizeof(*list));
 	if (count < 0)
 		nbdkit_error("%s: %s", settings.uri, rblk_session_error(session));
 	for (int i = 0; i < count && !err; i++)

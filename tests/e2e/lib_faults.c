@@ -216,9 +216,9 @@ static void pings_of_all_kinds(void **state)
 			assert_int_equal(rblk_ping(session, (enum rblk_ping_kind)kind, 64, &ns), 0);
 			assert_true(ns > 0);
 		}
-	rblk_session_stats(session, &before);
+	rblk_session_stats(session, &before, sizeof(before));
 	assert_int_equal(rblk_ping(session, RBLK_PING_RDMA_SIGNALLED, 4096, &ns), 0);
-	rblk_session_stats(session, &after);
+	rblk_session_stats(session, &after, sizeof(after));
 	/* One-sided: nobody there was asked. */
 	assert_int_equal(after.sends, before.sends);
 	assert_int_equal(after.replies, before.replies);

@@ -119,7 +119,7 @@ static void busy_is_tried_again(void **state)
 
 	lib_open(&f);
 	assert_int_equal(rblk_pwrite(f.volume, f.data, 512, 0, 0), 0);
-	rblk_session_stats(f.session, &stats);
+	rblk_session_stats(f.session, &stats, sizeof(stats));
 	assert_int_equal(stats.busy_retries, 3);
 	assert_int_equal(fake_target_seen(f.fake, RBLK_OP_WRITE), 4);
 	assert_int_equal(stats.commands, 1);

@@ -247,7 +247,7 @@ static struct cost cost_of(const struct rblk_session *session)
 {
 	struct rblk_stats stats;
 
-	rblk_session_stats(session, &stats);
+	rblk_session_stats(session, &stats, sizeof(stats));
 	return (struct cost){
 		.messages = stats.sends + stats.replies + stats.immediates + stats.target_writes +
 			    stats.target_reads,
@@ -406,7 +406,7 @@ static void the_list_names_all(void **state)
 	struct rblk_volume_info *list;
 
 	assert_non_null(session);
-	assert_int_equal(rblk_list(session, &list), 2);
+	assert_int_equal(rblk_list(session, &list, sizeof(*list)), 2);
 	assert_string_equal(list[0].name, "file");
 	assert_string_equal(list[1].name, "memory");
 	assert_int_equal(list[1].bytes, VOLUME_BYTES);

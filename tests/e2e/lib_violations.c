@@ -149,7 +149,7 @@ static void an_immediate_that_was_not_allowed(void **state)
 		count += rblk_wait(f.session, -1);
 	for (int i = 0; i < COMMANDS; i++)
 		assert_int_equal(f.outcomes[i].last.error, 0);
-	rblk_session_stats(f.session, &stats);
+	rblk_session_stats(f.session, &stats, sizeof(stats));
 	assert_int_equal(stats.immediates, COMMANDS);
 	lib_close(&f);
 
