@@ -14,6 +14,7 @@
 #include "target/io/digest.h"
 #include "target/serve/handle.h"
 #include "target/serve/queue.h"
+#include "target/store/submit.h"
 
 static struct tgt_reactor *request_reactor(const struct tgt_request *request)
 {
@@ -283,8 +284,8 @@ static void request_io_done(struct tgt_io *io, int error)
 
 static void request_submit(struct tgt_request *request)
 {
-	struct tgt_port *port = request->handle->outlet->port;
-	int result = port->store->ops->submit(port, &request->io);
+	struct tgt_outlet *outlet = request->handle->outlet;
+	int result = tgt_volume_submit(outlet->volume, outlet->port, &request->io);
 
 	if (result)
 		request_stored(request, result > 0 ? 0 : result);
@@ -322,7 +323,7 @@ static void request_store(struct tgt_request *request, enum tgt_io_kind kind)
 	io->buffer = request->data;
 	io->buffer_index = request_buffer_index(request);
 	io->progress = 0;
-	io->done = request_io_done;
+	io->ended = request_io_done;
 	request_submit(request);
 }
 
@@ -341,7 +342,7 @@ static void request_checksum_next(struct tgt_request *request)
 	io->offset = request->lba * outlet->volume->block_bytes + request->done_bytes;
 	io->bytes = left < TGT_DIGEST_PIECE ? left : TGT_DIGEST_PIECE;
 	io->progress = 0;
-	io->done = request_io_done;
+	io->ended = request_io_done;
 	if (request->home == TGT_HOME_DIRECT) {
 		request->data = (char *)outlet->volume->store->info.direct + io->offset;
 		request_stored(request, 0);

@@ -10,6 +10,7 @@
 #include <string.h>
 #include "target/serve/queue.h"
 #include "target/io/request.h"
+#include "target/store/submit.h"
 
 #define INDEX_BITS 10
 #define HANDLE_SLOTS_FIRST 4
@@ -24,7 +25,7 @@ static void outlet_destroy(struct tgt_reactor *reactor, struct tgt_outlet *outle
 	for (unsigned int i = 0; i < reactor->fabric_count; i++)
 		fab_mr_deregister(outlet->mr[i]);
 	reactor->outlets[volume->slot] = NULL;
-	volume->store->ops->detach(outlet->port);
+	tgt_volume_detach(volume, outlet->port);
 	free(outlet);
 	/* May be the last reference, and then closes the store here: rare, and no I/O is lost by
 	 * it. */
@@ -67,7 +68,7 @@ static struct tgt_outlet *outlet_get(struct tgt_reactor *reactor, struct tgt_vol
 	if (!outlet)
 		goto err_put;
 	outlet->volume = volume;
-	err = volume->store->ops->attach(volume->store, reactor->ring, &outlet->port);
+	err = tgt_volume_attach(volume, reactor->ring, &outlet->port);
 	if (err) {
 		tgt_log(TGT_LOG_ERROR, "volume %s: reactor %u cannot use its store: %s",
 			volume->config.name, reactor->index, strerror(-err));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * A store in front of another one that delays, fails and tears as its plan says, for tests and
- * for trying out how initiators take it. What it does to the n-th operation of a port follows
+ * A store in front of another one that delays, fails, tears and loses as its plan says, for tests
+ * and for trying out how initiators take it. What it does to the n-th operation of a port follows
  * from the seed, the rule and n alone.
  *
  * It hides the base's direct memory: what passes by RDMA could not be harmed.
@@ -14,12 +14,14 @@
 #include "target/base/settings.h"
 #include "target/base/error.h"
 #include "target/store/fault_plan.h"
+#include "target/store/fault_undo.h"
 
 /* Created and freed by the control thread; fixed in between. */
 struct fault_store {
 	struct tgt_store store; /* first: the struct tgt_store that others hold */
 	struct tgt_store *base;
 	struct tgt_fault_plan plan;
+	struct tgt_fault_undo *undo; /* NULL: the plan loses nothing */
 };
 
 /* Its reactor's. */
@@ -32,23 +34,46 @@ struct fault_port {
 };
 
 /*
- * One operation on its way, from submit to its completion. `io` is what the base gets; the timer
- * and it are never in flight together. This store alone allocates per operation: it is not there
- * to be fast.
+ * One operation on its way, from submit to its completion. `io` is what the base gets. The timer,
+ * `io` and `side` are never in flight together. This store alone allocates per operation: it is not
+ * there to be fast.
  */
 struct fault_io {
-	struct tgt_io io; /* first: the struct tgt_io that the base hands back */
+	struct tgt_io io;	       /* first: the struct tgt_io that the base hands back */
+	struct tgt_io side;	       /* reads what a write will overwrite, or puts it back */
+	struct tgt_fault_entry *entry; /* `side` reads it or writes it; or NULL */
+	uint64_t mark;		       /* FLUSH, where there is an undo: what was written before */
 	struct tgt_ring_op timer;
 	struct __kernel_timespec delay;
 	struct tgt_io *origin;
 	struct fault_port *port;
 	int error; /* 0: none wanted */
-	bool tear;
+	bool tear, lose;
 };
 
 static struct fault_store *to_fault(struct tgt_store *store)
 {
 	return (struct fault_store *)store;
+}
+
+static bool plan_has(const struct tgt_fault_plan *plan, enum tgt_fault_action action)
+{
+	unsigned int i;
+
+	for (i = 0; i < plan->rule_count; i++)
+		if (plan->rules[i].action == action)
+			return true;
+	return false;
+}
+
+static void fault_close(struct tgt_store *store)
+{
+	struct fault_store *fault = to_fault(store);
+
+	if (fault->base)
+		fault->base->ops->close(fault->base);
+	tgt_fault_undo_destroy(fault->undo);
+	free(fault);
 }
 
 static int fault_open(const struct tgt_volume_config *config, struct tgt_store **store, char *error)
@@ -68,8 +93,18 @@ static int fault_open(const struct tgt_volume_config *config, struct tgt_store *
 		tgt_error(error, status, "fault: %s", why);
 	else
 		status = base->open(config, &fault->base, error);
+	if (status == 0 && plan_has(&fault->plan, TGT_FAULT_LOSE)) {
+		fault->undo = tgt_fault_undo_create();
+		if (!fault->undo)
+			status = tgt_error(error, -ENOMEM, "fault store: out of memory");
+		else if (!fault->base->info.can_flush)
+			status = tgt_error(error, -EINVAL,
+					   "fault: a %s store cannot flush: "
+					   "\"lose\" is for those that can",
+					   config->store);
+	}
 	if (status < 0) {
-		free(fault);
+		fault_close(&fault->store);
 		return status;
 	}
 	fault->store.ops = &tgt_store_fault;
@@ -77,14 +112,6 @@ static int fault_open(const struct tgt_volume_config *config, struct tgt_store *
 	fault->store.info.direct = NULL;
 	*store = &fault->store;
 	return 0;
-}
-
-static void fault_close(struct tgt_store *store)
-{
-	struct fault_store *fault = to_fault(store);
-
-	fault->base->ops->close(fault->base);
-	free(fault);
 }
 
 static int fault_refresh(struct tgt_store *store)
@@ -96,16 +123,6 @@ static int fault_refresh(struct tgt_store *store)
 	return status;
 }
 
-static bool plan_delays(const struct tgt_fault_plan *plan)
-{
-	unsigned int i;
-
-	for (i = 0; i < plan->rule_count; i++)
-		if (plan->rules[i].action == TGT_FAULT_DELAY)
-			return true;
-	return false;
-}
-
 static int fault_attach(struct tgt_store *store, struct tgt_ring *ring, struct tgt_port **port)
 {
 	struct fault_store *fault = to_fault(store);
@@ -113,7 +130,7 @@ static int fault_attach(struct tgt_store *store, struct tgt_ring *ring, struct t
 	unsigned int i;
 	int status;
 
-	if (!ring && plan_delays(&fault->plan))
+	if (!ring && plan_has(&fault->plan, TGT_FAULT_DELAY))
 		return -EINVAL; /* a delay is a timer of the ring */
 	made = calloc(1, sizeof(*made));
 	if (!made)
@@ -183,6 +200,7 @@ static void plan_apply(struct fault_port *port, struct fault_io *fault)
 		else if (!fault->error)
 			fault->error = rule->error;
 		fault->tear |= rule->action == TGT_FAULT_TEAR;
+		fault->lose |= rule->action == TGT_FAULT_LOSE;
 	}
 	fault->delay.tv_sec = (long long)(delay_us / 1000000);
 	fault->delay.tv_nsec = (long long)(delay_us % 1000000 * 1000);
@@ -190,36 +208,159 @@ static void plan_apply(struct fault_port *port, struct fault_io *fault)
 
 /* -- carrying it out ------------------------------------------------------------------------- */
 
-static void base_done(struct tgt_io *io, int error)
+/* Frees `fault`; returns what its origin is told. */
+static int fault_end(struct fault_io *fault, int error)
 {
-	struct fault_io *fault = (struct fault_io *)io; /* its first member */
-	struct tgt_io *origin = fault->origin;
+	struct tgt_fault_undo *undo = to_fault(fault->port->port.store)->undo;
+	const struct tgt_io *io = &fault->io;
 
 	if (!error)
 		error = fault->error;
+	if (fault->entry && !error && io->flags & TGT_IO_FUA) {
+		tgt_fault_undo_durable(undo, io->offset, io->bytes,
+				       io->kind == TGT_IO_WRITE ? io->buffer : NULL);
+		tgt_fault_entry_free(undo, fault->entry);
+	} else if (fault->entry) {
+		tgt_fault_undo_push(undo, fault->entry);
+	}
+	if (undo && io->kind == TGT_IO_FLUSH && !error)
+		tgt_fault_undo_forget(undo, fault->mark);
 	free(fault);
-	origin->done(origin, error);
+	return error;
+}
+
+static void fault_end_later(struct fault_io *fault, int error)
+{
+	struct tgt_io *origin = fault->origin;
+
+	origin->done(origin, fault_end(fault, error));
+}
+
+/* `result` is one of a submit's. As tgt_store_ops.submit; frees `fault` unless it returns 0. */
+static int fault_result(struct fault_io *fault, int result)
+{
+	if (result == 0)
+		return 0;
+	result = fault_end(fault, result > 0 ? 0 : result);
+	return result ? result : 1;
+}
+
+static void base_done(struct tgt_io *io, int error)
+{
+	fault_end_later((struct fault_io *)io, error); /* its first member */
+}
+
+static int fault_base_submit(struct fault_io *fault, struct tgt_io *io)
+{
+	struct tgt_port *base = fault->port->base;
+
+	return base->store->ops->submit(base, io);
+}
+
+static void fault_side(struct fault_io *fault, enum tgt_io_kind kind,
+		       void (*done)(struct tgt_io *io, int error))
+{
+	fault->side = (struct tgt_io){
+		.kind = kind,
+		.offset = fault->entry->offset,
+		.bytes = fault->entry->bytes,
+		.buffer = fault->entry->data,
+		.buffer_index = -1,
+		.done = done,
+	};
+}
+
+static struct fault_io *fault_of_side(struct tgt_io *side)
+{
+	return (struct fault_io *)((char *)side - offsetof(struct fault_io, side));
+}
+
+/* -- what a FLUSH loses: before each write, what it overwrites is read ------------------------ */
+
+static void fault_entry_drop(struct fault_io *fault)
+{
+	tgt_fault_entry_free(to_fault(fault->port->port.store)->undo, fault->entry);
+	fault->entry = NULL;
+}
+
+static void save_done(struct tgt_io *side, int error)
+{
+	struct fault_io *fault = fault_of_side(side);
+	int result;
+
+	if (error)
+		fault_entry_drop(fault);
+	result = error ? error : fault_base_submit(fault, &fault->io);
+	if (result)
+		fault_end_later(fault, result > 0 ? 0 : result);
+}
+
+static int fault_save(struct fault_io *fault)
+{
+	struct tgt_fault_undo *undo = to_fault(fault->port->port.store)->undo;
+	int result;
+
+	fault->entry = tgt_fault_entry_alloc(undo, fault->io.offset, fault->io.bytes);
+	if (!fault->entry)
+		return fault_result(fault, -ENOMEM);
+	fault_side(fault, TGT_IO_READ, save_done);
+	result = fault_base_submit(fault, &fault->side);
+	if (result == 1)
+		result = fault_base_submit(fault, &fault->io);
+	else if (result < 0)
+		fault_entry_drop(fault);
+	return fault_result(fault, result);
+}
+
+/* One after the other, the newest first. Returns 0: under way; else all is put back, or it failed.
+ */
+static int fault_lose(struct fault_io *fault);
+
+static void lose_done(struct tgt_io *side, int error)
+{
+	struct fault_io *fault = fault_of_side(side);
+
+	fault_entry_drop(fault);
+	if (!error)
+		error = fault_lose(fault);
+	if (error)
+		fault_end_later(fault, error > 0 ? 0 : error);
+}
+
+static int fault_lose(struct fault_io *fault)
+{
+	struct tgt_fault_undo *undo = to_fault(fault->port->port.store)->undo;
+	int result = 1;
+
+	while (result == 1) {
+		fault->entry = tgt_fault_undo_pop(undo);
+		if (!fault->entry)
+			return 1;
+		fault_side(fault, TGT_IO_WRITE, lose_done);
+		result = fault_base_submit(fault, &fault->side);
+		if (result)
+			fault_entry_drop(fault);
+	}
+	return result;
 }
 
 /* As tgt_store_ops.submit; frees `fault` unless it returns 0. */
 static int fault_begin(struct fault_io *fault)
 {
-	struct tgt_port *base = fault->port->base;
-	int status;
+	struct tgt_fault_undo *undo = to_fault(fault->port->port.store)->undo;
 
-	if (fault->tear) {
-		/* Half of it, in whole sectors; of a single sector nothing. */
+	/* Half of it, in whole sectors; of a single sector nothing. */
+	if (fault->tear)
 		fault->io.bytes = fault->io.bytes / 2 & ~(uint64_t)511;
-	}
+	if (fault->lose)
+		return fault_result(fault, fault_lose(fault));
 	if ((fault->error && !fault->tear) || (fault->tear && !fault->io.bytes))
-		status = fault->error;
-	else
-		status = base->store->ops->submit(base, &fault->io);
-	if (status == 1 && fault->error)
-		status = fault->error;
-	if (status != 0)
-		free(fault);
-	return status;
+		return fault_result(fault, fault->error);
+	if (undo && fault->io.kind == TGT_IO_FLUSH)
+		fault->mark = tgt_fault_undo_mark(undo);
+	else if (undo && fault->io.kind != TGT_IO_READ)
+		return fault_save(fault);
+	return fault_result(fault, fault_base_submit(fault, &fault->io));
 }
 
 static void delay_over(struct tgt_ring_op *op, int result, uint32_t flags)

@@ -4,7 +4,7 @@
  *
  *   plan    = item *( "," item )
  *   item    = "seed=" number | action "=" part *( ":" part ) | "after=" number | "count=" number
- *   action  = "delay" | "fail" | "tear"
+ *   action  = "delay" | "fail" | "tear" | "lose"
  *   part    = kinds ( "write", "read+flush", ... ) | time | probability | errno's name
  *
  * The parts of an item may stand in any order; after and count belong to the item before them.
@@ -18,7 +18,7 @@
 #include <string.h>
 #include "target/base/units.h"
 
-#define ALL_KINDS ((1u << (TGT_IO_WRITE_ZEROES + 1)) - 1)
+#define ALL_KINDS ((1u << TGT_IO_KINDS) - 1)
 
 static int kind_bits(const char *part, unsigned int *bits)
 {
@@ -113,7 +113,9 @@ static int parse_rule(struct tgt_fault_plan *plan, enum tgt_fault_action action,
 	}
 	*rule = (struct tgt_fault_rule){
 		.action = action,
-		.kinds = action == TGT_FAULT_TEAR ? 1u << TGT_IO_WRITE : ALL_KINDS,
+		.kinds = action == TGT_FAULT_TEAR   ? 1u << TGT_IO_WRITE
+			 : action == TGT_FAULT_LOSE ? 1u << TGT_IO_FLUSH
+						    : ALL_KINDS,
 		.probability = 1,
 		.count = UINT64_MAX,
 		.error = -EIO,
@@ -129,6 +131,10 @@ static int parse_rule(struct tgt_fault_plan *plan, enum tgt_fault_action action,
 	}
 	if (action == TGT_FAULT_TEAR && rule->kinds != 1u << TGT_IO_WRITE) {
 		snprintf(why, bytes, "\"tear\" is for writes only");
+		return -EINVAL;
+	}
+	if (action == TGT_FAULT_LOSE && rule->kinds != 1u << TGT_IO_FLUSH) {
+		snprintf(why, bytes, "\"lose\" is for flushes only");
 		return -EINVAL;
 	}
 	plan->rule_count++;
@@ -160,6 +166,7 @@ static int parse_item(struct tgt_fault_plan *plan, char *item, char *why, size_t
 		[TGT_FAULT_DELAY] = "delay",
 		[TGT_FAULT_FAIL] = "fail",
 		[TGT_FAULT_TEAR] = "tear",
+		[TGT_FAULT_LOSE] = "lose",
 	};
 	char *equals = strchr(item, '=');
 	unsigned int i;
@@ -174,7 +181,7 @@ static int parse_item(struct tgt_fault_plan *plan, char *item, char *why, size_t
 		    strcmp(item, "count") == 0)
 			return parse_number(plan, item, equals + 1, why, bytes);
 	}
-	snprintf(why, bytes, "\"%s\" is none of delay=, fail=, tear=, after=, count=, seed=", item);
+	snprintf(why, bytes, "\"%s\" is none of delay=, fail=, tear=, lose=, after=, count=, seed=", item);
 	return -EINVAL;
 }
 

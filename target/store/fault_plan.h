@@ -17,6 +17,9 @@ enum tgt_fault_action {
 	TGT_FAULT_DELAY, /* begin later */
 	TGT_FAULT_FAIL,  /* do nothing, answer with an error */
 	TGT_FAULT_TEAR,  /* write the first half only, then answer with an error */
+	/* Put back what was there before all that was written since the last FLUSH that succeeded,
+	 * then answer with an error: what Linux does to pages that it could not write back. */
+	TGT_FAULT_LOSE,
 };
 
 struct tgt_fault_rule {

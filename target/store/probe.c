@@ -218,6 +218,7 @@ int tgt_path_probe(const struct tgt_volume_config *config, struct tgt_path *path
 	int status;
 
 	memset(info, 0, sizeof(*info));
+	info->buffered = !path->direct;
 	if (fstat(path->fd, &st) < 0)
 		return tgt_error(error, -errno, "%s: %s", config->path, strerror(errno));
 	status = path->device ? probe_device(config, path, st.st_rdev, info)

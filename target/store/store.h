@@ -13,10 +13,12 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "target/base/error.h"
+#include "target/base/log.h"
 #include "target/store/ring.h"
 
 struct tgt_volume_config; /* settings.h */
 struct tgt_reactor;
+struct tgt_volume;
 
 enum tgt_io_kind {
 	TGT_IO_READ,
@@ -25,6 +27,7 @@ enum tgt_io_kind {
 	TGT_IO_DISCARD,
 	TGT_IO_WRITE_ZEROES,
 };
+#define TGT_IO_KINDS (TGT_IO_WRITE_ZEROES + 1)
 
 enum tgt_io_flag {
 	TGT_IO_FUA = 1u << 0,
@@ -49,6 +52,9 @@ struct tgt_io {
 	uint64_t progress;          /* the store's: bytes done so far */
 	unsigned int retries;       /* the store's */
 	void (*done)(struct tgt_io *io, int error); /* 0 or negative errno; reactor's thread */
+	/* Of what passes submit.h: */
+	struct tgt_volume *volume;                  /* set there */
+	void (*ended)(struct tgt_io *io, int error); /* the owner's, in the place of `done` */
 };
 
 /* What a store is able to do and how big it is; filled by open, renewed by refresh. */
@@ -63,6 +69,7 @@ struct tgt_store_info {
 	bool read_only;
 	bool can_flush, can_fua, can_discard, can_write_zeroes;
 	bool volatile_cache;         /* flushes matter */
+	bool buffered;               /* through this machine's page cache */
 	bool rotational;
 	uint8_t cache_epoch[16];     /* F7: the machine's boot id for a disk, random for memory */
 	/*
@@ -81,6 +88,7 @@ struct tgt_store {
 struct tgt_port {
 	struct tgt_store *store;
 	struct tgt_ring *ring;
+	struct tgt_log_limit log_limit; /* of errors; submit.c */
 };
 
 struct tgt_store_ops {

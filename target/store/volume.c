@@ -336,6 +336,17 @@ static uint32_t volume_flags(const struct tgt_volume *volume)
 	return flags;
 }
 
+/* F7, F9: the store's, until a sync fails. */
+static void volume_epoch(const struct tgt_volume *volume, uint8_t epoch[16])
+{
+	uint64_t failure = atomic_load(&volume->trouble.epoch);
+	const uint8_t *own = volume->store->info.cache_epoch;
+	unsigned int i;
+
+	for (i = 0; i < 16; i++)
+		epoch[i] = own[i] ^ (uint8_t)(failure >> i % 8 * 8);
+}
+
 void tgt_volume_describe(const struct tgt_volume *volume, uint32_t max_io_bytes,
 			 uint32_t max_capsule_bytes, struct rblk_wire_volume *out)
 {
@@ -354,7 +365,7 @@ void tgt_volume_describe(const struct tgt_volume *volume, uint32_t max_io_bytes,
 	memset(out, 0, sizeof(*out));
 	memcpy(out->name, volume->config.name, sizeof(out->name));
 	memcpy(out->uuid, volume->config.uuid, sizeof(out->uuid));
-	memcpy(out->cache_epoch, info->cache_epoch, sizeof(out->cache_epoch));
+	volume_epoch(volume, out->cache_epoch);
 	out->blocks = rblk_to_le64(atomic_load(&volume->blocks));
 	out->block_bytes = rblk_to_le32(volume->block_bytes);
 	out->physical_bytes = rblk_to_le32(info->physical_bytes);

@@ -18,8 +18,18 @@
  */
 struct tgt_registry;
 
+/* What has gone wrong with a volume's store; submit.c's. Any reactor writes and reads. */
+struct tgt_volume_trouble {
+	/* F9: a sync has failed, and not everyone who had the volume open then has closed it. */
+	_Atomic bool lost;
+	_Atomic unsigned int ports; /* reactors that have it open */
+	/* F7: drawn at each such failure, mixed into the store's cache epoch; 0: there was none. */
+	_Atomic uint64_t epoch;
+	_Atomic uint64_t errors[TGT_IO_KINDS];
+};
+
 /*
- * Fixed after creation but for: store->info.bytes and `removed` (control thread writes, reactors
+ * Fixed after creation but for: trouble, store->info.bytes and `removed` (control thread writes, reactors
  * read: atomic), refs. `slot` is unique among living volumes and < RBLK_VOLUMES_MAX: reactors index
  * their ports with it.
  */
@@ -34,6 +44,7 @@ struct tgt_volume {
 	_Atomic unsigned int refs;
 	/* F5: writes under way whose connection has ended, of any session; reactors count. */
 	_Atomic unsigned int orphans;
+	struct tgt_volume_trouble trouble;
 };
 
 /* Control thread. 0 or -ENOMEM. */

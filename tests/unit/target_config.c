@@ -92,7 +92,7 @@ static void mistakes_have_file_and_line(void **state)
 		{"[volume a]\npath = x\nuuid = 17\n", "rblkd.conf:3: uuid: \"17\" is not a UUID"},
 		{"[volume a]\npath = x\nfault = slow\n",
 		 "rblkd.conf:3: fault: \"slow\" is none of "
-		 "delay=, fail=, tear=, after=, count=, seed="},
+		 "delay=, fail=, tear=, lose=, after=, count=, seed="},
 	};
 	char error[TGT_ERROR_BYTES];
 	struct tgt_config config;

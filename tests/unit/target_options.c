@@ -66,7 +66,7 @@ static void mistakes_have_their_words(void **state)
 		 "--listen: \"rblk+tcp://h:65536\" is not an address: "
 		 "the port must be a number from 0 to 65535"},
 		{{"x.img", "--fault", "slow"},
-		 "--fault: \"slow\" is none of delay=, fail=, tear=, after=, count=, seed="},
+		 "--fault: \"slow\" is none of delay=, fail=, tear=, lose=, after=, count=, seed="},
 		{{"x.img", "y/x.raw"}, "volume x: named twice on the command line"},
 		{{"a=x.img", "b=x.img"},
 		 "command line: volume b: path x.img is volume a's already"},

@@ -95,6 +95,59 @@ static void tears_in_the_middle(void **state)
 	free(in);
 }
 
+/* A FLUSH that loses leaves what the last good one made durable, and what FUA did. */
+static void loses_what_was_not_flushed(void **state)
+{
+	unsigned char *data = rig_buffer(8192, 0), *in = rig_buffer(32768, 0);
+	char *directory = rig_directory(), path[64], error[TGT_ERROR_BYTES];
+	struct tgt_volume_config config;
+	struct rig rig;
+
+	snprintf(path, sizeof(path), "%s/disk", directory);
+	rig_file(path, BYTES);
+	config = rig_volume("uring", path, 0);
+	config.cache = TGT_CACHE_BUFFERED;
+	strcpy(config.fault, "lose=flush,after=1,count=1");
+	assert_int_equal(rig_open(&rig, &tgt_store_fault, &config, error), 0);
+
+	memset(data, 1, 8192);
+	assert_int_equal(rig_io(&rig, TGT_IO_WRITE, 0, 0, data, 8192), 0);
+	assert_int_equal(rig_io(&rig, TGT_IO_FLUSH, 0, 0, NULL, 0), 0);
+	memset(data, 2, 8192); /* over the end of the first, twice */
+	assert_int_equal(rig_io(&rig, TGT_IO_WRITE, 0, 4096, data, 8192), 0);
+	memset(data, 3, 8192);
+	assert_int_equal(rig_io(&rig, TGT_IO_WRITE, 0, 4096, data, 8192), 0);
+	memset(data, 4, 8192); /* durable, in the middle of it */
+	assert_int_equal(rig_io(&rig, TGT_IO_WRITE, TGT_IO_FUA, 8192, data, 512), 0);
+	assert_int_equal(rig_io(&rig, TGT_IO_READ, 0, 4096, in, 8192), 0);
+	assert_int_equal(in[0], 3);
+	assert_int_equal(in[4096], 4);
+	assert_int_equal(in[8191], 3);
+
+	assert_int_equal(rig_io(&rig, TGT_IO_FLUSH, 0, 0, NULL, 0), -EIO);
+	assert_int_equal(rig_io(&rig, TGT_IO_READ, 0, 0, in, 16384), 0);
+	assert_int_equal(in[0], 1);
+	assert_int_equal(in[8191], 1);
+	assert_int_equal(in[8192], 4);
+	assert_int_equal(in[8192 + 511], 4);
+	assert_int_equal(in[8192 + 512], 0);
+	assert_int_equal(in[16383], 0);
+	/* And from then on nothing is put back. */
+	assert_int_equal(rig_io(&rig, TGT_IO_WRITE, 0, 4096, data, 8192), 0);
+	assert_int_equal(rig_io(&rig, TGT_IO_FLUSH, 0, 0, NULL, 0), 0);
+	assert_int_equal(rig_io(&rig, TGT_IO_READ, 0, 4096, in, 8192), 0);
+	assert_memory_equal(in, data, 8192);
+	rig_close(&rig);
+
+	config = rig_volume("memory", "", BYTES);
+	strcpy(config.fault, "lose=flush");
+	assert_int_equal(rig_open(&rig, &tgt_store_fault, &config, error), -EINVAL);
+	assert_string_equal(error, "fault: a memory store cannot flush: \"lose\" is for those that can");
+	rig_directory_remove(directory);
+	free(data);
+	free(in);
+}
+
 /* The delayed write is begun after the read that came later: the read sees the old bytes. */
 static void delay_begins_later(void **state)
 {
@@ -142,8 +195,8 @@ static void plans_are_judged(void **state)
 	} bad[] = {
 		{",", "no fault in it"},
 		{"seed=3", "no fault in it"},
-		{"delay", "\"delay\" is none of delay=, fail=, tear=, after=, count=, seed="},
-		{"slow=5ms", "\"slow\" is none of delay=, fail=, tear=, after=, count=, seed="},
+		{"delay", "\"delay\" is none of delay=, fail=, tear=, lose=, after=, count=, seed="},
+		{"slow=5ms", "\"slow\" is none of delay=, fail=, tear=, lose=, after=, count=, seed="},
 		{"delay=write", "\"delay\" needs a time, as in delay=5ms"},
 		{"delay=61s", "\"61s\" is neither kinds of operations nor a probability nor "
 			      "a time up to 60s"},
@@ -153,6 +206,7 @@ static void plans_are_judged(void **state)
 		 "\"EPERM\" is neither kinds of operations nor a probability nor "
 		 "an error's name"},
 		{"tear=read", "\"tear\" is for writes only"},
+		{"lose=write+flush", "\"lose\" is for flushes only"},
 		{"after=1,fail=1", "\"after\" needs a fault before it"},
 		{"fail=1,count=many", "\"many\" is not a number"},
 	};
@@ -184,6 +238,7 @@ int main(void)
 		cmocka_unit_test(after_and_count_bound_it),
 		cmocka_unit_test(seed_decides),
 		cmocka_unit_test(tears_in_the_middle),
+		cmocka_unit_test(loses_what_was_not_flushed),
 		cmocka_unit_test(delay_begins_later),
 		cmocka_unit_test(plans_are_judged),
 	};

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * How an operation goes into a volume's store and comes back: every READ, WRITE, FLUSH, DISCARD and
+ * WRITE_ZEROES of every session passes here. A failed FLUSH or FUA is remembered for all sessions
+ * (F9), errors of the store are logged and counted. What an operation does to the bytes is the
+ * store's (store.h).
+ */
+#ifndef RBLK_TARGET_STORE_SUBMIT_H
+#define RBLK_TARGET_STORE_SUBMIT_H
+
+#include "target/store/volume.h"
+
+/* Make and undo a reactor's port to a volume's store, on that reactor's thread. As attach and
+ * detach in struct tgt_store_ops; the last detach of all reactors ends what F9 remembers. */
+int tgt_volume_attach(struct tgt_volume *volume, struct tgt_ring *ring, struct tgt_port **port);
+void tgt_volume_detach(struct tgt_volume *volume, struct tgt_port *port);
+
+/*
+ * As submit in struct tgt_store_ops, but that io->ended takes the place of io->done: it is called
+ * where 0 was returned, later, on the reactor's thread. io->done is not the caller's to set.
+ */
+int tgt_volume_submit(struct tgt_volume *volume, struct tgt_port *port, struct tgt_io *io);
+
+#endif

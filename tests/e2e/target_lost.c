@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Goal (F9): when one session's FLUSH has failed, no other session's FLUSH succeeds over data that
+ * is lost, until all have closed the volume; the cache epoch tells who opens it again. Method:
+ * rblkd on a file with a fault plan whose second FLUSH puts the unflushed bytes back to what they
+ * were and fails, as Linux does with pages that it cannot write; sessions on two reactors.
+ */
+#include "tests/unit/unit.h"
+
+#include <errno.h>
+#include <string.h>
+#include "initiator/rblk.h"
+#include "tests/e2e/daemon.h"
+
+#define PIECE 65536u
+
+struct client {
+	struct rblk_session *session;
+	struct rblk_volume *volume;
+	uint8_t *data;
+};
+
+static void client_open(struct client *client, const struct e2e_daemon *daemon)
+{
+	char error[RBLK_ERROR_BYTES] = "";
+
+	client->session = rblk_session_open(e2e_daemon_uri(daemon, "disk"), NULL, error);
+	if (!client->session)
+		fail_msg("%s", error);
+	client->volume = rblk_volume_open(client->session, NULL, 0);
+	if (!client->volume)
+		fail_msg("%s", rblk_session_error(client->session));
+	client->data = rblk_buffer_alloc(client->session, PIECE);
+}
+
+static int client_write(struct client *client, uint8_t byte, unsigned int piece, uint32_t flags)
+{
+	memset(client->data, byte, PIECE);
+	return rblk_pwrite(client->volume, client->data, PIECE, (uint64_t)piece * PIECE, flags);
+}
+
+static void expect_bytes(struct client *client, uint8_t byte, unsigned int piece)
+{
+	memset(client->data, 0x55, PIECE);
+	assert_int_equal(rblk_pread(client->volume, client->data, PIECE, (uint64_t)piece * PIECE),
+			 0);
+	assert_int_equal(client->data[0], byte);
+	assert_int_equal(client->data[PIECE - 1], byte);
+}
+
+static const uint8_t *epoch(const struct client *client)
+{
+	return rblk_volume_info(client->volume)->cache_epoch;
+}
+
+static int flush(struct client *client)
+{
+	return rblk_fsync(client->volume);
+}
+
+static void a_failed_flush_is_told_to_everyone(void **state)
+{
+	struct client a, b, late;
+	uint8_t before[16], after[16];
+	struct e2e_daemon daemon;
+	struct e2e_file file;
+
+	e2e_file_create(&file, "disk", 16u << 20);
+	e2e_daemon_start(&daemon, file.volume, "--cache", "buffered", "--reactors", "2", "--fault",
+			 "lose=flush,after=1,count=1", NULL);
+	client_open(&a, &daemon);
+	client_open(&b, &daemon);
+	memcpy(before, epoch(&a), 16);
+
+	assert_int_equal(client_write(&a, 1, 0, 0), 0);
+	assert_int_equal(flush(&a), 0);
+	assert_int_equal(client_write(&a, 2, 1, 0), 0);
+	assert_int_equal(client_write(&b, 3, 2, 0), 0);
+	assert_int_equal(client_write(&b, 4, 3, RBLK_IO_FUA), 0);
+	assert_int_equal(flush(&a), -EIO);
+	/* The disk is well again; what b wrote is lost all the same, and b must learn it. */
+	expect_bytes(&b, 0, 2);
+	assert_int_equal(flush(&b), -EIO);
+	assert_int_equal(flush(&a), -EIO);
+	expect_bytes(&a, 1, 0);
+	expect_bytes(&a, 4, 3);
+	/* What promises nothing of the past goes on. */
+	assert_int_equal(client_write(&b, 5, 4, RBLK_IO_FUA), 0);
+	expect_bytes(&b, 5, 4);
+
+	client_open(&late, &daemon);
+	memcpy(after, epoch(&late), 16);
+	assert_memory_not_equal(before, after, 16); /* F7 */
+	assert_int_equal(flush(&late), -EIO);
+	assert_int_equal(rblk_volume_close(late.volume), 0);
+	assert_int_equal(rblk_volume_close(b.volume), 0);
+	assert_int_equal(flush(&a), -EIO);
+	assert_int_equal(rblk_volume_close(a.volume), 0);
+
+	a.volume = rblk_volume_open(a.session, NULL, 0);
+	assert_non_null(a.volume);
+	assert_memory_equal(epoch(&a), after, 16);
+	assert_int_equal(client_write(&a, 6, 5, 0), 0);
+	assert_int_equal(flush(&a), 0);
+	expect_bytes(&a, 6, 5);
+
+	rblk_session_close(a.session);
+	rblk_session_close(b.session);
+	rblk_session_close(late.session);
+	assert_int_equal(e2e_daemon_log_count(&daemon, "volume disk: FLUSH failed (its failure 1): "
+						       "Input/output error"),
+			 1);
+	assert_int_equal(
+		e2e_daemon_log_count(&daemon, "volume disk: acknowledged writes may be lost"), 1);
+	assert_int_equal(e2e_daemon_log_count(&daemon, "volume disk: every session has closed it"),
+			 1);
+	assert_int_equal(e2e_daemon_stop(&daemon), 0);
+	e2e_file_remove(&file);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_failed_flush_is_told_to_everyone),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
