@@ -34,12 +34,6 @@ int attached_print(const struct attached *list, int count)
 	return fflush(stdout) ? cmd_error("standard output: cannot be written") : CMD_OK;
 }
 
-/* NULL for a text that is not there. */
-static json_t *print_text(const char *text)
-{
-	return text[0] ? json_string(text) : json_null();
-}
-
 static json_t *print_counters(const struct attached *attached)
 {
 	json_t *counters = json_object();
@@ -50,22 +44,27 @@ static json_t *print_counters(const struct attached *attached)
 	return counters;
 }
 
+static json_int_t print_ns(uint64_t ms)
+{
+	return (json_int_t)(ms * 1000000u);
+}
+
 static json_t *print_device(const struct attached *a)
 {
 	char device[32];
 
 	snprintf(device, sizeof(device), "/dev/%s", a->device);
-	return json_pack("{s:s s:o s:o s:s s:s s:s s:o s:s s:s s:s s:I s:I s:b s:I s:I s:I s:I s:I "
-			 "s:I s:I s:o}",
-			 "device", device, "name", print_text(a->name), "uri", print_text(a->uri),
-			 "target", a->target, "volume", a->volume, "state", a->state, "reason",
-			 print_text(a->reason), "session", a->session, "wwid", a->wwid, "serial",
+	return json_pack("{s:s s:o s:o s:s s:s s:s s:o s:s s:s s:I s:I s:b s:I s:I s:I s:I s:I s:I s:I "
+			 "s:o}",
+			 "device", device, "name", cmd_json_words(a->name), "uri",
+			 cmd_json_words(a->uri), "peer", a->target, "volume", a->volume, "state",
+			 a->state, "error", cmd_json_words(a->reason), "wwid", a->wwid, "serial",
 			 a->serial, "bytes", (json_int_t)a->bytes, "block_bytes",
 			 (json_int_t)a->block_bytes, "read_only", (int)a->read_only, "queues",
 			 (json_int_t)a->queues, "credits", (json_int_t)a->credits, "losses",
-			 (json_int_t)a->losses, "connect_ms", (json_int_t)a->connect_ms,
-			 "command_ms", (json_int_t)a->command_ms, "give_up_ms",
-			 (json_int_t)a->give_up_ms, "keepalive_ms", (json_int_t)a->keepalive_ms,
+			 (json_int_t)a->losses, "connect_timeout_ns", print_ns(a->connect_ms),
+			 "command_timeout_ns", print_ns(a->command_ms), "give_up_ns",
+			 print_ns(a->give_up_ms), "keepalive_ns", print_ns(a->keepalive_ms),
 			 "counters", print_counters(a));
 }
 

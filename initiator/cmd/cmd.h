@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include "initiator/rblk.h"
 
 /* What the command exits with; in the manual under EXIT STATUS. */
@@ -140,9 +141,25 @@ struct rblk_volume *cmd_volume_open(struct rblk_session *session, uint32_t flags
 
 /* -- json.c ------------------------------------------------------------------------------------ */
 
-/* Both take the reference. */
+/*
+ * What a verb prints with --json is one object, whatever comes: its keys stand in rblk.schema.json and in
+ * the manual, each with one meaning for all verbs. Times are nanoseconds, sizes bytes, both integers.
+ */
 typedef struct json_t json_t;
-int cmd_json_print(json_t *root); /* to standard output; enum cmd_exit */
+/* From here on cmd_error()'s lines are kept, too, for the key "errors". */
+void cmd_json_begin(void);
+/* Where standard output is data's: the object goes there instead. */
+void cmd_json_output(FILE *out);
+/* Print the object; takes the reference. enum cmd_exit */
+int cmd_json_print(json_t *root);
+/* The verb has ended with this status: if it has printed no object, print one of the errors. */
+int cmd_json_end(int status);
+void cmd_json_error(const char *words);
 json_t *cmd_json_volume(const struct rblk_volume_info *info);
+/* A string, in UTF-8 even where `text` is not; null for "" with cmd_json_words(). */
+json_t *cmd_json_text(const char *text);
+json_t *cmd_json_words(const char *text);
+/* "immediate events" as an array. */
+json_t *cmd_json_features(const char *features);
 
 #endif

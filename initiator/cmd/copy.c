@@ -139,7 +139,7 @@ static FILE *copy_output(const char *destination)
 	return strcmp(destination, "-") ? stdout : stderr;
 }
 
-static int copy_say_differences(struct copy *copy)
+static void copy_say_differences(struct copy *copy)
 {
 	const struct copy_end *end = copy_verify_end(copy);
 	unsigned int ranges = 0;
@@ -158,7 +158,6 @@ static int copy_say_differences(struct copy *copy)
 			  ? ": the volume changed while it was copied, or the transfer "
 			    "is faulty"
 			  : ": another writer, or faulty storage");
-	return CMD_MISMATCH;
 }
 
 static void copy_say(const struct copy *copy, FILE *out, double seconds)
@@ -183,44 +182,36 @@ static void copy_say_verified(const struct copy *copy, FILE *out)
 	fprintf(out, "verified: crc32c %08x over %" PRIu64 " bytes\n", crc, bytes);
 }
 
-static void copy_say_json(const struct copy *copy, FILE *out, double seconds, bool verified)
+static void copy_say_json(const struct copy *copy, uint64_t elapsed_ns, bool verified)
 {
 	json_t *differences = json_array();
 	uint64_t offset, bytes;
 	size_t index = 0;
 	char crc[16];
-	json_t *root;
 
 	while (copy_verify_range(copy, &index, &offset, &bytes))
 		json_array_append_new(differences,
-				      json_pack("{s:I s:I}", "offset", (json_int_t)offset, "bytes",
-						(json_int_t)bytes));
+				      json_pack("{s:I s:I}", "offset_bytes", (json_int_t)offset,
+						"length_bytes", (json_int_t)bytes));
 	snprintf(crc, sizeof(crc), "%08x", copy_verify_crc(copy, &bytes));
-	root = json_pack(
-		"{s:s s:s s:I s:I s:f s:b s:s s:I s:o}", "source", copy->source.name, "destination",
-		copy->destination.name, "bytes", (json_int_t)copy->done_bytes, "zeroed_bytes",
-		(json_int_t)copy->zeroed_bytes, "seconds", seconds, "verified", verified, "crc32c",
-		crc, "crc32c_bytes", (json_int_t)bytes, "differences", differences);
-	json_dumpf(root, out, JSON_INDENT(2));
-	fputc('\n', out);
-	json_decref(root);
+	cmd_json_print(json_pack(
+		"{s:o s:o s:I s:I s:I s:b s:s s:I s:o}", "source", cmd_json_text(copy->source.name),
+		"destination", cmd_json_text(copy->destination.name), "copied_bytes",
+		(json_int_t)copy->done_bytes, "zeroed_bytes", (json_int_t)copy->zeroed_bytes,
+		"elapsed_ns", (json_int_t)elapsed_ns, "verified", verified, "crc32c", crc,
+		"checked_bytes", (json_int_t)bytes, "differences", differences));
 }
 
 static int copy_say_stopped(const struct copy *copy)
 {
+	const char *why = copy_interrupted ? "interrupted" : "stopped";
 	char done[CMD_TEXT_BYTES], total[CMD_TEXT_BYTES];
 
 	cmd_format_bytes(copy->done_bytes, done);
-	if (copy_interrupted)
-		fprintf(stderr, "rblk: interrupted: ");
-	else
-		fprintf(stderr, "rblk: stopped: ");
 	if (copy->total == COPY_UNKNOWN)
-		fprintf(stderr, "%s were copied, not verified\n", done);
-	else
-		fprintf(stderr, "%s of %s were copied, not verified\n", done,
-			cmd_format_bytes(copy->total, total));
-	return CMD_FAILED;
+		return cmd_error("%s: %s were copied, not verified", why, done);
+	return cmd_error("%s: %s of %s were copied, not verified", why, done,
+			 cmd_format_bytes(copy->total, total));
 }
 
 /* -- the verb ---------------------------------------------------------------------------------- */
@@ -229,26 +220,26 @@ static int copy_do(struct copy *copy, FILE *out)
 {
 	uint64_t start_ns = progress_now_ns();
 	int64_t differ = 0;
-	double seconds;
+	uint64_t elapsed_ns;
 
 	if (copy_run(copy) || copy_interrupted)
 		return copy_say_stopped(copy);
 	if (copy_end_sync(&copy->destination, copy->done_bytes))
 		return copy_say_stopped(copy);
-	seconds = (double)(progress_now_ns() - start_ns) / 1e9;
+	elapsed_ns = progress_now_ns() - start_ns;
 	if (!values.no_verify)
 		differ = copy_verify(copy);
 	if (differ < 0)
 		return copy_say_stopped(copy);
-	if (values.json)
-		copy_say_json(copy, out, seconds, !values.no_verify && !differ);
-	else
-		copy_say(copy, out, seconds);
+	if (!values.json)
+		copy_say(copy, out, (double)elapsed_ns / 1e9);
 	if (differ)
-		return copy_say_differences(copy);
-	if (!values.no_verify && !values.json)
+		copy_say_differences(copy);
+	if (values.json)
+		copy_say_json(copy, elapsed_ns, !values.no_verify && !differ);
+	else if (!values.no_verify && !differ)
 		copy_say_verified(copy, out);
-	return CMD_OK;
+	return differ ? CMD_MISMATCH : CMD_OK;
 }
 
 static int copy_run_verb(char **operands, int count)
@@ -260,6 +251,7 @@ static int copy_run_verb(char **operands, int count)
 	copy.sparse = values.sparse;
 	copy.quiet = values.quiet;
 	copy_catch_signals();
+	cmd_json_output(copy_output(operands[1]));
 	status = copy_open(&copy, operands);
 	if (!status)
 		status = copy_check_sizes(&copy);

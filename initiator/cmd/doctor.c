@@ -7,11 +7,9 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "initiator/cmd/cmd.h"
 #include "initiator/cmd/progress.h"
 
 static struct doctor_values {
@@ -24,17 +22,6 @@ static const struct cmd_option options[] = {
 	CMD_CONNECT_OPTIONS(struct doctor_values),
 	CMD_OPTION_HELP,
 	CMD_OPTIONS_END,
-};
-
-/* What became of the connection that was asked for. */
-struct doctor_connection {
-	const char *uri; /* NULL: none was */
-	bool connected;
-	char error[RBLK_ERROR_BYTES];
-	char peer[128], device[64], features[128];
-	unsigned int credits;
-	int volumes;
-	double milliseconds;
 };
 
 /* Large, and one is enough for the process. */
@@ -55,7 +42,7 @@ static void doctor_connect(struct doctor_connection *connection)
 	struct rblk_session *session;
 
 	session = rblk_session_open(connection->uri, &session_options, connection->error);
-	connection->milliseconds = (double)(progress_now_ns() - start_ns) / 1e6;
+	connection->elapsed_ns = progress_now_ns() - start_ns;
 	if (!session)
 		return;
 	rblk_session_info(session, &info, sizeof(info));
@@ -148,7 +135,7 @@ static void doctor_print_connection(const struct doctor_connection *connection)
 	else
 		printf("connection   %s through %s in %.1f ms: %u credits, %d volume%s, features: "
 		       "%s\n",
-		       connection->peer, connection->device, connection->milliseconds,
+		       connection->peer, connection->device, (double)connection->elapsed_ns / 1e6,
 		       connection->credits, connection->volumes,
 		       connection->volumes == 1 ? "" : "s",
 		       connection->features[0] ? connection->features : "none");
@@ -172,106 +159,6 @@ static void doctor_print(const struct doctor_connection *connection)
 						    : "RDMA cannot work on this machine.");
 }
 
-/* -- for scripts ------------------------------------------------------------------------------- */
-
-static json_t *doctor_json_port(const struct doctor_port *port)
-{
-	json_t *gids = json_array();
-	unsigned int i;
-
-	for (i = 0; i < port->gid_count; i++)
-		json_array_append_new(gids,
-				      json_pack("{s:I s:s s:s s:s}", "index",
-						(json_int_t)port->gids[i].index, "address",
-						port->gids[i].address, "type", port->gids[i].type,
-						"netdev", port->gids[i].netdev));
-	return json_pack("{s:I s:s s:s s:I s:I s:o}", "port", (json_int_t)port->number, "state",
-			 port->state, "link_layer", port->link_layer, "active_mtu",
-			 (json_int_t)port->active_mtu, "max_mtu", (json_int_t)port->max_mtu, "gids",
-			 gids);
-}
-
-static json_t *doctor_json_devices(void)
-{
-	json_t *list = json_array();
-	unsigned int i, k;
-
-	for (i = 0; i < facts.device_count; i++) {
-		const struct doctor_device *device = &facts.devices[i];
-		json_t *ports = json_array();
-
-		for (k = 0; k < device->port_count; k++)
-			json_array_append_new(ports, doctor_json_port(&device->ports[k]));
-		json_array_append_new(
-			list,
-			json_pack("{s:s s:s s:s s:I s:I s:I s:I s:I s:I s:I s:I s:o}", "name",
-				  device->name, "transport", device->transport, "error",
-				  device->error, "max_qp", (json_int_t)device->max_qp, "max_qp_wr",
-				  (json_int_t)device->max_qp_wr, "max_cq",
-				  (json_int_t)device->max_cq, "max_mr", (json_int_t)device->max_mr,
-				  "max_sge", (json_int_t)device->max_sge, "max_srq_wr",
-				  (json_int_t)device->max_srq_wr, "max_read_in",
-				  (json_int_t)device->max_read_in, "max_read_out",
-				  (json_int_t)device->max_read_out, "ports", ports));
-	}
-	return list;
-}
-
-static json_t *doctor_json_system(void)
-{
-	json_t *modules = json_object();
-	json_t *nodes = json_object();
-	unsigned int i;
-
-	for (i = 0; i < facts.module_count; i++)
-		json_object_set_new(modules, facts.modules[i].name,
-				    json_string(facts.modules[i].loaded	     ? "loaded"
-						: facts.modules[i].available ? "available"
-									     : "missing"));
-	for (i = 0; i < facts.node_count; i++)
-		json_object_set_new(nodes, facts.nodes[i].path,
-				    json_string(!facts.nodes[i].exists	     ? "missing"
-						: !facts.nodes[i].accessible ? "denied"
-									     : "ok"));
-	return json_pack("{s:s s:b s:o s:I s:I s:I s:o s:o}", "kernel", facts.kernel, "privileged",
-			 facts.privileged, "memlock_bytes",
-			 facts.memlock_bytes == DOCTOR_UNLIMITED
-				 ? json_null()
-				 : json_integer((json_int_t)facts.memlock_bytes),
-			 "huge_pages", (json_int_t)facts.huge_pages, "huge_pages_free",
-			 (json_int_t)facts.huge_pages_free, "huge_page_bytes",
-			 (json_int_t)facts.huge_page_bytes, "modules", modules, "nodes", nodes);
-}
-
-static json_t *doctor_json_connection(const struct doctor_connection *connection)
-{
-	if (!connection->uri)
-		return json_null();
-	if (!connection->connected)
-		return json_pack("{s:s s:b s:s}", "uri", connection->uri, "connected", 0, "error",
-				 connection->error);
-	return json_pack("{s:s s:b s:s s:s s:s s:f s:I s:I}", "uri", connection->uri, "connected",
-			 1, "peer", connection->peer, "device", connection->device, "features",
-			 connection->features, "milliseconds", connection->milliseconds, "credits",
-			 (json_int_t)connection->credits, "volumes",
-			 (json_int_t)connection->volumes);
-}
-
-static int doctor_print_json(const struct doctor_connection *connection)
-{
-	json_t *list = json_array();
-	unsigned int i;
-
-	for (i = 0; i < problems.count; i++)
-		json_array_append_new(
-			list, json_pack("{s:b s:s s:s}", "fatal", problems.list[i].fatal, "text",
-					problems.list[i].text, "fix", problems.list[i].fix));
-	return cmd_json_print(json_pack("{s:o s:o s:o s:o s:b}", "system", doctor_json_system(),
-					"devices", doctor_json_devices(), "problems", list,
-					"connection", doctor_json_connection(connection),
-					"rdma_works", doctor_rdma_works(&problems)));
-}
-
 static int doctor_run(char **operands, int count)
 {
 	struct doctor_connection connection = { .uri = count ? operands[0] : NULL };
@@ -291,7 +178,7 @@ static int doctor_run(char **operands, int count)
 		healthy = false;
 	if (!values.json)
 		doctor_print(&connection);
-	else if (doctor_print_json(&connection))
+	else if (cmd_json_print(doctor_json(&facts, &problems, &connection)))
 		return CMD_FAILED;
 	return healthy ? CMD_OK : CMD_FAILED;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * rblk doctor, in four files: doctor_system.c and doctor_rdma.c collect facts about this machine,
+ * rblk doctor, in five files: doctor_system.c and doctor_rdma.c collect facts about this machine,
  * doctor_judge.c says what is wrong in them (facts in, problems out: no look at the machine),
- * doctor.c is the verb and prints.
+ * doctor.c is the verb and prints, doctor_json.c makes all of it an object for programs.
  */
 #ifndef RBLK_CMD_DOCTOR_H
 #define RBLK_CMD_DOCTOR_H
@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include "initiator/cmd/cmd.h"
 
 #define DOCTOR_DEVICES_MAX 16
 #define DOCTOR_PORTS_MAX 4   /* of a device, that are looked at */
@@ -86,11 +87,24 @@ struct doctor_problems {
 	unsigned int count;
 };
 
+/* What became of the connection that was asked for. */
+struct doctor_connection {
+	const char *uri; /* NULL: none was */
+	bool connected;
+	char error[RBLK_ERROR_BYTES];
+	char peer[128], device[64], features[128];
+	unsigned int credits;
+	int volumes;
+	uint64_t elapsed_ns;
+};
+
 /* root: "" for this machine; tests give a folder that holds their own /proc, /sys and /dev. */
 void doctor_collect_system(struct doctor_facts *facts, const char *root);
 void doctor_collect_rdma(struct doctor_facts *facts);
 
 void doctor_judge(const struct doctor_facts *facts, struct doctor_problems *problems);
+json_t *doctor_json(const struct doctor_facts *facts, const struct doctor_problems *problems,
+		    const struct doctor_connection *connection);
 bool doctor_rdma_works(const struct doctor_problems *problems);
 bool doctor_module_loaded(const struct doctor_facts *facts, const char *name);
 

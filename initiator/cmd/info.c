@@ -82,11 +82,11 @@ static int info_print_json(const char *uri, struct rblk_session *session,
 	if (!root)
 		return cmd_error("out of memory");
 	rblk_session_info(session, &connection, sizeof(connection));
-	json_object_set_new(root, "target", json_string(uri));
+	json_object_set_new(root, "uri", cmd_json_text(uri));
 	json_object_set_new(root, "credits", json_integer(rblk_session_credits(session)));
-	json_object_set_new(root, "peer", json_string(connection.peer));
-	json_object_set_new(root, "device", json_string(connection.device));
-	json_object_set_new(root, "features", json_string(connection.features));
+	json_object_set_new(root, "peer", cmd_json_text(connection.peer));
+	json_object_set_new(root, "fabric_device", cmd_json_text(connection.device));
+	json_object_set_new(root, "features", cmd_json_features(connection.features));
 	return cmd_json_print(root);
 }
 

@@ -1,22 +1,100 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * JSON that several verbs print. Keys are the field names of the library's header, sizes are bytes,
- * so that a script needs no second manual.
+ * JSON that several verbs print, and what all of it has: the key "errors". The verbs build their own
+ * objects; rblk.schema.json says what is in them.
  */
 #include "initiator/cmd/cmd.h"
 
 #include <jansson.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Of this process, which does one verb. */
+static json_t *json_errors; /* NULL: nobody asked for JSON */
+static FILE *json_out;
+static bool json_printed;
+
+void cmd_json_begin(void)
+{
+	json_errors = json_array();
+	json_out = stdout;
+}
+
+void cmd_json_output(FILE *out)
+{
+	json_out = out;
+}
+
+void cmd_json_error(const char *words)
+{
+	if (json_errors)
+		json_array_append_new(json_errors, cmd_json_text(words));
+}
 
 int cmd_json_print(json_t *root)
 {
+	FILE *out = json_out ? json_out : stdout;
 	int failed;
 
-	if (!root)
+	if (!root || json_object_set_new(root, "errors",
+					 json_errors ? json_incref(json_errors) : json_array())) {
+		json_decref(root);
 		return cmd_error("out of memory");
-	failed = json_dumpf(root, stdout, JSON_INDENT(2)) || putchar('\n') == EOF || fflush(stdout);
+	}
+	json_printed = true;
+	failed = json_dumpf(root, out, JSON_INDENT(2)) || putc('\n', out) == EOF || fflush(out);
 	json_decref(root);
 	return failed ? cmd_error("standard output: cannot be written") : CMD_OK;
+}
+
+int cmd_json_end(int status)
+{
+	if (!json_errors)
+		return status;
+	if (!json_printed && status && cmd_json_print(json_object()))
+		status = CMD_FAILED;
+	json_decref(json_errors);
+	json_errors = NULL;
+	return status;
+}
+
+/* A file's name may be any bytes; those that are no UTF-8 become question marks. */
+json_t *cmd_json_text(const char *text)
+{
+	json_t *string = json_string(text);
+	char *copy;
+
+	if (string)
+		return string;
+	copy = strdup(text);
+	if (!copy)
+		return NULL;
+	for (char *c = copy; *c; c++)
+		if (*c & 0x80)
+			*c = '?';
+	string = json_string(copy);
+	free(copy);
+	return string;
+}
+
+json_t *cmd_json_words(const char *text)
+{
+	return text && text[0] ? cmd_json_text(text) : json_null();
+}
+
+json_t *cmd_json_features(const char *features)
+{
+	json_t *list = json_array();
+	size_t length;
+
+	for (; *features; features += length) {
+		features += strspn(features, " ");
+		length = strcspn(features, " ");
+		if (length)
+			json_array_append_new(list, json_stringn(features, length));
+	}
+	return list;
 }
 
 json_t *cmd_json_volume(const struct rblk_volume_info *info)
@@ -25,7 +103,7 @@ json_t *cmd_json_volume(const struct rblk_volume_info *info)
 
 	return json_pack(
 		"{s:s s:s s:s s:I s:I s:I s:I s:I s:I s:I s:I s:b s:b s:b s:b s:b s:b s:b s:b}",
-		"name", info->name, "uuid", cmd_format_uuid(info->uuid, uuid), "cache_epoch",
+		"volume", info->name, "uuid", cmd_format_uuid(info->uuid, uuid), "cache_epoch",
 		cmd_format_uuid(info->cache_epoch, epoch), "bytes", (json_int_t)info->bytes,
 		"block_bytes", (json_int_t)info->block_bytes, "physical_bytes",
 		(json_int_t)info->physical_bytes, "optimal_bytes", (json_int_t)info->optimal_bytes,

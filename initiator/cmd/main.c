@@ -89,6 +89,19 @@ static int main_help_of(char **argv, int argc)
 	return CMD_OK;
 }
 
+/* Known before the options are read, since what is wrong with them is told as JSON, too. */
+static bool main_wants_json(const struct cmd_verb *verb, char **argv, int argc)
+{
+	int i;
+
+	if (!cmd_option_find(verb->options, "json", 4))
+		return false;
+	for (i = 0; i < argc && strcmp(argv[i], "--"); i++)
+		if (!strcmp(argv[i], "--json") || !strcmp(argv[i], "-j"))
+			return true;
+	return false;
+}
+
 static int main_verb(const struct cmd_verb *verb, char **argv, int argc)
 {
 	char **operands = calloc((size_t)argc + 1, sizeof(*operands));
@@ -98,6 +111,8 @@ static int main_verb(const struct cmd_verb *verb, char **argv, int argc)
 
 	if (!operands)
 		return cmd_error("out of memory");
+	if (main_wants_json(verb, argv, argc))
+		cmd_json_begin();
 	count = cmd_options_parse(verb, argv, argc, operands, &help);
 	if (count >= 0 && help) {
 		cmd_options_help(verb);
@@ -106,7 +121,7 @@ static int main_verb(const struct cmd_verb *verb, char **argv, int argc)
 		status = verb->run(operands, count);
 	}
 	free(operands);
-	return status;
+	return cmd_json_end(status);
 }
 
 int main(int argc, char **argv)

@@ -6,21 +6,26 @@
 #include "initiator/cmd/cmd.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+/* An operand may be as long as a path; what is said about it is short. */
+#define ERROR_BYTES (PATH_MAX + 1024)
+
 int cmd_error(const char *format, ...)
 {
+	char words[ERROR_BYTES];
 	va_list args;
 
-	fflush(stdout);
-	fputs("rblk: ", stderr);
 	va_start(args, format);
-	vfprintf(stderr, format, args);
+	vsnprintf(words, sizeof(words), format, args);
 	va_end(args);
-	fputc('\n', stderr);
+	fflush(stdout);
+	fprintf(stderr, "rblk: %s\n", words);
+	cmd_json_error(words);
 	return CMD_FAILED;
 }
 

@@ -55,7 +55,7 @@ static const struct ping_kind {
 struct ping_outcome {
 	const char *skipped;
 	struct latency_summary latency;
-	double own_cpu, target_cpu; /* shares of one processor */
+	double elapsed_ns, own_cpu_ns, target_cpu_ns;
 };
 
 static uint64_t ping_own_cpu_ns(void)
@@ -100,8 +100,9 @@ static int ping_measure(struct rblk_session *session, enum rblk_ping_kind kind,
 	if (result)
 		return result;
 	latency_summarize(samples_ns, (size_t)values.count, &outcome->latency);
-	outcome->own_cpu = (double)own_ns / elapsed_ns;
-	outcome->target_cpu = (double)(target_after_ns - target_before_ns) / elapsed_ns;
+	outcome->elapsed_ns = elapsed_ns;
+	outcome->own_cpu_ns = (double)own_ns;
+	outcome->target_cpu_ns = (double)(target_after_ns - target_before_ns);
 	return 0;
 }
 
@@ -162,23 +163,30 @@ static void ping_row(struct cmd_table *table, const struct ping_kind *kind,
 		table, kind->name, ping_us((double)latency->min_ns, cell[0]),
 		ping_us(latency->average_ns, cell[1]), ping_us((double)latency->p50_ns, cell[2]),
 		ping_us((double)latency->p99_ns, cell[3]),
-		ping_us((double)latency->max_ns, cell[4]), ping_share(outcome->own_cpu, cell[5]),
-		ping_share(outcome->target_cpu, cell[6]), kind->what);
+		ping_us((double)latency->max_ns, cell[4]), ping_share(outcome->own_cpu_ns / outcome->elapsed_ns, cell[5]),
+		ping_share(outcome->target_cpu_ns / outcome->elapsed_ns, cell[6]), kind->what);
+}
+
+/* null for what was not measured. */
+static json_t *ping_ns(const struct ping_outcome *outcome, double ns)
+{
+	return outcome->skipped ? json_null() : json_integer((json_int_t)ns);
 }
 
 static json_t *ping_json(const struct ping_kind *kind, const struct ping_outcome *outcome)
 {
 	const struct latency_summary *latency = &outcome->latency;
 
-	if (outcome->skipped)
-		return json_pack("{s:s s:b s:s}", "kind", kind->name, "measured", 0, "reason",
-				 outcome->skipped);
-	return json_pack("{s:s s:b s:f s:f s:f s:f s:f s:f s:f}", "kind", kind->name, "measured", 1,
-			 "min_us", (double)latency->min_ns / 1000, "average_us",
-			 latency->average_ns / 1000, "p50_us", (double)latency->p50_ns / 1000,
-			 "p99_us", (double)latency->p99_ns / 1000, "max_us",
-			 (double)latency->max_ns / 1000, "initiator_cpu", outcome->own_cpu,
-			 "target_cpu", outcome->target_cpu);
+	return json_pack("{s:s s:o s:o s:o s:o s:o s:o s:o s:o s:o}", "kind", kind->name, "error",
+			 cmd_json_words(outcome->skipped), "min_ns",
+			 ping_ns(outcome, (double)latency->min_ns), "average_ns",
+			 ping_ns(outcome, latency->average_ns), "p50_ns",
+			 ping_ns(outcome, (double)latency->p50_ns), "p99_ns",
+			 ping_ns(outcome, (double)latency->p99_ns), "max_ns",
+			 ping_ns(outcome, (double)latency->max_ns), "elapsed_ns",
+			 ping_ns(outcome, outcome->elapsed_ns), "initiator_cpu_ns",
+			 ping_ns(outcome, outcome->own_cpu_ns), "target_cpu_ns",
+			 ping_ns(outcome, outcome->target_cpu_ns));
 }
 
 static int ping_kinds(const char *uri, uint64_t *samples_ns, struct cmd_table *table, json_t *list)
@@ -230,9 +238,10 @@ static int ping_run(char **operands, int count)
 		      ">CPU HERE", ">CPU THERE", "");
 	status = ping_kinds(operands[0], samples_ns, table, list);
 	if (!status && values.json)
-		status = cmd_json_print(json_pack("{s:s s:I s:I s:O}", "target", operands[0],
-						  "count", (json_int_t)values.count, "bytes",
-						  (json_int_t)values.bytes, "kinds", list));
+		status = cmd_json_print(json_pack("{s:s s:I s:I s:O}", "uri", operands[0],
+						  "round_trips", (json_int_t)values.count,
+						  "transfer_bytes", (json_int_t)values.bytes,
+						  "kinds", list));
 	else if (!status)
 		cmd_table_print(table);
 	json_decref(list);

@@ -39,7 +39,7 @@ expect 0 "$RBLK" copy "$target/ram" "$scratch/back"
 cmp "$scratch/disk" "$scratch/back" || fail "volume to volume"
 dd if=/dev/zero of="$scratch/odd" bs=1M seek=1 count=2 conv=notrunc status=none
 expect 0 "$RBLK" copy --sparse --json "$scratch/odd" "$target/disk"
-json_is '.zeroed_bytes == 2097152 and .bytes == 5000001 and .verified and .differences == []'
+json_is '.zeroed_bytes == 2097152 and .copied_bytes == 5000001 and .verified and .differences == []'
 cmp -n 5000001 "$scratch/odd" "$scratch/disk" || fail "sparse"
 expect 0 "$RBLK" copy --sparse "$target/disk" "$scratch/hole"
 cmp "$scratch/disk" "$scratch/hole" || fail "holes"

@@ -26,7 +26,7 @@ err_has "$target/disk: verification failed"
 status=0
 feed | timeout 120 "$RBLK" copy --json - "$target/disk" > "$scratch/out" 2> "$scratch/err" || status=$?
 [ $status = 3 ] || fail "status $status, not 3"
-json_is '.verified == false and .differences == [{"offset": 2097152, "bytes": 1048576}]'
+json_is '.verified == false and .differences == [{"offset_bytes": 2097152, "length_bytes": 1048576}]'
 
 # What was not asked for is not claimed.
 expect 0 "$RBLK" copy --no-verify "$scratch/source" "$target/disk"

@@ -9,12 +9,12 @@ for device in /sys/class/infiniband/*; do [ -e "$device" ] && devices=$((devices
 
 status=0
 "$RBLK" doctor --json > "$scratch/out" 2> "$scratch/err" || status=$?
-json_is ".devices | length == $devices"
+json_is ".rdma_devices | length == $devices"
 json_is ".system.kernel == \"$(uname -r)\""
 json_is '.rdma_works == ([.problems[] | select(.fatal)] == [])'
 json_is ".rdma_works == ($status == 0)"
 if [ $devices = 0 ]; then
-	json_is '.rdma_works == false and (.problems[0].text | contains("rblk+tcp://"))'
+	json_is '.rdma_works == false and (.problems[0].problem | contains("rblk+tcp://"))'
 	expect 1 "$RBLK" doctor
 	out_has 'device       none'
 	out_has 'problem: no RDMA device'
@@ -26,7 +26,7 @@ expect 0 "$RBLK" doctor "$target"
 grep -qE '^connection +127\.0\.0\.1:[0-9]+ through tcp in [0-9.]+ ms: [0-9]+ credits, 1 volume,' \
 	"$scratch/out" || fail "connection"
 expect 0 "$RBLK" doctor --json "$target"
-json_is '.connection | .connected and .volumes == 1 and .credits >= 4'
+json_is '.connection | .connected and .volume_count == 1 and .credits >= 4'
 target_stop
 expect 1 "$RBLK" doctor "$target"
 out_has 'connection   failed: '

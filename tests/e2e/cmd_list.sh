@@ -14,7 +14,7 @@ grep -qE '^disk +8 MiB +512 +flush fua .*[0-9a-f]{8}-[0-9a-f]{4}-' "$scratch/out
 grep -qE '^ram +3 MiB +512 +' "$scratch/out" || fail "ram"
 
 expect 0 "$RBLK" list --json "$target"
-json_is '[.volumes[].name] == ["big", "disk", "ram"]'
+json_is '[.volumes[].volume] == ["big", "disk", "ram"]'
 json_is '.volumes[1] | .bytes == 8388608 and .block_bytes == 512 and .can_flush and .can_fua'
 json_is '.volumes[2].can_flush == false'
 
@@ -24,7 +24,7 @@ grep -qE '^access +read and write$' "$scratch/out" || fail "access"
 grep -qE '^flush +yes$' "$scratch/out" || fail "flush"
 grep -qE '^connection +127\.0\.0\.1:[0-9]+ through tcp$' "$scratch/out" || fail "connection"
 expect 0 "$RBLK" info --json "$target/ram"
-json_is '.name == "ram" and .bytes == 3145728 and .credits >= 4 and .device == "tcp"'
+json_is '.volume == "ram" and .bytes == 3145728 and .credits >= 4 and .fabric_device == "tcp"'
 
 target_stop
 target_start --read-only "$scratch/disk"

@@ -9,7 +9,7 @@ for ((i = 0; i < 1024; i++)); do
 done > "$scratch/rblkd.conf"
 target_start --reactors 1 --config "$scratch/rblkd.conf"
 expect 0 "$RBLK" list --json "$target"
-json_is '[.volumes[].name] | length == 1024 and . == sort and .[0] == "v0000" and .[1023] == "v1023"'
+json_is '[.volumes[].volume] | length == 1024 and . == sort and .[0] == "v0000" and .[1023] == "v1023"'
 json_is '.volumes[1023].bytes == 1024 * 1048576'
 for name in v0000 v0511 v1023; do
 	expect 0 "$RBLK" info "$target/$name"

@@ -21,7 +21,7 @@ reloaded() {
 # serves JSON: names and sizes, in their order.
 serves() {
 	expect 0 "$RBLK" list --json "$target"
-	json_is "[.volumes[] | [.name, .bytes]] == $1"
+	json_is "[.volumes[] | [.volume, .bytes]] == $1"
 }
 
 cat > rblkd.conf <<-END

@@ -37,9 +37,9 @@ printed /dev/rblk0
 grep -q 'initiator here' "$LAB_RBLKD_LOG" || lab_fail "the initiator's name did not arrive"
 run 0 list --attached --json
 json ".attached | length == 1 and (.[0] | .device == \"/dev/rblk0\" and .name == null and
-	.uri == \"$LAB_URI/disk\" and .target == \"$LAB_ADDR:4430\" and .volume == \"disk\" and
-	.state == \"live\" and .reason == null and .queues == 2 and .credits == 32 and
-	.give_up_ms == 7000 and .connect_ms == 3000 and .command_ms == 30000 and
+	.uri == \"$LAB_URI/disk\" and .peer == \"$LAB_ADDR:4430\" and .volume == \"disk\" and
+	.state == \"live\" and .error == null and .queues == 2 and .credits == 32 and
+	.give_up_ns == 7000000000 and .connect_timeout_ns == 3000000000 and .command_timeout_ns == 30000000000 and
 	.bytes == $(blockdev --getsize64 /dev/vda) and (.read_only | not) and
 	.wwid == \"$(cat /sys/block/rblk0/rblk/wwid)\")"
 before=$(jq '.attached[0].counters.commands' /tmp/out)
