@@ -37,6 +37,23 @@ int tgt_path_size(const struct tgt_path *path, uint64_t *bytes)
 	return 0;
 }
 
+static struct tgt_store_id id_of(const struct stat *st)
+{
+	if (S_ISBLK(st->st_mode))
+		return (struct tgt_store_id){.device = st->st_rdev, .is_device = true};
+	return (struct tgt_store_id){.device = st->st_dev, .inode = st->st_ino};
+}
+
+int tgt_path_identify(const char *path, struct tgt_store_id *id)
+{
+	struct stat st;
+
+	if (stat(path, &st) < 0)
+		return -errno;
+	*id = id_of(&st);
+	return 0;
+}
+
 /* -- F6: one server at a time --------------------------------------------------------------- */
 
 /*
@@ -66,6 +83,11 @@ static void holder_words(const char *path, const char *otherwise, char *words, s
 	fclose(locks);
 	if (holder <= 0)
 		return;
+	/* That it is not served under two names, volume.c has seen to. */
+	if (holder == getpid()) {
+		snprintf(words, bytes, "this process, for a volume that is being closed");
+		return;
+	}
 	snprintf(comm_path, sizeof(comm_path), "/proc/%d/comm", holder);
 	file = fopen(comm_path, "re");
 	if (file) {
@@ -163,6 +185,7 @@ static int path_open_as(const struct tgt_volume_config *config, struct tgt_path 
 			struct tgt_store_info *info, char *error)
 {
 	int flags = O_CLOEXEC | (config->read_only ? O_RDONLY : O_RDWR);
+	struct stat st;
 	int status;
 
 	if (path->direct)
@@ -171,8 +194,12 @@ static int path_open_as(const struct tgt_volume_config *config, struct tgt_path 
 	if (path->fd < 0)
 		return path->fd;
 	status = tgt_path_probe(config, path, info, error);
+	if (status == 0 && fstat(path->fd, &st) < 0)
+		status = tgt_error(error, -errno, "%s: %s", config->path, strerror(errno));
 	if (status < 0)
 		close(path->fd);
+	else
+		info->id = id_of(&st);
 	return status;
 }
 

@@ -25,6 +25,8 @@ struct tgt_path {
  */
 int tgt_path_open(const struct tgt_volume_config *config, struct tgt_path *path,
 		  struct tgt_store_info *info, char *error);
+/* What the path leads to now; 0 or negative errno. */
+int tgt_path_identify(const char *path, struct tgt_store_id *id);
 /* Its size now, in bytes; 0 or negative errno. */
 int tgt_path_size(const struct tgt_path *path, uint64_t *bytes);
 

@@ -57,6 +57,12 @@ struct tgt_io {
 	void (*ended)(struct tgt_io *io, int error); /* the owner's, in the place of `done` */
 };
 
+/* Which file or block device it is, by whatever name; all zero: none. */
+struct tgt_store_id {
+	uint64_t device, inode; /* of the file; of a block device its own number, and 0 */
+	bool is_device;
+};
+
 /* What a store is able to do and how big it is; filled by open, renewed by refresh. */
 struct tgt_store_info {
 	uint64_t bytes;
@@ -70,6 +76,7 @@ struct tgt_store_info {
 	bool can_flush, can_fua, can_discard, can_write_zeroes;
 	bool volatile_cache;         /* flushes matter */
 	bool buffered;               /* through this machine's page cache */
+	struct tgt_store_id id;
 	bool rotational;
 	uint8_t cache_epoch[16];     /* F7: the machine's boot id for a disk, random for memory */
 	/*

@@ -18,6 +18,7 @@
 #include "proto/core/env.h"
 #include "proto/wire/wire_check.h"
 #include "target/base/error.h"
+#include "target/store/path.h"
 
 /*
  * `lock` owns everything here but `instance`, which is fixed. A volume is in `sorted` as long as it
@@ -145,6 +146,35 @@ static int volume_geometry_check(struct tgt_volume *volume, char *error)
 	return 0;
 }
 
+/* -EBUSY: one that is served already has the same file or device, by whatever name. */
+static int registry_check_path(struct tgt_registry *registry,
+			       const struct tgt_volume_config *config, char *error)
+{
+	struct tgt_store_id id;
+	int status = 0;
+	unsigned int i;
+
+	/* That it is not there is for those to say who open it. */
+	if (!config->path[0] || tgt_path_identify(config->path, &id) < 0)
+		return 0;
+	pthread_mutex_lock(&registry->lock);
+	for (i = 0; i < registry->count && status == 0; i++) {
+		const struct tgt_volume *other = registry->sorted[i];
+		const struct tgt_store_id *held = &other->store->info.id;
+
+		/* Readers may share (F6). */
+		if (held->device == id.device && held->inode == id.inode &&
+		    held->is_device == id.is_device &&
+		    !(other->config.read_only && config->read_only))
+			status = tgt_error(error, -EBUSY,
+					   "volume %s: %s: already served as volume %s (%s)",
+					   config->name, config->path, other->config.name,
+					   other->config.path);
+	}
+	pthread_mutex_unlock(&registry->lock);
+	return status;
+}
+
 static int volume_store_open(struct tgt_volume *volume, char *error)
 {
 	const struct tgt_volume_config *config = &volume->config;
@@ -208,7 +238,10 @@ int tgt_volume_add(struct tgt_registry *registry, const struct tgt_volume_config
 	volume->registry = registry;
 	volume->config = *config;
 	volume->refs = 1;
-	status = volume_store_open(volume, error);
+	/* Before the lock is tried: nobody waits for what this process will not let go of. */
+	status = registry_check_path(registry, config, error);
+	if (status == 0)
+		status = volume_store_open(volume, error);
 	if (status < 0)
 		goto err_free;
 	status = volume_geometry_check(volume, error);

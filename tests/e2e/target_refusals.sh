@@ -89,6 +89,15 @@ grep -qi 'address already in use$' "$scratch/err" || fail "the reason, last"
 refused "volume disk: disk.img: in use by process $target_pid (rblkd)" "${tcp[@]}" disk.img
 target_stop
 
+# Within one target it is told by the other volume's name, and nobody waits for himself.
+ln disk.img hard.img
+ln -s disk.img soft.img
+for other in hard soft; do
+	expect 1 timeout 120 "$RBLKD" --listen rblk+tcp://127.0.0.1:0 --lock-wait 10min disk.img $other.img
+	[ "$(cat "$scratch/err")" = "rblkd: volume $other: $other.img: already served as volume disk (disk.img)" ] ||
+		fail "one file under two names"
+done
+
 # A killed one holds nothing on: the next serves at once what it had.
 target_start disk.img
 target_stop -KILL

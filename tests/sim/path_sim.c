@@ -25,6 +25,21 @@ int __wrap_close(int fd)
 	return 0;
 }
 
+static struct tgt_store_id id_of(const struct sim_disk *disk)
+{
+	return (struct tgt_store_id){.device = (uintptr_t)disk, .is_device = true};
+}
+
+int tgt_path_identify(const char *path, struct tgt_store_id *id)
+{
+	const struct sim_disk *disk = sim_disk_find(path);
+
+	if (!disk)
+		return -ENOENT;
+	*id = id_of(disk);
+	return 0;
+}
+
 int tgt_path_size(const struct tgt_path *path, uint64_t *bytes)
 {
 	*bytes = sim_file_of_fd(path->fd)->disk->bytes;
@@ -56,6 +71,7 @@ int tgt_path_open(const struct tgt_volume_config *config, struct tgt_path *path,
 		.can_discard = disk->can_discard,
 		.can_write_zeroes = true,
 		.volatile_cache = true,
+		.id = id_of(disk),
 	};
 	memcpy(info->cache_epoch, disk->boot_id, sizeof(info->cache_epoch));
 	return 0;

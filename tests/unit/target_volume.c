@@ -208,6 +208,56 @@ static void read_only_is_said(void **state)
 	drop("v");
 }
 
+/* F6 within one process: said at once and by name, not waited for. */
+static void one_file_has_one_name(void **state)
+{
+	char *directory = rig_directory(), disk[64], hard[64], soft[64];
+	char error[TGT_ERROR_BYTES], wanted[TGT_ERROR_BYTES];
+	struct tgt_volume_config config;
+	struct tgt_volume *held;
+
+	snprintf(disk, sizeof(disk), "%s/disk", directory);
+	snprintf(hard, sizeof(hard), "%s/hard", directory);
+	snprintf(soft, sizeof(soft), "%s/soft", directory);
+	rig_file(disk, 65536);
+	assert_int_equal(link(disk, hard), 0);
+	assert_int_equal(symlink("disk", soft), 0);
+	assert_int_equal(add("a", "uring", disk, 0, 0, error), 0);
+	assert_int_equal(add("b", "uring", hard, 0, 0, error), -EBUSY);
+	snprintf(wanted, sizeof(wanted), "volume b: %s: already served as volume a (%s)", hard,
+		 disk);
+	assert_string_equal(error, wanted);
+	/* Ten minutes would be this test's end. */
+	config = rig_volume("uring", soft, 0);
+	config.cache = TGT_CACHE_BUFFERED;
+	config.lock_wait_ms = 600000;
+	strcpy(config.name, "b");
+	assert_int_equal(tgt_volume_add(registry, &config, error), -EBUSY);
+	snprintf(wanted, sizeof(wanted), "volume b: %s: already served as volume a (%s)", soft,
+		 disk);
+	assert_string_equal(error, wanted);
+	config.read_only = true;
+	assert_int_equal(tgt_volume_add(registry, &config, error), -EBUSY);
+
+	/* Removed, and not yet closed by all: that is waited for. */
+	held = tgt_volume_remove(registry, "a");
+	assert_int_equal(add("b", "uring", hard, 0, 0, error), -EBUSY);
+	snprintf(wanted, sizeof(wanted),
+		 "volume b: %s: in use by this process, for a volume that is being closed", hard);
+	assert_string_equal(error, wanted);
+	tgt_volume_put(held);
+
+	/* Readers share. */
+	config.lock_wait_ms = 0;
+	assert_int_equal(tgt_volume_add(registry, &config, error), 0);
+	strcpy(config.name, "c");
+	assert_int_equal(tgt_volume_add(registry, &config, error), 0);
+	assert_int_equal(add("d", "uring", hard, 0, 0, error), -EBUSY);
+	drop("b");
+	drop("c");
+	rig_directory_remove(directory);
+}
+
 static void uuid_of(const char *name, const uint8_t *given, uint8_t uuid[16])
 {
 	struct tgt_volume_config config = rig_volume("null", "", 65536);
@@ -247,6 +297,7 @@ int main(void)
 		cmocka_unit_test(refresh_sees_growth),
 		cmocka_unit_test(described_as_the_wire_allows),
 		cmocka_unit_test(read_only_is_said),
+		cmocka_unit_test(one_file_has_one_name),
 		cmocka_unit_test(uuid_is_stable),
 	};
 
