@@ -57,6 +57,10 @@ struct cmd_verb {
 extern const struct cmd_verb cmd_verb_attach, cmd_verb_copy, cmd_verb_detach, cmd_verb_doctor,
 	cmd_verb_info, cmd_verb_list, cmd_verb_ping;
 
+extern const struct cmd_verb *const cmd_verbs[]; /* verbs.c; ends with NULL */
+/* What --kind of ping may be; NULL: there are no more. */
+const char *cmd_ping_kind_name(size_t index);
+
 /* -- options.c --------------------------------------------------------------------------------- */
 
 /*

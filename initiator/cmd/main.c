@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * rblk VERB ...: the table of verbs, and what is not a verb's: --help and --version.
+ * rblk VERB ...: one verb of the table (verbs.c), and what is not a verb's: help and version.
  */
 #include "initiator/cmd/cmd.h"
 
@@ -8,19 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct cmd_verb *const verbs[] = {
-	&cmd_verb_list,   &cmd_verb_info,   &cmd_verb_copy,   &cmd_verb_ping,
-	&cmd_verb_attach, &cmd_verb_detach, &cmd_verb_doctor,
-};
-#define VERB_COUNT (sizeof(verbs) / sizeof(verbs[0]))
-
 static const struct cmd_verb *main_find(const char *name)
 {
 	size_t i;
 
-	for (i = 0; i < VERB_COUNT; i++)
-		if (!strcmp(verbs[i]->name, name))
-			return verbs[i];
+	for (i = 0; cmd_verbs[i]; i++)
+		if (!strcmp(cmd_verbs[i]->name, name))
+			return cmd_verbs[i];
 	return NULL;
 }
 
@@ -31,8 +25,8 @@ static void main_help(FILE *out)
 	fputs("rblk VERB [OPTION]... OPERAND...\n"
 	      "Use block volumes that rblkd serves over RDMA or TCP.\n\n",
 	      out);
-	for (i = 0; i < VERB_COUNT; i++)
-		fprintf(out, "  %-8s %s\n", verbs[i]->name, verbs[i]->summary);
+	for (i = 0; cmd_verbs[i]; i++)
+		fprintf(out, "  %-8s %s\n", cmd_verbs[i]->name, cmd_verbs[i]->summary);
 	fputs("  help     how to use a verb: rblk help VERB\n"
 	      "  version  the version of the command and of its library\n"
 	      "\n"

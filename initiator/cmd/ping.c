@@ -206,6 +206,11 @@ static int ping_kinds(const char *uri, uint64_t *samples_ns, struct cmd_table *t
 	return CMD_OK;
 }
 
+const char *cmd_ping_kind_name(size_t index)
+{
+	return index < KIND_COUNT ? kinds[index].name : NULL;
+}
+
 static bool ping_kind_known(const char *name)
 {
 	size_t i;

@@ -1,0 +1,106 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# The shells complete what the programs take: every verb, every option, what an option's value may be.
+# Method: the completions are loaded as the shells load them. bash's function is called with the words that bash
+# makes of a line, and asked for all there is, which is compared with --help; zsh gets the keys on a terminal.
+. "$(dirname "$0")/cmd.sh"
+mkdir "$scratch/here"
+cd "$scratch/here"
+
+# completes WORD...: what bash offers for the last of these words, sorted, in $scratch/out.
+completes() {
+	COMP_WORDS=("$@")
+	COMP_CWORD=$(($# - 1))
+	COMPREPLY=()
+	"_$1" || true # compopt has something to say only within a completion
+	printf '%s\n' "${COMPREPLY[@]}" | sed '/^$/d' | sort > "$scratch/out"
+}
+# offers WANTED WORD...: exactly these words, separated by blanks.
+offers() {
+	local wanted=$1
+	shift
+	completes "$@"
+	[ "$(paste -sd' ' "$scratch/out")" = "$wanted" ] || fail "$*: not $wanted"
+}
+# help_options: those of the last output.
+help_options() {
+	sed -nE 's/^  (-[a-zA-Z]|  |   ),?  ?(--[a-z-]+).*/\1 \2/p' "$scratch/out" | tr ' ' '\n' | sed '/^$/d' | sort
+}
+
+. "$RBLK_COMPLETIONS/rblk.bash-completion"
+. "$RBLKD_COMPLETIONS/rblkd.bash-completion"
+complete -p rblk rblkd > /dev/null || fail "not registered"
+touch 'a file' disk.img
+_rblk_tab() { printf '# comment\n\ndata rblk://h/data noauto\n$(reboot) x\nscratch rblk://h/s\n'; }
+
+expect 0 "$RBLK" --help
+sed -nE 's/^  ([a-z]+) .*/\1/p' "$scratch/out" | sort > "$scratch/verbs"
+completes rblk help ''
+diff "$scratch/verbs" "$scratch/out" >&2 || fail "verbs"
+for verb in $(grep -v 'help\|version' "$scratch/verbs"); do
+	expect 0 "$RBLK" "$verb" --help
+	help_options > "$scratch/options"
+	grep -q -- --help "$scratch/options" || fail "$verb --help"
+	completes rblk "$verb" -
+	diff "$scratch/options" "$scratch/out" >&2 || fail "$verb takes (<), completed are (>)"
+done
+offers 'ping' rblk p
+offers '--help --version -V -h' rblk -
+offers '--attached' rblk list --at
+offers 'send-events send-polled' rblk ping --kind s
+offers 'rdma-signalled rdma-unsignalled' rblk ping --kind = r
+offers 'rdma-signalled rdma-unsignalled send-events send-polled' rblk ping -k ''
+offers 'rdma-signalled rdma-unsignalled send-events send-polled' rblk ping --kind =
+offers '' rblk ping --count ''
+offers 'disk.img' rblk attach --tab d
+offers 'a file disk.img rblk+tcp:// rblk://' rblk copy ''
+offers 'rblk+tcp:// rblk://' rblk list rb
+offers '' rblk list rblk :
+offers '' rblk list rblk : //
+offers 'data rblk+tcp:// rblk:// scratch' rblk attach ''
+offers 'scratch' rblk detach s
+
+expect 0 "$RBLKD" --help
+help_options > "$scratch/options"
+[ "$(wc -l < "$scratch/options")" -gt 20 ] || fail "rblkd --help"
+completes rblkd -
+diff "$scratch/options" "$scratch/out" >&2 || fail "rblkd takes (<), completed are (>)"
+offers 'adaptive always' rblkd --polling a
+offers 'adaptive always never' rblkd --polling =
+offers 'rblk+tcp:// rblk://' rblkd -l r
+offers 'no yes' rblkd --read-only =
+offers 'a file disk.img' rblkd --read-only ''
+offers 'disk.img' rblkd name = d
+offers 'a file disk.img' rblkd --config ''
+
+if ! command -v zsh > /dev/null; then
+	echo "SKIPPED: no zsh"
+	exit 0
+fi
+mkdir functions
+cp "$RBLK_COMPLETIONS/_rblk" "$RBLKD_COMPLETIONS/_rblkd" functions
+cat > keys.zsh <<-'END'
+	# Type each line, and see that the words that follow it come on the terminal.
+	zmodload zsh/zpty
+	zpty shell 'TERM=dumb zsh -f -i'
+	zpty -w shell 'PS1="ready>"; fpath=($PWD/functions $fpath); autoload -U compinit; compinit -u -d dump; LISTMAX=0'
+	zpty -w shell 'setopt AUTO_LIST; unsetopt LIST_BEEP ZLE; setopt ZLE; echo load"ed"'
+	zpty -r -m shell said '*loaded*' || exit 1
+	check() {
+		zpty -w -n shell "$1"$'\t'
+		zpty -r -m shell said "*$2*" || exit 1
+		zpty -w -n shell $'\C-u'
+	}
+	check 'rblk pi' 'rblk ping '
+	check 'rblk list --at' 'rblk list --attached'
+	check 'rblk ping --kind=rdma-u' '--kind=rdma-unsignalled'
+	check 'rblk list rblk+' 'rblk+tcp://'
+	check 'rblk copy disk' 'disk.img'
+	check 'rblkd --allow' '--allow-scratch'
+	check 'rblkd --polling=ne' '--polling=never'
+	check 'rblkd --listen rblk:' '--listen rblk://'
+	zpty -d shell
+	echo all
+END
+expect 0 zsh -f keys.zsh
+out_has all
