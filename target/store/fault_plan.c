@@ -28,7 +28,8 @@ static int kind_bits(const char *part, unsigned int *bits)
 	} kinds[] = {
 		{"read", 1u << TGT_IO_READ},	       {"write", 1u << TGT_IO_WRITE},
 		{"flush", 1u << TGT_IO_FLUSH},	       {"discard", 1u << TGT_IO_DISCARD},
-		{"zeroes", 1u << TGT_IO_WRITE_ZEROES}, {"all", ALL_KINDS},
+		{"zeroes", 1u << TGT_IO_WRITE_ZEROES}, {"extents", 1u << TGT_IO_EXTENTS},
+		{"all", ALL_KINDS},
 	};
 	unsigned int i, found = 0;
 

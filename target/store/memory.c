@@ -128,6 +128,7 @@ static int memory_submit(struct tgt_port *port, struct tgt_io *io)
 		return 1;
 	case TGT_IO_FLUSH:
 	case TGT_IO_DISCARD:
+	case TGT_IO_EXTENTS:
 		break;
 	}
 	return -EOPNOTSUPP;

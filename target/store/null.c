@@ -61,7 +61,8 @@ static void null_detach(struct tgt_port *port)
 static int null_submit(struct tgt_port *port, struct tgt_io *io)
 {
 	io->port = port;
-	if (io->flags & TGT_IO_FUA || io->kind == TGT_IO_FLUSH)
+	if (io->flags & TGT_IO_FUA || io->kind == TGT_IO_FLUSH ||
+	    io->kind == TGT_IO_EXTENTS)
 		return -EOPNOTSUPP;
 	if (io->kind == TGT_IO_READ)
 		memset(io->buffer, 0, io->bytes);

@@ -196,6 +196,7 @@ static int probe_file(const struct tgt_volume_config *config, struct tgt_path *p
 		power_of_two((uint64_t)st->st_blksize) ? (uint32_t)st->st_blksize : BLOCK_BYTES_MAX;
 	info->rotational = queue_number(st->st_dev, "rotational", 0);
 	info->volatile_cache = true; /* the file system's own, and the disk's below it */
+	info->can_extents = true; /* where it does not know of holes, the kernel says that all is data */
 	if (info->read_only)
 		return 0;
 	/* Beyond its end there is nothing to punch: this only asks whether it could be done. */

@@ -8,7 +8,10 @@
 #include <errno.h>
 #include <liburing.h>
 #include <poll.h>
+#include <stdatomic.h>
 #include <stdlib.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 #define WATCHES_MAX 8
 #define REAP_BATCH 32
@@ -27,6 +30,10 @@ struct tgt_ring {
 	unsigned int watch_count;
 	struct ring_watch watches[WATCHES_MAX];
 	bool *file_used;
+	/* What other threads have posted, the last first; and an eventfd, -1: none yet, that counts
+	 * them as a semaphore does. */
+	struct tgt_ring_post *_Atomic posted;
+	int posted_fd;
 };
 
 int tgt_ring_create(unsigned int depth, unsigned int max_files, struct tgt_ring **out)
@@ -43,6 +50,7 @@ int tgt_ring_create(unsigned int depth, unsigned int max_files, struct tgt_ring 
 
 	if (!ring)
 		return -ENOMEM;
+	ring->posted_fd = -1;
 	err = io_uring_queue_init_params(depth, &ring->uring, &params);
 	if (err == -EINVAL) {
 		params = (struct io_uring_params){.flags = IORING_SETUP_CLAMP};
@@ -78,6 +86,8 @@ void tgt_ring_destroy(struct tgt_ring *ring)
 	if (!ring)
 		return;
 	io_uring_queue_exit(&ring->uring);
+	if (ring->posted_fd >= 0)
+		close(ring->posted_fd);
 	free(ring->file_used);
 	free(ring);
 }
@@ -164,6 +174,67 @@ int tgt_ring_watch(struct tgt_ring *ring, int fd)
 	return 0;
 }
 
+/* -- posted by other threads ------------------------------------------------------------------- */
+
+int tgt_ring_expect(struct tgt_ring *ring)
+{
+	int err;
+
+	if (ring->posted_fd < 0) {
+		ring->posted_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK | EFD_SEMAPHORE);
+		if (ring->posted_fd < 0)
+			return -errno;
+		err = tgt_ring_watch(ring, ring->posted_fd);
+		if (err) {
+			close(ring->posted_fd);
+			ring->posted_fd = -1;
+			return err;
+		}
+	}
+	ring->inflight++;
+	return 0;
+}
+
+void tgt_ring_post(struct tgt_ring *ring, struct tgt_ring_post *post, int result)
+{
+	post->result = result;
+	/*
+	 * The eventfd first: with the exchange, the last that is done here, the ring's owner may
+	 * take the post and end the ring. Woken too early it finds nothing, and is woken again,
+	 * because what was not taken stays in the eventfd's count.
+	 */
+	eventfd_write(ring->posted_fd, 1);
+	post->next = atomic_load(&ring->posted);
+	while (!atomic_compare_exchange_weak(&ring->posted, &post->next, post))
+		;
+}
+
+/* In the order in which they were posted. */
+static unsigned int ring_take_posted(struct tgt_ring *ring)
+{
+	struct tgt_ring_post *taken, *post = NULL, *next;
+	unsigned int done = 0;
+	eventfd_t count;
+
+	if (!atomic_load_explicit(&ring->posted, memory_order_relaxed))
+		return 0;
+	for (taken = atomic_exchange(&ring->posted, NULL); taken; taken = next) {
+		next = taken->next;
+		taken->next = post;
+		post = taken;
+	}
+	for (; post; post = next) {
+		next = post->next;
+		eventfd_read(ring->posted_fd, &count);
+		ring->inflight--;
+		done++;
+		post->op.complete(&post->op, post->result, 0);
+	}
+	return done;
+}
+
+/* -- waiting ----------------------------------------------------------------------------------- */
+
 static int ring_arm_watches(struct tgt_ring *ring)
 {
 	for (unsigned int i = 0; i < ring->watch_count; i++) {
@@ -196,7 +267,7 @@ int tgt_ring_submit(struct tgt_ring *ring)
 unsigned int tgt_ring_reap(struct tgt_ring *ring, unsigned int budget)
 {
 	struct io_uring_cqe *cqes[REAP_BATCH];
-	unsigned int done = 0;
+	unsigned int done = ring_take_posted(ring);
 
 	while (done < budget) {
 		unsigned int want = budget - done < REAP_BATCH ? budget - done : REAP_BATCH;

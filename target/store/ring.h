@@ -43,10 +43,22 @@ void tgt_ring_unregister_file(struct tgt_ring *ring, int index);
 /* Wake the ring's waiter whenever fd is readable. For the life of the ring. */
 int tgt_ring_watch(struct tgt_ring *ring, int fd);
 
+/*
+ * What ends elsewhere, on another thread: each tgt_ring_expect(), on the ring's own, is followed by
+ * one tgt_ring_post() from any, and then `complete` runs in the ring's reap. 0 or negative errno.
+ */
+struct tgt_ring_post {
+	struct tgt_ring_op op;
+	int result;
+	struct tgt_ring_post *next;
+};
+int tgt_ring_expect(struct tgt_ring *ring);
+void tgt_ring_post(struct tgt_ring *ring, struct tgt_ring_post *post, int result);
+
 /* Push what was prepared to the kernel: no system call when there is nothing. */
 int tgt_ring_submit(struct tgt_ring *ring);
-/* Run `complete` of what has completed, at most `budget`. Returns how many. A system call only where
- * the kernel says that completions wait for one. */
+/* Run `complete` of what has completed, at most `budget`. Returns how many. A system call only
+ * where the kernel says that completions wait for one. */
 unsigned int tgt_ring_reap(struct tgt_ring *ring, unsigned int budget);
 /* Submit, then sleep until a completion or timeout_ms (-1: no limit). 0 or negative errno. */
 int tgt_ring_wait(struct tgt_ring *ring, int timeout_ms);

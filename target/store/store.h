@@ -26,12 +26,19 @@ enum tgt_io_kind {
 	TGT_IO_FLUSH,
 	TGT_IO_DISCARD,
 	TGT_IO_WRITE_ZEROES,
+	TGT_IO_EXTENTS, /* where data is; only of a store with can_extents */
 };
-#define TGT_IO_KINDS (TGT_IO_WRITE_ZEROES + 1)
+#define TGT_IO_KINDS (TGT_IO_EXTENTS + 1)
 
 enum tgt_io_flag {
 	TGT_IO_FUA = 1u << 0,
 	TGT_IO_NO_UNMAP = 1u << 1,
+};
+
+/* A piece of a range that is data, or a hole that reads as zeroes. */
+struct tgt_extent {
+	uint64_t bytes; /* 0: there is none */
+	bool hole;
 };
 
 /*
@@ -47,6 +54,9 @@ struct tgt_io {
 	uint64_t offset;
 	uint64_t bytes;
 	void *buffer;               /* READ, WRITE: page aligned unless in-capsule (512) */
+	/* EXTENTS: the buffer is zeroed and has room for so many struct tgt_extent; each is to be whole
+	 * units of so many bytes. A range's end, and one that is not filled, end the list. */
+	uint32_t extent_room, extent_unit;
 	int buffer_index;           /* of the ring's fixed buffers, or -1 */
 	struct tgt_port *port;      /* the store's, set by submit */
 	uint64_t progress;          /* the store's: bytes done so far */
@@ -74,6 +84,7 @@ struct tgt_store_info {
 	uint64_t max_discard_bytes;  /* of one DISCARD or WRITE_ZEROES */
 	bool read_only;
 	bool can_flush, can_fua, can_discard, can_write_zeroes;
+	bool can_extents; /* else all of it is data */
 	bool volatile_cache;         /* flushes matter */
 	bool buffered;               /* through this machine's page cache */
 	struct tgt_store_id id;

@@ -16,6 +16,7 @@ static const char *const kind_names[TGT_IO_KINDS] = {
 	[TGT_IO_FLUSH] = "FLUSH",
 	[TGT_IO_DISCARD] = "DISCARD",
 	[TGT_IO_WRITE_ZEROES] = "WRITE_ZEROES",
+	[TGT_IO_EXTENTS] = "EXTENTS",
 };
 
 /* -- F9: a failed sync is not forgotten ----------------------------------------------------------

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * How an operation goes into a volume's store and comes back: every READ, WRITE, FLUSH, DISCARD and
- * WRITE_ZEROES of every session passes here. A failed FLUSH or FUA is remembered for all sessions
+ * How an operation goes into a volume's store and comes back: every READ, WRITE, FLUSH, DISCARD,
+ * WRITE_ZEROES and EXTENTS of every session passes here. A failed FLUSH or FUA is remembered for all sessions
  * (F9), errors of the store are logged and counted. What an operation does to the bytes is the
  * store's (store.h).
  */

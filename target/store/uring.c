@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * The store on a file or block device, through the reactor's io_uring: fixed files, fixed buffers
- * where the caller has them, nothing that blocks. Every durability promise is the kernel's own:
- * FLUSH is fdatasync, FUA is RWF_DSYNC. Opening, locking and probing are store_path.c's.
+ * where the caller has them, nothing that blocks (what would, its worker does). Every durability
+ * promise is the kernel's own: FLUSH is fdatasync, FUA is RWF_DSYNC. Opening, locking and probing
+ * are store_path.c's.
  */
 #include "target/store/store.h"
 
@@ -14,7 +15,9 @@
 #include <unistd.h>
 #include "target/base/settings.h"
 #include "target/base/error.h"
+#include "target/store/extents.h"
 #include "target/store/path.h"
+#include "target/store/worker.h"
 
 /*
  * -EAGAIN and -EINTR are tried again, each time through the ring, so that the reactor goes on with
@@ -26,6 +29,7 @@
 struct uring_store {
 	struct tgt_store store; /* first: the struct tgt_store that others hold */
 	struct tgt_path path;
+	struct tgt_worker worker;
 };
 
 /* Its reactor's; lives as long as the reactor serves the volume. */
@@ -51,6 +55,12 @@ static int uring_open(const struct tgt_volume_config *config, struct tgt_store *
 		free(uring);
 		return status;
 	}
+	status = tgt_worker_init(&uring->worker);
+	if (status < 0) {
+		close(uring->path.fd);
+		free(uring);
+		return tgt_error(error, status, "%s: out of memory", config->path);
+	}
 	uring->store.ops = &tgt_store_uring;
 	*store = &uring->store;
 	return 0;
@@ -60,6 +70,7 @@ static void uring_close(struct tgt_store *store)
 {
 	struct uring_store *uring = to_uring(store);
 
+	tgt_worker_fini(&uring->worker);
 	close(uring->path.fd);
 	free(uring);
 }
@@ -150,6 +161,8 @@ static int uring_issue(struct tgt_io *io)
 	case TGT_IO_FLUSH:
 		io_uring_prep_fsync(sqe, port->file_index, IORING_FSYNC_DATASYNC);
 		break;
+	case TGT_IO_EXTENTS: /* never comes here */
+		return -EINVAL;
 	}
 	sqe->flags |= IOSQE_FIXED_FILE;
 	return 0;
@@ -193,6 +206,7 @@ static int uring_advance(struct tgt_io *io, int result)
 		return (io->flags & TGT_IO_FUA) != 0;
 	case TGT_IO_DISCARD:
 	case TGT_IO_FLUSH:
+	case TGT_IO_EXTENTS:
 		break;
 	}
 	return 0;
@@ -211,12 +225,59 @@ static void uring_complete(struct tgt_ring_op *op, int result, uint32_t flags)
 	io->done(io, status);
 }
 
+/* -- where data is ----------------------------------------------------------------------------- */
+
+/* io_uring has no lseek(), and the file system may read from disk to answer: the worker asks. */
+struct uring_extents {
+	struct tgt_job job; /* first: leads back here */
+	struct tgt_io *io;
+};
+
+static int extents_run(struct tgt_job *job)
+{
+	const struct tgt_io *io = ((struct uring_extents *)job)->io;
+	const struct tgt_path *path = &to_uring(io->port->store)->path;
+	uint64_t size;
+	int err = tgt_path_size(path, &size);
+
+	return err ? err : tgt_extents_find(path->fd, size, io, lseek);
+}
+
+static void extents_complete(struct tgt_ring_op *op, int result, uint32_t flags)
+{
+	struct uring_extents *extents = (struct uring_extents *)op; /* through its first members */
+	struct tgt_io *io = extents->io;
+
+	(void)flags;
+	free(extents);
+	io->done(io, result);
+}
+
+/* An allocation for each: nobody asks this often, and a request need not carry a job for it. */
+static int extents_submit(struct tgt_port *port, struct tgt_io *io)
+{
+	struct uring_extents *extents = calloc(1, sizeof(*extents));
+	int err;
+
+	if (!extents)
+		return -ENOMEM;
+	extents->io = io;
+	extents->job.run = extents_run;
+	extents->job.post.op.complete = extents_complete;
+	err = tgt_worker_submit(&to_uring(port->store)->worker, port->ring, &extents->job);
+	if (err)
+		free(extents);
+	return err;
+}
+
 static int uring_submit(struct tgt_port *port, struct tgt_io *io)
 {
 	io->ring_op.complete = uring_complete;
 	io->port = port;
 	io->progress = 0;
 	io->retries = 0;
+	if (io->kind == TGT_IO_EXTENTS)
+		return extents_submit(port, io);
 	return uring_issue(io);
 }
 

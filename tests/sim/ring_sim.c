@@ -102,6 +102,17 @@ void sim_ring_done(struct tgt_ring *ring, struct sim_io *io)
 	ring_complete(ring, io->op, io->result);
 }
 
+int tgt_ring_expect(struct tgt_ring *ring)
+{
+	ring->inflight++;
+	return 0;
+}
+
+void tgt_ring_post(struct tgt_ring *ring, struct tgt_ring_post *post, int result)
+{
+	ring_complete(ring, &post->op, result);
+}
+
 static bool sqe_decode(const struct io_uring_sqe *sqe, struct sim_io *io)
 {
 	io->offset = sqe->off;

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The walk of extents.h. A hole shrinks to whole units and data grows to them, so that what is
+ * called a hole is one to its last byte. The file may change meanwhile; whatever the file system
+ * answers, each step goes on by a unit at least.
+ */
+#include "target/store/extents.h"
+
+#include <errno.h>
+#include <unistd.h>
+
+/* The list that is being filled. */
+struct walk {
+	struct tgt_extent *list;
+	uint32_t count, room;
+	uint64_t offset, end;
+};
+
+static uint64_t least(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+/* Go on to `to`, if that is further. False: there is no room for it. */
+static bool walk_on(struct walk *walk, uint64_t to, bool hole)
+{
+	struct tgt_extent *last = walk->count ? &walk->list[walk->count - 1] : NULL;
+
+	if (to <= walk->offset)
+		return true;
+	if (!last || last->hole != hole) {
+		if (walk->count == walk->room)
+			return false;
+		last = &walk->list[walk->count++];
+		*last = (struct tgt_extent){.hole = hole};
+	}
+	last->bytes += to - walk->offset;
+	walk->offset = to;
+	return true;
+}
+
+/* Where what is sought begins; `end` where there is none of it. Negative errno. */
+static int64_t seek_to(int fd, uint64_t offset, int whence, uint64_t end,
+		       off_t (*seek)(int fd, off_t offset, int whence))
+{
+	off_t found = seek(fd, (off_t)offset, whence);
+
+	if (found >= 0)
+		return (int64_t)least((uint64_t)found, end);
+	return errno == ENXIO ? (int64_t)end : -errno;
+}
+
+int tgt_extents_find(int fd, uint64_t size, const struct tgt_io *io,
+		     off_t (*seek)(int fd, off_t offset, int whence))
+{
+	struct walk walk = {
+		.list = io->buffer,
+		.room = io->extent_room,
+		.offset = io->offset,
+		.end = io->offset + io->bytes,
+	};
+	uint64_t unit = io->extent_unit, known = least(walk.end, size - size % unit);
+	/* Holes that are less than a unit make no extent: it is the questions that are bounded. */
+	unsigned int left = 4 * walk.room;
+
+	while (walk.offset < known && left--) {
+		int64_t data = seek_to(fd, walk.offset, SEEK_DATA, known, seek), hole;
+		uint64_t to;
+
+		if (data < 0)
+			return (int)data;
+		to = (uint64_t)data - (uint64_t)data % unit;
+		if (!walk_on(&walk, to, true) || walk.offset >= known)
+			break;
+		hole = seek_to(fd, (uint64_t)data < walk.offset ? walk.offset : (uint64_t)data,
+			       SEEK_HOLE, known, seek);
+		if (hole < 0)
+			return (int)hole;
+		to = ((uint64_t)hole + unit - 1) / unit * unit;
+		/* Data that became a hole between the two questions. */
+		if (to <= walk.offset)
+			to = walk.offset + unit;
+		if (!walk_on(&walk, least(to, known), false))
+			break;
+	}
+	if (walk.offset >= known)
+		walk_on(&walk, walk.end, false);
+	return 0;
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * A store's helper: one thread for what may block and has no way through io_uring (SEEK_HOLE reads
+ * a file system's metadata). It takes jobs one after the other from a bounded queue and hands their
+ * ends back through the ring of the reactor that gave them. A store has a worker of its own, so
+ * that a disk that hangs holds up no other volume. The simulator links one without a thread in its
+ * place.
+ */
+#ifndef RBLK_TARGET_STORE_WORKER_H
+#define RBLK_TARGET_STORE_WORKER_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include "target/store/ring.h"
+
+/* Jobs that wait or run. Each initiator has few at a time (TGT_EXTENTS_PER_SESSION). */
+#define TGT_WORKER_JOBS_MAX 256u
+
+/* The reactor's until submit and from `post.op.complete` on; the worker's in between. */
+struct tgt_job {
+	struct tgt_ring_post post; /* first: post.op leads back here; op.complete is the owner's */
+	int (*run)(struct tgt_job *job); /* on the worker's thread; what it returns is the result */
+	struct tgt_ring *ring;
+	struct tgt_job *next;
+};
+
+/* In its store, which the control thread opens and whoever puts it last closes. */
+struct tgt_worker {
+	pthread_mutex_t mutex; /* of all that follows */
+	pthread_cond_t wake;
+	struct tgt_job *head, *tail;
+	unsigned int jobs;
+	bool started, closing;
+	pthread_t thread;
+};
+
+int tgt_worker_init(struct tgt_worker *worker);
+/* No job waits or runs. */
+void tgt_worker_fini(struct tgt_worker *worker);
+
+/*
+ * Any reactor. 0: post.op.complete is called with the result of run(), in the reap of `ring`.
+ * -EBUSY: the queue is full, or negative errno: there is no thread; then nothing was begun.
+ */
+int tgt_worker_submit(struct tgt_worker *worker, struct tgt_ring *ring, struct tgt_job *job);
+
+#endif
