@@ -15,9 +15,10 @@ RBLK_FIO_ENGINE=$LAB_BUILD/initiator/fio/librblk_fio.so
 lab_say() { echo "# $*"; }
 lab_fail() { echo "FAILED: $*" >&2; exit 1; }
 
-# lab_wait SECONDS COMMAND...: run it until it succeeds; fails when the time is up.
+# lab_wait SECONDS COMMAND...: run it until it succeeds; fails after ten times SECONDS, which are what it takes
+# at most on a quiet machine.
 lab_wait() {
-	local end=$((SECONDS + $1))
+	local end=$((SECONDS + 10 * $1))
 	shift
 	until "$@" > /dev/null 2>&1; do
 		[ $SECONDS -lt $end ] || return 1
@@ -53,7 +54,7 @@ lab_rblkd_start() {
 	LAB_RBLKD_LOG=$(mktemp "$LAB_OUT/rblkd.XXXXXX.log")
 	"$RBLKD" "$@" > "$LAB_RBLKD_LOG" 2>&1 &
 	LAB_RBLKD=$!
-	lab_wait 60 lab_rblkd_ready || lab_fail "rblkd $*: not ready after 60 s: $(tail -n 20 "$LAB_RBLKD_LOG")"
+	lab_wait 60 lab_rblkd_ready || lab_fail "rblkd $*: not ready: $(tail -n 20 "$LAB_RBLKD_LOG")"
 	kill -0 "$LAB_RBLKD" 2> /dev/null || lab_fail "rblkd $*: ended: $(tail -n 20 "$LAB_RBLKD_LOG")"
 }
 
@@ -63,7 +64,7 @@ lab_rblkd_ready() { grep -q ready: "$LAB_RBLKD_LOG" || ! kill -0 "$LAB_RBLKD"; }
 # lab_rblkd_stop: SIGTERM, and the daemon must drain and exit 0 by itself.
 lab_rblkd_stop() {
 	kill "$LAB_RBLKD" || lab_fail "rblkd: had already gone: $(tail -n 5 "$LAB_RBLKD_LOG")"
-	lab_wait 20 lab_rblkd_gone || lab_fail "rblkd: still there 20 s after SIGTERM"
+	lab_wait 20 lab_rblkd_gone || lab_fail "rblkd: still there long after SIGTERM"
 	wait "$LAB_RBLKD" || lab_fail "rblkd: exit status $? after SIGTERM: $(tail -n 5 "$LAB_RBLKD_LOG")"
 }
 

@@ -13,11 +13,11 @@ printf '#!/bin/sh\nexec %s prlimit --memlock=1048576 "%s" "$@"\n' "${no_right[*]
 chmod +x /run/rblkd
 RBLKD=/run/rblkd
 lab_rblkd_start "${small[@]}"
-timeout 60 "$RBLK" info "$LAB_URI/memory" > /out/refused 2>&1 && lab_fail "rblk info: succeeds without buffers"
+timeout 600 "$RBLK" info "$LAB_URI/memory" > /out/refused 2>&1 && lab_fail "rblk info: succeeds without buffers"
 grep -q 'login refused: the target ran out of memory' /out/refused ||
 	lab_fail "rblk info: does not say why it was refused: $(cat /out/refused "$LAB_RBLKD_LOG")"
 grep -q 'LimitMEMLOCK=' "$LAB_RBLKD_LOG" || lab_fail "rblkd: does not say what is lacking: $(cat "$LAB_RBLKD_LOG")"
 prlimit --pid "$LAB_RBLKD" --memlock=unlimited || lab_fail "the limit cannot be raised"
-timeout 60 "$RBLK" info "$LAB_URI/memory" > /out/info 2>&1 ||
+timeout 600 "$RBLK" info "$LAB_URI/memory" > /out/info 2>&1 ||
 	lab_fail "rblk info: refused still: $(cat /out/info "$LAB_RBLKD_LOG")"
 lab_rblkd_stop

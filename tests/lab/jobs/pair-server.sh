@@ -14,7 +14,7 @@ lab_meet "rping-$LAB_INCARNATION"
 wait $server || lab_fail "rping: the server's exit status is $?"
 [ "$LAB_INCARNATION" = 1 ] || exit 0
 
-ib_write_bw -d rxe0 -s 65536 -D 300 -F > /out/write_bw &
+ib_write_bw -d rxe0 -s 65536 -D 3000 -F > /out/write_bw &
 server=$!
 lab_wait 10 perftest_listening || lab_fail "ib_write_bw: does not listen"
 lab_meet perftest

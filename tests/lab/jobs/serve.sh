@@ -9,7 +9,7 @@ export RBLK_FIO_SIZE=64m
 ENGINE=(--ioengine=external:"$RBLK_FIO_ENGINE")
 
 modprobe -a rdma_ucm ib_uverbs || lab_fail "modules do not load"
-timeout 20 "$RBLKD" /dev/vda > /out/no-device 2>&1
+timeout 200 "$RBLKD" /dev/vda > /out/no-device 2>&1
 status=$?
 [ $status = 1 ] || lab_fail "rblkd without a device: exit status $status: $(cat /out/no-device)"
 grep -q 'rdma link add' /out/no-device || lab_fail "rblkd without a device says: $(cat /out/no-device)"

@@ -15,9 +15,9 @@ dd if=/dev/vda bs=64k skip=16 count=16 iflag=direct status=none | cmp - /run/pat
 	lab_fail "/dev/vda: read back something else"
 
 lab_link_up
-timeout 60 rping -s -a "$LAB_ADDR" -C 20 -S 4096 -V > /out/rping-server 2>&1 &
+timeout 600 rping -s -a "$LAB_ADDR" -C 20 -S 4096 -V > /out/rping-server 2>&1 &
 server=$!
 listening() { rdma resource show cm_id | grep -q LISTEN; }
 lab_wait 10 listening || lab_fail "rping: does not listen"
-timeout 60 rping -c -a "$LAB_ADDR" -C 20 -S 4096 -V || lab_fail "rping: the client's exit status is $?"
+timeout 600 rping -c -a "$LAB_ADDR" -C 20 -S 4096 -V || lab_fail "rping: the client's exit status is $?"
 wait $server || lab_fail "rping: the server's exit status is $?: $(tail -n 3 /out/rping-server)"
