@@ -1,0 +1,51 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# What is installed is the list, no more and no less, and stands on its own: the units' programs are there, the
+# examples and workloads are read from there, and DKMS's source has every file that it includes. Method: an
+# installation into a folder of the test's.
+#   install.sh BUILD PREFIX LIB VERSION PART...
+. "$(dirname "$0")/cmd.sh"
+here=$(cd "$(dirname "$0")" && pwd)
+build=$1 prefix=$2 lib=$3 version=$4
+shift 4
+parts=" all $* "
+
+DESTDIR=$scratch/root expect 0 cmake --install "$build"
+root=$scratch/root$prefix
+dkms=$(cd "$scratch/root" && find . -name "rblk-$version" -type d)
+[ "$dkms" = "./usr/src/rblk-$version" ] || [ "$dkms" = ".$prefix/src/rblk-$version" ] || fail "DKMS's source: $dkms"
+dkms=$scratch/root/$dkms
+
+while read -r part path; do
+	case $part in '#'* | '') continue ;; esac
+	case $parts in *" $part "*) ;; *) continue ;; esac
+	path=${path/#LIB/$lib}
+	printf '%s\n' "$prefix/${path/VERSION/$version}"
+done < "$here/install.list" | sort > "$scratch/wanted"
+(cd "$scratch/root" && find . ! -type d ! -path "*/src/rblk-$version/*" | sed 's/^\.//') | sort > "$scratch/found"
+diff "$scratch/wanted" "$scratch/found" >&2 || fail "wanted (<) and installed (>)"
+
+# The programs run, and the units name them.
+expect 0 "$root/sbin/rblkd" --version
+expect 0 env LD_LIBRARY_PATH="$root/$lib" "$root/bin/rblk" --version
+for program in $(sed -nE 's/^Exec[A-Za-z]+=([^ ]*rblk[^ ]*) .*/\1/p' "$root"/lib/systemd/system/rblk*.service | sort -u); do
+	[ -x "$scratch/root$program" ] || fail "a unit's $program"
+done
+# The example is a configuration that serves; the workloads are fio's.
+expect 0 "$root/sbin/rblkd" --check --config "$root/share/doc/rblk/examples/rblkd.conf"
+if command -v fio > /dev/null; then
+	for job in "$root"/share/rblk/fio-jobs/*.fio; do
+		[ "$(basename "$job")" != common.fio ] || continue
+		(cd "$scratch" && RBLK_FIO_RUNTIME=1 RBLK_FIO_SIZE=4m expect 0 fio --parse-only --ioengine=null "$job")
+	done
+fi
+
+# DKMS's source: what its files include between quotes is there, and so is what DKMS begins with.
+grep -qx "PACKAGE_VERSION=\"$version\"" "$dkms/dkms.conf" || fail "dkms.conf"
+for file in kmod/Kbuild kmod/Makefile kmod/main.c LICENSES; do
+	[ -e "$dkms/$file" ] || fail "DKMS's source lacks $file"
+done
+missing=$(cd "$dkms" && grep -rhoE '^#include "[^"]+"' . | sed 's/.*"\(.*\)"/\1/' | sort -u | while read -r header; do
+	[ -e "$header" ] || [ -e "kmod/$header" ] || echo "$header"
+done)
+[ -z "$missing" ] || fail "DKMS's source lacks $missing"
