@@ -193,8 +193,9 @@ static void app_wait(struct sim_app *app, uint64_t limit_ns)
 	if (timeout_ms >= 0 && (uint64_t)timeout_ms * SIM_MS < limit_ns)
 		limit_ns = (uint64_t)timeout_ms * SIM_MS;
 	if (armed || limit_ns < SIM_US)
-		limit_ns = SIM_US;
-	sim_fiber_wait(limit_ns);
+		sim_fiber_sleep(SIM_US);
+	else
+		sim_fiber_wait_fd(rblk_fd(app->session), limit_ns);
 }
 
 /*

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include "tests/sim/fiber.h"
 #include "tests/sim/random.h"
 #include "tests/sim/trace.h"
 
@@ -59,6 +60,7 @@ int sim_post_send(struct fab_conn *head, struct ibv_send_wr *wr, struct ibv_send
 {
 	struct sim_conn *conn = sim_conn_of(head);
 
+	sim_fiber_preempt();
 	*bad = wr;
 	if (conn->closed)
 		return -ENOTCONN;

@@ -9,8 +9,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "tests/sim/fiber.h"
 #include "tests/sim/model.h"
 #include "tests/sim/random.h"
+#include "tests/sim/thread.h"
 #include "tests/sim/trace.h"
 
 #define KEYS_MAX 65536u
@@ -110,7 +112,39 @@ static int sim_arm(struct fab *head)
 {
 	struct sim_fab *fab = to_fab(head);
 
-	return !TAILQ_EMPTY(&fab->cq) || !TAILQ_EMPTY(&fab->notes);
+	sim_fiber_preempt();
+	fab->readable = false;
+	if (!TAILQ_EMPTY(&fab->cq) || !TAILQ_EMPTY(&fab->notes))
+		return 1;
+	fab->armed = true;
+	sim_fiber_preempt();
+	return 0;
+}
+
+/* Something has come. */
+static void fab_signal(struct sim_fab *fab)
+{
+	if (fab->dead || !fab->armed)
+		return;
+	fab->armed = false;
+	fab->readable = true;
+	sim_actor_wake(fab->actor);
+}
+
+bool sim_fd_ready(int fd)
+{
+	struct sim_fab *fab;
+
+	if (sim_mailbox_fd(fd))
+		return sim_mailbox_ready(fd);
+	TAILQ_FOREACH(fab, &fabric.fabs, link)
+	if (fab->head.fd == fd)
+		break;
+	if (!fab)
+		sim_fail("a wait for what is no descriptor");
+	if (!fab->readable && !fab->armed)
+		sim_fail("%s: it sleeps, and has not armed its fabric", fab->actor->name);
+	return fab->readable;
 }
 
 static int sim_timeout_ms(const struct fab *fab)
@@ -155,8 +189,7 @@ void sim_fab_complete(struct sim_conn *conn, const struct ibv_wc *wc, unsigned i
 	cqe->srq = srq;
 	conn->cqes++;
 	TAILQ_INSERT_TAIL(&fab->cq, cqe, link);
-	if (!fab->dead)
-		sim_actor_wake(fab->actor);
+	fab_signal(fab);
 }
 
 static int sim_poll(struct fab *head, struct ibv_wc *wc, int count)
@@ -164,6 +197,7 @@ static int sim_poll(struct fab *head, struct ibv_wc *wc, int count)
 	struct sim_fab *fab = to_fab(head);
 	int got = 0;
 
+	sim_fiber_preempt();
 	while (got < count && !TAILQ_EMPTY(&fab->cq)) {
 		struct sim_cqe *cqe = TAILQ_FIRST(&fab->cq);
 		struct sim_conn *conn = cqe->conn;
@@ -200,8 +234,7 @@ void sim_fab_note(struct sim_fab *fab, struct sim_conn *conn, enum fab_event_typ
 		memcpy(note->data, data, bytes);
 	note->event.private_bytes = bytes;
 	TAILQ_INSERT_TAIL(&fab->notes, note, link);
-	if (!fab->dead)
-		sim_actor_wake(fab->actor);
+	fab_signal(fab);
 }
 
 static int sim_poll_event(struct fab *head, struct fab_event *event)
@@ -209,6 +242,7 @@ static int sim_poll_event(struct fab *head, struct fab_event *event)
 	struct sim_fab *fab = to_fab(head);
 	struct sim_note *note;
 
+	sim_fiber_preempt();
 	while ((note = TAILQ_FIRST(&fab->notes))) {
 		struct sim_conn *conn = (struct sim_conn *)note->event.conn;
 		bool told = true;

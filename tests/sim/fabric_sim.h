@@ -89,7 +89,8 @@ struct sim_fab {
 	struct sim_actor *actor;
 	TAILQ_ENTRY(sim_fab) link; /* all there are */
 	bool dead;		   /* its process has been killed: nothing of it has effects */
-	bool noted;
+	bool armed;		   /* the next completion or event makes its descriptor readable: */
+	bool readable;
 	uint32_t serial;
 	TAILQ_HEAD(, sim_conn) conns;
 	TAILQ_HEAD(, sim_cqe) cq;
@@ -173,6 +174,9 @@ void sim_fabric_unplug(const struct sim_actor *actor);
 /* Bring the random connection number `n` of all that are up to an end; false: there is none. */
 bool sim_fabric_break(uint64_t n);
 
+/* Of a fabric, or of a mailbox (thread.c): readable? If not, and nobody has armed it although there
+ * is something already: its waiter would sleep over that. */
+bool sim_fd_ready(int fd);
 void sim_fab_note(struct sim_fab *fab, struct sim_conn *conn, enum fab_event_type type, int status,
 		  const void *data, size_t bytes);
 void sim_fab_complete(struct sim_conn *conn, const struct ibv_wc *wc, unsigned int frees,

@@ -1,20 +1,25 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Fibers on ucontext. Also poll(2) as librblk's sync.c calls it (the linker leads it here): the
+ * Fibers on ucontext, which begins them; from then on they are switched by _setjmp() and _longjmp(),
+ * because swapcontext(3) is two system calls each time. Sanitizers know only the latter. Also poll(2) as librblk's sync.c calls it (the linker leads it here): the
  * descriptor is a simulated fabric's, whose activity wakes the fiber.
  */
+/* A fortified longjmp() takes another stack for a mistake. */
+#undef _FORTIFY_SOURCE
 #include "tests/sim/fiber.h"
 
 #include <poll.h>
 #include <stdlib.h>
 #include "proto/core/env.h"
 #include "tests/sim/fabric_sim.h"
+#include "tests/sim/random.h"
 #include "tests/sim/trace.h"
 
 #define STACKS_MAX 32
 
 static struct sim_fiber *running;
 static ucontext_t agenda_context;
+static jmp_buf agenda_jump;
 static void *stacks[STACKS_MAX];
 static unsigned int stacks_free;
 
@@ -23,13 +28,49 @@ struct sim_fiber *sim_fiber_self(void)
 	return running;
 }
 
+/* -- switching ----------------------------------------------------------------------------- */
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define JUMPS 0
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(memory_sanitizer) || \
+	__has_feature(thread_sanitizer)
+#define JUMPS 0
+#endif
+#endif
+#ifndef JUMPS
+#define JUMPS 1
+#endif
+
+/* From the agenda. */
+static void fiber_enter(struct sim_fiber *fiber)
+{
+	bool begun = fiber->begun;
+
+	fiber->begun = true;
+	if (JUMPS && _setjmp(agenda_jump))
+		return;
+	if (JUMPS && begun)
+		_longjmp(fiber->jump, 1);
+	swapcontext(&agenda_context, &fiber->context);
+}
+
+/* To the agenda. */
+static void fiber_leave(struct sim_fiber *fiber)
+{
+	if (!JUMPS)
+		swapcontext(&fiber->context, &agenda_context);
+	else if (!_setjmp(fiber->jump))
+		_longjmp(agenda_jump, 1);
+}
+
 static void fiber_entry(unsigned int high, unsigned int low)
 {
 	struct sim_fiber *fiber = (struct sim_fiber *)((uintptr_t)high << 32 | low);
 
 	fiber->run(fiber->arg);
 	fiber->finished = true;
-	swapcontext(&fiber->context, &agenda_context);
+	fiber_leave(fiber);
 }
 
 static void fiber_resume(void *arg)
@@ -41,7 +82,7 @@ static void fiber_resume(void *arg)
 		return;
 	running = fiber;
 	before = sim_actor_become(fiber->actor);
-	swapcontext(&agenda_context, &fiber->context);
+	fiber_enter(fiber);
 	sim_actor_become(before);
 	running = NULL;
 }
@@ -54,8 +95,7 @@ void sim_fiber_start(struct sim_fiber *fiber, struct sim_actor *actor, void (*ru
 	fiber->actor = actor;
 	fiber->run = run;
 	fiber->arg = arg;
-	fiber->finished = false;
-	fiber->ready = false;
+	fiber->finished = fiber->waiting = fiber->hurried = fiber->begun = false;
 	fiber->resume = (struct sim_event){.run = fiber_resume, .arg = fiber};
 	fiber->stack = stacks_free ? stacks[--stacks_free] : malloc(SIM_FIBER_STACK);
 	if (!fiber->stack || getcontext(&fiber->context))
@@ -80,39 +120,57 @@ void sim_fiber_fini(struct sim_fiber *fiber)
 
 void sim_fiber_wake(struct sim_fiber *fiber, uint64_t delay_ns)
 {
-	fiber->ready = true;
-	if (running != fiber && !fiber->finished)
+	if (fiber->waiting)
 		sim_event_by(&fiber->resume, sim_now_ns() + delay_ns);
+}
+
+void sim_fiber_run(struct sim_fiber *fiber)
+{
+	sim_event_cancel(&fiber->resume);
+	fiber_resume(fiber);
 }
 
 void sim_fiber_wait(uint64_t limit_ns)
 {
 	struct sim_fiber *fiber = running;
 
-	if (fiber->ready) {
-		/* It came in between: go round once more, a little later. */
-		limit_ns = limit_ns < SIM_US ? limit_ns : SIM_US;
-	}
-	fiber->ready = false;
-	if (limit_ns != UINT64_MAX)
+	fiber->waiting = !fiber->hurried;
+	if (limit_ns != UINT64_MAX && !fiber->hurried)
 		sim_event_in(&fiber->resume, limit_ns);
-	swapcontext(&fiber->context, &agenda_context);
+	fiber_leave(fiber);
+	fiber->waiting = false;
+}
+
+void sim_fiber_wait_fd(int fd, uint64_t limit_ns)
+{
+	if (!sim_fd_ready(fd))
+		sim_fiber_wait(limit_ns);
 }
 
 void sim_fiber_sleep(uint64_t ns)
 {
-	uint64_t until_ns = sim_now_ns() + ns;
+	if (running->hurried)
+		return;
+	sim_event_in(&running->resume, ns);
+	fiber_leave(running);
+}
 
-	while (sim_now_ns() < until_ns) {
-		running->ready = false;
-		sim_fiber_wait(until_ns - sim_now_ns());
-	}
+void sim_fiber_preempt(void)
+{
+	if (!running || running->hurried || !sim_chance(running->preempt))
+		return;
+	sim_fiber_sleep(sim_below(sim_chance(900000) ? running->preempt_ns
+						      : 100 * running->preempt_ns));
 }
 
 /* Who spins lets time pass; proto/core/env.h. */
 void env_yield(void)
 {
-	if (running)
+	if (!running)
+		return;
+	if (running->hurried)
+		sim_fiber_wait(0);
+	else
 		sim_fiber_sleep(SIM_US);
 }
 
@@ -123,7 +181,7 @@ int __wrap_poll(struct pollfd *fds, nfds_t count, int timeout_ms)
 {
 	if (!running || count != 1 || fds[0].fd < SIM_FD_FIRST)
 		sim_fail("poll(2) where nothing may wait");
-	sim_fiber_wait(timeout_ms < 0 ? UINT64_MAX : (uint64_t)timeout_ms * SIM_MS);
+	sim_fiber_wait_fd(fds[0].fd, timeout_ms < 0 ? UINT64_MAX : (uint64_t)timeout_ms * SIM_MS);
 	fds[0].revents = POLLIN;
 	return 1;
 }

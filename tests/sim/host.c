@@ -20,8 +20,6 @@
 #include "tests/sim/random.h"
 #include "tests/sim/trace.h"
 
-/* A thread's turn takes this long at least. */
-#define STEP_NS (1 * SIM_US)
 /* A supervisor tries again. */
 #define RETRY_NS (20 * SIM_MS)
 
@@ -29,54 +27,72 @@
 
 static void thread_wake(struct sim_actor *actor)
 {
-	struct sim_thread *thread = (struct sim_thread *)actor;
-	uint64_t delay_ns = STEP_NS + sim_below(5 * SIM_US);
+	struct sim_host_thread *thread = (struct sim_host_thread *)actor;
+	uint64_t delay_ns = SIM_US + sim_below(5 * SIM_US);
 
 	if (!thread->host->calm && sim_chance(thread->host->pause))
 		delay_ns += sim_below(thread->host->pause_ns);
-	sim_event_by(&thread->step, sim_now_ns() + delay_ns);
+	sim_fiber_wake(&thread->thread.fiber, delay_ns);
 }
 
-static void host_stopped(struct sim_host *host);
-
-static void reactor_step(void *arg)
+/* Whoever has put the first message into the mailbox has written to its descriptor, or will. */
+static void reactor_sleeps(struct sim_thread *thread)
 {
-	struct sim_thread *thread = arg;
-	struct sim_host *host = thread->host;
-	struct sim_actor *before = sim_actor_become(&thread->actor);
-	unsigned int work = tgt_reactor_step(thread->reactor);
-	uint64_t next_ns = tgt_reactor_deadline_ns(thread->reactor);
+	struct tgt_mailbox *mailbox = &((struct sim_host_thread *)thread)->reactor->mailbox;
 
-	sim_actor_become(before);
-	if (host->stopping && tgt_reactor_drained(thread->reactor)) {
-		host_stopped(host);
-		return;
+	if (atomic_load(&mailbox->top) && !sim_mailbox_ready(mailbox->fd) &&
+	    !sim_mailbox_written(mailbox->fd))
+		sim_fail("%s: it sleeps, and has mail", thread->actor.name);
+}
+
+static void reactor_ended(struct sim_thread *thread)
+{
+	struct sim_host *host = ((struct sim_host_thread *)thread)->host;
+
+	if (!host->stopping && !thread->fiber.hurried)
+		sim_fail("%s: its thread has ended", thread->actor.name);
+	if (!thread->fiber.hurried)
+		sim_event_in(&host->end, SIM_US);
+}
+
+static void control_reload(struct sim_host *host, bool all);
+
+/* As main.c's. */
+static void *control_run(void *argument)
+{
+	struct sim_host *host = argument;
+	int fds[TGT_LISTEN_FDS];
+
+	while (!host->quit) {
+		enum sim_reload reload = host->reload;
+
+		host->reload = SIM_RELOAD_NONE;
+		if (reload && !host->stopping)
+			control_reload(host, reload == SIM_RELOAD_ALL);
+		for (unsigned int i = 0; host->drain && i < host->config.reactors; i++)
+			tgt_reactor_drain(host->reactors[i].reactor);
+		host->drain = false;
+		tgt_listener_step(host->listener);
+		tgt_listener_fds(host->listener, fds);
+		if (host->control.thread.fiber.hurried)
+			sim_fiber_wait(0);
+		else if (!host->reload && !host->drain)
+			sim_fiber_wait_fd(fds[0], UINT64_MAX);
 	}
-	if (work || next_ns < sim_now_ns() + STEP_NS)
-		next_ns = sim_now_ns() + STEP_NS;
-	if (next_ns != UINT64_MAX)
-		sim_event_by(&thread->step, next_ns);
+	return NULL;
 }
 
-/* The control thread hands logins to reactors by mail. */
-static void control_step(void *arg)
-{
-	struct sim_thread *thread = arg;
-	struct sim_actor *before = sim_actor_become(&thread->actor);
-
-	tgt_listener_step(thread->host->listener);
-	sim_actor_become(before);
-	for (unsigned int i = 0; i < thread->host->config.reactors; i++)
-		thread_wake(&thread->host->reactors[i].actor);
-}
-
-static void thread_init(struct sim_thread *thread, struct sim_host *host, unsigned int machine,
-			void (*step)(void *arg))
+static void thread_init(struct sim_host_thread *thread, struct sim_host *host, unsigned int machine)
 {
 	thread->host = host;
-	thread->actor.machine = machine;
-	thread->actor.wake = thread_wake;
-	thread->step = (struct sim_event){.run = step, .arg = thread};
+	thread->thread.actor.machine = machine;
+	thread->thread.actor.wake = thread_wake;
+}
+
+static void thread_prepare(struct sim_host_thread *thread)
+{
+	thread->thread.fiber.preempt = thread->host->preempt;
+	thread->thread.fiber.preempt_ns = 20 * SIM_US;
 }
 
 /* -- start --------------------------------------------------------------------------------- */
@@ -89,6 +105,13 @@ static void on_restart(void *arg)
 static void on_mend(void *arg)
 {
 	sim_host_reload(arg, true);
+}
+
+static void host_ended(struct sim_host *host);
+
+static void on_end(void *arg)
+{
+	host_ended(arg);
 }
 
 void sim_host_init(struct sim_host *host, unsigned int machine)
@@ -106,12 +129,18 @@ void sim_host_init(struct sim_host *host, unsigned int machine)
 	host->config.memory_lock = false;
 	host->restart = (struct sim_event){.run = on_restart, .arg = host};
 	host->mend = (struct sim_event){.run = on_mend, .arg = host};
-	thread_init(&host->control, host, machine, control_step);
-	snprintf(host->control.actor.name, sizeof(host->control.actor.name), "target%u", machine);
+	host->end = (struct sim_event){.run = on_end, .arg = host};
+	thread_init(&host->control, host, machine);
+	snprintf(host->control.thread.actor.name, sizeof(host->control.thread.actor.name),
+		 "target%u", machine);
 	for (unsigned int i = 0; i < SIM_HOST_REACTORS; i++) {
-		thread_init(&host->reactors[i], host, machine, reactor_step);
-		snprintf(host->reactors[i].actor.name, sizeof(host->reactors[i].actor.name),
-			 "target%u.r%u", machine, i);
+		struct sim_thread *thread = &host->reactors[i].thread;
+
+		thread_init(&host->reactors[i], host, machine);
+		thread->ended = reactor_ended;
+		thread->sleeps = reactor_sleeps;
+		snprintf(thread->actor.name, sizeof(thread->actor.name), "target%u.r%u", machine,
+			 i);
 	}
 	host->wanted = true;
 }
@@ -189,6 +218,21 @@ static bool volumes_add(struct sim_host *host)
 	return true;
 }
 
+static void reactor_start(struct sim_host *host, unsigned int i)
+{
+	struct sim_host_thread *thread = &host->reactors[i];
+	char error[TGT_ERROR_BYTES];
+
+	sim_actor_become(&thread->thread.actor);
+	if (tgt_reactor_create(&host->config, i, host->registry, &thread->reactor, error) ||
+	    tgt_reactor_start(thread->reactor))
+		sim_fail("%s: %s", host->name, error);
+	thread_prepare(thread);
+	thread->pool_bytes = tgt_pool_free_bytes(thread->reactor->pool);
+	thread->reserve_bytes = tgt_pool_free_bytes(thread->reactor->reserve);
+	host->reactor_array[i] = thread->reactor;
+}
+
 void sim_host_start(struct sim_host *host)
 {
 	char error[TGT_ERROR_BYTES];
@@ -196,29 +240,23 @@ void sim_host_start(struct sim_host *host)
 
 	if (host->running)
 		return;
-	before = sim_actor_become(&host->control.actor);
+	before = sim_actor_become(&host->control.thread.actor);
 	if (!volumes_add(host)) {
 		sim_actor_become(before);
 		sim_event_in(&host->restart, RETRY_NS);
 		return;
 	}
-	for (unsigned int i = 0; i < host->config.reactors; i++) {
-		struct sim_thread *thread = &host->reactors[i];
-
-		sim_actor_become(&thread->actor);
-		if (tgt_reactor_create(&host->config, i, host->registry, &thread->reactor, error))
-			sim_fail("%s: %s", host->name, error);
-		thread->pool_bytes = tgt_pool_free_bytes(thread->reactor->pool);
-		thread->reserve_bytes = tgt_pool_free_bytes(thread->reactor->reserve);
-		host->reactor_array[i] = thread->reactor;
-		thread_wake(&thread->actor);
-	}
-	sim_actor_become(&host->control.actor);
+	host->reload = SIM_RELOAD_NONE;
+	host->drain = host->quit = host->stopping = false;
+	for (unsigned int i = 0; i < host->config.reactors; i++)
+		reactor_start(host, i);
+	sim_actor_become(&host->control.thread.actor);
 	if (tgt_listener_create(&host->config, host->reactor_array, &host->listener, error))
 		sim_fail("%s: %s", host->name, error);
+	sim_thread_start(&host->control.thread, control_run, host);
+	thread_prepare(&host->control);
 	sim_actor_become(before);
 	host->running = true;
-	host->stopping = false;
 	host->served = config_with(&host->config, NULL);
 	sim_trace(host->name, "serves");
 }
@@ -250,30 +288,38 @@ static bool reload_judge(struct sim_host *host, const bool *before)
 	return all;
 }
 
-void sim_host_reload(struct sim_host *host, bool all)
+/* On the control thread. */
+static void control_reload(struct sim_host *host, bool all)
 {
-	struct sim_actor *before = sim_actor_become(&host->control.actor);
 	bool wanted[SIM_HOST_VOLUMES], served[SIM_HOST_VOLUMES];
 	char error[TGT_ERROR_BYTES] = "done";
 	struct tgt_config config;
 
-	if (host->running && !host->stopping) {
-		for (unsigned int i = 0; i < host->volume_count; i++) {
-			wanted[i] = all || sim_chance(700000);
-			if (host->disks[i] && sim_chance(300000))
-				host->disks[i]->bytes = host->disks[i]->full_bytes;
-			served[i] = is_served(host, i);
-		}
-		config = config_with(&host->config, wanted);
-		tgt_reload_apply(&host->served, &config, host->registry, host->reactor_array,
-				 error);
-		sim_trace(host->name, "is told to reload: %s", error);
-		if (!reload_judge(host, served) && all)
-			sim_event_in(&host->mend, RETRY_NS);
-		for (unsigned int i = 0; i < host->config.reactors; i++)
-			thread_wake(&host->reactors[i].actor);
+	for (unsigned int i = 0; i < host->volume_count; i++) {
+		wanted[i] = all || sim_chance(700000);
+		if (host->disks[i] && sim_chance(300000))
+			host->disks[i]->bytes = host->disks[i]->full_bytes;
+		served[i] = is_served(host, i);
 	}
-	sim_actor_become(before);
+	config = config_with(&host->config, wanted);
+	tgt_reload_apply(&host->served, &config, host->registry, host->reactor_array, error);
+	sim_trace(host->name, "is told to reload: %s", error);
+	if (!reload_judge(host, served) && all)
+		sim_event_in(&host->mend, RETRY_NS);
+}
+
+/* A signal: the control thread goes on. */
+static void control_kick(struct sim_host *host)
+{
+	sim_fiber_wake(&host->control.thread.fiber, sim_below(10 * SIM_US));
+}
+
+void sim_host_reload(struct sim_host *host, bool all)
+{
+	if (!host->running || host->stopping || host->reload == SIM_RELOAD_ALL)
+		return;
+	host->reload = all ? SIM_RELOAD_ALL : SIM_RELOAD_SOME;
+	control_kick(host);
 }
 
 /* -- the end ------------------------------------------------------------------------------- */
@@ -286,18 +332,39 @@ static void memory_lost(struct sim_host *host)
 			sim_model_crash(host->volumes[i]);
 }
 
-static void process_end(struct sim_host *host)
+/* Of a dead process the threads run to their end, and nothing that they do has any effect. */
+static void threads_finish(struct sim_host *host, bool dead)
+{
+	struct sim_thread *threads[1 + SIM_HOST_REACTORS] = {&host->control.thread};
+	unsigned int count = 1;
+
+	host->quit = true;
+	host->drain = host->drain || dead;
+	for (unsigned int i = 0; i < host->config.reactors; i++) {
+		host->reactors[i].reactor->config.drain_ms = 0;
+		threads[count++] = &host->reactors[i].thread;
+	}
+	sim_clock_hurry(dead);
+	/* First the control thread's last message, then those who read it. */
+	sim_threads_finish(threads, 1);
+	for (unsigned int i = 0; dead && i < host->config.reactors; i++)
+		tgt_reactor_drain(host->reactors[i].reactor);
+	sim_threads_finish(threads, count);
+	sim_clock_hurry(false);
+}
+
+static void process_end(struct sim_host *host, bool dead)
 {
 	struct sim_actor *before = sim_actor_self();
 
+	threads_finish(host, dead);
+	sim_event_cancel(&host->end);
 	for (unsigned int i = 0; i < host->config.reactors; i++) {
-		sim_actor_become(&host->reactors[i].actor);
-		sim_event_cancel(&host->reactors[i].step);
+		sim_actor_become(&host->reactors[i].thread.actor);
 		tgt_reactor_destroy(host->reactors[i].reactor);
 		host->reactors[i].reactor = NULL;
 	}
-	sim_actor_become(&host->control.actor);
-	sim_event_cancel(&host->control.step);
+	sim_actor_become(&host->control.thread.actor);
 	tgt_listener_destroy(host->listener);
 	volumes_remove(host);
 	tgt_config_fini(&host->served);
@@ -309,15 +376,15 @@ static void process_end(struct sim_host *host)
 }
 
 /* A reactor that has drained has everything back. */
-static void reactor_check_home(const struct sim_thread *thread)
+static void reactor_check_home(const struct sim_host_thread *thread)
 {
 	const struct tgt_reactor *reactor = thread->reactor;
 
 	if (tgt_pool_free_bytes(reactor->pool) != thread->pool_bytes)
-		sim_fail("%s: %zu bytes of its pool were not given back", thread->actor.name,
+		sim_fail("%s: %zu bytes of its pool were not given back", thread->thread.actor.name,
 			 thread->pool_bytes - tgt_pool_free_bytes(reactor->pool));
 	if (tgt_pool_free_bytes(reactor->reserve) != thread->reserve_bytes)
-		sim_fail("%s: its reserve was not given back", thread->actor.name);
+		sim_fail("%s: its reserve was not given back", thread->thread.actor.name);
 	for (unsigned int i = 0; i < FAB_DEVICES_MAX; i++) {
 		const struct tgt_device *device = reactor->fabrics[0].devices[i];
 		const struct sim_fab *fab = (const struct sim_fab *)reactor->fabrics[0].fab;
@@ -325,24 +392,24 @@ static void reactor_check_home(const struct sim_thread *thread)
 		if (!device)
 			continue;
 		if (device->promised)
-			sim_fail("%s: %u receives are promised to nobody", thread->actor.name,
+			sim_fail("%s: %u receives are promised to nobody", thread->thread.actor.name,
 				 device->promised);
 		if (device->inbox.idle_count + fab->srq_count != device->inbox.count)
 			sim_fail("%s: receive buffers are lost: %u idle, %u posted, of %u",
-				 thread->actor.name, device->inbox.idle_count, fab->srq_count,
+				 thread->thread.actor.name, device->inbox.idle_count, fab->srq_count,
 				 device->inbox.count);
 	}
 }
 
-static void host_stopped(struct sim_host *host)
+static void host_ended(struct sim_host *host)
 {
 	for (unsigned int i = 0; i < host->config.reactors; i++)
-		if (!tgt_reactor_drained(host->reactors[i].reactor))
+		if (!host->reactors[i].thread.fiber.finished)
 			return;
 	sim_trace(host->name, "has drained and ends");
 	for (unsigned int i = 0; i < host->config.reactors; i++)
 		reactor_check_home(&host->reactors[i]);
-	process_end(host);
+	process_end(host, false);
 	if (host->wanted)
 		sim_event_in(&host->restart, sim_below(50 * SIM_MS));
 }
@@ -352,11 +419,8 @@ void sim_host_drain(struct sim_host *host)
 	if (!host->running || host->stopping)
 		return;
 	sim_trace(host->name, "is told to end");
-	host->stopping = true;
-	for (unsigned int i = 0; i < host->config.reactors; i++) {
-		tgt_reactor_drain(host->reactors[i].reactor);
-		thread_wake(&host->reactors[i].actor);
-	}
+	host->stopping = host->drain = true;
+	control_kick(host);
 }
 
 void sim_host_kill(struct sim_host *host, bool power, uint64_t back_ns)
@@ -364,14 +428,12 @@ void sim_host_kill(struct sim_host *host, bool power, uint64_t back_ns)
 	if (!host->running)
 		return;
 	sim_trace(host->name, power ? "loses its power" : "is killed");
-	sim_fabric_kill(&host->control.actor, power);
+	sim_fabric_kill(&host->control.thread.actor, power);
 	for (unsigned int i = 0; i < host->config.reactors; i++)
-		sim_fabric_kill(&host->reactors[i].actor, power);
+		sim_fabric_kill(&host->reactors[i].thread.actor, power);
 	for (unsigned int i = 0; i < host->config.reactors; i++)
 		sim_ring_kill(host->reactors[i].reactor->ring);
-	sim_clock_hurry(true);
-	process_end(host);
-	sim_clock_hurry(false);
+	process_end(host, true);
 	for (unsigned int i = 0; power && i < host->volume_count; i++) {
 		if (!host->disks[i])
 			continue;

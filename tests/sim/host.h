@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * A machine with disks and the target process on it: rblkd as main.c puts it together, but for its
- * threads, which are steps in the agenda. It is started, drained, killed, and loses its power; it
+ * A machine with disks and the target process on it: rblkd as main.c puts it together, its reactors
+ * with their own loop. It is started, drained, killed, and loses its power; it
  * comes back by itself, as a supervisor would see to.
  */
 #ifndef RBLK_TESTS_SIM_HOST_H
@@ -13,18 +13,20 @@
 #include "tests/sim/clock.h"
 #include "tests/sim/disk.h"
 #include "tests/sim/model.h"
+#include "tests/sim/thread.h"
 
 #define SIM_HOST_VOLUMES 3u
 #define SIM_HOST_REACTORS 2u
 
-/* A thread of the process: the control thread with the listener, or a reactor. */
-struct sim_thread {
-	struct sim_actor actor; /* first */
+/* The control thread with the listener, or a reactor. */
+struct sim_host_thread {
+	struct sim_thread thread; /* first */
 	struct sim_host *host;
-	struct sim_event step;
 	struct tgt_reactor *reactor;	  /* NULL: the control thread */
 	size_t pool_bytes, reserve_bytes; /* free when nothing is in use */
 };
+
+enum sim_reload { SIM_RELOAD_NONE, SIM_RELOAD_SOME, SIM_RELOAD_ALL };
 
 struct sim_host {
 	char name[16], address[32];
@@ -38,10 +40,13 @@ struct sim_host {
 	bool running, stopping, wanted;
 	struct tgt_registry *registry;
 	struct tgt_listener *listener;
-	struct sim_thread control, reactors[SIM_HOST_REACTORS];
+	struct sim_host_thread control, reactors[SIM_HOST_REACTORS];
 	struct tgt_reactor *reactor_array[SIM_HOST_REACTORS]; /* as the listener wants them */
-	struct sim_event restart, mend;
-	uint32_t pause; /* of a million steps: how many come late */
+	struct sim_event restart, mend, end;
+	enum sim_reload reload; /* what the control thread is to do: */
+	bool drain, quit;
+	uint32_t pause; /* of a million wakes: how many come late */
+	uint32_t preempt; /* of a million calls of the kernel: how often a thread loses its processor */
 	uint64_t pause_ns;
 	bool calm;
 };

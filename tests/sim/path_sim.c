@@ -10,6 +10,7 @@
 #include <string.h>
 #include "target/base/error.h"
 #include "tests/sim/disk.h"
+#include "tests/sim/thread.h"
 
 #define RANGE_BYTES_MAX (1u << 20)
 
@@ -19,6 +20,8 @@ int __wrap_close(int fd)
 {
 	struct sim_file *file = sim_file_of_fd(fd);
 
+	if (sim_mailbox_close(fd))
+		return 0;
 	if (!file)
 		return __real_close(fd);
 	sim_file_close(file);

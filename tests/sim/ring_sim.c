@@ -14,10 +14,17 @@
 #include <string.h>
 #include "tests/sim/actor.h"
 #include "tests/sim/disk.h"
+#include "tests/sim/fabric_sim.h"
+#include "tests/sim/fiber.h"
+#include "tests/sim/random.h"
+#include "tests/sim/thread.h"
 #include "tests/sim/trace.h"
 
 #define ENTRIES 128u
 #define FILES 64u
+#define WATCHES 8u
+/* A turn of a thread takes so long at least. */
+#define TURN_NS (1 * SIM_US)
 
 /* A completion that has not been reaped. */
 struct ring_slot {
@@ -35,6 +42,9 @@ struct tgt_ring {
 	unsigned int inflight;
 	TAILQ_HEAD(, ring_slot) done;
 	struct sim_file *files[FILES];
+	int watches[WATCHES];
+	unsigned int watch_count;
+	bool woken; /* by a watch: its completion is there to be reaped */
 };
 
 static unsigned int rings;
@@ -165,8 +175,12 @@ static void ring_start(struct tgt_ring *ring, const struct io_uring_sqe *sqe,
 
 int tgt_ring_submit(struct tgt_ring *ring)
 {
-	unsigned int count = ring->prepared;
+	unsigned int count;
 
+	/* It is called once a turn: a loop that does not end lets time pass, and is found out. */
+	if (sim_fiber_self())
+		sim_fiber_sleep(TURN_NS + sim_below(TURN_NS));
+	count = ring->prepared;
 	ring->prepared = 0;
 	for (unsigned int i = 0; i < count; i++)
 		ring_start(ring, &ring->sqes[i], ring->ops[i]);
@@ -175,8 +189,10 @@ int tgt_ring_submit(struct tgt_ring *ring)
 
 unsigned int tgt_ring_reap(struct tgt_ring *ring, unsigned int budget)
 {
-	unsigned int done = 0;
+	unsigned int done = ring->woken;
 
+	ring->woken = false;
+	sim_fiber_preempt();
 	while (done < budget && !TAILQ_EMPTY(&ring->done)) {
 		struct ring_slot *slot = TAILQ_FIRST(&ring->done);
 		struct tgt_ring_op *op = slot->op;
@@ -196,11 +212,32 @@ unsigned int tgt_ring_inflight(const struct tgt_ring *ring)
 	return ring->inflight;
 }
 
+/* Watches are looked at by their level. */
+static bool ring_ready(const struct tgt_ring *ring)
+{
+	bool ready = !TAILQ_EMPTY(&ring->done);
+
+	for (unsigned int i = 0; i < ring->watch_count; i++)
+		ready |= sim_fd_ready(ring->watches[i]);
+	return ready;
+}
+
 int tgt_ring_wait(struct tgt_ring *ring, int timeout_ms)
 {
-	(void)ring;
-	(void)timeout_ms;
-	sim_fail("a simulated reactor has no thread that could wait");
+	uint64_t until_ns =
+		timeout_ms < 0 ? UINT64_MAX : sim_now_ns() + (uint64_t)timeout_ms * SIM_MS;
+
+	if (ring->prepared)
+		tgt_ring_submit(ring);
+	if (ring->dead) {
+		sim_fiber_wait(0);
+		return 0;
+	}
+	((struct sim_thread *)ring->actor)->sleeps((struct sim_thread *)ring->actor);
+	while (!ring_ready(ring) && sim_now_ns() < until_ns && !ring->dead)
+		sim_fiber_wait(until_ns == UINT64_MAX ? UINT64_MAX : until_ns - sim_now_ns());
+	ring->woken = TAILQ_EMPTY(&ring->done);
+	return 0;
 }
 
 /* Memory and descriptors need no registration here. */
@@ -214,8 +251,10 @@ int tgt_ring_register_buffers(struct tgt_ring *ring, const struct iovec *iov, un
 
 int tgt_ring_watch(struct tgt_ring *ring, int fd)
 {
-	(void)ring;
-	(void)fd;
+	if (ring->watch_count == WATCHES)
+		sim_fail("%s: too many watches", ring->actor->name);
+	ring->watches[ring->watch_count++] = fd;
+	sim_mailbox_watched(fd, ring->actor);
 	return 0;
 }
 

@@ -417,8 +417,8 @@ static void survivor_close(struct sim_survivor *survivor, bool silently)
 			left |= survivor->lives[i].state != SIM_LIFE_FREE;
 		}
 		survivor_poll(survivor);
-		if (left)
-			sim_fiber_wait(TURN_NS);
+		if (left && !fab_arm(survivor->fab))
+			sim_fiber_wait_fd(fab_fd(survivor->fab), TURN_NS);
 	} while (left);
 	sim_survivor_abandon(survivor);
 	fab_mr_deregister(survivor->guard_mr);
@@ -458,8 +458,8 @@ static void survivor_run(void *arg)
 			sim_survivor_mischief(survivor);
 		if (survivor->calm && !survivor->ops_left && !survivor->under_way)
 			survivor->finished = sim_survivor_verify(survivor);
-		if (!survivor->finished)
-			sim_fiber_wait(survivor_pause(survivor));
+		if (!survivor->finished && !fab_arm(survivor->fab))
+			sim_fiber_wait_fd(fab_fd(survivor->fab), survivor_pause(survivor));
 	}
 	survivor->doing = "closes its connections";
 	survivor_close(survivor, false);

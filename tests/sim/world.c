@@ -12,6 +12,7 @@
 #include "tests/sim/host.h"
 #include "tests/sim/random.h"
 #include "tests/sim/survivor.h"
+#include "tests/sim/thread.h"
 #include "tests/sim/trace.h"
 
 #define HOSTS_MAX 2u
@@ -78,7 +79,7 @@ static void device_unplug(struct sim_host *host)
 	if (sim_chance(300000))
 		sim_fabric_unplug(&world.apps[sim_below(world.app_count)].actor);
 	else if (host->running)
-		sim_fabric_unplug(&host->reactors[sim_below(host->config.reactors)].actor);
+		sim_fabric_unplug(&host->reactors[sim_below(host->config.reactors)].thread.actor);
 }
 
 static void on_fault(void *arg)
@@ -230,6 +231,8 @@ static void build_host(unsigned int i, enum world_kind kind)
 	config->keepalive_ms = sim_chance(150000) ? 0 : (uint32_t)sim_between(50, 2000);
 	config->drain_ms = (uint32_t)sim_between(1, 1000);
 	host->pause = rate(100, 5000);
+	host->preempt = rate(5000, 100000);
+	config->polling = sim_chance(800000) ? TGT_POLL_NEVER : TGT_POLL_ADAPTIVE;
 	host->pause_ns = 200 * SIM_MS;
 	for (unsigned int v = (unsigned int)sim_between(1, SIM_HOST_VOLUMES); v; v--) {
 		uint32_t block = sim_chance(700000) ? 512 : 4096;
@@ -460,6 +463,7 @@ void sim_world_run(uint64_t seed)
 	sim_trace_seed(seed);
 	sim_model_reset();
 	sim_fabric_reset();
+	sim_mailboxes_reset();
 	world_build();
 	until_ns = world.calm.at_ns + PROGRESS_NS;
 	while (!initiators_finished())

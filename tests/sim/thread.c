@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The threads and mailboxes of thread.h.
+ */
+#include "tests/sim/thread.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include "tests/sim/trace.h"
+
+/* So often a thread that is to end may say that it would wait. */
+#define ROUNDS_MAX 20000u
+
+/* -- threads ------------------------------------------------------------------------------- */
+
+static void thread_run(void *arg)
+{
+	struct sim_thread *thread = arg;
+
+	thread->run(thread->argument);
+	if (thread->ended)
+		thread->ended(thread);
+}
+
+void sim_thread_start(struct sim_thread *thread, void *(*run)(void *argument), void *argument)
+{
+	thread->run = run;
+	thread->argument = argument;
+	thread->started = true;
+	sim_fiber_start(&thread->fiber, &thread->actor, thread_run, thread);
+}
+
+void sim_threads_finish(struct sim_thread *const *threads, unsigned int count)
+{
+	bool all = false;
+
+	for (unsigned int round = 0; !all; round++) {
+		if (round == ROUNDS_MAX)
+			sim_fail("%s: its process does not end", threads[0]->actor.name);
+		all = true;
+		for (unsigned int i = 0; i < count; i++) {
+			struct sim_thread *thread = threads[i];
+
+			if (!thread->started || thread->fiber.finished)
+				continue;
+			thread->fiber.hurried = true;
+			sim_fiber_run(&thread->fiber);
+			all &= thread->fiber.finished;
+		}
+	}
+	for (unsigned int i = 0; i < count; i++) {
+		if (threads[i]->started)
+			sim_fiber_fini(&threads[i]->fiber);
+		threads[i]->started = false;
+	}
+}
+
+int __wrap_pthread_create(pthread_t *id, const pthread_attr_t *attributes, void *(*run)(void *),
+			  void *argument);
+int __wrap_pthread_create(pthread_t *id, const pthread_attr_t *attributes, void *(*run)(void *),
+			  void *argument)
+{
+	struct sim_thread *thread = (struct sim_thread *)sim_actor_self();
+
+	(void)attributes;
+	memset(id, 0, sizeof(*id));
+	sim_thread_start(thread, run, argument);
+	return 0;
+}
+
+/* Who takes a process apart has seen to it that its threads have ended. */
+int __wrap_pthread_join(pthread_t id, void **result);
+int __wrap_pthread_join(pthread_t id, void **result)
+{
+	(void)id;
+	(void)result;
+	return 0;
+}
+
+int __wrap_pthread_setname_np(pthread_t id, const char *name);
+int __wrap_pthread_setname_np(pthread_t id, const char *name)
+{
+	(void)id;
+	(void)name;
+	return 0;
+}
+
+/* -- mailboxes ----------------------------------------------------------------------------- */
+
+static struct {
+	bool used;
+	unsigned int writers; /* who have not written yet */
+	eventfd_t count;
+	struct sim_actor *reader; /* NULL: not watched */
+} mailboxes[SIM_MAILBOXES_MAX];
+
+void sim_mailboxes_reset(void)
+{
+	memset(mailboxes, 0, sizeof(mailboxes));
+}
+
+bool sim_mailbox_fd(int fd)
+{
+	return fd >= SIM_MAILBOX_FD_FIRST && fd < SIM_MAILBOX_FD_FIRST + SIM_MAILBOXES_MAX;
+}
+
+bool sim_mailbox_ready(int fd)
+{
+	return mailboxes[fd - SIM_MAILBOX_FD_FIRST].count > 0;
+}
+
+bool sim_mailbox_written(int fd)
+{
+	return mailboxes[fd - SIM_MAILBOX_FD_FIRST].writers > 0;
+}
+
+void sim_mailbox_watched(int fd, struct sim_actor *actor)
+{
+	if (sim_mailbox_fd(fd))
+		mailboxes[fd - SIM_MAILBOX_FD_FIRST].reader = actor;
+}
+
+bool sim_mailbox_close(int fd)
+{
+	if (!sim_mailbox_fd(fd))
+		return false;
+	memset(&mailboxes[fd - SIM_MAILBOX_FD_FIRST], 0, sizeof(mailboxes[0]));
+	return true;
+}
+
+int __wrap_eventfd(unsigned int count, int flags);
+int __wrap_eventfd(unsigned int count, int flags)
+{
+	(void)flags;
+	for (int i = 0; i < SIM_MAILBOXES_MAX; i++) {
+		if (mailboxes[i].used)
+			continue;
+		mailboxes[i].used = true;
+		mailboxes[i].count = count;
+		mailboxes[i].reader = NULL;
+		return SIM_MAILBOX_FD_FIRST + i;
+	}
+	sim_fail("too many mailboxes");
+}
+
+int __wrap_eventfd_write(int fd, eventfd_t value);
+int __wrap_eventfd_write(int fd, eventfd_t value)
+{
+	mailboxes[fd - SIM_MAILBOX_FD_FIRST].writers++;
+	sim_fiber_preempt();
+	mailboxes[fd - SIM_MAILBOX_FD_FIRST].writers--;
+	mailboxes[fd - SIM_MAILBOX_FD_FIRST].count += value;
+	if (mailboxes[fd - SIM_MAILBOX_FD_FIRST].reader)
+		sim_actor_wake(mailboxes[fd - SIM_MAILBOX_FD_FIRST].reader);
+	sim_fiber_preempt();
+	return 0;
+}
+
+int __wrap_eventfd_read(int fd, eventfd_t *value);
+int __wrap_eventfd_read(int fd, eventfd_t *value)
+{
+	sim_fiber_preempt();
+	*value = mailboxes[fd - SIM_MAILBOX_FD_FIRST].count;
+	mailboxes[fd - SIM_MAILBOX_FD_FIRST].count = 0;
+	if (*value)
+		return 0;
+	errno = EAGAIN;
+	return -1;
+}
