@@ -14,6 +14,7 @@
 #include "target/base/log.h"
 #include "target/control/address.h"
 #include "target/serve/lease.h"
+#include "target/serve/mail.h"
 
 #define BACKLOG 128
 #define EVENT_BATCH 64u

@@ -22,6 +22,7 @@
 #include "target/control/notify.h"
 #include "target/control/options.h"
 #include "target/serve/reactor.h"
+#include "target/serve/mail.h"
 #include "target/control/reload.h"
 #include "target/store/volume.h"
 

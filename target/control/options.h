@@ -8,7 +8,7 @@
 #define RBLK_TARGET_OPTIONS_H
 
 #include <stdio.h>
-#include "target/control/config.h"
+#include "target/base/settings.h"
 
 enum tgt_option_place {
 	TGT_IN_TARGET = 1u << 0,       /* [target] section */

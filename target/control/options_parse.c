@@ -12,6 +12,7 @@
 #include <string.h>
 #include "proto/wire/wire_check.h"
 #include "target/base/error.h"
+#include "target/control/config.h"
 
 #define SOURCE "command line"
 #define OPTIONS_MAX 64

@@ -12,7 +12,9 @@
 #include <string.h>
 #include "target/base/error.h"
 #include "target/base/log.h"
+#include "target/control/config.h"
 #include "target/control/options.h"
+#include "target/serve/mail.h"
 
 static const struct tgt_volume_config *volume_find(const struct tgt_config *config,
 						   const char *name)

@@ -8,7 +8,9 @@
 
 #include <arpa/inet.h>
 #include <string.h>
-#include "target/io/transfer.h"
+#include "target/io/chain.h"
+#include "target/io/request.h"
+#include "target/io/trace.h"
 
 /* -- reads completed by an immediate ----------------------------------------------------------- */
 
@@ -18,14 +20,14 @@ static bool reply_may_be_immediate(const struct tgt_request *request)
 	       request->flags & RBLK_CMD_IMMEDIATE;
 }
 
-static bool reply_all_immediate(const struct tgt_queue *queue)
+static bool reply_all_immediate(const struct tgt_lane *lane)
 {
 	const struct tgt_request *request;
 
-	if (!queue->done_count || queue->done_count > TGT_REPLY_IMMEDIATES ||
-	    (queue->index == 0 && tgt_session_event_due(queue->session)))
+	if (!lane->done_count || lane->done_count > TGT_REPLY_IMMEDIATES ||
+	    tgt_lane_event_due(lane))
 		return false;
-	TAILQ_FOREACH(request, &queue->done, link)
+	TAILQ_FOREACH(request, &lane->done, link)
 	if (!reply_may_be_immediate(request))
 		return false;
 	return true;
@@ -35,21 +37,21 @@ static bool reply_all_immediate(const struct tgt_queue *queue)
  * Those that are there now. With the last of them may end the use of a handle, and the CLOSE that
  * has waited for it join the list: that one is no READ.
  */
-static bool reply_add_immediates(struct tgt_queue *queue)
+static bool reply_add_immediates(struct tgt_lane *lane)
 {
-	for (unsigned int left = queue->done_count; left; left--) {
-		struct tgt_request *request = TAILQ_FIRST(&queue->done);
+	for (unsigned int left = lane->done_count; left; left--) {
+		struct tgt_request *request = TAILQ_FIRST(&lane->done);
 		struct ibv_send_wr *wr;
 
-		if (!tgt_transfer_room(queue, tgt_transfer_pieces(queue, request)))
+		if (!tgt_chain_room(lane, tgt_chain_pieces(lane, request)))
 			return false;
-		wr = tgt_transfer_write(request);
+		wr = tgt_chain_write(request);
 		wr->opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
 		wr->imm_data =
 			htonl(rblk_immediate(request->tag, rblk_time_encode(request->queued_us),
 					     rblk_time_encode(request->stored_us)));
-		TAILQ_REMOVE(&queue->done, request, link);
-		queue->done_count--;
+		TAILQ_REMOVE(&lane->done, request, link);
+		lane->done_count--;
 		tgt_request_finish(request);
 	}
 	return true;
@@ -65,18 +67,18 @@ struct reply_message {
 	uint32_t invalidate_rkey;
 };
 
-static void message_begin(struct tgt_queue *queue, struct reply_message *message)
+static void message_begin(struct tgt_lane *lane, struct reply_message *message)
 {
-	uint32_t head = queue->reply_head & queue->reply_mask;
-	uint32_t free_slots = queue->reply_mask + 1 - (queue->reply_head - queue->reply_tail);
+	uint32_t head = lane->reply_head & lane->reply_mask;
+	uint32_t free_slots = lane->reply_mask + 1 - (lane->reply_head - lane->reply_tail);
 
 	memset(message, 0, sizeof(*message));
-	message->first = &queue->replies[head];
-	message->room = queue->reply_mask + 1 - head; /* to the ring's end */
+	message->first = &lane->replies[head];
+	message->room = lane->reply_mask + 1 - head; /* to the ring's end */
 	if (message->room > free_slots)
 		message->room = free_slots;
-	if (message->room > queue->reply_batch)
-		message->room = queue->reply_batch;
+	if (message->room > lane->reply_batch)
+		message->room = lane->reply_batch;
 }
 
 static void message_append(struct reply_message *message, const struct tgt_request *request)
@@ -105,88 +107,87 @@ static void message_append(struct reply_message *message, const struct tgt_reque
 }
 
 /* There must be room for one work request. */
-static void message_send(struct tgt_queue *queue, struct reply_message *message, bool fence)
+static void message_send(struct tgt_lane *lane, struct reply_message *message, bool fence)
 {
 	uint32_t bytes = message->count * (uint32_t)sizeof(struct rblk_wire_completion);
 	struct ibv_send_wr *wr;
 	struct tgt_sent *sent;
 
-	tgt_trace_reply(queue->session->number, queue->index, message->count);
-	wr = tgt_transfer_add(queue, &sent);
+	tgt_trace_reply(lane->session_number, lane->index, message->count);
+	wr = tgt_chain_add(lane, &sent);
 	wr->opcode = message->invalidate ? IBV_WR_SEND_WITH_INV : IBV_WR_SEND;
 	if (message->invalidate)
 		wr->invalidate_rkey = message->invalidate_rkey;
 	/* F2, F3: behind the READs that fetched what is said to be stored here. */
 	if (fence)
 		wr->send_flags |= IBV_SEND_FENCE;
-	if (bytes <= fab_conn_inline(queue->conn))
+	if (bytes <= fab_conn_inline(lane->conn))
 		wr->send_flags |= IBV_SEND_INLINE;
 	wr->sg_list->addr = (uintptr_t)message->first;
 	wr->sg_list->length = bytes;
-	wr->sg_list->lkey = queue->lkey;
+	wr->sg_list->lkey = lane->lkey;
 	sent->replies = (uint16_t)message->count;
-	queue->reply_head += message->count;
+	lane->reply_head += message->count;
 }
 
 /* One message of what is done. False: no room, nothing was added. */
-static bool reply_add_message(struct tgt_queue *queue)
+static bool reply_add_message(struct tgt_lane *lane)
 {
 	struct reply_message message;
 	struct tgt_request *request;
 
-	message_begin(queue, &message);
-	if (!message.room || !tgt_transfer_room(queue, 1))
+	message_begin(lane, &message);
+	if (!message.room || !tgt_chain_room(lane, 1))
 		return false;
-	if (queue->index == 0 && tgt_session_event_due(queue->session))
-		tgt_session_event_next(queue->session, &message.first[message.count++]);
-	while ((request = TAILQ_FIRST(&queue->done)) && message.count < message.room) {
+	if (tgt_lane_event_due(lane))
+		lane->ops->event(lane, &message.first[message.count++]);
+	while ((request = TAILQ_FIRST(&lane->done)) && message.count < message.room) {
 		if (request->state == TGT_REQUEST_DATA_OUT) {
 			/* F1: first its data, then the completion behind it; one place for the
 			 * SEND. */
-			if (!tgt_transfer_room(queue, tgt_transfer_pieces(queue, request) + 1))
+			if (!tgt_chain_room(lane, tgt_chain_pieces(lane, request) + 1))
 				break;
-			tgt_transfer_write(request);
+			tgt_chain_write(request);
 		}
 		message_append(&message, request);
-		TAILQ_REMOVE(&queue->done, request, link);
-		queue->done_count--;
+		TAILQ_REMOVE(&lane->done, request, link);
+		lane->done_count--;
 		tgt_request_finish(request);
 	}
 	if (!message.count)
 		return false;
-	message_send(queue, &message, false);
+	message_send(lane, &message, false);
 	return true;
 }
 
-bool tgt_reply_add(struct tgt_queue *queue)
+bool tgt_reply_add(struct tgt_lane *lane)
 {
-	if (reply_all_immediate(queue) && !reply_add_immediates(queue))
+	if (reply_all_immediate(lane) && !reply_add_immediates(lane))
 		return false;
-	while (!TAILQ_EMPTY(&queue->done) ||
-	       (queue->index == 0 && tgt_session_event_due(queue->session)))
-		if (!reply_add_message(queue))
+	while (!TAILQ_EMPTY(&lane->done) || tgt_lane_event_due(lane))
+		if (!reply_add_message(lane))
 			return false;
 	return true;
 }
 
-bool tgt_reply_add_chained(struct tgt_queue *queue)
+bool tgt_reply_add_chained(struct tgt_lane *lane)
 {
 	struct tgt_request *request;
 
-	while (!TAILQ_EMPTY(&queue->chained)) {
+	while (!TAILQ_EMPTY(&lane->chained)) {
 		struct reply_message message;
 
-		message_begin(queue, &message);
+		message_begin(lane, &message);
 		/* The READs are posted all the same: the replies' FENCE holds in a later chain,
 		 * too. */
-		if (!message.room || !tgt_transfer_room(queue, 1))
+		if (!message.room || !tgt_chain_room(lane, 1))
 			return false;
-		while ((request = TAILQ_FIRST(&queue->chained)) && message.count < message.room) {
+		while ((request = TAILQ_FIRST(&lane->chained)) && message.count < message.room) {
 			message_append(&message, request);
-			TAILQ_REMOVE(&queue->chained, request, link);
+			TAILQ_REMOVE(&lane->chained, request, link);
 			tgt_request_finish(request);
 		}
-		message_send(queue, &message, true);
+		message_send(lane, &message, true);
 	}
 	return true;
 }

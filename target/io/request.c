@@ -2,28 +2,39 @@
 /*
  * The life of a command, from top to bottom: received -> checked -> data in -> stored -> data out
  * -> replied. Which step may follow which is request_state.c's, what a command may ask for is
- * request_check.c's, moving bytes is transfer.c's, packing completions is reply.c's, the commands
- * that are not block I/O are admin.c's. Nothing here waits: each function takes a request as far
+ * request_check.c's, moving bytes is transfer.c's, packing completions is reply.c's, the engine of
+ * checksums is checksum.c's; commands that are not block I/O go up. Nothing here waits: each function takes a request as far
  * as it goes and leaves it in the list, with the store or with the fabric, as its state says.
  */
 #include "target/io/request.h"
 
 #include <errno.h>
 #include <string.h>
-#include "target/serve/admin.h"
+#include "target/io/checksum.h"
 #include "target/io/digest.h"
-#include "target/serve/handle.h"
-#include "target/serve/queue.h"
+#include "target/io/lane.h"
 #include "target/store/submit.h"
 
-static struct tgt_reactor *request_reactor(const struct tgt_request *request)
+static struct tgt_turn *request_turn(const struct tgt_request *request)
 {
-	return request->queue->reactor;
+	return request->lane->turn;
+}
+
+static const struct tgt_volume *request_volume(const struct tgt_request *request)
+{
+	return request->access->port->volume;
 }
 
 static uint32_t request_block_bytes(const struct tgt_request *request)
 {
-	return request->handle->outlet->volume->block_bytes;
+	return request_volume(request)->block_bytes;
+}
+
+/* The store's own memory, as the lane's device knows it. */
+static uint32_t request_port_lkey(const struct tgt_request *request)
+{
+	return tgt_port_lkey(request->access->port, request->lane->fabric,
+			     fab_conn_device(request->lane->conn));
 }
 
 /* -- received ---------------------------------------------------------------------------------- */
@@ -45,9 +56,9 @@ static void request_decode(struct tgt_request *request, const struct rblk_wire_c
 	request->aborted = false;
 	request->holds_capsule = false;
 	request->orphan = false;
-	request->opening = NULL;
+	request->held = NULL;
 	request->chained = false;
-	request->handle = NULL;
+	request->access = NULL;
 	request->data = NULL;
 	request->data_bytes = 0;
 	request->moved = 0;
@@ -56,68 +67,80 @@ static void request_decode(struct tgt_request *request, const struct rblk_wire_c
 	request->result = 0;
 	request->queued_us = 0;
 	request->stored_us = 0;
-	request->received_ns = request_reactor(request)->now_ns;
+	request->received_ns = request_turn(request)->now_ns;
 	request->submitted_ns = request->received_ns;
 }
 
 /* -- memory for the data ----------------------------------------------------------------------- */
 
 static void request_store(struct tgt_request *request, enum tgt_io_kind kind);
-static void request_checksum_next(struct tgt_request *request);
 static void request_with_memory(struct tgt_request *request);
 
 static bool request_take_memory(struct tgt_request *request)
 {
-	struct tgt_reactor *reactor = request_reactor(request);
-
-	request->data = tgt_pool_alloc(reactor->pool, request->data_bytes);
+	request->data = tgt_pool_alloc(request_turn(request)->pool, request->data_bytes);
 	if (!request->data)
 		return false;
 	request->home = TGT_HOME_POOL;
-	request->lkey = request->queue->lkey;
+	request->lkey = request->lane->lkey;
 	return true;
 }
 
-/* Go on with `bytes` of the pool, now or when it is this queue's turn. */
-static void request_get_memory(struct tgt_request *request, uint32_t bytes)
+void tgt_request_get_memory(struct tgt_request *request, uint32_t bytes)
 {
-	struct tgt_queue *queue = request->queue;
-	struct tgt_reactor *reactor = queue->reactor;
+	struct tgt_lane *lane = request->lane;
+	struct tgt_turn *turn = lane->turn;
 
 	request->data_bytes = bytes;
 	/* Who comes later does not overtake those who wait: else a large command would starve. */
-	if (TAILQ_EMPTY(&reactor->starving) && request_take_memory(request)) {
+	if (TAILQ_EMPTY(&turn->starving) && request_take_memory(request)) {
 		request_with_memory(request);
 		return;
 	}
 	if (!tgt_request_set_state(request, TGT_REQUEST_WAITING))
 		return;
-	TAILQ_INSERT_TAIL(&queue->waiting, request, link);
-	if (!queue->is_starving) {
-		queue->is_starving = true;
-		TAILQ_INSERT_TAIL(&reactor->starving, queue, starving_link);
+	TAILQ_INSERT_TAIL(&lane->waiting, request, link);
+	if (!lane->is_starving) {
+		lane->is_starving = true;
+		TAILQ_INSERT_TAIL(&turn->starving, lane, starving_link);
 	}
-	tgt_reactor_timer(reactor, request->received_ns + TGT_MEMORY_WAIT_NS);
+	tgt_turn_timer(turn, request->received_ns + TGT_MEMORY_WAIT_NS);
 }
 
 bool tgt_request_retry_memory(struct tgt_request *request)
 {
 	if (!request_take_memory(request))
 		return false;
-	TAILQ_REMOVE(&request->queue->waiting, request, link);
+	TAILQ_REMOVE(&request->lane->waiting, request, link);
 	request_with_memory(request);
 	return true;
 }
 
 static void request_free_data(struct tgt_request *request)
 {
-	if (request->home == TGT_HOME_REPORT)
-		request->queue->reports--;
 	if (request->home == TGT_HOME_POOL || request->home == TGT_HOME_REPORT)
-		tgt_reactor_memory_free(request_reactor(request), request->data,
-					request->data_bytes);
+		tgt_lane_memory_free(request->lane, request->data, request->data_bytes,
+				     request->home == TGT_HOME_REPORT);
 	request->home = TGT_HOME_NONE;
 	request->data = NULL;
+}
+
+void *tgt_request_report_alloc(struct tgt_request *request, uint32_t bytes)
+{
+	struct tgt_lane *lane = request->lane;
+
+	if (lane->reports_out < lane->reports_max)
+		request->data = tgt_pool_alloc(lane->reports, bytes);
+	if (!request->data) {
+		tgt_request_complete(request, RBLK_E_BUSY);
+		return NULL;
+	}
+	lane->reports_out++;
+	request->home = TGT_HOME_REPORT;
+	request->data_bytes = bytes;
+	request->lkey = lane->lkey;
+	memset(request->data, 0, bytes);
+	return request->data;
 }
 
 /* The receive buffer of an in-capsule write is needed until its bytes are stored or copied. */
@@ -126,7 +149,7 @@ static void request_release_capsule(struct tgt_request *request)
 	if (!request->holds_capsule)
 		return;
 	request->holds_capsule = false;
-	tgt_inbox_release(&request->queue->device->inbox, request->capsule_buffer);
+	tgt_receives_release(request->lane->receives, request->capsule_buffer);
 }
 
 /* -- data in ----------------------------------------------------------------------------------- */
@@ -135,8 +158,8 @@ static void request_fetch(struct tgt_request *request)
 {
 	if (!tgt_request_set_state(request, TGT_REQUEST_DATA_IN))
 		return;
-	TAILQ_INSERT_TAIL(&request->queue->fetching, request, link);
-	tgt_queue_mark_dirty(request->queue);
+	TAILQ_INSERT_TAIL(&request->lane->fetching, request, link);
+	tgt_lane_mark_dirty(request->lane);
 }
 
 static bool digest_matches(const struct tgt_request *request, const char *data)
@@ -156,7 +179,7 @@ void tgt_request_data_in(struct tgt_request *request)
 
 static void request_write_capsule(struct tgt_request *request, char *capsule)
 {
-	const struct tgt_store_info *info = &request->handle->outlet->volume->store->info;
+	const struct tgt_store_info *info = &request_volume(request)->store->info;
 	uint64_t offset = request->lba * request_block_bytes(request);
 
 	if (!digest_matches(request, capsule)) {
@@ -169,10 +192,10 @@ static void request_write_capsule(struct tgt_request *request, char *capsule)
 		return;
 	}
 	request->holds_capsule = true;
-	tgt_inbox_hold(&request->queue->device->inbox, request->capsule_buffer);
+	tgt_receives_hold(request->lane->receives, request->capsule_buffer);
 	request->data = capsule;
 	if ((uintptr_t)capsule % (info->alignment ? info->alignment : 1)) {
-		request_get_memory(request, request->length);
+		tgt_request_get_memory(request, request->length);
 		return;
 	}
 	request->home = TGT_HOME_CAPSULE;
@@ -182,18 +205,18 @@ static void request_write_capsule(struct tgt_request *request, char *capsule)
 
 static void request_write(struct tgt_request *request)
 {
-	struct tgt_outlet *outlet = request->handle->outlet;
-	const struct tgt_store_info *info = &outlet->volume->store->info;
+	const struct tgt_volume *volume = request_volume(request);
+	const struct tgt_store_info *info = &volume->store->info;
 
 	/* A digest is checked before anything is stored, so not in the store's own memory. */
 	if (!info->direct || request->flags & RBLK_CMD_DIGEST) {
-		request_get_memory(request, request->length);
+		tgt_request_get_memory(request, request->length);
 		return;
 	}
 	request->home = TGT_HOME_DIRECT;
-	request->data = (char *)info->direct + request->lba * outlet->volume->block_bytes;
+	request->data = (char *)info->direct + request->lba * volume->block_bytes;
 	request->data_bytes = request->length;
-	request->lkey = tgt_outlet_lkey(outlet, request->queue);
+	request->lkey = request_port_lkey(request);
 	request_fetch(request);
 }
 
@@ -210,14 +233,14 @@ static void request_with_memory(struct tgt_request *request)
 			break;
 		}
 		memcpy(request->data,
-		       tgt_inbox_buffer(&request->queue->device->inbox, request->capsule_buffer) +
+		       tgt_receives_buffer(request->lane->receives, request->capsule_buffer) +
 			       request->address,
 		       request->length);
 		request_release_capsule(request);
 		request_store(request, TGT_IO_WRITE);
 		break;
 	default:
-		request_checksum_next(request);
+		tgt_checksum_next(request);
 		break;
 	}
 }
@@ -256,55 +279,58 @@ static uint32_t microseconds(uint64_t from_ns, uint64_t to_ns)
 	return us > UINT32_MAX ? UINT32_MAX : (uint32_t)us;
 }
 
-static void request_stored(struct tgt_request *request, int error)
+void tgt_request_stored(struct tgt_request *request, int error)
 {
-	request->stored_us = microseconds(request->submitted_ns, request_reactor(request)->now_ns);
+	request->stored_us = microseconds(request->submitted_ns, request_turn(request)->now_ns);
 	/* The connection was lost meanwhile: this was what F5 had to wait for. */
-	if (request->queue->state != TGT_QUEUE_OPEN) {
+	if (!request->lane->open) {
 		tgt_request_drop(request);
 		return;
 	}
-	if (error || request->opcode != RBLK_OP_CHECKSUM) {
-		if (!error && request->opcode == RBLK_OP_READ && request->flags & RBLK_CMD_DIGEST)
-			request->digest = tgt_digest(0, request->data, request->length);
-		tgt_request_complete(request, status_of_errno(error));
+	if (!error && request->opcode == RBLK_OP_CHECKSUM) {
+		tgt_checksum_stored(request);
 		return;
 	}
-	request->result = tgt_digest((uint32_t)request->result, request->data, request->io.bytes);
-	request->done_bytes += request->io.bytes;
-	/* The next piece is the next turn's, so that one checksum does not hold up everyone. */
-	TAILQ_INSERT_TAIL(&request_reactor(request)->resumed, request, link);
+	if (!error && request->opcode == RBLK_OP_READ && request->flags & RBLK_CMD_DIGEST)
+		request->digest = tgt_digest(0, request->data, request->length);
+	tgt_request_complete(request, status_of_errno(error));
 }
 
 static void request_io_done(struct tgt_io *io, int error)
 {
 	/* Begun long ago: "nothing done, send it again" is only for what submit refuses. */
-	request_stored((struct tgt_request *)io, error == -EBUSY ? -EIO : error);
-}
-
-static void request_submit(struct tgt_request *request)
-{
-	struct tgt_outlet *outlet = request->handle->outlet;
-	int result = tgt_volume_submit(outlet->volume, outlet->port, &request->io);
-
-	if (result)
-		request_stored(request, result > 0 ? 0 : result);
+	tgt_request_stored((struct tgt_request *)io, error == -EBUSY ? -EIO : error);
 }
 
 static int request_buffer_index(const struct tgt_request *request)
 {
 	if (request->home == TGT_HOME_POOL)
-		return tgt_region_buffer(&request_reactor(request)->region, request->data);
+		return tgt_region_buffer(request_turn(request)->region, request->data);
 	if (request->home == TGT_HOME_CAPSULE)
-		return tgt_region_buffer(&request->queue->device->region, request->data);
+		return tgt_region_buffer(request->lane->receives->region, request->data);
 	return -1;
 }
 
-static bool request_begin_storing(struct tgt_request *request)
+void tgt_request_submit(struct tgt_request *request)
+{
+	struct tgt_port *port = request->access->port;
+	struct tgt_io *io = &request->io;
+	int result;
+
+	io->buffer = request->data;
+	io->buffer_index = request_buffer_index(request);
+	io->progress = 0;
+	io->ended = request_io_done;
+	result = tgt_volume_submit(port->volume, port, io);
+	if (result)
+		tgt_request_stored(request, result > 0 ? 0 : result);
+}
+
+bool tgt_request_begin_storing(struct tgt_request *request)
 {
 	if (!tgt_request_set_state(request, TGT_REQUEST_STORING))
 		return false;
-	request->submitted_ns = request_reactor(request)->now_ns;
+	request->submitted_ns = request_turn(request)->now_ns;
 	request->queued_us = microseconds(request->received_ns, request->submitted_ns);
 	return true;
 }
@@ -313,94 +339,45 @@ static void request_store(struct tgt_request *request, enum tgt_io_kind kind)
 {
 	struct tgt_io *io = &request->io;
 
-	if (!request_begin_storing(request))
+	if (!tgt_request_begin_storing(request))
 		return;
 	io->kind = kind;
 	io->flags = (request->flags & RBLK_CMD_FUA ? TGT_IO_FUA : 0) |
 		    (request->flags & RBLK_CMD_NO_UNMAP ? TGT_IO_NO_UNMAP : 0);
 	io->offset = request->lba * request_block_bytes(request);
 	io->bytes = (uint64_t)request->blocks * request_block_bytes(request);
-	io->buffer = request->data;
-	io->buffer_index = request_buffer_index(request);
-	io->progress = 0;
-	io->ended = request_io_done;
-	request_submit(request);
-}
-
-/* A checksum reads piece by piece through one block of the pool, or looks at the store's memory. */
-static void request_checksum_next(struct tgt_request *request)
-{
-	struct tgt_outlet *outlet = request->handle->outlet;
-	uint64_t total = (uint64_t)request->blocks * outlet->volume->block_bytes;
-	uint64_t left = total - request->done_bytes;
-	struct tgt_io *io = &request->io;
-
-	if (request->state != TGT_REQUEST_STORING && !request_begin_storing(request))
-		return;
-	io->kind = TGT_IO_READ;
-	io->flags = 0;
-	io->offset = request->lba * outlet->volume->block_bytes + request->done_bytes;
-	io->bytes = left < TGT_DIGEST_PIECE ? left : TGT_DIGEST_PIECE;
-	io->progress = 0;
-	io->ended = request_io_done;
-	if (request->home == TGT_HOME_DIRECT) {
-		request->data = (char *)outlet->volume->store->info.direct + io->offset;
-		request_stored(request, 0);
-		return;
-	}
-	if (io->bytes > request->data_bytes)
-		io->bytes = request->data_bytes;
-	io->buffer = request->data;
-	io->buffer_index = request_buffer_index(request);
-	request_submit(request);
+	tgt_request_submit(request);
 }
 
 void tgt_request_resume(struct tgt_request *request)
 {
-	TAILQ_REMOVE(&request_reactor(request)->resumed, request, link);
-	if (request->queue->state != TGT_QUEUE_OPEN)
+	TAILQ_REMOVE(&request_turn(request)->resumed, request, link);
+	if (!request->lane->open)
 		tgt_request_drop(request);
 	else if (request->aborted)
 		tgt_request_complete(request, RBLK_E_ABORTED);
-	else if (request->done_bytes == (uint64_t)request->blocks * request_block_bytes(request))
-		tgt_request_complete(request, RBLK_OK);
 	else
-		request_checksum_next(request);
+		tgt_checksum_next(request);
 }
 
 /* -- where each command goes after the checks -------------------------------------------------- */
 
 static void request_read(struct tgt_request *request)
 {
-	struct tgt_outlet *outlet = request->handle->outlet;
-	char *direct = outlet->volume->store->info.direct;
+	const struct tgt_volume *volume = request_volume(request);
+	char *direct = volume->store->info.direct;
 
 	if (!direct) {
-		request_get_memory(request, request->length);
+		tgt_request_get_memory(request, request->length);
 		return;
 	}
 	request->home = TGT_HOME_DIRECT;
-	request->data = direct + request->lba * outlet->volume->block_bytes;
+	request->data = direct + request->lba * volume->block_bytes;
 	request->data_bytes = request->length;
-	request->lkey = tgt_outlet_lkey(outlet, request->queue);
+	request->lkey = request_port_lkey(request);
 	if (request->flags & RBLK_CMD_DIGEST)
 		request->digest = tgt_digest(0, request->data, request->length);
 	tgt_request_complete(request, RBLK_OK);
-}
-
-static void request_checksum(struct tgt_request *request)
-{
-	uint64_t total = (uint64_t)request->blocks * request_block_bytes(request);
-	uint32_t most = request_reactor(request)->max_io_bytes;
-
-	if (most > TGT_DIGEST_PIECE)
-		most = TGT_DIGEST_PIECE;
-	if (!request->handle->outlet->volume->store->info.direct) {
-		request_get_memory(request, total < most ? (uint32_t)total : most);
-		return;
-	}
-	request->home = TGT_HOME_DIRECT;
-	request_checksum_next(request);
 }
 
 static void request_go(struct tgt_request *request, char *capsule)
@@ -427,7 +404,7 @@ static void request_go(struct tgt_request *request, char *capsule)
 		request_store(request, TGT_IO_WRITE_ZEROES);
 		break;
 	case RBLK_OP_CHECKSUM:
-		request_checksum(request);
+		tgt_checksum_begin(request);
 		break;
 	}
 }
@@ -437,13 +414,14 @@ void tgt_request_begin(struct tgt_request *request, const struct rblk_wire_comma
 {
 	enum rblk_status status;
 
-	request_decode(request, command); /* its slot is free: queue.c has seen to that */
+	request_decode(request, command); /* its slot is free: lane.c has seen to that */
 	if (!tgt_request_set_state(request, TGT_REQUEST_RECEIVED))
 		return;
-	request->queue->active++;
-	request->queue->commands++;
-	if (tgt_admin_is(request->opcode)) {
-		tgt_admin_begin(request, capsule, capsule_bytes, rblk_le32(command->volume));
+	request->lane->active++;
+	request->lane->commands++;
+	if (request->opcode >= RBLK_OP_IDENTIFY) {
+		request->lane->ops->begin(request, capsule, capsule_bytes,
+					  rblk_le32(command->volume));
 		return;
 	}
 	request->capsule_buffer = buffer;
@@ -458,28 +436,28 @@ void tgt_request_begin(struct tgt_request *request, const struct rblk_wire_comma
 
 static bool request_queue_reply(struct tgt_request *request, enum tgt_request_state state)
 {
-	struct tgt_queue *queue = request->queue;
+	struct tgt_lane *lane = request->lane;
 
 	if (!tgt_request_set_state(request, state))
 		return false;
-	TAILQ_INSERT_TAIL(&queue->done, request, link);
-	queue->done_count++;
-	tgt_queue_mark_dirty(queue);
+	TAILQ_INSERT_TAIL(&lane->done, request, link);
+	lane->done_count++;
+	tgt_lane_mark_dirty(lane);
 	return true;
 }
 
 static void request_account(struct tgt_request *request)
 {
-	struct tgt_queue *queue = request->queue;
+	struct tgt_lane *lane = request->lane;
 
-	queue->queued_us += request->queued_us;
-	queue->stored_us += request->stored_us;
+	lane->queued_us += request->queued_us;
+	lane->stored_us += request->stored_us;
 	if (request->status != RBLK_OK)
 		return;
 	if (request->opcode == RBLK_OP_READ)
-		queue->bytes_read += request->length;
+		lane->bytes_read += request->length;
 	else if (request->opcode == RBLK_OP_WRITE)
-		queue->bytes_written += request->length;
+		lane->bytes_written += request->length;
 }
 
 void tgt_request_complete(struct tgt_request *request, enum rblk_status status)
@@ -505,10 +483,10 @@ void tgt_request_chained(struct tgt_request *request)
 {
 	if (!tgt_request_set_state(request, TGT_REQUEST_REPLYING))
 		return;
-	request->queued_us = microseconds(request->received_ns, request_reactor(request)->now_ns);
+	request->queued_us = microseconds(request->received_ns, request_turn(request)->now_ns);
 	request_account(request);
 	request->chained = true;
-	TAILQ_INSERT_TAIL(&request->queue->chained, request, link);
+	TAILQ_INSERT_TAIL(&request->lane->chained, request, link);
 }
 
 bool tgt_request_hold(struct tgt_request *request)
@@ -518,12 +496,12 @@ bool tgt_request_hold(struct tgt_request *request)
 
 bool tgt_request_abort(struct tgt_request *request)
 {
-	struct tgt_queue *queue = request->queue;
+	struct tgt_lane *lane = request->lane;
 
 	if (request->state == TGT_REQUEST_WAITING) {
-		TAILQ_REMOVE(&queue->waiting, request, link);
+		TAILQ_REMOVE(&lane->waiting, request, link);
 	} else if (request->state == TGT_REQUEST_DATA_IN && request->moved == 0) {
-		TAILQ_REMOVE(&queue->fetching, request, link);
+		TAILQ_REMOVE(&lane->fetching, request, link);
 	} else {
 		/* A checksum looks at this before its next piece; others have begun. */
 		request->aborted = request->opcode == RBLK_OP_CHECKSUM &&
@@ -538,18 +516,18 @@ bool tgt_request_abort(struct tgt_request *request)
 
 static void request_release(struct tgt_request *request)
 {
-	struct tgt_handle *handle = request->handle;
+	struct tgt_access *access = request->access;
 
 	if (!tgt_request_set_state(request, TGT_REQUEST_FREE))
 		return;
 	request_release_capsule(request);
 	request_free_data(request);
 	if (request->orphan)
-		atomic_fetch_sub(&handle->outlet->volume->orphans, 1);
-	request->handle = NULL;
-	request->queue->active--;
-	if (handle)
-		tgt_handle_put(handle);
+		atomic_fetch_sub(&access->port->volume->orphans, 1);
+	request->access = NULL;
+	request->lane->active--;
+	if (access)
+		tgt_access_put(access);
 }
 
 void tgt_request_finish(struct tgt_request *request)
@@ -562,33 +540,33 @@ void tgt_request_orphan(struct tgt_request *request)
 	if (!tgt_opcode_writes(request->opcode))
 		return;
 	request->orphan = true;
-	atomic_fetch_add(&request->handle->outlet->volume->orphans, 1);
+	atomic_fetch_add(&request->access->port->volume->orphans, 1);
 }
 
 void tgt_request_drop(struct tgt_request *request)
 {
-	struct tgt_queue *queue = request->queue;
+	struct tgt_lane *lane = request->lane;
 
 	switch ((enum tgt_request_state)request->state) {
 	case TGT_REQUEST_WAITING:
-		TAILQ_REMOVE(&queue->waiting, request, link);
+		TAILQ_REMOVE(&lane->waiting, request, link);
 		break;
 	case TGT_REQUEST_DATA_IN:
 		/* Posted as a whole, it is in no list any more. */
 		if (request->moved < request->data_bytes)
-			TAILQ_REMOVE(&queue->fetching, request, link);
+			TAILQ_REMOVE(&lane->fetching, request, link);
 		break;
 	case TGT_REQUEST_DATA_OUT:
 	case TGT_REQUEST_REPLYING:
 		if (request->chained) {
-			TAILQ_REMOVE(&queue->chained, request, link);
+			TAILQ_REMOVE(&lane->chained, request, link);
 			break;
 		}
-		TAILQ_REMOVE(&queue->done, request, link);
-		queue->done_count--;
+		TAILQ_REMOVE(&lane->done, request, link);
+		lane->done_count--;
 		break;
 	case TGT_REQUEST_HELD:
-		tgt_admin_drop(request);
+		lane->ops->drop(request);
 		break;
 	case TGT_REQUEST_STORING:
 	case TGT_REQUEST_FREE: /* this and the next: refused by the state machine */
@@ -597,5 +575,6 @@ void tgt_request_drop(struct tgt_request *request)
 		break;
 	}
 	request_release(request);
-	tgt_queue_check_end(queue);
+	if (!lane->open && !lane->active)
+		lane->ops->over(lane);
 }

@@ -6,15 +6,14 @@
  */
 #include "target/io/request.h"
 
-#include "target/serve/handle.h"
-#include "target/serve/queue.h"
+#include "target/io/lane.h"
 
 /* What the volume and its store allow. */
 static enum rblk_status check_ability(const struct tgt_request *request)
 {
-	const struct tgt_store_info *info = &request->handle->outlet->volume->store->info;
+	const struct tgt_store_info *info = &request->access->port->volume->store->info;
 
-	if (tgt_opcode_writes(request->opcode) && request->handle->read_only)
+	if (tgt_opcode_writes(request->opcode) && request->access->read_only)
 		return RBLK_E_READ_ONLY;
 	if (request->flags & RBLK_CMD_FUA && !info->can_fua)
 		return RBLK_E_UNSUPPORTED;
@@ -28,7 +27,7 @@ static enum rblk_status check_ability(const struct tgt_request *request)
 /* Where the range lies, and whether the data is as long as the range. */
 static enum rblk_status check_range(const struct tgt_request *request)
 {
-	const struct tgt_volume *volume = request->handle->outlet->volume;
+	const struct tgt_volume *volume = request->access->port->volume;
 	uint64_t blocks = atomic_load_explicit(&volume->blocks, memory_order_relaxed);
 	uint64_t bytes = (uint64_t)request->blocks * volume->block_bytes;
 	uint64_t most = volume->store->info.max_discard_bytes;
@@ -38,7 +37,7 @@ static enum rblk_status check_range(const struct tgt_request *request)
 	switch (request->opcode) {
 	case RBLK_OP_READ:
 	case RBLK_OP_WRITE:
-		if (bytes > request->queue->reactor->max_io_bytes || bytes != request->length)
+		if (bytes > request->lane->turn->max_io_bytes || bytes != request->length)
 			return RBLK_E_INVALID;
 		if (request->flags & RBLK_CMD_CAPSULE && bytes > TGT_CAPSULE_BYTES)
 			return RBLK_E_INVALID;
@@ -54,13 +53,13 @@ static enum rblk_status check_range(const struct tgt_request *request)
 	return RBLK_OK;
 }
 
-enum rblk_status tgt_request_check(struct tgt_request *request, uint32_t handle_id)
+enum rblk_status tgt_request_check(struct tgt_request *request, uint32_t handle)
 {
-	struct tgt_session *session = request->queue->session;
-	struct tgt_handle *handle;
+	struct tgt_lane *lane = request->lane;
+	struct tgt_access *access;
 	enum rblk_status status;
 
-	if (request->queue->reactor->draining)
+	if (lane->turn->draining)
 		return RBLK_E_DRAINING;
 	switch (request->opcode) {
 	case RBLK_OP_READ:
@@ -73,14 +72,14 @@ enum rblk_status tgt_request_check(struct tgt_request *request, uint32_t handle_
 	default:
 		return RBLK_E_UNSUPPORTED;
 	}
-	handle = tgt_handle_find(session, handle_id);
-	if (!handle)
-		return session->scratch ? RBLK_E_UNSUPPORTED : RBLK_E_NO_VOLUME;
-	if (!handle->outlet ||
-	    atomic_load_explicit(&handle->outlet->volume->removed, memory_order_relaxed))
+	access = lane->ops->find(lane, handle, &status);
+	if (!access)
+		return status;
+	if (!access->port ||
+	    atomic_load_explicit(&access->port->volume->removed, memory_order_relaxed))
 		return RBLK_E_GONE;
-	request->handle = handle;
-	tgt_handle_get(handle);
+	request->access = access;
+	tgt_access_get(access);
 	status = check_ability(request);
 	if (!status && request->opcode != RBLK_OP_FLUSH)
 		status = check_range(request);

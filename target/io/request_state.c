@@ -5,7 +5,7 @@
  */
 #include "target/io/request.h"
 
-#include "target/serve/queue.h"
+#include "target/io/lane.h"
 #include "target/io/trace.h"
 
 #define BIT(state) (1u << (state))
@@ -37,19 +37,19 @@ static const char *const state_names[TGT_REQUEST_STATES] = {
 
 bool tgt_request_set_state(struct tgt_request *request, enum tgt_request_state state)
 {
-	struct tgt_queue *queue = request->queue;
+	struct tgt_lane *lane = request->lane;
 
 	if (transitions[request->state] & BIT(state)) {
-		tgt_trace_state(queue->session->number, queue->index, request->tag, request->opcode,
+		tgt_trace_state(lane->session_number, lane->index, request->tag, request->opcode,
 				request->state, state);
 		request->state = (uint8_t)state;
 		return true;
 	}
 	tgt_log_limited(
-		&queue->reactor->log_limit, TGT_LOG_ERROR,
+		&lane->turn->log_limit, TGT_LOG_ERROR,
 		"session %u queue %u tag %u: internal error: %s -> %s is no step of a request",
-		queue->session->number, queue->index, request->tag, state_names[request->state],
+		lane->session_number, lane->index, request->tag, state_names[request->state],
 		state_names[state]);
-	tgt_queue_close(queue, "internal error");
+	lane->ops->close(lane, "internal error");
 	return false;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Volume handles and the outlets behind them. A handle's number is its place and a generation, so
+ * Volume handles and the ports behind them. A handle's number is its place and a generation, so
  * that one from a closed life leads nowhere.
  */
 #include "target/serve/handle.h"
@@ -8,96 +8,41 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include "target/serve/queue.h"
 #include "target/io/request.h"
-#include "target/store/submit.h"
+#include "target/serve/event.h"
 
 #define INDEX_BITS 10
 #define HANDLE_SLOTS_FIRST 4
 static_assert(RBLK_HANDLES_MAX == 1u << INDEX_BITS, "a handle's index fits its bits");
 
-/* -- outlets ----------------------------------------------------------------------------------- */
+/* -- ports ------------------------------------------------------------------------------------- */
 
-static void outlet_destroy(struct tgt_reactor *reactor, struct tgt_outlet *outlet)
+/* The reactor's port to the volume, one handle more. Consumes the reference. NULL: logged. */
+static struct tgt_port *port_get(struct tgt_reactor *reactor, struct tgt_volume *volume)
 {
-	struct tgt_volume *volume = outlet->volume;
+	struct tgt_port *port = reactor->ports[volume->slot];
+	struct fab *fabs[TGT_FABRICS_MAX];
 
-	for (unsigned int i = 0; i < reactor->fabric_count; i++)
-		fab_mr_deregister(outlet->mr[i]);
-	reactor->outlets[volume->slot] = NULL;
-	tgt_volume_detach(volume, outlet->port);
-	free(outlet);
-	/* May be the last reference, and then closes the store here: rare, and no I/O is lost by
-	 * it. */
-	tgt_volume_put(volume);
-}
-
-/* Memory of the store itself is registered for local access only: nobody else may touch it. */
-static int outlet_register(struct tgt_reactor *reactor, struct tgt_outlet *outlet)
-{
-	const struct tgt_store_info *info = &outlet->volume->store->info;
-
-	if (!info->direct)
-		return 0;
-	for (unsigned int i = 0; i < reactor->fabric_count; i++) {
-		int err = fab_mr_register(reactor->fabrics[i].fab, info->direct, info->bytes,
-					  IBV_ACCESS_LOCAL_WRITE, &outlet->mr[i]);
-
-		if (err) {
-			tgt_log(TGT_LOG_ERROR,
-				"volume %s: cannot register its memory: %s (memlock "
-				"limit? ulimit -l, LimitMEMLOCK=)",
-				outlet->volume->config.name, fab_error(reactor->fabrics[i].fab));
-			return err;
-		}
-	}
-	return 0;
-}
-
-/* Consumes the reference. NULL: logged. */
-static struct tgt_outlet *outlet_get(struct tgt_reactor *reactor, struct tgt_volume *volume)
-{
-	struct tgt_outlet *outlet = reactor->outlets[volume->slot];
-	int err;
-
-	if (outlet) {
+	if (port) {
 		tgt_volume_put(volume);
-		return outlet;
+		port->handles++;
+		return port;
 	}
-	outlet = calloc(1, sizeof(*outlet));
-	if (!outlet)
-		goto err_put;
-	outlet->volume = volume;
-	err = tgt_volume_attach(volume, reactor->ring, &outlet->port);
-	if (err) {
-		tgt_log(TGT_LOG_ERROR, "volume %s: reactor %u cannot use its store: %s",
-			volume->config.name, reactor->index, strerror(-err));
-		goto err_free;
-	}
-	reactor->outlets[volume->slot] = outlet;
-	if (outlet_register(reactor, outlet)) {
-		outlet_destroy(reactor, outlet);
+	for (unsigned int i = 0; i < reactor->fabric_count; i++)
+		fabs[i] = reactor->fabrics[i].fab;
+	if (tgt_port_open(volume, reactor->ring, fabs, reactor->fabric_count, &port))
 		return NULL;
-	}
-	return outlet;
-
-err_free:
-	free(outlet);
-err_put:
-	tgt_volume_put(volume);
-	return NULL;
+	reactor->ports[volume->slot] = port;
+	port->handles = 1;
+	return port;
 }
 
-static void outlet_put(struct tgt_reactor *reactor, struct tgt_outlet *outlet)
+static void port_put(struct tgt_reactor *reactor, struct tgt_port *port)
 {
-	if (--outlet->handles == 0)
-		outlet_destroy(reactor, outlet);
-}
-
-uint32_t tgt_outlet_lkey(const struct tgt_outlet *outlet, const struct tgt_queue *queue)
-{
-	return fab_mr_lkey(outlet->mr[queue->fabric - queue->reactor->fabrics],
-			   fab_conn_device(queue->conn));
+	if (--port->handles)
+		return;
+	reactor->ports[port->volume->slot] = NULL;
+	tgt_port_close(port);
 }
 
 /* -- handles ----------------------------------------------------------------------------------- */
@@ -111,6 +56,41 @@ struct tgt_handle *tgt_handle_find(const struct tgt_session *session, uint32_t i
 		return NULL;
 	handle = session->handles[index];
 	return handle && handle->id == id && !handle->closing ? handle : NULL;
+}
+
+static void handle_release_port(struct tgt_handle *handle)
+{
+	struct tgt_port *port = handle->access.port;
+
+	if (!port)
+		return;
+	handle->access.port = NULL;
+	port_put(handle->session->reactor, port);
+}
+
+static void handle_free(struct tgt_handle *handle)
+{
+	struct tgt_session *session = handle->session;
+	struct tgt_request *closer = handle->closer;
+
+	session->handles[handle->id & (RBLK_HANDLES_MAX - 1)] = NULL;
+	tgt_event_forget(handle);
+	handle_release_port(handle);
+	free(handle);
+	session->handles_open--;
+	if (closer)
+		tgt_request_complete(closer, RBLK_OK);
+}
+
+/* The last user has gone. */
+static void handle_idle(struct tgt_access *access)
+{
+	struct tgt_handle *handle = (struct tgt_handle *)access;
+
+	if (handle->closing)
+		handle_free(handle);
+	else if (access->port && atomic_load(&access->port->volume->removed))
+		handle_release_port(handle);
 }
 
 /* An index that is free, or -ENOMEM, -ENFILE. */
@@ -164,14 +144,14 @@ enum rblk_status tgt_handle_open(struct tgt_session *session, struct tgt_volume 
 	}
 	handle->session = session;
 	/* No error to open for writing what cannot be written: the report's flag tells. */
-	handle->read_only = flags & RBLK_OPEN_READ_ONLY || volume->config.read_only ||
+	handle->access.read_only = flags & RBLK_OPEN_READ_ONLY || volume->config.read_only ||
 			    volume->store->info.read_only;
-	handle->outlet = outlet_get(session->reactor, volume);
-	if (!handle->outlet) {
+	handle->access.idle = handle_idle;
+	handle->access.port = port_get(session->reactor, volume);
+	if (!handle->access.port) {
 		free(handle);
 		return RBLK_E_NO_RESOURCES;
 	}
-	handle->outlet->handles++;
 	/* Generation 0 with index 0 would be the handle 0, which means none. */
 	do {
 		handle->id = session->handle_generation++ << INDEX_BITS | (uint32_t)index;
@@ -182,45 +162,10 @@ enum rblk_status tgt_handle_open(struct tgt_session *session, struct tgt_volume 
 	return RBLK_OK;
 }
 
-static void handle_release_outlet(struct tgt_handle *handle)
-{
-	struct tgt_outlet *outlet = handle->outlet;
-
-	if (!outlet)
-		return;
-	handle->outlet = NULL;
-	outlet_put(handle->session->reactor, outlet);
-}
-
-static void handle_free(struct tgt_handle *handle)
-{
-	struct tgt_session *session = handle->session;
-	struct tgt_request *closer = handle->closer;
-
-	if (handle->event_changed || handle->event_removed)
-		session->events.handle_events--;
-	session->handles[handle->id & (RBLK_HANDLES_MAX - 1)] = NULL;
-	handle_release_outlet(handle);
-	free(handle);
-	session->handles_open--;
-	if (closer) {
-		closer->handle = NULL;
-		tgt_request_complete(closer, RBLK_OK);
-	}
-}
-
-void tgt_handle_idle(struct tgt_handle *handle)
-{
-	if (handle->closing)
-		handle_free(handle);
-	else if (handle->outlet && atomic_load(&handle->outlet->volume->removed))
-		handle_release_outlet(handle);
-}
-
 bool tgt_handle_close(struct tgt_handle *handle, struct tgt_request *closer)
 {
 	handle->closing = true;
-	if (!handle->users) {
+	if (!handle->access.users) {
 		handle_free(handle);
 		return true;
 	}
@@ -240,19 +185,6 @@ void tgt_handle_close_all(struct tgt_session *session)
 
 /* -- reload ------------------------------------------------------------------------------------ */
 
-void tgt_handle_note(struct tgt_handle *handle, bool removed)
-{
-	struct tgt_session *session = handle->session;
-
-	if (!handle->event_changed && !handle->event_removed)
-		session->events.handle_events++;
-	if (removed)
-		handle->event_removed = true;
-	else
-		handle->event_changed = true;
-	tgt_session_event_kick(session);
-}
-
 static void handle_volume_event(struct tgt_reactor *reactor, struct tgt_volume *volume,
 				bool removed)
 {
@@ -263,12 +195,13 @@ static void handle_volume_event(struct tgt_reactor *reactor, struct tgt_volume *
 		for (uint32_t i = 0; i < session->handle_slots; i++) {
 			struct tgt_handle *handle = session->handles[i];
 
-			if (!handle || !handle->outlet || handle->outlet->volume != volume)
+			if (!handle || !handle->access.port ||
+			    handle->access.port->volume != volume)
 				continue;
-			tgt_handle_note(handle, removed);
-			/* What is in flight finishes first: tgt_handle_idle() then lets go. */
-			if (removed && !handle->users)
-				handle_release_outlet(handle);
+			tgt_event_volume(handle, removed);
+			/* What is in flight finishes first: handle_idle() then lets go. */
+			if (removed && !handle->access.users)
+				handle_release_port(handle);
 		}
 	}
 }

@@ -3,18 +3,22 @@
  * Logins: carries out what core/login judges. A login whose way is blocked by an older life of its
  * queue or session waits here, unanswered, until that life has ended with all its storage I/O (F5).
  */
+#include "target/serve/login.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "proto/fabric/fabric.h"
+#include "proto/core/login.h"
 #include "proto/wire/wire_check.h"
 #include "proto/wire/wire_names.h"
+#include "target/serve/admin.h"
+#include "target/serve/device.h"
+#include "target/serve/event.h"
+#include "target/serve/keepalive.h"
+#include "target/serve/measure.h"
 #include "target/serve/queue.h"
-#include "target/serve/session.h"
-
-/* Of a measuring connection: enough for its pings, and small. */
-#define SCRATCH_CREDITS 16u
+#include "target/serve/sessions.h"
 
 /* One per login that is not answered yet; freed when it is. Owns request and lease. */
 struct tgt_login {
@@ -52,11 +56,11 @@ static void login_reject(struct tgt_reactor *reactor, struct fab_request *reques
 	char peer[80];
 
 	fab_format_address(fab_request_peer(request), peer, sizeof(peer));
-	tgt_log_limited(&reactor->log_limit, TGT_LOG_WARNING, "login from %s: refused: %s", peer,
+	tgt_log_limited(&reactor->turn.log_limit, TGT_LOG_WARNING, "login from %s: refused: %s", peer,
 			why ? why : rblk_reject_text((uint16_t)reason));
 	reject_fill(&reject, reason, detail);
 	if (reason == RBLK_REJECT_NO_CREDITS || reason == RBLK_REJECT_NO_RESOURCES)
-		tgt_queue_check_pressed(reactor);
+		tgt_keepalive_press(reactor);
 	fab_reject(request, &reject, sizeof(reject));
 }
 
@@ -84,21 +88,29 @@ static void login_reject_device(const struct tgt_login *login, struct tgt_reacto
 
 static void login_accept_fill(const struct tgt_queue *queue, struct rblk_wire_accept *accept)
 {
-	const struct tgt_reactor *reactor = queue->reactor;
+	const struct tgt_reactor *reactor = queue->session->reactor;
 
 	memset(accept, 0, sizeof(*accept));
 	accept->magic = rblk_to_le32(RBLK_MAGIC);
 	accept->version = rblk_to_le16(RBLK_PROTOCOL_VERSION);
-	accept->credits = rblk_to_le16(queue->credits);
+	accept->credits = rblk_to_le16(queue->lane.credits);
 	accept->incarnation = rblk_to_le32(queue->incarnation);
-	accept->features = rblk_to_le32(queue->features);
+	accept->features = rblk_to_le32(queue->lane.features);
 	memcpy(accept->target_instance, tgt_registry_instance(reactor->registry),
 	       sizeof(accept->target_instance));
 	accept->session_epoch = rblk_to_le64(queue->session->epoch);
-	accept->command_bytes = rblk_to_le32(queue->command_bytes);
-	accept->max_io_bytes = rblk_to_le32(reactor->max_io_bytes);
+	accept->command_bytes = rblk_to_le32(queue->lane.command_bytes);
+	accept->max_io_bytes = rblk_to_le32(reactor->turn.max_io_bytes);
 	accept->keepalive_ms = rblk_to_le32(reactor->config.keepalive_ms);
 	accept->max_batch = rblk_to_le16(RBLK_BATCH_MAX);
+}
+
+/* The connection exists, but the answer could not be given. */
+static void login_failed(const struct tgt_login *login, struct tgt_queue *queue)
+{
+	tgt_log_limited(&queue->lane.turn->log_limit, TGT_LOG_WARNING, "login from %s: failed: %s",
+			login->peer, fab_error(queue->fabric->fab));
+	tgt_queue_close(queue, NULL);
 }
 
 static void login_free(struct tgt_login *login)
@@ -125,20 +137,39 @@ static bool login_leaves_room(const struct tgt_reactor *reactor, const struct tg
 	return false;
 }
 
-/* Credits for this login, 0 if there are none. */
-static uint16_t login_credits(struct tgt_reactor *reactor, const struct tgt_device *device,
-			      const struct tgt_login *login, bool scratch)
+/* The terms of an ordinary queue. Credits 0: there are none. */
+static void login_terms(const struct tgt_reactor *reactor, const struct tgt_device *device,
+			const struct tgt_login *login, struct tgt_queue_terms *terms)
 {
-	uint32_t remaining = device->inbox.count - device->promised;
+	uint32_t remaining = device->receives.count - device->receives.promised;
 	uint32_t kept = login_leaves_room(reactor, login) ? RBLK_CREDITS_MIN + RBLK_RESERVED_TAGS : 0;
-	uint16_t wanted = rblk_le16(login->wire.credits);
 
-	if (scratch)
-		return reactor->scratch_count < TGT_SCRATCH_QUEUES_MAX
-			       ? core_login_credits(wanted, SCRATCH_CREDITS, RBLK_CREDITS_MAX)
-			       : 0;
-	return core_login_credits(wanted, reactor->config.credits,
-				  remaining > kept ? remaining - kept : 0);
+	terms->ops = &tgt_admin_lane_ops;
+	terms->lane.command_bytes = TGT_COMMAND_BYTES;
+	terms->lane.credits = core_login_credits(rblk_le16(login->wire.credits),
+						 reactor->config.credits,
+						 remaining > kept ? remaining - kept : 0);
+}
+
+/* The queue exists: answer the request. */
+static void login_establish(struct tgt_login *login, struct tgt_queue *queue)
+{
+	struct tgt_session *session = queue->session;
+	struct rblk_wire_accept accept;
+
+	login_accept_fill(queue, &accept);
+	if (fab_conn_establish(queue->lane.conn, &accept, sizeof(accept))) {
+		login_failed(login, queue);
+		return;
+	}
+	if (queue->lane.index == 0) {
+		memcpy(session->peer, login->peer, sizeof(session->peer));
+		tgt_event_restart(session);
+	}
+	tgt_log_limited(&session->reactor->turn.chat_limit, TGT_LOG_DEBUG,
+			"session %u queue %u [%s]: incarnation %u, %u credits on reactor %u",
+			session->number, queue->lane.index, login->peer, queue->incarnation,
+			queue->lane.credits, session->reactor->index);
 }
 
 /* The queue in its session, connected. Answers the request in every case. */
@@ -147,13 +178,11 @@ static void login_accept(struct tgt_login *login, struct tgt_session *session,
 {
 	struct tgt_reactor *reactor = session->reactor;
 	struct tgt_queue_terms terms = {
-		.index = rblk_le16(login->wire.queue_index),
+		.lane.index = rblk_le16(login->wire.queue_index),
+		.lane.features = features,
+		.lane.reply_bytes = rblk_le32(login->wire.reply_bytes),
 		.incarnation = rblk_le32(login->wire.incarnation),
-		.features = features,
-		.reply_bytes = rblk_le32(login->wire.reply_bytes),
-		.scratch = features & RBLK_FEATURE_SCRATCH,
 	};
-	struct rblk_wire_accept accept;
 	struct rblk_wire_reject reject;
 	struct tgt_queue *queue = NULL;
 	int err;
@@ -162,35 +191,28 @@ static void login_accept(struct tgt_login *login, struct tgt_session *session,
 		login_reject_full(login, reactor, reactor->queues_max, "connections");
 		return;
 	}
-	terms.credits = login_credits(reactor, device, login, terms.scratch);
-	if (!terms.credits) {
+	if (session->measuring)
+		tgt_measure_terms(reactor, rblk_le16(login->wire.credits), &terms);
+	else
+		login_terms(reactor, device, login, &terms);
+	if (!terms.lane.credits) {
 		login_reject(reactor, login->request, RBLK_REJECT_NO_CREDITS, 0, NULL);
 		return;
 	}
-	err = tgt_queue_create(session, fabric, device, login->request, &terms, &queue);
+	if (session->measuring)
+		err = tgt_measure_create(session, fabric, login->request, &terms, &queue);
+	else
+		err = tgt_queue_create(session, fabric, device, login->request, &terms, &queue);
 	if (!err) {
-		login_accept_fill(queue, &accept);
-		err = fab_conn_establish(queue->conn, &accept, sizeof(accept));
+		login_establish(login, queue);
 	} else if (queue) {
 		reject_fill(&reject, RBLK_REJECT_NO_RESOURCES, 0);
-		fab_conn_refuse(queue->conn, &reject, sizeof(reject));
+		fab_conn_refuse(queue->lane.conn, &reject, sizeof(reject));
+		login_failed(login, queue);
 	} else {
 		login_reject(reactor, login->request, RBLK_REJECT_NO_RESOURCES, 0,
 			     fab_error(fabric->fab));
-		return;
 	}
-	if (err) {
-		tgt_log_limited(&reactor->log_limit, TGT_LOG_WARNING, "login from %s: failed: %s",
-				login->peer, fab_error(fabric->fab));
-		tgt_queue_close(queue, NULL);
-		return;
-	}
-	if (terms.index == 0)
-		memcpy(session->peer, login->peer, sizeof(session->peer));
-	tgt_log_limited(&reactor->chat_limit, TGT_LOG_DEBUG,
-			"session %u queue %u [%s]: incarnation %u, %u credits on reactor %u",
-			session->number, queue->index, login->peer, queue->incarnation,
-			queue->credits, reactor->index);
 }
 
 /* A login's first queue of a session that is not here. Answers the request in every case. */
@@ -210,13 +232,24 @@ static void login_create(struct tgt_login *login, struct tgt_reactor *reactor,
 		login_reject(reactor, login->request, RBLK_REJECT_NO_RESOURCES, 0, NULL);
 		return;
 	}
-	session->scratch = features & RBLK_FEATURE_SCRATCH;
+	session->measuring = features & RBLK_FEATURE_SCRATCH;
 	login_accept(login, session, fabric, device, features);
 	if (!session->queues_here)
 		tgt_session_end(session, NULL);
 }
 
 /* -- judging ----------------------------------------------------------------------------------- */
+
+/* What this target grants on that device. */
+static uint32_t login_features(const struct tgt_reactor *reactor, const struct fab_device *device)
+{
+	const struct fab_limits *limits = fab_device_limits(device);
+
+	return RBLK_FEATURE_DIGEST | RBLK_FEATURE_EVENTS |
+	       (limits->immediate ? RBLK_FEATURE_IMMEDIATE : 0) |
+	       (limits->invalidate ? RBLK_FEATURE_INVALIDATE : 0) |
+	       (reactor->config.allow_scratch ? RBLK_FEATURE_SCRATCH : 0);
+}
 
 static struct core_login_verdict login_judge(const struct tgt_login *login,
 					     struct tgt_reactor *reactor,
@@ -226,15 +259,15 @@ static struct core_login_verdict login_judge(const struct tgt_login *login,
 	uint16_t index = rblk_le16(login->wire.queue_index);
 	struct core_login_session view = {.exists = session != NULL};
 	struct core_login_limits limits = {
-		.draining = reactor->draining,
+		.draining = reactor->turn.draining,
 		.queues_max = (u16)reactor->config.queues_max,
-		.features = tgt_reactor_features(reactor, device),
+		.features = login_features(reactor, device),
 	};
 
 	if (session) {
 		view.epoch = session->epoch;
 		view.queue_count = session->queue_count;
-		view.measuring = session->scratch;
+		view.measuring = session->measuring;
 		view.incarnation = session->places[index].incarnation;
 		view.queue_here = session->places[index].queue != NULL;
 	}
@@ -253,7 +286,7 @@ static bool login_try(struct tgt_reactor *reactor, struct tgt_login *login)
 	if (fabric)
 		fab_device = fab_request_device(fabric->fab, login->request);
 	if (fab_device)
-		device = tgt_reactor_device(reactor, fabric, fab_device);
+		device = tgt_device_get(reactor, fabric, fab_device);
 	if (!device) {
 		login_reject_device(login, reactor, fabric && !fab_device ? fabric : NULL);
 		return true;

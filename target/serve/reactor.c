@@ -12,15 +12,20 @@
 #include <stdlib.h>
 #include <string.h>
 #include "proto/core/env.h"
-#include "target/serve/admin.h"
-#include "target/serve/queue.h"
+#include "target/io/message.h"
 #include "target/io/transfer.h"
+#include "target/io/work.h"
+#include "target/serve/keepalive.h"
+#include "target/serve/login.h"
+#include "target/serve/mail.h"
+#include "target/serve/open.h"
+#include "target/serve/queue.h"
+#include "target/serve/sessions.h"
 
 /* Work of one kind in one turn: bounded, so that no source keeps the others waiting. */
 #define POLL_BATCH 64u
 #define EVENT_BATCH 16u
 #define REAP_BUDGET 256u
-#define RESUME_BATCH 16u
 /* Slack of the timers: they are looked at this often at most. */
 #define TIMER_NS 10000000ull
 
@@ -30,40 +35,41 @@ static void reactor_received(struct tgt_fabric *fabric, const struct ibv_wc *wc,
 			     struct tgt_queue *queue)
 {
 	uint32_t index = (uint32_t)wc->wr_id;
-	struct tgt_device *device = fabric->devices[(wc->wr_id >> 32) & (FAB_DEVICES_MAX - 1)];
-	struct tgt_inbox *inbox = queue && !queue->device ? &queue->inbox : &device->inbox;
+	struct tgt_receives *receives =
+		fabric->receives[(wc->wr_id & ~TGT_WR_RECEIVE) >> 32];
+	struct tgt_lane *lane = queue ? &queue->lane : NULL;
 
 	/* Held while it is read: commands that need it longer take holds of their own. */
-	tgt_inbox_hold(inbox, index);
-	if (wc->status == IBV_WC_LOC_LEN_ERR && queue)
-		tgt_queue_violation(queue, "a message longer than it may be");
-	if (wc->status == IBV_WC_REM_INV_REQ_ERR && queue)
-		tgt_queue_violation(queue, "an invalidation of what is not the peer's");
-	if (wc->status == IBV_WC_SUCCESS && queue) {
+	tgt_receives_hold(receives, index);
+	if (wc->status == IBV_WC_LOC_LEN_ERR && lane)
+		tgt_lane_violation(lane, "a message longer than it may be");
+	if (wc->status == IBV_WC_REM_INV_REQ_ERR && lane)
+		tgt_lane_violation(lane, "an invalidation of what is not the peer's");
+	if (wc->status == IBV_WC_SUCCESS && lane) {
 		if (wc->opcode != IBV_WC_RECV || wc->wc_flags & (IBV_WC_WITH_IMM | IBV_WC_WITH_INV))
-			tgt_queue_violation(queue, "a message that is not a plain SEND");
-		if (queue->state == TGT_QUEUE_OPEN)
-			tgt_queue_receive(queue, inbox, index, wc->byte_len);
+			tgt_lane_violation(lane, "a message that is not a plain SEND");
+		if (lane->open)
+			tgt_message_receive(lane, receives, index, wc->byte_len);
 	}
-	tgt_inbox_release(inbox, index);
+	tgt_receives_release(receives, index);
 }
 
 static void reactor_sent(const struct ibv_wc *wc, struct tgt_queue *queue)
 {
 	/* Of a closing queue: all that is posted is given back when it has drained. */
-	if (!queue || queue->state != TGT_QUEUE_OPEN)
+	if (!queue || !queue->lane.open)
 		return;
 	if (wc->status == IBV_WC_SUCCESS) {
-		tgt_transfer_completed(queue, wc->wr_id);
+		tgt_transfer_completed(&queue->lane, wc->wr_id);
 		return;
 	}
 	if (wc->status == IBV_WC_WR_FLUSH_ERR) {
 		tgt_queue_close(queue, "the connection was lost");
 		return;
 	}
-	tgt_log_limited(&queue->reactor->log_limit, TGT_LOG_WARNING,
+	tgt_log_limited(&queue->lane.turn->log_limit, TGT_LOG_WARNING,
 			"session %u queue %u [%s]: closed: %s%s", queue->session->number,
-			queue->index, fab_conn_peer(queue->conn), ibv_wc_status_str(wc->status),
+			queue->lane.index, fab_conn_peer(queue->lane.conn), ibv_wc_status_str(wc->status),
 			wc->status == IBV_WC_RETRY_EXC_ERR
 				? " (the peer does not answer: is it down, or the link?)"
 			: wc->status == IBV_WC_REM_ACCESS_ERR
@@ -99,16 +105,16 @@ static unsigned int reactor_poll_fabric(struct tgt_fabric *fabric)
 
 static void reactor_device_gone(struct tgt_reactor *reactor, struct fab_device *device)
 {
-	struct tgt_queue *queue, *following;
+	struct tgt_lane *lane, *following;
 
 	/* Of a listener's address: there is none here. */
 	if (!device)
 		return;
 	tgt_log(TGT_LOG_WARNING, "device %s: removed", fab_device_name(device));
-	for (queue = TAILQ_FIRST(&reactor->alive); queue; queue = following) {
-		following = TAILQ_NEXT(queue, alive_link);
-		if (fab_conn_device(queue->conn) == device)
-			tgt_queue_close(queue, "its device was removed");
+	for (lane = TAILQ_FIRST(&reactor->turn.alive); lane; lane = following) {
+		following = TAILQ_NEXT(lane, alive_link);
+		if (fab_conn_device(lane->conn) == device)
+			tgt_queue_close(tgt_queue_of(lane), "its device was removed");
 	}
 }
 
@@ -147,66 +153,6 @@ static unsigned int reactor_poll_events(struct tgt_reactor *reactor, struct tgt_
 
 /* -- one turn ---------------------------------------------------------------------------------- */
 
-/* Memory goes to the queues in turn, to each the oldest of its commands. */
-static void reactor_feed(struct tgt_reactor *reactor)
-{
-	struct tgt_queue *queue;
-
-	while ((queue = TAILQ_FIRST(&reactor->starving))) {
-		struct tgt_request *request = TAILQ_FIRST(&queue->waiting);
-
-		if (request && !tgt_request_retry_memory(request))
-			return;
-		TAILQ_REMOVE(&reactor->starving, queue, starving_link);
-		queue->is_starving = !TAILQ_EMPTY(&queue->waiting);
-		if (queue->is_starving)
-			TAILQ_INSERT_TAIL(&reactor->starving, queue, starving_link);
-	}
-}
-
-/* Who has waited too long is told so, rather than left to wonder. */
-static void reactor_expire_waiting(struct tgt_reactor *reactor)
-{
-	struct tgt_request *request;
-	struct tgt_queue *queue;
-
-	TAILQ_FOREACH(queue, &reactor->starving, starving_link)
-	{
-		while ((request = TAILQ_FIRST(&queue->waiting)) &&
-		       reactor->now_ns - request->received_ns >= TGT_MEMORY_WAIT_NS) {
-			TAILQ_REMOVE(&queue->waiting, request, link);
-			tgt_request_complete(request, RBLK_E_BUSY);
-		}
-	}
-}
-
-static unsigned int reactor_resume(struct tgt_reactor *reactor)
-{
-	/* Those that put themselves back are the next turn's. */
-	struct tgt_request *last = TAILQ_LAST(&reactor->resumed, tgt_request_list);
-	unsigned int count = 0;
-	bool more = last != NULL;
-
-	while (more && count < RESUME_BATCH) {
-		struct tgt_request *request = TAILQ_FIRST(&reactor->resumed);
-
-		more = request != last;
-		tgt_request_resume(request);
-		count++;
-	}
-	return count;
-}
-
-static bool reactor_is_idle(const struct tgt_reactor *reactor)
-{
-	const struct tgt_queue *queue;
-
-	TAILQ_FOREACH(queue, &reactor->alive, alive_link)
-	if (queue->active || queue->sent_head != queue->sent_tail)
-		return false;
-	return true;
-}
-
 /* Draining: when nothing is in flight, or the time is up, everything is closed. */
 static void reactor_step_drain(struct tgt_reactor *reactor)
 {
@@ -216,7 +162,7 @@ static void reactor_step_drain(struct tgt_reactor *reactor)
 		atomic_store_explicit(&reactor->drained, true, memory_order_release);
 		return;
 	}
-	if (reactor->now_ns < reactor->drain_until_ns && !reactor_is_idle(reactor))
+	if (reactor->turn.now_ns < reactor->drain_until_ns && !tgt_work_is_idle(&reactor->turn))
 		return;
 	for (session = TAILQ_FIRST(&reactor->sessions); session; session = following) {
 		following = TAILQ_NEXT(session, link);
@@ -229,72 +175,39 @@ static void reactor_timers(struct tgt_reactor *reactor)
 {
 	uint64_t alive_ns, session_ns;
 
-	if (reactor->now_ns < reactor->timer_ns)
+	if (reactor->turn.now_ns < reactor->turn.timer_ns)
 		return;
-	alive_ns = tgt_queue_check_alive(reactor);
+	alive_ns = tgt_keepalive_check(reactor);
 	session_ns = tgt_session_expire(reactor, false);
-	reactor_expire_waiting(reactor);
-	reactor->timer_ns = alive_ns < session_ns ? alive_ns : session_ns;
-	if (!TAILQ_EMPTY(&reactor->starving) && reactor->timer_ns > reactor->now_ns + 10 * TIMER_NS)
-		reactor->timer_ns = reactor->now_ns + 10 * TIMER_NS;
-	if (reactor->timer_ns < reactor->now_ns + TIMER_NS)
-		reactor->timer_ns = reactor->now_ns + TIMER_NS;
-}
-
-/* Receives first: a reply gives the initiator a credit, and behind a credit there is a receive. */
-static void reactor_post(struct tgt_reactor *reactor)
-{
-	struct tgt_queue *queue;
-
-	for (unsigned int i = 0; i < reactor->fabric_count; i++)
-		for (unsigned int j = 0; j < FAB_DEVICES_MAX; j++)
-			if (reactor->fabrics[i].devices[j])
-				tgt_inbox_post(&reactor->fabrics[i].devices[j]->inbox);
-	while ((queue = TAILQ_FIRST(&reactor->dirty))) {
-		TAILQ_REMOVE(&reactor->dirty, queue, dirty_link);
-		queue->is_dirty = false;
-		if (queue->state != TGT_QUEUE_OPEN)
-			continue;
-		if (!queue->device)
-			tgt_inbox_post(&queue->inbox);
-		tgt_transfer_flush(queue);
-	}
-}
-
-static unsigned int reactor_bury(struct tgt_reactor *reactor)
-{
-	struct tgt_queue *queue;
-	unsigned int count = 0;
-
-	while ((queue = TAILQ_FIRST(&reactor->ended))) {
-		tgt_queue_destroy(queue);
-		count++;
-	}
-	if (reactor->rejudge)
-		tgt_login_retry(reactor);
-	return count;
+	tgt_work_expire(&reactor->turn);
+	reactor->turn.timer_ns = alive_ns < session_ns ? alive_ns : session_ns;
+	if (!TAILQ_EMPTY(&reactor->turn.starving) && reactor->turn.timer_ns > reactor->turn.now_ns + 10 * TIMER_NS)
+		reactor->turn.timer_ns = reactor->turn.now_ns + 10 * TIMER_NS;
+	if (reactor->turn.timer_ns < reactor->turn.now_ns + TIMER_NS)
+		reactor->turn.timer_ns = reactor->turn.now_ns + TIMER_NS;
 }
 
 unsigned int tgt_reactor_step(struct tgt_reactor *reactor)
 {
 	unsigned int work = 0;
 
-	reactor->now_ns = env_now_ns();
+	reactor->turn.now_ns = env_now_ns();
 	for (unsigned int i = 0; i < reactor->fabric_count; i++) {
 		work += reactor_poll_fabric(&reactor->fabrics[i]);
 		work += reactor_poll_events(reactor, &reactor->fabrics[i]);
 	}
 	if (reactor->ring)
 		work += tgt_ring_reap(reactor->ring, REAP_BUDGET);
-	work += tgt_reactor_take_mail(reactor);
-	work += reactor_resume(reactor);
-	reactor_feed(reactor);
+	work += tgt_mail_take(reactor);
+	work += tgt_work_resume(&reactor->turn);
+	tgt_work_feed(&reactor->turn);
 	reactor_timers(reactor);
-	work += reactor_bury(reactor);
-	if (!TAILQ_EMPTY(&reactor->opening))
-		tgt_admin_retry_opens(reactor);
-	reactor_post(reactor);
-	if (reactor->draining)
+	work += tgt_session_bury(reactor);
+	if (reactor->rejudge)
+		tgt_login_retry(reactor);
+	tgt_open_retry(reactor);
+	tgt_work_post(&reactor->turn);
+	if (reactor->turn.draining)
 		reactor_step_drain(reactor);
 	if (reactor->ring)
 		tgt_ring_submit(reactor->ring);
@@ -303,25 +216,30 @@ unsigned int tgt_reactor_step(struct tgt_reactor *reactor)
 
 uint64_t tgt_reactor_deadline_ns(const struct tgt_reactor *reactor)
 {
-	uint64_t deadline_ns = reactor->timer_ns;
+	uint64_t deadline_ns = reactor->turn.timer_ns;
 
-	if (!TAILQ_EMPTY(&reactor->resumed) || !TAILQ_EMPTY(&reactor->dirty) || reactor->rejudge)
-		return reactor->now_ns;
+	if (tgt_work_has_more(&reactor->turn) || reactor->rejudge)
+		return reactor->turn.now_ns;
 	/* Orphans may be another reactor's, which does not know who waits for them. */
-	if (!TAILQ_EMPTY(&reactor->opening) && deadline_ns > reactor->now_ns + TIMER_NS)
-		deadline_ns = reactor->now_ns + TIMER_NS;
-	if (!TAILQ_EMPTY(&reactor->starving) && deadline_ns > reactor->now_ns + 10 * TIMER_NS)
-		deadline_ns = reactor->now_ns + 10 * TIMER_NS;
-	if (reactor->draining && deadline_ns > reactor->now_ns + TIMER_NS)
-		deadline_ns = reactor->now_ns + TIMER_NS;
+	if (!TAILQ_EMPTY(&reactor->opening) && deadline_ns > reactor->turn.now_ns + TIMER_NS)
+		deadline_ns = reactor->turn.now_ns + TIMER_NS;
+	if (!TAILQ_EMPTY(&reactor->turn.starving) && deadline_ns > reactor->turn.now_ns + 10 * TIMER_NS)
+		deadline_ns = reactor->turn.now_ns + 10 * TIMER_NS;
+	if (reactor->turn.draining && deadline_ns > reactor->turn.now_ns + TIMER_NS)
+		deadline_ns = reactor->turn.now_ns + TIMER_NS;
 	for (unsigned int i = 0; i < reactor->fabric_count; i++) {
 		int timeout_ms = fab_timeout_ms(reactor->fabrics[i].fab);
 
 		if (timeout_ms >= 0 &&
-		    deadline_ns > reactor->now_ns + (uint64_t)timeout_ms * 1000000)
-			deadline_ns = reactor->now_ns + (uint64_t)timeout_ms * 1000000;
+		    deadline_ns > reactor->turn.now_ns + (uint64_t)timeout_ms * 1000000)
+			deadline_ns = reactor->turn.now_ns + (uint64_t)timeout_ms * 1000000;
 	}
 	return deadline_ns;
+}
+
+bool tgt_reactor_drained(const struct tgt_reactor *reactor)
+{
+	return atomic_load_explicit(&reactor->drained, memory_order_acquire);
 }
 
 /* -- the thread -------------------------------------------------------------------------------- */
@@ -355,7 +273,7 @@ static void reactor_sleep(struct tgt_reactor *reactor)
 		return;
 	err = tgt_ring_wait(reactor->ring, timeout_ms);
 	if (err)
-		tgt_log_limited(&reactor->log_limit, TGT_LOG_ERROR, "reactor %u: io_uring: %s",
+		tgt_log_limited(&reactor->turn.log_limit, TGT_LOG_ERROR, "reactor %u: io_uring: %s",
 				reactor->index, strerror(-err));
 }
 
@@ -366,7 +284,7 @@ static void *reactor_thread(void *argument)
 	while (!tgt_reactor_drained(reactor)) {
 		unsigned int work = tgt_reactor_step(reactor);
 
-		if (core_spin_turn(&reactor->spin, reactor->now_ns, work))
+		if (core_spin_turn(&reactor->spin, reactor->turn.now_ns, work))
 			reactor_sleep(reactor);
 		else if (!work)
 			env_yield();

@@ -28,21 +28,7 @@ unsigned int tgt_reactor_step(struct tgt_reactor *reactor);
 /* Nanoseconds on env_now_ns()'s clock at which a step is due even if nothing arrives. */
 uint64_t tgt_reactor_deadline_ns(const struct tgt_reactor *reactor);
 
-/* -- messages to a reactor; any thread; each is carried out on the reactor's thread ------------ */
-
-/* Judge, accept or reject a login. Consumes the request, and the listener's lease (or NULL). */
-struct tgt_lease;
-void tgt_reactor_login(struct tgt_reactor *reactor, struct fab_request *request,
-		       const void *private_data, size_t private_bytes, struct tgt_lease *lease);
-/* Takes over the caller's reference: the reactor closes what it has of the volume, then puts it. */
-void tgt_reactor_volume_removed(struct tgt_reactor *reactor, struct tgt_volume *volume);
-void tgt_reactor_volume_changed(struct tgt_reactor *reactor, struct tgt_volume *volume);
-void tgt_reactor_list_changed(struct tgt_reactor *reactor);
-/*
- * Stop taking logins and commands, finish what is in flight (at most drain_ms), close every
- * connection; tgt_reactor_drained() turns true, the thread ends and can be joined by destroy.
- */
-void tgt_reactor_drain(struct tgt_reactor *reactor);
+/* It has drained (tgt_reactor_drain): the thread ends, and destroy joins it. Any thread. */
 bool tgt_reactor_drained(const struct tgt_reactor *reactor);
 
 #endif

@@ -12,6 +12,10 @@
 #include <string.h>
 #include "proto/core/env.h"
 #include "target/base/error.h"
+#include "target/io/lane.h"
+#include "target/io/work.h"
+#include "target/serve/device.h"
+#include "target/serve/mail.h"
 
 #define RING_DEPTH 1024u
 /* destroy: longest wait for the connections to drain and the stores to end. */
@@ -36,7 +40,7 @@ static int reactor_open_fabric(struct tgt_reactor *reactor, enum fab_kind kind, 
 	 * complete), and those of the measuring connections.
 	 */
 	struct fab_options options = {
-		.cq_depth = receives * (1 + TGT_SENDS_PER_TAG) + TGT_SCRATCH_QUEUES_MAX * 128,
+		.cq_depth = receives * (1 + TGT_SENDS_PER_TAG) + TGT_MEASURE_QUEUES_MAX * 128,
 		.srq_depth = receives,
 		.recv_sge = 1,
 	};
@@ -44,7 +48,7 @@ static int reactor_open_fabric(struct tgt_reactor *reactor, enum fab_kind kind, 
 	fabric->fab = fab_open(kind, &options, error);
 	if (!fabric->fab)
 		return -errno;
-	reactor->fabric_count++;
+	fabric->index = reactor->fabric_count++;
 	if (fab_mr_register(fabric->fab, reactor->region.base, reactor->region.bytes,
 			    IBV_ACCESS_LOCAL_WRITE, &fabric->mr))
 		return tgt_error(error, -ENOMEM,
@@ -96,6 +100,7 @@ static size_t reserve_bytes(const struct tgt_reactor *reactor)
 static int reactor_create_memory(struct tgt_reactor *reactor, char *error)
 {
 	const struct tgt_config *config = &reactor->config;
+	struct tgt_turn *turn = &reactor->turn;
 	size_t pool = (config->pool_bytes + TGT_POOL_PAGE - 1) & ~(size_t)(TGT_POOL_PAGE - 1);
 	size_t reserve = reserve_bytes(reactor);
 	size_t bytes = pool + reserve + REPORTS_BYTES;
@@ -110,17 +115,18 @@ static int reactor_create_memory(struct tgt_reactor *reactor, char *error)
 			"reactor %u: no fixed buffers with the ring, disks will be slower: %s "
 			"(memlock limit?)",
 			reactor->index, strerror(-reactor->region.buffer_first));
-	reactor->pool = tgt_pool_create(reactor->region.base, pool, config->max_io_bytes);
+	turn->region = &reactor->region;
+	turn->pool = tgt_pool_create(reactor->region.base, pool, config->max_io_bytes);
 	reactor->reserve =
 		tgt_pool_create(reactor->region.base + pool, reserve, RING_BYTES_MAX);
-	reactor->reports = tgt_pool_create(reactor->region.base + pool + reserve, REPORTS_BYTES,
-					   REPORT_BYTES_MAX);
-	if (!reactor->pool || !reactor->reserve || !reactor->reports)
+	turn->reports = tgt_pool_create(reactor->region.base + pool + reserve, REPORTS_BYTES,
+					REPORT_BYTES_MAX);
+	if (!turn->pool || !reactor->reserve || !turn->reports)
 		return tgt_error(error, -ENOMEM, "reactor %u: out of memory", reactor->index);
 	/* The data of one command has to fit one block of the pool. */
-	reactor->max_io_bytes = config->max_io_bytes;
-	if (reactor->max_io_bytes > tgt_pool_largest(reactor->pool))
-		reactor->max_io_bytes = (uint32_t)tgt_pool_largest(reactor->pool);
+	turn->max_io_bytes = config->max_io_bytes;
+	if (turn->max_io_bytes > tgt_pool_largest(turn->pool))
+		turn->max_io_bytes = (uint32_t)tgt_pool_largest(turn->pool);
 	return 0;
 }
 
@@ -138,12 +144,9 @@ static void reactor_init(struct tgt_reactor *reactor, const struct tgt_config *c
 	/* An equal share each; the listener spreads sessions evenly. */
 	reactor->sessions_max = (config->sessions_max + count - 1) / count;
 	reactor->queues_max = (config->queues_total_max + count - 1) / count;
+	tgt_work_init(&reactor->turn);
 	TAILQ_INIT(&reactor->sessions);
-	TAILQ_INIT(&reactor->alive);
-	TAILQ_INIT(&reactor->dirty);
-	TAILQ_INIT(&reactor->starving);
 	TAILQ_INIT(&reactor->ended);
-	TAILQ_INIT(&reactor->resumed);
 	TAILQ_INIT(&reactor->opening);
 	TAILQ_INIT(&reactor->logins);
 	reactor->mailbox.fd = -1;
@@ -151,7 +154,7 @@ static void reactor_init(struct tgt_reactor *reactor, const struct tgt_config *c
 				       : config->polling == TGT_POLL_NEVER
 					       ? 0
 					       : (uint64_t)config->poll_us_max * 1000);
-	reactor->now_ns = env_now_ns();
+	reactor->turn.now_ns = env_now_ns();
 }
 
 /* The ring's memory counts as locked where the user may not lock any; its table has its size. */
@@ -204,85 +207,6 @@ int tgt_reactor_create(const struct tgt_config *config, unsigned int index,
 	return 0;
 }
 
-/* -- devices, memory --------------------------------------------------------------------------- */
-
-uint32_t tgt_reactor_features(const struct tgt_reactor *reactor, const struct fab_device *device)
-{
-	const struct fab_limits *limits = fab_device_limits(device);
-
-	return RBLK_FEATURE_DIGEST | RBLK_FEATURE_EVENTS |
-	       (limits->immediate ? RBLK_FEATURE_IMMEDIATE : 0) |
-	       (limits->invalidate ? RBLK_FEATURE_INVALIDATE : 0) |
-	       (reactor->config.allow_scratch ? RBLK_FEATURE_SCRATCH : 0);
-}
-
-static void device_free(struct tgt_device *device)
-{
-	if (!device)
-		return;
-	fab_mr_deregister(device->mr);
-	tgt_inbox_fini(&device->inbox);
-	tgt_region_unmap(&device->region);
-	free(device);
-}
-
-static int device_fill(struct tgt_reactor *reactor, struct tgt_fabric *fabric,
-		       struct tgt_device *device)
-{
-	uint32_t count = reactor->config.receive_buffers;
-	uint32_t most = fab_device_limits(device->device)->max_srq_wr;
-	size_t bytes;
-	int err;
-
-	if (count > most)
-		count = most;
-	bytes = (size_t)count * TGT_COMMAND_BYTES;
-	err = tgt_region_map(&device->region, bytes, reactor->config.memory_lock, reactor->ring);
-	if (err)
-		return err;
-	err = fab_mr_register(fabric->fab, device->region.base, bytes, IBV_ACCESS_LOCAL_WRITE,
-			      &device->mr);
-	if (err)
-		return err;
-	err = tgt_inbox_init(&device->inbox, device->region.base, TGT_COMMAND_BYTES, count,
-			     fab_mr_lkey(device->mr, device->device));
-	if (err)
-		return err;
-	device->inbox.device = device->device;
-	return tgt_inbox_post(&device->inbox);
-}
-
-struct tgt_device *tgt_reactor_device(struct tgt_reactor *reactor, struct tgt_fabric *fabric,
-				      struct fab_device *fab_device)
-{
-	struct tgt_device *device = fabric->devices[fab_device_index(fab_device)];
-	int err;
-
-	if (device)
-		return device;
-	device = calloc(1, sizeof(*device));
-	if (!device)
-		return NULL;
-	device->device = fab_device;
-	err = device_fill(reactor, fabric, device);
-	if (err) {
-		tgt_log(TGT_LOG_ERROR,
-			"device %s: reactor %u has no receive buffers: %s (memlock limit? ulimit "
-			"-l, LimitMEMLOCK=)",
-			fab_device_name(fab_device), reactor->index, strerror(-err));
-		device_free(device);
-		return NULL;
-	}
-	fabric->devices[fab_device_index(fab_device)] = device;
-	return device;
-}
-
-void tgt_reactor_memory_free(struct tgt_reactor *reactor, void *block, size_t bytes)
-{
-	tgt_pool_free(tgt_pool_owns(reactor->pool, block) ? reactor->pool : reactor->reports, block,
-		      bytes);
-}
-
 /* -- the end ----------------------------------------------------------------------------------- */
 
 /* True: everything has ended, so nothing points into what is freed next. */
@@ -294,8 +218,8 @@ static bool reactor_finish(struct tgt_reactor *reactor)
 		pthread_join(reactor->thread, NULL);
 		return true;
 	}
-	reactor->now_ns = env_now_ns();
-	tgt_reactor_begin_drain(reactor);
+	reactor->turn.now_ns = env_now_ns();
+	tgt_mail_begin_drain(reactor);
 	reactor->drain_until_ns = 0;
 	while (!tgt_reactor_drained(reactor) && env_now_ns() < until_ns)
 		tgt_reactor_step(reactor);
@@ -305,7 +229,7 @@ static bool reactor_finish(struct tgt_reactor *reactor)
 static void reactor_close_fabric(struct tgt_fabric *fabric)
 {
 	for (unsigned int i = 0; i < FAB_DEVICES_MAX; i++)
-		device_free(fabric->devices[i]);
+		tgt_device_free(fabric->devices[i]);
 	fab_mr_deregister(fabric->mr);
 	fab_close(fabric->fab);
 }
@@ -321,15 +245,15 @@ void tgt_reactor_destroy(struct tgt_reactor *reactor)
 	}
 	/* Mail that came too late for the thread: logins are refused, references given back. */
 	if (reactor->mailbox.fd >= 0) {
-		tgt_reactor_take_mail(reactor);
+		tgt_mail_take(reactor);
 		tgt_mailbox_fini(&reactor->mailbox);
 	}
 	tgt_ring_destroy(reactor->ring);
 	for (unsigned int i = 0; i < reactor->fabric_count; i++)
 		reactor_close_fabric(&reactor->fabrics[i]);
-	tgt_pool_destroy(reactor->pool);
+	tgt_pool_destroy(reactor->turn.pool);
 	tgt_pool_destroy(reactor->reserve);
-	tgt_pool_destroy(reactor->reports);
+	tgt_pool_destroy(reactor->turn.reports);
 	tgt_region_unmap(&reactor->region);
 	free(reactor);
 }

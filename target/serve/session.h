@@ -1,22 +1,36 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * A session: one initiator's relation to this target. Owns its queues and its volume handles, and
+ * A session: one initiator's relation to this target. It has queues and volume handles, and it
  * survives the loss of all queues for a while, so that a reconnection finds its handles and an
- * older life is recognised. Created by an accepted login of queue 0, freed on its reactor's thread
- * when it is forgotten; every field belongs to that thread.
+ * older life is recognised. Here are the structs; sessions.c creates and frees a session. Every field
+ * belongs to its reactor's thread.
  */
 #ifndef RBLK_TARGET_SESSION_H
 #define RBLK_TARGET_SESSION_H
 
+#include "proto/wire/wire.h"
+#include "target/io/access.h"
 #include "target/serve/reactor_impl.h"
 
-struct tgt_handle;
 
 /* A queue's place in the session: outlives the queue, and knows what was fenced. */
 struct tgt_place {
-	struct tgt_queue *queue;	/* NULL: none, or the last one has ended entirely */
-	uint32_t incarnation;		/* the highest accepted or fenced */
+	struct tgt_queue *queue; /* NULL: none, or the last one has ended entirely */
+	uint32_t incarnation;	 /* the highest accepted or fenced */
 	struct tgt_request_list fences; /* FENCE commands that wait for `queue` to end */
+};
+
+/*
+ * A volume that the session has open. It ends when it is closed and the last command or transfer
+ * that uses it is over (handle.c).
+ */
+struct tgt_handle {
+	struct tgt_access access; /* first, so that a request's access leads back here */
+	struct tgt_session *session;
+	uint32_t id;  /* generation << 10 | index: never 0 */
+	bool closing; /* CLOSE waits, or the session ends: found no more */
+	bool event_changed, event_removed;
+	struct tgt_request *closer; /* the CLOSE that waits, or NULL */
 };
 
 /* Events for queue 0: one is outstanding at a time, the others wait as bits. */
@@ -36,8 +50,8 @@ struct tgt_session {
 	uint64_t epoch;
 	unsigned int number; /* in log lines */
 	uint16_t queue_count;
-	bool scratch; /* a measuring session; fixed: all of its queues are measuring connections */
-	bool ending;  /* being forgotten: no login joins it */
+	bool measuring; /* fixed: all of its queues are measuring connections (measure.c) */
+	bool ending;	/* being forgotten: no login joins it */
 	char initiator[RBLK_NAME_BYTES];
 	char peer[80]; /* of queue 0 */
 	struct tgt_lease *lease;
@@ -50,33 +64,9 @@ struct tgt_session {
 	uint32_t handle_generation; /* random at first, so that handles of two lives differ */
 	struct tgt_events events;
 
-	/* Totals of queues that have ended, and of those here. */
+	/* Totals of queues that have ended. */
 	uint64_t commands, messages_in, bytes_read, bytes_written, queued_us, stored_us;
 	struct fab_counters out;
 };
-
-/* NULL: no memory. */
-struct tgt_session *tgt_session_create(struct tgt_reactor *reactor,
-				       const struct rblk_wire_login *login,
-				       struct tgt_lease *lease);
-struct tgt_session *tgt_session_find(struct tgt_reactor *reactor, const uint8_t id[16]);
-
-/* Close every queue; when the last has ended the session is freed. At once if there is none. */
-void tgt_session_end(struct tgt_session *session, const char *reason);
-/* A queue of it has ended. May free the session. */
-void tgt_session_queue_ended(struct tgt_session *session, struct tgt_queue *queue);
-/* Forget sessions whose time without queues is over, or, with `need`, the oldest of them now.
- * Returns when the next is due, or UINT64_MAX. */
-uint64_t tgt_session_expire(struct tgt_reactor *reactor, bool need);
-
-/* Queue 0 has the next event to say, if there is one and none is outstanding. */
-bool tgt_session_event_due(const struct tgt_session *session);
-void tgt_session_event_next(struct tgt_session *session, struct rblk_wire_completion *event);
-/* KEEPALIVE has said that event `number` was seen. */
-void tgt_session_event_seen(struct tgt_session *session, uint32_t number);
-/* Another incarnation of queue 0: numbers begin anew, and what was not seen is said again. */
-void tgt_session_event_restart(struct tgt_session *session);
-/* Something may be due: let queue 0 look. */
-void tgt_session_event_kick(struct tgt_session *session);
 
 #endif

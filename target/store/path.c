@@ -25,18 +25,6 @@
 
 #define LOCK_RETRY_NS 50000000 /* short against a human's patience, long against a CPU's */
 
-int tgt_path_size(const struct tgt_path *path, uint64_t *bytes)
-{
-	struct stat st;
-
-	if (path->device)
-		return ioctl(path->fd, BLKGETSIZE64, bytes) < 0 ? -errno : 0;
-	if (fstat(path->fd, &st) < 0)
-		return -errno;
-	*bytes = (uint64_t)st.st_size;
-	return 0;
-}
-
 static struct tgt_store_id id_of(const struct stat *st)
 {
 	if (S_ISBLK(st->st_mode))

@@ -8,15 +8,8 @@
 #define RBLK_TARGET_STORE_PATH_H
 
 #include "target/base/settings.h"
+#include "target/store/probe.h"
 #include "target/store/store.h"
-
-struct tgt_path {
-	int fd;      /* the caller closes it; the lock goes with its last I/O */
-	bool device; /* block device, else regular file */
-	bool direct; /* O_DIRECT, else through the page cache */
-	bool punch;  /* FALLOC_FL_PUNCH_HOLE: zeroes and gives the space back */
-	bool zero;   /* FALLOC_FL_ZERO_RANGE: zeroes and keeps the space */
-};
 
 /*
  * Opens config->path and fills *path and *info (all but `direct`). error: TGT_ERROR_BYTES,
@@ -27,7 +20,5 @@ int tgt_path_open(const struct tgt_volume_config *config, struct tgt_path *path,
 		  struct tgt_store_info *info, char *error);
 /* What the path leads to now; 0 or negative errno. */
 int tgt_path_identify(const char *path, struct tgt_store_id *id);
-/* Its size now, in bytes; 0 or negative errno. */
-int tgt_path_size(const struct tgt_path *path, uint64_t *bytes);
 
 #endif

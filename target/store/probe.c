@@ -63,6 +63,18 @@ static bool power_of_two(uint64_t value)
 	return value && !(value & (value - 1));
 }
 
+int tgt_path_size(const struct tgt_path *path, uint64_t *bytes)
+{
+	struct stat st;
+
+	if (path->device)
+		return ioctl(path->fd, BLKGETSIZE64, bytes) < 0 ? -errno : 0;
+	if (fstat(path->fd, &st) < 0)
+		return -errno;
+	*bytes = (uint64_t)st.st_size;
+	return 0;
+}
+
 /* -- the cache epoch ------------------------------------------------------------------------- */
 
 static int hex_digit(char c)

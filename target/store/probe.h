@@ -6,11 +6,23 @@
 #ifndef RBLK_TARGET_STORE_PROBE_H
 #define RBLK_TARGET_STORE_PROBE_H
 
-#include "target/store/path.h"
+#include "target/base/settings.h"
+#include "target/store/store.h"
+
+/* An open file or block device. */
+struct tgt_path {
+	int fd;      /* the caller closes it; the lock goes with its last I/O */
+	bool device; /* block device, else regular file */
+	bool direct; /* O_DIRECT, else through the page cache */
+	bool punch;  /* FALLOC_FL_PUNCH_HOLE: zeroes and gives the space back */
+	bool zero;   /* FALLOC_FL_ZERO_RANGE: zeroes and keeps the space */
+};
 
 /* path->fd, path->device and path->direct are given; fills the rest and *info. error: "path:
  * reason"; -EOPNOTSUPP: the file system has no O_DIRECT. */
 int tgt_path_probe(const struct tgt_volume_config *config, struct tgt_path *path,
 		   struct tgt_store_info *info, char *error);
+/* Its size now, in bytes; 0 or negative errno. */
+int tgt_path_size(const struct tgt_path *path, uint64_t *bytes);
 
 #endif

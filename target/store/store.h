@@ -17,8 +17,8 @@
 #include "target/store/ring.h"
 
 struct tgt_volume_config; /* settings.h */
-struct tgt_reactor;
-struct tgt_volume;
+struct tgt_volume;	  /* volume.h */
+struct fab_mr;		  /* proto/fabric/fabric.h */
 
 enum tgt_io_kind {
 	TGT_IO_READ,
@@ -102,11 +102,23 @@ struct tgt_store {
 	struct tgt_store_info info; /* fixed after open but for bytes (refresh, control thread) */
 };
 
-/* A store as one reactor uses it. Created, used and destroyed on the reactor's thread. */
+/* Kinds of fabric that one reactor serves at most. */
+#define TGT_FABRICS_MAX 2u
+
+/*
+ * A volume as one reactor serves it: made by the reactor's first handle to it, ended with the last
+ * one (port.c). A store's kind may embed it in a struct of its own, first. The reactor's thread
+ * only.
+ */
 struct tgt_port {
+	/* The store's, set by attach. */
 	struct tgt_store *store;
 	struct tgt_ring *ring;
-	struct tgt_log_limit log_limit; /* of errors; submit.c */
+	/* port.c's. NULL below the fault store. */
+	struct tgt_volume *volume;		  /* a reference */
+	struct fab_mr *mr[TGT_FABRICS_MAX]; /* of store->info.direct, per fabric */
+	unsigned int handles;
+	struct tgt_log_limit log_limit; /* of errors; submit.c's */
 };
 
 struct tgt_store_ops {

@@ -13,6 +13,8 @@
 #include "target/control/address.h"
 #include "target/control/config.h"
 #include "target/store/pool.h"
+#include "target/serve/device.h"
+#include "target/serve/mail.h"
 #include "target/serve/reactor_impl.h"
 #include "target/control/reload.h"
 #include "target/store/volume.h"
@@ -228,7 +230,7 @@ static void reactor_start(struct sim_host *host, unsigned int i)
 	    tgt_reactor_start(thread->reactor))
 		sim_fail("%s: %s", host->name, error);
 	thread_prepare(thread);
-	thread->pool_bytes = tgt_pool_free_bytes(thread->reactor->pool);
+	thread->pool_bytes = tgt_pool_free_bytes(thread->reactor->turn.pool);
 	thread->reserve_bytes = tgt_pool_free_bytes(thread->reactor->reserve);
 	host->reactor_array[i] = thread->reactor;
 }
@@ -380,9 +382,9 @@ static void reactor_check_home(const struct sim_host_thread *thread)
 {
 	const struct tgt_reactor *reactor = thread->reactor;
 
-	if (tgt_pool_free_bytes(reactor->pool) != thread->pool_bytes)
+	if (tgt_pool_free_bytes(reactor->turn.pool) != thread->pool_bytes)
 		sim_fail("%s: %zu bytes of its pool were not given back", thread->thread.actor.name,
-			 thread->pool_bytes - tgt_pool_free_bytes(reactor->pool));
+			 thread->pool_bytes - tgt_pool_free_bytes(reactor->turn.pool));
 	if (tgt_pool_free_bytes(reactor->reserve) != thread->reserve_bytes)
 		sim_fail("%s: its reserve was not given back", thread->thread.actor.name);
 	for (unsigned int i = 0; i < FAB_DEVICES_MAX; i++) {
@@ -391,13 +393,13 @@ static void reactor_check_home(const struct sim_host_thread *thread)
 
 		if (!device)
 			continue;
-		if (device->promised)
+		if (device->receives.promised)
 			sim_fail("%s: %u receives are promised to nobody", thread->thread.actor.name,
-				 device->promised);
-		if (device->inbox.idle_count + fab->srq_count != device->inbox.count)
+				 device->receives.promised);
+		if (device->receives.idle_count + fab->srq_count != device->receives.count)
 			sim_fail("%s: receive buffers are lost: %u idle, %u posted, of %u",
-				 thread->thread.actor.name, device->inbox.idle_count, fab->srq_count,
-				 device->inbox.count);
+				 thread->thread.actor.name, device->receives.idle_count, fab->srq_count,
+				 device->receives.count);
 	}
 }
 

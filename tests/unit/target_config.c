@@ -4,6 +4,7 @@
  * Method: small files in a directory of our own, against the struct or the exact message.
  */
 #include <sys/stat.h>
+#include "target/control/config.h"
 #include "target/control/address.h"
 #include "tests/unit/target_rig.h"
 

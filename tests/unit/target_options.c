@@ -5,6 +5,7 @@
  * Method: argument vectors against the struct or the exact message; the texts against the table.
  */
 #include <ctype.h>
+#include "target/control/config.h"
 #include "target/control/address.h"
 #include "tests/unit/target_rig.h"
 

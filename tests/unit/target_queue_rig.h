@@ -1,23 +1,22 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * A target's queue by hand, open and without any command: session, reactor and connection around
- * it, on a fabric whose operations are the test's own. One thread.
+ * A target's lane by hand, open and without any command: turn and connection around it, on a
+ * fabric whose operations are the test's own. One thread.
  */
 #ifndef RBLK_TESTS_TARGET_QUEUE_RIG_H
 #define RBLK_TESTS_TARGET_QUEUE_RIG_H
 
 #include <stdlib.h>
 #include "proto/fabric/fabric_impl.h"
-#include "target/serve/queue.h"
-#include "target/serve/reactor_impl.h"
+#include "target/io/lane_end.h"
+#include "target/io/work.h"
 #include "tests/unit/unit.h"
 
 struct queue_rig {
 	struct fab fab;
 	struct fab_conn conn;
-	struct tgt_session session;
-	struct tgt_reactor *reactor;
-	struct tgt_queue queue;
+	struct tgt_turn turn;
+	struct tgt_lane lane;
 };
 
 static inline void *queue_rig_array(size_t count, size_t bytes)
@@ -28,45 +27,63 @@ static inline void *queue_rig_array(size_t count, size_t bytes)
 	return array;
 }
 
+static inline void queue_rig_close(struct tgt_lane *lane, const char *reason)
+{
+	(void)reason;
+	tgt_lane_close(lane);
+}
+
+static inline void queue_rig_over(struct tgt_lane *lane)
+{
+	(void)lane;
+}
+
+static inline void queue_rig_drop(struct tgt_request *request)
+{
+	(void)request;
+}
+
+static const struct tgt_lane_ops queue_rig_ops = {
+	.drop = queue_rig_drop,
+	.close = queue_rig_close,
+	.over = queue_rig_over,
+};
+
 /* slots: of the sent work requests and of the replies, a power of two. */
 static inline struct queue_rig *queue_rig_create(const struct fab_ops *ops, uint16_t tags,
 						 uint32_t slots)
 {
 	struct queue_rig *rig = queue_rig_array(1, sizeof(*rig));
-	struct tgt_queue *queue = &rig->queue;
+	struct tgt_lane *lane = &rig->lane;
 
-	rig->reactor = queue_rig_array(1, sizeof(*rig->reactor));
 	rig->fab.ops = ops;
 	rig->conn.fab = &rig->fab;
-	TAILQ_INIT(&rig->reactor->alive);
-	TAILQ_INIT(&rig->reactor->dirty);
-	TAILQ_INIT(&rig->reactor->ended);
-	queue->reactor = rig->reactor;
-	queue->session = &rig->session;
-	queue->conn = &rig->conn;
-	queue->tags = tags;
-	queue->sent_mask = queue->reply_mask = slots - 1;
-	queue->sent = queue_rig_array(slots, sizeof(*queue->sent));
-	queue->replies = queue_rig_array(slots, sizeof(*queue->replies));
-	queue->requests = queue_rig_array(tags, sizeof(*queue->requests));
+	tgt_work_init(&rig->turn);
+	lane->turn = &rig->turn;
+	lane->ops = &queue_rig_ops;
+	lane->conn = &rig->conn;
+	lane->tags = tags;
+	lane->sent_mask = lane->reply_mask = slots - 1;
+	lane->sent = queue_rig_array(slots, sizeof(*lane->sent));
+	lane->replies = queue_rig_array(slots, sizeof(*lane->replies));
+	lane->requests = queue_rig_array(tags, sizeof(*lane->requests));
 	for (uint16_t tag = 0; tag < tags; tag++) {
-		queue->requests[tag].queue = queue;
-		queue->requests[tag].tag = tag;
+		lane->requests[tag].lane = lane;
+		lane->requests[tag].tag = tag;
 	}
-	TAILQ_INIT(&queue->waiting);
-	TAILQ_INIT(&queue->fetching);
-	TAILQ_INIT(&queue->done);
-	TAILQ_INIT(&queue->chained);
-	TAILQ_INSERT_TAIL(&rig->reactor->alive, queue, alive_link);
+	TAILQ_INIT(&lane->waiting);
+	TAILQ_INIT(&lane->fetching);
+	TAILQ_INIT(&lane->done);
+	TAILQ_INIT(&lane->chained);
+	tgt_lane_open(lane);
 	return rig;
 }
 
 static inline void queue_rig_free(struct queue_rig *rig)
 {
-	free(rig->queue.sent);
-	free(rig->queue.replies);
-	free(rig->queue.requests);
-	free(rig->reactor);
+	free(rig->lane.sent);
+	free(rig->lane.replies);
+	free(rig->lane.requests);
 	free(rig);
 }
 

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
+#include "target/io/request.h"
 
 /* By state left: the states that may follow. F(ree), R(eceived), W(aiting), (data) I(n),
  * S(toring), H(eld), (data) O(ut), (re)P(lying). */
@@ -33,21 +34,21 @@ static const struct fab_ops fake_ops = { .conn_close = fake_conn_close };
 static struct queue_rig *rig_create(enum tgt_request_state state)
 {
 	struct queue_rig *rig = queue_rig_create(&fake_ops, 1, 1);
-	struct tgt_queue *queue = &rig->queue;
-	struct tgt_request *request = &queue->requests[0];
+	struct tgt_lane *lane = &rig->lane;
+	struct tgt_request *request = &lane->requests[0];
 
 	closed = 0;
 	request->opcode = RBLK_OP_READ;
 	request->data_bytes = 4096; /* a READ that is still to be posted */
 	request->state = (uint8_t)state;
-	queue->active = state != TGT_REQUEST_FREE;
+	lane->active = state != TGT_REQUEST_FREE;
 	if (state == TGT_REQUEST_WAITING)
-		TAILQ_INSERT_TAIL(&queue->waiting, request, link);
+		TAILQ_INSERT_TAIL(&lane->waiting, request, link);
 	if (state == TGT_REQUEST_DATA_IN)
-		TAILQ_INSERT_TAIL(&queue->fetching, request, link);
+		TAILQ_INSERT_TAIL(&lane->fetching, request, link);
 	if (state == TGT_REQUEST_DATA_OUT || state == TGT_REQUEST_REPLYING) {
-		TAILQ_INSERT_TAIL(&queue->done, request, link);
-		queue->done_count++;
+		TAILQ_INSERT_TAIL(&lane->done, request, link);
+		lane->done_count++;
 	}
 	return rig;
 }
@@ -56,9 +57,9 @@ static void a_step_is_taken(enum tgt_request_state from, enum tgt_request_state 
 {
 	struct queue_rig *rig = rig_create(from);
 
-	assert_true(tgt_request_set_state(&rig->queue.requests[0], to));
-	assert_int_equal(rig->queue.requests[0].state, to);
-	assert_int_equal(rig->queue.state, TGT_QUEUE_OPEN);
+	assert_true(tgt_request_set_state(&rig->lane.requests[0], to));
+	assert_int_equal(rig->lane.requests[0].state, to);
+	assert_true(rig->lane.open);
 	assert_int_equal(closed, 0);
 	queue_rig_free(rig);
 }
@@ -72,21 +73,21 @@ static bool ends_with_its_queue(enum tgt_request_state state)
 static void what_is_no_step_is_refused(enum tgt_request_state from, enum tgt_request_state to)
 {
 	struct queue_rig *rig = rig_create(from);
-	struct tgt_queue *queue = &rig->queue;
+	struct tgt_lane *lane = &rig->lane;
 
-	assert_false(tgt_request_set_state(&rig->queue.requests[0], to));
-	assert_int_equal(queue->state, TGT_QUEUE_CLOSING);
+	assert_false(tgt_request_set_state(&rig->lane.requests[0], to));
+	assert_false(lane->open);
 	assert_int_equal(closed, 1);
-	assert_true(TAILQ_EMPTY(&queue->waiting));
-	assert_true(TAILQ_EMPTY(&queue->fetching));
-	assert_true(TAILQ_EMPTY(&queue->done));
-	assert_int_equal(queue->done_count, 0);
+	assert_true(TAILQ_EMPTY(&lane->waiting));
+	assert_true(TAILQ_EMPTY(&lane->fetching));
+	assert_true(TAILQ_EMPTY(&lane->done));
+	assert_int_equal(lane->done_count, 0);
 	if (ends_with_its_queue(from)) {
-		assert_int_equal(rig->queue.requests[0].state, TGT_REQUEST_FREE);
-		assert_int_equal(queue->active, 0);
+		assert_int_equal(rig->lane.requests[0].state, TGT_REQUEST_FREE);
+		assert_int_equal(lane->active, 0);
 	} else {
-		assert_int_equal(rig->queue.requests[0].state, from);
-		assert_int_equal(queue->active, 1);
+		assert_int_equal(rig->lane.requests[0].state, from);
+		assert_int_equal(lane->active, 1);
 	}
 	queue_rig_free(rig);
 }
@@ -112,11 +113,11 @@ static void a_second_answer_is_refused(void **state)
 
 	(void)state;
 	assert_non_null(log);
-	rig->session.number = 7;
-	tgt_request_complete(&rig->queue.requests[0], RBLK_E_IO);
-	assert_int_equal(rig->queue.done_count, 1);
+	rig->lane.session_number = 7;
+	tgt_request_complete(&rig->lane.requests[0], RBLK_E_IO);
+	assert_int_equal(rig->lane.done_count, 1);
 	dup2(fileno(log), STDERR_FILENO);
-	tgt_request_complete(&rig->queue.requests[0], RBLK_OK);
+	tgt_request_complete(&rig->lane.requests[0], RBLK_OK);
 	dup2(saved, STDERR_FILENO);
 	close(saved);
 	rewind(log);
@@ -125,9 +126,9 @@ static void a_second_answer_is_refused(void **state)
 	assert_non_null(strstr(said, "session 7 queue 0 tag 0: internal error: "
 				     "replying -> data out is no step of a request"));
 	assert_int_equal(closed, 1);
-	assert_int_equal(rig->queue.requests[0].status, RBLK_E_IO);
-	assert_int_equal(rig->queue.active, 0);
-	assert_true(TAILQ_EMPTY(&rig->queue.done));
+	assert_int_equal(rig->lane.requests[0].status, RBLK_E_IO);
+	assert_int_equal(rig->lane.active, 0);
+	assert_true(TAILQ_EMPTY(&rig->lane.done));
 	queue_rig_free(rig);
 }
 

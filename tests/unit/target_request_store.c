@@ -7,8 +7,8 @@
 #include "tests/unit/unit.h"
 #include <errno.h>
 #include <string.h>
-#include "target/serve/handle.h"
-#include "target/serve/queue.h"
+#include "target/io/request.h"
+#include "target/io/work.h"
 
 static int at_once; /* what submit returns */
 
@@ -22,19 +22,16 @@ static const struct tgt_store_ops fake_ops = { .kind = "fake", .submit = fake_su
 /* The status of a WRITE; `later` is what the store says in the end, if not at once. */
 static enum rblk_status write_status(int now, int later)
 {
-	static struct tgt_reactor reactor;
-	struct tgt_session session = { .reactor = &reactor };
+	struct tgt_turn turn = {0};
 	struct tgt_store store = { .ops = &fake_ops };
-	struct tgt_port port = { .store = &store };
 	struct tgt_volume volume = { .store = &store, .block_bytes = 512 };
-	struct tgt_outlet outlet = { .volume = &volume, .port = &port };
-	struct tgt_handle handle = { .session = &session, .outlet = &outlet, .users = 1 };
-	struct tgt_queue queue = { .reactor = &reactor, .session = &session };
-	struct tgt_request request = { .queue = &queue, .handle = &handle, .blocks = 8 };
+	struct tgt_port port = { .store = &store, .volume = &volume };
+	struct tgt_access access = { .port = &port, .users = 1 };
+	struct tgt_lane lane = { .turn = &turn, .open = true };
+	struct tgt_request request = { .lane = &lane, .access = &access, .blocks = 8 };
 
-	memset(&reactor, 0, sizeof(reactor));
-	TAILQ_INIT(&reactor.dirty);
-	TAILQ_INIT(&queue.done);
+	tgt_work_init(&turn);
+	TAILQ_INIT(&lane.done);
 	request.opcode = RBLK_OP_WRITE;
 	request.state = TGT_REQUEST_DATA_IN;
 	at_once = now;
@@ -44,7 +41,7 @@ static enum rblk_status write_status(int now, int later)
 		request.io.done(&request.io, later);
 	}
 	assert_int_equal(request.state, TGT_REQUEST_REPLYING);
-	assert_ptr_equal(TAILQ_FIRST(&queue.done), &request);
+	assert_ptr_equal(TAILQ_FIRST(&lane.done), &request);
 	return request.status;
 }
 

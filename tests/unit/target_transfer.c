@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <string.h>
 #include "target/base/log.h"
+#include "target/io/request.h"
 #include "target/io/transfer.h"
 
 #define TAGS (3 * TGT_CHAIN_MAX) /* more than two chains of replies */
@@ -50,23 +51,23 @@ static struct queue_rig *rig_create(void)
 
 	tgt_log_set_level(TGT_LOG_ERROR);
 	memset(&seen, 0, sizeof(seen));
-	rig->queue.reply_batch = 1; /* each completion is a message of its own */
-	rig->queue.send_depth = SLOTS;
-	rig->queue.max_msg_bytes = 1 << 20;
+	rig->lane.reply_batch = 1; /* each completion is a message of its own */
+	rig->lane.send_depth = SLOTS;
+	rig->lane.max_msg_bytes = 1 << 20;
 	return rig;
 }
 
 /* Every command of the queue is done and waits for its reply. */
-static void all_done(struct tgt_queue *queue)
+static void all_done(struct tgt_lane *lane)
 {
 	for (uint16_t tag = 0; tag < TAGS; tag++) {
-		struct tgt_request *request = &queue->requests[tag];
+		struct tgt_request *request = &lane->requests[tag];
 
 		request->opcode = RBLK_OP_PING;
 		request->state = TGT_REQUEST_REPLYING;
-		TAILQ_INSERT_TAIL(&queue->done, request, link);
-		queue->done_count++;
-		queue->active++;
+		TAILQ_INSERT_TAIL(&lane->done, request, link);
+		lane->done_count++;
+		lane->active++;
 	}
 }
 
@@ -74,14 +75,14 @@ static void chains_are_posted_one_by_one(void **state)
 {
 	struct queue_rig *rig = rig_create();
 
-	all_done(&rig->queue);
-	tgt_transfer_flush(&rig->queue);
+	all_done(&rig->lane);
+	tgt_transfer_flush(&rig->lane);
 	assert_int_equal(seen.calls, 3);
 	assert_int_equal(seen.posted, TAGS);
-	assert_int_equal(rig->queue.sent_head - rig->queue.sent_tail, TAGS);
-	tgt_transfer_completed(&rig->queue, TAGS - 1);
-	assert_int_equal(rig->queue.sent_head - rig->queue.sent_tail, 0);
-	assert_int_equal(rig->queue.reply_head, rig->queue.reply_tail);
+	assert_int_equal(rig->lane.sent_head - rig->lane.sent_tail, TAGS);
+	tgt_transfer_completed(&rig->lane, TAGS - 1);
+	assert_int_equal(rig->lane.sent_head - rig->lane.sent_tail, 0);
+	assert_int_equal(rig->lane.reply_head, rig->lane.reply_tail);
 	queue_rig_free(rig);
 }
 
@@ -89,22 +90,20 @@ static void chains_are_posted_one_by_one(void **state)
 static void a_refused_post_ends_the_queue(void **state)
 {
 	struct queue_rig *rig = rig_create();
-	struct tgt_queue *queue = &rig->queue;
+	struct tgt_lane *lane = &rig->lane;
 
 	seen.refuse_call = 1;
-	all_done(queue);
-	tgt_transfer_flush(queue);
+	all_done(lane);
+	tgt_transfer_flush(lane);
 	assert_int_equal(seen.calls, 1);
 	assert_int_equal(seen.posted, 0);
 	assert_int_equal(seen.closed, 1);
-	assert_int_equal(queue->state, TGT_QUEUE_CLOSING);
-	assert_true(rig->reactor->chain.count <= TGT_CHAIN_MAX);
-	assert_int_equal(queue->active, 0);
-	assert_false(queue->is_ended);
-	tgt_queue_drained(queue);
-	assert_int_equal(queue->sent_head, queue->sent_tail);
-	assert_int_equal(queue->reply_head, queue->reply_tail);
-	assert_true(queue->is_ended);
+	assert_false(lane->open);
+	assert_true(rig->turn.chain.count <= TGT_CHAIN_MAX);
+	assert_int_equal(lane->active, 0);
+	tgt_lane_drained(lane);
+	assert_int_equal(lane->sent_head, lane->sent_tail);
+	assert_int_equal(lane->reply_head, lane->reply_tail);
 	queue_rig_free(rig);
 }
 
@@ -112,19 +111,19 @@ static void a_refused_post_ends_the_queue(void **state)
 static void a_probe_needs_room(void **state)
 {
 	struct queue_rig *rig = rig_create();
-	struct tgt_queue *queue = &rig->queue;
+	struct tgt_lane *lane = &rig->lane;
 
-	queue->sent_head = queue->send_depth;
-	tgt_transfer_probe(queue);
+	lane->sent_head = lane->send_depth;
+	tgt_transfer_probe(lane);
 	assert_int_equal(seen.calls, 0);
-	queue->sent_tail = queue->sent_head;
-	tgt_transfer_probe(queue);
+	lane->sent_tail = lane->sent_head;
+	tgt_transfer_probe(lane);
 	assert_int_equal(seen.posted, 1);
 	assert_int_equal(seen.opcode, IBV_WR_RDMA_WRITE);
 	assert_int_equal(seen.segments, 0);
-	queue->suspect_ns = 1;
-	tgt_transfer_completed(queue, queue->sent_head - 1);
-	assert_int_equal(queue->suspect_ns, 0);
+	lane->suspect_ns = 1;
+	tgt_transfer_completed(lane, lane->sent_head - 1);
+	assert_int_equal(lane->suspect_ns, 0);
 	queue_rig_free(rig);
 }
 

@@ -2,9 +2,14 @@
 /*
  * Messages to a reactor: what other threads send, and what the reactor does with it at its turn.
  */
+#include "target/serve/mail.h"
+
 #include <stdlib.h>
 #include <string.h>
+#include "target/serve/event.h"
 #include "target/serve/handle.h"
+#include "target/serve/lease.h"
+#include "target/serve/login.h"
 #include "target/serve/reactor_impl.h"
 #include "target/serve/session.h"
 
@@ -34,23 +39,23 @@ static void reactor_list_changed(struct tgt_reactor *reactor)
 	TAILQ_FOREACH(session, &reactor->sessions, link)
 	{
 		session->events.list_changed = true;
-		tgt_session_event_kick(session);
+		tgt_event_kick(session);
 	}
 }
 
-void tgt_reactor_begin_drain(struct tgt_reactor *reactor)
+void tgt_mail_begin_drain(struct tgt_reactor *reactor)
 {
 	struct tgt_session *session;
 
-	if (reactor->draining)
+	if (reactor->turn.draining)
 		return;
-	reactor->draining = true;
-	reactor->drain_until_ns = reactor->now_ns + (uint64_t)reactor->config.drain_ms * 1000000;
+	reactor->turn.draining = true;
+	reactor->drain_until_ns = reactor->turn.now_ns + (uint64_t)reactor->config.drain_ms * 1000000;
 	tgt_login_refuse_all(reactor);
 	TAILQ_FOREACH(session, &reactor->sessions, link)
 	{
 		session->events.draining = true;
-		tgt_session_event_kick(session);
+		tgt_event_kick(session);
 	}
 }
 
@@ -72,13 +77,13 @@ static void reactor_read_mail(struct tgt_reactor *reactor, struct reactor_mail *
 		reactor_list_changed(reactor);
 		break;
 	case MAIL_DRAIN:
-		tgt_reactor_begin_drain(reactor);
+		tgt_mail_begin_drain(reactor);
 		break;
 	}
 	free(mail);
 }
 
-unsigned int tgt_reactor_take_mail(struct tgt_reactor *reactor)
+unsigned int tgt_mail_take(struct tgt_reactor *reactor)
 {
 	struct tgt_mail *mail = tgt_mailbox_take(&reactor->mailbox);
 	unsigned int count = 0;
@@ -147,9 +152,4 @@ void tgt_reactor_list_changed(struct tgt_reactor *reactor)
 void tgt_reactor_drain(struct tgt_reactor *reactor)
 {
 	reactor_send(reactor, (struct reactor_mail){.kind = MAIL_DRAIN});
-}
-
-bool tgt_reactor_drained(const struct tgt_reactor *reactor)
-{
-	return atomic_load_explicit(&reactor->drained, memory_order_acquire);
 }

@@ -3,15 +3,16 @@
  * Sessions: from the login of a queue 0 until nothing of them is left and their time without
  * queues is over.
  */
-#include "target/serve/session.h"
+#include "target/serve/sessions.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include "proto/core/env.h"
 #include "proto/wire/wire_names.h"
-#include "target/serve/admin.h"
+#include "target/serve/fence.h"
 #include "target/serve/handle.h"
+#include "target/serve/lease.h"
 #include "target/serve/queue.h"
 
 struct tgt_session *tgt_session_create(struct tgt_reactor *reactor,
@@ -33,7 +34,7 @@ struct tgt_session *tgt_session_create(struct tgt_reactor *reactor,
 		TAILQ_INIT(&session->places[i].fences);
 	/* Handles of a life that this target has forgotten must not lead to volumes of this one. */
 	env_random(&session->handle_generation, sizeof(session->handle_generation));
-	session->idle_since_ns = reactor->now_ns;
+	session->idle_since_ns = reactor->turn.now_ns;
 	TAILQ_INSERT_TAIL(&reactor->sessions, session, link);
 	reactor->session_count++;
 	return session;
@@ -101,28 +102,62 @@ void tgt_session_end(struct tgt_session *session, const char *reason)
 			tgt_queue_close(session->places[i].queue, reason);
 }
 
-void tgt_session_queue_ended(struct tgt_session *session, struct tgt_queue *queue)
+static void counters_add(struct fab_counters *total, const struct fab_counters *one)
 {
-	struct tgt_place *place = &session->places[queue->index];
+	total->sends += one->sends;
+	total->writes += one->writes;
+	total->write_imms += one->write_imms;
+	total->reads += one->reads;
+	total->others += one->others;
+	total->doorbells += one->doorbells;
+}
 
-	session->commands += queue->commands;
-	session->messages_in += queue->messages_in;
-	session->bytes_read += queue->bytes_read;
-	session->bytes_written += queue->bytes_written;
-	session->queued_us += queue->queued_us;
-	session->stored_us += queue->stored_us;
+static void session_add_totals(struct tgt_session *session, const struct tgt_lane *lane)
+{
+	struct fab_counters counters;
+
+	session->commands += lane->commands;
+	session->messages_in += lane->messages_in;
+	session->bytes_read += lane->bytes_read;
+	session->bytes_written += lane->bytes_written;
+	session->queued_us += lane->queued_us;
+	session->stored_us += lane->stored_us;
+	fab_conn_counters(lane->conn, &counters);
+	counters_add(&session->out, &counters);
+}
+
+/* A queue has ended. May free its session. */
+static void session_queue_ended(struct tgt_queue *queue)
+{
+	struct tgt_session *session = queue->session;
+	struct tgt_reactor *reactor = session->reactor;
+	struct tgt_place *place = &session->places[queue->lane.index];
+
+	session_add_totals(session, &queue->lane);
 	place->queue = NULL;
-	tgt_admin_fenced(session, queue->index);
-	session->reactor->rejudge = true;
+	tgt_queue_destroy(queue);
+	tgt_fence_done(place);
+	reactor->rejudge = true;
 	if (--session->queues_here)
 		return;
-	session->idle_since_ns = session->reactor->now_ns;
-	tgt_reactor_timer(session->reactor,
-			  session->idle_since_ns + session_keep_ns(session->reactor));
+	session->idle_since_ns = reactor->turn.now_ns;
+	tgt_turn_timer(&reactor->turn, session->idle_since_ns + session_keep_ns(reactor));
 	/* Nothing to come back to: no volume is open. A reconnection is as good as a new session.
 	 */
 	if (session->ending || !session->handles_open)
 		session_free(session);
+}
+
+unsigned int tgt_session_bury(struct tgt_reactor *reactor)
+{
+	struct tgt_queue *queue;
+	unsigned int count = 0;
+
+	while ((queue = TAILQ_FIRST(&reactor->ended))) {
+		session_queue_ended(queue);
+		count++;
+	}
+	return count;
 }
 
 uint64_t tgt_session_expire(struct tgt_reactor *reactor, bool need)
@@ -135,7 +170,7 @@ uint64_t tgt_session_expire(struct tgt_reactor *reactor, bool need)
 		following = TAILQ_NEXT(session, link);
 		if (session->queues_here)
 			continue;
-		if (reactor->now_ns - session->idle_since_ns >= keep_ns) {
+		if (reactor->turn.now_ns - session->idle_since_ns >= keep_ns) {
 			session_free(session);
 			need = false;
 			continue;
@@ -148,103 +183,4 @@ uint64_t tgt_session_expire(struct tgt_reactor *reactor, bool need)
 	if (need && oldest)
 		session_free(oldest);
 	return next_ns;
-}
-
-/* -- events ------------------------------------------------------------------------------------ */
-
-bool tgt_session_event_due(const struct tgt_session *session)
-{
-	const struct tgt_events *events = &session->events;
-	const struct tgt_queue *queue = session->places[0].queue;
-
-	/* Who has not agreed to events is not told; a later incarnation of queue 0 may be. */
-	if (!queue || !(queue->features & RBLK_FEATURE_EVENTS))
-		return false;
-	/* The connecting side sends first: its first message's reply looks here again. */
-	if (!queue->messages_in)
-		return false;
-	return (events->list_changed || events->draining || events->handle_events) &&
-	       !events->outstanding;
-}
-
-static bool event_of_handle(struct tgt_session *session, enum rblk_event *code, uint32_t *id)
-{
-	for (uint32_t i = 0; i < session->handle_slots; i++) {
-		struct tgt_handle *handle = session->handles[i];
-
-		if (!handle || (!handle->event_removed && !handle->event_changed))
-			continue;
-		*code = handle->event_removed ? RBLK_EVENT_VOLUME_REMOVED
-					      : RBLK_EVENT_VOLUME_CHANGED;
-		*id = handle->id;
-		handle->event_removed = false;
-		handle->event_changed = false;
-		session->events.handle_events--;
-		return true;
-	}
-	return false;
-}
-
-void tgt_session_event_next(struct tgt_session *session, struct rblk_wire_completion *event)
-{
-	struct tgt_events *events = &session->events;
-	enum rblk_event code = RBLK_EVENT_LIST_CHANGED;
-	uint32_t handle = 0;
-
-	if (!event_of_handle(session, &code, &handle)) {
-		if (events->draining) {
-			code = RBLK_EVENT_DRAINING;
-			events->draining = false;
-		} else {
-			events->list_changed = false;
-		}
-	}
-	events->outstanding = true;
-	events->code = code;
-	events->handle = handle;
-	if (++events->number == 0)
-		events->number = 1; /* KEEPALIVE says 0 for "none seen" */
-	memset(event, 0, sizeof(*event));
-	event->tag = rblk_to_le16(RBLK_TAG_EVENT);
-	event->status = rblk_to_le16((uint16_t)code);
-	event->flags = RBLK_CPL_EVENT;
-	event->result = rblk_to_le64((uint64_t)events->number << 32 | handle);
-}
-
-void tgt_session_event_seen(struct tgt_session *session, uint32_t number)
-{
-	if (!session->events.outstanding || number != session->events.number)
-		return;
-	session->events.outstanding = false;
-	tgt_session_event_kick(session);
-}
-
-void tgt_session_event_restart(struct tgt_session *session)
-{
-	struct tgt_events *events = &session->events;
-	bool unseen = events->outstanding;
-
-	events->number = 0;
-	events->outstanding = false;
-	if (!unseen)
-		return;
-	if (events->code == RBLK_EVENT_LIST_CHANGED) {
-		events->list_changed = true;
-	} else if (events->code == RBLK_EVENT_DRAINING) {
-		events->draining = true;
-	} else {
-		/* Of a handle that is closed by now nothing is left to say. */
-		struct tgt_handle *handle = tgt_handle_find(session, events->handle);
-
-		if (handle)
-			tgt_handle_note(handle, events->code == RBLK_EVENT_VOLUME_REMOVED);
-	}
-}
-
-void tgt_session_event_kick(struct tgt_session *session)
-{
-	struct tgt_queue *queue = session->places[0].queue;
-
-	if (queue && queue->state == TGT_QUEUE_OPEN)
-		tgt_queue_mark_dirty(queue);
 }

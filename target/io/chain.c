@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The chain of one turn: how work requests are added to it, accounted for and posted.
+ */
+#include "target/io/chain.h"
+
+#include <string.h>
+
+static void chain_post(struct tgt_lane *lane)
+{
+	struct tgt_chain *chain = &lane->turn->chain;
+	struct ibv_send_wr *bad;
+	int err;
+
+	if (!chain->count)
+		return;
+	if (chain->failed) {
+		chain->count = 0;
+		return;
+	}
+	/* Everything before a signalled one is known to be complete when it is. */
+	chain->wr[chain->count - 1].send_flags |= IBV_SEND_SIGNALED;
+	chain->wr[chain->count - 1].next = NULL;
+	chain->count = 0;
+	err = fab_post_send(lane->conn, chain->wr, &bad);
+	if (err) {
+		/*
+		 * Never posted, never completed: DRAINED gives back what they use. The queue is
+		 * closed when its lists are not being walked any more.
+		 */
+		chain->failed = true;
+		tgt_log_limited(&lane->turn->log_limit, TGT_LOG_ERROR,
+				"session %u queue %u [%s]: posting failed: %s",
+				lane->session_number, lane->index, fab_conn_peer(lane->conn),
+				strerror(-err));
+	}
+}
+
+void tgt_chain_begin(struct tgt_lane *lane)
+{
+	lane->turn->chain.count = 0;
+	lane->turn->chain.failed = false;
+}
+
+void tgt_chain_end(struct tgt_lane *lane)
+{
+	chain_post(lane);
+	if (lane->turn->chain.failed)
+		lane->ops->close(lane, NULL);
+}
+
+struct ibv_send_wr *tgt_chain_add(struct tgt_lane *lane, struct tgt_sent **sent)
+{
+	struct tgt_chain *chain = &lane->turn->chain;
+	struct ibv_send_wr *wr;
+	uint32_t sequence = lane->sent_head++;
+
+	if (chain->count == TGT_CHAIN_MAX)
+		chain_post(lane);
+	*sent = &lane->sent[sequence & lane->sent_mask];
+	memset(*sent, 0, sizeof(**sent));
+	wr = &chain->wr[chain->count];
+	memset(wr, 0, sizeof(*wr));
+	wr->wr_id = sequence;
+	wr->sg_list = &chain->sge[chain->count];
+	wr->num_sge = 1;
+	if (chain->count)
+		chain->wr[chain->count - 1].next = wr;
+	chain->count++;
+	return wr;
+}
+
+/* -- pieces ------------------------------------------------------------------------------------ */
+
+uint32_t tgt_chain_pieces(const struct tgt_lane *lane, const struct tgt_request *request)
+{
+	return (uint32_t)((request->data_bytes + lane->max_msg_bytes - 1) / lane->max_msg_bytes);
+}
+
+struct ibv_send_wr *tgt_chain_piece(struct tgt_request *request, enum ibv_wr_opcode opcode,
+				    struct tgt_sent **sent)
+{
+	struct tgt_lane *lane = request->lane;
+	struct ibv_send_wr *wr = tgt_chain_add(lane, sent);
+	uint32_t left = request->data_bytes - request->moved;
+	uint32_t bytes = left < lane->max_msg_bytes ? left : (uint32_t)lane->max_msg_bytes;
+
+	wr->opcode = opcode;
+	wr->sg_list->addr = (uintptr_t)request->data + request->moved;
+	wr->sg_list->length = bytes;
+	wr->sg_list->lkey = request->lkey;
+	wr->wr.rdma.remote_addr = request->address + request->moved;
+	wr->wr.rdma.rkey = request->rkey;
+	request->moved += bytes;
+	if (request->home == TGT_HOME_DIRECT) {
+		(*sent)->access = request->access;
+		tgt_access_get(request->access);
+	}
+	return wr;
+}
+
+struct ibv_send_wr *tgt_chain_write(struct tgt_request *request)
+{
+	struct ibv_send_wr *wr;
+	struct tgt_sent *sent;
+
+	do {
+		wr = tgt_chain_piece(request, IBV_WR_RDMA_WRITE, &sent);
+	} while (request->moved < request->data_bytes);
+	if (request->home == TGT_HOME_POOL || request->home == TGT_HOME_REPORT) {
+		sent->report = request->home == TGT_HOME_REPORT;
+		sent->block = request->data;
+		sent->block_bytes = request->data_bytes;
+	}
+	request->home = TGT_HOME_NONE;
+	return wr;
+}

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Lanes: what a login allocates for I/O.
+ */
+#include "target/io/lane.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+/* -- creating ---------------------------------------------------------------------------------- */
+
+static uint32_t power_of_two_up(uint32_t value)
+{
+	return value <= 1 ? 1 : 1u << (32 - __builtin_clz(value - 1));
+}
+
+/* A completion per tag, and as many again whose SENDs are not known to be complete. */
+static uint32_t ring_slots(uint16_t credits)
+{
+	return power_of_two_up((credits + RBLK_RESERVED_TAGS) * TGT_SENDS_PER_TAG);
+}
+
+size_t tgt_lane_ring_bytes(uint16_t credits)
+{
+	size_t bytes = ring_slots(credits) * sizeof(struct rblk_wire_completion);
+
+	return bytes < TGT_POOL_PAGE ? TGT_POOL_PAGE : bytes;
+}
+
+int tgt_lane_init(struct tgt_lane *lane, struct tgt_turn *turn, const struct tgt_lane_ops *ops,
+		  const struct tgt_lane_terms *terms, void *ring)
+{
+	lane->turn = turn;
+	lane->ops = ops;
+	lane->reports = turn->reports;
+	lane->index = terms->index;
+	lane->features = terms->features;
+	lane->credits = terms->credits;
+	lane->tags = terms->credits + RBLK_RESERVED_TAGS;
+	lane->command_bytes = terms->command_bytes;
+	lane->reply_batch = (uint16_t)(terms->reply_bytes / sizeof(struct rblk_wire_completion));
+	if (lane->reply_batch > RBLK_REPLY_BATCH_MAX)
+		lane->reply_batch = RBLK_REPLY_BATCH_MAX;
+	lane->send_depth = lane->tags * TGT_SENDS_PER_TAG;
+	lane->sent_mask = ring_slots(terms->credits) - 1;
+	lane->reply_mask = lane->sent_mask;
+	lane->replies = ring;
+	TAILQ_INIT(&lane->waiting);
+	TAILQ_INIT(&lane->fetching);
+	TAILQ_INIT(&lane->done);
+	TAILQ_INIT(&lane->chained);
+	lane->requests = calloc(lane->tags, sizeof(*lane->requests));
+	lane->sent = calloc(lane->sent_mask + 1, sizeof(*lane->sent));
+	if (!lane->requests || !lane->sent) {
+		tgt_lane_fini(lane);
+		return -ENOMEM;
+	}
+	for (uint16_t tag = 0; tag < lane->tags; tag++) {
+		lane->requests[tag].lane = lane;
+		lane->requests[tag].tag = tag;
+	}
+	return 0;
+}
+
+void tgt_lane_fini(struct tgt_lane *lane)
+{
+	if (lane->is_dirty)
+		TAILQ_REMOVE(&lane->turn->dirty, lane, dirty_link);
+	if (lane->is_starving)
+		TAILQ_REMOVE(&lane->turn->starving, lane, starving_link);
+	lane->is_dirty = lane->is_starving = false;
+	free(lane->requests);
+	free(lane->sent);
+	lane->requests = NULL;
+	lane->sent = NULL;
+}
+
+void tgt_lane_open(struct tgt_lane *lane)
+{
+	lane->open = true;
+	lane->heard_ns = lane->turn->now_ns;
+	TAILQ_INSERT_TAIL(&lane->turn->alive, lane, alive_link);
+}
+
+/* -- serving ----------------------------------------------------------------------------------- */
+
+void tgt_lane_violation(struct tgt_lane *lane, const char *rule)
+{
+	if (!lane->open)
+		return;
+	tgt_log_limited(&lane->turn->log_limit, TGT_LOG_WARNING,
+			"session %u queue %u [%s]: closed: the peer broke the protocol: %s",
+			lane->session_number, lane->index, fab_conn_peer(lane->conn), rule);
+	lane->ops->close(lane, NULL);
+}
+
+void tgt_lane_memory_free(struct tgt_lane *lane, void *block, uint32_t bytes, bool report)
+{
+	if (report)
+		lane->reports_out--;
+	tgt_pool_free(report ? lane->reports : lane->turn->pool, block, bytes);
+}

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * A lane: the half of a queue that moves I/O. It has the command slots (a request each), the lists
+ * of requests, the accounts of the send queue, the ring of replies. The other half (login, incarnation, the end) is
+ * serve/queue.h, which embeds a lane, creates and ends it. What has to go up from here goes by
+ * struct tgt_lane_ops. The reactor's thread only.
+ */
+#ifndef RBLK_TARGET_LANE_H
+#define RBLK_TARGET_LANE_H
+
+#include <sys/queue.h>
+#include "proto/fabric/fabric.h"
+#include "proto/wire/wire.h"
+#include "target/io/access.h"
+#include "target/io/receive.h"
+#include "target/io/turn.h"
+#include "target/store/store.h"
+
+/* In-capsule data of one message, and the longest message: four pages and 64 descriptors. */
+#define TGT_CAPSULE_BYTES 16384u
+#define TGT_COMMAND_BYTES (TGT_CAPSULE_BYTES + 4096u)
+/* Send-side work requests per tag: a READ or WRITE of data, and the reply. Splits wait for room. */
+#define TGT_SENDS_PER_TAG 2u
+
+/* -- requests: a slot for each tag, allocated at login ----------------------------------------- */
+
+enum tgt_request_state {
+	TGT_REQUEST_FREE = 0, /* nobody owns it; the tag may be used */
+	TGT_REQUEST_RECEIVED, /* being checked: this turn's call chain owns it */
+	TGT_REQUEST_WAITING,  /* for data memory; in lane->waiting */
+	TGT_REQUEST_DATA_IN,  /* RDMA READs to post (in lane->fetching) or posted (owned by the
+				 fabric) */
+	TGT_REQUEST_STORING,  /* the store owns io and data; or (checksum) in turn->resumed */
+	TGT_REQUEST_HELD,     /* a session command: the upper room has it until something ends */
+	TGT_REQUEST_DATA_OUT, /* RDMA WRITEs to post, then the completion; in lane->done */
+	TGT_REQUEST_REPLYING, /* the completion to post; in lane->done, or lane->chained (F2) */
+	TGT_REQUEST_STATES
+};
+
+/* Where the data is. */
+enum tgt_home {
+	TGT_HOME_NONE,
+	TGT_HOME_POOL,	  /* a block of turn->pool, ours */
+	TGT_HOME_REPORT,  /* a block of lane->reports, ours */
+	TGT_HOME_CAPSULE, /* in the receive buffer, which is held */
+	TGT_HOME_DIRECT,  /* the store's own memory */
+};
+
+struct tgt_request {
+	struct tgt_io io;	       /* first, so that the store's io leads back here */
+	TAILQ_ENTRY(tgt_request) link; /* in the one list that its state says */
+	struct tgt_lane *lane;	       /* fixed */
+	uint16_t tag;		       /* fixed: its slot */
+	uint8_t state;		       /* enum tgt_request_state */
+	uint8_t opcode;
+	uint8_t flags;	    /* enum rblk_command_flag */
+	uint8_t home;	    /* enum tgt_home */
+	uint16_t status;    /* enum rblk_status */
+	bool aborted;	    /* ABORT has come: stop at the next piece */
+	bool holds_capsule; /* a receive buffer is held for it */
+	bool orphan;	    /* STORING, and counted as the volume's orphan: its lane is closed */
+	bool chained;	    /* REPLYING: in queue->chained, not in lane->done */
+
+	/* Of the command, decoded. */
+	uint32_t sequence;
+	uint32_t blocks;
+	uint64_t lba;
+	uint64_t address;
+	uint64_t argument;
+	uint32_t rkey;
+	uint32_t length; /* of the segment */
+	uint32_t digest; /* told; then: of the data read */
+
+	struct tgt_access *access; /* counted */
+	void *held;		   /* HELD: what the upper room waits with; its own */
+	char *data;
+	uint32_t data_bytes;
+	uint32_t lkey;
+	uint32_t moved;		/* bytes for which a READ or WRITE was posted */
+	uint32_t reads_pending; /* RDMA READs posted and not completed */
+	uint32_t capsule_buffer;
+	uint64_t done_bytes; /* checksum: of the range */
+	uint64_t result;
+	uint64_t received_ns, submitted_ns;
+	uint32_t queued_us, stored_us;
+};
+
+/* -- lanes ------------------------------------------------------------------------------------- */
+
+/*
+ * What a posted work request uses until it has completed. Completions of a send queue come in
+ * order, so that a signalled one gives back everything before it.
+ */
+struct tgt_sent {
+	struct tgt_request *reads; /* an RDMA READ of this request */
+	struct tgt_access *access; /* the store's memory is the source or target */
+	void *block;		   /* to be freed, of turn->pool or of lane->reports */
+	uint32_t block_bytes;
+	uint16_t replies; /* completions in the reply ring */
+	bool orphan;	  /* counted as the volume's: its queue is closed, not yet drained */
+	bool read;	  /* counts against the READ depth */
+	bool report;
+};
+
+/* What the upper room does for a lane. One table for each kind of queue. */
+struct tgt_lane_ops {
+	/* A command that is not block I/O. The request is RECEIVED; it is answered or held.
+	 * capsule: its payload, or NULL. volume: the command's handle. */
+	void (*begin)(struct tgt_request *request, const char *capsule, uint32_t capsule_bytes,
+		      uint32_t volume);
+	/* A request that it holds (tgt_request_hold) ends without an answer. */
+	void (*drop)(struct tgt_request *request);
+	/* The open volume that a command names. Otherwise NULL and why not. */
+	struct tgt_access *(*find)(struct tgt_lane *lane, uint32_t handle,
+				   enum rblk_status *status);
+	/* The next event, into a reply; lane->event_due says that there is one. */
+	void (*event)(struct tgt_lane *lane, struct rblk_wire_completion *event);
+	/* Begin to end the connection. reason: for the log; NULL: it was logged. */
+	void (*close)(struct tgt_lane *lane, const char *reason);
+	/* A closed lane's last request has become free: the queue may be over. */
+	void (*over)(struct tgt_lane *lane);
+};
+
+struct tgt_lane {
+	/* Fixed after creation. */
+	const struct tgt_lane_ops *ops;
+	struct tgt_turn *turn;
+	struct tgt_receives *receives;
+	struct tgt_pool *reports; /* for what its session commands report */
+	struct fab_conn *conn;
+	unsigned int fabric;  /* index of the fabric among the reactor's */
+	unsigned int session_number; /* for log lines */
+	uint16_t index;	      /* the queue's in its session */
+	uint16_t credits, tags;
+	uint16_t reply_batch; /* completions in one reply message */
+	uint32_t features;
+	uint32_t command_bytes; /* the longest message */
+	uint32_t reports_max;	/* blocks of lane->reports at a time */
+	uint32_t lkey;		/* of the memory that data and replies lie in */
+	uint64_t max_msg_bytes;
+
+	bool open; /* false: closing; nothing of the peer's is taken, nothing is posted */
+	bool is_dirty, is_starving;
+	TAILQ_ENTRY(tgt_lane) alive_link, dirty_link, starving_link;
+
+	struct tgt_request *requests;	  /* by tag */
+	unsigned int active;		  /* not FREE */
+	uint32_t sequence;		  /* of the next command */
+	struct tgt_request_list waiting;  /* for memory */
+	struct tgt_request_list fetching; /* RDMA READs to post */
+	struct tgt_request_list done;	  /* to be replied */
+	struct tgt_request_list chained;  /* F2: replies behind READs into the store's memory */
+	unsigned int done_count;
+	bool event_due; /* ops->event has something to say in the next reply */
+
+	/* Send queue: entries [sent_tail, sent_head) are outstanding. */
+	struct tgt_sent *sent;
+	uint32_t sent_mask, send_depth;
+	uint32_t sent_head, sent_tail;
+	uint32_t reads_out;   /* RDMA READs outstanding */
+	uint32_t reports_out; /* blocks of lane->reports */
+	/* Reply ring: completions being sent; slots [reply_tail, reply_head). */
+	struct rblk_wire_completion *replies;
+	uint32_t reply_mask, reply_head, reply_tail;
+
+	uint64_t heard_ns;   /* last sign of life */
+	uint64_t suspect_ns; /* since when its silence is looked into; 0: it is not */
+
+	uint64_t commands, messages_in, bytes_read, bytes_written, queued_us, stored_us;
+};
+
+/* What a login has agreed, as the lane sees it. */
+struct tgt_lane_terms {
+	uint16_t index, credits;
+	uint32_t features;
+	uint32_t command_bytes, reply_bytes; /* the longest message, each way */
+};
+
+/* Bytes of the reply ring of a queue with so many credits: what tgt_lane_init() wants. */
+size_t tgt_lane_ring_bytes(uint16_t credits);
+
+/*
+ * Slots and accounts. `ring`: tgt_lane_ring_bytes() of registered memory, the caller's. conn,
+ * receives, reports, lkey and the like are for the caller to set before the first message.
+ * 0 or -ENOMEM.
+ */
+int tgt_lane_init(struct tgt_lane *lane, struct tgt_turn *turn, const struct tgt_lane_ops *ops,
+		  const struct tgt_lane_terms *terms, void *ring);
+void tgt_lane_fini(struct tgt_lane *lane); /* closed, drained and without a request; or never open */
+
+/* It takes commands from now on. */
+void tgt_lane_open(struct tgt_lane *lane);
+/* The peer broke a rule of the specification: one line in the log, then close. */
+void tgt_lane_violation(struct tgt_lane *lane, const char *rule);
+
+static inline void tgt_lane_mark_dirty(struct tgt_lane *lane)
+{
+	if (!lane->is_dirty) {
+		lane->is_dirty = true;
+		TAILQ_INSERT_TAIL(&lane->turn->dirty, lane, dirty_link);
+	}
+}
+
+/* An event goes into the next reply. The connecting side sends first, and is told from then on. */
+static inline bool tgt_lane_event_due(const struct tgt_lane *lane)
+{
+	return lane->event_due && lane->messages_in;
+}
+
+/* A sign of life. */
+static inline void tgt_lane_heard(struct tgt_lane *lane)
+{
+	lane->heard_ns = lane->turn->now_ns;
+	lane->suspect_ns = 0;
+	if (lane->open && TAILQ_NEXT(lane, alive_link)) {
+		TAILQ_REMOVE(&lane->turn->alive, lane, alive_link);
+		TAILQ_INSERT_TAIL(&lane->turn->alive, lane, alive_link);
+	}
+}
+
+/* Give back a block of data, or of a report. */
+void tgt_lane_memory_free(struct tgt_lane *lane, void *block, uint32_t bytes, bool report);
+
+#endif

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * What becomes of a lane's requests and transfers when its connection ends.
+ */
+#include "target/io/lane_end.h"
+
+#include "target/io/request.h"
+#include "target/io/transfer.h"
+
+void tgt_lane_close(struct tgt_lane *lane)
+{
+	if (!lane->open)
+		return;
+	TAILQ_REMOVE(&lane->turn->alive, lane, alive_link);
+	lane->open = false;
+	/* Unreachable: from here on nothing of the peer's is taken, nothing is posted. */
+	fab_conn_close(lane->conn);
+	tgt_transfer_orphan(lane);
+	for (uint16_t tag = 0; tag < lane->tags; tag++) {
+		struct tgt_request *request = &lane->requests[tag];
+
+		switch ((enum tgt_request_state)request->state) {
+		case TGT_REQUEST_DATA_IN:
+			if (request->moved) /* the fabric may still write there */
+				break;
+			tgt_request_drop(request);
+			break;
+		case TGT_REQUEST_WAITING:
+		case TGT_REQUEST_HELD:
+		case TGT_REQUEST_DATA_OUT:
+		case TGT_REQUEST_REPLYING:
+			tgt_request_drop(request);
+			break;
+		case TGT_REQUEST_STORING: /* F5: nothing can recall it; its end is waited for */
+			tgt_request_orphan(request);
+			break;
+		case TGT_REQUEST_RECEIVED:
+		case TGT_REQUEST_FREE:
+		case TGT_REQUEST_STATES:
+			break;
+		}
+	}
+}
+
+void tgt_lane_drained(struct tgt_lane *lane)
+{
+	tgt_transfer_abandon(lane);
+	for (uint16_t tag = 0; tag < lane->tags; tag++)
+		if (lane->requests[tag].state == TGT_REQUEST_DATA_IN)
+			tgt_request_drop(&lane->requests[tag]);
+}

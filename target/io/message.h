@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * A message from the peer: judged by its validator, then by what the lane has granted, then taken
+ * apart into requests. Called by the reactor for each receive. The reactor's thread only.
+ */
+#ifndef RBLK_TARGET_MESSAGE_H
+#define RBLK_TARGET_MESSAGE_H
+
+#include "target/io/lane.h"
+
+/* A message has arrived in buffer `index` of `receives`; the caller holds the buffer. */
+void tgt_message_receive(struct tgt_lane *lane, struct tgt_receives *receives, uint32_t index,
+			 uint32_t bytes);
+
+#endif

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Receive buffers and how they are posted.
+ */
+#include "target/io/receive.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#define POST_BATCH 32
+
+int tgt_receives_init(struct tgt_receives *receives, struct tgt_receives_list *idle_list,
+		      char *base, uint32_t buffer_bytes, uint32_t count, uint32_t lkey)
+{
+	receives->idle_list = idle_list;
+	receives->base = base;
+	receives->buffer_bytes = buffer_bytes;
+	receives->count = count;
+	receives->lkey = lkey;
+	receives->holds = calloc(count, sizeof(*receives->holds));
+	receives->idle = calloc(count, sizeof(*receives->idle));
+	if (!receives->holds || !receives->idle) {
+		tgt_receives_fini(receives);
+		return -ENOMEM;
+	}
+	for (uint32_t i = 0; i < count; i++)
+		receives->idle[i] = count - 1 - i;
+	receives->idle_count = count;
+	return 0;
+}
+
+void tgt_receives_fini(struct tgt_receives *receives)
+{
+	if (receives->is_listed)
+		TAILQ_REMOVE(receives->idle_list, receives, idle_link);
+	receives->is_listed = false;
+	free(receives->holds);
+	free(receives->idle);
+	receives->holds = NULL;
+	receives->idle = NULL;
+}
+
+int tgt_receives_post(struct tgt_receives *receives)
+{
+	struct ibv_recv_wr wr[POST_BATCH], *bad;
+	struct ibv_sge sge[POST_BATCH];
+	uint64_t base_id = TGT_WR_RECEIVE | (uint64_t)receives->number << 32;
+
+	while (receives->idle_count) {
+		uint32_t count = receives->idle_count < POST_BATCH ? receives->idle_count : POST_BATCH;
+		int err;
+
+		for (uint32_t i = 0; i < count; i++) {
+			uint32_t index = receives->idle[receives->idle_count - 1 - i];
+
+			sge[i].addr = (uintptr_t)tgt_receives_buffer(receives, index);
+			sge[i].length = receives->buffer_bytes;
+			sge[i].lkey = receives->lkey;
+			wr[i].wr_id = base_id | index;
+			wr[i].next = i + 1 < count ? &wr[i + 1] : NULL;
+			wr[i].sg_list = &sge[i];
+			wr[i].num_sge = 1;
+		}
+		err = receives->device ? fab_post_srq_recv(receives->device, wr, &bad)
+				    : fab_post_recv(receives->conn, wr, &bad);
+		receives->idle_count -= err ? (uint32_t)(bad - wr) : count;
+		if (err)
+			return err;
+	}
+	return 0;
+}

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Receive buffers: those of a device's shared receive queue, or those of one connection. A buffer
+ * is posted, or being read, or held by commands whose in-capsule data has not been stored yet. A
+ * buffer that nobody holds is posted again in a chain, before the replies of the same turn, so that
+ * a credit is never ahead of its receive (C5). The reactor's thread only.
+ */
+#ifndef RBLK_TARGET_RECEIVE_H
+#define RBLK_TARGET_RECEIVE_H
+
+#include <sys/queue.h>
+#include "proto/fabric/fabric.h"
+
+/* wr_id of a receive: this bit, the number of its struct tgt_receives (bits 32..62), the buffer's
+ * index. Sends leave the bit clear. */
+#define TGT_WR_RECEIVE (1ull << 63)
+
+TAILQ_HEAD(tgt_receives_list, tgt_receives);
+
+/* Created and freed by serve/ with the device or connection that it belongs to. */
+struct tgt_receives {
+	TAILQ_ENTRY(tgt_receives) idle_link; /* in *idle_list while a buffer is to be posted */
+	struct tgt_receives_list *idle_list; /* the turn's */
+	bool is_listed;
+	uint32_t number;	   /* in wr_id: where a completion finds this struct */
+	struct fab_device *device; /* whose SRQ; NULL: conn's own receive queue */
+	struct fab_conn *conn;
+	const struct tgt_region *region; /* that the buffers lie in, for the ring; NULL: none */
+	char *base;			 /* count * buffer_bytes; the owner's memory */
+	uint32_t buffer_bytes;		 /* of each; a message may be as long */
+	uint32_t count;
+	uint32_t promised; /* buffers that stand behind credits and reserved tags */
+	uint32_t lkey;
+	uint16_t *holds; /* per buffer: commands that still need it */
+	uint32_t *idle;	 /* stack of buffers to be posted */
+	uint32_t idle_count;
+};
+
+/*
+ * All of `count` buffers at `base` are idle afterwards; the caller posts. `idle_list` outlives it.
+ * 0 or -ENOMEM.
+ */
+int tgt_receives_init(struct tgt_receives *receives, struct tgt_receives_list *idle_list,
+		      char *base, uint32_t buffer_bytes, uint32_t count, uint32_t lkey);
+void tgt_receives_fini(struct tgt_receives *receives);
+
+static inline char *tgt_receives_buffer(const struct tgt_receives *receives, uint32_t index)
+{
+	return receives->base + (size_t)index * receives->buffer_bytes;
+}
+
+/* One hold more or less. A buffer whose last hold goes is idle. */
+static inline void tgt_receives_hold(struct tgt_receives *receives, uint32_t index)
+{
+	receives->holds[index]++;
+}
+
+static inline void tgt_receives_release(struct tgt_receives *receives, uint32_t index)
+{
+	if (--receives->holds[index])
+		return;
+	receives->idle[receives->idle_count++] = index;
+	if (!receives->is_listed) {
+		receives->is_listed = true;
+		TAILQ_INSERT_TAIL(receives->idle_list, receives, idle_link);
+	}
+}
+
+/* Post what is idle. 0 or negative errno: the queue takes no more, or the device is lost. */
+int tgt_receives_post(struct tgt_receives *receives);
+
+#endif

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * A reactor's turn as its commands see it: the clock of the turn, the memory for data, and the
+ * lanes and requests that have something to do in this turn or the next. serve/ embeds one in each
+ * reactor; what is done with the lists is work.c's. The reactor's thread only.
+ */
+#ifndef RBLK_TARGET_TURN_H
+#define RBLK_TARGET_TURN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/queue.h>
+#include "proto/fabric/fabric.h"
+#include "target/base/log.h"
+#include "target/io/receive.h"
+#include "target/store/pool.h"
+#include "target/store/region.h"
+
+/* A command waits this long for data memory. Then it is answered BUSY. */
+#define TGT_MEMORY_WAIT_NS 5000000000ull
+/* Work requests of one chain. */
+#define TGT_CHAIN_MAX 64u
+
+struct tgt_lane;
+struct tgt_request;
+
+TAILQ_HEAD(tgt_lane_list, tgt_lane);
+TAILQ_HEAD(tgt_request_list, tgt_request);
+
+/* Work requests gathered for one lane in one turn. A reactor has one, and reuses it. */
+struct tgt_chain {
+	struct ibv_send_wr wr[TGT_CHAIN_MAX];
+	struct ibv_sge sge[TGT_CHAIN_MAX];
+	unsigned int count;
+	bool failed; /* a post was refused: nothing more is posted, the lane is closed at the end */
+};
+
+struct tgt_turn {
+	/* Fixed after creation. */
+	const struct tgt_region *region; /* that the pools lie in */
+	struct tgt_pool *pool;		 /* data */
+	struct tgt_pool *reports;	 /* what session commands report: I/O cannot take it */
+	uint32_t max_io_bytes;		 /* of one command */
+
+	uint64_t now_ns;   /* read once a turn */
+	uint64_t timer_ns; /* when to look at the timers again; see tgt_turn_timer() */
+	bool draining;	   /* new commands are answered DRAINING */
+
+	struct tgt_lane_list alive;	 /* open lanes, least recently heard first */
+	struct tgt_lane_list dirty;	 /* has something to post in this turn */
+	struct tgt_lane_list starving;	 /* has commands that wait for memory, in turn */
+	struct tgt_request_list resumed; /* checksums: their next piece is due in the next turn */
+	struct tgt_receives_list idle;	 /* has receive buffers to post */
+	struct tgt_chain chain;
+	/* For what a peer can trigger. Comings and goings must not hide what is wrong. */
+	struct tgt_log_limit log_limit, chat_limit;
+};
+
+/* Something is due at due_ns: the timers are looked at by then. Whoever begins what has to end by
+ * time says so; each look finds the next by itself. */
+static inline void tgt_turn_timer(struct tgt_turn *turn, uint64_t due_ns)
+{
+	if (turn->timer_ns > due_ns)
+		turn->timer_ns = due_ns;
+}
+
+#endif

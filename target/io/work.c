@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * What a turn does with its lists: go on with what was put off, feed those who wait, post.
+ */
+#include "target/io/work.h"
+
+#include "target/io/request.h"
+#include "target/io/transfer.h"
+
+#define RESUME_BATCH 16u
+
+void tgt_work_init(struct tgt_turn *turn)
+{
+	TAILQ_INIT(&turn->alive);
+	TAILQ_INIT(&turn->dirty);
+	TAILQ_INIT(&turn->starving);
+	TAILQ_INIT(&turn->resumed);
+	TAILQ_INIT(&turn->idle);
+}
+
+unsigned int tgt_work_resume(struct tgt_turn *turn)
+{
+	/* Those that put themselves back are the next turn's. */
+	struct tgt_request *last = TAILQ_LAST(&turn->resumed, tgt_request_list);
+	unsigned int count = 0;
+	bool more = last != NULL;
+
+	while (more && count < RESUME_BATCH) {
+		struct tgt_request *request = TAILQ_FIRST(&turn->resumed);
+
+		more = request != last;
+		tgt_request_resume(request);
+		count++;
+	}
+	return count;
+}
+
+/* Memory goes to the lanes in turn, to each lane's oldest command. */
+void tgt_work_feed(struct tgt_turn *turn)
+{
+	struct tgt_lane *lane;
+
+	while ((lane = TAILQ_FIRST(&turn->starving))) {
+		struct tgt_request *request = TAILQ_FIRST(&lane->waiting);
+
+		if (request && !tgt_request_retry_memory(request))
+			return;
+		TAILQ_REMOVE(&turn->starving, lane, starving_link);
+		lane->is_starving = !TAILQ_EMPTY(&lane->waiting);
+		if (lane->is_starving)
+			TAILQ_INSERT_TAIL(&turn->starving, lane, starving_link);
+	}
+}
+
+void tgt_work_expire(struct tgt_turn *turn)
+{
+	struct tgt_request *request;
+	struct tgt_lane *lane;
+
+	TAILQ_FOREACH(lane, &turn->starving, starving_link)
+	{
+		while ((request = TAILQ_FIRST(&lane->waiting)) &&
+		       turn->now_ns - request->received_ns >= TGT_MEMORY_WAIT_NS) {
+			TAILQ_REMOVE(&lane->waiting, request, link);
+			tgt_request_complete(request, RBLK_E_BUSY);
+		}
+	}
+}
+
+void tgt_work_post(struct tgt_turn *turn)
+{
+	struct tgt_receives *receives, *following;
+	struct tgt_lane *lane;
+
+	/* C5, receives first: a reply gives the initiator a credit, and behind a credit there is a
+	 * receive. One that cannot be posted (its device is lost) is tried again. */
+	for (receives = TAILQ_FIRST(&turn->idle); receives; receives = following) {
+		following = TAILQ_NEXT(receives, idle_link);
+		if (tgt_receives_post(receives))
+			continue;
+		TAILQ_REMOVE(&turn->idle, receives, idle_link);
+		receives->is_listed = false;
+	}
+	while ((lane = TAILQ_FIRST(&turn->dirty))) {
+		TAILQ_REMOVE(&turn->dirty, lane, dirty_link);
+		lane->is_dirty = false;
+		if (lane->open)
+			tgt_transfer_flush(lane);
+	}
+}
+
+bool tgt_work_is_idle(const struct tgt_turn *turn)
+{
+	const struct tgt_lane *lane;
+
+	TAILQ_FOREACH(lane, &turn->alive, alive_link)
+	if (lane->active || lane->sent_head != lane->sent_tail)
+		return false;
+	return true;
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * What a turn does with its lists. serve/ calls these in the order of a turn. The reactor's thread
+ * only.
+ */
+#ifndef RBLK_TARGET_WORK_H
+#define RBLK_TARGET_WORK_H
+
+#include "target/io/lane.h"
+
+/* Empty lists; the fields that are fixed after creation are the caller's to set. */
+void tgt_work_init(struct tgt_turn *turn);
+
+/* The next pieces of checksums. Returns how many there were. */
+unsigned int tgt_work_resume(struct tgt_turn *turn);
+/* Memory that has been given back goes to the lanes in turn. */
+void tgt_work_feed(struct tgt_turn *turn);
+/* Timer: commands that have waited too long for memory are answered BUSY. */
+void tgt_work_expire(struct tgt_turn *turn);
+/* Post everything that the turn has made: receives, replies, READs. */
+void tgt_work_post(struct tgt_turn *turn);
+
+/* There is work for the next turn even if nothing arrives. */
+static inline bool tgt_work_has_more(const struct tgt_turn *turn)
+{
+	return !TAILQ_EMPTY(&turn->resumed) || !TAILQ_EMPTY(&turn->dirty);
+}
+
+/* No command and no transfer is under way on any open lane. */
+bool tgt_work_is_idle(const struct tgt_turn *turn);
+
+#endif

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Logins: carries out what core/login judges. A login whose way is blocked by an older life of its
+ * queue or session waits, unanswered, until that life has ended. The reactor's thread only.
+ */
+#ifndef RBLK_TARGET_LOGIN_H
+#define RBLK_TARGET_LOGIN_H
+
+#include "target/serve/lease.h"
+#include "target/serve/reactor_impl.h"
+
+/* Judge a login; carried out now, or when the older life that stands in its way has ended. Takes
+ * over request and lease. */
+void tgt_login_begin(struct tgt_reactor *reactor, struct fab_request *request,
+		     const struct rblk_wire_login *wire, size_t bytes, struct tgt_lease *lease);
+/* A queue has ended: judge those that wait again. */
+void tgt_login_retry(struct tgt_reactor *reactor);
+/* Refuse all that wait (the target is shutting down). */
+void tgt_login_refuse_all(struct tgt_reactor *reactor);
+
+#endif

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Messages to a reactor: what other threads send, and what the reactor does with it at its turn.
+ */
+#ifndef RBLK_TARGET_MAIL_H
+#define RBLK_TARGET_MAIL_H
+
+#include <stddef.h>
+
+struct fab_request;
+struct tgt_lease;
+struct tgt_reactor;
+struct tgt_volume;
+
+/* -- messages to a reactor; any thread; each is carried out on the reactor's thread ------------ */
+
+/* Judge, accept or reject a login. Consumes the request, and the listener's lease (or NULL). */
+void tgt_reactor_login(struct tgt_reactor *reactor, struct fab_request *request,
+		       const void *private_data, size_t private_bytes, struct tgt_lease *lease);
+/* Takes over the caller's reference: the reactor closes what it has of the volume, then puts it. */
+void tgt_reactor_volume_removed(struct tgt_reactor *reactor, struct tgt_volume *volume);
+void tgt_reactor_volume_changed(struct tgt_reactor *reactor, struct tgt_volume *volume);
+void tgt_reactor_list_changed(struct tgt_reactor *reactor);
+/*
+ * Stop taking logins and commands, finish what is in flight (at most drain_ms), close every
+ * connection; tgt_reactor_drained() turns true, the thread ends and can be joined by destroy.
+ */
+void tgt_reactor_drain(struct tgt_reactor *reactor);
+
+/* -- the reactor's thread ---------------------------------------------------------------------- */
+
+/* Carry out what has been sent. Returns how many messages there were. */
+unsigned int tgt_mail_take(struct tgt_reactor *reactor);
+/* Logins and commands are refused from now on. Idempotent. */
+void tgt_mail_begin_drain(struct tgt_reactor *reactor);
+
+#endif

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * OPEN.
+ */
+#include "target/serve/open.h"
+
+#include <stdlib.h>
+#include "proto/wire/wire_check.h"
+#include "target/io/lane.h"
+#include "target/io/request.h"
+#include "target/serve/handle.h"
+#include "target/serve/reactor_impl.h"
+
+/* An OPEN that waits. Made when it is held, freed when it goes on or is dropped. */
+struct tgt_open {
+	TAILQ_ENTRY(tgt_open) link; /* reactor->opening */
+	struct tgt_session *session;
+	struct tgt_request *request;
+	struct tgt_volume *volume; /* a reference */
+	uint32_t flags;		   /* enum rblk_open_flag */
+};
+
+/* Takes over the reference to `volume`. */
+static void open_volume(struct tgt_session *session, struct tgt_request *request,
+			struct tgt_volume *volume, uint32_t flags)
+{
+	struct rblk_wire_volume *report = (void *)request->data;
+	struct tgt_handle *handle;
+	enum rblk_status status = tgt_handle_open(session, volume, flags, &handle);
+
+	if (status) {
+		tgt_request_complete(request, status);
+		return;
+	}
+	tgt_volume_describe(handle->access.port->volume, request->lane->turn->max_io_bytes,
+			    TGT_CAPSULE_BYTES, report);
+	report->handle = rblk_to_le32(handle->id);
+	request->result = handle->id;
+	if (handle->access.read_only)
+		report->flags |= rblk_to_le32(RBLK_VOLUME_READ_ONLY);
+	tgt_request_report(request);
+}
+
+/* F5: what an ended connection has left with the store must not land behind the writes of the
+ * initiator that opens the volume now. */
+static bool open_waits(const struct tgt_volume *volume, uint32_t flags)
+{
+	return !(flags & RBLK_OPEN_READ_ONLY) && atomic_load(&volume->orphans);
+}
+
+/* Takes over the reference to `volume`. */
+static void open_hold(struct tgt_session *session, struct tgt_request *request,
+		      struct tgt_volume *volume, uint32_t flags)
+{
+	struct tgt_open *open = calloc(1, sizeof(*open));
+
+	if (!open) {
+		tgt_volume_put(volume);
+		tgt_request_complete(request, RBLK_E_NO_RESOURCES);
+		return;
+	}
+	if (!tgt_request_hold(request)) {
+		tgt_volume_put(volume);
+		free(open);
+		return;
+	}
+	open->session = session;
+	open->request = request;
+	open->volume = volume;
+	open->flags = flags;
+	request->held = open;
+	TAILQ_INSERT_TAIL(&session->reactor->opening, open, link);
+}
+
+void tgt_open_begin(struct tgt_session *session, struct tgt_request *request, const char *capsule,
+		    uint32_t bytes)
+{
+	const struct rblk_wire_open *open = (const void *)capsule;
+	struct tgt_volume *volume;
+	uint32_t flags;
+
+	if (request->lane->turn->draining) {
+		tgt_request_complete(request, RBLK_E_DRAINING);
+		return;
+	}
+	if (rblk_check_open(capsule, bytes)) {
+		tgt_request_complete(request, RBLK_E_INVALID);
+		return;
+	}
+	if (!tgt_request_report_alloc(request, sizeof(struct rblk_wire_volume)))
+		return;
+	flags = rblk_le32(open->flags);
+	volume = tgt_volume_get(session->reactor->registry, open->name);
+	if (!volume)
+		tgt_request_complete(request, RBLK_E_NO_VOLUME);
+	else if (open_waits(volume, flags))
+		open_hold(session, request, volume, flags);
+	else
+		open_volume(session, request, volume, flags);
+}
+
+void tgt_open_drop(struct tgt_session *session, struct tgt_request *request)
+{
+	struct tgt_open *open = request->held;
+
+	TAILQ_REMOVE(&session->reactor->opening, open, link);
+	tgt_volume_put(open->volume);
+	free(open);
+	request->held = NULL;
+}
+
+static void open_retry(struct tgt_reactor *reactor, struct tgt_open *open)
+{
+	struct tgt_request *request = open->request;
+	struct tgt_volume *volume = open->volume;
+	enum rblk_status status = RBLK_OK;
+
+	if (reactor->turn.draining)
+		status = RBLK_E_DRAINING;
+	else if (atomic_load(&volume->removed))
+		status = RBLK_E_NO_VOLUME;
+	else if (!open_waits(volume, open->flags))
+		status = RBLK_OK;
+	else if (reactor->turn.now_ns - request->received_ns >= TGT_OPEN_WAIT_NS)
+		status = RBLK_E_BUSY;
+	else
+		return;
+	if (status == RBLK_OK) {
+		tgt_volume_ref(volume);
+		open_volume(open->session, request, volume, open->flags);
+	} else {
+		tgt_request_complete(request, status);
+	}
+	tgt_open_drop(open->session, request);
+}
+
+void tgt_open_retry(struct tgt_reactor *reactor)
+{
+	struct tgt_open *open, *following;
+
+	for (open = TAILQ_FIRST(&reactor->opening); open; open = following) {
+		following = TAILQ_NEXT(open, link);
+		open_retry(reactor, open);
+	}
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The sessions of a reactor: from an accepted login of queue 0 until nothing of them is left and
+ * their time without queues is over. The reactor's thread only.
+ */
+#ifndef RBLK_TARGET_SESSIONS_H
+#define RBLK_TARGET_SESSIONS_H
+
+#include "target/serve/session.h"
+
+/* NULL: no memory. */
+struct tgt_session *tgt_session_create(struct tgt_reactor *reactor,
+				       const struct rblk_wire_login *login,
+				       struct tgt_lease *lease);
+struct tgt_session *tgt_session_find(struct tgt_reactor *reactor, const uint8_t id[16]);
+
+/* Close every queue; when the last has ended the session is freed. At once if there is none. */
+void tgt_session_end(struct tgt_session *session, const char *reason);
+/* End of a turn: destroy the queues that have ended. May free their sessions. Returns how many. */
+unsigned int tgt_session_bury(struct tgt_reactor *reactor);
+/* Forget sessions whose time without queues is over, or, with `need`, the oldest of them now.
+ * Returns when the next is due, or UINT64_MAX. */
+uint64_t tgt_session_expire(struct tgt_reactor *reactor, bool need);
+
+#endif
