@@ -27,6 +27,15 @@ void ini_control_fini(struct rblk_session *session)
 	session->control = NULL;
 }
 
+int ini_control_ready(const struct rblk_session *session)
+{
+	if (session->state != INI_SESSION_READY)
+		return -ENOTCONN;
+	if (session->queues[0].tags.taken_reserved >= RBLK_RESERVED_TAGS - 1)
+		return -EAGAIN;
+	return 0;
+}
+
 int ini_control_start(struct rblk_session *session, const struct rblk_wire_command *command,
 		      const void *payload, size_t payload_bytes, u32 report_bytes,
 		      rblk_callback done, void *arg, const void **report)

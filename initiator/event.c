@@ -26,8 +26,12 @@ void ini_session_set_state(struct rblk_session *session, enum ini_session_state 
 
 	if (failing || next_states[session->state] & 1u << state) {
 		session->state = state;
-		if (state == INI_SESSION_READY)
-			session->ready_untold = true;
+		if (state == INI_SESSION_READY) {
+			session->events |= 1u << RBLK_SESSION_EVENT_READY;
+			session->told++;
+		}
+		if (state == INI_SESSION_FAILED)
+			session->events |= 1u << RBLK_SESSION_EVENT_FAILED;
 		return;
 	}
 	/* Fails it: from up to READY that is legal; behind it there is nothing to tear down. */
@@ -237,11 +241,15 @@ void ini_event_poll(struct rblk_session *session)
 
 /* -- the target's events ----------------------------------------------------------------------- */
 
-static void volumes_changed(struct rblk_session *session, u32 handle)
+static void volume_event(struct rblk_session *session, u32 handle,
+			 enum rblk_session_event_type type)
 {
-	for (struct rblk_volume *volume = session->volumes; volume; volume = volume->next)
-		if (!handle || volume->handle == handle)
-			volume->info.changed = true;
+	for (struct rblk_volume *volume = session->volumes; volume; volume = volume->next) {
+		if (handle && volume->handle != handle)
+			continue;
+		volume->info.changed = true;
+		volume->events |= 1u << type;
+	}
 }
 
 /* KEEPALIVE tells the target that it was seen (timer.c); then the next may come. */
@@ -252,15 +260,65 @@ void ini_event_received(struct rblk_session *session, const struct rblk_wire_com
 	session->event_seen = (u32)(result >> 32);
 	switch ((enum rblk_event)rblk_le16(event->status)) {
 	case RBLK_EVENT_VOLUME_CHANGED:
+		volume_event(session, (u32)result, RBLK_SESSION_EVENT_VOLUME_CHANGED);
+		break;
 	case RBLK_EVENT_VOLUME_REMOVED:
-		volumes_changed(session, (u32)result);
+		volume_event(session, (u32)result, RBLK_SESSION_EVENT_VOLUME_REMOVED);
 		break;
 	case RBLK_EVENT_DRAINING:
 		session->target_draining = true;
+		session->events |= 1u << RBLK_SESSION_EVENT_DRAINING;
 		break;
-	case RBLK_EVENT_LIST_CHANGED: /* who wants the list asks for it */
+	case RBLK_EVENT_LIST_CHANGED:
+		session->events |= 1u << RBLK_SESSION_EVENT_LIST_CHANGED;
+		break;
 	case RBLK_EVENT_NONE:
 	case RBLK_EVENT_MAX:
 		break;
 	}
+}
+
+/* -- the program's ----------------------------------------------------------------------------- */
+
+static unsigned int tell(struct rblk_session *session, u32 *events,
+			 enum rblk_session_event_type type, struct rblk_volume *volume)
+{
+	const struct rblk_session_event event = {
+		.type = type,
+		.volume = volume,
+		.error = type == RBLK_SESSION_EVENT_FAILED ? session->error : 0,
+	};
+
+	if (!(*events & 1u << type) || !session->on_event)
+		return 0;
+	*events &= ~(1u << type);
+	session->on_event(session->on_event_arg, session, &event);
+	return 1;
+}
+
+/* A volume is freed by the answer to its CLOSE alone, which no callback of an event brings. */
+unsigned int ini_event_deliver(struct rblk_session *session)
+{
+	unsigned int count = 0;
+
+	if (!session->on_event)
+		return 0;
+	/* READY was counted when it came. */
+	tell(session, &session->events, RBLK_SESSION_EVENT_READY, NULL);
+	for (struct rblk_volume *volume = session->volumes; volume; volume = volume->next) {
+		count += tell(session, &volume->events, RBLK_SESSION_EVENT_VOLUME_CHANGED, volume);
+		count += tell(session, &volume->events, RBLK_SESSION_EVENT_VOLUME_REMOVED, volume);
+	}
+	count += tell(session, &session->events, RBLK_SESSION_EVENT_LIST_CHANGED, NULL);
+	count += tell(session, &session->events, RBLK_SESSION_EVENT_DRAINING, NULL);
+	/* The last thing there is to tell: rblk_poll() returns the error instead of a count. */
+	if (!session->done.head)
+		tell(session, &session->events, RBLK_SESSION_EVENT_FAILED, NULL);
+	return count;
+}
+
+void rblk_session_on_event(struct rblk_session *session, rblk_event_callback callback, void *arg)
+{
+	session->on_event = callback;
+	session->on_event_arg = arg;
 }

@@ -84,6 +84,8 @@ int ini_io_start(struct rblk_volume *volume, const struct ini_io *io)
 
 	if (session->state != INI_SESSION_READY)
 		return -ENOTCONN;
+	if (volume->changing)
+		return -EBUSY;
 	slot = take_slot(session);
 	if (!slot)
 		return -EAGAIN;

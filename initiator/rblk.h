@@ -97,6 +97,37 @@ enum rblk_session_state {
 	 */
 	RBLK_SESSION_FAILED,
 };
+/*
+ * Begin to disconnect, without blocking: rblk_poll() drives it on, calls back what is outstanding with
+ * -ECANCELED and then returns that. rblk_session_close() has nothing to wait for then.
+ */
+RBLK_API void rblk_session_stop(struct rblk_session *session);
+
+enum rblk_session_event_type {
+	RBLK_SESSION_EVENT_READY,
+	RBLK_SESSION_EVENT_FAILED,         /* error says why; every command has been called back */
+	RBLK_SESSION_EVENT_DRAINING,       /* the target shuts down and will end the connections */
+	RBLK_SESSION_EVENT_LIST_CHANGED,   /* rblk_list() would answer differently */
+	RBLK_SESSION_EVENT_VOLUME_CHANGED, /* size or abilities: rblk_volume_refresh() learns them */
+	RBLK_SESSION_EVENT_VOLUME_REMOVED, /* the target serves it no more */
+};
+
+/* The library's, during the callback. Later versions add members at its end. */
+struct rblk_session_event {
+	enum rblk_session_event_type type;
+	int error;                  /* FAILED: negative errno */
+	struct rblk_volume *volume; /* of the VOLUME events */
+};
+typedef void (*rblk_event_callback)(void *arg, struct rblk_session *session,
+				    const struct rblk_session_event *event);
+/*
+ * Have events told from now on, those included that came before: set it right behind
+ * rblk_session_start(). Called from rblk_poll(), which counts them; as all callbacks it may start
+ * what does not block. NULL: no more. rblk_session_close() tells none.
+ */
+RBLK_API void rblk_session_on_event(struct rblk_session *session, rblk_event_callback callback,
+				    void *arg);
+
 RBLK_API enum rblk_session_state rblk_session_state(const struct rblk_session *session);
 RBLK_API const char *rblk_session_error(const struct rblk_session *session);
 
@@ -139,11 +170,30 @@ RBLK_API int rblk_volume_refresh(struct rblk_volume *volume);
 RBLK_API struct rblk_session *rblk_volume_session(const struct rblk_volume *volume);
 
 /*
+ * The same without blocking: `done` is called from rblk_poll(), once, unless an error is returned.
+ * -EAGAIN: three session commands are outstanding, poll first; -ENOTCONN: the session is not ready.
+ * volume: the open one, or NULL: it could not be opened, or is closed. While one is outstanding
+ * neither I/O nor another one of them may be started on the volume (-EBUSY).
+ */
+typedef void (*rblk_volume_callback)(void *arg, struct rblk_volume *volume, int error);
+RBLK_API int rblk_volume_open_start(struct rblk_session *session, const char *name, uint32_t flags,
+				    rblk_volume_callback done, void *arg);
+RBLK_API int rblk_volume_close_start(struct rblk_volume *volume, rblk_volume_callback done,
+				     void *arg);
+RBLK_API int rblk_volume_refresh_start(struct rblk_volume *volume, rblk_volume_callback done,
+				       void *arg);
+
+/*
  * What the target serves, in order of names. Blocks. *list is malloc()ed, the caller frees it;
  * returns how many. info_bytes: sizeof(struct rblk_volume_info), the step of the array.
  */
 RBLK_API int rblk_list(struct rblk_session *session, struct rblk_volume_info **list,
 		       size_t info_bytes);
+
+/* Likewise. list: malloc()ed, the callee frees it; count: how many, or negative errno (list NULL). */
+typedef void (*rblk_list_callback)(void *arg, struct rblk_volume_info *list, int count);
+RBLK_API int rblk_list_start(struct rblk_session *session, size_t info_bytes,
+			     rblk_list_callback done, void *arg);
 
 /* -- memory ------------------------------------------------------------------------------------ */
 
@@ -223,15 +273,14 @@ RBLK_API int rblk_extents(struct rblk_volume *volume, uint64_t bytes, uint64_t o
 RBLK_API int rblk_submit(struct rblk_session *session);
 
 /*
- * Process what has arrived, at most `max` completions (0: all there is), calling back. Never sleeps.
- * Returns how many were completed, one more when the session has become READY, or negative errno
- * once the session has FAILED and all its commands have been called back.
+ * Process what has arrived, at most `max` completions of I/O (0: all there is), calling back. Never sleeps.
+ * Returns of how much the program was told: completions, other callbacks, and that the session has
+ * become READY; or negative errno once the session has FAILED and everything was called back.
  */
 RBLK_API int rblk_poll(struct rblk_session *session, unsigned int max);
 
 /*
- * Submit, then poll until at least one command completed, the session became READY, or timeout_ms
- * passed (-1: no limit). Returns as rblk_poll(); 0 when the time is over, or when it has no limit and
+ * Submit, then poll until rblk_poll() returns something or timeout_ms passed (-1: no limit). Returns as rblk_poll(); 0 when the time is over, or when it has no limit and
  * nothing is to come.
  */
 RBLK_API int rblk_wait(struct rblk_session *session, int timeout_ms);

@@ -345,10 +345,10 @@ int rblk_poll(struct rblk_session *session, unsigned int max)
 
 	ini_session_turn(session);
 	count = ini_complete_deliver(session, max);
-	/* A caller that sleeps on 0 must hear of this one: nothing else may come for a long time. */
-	if (session->ready_untold && session->state == INI_SESSION_READY)
-		count++;
-	session->ready_untold = false;
+	count += ini_event_deliver(session);
+	/* A caller that sleeps on 0 must hear of all that it may wait for. */
+	count += session->told;
+	session->told = 0;
 	/* What the callbacks started goes out now, not with the next turn. */
 	if (session->state < INI_SESSION_DRAINING)
 		doorbells(session);
@@ -366,6 +366,11 @@ int rblk_submit(struct rblk_session *session)
 	session->now_ns = env_now_ns();
 	session->next_queue = (u16)((was + 1) % session->queue_count);
 	return doorbells(session);
+}
+
+void rblk_session_stop(struct rblk_session *session)
+{
+	ini_session_fail(session, -ECANCELED, "%s: closed", ini_session_peer(session));
 }
 
 enum rblk_session_state rblk_session_state(const struct rblk_session *session)

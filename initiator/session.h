@@ -65,7 +65,6 @@ struct rblk_session {
 	const struct addrinfo *address_used; /* of queue 0: the others go there, too */
 
 	enum ini_session_state state;
-	bool ready_untold;            /* READY, and no rblk_poll() has returned it yet */
 	int error;                    /* why it FAILED; 0 until then */
 	char words[RBLK_ERROR_BYTES]; /* of the last failure */
 
@@ -86,6 +85,11 @@ struct rblk_session {
 	struct ini_extents extents[INI_EXTENTS_QUERIES];
 	struct rblk_wire_scratch scratch; /* length 0: not a measuring session */
 	bool ping_done;                   /* the one-sided ping's last work request completed */
+
+	rblk_event_callback on_event; /* NULL: nobody wants to know */
+	void *on_event_arg;
+	u32 events;        /* of enum rblk_session_event_type, a bit each: not told yet */
+	unsigned int told; /* besides I/O, since rblk_poll() returned: what it has to count */
 
 	u32 event_seen, event_told; /* numbers: of the last event, and of the last KEEPALIVE's */
 	bool target_draining;
@@ -132,6 +136,8 @@ void ini_session_set_state(struct rblk_session *session, enum ini_session_state 
 void ini_session_next_address(struct rblk_session *session);
 /* All queues are CLOSED: DRAINING -> FAILED. */
 void ini_session_drained(struct rblk_session *session);
+/* Tell the program what has happened since the last time. Returns of how much it was told. */
+unsigned int ini_event_deliver(struct rblk_session *session);
 /* An event message of the target. */
 void ini_event_received(struct rblk_session *session, const struct rblk_wire_completion *event);
 /* What is behind an error completion, in words a person can act on. */
@@ -146,24 +152,23 @@ int ini_timer_next_ms(const struct rblk_session *session);
 
 /* -- control.c --------------------------------------------------------------------------------- */
 
-/* A control command's outcome, for whoever waits for it. */
-struct ini_wait {
-	bool finished;
-	struct rblk_result result;
-	const void *report; /* valid until the next control command */
-};
-
 int ini_control_init(struct rblk_session *session);
 void ini_control_fini(struct rblk_session *session);
 
 /*
  * Start a command with a reserved tag of queue 0. payload (NULL: none) is copied, zero filled to a
  * capsule unit; report_bytes of room for a report (0: none). `command` gives opcode, volume, lba,
- * argument. -EAGAIN: all reserved tags are in use. *report is where the answer will be.
+ * argument. -EAGAIN: all reserved tags are in use. *report is where the answer will be, valid until
+ * the next control command is started. From `done` there is always a tag: the command's own.
  */
 int ini_control_start(struct rblk_session *session, const struct rblk_wire_command *command,
 		      const void *payload, size_t payload_bytes, u32 report_bytes,
 		      rblk_callback done, void *arg, const void **report);
+/*
+ * May the program start one? 0, -ENOTCONN, or -EAGAIN: the last reserved tag is kept for KEEPALIVE,
+ * and a command may take long (OPEN waits for the writes of ended connections).
+ */
+int ini_control_ready(const struct rblk_session *session);
 int ini_control_identify(struct rblk_session *session);
 int ini_control_keepalive(struct ini_queue *queue);
 
@@ -173,9 +178,5 @@ int ini_control_keepalive(struct ini_queue *queue);
 int ini_sync_turn(struct rblk_session *session, u64 deadline_ns);
 /* Sleep until something arrives or a timer is due. 0. */
 int ini_sync_sleep(struct rblk_session *session);
-/* Start and wait. 0 or negative errno; words are noted. */
-int ini_sync_control(struct rblk_session *session, const struct rblk_wire_command *command,
-		     const void *payload, size_t payload_bytes, u32 report_bytes,
-		     struct ini_wait *wait);
 
 #endif

@@ -7,6 +7,7 @@
 
 #include <poll.h>
 #include <stdlib.h>
+#include "initiator/volume.h"
 
 /* -- one turn ---------------------------------------------------------------------------------- */
 
@@ -57,10 +58,13 @@ int ini_sync_sleep(struct rblk_session *session)
 	return sleep_until(session, UINT64_MAX);
 }
 
-/* READY, or the callback of an I/O. */
+/* READY, the callback of an I/O or of a session command, the error of a session that is being stopped. */
 static bool something_to_come(const struct rblk_session *session)
 {
-	if (session->state < INI_SESSION_READY)
+	if (session->state < INI_SESSION_READY || session->state == INI_SESSION_DRAINING)
+		return true;
+	/* Session commands; a KEEPALIVE among them is answered soon. */
+	if (session->queues[0].tags.taken_reserved)
 		return true;
 	for (u16 i = 0; i < session->queue_count; i++)
 		if (session->queues[i].tags.taken_io)
@@ -133,7 +137,9 @@ void rblk_session_close(struct rblk_session *session)
 {
 	if (!session)
 		return;
-	ini_session_fail(session, -ECANCELED, "%s: closed", ini_session_peer(session));
+	/* Who closes the session need not be told that it ends. */
+	session->on_event = NULL;
+	rblk_session_stop(session);
 	/* Ends with DRAINED, for which the fabric has a bound of its own. */
 	while (session->state != INI_SESSION_FAILED)
 		ini_sync_turn(session, UINT64_MAX);
@@ -143,34 +149,82 @@ void rblk_session_close(struct rblk_session *session)
 
 /* -- commands ---------------------------------------------------------------------------------- */
 
-static void control_done(void *arg, const struct rblk_result *result)
-{
-	struct ini_wait *wait = arg;
+/* A session command's end, for who waits for it. */
+struct control_wait {
+	bool finished;
+	int result;
+	void *object; /* a volume, or a list */
+};
 
-	wait->result = *result;
-	wait->finished = true;
+static void volume_done(void *arg, struct rblk_volume *volume, int error)
+{
+	*(struct control_wait *)arg = (struct control_wait){ true, error, volume };
 }
 
-int ini_sync_control(struct rblk_session *session, const struct rblk_wire_command *command,
-		     const void *payload, size_t payload_bytes, u32 report_bytes,
-		     struct ini_wait *wait)
+static void list_done(void *arg, struct rblk_volume_info *list, int count)
 {
-	int err;
+	*(struct control_wait *)arg = (struct control_wait){ true, count, list };
+}
 
-	memset(wait, 0, sizeof(*wait));
-	if (session->state != INI_SESSION_READY)
-		return -ENOTCONN;
-	for (;;) {
-		err = ini_control_start(session, command, payload, payload_bytes, report_bytes,
-					control_done, wait, &wait->report);
-		if (err != -EAGAIN)
-			break;
-		ini_sync_turn(session, UINT64_MAX);
-	}
-	/* Ends: answered, or the command's time is over and the session fails. */
+/* Started, with `err`. Ends: answered, or the command's time is over and the session fails. */
+static int control_finish(struct rblk_session *session, struct control_wait *wait, int err)
+{
 	while (!err && !wait->finished)
 		ini_sync_turn(session, UINT64_MAX);
-	return err ? err : wait->result.error;
+	return err ? err : wait->result;
+}
+
+struct rblk_volume *rblk_volume_open(struct rblk_session *session, const char *name, u32 flags)
+{
+	struct control_wait wait = { 0 };
+	int err;
+
+	while ((err = rblk_volume_open_start(session, name, flags, volume_done, &wait)) == -EAGAIN)
+		ini_sync_turn(session, UINT64_MAX);
+	err = control_finish(session, &wait, err);
+	if (err)
+		errno = -err;
+	return err ? NULL : wait.object;
+}
+
+int rblk_volume_close(struct rblk_volume *volume)
+{
+	struct rblk_session *session = rblk_volume_session(volume);
+	struct control_wait wait = { 0 };
+	int err;
+
+	while ((err = rblk_volume_close_start(volume, volume_done, &wait)) == -EAGAIN)
+		ini_sync_turn(session, UINT64_MAX);
+	/* There is nobody left to tell. */
+	if (err == -ENOTCONN) {
+		ini_volume_free(volume);
+		return 0;
+	}
+	return control_finish(session, &wait, err);
+}
+
+int rblk_volume_refresh(struct rblk_volume *volume)
+{
+	struct rblk_session *session = rblk_volume_session(volume);
+	struct control_wait wait = { 0 };
+	int err;
+
+	while ((err = rblk_volume_refresh_start(volume, volume_done, &wait)) == -EAGAIN)
+		ini_sync_turn(session, UINT64_MAX);
+	return control_finish(session, &wait, err);
+}
+
+int rblk_list(struct rblk_session *session, struct rblk_volume_info **list, size_t info_bytes)
+{
+	struct control_wait wait = { 0 };
+	int result;
+
+	while ((result = rblk_list_start(session, info_bytes, list_done, &wait)) == -EAGAIN)
+		ini_sync_turn(session, UINT64_MAX);
+	result = control_finish(session, &wait, result);
+	if (result >= 0)
+		*list = wait.object;
+	return result;
 }
 
 struct io_wait {

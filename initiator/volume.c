@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Owns volumes as a session has them open: OPEN, CLOSE, LIST, and what the target reports, checked
- * and in the terms of the API.
+ * Owns volumes as a session has them open: OPEN and CLOSE, and what the target reports, checked and
+ * in the terms of the API. Nothing here waits; the calls that do are sync.c's.
  */
 #include "initiator/volume.h"
 
@@ -10,13 +10,8 @@
 #include "proto/wire/wire_check.h"
 #include "proto/wire/wire_names.h"
 
-/* Version 0.1's: nobody has a shorter struct; and no version's will be as long as the other. */
-#define INFO_BYTES_MIN (offsetof(struct rblk_volume_info, changed) + sizeof(bool))
-#define INFO_BYTES_MAX 4096
-
-/* A validated report in the terms of the API. */
-static void volume_info(const struct rblk_session *session, const struct rblk_wire_volume *wire,
-			struct rblk_volume_info *info)
+void ini_volume_info(const struct rblk_session *session, const struct rblk_wire_volume *wire,
+		     struct rblk_volume_info *info)
 {
 	u32 flags = rblk_le32(wire->flags);
 	u32 block_bytes = rblk_le32(wire->block_bytes);
@@ -49,49 +44,122 @@ static void volume_info(const struct rblk_session *session, const struct rblk_wi
 
 /* -- opening ----------------------------------------------------------------------------------- */
 
-/* OPEN `volume` by `name` and take over what is reported. */
-static int volume_open(struct rblk_volume *volume, const char name[RBLK_NAME_BYTES])
-{
-	struct rblk_session *session = volume->session;
-	const struct rblk_wire_command command = { .opcode = RBLK_OP_OPEN };
-	struct rblk_wire_volume report;
-	struct rblk_wire_open open;
-	enum rblk_wire_error broken;
-	struct ini_wait wait;
-	int err;
+/* OPEN on its way, for a new volume or to learn anew of one that is open (then CLOSE follows). */
+struct ini_open {
+	struct rblk_volume *volume;
+	char name[RBLK_NAME_BYTES];
+	bool fresh; /* not among the session's yet */
+	u32 old_handle;
+	const void *report;
+	rblk_volume_callback done;
+	void *arg;
+};
 
-	memset(&open, 0, sizeof(open));
-	memcpy(open.name, name, sizeof(open.name));
-	open.flags = rblk_to_le32(volume->open_flags);
-	err = ini_sync_control(session, &command, &open, sizeof(open), sizeof(report), &wait);
-	if (err) {
-		if (wait.finished && wait.result.status)
-			ini_session_note(session, "%s: volume \"%s\": %s", ini_session_peer(session),
-					 name, rblk_status_text(wait.result.status));
-		return err;
+static void open_finish(struct ini_open *open, int error)
+{
+	struct rblk_volume *volume = open->volume;
+	struct rblk_session *session = volume->session;
+	rblk_volume_callback done = open->done;
+	void *arg = open->arg;
+
+	volume->changing = false;
+	if (open->fresh && error) {
+		free(volume);
+		volume = NULL;
+	} else if (open->fresh) {
+		volume->next = session->volumes;
+		session->volumes = volume;
 	}
-	memcpy(&report, wait.report, sizeof(report));
+	free(open);
+	session->told++;
+	done(arg, volume, error);
+}
+
+/* The old handle is closed, or the session is lost and it is gone anyway. */
+static void open_closed(void *arg, const struct rblk_result *result)
+{
+	open_finish(arg, result->error);
+}
+
+/* What an OPEN that succeeded has reported. 0 or -EPROTO, with words. */
+static int open_take(struct ini_open *open)
+{
+	struct rblk_volume *volume = open->volume;
+	struct rblk_session *session = volume->session;
+	struct rblk_wire_volume report;
+	enum rblk_wire_error broken;
+
+	memcpy(&report, open->report, sizeof(report));
 	broken = rblk_check_volume(&report, sizeof(report));
-	if (!broken && (!report.handle || memcmp(report.name, open.name, sizeof(open.name))))
+	if (!broken && (!report.handle || memcmp(report.name, open->name, sizeof(open->name))))
 		broken = RBLK_WIRE_VOLUME;
 	if (broken) {
 		ini_session_note(session, "%s: volume \"%s\": the target's report is wrong: %s",
-				 ini_session_peer(session), name, rblk_wire_error_text(broken));
+				 ini_session_peer(session), open->name,
+				 rblk_wire_error_text(broken));
 		return -EPROTO;
 	}
-	volume_info(session, &report, &volume->info);
+	ini_volume_info(session, &report, &volume->info);
 	volume->handle = rblk_le32(report.handle);
 	volume->block_shift = (u32)__builtin_ctz(volume->info.block_bytes);
 	return 0;
 }
 
-static int volume_close_handle(struct rblk_session *session, u32 handle)
+static int close_handle(struct rblk_session *session, u32 handle, rblk_callback done, void *arg)
 {
-	const struct rblk_wire_command command = { .opcode = RBLK_OP_CLOSE,
-						   .volume = rblk_to_le32(handle) };
-	struct ini_wait wait;
+	const struct rblk_wire_command command = {.opcode = RBLK_OP_CLOSE,
+						  .volume = rblk_to_le32(handle)};
 
-	return ini_sync_control(session, &command, NULL, 0, 0, &wait);
+	return ini_control_start(session, &command, NULL, 0, 0, done, arg, NULL);
+}
+
+static void open_done(void *arg, const struct rblk_result *result)
+{
+	struct ini_open *open = arg;
+	struct rblk_volume *volume = open->volume;
+	struct rblk_session *session = volume->session;
+	int err = result->error;
+
+	if (err && result->status)
+		ini_session_note(session, "%s: volume \"%s\": %s", ini_session_peer(session),
+				 open->name, rblk_status_text(result->status));
+	if (!err)
+		err = open_take(open);
+	/* The tag that brought the answer is free again, so that there is one for this. */
+	if (!err && !open->fresh && open->old_handle != volume->handle) {
+		err = close_handle(session, open->old_handle, open_closed, open);
+		if (!err)
+			return;
+	}
+	open_finish(open, err);
+}
+
+static int open_start(struct rblk_volume *volume, const char name[RBLK_NAME_BYTES], bool fresh,
+		      rblk_volume_callback done, void *arg)
+{
+	const struct rblk_wire_command command = {.opcode = RBLK_OP_OPEN};
+	struct ini_open *open = calloc(1, sizeof(*open));
+	struct rblk_wire_open payload;
+	int err;
+
+	if (!open)
+		return -ENOMEM;
+	*open = (struct ini_open){.volume = volume,
+				  .fresh = fresh,
+				  .old_handle = volume->handle,
+				  .done = done,
+				  .arg = arg};
+	memcpy(open->name, name, sizeof(open->name));
+	memset(&payload, 0, sizeof(payload));
+	memcpy(payload.name, name, sizeof(payload.name));
+	payload.flags = rblk_to_le32(volume->open_flags);
+	err = ini_control_start(volume->session, &command, &payload, sizeof(payload),
+				sizeof(struct rblk_wire_volume), open_done, open, &open->report);
+	if (err)
+		free(open);
+	else
+		volume->changing = true;
+	return err;
 }
 
 /* The URI's name where none is given; zero filled, as the wire wants it. */
@@ -127,78 +195,99 @@ static u32 wire_open_flags(u32 flags)
 	return wire;
 }
 
-struct rblk_volume *rblk_volume_open(struct rblk_session *session, const char *name, u32 flags)
+int rblk_volume_open_start(struct rblk_session *session, const char *name, u32 flags,
+			   rblk_volume_callback done, void *arg)
 {
 	char wire_name[RBLK_NAME_BYTES];
 	struct rblk_volume *volume;
-	int err = volume_name(session, name, wire_name);
+	int err = done ? ini_control_ready(session) : -EINVAL;
 
-	if (err) {
-		errno = -err;
-		return NULL;
-	}
-	volume = calloc(1, sizeof(*volume));
-	if (!volume)
-		return NULL;
-	volume->session = session;
-	volume->open_flags = wire_open_flags(flags);
-	err = volume_open(volume, wire_name);
-	if (err) {
-		free(volume);
-		errno = -err;
-		return NULL;
-	}
-	volume->next = session->volumes;
-	session->volumes = volume;
-	return volume;
-}
-
-int rblk_volume_refresh(struct rblk_volume *volume)
-{
-	u32 old = volume->handle;
-	char name[RBLK_NAME_BYTES];
-	int err;
-
-	if (volume->inflight)
-		return -EBUSY;
-	memcpy(name, volume->info.name, sizeof(name));
-	err = volume_open(volume, name);
+	if (!err)
+		err = volume_name(session, name, wire_name);
 	if (err)
 		return err;
-	return old == volume->handle ? 0 : volume_close_handle(volume->session, old);
+	volume = calloc(1, sizeof(*volume));
+	if (!volume)
+		return -ENOMEM;
+	volume->session = session;
+	volume->open_flags = wire_open_flags(flags);
+	err = open_start(volume, wire_name, true, done, arg);
+	if (err)
+		free(volume);
+	return err;
 }
 
-static void volume_unlink(struct rblk_volume *volume)
+/* 0: nobody uses it, and a session command may be started. */
+static int volume_idle(const struct rblk_volume *volume)
+{
+	if (volume->inflight || volume->changing)
+		return -EBUSY;
+	return ini_control_ready(volume->session);
+}
+
+int rblk_volume_refresh_start(struct rblk_volume *volume, rblk_volume_callback done, void *arg)
+{
+	char name[RBLK_NAME_BYTES];
+	int err = done ? volume_idle(volume) : -EINVAL;
+
+	if (err)
+		return err;
+	memcpy(name, volume->info.name, sizeof(name));
+	return open_start(volume, name, false, done, arg);
+}
+
+/* -- closing ----------------------------------------------------------------------------------- */
+
+void ini_volume_free(struct rblk_volume *volume)
 {
 	struct rblk_volume **link = &volume->session->volumes;
 
 	while (*link != volume)
 		link = &(*link)->next;
 	*link = volume->next;
+	free(volume);
 }
 
-int rblk_volume_close(struct rblk_volume *volume)
-{
-	struct rblk_session *session = volume->session;
-	int err = 0;
+/* CLOSE on its way. */
+struct ini_close {
+	struct rblk_volume *volume;
+	rblk_volume_callback done;
+	void *arg;
+};
 
-	if (volume->inflight)
-		return -EBUSY;
-	if (session->state == INI_SESSION_READY)
-		err = volume_close_handle(session, volume->handle);
-	volume_unlink(volume);
-	free(volume);
+static void close_done(void *arg, const struct rblk_result *result)
+{
+	struct ini_close close = *(struct ini_close *)arg;
+
+	free(arg);
+	close.volume->session->told++;
+	ini_volume_free(close.volume);
+	close.done(close.arg, NULL, result->error);
+}
+
+int rblk_volume_close_start(struct rblk_volume *volume, rblk_volume_callback done, void *arg)
+{
+	struct ini_close *close;
+	int err = done ? volume_idle(volume) : -EINVAL;
+
+	if (err)
+		return err;
+	close = malloc(sizeof(*close));
+	if (!close)
+		return -ENOMEM;
+	*close = (struct ini_close){.volume = volume, .done = done, .arg = arg};
+	err = close_handle(volume->session, volume->handle, close_done, close);
+	if (err)
+		free(close);
+	else
+		volume->changing = true;
 	return err;
 }
 
 void ini_volumes_fini(struct rblk_session *session)
 {
-	while (session->volumes) {
-		struct rblk_volume *volume = session->volumes;
-
-		session->volumes = volume->next;
-		free(volume);
-	}
+	while (session->volumes)
+		ini_volume_free(session->volumes);
 }
 
 const struct rblk_volume_info *rblk_volume_info(const struct rblk_volume *volume)
@@ -209,65 +298,4 @@ const struct rblk_volume_info *rblk_volume_info(const struct rblk_volume *volume
 struct rblk_session *rblk_volume_session(const struct rblk_volume *volume)
 {
 	return volume->session;
-}
-
-/* -- listing ----------------------------------------------------------------------------------- */
-
-/* One LIST from index `first`: to `list`, at most RBLK_LIST_MAX elements. Returns how many. */
-static int list_part(struct rblk_session *session, u32 first, u8 *list, size_t info_bytes,
-		     u32 *total)
-{
-	const struct rblk_wire_command command = { .opcode = RBLK_OP_LIST,
-						   .lba = rblk_to_le64(first) };
-	const struct rblk_wire_volume *report;
-	struct rblk_volume_info info;
-	struct ini_wait wait;
-	u32 count;
-	int err = ini_sync_control(session, &command, NULL, 0, INI_REPORT_BYTES, &wait);
-
-	if (err)
-		return err;
-	*total = (u32)(wait.result.value >> 32);
-	count = (u32)wait.result.value;
-	report = wait.report;
-	if (count > RBLK_LIST_MAX || *total > RBLK_VOLUMES_MAX)
-		return -EPROTO;
-	for (u32 i = 0; i < count; i++) {
-		if (rblk_check_volume(&report[i], sizeof(report[i])))
-			return -EPROTO;
-		volume_info(session, &report[i], &info);
-		/* A program of another version has another step; what it has more stays zero. */
-		if (info.size > info_bytes)
-			info.size = info_bytes;
-		memcpy(list + i * info_bytes, &info, info.size);
-	}
-	return (int)count;
-}
-
-int rblk_list(struct rblk_session *session, struct rblk_volume_info **list, size_t info_bytes)
-{
-	u32 count = 0, total = 0;
-	u8 *infos;
-	int part;
-
-	if (info_bytes < INFO_BYTES_MIN || info_bytes > INFO_BYTES_MAX)
-		return -EINVAL;
-	infos = calloc(RBLK_VOLUMES_MAX + RBLK_LIST_MAX, info_bytes);
-	if (!infos)
-		return -ENOMEM;
-	do {
-		part = list_part(session, count, infos + count * info_bytes, info_bytes,
-				 &total);
-		if (part == -EPROTO)
-			ini_session_note(session, "%s: the target's list of volumes is malformed",
-					 ini_session_peer(session));
-		if (part < 0) {
-			free(infos);
-			return part;
-		}
-		count += (u32)part;
-		/* A list that shrinks while it is read ends with an empty part. */
-	} while (part && count < total && count <= RBLK_VOLUMES_MAX);
-	*list = (struct rblk_volume_info *)infos;
-	return (int)count;
 }

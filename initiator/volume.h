@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * An open volume: what the target reported of it, and its handle. volume.c opens, closes and lists;
- * io.c reads and writes.
+ * An open volume: what the target reported of it, and its handle. volume.c opens and closes, list.c
+ * lists, io.c reads and writes.
  */
 #ifndef RBLK_INITIATOR_VOLUME_H
 #define RBLK_INITIATOR_VOLUME_H
@@ -18,8 +18,15 @@ struct rblk_volume {
 	u32 open_flags; /* enum rblk_open_flag */
 	u32 block_shift;
 	u32 inflight;   /* commands started and not called back */
+	bool changing;  /* OPEN or CLOSE of it is on its way: no I/O is started */
+	u32 events;     /* of enum rblk_session_event_type, a bit each: not told yet */
 };
 
+/* A validated report in the terms of the API. */
+void ini_volume_info(const struct rblk_session *session, const struct rblk_wire_volume *wire,
+		     struct rblk_volume_info *info);
+/* One of the session's, closed or not. */
+void ini_volume_free(struct rblk_volume *volume);
 void ini_volumes_fini(struct rblk_session *session);
 
 #endif
