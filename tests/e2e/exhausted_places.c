@@ -100,7 +100,8 @@ static void sessions_run_out(void **state)
 	e2e_daemon_start(&server, "--memory", "mem=1M", "--reactors", "1", "--sessions", "6", NULL);
 	assert_int_equal(run_out(RBLK_REJECT_NO_RESOURCES,
 				 "the target ran out of memory, queue pairs or sessions",
-				 "refused: all 6 sessions of reactor 0 are in use (its share of --sessions)"),
+				 "refused: all 6 sessions of reactor 0 are in use (its share of "
+				 "--sessions)"),
 			 6);
 }
 
@@ -111,7 +112,8 @@ static void connections_run_out(void **state)
 			 NULL);
 	assert_int_equal(run_out(RBLK_REJECT_NO_RESOURCES,
 				 "the target ran out of memory, queue pairs or sessions",
-				 "refused: all 5 connections of reactor 0 are in use (its share of --connections)"),
+				 "refused: all 5 connections of reactor 0 are in use (its share of "
+				 "--connections)"),
 			 5);
 }
 
@@ -138,8 +140,9 @@ static bool join(struct raw *raw, const struct raw *queue_0, uint16_t index, uin
 }
 
 /*
- * C5: with room for four queues besides the others', two sessions have two each and lose their queues 0. What is free by
- * then is not for more of the others alone: somebody's queue 0 can always come back.
+ * C5: with room for four queues besides the others', two sessions have two each and lose their
+ * queues 0. What is free by then is not for more of the others alone: somebody's queue 0 can always
+ * come back.
  */
 static void queue_0_comes_back(enum rblk_reject_reason reason, unsigned int others)
 {
@@ -235,12 +238,8 @@ static void handles_run_out(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(sessions_run_out),
-		TEST(connections_run_out),
-		TEST(credits_run_out),
-		TEST(connections_keep_queue_0),
-		TEST(credits_keep_queue_0),
-		TEST(handles_run_out),
+		TEST(sessions_run_out),		TEST(connections_run_out),  TEST(credits_run_out),
+		TEST(connections_keep_queue_0), TEST(credits_keep_queue_0), TEST(handles_run_out),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

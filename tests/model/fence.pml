@@ -58,11 +58,13 @@ typedef queue {
 	byte generation;
 	byte login;		/* that waits for this queue's end: its incarnation; 0: none */
 	byte login_epoch;
+	bool login_had_one;
 	byte fencer;		/* incarnation of the other queue that waits for this one's end; 0: none */
 };
 
 /* The target process. All of it is gone when it is killed. */
 bool running = true, known;
+bool forgetting;		/* a higher epoch has come: the session ends, and logins wait for that */
 byte epoch;			/* of the session, if it is known */
 queue target[QUEUES];
 
@@ -119,19 +121,23 @@ inline accept(place, its_epoch, its) {
 	answer(place, ACCEPTED, its_epoch, its)
 }
 
-/* One login waits for each queue: a later incarnation takes the place of an earlier one. */
-inline wait_login(place, its_epoch, its) {
+/* One login waits for each queue: a later one takes the place of an earlier one. */
+inline wait_login(place, its_epoch, its, its_had_one) {
 	if
-	:: target[place].login >= its -> answer(place, STALE, its_epoch, its)
+	:: target[place].login_epoch > its_epoch ||
+	   (target[place].login_epoch == its_epoch && target[place].login >= its) ->
+		answer(place, STALE, its_epoch, its)
 	:: else ->
 		target[place].login = its;
-		target[place].login_epoch = its_epoch
+		target[place].login_epoch = its_epoch;
+		target[place].login_had_one = its_had_one
 	fi
 }
 
 inline judge(q, e, i, had_one) {
 	if
-	:: !known ->
+	:: forgetting -> wait_login(q, e, i, had_one)
+	:: !forgetting && !known ->
 		if
 		:: q != 0 || had_one -> answer(q, NO_SESSION, e, i)
 		:: else ->
@@ -139,20 +145,20 @@ inline judge(q, e, i, had_one) {
 			epoch = e;
 			accept(q, e, i)
 		fi
-	:: known && e < epoch -> answer(q, STALE, e, i)
-	:: known && e > epoch && q != 0 -> answer(q, NO_SESSION, e, i)
-	:: known && e > epoch && q == 0 ->
+	:: !forgetting && known && e < epoch -> answer(q, STALE, e, i)
+	:: !forgetting && known && e > epoch ->	/* whichever queue says so: the old life is over */
 #ifdef NO_FORGET
 		epoch = e;
-		target[1].highest = 0;
+		target[OTHER(q)].highest = 0;
 		accept(q, e, i)
 #else
 		end_queue(0);
 		end_queue(1);
-		wait_login(q, e, i)
+		forgetting = true;
+		wait_login(q, e, i, had_one)
 #endif
-	:: known && e == epoch && i <= target[q].highest -> answer(q, STALE, e, i)
-	:: known && e == epoch && i > target[q].highest ->
+	:: !forgetting && known && e == epoch && i <= target[q].highest -> answer(q, STALE, e, i)
+	:: !forgetting && known && e == epoch && i > target[q].highest ->
 		if
 		:: target[q].state == NONE -> accept(q, e, i)
 		:: else ->
@@ -160,25 +166,33 @@ inline judge(q, e, i, had_one) {
 #ifdef LOGIN_AT_ONCE
 			accept(q, e, i)
 #else
-			wait_login(q, e, i)
+			wait_login(q, e, i, had_one)
 #endif
 		fi
 	fi
 }
 
+/* Judged again, for nothing stands in its way any more. */
 inline resume_login(q) {
-	if
-	:: target[q].login_epoch == epoch && target[q].login > target[q].highest ->
-		accept(q, target[q].login_epoch, target[q].login)
-	:: target[q].login_epoch > epoch ->
-		epoch = target[q].login_epoch;
-		target[0].highest = 0;
-		target[1].highest = 0;
-		accept(q, target[q].login_epoch, target[q].login)
-	:: else -> answer(q, STALE, target[q].login_epoch, target[q].login)
-	fi;
+	e = target[q].login_epoch;
+	i = target[q].login;
+	had_one = target[q].login_had_one;
 	target[q].login = 0;
-	target[q].login_epoch = 0
+	target[q].login_epoch = 0;
+	target[q].login_had_one = false;
+	judge(q, e, i, had_one);
+	e = 0; i = 0; had_one = false
+}
+
+/* Nothing is left of the session's old life: the target knows it no more. */
+inline forget() {
+	forgetting = false;
+	known = false;
+	epoch = 0;
+	target[0].highest = 0;
+	target[1].highest = 0;
+	target[0].fencer = 0;
+	target[1].fencer = 0
 }
 
 inline fence(q, last, by) {
@@ -219,6 +233,7 @@ inline forget_queue(q) {
 	target[q].generation = 0;
 	target[q].login = 0;
 	target[q].login_epoch = 0;
+	target[q].login_had_one = false;
 	target[q].fencer = 0
 }
 
@@ -278,8 +293,7 @@ byte used_epoch = 1;
 	:: atomic { running && target[q].state == LIVE && !IS_CONNECTED(q) -> end_queue(q) } \
 	:: atomic { running && target[q].state == ENDING && target[q].command == EMPTY -> \
 		    target[q].state = NONE; target[q].incarnation = 0 } \
-	:: atomic { running && target[q].login != 0 && target[q].state == NONE && \
-		    (target[q].login_epoch == epoch || target[OTHER(q)].state == NONE) -> resume_login(q) } \
+	:: atomic { running && !forgetting && target[q].login != 0 && target[q].state == NONE -> resume_login(q) } \
 	:: atomic { running && target[q].fencer != 0 && IS_FENCED(q) -> fenced(q) }
 
 proctype Target() {
@@ -291,10 +305,12 @@ proctype Target() {
 end:	do
 	STEPS(0)
 	STEPS(1)
+	:: atomic { running && forgetting && target[0].state == NONE && target[1].state == NONE -> forget() }
 	:: atomic {
 		running && known && kills > 0 ->
 		kills--;
 		running = false;
+		forgetting = false;
 		known = false;
 		epoch = 0;
 		leave_ghost(0);
@@ -305,7 +321,7 @@ end:	do
 		running = true
 	   }
 	:: atomic {
-		running && known && forgets > 0 && target[0].state == NONE && target[1].state == NONE &&
+		running && known && !forgetting && forgets > 0 && target[0].state == NONE && target[1].state == NONE &&
 		target[0].login == 0 && target[1].login == 0 ->
 		forgets--;
 		known = false;
