@@ -105,6 +105,21 @@ static int copy_check_sizes(struct copy *copy)
 	return CMD_OK;
 }
 
+/* How much of a hole the destination takes at a time; 0: it has to be written like data. */
+static uint32_t copy_hole_bytes(const struct copy *copy)
+{
+	const struct copy_end *end = &copy->destination;
+	uint64_t most = COPY_HOLE_MAX;
+
+	if (!end->session)
+		return end->regular ? COPY_HOLE_MAX : copy->chunk_bytes;
+	if (!end->info->can_write_zeroes)
+		return 0;
+	if (end->info->max_discard_bytes < most)
+		most = end->info->max_discard_bytes;
+	return (uint32_t)(most - most % copy->block_bytes);
+}
+
 static int copy_check_ends(struct copy *copy)
 {
 	struct copy_end *ends[] = { &copy->source, &copy->destination };
@@ -121,6 +136,7 @@ static int copy_check_ends(struct copy *copy)
 		if (ends[i]->block_bytes > block_bytes)
 			block_bytes = ends[i]->block_bytes;
 	}
+	copy->block_bytes = block_bytes;
 	copy->chunk_bytes -= copy->chunk_bytes % block_bytes;
 	if (!copy->chunk_bytes)
 		return cmd_error("--chunk: is less than a block of the volume, %u bytes",
@@ -129,7 +145,8 @@ static int copy_check_ends(struct copy *copy)
 		return cmd_error("%s: the target computes no checksums to verify the copy with; "
 				 "copy with --no-verify",
 				 checked->name);
-	return CMD_OK;
+	copy->hole_bytes = copy_hole_bytes(copy);
+	return copy_holes_init(&copy->source) ? CMD_FAILED : CMD_OK;
 }
 
 /* -- what is said at the end ------------------------------------------------------------------- */
@@ -142,17 +159,15 @@ static FILE *copy_output(const char *destination)
 static void copy_say_differences(struct copy *copy)
 {
 	const struct copy_end *end = copy_verify_end(copy);
-	unsigned int ranges = 0;
-	uint64_t offset, bytes;
-	size_t index = 0;
+	const struct copy_range *range = copy->differences;
+	size_t i;
 
-	while (copy_verify_range(copy, &index, &offset, &bytes))
-		if (ranges++ < COPY_RANGES_MAX)
-			cmd_error("%s: bytes %" PRIu64 " to %" PRIu64
-				  " differ from what was copied",
-				  end->name, offset, offset + bytes - 1);
-	if (ranges > COPY_RANGES_MAX)
-		cmd_error("%s: %u more ranges differ", end->name, ranges - COPY_RANGES_MAX);
+	for (i = 0; i < copy->difference_count && i < COPY_RANGES_MAX; i++)
+		cmd_error("%s: bytes %" PRIu64 " to %" PRIu64 " differ from what was copied",
+			  end->name, range[i].offset, range[i].offset + range[i].bytes - 1);
+	if (copy->difference_count > COPY_RANGES_MAX)
+		cmd_error("%s: %zu more ranges differ", end->name,
+			  copy->difference_count - COPY_RANGES_MAX);
 	cmd_error("%s: verification failed%s", end->name,
 		  end == &copy->source
 			  ? ": the volume changed while it was copied, or the transfer "
@@ -185,14 +200,15 @@ static void copy_say_verified(const struct copy *copy, FILE *out)
 static void copy_say_json(const struct copy *copy, uint64_t elapsed_ns, bool verified)
 {
 	json_t *differences = json_array();
-	uint64_t offset, bytes;
-	size_t index = 0;
+	const struct copy_range *range = copy->differences;
+	uint64_t bytes;
 	char crc[16];
 
-	while (copy_verify_range(copy, &index, &offset, &bytes))
-		json_array_append_new(differences,
-				      json_pack("{s:I s:I}", "offset_bytes", (json_int_t)offset,
-						"length_bytes", (json_int_t)bytes));
+	for (size_t i = 0; i < copy->difference_count; i++)
+		json_array_append_new(differences, json_pack("{s:I s:I}", "offset_bytes",
+							     (json_int_t)range[i].offset,
+							     "length_bytes",
+							     (json_int_t)range[i].bytes));
 	snprintf(crc, sizeof(crc), "%08x", copy_verify_crc(copy, &bytes));
 	cmd_json_print(json_pack(
 		"{s:o s:o s:I s:I s:I s:b s:s s:I s:o}", "source", cmd_json_text(copy->source.name),

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * rblk copy, in four files: copy.c (the verb: options, order of things, what is printed),
+ * rblk copy, in five files: copy.c (the verb: options, order of things, what is printed),
  * copy_end.c (a file or a volume to copy from or to), copy_run.c (the pipeline between two ends),
- * copy_verify.c (the target's checksums against what was copied).
+ * copy_holes.c (where an end reads as zeroes, without reading), copy_verify.c (the target's checksums
+ * against what was copied).
  */
 #ifndef RBLK_CMD_COPY_H
 #define RBLK_CMD_COPY_H
@@ -17,6 +18,8 @@
 #define COPY_UNKNOWN UINT64_MAX /* the length of a pipe */
 #define COPY_DEPTH_MAX 256
 #define COPY_CHUNK_MAX (16u << 20)
+#define COPY_HOLE_MIN (64u << 10) /* a shorter one is copied as data: a command saves no more */
+#define COPY_HOLE_MAX (1u << 30)
 #define COPY_WAIT_MS \
 	200 /* the longest sleep: an interrupt and the progress line are looked at then */
 
@@ -29,6 +32,8 @@ struct copy_end {
 	int fd;		      /* -1 for a volume */
 	bool seekable;
 	bool regular;		      /* a file with holes, whose length is set */
+	bool standard;		      /* standard input or output */
+	struct copy_holes *holes;     /* copy_holes.c's; NULL: not known where they are */
 	struct rblk_session *session; /* NULL for a file */
 	struct rblk_volume *volume;
 	const struct rblk_volume_info *info;
@@ -47,15 +52,20 @@ struct copy_slot {
 	enum copy_slot_state state;
 	uint8_t *data;
 	uint64_t offset;
+	bool zero;	      /* a hole of the source: there is nothing in `data` */
 	uint32_t bytes;	      /* of the source's data */
 	uint32_t write_bytes; /* in the destination's blocks */
 };
 
-/* What was copied, chunk by chunk in order: every chunk but the last is chunk_bytes long. */
+/* What was copied, chunk by chunk in order and without gaps. */
 struct copy_chunk {
 	uint32_t crc;	/* of the bytes that CHECKSUM will look at */
 	uint32_t bytes; /* of them */
-	bool differs;	/* copy_verify() */
+	bool zero;
+};
+
+struct copy_range {
+	uint64_t offset, bytes;
 };
 
 /* One run of the verb; owned by copy.c, on one thread. */
@@ -63,6 +73,8 @@ struct copy {
 	struct copy_end source, destination;
 	uint64_t total; /* COPY_UNKNOWN until a pipe ends */
 	uint32_t chunk_bytes;
+	uint32_t block_bytes; /* the larger of the ends' */
+	uint32_t hole_bytes;  /* the most of a hole at a time; 0: holes are data */
 	uint32_t depth;
 	bool sparse, quiet;
 
@@ -71,6 +83,8 @@ struct copy {
 	size_t memory_bytes;
 	struct copy_chunk *chunks;
 	size_t chunk_count, chunk_room;
+	struct copy_range *differences; /* copy_verify(): in order, none touches the next */
+	size_t difference_count;
 
 	uint64_t next_offset; /* to be read */
 	uint32_t filled;      /* bytes of the chunk that a pipe is being read into */
@@ -99,6 +113,18 @@ int64_t copy_end_read_file(struct copy_end *end, void *data, uint32_t bytes, uin
 int64_t copy_end_read_pipe(struct copy_end *end, void *data, uint32_t bytes);
 int copy_end_write_file(struct copy_end *end, const void *data, uint32_t bytes, uint64_t offset);
 
+/* -- copy_holes.c ------------------------------------------------------------------------------ */
+
+/* If it can be told of this end. 0 or negative errno, which is said. */
+int copy_holes_init(struct copy_end *end);
+void copy_holes_fini(struct copy_end *end);
+/* What is at `offset`, and up to where it is the same, `limit` at the most. Not known: data. */
+void copy_holes_at(struct copy_end *end, uint64_t offset, uint64_t limit, uint64_t *to, bool *zero);
+/* Ask anew from here on: the end may have changed. */
+void copy_holes_forget(struct copy_end *end);
+/* How long the next chunk is, of a source that ends at `most`; zero: it is a hole. */
+uint32_t copy_holes_next(struct copy *copy, uint64_t most, bool *zero);
+
 /* -- copy_run.c -------------------------------------------------------------------------------- */
 
 extern volatile sig_atomic_t copy_interrupted; /* set by SIGINT and SIGTERM */
@@ -118,11 +144,9 @@ void copy_fail(struct copy *copy, const struct copy_end *end, const char *what, 
 
 /* The volume whose checksums are compared: the destination's, else the source's. */
 struct copy_end *copy_verify_end(struct copy *copy);
-/* Compare. Returns how many chunks differ, or negative errno. */
+/* Compare. Returns how many ranges differ, or negative errno. */
 int64_t copy_verify(struct copy *copy);
 /* Of all that CHECKSUM looked at. */
 uint32_t copy_verify_crc(const struct copy *copy, uint64_t *bytes);
-/* The next range that differs, from chunk *index on; false: there is none. */
-bool copy_verify_range(const struct copy *copy, size_t *index, uint64_t *offset, uint64_t *bytes);
 
 #endif

@@ -68,6 +68,7 @@ static int copy_end_examine(struct copy_end *end)
 static int copy_end_open_file(struct copy_end *end, const char *path, int flags, int standard)
 {
 	if (!strcmp(path, "-")) {
+		end->standard = true;
 		end->name = end->output ? "standard output" : "standard input";
 		end->fd = fcntl(standard, F_DUPFD_CLOEXEC, 3);
 	} else {

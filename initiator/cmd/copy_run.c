@@ -59,8 +59,11 @@ int copy_init(struct copy *copy)
 
 void copy_fini(struct copy *copy)
 {
+	copy_holes_fini(&copy->source);
+	copy_holes_fini(&copy->destination);
 	free(copy->slots);
 	free(copy->chunks);
+	free(copy->differences);
 	if (copy->memory)
 		munmap(copy->memory, copy->memory_bytes);
 }
@@ -136,13 +139,12 @@ static void copy_read_done(void *arg, const struct rblk_result *result)
 }
 
 /* How long the next chunk is; 0 at the end, or where the destination is full. */
-static uint32_t copy_next_bytes(const struct copy *copy)
+static uint32_t copy_next_bytes(struct copy *copy, bool *zero)
 {
 	uint64_t most =
 		copy->total < copy->destination.bytes ? copy->total : copy->destination.bytes;
-	uint64_t left = most - copy->next_offset;
 
-	return left < copy->chunk_bytes ? (uint32_t)left : copy->chunk_bytes;
+	return copy_holes_next(copy, most, zero);
 }
 
 /* All that the source was to have is read, or the destination is full: has a pipe more? */
@@ -215,16 +217,19 @@ static int copy_read_file(struct copy *copy, struct copy_slot *slot, uint32_t by
 static int copy_read(struct copy *copy)
 {
 	struct copy_slot *slot = &copy->slots[copy->read_index % copy->depth];
-	uint32_t bytes = copy_next_bytes(copy);
+	uint32_t bytes;
 	int result;
 
 	if (slot->state != COPY_SLOT_FREE || copy->ended)
 		return 0;
+	bytes = copy_next_bytes(copy, &slot->zero);
 	if (!bytes)
 		return copy_read_end(copy);
 	slot->offset = copy->next_offset;
 	slot->bytes = bytes;
-	if (copy->source.session) {
+	if (slot->zero) {
+		slot->state = COPY_SLOT_READ;
+	} else if (copy->source.session) {
 		result = rblk_read(copy->source.volume, slot->data,
 				   copy_round_up(bytes, copy->source.block_bytes), slot->offset, 0,
 				   copy_read_done, slot);
@@ -305,17 +310,18 @@ static int copy_remember(struct copy *copy, const struct copy_slot *slot)
 		}
 		copy->chunks = chunks;
 	}
-	chunks[copy->chunk_count++] =
-		(struct copy_chunk){ crc32c(slot->data, bytes), bytes, false };
+	chunks[copy->chunk_count++] = (struct copy_chunk){
+		slot->zero ? crc32c_zeroes(bytes) : crc32c(slot->data, bytes), bytes, slot->zero
+	};
 	return 0;
 }
 
 static int copy_write_volume(struct copy *copy, struct copy_slot *slot)
 {
 	const struct copy_end *end = &copy->destination;
-	bool zeroes = copy->sparse && end->info->can_write_zeroes &&
-		      slot->write_bytes <= end->info->max_discard_bytes &&
-		      !isal_zero_detect(slot->data, slot->write_bytes);
+	bool zeroes = slot->zero || (copy->sparse && end->info->can_write_zeroes &&
+				     slot->write_bytes <= end->info->max_discard_bytes &&
+				     !isal_zero_detect(slot->data, slot->write_bytes));
 	int result;
 
 	if (zeroes)
@@ -338,7 +344,11 @@ static int copy_write_file(struct copy *copy, struct copy_slot *slot)
 	struct copy_end *end = &copy->destination;
 	int result = 0;
 
-	if (copy->sparse && end->regular && !isal_zero_detect(slot->data, slot->bytes))
+	/* What is no file with holes gets zeroes from here; hole_bytes is a chunk then. */
+	if (slot->zero && !end->regular)
+		memset(slot->data, 0, slot->bytes);
+	if (end->regular && (slot->zero || (copy->sparse &&
+					    !isal_zero_detect(slot->data, slot->bytes))))
 		copy->zeroed_bytes += slot->bytes; /* a hole, in a file that began empty */
 	else
 		result = copy_end_write_file(end, slot->data, slot->bytes, slot->offset);

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * The target's own CHECKSUM of every chunk against the CRC of what went through this process.
- * Chunk by chunk, so that a difference has a place; the CRC of the whole is combined from them.
+ * Chunk by chunk, so that a difference has a place; the CRC of the whole is combined from them. Of a
+ * hole, the target is asked first where it reads as zeroes; only the rest has to be read there, in
+ * long pieces, which are asked for again chunk by chunk where one differs or the target refuses its length.
  */
 #include "initiator/cmd/copy.h"
 
@@ -9,11 +11,26 @@
 #include <stdlib.h>
 #include "initiator/cmd/crc32c.h"
 
+#define VERIFY_PIECE_BYTES (64u << 20) /* of a hole; well within a command's time on any disk */
+
 /* One CHECKSUM that is out. */
 struct verify_slot {
-	struct copy *copy;
-	size_t chunk;
+	struct verify *verify;
+	uint64_t offset;
+	uint32_t bytes, crc;
 	bool busy;
+};
+
+/* How far the chunks have been asked for. */
+struct verify {
+	struct copy *copy;
+	struct verify_slot *slots; /* depth of them */
+	size_t chunk;
+	uint32_t within; /* this chunk */
+	uint64_t offset; /* in the volume */
+	struct copy_range *again; /* of zeroes, chunk by chunk */
+	size_t again_count;
+	bool refused; /* the target takes no piece that is longer than a chunk */
 };
 
 struct copy_end *copy_verify_end(struct copy *copy)
@@ -21,19 +38,38 @@ struct copy_end *copy_verify_end(struct copy *copy)
 	return copy->destination.session ? &copy->destination : &copy->source;
 }
 
+static void verify_append(struct copy *copy, const struct verify_slot *slot,
+			  struct copy_range **ranges, size_t *count)
+{
+	struct copy_range *more = realloc(*ranges, (*count + 1) * sizeof(*more));
+
+	if (!more) {
+		copy_fail(copy, copy_verify_end(copy), "checksum", slot->offset, -ENOMEM);
+		return;
+	}
+	*ranges = more;
+	more[(*count)++] = (struct copy_range){ slot->offset, slot->bytes };
+}
+
 static void verify_done(void *arg, const struct rblk_result *result)
 {
 	struct verify_slot *slot = arg;
-	struct copy *copy = slot->copy;
-	struct copy_chunk *chunk = &copy->chunks[slot->chunk];
+	struct verify *verify = slot->verify;
+	struct copy *copy = verify->copy;
+	bool is_long = slot->bytes > copy->chunk_bytes;
 
 	copy->outstanding--;
 	slot->busy = false;
-	if (result->error)
-		copy_fail(copy, copy_verify_end(copy), "checksum",
-			  (uint64_t)slot->chunk * copy->chunk_bytes, result->error);
-	else
-		chunk->differs = (uint32_t)result->value != chunk->crc;
+	if (!result->error && (uint32_t)result->value == slot->crc)
+		return;
+	if (is_long && (!result->error || result->error == -EINVAL)) {
+		verify->refused |= result->error != 0;
+		verify_append(copy, slot, &verify->again, &verify->again_count);
+	} else if (result->error) {
+		copy_fail(copy, copy_verify_end(copy), "checksum", slot->offset, result->error);
+	} else {
+		verify_append(copy, slot, &copy->differences, &copy->difference_count);
+	}
 }
 
 static struct verify_slot *verify_slot_find(struct verify_slot *slots, uint32_t count)
@@ -46,74 +82,179 @@ static struct verify_slot *verify_slot_find(struct verify_slot *slots, uint32_t 
 	return NULL;
 }
 
-static int verify_start(struct copy *copy, struct verify_slot *slot, size_t chunk)
+static uint32_t verify_least(uint64_t bytes, uint32_t most)
 {
-	int result;
-
-	slot->copy = copy;
-	slot->chunk = chunk;
-	result = rblk_checksum(copy_verify_end(copy)->volume, copy->chunks[chunk].bytes,
-			       (uint64_t)chunk * copy->chunk_bytes, verify_done, slot);
-	if (!result) {
-		slot->busy = true;
-		copy->outstanding++;
-	}
-	return result;
+	return bytes < most ? (uint32_t)bytes : most;
 }
 
-static void verify_run(struct copy *copy, struct verify_slot *slots)
+/* So much of the current chunk has been asked for. */
+static void verify_pass(struct verify *verify, uint32_t bytes)
 {
+	verify->offset += bytes;
+	verify->within += bytes;
+	if (verify->within < verify->copy->chunks[verify->chunk].bytes)
+		return;
+	verify->chunk++;
+	verify->within = 0;
+}
+
+/* Skip what the target knows to be zeroes, where zeroes were copied. False: that is all of the hole. */
+static bool verify_hole(struct verify *verify, struct verify_slot *next)
+{
+	struct copy *copy = verify->copy;
+	uint64_t left = copy->chunks[verify->chunk].bytes - verify->within, to;
+	uint32_t most = copy->chunk_bytes;
+	bool zero;
+
+	copy_holes_at(copy_verify_end(copy), verify->offset, verify->offset + left, &to, &zero);
+	if (zero) {
+		verify_pass(verify, (uint32_t)(to - verify->offset));
+		return false;
+	}
+	if (!verify->refused && most < VERIFY_PIECE_BYTES)
+		most = VERIFY_PIECE_BYTES;
+	next->offset = verify->offset;
+	next->bytes = verify_least(to - verify->offset, most);
+	next->crc = crc32c_zeroes(next->bytes);
+	return true;
+}
+
+/* What is to be asked for next; it stays so until verify_start(). False: there is nothing more now. */
+static bool verify_next(struct verify *verify, struct verify_slot *next)
+{
+	struct copy *copy = verify->copy;
+	const struct copy_range *again;
+	const struct copy_chunk *chunk;
+
+	if (verify->again_count) {
+		again = &verify->again[verify->again_count - 1];
+		next->offset = again->offset;
+		next->bytes = verify_least(again->bytes, copy->chunk_bytes);
+		next->crc = crc32c_zeroes(next->bytes);
+		return true;
+	}
+	while (verify->chunk < copy->chunk_count) {
+		chunk = &copy->chunks[verify->chunk];
+		if (!chunk->zero) {
+			*next = (struct verify_slot){ .offset = verify->offset,
+						      .bytes = chunk->bytes,
+						      .crc = chunk->crc };
+			return true;
+		}
+		if (verify_hole(verify, next))
+			return true;
+	}
+	return false;
+}
+
+static int verify_start(struct verify *verify, struct verify_slot *slot,
+			const struct verify_slot *next)
+{
+	struct copy_range *again;
+	int result;
+
+	*slot = *next;
+	slot->verify = verify;
+	slot->busy = false;
+	result = rblk_checksum(copy_verify_end(verify->copy)->volume, slot->bytes, slot->offset,
+			       verify_done, slot);
+	if (result)
+		return result;
+	slot->busy = true;
+	verify->copy->outstanding++;
+	if (!verify->again_count) {
+		verify_pass(verify, slot->bytes);
+		return 0;
+	}
+	again = &verify->again[verify->again_count - 1];
+	again->offset += slot->bytes;
+	again->bytes -= slot->bytes;
+	if (!again->bytes)
+		verify->again_count--;
+	return 0;
+}
+
+static void verify_run(struct verify *verify)
+{
+	struct copy *copy = verify->copy;
+	struct verify_slot *slot, next;
 	struct progress progress;
-	struct verify_slot *slot;
-	size_t next = 0;
+	bool more = true;
 	int result;
 
 	progress_start(&progress, "verifying", copy->done_bytes, copy->quiet);
-	while ((next < copy->chunk_count && !copy->error && !copy_interrupted) ||
-	       copy->outstanding) {
-		slot = verify_slot_find(slots, copy->depth);
+	while (more || copy->outstanding) {
+		slot = verify_slot_find(verify->slots, copy->depth);
 		result = -EAGAIN;
-		if (slot && next < copy->chunk_count && !copy->error && !copy_interrupted)
-			result = verify_start(copy, slot, next);
-		if (!result) {
-			next++;
+		/* What is out may have to be asked for again. */
+		more = !copy->error && !copy_interrupted && (!slot || verify_next(verify, &next));
+		if (slot && more)
+			result = verify_start(verify, slot, &next);
+		if (!result)
 			continue;
-		}
+		if (result == -EAGAIN && !more && !copy->outstanding)
+			break;
 		if (result == -EAGAIN)
 			result = copy_wait(copy);
 		if (result) {
-			copy_fail(copy, copy_verify_end(copy), "checksum",
-				  (uint64_t)next * copy->chunk_bytes, result);
+			copy_fail(copy, copy_verify_end(copy), "checksum", verify->offset, result);
 			break;
 		}
-		progress_update(&progress,
-				(uint64_t)(next - copy->outstanding) * copy->chunk_bytes);
+		progress_update(&progress, verify->offset);
 	}
 	progress_end(&progress);
 	if (!copy->error && copy_interrupted)
 		copy->error = -EINTR;
 }
 
+static int verify_compare(const void *a, const void *b)
+{
+	const struct copy_range *left = a, *right = b;
+
+	return left->offset < right->offset ? -1 : left->offset > right->offset;
+}
+
+/* In order, and one range where they touch. */
+static void verify_merge(struct copy *copy)
+{
+	struct copy_range *ranges = copy->differences;
+	size_t i, kept = 0;
+
+	if (!copy->difference_count)
+		return;
+	qsort(ranges, copy->difference_count, sizeof(*ranges), verify_compare);
+	for (i = 1; i < copy->difference_count; i++)
+		if (ranges[kept].offset + ranges[kept].bytes == ranges[i].offset)
+			ranges[kept].bytes += ranges[i].bytes;
+		else
+			ranges[++kept] = ranges[i];
+	copy->difference_count = kept + 1;
+}
+
 int64_t copy_verify(struct copy *copy)
 {
-	struct verify_slot *slots = calloc(copy->depth, sizeof(*slots));
-	int64_t differ = 0;
-	size_t i;
+	struct copy_end *end = copy_verify_end(copy);
+	struct verify verify = { .copy = copy };
 
-	if (!slots) {
+	/* What was known of a source may have changed while it was copied. */
+	copy_holes_forget(end);
+	if (!end->holes && copy_holes_init(end))
+		return -ENOMEM;
+	verify.slots = calloc(copy->depth, sizeof(*verify.slots));
+	if (!verify.slots) {
 		cmd_error("out of memory");
 		return -ENOMEM;
 	}
-	verify_run(copy, slots);
+	verify_run(&verify);
 	/* A lost session has called back all it had; a lost other one leaves commands: end them. */
 	if (copy->outstanding)
-		copy_end_close(copy_verify_end(copy));
-	free(slots);
+		copy_end_close(end);
+	free(verify.slots);
+	free(verify.again);
 	if (copy->error)
 		return copy->error;
-	for (i = 0; i < copy->chunk_count; i++)
-		differ += copy->chunks[i].differs;
-	return differ;
+	verify_merge(copy);
+	return (int64_t)copy->difference_count;
 }
 
 uint32_t copy_verify_crc(const struct copy *copy, uint64_t *bytes)
@@ -127,20 +268,4 @@ uint32_t copy_verify_crc(const struct copy *copy, uint64_t *bytes)
 		*bytes += copy->chunks[i].bytes;
 	}
 	return crc;
-}
-
-bool copy_verify_range(const struct copy *copy, size_t *index, uint64_t *offset, uint64_t *bytes)
-{
-	size_t i = *index;
-
-	while (i < copy->chunk_count && !copy->chunks[i].differs)
-		i++;
-	if (i == copy->chunk_count)
-		return false;
-	*offset = (uint64_t)i * copy->chunk_bytes;
-	*bytes = 0;
-	for (; i < copy->chunk_count && copy->chunks[i].differs; i++)
-		*bytes += copy->chunks[i].bytes;
-	*index = i;
-	return true;
 }

@@ -38,6 +38,21 @@ static uint32_t crc32c_multiply(uint32_t a, uint32_t b)
 	return product;
 }
 
+/* What 2^n zeroes have gives what 2^(n + 1) have. */
+uint32_t crc32c_zeroes(uint64_t bytes)
+{
+	uint32_t power = crc32c("", 1); /* a byte of zero */
+	uint64_t power_bytes = 1;
+	uint32_t crc = 0;
+
+	for (; bytes; bytes >>= 1, power_bytes <<= 1) {
+		if (bytes & 1)
+			crc = crc32c_combine(crc, power, power_bytes);
+		power = crc32c_combine(power, power, power_bytes);
+	}
+	return crc;
+}
+
 /*
  * Behind `bytes` further bytes the first CRC counts as itself times x^(8 * bytes); the inversions
  * before and after cancel out, because both CRCs have them.

@@ -5,6 +5,7 @@
 
 truncate -s 1M "$scratch/disk"
 truncate -s 2M "$scratch/large"
+head -c 64K /dev/urandom > "$scratch/data"
 target_start "$scratch/disk"
 
 expect 1 "$RBLK" copy "$scratch/large" "$target/disk"
@@ -30,12 +31,16 @@ err_has "usage: rblk copy"
 # A store that fails.
 target_stop
 target_start --fault fail=write:1 "$scratch/disk"
-expect 1 "$RBLK" copy --size 64k "$scratch/large" "$target/disk"
+expect 1 "$RBLK" copy "$scratch/data" "$target/disk"
 err_has "$target/disk: write at offset 0: Input/output error"
 err_has "rblk: stopped: 0 B of 64 KiB were copied, not verified"
 target_stop
-target_start --read-only "$scratch/disk"
+target_start --fault fail=zeroes:1 "$scratch/disk"
 expect 1 "$RBLK" copy --size 64k "$scratch/large" "$target/disk"
+err_has "$target/disk: write at offset 0: Input/output error"
+target_stop
+target_start --read-only "$scratch/disk"
+expect 1 "$RBLK" copy "$scratch/data" "$target/disk"
 err_has "$target/disk: the volume is read only"
 
 # An interrupt: the pipe holds the copy where it is until the signal has been sent.

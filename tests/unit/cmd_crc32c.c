@@ -27,11 +27,25 @@ static void combine_equals_whole(void **state)
 				 whole);
 }
 
+static void zeroes_equal_zeroes(void **state)
+{
+	static const uint8_t zeroes[5000];
+	uint64_t bytes;
+
+	for (bytes = 0; bytes <= sizeof(zeroes); bytes++)
+		assert_int_equal(crc32c_zeroes(bytes), crc32c(zeroes, (size_t)bytes));
+	/* Longer than memory: a sum of two. */
+	assert_int_equal(crc32c_zeroes(20ull << 30),
+			 crc32c_combine(crc32c_zeroes(13ull << 30), crc32c_zeroes(7ull << 30),
+					7ull << 30));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(check_value),
 		cmocka_unit_test(combine_equals_whole),
+		cmocka_unit_test(zeroes_equal_zeroes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,115 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# A hole costs a copy next to nothing, in any direction, and is verified all the same. Method: sparse files of
+# 20 GiB with a little data in awkward places; the data compared behind the target's back, what the files take on disk, and how
+# many commands the target counted.
+. "$(dirname "$0")/cmd.sh"
+
+# Data at the beginning, across the border of a chunk, short holes in between, and at the very end.
+sparse_file() {
+	truncate -s "$2" "$1"
+	dd if=/dev/urandom of="$1" bs=4k count=3 conv=notrunc status=none
+	dd if=/dev/urandom of="$1" bs=4k seek=$((256 * 7 - 1)) count=2 conv=notrunc status=none
+	dd if=/dev/urandom of="$1" bs=4k seek=$((256 * 9)) count=1 conv=notrunc status=none
+	dd if=/dev/urandom of="$1" bs=4k seek=$((256 * 9 + 2)) count=1 conv=notrunc status=none
+	dd if=/dev/urandom of="$1" bs=4k seek=$(($2 / 4096 - 1)) count=1 conv=notrunc status=none
+}
+size=$((20 << 30))
+sparse_file "$scratch/file" $size
+[ "$(stat -c %b "$scratch/file")" -lt 2048 ] || { echo "SKIPPED: no holes on this file system"; exit 0; }
+truncate -s $size "$scratch/disk" "$scratch/other"
+# Not zero where the file has holes: those have to arrive.
+dd if=/dev/urandom of="$scratch/disk" bs=1M seek=100 count=2 conv=notrunc status=none
+
+# same FILE FILE: as long, and equal where either has data; the rest of both are holes, which take no time.
+same() {
+	[ "$(stat -c %s "$1")" = "$(stat -c %s "$2")" ] || fail "$1 and $2: lengths"
+	local at
+	for at in 0 $((256 * 7 - 1)) $((256 * 9)) $((25600)) $((size / 4096 - 1)); do
+		cmp -n 3145728 -i $((at * 4096)) "$1" "$2" > "$scratch/out" || fail "$1 and $2 at block $at"
+	done
+	[ "$(stat -c %b "$2")" -lt 2048 ] || fail "$2: takes $(stat -c %b "$2") sectors"
+}
+# commands: stop the target; $count is how many there were in all sessions.
+commands() {
+	target_stop
+	count=$(sed -nE 's/.* ended: ([0-9]+) commands.*/\1/p' "$scratch/target.log" | awk '{ sum += $1 } END { print sum + 0 }')
+	[ "$count" -gt 0 ] || fail "nothing was counted"
+}
+
+# A file into a volume: some 20 to zero it, a few to write, and to verify it either the same few and a question
+# where it has data, or 20 GiB in pieces of 64 MiB.
+target_start "$scratch/disk" "$scratch/other"
+expect 0 "$RBLK" copy --json "$scratch/file" "$target/disk"
+json_is ".verified and .copied_bytes == $size and .checked_bytes == $size and .zeroed_bytes > $size - 16777216"
+crc=$(jq -r .crc32c "$scratch/out")
+expect 0 "$RBLK" info --json "$target/disk"
+extents=$(jq .can_extents "$scratch/out")
+commands
+most=500
+if [ "$extents" = true ]; then most=100; fi
+[ "$count" -lt $most ] || fail "a file into a volume: $count commands"
+same "$scratch/file" "$scratch/disk"
+
+if [ "$extents" = true ]; then
+	# Into another volume, and back into a file.
+	target_start "$scratch/disk" "$scratch/other"
+	expect 0 "$RBLK" copy --json "$target/disk" "$target/other"
+	json_is ".verified and .crc32c == \"$crc\" and .zeroed_bytes > $size - 16777216"
+	commands
+	[ "$count" -lt 200 ] || fail "a volume into a volume: $count commands"
+	same "$scratch/file" "$scratch/other"
+	target_start "$scratch/disk" "$scratch/other"
+	expect 0 "$RBLK" copy --json "$target/other" "$scratch/back"
+	json_is ".verified and .crc32c == \"$crc\" and .zeroed_bytes > $size - 16777216"
+	commands
+	[ "$count" -lt 100 ] || fail "a volume into a file: $count commands"
+	same "$scratch/file" "$scratch/back"
+else
+	echo "SKIPPED: the target cannot tell where a volume has data"
+fi
+
+# A pipe gets its zeroes; memory, which has no holes, too; what a volume has behind the file stays, wherever in
+# a block or a hole that ends.
+target_start --memory ram=24M "$scratch/disk"
+expect 0 "$RBLK" copy --size 24m "$target/disk" -
+cmp -n 25165824 "$scratch/file" "$scratch/out" || fail "a pipe"
+head -c 24M /dev/urandom > "$scratch/noise"
+for length in 25165824 9437185 9440255 16777217 512 1; do
+	expect 0 "$RBLK" copy "$scratch/noise" "$target/ram"
+	sparse_file "$scratch/short" 25165824
+	truncate -s $length "$scratch/short"
+	expect 0 "$RBLK" copy --json "$scratch/short" "$target/ram"
+	json_is ".copied_bytes == $length and .verified and .checked_bytes == $(((length + 511) / 512 * 512))"
+	expect 0 "$RBLK" copy --json "$target/ram" "$scratch/back"
+	cmp -n $length "$scratch/short" "$scratch/back" || fail "$length bytes"
+	cmp -i $length "$scratch/noise" "$scratch/back" || fail "what is behind $length bytes"
+done
+
+# A hole that did not arrive is found, and named by the chunk. The store says that it zeroes, and does not.
+# A hole that is no hole any more is found, and named by the chunk. The copy is held while it writes the data behind the hole,
+# slowly, and the hole is damaged behind its back; too late, if the last of it is written already: then once more, slower.
+target_stop
+truncate -s 12M "$scratch/small"
+truncate -s 8M "$scratch/hole"
+dd if=/dev/urandom of="$scratch/hole" bs=1M seek=6 count=2 conv=notrunc status=none
+for delay in 200ms 1s 5s; do
+	dd if=/dev/urandom of="$scratch/small" bs=1M count=12 conv=notrunc status=none
+	target_start --cache buffered --fault delay=write:$delay "$scratch/small"
+	"$RBLK" copy --depth 1 --chunk 256k "$scratch/hole" "$target/small" > "$scratch/out" 2> "$scratch/err" &
+	copy=$!
+	until cmp -sn $((6 << 20)) "$scratch/small" "$scratch/hole"; do
+		kill -0 $copy 2> /dev/null || fail "ended before all was zero"
+	done
+	kill -STOP $copy
+	printf 'damaged' | dd of="$scratch/small" bs=1 seek=$((3 * 1048576 + 300000)) conv=notrunc status=none
+	late=
+	if cmp -sn 262144 -i $((8126464)) "$scratch/small" "$scratch/hole"; then late=1; fi
+	kill -CONT $copy
+	status=0
+	wait $copy || status=$?
+	target_stop
+	[ -n "$late" ] || break
+done
+[ $status = 3 ] || fail "a damaged hole: status $status, not 3"
+err_has "small: bytes 3407872 to 3670015 differ from what was copied"
