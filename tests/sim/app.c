@@ -57,6 +57,9 @@ static void op_done(void *arg, const struct rblk_result *result)
 	app->under_way--;
 	app->completed += outcome == SIM_OUTCOME_DONE;
 	app->gone |= result->status == RBLK_E_GONE;
+	/* No FLUSH succeeds by this handle any more: in time it opens the volume anew. */
+	if (command->kind == SIM_COMMAND_FLUSH && outcome == SIM_OUTCOME_FAILED)
+		app->gone |= app->calm || sim_chance(300000);
 	sim_model_end(command, outcome, op->memory);
 	if (op->memory)
 		sim_guard_return(&app->guard, op->memory);
@@ -127,6 +130,7 @@ static int op_start(struct sim_app *app, struct sim_command command)
 		return -EAGAIN;
 	command.volume = app->host->volumes[app->volume];
 	command.session = app->session_number;
+	command.life = app->life;
 	op->app = app;
 	op->number = ++app->op_number;
 	op->command = sim_model_begin(&command);
@@ -273,7 +277,7 @@ static bool volume_open(struct sim_app *app)
 	}
 	info = rblk_volume_info(app->rblk);
 	sim_trace(app->actor.name, "volume %s is open", info->name);
-	sim_model_opened(&opening, info->cache_epoch);
+	app->life = sim_model_opened(&opening, info->cache_epoch);
 	if (rblk_buffer_register(app->session, app->guard.base, (size_t)SIM_SLOTS * SIM_SLOT_BYTES))
 		sim_fail("%s: %s", app->actor.name, rblk_session_error(app->session));
 	return true;

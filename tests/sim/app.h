@@ -42,6 +42,7 @@ struct sim_app {
 	struct rblk_session *session;
 	struct rblk_volume *rblk;
 	uint32_t session_number;
+	unsigned int life; /* of the volume, when it was opened */
 	uint8_t session_id[16]; /* kept while sessions are renewed */
 	uint64_t epoch;		/* of session_id; 0: there is none yet */
 	uint32_t former; /* number of the last session with this id that was there; 0: none */

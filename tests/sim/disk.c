@@ -3,6 +3,13 @@
  * The disk of disk.h. A WRITE makes new versions of its sectors, some early, some when it ends;
  * a SYNC makes those durable that were there when it began; a crash leaves of each sector one of
  * the contents that it has had since it was last durable.
+ *
+ * A SYNC that fails has written some of them and lost the others, and nobody is told which. The
+ * next SYNC does not try those again, and succeeds. So does Linux with the page cache: a page that
+ * could not be written is taken for clean, and is read as it is until it is evicted. So may a disk
+ * with its own cache under O_DIRECT: ATA has a sector that FLUSH CACHE could not write removed from
+ * the cache, other standards leave it open, and Linux does not repeat a flush. A durable WRITE that
+ * fails may have failed in the flush that follows it on disks without FUA, so it is like a SYNC.
  */
 #include "tests/sim/disk.h"
 
@@ -47,6 +54,7 @@ static void sector_write(struct sim_disk *disk, uint64_t sector, const uint8_t *
 		sim_fail("out of memory");
 	version->older = disk->cached[sector];
 	version->order = ++disk->order;
+	version->unsaved = false;
 	if (data)
 		memcpy(version->data, data, SIM_SECTOR);
 	else
@@ -54,18 +62,46 @@ static void sector_write(struct sim_disk *disk, uint64_t sector, const uint8_t *
 	disk->cached[sector] = version;
 }
 
-/* The newest version up to `order` becomes durable; older ones can come back no more. */
-static void sector_sync(struct sim_disk *disk, uint64_t sector, uint64_t order)
+static struct sim_version **version_before(struct sim_disk *disk, uint64_t sector, uint64_t order)
 {
 	struct sim_version **place = &disk->cached[sector];
 
 	while (*place && (*place)->order > order)
 		place = &(*place)->older;
-	if (!*place)
+	return place;
+}
+
+/* The newest version up to `order` becomes durable; older ones can come back no more. */
+static void sector_sync(struct sim_disk *disk, uint64_t sector, uint64_t order)
+{
+	struct sim_version **place = version_before(disk, sector, order);
+
+	/* Taken for clean: nobody writes it. */
+	if (!*place || (*place)->unsaved)
 		return;
 	memcpy(disk->durable + sector * SIM_SECTOR, (*place)->data, SIM_SECTOR);
 	versions_free(*place);
 	*place = NULL;
+}
+
+/*
+ * It could not be written: it is gone, or it is read as it is until it is evicted or the power
+ * fails. True: there was something to lose.
+ */
+static bool sector_lose(struct sim_disk *disk, uint64_t sector, uint64_t order)
+{
+	struct sim_version **place = version_before(disk, sector, order);
+
+	if (!*place)
+		return false;
+	if (sim_chance(500000)) {
+		for (struct sim_version *version = *place; version; version = version->older)
+			version->unsaved = true;
+		return true;
+	}
+	versions_free(*place);
+	*place = NULL;
+	return true;
 }
 
 /* -- one operation ------------------------------------------------------------------------- */
@@ -94,11 +130,29 @@ static void io_sync(struct sim_io *io, uint64_t first, uint64_t count, uint64_t 
 		sector_sync(io->file->disk, i, order);
 }
 
+/* A SYNC, or a flush behind a durable WRITE, has failed. */
+static void io_sync_failed(struct sim_io *io)
+{
+	struct sim_disk *disk = io->file->disk;
+	bool lost = false;
+
+	for (uint64_t i = 0; i < disk->bytes / SIM_SECTOR; i++) {
+		if (sim_chance(disk->temper.saved))
+			sector_sync(disk, i, io->sync_order);
+		else
+			lost |= sector_lose(disk, i, io->sync_order);
+	}
+	if (lost)
+		disk->lost(disk->user);
+	sim_trace(disk->path, "a flush fails%s", lost ? ": what it did not write is lost" : "");
+}
+
 static void io_carry_out(struct sim_io *io)
 {
 	struct sim_disk *disk = io->file->disk;
 	uint64_t first = io->offset / SIM_SECTOR, count = io->bytes / SIM_SECTOR;
 
+	io->lost = io->result == -EIO && (io->kind == SIM_IO_SYNC || io->fua);
 	if (io->result >= 0 && io->kind != SIM_IO_SYNC && io->kind != SIM_IO_ZERO)
 		count = (uint64_t)io->result / SIM_SECTOR;
 	else if (io->result < 0 && io->result != -EIO)
@@ -114,10 +168,14 @@ static void io_carry_out(struct sim_io *io)
 		io_write(io, 0, count);
 		if (io->durable && io->result >= 0)
 			io_sync(io, first, count, UINT64_MAX);
+		else if (io->durable && io->result == -EIO && sim_chance(500000))
+			io_sync_failed(io);
 		break;
 	case SIM_IO_SYNC:
 		if (io->result >= 0)
 			io_sync(io, 0, disk->bytes / SIM_SECTOR, io->sync_order);
+		else
+			io_sync_failed(io);
 		break;
 	}
 }
@@ -153,6 +211,8 @@ static void io_end(void *arg)
 		  io->ring ? "" : " (its process is dead)");
 	if (io->ring)
 		sim_ring_done(io->ring, io);
+	else if (io->lost)
+		io->file->disk->told(io->file->disk->user, false);
 	io_free(io);
 }
 
@@ -242,10 +302,10 @@ void sim_disk_crash(struct sim_disk *disk)
 		unsigned int count = 1;
 
 		for (; version; version = version->older)
-			count++;
+			count += !version->unsaved;
 		count = (unsigned int)sim_below(count);
 		for (version = disk->cached[i]; version && count; version = version->older)
-			if (--count == 0)
+			if (!version->unsaved && --count == 0)
 				memcpy(disk->durable + i * SIM_SECTOR, version->data, SIM_SECTOR);
 		versions_free(disk->cached[i]);
 		disk->cached[i] = NULL;

@@ -36,12 +36,14 @@ struct sim_io {
 	struct sim_file *file;
 	enum sim_io_kind kind;
 	bool durable; /* RWF_DSYNC */
+	bool fua;     /* what it is part of is to be durable: its failure may be that of a flush */
 	uint64_t offset, bytes;
 	uint8_t *buffer;       /* the submitter's; read and written when the disk comes to it */
 	uint8_t *copy;	       /* the submitter is dead: what it wanted to write */
 	struct tgt_ring *ring; /* NULL: nobody waits any more */
 	struct tgt_ring_op *op;
 	uint64_t sync_order; /* SYNC: versions up to this become durable */
+	bool lost;	     /* it has failed, and may have lost what others have written */
 	int result;
 	struct sim_event event;
 };
@@ -50,12 +52,14 @@ struct sim_io {
 struct sim_version {
 	struct sim_version *older;
 	uint64_t order;
+	bool unsaved; /* a SYNC could not write it: none tries again, none keeps it */
 	uint8_t data[SIM_SECTOR];
 };
 
 /* How it behaves; parts are of a million. */
 struct sim_disk_temper {
 	uint32_t fail, shorten, again, stall, early;
+	uint32_t saved; /* of a SYNC that fails: sectors that it has written all the same */
 	uint64_t delay_min_ns, delay_max_ns, stall_ns;
 };
 
@@ -72,6 +76,10 @@ struct sim_disk {
 	TAILQ_HEAD(, sim_io) inflight;
 	struct sim_disk_temper temper;
 	bool calm; /* faults have stopped */
+	/* A failed SYNC has lost something; whoever asked for it learns of the failure, or is dead. */
+	void (*lost)(void *user);
+	void (*told)(void *user, bool alive);
+	void *user;
 };
 
 struct sim_disk *sim_disk_create(const char *path, uint64_t bytes, uint32_t block_bytes);

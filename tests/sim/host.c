@@ -147,6 +147,16 @@ void sim_host_init(struct sim_host *host, unsigned int machine)
 	host->wanted = true;
 }
 
+static void on_lost(void *volume)
+{
+	sim_model_lost(volume);
+}
+
+static void on_told(void *volume, bool alive)
+{
+	sim_model_told(volume, alive);
+}
+
 void sim_host_add_volume(struct sim_host *host, uint64_t bytes, uint32_t block_bytes, bool memory)
 {
 	unsigned int i = host->volume_count++;
@@ -168,6 +178,9 @@ void sim_host_add_volume(struct sim_host *host, uint64_t bytes, uint32_t block_b
 	}
 	host->disks[i] = sim_disk_create(config->path, bytes, block_bytes);
 	host->disks[i]->boot_id = host->boot_id;
+	host->disks[i]->lost = on_lost;
+	host->disks[i]->told = on_told;
+	host->disks[i]->user = host->volumes[i];
 }
 
 /* As if it had been read anew; NULL: with all volumes. */
@@ -284,6 +297,8 @@ static bool reload_judge(struct sim_host *host, const bool *before)
 		bool served = is_served(host, i);
 
 		all &= served;
+		if (served && !before[i] && host->disks[i])
+			sim_model_served(host->volumes[i]);
 		if (before[i] && !served && !host->disks[i])
 			sim_model_crash(host->volumes[i]);
 	}

@@ -31,6 +31,7 @@ struct model_command {
 	bool lost;	   /* its session is, unanswered */
 	bool process_lost; /* its target was killed, and has no successor yet */
 	uint64_t over;	   /* 0, or since when nothing more can come of it */
+	unsigned int acked_life; /* of the volume, when it succeeded */
 };
 
 /* One possible content of a sector. */
@@ -55,8 +56,17 @@ struct sim_volume {
 	bool durable; /* a disk; else the process's memory */
 	struct candidate **candidates;
 	TAILQ_HEAD(, model_command) commands;
-	unsigned int life; /* counts the losses of the cache */
-	uint64_t crashed;  /* the last of them */
+	unsigned int life; /* counts the losses of the cache, as far as targets were told */
+	uint64_t crashed;  /* the last of them with its machine or process */
+	uint64_t lost;	   /* when a failed flush has last lost something */
+	uint64_t told;	   /* when the target learnt of the last by a failed flush: */
+	unsigned int told_life; /* the life that began then */
+	/*
+	 * Since when (a life) its machine has run, and when the process, or the reload, began that
+	 * serves it now: what its predecessor knew of failed flushes is not handed on, so the cache
+	 * epoch of a machine's first life comes again.
+	 */
+	unsigned int machine_life, served_life;
 	struct epoch epochs[EPOCHS_MAX];
 	unsigned int epoch_count;
 	struct sim_volume *next;
@@ -202,11 +212,17 @@ static void sector_flushed(struct sim_volume *volume, uint64_t sector,
 			   const struct sim_command *flush)
 {
 	for (struct candidate *winner = volume->candidates[sector]; winner; winner = winner->next) {
-		if (!winner->succeeded || candidate_end(winner) >= flush->begin)
+		if (!winner->succeeded || candidate_end(winner) >= flush->begin ||
+		    winner->write->acked_life < flush->life)
 			continue;
-		for (struct candidate *c = volume->candidates[sector]; c; c = c->next)
-			if (candidate_end(c) < candidate_begin(winner) && c->buried > flush->end)
+		for (struct candidate *c = volume->candidates[sector]; c; c = c->next) {
+			if (candidate_end(c) >= candidate_begin(winner))
+				continue;
+			if (c->buried > flush->end)
 				c->buried = flush->end;
+			if (c->dead > flush->end)
+				c->dead = flush->end;
+		}
 	}
 }
 
@@ -249,7 +265,7 @@ static void read_check(const struct sim_command *read, const uint8_t *data)
 		bool whole = sector_identify(data + i * SIM_SECTOR, sector, &id);
 
 		if (whole && sector_may_hold(volume, sector, id, read->begin)) {
-			if (read->begin > volume->crashed)
+			if (read->begin > volume->crashed && read->begin > volume->lost)
 				sector_seen(volume, sector, id, read);
 			continue;
 		}
@@ -324,15 +340,26 @@ static void command_succeeded(struct model_command *command, const uint8_t *data
 	uint64_t oldest;
 
 	it->end = model_now();
+	command->acked_life = it->volume->life;
 	oldest = volume_oldest(it->volume);
 	if (it->kind == SIM_COMMAND_READ) {
 		read_check(it, data);
 		return;
 	}
-	/* Done before a crash of which its application does not know yet: only FUA has outlived it.
+	/*
+	 * Done before a loss of which its application does not know yet: only FUA has outlived it.
+	 * But a FLUSH beside one that failed says of what was acknowledged before that it is
+	 * durable: done before the loss, or it must not succeed (F9).
 	 */
 	if (it->begin < it->volume->crashed && !it->fua)
 		return;
+	if (it->begin < it->volume->lost && !it->fua && it->kind != SIM_COMMAND_FLUSH)
+		return;
+	if (it->kind == SIM_COMMAND_FLUSH && it->life < it->volume->told_life &&
+	    it->begin > it->volume->told)
+		sim_fail("volume %s: a FLUSH succeeds, and writes that were acknowledged since its "
+			 "handle was opened may be lost (F9)",
+			 it->volume->name);
 	if (it->kind == SIM_COMMAND_FLUSH)
 		for (uint64_t i = 0; i < it->volume->sectors; i++) {
 			sector_flushed(it->volume, i, it);
@@ -451,6 +478,8 @@ void sim_model_served(struct sim_volume *volume)
 {
 	struct model_command *command, *following;
 
+	if (volume->life != volume->machine_life)
+		volume->served_life = ++volume->life;
 	for (command = TAILQ_FIRST(&volume->commands); command; command = following) {
 		following = TAILQ_NEXT(command, link);
 		if (command->process_lost)
@@ -467,6 +496,7 @@ void sim_model_crash(struct sim_volume *volume)
 
 	volume->life++;
 	volume->crashed = now;
+	volume->machine_life = volume->served_life = volume->life;
 	sim_trace("model", "volume %s: life %u", volume->name, volume->life);
 	for (uint64_t i = 0; i < volume->sectors; i++) {
 		for (c = volume->candidates[i]; c; c = c->next) {
@@ -483,11 +513,48 @@ void sim_model_crash(struct sim_volume *volume)
 	}
 }
 
+/* What is not known to be durable may come back. */
+static void volume_revive(struct sim_volume *volume, bool forget)
+{
+	uint64_t now = model_now();
+
+	for (uint64_t i = 0; i < volume->sectors; i++)
+		for (struct candidate *c = volume->candidates[i]; c; c = c->next) {
+			if (c->buried > now)
+				c->dead = NEVER;
+			c->succeeded &= !forget;
+		}
+}
+
+void sim_model_lost(struct sim_volume *volume)
+{
+	sim_trace("model", "volume %s: a failed flush has lost something", volume->name);
+	volume_revive(volume, false);
+	volume->lost = model_now();
+}
+
+void sim_model_told(struct sim_volume *volume, bool alive)
+{
+	if (!alive) {
+		volume_revive(volume, true);
+		return;
+	}
+	volume->told_life = ++volume->life;
+	volume->told = model_now();
+	sim_trace("model", "volume %s: life %u, after a failed flush", volume->name, volume->life);
+}
+
 struct sim_opening sim_model_opening(struct sim_volume *volume)
 {
 	struct sim_opening opening = {.volume = volume, .life = volume->life, .since = model_now()};
 
 	return opening;
+}
+
+/* The same as in an earlier life, because a new process does not know of it. */
+static bool epoch_comes_again(const struct sim_volume *volume, const struct epoch *epoch)
+{
+	return volume->served_life == volume->life && epoch->life >= volume->machine_life;
 }
 
 /* Connections of a session that had all ended before have left nothing with the store. */
@@ -505,7 +572,7 @@ static void volume_inherited(struct sim_volume *volume, uint64_t since)
 	}
 }
 
-void sim_model_opened(const struct sim_opening *opening, const uint8_t value[16])
+unsigned int sim_model_opened(const struct sim_opening *opening, const uint8_t value[16])
 {
 	struct sim_volume *volume = opening->volume;
 	struct epoch *epoch;
@@ -513,13 +580,11 @@ void sim_model_opened(const struct sim_opening *opening, const uint8_t value[16]
 	volume_inherited(volume, opening->since);
 	/* It crashed in between: the answer may be of either life. */
 	if (opening->life != volume->life)
-		return;
+		return volume->life;
 	for (unsigned int i = 0; i < volume->epoch_count; i++) {
 		epoch = &volume->epochs[i];
-		if (!memcmp(epoch->value, value, 16) == (epoch->life == volume->life))
-			continue;
-		/* A disk's failed FLUSH or FUA changes it too (F9), whatever became of the data. */
-		if (volume->durable && epoch->life == volume->life)
+		if (!memcmp(epoch->value, value, 16) == (epoch->life == volume->life) ||
+		    epoch_comes_again(volume, epoch))
 			continue;
 		sim_fail("volume %s: %s (F7)", volume->name,
 			 epoch->life == volume->life
@@ -527,10 +592,11 @@ void sim_model_opened(const struct sim_opening *opening, const uint8_t value[16]
 				 : "its cache was lost and its cache epoch is the same");
 	}
 	if (volume->epoch_count == EPOCHS_MAX)
-		return;
+		return volume->life;
 	epoch = &volume->epochs[volume->epoch_count++];
 	memcpy(epoch->value, value, 16);
 	epoch->life = volume->life;
+	return volume->life;
 }
 
 /* -- volumes ------------------------------------------------------------------------------- */

@@ -7,7 +7,9 @@
  * A write is a candidate for each of its sectors from its beginning on. It stops being one when
  * another, begun after its end, has succeeded; or when a READ that began after its end has seen
  * something else. A crash that loses the disk's cache brings back every candidate that was not
- * succeeded by a durable one: by FUA, or by a FLUSH begun after its end.
+ * succeeded by a durable one: by FUA, or by a FLUSH begun after its end. So does a flush of the disk
+ * that fails. Then the volume has another life, and only a FLUSH by a handle that was opened in the
+ * life in which a write was acknowledged, or before, says that this write is durable (F7).
  */
 #ifndef RBLK_TESTS_SIM_MODEL_H
 #define RBLK_TESTS_SIM_MODEL_H
@@ -32,6 +34,7 @@ struct sim_command {
 	enum sim_command_kind kind;
 	struct sim_volume *volume;
 	uint32_t session; /* by which it went */
+	unsigned int life; /* FLUSH: of the volume when its handle was opened (F7) */
 	bool resent;	  /* until it is answered, even to its target's successor */
 	bool fua;
 	uint64_t sector, sectors;
@@ -86,6 +89,13 @@ void sim_model_served(struct sim_volume *volume);
 
 /* The cache is lost; for a volume in memory everything. */
 void sim_model_crash(struct sim_volume *volume);
+/*
+ * A flush of the disk has failed, and what it should have written may be lost. From when the target
+ * knows, it reports another cache epoch, and no FLUSH succeeds by a handle from before. A process
+ * that died (alive: false) before it was told could not say it to anyone, nor can its successor.
+ */
+void sim_model_lost(struct sim_volume *volume);
+void sim_model_told(struct sim_volume *volume, bool alive);
 /* What an OPEN is held to, as of when it is sent. */
 struct sim_opening {
 	struct sim_volume *volume;
@@ -93,7 +103,8 @@ struct sim_opening {
 	uint64_t since;	   /* connections that ended before have left nothing (section 8) */
 };
 struct sim_opening sim_model_opening(struct sim_volume *volume);
-/* It has succeeded, for writing, and reports this cache epoch. */
-void sim_model_opened(const struct sim_opening *opening, const uint8_t epoch[16]);
+/* It has succeeded, for writing, and reports this cache epoch. Returns the life of which the handle
+ * is; the later one, where it can be one or the other. */
+unsigned int sim_model_opened(const struct sim_opening *opening, const uint8_t epoch[16]);
 
 #endif

@@ -12,6 +12,7 @@
 #include <linux/fs.h>
 #include <stdlib.h>
 #include <string.h>
+#include "target/store/store.h"
 #include "tests/sim/actor.h"
 #include "tests/sim/disk.h"
 #include "tests/sim/fabric_sim.h"
@@ -31,6 +32,7 @@ struct ring_slot {
 	TAILQ_ENTRY(ring_slot) link;
 	struct tgt_ring_op *op;
 	int result;
+	struct sim_disk *lost_by; /* NULL, or the disk whose failed SYNC this reports */
 };
 
 struct tgt_ring {
@@ -94,7 +96,8 @@ struct io_uring_sqe *tgt_ring_get(struct tgt_ring *ring, struct tgt_ring_op *op)
 
 /* -- what the kernel does ------------------------------------------------------------------ */
 
-static void ring_complete(struct tgt_ring *ring, struct tgt_ring_op *op, int result)
+static void ring_complete(struct tgt_ring *ring, struct tgt_ring_op *op, int result,
+			  struct sim_disk *lost_by)
 {
 	struct ring_slot *slot = calloc(1, sizeof(*slot));
 
@@ -102,6 +105,7 @@ static void ring_complete(struct tgt_ring *ring, struct tgt_ring_op *op, int res
 		sim_fail("out of memory");
 	slot->op = op;
 	slot->result = result;
+	slot->lost_by = lost_by;
 	TAILQ_INSERT_TAIL(&ring->done, slot, link);
 	if (!ring->dead)
 		sim_actor_wake(ring->actor);
@@ -109,7 +113,7 @@ static void ring_complete(struct tgt_ring *ring, struct tgt_ring_op *op, int res
 
 void sim_ring_done(struct tgt_ring *ring, struct sim_io *io)
 {
-	ring_complete(ring, io->op, io->result);
+	ring_complete(ring, io->op, io->result, io->lost ? io->file->disk : NULL);
 }
 
 int tgt_ring_expect(struct tgt_ring *ring)
@@ -120,7 +124,7 @@ int tgt_ring_expect(struct tgt_ring *ring)
 
 void tgt_ring_post(struct tgt_ring *ring, struct tgt_ring_post *post, int result)
 {
-	ring_complete(ring, &post->op, result);
+	ring_complete(ring, &post->op, result, NULL);
 }
 
 static bool sqe_decode(const struct io_uring_sqe *sqe, struct sim_io *io)
@@ -157,7 +161,7 @@ static void ring_start(struct tgt_ring *ring, const struct io_uring_sqe *sqe,
 	struct sim_io *io;
 
 	if (ring->dead) {
-		ring_complete(ring, op, -EIO);
+		ring_complete(ring, op, -EIO, NULL);
 		return;
 	}
 	file = (unsigned int)sqe->fd < FILES ? ring->files[sqe->fd] : NULL;
@@ -167,6 +171,7 @@ static void ring_start(struct tgt_ring *ring, const struct io_uring_sqe *sqe,
 	io->file = file;
 	io->ring = ring;
 	io->op = op;
+	io->fua = ((const struct tgt_io *)op)->flags & TGT_IO_FUA;
 	sim_trace(ring->actor->name, "io %d to %s at %llu+%llu%s", io->kind, file->disk->path,
 		  (unsigned long long)io->offset, (unsigned long long)io->bytes,
 		  io->durable ? " durable" : "");
@@ -198,6 +203,8 @@ unsigned int tgt_ring_reap(struct tgt_ring *ring, unsigned int budget)
 		struct tgt_ring_op *op = slot->op;
 		int result = slot->result;
 
+		if (slot->lost_by)
+			slot->lost_by->told(slot->lost_by->user, !ring->dead);
 		TAILQ_REMOVE(&ring->done, slot, link);
 		free(slot);
 		ring->inflight--;
@@ -286,7 +293,7 @@ void sim_ring_kill(struct tgt_ring *ring)
 		{
 			if (io->ring != ring)
 				continue;
-			ring_complete(ring, io->op, -EIO);
+			ring_complete(ring, io->op, -EIO, NULL);
 			sim_disk_orphan(io);
 		}
 	}

@@ -120,6 +120,7 @@ struct sim_survivor {
 	struct sim_place places[SIM_SURVIVOR_QUEUES];
 
 	uint32_t handle; /* 0: not open */
+	unsigned int life; /* of the volume, when it was opened */
 	bool opening;
 	uint64_t open_at_ns;
 	uint64_t blocks;

@@ -46,7 +46,7 @@ static void open_done(struct sim_control *control, uint16_t status)
 	survivor->blocks = rblk_le64(volume->blocks);
 	survivor->block_bytes = rblk_le32(volume->block_bytes);
 	survivor->volume_flags = rblk_le32(volume->flags);
-	sim_model_opened(&control->opening, volume->cache_epoch);
+	survivor->life = sim_model_opened(&control->opening, volume->cache_epoch);
 }
 
 static void fence_done(struct sim_control *control, uint16_t status)

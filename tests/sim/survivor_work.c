@@ -232,8 +232,10 @@ static void errand_send(struct sim_errand *errand, struct sim_life *life)
 
 	if (errand->lost_once)
 		errand_check_fenced(errand);
-	if (!errand->zombie)
+	if (!errand->zombie) {
+		errand->command->life = survivor->life;
 		sim_model_again(errand->command);
+	}
 	/* A lie that cannot be told is none. */
 	errand->wrong_digest &= (life->features & RBLK_FEATURE_DIGEST) != 0;
 	errand_encode(errand, life);
@@ -350,6 +352,7 @@ static bool errand_begin(struct sim_errand *errand)
 		.kind = errand->kind,
 		.volume = survivor->host->volumes[survivor->volume],
 		.session = survivor->session,
+		.life = survivor->life,
 		.resent = true,
 		.fua = errand->fua,
 		.sector = errand->sector,

@@ -202,6 +202,7 @@ static void build_disk(struct sim_disk *disk, enum world_kind kind)
 		.again = rate(10000, 200000),
 		.stall = rate(1000, 30000),
 		.early = 300000,
+		.saved = (uint32_t)sim_below(1000000),
 		.delay_min_ns = 5 * SIM_US,
 		.delay_max_ns = sim_chance(700000) ? 100 * SIM_US : 5 * SIM_MS,
 		.stall_ns = sim_chance(500000) ? 50 * SIM_MS : 8 * SIM_S,
