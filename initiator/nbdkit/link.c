@@ -31,6 +31,7 @@ enum link_operation {
 	LINK_FLUSH,
 	LINK_DISCARD,
 	LINK_ZERO,
+	LINK_EXTENTS,
 };
 
 struct link_command {
@@ -39,6 +40,8 @@ struct link_command {
 	char *data;     /* in a slot */
 	uint64_t offset;
 	uint64_t bytes;
+	struct rblk_extent *extents; /* room for so many */
+	unsigned int extents_max;
 };
 
 /* A caller that waits for its commands; on its stack. Guarded by the link's mutex. */
@@ -46,6 +49,7 @@ struct link_waiter {
 	pthread_cond_t done;
 	unsigned int outstanding;
 	int error; /* the first */
+	uint64_t value; /* the last result's */
 };
 
 /*
@@ -266,6 +270,7 @@ static void link_done(void *arg, const struct rblk_result *result)
 
 	if (result->error && !waiter->error)
 		waiter->error = result->error;
+	waiter->value = result->value;
 	if (--waiter->outstanding == 0)
 		pthread_cond_signal(&waiter->done);
 }
@@ -289,6 +294,9 @@ static int link_try(struct nbd_link *link, const struct link_command *command,
 	case LINK_ZERO:
 		return rblk_write_zeroes(volume, command->bytes, command->offset, command->flags,
 					 link_done, waiter);
+	case LINK_EXTENTS:
+		return rblk_extents(volume, command->bytes, command->offset, command->extents,
+				    command->extents_max, link_done, waiter);
 	}
 	return -EINVAL;
 }
@@ -328,8 +336,9 @@ static void link_submit(struct nbd_link *link)
 	}
 }
 
-/* Start `count` commands together, and wait until all are done. */
-static int link_run(struct nbd_link *link, const struct link_command *commands, unsigned int count)
+/* Start `count` commands together, and wait until all are done. *value: of the last's result. */
+static int link_run_value(struct nbd_link *link, const struct link_command *commands,
+			  unsigned int count, uint64_t *value)
 {
 	struct link_waiter waiter = { .done = PTHREAD_COND_INITIALIZER };
 
@@ -341,7 +350,15 @@ static int link_run(struct nbd_link *link, const struct link_command *commands, 
 		pthread_cond_wait(&waiter.done, &link->mutex);
 	pthread_mutex_unlock(&link->mutex);
 	pthread_cond_destroy(&waiter.done);
+	*value = waiter.value;
 	return waiter.error;
+}
+
+static int link_run(struct nbd_link *link, const struct link_command *commands, unsigned int count)
+{
+	uint64_t value;
+
+	return link_run_value(link, commands, count, &value);
 }
 
 /* -- reads and writes -------------------------------------------------------------------------- */
@@ -476,4 +493,18 @@ int nbd_link_zero(struct nbd_link *link, uint32_t bytes, uint64_t offset, uint32
 			  (struct link_command){
 				  .operation = LINK_ZERO, .flags = flags, .offset = offset },
 			  bytes);
+}
+
+int nbd_link_extents(struct nbd_link *link, uint32_t bytes, uint64_t offset,
+		     struct rblk_extent *extents, unsigned int max)
+{
+	const struct link_command command = { .operation = LINK_EXTENTS,
+					      .offset = offset,
+					      .bytes = bytes,
+					      .extents = extents,
+					      .extents_max = max };
+	uint64_t count = 0;
+	int err = link_run_value(link, &command, 1, &count);
+
+	return err ? err : (int)count;
 }

@@ -44,4 +44,8 @@ int nbd_link_flush(struct nbd_link *link);
 int nbd_link_discard(struct nbd_link *link, uint32_t bytes, uint64_t offset);
 int nbd_link_zero(struct nbd_link *link, uint32_t bytes, uint64_t offset, uint32_t flags);
 
+/* Where data is: how many extents (1 to max), which may end before the range does. */
+int nbd_link_extents(struct nbd_link *link, uint32_t bytes, uint64_t offset,
+		     struct rblk_extent *extents, unsigned int max);
+
 #endif

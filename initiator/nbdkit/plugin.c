@@ -21,6 +21,7 @@
 
 /* What NBD clients send at the most, by custom, unless they are told otherwise. */
 #define PLUGIN_MAX_BYTES (32u << 20)
+#define PLUGIN_EXTENTS_MAX 256u
 /* nbdkit's bounds for the preferred size. */
 #define PLUGIN_PREFERRED_MIN 512u
 #define PLUGIN_PREFERRED_MAX (2u << 20)
@@ -221,6 +222,11 @@ static int plugin_can_fua(void *handle)
 	return info->can_flush ? NBDKIT_FUA_EMULATE : NBDKIT_FUA_NONE;
 }
 
+static int plugin_can_extents(void *handle)
+{
+	return nbd_link_info(handle)->can_extents;
+}
+
 /* A flush covers what was answered on every connection: the protocol's FLUSH is the volume's. */
 static int plugin_can_multi_conn(void *handle)
 {
@@ -310,6 +316,26 @@ static int plugin_zero(void *handle, uint32_t bytes, uint64_t offset, uint32_t f
 	return plugin_answer(handle, "zero", offset, nbd_link_zero(handle, bytes, offset, io_flags));
 }
 
+/* As many as one answer has: the client asks on from where they end. */
+static int plugin_extents(void *handle, uint32_t bytes, uint64_t offset, uint32_t flags,
+			  struct nbdkit_extents *extents)
+{
+	struct rblk_extent list[PLUGIN_EXTENTS_MAX];
+	unsigned int max = flags & NBDKIT_FLAG_REQ_ONE ? 1 : PLUGIN_EXTENTS_MAX;
+	int count = nbd_link_extents(handle, bytes, offset, list, max);
+
+	if (count < 0)
+		return plugin_answer(handle, "extents", offset, count);
+	for (int i = 0; i < count; i++) {
+		uint32_t type = (list[i].flags & RBLK_EXTENT_IS_HOLE ? NBDKIT_EXTENT_HOLE : 0) |
+				(list[i].flags & RBLK_EXTENT_IS_ZERO ? NBDKIT_EXTENT_ZERO : 0);
+
+		if (nbdkit_add_extent(extents, list[i].offset, list[i].bytes, type))
+			return -1;
+	}
+	return 0;
+}
+
 static struct nbdkit_plugin plugin = {
 	.name = "rblk",
 	.longname = "rblk block volumes",
@@ -334,12 +360,14 @@ static struct nbdkit_plugin plugin = {
 	.can_zero = plugin_can_zero,
 	.can_fua = plugin_can_fua,
 	.can_multi_conn = plugin_can_multi_conn,
+	.can_extents = plugin_can_extents,
 	.can_cache = plugin_can_cache,
 	.pread = plugin_pread,
 	.pwrite = plugin_pwrite,
 	.flush = plugin_flush,
 	.trim = plugin_trim,
 	.zero = plugin_zero,
+	.extents = plugin_extents,
 };
 
 NBDKIT_REGISTER_PLUGIN(plugin)

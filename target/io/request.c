@@ -3,7 +3,7 @@
  * The life of a command, from top to bottom: received -> checked -> data in -> stored -> data out
  * -> replied. Which step may follow which is request_state.c's, what a command may ask for is
  * request_check.c's, moving bytes is transfer.c's, packing completions is reply.c's, the engine of
- * checksums is checksum.c's; commands that are not block I/O go up. Nothing here waits: each function takes a request as far
+ * checksums is checksum.c's, where data is is asked by extents.c; commands that are not block I/O go up. Nothing here waits: each function takes a request as far
  * as it goes and leaves it in the list, with the store or with the fabric, as its state says.
  */
 #include "target/io/request.h"
@@ -12,6 +12,7 @@
 #include <string.h>
 #include "target/io/checksum.h"
 #include "target/io/digest.h"
+#include "target/io/extents.h"
 #include "target/io/lane.h"
 #include "target/store/submit.h"
 
@@ -239,6 +240,9 @@ static void request_with_memory(struct tgt_request *request)
 		request_release_capsule(request);
 		request_store(request, TGT_IO_WRITE);
 		break;
+	case RBLK_OP_EXTENTS:
+		tgt_extents_next(request);
+		break;
 	default:
 		tgt_checksum_next(request);
 		break;
@@ -282,6 +286,8 @@ static uint32_t microseconds(uint64_t from_ns, uint64_t to_ns)
 void tgt_request_stored(struct tgt_request *request, int error)
 {
 	request->stored_us = microseconds(request->submitted_ns, request_turn(request)->now_ns);
+	if (request->opcode == RBLK_OP_EXTENTS)
+		request->lane->extents--;
 	/* The connection was lost meanwhile: this was what F5 had to wait for. */
 	if (!request->lane->open) {
 		tgt_request_drop(request);
@@ -289,6 +295,10 @@ void tgt_request_stored(struct tgt_request *request, int error)
 	}
 	if (!error && request->opcode == RBLK_OP_CHECKSUM) {
 		tgt_checksum_stored(request);
+		return;
+	}
+	if (!error && request->opcode == RBLK_OP_EXTENTS) {
+		tgt_extents_stored(request);
 		return;
 	}
 	if (!error && request->opcode == RBLK_OP_READ && request->flags & RBLK_CMD_DIGEST)
@@ -405,6 +415,9 @@ static void request_go(struct tgt_request *request, char *capsule)
 		break;
 	case RBLK_OP_CHECKSUM:
 		tgt_checksum_begin(request);
+		break;
+	case RBLK_OP_EXTENTS:
+		tgt_extents_begin(request);
 		break;
 	}
 }

@@ -68,6 +68,7 @@ enum rblk_status tgt_request_check(struct tgt_request *request, uint32_t handle)
 	case RBLK_OP_DISCARD:
 	case RBLK_OP_WRITE_ZEROES:
 	case RBLK_OP_CHECKSUM:
+	case RBLK_OP_EXTENTS:
 		break;
 	default:
 		return RBLK_E_UNSUPPORTED;

@@ -15,7 +15,7 @@
 #include <unistd.h>
 #include "target/base/settings.h"
 #include "target/base/error.h"
-#include "target/store/extents.h"
+#include "target/store/seek.h"
 #include "target/store/path.h"
 #include "target/store/worker.h"
 
@@ -240,7 +240,7 @@ static int extents_run(struct tgt_job *job)
 	uint64_t size;
 	int err = tgt_path_size(path, &size);
 
-	return err ? err : tgt_extents_find(path->fd, size, io, lseek);
+	return err ? err : tgt_seek_extents(path->fd, size, io, lseek);
 }
 
 static void extents_complete(struct tgt_ring_op *op, int result, uint32_t flags)

@@ -52,6 +52,24 @@ nbd 0 "${plugin[@]}" -- 'qemu-io -f raw -c "write -P 7 -f 0 8M" -c "write -z 1M 
 	-c "read -P 7 7M 1M" "$uri"'
 ! grep -q 'verification failed' "$scratch/out" || fail "qemu-io read something else"
 
+# Holes: a client is told of them where the store knows, and all is data where it does not.
+truncate -s 0 "$scratch/disk" && truncate -s 48M "$scratch/disk"
+dd if=/dev/urandom of="$scratch/disk" bs=1M seek=8 count=4 conv=notrunc,fsync status=none
+nbd 0 "${plugin[@]}" -- 'nbdinfo --map --json "$uri"'
+json_is '[.[] | [.offset, .length, .type]] ==
+	[[0, 8388608, 3], [8388608, 4194304, 0], [12582912, 37748736, 3]]'
+nbd 0 "${plugin[@]}" -- 'nbdinfo --map --totals "$uri"'
+out_has 'hole,zero'
+cp --sparse=never "$scratch/disk" "$scratch/full"
+rm -f "$scratch/back"
+nbd 0 "${plugin[@]}" -- 'nbdcopy "$uri" back'
+same "$scratch/full" "$scratch/back"
+rm -f "$scratch/back"
+nbd 0 "${plugin[@]}" -- 'qemu-img convert -f raw -O raw "$uri" back; qemu-img map --output=json -f raw "$uri"'
+same "$scratch/full" "$scratch/back"
+nbd 0 "$RBLK_NBDKIT" "$target/mem" -- 'nbdinfo --map --json "$uri"'
+json_is '[.[] | [.offset, .length, .type]] == [[0, 25165824, 0]]'
+
 # All volumes of a target, each under its own name.
 nbd 0 "$RBLK_NBDKIT" "$target" -- 'nbdinfo --list --json "$uri"'
 json_is '[.exports[] | [."export-name", ."export-size"]] == [["disk", 50331648], ["mem", 25165824]]'

@@ -7,7 +7,7 @@
  */
 #include <pthread.h>
 #include <semaphore.h>
-#include "target/store/extents.h"
+#include "target/store/seek.h"
 #include "target/store/worker.h"
 #include "tests/unit/target_rig.h"
 
@@ -53,7 +53,7 @@ static const char *found(uint64_t first, uint64_t count, uint32_t unit, uint32_t
 	size_t used = 0;
 
 	asked = 0;
-	assert_int_equal(tgt_extents_find(-1, strlen(map) * 512, &io, map_seek), expected);
+	assert_int_equal(tgt_seek_extents(-1, strlen(map) * 512, &io, map_seek), expected);
 	text[0] = 0;
 	for (uint32_t i = 0; i < room && list[i].bytes; i++)
 		used += (size_t)snprintf(text + used, sizeof(text) - used, "%s%c%llu", i ? " " : "",
@@ -129,7 +129,7 @@ static void a_file_that_changes_is_walked_to_its_end(void **state)
 	struct tgt_io io = {
 		.bytes = 2 * 4096, .buffer = list, .extent_room = 4, .extent_unit = 4096};
 
-	assert_int_equal(tgt_extents_find(-1, 1 << 20, &io, punched_seek), 0);
+	assert_int_equal(tgt_seek_extents(-1, 1 << 20, &io, punched_seek), 0);
 	assert_int_equal(list[0].bytes, 2 * 4096);
 	assert_false(list[0].hole);
 	assert_int_equal(list[1].bytes, 0);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The walk of extents.h. A hole shrinks to whole units and data grows to them, so that what is
+ * The walk of seek.h. A hole shrinks to whole units and data grows to them, so that what is
  * called a hole is one to its last byte. The file may change meanwhile; whatever the file system
  * answers, each step goes on by a unit at least.
  */
-#include "target/store/extents.h"
+#include "target/store/seek.h"
 
 #include <errno.h>
 #include <unistd.h>
@@ -50,7 +50,7 @@ static int64_t seek_to(int fd, uint64_t offset, int whence, uint64_t end,
 	return errno == ENXIO ? (int64_t)end : -errno;
 }
 
-int tgt_extents_find(int fd, uint64_t size, const struct tgt_io *io,
+int tgt_seek_extents(int fd, uint64_t size, const struct tgt_io *io,
 		     off_t (*seek)(int fd, off_t offset, int whence))
 {
 	struct walk walk = {

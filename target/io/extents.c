@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The command of extents.h: memory, the store's answer, and its translation to the wire, in place.
+ */
+#include "target/io/extents.h"
+
+#include <string.h>
+#include "target/io/lane.h"
+
+static_assert(sizeof(struct tgt_extent) == sizeof(struct rblk_wire_extent),
+	      "one is written where the other was");
+
+static const struct tgt_volume *extents_volume(const struct tgt_request *request)
+{
+	return request->access->port->volume;
+}
+
+void tgt_extents_begin(struct tgt_request *request)
+{
+	uint32_t room = request->length / (uint32_t)sizeof(struct rblk_wire_extent);
+
+	if (room > RBLK_EXTENTS_MAX)
+		room = RBLK_EXTENTS_MAX;
+	tgt_request_get_memory(request, room * (uint32_t)sizeof(struct rblk_wire_extent));
+}
+
+static struct rblk_wire_extent extents_wire(struct tgt_extent extent, uint32_t block_bytes)
+{
+	return (struct rblk_wire_extent){
+		.blocks = rblk_to_le64(extent.bytes / block_bytes),
+		.flags = rblk_to_le32(extent.hole ? RBLK_EXTENT_HOLE | RBLK_EXTENT_ZERO : 0),
+	};
+}
+
+void tgt_extents_next(struct tgt_request *request)
+{
+	const struct tgt_volume *volume = extents_volume(request);
+	struct tgt_io *io = &request->io;
+
+	/* What is left of another command's data must not go out with the report. */
+	memset(request->data, 0, request->data_bytes);
+	if (!volume->store->info.can_extents) {
+		if (!tgt_request_begin_storing(request))
+			return;
+		((struct rblk_wire_extent *)request->data)->blocks = rblk_to_le64(request->blocks);
+		request->result = 1;
+		tgt_request_report(request);
+		return;
+	}
+	if (request->lane->extents == TGT_EXTENTS_PER_QUEUE) {
+		tgt_request_complete(request, RBLK_E_BUSY);
+		return;
+	}
+	if (!tgt_request_begin_storing(request))
+		return;
+	io->kind = TGT_IO_EXTENTS;
+	io->flags = 0;
+	io->offset = request->lba * volume->block_bytes;
+	io->bytes = (uint64_t)request->blocks * volume->block_bytes;
+	io->extent_room = request->data_bytes / (uint32_t)sizeof(struct tgt_extent);
+	io->extent_unit = volume->block_bytes;
+	request->lane->extents++;
+	tgt_request_submit(request);
+}
+
+void tgt_extents_stored(struct tgt_request *request)
+{
+	uint32_t room = request->data_bytes / (uint32_t)sizeof(struct tgt_extent);
+
+	for (request->result = 0; request->result < room; request->result++) {
+		char *place = request->data + request->result * sizeof(struct tgt_extent);
+		struct rblk_wire_extent wire;
+		struct tgt_extent extent;
+
+		memcpy(&extent, place, sizeof(extent));
+		if (!extent.bytes)
+			break;
+		wire = extents_wire(extent, extents_volume(request)->block_bytes);
+		memcpy(place, &wire, sizeof(wire));
+	}
+	tgt_request_report(request);
+}
