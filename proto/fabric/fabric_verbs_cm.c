@@ -536,6 +536,7 @@ void verbs_cm_event(struct verbs_fab *fab)
 {
 	struct rdma_cm_event *raw;
 	struct rdma_cm_event event;
+	void *context;
 
 	if (rdma_get_cm_event(fab->channel, &raw)) {
 		/* Other errors concern one event that could not be taken: look for the next. */
@@ -544,12 +545,17 @@ void verbs_cm_event(struct verbs_fab *fab)
 		return;
 	}
 	event = *raw;
+	/*
+	 * Read before it is acknowledged: the thread that accepts or rejects a request has only waited for that,
+	 * and may change or free the id.
+	 */
+	context = event.id->context;
 	verbs_cm_keep_private(fab, &event);
 	event.param.conn.private_data = fab->private_data;
 	rdma_ack_cm_event(raw);
 
-	if (event.id->context != fab)
-		verbs_cm_conn_event(event.id->context, &event);
+	if (context != fab)
+		verbs_cm_conn_event(context, &event);
 	else if (event.event == RDMA_CM_EVENT_CONNECT_REQUEST)
 		verbs_cm_request(fab, &event);
 	else if (event.event == RDMA_CM_EVENT_DEVICE_REMOVAL)
