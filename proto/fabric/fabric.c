@@ -405,6 +405,18 @@ unsigned int fab_device_index(const struct fab_device *device)
 	return device->index;
 }
 
+void fab_device_release(struct fab_device *device)
+{
+	if (device->fab->ops->device_release)
+		device->fab->ops->device_release(device);
+}
+
+void fab_devices_check(struct fab *fab)
+{
+	if (fab->ops->devices_check)
+		fab->ops->devices_check(fab);
+}
+
 /* -- memory ----------------------------------------------------------------------------------- */
 
 int fab_mr_register(struct fab *fab, void *addr, size_t bytes, int access, struct fab_mr **mr)

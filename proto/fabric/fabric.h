@@ -225,6 +225,18 @@ void fab_device_set_user(struct fab_device *device, void *user);
 /* Small, dense, stable index of the device within its fab: 0, 1, ... */
 unsigned int fab_device_index(const struct fab_device *device);
 #define FAB_DEVICES_MAX 16
+/*
+ * After DEVICE_GONE, when the last connection on the device is destroyed and its owner looks at it no
+ * more: another device may have its index, and it is freed then. A device that nobody releases keeps its
+ * index for the fab's life.
+ */
+void fab_device_release(struct fab_device *device);
+/*
+ * Look whether the devices are still there: a driver may not tell a fab that has no connection on one, and
+ * wait for it all the same. DEVICE_GONE follows for those that are not. Reads the list of devices: for when one
+ * was lost elsewhere.
+ */
+void fab_devices_check(struct fab *fab);
 
 /* -- memory ---------------------------------------------------------------------------------- */
 

@@ -34,7 +34,10 @@ TAILQ_HEAD(verbs_conn_list, verbs_conn);
 TAILQ_HEAD(verbs_mr_list, verbs_mr);
 TAILQ_HEAD(verbs_listener_list, verbs_listener);
 
-/* A device as one fab uses it. Made when a connection first needs it, freed by fab_close(). */
+/*
+ * A device as one fab uses it. Made when a connection first needs it; freed by fab_close(), or, once it was
+ * removed and released, when another needs its slot.
+ */
 struct verbs_device {
 	struct fab_device head;
 	struct ibv_context *context; /* NULL once released after removal, as all below */
@@ -53,6 +56,8 @@ struct verbs_device {
 	bool async_ready;
 	bool gone;	   /* removed or failed; nothing new is begun here */
 	bool gone_pending; /* DEVICE_GONE not yet delivered */
+	bool released;	   /* the owner of the fab holds it no more: its slot may be another's */
+	int ibv_index;	   /* the kernel's number: one that comes back has the name, and another number */
 	enum { VERBS_LAST_WQE_UNKNOWN, VERBS_LAST_WQE_RAISED, VERBS_LAST_WQE_NEVER } last_wqe;
 };
 
@@ -173,6 +178,10 @@ int verbs_fd_watch(struct verbs_fab *fab, int fd, void *tag);
 /* The fab's own view of a device of rdma_cm's; opened if need be. */
 int verbs_device_get(struct verbs_fab *fab, struct ibv_device *ibdev, struct verbs_device **device);
 void verbs_device_destroy(struct verbs_device *device);
+void verbs_device_release(struct fab_device *device);
+void verbs_devices_check(struct fab *fab);
+/* Let librdmacm close what it has of devices that are no more. */
+void verbs_devices_sync(void);
 int verbs_device_arm(struct verbs_device *device);
 void verbs_device_async(struct verbs_device *device);
 /* Its connections are disconnected, DEVICE_GONE follows. Idempotent. */

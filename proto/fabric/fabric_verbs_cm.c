@@ -100,6 +100,7 @@ int verbs_listen(struct fab *head, const struct sockaddr *addr, int backlog,
 	       addr->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6)
 					   : sizeof(struct sockaddr_in));
 	listener->head.fab = head;
+	verbs_devices_sync();
 	/* A wildcard address binds without any device, and would wait for ever. */
 	errno = ENODEV;
 	if (!verbs_any_device() || rdma_create_id(fab->channel, &listener->id, fab, RDMA_PS_TCP))

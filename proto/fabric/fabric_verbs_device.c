@@ -4,9 +4,9 @@
  * shared receive queue, limits, and asynchronous events; and memory, which is registered with
  * every device. fabric_verbs_cm.c asks for a device when a connection first leads to it. A device
  * that is removed is given back to the kernel as soon as the last of its connections has been
- * destroyed; the struct stays until fab_close(), because callers hold it. A driver that cannot
- * take a device from its users (Soft-RoCE) waits on until the process ends, all the same: rdma_cm
- * never closes the context that it has of a device.
+ * destroyed; the struct stays until its owner has released it, and another device needs the slot. A driver that
+ * cannot take a device from its users (Soft-RoCE) also waits for librdmacm's own context of the device, see
+ * verbs_devices_sync().
  */
 #include "proto/fabric/fabric_verbs.h"
 
@@ -245,7 +245,7 @@ static int verbs_device_create_srq(struct verbs_device *device)
 }
 
 /* Everything but the struct. Idempotent; also undoes a device half made. */
-static void verbs_device_release(struct verbs_device *device)
+static void verbs_device_clear(struct verbs_device *device)
 {
 	struct verbs_mr *mr;
 
@@ -278,7 +278,7 @@ static void verbs_device_release(struct verbs_device *device)
 void verbs_device_destroy(struct verbs_device *device)
 {
 	assert(device->conns == 0);
-	verbs_device_release(device);
+	verbs_device_clear(device);
 	free(device);
 }
 
@@ -323,37 +323,71 @@ static int verbs_device_init(struct verbs_device *device, struct ibv_device *ibd
 	return 0;
 }
 
-int verbs_device_get(struct verbs_fab *fab, struct ibv_device *ibdev, struct verbs_device **out)
+/* The one that is in use under this name, if it still is the kernel's device; else NULL. */
+static struct verbs_device *verbs_device_find(struct verbs_fab *fab, struct ibv_device *ibdev)
 {
 	const char *name = ibv_get_device_name(ibdev);
-	struct verbs_device *device;
-	int err;
+	int ibv_index = ibv_get_device_index(ibdev);
 
 	for (unsigned int i = 0; i < fab->device_count; i++) {
-		device = fab->devices[i];
-		if (!device->gone && strcmp(device->head.name, name) == 0) {
-			*out = device;
-			return 0;
-		}
+		struct verbs_device *device = fab->devices[i];
+
+		if (device->gone || strcmp(device->head.name, name) != 0)
+			continue;
+		if (device->ibv_index == ibv_index)
+			return device;
+		/* It was away in between, and a fab without connections there is not told. */
+		verbs_device_lost(device, -ENODEV, "the device was removed");
 	}
+	return NULL;
+}
+
+/* A slot that was never used, or whose device has gone and is nobody's. FAB_DEVICES_MAX: there is none. */
+static unsigned int verbs_device_slot(struct verbs_fab *fab)
+{
+	for (unsigned int i = 0; i < fab->device_count; i++) {
+		struct verbs_device *device = fab->devices[i];
+
+		if (device->gone && device->released && !device->context && device->conns == 0)
+			return i;
+	}
+	return fab->device_count;
+}
+
+int verbs_device_get(struct verbs_fab *fab, struct ibv_device *ibdev, struct verbs_device **out)
+{
+	struct verbs_device *device = verbs_device_find(fab, ibdev);
+	const char *name = ibv_get_device_name(ibdev);
+	unsigned int slot;
+	int err;
+
+	*out = device;
+	if (device)
+		return 0;
 	if (fab->head.options.device && strcmp(fab->head.options.device, name) != 0)
 		return fab_fail(&fab->head, -ENODEV, "%s: not the device to be used, which is %s",
 				name, fab->head.options.device);
-	if (fab->device_count == FAB_DEVICES_MAX)
-		return fab_fail(&fab->head, -ENOSPC, "%s: %u devices are in use or were removed",
-				name, FAB_DEVICES_MAX);
+	slot = verbs_device_slot(fab);
+	if (slot == FAB_DEVICES_MAX)
+		return fab_fail(&fab->head, -ENOSPC, "%s: %u devices are in use", name,
+				FAB_DEVICES_MAX);
 	device = calloc(1, sizeof(*device));
 	if (!device)
 		return fab_fail(&fab->head, -ENOMEM, "%s: out of memory", name);
 	device->head.fab = &fab->head;
-	device->head.index = fab->device_count;
+	device->head.index = slot;
+	device->ibv_index = ibv_get_device_index(ibdev);
 	strncpy(device->head.name, name, sizeof(device->head.name) - 1);
 	err = verbs_device_init(device, ibdev);
 	if (err) {
 		verbs_device_destroy(device);
 		return err;
 	}
-	fab->devices[fab->device_count++] = device;
+	if (slot < fab->device_count)
+		verbs_device_destroy(fab->devices[slot]);
+	else
+		fab->device_count++;
+	fab->devices[slot] = device;
 	*out = device;
 	return 0;
 }
@@ -439,7 +473,49 @@ void verbs_device_settle(struct verbs_device *device)
 {
 	if (!device->gone || device->gone_pending || device->conns > 0 || !device->context)
 		return;
-	verbs_device_release(device);
+	verbs_device_clear(device);
+	verbs_devices_sync();
+}
+
+void verbs_device_release(struct fab_device *head)
+{
+	verbs_device(head)->released = true;
+}
+
+static bool verbs_device_listed(const struct verbs_device *device, struct ibv_device **list,
+				int count)
+{
+	for (int i = 0; i < count; i++)
+		if (ibv_get_device_index(list[i]) == device->ibv_index)
+			return true;
+	return false;
+}
+
+void verbs_devices_check(struct fab *head)
+{
+	struct verbs_fab *fab = verbs_fab(head);
+	struct ibv_device **list;
+	int count = 0;
+
+	list = ibv_get_device_list(&count);
+	if (!list)
+		return;
+	for (unsigned int i = 0; i < fab->device_count; i++)
+		if (!verbs_device_listed(fab->devices[i], list, count))
+			verbs_device_lost(fab->devices[i], -ENODEV, "the device was removed");
+	ibv_free_device_list(list);
+}
+
+/*
+ * librdmacm has a context of its own of each device that an id was bound to, and looks whether it is still there
+ * only when it meets an unknown device, or is asked for all. A driver that waits for its users would wait for that.
+ */
+void verbs_devices_sync(void)
+{
+	struct ibv_context **contexts = rdma_get_devices(NULL);
+
+	if (contexts)
+		rdma_free_devices(contexts);
 }
 
 static void verbs_device_qp_event(struct ibv_async_event *event)

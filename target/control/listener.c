@@ -7,8 +7,10 @@
 #include "target/control/listener.h"
 
 #include <errno.h>
+#include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
+#include "proto/core/env.h"
 #include "proto/wire/login.h"
 #include "target/base/error.h"
 #include "target/base/log.h"
@@ -19,12 +21,15 @@
 #define BACKLOG 128
 #define EVENT_BATCH 64u
 #define KINDS 3u
+/* How often an address whose device has gone is tried. */
+#define AGAIN_MS 1000
 
 /* One configured address. */
 struct place {
 	struct tgt_address address;
-	struct fab_listener *listener;
-	char text[TGT_ADDRESS_BYTES]; /* as bound */
+	struct fab_listener *listener; /* NULL: its device has gone */
+	uint64_t again_ns;	       /* without a listener: when to try again */
+	char text[TGT_ADDRESS_BYTES];  /* as bound */
 };
 
 struct tgt_listener {
@@ -32,6 +37,7 @@ struct tgt_listener {
 	struct place places[TGT_LISTEN_MAX];
 	unsigned int count;
 	struct tgt_reactor **reactors;
+	unsigned int reactor_count;
 	struct tgt_leases *leases;
 	struct tgt_log_limit log_limit;
 };
@@ -75,8 +81,11 @@ static int place_listen(struct tgt_listener *listener, struct place *place, char
 		return err;
 	if (err)
 		return tgt_error(error, err, "%s: %s", place->text, fab_error(fab));
-	if (fab_listener_address(place->listener, &bound) == 0)
+	if (fab_listener_address(place->listener, &bound) == 0) {
 		tgt_address_format_bound(place->address.kind, &bound, place->text);
+		/* Whoever was told a port that was free finds it again. */
+		place->address.port = ntohs(((struct sockaddr_in *)&bound)->sin_port);
+	}
 	return 0;
 }
 
@@ -106,6 +115,7 @@ int tgt_listener_create(const struct tgt_config *config, struct tgt_reactor **re
 		return tgt_error(error, -ENOMEM, "listener: out of memory");
 	}
 	listener->reactors = reactors;
+	listener->reactor_count = config->reactors;
 	for (unsigned int i = 0; i < config->listen_count && !err; i++)
 		err = place_open(listener, &config->listen[i], error);
 	if (err) {
@@ -127,6 +137,55 @@ void tgt_listener_destroy(struct tgt_listener *listener)
 		fab_close(listener->fabs[i]);
 	tgt_leases_destroy(listener->leases);
 	free(listener);
+}
+
+/* -- addresses that go and come ------------------------------------------------------------------ */
+
+static void places_lost(struct tgt_listener *listener, const struct fab *fab)
+{
+	struct sockaddr_storage bound;
+
+	for (unsigned int i = 0; i < listener->count; i++) {
+		struct place *place = &listener->places[i];
+
+		if (listener->fabs[place->address.kind] != fab || !place->listener ||
+		    fab_listener_address(place->listener, &bound) != -ENODEV)
+			continue;
+		fab_listener_destroy(place->listener);
+		place->listener = NULL;
+		place->again_ns = env_now_ns() + AGAIN_MS * 1000000ull;
+		tgt_log(TGT_LOG_WARNING,
+			"%s: its device was removed: no logins there until it is back", place->text);
+	}
+}
+
+/*
+ * A driver that waits for its users is not gone before the last of them has let go: the reactors are asked
+ * to look, for those without a connection are not told.
+ */
+static void place_retry(struct tgt_listener *listener, struct place *place)
+{
+	char error[TGT_ERROR_BYTES];
+
+	if (place_listen(listener, place, error) == 0) {
+		tgt_log(TGT_LOG_INFO, "%s: its device is back: listening again", place->text);
+		return;
+	}
+	tgt_log(TGT_LOG_DEBUG, "%s", error);
+	place->again_ns = env_now_ns() + AGAIN_MS * 1000000ull;
+	for (unsigned int i = 0; i < listener->reactor_count; i++)
+		tgt_reactor_check_devices(listener->reactors[i]);
+}
+
+static void places_retry(struct tgt_listener *listener)
+{
+
+	for (unsigned int i = 0; i < listener->count; i++) {
+		struct place *place = &listener->places[i];
+
+		if (!place->listener && env_now_ns() >= place->again_ns)
+			place_retry(listener, place);
+	}
 }
 
 /* -- requests ---------------------------------------------------------------------------------- */
@@ -185,10 +244,13 @@ unsigned int tgt_listener_step(struct tgt_listener *listener)
 					listener_request(listener, &event);
 				else if (event.type == FAB_EVENT_FAILED)
 					listener_failed(listener, fab, event.status);
+				else if (event.type == FAB_EVENT_DEVICE_GONE)
+					places_lost(listener, fab);
 			}
 		} while (count < EVENT_BATCH && fab_arm(fab) > 0 && count++ < EVENT_BATCH);
 		work += count;
 	}
+	places_retry(listener);
 	return work;
 }
 
@@ -212,6 +274,9 @@ int tgt_listener_timeout_ms(const struct tgt_listener *listener)
 		if (timeout_ms >= 0 && (least < 0 || timeout_ms < least))
 			least = timeout_ms;
 	}
+	for (unsigned int i = 0; i < listener->count; i++)
+		if (!listener->places[i].listener && (least < 0 || least > AGAIN_MS))
+			least = AGAIN_MS;
 	return least;
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * A fabric device as one reactor uses it: the buffers of its shared receive queue. Made with the
- * first connection that comes in on the device, freed with the reactor. The reactor's thread only.
+ * first connection that comes in on the device, freed with the reactor: when the device is removed, its memory,
+ * which the ring cannot give back, waits for the next one with the same index. The reactor's thread only.
  */
 #ifndef RBLK_TARGET_DEVICE_H
 #define RBLK_TARGET_DEVICE_H
@@ -9,7 +10,8 @@
 #include "target/serve/reactor_impl.h"
 
 struct tgt_device {
-	struct fab_device *device;
+	struct fab_device *device; /* NULL: removed, and so are its queues */
+	bool removed;		   /* its queues are ending */
 	struct tgt_region region; /* the receive buffers */
 	struct fab_mr *mr;
 	struct tgt_receives receives;
@@ -18,6 +20,11 @@ struct tgt_device {
 /* The device's receive buffers, made at its first use. NULL: no memory (logged). */
 struct tgt_device *tgt_device_get(struct tgt_reactor *reactor, struct tgt_fabric *fabric,
 				  struct fab_device *device);
+/* FAB_EVENT_DEVICE_GONE; its queues are being closed. */
+void tgt_device_removed(struct tgt_reactor *reactor, struct tgt_fabric *fabric,
+			struct fab_device *device);
+/* reactor->retire: let go of the devices that were removed, whose last queue has ended. */
+void tgt_device_retire_all(struct tgt_reactor *reactor);
 void tgt_device_free(struct tgt_device *device); /* NULL: nothing */
 
 #endif

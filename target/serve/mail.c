@@ -18,6 +18,7 @@ enum mail_kind {
 	MAIL_VOLUME_REMOVED,
 	MAIL_VOLUME_CHANGED,
 	MAIL_LIST_CHANGED,
+	MAIL_CHECK_DEVICES,
 	MAIL_DRAIN
 };
 
@@ -75,6 +76,10 @@ static void reactor_read_mail(struct tgt_reactor *reactor, struct reactor_mail *
 		break;
 	case MAIL_LIST_CHANGED:
 		reactor_list_changed(reactor);
+		break;
+	case MAIL_CHECK_DEVICES:
+		for (unsigned int i = 0; i < reactor->fabric_count; i++)
+			fab_devices_check(reactor->fabrics[i].fab);
 		break;
 	case MAIL_DRAIN:
 		tgt_mail_begin_drain(reactor);
@@ -147,6 +152,11 @@ void tgt_reactor_volume_changed(struct tgt_reactor *reactor, struct tgt_volume *
 void tgt_reactor_list_changed(struct tgt_reactor *reactor)
 {
 	reactor_send(reactor, (struct reactor_mail){.kind = MAIL_LIST_CHANGED});
+}
+
+void tgt_reactor_check_devices(struct tgt_reactor *reactor)
+{
+	reactor_send(reactor, (struct reactor_mail){.kind = MAIL_CHECK_DEVICES});
 }
 
 void tgt_reactor_drain(struct tgt_reactor *reactor)

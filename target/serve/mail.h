@@ -21,6 +21,8 @@ void tgt_reactor_login(struct tgt_reactor *reactor, struct fab_request *request,
 void tgt_reactor_volume_removed(struct tgt_reactor *reactor, struct tgt_volume *volume);
 void tgt_reactor_volume_changed(struct tgt_reactor *reactor, struct tgt_volume *volume);
 void tgt_reactor_list_changed(struct tgt_reactor *reactor);
+/* A device was lost: see whether this reactor has one that is no more. */
+void tgt_reactor_check_devices(struct tgt_reactor *reactor);
 /*
  * Stop taking logins and commands, finish what is in flight (at most drain_ms), close every
  * connection; tgt_reactor_drained() turns true, the thread ends and can be joined by destroy.

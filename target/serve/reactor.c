@@ -15,6 +15,7 @@
 #include "target/io/message.h"
 #include "target/io/transfer.h"
 #include "target/io/work.h"
+#include "target/serve/device.h"
 #include "target/serve/keepalive.h"
 #include "target/serve/login.h"
 #include "target/serve/mail.h"
@@ -103,19 +104,22 @@ static unsigned int reactor_poll_fabric(struct tgt_fabric *fabric)
 	       (unsigned int)(fab_activity(fabric->fab) - before);
 }
 
-static void reactor_device_gone(struct tgt_reactor *reactor, struct fab_device *device)
+static void reactor_device_gone(struct tgt_reactor *reactor, struct tgt_fabric *fabric,
+				struct fab_device *device)
 {
 	struct tgt_lane *lane, *following;
 
 	/* Of a listener's address: there is none here. */
 	if (!device)
 		return;
-	tgt_log(TGT_LOG_WARNING, "device %s: removed", fab_device_name(device));
+	tgt_log(TGT_LOG_WARNING, "reactor %u: device %s was removed: its connections end",
+		reactor->index, fab_device_name(device));
 	for (lane = TAILQ_FIRST(&reactor->turn.alive); lane; lane = following) {
 		following = TAILQ_NEXT(lane, alive_link);
 		if (fab_conn_device(lane->conn) == device)
 			tgt_queue_close(tgt_queue_of(lane), "its device was removed");
 	}
+	tgt_device_removed(reactor, fabric, device);
 }
 
 static unsigned int reactor_poll_events(struct tgt_reactor *reactor, struct tgt_fabric *fabric)
@@ -142,7 +146,7 @@ static unsigned int reactor_poll_events(struct tgt_reactor *reactor, struct tgt_
 			tgt_queue_drained(queue);
 			break;
 		case FAB_EVENT_DEVICE_GONE:
-			reactor_device_gone(reactor, event.device);
+			reactor_device_gone(reactor, fabric, event.device);
 			break;
 		default:
 			break;
@@ -203,6 +207,8 @@ unsigned int tgt_reactor_step(struct tgt_reactor *reactor)
 	tgt_work_feed(&reactor->turn);
 	reactor_timers(reactor);
 	work += tgt_session_bury(reactor);
+	if (reactor->retire)
+		tgt_device_retire_all(reactor);
 	if (reactor->rejudge)
 		tgt_login_retry(reactor);
 	tgt_open_retry(reactor);

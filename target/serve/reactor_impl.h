@@ -80,6 +80,7 @@ struct tgt_reactor {
 	struct tgt_login_list logins;	/* wait for an older life to end */
 	unsigned int login_count;
 	bool rejudge; /* a queue has ended: look at the waiting logins */
+	bool retire;  /* a device was removed: let go of it when its queues have ended */
 	struct tgt_port *ports[RBLK_VOLUMES_MAX]; /* by volume->slot */
 
 	struct core_spin spin;

@@ -80,20 +80,37 @@ static struct fab *sim_open(const struct fab_options *options, char *error)
 	return &fab->head;
 }
 
+static void srq_empty(struct sim_fab *fab)
+{
+	struct sim_receive *receive;
+
+	while ((receive = TAILQ_FIRST(&fab->srq))) {
+		TAILQ_REMOVE(&fab->srq, receive, link);
+		fab->srq_count--;
+		free(receive);
+	}
+}
+
+/* It was removed and comes back, under the same index: what had been posted is gone. */
+static void sim_device_release(struct fab_device *device)
+{
+	struct sim_fab *fab = to_fab(device->fab);
+
+	if (!TAILQ_EMPTY(&fab->conns))
+		sim_fail("%s: its device is released with connections left", fab->actor->name);
+	srq_empty(fab);
+}
+
 static void sim_fab_close(struct fab *head)
 {
 	struct sim_fab *fab = to_fab(head);
-	struct sim_receive *receive;
 	struct sim_note *note;
 	struct sim_cqe *cqe;
 
 	if (!TAILQ_EMPTY(&fab->conns) || fab->mrs)
 		sim_fail("%s: its fabric is closed with %s left", fab->actor->name,
 			 fab->mrs ? "memory registered" : "connections");
-	while ((receive = TAILQ_FIRST(&fab->srq))) {
-		TAILQ_REMOVE(&fab->srq, receive, link);
-		free(receive);
-	}
+	srq_empty(fab);
 	while ((cqe = TAILQ_FIRST(&fab->cq))) {
 		TAILQ_REMOVE(&fab->cq, cqe, link);
 		free(cqe);
@@ -419,6 +436,7 @@ const struct fab_ops sim_fabric_ops = {
 	.accept = sim_accept,
 	.reject = sim_reject,
 	.request_device = sim_request_device,
+	.device_release = sim_device_release,
 	.connect = sim_connect,
 	.conn_establish = sim_establish,
 	.conn_refuse = sim_refuse,

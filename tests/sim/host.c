@@ -406,7 +406,7 @@ static void reactor_check_home(const struct sim_host_thread *thread)
 		const struct tgt_device *device = reactor->fabrics[0].devices[i];
 		const struct sim_fab *fab = (const struct sim_fab *)reactor->fabrics[0].fab;
 
-		if (!device)
+		if (!device || !device->device)
 			continue;
 		if (device->receives.promised)
 			sim_fail("%s: %u receives are promised to nobody", thread->thread.actor.name,

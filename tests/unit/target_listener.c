@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Goal: the listener listens on what it is told to, whatever the machine lacks. Method: a fabric of
+ * Goal: the listener listens on what it is told to, whatever the machine lacks, and again when it was gone. Method: a fabric of
  * the test's own, which refuses what the test says, and whose time is the test's.
  */
 #include <errno.h>
 #include <netinet/in.h>
+#include <time.h>
 #include "proto/fabric/fabric_impl.h"
 #include "target/base/error.h"
 #include "target/control/address.h"
@@ -19,7 +20,7 @@ static struct fake {
 	struct fab_listener listener;
 	struct sockaddr_storage bound;
 	bool listening, gone;
-	unsigned int attempts;
+	unsigned int attempts, told, checks;
 	int refuse_v6, refuse; /* errno of fab_listen(), 0: works */
 } fake;
 
@@ -72,7 +73,9 @@ static int fake_poll(struct fab *fab, struct ibv_wc *wc, int count)
 
 static int fake_poll_event(struct fab *fab, struct fab_event *event)
 {
-	return 0;
+	memset(event, 0, sizeof(*event));
+	event->type = FAB_EVENT_DEVICE_GONE;
+	return fake.gone && fake.listening && !fake.told++;
 }
 
 static int fake_arm(struct fab *fab)
@@ -117,6 +120,13 @@ static int listen_on(const char *text, struct tgt_listener **listener, char *err
 	return tgt_listener_create(&config, reactors, listener, error);
 }
 
+/* The one reactor there is, as far as the listener needs it. */
+void __wrap_tgt_reactor_check_devices(struct tgt_reactor *reactor);
+void __wrap_tgt_reactor_check_devices(struct tgt_reactor *reactor)
+{
+	fake.checks++;
+}
+
 /* -- cases --------------------------------------------------------------------------------------
  */
 
@@ -155,12 +165,43 @@ static void a_port_in_use_is_not_asked_for_twice(void **state)
 	assert_int_equal(fake.attempts, 1);
 }
 
+/* The device goes and comes; the port that the kernel chose stays. */
+static void a_device_that_comes_back_is_listened_on(void **state)
+{
+	const struct timespec pause = {.tv_nsec = 10000000};
+	struct tgt_listener *listener;
+	char error[TGT_ERROR_BYTES];
+
+	assert_int_equal(listen_on("sim://10.0.0.1:99", &listener, error), 0);
+	assert_int_equal(tgt_listener_timeout_ms(listener), -1);
+	fake.gone = true;
+	fake.refuse = ENODEV;
+	tgt_listener_step(listener);
+	assert_false(fake.listening);
+	assert_in_range(tgt_listener_timeout_ms(listener), 1, 1000);
+	while (fake.attempts < 3) {
+		tgt_listener_step(listener);
+		nanosleep(&pause, NULL);
+	}
+	assert_false(fake.listening);
+	assert_in_range(fake.checks, 2, fake.attempts);
+	fake.refuse = 0;
+	while (!fake.listening) {
+		tgt_listener_step(listener);
+		nanosleep(&pause, NULL);
+	}
+	assert_string_equal(tgt_listener_address(listener, 0), "sim://10.0.0.1:99");
+	assert_int_equal(tgt_listener_timeout_ms(listener), -1);
+	tgt_listener_destroy(listener);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(an_empty_host_is_both_families, setup),
 		cmocka_unit_test_setup(without_ipv6_it_is_ipv4, setup),
 		cmocka_unit_test_setup(a_port_in_use_is_not_asked_for_twice, setup),
+		cmocka_unit_test_setup(a_device_that_comes_back_is_listened_on, setup),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
