@@ -45,6 +45,7 @@ struct tgt_volume_config {
 	enum tgt_cache_mode cache;
 	uint8_t uuid[16];     /* all zero: derived from name and path */
 	char fault[256];      /* wrap it in the fault store: "delay=5ms,fail=write:0.01,..." */
+	bool allow_shrink;     /* a reload may serve it with fewer blocks */
 	uint32_t lock_wait_ms; /* F6: longest wait for a predecessor's lock on the path */
 	char source[4200];    /* "file:line" or "command line", for messages */
 };

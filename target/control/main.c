@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * rblkd: start, serve, reload, drain. This is the control thread: it opens volumes, makes reactors
- * and the listener, and then sleeps until a signal, a connection request or systemd's watchdog
- * wants something. Nothing of the data path passes here.
+ * rblkd: start, serve, drain. This is the control thread: it opens volumes, makes reactors, the listener
+ * and the reloader, and then sleeps until a signal, a connection request, the end of a reload or systemd's
+ * watchdog wants something. From then on it waits for nothing else: what may wait is another thread's. Nothing of the
+ * data path passes here.
  */
 #include <errno.h>
 #include <poll.h>
@@ -22,8 +23,8 @@
 #include "target/control/notify.h"
 #include "target/control/options.h"
 #include "target/serve/reactor.h"
+#include "target/control/reloader.h"
 #include "target/serve/mail.h"
-#include "target/control/reload.h"
 #include "target/store/volume.h"
 
 #define EXIT_USAGE 2 /* the command line or the configuration file is wrong; in the manual */
@@ -36,11 +37,12 @@ struct daemon {
 	int argc;
 	char **argv;
 	int signals;		  /* signalfd */
-	struct tgt_config config; /* in force */
+	struct tgt_config config; /* in force; its volumes are the reloader's while there is one */
 	struct tgt_registry *registry;
 	struct tgt_reactor *reactors[TGT_REACTORS_MAX];
 	unsigned int reactor_count;
 	struct tgt_listener *listener;
+	struct tgt_reloader *reloader;
 };
 
 /* -- start ------------------------------------------------------------------------------------ */
@@ -137,6 +139,19 @@ static void suggest_tcp(const struct daemon *daemon, int status, char *error)
 	tgt_error(error, status, "%s; or serve over TCP: --listen rblk+tcp://127.0.0.1", cause);
 }
 
+static int reloader_start(struct daemon *daemon, char *error)
+{
+	const struct tgt_reloader_options options = {
+		.argc = daemon->argc,
+		.argv = daemon->argv,
+		.config = &daemon->config,
+		.registry = daemon->registry,
+		.reactors = daemon->reactors,
+	};
+
+	return tgt_reloader_create(&options, &daemon->reloader, error);
+}
+
 static int daemon_start(struct daemon *daemon, char *error)
 {
 	int status;
@@ -149,9 +164,11 @@ static int daemon_start(struct daemon *daemon, char *error)
 	if (status == 0)
 		status = tgt_listener_create(&daemon->config, daemon->reactors, &daemon->listener,
 					     error);
-	if (status < 0)
+	if (status < 0) {
 		suggest_tcp(daemon, status, error);
-	return status;
+		return status;
+	}
+	return reloader_start(daemon, error);
 }
 
 /* -- serving ---------------------------------------------------------------------------------- */
@@ -172,24 +189,17 @@ static void status_words(const struct daemon *daemon, char words[STATUS_BYTES])
 						   n ? ", " : "", address);
 }
 
-/*
- * SIGHUP. The command line is read again, with the file that it names; what is wrong there
- * leaves everything as it was.
- */
+/* SIGHUP. */
 static void reload(struct daemon *daemon)
 {
-	char error[TGT_ERROR_BYTES], words[STATUS_BYTES];
-	struct tgt_config wanted;
-	enum tgt_run_mode mode;
-	int status;
-
 	tgt_notify_reloading();
-	status = tgt_options_parse(daemon->argc, daemon->argv, &wanted, &mode, error);
-	if (status == 0)
-		status = tgt_reload_apply(&daemon->config, &wanted, daemon->registry,
-					  daemon->reactors, error);
-	if (status < 0)
-		tgt_log(TGT_LOG_ERROR, "reload: nothing changed: %s", error);
+	tgt_reloader_request(daemon->reloader);
+}
+
+static void reload_ended(const struct daemon *daemon)
+{
+	char words[STATUS_BYTES];
+
 	status_words(daemon, words);
 	tgt_notify_ready(words);
 }
@@ -204,11 +214,13 @@ static int signal_take(const struct daemon *daemon)
 	return (int)info.ssi_signo;
 }
 
-/* Sleeps until there is a signal, something for the listener, or timeout_ms are over (-1: never).
+/*
+ * Sleeps until there is a signal, something for the listener, a reload has ended, or timeout_ms are over (-1:
+ * never).
  */
 static void daemon_wait(struct daemon *daemon, int timeout_ms)
 {
-	struct pollfd polled[1 + TGT_LISTEN_FDS];
+	struct pollfd polled[2 + TGT_LISTEN_FDS];
 	int fds[TGT_LISTEN_FDS];
 	unsigned int i, count = tgt_listener_fds(daemon->listener, fds);
 	int listener_ms = tgt_listener_timeout_ms(daemon->listener);
@@ -218,9 +230,10 @@ static void daemon_wait(struct daemon *daemon, int timeout_ms)
 		timeout_ms = listener_ms;
 
 	polled[0] = (struct pollfd){.fd = daemon->signals, .events = POLLIN};
+	polled[1] = (struct pollfd){.fd = tgt_reloader_fd(daemon->reloader), .events = POLLIN};
 	for (i = 0; i < count; i++)
-		polled[1 + i] = (struct pollfd){.fd = fds[i], .events = POLLIN};
-	poll(polled, 1 + count, timeout_ms);
+		polled[2 + i] = (struct pollfd){.fd = fds[i], .events = POLLIN};
+	poll(polled, 2 + count, timeout_ms);
 	tgt_listener_step(daemon->listener);
 }
 
@@ -234,6 +247,8 @@ static void serve(struct daemon *daemon)
 		daemon_wait(daemon, watchdog_ms);
 		if (watchdog_ms >= 0)
 			tgt_notify_alive();
+		if (tgt_reloader_ended(daemon->reloader))
+			reload_ended(daemon);
 		while ((taken = signal_take(daemon))) {
 			if (taken != SIGHUP)
 				return;
@@ -267,12 +282,15 @@ static bool drain(struct daemon *daemon)
 	int taken;
 
 	tgt_notify_stopping("draining");
+	/* It may wait for a lock, and add volumes that nobody needs any more. */
+	tgt_reloader_interrupt(daemon->reloader);
 	tgt_log(TGT_LOG_INFO, "stopping: waiting up to %u ms for commands in flight",
 		daemon->config.drain_ms);
 	for (i = 0; i < daemon->reactor_count; i++)
 		tgt_reactor_drain(daemon->reactors[i]);
 	while (!all_drained(daemon)) {
 		daemon_wait(daemon, DRAIN_LOOK_MS);
+		tgt_reloader_ended(daemon->reloader);
 		taken = signal_take(daemon);
 		if (taken == SIGTERM || taken == SIGINT) {
 			tgt_log(TGT_LOG_WARNING, "stopping at once: a second signal came");
@@ -283,7 +301,10 @@ static bool drain(struct daemon *daemon)
 			return false;
 		}
 	}
-	return true;
+	if (tgt_reloader_destroy(daemon->reloader, deadline))
+		return true;
+	tgt_log(TGT_LOG_ERROR, "stopping: a reload hangs in the system, opening a volume");
+	return false;
 }
 
 /* Undoes daemon_start(), however far it came; every reactor has drained or never served. */

@@ -139,6 +139,9 @@ static const struct tgt_option table[] = {
 	  "direct: O_DIRECT; buffered: through the page cache; auto: direct where the file system "
 	  "can, else buffered with a warning",
 	  VOLUME(cache), 0, 0, cache_choices },
+	{ "allow_shrink", 0, VOLUME_PLACES, TGT_OPTION_BOOL, "BOOL", "no",
+	  "let a reload serve it with fewer blocks than before",
+	  VOLUME(allow_shrink), 0, 0, NULL },
 	{ "lock_wait", 0, VOLUME_PLACES, TGT_OPTION_TIME_MS, "TIME", "30s",
 	  "longest wait for another process, or its last I/O, to let go of the path",
 	  VOLUME(lock_wait_ms), 0, 3600000, NULL },

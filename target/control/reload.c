@@ -1,20 +1,47 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The order of reload.h's work: open what is new, and only when all of it is there, remove what is
- * gone, replace what is changed, look at the sizes of the rest. A changed volume has to let go
- * of its path before its successor can lock it (F6), so that alone can fail late; then the old
- * settings are served again.
+ * The order of reload.h's work: judge what becomes of each volume; open what can be opened beside
+ * what is served; only when all of it is there, remove what is gone and put the new in the old
+ * one's place; then open what had to wait until a path was let go of (F6). Settings of the target
+ * are reload_settings.c's.
  */
 #include "target/control/reload.h"
 
 #include <errno.h>
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include "target/base/error.h"
 #include "target/base/log.h"
+#include "target/base/text.h"
 #include "target/control/config.h"
-#include "target/control/options.h"
+#include "target/control/reload_settings.h"
 #include "target/serve/mail.h"
+#include "target/store/path.h"
+
+enum step_kind {
+	STEP_KEEP,  /* as it is; perhaps with another size */
+	STEP_EARLY, /* new, or in another's place: opened before that one goes */
+	STEP_LATE,  /* its file is served now, and that has to end first */
+};
+
+/* One wanted volume. */
+struct step {
+	enum step_kind kind;
+	struct tgt_volume_config *config;    /* of the wanted configuration */
+	const struct tgt_volume_config *old; /* of the present one; NULL: the name is new */
+	bool moved;			     /* only the path leads elsewhere */
+	struct tgt_volume *opened;	     /* STEP_EARLY: not published yet */
+};
+
+struct plan {
+	const struct tgt_reload *reload;
+	const struct tgt_config *current, *wanted;
+	struct step *steps;
+	unsigned int count;
+	unsigned int added, removed, changed;
+};
+
+/* -- judging ----------------------------------------------------------------------------------- */
 
 static const struct tgt_volume_config *volume_find(const struct tgt_config *config,
 						   const char *name)
@@ -27,8 +54,7 @@ static const struct tgt_volume_config *volume_find(const struct tgt_config *conf
 	return NULL;
 }
 
-/* Where it stands in the file and how long it may wait for a lock changes nothing that is served.
- */
+/* What only says how to reload changes nothing that is served. */
 static bool volume_same(const struct tgt_volume_config *a, const struct tgt_volume_config *b)
 {
 	return strcmp(a->store, b->store) == 0 && strcmp(a->path, b->path) == 0 &&
@@ -37,233 +63,350 @@ static bool volume_same(const struct tgt_volume_config *a, const struct tgt_volu
 	       memcmp(a->uuid, b->uuid, sizeof(a->uuid)) == 0 && strcmp(a->fault, b->fault) == 0;
 }
 
-/* Where a reload has its effect. */
-struct scene {
-	struct tgt_registry *registry;
-	struct tgt_reactor **reactors;
-	unsigned int count;
-};
+/* It is served now and will not be, or only with other settings, after the reload. */
+static bool volume_goes(const struct plan *plan, const struct tgt_volume_config *old)
+{
+	const struct tgt_volume_config *wanted = volume_find(plan->wanted, old->name);
+
+	return !wanted || !volume_same(old, wanted);
+}
+
+/*
+ * The file at `path` is served now, under whatever name, and will be let go of. (One that stays
+ * served under another name is refused when it is opened.)
+ */
+static bool path_is_let_go(const struct plan *plan, const char *path)
+{
+	struct tgt_store_id id;
+	bool found = false;
+	unsigned int i;
+
+	if (!path[0] || tgt_path_identify(path, &id) < 0)
+		return false;
+	for (i = 0; i < plan->current->volume_count && !found; i++) {
+		const struct tgt_volume_config *old = &plan->current->volumes[i];
+		struct tgt_volume *volume = tgt_volume_get(plan->reload->registry, old->name);
+
+		if (!volume)
+			continue;
+		found = tgt_store_id_same(&volume->store->info.id, &id) && volume_goes(plan, old);
+		tgt_volume_put(volume);
+	}
+	return found;
+}
+
+/* The path leads to another file or device than the one that is served. */
+static bool path_moved(const struct tgt_volume *volume)
+{
+	struct tgt_store_id id;
+
+	return volume->config.path[0] && tgt_path_identify(volume->config.path, &id) == 0 &&
+	       !tgt_store_id_same(&volume->store->info.id, &id);
+}
+
+static int shrink_refused(const struct tgt_volume *volume, uint64_t bytes,
+			  const struct tgt_volume_config *config, char *error)
+{
+	uint64_t served = atomic_load(&volume->blocks) * volume->block_bytes;
+
+	if (bytes >= served || config->allow_shrink)
+		return 0;
+	return tgt_error(error, -EINVAL,
+			 "volume %s: %s has %llu bytes, and %llu are served: initiators would lose "
+			 "the rest; allow_shrink = yes lets them",
+			 config->name, config->path[0] ? config->path : "its store",
+			 (unsigned long long)bytes, (unsigned long long)served);
+}
+
+static int step_judge_old(struct plan *plan, struct step *step, struct tgt_volume *volume,
+			  char *error)
+{
+	step->moved = volume_same(step->old, step->config) && path_moved(volume);
+	if (volume_same(step->old, step->config) && !step->moved)
+		step->kind = STEP_KEEP;
+	else
+		step->kind = path_is_let_go(plan, step->config->path) ? STEP_LATE : STEP_EARLY;
+	/* Of another file, the size is known when it is open. */
+	if (step->kind == STEP_EARLY)
+		return 0;
+	return shrink_refused(volume, tgt_volume_blocks_now(volume) * volume->block_bytes,
+			      step->config, error);
+}
+
+static int step_judge(struct plan *plan, struct step *step, char *error)
+{
+	struct tgt_volume *volume;
+	int status;
+
+	step->old = volume_find(plan->current, step->config->name);
+	volume = step->old ? tgt_volume_get(plan->reload->registry, step->config->name) : NULL;
+	if (!volume) {
+		/* One that an earlier reload could not open is tried again, and fails alone. */
+		step->kind = step->old || path_is_let_go(plan, step->config->path) ? STEP_LATE
+										   : STEP_EARLY;
+		return 0;
+	}
+	status = step_judge_old(plan, step, volume, error);
+	tgt_volume_put(volume);
+	return status;
+}
+
+/* -- before anything is changed ------------------------------------------------------------------
+ */
+
+static int step_open_early(struct plan *plan, struct step *step, char *error)
+{
+	struct tgt_volume *volume;
+	int status = tgt_volume_open(plan->reload->registry, step->config, &step->opened, error);
+
+	if (status < 0)
+		return status;
+	volume = step->old ? tgt_volume_get(plan->reload->registry, step->config->name) : NULL;
+	if (!volume)
+		return 0;
+	status = shrink_refused(volume,
+				atomic_load(&step->opened->blocks) * step->opened->block_bytes,
+				step->config, error);
+	tgt_volume_put(volume);
+	return status;
+}
+
+/* All that is to be opened beside what is served, or nothing. */
+static int plan_prepare(struct plan *plan, char *error)
+{
+	unsigned int i;
+	int status = 0;
+
+	for (i = 0; i < plan->count && status == 0; i++)
+		status = step_judge(plan, &plan->steps[i], error);
+	for (i = 0; i < plan->count && status == 0; i++)
+		if (plan->steps[i].kind == STEP_EARLY)
+			status = step_open_early(plan, &plan->steps[i], error);
+	for (i = 0; i < plan->count && status < 0; i++)
+		if (plan->steps[i].opened)
+			tgt_volume_put(plan->steps[i].opened);
+	return status;
+}
+
+/* -- the change ----------------------------------------------------------------------------------
+ */
 
 /* Hands each reactor a reference of its own. */
-static void reactors_tell(const struct scene *scene, struct tgt_volume *volume,
+static void reactors_tell(const struct tgt_reload *reload, struct tgt_volume *volume,
 			  void (*tell)(struct tgt_reactor *reactor, struct tgt_volume *volume))
 {
 	unsigned int i;
 
-	for (i = 0; i < scene->count; i++)
-		tell(scene->reactors[i], tgt_volume_ref(volume));
+	for (i = 0; i < reload->reactor_count; i++)
+		tell(reload->reactors[i], tgt_volume_ref(volume));
 }
 
-static void volume_drop(const struct scene *scene, const char *name)
+static void log_served(const struct tgt_volume *volume, const char *what)
 {
-	struct tgt_volume *volume = tgt_volume_remove(scene->registry, name);
+	tgt_log(TGT_LOG_INFO, "volume %s: %s: %s, %llu blocks of %u bytes", volume->config.name,
+		what, volume->config.path[0] ? volume->config.path : volume->config.store,
+		(unsigned long long)atomic_load(&volume->blocks), volume->block_bytes);
+}
+
+/* Who has it open, the reactors say. */
+static void volume_drop(const struct plan *plan, const char *name, bool for_good)
+{
+	struct tgt_volume *volume = tgt_volume_remove(plan->reload->registry, name);
 
 	if (!volume)
 		return;
-	reactors_tell(scene, volume, tgt_reactor_volume_removed);
+	if (for_good)
+		log_served(volume, "removed");
+	if (volume->store->info.direct)
+		tgt_log(TGT_LOG_WARNING, "volume %s: what was in its memory is discarded", name);
+	reactors_tell(plan->reload, volume, tgt_reactor_volume_removed);
 	tgt_volume_put(volume);
 }
 
-/* -- the steps ------------------------------------------------------------------------------- */
-
-/*
- * A new name for a path that is served now: its present volume is going, and must be gone before
- * the new one can lock it. (That two volumes have one path, tgt_config_complete() refuses.)
- */
-static bool path_served(const struct tgt_config *current, const struct tgt_volume_config *volume)
+static void step_put_in_place(struct plan *plan, struct step *step)
 {
-	unsigned int i;
+	struct tgt_volume *volume = step->opened;
+	char error[TGT_ERROR_BYTES];
 
-	for (i = 0; i < current->volume_count && volume->path[0]; i++)
-		if (strcmp(current->volumes[i].path, volume->path) == 0)
-			return true;
-	return false;
-}
-
-static bool added_early(const struct tgt_config *current, const struct tgt_volume_config *volume)
-{
-	return !volume_find(current, volume->name) && !path_served(current, volume);
-}
-
-/* All that have a new name and a path of their own, or none of them. */
-static int add_new(const struct scene *scene, const struct tgt_config *current,
-		   const struct tgt_config *wanted, unsigned int *added, char *error)
-{
-	unsigned int i;
-
-	for (i = 0; i < wanted->volume_count; i++) {
-		const struct tgt_volume_config *volume = &wanted->volumes[i];
-		int status;
-
-		if (!added_early(current, volume))
-			continue;
-		status = tgt_volume_add(scene->registry, volume, error);
-		if (status == 0) {
-			(*added)++;
-			continue;
-		}
-		while (i-- > 0) {
-			struct tgt_volume *undone;
-
-			if (!added_early(current, &wanted->volumes[i]))
-				continue;
-			undone = tgt_volume_remove(scene->registry, wanted->volumes[i].name);
-			if (undone)
-				tgt_volume_put(undone);
-		}
-		return status;
+	if (step->old)
+		volume_drop(plan, step->old->name, false);
+	if (step->moved)
+		tgt_log(TGT_LOG_WARNING,
+			"volume %s: %s leads to another file than before, which is served from now "
+			"on",
+			step->config->name, step->config->path);
+	if (tgt_volume_publish(volume, error) < 0) {
+		tgt_log(TGT_LOG_ERROR, "reload: %s; not served yet", error);
+		tgt_volume_put(volume);
+		return;
 	}
-	return 0;
+	log_served(volume, step->old ? "changed" : "added");
+	if (step->old)
+		plan->changed++;
+	else
+		plan->added++;
 }
 
-static unsigned int remove_gone(const struct scene *scene, const struct tgt_config *current,
-				const struct tgt_config *wanted)
+/* Of a volume that stays as it is. */
+static void step_refresh(const struct plan *plan, const struct step *step)
 {
-	unsigned int i, removed = 0;
+	struct tgt_volume *volume = tgt_volume_get(plan->reload->registry, step->config->name);
+
+	if (!volume)
+		return;
+	if (tgt_volume_refresh(volume)) {
+		tgt_log(TGT_LOG_INFO, "volume %s: now %llu blocks of %u bytes", step->config->name,
+			(unsigned long long)atomic_load(&volume->blocks), volume->block_bytes);
+		reactors_tell(plan->reload, volume, tgt_reactor_volume_changed);
+	}
+	tgt_volume_put(volume);
+}
+
+static void plan_commit(struct plan *plan)
+{
+	const struct tgt_config *current = plan->current;
+	unsigned int i;
 
 	for (i = 0; i < current->volume_count; i++) {
-		if (volume_find(wanted, current->volumes[i].name))
+		if (volume_find(plan->wanted, current->volumes[i].name))
 			continue;
-		volume_drop(scene, current->volumes[i].name);
-		removed++;
+		volume_drop(plan, current->volumes[i].name, true);
+		plan->removed++;
 	}
-	return removed;
+	for (i = 0; i < plan->count; i++)
+		if (plan->steps[i].kind == STEP_LATE && plan->steps[i].old)
+			volume_drop(plan, plan->steps[i].old->name, false);
+	for (i = 0; i < plan->count; i++) {
+		if (plan->steps[i].kind == STEP_EARLY)
+			step_put_in_place(plan, &plan->steps[i]);
+		else if (plan->steps[i].kind == STEP_KEEP)
+			step_refresh(plan, &plan->steps[i]);
+	}
 }
 
-static bool add_late(const struct scene *scene, const struct tgt_volume_config *volume)
-{
-	char error[TGT_ERROR_BYTES];
+/* -- what had to wait
+ * ------------------------------------------------------------------------------ */
 
-	if (tgt_volume_add(scene->registry, volume, error) == 0)
-		return true;
-	tgt_log(TGT_LOG_ERROR, "reload: %s; not served", error);
-	return false;
+/* -EBUSY passes when the last I/O of the path's former life has ended, which nothing can hurry. */
+static int volume_add_wait(const struct tgt_reload *reload, const struct tgt_volume_config *config,
+			   char *error)
+{
+	int status;
+
+	do {
+		status = tgt_volume_add(reload->registry, config, error);
+	} while (status == -EBUSY && reload->wait && reload->wait(reload->context));
+	return status;
 }
 
-/* `volume` of the wanted configuration becomes the old one if only that can be served. */
-static void replace(const struct scene *scene, const struct tgt_volume_config *old,
-		    struct tgt_volume_config *volume)
+static void volume_log_name(const struct tgt_reload *reload, const char *name, const char *what)
 {
-	char error[TGT_ERROR_BYTES];
+	struct tgt_volume *volume = tgt_volume_get(reload->registry, name);
 
-	volume_drop(scene, old->name);
-	if (tgt_volume_add(scene->registry, volume, error) == 0)
+	if (!volume)
 		return;
-	tgt_log(TGT_LOG_ERROR, "reload: %s; serving it as before", error);
-	*volume = *old;
-	add_late(scene, volume);
-}
-
-/* Of a volume that stays as it is; one that an earlier reload could not open is tried again. */
-static void refresh(const struct scene *scene, const struct tgt_volume_config *config)
-{
-	struct tgt_volume *volume = tgt_volume_get(scene->registry, config->name);
-
-	if (!volume) {
-		add_late(scene, config);
-		return;
-	}
-	if (tgt_volume_refresh(volume)) {
-		tgt_log(TGT_LOG_INFO, "volume %s: now %llu blocks of %u bytes", config->name,
-			(unsigned long long)atomic_load(&volume->blocks), volume->block_bytes);
-		reactors_tell(scene, volume, tgt_reactor_volume_changed);
-	}
+	log_served(volume, what);
 	tgt_volume_put(volume);
 }
 
-/* Those that are there already, and new names of paths that were served until now. */
-static void change_kept(const struct scene *scene, const struct tgt_config *current,
-			struct tgt_config *wanted, unsigned int *added, unsigned int *changed)
+/* The wanted configuration gets the old one's words if only those can be served. */
+static void step_open_late(struct plan *plan, struct step *step)
 {
-	unsigned int i;
+	char error[TGT_ERROR_BYTES];
+	int status = volume_add_wait(plan->reload, step->config, error);
 
-	for (i = 0; i < wanted->volume_count; i++) {
-		struct tgt_volume_config *volume = &wanted->volumes[i];
-		const struct tgt_volume_config *old = volume_find(current, volume->name);
-
-		if (!old) {
-			if (path_served(current, volume))
-				*added += add_late(scene, volume);
-			continue;
-		}
-		if (volume_same(old, volume)) {
-			refresh(scene, volume);
-			continue;
-		}
-		replace(scene, old, volume);
-		(*changed)++;
-	}
-}
-
-/* -- settings of the target -------------------------------------------------------------------- */
-
-static bool listen_same(const struct tgt_config *a, const struct tgt_config *b)
-{
-	unsigned int i;
-
-	if (a->listen_count != b->listen_count)
-		return false;
-	for (i = 0; i < a->listen_count; i++)
-		if (a->listen[i].kind != b->listen[i].kind ||
-		    a->listen[i].port != b->listen[i].port ||
-		    strcmp(a->listen[i].host, b->listen[i].host) != 0)
-			return false;
-	return true;
-}
-
-/* Names, in one line, the settings that differ but need a restart. */
-static void restart_settings_log(const struct tgt_config *current, const struct tgt_config *wanted)
-{
-	const struct tgt_option *options;
-	char names[512] = "";
-	size_t length = 0;
-	unsigned int i, count;
-
-	options = tgt_options_table(&count);
-	for (i = 0; i < count; i++) {
-		const struct tgt_option *option = &options[i];
-		bool same;
-
-		if (!(option->places & TGT_IN_TARGET) || strcmp(option->name, "log_level") == 0)
-			continue;
-		if (option->type == TGT_OPTION_LISTEN)
-			same = listen_same(current, wanted);
+	if (status == 0) {
+		volume_log_name(plan->reload, step->config->name, step->old ? "changed" : "added");
+		if (step->old)
+			plan->changed++;
 		else
-			same = memcmp((const char *)current + option->offset,
-				      (const char *)wanted + option->offset,
-				      option->field_bytes) == 0;
-		if (!same && length < sizeof(names))
-			length += (size_t)snprintf(names + length, sizeof(names) - length, "%s%s",
-						   length ? ", " : "", option->name);
+			plan->added++;
+		return;
 	}
-	if (length)
-		tgt_log(TGT_LOG_WARNING, "reload: changed, but kept until a restart: %s", names);
+	/* A lock is let go of some time; what is wrong with the new settings stays so. */
+	if (status != -EBUSY && status != -EINTR && step->old) {
+		tgt_log(TGT_LOG_ERROR, "reload: %s; serving it as before", error);
+		*step->config = *step->old;
+		if (volume_add_wait(plan->reload, step->config, error) == 0)
+			return;
+	}
+	tgt_log(TGT_LOG_ERROR, "reload: %s; not served yet, and tried again", error);
 }
 
-int tgt_reload_apply(struct tgt_config *current, struct tgt_config *wanted,
-		     struct tgt_registry *registry, struct tgt_reactor **reactors, char *error)
+unsigned int tgt_reload_mend(const struct tgt_reload *reload, const struct tgt_config *current)
 {
-	const struct scene scene = {registry, reactors, current->reactors};
-	unsigned int added = 0, changed = 0, removed, i;
-	int status;
+	char error[TGT_ERROR_BYTES];
+	unsigned int i, left = 0;
 
-	status = add_new(&scene, current, wanted, &added, error);
-	if (status < 0) {
-		tgt_config_fini(wanted);
-		return status;
+	for (i = 0; i < current->volume_count; i++) {
+		struct tgt_volume_config config = current->volumes[i];
+		struct tgt_volume *volume = tgt_volume_get(reload->registry, config.name);
+
+		if (volume) {
+			tgt_volume_put(volume);
+			continue;
+		}
+		/* It is tried again soon: a wait here would only keep the others waiting. */
+		config.lock_wait_ms = 0;
+		if (tgt_volume_add(reload->registry, &config, error) < 0) {
+			left++;
+			continue;
+		}
+		volume_log_name(reload, config.name, "served again");
+		for (unsigned int j = 0; j < reload->reactor_count; j++)
+			tgt_reactor_list_changed(reload->reactors[j]);
 	}
-	removed = remove_gone(&scene, current, wanted);
-	change_kept(&scene, current, wanted, &added, &changed);
-	if (added || removed || changed)
-		for (i = 0; i < current->reactors; i++)
-			tgt_reactor_list_changed(reactors[i]);
-	restart_settings_log(current, wanted);
-	tgt_log_set_level((enum tgt_log_level)wanted->log_level);
-	current->log_level = wanted->log_level;
-	tgt_log(TGT_LOG_INFO, "reload: %u volumes added, %u removed, %u changed", added, removed,
-		changed);
+	return left;
+}
+
+/* -- all of it
+ * ------------------------------------------------------------------------------------- */
+
+static void plan_finish(struct plan *plan, struct tgt_config *current, struct tgt_config *wanted)
+{
+	unsigned int i;
+
+	for (i = 0; i < plan->count; i++)
+		if (plan->steps[i].kind == STEP_LATE)
+			step_open_late(plan, &plan->steps[i]);
+	if (plan->added || plan->removed || plan->changed)
+		for (i = 0; i < plan->reload->reactor_count; i++)
+			tgt_reactor_list_changed(plan->reload->reactors[i]);
+	tgt_reload_settings(current, wanted);
+	tgt_log(TGT_LOG_INFO, "reload: %u volume%s added, %u removed, %u changed", plan->added,
+		TGT_S(plan->added), plan->removed, plan->changed);
 	tgt_config_fini(current);
 	current->volumes = wanted->volumes;
 	current->volume_count = wanted->volume_count;
-	return 0;
+}
+
+int tgt_reload_apply(const struct tgt_reload *reload, struct tgt_config *current,
+		     struct tgt_config *wanted, char *error)
+{
+	struct plan plan = {
+		.reload = reload,
+		.current = current,
+		.wanted = wanted,
+		.count = wanted->volume_count,
+	};
+	unsigned int i;
+	int status;
+
+	plan.steps = calloc(plan.count + 1, sizeof(*plan.steps));
+	if (!plan.steps) {
+		tgt_error(error, -ENOMEM, "out of memory");
+		tgt_config_fini(wanted);
+		return -ENOMEM;
+	}
+	for (i = 0; i < plan.count; i++)
+		plan.steps[i].config = &wanted->volumes[i];
+	status = plan_prepare(&plan, error);
+	if (status == 0) {
+		plan_commit(&plan);
+		plan_finish(&plan, current, wanted);
+	} else {
+		tgt_config_fini(wanted);
+	}
+	free(plan.steps);
+	return status;
 }

@@ -13,6 +13,7 @@
 
 #define INDEX_BITS 10
 #define HANDLE_SLOTS_FIRST 4
+#define USERS_LOGGED_MAX 16u
 static_assert(RBLK_HANDLES_MAX == 1u << INDEX_BITS, "a handle's index fits its bits");
 
 /* -- ports ------------------------------------------------------------------------------------- */
@@ -185,11 +186,42 @@ void tgt_handle_close_all(struct tgt_session *session)
 
 /* -- reload ------------------------------------------------------------------------------------ */
 
+static bool session_uses(const struct tgt_session *session, const struct tgt_volume *volume)
+{
+	for (uint32_t i = 0; i < session->handle_slots; i++) {
+		const struct tgt_handle *handle = session->handles[i];
+
+		if (handle && handle->access.port && handle->access.port->volume == volume)
+			return true;
+	}
+	return false;
+}
+
+/* Whose volume it was: one line a session, as many as are worth reading. */
+static void users_log(struct tgt_reactor *reactor, const struct tgt_volume *volume)
+{
+	const struct tgt_session *session;
+	unsigned int count = 0;
+
+	TAILQ_FOREACH(session, &reactor->sessions, link)
+	{
+		if (!session_uses(session, volume) || count++ >= USERS_LOGGED_MAX)
+			continue;
+		tgt_log(TGT_LOG_WARNING, "volume %s: session %u [%s] %s had it open",
+			volume->config.name, session->number, session->peer, session->initiator);
+	}
+	if (count > USERS_LOGGED_MAX)
+		tgt_log(TGT_LOG_WARNING, "volume %s: %u more sessions of reactor %u had it open",
+			volume->config.name, count - USERS_LOGGED_MAX, reactor->index);
+}
+
 static void handle_volume_event(struct tgt_reactor *reactor, struct tgt_volume *volume,
 				bool removed)
 {
 	struct tgt_session *session;
 
+	if (removed)
+		users_log(reactor, volume);
 	TAILQ_FOREACH(session, &reactor->sessions, link)
 	{
 		for (uint32_t i = 0; i < session->handle_slots; i++) {

@@ -10,6 +10,7 @@
 #include <inttypes.h>
 #include <linux/fs.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
@@ -89,11 +90,20 @@ static void holder_words(const char *path, const char *otherwise, char *words, s
 		snprintf(words, bytes, "process %d, which has ended but not its last I/O", holder);
 }
 
-/* The program blocks these and takes them from a signalfd, which is not read while we wait. */
+static _Atomic bool interrupted;
+
+void tgt_path_interrupt(bool interrupt)
+{
+	atomic_store(&interrupted, interrupt);
+}
+
+/* At the start, signals wait for the signalfd, which is not read yet. Later, tgt_path_interrupt() tells. */
 static bool end_requested(void)
 {
 	sigset_t pending;
 
+	if (atomic_load(&interrupted))
+		return true;
 	return sigpending(&pending) == 0 &&
 	       (sigismember(&pending, SIGTERM) || sigismember(&pending, SIGINT));
 }

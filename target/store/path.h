@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * A file or block device as the uring store finds it: opened, locked against everybody else who
- * serves it (F6), and asked what it can do. Blocks; control thread only. Doing I/O on it is
+ * serves it (F6), and asked what it can do. Blocks; configuring thread. Doing I/O on it is
  * store_uring.c's part.
  */
 #ifndef RBLK_TARGET_STORE_PATH_H
@@ -18,6 +18,10 @@
  */
 int tgt_path_open(const struct tgt_volume_config *config, struct tgt_path *path,
 		  struct tgt_store_info *info, char *error);
+/*
+ * Whoever waits for a lock ends his wait with -EINTR, now and until it is called with false. Any thread.
+ */
+void tgt_path_interrupt(bool interrupt);
 /* What the path leads to now; 0 or negative errno. */
 int tgt_path_identify(const char *path, struct tgt_store_id *id);
 

@@ -73,6 +73,13 @@ struct tgt_store_id {
 	bool is_device;
 };
 
+/* None is like no other. */
+static inline bool tgt_store_id_same(const struct tgt_store_id *a, const struct tgt_store_id *b)
+{
+	return (a->device || a->inode) && a->device == b->device && a->inode == b->inode &&
+	       a->is_device == b->is_device;
+}
+
 /* What a store is able to do and how big it is; filled by open, renewed by refresh. */
 struct tgt_store_info {
 	uint64_t bytes;

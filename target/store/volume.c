@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The registry of volume.h: an array in the order of names under one mutex. The control thread
- * adds and removes, reactors look up when they are asked to LIST or OPEN. Stores are opened and
+ * The registry of volume.h: an array in the order of names under one mutex. One thread at a
+ * time adds and removes, reactors look up when they are asked to LIST or OPEN. Stores are opened and
  * closed outside of the lock, because both may block for long.
  */
 #include "target/store/volume.h"
@@ -21,14 +21,15 @@
 #include "target/store/path.h"
 
 /*
- * `lock` owns everything here but `instance`, which is fixed. A volume is in `sorted` as long as it
- * can be found, in `slots` until its memory is freed.
+ * `lock` owns everything here but `instance`, which is fixed. A volume is in `opened` until it is published, in
+ * `sorted` as long as it can be found, in `slots` from its publication until its memory is freed.
  */
 struct tgt_registry {
 	pthread_mutex_t lock;
 	struct tgt_volume *sorted[RBLK_VOLUMES_MAX];
 	unsigned int count;
 	bool slots[RBLK_VOLUMES_MAX];
+	struct tgt_volume *opened;
 	uint8_t instance[16];
 };
 
@@ -146,10 +147,22 @@ static int volume_geometry_check(struct tgt_volume *volume, char *error)
 	return 0;
 }
 
-/* -EBUSY: one that is served already has the same file or device, by whatever name. */
+/* -EBUSY: `other` has the same file or device, by whatever name. Readers may share (F6). */
+static int volume_check_path(const struct tgt_volume *other, const struct tgt_volume_config *config,
+			     const struct tgt_store_id *id, char *error)
+{
+	if (!tgt_store_id_same(&other->store->info.id, id) ||
+	    (other->config.read_only && config->read_only))
+		return 0;
+	return tgt_error(error, -EBUSY, "volume %s: %s: already served as volume %s (%s)",
+			 config->name, config->path, other->config.name, other->config.path);
+}
+
+/* Among those that are served, and those that are to be. */
 static int registry_check_path(struct tgt_registry *registry,
 			       const struct tgt_volume_config *config, char *error)
 {
+	const struct tgt_volume *other;
 	struct tgt_store_id id;
 	int status = 0;
 	unsigned int i;
@@ -158,19 +171,10 @@ static int registry_check_path(struct tgt_registry *registry,
 	if (!config->path[0] || tgt_path_identify(config->path, &id) < 0)
 		return 0;
 	pthread_mutex_lock(&registry->lock);
-	for (i = 0; i < registry->count && status == 0; i++) {
-		const struct tgt_volume *other = registry->sorted[i];
-		const struct tgt_store_id *held = &other->store->info.id;
-
-		/* Readers may share (F6). */
-		if (held->device == id.device && held->inode == id.inode &&
-		    held->is_device == id.is_device &&
-		    !(other->config.read_only && config->read_only))
-			status = tgt_error(error, -EBUSY,
-					   "volume %s: %s: already served as volume %s (%s)",
-					   config->name, config->path, other->config.name,
-					   other->config.path);
-	}
+	for (i = 0; i < registry->count && status == 0; i++)
+		status = volume_check_path(registry->sorted[i], config, &id, error);
+	for (other = registry->opened; other && status == 0; other = other->next_opened)
+		status = volume_check_path(other, config, &id, error);
 	pthread_mutex_unlock(&registry->lock);
 	return status;
 }
@@ -192,8 +196,18 @@ static int volume_store_open(struct tgt_volume *volume, char *error)
 	return 0;
 }
 
-/* Makes the volume known. -EEXIST, -ENOSPC. */
-static int registry_insert(struct tgt_volume *volume, char *error)
+/* Lock held; it is in the list or not. */
+static void opened_remove(struct tgt_registry *registry, const struct tgt_volume *volume)
+{
+	struct tgt_volume **place = &registry->opened;
+
+	while (*place && *place != volume)
+		place = &(*place)->next_opened;
+	if (*place)
+		*place = volume->next_opened;
+}
+
+int tgt_volume_publish(struct tgt_volume *volume, char *error)
 {
 	struct tgt_registry *registry = volume->registry;
 	unsigned int place, slot = 0;
@@ -218,13 +232,14 @@ static int registry_insert(struct tgt_volume *volume, char *error)
 		registry->count++;
 		registry->slots[slot] = true;
 		volume->slot = slot;
+		opened_remove(registry, volume);
 	}
 	pthread_mutex_unlock(&registry->lock);
 	return status;
 }
 
-int tgt_volume_add(struct tgt_registry *registry, const struct tgt_volume_config *config,
-		   char *error)
+int tgt_volume_open(struct tgt_registry *registry, const struct tgt_volume_config *config,
+		    struct tgt_volume **out, char *error)
 {
 	struct tgt_volume *volume;
 	int status;
@@ -238,6 +253,7 @@ int tgt_volume_add(struct tgt_registry *registry, const struct tgt_volume_config
 	volume->registry = registry;
 	volume->config = *config;
 	volume->refs = 1;
+	volume->slot = RBLK_VOLUMES_MAX;
 	/* Before the lock is tried: nobody waits for what this process will not let go of. */
 	status = registry_check_path(registry, config, error);
 	if (status == 0)
@@ -249,15 +265,31 @@ int tgt_volume_add(struct tgt_registry *registry, const struct tgt_volume_config
 		goto err_close_store;
 	if (uuid_is_null(volume->config.uuid))
 		volume_uuid_derive(config, volume->config.uuid);
-	status = registry_insert(volume, error);
-	if (status < 0)
-		goto err_close_store;
+	pthread_mutex_lock(&registry->lock);
+	volume->next_opened = registry->opened;
+	registry->opened = volume;
+	pthread_mutex_unlock(&registry->lock);
+	*out = volume;
 	return 0;
 
 err_close_store:
 	volume->store->ops->close(volume->store);
 err_free:
 	free(volume);
+	return status;
+}
+
+int tgt_volume_add(struct tgt_registry *registry, const struct tgt_volume_config *config,
+		   char *error)
+{
+	struct tgt_volume *volume;
+	int status = tgt_volume_open(registry, config, &volume, error);
+
+	if (status < 0)
+		return status;
+	status = tgt_volume_publish(volume, error);
+	if (status < 0)
+		tgt_volume_put(volume);
 	return status;
 }
 
@@ -280,15 +312,20 @@ struct tgt_volume *tgt_volume_remove(struct tgt_registry *registry, const char *
 	return volume;
 }
 
-bool tgt_volume_refresh(struct tgt_volume *volume)
+uint64_t tgt_volume_blocks_now(struct tgt_volume *volume)
 {
 	struct tgt_store *store = volume->store;
-	uint64_t blocks;
 
 	if (!store->ops->refresh || store->ops->refresh(store) < 0)
-		return false;
+		return atomic_load(&volume->blocks);
 	/* A size that is no whole number of blocks is served up to the last whole one. */
-	blocks = store->info.bytes / volume->block_bytes;
+	return store->info.bytes / volume->block_bytes;
+}
+
+bool tgt_volume_refresh(struct tgt_volume *volume)
+{
+	uint64_t blocks = tgt_volume_blocks_now(volume);
+
 	if (!blocks || blocks == atomic_load(&volume->blocks))
 		return false;
 	atomic_store(&volume->blocks, blocks);
@@ -324,9 +361,13 @@ void tgt_volume_put(struct tgt_volume *volume)
 	if (atomic_fetch_sub(&volume->refs, 1) != 1)
 		return;
 	/* The registry's reference is gone too: nobody can find it and take a new one. */
+	pthread_mutex_lock(&registry->lock);
+	opened_remove(registry, volume);
+	pthread_mutex_unlock(&registry->lock);
 	volume->store->ops->close(volume->store);
 	pthread_mutex_lock(&registry->lock);
-	registry->slots[volume->slot] = false;
+	if (volume->slot < RBLK_VOLUMES_MAX)
+		registry->slots[volume->slot] = false;
 	pthread_mutex_unlock(&registry->lock);
 	free(volume);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The volumes that a process serves: a registry by name, kept by the control thread, read by
- * sessions when they LIST and OPEN. Holding a reference keeps a volume's store open; a removed
+ * The volumes that a process serves: a registry by name, kept by the thread that configures (the control
+ * thread, and the reloader's while there is one), read by sessions when they LIST and OPEN. Holding a reference keeps a volume's store open; a removed
  * volume is found no more, and closes its store when the last reference goes.
  */
 #ifndef RBLK_TARGET_VOLUME_H
@@ -45,6 +45,7 @@ struct tgt_volume {
 	/* F5: writes under way whose connection has ended, of any session; reactors count. */
 	_Atomic unsigned int orphans;
 	struct tgt_volume_trouble trouble;
+	struct tgt_volume *next_opened; /* the registry's, until it is published */
 };
 
 /* Control thread. 0 or -ENOMEM. */
@@ -53,12 +54,22 @@ void tgt_registry_destroy(struct tgt_registry *registry); /* nobody holds a volu
 /* What an initiator takes for "the same target as before": random, drawn with the registry. */
 const uint8_t *tgt_registry_instance(const struct tgt_registry *registry);
 
-/* Control thread. On failure nothing has changed and error (TGT_ERROR_BYTES) says why. */
+/*
+ * Configuring thread, these five; may wait for a lock. On failure nothing has changed and error
+ * (TGT_ERROR_BYTES) says why. An open volume is found by nobody before it is published; the reference is
+ * the caller's, and the registry's from then on.
+ */
+int tgt_volume_open(struct tgt_registry *registry, const struct tgt_volume_config *config,
+		    struct tgt_volume **volume, char *error);
+int tgt_volume_publish(struct tgt_volume *volume, char *error);
+/* Both. */
 int tgt_volume_add(struct tgt_registry *registry, const struct tgt_volume_config *config, char *error);
 /* Found no more; the registry's reference is returned to the caller, who tells the reactors and
  * then puts it. NULL if there is no such volume. */
 struct tgt_volume *tgt_volume_remove(struct tgt_registry *registry, const char *name);
-/* Look at the store's size again; true if it changed (reactors are then told). */
+/* How many blocks its store has now. */
+uint64_t tgt_volume_blocks_now(struct tgt_volume *volume);
+/* Serve so many; true if that is a change (reactors are then told). */
 bool tgt_volume_refresh(struct tgt_volume *volume);
 
 /* Any thread; a lock inside, so not for the data path. tgt_volume_get: NULL if there is none. */

@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# SIGHUP serves what the file says now, all of it or nothing. Method: a file that is changed under a
-# running target, whose log is waited for and whose list is asked.
+# SIGHUP serves what the file says now, all of it or nothing, says what has changed and for whom, and never keeps
+# a login waiting. Method: a file that is changed under a running target, whose log is waited for and whose list
+# is asked; locks that others hold; I/O that is slow to end.
 . "$(dirname "$0")/cmd.sh"
 cd "$scratch"
 truncate -s 1M a.img
@@ -18,6 +19,7 @@ reloaded() {
 		read -rt 0.05 <> <(:) || true
 	done
 }
+logged() { grep -qF -- "$1" target.log || fail "not in the log: $1"; }
 # serves JSON: names and sizes, in their order.
 serves() {
 	expect 0 "$RBLK" list --json "$target"
@@ -26,7 +28,7 @@ serves() {
 
 cat > rblkd.conf <<-END
 	[volume a]
-	path = a.img
+	path = $scratch/a.img
 	[volume m]
 	store = memory
 	size = 64K
@@ -37,12 +39,12 @@ serves '[["a", 1048576], ["fixed", 8192], ["m", 65536]]'
 # Added, removed, and one that grew.
 cat > rblkd.conf <<-END
 	[volume a]
-	path = a.img
+	path = $scratch/a.img
 	[volume b]
-	path = b.img
+	path = $scratch/b.img
 END
 truncate -s 3M a.img
-reloaded 'reload: 1 volumes added, 1 removed, 0 changed'
+reloaded 'reload: 1 volume added, 1 removed, 0 changed'
 grep -qF 'volume a: now 6144 blocks of 512 bytes' target.log || fail "growth is not in the log"
 serves '[["a", 3145728], ["b", 2097152], ["fixed", 8192]]'
 
@@ -52,7 +54,7 @@ cat > rblkd.conf <<-END
 	store = memory
 	size = 64K
 	[volume b]
-	path = b.img
+	path = $scratch/b.img
 	blok_size = 4K
 END
 reloaded 'reload: nothing changed: rblkd.conf:6: unknown key "blok_size"; did you mean "block_size"?'
@@ -64,9 +66,9 @@ cat > rblkd.conf <<-END
 	store = memory
 	size = 64K
 	[volume other]
-	path = missing.img
+	path = $scratch/missing.img
 END
-reloaded 'reload: nothing changed: volume other: missing.img: No such file or directory'
+reloaded "reload: nothing changed: volume other: $scratch/missing.img: No such file or directory"
 serves '[["a", 3145728], ["b", 2097152], ["fixed", 8192]]'
 
 # Changed, a path that changes its name, and settings that wait for a restart.
@@ -74,14 +76,88 @@ cat > rblkd.conf <<-END
 	[target]
 	credits = 64
 	[volume a]
-	path = a.img
+	path = $scratch/a.img
 	block_size = 4K
 	[volume c]
-	path = b.img
+	path = $scratch/b.img
 	lock_wait = 30s
 END
-reloaded 'reload: 1 volumes added, 1 removed, 1 changed'
+reloaded 'reload: 1 volume added, 1 removed, 1 changed'
 grep -qF 'reload: changed, but kept until a restart: credits' target.log || fail "credits"
 serves '[["a", 3145728], ["c", 2097152], ["fixed", 8192]]'
 json_is '.volumes[0].block_bytes == 4096'
+logged 'volume c: added: '
+logged 'volume b: removed: '
+logged 'volume a: changed: '
+
+# The name of another file: that one is served, and it is said.
+cat > rblkd.conf <<-END
+	[volume a]
+	path = $scratch/a.img
+	block_size = 4K
+END
+truncate -s 5M new.img
+mv new.img a.img
+reloaded 'reload: 0 volumes added, 1 removed, 1 changed'
+logged "volume a: $scratch/a.img leads to another file than before"
+serves '[["a", 5242880], ["fixed", 8192]]'
+
+# Fewer blocks than are served: only who asks for it. By the file, by the file's name, by the size of memory.
+truncate -s 4M a.img
+reloaded "reload: nothing changed: volume a: $scratch/a.img has 4194304 bytes, and 5242880 are served"
+truncate -s 5M a.img
+truncate -s 1M new.img
+mv new.img a.img
+reloaded "reload: nothing changed: volume a: $scratch/a.img has 1048576 bytes, and 5242880 are served"
+serves '[["a", 5242880], ["fixed", 8192]]'
+echo 'allow_shrink = yes' >> rblkd.conf
+reloaded 'reload: 0 volumes added, 0 removed, 1 changed'
+serves '[["a", 1048576], ["fixed", 8192]]'
+
+# Memory has no other place: that its contents are gone is said.
+printf '[volume m]\nstore = memory\nsize = 64K\n' >> rblkd.conf
+reloaded 'reload: 1 volume added, 0 removed, 0 changed'
+sed -i 's/64K/32K/' rblkd.conf
+reloaded 'reload: nothing changed: volume m: its store has 32768 bytes, and 65536 are served'
+sed -i 's/32K/128K/' rblkd.conf
+reloaded 'reload: 0 volumes added, 0 removed, 1 changed'
+logged 'volume m: what was in its memory is discarded'
+
+# A lock that another process holds: logins go on, nothing of the reload can be seen, and the next reload ends its
+# wait.
+cp rblkd.conf before.conf
+printf '[volume early]\nstore = memory\nsize = 8K\n[volume b]\npath = %s/b.img\nlock_wait = 30min\n' "$scratch" >> rblkd.conf
+exec 9< b.img
+flock 9
+reloaded "volume b: $scratch/b.img: waiting up to 1800000 ms"
+serves '[["a", 1048576], ["fixed", 8192], ["m", 131072]]'
+cp before.conf again.conf
+cp rblkd.conf waiting.conf
+cp again.conf rblkd.conf
+reloaded 'reload: 0 volumes added, 0 removed, 0 changed'
+logged "reload: nothing changed: volume b: $scratch/b.img: in use by "
+serves '[["a", 1048576], ["fixed", 8192], ["m", 131072]]'
+
+# Nor does it keep the daemon from ending.
+cp waiting.conf rblkd.conf
+reloaded "volume b: $scratch/b.img: waiting up to 1800000 ms"
+kill "$target_pid"
+wait "$target_pid" || fail "a reload that waits spoils the end"
+target_pid=
+exec 9<&-
+
+# A volume whose settings change under I/O that takes its time is served again when that has ended, however short
+# its lock_wait is.
+printf '[volume slow]\npath = %s/a.img\nfault = delay=write:500ms\n' "$scratch" > rblkd.conf
+target_start --config rblkd.conf --lock-wait 0 --memory fixed=8K --log-level debug
+echo 'lock_wait = 0' >> rblkd.conf
+head -c 1M /dev/zero > zeroes
+"$RBLK" copy zeroes "$target/slow" > copy.log 2>&1 &
+copy=$!
+until grep -q 'queue 0 .*: incarnation' target.log; do read -rt 0.05 <> <(:) || true; done
+echo 'block_size = 4K' >> rblkd.conf
+reloaded 'reload: 0 volumes added, 0 removed, 1 changed'
+wait $copy || true
+serves '[["fixed", 8192], ["slow", 1048576]]'
+json_is '.volumes[1].block_bytes == 4096'
 target_stop

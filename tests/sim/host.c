@@ -309,6 +309,11 @@ static bool reload_judge(struct sim_host *host, const bool *before)
 static void control_reload(struct sim_host *host, bool all)
 {
 	bool wanted[SIM_HOST_VOLUMES], served[SIM_HOST_VOLUMES];
+	const struct tgt_reload reload = {
+		.registry = host->registry,
+		.reactors = host->reactor_array,
+		.reactor_count = host->config.reactors,
+	};
 	char error[TGT_ERROR_BYTES] = "done";
 	struct tgt_config config;
 
@@ -319,7 +324,7 @@ static void control_reload(struct sim_host *host, bool all)
 		served[i] = is_served(host, i);
 	}
 	config = config_with(&host->config, wanted);
-	tgt_reload_apply(&host->served, &config, host->registry, host->reactor_array, error);
+	tgt_reload_apply(&reload, &host->served, &config, error);
 	sim_trace(host->name, "is told to reload: %s", error);
 	if (!reload_judge(host, served) && all)
 		sim_event_in(&host->mend, RETRY_NS);
