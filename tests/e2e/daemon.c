@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Owns the daemon of a test, see daemon.h. RBLKD, set by ctest, is the program to run.
+ * Owns the daemon of a test, see daemon.h. RBLKD, set by ctest, is the program to run. A program that fails shows
+ * the logs of its last daemons.
  * RBLK_E2E_LISTEN is where it listens, rblk+tcp://127.0.0.1:0 if not set: with rblk://address:0 the same
  * tests run over verbs, where there is a device.
  */
@@ -20,6 +21,8 @@
 #include <unistd.h>
 
 #define ARGUMENTS_MAX 32
+#define LOGS_MAX 8
+#define LOG_SHOWN_BYTES 65536 /* the end of each */
 #define DESCRIPTORS_MAX 2048u /* where a test wants a limit */
 #define START_S 60 /* ample: sanitizers and emulation are slow */
 #define CLOSE_S 60 /* likewise */
@@ -36,23 +39,80 @@ static bool over_rdma(void)
 	return !strncmp(listen_address(), "rblk://", strlen("rblk://"));
 }
 
-static void show_log(const struct e2e_daemon *daemon)
-{
-	char line[512];
-	FILE *log = fopen(daemon->log, "r");
+/* -- logs --------------------------------------------------------------------------------------- */
 
-	while (log && fgets(line, sizeof(line), log))
-		fprintf(stderr, "rblkd: %s", line);
-	if (log)
-		fclose(log);
+/* Those of the last daemons of this program; what it ends with decides whether they are shown. */
+static char logs[LOGS_MAX][sizeof(((struct e2e_daemon *)0)->log)];
+static unsigned int log_count;
+static pid_t log_owner;
+
+/* From a signal handler, too. */
+static void logs_show(void)
+{
+	static char text[LOG_SHOWN_BYTES];
+	unsigned int kept = log_count < LOGS_MAX ? log_count : LOGS_MAX;
+
+	for (unsigned int i = log_count - kept; i < log_count; i++) {
+		const char *path = logs[i % LOGS_MAX];
+		int fd = open(path, O_RDONLY | O_CLOEXEC);
+		ssize_t bytes;
+
+		if (fd < 0)
+			continue;
+		if (lseek(fd, -(off_t)sizeof(text), SEEK_END) < 0)
+			lseek(fd, 0, SEEK_SET);
+		bytes = read(fd, text, sizeof(text));
+		close(fd);
+		if (write(STDERR_FILENO, "log of rblkd:\n", 14) < 0 ||
+		    (bytes > 0 && write(STDERR_FILENO, text, (size_t)bytes) < 0))
+			return;
+	}
 }
 
-static void give_up(const struct e2e_daemon *daemon, const char *what)
+static void logs_remove(void)
+{
+	for (unsigned int i = 0; i < log_count && i < LOGS_MAX; i++)
+		unlink(logs[i]);
+}
+
+static void logs_at_exit(int status, void *arg)
+{
+	(void)arg;
+	if (getpid() != log_owner)
+		return; /* a child that did not exec */
+	if (status)
+		logs_show();
+	logs_remove();
+}
+
+static void logs_at_abort(int signal_number)
+{
+	(void)signal_number;
+	logs_show();
+	logs_remove();
+}
+
+static void logs_keep(const char *path)
+{
+	struct sigaction action = { .sa_handler = logs_at_abort, .sa_flags = (int)SA_RESETHAND };
+
+	if (!log_owner) {
+		log_owner = getpid();
+		on_exit(logs_at_exit, NULL);
+		sigaction(SIGABRT, &action, NULL);
+	}
+	if (log_count >= LOGS_MAX)
+		unlink(logs[log_count % LOGS_MAX]);
+	strcpy(logs[log_count++ % LOGS_MAX], path);
+}
+
+static void give_up(const char *what)
 {
 	fprintf(stderr, "%s\n", what);
-	show_log(daemon);
 	abort();
 }
+
+/* -- starting ----------------------------------------------------------------------------------- */
 
 /* A limit below what io_uring's table takes would end it at once: so all others are taken. */
 static void child_limit(unsigned int descriptors)
@@ -105,9 +165,9 @@ static void wait_until_serving(struct e2e_daemon *daemon)
 
 	while (!find_address(daemon)) {
 		if (waitpid(daemon->pid, NULL, WNOHANG) == daemon->pid)
-			give_up(daemon, "rblkd ended instead of serving");
+			give_up("rblkd ended instead of serving");
 		if (time(NULL) > until)
-			give_up(daemon, "rblkd does not say that it serves");
+			give_up("rblkd does not say that it serves");
 		nanosleep(&pause, NULL);
 	}
 }
@@ -123,8 +183,10 @@ static void launch(struct e2e_daemon *daemon, unsigned int descriptors,
 	memset(daemon, 0, sizeof(*daemon));
 	strcpy(daemon->log, "/tmp/rblk-e2e-log-XXXXXX");
 	log = mkostemp(daemon->log, O_CLOEXEC);
+	if (log >= 0)
+		logs_keep(daemon->log);
 	if (log < 0 || !arguments[0])
-		give_up(daemon, "no log file, or the environment does not say where RBLKD is");
+		give_up("no log file, or the environment does not say where RBLKD is");
 	for (; argument && n < ARGUMENTS_MAX - 1; argument = va_arg(more, const char *))
 		arguments[n++] = (char *)argument;
 	daemon->pid = fork();
@@ -132,7 +194,7 @@ static void launch(struct e2e_daemon *daemon, unsigned int descriptors,
 		child(log, arguments, descriptors, parent);
 	close(log);
 	if (daemon->pid < 0)
-		give_up(daemon, "fork failed");
+		give_up("fork failed");
 	wait_until_serving(daemon);
 }
 
@@ -164,9 +226,6 @@ static int finish(struct e2e_daemon *daemon, int signal_number)
 	kill(daemon->pid, signal_number);
 	waitpid(daemon->pid, &status, 0);
 	daemon->pid = 0;
-	if (status && signal_number == SIGTERM)
-		show_log(daemon);
-	unlink(daemon->log);
 	return status;
 }
 
@@ -189,7 +248,7 @@ unsigned int e2e_daemon_descriptors(const struct e2e_daemon *daemon)
 	snprintf(path, sizeof(path), "/proc/%d/fd", daemon->pid);
 	dir = opendir(path);
 	if (!dir)
-		give_up(daemon, "rblkd has ended");
+		give_up("rblkd has ended");
 	while (readdir(dir))
 		count++;
 	closedir(dir);
@@ -205,7 +264,7 @@ void e2e_daemon_wait_descriptors(const struct e2e_daemon *daemon, unsigned int m
 	while ((open = e2e_daemon_descriptors(daemon)) > most) {
 		if (time(NULL) > until) {
 			fprintf(stderr, "%u descriptors are open, not %u\n", open, most);
-			give_up(daemon, "rblkd keeps descriptors");
+			give_up("rblkd keeps descriptors");
 		}
 		nanosleep(&pause, NULL);
 	}
