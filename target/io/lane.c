@@ -27,10 +27,11 @@ size_t tgt_lane_ring_bytes(uint16_t credits)
 	return bytes < TGT_POOL_PAGE ? TGT_POOL_PAGE : bytes;
 }
 
-int tgt_lane_init(struct tgt_lane *lane, struct tgt_turn *turn, const struct tgt_lane_ops *ops,
-		  const struct tgt_lane_terms *terms, void *ring)
+int tgt_lane_init(struct tgt_lane *lane, struct tgt_turn *turn, struct tgt_share *share,
+		  const struct tgt_lane_ops *ops, const struct tgt_lane_terms *terms, void *ring)
 {
 	lane->turn = turn;
+	lane->share = share;
 	lane->ops = ops;
 	lane->reports = turn->reports;
 	lane->index = terms->index;
@@ -66,9 +67,7 @@ void tgt_lane_fini(struct tgt_lane *lane)
 {
 	if (lane->is_dirty)
 		TAILQ_REMOVE(&lane->turn->dirty, lane, dirty_link);
-	if (lane->is_starving)
-		TAILQ_REMOVE(&lane->turn->starving, lane, starving_link);
-	lane->is_dirty = lane->is_starving = false;
+	lane->is_dirty = false;
 	free(lane->requests);
 	free(lane->sent);
 	lane->requests = NULL;
@@ -92,11 +91,4 @@ void tgt_lane_violation(struct tgt_lane *lane, const char *rule)
 			"session %u queue %u [%s]: closed: the peer broke the protocol: %s",
 			lane->session_number, lane->index, fab_conn_peer(lane->conn), rule);
 	lane->ops->close(lane, NULL);
-}
-
-void tgt_lane_memory_free(struct tgt_lane *lane, void *block, uint32_t bytes, bool report)
-{
-	if (report)
-		lane->reports_out--;
-	tgt_pool_free(report ? lane->reports : lane->turn->pool, block, bytes);
 }

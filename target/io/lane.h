@@ -125,6 +125,7 @@ struct tgt_lane {
 	/* Fixed after creation. */
 	const struct tgt_lane_ops *ops;
 	struct tgt_turn *turn;
+	struct tgt_share *share; /* the session's */
 	struct tgt_receives *receives;
 	struct tgt_pool *reports; /* for what its session commands report */
 	struct fab_conn *conn;
@@ -185,8 +186,8 @@ size_t tgt_lane_ring_bytes(uint16_t credits);
  * receives, reports, lkey and the like are for the caller to set before the first message.
  * 0 or -ENOMEM.
  */
-int tgt_lane_init(struct tgt_lane *lane, struct tgt_turn *turn, const struct tgt_lane_ops *ops,
-		  const struct tgt_lane_terms *terms, void *ring);
+int tgt_lane_init(struct tgt_lane *lane, struct tgt_turn *turn, struct tgt_share *share,
+		  const struct tgt_lane_ops *ops, const struct tgt_lane_terms *terms, void *ring);
 void tgt_lane_fini(struct tgt_lane *lane); /* closed, drained and without a request; or never open */
 
 /* It takes commands from now on. */
@@ -218,8 +219,5 @@ static inline void tgt_lane_heard(struct tgt_lane *lane)
 		TAILQ_INSERT_TAIL(&lane->turn->alive, lane, alive_link);
 	}
 }
-
-/* Give back a block of data, or of a report. */
-void tgt_lane_memory_free(struct tgt_lane *lane, void *block, uint32_t bytes, bool report);
 
 #endif

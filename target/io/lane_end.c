@@ -5,6 +5,7 @@
 #include "target/io/lane_end.h"
 
 #include "target/io/request.h"
+#include "target/io/share.h"
 #include "target/io/transfer.h"
 
 void tgt_lane_close(struct tgt_lane *lane)
@@ -44,6 +45,7 @@ void tgt_lane_close(struct tgt_lane *lane)
 
 void tgt_lane_drained(struct tgt_lane *lane)
 {
+	tgt_share_leave(lane);
 	tgt_transfer_abandon(lane);
 	for (uint16_t tag = 0; tag < lane->tags; tag++)
 		if (lane->requests[tag].state == TGT_REQUEST_DATA_IN)

@@ -14,6 +14,7 @@
 #include "target/io/digest.h"
 #include "target/io/extents.h"
 #include "target/io/lane.h"
+#include "target/io/share.h"
 #include "target/store/submit.h"
 
 static struct tgt_turn *request_turn(const struct tgt_request *request)
@@ -79,7 +80,7 @@ static void request_with_memory(struct tgt_request *request);
 
 static bool request_take_memory(struct tgt_request *request)
 {
-	request->data = tgt_pool_alloc(request_turn(request)->pool, request->data_bytes);
+	request->data = tgt_share_alloc(request->lane, request->data_bytes);
 	if (!request->data)
 		return false;
 	request->home = TGT_HOME_POOL;
@@ -93,19 +94,24 @@ void tgt_request_get_memory(struct tgt_request *request, uint32_t bytes)
 	struct tgt_turn *turn = lane->turn;
 
 	request->data_bytes = bytes;
-	/* Who comes later does not overtake those who wait: else a large command would starve. */
-	if (TAILQ_EMPTY(&turn->starving) && request_take_memory(request)) {
+	/* A command does not overtake those that wait: a large one would never get its memory.
+	 * Sessions that have their share do not make others wait. */
+	if (!lane->share->is_starving && !turn->short_of_memory && request_take_memory(request)) {
 		request_with_memory(request);
 		return;
 	}
 	if (!tgt_request_set_state(request, TGT_REQUEST_WAITING))
 		return;
 	TAILQ_INSERT_TAIL(&lane->waiting, request, link);
-	if (!lane->is_starving) {
-		lane->is_starving = true;
-		TAILQ_INSERT_TAIL(&turn->starving, lane, starving_link);
-	}
+	tgt_share_wait(lane);
 	tgt_turn_timer(turn, request->received_ns + TGT_MEMORY_WAIT_NS);
+}
+
+void tgt_request_wait_no_more(struct tgt_request *request)
+{
+	TAILQ_REMOVE(&request->lane->waiting, request, link);
+	/* It may have been the one that memory was gathered for: look again. */
+	request_turn(request)->memory_freed = true;
 }
 
 bool tgt_request_retry_memory(struct tgt_request *request)
@@ -120,8 +126,8 @@ bool tgt_request_retry_memory(struct tgt_request *request)
 static void request_free_data(struct tgt_request *request)
 {
 	if (request->home == TGT_HOME_POOL || request->home == TGT_HOME_REPORT)
-		tgt_lane_memory_free(request->lane, request->data, request->data_bytes,
-				     request->home == TGT_HOME_REPORT);
+		tgt_share_free(request->lane, request->data, request->data_bytes,
+			       request->home == TGT_HOME_REPORT);
 	request->home = TGT_HOME_NONE;
 	request->data = NULL;
 }
@@ -130,13 +136,11 @@ void *tgt_request_report_alloc(struct tgt_request *request, uint32_t bytes)
 {
 	struct tgt_lane *lane = request->lane;
 
-	if (lane->reports_out < lane->reports_max)
-		request->data = tgt_pool_alloc(lane->reports, bytes);
+	request->data = tgt_share_alloc_report(lane, bytes);
 	if (!request->data) {
 		tgt_request_complete(request, RBLK_E_BUSY);
 		return NULL;
 	}
-	lane->reports_out++;
 	request->home = TGT_HOME_REPORT;
 	request->data_bytes = bytes;
 	request->lkey = lane->lkey;
@@ -512,7 +516,7 @@ bool tgt_request_abort(struct tgt_request *request)
 	struct tgt_lane *lane = request->lane;
 
 	if (request->state == TGT_REQUEST_WAITING) {
-		TAILQ_REMOVE(&lane->waiting, request, link);
+		tgt_request_wait_no_more(request);
 	} else if (request->state == TGT_REQUEST_DATA_IN && request->moved == 0) {
 		TAILQ_REMOVE(&lane->fetching, request, link);
 	} else {
@@ -562,7 +566,7 @@ void tgt_request_drop(struct tgt_request *request)
 
 	switch ((enum tgt_request_state)request->state) {
 	case TGT_REQUEST_WAITING:
-		TAILQ_REMOVE(&lane->waiting, request, link);
+		tgt_request_wait_no_more(request);
 		break;
 	case TGT_REQUEST_DATA_IN:
 		/* Posted as a whole, it is in no list any more. */

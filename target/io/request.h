@@ -42,6 +42,8 @@ void tgt_request_begin(struct tgt_request *request, const struct rblk_wire_comma
 
 /* The RDMA READs of a request in DATA_IN have all completed. */
 void tgt_request_data_in(struct tgt_request *request);
+/* A request that is WAITING leaves its list, without memory. */
+void tgt_request_wait_no_more(struct tgt_request *request);
 /* Memory may be there again: true if the request could go on. */
 bool tgt_request_retry_memory(struct tgt_request *request);
 /* The next piece of a checksum (turn->resumed). */

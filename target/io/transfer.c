@@ -9,6 +9,7 @@
 #include "target/io/chain.h"
 #include "target/io/reply.h"
 #include "target/io/request.h"
+#include "target/io/share.h"
 
 /*
  * READs in the order of the commands, as many as the peer can answer at a time: more would only
@@ -65,7 +66,7 @@ static void transfer_release(struct tgt_lane *lane, struct tgt_sent *sent, bool 
 	struct tgt_request *request = sent->reads;
 
 	if (sent->block)
-		tgt_lane_memory_free(lane, sent->block, sent->block_bytes, sent->report);
+		tgt_share_free(lane, sent->block, sent->block_bytes, sent->report);
 	if (sent->orphan)
 		atomic_fetch_sub(&sent->access->port->volume->orphans, 1);
 	if (sent->access)

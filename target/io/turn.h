@@ -23,9 +23,11 @@
 
 struct tgt_lane;
 struct tgt_request;
+struct tgt_share;
 
 TAILQ_HEAD(tgt_lane_list, tgt_lane);
 TAILQ_HEAD(tgt_request_list, tgt_request);
+TAILQ_HEAD(tgt_share_list, tgt_share);
 
 /* Work requests gathered for one lane in one turn. A reactor has one, and reuses it. */
 struct tgt_chain {
@@ -48,7 +50,9 @@ struct tgt_turn {
 
 	struct tgt_lane_list alive;	 /* open lanes, least recently heard first */
 	struct tgt_lane_list dirty;	 /* has something to post in this turn */
-	struct tgt_lane_list starving;	 /* has commands that wait for memory, in turn */
+	struct tgt_share_list starving;	 /* sessions with commands that wait for memory, in turn */
+	bool memory_freed;		 /* since they were last looked at */
+	bool short_of_memory;		 /* one of them lacks memory, and not only its share of it */
 	struct tgt_request_list resumed; /* checksums: their next piece is due in the next turn */
 	struct tgt_receives_list idle;	 /* has receive buffers to post */
 	struct tgt_chain chain;

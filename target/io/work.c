@@ -5,6 +5,7 @@
 #include "target/io/work.h"
 
 #include "target/io/request.h"
+#include "target/io/share.h"
 #include "target/io/transfer.h"
 
 #define RESUME_BATCH 16u
@@ -35,33 +36,59 @@ unsigned int tgt_work_resume(struct tgt_turn *turn)
 	return count;
 }
 
-/* Memory goes to the lanes in turn, to each lane's oldest command. */
+/* Memory for the oldest command of the session's next lane. False: there is none for it. */
+static bool work_feed_session(struct tgt_share *share)
+{
+	struct tgt_lane *lane = TAILQ_FIRST(&share->starving);
+	struct tgt_request *request = TAILQ_FIRST(&lane->waiting);
+
+	if (request && !tgt_request_retry_memory(request))
+		return false;
+	tgt_share_turn(share);
+	if (TAILQ_EMPTY(&lane->waiting))
+		tgt_share_leave(lane);
+	return true;
+}
+
+/*
+ * Sessions in turn. One that has its share is passed over; for one that has nothing, and for which
+ * there is no memory either, memory is gathered: nobody overtakes it.
+ */
 void tgt_work_feed(struct tgt_turn *turn)
 {
-	struct tgt_lane *lane;
+	struct tgt_share *share, *following;
+	bool fed = true;
 
-	while ((lane = TAILQ_FIRST(&turn->starving))) {
-		struct tgt_request *request = TAILQ_FIRST(&lane->waiting);
-
-		if (request && !tgt_request_retry_memory(request))
-			return;
-		TAILQ_REMOVE(&turn->starving, lane, starving_link);
-		lane->is_starving = !TAILQ_EMPTY(&lane->waiting);
-		if (lane->is_starving)
-			TAILQ_INSERT_TAIL(&turn->starving, lane, starving_link);
+	if (!turn->memory_freed)
+		return;
+	turn->memory_freed = false;
+	turn->short_of_memory = false;
+	while (fed) {
+		fed = false;
+		for (share = TAILQ_FIRST(&turn->starving); share; share = following) {
+			following = TAILQ_NEXT(share, link);
+			if (work_feed_session(share)) {
+				fed = true;
+			} else if (!share->data_bytes) {
+				turn->short_of_memory = true;
+				return;
+			}
+		}
 	}
 }
 
 void tgt_work_expire(struct tgt_turn *turn)
 {
 	struct tgt_request *request;
+	struct tgt_share *share;
 	struct tgt_lane *lane;
 
-	TAILQ_FOREACH(lane, &turn->starving, starving_link)
+	TAILQ_FOREACH(share, &turn->starving, link)
+	TAILQ_FOREACH(lane, &share->starving, starving_link)
 	{
 		while ((request = TAILQ_FIRST(&lane->waiting)) &&
 		       turn->now_ns - request->received_ns >= TGT_MEMORY_WAIT_NS) {
-			TAILQ_REMOVE(&lane->waiting, request, link);
+			tgt_request_wait_no_more(request);
 			tgt_request_complete(request, RBLK_E_BUSY);
 		}
 	}

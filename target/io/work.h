@@ -23,7 +23,8 @@ void tgt_work_post(struct tgt_turn *turn);
 /* There is work for the next turn even if nothing arrives. */
 static inline bool tgt_work_has_more(const struct tgt_turn *turn)
 {
-	return !TAILQ_EMPTY(&turn->resumed) || !TAILQ_EMPTY(&turn->dirty);
+	return !TAILQ_EMPTY(&turn->resumed) || !TAILQ_EMPTY(&turn->dirty) ||
+	       (turn->memory_freed && !TAILQ_EMPTY(&turn->starving));
 }
 
 /* No command and no transfer is under way on any open lane. */

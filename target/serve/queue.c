@@ -21,7 +21,8 @@ int tgt_queue_init(struct tgt_queue *queue, struct tgt_session *session, struct 
 	queue->lane.fabric = fabric->index;
 	queue->lane.session_number = session->number;
 	queue->lane.reports_max = TGT_REPORTS_PER_QUEUE;
-	return tgt_lane_init(&queue->lane, &session->reactor->turn, terms->ops, &terms->lane, ring);
+	return tgt_lane_init(&queue->lane, &session->reactor->turn, &session->share, terms->ops,
+			     &terms->lane, ring);
 }
 
 int tgt_queue_accept(struct tgt_queue *queue, struct fab_request *request, bool private_domain)

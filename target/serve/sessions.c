@@ -23,6 +23,7 @@ struct tgt_session *tgt_session_create(struct tgt_reactor *reactor,
 	if (!session)
 		return NULL;
 	session->reactor = reactor;
+	tgt_share_init(&session->share, &reactor->turn);
 	memcpy(session->id, login->session_id, sizeof(session->id));
 	session->epoch = rblk_le64(login->session_epoch);
 	session->queue_count = rblk_le16(login->queue_count);

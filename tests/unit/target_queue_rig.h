@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include "proto/fabric/fabric_impl.h"
 #include "target/io/lane_end.h"
+#include "target/io/share.h"
 #include "target/io/work.h"
 #include "tests/unit/unit.h"
 
@@ -16,6 +17,7 @@ struct queue_rig {
 	struct fab fab;
 	struct fab_conn conn;
 	struct tgt_turn turn;
+	struct tgt_share share;
 	struct tgt_lane lane;
 };
 
@@ -59,6 +61,8 @@ static inline struct queue_rig *queue_rig_create(const struct fab_ops *ops, uint
 	rig->fab.ops = ops;
 	rig->conn.fab = &rig->fab;
 	tgt_work_init(&rig->turn);
+	tgt_share_init(&rig->share, &rig->turn);
+	lane->share = &rig->share;
 	lane->turn = &rig->turn;
 	lane->ops = &queue_rig_ops;
 	lane->conn = &rig->conn;

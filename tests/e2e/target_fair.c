@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Goal: one initiator cannot take what all share. Method: initiators that ask for more than the
+ * target has and take nothing of it, beside one that reads a little and looks at each answer.
+ */
+#include "tests/unit/unit.h"
+
+#include "tests/e2e/daemon.h"
+#include "tests/e2e/raw.h"
+
+#define IO_BLOCKS 1024u /* 512 KiB */
+#define GREEDY 64u /* 32 MiB in one message: twice the pool, and more than sockets hold */
+#define CHECKSUMS 128u
+#define SMALL_READS 200u
+#define DISK_BYTES (8ull << 30) /* sparse: a checksum of it takes long */
+
+static struct e2e_daemon server;
+static struct e2e_file disk;
+
+static int start(void **state)
+{
+	(void)state;
+	e2e_file_create(&disk, "disk", DISK_BYTES);
+	e2e_daemon_start(&server, "--reactors", "1", "--pool-size", "16M", "--max-io", "512K",
+			 "--credits", "256", "--cache", "buffered", disk.volume, NULL);
+	return 0;
+}
+
+static int stop(void **state)
+{
+	(void)state;
+	e2e_file_remove(&disk);
+	return e2e_daemon_stop(&server);
+}
+
+static uint32_t greedy_connect(struct raw *raw)
+{
+	uint32_t volume;
+
+	raw_init(raw);
+	raw->login.credits = rblk_to_le16(CHECKSUMS);
+	assert_true(raw_connect(raw, server.host));
+	volume = raw_open(raw, "disk");
+	assert_int_not_equal(volume, 0);
+	return volume;
+}
+
+/* Every one is answered at the first try: BUSY would be a failure. */
+static void small_reads_succeed(void)
+{
+	struct raw raw;
+	uint32_t volume = greedy_connect(&raw);
+
+	for (unsigned int i = 0; i < SMALL_READS; i++) {
+		raw_io(&raw, RBLK_OP_READ, (uint16_t)(i % 8), volume, i * 8, 8, 4096);
+		assert_int_equal(raw_wait(&raw, (uint16_t)(i % 8)), RBLK_OK);
+	}
+	raw_close(&raw);
+}
+
+/* One message of READs, none of whose data is taken: it is the last step of this connection. */
+static void read_without_end(struct raw *raw, uint32_t volume)
+{
+	for (uint16_t tag = 0; tag < GREEDY; tag++) {
+		struct rblk_wire_command *command = raw_command(raw, 0, tag);
+
+		raw_fill(raw, command, tag, RBLK_OP_READ, tag);
+		command->volume = rblk_to_le32(volume);
+		command->blocks = rblk_to_le32(IO_BLOCKS);
+		command->segment.address = rblk_to_le64((uintptr_t)raw->memory + RAW_DATA);
+		command->segment.rkey =
+			rblk_to_le32(fab_mr_rkey(raw->mr, fab_conn_device(raw->conn)));
+		command->segment.length = rblk_to_le32(IO_BLOCKS * 512);
+	}
+	raw_send(raw, GREEDY * sizeof(struct rblk_wire_command));
+}
+
+static void reads_that_are_not_taken_leave_memory_for_others(void **state)
+{
+	struct raw greedy;
+	uint32_t volume = greedy_connect(&greedy);
+
+	(void)state;
+	read_without_end(&greedy, volume);
+	small_reads_succeed();
+	/* It is not punished: what it asked for is there when it looks. */
+	for (uint16_t tag = 0; tag < GREEDY; tag++) {
+		uint16_t status = raw_wait(&greedy, tag);
+
+		assert_true(status == RBLK_OK || status == RBLK_E_BUSY);
+	}
+	raw_close(&greedy);
+}
+
+static void checksums_of_whole_volumes_leave_memory_for_others(void **state)
+{
+	struct raw greedy;
+	uint32_t volume = greedy_connect(&greedy);
+
+	(void)state;
+	for (uint16_t tag = 0; tag < CHECKSUMS; tag++) {
+		struct rblk_wire_command *command = raw_command(&greedy, 0, 0);
+
+		raw_fill(&greedy, command, 0, RBLK_OP_CHECKSUM, tag);
+		command->volume = rblk_to_le32(volume);
+		command->blocks = rblk_to_le32((uint32_t)(DISK_BYTES / 512));
+		raw_send(&greedy, sizeof(*command));
+	}
+	small_reads_succeed();
+	raw_close(&greedy);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(reads_that_are_not_taken_leave_memory_for_others),
+		cmocka_unit_test(checksums_of_whole_volumes_leave_memory_for_others),
+	};
+
+	return cmocka_run_group_tests(tests, start, stop);
+}
