@@ -10,18 +10,6 @@
 #include "kmod/trace.h"
 #include "proto/wire/wire_names.h"
 
-const char *rblk_command_state_name(enum rblk_command_state state)
-{
-	static const char *const names[RBLK_COMMAND_STATES] = {
-		[RBLK_COMMAND_IDLE] = "idle",
-		[RBLK_COMMAND_PENDING] = "pending",
-		[RBLK_COMMAND_SENT] = "sent",
-		[RBLK_COMMAND_ENDING] = "ending",
-	};
-
-	return state < RBLK_COMMAND_STATES ? names[state] : "unknown";
-}
-
 /* -- ending -------------------------------------------------------------------------------------- */
 
 static blk_status_t rblk_command_blk_status(const struct rblk_command *command)
@@ -98,7 +86,7 @@ void rblk_command_put(struct rblk_command *command)
 
 	if (!atomic_dec_and_test(&command->refs))
 		return;
-	command->state = RBLK_COMMAND_IDLE;
+	command->account.state = CORE_TAG_FREE;
 	queue->commands[command->tag] = NULL;
 	if (!command->rq)
 		rblk_command_finish(command);
@@ -132,7 +120,6 @@ static void rblk_command_end_key(struct rblk_command *command, u32 invalidated_r
 {
 	struct rblk_queue *queue = command->queue;
 
-	command->state = RBLK_COMMAND_ENDING;
 	if (command->memory == RBLK_MEMORY_FAST && command->mr_valid) {
 		if (invalidated_rkey != command->mr->rkey) {
 			rblk_queue_invalidate(queue, command);
@@ -187,7 +174,6 @@ static void rblk_command_reset(struct rblk_command *command, u16 tag, u8 opcode)
 	command->bytes = 0;
 	command->mr = NULL;
 	command->mr_valid = false;
-	command->has_report = false;
 	command->memory = RBLK_MEMORY_NONE;
 }
 
@@ -300,13 +286,13 @@ static void rblk_command_fill_session(struct rblk_command *command,
 		memcpy(slot, sc->payload, sc->payload_bytes);
 		command->bytes = ALIGN(sc->payload_bytes, RBLK_CAPSULE_ALIGN);
 		command->memory = RBLK_MEMORY_CAPSULE;
+		wire->segment.length = rblk_to_le32(command->bytes); /* the report's, if there is one */
 		wire->flags |= RBLK_CMD_CAPSULE;
 	}
 	if (sc->report_bytes) {
 		rblk_memory_slot_segment(queue, command->tag, sc->report_bytes, &wire->segment);
 		wire->segment.address = rblk_to_le64(rblk_le64(wire->segment.address) +
 						     RBLK_REPORT_OFFSET);
-		command->has_report = true;
 	}
 	rblk_memory_sync_slot(queue, command->tag, true);
 }

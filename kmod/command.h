@@ -15,20 +15,13 @@
 #include <linux/scatterlist.h>
 #include <rdma/ib_verbs.h>
 
+#include "proto/core/tags.h"
 #include "proto/wire/wire.h"
 
 struct rblk_queue;
 struct rblk_device;
 
 #define RBLK_TEXT_SHORT 160
-
-enum rblk_command_state {
-	RBLK_COMMAND_IDLE,    /* blk-mq's or free; nothing of it is known to the device */
-	RBLK_COMMAND_PENDING, /* on queue->pending; memory is mapped */
-	RBLK_COMMAND_SENT,    /* in flight: the target may touch its memory */
-	RBLK_COMMAND_ENDING,  /* answered; its rkey is being invalidated */
-	RBLK_COMMAND_STATES
-};
 
 /* How the command's data is shown to the target. */
 enum rblk_data_kind {
@@ -42,7 +35,12 @@ struct rblk_command {
 	struct rblk_queue *queue;
 	struct request *rq; /* NULL: the session's own */
 	u16 tag;
-	enum rblk_command_state state; /* queue->lock until SENT, then the completion handlers */
+	/*
+	 * FREE: blk-mq's or free, nothing of it is known to the RDMA device. TAKEN: on queue->pending,
+	 * memory is mapped. SENT: the target may touch its memory. ANSWERED: its rkey is being ended.
+	 * queue->lock until SENT, then the completion handlers.
+	 */
+	struct core_tag account;
 	atomic_t refs;
 	struct list_head entry; /* queue->pending */
 	struct rblk_wire_command wire; /* copied into a message when it is sent */
@@ -57,8 +55,7 @@ struct rblk_command {
 
 	/* memory.c */
 	enum rblk_data_kind memory;
-	bool has_report;    /* session's own: segment is for the report, not the payload */
-	u32 bytes;
+	u32 bytes; /* in the capsule: a multiple of RBLK_CAPSULE_ALIGN */
 	struct ib_mr *mr;   /* FAST: taken from the queue's for this tag */
 	bool mr_valid;      /* registered and not yet invalidated */
 	struct ib_reg_wr reg_wr;
@@ -74,8 +71,6 @@ struct rblk_command {
 
 /* blk-mq payload size. */
 #define RBLK_COMMAND_BYTES (sizeof(struct rblk_command) + RBLK_INLINE_SG * sizeof(struct scatterlist))
-
-const char *rblk_command_state_name(enum rblk_command_state state);
 
 /* Once for each command: rq is NULL for the session's own. */
 void rblk_command_init(struct rblk_command *command, struct rblk_queue *queue, struct request *rq);

@@ -436,10 +436,10 @@ static void rblk_connect_fail_reserved(struct rblk_queue *queue)
 	for (i = 0; queue->reserved && i < RBLK_RESERVED_TAGS; i++) {
 		struct rblk_command *command = &queue->reserved[i];
 
-		if (command->state == RBLK_COMMAND_IDLE)
+		if (command->account.state == CORE_TAG_FREE)
 			continue;
 		command->error = -ENOTCONN;
-		command->state = RBLK_COMMAND_IDLE;
+		command->account.state = CORE_TAG_FREE;
 		rblk_command_finish(command);
 	}
 }

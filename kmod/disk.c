@@ -304,11 +304,11 @@ static bool rblk_disk_unmap_one(struct request *rq, void *data)
 	struct rblk_command *command = blk_mq_rq_to_pdu(rq);
 
 	/* A completed one is on its way to command.c's complete, which unmaps it. */
-	if (command->state == RBLK_COMMAND_IDLE || blk_mq_request_completed(rq))
+	if (command->account.state == CORE_TAG_FREE || blk_mq_request_completed(rq))
 		return true;
 	list_del_init(&command->entry);
 	command->queue->commands[command->tag] = NULL;
-	command->state = RBLK_COMMAND_IDLE;
+	command->account.state = CORE_TAG_FREE;
 	command->error = -ENOTCONN; /* held: its end is decided by the device's */
 	if (command->memory != RBLK_MEMORY_NONE)
 		rblk_memory_unmap(command);

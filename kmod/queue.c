@@ -24,7 +24,7 @@ int rblk_queue_add(struct rblk_queue *queue, struct rblk_command *command)
 	if (queue->down) {
 		error = -ENOTCONN;
 	} else {
-		command->state = RBLK_COMMAND_PENDING;
+		command->account.state = CORE_TAG_TAKEN;
 		atomic_set(&command->refs, 2); /* its SEND, its answer */
 		queue->commands[command->tag] = command;
 		list_add_tail(&command->entry, &queue->pending);
@@ -37,9 +37,9 @@ int rblk_queue_add(struct rblk_queue *queue, struct rblk_command *command)
 
 struct rblk_packing {
 	struct ib_send_wr *first, **next; /* the chain to be posted */
-	struct rblk_message *message;
+	struct rblk_message *message;     /* NULL: none is open */
+	struct core_batch batch;          /* what is in it */
 	unsigned int sges;
-	u32 capsule_bytes;
 };
 
 static void rblk_packing_link(struct rblk_packing *p, struct ib_send_wr *wr)
@@ -58,7 +58,7 @@ static void rblk_packing_close(struct rblk_queue *queue, struct rblk_packing *p)
 		return;
 	m->sge[p->sges] = (struct ib_sge){
 		.addr = m->descriptors_dma,
-		.length = m->count * sizeof(*m->descriptors),
+		.length = core_batch_descriptor_bytes(&p->batch),
 		.lkey = queue->pd->local_dma_lkey,
 	};
 	ib_dma_sync_single_for_device(queue->ibdev, m->descriptors_dma, m->sge[p->sges].length,
@@ -72,21 +72,34 @@ static void rblk_packing_close(struct rblk_queue *queue, struct rblk_packing *p)
 	};
 	rblk_packing_link(p, &m->wr);
 	queue->stats.messages++;
-	trace_rblk_send(queue, m->count, p->capsule_bytes);
+	trace_rblk_send(queue, m->count, p->batch.capsule_bytes);
 	p->message = NULL;
 }
 
-static bool rblk_packing_fits(const struct rblk_queue *queue, const struct rblk_packing *p,
-			      const struct rblk_command *command)
+struct core_batch_limits rblk_queue_limits(const struct rblk_queue *queue)
 {
-	u32 capsule = command->memory == RBLK_MEMORY_CAPSULE ?
-		ALIGN(command->bytes, RBLK_CAPSULE_ALIGN) : 0;
-	u32 descriptors = (p->message->count + 1) * (u32)sizeof(struct rblk_wire_command);
+	return (struct core_batch_limits){
+		.message_bytes = queue->command_bytes,
+		.commands = min_t(u16, queue->max_batch, RBLK_DESCRIPTORS_PER_MESSAGE),
+		.segments = queue->message_sge,
+	};
+}
 
-	/* Each term is at most RBLK_COMMAND_BYTES_MAX: the sum cannot wrap. */
-	return p->message->count < min_t(u16, queue->max_batch, RBLK_DESCRIPTORS_PER_MESSAGE) &&
-	       (!capsule || p->sges + 2 <= queue->message_sge) &&
-	       p->capsule_bytes + capsule + descriptors <= queue->command_bytes;
+/* There is one: as many as commands can be outstanding. */
+static void rblk_packing_open(struct rblk_queue *queue, struct rblk_packing *p)
+{
+	struct core_batch_limits limits = rblk_queue_limits(queue);
+
+	p->message = list_first_entry(&queue->free_messages, struct rblk_message, free);
+	list_del(&p->message->free);
+	p->message->count = 0;
+	p->sges = 0;
+	core_batch_init(&p->batch, &limits);
+}
+
+static u32 rblk_packing_capsule_bytes(const struct rblk_command *command)
+{
+	return command->memory == RBLK_MEMORY_CAPSULE ? command->bytes : 0;
 }
 
 static void rblk_packing_add(struct rblk_queue *queue, struct rblk_packing *p,
@@ -94,20 +107,13 @@ static void rblk_packing_add(struct rblk_queue *queue, struct rblk_packing *p,
 {
 	struct rblk_message *m = p->message;
 	struct rblk_wire_command *wire = &m->descriptors[m->count];
+	u32 capsule_bytes = rblk_packing_capsule_bytes(command);
 
-	command->wire.index = m->count;
+	core_batch_add(&p->batch, &command->wire, capsule_bytes);
+	core_tag_send(&command->account, queue->next_sequence);
 	command->wire.sequence = rblk_to_le32(queue->next_sequence++);
-	if (command->memory == RBLK_MEMORY_CAPSULE) {
-		u32 bytes = ALIGN(command->bytes, RBLK_CAPSULE_ALIGN);
-
-		if (command->has_report) {
-			command->wire.argument = rblk_to_le64(p->capsule_bytes);
-		} else {
-			command->wire.segment.address = rblk_to_le64(p->capsule_bytes);
-			command->wire.segment.length = rblk_to_le32(bytes);
-		}
-		rblk_memory_slot_sge(queue, command->tag, bytes, &m->sge[p->sges++]);
-		p->capsule_bytes += bytes;
+	if (capsule_bytes) {
+		rblk_memory_slot_sge(queue, command->tag, capsule_bytes, &m->sge[p->sges++]);
 	} else if (command->memory == RBLK_MEMORY_FAST) {
 		rblk_packing_link(p, &command->reg_wr.wr);
 		command->mr_valid = true;
@@ -116,7 +122,6 @@ static void rblk_packing_add(struct rblk_queue *queue, struct rblk_packing *p,
 	}
 	*wire = command->wire;
 	m->tags[m->count++] = command->tag;
-	command->state = RBLK_COMMAND_SENT;
 	queue->stats.commands++;
 }
 
@@ -132,17 +137,11 @@ void rblk_queue_kick(struct rblk_queue *queue)
 		goto out;
 	list_for_each_entry_safe(command, next, &queue->pending, entry) {
 		list_del_init(&command->entry);
-		if (p.message && !rblk_packing_fits(queue, &p, command))
+		if (p.message &&
+		    !core_batch_fits(&p.batch, rblk_packing_capsule_bytes(command)))
 			rblk_packing_close(queue, &p);
-		if (!p.message) {
-			/* One per command that can be outstanding, so there is one. */
-			p.message = list_first_entry(&queue->free_messages, struct rblk_message,
-						     free);
-			list_del(&p.message->free);
-			p.message->count = 0;
-			p.sges = 0;
-			p.capsule_bytes = 0;
-		}
+		if (!p.message)
+			rblk_packing_open(queue, &p);
 		rblk_packing_add(queue, &p, command);
 	}
 	rblk_packing_close(queue, &p);
@@ -226,18 +225,38 @@ void rblk_queue_send_done(struct ib_cq *cq, struct ib_wc *wc)
 		rblk_command_put(sent[i]);
 }
 
-/* The command that an answer is for; NULL: the target broke the protocol. */
-static struct rblk_command *rblk_queue_answered(struct rblk_queue *queue, u32 tag)
+/* The command of a tag that the target names, NULL: there is none. */
+static struct rblk_command *rblk_queue_command(struct rblk_queue *queue, u16 tag)
 {
-	struct rblk_command *command = NULL;
+	return tag < core_tags_count(queue->credits) ? queue->commands[tag] : NULL;
+}
 
-	if (tag < (u32)queue->credits + RBLK_RESERVED_TAGS)
-		command = queue->commands[tag];
-	if (command && command->state == RBLK_COMMAND_SENT)
-		return command;
-	rblk_device_lost(queue->device, "queue %u: answer for tag %u, which is not outstanding",
-			 queue->index, tag);
-	return NULL;
+/* V6, V7: the target broke the protocol. */
+static void rblk_queue_bad_answer(struct rblk_queue *queue, u16 tag, const char *what)
+{
+	rblk_device_lost(queue->device, "queue %u: tag %u: %s", queue->index, tag, what);
+}
+
+/* One completion of a reply. False: V6. */
+static bool rblk_queue_completion(struct rblk_queue *queue,
+				  const struct rblk_wire_completion *completion, u32 invalidated,
+				  bool *named)
+{
+	u16 tag = rblk_le16(completion->tag);
+	struct rblk_command *command = rblk_queue_command(queue, tag);
+	enum core_tags_error error = CORE_TAGS_NOT_SENT;
+
+	if (command)
+		error = core_tag_answer(&command->account, rblk_le32(completion->sequence));
+	if (error) {
+		rblk_queue_bad_answer(queue, tag, core_tags_error_text(error));
+		return false;
+	}
+	if ((command->wire.flags & RBLK_CMD_INVALIDATE) && command->mr_valid &&
+	    command->mr->rkey == invalidated)
+		*named = true;
+	rblk_command_answered(command, completion, invalidated);
+	return true;
 }
 
 static void rblk_queue_event(struct rblk_queue *queue,
@@ -255,7 +274,6 @@ static void rblk_queue_reply(struct rblk_queue *queue, struct rblk_receive *rece
 			     const struct ib_wc *wc)
 {
 	const struct rblk_wire_completion *completions;
-	struct rblk_command *command;
 	enum rblk_wire_error error;
 	u32 invalidated = wc->wc_flags & IB_WC_WITH_INVALIDATE ? wc->ex.invalidate_rkey : 0;
 	bool named = !(wc->wc_flags & IB_WC_WITH_INVALIDATE);
@@ -267,7 +285,7 @@ static void rblk_queue_reply(struct rblk_queue *queue, struct rblk_receive *rece
 		return;
 	}
 	error = rblk_check_reply(receive->data, wc->byte_len, queue->features,
-				 (u32)queue->credits + RBLK_RESERVED_TAGS, &completions, &count);
+				 core_tags_count(queue->credits), &completions, &count);
 	if (error) {
 		rblk_device_lost(queue->device, "queue %u: malformed reply: %s", queue->index,
 				 rblk_wire_error_text(error));
@@ -279,18 +297,8 @@ static void rblk_queue_reply(struct rblk_queue *queue, struct rblk_receive *rece
 			rblk_queue_event(queue, &completions[i]);
 			continue;
 		}
-		command = rblk_queue_answered(queue, rblk_le16(completions[i].tag));
-		if (!command)
+		if (!rblk_queue_completion(queue, &completions[i], invalidated, &named))
 			return;
-		if (completions[i].sequence != command->wire.sequence) {
-			rblk_device_lost(queue->device, "queue %u: answer of another life, tag %u",
-					 queue->index, command->tag);
-			return;
-		}
-		if ((command->wire.flags & RBLK_CMD_INVALIDATE) && command->mr_valid &&
-		    command->mr->rkey == invalidated)
-			named = true;
-		rblk_command_answered(command, &completions[i], invalidated);
 	}
 	/*
 	 * V8: the key of a slot, or of somebody else, would be missed only when it is used. The answers
@@ -304,13 +312,18 @@ static void rblk_queue_reply(struct rblk_queue *queue, struct rblk_receive *rece
 static void rblk_queue_immediate(struct rblk_queue *queue, const struct ib_wc *wc)
 {
 	u32 immediate = be32_to_cpu(wc->ex.imm_data);
-	struct rblk_command *command = rblk_queue_answered(queue, immediate >> 16);
+	u16 tag = immediate >> 16;
+	struct rblk_command *command = rblk_queue_command(queue, tag);
+	enum core_tags_error error = CORE_TAGS_NOT_SENT;
 
-	if (!command)
+	if (command && !(command->wire.flags & RBLK_CMD_IMMEDIATE)) {
+		rblk_queue_bad_answer(queue, tag, "an immediate that was not asked for");
 		return;
-	if (!(command->wire.flags & RBLK_CMD_IMMEDIATE)) {
-		rblk_device_lost(queue->device, "queue %u: immediate for tag %u, not asked for",
-				 queue->index, command->tag);
+	}
+	if (command)
+		error = core_tag_answer_immediate(&command->account);
+	if (error) {
+		rblk_queue_bad_answer(queue, tag, core_tags_error_text(error));
 		return;
 	}
 	queue->stats.immediates++;

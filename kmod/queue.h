@@ -17,6 +17,7 @@
 
 #include "kmod/command.h"
 #include "kmod/ring.h"
+#include "proto/core/batch.h"
 #include "proto/wire/wire.h"
 
 struct rblk_device;
@@ -117,6 +118,9 @@ void rblk_queue_destroy(struct rblk_queue *queue);
 void rblk_queue_release_keys(struct rblk_queue *queue);
 /* The rest but the struct, to which the commands of held requests still point. */
 void rblk_queue_release_hardware(struct rblk_queue *queue);
+
+/* What a message of this queue may be; after login. */
+struct core_batch_limits rblk_queue_limits(const struct rblk_queue *queue);
 
 /* Add a prepared command to those to be sent. Any context. -ENOTCONN when the queue is down. */
 int rblk_queue_add(struct rblk_queue *queue, struct rblk_command *command);

@@ -107,12 +107,15 @@ static int rblk_session_ask(struct rblk_device *device, struct rblk_wire_volume 
 /* The longest data of one WRITE that fits a message of any queue, beside its descriptor. */
 static u32 rblk_session_capsule_room(const struct rblk_device *device)
 {
-	u32 bytes = RBLK_COMMAND_BYTES_MAX;
+	u32 bytes = RBLK_CAPSULE_DATA_MAX;
 	unsigned int i;
 
-	for (i = 0; i < device->queue_count; i++)
-		bytes = min(bytes, device->queues[i]->command_bytes);
-	return rounddown(bytes - (u32)sizeof(struct rblk_wire_command), RBLK_CAPSULE_ALIGN);
+	for (i = 0; i < device->queue_count; i++) {
+		struct core_batch_limits limits = rblk_queue_limits(device->queues[i]);
+
+		bytes = min(bytes, core_batch_capsule_max(&limits));
+	}
+	return bytes;
 }
 
 static void rblk_session_take_volume(struct rblk_device *device, const struct rblk_wire_volume *v)

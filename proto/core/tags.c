@@ -52,36 +52,57 @@ int core_tags_take(struct core_tags *tags, bool reserved)
 	return tag;
 }
 
+void core_tag_send(struct core_tag *tag, u32 sequence)
+{
+	tags_assert(tag->state == CORE_TAG_TAKEN);
+	tag->state = CORE_TAG_SENT;
+	tag->sequence = sequence;
+}
+
 u32 core_tags_send(struct core_tags *tags, u16 tag)
 {
-	tags_assert(tags->tag[tag].state == CORE_TAG_TAKEN);
-	tags->tag[tag].state = CORE_TAG_SENT;
-	tags->tag[tag].sequence = tags->next_sequence++;
+	core_tag_send(&tags->tag[tag], tags->next_sequence++);
 	tags->sent++;
 	return tags->tag[tag].sequence;
 }
 
-/* From here on `tag` is a peer's word: nothing is asserted of it. */
+enum core_tags_error core_tag_answer_immediate(struct core_tag *tag)
+{
+	if (!tag)
+		return CORE_TAGS_UNKNOWN;
+	if (tag->state != CORE_TAG_SENT)
+		return CORE_TAGS_NOT_SENT;
+	tag->state = CORE_TAG_ANSWERED;
+	return CORE_TAGS_OK;
+}
+
+enum core_tags_error core_tag_answer(struct core_tag *tag, u32 sequence)
+{
+	if (tag && tag->state == CORE_TAG_SENT && tag->sequence != sequence)
+		return CORE_TAGS_SEQUENCE;
+	return core_tag_answer_immediate(tag);
+}
+
+/* `tag` is a peer's word: nothing is asserted of it. */
+static struct core_tag *tags_find(struct core_tags *tags, u16 tag)
+{
+	return tag < core_tags_count(tags->credits) ? &tags->tag[tag] : NULL;
+}
+
 enum core_tags_error core_tags_answer_immediate(struct core_tags *tags, u16 tag)
 {
-	if (tag >= core_tags_count(tags->credits))
-		return CORE_TAGS_UNKNOWN;
-	if (tags->tag[tag].state != CORE_TAG_SENT)
-		return CORE_TAGS_NOT_SENT;
-	tags->tag[tag].state = CORE_TAG_ANSWERED;
-	tags->sent--;
-	return CORE_TAGS_OK;
+	enum core_tags_error error = core_tag_answer_immediate(tags_find(tags, tag));
+
+	tags->sent -= !error;
+	return error;
 }
 
 enum core_tags_error core_tags_answer(struct core_tags *tags, u16 tag, u32 sequence)
 {
-	if (tag >= core_tags_count(tags->credits))
-		return CORE_TAGS_UNKNOWN;
-	if (tags->tag[tag].state != CORE_TAG_SENT)
-		return CORE_TAGS_NOT_SENT;
-	if (tags->tag[tag].sequence != sequence)
-		return CORE_TAGS_SEQUENCE;
-	return core_tags_answer_immediate(tags, tag);
+	enum core_tags_error error = core_tag_answer(tags_find(tags, tag), sequence);
+
+	tags->sent -= !error;
+	return error;
 }
 
 void core_tags_retake(struct core_tags *tags, u16 tag)

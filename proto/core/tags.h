@@ -43,6 +43,16 @@ enum core_tags_error {
 	CORE_TAGS_SEQUENCE,  /* the answer is another command's */
 };
 
+/*
+ * One tag by itself, for an owner that hands out tags in its own way (the kernel: blk-mq does). An
+ * answer may be judged on another processor than the one that sent; the caller orders the two.
+ */
+/* TAKEN -> SENT. */
+void core_tag_send(struct core_tag *tag, u32 sequence);
+/* SENT -> ANSWERED, by a reply or by an immediate. A NULL tag is one that the queue does not have. */
+enum core_tags_error core_tag_answer(struct core_tag *tag, u32 sequence);
+enum core_tags_error core_tag_answer_immediate(struct core_tag *tag);
+
 static inline u32 core_tags_count(u16 credits)
 {
 	return (u32)credits + RBLK_RESERVED_TAGS;

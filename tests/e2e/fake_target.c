@@ -17,7 +17,8 @@
 #include "proto/wire/wire_check.h"
 
 #define RECEIVES 64 /* of a queue */
-#define RECEIVE_BYTES 8192
+#define RECEIVE_BYTES RBLK_COMMAND_BYTES_MAX
+#define COMMAND_BYTES 8192 /* granted, unless the script changes it */
 #define SENDS 256
 
 #define must(condition)                                                                            \
@@ -245,7 +246,7 @@ static void handle_request(struct fake_target *fake, const struct fab_event *eve
 		.credits = rblk_to_le16(8),
 		.target_instance = { 9 },
 		.session_epoch = rblk_to_le64(1),
-		.command_bytes = rblk_to_le32(RECEIVE_BYTES),
+		.command_bytes = rblk_to_le32(COMMAND_BYTES),
 		.max_io_bytes = rblk_to_le32(1 << 20),
 		.max_batch = rblk_to_le16(RBLK_BATCH_MAX),
 	};

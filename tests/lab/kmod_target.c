@@ -52,6 +52,12 @@ static void accept_short_messages(struct rblk_wire_accept *accept)
 	accept->command_bytes = rblk_to_le32(RBLK_COMMAND_BYTES_MIN);
 }
 
+/* Longer than the in-capsule data of a message may be. */
+static void accept_long_messages(struct rblk_wire_accept *accept)
+{
+	accept->command_bytes = rblk_to_le32(RBLK_COMMAND_BYTES_MAX);
+}
+
 /* Logins that are refused, from a queue on. */
 static const struct {
 	const char *name;
@@ -233,6 +239,7 @@ static const struct {
 	{ "more-credits", { .accept = accept_more_credits } },
 	{ "unasked-feature", { .accept = accept_unasked_feature } },
 	{ "short-messages", { .accept = accept_short_messages, .volume = volume_capsules } },
+	{ "long-messages", { .accept = accept_long_messages, .volume = volume_capsules } },
 	{ "odd-hints", { .volume = volume_odd_hints } },
 	{ "least", { .volume = volume_least } },
 	{ "huge-blocks", { .volume = volume_huge_blocks } },

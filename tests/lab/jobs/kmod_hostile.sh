@@ -125,6 +125,18 @@ fio --name=batches --filename="$LAB_DEV" --direct=1 --ioengine=io_uring --rw=ran
 lab_detach
 lab_target_stop
 
+# Nor is more than 64 KiB of data in one message, where a message may be longer: writes of many sizes, up
+# to a slot's, so that seven of them come to anything around that.
+echo 16384 > /sys/module/rblk/parameters/slot_bytes
+lab_target_start long-messages
+lab_attach disk queues=1 credits=8
+fio --name=capsules --filename="$LAB_DEV" --direct=1 --ioengine=io_uring --rw=randwrite --bsrange=512-16k \
+	--iodepth=8 --iodepth_batch=8 --iodepth_batch_complete_min=8 --size=1m --io_size=6m --output=/tmp/fio.txt ||
+	{ cat /tmp/fio.txt /tmp/target.log; lab_fail "fio"; }
+lab_detach
+lab_target_stop
+echo 4096 > /sys/module/rblk/parameters/slot_bytes
+
 lab_target_start busy
 lab_attach disk queues=1 credits=8
 dd if=/dev/zero of="$LAB_DEV" bs=16k count=4 oflag=direct conv=fsync status=none || lab_fail "BUSY was not asked again"
@@ -157,9 +169,9 @@ is rblk/state live
 lab_detach
 lab_target_stop
 
-lost twice 'which is not outstanding'
-lost other-tag 'which is not outstanding'
-lost other-life 'answer of another life'
+lost twice 'a command that is not outstanding'
+lost other-tag 'a command that is not outstanding'
+lost other-life "another command's sequence number"
 lost raw 'malformed reply'
 lost immediate 'remote access error'
 lost too-long 'receive: local' # devices differ in which error it is
