@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Every difference between the kernels that this module builds on (6.1 to 6.12 and later), so that
+ * Every difference between the kernels that this module builds on (6.1 and later), so that
  * no other file tests a version.
  */
 #ifndef RBLK_KMOD_COMPAT_H
@@ -102,6 +102,23 @@ static inline struct gendisk *rblk_compat_alloc_disk(struct blk_mq_tag_set *set,
 #define RBLK_COMPAT_RELEASE(name) static void name(struct gendisk *disk, fmode_t mode)
 #define RBLK_COMPAT_DISK (bdev->bd_disk)
 #endif
+
+/* A request knows its queue: the argument went away in 6.15. */
+static inline int rblk_compat_map_sg(struct request *rq, struct scatterlist *sgl)
+{
+#if RBLK_KERNEL(6, 15)
+	return blk_rq_map_sg(rq, sgl);
+#else
+	return blk_rq_map_sg(rq->q, rq, sgl);
+#endif
+}
+
+/* The NUMA node of init_request became signed on the way to 7.2. */
+typedef typeof(__builtin_choose_expr(
+	__builtin_types_compatible_p(typeof(((struct blk_mq_ops *)NULL)->init_request),
+				     int (*)(struct blk_mq_tag_set *, struct request *, unsigned int,
+					     int)),
+	0, 0u)) rblk_compat_node_t;
 
 /* Merging became the default in 6.14, and its flag (an enumerator) went away. */
 #if RBLK_KERNEL(6, 14)

@@ -107,7 +107,7 @@ static int rblk_disk_init_hctx(struct blk_mq_hw_ctx *hctx, void *data, unsigned 
 }
 
 static int rblk_disk_init_request(struct blk_mq_tag_set *set, struct request *rq,
-				  unsigned int hctx, unsigned int node)
+				  unsigned int hctx, rblk_compat_node_t node)
 {
 	struct rblk_device *device = set->driver_data;
 

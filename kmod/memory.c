@@ -9,6 +9,7 @@
 #include <linux/slab.h>
 
 #include "kmod/memory.h"
+#include "kmod/compat.h"
 #include "kmod/device.h"
 #include "kmod/queue.h"
 
@@ -310,7 +311,7 @@ static int rblk_memory_map_fast(struct rblk_command *command, struct request *rq
 	if (error)
 		return -ENOMEM;
 	/* Fewer than allocated, where segments were joined; orig_nents stays, to free by. */
-	nents = blk_rq_map_sg(rq->q, rq, command->table.sgl);
+	nents = rblk_compat_map_sg(rq, command->table.sgl);
 	command->nents = nents;
 	mapped = ib_dma_map_sg(queue->ibdev, command->table.sgl, nents, command->direction);
 	if (!mapped) {
