@@ -72,15 +72,16 @@ static struct ini_extents *extents_take(struct rblk_session *session)
 int rblk_extents(struct rblk_volume *volume, uint64_t bytes, uint64_t offset,
 		 struct rblk_extent *extents, unsigned int max, rblk_callback done, void *arg)
 {
-	/* No data moves, so that only the descriptor's count of blocks bounds it. */
-	u64 max_bytes = (u64)UINT32_MAX << volume->block_shift;
+	const struct ini_ask ask = {.able = volume->info.can_extents,
+				    .done = done};
 	struct ini_extents *query;
-	int err = ini_io_check_range(volume, bytes, offset, max_bytes);
+	int err = ini_io_check(volume, "EXTENTS", &ask);
 
-	if (!extents || !max || !done)
-		return -EINVAL;
-	if (!volume->info.can_extents)
-		return -EOPNOTSUPP;
+	if (!err && (!extents || !max))
+		err = ini_io_refuse(volume, -EINVAL, "EXTENTS", "there is no room for one");
+	if (!err)
+		err = ini_io_check_range(volume, "EXTENTS", bytes, offset,
+					 ini_io_blocks_max(volume));
 	if (err)
 		return err;
 	query = extents_take(volume->session);

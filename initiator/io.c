@@ -5,17 +5,65 @@
  */
 #include "initiator/io.h"
 
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include "initiator/session.h"
-#include "initiator/volume.h"
+#include "proto/wire/wire_names.h"
 
-int ini_io_check_range(const struct rblk_volume *volume, u64 bytes, u64 offset, u64 max_bytes)
+int ini_io_refuse(const struct rblk_volume *volume, int error, const char *what, const char *format,
+		  ...)
+{
+	struct rblk_session *session = volume->session;
+	char reason[160];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(reason, sizeof(reason), format, args);
+	va_end(args);
+	ini_session_note(session, "%s: volume \"%s\": %s: %s", ini_session_peer(session),
+			 volume->info.name, what, reason);
+	return error;
+}
+
+int ini_io_check_range(const struct rblk_volume *volume, const char *what, u64 bytes, u64 offset,
+		       u64 max_bytes)
 {
 	const struct rblk_volume_info *info = &volume->info;
 
-	if (!bytes || bytes > max_bytes || (bytes | offset) & (info->block_bytes - 1))
-		return -EINVAL;
+	if (!bytes)
+		return ini_io_refuse(volume, -EINVAL, what, "nothing at all (0 bytes)");
+	if ((bytes | offset) & (info->block_bytes - 1))
+		return ini_io_refuse(volume, -EINVAL, what,
+				     "%" PRIu64 " bytes at byte %" PRIu64
+				     " are not whole blocks of %u",
+				     bytes, offset, info->block_bytes);
+	if (bytes > max_bytes)
+		return ini_io_refuse(volume, -EINVAL, what,
+				     "%" PRIu64
+				     " bytes are more than one command may have (%" PRIu64 ")",
+				     bytes, max_bytes);
 	if (offset > info->bytes || bytes > info->bytes - offset)
-		return -ERANGE;
+		return ini_io_refuse(volume, -ERANGE, what,
+				     "%" PRIu64 " bytes at byte %" PRIu64
+				     " end beyond the volume's %" PRIu64,
+				     bytes, offset, info->bytes);
+	return 0;
+}
+
+int ini_io_check(const struct rblk_volume *volume, const char *what, const struct ini_ask *ask)
+{
+	if (!ask->done)
+		return ini_io_refuse(volume, -EINVAL, what, "no callback is given");
+	if (ask->flags & ~ask->flags_allowed)
+		return ini_io_refuse(volume, -EINVAL, what, "flags 0x%x are not known here",
+				     ask->flags & ~ask->flags_allowed);
+	if (ask->writes && volume->info.read_only)
+		return ini_io_refuse(volume, -EROFS, what, "the volume is read-only");
+	if (!ask->able)
+		return ini_io_refuse(volume, -EOPNOTSUPP, what, "the volume cannot do that");
+	if (ask->flags & RBLK_IO_FUA && !volume->info.can_fua)
+		return ini_io_refuse(volume, -EOPNOTSUPP, what, "the volume cannot do FUA");
 	return 0;
 }
 
@@ -41,7 +89,10 @@ static int attach_data(struct rblk_volume *volume, struct ini_slot *slot, const 
 		ini_buffer_find(volume->session, queue->device, io->data, io->bytes);
 
 	if (!buffer)
-		return -EFAULT;
+		return ini_io_refuse(volume, -EFAULT, rblk_opcode_name(io->opcode),
+				     "%" PRIu64
+				     " bytes at %p do not lie within one buffer of the session",
+				     io->bytes, io->data);
 	if (!buffer->lkey && !buffer->rkey)
 		return -EIO;
 	command->segment.length = rblk_to_le32((u32)io->bytes);
@@ -83,9 +134,10 @@ int ini_io_start(struct rblk_volume *volume, const struct ini_io *io)
 	int err;
 
 	if (session->state != INI_SESSION_READY)
-		return -ENOTCONN;
+		return -ENOTCONN; /* the words are why */
 	if (volume->changing)
-		return -EBUSY;
+		return ini_io_refuse(volume, -EBUSY, rblk_opcode_name(io->opcode),
+				     "the volume is being closed or refreshed");
 	slot = take_slot(session);
 	if (!slot)
 		return -EAGAIN;
@@ -124,118 +176,108 @@ int ini_io_start(struct rblk_volume *volume, const struct ini_io *io)
 
 /* -- the calls --------------------------------------------------------------------------------- */
 
+static int start_data(struct rblk_volume *volume, u8 opcode, const void *data, u64 bytes,
+		      u64 offset, const struct ini_ask *ask, void *arg)
+{
+	const char *what = rblk_opcode_name(opcode);
+	int err = ini_io_check(volume, what, ask);
+
+	if (!err && !data)
+		err = ini_io_refuse(volume, -EINVAL, what, "no data is given");
+	if (!err)
+		err = ini_io_check_range(volume, what, bytes, offset, volume->info.max_io_bytes);
+	if (err)
+		return err;
+	return ini_io_start(volume,
+			    &(struct ini_io){.opcode = opcode,
+					     .flags = ask->flags & RBLK_IO_FUA ? RBLK_CMD_FUA : 0,
+					     .data = data,
+					     .bytes = bytes,
+					     .offset = offset,
+					     .done = ask->done,
+					     .arg = arg});
+}
+
 int rblk_read(struct rblk_volume *volume, void *data, size_t bytes, uint64_t offset, uint32_t flags,
 	      rblk_callback done, void *arg)
 {
-	int err = ini_io_check_range(volume, bytes, offset, volume->info.max_io_bytes);
+	const struct ini_ask ask = {.able = true, .flags = flags, .done = done};
 
-	if (flags || !data || !done)
-		return -EINVAL;
-	if (err)
-		return err;
-	return ini_io_start(volume, &(struct ini_io){.opcode = RBLK_OP_READ,
-						     .data = data,
-						     .bytes = bytes,
-						     .offset = offset,
-						     .done = done,
-						     .arg = arg});
+	return start_data(volume, RBLK_OP_READ, data, bytes, offset, &ask, arg);
 }
 
 int rblk_write(struct rblk_volume *volume, const void *data, size_t bytes, uint64_t offset,
 	       uint32_t flags, rblk_callback done, void *arg)
 {
-	int err = ini_io_check_range(volume, bytes, offset, volume->info.max_io_bytes);
+	const struct ini_ask ask = {.able = true,
+				    .writes = true,
+				    .flags = flags,
+				    .flags_allowed = RBLK_IO_FUA,
+				    .done = done};
 
-	if (flags & ~(u32)RBLK_IO_FUA || !data || !done)
-		return -EINVAL;
-	if (volume->info.read_only)
-		return -EROFS;
-	if (flags & RBLK_IO_FUA && !volume->info.can_fua)
-		return -EOPNOTSUPP;
-	if (err)
-		return err;
-	return ini_io_start(volume,
-			    &(struct ini_io){.opcode = RBLK_OP_WRITE,
-					     .flags = flags & RBLK_IO_FUA ? RBLK_CMD_FUA : 0,
-					     .data = data,
-					     .bytes = bytes,
-					     .offset = offset,
-					     .done = done,
-					     .arg = arg});
+	return start_data(volume, RBLK_OP_WRITE, data, bytes, offset, &ask, arg);
 }
 
 int rblk_flush(struct rblk_volume *volume, rblk_callback done, void *arg)
 {
-	if (!done)
-		return -EINVAL;
-	if (!volume->info.can_flush)
-		return -EOPNOTSUPP;
+	const struct ini_ask ask = {.able = volume->info.can_flush, .done = done};
+	int err = ini_io_check(volume, "FLUSH", &ask);
+
+	if (err)
+		return err;
 	return ini_io_start(volume,
 			    &(struct ini_io){.opcode = RBLK_OP_FLUSH, .done = done, .arg = arg});
+}
+
+/* No data: a range and flags are all there is. */
+static int start_range(struct rblk_volume *volume, u8 opcode, u64 bytes, u64 offset, u64 max_bytes,
+		       const struct ini_ask *ask, void *arg)
+{
+	const char *what = rblk_opcode_name(opcode);
+	int err = ini_io_check(volume, what, ask);
+
+	if (!err)
+		err = ini_io_check_range(volume, what, bytes, offset, max_bytes);
+	if (err)
+		return err;
+	return ini_io_start(
+		volume,
+		&(struct ini_io){.opcode = opcode,
+				 .flags = (ask->flags & RBLK_IO_FUA ? RBLK_CMD_FUA : 0) |
+					  (ask->flags & RBLK_IO_NO_UNMAP ? RBLK_CMD_NO_UNMAP : 0),
+				 .bytes = bytes,
+				 .offset = offset,
+				 .done = ask->done,
+				 .arg = arg});
 }
 
 int rblk_discard(struct rblk_volume *volume, uint64_t bytes, uint64_t offset, rblk_callback done,
 		 void *arg)
 {
-	int err = ini_io_check_range(volume, bytes, offset, volume->info.max_discard_bytes);
+	const struct ini_ask ask = {.able = volume->info.can_discard, .writes = true, .done = done};
 
-	if (!done)
-		return -EINVAL;
-	if (volume->info.read_only)
-		return -EROFS;
-	if (!volume->info.can_discard)
-		return -EOPNOTSUPP;
-	if (err)
-		return err;
-	return ini_io_start(volume, &(struct ini_io){.opcode = RBLK_OP_DISCARD,
-						     .bytes = bytes,
-						     .offset = offset,
-						     .done = done,
-						     .arg = arg});
+	return start_range(volume, RBLK_OP_DISCARD, bytes, offset, volume->info.max_discard_bytes,
+			   &ask, arg);
 }
 
 int rblk_write_zeroes(struct rblk_volume *volume, uint64_t bytes, uint64_t offset, uint32_t flags,
 		      rblk_callback done, void *arg)
 {
-	int err = ini_io_check_range(volume, bytes, offset, volume->info.max_discard_bytes);
-	u8 wire_flags = 0;
+	const struct ini_ask ask = {.able = volume->info.can_write_zeroes,
+				    .writes = true,
+				    .flags = flags,
+				    .flags_allowed = RBLK_IO_FUA | RBLK_IO_NO_UNMAP,
+				    .done = done};
 
-	if (flags & ~(u32)(RBLK_IO_FUA | RBLK_IO_NO_UNMAP) || !done)
-		return -EINVAL;
-	if (volume->info.read_only)
-		return -EROFS;
-	if (!volume->info.can_write_zeroes || (flags & RBLK_IO_FUA && !volume->info.can_fua))
-		return -EOPNOTSUPP;
-	if (err)
-		return err;
-	if (flags & RBLK_IO_FUA)
-		wire_flags |= RBLK_CMD_FUA;
-	if (flags & RBLK_IO_NO_UNMAP)
-		wire_flags |= RBLK_CMD_NO_UNMAP;
-	return ini_io_start(volume, &(struct ini_io){.opcode = RBLK_OP_WRITE_ZEROES,
-						     .flags = wire_flags,
-						     .bytes = bytes,
-						     .offset = offset,
-						     .done = done,
-						     .arg = arg});
+	return start_range(volume, RBLK_OP_WRITE_ZEROES, bytes, offset,
+			   volume->info.max_discard_bytes, &ask, arg);
 }
 
 int rblk_checksum(struct rblk_volume *volume, uint64_t bytes, uint64_t offset, rblk_callback done,
 		  void *arg)
 {
-	/* No data moves, so that only the descriptor's count of blocks bounds it. */
-	u64 max_bytes = (u64)UINT32_MAX << volume->block_shift;
-	int err = ini_io_check_range(volume, bytes, offset, max_bytes);
+	const struct ini_ask ask = {.able = volume->info.can_checksum, .done = done};
 
-	if (!done)
-		return -EINVAL;
-	if (!volume->info.can_checksum)
-		return -EOPNOTSUPP;
-	if (err)
-		return err;
-	return ini_io_start(volume, &(struct ini_io){.opcode = RBLK_OP_CHECKSUM,
-						     .bytes = bytes,
-						     .offset = offset,
-						     .done = done,
-						     .arg = arg});
+	return start_range(volume, RBLK_OP_CHECKSUM, bytes, offset, ini_io_blocks_max(volume), &ask,
+			   arg);
 }

@@ -7,7 +7,7 @@
 #define RBLK_INITIATOR_IO_H
 
 #include "initiator/rblk.h"
-#include "proto/wire/types.h"
+#include "initiator/volume.h"
 
 /* A command on a volume, its range checked. */
 struct ini_io {
@@ -22,8 +22,28 @@ struct ini_io {
 	void *arg;
 };
 
-/* Whole blocks within the volume, at most max_bytes. 0, -EINVAL or -ERANGE. */
-int ini_io_check_range(const struct rblk_volume *volume, u64 bytes, u64 offset, u64 max_bytes);
+/* What a call was asked for, and what there is. */
+struct ini_ask {
+	bool able;   /* the volume can do it */
+	bool writes; /* not for read-only volumes */
+	u32 flags, flags_allowed; /* enum rblk_io_flag */
+	rblk_callback done;
+};
+
+/* Returns `error`, with words: what was wrong, of which volume. */
+int ini_io_refuse(const struct rblk_volume *volume, int error, const char *what, const char *format,
+		  ...) __attribute__((format(printf, 4, 5)));
+/* `what`: the command's name, for the words. 0, -EINVAL, -EROFS or -EOPNOTSUPP. */
+int ini_io_check(const struct rblk_volume *volume, const char *what, const struct ini_ask *ask);
+/* Whole blocks within the volume, at most max_bytes. 0, -EINVAL or -ERANGE, with words. */
+int ini_io_check_range(const struct rblk_volume *volume, const char *what, u64 bytes, u64 offset,
+		       u64 max_bytes);
+/* Where no data moves, the descriptor's count of blocks is the only bound. */
+static inline u64 ini_io_blocks_max(const struct rblk_volume *volume)
+{
+	return (u64)UINT32_MAX << volume->block_shift;
+}
+
 /* 0: started, done is going to be called. -ENOTCONN, -EAGAIN, -EFAULT, ...: it is not. */
 int ini_io_start(struct rblk_volume *volume, const struct ini_io *io);
 

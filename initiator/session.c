@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
-#include "initiator/volume.h"
 #include "proto/wire/wire_check.h"
 
 /* rdma_cm repeats a lost request after 4.3 s: time for two of them. */
@@ -40,6 +39,9 @@ void ini_session_note(struct rblk_session *session, const char *format, ...)
 {
 	va_list args;
 
+	/* Why a session failed is what all else that fails in it comes from. */
+	if (session->state >= INI_SESSION_DRAINING)
+		return;
 	va_start(args, format);
 	set_words(session, format, args);
 	va_end(args);
@@ -294,7 +296,6 @@ void ini_session_free(struct rblk_session *session)
 	if (!session)
 		return;
 	assert(ini_session_closed(session));
-	ini_volumes_fini(session);
 	ini_buffers_fini(session);
 	for (u16 i = 0; i < session->queue_count; i++)
 		ini_queue_fini(&session->queues[i]);

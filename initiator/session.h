@@ -122,7 +122,7 @@ void ini_session_turn(struct rblk_session *session);
 bool ini_session_closed(const struct rblk_session *session);
 /* "10.0.0.2:4430" or, before there is a connection, the URI's host and port. Static per session. */
 const char *ini_session_peer(const struct rblk_session *session);
-/* In FAILED, or never connected, and all callbacks made. */
+/* In FAILED, or never connected; all callbacks are made, and volumes freed. */
 void ini_session_free(struct rblk_session *session);
 
 /* -- event.c ----------------------------------------------------------------------------------- */

@@ -144,6 +144,7 @@ void rblk_session_close(struct rblk_session *session)
 	while (session->state != INI_SESSION_FAILED)
 		ini_sync_turn(session, UINT64_MAX);
 	ini_complete_deliver(session, 0);
+	ini_volumes_fini(session);
 	ini_session_free(session);
 }
 
