@@ -25,7 +25,7 @@ static int print_doctor(void)
 	static struct doctor_facts facts = {
 		.kernel = "6.1.0",
 		.memlock_bytes = DOCTOR_UNLIMITED,
-		.modules = { { "rdma_rxe", true, true }, { "siw", false, true }, { "rblk" } },
+		.modules = { { "rdma_rxe", true, true }, { "siw", false, true }, { "rblk", false, false } },
 		.module_count = 3,
 		.nodes = { { "/dev/infiniband/rdma_cm", true, true },
 			   { "/dev/infiniband/uverbs0", true, false },
