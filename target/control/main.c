@@ -24,6 +24,7 @@
 #include "target/control/options.h"
 #include "target/serve/reactor.h"
 #include "target/control/reloader.h"
+#include "target/control/watchdog.h"
 #include "target/serve/mail.h"
 #include "target/store/volume.h"
 
@@ -56,6 +57,7 @@ static int signals_open(struct daemon *daemon, char *error)
 	sigaddset(&set, SIGTERM);
 	sigaddset(&set, SIGINT);
 	sigaddset(&set, SIGHUP);
+	sigaddset(&set, SIGUSR1);
 	sigprocmask(SIG_BLOCK, &set, NULL);
 	signal(SIGPIPE, SIG_IGN); /* a peer that is gone is an error of write(), not our end */
 	daemon->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
@@ -237,22 +239,37 @@ static void daemon_wait(struct daemon *daemon, int timeout_ms)
 	tgt_listener_step(daemon->listener);
 }
 
+/* SIGUSR1: the reactors add what they have. */
+static void status_log(const struct daemon *daemon)
+{
+	char words[STATUS_BYTES];
+	unsigned int i;
+
+	status_words(daemon, words);
+	tgt_log(TGT_LOG_INFO, "status: %s", words);
+	for (i = 0; i < daemon->reactor_count; i++)
+		tgt_reactor_log_status(daemon->reactors[i]);
+}
+
 /* Until SIGTERM or SIGINT. */
 static void serve(struct daemon *daemon)
 {
-	int watchdog_ms = tgt_notify_watchdog_ms();
+	struct tgt_watchdog watchdog;
 	int taken;
 
+	tgt_watchdog_init(&watchdog, daemon->reactors, daemon->reactor_count);
 	for (;;) {
-		daemon_wait(daemon, watchdog_ms);
-		if (watchdog_ms >= 0)
-			tgt_notify_alive();
+		daemon_wait(daemon, tgt_watchdog_timeout_ms(&watchdog));
+		tgt_watchdog_step(&watchdog);
 		if (tgt_reloader_ended(daemon->reloader))
 			reload_ended(daemon);
 		while ((taken = signal_take(daemon))) {
-			if (taken != SIGHUP)
+			if (taken == SIGHUP)
+				reload(daemon);
+			else if (taken == SIGUSR1)
+				status_log(daemon);
+			else
 				return;
-			reload(daemon);
 		}
 	}
 }

@@ -12,6 +12,7 @@
 #include "target/serve/login.h"
 #include "target/serve/reactor_impl.h"
 #include "target/serve/session.h"
+#include "target/serve/status.h"
 
 enum mail_kind {
 	MAIL_LOGIN,
@@ -19,6 +20,8 @@ enum mail_kind {
 	MAIL_VOLUME_CHANGED,
 	MAIL_LIST_CHANGED,
 	MAIL_CHECK_DEVICES,
+	MAIL_STATUS,
+	MAIL_ASK,
 	MAIL_DRAIN
 };
 
@@ -80,6 +83,12 @@ static void reactor_read_mail(struct tgt_reactor *reactor, struct reactor_mail *
 	case MAIL_CHECK_DEVICES:
 		for (unsigned int i = 0; i < reactor->fabric_count; i++)
 			fab_devices_check(reactor->fabrics[i].fab);
+		break;
+	case MAIL_STATUS:
+		tgt_status_log(reactor);
+		break;
+	case MAIL_ASK:
+		atomic_fetch_add_explicit(&reactor->answered, 1, memory_order_relaxed);
 		break;
 	case MAIL_DRAIN:
 		tgt_mail_begin_drain(reactor);
@@ -157,6 +166,23 @@ void tgt_reactor_list_changed(struct tgt_reactor *reactor)
 void tgt_reactor_check_devices(struct tgt_reactor *reactor)
 {
 	reactor_send(reactor, (struct reactor_mail){.kind = MAIL_CHECK_DEVICES});
+}
+
+void tgt_reactor_log_status(struct tgt_reactor *reactor)
+{
+	reactor_send(reactor, (struct reactor_mail){.kind = MAIL_STATUS});
+}
+
+void tgt_reactor_ask(struct tgt_reactor *reactor)
+{
+	/* Without memory for the question there is none: the reactor is not to blame. */
+	if (reactor_send(reactor, (struct reactor_mail){.kind = MAIL_ASK}))
+		reactor->asked++;
+}
+
+bool tgt_reactor_answered(const struct tgt_reactor *reactor)
+{
+	return atomic_load_explicit(&reactor->answered, memory_order_relaxed) == reactor->asked;
 }
 
 void tgt_reactor_drain(struct tgt_reactor *reactor)

@@ -5,6 +5,7 @@
 #ifndef RBLK_TARGET_MAIL_H
 #define RBLK_TARGET_MAIL_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 struct fab_request;
@@ -21,6 +22,8 @@ void tgt_reactor_login(struct tgt_reactor *reactor, struct fab_request *request,
 void tgt_reactor_volume_removed(struct tgt_reactor *reactor, struct tgt_volume *volume);
 void tgt_reactor_volume_changed(struct tgt_reactor *reactor, struct tgt_volume *volume);
 void tgt_reactor_list_changed(struct tgt_reactor *reactor);
+/* Its sessions and memory, into the log. */
+void tgt_reactor_log_status(struct tgt_reactor *reactor);
 /* A device was lost: see whether this reactor has one that is no more. */
 void tgt_reactor_check_devices(struct tgt_reactor *reactor);
 /*
@@ -28,6 +31,13 @@ void tgt_reactor_check_devices(struct tgt_reactor *reactor);
  * connection; tgt_reactor_drained() turns true, the thread ends and can be joined by destroy.
  */
 void tgt_reactor_drain(struct tgt_reactor *reactor);
+
+/* -- control thread ----------------------------------------------------------------------------- */
+
+/* Asks for a sign of life, which the reactor gives in its next turn. */
+void tgt_reactor_ask(struct tgt_reactor *reactor);
+/* It has given all that it was asked for. */
+bool tgt_reactor_answered(const struct tgt_reactor *reactor);
 
 /* -- the reactor's thread ---------------------------------------------------------------------- */
 

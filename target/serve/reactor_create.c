@@ -123,6 +123,7 @@ static int reactor_create_memory(struct tgt_reactor *reactor, char *error)
 					REPORT_BYTES_MAX);
 	if (!turn->pool || !reactor->reserve || !turn->reports)
 		return tgt_error(error, -ENOMEM, "reactor %u: out of memory", reactor->index);
+	reactor->pool_bytes = tgt_pool_free_bytes(turn->pool);
 	/* The data of one command has to fit one block of the pool. */
 	turn->max_io_bytes = config->max_io_bytes;
 	if (turn->max_io_bytes > tgt_pool_largest(turn->pool))

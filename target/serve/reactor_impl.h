@@ -66,6 +66,7 @@ struct tgt_reactor {
 	unsigned int fabric_count;
 	struct tgt_ring *ring;
 	struct tgt_region region; /* the turn's pools and the reserve */
+	size_t pool_bytes;	  /* of the turn's pool, when nothing is in use */
 	struct tgt_pool *reserve; /* replies of a queue: what nothing else can take */
 
 	struct tgt_turn turn;
@@ -89,6 +90,8 @@ struct tgt_reactor {
 
 	uint64_t drain_until_ns;
 	_Atomic bool drained; /* any thread reads */
+	unsigned int asked;	       /* control thread */
+	_Atomic unsigned int answered; /* control thread reads */
 
 	pthread_t thread; /* control thread */
 	bool started;	  /* control thread */

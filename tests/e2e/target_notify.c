@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Goal: systemd is told what it waits for: ready when logins are accepted, a reload from its
- * beginning to its end (one that changes nothing, too), signs of life if it asked for them,
+ * beginning to its end (one that changes nothing, too), signs of life if it asked for them and every reactor lives,
  * stopping. Method: the test is systemd, with a socket that NOTIFY_SOCKET names; messages are
  * compared in their order.
  */
@@ -10,14 +10,17 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <dirent.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ptrace.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 #include "tests/e2e/daemon.h"
@@ -176,6 +179,77 @@ static void another_process_is_watched(void **state)
 	stop_server();
 }
 
+/* The thread of this name of the server; 0: there is none. */
+static pid_t server_thread(const char *name)
+{
+	char path[64], comm[32];
+	struct dirent *entry;
+	pid_t found = 0;
+	DIR *tasks;
+
+	snprintf(path, sizeof(path), "/proc/%d/task", server.pid);
+	tasks = opendir(path);
+	while (tasks && !found && (entry = readdir(tasks))) {
+		FILE *file;
+
+		snprintf(path, sizeof(path), "/proc/%d/task/%.16s/comm", server.pid, entry->d_name);
+		file = fopen(path, "r");
+		if (file && fgets(comm, sizeof(comm), file) && !strncmp(comm, name, strlen(name)))
+			found = atoi(entry->d_name);
+		if (file)
+			fclose(file);
+	}
+	if (tasks)
+		closedir(tasks);
+	return found;
+}
+
+static void wait_for_log(const char *text)
+{
+	const struct timespec pause = { .tv_nsec = 5000000 };
+	time_t until = time(NULL) + WAIT_S;
+
+	while (!e2e_daemon_log_count(&server, text)) {
+		if (time(NULL) > until)
+			fail_msg("not in the log: %s", text);
+		nanosleep(&pause, NULL);
+	}
+}
+
+/* One thread that does not run is a hung daemon, whatever the control thread does; as long as it lasts. */
+static void a_reactor_that_hangs_is_seen(void **state)
+{
+	const struct timespec ten_limits = { .tv_sec = 1 };
+	char text[512];
+	pid_t reactor;
+
+	(void)state;
+	setenv("WATCHDOG_USEC", "100000", 1);
+	e2e_daemon_start(&server, "--memory", "mem=1M", "--reactors", "2", NULL);
+	expect_ready();
+	for (int i = 0; i < 3; i++)
+		expect("WATCHDOG=1");
+	reactor = server_thread("reactor-1");
+	assert_true(reactor > 0);
+	if (ptrace(PTRACE_SEIZE, reactor, NULL, NULL) || ptrace(PTRACE_INTERRUPT, reactor, NULL, NULL) ||
+	    waitpid(reactor, NULL, __WALL) != reactor) {
+		print_message("SKIPPED: a thread cannot be stopped here\n");
+		stop_server();
+		skip();
+	}
+	wait_for_log("reactor 1: hangs");
+	while (recv(notified, text, sizeof(text), MSG_DONTWAIT) > 0)
+		;
+	nanosleep(&ten_limits, NULL);
+	assert_int_equal(recv(notified, text, sizeof(text), MSG_DONTWAIT), -1);
+	assert_int_equal(ptrace(PTRACE_DETACH, reactor, NULL, NULL), 0);
+	for (int i = 0; i < 3; i++)
+		expect("WATCHDOG=1");
+	assert_int_equal(e2e_daemon_log_count(&server, "reactor 1: goes on"), 1);
+	assert_int_equal(e2e_daemon_log_count(&server, "reactor 0: hangs"), 0);
+	stop_server();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -183,6 +257,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_reload_that_fails_is_over_too, open_socket,
 						close_socket),
 		cmocka_unit_test_setup_teardown(signs_of_life_come_by_themselves, open_socket,
+						close_socket),
+		cmocka_unit_test_setup_teardown(a_reactor_that_hangs_is_seen, open_socket,
 						close_socket),
 		cmocka_unit_test_setup_teardown(another_process_is_watched, open_socket,
 						close_socket),

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The watchdog of watchdog.h. It looks four times within systemd's limit: one late answer, for which the next look
+ * comes early enough, ends nobody.
+ */
+#include "target/control/watchdog.h"
+
+#include <string.h>
+#include "proto/core/env.h"
+#include "target/base/log.h"
+#include "target/control/notify.h"
+#include "target/serve/mail.h"
+
+#define NS_PER_MS 1000000ull
+
+void tgt_watchdog_init(struct tgt_watchdog *watchdog, struct tgt_reactor **reactors,
+		       unsigned int count)
+{
+	int half_ms = tgt_notify_watchdog_ms();
+
+	memset(watchdog, 0, sizeof(*watchdog));
+	watchdog->reactors = reactors;
+	watchdog->reactor_count = count;
+	if (half_ms < 0)
+		return;
+	watchdog->tick_ns = half_ms < 2 ? NS_PER_MS : (uint64_t)half_ms * NS_PER_MS / 2;
+	watchdog->asked_ns = env_now_ns();
+	watchdog->due_ns = watchdog->asked_ns + watchdog->tick_ns;
+}
+
+int tgt_watchdog_timeout_ms(const struct tgt_watchdog *watchdog)
+{
+	uint64_t now_ns = env_now_ns();
+
+	if (!watchdog->tick_ns)
+		return -1;
+	if (watchdog->due_ns <= now_ns)
+		return 0;
+	return (int)((watchdog->due_ns - now_ns + NS_PER_MS - 1) / NS_PER_MS);
+}
+
+/* True: it has answered all that it was asked. */
+static bool reactor_answers(struct tgt_watchdog *watchdog, unsigned int i, uint64_t now_ns)
+{
+	uint64_t since_ms = (now_ns - watchdog->asked_ns) / NS_PER_MS;
+
+	if (tgt_reactor_answered(watchdog->reactors[i])) {
+		if (watchdog->silent[i])
+			tgt_log(TGT_LOG_WARNING, "reactor %u: goes on", i);
+		watchdog->silent[i] = false;
+		return true;
+	}
+	if (!watchdog->silent[i])
+		tgt_log(TGT_LOG_ERROR,
+			"reactor %u: hangs: has not ended its turn for %llu ms; systemd is given no sign "
+			"of life",
+			i, (unsigned long long)since_ms);
+	watchdog->silent[i] = true;
+	return false;
+}
+
+void tgt_watchdog_step(struct tgt_watchdog *watchdog)
+{
+	uint64_t now_ns = env_now_ns();
+	bool all = true;
+
+	if (!watchdog->tick_ns || now_ns < watchdog->due_ns)
+		return;
+	watchdog->due_ns = now_ns + watchdog->tick_ns;
+	for (unsigned int i = 0; i < watchdog->reactor_count; i++)
+		all &= reactor_answers(watchdog, i, now_ns);
+	if (!all)
+		return;
+	tgt_notify_alive();
+	watchdog->asked_ns = now_ns;
+	for (unsigned int i = 0; i < watchdog->reactor_count; i++)
+		tgt_reactor_ask(watchdog->reactors[i]);
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Signs of life for systemd's watchdog, given only while every reactor gives its own: each is asked by mail, and a
+ * reactor that hangs in a turn does not answer. Control thread.
+ */
+#ifndef RBLK_TARGET_WATCHDOG_H
+#define RBLK_TARGET_WATCHDOG_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include "target/base/settings.h"
+
+struct tgt_reactor;
+
+struct tgt_watchdog {
+	struct tgt_reactor **reactors;
+	unsigned int reactor_count;
+	uint64_t tick_ns; /* 0: nobody watches */
+	uint64_t due_ns;
+	uint64_t asked_ns;		/* since when no reactor has been asked anew */
+	bool silent[TGT_REACTORS_MAX]; /* has been said of this reactor */
+};
+
+void tgt_watchdog_init(struct tgt_watchdog *watchdog, struct tgt_reactor **reactors,
+		       unsigned int count);
+/* When the next step is due, in milliseconds; -1: never. */
+int tgt_watchdog_timeout_ms(const struct tgt_watchdog *watchdog);
+void tgt_watchdog_step(struct tgt_watchdog *watchdog);
+
+#endif

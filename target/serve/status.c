@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* The lines of status.h: one of the reactor, one of each session. */
+#include "target/serve/status.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include "target/base/text.h"
+#include "target/serve/handle.h"
+#include "target/serve/queue.h"
+#include "target/serve/reactor_impl.h"
+#include "target/serve/session.h"
+#include "target/store/pool.h"
+
+/* Of one reactor: a log is for reading. */
+#define SESSIONS_SHOWN 64u
+#define VOLUMES_BYTES 512
+
+static unsigned int session_active(const struct tgt_session *session)
+{
+	unsigned int active = 0;
+
+	for (unsigned int i = 0; i < RBLK_QUEUES_MAX; i++)
+		if (session->places[i].queue)
+			active += session->places[i].queue->lane.active;
+	return active;
+}
+
+static uint64_t session_commands(const struct tgt_session *session)
+{
+	uint64_t commands = session->commands;
+
+	for (unsigned int i = 0; i < RBLK_QUEUES_MAX; i++)
+		if (session->places[i].queue)
+			commands += session->places[i].queue->lane.commands;
+	return commands;
+}
+
+/* "a, b"; cut where there are too many. */
+static void session_volumes(const struct tgt_session *session, char words[VOLUMES_BYTES])
+{
+	size_t length = 0;
+
+	snprintf(words, VOLUMES_BYTES, "none");
+	for (uint32_t i = 0; i < session->handle_slots && length < VOLUMES_BYTES; i++) {
+		const struct tgt_handle *handle = session->handles[i];
+
+		if (!handle || !handle->access.port)
+			continue;
+		length += (size_t)snprintf(words + length, VOLUMES_BYTES - length, "%s%s",
+					   length ? ", " : "",
+					   handle->access.port->volume->config.name);
+	}
+}
+
+static void session_log(const struct tgt_session *session)
+{
+	unsigned int active = session_active(session);
+	char volumes[VOLUMES_BYTES];
+
+	session_volumes(session, volumes);
+	tgt_log(TGT_LOG_INFO,
+		"status: session %u [%s] %s: %u connection%s, %u command%s under way, %" PRIu64
+		" in all, open: %s",
+		session->number, session->peer, session->initiator, session->queues_here,
+		TGT_S(session->queues_here), active, TGT_S(active), session_commands(session),
+		volumes);
+}
+
+void tgt_status_log(const struct tgt_reactor *reactor)
+{
+	size_t used = reactor->pool_bytes - tgt_pool_free_bytes(reactor->turn.pool);
+	const struct tgt_session *session;
+	unsigned int shown = 0;
+
+	tgt_log(TGT_LOG_INFO,
+		"status: reactor %u: %u session%s, %u connection%s, %u login%s waiting, %zu of %zu KiB "
+		"of data memory in use",
+		reactor->index, reactor->session_count, TGT_S(reactor->session_count),
+		reactor->queue_count, TGT_S(reactor->queue_count), reactor->login_count,
+		TGT_S(reactor->login_count), used / 1024, reactor->pool_bytes / 1024);
+	TAILQ_FOREACH(session, &reactor->sessions, link)
+	{
+		if (shown++ < SESSIONS_SHOWN)
+			session_log(session);
+	}
+	if (shown > SESSIONS_SHOWN)
+		tgt_log(TGT_LOG_INFO, "status: reactor %u: %u more sessions", reactor->index,
+			shown - SESSIONS_SHOWN);
+}
