@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The writer behind log.h: one write() per line, so that lines of different threads never mix. It
- * keeps no file open and takes no lock; a line that stderr does not take is lost, never waited for.
+ * What log.h says, into words. How a line gets to stderr is log_writer.c's.
  */
 #include "target/base/log.h"
+#include "target/base/log_writer.h"
 
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -13,7 +13,6 @@
 #include <unistd.h>
 #include "proto/core/env.h"
 
-#define LINE_BYTES 2048
 #define WINDOW_NS 1000000000u
 
 static _Atomic int log_level = TGT_LOG_INFO;
@@ -49,7 +48,7 @@ static bool stderr_is_journal(void)
 static __attribute__((format(printf, 3, 0))) void
 log_write(enum tgt_log_level level, unsigned int dropped, const char *format, va_list args)
 {
-	char line[LINE_BYTES];
+	char line[TGT_LOG_LINE_BYTES];
 	int length, more;
 
 	if (stderr_is_journal())
@@ -59,14 +58,13 @@ log_write(enum tgt_log_level level, unsigned int dropped, const char *format, va
 	more = vsnprintf(line + length, sizeof(line) - (size_t)length, format, args);
 	if (more > 0)
 		length += more;
-	if (dropped > 0 && length < LINE_BYTES)
+	if (dropped > 0 && length < TGT_LOG_LINE_BYTES)
 		length += snprintf(line + length, sizeof(line) - (size_t)length,
 				   " (%u lines like this left out)", dropped);
-	if (length > LINE_BYTES - 1)
-		length = LINE_BYTES - 1;
+	if (length > TGT_LOG_LINE_BYTES - 1)
+		length = TGT_LOG_LINE_BYTES - 1;
 	line[length++] = '\n';
-	if (write(STDERR_FILENO, line, (size_t)length) < 0)
-		return; /* nowhere left to say so */
+	tgt_log_put(line, (size_t)length);
 }
 
 static bool level_shown(enum tgt_log_level level)

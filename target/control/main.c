@@ -20,6 +20,7 @@
 #include "target/base/error.h"
 #include "target/control/listener.h"
 #include "target/base/log.h"
+#include "target/base/log_writer.h"
 #include "target/control/notify.h"
 #include "target/control/options.h"
 #include "target/serve/reactor.h"
@@ -352,6 +353,7 @@ static int daemon_run(struct daemon *daemon)
 	serve(daemon);
 	if (!drain(daemon)) {
 		fflush(NULL);
+		tgt_log_stop();
 		_exit(EXIT_FAILURE);
 	}
 	daemon_end(daemon);
@@ -389,7 +391,14 @@ int main(int argc, char **argv)
 			status = EXIT_FAILURE;
 			break;
 		}
-		status = daemon_run(&daemon);
+		status = tgt_log_start();
+		if (status < 0) {
+			tgt_log(TGT_LOG_ERROR, "log: no thread: %s", strerror(-status));
+			status = EXIT_FAILURE;
+		} else {
+			status = daemon_run(&daemon);
+		}
+		tgt_log_stop();
 		close(daemon.signals);
 		break;
 	}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The watchdog of watchdog.h. It looks four times within systemd's limit: one late answer, for which the next look
- * comes early enough, ends nobody.
+ * The watchdog of watchdog.h. It looks four times within systemd's limit: one late answer, for
+ * which the next look comes early enough, ends nobody.
  */
 #include "target/control/watchdog.h"
 
@@ -52,7 +52,8 @@ static bool reactor_answers(struct tgt_watchdog *watchdog, unsigned int i, uint6
 	}
 	if (!watchdog->silent[i])
 		tgt_log(TGT_LOG_ERROR,
-			"reactor %u: hangs: has not ended its turn for %llu ms; systemd is given no sign "
+			"reactor %u: hangs: has not ended its turn for %llu ms; systemd is given "
+			"no sign "
 			"of life",
 			i, (unsigned long long)since_ms);
 	watchdog->silent[i] = true;

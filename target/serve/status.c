@@ -73,7 +73,8 @@ void tgt_status_log(const struct tgt_reactor *reactor)
 	unsigned int shown = 0;
 
 	tgt_log(TGT_LOG_INFO,
-		"status: reactor %u: %u session%s, %u connection%s, %u login%s waiting, %zu of %zu KiB "
+		"status: reactor %u: %u session%s, %u connection%s, %u login%s waiting, %zu of %zu "
+		"KiB "
 		"of data memory in use",
 		reactor->index, reactor->session_count, TGT_S(reactor->session_count),
 		reactor->queue_count, TGT_S(reactor->queue_count), reactor->login_count,

@@ -149,15 +149,22 @@ exec 9<&-
 # A volume whose settings change under I/O that takes its time is served again when that has ended, however short
 # its lock_wait is.
 printf '[volume slow]\npath = %s/a.img\nfault = delay=write:500ms\n' "$scratch" > rblkd.conf
-target_start --config rblkd.conf --lock-wait 0 --memory fixed=8K --log-level debug
+target_start --config rblkd.conf --lock-wait 0 --memory fixed=8K
 echo 'lock_wait = 0' >> rblkd.conf
 head -c 1M /dev/zero > zeroes
 "$RBLK" copy zeroes "$target/slow" > copy.log 2>&1 &
 copy=$!
-until grep -q 'queue 0 .*: incarnation' target.log; do read -rt 0.05 <> <(:) || true; done
+until grep -q 'status: session .* [1-9][0-9]* commands* under way, .*open: slow' target.log; do
+	kill -0 $copy || fail "the copy has ended: $(cat copy.log)"
+	kill -USR1 "$target_pid"
+	read -rt 0.05 <> <(:) || true
+done
+logged 'status: serving 2 volumes on '
+logged 'status: reactor 0: '
 echo 'block_size = 4K' >> rblkd.conf
 reloaded 'reload: 0 volumes added, 0 removed, 1 changed'
 wait $copy || true
+grep -q 'volume slow: session .* had it open' target.log || fail "who had it open is not in the log"
 serves '[["fixed", 8192], ["slow", 1048576]]'
 json_is '.volumes[1].block_bytes == 4096'
 target_stop
