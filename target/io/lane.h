@@ -58,7 +58,7 @@ struct tgt_request {
 	uint16_t status;    /* enum rblk_status */
 	bool aborted;	    /* ABORT has come: stop at the next piece */
 	bool holds_capsule; /* a receive buffer is held for it */
-	bool orphan;	    /* STORING, and counted as the volume's orphan: its lane is closed */
+	uint8_t orphan;	    /* STORING, and counted as the volume's: its lane is closed; or 0 */
 	bool chained;	    /* REPLYING: in queue->chained, not in lane->done */
 
 	/* Of the command, decoded. */
@@ -97,7 +97,7 @@ struct tgt_sent {
 	void *block;		   /* to be freed, of turn->pool or of lane->reports */
 	uint32_t block_bytes;
 	uint16_t replies; /* completions in the reply ring */
-	bool orphan;	  /* counted as the volume's: its queue is closed, not yet drained */
+	uint8_t orphan;	  /* counted as the volume's: its lane is closed, not yet drained; or 0 */
 	bool read;	  /* counts against the READ depth */
 	bool report;
 };

@@ -57,7 +57,7 @@ static void request_decode(struct tgt_request *request, const struct rblk_wire_c
 	request->status = RBLK_OK;
 	request->aborted = false;
 	request->holds_capsule = false;
-	request->orphan = false;
+	request->orphan = 0;
 	request->held = NULL;
 	request->chained = false;
 	request->access = NULL;
@@ -540,7 +540,7 @@ static void request_release(struct tgt_request *request)
 	request_release_capsule(request);
 	request_free_data(request);
 	if (request->orphan)
-		atomic_fetch_sub(&access->port->volume->orphans, 1);
+		tgt_orphans_end(&access->port->volume->orphans, request->orphan);
 	request->access = NULL;
 	request->lane->active--;
 	if (access)
@@ -556,8 +556,7 @@ void tgt_request_orphan(struct tgt_request *request)
 {
 	if (!tgt_opcode_writes(request->opcode))
 		return;
-	request->orphan = true;
-	atomic_fetch_add(&request->access->port->volume->orphans, 1);
+	request->orphan = tgt_orphans_begin(&request->access->port->volume->orphans);
 }
 
 void tgt_request_drop(struct tgt_request *request)

@@ -68,7 +68,7 @@ static void transfer_release(struct tgt_lane *lane, struct tgt_sent *sent, bool 
 	if (sent->block)
 		tgt_share_free(lane, sent->block, sent->block_bytes, sent->report);
 	if (sent->orphan)
-		atomic_fetch_sub(&sent->access->port->volume->orphans, 1);
+		tgt_orphans_end(&sent->access->port->volume->orphans, sent->orphan);
 	if (sent->access)
 		tgt_access_put(sent->access);
 	lane->reply_tail += sent->replies;
@@ -100,8 +100,7 @@ void tgt_transfer_orphan(struct tgt_lane *lane)
 
 		if (!sent->access || !sent->read)
 			continue;
-		sent->orphan = true;
-		atomic_fetch_add(&sent->access->port->volume->orphans, 1);
+		sent->orphan = tgt_orphans_begin(&sent->access->port->volume->orphans);
 	}
 }
 

@@ -18,6 +18,7 @@ struct tgt_open {
 	struct tgt_request *request;
 	struct tgt_volume *volume; /* a reference */
 	uint32_t flags;		   /* enum rblk_open_flag */
+	uint64_t orphans;	   /* of the volume, that were there when it came */
 };
 
 /* Takes over the reference to `volume`. */
@@ -42,15 +43,15 @@ static void open_volume(struct tgt_session *session, struct tgt_request *request
 }
 
 /* F5: what an ended connection has left with the store must not land behind the writes of the
- * initiator that opens the volume now. */
-static bool open_waits(const struct tgt_volume *volume, uint32_t flags)
+ * initiator that opens the volume now. Returns what there is to wait for, or 0. */
+static uint64_t open_waits(struct tgt_volume *volume, uint32_t flags)
 {
-	return !(flags & RBLK_OPEN_READ_ONLY) && atomic_load(&volume->orphans);
+	return flags & RBLK_OPEN_READ_ONLY ? 0 : tgt_orphans_now(&volume->orphans);
 }
 
 /* Takes over the reference to `volume`. */
 static void open_hold(struct tgt_session *session, struct tgt_request *request,
-		      struct tgt_volume *volume, uint32_t flags)
+		      struct tgt_volume *volume, uint32_t flags, uint64_t orphans)
 {
 	struct tgt_open *open = calloc(1, sizeof(*open));
 
@@ -68,6 +69,7 @@ static void open_hold(struct tgt_session *session, struct tgt_request *request,
 	open->request = request;
 	open->volume = volume;
 	open->flags = flags;
+	open->orphans = orphans;
 	request->held = open;
 	TAILQ_INSERT_TAIL(&session->reactor->opening, open, link);
 }
@@ -77,6 +79,7 @@ void tgt_open_begin(struct tgt_session *session, struct tgt_request *request, co
 {
 	const struct rblk_wire_open *open = (const void *)capsule;
 	struct tgt_volume *volume;
+	uint64_t orphans;
 	uint32_t flags;
 
 	if (request->lane->turn->draining) {
@@ -91,10 +94,13 @@ void tgt_open_begin(struct tgt_session *session, struct tgt_request *request, co
 		return;
 	flags = rblk_le32(open->flags);
 	volume = tgt_volume_get(session->reactor->registry, open->name);
-	if (!volume)
+	if (!volume) {
 		tgt_request_complete(request, RBLK_E_NO_VOLUME);
-	else if (open_waits(volume, flags))
-		open_hold(session, request, volume, flags);
+		return;
+	}
+	orphans = open_waits(volume, flags);
+	if (orphans)
+		open_hold(session, request, volume, flags, orphans);
 	else
 		open_volume(session, request, volume, flags);
 }
@@ -119,7 +125,7 @@ static void open_retry(struct tgt_reactor *reactor, struct tgt_open *open)
 		status = RBLK_E_DRAINING;
 	else if (atomic_load(&volume->removed))
 		status = RBLK_E_NO_VOLUME;
-	else if (!open_waits(volume, open->flags))
+	else if (!(open->orphans = tgt_orphans_left(&volume->orphans, open->orphans)))
 		status = RBLK_OK;
 	else if (reactor->turn.now_ns - request->received_ns >= TGT_OPEN_WAIT_NS)
 		status = RBLK_E_BUSY;

@@ -10,6 +10,7 @@
 #include <stdatomic.h>
 #include "proto/wire/payload.h"
 #include "target/base/settings.h"
+#include "target/store/orphans.h"
 #include "target/store/store.h"
 
 /*
@@ -42,8 +43,8 @@ struct tgt_volume {
 	_Atomic bool removed;
 	unsigned int slot;
 	_Atomic unsigned int refs;
-	/* F5: writes under way whose connection has ended, of any session; reactors count. */
-	_Atomic unsigned int orphans;
+	/* F5: writes under way whose connection has ended; any reactor. */
+	struct tgt_orphans orphans;
 	struct tgt_volume_trouble trouble;
 	struct tgt_volume *next_opened; /* the registry's, until it is published */
 };
