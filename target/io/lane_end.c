@@ -7,6 +7,7 @@
 #include "target/io/request.h"
 #include "target/io/share.h"
 #include "target/io/transfer.h"
+#include "target/store/submit.h"
 
 void tgt_lane_close(struct tgt_lane *lane)
 {
@@ -32,8 +33,11 @@ void tgt_lane_close(struct tgt_lane *lane)
 		case TGT_REQUEST_REPLYING:
 			tgt_request_drop(request);
 			break;
-		case TGT_REQUEST_STORING: /* F5: nothing can recall it; its end is waited for */
-			tgt_request_orphan(request);
+		case TGT_REQUEST_STORING: /* F5: nothing recalls what has begun; its end is waited for */
+			if (tgt_volume_withdraw(&request->io))
+				tgt_request_drop(request);
+			else
+				tgt_request_orphan(request);
 			break;
 		case TGT_REQUEST_RECEIVED:
 		case TGT_REQUEST_FREE:

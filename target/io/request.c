@@ -335,6 +335,7 @@ void tgt_request_submit(struct tgt_request *request)
 	io->buffer_index = request_buffer_index(request);
 	io->progress = 0;
 	io->ended = request_io_done;
+	io->waiter.owner = request->lane->session_number;
 	result = tgt_volume_submit(port->volume, port, io);
 	if (result)
 		tgt_request_stored(request, result > 0 ? 0 : result);
@@ -519,6 +520,8 @@ bool tgt_request_abort(struct tgt_request *request)
 		tgt_request_wait_no_more(request);
 	} else if (request->state == TGT_REQUEST_DATA_IN && request->moved == 0) {
 		TAILQ_REMOVE(&lane->fetching, request, link);
+	} else if (request->state == TGT_REQUEST_STORING && tgt_volume_withdraw(&request->io)) {
+		/* It was waiting for its turn at the store. */
 	} else {
 		/* A checksum looks at this before its next piece; others have begun. */
 		request->aborted = request->opcode == RBLK_OP_CHECKSUM &&

@@ -240,6 +240,8 @@ int tgt_path_probe(const struct tgt_volume_config *config, struct tgt_path *path
 		return tgt_error(error, status,
 				 "%s: the file system has no O_DIRECT; try cache = buffered",
 				 config->path);
+	info->queue_depth = (uint32_t)queue_number(path->device ? st.st_rdev : st.st_dev,
+						   "nr_requests", 0);
 	if (status == 0)
 		status = tgt_path_size(path, &info->bytes);
 	if (status == 0)

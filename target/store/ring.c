@@ -26,7 +26,8 @@ struct tgt_ring {
 	struct io_uring uring;
 	unsigned int inflight; /* watches apart */
 	unsigned int buffers;  /* of the fixed table in use */
-	unsigned int max_files;
+	unsigned int max_files, files;
+	unsigned int threads; /* of io-wq, for what blocks and has an end, without any file */
 	unsigned int watch_count;
 	struct ring_watch watches[WATCHES_MAX];
 	bool *file_used;
@@ -128,6 +129,22 @@ int tgt_ring_register_buffers(struct tgt_ring *ring, const struct iovec *iov, un
 	return (int)first;
 }
 
+unsigned int tgt_ring_threads(struct tgt_ring *ring)
+{
+	unsigned int threads[2] = {0, 0}; /* bounded, unbounded; 0: only tell */
+
+	return io_uring_register_iowq_max_workers(&ring->uring, threads) < 0 ? 0 : threads[0];
+}
+
+/* They are made when they are needed. Where the kernel refuses, slow files are in others' way. */
+static void ring_set_threads(struct tgt_ring *ring)
+{
+	unsigned int threads[2] = {ring->threads + ring->files * TGT_RING_BLOCKING, 0};
+
+	if (ring->threads)
+		io_uring_register_iowq_max_workers(&ring->uring, threads);
+}
+
 int tgt_ring_register_file(struct tgt_ring *ring, int fd)
 {
 	for (unsigned int i = 0; i < ring->max_files; i++) {
@@ -139,6 +156,9 @@ int tgt_ring_register_file(struct tgt_ring *ring, int fd)
 		if (err < 0)
 			return err;
 		ring->file_used[i] = true;
+		if (!ring->files++)
+			ring->threads = tgt_ring_threads(ring);
+		ring_set_threads(ring);
 		return (int)i;
 	}
 	return -ENFILE;
@@ -150,6 +170,8 @@ void tgt_ring_unregister_file(struct tgt_ring *ring, int index)
 
 	io_uring_register_files_update(&ring->uring, (unsigned int)index, &none, 1);
 	ring->file_used[index] = false;
+	ring->files--;
+	ring_set_threads(ring);
 }
 
 static void watch_complete(struct tgt_ring_op *op, int result, uint32_t flags)

@@ -36,9 +36,16 @@ struct io_uring_sqe *tgt_ring_get(struct tgt_ring *ring, struct tgt_ring_op *op)
  * others follow; or negative errno. -ENOMEM: memlock, -ENOSPC: more than TGT_RING_BUFFERS_MAX. */
 #define TGT_RING_BUFFERS_MAX 256
 int tgt_ring_register_buffers(struct tgt_ring *ring, const struct iovec *iov, unsigned int count);
-/* Returns the fixed file's index or negative errno. */
+/*
+ * Returns the fixed file's index or negative errno. Each file gets the ring that many more of the
+ * kernel's threads (io-wq), which it may keep busy with operations that block (fsync, fallocate):
+ * then those of a slow file never wait in front of another's.
+ */
+#define TGT_RING_BLOCKING 3u
 int tgt_ring_register_file(struct tgt_ring *ring, int fd);
 void tgt_ring_unregister_file(struct tgt_ring *ring, int index);
+/* How many there may be now; 0: the kernel does not say. */
+unsigned int tgt_ring_threads(struct tgt_ring *ring);
 
 /* Wake the ring's waiter whenever fd is readable. For the life of the ring. */
 int tgt_ring_watch(struct tgt_ring *ring, int fd);

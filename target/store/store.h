@@ -15,6 +15,7 @@
 #include "target/base/error.h"
 #include "target/base/log.h"
 #include "target/store/ring.h"
+#include "target/store/window.h"
 
 struct tgt_volume_config; /* settings.h */
 struct tgt_volume;	  /* volume.h */
@@ -64,6 +65,8 @@ struct tgt_io {
 	void (*done)(struct tgt_io *io, int error); /* 0 or negative errno; reactor's thread */
 	/* Of what passes submit.h: */
 	struct tgt_volume *volume;                  /* set there */
+	struct tgt_waiter waiter;                   /* waiter.owner is the caller's to set */
+	int error;                                  /* likewise, while it waits to be told */
 	void (*ended)(struct tgt_io *io, int error); /* the owner's, in the place of `done` */
 };
 
@@ -86,6 +89,7 @@ struct tgt_store_info {
 	uint32_t block_bytes;        /* smallest unit that it can read and write: 512 .. 4096 */
 	uint32_t physical_bytes;     /* a power of two */
 	uint32_t optimal_bytes;
+	uint32_t queue_depth;        /* requests that the disk takes at once; 0: unknown */
 	uint32_t alignment;          /* of buffer addresses: 1 .. 4096 */
 	uint32_t discard_granularity;
 	uint64_t max_discard_bytes;  /* of one DISCARD or WRITE_ZEROES */
@@ -125,7 +129,14 @@ struct tgt_port {
 	struct tgt_volume *volume;		  /* a reference */
 	struct fab_mr *mr[TGT_FABRICS_MAX]; /* of store->info.direct, per fabric */
 	unsigned int handles;
-	struct tgt_log_limit log_limit; /* of errors; submit.c's */
+	/* submit.c's: */
+	struct tgt_log_limit log_limit; /* of errors */
+	struct tgt_window transfers;         /* READ and WRITE */
+	struct tgt_window ranges;            /* DISCARD and WRITE_ZEROES */
+	struct tgt_window lookups;           /* EXTENTS */
+	struct tgt_io *flushing;             /* the FLUSH that the store has, or NULL */
+	struct tgt_waiter_list flushed;      /* FLUSHes that end with it */
+	struct tgt_waiter_list unflushed;    /* came while it was under way: the next one's */
 };
 
 struct tgt_store_ops {

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The way in and out of submit.h, and what becomes of an error on it. Reactors call it, each with
- * its own port; what they share is in struct tgt_volume_trouble and atomic.
+ * The way in and out of submit.h: limits, turns, and what becomes of an error. Reactors call it,
+ * each with its own port; what they share is in struct tgt_volume_trouble and atomic.
  */
 #include "target/store/submit.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
@@ -57,26 +58,6 @@ static void volume_latch(struct tgt_volume *volume)
 			volume->config.name);
 }
 
-int tgt_volume_attach(struct tgt_volume *volume, struct tgt_ring *ring, struct tgt_port **port)
-{
-	int err = volume->store->ops->attach(volume->store, ring, port);
-
-	if (!err)
-		atomic_fetch_add(&volume->trouble.ports, 1);
-	return err;
-}
-
-void tgt_volume_detach(struct tgt_volume *volume, struct tgt_port *port)
-{
-	volume->store->ops->detach(port);
-	if (atomic_fetch_sub(&volume->trouble.ports, 1) != 1)
-		return;
-	if (atomic_exchange(&volume->trouble.lost, false))
-		tgt_log(TGT_LOG_WARNING,
-			"volume %s: every session has closed it: FLUSH is possible again",
-			volume->config.name);
-}
-
 /* -- errors --------------------------------------------------------------------------------------
  */
 
@@ -111,23 +92,217 @@ static int volume_result(struct tgt_port *port, const struct tgt_io *io, int err
 	return error;
 }
 
-static void volume_io_done(struct tgt_io *io, int error)
+/* -- limits --------------------------------------------------------------------------------------
+ */
+
+/*
+ * Transfers in flight by one port: as many as the disk takes at once, for what it does not take
+ * blocks a thread of the kernel's (io-wq) each, and those are few and serve all volumes.
+ */
+#define TRANSFERS_MIN 32u
+#define TRANSFERS_MAX 256u
+/* Ranges always block one, and a slow disk does for long. The other one is FLUSH's. */
+#define RANGES_MAX (TGT_RING_BLOCKING - 1)
+/* One thread of the store's works at them. */
+#define LOOKUPS_MAX 2u
+
+static void port_limit(struct tgt_port *port)
 {
-	io->ended(io, volume_result(io->port, io, error));
+	unsigned int depth = port->store->info.queue_depth;
+
+	if (!depth || depth > TRANSFERS_MAX)
+		depth = TRANSFERS_MAX;
+	if (depth < TRANSFERS_MIN)
+		depth = TRANSFERS_MIN;
+	tgt_window_init(&port->transfers, depth);
+	tgt_window_init(&port->ranges, RANGES_MAX);
+	tgt_window_init(&port->lookups, LOOKUPS_MAX);
+	TAILQ_INIT(&port->flushed);
+	TAILQ_INIT(&port->unflushed);
+}
+
+static struct tgt_io *io_of(struct tgt_waiter *waiter)
+{
+	return (struct tgt_io *)((char *)waiter - offsetof(struct tgt_io, waiter));
+}
+
+static struct tgt_window *window_of(struct tgt_port *port, enum tgt_io_kind kind)
+{
+	switch (kind) {
+	case TGT_IO_READ:
+	case TGT_IO_WRITE:
+		return &port->transfers;
+	case TGT_IO_EXTENTS:
+		return &port->lookups;
+	case TGT_IO_DISCARD:
+	case TGT_IO_WRITE_ZEROES:
+	case TGT_IO_FLUSH: /* has no window: flush_next() */
+		break;
+	}
+	return &port->ranges;
+}
+
+/* -- the way of an operation ---------------------------------------------------------------------
+ */
+
+static void io_done(struct tgt_io *io, int error);
+
+/* As submit in struct tgt_store_ops, of an operation that was let in. */
+static int io_begin(struct tgt_io *io)
+{
+	int status;
+
+	/* F9: what it would answer means nothing. */
+	if (io->kind == TGT_IO_FLUSH && atomic_load(&io->volume->trouble.lost))
+		return -EIO;
+	io->done = io_done;
+	status = io->port->store->ops->submit(io->port, io);
+	if (status == 0 || status == -EBUSY)
+		return status;
+	status = volume_result(io->port, io, status > 0 ? 0 : status);
+	return status ? status : 1;
+}
+
+/* `io` was let in after it had waited; what the store has answered at once goes to *ended. */
+static bool io_begin_late(struct tgt_io *io, struct tgt_waiter_list *ended)
+{
+	int status = io_begin(io);
+
+	if (status == 0)
+		return true;
+	io->error = status > 0 ? 0 : status;
+	TAILQ_INSERT_TAIL(ended, &io->waiter, link);
+	return false;
+}
+
+/*
+ * One FLUSH at a time: it makes durable what was acknowledged before it began, so all that had come
+ * by then end with it, and those that come later wait for the next.
+ */
+static void flush_next(struct tgt_port *port, struct tgt_waiter_list *ended)
+{
+	struct tgt_waiter *waiter;
+
+	do {
+		struct tgt_io *leader = port->flushing;
+
+		while ((waiter = TAILQ_FIRST(&port->flushed))) {
+			TAILQ_REMOVE(&port->flushed, waiter, link);
+			io_of(waiter)->error = leader->error;
+			TAILQ_INSERT_TAIL(ended, waiter, link);
+		}
+		port->flushing = NULL;
+		if (TAILQ_EMPTY(&port->unflushed))
+			return;
+		TAILQ_FOREACH(waiter, &port->unflushed, link)
+		waiter->waiting = false;
+		waiter = TAILQ_FIRST(&port->unflushed);
+		TAILQ_REMOVE(&port->unflushed, waiter, link);
+		TAILQ_CONCAT(&port->flushed, &port->unflushed, link);
+		port->flushing = io_of(waiter);
+	} while (!io_begin_late(port->flushing, ended));
+}
+
+/* `io` has ended; those that waited for it go on, and those that ended with it are in *ended. */
+static void port_next(struct tgt_port *port, struct tgt_io *io, struct tgt_waiter_list *ended)
+{
+	struct tgt_window *window;
+	struct tgt_waiter *waiter;
+
+	if (io->kind == TGT_IO_FLUSH) {
+		flush_next(port, ended);
+		return;
+	}
+	window = window_of(port, io->kind);
+	do
+		waiter = tgt_window_leave(window);
+	while (waiter && !io_begin_late(io_of(waiter), ended));
+}
+
+static void io_done(struct tgt_io *io, int error)
+{
+	struct tgt_waiter_list ended = TAILQ_HEAD_INITIALIZER(ended);
+	struct tgt_waiter *waiter;
+
+	io->error = volume_result(io->port, io, error);
+	TAILQ_INSERT_TAIL(&ended, &io->waiter, link);
+	port_next(io->port, io, &ended);
+	/* Last, for the owners may let go of the port. */
+	while ((waiter = TAILQ_FIRST(&ended))) {
+		TAILQ_REMOVE(&ended, waiter, link);
+		io_of(waiter)->ended(io_of(waiter), io_of(waiter)->error);
+	}
+}
+
+/* True: it may begin. */
+static bool port_enter(struct tgt_port *port, struct tgt_io *io)
+{
+	if (io->kind != TGT_IO_FLUSH)
+		return tgt_window_enter(window_of(port, io->kind), &io->waiter);
+	if (port->flushing) {
+		io->waiter.waiting = true;
+		TAILQ_INSERT_TAIL(&port->unflushed, &io->waiter, link);
+		return false;
+	}
+	port->flushing = io;
+	return true;
+}
+
+bool tgt_volume_withdraw(struct tgt_io *io)
+{
+	struct tgt_port *port = io->port;
+
+	if (!io->waiter.waiting)
+		return false;
+	if (io->kind == TGT_IO_FLUSH) {
+		io->waiter.waiting = false;
+		TAILQ_REMOVE(&port->unflushed, &io->waiter, link);
+	} else {
+		tgt_window_withdraw(window_of(port, io->kind), &io->waiter);
+	}
+	return true;
 }
 
 int tgt_volume_submit(struct tgt_volume *volume, struct tgt_port *port, struct tgt_io *io)
 {
+	struct tgt_waiter_list ended = TAILQ_HEAD_INITIALIZER(ended);
 	int status;
 
 	io->volume = volume;
 	io->port = port;
-	io->done = volume_io_done;
-	if (io->kind == TGT_IO_FLUSH && atomic_load(&volume->trouble.lost))
-		return -EIO; /* F9 */
-	status = port->store->ops->submit(port, io);
-	if (status == 0 || status == -EBUSY)
-		return status;
-	status = volume_result(port, io, status > 0 ? 0 : status);
-	return status ? status : 1;
+	io->waiter.waiting = false;
+	if (!port_enter(port, io))
+		return 0;
+	status = io_begin(io);
+	/* It was let in at once, so nobody waits: nothing ends by this. */
+	if (status)
+		port_next(port, io, &ended);
+	assert(TAILQ_EMPTY(&ended));
+	return status;
+}
+
+/* -- ports ---------------------------------------------------------------------------------------
+ */
+
+int tgt_volume_attach(struct tgt_volume *volume, struct tgt_ring *ring, struct tgt_port **port)
+{
+	int err = volume->store->ops->attach(volume->store, ring, port);
+
+	if (err)
+		return err;
+	port_limit(*port);
+	atomic_fetch_add(&volume->trouble.ports, 1);
+	return 0;
+}
+
+void tgt_volume_detach(struct tgt_volume *volume, struct tgt_port *port)
+{
+	assert(!port->transfers.inflight && !port->ranges.inflight && !port->flushing);
+	volume->store->ops->detach(port);
+	if (atomic_fetch_sub(&volume->trouble.ports, 1) != 1)
+		return;
+	if (atomic_exchange(&volume->trouble.lost, false))
+		tgt_log(TGT_LOG_WARNING,
+			"volume %s: every session has closed it: FLUSH is possible again",
+			volume->config.name);
 }

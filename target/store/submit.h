@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * How an operation goes into a volume's store and comes back: every READ, WRITE, FLUSH, DISCARD,
- * WRITE_ZEROES and EXTENTS of every session passes here. A failed FLUSH or FUA is remembered for all sessions
- * (F9), errors of the store are logged and counted. What an operation does to the bytes is the
- * store's (store.h).
+ * WRITE_ZEROES and EXTENTS of every session passes here. A failed FLUSH or FUA is remembered for all
+ * sessions (F9), errors of the store are logged and counted, and what one volume or one owner has in
+ * flight is bounded. What an operation does to the bytes is the store's (store.h).
  */
 #ifndef RBLK_TARGET_STORE_SUBMIT_H
 #define RBLK_TARGET_STORE_SUBMIT_H
@@ -17,8 +17,12 @@ void tgt_volume_detach(struct tgt_volume *volume, struct tgt_port *port);
 
 /*
  * As submit in struct tgt_store_ops, but that io->ended takes the place of io->done: it is called
- * where 0 was returned, later, on the reactor's thread. io->done is not the caller's to set.
+ * where 0 was returned, later, on the reactor's thread. io->done is not the caller's to set. What is
+ * beyond the port's limits waits, and owners (io->waiter.owner, whoever is to have a share) take
+ * turns; FLUSHes that wait are done together.
  */
 int tgt_volume_submit(struct tgt_volume *volume, struct tgt_port *port, struct tgt_io *io);
+/* True: it was waiting, nothing of it was done, and io->ended is not called. False: it has begun. */
+bool tgt_volume_withdraw(struct tgt_io *io);
 
 #endif

@@ -20,7 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define ARGUMENTS_MAX 32
+#define ARGUMENTS_MAX 48
 #define LOGS_MAX 8
 #define LOG_SHOWN_BYTES 65536 /* the end of each */
 #define DESCRIPTORS_MAX 2048u /* where a test wants a limit */

@@ -34,6 +34,7 @@ static enum rblk_status write_status(int now, int later)
 	TAILQ_INIT(&lane.done);
 	request.opcode = RBLK_OP_WRITE;
 	request.state = TGT_REQUEST_DATA_IN;
+	tgt_window_init(&port.transfers, 1);
 	at_once = now;
 	tgt_request_data_in(&request);
 	if (!now) {

@@ -2,8 +2,8 @@
 /*
  * Goal: on its way through submit.c an operation comes back once and with the store's answer; a
  * failed FLUSH or FUA makes every FLUSH fail until the last port is detached, and changes the cache
- * epoch (F9); errors are counted by kind. Method: a store that answers what it is told to, at once
- * or later.
+ * epoch (F9); errors are counted by kind; what is in flight is bounded, and who waits takes turns.
+ * Method: a store that answers what it is told to, at once or later.
  */
 #include "target/store/submit.h"
 #include "tests/unit/target_rig.h"
@@ -209,6 +209,199 @@ static void which_errors_are_remembered(void **state)
 	}
 }
 
+/* -- limits --------------------------------------------------------------------------------------
+ */
+
+/*
+ * Operations that the store has are ended by hand, the oldest first. `order` is who ended, by the
+ * letter of his owner.
+ */
+#define MANY 400u
+static struct rig_io crowd[MANY];
+static struct tgt_io *storing[MANY];
+static unsigned int storing_head, storing_tail;
+static char order[MANY + 1];
+static unsigned int ended;
+
+static void crowd_ended(struct tgt_io *io, int error)
+{
+	rig_io_done(io, error);
+	order[ended++] = (char)io->waiter.owner;
+}
+
+static int crowd_submit(struct tgt_port *port, struct tgt_io *io)
+{
+	begun++;
+	storing[storing_head++ % MANY] = io;
+	return 0;
+}
+
+static const struct tgt_store_ops crowd_ops = {
+	.kind = "crowd",
+	.attach = fake_attach,
+	.detach = fake_detach,
+	.submit = crowd_submit,
+};
+
+static void crowd_open(struct scene *scene)
+{
+	scene_open(scene, false);
+	scene->store.ops = &crowd_ops;
+	storing_head = storing_tail = ended = 0;
+	memset(order, 0, sizeof(order));
+	memset(crowd, 0, sizeof(crowd));
+}
+
+/* Operation `i` of an owner. */
+static void crowd_start(struct scene *scene, unsigned int i, enum tgt_io_kind kind, char owner)
+{
+	crowd[i].io = io_of(kind, 0);
+	crowd[i].io.ended = crowd_ended;
+	crowd[i].io.waiter.owner = owner;
+	assert_int_equal(tgt_volume_submit(&scene->volume, scene->ports[0], &crowd[i].io), 0);
+}
+
+static unsigned int crowd_storing(void)
+{
+	return storing_head - storing_tail;
+}
+
+static void crowd_end_one(int error)
+{
+	struct tgt_io *io = storing[storing_tail++ % MANY];
+
+	io->done(io, error);
+}
+
+static void ranges_leave_threads_to_others(void **state)
+{
+	struct scene scene;
+	unsigned int i;
+
+	crowd_open(&scene);
+	for (i = 0; i < 64; i++)
+		crowd_start(&scene, i, i % 2 ? TGT_IO_DISCARD : TGT_IO_WRITE_ZEROES, 'a');
+	assert_int_equal(crowd_storing(), TGT_RING_BLOCKING - 1);
+	/* Neither FLUSH nor transfers wait behind them. */
+	crowd_start(&scene, 64, TGT_IO_FLUSH, 'a');
+	crowd_start(&scene, 65, TGT_IO_WRITE, 'a');
+	assert_int_equal(crowd_storing(), TGT_RING_BLOCKING + 1);
+	for (i = 0; crowd_storing(); i++) {
+		assert_true(crowd_storing() <= TGT_RING_BLOCKING + 1);
+		crowd_end_one(i == 7 ? -EIO : 0);
+	}
+	assert_int_equal(ended, 66);
+	for (i = 0; i < 66; i++)
+		assert_int_equal(crowd[i].done, 1);
+	scene_close(&scene);
+}
+
+/* Whoever came first with much does not keep later ones waiting for all of it. */
+static void owners_take_turns(void **state)
+{
+	struct scene scene;
+	unsigned int i;
+
+	crowd_open(&scene);
+	for (i = 0; i < 8; i++)
+		crowd_start(&scene, i, TGT_IO_WRITE_ZEROES, 'a');
+	for (; i < 11; i++)
+		crowd_start(&scene, i, TGT_IO_WRITE_ZEROES, 'b');
+	crowd_start(&scene, i, TGT_IO_WRITE_ZEROES, 'c');
+	/* Out of a turn that is not there yet, and out of the next one. */
+	assert_true(tgt_volume_withdraw(&crowd[9].io));
+	assert_true(tgt_volume_withdraw(&crowd[2].io));
+	assert_false(tgt_volume_withdraw(&crowd[2].io));
+	assert_false(tgt_volume_withdraw(&crowd[0].io));
+	while (crowd_storing())
+		crowd_end_one(0);
+	assert_string_equal(order, "aaabcabaaa");
+	assert_int_equal(crowd[9].done + crowd[2].done, 0);
+	scene_close(&scene);
+}
+
+static void transfers_are_bounded_by_the_disk(void **state)
+{
+	static const struct {
+		uint32_t depth;
+		unsigned int most;
+	} cases[] = {{0, 256}, {1, 32}, {100, 100}, {5000, 256}};
+	struct scene scene;
+
+	for (size_t c = 0; c < UNIT_LENGTH(cases); c++) {
+		crowd_open(&scene);
+		scene_close(&scene);
+		scene.store.info.queue_depth = cases[c].depth;
+		for (int i = 0; i < 2; i++)
+			tgt_volume_attach(&scene.volume, NULL, &scene.ports[i]);
+		for (unsigned int i = 0; i < 300; i++)
+			crowd_start(&scene, i, i % 2 ? TGT_IO_READ : TGT_IO_WRITE, 'a');
+		assert_int_equal(crowd_storing(), cases[c].most);
+		while (crowd_storing())
+			crowd_end_one(0);
+		assert_int_equal(ended, 300);
+		scene_close(&scene);
+	}
+}
+
+/* Those that come while one is under way may be for writes that it has not seen: the next is
+ * theirs. */
+static void flushes_are_done_together(void **state)
+{
+	struct scene scene;
+	unsigned int i;
+
+	crowd_open(&scene);
+	crowd_start(&scene, 0, TGT_IO_FLUSH, 'a');
+	for (i = 1; i < 6; i++)
+		crowd_start(&scene, i, TGT_IO_FLUSH, 'b');
+	assert_true(tgt_volume_withdraw(&crowd[3].io));
+	assert_int_equal(begun, 1);
+	crowd_end_one(0);
+	assert_string_equal(order, "a");
+	assert_int_equal(begun, 2);
+	crowd_start(&scene, 6, TGT_IO_FLUSH, 'c');
+	assert_int_equal(begun, 2);
+	crowd_end_one(-EIO);
+	/* One failure, told to all who shared it; and the next is not asked (F9). */
+	assert_string_equal(order, "abbbbc");
+	assert_int_equal(begun, 2);
+	for (i = 0; i < 7; i++) {
+		assert_int_equal(crowd[i].done, i != 3);
+		assert_int_equal(crowd[i].error, i == 0 || i == 3 ? 0 : -EIO);
+	}
+	assert_int_equal(atomic_load(&scene.volume.trouble.errors[TGT_IO_FLUSH]), 1);
+	scene_close(&scene);
+}
+
+/* On a real ring: each file brings the threads that its operations may block. */
+static void files_bring_their_threads(void **state)
+{
+	char *directory = rig_directory(), path[64];
+	struct tgt_ring *ring;
+	unsigned int before;
+	int fds[8];
+
+	assert_int_equal(tgt_ring_create(64, 8, &ring), 0);
+	before = tgt_ring_threads(ring);
+	if (!before)
+		fail_msg("the kernel does not say");
+	for (unsigned int i = 0; i < 8; i++) {
+		snprintf(path, sizeof(path), "%s/%u", directory, i);
+		fds[i] = open(path, O_CREAT | O_RDWR, 0600);
+		assert_int_equal(tgt_ring_register_file(ring, fds[i]), (int)i);
+		assert_int_equal(tgt_ring_threads(ring), before + (i + 1) * TGT_RING_BLOCKING);
+	}
+	for (int i = 7; i >= 0; i--) {
+		tgt_ring_unregister_file(ring, i);
+		close(fds[i]);
+		assert_int_equal(tgt_ring_threads(ring),
+				 before + (unsigned int)i * TGT_RING_BLOCKING);
+	}
+	tgt_ring_destroy(ring);
+	rig_directory_remove(directory);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -216,6 +409,11 @@ int main(void)
 		cmocka_unit_test(a_failed_flush_is_remembered),
 		cmocka_unit_test(a_flush_under_way_fails_too),
 		cmocka_unit_test(which_errors_are_remembered),
+		cmocka_unit_test(ranges_leave_threads_to_others),
+		cmocka_unit_test(owners_take_turns),
+		cmocka_unit_test(transfers_are_bounded_by_the_disk),
+		cmocka_unit_test(flushes_are_done_together),
+		cmocka_unit_test(files_bring_their_threads),
 	};
 
 	return cmocka_run_group_tests_name("target submit", tests, NULL, NULL);
