@@ -53,6 +53,8 @@ struct ini_slot *ini_slot_take(struct ini_queue *queue, bool reserved)
 	slot->volume = NULL;
 	slot->buffer = NULL;
 	slot->capsule = NULL;
+	slot->gather = NULL;
+	slot->piece = false;
 	slot->capsule_bytes = 0;
 	slot->data_bytes = 0;
 	slot->first_ns = 0;
@@ -101,24 +103,35 @@ static bool message_room(const struct ini_queue *queue)
 	return queue->messages_sent - queue->messages_done < queue->send_depth;
 }
 
+/* Pieces of memory that its in-capsule data lies in; of no account where there is none. */
+static u16 slot_segments(const struct ini_slot *slot)
+{
+	return slot->gather ? slot->gather->count : 1;
+}
+
 /* Move pending commands into `batch`, their descriptors into the ring, their data into `sge`. */
 static void message_pack(struct ini_queue *queue, struct core_batch *batch, struct ibv_sge *sge)
 {
 	struct rblk_wire_command *descriptor = &queue->ring[queue->ring_head % queue->ring_size];
 	struct ini_slot *slot;
 
-	while ((slot = queue->pending.head) && core_batch_fits(batch, slot->capsule_bytes)) {
+	while ((slot = queue->pending.head) &&
+	       core_batch_fits(batch, slot->capsule_bytes, slot_segments(slot))) {
+		struct ibv_sge *data = &sge[batch->segments - 1];
+
 		ini_list_pop(&queue->pending);
 		queue->pending_count--;
-		if (slot->capsule_bytes)
-			sge[batch->segments - 1] = (struct ibv_sge){
+		if (slot->gather)
+			memcpy(data, slot->gather->sge, slot->gather->count * sizeof(*data));
+		else if (slot->capsule_bytes)
+			*data = (struct ibv_sge){
 				.addr = (uintptr_t)slot->capsule,
 				.length = slot->capsule_bytes,
 				.lkey = slot->capsule_lkey,
 			};
 		*descriptor = slot->command;
 		descriptor->sequence = rblk_to_le32(core_tags_send(&queue->tags, slot->tag));
-		core_batch_add(batch, descriptor, slot->capsule_bytes);
+		core_batch_add(batch, descriptor, slot->capsule_bytes, slot_segments(slot));
 		descriptor++;
 		slot->message = queue->messages_sent;
 		slot->sent_ns = queue->session->now_ns;

@@ -359,6 +359,7 @@ static bool deliver_one(struct rblk_session *session, struct ini_slot *slot)
 {
 	struct rblk_result result = slot->result;
 	struct rblk_volume *volume = slot->volume;
+	bool told = volume && !slot->piece;
 	rblk_callback done = slot->done;
 	void *arg = slot->arg;
 
@@ -374,7 +375,7 @@ static bool deliver_one(struct rblk_session *session, struct ini_slot *slot)
 	}
 	core_tags_put(&slot->queue->tags, slot->tag);
 	done(arg, &result);
-	return volume != NULL;
+	return told;
 }
 
 unsigned int ini_complete_deliver(struct rblk_session *session, unsigned int max)

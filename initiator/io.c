@@ -112,6 +112,15 @@ static int attach_data(struct rblk_volume *volume, struct ini_slot *slot, const 
 	return 0;
 }
 
+/* Whose pieces are registered, and few and short enough for any queue. */
+static void attach_gather(struct ini_slot *slot, const struct ini_io *io)
+{
+	slot->command.flags |= RBLK_CMD_CAPSULE;
+	slot->command.segment.length = rblk_to_le32((u32)io->bytes);
+	slot->capsule_bytes = (u32)io->bytes;
+	slot->gather = io->gather;
+}
+
 /* The report goes to memory of the library's own. */
 static void attach_report(struct rblk_session *session, struct ini_slot *slot,
 			  const struct ini_io *io)
@@ -161,6 +170,9 @@ int ini_io_start(struct rblk_volume *volume, const struct ini_io *io)
 		attach_report(session, slot, io);
 	if (io->opcode == RBLK_OP_READ && queue->features & RBLK_FEATURE_IMMEDIATE)
 		command->flags |= RBLK_CMD_IMMEDIATE;
+	if (io->gather)
+		attach_gather(slot, io);
+	slot->piece = io->piece;
 	slot->volume = volume;
 	slot->done = io->done;
 	slot->arg = io->arg;

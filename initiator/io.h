@@ -14,6 +14,8 @@ struct ini_io {
 	u8 opcode;
 	u8 flags;         /* enum rblk_command_flag */
 	const void *data; /* the caller's, in a buffer of the session; NULL: none */
+	struct ini_gather *gather; /* or in-capsule data in several pieces; NULL: none */
+	bool piece;       /* of a vector: its callback is not the program's */
 	void *report;     /* or within the session's control memory, report_bytes; NULL: none */
 	u32 report_bytes;
 	u64 bytes;        /* 0: FLUSH, no range at all */
@@ -38,6 +40,9 @@ int ini_io_check(const struct rblk_volume *volume, const char *what, const struc
 /* Whole blocks within the volume, at most max_bytes. 0, -EINVAL or -ERANGE, with words. */
 int ini_io_check_range(const struct rblk_volume *volume, const char *what, u64 bytes, u64 offset,
 		       u64 max_bytes);
+/* vector.c: the session's, when no command is left. */
+void ini_vectors_fini(struct rblk_session *session);
+
 /* Where no data moves, the descriptor's count of blocks is the only bound. */
 static inline u64 ini_io_blocks_max(const struct rblk_volume *volume)
 {

@@ -34,6 +34,15 @@ enum ini_place {
 	INI_PLACE_DONE,    /* on the session's list of callbacks to make */
 };
 
+#define INI_CHAIN_MAX 16   /* messages of one doorbell */
+#define INI_SEGMENTS_MAX 16 /* of a message: 15 of in-capsule data, the descriptors */
+
+/* In-capsule data that lies in several buffers; in its vector (vector.c). */
+struct ini_gather {
+	struct ibv_sge sge[INI_SEGMENTS_MAX - 1];
+	u16 count;
+};
+
 /* A command. Indexed by tag; belongs to its queue, which belongs to the session's thread. */
 struct ini_slot {
 	struct rblk_wire_command command; /* but for index, sequence and capsule offset */
@@ -44,6 +53,7 @@ struct ini_slot {
 	struct ini_buffer *buffer;   /* that its data lies in; NULL: none */
 	const void *capsule;         /* in-capsule data, capsule_bytes; 0: none */
 	u32 capsule_bytes, capsule_lkey;
+	const struct ini_gather *gather; /* in place of capsule: in-capsule data in several pieces */
 	u32 data_bytes;              /* to or from the target by RDMA */
 	u32 message;                 /* number of the SEND that carried it last */
 	u64 first_ns, sent_ns;       /* first sent (0: never), last sent */
@@ -54,6 +64,7 @@ struct ini_slot {
 	u8 tries;                    /* BUSY answers */
 	u8 place;                    /* enum ini_place */
 	bool answered;
+	bool piece; /* of a vector, whose own callback is the program's */
 };
 
 struct ini_list {
@@ -110,8 +121,6 @@ struct ini_queue {
 };
 
 #define INI_REPLY_BYTES (RBLK_REPLY_BATCH_MAX * (u32)sizeof(struct rblk_wire_completion))
-#define INI_CHAIN_MAX 16   /* messages of one doorbell */
-#define INI_SEGMENTS_MAX 16 /* of a message: 15 of in-capsule data, the descriptors */
 
 /* wr_id: what it is, of which queue, and which receive buffer or message. */
 enum ini_wr_kind { INI_WR_RECEIVE = 1, INI_WR_SEND = 2, INI_WR_PING = 3 };

@@ -29,6 +29,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/uio.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -237,6 +238,19 @@ RBLK_API int rblk_read(struct rblk_volume *volume, void *data, size_t bytes, uin
 		       uint32_t flags, rblk_callback done, void *arg);
 RBLK_API int rblk_write(struct rblk_volume *volume, const void *data, size_t bytes,
 			uint64_t offset, uint32_t flags, rblk_callback done, void *arg);
+/*
+ * The same with several pieces of memory, each of whole blocks and within one buffer of the session
+ * (not all in the same), together at most max_io_bytes. iov itself is the caller's again on return.
+ * Pieces that do not lie side by side take a command each, and a credit while it is outstanding;
+ * they begin with as many as there are credits and need one. A write up to max_capsule_bytes in few
+ * pieces (15, or what the device gathers) is one command. Other than a single command, a vector that
+ * fails may have been done in part, in any part.
+ */
+#define RBLK_IOV_MAX 256
+RBLK_API int rblk_readv(struct rblk_volume *volume, const struct iovec *iov, int count,
+			uint64_t offset, uint32_t flags, rblk_callback done, void *arg);
+RBLK_API int rblk_writev(struct rblk_volume *volume, const struct iovec *iov, int count,
+			 uint64_t offset, uint32_t flags, rblk_callback done, void *arg);
 /* What was called back before this began is durable when this is called back with success. */
 RBLK_API int rblk_flush(struct rblk_volume *volume, rblk_callback done, void *arg);
 RBLK_API int rblk_discard(struct rblk_volume *volume, uint64_t bytes, uint64_t offset,
@@ -298,6 +312,10 @@ RBLK_API int rblk_timeout_ms(const struct rblk_session *session);
 RBLK_API int rblk_pread(struct rblk_volume *volume, void *data, size_t bytes, uint64_t offset);
 RBLK_API int rblk_pwrite(struct rblk_volume *volume, const void *data, size_t bytes,
 			 uint64_t offset, uint32_t flags);
+RBLK_API int rblk_preadv(struct rblk_volume *volume, const struct iovec *iov, int count,
+			 uint64_t offset);
+RBLK_API int rblk_pwritev(struct rblk_volume *volume, const struct iovec *iov, int count,
+			  uint64_t offset, uint32_t flags);
 RBLK_API int rblk_fsync(struct rblk_volume *volume);
 /* Returns how many extents there are, or negative errno; see rblk_extents(). */
 RBLK_API int rblk_get_extents(struct rblk_volume *volume, uint64_t bytes, uint64_t offset,

@@ -82,6 +82,7 @@ struct rblk_session {
 	struct ini_control *control;
 	size_t control_bytes;
 	struct fab_mr *control_mr;
+	struct ini_vector *vectors; /* free ones, of vector.c */
 	struct ini_extents extents[INI_EXTENTS_QUERIES];
 	struct rblk_wire_scratch scratch; /* length 0: not a measuring session */
 	bool ping_done;                   /* the one-sided ping's last work request completed */

@@ -7,6 +7,7 @@
 
 #include <poll.h>
 #include <stdlib.h>
+#include "initiator/io.h"
 #include "initiator/volume.h"
 
 /* -- one turn ---------------------------------------------------------------------------------- */
@@ -144,6 +145,7 @@ void rblk_session_close(struct rblk_session *session)
 	while (session->state != INI_SESSION_FAILED)
 		ini_sync_turn(session, UINT64_MAX);
 	ini_complete_deliver(session, 0);
+	ini_vectors_fini(session);
 	ini_volumes_fini(session);
 	ini_session_free(session);
 }
@@ -270,6 +272,29 @@ int rblk_pwrite(struct rblk_volume *volume, const void *data, size_t bytes, uint
 	int err;
 
 	while ((err = rblk_write(volume, data, bytes, offset, flags, io_done, &wait)) == -EAGAIN)
+		ini_sync_turn(session, UINT64_MAX);
+	return err ? err : io_finish(session, &wait);
+}
+
+int rblk_preadv(struct rblk_volume *volume, const struct iovec *iov, int count, uint64_t offset)
+{
+	struct rblk_session *session = rblk_volume_session(volume);
+	struct io_wait wait = { 0 };
+	int err;
+
+	while ((err = rblk_readv(volume, iov, count, offset, 0, io_done, &wait)) == -EAGAIN)
+		ini_sync_turn(session, UINT64_MAX);
+	return err ? err : io_finish(session, &wait);
+}
+
+int rblk_pwritev(struct rblk_volume *volume, const struct iovec *iov, int count, uint64_t offset,
+		 uint32_t flags)
+{
+	struct rblk_session *session = rblk_volume_session(volume);
+	struct io_wait wait = { 0 };
+	int err;
+
+	while ((err = rblk_writev(volume, iov, count, offset, flags, io_done, &wait)) == -EAGAIN)
 		ini_sync_turn(session, UINT64_MAX);
 	return err ? err : io_finish(session, &wait);
 }

@@ -109,7 +109,7 @@ static void rblk_packing_add(struct rblk_queue *queue, struct rblk_packing *p,
 	struct rblk_wire_command *wire = &m->descriptors[m->count];
 	u32 capsule_bytes = rblk_packing_capsule_bytes(command);
 
-	core_batch_add(&p->batch, &command->wire, capsule_bytes);
+	core_batch_add(&p->batch, &command->wire, capsule_bytes, 1);
 	core_tag_send(&command->account, queue->next_sequence);
 	command->wire.sequence = rblk_to_le32(queue->next_sequence++);
 	if (capsule_bytes) {
@@ -138,7 +138,7 @@ void rblk_queue_kick(struct rblk_queue *queue)
 	list_for_each_entry_safe(command, next, &queue->pending, entry) {
 		list_del_init(&command->entry);
 		if (p.message &&
-		    !core_batch_fits(&p.batch, rblk_packing_capsule_bytes(command)))
+		    !core_batch_fits(&p.batch, rblk_packing_capsule_bytes(command), 1))
 			rblk_packing_close(queue, &p);
 		if (!p.message)
 			rblk_packing_open(queue, &p);

@@ -12,7 +12,7 @@ void core_batch_init(struct core_batch *batch, const struct core_batch_limits *l
 	batch->segments = 1;
 }
 
-bool core_batch_fits(const struct core_batch *batch, u32 capsule_bytes)
+bool core_batch_fits(const struct core_batch *batch, u32 capsule_bytes, u16 segments)
 {
 	const struct core_batch_limits *limits = &batch->limits;
 	u32 used = core_batch_bytes(batch) + (u32)sizeof(struct rblk_wire_command);
@@ -21,11 +21,13 @@ bool core_batch_fits(const struct core_batch *batch, u32 capsule_bytes)
 		return false;
 	if (!capsule_bytes)
 		return true;
-	return batch->segments < limits->segments && capsule_bytes <= limits->message_bytes - used &&
+	return batch->segments + segments <= limits->segments &&
+	       capsule_bytes <= limits->message_bytes - used &&
 	       capsule_bytes <= RBLK_CAPSULE_DATA_MAX - batch->capsule_bytes;
 }
 
-void core_batch_add(struct core_batch *batch, struct rblk_wire_command *command, u32 capsule_bytes)
+void core_batch_add(struct core_batch *batch, struct rblk_wire_command *command, u32 capsule_bytes,
+		    u16 segments)
 {
 	command->index = (u8)batch->commands++;
 	if (!capsule_bytes)
@@ -36,7 +38,7 @@ void core_batch_add(struct core_batch *batch, struct rblk_wire_command *command,
 	else
 		command->segment.address = rblk_to_le64(batch->capsule_bytes);
 	batch->capsule_bytes += capsule_bytes;
-	batch->segments++;
+	batch->segments += segments;
 }
 
 u32 core_batch_capsule_max(const struct core_batch_limits *limits)

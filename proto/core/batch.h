@@ -13,7 +13,7 @@
 struct core_batch_limits {
 	u32 message_bytes; /* the target's command_bytes */
 	u16 commands;      /* the target's max_batch */
-	u16 segments;      /* of a SEND: one per capsule range, one for the descriptors */
+	u16 segments;      /* of a SEND: one or more per capsule range, one for the descriptors */
 };
 
 struct core_batch {
@@ -25,12 +25,15 @@ struct core_batch {
 
 void core_batch_init(struct core_batch *batch, const struct core_batch_limits *limits);
 
-/* Is there room for one more command with this much in-capsule data (0: none)? */
-bool core_batch_fits(const struct core_batch *batch, u32 capsule_bytes);
+/*
+ * Is there room for one more command with this much in-capsule data (0: none), which lies in so many
+ * pieces of memory?
+ */
+bool core_batch_fits(const struct core_batch *batch, u32 capsule_bytes, u16 segments);
 
 /* It fits: give the descriptor its place, index and capsule offset. */
 void core_batch_add(struct core_batch *batch, struct rblk_wire_command *command,
-		    u32 capsule_bytes);
+		    u32 capsule_bytes, u16 segments);
 
 static inline u32 core_batch_descriptor_bytes(const struct core_batch *batch)
 {

@@ -40,9 +40,9 @@ static u16 pack(const struct core_batch_limits *limits, const u32 *sizes, u16 co
 	u32 capsule;
 
 	core_batch_init(&batch, limits);
-	while (packed < count && core_batch_fits(&batch, sizes[packed])) {
+	while (packed < count && core_batch_fits(&batch, sizes[packed], 1)) {
 		descriptors[packed] = command_of(packed, sizes[packed]);
-		core_batch_add(&batch, &descriptors[packed], sizes[packed]);
+		core_batch_add(&batch, &descriptors[packed], sizes[packed], 1);
 		packed++;
 	}
 	assert_int_equal(batch.commands, packed);
@@ -67,7 +67,7 @@ static void a_lone_command_is_one_descriptor(void **state)
 	struct rblk_wire_command command = command_of(0, 0);
 
 	core_batch_init(&batch, &wide);
-	core_batch_add(&batch, &command, 0);
+	core_batch_add(&batch, &command, 0, 1);
 	assert_int_equal(core_batch_bytes(&batch), 64);
 	assert_int_equal(batch.segments, 1);
 }
@@ -128,6 +128,29 @@ static void what_may_travel_in_a_capsule(void **state)
 	assert_int_equal(core_batch_capsule_max(&limits), 0);
 }
 
+static void data_in_several_pieces(void **state)
+{
+	struct rblk_wire_command first = command_of(0, 1024), second = command_of(1, 1024);
+	struct core_batch_limits limits = wide;
+	struct core_batch batch;
+
+	limits.segments = 5;
+	core_batch_init(&batch, &limits);
+	/* Four of data beside the descriptors' own, and not five. */
+	assert_true(core_batch_fits(&batch, 1024, 4));
+	assert_false(core_batch_fits(&batch, 1024, 5));
+	core_batch_add(&batch, &first, 1024, 3);
+	assert_int_equal(batch.segments, 4);
+	assert_true(core_batch_fits(&batch, 1024, 1));
+	assert_false(core_batch_fits(&batch, 1024, 2));
+	/* Without data they are of no account. */
+	assert_true(core_batch_fits(&batch, 0, 2));
+	core_batch_add(&batch, &second, 1024, 1);
+	assert_int_equal(batch.segments, 5);
+	assert_int_equal(rblk_le64(second.segment.address), 1024);
+	assert_false(core_batch_fits(&batch, 512, 1));
+}
+
 static void open_tells_and_is_told(void **state)
 {
 	struct rblk_wire_command first = command_of(0, 1024);
@@ -137,8 +160,8 @@ static void open_tells_and_is_told(void **state)
 
 	open.segment.address = rblk_to_le64(0x1000);
 	core_batch_init(&batch, &wide);
-	core_batch_add(&batch, &first, 1024);
-	core_batch_add(&batch, &open, RBLK_CAPSULE_ALIGN);
+	core_batch_add(&batch, &first, 1024, 1);
+	core_batch_add(&batch, &open, RBLK_CAPSULE_ALIGN, 1);
 	/* The report's memory is left alone; the payload's place is the argument. */
 	assert_int_equal(rblk_le64(open.segment.address), 0x1000);
 	assert_true(rblk_command_capsule(&open, &offset, &length));
@@ -175,6 +198,7 @@ int main(void)
 		cmocka_unit_test(segments_are_bounded),
 		cmocka_unit_test(bytes_are_bounded),
 		cmocka_unit_test(what_may_travel_in_a_capsule),
+		cmocka_unit_test(data_in_several_pieces),
 		cmocka_unit_test(open_tells_and_is_told),
 		cmocka_unit_test(random_mixes_are_valid),
 	};

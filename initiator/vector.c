@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Owns I/O on several pieces of memory. A command names one segment, so that a vector is as many
+ * commands as it has runs of memory that lie side by side in one buffer; a short write, whose data
+ * travels in the capsule, is one. Further commands of a vector follow as the first ones are
+ * completed, each with the credit that one has given back, so that any vector gets through with one
+ * credit.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <sys/uio.h>
+#include "initiator/io.h"
+#include "initiator/session.h"
+#include "proto/wire/wire_names.h"
+
+/*
+ * Made when there is none free, and kept for the next: there are never more than credits. Belongs
+ * to the session's thread.
+ */
+struct ini_vector {
+	struct ini_vector *next; /* among the free ones */
+	struct rblk_volume *volume;
+	u8 opcode;
+	u8 flags; /* enum rblk_command_flag */
+	struct iovec runs[RBLK_IOV_MAX];
+	struct ini_buffer *buffers[RBLK_IOV_MAX]; /* that the runs lie in */
+	u32 run_count, started; /* runs; and those that a command has been started for */
+	u64 bytes, offset;	/* of all; and of the run that is next */
+	u32 outstanding;
+	struct ini_gather gather;
+	struct rblk_result result;
+	rblk_callback done;
+	void *arg;
+};
+
+static struct ini_vector *vector_take(struct rblk_session *session)
+{
+	struct ini_vector *vector = session->vectors;
+
+	if (!vector)
+		return malloc(sizeof(*vector));
+	session->vectors = vector->next;
+	return vector;
+}
+
+static void vector_put(struct rblk_session *session, struct ini_vector *vector)
+{
+	vector->next = session->vectors;
+	session->vectors = vector;
+}
+
+void ini_vectors_fini(struct rblk_session *session)
+{
+	while (session->vectors)
+		free(vector_take(session));
+}
+
+/* -- the runs ---------------------------------------------------------------------------------- */
+
+/* The last run goes on into `memory`, and both lie in one buffer. */
+static bool run_extends(struct ini_vector *vector, const struct iovec *memory)
+{
+	struct iovec *last = vector->run_count ? &vector->runs[vector->run_count - 1] : NULL;
+	const struct ini_buffer *buffer;
+	size_t bytes;
+
+	if (!last || (u8 *)last->iov_base + last->iov_len != memory->iov_base)
+		return false;
+	buffer = vector->buffers[vector->run_count - 1];
+	bytes = last->iov_len + memory->iov_len;
+	if (bytes > buffer->bytes - (size_t)((u8 *)last->iov_base - buffer->memory))
+		return false;
+	last->iov_len = bytes;
+	return true;
+}
+
+static int vector_append(struct ini_vector *vector, const char *what, const struct iovec *memory)
+{
+	struct rblk_volume *volume = vector->volume;
+	struct ini_buffer *buffer;
+
+	if (!memory->iov_len)
+		return 0;
+	if (memory->iov_len & (volume->info.block_bytes - 1))
+		return ini_io_refuse(volume, -EINVAL, what,
+				     "a piece of %zu bytes is not of whole blocks of %u",
+				     memory->iov_len, volume->info.block_bytes);
+	if (memory->iov_len > volume->info.max_io_bytes - vector->bytes)
+		return ini_io_refuse(volume, -EINVAL, what,
+				     "the pieces are more than one command may have (%u bytes)",
+				     volume->info.max_io_bytes);
+	buffer = ini_buffer_find(volume->session, volume->session->queues[0].device,
+				 memory->iov_base, memory->iov_len);
+	if (!buffer)
+		return ini_io_refuse(volume, -EFAULT, what,
+				     "%zu bytes at %p do not lie within one buffer of the session",
+				     memory->iov_len, memory->iov_base);
+	vector->bytes += memory->iov_len;
+	if (run_extends(vector, memory))
+		return 0;
+	vector->buffers[vector->run_count] = buffer;
+	vector->runs[vector->run_count++] = *memory;
+	return 0;
+}
+
+/* -- the commands ------------------------------------------------------------------------------ */
+
+static void vector_finish(struct ini_vector *vector)
+{
+	struct rblk_session *session = vector->volume->session;
+	struct rblk_result result = vector->result;
+	rblk_callback done = vector->done;
+	void *arg = vector->arg;
+
+	for (u16 i = 0; i < vector->gather.count; i++)
+		vector->buffers[i]->users--;
+	vector_put(session, vector);
+	session->told++;
+	done(arg, &result);
+}
+
+static void piece_done(void *arg, const struct rblk_result *result);
+
+/* As many as there are credits for. What ini_io_start() says of the first that was not started. */
+static int vector_start(struct ini_vector *vector)
+{
+	while (vector->started < vector->run_count) {
+		const struct iovec *run = &vector->runs[vector->started];
+		int err = ini_io_start(vector->volume, &(struct ini_io){.opcode = vector->opcode,
+									.flags = vector->flags,
+									.data = run->iov_base,
+									.bytes = run->iov_len,
+									.offset = vector->offset,
+									.piece = true,
+									.done = piece_done,
+									.arg = vector});
+
+		if (err)
+			return err;
+		vector->started++;
+		vector->outstanding++;
+		vector->offset += run->iov_len;
+	}
+	return 0;
+}
+
+/* The first error is the vector's, and its times are those of the slowest. */
+static void piece_done(void *arg, const struct rblk_result *result)
+{
+	struct ini_vector *vector = arg;
+	int err = 0;
+
+	vector->outstanding--;
+	if (!vector->result.error) {
+		vector->result.error = result->error;
+		vector->result.status = result->status;
+	}
+	if (result->queued_us > vector->result.queued_us)
+		vector->result.queued_us = result->queued_us;
+	if (result->stored_us > vector->result.stored_us)
+		vector->result.stored_us = result->stored_us;
+	if (!vector->result.error)
+		err = vector_start(vector);
+	/* This one's credit was there; so the session has failed meanwhile, or is about to. */
+	if (err && err != -EAGAIN)
+		vector->result.error = err;
+	if (!vector->outstanding)
+		vector_finish(vector);
+}
+
+/* A write whose data fits into the capsule of whichever queue takes it. */
+static bool vector_gathers(const struct ini_vector *vector)
+{
+	const struct rblk_session *session = vector->volume->session;
+
+	if (vector->opcode != RBLK_OP_WRITE ||
+	    vector->bytes > vector->volume->info.max_capsule_bytes)
+		return false;
+	for (u16 i = 0; i < session->queue_count; i++) {
+		const struct ini_queue *queue = &session->queues[i];
+
+		if (vector->bytes > queue->capsule_max ||
+		    vector->run_count >= queue->limits.segments ||
+		    queue->device != session->queues[0].device)
+			return false;
+	}
+	return true;
+}
+
+static int vector_start_gathered(struct ini_vector *vector)
+{
+	int err;
+
+	for (u32 i = 0; i < vector->run_count; i++)
+		vector->gather.sge[i] = (struct ibv_sge){
+			.addr = (uintptr_t)vector->runs[i].iov_base,
+			.length = (u32)vector->runs[i].iov_len,
+			.lkey = vector->buffers[i]->lkey,
+		};
+	err = ini_io_start(vector->volume, &(struct ini_io){.opcode = vector->opcode,
+							    .flags = vector->flags,
+							    .gather = &vector->gather,
+							    .bytes = vector->bytes,
+							    .offset = vector->offset,
+							    .piece = true,
+							    .done = piece_done,
+							    .arg = vector});
+	if (err)
+		return err;
+	vector->gather.count = (u16)vector->run_count;
+	for (u32 i = 0; i < vector->run_count; i++)
+		vector->buffers[i]->users++;
+	vector->started = vector->run_count;
+	vector->outstanding = 1;
+	return 0;
+}
+
+/* -- the calls --------------------------------------------------------------------------------- */
+
+static int vector_begin(struct rblk_volume *volume, u8 opcode, const struct iovec *iov, int count,
+			u64 offset, const struct ini_ask *ask, void *arg)
+{
+	struct rblk_session *session = volume->session;
+	const char *what = rblk_opcode_name(opcode);
+	int err = ini_io_check(volume, what, ask);
+	struct ini_vector *vector;
+
+	if (!err && (!iov || count < 1 || count > RBLK_IOV_MAX))
+		err = ini_io_refuse(volume, -EINVAL, what, "a vector has 1 to %d pieces",
+				    RBLK_IOV_MAX);
+	if (!err && session->state != INI_SESSION_READY)
+		err = -ENOTCONN;
+	if (err)
+		return err;
+	vector = vector_take(session);
+	if (!vector)
+		return -ENOMEM;
+	vector->volume = volume;
+	vector->opcode = opcode;
+	vector->flags = ask->flags & RBLK_IO_FUA ? RBLK_CMD_FUA : 0;
+	vector->run_count = vector->started = vector->outstanding = 0;
+	vector->bytes = 0;
+	vector->offset = offset;
+	vector->gather.count = 0;
+	vector->result = (struct rblk_result){.error = 0};
+	vector->done = ask->done;
+	vector->arg = arg;
+	for (int i = 0; i < count && !err; i++)
+		err = vector_append(vector, what, &iov[i]);
+	if (!err)
+		err = ini_io_check_range(volume, what, vector->bytes, offset,
+					 volume->info.max_io_bytes);
+	if (!err)
+		err = vector->run_count > 1 && vector_gathers(vector)
+			      ? vector_start_gathered(vector)
+			      : vector_start(vector);
+	/* Some are under way: the others follow. */
+	if (vector->outstanding)
+		return 0;
+	vector_put(session, vector);
+	return err;
+}
+
+int rblk_readv(struct rblk_volume *volume, const struct iovec *iov, int count, uint64_t offset,
+	       uint32_t flags, rblk_callback done, void *arg)
+{
+	const struct ini_ask ask = {.able = true, .flags = flags, .done = done};
+
+	return vector_begin(volume, RBLK_OP_READ, iov, count, offset, &ask, arg);
+}
+
+int rblk_writev(struct rblk_volume *volume, const struct iovec *iov, int count, uint64_t offset,
+		uint32_t flags, rblk_callback done, void *arg)
+{
+	const struct ini_ask ask = {.able = true,
+				    .writes = true,
+				    .flags = flags,
+				    .flags_allowed = RBLK_IO_FUA,
+				    .done = done};
+
+	return vector_begin(volume, RBLK_OP_WRITE, iov, count, offset, &ask, arg);
+}
