@@ -249,6 +249,9 @@ static void verbs_device_clear(struct verbs_device *device)
 {
 	struct verbs_mr *mr;
 
+	/* Once cleared, its index may be another's, whose keys these are. */
+	if (!device->context)
+		return;
 	TAILQ_FOREACH(mr, &verbs_fab(device->head.fab)->mrs, entry)
 	verbs_mr_remove(mr, device->head.index);
 	if (device->srq)
@@ -262,8 +265,7 @@ static void verbs_device_clear(struct verbs_device *device)
 	if (device->pd)
 		ibv_dealloc_pd(device->pd);
 	/* Closing a descriptor takes it off the epoll set: nobody else has duplicates of these. */
-	if (device->context)
-		ibv_close_device(device->context);
+	ibv_close_device(device->context);
 	device->srq = NULL;
 	device->cq = NULL;
 	device->channel = NULL;
