@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "proto/core/env.h"
+#include "target/base/text.h"
 
 #define WINDOW_NS 1000000000u
 
@@ -60,7 +61,7 @@ log_write(enum tgt_log_level level, unsigned int dropped, const char *format, va
 		length += more;
 	if (dropped > 0 && length < TGT_LOG_LINE_BYTES)
 		length += snprintf(line + length, sizeof(line) - (size_t)length,
-				   " (%u lines like this left out)", dropped);
+				   " (%u line%s like this left out)", dropped, TGT_S(dropped));
 	if (length > TGT_LOG_LINE_BYTES - 1)
 		length = TGT_LOG_LINE_BYTES - 1;
 	line[length++] = '\n';

@@ -278,6 +278,16 @@ static int key_unknown(struct config_file *file, const char *key)
 	return file_failed(file);
 }
 
+/* A daemon's folder is none that its configuration's writer knows, and quotes are characters of a name. */
+static const char *path_wrong(const char *path)
+{
+	if (path[0] == '"' || path[0] == '\'')
+		return "has quotes, which would be part of the name: write it without them";
+	if (path[0] != '/')
+		return "is relative: write it from / on";
+	return NULL;
+}
+
 /* libinih's handler: 1 is yes, 0 is no. */
 static int handle_key(void *context, const char *section, const char *key, const char *value)
 {
@@ -303,6 +313,11 @@ static int handle_key(void *context, const char *section, const char *key, const
 		return file_failed(file);
 	}
 	file->seen |= bit;
+	if (strcmp(option->name, "path") == 0 && *value && path_wrong(value)) {
+		tgt_error(file->error, 0, "%s:%u: path: %s %s", file->path, file->line, value,
+			  path_wrong(value));
+		return file_failed(file);
+	}
 	if (tgt_option_set(option, section_object(file), value, why) < 0) {
 		tgt_error(file->error, 0, "%s:%u: %s: %s", file->path, file->line, option->name,
 			  why);

@@ -16,6 +16,8 @@
 #include <unistd.h>
 #include "proto/core/env.h"
 #include "proto/wire/login.h"
+#include "target/base/text.h"
+#include "target/control/check.h"
 #include "target/control/config.h"
 #include "target/base/error.h"
 #include "target/control/listener.h"
@@ -185,7 +187,7 @@ static void status_words(const struct daemon *daemon, char words[STATUS_BYTES])
 
 	tgt_volume_list(daemon->registry, 0, NULL, 0, &total);
 	length = (size_t)snprintf(words, STATUS_BYTES, "serving %u volume%s on ", total,
-				  total == 1 ? "" : "s");
+				  TGT_S(total));
 	for (n = 0; (address = tgt_listener_address(daemon->listener, n)); n++)
 		if (length < STATUS_BYTES)
 			length += (size_t)snprintf(words + length, STATUS_BYTES - length, "%s%s",
@@ -361,6 +363,20 @@ static int daemon_run(struct daemon *daemon)
 	return EXIT_SUCCESS;
 }
 
+static int check(const struct tgt_config *config)
+{
+	char error[TGT_ERROR_BYTES];
+
+	if (tgt_check_paths(config, error) < 0) {
+		tgt_log(TGT_LOG_ERROR, "%s", error);
+		return EXIT_FAILURE;
+	}
+	printf("rblkd: the configuration is right: %u volume%s, %u address%s\n",
+	       config->volume_count, TGT_S(config->volume_count), config->listen_count,
+	       config->listen_count == 1 ? "" : "es");
+	return EXIT_SUCCESS;
+}
+
 int main(int argc, char **argv)
 {
 	struct daemon daemon = {.argc = argc, .argv = argv, .signals = -1};
@@ -381,9 +397,7 @@ int main(int argc, char **argv)
 		printf("rblkd %s, protocol %d\n", RBLK_VERSION, RBLK_PROTOCOL_VERSION);
 		break;
 	case TGT_RUN_CHECK:
-		printf("rblkd: the configuration is right: %u volume%s, %u address%s\n",
-		       daemon.config.volume_count, daemon.config.volume_count == 1 ? "" : "s",
-		       daemon.config.listen_count, daemon.config.listen_count == 1 ? "" : "es");
+		status = check(&daemon.config);
 		break;
 	case TGT_RUN_SERVE:
 		if (signals_open(&daemon, error) < 0) {

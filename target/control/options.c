@@ -60,7 +60,7 @@ static const struct tgt_option table[] = {
 	  "serve a volume that keeps nothing and reads as zeroes",
 	  NO_FIELD, 0, 0, NULL },
 	{ "check", 0, TGT_ON_COMMAND_LINE, TGT_OPTION_ACTION, NULL, NULL,
-	  "read everything, open nothing, say whether it is right",
+	  "read everything, open nothing, say whether it could be served",
 	  NO_FIELD, 0, 0, NULL },
 	{ "help", 'h', TGT_ON_COMMAND_LINE, TGT_OPTION_ACTION, NULL, NULL,
 	  "show this", NO_FIELD, 0, 0, NULL },

@@ -278,7 +278,10 @@ static int apply_all(const struct arguments *arguments, struct tgt_config *confi
 					       first_volume, error);
 	if (status < 0)
 		return status;
-	if (!config->volume_count && !file)
+	if (!config->volume_count && file)
+		return tgt_error(error, -EINVAL,
+				 "nothing to serve: the configuration has no section [volume NAME]");
+	if (!config->volume_count)
 		return tgt_error(
 			error, -EINVAL,
 			"nothing to serve: name a file, or --memory NAME=SIZE, or --config FILE");

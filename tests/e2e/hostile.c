@@ -61,7 +61,7 @@ static unsigned int line_offences(const char *line)
 	if (!strstr(line, "closed: the peer broke the protocol: ") &&
 	    !strstr(line, "(the peer does not expose the memory that it named)"))
 		return 0;
-	if (last && sscanf(last, "(%u lines like this left out)", &left_out) == 1)
+	if (last && sscanf(last, "(%u line", &left_out) == 1)
 		return 1 + left_out;
 	return 1;
 }

@@ -35,10 +35,29 @@ refused "volume half: half.img: size 66048 is not a multiple of the block size, 
 wrong "volume disk: named twice on the command line" "${tcp[@]}" disk.img disk=odd.img
 wrong 'unknown option "--blok-size"; did you mean "--block-size"?' --blok-size=4K disk.img
 
-printf '[target]\nlisten = rblk+tcp://127.0.0.1:0\n[volume disk]\npath = disk.img\nblok_size = 4K\n' > rblkd.conf
+printf '[target]\nlisten = rblk+tcp://127.0.0.1:0\n[volume disk]\npath = /disk.img\nblok_size = 4K\n' > rblkd.conf
 wrong 'rblkd.conf:5: unknown key "blok_size"; did you mean "block_size"?' -c rblkd.conf
 wrong 'rblkd.conf:5: unknown key "blok_size"; did you mean "block_size"?' --check -c rblkd.conf
 wrong 'none.conf: No such file or directory' --config none.conf
+
+# --check refuses what could not be served, with the start's own words where it has some.
+cannot() {
+	printf '%b' "$2" > rblkd.conf
+	expect "$3" "$RBLKD" --check -c rblkd.conf
+	err_has "rblkd: $1"
+}
+ln -s disk.img link.img
+cannot "rblkd.conf:2: path: \"$scratch/disk.img\" has quotes" "[volume a]\npath = \"$scratch/disk.img\"\n" 2
+cannot 'rblkd.conf:2: path: disk.img is relative' '[volume a]\npath = disk.img\n' 2
+cannot 'nothing to serve: the configuration has no section' '[target]\nqueues = 2\n' 2
+cannot "volume a: $scratch/gone.img: No such file or directory" "[volume a]\npath = $scratch/gone.img\n" 1
+cannot "volume a: $scratch: neither a file nor a block device" "[volume a]\npath = $scratch\n" 1
+cannot "volume a: $scratch/empty.img: size is 0" "[volume a]\npath = $scratch/empty.img\n" 1
+cannot "volume b: $scratch/link.img: already served as volume a ($scratch/disk.img)" \
+	"[volume a]\npath = $scratch/disk.img\n[volume b]\npath = $scratch/link.img\n" 1
+printf '[volume a]\npath = %s\n' "$scratch/disk.img" > rblkd.conf
+expect 0 "$RBLKD" --check -c rblkd.conf
+out_has 'rblkd: the configuration is right: 1 volume, 1 address'
 
 # What version 0.1 called an address still is one; what it says is in today's words.
 wrong '--listen: "tcp://127.0.0.1:65536" is not an address: the port must be a number from 0 to 65535' \

@@ -48,11 +48,11 @@ static void mistakes_have_file_and_line(void **state)
 	static const struct {
 		const char *text, *error;
 	} mistakes[] = {
-		{"[volume a]\npath = x\nblok_size = 512\n",
+		{"[volume a]\npath = /x\nblok_size = 512\n",
 		 "rblkd.conf:3: unknown key \"blok_size\"; did you mean \"block_size\"?"},
-		{"[volume a]\n\n# a comment\n\tpath = x\n\tzebra = 1\n",
+		{"[volume a]\n\n# a comment\n\tpath = /x\n\tzebra = 1\n",
 		 "rblkd.conf:5: unknown key \"zebra\""},
-		{"[target]\npath = x\n",
+		{"[target]\npath = /x\n",
 		 "rblkd.conf:2: \"path\" belongs in a [volume NAME] section"},
 		{"[volume a]\nreactors = 2\n", "rblkd.conf:2: \"reactors\" belongs in [target]"},
 		{"[target]\nconfig = x\n", "rblkd.conf:2: unknown key \"config\""},
@@ -61,7 +61,7 @@ static void mistakes_have_file_and_line(void **state)
 		{"[target]\nreactors = 2\nreactors = 3\n",
 		 "rblkd.conf:3: \"reactors\" a second time in this section"},
 		{"[target]\nreactors =\n", "rblkd.conf:2: reactors: needs a value"},
-		{"[target]\n[volume a]\npath=x\n[target]\n",
+		{"[target]\n[volume a]\npath=/x\n[target]\n",
 		 "rblkd.conf:4: section [target] a second time"},
 		{"reactors = 2\n", "rblkd.conf:1: \"reactors\" stands before any section"},
 		{"[volumes]\n", "rblkd.conf:1: unknown section [volumes]; "
@@ -70,28 +70,36 @@ static void mistakes_have_file_and_line(void **state)
 				   "1 to 63 of A-Z a-z 0-9 . _ : + -"},
 		{"[volume ]\n", "rblkd.conf:1: \"\" is not a volume name: "
 				"1 to 63 of A-Z a-z 0-9 . _ : + -"},
-		{"[volume a]\npath=x\n[volume a]\npath=y\n",
+		{"[volume a]\npath=/x\n[volume a]\npath=y\n",
 		 "volume a: named twice, at rblkd.conf:1 and at rblkd.conf:3"},
-		{"[volume a]\npath=x\n[volume b]\npath=x\n",
-		 "rblkd.conf:3: volume b: path x is volume a's already"},
+		{"[volume a]\npath=/x\n[volume b]\npath=/x\n",
+		 "rblkd.conf:3: volume b: path /x is volume a's already"},
 		{"[target]\nreactors\n", "rblkd.conf:2: neither \"key = value\" nor a [section]"},
 		{"[target\nreactors=2\n", "rblkd.conf:1: neither \"key = value\" nor a [section]"},
 		{"[target]\nnonsense\nzebra = 1\n",
 		 "rblkd.conf:2: neither \"key = value\" nor a [section]"},
 		{"[volume a]\n", "rblkd.conf:1: volume a: store = uring, but it has no path"},
-		{"[volume a]\npath = x\nsize = 1M\n",
+		{"[volume a]\npath = \"/srv/x\"\n",
+		 "rblkd.conf:2: path: \"/srv/x\" has quotes, which would be part of the name: "
+		 "write it without them"},
+		{"[volume a]\npath = '/srv/x'\n",
+		 "rblkd.conf:2: path: '/srv/x' has quotes, which would be part of the name: "
+		 "write it without them"},
+		{"[volume a]\npath = srv/x\n",
+		 "rblkd.conf:2: path: srv/x is relative: write it from / on"},
+		{"[volume a]\npath = /x\nsize = 1M\n",
 		 "rblkd.conf:1: volume a: store = uring, "
 		 "but it has a path and a size; a path has its own size"},
 		{"[volume a]\nstore = memory\n",
 		 "rblkd.conf:1: volume a: store = memory, but it has no size"},
-		{"[volume a]\nstore = null\nsize = 1M\npath = x\n",
+		{"[volume a]\nstore = null\nsize = 1M\npath = /x\n",
 		 "rblkd.conf:1: volume a: store = null, but it keeps nothing at a path"},
-		{"[volume a]\nstore = tape\npath = x\n",
+		{"[volume a]\nstore = tape\npath = /x\n",
 		 "rblkd.conf:1: volume a: store \"tape\" is none of uring, memory, null"},
-		{"[volume a]\nstore = fault\npath = x\n",
+		{"[volume a]\nstore = fault\npath = /x\n",
 		 "rblkd.conf:1: volume a: store \"fault\" is none of uring, memory, null"},
-		{"[volume a]\npath = x\nuuid = 17\n", "rblkd.conf:3: uuid: \"17\" is not a UUID"},
-		{"[volume a]\npath = x\nfault = slow\n",
+		{"[volume a]\npath = /x\nuuid = 17\n", "rblkd.conf:3: uuid: \"17\" is not a UUID"},
+		{"[volume a]\npath = /x\nfault = slow\n",
 		 "rblkd.conf:3: fault: \"slow\" is none of "
 		 "delay=, fail=, tear=, lose=, after=, count=, seed="},
 	};
@@ -194,7 +202,7 @@ static void names_may_be_long(void **state)
 
 	memset(name, 'n', 63);
 	name[63] = 0;
-	snprintf(text, sizeof(text), "[volume %s]\npath = x\n", name);
+	snprintf(text, sizeof(text), "[volume %s]\npath = /x\n", name);
 	assert_int_equal(load(text, &config, error), 0);
 	assert_string_equal(config.volumes[0].name, name);
 	tgt_config_fini(&config);

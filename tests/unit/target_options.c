@@ -89,6 +89,8 @@ static void mistakes_have_their_words(void **state)
 		{{"--config", "a", "--config", "b"}, "a: No such file or directory"},
 		{{"--config", "/dev/null", "--cache=buffered"},
 		 "--cache: no volume on the command line to apply it to"},
+		{{"--config", "/dev/null"},
+		 "nothing to serve: the configuration has no section [volume NAME]"},
 		{{"x.img", "--max-io=2M", "--pool-size=1M"},
 		 "pool_size is less than max_io: one command could never get a buffer"},
 		{{"x.img", "--credits=1024", "--receive-buffers=1024"},

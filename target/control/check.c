@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* The questions of check.h. What takes an open file (locks, direct I/O, sizes), only the start can tell. */
+#include "target/control/check.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include "target/base/error.h"
+#include "target/store/path.h"
+
+static int path_check(const struct tgt_volume_config *volume, char *error)
+{
+	struct stat st;
+
+	if (stat(volume->path, &st) < 0 ||
+	    access(volume->path, volume->read_only ? R_OK : R_OK | W_OK) < 0)
+		return tgt_error(error, -errno, "volume %s: %s: %s", volume->name, volume->path,
+				 strerror(errno));
+	if (!S_ISREG(st.st_mode) && !S_ISBLK(st.st_mode))
+		return tgt_error(error, -EINVAL, "volume %s: %s: neither a file nor a block device",
+				 volume->name, volume->path);
+	if (S_ISREG(st.st_mode) && !st.st_size)
+		return tgt_error(error, -EINVAL, "volume %s: %s: size is 0", volume->name,
+				 volume->path);
+	return 0;
+}
+
+/* -EBUSY: an earlier volume has the same file or device, by another name. Readers may share (F6). */
+static int path_check_twice(const struct tgt_config *config, unsigned int n, char *error)
+{
+	const struct tgt_volume_config *volume = &config->volumes[n];
+	struct tgt_store_id id, other;
+
+	if (tgt_path_identify(volume->path, &id) < 0)
+		return 0; /* it has gone just now */
+	for (unsigned int i = 0; i < n; i++) {
+		const struct tgt_volume_config *earlier = &config->volumes[i];
+
+		if (!earlier->path[0] || tgt_path_identify(earlier->path, &other) < 0 ||
+		    !tgt_store_id_same(&id, &other) || (earlier->read_only && volume->read_only))
+			continue;
+		return tgt_error(error, -EBUSY, "volume %s: %s: already served as volume %s (%s)",
+				 volume->name, volume->path, earlier->name, earlier->path);
+	}
+	return 0;
+}
+
+int tgt_check_paths(const struct tgt_config *config, char *error)
+{
+	int status = 0;
+
+	for (unsigned int i = 0; i < config->volume_count && status == 0; i++) {
+		if (!config->volumes[i].path[0])
+			continue;
+		status = path_check(&config->volumes[i], error);
+		if (status == 0)
+			status = path_check_twice(config, i, error);
+	}
+	return status;
+}

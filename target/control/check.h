@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * --check: whether the paths of a configuration, which is right by itself, could be opened, without opening them.
+ * Main thread.
+ */
+#ifndef RBLK_TARGET_CHECK_H
+#define RBLK_TARGET_CHECK_H
+
+#include "target/base/settings.h"
+
+/* 0, or a negative errno and `error` (TGT_ERROR_BYTES): "volume a: /srv/a: No such file or directory". */
+int tgt_check_paths(const struct tgt_config *config, char *error);
+
+#endif
