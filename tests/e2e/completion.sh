@@ -84,10 +84,11 @@ cat > keys.zsh <<-'END'
 	zmodload zsh/zpty
 	zpty shell 'TERM=dumb zsh -f -i'
 	zpty -w shell 'PS1="ready>"; fpath=($PWD/functions $fpath); autoload -U compinit; compinit -u -d dump; LISTMAX=0'
-	zpty -w shell 'setopt AUTO_LIST; unsetopt LIST_BEEP ZLE; setopt ZLE; echo load"ed"'
+	zpty -w shell 'echo load"ed"'
 	zpty -r -m shell said '*loaded*' || exit 1
 	check() {
 		zpty -w -n shell "$1"$'\t'
+		echo "$1"
 		zpty -r -m shell said "*$2*" || exit 1
 		zpty -w -n shell $'\C-u'
 	}
@@ -96,7 +97,7 @@ cat > keys.zsh <<-'END'
 	check 'rblk ping --kind=rdma-u' '--kind=rdma-unsignalled'
 	check 'rblk list rblk+' 'rblk+tcp://'
 	check 'rblk copy disk' 'disk.img'
-	check 'rblkd --allow' '--allow-scratch'
+	check 'rblkd --drain' '--drain-time'
 	check 'rblkd --polling=ne' '--polling=never'
 	check 'rblkd --listen rblk:' '--listen rblk://'
 	zpty -d shell
