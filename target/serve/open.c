@@ -49,6 +49,20 @@ static uint64_t open_waits(struct tgt_volume *volume, uint32_t flags)
 	return flags & RBLK_OPEN_READ_ONLY ? 0 : tgt_orphans_now(&volume->orphans);
 }
 
+/*
+ * A device pins every page of a memory volume when it is registered. Pages that are not there yet
+ * have to be found and zeroed for that, which takes seconds for gigabytes: not on this thread.
+ */
+static bool open_prepared(struct tgt_reactor *reactor, struct tgt_volume *volume)
+{
+	const struct tgt_store_ops *ops = volume->store->ops;
+
+	for (unsigned int i = 0; i < reactor->fabric_count; i++)
+		if (ops->prepare && fab_kind_of(reactor->fabrics[i].fab) == FAB_VERBS)
+			return ops->prepare(volume->store);
+	return true;
+}
+
 /* Takes over the reference to `volume`. */
 static void open_hold(struct tgt_session *session, struct tgt_request *request,
 		      struct tgt_volume *volume, uint32_t flags, uint64_t orphans)
@@ -99,7 +113,7 @@ void tgt_open_begin(struct tgt_session *session, struct tgt_request *request, co
 		return;
 	}
 	orphans = open_waits(volume, flags);
-	if (orphans)
+	if (orphans || !open_prepared(session->reactor, volume))
 		open_hold(session, request, volume, flags, orphans);
 	else
 		open_volume(session, request, volume, flags);
@@ -125,7 +139,8 @@ static void open_retry(struct tgt_reactor *reactor, struct tgt_open *open)
 		status = RBLK_E_DRAINING;
 	else if (atomic_load(&volume->removed))
 		status = RBLK_E_NO_VOLUME;
-	else if (!(open->orphans = tgt_orphans_left(&volume->orphans, open->orphans)))
+	else if (!(open->orphans = tgt_orphans_left(&volume->orphans, open->orphans)) &&
+		 open_prepared(reactor, volume))
 		status = RBLK_OK;
 	else if (reactor->turn.now_ns - request->received_ns >= TGT_OPEN_WAIT_NS)
 		status = RBLK_E_BUSY;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * OPEN, for writing behind the writes that ended connections have left with the store (F5). The
- * reactor's thread only.
+ * OPEN, for writing behind the writes that ended connections have left with the store (F5), and
+ * where a device is to know the store's memory, behind its preparation. The reactor's thread only.
  */
 #ifndef RBLK_TARGET_OPEN_H
 #define RBLK_TARGET_OPEN_H

@@ -8,6 +8,8 @@
 #include "target/store/store.h"
 
 #include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -19,11 +21,23 @@
 /* Zeroing is done at once, on the reactor's thread: well under a millisecond of it at a time. */
 #define ZERO_BYTES_MAX (1u << 20)
 
+/* The populating thread looks this often whether it is to stop. */
+#define POPULATE_BYTES (64ul << 20)
+
+enum memory_pages {
+	PAGES_LAZY,	  /* made by the system as they are touched */
+	PAGES_POPULATING, /* a thread touches them all */
+	PAGES_THERE,	  /* it has ended */
+};
+
 /* Created and freed by the control thread; `base` and its contents are any reactor's to use. */
 struct memory_store {
 	struct tgt_store store; /* first: the struct tgt_store that others hold */
 	unsigned char *base;
 	size_t mapped_bytes;
+	_Atomic int pages; /* enum memory_pages; who changes it from LAZY starts `populating` */
+	_Atomic bool started, closing;
+	pthread_t populating; /* if started */
 };
 
 static struct memory_store *to_memory(struct tgt_store *store)
@@ -86,10 +100,47 @@ static int memory_open(const struct tgt_volume_config *config, struct tgt_store 
 	return 0;
 }
 
+/* What the system refuses (a kernel before 5.14, no memory left) the registration will find out. */
+static void *memory_populate(void *arg)
+{
+	struct memory_store *memory = arg;
+	size_t at = 0;
+
+	while (at < memory->mapped_bytes && !atomic_load(&memory->closing)) {
+		size_t left = memory->mapped_bytes - at;
+		size_t bytes = left < POPULATE_BYTES ? left : POPULATE_BYTES;
+
+		if (madvise(memory->base + at, bytes, MADV_POPULATE_WRITE))
+			break;
+		at += bytes;
+	}
+	atomic_store(&memory->pages, PAGES_THERE);
+	return NULL;
+}
+
+static bool memory_prepare(struct tgt_store *store)
+{
+	struct memory_store *memory = to_memory(store);
+	int lazy = PAGES_LAZY;
+
+	if (atomic_compare_exchange_strong(&memory->pages, &lazy, PAGES_POPULATING)) {
+		bool started = !pthread_create(&memory->populating, NULL, memory_populate, memory);
+
+		atomic_store(&memory->started, started);
+		/* Without a thread whoever registers it waits for each page. */
+		if (!started)
+			atomic_store(&memory->pages, PAGES_THERE);
+	}
+	return atomic_load(&memory->pages) == PAGES_THERE;
+}
+
 static void memory_close(struct tgt_store *store)
 {
 	struct memory_store *memory = to_memory(store);
 
+	atomic_store(&memory->closing, true);
+	if (memory->started)
+		pthread_join(memory->populating, NULL);
 	munmap(memory->base, memory->mapped_bytes);
 	free(memory);
 }
@@ -138,6 +189,7 @@ const struct tgt_store_ops tgt_store_memory = {
 	.kind = "memory",
 	.open = memory_open,
 	.close = memory_close,
+	.prepare = memory_prepare,
 	.attach = memory_attach,
 	.detach = memory_detach,
 	.submit = memory_submit,

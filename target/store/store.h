@@ -148,6 +148,12 @@ struct tgt_store_ops {
 	/* Control thread. Look again how big it is: sets info.bytes. NULL: its size is fixed. */
 	int (*refresh)(struct tgt_store *store);
 
+	/*
+	 * Any reactor's thread. Begins to make the store's memory fit for quick registration with a
+	 * device; true: it is. Asked again until then. NULL: nothing to do.
+	 */
+	bool (*prepare)(struct tgt_store *store);
+
 	/* Reactor's thread. ring may be NULL (simulator, tests) where the kind needs none. */
 	int (*attach)(struct tgt_store *store, struct tgt_ring *ring, struct tgt_port **port);
 	void (*detach)(struct tgt_port *port); /* nothing in flight */

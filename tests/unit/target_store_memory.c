@@ -3,6 +3,8 @@
  * Goal: the memory and null stores keep what they say they keep and refuse what they cannot do.
  * Method: each operation on a small store, judged by the bytes that are read back.
  */
+#include <sched.h>
+#include <sys/mman.h>
 #include "tests/unit/target_rig.h"
 
 #define BYTES 65536
@@ -108,9 +110,41 @@ static void no_size_is_refused(void **state)
 			    "memory store: 1152921504606846976 bytes: Cannot allocate memory");
 }
 
+/* Registering with a device then finds every page there: nothing is zeroed while a reactor waits. */
+static void pages_are_there_before_registering(void **state)
+{
+	const size_t bytes = 256u << 20, page = (size_t)sysconf(_SC_PAGESIZE);
+	struct tgt_volume_config config = rig_volume("memory", "", bytes);
+	unsigned char *there = calloc(1, bytes / page);
+	char error[TGT_ERROR_BYTES];
+	struct rig rig;
+	size_t count = 0;
+
+	assert_non_null(there);
+	assert_int_equal(rig_open(&rig, &tgt_store_memory, &config, error), 0);
+	((char *)rig.store->info.direct)[4096] = 9;
+	assert_int_equal(mincore(rig.store->info.direct, bytes, there), 0);
+	assert_int_equal(there[bytes / page - 1] & 1, 0);
+	while (!rig.store->ops->prepare(rig.store))
+		sched_yield();
+	assert_true(rig.store->ops->prepare(rig.store));
+	assert_int_equal(mincore(rig.store->info.direct, bytes, there), 0);
+	for (size_t i = 0; i < bytes / page; i++)
+		count += there[i] & 1;
+	assert_int_equal(count, bytes / page);
+	assert_int_equal(((char *)rig.store->info.direct)[4096], 9); /* touched, not changed */
+	rig_close(&rig);
+	/* Closed in the middle of it: nothing is left that would touch what is gone. */
+	assert_int_equal(rig_open(&rig, &tgt_store_memory, &config, error), 0);
+	rig.store->ops->prepare(rig.store);
+	rig_close(&rig);
+	free(there);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(pages_are_there_before_registering),
 		cmocka_unit_test(memory_keeps_bytes),
 		cmocka_unit_test(memory_refuses_to_pretend),
 		cmocka_unit_test(each_life_has_its_epoch),
