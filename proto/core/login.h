@@ -46,6 +46,11 @@ struct core_login_verdict core_login_judge(const struct rblk_wire_login *login,
 					   const struct core_login_session *session,
 					   const struct core_login_limits *limits);
 
+/* Two logins of one queue wait: `newer`, which came later, takes the place of `older` unless it is
+ * itself the older life. Both have passed rblk_check_login(). */
+bool core_login_supersedes(const struct rblk_wire_login *newer,
+			   const struct rblk_wire_login *older);
+
 /*
  * Credits to grant of `remaining` receive buffers: what is wanted, at most `most`, and at most a
  * quarter of what remains, so that those who come later find some; but never fewer than

@@ -53,8 +53,13 @@ struct ibv_send_wr *tgt_chain_add(struct tgt_lane *lane, struct tgt_sent **sent)
 {
 	struct tgt_chain *chain = &lane->turn->chain;
 	struct ibv_send_wr *wr;
-	uint32_t sequence = lane->sent_head++;
+	uint32_t sequence;
 
+	if (lane->sent_head == lane->sent_tail) {
+		lane->taken_ns = lane->turn->now_ns;
+		tgt_turn_timer(lane->turn, lane->taken_ns + TGT_TAKE_NS);
+	}
+	sequence = lane->sent_head++;
 	if (chain->count == TGT_CHAIN_MAX)
 		chain_post(lane);
 	*sent = &lane->sent[sequence & lane->sent_mask];

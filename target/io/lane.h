@@ -159,6 +159,7 @@ struct tgt_lane {
 	struct tgt_sent *sent;
 	uint32_t sent_mask, send_depth;
 	uint32_t sent_head, sent_tail;
+	uint64_t taken_ns; /* when one of them completed last, or the first was posted */
 	uint32_t reads_out;   /* RDMA READs outstanding */
 	uint32_t reports_out; /* blocks of lane->reports */
 	/* Reply ring: completions being sent; slots [reply_tail, reply_head). */

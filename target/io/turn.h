@@ -18,6 +18,8 @@
 
 /* A command waits this long for data memory. Then it is answered BUSY. */
 #define TGT_MEMORY_WAIT_NS 5000000000ull
+/* C8: a peer that takes nothing of what was sent to it for so long has lost its connection. */
+#define TGT_TAKE_NS 30000000000ull
 /* Work requests of one chain. */
 #define TGT_CHAIN_MAX 64u
 

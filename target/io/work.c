@@ -94,6 +94,25 @@ void tgt_work_expire(struct tgt_turn *turn)
 	}
 }
 
+uint64_t tgt_work_check_taken(struct tgt_turn *turn)
+{
+	struct tgt_lane *lane, *following;
+	uint64_t next_ns = UINT64_MAX;
+
+	for (lane = TAILQ_FIRST(&turn->alive); lane; lane = following) {
+		uint64_t due_ns = lane->taken_ns + TGT_TAKE_NS;
+
+		following = TAILQ_NEXT(lane, alive_link);
+		if (lane->sent_head == lane->sent_tail)
+			continue;
+		if (turn->now_ns >= due_ns)
+			tgt_lane_violation(lane, "it takes nothing of what is sent to it (C8)");
+		else if (due_ns < next_ns)
+			next_ns = due_ns;
+	}
+	return next_ns;
+}
+
 void tgt_work_post(struct tgt_turn *turn)
 {
 	struct tgt_receives *receives, *following;

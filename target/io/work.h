@@ -17,6 +17,8 @@ unsigned int tgt_work_resume(struct tgt_turn *turn);
 void tgt_work_feed(struct tgt_turn *turn);
 /* Timer: commands that have waited too long for memory are answered BUSY. */
 void tgt_work_expire(struct tgt_turn *turn);
+/* Timer: lanes whose peer takes nothing are closed (C8). Returns when to look again, or UINT64_MAX. */
+uint64_t tgt_work_check_taken(struct tgt_turn *turn);
 /* Post everything that the turn has made: receives, replies, READs. */
 void tgt_work_post(struct tgt_turn *turn);
 

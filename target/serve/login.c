@@ -26,6 +26,7 @@ struct tgt_login {
 	struct fab_request *request;
 	struct tgt_lease *lease;
 	struct rblk_wire_login wire;
+	uint64_t begun_ns;
 	char peer[80];
 };
 
@@ -326,6 +327,84 @@ static enum rblk_reject_reason login_malformed(enum rblk_wire_error error, uint3
 	return RBLK_REJECT_VERSION;
 }
 
+/* -- waiting ----------------------------------------------------------------------------------- */
+
+static void login_remove(struct tgt_reactor *reactor, struct tgt_login *login)
+{
+	TAILQ_REMOVE(&reactor->logins, login, link);
+	reactor->login_count--;
+	login_free(login);
+}
+
+/* Of one queue only the newest login waits: its initiator has given up the others. */
+static void login_supersede(struct tgt_reactor *reactor, const struct tgt_login *newer)
+{
+	struct tgt_login *login, *following;
+
+	for (login = TAILQ_FIRST(&reactor->logins); login; login = following) {
+		following = TAILQ_NEXT(login, link);
+		if (memcmp(login->wire.session_id, newer->wire.session_id,
+			   sizeof(login->wire.session_id)) ||
+		    login->wire.queue_index != newer->wire.queue_index)
+			continue;
+		if (!core_login_supersedes(&newer->wire, &login->wire))
+			continue;
+		login_reject(reactor, login->request, RBLK_REJECT_STALE_INCARNATION, 0,
+			     "a newer login of its queue has come");
+		login_remove(reactor, login);
+	}
+}
+
+/* The address without the port: what one peer is. */
+static size_t peer_length(const char *peer)
+{
+	const char *colon = strrchr(peer, ':');
+
+	return colon ? (size_t)(colon - peer) : strlen(peer);
+}
+
+static bool same_peer(const struct tgt_login *one, const struct tgt_login *other)
+{
+	size_t length = peer_length(one->peer);
+
+	return length == peer_length(other->peer) && !memcmp(one->peer, other->peer, length);
+}
+
+static unsigned int login_count_peer(const struct tgt_reactor *reactor,
+				     const struct tgt_login *of)
+{
+	const struct tgt_login *login;
+	unsigned int count = 0;
+
+	TAILQ_FOREACH(login, &reactor->logins, link)
+	count += same_peer(login, of);
+	return count;
+}
+
+/* The list is full: the last login of the peer with the most gives way, unless `newer` is that
+ * peer's own. */
+static bool login_make_room(struct tgt_reactor *reactor, const struct tgt_login *newer)
+{
+	unsigned int most = login_count_peer(reactor, newer);
+	struct tgt_login *login, *victim = NULL;
+
+	TAILQ_FOREACH(login, &reactor->logins, link)
+	{
+		unsigned int count = login_count_peer(reactor, login);
+
+		if (count > most || (victim && count == most)) {
+			most = count;
+			victim = login;
+		}
+	}
+	if (!victim)
+		return false;
+	login_reject(reactor, victim->request, RBLK_REJECT_NO_RESOURCES, 0,
+		     "too many logins of this peer wait for older connections to end");
+	login_remove(reactor, victim);
+	return true;
+}
+
 void tgt_login_begin(struct tgt_reactor *reactor, struct fab_request *request,
 		     const struct rblk_wire_login *wire, size_t bytes, struct tgt_lease *lease)
 {
@@ -340,7 +419,7 @@ void tgt_login_begin(struct tgt_reactor *reactor, struct fab_request *request,
 		tgt_lease_put(lease);
 		return;
 	}
-	login = reactor->login_count < TGT_LOGINS_WAITING_MAX ? calloc(1, sizeof(*login)) : NULL;
+	login = calloc(1, sizeof(*login));
 	if (!login) {
 		login_reject(reactor, request, RBLK_REJECT_NO_RESOURCES, 0, NULL);
 		tgt_lease_put(lease);
@@ -349,13 +428,22 @@ void tgt_login_begin(struct tgt_reactor *reactor, struct fab_request *request,
 	login->request = request;
 	login->lease = lease;
 	login->wire = *wire;
+	login->begun_ns = reactor->turn.now_ns;
 	fab_format_address(fab_request_peer(request), login->peer, sizeof(login->peer));
+	login_supersede(reactor, login);
 	if (login_try(reactor, login)) {
+		login_free(login);
+		return;
+	}
+	if (reactor->login_count >= TGT_LOGINS_WAITING_MAX && !login_make_room(reactor, login)) {
+		login_reject(reactor, request, RBLK_REJECT_NO_RESOURCES, 0,
+			     "too many logins of this peer wait for older connections to end");
 		login_free(login);
 		return;
 	}
 	TAILQ_INSERT_TAIL(&reactor->logins, login, link);
 	reactor->login_count++;
+	tgt_turn_timer(&reactor->turn, login->begun_ns + TGT_LOGIN_WAIT_NS);
 }
 
 void tgt_login_retry(struct tgt_reactor *reactor)
@@ -365,12 +453,25 @@ void tgt_login_retry(struct tgt_reactor *reactor)
 	reactor->rejudge = false;
 	for (login = TAILQ_FIRST(&reactor->logins); login; login = following) {
 		following = TAILQ_NEXT(login, link);
-		if (!login_try(reactor, login))
-			continue;
-		TAILQ_REMOVE(&reactor->logins, login, link);
-		reactor->login_count--;
-		login_free(login);
+		if (login_try(reactor, login))
+			login_remove(reactor, login);
 	}
+}
+
+uint64_t tgt_login_expire(struct tgt_reactor *reactor)
+{
+	struct tgt_login *login;
+
+	/* The oldest is the first. */
+	while ((login = TAILQ_FIRST(&reactor->logins))) {
+		if (reactor->turn.now_ns - login->begun_ns < TGT_LOGIN_WAIT_NS)
+			return login->begun_ns + TGT_LOGIN_WAIT_NS;
+		login_reject(reactor, login->request, RBLK_REJECT_NO_RESOURCES, 0,
+			     "an older connection of its session has not ended in time (is its "
+			     "disk stuck?)");
+		login_remove(reactor, login);
+	}
+	return UINT64_MAX;
 }
 
 void tgt_login_refuse_all(struct tgt_reactor *reactor)
@@ -378,9 +479,7 @@ void tgt_login_refuse_all(struct tgt_reactor *reactor)
 	struct tgt_login *login;
 
 	while ((login = TAILQ_FIRST(&reactor->logins))) {
-		TAILQ_REMOVE(&reactor->logins, login, link);
-		reactor->login_count--;
 		login_reject(reactor, login->request, RBLK_REJECT_DRAINING, 0, NULL);
-		login_free(login);
+		login_remove(reactor, login);
 	}
 }

@@ -15,6 +15,8 @@ void tgt_login_begin(struct tgt_reactor *reactor, struct fab_request *request,
 		     const struct rblk_wire_login *wire, size_t bytes, struct tgt_lease *lease);
 /* A queue has ended: judge those that wait again. */
 void tgt_login_retry(struct tgt_reactor *reactor);
+/* Timer: refuse those that have waited too long. Returns when to look again, or UINT64_MAX. */
+uint64_t tgt_login_expire(struct tgt_reactor *reactor);
 /* Refuse all that wait (the target is shutting down). */
 void tgt_login_refuse_all(struct tgt_reactor *reactor);
 

@@ -177,14 +177,19 @@ static void reactor_step_drain(struct tgt_reactor *reactor)
 
 static void reactor_timers(struct tgt_reactor *reactor)
 {
-	uint64_t alive_ns, session_ns;
+	uint64_t next_ns, due_ns;
 
 	if (reactor->turn.now_ns < reactor->turn.timer_ns)
 		return;
-	alive_ns = tgt_keepalive_check(reactor);
-	session_ns = tgt_session_expire(reactor, false);
+	next_ns = tgt_keepalive_check(reactor);
+	due_ns = tgt_work_check_taken(&reactor->turn);
+	next_ns = due_ns < next_ns ? due_ns : next_ns;
+	due_ns = tgt_session_expire(reactor, false);
+	next_ns = due_ns < next_ns ? due_ns : next_ns;
+	due_ns = tgt_login_expire(reactor);
+	next_ns = due_ns < next_ns ? due_ns : next_ns;
 	tgt_work_expire(&reactor->turn);
-	reactor->turn.timer_ns = alive_ns < session_ns ? alive_ns : session_ns;
+	reactor->turn.timer_ns = next_ns;
 	if (!TAILQ_EMPTY(&reactor->turn.starving) && reactor->turn.timer_ns > reactor->turn.now_ns + 10 * TIMER_NS)
 		reactor->turn.timer_ns = reactor->turn.now_ns + 10 * TIMER_NS;
 	if (reactor->turn.timer_ns < reactor->turn.now_ns + TIMER_NS)

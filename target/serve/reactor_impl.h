@@ -26,8 +26,10 @@
 /* A session without queues is remembered for twice the keep-alive time, or this where there is
  * none: so long can a login of an older incarnation or epoch be told from a new one. */
 #define TGT_SESSION_KEEP_NS 30000000000ull
-/* Logins that wait for an older life to end. */
+/* Logins that wait for an older life to end: so many, one for each queue of a session, and so long.
+ * When the list is full, those of the peer that has most of them give way. */
 #define TGT_LOGINS_WAITING_MAX 256u
+#define TGT_LOGIN_WAIT_NS 30000000000ull
 /* Where there is no keep-alive time, this is it while logins find no room. */
 #define TGT_PRESSED_NS 5000000000ull
 /* Reports of one queue on their way: an initiator that takes none cannot have them all. */

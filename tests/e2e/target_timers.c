@@ -23,10 +23,10 @@ static int start(void **state)
 	(void)state;
 	e2e_file_create(&disk, "disk", 4 << 20);
 	/*
-	 * Two commands of half a megabyte are all that the pool holds; a disk that takes longer
-	 * than the target lets a command wait.
+	 * Two commands of half a megabyte are a session's share of the pool; a disk that takes
+	 * longer than the target lets a command wait.
 	 */
-	e2e_daemon_start(&server, "--keepalive", "1500ms", "--pool-size", "1M", "--reactors", "1",
+	e2e_daemon_start(&server, "--keepalive", "1500ms", "--pool-size", "1536K", "--reactors", "1",
 			 "--fault", "delay=read:8s", "--cache", "buffered", disk.volume, NULL);
 	return 0;
 }
@@ -142,7 +142,7 @@ static void a_session_that_nobody_comes_back_to_is_forgotten(void **state)
 	raw_close(&alive);
 }
 
-/* C6. Two commands have the whole pool; the others wait in turn, and what needs no data does not. */
+/* C6. Two commands have the session's share of the pool; the others wait in turn, and what needs no data does not. */
 static void a_command_that_finds_no_memory_is_answered_busy(void **state)
 {
 	struct raw raw;

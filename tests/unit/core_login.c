@@ -177,6 +177,22 @@ static void credits(void **state)
 			}
 }
 
+static void the_newer_of_two_that_wait_stays(void **state)
+{
+	struct rblk_wire_login older = {.session_epoch = rblk_to_le64(5), .incarnation = rblk_to_le32(9)};
+	struct rblk_wire_login newer = older;
+
+	(void)state;
+	assert_true(core_login_supersedes(&newer, &older)); /* sent again */
+	newer.incarnation = rblk_to_le32(10);
+	assert_true(core_login_supersedes(&newer, &older));
+	assert_false(core_login_supersedes(&older, &newer));
+	newer.session_epoch = rblk_to_le64(6);
+	newer.incarnation = rblk_to_le32(1);
+	assert_true(core_login_supersedes(&newer, &older));
+	assert_false(core_login_supersedes(&older, &newer));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -185,6 +201,7 @@ int main(void)
 		cmocka_unit_test(measuring_is_the_whole_session_or_nothing),
 		cmocka_unit_test(nothing_while_draining),
 		cmocka_unit_test(credits),
+		cmocka_unit_test(the_newer_of_two_that_wait_stays),
 	};
 
 	return cmocka_run_group_tests_name("core login", tests, NULL, NULL);

@@ -127,12 +127,37 @@ static void a_probe_needs_room(void **state)
 	queue_rig_free(rig);
 }
 
+/* C8: what is outstanding makes progress, or the connection ends; what is not there cannot be late. */
+static void a_peer_that_takes_nothing_is_let_go(void **state)
+{
+	struct queue_rig *rig = rig_create();
+	struct tgt_lane *lane = &rig->lane;
+
+	rig->turn.now_ns = 1000 * TGT_TAKE_NS;
+	assert_int_equal(tgt_work_check_taken(&rig->turn), UINT64_MAX);
+	all_done(lane);
+	tgt_transfer_flush(lane);
+	assert_int_equal(tgt_work_check_taken(&rig->turn), rig->turn.now_ns + TGT_TAKE_NS);
+	rig->turn.now_ns += TGT_TAKE_NS - 1;
+	tgt_transfer_completed(lane, 0);
+	rig->turn.now_ns += TGT_TAKE_NS - 1;
+	assert_int_equal(tgt_work_check_taken(&rig->turn), rig->turn.now_ns + 1);
+	assert_true(lane->open);
+	rig->turn.now_ns++;
+	assert_int_equal(tgt_work_check_taken(&rig->turn), UINT64_MAX);
+	assert_false(lane->open);
+	assert_int_equal(seen.closed, 1);
+	tgt_lane_drained(lane);
+	queue_rig_free(rig);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(chains_are_posted_one_by_one),
 		cmocka_unit_test(a_refused_post_ends_the_queue),
 		cmocka_unit_test(a_probe_needs_room),
+		cmocka_unit_test(a_peer_that_takes_nothing_is_let_go),
 	};
 
 	return cmocka_run_group_tests_name("target transfer", tests, NULL, NULL);
