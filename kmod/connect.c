@@ -9,6 +9,7 @@
 #include <net/net_namespace.h>
 
 #include "kmod/queue.h"
+#include "kmod/call.h"
 #include "kmod/device.h"
 #include "kmod/memory.h"
 #include "proto/wire/wire_check.h"
@@ -28,14 +29,25 @@ static void rblk_connect_step(struct rblk_queue *queue, int error, const char *t
 	complete(&queue->step);
 }
 
+/*
+ * Private data as a struct of at most `bytes`: it lies in the connection manager's message, at any
+ * address, which a struct with 64-bit fields must not. Returns how many bytes there are of it.
+ */
+static size_t rblk_connect_private(void *to, size_t bytes, const void *data, size_t data_bytes)
+{
+	bytes = data ? min(bytes, data_bytes) : 0;
+	memcpy(to, data, bytes);
+	return bytes;
+}
+
 static void rblk_connect_rejected(struct rblk_queue *queue, struct rdma_cm_event *event)
 {
-	u8 bytes;
-	const struct rblk_wire_reject *r =
-		rdma_consumer_reject_data(queue->cm_id, event, &bytes);
+	u8 bytes = 0;
+	const void *data = rdma_consumer_reject_data(queue->cm_id, event, &bytes);
+	struct rblk_wire_reject reject, *r = &reject;
 	char text[RBLK_TEXT_SHORT];
 
-	if (!r || rblk_check_reject(r, bytes) != RBLK_WIRE_OK) {
+	if (rblk_check_reject(r, rblk_connect_private(r, sizeof(*r), data, bytes)) != RBLK_WIRE_OK) {
 		scnprintf(text, sizeof(text), "nobody listens there (%s)",
 			  rdma_reject_msg(queue->cm_id, event->status));
 	} else if (rblk_le16(r->reason) == RBLK_REJECT_VERSION) {
@@ -63,8 +75,10 @@ static bool rblk_connect_same_target(struct rblk_queue *queue, const struct rblk
 
 static void rblk_connect_accepted(struct rblk_queue *queue, const struct rdma_conn_param *param)
 {
-	const struct rblk_wire_accept *a = param->private_data;
-	enum rblk_wire_error error = rblk_check_accept(a, param->private_data_len);
+	struct rblk_wire_accept accept, *a = &accept;
+	size_t bytes = rblk_connect_private(a, sizeof(*a), param->private_data,
+					    param->private_data_len);
+	enum rblk_wire_error error = rblk_check_accept(a, bytes);
 
 	if (error) {
 		rblk_connect_step(queue, -EPROTO, rblk_wire_error_text(error));
@@ -170,7 +184,7 @@ static u32 rblk_connect_send_depth(const struct rblk_queue *queue)
 	u32 tags = queue->wanted + RBLK_RESERVED_TAGS;
 
 	return 3 * tags + rblk_memory_slot_registrations(queue->cm_id->device,
-							 queue->device->slot_order, tags) + 1;
+							 queue->device->slot_bytes, tags) + 1;
 }
 
 /* -- queue pair, buffers ------------------------------------------------------------------------ */
@@ -180,7 +194,7 @@ static int rblk_connect_check_device(struct rblk_queue *queue, char *text)
 {
 	const struct ib_device *ibdev = queue->cm_id->device;
 	const struct ib_device_attr *attrs = &ibdev->attrs;
-	u32 pages = rblk_memory_pages_needed(queue->device->slot_order);
+	u32 pages = rblk_memory_pages_needed(queue->device->slot_bytes);
 	const char *lacks = NULL;
 
 	if (!(attrs->device_cap_flags & IB_DEVICE_MEM_MGT_EXTENSIONS))
@@ -198,10 +212,10 @@ static int rblk_connect_check_device(struct rblk_queue *queue, char *text)
 	return -EOPNOTSUPP;
 }
 
-/* Receives: a reply for each command that may be outstanding, and the events. */
+/* Receives: a reply for each command that may be outstanding, and the events; and the spare one. */
 static int rblk_connect_make_receives(struct rblk_queue *queue)
 {
-	unsigned int i, count = queue->wanted + RBLK_RESERVED_TAGS + RBLK_EVENT_RECEIVES;
+	unsigned int i, count = queue->wanted + RBLK_RESERVED_TAGS + RBLK_EVENT_RECEIVES + 1;
 	int error;
 
 	queue->receive_count = count;
@@ -219,10 +233,13 @@ static int rblk_connect_make_receives(struct rblk_queue *queue)
 		r->cqe.done = rblk_queue_receive_done;
 		r->queue = queue;
 		r->data = rblk_ring_entry(&queue->replies, i, &r->dma);
+		if (i == count - 1)
+			break;
 		error = rblk_queue_post_receive(queue, r);
 		if (error)
 			return error;
 	}
+	queue->spare = &queue->receives[count - 1];
 	return 0;
 }
 
@@ -262,6 +279,15 @@ static void rblk_connect_qp_event(struct ib_event *event, void *context)
 				 ib_event_msg(event->event));
 }
 
+/* Volumes and their queues take the vectors in turn, so that not every volume's first queue has the first. */
+static int rblk_connect_vector(const struct rblk_queue *queue)
+{
+	const struct rblk_device *device = queue->device;
+
+	return (device->index * device->queue_count + queue->index) %
+	       queue->cm_id->device->num_comp_vectors;
+}
+
 static int rblk_connect_make_qp(struct rblk_queue *queue)
 {
 	struct ib_device *ibdev = queue->cm_id->device;
@@ -277,7 +303,6 @@ static int rblk_connect_make_qp(struct rblk_queue *queue)
 	};
 	int error;
 
-	queue->ibdev = ibdev;
 	queue->message_sge = min_t(unsigned int, RBLK_MESSAGE_SGE, ibdev->attrs.max_send_sge);
 	attr.cap.max_send_sge = queue->message_sge;
 	queue->pd = ib_alloc_pd(ibdev, 0);
@@ -287,7 +312,7 @@ static int rblk_connect_make_qp(struct rblk_queue *queue)
 		return error;
 	}
 	queue->cq = ib_alloc_cq(ibdev, queue, attr.cap.max_send_wr + attr.cap.max_recv_wr,
-				queue->index % ibdev->num_comp_vectors,
+				rblk_connect_vector(queue),
 				queue->polled ? IB_POLL_DIRECT : IB_POLL_SOFTIRQ);
 	if (IS_ERR(queue->cq)) {
 		error = PTR_ERR(queue->cq);
@@ -302,7 +327,7 @@ static int rblk_connect_make_qp(struct rblk_queue *queue)
 	return 0;
 }
 
-static int rblk_connect_login(struct rblk_queue *queue)
+static int rblk_connect_login(struct rblk_queue *queue, char *text)
 {
 	struct rblk_device *device = queue->device;
 	struct rblk_wire_login login = {
@@ -330,33 +355,33 @@ static int rblk_connect_login(struct rblk_queue *queue)
 	return rdma_connect(queue->cm_id, &param);
 }
 
-/* The steps of connecting, each started here and ended by an event. */
-static int rblk_connect_run(struct rblk_queue *queue, char *text)
+/* -- the steps ------------------------------------------------------------------------------------ */
+
+static int rblk_connect_resolve_address(struct rblk_queue *queue, char *text)
 {
 	struct rblk_options *o = &queue->device->options;
-	const char *what = "resolving the address";
-	int error;
 
-	queue->connect_by = jiffies + msecs_to_jiffies(o->connect_ms);
-	error = rdma_resolve_addr(queue->cm_id, NULL, (struct sockaddr *)&o->address,
-				  o->connect_ms);
-	if (error)
-		goto failed;
-	error = rblk_connect_wait(queue, what, text);
-	if (error)
-		return error;
-	what = "resolving the route";
-	error = rdma_resolve_route(queue->cm_id, rblk_connect_left_ms(queue));
-	if (error)
-		goto failed;
-	error = rblk_connect_wait(queue, what, text);
-	if (error)
-		return error;
-	error = rblk_connect_check_device(queue, text);
-	if (error)
-		return error;
-	what = "making the queue pair";
-	error = rblk_connect_make_qp(queue);
+	return rdma_resolve_addr(queue->cm_id, NULL, (struct sockaddr *)&o->address,
+				 o->connect_ms);
+}
+
+static int rblk_connect_resolve_route(struct rblk_queue *queue, char *text)
+{
+	return rdma_resolve_route(queue->cm_id, rblk_connect_left_ms(queue));
+}
+
+/* The id has a device now. From here on the device's removal ends us. */
+static int rblk_connect_take_device(struct rblk_queue *queue, char *text)
+{
+	queue->ibdev = queue->cm_id->device;
+	rblk_device_note_ibdev(queue->device, queue->index, queue->ibdev);
+	return rblk_connect_check_device(queue, text);
+}
+
+static int rblk_connect_make_all(struct rblk_queue *queue, char *text)
+{
+	int error = rblk_connect_make_qp(queue);
+
 	if (!error)
 		error = rblk_memory_create(queue, queue->wanted,
 					   queue->wanted + RBLK_RESERVED_TAGS);
@@ -364,22 +389,45 @@ static int rblk_connect_run(struct rblk_queue *queue, char *text)
 		error = rblk_connect_make_messages(queue);
 	if (!error)
 		error = rblk_connect_make_receives(queue);
-	if (error)
-		goto failed;
-	what = "login";
-	error = rblk_connect_login(queue);
-	if (error)
-		goto failed;
-	error = rblk_connect_wait(queue, what, text);
-	if (error)
-		return error;
-	what = "registering the slots";
-	error = rblk_memory_register(queue);
-	if (!error)
-		return 0;
-failed:
-	scnprintf(text, RBLK_TEXT_BYTES, "%s: queue %u: %s: error %d", o->address_text,
-		  queue->index, what, error);
+	return error;
+}
+
+static int rblk_connect_register(struct rblk_queue *queue, char *text)
+{
+	return rblk_memory_register(queue);
+}
+
+/* In this order. One that fails leaves what was made to rblk_queue_create(), and may write text. */
+static const struct {
+	const char *what;
+	int (*run)(struct rblk_queue *queue, char *text);
+	bool waits; /* it is over when the connection manager says so */
+} rblk_connect_steps[] = {
+	{ "resolving the address", rblk_connect_resolve_address, true },
+	{ "resolving the route", rblk_connect_resolve_route, true },
+	{ "looking at the RDMA device", rblk_connect_take_device, false },
+	{ "making the queue pair", rblk_connect_make_all, false },
+	{ "login", rblk_connect_login, true },
+	{ "registering the slots", rblk_connect_register, false },
+};
+
+static int rblk_connect_run(struct rblk_queue *queue, char *text)
+{
+	struct rblk_options *o = &queue->device->options;
+	unsigned int i;
+	int error = 0;
+
+	queue->connect_by = jiffies + msecs_to_jiffies(o->connect_ms);
+	for (i = 0; i < ARRAY_SIZE(rblk_connect_steps) && !error; i++) {
+		const char *what = rblk_connect_steps[i].what;
+
+		error = rblk_connect_steps[i].run(queue, text);
+		if (!error && rblk_connect_steps[i].waits)
+			error = rblk_connect_wait(queue, what, text);
+		if (error && !text[0])
+			scnprintf(text, RBLK_TEXT_BYTES, "%s: queue %u: %s: error %d",
+				  o->address_text, queue->index, what, error);
+	}
 	return error;
 }
 
@@ -428,22 +476,6 @@ err_destroy:
 	return error;
 }
 
-/* What the session's own commands were waiting for will not come. */
-static void rblk_connect_fail_reserved(struct rblk_queue *queue)
-{
-	unsigned int i;
-
-	for (i = 0; queue->reserved && i < RBLK_RESERVED_TAGS; i++) {
-		struct rblk_command *command = &queue->reserved[i];
-
-		if (command->account.state == CORE_TAG_FREE)
-			continue;
-		command->error = -ENOTCONN;
-		command->account.state = CORE_TAG_FREE;
-		rblk_command_finish(command);
-	}
-}
-
 void rblk_queue_stop(struct rblk_queue *queue)
 {
 	unsigned long flags;
@@ -463,7 +495,7 @@ void rblk_queue_stop(struct rblk_queue *queue)
 		 */
 		ib_drain_qp(queue->qp);
 	}
-	rblk_connect_fail_reserved(queue);
+	rblk_call_fail_all(queue);
 	/* They read their slots, which are freed next. Nothing that they wait for is outstanding. */
 	spin_lock_irq(&queue->lock);
 	wait_event_lock_irq(queue->session_idle, !queue->session_callers, queue->lock);
@@ -493,6 +525,7 @@ void rblk_queue_release_hardware(struct rblk_queue *queue)
 		rdma_destroy_id(queue->cm_id); /* no event handler runs any more */
 	queue->cm_id = NULL;
 	queue->ibdev = NULL;
+	rblk_device_note_ibdev(queue->device, queue->index, NULL);
 }
 
 void rblk_queue_destroy(struct rblk_queue *queue)

@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Attached volumes: the registry, attach and detach, and the one state machine that a lost
- * connection runs through. Called by control.c; told of losses by queue.c, connect.c and disk.c.
+ * Attached volumes: the registry, and the one state machine that a lost connection runs through.
+ * attach.c brings devices here and takes them away; queue.c, connect.c and disk.c tell of losses.
  */
 #include <linux/crash_dump.h>
-#include <linux/delay.h>
 #include <linux/idr.h>
 #include <linux/nsproxy.h>
 #include <linux/random.h>
 #include <linux/sched/mm.h>
-#include <linux/sched/signal.h>
 #include <linux/slab.h>
 #include <net/net_namespace.h>
 
@@ -19,6 +17,7 @@
 #include "kmod/memory.h"
 #include "kmod/module.h"
 #include "kmod/queue.h"
+#include "kmod/refused.h"
 #include "kmod/session.h"
 #include "kmod/trace.h"
 
@@ -57,7 +56,7 @@ static bool rblk_device_set_state(struct rblk_device *device, enum rblk_device_s
 	if (!(rblk_device_next[device->state] & BIT(state)))
 		return false;
 	trace_rblk_state(device, device->state, state);
-	WRITE_ONCE(device->state, state);
+	smp_store_release(&device->state, state);
 	return true;
 }
 
@@ -85,7 +84,12 @@ static void rblk_device_free(struct kref *refs)
 	kfree(device);
 }
 
-static void rblk_device_put(struct rblk_device *device)
+void rblk_device_get(struct rblk_device *device)
+{
+	kref_get(&device->refs);
+}
+
+void rblk_device_put(struct rblk_device *device)
 {
 	kref_put(&device->refs, rblk_device_free);
 }
@@ -133,9 +137,6 @@ void rblk_device_lost(struct rblk_device *device, const char *format, ...)
 		va_end(args);
 	}
 	if (rblk_device_set_state(device, RBLK_DEVICE_LOST)) {
-		pr_err("rblk%d [%s]: %s; I/O waits for %u ms, then fails\n", device->index,
-		       device->options.address_text, device->reason,
-		       rblk_device_give_up_ms(device));
 		atomic64_inc(&device->losses);
 		queue_work(rblk_workqueue, &device->loss_work);
 	}
@@ -158,7 +159,7 @@ bool rblk_device_say_reason(struct rblk_device *device, char *text)
 }
 
 /*
- * F4, in this order: no request is being dispatched, every queue pair is in ERR and drained, every
+ * F4, in this order: no request is being dispatched or sent again, every queue pair is in ERR and drained, every
  * key is invalid; only then is anything unmapped. The requests stay started: held.
  */
 static void rblk_device_take_down(struct rblk_device *device)
@@ -169,6 +170,7 @@ static void rblk_device_take_down(struct rblk_device *device)
 	for (i = 0; i < device->queue_count; i++)
 		if (device->queues[i])
 			rblk_queue_stop(device->queues[i]);
+	rblk_refused_stop(device);
 	rblk_disk_settle(device);
 	for (i = 0; i < device->queue_count; i++)
 		if (device->queues[i])
@@ -185,10 +187,15 @@ static void rblk_device_loss_work(struct work_struct *work)
 	/* What memory is written back to may wait for this. */
 	unsigned int noio = memalloc_noio_save();
 
+	/* Here and not where it was noticed: a console is slow, and interrupts were off. The reason stays. */
+	pr_err("rblk%d [%s]: %s; I/O waits for %u ms, then fails\n", device->index,
+	       device->options.address_text, device->reason, rblk_device_give_up_ms(device));
 	mutex_lock(&device->lifecycle);
 	if (device->state == RBLK_DEVICE_LOST) {
 		rblk_disk_quiesce(device);
 		rblk_device_take_down(device);
+		rblk_disk_fail_held(device, true);
+		rblk_disk_unquiesce(device); /* what comes now is held, or fails fast */
 		queue_delayed_work(rblk_workqueue, &device->give_up_work,
 				   msecs_to_jiffies(rblk_device_give_up_ms(device)));
 	}
@@ -204,7 +211,9 @@ static void rblk_device_give_up(struct rblk_device *device)
 		return;
 	pr_err("rblk%d [%s]: gave up; I/O fails until it is detached\n", device->index,
 	       device->options.address_text);
-	rblk_disk_fail_held(device);
+	/* Behind this nobody who has seen LOST is about to hold one more. */
+	rblk_disk_quiesce(device);
+	rblk_disk_fail_held(device, false);
 	rblk_disk_unquiesce(device);
 }
 
@@ -218,8 +227,7 @@ static void rblk_device_give_up_work(struct work_struct *work)
 	mutex_unlock(&device->lifecycle);
 }
 
-/* At once, whatever the connection's state: for a detach by force. */
-static void rblk_device_fail_now(struct rblk_device *device, const char *why)
+void rblk_device_fail_now(struct rblk_device *device, const char *why)
 {
 	rblk_device_lost(device, "%s", why);
 	flush_work(&device->loss_work);
@@ -228,8 +236,7 @@ static void rblk_device_fail_now(struct rblk_device *device, const char *why)
 	mutex_unlock(&device->lifecycle);
 }
 
-/* A referenced device by its number, NULL if there is none. */
-static struct rblk_device *rblk_device_get(int index)
+struct rblk_device *rblk_device_find(int index)
 {
 	struct rblk_device *device, *found = NULL;
 
@@ -245,28 +252,55 @@ static struct rblk_device *rblk_device_get(int index)
 	return found;
 }
 
+struct rblk_device *rblk_device_find_any(void)
+{
+	struct rblk_device *device;
+
+	mutex_lock(&rblk_registry_lock);
+	device = list_first_entry_or_null(&rblk_registry, struct rblk_device, entry);
+	if (device)
+		kref_get(&device->refs);
+	mutex_unlock(&rblk_registry_lock);
+	return device;
+}
+
+/* -- an RDMA device goes away ---------------------------------------------------------------------- */
+
+void rblk_device_note_ibdev(struct rblk_device *device, unsigned int queue,
+			    const struct ib_device *ibdev)
+{
+	unsigned long flags;
+
+	spin_lock_irqsave(&device->state_lock, flags);
+	device->ibdevs[queue] = ibdev;
+	spin_unlock_irqrestore(&device->state_lock, flags);
+}
+
 static bool rblk_device_uses(struct rblk_device *device, const struct ib_device *ibdev)
 {
+	unsigned long flags;
 	bool uses = false;
 	unsigned int i;
 
-	mutex_lock(&device->lifecycle); /* an attach or a take-down ends first */
-	for (i = 0; i < device->queue_count; i++)
-		uses |= device->queues[i] && device->queues[i]->ibdev == ibdev;
-	mutex_unlock(&device->lifecycle);
+	spin_lock_irqsave(&device->state_lock, flags);
+	for (i = 0; i < RBLK_QUEUES_MAX; i++)
+		uses |= device->ibdevs[i] == ibdev;
+	spin_unlock_irqrestore(&device->state_lock, flags);
 	return uses;
 }
 
 /*
- * One number after the other, so that other devices can be attached and detached meanwhile. One that
- * is attached behind this walk is told by the connection manager, whose turn is after ours.
+ * One number after the other, so that other devices can be attached and detached meanwhile; and no
+ * lock of theirs is waited for, since their attach may take long. A device that is being attached on
+ * this one, or behind this walk, is told by the connection manager, whose turn is after ours and
+ * which waits until every id is destroyed; so is one that is being dismantled.
  */
 void rblk_device_ib_removed(struct ib_device *ibdev)
 {
 	int index;
 
 	for (index = 0; index < RBLK_DEVICES_MAX; index++) {
-		struct rblk_device *device = rblk_device_get(index);
+		struct rblk_device *device = rblk_device_find(index);
 
 		if (!device)
 			continue;
@@ -298,9 +332,9 @@ void rblk_device_event(struct rblk_device *device, u16 event, u32 handle)
 	spin_unlock_irqrestore(&device->state_lock, flags);
 }
 
-/* -- attach, detach ------------------------------------------------------------------------------------- */
+/* -- beginning and end ------------------------------------------------------------------------------ */
 
-static struct rblk_device *rblk_device_alloc(const struct rblk_options *options)
+struct rblk_device *rblk_device_alloc(const struct rblk_options *options)
 {
 	struct rblk_device *device = kzalloc(sizeof(*device), GFP_KERNEL);
 
@@ -315,13 +349,16 @@ static struct rblk_device *rblk_device_alloc(const struct rblk_options *options)
 	}
 	kref_init(&device->refs);
 	device->options = *options;
-	device->slot_order = rblk_memory_slot_order();
+	device->slot_bytes = rblk_memory_slot_bytes();
 	device->net = get_net(current->nsproxy->net_ns);
 	mutex_init(&device->lifecycle);
 	mutex_init(&device->opens_lock);
 	spin_lock_init(&device->state_lock);
+	spin_lock_init(&device->refused_lock);
+	INIT_LIST_HEAD(&device->refused);
 	init_waitqueue_head(&device->session_wait);
 	device->state = RBLK_DEVICE_CONNECTING;
+	get_random_bytes(&device->attachment, sizeof(device->attachment));
 	get_random_bytes(device->session_id, sizeof(device->session_id));
 	device->session_id[0] |= 1; /* never all zero */
 	device->session_epoch = 1;
@@ -329,6 +366,7 @@ static struct rblk_device *rblk_device_alloc(const struct rblk_options *options)
 	INIT_WORK(&device->refresh_work, rblk_session_refresh_work);
 	INIT_DELAYED_WORK(&device->give_up_work, rblk_device_give_up_work);
 	INIT_DELAYED_WORK(&device->keepalive_work, rblk_session_keepalive_work);
+	INIT_DELAYED_WORK(&device->refused_work, rblk_refused_work);
 	device->queue_count = options->queues;
 	if (!options->queues) {
 		device->queue_count = min_t(unsigned int, num_online_cpus(), RBLK_ATTACH_QUEUES);
@@ -347,72 +385,15 @@ static struct rblk_device *rblk_device_alloc(const struct rblk_options *options)
 	return device;
 }
 
-/* What cannot be flushed is attached only by who says so: the block layer would let fsync() succeed. */
-static int rblk_device_check_volatile(const struct rblk_device *device, char *text)
+void rblk_device_register_locked(struct rblk_device *device)
 {
-	if (device->options.accept_volatile || device->options.read_only ||
-	    device->volume_flags & (RBLK_VOLUME_FLUSH | RBLK_VOLUME_READ_ONLY) ||
-	    !(device->volume_flags & RBLK_VOLUME_VOLATILE_CACHE))
-		return 0;
-	scnprintf(text, RBLK_TEXT_BYTES, "%s/%s: cannot be flushed, and is lost with the target: "
-		  "attach it as volatile, or not at all", device->options.address_text,
-		  device->options.volume);
-	return -EOPNOTSUPP;
-}
-
-static int rblk_device_connect(struct rblk_device *device, char *text)
-{
-	unsigned int i;
-	int error = 0;
-
-	for (i = 0; i < device->queue_count && !error; i++)
-		error = rblk_queue_create(device, i, &device->queues[i], text);
-	if (!error)
-		error = rblk_session_open_volume(device, text);
-	if (!error)
-		error = rblk_device_check_volatile(device, text);
-	if (error)
-		return error;
-	device->keepalive_ms = device->queues[0]->keepalive_ms;
-	error = rblk_disk_create(device);
-	if (error)
-		scnprintf(text, RBLK_TEXT_BYTES, "%s/%s: making the disk: %s (error %d)",
-			  device->options.address_text, device->options.volume,
-			  error == -EOPNOTSUPP ? "the target allows less than a page to a command"
-					       : "the kernel refuses", error);
-	return error;
-}
-
-/* Everything but the struct. No work and no I/O of it is left when this is called. */
-static void rblk_device_dismantle(struct rblk_device *device)
-{
-	unsigned int i;
-
-	mutex_lock(&device->lifecycle);
-	rblk_device_take_down(device);
-	rblk_disk_destroy(device);
-	for (i = 0; i < device->queue_count; i++)
-		if (device->queues[i])
-			rblk_queue_destroy(device->queues[i]);
-	device->queue_count = 0; /* a removal of the RDMA device may still look */
-	mutex_unlock(&device->lifecycle);
 	mutex_lock(&rblk_registry_lock);
-	list_del(&device->entry);
+	mutex_lock(&device->lifecycle);
+	list_add_tail(&device->entry, &rblk_registry);
 	mutex_unlock(&rblk_registry_lock);
-	rblk_device_put(device);
 }
 
-static void rblk_device_cancel_works(struct rblk_device *device)
-{
-	/* In LIVE the works requeue each other; in REMOVING each ends without doing anything. */
-	cancel_work_sync(&device->loss_work);
-	cancel_delayed_work_sync(&device->keepalive_work);
-	cancel_work_sync(&device->refresh_work);
-	cancel_delayed_work_sync(&device->give_up_work);
-}
-
-/* Unless the connection broke meanwhile: a loss before LIVE only leaves its reason. */
-static int rblk_device_go_live(struct rblk_device *device, char *text)
+int rblk_device_go_live(struct rblk_device *device, char *text)
 {
 	unsigned long flags;
 	bool broken;
@@ -426,153 +407,33 @@ static int rblk_device_go_live(struct rblk_device *device, char *text)
 	return -ECONNRESET;
 }
 
-/* A referenced device by "rblk0" or "/dev/rblk0". */
-static struct rblk_device *rblk_device_find(const char *name)
+static void rblk_device_end_works(struct rblk_device *device)
 {
-	char own[16];
-	int index;
-
-	if (!strncmp(name, "/dev/", 5))
-		name += 5;
-	if (sscanf(name, "rblk%d", &index) != 1)
-		return NULL;
-	snprintf(own, sizeof(own), "rblk%d", index);
-	return strcmp(own, name) ? NULL : rblk_device_get(index);
+	/*
+	 * In LIVE the works requeue each other; in REMOVING each ends without doing anything, but a loss
+	 * still says its reason.
+	 */
+	flush_work(&device->loss_work);
+	cancel_delayed_work_sync(&device->keepalive_work);
+	cancel_work_sync(&device->refresh_work);
+	cancel_delayed_work_sync(&device->give_up_work);
 }
 
-/* Take the right to detach: only one caller gets it. */
-static int rblk_device_claim(struct rblk_device *device, bool force, char *text)
+void rblk_device_dismantle(struct rblk_device *device)
 {
-	int error = 0;
+	unsigned int i;
 
-	mutex_lock(&device->opens_lock);
-	if (device->closing || !device->disk_added) {
-		scnprintf(text, RBLK_TEXT_BYTES, "rblk%d: being attached or detached already",
-			  device->index);
-		error = -EBUSY;
-	} else if (device->openers && !force) {
-		scnprintf(text, RBLK_TEXT_BYTES, "rblk%d: in use: open %u times (mounted?)",
-			  device->index, device->openers);
-		error = -EBUSY;
-	} else {
-		device->closing = true;
-	}
-	mutex_unlock(&device->opens_lock);
-	return error;
-}
-
-/* Holds no lock while the disk's I/O ends: a connection lost meanwhile must be able to fail it. */
-static void rblk_device_remove(struct rblk_device *device, bool force, const char *why)
-{
-	if (force)
-		rblk_device_fail_now(device, why);
-	rblk_disk_remove(device);
-	if (rblk_device_live(device))
-		rblk_session_close_handle(device, device->handle);
 	rblk_device_change(device, RBLK_DEVICE_REMOVING);
-	rblk_device_cancel_works(device);
-	pr_info("rblk%d: detached\n", device->index);
-	rblk_device_dismantle(device);
-}
-
-int rblk_device_attach(const struct rblk_options *options, char *text)
-{
-	struct rblk_device *device = rblk_device_alloc(options);
-	unsigned int queues, depth;
-	bool killed;
-	int error;
-
-	if (IS_ERR(device)) {
-		scnprintf(text, RBLK_TEXT_BYTES, "attach: %s",
-			  PTR_ERR(device) == -ENOSPC ? "too many devices" : "out of memory");
-		return PTR_ERR(device);
-	}
-	kref_get(&device->refs); /* ours: as soon as there is a disk, anybody may detach it */
-	/* In the registry before it connects: a removal of its RDMA device waits for the outcome. */
-	mutex_lock(&rblk_registry_lock);
+	rblk_device_end_works(device);
 	mutex_lock(&device->lifecycle);
-	list_add_tail(&device->entry, &rblk_registry);
-	mutex_unlock(&rblk_registry_lock);
-	error = rblk_device_connect(device, text);
-	if (!error)
-		error = rblk_device_go_live(device, text);
+	rblk_device_take_down(device);
+	rblk_disk_destroy(device);
+	for (i = 0; i < device->queue_count; i++)
+		if (device->queues[i])
+			rblk_queue_destroy(device->queues[i]);
 	mutex_unlock(&device->lifecycle);
-	if (error)
-		goto err_dismantle;
-	queues = device->queue_count;
-	depth = device->tag_set.queue_depth;
-	rblk_session_schedule_keepalive(device);
-	/* An event between the volume's opening and LIVE was only noted. */
-	if (atomic_read(&device->event_seen)) {
-		queue_work(rblk_workqueue, &device->refresh_work);
-		mod_delayed_work(rblk_workqueue, &device->keepalive_work, 0);
-	}
-	error = rblk_disk_add(device);
-	if (error) {
-		scnprintf(text, RBLK_TEXT_BYTES, "rblk%d: adding the disk: error %d",
-			  device->index, error);
-		goto err_dismantle;
-	}
-	killed = fatal_signal_pending(current);
-	if (killed || !rblk_device_live(device)) {
-		/* While its partitions were read; or somebody detaches it already, says text. */
-		if (!rblk_device_claim(device, true, text)) {
-			rblk_device_lost(device, "the attach was killed");
-			rblk_device_say_reason(device, text);
-			rblk_device_remove(device, true, "");
-		}
-		rblk_device_put(device);
-		return killed ? -EINTR : -ECONNRESET;
-	}
-	scnprintf(text, RBLK_TEXT_BYTES, "rblk%d", device->index);
-	pr_info("rblk%d: attached %s/%s, %u queues of %u\n", device->index,
-		device->options.address_text, device->options.volume, queues, depth);
+	mutex_lock(&rblk_registry_lock);
+	list_del(&device->entry);
+	mutex_unlock(&rblk_registry_lock);
 	rblk_device_put(device);
-	return 0;
-
-err_dismantle:
-	rblk_device_change(device, RBLK_DEVICE_REMOVING);
-	rblk_device_cancel_works(device);
-	rblk_device_dismantle(device);
-	rblk_device_put(device);
-	return error;
-}
-
-int rblk_device_detach(const char *name, bool force, char *text)
-{
-	struct rblk_device *device = rblk_device_find(name);
-	int error;
-
-	if (!device) {
-		scnprintf(text, RBLK_TEXT_BYTES, "%.64s: no such device", name);
-		return -ENODEV;
-	}
-	error = rblk_device_claim(device, force, text);
-	if (!error) {
-		scnprintf(text, RBLK_TEXT_BYTES, "rblk%d", device->index);
-		rblk_device_remove(device, force, "detached by force");
-	}
-	rblk_device_put(device);
-	return error;
-}
-
-void rblk_device_detach_all(void)
-{
-	struct rblk_device *device;
-	char text[RBLK_TEXT_BYTES];
-
-	for (;;) {
-		mutex_lock(&rblk_registry_lock);
-		device = list_first_entry_or_null(&rblk_registry, struct rblk_device, entry);
-		if (device)
-			kref_get(&device->refs);
-		mutex_unlock(&rblk_registry_lock);
-		if (!device)
-			return;
-		if (!rblk_device_claim(device, true, text))
-			rblk_device_remove(device, false, "");
-		else
-			msleep(20); /* another detach is at it */
-		rblk_device_put(device);
-	}
 }

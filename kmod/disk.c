@@ -16,32 +16,40 @@
 
 /* -- blk-mq ------------------------------------------------------------------------------------- */
 
+/*
+ * The device is not LIVE: the request is held, or ended here, as an error of queue_rq's would leave a
+ * started request of dm-multipath's behind. Once it is FAILED, everything that is held has been ended.
+ */
+static blk_status_t rblk_disk_queue_lost(struct request *rq, enum rblk_device_state state)
+{
+	struct rblk_io *io = blk_mq_rq_to_pdu(rq);
+
+	if (state != RBLK_DEVICE_LOST || blk_noretry_request(rq)) {
+		io->command.error = -ENOLINK; /* BLK_STS_TRANSPORT */
+		blk_mq_complete_request(rq);
+	}
+	return BLK_STS_OK;
+}
+
 static blk_status_t rblk_disk_queue_rq(struct blk_mq_hw_ctx *hctx,
 				       const struct blk_mq_queue_data *bd)
 {
 	struct rblk_queue *queue = hctx->driver_data;
-	struct rblk_command *command = blk_mq_rq_to_pdu(bd->rq);
-	enum rblk_device_state state = READ_ONCE(queue->device->state);
+	struct rblk_io *io = blk_mq_rq_to_pdu(bd->rq);
+	enum rblk_device_state state = smp_load_acquire(&queue->device->state);
 	blk_status_t status;
 
-	if (unlikely(state != RBLK_DEVICE_LIVE)) {
-		/* LOST: its queues are about to be quiesced; the request comes again afterwards. */
-		return state == RBLK_DEVICE_LOST ? BLK_STS_RESOURCE : BLK_STS_IOERR;
-	}
-	command->queue = queue;
-	command->rq = bd->rq;
-	status = rblk_command_prepare(command, bd->rq);
-	if (status)
-		goto out;
+	io->command.queue = queue;
+	io->command.tag = bd->rq->tag;
+	io->refusals = 0;
+	/* Started before it is sent: its answer may come at once. */
 	blk_mq_start_request(bd->rq);
-	trace_rblk_submit(command);
-	if (rblk_queue_add(queue, command)) {
-		/* The queue went down meanwhile; loss_work holds what is started, so hold this one. */
-		rblk_memory_unmap(command);
-		blk_mq_requeue_request(bd->rq, true);
-		return BLK_STS_OK;
-	}
-out:
+	if (unlikely(state != RBLK_DEVICE_LIVE))
+		return rblk_disk_queue_lost(bd->rq, state);
+	status = rblk_io_send(io, queue);
+	/* The queue went down meanwhile: the request is held, like all that were sent. */
+	if (status == BLK_STS_TRANSPORT)
+		status = BLK_STS_OK;
 	if (bd->last)
 		rblk_queue_kick(queue);
 	return status;
@@ -75,8 +83,8 @@ static void rblk_disk_map_queues(struct blk_mq_tag_set *set)
 
 static enum blk_eh_timer_return rblk_disk_timeout(struct request *rq)
 {
-	struct rblk_command *command = blk_mq_rq_to_pdu(rq);
-	struct rblk_queue *queue = command->queue;
+	struct rblk_io *io = blk_mq_rq_to_pdu(rq);
+	struct rblk_queue *queue = io->command.queue;
 	struct rblk_device *device = queue->device;
 
 	/*
@@ -88,6 +96,10 @@ static enum blk_eh_timer_return rblk_disk_timeout(struct request *rq)
 		if (!blk_mq_request_started(rq) || blk_mq_request_completed(rq))
 			return BLK_EH_DONE;
 	}
+	/* Held, or sent again later than blk-mq knows of. */
+	if (READ_ONCE(io->command.account.state) == CORE_TAG_FREE ||
+	    (io->refusals && time_before(jiffies, io->sent_at + rq->timeout)))
+		return BLK_EH_RESET_TIMER;
 	/*
 	 * Nothing can be taken back while the target may still touch the memory (F4): an answer that
 	 * does not come fails the connection, and the request is ended by the loss's own time.
@@ -111,14 +123,14 @@ static int rblk_disk_init_request(struct blk_mq_tag_set *set, struct request *rq
 {
 	struct rblk_device *device = set->driver_data;
 
-	rblk_command_init(blk_mq_rq_to_pdu(rq), device->queues[hctx], rq);
+	rblk_io_init(blk_mq_rq_to_pdu(rq), device->queues[hctx]);
 	return 0;
 }
 
 static const struct blk_mq_ops rblk_mq_ops = {
 	.queue_rq = rblk_disk_queue_rq,
 	.commit_rqs = rblk_disk_commit_rqs,
-	.complete = rblk_command_complete_rq,
+	.complete = rblk_io_complete,
 	.timeout = rblk_disk_timeout,
 	.poll = rblk_disk_poll,
 	.map_queues = rblk_disk_map_queues,
@@ -138,21 +150,11 @@ RBLK_COMPAT_RELEASE(rblk_disk_release)
 	rblk_device_release(disk->private_data);
 }
 
-static int rblk_disk_unique_id(struct gendisk *disk, u8 id[16], enum blk_unique_id type)
-{
-	struct rblk_device *device = disk->private_data;
-
-	if (type != BLK_UID_EUI64 && type != BLK_UID_NAA)
-		return -EINVAL;
-	memcpy(id, device->uuid, 16);
-	return 16;
-}
-
+/* No get_unique_id: it hands out EUI64, NAA and T10 identifiers, and a volume has a UUID (sysfs: wwid). */
 static const struct block_device_operations rblk_disk_ops = {
 	.owner = THIS_MODULE,
 	.open = rblk_disk_open,
 	.release = rblk_disk_release,
-	.get_unique_id = rblk_disk_unique_id,
 };
 
 /*
@@ -225,7 +227,7 @@ int rblk_disk_create(struct rblk_device *device)
 	set->nr_maps = device->options.poll_queues ? HCTX_MAX_TYPES : 1;
 	set->queue_depth = depth;
 	set->numa_node = ibdev_to_node(device->queues[0]->ibdev);
-	set->cmd_size = RBLK_COMMAND_BYTES;
+	set->cmd_size = sizeof(struct rblk_io);
 	set->flags = RBLK_COMPAT_TAG_FLAGS;
 	set->timeout = msecs_to_jiffies(device->options.command_ms);
 	set->driver_data = device;
@@ -301,7 +303,8 @@ void rblk_disk_unquiesce(struct rblk_device *device)
 
 static bool rblk_disk_unmap_one(struct request *rq, void *data)
 {
-	struct rblk_command *command = blk_mq_rq_to_pdu(rq);
+	struct rblk_io *io = blk_mq_rq_to_pdu(rq);
+	struct rblk_command *command = &io->command;
 
 	/* A completed one is on its way to command.c's complete, which unmaps it. */
 	if (command->account.state == CORE_TAG_FREE || blk_mq_request_completed(rq))
@@ -309,9 +312,7 @@ static bool rblk_disk_unmap_one(struct request *rq, void *data)
 	list_del_init(&command->entry);
 	command->queue->commands[command->tag] = NULL;
 	command->account.state = CORE_TAG_FREE;
-	command->error = -ENOTCONN; /* held: its end is decided by the device's */
-	if (command->memory != RBLK_MEMORY_NONE)
-		rblk_memory_unmap(command);
+	rblk_memory_unmap(io);
 	return true;
 }
 
@@ -329,20 +330,22 @@ void rblk_disk_unmap_held(struct rblk_device *device)
 
 static bool rblk_disk_fail_one(struct request *rq, void *data)
 {
-	struct rblk_command *command = blk_mq_rq_to_pdu(rq);
+	struct rblk_io *io = blk_mq_rq_to_pdu(rq);
+	const bool *fail_fast_only = data;
 
-	if (!blk_mq_request_started(rq) || blk_mq_request_completed(rq))
+	if (!blk_mq_request_started(rq) || blk_mq_request_completed(rq) ||
+	    (*fail_fast_only && !blk_noretry_request(rq)))
 		return true;
-	command->error = -EIO;
+	io->command.error = -ENOLINK; /* BLK_STS_TRANSPORT: another path may do better */
 	blk_mq_complete_request(rq);
 	return true;
 }
 
-void rblk_disk_fail_held(struct rblk_device *device)
+void rblk_disk_fail_held(struct rblk_device *device, bool fail_fast_only)
 {
 	if (!device->tag_set_ready)
 		return;
-	blk_mq_tagset_busy_iter(&device->tag_set, rblk_disk_fail_one, NULL);
+	blk_mq_tagset_busy_iter(&device->tag_set, rblk_disk_fail_one, &fail_fast_only);
 	blk_mq_tagset_wait_completed_request(&device->tag_set);
 }
 

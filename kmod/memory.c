@@ -12,9 +12,10 @@
 #include "kmod/compat.h"
 #include "kmod/device.h"
 #include "kmod/queue.h"
+#include "kmod/slots.h"
 
-/* More would only make one command's registration long; 1 MiB in 4 KiB pages. */
-#define RBLK_FAST_PAGES_MAX 256u
+/* 1 MiB in pages of 4 KiB, wherever in its first page it begins. */
+#define RBLK_FAST_PAGES_MAX 257u
 
 static unsigned int slot_bytes = 4096;
 
@@ -40,13 +41,13 @@ MODULE_PARM_DESC(slot_bytes,
 		 "largest I/O that is copied rather than registered: 4096 to 65536, for new devices");
 
 struct rblk_memory {
-	unsigned int tags, credits;
-	unsigned int order; /* a slot is 1 << order pages */
-	unsigned int slots_per_mr, slot_mr_count;
+	struct rblk_slots slots;
+	unsigned int order; /* of a chunk's pages */
+	unsigned int credits;
 	u32 fast_pages;
-	struct page **pages; /* tags */
-	u64 *dma;            /* tags */
-	struct ib_mr **slot_mrs;
+	struct page **chunks; /* slots.chunks */
+	u64 *dma;             /* likewise */
+	struct ib_mr **slot_mrs; /* slots.mrs */
 	struct ib_reg_wr *slot_wrs;
 	struct ib_cqe slot_cqe;
 	struct ib_mr **fast_mrs; /* credits */
@@ -66,16 +67,16 @@ static int rblk_memory_alloc_slots(struct rblk_queue *queue, struct rblk_memory 
 	int node = ibdev_to_node(queue->ibdev);
 	unsigned int i;
 
-	for (i = 0; i < m->tags; i++) {
-		m->pages[i] = alloc_pages_node(node, GFP_KERNEL | __GFP_ZERO | __GFP_COMP,
-					       m->order);
-		if (!m->pages[i])
+	for (i = 0; i < m->slots.chunks; i++) {
+		m->chunks[i] = alloc_pages_node(node, GFP_KERNEL | __GFP_ZERO | __GFP_COMP,
+						m->order);
+		if (!m->chunks[i])
 			return -ENOMEM;
-		m->dma[i] = ib_dma_map_page(queue->ibdev, m->pages[i], 0, PAGE_SIZE << m->order,
+		m->dma[i] = ib_dma_map_page(queue->ibdev, m->chunks[i], 0, m->slots.chunk_bytes,
 					    DMA_BIDIRECTIONAL);
 		if (ib_dma_mapping_error(queue->ibdev, m->dma[i])) {
-			__free_pages(m->pages[i], m->order);
-			m->pages[i] = NULL;
+			__free_pages(m->chunks[i], m->order);
+			m->chunks[i] = NULL;
 			return -EIO;
 		}
 	}
@@ -97,54 +98,51 @@ static int rblk_memory_alloc_mrs(struct ib_pd *pd, struct ib_mr **mrs, unsigned 
 	return 0;
 }
 
-unsigned int rblk_memory_slot_order(void)
+u32 rblk_memory_slot_bytes(void)
 {
-	return get_order(READ_ONCE(slot_bytes));
+	return READ_ONCE(slot_bytes);
 }
 
-u32 rblk_memory_pages_needed(unsigned int slot_order)
+u32 rblk_memory_pages_needed(u32 slot)
 {
 	/* Two at least: rblk_memory_max_bytes() is a page less than what can be registered. */
-	return max(2u, 1u << slot_order);
+	return max(2u, slot / RBLK_SLOT_UNIT);
 }
 
-u32 rblk_memory_slot_registrations(const struct ib_device *ibdev, unsigned int slot_order,
-				   u32 tags)
+static struct rblk_slots rblk_memory_slots(const struct ib_device *ibdev, u32 slot, u32 tags)
 {
-	u32 per_mr = ibdev->attrs.max_fast_reg_page_list_len >> slot_order;
+	return rblk_slots_lay_out(PAGE_SIZE, slot, ibdev->attrs.max_fast_reg_page_list_len, tags);
+}
 
-	return DIV_ROUND_UP(tags, clamp(per_mr, 1u, tags));
+u32 rblk_memory_slot_registrations(const struct ib_device *ibdev, u32 slot, u32 tags)
+{
+	return rblk_memory_slots(ibdev, slot, tags).mrs;
 }
 
 int rblk_memory_create(struct rblk_queue *queue, unsigned int credits, unsigned int tags)
 {
-	u32 limit = queue->ibdev->attrs.max_fast_reg_page_list_len;
 	struct rblk_memory *m = kzalloc(sizeof(*m), GFP_KERNEL);
 	int error = -ENOMEM;
 
 	if (!m)
 		return -ENOMEM;
 	queue->memory = m;
-	m->tags = tags;
 	m->credits = credits;
-	m->fast_pages = min(limit, RBLK_FAST_PAGES_MAX);
-	m->order = queue->device->slot_order;
-	m->slots_per_mr = min(limit >> m->order, tags);
-	if (!m->slots_per_mr)
-		goto err_destroy;
-	m->slot_mr_count = DIV_ROUND_UP(tags, m->slots_per_mr);
+	m->fast_pages = min(queue->ibdev->attrs.max_fast_reg_page_list_len, RBLK_FAST_PAGES_MAX);
+	m->slots = rblk_memory_slots(queue->ibdev, queue->device->slot_bytes, tags);
+	m->order = get_order(m->slots.chunk_bytes);
 	m->slot_cqe.done = rblk_memory_registered;
-	m->pages = kcalloc(tags, sizeof(*m->pages), GFP_KERNEL);
-	m->dma = kcalloc(tags, sizeof(*m->dma), GFP_KERNEL);
-	m->slot_mrs = kcalloc(m->slot_mr_count, sizeof(*m->slot_mrs), GFP_KERNEL);
-	m->slot_wrs = kcalloc(m->slot_mr_count, sizeof(*m->slot_wrs), GFP_KERNEL);
+	m->chunks = kcalloc(m->slots.chunks, sizeof(*m->chunks), GFP_KERNEL);
+	m->dma = kcalloc(m->slots.chunks, sizeof(*m->dma), GFP_KERNEL);
+	m->slot_mrs = kcalloc(m->slots.mrs, sizeof(*m->slot_mrs), GFP_KERNEL);
+	m->slot_wrs = kcalloc(m->slots.mrs, sizeof(*m->slot_wrs), GFP_KERNEL);
 	m->fast_mrs = kcalloc(credits, sizeof(*m->fast_mrs), GFP_KERNEL);
-	if (!m->pages || !m->dma || !m->slot_mrs || !m->slot_wrs || !m->fast_mrs)
+	if (!m->chunks || !m->dma || !m->slot_mrs || !m->slot_wrs || !m->fast_mrs)
 		goto err_destroy;
 	error = rblk_memory_alloc_slots(queue, m);
 	if (!error)
-		error = rblk_memory_alloc_mrs(queue->pd, m->slot_mrs, m->slot_mr_count,
-					      m->slots_per_mr << m->order);
+		error = rblk_memory_alloc_mrs(queue->pd, m->slot_mrs, m->slots.mrs,
+					      m->slots.per_mr * (m->slots.slot_bytes / RBLK_SLOT_UNIT));
 	if (!error)
 		error = rblk_memory_alloc_mrs(queue->pd, m->fast_mrs, credits, m->fast_pages);
 	if (!error)
@@ -155,23 +153,31 @@ err_destroy:
 	return error;
 }
 
-/* One slot region: its pages as a list with device addresses filled in by hand. */
-static int rblk_memory_map_slots(struct rblk_memory *m, unsigned int n, struct scatterlist *sgl)
+static u64 rblk_memory_slot_dma(const struct rblk_memory *m, u32 tag)
 {
-	unsigned int first = n * m->slots_per_mr, count = min(m->slots_per_mr, m->tags - first), i;
+	return m->dma[rblk_slots_chunk(&m->slots, tag)] + rblk_slots_offset(&m->slots, tag);
+}
+
+/* One slot region: its slots as a list with device addresses filled in by hand. */
+static int rblk_memory_map_slots(struct rblk_memory *m, u32 tags, unsigned int n,
+				 struct scatterlist *sgl)
+{
+	u32 bytes = m->slots.slot_bytes;
+	u32 first = n * m->slots.per_mr, count = min(m->slots.per_mr, tags - first), i;
 	struct ib_mr *mr = m->slot_mrs[n];
 	int mapped;
 
 	sg_init_table(sgl, count);
 	for (i = 0; i < count; i++) {
-		sg_set_page(&sgl[i], m->pages[first + i], PAGE_SIZE << m->order, 0);
-		sg_dma_address(&sgl[i]) = m->dma[first + i];
-		sg_dma_len(&sgl[i]) = PAGE_SIZE << m->order;
+		sg_set_page(&sgl[i], m->chunks[rblk_slots_chunk(&m->slots, first + i)], bytes,
+			    rblk_slots_offset(&m->slots, first + i));
+		sg_dma_address(&sgl[i]) = rblk_memory_slot_dma(m, first + i);
+		sg_dma_len(&sgl[i]) = bytes;
 	}
-	mapped = ib_map_mr_sg(mr, sgl, count, NULL, PAGE_SIZE);
+	mapped = ib_map_mr_sg(mr, sgl, count, NULL, RBLK_SLOT_UNIT);
 	if (mapped < 0)
 		return mapped;
-	if ((unsigned int)mapped != count)
+	if ((u32)mapped != count)
 		return -EINVAL;
 	m->slot_wrs[n] = (struct ib_reg_wr){
 		.wr = { .wr_cqe = &m->slot_cqe, .opcode = IB_WR_REG_MR },
@@ -189,11 +195,11 @@ int rblk_memory_register(struct rblk_queue *queue)
 	unsigned int n;
 	int error = 0;
 
-	sgl = kcalloc(m->slots_per_mr, sizeof(*sgl), GFP_KERNEL);
+	sgl = kcalloc(m->slots.per_mr, sizeof(*sgl), GFP_KERNEL);
 	if (!sgl)
 		return -ENOMEM;
-	for (n = 0; n < m->slot_mr_count && !error; n++) {
-		error = rblk_memory_map_slots(m, n, sgl);
+	for (n = 0; n < m->slots.mrs && !error; n++) {
+		error = rblk_memory_map_slots(m, queue->wanted + RBLK_RESERVED_TAGS, n, sgl);
 		if (n)
 			m->slot_wrs[n - 1].wr.next = &m->slot_wrs[n].wr;
 	}
@@ -212,19 +218,19 @@ void rblk_memory_destroy(struct rblk_queue *queue)
 	for (i = 0; m->fast_mrs && i < m->credits; i++)
 		if (m->fast_mrs[i])
 			ib_dereg_mr(m->fast_mrs[i]);
-	for (i = 0; m->slot_mrs && i < m->slot_mr_count; i++)
+	for (i = 0; m->slot_mrs && i < m->slots.mrs; i++)
 		if (m->slot_mrs[i])
 			ib_dereg_mr(m->slot_mrs[i]);
-	for (i = 0; m->pages && m->dma && i < m->tags && m->pages[i]; i++) {
-		ib_dma_unmap_page(queue->ibdev, m->dma[i], PAGE_SIZE << m->order,
+	for (i = 0; m->chunks && m->dma && i < m->slots.chunks && m->chunks[i]; i++) {
+		ib_dma_unmap_page(queue->ibdev, m->dma[i], m->slots.chunk_bytes,
 				  DMA_BIDIRECTIONAL);
-		__free_pages(m->pages[i], m->order);
+		__free_pages(m->chunks[i], m->order);
 	}
 	kfree(m->fast_mrs);
 	kfree(m->slot_wrs);
 	kfree(m->slot_mrs);
 	kfree(m->dma);
-	kfree(m->pages);
+	kfree(m->chunks);
 	kfree(m);
 	queue->memory = NULL;
 }
@@ -235,19 +241,17 @@ u32 rblk_memory_max_bytes(const struct rblk_queue *queue)
 	return (queue->memory->fast_pages - 1) * SZ_4K;
 }
 
-u32 rblk_memory_slot_bytes(const struct rblk_queue *queue)
-{
-	return PAGE_SIZE << queue->memory->order;
-}
-
 void *rblk_memory_slot(struct rblk_queue *queue, u16 tag)
 {
-	return page_address(queue->memory->pages[tag]);
+	const struct rblk_memory *m = queue->memory;
+
+	return page_address(m->chunks[rblk_slots_chunk(&m->slots, tag)]) +
+	       rblk_slots_offset(&m->slots, tag);
 }
 
 void rblk_memory_slot_sge(struct rblk_queue *queue, u16 tag, u32 bytes, struct ib_sge *sge)
 {
-	sge->addr = queue->memory->dma[tag];
+	sge->addr = rblk_memory_slot_dma(queue->memory, tag);
 	sge->length = bytes;
 	sge->lkey = queue->pd->local_dma_lkey;
 }
@@ -255,19 +259,18 @@ void rblk_memory_slot_sge(struct rblk_queue *queue, u16 tag, u32 bytes, struct i
 void rblk_memory_slot_segment(struct rblk_queue *queue, u16 tag, u32 bytes,
 			      struct rblk_wire_segment *segment)
 {
-	struct rblk_memory *m = queue->memory;
-	struct ib_mr *mr = m->slot_mrs[tag / m->slots_per_mr];
+	const struct rblk_memory *m = queue->memory;
+	struct ib_mr *mr = m->slot_mrs[rblk_slots_mr(&m->slots, tag)];
 
-	segment->address =
-		rblk_to_le64(mr->iova + ((u64)(tag % m->slots_per_mr) << PAGE_SHIFT << m->order));
+	segment->address = rblk_to_le64(mr->iova + rblk_slots_mr_offset(&m->slots, tag));
 	segment->rkey = rblk_to_le32(mr->rkey);
 	segment->length = rblk_to_le32(bytes);
 }
 
 void rblk_memory_sync_slot(struct rblk_queue *queue, u16 tag, bool for_device)
 {
-	u32 bytes = rblk_memory_slot_bytes(queue);
-	u64 dma = queue->memory->dma[tag];
+	u32 bytes = queue->memory->slots.slot_bytes;
+	u64 dma = rblk_memory_slot_dma(queue->memory, tag);
 
 	if (for_device)
 		ib_dma_sync_single_for_device(queue->ibdev, dma, bytes, DMA_BIDIRECTIONAL);
@@ -276,9 +279,10 @@ void rblk_memory_sync_slot(struct rblk_queue *queue, u16 tag, bool for_device)
 }
 
 /* Between a request's pages and its slot. */
-static void rblk_memory_copy(struct rblk_command *command, struct request *rq, bool to_slot)
+static void rblk_memory_copy(struct rblk_io *io, bool to_slot)
 {
-	u8 *slot = rblk_memory_slot(command->queue, command->tag);
+	u8 *slot = rblk_memory_slot(io->command.queue, io->command.tag);
+	struct request *rq = rblk_io_rq(io);
 	struct req_iterator iter;
 	struct bio_vec bv;
 
@@ -291,48 +295,51 @@ static void rblk_memory_copy(struct rblk_command *command, struct request *rq, b
 	}
 }
 
-void rblk_memory_copy_out(struct rblk_command *command)
+void rblk_memory_copy_out(struct rblk_io *io)
 {
-	rblk_memory_sync_slot(command->queue, command->tag, false);
-	rblk_memory_copy(command, command->rq, false);
+	rblk_memory_sync_slot(io->command.queue, io->command.tag, false);
+	rblk_memory_copy(io, false);
 }
 
 /* Register the request's own pages under a new key. */
-static int rblk_memory_map_fast(struct rblk_command *command, struct request *rq)
+static int rblk_memory_map_fast(struct rblk_io *io)
 {
+	struct rblk_command *command = &io->command;
 	struct rblk_queue *queue = command->queue;
+	struct request *rq = rblk_io_rq(io);
 	struct ib_mr *mr = queue->memory->fast_mrs[command->tag];
 	int error, nents, mapped;
 
-	command->direction = rq_dma_dir(rq);
-	command->table.sgl = command->first_sgl;
-	error = sg_alloc_table_chained(&command->table, blk_rq_nr_phys_segments(rq),
-				       command->table.sgl, RBLK_INLINE_SG);
+	io->direction = rq_dma_dir(rq);
+	io->table.sgl = io->first_sgl;
+	error = sg_alloc_table_chained(&io->table, blk_rq_nr_phys_segments(rq),
+				       io->table.sgl, RBLK_INLINE_SG);
 	if (error)
 		return -ENOMEM;
 	/* Fewer than allocated, where segments were joined; orig_nents stays, to free by. */
-	nents = rblk_compat_map_sg(rq, command->table.sgl);
-	command->nents = nents;
-	mapped = ib_dma_map_sg(queue->ibdev, command->table.sgl, nents, command->direction);
+	nents = rblk_compat_map_sg(rq, io->table.sgl);
+	io->nents = nents;
+	mapped = ib_dma_map_sg(queue->ibdev, io->table.sgl, nents, io->direction);
 	if (!mapped) {
 		error = -EIO;
 		goto err_free_table;
 	}
-	error = ib_map_mr_sg(mr, command->table.sgl, mapped, NULL, SZ_4K);
+	error = ib_map_mr_sg(mr, io->table.sgl, mapped, NULL, SZ_4K);
 	if (error != mapped) {
 		error = error < 0 ? error : -EINVAL;
 		goto err_unmap;
 	}
 	ib_update_fast_reg_key(mr, ib_inc_rkey(mr->rkey));
-	command->mr = mr;
+	io->mr = mr;
+	io->mr_valid = false; /* until it is sent */
 	command->memory = RBLK_MEMORY_FAST;
-	command->reg_wr = (struct ib_reg_wr){
-		.wr = { .wr_cqe = &command->reg_cqe, .opcode = IB_WR_REG_MR },
+	io->reg_wr = (struct ib_reg_wr){
+		.wr = { .wr_cqe = &io->reg_cqe, .opcode = IB_WR_REG_MR },
 		.mr = mr,
 		.key = mr->rkey,
 		.access = IB_ACCESS_LOCAL_WRITE |
-			  (command->direction == DMA_TO_DEVICE ? IB_ACCESS_REMOTE_READ
-							       : IB_ACCESS_REMOTE_WRITE),
+			  (io->direction == DMA_TO_DEVICE ? IB_ACCESS_REMOTE_READ
+							  : IB_ACCESS_REMOTE_WRITE),
 	};
 	command->wire.segment.address = rblk_to_le64(mr->iova);
 	command->wire.segment.rkey = rblk_to_le32(mr->rkey);
@@ -342,22 +349,24 @@ static int rblk_memory_map_fast(struct rblk_command *command, struct request *rq
 	return 0;
 
 err_unmap:
-	ib_dma_unmap_sg(queue->ibdev, command->table.sgl, nents, command->direction);
+	ib_dma_unmap_sg(queue->ibdev, io->table.sgl, nents, io->direction);
 err_free_table:
-	sg_free_table_chained(&command->table, RBLK_INLINE_SG);
+	sg_free_table_chained(&io->table, RBLK_INLINE_SG);
 	return error;
 }
 
-int rblk_memory_map(struct rblk_command *command, struct request *rq)
+int rblk_memory_map(struct rblk_io *io)
 {
+	struct rblk_command *command = &io->command;
 	struct rblk_queue *queue = command->queue;
+	struct request *rq = rblk_io_rq(io);
 	bool write = rq_data_dir(rq) == WRITE;
 
 	command->bytes = blk_rq_payload_bytes(rq);
-	if (command->bytes > rblk_memory_slot_bytes(queue))
-		return rblk_memory_map_fast(command, rq);
+	if (command->bytes > queue->memory->slots.slot_bytes)
+		return rblk_memory_map_fast(io);
 	if (write)
-		rblk_memory_copy(command, rq, true);
+		rblk_memory_copy(io, true);
 	rblk_memory_sync_slot(queue, command->tag, true);
 	if (write && command->bytes <= queue->device->max_capsule_bytes) {
 		command->memory = RBLK_MEMORY_CAPSULE;
@@ -373,12 +382,11 @@ int rblk_memory_map(struct rblk_command *command, struct request *rq)
 	return 0;
 }
 
-void rblk_memory_unmap(struct rblk_command *command)
+void rblk_memory_unmap(struct rblk_io *io)
 {
-	if (command->memory == RBLK_MEMORY_FAST) {
-		ib_dma_unmap_sg(command->queue->ibdev, command->table.sgl, command->nents,
-				command->direction);
-		sg_free_table_chained(&command->table, RBLK_INLINE_SG);
+	if (io->command.memory == RBLK_MEMORY_FAST) {
+		ib_dma_unmap_sg(io->command.queue->ibdev, io->table.sgl, io->nents, io->direction);
+		sg_free_table_chained(&io->table, RBLK_INLINE_SG);
 	}
-	command->memory = RBLK_MEMORY_NONE;
+	io->command.memory = RBLK_MEMORY_NONE;
 }

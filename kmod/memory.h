@@ -9,19 +9,18 @@
 
 #include "kmod/command.h"
 
+struct rblk_io;
 struct rblk_queue;
 
 /* A slot's size, and with it the largest I/O that is copied: module parameter slot_bytes. */
 #define RBLK_SLOT_BYTES_MIN 4096u
 #define RBLK_SLOT_BYTES_MAX 65536u
-/* A slot's pages are 1 << order of them: what the parameter is now, to be asked once per device. */
-unsigned int rblk_memory_slot_order(void);
-/* Pages that the RDMA device must be able to register at once. */
-u32 rblk_memory_pages_needed(unsigned int slot_order);
+/* What the parameter is now, to be asked once per device. */
+u32 rblk_memory_slot_bytes(void);
+/* Pages of 4 KiB that the RDMA device must be able to register at once. */
+u32 rblk_memory_pages_needed(u32 slot_bytes);
 /* Work requests that register the slots of so many tags; they leave with the first SENDs. */
-u32 rblk_memory_slot_registrations(const struct ib_device *ibdev, unsigned int slot_order,
-				   u32 tags);
-u32 rblk_memory_slot_bytes(const struct rblk_queue *queue);
+u32 rblk_memory_slot_registrations(const struct ib_device *ibdev, u32 slot_bytes, u32 tags);
 
 /* Sleeps. Slots for `tags` commands, registrations for `credits` of them. Registers the slots with
  * work requests posted on queue->qp, so after it has been connected: rblk_memory_register(). */
@@ -34,11 +33,11 @@ u32 rblk_memory_max_bytes(const struct rblk_queue *queue);
  * Make the request's data reachable and fill the descriptor's segment. Atomic context. 0 or
  * negative errno (-ENOMEM: try later). Undone by rblk_memory_unmap().
  */
-int rblk_memory_map(struct rblk_command *command, struct request *rq);
-/* After the rkey has ended, or the queue has been drained. Copies nothing. */
-void rblk_memory_unmap(struct rblk_command *command);
+int rblk_memory_map(struct rblk_io *io);
+/* After the rkey has ended, or the queue has been drained. Copies nothing; any context. Idempotent. */
+void rblk_memory_unmap(struct rblk_io *io);
 /* A read that went through its slot: copy it to the request's pages. */
-void rblk_memory_copy_out(struct rblk_command *command);
+void rblk_memory_copy_out(struct rblk_io *io);
 
 /* The slot of a tag: address for the CPU, for the device's SGEs, and for the wire. */
 void *rblk_memory_slot(struct rblk_queue *queue, u16 tag);

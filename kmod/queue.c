@@ -25,7 +25,7 @@ int rblk_queue_add(struct rblk_queue *queue, struct rblk_command *command)
 		error = -ENOTCONN;
 	} else {
 		command->account.state = CORE_TAG_TAKEN;
-		atomic_set(&command->refs, 2); /* its SEND, its answer */
+		refcount_set(&command->refs, 2); /* its SEND, its answer */
 		queue->commands[command->tag] = command;
 		list_add_tail(&command->entry, &queue->pending);
 	}
@@ -115,10 +115,12 @@ static void rblk_packing_add(struct rblk_queue *queue, struct rblk_packing *p,
 	if (capsule_bytes) {
 		rblk_memory_slot_sge(queue, command->tag, capsule_bytes, &m->sge[p->sges++]);
 	} else if (command->memory == RBLK_MEMORY_FAST) {
-		rblk_packing_link(p, &command->reg_wr.wr);
-		command->mr_valid = true;
+		struct rblk_io *io = rblk_command_io(command);
+
+		rblk_packing_link(p, &io->reg_wr.wr);
+		smp_store_release(&io->mr_valid, true);
 		queue->stats.registrations++;
-		trace_rblk_register(command);
+		trace_rblk_register(io);
 	}
 	*wire = command->wire;
 	m->tags[m->count++] = command->tag;
@@ -252,22 +254,29 @@ static bool rblk_queue_completion(struct rblk_queue *queue,
 		rblk_queue_bad_answer(queue, tag, core_tags_error_text(error));
 		return false;
 	}
-	if ((command->wire.flags & RBLK_CMD_INVALIDATE) && command->mr_valid &&
-	    command->mr->rkey == invalidated)
+	if (rblk_command_has_key(command, invalidated))
 		*named = true;
 	rblk_command_answered(command, completion, invalidated);
 	return true;
 }
 
-static void rblk_queue_event(struct rblk_queue *queue,
+/* False: V9. One event at a time, on queue 0 alone: there is one receive for it. */
+static bool rblk_queue_event(struct rblk_queue *queue,
 			     const struct rblk_wire_completion *completion)
 {
 	struct rblk_device *device = queue->device;
 	u64 result = rblk_le64(completion->result);
 
-	atomic_set(&device->event_seen, (u32)(result >> 32));
+	if (queue->index || READ_ONCE(device->event_seen) != READ_ONCE(device->event_told)) {
+		rblk_device_lost(device, "queue %u: %s", queue->index,
+				 queue->index ? "an event on another queue than the first"
+					      : "an event before the last one was confirmed");
+		return false;
+	}
+	WRITE_ONCE(device->event_seen, (u32)(result >> 32));
 	trace_rblk_event(queue, rblk_le16(completion->status));
 	rblk_device_event(device, rblk_le16(completion->status), (u32)result);
+	return true;
 }
 
 static void rblk_queue_reply(struct rblk_queue *queue, struct rblk_receive *receive,
@@ -294,7 +303,8 @@ static void rblk_queue_reply(struct rblk_queue *queue, struct rblk_receive *rece
 	queue->stats.replies++;
 	for (i = 0; i < count; i++) {
 		if (completions[i].flags & RBLK_CPL_EVENT) {
-			rblk_queue_event(queue, &completions[i]);
+			if (!rblk_queue_event(queue, &completions[i]))
+				return;
 			continue;
 		}
 		if (!rblk_queue_completion(queue, &completions[i], invalidated, &named))
@@ -354,34 +364,38 @@ void rblk_queue_receive_done(struct ib_cq *cq, struct ib_wc *wc)
 		rblk_queue_wc_error(queue, "receive", wc);
 		return;
 	}
+	/* C3: the target may use a credit again as soon as a command of this reply has ended. */
+	error = rblk_queue_post_receive(queue, queue->spare);
+	if (error) {
+		rblk_device_lost(queue->device, "queue %u: posting a receive: error %d",
+				 queue->index, error);
+		return;
+	}
+	queue->spare = receive;
 	ib_dma_sync_single_for_cpu(queue->ibdev, receive->dma, RBLK_REPLY_BYTES, DMA_FROM_DEVICE);
 	if (wc->opcode == IB_WC_RECV_RDMA_WITH_IMM)
 		rblk_queue_immediate(queue, wc);
 	else
 		rblk_queue_reply(queue, receive, wc);
-	error = rblk_queue_post_receive(queue, receive);
-	if (error)
-		rblk_device_lost(queue->device, "queue %u: posting a receive: error %d",
-				 queue->index, error);
 }
 
 /* F3, F4: end the key of an answered command here, since the target's reply did not. */
-void rblk_queue_invalidate(struct rblk_queue *queue, struct rblk_command *command)
+void rblk_queue_invalidate(struct rblk_queue *queue, struct rblk_io *io)
 {
 	unsigned long flags;
 	int error = 0;
 
-	command->inv_wr = (struct ib_send_wr){
-		.wr_cqe = &command->inv_cqe,
+	io->inv_wr = (struct ib_send_wr){
+		.wr_cqe = &io->inv_cqe,
 		.opcode = IB_WR_LOCAL_INV,
 		.send_flags = IB_SEND_SIGNALED,
-		.ex.invalidate_rkey = command->mr->rkey,
+		.ex.invalidate_rkey = io->mr->rkey,
 	};
 	spin_lock_irqsave(&queue->lock, flags);
 	queue->stats.invalidations++;
-	trace_rblk_invalidate(command, false);
+	trace_rblk_invalidate(io, false);
 	if (!queue->down)
-		error = ib_post_send(queue->qp, &command->inv_wr, NULL);
+		error = ib_post_send(queue->qp, &io->inv_wr, NULL);
 	spin_unlock_irqrestore(&queue->lock, flags);
 	if (error)
 		rblk_device_lost(queue->device, "queue %u: posting an invalidation: error %d",

@@ -20,7 +20,9 @@
 #include "proto/core/batch.h"
 #include "proto/wire/wire.h"
 
+struct rblk_call;
 struct rblk_device;
+struct rblk_io;
 
 #define RBLK_MESSAGE_SGE 8       /* descriptors + in-capsule data of up to 7 commands */
 #define RBLK_MESSAGE_SGE_MIN 2   /* a descriptor and its data */
@@ -84,14 +86,19 @@ struct rblk_queue {
 	struct rblk_message *messages;
 	struct rblk_ring descriptors; /* RBLK_DESCRIPTORS_PER_MESSAGE for each message */
 
+	/*
+	 * receive_count buffers, of which one is never posted: it takes the place of the one that has
+	 * just been filled, before what that brought is acted upon (C3). The CQ's handlers own it.
+	 */
 	struct rblk_receive *receives;
 	unsigned int receive_count;
+	struct rblk_receive *spare;
 	struct rblk_ring replies; /* RBLK_REPLY_BYTES for each receive */
 
 	struct rblk_command **commands; /* by tag: wanted + RBLK_RESERVED_TAGS; see command.h */
-	struct rblk_command *reserved;  /* RBLK_RESERVED_TAGS of them, for the session's commands */
+	struct rblk_call *reserved;      /* RBLK_RESERVED_TAGS of them, for the session's commands */
 	unsigned long reserved_used;    /* bitmap, lock */
-	unsigned int session_callers;   /* lock: in rblk_command_session(), using slots */
+	unsigned int session_callers;   /* lock: in rblk_call_run(), using slots */
 	wait_queue_head_t session_idle; /* there are none any more */
 	struct rblk_memory *memory;     /* slots and registrations; memory.c */
 
@@ -106,7 +113,7 @@ int rblk_queue_create(struct rblk_device *device, unsigned int index, struct rbl
 		      char *text);
 /*
  * Sleeps. QP to ERR and drained: afterwards no completion of it will come (F4), and no caller of
- * rblk_command_session() is left. Idempotent.
+ * rblk_call_run() is left. Idempotent.
  */
 void rblk_queue_stop(struct rblk_queue *queue);
 /* Sleeps. After stop: keys are invalid, memory is unmapped, everything is freed. */
@@ -137,6 +144,6 @@ void rblk_queue_send_done(struct ib_cq *cq, struct ib_wc *wc);
 void rblk_queue_receive_done(struct ib_cq *cq, struct ib_wc *wc);
 int rblk_queue_post_receive(struct rblk_queue *queue, struct rblk_receive *receive);
 void rblk_queue_wc_error(struct rblk_queue *queue, const char *what, const struct ib_wc *wc);
-void rblk_queue_invalidate(struct rblk_queue *queue, struct rblk_command *command);
+void rblk_queue_invalidate(struct rblk_queue *queue, struct rblk_io *io);
 
 #endif

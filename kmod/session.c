@@ -8,10 +8,12 @@
 #include <linux/log2.h>
 
 #include "kmod/session.h"
+#include "kmod/call.h"
 #include "kmod/device.h"
 #include "kmod/disk.h"
 #include "kmod/module.h"
 #include "kmod/queue.h"
+#include "kmod/refused.h"
 #include "proto/wire/wire_check.h"
 #include "proto/wire/wire_names.h"
 
@@ -31,37 +33,35 @@ void rblk_session_keepalive_work(struct work_struct *work)
 {
 	struct rblk_device *device =
 		container_of(to_delayed_work(work), struct rblk_device, keepalive_work);
-	struct rblk_session_command sc = {
-		.opcode = RBLK_OP_KEEPALIVE,
-		.argument = (u32)atomic_read(&device->event_seen),
-	};
+	u32 event = READ_ONCE(device->event_seen);
+	struct rblk_session_command sc = { .opcode = RBLK_OP_KEEPALIVE, .argument = event };
 
 	if (!rblk_device_live(device))
 		return;
+	WRITE_ONCE(device->event_told, event); /* from its SEND on, the target may tell the next */
 	/* The queue's struct outlives this work: detach cancels it before anything is freed. */
-	rblk_command_session(device->queues[0], &sc, device->options.command_ms);
+	rblk_call_run(device->queues[0], &sc, device->options.command_ms);
 	rblk_session_schedule_keepalive(device);
 }
 
-#define RBLK_BUSY_PAUSE_MS 100
-
 /*
  * One of the session's own commands until it is answered with anything but BUSY (C6), for
- * connect_ms. A single answer may take longer than that, as a target first waits by itself, for
+ * connect_ms, after pauses that grow. A single answer may take longer than that, as a target first waits by itself, for
  * instance for the writes of an initiator that has died.
  */
 static int rblk_session_run(struct rblk_device *device, struct rblk_session_command *sc)
 {
 	unsigned long end = jiffies + msecs_to_jiffies(device->options.connect_ms);
+	unsigned int times = 0;
 	int error;
 
 	for (;;) {
 		sc->status = RBLK_OK;
-		error = rblk_command_session(device->queues[0], sc, device->options.command_ms);
+		error = rblk_call_run(device->queues[0], sc, device->options.command_ms);
 		if (!error || sc->status != RBLK_E_BUSY || time_after(jiffies, end) ||
 		    READ_ONCE(device->state) == RBLK_DEVICE_REMOVING)
 			return error;
-		msleep(RBLK_BUSY_PAUSE_MS);
+		msleep(rblk_refused_pause_ms(++times));
 	}
 }
 
@@ -162,7 +162,7 @@ void rblk_session_close_handle(struct rblk_device *device, u32 handle)
 {
 	struct rblk_session_command sc = { .opcode = RBLK_OP_CLOSE, .volume = handle };
 
-	rblk_command_session(device->queues[0], &sc, device->options.connect_ms);
+	rblk_call_run(device->queues[0], &sc, device->options.connect_ms);
 }
 
 /* The volume's size may have changed: open it again to learn it, and close the second handle. */

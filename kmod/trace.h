@@ -79,20 +79,20 @@ TRACE_EVENT(rblk_send,
 
 /* A command's own pages get a key, behind which the SEND that names it is posted. */
 TRACE_EVENT(rblk_register,
-	TP_PROTO(const struct rblk_command *command),
-	TP_ARGS(command),
+	TP_PROTO(const struct rblk_io *io),
+	TP_ARGS(io),
 	TP_STRUCT__entry(
 		__field(int, device) __field(unsigned int, queue) __field(u16, tag)
 		__field(u32, bytes) __field(u32, pages) __field(u32, key)
 	),
 	TP_fast_assign(
-		__entry->device = command->queue->device->index;
-		__entry->queue = command->queue->index;
-		__entry->tag = command->tag;
-		__entry->bytes = command->bytes;
-		__entry->pages = DIV_ROUND_UP(((u32)command->mr->iova & (command->mr->page_size - 1)) +
-						      command->bytes, command->mr->page_size);
-		__entry->key = command->mr->rkey;
+		__entry->device = io->command.queue->device->index;
+		__entry->queue = io->command.queue->index;
+		__entry->tag = io->command.tag;
+		__entry->bytes = io->command.bytes;
+		__entry->pages = DIV_ROUND_UP(((u32)io->mr->iova & (io->mr->page_size - 1)) +
+						      io->command.bytes, io->mr->page_size);
+		__entry->key = io->mr->rkey;
 	),
 	TP_printk("rblk%d queue %u tag %u bytes %u pages %u key %#x", __entry->device,
 		  __entry->queue, __entry->tag, __entry->bytes, __entry->pages, __entry->key)
@@ -100,17 +100,17 @@ TRACE_EVENT(rblk_register,
 
 /* That key ends: by the target's reply (remote), or by a work request of ours. */
 TRACE_EVENT(rblk_invalidate,
-	TP_PROTO(const struct rblk_command *command, bool remote),
-	TP_ARGS(command, remote),
+	TP_PROTO(const struct rblk_io *io, bool remote),
+	TP_ARGS(io, remote),
 	TP_STRUCT__entry(
 		__field(int, device) __field(unsigned int, queue) __field(u16, tag)
 		__field(u32, key) __field(bool, remote)
 	),
 	TP_fast_assign(
-		__entry->device = command->queue->device->index;
-		__entry->queue = command->queue->index;
-		__entry->tag = command->tag;
-		__entry->key = command->mr->rkey;
+		__entry->device = io->command.queue->device->index;
+		__entry->queue = io->command.queue->index;
+		__entry->tag = io->command.tag;
+		__entry->key = io->mr->rkey;
 		__entry->remote = remote;
 	),
 	TP_printk("rblk%d queue %u tag %u key %#x %s", __entry->device, __entry->queue,

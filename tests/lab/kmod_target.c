@@ -145,17 +145,20 @@ static void volume_small_transfer(struct rblk_wire_volume *volume)
 
 /* -- answers ------------------------------------------------------------------------------------- */
 
-#define BUSY_TIMES 3
+#define REFUSED_TIMES 3
 
-/* Whatever it is, only the fourth time. */
-static enum fake_answer answer_busy(struct fake_target *fake, const struct rblk_wire_command *command,
+/* Only the fourth time, with the status that `script->arg` points to until then. */
+static enum fake_answer answer_late(struct fake_target *fake, const struct rblk_wire_command *command,
 				    struct rblk_wire_completion *completion)
 {
 	static unsigned int refused[RBLK_OP_MAX];
+	const u16 *status = fake_target_script(fake)->arg;
 
-	(void)fake;
-	if (refused[command->opcode]++ % (BUSY_TIMES + 1) < BUSY_TIMES)
-		completion->status = rblk_to_le16(RBLK_E_BUSY);
+	/* Session commands are not refused with DRAINING: they would end the attach. */
+	if (*status == RBLK_E_DRAINING && command->opcode != RBLK_OP_WRITE)
+		return FAKE_REPLY;
+	if (refused[command->opcode]++ % (REFUSED_TIMES + 1) < REFUSED_TIMES)
+		completion->status = rblk_to_le16(*status);
 	return FAKE_REPLY;
 }
 
@@ -210,16 +213,52 @@ static enum fake_answer answer_other_tag(struct fake_target *fake,
 	return FAKE_REPLY;
 }
 
-/* Events behind each WRITE, of kinds and for handles that there are and that there are not. */
+/*
+ * Behind each WRITE an event, if the last one was confirmed; of kinds and for handles that there are
+ * and that there are not.
+ */
 static enum fake_answer answer_events(struct fake_target *fake, const struct rblk_wire_command *command,
 				      struct rblk_wire_completion *completion)
 {
+	static const struct {
+		u16 event;
+		u32 handle;
+	} events[] = { { RBLK_EVENT_VOLUME_CHANGED, FAKE_HANDLE },
+		       { RBLK_EVENT_VOLUME_CHANGED, FAKE_HANDLE + 1 },
+		       { RBLK_EVENT_VOLUME_REMOVED, FAKE_HANDLE } };
+	static u32 sent, confirmed;
+
+	(void)completion;
+	if (command->opcode == RBLK_OP_KEEPALIVE)
+		confirmed = (u32)rblk_le64(command->argument);
+	if (command->opcode == RBLK_OP_WRITE && sent == confirmed) {
+		sent++;
+		fake_target_send_event(fake, events[sent % 3].event, sent, events[sent % 3].handle);
+	}
+	return FAKE_REPLY;
+}
+
+/* V9: the second comes without a confirmation of the first. */
+static enum fake_answer answer_two_events(struct fake_target *fake,
+					  const struct rblk_wire_command *command,
+					  struct rblk_wire_completion *completion)
+{
 	(void)completion;
 	if (command->opcode == RBLK_OP_WRITE) {
-		fake_target_send_event(fake, RBLK_EVENT_VOLUME_CHANGED, 1, FAKE_HANDLE);
-		fake_target_send_event(fake, RBLK_EVENT_VOLUME_CHANGED, 2, FAKE_HANDLE + 1);
-		fake_target_send_event(fake, RBLK_EVENT_VOLUME_REMOVED, UINT32_MAX, FAKE_HANDLE);
+		fake_target_send_event(fake, RBLK_EVENT_LIST_CHANGED, 1, 0);
+		fake_target_send_event(fake, RBLK_EVENT_LIST_CHANGED, 2, 0);
 	}
+	return FAKE_REPLY;
+}
+
+/* V9: on another queue than 0. */
+static enum fake_answer answer_event_elsewhere(struct fake_target *fake,
+					       const struct rblk_wire_command *command,
+					       struct rblk_wire_completion *completion)
+{
+	(void)completion;
+	if (command->opcode == RBLK_OP_WRITE && fake_target_queue(fake) == 1)
+		fake_target_send_event(fake, RBLK_EVENT_LIST_CHANGED, 1, 0);
 	return FAKE_REPLY;
 }
 
@@ -247,7 +286,9 @@ static const struct {
 	{ "endless", { .volume = volume_endless } },
 	{ "no-transfer", { .volume = volume_no_transfer } },
 	{ "small-transfer", { .volume = volume_small_transfer } },
-	{ "busy", { .command = answer_busy } },
+	{ "busy", { .command = answer_late, .arg = &(u16){ RBLK_E_BUSY } } },
+	{ "draining", { .command = answer_late, .arg = &(u16){ RBLK_E_DRAINING } } },
+	{ "always-draining", { STATUS(RBLK_OP_WRITE, RBLK_E_DRAINING) } },
 	{ "always-busy", { STATUS(RBLK_OP_WRITE, RBLK_E_BUSY) } },
 	{ "no-resources", { STATUS(RBLK_OP_WRITE, RBLK_E_NO_RESOURCES) } },
 	{ "close-identify", { ANSWER(RBLK_OP_IDENTIFY, FAKE_CLOSE) } },
@@ -267,6 +308,8 @@ static const struct {
 	{ "able", { .volume = volume_able, .command = answer_counted } },
 	{ "no-fua", { .volume = volume_no_fua, .command = answer_counted } },
 	{ "events", { .command = answer_events } },
+	{ "two-events", { .command = answer_two_events } },
+	{ "event-elsewhere", { .command = answer_event_elsewhere } },
 };
 
 #define COUNT(table) (sizeof(table) / sizeof(*(table)))

@@ -27,7 +27,11 @@ attribute() { cat "/sys/block/${LAB_DEV#/dev/}/$1"; }
 is() { [ "$(attribute "$1")" = "$2" ] || lab_fail "$1: $(attribute "$1"), not $2"; }
 failed() { [ "$(attribute rblk/state)" = failed ]; }
 
-write_blocks() { dd if=/dev/zero of="$LAB_DEV" bs="${WRITE_SIZE:-4k}" count="$1" oflag=direct status=none; }
+write_blocks() {
+	$WRITE_ON dd if=/dev/zero of="$LAB_DEV" bs="${WRITE_SIZE:-4k}" count="$1" oflag=direct status=none
+}
+# How many commands of an opcode a target that has been stopped had seen.
+seen() { awk -v name="$1" '$1 == name { print int($2) }' /tmp/target.log; }
 read_blocks() { dd if="$LAB_DEV" of=/dev/null bs=64k count="$1" iflag=direct status=none; }
 
 # lost BEHAVIOUR TEXT [WORD...]: a write to such a target fails the connection, with TEXT as the reason.
@@ -38,7 +42,7 @@ lost() {
 	lab_attach disk queues=1 credits=8 give_up_ms=100 "$@"
 	# The answer itself may be as good as any.
 	if write_blocks 1 2> /dev/null; then
-		case $behaviour in twice | invalidate) ;; *) lab_fail "$behaviour: a write was successful" ;; esac
+		case $behaviour in twice | invalidate | *event*) ;; *) lab_fail "$behaviour: a write was successful" ;; esac
 	fi
 	lab_wait 20 failed || lab_fail "$behaviour: state $(attribute rblk/state)"
 	case $(attribute rblk/reason) in
@@ -80,28 +84,31 @@ refused close-read 'connection ended by the target' give_up_ms=86400000
 lab_target_start silent-open
 (exec 7<> /dev/rblk-control && echo "attach address=$LAB_ADDR volume=disk queues=1 command_ms=600000" >&7) 2> /dev/null &
 ATTACH=$!
-lab_wait 20 grep -q rblk_command_session "/proc/$ATTACH/stack" || lab_fail "the attach does not wait"
+lab_wait 20 grep -q rblk_call_run "/proc/$ATTACH/stack" || lab_fail "the attach does not wait"
 kill -9 $ATTACH
 attach_gone() { [ ! -e "/proc/$ATTACH" ] || grep -q '^State:.Z' "/proc/$ATTACH/status"; }
 lab_wait 20 attach_gone || lab_fail "an attach that was killed hangs: $(cat /proc/$ATTACH/stack)"
 wait $ATTACH 2> /dev/null
 lab_target_stop
 
-# Hints become what block layers can calculate with. The largest transfer is the module's own: it
-# registers a page less than 1 MiB at a time.
+# Hints become what block layers can calculate with. The largest transfer is the module's own, 1 MiB: it
+# goes in one command.
 lab_target_start odd-hints
 lab_attach disk queues=2 credits=8
 is queue/logical_block_size 512
-is queue/physical_block_size $((512 * 1024))
+is queue/physical_block_size $((1 << 20))
 is queue/optimal_io_size $((16 << 20))
-is queue/max_hw_sectors_kb 1020
+is queue/max_hw_sectors_kb 1024
 # Later kernels make it no less than the physical block.
 case $(attribute queue/discard_granularity) in
-512 | $((512 * 1024))) ;;
+512 | $((1 << 20))) ;;
 *) lab_fail "queue/discard_granularity: $(attribute queue/discard_granularity)" ;;
 esac
 blkdiscard -f "$LAB_DEV" || lab_fail "blkdiscard"
 write_blocks 16 && read_blocks 4 || lab_fail "no I/O"
+before=$(lab_counter commands)
+dd if="$LAB_DEV" of=/dev/null bs=1M count=1 iflag=direct status=none || lab_fail "no I/O"
+[ $(($(lab_counter commands) - before)) = 1 ] || lab_fail "1 MiB: $(($(lab_counter commands) - before)) commands"
 lab_detach
 lab_target_stop
 
@@ -125,13 +132,13 @@ fio --name=batches --filename="$LAB_DEV" --direct=1 --ioengine=io_uring --rw=ran
 lab_detach
 lab_target_stop
 
-# Nor is more than 64 KiB of data in one message, where a message may be longer: writes of many sizes, up
-# to a slot's, so that seven of them come to anything around that.
+# Nor is more than 64 KiB of data in one message, where a message may be longer: four writes of 16 KiB
+# fill it, and one of 3 KiB would fit into the message beside them.
 echo 16384 > /sys/module/rblk/parameters/slot_bytes
 lab_target_start long-messages
 lab_attach disk queues=1 credits=8
-fio --name=capsules --filename="$LAB_DEV" --direct=1 --ioengine=io_uring --rw=randwrite --bsrange=512-16k \
-	--iodepth=8 --iodepth_batch=8 --iodepth_batch_complete_min=8 --size=1m --io_size=6m --output=/tmp/fio.txt ||
+fio --name=capsules --filename="$LAB_DEV" --direct=1 --ioengine=io_uring --rw=randwrite --bssplit=16k/60:3k/40 \
+	--blockalign=512 --iodepth=8 --iodepth_batch=8 --iodepth_batch_complete_min=8 --size=1m --io_size=4m --output=/tmp/fio.txt ||
 	{ cat /tmp/fio.txt /tmp/target.log; lab_fail "fio"; }
 lab_detach
 lab_target_stop
@@ -145,6 +152,24 @@ is rblk/state live
 lab_detach
 lab_target_stop
 
+# What a target that shuts down has not begun is held, not failed: it goes again until the connection ends.
+lab_target_start draining
+lab_attach disk queues=1 credits=8
+write_blocks 4 || lab_fail "a write that was answered DRAINING failed"
+is rblk/state live
+lab_detach
+lab_target_stop
+[ "$(seen WRITE)" = 16 ] || lab_fail "$(cat /tmp/target.log), not each write four times"
+
+# But no longer than what waits for a lost connection.
+lab_target_start always-draining
+lab_attach disk queues=1 credits=8 give_up_ms=500
+write_blocks 1 2> /tmp/dd && lab_fail "a write that was never done was successful"
+grep -q 'Link has been severed' /tmp/dd || lab_fail "$(cat /tmp/dd)"
+is rblk/state live
+lab_detach
+lab_target_stop
+
 # Something of it may have been done: not asked again, and no reason to lose the connection.
 lab_target_start no-resources
 lab_attach disk queues=1 credits=8
@@ -153,21 +178,23 @@ is rblk/state live
 lab_detach
 lab_target_stop
 
-# Not for ever; and it is no reason to lose the connection.
+# Not for ever, and ever more seldom (C6); and it is no reason to lose the connection.
 lab_target_start always-busy
-lab_attach disk queues=1 credits=8 command_ms=1000
+lab_attach disk queues=1 credits=8 command_ms=5000
 write_blocks 1 2> /dev/null && lab_fail "a write that was never done was successful"
 read_blocks 1 || lab_fail "no I/O"
 is rblk/state live
 lab_detach
 lab_target_stop
+[ "$(seen WRITE)" -lt 40 ] || lab_fail "asked again $(seen WRITE) times in 5 s"
 
 lab_target_start events
 lab_attach disk queues=1 credits=8
-write_blocks 8 || lab_fail "no I/O"
+write_blocks 32 || lab_fail "no I/O"
 is rblk/state live
 lab_detach
 lab_target_stop
+[ "$(seen KEEPALIVE)" -ge 1 ] || lab_fail "no event was confirmed: $(cat /tmp/target.log)"
 
 lost twice 'a command that is not outstanding'
 lost other-tag 'a command that is not outstanding'
@@ -176,6 +203,8 @@ lost raw 'malformed reply'
 lost immediate 'remote access error'
 lost too-long 'receive: local' # devices differ in which error it is
 lost not-plain 'a reply that is not a plain SEND'
+lost two-events 'an event before the last one was confirmed'
+WRITE_ON='taskset -c 1' lost event-elsewhere 'queue 1: an event on another queue than the first' queues=2
 WRITE_SIZE=64k lost invalidate 'an invalidation that no answer names'
 lost closing 'connection'
 lost silent 'no answer to a command in 1000 ms' command_ms=1000

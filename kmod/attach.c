@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Attach and detach: a volume becomes a disk, step by step, and goes again. Called by control.c, and
+ * when the module is unloaded. The device's states and its losses are device.c's.
+ */
+#include <linux/delay.h>
+#include <linux/sched/signal.h>
+
+#include "kmod/device.h"
+#include "kmod/disk.h"
+#include "kmod/module.h"
+#include "kmod/queue.h"
+#include "kmod/session.h"
+
+/* -- detach --------------------------------------------------------------------------------------- */
+
+/* Take the right to detach: only one caller gets it. */
+static int rblk_detach_claim(struct rblk_device *device, bool force, char *text)
+{
+	int error = 0;
+
+	mutex_lock(&device->opens_lock);
+	if (device->closing || !device->disk_added) {
+		scnprintf(text, RBLK_TEXT_BYTES, "rblk%d: being attached or detached already",
+			  device->index);
+		error = -EBUSY;
+	} else if (device->openers && !force) {
+		scnprintf(text, RBLK_TEXT_BYTES, "rblk%d: in use: open %u times (mounted?)",
+			  device->index, device->openers);
+		error = -EBUSY;
+	} else {
+		device->closing = true;
+	}
+	mutex_unlock(&device->opens_lock);
+	return error;
+}
+
+/* Holds no lock while the disk's I/O ends: a connection lost meanwhile must be able to fail it. */
+static void rblk_detach_run(struct rblk_device *device, bool force, const char *why)
+{
+	if (force)
+		rblk_device_fail_now(device, why);
+	rblk_disk_remove(device);
+	if (rblk_device_live(device))
+		rblk_session_close_handle(device, device->handle);
+	pr_info("rblk%d: detached\n", device->index);
+	rblk_device_dismantle(device);
+}
+
+/* -- attach --------------------------------------------------------------------------------------- */
+
+/* What cannot be flushed is attached only by who says so: the block layer would let fsync() succeed. */
+static int rblk_attach_check_volatile(const struct rblk_device *device, char *text)
+{
+	if (device->options.accept_volatile || device->options.read_only ||
+	    device->volume_flags & (RBLK_VOLUME_FLUSH | RBLK_VOLUME_READ_ONLY) ||
+	    !(device->volume_flags & RBLK_VOLUME_VOLATILE_CACHE))
+		return 0;
+	scnprintf(text, RBLK_TEXT_BYTES, "%s/%s: cannot be flushed, and is lost with the target: "
+		  "attach it as volatile, or not at all", device->options.address_text,
+		  device->options.volume);
+	return -EOPNOTSUPP;
+}
+
+static int rblk_attach_queues(struct rblk_device *device, char *text)
+{
+	unsigned int i;
+	int error = 0;
+
+	for (i = 0; i < device->queue_count && !error; i++)
+		error = rblk_queue_create(device, i, &device->queues[i], text);
+	if (!error)
+		device->keepalive_ms = device->queues[0]->keepalive_ms;
+	return error;
+}
+
+static int rblk_attach_make_disk(struct rblk_device *device, char *text)
+{
+	int error = rblk_disk_create(device);
+
+	if (error)
+		scnprintf(text, RBLK_TEXT_BYTES, "%s/%s: making the disk: %s (error %d)",
+			  device->options.address_text, device->options.volume,
+			  error == -EOPNOTSUPP ? "the target allows less than a page to a command"
+					       : "the kernel refuses", error);
+	return error;
+}
+
+/* From nothing to LIVE. lifecycle is held: nobody takes down what is being made. */
+static int rblk_attach_connect(struct rblk_device *device, char *text)
+{
+	int error = rblk_attach_queues(device, text);
+
+	if (!error)
+		error = rblk_session_open_volume(device, text);
+	if (!error)
+		error = rblk_attach_check_volatile(device, text);
+	if (!error)
+		error = rblk_attach_make_disk(device, text);
+	if (!error)
+		error = rblk_device_go_live(device, text);
+	return error;
+}
+
+/* LIVE: what runs by itself begins, and the disk becomes visible. */
+static int rblk_attach_add_disk(struct rblk_device *device, char *text)
+{
+	int error;
+
+	rblk_session_schedule_keepalive(device);
+	/* An event between the volume's opening and LIVE was only noted. */
+	if (READ_ONCE(device->event_seen)) {
+		queue_work(rblk_workqueue, &device->refresh_work);
+		mod_delayed_work(rblk_workqueue, &device->keepalive_work, 0);
+	}
+	error = rblk_disk_add(device);
+	if (error)
+		scnprintf(text, RBLK_TEXT_BYTES, "rblk%d: adding the disk: error %d",
+			  device->index, error);
+	return error;
+}
+
+/*
+ * While the kernel read its partitions the attach may have been killed, or the connection lost; and as
+ * soon as there is a disk, somebody may detach it.
+ */
+static int rblk_attach_check_end(struct rblk_device *device, char *text)
+{
+	bool killed = fatal_signal_pending(current);
+
+	if (!killed && rblk_device_live(device))
+		return 0;
+	if (!rblk_detach_claim(device, true, text)) {
+		rblk_device_lost(device, "the attach was killed");
+		rblk_device_say_reason(device, text);
+		rblk_detach_run(device, true, "");
+	}
+	return killed ? -EINTR : -ECONNRESET;
+}
+
+int rblk_device_attach(const struct rblk_options *options, char *text)
+{
+	struct rblk_device *device = rblk_device_alloc(options);
+	unsigned int queues, depth;
+	int error;
+
+	if (IS_ERR(device)) {
+		scnprintf(text, RBLK_TEXT_BYTES, "attach: %s",
+			  PTR_ERR(device) == -ENOSPC ? "too many devices" : "out of memory");
+		return PTR_ERR(device);
+	}
+	rblk_device_get(device); /* ours, beside the registry's */
+	rblk_device_register_locked(device);
+	error = rblk_attach_connect(device, text);
+	queues = device->queue_count;
+	depth = device->tag_set.queue_depth;
+	mutex_unlock(&device->lifecycle);
+	if (!error)
+		error = rblk_attach_add_disk(device, text);
+	if (error) {
+		rblk_device_dismantle(device);
+		goto out;
+	}
+	error = rblk_attach_check_end(device, text);
+	if (error)
+		goto out;
+	scnprintf(text, RBLK_TEXT_BYTES, "rblk%d", device->index);
+	pr_info("rblk%d: attached %s/%s, %u queues of %u\n", device->index,
+		device->options.address_text, device->options.volume, queues, depth);
+out:
+	rblk_device_put(device);
+	return error;
+}
+
+/* -- by name, and all ----------------------------------------------------------------------------- */
+
+/* A referenced device by "rblk0" or "/dev/rblk0". */
+static struct rblk_device *rblk_detach_find(const char *name)
+{
+	char own[16];
+	int index;
+
+	if (!strncmp(name, "/dev/", 5))
+		name += 5;
+	if (sscanf(name, "rblk%d", &index) != 1)
+		return NULL;
+	snprintf(own, sizeof(own), "rblk%d", index);
+	return strcmp(own, name) ? NULL : rblk_device_find(index);
+}
+
+int rblk_device_detach(const char *name, bool force, char *text)
+{
+	struct rblk_device *device = rblk_detach_find(name);
+	int error;
+
+	if (!device) {
+		scnprintf(text, RBLK_TEXT_BYTES, "%.64s: no such device", name);
+		return -ENODEV;
+	}
+	error = rblk_detach_claim(device, force, text);
+	if (!error) {
+		scnprintf(text, RBLK_TEXT_BYTES, "rblk%d", device->index);
+		rblk_detach_run(device, force, "detached by force");
+	}
+	rblk_device_put(device);
+	return error;
+}
+
+void rblk_device_detach_all(void)
+{
+	struct rblk_device *device;
+	char text[RBLK_TEXT_BYTES];
+
+	while ((device = rblk_device_find_any())) {
+		if (!rblk_detach_claim(device, true, text))
+			rblk_detach_run(device, false, "");
+		else
+			msleep(20); /* another detach is at it */
+		rblk_device_put(device);
+	}
+}

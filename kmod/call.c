@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * The session's own commands; see call.h. A reserved tag is a caller's from reserve to unreserve; one
+ * whose answer did not come in time stays taken, since the answer may still come.
+ */
+#include "kmod/call.h"
+#include "kmod/device.h"
+#include "kmod/memory.h"
+#include "kmod/queue.h"
+#include "proto/wire/wire_names.h"
+
+void rblk_call_finish(struct rblk_call *call)
+{
+	struct rblk_device *device = call->command.queue->device;
+
+	/* From then on the command is the waiter's. */
+	smp_store_release(&call->finished, true);
+	wake_up_all(&device->session_wait);
+}
+
+void rblk_call_fail_all(struct rblk_queue *queue)
+{
+	unsigned int i;
+
+	for (i = 0; queue->reserved && i < RBLK_RESERVED_TAGS; i++) {
+		struct rblk_call *call = &queue->reserved[i];
+
+		if (call->command.account.state == CORE_TAG_FREE)
+			continue;
+		call->command.error = -ENOTCONN;
+		call->command.account.state = CORE_TAG_FREE;
+		rblk_call_finish(call);
+	}
+}
+
+/* While it is held, the queue's memory stays: rblk_queue_stop() waits for rblk_call_unreserve(). */
+static struct rblk_call *rblk_call_reserve(struct rblk_queue *queue)
+{
+	struct rblk_call *call = ERR_PTR(-EBUSY);
+	unsigned long flags, bit;
+
+	spin_lock_irqsave(&queue->lock, flags);
+	bit = find_first_zero_bit(&queue->reserved_used, RBLK_RESERVED_TAGS);
+	if (queue->down) {
+		call = ERR_PTR(-ENOTCONN);
+	} else if (bit < RBLK_RESERVED_TAGS) {
+		__set_bit(bit, &queue->reserved_used);
+		queue->session_callers++;
+		call = &queue->reserved[bit];
+	}
+	spin_unlock_irqrestore(&queue->lock, flags);
+	if (IS_ERR(call))
+		return call;
+	call->command.queue = queue;
+	INIT_LIST_HEAD(&call->command.entry);
+	call->finished = false;
+	return call;
+}
+
+/* `answered`: the tag may be used again. Otherwise its answer may still come. */
+static void rblk_call_unreserve(struct rblk_queue *queue, struct rblk_call *call, bool answered)
+{
+	unsigned long flags;
+
+	spin_lock_irqsave(&queue->lock, flags);
+	if (answered)
+		__clear_bit(call - queue->reserved, &queue->reserved_used);
+	if (!--queue->session_callers)
+		wake_up(&queue->session_idle); /* under the lock: the waiter frees the queue */
+	spin_unlock_irqrestore(&queue->lock, flags);
+}
+
+/*
+ * The payload stands in the first half of the command's slot, the report is written to the second:
+ * neither end can meet the other's.
+ */
+#define RBLK_REPORT_OFFSET (RBLK_SLOT_BYTES_MIN / 2)
+
+static void rblk_call_fill(struct rblk_command *command, const struct rblk_session_command *sc)
+{
+	struct rblk_queue *queue = command->queue;
+	struct rblk_wire_command *wire = &command->wire;
+	u8 *slot = rblk_memory_slot(queue, command->tag);
+
+	wire->volume = rblk_to_le32(sc->volume);
+	wire->lba = rblk_to_le64(sc->lba);
+	wire->argument = rblk_to_le64(sc->argument);
+	memset(slot, 0, RBLK_SLOT_BYTES_MIN);
+	if (sc->payload_bytes) {
+		memcpy(slot, sc->payload, sc->payload_bytes);
+		command->bytes = ALIGN(sc->payload_bytes, RBLK_CAPSULE_ALIGN);
+		command->memory = RBLK_MEMORY_CAPSULE;
+		wire->segment.length = rblk_to_le32(command->bytes); /* the report's, if there is one */
+		wire->flags |= RBLK_CMD_CAPSULE;
+	}
+	if (sc->report_bytes) {
+		rblk_memory_slot_segment(queue, command->tag, sc->report_bytes, &wire->segment);
+		wire->segment.address = rblk_to_le64(rblk_le64(wire->segment.address) +
+						     RBLK_REPORT_OFFSET);
+	}
+	rblk_memory_sync_slot(queue, command->tag, true);
+}
+
+/*
+ * Until it has been answered, or never will be. As long as a device connects, nobody takes a broken
+ * connection down: its reason ends the wait.
+ */
+static int rblk_call_wait(struct rblk_call *call, const char *name, unsigned int timeout_ms)
+{
+	struct rblk_device *device = call->command.queue->device;
+	long left = wait_event_killable_timeout(device->session_wait,
+						smp_load_acquire(&call->finished) ||
+							rblk_device_broken(device),
+						msecs_to_jiffies(timeout_ms));
+
+	if (left > 0)
+		return smp_load_acquire(&call->finished) ? 0 : -ECONNRESET;
+	if (left < 0)
+		rblk_device_lost(device, "killed while waiting for the answer to %s", name);
+	else
+		rblk_device_lost(device, "no answer to %s in %u ms", name, timeout_ms);
+	return left < 0 ? -EINTR : -ETIMEDOUT;
+}
+
+int rblk_call_run(struct rblk_queue *queue, struct rblk_session_command *sc,
+		  unsigned int timeout_ms)
+{
+	struct rblk_call *call = rblk_call_reserve(queue);
+	struct rblk_command *command;
+	int error;
+
+	if (IS_ERR(call))
+		return PTR_ERR(call);
+	command = &call->command;
+	rblk_command_reset(command, queue->credits + (call - queue->reserved), sc->opcode);
+	rblk_call_fill(command, sc);
+	error = rblk_queue_add(queue, command);
+	if (error) {
+		rblk_call_unreserve(queue, call, true);
+		return error;
+	}
+	rblk_queue_kick(queue);
+	error = rblk_call_wait(call, rblk_opcode_name(sc->opcode), timeout_ms);
+	if (error) {
+		rblk_call_unreserve(queue, call, false);
+		return error;
+	}
+	error = command->error;
+	if (!error) {
+		sc->status = command->status;
+		error = rblk_status_errno(command->status);
+	}
+	if (!error && sc->report_bytes) {
+		rblk_memory_sync_slot(queue, command->tag, false);
+		memcpy(sc->report, rblk_memory_slot(queue, command->tag) + RBLK_REPORT_OFFSET,
+		       sc->report_bytes);
+	}
+	rblk_call_unreserve(queue, call, true);
+	return error;
+}

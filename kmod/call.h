@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * One of the session's own commands (OPEN, KEEPALIVE, ...): sent on a reserved tag and waited for.
+ * Each queue has RBLK_RESERVED_TAGS of them. Called by session.c.
+ */
+#ifndef RBLK_KMOD_CALL_H
+#define RBLK_KMOD_CALL_H
+
+#include "kmod/command.h"
+
+struct rblk_call {
+	struct rblk_command command;
+	bool finished; /* stored with release: the command is the waiter's again */
+};
+
+static inline struct rblk_call *rblk_command_call(struct rblk_command *command)
+{
+	return container_of(command, struct rblk_call, command);
+}
+
+/* It has been answered, or never will be. Any context. */
+void rblk_call_finish(struct rblk_call *call);
+/* The queue has been drained: whoever waits for an answer gets -ENOTCONN. */
+void rblk_call_fail_all(struct rblk_queue *queue);
+
+/* What is asked and what is answered. */
+struct rblk_session_command {
+	u8 opcode;
+	u32 volume;
+	u64 lba, argument;
+	const void *payload;
+	size_t payload_bytes;
+	void *report;
+	size_t report_bytes;
+	u16 status; /* out */
+};
+
+/*
+ * Send one and wait. `payload` goes in the capsule (payload_bytes, zero filled to
+ * RBLK_CAPSULE_ALIGN); the report, if any, is copied to `report`. Sleeps, killably. 0 or negative
+ * errno; -ETIMEDOUT and -EINTR also report the connection as lost.
+ */
+int rblk_call_run(struct rblk_queue *queue, struct rblk_session_command *sc,
+		  unsigned int timeout_ms);
+
+#endif
