@@ -28,7 +28,7 @@ static struct rblk_device *rblk_sysfs_device(struct device *dev)
 RBLK_SHOW(state, "%s", rblk_device_state_name(READ_ONCE(device->state)));
 RBLK_SHOW(target, "%s", device->options.address_text);
 RBLK_SHOW(volume, "%s", device->options.volume);
-RBLK_SHOW(session, "%16phN", device->session_id);
+RBLK_SHOW(attachment, "%016llx", device->attachment);
 RBLK_SHOW(wwid, "uuid.%16phN", device->uuid);
 RBLK_SHOW(serial, "%16phN", device->uuid);
 RBLK_SHOW(cache_epoch, "%16phN", device->cache_epoch);
@@ -40,6 +40,13 @@ RBLK_SHOW(connect_ms, "%u", device->options.connect_ms);
 RBLK_SHOW(command_ms, "%u", device->options.command_ms);
 RBLK_SHOW(give_up_ms, "%u", device->options.give_up_ms);
 RBLK_SHOW(keepalive_ms, "%u", device->keepalive_ms);
+
+/* Who knows it can take the session away from us (section 13 of the specification): root alone. */
+static ssize_t session_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	return sysfs_emit(buf, "%16phN\n", rblk_sysfs_device(dev)->session_id);
+}
+static DEVICE_ATTR_ADMIN_RO(session);
 
 /* Why the connection was lost; empty while it is not. */
 static ssize_t reason_show(struct device *dev, struct device_attribute *attr, char *buf)
@@ -87,7 +94,7 @@ static struct attribute *rblk_attributes[] = {
 	&dev_attr_cache_epoch.attr,  &dev_attr_queues.attr,	&dev_attr_credits.attr,
 	&dev_attr_losses.attr,	     &dev_attr_connect_ms.attr, &dev_attr_command_ms.attr,
 	&dev_attr_give_up_ms.attr,   &dev_attr_keepalive_ms.attr, &dev_attr_reason.attr,
-	&dev_attr_counters.attr,     &dev_attr_poll_queues.attr, NULL,
+	&dev_attr_counters.attr,     &dev_attr_poll_queues.attr, &dev_attr_attachment.attr, NULL,
 };
 
 static const struct attribute_group rblk_attribute_group = {

@@ -116,7 +116,8 @@ struct attached {
 	char uri[RBLK_URI_BYTES];
 	char target[80], volume[RBLK_NAME_BYTES];
 	char state[16], reason[256];
-	char session[40], wwid[48], serial[40];
+	char attachment[40]; /* given to this attach alone, until the machine starts again; no secret */
+	char wwid[48], serial[40];
 	uint64_t bytes;
 	uint64_t block_bytes, queues, credits, losses;
 	uint64_t connect_ms, command_ms, give_up_ms, keepalive_ms;
@@ -136,7 +137,7 @@ uint64_t attached_counter(const struct attached *attached, const char *name);
 
 /* -- attach_record.c --------------------------------------------------------------------------- */
 
-/* The name and URI of the device, by ->device and ->session; left as they are without a record. */
+/* The name and URI of the device, by ->device and ->attachment; left as they are without a record. */
 void attach_record_read(const char *root, struct attached *attached);
 /*
  * Keep attached->name and ->uri, for later commands and for udev. 0, -EEXIST when another device

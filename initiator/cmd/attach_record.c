@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * /run/rblk/rblkN.SESSION: under which name and by which URI a device was attached. The module
+ * /run/rblk/rblkN.ATTACHMENT: under which name and by which URI a device was attached. The module
  * knows addresses, not names; detach, list and udev's rule want the names. An index is given again,
- * a session never: a record that was left behind is no other device's, for udev's rule neither, and
+ * an attachment's number never: a record that was left behind is no other device's, for udev's rule neither, and
  * whoever removes one removes no other's.
  */
 #include "initiator/cmd/attach.h"
@@ -25,9 +25,9 @@ static void record_path(const char *root, const char *file, char path[PATH_MAX])
 
 static void record_path_of(const char *root, const struct attached *attached, char path[PATH_MAX])
 {
-	char file[sizeof(attached->device) + sizeof(attached->session) + 1];
+	char file[sizeof(attached->device) + sizeof(attached->attachment) + 1];
 
-	snprintf(file, sizeof(file), "%s.%s", attached->device, attached->session);
+	snprintf(file, sizeof(file), "%s.%s", attached->device, attached->attachment);
 	record_path(root, file, path);
 }
 
@@ -137,7 +137,7 @@ void attach_record_remove(const char *root, const struct attached *attached)
 	unlink(path);
 }
 
-/* Has the device gone whose session the file's name ends with? */
+/* Has the device gone whose attachment the file's name ends with? */
 static bool record_stale(const char *root, const char *file)
 {
 	struct attached attached;
@@ -145,11 +145,11 @@ static bool record_stale(const char *root, const char *file)
 
 	snprintf(device, sizeof(device), "%.*s", (int)strcspn(file, "."), file);
 	return attached_read(root, device, &attached) ||
-	       file[strlen(device)] != '.' || strcmp(file + strlen(device) + 1, attached.session);
+	       file[strlen(device)] != '.' || strcmp(file + strlen(device) + 1, attached.attachment);
 }
 
 /*
- * Without the lock: a record is written when its device is in sysfs. One whose session is not there
+ * Without the lock: a record is written when its device is in sysfs. One whose attachment is not there
  * when it is looked for afterwards is one whose device has gone.
  */
 void attach_record_clean(const char *root)

@@ -83,7 +83,7 @@ int attached_read(const char *root, const char *device, struct attached *a)
 	attached_file(root, device, "rblk/reason", a->reason, sizeof(a->reason));
 	attached_file(root, device, "rblk/target", a->target, sizeof(a->target));
 	attached_file(root, device, "rblk/volume", a->volume, sizeof(a->volume));
-	attached_file(root, device, "rblk/session", a->session, sizeof(a->session));
+	attached_file(root, device, "rblk/attachment", a->attachment, sizeof(a->attachment));
 	attached_file(root, device, "rblk/wwid", a->wwid, sizeof(a->wwid));
 	attached_file(root, device, "rblk/serial", a->serial, sizeof(a->serial));
 	a->queues = attached_number(root, device, "rblk/queues");
@@ -97,7 +97,7 @@ int attached_read(const char *root, const char *device, struct attached *a)
 	a->block_bytes = attached_number(root, device, "queue/logical_block_size");
 	a->read_only = attached_number(root, device, "ro") != 0;
 	attached_read_counters(root, a);
-	if (a->session[0])
+	if (a->attachment[0])
 		attach_record_read(root, a);
 	return 0;
 }

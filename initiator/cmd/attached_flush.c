@@ -86,7 +86,7 @@ static bool flush_worthwhile(const struct attached *attached)
 	struct attached now;
 
 	return !attached_read("", attached->device, &now) &&
-	       !strcmp(now.session, attached->session) && !strcmp(now.state, "live");
+	       !strcmp(now.attachment, attached->attachment) && !strcmp(now.state, "live");
 }
 
 int attached_flush(const struct attached *attached, uint64_t limit_ms)

@@ -54,7 +54,7 @@ static int detach_send(int control, const struct attached *attached, const char 
 	struct attached now;
 	char line[64];
 
-	if (attached_read("", attached->device, &now) || strcmp(now.session, attached->session))
+	if (attached_read("", attached->device, &now) || strcmp(now.attachment, attached->attachment))
 		return -ENODEV;
 	snprintf(line, sizeof(line), "detach device=%s%s", attached->device, force);
 	return attach_control_send(control, line, answer);

@@ -48,12 +48,12 @@ static int setup(void **state)
 	put("/run/x", "");
 	put_device("sda", "size", "8\n");
 	put_device("rblk10", "rblk/state", "live\n");
-	put_device("rblk10", "rblk/session", "aa\n");
+	put_device("rblk10", "rblk/attachment", "aa\n");
 	put_device("rblk2", "rblk/state", "lost\n");
 	put_device("rblk2", "rblk/reason", "the target closed the connection\n");
 	put_device("rblk2", "rblk/target", "10.9.0.1:4430\n");
 	put_device("rblk2", "rblk/volume", "disk\n");
-	put_device("rblk2", "rblk/session", "bb\n");
+	put_device("rblk2", "rblk/attachment", "bb\n");
 	put_device("rblk2", "rblk/queues", "4\n");
 	put_device("rblk2", "rblk/give_up_ms", "60000\n");
 	put_device("rblk2", "rblk/counters", "commands 12\nmessages 3\n");
@@ -103,7 +103,7 @@ static void others_are_not_ours(void **state)
 		assert_int_equal(attached_read(root, names[i], &attached), -ENODEV);
 }
 
-static void records_are_of_one_session(void **state)
+static void records_are_of_one_attachment(void **state)
 {
 	struct attached attached, other;
 
@@ -123,20 +123,20 @@ static void records_are_of_one_session(void **state)
 	strcpy(other.uri, "rblk://host/two");
 	assert_int_equal(attach_record_write(root, &other), 0);
 
-	/* The device went and came again: the record is another session's; cleaning takes it. One
+	/* The device went and came again: the record is another attachment's; cleaning takes it. One
 	 * who comes late to remove the old one's leaves the new one's. */
-	put_device("rblk2", "rblk/session", "cc\n");
+	put_device("rblk2", "rblk/attachment", "cc\n");
 	assert_int_equal(attached_read(root, "rblk2", &attached), 0);
 	assert_string_equal(attached.name, "");
 	assert_string_equal(attached.uri, "");
 	attach_record_clean(root);
-	put_device("rblk2", "rblk/session", "bb\n");
+	put_device("rblk2", "rblk/attachment", "bb\n");
 	assert_int_equal(attached_read(root, "rblk2", &attached), 0);
 	assert_string_equal(attached.name, "");
 	assert_int_equal(attached_read(root, "rblk10", &other), 0);
 	assert_string_equal(other.uri, "rblk://host/two");
 	attached = other;
-	strcpy(attached.session, "dd");
+	strcpy(attached.attachment, "dd");
 	attach_record_remove(root, &attached);
 	assert_int_equal(attached_read(root, "rblk10", &attached), 0);
 	assert_string_equal(attached.uri, "rblk://host/two");
@@ -171,7 +171,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(devices_are_found_in_order, setup, teardown),
 		cmocka_unit_test_setup_teardown(others_are_not_ours, setup, teardown),
-		cmocka_unit_test_setup_teardown(records_are_of_one_session, setup, teardown),
+		cmocka_unit_test_setup_teardown(records_are_of_one_attachment, setup, teardown),
 		cmocka_unit_test_setup_teardown(users_are_named, setup, teardown),
 	};
 

@@ -62,7 +62,7 @@ lab_kmod_load
 lab_attach disk
 udevadm settle --timeout=30
 points_to "/dev/rblk/by-target/$LAB_ADDR:4430/disk" "$LAB_DEV"
-[ ! -e /dev/rblk/by-name/data-1 ] || lab_fail "another session has the name of the one before"
+[ ! -e /dev/rblk/by-name/data-1 ] || lab_fail "another attachment has the name of the one before"
 attach "$LAB_URI/disk"
 [ ! -e "/run/rblk/$record" ] || lab_fail "the record stays for ever"
 rblk detach --all || lab_fail "detach --all"

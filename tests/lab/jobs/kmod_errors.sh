@@ -55,6 +55,11 @@ printf 'attach address=%s volume=disk\0 volume=nothing\n' "$LAB_ADDR" >&7 2> /de
 exec 7>&-
 
 lab_attach disk
+# Who knows the session's id can take it away (specification, section 13).
+setpriv --reuid=65534 --regid=65534 --clear-groups cat "/sys/block/${LAB_DEV#/dev/}/rblk/state" > /dev/null ||
+	lab_fail "state: not for everybody"
+setpriv --reuid=65534 --regid=65534 --clear-groups cat "/sys/block/${LAB_DEV#/dev/}/rblk/session" 2> /dev/null &&
+	lab_fail "the session's id is for everybody"
 exec 8< "$LAB_DEV"
 refused "detach device=$LAB_DEV" 'in use: open 1 times'
 exec 8<&-
