@@ -1,0 +1,18 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# Host 1 of kmod_lossy: rblkd on a virtio disk, behind a network card that loses, delays and reorders what
+# it sends; see pair-kmod-lossy.sh. It asks the disk itself what was written.
+. "$LAB/guest.sh"
+. "$LAB/lossy.sh"
+
+lab_link_up
+lab_rblkd_start "disk=/dev/vda"
+lab_meet ready
+lab_meet attached 120
+lab_lossy_begin
+lab_meet written 600
+lab_lossy_end
+lab_rblkd_stop
+# The other end's own account of what it wrote, checked without the fabric.
+fio --name=disk --filename=/dev/vda --direct=1 $(cat /pair/workload) --verify_only --output=/tmp/disk.txt ||
+	{ cat /tmp/disk.txt; lab_fail "the disk differs from what was written"; }
+lab_say "what was lost has been sent again: $(rdma -j statistic show link rxe0/1 | tr -d '\n')"
