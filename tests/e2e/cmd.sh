@@ -48,7 +48,7 @@ target_stop() {
 expect() {
 	local want=$1 got=0
 	shift
-	timeout 120 "$@" > "$scratch/out" 2> "$scratch/err" < /dev/null || got=$?
+	timeout 600 "$@" > "$scratch/out" 2> "$scratch/err" < /dev/null || got=$?
 	[ "$got" = "$want" ] || fail "$*: status $got, not $want"
 }
 

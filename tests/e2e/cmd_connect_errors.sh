@@ -16,7 +16,7 @@ mkfifo "$scratch/pipe"
 copy=$!
 exec 8> "$scratch/pipe"
 # More than a pipe holds: when all of it is written, the copy has both ends open and is reading.
-timeout 60 head -c 256K /dev/zero >&8 || fail "the copy does not begin"
+timeout 600 head -c 256K /dev/zero >&8 || fail "the copy does not begin"
 kill -0 $copy 2>/dev/null || fail "ended before the target did"
 target_stop -KILL
 head -c 65536 /dev/zero >&8 2>/dev/null || true # the copy may have ended

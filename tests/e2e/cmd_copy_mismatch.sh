@@ -17,14 +17,14 @@ feed() {
 	printf 'damaged' | dd of="$scratch/disk" bs=1 seek=2097160 conv=notrunc status=none
 }
 status=0
-feed | timeout 120 "$RBLK" copy - "$target/disk" > "$scratch/out" 2> "$scratch/err" || status=$?
+feed | timeout 600 "$RBLK" copy - "$target/disk" > "$scratch/out" 2> "$scratch/err" || status=$?
 [ $status = 3 ] || fail "status $status, not 3"
 err_has "$target/disk: bytes 2097152 to 3145727 differ from what was copied"
 err_has "$target/disk: verification failed"
 ! grep -q '^verified' "$scratch/out" || fail "verified all the same"
 
 status=0
-feed | timeout 120 "$RBLK" copy --json - "$target/disk" > "$scratch/out" 2> "$scratch/err" || status=$?
+feed | timeout 600 "$RBLK" copy --json - "$target/disk" > "$scratch/out" 2> "$scratch/err" || status=$?
 [ $status = 3 ] || fail "status $status, not 3"
 json_is '.verified == false and .differences == [{"offset_bytes": 2097152, "length_bytes": 1048576}]'
 

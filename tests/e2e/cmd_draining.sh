@@ -11,7 +11,7 @@ mkfifo "$scratch/pipe"
 copy=$!
 exec 8> "$scratch/pipe"
 # More than a pipe holds: then the copy is reading.
-timeout 60 head -c 80K /dev/zero >&8 || fail "the copy does not begin"
+timeout 600 head -c 80K /dev/zero >&8 || fail "the copy does not begin"
 kill -TERM "$target_pid"
 tries=0
 until grep -q 'stopping:' "$scratch/target.log"; do
@@ -19,7 +19,7 @@ until grep -q 'stopping:' "$scratch/target.log"; do
 	[ $tries -lt 1200 ] || fail "not stopping in a minute"
 	read -rt 0.05 <> <(:) || true
 done
-timeout 60 head -c 4M /dev/zero >&8 2> /dev/null || true # the copy may have ended
+timeout 600 head -c 4M /dev/zero >&8 2> /dev/null || true # the copy may have ended
 exec 8>&-
 status=0
 wait $copy || status=$?
