@@ -204,6 +204,23 @@ static int verbs_poll(struct fab *head, struct ibv_wc *wc, int count)
 	return got;
 }
 
+/* Providers return errno, and some (Soft-iWARP's) its negative. */
+static int verbs_posted(int err)
+{
+	return err > 0 ? -err : err;
+}
+
+/*
+ * Soft-iWARP completes what was posted behind an RDMA READ before the READ. The callers, and verbs,
+ * have the completions of a queue in the order of posting: so nothing overtakes a READ there.
+ */
+static void verbs_fence(struct ibv_send_wr *wr)
+{
+	for (; wr; wr = wr->next)
+		if (wr->opcode != IBV_WR_RDMA_READ)
+			wr->send_flags |= IBV_SEND_FENCE;
+}
+
 static int verbs_post_send(struct fab_conn *head, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
 	struct verbs_conn *conn = verbs_conn(head);
@@ -212,7 +229,9 @@ static int verbs_post_send(struct fab_conn *head, struct ibv_send_wr *wr, struct
 		*bad = wr;
 		return -ENOTCONN;
 	}
-	return -ibv_post_send(conn->qp, wr, bad);
+	if (verbs_device(head->device)->iwarp)
+		verbs_fence(wr);
+	return verbs_posted(ibv_post_send(conn->qp, wr, bad));
 }
 
 static int verbs_post_recv(struct fab_conn *head, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
@@ -227,7 +246,7 @@ static int verbs_post_recv(struct fab_conn *head, struct ibv_recv_wr *wr, struct
 	err = ibv_post_recv(conn->qp, wr, bad);
 	if (conn->state == VERBS_CONN_BROKEN)
 		verbs_conn_flush(conn);
-	return -err;
+	return verbs_posted(err);
 }
 
 static int verbs_post_srq_recv(struct fab_device *head, struct ibv_recv_wr *wr,
@@ -239,7 +258,7 @@ static int verbs_post_srq_recv(struct fab_device *head, struct ibv_recv_wr *wr,
 		*bad = wr;
 		return device->gone ? -ENODEV : -EINVAL;
 	}
-	return -ibv_post_srq_recv(device->srq, wr, bad);
+	return verbs_posted(ibv_post_srq_recv(device->srq, wr, bad));
 }
 
 /* -- sleeping --------------------------------------------------------------------------------- */

@@ -400,6 +400,10 @@ void verbs_conn_error(struct verbs_conn *conn, const struct ibv_wc *wc)
 {
 	if (conn->state < VERBS_CONN_CONNECTING || conn->state >= VERBS_CONN_BROKEN)
 		return;
+	/* iWARP's queue pair goes to ERR with the peer's rejection: its event says why. */
+	if (conn->state == VERBS_CONN_CONNECTING && wc->status == IBV_WC_WR_FLUSH_ERR &&
+	    verbs_device(conn->head.device)->iwarp)
+		return;
 	verbs_conn_break(conn,
 			 conn->state == VERBS_CONN_CONNECTING ? FAB_EVENT_FAILED
 							      : FAB_EVENT_DISCONNECTED,
@@ -523,8 +527,16 @@ void verbs_conn_close(struct fab_conn *head)
 	/* Fails where the peer has disconnected, or was never connected: nothing to say to it. */
 	if (connected)
 		rdma_disconnect(conn->id);
-	verbs_conn_post_markers(conn);
-	verbs_conn_flush(conn); /* the marker was not there when the queue pair went to ERR */
+	/*
+	 * Soft-iWARP flushes a queue as it goes to ERR, and never again: what is posted later does
+	 * not come back. There, polling until the completion queue is empty and destroying the
+	 * queue pair have to do.
+	 */
+	if (!verbs_device(conn->head.device)->iwarp) {
+		verbs_conn_post_markers(conn);
+		verbs_conn_flush(
+			conn); /* the marker was not there when the queue pair went to ERR */
+	}
 	conn->drain = VERBS_DRAIN_MARKERS;
 	verbs_conn_set_deadline(conn, env_now_ns() + VERBS_DRAIN_MARKERS_MS * NS_PER_MS);
 	verbs_conn_drain(conn);

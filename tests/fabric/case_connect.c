@@ -70,7 +70,9 @@ static void reject(void)
 	fx.a.recv_bytes = 64;
 	fx_connect_begin(&fx);
 	fab_reject(take_request(&fx), reason, sizeof(reason));
-	WAIT(&fx, fx.a.events[FAB_EVENT_REJECTED]);
+	WAIT(&fx, fx.a.events[FAB_EVENT_REJECTED] + fx.a.events[FAB_EVENT_FAILED]);
+	if (!fx.a.events[FAB_EVENT_REJECTED])
+		fx_fail(__FILE__, __LINE__, "not rejected, but: %s", fab_error(fx.a.fab));
 	CHECK(fx_filled(fx.a.private_data, sizeof(reason), 6));
 	fx_drain(&fx, &fx.a);
 	fx_wc_status(&fx, &fx.a, 1000, IBV_WC_WR_FLUSH_ERR);

@@ -225,10 +225,10 @@ static void last_words(void)
 }
 
 const struct fx_case fx_cases_drain[] = {
-	{"close_busy", close_busy, 0},
+	{"close_busy", close_busy, FX_NOT_IWARP},
 	{"close_twice", close_twice, 0},
-	{"post_after_disconnect", post_after_disconnect, 0},
-	{"peer_vanishes", peer_vanishes, 0},
+	{"post_after_disconnect", post_after_disconnect, FX_NOT_IWARP},
+	{"peer_vanishes", peer_vanishes, FX_NOT_IWARP},
 	{"drained_is_last", drained_is_last, 0},
 	{"last_words", last_words, 1u << FAB_TCP},
 	{0},

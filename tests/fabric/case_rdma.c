@@ -96,6 +96,11 @@ static void write_immediate(void)
 	sge = fx_sge(&fx.a, 0, 5000);
 	write.wr.rdma.remote_addr = fx_address(&fx.b, 8192);
 	write.wr.rdma.rkey = fx_rkey(&fx.b, NULL);
+	if (fx_target.iwarp) {
+		fx_post_unsupported(&fx, &write);
+		fx_close(&fx);
+		return;
+	}
 	fx_fill(fx.a.memory, 5000, 3);
 	fx_post_recv(&fx.b, 9, 0, 16);
 	fx_post(&fx.a, &write);

@@ -5,6 +5,7 @@
  *
  *   fabric_conformance tcp 127.0.0.1 [case...]
  *   fabric_conformance verbs 10.9.0.1 [case...]
+ *   fabric_conformance iwarp 10.9.0.1 [case...]    verbs on an iWARP device
  *   fabric_tcp_peer tcp 127.0.0.1 [case...]
  */
 #include "fixture.h"
@@ -303,6 +304,20 @@ void fx_post(struct fx_end *end, struct ibv_send_wr *wr)
 	CHECK_EQ(fab_post_send(end->conn, wr, &bad), 0);
 }
 
+void fx_post_unsupported(struct fx *fx, struct ibv_send_wr *wr)
+{
+	struct ibv_send_wr *bad = NULL;
+
+	CHECK(fab_post_send(fx->a.conn, wr, &bad) < 0);
+	CHECK(bad == wr);
+	fx_fill(fx->a.memory, 10, 77);
+	fx_post_recv(&fx->b, 70, 4096, 16);
+	fx_post_send(&fx->a, 71, 0, 10, 0);
+	CHECK_EQ(fx_wc_ok(fx, &fx->b, 70).byte_len, 10);
+	fx_wc_ok(fx, &fx->a, 71);
+	CHECK(fx_filled(fx->b.memory + 4096, 10, 77));
+}
+
 void fx_post_send(struct fx_end *end, uint64_t wr_id, size_t offset, uint32_t bytes,
 		  unsigned int flags)
 {
@@ -386,6 +401,15 @@ static bool fx_wanted(const char *name, int argc, char **argv)
 	return false;
 }
 
+static bool fx_applies(const struct fx_case *test)
+{
+	unsigned int kinds = test->kinds & ~FX_NOT_IWARP;
+
+	if (fx_target.iwarp && test->kinds & FX_NOT_IWARP)
+		return false;
+	return !kinds || kinds & (1u << fx_target.kind);
+}
+
 static bool fx_run(const struct fx_case *test)
 {
 	fx_random_state = 1;
@@ -409,10 +433,11 @@ static bool fx_parse_target(int argc, char **argv)
 		return false;
 	if (strcmp(argv[1], "tcp") == 0)
 		fx_target.kind = FAB_TCP;
-	else if (strcmp(argv[1], "verbs") == 0)
+	else if (strcmp(argv[1], "verbs") == 0 || strcmp(argv[1], "iwarp") == 0)
 		fx_target.kind = FAB_VERBS;
 	else
 		return false;
+	fx_target.iwarp = strcmp(argv[1], "iwarp") == 0;
 	snprintf(fx_target.text, sizeof(fx_target.text), "%s", argv[2]);
 	if (inet_pton(AF_INET, argv[2], &in->sin_addr) == 1)
 		in->sin_family = AF_INET;
@@ -428,14 +453,14 @@ int main(int argc, char **argv)
 	int run = 0, failed = 0, skipped = 0;
 
 	if (!fx_parse_target(argc, argv)) {
-		fprintf(stderr, "usage: %s tcp|verbs ADDRESS [case...]\n", argv[0]);
+		fprintf(stderr, "usage: %s tcp|verbs|iwarp ADDRESS [case...]\n", argv[0]);
 		return 2;
 	}
 	for (size_t t = 0; fx_tables[t]; t++) {
 		for (const struct fx_case *test = fx_tables[t]; test->name; test++) {
 			if (!fx_wanted(test->name, argc, argv))
 				continue;
-			if (test->kinds && !(test->kinds & (1u << fx_target.kind))) {
+			if (!fx_applies(test)) {
 				printf("skipped %s: not for %s\n", test->name, argv[1]);
 				skipped++;
 				continue;

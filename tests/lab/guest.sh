@@ -26,12 +26,18 @@ lab_wait() {
 	done
 }
 
-# lab_link_up: rxe0 with 10.9.0.N and fd09::N. Alone, it lies over a dummy device and both ends of a
-# connection are on it; in a pair, over the network card. Frames are large enough for a path MTU
-# of 4096.
+# lab_link_up: the RDMA device LAB_RDMA with 10.9.0.N and fd09::N: Soft-RoCE, or Soft-iWARP where RBLK_LAB_LINK
+# says siw (see boot-siw). Alone, it lies over a dummy device and both ends of a connection are on it; in a pair,
+# over the network card. Frames are large enough for a path MTU of 4096.
+LAB_LINK=${RBLK_LAB_LINK:-rxe}
+LAB_RDMA=${LAB_LINK}0
 lab_link_up() {
 	local netdev=eth0
-	modprobe -a rdma_rxe rdma_ucm ib_uverbs || lab_fail "link: modules do not load"
+	modprobe -a rdma_ucm ib_uverbs || lab_fail "link: modules do not load"
+	case $LAB_LINK in
+	rxe) modprobe rdma_rxe ;;
+	siw) modprobe -q siw || { modprobe libcrc32c && insmod "$LAB_KERNEL/siw/siw.ko"; } ;;
+	esac || lab_fail "link: $LAB_LINK does not load"
 	if [ ! -e /sys/class/net/eth0 ]; then
 		netdev=lab0
 		ip link add lab0 type dummy || lab_fail "link: no dummy device"
@@ -41,16 +47,18 @@ lab_link_up() {
 	ip link set "$netdev" mtu 9000 up &&
 		ip addr add "$LAB_ADDR/24" dev "$netdev" &&
 		ip addr add "$LAB_ADDR6/64" dev "$netdev" nodad || lab_fail "link: $netdev does not come up"
-	rdma link add rxe0 type rxe netdev "$netdev" || lab_fail "link: no rxe0"
-	lab_wait 10 lab_port_active || lab_fail "link: rxe0 does not become active"
+	rdma link add $LAB_RDMA type "$LAB_LINK" netdev "$netdev" || lab_fail "link: no $LAB_RDMA"
+	lab_wait 10 lab_port_active || lab_fail "link: $LAB_RDMA does not become active"
 }
 
-lab_port_active() { grep -q ACTIVE /sys/class/infiniband/rxe0/ports/1/state; }
+lab_port_active() { grep -q ACTIVE /sys/class/infiniband/$LAB_RDMA/ports/1/state; }
 
 # lab_rblkd_start ARGUMENT...: start the daemon and wait until it is ready. Its log is LAB_RBLKD_LOG;
 # LAB_URI is where it listens when the arguments do not say otherwise.
 LAB_URI=rblk://$LAB_ADDR
 lab_rblkd_start() {
+	# Soft-iWARP's socket for all addresses is bound to its network device, and so does not hear this host.
+	[ "$LAB_LINK" != siw ] || set -- --listen "rblk://$LAB_ADDR" "$@"
 	LAB_RBLKD_LOG=$(mktemp "$LAB_OUT/rblkd.XXXXXX.log")
 	"$RBLKD" "$@" > "$LAB_RBLKD_LOG" 2>&1 &
 	LAB_RBLKD=$!
