@@ -74,19 +74,25 @@ bool core_login_supersedes(const struct rblk_wire_login *newer, const struct rbl
 	return rblk_le32(newer->incarnation) >= rblk_le32(older->incarnation);
 }
 
-u16 core_login_credits(u16 wanted, u32 most, u32 remaining)
+u16 core_login_credits(u16 wanted, const struct core_login_room *room)
 {
-	u32 credits = wanted;
-	u32 share;
+	const u32 least = RBLK_CREDITS_MIN + RBLK_RESERVED_TAGS;
+	u32 left = room->free > room->kept ? room->free - room->kept : 0;
+	u32 reserved = room->places ? room->places - 1 : 0;
+	u32 credits = wanted, share, most_reserved;
 
-	if (remaining < RBLK_CREDITS_MIN + RBLK_RESERVED_TAGS)
+	if (left < least)
 		return 0;
-	share = remaining / 4;
+	most_reserved = room->total - room->total / 5;
+	reserved = reserved < most_reserved / least ? reserved * least : most_reserved;
+	left = left > reserved ? left - reserved : 0;
+	/* held + share <= left - share */
+	share = left > room->held ? (left - room->held) / 2 : 0;
 	share = share > RBLK_RESERVED_TAGS ? share - RBLK_RESERVED_TAGS : 0;
 	if (credits > share)
 		credits = share;
-	if (credits > most)
-		credits = most;
+	if (credits > room->most)
+		credits = room->most;
 	if (credits > RBLK_CREDITS_MAX)
 		credits = RBLK_CREDITS_MAX;
 	if (credits < RBLK_CREDITS_MIN)

@@ -51,11 +51,23 @@ struct core_login_verdict core_login_judge(const struct rblk_wire_login *login,
 bool core_login_supersedes(const struct rblk_wire_login *newer,
 			   const struct rblk_wire_login *older);
 
+/* What there is to grant, in receive buffers. A queue takes RBLK_RESERVED_TAGS beside its credits. */
+struct core_login_room {
+	u32 total;  /* that there can be */
+	u32 free;   /* of them, promised to nobody */
+	u32 held;   /* promised to the session that logs in */
+	u32 places; /* connections that can still come, this one included */
+	u32 kept;   /* not for this login */
+	u32 most;   /* credits of one queue */
+};
+
 /*
- * Credits to grant of `remaining` receive buffers: what is wanted, at most `most`, and at most a
- * quarter of what remains, so that those who come later find some; but never fewer than
- * RBLK_CREDITS_MIN while they are there. A queue also takes RBLK_RESERVED_TAGS. 0: there are none.
+ * Credits to grant: what is wanted, at most `most`, and only so many that the least that a queue
+ * needs (RBLK_CREDITS_MIN) is left for each connection that can still come, as far as four
+ * fifths of the buffers go; and that the session then holds no more than what is left beyond that. So grants
+ * shrink as initiators come, and the last one gets in. Never fewer than RBLK_CREDITS_MIN while they
+ * are there. 0: there are none.
  */
-u16 core_login_credits(u16 wanted, u32 most, u32 remaining);
+u16 core_login_credits(u16 wanted, const struct core_login_room *room);
 
 #endif

@@ -85,7 +85,7 @@ static const struct tgt_option table[] = {
 	{ "credits", 0, TARGET_PLACES, TGT_OPTION_COUNT, "COUNT", "128",
 	  "most commands outstanding on one queue",
 	  TARGET(credits), RBLK_CREDITS_MIN, RBLK_CREDITS_MAX, NULL },
-	{ "receive_buffers", 0, TARGET_PLACES, TGT_OPTION_COUNT, "COUNT", "2048",
+	{ "receive_buffers", 0, TARGET_PLACES, TGT_OPTION_COUNT, "COUNT", "10240",
 	  "receive buffers of each reactor and device: bounds the credits of all queues together",
 	  TARGET(receive_buffers), 64, 65536, NULL },
 	{ "pool_size", 0, TARGET_PLACES, TGT_OPTION_SIZE, "SIZE", "64M",

@@ -4,29 +4,41 @@
  */
 #include "target/io/receive.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 
 #define POST_BATCH 32
 
 int tgt_receives_init(struct tgt_receives *receives, struct tgt_receives_list *idle_list,
-		      char *base, uint32_t buffer_bytes, uint32_t count, uint32_t lkey)
+		      uint32_t buffer_bytes, uint32_t most)
 {
 	receives->idle_list = idle_list;
-	receives->base = base;
 	receives->buffer_bytes = buffer_bytes;
-	receives->count = count;
-	receives->lkey = lkey;
-	receives->holds = calloc(count, sizeof(*receives->holds));
-	receives->idle = calloc(count, sizeof(*receives->idle));
+	receives->most = most;
+	receives->count = receives->idle_count = receives->promised = 0;
+	receives->holds = calloc(most, sizeof(*receives->holds));
+	receives->idle = calloc(most, sizeof(*receives->idle));
 	if (!receives->holds || !receives->idle) {
 		tgt_receives_fini(receives);
 		return -ENOMEM;
 	}
-	for (uint32_t i = 0; i < count; i++)
-		receives->idle[i] = count - 1 - i;
-	receives->idle_count = count;
 	return 0;
+}
+
+void tgt_receives_add(struct tgt_receives *receives, const struct tgt_receives_chunk *chunk,
+		      uint32_t count)
+{
+	assert(receives->count % TGT_RECEIVES_CHUNK == 0 && count <= TGT_RECEIVES_CHUNK &&
+	       count <= receives->most - receives->count);
+	receives->chunks[receives->count / TGT_RECEIVES_CHUNK] = *chunk;
+	for (uint32_t i = count; i > 0; i--)
+		receives->idle[receives->idle_count++] = receives->count + i - 1;
+	receives->count += count;
+	if (!receives->is_listed) {
+		receives->is_listed = true;
+		TAILQ_INSERT_TAIL(receives->idle_list, receives, idle_link);
+	}
 }
 
 void tgt_receives_fini(struct tgt_receives *receives)
@@ -55,7 +67,7 @@ int tgt_receives_post(struct tgt_receives *receives)
 
 			sge[i].addr = (uintptr_t)tgt_receives_buffer(receives, index);
 			sge[i].length = receives->buffer_bytes;
-			sge[i].lkey = receives->lkey;
+			sge[i].lkey = receives->chunks[index / TGT_RECEIVES_CHUNK].lkey;
 			wr[i].wr_id = base_id | index;
 			wr[i].next = i + 1 < count ? &wr[i + 1] : NULL;
 			wr[i].sg_list = &sge[i];

@@ -10,12 +10,24 @@
 
 #include <sys/queue.h>
 #include "proto/fabric/fabric.h"
+#include "target/store/region.h"
 
 /* wr_id of a receive: this bit, the number of its struct tgt_receives (bits 32..62), the buffer's
  * index. Sends leave the bit clear. */
 #define TGT_WR_RECEIVE (1ull << 63)
 
 TAILQ_HEAD(tgt_receives_list, tgt_receives);
+
+/* Buffers come in chunks, as need grows: so many chunks, and so many buffers in each. */
+#define TGT_RECEIVES_CHUNKS 128u
+#define TGT_RECEIVES_CHUNK 512u
+
+/* Memory of the owner's, registered. */
+struct tgt_receives_chunk {
+	char *base; /* up to TGT_RECEIVES_CHUNK * buffer_bytes */
+	uint32_t lkey;
+	const struct tgt_region *region; /* that it lies in, for the ring; NULL: none */
+};
 
 /* Created and freed by serve/ with the device or connection that it belongs to. */
 struct tgt_receives {
@@ -25,28 +37,36 @@ struct tgt_receives {
 	uint32_t number;	   /* in wr_id: where a completion finds this struct */
 	struct fab_device *device; /* whose SRQ; NULL: conn's own receive queue */
 	struct fab_conn *conn;
-	const struct tgt_region *region; /* that the buffers lie in, for the ring; NULL: none */
-	char *base;			 /* count * buffer_bytes; the owner's memory */
-	uint32_t buffer_bytes;		 /* of each; a message may be as long */
-	uint32_t count;
-	uint32_t promised; /* buffers that stand behind credits and reserved tags */
-	uint32_t lkey;
+	struct tgt_receives_chunk chunks[TGT_RECEIVES_CHUNKS];
+	uint32_t buffer_bytes; /* of each; a message may be as long */
+	uint32_t count, most;  /* buffers that are there, and that there can be */
+	uint32_t promised;     /* buffers that stand behind credits and reserved tags */
 	uint16_t *holds; /* per buffer: commands that still need it */
 	uint32_t *idle;	 /* stack of buffers to be posted */
 	uint32_t idle_count;
 };
 
-/*
- * All of `count` buffers at `base` are idle afterwards; the caller posts. `idle_list` outlives it.
- * 0 or -ENOMEM.
- */
+/* Without a buffer. At most TGT_RECEIVES_CHUNKS * TGT_RECEIVES_CHUNK; `idle_list` outlives it.
+ * 0 or -ENOMEM. */
 int tgt_receives_init(struct tgt_receives *receives, struct tgt_receives_list *idle_list,
-		      char *base, uint32_t buffer_bytes, uint32_t count, uint32_t lkey);
+		      uint32_t buffer_bytes, uint32_t most);
+/* A chunk of `count` buffers more, all idle; only the last chunk may be smaller than the others. The
+ * caller posts. */
+void tgt_receives_add(struct tgt_receives *receives, const struct tgt_receives_chunk *chunk,
+		      uint32_t count);
 void tgt_receives_fini(struct tgt_receives *receives);
 
 static inline char *tgt_receives_buffer(const struct tgt_receives *receives, uint32_t index)
 {
-	return receives->base + (size_t)index * receives->buffer_bytes;
+	return receives->chunks[index / TGT_RECEIVES_CHUNK].base +
+	       (size_t)(index % TGT_RECEIVES_CHUNK) * receives->buffer_bytes;
+}
+
+/* What the buffer lies in. */
+static inline const struct tgt_region *tgt_receives_region(const struct tgt_receives *receives,
+							    uint32_t index)
+{
+	return receives->chunks[index / TGT_RECEIVES_CHUNK].region;
 }
 
 /* One hold more or less. A buffer whose last hold goes is idle. */

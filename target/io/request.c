@@ -321,7 +321,9 @@ static int request_buffer_index(const struct tgt_request *request)
 	if (request->home == TGT_HOME_POOL)
 		return tgt_region_buffer(request_turn(request)->region, request->data);
 	if (request->home == TGT_HOME_CAPSULE)
-		return tgt_region_buffer(request->lane->receives->region, request->data);
+		return tgt_region_buffer(tgt_receives_region(request->lane->receives,
+							     request->capsule_buffer),
+					 request->data);
 	return -1;
 }
 

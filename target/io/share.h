@@ -23,6 +23,7 @@ struct tgt_share {
 	bool is_starving;
 	uint64_t data_bytes;   /* of turn->pool, that its commands and transfers hold */
 	uint64_t report_bytes; /* of the pools for reports */
+	uint32_t credits;      /* receive buffers that are promised to its queues */
 };
 
 void tgt_share_init(struct tgt_share *share, struct tgt_turn *turn);

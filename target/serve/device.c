@@ -12,50 +12,85 @@ void tgt_device_free(struct tgt_device *device)
 {
 	if (!device)
 		return;
-	fab_mr_deregister(device->mr);
 	tgt_receives_fini(&device->receives);
-	tgt_region_unmap(&device->region);
+	for (unsigned int i = 0; i < TGT_RECEIVES_CHUNKS; i++) {
+		fab_mr_deregister(device->mrs[i]);
+		tgt_region_unmap(&device->regions[i]);
+	}
 	free(device);
 }
 
 /* Mapped once: the ring has its buffers for life. A later device may take fewer of them. */
 static int device_map(struct tgt_reactor *reactor, struct tgt_fabric *fabric,
-		      struct tgt_device *device, size_t bytes)
+		      struct tgt_device *device, unsigned int index)
 {
+	uint32_t count = reactor->config.receive_buffers - index * TGT_RECEIVES_CHUNK;
+	struct tgt_region *region = &device->regions[index];
 	int err;
 
-	if (device->mr && device->region.bytes >= bytes)
+	if (device->mrs[index])
 		return 0;
-	fab_mr_deregister(device->mr);
-	device->mr = NULL;
-	tgt_region_unmap(&device->region);
-	err = tgt_region_map(&device->region, bytes, reactor->config.memory_lock, reactor->ring);
-	if (err)
+	if (count > TGT_RECEIVES_CHUNK)
+		count = TGT_RECEIVES_CHUNK;
+	if (!region->base) {
+		err = tgt_region_map(region, (size_t)count * TGT_COMMAND_BYTES,
+				     reactor->config.memory_lock, reactor->ring);
+		if (err)
+			return err;
+	}
+	return fab_mr_register(fabric->fab, region->base, region->bytes, IBV_ACCESS_LOCAL_WRITE,
+			       &device->mrs[index]);
+}
+
+/* A chunk more. Negative errno: logged. */
+static int device_grow(struct tgt_reactor *reactor, struct tgt_fabric *fabric,
+		       struct tgt_device *device, struct fab_device *fab_device)
+{
+	struct tgt_receives *receives = &device->receives;
+	unsigned int index = receives->count / TGT_RECEIVES_CHUNK;
+	uint32_t count = receives->most - receives->count;
+	struct tgt_receives_chunk chunk = {.region = &device->regions[index]};
+	int err = device_map(reactor, fabric, device, index);
+
+	if (err) {
+		tgt_log_limited(&reactor->turn.log_limit, TGT_LOG_ERROR,
+				"device %s: reactor %u has no more than %u receive buffers: %s "
+				"(memlock limit? ulimit -l, LimitMEMLOCK=)",
+				fab_device_name(fab_device), reactor->index, receives->count,
+				strerror(-err));
 		return err;
-	return fab_mr_register(fabric->fab, device->region.base, bytes, IBV_ACCESS_LOCAL_WRITE,
-			       &device->mr);
+	}
+	chunk.base = chunk.region->base;
+	chunk.lkey = fab_mr_lkey(device->mrs[index], fab_device);
+	tgt_receives_add(receives, &chunk, count < TGT_RECEIVES_CHUNK ? count : TGT_RECEIVES_CHUNK);
+	return tgt_receives_post(receives);
+}
+
+uint32_t tgt_device_remaining(struct tgt_reactor *reactor, struct tgt_fabric *fabric,
+			      struct tgt_device *device, uint32_t wanted)
+{
+	struct tgt_receives *receives = &device->receives;
+
+	while (receives->count - receives->promised < wanted && receives->count < receives->most)
+		if (device_grow(reactor, fabric, device, device->device))
+			break;
+	return receives->count - receives->promised;
 }
 
 static int device_fill(struct tgt_reactor *reactor, struct tgt_fabric *fabric,
 		       struct tgt_device *device, struct fab_device *fab_device)
 {
-	uint32_t count = reactor->config.receive_buffers;
 	uint32_t most = fab_device_limits(fab_device)->max_srq_wr;
 	int err;
 
-	if (count > most)
-		count = most;
-	err = device_map(reactor, fabric, device, (size_t)count * TGT_COMMAND_BYTES);
-	if (err)
-		return err;
-	err = tgt_receives_init(&device->receives, &reactor->turn.idle, device->region.base,
-				TGT_COMMAND_BYTES, count, fab_mr_lkey(device->mr, fab_device));
+	if (most > reactor->config.receive_buffers)
+		most = reactor->config.receive_buffers;
+	err = tgt_receives_init(&device->receives, &reactor->turn.idle, TGT_COMMAND_BYTES, most);
 	if (err)
 		return err;
 	device->receives.device = fab_device;
-	device->receives.region = &device->region;
 	device->receives.number = fab_device_index(fab_device);
-	err = tgt_receives_post(&device->receives);
+	err = device_grow(reactor, fabric, device, fab_device);
 	if (err)
 		tgt_receives_fini(&device->receives);
 	return err;
@@ -66,7 +101,6 @@ struct tgt_device *tgt_device_get(struct tgt_reactor *reactor, struct tgt_fabric
 {
 	unsigned int index = fab_device_index(fab_device);
 	struct tgt_device *device = fabric->devices[index];
-	int err;
 
 	if (device && device->device == fab_device)
 		return device;
@@ -76,14 +110,8 @@ struct tgt_device *tgt_device_get(struct tgt_reactor *reactor, struct tgt_fabric
 		return NULL;
 	fabric->devices[index] = device;
 	fabric->receives[index] = &device->receives;
-	err = device_fill(reactor, fabric, device, fab_device);
-	if (err) {
-		tgt_log(TGT_LOG_ERROR,
-			"device %s: reactor %u has no receive buffers: %s (memlock limit? ulimit "
-			"-l, LimitMEMLOCK=)",
-			fab_device_name(fab_device), reactor->index, strerror(-err));
+	if (device_fill(reactor, fabric, device, fab_device))
 		return NULL;
-	}
 	device->device = fab_device;
 	return device;
 }

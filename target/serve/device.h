@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * A fabric device as one reactor uses it: the buffers of its shared receive queue. Made with the
- * first connection that comes in on the device, freed with the reactor: when the device is removed, its memory,
- * which the ring cannot give back, waits for the next one with the same index. The reactor's thread only.
+ * first connection that comes in on the device. Buffers are added, a chunk at a time and up to
+ * --receive-buffers, when logins need them. Freed with the reactor: when the device is removed, its
+ * memory, which the ring cannot give back, waits for the next one with the same index. The
+ * reactor's thread only.
  */
 #ifndef RBLK_TARGET_DEVICE_H
 #define RBLK_TARGET_DEVICE_H
@@ -12,14 +14,18 @@
 struct tgt_device {
 	struct fab_device *device; /* NULL: removed, and so are its queues */
 	bool removed;		   /* its queues are ending */
-	struct tgt_region region; /* the receive buffers */
-	struct fab_mr *mr;
+	struct tgt_region regions[TGT_RECEIVES_CHUNKS]; /* of the chunks; mapped once */
+	struct fab_mr *mrs[TGT_RECEIVES_CHUNKS];
 	struct tgt_receives receives;
 };
 
-/* The device's receive buffers, made at its first use. NULL: no memory (logged). */
+/* The device with at least one chunk of receive buffers, made at its first use. NULL: no memory
+ * (logged). */
 struct tgt_device *tgt_device_get(struct tgt_reactor *reactor, struct tgt_fabric *fabric,
 				  struct fab_device *device);
+/* Receive buffers that are not promised, `wanted` of them if memory and the limit allow it. */
+uint32_t tgt_device_remaining(struct tgt_reactor *reactor, struct tgt_fabric *fabric,
+			      struct tgt_device *device, uint32_t wanted);
 /* FAB_EVENT_DEVICE_GONE; its queues are being closed. */
 void tgt_device_removed(struct tgt_reactor *reactor, struct tgt_fabric *fabric,
 			struct fab_device *device);

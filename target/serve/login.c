@@ -139,17 +139,33 @@ static bool login_leaves_room(const struct tgt_reactor *reactor, const struct tg
 }
 
 /* The terms of an ordinary queue. Credits 0: there are none. */
-static void login_terms(const struct tgt_reactor *reactor, const struct tgt_device *device,
+static void login_terms(struct tgt_reactor *reactor, struct tgt_fabric *fabric,
+			struct tgt_device *device, const struct tgt_session *session,
 			const struct tgt_login *login, struct tgt_queue_terms *terms)
 {
-	uint32_t remaining = device->receives.count - device->receives.promised;
-	uint32_t kept = login_leaves_room(reactor, login) ? RBLK_CREDITS_MIN + RBLK_RESERVED_TAGS : 0;
+	const struct tgt_receives *receives = &device->receives;
+	struct core_login_room room = {
+		.total = receives->most,
+		.free = receives->most - receives->promised,
+		.held = session->share.credits,
+		.places = reactor->queues_max - reactor->queue_count,
+		.most = reactor->config.credits,
+	};
+	uint16_t wanted = rblk_le16(login->wire.credits);
 
+	/* C5: this queue's own place, or the one that it leaves to a queue 0. */
+	if (login_leaves_room(reactor, login))
+		room.kept = RBLK_CREDITS_MIN + RBLK_RESERVED_TAGS;
 	terms->ops = &tgt_admin_lane_ops;
 	terms->lane.command_bytes = TGT_COMMAND_BYTES;
-	terms->lane.credits = core_login_credits(rblk_le16(login->wire.credits),
-						 reactor->config.credits,
-						 remaining > kept ? remaining - kept : 0);
+	terms->lane.credits = core_login_credits(wanted, &room);
+	if (!terms->lane.credits)
+		return;
+	/* Memory may be short of what the limit allows. */
+	room.free = tgt_device_remaining(reactor, fabric, device,
+					 terms->lane.credits + RBLK_RESERVED_TAGS + room.kept);
+	if (room.free < terms->lane.credits + RBLK_RESERVED_TAGS + room.kept)
+		terms->lane.credits = core_login_credits(wanted, &room);
 }
 
 /* The queue exists: answer the request. */
@@ -195,7 +211,7 @@ static void login_accept(struct tgt_login *login, struct tgt_session *session,
 	if (session->measuring)
 		tgt_measure_terms(reactor, rblk_le16(login->wire.credits), &terms);
 	else
-		login_terms(reactor, device, login, &terms);
+		login_terms(reactor, fabric, device, session, login, &terms);
 	if (!terms.lane.credits) {
 		login_reject(reactor, login->request, RBLK_REJECT_NO_CREDITS, 0, NULL);
 		return;

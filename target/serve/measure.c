@@ -104,7 +104,7 @@ void tgt_measure_terms(const struct tgt_reactor *reactor, uint16_t wanted,
 	terms->lane.command_bytes = MEASURE_COMMAND_BYTES;
 	terms->lane.credits = 0;
 	if (reactor->measure_count < TGT_MEASURE_QUEUES_MAX)
-		terms->lane.credits = core_login_credits(wanted, MEASURE_CREDITS, RBLK_CREDITS_MAX);
+		terms->lane.credits = wanted < MEASURE_CREDITS ? wanted : MEASURE_CREDITS;
 }
 
 static void measure_free(struct tgt_queue *queue)
@@ -135,10 +135,13 @@ static int measure_register(struct tgt_measure *measure)
 	if (err)
 		return err;
 	lane->lkey = fab_mr_lkey(measure->arena_mr, fab_conn_device(lane->conn));
-	err = tgt_receives_init(&measure->receives, &lane->turn->idle, receives,
-				MEASURE_COMMAND_BYTES, lane->tags, lane->lkey);
+	err = tgt_receives_init(&measure->receives, &lane->turn->idle, MEASURE_COMMAND_BYTES,
+				lane->tags);
 	if (err)
 		return err;
+	tgt_receives_add(&measure->receives,
+			 &(struct tgt_receives_chunk){.base = receives, .lkey = lane->lkey},
+			 lane->tags);
 	measure->receives.conn = lane->conn;
 	measure->receives.promised = lane->tags;
 	/* There is a number: no more of these connections are made than there are. */

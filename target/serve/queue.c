@@ -68,6 +68,7 @@ static void queue_free(struct tgt_queue *queue)
 {
 	fab_conn_destroy(queue->lane.conn);
 	queue->lane.receives->promised -= queue->lane.tags;
+	queue->lane.share->credits -= queue->lane.tags;
 	tgt_pool_free(queue->session->reactor->reserve, queue->lane.replies,
 		      tgt_lane_ring_bytes(queue->lane.credits));
 	free(queue);
@@ -94,6 +95,7 @@ int tgt_queue_create(struct tgt_session *session, struct tgt_fabric *fabric,
 	queue->free = queue_free;
 	queue->lane.receives = &device->receives;
 	device->receives.promised += queue->lane.tags;
+	session->share.credits += queue->lane.tags;
 	queue->lane.lkey = fab_mr_lkey(fabric->mr, fab_conn_device(queue->lane.conn));
 	tgt_queue_join(queue);
 	*out = queue;

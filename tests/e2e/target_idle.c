@@ -19,10 +19,8 @@
 #include "tests/e2e/raw.h"
 
 #define PEERS 1000u
-#define BYTES_EACH 65536ull
-/* Of all credits together, and a few more. All are resident, registered for the disk, from the
- * first connection on: they are beside the question. */
-#define RECEIVES "8192"
+/* Its receive buffers of 20 KiB, which are made as connections come, and the rest. */
+#define BYTES_EACH ((RBLK_CREDITS_MIN + RBLK_RESERVED_TAGS) * 20480ull + 65536)
 #define STRETCH_S 3
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -123,8 +121,7 @@ static void begin(const char *keepalive)
 	setrlimit(RLIMIT_NOFILE, &limit);
 	assert_true(limit.rlim_cur > 4 * PEERS);
 	e2e_daemon_start(&server, "--memory", "mem=1M", "--reactors", "1", "--sessions", "1024",
-			 "--connections", "1024", "--receive-buffers", RECEIVES, "--keepalive",
-			 keepalive, NULL);
+			 "--connections", "1024", "--keepalive", keepalive, NULL);
 	peers = calloc(PEERS, sizeof(*peers));
 	assert_non_null(peers);
 }

@@ -152,29 +152,68 @@ static void nothing_while_draining(void **state)
 	}
 }
 
+static u16 grant(u16 wanted, u32 most, u32 held, u32 places, u32 available)
+{
+	struct core_login_room room = {
+		.total = 10240, .free = available, .held = held, .places = places, .most = most
+	};
+
+	return core_login_credits(wanted, &room);
+}
+
 static void credits(void **state)
 {
 	const u32 least = RBLK_CREDITS_MIN + RBLK_RESERVED_TAGS;
 	u32 wanted, most, remaining;
 
-	assert_int_equal(core_login_credits(64, 128, 100000), 64);
-	assert_int_equal(core_login_credits(64, 32, 100000), 32);
-	assert_int_equal(core_login_credits(64, 128, least), RBLK_CREDITS_MIN);
-	assert_int_equal(core_login_credits(64, 128, least - 1), 0);
+	(void)state;
+	assert_int_equal(grant(64, 128, 0, 1, 100000), 64);
+	assert_int_equal(grant(64, 32, 0, 1, 100000), 32);
+	assert_int_equal(grant(64, 128, 0, 1, least), RBLK_CREDITS_MIN);
+	assert_int_equal(grant(64, 128, 0, 1, least - 1), 0);
+	/* What the session has already counts. */
+	assert_int_equal(grant(64, 128, 1000, 1, 1000), RBLK_CREDITS_MIN);
 	/* Whatever is asked, what is granted is there, and within the contract. */
 	for (wanted = RBLK_CREDITS_MIN; wanted <= RBLK_CREDITS_MAX; wanted += 51)
 		for (most = RBLK_CREDITS_MIN; most <= RBLK_CREDITS_MAX; most += 51)
 			for (remaining = 0; remaining < 6000; remaining += 7) {
-				u16 granted = core_login_credits((u16)wanted, most, remaining);
+				u16 granted = grant((u16)wanted, most, 0, 1 + remaining % 50,
+						    remaining);
 
 				assert_true(!granted == (remaining < least));
 				if (!granted)
 					continue;
 				assert_true(granted >= RBLK_CREDITS_MIN && granted <= wanted);
-				assert_true(granted <= remaining);
 				assert_true(granted <= most);
 				assert_true(remaining - granted >= RBLK_RESERVED_TAGS);
 			}
+}
+
+/* Sixteen queues each that want all they can get; then small ones until the places are used up. */
+static void a_thousand_initiators_get_in_behind_greedy_ones(void **state)
+{
+	u32 left = 10240, places = 1024, held, first = 0;
+
+	(void)state;
+	for (unsigned int initiator = 0; initiator < 10; initiator++) {
+		held = 0;
+		for (unsigned int queue = 0; queue < 16; queue++) {
+			u16 granted = grant(128, 128, held, places--, left);
+
+			assert_int_not_equal(granted, 0);
+			held += granted + RBLK_RESERVED_TAGS;
+			left -= granted + RBLK_RESERVED_TAGS;
+		}
+		if (!initiator)
+			first = held;
+	}
+	assert_true(first >= 16 * 32); /* and the first one had a lot */
+	while (places) {
+		u16 granted = grant(32, 128, 0, places--, left);
+
+		assert_true(granted >= RBLK_CREDITS_MIN);
+		left -= granted + RBLK_RESERVED_TAGS;
+	}
 }
 
 static void the_newer_of_two_that_wait_stays(void **state)
@@ -201,6 +240,7 @@ int main(void)
 		cmocka_unit_test(measuring_is_the_whole_session_or_nothing),
 		cmocka_unit_test(nothing_while_draining),
 		cmocka_unit_test(credits),
+		cmocka_unit_test(a_thousand_initiators_get_in_behind_greedy_ones),
 		cmocka_unit_test(the_newer_of_two_that_wait_stays),
 	};
 
