@@ -47,6 +47,9 @@ static void check_commands(struct ini_queue *queue)
 
 static u64 keepalive_due_ns(const struct ini_queue *queue)
 {
+	/* Until then nothing is sent for it, and who waited for it would wait for ever, or spin. */
+	if (queue->session->state != INI_SESSION_READY)
+		return UINT64_MAX;
 	if (!queue->index && queue->session->event_seen != queue->session->event_told)
 		return 0;
 	if (!queue->keepalive_ms)
@@ -85,8 +88,7 @@ void ini_timer_run(struct rblk_session *session)
 			check_commands(queue);
 		if (queue->retry.head)
 			ini_queue_retry(queue, session->now_ns);
-		if (session->state == INI_SESSION_READY)
-			check_keepalive(queue);
+		check_keepalive(queue);
 	}
 }
 
