@@ -65,6 +65,7 @@ struct tgt_io {
 	void (*done)(struct tgt_io *io, int error); /* 0 or negative errno; reactor's thread */
 	/* Of what passes submit.h: */
 	struct tgt_volume *volume;                  /* set there */
+	uint64_t epoch;                             /* F9: the volume's failure when it came */
 	struct tgt_waiter waiter;                   /* waiter.owner is the caller's to set */
 	int error;                                  /* likewise, while it waits to be told */
 	void (*ended)(struct tgt_io *io, int error); /* the owner's, in the place of `done` */

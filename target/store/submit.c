@@ -86,8 +86,13 @@ static int volume_result(struct tgt_port *port, const struct tgt_io *io, int err
 {
 	if (error)
 		volume_failed(port, io, error);
-	/* F9: another sync, which ended while this one was under way, may have got the error. */
+	/*
+	 * F9: another sync, which ended while this one was under way, may have got the error. That
+	 * holds for the sync of a durable command, too, whose write the other may have lost.
+	 */
 	else if (io->kind == TGT_IO_FLUSH && atomic_load(&io->volume->trouble.lost))
+		error = -EIO;
+	else if (io->flags & TGT_IO_FUA && atomic_load(&io->volume->trouble.epoch) != io->epoch)
 		error = -EIO;
 	return error;
 }
@@ -269,6 +274,7 @@ int tgt_volume_submit(struct tgt_volume *volume, struct tgt_port *port, struct t
 	int status;
 
 	io->volume = volume;
+	io->epoch = atomic_load(&volume->trouble.epoch);
 	io->port = port;
 	io->waiter.waiting = false;
 	if (!port_enter(port, io))
