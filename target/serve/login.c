@@ -365,7 +365,8 @@ static void login_supersede(struct tgt_reactor *reactor, const struct tgt_login 
 			continue;
 		if (!core_login_supersedes(&newer->wire, &login->wire))
 			continue;
-		login_reject(reactor, login->request, RBLK_REJECT_STALE_INCARNATION, 0,
+		login_reject(reactor, login->request, RBLK_REJECT_STALE_INCARNATION,
+			     rblk_le32(newer->wire.incarnation),
 			     "a newer login of its queue has come");
 		login_remove(reactor, login);
 	}
