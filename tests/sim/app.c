@@ -9,11 +9,21 @@
 #include <string.h>
 #include "initiator/session.h"
 #include "proto/wire/wire_names.h"
+#include "tests/sim/coverage.h"
 #include "tests/sim/crc32c.h"
 #include "tests/sim/disk.h"
 #include "tests/sim/fabric_sim.h"
 #include "tests/sim/random.h"
 #include "tests/sim/trace.h"
+
+static const char *const kind_names[SIM_COMMAND_KINDS] = {"READ", "WRITE", "ZEROES", "DISCARD",
+							  "FLUSH"};
+static const char *const outcome_names[] = {
+	[SIM_OUTCOME_DONE] = "is done",
+	[SIM_OUTCOME_FAILED] = "has failed",
+	[SIM_OUTCOME_NOTHING] = "was not begun",
+	[SIM_OUTCOME_LOST] = "is lost",
+};
 
 /* -- outcomes ------------------------------------------------------------------------------ */
 
@@ -39,6 +49,8 @@ static enum sim_outcome outcome_of(const struct sim_app *app, const struct rblk_
 		 rblk_status_text(result->status));
 }
 
+static int op_begin(struct sim_app *app);
+
 static void op_done(void *arg, const struct rblk_result *result)
 {
 	struct sim_op *op = arg;
@@ -55,6 +67,7 @@ static void op_done(void *arg, const struct rblk_result *result)
 	sim_model_waited(app->actor.name, result->queued_us);
 	op->command = NULL;
 	app->under_way--;
+	sim_reached("application", kind_names[command->kind], outcome_names[outcome]);
 	app->completed += outcome == SIM_OUTCOME_DONE;
 	app->gone |= result->status == RBLK_E_GONE;
 	/* No FLUSH succeeds by this handle any more: in time it opens the volume anew. */
@@ -64,6 +77,12 @@ static void op_done(void *arg, const struct rblk_result *result)
 	if (op->memory)
 		sim_guard_return(&app->guard, op->memory);
 	op->memory = NULL;
+	/* Whoever is called back may ask for more. */
+	if (app->working && app->ops_left && outcome == SIM_OUTCOME_DONE &&
+	    sim_chance(app->callback)) {
+		sim_reached("application", "begins a command when it is called back", NULL);
+		app->ops_left -= op_begin(app) == 0;
+	}
 }
 
 /* -- commands ------------------------------------------------------------------------------ */
@@ -76,32 +95,29 @@ static struct sim_op *op_free(struct sim_app *app)
 	return NULL;
 }
 
-static int op_call(struct sim_app *app, struct sim_op *op, const struct sim_command *command)
+static int op_call(struct rblk_volume *rblk, struct sim_op *op, const struct sim_command *command)
 {
 	uint64_t offset = command->sector * SIM_SECTOR, bytes = command->sectors * SIM_SECTOR;
 	uint32_t flags = command->fua ? RBLK_IO_FUA : 0;
 
 	switch (command->kind) {
 	case SIM_COMMAND_READ:
-		return rblk_read(app->rblk, op->memory, bytes, offset, 0, op_done, op);
+		return rblk_read(rblk, op->memory, bytes, offset, 0, op_done, op);
 	case SIM_COMMAND_WRITE:
-		return rblk_write(app->rblk, op->memory, bytes, offset, flags, op_done, op);
+		return rblk_write(rblk, op->memory, bytes, offset, flags, op_done, op);
 	case SIM_COMMAND_ZEROES:
-		return rblk_write_zeroes(app->rblk, bytes, offset,
+		return rblk_write_zeroes(rblk, bytes, offset,
 					 flags | (sim_chance(500000) ? RBLK_IO_NO_UNMAP : 0),
 					 op_done, op);
 	case SIM_COMMAND_DISCARD:
-		return rblk_discard(app->rblk, bytes, offset, op_done, op);
+		return rblk_discard(rblk, bytes, offset, op_done, op);
 	case SIM_COMMAND_FLUSH:
-		return rblk_flush(app->rblk, op_done, op);
+		return rblk_flush(rblk, op_done, op);
 	case SIM_COMMAND_KINDS:
 		break;
 	}
 	return -EINVAL;
 }
-
-static const char *const kind_names[SIM_COMMAND_KINDS] = {"READ", "WRITE", "ZEROES", "DISCARD",
-							  "FLUSH"};
 
 /* Memory with the data of a WRITE in it, or for what a READ brings. False: none is free. */
 static bool op_memory(struct sim_app *app, struct sim_op *op, struct sim_command *command)
@@ -121,20 +137,20 @@ static bool op_memory(struct sim_app *app, struct sim_op *op, struct sim_command
 }
 
 /* 0, or why it was not started: -EAGAIN, -ENOTCONN. */
-static int op_start(struct sim_app *app, struct sim_command command)
+static int op_start(struct sim_app *app, const struct sim_mount *mount, struct sim_command command)
 {
 	struct sim_op *op = op_free(app);
 	int err;
 
 	if (!op || !op_memory(app, op, &command))
 		return -EAGAIN;
-	command.volume = app->host->volumes[app->volume];
+	command.volume = app->host->volumes[mount->volume];
 	command.session = app->session_number;
-	command.life = app->life;
+	command.life = mount->life;
 	op->app = app;
 	op->number = ++app->op_number;
 	op->command = sim_model_begin(&command);
-	err = op_call(app, op, &command);
+	err = op_call(mount->rblk, op, &command);
 	sim_trace(app->actor.name, "#%u %s%s %llu+%llu id %llu: %s", op->number,
 		  kind_names[command.kind], command.fua ? " FUA" : "",
 		  (unsigned long long)command.sector, (unsigned long long)command.sectors,
@@ -155,9 +171,9 @@ static int op_start(struct sim_app *app, struct sim_command command)
 }
 
 /* Any command, on a range that is often the same few blocks. */
-static struct sim_command op_choose(const struct sim_app *app)
+static struct sim_command op_choose(const struct sim_app *app, const struct sim_mount *mount)
 {
-	const struct rblk_volume_info *info = rblk_volume_info(app->rblk);
+	const struct rblk_volume_info *info = rblk_volume_info(mount->rblk);
 	uint64_t block = info->block_bytes / SIM_SECTOR, blocks = info->bytes / info->block_bytes;
 	uint64_t most = SIM_SLOT_BYTES / info->block_bytes, count;
 	struct sim_command command = {.kind = SIM_COMMAND_WRITE};
@@ -184,6 +200,13 @@ static struct sim_command op_choose(const struct sim_app *app)
 	command.fua = info->can_fua && sim_chance(app->fua) &&
 		      (command.kind == SIM_COMMAND_WRITE || command.kind == SIM_COMMAND_ZEROES);
 	return command;
+}
+
+static int op_begin(struct sim_app *app)
+{
+	const struct sim_mount *mount = &app->mounts[sim_below(app->mount_count)];
+
+	return op_start(app, mount, op_choose(app, mount));
 }
 
 /* -- sessions ------------------------------------------------------------------------------ */
@@ -240,7 +263,7 @@ static bool session_open(struct sim_app *app)
 	char uri[128], error[RBLK_ERROR_BYTES];
 
 	snprintf(uri, sizeof(uri), "rblk+sim://%s/%s", app->host->address,
-		 app->host->config.volumes[app->volume].name);
+		 app->host->config.volumes[app->mounts[0].volume].name);
 	app->doing = "opens a session";
 	app->session = rblk_session_start(uri, &app->options, error);
 	if (!app->session)
@@ -262,43 +285,57 @@ static bool session_open(struct sim_app *app)
 	return true;
 }
 
-static bool volume_open(struct sim_app *app)
+static bool volume_open(struct sim_app *app, struct sim_mount *mount)
 {
-	struct sim_volume *volume = app->host->volumes[app->volume];
+	struct sim_opening opening = sim_model_opening(app->host->volumes[mount->volume]);
+	const char *name = app->host->config.volumes[mount->volume].name;
 	const struct rblk_volume_info *info;
-	struct sim_opening opening = sim_model_opening(volume);
 
-	app->doing = "opens its volume";
-	app->gone = false;
-	app->rblk = rblk_volume_open(app->session, NULL, 0);
-	if (!app->rblk) {
+	mount->rblk = rblk_volume_open(app->session, name, 0);
+	if (!mount->rblk) {
 		sim_trace(app->actor.name, "volume: %s", rblk_session_error(app->session));
 		return false;
 	}
-	info = rblk_volume_info(app->rblk);
+	info = rblk_volume_info(mount->rblk);
 	sim_trace(app->actor.name, "volume %s is open", info->name);
-	app->life = sim_model_opened(&opening, info->cache_epoch);
-	if (rblk_buffer_register(app->session, app->guard.base, (size_t)SIM_SLOTS * SIM_SLOT_BYTES))
-		sim_fail("%s: %s", app->actor.name, rblk_session_error(app->session));
+	mount->life = sim_model_opened(&opening, info->cache_epoch);
 	return true;
 }
 
-static bool volume_cleanly_closed(struct sim_app *app)
+static bool volumes_open(struct sim_app *app)
 {
-	app->doing = "closes its volume";
-	rblk_volume_close(app->rblk);
-	app->rblk = NULL;
-	return rblk_buffer_unregister(app->session, app->guard.base) == 0;
+	app->doing = "opens its volumes";
+	app->gone = false;
+	for (unsigned int i = 0; i < app->mount_count; i++)
+		if (!volume_open(app, &app->mounts[i]))
+			return false;
+	if (rblk_buffer_register(app->session, app->guard.base, (size_t)SIM_SLOTS * SIM_SLOT_BYTES))
+		sim_fail("%s: %s", app->actor.name, rblk_session_error(app->session));
+	app->registered = true;
+	return true;
+}
+
+static bool volumes_cleanly_closed(struct sim_app *app)
+{
+	app->doing = "closes its volumes";
+	for (unsigned int i = 0; i < app->mount_count; i++) {
+		if (app->mounts[i].rblk)
+			rblk_volume_close(app->mounts[i].rblk);
+		app->mounts[i].rblk = NULL;
+	}
+	return !app->registered || rblk_buffer_unregister(app->session, app->guard.base) == 0;
 }
 
 static void session_end(struct sim_app *app)
 {
-	if (app->rblk && !app->under_way && !volume_cleanly_closed(app))
+	if (app->mounts[0].rblk && !app->under_way && !volumes_cleanly_closed(app))
 		sim_fail("%s: commands are over and hold their memory", app->actor.name);
 	app->doing = "closes its session";
 	rblk_session_close(app->session);
 	app->session = NULL;
-	app->rblk = NULL;
+	app->registered = false;
+	for (unsigned int i = 0; i < app->mount_count; i++)
+		app->mounts[i].rblk = NULL;
 	if (app->under_way || sim_guard_lent(&app->guard))
 		sim_fail("%s: %u commands were never completed", app->actor.name, app->under_way);
 	sim_trace(app->actor.name, "session closed");
@@ -335,7 +372,7 @@ static bool app_begin_some(struct sim_app *app)
 	bool room = true;
 
 	while (room && app->ops_left && app->under_way < app->depth && burst--) {
-		room = !op_start(app, op_choose(app));
+		room = !op_begin(app);
 		if (!room)
 			break;
 		app->ops_left--;
@@ -351,9 +388,12 @@ static bool app_work(struct sim_app *app)
 {
 	app->doing = "works";
 	while (app_work_left(app)) {
-		bool more = app_begin_some(app);
+		bool more = app_begin_some(app), well;
 
-		if (!app_poll(app))
+		app->working = true;
+		well = app_poll(app);
+		app->working = false;
+		if (!well)
 			return false;
 		if (app->gone || (!app->calm && sim_chance(app->abandon)))
 			return false;
@@ -366,29 +406,37 @@ static bool app_work(struct sim_app *app)
 }
 
 /* Everything, once more. False: the session is lost. */
-static bool app_verify(struct sim_app *app)
+static bool mount_verify(struct sim_app *app, struct sim_mount *mount)
 {
-	const struct rblk_volume_info *info = rblk_volume_info(app->rblk);
+	const struct rblk_volume_info *info = rblk_volume_info(mount->rblk);
 	uint64_t sectors = info->bytes / SIM_SECTOR;
 	uint64_t most = SIM_SLOT_BYTES < info->max_io_bytes ? SIM_SLOT_BYTES : info->max_io_bytes;
 
-	app->doing = "verifies";
-	app->verified = 0;
-	while (app->verified < sectors || app->under_way) {
+	mount->verified = 0;
+	while (mount->verified < sectors || app->under_way) {
 		struct sim_command command = {.kind = SIM_COMMAND_READ,
-					      .sector = app->verified,
+					      .sector = mount->verified,
 					      .sectors = most / SIM_SECTOR};
 
-		if (command.sectors > sectors - app->verified)
-			command.sectors = sectors - app->verified;
-		if (command.sectors && !op_start(app, command))
-			app->verified += command.sectors;
+		if (command.sectors > sectors - mount->verified)
+			command.sectors = sectors - mount->verified;
+		if (command.sectors && !op_start(app, mount, command))
+			mount->verified += command.sectors;
 		rblk_submit(app->session);
 		if (!app_poll(app))
 			return false;
 		app_wait(app, app->under_way ? UINT64_MAX : SIM_MS);
 	}
 	return !app->gone;
+}
+
+static bool app_verify(struct sim_app *app)
+{
+	app->doing = "verifies";
+	for (unsigned int i = 0; i < app->mount_count; i++)
+		if (!mount_verify(app, &app->mounts[i]))
+			return false;
+	return true;
 }
 
 struct checksum {
@@ -410,7 +458,7 @@ static void checksum_done(void *arg, const struct rblk_result *result)
  */
 static bool app_checksum(struct sim_app *app)
 {
-	uint64_t bytes = rblk_volume_info(app->rblk)->bytes;
+	uint64_t bytes = rblk_volume_info(app->mounts[0].rblk)->bytes;
 	struct checksum checksum = {.finished = false};
 	uint8_t *memory = sim_guard_lend(&app->guard, 4096, true);
 	uint32_t crc = 0;
@@ -418,12 +466,12 @@ static bool app_checksum(struct sim_app *app)
 
 	app->doing = "compares checksums";
 	for (uint64_t offset = 0; offset < bytes && !err; offset += 4096) {
-		err = rblk_pread(app->rblk, memory, 4096, offset);
+		err = rblk_pread(app->mounts[0].rblk, memory, 4096, offset);
 		crc = sim_crc32c(crc, memory, 4096);
 	}
 	sim_guard_return(&app->guard, memory);
 	if (!err)
-		err = rblk_checksum(app->rblk, bytes, 0, checksum_done, &checksum);
+		err = rblk_checksum(app->mounts[0].rblk, bytes, 0, checksum_done, &checksum);
 	while (!err && !checksum.finished)
 		if (rblk_wait(app->session, -1) < 0)
 			break;
@@ -439,7 +487,7 @@ static void app_run(void *arg)
 	struct sim_app *app = arg;
 
 	while (!app->finished) {
-		bool well = session_open(app) && volume_open(app) && app_work(app);
+		bool well = session_open(app) && volumes_open(app) && app_work(app);
 
 		if (well && app->calm)
 			app->finished = app_verify(app) && (!app->alone || app_checksum(app));

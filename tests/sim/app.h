@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * A simulated application: opens a session with librblk, opens a volume, reads, writes, flushes
+ * A simulated application: opens a session with librblk, opens one or two volumes, reads, writes, flushes
  * at random, and reports to the model. A session that is lost is opened anew, and the target is
  * held to what it has promised. At the end, when faults have stopped, it reads the whole volume.
  */
@@ -16,6 +16,16 @@
 
 struct sim_app;
 
+#define SIM_APP_MOUNTS 2u
+
+/* A volume that it has open. */
+struct sim_mount {
+	unsigned int volume; /* index at the host */
+	struct rblk_volume *rblk;
+	unsigned int life; /* of the volume, when it was opened */
+	uint64_t verified; /* sectors, at the end */
+};
+
 /* A command under way; `command` is NULL while the slot is free. */
 struct sim_op {
 	struct sim_app *app;
@@ -29,30 +39,31 @@ struct sim_app {
 	struct sim_fiber fiber;
 	struct sim_guard guard;
 	struct sim_host *host;
-	unsigned int volume; /* index at the host */
+	struct sim_mount mounts[SIM_APP_MOUNTS];
+	unsigned int mount_count;
 	struct rblk_options options;
 
 	/* How it works. */
 	unsigned int ops_left, depth;
 	uint32_t flush, fua, zeroes, discard, read, large; /* of a million */
+	uint32_t callback; /* of a million completions: begins the next command there */
 	uint32_t abandon; /* of a million turns: closes the session with commands under way */
 	uint64_t think_ns;
 	bool single; /* a message for each command */
 
 	struct rblk_session *session;
-	struct rblk_volume *rblk;
 	uint32_t session_number;
-	unsigned int life; /* of the volume, when it was opened */
 	uint8_t session_id[16]; /* kept while sessions are renewed */
 	uint64_t epoch;		/* of session_id; 0: there is none yet */
 	uint32_t former; /* number of the last session with this id that was there; 0: none */
 	struct sim_op ops[SIM_SLOTS];
 	unsigned int under_way, completed, op_number;
-	uint64_t verified; /* sectors, at the end */
+	bool registered;   /* its memory is, with the session */
+	bool working;	   /* called back now, it may begin commands */
 	bool calm;	   /* faults have stopped: it may verify and finish */
-	bool alone;	   /* nobody else uses its volume */
+	bool alone;	   /* nobody else uses its volumes */
 	bool benign;	   /* there are none at all: no session may be lost */
-	bool gone;	   /* its volume is served no more, or not as it was */
+	bool gone;	   /* a volume is served no more, or not as it was */
 	bool finished;
 	const char *doing;
 };

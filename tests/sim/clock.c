@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include "proto/core/env.h"
+#include "tests/sim/actor.h"
+#include "tests/sim/coverage.h"
 #include "tests/sim/random.h"
 
 /* The clock's start: not 0, so that "never" and "at the start" differ. */
@@ -21,8 +23,14 @@ static struct {
 	struct sim_event *heap[AGENDA_MAX + 1]; /* from 1 */
 } agenda;
 
+static struct {
+	uint64_t ahead_ns;
+	int32_t drift_ppm;
+} clocks[SIM_CLOCKS];
+
 void sim_clock_reset(void)
 {
+	memset(clocks, 0, sizeof(clocks));
 	agenda.now_ns = START_NS;
 	agenda.order = 0;
 	agenda.count = 0;
@@ -133,11 +141,28 @@ bool sim_clock_step(void)
 
 /* -- proto/core/env.h ---------------------------------------------------------------------- */
 
+/* Each machine's runs from a beginning of its own, a little fast or slow. */
+static uint64_t clock_of(const struct sim_actor *actor)
+{
+	int64_t passed_ns = (int64_t)(agenda.now_ns - START_NS);
+
+	if (!actor || actor->machine >= SIM_CLOCKS)
+		return agenda.now_ns;
+	return agenda.now_ns + clocks[actor->machine].ahead_ns +
+	       (uint64_t)(passed_ns * clocks[actor->machine].drift_ppm / 1000000);
+}
+
+void sim_clock_skew(unsigned int machine, uint64_t ahead_ns, int32_t drift_ppm)
+{
+	clocks[machine].ahead_ns = ahead_ns;
+	clocks[machine].drift_ppm = drift_ppm;
+}
+
 uint64_t env_now_ns(void)
 {
 	if (agenda.hurry)
 		agenda.hurried_ns += SIM_MS;
-	return agenda.now_ns + (agenda.hurry ? agenda.hurried_ns : 0);
+	return clock_of(sim_actor_self()) + (agenda.hurry ? agenda.hurried_ns : 0);
 }
 
 uint64_t env_thread_cpu_ns(void)
@@ -149,6 +174,14 @@ void env_random(void *buffer, size_t bytes)
 {
 	unsigned char *next = buffer;
 
+	/* A number to begin counting from: now and then it will soon be 0 again. */
+	if (bytes == sizeof(uint32_t) && sim_chance(300000)) {
+		uint32_t number = UINT32_MAX - (uint32_t)sim_below(4);
+
+		sim_reached("number", "begins before its end", NULL);
+		memcpy(buffer, &number, sizeof(number));
+		return;
+	}
 	while (bytes) {
 		uint64_t word = sim_random();
 		size_t part = bytes < sizeof(word) ? bytes : sizeof(word);

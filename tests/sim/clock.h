@@ -23,7 +23,11 @@ struct sim_event {
 	size_t place; /* in the heap, from 1; 0: not in it */
 };
 
+#define SIM_CLOCKS 16u
+
 void sim_clock_reset(void);
+/* What env_now_ns() says on that machine: so far ahead, and so much faster (parts of a million). */
+void sim_clock_skew(unsigned int machine, uint64_t ahead_ns, int32_t drift_ppm);
 uint64_t sim_now_ns(void);
 /* At that time, not before now; one that is in the agenda already is moved. */
 void sim_event_at(struct sim_event *event, uint64_t at_ns);

@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "tests/sim/coverage.h"
 #include "tests/sim/random.h"
 #include "tests/sim/trace.h"
 
@@ -201,11 +202,27 @@ static void io_free(struct sim_io *io)
 	free(io);
 }
 
+static void io_reached(const struct sim_io *io)
+{
+	static const char *const kinds[] = {"READ", "WRITE", "SYNC", "ZERO"};
+	bool transfer = io->kind <= SIM_IO_WRITE;
+
+	if (io->result == -EIO)
+		sim_reached("disk", kinds[io->kind], io->lost ? "fails, and may lose" : "fails");
+	else if (io->result < 0)
+		sim_reached("disk", kinds[io->kind], "is to be tried again");
+	else if (transfer && (uint64_t)io->result < io->bytes)
+		sim_reached("disk", kinds[io->kind], "is short");
+	if (!io->ring)
+		sim_reached("disk", kinds[io->kind], "outlives its process");
+}
+
 static void io_end(void *arg)
 {
 	struct sim_io *io = arg;
 
 	io_carry_out(io);
+	io_reached(io);
 	sim_trace(io->file->disk->path, "io %d at %llu+%llu ends: %d%s", io->kind,
 		  (unsigned long long)io->offset, (unsigned long long)io->bytes, io->result,
 		  io->ring ? "" : " (its process is dead)");

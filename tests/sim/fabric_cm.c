@@ -9,6 +9,8 @@
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
+#include "tests/sim/coverage.h"
+#include "tests/sim/fiber.h"
 #include "tests/sim/model.h"
 #include "tests/sim/random.h"
 #include "tests/sim/trace.h"
@@ -170,7 +172,8 @@ static void hang_up(struct sim_conn *conn)
 
 	if (peer && peer->state != SIM_CONN_ERR && !conn->fab->dead && !conn->silent &&
 	    sim_link_up(conn))
-		sim_event_by(&peer->hangup, sim_now_ns() + sim_latency_ns());
+		sim_event_by(&peer->hangup,
+			     sim_now_ns() + sim_latency_ns() + sim_below(sim_net.stray_ns));
 }
 
 void sim_conn_silence(struct fab_conn *head)
@@ -227,8 +230,10 @@ void sim_destroy(struct fab_conn *head)
 		conn->peer->peer = NULL;
 	if (conn->server && conn->session && !conn->fab->dead)
 		sim_model_conn_gone(conn->session, false);
-	if (head->qp_num)
+	if (head->qp_num) {
 		fab_conn_table_remove(&conn->fab->head, head);
+		sim_qp_number_free(head->qp_num);
+	}
 	TAILQ_REMOVE(&conn->fab->conns, conn, link);
 	free(conn);
 }
@@ -283,12 +288,81 @@ static bool message_lost(const struct sim_conn *conn)
 	return !sim_link_up(conn) || (!sim_net.calm && sim_chance(sim_net.lose));
 }
 
+/* One to it. */
+static bool answer_lost(const struct sim_conn *conn)
+{
+	return !sim_link_back(conn) || (!sim_net.calm && sim_chance(sim_net.lose));
+}
+
+/* The listener is told of a request; of whom: NULL if the sender is not there to be answered. */
+static struct sim_request *request_tell(struct sim_fab *fab, struct sim_conn *client,
+					const struct sim_request *like, const uint8_t *data,
+					size_t bytes)
+{
+	struct sim_request *request = calloc(1, sizeof(*request));
+
+	if (!request)
+		sim_fail("out of memory");
+	*request = *like;
+	request->head.ops = &sim_fabric_ops;
+	request->client = client;
+	request->listener_fab = fab;
+	sim_fab_note(fab, NULL, FAB_EVENT_REQUEST, 0, data, bytes);
+	TAILQ_LAST(&fab->notes, sim_note_list)->event.request = &request->head;
+	return request;
+}
+
+/* A request that was on its way twice: the second comes when nobody waits for an answer. */
+struct ghost {
+	struct sim_event event;
+	struct sim_request like;
+	struct sockaddr_storage address;
+	uint8_t data[RBLK_PRIVATE_DATA_MAX];
+	size_t bytes;
+};
+
+static void on_ghost(void *arg)
+{
+	struct ghost *ghost = arg;
+	struct sim_listener *listener = listener_at(&ghost->address);
+
+	if (listener) {
+		sim_reached("fabric", "a request to connect comes twice", NULL);
+		request_tell((struct sim_fab *)listener->head.fab, NULL, &ghost->like, ghost->data,
+			     ghost->bytes);
+	}
+	free(ghost);
+}
+
+static void ghost_send(const struct sim_conn *conn, const struct sim_request *like)
+{
+	struct ghost *ghost = calloc(1, sizeof(*ghost));
+
+	if (!ghost)
+		sim_fail("out of memory");
+	ghost->event = (struct sim_event){.run = on_ghost, .arg = ghost};
+	ghost->like = *like;
+	ghost->address = conn->address;
+	ghost->bytes = conn->options.private_bytes;
+	memcpy(ghost->data, conn->private_data, ghost->bytes);
+	sim_event_in(&ghost->event, sim_below(sim_chance(500000) ? SIM_MS : 100 * SIM_MS));
+}
+
+/* The first login of a session. A second of it would begin the session again in a target that was
+ * started meanwhile, which the survivor takes for a target that lies. */
+static bool begins_session(const struct sim_conn *conn)
+{
+	struct rblk_wire_login login;
+
+	memcpy(&login, conn->private_data, sizeof(login));
+	return !rblk_le16(login.queue_index) && !rblk_le32(login.fence_incarnation);
+}
+
 static void on_request_arrives(void *arg)
 {
 	struct sim_conn *conn = arg;
 	struct sim_listener *listener = listener_at(&conn->address);
-	struct sim_request *request;
-	struct sim_note *note;
+	struct sim_request like = {.client = NULL};
 	struct sim_fab *fab;
 
 	if (!listener) {
@@ -300,22 +374,15 @@ static void on_request_arrives(void *arg)
 	fab = (struct sim_fab *)listener->head.fab;
 	if (message_lost(conn))
 		return;
-	request = calloc(1, sizeof(*request));
-	if (!request)
-		sim_fail("out of memory");
-	request->head.ops = &sim_fabric_ops;
-	request->head.read_in = conn->read_in;
-	request->head.read_out = conn->head.read_out;
-	((struct sockaddr_in *)&request->head.peer)->sin_family = AF_INET;
-	((struct sockaddr_in *)&request->head.peer)->sin_addr.s_addr =
+	like.head.read_in = conn->read_in;
+	like.head.read_out = conn->head.read_out;
+	((struct sockaddr_in *)&like.head.peer)->sin_family = AF_INET;
+	((struct sockaddr_in *)&like.head.peer)->sin_addr.s_addr =
 		htonl(0x0a010000u + conn->fab->actor->machine);
-	request->client = conn;
-	request->listener_fab = fab;
-	conn->request = request;
-	sim_fab_note(fab, NULL, FAB_EVENT_REQUEST, 0, conn->private_data,
-		     conn->options.private_bytes);
-	note = TAILQ_LAST(&fab->notes, sim_note_list);
-	note->event.request = &request->head;
+	if (!sim_net.calm && !begins_session(conn) && sim_chance(sim_net.twice))
+		ghost_send(conn, &like);
+	conn->request = request_tell(fab, conn, &like, conn->private_data,
+				     conn->options.private_bytes);
 }
 
 bool sim_resolved(struct sim_conn *conn, struct fab_event *event)
@@ -376,8 +443,15 @@ int sim_accept(struct fab *head, struct fab_request *request_head,
 	struct sim_request *request = (struct sim_request *)request_head;
 	struct sim_fab *fab = (struct sim_fab *)head;
 	struct sim_conn *client = request->client;
-	struct sim_conn *conn = conn_create(fab, options);
+	struct sim_conn *conn;
 
+	sim_fiber_preempt();
+	client = request->client;
+	if (sim_refuses(fab)) {
+		sim_reached("fabric", "an acceptance fails", NULL);
+		return fab_fail(head, -ENOMEM, "no queue pair");
+	}
+	conn = conn_create(fab, options);
 	conn_equip(conn);
 	conn->server = true;
 	conn->state = SIM_CONN_ACCEPTED;
@@ -465,7 +539,7 @@ static void reject(struct sim_conn *client, const void *private_data, uint8_t by
 		memcpy(client->private_data, private_data, bytes);
 	client->options.private_bytes = bytes;
 	client->cm = (struct sim_event){.run = on_rejected, .arg = client};
-	if (!message_lost(client))
+	if (!answer_lost(client))
 		sim_event_in(&client->cm, sim_latency_ns());
 }
 

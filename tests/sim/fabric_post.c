@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include "tests/sim/coverage.h"
 #include "tests/sim/fiber.h"
 #include "tests/sim/random.h"
 #include "tests/sim/trace.h"
@@ -67,13 +68,19 @@ int sim_post_send(struct fab_conn *head, struct ibv_send_wr *wr, struct ibv_send
 	if (conn->state != SIM_CONN_UP && conn->state != SIM_CONN_ERR)
 		sim_fail("%s: qp %u: a work request before the connection is there",
 			 conn->fab->actor->name, head->qp_num);
-	for (; wr; wr = wr->next)
+	for (; wr; wr = wr->next) {
+		if (sim_refuses(conn->fab)) {
+			sim_reached("fabric", "a post fails", NULL);
+			*bad = wr;
+			break;
+		}
 		wqe_post(conn, wr);
+	}
 	if (conn->state == SIM_CONN_UP)
 		sim_event_by(&conn->issue, sim_now_ns() + sim_below(SIM_ISSUE_NS_MAX));
 	else if (conn->flushed)
 		sim_wire_flush(conn);
-	return 0;
+	return wr ? -ENOMEM : 0;
 }
 
 static void receive_post(struct sim_receive_list *list, const struct ibv_recv_wr *wr)

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "tests/sim/coverage.h"
 #include "tests/sim/fiber.h"
 #include "tests/sim/model.h"
 #include "tests/sim/random.h"
@@ -23,10 +24,13 @@
 struct sim_net sim_net;
 
 static struct {
-	struct sim_mr *keys[KEYS_MAX]; /* NULL: deregistered; keys are not used twice in a seed */
+	struct sim_mr *keys[KEYS_MAX]; /* NULL: deregistered */
 	uint32_t key_count;
+	/* Last in, first out: where sim_net.again says so, these are used again. */
+	uint32_t old_keys[KEYS_MAX], old_qps[KEYS_MAX];
+	uint32_t old_key_count, old_qp_count;
 	uint32_t serial, qp_number; /* the last ones */
-	bool cut[MACHINES_MAX];
+	uint8_t cut[MACHINES_MAX]; /* SIM_LINK_OUT, SIM_LINK_IN */
 	TAILQ_HEAD(, sim_fab) fabs;
 } fabric = {.fabs = TAILQ_HEAD_INITIALIZER(fabric.fabs)};
 
@@ -42,6 +46,7 @@ void sim_fabric_reset(void)
 	fabric.key_count = 0;
 	fabric.serial = 0;
 	fabric.qp_number = 0;
+	fabric.old_key_count = fabric.old_qp_count = 0;
 	memset(fabric.cut, 0, sizeof(fabric.cut));
 }
 
@@ -172,7 +177,15 @@ static int sim_timeout_ms(const struct fab *fab)
 
 uint32_t sim_qp_number(void)
 {
+	if (sim_net.again && fabric.old_qp_count)
+		return fabric.old_qps[--fabric.old_qp_count];
 	return ++fabric.qp_number;
+}
+
+void sim_qp_number_free(uint32_t number)
+{
+	if (fabric.old_qp_count < KEYS_MAX)
+		fabric.old_qps[fabric.old_qp_count++] = number;
 }
 
 uint32_t sim_session_of(const struct sim_actor *actor)
@@ -286,6 +299,8 @@ static int mr_add(struct sim_fab *fab, struct sim_conn *conn, void *addr, size_t
 		  struct fab_mr **out)
 {
 	struct sim_mr *mr = calloc(1, sizeof(*mr));
+	bool again = sim_net.again && fabric.old_key_count;
+	uint32_t key = again ? fabric.old_keys[--fabric.old_key_count] : fabric.key_count++;
 
 	if (!mr || fabric.key_count == KEYS_MAX)
 		sim_fail("no memory key");
@@ -295,18 +310,27 @@ static int mr_add(struct sim_fab *fab, struct sim_conn *conn, void *addr, size_t
 	mr->base = addr;
 	mr->bytes = bytes;
 	mr->access = access;
-	mr->key = KEY_FIRST + fabric.key_count;
+	mr->key = KEY_FIRST + key;
 	for (unsigned int i = 0; i < FAB_DEVICES_MAX; i++)
 		mr->head.lkey[i] = mr->head.rkey[i] = mr->key;
-	fabric.keys[fabric.key_count++] = mr;
+	fabric.keys[key] = mr;
 	fab->mrs++;
 	*out = &mr->head;
 	return 0;
 }
 
+bool sim_refuses(const struct sim_fab *fab)
+{
+	return !sim_net.calm && fab->refuses && !fab->dead && sim_chance(sim_net.refuse);
+}
+
 static int sim_mr_register(struct fab *fab, void *addr, size_t bytes, int access,
 			   struct fab_mr **mr)
 {
+	if (sim_refuses(to_fab(fab))) {
+		sim_reached("fabric", "a registration is refused", NULL);
+		return fab_fail(fab, -ENOMEM, "registration is refused");
+	}
 	return mr_add(to_fab(fab), NULL, addr, bytes, access, mr);
 }
 
@@ -321,6 +345,7 @@ static void sim_mr_deregister(struct fab_mr *head)
 	struct sim_mr *mr = (struct sim_mr *)head;
 
 	fabric.keys[mr->key - KEY_FIRST] = NULL;
+	fabric.old_keys[fabric.old_key_count++] = mr->key - KEY_FIRST;
 	mr->fab->mrs--;
 	free(mr);
 }
@@ -332,16 +357,21 @@ struct sim_mr *sim_mr_find(uint32_t key)
 
 /* -- the network --------------------------------------------------------------------------- */
 
-void sim_link_set(unsigned int machine, bool up)
+void sim_link_cut(unsigned int machine, unsigned int ways)
 {
-	fabric.cut[machine] = !up;
+	fabric.cut[machine] = (uint8_t)ways;
 }
 
 bool sim_link_up(const struct sim_conn *conn)
 {
-	if (fabric.cut[conn->fab->actor->machine])
-		return false;
-	return !conn->peer || !fabric.cut[conn->peer->fab->actor->machine];
+	return !(fabric.cut[conn->fab->actor->machine] & SIM_LINK_OUT) &&
+	       !(conn->peer && fabric.cut[conn->peer->fab->actor->machine] & SIM_LINK_IN);
+}
+
+bool sim_link_back(const struct sim_conn *conn)
+{
+	return !(fabric.cut[conn->fab->actor->machine] & SIM_LINK_IN) &&
+	       !(conn->peer && fabric.cut[conn->peer->fab->actor->machine] & SIM_LINK_OUT);
 }
 
 uint64_t sim_latency_ns(void)

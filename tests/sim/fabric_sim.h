@@ -31,7 +31,11 @@ struct sim_net {
 	uint32_t lose_ack;	/* its acknowledgement: sent again, though it was carried out */
 	uint32_t lose_response; /* of a READ: it is carried out again */
 	uint64_t resend_ns;	/* at most, until it is sent again */
+	uint64_t stray_ns;	/* at most: what a connection has sent arrives after its end */
 	unsigned int resends;	/* then the connection is given up */
+	uint32_t refuse;	/* of what a device or machine is asked for: it is short of it */
+	uint32_t twice;		/* of requests to connect: it comes again, when its sender is gone */
+	bool again;		/* numbers and keys are used again as soon as they are free */
 	bool calm;		/* faults have stopped */
 };
 extern struct sim_net sim_net;
@@ -55,7 +59,6 @@ struct sim_wqe {
 	uint32_t bytes;
 	bool responded; /* READ: the data is here */
 	bool resend;	/* it, or its acknowledgement, was lost: read the memory again when due */
-	bool orphan;	/* our end is in ERR and has forgotten it; it is on its way */
 	unsigned int repeats;
 };
 TAILQ_HEAD(sim_wqe_list, sim_wqe);
@@ -88,6 +91,7 @@ struct sim_fab {
 	struct fab_device device;
 	struct sim_actor *actor;
 	TAILQ_ENTRY(sim_fab) link; /* all there are */
+	bool refuses;		   /* its owner has begun its work: sim_net.refuse holds */
 	bool dead;		   /* its process has been killed: nothing of it has effects */
 	bool armed;		   /* the next completion or event makes its descriptor readable: */
 	bool readable;
@@ -152,7 +156,8 @@ struct sim_conn {
 	uint32_t rq_count;
 	unsigned int cqes;			  /* of it in the completion queue */
 	uint64_t arrival_ns, ack_ns, response_ns; /* of the last: the next are not earlier */
-	struct sim_event issue, arrive, ack, respond, flush, cm, timeout, hangup;
+	struct sim_wqe_list strays;		  /* of its peer, which has ended: on their way */
+	struct sim_event issue, arrive, ack, respond, flush, cm, timeout, hangup, stray;
 };
 
 static inline struct sim_conn *sim_conn_of(struct fab_conn *conn)
@@ -184,12 +189,19 @@ void sim_fab_complete(struct sim_conn *conn, const struct ibv_wc *wc, unsigned i
 struct sim_mr *sim_mr_find(uint32_t key);
 /* Of the next queue pair. */
 uint32_t sim_qp_number(void);
+void sim_qp_number_free(uint32_t number);
+/* Something fails now because its device, or its machine, is short of it. */
+bool sim_refuses(const struct sim_fab *fab);
 /* The number of the fabric that the actor has open: for an application, of its session. */
 uint32_t sim_session_of(const struct sim_actor *actor);
 
-/* A machine's way to another: cut, messages are lost. */
-void sim_link_set(unsigned int machine, bool up);
+/* A machine's ways out and in: cut, messages are lost. Both, or one of them. */
+#define SIM_LINK_OUT 1u
+#define SIM_LINK_IN 2u
+void sim_link_cut(unsigned int machine, unsigned int ways);
+/* From its end to its peer, and back. */
 bool sim_link_up(const struct sim_conn *conn);
+bool sim_link_back(const struct sim_conn *conn);
 uint64_t sim_latency_ns(void);
 
 /* -- fabric_cm.c --------------------------------------------------------------------------- */

@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include "tests/sim/coverage.h"
 #include "tests/sim/guard.h"
 #include "tests/sim/random.h"
 #include "tests/sim/trace.h"
@@ -242,9 +243,8 @@ static void execute_read(struct sim_conn *peer, struct sim_wqe *wqe)
 static void execute(struct sim_conn *peer, struct sim_wqe *wqe)
 {
 	sim_conn_established(peer);
-	sim_trace(peer->fab->actor->name, "qp %u: %s%s of %u bytes arrives", peer->head.qp_num,
-		  opcode_name(wqe->wr.opcode), wqe->orphan ? " (its sender is gone)" : "",
-		  wqe->bytes);
+	sim_trace(peer->fab->actor->name, "qp %u: %s of %u bytes arrives", peer->head.qp_num,
+		  opcode_name(wqe->wr.opcode), wqe->bytes);
 	switch (wqe->wr.opcode) {
 	case IBV_WR_RDMA_READ:
 		execute_read(peer, wqe);
@@ -263,18 +263,21 @@ static void execute(struct sim_conn *peer, struct sim_wqe *wqe)
 	}
 }
 
-/* Does the peer's device still carry out what arrives? */
-static bool peer_takes(const struct sim_conn *conn, const struct sim_wqe *wqe)
+/* Does the device at this end still carry out what arrives? */
+static bool conn_takes(const struct sim_conn *peer, const struct sim_wqe *wqe)
 {
-	const struct sim_conn *peer = conn->peer;
-
-	if (!peer || peer->fab->dead || !sim_link_up(conn))
-		return false;
 	if (peer->state == SIM_CONN_UP || peer->state == SIM_CONN_ACCEPTED)
 		return true;
 	/* Dying: no receive is consumed any more, but memory is still accessed. */
 	return peer->state == SIM_CONN_ERR && sim_now_ns() < peer->death_ns && !peer->flushed &&
 	       (wqe->wr.opcode == IBV_WR_RDMA_WRITE || sim_wqe_is_read(wqe));
+}
+
+static bool peer_takes(const struct sim_conn *conn, const struct sim_wqe *wqe)
+{
+	const struct sim_conn *peer = conn->peer;
+
+	return peer && !peer->fab->dead && sim_link_up(conn) && conn_takes(peer, wqe);
 }
 
 /* No answer from the peer: once more, or not. True: given up. */
@@ -297,14 +300,6 @@ static void arrive_next(struct sim_conn *conn)
 		sim_event_at(&conn->arrive, wqe->due_ns);
 		return;
 	}
-}
-
-static void orphan_arrives(struct sim_conn *conn, struct sim_wqe *wqe)
-{
-	if (!sim_wqe_is_read(wqe) && peer_takes(conn, wqe))
-		execute(conn->peer, wqe);
-	wqe_free(conn, wqe);
-	arrive_next(conn);
 }
 
 static void wqe_executed(struct sim_conn *conn, struct sim_wqe *wqe)
@@ -339,10 +334,6 @@ static void on_arrive(void *arg)
 		break;
 	if (!wqe)
 		return;
-	if (wqe->orphan) {
-		orphan_arrives(conn, wqe);
-		return;
-	}
 	if (conn->state == SIM_CONN_ERR)
 		return; /* what goes on from here is decided when it is flushed */
 	if (wqe->resend) {
@@ -383,14 +374,14 @@ static void on_ack(void *arg)
 			sim_event_at(&conn->ack, wqe->due_ns);
 			break;
 		}
-		if (wqe->resend || !sim_link_up(conn)) {
+		if (wqe->resend || !sim_link_back(conn)) {
 			/* The peer will drop it as done, but our device reads the memory again. */
 			if (wqe_repeat(conn, wqe))
 				return;
 			wqe_gather(conn, wqe);
 			wqe->resend = false;
 			wqe->due_ns = sim_now_ns() + sim_latency_ns() +
-				      (sim_link_up(conn) ? 0 : sim_net.resend_ns);
+				      (sim_link_back(conn) ? 0 : sim_net.resend_ns);
 			sim_event_at(&conn->ack, wqe->due_ns);
 			break;
 		}
@@ -415,7 +406,7 @@ static void on_respond(void *arg)
 		sim_event_at(&conn->respond, wqe->due_ns);
 		return;
 	}
-	if (!sim_link_up(conn) || (!sim_net.calm && sim_chance(sim_net.lose_response))) {
+	if (!sim_link_back(conn) || (!sim_net.calm && sim_chance(sim_net.lose_response))) {
 		/*
 		 * A part of it came, in packets of whole sectors; the whole is asked for again, and
 		 * read again.
@@ -440,6 +431,8 @@ static void on_respond(void *arg)
 
 /* -- the end ------------------------------------------------------------------------------- */
 
+static void on_stray(void *arg);
+
 void sim_wire_init(struct sim_conn *conn)
 {
 	TAILQ_INIT(&conn->sq);
@@ -448,6 +441,42 @@ void sim_wire_init(struct sim_conn *conn)
 	conn->arrive = (struct sim_event){.run = on_arrive, .arg = conn};
 	conn->ack = (struct sim_event){.run = on_ack, .arg = conn};
 	conn->respond = (struct sim_event){.run = on_respond, .arg = conn};
+	conn->stray = (struct sim_event){.run = on_stray, .arg = conn};
+	TAILQ_INIT(&conn->strays);
+}
+
+static void on_stray(void *arg)
+{
+	struct sim_conn *conn = arg;
+	struct sim_wqe *wqe = TAILQ_FIRST(&conn->strays);
+
+	TAILQ_REMOVE(&conn->strays, wqe, link);
+	if (!sim_wqe_is_read(wqe) && !conn->fab->dead && conn_takes(conn, wqe)) {
+		sim_reached("fabric", "a message after its sender's end", NULL);
+		sim_trace(conn->fab->actor->name, "qp %u: its peer has ended, and:",
+			  conn->head.qp_num);
+		execute(conn, wqe);
+	}
+	free(wqe->data);
+	free(wqe);
+	if ((wqe = TAILQ_FIRST(&conn->strays)))
+		sim_event_at(&conn->stray, wqe->due_ns);
+}
+
+/* It is the network's now. Our device has read its memory, at any time until this moment. */
+static void wqe_stray(struct sim_conn *conn, struct sim_wqe *wqe)
+{
+	struct sim_conn *peer = conn->peer;
+	const struct sim_wqe *last = TAILQ_LAST(&peer->strays, sim_wqe_list);
+
+	if (sim_chance(500000))
+		wqe_gather(conn, wqe);
+	TAILQ_REMOVE(&conn->sq, wqe, link);
+	wqe->due_ns += sim_below(sim_net.stray_ns);
+	if (last && wqe->due_ns < last->due_ns)
+		wqe->due_ns = last->due_ns;
+	TAILQ_INSERT_TAIL(&peer->strays, wqe, link);
+	sim_event_by(&peer->stray, wqe->due_ns);
 }
 
 /*
@@ -456,19 +485,16 @@ void sim_wire_init(struct sim_conn *conn)
  */
 void sim_wire_flush(struct sim_conn *conn)
 {
-	bool arrives = !conn->fab->dead;
-	struct sim_wqe *wqe, *following;
+	bool arrives = !conn->fab->dead && conn->peer && sim_link_up(conn);
 	struct sim_receive *receive;
+	struct sim_wqe *wqe;
 
-	for (wqe = TAILQ_FIRST(&conn->sq); wqe; wqe = following) {
-		following = TAILQ_NEXT(wqe, link);
-		if (wqe->orphan)
-			continue;
+	while ((wqe = TAILQ_FIRST(&conn->sq))) {
 		wqe_complete(conn, wqe, conn->error);
 		conn->error = IBV_WC_WR_FLUSH_ERR;
 		arrives = arrives && sim_chance(700000);
 		if (arrives && wqe->state == SIM_WQE_FLYING)
-			wqe->orphan = true;
+			wqe_stray(conn, wqe);
 		else
 			wqe_free(conn, wqe);
 	}
@@ -479,7 +505,6 @@ void sim_wire_flush(struct sim_conn *conn)
 		free(receive);
 		sim_fab_complete(conn, &wc, 0, true, false);
 	}
-	arrive_next(conn);
 }
 
 void sim_wire_fini(struct sim_conn *conn)
@@ -491,8 +516,14 @@ void sim_wire_fini(struct sim_conn *conn)
 	sim_event_cancel(&conn->arrive);
 	sim_event_cancel(&conn->ack);
 	sim_event_cancel(&conn->respond);
+	sim_event_cancel(&conn->stray);
 	while ((wqe = TAILQ_FIRST(&conn->sq)))
 		wqe_free(conn, wqe);
+	while ((wqe = TAILQ_FIRST(&conn->strays))) {
+		TAILQ_REMOVE(&conn->strays, wqe, link);
+		free(wqe->data);
+		free(wqe);
+	}
 	while ((receive = TAILQ_FIRST(&conn->rq))) {
 		TAILQ_REMOVE(&conn->rq, receive, link);
 		free(receive);

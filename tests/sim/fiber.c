@@ -11,6 +11,7 @@
 #include <poll.h>
 #include <stdlib.h>
 #include "proto/core/env.h"
+#include "tests/sim/coverage.h"
 #include "tests/sim/fabric_sim.h"
 #include "tests/sim/random.h"
 #include "tests/sim/trace.h"
@@ -159,6 +160,7 @@ void sim_fiber_preempt(void)
 {
 	if (!running || running->hurried || !sim_chance(running->preempt))
 		return;
+	sim_reached("thread", "loses its processor", NULL);
 	sim_fiber_sleep(sim_below(sim_chance(900000) ? running->preempt_ns
 						      : 100 * running->preempt_ns));
 }

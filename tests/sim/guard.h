@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SIM_SLOT_BYTES (48u << 10)
+#define SIM_SLOT_BYTES (136u << 10)
 #define SIM_SLOTS 24u
 
 /* One application's; registered with its session as a whole. */

@@ -18,6 +18,7 @@
 #include "target/serve/reactor_impl.h"
 #include "target/control/reload.h"
 #include "target/store/volume.h"
+#include "tests/sim/coverage.h"
 #include "tests/sim/fabric_sim.h"
 #include "tests/sim/random.h"
 #include "tests/sim/trace.h"
@@ -273,6 +274,8 @@ void sim_host_start(struct sim_host *host)
 	sim_actor_become(before);
 	host->running = true;
 	host->served = config_with(&host->config, NULL);
+	for (unsigned int i = 0; i < host->config.reactors; i++)
+		((struct sim_fab *)host->reactors[i].reactor->fabrics[0].fab)->refuses = true;
 	sim_trace(host->name, "serves");
 }
 
@@ -450,6 +453,11 @@ void sim_host_kill(struct sim_host *host, bool power, uint64_t back_ns)
 	if (!host->running)
 		return;
 	sim_trace(host->name, power ? "loses its power" : "is killed");
+	for (unsigned int i = 0; i < host->volume_count; i++)
+		sim_reached("target", power ? "loses its power" : "is killed",
+			    host->disks[i] && !TAILQ_EMPTY(&host->disks[i]->inflight)
+				    ? "with I/O in flight"
+				    : NULL);
 	sim_fabric_kill(&host->control.thread.actor, power);
 	for (unsigned int i = 0; i < host->config.reactors; i++)
 		sim_fabric_kill(&host->reactors[i].thread.actor, power);

@@ -9,6 +9,7 @@
 #include "proto/wire/wire_check.h"
 #include "proto/wire/wire_names.h"
 #include "tests/sim/clock.h"
+#include "tests/sim/coverage.h"
 #include "tests/sim/fabric_sim.h"
 #include "tests/sim/trace.h"
 
@@ -112,6 +113,7 @@ static void life_refused(struct sim_life *life, const struct fab_event *event)
 	    rblk_check_reject(event->private_data, event->private_bytes) == RBLK_WIRE_OK)
 		memcpy(&reject, event->private_data, sizeof(reject));
 	life_say(life, reject.reason ? rblk_reject_text(rblk_le16(reject.reason)) : "no answer");
+	sim_reached("login refused", rblk_reject_text(rblk_le16(reject.reason)), NULL);
 	sim_life_close(life, false);
 	life->ops->refused(life, rblk_le16(reject.reason), rblk_le32(reject.detail));
 }
@@ -318,6 +320,8 @@ static void take_completion(struct sim_life *life, const struct rblk_wire_comple
 		order->invalidated = true;
 	}
 	order->answer = *completion;
+	sim_reached("answer", rblk_opcode_name(order->command.opcode),
+		    rblk_status_text(rblk_le16(completion->status)));
 	order_answered(life, order);
 }
 

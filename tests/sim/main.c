@@ -4,12 +4,14 @@
  *   sim --seeds FIRST COUNT     those; the usual way (COUNT 0: until stopped)
  *   sim --seed N [--trace]      one; with all that happens
  *   sim --same FIRST COUNT      each twice: a seed must do the same every time
+ *   sim --coverage FIRST COUNT [FLOOR]   those, and what they have reached (coverage.h)
  * Ends with status 1 at the first seed that finds something, after its trace.
  */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "tests/sim/coverage.h"
 #include "tests/sim/fabric_sim.h"
 #include "tests/sim/trace.h"
 #include "tests/sim/world.h"
@@ -17,7 +19,8 @@
 static int usage(void)
 {
 	fprintf(stderr,
-		"usage: sim --seeds FIRST COUNT | --seed N [--trace] | --same FIRST COUNT\n");
+		"usage: sim --seeds FIRST COUNT | --seed N [--trace] | --same FIRST COUNT |\n"
+		"           --coverage FIRST COUNT [FLOOR]\n");
 	return 2;
 }
 
@@ -47,10 +50,11 @@ int main(int argc, char **argv)
 	bool one = argc >= 3 && !strcmp(argv[1], "--seed");
 	bool many = argc == 4 && !strcmp(argv[1], "--seeds");
 	bool same = argc == 4 && !strcmp(argv[1], "--same");
+	bool coverage = argc >= 4 && argc <= 5 && !strcmp(argv[1], "--coverage");
 	enum sim_trace_mode mode = same ? SIM_TRACE_TAIL : SIM_TRACE_OFF;
 	uint64_t first, count;
 
-	if (!one && !many && !same)
+	if (!one && !many && !same && !coverage)
 		return usage();
 	if (one && argc == 4)
 		mode = !strcmp(argv[3], "--trace") ? SIM_TRACE_ALL : SIM_TRACE_TAIL;
@@ -67,5 +71,7 @@ int main(int argc, char **argv)
 			report();
 	}
 	report();
+	if (coverage && sim_coverage_report(argc == 5 ? argv[4] : NULL))
+		return 1;
 	return 0;
 }

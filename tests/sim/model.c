@@ -2,75 +2,22 @@
 /*
  * The model of model.h. Everything that is reported has a number, in order, because much happens at
  * one moment of virtual time: a candidate's `dead` is when the sector is known not to hold it any
- * more, `buried` when not even a crash can bring it back.
+ * more, `buried` when not even a crash can bring it back. Crashes are model_life.c's.
  */
-#include "tests/sim/model.h"
+#include "tests/sim/model_impl.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/queue.h>
 #include "tests/sim/clock.h"
 #include "tests/sim/disk.h"
 #include "tests/sim/trace.h"
 
-#define NEVER UINT64_MAX
 #define SESSIONS_MAX 4096u
-#define EPOCHS_MAX 64u
 /* A target's patience is 5 s; besides, its threads come late and its READs are sent again. */
 #define WAITED_US_MAX 8000000u
-#define ID_ZERO 0u	       /* what was never written, or zeroed */
 #define ID_ANYTHING UINT64_MAX /* discarded */
-
-/* A command that the model remembers: until no candidate refers to it and it is over. */
-struct model_command {
-	struct sim_command command;	 /* first */
-	TAILQ_ENTRY(model_command) link; /* volume->commands: not ended for sure */
-	unsigned int refs;
-	bool lost;	   /* its session is, unanswered */
-	bool process_lost; /* its target was killed, and has no successor yet */
-	uint64_t over;	   /* 0, or since when nothing more can come of it */
-	unsigned int acked_life; /* of the volume, when it succeeded */
-};
-
-/* One possible content of a sector. */
-struct candidate {
-	struct candidate *next;
-	struct model_command
-		*write; /* counted; NULL: it was there at the beginning, or after a crash */
-	uint64_t since; /* of the latter */
-	uint64_t id;
-	uint64_t dead, buried;
-	bool succeeded; /* and no crash since: a FLUSH makes it durable */
-};
-
-struct epoch {
-	uint8_t value[16];
-	unsigned int life;
-};
-
-struct sim_volume {
-	char name[32];
-	uint64_t sectors;
-	bool durable; /* a disk; else the process's memory */
-	struct candidate **candidates;
-	TAILQ_HEAD(, model_command) commands;
-	unsigned int life; /* counts the losses of the cache, as far as targets were told */
-	uint64_t crashed;  /* the last of them with its machine or process */
-	uint64_t lost;	   /* when a failed flush has last lost something */
-	uint64_t told;	   /* when the target learnt of the last by a failed flush: */
-	unsigned int told_life; /* the life that began then */
-	/*
-	 * Since when (a life) its machine has run, and when the process, or the reload, began that
-	 * serves it now: what its predecessor knew of failed flushes is not handed on, so the cache
-	 * epoch of a machine's first life comes again.
-	 */
-	unsigned int machine_life, served_life;
-	struct epoch epochs[EPOCHS_MAX];
-	unsigned int epoch_count;
-	struct sim_volume *next;
-};
 
 static struct {
 	uint64_t now; /* number of the last report */
@@ -82,7 +29,7 @@ static struct {
 	} sessions[SESSIONS_MAX];
 } model;
 
-static uint64_t model_now(void)
+uint64_t sim_model_now(void)
 {
 	return ++model.now;
 }
@@ -112,7 +59,7 @@ static bool sector_identify(const uint8_t *sector, uint64_t number, uint64_t *id
 	uint8_t expected[SIM_SECTOR];
 
 	memcpy(id, sector, 8);
-	if (*id == ID_ZERO)
+	if (*id == SIM_ID_ZERO)
 		memset(expected, 0, sizeof(expected));
 	else
 		sim_sector_fill(expected, *id, number);
@@ -127,17 +74,7 @@ static void command_put(struct model_command *command)
 		free(command);
 }
 
-static uint64_t candidate_begin(const struct candidate *candidate)
-{
-	return candidate->write ? candidate->write->command.begin : candidate->since;
-}
-
-static uint64_t candidate_end(const struct candidate *candidate)
-{
-	return candidate->write ? candidate->write->command.end : candidate->since;
-}
-
-static void candidate_add(struct sim_volume *volume, uint64_t sector, struct model_command *write,
+void sim_candidate_add(struct sim_volume *volume, uint64_t sector, struct model_command *write,
 			  uint64_t id)
 {
 	struct candidate *candidate = malloc(sizeof(*candidate));
@@ -148,8 +85,8 @@ static void candidate_add(struct sim_volume *volume, uint64_t sector, struct mod
 					.write = write,
 					.since = model.now,
 					.id = id,
-					.dead = NEVER,
-					.buried = NEVER};
+					.dead = SIM_NEVER,
+					.buried = SIM_NEVER};
 	if (write)
 		write->refs++;
 	volume->candidates[sector] = candidate;
@@ -169,7 +106,7 @@ static void candidate_free(struct candidate **link)
 static uint64_t volume_oldest(const struct sim_volume *volume)
 {
 	const struct model_command *command;
-	uint64_t oldest = model_now();
+	uint64_t oldest = sim_model_now();
 
 	TAILQ_FOREACH(command, &volume->commands, link)
 	if (command->command.kind == SIM_COMMAND_READ && command->command.begin < oldest)
@@ -198,7 +135,7 @@ static void sector_supersede(struct sim_volume *volume, uint64_t sector,
 	for (struct candidate *c = volume->candidates[sector]; c; c = c->next) {
 		if (c->write == winner)
 			c->succeeded = true;
-		if (c->write == winner || candidate_end(c) >= winner->command.begin)
+		if (c->write == winner || sim_candidate_end(c) >= winner->command.begin)
 			continue;
 		if (c->dead > end)
 			c->dead = end;
@@ -212,11 +149,11 @@ static void sector_flushed(struct sim_volume *volume, uint64_t sector,
 			   const struct sim_command *flush)
 {
 	for (struct candidate *winner = volume->candidates[sector]; winner; winner = winner->next) {
-		if (!winner->succeeded || candidate_end(winner) >= flush->begin ||
+		if (!winner->succeeded || sim_candidate_end(winner) >= flush->begin ||
 		    winner->write->acked_life < flush->life)
 			continue;
 		for (struct candidate *c = volume->candidates[sector]; c; c = c->next) {
-			if (candidate_end(c) >= candidate_begin(winner))
+			if (sim_candidate_end(c) >= sim_candidate_begin(winner))
 				continue;
 			if (c->buried > flush->end)
 				c->buried = flush->end;
@@ -234,7 +171,7 @@ static void sector_explain(const struct sim_volume *volume, uint64_t sector)
 		sim_trace("model",
 			  "sector %" PRIu64 ": write %" PRIu64 " from %" PRIu64 " to %" PRIu64
 			  " dead %" PRIu64 " buried %" PRIu64,
-			  sector, c->id, candidate_begin(c), candidate_end(c), c->dead, c->buried);
+			  sector, c->id, sim_candidate_begin(c), sim_candidate_end(c), c->dead, c->buried);
 }
 
 static bool sector_may_hold(const struct sim_volume *volume, uint64_t sector, uint64_t id,
@@ -251,7 +188,7 @@ static void sector_seen(struct sim_volume *volume, uint64_t sector, uint64_t id,
 			const struct sim_command *read)
 {
 	for (struct candidate *c = volume->candidates[sector]; c; c = c->next)
-		if (c->id != id && c->id != ID_ANYTHING && candidate_end(c) < read->begin &&
+		if (c->id != id && c->id != ID_ANYTHING && sim_candidate_end(c) < read->begin &&
 		    c->dead > read->end)
 			c->dead = read->end;
 }
@@ -299,14 +236,14 @@ struct sim_command *sim_model_begin(const struct sim_command *template)
 	if (!command)
 		sim_fail("out of memory");
 	command->command = *template;
-	command->command.begin = model_now();
-	command->command.end = NEVER;
+	command->command.begin = sim_model_now();
+	command->command.end = SIM_NEVER;
 	command->refs = 1;
 	TAILQ_INSERT_TAIL(&volume->commands, command, link);
 	for (uint64_t i = 0; i < template->sectors && writes(template); i++)
-		candidate_add(volume, template->sector + i, command,
+		sim_candidate_add(volume, template->sector + i, command,
 			      template->kind == SIM_COMMAND_WRITE    ? template->id
-			      : template->kind == SIM_COMMAND_ZEROES ? ID_ZERO
+			      : template->kind == SIM_COMMAND_ZEROES ? SIM_ID_ZERO
 								     : ID_ANYTHING);
 	return &command->command;
 }
@@ -314,8 +251,8 @@ struct sim_command *sim_model_begin(const struct sim_command *template)
 static void command_over(struct model_command *command)
 {
 	TAILQ_REMOVE(&command->command.volume->commands, command, link);
-	if (command->command.end == NEVER)
-		command->command.end = command->lost && command->over ? command->over : model_now();
+	if (command->command.end == SIM_NEVER)
+		command->command.end = command->lost && command->over ? command->over : sim_model_now();
 	command_put(command);
 }
 
@@ -339,7 +276,7 @@ static void command_succeeded(struct model_command *command, const uint8_t *data
 	struct sim_command *it = &command->command;
 	uint64_t oldest;
 
-	it->end = model_now();
+	it->end = sim_model_now();
 	command->acked_life = it->volume->life;
 	oldest = volume_oldest(it->volume);
 	if (it->kind == SIM_COMMAND_READ) {
@@ -424,14 +361,14 @@ void sim_model_conn_made(uint32_t session)
 void sim_model_conn_closed(uint32_t session)
 {
 	model.sessions[session % SESSIONS_MAX].open--;
-	model.sessions[session % SESSIONS_MAX].closed = model_now();
+	model.sessions[session % SESSIONS_MAX].closed = sim_model_now();
 }
 
 /* Nothing more can come of it; its application may know that it is lost, or not yet. */
 static void command_fenced(struct model_command *command)
 {
 	command->process_lost = false;
-	command->over = model_now();
+	command->over = sim_model_now();
 	if (command->lost)
 		command_over(command);
 }
@@ -487,78 +424,8 @@ void sim_model_served(struct sim_volume *volume)
 	}
 }
 
-/* -- crashes ------------------------------------------------------------------------------- */
-
-void sim_model_crash(struct sim_volume *volume)
-{
-	uint64_t now = model_now();
-	struct candidate *c;
-
-	volume->life++;
-	volume->crashed = now;
-	volume->machine_life = volume->served_life = volume->life;
-	sim_trace("model", "volume %s: life %u", volume->name, volume->life);
-	for (uint64_t i = 0; i < volume->sectors; i++) {
-		for (c = volume->candidates[i]; c; c = c->next) {
-			c->succeeded = false;
-			if (c->buried > now)
-				c->dead = NEVER;
-			/* Of memory nothing is left but zeroes, and what will be sent again. */
-			if (!volume->durable && c->dead > now &&
-			    !(candidate_end(c) == NEVER && c->write->command.resent))
-				c->dead = now;
-		}
-		if (!volume->durable)
-			candidate_add(volume, i, NULL, ID_ZERO);
-	}
-}
-
-/* What is not known to be durable may come back. */
-static void volume_revive(struct sim_volume *volume, bool forget)
-{
-	uint64_t now = model_now();
-
-	for (uint64_t i = 0; i < volume->sectors; i++)
-		for (struct candidate *c = volume->candidates[i]; c; c = c->next) {
-			if (c->buried > now)
-				c->dead = NEVER;
-			c->succeeded &= !forget;
-		}
-}
-
-void sim_model_lost(struct sim_volume *volume)
-{
-	sim_trace("model", "volume %s: a failed flush has lost something", volume->name);
-	volume_revive(volume, false);
-	volume->lost = model_now();
-}
-
-void sim_model_told(struct sim_volume *volume, bool alive)
-{
-	if (!alive) {
-		volume_revive(volume, true);
-		return;
-	}
-	volume->told_life = ++volume->life;
-	volume->told = model_now();
-	sim_trace("model", "volume %s: life %u, after a failed flush", volume->name, volume->life);
-}
-
-struct sim_opening sim_model_opening(struct sim_volume *volume)
-{
-	struct sim_opening opening = {.volume = volume, .life = volume->life, .since = model_now()};
-
-	return opening;
-}
-
-/* The same as in an earlier life, because a new process does not know of it. */
-static bool epoch_comes_again(const struct sim_volume *volume, const struct epoch *epoch)
-{
-	return volume->served_life == volume->life && epoch->life >= volume->machine_life;
-}
-
 /* Connections of a session that had all ended before have left nothing with the store. */
-static void volume_inherited(struct sim_volume *volume, uint64_t since)
+void sim_model_inherited(struct sim_volume *volume, uint64_t since)
 {
 	struct model_command *command, *following;
 
@@ -570,33 +437,6 @@ static void volume_inherited(struct sim_volume *volume, uint64_t since)
 		    !model.sessions[session].open && model.sessions[session].closed < since)
 			command_fenced(command);
 	}
-}
-
-unsigned int sim_model_opened(const struct sim_opening *opening, const uint8_t value[16])
-{
-	struct sim_volume *volume = opening->volume;
-	struct epoch *epoch;
-
-	volume_inherited(volume, opening->since);
-	/* It crashed in between: the answer may be of either life. */
-	if (opening->life != volume->life)
-		return volume->life;
-	for (unsigned int i = 0; i < volume->epoch_count; i++) {
-		epoch = &volume->epochs[i];
-		if (!memcmp(epoch->value, value, 16) == (epoch->life == volume->life) ||
-		    epoch_comes_again(volume, epoch))
-			continue;
-		sim_fail("volume %s: %s (F7)", volume->name,
-			 epoch->life == volume->life
-				 ? "another cache epoch, and nothing was lost"
-				 : "its cache was lost and its cache epoch is the same");
-	}
-	if (volume->epoch_count == EPOCHS_MAX)
-		return volume->life;
-	epoch = &volume->epochs[volume->epoch_count++];
-	memcpy(epoch->value, value, 16);
-	epoch->life = volume->life;
-	return volume->life;
 }
 
 /* -- volumes ------------------------------------------------------------------------------- */
@@ -615,7 +455,7 @@ struct sim_volume *sim_volume_create(const char *name, uint64_t sectors, bool du
 		sim_fail("out of memory");
 	TAILQ_INIT(&volume->commands);
 	for (uint64_t i = 0; i < sectors; i++)
-		candidate_add(volume, i, NULL, ID_ZERO);
+		sim_candidate_add(volume, i, NULL, SIM_ID_ZERO);
 	volume->next = model.volumes;
 	model.volumes = volume;
 	return volume;

@@ -14,6 +14,7 @@
 #include <string.h>
 #include "target/store/store.h"
 #include "tests/sim/actor.h"
+#include "tests/sim/coverage.h"
 #include "tests/sim/disk.h"
 #include "tests/sim/fabric_sim.h"
 #include "tests/sim/fiber.h"
@@ -81,12 +82,27 @@ void tgt_ring_destroy(struct tgt_ring *ring)
 	free(ring);
 }
 
+static void ring_push(struct tgt_ring *ring);
+
+/* Not in the middle of what is to be durable: that counts as a failed flush (F9), of which the model
+ * is told by the disk. */
+static bool ring_refuses(const struct tgt_ring *ring, const struct tgt_io *io)
+{
+	if (io->flags & TGT_IO_FUA && (io->progress || io->retries))
+		return false;
+	return !ring->dead && !sim_net.calm && sim_chance(sim_net.refuse);
+}
+
 struct io_uring_sqe *tgt_ring_get(struct tgt_ring *ring, struct tgt_ring_op *op)
 {
 	struct io_uring_sqe *sqe;
 
 	if (ring->prepared == ENTRIES)
-		tgt_ring_submit(ring);
+		ring_push(ring);
+	if (ring_refuses(ring, (const struct tgt_io *)op)) {
+		sim_reached("ring", "is full", NULL);
+		return NULL;
+	}
 	sqe = &ring->sqes[ring->prepared];
 	memset(sqe, 0, sizeof(*sqe));
 	ring->ops[ring->prepared++] = op;
@@ -178,17 +194,28 @@ static void ring_start(struct tgt_ring *ring, const struct io_uring_sqe *sqe,
 	sim_disk_start(io);
 }
 
+static void ring_push(struct tgt_ring *ring)
+{
+	unsigned int count = ring->prepared, taken = count;
+
+	/* The kernel is short of memory: the rest is for the next time. */
+	if (count > 1 && !ring->dead && !sim_net.calm && sim_chance(sim_net.refuse)) {
+		taken = (unsigned int)sim_between(1, count - 1);
+		sim_reached("ring", "takes a part of what is submitted", NULL);
+	}
+	for (unsigned int i = 0; i < taken; i++)
+		ring_start(ring, &ring->sqes[i], ring->ops[i]);
+	ring->prepared = count - taken;
+	memmove(ring->sqes, ring->sqes + taken, ring->prepared * sizeof(ring->sqes[0]));
+	memmove(ring->ops, ring->ops + taken, ring->prepared * sizeof(ring->ops[0]));
+}
+
 int tgt_ring_submit(struct tgt_ring *ring)
 {
-	unsigned int count;
-
 	/* It is called once a turn: a loop that does not end lets time pass, and is found out. */
 	if (sim_fiber_self())
 		sim_fiber_sleep(TURN_NS + sim_below(TURN_NS));
-	count = ring->prepared;
-	ring->prepared = 0;
-	for (unsigned int i = 0; i < count; i++)
-		ring_start(ring, &ring->sqes[i], ring->ops[i]);
+	ring_push(ring);
 	return 0;
 }
 
@@ -234,8 +261,8 @@ int tgt_ring_wait(struct tgt_ring *ring, int timeout_ms)
 	uint64_t until_ns =
 		timeout_ms < 0 ? UINT64_MAX : sim_now_ns() + (uint64_t)timeout_ms * SIM_MS;
 
-	if (ring->prepared)
-		tgt_ring_submit(ring);
+	while (ring->prepared)
+		ring_push(ring);
 	if (ring->dead) {
 		sim_fiber_wait(0);
 		return 0;

@@ -267,12 +267,20 @@ static bool errand_may_go(const struct sim_errand *errand)
 
 /* -- beginning ----------------------------------------------------------------------------- */
 
+/* The longest that the target takes. */
+static uint64_t bytes_max(const struct sim_survivor *survivor)
+{
+	uint64_t most = survivor->host->config.max_io_bytes;
+
+	return most < SIM_SLOT_BYTES ? most : SIM_SLOT_BYTES;
+}
+
 /* Any range, often of the same few blocks. */
 static void errand_choose_range(struct sim_errand *errand)
 {
 	const struct sim_survivor *survivor = errand->survivor;
 	uint64_t block = survivor->block_bytes / SIM_SECTOR;
-	uint64_t most = SIM_SLOT_BYTES / survivor->block_bytes;
+	uint64_t most = bytes_max(survivor) / survivor->block_bytes;
 	uint64_t count = sim_between(1, sim_chance(800000) ? 4 : most);
 
 	if (count > survivor->blocks)
@@ -432,7 +440,7 @@ bool sim_survivor_verify(struct sim_survivor *survivor)
 			break;
 		errand->kind = SIM_COMMAND_READ;
 		errand->sector = survivor->verified;
-		errand->sectors = SIM_SLOT_BYTES / SIM_SECTOR;
+		errand->sectors = bytes_max(survivor) / SIM_SECTOR;
 		if (errand->sectors > sectors - survivor->verified)
 			errand->sectors = sectors - survivor->verified;
 		if (!errand_begin(errand))

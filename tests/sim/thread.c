@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include "tests/sim/coverage.h"
 #include "tests/sim/trace.h"
 
 /* So often a thread that is to end may say that it would wait. */
@@ -150,6 +151,7 @@ int __wrap_eventfd_write(int fd, eventfd_t value)
 {
 	mailboxes[fd - SIM_MAILBOX_FD_FIRST].writers++;
 	sim_fiber_preempt();
+	sim_reached("mailbox", "is written to", NULL);
 	mailboxes[fd - SIM_MAILBOX_FD_FIRST].writers--;
 	mailboxes[fd - SIM_MAILBOX_FD_FIRST].count += value;
 	if (mailboxes[fd - SIM_MAILBOX_FD_FIRST].reader)

@@ -7,6 +7,7 @@
 
 #include <string.h>
 #include "tests/sim/app.h"
+#include "tests/sim/coverage.h"
 #include "tests/sim/disk.h"
 #include "tests/sim/fabric_sim.h"
 #include "tests/sim/host.h"
@@ -46,6 +47,7 @@ static struct {
 	struct sim_survivor survivors[SURVIVORS_MAX];
 	unsigned int host_count, app_count, survivor_count;
 	struct sim_event fault, calm, heal[MACHINES_MAX];
+	unsigned int ops_max;
 	unsigned int faults; /* bit per enum fault: those that happen here */
 	uint64_t fault_ns;   /* mean time between them */
 } world;
@@ -58,16 +60,19 @@ static void on_heal(void *arg)
 	unsigned int machine = (unsigned int)((struct sim_event *)arg - world.heal);
 
 	sim_trace("network", "machine %u is reached again", machine);
-	sim_link_set(machine, true);
+	sim_link_cut(machine, 0);
 }
 
 static void machine_cut(void)
 {
+	static const char *const names[] = {"", "no way out", "no way in", "cut off"};
+	unsigned int ways = (unsigned int)sim_between(1, 3);
 	unsigned int machine =
 		(unsigned int)sim_below(world.host_count + world.app_count + world.survivor_count);
 
-	sim_trace("network", "machine %u is cut off", machine);
-	sim_link_set(machine, false);
+	sim_trace("network", "machine %u: %s", machine, names[ways]);
+	sim_reached("machine", names[ways], NULL);
+	sim_link_cut(machine, ways);
 	sim_event_in(&world.heal[machine],
 		     sim_chance(700000) ? sim_below(20 * SIM_MS) : sim_below(5 * SIM_S));
 	sim_totals.cuts++;
@@ -131,7 +136,7 @@ static void on_calm(void *arg)
 	sim_net.calm = true;
 	for (unsigned int i = 0; i < MACHINES_MAX; i++) {
 		sim_event_cancel(&world.heal[i]);
-		sim_link_set(i, true);
+		sim_link_cut(i, 0);
 	}
 	for (unsigned int i = 0; i < world.host_count; i++) {
 		world.hosts[i].calm = true;
@@ -182,6 +187,10 @@ static void build_net(void)
 		.lose_response = rate(2000, 100000),
 		.resend_ns = sim_chance(500000) ? 200 * SIM_US : 20 * SIM_MS,
 		.resends = 7,
+		.stray_ns = rate(50 * SIM_US, 5 * SIM_MS),
+		.refuse = rate(1000, 10000),
+		.twice = rate(20000, 200000),
+		.again = sim_chance(300000),
 	};
 	/* Capsules of whole commands must fit a message. */
 	if (sim_net.limits.max_msg_bytes < 65536)
@@ -225,8 +234,8 @@ static void build_host(unsigned int i, enum world_kind kind)
 	config->queues_max = 4;
 	config->credits = (uint32_t)sim_between(4, 64);
 	config->receive_buffers = 32u << sim_below(4);
-	config->max_io_bytes = 65536;
-	config->pool_bytes = sim_chance(300000) ? 65536 : 1u << 20;
+	config->max_io_bytes = sim_chance(700000) ? 65536 : 131072;
+	config->pool_bytes = sim_chance(300000) ? config->max_io_bytes : 1u << 20;
 	config->sessions_max = (uint32_t)sim_between(4, 16);
 	config->queues_total_max = sim_chance(150000) ? (uint32_t)sim_between(8, 14) : 32;
 	config->keepalive_ms = sim_chance(150000) ? 0 : (uint32_t)sim_between(50, 2000);
@@ -238,7 +247,8 @@ static void build_host(unsigned int i, enum world_kind kind)
 	for (unsigned int v = (unsigned int)sim_between(1, SIM_HOST_VOLUMES); v; v--) {
 		uint32_t block = sim_chance(700000) ? 512 : 4096;
 
-		sim_host_add_volume(host, (uint64_t)sim_between(8, 32) * 4096, block,
+		sim_host_add_volume(host,
+				    (uint64_t)sim_between(8, sim_chance(800000) ? 32 : 64) * 4096, block,
 				    sim_chance(300000));
 		if (host->disks[host->volume_count - 1])
 			build_disk(host->disks[host->volume_count - 1], kind);
@@ -250,7 +260,7 @@ static void build_host(unsigned int i, enum world_kind kind)
 			config->keepalive_ms = 0;
 	}
 	if (kind == WORLD_STARVED)
-		config->pool_bytes = 65536;
+		config->pool_bytes = config->max_io_bytes;
 }
 
 static void build_app(unsigned int i)
@@ -259,13 +269,15 @@ static void build_app(unsigned int i)
 
 	memset(app, 0, sizeof(*app));
 	app->host = &world.hosts[sim_below(world.host_count)];
-	app->volume = (unsigned int)sim_below(app->host->volume_count);
+	app->mounts[0].volume = (unsigned int)sim_below(app->host->volume_count);
+	app->mounts[1].volume = (app->mounts[0].volume + 1) % app->host->volume_count;
+	app->mount_count = app->host->volume_count > 1 && sim_chance(400000) ? 2 : 1;
 	app->options.connect_timeout_ms = (uint32_t)sim_between(100, 2000);
 	app->options.command_timeout_ms = sim_chance(500000) ? 500 : 12000;
 	app->options.credits = (uint32_t)sim_between(4, 32);
 	app->options.queues = (uint32_t)sim_between(1, 3);
 	app->options.no_immediate = sim_chance(300000);
-	app->ops_left = (unsigned int)sim_between(10, 60);
+	app->ops_left = (unsigned int)sim_between(10, world.ops_max);
 	app->depth = (unsigned int)sim_between(1, 16);
 	app->flush = rate(20000, 200000);
 	app->fua = rate(50000, 500000);
@@ -274,6 +286,7 @@ static void build_app(unsigned int i)
 	app->read = (uint32_t)sim_between(100000, 800000);
 	app->large = rate(100000, 500000);
 	app->abandon = rate(0, 5000);
+	app->callback = rate(100000, 800000);
 	app->think_ns = sim_chance(500000) ? 20 * SIM_US : 20 * SIM_MS;
 	sim_app_start(app, world.host_count + i);
 }
@@ -285,7 +298,7 @@ static void build_survivor(unsigned int i)
 	memset(survivor, 0, sizeof(*survivor));
 	survivor->host = &world.hosts[sim_below(world.host_count)];
 	survivor->volume = (unsigned int)sim_below(survivor->host->volume_count);
-	survivor->ops_left = (unsigned int)sim_between(10, 60);
+	survivor->ops_left = (unsigned int)sim_between(10, world.ops_max);
 	survivor->depth = (unsigned int)sim_between(1, SIM_SURVIVOR_ERRANDS);
 	survivor->mischief = rate(5000, 50000);
 	survivor->flush = rate(20000, 200000);
@@ -308,7 +321,8 @@ static void make_crowded(void)
 		struct sim_app *app = &world.apps[i];
 
 		app->host = &world.hosts[0];
-		app->volume = 0;
+		app->mounts[0].volume = 0;
+		app->mount_count = 1;
 		app->options.queues = 3;
 		app->options.credits = 32;
 		app->depth = SIM_SLOTS;
@@ -341,7 +355,7 @@ static void make_starved(void)
 static void make_benign(void)
 {
 	world.faults = 0;
-	sim_net.lose = 0;
+	sim_net.lose = sim_net.refuse = 0;
 	for (unsigned int i = 0; i < world.host_count; i++) {
 		world.hosts[i].pause = 0;
 		for (unsigned int v = 0; v < world.hosts[i].volume_count; v++)
@@ -360,8 +374,11 @@ static void world_build(void)
 
 	memset(&world, 0, sizeof(world));
 	build_net();
+	world.ops_max = sim_chance(500000) ? 100 : sim_chance(700000) ? 250 : 600;
 	world.host_count = (unsigned int)sim_between(1, HOSTS_MAX);
 	world.app_count = (unsigned int)sim_between(1, APPS_MAX);
+	for (unsigned int i = 0; i < MACHINES_MAX && sim_chance(700000); i++)
+		sim_clock_skew(i, sim_below(10000 * SIM_S), (int32_t)sim_below(100001) - 50000);
 	for (unsigned int i = 0; i < world.host_count; i++)
 		build_host(i, kind);
 	for (unsigned int i = 0; i < world.host_count; i++)
@@ -460,6 +477,7 @@ void sim_world_run(uint64_t seed)
 	uint64_t until_ns;
 
 	sim_random_seed(seed);
+	sim_coverage_seed();
 	sim_clock_reset();
 	sim_trace_seed(seed);
 	sim_model_reset();

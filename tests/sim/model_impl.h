@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The inside of the model, for model.c and model_life.c.
+ */
+#ifndef RBLK_TESTS_SIM_MODEL_IMPL_H
+#define RBLK_TESTS_SIM_MODEL_IMPL_H
+
+#include <sys/queue.h>
+#include "tests/sim/model.h"
+
+#define SIM_NEVER UINT64_MAX
+#define SIM_EPOCHS_MAX 64u
+#define SIM_ID_ZERO 0u /* what was never written, or zeroed */
+
+/* A command that the model remembers: until no candidate refers to it and it is over. */
+struct model_command {
+	struct sim_command command;	 /* first */
+	TAILQ_ENTRY(model_command) link; /* volume->commands: not ended for sure */
+	unsigned int refs;
+	bool lost;	   /* its session is, unanswered */
+	bool process_lost; /* its target was killed, and has no successor yet */
+	uint64_t over;	   /* 0, or since when nothing more can come of it */
+	unsigned int acked_life; /* of the volume, when it succeeded */
+};
+
+/* One possible content of a sector. */
+struct candidate {
+	struct candidate *next;
+	struct model_command
+		*write; /* counted; NULL: it was there at the beginning, or after a crash */
+	uint64_t since; /* of the latter */
+	uint64_t id;
+	uint64_t dead, buried;
+	bool succeeded; /* and no crash since: a FLUSH makes it durable */
+};
+
+struct epoch {
+	uint8_t value[16];
+	unsigned int life;
+};
+
+struct sim_volume {
+	char name[32];
+	uint64_t sectors;
+	bool durable; /* a disk; else the process's memory */
+	struct candidate **candidates;
+	TAILQ_HEAD(, model_command) commands;
+	unsigned int life; /* counts the losses of the cache, as far as targets were told */
+	uint64_t crashed;  /* the last of them with its machine or process */
+	uint64_t lost;	   /* when a failed flush has last lost something */
+	uint64_t told;	   /* when the target learnt of the last by a failed flush: */
+	unsigned int told_life; /* the life that began then */
+	/*
+	 * Since when (a life) its machine has run, and when the process, or the reload, began that
+	 * serves it now: what its predecessor knew of failed flushes is not handed on, so the cache
+	 * epoch of a machine's first life comes again.
+	 */
+	unsigned int machine_life, served_life;
+	struct epoch epochs[SIM_EPOCHS_MAX];
+	unsigned int epoch_count;
+	struct sim_volume *next;
+};
+
+static inline uint64_t sim_candidate_begin(const struct candidate *candidate)
+{
+	return candidate->write ? candidate->write->command.begin : candidate->since;
+}
+
+static inline uint64_t sim_candidate_end(const struct candidate *candidate)
+{
+	return candidate->write ? candidate->write->command.end : candidate->since;
+}
+
+/* Numbers a report. */
+uint64_t sim_model_now(void);
+/* A possible content from now on. */
+void sim_candidate_add(struct sim_volume *volume, uint64_t sector, struct model_command *write,
+		       uint64_t id);
+/* An OPEN that was sent at `since` has succeeded: what had ended by then has left nothing. */
+void sim_model_inherited(struct sim_volume *volume, uint64_t since);
+
+#endif
