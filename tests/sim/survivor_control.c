@@ -405,7 +405,7 @@ static void mischief_refused(struct sim_survivor *survivor, struct sim_life *lif
 	if (kinds[kind].status == RBLK_E_RANGE)
 		command->lba = rblk_to_le64(blocks_at_most(survivor));
 	if (kinds[kind].status == RBLK_E_NO_VOLUME)
-		command->volume = rblk_to_le32(survivor->handle ^ 1);
+		command->volume = rblk_to_le32(survivor->handle ^ (survivor->handle == 1 ? 2 : 1));
 	if (kinds[kind].opcode == RBLK_OP_SCRATCH)
 		command->volume = 0;
 	control_send(control, life);
