@@ -366,18 +366,15 @@ static void request_store(struct tgt_request *request, enum tgt_io_kind kind)
 	tgt_request_submit(request);
 }
 
-void tgt_request_resume(struct tgt_request *request)
-{
-	TAILQ_REMOVE(&request_turn(request)->resumed, request, link);
-	if (!request->lane->open)
-		tgt_request_drop(request);
-	else if (request->aborted)
-		tgt_request_complete(request, RBLK_E_ABORTED);
-	else
-		tgt_checksum_next(request);
-}
-
 /* -- where each command goes after the checks -------------------------------------------------- */
+
+/* The turn has done enough of its kind: it goes on in the next. */
+static void request_put_off(struct tgt_request *request)
+{
+	if (request->state == TGT_REQUEST_RECEIVED && !tgt_request_begin_storing(request))
+		return;
+	TAILQ_INSERT_TAIL(&request_turn(request)->resumed, request, link);
+}
 
 static void request_read(struct tgt_request *request)
 {
@@ -388,6 +385,11 @@ static void request_read(struct tgt_request *request)
 		tgt_request_get_memory(request, request->length);
 		return;
 	}
+	if (request_turn(request)->direct_bytes >= TGT_DIRECT_BYTES) {
+		request_put_off(request);
+		return;
+	}
+	request_turn(request)->direct_bytes += request->length;
 	request->home = TGT_HOME_DIRECT;
 	request->data = direct + request->lba * volume->block_bytes;
 	request->data_bytes = request->length;
@@ -395,6 +397,19 @@ static void request_read(struct tgt_request *request)
 	if (request->flags & RBLK_CMD_DIGEST)
 		request->digest = tgt_digest(0, request->data, request->length);
 	tgt_request_complete(request, RBLK_OK);
+}
+
+void tgt_request_resume(struct tgt_request *request)
+{
+	TAILQ_REMOVE(&request_turn(request)->resumed, request, link);
+	if (!request->lane->open)
+		tgt_request_drop(request);
+	else if (request->aborted)
+		tgt_request_complete(request, RBLK_E_ABORTED);
+	else if (request->opcode == RBLK_OP_READ)
+		request_read(request);
+	else
+		tgt_checksum_next(request);
 }
 
 static void request_go(struct tgt_request *request, char *capsule)

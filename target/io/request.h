@@ -46,7 +46,8 @@ void tgt_request_data_in(struct tgt_request *request);
 void tgt_request_wait_no_more(struct tgt_request *request);
 /* Memory may be there again: true if the request could go on. */
 bool tgt_request_retry_memory(struct tgt_request *request);
-/* The next piece of a checksum (turn->resumed). */
+/* Go on with a request that was put off to this turn (turn->resumed): the next piece of a checksum,
+ * a READ of the store's own memory. */
 void tgt_request_resume(struct tgt_request *request);
 
 /* Memory for what a session command reports, zeroed; then tgt_request_report() or _complete().

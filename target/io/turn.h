@@ -20,6 +20,9 @@
 #define TGT_MEMORY_WAIT_NS 5000000000ull
 /* C8: a peer that takes nothing of what was sent to it for so long has lost its connection. */
 #define TGT_TAKE_NS 30000000000ull
+/* Bytes of stores' own memory that one turn reads for new commands, and for those put off: digests
+ * and copies of more would keep other sessions waiting. */
+#define TGT_DIRECT_BYTES (2u << 20)
 /* Work requests of one chain. */
 #define TGT_CHAIN_MAX 64u
 
@@ -55,7 +58,8 @@ struct tgt_turn {
 	struct tgt_share_list starving;	 /* sessions with commands that wait for memory, in turn */
 	bool memory_freed;		 /* since they were last looked at */
 	bool short_of_memory;		 /* one of them lacks memory, and not only its share of it */
-	struct tgt_request_list resumed; /* checksums: their next piece is due in the next turn */
+	struct tgt_request_list resumed; /* to go on in the next turn: checksums, direct READs */
+	uint64_t direct_bytes;		 /* of TGT_DIRECT_BYTES, in this turn */
 	struct tgt_receives_list idle;	 /* has receive buffers to post */
 	struct tgt_chain chain;
 	/* For what a peer can trigger. Comings and goings must not hide what is wrong. */

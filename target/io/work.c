@@ -26,13 +26,15 @@ unsigned int tgt_work_resume(struct tgt_turn *turn)
 	unsigned int count = 0;
 	bool more = last != NULL;
 
-	while (more && count < RESUME_BATCH) {
+	turn->direct_bytes = 0;
+	while (more && count < RESUME_BATCH && turn->direct_bytes < TGT_DIRECT_BYTES) {
 		struct tgt_request *request = TAILQ_FIRST(&turn->resumed);
 
 		more = request != last;
 		tgt_request_resume(request);
 		count++;
 	}
+	turn->direct_bytes = 0;
 	return count;
 }
 

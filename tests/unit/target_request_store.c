@@ -6,7 +6,9 @@
  */
 #include "tests/unit/unit.h"
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
+#include "proto/fabric/fabric_impl.h"
 #include "target/io/request.h"
 #include "target/io/work.h"
 
@@ -18,6 +20,15 @@ static int fake_submit(struct tgt_port *port, struct tgt_io *io)
 }
 
 static const struct tgt_store_ops fake_ops = { .kind = "fake", .submit = fake_submit };
+
+static struct tgt_access *found;
+
+static struct tgt_access *fake_find(struct tgt_lane *lane, uint32_t handle, enum rblk_status *status)
+{
+	return found;
+}
+
+static const struct tgt_lane_ops finding_ops = { .find = fake_find };
 
 /* The status of a WRITE; `later` is what the store says in the end, if not at once. */
 static enum rblk_status write_status(int now, int later)
@@ -80,12 +91,60 @@ static void answers_keep_their_meaning(void **state)
 	}
 }
 
+/* A message of 64 READs of a memory volume is not one turn's work. */
+static void a_turn_does_so_much_of_direct_reads(void **state)
+{
+	enum { READS = 64, BYTES = 256 << 10 };
+	static struct tgt_request requests[READS];
+	struct tgt_turn turn = {0};
+	struct tgt_store store = { .ops = &fake_ops, .info.direct = calloc(1, BYTES) };
+	struct tgt_volume volume = { .store = &store, .block_bytes = 512, .blocks = BYTES / 512 };
+	struct fab_mr mr = {0};
+	struct fab_device device = {0};
+	struct fab_conn conn = { .device = &device };
+	struct tgt_port port = { .store = &store, .volume = &volume, .mr = { &mr } };
+	struct tgt_access access = { .port = &port, .users = 1 };
+	struct tgt_lane lane = { .turn = &turn, .conn = &conn, .open = true, .requests = requests,
+				 .tags = READS };
+	unsigned int turns = 0, done = 0;
+
+	(void)state;
+	found = &access;
+	lane.ops = &finding_ops;
+	tgt_work_init(&turn);
+	turn.max_io_bytes = BYTES;
+	TAILQ_INIT(&lane.done);
+	for (uint16_t tag = 0; tag < READS; tag++) {
+		struct rblk_wire_command command = { .opcode = RBLK_OP_READ,
+						     .flags = RBLK_CMD_DIGEST,
+						     .blocks = rblk_to_le32(BYTES / 512),
+						     .segment.length = rblk_to_le32(BYTES) };
+
+		requests[tag].lane = &lane;
+		requests[tag].tag = tag;
+		tgt_request_begin(&requests[tag], &command, NULL, 0, 0);
+	}
+	assert_int_equal(lane.done_count, TGT_DIRECT_BYTES / BYTES);
+	while (lane.done_count < READS) {
+		assert_true(tgt_work_has_more(&turn));
+		done = lane.done_count;
+		assert_true(tgt_work_resume(&turn) > 0);
+		assert_true(lane.done_count - done <= TGT_DIRECT_BYTES / BYTES);
+		turns++;
+	}
+	assert_int_equal(turns, READS * BYTES / TGT_DIRECT_BYTES - 1);
+	for (uint16_t tag = 0; tag < READS; tag++)
+		assert_int_equal(requests[tag].state, TGT_REQUEST_DATA_OUT);
+	free(store.info.direct);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_is_refused_for_lack_of_room_is_busy),
 		cmocka_unit_test(what_was_begun_is_never_busy),
 		cmocka_unit_test(answers_keep_their_meaning),
+		cmocka_unit_test(a_turn_does_so_much_of_direct_reads),
 	};
 
 	return cmocka_run_group_tests_name("target request and store", tests, NULL, NULL);
