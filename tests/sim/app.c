@@ -13,6 +13,7 @@
 #include "tests/sim/crc32c.h"
 #include "tests/sim/disk.h"
 #include "tests/sim/fabric_sim.h"
+#include "tests/sim/inside.h"
 #include "tests/sim/random.h"
 #include "tests/sim/trace.h"
 
@@ -66,6 +67,7 @@ static void op_done(void *arg, const struct rblk_result *result)
 		  result->status ? rblk_status_text(result->status) : "");
 	sim_model_waited(app->actor.name, result->queued_us);
 	op->command = NULL;
+	app->failures += result->status == RBLK_E_IO;
 	app->under_way--;
 	sim_reached("application", kind_names[command->kind], outcome_names[outcome]);
 	app->completed += outcome == SIM_OUTCOME_DONE;
@@ -269,6 +271,7 @@ static bool session_open(struct sim_app *app)
 	if (!app->session)
 		sim_fail("%s: %s: %s", app->actor.name, uri, error);
 	app->session_number = sim_session_of(&app->actor);
+	app->failures = 0;
 	session_renew(app);
 	while (rblk_session_state(app->session) == RBLK_SESSION_CONNECTING) {
 		rblk_poll(app->session, 0);
@@ -299,6 +302,7 @@ static bool volume_open(struct sim_app *app, struct sim_mount *mount)
 	info = rblk_volume_info(mount->rblk);
 	sim_trace(app->actor.name, "volume %s is open", info->name);
 	mount->life = sim_model_opened(&opening, info->cache_epoch);
+	sim_inside_opened(app->host, mount->volume, &opening);
 	return true;
 }
 
@@ -383,6 +387,16 @@ static bool app_begin_some(struct sim_app *app)
 	return room && app->ops_left && app->under_way < app->depth;
 }
 
+/* Everything is answered: each failure that the target has told, and no other. */
+static void app_check_failures(const struct sim_app *app)
+{
+	const struct sim_fab *fab = (const struct sim_fab *)app->session->fab;
+
+	if (fab->failures != app->failures)
+		sim_fail("%s: %u commands were answered with an I/O error, %u were called back with it",
+			 app->actor.name, fab->failures, app->failures);
+}
+
 /* False: the session is lost, or given up. */
 static bool app_work(struct sim_app *app)
 {
@@ -402,6 +416,7 @@ static bool app_work(struct sim_app *app)
 		else
 			app_wait(app, app->under_way ? UINT64_MAX : SIM_MS);
 	}
+	app_check_failures(app);
 	return true;
 }
 

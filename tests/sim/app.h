@@ -60,6 +60,7 @@ struct sim_app {
 	unsigned int under_way, completed, op_number;
 	bool registered;   /* its memory is, with the session */
 	bool working;	   /* called back now, it may begin commands */
+	unsigned int failures; /* of this session: called back with RBLK_E_IO */
 	bool calm;	   /* faults have stopped: it may verify and finish */
 	bool alone;	   /* nobody else uses its volumes */
 	bool benign;	   /* there are none at all: no session may be lost */

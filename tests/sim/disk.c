@@ -18,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "tests/sim/coverage.h"
+#include "tests/sim/model.h"
 #include "tests/sim/random.h"
 #include "tests/sim/trace.h"
 
@@ -262,6 +263,11 @@ void sim_disk_start(struct sim_io *io)
 	if (io->kind <= SIM_IO_WRITE && (uintptr_t)io->buffer % disk->alignment)
 		sim_fail("%s: I/O from memory that is not aligned to %u", disk->path,
 			 disk->alignment);
+	/* F2: all of it has arrived. */
+	for (uint64_t i = 0; i < io->bytes / SIM_SECTOR && io->kind == SIM_IO_WRITE; i++)
+		if (!sim_sector_is_whole(io->buffer + i * SIM_SECTOR, io->offset / SIM_SECTOR + i))
+			sim_fail("%s: sector %llu is to be written with what is no data of it (F2)",
+				 disk->path, (unsigned long long)(io->offset / SIM_SECTOR + i));
 	io->event.run = io_end;
 	io->event.arg = io;
 	io->sync_order = disk->order;
@@ -297,6 +303,21 @@ bool sim_disk_is_writing(const struct sim_disk *disk, uint64_t word)
 		const uint8_t *data = io->copy ? io->copy : io->buffer;
 
 		if (io->kind == SIM_IO_WRITE && !memcmp(data, &word, sizeof(word)))
+			return true;
+	}
+	return false;
+}
+
+bool sim_disk_uses(const void *memory, size_t bytes)
+{
+	const uint8_t *first = memory;
+	const struct sim_io *io;
+
+	for (unsigned int i = 0; i < DISKS_MAX; i++) {
+		if (!disks[i])
+			continue;
+		TAILQ_FOREACH(io, &disks[i]->inflight, link)
+		if (io->buffer && io->buffer < first + bytes && first < io->buffer + io->bytes)
 			return true;
 	}
 	return false;

@@ -92,6 +92,8 @@ void sim_disk_start(struct sim_io *io);
 void sim_disk_orphan(struct sim_io *io);
 /* A WRITE of data that begins with this word is in flight. */
 bool sim_disk_is_writing(const struct sim_disk *disk, uint64_t word);
+/* Something in flight reads or writes this memory of a living process. */
+bool sim_disk_uses(const void *memory, size_t bytes);
 /* The power is lost: everything in flight ends somewhere, and the cache may be gone. */
 void sim_disk_crash(struct sim_disk *disk);
 

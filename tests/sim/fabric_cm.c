@@ -13,6 +13,7 @@
 #include "tests/sim/fiber.h"
 #include "tests/sim/model.h"
 #include "tests/sim/random.h"
+#include "tests/sim/rules.h"
 #include "tests/sim/trace.h"
 
 /* The device's work that is under way when a connection ends. */
@@ -125,7 +126,7 @@ static void conn_die(struct sim_conn *conn, enum ibv_wc_status status)
 		on_flush(conn);
 		return;
 	}
-	if (sim_chance(800000))
+	if (sim_chance(500000))
 		conn->death_ns = sim_now_ns() + sim_below(DEATH_NS_MAX);
 	else
 		conn->death_ns = sim_now_ns() + sim_below(sim_chance(700000) ? DEATH_LONG_NS_MAX
@@ -189,6 +190,7 @@ void sim_close(struct fab_conn *head)
 		return;
 	sim_trace(conn->fab->actor->name, "qp %u is closed", head->qp_num);
 	conn->closed = true;
+	conn->closed_number = sim_model_number();
 	if (conn->server && conn->session && !conn->fab->dead)
 		sim_model_conn_closed(conn->session);
 	if (conn->request)
@@ -509,6 +511,7 @@ int sim_establish(struct fab_conn *head, const void *private_data, uint8_t bytes
 	sim_event_in(&conn->timeout, ESTABLISH_NS);
 	if (conn->fab->dead)
 		return 0;
+	sim_rules_accepted(conn, private_data, bytes);
 	if (!client || client->state != SIM_CONN_REQUESTED) {
 		sim_event_in(&conn->hangup, sim_latency_ns());
 		return 0;

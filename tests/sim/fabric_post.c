@@ -11,6 +11,7 @@
 #include "tests/sim/coverage.h"
 #include "tests/sim/fiber.h"
 #include "tests/sim/random.h"
+#include "tests/sim/rules.h"
 #include "tests/sim/trace.h"
 
 static void wqe_post(struct sim_conn *conn, const struct ibv_send_wr *wr)
@@ -74,6 +75,8 @@ int sim_post_send(struct fab_conn *head, struct ibv_send_wr *wr, struct ibv_send
 			*bad = wr;
 			break;
 		}
+		if (conn->server)
+			sim_rules_replied(conn, wr);
 		wqe_post(conn, wr);
 	}
 	if (conn->state == SIM_CONN_UP)
@@ -120,6 +123,7 @@ int sim_post_srq_recv(struct fab_device *device, struct ibv_recv_wr *wr, struct 
 	for (; wr; wr = wr->next) {
 		if (++fab->srq_count > fab->head.options.srq_depth)
 			sim_fail("%s: shared receive queue overrun", fab->actor->name);
+		sim_rules_posted(fab, wr);
 		receive_post(&fab->srq, wr);
 	}
 	return 0;

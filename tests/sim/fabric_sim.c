@@ -13,6 +13,7 @@
 #include "tests/sim/fiber.h"
 #include "tests/sim/model.h"
 #include "tests/sim/random.h"
+#include "tests/sim/rules.h"
 #include "tests/sim/thread.h"
 #include "tests/sim/trace.h"
 
@@ -58,6 +59,11 @@ unsigned int sim_fabric_count(void)
 	TAILQ_FOREACH(fab, &fabric.fabs, link)
 	count++;
 	return count;
+}
+
+const struct sim_fab *sim_fabric_next(const struct sim_fab *fab)
+{
+	return fab ? TAILQ_NEXT(fab, link) : TAILQ_FIRST(&fabric.fabs);
 }
 
 /* -- contexts ------------------------------------------------------------------------------ */
@@ -303,7 +309,7 @@ static int mr_add(struct sim_fab *fab, struct sim_conn *conn, void *addr, size_t
 	uint32_t key = again ? fabric.old_keys[--fabric.old_key_count] : fabric.key_count++;
 
 	if (!mr || fabric.key_count == KEYS_MAX)
-		sim_fail("no memory key");
+		sim_fail("no progress: all memory keys are used up");
 	mr->head.fab = &fab->head;
 	mr->fab = fab;
 	mr->conn = conn;
@@ -344,6 +350,7 @@ static void sim_mr_deregister(struct fab_mr *head)
 {
 	struct sim_mr *mr = (struct sim_mr *)head;
 
+	sim_rules_key_ends(mr->fab, mr->key);
 	fabric.keys[mr->key - KEY_FIRST] = NULL;
 	fabric.old_keys[fabric.old_key_count++] = mr->key - KEY_FIRST;
 	mr->fab->mrs--;

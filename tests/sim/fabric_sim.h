@@ -19,6 +19,9 @@
 #define SIM_FD_FIRST (1 << 20)
 #define SIM_SGE_MAX 16
 #define SIM_LISTENERS_MAX 16
+/* What the rules about credits (rules.c) count: shared receives of a target, tags of a queue. */
+#define SIM_SHARED_RECEIVES 1024u
+#define SIM_TAGS 256u
 
 struct sim_conn;
 
@@ -99,10 +102,13 @@ struct sim_fab {
 	TAILQ_HEAD(, sim_conn) conns;
 	TAILQ_HEAD(, sim_cqe) cq;
 	uint32_t cq_count;
+	unsigned int failures; /* completions with RBLK_E_IO that have come here */
 	TAILQ_HEAD(sim_note_list, sim_note) notes;
 	uint8_t private_data[RBLK_PRIVATE_DATA_MAX]; /* of the last event */
 	struct sim_receive_list srq;
 	uint32_t srq_count;
+	/* Of the last command message, and of that which each shared receive has brought; 0: posted. */
+	uint32_t message_serial, receive_serials[SIM_SHARED_RECEIVES];
 	unsigned int mrs;
 };
 
@@ -131,6 +137,12 @@ struct sim_request {
 	struct sim_fab *listener_fab; /* that has been asked; outlives the request */
 };
 
+/* Which message, and receive, an unanswered command has come by; serial 0: none. */
+struct sim_brought {
+	uint32_t serial;
+	uint64_t wr_id;
+};
+
 struct sim_conn {
 	struct fab_conn head;
 	struct sim_fab *fab;
@@ -140,6 +152,7 @@ struct sim_conn {
 	enum sim_conn_state state;
 	bool server, closed, flushed, drained_told;
 	bool silent;	   /* its end is told to nobody */
+	uint64_t closed_number; /* the model's, when it was closed */
 	uint64_t death_ns; /* in ERR: until then the device may still carry out what arrives */
 	enum ibv_wc_status error; /* of the first work request to fail; then flushes */
 	struct fab_conn_options options;
@@ -148,6 +161,8 @@ struct sim_conn {
 	fab_prepare_fn prepare;
 	uint32_t session; /* the client's fabric: one per session of an initiator */
 	uint8_t read_in;  /* READs that we answer at a time */
+	uint32_t promised; /* the server's: receives behind its credits (C5) */
+	struct sim_brought brought[SIM_TAGS]; /* the server's: by tag */
 
 	struct sim_wqe_list sq;
 	uint32_t sq_used;   /* posted and not known to be complete by a polled completion */
@@ -172,6 +187,8 @@ void sim_fabric_reset(void);
 extern const struct fab_ops sim_fabric_ops;
 /* All open ones: connections, registrations. */
 unsigned int sim_fabric_count(void);
+/* One after the other, from NULL to NULL. */
+const struct sim_fab *sim_fabric_next(const struct sim_fab *fab);
 /* The process of `actor` is killed. */
 void sim_fabric_kill(struct sim_actor *actor, bool power_lost);
 /* The device that `actor` uses is removed, and is there again at once. */

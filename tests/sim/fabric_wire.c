@@ -13,6 +13,7 @@
 #include "tests/sim/coverage.h"
 #include "tests/sim/guard.h"
 #include "tests/sim/random.h"
+#include "tests/sim/rules.h"
 #include "tests/sim/trace.h"
 
 #define PACKET_BYTES 512u
@@ -198,6 +199,16 @@ static struct sim_receive *receive_take(struct sim_conn *conn, bool *srq)
 	return receive;
 }
 
+/* A reply arrives: how many of its commands have failed? */
+static void count_failures(struct sim_fab *fab, const struct sim_wqe *wqe)
+{
+	const struct rblk_wire_completion *completions = (const void *)wqe->data;
+
+	for (size_t i = 0; i < wqe->bytes / sizeof(*completions); i++)
+		fab->failures += !(completions[i].flags & RBLK_CPL_EVENT) &&
+				 rblk_le16(completions[i].status) == RBLK_E_IO;
+}
+
 /* A SEND, or the immediate of a WRITE, arrives at `conn`. */
 static void execute_receive(struct sim_conn *conn, const struct sim_wqe *wqe)
 {
@@ -228,6 +239,10 @@ static void execute_receive(struct sim_conn *conn, const struct sim_wqe *wqe)
 		wc.wc_flags = IBV_WC_WITH_INV;
 		wc.invalidated_rkey = wqe->wr.invalidate_rkey;
 	}
+	if (!conn->server && !immediate)
+		count_failures(conn->fab, wqe);
+	if (srq)
+		sim_rules_received(conn, receive->wr_id, wqe->data, wqe->bytes);
 	sim_fab_complete(conn, &wc, 0, true, srq);
 	free(receive);
 }

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include "tests/sim/rules.h"
 #include "tests/sim/trace.h"
 
 #define PATTERN 0xa5
@@ -80,6 +81,7 @@ void sim_guard_return(struct sim_guard *guard, uint8_t *memory)
 {
 	unsigned int slot = (unsigned int)((size_t)(memory - guard->base) / SIM_SLOT_BYTES);
 
+	sim_rules_memory_free(sim_actor_self(), memory, guard->lent_bytes[slot]);
 	memset(memory, PATTERN, guard->lent_bytes[slot]);
 	guard->lent_bytes[slot] = 0;
 }

@@ -36,6 +36,11 @@ uint64_t sim_model_now(void)
 
 /* -- contents ------------------------------------------------------------------------------ */
 
+uint64_t sim_model_number(void)
+{
+	return sim_model_now();
+}
+
 uint64_t sim_model_id(void)
 {
 	return ++model.id;
@@ -64,6 +69,13 @@ static bool sector_identify(const uint8_t *sector, uint64_t number, uint64_t *id
 	else
 		sim_sector_fill(expected, *id, number);
 	return !memcmp(sector, expected, SIM_SECTOR);
+}
+
+bool sim_sector_is_whole(const uint8_t *sector, uint64_t number)
+{
+	uint64_t id;
+
+	return sector_identify(sector, number, &id) && id != SIM_ID_ZERO;
 }
 
 /* -- candidates ---------------------------------------------------------------------------- */

@@ -58,10 +58,14 @@ struct sim_volume *sim_volume_create(const char *name, uint64_t sectors, bool du
 const char *sim_volume_name(const struct sim_volume *volume);
 uint64_t sim_volume_sectors(const struct sim_volume *volume);
 
+/* Of this moment: everything that is reported has one, in order. */
+uint64_t sim_model_number(void);
 /* For the next WRITE: no other has it. */
 uint64_t sim_model_id(void);
 /* What a WRITE's data is; what of the data of a READ is wrong is said by sim_model_end(). */
 void sim_sector_fill(uint8_t *sector, uint64_t id, uint64_t number);
+/* It is what some WRITE has for this sector. */
+bool sim_sector_is_whole(const uint8_t *sector, uint64_t number);
 
 /* `command` is copied. Returns the model's own, valid until sim_model_end(). */
 struct sim_command *sim_model_begin(const struct sim_command *command);

@@ -20,6 +20,7 @@
 #include "tests/sim/fiber.h"
 #include "tests/sim/random.h"
 #include "tests/sim/thread.h"
+#include "tests/sim/rules.h"
 #include "tests/sim/trace.h"
 
 #define ENTRIES 128u
@@ -44,6 +45,7 @@ struct tgt_ring {
 	unsigned int prepared;
 	unsigned int inflight;
 	TAILQ_HEAD(, ring_slot) done;
+	const struct tgt_ring_op *failed; /* while its failure is being told */
 	struct sim_file *files[FILES];
 	int watches[WATCHES];
 	unsigned int watch_count;
@@ -97,6 +99,8 @@ struct io_uring_sqe *tgt_ring_get(struct tgt_ring *ring, struct tgt_ring_op *op)
 {
 	struct io_uring_sqe *sqe;
 
+	if (ring->failed && ring->failed == op)
+		sim_fail("%s: I/O that has failed is submitted again", ring->actor->name);
 	if (ring->prepared == ENTRIES)
 		ring_push(ring);
 	if (ring_refuses(ring, (const struct tgt_io *)op)) {
@@ -191,6 +195,8 @@ static void ring_start(struct tgt_ring *ring, const struct io_uring_sqe *sqe,
 	sim_trace(ring->actor->name, "io %d to %s at %llu+%llu%s", io->kind, file->disk->path,
 		  (unsigned long long)io->offset, (unsigned long long)io->bytes,
 		  io->durable ? " durable" : "");
+	if (io->buffer)
+		sim_rules_storing(ring->actor, io->buffer, io->bytes);
 	sim_disk_start(io);
 }
 
@@ -235,7 +241,9 @@ unsigned int tgt_ring_reap(struct tgt_ring *ring, unsigned int budget)
 		TAILQ_REMOVE(&ring->done, slot, link);
 		free(slot);
 		ring->inflight--;
+		ring->failed = result == -EIO ? op : NULL;
 		op->complete(op, result, 0);
+		ring->failed = NULL;
 		done++;
 	}
 	return done;

@@ -100,7 +100,7 @@ struct sim_survivor {
 
 	/* How it works. */
 	unsigned int ops_left, depth;
-	uint32_t mischief, flush, fua, read, digest; /* of a million */
+	uint32_t mischief, flush, fua, read, zeroes, digest; /* of a million */
 	uint32_t features;
 	uint16_t queue_count, credits;
 	uint32_t connect_timeout_ms;

@@ -10,6 +10,8 @@
 #include "proto/wire/wire_check.h"
 #include "proto/wire/wire_names.h"
 #include "tests/sim/disk.h"
+#include "tests/sim/fabric_sim.h"
+#include "tests/sim/inside.h"
 #include "tests/sim/random.h"
 #include "tests/sim/trace.h"
 
@@ -47,6 +49,7 @@ static void open_done(struct sim_control *control, uint16_t status)
 	survivor->block_bytes = rblk_le32(volume->block_bytes);
 	survivor->volume_flags = rblk_le32(volume->flags);
 	survivor->life = sim_model_opened(&control->opening, volume->cache_epoch);
+	sim_inside_opened(survivor->host, survivor->volume, &control->opening);
 }
 
 static void fence_done(struct sim_control *control, uint16_t status)
@@ -310,6 +313,12 @@ static bool has_abort(const struct sim_survivor *survivor, const struct sim_erra
 	return errand->abort_told;
 }
 
+/* The target has to fetch its data: there is a time in which it is too late for ABORT. */
+static bool is_fetched(const struct sim_errand *errand)
+{
+	return errand->kind == SIM_COMMAND_WRITE && !errand->capsule;
+}
+
 static void mischief_abort(struct sim_survivor *survivor, struct sim_life *life)
 {
 	struct sim_control *control = control_new(survivor, life, RBLK_OP_ABORT, WELL);
@@ -320,7 +329,7 @@ static void mischief_abort(struct sim_survivor *survivor, struct sim_life *life)
 
 		if (errand->state == SIM_ERRAND_SENT && errand->order.life == life &&
 		    !errand->order.answered && !has_abort(survivor, errand) &&
-		    (!victim || sim_chance(500000)))
+		    (!victim || sim_chance(is_fetched(errand) ? 900000 : 300000)))
 			victim = errand;
 	}
 	if (!control || !victim)
@@ -342,6 +351,31 @@ static void mischief_close(struct sim_survivor *survivor)
 	control->order.command.volume = rblk_to_le32(survivor->handle);
 	survivor->handle = 0;
 	control_send(control, life);
+}
+
+/* A connection ends in the middle of its work, and the volume is opened behind it. */
+static void mischief_reopen(struct sim_survivor *survivor)
+{
+	struct sim_life *life = NULL;
+
+	if (!survivor->handle || survivor->opening)
+		return;
+	sim_survivor_work(survivor);
+	for (unsigned int i = 0; i < SIM_SURVIVOR_LIVES; i++) {
+		struct sim_life *other = &survivor->lives[i];
+
+		if (other->state == SIM_LIFE_LIVE && !other->fenced && other->queue &&
+		    (!life || other->order_count > life->order_count))
+			life = other;
+	}
+	if (!life || !life->order_count)
+		return;
+	sim_fiber_sleep(sim_between(1, 3 * sim_net.latency_max_ns));
+	sim_life_close(life, false);
+	sim_fiber_sleep(sim_between(1, 3 * sim_net.latency_max_ns));
+	survivor->handle = 0;
+	survivor->open_at_ns = 0;
+	sim_survivor_manage(survivor);
 }
 
 static void mischief_list(struct sim_survivor *survivor)
@@ -404,8 +438,14 @@ static void mischief_refused(struct sim_survivor *survivor, struct sim_life *lif
 								    : survivor->block_bytes);
 	if (kinds[kind].status == RBLK_E_RANGE)
 		command->lba = rblk_to_le64(blocks_at_most(survivor));
+	/* The place of another, or the same in another life. */
 	if (kinds[kind].status == RBLK_E_NO_VOLUME)
-		command->volume = rblk_to_le32(survivor->handle ^ (survivor->handle == 1 ? 2 : 1));
+	{
+		uint32_t wrong = survivor->handle ^ (sim_chance(500000) ? 1 : 1024u << sim_below(20));
+
+		/* 0 is no handle at all, and breaks the protocol. */
+		command->volume = rblk_to_le32(wrong ? wrong : survivor->handle ^ 2);
+	}
 	if (kinds[kind].opcode == RBLK_OP_SCRATCH)
 		command->volume = 0;
 	control_send(control, life);
@@ -450,6 +490,7 @@ enum mischief {
 	PROBE_COUNT,
 	ABORT,
 	CLOSE,
+	REOPEN,
 	LIST,
 	REFUSED,
 	RESTART,
@@ -461,6 +502,7 @@ enum mischief {
 static const enum mischief mischiefs[] = {
 	SUPERSEDE, SUPERSEDE, FENCE,  FENCE, RENEW,	  HANG_UP,  PROBE,   ABORT, CLOSE, LIST,
 	REFUSED,   RESTART,   SIMPLE, CLOSE, PROBE_COUNT, CHECKSUM, RESTART, ABORT, ABORT,
+	REFUSED,   REOPEN,    REOPEN, REOPEN, CLOSE, CLOSE,    REOPEN,	    REOPEN,   RENEW,
 };
 
 void sim_survivor_mischief(struct sim_survivor *survivor)
@@ -469,6 +511,9 @@ void sim_survivor_mischief(struct sim_survivor *survivor)
 
 	if (!life)
 		return;
+	/* In the middle of what it has just been asked for. */
+	if (life->order_count && sim_chance(500000))
+		sim_fiber_sleep(sim_below(4 * sim_net.latency_max_ns));
 	switch (mischiefs[sim_below(sizeof(mischiefs) / sizeof(mischiefs[0]))]) {
 	case SUPERSEDE:
 		survivor->places[life->queue].supersede = true;
@@ -483,7 +528,7 @@ void sim_survivor_mischief(struct sim_survivor *survivor)
 		sim_life_close(life, sim_chance(500000));
 		break;
 	case PROBE:
-		sim_survivor_probe(survivor, sim_chance(300000));
+		sim_survivor_probe(survivor, sim_chance(500000));
 		break;
 	case PROBE_COUNT:
 		sim_survivor_probe_count(survivor);
@@ -493,6 +538,9 @@ void sim_survivor_mischief(struct sim_survivor *survivor)
 		break;
 	case CLOSE:
 		mischief_close(survivor);
+		break;
+	case REOPEN:
+		mischief_reopen(survivor);
 		break;
 	case LIST:
 		mischief_list(survivor);

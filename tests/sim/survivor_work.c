@@ -305,7 +305,7 @@ static void errand_choose(struct sim_errand *errand)
 	errand_choose_range(errand);
 	if (sim_chance(survivor->read))
 		errand->kind = SIM_COMMAND_READ;
-	else if (can & RBLK_VOLUME_WRITE_ZEROES && sim_chance(100000))
+	else if (can & RBLK_VOLUME_WRITE_ZEROES && sim_chance(survivor->zeroes))
 		errand->kind = SIM_COMMAND_ZEROES;
 	else if (can & RBLK_VOLUME_DISCARD && sim_chance(50000))
 		errand->kind = SIM_COMMAND_DISCARD;

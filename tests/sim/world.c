@@ -6,6 +6,7 @@
 #include "tests/sim/world.h"
 
 #include <string.h>
+#include "target/io/lane.h"
 #include "tests/sim/app.h"
 #include "tests/sim/coverage.h"
 #include "tests/sim/disk.h"
@@ -194,7 +195,10 @@ static void build_net(void)
 	};
 	/* Capsules of whole commands must fit a message. */
 	if (sim_net.limits.max_msg_bytes < 65536)
-		sim_net.limits.max_msg_bytes = sim_chance(500000) ? 32768 : 65536;
+		sim_net.limits.max_msg_bytes = sim_chance(500000) ? TGT_COMMAND_BYTES : 65536;
+	/* Pieces of a transfer that go one by one. */
+	if (sim_net.limits.max_msg_bytes < 65536 || sim_chance(200000))
+		sim_net.limits.max_read_in = 1;
 }
 
 static void build_disk(struct sim_disk *disk, enum world_kind kind)
@@ -304,6 +308,7 @@ static void build_survivor(unsigned int i)
 	survivor->flush = rate(20000, 200000);
 	survivor->fua = rate(50000, 500000);
 	survivor->digest = rate(100000, 500000);
+	survivor->zeroes = (uint32_t)sim_between(50000, 400000);
 	survivor->read = (uint32_t)sim_between(100000, 900000);
 	survivor->features = (uint32_t)sim_random() & RBLK_FEATURES_ALL & ~RBLK_FEATURE_SCRATCH;
 	survivor->queue_count = (uint16_t)sim_between(1, SIM_SURVIVOR_QUEUES);

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The looks inside of inside.h.
+ */
+#include "tests/sim/inside.h"
+
+#include <stddef.h>
+#include "target/io/request.h"
+#include "target/store/volume.h"
+#include "tests/sim/fabric_sim.h"
+#include "tests/sim/trace.h"
+
+static bool ended_before(const struct sim_conn *conn, uint64_t since)
+{
+	return conn->closed && conn->closed_number < since;
+}
+
+/* The connection by which a request came that the store has. */
+static const struct sim_conn *io_conn(const struct sim_io *io)
+{
+	const struct tgt_request *request =
+		(const void *)((const char *)io->op - offsetof(struct tgt_request, io.ring_op));
+
+	return sim_conn_of(request->lane->conn);
+}
+
+static void check_disk(const struct sim_disk *disk, uint64_t since)
+{
+	const struct sim_io *io;
+
+	TAILQ_FOREACH(io, &disk->inflight, link)
+	if (io->ring && (io->kind == SIM_IO_WRITE || io->kind == SIM_IO_ZERO) &&
+	    ended_before(io_conn(io), since))
+		sim_fail("%s: opened, and I/O of a connection that had ended is being stored",
+			 disk->path);
+}
+
+static void check_conn(const struct sim_host *host, unsigned int volume,
+		       const struct tgt_store_info *info, const struct sim_conn *conn)
+{
+	const uint8_t *memory = info->direct;
+	const struct sim_wqe *wqe;
+
+	TAILQ_FOREACH(wqe, &conn->sq, link)
+	{
+		const uint8_t *at = (const uint8_t *)(uintptr_t)wqe->sge[0].addr;
+
+		if (sim_wqe_is_read(wqe) && at >= memory &&
+		    at < memory + info->bytes)
+			sim_fail("%s: opened, and a connection that had ended reads into it",
+				 sim_volume_name(host->volumes[volume]));
+	}
+}
+
+static void check_memory(const struct sim_host *host, unsigned int volume, uint64_t since)
+{
+	struct tgt_volume *found =
+		tgt_volume_get(host->registry, host->config.volumes[volume].name);
+	const struct sim_fab *fab;
+	const struct sim_conn *conn;
+
+	if (!found)
+		return;
+	for (fab = sim_fabric_next(NULL); fab; fab = sim_fabric_next(fab))
+		TAILQ_FOREACH(conn, &fab->conns, link)
+	if (!fab->dead && conn->server && ended_before(conn, since) && !conn->flushed)
+		check_conn(host, volume, &found->store->info, conn);
+	tgt_volume_put(found);
+}
+
+void sim_inside_opened(const struct sim_host *host, unsigned int volume,
+		       const struct sim_opening *opening)
+{
+	if (!host->running)
+		return;
+	if (host->disks[volume])
+		check_disk(host->disks[volume], opening->since);
+	else
+		check_memory(host, volume, opening->since);
+}
