@@ -33,7 +33,9 @@ LAB_LINK=${RBLK_LAB_LINK:-rxe}
 LAB_RDMA=${LAB_LINK}0
 lab_link_up() {
 	local netdev=eth0
-	modprobe -a rdma_ucm ib_uverbs || lab_fail "link: modules do not load"
+	# ib_uverbs first, as Soft-RoCE itself loads it: the kernel tells its clients of a device's removal in the reverse
+	# order, and ib_uverbs waits there until programs have closed the device, which rdma_cm has to tell them.
+	modprobe -a ib_uverbs rdma_ucm || lab_fail "link: modules do not load"
 	case $LAB_LINK in
 	rxe) modprobe rdma_rxe ;;
 	siw) modprobe -q siw || { modprobe libcrc32c && insmod "$LAB_KERNEL/siw/siw.ko"; } ;;
