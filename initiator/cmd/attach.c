@@ -18,9 +18,9 @@ static struct attach_values {
 
 static const struct cmd_option options[] = {
 	{ "all", 'a', CMD_OPTION_FLAG, offsetof(struct attach_values, all), 0, 0, NULL,
-	  "every volume of rblktab, but those with noauto" },
+	  "every volume of rblktab, except those with noauto" },
 	{ "tab", 0, CMD_OPTION_TEXT, offsetof(struct attach_values, tab), 0, 0, "FILE",
-	  "read this instead of " ATTACH_TAB },
+	  "read this table instead of " ATTACH_TAB },
 	ATTACH_OPTIONS(struct attach_values, options),
 	CMD_OPTION_JSON(struct attach_values),
 	CMD_OPTION_HELP,

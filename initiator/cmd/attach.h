@@ -48,14 +48,14 @@ struct attach_options {
 		   CMD_QUOTE(RBLK_ATTACH_QUEUES) ")" },                                            \
 	{ "poll-queues", 0, CMD_OPTION_NUMBER, offsetof(type, member.poll_queues), 0,              \
 	  RBLK_QUEUES_MAX - 1, "COUNT",                                                            \
-	  "as many more, for I/O whose submitter polls (default: none)" },                         \
+	  "additional connections, for polled I/O (default: none)" },                              \
 	{ "credits", 0, CMD_OPTION_NUMBER, offsetof(type, member.credits), RBLK_CREDITS_MIN,       \
 	  RBLK_CREDITS_MAX, "COUNT",                                                               \
 	  "commands outstanding per queue (default: " CMD_QUOTE(RBLK_ATTACH_CREDITS) ")" },        \
 	{ "name", 0, CMD_OPTION_TEXT, offsetof(type, member.initiator), 0, 0, "NAME",              \
 	  "the initiator's name, for the target's log (default: the host's)" },                    \
 	{ "read-only", 'r', CMD_OPTION_FLAG, offsetof(type, member.read_only), 0, 0, NULL,         \
-	  "no writes" },                                                                           \
+	  "make a read-only disk" },                                                               \
 	{ "volatile", 0, CMD_OPTION_FLAG, offsetof(type, member.accept_volatile), 0, 0, NULL,      \
 	  "also a volume that cannot be flushed and is lost with its target: memory" },            \
 	{ "connect-timeout", 0, CMD_OPTION_TIME, offsetof(type, member.connect_ms),                \

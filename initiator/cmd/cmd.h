@@ -119,13 +119,13 @@ struct cmd_connect {
 #define CMD_CONNECT_DEFAULTS { .timeout_ms = CMD_CONNECT_S * 1000 }
 #define CMD_CONNECT_OPTIONS(type)                                                                  \
 	{ "device", 0, CMD_OPTION_TEXT, offsetof(type, connect.device), 0, 0, "NAME",              \
-	  "RDMA device to use (default: the one that the address leads to)" },                     \
+	  "RDMA device to use (default: the one that routes to the address)" },                    \
 	{ "timeout", 0, CMD_OPTION_TIME, offsetof(type, connect.timeout_ms), 1, 3600000, "TIME",   \
 	  "how long to try to connect (default: " CMD_QUOTE(CMD_CONNECT_S) "s)" },                 \
 	{ "name", 0, CMD_OPTION_TEXT, offsetof(type, connect.name), 0, 0, "NAME",                  \
 	  "the initiator's name, for the target's log (default: the host's)" }
 #define CMD_OPTION_HELP                                                                            \
-	{ "help", 'h', CMD_OPTION_FLAG, 0, 0, 0, NULL, "say this" }
+	{ "help", 'h', CMD_OPTION_FLAG, 0, 0, 0, NULL, "show this help" }
 #define CMD_OPTION_JSON(type)                                                                      \
 	{ "json", 'j', CMD_OPTION_FLAG, offsetof(type, json), 0, 0, NULL, "print JSON" }
 #define CMD_OPTIONS_END                                                                            \

@@ -22,9 +22,9 @@ static struct copy_values {
 
 static const struct cmd_option options[] = {
 	{ "chunk", 'c', CMD_OPTION_SIZE, offsetof(struct copy_values, chunk_bytes), 512,
-	  COPY_CHUNK_MAX, "BYTES", "size of one transfer (default: 1m, or what the volume takes)" },
+	  COPY_CHUNK_MAX, "BYTES", "size of one transfer (default: 1m, or the volume's longest I/O)" },
 	{ "depth", 'd', CMD_OPTION_NUMBER, offsetof(struct copy_values, depth), 1, COPY_DEPTH_MAX,
-	  "COUNT", "transfers at a time (default: 16)" },
+	  "COUNT", "number of transfers at a time (default: 16)" },
 	{ "size", 's', CMD_OPTION_SIZE, offsetof(struct copy_values, bytes), 1, INT64_MAX, "BYTES",
 	  "copy only the first BYTES" },
 	{ "sparse", 'S', CMD_OPTION_FLAG, offsetof(struct copy_values, sparse), 0, 0, NULL,
@@ -32,7 +32,7 @@ static const struct cmd_option options[] = {
 	{ "no-verify", 0, CMD_OPTION_FLAG, offsetof(struct copy_values, no_verify), 0, 0, NULL,
 	  "do not compare checksums at the end" },
 	{ "quiet", 'q', CMD_OPTION_FLAG, offsetof(struct copy_values, quiet), 0, 0, NULL,
-	  "no progress line" },
+	  "print no progress line" },
 	CMD_OPTION_JSON(struct copy_values),
 	CMD_CONNECT_OPTIONS(struct copy_values),
 	CMD_OPTION_HELP,

@@ -26,11 +26,11 @@ static struct detach_values {
 
 static const struct cmd_option options[] = {
 	{ "all", 'a', CMD_OPTION_FLAG, offsetof(struct detach_values, all), 0, 0, NULL,
-	  "everything that is attached" },
+	  "detach all disks" },
 	{ "force", 'f', CMD_OPTION_FLAG, offsetof(struct detach_values, force), 0, 0, NULL,
-	  "even while it is in use: what is in flight fails" },
+	  "detach even while the disk is in use: I/O in flight fails" },
 	{ "wait", 'w', CMD_OPTION_TIME, offsetof(struct detach_values, wait_ms), 0, 86400000,
-	  "TIME", "how long its users may take to let go of it; then give up, or use force" },
+	  "TIME", "how long to wait until nobody uses it; then fail, or use force" },
 	CMD_OPTION_HELP,
 	CMD_OPTIONS_END,
 };
@@ -209,7 +209,7 @@ static int detach_run(char **operands, int count)
 const struct cmd_verb cmd_verb_detach = {
 	.name = "detach",
 	.operands = "DEVICE|NAME|VOLUME",
-	.summary = "take such a disk away again",
+	.summary = "remove an attached disk",
 	.options = options,
 	.values = &values,
 	.operands_least = 0,

@@ -186,7 +186,7 @@ static int doctor_run(char **operands, int count)
 const struct cmd_verb cmd_verb_doctor = {
 	.name = "doctor",
 	.operands = "[TARGET]",
-	.summary = "examine this machine's RDMA, say what is wrong and how to mend it",
+	.summary = "examine this machine's RDMA, list problems and how to solve them",
 	.options = options,
 	.values = &values,
 	.operands_least = 0,

@@ -115,7 +115,7 @@ static int info_run(char **operands, int count)
 const struct cmd_verb cmd_verb_info = {
 	.name = "info",
 	.operands = "VOLUME",
-	.summary = "tell everything about a volume",
+	.summary = "print the properties of a volume",
 	.options = options,
 	.values = &values,
 	.operands_least = 1,

@@ -30,9 +30,8 @@ static void main_help(FILE *out)
 	fputs("  help     how to use a verb: rblk help VERB\n"
 	      "  version  the version of the command and of its library\n"
 	      "\n"
-	      "A target is rblk://HOST[:PORT] (RDMA) or rblk+tcp://HOST[:PORT] (TCP); a volume "
-	      "has\n"
-	      "/NAME behind it.\n",
+	      "A target is rblk://HOST[:PORT] (RDMA) or rblk+tcp://HOST[:PORT] (TCP); a volume is\n"
+	      "a target followed by /NAME.\n",
 	      out);
 }
 

@@ -28,7 +28,7 @@ static const struct cmd_option options[] = {
 	{ "count", 'c', CMD_OPTION_NUMBER, offsetof(struct ping_values, count), 1, PING_COUNT_MAX,
 	  "COUNT", "round trips of each kind (default: 1000)" },
 	{ "size", 's', CMD_OPTION_SIZE, offsetof(struct ping_values, bytes), 1, PING_BYTES_MAX,
-	  "BYTES", "of one RDMA READ or WRITE (default: 64)" },
+	  "BYTES", "length of one RDMA READ or WRITE (default: 64)" },
 	{ "kind", 'k', CMD_OPTION_TEXT, offsetof(struct ping_values, kind), 0, 0, "KIND",
 	  "send-polled, send-events, rdma-signalled or rdma-unsignalled (default: all)" },
 	CMD_OPTION_JSON(struct ping_values),
@@ -258,7 +258,7 @@ static int ping_run(char **operands, int count)
 const struct cmd_verb cmd_verb_ping = {
 	.name = "ping",
 	.operands = "TARGET",
-	.summary = "measure the fabric's round trip in the four classic ways",
+	.summary = "measure the round trip of the network in four ways",
 	.options = options,
 	.values = &values,
 	.operands_least = 1,
