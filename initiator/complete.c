@@ -125,7 +125,9 @@ static bool reply_event(struct ini_queue *queue, const struct rblk_wire_completi
 {
 	const struct rblk_session *session = queue->session;
 
-	if (queue->index || session->event_seen != session->event_told) {
+	/* V9. One that has been confirmed is not said again, either. */
+	if (queue->index || session->event_seen != session->event_told ||
+	    (uint32_t)(rblk_le64(event->result) >> 32) == session->event_told) {
 		violation(queue, queue->index ? "an event on another queue than the first" :
 						"an event before the last one was confirmed");
 		return false;

@@ -297,6 +297,16 @@ static unsigned int tell(struct rblk_session *session, u32 *events,
 }
 
 /* A volume is freed by the answer to its CLOSE alone, which no callback of an event brings. */
+/* One event of one volume. The callback may close volumes, so the list is begun again behind it. */
+static bool tell_of_volume(struct rblk_session *session)
+{
+	for (struct rblk_volume *volume = session->volumes; volume; volume = volume->next)
+		if (tell(session, &volume->events, RBLK_SESSION_EVENT_VOLUME_CHANGED, volume) ||
+		    tell(session, &volume->events, RBLK_SESSION_EVENT_VOLUME_REMOVED, volume))
+			return true;
+	return false;
+}
+
 unsigned int ini_event_deliver(struct rblk_session *session)
 {
 	unsigned int count = 0;
@@ -305,10 +315,8 @@ unsigned int ini_event_deliver(struct rblk_session *session)
 		return 0;
 	/* READY was counted when it came. */
 	tell(session, &session->events, RBLK_SESSION_EVENT_READY, NULL);
-	for (struct rblk_volume *volume = session->volumes; volume; volume = volume->next) {
-		count += tell(session, &volume->events, RBLK_SESSION_EVENT_VOLUME_CHANGED, volume);
-		count += tell(session, &volume->events, RBLK_SESSION_EVENT_VOLUME_REMOVED, volume);
-	}
+	while (tell_of_volume(session))
+		count++;
 	count += tell(session, &session->events, RBLK_SESSION_EVENT_LIST_CHANGED, NULL);
 	count += tell(session, &session->events, RBLK_SESSION_EVENT_DRAINING, NULL);
 	/* The last thing there is to tell: rblk_poll() returns the error instead of a count. */

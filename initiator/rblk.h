@@ -294,8 +294,8 @@ RBLK_API int rblk_submit(struct rblk_session *session);
 RBLK_API int rblk_poll(struct rblk_session *session, unsigned int max);
 
 /*
- * Submit, then poll until rblk_poll() returns something or timeout_ms passed (-1: no limit). Returns as rblk_poll(); 0 when the time is over, or when it has no limit and
- * nothing is to come.
+ * Submit, then poll until rblk_poll() returns something or timeout_ms has passed (-1: no limit).
+ * Returns as rblk_poll(); 0 when the time is over, or when it has no limit and nothing is to come.
  */
 RBLK_API int rblk_wait(struct rblk_session *session, int timeout_ms);
 

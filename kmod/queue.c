@@ -267,7 +267,9 @@ static bool rblk_queue_event(struct rblk_queue *queue,
 	struct rblk_device *device = queue->device;
 	u64 result = rblk_le64(completion->result);
 
-	if (queue->index || READ_ONCE(device->event_seen) != READ_ONCE(device->event_told)) {
+	/* V9. One that has been confirmed is not said again, either. */
+	if (queue->index || READ_ONCE(device->event_seen) != READ_ONCE(device->event_told) ||
+	    (u32)(result >> 32) == READ_ONCE(device->event_told)) {
 		rblk_device_lost(device, "queue %u: %s", queue->index,
 				 queue->index ? "an event on another queue than the first"
 					      : "an event before the last one was confirmed");

@@ -20,6 +20,7 @@
 
 /* stop: longest wait for one more line to be taken. */
 #define STOP_S 1
+#define STOP_MOST_S 5 /* in all, however slowly they are read */
 
 enum writer_state {
 	WRITER_DIRECT, /* no thread: who logs writes */
@@ -180,11 +181,16 @@ int tgt_log_start(void)
 /* Lock held. True: the thread has ended. */
 static bool writer_wait_end(void)
 {
+	struct timespec until, last;
+
+	clock_gettime(CLOCK_MONOTONIC, &last);
+	last.tv_sec += STOP_MOST_S;
 	while (writer.state != WRITER_DIRECT) {
 		uint64_t written = writer.written;
-		struct timespec until;
 
 		clock_gettime(CLOCK_MONOTONIC, &until);
+		if (until.tv_sec >= last.tv_sec)
+			return false;
 		until.tv_sec += STOP_S;
 		if (pthread_cond_timedwait(&writer.taken, &writer.lock, &until) == ETIMEDOUT &&
 		    writer.written == written)

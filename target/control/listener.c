@@ -27,6 +27,9 @@
 /* One configured address. */
 struct place {
 	struct tgt_address address;
+	/* What it stands for: asked once, for the resolver may take long. */
+	struct sockaddr_storage found[TGT_ADDRESS_CANDIDATES];
+	int candidates;
 	struct fab_listener *listener; /* NULL: its device has gone */
 	uint64_t again_ns;	       /* without a listener: when to try again */
 	char text[TGT_ADDRESS_BYTES];  /* as bound */
@@ -68,23 +71,23 @@ static bool family_missing(int err)
 static int place_listen(struct tgt_listener *listener, struct place *place, char *error)
 {
 	struct fab *fab = listener->fabs[place->address.kind];
-	struct sockaddr_storage found[TGT_ADDRESS_CANDIDATES], bound;
-	int count = tgt_address_resolve(&place->address, found, error);
-	int err = count;
+	struct sockaddr_storage bound;
+	int err = -EADDRNOTAVAIL;
 
-	for (int i = 0; i < count; i++) {
-		err = fab_listen(fab, (struct sockaddr *)&found[i], BACKLOG, &place->listener);
+	for (int i = 0; i < place->candidates; i++) {
+		err = fab_listen(fab, (struct sockaddr *)&place->found[i], BACKLOG, &place->listener);
 		if (!err || !family_missing(err))
 			break;
 	}
-	if (count < 0)
-		return err;
 	if (err)
 		return tgt_error(error, err, "%s: %s", place->text, fab_error(fab));
 	if (fab_listener_address(place->listener, &bound) == 0) {
 		tgt_address_format_bound(place->address.kind, &bound, place->text);
-		/* Whoever was told a port that was free finds it again. */
-		place->address.port = ntohs(((struct sockaddr_in *)&bound)->sin_port);
+		/* Whoever was told a port that was free finds it again. It is in the same place in
+		 * both families' addresses. */
+		for (int i = 0; i < place->candidates; i++)
+			((struct sockaddr_in *)&place->found[i])->sin_port =
+				((struct sockaddr_in *)&bound)->sin_port;
 	}
 	return 0;
 }
@@ -97,6 +100,10 @@ static int place_open(struct tgt_listener *listener, const struct tgt_address *a
 	place->address = *address;
 	tgt_address_format(address, place->text);
 	err = fab_get(listener, place, error);
+	if (!err) {
+		place->candidates = tgt_address_resolve(&place->address, place->found, error);
+		err = place->candidates < 0 ? place->candidates : 0;
+	}
 	if (!err)
 		err = place_listen(listener, place, error);
 	if (!err)

@@ -57,6 +57,7 @@ struct ibv_send_wr *tgt_chain_add(struct tgt_lane *lane, struct tgt_sent **sent)
 
 	if (lane->sent_head == lane->sent_tail) {
 		lane->taken_ns = lane->turn->now_ns;
+		lane->is_late = false;
 		tgt_turn_timer(lane->turn, lane->taken_ns + TGT_TAKE_NS);
 	}
 	sequence = lane->sent_head++;

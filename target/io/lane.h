@@ -30,7 +30,7 @@ enum tgt_request_state {
 	TGT_REQUEST_WAITING,  /* for data memory; in lane->waiting */
 	TGT_REQUEST_DATA_IN,  /* RDMA READs to post (in lane->fetching) or posted (owned by the
 				 fabric) */
-	TGT_REQUEST_STORING,  /* the store owns io and data; or (checksum) in turn->resumed */
+	TGT_REQUEST_STORING,  /* the store owns io and data; or, put off, in turn->resumed */
 	TGT_REQUEST_HELD,     /* a session command: the upper room has it until something ends */
 	TGT_REQUEST_DATA_OUT, /* RDMA WRITEs to post, then the completion; in lane->done */
 	TGT_REQUEST_REPLYING, /* the completion to post; in lane->done, or lane->chained (F2) */
@@ -59,7 +59,7 @@ struct tgt_request {
 	bool aborted;	    /* ABORT has come: stop at the next piece */
 	bool holds_capsule; /* a receive buffer is held for it */
 	uint8_t orphan;	    /* STORING, and counted as the volume's: its lane is closed; or 0 */
-	bool chained;	    /* REPLYING: in queue->chained, not in lane->done */
+	bool chained;	    /* REPLYING: in lane->chained, not in lane->done */
 
 	/* Of the command, decoded. */
 	uint32_t sequence;
@@ -160,6 +160,7 @@ struct tgt_lane {
 	uint32_t sent_mask, send_depth;
 	uint32_t sent_head, sent_tail;
 	uint64_t taken_ns; /* when one of them completed last, or the first was posted */
+	bool is_late;	   /* C8: nothing was taken in time; it has one more second */
 	uint32_t reads_out;   /* RDMA READs outstanding */
 	uint32_t reports_out; /* blocks of lane->reports */
 	/* Reply ring: completions being sent; slots [reply_tail, reply_head). */

@@ -2,9 +2,10 @@
 /*
  * The life of a command, from top to bottom: received -> checked -> data in -> stored -> data out
  * -> replied. Which step may follow which is request_state.c's, what a command may ask for is
- * request_check.c's, moving bytes is transfer.c's, packing completions is reply.c's, the engine of
- * checksums is checksum.c's, where data is is asked by extents.c; commands that are not block I/O go up. Nothing here waits: each function takes a request as far
- * as it goes and leaves it in the list, with the store or with the fabric, as its state says.
+ * request_check.c's, moving bytes is transfer.c's, packing completions is reply.c's. CHECKSUM is
+ * checksum.c's and EXTENTS extents.c's; commands that are not block I/O go up. Nothing here waits:
+ * each function takes a request as far as it goes and leaves it in the list, with the store or with
+ * the fabric, as its state says.
  */
 #include "target/io/request.h"
 
@@ -368,6 +369,20 @@ static void request_store(struct tgt_request *request, enum tgt_io_kind kind)
 
 /* -- where each command goes after the checks -------------------------------------------------- */
 
+/* Has the turn read enough of stores' own memory? Each session may read once in a turn all the same: the others'
+ * backlog is not its own. */
+static bool request_over_budget(const struct tgt_request *request)
+{
+	struct tgt_share *share = request->lane->share;
+	struct tgt_turn *turn = request_turn(request);
+
+	if (turn->direct_bytes >= TGT_DIRECT_BYTES && share->direct_ns == turn->now_ns)
+		return true;
+	share->direct_ns = turn->now_ns;
+	turn->direct_bytes += request->length;
+	return false;
+}
+
 /* The turn has done enough of its kind: it goes on in the next. */
 static void request_put_off(struct tgt_request *request)
 {
@@ -385,11 +400,10 @@ static void request_read(struct tgt_request *request)
 		tgt_request_get_memory(request, request->length);
 		return;
 	}
-	if (request_turn(request)->direct_bytes >= TGT_DIRECT_BYTES) {
+	if (request_over_budget(request)) {
 		request_put_off(request);
 		return;
 	}
-	request_turn(request)->direct_bytes += request->length;
 	request->home = TGT_HOME_DIRECT;
 	request->data = direct + request->lba * volume->block_bytes;
 	request->data_bytes = request->length;
@@ -449,7 +463,7 @@ void tgt_request_begin(struct tgt_request *request, const struct rblk_wire_comma
 {
 	enum rblk_status status;
 
-	request_decode(request, command); /* its slot is free: lane.c has seen to that */
+	request_decode(request, command); /* its slot is free: message.c has seen to that */
 	if (!tgt_request_set_state(request, TGT_REQUEST_RECEIVED))
 		return;
 	request->lane->active++;
@@ -538,7 +552,8 @@ bool tgt_request_abort(struct tgt_request *request)
 	} else if (request->state == TGT_REQUEST_DATA_IN && request->moved == 0) {
 		TAILQ_REMOVE(&lane->fetching, request, link);
 	} else if (request->state == TGT_REQUEST_STORING && tgt_volume_withdraw(&request->io)) {
-		/* It was waiting for its turn at the store. */
+		/* It was waiting for its turn at the store, which will not say that it has ended. */
+		lane->extents -= request->opcode == RBLK_OP_EXTENTS;
 	} else {
 		/* A checksum looks at this before its next piece; others have begun. */
 		request->aborted = request->opcode == RBLK_OP_CHECKSUM &&

@@ -23,6 +23,7 @@ struct tgt_share {
 	bool is_starving;
 	uint64_t data_bytes;   /* of turn->pool, that its commands and transfers hold */
 	uint64_t report_bytes; /* of the pools for reports */
+	uint64_t direct_ns;    /* the turn in which it last read of a store's own memory */
 	uint32_t credits;      /* receive buffers that are promised to its queues */
 };
 

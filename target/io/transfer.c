@@ -87,6 +87,7 @@ void tgt_transfer_completed(struct tgt_lane *lane, uint64_t wr_id)
 
 	tgt_lane_heard(lane);
 	lane->taken_ns = lane->turn->now_ns;
+	lane->is_late = false;
 	while (lane->sent_tail != end)
 		transfer_release(lane, &lane->sent[lane->sent_tail++ & lane->sent_mask], true);
 	if (!TAILQ_EMPTY(&lane->done) || !TAILQ_EMPTY(&lane->fetching) ||

@@ -20,6 +20,7 @@
 #define TGT_MEMORY_WAIT_NS 5000000000ull
 /* C8: a peer that takes nothing of what was sent to it for so long has lost its connection. */
 #define TGT_TAKE_NS 30000000000ull
+#define TGT_LATE_NS 1000000000ull
 /* Bytes of stores' own memory that one turn reads for new commands, and for those put off: digests
  * and copies of more would keep other sessions waiting. */
 #define TGT_DIRECT_BYTES (2u << 20)

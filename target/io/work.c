@@ -107,9 +107,17 @@ uint64_t tgt_work_check_taken(struct tgt_turn *turn)
 		following = TAILQ_NEXT(lane, alive_link);
 		if (lane->sent_head == lane->sent_tail)
 			continue;
-		if (turn->now_ns >= due_ns)
+		if (turn->now_ns >= due_ns && lane->is_late) {
 			tgt_lane_violation(lane, "it takes nothing of what is sent to it (C8)");
-		else if (due_ns < next_ns)
+			continue;
+		}
+		/* It may be this end that was away: what has been taken meanwhile is seen first. */
+		if (turn->now_ns >= due_ns) {
+			lane->is_late = true;
+			lane->taken_ns = turn->now_ns - TGT_TAKE_NS + TGT_LATE_NS;
+			due_ns = turn->now_ns + TGT_LATE_NS;
+		}
+		if (due_ns < next_ns)
 			next_ns = due_ns;
 	}
 	return next_ns;

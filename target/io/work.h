@@ -11,7 +11,7 @@
 /* Empty lists; the fields that are fixed after creation are the caller's to set. */
 void tgt_work_init(struct tgt_turn *turn);
 
-/* The next pieces of checksums. Returns how many there were. */
+/* What was put off to this turn: pieces of checksums, READs. Returns how many there were. */
 unsigned int tgt_work_resume(struct tgt_turn *turn);
 /* Memory that has been given back goes to the lanes in turn. */
 void tgt_work_feed(struct tgt_turn *turn);

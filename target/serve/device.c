@@ -63,7 +63,9 @@ static int device_grow(struct tgt_reactor *reactor, struct tgt_fabric *fabric,
 	chunk.base = chunk.region->base;
 	chunk.lkey = fab_mr_lkey(device->mrs[index], fab_device);
 	tgt_receives_add(receives, &chunk, count < TGT_RECEIVES_CHUNK ? count : TGT_RECEIVES_CHUNK);
-	return tgt_receives_post(receives);
+	/* What cannot be posted now is tried again each turn. */
+	tgt_receives_post(receives);
+	return 0;
 }
 
 uint32_t tgt_device_remaining(struct tgt_reactor *reactor, struct tgt_fabric *fabric,

@@ -228,7 +228,8 @@ static void login_accept(struct tgt_login *login, struct tgt_session *session,
 		login_failed(login, queue);
 	} else {
 		login_reject(reactor, login->request, RBLK_REJECT_NO_RESOURCES, 0,
-			     fab_error(fabric->fab));
+			     err == -ENOMEM ? "out of memory for a connection"
+					    : fab_error(fabric->fab));
 	}
 }
 

@@ -181,6 +181,8 @@ static void reactor_timers(struct tgt_reactor *reactor)
 
 	if (reactor->turn.now_ns < reactor->turn.timer_ns)
 		return;
+	/* What is set meanwhile counts, too. */
+	reactor->turn.timer_ns = UINT64_MAX;
 	next_ns = tgt_keepalive_check(reactor);
 	due_ns = tgt_work_check_taken(&reactor->turn);
 	next_ns = due_ns < next_ns ? due_ns : next_ns;
@@ -189,7 +191,7 @@ static void reactor_timers(struct tgt_reactor *reactor)
 	due_ns = tgt_login_expire(reactor);
 	next_ns = due_ns < next_ns ? due_ns : next_ns;
 	tgt_work_expire(&reactor->turn);
-	reactor->turn.timer_ns = next_ns;
+	tgt_turn_timer(&reactor->turn, next_ns);
 	if (!TAILQ_EMPTY(&reactor->turn.starving) && reactor->turn.timer_ns > reactor->turn.now_ns + 10 * TIMER_NS)
 		reactor->turn.timer_ns = reactor->turn.now_ns + 10 * TIMER_NS;
 	if (reactor->turn.timer_ns < reactor->turn.now_ns + TIMER_NS)

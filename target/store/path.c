@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Opening and locking of store_path.h. What the thing at the path is able to do is found out in
- * store_probe.c.
+ * Opening and locking of path.h. What the thing at the path is able to do is found out in
+ * probe.c.
  */
 #include "target/store/path.h"
 

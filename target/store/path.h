@@ -2,7 +2,7 @@
 /*
  * A file or block device as the uring store finds it: opened, locked against everybody else who
  * serves it (F6), and asked what it can do. Blocks; configuring thread. Doing I/O on it is
- * store_uring.c's part.
+ * uring.c's part.
  */
 #ifndef RBLK_TARGET_STORE_PATH_H
 #define RBLK_TARGET_STORE_PATH_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The questions of store_probe.h: ioctl and sysfs for devices, statx and trials for files. */
+/* The questions of probe.h: ioctl and sysfs for devices, statx and trials for files. */
 #include "target/store/probe.h"
 
 #include <ctype.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * A store keeps a volume's blocks. Each kind is one small table of operations in a file of its
- * own (store_uring.c, store_memory.c, store_null.c, store_fault.c). A store is opened once by the
+ * own (uring.c, memory.c, null.c, fault.c). A store is opened once by the
  * control thread and shared; each reactor that serves it has a port of its own (struct tgt_port).
  *
  * Nothing here fakes: a kind that cannot flush durably does not set can_flush.

@@ -303,7 +303,8 @@ int tgt_volume_attach(struct tgt_volume *volume, struct tgt_ring *ring, struct t
 
 void tgt_volume_detach(struct tgt_volume *volume, struct tgt_port *port)
 {
-	assert(!port->transfers.inflight && !port->ranges.inflight && !port->flushing);
+	assert(!port->transfers.inflight && !port->ranges.inflight && !port->lookups.inflight &&
+	       !port->flushing);
 	volume->store->ops->detach(port);
 	if (atomic_fetch_sub(&volume->trouble.ports, 1) != 1)
 		return;

@@ -3,7 +3,7 @@
  * The store on a file or block device, through the reactor's io_uring: fixed files, fixed buffers
  * where the caller has them, nothing that blocks (what would, its worker does). Every durability
  * promise is the kernel's own: FLUSH is fdatasync, FUA is RWF_DSYNC. Opening, locking and probing
- * are store_path.c's.
+ * are path.c's.
  */
 #include "target/store/store.h"
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The volumes that a process serves: a registry by name, kept by the thread that configures (the control
- * thread, and the reloader's while there is one), read by sessions when they LIST and OPEN. Holding a reference keeps a volume's store open; a removed
- * volume is found no more, and closes its store when the last reference goes.
+ * The volumes that a process serves: a registry by name, kept by the thread that configures (the
+ * control thread, and the reloader's while there is one), read by sessions when they LIST and OPEN.
+ * Holding a reference keeps a volume's store open; a removed volume is found no more, and closes its
+ * store when the last reference goes.
  */
 #ifndef RBLK_TARGET_VOLUME_H
 #define RBLK_TARGET_VOLUME_H

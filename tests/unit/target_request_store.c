@@ -10,6 +10,7 @@
 #include <string.h>
 #include "proto/fabric/fabric_impl.h"
 #include "target/io/request.h"
+#include "target/io/share.h"
 #include "target/io/work.h"
 
 static int at_once; /* what submit returns */
@@ -104,8 +105,9 @@ static void a_turn_does_so_much_of_direct_reads(void **state)
 	struct fab_conn conn = { .device = &device };
 	struct tgt_port port = { .store = &store, .volume = &volume, .mr = { &mr } };
 	struct tgt_access access = { .port = &port, .users = 1 };
-	struct tgt_lane lane = { .turn = &turn, .conn = &conn, .open = true, .requests = requests,
-				 .tags = READS };
+	struct tgt_share share = {0};
+	struct tgt_lane lane = { .turn = &turn, .share = &share, .conn = &conn, .open = true,
+				 .requests = requests, .tags = READS };
 	unsigned int turns = 0, done = 0;
 
 	(void)state;
@@ -113,6 +115,7 @@ static void a_turn_does_so_much_of_direct_reads(void **state)
 	lane.ops = &finding_ops;
 	tgt_work_init(&turn);
 	turn.max_io_bytes = BYTES;
+	turn.now_ns = 1;
 	TAILQ_INIT(&lane.done);
 	for (uint16_t tag = 0; tag < READS; tag++) {
 		struct rblk_wire_command command = { .opcode = RBLK_OP_READ,

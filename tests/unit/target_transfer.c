@@ -143,7 +143,11 @@ static void a_peer_that_takes_nothing_is_let_go(void **state)
 	rig->turn.now_ns += TGT_TAKE_NS - 1;
 	assert_int_equal(tgt_work_check_taken(&rig->turn), rig->turn.now_ns + 1);
 	assert_true(lane->open);
+	/* This end may have been away: once more, a little later. */
 	rig->turn.now_ns++;
+	assert_int_equal(tgt_work_check_taken(&rig->turn), rig->turn.now_ns + TGT_LATE_NS);
+	assert_true(lane->open);
+	rig->turn.now_ns += TGT_LATE_NS;
 	assert_int_equal(tgt_work_check_taken(&rig->turn), UINT64_MAX);
 	assert_false(lane->open);
 	assert_int_equal(seen.closed, 1);
