@@ -35,6 +35,7 @@ struct tgt_reloader {
 	bool busy;
 	bool ended; /* since tgt_reloader_ended() was asked */
 	bool stopping;
+	bool over; /* the thread ends */
 };
 
 /* -- on the thread ------------------------------------------------------------------------------
@@ -122,6 +123,8 @@ static void *reloader_thread(void *argument)
 				abort();
 		}
 	}
+	reloader->over = true;
+	pthread_cond_broadcast(&reloader->changed);
 	pthread_mutex_unlock(&reloader->lock);
 	return NULL;
 }
@@ -217,11 +220,20 @@ bool tgt_reloader_destroy(struct tgt_reloader *reloader, uint64_t deadline_ns)
 		.tv_nsec = (long)(deadline_ns % NS_PER_S),
 	};
 
+	bool over;
+	int err = 0;
+
 	if (!reloader)
 		return true;
 	tgt_reloader_interrupt(reloader);
-	if (pthread_clockjoin_np(reloader->thread, NULL, CLOCK_MONOTONIC, &until))
+	pthread_mutex_lock(&reloader->lock);
+	while (!reloader->over && !err)
+		err = pthread_cond_timedwait(&reloader->changed, &reloader->lock, &until);
+	over = reloader->over;
+	pthread_mutex_unlock(&reloader->lock);
+	if (!over)
 		return false;
+	pthread_join(reloader->thread, NULL);
 	reloader_free(reloader);
 	return true;
 }

@@ -54,9 +54,9 @@ run 1 attach "$LAB_URI/none"
 says "$LAB_ADDR:4430/none: no such volume"
 run 1 attach "rblk://no-such-host.invalid/disk"
 says 'no-such-host.invalid: '
-run 1 attach "rblk+tcp://$LAB_ADDR/disk"
+run 2 attach "rblk+tcp://$LAB_ADDR/disk"
 says 'the kernel module speaks RDMA alone'
-run 1 attach "$LAB_URI"
+run 2 attach "$LAB_URI"
 says 'the volume is missing'
 run 1 attach "$LAB_URI/ram"
 says "$LAB_ADDR:4430/ram: cannot be flushed, and is lost with the target"
