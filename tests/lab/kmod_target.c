@@ -238,7 +238,7 @@ static enum fake_answer answer_events(struct fake_target *fake, const struct rbl
 	return FAKE_REPLY;
 }
 
-/* V9: the second comes without a confirmation of the first. */
+/* V9: the second is the first again, whether that has been confirmed meanwhile or not. */
 static enum fake_answer answer_two_events(struct fake_target *fake,
 					  const struct rblk_wire_command *command,
 					  struct rblk_wire_completion *completion)
@@ -246,7 +246,7 @@ static enum fake_answer answer_two_events(struct fake_target *fake,
 	(void)completion;
 	if (command->opcode == RBLK_OP_WRITE) {
 		fake_target_send_event(fake, RBLK_EVENT_LIST_CHANGED, 1, 0);
-		fake_target_send_event(fake, RBLK_EVENT_LIST_CHANGED, 2, 0);
+		fake_target_send_event(fake, RBLK_EVENT_LIST_CHANGED, 1, 0);
 	}
 	return FAKE_REPLY;
 }
