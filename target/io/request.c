@@ -313,8 +313,7 @@ void tgt_request_stored(struct tgt_request *request, int error)
 
 static void request_io_done(struct tgt_io *io, int error)
 {
-	/* Begun long ago: "nothing done, send it again" is only for what submit refuses. */
-	tgt_request_stored((struct tgt_request *)io, error == -EBUSY ? -EIO : error);
+	tgt_request_stored((struct tgt_request *)io, error);
 }
 
 static int request_buffer_index(const struct tgt_request *request)

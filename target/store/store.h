@@ -19,6 +19,7 @@
 
 struct tgt_volume_config; /* settings.h */
 struct tgt_volume;	  /* volume.h */
+struct tgt_volume_trouble; /* likewise */
 struct fab_mr;		  /* proto/fabric/fabric.h */
 
 enum tgt_io_kind {
@@ -66,6 +67,8 @@ struct tgt_io {
 	/* Of what passes submit.h: */
 	struct tgt_volume *volume;                  /* set there */
 	uint64_t epoch;                             /* F9: the volume's failure when it came */
+	uint64_t others;                            /* sync.c's: syncs that it waits for, or 0 */
+	uint8_t sync;                               /* sync.c's: its number among them, or 0 */
 	struct tgt_waiter waiter;                   /* waiter.owner is the caller's to set */
 	int error;                                  /* likewise, while it waits to be told */
 	void (*ended)(struct tgt_io *io, int error); /* the owner's, in the place of `done` */
@@ -138,6 +141,13 @@ struct tgt_port {
 	struct tgt_io *flushing;             /* the FLUSH that the store has, or NULL */
 	struct tgt_waiter_list flushed;      /* FLUSHes that end with it */
 	struct tgt_waiter_list unflushed;    /* came while it was under way: the next one's */
+	/* sync.c's: */
+	struct tgt_volume_trouble *trouble;  /* the volume's */
+	void (*over)(struct tgt_io *io);
+	struct tgt_waiter_list kept;         /* succeeded, beside others that are under way */
+	struct tgt_ring_post look;           /* to this port's ring, when one of those has ended */
+	struct tgt_port *next_waiting;       /* in trouble->waiting */
+	bool looking;                        /* is there, or `look` has been posted */
 };
 
 struct tgt_store_ops {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The way in and out of submit.h: limits, turns, and what becomes of an error. Reactors call it,
- * each with its own port; what they share is in struct tgt_volume_trouble and atomic.
+ * The way in and out of submit.h: limits, turns, and what becomes of an error. What a failed sync
+ * means for all others is sync.c's. Reactors call it, each with its own port; what they share is in
+ * struct tgt_volume_trouble and atomic.
  */
 #include "target/store/submit.h"
 
@@ -9,7 +10,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
-#include "proto/core/env.h"
+#include "target/store/sync.h"
 
 static const char *const kind_names[TGT_IO_KINDS] = {
 	[TGT_IO_READ] = "READ",
@@ -19,44 +20,6 @@ static const char *const kind_names[TGT_IO_KINDS] = {
 	[TGT_IO_WRITE_ZEROES] = "WRITE_ZEROES",
 	[TGT_IO_EXTENTS] = "EXTENTS",
 };
-
-/* -- F9: a failed sync is not forgotten ----------------------------------------------------------
- */
-
-/*
- * May acknowledged writes be lost now? The kernel reports a failed writeback to one fdatasync and
- * then takes the pages for clean, and a device that failed to flush its cache may have dropped what
- * was in it: in both cases the next sync succeeds and means nothing. A durable write is a write and
- * a sync in one operation, and its error does not tell which of them failed.
- */
-static bool sync_lost(const struct tgt_io *io, int error)
-{
-	if (io->kind == TGT_IO_FLUSH)
-		return error != -EOPNOTSUPP;
-	if (!(io->flags & TGT_IO_FUA) || error == -EOPNOTSUPP)
-		return false;
-	/* Without the page cache only the write itself can lack space, and it is not acknowledged.
-	 */
-	return io->volume->store->info.buffered ||
-	       (error != -ENOSPC && error != -EDQUOT && error != -EFBIG);
-}
-
-static void volume_latch(struct tgt_volume *volume)
-{
-	struct tgt_volume_trouble *trouble = &volume->trouble;
-	uint64_t epoch;
-
-	do
-		env_random(&epoch, sizeof(epoch));
-	while (!epoch);
-	/* The epoch first: whoever opens when the latch is off again must see the new one. */
-	atomic_store(&trouble->epoch, epoch);
-	if (!atomic_exchange(&trouble->lost, true))
-		tgt_log(TGT_LOG_ERROR,
-			"volume %s: acknowledged writes may be lost: FLUSH fails until every "
-			"session has closed the volume",
-			volume->config.name);
-}
 
 /* -- errors --------------------------------------------------------------------------------------
  */
@@ -77,24 +40,14 @@ static void volume_failed(struct tgt_port *port, const struct tgt_io *io, int er
 				volume->config.name, kind_names[io->kind],
 				io->flags & TGT_IO_FUA ? " with FUA" : "", io->bytes, io->offset,
 				count, strerror(-error));
-	if (sync_lost(io, error))
-		volume_latch(volume);
 }
 
-/* What its owner is told. */
-static int volume_result(struct tgt_port *port, const struct tgt_io *io, int error)
+/* The store has answered: its failures are logged and remembered. */
+static void volume_answered(struct tgt_port *port, struct tgt_io *io, int error)
 {
 	if (error)
 		volume_failed(port, io, error);
-	/*
-	 * F9: another sync, which ended while this one was under way, may have got the error. That
-	 * holds for the sync of a durable command, too, whose write the other may have lost.
-	 */
-	else if (io->kind == TGT_IO_FLUSH && atomic_load(&io->volume->trouble.lost))
-		error = -EIO;
-	else if (io->flags & TGT_IO_FUA && atomic_load(&io->volume->trouble.epoch) != io->epoch)
-		error = -EIO;
-	return error;
+	tgt_sync_end(io, error);
 }
 
 /* -- limits --------------------------------------------------------------------------------------
@@ -158,13 +111,20 @@ static int io_begin(struct tgt_io *io)
 	int status;
 
 	/* F9: what it would answer means nothing. */
-	if (io->kind == TGT_IO_FLUSH && atomic_load(&io->volume->trouble.lost))
+	if (io->kind == TGT_IO_FLUSH && tgt_sync_is_lost(io->volume))
 		return -EIO;
 	io->done = io_done;
+	tgt_sync_begin(io);
 	status = io->port->store->ops->submit(io->port, io);
-	if (status == 0 || status == -EBUSY)
+	if (status == 0)
+		return 0;
+	if (status == -EBUSY) {
+		tgt_sync_end(io, 0); /* nothing was begun */
 		return status;
-	status = volume_result(io->port, io, status > 0 ? 0 : status);
+	}
+	volume_answered(io->port, io, status > 0 ? 0 : status);
+	if (status > 0)
+		status = tgt_sync_judge(io);
 	return status ? status : 1;
 }
 
@@ -224,12 +184,14 @@ static void port_next(struct tgt_port *port, struct tgt_io *io, struct tgt_waite
 	while (waiter && !io_begin_late(io_of(waiter), ended));
 }
 
-static void io_done(struct tgt_io *io, int error)
+/* `io` has ended, and what its owner is told is known but for the other syncs. */
+static void io_over(struct tgt_io *io)
 {
 	struct tgt_waiter_list ended = TAILQ_HEAD_INITIALIZER(ended);
 	struct tgt_waiter *waiter;
 
-	io->error = volume_result(io->port, io, error);
+	if (!io->error)
+		io->error = tgt_sync_judge(io);
 	TAILQ_INSERT_TAIL(&ended, &io->waiter, link);
 	port_next(io->port, io, &ended);
 	/* Last, for the owners may let go of the port. */
@@ -237,6 +199,16 @@ static void io_done(struct tgt_io *io, int error)
 		TAILQ_REMOVE(&ended, waiter, link);
 		io_of(waiter)->ended(io_of(waiter), io_of(waiter)->error);
 	}
+}
+
+static void io_done(struct tgt_io *io, int error)
+{
+	/* It was begun: -EBUSY, with which owners send it again, is for what was not. */
+	io->error = error == -EBUSY ? -EIO : error;
+	volume_answered(io->port, io, error);
+	if (!io->error && tgt_sync_keep(io))
+		return;
+	io_over(io);
 }
 
 /* True: it may begin. */
@@ -297,6 +269,7 @@ int tgt_volume_attach(struct tgt_volume *volume, struct tgt_ring *ring, struct t
 	if (err)
 		return err;
 	port_limit(*port);
+	tgt_sync_port_init(*port, volume, io_over);
 	atomic_fetch_add(&volume->trouble.ports, 1);
 	return 0;
 }
@@ -304,12 +277,8 @@ int tgt_volume_attach(struct tgt_volume *volume, struct tgt_ring *ring, struct t
 void tgt_volume_detach(struct tgt_volume *volume, struct tgt_port *port)
 {
 	assert(!port->transfers.inflight && !port->ranges.inflight && !port->lookups.inflight &&
-	       !port->flushing);
+	       !port->flushing && TAILQ_EMPTY(&port->kept));
 	volume->store->ops->detach(port);
-	if (atomic_fetch_sub(&volume->trouble.ports, 1) != 1)
-		return;
-	if (atomic_exchange(&volume->trouble.lost, false))
-		tgt_log(TGT_LOG_WARNING,
-			"volume %s: every session has closed it: FLUSH is possible again",
-			volume->config.name);
+	if (atomic_fetch_sub(&volume->trouble.ports, 1) == 1)
+		tgt_sync_forget(volume);
 }

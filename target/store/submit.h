@@ -19,7 +19,8 @@ void tgt_volume_detach(struct tgt_volume *volume, struct tgt_port *port);
  * As submit in struct tgt_store_ops, but that io->ended takes the place of io->done: it is called
  * where 0 was returned, later, on the reactor's thread. io->done is not the caller's to set. What is
  * beyond the port's limits waits, and owners (io->waiter.owner, whoever is to have a share) take
- * turns; FLUSHes that wait are done together.
+ * turns; FLUSHes that wait are done together. -EBUSY, returned or told to io->ended, says that nothing was
+ * begun: the store had no room.
  */
 int tgt_volume_submit(struct tgt_volume *volume, struct tgt_port *port, struct tgt_io *io);
 /* True: it was waiting, nothing of it was done, and io->ended is not called. False: it has begun. */

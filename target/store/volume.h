@@ -20,13 +20,15 @@
  */
 struct tgt_registry;
 
-/* What has gone wrong with a volume's store; submit.c's. Any reactor writes and reads. */
+/* What has gone wrong with a volume's store; submit.c's and sync.c's. Any reactor writes and reads. */
 struct tgt_volume_trouble {
 	/* F9: a sync has failed, and not everyone who had the volume open then has closed it. */
 	_Atomic bool lost;
 	_Atomic unsigned int ports; /* reactors that have it open */
 	/* F7: drawn at each such failure, mixed into the store's cache epoch; 0: there was none. */
 	_Atomic uint64_t epoch;
+	struct tgt_orphans syncs; /* under way, counted as orphans are */
+	struct tgt_port *_Atomic waiting; /* ports to wake when one ends: a stack */
 	_Atomic uint64_t errors[TGT_IO_KINDS];
 };
 

@@ -58,6 +58,34 @@ static enum rblk_status write_status(int now, int later)
 	return request.status;
 }
 
+/* The status of a WRITE that the volume lets in after another one, whose end the store then answers with `late`. */
+static enum rblk_status write_status_late(int late)
+{
+	struct tgt_turn turn = {0};
+	struct tgt_store store = { .ops = &fake_ops };
+	struct tgt_volume volume = { .store = &store, .block_bytes = 512 };
+	struct tgt_port port = { .store = &store, .volume = &volume };
+	struct tgt_access access = { .port = &port, .users = 2 };
+	struct tgt_lane lane = { .turn = &turn, .open = true };
+	struct tgt_request requests[2];
+
+	tgt_work_init(&turn);
+	TAILQ_INIT(&lane.done);
+	tgt_window_init(&port.transfers, 1);
+	at_once = 0;
+	for (int i = 0; i < 2; i++) {
+		requests[i] = (struct tgt_request){ .lane = &lane, .access = &access, .blocks = 8 };
+		requests[i].opcode = RBLK_OP_WRITE;
+		requests[i].state = TGT_REQUEST_DATA_IN;
+		tgt_request_data_in(&requests[i]);
+	}
+	at_once = late;
+	requests[0].io.done(&requests[0].io, 0);
+	assert_int_equal(requests[0].status, RBLK_OK);
+	assert_int_equal(requests[1].state, TGT_REQUEST_REPLYING);
+	return requests[1].status;
+}
+
 static void what_is_refused_for_lack_of_room_is_busy(void **state)
 {
 	(void)state;
@@ -68,6 +96,15 @@ static void what_was_begun_is_never_busy(void **state)
 {
 	(void)state;
 	assert_int_equal(write_status(0, -EBUSY), RBLK_E_IO);
+}
+
+/* It waited for another's end, and then the store had no room: nothing of it was done. */
+static void what_waited_and_found_no_room_is_busy(void **state)
+{
+	(void)state;
+	assert_int_equal(write_status_late(-EBUSY), RBLK_E_BUSY);
+	assert_int_equal(write_status_late(-EIO), RBLK_E_IO);
+	assert_int_equal(write_status_late(1), RBLK_OK);
 }
 
 static void answers_keep_their_meaning(void **state)
@@ -145,6 +182,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_is_refused_for_lack_of_room_is_busy),
+		cmocka_unit_test(what_waited_and_found_no_room_is_busy),
 		cmocka_unit_test(what_was_begun_is_never_busy),
 		cmocka_unit_test(answers_keep_their_meaning),
 		cmocka_unit_test(a_turn_does_so_much_of_direct_reads),

@@ -2,7 +2,7 @@
 /*
  * Goal: on its way through submit.c an operation comes back once and with the store's answer; a
  * failed FLUSH or FUA makes every FLUSH fail until the last port is detached, and changes the cache
- * epoch (F9); errors are counted by kind; what is in flight is bounded, and who waits takes turns.
+ * epoch (F9), for a sync that succeeds beside it, too; errors are counted by kind; what is in flight is bounded, and who waits takes turns.
  * Method: a store that answers what it is told to, at once or later.
  */
 #include "target/store/submit.h"
@@ -174,6 +174,134 @@ static void a_flush_under_way_fails_too(void **state)
 	one.io.done(&one.io, 0);
 	assert_int_equal(one.done, 1);
 	assert_int_equal(one.error, -EIO);
+	scene_close(&scene);
+}
+
+/*
+ * Two reactors share a file description, to which the kernel tells a failed writeback once. The sync that
+ * succeeded beside one that is under way is not believed before that one has ended, whoever comes back first.
+ */
+static void sync_beside(bool buffered, enum tgt_io_kind kind, uint32_t flags, int other_error, bool waits)
+{
+	struct rig_io first = {.io = io_of(kind, flags)}, other = {.io = io_of(TGT_IO_FLUSH, 0)};
+	struct tgt_ring *rings[2];
+	struct scene scene;
+
+	scene_open(&scene, buffered);
+	scene_close(&scene);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(tgt_ring_create(64, 8, &rings[i]), 0);
+		assert_int_equal(tgt_volume_attach(&scene.volume, rings[i], &scene.ports[i]), 0);
+	}
+	answer = 0;
+	assert_int_equal(tgt_volume_submit(&scene.volume, scene.ports[0], &first.io), 0);
+	assert_int_equal(tgt_volume_submit(&scene.volume, scene.ports[1], &other.io), 0);
+	first.io.done(&first.io, 0);
+	assert_int_equal(first.done, !waits);
+	/* One that begins later is not waited for. */
+	if (waits)
+		assert_int_equal(run(&scene, 1, TGT_IO_WRITE, TGT_IO_FUA, 1, 0), 0);
+	other.io.done(&other.io, other_error);
+	assert_int_equal(other.done, 1);
+	assert_int_equal(other.error, other_error);
+	assert_int_equal(tgt_ring_inflight(rings[0]), waits);
+	assert_int_equal(tgt_ring_reap(rings[0], 16), waits);
+	assert_int_equal(first.done, 1);
+	assert_int_equal(first.error, waits && other_error ? -EIO : 0);
+	assert_int_equal(tgt_ring_inflight(rings[0]), 0);
+	scene_close(&scene);
+	for (int i = 0; i < 2; i++)
+		tgt_ring_destroy(rings[i]);
+}
+
+static void a_sync_is_believed_when_those_beside_it_have_ended(void **state)
+{
+	sync_beside(false, TGT_IO_FLUSH, 0, -EIO, true);
+	sync_beside(true, TGT_IO_FLUSH, 0, -EIO, true);
+	sync_beside(true, TGT_IO_FLUSH, 0, 0, true);
+	sync_beside(true, TGT_IO_WRITE, TGT_IO_FUA, -EIO, true);
+	sync_beside(true, TGT_IO_WRITE_ZEROES, TGT_IO_FUA, 0, true);
+	/* Without the page cache a durable write answers for itself. */
+	sync_beside(false, TGT_IO_WRITE, TGT_IO_FUA, -EIO, false);
+	sync_beside(true, TGT_IO_WRITE, 0, -EIO, false);
+}
+
+/* Three reactors' FLUSHes, until each has been told: nobody waits for one that waits itself. */
+static void syncs_do_not_wait_in_a_circle(void **state)
+{
+	enum { PORTS = 3, ROUNDS = 200 };
+	static struct rig_io flushes[PORTS];
+	struct tgt_ring *rings[PORTS];
+	struct tgt_port *ports[PORTS];
+	struct scene scene;
+	unsigned int seed = 1;
+
+	scene_open(&scene, true);
+	for (int i = 0; i < PORTS; i++) {
+		assert_int_equal(tgt_ring_create(64, 8, &rings[i]), 0);
+		assert_int_equal(tgt_volume_attach(&scene.volume, rings[i], &ports[i]), 0);
+	}
+	answer = 0;
+	for (int round = 0; round < ROUNDS; round++) {
+		unsigned int begun_mask = 0, back = 0, told = 0;
+
+		memset(flushes, 0, sizeof(flushes));
+		while (told != (1u << PORTS) - 1) {
+			unsigned int i = (unsigned int)rand_r(&seed) % PORTS;
+
+			if (!(begun_mask & 1u << i)) {
+				flushes[i].io = io_of(TGT_IO_FLUSH, 0);
+				assert_int_equal(tgt_volume_submit(&scene.volume, ports[i],
+								   &flushes[i].io), 0);
+				begun_mask |= 1u << i;
+			} else if (!(back & 1u << i)) {
+				flushes[i].io.done(&flushes[i].io, 0);
+				back |= 1u << i;
+			} else {
+				tgt_ring_reap(rings[i], 16);
+			}
+			if (back == (1u << PORTS) - 1)
+				for (int j = 0; j < PORTS; j++)
+					tgt_ring_reap(rings[j], 16);
+			for (i = 0; i < PORTS; i++)
+				told |= flushes[i].done << i;
+			if (back == (1u << PORTS) - 1)
+				assert_int_equal(told, back);
+		}
+	}
+	for (int i = 0; i < PORTS; i++) {
+		assert_int_equal(tgt_ring_inflight(rings[i]), 0);
+		tgt_volume_detach(&scene.volume, ports[i]);
+		tgt_ring_destroy(rings[i]);
+	}
+	scene_close(&scene);
+}
+
+/* What was let in late and found no room was not begun: its owner may send it again. */
+static void no_room_for_what_has_waited_is_said(void **state)
+{
+	struct rig_io flushes[3];
+	struct scene scene;
+
+	scene_open(&scene, false);
+	answer = 0;
+	for (int i = 0; i < 3; i++) {
+		flushes[i] = (struct rig_io){.io = io_of(TGT_IO_FLUSH, 0)};
+		assert_int_equal(tgt_volume_submit(&scene.volume, scene.ports[0], &flushes[i].io),
+				 0);
+	}
+	assert_int_equal(begun, 1);
+	answer = -EBUSY;
+	held->done(held, 0);
+	assert_int_equal(flushes[0].error, 0);
+	for (int i = 1; i < 3; i++) {
+		assert_int_equal(flushes[i].done, 1);
+		assert_int_equal(flushes[i].error, -EBUSY);
+	}
+	/* No failure of the store: nothing is lost. But what it has begun is not to be sent again. */
+	assert_int_equal(run(&scene, 0, TGT_IO_FLUSH, 0, 0, 0), 0);
+	assert_int_equal(run(&scene, 0, TGT_IO_WRITE, 0, 0, -EBUSY), -EIO);
+	assert_int_equal(run(&scene, 0, TGT_IO_FLUSH, 0, 0, 0), 0);
 	scene_close(&scene);
 }
 
@@ -408,6 +536,9 @@ int main(void)
 		cmocka_unit_test(answers_come_back),
 		cmocka_unit_test(a_failed_flush_is_remembered),
 		cmocka_unit_test(a_flush_under_way_fails_too),
+		cmocka_unit_test(a_sync_is_believed_when_those_beside_it_have_ended),
+		cmocka_unit_test(syncs_do_not_wait_in_a_circle),
+		cmocka_unit_test(no_room_for_what_has_waited_is_said),
 		cmocka_unit_test(which_errors_are_remembered),
 		cmocka_unit_test(ranges_leave_threads_to_others),
 		cmocka_unit_test(owners_take_turns),

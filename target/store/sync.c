@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The memory of sync.h. Syncs under way are counted in buckets (orphans.h), so that one that has ended knows
+ * which others were there. Who has to wait for them puts its port on a stack, which whoever ends a sync takes
+ * whole, posting to the ring of each port. Without contention there is no lock and no message.
+ */
+#include "target/store/sync.h"
+
+#include <errno.h>
+#include "proto/core/env.h"
+
+static bool is_sync(const struct tgt_io *io)
+{
+	return io->kind == TGT_IO_FLUSH || io->flags & TGT_IO_FUA;
+}
+
+/* -- a failure is not forgotten ------------------------------------------------------------------ */
+
+/*
+ * May acknowledged writes be lost now? The kernel reports a failed writeback to one fdatasync and
+ * then takes the pages for clean, and a device that failed to flush its cache may have dropped what
+ * was in it: in both cases the next sync succeeds and means nothing. A durable write is a write and
+ * a sync in one operation, and its error does not tell which of them failed.
+ */
+static bool sync_lost(const struct tgt_io *io, int error)
+{
+	if (io->kind == TGT_IO_FLUSH)
+		return error != -EOPNOTSUPP;
+	if (!(io->flags & TGT_IO_FUA) || error == -EOPNOTSUPP)
+		return false;
+	/* Without the page cache only the write itself can lack space, and it is not acknowledged.
+	 */
+	return io->volume->store->info.buffered ||
+	       (error != -ENOSPC && error != -EDQUOT && error != -EFBIG);
+}
+
+static void volume_latch(struct tgt_volume *volume)
+{
+	struct tgt_volume_trouble *trouble = &volume->trouble;
+	uint64_t epoch;
+
+	do
+		env_random(&epoch, sizeof(epoch));
+	while (!epoch);
+	/* The epoch first: whoever opens when the latch is off again must see the new one. */
+	atomic_store(&trouble->epoch, epoch);
+	if (!atomic_exchange(&trouble->lost, true))
+		tgt_log(TGT_LOG_ERROR,
+			"volume %s: acknowledged writes may be lost: FLUSH fails until every "
+			"session has closed the volume",
+			volume->config.name);
+}
+
+void tgt_sync_forget(struct tgt_volume *volume)
+{
+	if (atomic_exchange(&volume->trouble.lost, false))
+		tgt_log(TGT_LOG_WARNING,
+			"volume %s: every session has closed it: FLUSH is possible again",
+			volume->config.name);
+}
+
+/* -- syncs beside each other --------------------------------------------------------------------- */
+
+/* Ports that wait look again. Each is on the stack once, and not taken off by anybody else. */
+static void waiting_wake(struct tgt_volume_trouble *trouble)
+{
+	struct tgt_port *port, *next;
+
+	if (!atomic_load(&trouble->waiting))
+		return;
+	for (port = atomic_exchange(&trouble->waiting, NULL); port; port = next) {
+		/* From the post on it may be another's. */
+		next = port->next_waiting;
+		tgt_ring_post(port->ring, &port->look, 0);
+	}
+}
+
+static struct tgt_io *io_of(struct tgt_waiter *waiter)
+{
+	return (struct tgt_io *)((char *)waiter - offsetof(struct tgt_io, waiter));
+}
+
+/* Takes out of `kept` what waits for nobody any more. */
+static void kept_take(struct tgt_port *port, struct tgt_waiter_list *ready)
+{
+	struct tgt_waiter *waiter, *next;
+
+	for (waiter = TAILQ_FIRST(&port->kept); waiter; waiter = next) {
+		struct tgt_io *io = io_of(waiter);
+
+		next = TAILQ_NEXT(waiter, link);
+		io->others = tgt_orphans_left(&port->trouble->syncs, io->others);
+		if (io->others)
+			continue;
+		TAILQ_REMOVE(&port->kept, waiter, link);
+		TAILQ_INSERT_TAIL(ready, waiter, link);
+	}
+}
+
+/* Has the port woken when a sync ends. False: its ring takes no message. */
+static bool port_watch(struct tgt_port *port)
+{
+	struct tgt_volume_trouble *trouble = port->trouble;
+
+	if (port->looking)
+		return true;
+	if (tgt_ring_expect(port->ring))
+		return false;
+	port->looking = true;
+	port->next_waiting = atomic_load(&trouble->waiting);
+	while (!atomic_compare_exchange_weak(&trouble->waiting, &port->next_waiting, port))
+		;
+	return true;
+}
+
+/* After port_watch(): a sync that has ended before it has woken nobody. */
+static void port_wake_missed(struct tgt_port *port)
+{
+	struct tgt_waiter *waiter;
+	bool missed = false;
+
+	TAILQ_FOREACH(waiter, &port->kept, link)
+	missed |= !tgt_orphans_left(&port->trouble->syncs, io_of(waiter)->others);
+	if (missed)
+		waiting_wake(port->trouble);
+}
+
+/* In the reap of the port's ring. The last of `ready` may take the port along when it is told. */
+static void port_look(struct tgt_ring_op *op, int result, uint32_t flags)
+{
+	struct tgt_port *port = (struct tgt_port *)((char *)op - offsetof(struct tgt_port, look));
+	struct tgt_waiter_list ready = TAILQ_HEAD_INITIALIZER(ready);
+	void (*over)(struct tgt_io *io) = port->over;
+	struct tgt_waiter *waiter;
+
+	(void)result;
+	(void)flags;
+	port->looking = false;
+	kept_take(port, &ready);
+	if (!TAILQ_EMPTY(&port->kept) && !port_watch(port))
+		TAILQ_CONCAT(&ready, &port->kept, link);
+	port_wake_missed(port);
+	while ((waiter = TAILQ_FIRST(&ready))) {
+		TAILQ_REMOVE(&ready, waiter, link);
+		over(io_of(waiter));
+	}
+}
+
+void tgt_sync_port_init(struct tgt_port *port, struct tgt_volume *volume,
+			void (*over)(struct tgt_io *io))
+{
+	port->trouble = &volume->trouble;
+	port->over = over;
+	port->look.op.complete = port_look;
+	TAILQ_INIT(&port->kept);
+}
+
+void tgt_sync_begin(struct tgt_io *io)
+{
+	io->others = 0;
+	io->sync = is_sync(io) ? tgt_orphans_begin(&io->port->trouble->syncs) : 0;
+}
+
+void tgt_sync_end(struct tgt_io *io, int error)
+{
+	if (!io->sync)
+		return;
+	/* First the latch: who sees that this one has ended must see that, too. */
+	if (error && sync_lost(io, error))
+		volume_latch(io->volume);
+	tgt_orphans_end(&io->port->trouble->syncs, io->sync);
+	waiting_wake(io->port->trouble);
+}
+
+/*
+ * Without the page cache a durable write answers for itself. A FLUSH never does: a device may have dropped what its
+ * cache held when another's flush failed.
+ */
+bool tgt_sync_keep(struct tgt_io *io)
+{
+	struct tgt_port *port = io->port;
+
+	/* Without a ring there is one thread, and no test of that has two syncs at once. */
+	if (!port->ring || !io->sync ||
+	    (io->kind != TGT_IO_FLUSH && !io->volume->store->info.buffered))
+		return false;
+	io->others = tgt_orphans_now(&port->trouble->syncs);
+	if (!io->others || !port_watch(port))
+		return false;
+	TAILQ_INSERT_TAIL(&port->kept, &io->waiter, link);
+	port_wake_missed(port);
+	return true;
+}
+
+int tgt_sync_judge(const struct tgt_io *io)
+{
+	const struct tgt_volume_trouble *trouble = &io->volume->trouble;
+
+	/* They could not be waited for. */
+	if (io->others)
+		return -EIO;
+	if (io->kind == TGT_IO_FLUSH && atomic_load(&trouble->lost))
+		return -EIO;
+	/* The sync of a durable command, too: another may have lost its write. */
+	if (io->flags & TGT_IO_FUA && atomic_load(&trouble->epoch) != io->epoch)
+		return -EIO;
+	return 0;
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * F9: what a volume's syncs are worth. A sync is a FLUSH or a command with FUA. One that failed is remembered
+ * for all sessions until no reactor has the volume open. All reactors share the store's one file description, and
+ * the kernel tells a failed writeback to one sync of a description only: so a sync that succeeded is believed
+ * when those that were under way beside it, on any reactor, have ended without a failure. Called by submit.c;
+ * any reactor's thread, each with its own ports.
+ */
+#ifndef RBLK_TARGET_STORE_SYNC_H
+#define RBLK_TARGET_STORE_SYNC_H
+
+#include "target/store/volume.h"
+
+/* `over` is called for each operation that tgt_sync_keep() has kept, on the port's thread. */
+void tgt_sync_port_init(struct tgt_port *port, struct tgt_volume *volume,
+			void (*over)(struct tgt_io *io));
+
+/* Before the store has `io`, and when it has answered; what is no sync passes through both. */
+void tgt_sync_begin(struct tgt_io *io);
+/* A failure that may have lost acknowledged writes is remembered from here on. */
+void tgt_sync_end(struct tgt_io *io, int error);
+
+/* After the end of `io`, which succeeded. True: others are under way that may get the error that was meant for it;
+ * port->over(io) is called when they have ended. */
+bool tgt_sync_keep(struct tgt_io *io);
+/* Is `io`, which succeeded, to be believed? 0 or -EIO. */
+int tgt_sync_judge(const struct tgt_io *io);
+
+/* A FLUSH would mean nothing now. */
+static inline bool tgt_sync_is_lost(const struct tgt_volume *volume)
+{
+	return atomic_load(&volume->trouble.lost);
+}
+/* No reactor has the volume open any more. */
+void tgt_sync_forget(struct tgt_volume *volume);
+
+#endif
