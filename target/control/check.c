@@ -26,7 +26,7 @@ static int path_check(const struct tgt_volume_config *volume, char *error)
 	return 0;
 }
 
-/* -EBUSY: an earlier volume has the same file or device, by another name. Readers may share (F6). */
+/* -EALREADY: an earlier volume has the same file or device, by another name. Readers may share (F6). */
 static int path_check_twice(const struct tgt_config *config, unsigned int n, char *error)
 {
 	const struct tgt_volume_config *volume = &config->volumes[n];
@@ -40,7 +40,7 @@ static int path_check_twice(const struct tgt_config *config, unsigned int n, cha
 		if (!earlier->path[0] || tgt_path_identify(earlier->path, &other) < 0 ||
 		    !tgt_store_id_same(&id, &other) || (earlier->read_only && volume->read_only))
 			continue;
-		return tgt_error(error, -EBUSY, "volume %s: %s: already served as volume %s (%s)",
+		return tgt_error(error, -EALREADY, "volume %s: %s: already served as volume %s (%s)",
 				 volume->name, volume->path, earlier->name, earlier->path);
 	}
 	return 0;

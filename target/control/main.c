@@ -91,6 +91,7 @@ static int volumes_open(struct daemon *daemon, char *error)
 	status = tgt_registry_create(&daemon->registry);
 	if (status < 0)
 		return tgt_error(error, status, "%s", strerror(-status));
+	tgt_registry_use_threads(daemon->registry);
 	for (i = 0; i < daemon->config.volume_count; i++) {
 		status = tgt_volume_add(daemon->registry, &daemon->config.volumes[i], error);
 		if (status < 0)

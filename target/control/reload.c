@@ -2,7 +2,7 @@
 /*
  * The order of reload.h's work: judge what becomes of each volume; open what can be opened beside
  * what is served; only when all of it is there, remove what is gone and put the new in the old
- * one's place; then open what had to wait until a path was let go of (F6). Settings of the target
+ * one's place; then open what had to wait until a path was let go of (F6), each as soon as it can be. Settings of the target
  * are reload_settings.c's.
  */
 #include "target/control/reload.h"
@@ -31,6 +31,11 @@ struct step {
 	const struct tgt_volume_config *old; /* of the present one; NULL: the name is new */
 	bool moved;			     /* only the path leads elsewhere */
 	struct tgt_volume *opened;	     /* STEP_EARLY: not published yet */
+	/* STEP_LATE, while it is tried: */
+	bool settled;  /* nothing more is to be tried in this reload */
+	bool reverted; /* to the old settings */
+	bool waited;
+	char error[TGT_ERROR_BYTES]; /* of the last attempt */
 };
 
 struct plan {
@@ -39,6 +44,7 @@ struct plan {
 	struct step *steps;
 	unsigned int count;
 	unsigned int added, removed, changed;
+	unsigned int told; /* of these, changes of the list that the reactors know of */
 };
 
 /* -- judging ----------------------------------------------------------------------------------- */
@@ -154,11 +160,21 @@ static int step_judge(struct plan *plan, struct step *step, char *error)
 /* -- before anything is changed ------------------------------------------------------------------
  */
 
+/* -EAGAIN passes when the last I/O of the path's former life has ended, which nothing can hurry. */
+static bool reload_waits(const struct tgt_reload *reload)
+{
+	return reload->wait && reload->wait(reload->context);
+}
+
 static int step_open_early(struct plan *plan, struct step *step, char *error)
 {
 	struct tgt_volume *volume;
-	int status = tgt_volume_open(plan->reload->registry, step->config, &step->opened, error);
+	int status;
 
+	do {
+		status = tgt_volume_open(plan->reload->registry, step->config, &step->opened,
+					 error);
+	} while (status == -EAGAIN && reload_waits(plan->reload));
 	if (status < 0)
 		return status;
 	volume = step->old ? tgt_volume_get(plan->reload->registry, step->config->name) : NULL;
@@ -287,18 +303,6 @@ static void plan_commit(struct plan *plan)
 /* -- what had to wait
  * ------------------------------------------------------------------------------ */
 
-/* -EBUSY passes when the last I/O of the path's former life has ended, which nothing can hurry. */
-static int volume_add_wait(const struct tgt_reload *reload, const struct tgt_volume_config *config,
-			   char *error)
-{
-	int status;
-
-	do {
-		status = tgt_volume_add(reload->registry, config, error);
-	} while (status == -EBUSY && reload->wait && reload->wait(reload->context));
-	return status;
-}
-
 static void volume_log_name(const struct tgt_reload *reload, const char *name, const char *what)
 {
 	struct tgt_volume *volume = tgt_volume_get(reload->registry, name);
@@ -309,28 +313,88 @@ static void volume_log_name(const struct tgt_reload *reload, const char *name, c
 	tgt_volume_put(volume);
 }
 
-/* The wanted configuration gets the old one's words if only those can be served. */
+static void list_tell(const struct tgt_reload *reload)
+{
+	for (unsigned int i = 0; i < reload->reactor_count; i++)
+		tgt_reactor_list_changed(reload->reactors[i]);
+}
+
+static void plan_tell(struct plan *plan)
+{
+	unsigned int changes = plan->added + plan->removed + plan->changed;
+
+	if (changes != plan->told)
+		list_tell(plan->reload);
+	plan->told = changes;
+}
+
+/* Without a wait of its own: all that are late are tried in turn. */
+static int late_add(const struct tgt_reload *reload, const struct tgt_volume_config *settings,
+		    char *error)
+{
+	struct tgt_volume_config config = *settings;
+
+	config.lock_wait_ms = 0;
+	return tgt_volume_add(reload->registry, &config, error);
+}
+
+static void step_late_served(struct plan *plan, struct step *step)
+{
+	step->settled = true;
+	if (step->reverted)
+		return;
+	volume_log_name(plan->reload, step->config->name, step->old ? "changed" : "added");
+	if (step->old)
+		plan->changed++;
+	else
+		plan->added++;
+}
+
+/* One attempt. The wanted configuration gets the old one's words if only those can be served. */
 static void step_open_late(struct plan *plan, struct step *step)
 {
-	char error[TGT_ERROR_BYTES];
-	int status = volume_add_wait(plan->reload, step->config, error);
+	int status = late_add(plan->reload, step->config, step->error);
 
+	if (status < 0 && status != -EBUSY && status != -EAGAIN && step->old && !step->reverted) {
+		tgt_log(TGT_LOG_ERROR, "reload: %s; serving it as before", step->error);
+		*step->config = *step->old;
+		step->reverted = true;
+		status = late_add(plan->reload, step->config, step->error);
+	}
 	if (status == 0) {
-		volume_log_name(plan->reload, step->config->name, step->old ? "changed" : "added");
-		if (step->old)
-			plan->changed++;
-		else
-			plan->added++;
+		step_late_served(plan, step);
 		return;
 	}
-	/* A lock is let go of some time; what is wrong with the new settings stays so. */
-	if (status != -EBUSY && status != -EINTR && step->old) {
-		tgt_log(TGT_LOG_ERROR, "reload: %s; serving it as before", error);
-		*step->config = *step->old;
-		if (volume_add_wait(plan->reload, step->config, error) == 0)
-			return;
-	}
-	tgt_log(TGT_LOG_ERROR, "reload: %s; not served yet, and tried again", error);
+	/* A lock is let go of some time; what is wrong with the settings stays so. */
+	step->settled = status != -EBUSY && status != -EAGAIN;
+	if (!step->settled && !step->waited)
+		tgt_log(TGT_LOG_INFO, "reload: %s; waiting", step->error);
+	step->waited = true;
+	if (step->settled)
+		tgt_log(TGT_LOG_ERROR, "reload: %s; not served yet, and tried again", step->error);
+}
+
+/* Each on its own: none waits for another's disk. */
+static void plan_open_late(struct plan *plan)
+{
+	unsigned int left;
+
+	do {
+		left = 0;
+		for (unsigned int i = 0; i < plan->count; i++) {
+			struct step *step = &plan->steps[i];
+
+			if (step->kind != STEP_LATE || step->settled)
+				continue;
+			step_open_late(plan, step);
+			left += !step->settled;
+		}
+		plan_tell(plan);
+	} while (left && reload_waits(plan->reload));
+	for (unsigned int i = 0; i < plan->count; i++)
+		if (plan->steps[i].kind == STEP_LATE && !plan->steps[i].settled)
+			tgt_log(TGT_LOG_ERROR, "reload: %s; not served yet, and tried again",
+				plan->steps[i].error);
 }
 
 unsigned int tgt_reload_mend(const struct tgt_reload *reload, const struct tgt_config *current)
@@ -339,22 +403,19 @@ unsigned int tgt_reload_mend(const struct tgt_reload *reload, const struct tgt_c
 	unsigned int i, left = 0;
 
 	for (i = 0; i < current->volume_count; i++) {
-		struct tgt_volume_config config = current->volumes[i];
-		struct tgt_volume *volume = tgt_volume_get(reload->registry, config.name);
+		const struct tgt_volume_config *config = &current->volumes[i];
+		struct tgt_volume *volume = tgt_volume_get(reload->registry, config->name);
 
 		if (volume) {
 			tgt_volume_put(volume);
 			continue;
 		}
-		/* It is tried again soon: a wait here would only keep the others waiting. */
-		config.lock_wait_ms = 0;
-		if (tgt_volume_add(reload->registry, &config, error) < 0) {
+		if (late_add(reload, config, error) < 0) {
 			left++;
 			continue;
 		}
-		volume_log_name(reload, config.name, "served again");
-		for (unsigned int j = 0; j < reload->reactor_count; j++)
-			tgt_reactor_list_changed(reload->reactors[j]);
+		volume_log_name(reload, config->name, "served again");
+		list_tell(reload);
 	}
 	return left;
 }
@@ -364,14 +425,7 @@ unsigned int tgt_reload_mend(const struct tgt_reload *reload, const struct tgt_c
 
 static void plan_finish(struct plan *plan, struct tgt_config *current, struct tgt_config *wanted)
 {
-	unsigned int i;
-
-	for (i = 0; i < plan->count; i++)
-		if (plan->steps[i].kind == STEP_LATE)
-			step_open_late(plan, &plan->steps[i]);
-	if (plan->added || plan->removed || plan->changed)
-		for (i = 0; i < plan->reload->reactor_count; i++)
-			tgt_reactor_list_changed(plan->reload->reactors[i]);
+	plan_open_late(plan);
 	tgt_reload_settings(current, wanted);
 	tgt_log(TGT_LOG_INFO, "reload: %u volume%s added, %u removed, %u changed", plan->added,
 		TGT_S(plan->added), plan->removed, plan->changed);

@@ -16,8 +16,8 @@ struct tgt_reload {
 	struct tgt_reactor **reactors;
 	unsigned int reactor_count;
 	/*
-	 * Sleeps for a moment, for what has to end in this process first: the last I/O of a
-	 * volume's former life. False: there is no more time for it. NULL: nobody waits.
+	 * Sleeps for a moment, for what has to end first, above all the last I/O of a volume's
+	 * former life. False: there is no more time for it. NULL: nobody waits.
 	 */
 	bool (*wait)(void *context);
 	void *context;
@@ -28,7 +28,8 @@ struct tgt_reload {
  * What is new is opened before anything else is changed, and can be found by nobody until all of it
  * is there: if one cannot be, nothing has happened, and `error` (TGT_ERROR_BYTES) says why. A
  * volume whose path was another's until now, or its own with other settings, has to be let go of
- * first: such a one may be left unserved, for tgt_reload_mend(). Settings that only a restart can
+ * first: such a one is served as soon as that has ended, whatever becomes of the others, and may be left unserved,
+ * for tgt_reload_mend(). Settings that only a restart can
  * change are kept as they are, and logged.
  */
 int tgt_reload_apply(const struct tgt_reload *reload, struct tgt_config *current,

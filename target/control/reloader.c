@@ -27,7 +27,7 @@ struct tgt_reloader {
 	struct tgt_reload reload;	     /* fixed */
 	pthread_t thread;
 	int fd;
-	uint64_t wait_until_ns; /* the thread's */
+	uint64_t wait_until_ns; /* the thread's; 0: this reload has not waited yet */
 
 	pthread_mutex_t lock; /* owns all below */
 	pthread_cond_t changed;
@@ -57,6 +57,8 @@ static bool reloader_wait(void *context)
 	const struct timespec pause = {.tv_nsec = WAIT_STEP_NS};
 	struct tgt_reloader *reloader = context;
 
+	if (!reloader->wait_until_ns)
+		reloader->wait_until_ns = env_now_ns() + WAIT_NS;
 	if (reloader_wanted(reloader) || env_now_ns() >= reloader->wait_until_ns)
 		return false;
 	nanosleep(&pause, NULL);
@@ -72,7 +74,7 @@ static void reloader_reload(struct tgt_reloader *reloader)
 	enum tgt_run_mode mode;
 	int status;
 
-	reloader->wait_until_ns = env_now_ns() + WAIT_NS;
+	reloader->wait_until_ns = 0;
 	status = tgt_options_parse(options->argc, options->argv, &wanted, &mode, error);
 	if (status == 0)
 		status = tgt_reload_apply(&reloader->reload, options->config, &wanted, error);

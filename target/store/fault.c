@@ -16,7 +16,7 @@
 #include "target/store/fault_plan.h"
 #include "target/store/fault_undo.h"
 
-/* Created and freed by the control thread; fixed in between. */
+/* Opened by the configuring thread, closed as volume.c says; fixed in between. */
 struct fault_store {
 	struct tgt_store store; /* first: the struct tgt_store that others hold */
 	struct tgt_store *base;

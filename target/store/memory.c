@@ -30,7 +30,7 @@ enum memory_pages {
 	PAGES_THERE,	  /* it has ended */
 };
 
-/* Created and freed by the control thread; `base` and its contents are any reactor's to use. */
+/* Opened by the configuring thread, closed as volume.c says; `base` and its contents are any reactor's to use. */
 struct memory_store {
 	struct tgt_store store; /* first: the struct tgt_store that others hold */
 	unsigned char *base;
@@ -128,7 +128,9 @@ static bool memory_prepare(struct tgt_store *store)
 
 		atomic_store(&memory->started, started);
 		/* Without a thread whoever registers it waits for each page. */
-		if (!started)
+		if (started)
+			pthread_setname_np(memory->populating, "memory");
+		else
 			atomic_store(&memory->pages, PAGES_THERE);
 	}
 	return atomic_load(&memory->pages) == PAGES_THERE;

@@ -221,10 +221,13 @@ int tgt_path_open(const struct tgt_volume_config *config, struct tgt_path *path,
 	status = path_open_as(config, path, info, error);
 	if (status != -EOPNOTSUPP || config->cache != TGT_CACHE_AUTO)
 		return status;
-	tgt_log(TGT_LOG_WARNING,
-		"volume %s: %s: the file system has no O_DIRECT: served through the page cache "
-		"(with cache = buffered, without this warning)",
-		config->name, config->path);
 	path->direct = false;
-	return path_open_as(config, path, info, error);
+	status = path_open_as(config, path, info, error);
+	/* Only when it is served: one that is not is tried again and again. */
+	if (status == 0)
+		tgt_log(TGT_LOG_WARNING,
+			"volume %s: %s: the file system has no O_DIRECT: served through the page "
+			"cache (with cache = buffered, without this warning)",
+			config->name, config->path);
+	return status;
 }

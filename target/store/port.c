@@ -59,7 +59,5 @@ void tgt_port_close(struct tgt_port *port)
 	for (unsigned int i = 0; i < TGT_FABRICS_MAX; i++)
 		fab_mr_deregister(port->mr[i]);
 	tgt_volume_detach(volume, port);
-	/* May be the last reference, and then closes the store here: rare, and no I/O is lost by
-	 * it. */
 	tgt_volume_put(volume);
 }

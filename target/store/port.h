@@ -16,7 +16,7 @@
  */
 int tgt_port_open(struct tgt_volume *volume, struct tgt_ring *ring, struct fab *const *fabs,
 		  unsigned int fab_count, struct tgt_port **port);
-/* Nothing is in flight. May give back the last reference to the volume, which closes its store. */
+/* Nothing is in flight. Gives the reference to the volume back. */
 void tgt_port_close(struct tgt_port *port);
 
 /* The store's own memory as a device of that fabric knows it. */

@@ -2,7 +2,7 @@
 /*
  * A store keeps a volume's blocks. Each kind is one small table of operations in a file of its
  * own (uring.c, memory.c, null.c, fault.c). A store is opened once by the
- * control thread and shared; each reactor that serves it has a port of its own (struct tgt_port).
+ * configuring thread (volume.h) and shared; each reactor that serves it has a port of its own (struct tgt_port).
  *
  * Nothing here fakes: a kind that cannot flush durably does not set can_flush.
  */
@@ -114,7 +114,7 @@ struct tgt_store_info {
 
 struct tgt_store {
 	const struct tgt_store_ops *ops;
-	struct tgt_store_info info; /* fixed after open but for bytes (refresh, control thread) */
+	struct tgt_store_info info; /* fixed after open but for bytes (refresh) */
 };
 
 /* Kinds of fabric that one reactor serves at most. */
@@ -153,10 +153,10 @@ struct tgt_port {
 struct tgt_store_ops {
 	const char *kind; /* "uring", "memory", "null", "fault" */
 
-	/* Control thread; may block. error: TGT_ERROR_BYTES, "path: reason". F6: takes the lock. */
+	/* Configuring thread; may block. error: TGT_ERROR_BYTES, "path: reason". F6: takes the lock. */
 	int (*open)(const struct tgt_volume_config *config, struct tgt_store **store, char *error);
-	void (*close)(struct tgt_store *store); /* no port is left */
-	/* Control thread. Look again how big it is: sets info.bytes. NULL: its size is fixed. */
+	void (*close)(struct tgt_store *store); /* no port is left; may block, any thread but a reactor's */
+	/* Configuring thread. Look again how big it is: sets info.bytes. NULL: its size is fixed. */
 	int (*refresh)(struct tgt_store *store);
 
 	/*

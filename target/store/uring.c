@@ -25,7 +25,7 @@
  */
 #define RETRIES_MAX 1000
 
-/* The control thread opens and closes it; the file is fixed in between. */
+/* Opened by the configuring thread, closed as volume.c says; the file is fixed in between. */
 struct uring_store {
 	struct tgt_store store; /* first: the struct tgt_store that others hold */
 	struct tgt_path path;

@@ -21,15 +21,18 @@
 #include "target/store/path.h"
 
 /*
- * `lock` owns everything here but `instance`, which is fixed. A volume is in `opened` until it is published, in
- * `sorted` as long as it can be found, in `slots` from its publication until its memory is freed.
+ * `lock` owns everything here but `instance` and `threads`, which are fixed. A volume is in `all` from the opening of
+ * its store until that is closed, in `sorted` as long as it can be found, in `slots` from its publication until its
+ * store is closed.
  */
 struct tgt_registry {
 	pthread_mutex_t lock;
+	pthread_cond_t closed; /* a volume has left `all` */
+	bool threads;
 	struct tgt_volume *sorted[RBLK_VOLUMES_MAX];
 	unsigned int count;
 	bool slots[RBLK_VOLUMES_MAX];
-	struct tgt_volume *opened;
+	struct tgt_volume *all;
 	uint8_t instance[16];
 };
 
@@ -40,6 +43,7 @@ int tgt_registry_create(struct tgt_registry **out)
 	if (!registry)
 		return -ENOMEM;
 	pthread_mutex_init(&registry->lock, NULL);
+	pthread_cond_init(&registry->closed, NULL);
 	env_random(registry->instance, sizeof(registry->instance));
 	registry->instance[0] |= 1; /* never all zero */
 	*out = registry;
@@ -51,8 +55,18 @@ void tgt_registry_destroy(struct tgt_registry *registry)
 	if (!registry)
 		return;
 	assert(!registry->count);
+	pthread_mutex_lock(&registry->lock);
+	while (registry->all)
+		pthread_cond_wait(&registry->closed, &registry->lock);
+	pthread_mutex_unlock(&registry->lock);
+	pthread_cond_destroy(&registry->closed);
 	pthread_mutex_destroy(&registry->lock);
 	free(registry);
+}
+
+void tgt_registry_use_threads(struct tgt_registry *registry)
+{
+	registry->threads = true;
 }
 
 const uint8_t *tgt_registry_instance(const struct tgt_registry *registry)
@@ -147,34 +161,39 @@ static int volume_geometry_check(struct tgt_volume *volume, char *error)
 	return 0;
 }
 
-/* -EBUSY: `other` has the same file or device, by whatever name. Readers may share (F6). */
-static int volume_check_path(const struct tgt_volume *other, const struct tgt_volume_config *config,
-			     const struct tgt_store_id *id, char *error)
+/* Not both for reading: readers may share (F6). */
+static bool volume_has_path(const struct tgt_volume *volume, const struct tgt_volume_config *config,
+			    const struct tgt_store_id *id)
 {
-	if (!tgt_store_id_same(&other->store->info.id, id) ||
-	    (other->config.read_only && config->read_only))
-		return 0;
-	return tgt_error(error, -EBUSY, "volume %s: %s: already served as volume %s (%s)",
-			 config->name, config->path, other->config.name, other->config.path);
+	return tgt_store_id_same(&volume->id, id) &&
+	       !(volume->config.read_only && config->read_only);
 }
 
-/* Among those that are served, and those that are to be. */
+/* -EALREADY: one that is served, or is to be, has that file or device, by whatever name. *leaving: one has it that
+ * was removed. */
 static int registry_check_path(struct tgt_registry *registry,
-			       const struct tgt_volume_config *config, char *error)
+			       const struct tgt_volume_config *config, bool *leaving, char *error)
 {
 	const struct tgt_volume *other;
 	struct tgt_store_id id;
 	int status = 0;
-	unsigned int i;
 
+	*leaving = false;
 	/* That it is not there is for those to say who open it. */
 	if (!config->path[0] || tgt_path_identify(config->path, &id) < 0)
 		return 0;
 	pthread_mutex_lock(&registry->lock);
-	for (i = 0; i < registry->count && status == 0; i++)
-		status = volume_check_path(registry->sorted[i], config, &id, error);
-	for (other = registry->opened; other && status == 0; other = other->next_opened)
-		status = volume_check_path(other, config, &id, error);
+	for (other = registry->all; other && status == 0; other = other->next) {
+		if (!volume_has_path(other, config, &id))
+			continue;
+		if (atomic_load(&other->removed))
+			*leaving = true;
+		else
+			status = tgt_error(error, -EALREADY,
+					   "volume %s: %s: already served as volume %s (%s)",
+					   config->name, config->path, other->config.name,
+					   other->config.path);
+	}
 	pthread_mutex_unlock(&registry->lock);
 	return status;
 }
@@ -194,17 +213,6 @@ static int volume_store_open(struct tgt_volume *volume, char *error)
 	if (status < 0)
 		return tgt_error(error, status, "volume %s: %s", config->name, reason);
 	return 0;
-}
-
-/* Lock held; it is in the list or not. */
-static void opened_remove(struct tgt_registry *registry, const struct tgt_volume *volume)
-{
-	struct tgt_volume **place = &registry->opened;
-
-	while (*place && *place != volume)
-		place = &(*place)->next_opened;
-	if (*place)
-		*place = volume->next_opened;
 }
 
 int tgt_volume_publish(struct tgt_volume *volume, char *error)
@@ -232,7 +240,6 @@ int tgt_volume_publish(struct tgt_volume *volume, char *error)
 		registry->count++;
 		registry->slots[slot] = true;
 		volume->slot = slot;
-		opened_remove(registry, volume);
 	}
 	pthread_mutex_unlock(&registry->lock);
 	return status;
@@ -242,6 +249,7 @@ int tgt_volume_open(struct tgt_registry *registry, const struct tgt_volume_confi
 		    struct tgt_volume **out, char *error)
 {
 	struct tgt_volume *volume;
+	bool leaving;
 	int status;
 
 	if (!rblk_name_valid(config->name))
@@ -255,9 +263,11 @@ int tgt_volume_open(struct tgt_registry *registry, const struct tgt_volume_confi
 	volume->refs = 1;
 	volume->slot = RBLK_VOLUMES_MAX;
 	/* Before the lock is tried: nobody waits for what this process will not let go of. */
-	status = registry_check_path(registry, config, error);
+	status = registry_check_path(registry, config, &leaving, error);
 	if (status == 0)
 		status = volume_store_open(volume, error);
+	if (status == -EBUSY && leaving)
+		status = -EAGAIN;
 	if (status < 0)
 		goto err_free;
 	status = volume_geometry_check(volume, error);
@@ -265,9 +275,10 @@ int tgt_volume_open(struct tgt_registry *registry, const struct tgt_volume_confi
 		goto err_close_store;
 	if (uuid_is_null(volume->config.uuid))
 		volume_uuid_derive(config, volume->config.uuid);
+	volume->id = volume->store->info.id;
 	pthread_mutex_lock(&registry->lock);
-	volume->next_opened = registry->opened;
-	registry->opened = volume;
+	volume->next = registry->all;
+	registry->all = volume;
 	pthread_mutex_unlock(&registry->lock);
 	*out = volume;
 	return 0;
@@ -354,22 +365,57 @@ struct tgt_volume *tgt_volume_ref(struct tgt_volume *volume)
 	return volume;
 }
 
-void tgt_volume_put(struct tgt_volume *volume)
+static void volume_close(struct tgt_volume *volume)
 {
 	struct tgt_registry *registry = volume->registry;
+	struct tgt_volume **place = &registry->all;
 
-	if (atomic_fetch_sub(&volume->refs, 1) != 1)
-		return;
-	/* The registry's reference is gone too: nobody can find it and take a new one. */
-	pthread_mutex_lock(&registry->lock);
-	opened_remove(registry, volume);
-	pthread_mutex_unlock(&registry->lock);
 	volume->store->ops->close(volume->store);
 	pthread_mutex_lock(&registry->lock);
 	if (volume->slot < RBLK_VOLUMES_MAX)
 		registry->slots[volume->slot] = false;
+	while (*place != volume)
+		place = &(*place)->next;
+	*place = volume->next;
+	/* With the lock held: from its release on the registry may be gone. */
+	pthread_cond_broadcast(&registry->closed);
 	pthread_mutex_unlock(&registry->lock);
 	free(volume);
+}
+
+static void *volume_closer(void *argument)
+{
+	pthread_setname_np(pthread_self(), "closer");
+	volume_close(argument);
+	return NULL;
+}
+
+/*
+ * A thread for each: one that hangs on its disk keeps no other volume from being closed, and so from being served
+ * again. There are few: each needs a volume that was removed.
+ */
+static bool volume_close_aside(struct tgt_volume *volume)
+{
+	pthread_attr_t detached;
+	pthread_t thread;
+	int err;
+
+	if (pthread_attr_init(&detached))
+		return false;
+	pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
+	err = pthread_create(&thread, &detached, volume_closer, volume);
+	pthread_attr_destroy(&detached);
+	return !err;
+}
+
+void tgt_volume_put(struct tgt_volume *volume)
+{
+	if (atomic_fetch_sub(&volume->refs, 1) != 1)
+		return;
+	/* The registry's reference is gone too: nobody can find it and take a new one. */
+	atomic_store(&volume->removed, true);
+	if (!volume->registry->threads || !volume_close_aside(volume))
+		volume_close(volume);
 }
 
 unsigned int tgt_volume_list(struct tgt_registry *registry, unsigned int first,

@@ -2,8 +2,9 @@
 /*
  * The volumes that a process serves: a registry by name, kept by the thread that configures (the
  * control thread, and the reloader's while there is one), read by sessions when they LIST and OPEN.
- * Holding a reference keeps a volume's store open; a removed volume is found no more, and closes its
- * store when the last reference goes.
+ * Holding a reference keeps a volume's store open; a removed volume is found no more, and its
+ * store is closed when the last reference goes: on a thread of its own, for closing may block for long
+ * (a device's dirty pages are written, a large memory is unmapped) and whoever puts may be a reactor.
  */
 #ifndef RBLK_TARGET_VOLUME_H
 #define RBLK_TARGET_VOLUME_H
@@ -33,7 +34,7 @@ struct tgt_volume_trouble {
 };
 
 /*
- * Fixed after creation but for: trouble, store->info.bytes and `removed` (control thread writes, reactors
+ * Fixed after creation but for: trouble, store->info.bytes and `removed` (configuring thread writes, reactors
  * read: atomic), refs. `slot` is unique among living volumes and < RBLK_VOLUMES_MAX: reactors index
  * their ports with it.
  */
@@ -41,6 +42,7 @@ struct tgt_volume {
 	struct tgt_registry *registry;
 	struct tgt_volume_config config;
 	struct tgt_store *store;
+	struct tgt_store_id id; /* the store's; known until that is closed */
 	uint32_t block_bytes;
 	_Atomic uint64_t blocks;
 	_Atomic bool removed;
@@ -49,19 +51,24 @@ struct tgt_volume {
 	/* F5: writes under way whose connection has ended; any reactor. */
 	struct tgt_orphans orphans;
 	struct tgt_volume_trouble trouble;
-	struct tgt_volume *next_opened; /* the registry's, until it is published */
+	struct tgt_volume *next; /* the registry's */
 };
 
 /* Control thread. 0 or -ENOMEM. */
 int tgt_registry_create(struct tgt_registry **registry);
-void tgt_registry_destroy(struct tgt_registry *registry); /* nobody holds a volume; NULL: nothing */
+/* Nobody holds a volume; waits until all stores are closed. NULL: nothing. */
+void tgt_registry_destroy(struct tgt_registry *registry);
+/* Control thread, before the first volume: stores are closed on threads. Otherwise, and where there is no thread
+ * to be had, whoever puts the last reference closes. */
+void tgt_registry_use_threads(struct tgt_registry *registry);
 /* What an initiator takes for "the same target as before": random, drawn with the registry. */
 const uint8_t *tgt_registry_instance(const struct tgt_registry *registry);
 
 /*
  * Configuring thread, these five; may wait for a lock. On failure nothing has changed and error
- * (TGT_ERROR_BYTES) says why. An open volume is found by nobody before it is published; the reference is
- * the caller's, and the registry's from then on.
+ * (TGT_ERROR_BYTES) says why. -EBUSY: another process has the path; -EAGAIN: this one has it, for a volume that was
+ * removed and has not ended yet; -EALREADY: this one serves it, under another name. An open volume is found by
+ * nobody before it is published; the reference is the caller's, and the registry's from then on.
  */
 int tgt_volume_open(struct tgt_registry *registry, const struct tgt_volume_config *config,
 		    struct tgt_volume **volume, char *error);
@@ -79,7 +86,7 @@ bool tgt_volume_refresh(struct tgt_volume *volume);
 /* Any thread; a lock inside, so not for the data path. tgt_volume_get: NULL if there is none. */
 struct tgt_volume *tgt_volume_get(struct tgt_registry *registry, const char *name);
 struct tgt_volume *tgt_volume_ref(struct tgt_volume *volume);
-void tgt_volume_put(struct tgt_volume *volume); /* may close the store: slow */
+void tgt_volume_put(struct tgt_volume *volume);
 
 /* The volumes in order of their names from index `first`; each is referenced. Returns how many,
  * *total: of all. */

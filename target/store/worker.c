@@ -71,9 +71,11 @@ static int worker_start(struct tgt_worker *worker)
 	int err =
 		worker->started ? 0 : -pthread_create(&worker->thread, NULL, worker_serve, worker);
 
-	if (!err)
-		worker->started = true;
-	return err;
+	if (err || worker->started)
+		return err;
+	worker->started = true;
+	pthread_setname_np(worker->thread, "store");
+	return 0;
 }
 
 int tgt_worker_submit(struct tgt_worker *worker, struct tgt_ring *ring, struct tgt_job *job)

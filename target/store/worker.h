@@ -24,7 +24,7 @@ struct tgt_job {
 	struct tgt_job *next;
 };
 
-/* In its store, which the control thread opens and whoever puts it last closes. */
+/* In its store, from its opening to its closing. */
 struct tgt_worker {
 	pthread_mutex_t mutex; /* of all that follows */
 	pthread_cond_t wake;

@@ -168,3 +168,22 @@ grep -q 'volume slow: session .* had it open' target.log || fail "who had it ope
 serves '[["fixed", 8192], ["slow", 1048576]]'
 json_is '.volumes[1].block_bytes == 4096'
 target_stop
+
+# Two volumes whose settings change, and the I/O of one does not end: the other is served meanwhile.
+printf '[volume ok]\npath = %s/b.img\n[volume slow]\npath = %s/a.img\nfault = delay=write:20s\n' "$scratch" "$scratch" > rblkd.conf
+target_start --config rblkd.conf --drain-time 0
+"$RBLK" copy zeroes "$target/slow" > copy.log 2>&1 &
+copy=$!
+until grep -q 'status: session .* [1-9][0-9]* commands* under way, .*open: slow' target.log; do
+	kill -0 $copy || fail "the copy has ended: $(cat copy.log)"
+	kill -USR1 "$target_pid"
+	read -rt 0.05 <> <(:) || true
+done
+# The one that waits comes first in the file.
+printf '[volume slow]\npath = %s/a.img\nblock_size = 4K\n[volume ok]\npath = %s/b.img\nblock_size = 4K\n' "$scratch" "$scratch" > rblkd.conf
+reloaded 'volume ok: changed: '
+serves '[["ok", 2097152]]'
+logged "in use by this process, for a volume that is being closed; waiting"
+if grep -q 'volume slow: changed\|not served yet' target.log; then fail "it waited for the other"; fi
+target_stop KILL
+wait $copy || true

@@ -124,6 +124,42 @@ static void writes_and_reads_without_direct(void **state)
 	assert_string_equal(error, wanted);
 }
 
+/* How many lines with these words went to stderr since it was `saved`, which is put back. */
+static unsigned int lines_logged(FILE *log, int saved, const char *words)
+{
+	unsigned int count = 0;
+	char line[1024];
+
+	dup2(saved, STDERR_FILENO);
+	close(saved);
+	rewind(log);
+	while (fgets(line, sizeof(line), log))
+		count += strstr(line, words) != NULL;
+	fclose(log);
+	return count;
+}
+
+/* What cannot be opened yet is tried every second: its warning would be a flood. */
+static void the_page_cache_is_warned_of_once(void **state)
+{
+	struct tgt_volume_config config = rig_volume("uring", path, 0);
+	FILE *log = tmpfile();
+	int saved = dup(STDERR_FILENO), fd = open(path, O_RDONLY);
+	char error[TGT_ERROR_BYTES];
+	struct rig rig;
+
+	no_direct = true;
+	assert_int_equal(flock(fd, LOCK_EX), 0);
+	dup2(fileno(log), STDERR_FILENO);
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(rig_open(&rig, &tgt_store_uring, &config, error), -EBUSY);
+	close(fd);
+	assert_int_equal(rig_open(&rig, &tgt_store_uring, &config, error), 0);
+	rig_close(&rig);
+	assert_int_equal(lines_logged(log, saved, "has no O_DIRECT: served through the page cache"),
+			 1);
+}
+
 static void uses_fixed_buffers(void **state)
 {
 	unsigned char *pool = rig_buffer(65536, 0), *in = rig_buffer(4096, 0);
@@ -387,6 +423,7 @@ int main(void)
 		WITH_FILE(writes_and_reads_buffered),
 		WITH_FILE(writes_and_reads_direct),
 		WITH_FILE(writes_and_reads_without_direct),
+		WITH_FILE(the_page_cache_is_warned_of_once),
 		WITH_FILE(uses_fixed_buffers),
 		WITH_FILE(zeroes_ranges),
 		WITH_FILE(shrunk_file_is_an_error),

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Goal: volumes are found by name until they are removed, live until the last reference goes, and
- * are described as they are; what cannot be served is refused with its reason.
+ * are described as they are; what cannot be served is refused with its reason; closing a store blocks nobody.
  * Method: the registry itself, over memory volumes and files of our own.
  */
 #include "proto/wire/wire_check.h"
 #include "target/store/volume.h"
 #include "tests/unit/target_rig.h"
+
+#include <semaphore.h>
+#include <sys/file.h>
 
 static struct tgt_registry *registry;
 
@@ -215,6 +218,7 @@ static void one_file_has_one_name(void **state)
 	char error[TGT_ERROR_BYTES], wanted[TGT_ERROR_BYTES];
 	struct tgt_volume_config config;
 	struct tgt_volume *held;
+	int fd;
 
 	snprintf(disk, sizeof(disk), "%s/disk", directory);
 	snprintf(hard, sizeof(hard), "%s/hard", directory);
@@ -223,7 +227,7 @@ static void one_file_has_one_name(void **state)
 	assert_int_equal(link(disk, hard), 0);
 	assert_int_equal(symlink("disk", soft), 0);
 	assert_int_equal(add("a", "uring", disk, 0, 0, error), 0);
-	assert_int_equal(add("b", "uring", hard, 0, 0, error), -EBUSY);
+	assert_int_equal(add("b", "uring", hard, 0, 0, error), -EALREADY);
 	snprintf(wanted, sizeof(wanted), "volume b: %s: already served as volume a (%s)", hard,
 		 disk);
 	assert_string_equal(error, wanted);
@@ -232,29 +236,80 @@ static void one_file_has_one_name(void **state)
 	config.cache = TGT_CACHE_BUFFERED;
 	config.lock_wait_ms = 600000;
 	strcpy(config.name, "b");
-	assert_int_equal(tgt_volume_add(registry, &config, error), -EBUSY);
+	assert_int_equal(tgt_volume_add(registry, &config, error), -EALREADY);
 	snprintf(wanted, sizeof(wanted), "volume b: %s: already served as volume a (%s)", soft,
 		 disk);
 	assert_string_equal(error, wanted);
 	config.read_only = true;
-	assert_int_equal(tgt_volume_add(registry, &config, error), -EBUSY);
+	assert_int_equal(tgt_volume_add(registry, &config, error), -EALREADY);
 
 	/* Removed, and not yet closed by all: that is waited for. */
 	held = tgt_volume_remove(registry, "a");
-	assert_int_equal(add("b", "uring", hard, 0, 0, error), -EBUSY);
+	assert_int_equal(add("b", "uring", hard, 0, 0, error), -EAGAIN);
 	snprintf(wanted, sizeof(wanted),
 		 "volume b: %s: in use by this process, for a volume that is being closed", hard);
 	assert_string_equal(error, wanted);
 	tgt_volume_put(held);
+
+	/* Another process's (here another description's) is another matter. */
+	fd = open(disk, O_RDONLY);
+	assert_int_equal(flock(fd, LOCK_EX), 0);
+	assert_int_equal(add("b", "uring", hard, 0, 0, error), -EBUSY);
+	close(fd);
 
 	/* Readers share. */
 	config.lock_wait_ms = 0;
 	assert_int_equal(tgt_volume_add(registry, &config, error), 0);
 	strcpy(config.name, "c");
 	assert_int_equal(tgt_volume_add(registry, &config, error), 0);
-	assert_int_equal(add("d", "uring", hard, 0, 0, error), -EBUSY);
+	assert_int_equal(add("d", "uring", hard, 0, 0, error), -EALREADY);
 	drop("b");
 	drop("c");
+	rig_directory_remove(directory);
+}
+
+/* -- closing --------------------------------------------------------------------------------- */
+
+static const struct tgt_store_ops *slow_base;
+static sem_t slow_entered, slow_go;
+
+static void slow_close(struct tgt_store *store)
+{
+	sem_post(&slow_entered);
+	sem_wait(&slow_go);
+	slow_base->close(store);
+}
+
+/* Whoever puts the last reference does not wait for the disk; who wants the file again is told why he has to. */
+static void closing_blocks_nobody(void **state)
+{
+	char *directory = rig_directory(), disk[64], error[TGT_ERROR_BYTES];
+	struct tgt_store_ops slow = tgt_store_uring;
+	struct tgt_volume *volume;
+
+	snprintf(disk, sizeof(disk), "%s/disk", directory);
+	rig_file(disk, 65536);
+	sem_init(&slow_entered, 0, 0);
+	sem_init(&slow_go, 0, 0);
+	slow_base = &tgt_store_uring;
+	slow.close = slow_close;
+	tgt_registry_use_threads(registry);
+	assert_int_equal(add("a", "uring", disk, 0, 0, error), 0);
+	volume = tgt_volume_remove(registry, "a");
+	volume->store->ops = &slow;
+	alarm(120); /* the closing that waits here would wait for ever */
+	tgt_volume_put(volume);
+	sem_wait(&slow_entered);
+	alarm(0);
+	assert_int_equal(add("b", "uring", disk, 0, 0, error), -EAGAIN);
+	assert_int_equal(add("other", "memory", "", 65536, 0, error), 0);
+	drop("other");
+	sem_post(&slow_go);
+	/* That closes all: nothing may be left of it, and no lock. */
+	tgt_registry_destroy(registry);
+	assert_int_equal(tgt_registry_create(&registry), 0);
+	assert_int_equal(add("b", "uring", disk, 0, 0, error), 0);
+	drop("b");
 	rig_directory_remove(directory);
 }
 
@@ -298,6 +353,7 @@ int main(void)
 		cmocka_unit_test(described_as_the_wire_allows),
 		cmocka_unit_test(read_only_is_said),
 		cmocka_unit_test(one_file_has_one_name),
+		cmocka_unit_test(closing_blocks_nobody),
 		cmocka_unit_test(uuid_is_stable),
 	};
 

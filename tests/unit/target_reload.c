@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Goal: in a reload each volume that has to be closed before it is opened again is served as soon as its own file
+ * is free, whatever becomes of the others; only what passes is waited for. Method: reload.c over a registry
+ * without reactors; locks that another file description holds, and a wait() that looks at what is served so far.
+ */
+#include "target/control/reload.h"
+#include "tests/unit/target_rig.h"
+
+#include <sys/file.h>
+#include "target/control/config.h"
+
+#define VOLUMES 3u
+
+static struct tgt_registry *registry;
+static struct tgt_config current;
+static char *directory;
+static int locks[VOLUMES]; /* -1: not held */
+static unsigned int waits;
+static unsigned int release_at; /* this wait ends the first lock */
+
+static const char name[VOLUMES][2] = {"a", "b", "c"};
+
+static void path_of(unsigned int i, char *path, size_t bytes)
+{
+	snprintf(path, bytes, "%s/%s", directory, name[i]);
+}
+
+static struct tgt_config config_of(uint32_t block_bytes)
+{
+	struct tgt_config config = {.volume_count = VOLUMES};
+
+	config.volumes = calloc(VOLUMES, sizeof(*config.volumes));
+	assert_non_null(config.volumes);
+	for (unsigned int i = 0; i < VOLUMES; i++) {
+		config.volumes[i] = rig_volume("uring", "", 0);
+		strcpy(config.volumes[i].name, name[i]);
+		path_of(i, config.volumes[i].path, sizeof(config.volumes[i].path));
+		config.volumes[i].cache = TGT_CACHE_BUFFERED;
+		config.volumes[i].block_bytes = block_bytes;
+	}
+	return config;
+}
+
+/* The block size with which it is served, 0 if it is not. */
+static uint32_t served(unsigned int i)
+{
+	struct tgt_volume *volume = tgt_volume_get(registry, name[i]);
+	uint32_t block_bytes = volume ? volume->block_bytes : 0;
+
+	if (volume)
+		tgt_volume_put(volume);
+	return block_bytes;
+}
+
+/* A volume that is not served, because somebody else has the file: the reload has to open it late. */
+static void lock_away(unsigned int i)
+{
+	char path[64];
+
+	path_of(i, path, sizeof(path));
+	tgt_volume_put(tgt_volume_remove(registry, name[i]));
+	locks[i] = open(path, O_RDONLY);
+	assert_int_equal(flock(locks[i], LOCK_EX), 0);
+}
+
+static void lock_end(unsigned int i)
+{
+	close(locks[i]);
+	locks[i] = -1;
+}
+
+static int setup(void **state)
+{
+	char path[64], error[TGT_ERROR_BYTES];
+
+	directory = rig_directory();
+	waits = 0;
+	release_at = 0;
+	assert_int_equal(tgt_registry_create(&registry), 0);
+	for (unsigned int i = 0; i < VOLUMES; i++) {
+		locks[i] = -1;
+		path_of(i, path, sizeof(path));
+		rig_file(path, 65536);
+	}
+	current = config_of(512);
+	for (unsigned int i = 0; i < VOLUMES; i++)
+		assert_int_equal(tgt_volume_add(registry, &current.volumes[i], error), 0);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	for (unsigned int i = 0; i < VOLUMES; i++) {
+		struct tgt_volume *volume = tgt_volume_remove(registry, name[i]);
+
+		if (volume)
+			tgt_volume_put(volume);
+		if (locks[i] >= 0)
+			lock_end(i);
+	}
+	tgt_config_fini(&current);
+	tgt_registry_destroy(registry);
+	rig_directory_remove(directory);
+	return 0;
+}
+
+/* Whenever the reload waits, all but the first are served anew. */
+static bool wait_looking(void *context)
+{
+	assert_int_equal(served(0), 0);
+	for (unsigned int i = 1; i < VOLUMES; i++)
+		assert_int_equal(served(i), 4096);
+	if (++waits == release_at)
+		lock_end(0);
+	return waits < 5;
+}
+
+static bool wait_never(void *context)
+{
+	fail_msg("waited for what does not pass");
+	return false;
+}
+
+static int reload_to(struct tgt_config wanted, bool (*wait)(void *context), char *error)
+{
+	const struct tgt_reload reload = {.registry = registry, .wait = wait};
+
+	return tgt_reload_apply(&reload, &current, &wanted, error);
+}
+
+static void one_that_is_stuck_delays_no_other(void **state)
+{
+	char error[TGT_ERROR_BYTES];
+
+	lock_away(0);
+	release_at = 3;
+	assert_int_equal(reload_to(config_of(4096), wait_looking, error), 0);
+	assert_int_equal(waits, 3);
+	for (unsigned int i = 0; i < VOLUMES; i++)
+		assert_int_equal(served(i), 4096);
+}
+
+/* Its time is over: mended later, and still nobody else's matter. */
+static void what_stays_stuck_is_mended(void **state)
+{
+	const struct tgt_reload reload = {.registry = registry};
+	char error[TGT_ERROR_BYTES];
+
+	lock_away(0);
+	assert_int_equal(reload_to(config_of(4096), wait_looking, error), 0);
+	assert_int_equal(waits, 5);
+	assert_int_equal(tgt_reload_mend(&reload, &current), 1);
+	lock_end(0);
+	assert_int_equal(tgt_reload_mend(&reload, &current), 0);
+	assert_int_equal(served(0), 4096);
+}
+
+/* A lock's long wait is for the start: a reload tries the others meanwhile. */
+static void a_lock_wait_is_not_spent_on_one(void **state)
+{
+	struct tgt_config wanted = config_of(4096);
+	char error[TGT_ERROR_BYTES];
+
+	lock_away(0);
+	wanted.volumes[0].lock_wait_ms = 600000;
+	release_at = 2;
+	assert_int_equal(reload_to(wanted, wait_looking, error), 0);
+	assert_int_equal(served(0), 4096);
+}
+
+/* Settings with which it cannot be served, and a file that another volume keeps. */
+static void what_does_not_pass_is_not_waited_for(void **state)
+{
+	struct tgt_config wanted = config_of(512);
+	char error[TGT_ERROR_BYTES], path[64];
+
+	path_of(0, path, sizeof(path));
+	assert_int_equal(truncate(path, 65536 + 512), 0);
+	wanted.volumes[0].block_bytes = 4096; /* no whole number of these */
+	tgt_volume_put(tgt_volume_remove(registry, name[1]));
+	path_of(2, wanted.volumes[1].path, sizeof(wanted.volumes[1].path));
+	assert_int_equal(reload_to(wanted, wait_never, error), 0);
+	assert_int_equal(served(0), 512); /* as before */
+	assert_int_equal(served(1), 512); /* likewise, on its own file */
+	assert_int_equal(served(2), 512);
+}
+
+/* A removed volume that has not ended is waited for, though the new one shall wait for no other process. */
+static void a_former_life_is_waited_for(void **state)
+{
+	struct tgt_volume *held = tgt_volume_get(registry, name[0]);
+	struct tgt_config wanted = config_of(512);
+	char error[TGT_ERROR_BYTES];
+
+	/* Gone in one reload, under another name in the next: opened before anything is changed. */
+	memmove(&wanted.volumes[0], &wanted.volumes[1], 2 * sizeof(wanted.volumes[0]));
+	wanted.volume_count = 2;
+	assert_int_equal(reload_to(wanted, wait_never, error), 0);
+	wanted = config_of(512);
+	strcpy(wanted.volumes[0].name, "again");
+	assert_int_equal(reload_to(wanted, NULL, error), -EAGAIN);
+	assert_non_null(strstr(error, "in use by this process, for a volume that is being closed"));
+	tgt_volume_put(held);
+	wanted = config_of(512);
+	assert_int_equal(reload_to(wanted, wait_never, error), 0);
+	assert_int_equal(served(0), 512);
+}
+
+#define RELOAD_TEST(function) cmocka_unit_test_setup_teardown(function, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		RELOAD_TEST(one_that_is_stuck_delays_no_other),
+		RELOAD_TEST(what_stays_stuck_is_mended),
+		RELOAD_TEST(a_lock_wait_is_not_spent_on_one),
+		RELOAD_TEST(what_does_not_pass_is_not_waited_for),
+		RELOAD_TEST(a_former_life_is_waited_for),
+	};
+
+	return cmocka_run_group_tests_name("target reload", tests, NULL, NULL);
+}
