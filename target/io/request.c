@@ -2,10 +2,10 @@
 /*
  * The life of a command, from top to bottom: received -> checked -> data in -> stored -> data out
  * -> replied. Which step may follow which is request_state.c's, what a command may ask for is
- * request_check.c's, moving bytes is transfer.c's, packing completions is reply.c's. CHECKSUM is
- * checksum.c's and EXTENTS extents.c's; commands that are not block I/O go up. Nothing here waits:
- * each function takes a request as far as it goes and leaves it in the list, with the store or with
- * the fabric, as its state says.
+ * request_check.c's, its memory is request_memory.c's, moving bytes is transfer.c's, packing
+ * completions is reply.c's. CHECKSUM is checksum.c's and EXTENTS extents.c's; commands that are not
+ * block I/O go up. Nothing here waits: each function takes a request as far as it goes and leaves it
+ * in the list, with the store or with the fabric, as its state says.
  */
 #include "target/io/request.h"
 
@@ -74,89 +74,7 @@ static void request_decode(struct tgt_request *request, const struct rblk_wire_c
 	request->submitted_ns = request->received_ns;
 }
 
-/* -- memory for the data ----------------------------------------------------------------------- */
-
 static void request_store(struct tgt_request *request, enum tgt_io_kind kind);
-static void request_with_memory(struct tgt_request *request);
-
-static bool request_take_memory(struct tgt_request *request)
-{
-	request->data = tgt_share_alloc(request->lane, request->data_bytes);
-	if (!request->data)
-		return false;
-	request->home = TGT_HOME_POOL;
-	request->lkey = request->lane->lkey;
-	return true;
-}
-
-void tgt_request_get_memory(struct tgt_request *request, uint32_t bytes)
-{
-	struct tgt_lane *lane = request->lane;
-	struct tgt_turn *turn = lane->turn;
-
-	request->data_bytes = bytes;
-	/* A command does not overtake those that wait: a large one would never get its memory.
-	 * Sessions that have their share do not make others wait. */
-	if (!lane->share->is_starving && !turn->short_of_memory && request_take_memory(request)) {
-		request_with_memory(request);
-		return;
-	}
-	if (!tgt_request_set_state(request, TGT_REQUEST_WAITING))
-		return;
-	TAILQ_INSERT_TAIL(&lane->waiting, request, link);
-	tgt_share_wait(lane);
-	tgt_turn_timer(turn, request->received_ns + TGT_MEMORY_WAIT_NS);
-}
-
-void tgt_request_wait_no_more(struct tgt_request *request)
-{
-	TAILQ_REMOVE(&request->lane->waiting, request, link);
-	/* It may have been the one that memory was gathered for: look again. */
-	request_turn(request)->memory_freed = true;
-}
-
-bool tgt_request_retry_memory(struct tgt_request *request)
-{
-	if (!request_take_memory(request))
-		return false;
-	TAILQ_REMOVE(&request->lane->waiting, request, link);
-	request_with_memory(request);
-	return true;
-}
-
-static void request_free_data(struct tgt_request *request)
-{
-	if (request->home == TGT_HOME_POOL || request->home == TGT_HOME_REPORT)
-		tgt_share_free(request->lane, request->data, request->data_bytes,
-			       request->home == TGT_HOME_REPORT);
-	request->home = TGT_HOME_NONE;
-	request->data = NULL;
-}
-
-void *tgt_request_report_alloc(struct tgt_request *request, uint32_t bytes)
-{
-	struct tgt_lane *lane = request->lane;
-
-	request->data = tgt_share_alloc_report(lane, bytes);
-	if (!request->data) {
-		tgt_request_complete(request, RBLK_E_BUSY);
-		return NULL;
-	}
-	request->home = TGT_HOME_REPORT;
-	request->data_bytes = bytes;
-	request->lkey = lane->lkey;
-	memset(request->data, 0, bytes);
-	return request->data;
-}
-
-/* The receive buffer of an in-capsule write is needed until its bytes are stored or copied. */
-static void request_release_capsule(struct tgt_request *request)
-{
-	if (!request->holds_capsule)
-		return;
-	request->holds_capsule = false;
-	tgt_receives_release(request->lane->receives, request->capsule_buffer);
-}
 
 /* -- data in ----------------------------------------------------------------------------------- */
 
@@ -226,8 +144,8 @@ static void request_write(struct tgt_request *request)
 	request_fetch(request);
 }
 
-/* Memory has been found. A capsule's bytes are moved there and their receive buffer is let go. */
-static void request_with_memory(struct tgt_request *request)
+/* A capsule's bytes are moved there and their receive buffer is let go. */
+void tgt_request_with_memory(struct tgt_request *request)
 {
 	switch (request->opcode) {
 	case RBLK_OP_READ:
@@ -242,7 +160,7 @@ static void request_with_memory(struct tgt_request *request)
 		       tgt_receives_buffer(request->lane->receives, request->capsule_buffer) +
 			       request->address,
 		       request->length);
-		request_release_capsule(request);
+		tgt_request_release_capsule(request);
 		request_store(request, TGT_IO_WRITE);
 		break;
 	case RBLK_OP_EXTENTS:
@@ -516,9 +434,9 @@ void tgt_request_complete(struct tgt_request *request, enum rblk_status status)
 		return;
 	request->status = (uint16_t)status;
 	request_account(request);
-	request_release_capsule(request);
+	tgt_request_release_capsule(request);
 	if (!data_out)
-		request_free_data(request);
+		tgt_request_free_data(request);
 }
 
 void tgt_request_report(struct tgt_request *request)
@@ -571,8 +489,8 @@ static void request_release(struct tgt_request *request)
 
 	if (!tgt_request_set_state(request, TGT_REQUEST_FREE))
 		return;
-	request_release_capsule(request);
-	request_free_data(request);
+	tgt_request_release_capsule(request);
+	tgt_request_free_data(request);
 	if (request->orphan)
 		tgt_orphans_end(&access->port->volume->orphans, request->orphan);
 	request->access = NULL;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * The life of a request: one command from its arrival to its reply. It reads from top to bottom in
- * request.c; request_state.c and request_check.c serve it. The struct and its states are in lane.h.
- * The reactor's thread only.
+ * request.c; request_state.c, request_check.c and request_memory.c serve it. The struct and its
+ * states are in lane.h. The reactor's thread only.
  */
 #ifndef RBLK_TARGET_REQUEST_H
 #define RBLK_TARGET_REQUEST_H
@@ -33,6 +33,22 @@ static inline bool tgt_opcode_writes(uint8_t opcode)
 	       opcode == RBLK_OP_WRITE_ZEROES;
 }
 
+/* -- request_memory.c --------------------------------------------------------------------------- */
+
+/* Memory for `bytes` of data, now or when it is this lane's turn; then the command goes on. */
+void tgt_request_get_memory(struct tgt_request *request, uint32_t bytes);
+/* A request that is WAITING leaves its list, without memory. */
+void tgt_request_wait_no_more(struct tgt_request *request);
+/* Memory may be there again: true if the request could go on. */
+bool tgt_request_retry_memory(struct tgt_request *request);
+/* Memory for what a session command reports, zeroed; then tgt_request_report() or _complete().
+ * NULL: there is none; the request has been answered. */
+void *tgt_request_report_alloc(struct tgt_request *request, uint32_t bytes);
+
+/* Give back the block; the receive buffer. Nothing where there is none. */
+void tgt_request_free_data(struct tgt_request *request);
+void tgt_request_release_capsule(struct tgt_request *request);
+
 /* -- request.c --------------------------------------------------------------------------------- */
 
 /* `command` has passed its validator and belongs in this slot, which is free. `capsule`: its data
@@ -40,19 +56,13 @@ static inline bool tgt_opcode_writes(uint8_t opcode)
 void tgt_request_begin(struct tgt_request *request, const struct rblk_wire_command *command,
 		       char *capsule, uint32_t capsule_bytes, uint32_t buffer);
 
+/* Memory has been found. */
+void tgt_request_with_memory(struct tgt_request *request);
 /* The RDMA READs of a request in DATA_IN have all completed. */
 void tgt_request_data_in(struct tgt_request *request);
-/* A request that is WAITING leaves its list, without memory. */
-void tgt_request_wait_no_more(struct tgt_request *request);
-/* Memory may be there again: true if the request could go on. */
-bool tgt_request_retry_memory(struct tgt_request *request);
 /* Go on with a request that was put off to this turn (turn->resumed): the next piece of a checksum,
  * a READ of the store's own memory. */
 void tgt_request_resume(struct tgt_request *request);
-
-/* Memory for what a session command reports, zeroed; then tgt_request_report() or _complete().
- * NULL: there is none; the request has been answered. */
-void *tgt_request_report_alloc(struct tgt_request *request, uint32_t bytes);
 
 /* Queue the completion; from RECEIVED, WAITING, DATA_IN, STORING or HELD. */
 void tgt_request_complete(struct tgt_request *request, enum rblk_status status);
@@ -79,8 +89,6 @@ void tgt_request_drop(struct tgt_request *request);
 bool tgt_request_begin_storing(struct tgt_request *request);
 /* Give request->io to the store; its kind, flags, offset, bytes and done are set. */
 void tgt_request_submit(struct tgt_request *request);
-/* Memory for `bytes` of data, now or when it is this lane's turn; then the command goes on. */
-void tgt_request_get_memory(struct tgt_request *request, uint32_t bytes);
 /* The store is done with request->io. */
 void tgt_request_stored(struct tgt_request *request, int error);
 
