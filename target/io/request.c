@@ -286,16 +286,24 @@ static void request_store(struct tgt_request *request, enum tgt_io_kind kind)
 
 /* -- where each command goes after the checks -------------------------------------------------- */
 
-/* Has the turn read enough of stores' own memory? Each session may read once in a turn all the same: the others'
- * backlog is not its own. */
+/*
+ * Has the turn read enough of stores' own memory? A session may read once in a turn all the same, for
+ * the others' backlog is not its own; but not each of very many sessions of one host.
+ */
 static bool request_over_budget(const struct tgt_request *request)
 {
 	struct tgt_share *share = request->lane->share;
 	struct tgt_turn *turn = request_turn(request);
+	struct tgt_host_share *host = share->host;
 
-	if (turn->direct_bytes >= TGT_DIRECT_BYTES && share->direct_ns == turn->now_ns)
-		return true;
-	share->direct_ns = turn->now_ns;
+	if (host->direct_ns != turn->now_ns)
+		host->direct_extra = 0;
+	if (turn->direct_bytes >= TGT_DIRECT_BYTES) {
+		if (share->direct_ns == turn->now_ns || host->direct_extra == TGT_DIRECT_EXTRA)
+			return true;
+		host->direct_extra++;
+	}
+	host->direct_ns = share->direct_ns = turn->now_ns;
 	turn->direct_bytes += request->length;
 	return false;
 }

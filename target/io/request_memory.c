@@ -35,7 +35,7 @@ void tgt_request_get_memory(struct tgt_request *request, uint32_t bytes)
 	if (!tgt_request_set_state(request, TGT_REQUEST_WAITING))
 		return;
 	TAILQ_INSERT_TAIL(&lane->waiting, request, link);
-	tgt_share_wait(lane);
+	tgt_share_wait(lane, bytes);
 	tgt_turn_timer(turn, request->received_ns + TGT_MEMORY_WAIT_NS);
 }
 

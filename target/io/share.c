@@ -6,61 +6,121 @@
 
 #include "target/store/pool.h"
 
-void tgt_share_init(struct tgt_share *share, struct tgt_turn *turn)
+void tgt_share_init(struct tgt_share *share, struct tgt_turn *turn, struct tgt_host_share *host)
 {
 	share->turn = turn;
+	share->host = host;
 	TAILQ_INIT(&share->starving);
 }
 
-/* `held`: what the session has of the pool. Blocks are counted as they are cut. */
-static void *pool_take(struct tgt_pool *pool, uint64_t *held, uint32_t bytes)
+/* -- taking ------------------------------------------------------------------------------------ */
+
+/* What a host that holds so much may still take, of a pool with so much free: it then holds
+ * TGT_SHARE_OF_FREE times what stays. */
+static uint64_t host_room(uint64_t held, uint64_t free_bytes)
 {
-	size_t before = tgt_pool_free_bytes(pool), after;
+	if (TGT_SHARE_OF_FREE * free_bytes <= held)
+		return 0;
+	return (TGT_SHARE_OF_FREE * free_bytes - held) / (TGT_SHARE_OF_FREE + 1);
+}
+
+/* May the session take so much more, as far as shares go? */
+static bool is_within(uint64_t held, uint64_t host_held, uint32_t bytes, uint64_t free_bytes)
+{
+	uint64_t room = host_room(host_held, free_bytes);
+
+	if (!host_held)
+		return true;
+	if (bytes > room)
+		return false;
+	return !held || held + bytes <= TGT_SHARE_OF_FREE * (room - bytes);
+}
+
+/* Blocks are counted as they are cut. */
+static void *pool_take(struct tgt_pool *pool, uint64_t *held, uint64_t *host_held, uint32_t bytes)
+{
+	size_t before = tgt_pool_free_bytes(pool), taken;
 	void *block;
 
-	if (*held && (before < bytes || *held + bytes > TGT_SHARE_OF_FREE * (before - bytes)))
+	if (!is_within(*held, *host_held, bytes, before))
 		return NULL;
 	block = tgt_pool_alloc(pool, bytes);
-	after = tgt_pool_free_bytes(pool);
-	*held += before - after;
+	taken = before - tgt_pool_free_bytes(pool);
+	*held += taken;
+	*host_held += taken;
 	return block;
 }
 
-static void pool_give(struct tgt_pool *pool, uint64_t *held, void *block, uint32_t bytes)
+static void pool_give(struct tgt_pool *pool, uint64_t *held, uint64_t *host_held, void *block,
+		      uint32_t bytes)
 {
-	size_t before = tgt_pool_free_bytes(pool);
+	size_t before = tgt_pool_free_bytes(pool), given;
 
 	tgt_pool_free(pool, block, bytes);
-	*held -= tgt_pool_free_bytes(pool) - before;
+	given = tgt_pool_free_bytes(pool) - before;
+	*held -= given;
+	*host_held -= given;
 }
 
 void *tgt_share_alloc(struct tgt_lane *lane, uint32_t bytes)
 {
-	return pool_take(lane->turn->pool, &lane->share->data_bytes, bytes);
+	struct tgt_share *share = lane->share;
+
+	return pool_take(lane->turn->pool, &share->data_bytes, &share->host->data_bytes,
+			 bytes);
 }
 
 void *tgt_share_alloc_report(struct tgt_lane *lane, uint32_t bytes)
 {
+	struct tgt_share *share = lane->share;
 	void *block = NULL;
 
 	if (lane->reports_out < lane->reports_max)
-		block = pool_take(lane->reports, &lane->share->report_bytes, bytes);
+		block = pool_take(lane->reports, &share->report_bytes,
+				  &share->host->report_bytes, bytes);
 	lane->reports_out += block != NULL;
 	return block;
 }
 
 void tgt_share_free(struct tgt_lane *lane, void *block, uint32_t bytes, bool report)
 {
+	struct tgt_share *share = lane->share;
+
 	if (report) {
 		lane->reports_out--;
-		pool_give(lane->reports, &lane->share->report_bytes, block, bytes);
+		pool_give(lane->reports, &share->report_bytes, &share->host->report_bytes,
+			  block, bytes);
 		return;
 	}
-	pool_give(lane->turn->pool, &lane->share->data_bytes, block, bytes);
+	pool_give(lane->turn->pool, &share->data_bytes, &share->host->data_bytes, block,
+		  bytes);
 	lane->turn->memory_freed = true;
 }
 
-void tgt_share_wait(struct tgt_lane *lane)
+/* -- waiting ----------------------------------------------------------------------------------- */
+
+bool tgt_share_lacks_memory(const struct tgt_share *share, uint32_t bytes)
+{
+	return !share->data_bytes &&
+	       is_within(0, share->host->data_bytes, bytes,
+			 tgt_pool_free_bytes(share->turn->pool));
+}
+
+void tgt_share_gather(struct tgt_turn *turn, bool wanted)
+{
+	uint64_t now_ns = turn->now_ns;
+
+	if (turn->short_of_memory)
+		turn->gathered_ns += now_ns - turn->gather_seen_ns;
+	turn->gather_seen_ns = now_ns;
+	if (now_ns - turn->gather_begun_ns >= TGT_GATHER_PERIOD_NS) {
+		turn->gather_begun_ns = now_ns;
+		turn->gathered_ns = 0;
+	}
+	turn->short_of_memory = wanted && turn->gathered_ns < TGT_GATHER_NS;
+}
+
+void tgt_share_wait(struct tgt_lane *lane, uint32_t bytes)
 {
 	struct tgt_share *share = lane->share;
 
@@ -68,9 +128,9 @@ void tgt_share_wait(struct tgt_lane *lane)
 		lane->is_starving = true;
 		TAILQ_INSERT_TAIL(&share->starving, lane, starving_link);
 	}
-	/* Memory is gathered for a session that has none: nobody overtakes it. */
-	if (!share->data_bytes)
-		share->turn->short_of_memory = true;
+	/* Nobody overtakes a session that memory is gathered for. */
+	if (!share->turn->short_of_memory && tgt_share_lacks_memory(share, bytes))
+		tgt_share_gather(share->turn, true);
 	if (!share->is_starving) {
 		share->is_starving = true;
 		TAILQ_INSERT_TAIL(&share->turn->starving, share, link);

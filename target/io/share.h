@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * A session's share of the reactor's memory for data and for reports. A session that holds nothing
- * may always take a block, if there is one. One that holds some may take more as long as it then
- * holds no more than so many times what stays free (TGT_SHARE_OF_FREE): alone it can have three
- * quarters of a pool, several get equal parts, and there is always something left for the next one
- * that comes. Commands for which there is no memory wait; sessions are served in turn, and in each
- * session its lanes. serve/ embeds one in each session. The reactor's thread only.
+ * A session's share of the reactor's memory for data and for reports (C6). All sessions of a host
+ * together may take blocks as long as they then hold no more than TGT_SHARE_OF_FREE times what stays
+ * free, and each session as long as it then holds no more than so many times what its host may still
+ * take. Who holds nothing may take a block, if there is one; a session only within its host's share.
+ * So one host alone can have three quarters of a pool and one session alone nine sixteenths, several
+ * hosts get equal parts however many sessions they have, and there is always something left for the
+ * next host and for the next session of a host. Which sessions are of one host is serve/host.h's.
+ *
+ * Commands for which there is no memory wait; sessions are served in turn, and in each session its
+ * lanes. serve/ embeds one in each session. The reactor's thread only.
  */
 #ifndef RBLK_TARGET_SHARE_H
 #define RBLK_TARGET_SHARE_H
@@ -15,9 +19,20 @@
 #include "target/io/lane.h"
 
 #define TGT_SHARE_OF_FREE 3u
+/* Memory is gathered for so long in each period, and not longer: nobody gets any meanwhile. */
+#define TGT_GATHER_NS 1000000000ull
+#define TGT_GATHER_PERIOD_NS TGT_MEMORY_WAIT_NS
+
+/* What all sessions of a host have together. */
+struct tgt_host_share {
+	uint64_t data_bytes, report_bytes; /* as below */
+	uint64_t direct_ns;	   /* the turn in which one last read of a store's own memory */
+	unsigned int direct_extra; /* of those reads beyond the turn's budget; see request.c */
+};
 
 struct tgt_share {
-	struct tgt_turn *turn; /* fixed */
+	struct tgt_turn *turn;	       /* fixed */
+	struct tgt_host_share *host;   /* fixed: this session included */
 	TAILQ_ENTRY(tgt_share) link;   /* turn->starving, while is_starving */
 	struct tgt_lane_list starving; /* its lanes with commands that wait, in turn */
 	bool is_starving;
@@ -25,22 +40,30 @@ struct tgt_share {
 	uint64_t report_bytes; /* of the pools for reports */
 	uint64_t direct_ns;    /* the turn in which it last read of a store's own memory */
 	uint32_t credits;      /* receive buffers that are promised to its queues */
+	unsigned int extents;  /* EXTENTS that the stores have */
 };
 
-void tgt_share_init(struct tgt_share *share, struct tgt_turn *turn);
+/* `host` outlives it. */
+void tgt_share_init(struct tgt_share *share, struct tgt_turn *turn, struct tgt_host_share *host);
 
-/* A block of turn->pool, or of the lane's pool for reports. NULL: none is free, or the session has
- * its share. */
+/* A block of turn->pool, or of the lane's pool for reports. NULL: none is free, or the session or
+ * its host has its share. */
 void *tgt_share_alloc(struct tgt_lane *lane, uint32_t bytes);
 void *tgt_share_alloc_report(struct tgt_lane *lane, uint32_t bytes);
 void tgt_share_free(struct tgt_lane *lane, void *block, uint32_t bytes, bool report);
 
-/* A lane has a command that waits for memory. */
-void tgt_share_wait(struct tgt_lane *lane);
+/* A lane has a command that waits for so much memory. */
+void tgt_share_wait(struct tgt_lane *lane, uint32_t bytes);
 /* The session's first lane has had its turn, and the session too: both go to the ends of their
  * lists. */
 void tgt_share_turn(struct tgt_share *share);
 /* The lane waits no more. Nothing where it does not wait. */
 void tgt_share_leave(struct tgt_lane *lane);
+
+/* Is memory to be gathered for this session, which waits for so much: it holds nothing, and what it
+ * lacks is memory, not only its share of it? */
+bool tgt_share_lacks_memory(const struct tgt_share *share, uint32_t bytes);
+/* Sets turn->short_of_memory: is memory gathered, if that is wanted and its time is not over? */
+void tgt_share_gather(struct tgt_turn *turn, bool wanted);
 
 #endif

@@ -24,6 +24,8 @@
 /* Bytes of stores' own memory that one turn reads for new commands, and for those put off: digests
  * and copies of more would keep other sessions waiting. */
 #define TGT_DIRECT_BYTES (2u << 20)
+/* Sessions of one host that may read once each beyond that. */
+#define TGT_DIRECT_EXTRA 4u
 /* Work requests of one chain. */
 #define TGT_CHAIN_MAX 64u
 
@@ -58,7 +60,10 @@ struct tgt_turn {
 	struct tgt_lane_list dirty;	 /* has something to post in this turn */
 	struct tgt_share_list starving;	 /* sessions with commands that wait for memory, in turn */
 	bool memory_freed;		 /* since they were last looked at */
-	bool short_of_memory;		 /* one of them lacks memory, and not only its share of it */
+	bool short_of_memory;		 /* it is gathered for one of them: nobody overtakes it */
+	uint64_t gather_begun_ns;	 /* of the period in which memory was gathered ... */
+	uint64_t gathered_ns;		 /* for so long ... */
+	uint64_t gather_seen_ns;	 /* until then */
 	struct tgt_request_list resumed; /* to go on in the next turn: checksums, direct READs */
 	uint64_t direct_bytes;		 /* of TGT_DIRECT_BYTES, in this turn */
 	struct tgt_receives_list idle;	 /* has receive buffers to post */

@@ -38,6 +38,14 @@ unsigned int tgt_work_resume(struct tgt_turn *turn)
 	return count;
 }
 
+/* What the session waits for: the memory of the oldest command of its next lane. */
+static uint32_t share_wants(const struct tgt_share *share)
+{
+	const struct tgt_lane *lane = TAILQ_FIRST(&share->starving);
+
+	return TAILQ_FIRST(&lane->waiting)->data_bytes;
+}
+
 /* Memory for the oldest command of the session's next lane. False: there is none for it. */
 static bool work_feed_session(struct tgt_share *share)
 {
@@ -54,7 +62,7 @@ static bool work_feed_session(struct tgt_share *share)
 
 /*
  * Sessions in turn. One that has its share is passed over; for one that has nothing, and for which
- * there is no memory either, memory is gathered: nobody overtakes it.
+ * there is no memory either, memory is gathered: nobody overtakes it, for a bounded time.
  */
 void tgt_work_feed(struct tgt_turn *turn)
 {
@@ -64,17 +72,18 @@ void tgt_work_feed(struct tgt_turn *turn)
 	if (!turn->memory_freed)
 		return;
 	turn->memory_freed = false;
-	turn->short_of_memory = false;
+	tgt_share_gather(turn, false);
 	while (fed) {
 		fed = false;
 		for (share = TAILQ_FIRST(&turn->starving); share; share = following) {
 			following = TAILQ_NEXT(share, link);
 			if (work_feed_session(share)) {
 				fed = true;
-			} else if (!share->data_bytes) {
-				turn->short_of_memory = true;
-				return;
+				continue;
 			}
+			tgt_share_gather(turn, tgt_share_lacks_memory(share, share_wants(share)));
+			if (turn->short_of_memory)
+				return;
 		}
 	}
 }
@@ -93,6 +102,11 @@ void tgt_work_expire(struct tgt_turn *turn)
 			tgt_request_wait_no_more(request);
 			tgt_request_complete(request, RBLK_E_BUSY);
 		}
+	}
+	/* The time for gathering may be over: then the others get theirs. */
+	if (turn->short_of_memory) {
+		tgt_share_gather(turn, true);
+		turn->memory_freed |= !turn->short_of_memory;
 	}
 }
 

@@ -15,16 +15,18 @@
 #include "target/serve/admin.h"
 #include "target/serve/device.h"
 #include "target/serve/event.h"
+#include "target/serve/host.h"
 #include "target/serve/keepalive.h"
 #include "target/serve/measure.h"
 #include "target/serve/queue.h"
 #include "target/serve/sessions.h"
 
-/* One per login that is not answered yet; freed when it is. Owns request and lease. */
+/* One per login that is not answered yet; freed when it is. Owns request and lease, uses host. */
 struct tgt_login {
 	TAILQ_ENTRY(tgt_login) link; /* reactor->logins */
 	struct fab_request *request;
 	struct tgt_lease *lease;
+	struct tgt_host *host;
 	struct rblk_wire_login wire;
 	uint64_t begun_ns;
 	char peer[80];
@@ -114,9 +116,10 @@ static void login_failed(const struct tgt_login *login, struct tgt_queue *queue)
 	tgt_queue_close(queue, NULL);
 }
 
-static void login_free(struct tgt_login *login)
+static void login_free(struct tgt_reactor *reactor, struct tgt_login *login)
 {
 	tgt_lease_put(login->lease);
+	tgt_host_put(reactor, login->host);
 	free(login);
 }
 
@@ -234,8 +237,8 @@ static void login_accept(struct tgt_login *login, struct tgt_session *session,
 }
 
 /* A login's first queue of a session that is not here. Answers the request in every case. */
-static void login_create(struct tgt_login *login, struct tgt_reactor *reactor,
-			 struct tgt_fabric *fabric, struct tgt_device *device, uint32_t features)
+static void login_begin_session(struct tgt_login *login, struct tgt_reactor *reactor,
+				struct tgt_fabric *fabric, struct tgt_device *device, uint32_t features)
 {
 	struct tgt_session *session;
 
@@ -245,7 +248,7 @@ static void login_create(struct tgt_login *login, struct tgt_reactor *reactor,
 		login_reject_full(login, reactor, reactor->sessions_max, "sessions");
 		return;
 	}
-	session = tgt_session_create(reactor, &login->wire, login->lease);
+	session = tgt_session_create(reactor, &login->wire, login->lease, login->host);
 	if (!session) {
 		login_reject(reactor, login->request, RBLK_REJECT_NO_RESOURCES, 0, NULL);
 		return;
@@ -317,7 +320,7 @@ static bool login_try(struct tgt_reactor *reactor, struct tgt_login *login)
 		login_accept(login, session, fabric, device, verdict.features);
 		return true;
 	case CORE_LOGIN_CREATE:
-		login_create(login, reactor, fabric, device, verdict.features);
+		login_begin_session(login, reactor, fabric, device, verdict.features);
 		return true;
 	case CORE_LOGIN_REJECT:
 		login_reject(reactor, login->request, verdict.reason, verdict.detail, NULL);
@@ -350,7 +353,8 @@ static void login_remove(struct tgt_reactor *reactor, struct tgt_login *login)
 {
 	TAILQ_REMOVE(&reactor->logins, login, link);
 	reactor->login_count--;
-	login_free(login);
+	login->host->logins--;
+	login_free(reactor, login);
 }
 
 /* Of one queue only the newest login waits: its initiator has given up the others. */
@@ -373,54 +377,46 @@ static void login_supersede(struct tgt_reactor *reactor, const struct tgt_login 
 	}
 }
 
-/* The address without the port: what one peer is. */
-static size_t peer_length(const char *peer)
-{
-	const char *colon = strrchr(peer, ':');
-
-	return colon ? (size_t)(colon - peer) : strlen(peer);
-}
-
-static bool same_peer(const struct tgt_login *one, const struct tgt_login *other)
-{
-	size_t length = peer_length(one->peer);
-
-	return length == peer_length(other->peer) && !memcmp(one->peer, other->peer, length);
-}
-
-static unsigned int login_count_peer(const struct tgt_reactor *reactor,
-				     const struct tgt_login *of)
-{
-	const struct tgt_login *login;
-	unsigned int count = 0;
-
-	TAILQ_FOREACH(login, &reactor->logins, link)
-	count += same_peer(login, of);
-	return count;
-}
-
-/* The list is full: the last login of the peer with the most gives way, unless `newer` is that
- * peer's own. */
+/* The list is full: the last login of the host with the most gives way, unless `newer` is that
+ * host's own. */
 static bool login_make_room(struct tgt_reactor *reactor, const struct tgt_login *newer)
 {
-	unsigned int most = login_count_peer(reactor, newer);
-	struct tgt_login *login, *victim = NULL;
+	struct tgt_host *host, *most = newer->host;
+	struct tgt_login *victim;
 
-	TAILQ_FOREACH(login, &reactor->logins, link)
-	{
-		unsigned int count = login_count_peer(reactor, login);
-
-		if (count > most || (victim && count == most)) {
-			most = count;
-			victim = login;
-		}
-	}
-	if (!victim)
+	TAILQ_FOREACH(host, &reactor->hosts, link)
+	if (host->logins > most->logins)
+		most = host;
+	if (most == newer->host)
 		return false;
+	TAILQ_FOREACH_REVERSE(victim, &reactor->logins, tgt_login_list, link)
+	if (victim->host == most)
+		break;
 	login_reject(reactor, victim->request, RBLK_REJECT_NO_RESOURCES, 0,
-		     "too many logins of this peer wait for older connections to end");
+		     "too many logins of this host wait for older connections to end");
 	login_remove(reactor, victim);
 	return true;
+}
+
+/* Owns request and lease from now on. NULL: no memory. */
+static struct tgt_login *login_create(struct tgt_reactor *reactor, struct fab_request *request,
+				      const struct rblk_wire_login *wire, struct tgt_lease *lease)
+{
+	struct tgt_login *login = calloc(1, sizeof(*login));
+
+	if (!login)
+		return NULL;
+	login->host = tgt_host_get(reactor, fab_request_peer(request));
+	if (!login->host) {
+		free(login);
+		return NULL;
+	}
+	login->request = request;
+	login->lease = lease;
+	login->wire = *wire;
+	login->begun_ns = reactor->turn.now_ns;
+	fab_format_address(fab_request_peer(request), login->peer, sizeof(login->peer));
+	return login;
 }
 
 void tgt_login_begin(struct tgt_reactor *reactor, struct fab_request *request,
@@ -437,30 +433,26 @@ void tgt_login_begin(struct tgt_reactor *reactor, struct fab_request *request,
 		tgt_lease_put(lease);
 		return;
 	}
-	login = calloc(1, sizeof(*login));
+	login = login_create(reactor, request, wire, lease);
 	if (!login) {
 		login_reject(reactor, request, RBLK_REJECT_NO_RESOURCES, 0, NULL);
 		tgt_lease_put(lease);
 		return;
 	}
-	login->request = request;
-	login->lease = lease;
-	login->wire = *wire;
-	login->begun_ns = reactor->turn.now_ns;
-	fab_format_address(fab_request_peer(request), login->peer, sizeof(login->peer));
 	login_supersede(reactor, login);
 	if (login_try(reactor, login)) {
-		login_free(login);
+		login_free(reactor, login);
 		return;
 	}
 	if (reactor->login_count >= TGT_LOGINS_WAITING_MAX && !login_make_room(reactor, login)) {
 		login_reject(reactor, request, RBLK_REJECT_NO_RESOURCES, 0,
-			     "too many logins of this peer wait for older connections to end");
-		login_free(login);
+			     "too many logins of this host wait for older connections to end");
+		login_free(reactor, login);
 		return;
 	}
 	TAILQ_INSERT_TAIL(&reactor->logins, login, link);
 	reactor->login_count++;
+	login->host->logins++;
 	tgt_turn_timer(&reactor->turn, login->begun_ns + TGT_LOGIN_WAIT_NS);
 }
 

@@ -146,6 +146,7 @@ static void reactor_init(struct tgt_reactor *reactor, const struct tgt_config *c
 	reactor->sessions_max = (config->sessions_max + count - 1) / count;
 	reactor->queues_max = (config->queues_total_max + count - 1) / count;
 	tgt_work_init(&reactor->turn);
+	TAILQ_INIT(&reactor->hosts);
 	TAILQ_INIT(&reactor->sessions);
 	TAILQ_INIT(&reactor->ended);
 	TAILQ_INIT(&reactor->opening);

@@ -14,6 +14,7 @@
 #include "proto/wire/login.h"
 #include "target/base/log.h"
 #include "target/base/settings.h"
+#include "target/io/share.h"
 #include "target/io/turn.h"
 #include "target/serve/mailbox.h"
 #include "target/store/ring.h"
@@ -27,7 +28,7 @@
  * none: so long can a login of an older incarnation or epoch be told from a new one. */
 #define TGT_SESSION_KEEP_NS 30000000000ull
 /* Logins that wait for an older life to end: so many, one for each queue of a session, and so long.
- * When the list is full, those of the peer that has most of them give way. */
+ * When the list is full, those of the host that has most of them give way. */
 #define TGT_LOGINS_WAITING_MAX 256u
 #define TGT_LOGIN_WAIT_NS 30000000000ull
 /* Where there is no keep-alive time, this is it while logins find no room. */
@@ -42,11 +43,13 @@ struct tgt_queue;
 struct tgt_login;
 struct tgt_device;
 struct tgt_open;
+struct tgt_host;
 
 TAILQ_HEAD(tgt_session_list, tgt_session);
 TAILQ_HEAD(tgt_queue_list, tgt_queue);
 TAILQ_HEAD(tgt_login_list, tgt_login);
 TAILQ_HEAD(tgt_open_list, tgt_open);
+TAILQ_HEAD(tgt_host_list, tgt_host);
 
 struct tgt_fabric {
 	struct fab *fab;
@@ -75,6 +78,7 @@ struct tgt_reactor {
 
 	struct tgt_mailbox mailbox; /* any thread sends */
 
+	struct tgt_host_list hosts; /* of the sessions and logins */
 	struct tgt_session_list sessions;
 	unsigned int session_count, queue_count, measure_count;
 	unsigned int session_number;	/* of the last, for log lines */

@@ -56,6 +56,7 @@ struct tgt_session {
 	char initiator[RBLK_NAME_BYTES];
 	char peer[80]; /* of queue 0 */
 	struct tgt_lease *lease;
+	struct tgt_host *host;	/* of its first login */
 	struct tgt_share share; /* of the reactor's memory; its queues' lanes use it */
 	struct tgt_place places[RBLK_QUEUES_MAX];
 	unsigned int queues_here;

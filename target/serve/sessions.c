@@ -12,18 +12,22 @@
 #include "proto/wire/wire_names.h"
 #include "target/serve/fence.h"
 #include "target/serve/handle.h"
+#include "target/serve/host.h"
 #include "target/serve/lease.h"
 #include "target/serve/queue.h"
 
 struct tgt_session *tgt_session_create(struct tgt_reactor *reactor,
-				       const struct rblk_wire_login *login, struct tgt_lease *lease)
+				       const struct rblk_wire_login *login,
+				       struct tgt_lease *lease, struct tgt_host *host)
 {
 	struct tgt_session *session = calloc(1, sizeof(*session));
 
 	if (!session)
 		return NULL;
 	session->reactor = reactor;
-	tgt_share_init(&session->share, &reactor->turn);
+	session->host = host;
+	tgt_host_share(host);
+	tgt_share_init(&session->share, &reactor->turn, &host->share);
 	memcpy(session->id, login->session_id, sizeof(session->id));
 	session->epoch = rblk_le64(login->session_epoch);
 	session->queue_count = rblk_le16(login->queue_count);
@@ -88,6 +92,7 @@ static void session_free(struct tgt_session *session)
 	reactor->session_count--;
 	reactor->rejudge = true;
 	tgt_lease_put(session->lease);
+	tgt_host_put(reactor, session->host);
 	free(session);
 }
 

@@ -11,7 +11,7 @@
 /* NULL: no memory. */
 struct tgt_session *tgt_session_create(struct tgt_reactor *reactor,
 				       const struct rblk_wire_login *login,
-				       struct tgt_lease *lease);
+				       struct tgt_lease *lease, struct tgt_host *host);
 struct tgt_session *tgt_session_find(struct tgt_reactor *reactor, const uint8_t id[16]);
 
 /* Close every queue; when the last has ended the session is freed. At once if there is none. */

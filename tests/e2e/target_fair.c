@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Goal: one initiator cannot take what all share. Method: initiators that ask for more than the
- * target has and take nothing of it, beside one that reads a little and looks at each answer.
+ * Goal: one initiator cannot take what all share, and many sessions of one host take no more than
+ * one does. Method: initiators that ask for more than the target has and take or send nothing of it,
+ * beside one that reads a little and looks at each answer. Another host is another address of the
+ * loopback device, which connect() is made to come from.
  */
 #include "tests/unit/unit.h"
 
+#include <arpa/inet.h>
+#include <sys/socket.h>
 #include "tests/e2e/daemon.h"
 #include "tests/e2e/raw.h"
 
@@ -12,10 +16,28 @@
 #define GREEDY 64u /* 32 MiB in one message: twice the pool, and more than sockets hold */
 #define CHECKSUMS 128u
 #define SMALL_READS 200u
+#define SESSIONS 40u /* each with a block: more than the pool has */
+#define WRITES 4u
 #define DISK_BYTES (8ull << 30) /* sparse: a checksum of it takes long */
 
 static struct e2e_daemon server;
 static struct e2e_file disk;
+
+static const char *source; /* where connections come from; NULL: where the system says */
+
+int __real_connect(int fd, const struct sockaddr *address, socklen_t bytes);
+int __wrap_connect(int fd, const struct sockaddr *address, socklen_t bytes);
+
+int __wrap_connect(int fd, const struct sockaddr *address, socklen_t bytes)
+{
+	struct sockaddr_in from = {.sin_family = AF_INET};
+
+	if (source) {
+		assert_int_equal(inet_pton(AF_INET, source, &from.sin_addr), 1);
+		assert_int_equal(bind(fd, (struct sockaddr *)&from, sizeof(from)), 0);
+	}
+	return __real_connect(fd, address, bytes);
+}
 
 static int start(void **state)
 {
@@ -33,12 +55,12 @@ static int stop(void **state)
 	return e2e_daemon_stop(&server);
 }
 
-static uint32_t greedy_connect(struct raw *raw)
+static uint32_t connect_with(struct raw *raw, uint16_t credits)
 {
 	uint32_t volume;
 
 	raw_init(raw);
-	raw->login.credits = rblk_to_le16(CHECKSUMS);
+	raw->login.credits = rblk_to_le16(credits);
 	assert_true(raw_connect(raw, server.host));
 	volume = raw_open(raw, "disk");
 	assert_int_not_equal(volume, 0);
@@ -49,7 +71,7 @@ static uint32_t greedy_connect(struct raw *raw)
 static void small_reads_succeed(void)
 {
 	struct raw raw;
-	uint32_t volume = greedy_connect(&raw);
+	uint32_t volume = connect_with(&raw, 8);
 
 	for (unsigned int i = 0; i < SMALL_READS; i++) {
 		raw_io(&raw, RBLK_OP_READ, (uint16_t)(i % 8), volume, i * 8, 8, 4096);
@@ -78,7 +100,7 @@ static void read_without_end(struct raw *raw, uint32_t volume)
 static void reads_that_are_not_taken_leave_memory_for_others(void **state)
 {
 	struct raw greedy;
-	uint32_t volume = greedy_connect(&greedy);
+	uint32_t volume = connect_with(&greedy, CHECKSUMS);
 
 	(void)state;
 	read_without_end(&greedy, volume);
@@ -95,7 +117,7 @@ static void reads_that_are_not_taken_leave_memory_for_others(void **state)
 static void checksums_of_whole_volumes_leave_memory_for_others(void **state)
 {
 	struct raw greedy;
-	uint32_t volume = greedy_connect(&greedy);
+	uint32_t volume = connect_with(&greedy, CHECKSUMS);
 
 	(void)state;
 	for (uint16_t tag = 0; tag < CHECKSUMS; tag++) {
@@ -110,11 +132,45 @@ static void checksums_of_whole_volumes_leave_memory_for_others(void **state)
 	raw_close(&greedy);
 }
 
+/* A session whose WRITEs hold memory for data that it does not let the target read. */
+static void write_without_end(struct raw *raw)
+{
+	uint32_t volume = connect_with(raw, 2 * WRITES);
+
+	for (uint16_t tag = 0; tag < WRITES; tag++) {
+		struct rblk_wire_command *command = raw_command(raw, 0, tag);
+
+		raw_fill(raw, command, tag, RBLK_OP_WRITE, tag);
+		command->volume = rblk_to_le32(volume);
+		command->blocks = rblk_to_le32(IO_BLOCKS);
+		command->segment.address = rblk_to_le64((uintptr_t)raw->memory + RAW_DATA);
+		command->segment.rkey =
+			rblk_to_le32(fab_mr_rkey(raw->mr, fab_conn_device(raw->conn)));
+		command->segment.length = rblk_to_le32(IO_BLOCKS * 512);
+	}
+	raw_send(raw, WRITES * sizeof(struct rblk_wire_command));
+}
+
+static void many_sessions_of_one_host_leave_memory_for_others(void **state)
+{
+	static struct raw greedy[SESSIONS];
+
+	(void)state;
+	source = "127.0.0.2";
+	for (unsigned int i = 0; i < SESSIONS; i++)
+		write_without_end(&greedy[i]);
+	source = NULL;
+	small_reads_succeed();
+	for (unsigned int i = 0; i < SESSIONS; i++)
+		raw_close(&greedy[i]);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(reads_that_are_not_taken_leave_memory_for_others),
 		cmocka_unit_test(checksums_of_whole_volumes_leave_memory_for_others),
+		cmocka_unit_test(many_sessions_of_one_host_leave_memory_for_others),
 	};
 
 	return cmocka_run_group_tests(tests, start, stop);

@@ -17,6 +17,7 @@ struct queue_rig {
 	struct fab fab;
 	struct fab_conn conn;
 	struct tgt_turn turn;
+	struct tgt_host_share host;
 	struct tgt_share share;
 	struct tgt_lane lane;
 };
@@ -61,7 +62,7 @@ static inline struct queue_rig *queue_rig_create(const struct fab_ops *ops, uint
 	rig->fab.ops = ops;
 	rig->conn.fab = &rig->fab;
 	tgt_work_init(&rig->turn);
-	tgt_share_init(&rig->share, &rig->turn);
+	tgt_share_init(&rig->share, &rig->turn, &rig->host);
 	lane->share = &rig->share;
 	lane->turn = &rig->turn;
 	lane->ops = &queue_rig_ops;

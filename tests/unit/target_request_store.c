@@ -142,7 +142,8 @@ static void a_turn_does_so_much_of_direct_reads(void **state)
 	struct fab_conn conn = { .device = &device };
 	struct tgt_port port = { .store = &store, .volume = &volume, .mr = { &mr } };
 	struct tgt_access access = { .port = &port, .users = 1 };
-	struct tgt_share share = {0};
+	struct tgt_host_share host = {0};
+	struct tgt_share share = { .host = &host };
 	struct tgt_lane lane = { .turn = &turn, .share = &share, .conn = &conn, .open = true,
 				 .requests = requests, .tags = READS };
 	unsigned int turns = 0, done = 0;

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Hosts: where initiators come from, and what all sessions and logins of one host have together, so
+ * that many sessions get no more of what all share than one (io/share.h, login.c). A host is known
+ * by its address without the port. The name that an initiator gives itself (IDENTIFY) does not
+ * count: nobody has proved it, and a new one costs nothing. A host with several addresses counts as
+ * several. The reactor's thread only.
+ */
+#ifndef RBLK_TARGET_HOST_H
+#define RBLK_TARGET_HOST_H
+
+#include "target/serve/reactor_impl.h"
+
+struct tgt_host_key {
+	uint8_t address[16]; /* of IPv4 as IPv6 maps it */
+	uint32_t scope;	     /* of a link-local address */
+	uint32_t family;     /* of other addresses, which are not told apart; else 0 */
+};
+
+struct tgt_host {
+	TAILQ_ENTRY(tgt_host) link; /* reactor->hosts */
+	struct tgt_host_key key;
+	unsigned int users;	   /* sessions, and logins under way */
+	unsigned int logins;	   /* that wait */
+	struct tgt_host_share share; /* of the reactor's memory, by all its sessions */
+};
+
+/* The host at that address, with one user more. NULL: no memory. */
+struct tgt_host *tgt_host_get(struct tgt_reactor *reactor, const struct sockaddr *address);
+static inline void tgt_host_share(struct tgt_host *host)
+{
+	host->users++;
+}
+/* One user less. With the last one the host is forgotten. */
+void tgt_host_put(struct tgt_reactor *reactor, struct tgt_host *host);
+
+#endif

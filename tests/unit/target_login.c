@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Goal: of the logins that wait for an older life to end there are so many and no more, and when the
+ * list is full it refuses those of the host that has filled it. Method: a reactor by hand with
+ * sessions that are ending, and logins of them from several addresses on a fabric that notes how
+ * each was answered.
+ */
+#include "tests/unit/unit.h"
+#include <arpa/inet.h>
+#include <stdlib.h>
+#include <string.h>
+#include "proto/fabric/fabric_impl.h"
+#include "target/base/log.h"
+#include "target/io/work.h"
+#include "target/serve/device.h"
+#include "target/serve/host.h"
+#include "target/serve/login.h"
+#include "target/serve/sessions.h"
+
+#define GREEDY "10.0.0.1"
+#define OTHER "10.0.0.2"
+
+struct request {
+	struct fab_request head; /* first */
+	bool answered;
+	struct rblk_wire_reject reject;
+};
+
+static struct rig {
+	struct tgt_reactor reactor;
+	struct fab fab;
+	struct fab_device fab_device;
+	struct tgt_device device;
+	struct request requests[TGT_LOGINS_WAITING_MAX + 16];
+	unsigned int count;
+} *rig;
+
+static void fake_reject(struct fab_request *head, const void *private_data, uint8_t bytes)
+{
+	struct request *request = (struct request *)head;
+
+	assert_false(request->answered);
+	assert_int_equal(bytes, sizeof(request->reject));
+	request->answered = true;
+	memcpy(&request->reject, private_data, bytes);
+}
+
+static struct fab_device *fake_request_device(struct fab *fab, struct fab_request *request)
+{
+	return &rig->fab_device;
+}
+
+static const struct fab_ops fake_ops = {
+	.kind = FAB_TCP,
+	.reject = fake_reject,
+	.request_device = fake_request_device,
+};
+
+static int setup(void **state)
+{
+	(void)state;
+	tgt_log_set_level(TGT_LOG_ERROR);
+	rig = calloc(1, sizeof(*rig));
+	assert_non_null(rig);
+	rig->fab.ops = &fake_ops;
+	rig->fab_device.fab = &rig->fab;
+	rig->device.device = &rig->fab_device;
+	tgt_work_init(&rig->reactor.turn);
+	TAILQ_INIT(&rig->reactor.hosts);
+	TAILQ_INIT(&rig->reactor.sessions);
+	TAILQ_INIT(&rig->reactor.logins);
+	rig->reactor.turn.now_ns = 1;
+	rig->reactor.turn.timer_ns = UINT64_MAX;
+	rig->reactor.keepalive_ns = 1;
+	rig->reactor.config.reactors = 1;
+	rig->reactor.config.queues_max = RBLK_QUEUES_MAX;
+	rig->reactor.fabrics[0].fab = &rig->fab;
+	rig->reactor.fabrics[0].devices[0] = &rig->device;
+	rig->reactor.fabric_count = 1;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct tgt_session *session;
+
+	(void)state;
+	tgt_login_refuse_all(&rig->reactor);
+	while ((session = TAILQ_FIRST(&rig->reactor.sessions)))
+		tgt_session_end(session, NULL);
+	/* Nobody uses a host any more. */
+	assert_true(TAILQ_EMPTY(&rig->reactor.hosts));
+	free(rig);
+	return 0;
+}
+
+static struct rblk_wire_login login_of(uint8_t session, uint16_t queue, uint64_t epoch,
+				       uint32_t incarnation)
+{
+	return (struct rblk_wire_login){
+		.magic = rblk_to_le32(RBLK_MAGIC),
+		.version = rblk_to_le16(RBLK_PROTOCOL_VERSION),
+		.queue_index = rblk_to_le16(queue),
+		.incarnation = rblk_to_le32(incarnation),
+		.session_id = {session},
+		.session_epoch = rblk_to_le64(epoch),
+		.queue_count = rblk_to_le16(RBLK_QUEUES_MAX),
+		.credits = rblk_to_le16(RBLK_CREDITS_MIN),
+		.reply_bytes = rblk_to_le32(RBLK_REPLY_BYTES_MIN),
+	};
+}
+
+static struct sockaddr_in address_of(const char *host)
+{
+	struct sockaddr_in address = {.sin_family = AF_INET};
+
+	assert_int_equal(inet_pton(AF_INET, host, &address.sin_addr), 1);
+	return address;
+}
+
+/* A session whose end is waited for. */
+static void session_is_ending(uint8_t number, const char *from)
+{
+	struct rblk_wire_login wire = login_of(number, 0, 1, 1);
+	struct sockaddr_in address = address_of(from);
+	struct tgt_host *host = tgt_host_get(&rig->reactor, (struct sockaddr *)&address);
+	struct tgt_session *session = tgt_session_create(&rig->reactor, &wire, NULL, host);
+
+	assert_non_null(session);
+	tgt_host_put(&rig->reactor, host);
+	session->ending = true;
+}
+
+static struct request *log_in(struct rblk_wire_login wire, const char *from)
+{
+	struct request *request = &rig->requests[rig->count++];
+	struct sockaddr_in address = address_of(from);
+
+	assert_true(rig->count <= UNIT_LENGTH(rig->requests));
+	request->head.ops = &fake_ops;
+	memcpy(&request->head.peer, &address, sizeof(address));
+	tgt_login_begin(&rig->reactor, &request->head, &wire, sizeof(wire), NULL);
+	return request;
+}
+
+static unsigned int refused(const char *from)
+{
+	struct sockaddr_in address = address_of(from);
+	unsigned int count = 0;
+
+	for (unsigned int i = 0; i < rig->count; i++)
+		count += rig->requests[i].answered &&
+			 !memcmp(&rig->requests[i].head.peer, &address, sizeof(address));
+	return count;
+}
+
+static void a_full_list_refuses_only_who_has_filled_it(void **state)
+{
+	struct request *last = NULL, *others[2];
+
+	(void)state;
+	for (uint8_t i = 1; i <= TGT_LOGINS_WAITING_MAX / RBLK_QUEUES_MAX; i++) {
+		session_is_ending(i, GREEDY);
+		for (uint16_t queue = 0; queue < RBLK_QUEUES_MAX; queue++)
+			last = log_in(login_of(i, queue, 2, 1), GREEDY);
+	}
+	assert_int_equal(rig->reactor.login_count, TGT_LOGINS_WAITING_MAX);
+	assert_int_equal(refused(GREEDY), 0);
+	session_is_ending(200, OTHER);
+	others[0] = log_in(login_of(200, 0, 2, 1), OTHER);
+	assert_false(others[0]->answered);
+	assert_true(last->answered);
+	assert_int_equal(rblk_le16(last->reject.reason), RBLK_REJECT_NO_RESOURCES);
+	others[1] = log_in(login_of(200, 1, 2, 1), OTHER);
+	assert_false(others[1]->answered);
+	assert_int_equal(refused(GREEDY), 2);
+	/* Its own login is refused itself. */
+	session_is_ending(100, GREEDY);
+	assert_true(log_in(login_of(100, 0, 2, 1), GREEDY)->answered);
+	assert_int_equal(refused(GREEDY), 3);
+	assert_int_equal(refused(OTHER), 0);
+	assert_int_equal(rig->reactor.login_count, TGT_LOGINS_WAITING_MAX);
+}
+
+/* The port is another for each connection; an address of IPv4 is the same as IPv6 maps it. */
+static void a_host_is_an_address_without_a_port(void **state)
+{
+	struct sockaddr_in one = address_of(GREEDY), two = address_of(OTHER);
+	struct sockaddr_in6 mapped = {.sin6_family = AF_INET6, .sin6_port = htons(7)};
+	struct tgt_reactor *reactor = &rig->reactor;
+	struct tgt_host *first, *again, *other, *six;
+
+	(void)state;
+	first = tgt_host_get(reactor, (struct sockaddr *)&one);
+	one.sin_port = htons(4711);
+	again = tgt_host_get(reactor, (struct sockaddr *)&one);
+	other = tgt_host_get(reactor, (struct sockaddr *)&two);
+	assert_int_equal(inet_pton(AF_INET6, "::ffff:" GREEDY, &mapped.sin6_addr), 1);
+	six = tgt_host_get(reactor, (struct sockaddr *)&mapped);
+	assert_ptr_equal(first, again);
+	assert_ptr_equal(first, six);
+	assert_ptr_not_equal(first, other);
+	mapped.sin6_addr.s6_addr[0] = 0xfe;
+	assert_ptr_not_equal(first, again = tgt_host_get(reactor, (struct sockaddr *)&mapped));
+	tgt_host_put(reactor, again);
+	tgt_host_put(reactor, other);
+	for (int i = 0; i < 3; i++)
+		tgt_host_put(reactor, first);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(a_full_list_refuses_only_who_has_filled_it),
+		TEST(a_host_is_an_address_without_a_port),
+	};
+
+	return cmocka_run_group_tests_name("target logins", tests, NULL, NULL);
+}

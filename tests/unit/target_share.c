@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Goal: a host has one share of the memory, however many sessions it has; a session leaves something
+ * to the others of its host; and memory is gathered for a command that finds none for a bounded time
+ * only. Method: shares and lanes by hand, on a small pool.
+ */
+#include "tests/unit/unit.h"
+#include <stdlib.h>
+#include <string.h>
+#include "target/io/request.h"
+#include "target/io/share.h"
+#include "target/io/work.h"
+
+#define PAGES 64u
+#define SESSIONS 80u
+
+struct world {
+	struct tgt_turn turn;
+	void *memory;
+	struct tgt_host_share greedy, other;
+	struct tgt_share shares[SESSIONS];
+	struct tgt_lane lanes[SESSIONS];
+	struct tgt_request requests[SESSIONS];
+};
+
+static void lane_begin(struct world *world, unsigned int i, struct tgt_host_share *host)
+{
+	struct tgt_lane *lane = &world->lanes[i];
+
+	tgt_share_init(&world->shares[i], &world->turn, host);
+	lane->turn = &world->turn;
+	lane->share = &world->shares[i];
+	lane->reports = world->turn.pool;
+	lane->reports_max = SESSIONS;
+	lane->open = true;
+	TAILQ_INIT(&lane->waiting);
+	TAILQ_INIT(&lane->fetching);
+	TAILQ_INIT(&lane->done);
+	world->requests[i].lane = lane;
+}
+
+/* The last session is of the other host. */
+static struct world *world_create(void)
+{
+	struct world *world = calloc(1, sizeof(*world));
+
+	assert_non_null(world);
+	world->memory = aligned_alloc(TGT_POOL_PAGE, PAGES * TGT_POOL_PAGE);
+	assert_non_null(world->memory);
+	tgt_work_init(&world->turn);
+	world->turn.now_ns = 100 * TGT_GATHER_PERIOD_NS;
+	world->turn.pool = tgt_pool_create(world->memory, PAGES * TGT_POOL_PAGE,
+					   PAGES * TGT_POOL_PAGE);
+	assert_non_null(world->turn.pool);
+	for (unsigned int i = 0; i < SESSIONS; i++)
+		lane_begin(world, i, i == SESSIONS - 1 ? &world->other : &world->greedy);
+	return world;
+}
+
+static void world_free(struct world *world)
+{
+	tgt_pool_destroy(world->turn.pool);
+	free(world->memory);
+	free(world);
+}
+
+static void a_host_has_one_share_however_many_sessions(void **state)
+{
+	struct world *world = world_create();
+	unsigned int data = 0;
+
+	(void)state;
+	for (unsigned int i = 0; i < SESSIONS - 1; i++)
+		data += tgt_share_alloc(&world->lanes[i], TGT_POOL_PAGE) != NULL;
+	assert_int_equal(data, PAGES * TGT_SHARE_OF_FREE / (TGT_SHARE_OF_FREE + 1));
+	assert_non_null(tgt_share_alloc(&world->lanes[SESSIONS - 1], TGT_POOL_PAGE));
+	world_free(world);
+}
+
+static void reports_are_shared_likewise(void **state)
+{
+	struct world *world = world_create();
+	unsigned int reports = 0;
+
+	(void)state;
+	for (unsigned int i = 0; i < SESSIONS - 1; i++)
+		reports += tgt_share_alloc_report(&world->lanes[i], TGT_POOL_PAGE) != NULL;
+	assert_int_equal(reports, PAGES * TGT_SHARE_OF_FREE / (TGT_SHARE_OF_FREE + 1));
+	assert_non_null(tgt_share_alloc_report(&world->lanes[SESSIONS - 1], TGT_POOL_PAGE));
+	world_free(world);
+}
+
+static void a_session_leaves_something_to_others_of_its_host(void **state)
+{
+	struct world *world = world_create();
+	unsigned int pages, all = 0;
+
+	(void)state;
+	for (unsigned int i = 0; i < 3; i++) {
+		for (pages = 0; tgt_share_alloc(&world->lanes[i], TGT_POOL_PAGE); pages++)
+			;
+		all += pages;
+		assert_true(pages > 0);
+		/* Alone, nine sixteenths of the pool. */
+		assert_true(i || pages == PAGES * 9 / 16);
+		assert_int_equal(world->greedy.data_bytes, all * TGT_POOL_PAGE);
+	}
+	world_free(world);
+}
+
+static void what_is_given_back_is_there_again(void **state)
+{
+	struct world *world = world_create();
+	void *block = tgt_share_alloc(&world->lanes[0], TGT_POOL_PAGE);
+
+	(void)state;
+	assert_int_equal(world->shares[0].data_bytes, TGT_POOL_PAGE);
+	tgt_share_free(&world->lanes[0], block, TGT_POOL_PAGE, false);
+	assert_int_equal(world->shares[0].data_bytes, 0);
+	assert_int_equal(world->greedy.data_bytes, 0);
+	assert_true(world->turn.memory_freed);
+	world_free(world);
+}
+
+/* A large READ of the other host, which finds no memory in one piece. */
+static void large_read_waits(struct world *world)
+{
+	struct tgt_request *request = &world->requests[SESSIONS - 1];
+
+	request->opcode = RBLK_OP_READ;
+	request->state = TGT_REQUEST_RECEIVED;
+	request->received_ns = world->turn.now_ns;
+	tgt_request_get_memory(request, PAGES * TGT_POOL_PAGE / 2);
+	assert_int_equal(request->state, TGT_REQUEST_WAITING);
+}
+
+static void memory_is_gathered_for_a_bounded_time(void **state)
+{
+	struct world *world = world_create();
+	struct tgt_turn *turn = &world->turn;
+
+	(void)state;
+	for (unsigned int i = 0; i < PAGES * 3 / 4; i++)
+		assert_non_null(tgt_share_alloc(&world->lanes[i], TGT_POOL_PAGE));
+	large_read_waits(world);
+	assert_true(turn->short_of_memory);
+	turn->now_ns += TGT_GATHER_NS - 1;
+	tgt_work_expire(turn);
+	assert_true(turn->short_of_memory);
+	turn->now_ns++;
+	tgt_work_expire(turn);
+	/* Others are looked at again, and it goes on waiting. */
+	assert_false(turn->short_of_memory);
+	assert_true(turn->memory_freed);
+	tgt_work_feed(turn);
+	assert_false(turn->short_of_memory);
+	assert_int_equal(world->requests[SESSIONS - 1].state, TGT_REQUEST_WAITING);
+	/* In the next period, again. */
+	turn->now_ns += TGT_GATHER_PERIOD_NS - TGT_GATHER_NS;
+	turn->memory_freed = true;
+	tgt_work_feed(turn);
+	assert_true(turn->short_of_memory);
+	tgt_request_wait_no_more(&world->requests[SESSIONS - 1]);
+	tgt_share_leave(&world->lanes[SESSIONS - 1]);
+	world_free(world);
+}
+
+/* Who has only used up the share of its host makes nobody wait. */
+static void a_share_that_is_used_up_gathers_nothing(void **state)
+{
+	struct world *world = world_create();
+	struct tgt_request *request = &world->requests[SESSIONS - 2];
+
+	(void)state;
+	for (unsigned int i = 0; i < PAGES * 3 / 4; i++)
+		assert_non_null(tgt_share_alloc(&world->lanes[i], TGT_POOL_PAGE));
+	request->opcode = RBLK_OP_READ;
+	request->state = TGT_REQUEST_RECEIVED;
+	request->received_ns = world->turn.now_ns;
+	tgt_request_get_memory(request, TGT_POOL_PAGE);
+	assert_int_equal(request->state, TGT_REQUEST_WAITING);
+	assert_false(world->turn.short_of_memory);
+	tgt_request_wait_no_more(request);
+	tgt_share_leave(&world->lanes[SESSIONS - 2]);
+	world_free(world);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_host_has_one_share_however_many_sessions),
+		cmocka_unit_test(reports_are_shared_likewise),
+		cmocka_unit_test(a_session_leaves_something_to_others_of_its_host),
+		cmocka_unit_test(what_is_given_back_is_there_again),
+		cmocka_unit_test(memory_is_gathered_for_a_bounded_time),
+		cmocka_unit_test(a_share_that_is_used_up_gathers_nothing),
+	};
+
+	return cmocka_run_group_tests_name("target shares", tests, NULL, NULL);
+}
