@@ -101,6 +101,8 @@ void sim_candidate_add(struct sim_volume *volume, uint64_t sector, struct model_
 					.buried = SIM_NEVER};
 	if (write)
 		write->refs++;
+	if (candidate->next)
+		volume->several[sector / 64] |= 1ull << sector % 64;
 	volume->candidates[sector] = candidate;
 }
 
@@ -136,6 +138,8 @@ static void sector_prune(struct sim_volume *volume, uint64_t sector, uint64_t ol
 		else
 			link = &(*link)->next;
 	}
+	if (!volume->candidates[sector] || !volume->candidates[sector]->next)
+		volume->several[sector / 64] &= ~(1ull << sector % 64);
 }
 
 /* `winner` has succeeded: what ended before it began is over. */
@@ -147,6 +151,9 @@ static void sector_supersede(struct sim_volume *volume, uint64_t sector,
 	for (struct candidate *c = volume->candidates[sector]; c; c = c->next) {
 		if (c->write == winner)
 			c->succeeded = true;
+		/* What it has ended already is most of them. */
+		if (c->dead <= end && (!winner->command.fua || c->buried <= end))
+			continue;
 		if (c->write == winner || sim_candidate_end(c) >= winner->command.begin)
 			continue;
 		if (c->dead > end)
@@ -160,19 +167,36 @@ static void sector_supersede(struct sim_volume *volume, uint64_t sector,
 static void sector_flushed(struct sim_volume *volume, uint64_t sector,
 			   const struct sim_command *flush)
 {
-	for (struct candidate *winner = volume->candidates[sector]; winner; winner = winner->next) {
-		if (!winner->succeeded || sim_candidate_end(winner) >= flush->begin ||
-		    winner->write->acked_life < flush->life)
+	uint64_t durable = 0; /* the latest beginning of those */
+
+	for (const struct candidate *winner = volume->candidates[sector]; winner;
+	     winner = winner->next)
+		if (winner->succeeded && sim_candidate_end(winner) < flush->begin &&
+		    winner->write->acked_life >= flush->life &&
+		    sim_candidate_begin(winner) > durable)
+			durable = sim_candidate_begin(winner);
+	for (struct candidate *c = volume->candidates[sector]; c && durable; c = c->next) {
+		if ((c->buried <= flush->end && c->dead <= flush->end) ||
+		    sim_candidate_end(c) >= durable)
 			continue;
-		for (struct candidate *c = volume->candidates[sector]; c; c = c->next) {
-			if (sim_candidate_end(c) >= sim_candidate_begin(winner))
-				continue;
-			if (c->buried > flush->end)
-				c->buried = flush->end;
-			if (c->dead > flush->end)
-				c->dead = flush->end;
-		}
+		if (c->buried > flush->end)
+			c->buried = flush->end;
+		if (c->dead > flush->end)
+			c->dead = flush->end;
 	}
+}
+
+/* Where a sector has but one candidate, there is nothing that this one could end. */
+static void volume_flushed(struct sim_volume *volume, const struct sim_command *flush,
+			   uint64_t oldest)
+{
+	for (uint64_t word = 0; word * 64 < volume->sectors; word++)
+		for (uint64_t left = volume->several[word]; left; left &= left - 1) {
+			uint64_t sector = word * 64 + (unsigned int)__builtin_ctzll(left);
+
+			sector_flushed(volume, sector, flush);
+			sector_prune(volume, sector, oldest);
+		}
 }
 
 /* -- checking ------------------------------------------------------------------------------ */
@@ -200,8 +224,8 @@ static void sector_seen(struct sim_volume *volume, uint64_t sector, uint64_t id,
 			const struct sim_command *read)
 {
 	for (struct candidate *c = volume->candidates[sector]; c; c = c->next)
-		if (c->id != id && c->id != ID_ANYTHING && sim_candidate_end(c) < read->begin &&
-		    c->dead > read->end)
+		if (c->dead > read->end && c->id != id && c->id != ID_ANYTHING &&
+		    sim_candidate_end(c) < read->begin)
 			c->dead = read->end;
 }
 
@@ -310,10 +334,7 @@ static void command_succeeded(struct model_command *command, const uint8_t *data
 			 "handle was opened may be lost (F9)",
 			 it->volume->name);
 	if (it->kind == SIM_COMMAND_FLUSH)
-		for (uint64_t i = 0; i < it->volume->sectors; i++) {
-			sector_flushed(it->volume, i, it);
-			sector_prune(it->volume, i, oldest);
-		}
+		volume_flushed(it->volume, it, oldest);
 	for (uint64_t i = it->sector; i < it->sector + it->sectors && writes(it); i++) {
 		sector_supersede(it->volume, i, command);
 		sector_prune(it->volume, i, oldest);
@@ -463,7 +484,8 @@ struct sim_volume *sim_volume_create(const char *name, uint64_t sectors, bool du
 	volume->sectors = sectors;
 	volume->durable = durable;
 	volume->candidates = calloc(sectors, sizeof(struct candidate *));
-	if (!volume->candidates)
+	volume->several = calloc(sectors / 64 + 1, sizeof(uint64_t));
+	if (!volume->candidates || !volume->several)
 		sim_fail("out of memory");
 	TAILQ_INIT(&volume->commands);
 	for (uint64_t i = 0; i < sectors; i++)
@@ -501,6 +523,7 @@ void sim_model_fini(void)
 		while ((command = TAILQ_FIRST(&volume->commands)))
 			command_over(command);
 		free(volume->candidates);
+		free(volume->several);
 		model.volumes = volume->next;
 		free(volume);
 	}

@@ -44,6 +44,7 @@ struct sim_volume {
 	uint64_t sectors;
 	bool durable; /* a disk; else the process's memory */
 	struct candidate **candidates;
+	uint64_t *several; /* a bit per sector that may have more than one: all that a FLUSH looks at */
 	TAILQ_HEAD(, model_command) commands;
 	unsigned int life; /* counts the losses of the cache, as far as targets were told */
 	uint64_t crashed;  /* the last of them with its machine or process */
