@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * What an implementation of the fabric gives: the table of its operations, and the common heads of
- * the objects that fabric.h keeps opaque. fabric.c calls through the table; fabric_verbs.c,
+ * the objects that fabric.h keeps opaque. fabric_calls.c calls through the table; fabric_verbs.c,
  * fabric_tcp.c and the simulator embed the heads in their own structs. Nobody else includes this.
  */
 #ifndef RBLK_FABRIC_IMPL_H
@@ -51,7 +51,7 @@ struct fab_ops {
 
 /* Heads: the implementation's struct begins with one of these. Fixed after creation unless said. */
 
-struct fab_conn_table; /* qp_num -> conn, in fabric.c */
+struct fab_conn_table; /* qp_num -> conn, in fabric_impl.c */
 
 struct fab {
 	const struct fab_ops *ops;
@@ -88,7 +88,7 @@ struct fab_conn {
 	uint32_t inline_bytes; /* what there is */
 	uint8_t read_out;      /* negotiated; valid when established */
 	char peer[80];
-	struct fab_counters counters; /* kept by fabric.c's fab_post_send() */
+	struct fab_counters counters; /* kept by fab_post_send() */
 };
 
 struct fab_mr {

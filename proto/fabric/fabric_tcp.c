@@ -1,148 +1,84 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The context of fabric_tcp: one thread's epoll, active list, timers, completion queue and events,
- * and the turn that drives everything else (fabric_tcp.h says how a turn works). Called through
- * the table at the end; what connections and listeners do in a turn is in their own files.
+ * Software RC over TCP: opening and closing the context (fabric_tcp_fab.h), and the turn that
+ * drives all the others. Called through the table at the end. The files in layers, each of which
+ * includes only those below it:
+ *
+ *   fabric_tcp.c         turns, polling, events, the table
+ *   fabric_tcp_cm        connecting and accepting: both handshakes
+ *   fabric_tcp_listen    listeners, connection requests until they are answered
+ *   fabric_tcp_post      posting to a connection
+ *   fabric_tcp_rx        bytes become receives, memory writes, READ requests and acks
+ *   fabric_tcp_tx        work requests, READ responses and acks become bytes
+ *   fabric_tcp_conn      a connection: states, making, completions, failure, close, drain
+ *   fabric_tcp_linger    closed connections' sockets that wait for the peer's end
+ *   fabric_tcp_fab.h     the context's struct
+ *   fabric_tcp_source    epoll, active list, timers
+ *   fabric_tcp_queue     the rings of work requests and completions
+ *   fabric_tcp_mr        keys
+ *   fabric_tcp_hello     sockets and hellos
+ *   fabric_tcp_wire.h    the bytes on the wire
+ *
+ * How a turn works. fab_poll() with an empty completion queue sends what was posted since the last
+ * turn, asks epoll, receives, and hands out completions; what the caller posts in answer, and acks,
+ * goes out together in the next turn or in fab_arm(), in one system call per connection. While
+ * armed, posts go at once.
  */
-#include "proto/fabric/fabric_tcp.h"
+#include "proto/fabric/fabric_tcp_fab.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
-#include "proto/core/env.h"
+#include "proto/fabric/fabric_tcp_cm.h"
+#include "proto/fabric/fabric_tcp_conn.h"
+#include "proto/fabric/fabric_tcp_linger.h"
+#include "proto/fabric/fabric_tcp_listen.h"
+#include "proto/fabric/fabric_tcp_post.h"
+#include "proto/fabric/fabric_tcp_rx.h"
+#include "proto/fabric/fabric_tcp_tx.h"
 
+#define TCP_CQ_DEPTH_DEFAULT 1024u
+#define TCP_CQ_DEPTH_MAX (1u << 20)
 #define TCP_EPOLL_BATCH 64
 
-/* -- sources: the active list, timers --------------------------------------------------------- */
+/* -- turns ------------------------------------------------------------------------------------ */
 
-void tcp_source_init(struct tcp_source *source, enum tcp_source_kind kind, int fd)
+static void conn_run(struct tcp_conn *conn, uint8_t work)
 {
-	memset(source, 0, sizeof(*source));
-	source->kind = kind;
-	source->fd = fd;
-}
-
-int tcp_source_watch(struct tcp_fab *fab, struct tcp_source *source, uint32_t epoll_events)
-{
-	struct epoll_event event = {.events = epoll_events | EPOLLET, .data.ptr = source};
-
-	if (epoll_ctl(fab->head.fd, EPOLL_CTL_ADD, source->fd, &event) < 0)
-		return -errno;
-	return 0;
-}
-
-static void source_activate(struct tcp_fab *fab, struct tcp_source *source)
-{
-	TAILQ_INSERT_TAIL(&fab->active, source, link);
-	fab->active_count++;
-}
-
-static void source_deactivate(struct tcp_fab *fab, struct tcp_source *source)
-{
-	TAILQ_REMOVE(&fab->active, source, link);
-	fab->active_count--;
-}
-
-/* Outside a turn and armed: the owner sleeps, or may go to sleep without asking again. */
-static void fab_wake(struct tcp_fab *fab)
-{
-	uint64_t one = 1;
-
-	if (!fab->armed)
-		return;
-	fab->armed = false;
-	/* Never read: every write is an edge. 2^64 of them do not happen. */
-	if (write(fab->wake.fd, &one, sizeof(one)) < 0)
-		abort();
-}
-
-void tcp_source_mark(struct tcp_fab *fab, struct tcp_source *source, uint8_t work)
-{
-	if (!source->work)
-		source_activate(fab, source);
-	source->work |= work;
-	fab_wake(fab);
-}
-
-void tcp_source_stop_timer(struct tcp_fab *fab, struct tcp_source *source)
-{
-	if (source->deadline_ns)
-		TAILQ_REMOVE(&fab->timers, source, timer_link);
-	source->deadline_ns = 0;
-}
-
-void tcp_source_set_timer(struct tcp_fab *fab, struct tcp_source *source, uint32_t ms)
-{
-	tcp_source_stop_timer(fab, source);
-	source->deadline_ns = env_now_ns() + (uint64_t)ms * 1000000;
-	if (TAILQ_EMPTY(&fab->timers) || source->deadline_ns < fab->next_deadline_ns)
-		fab->next_deadline_ns = source->deadline_ns;
-	TAILQ_INSERT_TAIL(&fab->timers, source, timer_link);
-}
-
-void tcp_source_fini(struct tcp_fab *fab, struct tcp_source *source)
-{
-	tcp_source_stop_timer(fab, source);
-	if (source->work)
-		source_deactivate(fab, source);
-	source->work = 0;
-}
-
-void tcp_source_close(struct tcp_fab *fab, struct tcp_source *source)
-{
-	epoll_ctl(fab->head.fd, EPOLL_CTL_DEL, source->fd, NULL);
-	close(source->fd);
-	source->fd = -1;
-}
-
-/* Only handshakes and lingering sockets have timers: a walk once per deadline is short. */
-static void timers_expire(struct tcp_fab *fab)
-{
-	struct tcp_source *source, *next;
-	uint64_t now;
-
-	if (TAILQ_EMPTY(&fab->timers))
-		return;
-	now = env_now_ns();
-	if (now < fab->next_deadline_ns)
-		return;
-	fab->next_deadline_ns = UINT64_MAX;
-	for (source = TAILQ_FIRST(&fab->timers); source; source = next) {
-		next = TAILQ_NEXT(source, timer_link);
-		if (source->deadline_ns <= now) {
-			tcp_source_stop_timer(fab, source);
-			tcp_source_mark(fab, source, TCP_WORK_TIMEOUT);
-		} else if (source->deadline_ns < fab->next_deadline_ns) {
-			fab->next_deadline_ns = source->deadline_ns;
-		}
+	switch (conn->state) {
+	case TCP_CONN_CONNECTING:
+	case TCP_CONN_GREETING:
+	case TCP_CONN_ACCEPTED:
+		tcp_cm_run(conn, work);
+		break;
+	case TCP_CONN_READY:
+		if (work & TCP_WORK_COMPLETE)
+			tcp_conn_complete(conn);
+		if (conn->state == TCP_CONN_READY && (work & TCP_WORK_RX))
+			tcp_rx_run(conn);
+		if (conn->state == TCP_CONN_READY && (work & TCP_WORK_TX))
+			tcp_tx_run(conn);
+		break;
+	case TCP_CONN_ERROR:
+	case TCP_CONN_CLOSING:
+		tcp_conn_flush(conn);
+		tcp_conn_check_drained(conn);
+		break;
+	case TCP_CONN_DRAINED:
+	case TCP_CONN_STATES:
+		break;
 	}
 }
-
-static int tcp_timeout_ms(const struct fab *head)
-{
-	const struct tcp_fab *fab = tcp_fab_of(head);
-	uint64_t now, ms;
-
-	if (TAILQ_EMPTY(&fab->timers))
-		return -1;
-	now = env_now_ns();
-	if (now >= fab->next_deadline_ns)
-		return 0;
-	ms = (fab->next_deadline_ns - now) / 1000000 + 1;
-	return ms > INT32_MAX ? INT32_MAX : (int)ms;
-}
-
-/* -- turns ------------------------------------------------------------------------------------ */
 
 static void source_run(struct tcp_fab *fab, struct tcp_source *source, uint8_t work)
 {
 	switch ((enum tcp_source_kind)source->kind) {
 	case TCP_SOURCE_CONN:
-		tcp_conn_run(tcp_container(source, struct tcp_conn, source), work);
+		conn_run(tcp_container(source, struct tcp_conn, source), work);
 		break;
 	case TCP_SOURCE_LISTENER:
 		tcp_listener_run(fab, tcp_container(source, struct tcp_listener, source));
@@ -165,14 +101,12 @@ static void source_run(struct tcp_fab *fab, struct tcp_source *source, uint8_t w
  */
 static void fab_pass(struct tcp_fab *fab, uint8_t kinds)
 {
-	for (uint32_t n = fab->active_count; n > 0 && fab->active_count > 0; n--) {
-		struct tcp_source *source = TAILQ_FIRST(&fab->active);
-		uint8_t work = source->work & kinds;
+	struct tcp_loop *loop = &fab->loop;
+	uint8_t work;
 
-		source_deactivate(fab, source);
-		source->work &= (uint8_t)~kinds;
-		if (source->work)
-			source_activate(fab, source);
+	for (uint32_t n = loop->active_count; n > 0 && loop->active_count > 0; n--) {
+		struct tcp_source *source = tcp_loop_take(loop, kinds, &work);
+
 		if (work)
 			source_run(fab, source, work);
 	}
@@ -204,7 +138,7 @@ static uint8_t source_work_of(const struct tcp_source *source, uint32_t epoll_ev
 static void fab_ask_epoll(struct tcp_fab *fab)
 {
 	struct epoll_event events[TCP_EPOLL_BATCH];
-	int count = epoll_wait(fab->head.fd, events, TCP_EPOLL_BATCH, 0);
+	int count = epoll_wait(fab->loop.epoll_fd, events, TCP_EPOLL_BATCH, 0);
 
 	for (int i = 0; i < count; i++) {
 		struct tcp_source *source = events[i].data.ptr;
@@ -217,7 +151,7 @@ static void fab_ask_epoll(struct tcp_fab *fab)
 			tcp_container(source, struct tcp_conn, source)->rx.hangup = true;
 		work = source_work_of(source, events[i].events);
 		if (work)
-			tcp_source_mark(fab, source, work);
+			tcp_source_mark(&fab->loop, source, work);
 	}
 }
 
@@ -225,10 +159,10 @@ static void fab_turn(struct tcp_fab *fab)
 {
 	fab_pass(fab, TCP_WORK_TX | TCP_WORK_COMPLETE);
 	fab_ask_epoll(fab);
-	timers_expire(fab);
+	tcp_loop_expire(&fab->loop);
 	fab_pass(fab, TCP_WORK_RX | TCP_WORK_COMPLETE | TCP_WORK_TIMEOUT);
 	/* The caller has nothing to add to what is to be sent now. */
-	if (tcp_cq_empty(fab))
+	if (tcp_cq_empty(&fab->cq))
 		fab_pass(fab, TCP_WORK_TX | TCP_WORK_COMPLETE);
 }
 
@@ -236,31 +170,17 @@ static int tcp_arm(struct fab *head)
 {
 	struct tcp_fab *fab = tcp_fab_of(head);
 
-	fab->armed = false;
+	fab->loop.armed = false;
 	fab_pass(fab, TCP_WORK_TX | TCP_WORK_COMPLETE);
-	if (!tcp_cq_empty(fab) || !TAILQ_EMPTY(&fab->events) || !TAILQ_EMPTY(&fab->requests) ||
-	    fab->accept_error || fab->active_count > 0)
+	if (!tcp_cq_empty(&fab->cq) || !TAILQ_EMPTY(&fab->events) || !TAILQ_EMPTY(&fab->requests) ||
+	    fab->accept_error || fab->loop.active_count > 0)
 		return 1;
 	/* What came since epoll was asked last keeps the descriptor readable: nothing is lost. */
-	fab->armed = true;
+	fab->loop.armed = true;
 	return 0;
 }
 
 /* -- completions ------------------------------------------------------------------------------ */
-
-struct ibv_wc *tcp_cq_push(struct tcp_conn *conn, uint64_t wr_id)
-{
-	struct tcp_fab *fab = tcp_conn_fab(conn);
-	struct tcp_cqe *cqe = &fab->cq.cqes[fab->cq.tail++ & fab->cq.mask];
-
-	memset(&cqe->wc, 0, sizeof(cqe->wc));
-	cqe->wc.wr_id = wr_id;
-	cqe->wc.qp_num = conn->head.qp_num;
-	cqe->conn = conn;
-	conn->cq_count++;
-	fab_wake(fab);
-	return &cqe->wc;
-}
 
 static int tcp_poll(struct fab *head, struct ibv_wc *wc, int count)
 {
@@ -268,8 +188,8 @@ static int tcp_poll(struct fab *head, struct ibv_wc *wc, int count)
 	struct tcp_cq *cq = &fab->cq;
 	int polled;
 
-	fab->armed = false;
-	if (tcp_cq_empty(fab)) {
+	fab->loop.armed = false;
+	if (tcp_cq_empty(&fab->cq)) {
 		fab_turn(fab);
 		fab->progressed = true;
 	}
@@ -285,29 +205,6 @@ static int tcp_poll(struct fab *head, struct ibv_wc *wc, int count)
 }
 
 /* -- events ----------------------------------------------------------------------------------- */
-
-void tcp_conn_raise(struct tcp_conn *conn, enum fab_event_type type, int status)
-{
-	struct tcp_fab *fab = tcp_conn_fab(conn);
-
-	if (!conn->events)
-		TAILQ_INSERT_TAIL(&fab->events, conn, event_link);
-	conn->events |= (uint8_t)(1u << type);
-	conn->event_status = status;
-	fab_wake(fab);
-}
-
-void tcp_request_raise(struct tcp_fab *fab, struct tcp_request *request)
-{
-	TAILQ_INSERT_TAIL(&fab->requests, request, link);
-	fab_wake(fab);
-}
-
-void tcp_accept_failed(struct tcp_fab *fab, int error)
-{
-	fab->accept_error = error;
-	fab_wake(fab);
-}
 
 static int accept_event(struct tcp_fab *fab, struct fab_event *event)
 {
@@ -357,14 +254,14 @@ static int tcp_poll_event(struct fab *head, struct fab_event *event)
 {
 	struct tcp_fab *fab = tcp_fab_of(head);
 
-	fab->armed = false;
+	fab->loop.armed = false;
 	memset(event, 0, sizeof(*event));
 	if (TAILQ_EMPTY(&fab->events) && TAILQ_EMPTY(&fab->requests)) {
 		/* A caller that waits for events only has nobody else to make progress. */
-		if (!fab->progressed && tcp_cq_empty(fab))
+		if (!fab->progressed && tcp_cq_empty(&fab->cq))
 			fab_turn(fab);
 		else
-			timers_expire(fab);
+			tcp_loop_expire(&fab->loop);
 		fab->progressed = false;
 		fab_pass(fab, TCP_WORK_PREPARE | TCP_WORK_TIMEOUT);
 	}
@@ -399,8 +296,6 @@ static void device_init(struct tcp_fab *fab)
 
 static void fab_init_lists(struct tcp_fab *fab)
 {
-	TAILQ_INIT(&fab->active);
-	TAILQ_INIT(&fab->timers);
 	TAILQ_INIT(&fab->all);
 	TAILQ_INIT(&fab->starved);
 	TAILQ_INIT(&fab->events);
@@ -413,44 +308,17 @@ static int fab_init_queues(struct tcp_fab *fab)
 {
 	struct fab_options *options = &fab->head.options;
 	uint32_t depth = options->cq_depth ? options->cq_depth : TCP_CQ_DEPTH_DEFAULT;
+	int err;
 
 	if (options->recv_sge == 0)
 		options->recv_sge = 1;
 	if (options->recv_sge > TCP_SGE_MAX || options->srq_depth > TCP_SRQ_WR_MAX ||
 	    depth > TCP_CQ_DEPTH_MAX)
 		return -EINVAL;
-	depth = tcp_ring_size(depth);
-	fab->cq.cqes = calloc(depth, sizeof(*fab->cq.cqes));
-	if (!fab->cq.cqes)
-		return -ENOMEM;
-	fab->cq.mask = depth - 1;
-	if (options->srq_depth == 0)
-		return 0;
+	err = tcp_cq_init(&fab->cq, depth);
+	if (err || options->srq_depth == 0)
+		return err;
 	return tcp_rq_init(&fab->srq, options->srq_depth, options->recv_sge);
-}
-
-static int fab_init_descriptors(struct tcp_fab *fab)
-{
-	int err;
-
-	fab->head.fd = epoll_create1(EPOLL_CLOEXEC);
-	if (fab->head.fd < 0)
-		return -errno;
-	fab->wake.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (fab->wake.fd < 0) {
-		err = -errno;
-		goto err_close_epoll;
-	}
-	err = tcp_source_watch(fab, &fab->wake, EPOLLIN);
-	if (err)
-		goto err_close_wake;
-	return 0;
-
-err_close_wake:
-	close(fab->wake.fd);
-err_close_epoll:
-	close(fab->head.fd);
-	return err;
 }
 
 static struct fab *tcp_open(const struct fab_options *options, char *error)
@@ -474,18 +342,18 @@ static struct fab *tcp_open(const struct fab_options *options, char *error)
 	fab->head.options.device = NULL;
 	fab_init_lists(fab);
 	device_init(fab);
-	tcp_source_init(&fab->wake, TCP_SOURCE_WAKE, -1);
 	err = fab_init_queues(fab);
 	if (err)
 		goto err_free;
-	err = fab_init_descriptors(fab);
+	err = tcp_loop_init(&fab->loop);
 	if (err)
 		goto err_free;
+	fab->head.fd = fab->loop.epoll_fd;
 	return &fab->head;
 
 err_free:
 	tcp_rq_fini(&fab->srq);
-	free(fab->cq.cqes);
+	tcp_cq_fini(&fab->cq);
 	free(fab);
 err_report:
 	snprintf(error, FAB_ERROR_BYTES, "TCP fabric: %s", strerror(-err));
@@ -509,11 +377,49 @@ static void tcp_close(struct fab *head)
 		tcp_linger_stop(fab, TAILQ_FIRST(&fab->lingers));
 	assert(TAILQ_EMPTY(&fab->all) && "fab_close() before the last fab_conn_destroy()");
 	assert(fab->mrs.used == 0 && "fab_close() before the last fab_mr_deregister()");
-	close(fab->wake.fd);
-	close(fab->head.fd);
+	tcp_loop_fini(&fab->loop);
 	tcp_rq_fini(&fab->srq);
-	free(fab->cq.cqes);
+	tcp_cq_fini(&fab->cq);
 	free(fab);
+}
+
+/* -- the table -------------------------------------------------------------------------------- */
+
+static int tcp_timeout_ms(const struct fab *fab)
+{
+	return tcp_loop_timeout_ms(&tcp_fab_of(fab)->loop);
+}
+
+static void tcp_close_conn(struct fab_conn *head)
+{
+	struct tcp_conn *conn = tcp_conn_of(head);
+
+	if (conn->state == TCP_CONN_READY)
+		tcp_tx_run(conn); /* what was posted just before has a chance */
+	tcp_conn_close(conn);
+}
+
+static int tcp_mr_register(struct fab *fab, void *addr, size_t bytes, int access,
+			   struct fab_mr **mr)
+{
+	return tcp_mr_create(&tcp_fab_of(fab)->mrs, fab, addr, bytes, access, 0, mr);
+}
+
+static int tcp_mr_register_private(struct fab_conn *head, void *addr, size_t bytes, int access,
+				   struct fab_mr **mr)
+{
+	struct tcp_conn *conn = tcp_conn_of(head);
+
+	if (conn->domain == 0)
+		return fab_fail(head->fab, -EINVAL, "%s: has no protection domain of its own",
+				head->peer);
+	return tcp_mr_create(&tcp_conn_fab(conn)->mrs, head->fab, addr, bytes, access, conn->domain,
+			     mr);
+}
+
+static void tcp_mr_deregister(struct fab_mr *mr)
+{
+	tcp_mr_destroy(&tcp_fab_of(mr->fab)->mrs, mr);
 }
 
 const struct fab_ops fab_tcp_ops = {
@@ -533,7 +439,7 @@ const struct fab_ops fab_tcp_ops = {
 	.connect = tcp_connect,
 	.conn_establish = tcp_conn_establish,
 	.conn_refuse = tcp_conn_refuse,
-	.conn_close = tcp_conn_close,
+	.conn_close = tcp_close_conn,
 	.conn_destroy = tcp_conn_destroy,
 	.mr_register = tcp_mr_register,
 	.mr_register_private = tcp_mr_register_private,

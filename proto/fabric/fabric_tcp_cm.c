@@ -1,120 +1,21 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Connecting and being connected to, over TCP: sockets, hellos, both handshakes. Brings a
- * connection from fab_connect() or fab_accept() to READY, or to its end; what a connection is and
- * how it ends is fabric_tcp_conn.c's, what comes before fab_accept() fabric_tcp_listen.c's.
+ * Connecting and being connected to, over TCP: both handshakes. Brings a connection from
+ * fab_connect() or fab_accept() to READY, or to its end; what a connection is and how it ends is
+ * fabric_tcp_conn.c's, what comes before fab_accept() fabric_tcp_listen.c's.
  */
-#include "proto/fabric/fabric_tcp.h"
-#include "proto/wire/login.h"
+#include "proto/fabric/fabric_tcp_cm.h"
 
 #include <errno.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* Silence on an idle connection: probes from 10 s on, dead at 25 s. */
-#define TCP_KEEPALIVE_IDLE_S 10
-#define TCP_KEEPALIVE_INTERVAL_S 5
-#define TCP_KEEPALIVE_PROBES 3
-/*
- * Sent data that is not acknowledged for so long ends the connection. The kernel counts a peer
- * that keeps its window shut as such too: nobody leaves a queue without receives for 30 s.
- */
-#define TCP_USER_TIMEOUT_MS 30000
+#include "proto/fabric/fabric_tcp_hello.h"
+#include "proto/fabric/fabric_tcp_listen.h"
+#include "proto/wire/login.h"
 
-/* -- sockets and hellos ----------------------------------------------------------------------- */
-
-socklen_t tcp_address_bytes(const struct sockaddr *addr)
-{
-	if (addr->sa_family == AF_INET)
-		return sizeof(struct sockaddr_in);
-	if (addr->sa_family == AF_INET6)
-		return sizeof(struct sockaddr_in6);
-	return 0;
-}
-
-static int socket_set(int fd, int level, int option, int value)
-{
-	return setsockopt(fd, level, option, &value, sizeof(value)) < 0 ? -errno : 0;
-}
-
-int tcp_socket_tune(int fd)
-{
-	int err = socket_set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
-
-	if (!err)
-		err = socket_set(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
-	if (!err)
-		err = socket_set(fd, IPPROTO_TCP, TCP_KEEPIDLE, TCP_KEEPALIVE_IDLE_S);
-	if (!err)
-		err = socket_set(fd, IPPROTO_TCP, TCP_KEEPINTVL, TCP_KEEPALIVE_INTERVAL_S);
-	if (!err)
-		err = socket_set(fd, IPPROTO_TCP, TCP_KEEPCNT, TCP_KEEPALIVE_PROBES);
-	if (!err)
-		err = socket_set(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, TCP_USER_TIMEOUT_MS);
-	return err;
-}
-
-void tcp_hello_init(struct fab_tcp_hello *hello, enum fab_tcp_hello_kind kind,
-		    const void *private_data, uint8_t bytes)
-{
-	memset(hello, 0, sizeof(*hello));
-	hello->magic = rblk_to_le32(FAB_TCP_MAGIC);
-	hello->version = rblk_to_le16(FAB_TCP_VERSION);
-	hello->kind = (__u8)kind;
-	if (bytes > FAB_TCP_PRIVATE_MAX)
-		bytes = FAB_TCP_PRIVATE_MAX;
-	hello->private_bytes = bytes;
-	if (bytes)
-		memcpy(hello->private_data, private_data, bytes);
-}
-
-int tcp_hello_check(const struct fab_tcp_hello *hello, unsigned int kinds)
-{
-	if (rblk_le32(hello->magic) != FAB_TCP_MAGIC)
-		return -EPROTO;
-	if (rblk_le16(hello->version) != FAB_TCP_VERSION)
-		return -EPROTONOSUPPORT;
-	if (hello->kind > FAB_TCP_REJECT || !(kinds & (1u << hello->kind)))
-		return -EPROTO;
-	if (hello->private_bytes > FAB_TCP_PRIVATE_MAX)
-		return -EPROTO;
-	for (size_t i = 0; i < sizeof(hello->reserved); i++)
-		if (hello->reserved[i])
-			return -EPROTO;
-	for (size_t i = hello->private_bytes; i < sizeof(hello->private_data); i++)
-		if (hello->private_data[i])
-			return -EPROTO;
-	return 0;
-}
-
-int tcp_hello_receive(int fd, struct fab_tcp_hello *hello, uint32_t *bytes)
-{
-	while (*bytes < sizeof(*hello)) {
-		ssize_t got =
-			recv(fd, (char *)hello + *bytes, sizeof(*hello) - *bytes, MSG_DONTWAIT);
-
-		if (got == 0)
-			return -ECONNRESET;
-		if (got < 0 && errno == EINTR)
-			continue;
-		if (got < 0)
-			return errno == EAGAIN || errno == EWOULDBLOCK ? 0 : -errno;
-		*bytes += (uint32_t)got;
-	}
-	return 1;
-}
-
-/* The send buffer of a fresh socket is empty: 256 bytes go at once or never. */
-static int hello_send(int fd, const struct fab_tcp_hello *hello)
-{
-	ssize_t sent = send(fd, hello, sizeof(*hello), MSG_NOSIGNAL | MSG_DONTWAIT);
-
-	if (sent < 0)
-		return -errno;
-	return sent == (ssize_t)sizeof(*hello) ? 0 : -ENOBUFS;
-}
+#define TCP_CONNECT_MS_DEFAULT 5000u
 
 /* -- connecting ------------------------------------------------------------------------------- */
 
@@ -169,7 +70,7 @@ int tcp_connect(struct fab *fab, const struct sockaddr *addr,
 		       options->private_bytes);
 	conn->hello.read_in = conn->read_in;
 	conn->hello.read_out = conn->head.read_out;
-	tcp_source_set_timer(tcp_fab_of(fab), &conn->source, timeout_ms);
+	tcp_source_set_timer(&tcp_fab_of(fab)->loop, &conn->source, timeout_ms);
 	*out = &conn->head;
 	return 0;
 }
@@ -188,7 +89,7 @@ static void conn_greet(struct tcp_conn *conn)
 		tcp_conn_fail_connecting(conn, err, "prepare");
 		return;
 	}
-	err = hello_send(conn->source.fd, &conn->hello);
+	err = tcp_hello_send(conn->source.fd, &conn->hello);
 	if (err) {
 		tcp_conn_fail_connecting(conn, err, "connect");
 		return;
@@ -197,7 +98,7 @@ static void conn_greet(struct tcp_conn *conn)
 	if (!tcp_conn_set_state(conn, TCP_CONN_GREETING))
 		return;
 	/* An end of stream may have come before: there is no other edge for it. */
-	tcp_source_mark(tcp_conn_fab(conn), &conn->source, TCP_WORK_RX);
+	tcp_conn_mark(conn, TCP_WORK_RX);
 }
 
 /* The socket has become writable: connected, or not to be. */
@@ -211,7 +112,7 @@ static void conn_connected(struct tcp_conn *conn)
 	if (error)
 		tcp_conn_fail_connecting(conn, -error, "connect");
 	else
-		tcp_source_mark(tcp_conn_fab(conn), &conn->source, TCP_WORK_PREPARE);
+		tcp_conn_mark(conn, TCP_WORK_PREPARE);
 }
 
 /* The passive side has answered our hello. */
@@ -235,12 +136,12 @@ static void conn_answered(struct tcp_conn *conn)
 		return;
 	}
 	conn->head.read_out = tcp_reads_min(conn->head.read_out, conn->hello.read_in);
-	tcp_source_stop_timer(fab, &conn->source);
+	tcp_source_stop_timer(&fab->loop, &conn->source);
 	if (!tcp_conn_set_state(conn, TCP_CONN_READY))
 		return;
 	tcp_conn_raise(conn, FAB_EVENT_ESTABLISHED, 0);
 	/* Frames may have come right behind the hello: there is no other edge for them. */
-	tcp_source_mark(fab, &conn->source, TCP_WORK_RX);
+	tcp_conn_mark(conn, TCP_WORK_RX);
 }
 
 /* -- accepting -------------------------------------------------------------------------------- */
@@ -284,7 +185,7 @@ int tcp_conn_establish(struct fab_conn *head, const void *private_data, uint8_t 
 	tcp_hello_init(&hello, FAB_TCP_ACCEPT, private_data, bytes);
 	hello.read_in = conn->read_in;
 	hello.read_out = head->read_out;
-	err = hello_send(conn->source.fd, &hello);
+	err = tcp_hello_send(conn->source.fd, &hello);
 	if (err) {
 		tcp_conn_fail(conn, err);
 		return 0;
@@ -292,7 +193,7 @@ int tcp_conn_establish(struct fab_conn *head, const void *private_data, uint8_t 
 	if (!tcp_conn_set_state(conn, TCP_CONN_READY))
 		return 0; /* as above */
 	tcp_conn_raise(conn, FAB_EVENT_ESTABLISHED, 0);
-	tcp_source_mark(tcp_conn_fab(conn), &conn->source, TCP_WORK_RX);
+	tcp_conn_mark(conn, TCP_WORK_RX);
 	return 0;
 }
 
@@ -305,7 +206,7 @@ void tcp_conn_refuse(struct fab_conn *head, const void *private_data, uint8_t by
 		return;
 	tcp_hello_init(&hello, FAB_TCP_REJECT, private_data, bytes);
 	/* A peer that has gone meanwhile has nothing to be told. */
-	(void)hello_send(conn->source.fd, &hello);
+	(void)tcp_hello_send(conn->source.fd, &hello);
 	tcp_conn_end(conn, TCP_CONN_ERROR);
 }
 

@@ -1,18 +1,22 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * A connection of fabric_tcp: its states, its making and its end by failure, close and drain.
- * fabric_tcp_cm.c brings it from fab_connect() or fab_accept() to READY; what it carries then is
- * fabric_tcp_queue.c, _tx.c and _rx.c. Called by these, by the table's calls, and by turns.
+ * A connection of fabric_tcp: its states, its making, its completions, its end by failure, close
+ * and drain. fabric_tcp_cm.c brings it from fab_connect() or fab_accept() to READY; what it carries
+ * then is fabric_tcp_tx.c and fabric_tcp_rx.c. Called by these, by the table's calls, and by turns.
  */
-#include "proto/fabric/fabric_tcp.h"
+#include "proto/fabric/fabric_tcp_conn.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <unistd.h>
+
+#include "proto/fabric/fabric_tcp_linger.h"
 
 /* -- states ----------------------------------------------------------------------------------- */
 
@@ -171,7 +175,8 @@ int tcp_conn_create(struct fab *fab, int fd, const struct sockaddr *peer,
 	if (options->private_domain)
 		conn->domain = conn->head.qp_num;
 	conn->source.fd = fd;
-	err = tcp_source_watch(tcp_fab_of(fab), &conn->source, EPOLLIN | EPOLLOUT | EPOLLRDHUP);
+	err = tcp_source_watch(&tcp_fab_of(fab)->loop, &conn->source,
+			       EPOLLIN | EPOLLOUT | EPOLLRDHUP);
 	if (err)
 		goto err_remove;
 	TAILQ_INSERT_TAIL(&tcp_fab_of(fab)->all, conn, link);
@@ -198,10 +203,101 @@ void tcp_conn_destroy(struct fab_conn *head)
 	 */
 	if (conn->events)
 		TAILQ_REMOVE(&fab->events, conn, event_link);
-	tcp_source_fini(fab, &conn->source);
+	tcp_source_fini(&fab->loop, &conn->source);
 	TAILQ_REMOVE(&fab->all, conn, link);
 	fab_conn_table_remove(head->fab, head);
 	conn_free(conn);
+}
+
+/* -- events, completions ----------------------------------------------------------------------- */
+
+void tcp_conn_raise(struct tcp_conn *conn, enum fab_event_type type, int status)
+{
+	struct tcp_fab *fab = tcp_conn_fab(conn);
+
+	if (!conn->events)
+		TAILQ_INSERT_TAIL(&fab->events, conn, event_link);
+	conn->events |= (uint8_t)(1u << type);
+	conn->event_status = status;
+	tcp_loop_wake(&fab->loop);
+}
+
+struct ibv_wc *tcp_conn_push_wc(struct tcp_conn *conn, uint64_t wr_id)
+{
+	struct tcp_fab *fab = tcp_conn_fab(conn);
+	struct tcp_cqe *cqe = &fab->cq.cqes[fab->cq.tail++ & fab->cq.mask];
+
+	memset(&cqe->wc, 0, sizeof(cqe->wc));
+	cqe->wc.wr_id = wr_id;
+	cqe->wc.qp_num = conn->head.qp_num;
+	cqe->conn = conn;
+	conn->cq_count++;
+	tcp_loop_wake(&fab->loop);
+	return &cqe->wc;
+}
+
+void tcp_conn_complete(struct tcp_conn *conn)
+{
+	struct tcp_fab *fab = tcp_conn_fab(conn);
+	struct tcp_sq *sq = &conn->sq;
+
+	while (sq->done != sq->send) {
+		struct tcp_send_wr *wr = tcp_sq_wr(sq, sq->done);
+		struct ibv_wc *wc;
+
+		if (wr->status) {
+			tcp_conn_fail(conn, -EIO); /* whose flush begins with this one */
+			return;
+		}
+		if (!tcp_send_finished(sq, wr))
+			return;
+		if (wr->flags & TCP_SEND_SIGNALED) {
+			if (tcp_cq_room(&fab->cq) == 0) {
+				tcp_conn_mark(conn, TCP_WORK_COMPLETE);
+				return;
+			}
+			wc = tcp_conn_push_wc(conn, wr->wr_id);
+			wc->opcode = tcp_send_wc_opcode(wr);
+			wc->byte_len = wr->length;
+		}
+		sq->done++;
+	}
+}
+
+static void flush_one(struct tcp_conn *conn, uint64_t wr_id, uint8_t status)
+{
+	struct ibv_wc *wc = tcp_conn_push_wc(conn, wr_id);
+
+	wc->status = status ? status : IBV_WC_WR_FLUSH_ERR;
+	wc->vendor_err = status; /* the fabric has no other words for it */
+}
+
+static bool conn_flushed(const struct tcp_conn *conn)
+{
+	return !conn->rx.receiving && conn->sq.done == conn->sq.post &&
+	       conn->own_rq.head == conn->own_rq.tail;
+}
+
+void tcp_conn_flush(struct tcp_conn *conn)
+{
+	struct tcp_fab *fab = tcp_conn_fab(conn);
+	struct tcp_sq *sq = &conn->sq;
+	struct tcp_rq *rq = &conn->own_rq;
+
+	/* Shared receives that nobody has consumed stay for other connections. */
+	if (conn->rx.receiving && tcp_cq_room(&fab->cq) > 0) {
+		conn->rx.receiving = false;
+		flush_one(conn, conn->rx.recv.wr_id, conn->rx.recv_status);
+	}
+	while (sq->done != sq->post && tcp_cq_room(&fab->cq) > 0) {
+		struct tcp_send_wr *wr = tcp_sq_wr(sq, sq->done++);
+
+		flush_one(conn, wr->wr_id, wr->status);
+	}
+	while (rq->head != rq->tail && tcp_cq_room(&fab->cq) > 0)
+		flush_one(conn, rq->wrs[rq->head++ & rq->mask].wr_id, 0);
+	if (!conn_flushed(conn))
+		tcp_conn_mark(conn, TCP_WORK_COMPLETE);
 }
 
 /* -- the end ---------------------------------------------------------------------------------- */
@@ -211,14 +307,14 @@ static void conn_stop(struct tcp_conn *conn)
 {
 	struct tcp_fab *fab = tcp_conn_fab(conn);
 
-	tcp_source_stop_timer(fab, &conn->source);
+	tcp_source_stop_timer(&fab->loop, &conn->source);
 	if (conn->rx.starved) {
 		conn->rx.starved = false;
 		if (conn->rq != &conn->own_rq)
 			TAILQ_REMOVE(&fab->starved, conn, rx.starved_link);
 	}
 	if (conn->source.fd >= 0) {
-		epoll_ctl(fab->head.fd, EPOLL_CTL_DEL, conn->source.fd, NULL);
+		tcp_source_unwatch(&fab->loop, &conn->source);
 		tcp_linger_start(fab, conn->source.fd);
 		conn->source.fd = -1;
 	}
@@ -253,13 +349,10 @@ void tcp_conn_fail_connecting(struct tcp_conn *conn, int error, const char *what
 	tcp_conn_raise(conn, FAB_EVENT_FAILED, error);
 }
 
-void tcp_conn_close(struct fab_conn *head)
+void tcp_conn_close(struct tcp_conn *conn)
 {
-	struct tcp_conn *conn = tcp_conn_of(head);
 	struct tcp_fab *fab = tcp_conn_fab(conn);
 
-	if (conn->state == TCP_CONN_READY)
-		tcp_tx_run(conn); /* what was posted just before has a chance */
 	if (conn->state == TCP_CONN_CLOSING || conn->state == TCP_CONN_DRAINED)
 		return;
 	/* Who closes need not hear that it is closed. */
@@ -273,37 +366,8 @@ void tcp_conn_close(struct fab_conn *head)
 
 void tcp_conn_check_drained(struct tcp_conn *conn)
 {
-	if (conn->state != TCP_CONN_CLOSING || conn->cq_count > 0 || !tcp_conn_flushed(conn))
+	if (conn->state != TCP_CONN_CLOSING || conn->cq_count > 0 || !conn_flushed(conn))
 		return;
 	if (tcp_conn_set_state(conn, TCP_CONN_DRAINED))
 		tcp_conn_raise(conn, FAB_EVENT_DRAINED, 0);
-}
-
-/* -- turns ------------------------------------------------------------------------------------ */
-
-void tcp_conn_run(struct tcp_conn *conn, uint8_t work)
-{
-	switch (conn->state) {
-	case TCP_CONN_CONNECTING:
-	case TCP_CONN_GREETING:
-	case TCP_CONN_ACCEPTED:
-		tcp_cm_run(conn, work);
-		break;
-	case TCP_CONN_READY:
-		if (work & TCP_WORK_COMPLETE)
-			tcp_sq_complete(conn);
-		if (conn->state == TCP_CONN_READY && (work & TCP_WORK_RX))
-			tcp_rx_run(conn);
-		if (conn->state == TCP_CONN_READY && (work & TCP_WORK_TX))
-			tcp_tx_run(conn);
-		break;
-	case TCP_CONN_ERROR:
-	case TCP_CONN_CLOSING:
-		tcp_conn_flush(conn);
-		tcp_conn_check_drained(conn);
-		break;
-	case TCP_CONN_DRAINED:
-	case TCP_CONN_STATES:
-		break;
-	}
 }

@@ -5,13 +5,16 @@
  * direction is ended, what the peer still sends is thrown away, and the socket is closed at its
  * end of stream or after a moment. fabric_tcp_conn.c hands them over; turns drive them.
  */
-#include "proto/fabric/fabric_tcp.h"
+#include "proto/fabric/fabric_tcp_linger.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
+#define TCP_LINGER_MS 1000u
+#define TCP_LINGERS_MAX 256u
 
 void tcp_linger_start(struct tcp_fab *fab, int fd)
 {
@@ -31,20 +34,20 @@ void tcp_linger_start(struct tcp_fab *fab, int fd)
 	tcp_source_init(&linger->source, TCP_SOURCE_LINGER, fd);
 	TAILQ_INSERT_TAIL(&fab->lingers, linger, link);
 	fab->linger_count++;
-	if (tcp_source_watch(fab, &linger->source, EPOLLIN | EPOLLRDHUP)) {
+	if (tcp_source_watch(&fab->loop, &linger->source, EPOLLIN | EPOLLRDHUP)) {
 		tcp_linger_stop(fab, linger);
 		return;
 	}
-	tcp_source_set_timer(fab, &linger->source, TCP_LINGER_MS);
-	tcp_source_mark(fab, &linger->source, TCP_WORK_RX);
+	tcp_source_set_timer(&fab->loop, &linger->source, TCP_LINGER_MS);
+	tcp_source_mark(&fab->loop, &linger->source, TCP_WORK_RX);
 }
 
 void tcp_linger_stop(struct tcp_fab *fab, struct tcp_linger *linger)
 {
-	tcp_source_fini(fab, &linger->source);
+	tcp_source_fini(&fab->loop, &linger->source);
 	TAILQ_REMOVE(&fab->lingers, linger, link);
 	fab->linger_count--;
-	tcp_source_close(fab, &linger->source);
+	tcp_source_close(&fab->loop, &linger->source);
 	free(linger);
 }
 
@@ -58,7 +61,7 @@ void tcp_linger_run(struct tcp_fab *fab, struct tcp_linger *linger, uint8_t work
 	}
 	got = recv(linger->source.fd, fab->scratch, sizeof(fab->scratch), MSG_DONTWAIT);
 	if (got > 0)
-		tcp_source_mark(fab, &linger->source, TCP_WORK_RX);
+		tcp_source_mark(&fab->loop, &linger->source, TCP_WORK_RX);
 	else if (got == 0 || (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR))
 		tcp_linger_stop(fab, linger);
 }

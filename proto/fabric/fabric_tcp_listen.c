@@ -5,14 +5,17 @@
  * may be in the middle of saying hello, for how long, and what happens when descriptors run out.
  * Accepting a request, which makes it a connection, is fabric_tcp_cm.c's.
  */
-#include "proto/fabric/fabric_tcp.h"
+#include "proto/fabric/fabric_tcp_listen.h"
 
 #include <errno.h>
 #include <netinet/in.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
+#include "proto/fabric/fabric_tcp_hello.h"
 
 #define TCP_ACCEPTS_PER_TURN 32
 #define TCP_ACCEPT_PAUSE_MS 100 /* out of descriptors: somebody has to close one first */
@@ -30,8 +33,8 @@ void tcp_request_free(struct tcp_request *request)
 /* Off its listener and off the fab: from here on it is nobody's source. */
 static void request_detach(struct tcp_fab *fab, struct tcp_request *request)
 {
-	epoll_ctl(fab->head.fd, EPOLL_CTL_DEL, request->source.fd, NULL);
-	tcp_source_fini(fab, &request->source);
+	tcp_source_unwatch(&fab->loop, &request->source);
+	tcp_source_fini(&fab->loop, &request->source);
 	TAILQ_REMOVE(&request->listener->pending, request, link);
 	request->listener->pending_count--;
 	request->listener = NULL;
@@ -62,14 +65,15 @@ static void request_create(struct tcp_fab *fab, struct tcp_listener *listener, i
 	tcp_source_init(&request->source, TCP_SOURCE_REQUEST, fd);
 	request->head.ops = fab->head.ops;
 	request->head.peer = *peer;
-	if (tcp_socket_tune(fd) || tcp_source_watch(fab, &request->source, EPOLLIN | EPOLLRDHUP)) {
+	if (tcp_socket_tune(fd) ||
+	    tcp_source_watch(&fab->loop, &request->source, EPOLLIN | EPOLLRDHUP)) {
 		tcp_request_free(request);
 		return;
 	}
 	request->listener = listener;
 	TAILQ_INSERT_TAIL(&listener->pending, request, link);
 	listener->pending_count++;
-	tcp_source_set_timer(fab, &request->source, TCP_HANDSHAKE_MS);
+	tcp_source_set_timer(&fab->loop, &request->source, TCP_HANDSHAKE_MS);
 }
 
 void tcp_request_run(struct tcp_fab *fab, struct tcp_request *request, uint8_t work)
@@ -92,7 +96,8 @@ void tcp_request_run(struct tcp_fab *fab, struct tcp_request *request, uint8_t w
 	request->head.read_in = request->hello.read_in;
 	request->head.read_out = request->hello.read_out;
 	request_detach(fab, request);
-	tcp_request_raise(fab, request);
+	TAILQ_INSERT_TAIL(&fab->requests, request, link);
+	tcp_loop_wake(&fab->loop);
 }
 
 /*
@@ -122,10 +127,12 @@ struct fab_device *tcp_request_device(struct fab *fab, struct fab_request *reque
 /* Those who wait stay in the backlog: no new edge will tell of them. */
 static void listener_pause(struct tcp_fab *fab, struct tcp_listener *listener, int error)
 {
-	if (!listener->exhausted)
-		tcp_accept_failed(fab, error);
+	if (!listener->exhausted) {
+		fab->accept_error = error;
+		tcp_loop_wake(&fab->loop);
+	}
 	listener->exhausted = true;
-	tcp_source_set_timer(fab, &listener->source, TCP_ACCEPT_PAUSE_MS);
+	tcp_source_set_timer(&fab->loop, &listener->source, TCP_ACCEPT_PAUSE_MS);
 }
 
 void tcp_listener_run(struct tcp_fab *fab, struct tcp_listener *listener)
@@ -149,7 +156,7 @@ void tcp_listener_run(struct tcp_fab *fab, struct tcp_listener *listener)
 		}
 		/* EINTR, ECONNABORTED and what else a connection in the backlog died of: next. */
 	}
-	tcp_source_mark(fab, &listener->source, TCP_WORK_RX);
+	tcp_source_mark(&fab->loop, &listener->source, TCP_WORK_RX);
 }
 
 static bool tcp_address_is_any6(const struct sockaddr *addr)
@@ -197,7 +204,7 @@ int tcp_listen(struct fab *head, const struct sockaddr *addr, int backlog,
 	TAILQ_INIT(&listener->pending);
 	err = listener_open(listener, addr, backlog);
 	if (!err)
-		err = tcp_source_watch(fab, &listener->source, EPOLLIN);
+		err = tcp_source_watch(&fab->loop, &listener->source, EPOLLIN);
 	if (err) {
 		if (listener->source.fd >= 0)
 			close(listener->source.fd);
@@ -216,8 +223,8 @@ void tcp_listener_destroy(struct fab_listener *head)
 
 	while (!TAILQ_EMPTY(&listener->pending))
 		request_drop(fab, TAILQ_FIRST(&listener->pending));
-	tcp_source_fini(fab, &listener->source);
-	tcp_source_close(fab, &listener->source);
+	tcp_source_fini(&fab->loop, &listener->source);
+	tcp_source_close(&fab->loop, &listener->source);
 	TAILQ_REMOVE(&fab->listeners, listener, link);
 	free(listener);
 }

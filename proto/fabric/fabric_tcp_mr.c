@@ -5,7 +5,7 @@
  * lkey and rkey of a region are one number; invalidation kills it for the peer only. Who uses keys
  * is fabric_tcp_tx.c and fabric_tcp_rx.c.
  */
-#include "proto/fabric/fabric_tcp.h"
+#include "proto/fabric/fabric_tcp_mr.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -14,6 +14,16 @@
 
 #define TCP_MR_SLOTS_MIN 16u
 #define TCP_MR_SLOTS_MAX (1u << 21)
+
+struct tcp_mr {
+	struct fab_mr head; /* first */
+	char *addr;
+	size_t bytes;
+	int access;
+	uint32_t key;
+	uint32_t domain;
+	bool invalidated; /* the key is dead for the peer */
+};
 
 /* Keys are random: their low bits are as good a hash as any. */
 static struct tcp_mr *mr_table_find(const struct tcp_mr_table *table, uint32_t key)
@@ -82,25 +92,25 @@ static void mr_table_remove(struct tcp_mr_table *table, const struct tcp_mr *mr)
 	}
 }
 
-static int mr_register(struct tcp_fab *fab, void *addr, size_t bytes, int access, uint32_t domain,
-		       struct fab_mr **out)
+int tcp_mr_create(struct tcp_mr_table *table, struct fab *fab, void *addr, size_t bytes, int access,
+		  uint32_t domain, struct fab_mr **out)
 {
 	struct tcp_mr *mr;
 	int err;
 
 	/* What the verbs refuse: remote writing of what may not be written locally. */
 	if ((access & IBV_ACCESS_REMOTE_WRITE) && !(access & IBV_ACCESS_LOCAL_WRITE))
-		return fab_fail(&fab->head, -EINVAL,
-				"memory of %zu bytes: remote write needs local write", bytes);
+		return fab_fail(fab, -EINVAL, "memory of %zu bytes: remote write needs local write",
+				bytes);
 	mr = calloc(1, sizeof(*mr));
 	if (!mr)
-		return fab_fail(&fab->head, -ENOMEM, "memory of %zu bytes: out of memory", bytes);
-	err = mr_table_reserve(&fab->mrs);
+		return fab_fail(fab, -ENOMEM, "memory of %zu bytes: out of memory", bytes);
+	err = mr_table_reserve(table);
 	if (err) {
 		free(mr);
-		return fab_fail(&fab->head, err, "memory of %zu bytes: too many regions", bytes);
+		return fab_fail(fab, err, "memory of %zu bytes: too many regions", bytes);
 	}
-	mr->head.fab = &fab->head;
+	mr->head.fab = fab;
 	mr->addr = addr;
 	mr->bytes = bytes;
 	mr->access = access;
@@ -108,43 +118,28 @@ static int mr_register(struct tcp_fab *fab, void *addr, size_t bytes, int access
 	/* The table is at most half full of 2^32 keys: this ends. 0 means "no key". */
 	do
 		env_random(&mr->key, sizeof(mr->key));
-	while (mr->key == 0 || mr_table_find(&fab->mrs, mr->key));
-	mr->head.lkey[fab->device.index] = mr->key;
-	mr->head.rkey[fab->device.index] = mr->key;
-	mr_table_put(&fab->mrs, mr);
+	while (mr->key == 0 || mr_table_find(table, mr->key));
+	mr->head.lkey[0] = mr->key; /* the only device is the first */
+	mr->head.rkey[0] = mr->key;
+	mr_table_put(table, mr);
 	*out = &mr->head;
 	return 0;
 }
 
-int tcp_mr_register(struct fab *fab, void *addr, size_t bytes, int access, struct fab_mr **mr)
+void tcp_mr_destroy(struct tcp_mr_table *table, struct fab_mr *head)
 {
-	return mr_register(tcp_fab_of(fab), addr, bytes, access, 0, mr);
-}
+	/* The head is the struct's first member. */
+	struct tcp_mr *mr = (struct tcp_mr *)head;
 
-int tcp_mr_register_private(struct fab_conn *head, void *addr, size_t bytes, int access,
-			    struct fab_mr **mr)
-{
-	struct tcp_conn *conn = tcp_conn_of(head);
-
-	if (conn->domain == 0)
-		return fab_fail(head->fab, -EINVAL, "%s: has no protection domain of its own",
-				head->peer);
-	return mr_register(tcp_conn_fab(conn), addr, bytes, access, conn->domain, mr);
-}
-
-void tcp_mr_deregister(struct fab_mr *head)
-{
-	struct tcp_mr *mr = tcp_container(head, struct tcp_mr, head);
-
-	mr_table_remove(&tcp_fab_of(head->fab)->mrs, mr);
+	mr_table_remove(table, mr);
 	free(mr);
 }
 
-static struct tcp_mr *mr_find(const struct tcp_conn *conn, uint32_t key)
+static struct tcp_mr *mr_find(const struct tcp_mr_table *table, uint32_t domain, uint32_t key)
 {
-	struct tcp_mr *mr = mr_table_find(&tcp_conn_fab(conn)->mrs, key);
+	struct tcp_mr *mr = mr_table_find(table, key);
 
-	return mr && mr->domain == conn->domain ? mr : NULL;
+	return mr && mr->domain == domain ? mr : NULL;
 }
 
 static void *mr_range(const struct tcp_mr *mr, uint64_t address, uint64_t length, int access)
@@ -156,26 +151,27 @@ static void *mr_range(const struct tcp_mr *mr, uint64_t address, uint64_t length
 	return mr->addr + offset;
 }
 
-void *tcp_mr_local(const struct tcp_conn *conn, const struct ibv_sge *sge, int access)
+void *tcp_mr_local(const struct tcp_mr_table *table, uint32_t domain, const struct ibv_sge *sge,
+		   int access)
 {
-	const struct tcp_mr *mr = mr_find(conn, sge->lkey);
+	const struct tcp_mr *mr = mr_find(table, domain, sge->lkey);
 
 	return mr ? mr_range(mr, sge->addr, sge->length, access) : NULL;
 }
 
-void *tcp_mr_remote(const struct tcp_conn *conn, uint32_t key, uint64_t address, uint32_t length,
-		    int access)
+void *tcp_mr_remote(const struct tcp_mr_table *table, uint32_t domain, uint32_t key,
+		    uint64_t address, uint32_t length, int access)
 {
-	const struct tcp_mr *mr = mr_find(conn, key);
+	const struct tcp_mr *mr = mr_find(table, domain, key);
 
 	if (!mr || mr->invalidated)
 		return NULL;
 	return mr_range(mr, address, length, access);
 }
 
-bool tcp_mr_invalidate(const struct tcp_conn *conn, uint32_t key)
+bool tcp_mr_invalidate(const struct tcp_mr_table *table, uint32_t domain, uint32_t key)
 {
-	struct tcp_mr *mr = mr_find(conn, key);
+	struct tcp_mr *mr = mr_find(table, domain, key);
 
 	if (!mr || mr->invalidated)
 		return false;

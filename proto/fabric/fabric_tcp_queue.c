@@ -1,15 +1,38 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Work queues of fabric_tcp: posting, completing in order, flushing. Owns the rings of send and
- * receive work requests; nothing is allocated after their creation. Sending what is posted is
- * fabric_tcp_tx.c, filling receives is fabric_tcp_rx.c.
+ * The rings of fabric_tcp: work requests in the order of posting, completions in theirs. Nothing is
+ * allocated after their creation.
  */
-#include "proto/fabric/fabric_tcp.h"
+#include "proto/fabric/fabric_tcp_queue.h"
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* -- rings ------------------------------------------------------------------------------------ */
+
+uint32_t tcp_ring_size(uint32_t count)
+{
+	uint32_t size = 1;
+
+	while (size < count)
+		size *= 2;
+	return size;
+}
+
+int tcp_cq_init(struct tcp_cq *cq, uint32_t depth)
+{
+	uint32_t size = tcp_ring_size(depth);
+
+	cq->mask = size - 1;
+	cq->cqes = calloc(size, sizeof(*cq->cqes));
+	return cq->cqes ? 0 : -ENOMEM;
+}
+
+void tcp_cq_fini(struct tcp_cq *cq)
+{
+	free(cq->cqes);
+}
 
 int tcp_sq_init(struct tcp_sq *sq, uint32_t depth, uint32_t sge_max, uint32_t inline_bytes)
 {
@@ -90,12 +113,12 @@ static int send_opcode(const struct ibv_send_wr *wr, struct tcp_send_wr *out)
 	return 0;
 }
 
-static int send_payload_inline(struct tcp_conn *conn, const struct ibv_send_wr *wr,
-			       struct tcp_send_wr *out)
+static int send_payload_inline(struct tcp_sq *sq, const struct ibv_send_wr *wr,
+			       uint32_t inline_bytes, struct tcp_send_wr *out)
 {
-	unsigned char *next = tcp_sq_data(&conn->sq, conn->sq.post);
+	unsigned char *next = tcp_sq_data(sq, sq->post);
 
-	if (out->length > conn->head.inline_bytes || out->opcode == FAB_TCP_READ)
+	if (out->length > inline_bytes || out->opcode == FAB_TCP_READ)
 		return -EINVAL;
 	for (int i = 0; i < wr->num_sge; i++) {
 		memcpy(next, (const void *)(uintptr_t)wr->sg_list[i].addr, wr->sg_list[i].length);
@@ -105,14 +128,14 @@ static int send_payload_inline(struct tcp_conn *conn, const struct ibv_send_wr *
 	return 0;
 }
 
-static int send_payload(struct tcp_conn *conn, const struct ibv_send_wr *wr,
+static int send_payload(struct tcp_sq *sq, const struct ibv_send_wr *wr, uint32_t inline_bytes,
 			struct tcp_send_wr *out)
 {
 	uint64_t length = 0;
 
 	if (out->opcode == TCP_LOCAL_INV)
 		return 0;
-	if (wr->num_sge < 0 || (uint32_t)wr->num_sge > conn->sq.sge_max)
+	if (wr->num_sge < 0 || (uint32_t)wr->num_sge > sq->sge_max)
 		return -EINVAL;
 	for (int i = 0; i < wr->num_sge; i++)
 		length += wr->sg_list[i].length;
@@ -120,17 +143,16 @@ static int send_payload(struct tcp_conn *conn, const struct ibv_send_wr *wr,
 		return -EINVAL;
 	out->length = (uint32_t)length;
 	if (wr->send_flags & IBV_SEND_INLINE)
-		return send_payload_inline(conn, wr, out);
+		return send_payload_inline(sq, wr, inline_bytes, out);
 	out->sges = (uint8_t)wr->num_sge;
 	if (wr->num_sge > 0) /* else there need not be a list */
-		memcpy(tcp_sq_data(&conn->sq, conn->sq.post), wr->sg_list,
+		memcpy(tcp_sq_data(sq, sq->post), wr->sg_list,
 		       (size_t)wr->num_sge * sizeof(*wr->sg_list));
 	return 0;
 }
 
-static int send_post_one(struct tcp_conn *conn, const struct ibv_send_wr *wr)
+int tcp_sq_post(struct tcp_sq *sq, const struct ibv_send_wr *wr, uint32_t inline_bytes)
 {
-	struct tcp_sq *sq = &conn->sq;
 	struct tcp_send_wr *out = tcp_sq_wr(sq, sq->post);
 	int err;
 
@@ -143,39 +165,9 @@ static int send_post_one(struct tcp_conn *conn, const struct ibv_send_wr *wr)
 		out->flags |= TCP_SEND_FENCE;
 	err = send_opcode(wr, out);
 	if (!err)
-		err = send_payload(conn, wr, out);
+		err = send_payload(sq, wr, inline_bytes, out);
 	if (!err)
 		sq->post++;
-	return err;
-}
-
-int tcp_post_send(struct fab_conn *head, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
-{
-	struct tcp_conn *conn = tcp_conn_of(head);
-	struct tcp_fab *fab = tcp_conn_fab(conn);
-	int err = 0;
-
-	if (conn->state < TCP_CONN_READY || conn->state >= TCP_CONN_CLOSING) {
-		*bad = wr;
-		return conn->state < TCP_CONN_READY ? -EINVAL : -ENOTCONN;
-	}
-	for (; wr; wr = wr->next) {
-		err = send_post_one(conn, wr);
-		if (err)
-			break;
-	}
-	if (err)
-		*bad = wr;
-	/*
-	 * Armed, the owner may go to sleep without another turn (something else woke it): what it
-	 * posts goes now. Else it goes with all that this turn of the owner still posts.
-	 */
-	if (conn->state != TCP_CONN_READY)
-		tcp_source_mark(fab, &conn->source, TCP_WORK_COMPLETE);
-	else if (fab->armed)
-		tcp_tx_run(conn);
-	else
-		tcp_source_mark(fab, &conn->source, TCP_WORK_TX);
 	return err;
 }
 
@@ -198,7 +190,7 @@ static int recv_post_one(struct tcp_rq *rq, const struct ibv_recv_wr *wr)
 	return 0;
 }
 
-static int recv_post(struct tcp_rq *rq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+int tcp_rq_post(struct tcp_rq *rq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
 	for (; wr; wr = wr->next) {
 		int err = recv_post_one(rq, wr);
@@ -211,66 +203,23 @@ static int recv_post(struct tcp_rq *rq, struct ibv_recv_wr *wr, struct ibv_recv_
 	return 0;
 }
 
-int tcp_post_recv(struct fab_conn *head, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+bool tcp_rq_take(struct tcp_rq *rq, struct tcp_recv_wr *wr, struct ibv_sge *sges)
 {
-	struct tcp_conn *conn = tcp_conn_of(head);
-	int err;
-
-	if (conn->rq != &conn->own_rq || conn->state >= TCP_CONN_CLOSING) {
-		*bad = wr;
-		return conn->state >= TCP_CONN_CLOSING ? -ENOTCONN : -EINVAL;
-	}
-	err = recv_post(&conn->own_rq, wr, bad);
-	if (conn->state == TCP_CONN_ERROR) {
-		tcp_source_mark(tcp_conn_fab(conn), &conn->source, TCP_WORK_COMPLETE);
-	} else if (conn->rx.starved) {
-		conn->rx.starved = false;
-		tcp_source_mark(tcp_conn_fab(conn), &conn->source, TCP_WORK_RX);
-	}
-	return err;
-}
-
-int tcp_post_srq_recv(struct fab_device *device, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
-{
-	struct tcp_fab *fab = tcp_fab_of(device->fab);
-	int err;
-
-	if (!fab->srq.wrs) {
-		*bad = wr;
-		return -EINVAL;
-	}
-	err = recv_post(&fab->srq, wr, bad);
-	/* All of them, first come first served; who finds nothing left waits again, at the end. */
-	while (!TAILQ_EMPTY(&fab->starved)) {
-		struct tcp_conn *conn = TAILQ_FIRST(&fab->starved);
-
-		TAILQ_REMOVE(&fab->starved, conn, rx.starved_link);
-		conn->rx.starved = false;
-		tcp_source_mark(fab, &conn->source, TCP_WORK_RX);
-	}
-	return err;
-}
-
-bool tcp_rq_take(struct tcp_conn *conn)
-{
-	struct tcp_rq *rq = conn->rq;
 	uint32_t i = rq->head & rq->mask;
 
 	if (rq->head == rq->tail)
 		return false;
-	conn->rx.recv = rq->wrs[i];
-	memcpy(conn->rx.recv_sges, &rq->sges[i * rq->sge_max],
-	       conn->rx.recv.sges * sizeof(struct ibv_sge));
-	conn->rx.receiving = true;
+	*wr = rq->wrs[i];
+	memcpy(sges, &rq->sges[i * rq->sge_max], wr->sges * sizeof(*sges));
 	rq->head++;
 	return true;
 }
 
 /* -- completing ------------------------------------------------------------------------------- */
 
-static enum ibv_wc_opcode send_wc_opcode(uint8_t opcode)
+enum ibv_wc_opcode tcp_send_wc_opcode(const struct tcp_send_wr *wr)
 {
-	switch (opcode) {
+	switch (wr->opcode) {
 	case FAB_TCP_WRITE:
 	case FAB_TCP_WRITE_IMM:
 		return IBV_WC_RDMA_WRITE;
@@ -290,68 +239,4 @@ bool tcp_send_finished(const struct tcp_sq *sq, const struct tcp_send_wr *wr)
 	if (wr->opcode == FAB_TCP_READ)
 		return wr->flags & TCP_SEND_ANSWERED;
 	return (int32_t)(sq->acked - wr->sequence) >= 0;
-}
-
-void tcp_sq_complete(struct tcp_conn *conn)
-{
-	struct tcp_fab *fab = tcp_conn_fab(conn);
-	struct tcp_sq *sq = &conn->sq;
-
-	while (sq->done != sq->send) {
-		struct tcp_send_wr *wr = tcp_sq_wr(sq, sq->done);
-		struct ibv_wc *wc;
-
-		if (wr->status) {
-			tcp_conn_fail(conn, -EIO); /* whose flush begins with this one */
-			return;
-		}
-		if (!tcp_send_finished(sq, wr))
-			return;
-		if (wr->flags & TCP_SEND_SIGNALED) {
-			if (tcp_cq_room(fab) == 0) {
-				tcp_source_mark(fab, &conn->source, TCP_WORK_COMPLETE);
-				return;
-			}
-			wc = tcp_cq_push(conn, wr->wr_id);
-			wc->opcode = send_wc_opcode(wr->opcode);
-			wc->byte_len = wr->length;
-		}
-		sq->done++;
-	}
-}
-
-static void flush_one(struct tcp_conn *conn, uint64_t wr_id, uint8_t status)
-{
-	struct ibv_wc *wc = tcp_cq_push(conn, wr_id);
-
-	wc->status = status ? status : IBV_WC_WR_FLUSH_ERR;
-	wc->vendor_err = status; /* the fabric has no other words for it */
-}
-
-void tcp_conn_flush(struct tcp_conn *conn)
-{
-	struct tcp_fab *fab = tcp_conn_fab(conn);
-	struct tcp_sq *sq = &conn->sq;
-	struct tcp_rq *rq = &conn->own_rq;
-
-	/* Shared receives that nobody has consumed stay for other connections. */
-	if (conn->rx.receiving && tcp_cq_room(fab) > 0) {
-		conn->rx.receiving = false;
-		flush_one(conn, conn->rx.recv.wr_id, conn->rx.recv_status);
-	}
-	while (sq->done != sq->post && tcp_cq_room(fab) > 0) {
-		struct tcp_send_wr *wr = tcp_sq_wr(sq, sq->done++);
-
-		flush_one(conn, wr->wr_id, wr->status);
-	}
-	while (rq->head != rq->tail && tcp_cq_room(fab) > 0)
-		flush_one(conn, rq->wrs[rq->head++ & rq->mask].wr_id, 0);
-	if (!tcp_conn_flushed(conn))
-		tcp_source_mark(fab, &conn->source, TCP_WORK_COMPLETE);
-}
-
-bool tcp_conn_flushed(const struct tcp_conn *conn)
-{
-	return !conn->rx.receiving && conn->sq.done == conn->sq.post &&
-	       conn->own_rq.head == conn->own_rq.tail;
 }

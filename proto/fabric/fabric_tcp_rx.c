@@ -10,11 +10,14 @@
  * payloads copied: for 4 KiB a copy is cheaper than a system call of its own. Where payloads are
  * large, little is read ahead, so that hardly any of them is copied.
  */
-#include "proto/fabric/fabric_tcp.h"
+#include "proto/fabric/fabric_tcp_rx.h"
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
+
+#include "proto/fabric/fabric_tcp_tx.h"
 
 #define RX_CALLS_PER_TURN 8 /* then other connections have theirs */
 #define RX_LARGE_BYTES 16384u
@@ -42,7 +45,7 @@ static int rx_iov_sges(struct tcp_conn *conn, const struct ibv_sge *sges, uint32
 			skip -= sges[i].length;
 			continue;
 		}
-		memory = tcp_mr_local(conn, &sges[i], IBV_ACCESS_LOCAL_WRITE);
+		memory = tcp_conn_local(conn, &sges[i], IBV_ACCESS_LOCAL_WRITE);
 		if (!memory)
 			return -EFAULT;
 		part = sges[i].length - skip < bytes ? sges[i].length - skip : bytes;
@@ -75,9 +78,9 @@ static int rx_iov(struct tcp_conn *conn, struct iovec *iovs)
 		return rx_iov_sges(conn, tcp_sq_data(sq, sq->read), tcp_sq_wr(sq, sq->read)->sges,
 				   rx->placed, rx_left(rx), iovs);
 	default: /* WRITE, WRITE_IMM */
-		memory = tcp_mr_remote(conn, rblk_le32(rx->header.key),
-				       rblk_le64(rx->header.address), rx->length,
-				       IBV_ACCESS_REMOTE_WRITE);
+		memory = tcp_conn_remote(conn, rblk_le32(rx->header.key),
+					 rblk_le64(rx->header.address), rx->length,
+					 IBV_ACCESS_REMOTE_WRITE);
 		if (!memory)
 			return -EFAULT;
 		iovs[0] = (struct iovec){memory + rx->placed, rx_left(rx)};
@@ -104,7 +107,7 @@ static int rx_no_memory(struct tcp_conn *conn)
 		tcp_sq_wr(&conn->sq, conn->sq.read)->status = IBV_WC_LOC_PROT_ERR;
 		conn->sq.stalled = true;
 		conn->rx.stage = TCP_RX_DISCARD;
-		tcp_sq_complete(conn);
+		tcp_conn_complete(conn);
 		return RX_GO_ON;
 	default:
 		conn->rx.recv_status = IBV_WC_LOC_PROT_ERR;
@@ -116,20 +119,24 @@ static int rx_no_memory(struct tcp_conn *conn)
 
 static int rx_wait(struct tcp_conn *conn)
 {
-	tcp_source_mark(tcp_conn_fab(conn), &conn->source, TCP_WORK_RX);
+	tcp_conn_mark(conn, TCP_WORK_RX);
 	return RX_WAIT;
 }
 
 /* Receiver not ready: the frame is held, and the socket not read, until one is posted. */
 static int rx_take_receive(struct tcp_conn *conn)
 {
-	if (conn->rx.receiving || tcp_rq_take(conn))
+	struct tcp_rx *rx = &conn->rx;
+
+	if (!rx->receiving)
+		rx->receiving = tcp_rq_take(conn->rq, &rx->recv, rx->recv_sges);
+	if (rx->receiving)
 		return RX_GO_ON;
-	conn->rx.starved = true;
+	rx->starved = true;
 	if (conn->rq != &conn->own_rq)
 		TAILQ_INSERT_TAIL(&tcp_conn_fab(conn)->starved, conn, rx.starved_link);
 	/* A peer that has gone in the meantime is not waited for: its edge was before this. */
-	return conn->rx.hangup ? rx_wait(conn) : RX_WAIT;
+	return rx->hangup ? rx_wait(conn) : RX_WAIT;
 }
 
 static int rx_begin_send(struct tcp_conn *conn)
@@ -155,8 +162,8 @@ static int rx_begin_write(struct tcp_conn *conn)
 
 	/* Without data there is nothing to protect: verbs do not look at the key either. */
 	if (rx->length > 0 &&
-	    !tcp_mr_remote(conn, rblk_le32(rx->header.key), rblk_le64(rx->header.address),
-			   rx->length, IBV_ACCESS_REMOTE_WRITE))
+	    !tcp_conn_remote(conn, rblk_le32(rx->header.key), rblk_le64(rx->header.address),
+			     rx->length, IBV_ACCESS_REMOTE_WRITE))
 		return rx_nak(conn, FAB_TCP_NAK_ACCESS);
 	if (rx->header.opcode == FAB_TCP_WRITE_IMM && rx_take_receive(conn) == RX_WAIT)
 		return RX_WAIT;
@@ -172,7 +179,7 @@ static void rx_executed(struct tcp_conn *conn)
 	if (!(conn->rx.header.flags & FAB_TCP_ACK_WANTED))
 		return;
 	conn->tx.ack_wanted = true;
-	tcp_source_mark(tcp_conn_fab(conn), &conn->source, TCP_WORK_TX);
+	tcp_conn_mark(conn, TCP_WORK_TX);
 }
 
 /* In the sense of acks a READ is executed when its answer is due, which has its own order. */
@@ -187,8 +194,8 @@ static int rx_begin_read(struct tcp_conn *conn)
 	    conn->read_in)
 		return rx_nak(conn, FAB_TCP_NAK_INVALID);
 	if (rx->length > 0 &&
-	    !tcp_mr_remote(conn, rblk_le32(rx->header.key), rblk_le64(rx->header.address),
-			   rx->length, IBV_ACCESS_REMOTE_READ))
+	    !tcp_conn_remote(conn, rblk_le32(rx->header.key), rblk_le64(rx->header.address),
+			     rx->length, IBV_ACCESS_REMOTE_READ))
 		return rx_nak(conn, FAB_TCP_NAK_ACCESS);
 	response = &tx->responses[tx->response_tail++ & tx->response_mask];
 	response->address = rblk_le64(rx->header.address);
@@ -196,7 +203,7 @@ static int rx_begin_read(struct tcp_conn *conn)
 	response->length = rx->length;
 	response->sequence = rblk_le32(rx->header.sequence);
 	rx_executed(conn);
-	tcp_source_mark(tcp_conn_fab(conn), &conn->source, TCP_WORK_TX);
+	tcp_conn_mark(conn, TCP_WORK_TX);
 	return RX_GO_ON;
 }
 
@@ -268,7 +275,7 @@ static int rx_begin_nak(struct tcp_conn *conn)
 	tcp_sq_wr(sq, i)->status = statuses[header->status];
 	sq->stalled = true;
 	conn->rx.stage = TCP_RX_DISCARD;
-	tcp_sq_complete(conn);
+	tcp_conn_complete(conn);
 	return RX_GO_ON;
 }
 
@@ -284,7 +291,7 @@ static int rx_ack(struct tcp_conn *conn)
 	if (ack - sq->acked > whole - sq->acked)
 		return -EPROTO;
 	sq->acked = ack;
-	tcp_sq_complete(conn);
+	tcp_conn_complete(conn);
 	return 0;
 }
 
@@ -339,10 +346,10 @@ static int rx_finish_read(struct tcp_conn *conn)
 	tcp_sq_wr(sq, sq->read++)->flags |= TCP_SEND_ANSWERED;
 	sq->reads_out--;
 	conn->rx.stage = TCP_RX_HEADER;
-	tcp_sq_complete(conn);
+	tcp_conn_complete(conn);
 	/* Fenced work requests and further READs may have waited for this. */
 	if (conn->state == TCP_CONN_READY && sq->send != sq->post)
-		tcp_source_mark(tcp_conn_fab(conn), &conn->source, TCP_WORK_TX);
+		tcp_conn_mark(conn, TCP_WORK_TX);
 	return RX_GO_ON;
 }
 
@@ -351,14 +358,14 @@ static int rx_complete_receive(struct tcp_conn *conn)
 	struct tcp_rx *rx = &conn->rx;
 	struct ibv_wc *wc;
 
-	if (tcp_cq_room(tcp_conn_fab(conn)) == 0)
+	if (tcp_cq_room(&tcp_conn_fab(conn)->cq) == 0)
 		return rx_wait(conn);
 	if (rx->header.opcode == FAB_TCP_SEND_INV &&
-	    !tcp_mr_invalidate(conn, rblk_le32(rx->header.key))) {
+	    !tcp_conn_invalidate(conn, rblk_le32(rx->header.key))) {
 		rx->recv_status = IBV_WC_REM_INV_REQ_ERR;
 		return rx_nak(conn, FAB_TCP_NAK_INVALID);
 	}
-	wc = tcp_cq_push(conn, rx->recv.wr_id);
+	wc = tcp_conn_push_wc(conn, rx->recv.wr_id);
 	wc->opcode = IBV_WC_RECV;
 	wc->byte_len = rx->length;
 	if (rx->header.opcode == FAB_TCP_SEND_INV) {
@@ -585,5 +592,5 @@ void tcp_rx_run(struct tcp_conn *conn)
 	if (step < 0)
 		tcp_conn_fail(conn, step);
 	else if (step == RX_GO_ON && conn->state == TCP_CONN_READY)
-		tcp_source_mark(tcp_conn_fab(conn), &conn->source, TCP_WORK_RX);
+		tcp_conn_mark(conn, TCP_WORK_RX);
 }

@@ -5,9 +5,10 @@
  * to each other, large payloads are gathered from where they are registered. Called in turns by
  * fabric_tcp.c and, while the fab is armed, at once by a post.
  */
-#include "proto/fabric/fabric_tcp.h"
+#include "proto/fabric/fabric_tcp_tx.h"
 
 #include <errno.h>
+#include <string.h>
 #include <sys/socket.h>
 
 #define TX_FRAMES 64 /* per system call */
@@ -148,7 +149,7 @@ static bool batch_add_request_data(struct tx_batch *batch, uint32_t index, uint6
 			skip -= sges[i].length;
 			continue;
 		}
-		memory = tcp_mr_local(conn, &sges[i], 0);
+		memory = tcp_conn_local(conn, &sges[i], 0);
 		if (!memory)
 			return false;
 		batch_add_data(batch, memory + skip, sges[i].length - skip);
@@ -165,8 +166,8 @@ static bool batch_add_response_data(struct tx_batch *batch, uint32_t index, uint
 
 	if (response->length == 0)
 		return true;
-	memory = tcp_mr_remote(conn, response->key, response->address, response->length,
-			       IBV_ACCESS_REMOTE_READ);
+	memory = tcp_conn_remote(conn, response->key, response->address, response->length,
+				 IBV_ACCESS_REMOTE_READ);
 	if (!memory)
 		return false;
 	if (skip < response->length)
@@ -198,8 +199,8 @@ static bool batch_add_response(struct tx_batch *batch)
 	header.length = rblk_to_le32(response->length);
 	header.sequence = rblk_to_le32(response->sequence);
 	/* The key may have died since the request was checked. */
-	if (response->length && !tcp_mr_remote(conn, response->key, response->address,
-					       response->length, IBV_ACCESS_REMOTE_READ)) {
+	if (response->length && !tcp_conn_remote(conn, response->key, response->address,
+						 response->length, IBV_ACCESS_REMOTE_READ)) {
 		tcp_tx_nak(conn, FAB_TCP_NAK_ACCESS, response->sequence);
 		conn->tx.response_tail = batch->response; /* nor anything behind it */
 		return false;
@@ -429,14 +430,14 @@ static void tx_local_inv(struct tcp_conn *conn)
 		if (wr->opcode != TCP_LOCAL_INV ||
 		    ((wr->flags & TCP_SEND_FENCE) && sq->reads_out > 0))
 			break;
-		if (tcp_mr_invalidate(conn, wr->key))
+		if (tcp_conn_invalidate(conn, wr->key))
 			sq->send++;
 		else
 			tx_stall(conn, IBV_WC_MW_BIND_ERR);
 		any = true;
 	}
 	if (any)
-		tcp_sq_complete(conn);
+		tcp_conn_complete(conn);
 }
 
 void tcp_tx_run(struct tcp_conn *conn)
@@ -456,13 +457,13 @@ void tcp_tx_run(struct tcp_conn *conn)
 			if (!batch.error)
 				return;
 			tx_stall(conn, batch.error);
-			tcp_sq_complete(conn);
+			tcp_conn_complete(conn);
 			continue;
 		}
 		full = batch_send(&batch);
 		if (full == -ENOBUFS || full == -ENOMEM) {
 			/* The kernel is short of memory, and no edge will tell when not. */
-			tcp_source_mark(tcp_conn_fab(conn), &conn->source, TCP_WORK_TX);
+			tcp_conn_mark(conn, TCP_WORK_TX);
 			return;
 		}
 		if (full < 0)
@@ -479,5 +480,5 @@ void tcp_tx_nak(struct tcp_conn *conn, enum fab_tcp_nak nak, uint32_t sequence)
 	conn->tx.nak = (uint8_t)nak;
 	conn->tx.nak_sequence = sequence;
 	conn->rx.stage = TCP_RX_DISCARD;
-	tcp_source_mark(tcp_conn_fab(conn), &conn->source, TCP_WORK_TX | TCP_WORK_RX);
+	tcp_conn_mark(conn, TCP_WORK_TX | TCP_WORK_RX);
 }

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "fixture.h"
-#include "proto/fabric/fabric_tcp.h"
+#include "proto/fabric/fabric_tcp_conn.h"
 #include "proto/fabric/fabric_verbs.h"
 
 #define WORDS "no such transition"

@@ -13,7 +13,8 @@
 
 #include "env_shift.h"
 #include "peer.h"
-#include "proto/fabric/fabric_tcp.h"
+#include "proto/fabric/fabric_tcp_hello.h"
+#include "proto/fabric/fabric_tcp_listen.h"
 
 struct hello_row {
 	const char *name;

@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "peer.h"
-#include "proto/fabric/fabric_tcp.h"
+#include "proto/fabric/fabric_tcp_conn.h"
 
 #define IDLE 1000
 #define IDLE_BYTES (16u << 10) /* of memory that a connection may take, at the depths below */

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Sockets of fabric_tcp and the hellos that they begin with: how a socket is set up, what a hello
+ * holds, how it is sent, received and checked. Knows sockets by their descriptor only. Used by
+ * fabric_tcp_listen.c and fabric_tcp_cm.c.
+ */
+#ifndef RBLK_FABRIC_TCP_HELLO_H
+#define RBLK_FABRIC_TCP_HELLO_H
+
+#include <stdint.h>
+#include <sys/socket.h>
+
+#include "proto/fabric/fabric_tcp_wire.h"
+
+/* 0: neither IPv4 nor IPv6. */
+socklen_t tcp_address_bytes(const struct sockaddr *addr);
+int tcp_socket_tune(int fd);
+void tcp_hello_init(struct fab_tcp_hello *hello, enum fab_tcp_hello_kind kind,
+		    const void *private_data, uint8_t bytes);
+/* -EPROTO, -EPROTONOSUPPORT or 0. `kinds`: bits 1 << enum fab_tcp_hello_kind. */
+int tcp_hello_check(const struct fab_tcp_hello *hello, unsigned int kinds);
+/* The first bytes on a socket. */
+int tcp_hello_send(int fd, const struct fab_tcp_hello *hello);
+/* Receive what is missing. 1: complete, 0: not yet, negative errno. */
+int tcp_hello_receive(int fd, struct fab_tcp_hello *hello, uint32_t *bytes);
+
+#endif
