@@ -101,7 +101,7 @@ static int uri_authority(const char *text, const char *from, const char *end, st
 		/* A second colon: somebody forgot the brackets. */
 		if (rest < end && memrchr(rest, ':', (size_t)(end - rest)) != rest)
 			return uri_fail(error, text,
-					"an IPv6 address must stand in brackets, as in [::1]");
+					"an IPv6 address must be in brackets, as in [::1]");
 	}
 	if (host_end == host)
 		return uri_fail(error, text, "the host is missing");

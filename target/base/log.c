@@ -61,7 +61,7 @@ log_write(enum tgt_log_level level, unsigned int dropped, const char *format, va
 		length += more;
 	if (dropped > 0 && length < TGT_LOG_LINE_BYTES)
 		length += snprintf(line + length, sizeof(line) - (size_t)length,
-				   " (%u line%s like this left out)", dropped, TGT_S(dropped));
+				   " (%u similar line%s suppressed)", dropped, TGT_S(dropped));
 	if (length > TGT_LOG_LINE_BYTES - 1)
 		length = TGT_LOG_LINE_BYTES - 1;
 	line[length++] = '\n';

@@ -101,7 +101,7 @@ static void ring_put_dropped(void)
 
 	if (!writer.dropped)
 		return;
-	length = snprintf(line, sizeof(line), "rblkd: %u line%s left out: stderr was not read\n",
+	length = snprintf(line, sizeof(line), "rblkd: %u line%s dropped: stderr was not read\n",
 			  writer.dropped, TGT_S(writer.dropped));
 	if (ring_put(line, (size_t)length))
 		writer.dropped = 0;

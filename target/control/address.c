@@ -63,7 +63,7 @@ static const char *host_parse(const char **text, const char **end)
 	if (*host != '[') {
 		*end = host + strcspn(host, ":");
 		if (**end && strchr(*end + 1, ':'))
-			return "an IPv6 address must stand in brackets, as in [::1]";
+			return "an IPv6 address must be in brackets, as in [::1]";
 		return NULL;
 	}
 	*text = ++host;

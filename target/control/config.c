@@ -39,9 +39,9 @@ void tgt_config_fini(struct tgt_config *config)
 static int volume_twice(const struct tgt_volume_config *first, const char *source, char *error)
 {
 	if (strcmp(first->source, source) == 0)
-		return tgt_error(error, -EEXIST, "volume %s: named twice on the %s", first->name,
+		return tgt_error(error, -EEXIST, "volume %s: defined twice on the %s", first->name,
 				 source);
-	return tgt_error(error, -EEXIST, "volume %s: named twice, at %s and at %s", first->name,
+	return tgt_error(error, -EEXIST, "volume %s: defined twice, at %s and at %s", first->name,
 			 first->source, source);
 }
 
@@ -80,8 +80,8 @@ int tgt_config_volume_add(struct tgt_config *config, const char *name, const cha
 			return volume_twice(&config->volumes[i], source, error);
 	if (config->volume_count == RBLK_VOLUMES_MAX)
 		return tgt_error(error, -ENOSPC,
-				 "%s: volume %s: %d volumes are the most there can be", source,
-				 name, RBLK_VOLUMES_MAX);
+				 "%s: volume %s: too many volumes, the maximum is %d", source, name,
+				 RBLK_VOLUMES_MAX);
 	if (volumes_grow(config))
 		return tgt_error(error, -ENOMEM, "%s: volume %s: out of memory", source, name);
 	added = &config->volumes[config->volume_count++];
@@ -101,14 +101,14 @@ static int volume_complete(const struct tgt_volume_config *volume, char *error)
 
 	if (!tgt_store_find(kind) || strcmp(kind, "fault") == 0)
 		return tgt_error(error, -EINVAL,
-				 "%s: volume %s: store \"%s\" is none of uring, memory, null",
+				 "%s: volume %s: store \"%s\" is not one of uring, memory, null",
 				 volume->source, volume->name, kind);
 	if (uring && !volume->path[0])
 		reason = "has no path";
 	else if (uring && volume->bytes)
-		reason = "has a path and a size; a path has its own size";
+		reason = "has a path and a size; the size comes from the path";
 	else if (!uring && volume->path[0])
-		reason = "keeps nothing at a path";
+		reason = "has a path, which this store does not use";
 	else if (!uring && !volume->bytes)
 		reason = "has no size";
 	else if (volume->bytes % (volume->block_bytes ? volume->block_bytes : RBLK_BLOCK_BYTES_MIN))
@@ -130,9 +130,9 @@ static int paths_complete(const struct tgt_config *config, char *error)
 		for (j = 0; j < i && volume->path[0]; j++)
 			if (strcmp(config->volumes[j].path, volume->path) == 0)
 				return tgt_error(error, -EINVAL,
-						 "%s: volume %s: path %s is volume %s's already",
-						 volume->source, volume->name, volume->path,
-						 config->volumes[j].name);
+						 "%s: volume %s: volume %s already uses path %s",
+						 volume->source, volume->name,
+						 config->volumes[j].name, volume->path);
 	}
 	return 0;
 }
@@ -208,8 +208,8 @@ static void section_begin(struct config_file *file, char *text)
 	if (strcmp(name, "target") == 0) {
 		file->place = TGT_IN_TARGET;
 		if (file->target_seen) {
-			tgt_error(file->error, 0, "%s:%u: section [target] a second time",
-				  file->path, file->line);
+			tgt_error(file->error, 0, "%s:%u: duplicate section [target]", file->path,
+				  file->line);
 			file_failed(file);
 		}
 		file->target_seen = true;
@@ -242,7 +242,7 @@ static char *read_line(char *text, int bytes, void *context)
 	file->line++;
 	length = strlen(text);
 	if (length + 1 == (size_t)bytes && text[length - 1] != '\n') {
-		tgt_error(file->error, 0, "%s:%u: longer than %d characters", file->path,
+		tgt_error(file->error, 0, "%s:%u: line longer than %d characters", file->path,
 			  file->line, bytes - 2);
 		file_failed(file);
 		return NULL;
@@ -284,7 +284,7 @@ static const char *path_wrong(const char *path)
 	if (path[0] == '"' || path[0] == '\'')
 		return "has quotes, which would be part of the name: write it without them";
 	if (path[0] != '/')
-		return "is relative: write it from / on";
+		return "is relative: write an absolute path";
 	return NULL;
 }
 
@@ -298,7 +298,7 @@ static int handle_key(void *context, const char *section, const char *key, const
 	uint64_t bit;
 
 	if (!file->place) {
-		tgt_error(file->error, 0, "%s:%u: \"%s\" stands before any section", file->path,
+		tgt_error(file->error, 0, "%s:%u: \"%s\" is before the first section", file->path,
 			  file->line, key);
 		return file_failed(file);
 	}
@@ -308,7 +308,7 @@ static int handle_key(void *context, const char *section, const char *key, const
 	table = tgt_options_table(&count);
 	bit = 1ull << (option - table) % OPTIONS_MAX;
 	if (file->seen & bit && option->type != TGT_OPTION_LISTEN) {
-		tgt_error(file->error, 0, "%s:%u: \"%s\" a second time in this section", file->path,
+		tgt_error(file->error, 0, "%s:%u: duplicate key \"%s\" in this section", file->path,
 			  file->line, key);
 		return file_failed(file);
 	}

@@ -162,7 +162,8 @@ static void places_lost(struct tgt_listener *listener, const struct fab *fab)
 		place->listener = NULL;
 		place->again_ns = env_now_ns() + AGAIN_MS * 1000000ull;
 		tgt_log(TGT_LOG_WARNING,
-			"%s: its device was removed: no logins there until it is back", place->text);
+			"%s: its device was removed: no logins until the device is back",
+			place->text);
 	}
 }
 

@@ -314,7 +314,7 @@ static bool drain(struct daemon *daemon)
 		tgt_reloader_ended(daemon->reloader);
 		taken = signal_take(daemon);
 		if (taken == SIGTERM || taken == SIGINT) {
-			tgt_log(TGT_LOG_WARNING, "stopping at once: a second signal came");
+			tgt_log(TGT_LOG_WARNING, "stopping immediately: received a second signal");
 			return false;
 		}
 		if (env_now_ns() >= deadline) {
@@ -324,7 +324,7 @@ static bool drain(struct daemon *daemon)
 	}
 	if (tgt_reloader_destroy(daemon->reloader, deadline))
 		return true;
-	tgt_log(TGT_LOG_ERROR, "stopping: a reload hangs in the system, opening a volume");
+	tgt_log(TGT_LOG_ERROR, "stopping: a reload is still blocked while it opens a volume");
 	return false;
 }
 
@@ -372,7 +372,7 @@ static int check(const struct tgt_config *config)
 		tgt_log(TGT_LOG_ERROR, "%s", error);
 		return EXIT_FAILURE;
 	}
-	printf("rblkd: the configuration is right: %u volume%s, %u address%s\n",
+	printf("rblkd: the configuration is valid: %u volume%s, %u address%s\n",
 	       config->volume_count, TGT_S(config->volume_count), config->listen_count,
 	       config->listen_count == 1 ? "" : "es");
 	return EXIT_SUCCESS;
@@ -408,7 +408,8 @@ int main(int argc, char **argv)
 		}
 		status = tgt_log_start();
 		if (status < 0) {
-			tgt_log(TGT_LOG_ERROR, "log: no thread: %s", strerror(-status));
+			tgt_log(TGT_LOG_ERROR, "log: cannot create a thread: %s",
+				strerror(-status));
 			status = EXIT_FAILURE;
 		} else {
 			status = daemon_run(&daemon);

@@ -176,7 +176,7 @@ static int set_choice(const struct tgt_option *option, void *object, const char 
 		length += (size_t)snprintf(names + length, sizeof(names) - length, "%s%s",
 					   length ? ", " : "", choice->name);
 	}
-	return tgt_error(why, -EINVAL, "\"%s\" is none of %s", text, names);
+	return tgt_error(why, -EINVAL, "\"%s\" is not one of %s", text, names);
 }
 
 static int set_block(const struct tgt_option *option, void *object, const char *text, char *why)

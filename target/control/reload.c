@@ -118,8 +118,8 @@ static int shrink_refused(const struct tgt_volume *volume, uint64_t bytes,
 	if (bytes >= served || config->allow_shrink)
 		return 0;
 	return tgt_error(error, -EINVAL,
-			 "volume %s: %s has %llu bytes, and %llu are served: initiators would lose "
-			 "the rest; allow_shrink = yes lets them",
+			 "volume %s: %s has %llu bytes, but %llu are served: initiators would lose "
+			 "the rest; set allow_shrink = yes to allow it",
 			 config->name, config->path[0] ? config->path : "its store",
 			 (unsigned long long)bytes, (unsigned long long)served);
 }
@@ -234,7 +234,7 @@ static void volume_drop(const struct plan *plan, const char *name, bool for_good
 	if (for_good)
 		log_served(volume, "removed");
 	if (volume->store->info.direct)
-		tgt_log(TGT_LOG_WARNING, "volume %s: what was in its memory is discarded", name);
+		tgt_log(TGT_LOG_WARNING, "volume %s: the data in its memory is discarded", name);
 	reactors_tell(plan->reload, volume, tgt_reactor_volume_removed);
 	tgt_volume_put(volume);
 }
@@ -248,8 +248,7 @@ static void step_put_in_place(struct plan *plan, struct step *step)
 		volume_drop(plan, step->old->name, false);
 	if (step->moved)
 		tgt_log(TGT_LOG_WARNING,
-			"volume %s: %s leads to another file than before, which is served from now "
-			"on",
+			"volume %s: %s is now another file, which is served from now on",
 			step->config->name, step->config->path);
 	if (tgt_volume_publish(volume, error) < 0) {
 		tgt_log(TGT_LOG_ERROR, "reload: %s; not served yet", error);
@@ -371,7 +370,7 @@ static void step_open_late(struct plan *plan, struct step *step)
 		tgt_log(TGT_LOG_INFO, "reload: %s; waiting", step->error);
 	step->waited = true;
 	if (step->settled)
-		tgt_log(TGT_LOG_ERROR, "reload: %s; not served yet, and tried again", step->error);
+		tgt_log(TGT_LOG_ERROR, "reload: %s; not served yet, trying again", step->error);
 }
 
 /* Each on its own: none waits for another's disk. */
@@ -393,7 +392,7 @@ static void plan_open_late(struct plan *plan)
 	} while (left && reload_waits(plan->reload));
 	for (unsigned int i = 0; i < plan->count; i++)
 		if (plan->steps[i].kind == STEP_LATE && !plan->steps[i].settled)
-			tgt_log(TGT_LOG_ERROR, "reload: %s; not served yet, and tried again",
+			tgt_log(TGT_LOG_ERROR, "reload: %s; not served yet, trying again",
 				plan->steps[i].error);
 }
 

@@ -47,7 +47,7 @@ static void restart_settings_log(const struct tgt_config *current, const struct 
 						   length ? ", " : "", option->name);
 	}
 	if (length)
-		tgt_log(TGT_LOG_WARNING, "reload: changed, but kept until a restart: %s", names);
+		tgt_log(TGT_LOG_WARNING, "reload: these changes need a restart: %s", names);
 }
 
 void tgt_reload_settings(struct tgt_config *current, const struct tgt_config *wanted)

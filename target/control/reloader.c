@@ -79,7 +79,7 @@ static void reloader_reload(struct tgt_reloader *reloader)
 	if (status == 0)
 		status = tgt_reload_apply(&reloader->reload, options->config, &wanted, error);
 	if (status < 0)
-		tgt_log(TGT_LOG_ERROR, "reload: nothing changed: %s", error);
+		tgt_log(TGT_LOG_ERROR, "reload failed, nothing changed: %s", error);
 }
 
 /* Lock held. Until there is a request, or the time to mend; false: the end. */

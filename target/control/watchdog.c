@@ -46,15 +46,14 @@ static bool reactor_answers(struct tgt_watchdog *watchdog, unsigned int i, uint6
 
 	if (tgt_reactor_answered(watchdog->reactors[i])) {
 		if (watchdog->silent[i])
-			tgt_log(TGT_LOG_WARNING, "reactor %u: goes on", i);
+			tgt_log(TGT_LOG_WARNING, "reactor %u: running again", i);
 		watchdog->silent[i] = false;
 		return true;
 	}
 	if (!watchdog->silent[i])
 		tgt_log(TGT_LOG_ERROR,
-			"reactor %u: hangs: has not ended its turn for %llu ms; systemd is given "
-			"no sign "
-			"of life",
+			"reactor %u: hangs: its turn has taken %llu ms; systemd's watchdog is not "
+			"notified",
 			i, (unsigned long long)since_ms);
 	watchdog->silent[i] = true;
 	return false;

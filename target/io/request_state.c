@@ -47,7 +47,7 @@ bool tgt_request_set_state(struct tgt_request *request, enum tgt_request_state s
 	}
 	tgt_log_limited(
 		&lane->turn->log_limit, TGT_LOG_ERROR,
-		"session %u queue %u tag %u: internal error: %s -> %s is no step of a request",
+		"session %u queue %u tag %u: internal error: %s -> %s is not a step of a request",
 		lane->session_number, lane->index, request->tag, state_names[request->state],
 		state_names[state]);
 	lane->ops->close(lane, "internal error");

@@ -122,7 +122,7 @@ uint64_t tgt_work_check_taken(struct tgt_turn *turn)
 		if (lane->sent_head == lane->sent_tail)
 			continue;
 		if (turn->now_ns >= due_ns && lane->is_late) {
-			tgt_lane_violation(lane, "it takes nothing of what is sent to it (C8)");
+			tgt_lane_violation(lane, "it does not take what is sent to it (C8)");
 			continue;
 		}
 		/* It may be this end that was away: what has been taken meanwhile is seen first. */

@@ -54,7 +54,7 @@ static int device_grow(struct tgt_reactor *reactor, struct tgt_fabric *fabric,
 
 	if (err) {
 		tgt_log_limited(&reactor->turn.log_limit, TGT_LOG_ERROR,
-				"device %s: reactor %u has no more than %u receive buffers: %s "
+				"device %s: reactor %u cannot add to its %u receive buffers: %s "
 				"(memlock limit? ulimit -l, LimitMEMLOCK=)",
 				fab_device_name(fab_device), reactor->index, receives->count,
 				strerror(-err));

@@ -327,10 +327,10 @@ static bool login_try(struct tgt_reactor *reactor, struct tgt_login *login)
 		return true;
 	case CORE_LOGIN_FENCE:
 		tgt_queue_close(session->places[rblk_le16(login->wire.queue_index)].queue,
-				"a newer incarnation logs in");
+				"replaced by a newer incarnation");
 		return false;
 	case CORE_LOGIN_FORGET:
-		tgt_session_end(session, "the session begins anew");
+		tgt_session_end(session, "the initiator restarted the session");
 		/* One without queues has ended at once. */
 		reactor->rejudge = true;
 		return false;
@@ -372,7 +372,7 @@ static void login_supersede(struct tgt_reactor *reactor, const struct tgt_login 
 			continue;
 		login_reject(reactor, login->request, RBLK_REJECT_STALE_INCARNATION,
 			     rblk_le32(newer->wire.incarnation),
-			     "a newer login of its queue has come");
+			     "a newer login of the same queue has arrived");
 		login_remove(reactor, login);
 	}
 }

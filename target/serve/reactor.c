@@ -43,9 +43,9 @@ static void reactor_received(struct tgt_fabric *fabric, const struct ibv_wc *wc,
 	/* Held while it is read: commands that need it longer take holds of their own. */
 	tgt_receives_hold(receives, index);
 	if (wc->status == IBV_WC_LOC_LEN_ERR && lane)
-		tgt_lane_violation(lane, "a message longer than it may be");
+		tgt_lane_violation(lane, "a message that is too long");
 	if (wc->status == IBV_WC_REM_INV_REQ_ERR && lane)
-		tgt_lane_violation(lane, "an invalidation of what is not the peer's");
+		tgt_lane_violation(lane, "an invalidation of a key that is not the peer's");
 	if (wc->status == IBV_WC_SUCCESS && lane) {
 		if (wc->opcode != IBV_WC_RECV || wc->wc_flags & (IBV_WC_WITH_IMM | IBV_WC_WITH_INV))
 			tgt_lane_violation(lane, "a message that is not a plain SEND");

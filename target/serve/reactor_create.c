@@ -112,8 +112,8 @@ static int reactor_create_memory(struct tgt_reactor *reactor, char *error)
 				 reactor->index, bytes, strerror(-err));
 	if (reactor->ring && reactor->region.buffer_first < 0)
 		tgt_log(TGT_LOG_WARNING,
-			"reactor %u: no fixed buffers with the ring, disks will be slower: %s "
-			"(memlock limit?)",
+			"reactor %u: cannot register fixed buffers with the ring, disks will be "
+			"slower: %s (memlock limit?)",
 			reactor->index, strerror(-reactor->region.buffer_first));
 	turn->region = &reactor->region;
 	turn->pool = tgt_pool_create(reactor->region.base, pool, config->max_io_bytes);
@@ -241,7 +241,8 @@ void tgt_reactor_destroy(struct tgt_reactor *reactor)
 	if (!reactor)
 		return;
 	if (!reactor_finish(reactor)) {
-		tgt_log(TGT_LOG_ERROR, "reactor %u: a connection does not end, its memory is left",
+		tgt_log(TGT_LOG_ERROR,
+			"reactor %u: a connection did not end in time, its memory is not freed",
 			reactor->index);
 		return;
 	}

@@ -59,7 +59,7 @@ static void session_log(const struct tgt_session *session)
 
 	session_volumes(session, volumes);
 	tgt_log(TGT_LOG_INFO,
-		"status: session %u [%s] %s: %u connection%s, %u command%s under way, %" PRIu64
+		"status: session %u [%s] %s: %u connection%s, %u command%s outstanding, %" PRIu64
 		" in all, open: %s",
 		session->number, session->peer, session->initiator, session->queues_here,
 		TGT_S(session->queues_here), active, TGT_S(active), session_commands(session),

@@ -98,10 +98,10 @@ static int fault_open(const struct tgt_volume_config *config, struct tgt_store *
 		if (!fault->undo)
 			status = tgt_error(error, -ENOMEM, "fault store: out of memory");
 		else if (!fault->base->info.can_flush)
-			status = tgt_error(error, -EINVAL,
-					   "fault: a %s store cannot flush: "
-					   "\"lose\" is for those that can",
-					   config->store);
+			status = tgt_error(
+				error, -EINVAL,
+				"fault: \"lose\" needs a store that can flush, not a %s store",
+				config->store);
 	}
 	if (status < 0) {
 		fault_close(&fault->store);

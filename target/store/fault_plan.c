@@ -182,7 +182,8 @@ static int parse_item(struct tgt_fault_plan *plan, char *item, char *why, size_t
 		    strcmp(item, "count") == 0)
 			return parse_number(plan, item, equals + 1, why, bytes);
 	}
-	snprintf(why, bytes, "\"%s\" is none of delay=, fail=, tear=, lose=, after=, count=, seed=", item);
+	snprintf(why, bytes,
+		 "\"%s\" is not one of delay=, fail=, tear=, lose=, after=, count=, seed=", item);
 	return -EINVAL;
 }
 
@@ -202,7 +203,7 @@ int tgt_fault_parse(const char *text, struct tgt_fault_plan *plan, char *why, si
 		status = parse_item(plan, item, why, bytes);
 	free(copy);
 	if (status == 0 && !plan->rule_count) {
-		snprintf(why, bytes, "no fault in it");
+		snprintf(why, bytes, "it has no fault");
 		status = -EINVAL;
 	}
 	return status;

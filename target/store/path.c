@@ -87,7 +87,7 @@ static void holder_words(const char *path, const char *otherwise, char *words, s
 	if (comm[0])
 		snprintf(words, bytes, "process %d (%s)", holder, comm);
 	else
-		snprintf(words, bytes, "process %d, which has ended but not its last I/O", holder);
+		snprintf(words, bytes, "process %d, which has ended, but its I/O has not", holder);
 }
 
 static _Atomic bool interrupted;
@@ -165,7 +165,7 @@ static int path_open_wait(const struct tgt_volume_config *config, int flags, boo
 		if (env_now_ns() >= deadline)
 			return tgt_error(error, -EBUSY, "%s: in use by %s", config->path, words);
 		if (end_requested())
-			return tgt_error(error, -EINTR, "%s: in use by %s; no longer waiting",
+			return tgt_error(error, -EINTR, "%s: in use by %s; stopped waiting",
 					 config->path, words);
 		if (!said)
 			tgt_log(TGT_LOG_WARNING,
@@ -227,7 +227,7 @@ int tgt_path_open(const struct tgt_volume_config *config, struct tgt_path *path,
 	if (status == 0)
 		tgt_log(TGT_LOG_WARNING,
 			"volume %s: %s: the file system has no O_DIRECT: served through the page "
-			"cache (with cache = buffered, without this warning)",
+			"cache (set cache = buffered to avoid this warning)",
 			config->name, config->path);
 	return status;
 }

@@ -256,7 +256,7 @@ int tgt_path_probe(const struct tgt_volume_config *config, struct tgt_path *path
 	if (info->block_bytes > BLOCK_BYTES_MAX || !power_of_two(info->block_bytes) ||
 	    info->alignment > BLOCK_BYTES_MAX)
 		return tgt_error(error, -EINVAL,
-				 "%s: direct I/O in units of %u bytes; at most %u are served",
+				 "%s: direct I/O needs units of %u bytes; at most %u are supported",
 				 config->path, info->block_bytes, BLOCK_BYTES_MAX);
 	if (!power_of_two(info->physical_bytes))
 		info->physical_bytes = info->block_bytes;

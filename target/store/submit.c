@@ -31,12 +31,12 @@ static void volume_failed(struct tgt_port *port, const struct tgt_io *io, int er
 
 	if (io->kind == TGT_IO_FLUSH)
 		tgt_log_limited(&port->log_limit, TGT_LOG_ERROR,
-				"volume %s: FLUSH failed (its failure %" PRIu64 "): %s",
+				"volume %s: FLUSH failed (failure %" PRIu64 "): %s",
 				volume->config.name, count, strerror(-error));
 	else
 		tgt_log_limited(&port->log_limit, TGT_LOG_ERROR,
 				"volume %s: %s%s of %" PRIu64 " bytes at byte %" PRIu64
-				" failed (its failure %" PRIu64 "): %s",
+				" failed (failure %" PRIu64 "): %s",
 				volume->config.name, kind_names[io->kind],
 				io->flags & TGT_IO_FUA ? " with FUA" : "", io->bytes, io->offset,
 				count, strerror(-error));

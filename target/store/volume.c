@@ -230,9 +230,8 @@ int tgt_volume_publish(struct tgt_volume *volume, char *error)
 		status = tgt_error(error, -EEXIST, "volume %s: this name is already served",
 				   volume->config.name);
 	} else if (slot == RBLK_VOLUMES_MAX) {
-		status =
-			tgt_error(error, -ENOSPC, "volume %s: %u volumes are the most there can be",
-				  volume->config.name, RBLK_VOLUMES_MAX);
+		status = tgt_error(error, -ENOSPC, "volume %s: too many volumes, the maximum is %u",
+				   volume->config.name, RBLK_VOLUMES_MAX);
 	} else {
 		memmove(&registry->sorted[place + 1], &registry->sorted[place],
 			(registry->count - place) * sizeof(registry->sorted[0]));

@@ -52,17 +52,17 @@ void hostile_goes_on(void)
 
 /* -- what the log says ------------------------------------------------------------------------- */
 
-/* One for a line about an offence, and one for each that it says were left out before it. */
+/* One for a line about an offence, and one for each that it says was suppressed before it. */
 static unsigned int line_offences(const char *line)
 {
 	const char *last = strrchr(line, '(');
-	unsigned int left_out;
+	unsigned int suppressed;
 
 	if (!strstr(line, "closed: the peer broke the protocol: ") &&
 	    !strstr(line, "(the peer does not expose the memory that it named)"))
 		return 0;
-	if (last && sscanf(last, "(%u line", &left_out) == 1)
-		return 1 + left_out;
+	if (last && sscanf(last, "(%u similar line", &suppressed) == 1)
+		return 1 + suppressed;
 	return 1;
 }
 
@@ -140,7 +140,7 @@ void hostile_settle(void (*commit)(struct raw *raw, const void *arg), const void
 
 	while (log_says(""), logged != offences) {
 		if (env_now_ns() > until_ns)
-			fail_msg("%u offences, %u lines or left out", offences, logged);
+			fail_msg("%u offences, %u lines or suppressed", offences, logged);
 		hostile_offend_quietly(commit, arg);
 	}
 }

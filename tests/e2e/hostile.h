@@ -20,15 +20,15 @@ const char *hostile_host(void);
 /*
  * commit(raw, arg) on a connection of its own: that one ends, the other queue of its session
  * answers, the load gets on, and the log has a line more with `words` behind "closed: ". Lines are
- * rate-limited, so it is tried again until its line was not among those left out.
+ * rate-limited, so it is tried again until its line was not among those suppressed.
  */
 void hostile_offend(void (*commit)(struct raw *raw, const void *arg), const void *arg,
 		    const char *words);
-/* Once, and the line may be among those left out. */
+/* Once, and the line may be among those suppressed. */
 void hostile_offend_quietly(void (*commit)(struct raw *raw, const void *arg), const void *arg);
 /* An offence that was committed without these: it will have its line, too. */
 void hostile_offended(void);
-/* Until every offence of this process has been logged or counted as left out: once each. */
+/* Until every offence of this process has been logged or counted as suppressed: once each. */
 void hostile_settle(void (*commit)(struct raw *raw, const void *arg), const void *arg);
 /* The load does a few operations more. */
 void hostile_goes_on(void);

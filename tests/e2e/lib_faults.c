@@ -96,11 +96,11 @@ static void failing_storage_is_told_by_its_error(void **state)
 	/* And by whom runs the target: which volume, what, where, why, how often. */
 	assert_int_equal(e2e_daemon_log_count(&daemon,
 					      "volume disk: WRITE of 65536 bytes at byte 0 failed "
-					      "(its failure 2): No space left on device"),
+					      "(failure 2): No space left on device"),
 			 1);
 	assert_int_equal(e2e_daemon_log_count(&daemon,
 					      "volume disk: READ of 4096 bytes at byte 0 failed "
-					      "(its failure 1): Input/output error"),
+					      "(failure 1): Input/output error"),
 			 1);
 	rblk_session_close(session);
 	assert_int_equal(e2e_daemon_stop(&daemon), 0);

@@ -50,6 +50,6 @@ kill -INT "$target_pid"
 kill -TERM "$target_pid"
 ended 1
 logged 'stopping: waiting up to 30000 ms'
-logged 'stopping at once: a second signal came'
+logged 'stopping immediately: received a second signal'
 kill "$copy" 2>/dev/null || true
 wait "$copy" || true

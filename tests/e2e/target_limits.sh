@@ -55,6 +55,6 @@ target_start --reactors 1 --cache buffered "disk=$scratch/disk"
 expect 0 "$RBLK" copy "$scratch/data" "$target/disk"
 cmp "$scratch/data" "$scratch/disk" || fail "what was written is not what is there"
 [ "$(grep -c 'memlock' "$scratch/target.log")" = 1 ] || fail "one line about the limit"
-grep -q 'rblkd: reactor 0: no fixed buffers with the ring, disks will be slower: ' "$scratch/target.log" ||
+grep -q 'rblkd: reactor 0: cannot register fixed buffers with the ring, disks will be slower: ' "$scratch/target.log" ||
 	fail "what is lacking"
 target_stop

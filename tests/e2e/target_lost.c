@@ -107,7 +107,7 @@ static void a_failed_flush_is_told_to_everyone(void **state)
 	rblk_session_close(a.session);
 	rblk_session_close(b.session);
 	rblk_session_close(late.session);
-	assert_int_equal(e2e_daemon_log_count(&daemon, "volume disk: FLUSH failed (its failure 1): "
+	assert_int_equal(e2e_daemon_log_count(&daemon, "volume disk: FLUSH failed (failure 1): "
 						       "Input/output error"),
 			 1);
 	assert_int_equal(

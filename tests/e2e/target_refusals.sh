@@ -32,7 +32,7 @@ refused "volume empty: empty.img: size is 0" "${tcp[@]}" empty.img
 truncate -s 66048 half.img
 refused "volume half: half.img: size 66048 is not a multiple of the block size, 4096" \
 	"${tcp[@]}" --block-size 4K half.img
-wrong "volume disk: named twice on the command line" "${tcp[@]}" disk.img disk=odd.img
+wrong "volume disk: defined twice on the command line" "${tcp[@]}" disk.img disk=odd.img
 wrong 'unknown option "--blok-size"; did you mean "--block-size"?' --blok-size=4K disk.img
 
 printf '[target]\nlisten = rblk+tcp://127.0.0.1:0\n[volume disk]\npath = /disk.img\nblok_size = 4K\n' > rblkd.conf
@@ -57,7 +57,7 @@ cannot "volume b: $scratch/link.img: already served as volume a ($scratch/disk.i
 	"[volume a]\npath = $scratch/disk.img\n[volume b]\npath = $scratch/link.img\n" 1
 printf '[volume a]\npath = %s\n' "$scratch/disk.img" > rblkd.conf
 expect 0 "$RBLKD" --check -c rblkd.conf
-out_has 'rblkd: the configuration is right: 1 volume, 1 address'
+out_has 'rblkd: the configuration is valid: 1 volume, 1 address'
 
 # What version 0.1 called an address still is one; what it says is in today's words.
 wrong '--listen: "tcp://127.0.0.1:65536" is not an address: the port must be a number from 0 to 65535' \

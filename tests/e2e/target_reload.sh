@@ -57,7 +57,7 @@ cat > rblkd.conf <<-END
 	path = $scratch/b.img
 	blok_size = 4K
 END
-reloaded 'reload: nothing changed: rblkd.conf:6: unknown key "blok_size"; did you mean "block_size"?'
+reloaded 'reload failed, nothing changed: rblkd.conf:6: unknown key "blok_size"; did you mean "block_size"?'
 serves '[["a", 3145728], ["b", 2097152], ["fixed", 8192]]'
 
 # The same where a new volume cannot be opened: the one before it is taken back.
@@ -68,7 +68,7 @@ cat > rblkd.conf <<-END
 	[volume other]
 	path = $scratch/missing.img
 END
-reloaded "reload: nothing changed: volume other: $scratch/missing.img: No such file or directory"
+reloaded "reload failed, nothing changed: volume other: $scratch/missing.img: No such file or directory"
 serves '[["a", 3145728], ["b", 2097152], ["fixed", 8192]]'
 
 # Changed, a path that changes its name, and settings that wait for a restart.
@@ -83,7 +83,7 @@ cat > rblkd.conf <<-END
 	lock_wait = 30s
 END
 reloaded 'reload: 1 volume added, 1 removed, 1 changed'
-grep -qF 'reload: changed, but kept until a restart: credits' target.log || fail "credits"
+grep -qF 'reload: these changes need a restart: credits' target.log || fail "credits"
 serves '[["a", 3145728], ["c", 2097152], ["fixed", 8192]]'
 json_is '.volumes[0].block_bytes == 4096'
 logged 'volume c: added: '
@@ -99,16 +99,16 @@ END
 truncate -s 5M new.img
 mv new.img a.img
 reloaded 'reload: 0 volumes added, 1 removed, 1 changed'
-logged "volume a: $scratch/a.img leads to another file than before"
+logged "volume a: $scratch/a.img is now another file"
 serves '[["a", 5242880], ["fixed", 8192]]'
 
 # Fewer blocks than are served: only who asks for it. By the file, by the file's name, by the size of memory.
 truncate -s 4M a.img
-reloaded "reload: nothing changed: volume a: $scratch/a.img has 4194304 bytes, and 5242880 are served"
+reloaded "reload failed, nothing changed: volume a: $scratch/a.img has 4194304 bytes, but 5242880 are served"
 truncate -s 5M a.img
 truncate -s 1M new.img
 mv new.img a.img
-reloaded "reload: nothing changed: volume a: $scratch/a.img has 1048576 bytes, and 5242880 are served"
+reloaded "reload failed, nothing changed: volume a: $scratch/a.img has 1048576 bytes, but 5242880 are served"
 serves '[["a", 5242880], ["fixed", 8192]]'
 echo 'allow_shrink = yes' >> rblkd.conf
 reloaded 'reload: 0 volumes added, 0 removed, 1 changed'
@@ -118,10 +118,10 @@ serves '[["a", 1048576], ["fixed", 8192]]'
 printf '[volume m]\nstore = memory\nsize = 64K\n' >> rblkd.conf
 reloaded 'reload: 1 volume added, 0 removed, 0 changed'
 sed -i 's/64K/32K/' rblkd.conf
-reloaded 'reload: nothing changed: volume m: its store has 32768 bytes, and 65536 are served'
+reloaded 'reload failed, nothing changed: volume m: its store has 32768 bytes, but 65536 are served'
 sed -i 's/32K/128K/' rblkd.conf
 reloaded 'reload: 0 volumes added, 0 removed, 1 changed'
-logged 'volume m: what was in its memory is discarded'
+logged 'volume m: the data in its memory is discarded'
 
 # A lock that another process holds: logins go on, nothing of the reload can be seen, and the next reload ends its
 # wait.
@@ -135,7 +135,7 @@ cp before.conf again.conf
 cp rblkd.conf waiting.conf
 cp again.conf rblkd.conf
 reloaded 'reload: 0 volumes added, 0 removed, 0 changed'
-logged "reload: nothing changed: volume b: $scratch/b.img: in use by "
+logged "reload failed, nothing changed: volume b: $scratch/b.img: in use by "
 serves '[["a", 1048576], ["fixed", 8192], ["m", 131072]]'
 
 # Nor does it keep the daemon from ending.
@@ -154,7 +154,7 @@ echo 'lock_wait = 0' >> rblkd.conf
 head -c 1M /dev/zero > zeroes
 "$RBLK" copy zeroes "$target/slow" > copy.log 2>&1 &
 copy=$!
-until grep -q 'status: session .* [1-9][0-9]* commands* under way, .*open: slow' target.log; do
+until grep -q 'status: session .* [1-9][0-9]* commands* outstanding, .*open: slow' target.log; do
 	kill -0 $copy || fail "the copy has ended: $(cat copy.log)"
 	kill -USR1 "$target_pid"
 	read -rt 0.05 <> <(:) || true
@@ -174,7 +174,7 @@ printf '[volume ok]\npath = %s/b.img\n[volume slow]\npath = %s/a.img\nfault = de
 target_start --config rblkd.conf --drain-time 0
 "$RBLK" copy zeroes "$target/slow" > copy.log 2>&1 &
 copy=$!
-until grep -q 'status: session .* [1-9][0-9]* commands* under way, .*open: slow' target.log; do
+until grep -q 'status: session .* [1-9][0-9]* commands* outstanding, .*open: slow' target.log; do
 	kill -0 $copy || fail "the copy has ended: $(cat copy.log)"
 	kill -USR1 "$target_pid"
 	read -rt 0.05 <> <(:) || true

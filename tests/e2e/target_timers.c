@@ -60,13 +60,13 @@ static void closed_are_the_dead_alone(bool used)
 		assert_int_equal(raw_simple(&alive, RBLK_OP_PING, 0), RBLK_OK);
 	/* Each round takes the target two keep-alive times. */
 	for (unsigned int round = 0; round < 2; round++) {
-		unsigned int before = e2e_daemon_log_count(&server, "no sign of life");
+		unsigned int before = e2e_daemon_log_count(&server, "keep-alive timeout");
 		struct raw dead;
 
 		raw_init(&dead);
 		assert_true(raw_connect(&dead, server.host));
 		assert_int_equal(raw_simple(&dead, RBLK_OP_PING, 0), RBLK_OK);
-		step_until_logged(&alive, "no sign of life", before);
+		step_until_logged(&alive, "keep-alive timeout", before);
 		assert_false(alive.gone);
 		raw_close(&dead);
 	}
@@ -90,7 +90,7 @@ static void a_queue_that_has_not_been_used_yet_is_probed_too(void **state)
  * time. */
 static void a_peer_without_receives_is_closed_alone(void **state)
 {
-	unsigned int before = e2e_daemon_log_count(&server, "no sign of life");
+	unsigned int before = e2e_daemon_log_count(&server, "keep-alive timeout");
 	uint64_t until_ns = env_now_ns() + WAIT_NS;
 	struct raw alive, deaf;
 
@@ -109,7 +109,7 @@ static void a_peer_without_receives_is_closed_alone(void **state)
 		assert_int_equal(raw_simple(&alive, RBLK_OP_PING, 0), RBLK_OK);
 	}
 	assert_int_equal(deaf.replies, 0);
-	assert_int_equal(e2e_daemon_log_count(&server, "no sign of life"), before + 1);
+	assert_int_equal(e2e_daemon_log_count(&server, "keep-alive timeout"), before + 1);
 	raw_close(&deaf);
 	raw_close(&alive);
 }

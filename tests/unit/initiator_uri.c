@@ -42,27 +42,27 @@ static void bad_ones(void **state)
 	static const struct {
 		const char *text, *reason;
 	} table[] = {
-		{ "", "begins with rblk://" },
-		{ "http://host/v", "begins with rblk://" },
-		{ "rblk:/host/v", "begins with rblk://" },
-		{ "rblk://", "the host is missing" },
-		{ "rblk:///v", "the host is missing" },
-		{ "rblk://:4430/v", "the host is missing" },
-		{ "rblk://[]/v", "the host is missing" },
-		{ "rblk://host:/v", "the port must be" },
-		{ "rblk://host:0/v", "the port must be" },
-		{ "rblk://host:65536/v", "the port must be" },
-		{ "rblk://host:123456/v", "the port must be" },
-		{ "rblk://host:44x/v", "the port must be" },
-		{ "rblk://host:-1/v", "the port must be" },
-		{ "rblk://::1/v", "must stand in brackets" },
-		{ "rblk://[::1/v", "is not closed" },
-		{ "rblk://[::1]4430/v", "may follow the bracket" },
-		{ "rblk://host/a/b", "is made of letters" },
-		{ "rblk://host/a b", "is made of letters" },
-		{ "rblk://host/"
-		  "0123456789012345678901234567890123456789012345678901234567890123",
-		  "at most 63" },
+		{"", "begins with rblk://"},
+		{"http://host/v", "begins with rblk://"},
+		{"rblk:/host/v", "begins with rblk://"},
+		{"rblk://", "the host is missing"},
+		{"rblk:///v", "the host is missing"},
+		{"rblk://:4430/v", "the host is missing"},
+		{"rblk://[]/v", "the host is missing"},
+		{"rblk://host:/v", "the port must be"},
+		{"rblk://host:0/v", "the port must be"},
+		{"rblk://host:65536/v", "the port must be"},
+		{"rblk://host:123456/v", "the port must be"},
+		{"rblk://host:44x/v", "the port must be"},
+		{"rblk://host:-1/v", "the port must be"},
+		{"rblk://::1/v", "must be in brackets"},
+		{"rblk://[::1/v", "is not closed"},
+		{"rblk://[::1]4430/v", "may follow the bracket"},
+		{"rblk://host/a/b", "is made of letters"},
+		{"rblk://host/a b", "is made of letters"},
+		{"rblk://host/"
+		 "0123456789012345678901234567890123456789012345678901234567890123",
+		 "at most 63"},
 	};
 	char error[RBLK_ERROR_BYTES];
 	struct ini_uri uri;

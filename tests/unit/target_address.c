@@ -57,7 +57,7 @@ static void nonsense_is_refused(void **state)
 		{"rblk://[]:1", "the host is missing"},
 		{"rblk://[::1", "the bracket of the IPv6 address is not closed"},
 		{"rblk://[::1]4430", "only \":PORT\" may follow the bracket"},
-		{"rblk://::1:1", "an IPv6 address must stand in brackets, as in [::1]"},
+		{"rblk://::1:1", "an IPv6 address must be in brackets, as in [::1]"},
 		{"rblk://h/volume", "a host has no \"/\""},
 	};
 	char text[200] = "rblk://";

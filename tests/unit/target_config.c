@@ -59,11 +59,11 @@ static void mistakes_have_file_and_line(void **state)
 		{"[target]\nreactors = two\n",
 		 "rblkd.conf:2: reactors: \"two\" is not a number from 0 to 64"},
 		{"[target]\nreactors = 2\nreactors = 3\n",
-		 "rblkd.conf:3: \"reactors\" a second time in this section"},
+		 "rblkd.conf:3: duplicate key \"reactors\" in this section"},
 		{"[target]\nreactors =\n", "rblkd.conf:2: reactors: needs a value"},
 		{"[target]\n[volume a]\npath=/x\n[target]\n",
-		 "rblkd.conf:4: section [target] a second time"},
-		{"reactors = 2\n", "rblkd.conf:1: \"reactors\" stands before any section"},
+		 "rblkd.conf:4: duplicate section [target]"},
+		{"reactors = 2\n", "rblkd.conf:1: \"reactors\" is before the first section"},
 		{"[volumes]\n", "rblkd.conf:1: unknown section [volumes]; "
 				"there are [target] and [volume NAME]"},
 		{"[volume a b]\n", "rblkd.conf:1: \"a b\" is not a volume name: "
@@ -71,9 +71,9 @@ static void mistakes_have_file_and_line(void **state)
 		{"[volume ]\n", "rblkd.conf:1: \"\" is not a volume name: "
 				"1 to 63 of A-Z a-z 0-9 . _ : + -"},
 		{"[volume a]\npath=/x\n[volume a]\npath=y\n",
-		 "volume a: named twice, at rblkd.conf:1 and at rblkd.conf:3"},
+		 "volume a: defined twice, at rblkd.conf:1 and at rblkd.conf:3"},
 		{"[volume a]\npath=/x\n[volume b]\npath=/x\n",
-		 "rblkd.conf:3: volume b: path /x is volume a's already"},
+		 "rblkd.conf:3: volume b: volume a already uses path /x"},
 		{"[target]\nreactors\n", "rblkd.conf:2: neither \"key = value\" nor a [section]"},
 		{"[target\nreactors=2\n", "rblkd.conf:1: neither \"key = value\" nor a [section]"},
 		{"[target]\nnonsense\nzebra = 1\n",
@@ -86,21 +86,22 @@ static void mistakes_have_file_and_line(void **state)
 		 "rblkd.conf:2: path: '/srv/x' has quotes, which would be part of the name: "
 		 "write it without them"},
 		{"[volume a]\npath = srv/x\n",
-		 "rblkd.conf:2: path: srv/x is relative: write it from / on"},
+		 "rblkd.conf:2: path: srv/x is relative: write an absolute path"},
 		{"[volume a]\npath = /x\nsize = 1M\n",
 		 "rblkd.conf:1: volume a: store = uring, "
-		 "but it has a path and a size; a path has its own size"},
+		 "but it has a path and a size; the size comes from the path"},
 		{"[volume a]\nstore = memory\n",
 		 "rblkd.conf:1: volume a: store = memory, but it has no size"},
 		{"[volume a]\nstore = null\nsize = 1M\npath = /x\n",
-		 "rblkd.conf:1: volume a: store = null, but it keeps nothing at a path"},
+		 "rblkd.conf:1: volume a: store = null, but it has a path, which this store does "
+		 "not use"},
 		{"[volume a]\nstore = tape\npath = /x\n",
-		 "rblkd.conf:1: volume a: store \"tape\" is none of uring, memory, null"},
+		 "rblkd.conf:1: volume a: store \"tape\" is not one of uring, memory, null"},
 		{"[volume a]\nstore = fault\npath = /x\n",
-		 "rblkd.conf:1: volume a: store \"fault\" is none of uring, memory, null"},
+		 "rblkd.conf:1: volume a: store \"fault\" is not one of uring, memory, null"},
 		{"[volume a]\npath = /x\nuuid = 17\n", "rblkd.conf:3: uuid: \"17\" is not a UUID"},
 		{"[volume a]\npath = /x\nfault = slow\n",
-		 "rblkd.conf:3: fault: \"slow\" is none of "
+		 "rblkd.conf:3: fault: \"slow\" is not one of "
 		 "delay=, fail=, tear=, lose=, after=, count=, seed="},
 	};
 	char error[TGT_ERROR_BYTES];
@@ -121,7 +122,7 @@ static void long_line_is_refused(void **state)
 
 	memset(text + strlen(text), 'x', 300);
 	assert_int_equal(load(text, &config, error), -EINVAL);
-	assert_string_equal(error, "rblkd.conf:2: longer than 198 characters");
+	assert_string_equal(error, "rblkd.conf:2: line longer than 198 characters");
 	/* The longest that is taken is taken whole. */
 	memset(text, 0, sizeof(text));
 	strcpy(text, "[volume a]\npath = /");

@@ -87,7 +87,7 @@ static void read_all(void)
 			lines++;
 			continue;
 		}
-		if (sscanf(line, "rblkd: %u %*s left out: stderr was not %15s", &count, end) != 2)
+		if (sscanf(line, "rblkd: %u %*s dropped: stderr was not %15s", &count, end) != 2)
 			fail_msg("torn: %s", line);
 		dropped += count;
 	}

@@ -52,7 +52,7 @@ static void mistakes_have_their_words(void **state)
 		{{"x.img", "--poll-time", "2s"},
 		 "--poll-time: \"2s\" is not a time from 0 to 1s (500us, 20ms, 30s, ...)"},
 		{{"x.img", "--polling", "sometimes"},
-		 "--polling: \"sometimes\" is none of adaptive, always, never"},
+		 "--polling: \"sometimes\" is not one of adaptive, always, never"},
 		{{"x.img", "--allow-scratch=maybe"},
 		 "--allow-scratch: \"maybe\" is neither yes nor no"},
 		{{"x.img", "--block-size", "1000"},
@@ -67,10 +67,11 @@ static void mistakes_have_their_words(void **state)
 		 "--listen: \"rblk+tcp://h:65536\" is not an address: "
 		 "the port must be a number from 0 to 65535"},
 		{{"x.img", "--fault", "slow"},
-		 "--fault: \"slow\" is none of delay=, fail=, tear=, lose=, after=, count=, seed="},
-		{{"x.img", "y/x.raw"}, "volume x: named twice on the command line"},
+		 "--fault: \"slow\" is not one of delay=, fail=, tear=, lose=, after=, count=, "
+		 "seed="},
+		{{"x.img", "y/x.raw"}, "volume x: defined twice on the command line"},
 		{{"a=x.img", "b=x.img"},
-		 "command line: volume b: path x.img is volume a's already"},
+		 "command line: volume b: volume a already uses path x.img"},
 		{{"my disk.img"},
 		 "my disk.img: \"my disk\" is not a volume name; give it one, as in NAME=my "
 		 "disk.img"},

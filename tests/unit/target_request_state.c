@@ -124,7 +124,7 @@ static void a_second_answer_is_refused(void **state)
 	assert_true(fread(said, 1, sizeof(said) - 1, log) > 0);
 	fclose(log);
 	assert_non_null(strstr(said, "session 7 queue 0 tag 0: internal error: "
-				     "replying -> data out is no step of a request"));
+				     "replying -> data out is not a step of a request"));
 	assert_int_equal(closed, 1);
 	assert_int_equal(rig->lane.requests[0].status, RBLK_E_IO);
 	assert_int_equal(rig->lane.active, 0);

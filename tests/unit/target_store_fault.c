@@ -142,7 +142,8 @@ static void loses_what_was_not_flushed(void **state)
 	config = rig_volume("memory", "", BYTES);
 	strcpy(config.fault, "lose=flush");
 	assert_int_equal(rig_open(&rig, &tgt_store_fault, &config, error), -EINVAL);
-	assert_string_equal(error, "fault: a memory store cannot flush: \"lose\" is for those that can");
+	assert_string_equal(error,
+			    "fault: \"lose\" needs a store that can flush, not a memory store");
 	rig_directory_remove(directory);
 	free(data);
 	free(in);
@@ -193,10 +194,12 @@ static void plans_are_judged(void **state)
 	static const struct {
 		const char *plan, *why;
 	} bad[] = {
-		{",", "no fault in it"},
-		{"seed=3", "no fault in it"},
-		{"delay", "\"delay\" is none of delay=, fail=, tear=, lose=, after=, count=, seed="},
-		{"slow=5ms", "\"slow\" is none of delay=, fail=, tear=, lose=, after=, count=, seed="},
+		{",", "it has no fault"},
+		{"seed=3", "it has no fault"},
+		{"delay",
+		 "\"delay\" is not one of delay=, fail=, tear=, lose=, after=, count=, seed="},
+		{"slow=5ms",
+		 "\"slow\" is not one of delay=, fail=, tear=, lose=, after=, count=, seed="},
 		{"delay=write", "\"delay\" needs a time, as in delay=5ms"},
 		{"delay=61s", "\"61s\" is neither kinds of operations nor a probability nor "
 			      "a time up to 60s"},
