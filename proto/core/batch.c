@@ -32,7 +32,7 @@ void core_batch_add(struct core_batch *batch, struct rblk_wire_command *command,
 	command->index = (u8)batch->commands++;
 	if (!capsule_bytes)
 		return;
-	/* These two tell and are told: their segment is the report's memory. */
+	/* These two send a payload and get a report: their segment is the report's memory. */
 	if (command->opcode == RBLK_OP_OPEN || command->opcode == RBLK_OP_AUTHENTICATE)
 		command->argument = rblk_to_le64(batch->capsule_bytes);
 	else

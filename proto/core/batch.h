@@ -9,7 +9,7 @@
 
 #include "proto/wire/wire.h"
 
-/* What one message may be: the target's word (login), this device's, and the sender's room. */
+/* Limits of one message: the target's (from the login), this device's and the sender's room. */
 struct core_batch_limits {
 	u32 message_bytes; /* the target's command_bytes */
 	u16 commands;      /* the target's max_batch */
@@ -45,7 +45,7 @@ static inline u32 core_batch_bytes(const struct core_batch *batch)
 	return batch->capsule_bytes + core_batch_descriptor_bytes(batch);
 }
 
-/* The most in-capsule data that a lone command may bring along under these limits; 0: none. */
+/* The most in-capsule data that a single command may carry under these limits; 0: none. */
 u32 core_batch_capsule_max(const struct core_batch_limits *limits);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The only way to time and randomness for target/, initiator/ and proto/. A program links one
+ * The only source of time and randomness for target/, initiator/ and proto/. A program links one
  * implementation: env_posix.c (the machine's own), or the simulator's (virtual time, one seed).
  * Code that calls clock_gettime(), getrandom(), time() or the like elsewhere escapes the simulator.
  */
@@ -17,9 +17,9 @@ uint64_t env_now_ns(void);
 uint64_t env_thread_cpu_ns(void);
 
 /*
- * Between two looks of a thread that polls and found nothing: let others have this processor. A
- * thread that never does keeps the kernel's own off it, and with them what it is waiting for
- * (software RDMA runs in their softirqs): waits of a whole time slice. Any thread.
+ * Yield the processor between two polls that found nothing. A thread that never yields keeps the
+ * kernel's threads off this processor, although they run what it waits for (software RDMA runs in
+ * softirqs); it then waits for a whole time slice. Any thread.
  */
 void env_yield(void);
 

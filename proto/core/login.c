@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The judgement of a login. Every answer follows from the arguments alone; the order of the
+ * The decision about a login. Every answer follows from the arguments alone; the order of the
  * questions is the order of the specification's section 3.
  */
 #include "proto/core/login.h"
@@ -41,13 +41,13 @@ struct core_login_verdict core_login_judge(const struct rblk_wire_login *login,
 		return reject(RBLK_REJECT_DRAINING, 0);
 	if (queue_count > limits->queues_max)
 		return reject(RBLK_REJECT_QUEUE_COUNT, limits->queues_max);
-	/* The old life ends even if the new one is then refused: nothing of it may act again. */
+	/* The old epoch ends even if this login is refused: it must have no effect any more. */
 	if (session->exists && epoch > session->epoch)
 		return proceed(CORE_LOGIN_FORGET, 0);
 	if (session->exists && epoch < session->epoch)
 		return reject(RBLK_REJECT_STALE_EPOCH, (u32)session->epoch);
 	if (!session->exists) {
-		/* Who had an incarnation before expects what is not here: handles, answers (F8). */
+		/* Its handles and answers (F8) of the earlier incarnation are not here. */
 		if (rblk_le16(login->queue_index) != 0 || login->fence_incarnation)
 			return reject(RBLK_REJECT_NO_SESSION, 0);
 		return proceed(CORE_LOGIN_CREATE, agreed_features(login, limits));

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Judges the login of a queue against what the target knows of its session: pure logic, no state
- * of its own. The target acts on the verdict and asks again when what stood in the way is gone,
- * so that "fence first, then accept" (F5) is one rule in one place. Specification section 3.
+ * Decides about the login of a queue from what the target knows of its session: pure logic, no
+ * state of its own. The target acts on the verdict and asks again when the obstacle has ended, so
+ * that "fence first, then accept" (F5) is one rule in one place. Specification section 3.
  */
 #ifndef RBLK_CORE_LOGIN_H
 #define RBLK_CORE_LOGIN_H
 
 #include "proto/wire/wire.h"
 
-/* What a target knows of the session that a login names. */
+/* The target's state of the session that a login names. */
 struct core_login_session {
 	bool exists;
 	u64 epoch;
@@ -46,15 +46,15 @@ struct core_login_verdict core_login_judge(const struct rblk_wire_login *login,
 					   const struct core_login_session *session,
 					   const struct core_login_limits *limits);
 
-/* Two logins of one queue wait: `newer`, which came later, takes the place of `older` unless it is
- * itself the older life. Both have passed rblk_check_login(). */
+/* Two logins of one queue wait: `newer`, which came later, replaces `older`, unless its epoch or
+ * incarnation is the older one. Both have passed rblk_check_login(). */
 bool core_login_supersedes(const struct rblk_wire_login *newer,
 			   const struct rblk_wire_login *older);
 
-/* What there is to grant, in receive buffers. A queue takes RBLK_RESERVED_TAGS beside its credits. */
+/* The receive buffers that can be granted. A queue takes RBLK_RESERVED_TAGS besides its credits. */
 struct core_login_room {
-	u32 total;  /* that there can be */
-	u32 free;   /* of them, promised to nobody */
+	u32 total;  /* the most there can be */
+	u32 free;   /* of them, not promised to a queue */
 	u32 held;   /* promised to the session that logs in */
 	u32 places; /* connections that can still come, this one included */
 	u32 kept;   /* not for this login */

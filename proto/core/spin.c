@@ -11,7 +11,7 @@
 /* One long silence counts as no more than this many spins, so that bursts are found again soon. */
 #define SPIN_GAP_CAP 8
 
-/* So long a turn without work takes only where another thread had the processor: its slice. */
+/* A turn without work takes this long only if another thread had the processor. */
 #define SPIN_TAKEN_NS 1000000ull
 #define SPIN_CROWDED_MIN_NS 10000000ull
 #define SPIN_CROWDED_MAX_NS 640000000ull
@@ -26,7 +26,7 @@ void core_spin_init(struct core_spin *spin, u64 max_ns)
 	spin->sleep_until_ns = 0;
 }
 
-/* Was the processor taken from us since the last look? Each time in a row it is left for longer. */
+/* Did another thread take the processor since the last call? Each time in a row, sleep longer. */
 static void spin_watch(struct core_spin *spin, u64 now_ns)
 {
 	if (spin->turn_ns && now_ns - spin->turn_ns >= SPIN_TAKEN_NS) {
@@ -40,7 +40,7 @@ static void spin_watch(struct core_spin *spin, u64 now_ns)
 		spin->idle_since_ns = 0;
 	} else if (spin->crowded_ns && now_ns >= spin->sleep_until_ns &&
 		   now_ns - spin->sleep_until_ns >= spin->crowded_ns) {
-		/* As long again without it happening: it has ended. */
+		/* It has not happened for as long again: it has ended. */
 		spin->crowded_ns = 0;
 	}
 }

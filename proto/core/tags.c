@@ -83,7 +83,7 @@ enum core_tags_error core_tag_answer(struct core_tag *tag, u32 sequence)
 	return core_tag_answer_immediate(tag);
 }
 
-/* `tag` is a peer's word: nothing is asserted of it. */
+/* `tag` comes from the peer: no assertion on it. */
 static struct core_tag *tags_find(struct core_tags *tags, u16 tag)
 {
 	return tag < core_tags_count(tags->credits) ? &tags->tag[tag] : NULL;

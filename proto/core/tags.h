@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * The initiator's account of one queue incarnation's tags, credits and sequence numbers. A tag is a
- * credit: who holds one may have one command at the target. Tags [0, credits) are for I/O, the
- * RBLK_RESERVED_TAGS behind them for the commands that keep a session alive. Specification
- * section 4. Pure: the arrays are the caller's, no lock, no allocation; one owner at a time.
+ * credit: the right to have one command at the target. Tags [0, credits) are for I/O, the
+ * RBLK_RESERVED_TAGS behind them for the commands that keep a session alive. Specification section
+ * 4. Pure: the arrays are the caller's, no lock, no allocation; one owner at a time.
  */
 #ifndef RBLK_CORE_TAGS_H
 #define RBLK_CORE_TAGS_H
@@ -14,9 +14,9 @@
 
 enum core_tag_state {
 	CORE_TAG_FREE,
-	CORE_TAG_TAKEN,    /* a command has it that waits to be sent, for the first time or again */
-	CORE_TAG_SENT,     /* the target has it; so are the command's memory and keys */
-	CORE_TAG_ANSWERED, /* the answer is here, the caller has not let go of the tag yet */
+	CORE_TAG_TAKEN,    /* its command waits to be sent, for the first time or again */
+	CORE_TAG_SENT,     /* the target has it, and the command's memory and keys */
+	CORE_TAG_ANSWERED, /* the answer is here, the caller has not freed the tag yet */
 };
 
 struct core_tag {
@@ -35,7 +35,7 @@ struct core_tags {
 	u32 next_sequence;
 };
 
-/* Why an answer does not fit what was sent: each ends the connection. */
+/* Why an answer does not match what was sent: each ends the connection. */
 enum core_tags_error {
 	CORE_TAGS_OK = 0,
 	CORE_TAGS_UNKNOWN,   /* no such tag on this queue */
@@ -44,8 +44,8 @@ enum core_tags_error {
 };
 
 /*
- * One tag by itself, for an owner that hands out tags in its own way (the kernel: blk-mq does). An
- * answer may be judged on another processor than the one that sent; the caller orders the two.
+ * One tag by itself, for an owner that allocates tags in its own way (in the kernel, blk-mq). An
+ * answer may be checked on another processor than the one that sent; the caller orders the two.
  */
 /* TAKEN -> SENT. */
 void core_tag_send(struct core_tag *tag, u32 sequence);

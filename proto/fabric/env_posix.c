@@ -40,8 +40,8 @@ void env_random(void *buffer, size_t bytes)
 			if (errno == EINTR)
 				continue;
 			/*
-			 * Only a sandbox that forbids the call leads here. Ids made of anything
-			 * less would look random and not be: better no program than that.
+			 * Fails only in a sandbox that forbids the call. Ids from a weaker source
+			 * would not be random: abort instead.
 			 */
 			perror("getrandom");
 			abort();

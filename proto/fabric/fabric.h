@@ -85,11 +85,12 @@ enum fab_event_type {
 	FAB_EVENT_ESTABLISHED,  /* both sides; initiator: .private_data is the acceptance */
 	FAB_EVENT_REJECTED,     /* initiator: .private_data is the rejection, may be empty */
 	FAB_EVENT_FAILED,       /* could not be connected: .status, words in fab_error(). Without
-				   .conn: a listener cannot accept for now, and goes on by itself */
+				   .conn: a listener cannot accept for now; it recovers by itself */
 	FAB_EVENT_DISCONNECTED, /* was established; .status why. The QP is in ERR from now on */
 	FAB_EVENT_DRAINED,      /* after fab_conn_close(): no completion of it will come any more */
 	FAB_EVENT_DEVICE_GONE,  /* .device is being removed; its connections are disconnected too.
-				   NULL: that of a listener's address, which hears no more */
+				   NULL: the device of a listener's address, which gets no more
+				   requests */
 };
 
 /* private_data is valid until the next fab_poll_event() of this fab. */
@@ -167,7 +168,7 @@ int fab_accept(struct fab *fab, struct fab_request *request,
 void fab_reject(struct fab_request *request, const void *private_data, uint8_t bytes);
 /* The device that the request came in on, as `fab` (the one that will accept) uses it. */
 struct fab_device *fab_request_device(struct fab *fab, struct fab_request *request);
-/* READ depths that the peer offers: what it can answer, what it will have outstanding. */
+/* READ depths that the peer offers: how many it can answer, how many it will have outstanding. */
 void fab_request_read_depth(const struct fab_request *request, uint8_t *in, uint8_t *out);
 const struct sockaddr *fab_request_peer(const struct fab_request *request);
 enum fab_kind fab_request_kind(const struct fab_request *request); /* of the fab that accepts it */
@@ -212,7 +213,7 @@ uint8_t fab_conn_read_out(const struct fab_conn *conn);   /* negotiated ORD, whe
 uint32_t fab_conn_qp_num(const struct fab_conn *conn);
 /* "10.0.0.2:4430"; static storage of the conn. */
 const char *fab_conn_peer(const struct fab_conn *conn);
-/* NULL for a queue pair that is no longer there (a late receive of an SRQ). */
+/* NULL for a queue pair that does not exist any more (a late receive of an SRQ). */
 struct fab_conn *fab_conn_find(struct fab *fab, uint32_t qp_num);
 
 /* -- devices --------------------------------------------------------------------------------- */
@@ -226,15 +227,15 @@ void fab_device_set_user(struct fab_device *device, void *user);
 unsigned int fab_device_index(const struct fab_device *device);
 #define FAB_DEVICES_MAX 16
 /*
- * After DEVICE_GONE, when the last connection on the device is destroyed and its owner looks at it no
- * more: another device may have its index, and it is freed then. A device that nobody releases keeps its
- * index for the fab's life.
+ * After DEVICE_GONE, when the last connection on the device is destroyed and its owner does not use
+ * it any more: it is freed, and another device may get its index. A device that is not released
+ * keeps its index for the fab's life.
  */
 void fab_device_release(struct fab_device *device);
 /*
- * Look whether the devices are still there: a driver may not tell a fab that has no connection on one, and
- * wait for it all the same. DEVICE_GONE follows for those that are not. Reads the list of devices: for when one
- * was lost elsewhere.
+ * Check whether the devices still exist: a driver may not notify a fab that has no connection on a
+ * device, and yet wait for that fab. DEVICE_GONE follows for the devices that do not exist any
+ * more. Reads the list of devices: call it when a device was lost elsewhere.
  */
 void fab_devices_check(struct fab *fab);
 
@@ -245,7 +246,7 @@ void fab_devices_check(struct fab *fab);
  * use. access: IBV_ACCESS_*. The memory stays the caller's and must outlive the fab_mr.
  */
 int fab_mr_register(struct fab *fab, void *addr, size_t bytes, int access, struct fab_mr **mr);
-/* In one connection's own protection domain (private_domain); to be deregistered before it goes. */
+/* In one connection's own protection domain (private_domain); deregister before its end. */
 int fab_mr_register_private(struct fab_conn *conn, void *addr, size_t bytes, int access,
 			    struct fab_mr **mr);
 void fab_mr_deregister(struct fab_mr *mr);
@@ -265,7 +266,7 @@ int fab_post_send(struct fab_conn *conn, struct ibv_send_wr *wr, struct ibv_send
 int fab_post_recv(struct fab_conn *conn, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 int fab_post_srq_recv(struct fab_device *device, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 
-/* Work requests posted, for counting messages: of a connection since it exists. */
+/* Work requests posted, for counting messages: of a connection since its creation. */
 struct fab_counters {
 	uint64_t sends;       /* SEND, with and without invalidate or immediate */
 	uint64_t writes;      /* RDMA WRITE */

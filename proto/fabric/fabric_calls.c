@@ -306,7 +306,7 @@ int fab_post_send(struct fab_conn *conn, struct ibv_send_wr *wr, struct ibv_send
 	conn->counters.doorbells++;
 	if (err)
 		end = *bad;
-	/* Work requests are the caller's again once posted, and still in its cache. */
+	/* Work requests belong to the caller again once posted, and are still in its cache. */
 	for (; first != end; first = first->next)
 		fab_counters_add(&conn->counters, first->opcode);
 	return err;

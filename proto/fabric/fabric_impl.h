@@ -26,7 +26,7 @@ struct fab_ops {
 		      const struct fab_conn_options *options, struct fab_conn **conn);
 	void (*reject)(struct fab_request *request, const void *private_data, uint8_t bytes);
 	struct fab_device *(*request_device)(struct fab *fab, struct fab_request *request);
-	void (*device_release)(struct fab_device *device); /* NULL: its devices never go */
+	void (*device_release)(struct fab_device *device); /* NULL: its devices are never removed */
 	void (*devices_check)(struct fab *fab);		   /* the same */
 
 	int (*connect)(struct fab *fab, const struct sockaddr *addr,

@@ -161,7 +161,7 @@ static void fab_turn(struct tcp_fab *fab)
 	fab_ask_epoll(fab);
 	tcp_loop_expire(&fab->loop);
 	fab_pass(fab, TCP_WORK_RX | TCP_WORK_COMPLETE | TCP_WORK_TIMEOUT);
-	/* The caller has nothing to add to what is to be sent now. */
+	/* The caller adds nothing more to what is sent now. */
 	if (tcp_cq_empty(&fab->cq))
 		fab_pass(fab, TCP_WORK_TX | TCP_WORK_COMPLETE);
 }
@@ -220,7 +220,7 @@ static int request_event(struct tcp_fab *fab, struct fab_event *event)
 	struct tcp_request *request = TAILQ_FIRST(&fab->requests);
 
 	TAILQ_REMOVE(&fab->requests, request, link);
-	/* The request may be another thread's the moment it is given out: its bytes stay here. */
+	/* Once given out, the request may belong to another thread: its bytes stay here. */
 	fab->event_hello = request->hello;
 	event->type = FAB_EVENT_REQUEST;
 	event->request = &request->head;
@@ -257,7 +257,7 @@ static int tcp_poll_event(struct fab *head, struct fab_event *event)
 	fab->loop.armed = false;
 	memset(event, 0, sizeof(*event));
 	if (TAILQ_EMPTY(&fab->events) && TAILQ_EMPTY(&fab->requests)) {
-		/* A caller that waits for events only has nobody else to make progress. */
+		/* A caller that waits for events only makes progress nowhere else. */
 		if (!fab->progressed && tcp_cq_empty(&fab->cq))
 			fab_turn(fab);
 		else
@@ -395,7 +395,7 @@ static void tcp_close_conn(struct fab_conn *head)
 	struct tcp_conn *conn = tcp_conn_of(head);
 
 	if (conn->state == TCP_CONN_READY)
-		tcp_tx_run(conn); /* what was posted just before has a chance */
+		tcp_tx_run(conn); /* what was posted just before may still be sent */
 	tcp_conn_close(conn);
 }
 

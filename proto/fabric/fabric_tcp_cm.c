@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Connecting and being connected to, over TCP: both handshakes. Brings a connection from
- * fab_connect() or fab_accept() to READY, or to its end; what a connection is and how it ends is
- * fabric_tcp_conn.c's, what comes before fab_accept() fabric_tcp_listen.c's.
+ * fab_connect() or fab_accept() to READY, or to its end; fabric_tcp_conn.c has the connection's
+ * states and its end, fabric_tcp_listen.c what comes before fab_accept().
  */
 #include "proto/fabric/fabric_tcp_cm.h"
 
@@ -97,11 +97,11 @@ static void conn_greet(struct tcp_conn *conn)
 	memset(&conn->hello, 0, sizeof(conn->hello));
 	if (!tcp_conn_set_state(conn, TCP_CONN_GREETING))
 		return;
-	/* An end of stream may have come before: there is no other edge for it. */
+	/* An end of stream may have arrived before: there is no other edge for it. */
 	tcp_conn_mark(conn, TCP_WORK_RX);
 }
 
-/* The socket has become writable: connected, or not to be. */
+/* The socket has become writable: connected, or failed. */
 static void conn_connected(struct tcp_conn *conn)
 {
 	socklen_t bytes = sizeof(int);
@@ -140,13 +140,13 @@ static void conn_answered(struct tcp_conn *conn)
 	if (!tcp_conn_set_state(conn, TCP_CONN_READY))
 		return;
 	tcp_conn_raise(conn, FAB_EVENT_ESTABLISHED, 0);
-	/* Frames may have come right behind the hello: there is no other edge for them. */
+	/* Frames may have arrived right after the hello: there is no other edge for them. */
 	tcp_conn_mark(conn, TCP_WORK_RX);
 }
 
 /* -- accepting -------------------------------------------------------------------------------- */
 
-/* On failure the request is as before, the caller's to reject with a reason. */
+/* On failure the request is unchanged; the caller rejects it with a reason. */
 int tcp_accept(struct fab *fab, struct fab_request *head, const struct fab_conn_options *options,
 	       struct fab_conn **out)
 {
@@ -179,7 +179,7 @@ int tcp_conn_establish(struct fab_conn *head, const void *private_data, uint8_t 
 	int err;
 
 	if (conn->state == TCP_CONN_ERROR)
-		return 0; /* the peer has gone meanwhile; DISCONNECTED says so */
+		return 0; /* the peer has closed it meanwhile; DISCONNECTED follows */
 	if (conn->state != TCP_CONN_ACCEPTED || bytes > FAB_TCP_PRIVATE_MAX)
 		return fab_fail(head->fab, -EINVAL, "%s: establish: not accepted", head->peer);
 	tcp_hello_init(&hello, FAB_TCP_ACCEPT, private_data, bytes);
@@ -205,14 +205,14 @@ void tcp_conn_refuse(struct fab_conn *head, const void *private_data, uint8_t by
 	if (conn->state != TCP_CONN_ACCEPTED)
 		return;
 	tcp_hello_init(&hello, FAB_TCP_REJECT, private_data, bytes);
-	/* A peer that has gone meanwhile has nothing to be told. */
+	/* A peer that has closed the connection meanwhile needs no answer. */
 	(void)tcp_hello_send(conn->source.fd, &hello);
 	tcp_conn_end(conn, TCP_CONN_ERROR);
 }
 
 /* -- turns ------------------------------------------------------------------------------------ */
 
-/* Before it is established: a peer that has gone, or one that talks before it may. */
+/* Before it is established: a peer that has closed it, or one that sends too early. */
 static void conn_check_accepted(struct tcp_conn *conn)
 {
 	char byte;

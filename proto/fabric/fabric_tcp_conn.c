@@ -41,7 +41,7 @@ static const char *const conn_state_names[TCP_CONN_STATES] = {
 
 static void conn_stop(struct tcp_conn *conn);
 
-/* Words for the event that ends it: kept with it, for another may fail before it is delivered. */
+/* The text of the event that ends it; another connection may fail before it is delivered. */
 static void conn_reason(struct tcp_conn *conn, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
@@ -66,7 +66,7 @@ bool tcp_conn_set_state(struct tcp_conn *conn, enum tcp_state state)
 	fab_fail(conn->head.fab, -EPROTO, "%s: connection %u: from %s to %s: no such transition",
 		 conn->head.peer, conn->head.qp_num, conn_state_names[conn->state],
 		 conn_state_names[state]);
-	/* One that has ended already goes on ending. */
+	/* A connection that has ended already continues its teardown. */
 	if (conn->state < TCP_CONN_ERROR) {
 		conn_reason(conn, "%s", conn->head.fab->error);
 		conn->state = TCP_CONN_ERROR;
@@ -78,7 +78,7 @@ bool tcp_conn_set_state(struct tcp_conn *conn, enum tcp_state state)
 
 /* -- creation, destruction -------------------------------------------------------------------- */
 
-/* Numbers are the process's, so that a log of several fabs can be read. 0 means "none yet". */
+/* Unique in the process, so that a log of several fabs can be read. 0 means "none yet". */
 static uint32_t conn_next_qp_num(void)
 {
 	static _Atomic uint32_t last;
@@ -198,8 +198,8 @@ void tcp_conn_destroy(struct fab_conn *head)
 
 	assert(conn->state == TCP_CONN_DRAINED);
 	/*
-	 * Nothing leads here any more: no completion is queued (drained), the socket has left
-	 * epoll with the close, and these are the last lists.
+	 * Nothing points here any more: no completion is queued (drained), close() took the socket
+	 * out of epoll, and these are the last lists.
 	 */
 	if (conn->events)
 		TAILQ_REMOVE(&fab->events, conn, event_link);
@@ -269,7 +269,7 @@ static void flush_one(struct tcp_conn *conn, uint64_t wr_id, uint8_t status)
 	struct ibv_wc *wc = tcp_conn_push_wc(conn, wr_id);
 
 	wc->status = status ? status : IBV_WC_WR_FLUSH_ERR;
-	wc->vendor_err = status; /* the fabric has no other words for it */
+	wc->vendor_err = status; /* the fabric has no other status for it */
 }
 
 static bool conn_flushed(const struct tcp_conn *conn)
@@ -284,7 +284,7 @@ void tcp_conn_flush(struct tcp_conn *conn)
 	struct tcp_sq *sq = &conn->sq;
 	struct tcp_rq *rq = &conn->own_rq;
 
-	/* Shared receives that nobody has consumed stay for other connections. */
+	/* Shared receives that were not consumed stay for other connections. */
 	if (conn->rx.receiving && tcp_cq_room(&fab->cq) > 0) {
 		conn->rx.receiving = false;
 		flush_one(conn, conn->rx.recv.wr_id, conn->rx.recv_status);
@@ -355,7 +355,7 @@ void tcp_conn_close(struct tcp_conn *conn)
 
 	if (conn->state == TCP_CONN_CLOSING || conn->state == TCP_CONN_DRAINED)
 		return;
-	/* Who closes need not hear that it is closed. */
+	/* The caller of fab_conn_close() needs no DISCONNECTED. */
 	if (conn->events) {
 		conn->events = 0;
 		TAILQ_REMOVE(&fab->events, conn, event_link);

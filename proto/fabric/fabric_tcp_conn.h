@@ -51,7 +51,7 @@ enum tcp_rx_stage {
 	TCP_RX_BEGIN,   /* header complete: check, find the destination (may have to wait) */
 	TCP_RX_PAYLOAD, /* `placed` of `length` bytes are where they belong */
 	TCP_RX_FINISH,  /* payload complete: complete the receive (may have to wait) */
-	TCP_RX_DISCARD, /* a NAK is under way: whatever comes is thrown away */
+	TCP_RX_DISCARD, /* a NAK is being sent: whatever arrives is discarded */
 };
 
 struct tcp_rx {
@@ -151,20 +151,20 @@ static inline bool tcp_conn_invalidate(const struct tcp_conn *conn, uint32_t key
 	return tcp_mr_invalidate(&tcp_conn_fab(conn)->mrs, conn->domain, key);
 }
 
-/* False: there is no such transition. The connection has ended then, if it had not before. */
+/* False: there is no such transition. The connection is ended then. */
 bool tcp_conn_set_state(struct tcp_conn *conn, enum tcp_state state);
 int tcp_conn_check_options(struct fab *fab, const struct fab_conn_options *options);
-/* The lesser, and no more than the fabric has. */
+/* The smaller one, and no more than the fabric has. */
 uint8_t tcp_reads_min(unsigned int a, unsigned int b);
 /* Takes the descriptor when it succeeds. */
 int tcp_conn_create(struct fab *fab, int fd, const struct sockaddr *peer,
 		    const struct fab_conn_options *options, uint8_t read_in, enum tcp_state state,
 		    struct tcp_conn **out);
-/* To ERROR or CLOSING: the socket goes, all is flushed. */
+/* To ERROR or CLOSING: the socket is closed, all is flushed. */
 void tcp_conn_end(struct tcp_conn *conn, enum tcp_state state);
-/* Was connected, is no longer: all is flushed, DISCONNECTED follows. Idempotent. */
+/* The connection is lost: all is flushed, DISCONNECTED follows. Idempotent. */
 void tcp_conn_fail(struct tcp_conn *conn, int status);
-/* Is not connected and will not be: FAILED follows. Idempotent. */
+/* Not connected, and the attempt has failed: FAILED follows. Idempotent. */
 void tcp_conn_fail_connecting(struct tcp_conn *conn, int error, const char *what);
 /* To CLOSING. DRAINED follows when the last completion has been polled. Idempotent. */
 void tcp_conn_close(struct tcp_conn *conn);

@@ -15,8 +15,8 @@
 #define TCP_KEEPALIVE_INTERVAL_S 5
 #define TCP_KEEPALIVE_PROBES 3
 /*
- * Sent data that is not acknowledged for so long ends the connection. The kernel counts a peer
- * that keeps its window shut as such too: nobody leaves a queue without receives for 30 s.
+ * Sent data that is not acknowledged for so long ends the connection. This includes a peer that
+ * keeps its window closed: a well-behaved one never leaves a queue without receives for 30 s.
  */
 #define TCP_USER_TIMEOUT_MS 30000
 

@@ -2,8 +2,8 @@
 /*
  * The sockets of closed connections of fabric_tcp. Closing a socket with unread bytes in it makes
  * TCP reset the connection, which may overtake what was sent last: a NAK, an answer. So our
- * direction is ended, what the peer still sends is thrown away, and the socket is closed at its
- * end of stream or after a moment. fabric_tcp_conn.c hands them over; turns drive them.
+ * direction is ended, what the peer still sends is discarded, and the socket is closed at its end
+ * of stream or after a short time. fabric_tcp_conn.c hands them over; turns drive them.
  */
 #include "proto/fabric/fabric_tcp_linger.h"
 
@@ -21,7 +21,7 @@ void tcp_linger_start(struct tcp_fab *fab, int fd)
 	struct tcp_linger *linger;
 
 	if (shutdown(fd, SHUT_WR) < 0) {
-		close(fd); /* the peer has gone already */
+		close(fd); /* the peer has closed it already */
 		return;
 	}
 	linger = calloc(1, sizeof(*linger));

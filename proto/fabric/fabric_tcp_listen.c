@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Listening sockets of fabric_tcp, and connection requests from the socket's accept4() to the
- * event that gives them out. What strangers can do without being let in is bounded here: how many
- * may be in the middle of saying hello, for how long, and what happens when descriptors run out.
- * Accepting a request, which makes it a connection, is fabric_tcp_cm.c's.
+ * Listening sockets of fabric_tcp, and connection requests from the socket's accept4() to the event
+ * that gives them out. What peers can take before they are accepted is bounded here: how many
+ * hellos may be incomplete, for how long, and what happens when descriptors run out.
+ * fabric_tcp_cm.c accepts a request, which makes it a connection.
  */
 #include "proto/fabric/fabric_tcp_listen.h"
 
@@ -18,7 +18,7 @@
 #include "proto/fabric/fabric_tcp_hello.h"
 
 #define TCP_ACCEPTS_PER_TURN 32
-#define TCP_ACCEPT_PAUSE_MS 100 /* out of descriptors: somebody has to close one first */
+#define TCP_ACCEPT_PAUSE_MS 100 /* out of descriptors: until one is closed */
 #define TCP_BACKLOG_DEFAULT 128
 
 /* -- requests --------------------------------------------------------------------------------- */
@@ -30,7 +30,7 @@ void tcp_request_free(struct tcp_request *request)
 	free(request);
 }
 
-/* Off its listener and off the fab: from here on it is nobody's source. */
+/* Removes it from its listener and from the fab: it is no source any more. */
 static void request_detach(struct tcp_fab *fab, struct tcp_request *request)
 {
 	tcp_source_unwatch(&fab->loop, &request->source);
@@ -57,8 +57,8 @@ static void request_create(struct tcp_fab *fab, struct tcp_listener *listener, i
 		return;
 	}
 	/*
-	 * The oldest has had the most time to say hello. Those who mean to talk need one
-	 * round trip only, so a flood of silent ones hardly ever costs them their place.
+	 * The oldest has had the most time to send its hello. A real client needs one round trip
+	 * only, so a flood of silent connections hardly ever displaces it.
 	 */
 	if (listener->pending_count == TCP_HANDSHAKES_MAX)
 		request_drop(fab, TAILQ_FIRST(&listener->pending));
@@ -101,8 +101,8 @@ void tcp_request_run(struct tcp_fab *fab, struct tcp_request *request, uint8_t w
 }
 
 /*
- * On any thread. The socket's buffers are empty on both sides but for the hello, which has been
- * read: the refusal fits, and closing does not cut it off.
+ * On any thread. The socket's buffers are empty in both directions, because the hello has been
+ * read: the refusal fits, and closing does not truncate it.
  */
 void tcp_reject(struct fab_request *head, const void *private_data, uint8_t bytes)
 {
@@ -110,7 +110,7 @@ void tcp_reject(struct fab_request *head, const void *private_data, uint8_t byte
 	struct fab_tcp_hello hello;
 
 	tcp_hello_init(&hello, FAB_TCP_REJECT, private_data, bytes);
-	/* A peer that has gone meanwhile has nothing to be told. */
+	/* A peer that has closed the connection meanwhile needs no answer. */
 	if (send(request->source.fd, &hello, sizeof(hello), MSG_NOSIGNAL | MSG_DONTWAIT) > 0)
 		shutdown(request->source.fd, SHUT_WR);
 	tcp_request_free(request);
@@ -124,7 +124,7 @@ struct fab_device *tcp_request_device(struct fab *fab, struct fab_request *reque
 
 /* -- listeners -------------------------------------------------------------------------------- */
 
-/* Those who wait stay in the backlog: no new edge will tell of them. */
+/* Waiting connections stay in the backlog: there will be no new edge for them. */
 static void listener_pause(struct tcp_fab *fab, struct tcp_listener *listener, int error)
 {
 	if (!listener->exhausted) {
@@ -154,7 +154,7 @@ void tcp_listener_run(struct tcp_fab *fab, struct tcp_listener *listener)
 			listener_pause(fab, listener, -errno);
 			return;
 		}
-		/* EINTR, ECONNABORTED and what else a connection in the backlog died of: next. */
+		/* EINTR, ECONNABORTED and other errors of one connection: try the next. */
 	}
 	tcp_source_mark(&fab->loop, &listener->source, TCP_WORK_RX);
 }

@@ -8,12 +8,12 @@
 
 #include "proto/fabric/fabric_tcp_fab.h"
 
-#define TCP_HANDSHAKE_MS 5000u  /* for a peer that connects and says nothing */
+#define TCP_HANDSHAKE_MS 5000u  /* for a peer that connects and sends nothing */
 #define TCP_HANDSHAKES_MAX 256u /* per listener; beyond, the oldest is dropped */
 
 /*
  * A socket from accept4() until fab_accept() or fab_reject(). While it is a source it belongs to
- * its listener; once delivered, to whoever has the request, on any thread.
+ * its listener; once delivered, to the owner of the request, on any thread.
  */
 struct tcp_request {
 	struct tcp_source source;
@@ -29,7 +29,7 @@ struct tcp_listener {
 	struct fab_listener head;
 	struct tcp_requests pending; /* oldest first */
 	uint32_t pending_count;
-	bool exhausted; /* could not accept the last time; said once, until it can again */
+	bool exhausted; /* could not accept the last time; reported once, until it can again */
 	TAILQ_ENTRY(tcp_listener) link; /* fab->listeners */
 };
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Registered memory of fabric_tcp: random 32-bit keys, and the table that leads from a key to its
- * region. Each use of a key is checked here for its owner (protection domain), bounds and rights.
- * lkey and rkey of a region are one number; invalidation kills it for the peer only. Who uses keys
- * is fabric_tcp_tx.c and fabric_tcp_rx.c.
+ * Registered memory of fabric_tcp: random 32-bit keys, and the table from a key to its region. Each
+ * use of a key is checked here for its owner (protection domain), bounds and rights. lkey and rkey
+ * of a region are one number; invalidation ends it for the peer only. fabric_tcp_tx.c and
+ * fabric_tcp_rx.c use the keys.
  */
 #include "proto/fabric/fabric_tcp_mr.h"
 
@@ -98,7 +98,7 @@ int tcp_mr_create(struct tcp_mr_table *table, struct fab *fab, void *addr, size_
 	struct tcp_mr *mr;
 	int err;
 
-	/* What the verbs refuse: remote writing of what may not be written locally. */
+	/* Verbs refuse this too: remote write without local write. */
 	if ((access & IBV_ACCESS_REMOTE_WRITE) && !(access & IBV_ACCESS_LOCAL_WRITE))
 		return fab_fail(fab, -EINVAL, "memory of %zu bytes: remote write needs local write",
 				bytes);

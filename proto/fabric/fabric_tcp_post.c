@@ -69,7 +69,7 @@ int tcp_post_srq_recv(struct fab_device *device, struct ibv_recv_wr *wr, struct 
 		return -EINVAL;
 	}
 	err = tcp_rq_post(&fab->srq, wr, bad);
-	/* All of them, first come first served; who finds nothing left waits again, at the end. */
+	/* All of them, in order; a connection that finds no receive waits again, at the end. */
 	while (!TAILQ_EMPTY(&fab->starved)) {
 		struct tcp_conn *conn = TAILQ_FIRST(&fab->starved);
 

@@ -19,7 +19,7 @@
 
 #include "proto/fabric/fabric_tcp_tx.h"
 
-#define RX_CALLS_PER_TURN 8 /* then other connections have theirs */
+#define RX_CALLS_PER_TURN 8 /* then it is the turn of other connections */
 #define RX_LARGE_BYTES 16384u
 #define RX_AHEAD_OF_LARGE 256u
 
@@ -96,7 +96,7 @@ static int rx_nak(struct tcp_conn *conn, enum fab_tcp_nak nak)
 	return RX_GO_ON;
 }
 
-/* The memory that a payload was to go to is not there, or no longer. */
+/* The destination memory of a payload does not exist, or not any more. */
 static int rx_no_memory(struct tcp_conn *conn)
 {
 	switch (conn->rx.header.opcode) {
@@ -135,7 +135,7 @@ static int rx_take_receive(struct tcp_conn *conn)
 	rx->starved = true;
 	if (conn->rq != &conn->own_rq)
 		TAILQ_INSERT_TAIL(&tcp_conn_fab(conn)->starved, conn, rx.starved_link);
-	/* A peer that has gone in the meantime is not waited for: its edge was before this. */
+	/* Do not wait for a peer that has closed in the meantime: its edge came before this. */
 	return rx->hangup ? rx_wait(conn) : RX_WAIT;
 }
 
@@ -189,7 +189,7 @@ static int rx_begin_read(struct tcp_conn *conn)
 	struct tcp_tx *tx = &conn->tx;
 	struct tcp_response *response;
 
-	/* The one that is leaving has left the queue, but its entry is still needed. */
+	/* The response being sent has left the queue, but its entry is still needed. */
 	if (tx->response_tail - tx->response_head + (tx->kind == TCP_FRAME_RESPONSE) >=
 	    conn->read_in)
 		return rx_nak(conn, FAB_TCP_NAK_INVALID);
@@ -266,7 +266,7 @@ static int rx_begin_nak(struct tcp_conn *conn)
 
 		if (wr->opcode != TCP_LOCAL_INV && wr->sequence == rblk_le32(header->sequence))
 			break;
-		/* All before it was executed and answered, says a NAK. */
+		/* A NAK says that all before it was executed and answered. */
 		if (!tcp_send_finished(sq, wr))
 			return -EPROTO;
 	}
@@ -428,7 +428,7 @@ static size_t rx_parse_header(struct tcp_rx *rx, const unsigned char *data, size
 	return part;
 }
 
-/* Copies from what was read ahead. Returns how much, which may be 0 when the memory has gone. */
+/* Copies from what was read ahead. Returns how much; 0 if the memory was deregistered. */
 static size_t rx_parse_payload(struct tcp_conn *conn, const unsigned char *data, size_t bytes)
 {
 	struct iovec iovs[TCP_SGE_MAX];
@@ -576,7 +576,7 @@ void tcp_rx_run(struct tcp_conn *conn)
 	int step;
 
 	if (conn->rx.starved) {
-		/* What it has sent waits in vain: it does not wait for the answer any more. */
+		/* The peer has closed: it does not wait for the answer to what it sent. */
 		if (conn->rx.hangup)
 			tcp_conn_fail(conn, 0);
 		return;

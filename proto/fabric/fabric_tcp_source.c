@@ -85,7 +85,7 @@ void tcp_loop_wake(struct tcp_loop *loop)
 	if (!loop->armed)
 		return;
 	loop->armed = false;
-	/* Never read: every write is an edge. 2^64 of them do not happen. */
+	/* Never read: every write is an edge, and 2^64 writes do not happen. */
 	if (write(loop->wake.fd, &one, sizeof(one)) < 0)
 		abort();
 }

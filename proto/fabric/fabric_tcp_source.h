@@ -17,7 +17,7 @@
 enum tcp_source_kind {
 	TCP_SOURCE_WAKE,     /* the fab's eventfd */
 	TCP_SOURCE_LISTENER,
-	TCP_SOURCE_REQUEST,  /* a socket that has not said all of its hello */
+	TCP_SOURCE_REQUEST,  /* a socket that has not sent its whole hello */
 	TCP_SOURCE_CONN,
 	TCP_SOURCE_LINGER,   /* a closed connection's socket that waits for the peer's end */
 };
@@ -30,7 +30,7 @@ enum tcp_work {
 	TCP_WORK_TIMEOUT = 1 << 4,
 };
 
-/* Embedded first in what it stands for; the owner of that owns it. */
+/* The first member of the object that it belongs to; the owner of that object owns it. */
 struct tcp_source {
 	TAILQ_ENTRY(tcp_source) link; /* active list, while work != 0 */
 	TAILQ_ENTRY(tcp_source) timer_link; /* timer list, while deadline_ns != 0 */

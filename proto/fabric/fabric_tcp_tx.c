@@ -285,7 +285,7 @@ static void batch_add_control(struct tx_batch *batch)
 	batch->control = true;
 }
 
-/* What is left of the frame that the socket took in part. False: its memory has gone. */
+/* The rest of the frame that the socket took in part. False: its memory does not exist any more. */
 static bool batch_add_partial(struct tx_batch *batch)
 {
 	struct tcp_tx *tx = &batch->conn->tx;
@@ -334,7 +334,7 @@ static bool batch_fill(struct tx_batch *batch, struct tcp_conn *conn)
 
 /* -- what the socket took --------------------------------------------------------------------- */
 
-/* This frame has begun to leave: it is not only planned any more. */
+/* Part of this frame has been sent: it is not only planned any more. */
 static void frame_commit(struct tcp_conn *conn, const struct tx_frame *frame)
 {
 	struct tcp_sq *sq = &conn->sq;
@@ -357,7 +357,7 @@ static void frame_commit(struct tcp_conn *conn, const struct tx_frame *frame)
 	}
 }
 
-/* Walk the frames that `sent` bytes cover; remember the one that is only partly gone. */
+/* Walk the frames that `sent` bytes cover; remember the one that is only partly sent. */
 static void batch_sent(struct tx_batch *batch, uint64_t sent)
 {
 	struct tcp_conn *conn = batch->conn;
@@ -411,7 +411,7 @@ static int batch_send(struct tx_batch *batch)
 
 /* -- running ---------------------------------------------------------------------------------- */
 
-/* The next work request cannot be started: those before it complete, then it ends everything. */
+/* The next work request cannot start: those before it complete, then the connection ends. */
 static void tx_stall(struct tcp_conn *conn, uint8_t status)
 {
 	tcp_sq_wr(&conn->sq, conn->sq.send++)->status = status;
@@ -462,7 +462,7 @@ void tcp_tx_run(struct tcp_conn *conn)
 		}
 		full = batch_send(&batch);
 		if (full == -ENOBUFS || full == -ENOMEM) {
-			/* The kernel is short of memory, and no edge will tell when not. */
+			/* The kernel is short of memory, and no edge will tell when it has some. */
 			tcp_conn_mark(conn, TCP_WORK_TX);
 			return;
 		}

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * The framing of fabric_tcp: software RC over one TCP connection per queue pair. Private to
- * proto/fabric/fabric_tcp*.c. Everything is little-endian and naturally aligned; reserved bytes
- * are zero and a peer that sets one is cut off.
+ * proto/fabric/fabric_tcp*.c. Everything is little-endian and naturally aligned; reserved bytes are
+ * zero, and a peer that sets one is disconnected.
  *
  * The side that connects sends one struct fab_tcp_hello (REQUEST); the other answers with one
  * (ACCEPT or REJECT, then end of stream). After ACCEPT both directions carry frames: a struct
@@ -22,11 +22,11 @@
  * Fields marked - are sent as zero and not looked at.
  *
  * Requests (SEND to READ) are numbered 1, 2, ... in each direction, modulo 2^32, and are executed
- * in that order. `ack` of every frame is the highest number executed: cumulative, so that it rides
- * on whatever is sent anyway; FAB_TCP_ACK_WANTED asks for an ACK frame where nothing else goes.
- * READ_DATA frames come in the order of their READs. A receiver that has no receive posted simply
- * stops reading (TCP's window is the receiver-not-ready). NAK ends the connection: all before its
- * sequence was executed, it failed, nothing behind it was looked at.
+ * in that order. `ack` of every frame is the highest number executed: cumulative, so that it
+ * travels with whatever is sent anyway; FAB_TCP_ACK_WANTED asks for an ACK frame where nothing else
+ * goes. READ_DATA frames come in the order of their READs. A receiver that has no receive posted
+ * stops reading (TCP's window replaces receiver-not-ready). NAK ends the connection: all before its
+ * sequence was executed, it failed, nothing after it was processed.
  */
 #ifndef RBLK_FABRIC_TCP_WIRE_H
 #define RBLK_FABRIC_TCP_WIRE_H
@@ -70,7 +70,7 @@ enum fab_tcp_opcode {
 	FAB_TCP_OPCODE_MAX
 };
 
-/* Why a request failed at the responder; the words of InfiniBand's NAK codes. */
+/* Why a request failed at the responder; named as InfiniBand's NAK codes. */
 enum fab_tcp_nak {
 	FAB_TCP_NAK_NONE = 0,
 	FAB_TCP_NAK_INVALID = 1,   /* IBV_WC_REM_INV_REQ_ERR: longer than the receive, malformed */

@@ -4,10 +4,10 @@
  * delivery of events. Devices, connections and rdma_cm have files of their own (fabric_verbs.h).
  *
  * The descriptor is an epoll set over the cm channel and, per device, the completion channel and
- * the asynchronous events. Polling for completions reads user memory alone. The other
- * descriptors are looked at, with one system call for all, by the first fab_poll_event() after a
- * fab_arm(), and otherwise every VERBS_LOOK_NS: so one that polls without ever sleeping learns of
- * a disconnection within that time, at the price of a clock reading every VERBS_LOOK_SKIPS calls.
+ * the asynchronous events. Polling for completions reads user memory alone. The other descriptors
+ * are checked, with one system call for all, by the first fab_poll_event() after a fab_arm(), and
+ * otherwise every VERBS_LOOK_NS: so a caller that polls without ever sleeping learns of a
+ * disconnection within that time, at the price of a clock reading every VERBS_LOOK_SKIPS calls.
  */
 #include "proto/fabric/fabric_verbs.h"
 #include "proto/core/env.h"
@@ -74,7 +74,7 @@ static void verbs_close(struct fab *head)
 	struct verbs_fab *fab = verbs_fab(head);
 
 	assert(TAILQ_EMPTY(&fab->conns) && TAILQ_EMPTY(&fab->mrs) && TAILQ_EMPTY(&fab->listeners));
-	/* A request that was never delivered has nobody else to refuse it. */
+	/* Nothing else refuses a request that was never delivered. */
 	if (fab->request)
 		verbs_reject(&fab->request->head, NULL, 0);
 	for (unsigned int i = 0; i < fab->device_count; i++)
@@ -124,7 +124,7 @@ static struct fab *verbs_open(const struct fab_options *options, char *error)
 
 /* -- the data path ---------------------------------------------------------------------------- */
 
-/* Take our markers out, look at what failed. Returns how many completions are left. */
+/* Remove our markers, process failures. Returns how many completions are left. */
 static int verbs_sift(struct verbs_fab *fab, struct ibv_wc *wc, int count)
 {
 	int kept = 0;
@@ -300,7 +300,7 @@ static int verbs_timeout_ms(const struct fab *head)
 	if (conn->deadline_ns < first)
 		first = conn->deadline_ns;
 	now = env_now_ns();
-	/* Rounded up: one that wakes early would find nothing to do and sleep for 0 ms. */
+	/* Rounded up: a caller that wakes early would find nothing to do and sleep for 0 ms. */
 	return first <= now ? 0 : (int)((first - now + NS_PER_MS - 1) / NS_PER_MS);
 }
 
@@ -399,7 +399,7 @@ static bool verbs_deliver(struct verbs_fab *fab, struct fab_event *event)
 	return false;
 }
 
-/* Act on one cm event or on one device's; false when there are none that we know of. */
+/* Act on one event of the cm or of a device; false when none is known. */
 static bool verbs_advance(struct verbs_fab *fab)
 {
 	if (fab->cm_ready) {

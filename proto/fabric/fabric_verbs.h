@@ -56,7 +56,7 @@ struct verbs_device {
 	bool async_ready;
 	bool gone;	   /* removed or failed; nothing new is begun here */
 	bool gone_pending; /* DEVICE_GONE not yet delivered */
-	bool released;	   /* the owner of the fab holds it no more: its slot may be another's */
+	bool released;	   /* the fab's owner has released it: another device may get its slot */
 	int ibv_index;	   /* the kernel's number: one that comes back has the name, and another number */
 	enum { VERBS_LAST_WQE_UNKNOWN, VERBS_LAST_WQE_RAISED, VERBS_LAST_WQE_NEVER } last_wqe;
 };
@@ -103,7 +103,7 @@ enum verbs_conn_state {
 	VERBS_CONN_ESTABLISHED,
 	VERBS_CONN_BROKEN,   /* refused, failed or disconnected: waits for fab_conn_close() */
 	VERBS_CONN_DRAINING, /* closed by the caller; queue pair in ERR, then destroyed */
-	VERBS_CONN_DRAINED,  /* the fabric holds nothing of the caller's any more */
+	VERBS_CONN_DRAINED,  /* the fabric uses nothing of the caller's any more */
 	VERBS_CONN_STATES
 };
 
@@ -180,7 +180,7 @@ int verbs_device_get(struct verbs_fab *fab, struct ibv_device *ibdev, struct ver
 void verbs_device_destroy(struct verbs_device *device);
 void verbs_device_release(struct fab_device *device);
 void verbs_devices_check(struct fab *fab);
-/* Let librdmacm close what it has of devices that are no more. */
+/* Let librdmacm close its contexts of devices that do not exist any more. */
 void verbs_devices_sync(void);
 int verbs_device_arm(struct verbs_device *device);
 void verbs_device_async(struct verbs_device *device);
@@ -197,11 +197,11 @@ void verbs_mr_deregister(struct fab_mr *mr);
 struct verbs_conn *verbs_conn_alloc(struct verbs_fab *fab, const struct fab_conn_options *options,
 				    enum verbs_conn_state state);
 void verbs_conn_free(struct verbs_conn *conn);
-/* False: there is no such transition. The connection is broken then, if it had not ended before. */
+/* False: there is no such transition. The connection is ended then. */
 bool verbs_conn_set_state(struct verbs_conn *conn, enum verbs_conn_state state);
 void verbs_conn_set_deadline(struct verbs_conn *conn, uint64_t deadline_ns); /* 0: none */
 void verbs_conn_raise(struct verbs_conn *conn, enum fab_event_type type);
-/* The connection is over: queue pair to ERR, event `type` with these words. */
+/* The connection has ended: queue pair to ERR, event `type` with this text. */
 void verbs_conn_break(struct verbs_conn *conn, enum fab_event_type type, int status,
 		      const char *format, ...) __attribute__((format(printf, 4, 5)));
 int verbs_conn_create_qp(struct verbs_conn *conn, struct rdma_cm_id *id,

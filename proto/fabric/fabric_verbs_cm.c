@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Connecting and being connected to, by rdma_cm: listeners, requests, both handshakes, and the
- * events that drive them. What a connection is and how it ends is fabric_verbs_conn.c's.
+ * events that drive them. fabric_verbs_conn.c has the connection's states and its end.
  *
- * The context of a cm id says whose its events are: a connection's id has the connection, a
- * listener's and those of requests not yet accepted have the fab. A request that another
- * fab accepts leaves the listener's channel by rdma_migrate_id() first and changes its context
- * after, when the listener's thread can no longer be looking at it.
+ * The context of a cm id says where its events belong: a connection's id has the connection, the
+ * ids of listeners and of requests not yet accepted have the fab. A request that another fab
+ * accepts leaves the listener's channel by rdma_migrate_id() first and changes its context after,
+ * when the listener's thread can no longer be looking at it.
  */
 #include "proto/fabric/fabric_verbs.h"
 #include "proto/core/env.h"
@@ -19,9 +19,9 @@
 
 #define NS_PER_MS 1000000ull
 
-/* Ours and not the cm's to give up on: the session above decides when to connect again. */
+/* The session above gives up, not the cm: it decides when to connect again. */
 #define VERBS_RETRY_COUNT 7
-#define VERBS_RNR_RETRY_COUNT 7 /* for ever */
+#define VERBS_RNR_RETRY_COUNT 7 /* forever */
 
 #define VERBS_NO_DEVICE                                                         \
 	"no RDMA device leads there; if this machine has none, add Soft-RoCE: " \
@@ -101,7 +101,7 @@ int verbs_listen(struct fab *head, const struct sockaddr *addr, int backlog,
 					   : sizeof(struct sockaddr_in));
 	listener->head.fab = head;
 	verbs_devices_sync();
-	/* A wildcard address binds without any device, and would wait for ever. */
+	/* A wildcard address binds without any device, and would wait forever. */
 	errno = ENODEV;
 	if (!verbs_any_device() || rdma_create_id(fab->channel, &listener->id, fab, RDMA_PS_TCP))
 		goto err_free;
@@ -134,8 +134,8 @@ void verbs_listener_destroy(struct fab_listener *head)
 }
 
 /*
- * The device of a listener's address is being removed, and the kernel waits for the id to go. A
- * listener on a wildcard address belongs to no device and lives on.
+ * The device of a listener's address is being removed, and the kernel waits for the id's
+ * destruction. A listener on a wildcard address belongs to no device and stays.
  */
 static void verbs_listener_lost(struct verbs_fab *fab, const struct rdma_cm_id *id)
 {
@@ -174,7 +174,7 @@ static void verbs_cm_request(struct verbs_fab *fab, const struct rdma_cm_event *
 	const struct sockaddr *peer = rdma_get_peer_addr(event->id);
 
 	if (!request) {
-		/* The peer learns no reason, but it learns it now. */
+		/* The peer gets no reason, but it gets the rejection now. */
 		rdma_reject(event->id, NULL, 0);
 		rdma_destroy_id(event->id);
 		return;
@@ -209,7 +209,7 @@ struct fab_device *verbs_request_device(struct fab *head, struct fab_request *re
 	return &device->head;
 }
 
-/* On failure the request is as before, the caller's to reject with a reason. */
+/* On failure the request is unchanged; the caller rejects it with a reason. */
 int verbs_accept(struct fab *head, struct fab_request *request_head,
 		 const struct fab_conn_options *options, struct fab_conn **out)
 {
@@ -383,7 +383,7 @@ static void verbs_cm_route_resolved(struct verbs_conn *conn)
 	conn->head.read_out =
 		min_depth(conn->options.read_out, verbs_conn_limits(conn)->max_read_out);
 	err = conn->prepare ? conn->prepare(&conn->head, conn->head.user) : 0;
-	/* prepare() may have closed it, or be told of a device that died under it. */
+	/* prepare() may have closed it, or its device may have been removed meanwhile. */
 	if (conn->state != VERBS_CONN_RESOLVING)
 		return;
 	if (err) {
@@ -528,7 +528,7 @@ static void verbs_cm_conn_event(struct verbs_conn *conn, const struct rdma_cm_ev
 			verbs_conn_fail(conn, ENODEV, "the device was removed");
 		break;
 	default:
-		/* Address changes and the end of TIMEWAIT ask nothing of us. */
+		/* Address changes and the end of TIMEWAIT need no action. */
 		break;
 	}
 }
@@ -561,5 +561,5 @@ void verbs_cm_event(struct verbs_fab *fab)
 		verbs_cm_request(fab, &event);
 	else if (event.event == RDMA_CM_EVENT_DEVICE_REMOVAL)
 		verbs_listener_lost(fab, event.id);
-	/* Else the peer of a request gave up: who accepts it will be told. */
+	/* Else the peer of a request gave up: accepting it will fail. */
 }

@@ -35,7 +35,7 @@
 #define VERBS_DRAIN_LAST_WQE_MS 20
 
 /*
- * How long a sender waits whose message found no receive: 0.64 ms, encoded as in the IB
+ * How long a sender waits after its message found no receive: 0.64 ms, encoded as in the IB
  * specification. rdma_cm's own choice, 0, means 655 ms.
  */
 #define VERBS_RNR_TIMER 12
@@ -65,7 +65,7 @@ static const char *const verbs_conn_state_names[VERBS_CONN_STATES] = {
 	[VERBS_CONN_DRAINING] = "draining",	  [VERBS_CONN_DRAINED] = "drained",
 };
 
-/* One that has ended already goes on ending. */
+/* A connection that has ended already continues its teardown. */
 bool verbs_conn_set_state(struct verbs_conn *conn, enum verbs_conn_state state)
 {
 	enum verbs_conn_state from = conn->state;
@@ -128,7 +128,7 @@ struct verbs_conn *verbs_conn_alloc(struct verbs_fab *fab, const struct fab_conn
 	return conn;
 }
 
-/* The queue pair and the id are gone already. */
+/* The queue pair and the id are destroyed already. */
 void verbs_conn_free(struct verbs_conn *conn)
 {
 	struct verbs_fab *fab = verbs_conn_fab(conn);
@@ -164,7 +164,7 @@ static int verbs_qp_modify(struct verbs_conn *conn, enum ibv_qp_state state)
 	return -err;
 }
 
-/* No word of failure: a device that cannot do even this is being removed. */
+/* A failure is not reported: a device that cannot do even this is being removed. */
 static void verbs_qp_set_plain_state(struct verbs_conn *conn, enum ibv_qp_state state)
 {
 	struct ibv_qp_attr attr = {.qp_state = state};
@@ -186,7 +186,7 @@ int verbs_conn_start_qp(struct verbs_conn *conn)
 	/* iWARP: the kernel moves the queue pair with the handshake. */
 	if (verbs_device(conn->head.device)->iwarp)
 		return 0;
-	/* INIT again: only now does the cm know which accesses the peer shall have. */
+	/* INIT again: the cm knows only now which accesses the peer gets. */
 	err = verbs_qp_modify(conn, IBV_QPS_INIT);
 	if (!err)
 		err = verbs_qp_modify(conn, IBV_QPS_RTR);
@@ -281,7 +281,7 @@ static int verbs_conn_enter(struct verbs_conn *conn)
 	return fab_conn_table_insert(fab, &conn->head);
 }
 
-/* The id is only borrowed: it becomes the connection's when all has succeeded. */
+/* The id becomes the connection's only when all has succeeded. */
 int verbs_conn_create_qp(struct verbs_conn *conn, struct rdma_cm_id *id,
 			 struct verbs_device *device)
 {
@@ -442,14 +442,14 @@ static bool verbs_conn_await_last_wqe(const struct verbs_conn *conn)
 	       device->last_wqe != VERBS_LAST_WQE_NEVER;
 }
 
-/* Go on from wherever the drain stands, as far as it goes. */
+/* Continue the drain from its present step, as far as possible. */
 void verbs_conn_drain(struct verbs_conn *conn)
 {
 	const struct verbs_device *device = verbs_device(conn->head.device);
 
 	switch (conn->drain) {
 	case VERBS_DRAIN_MARKERS:
-		/* A device that is gone flushes nothing: that the queue pair ends has to do. */
+		/* A removed device flushes nothing: destroying the queue pair has to suffice. */
 		if (conn->markers > 0 && !device->gone)
 			return;
 		conn->drain = VERBS_DRAIN_LAST_WQE;
@@ -498,8 +498,8 @@ static void verbs_conn_post_markers(struct verbs_conn *conn)
 	struct ibv_send_wr *bad_send;
 	struct ibv_recv_wr *bad_recv;
 
-	/* A queue that the caller overfilled takes none: then its destruction alone is the barrier.
-	 */
+	/* A queue that the caller overfilled takes no marker: then its destruction alone is the
+	 * barrier. */
 	if (ibv_post_send(conn->qp, &send, &bad_send) == 0)
 		conn->markers++;
 	if (!verbs_conn_has_srq(conn) && ibv_post_recv(conn->qp, &recv, &bad_recv) == 0)
@@ -514,7 +514,7 @@ void verbs_conn_close(struct fab_conn *head)
 
 	if (conn->state >= VERBS_CONN_DRAINING)
 		return;
-	/* The caller is done with it: of all events only DRAINED is still of use. */
+	/* The caller has closed it: of all events it still gets only DRAINED. */
 	verbs_conn_clear_events(conn);
 	if (!verbs_conn_set_state(conn, VERBS_CONN_DRAINING))
 		return;
@@ -524,7 +524,7 @@ void verbs_conn_close(struct fab_conn *head)
 		return;
 	}
 	verbs_qp_set_plain_state(conn, IBV_QPS_ERR);
-	/* Fails where the peer has disconnected, or was never connected: nothing to say to it. */
+	/* Fails if the peer has disconnected or was never connected: no message is needed then. */
 	if (connected)
 		rdma_disconnect(conn->id);
 	/*

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * A device as one fab uses it: its context, protection domain, completion queue and channel,
- * shared receive queue, limits, and asynchronous events; and memory, which is registered with
- * every device. fabric_verbs_cm.c asks for a device when a connection first leads to it. A device
- * that is removed is given back to the kernel as soon as the last of its connections has been
- * destroyed; the struct stays until its owner has released it, and another device needs the slot. A driver that
- * cannot take a device from its users (Soft-RoCE) also waits for librdmacm's own context of the device, see
- * verbs_devices_sync().
+ * A device as one fab uses it: its context, protection domain, completion queue and channel, shared
+ * receive queue, limits, and asynchronous events; and memory, which is registered with every
+ * device. fabric_verbs_cm.c asks for a device when a connection first needs it. A device that is
+ * removed is given back to the kernel as soon as the last of its connections has been destroyed;
+ * the struct stays until its owner has released it, and another device needs the slot. A driver
+ * that cannot take a device from its users (Soft-RoCE) also waits for librdmacm's own context of
+ * the device, see verbs_devices_sync().
  */
 #include "proto/fabric/fabric_verbs.h"
 
@@ -66,7 +66,7 @@ static int verbs_device_query(struct verbs_device *device, uint32_t *max_cqe)
 		return -err;
 	device->iwarp = device->context->device->transport_type == IBV_TRANSPORT_IWARP;
 	limits->max_sge = (uint32_t)attr.max_sge;
-	/* 0 is what some drivers say that make no difference between READ and the rest. */
+	/* Drivers that make no difference between READ and the rest report 0. */
 	limits->max_read_sge = attr.max_sge_rd > 0 ? (uint32_t)attr.max_sge_rd : limits->max_sge;
 	/* One of each queue is kept for the marker of the drain. */
 	limits->max_send_wr = (uint32_t)attr.max_qp_wr - 1;
@@ -249,7 +249,7 @@ static void verbs_device_clear(struct verbs_device *device)
 {
 	struct verbs_mr *mr;
 
-	/* Once cleared, its index may be another's, whose keys these are. */
+	/* Cleared, because another device may get this index, with keys of its own. */
 	if (!device->context)
 		return;
 	TAILQ_FOREACH(mr, &verbs_fab(device->head.fab)->mrs, entry)
@@ -338,13 +338,13 @@ static struct verbs_device *verbs_device_find(struct verbs_fab *fab, struct ibv_
 			continue;
 		if (device->ibv_index == ibv_index)
 			return device;
-		/* It was away in between, and a fab without connections there is not told. */
+		/* Removed in between: a fab without connections on it is not notified. */
 		verbs_device_lost(device, -ENODEV, "the device was removed");
 	}
 	return NULL;
 }
 
-/* A slot that was never used, or whose device has gone and is nobody's. FAB_DEVICES_MAX: there is none. */
+/* A slot never used, or whose device was removed and released. FAB_DEVICES_MAX: none. */
 static unsigned int verbs_device_slot(struct verbs_fab *fab)
 {
 	for (unsigned int i = 0; i < fab->device_count; i++) {
@@ -397,8 +397,8 @@ int verbs_device_get(struct verbs_fab *fab, struct ibv_device *ibdev, struct ver
 /* -- notification ----------------------------------------------------------------------------- */
 
 /*
- * One event per asking at most, so reading one per call keeps the channel from staying readable.
- * A device may raise the event a little after the completion can be polled: what is not there yet
+ * One event per asking at most, so reading one per call keeps the channel from staying readable. A
+ * device may raise the event a little after the completion can be polled: an event that comes later
  * wakes the caller once for nothing, and is read then.
  */
 static bool verbs_device_read_channel(struct verbs_device *device)
@@ -532,7 +532,7 @@ static void verbs_device_qp_event(struct ibv_async_event *event)
 			verbs_conn_drain(conn);
 		break;
 	case IBV_EVENT_COMM_EST:
-		/* A message overtook the last of the handshake: that is as good as it. */
+		/* A message overtook the end of the handshake: it is established. */
 		rdma_notify(conn->id, IBV_EVENT_COMM_EST);
 		break;
 	default:
@@ -570,7 +570,7 @@ void verbs_device_async(struct verbs_device *device)
 			verbs_device_lost(device, -EIO, ibv_event_type_str(event.event_type));
 			break;
 		default:
-			/* Ports, LIDs, GIDs: what matters of them shows in the connections. */
+			/* Ports, LIDs, GIDs: a change that matters breaks the connections. */
 			break;
 		}
 		ibv_ack_async_event(&event);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What travels in the connection manager's private data: the login of a queue, the target's
- * acceptance and its refusal. Specification section 3. InfiniBand leaves 56 bytes to a request,
- * so naming and authenticating the initiator are commands on queue 0 (message.h), not fields here.
+ * The connection manager's private data: the login of a queue, the target's acceptance and its
+ * refusal. Specification section 3. InfiniBand leaves 56 bytes for a request, so IDENTIFY and
+ * AUTHENTICATE are commands on queue 0 (message.h), not fields here.
  */
 #ifndef RBLK_WIRE_LOGIN_H
 #define RBLK_WIRE_LOGIN_H
@@ -29,13 +29,13 @@
 /* Receives beyond credits + RBLK_RESERVED_TAGS that an initiator posts for events. */
 #define RBLK_EVENT_RECEIVES 1
 
-/* What an initiator may say of its receive buffers: one completion at least. */
+/* The size of an initiator's receive buffers: one completion at least. */
 #define RBLK_REPLY_BYTES_MIN 32u
 #define RBLK_REPLY_BYTES_MAX (64u << 10)
 
 /*
  * Feature bits: asked for in the login, agreed in the acceptance: a subset of what was asked. A bit
- * that the target does not know is not agreed, and no error.
+ * that the target does not know is not agreed; it is not an error.
  */
 enum rblk_feature {
 	RBLK_FEATURE_IMMEDIATE = 1u << 0,  /* reads may complete by RDMA WRITE WITH IMMEDIATE */
@@ -61,7 +61,7 @@ struct rblk_wire_login {
 	__le32 incarnation;     /* of this queue: 1 at first, +1 with each reconnection */
 	__le32 features;        /* wanted, enum rblk_feature */
 	__u8 session_id[16];    /* random, chosen by the initiator, never all zero */
-	__le64 session_epoch;   /* 1 at first; +1 when the session begins anew from nothing */
+	__le64 session_epoch;	/* 1 at first; +1 when the session starts anew from nothing */
 	__le16 queue_count;     /* of the session, 1..RBLK_QUEUES_MAX */
 	__le16 credits;         /* wanted, RBLK_CREDITS_MIN..RBLK_CREDITS_MAX */
 	__le32 reply_bytes;     /* size of each of the initiator's receive buffers */
@@ -75,7 +75,7 @@ RBLK_ASSERT_OFFSET(struct rblk_wire_login, session_epoch, 32);
 RBLK_ASSERT_OFFSET(struct rblk_wire_login, credits, 42);
 RBLK_ASSERT_OFFSET(struct rblk_wire_login, fence_incarnation, 48);
 
-/* Target to initiator, in the acceptance. What it grants binds both ends for the queue's life. */
+/* Target to initiator, in the acceptance. Both ends keep to what it grants for the queue's life. */
 struct rblk_wire_accept {
 	__le32 magic;
 	__le16 version;
@@ -96,14 +96,14 @@ RBLK_ASSERT_OFFSET(struct rblk_wire_accept, session_epoch, 32);
 RBLK_ASSERT_OFFSET(struct rblk_wire_accept, max_io_bytes, 44);
 RBLK_ASSERT_OFFSET(struct rblk_wire_accept, max_batch, 52);
 
-/* Why a target refuses a login. The initiator prints the words of rblk_reject_text(). */
+/* Why a target refuses a login. The initiator prints rblk_reject_text(). */
 enum rblk_reject_reason {
 	RBLK_REJECT_NONE = 0,
 	RBLK_REJECT_MALFORMED = 1,         /* private data missing, short, or a field is wrong */
 	RBLK_REJECT_VERSION = 2,           /* detail: the version that the target speaks */
 	RBLK_REJECT_FEATURES = 3,          /* detail: the bits that the target lacks or forbids */
 	RBLK_REJECT_QUEUE_COUNT = 4,       /* detail: the most queues that the target allows */
-	RBLK_REJECT_NO_SESSION = 5,        /* not begun here, and not begun by this login */
+	RBLK_REJECT_NO_SESSION = 5,        /* not known here, and this login does not begin it */
 	RBLK_REJECT_STALE_EPOCH = 6,       /* detail: the session's epoch here (low 32 bits) */
 	RBLK_REJECT_STALE_INCARNATION = 7, /* detail: the queue's incarnation here */
 	RBLK_REJECT_NO_CREDITS = 8,        /* receive buffers are all promised to others */
@@ -117,7 +117,7 @@ struct rblk_wire_reject {
 	__le32 magic;
 	__le16 version; /* that the target speaks */
 	__le16 reason;  /* enum rblk_reject_reason */
-	__le32 detail;  /* its meaning is the reason's */
+	__le32 detail;  /* its meaning depends on the reason */
 	__u8 reserved[4];
 };
 RBLK_ASSERT_SIZE(struct rblk_wire_reject, 16);

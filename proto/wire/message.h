@@ -6,8 +6,8 @@
  *   command message:  [ in-capsule data, 0.. bytes ][ descriptor 0 ] ... [ descriptor K-1 ]
  *   reply message:    [ completion 0 ] ... [ completion K-1 ]
  *
- * Descriptors stand at the *end* so that in-capsule data begins where the receiver's buffer
- * begins: page aligned, fit for direct I/O without a copy. A lone command without data is 64 bytes.
+ * Descriptors are at the *end* so that in-capsule data begins where the receiver's buffer begins:
+ * page aligned, fit for direct I/O without a copy. A single command without data is 64 bytes.
  */
 #ifndef RBLK_WIRE_MESSAGE_H
 #define RBLK_WIRE_MESSAGE_H
@@ -17,7 +17,7 @@
 #define RBLK_BATCH_MAX 64          /* descriptors in a command message */
 #define RBLK_REPLY_BATCH_MAX 64    /* completions in a reply message */
 #define RBLK_CAPSULE_ALIGN 512     /* of in-capsule data: offset and length */
-#define RBLK_CAPSULE_DATA_MAX (64u << 10) /* in-capsule bytes of one message, whatever it agrees */
+#define RBLK_CAPSULE_DATA_MAX (64u << 10) /* in-capsule bytes of one message, at most */
 #define RBLK_IO_BYTES_MAX (16u << 20)     /* data of one command, whatever the target agrees */
 
 /* The longest message that any target may agree to. */
@@ -28,7 +28,8 @@
 /*
  * F8: commands that are not idempotent carry an operation number in `argument`: 1, 2, 3, ... in the
  * session, the same again when it is retried. Number n is used only when n - RBLK_OPERATIONS_MAX
- * has been answered, so that a reply cache of this many entries per session never forgets too soon.
+ * has been answered, so that a reply cache of this many entries per session never drops one too
+ * soon.
  */
 #define RBLK_OPERATIONS_MAX 64
 
@@ -61,7 +62,7 @@ enum rblk_opcode {
 };
 
 enum rblk_command_flag {
-	RBLK_CMD_FUA = 1u << 0,        /* what this command writes is durable before success */
+	RBLK_CMD_FUA = 1u << 0,        /* what this command writes is durable when it succeeds */
 	RBLK_CMD_CAPSULE = 1u << 1,    /* data in the message; segment.address: offset, rkey 0 */
 	RBLK_CMD_INVALIDATE = 1u << 2, /* the reply may invalidate segment.rkey (F3) */
 	RBLK_CMD_DIGEST = 1u << 3,     /* WRITE: digest is valid; READ: the completion has one */
@@ -72,10 +73,10 @@ enum rblk_command_flag {
 #define RBLK_CMD_FLAGS_ALL 0x7fu
 
 /*
- * Memory of the initiator, or a place in the message (RBLK_CMD_CAPSULE). Two opcodes both tell
- * and are told, OPEN and AUTHENTICATE: there RBLK_CMD_CAPSULE is set, `argument` is the offset of
- * the told payload (RBLK_CAPSULE_ALIGN bytes) and the segment is memory for the report.
- * rblk_command_capsule() knows the difference.
+ * Memory of the initiator, or a place in the message (RBLK_CMD_CAPSULE). OPEN and AUTHENTICATE both
+ * send a payload and get a report: there RBLK_CMD_CAPSULE is set, `argument` is the offset of the
+ * payload (RBLK_CAPSULE_ALIGN bytes) and the segment is memory for the report.
+ * rblk_command_capsule() handles the difference.
  */
 struct rblk_wire_segment {
 	__le64 address;
@@ -106,10 +107,10 @@ RBLK_ASSERT_OFFSET(struct rblk_wire_command, lba, 16);
 RBLK_ASSERT_OFFSET(struct rblk_wire_command, segment, 32);
 RBLK_ASSERT_OFFSET(struct rblk_wire_command, argument, 48);
 
-/* Outcome of a command. Converted to errno in one function, rblk_status_errno(). */
+/* Outcome of a command. rblk_status_errno() converts it to an errno. */
 enum rblk_status {
 	RBLK_OK = 0,
-	RBLK_E_BUSY = 1,          /* not begun; beyond the contract or no buffer in time: retry */
+	RBLK_E_BUSY = 1,          /* not begun; over a limit, or no buffer in time: retry */
 	RBLK_E_UNSUPPORTED = 2,   /* this target, store or session cannot do that */
 	RBLK_E_INVALID = 3,       /* a field makes no sense for this volume */
 	RBLK_E_NO_VOLUME = 4,     /* no such volume, or a handle that is not open */
@@ -148,7 +149,7 @@ struct rblk_wire_completion {
 	__le32 queued_us; /* from arrival to the store's submission, data in included */
 	__le32 stored_us; /* in the store */
 	__le32 digest;   /* CRC32C of the data read, with RBLK_CPL_DIGEST */
-	__le32 sequence; /* of the command, echoed: a completion of another life is recognised */
+	__le32 sequence; /* of the command, echoed: tells a completion of another incarnation */
 };
 RBLK_ASSERT_SIZE(struct rblk_wire_completion, 32);
 RBLK_ASSERT_OFFSET(struct rblk_wire_completion, result, 8);
@@ -156,12 +157,13 @@ RBLK_ASSERT_OFFSET(struct rblk_wire_completion, queued_us, 16);
 RBLK_ASSERT_OFFSET(struct rblk_wire_completion, sequence, 28);
 
 /*
- * What the target tells unasked, where RBLK_FEATURE_EVENTS is agreed, on queue 0. One event is
- * outstanding at a time: the next follows the KEEPALIVE whose argument is the event's number.
+ * What the target reports without a command, if RBLK_FEATURE_EVENTS is agreed, on queue 0. One
+ * event is outstanding at a time: the next follows the KEEPALIVE whose argument is the event's
+ * number.
  */
 enum rblk_event {
 	RBLK_EVENT_NONE = 0,
-	RBLK_EVENT_VOLUME_CHANGED = 1, /* size or flags: OPEN it again to learn them */
+	RBLK_EVENT_VOLUME_CHANGED = 1, /* size or flags: OPEN it again to get them */
 	RBLK_EVENT_VOLUME_REMOVED = 2,
 	RBLK_EVENT_LIST_CHANGED = 3,
 	RBLK_EVENT_DRAINING = 4, /* the target will end its connections */

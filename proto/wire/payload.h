@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Data of the commands that are not block I/O: naming, authenticating, opening, listing,
- * reservations, extents, measuring. Specification section 6. What an initiator tells stands in the capsule;
- * what a target reports is written by RDMA WRITE into the command's segment.
+ * reservations, extents, measuring. Specification section 6. An initiator's payload is in the
+ * capsule; the target writes its report by RDMA WRITE into the command's segment.
  */
 #ifndef RBLK_WIRE_PAYLOAD_H
 #define RBLK_WIRE_PAYLOAD_H
@@ -18,7 +18,7 @@
 
 /* In-capsule payloads are zero filled up to RBLK_CAPSULE_ALIGN. */
 
-/* IDENTIFY: who the initiator says it is, for logs and access rules. */
+/* IDENTIFY: the initiator's name, for logs and access rules. */
 struct rblk_wire_identify {
 	char initiator[RBLK_NAME_BYTES]; /* configured name, default the host's name */
 	char software[RBLK_NAME_BYTES];  /* program and version, printable ASCII */
@@ -27,11 +27,10 @@ struct rblk_wire_identify {
 RBLK_ASSERT_SIZE(struct rblk_wire_identify, 192);
 
 /*
- * AUTHENTICATE, in two steps. Step 1 brings the initiator's nonce Ni; the report brings the target's
- * nonce Nt. Step 2 brings the initiator's proof, the report the target's own; each is
- *	HMAC-SHA256(secret, role || Ni || Nt || session_id || session_epoch)
- * with role one byte, 'I' or 'T', so that neither end's proof can be played back to it, and the
- * epoch as its 8 bytes on the wire.
+ * AUTHENTICATE, in two steps. Step 1 brings the initiator's nonce Ni; the report brings the
+ * target's nonce Nt. Step 2 brings the initiator's proof, the report the target's own; each is *
+ * HMAC-SHA256(secret, role || Ni || Nt || session_id || session_epoch) with role one byte, 'I' or
+ * 'T', so that neither end's proof can be replayed to it, and the epoch as its 8 bytes on the wire.
  */
 struct rblk_wire_authenticate {
 	__le32 step; /* 1 or 2 */
@@ -60,8 +59,8 @@ RBLK_ASSERT_OFFSET(struct rblk_wire_open, flags, 64);
 
 enum rblk_volume_flag {
 	RBLK_VOLUME_READ_ONLY = 1u << 0,
-	RBLK_VOLUME_FLUSH = 1u << 1,          /* FLUSH is done, not faked */
-	RBLK_VOLUME_FUA = 1u << 2,            /* FUA is done, not faked */
+	RBLK_VOLUME_FLUSH = 1u << 1,          /* FLUSH is performed */
+	RBLK_VOLUME_FUA = 1u << 2,            /* FUA is performed */
 	RBLK_VOLUME_VOLATILE_CACHE = 1u << 3, /* without FLUSH or FUA a crash may lose writes */
 	RBLK_VOLUME_DISCARD = 1u << 4,
 	RBLK_VOLUME_WRITE_ZEROES = 1u << 5,

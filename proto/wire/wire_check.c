@@ -2,8 +2,8 @@
 /*
  * Validators of what every peer may send: login, acceptance, refusal, command and reply messages
  * (payloads: wire_check_payload.c); and the code that packs a time into a byte. Pure functions over
- * bytes, called by both ends before any field is believed. What depends on the session, the volume
- * or the credits is for the state machines; one table here says what each opcode may carry.
+ * bytes, called by both ends before any field is used. The state machines check what depends on the
+ * session, the volume or the credits; one table here says what each opcode may carry.
  */
 #include "proto/wire/wire_check.h"
 #include "proto/wire/wire_bytes.h"
@@ -27,7 +27,7 @@ enum segment_rule {
 	SEGMENT_BOTH,     /* likewise, and a payload in the capsule at `argument` */
 };
 
-#define ALWAYS (RBLK_CMD_RETRY) /* any command may have been sent before */
+#define ALWAYS (RBLK_CMD_RETRY) /* any command may be a retry */
 
 struct opcode_rule {
 	u8 flags;        /* that the opcode may have; 0: no such opcode */
@@ -222,7 +222,7 @@ enum rblk_wire_error rblk_check_reject(const void *data, size_t length)
 	reason = rblk_le16(reject->reason);
 	if (reason == RBLK_REJECT_NONE)
 		return RBLK_WIRE_REASON;
-	/* A target of another version may know reasons, and use bytes, that this one does not. */
+	/* A target of another version may use reasons and bytes that are unknown here. */
 	if (rblk_le16(reject->version) != RBLK_PROTOCOL_VERSION)
 		return RBLK_WIRE_OK;
 	if (reason >= RBLK_REJECT_MAX)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Validators: is what a peer sent well formed by itself? Pure functions over bytes, no state.
- * Whether it fits the session, the volume or the credits is for the state machines to judge.
+ * Validators: is a message from a peer well formed in itself? Pure functions over bytes, no state.
+ * The state machines check whether it fits the session, the volume or the credits.
  *
- * Each returns RBLK_WIRE_OK or the first rule that is broken; rblk_wire_error_text() words it.
- * Bytes are checked for length before any field is read. `length` is what arrived, in bytes;
- * private data may be longer than its struct (connection managers pad it), messages may not.
- * Data is aligned to 8 bytes, as every receive buffer and private data copy is.
+ * Each returns RBLK_WIRE_OK or the first rule that is broken; rblk_wire_error_text() describes it.
+ * The length is checked before any field is read. `length` is what arrived, in bytes; private data
+ * may be longer than its struct (connection managers pad it), messages may not. Data is aligned to
+ * 8 bytes, as every receive buffer and private data copy is.
  */
 #ifndef RBLK_WIRE_CHECK_H
 #define RBLK_WIRE_CHECK_H
@@ -22,7 +22,7 @@ enum rblk_wire_error {
 	RBLK_WIRE_RESERVED,       /* a reserved byte or flag is set */
 	RBLK_WIRE_SESSION_ID,     /* of the session, or the target's instance: all zero */
 	RBLK_WIRE_EPOCH,          /* zero */
-	RBLK_WIRE_INCARNATION,    /* zero, or a fence of the future */
+	RBLK_WIRE_INCARNATION,    /* zero, or not above the fenced one */
 	RBLK_WIRE_QUEUE,          /* index or count out of range */
 	RBLK_WIRE_CREDITS,
 	RBLK_WIRE_SIZES,          /* a size field out of its limits */
@@ -76,20 +76,20 @@ enum rblk_wire_error rblk_check_reply(const void *data, size_t length, u32 featu
 				      u16 *count);
 
 /*
- * Payloads that an initiator tells: `length` is the in-capsule length, and what follows the struct
- * must be zero. Each fits RBLK_CAPSULE_ALIGN.
+ * Payloads of an initiator: `length` is the in-capsule length, and what follows the struct must be
+ * zero. Each fits RBLK_CAPSULE_ALIGN.
  */
 enum rblk_wire_error rblk_check_identify(const void *data, size_t length);
 enum rblk_wire_error rblk_check_authenticate(const void *data, size_t length);
 enum rblk_wire_error rblk_check_open(const void *data, size_t length);
 enum rblk_wire_error rblk_check_reservation(const void *data, size_t length);
 
-/* Reports of a target: `length` bytes are there to be read; only the struct is looked at. */
+/* Reports of a target: `length` bytes can be read; only the struct is checked. */
 enum rblk_wire_error rblk_check_volume(const void *data, size_t length);
 enum rblk_wire_error rblk_check_scratch(const void *data, size_t length);
 /*
- * What answered EXTENTS of `blocks` blocks: `count` (the completion's result) extents in the `length`
- * bytes of the segment.
+ * The answer to EXTENTS of `blocks` blocks: `count` (the completion's result) extents in the
+ * `length` bytes of the segment.
  */
 enum rblk_wire_error rblk_check_extents(const void *data, size_t length, u64 count, u32 blocks);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Validators of the payloads: what an initiator tells in the capsule (names, authentication,
- * opening, reservations) and what a target reports (volumes, extents, scratch memory). Pure functions over
- * bytes, called by both ends before any field is believed.
+ * Validators of the payloads: what an initiator sends in the capsule (names, authentication,
+ * opening, reservations) and what a target reports (volumes, extents, scratch memory). Pure
+ * functions over bytes, called by both ends before any field is used.
  */
 #include "proto/wire/wire_check.h"
 #include "proto/wire/wire_bytes.h"
@@ -47,7 +47,7 @@ bool rblk_name_valid(const char name[RBLK_NAME_BYTES])
 	return text_valid(name, name_character);
 }
 
-/* A payload of `bytes`, zero filled up to the capsule unit that it stands in. */
+/* A payload of `bytes`, zero filled up to the end of its capsule unit. */
 static enum rblk_wire_error check_told(const void *data, size_t length, size_t bytes)
 {
 	if (length < bytes)
@@ -118,7 +118,7 @@ enum rblk_wire_error rblk_check_reservation(const void *data, size_t length)
 	if (!rblk_between(reservation->action, RBLK_RESERVE_REGISTER, RBLK_RESERVE_CLEAR) ||
 	    reservation->type > RBLK_RESERVATION_EXCLUSIVE_ACCESS_REGISTRANTS)
 		return RBLK_WIRE_PAYLOAD;
-	/* To acquire or to preempt is to take a reservation of some type. */
+	/* ACQUIRE and PREEMPT take a reservation, so they have a type. */
 	if ((reservation->action == RBLK_RESERVE_ACQUIRE ||
 	     reservation->action == RBLK_RESERVE_PREEMPT) &&
 	    reservation->type == RBLK_RESERVATION_NONE)

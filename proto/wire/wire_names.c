@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Owns the words of every code of the wire: one table per enum, and the one table that turns a
- * status into an errno. Used by logs, errors and traces at both ends; no state.
+ * Owns the text of every code of the wire: one table per enum, and the one table that converts a
+ * status to an errno. Used by logs, errors and traces at both ends; no state.
  */
 #include "proto/wire/wire_names.h"
 #include "proto/wire/wire_check.h"
@@ -38,7 +38,7 @@ static const char *const opcode_names[] = {
 };
 ASSERT_COVERS(opcode_names, RBLK_OP_MAX);
 
-/* A status's words, and the errno that an application is given for it. */
+/* A status's text, and the errno that an application gets for it. */
 static const struct {
 	const char *text;
 	int error;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Words for every code of the wire, for logs, errors and traces, and the one conversion of a
- * status to an errno. All return static strings, never NULL; pure, any thread.
+ * Text for every code of the wire, for logs, errors and traces, and the one conversion of a status
+ * to an errno. All return static strings, never NULL; pure, any thread.
  */
 #ifndef RBLK_WIRE_NAMES_H
 #define RBLK_WIRE_NAMES_H
@@ -15,7 +15,7 @@ const char *rblk_event_name(u16 event);
 const char *rblk_feature_name(u32 bit);          /* one bit */
 const char *rblk_volume_flag_name(u32 bit);      /* one bit */
 
-/* 0 for RBLK_OK, else the negative errno that an application of this status is given. */
+/* 0 for RBLK_OK, else the negative errno that an application gets for this status. */
 int rblk_status_errno(u16 status);
 
 #endif
