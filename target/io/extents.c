@@ -6,6 +6,7 @@
 
 #include <string.h>
 #include "target/io/lane.h"
+#include "target/io/share.h"
 
 static_assert(sizeof(struct tgt_extent) == sizeof(struct rblk_wire_extent),
 	      "one is written where the other was");
@@ -35,6 +36,7 @@ static struct rblk_wire_extent extents_wire(struct tgt_extent extent, uint32_t b
 void tgt_extents_next(struct tgt_request *request)
 {
 	const struct tgt_volume *volume = extents_volume(request);
+	struct tgt_share *share = request->lane->share;
 	struct tgt_io *io = &request->io;
 
 	/* What is left of another command's data must not go out with the report. */
@@ -47,7 +49,7 @@ void tgt_extents_next(struct tgt_request *request)
 		tgt_request_report(request);
 		return;
 	}
-	if (request->lane->extents == TGT_EXTENTS_PER_QUEUE) {
+	if (share->extents == TGT_EXTENTS_PER_SESSION) {
 		tgt_request_complete(request, RBLK_E_BUSY);
 		return;
 	}
@@ -59,8 +61,13 @@ void tgt_extents_next(struct tgt_request *request)
 	io->bytes = (uint64_t)request->blocks * volume->block_bytes;
 	io->extent_room = request->data_bytes / (uint32_t)sizeof(struct tgt_extent);
 	io->extent_unit = volume->block_bytes;
-	request->lane->extents++;
+	share->extents++;
 	tgt_request_submit(request);
+}
+
+void tgt_extents_left(struct tgt_request *request)
+{
+	request->lane->share->extents--;
 }
 
 void tgt_extents_stored(struct tgt_request *request)

@@ -8,14 +8,15 @@
 
 #include "target/io/request.h"
 
-/* At a time, of one queue, with the stores; a librblk session has no more. Further ones are BUSY.
- */
-#define TGT_EXTENTS_PER_QUEUE 4u
+/* At a time, of one session, with the stores. Further ones are BUSY. */
+#define TGT_EXTENTS_PER_SESSION 4u
 
 /* The command has been checked. */
 void tgt_extents_begin(struct tgt_request *request);
 /* Its memory is there. */
 void tgt_extents_next(struct tgt_request *request);
+/* The store has it no longer, whether it has done it or not. */
+void tgt_extents_left(struct tgt_request *request);
 /* The store has filled the list. */
 void tgt_extents_stored(struct tgt_request *request);
 

@@ -152,7 +152,6 @@ struct tgt_lane {
 	struct tgt_request_list done;	  /* to be replied */
 	struct tgt_request_list chained;  /* F2: replies behind READs into the store's memory */
 	unsigned int done_count;
-	unsigned int extents; /* EXTENTS that the stores have */
 	bool event_due; /* ops->event has something to say in the next reply */
 
 	/* Send queue: entries [sent_tail, sent_head) are outstanding. */

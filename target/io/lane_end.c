@@ -7,7 +7,6 @@
 #include "target/io/request.h"
 #include "target/io/share.h"
 #include "target/io/transfer.h"
-#include "target/store/submit.h"
 
 void tgt_lane_close(struct tgt_lane *lane)
 {
@@ -34,7 +33,7 @@ void tgt_lane_close(struct tgt_lane *lane)
 			tgt_request_drop(request);
 			break;
 		case TGT_REQUEST_STORING: /* F5: nothing recalls what has begun; its end is waited for */
-			if (tgt_volume_withdraw(&request->io))
+			if (tgt_request_withdraw(request))
 				tgt_request_drop(request);
 			else
 				tgt_request_orphan(request);

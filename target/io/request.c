@@ -210,7 +210,7 @@ void tgt_request_stored(struct tgt_request *request, int error)
 {
 	request->stored_us = microseconds(request->submitted_ns, request_turn(request)->now_ns);
 	if (request->opcode == RBLK_OP_EXTENTS)
-		request->lane->extents--;
+		tgt_extents_left(request);
 	/* The connection was lost meanwhile: this was what F5 had to wait for. */
 	if (!request->lane->open) {
 		tgt_request_drop(request);
@@ -468,6 +468,16 @@ bool tgt_request_hold(struct tgt_request *request)
 	return tgt_request_set_state(request, TGT_REQUEST_HELD);
 }
 
+bool tgt_request_withdraw(struct tgt_request *request)
+{
+	if (!tgt_volume_withdraw(&request->io))
+		return false;
+	/* The store will not say that it has ended. */
+	if (request->opcode == RBLK_OP_EXTENTS)
+		tgt_extents_left(request);
+	return true;
+}
+
 bool tgt_request_abort(struct tgt_request *request)
 {
 	struct tgt_lane *lane = request->lane;
@@ -476,10 +486,7 @@ bool tgt_request_abort(struct tgt_request *request)
 		tgt_request_wait_no_more(request);
 	} else if (request->state == TGT_REQUEST_DATA_IN && request->moved == 0) {
 		TAILQ_REMOVE(&lane->fetching, request, link);
-	} else if (request->state == TGT_REQUEST_STORING && tgt_volume_withdraw(&request->io)) {
-		/* It was waiting for its turn at the store, which will not say that it has ended. */
-		lane->extents -= request->opcode == RBLK_OP_EXTENTS;
-	} else {
+	} else if (request->state != TGT_REQUEST_STORING || !tgt_request_withdraw(request)) {
 		/* A checksum looks at this before its next piece; others have begun. */
 		request->aborted = request->opcode == RBLK_OP_CHECKSUM &&
 				   request->state == TGT_REQUEST_STORING;

@@ -73,6 +73,8 @@ void tgt_request_chained(struct tgt_request *request);
 /* The upper room waits for something to end; it lists the request if true. */
 bool tgt_request_hold(struct tgt_request *request) __attribute__((warn_unused_result));
 
+/* It is STORING and waits for its turn at the store: it wants no longer. False: it has begun. */
+bool tgt_request_withdraw(struct tgt_request *request);
 /* ABORT: end it if it has not begun. True if it will be answered ABORTED. */
 bool tgt_request_abort(struct tgt_request *request);
 

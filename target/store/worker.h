@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include "target/store/ring.h"
 
-/* Jobs that wait or run. Each queue has few at a time (TGT_EXTENTS_PER_QUEUE in io/). */
+/* Jobs that wait or run. Each session has few at a time (TGT_EXTENTS_PER_SESSION in io/). */
 #define TGT_WORKER_JOBS_MAX 256u
 
 /* The reactor's until submit and from `post.op.complete` on; the worker's in between. */

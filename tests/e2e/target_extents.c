@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Goal: what rblkd calls a hole reads as zeroes, and what was written and acknowledged is never
- * called one; memory is all data; lists and the work of one queue are bounded. Method: a file with
+ * called one; memory is all data; lists and the work of one session are bounded. Method: a file with
  * more pieces than one report has, walked by the library and compared with what was written; and
  * the bare fabric for what the library does not do.
  */
@@ -147,7 +147,7 @@ static void connect_raw(struct raw *raw, const char *host)
 	assert_int_equal(rblk_le32(raw->accept.features), RBLK_FEATURE_EXTENTS);
 }
 
-static void one_queue_has_four_at_a_time(void **state)
+static void one_session_has_four_at_a_time(void **state)
 {
 	unsigned int busy = 0;
 	struct raw raw;
@@ -172,6 +172,86 @@ static void one_queue_has_four_at_a_time(void **state)
 	raw_send(&raw, 4 * 64);
 	for (uint16_t tag = 1; tag <= 4; tag++)
 		assert_int_equal(raw_wait(&raw, tag), RBLK_OK);
+	raw_close(&raw);
+}
+
+/* Sends EXTENTS with the tags 1 to `count`. */
+static void send_extents(struct raw *raw, uint32_t handle, uint16_t count)
+{
+	for (uint16_t tag = 1; tag <= count; tag++)
+		put_extents(raw, handle, tag - 1u, tag, 2048);
+	raw_send(raw, count * 64u);
+}
+
+static unsigned int count_busy(struct raw *raw, uint16_t count)
+{
+	unsigned int busy = 0;
+
+	for (uint16_t tag = 1; tag <= count; tag++)
+		busy += raw_wait(raw, tag) == RBLK_E_BUSY;
+	return busy;
+}
+
+/* On a machine that is slow enough the first ones are over when the others come: then again. */
+static void queues_of_a_session_have_four_together(void **state)
+{
+	struct raw queue_0, queue_1;
+	unsigned int busy = 0;
+	uint32_t handle;
+
+	raw_init(&queue_0);
+	queue_0.login.features = rblk_to_le32(RBLK_FEATURE_EXTENTS);
+	queue_0.login.queue_count = rblk_to_le16(2);
+	assert_true(raw_connect(&queue_0, slow.host));
+	raw_init(&queue_1);
+	queue_1.login = queue_0.login;
+	queue_1.login.queue_index = rblk_to_le16(1);
+	assert_true(raw_connect(&queue_1, slow.host));
+	handle = raw_open(&queue_0, "disk");
+	for (int tries = 0; tries < 50 && busy < 4; tries++) {
+		send_extents(&queue_0, handle, 4);
+		/* They have arrived: begun in the order of the messages. */
+		assert_int_equal(raw_simple(&queue_0, RBLK_OP_PING, 5), RBLK_OK);
+		send_extents(&queue_1, handle, 4);
+		busy = count_busy(&queue_1, 4);
+		assert_int_equal(count_busy(&queue_0, 4), 0);
+	}
+	assert_int_equal(busy, 4);
+	raw_close(&queue_1);
+	raw_close(&queue_0);
+}
+
+/* ABORT of the commands with these tags, the last ones that were sent. Returns how many it ended. */
+static unsigned int abort_last(struct raw *raw, unsigned int count)
+{
+	uint32_t sequence = raw->sequence - count;
+	unsigned int aborted = 0;
+
+	for (unsigned int i = 0; i < count; i++) {
+		assert_int_equal(raw_simple_numbers(raw, RBLK_OP_ABORT, 5, sequence + i, 0),
+				 RBLK_OK);
+		aborted += rblk_le64(raw->last[5].result) == 1;
+	}
+	return aborted;
+}
+
+/* Of four, two wait for their turn at the store. ABORT ends these, and then there may be others. */
+static void what_is_aborted_counts_no_more(void **state)
+{
+	unsigned int aborted = 0;
+	struct raw raw;
+	uint32_t handle;
+
+	connect_raw(&raw, slow.host);
+	handle = raw_open(&raw, "disk");
+	for (int tries = 0; tries < 50 && aborted < 4; tries++) {
+		send_extents(&raw, handle, 4);
+		aborted += abort_last(&raw, 4);
+		assert_int_equal(count_busy(&raw, 4), 0);
+	}
+	assert_true(aborted >= 4);
+	send_extents(&raw, handle, 4);
+	assert_int_equal(count_busy(&raw, 4), 0);
 	raw_close(&raw);
 }
 
@@ -234,7 +314,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_is_written_is_no_hole),
 		cmocka_unit_test(memory_is_all_data),
-		cmocka_unit_test(one_queue_has_four_at_a_time),
+		cmocka_unit_test(one_session_has_four_at_a_time),
+		cmocka_unit_test(queues_of_a_session_have_four_together),
+		cmocka_unit_test(what_is_aborted_counts_no_more),
 		cmocka_unit_test(a_peer_that_leaves_costs_nothing),
 		cmocka_unit_test(ranges_are_checked),
 		cmocka_unit_test(reports_are_zero_behind_their_end),
