@@ -7,6 +7,7 @@
 
 #include "target/io/digest.h"
 #include "target/io/lane.h"
+#include "target/io/share.h"
 
 static const struct tgt_volume *checksum_volume(const struct tgt_request *request)
 {
@@ -37,10 +38,15 @@ void tgt_checksum_next(struct tgt_request *request)
 {
 	const struct tgt_volume *volume = checksum_volume(request);
 	uint64_t left = checksum_bytes(request) - request->done_bytes;
+	uint64_t bytes = left < TGT_DIGEST_PIECE ? left : TGT_DIGEST_PIECE;
 	struct tgt_io *io = &request->io;
 
 	if (!left) {
 		tgt_request_complete(request, RBLK_OK);
+		return;
+	}
+	if (request->home == TGT_HOME_DIRECT && tgt_share_over_budget(request->lane->share, bytes)) {
+		tgt_request_put_off(request);
 		return;
 	}
 	if (request->state != TGT_REQUEST_STORING && !tgt_request_begin_storing(request))
@@ -48,7 +54,7 @@ void tgt_checksum_next(struct tgt_request *request)
 	io->kind = TGT_IO_READ;
 	io->flags = 0;
 	io->offset = request->lba * volume->block_bytes + request->done_bytes;
-	io->bytes = left < TGT_DIGEST_PIECE ? left : TGT_DIGEST_PIECE;
+	io->bytes = bytes;
 	if (request->home == TGT_HOME_DIRECT) {
 		request->data = (char *)volume->store->info.direct + io->offset;
 		tgt_checksum_stored(request);
@@ -63,5 +69,5 @@ void tgt_checksum_stored(struct tgt_request *request)
 {
 	request->result = tgt_digest((uint32_t)request->result, request->data, request->io.bytes);
 	request->done_bytes += request->io.bytes;
-	TAILQ_INSERT_TAIL(&request->lane->turn->resumed, request, link);
+	tgt_request_put_off(request);
 }

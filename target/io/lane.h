@@ -57,6 +57,7 @@ struct tgt_request {
 	uint8_t home;	    /* enum tgt_home */
 	uint16_t status;    /* enum rblk_status */
 	bool aborted;	    /* ABORT has come: stop at the next piece */
+	bool put_off;	    /* STORING, in turn->resumed */
 	bool holds_capsule; /* a receive buffer is held for it */
 	uint8_t orphan;	    /* STORING, and counted as the volume's: its lane is closed; or 0 */
 	bool chained;	    /* REPLYING: in lane->chained, not in lane->done */

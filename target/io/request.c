@@ -57,6 +57,7 @@ static void request_decode(struct tgt_request *request, const struct rblk_wire_c
 	request->home = TGT_HOME_NONE;
 	request->status = RBLK_OK;
 	request->aborted = false;
+	request->put_off = false;
 	request->holds_capsule = false;
 	request->orphan = 0;
 	request->held = NULL;
@@ -274,7 +275,7 @@ static void request_store(struct tgt_request *request, enum tgt_io_kind kind)
 {
 	struct tgt_io *io = &request->io;
 
-	if (!tgt_request_begin_storing(request))
+	if (request->state != TGT_REQUEST_STORING && !tgt_request_begin_storing(request))
 		return;
 	io->kind = kind;
 	io->flags = (request->flags & RBLK_CMD_FUA ? TGT_IO_FUA : 0) |
@@ -286,33 +287,11 @@ static void request_store(struct tgt_request *request, enum tgt_io_kind kind)
 
 /* -- where each command goes after the checks -------------------------------------------------- */
 
-/*
- * Has the turn read enough of stores' own memory? A session may read once in a turn all the same, for
- * the others' backlog is not its own; but not each of very many sessions of one host.
- */
-static bool request_over_budget(const struct tgt_request *request)
+void tgt_request_put_off(struct tgt_request *request)
 {
-	struct tgt_share *share = request->lane->share;
-	struct tgt_turn *turn = request_turn(request);
-	struct tgt_host_share *host = share->host;
-
-	if (host->direct_ns != turn->now_ns)
-		host->direct_extra = 0;
-	if (turn->direct_bytes >= TGT_DIRECT_BYTES) {
-		if (share->direct_ns == turn->now_ns || host->direct_extra == TGT_DIRECT_EXTRA)
-			return true;
-		host->direct_extra++;
-	}
-	host->direct_ns = share->direct_ns = turn->now_ns;
-	turn->direct_bytes += request->length;
-	return false;
-}
-
-/* The turn has done enough of its kind: it goes on in the next. */
-static void request_put_off(struct tgt_request *request)
-{
-	if (request->state == TGT_REQUEST_RECEIVED && !tgt_request_begin_storing(request))
+	if (request->state != TGT_REQUEST_STORING && !tgt_request_begin_storing(request))
 		return;
+	request->put_off = true;
 	TAILQ_INSERT_TAIL(&request_turn(request)->resumed, request, link);
 }
 
@@ -325,8 +304,8 @@ static void request_read(struct tgt_request *request)
 		tgt_request_get_memory(request, request->length);
 		return;
 	}
-	if (request_over_budget(request)) {
-		request_put_off(request);
+	if (tgt_share_over_budget(request->lane->share, request->length)) {
+		tgt_request_put_off(request);
 		return;
 	}
 	request->home = TGT_HOME_DIRECT;
@@ -338,15 +317,30 @@ static void request_read(struct tgt_request *request)
 	tgt_request_complete(request, RBLK_OK);
 }
 
+static void request_zero(struct tgt_request *request)
+{
+	uint64_t bytes = (uint64_t)request->blocks * request_block_bytes(request);
+
+	/* The store zeroes its own memory while it is asked. */
+	if (request_volume(request)->store->info.direct &&
+	    tgt_share_over_budget(request->lane->share, bytes))
+		tgt_request_put_off(request);
+	else
+		request_store(request, TGT_IO_WRITE_ZEROES);
+}
+
 void tgt_request_resume(struct tgt_request *request)
 {
 	TAILQ_REMOVE(&request_turn(request)->resumed, request, link);
+	request->put_off = false;
 	if (!request->lane->open)
 		tgt_request_drop(request);
 	else if (request->aborted)
 		tgt_request_complete(request, RBLK_E_ABORTED);
 	else if (request->opcode == RBLK_OP_READ)
 		request_read(request);
+	else if (request->opcode == RBLK_OP_WRITE_ZEROES)
+		request_zero(request);
 	else
 		tgt_checksum_next(request);
 }
@@ -372,7 +366,7 @@ static void request_go(struct tgt_request *request, char *capsule)
 		request_store(request, TGT_IO_DISCARD);
 		break;
 	case RBLK_OP_WRITE_ZEROES:
-		request_store(request, TGT_IO_WRITE_ZEROES);
+		request_zero(request);
 		break;
 	case RBLK_OP_CHECKSUM:
 		tgt_checksum_begin(request);
@@ -487,9 +481,9 @@ bool tgt_request_abort(struct tgt_request *request)
 	} else if (request->state == TGT_REQUEST_DATA_IN && request->moved == 0) {
 		TAILQ_REMOVE(&lane->fetching, request, link);
 	} else if (request->state != TGT_REQUEST_STORING || !tgt_request_withdraw(request)) {
-		/* A checksum looks at this before its next piece; others have begun. */
-		request->aborted = request->opcode == RBLK_OP_CHECKSUM &&
-				   request->state == TGT_REQUEST_STORING;
+		/* A checksum looks at this before its next piece; others may have begun. */
+		request->aborted = request->state == TGT_REQUEST_STORING &&
+				   (request->opcode == RBLK_OP_CHECKSUM || request->put_off);
 		return request->aborted;
 	}
 	tgt_request_complete(request, RBLK_E_ABORTED);

@@ -61,7 +61,7 @@ void tgt_request_with_memory(struct tgt_request *request);
 /* The RDMA READs of a request in DATA_IN have all completed. */
 void tgt_request_data_in(struct tgt_request *request);
 /* Go on with a request that was put off to this turn (turn->resumed): the next piece of a checksum,
- * a READ of the store's own memory. */
+ * a command that works in the store's own memory. */
 void tgt_request_resume(struct tgt_request *request);
 
 /* Queue the completion; from RECEIVED, WAITING, DATA_IN, STORING or HELD. */
@@ -87,6 +87,8 @@ void tgt_request_drop(struct tgt_request *request);
 
 /* -- between request.c and checksum.c ---------------------------------------------------------- */
 
+/* The turn has done enough of this kind: tgt_request_resume() goes on in the next. */
+void tgt_request_put_off(struct tgt_request *request);
 /* To STORING, from RECEIVED or WAITING. False: refused by the state machine. */
 bool tgt_request_begin_storing(struct tgt_request *request);
 /* Give request->io to the store; its kind, flags, offset, bytes and done are set. */

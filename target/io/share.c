@@ -97,6 +97,25 @@ void tgt_share_free(struct tgt_lane *lane, void *block, uint32_t bytes, bool rep
 	lane->turn->memory_freed = true;
 }
 
+/* -- a turn's work ------------------------------------------------------------------------------ */
+
+bool tgt_share_over_budget(struct tgt_share *share, uint64_t bytes)
+{
+	struct tgt_host_share *host = share->host;
+	struct tgt_turn *turn = share->turn;
+
+	if (host->direct_ns != turn->now_ns)
+		host->direct_extra = 0;
+	if (turn->direct_bytes >= TGT_DIRECT_BYTES) {
+		if (share->direct_ns == turn->now_ns || host->direct_extra == TGT_DIRECT_EXTRA)
+			return true;
+		host->direct_extra++;
+	}
+	host->direct_ns = share->direct_ns = turn->now_ns;
+	turn->direct_bytes += bytes;
+	return false;
+}
+
 /* -- waiting ----------------------------------------------------------------------------------- */
 
 bool tgt_share_lacks_memory(const struct tgt_share *share, uint32_t bytes)

@@ -26,8 +26,8 @@
 /* What all sessions of a host have together. */
 struct tgt_host_share {
 	uint64_t data_bytes, report_bytes; /* as below */
-	uint64_t direct_ns;	   /* the turn in which one last read of a store's own memory */
-	unsigned int direct_extra; /* of those reads beyond the turn's budget; see request.c */
+	uint64_t direct_ns;	   /* the turn in which one last worked in a store's own memory */
+	unsigned int direct_extra; /* those of that turn beyond its budget */
 };
 
 struct tgt_share {
@@ -38,7 +38,7 @@ struct tgt_share {
 	bool is_starving;
 	uint64_t data_bytes;   /* of turn->pool, that its commands and transfers hold */
 	uint64_t report_bytes; /* of the pools for reports */
-	uint64_t direct_ns;    /* the turn in which it last read of a store's own memory */
+	uint64_t direct_ns;    /* the turn in which it last worked in a store's own memory */
 	uint32_t credits;      /* receive buffers that are promised to its queues */
 	unsigned int extents;  /* EXTENTS that the stores have */
 };
@@ -51,6 +51,13 @@ void tgt_share_init(struct tgt_share *share, struct tgt_turn *turn, struct tgt_h
 void *tgt_share_alloc(struct tgt_lane *lane, uint32_t bytes);
 void *tgt_share_alloc_report(struct tgt_lane *lane, uint32_t bytes);
 void tgt_share_free(struct tgt_lane *lane, void *block, uint32_t bytes, bool report);
+
+/*
+ * Has the turn done enough in stores' own memory? If not, so many bytes are counted. A session may do
+ * one command in a turn all the same, for the others' backlog is not its own; but not each of very
+ * many sessions of one host.
+ */
+bool tgt_share_over_budget(struct tgt_share *share, uint64_t bytes);
 
 /* A lane has a command that waits for so much memory. */
 void tgt_share_wait(struct tgt_lane *lane, uint32_t bytes);

@@ -21,10 +21,10 @@
 /* C8: a peer that takes nothing of what was sent to it for so long has lost its connection. */
 #define TGT_TAKE_NS 30000000000ull
 #define TGT_LATE_NS 1000000000ull
-/* Bytes of stores' own memory that one turn reads for new commands, and for those put off: digests
- * and copies of more would keep other sessions waiting. */
+/* Bytes of stores' own memory that one turn reads or zeroes for new commands, and for those put off:
+ * digests and copies of more would keep other sessions waiting. */
 #define TGT_DIRECT_BYTES (2u << 20)
-/* Sessions of one host that may read once each beyond that. */
+/* Sessions of one host that may do one command each beyond that. */
 #define TGT_DIRECT_EXTRA 4u
 /* Work requests of one chain. */
 #define TGT_CHAIN_MAX 64u
@@ -64,7 +64,7 @@ struct tgt_turn {
 	uint64_t gather_begun_ns;	 /* of the period in which memory was gathered ... */
 	uint64_t gathered_ns;		 /* for so long ... */
 	uint64_t gather_seen_ns;	 /* until then */
-	struct tgt_request_list resumed; /* to go on in the next turn: checksums, direct READs */
+	struct tgt_request_list resumed; /* to go on in the next turn: checksums, and work in stores' memory */
 	uint64_t direct_bytes;		 /* of TGT_DIRECT_BYTES, in this turn */
 	struct tgt_receives_list idle;	 /* has receive buffers to post */
 	struct tgt_chain chain;

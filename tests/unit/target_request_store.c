@@ -129,13 +129,41 @@ static void answers_keep_their_meaning(void **state)
 	}
 }
 
-/* A message of 64 READs of a memory volume is not one turn's work. */
-static void a_turn_does_so_much_of_direct_reads(void **state)
+/* -- work in a store's own memory -------------------------------------------------------------- */
+
+enum { COMMANDS = 64, BYTES = 256 << 10 };
+
+static struct tgt_request requests[COMMANDS];
+static uint64_t zeroed;
+
+static int zero_submit(struct tgt_port *port, struct tgt_io *io)
 {
-	enum { READS = 64, BYTES = 256 << 10 };
-	static struct tgt_request requests[READS];
+	assert_int_equal(io->kind, TGT_IO_WRITE_ZEROES);
+	zeroed += io->bytes;
+	return 1;
+}
+
+static const struct tgt_store_ops zero_ops = { .kind = "fake", .submit = zero_submit };
+
+/* Of all commands, so far. */
+static uint64_t bytes_done(uint8_t opcode)
+{
+	uint64_t bytes = zeroed;
+
+	for (uint16_t tag = 0; tag < COMMANDS; tag++) {
+		bytes += requests[tag].done_bytes;
+		if (opcode == RBLK_OP_READ && requests[tag].state == TGT_REQUEST_DATA_OUT)
+			bytes += BYTES;
+	}
+	return bytes;
+}
+
+/* A message of so many commands; then turns until all are done. Returns how many turns. */
+static unsigned int turns_of_a_message(uint8_t opcode, uint8_t flags)
+{
 	struct tgt_turn turn = {0};
-	struct tgt_store store = { .ops = &fake_ops, .info.direct = calloc(1, BYTES) };
+	struct tgt_store store = { .ops = &zero_ops, .info.direct = calloc(1, BYTES),
+				   .info.can_write_zeroes = true, .info.max_discard_bytes = BYTES };
 	struct tgt_volume volume = { .store = &store, .block_bytes = 512, .blocks = BYTES / 512 };
 	struct fab_mr mr = {0};
 	struct fab_device device = {0};
@@ -143,40 +171,95 @@ static void a_turn_does_so_much_of_direct_reads(void **state)
 	struct tgt_port port = { .store = &store, .volume = &volume, .mr = { &mr } };
 	struct tgt_access access = { .port = &port, .users = 1 };
 	struct tgt_host_share host = {0};
-	struct tgt_share share = { .host = &host };
+	struct tgt_share share = { .host = &host, .turn = &turn };
 	struct tgt_lane lane = { .turn = &turn, .share = &share, .conn = &conn, .open = true,
-				 .requests = requests, .tags = READS };
-	unsigned int turns = 0, done = 0;
+				 .requests = requests, .tags = COMMANDS, .ops = &finding_ops };
+	unsigned int turns = 1;
 
-	(void)state;
+	memset(requests, 0, sizeof(requests));
+	zeroed = 0;
 	found = &access;
-	lane.ops = &finding_ops;
 	tgt_work_init(&turn);
+	tgt_window_init(&port.ranges, 1);
 	turn.max_io_bytes = BYTES;
 	turn.now_ns = 1;
 	TAILQ_INIT(&lane.done);
-	for (uint16_t tag = 0; tag < READS; tag++) {
-		struct rblk_wire_command command = { .opcode = RBLK_OP_READ,
-						     .flags = RBLK_CMD_DIGEST,
-						     .blocks = rblk_to_le32(BYTES / 512),
-						     .segment.length = rblk_to_le32(BYTES) };
+	for (uint16_t tag = 0; tag < COMMANDS; tag++) {
+		struct rblk_wire_command command = { .opcode = opcode, .flags = flags,
+						     .blocks = rblk_to_le32(BYTES / 512) };
 
+		if (opcode == RBLK_OP_READ)
+			command.segment.length = rblk_to_le32(BYTES);
 		requests[tag].lane = &lane;
 		requests[tag].tag = tag;
 		tgt_request_begin(&requests[tag], &command, NULL, 0, 0);
 	}
-	assert_int_equal(lane.done_count, TGT_DIRECT_BYTES / BYTES);
-	while (lane.done_count < READS) {
+	assert_int_equal(bytes_done(opcode), TGT_DIRECT_BYTES);
+	for (; lane.done_count < COMMANDS; turns++) {
+		uint64_t before = bytes_done(opcode);
+
+		assert_true(turns < 100 * COMMANDS);
 		assert_true(tgt_work_has_more(&turn));
-		done = lane.done_count;
+		turn.now_ns++;
 		assert_true(tgt_work_resume(&turn) > 0);
-		assert_true(lane.done_count - done <= TGT_DIRECT_BYTES / BYTES);
-		turns++;
+		assert_true(bytes_done(opcode) - before <= TGT_DIRECT_BYTES);
 	}
-	assert_int_equal(turns, READS * BYTES / TGT_DIRECT_BYTES - 1);
-	for (uint16_t tag = 0; tag < READS; tag++)
-		assert_int_equal(requests[tag].state, TGT_REQUEST_DATA_OUT);
+	assert_int_equal(bytes_done(opcode), COMMANDS * BYTES);
+	for (uint16_t tag = 0; tag < COMMANDS; tag++)
+		assert_int_equal(requests[tag].status, RBLK_OK);
 	free(store.info.direct);
+	return turns;
+}
+
+/* 64 commands that work in memory are not one turn's work. */
+static void a_turn_does_so_much_in_memory(void **state)
+{
+	const unsigned int least = COMMANDS * BYTES / TGT_DIRECT_BYTES;
+
+	(void)state;
+	assert_int_equal(turns_of_a_message(RBLK_OP_READ, RBLK_CMD_DIGEST), least);
+	assert_int_equal(turns_of_a_message(RBLK_OP_WRITE_ZEROES, 0), least);
+	/* A checksum is looked at once more behind its last piece. */
+	assert_true(turns_of_a_message(RBLK_OP_CHECKSUM, 0) >= least);
+}
+
+/* Not each of very many sessions of one host; another host has its command in the same turn. */
+static void sessions_beyond_the_budget_are_few(void **state)
+{
+	struct tgt_turn turn = { .now_ns = 1 };
+	struct tgt_host_share hosts[2] = {0};
+	struct tgt_share shares[64] = {0}, other = {0};
+	unsigned int let = 0;
+
+	(void)state;
+	for (unsigned int i = 0; i < UNIT_LENGTH(shares); i++) {
+		tgt_share_init(&shares[i], &turn, &hosts[0]);
+		let += !tgt_share_over_budget(&shares[i], TGT_DIRECT_BYTES / 2);
+	}
+	assert_int_equal(let, 2 + TGT_DIRECT_EXTRA);
+	tgt_share_init(&other, &turn, &hosts[1]);
+	assert_false(tgt_share_over_budget(&other, 1));
+	assert_true(tgt_share_over_budget(&other, 1));
+	turn.now_ns++;
+	assert_false(tgt_share_over_budget(&shares[1], 1));
+}
+
+/* ABORT ends what was put off: it has not begun. */
+static void what_is_put_off_can_be_aborted(void **state)
+{
+	struct tgt_turn turn = { .now_ns = 1 };
+	struct tgt_lane lane = { .turn = &turn, .open = true };
+	struct tgt_request request = { .lane = &lane, .opcode = RBLK_OP_WRITE_ZEROES,
+				       .state = TGT_REQUEST_RECEIVED };
+
+	(void)state;
+	tgt_work_init(&turn);
+	TAILQ_INIT(&lane.done);
+	tgt_request_put_off(&request);
+	assert_true(tgt_request_abort(&request));
+	assert_int_equal(tgt_work_resume(&turn), 1);
+	assert_int_equal(request.state, TGT_REQUEST_REPLYING);
+	assert_int_equal(request.status, RBLK_E_ABORTED);
 }
 
 int main(void)
@@ -186,7 +269,9 @@ int main(void)
 		cmocka_unit_test(what_waited_and_found_no_room_is_busy),
 		cmocka_unit_test(what_was_begun_is_never_busy),
 		cmocka_unit_test(answers_keep_their_meaning),
-		cmocka_unit_test(a_turn_does_so_much_of_direct_reads),
+		cmocka_unit_test(a_turn_does_so_much_in_memory),
+		cmocka_unit_test(sessions_beyond_the_budget_are_few),
+		cmocka_unit_test(what_is_put_off_can_be_aborted),
 	};
 
 	return cmocka_run_group_tests_name("target request and store", tests, NULL, NULL);
