@@ -217,7 +217,7 @@ void rblk_buffer_free(struct rblk_session *session, void *buffer)
 	if (!buffer)
 		return;
 	err = buffer_remove(session, buffer, true);
-	assert(!err && "rblk_buffer_free(): not a buffer of the session, or commands hold it");
+	assert(!err && "rblk_buffer_free(): not a buffer of the session, or commands still use it");
 	(void)err;
 }
 

@@ -209,7 +209,7 @@ static const char *receive_fault(const struct ibv_wc *wc)
 {
 	/* V8: the feature is never asked for, and the key is a buffer's that stays registered. */
 	if (wc->wc_flags & IBV_WC_WITH_INV)
-		return "an invalidation, which was not agreed to";
+		return "an invalidation that was not negotiated";
 	if (wc->opcode == IBV_WC_RECV && wc->wc_flags & IBV_WC_WITH_IMM)
 		return "a reply that is not a plain SEND";
 	return NULL;
@@ -273,7 +273,7 @@ static void complete_error(struct ini_queue *queue, const struct ibv_wc *wc)
 		return;
 	}
 	if (receive && wc->status == IBV_WC_REM_INV_REQ_ERR) {
-		violation(queue, "an invalidation of a key that there is not");
+		violation(queue, "an invalidation of an unknown key");
 		return;
 	}
 	ini_session_fail(queue->session, wc->status == IBV_WC_RETRY_EXC_ERR ? -ETIMEDOUT : -EIO,

@@ -107,7 +107,7 @@ static void scratch_done(void *arg, const struct rblk_result *result)
 	if (session->state != INI_SESSION_NAMING)
 		return;
 	if (result->error) {
-		ini_session_fail(session, result->error, "%s: no memory to measure with: %s",
+		ini_session_fail(session, result->error, "%s: cannot allocate memory for measuring: %s",
 				 ini_session_peer(session), rblk_status_text(result->status));
 		return;
 	}

@@ -32,7 +32,7 @@ int ini_io_check_range(const struct rblk_volume *volume, const char *what, u64 b
 	const struct rblk_volume_info *info = &volume->info;
 
 	if (!bytes)
-		return ini_io_refuse(volume, -EINVAL, what, "nothing at all (0 bytes)");
+		return ini_io_refuse(volume, -EINVAL, what, "the length is 0 bytes");
 	if ((bytes | offset) & (info->block_bytes - 1))
 		return ini_io_refuse(volume, -EINVAL, what,
 				     "%" PRIu64 " bytes at byte %" PRIu64
@@ -41,7 +41,7 @@ int ini_io_check_range(const struct rblk_volume *volume, const char *what, u64 b
 	if (bytes > max_bytes)
 		return ini_io_refuse(volume, -EINVAL, what,
 				     "%" PRIu64
-				     " bytes are more than one command may have (%" PRIu64 ")",
+				     " bytes are more than one command can have (%" PRIu64 ")",
 				     bytes, max_bytes);
 	if (offset > info->bytes || bytes > info->bytes - offset)
 		return ini_io_refuse(volume, -ERANGE, what,
@@ -56,7 +56,7 @@ int ini_io_check(const struct rblk_volume *volume, const char *what, const struc
 	if (!ask->done)
 		return ini_io_refuse(volume, -EINVAL, what, "no callback is given");
 	if (ask->flags & ~ask->flags_allowed)
-		return ini_io_refuse(volume, -EINVAL, what, "flags 0x%x are not known here",
+		return ini_io_refuse(volume, -EINVAL, what, "unknown flags 0x%x",
 				     ask->flags & ~ask->flags_allowed);
 	if (ask->writes && volume->info.read_only)
 		return ini_io_refuse(volume, -EROFS, what, "the volume is read-only");

@@ -78,7 +78,7 @@ static int ping_post(struct rblk_session *session, struct ibv_send_wr *wr)
 	while (!err && !session->ping_done) {
 		err = ping_turn(session, false);
 		if (!err && session->now_ns > deadline_ns) {
-			ini_session_fail(session, -ETIMEDOUT, "%s: a ping was not answered",
+			ini_session_fail(session, -ETIMEDOUT, "%s: no answer to a ping",
 					 ini_session_peer(session));
 			return -ETIMEDOUT;
 		}

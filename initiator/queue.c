@@ -325,7 +325,7 @@ int ini_queue_rejected(struct ini_queue *queue, const void *data, size_t bytes)
 
 	if (broken) {
 		ini_session_note(session, "%s: login refused without a reason (%s): is it rblkd?",
-				 peer, bytes ? rblk_wire_error_text(broken) : "nothing was said");
+				 peer, bytes ? rblk_wire_error_text(broken) : "no private data");
 		return -ECONNREFUSED;
 	}
 	reason = rblk_le16(reject->reason);

@@ -121,7 +121,7 @@ static int set_name(struct rblk_session *session, char *error)
 	memcpy(session->initiator_name, name, strlen(name));
 	if (!rblk_name_valid(session->initiator_name))
 		return option_fault(error,
-				    "initiator_name is made of letters, digits and . _ : + -");
+				    "initiator_name consists of letters, digits and . _ : + -");
 	return 0;
 }
 
@@ -138,7 +138,7 @@ static int copy_options(struct rblk_options *set, const struct rblk_options *opt
 		return option_fault(error, "size is not that of a struct rblk_options");
 	for (size_t i = sizeof(*set); i < options->size; i++)
 		if (bytes[i]) {
-			option_fault(error, "one is set that this version of librblk does not have");
+			option_fault(error, "an option is set that this version of librblk does not know");
 			return -E2BIG;
 		}
 	memcpy(set, options, options->size < sizeof(*set) ? options->size : sizeof(*set));

@@ -137,6 +137,6 @@ int ini_uri_parse(const char *text, struct ini_uri *uri, char *error)
 				RBLK_NAME_BYTES - 1);
 	if (!rblk_name_valid(uri->volume))
 		return uri_fail(error, text,
-				"a volume's name is made of letters, digits and . _ : + -");
+				"a volume's name consists of letters, digits and . _ : + -");
 	return 0;
 }

@@ -87,7 +87,7 @@ static int vector_append(struct ini_vector *vector, const char *what, const stru
 				     memory->iov_len, volume->info.block_bytes);
 	if (memory->iov_len > volume->info.max_io_bytes - vector->bytes)
 		return ini_io_refuse(volume, -EINVAL, what,
-				     "the pieces are more than one command may have (%u bytes)",
+				     "the pieces are longer than one command can be (%u bytes)",
 				     volume->info.max_io_bytes);
 	buffer = ini_buffer_find(volume->session, volume->session->queues[0].device,
 				 memory->iov_base, memory->iov_len);

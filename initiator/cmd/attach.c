@@ -148,7 +148,7 @@ static int attach_verb_run(char **operands, int count)
 		return CMD_USAGE;
 	}
 	if ((values.all || !strstr(operands[0], "://")) && attach_options_given()) {
-		cmd_error("attach: how a volume of %s is attached stands there", values.tab);
+		cmd_error("attach: the options of a volume in %s are set in that file", values.tab);
 		return CMD_USAGE;
 	}
 	if (count && strstr(operands[0], "://") && attach_uri_check(operands[0]))

@@ -57,13 +57,13 @@ struct attach_options {
 	{ "read-only", 'r', CMD_OPTION_FLAG, offsetof(type, member.read_only), 0, 0, NULL,         \
 	  "make a read-only disk" },                                                               \
 	{ "volatile", 0, CMD_OPTION_FLAG, offsetof(type, member.accept_volatile), 0, 0, NULL,      \
-	  "also a volume that cannot be flushed and is lost with its target: memory" },            \
+	  "also a volume in memory, which cannot be flushed and is lost with its target" },            \
 	{ "connect-timeout", 0, CMD_OPTION_TIME, offsetof(type, member.connect_ms),                \
 	  RBLK_ATTACH_WAIT_MS_MIN, RBLK_ATTACH_WAIT_MS_MAX, "TIME",                                \
 	  "how long to try to connect a queue (default: " CMD_QUOTE(RBLK_ATTACH_CONNECT_S) "s)" }, \
 	{ "command-timeout", 0, CMD_OPTION_TIME, offsetof(type, member.command_ms),                \
 	  RBLK_ATTACH_WAIT_MS_MIN, RBLK_ATTACH_WAIT_MS_MAX, "TIME",                                \
-	  "an answer that takes longer is a lost connection (default: "                            \
+	  "a connection with a slower answer is considered lost (default: "                        \
 	  CMD_QUOTE(RBLK_ATTACH_COMMAND_S) "s)" },                                                 \
 	{ "give-up", 0, CMD_OPTION_TIME, offsetof(type, member.give_up_ms), 0,                     \
 	  RBLK_ATTACH_GIVE_UP_MS_MAX, "TIME",                                                      \

@@ -43,14 +43,13 @@ int attach_control_open(void)
 	if (control >= 0)
 		return control;
 	if (errno == EACCES || errno == EPERM)
-		cmd_error("%s: %s: attach and detach are for root", ATTACH_CONTROL,
+		cmd_error("%s: %s: only root can attach and detach", ATTACH_CONTROL,
 			  strerror(errno));
 	else if (errno == ENOENT && geteuid())
-		cmd_error("%s: not there: the kernel module is not loaded; as root: modprobe rblk",
+		cmd_error("%s: does not exist: the kernel module is not loaded; as root: modprobe rblk",
 			  ATTACH_CONTROL);
 	else if (errno == ENOENT && !loaded)
-		cmd_error("%s: not there, and the kernel module does not load: modprobe rblk says "
-			  "why; is it built for this kernel?",
+		cmd_error("%s: does not exist, and the kernel module cannot be loaded: run modprobe rblk for the reason; is it built for this kernel?",
 			  ATTACH_CONTROL);
 	else
 		cmd_error("%s: %s", ATTACH_CONTROL, strerror(errno));

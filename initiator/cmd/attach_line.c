@@ -43,7 +43,7 @@ int attach_uri_parse(const char *text, struct ini_uri *uri, char *reason)
 	}
 	if (uri->kind != FAB_VERBS) {
 		snprintf(reason, ATTACH_REASON_BYTES,
-			 "%.80s: the kernel module speaks RDMA alone (rblk://); for a disk over "
+			 "%.80s: the kernel module supports only RDMA (rblk://); for a disk over "
 			 "TCP see nbdkit-rblk-plugin(1)",
 			 text);
 		return -EINVAL;

@@ -57,7 +57,7 @@ static void tab_option(struct attach_entry *entry, char *word)
 		*value++ = '\0';
 	option = cmd_option_find(tab_options, word, strlen(word));
 	if (!option)
-		tab_fail(entry, "no option \"%.64s\"", word);
+		tab_fail(entry, "unknown option \"%.64s\"", word);
 	else if (option->kind == CMD_OPTION_FLAG && value)
 		tab_fail(entry, "%s: takes no value", option->name);
 	else if (option->kind != CMD_OPTION_FLAG && (!value || !*value))
@@ -75,8 +75,7 @@ static void tab_line(struct attach_entry *entry, char *word, char **rest)
 
 	if (!attach_name_valid(word)) {
 		tab_fail(entry,
-			 "\"%.64s\": a name is made of letters, digits and . _ : - , begins with "
-			 "one of the first two, and is no device's (rblk0)",
+			 "\"%.64s\": a name consists of letters, digits and . _ : - , begins with a letter or a digit, and is not a device's (rblk0)",
 			 word);
 		return;
 	}
@@ -93,7 +92,7 @@ static void tab_line(struct attach_entry *entry, char *word, char **rest)
 	options = strtok_r(NULL, " \t", rest);
 	more = options && options[0] != '#' ? strtok_r(NULL, " \t", rest) : NULL;
 	if (more && more[0] != '#')
-		tab_fail(entry, "\"%.64s\": what is it? Options are one word, with commas", more);
+		tab_fail(entry, "\"%.64s\": unexpected word; options are one word, separated by commas", more);
 	if (!options || options[0] == '#')
 		return;
 	for (word = strtok_r(options, ",", &at); word; word = strtok_r(NULL, ",", &at))
@@ -129,7 +128,7 @@ static int tab_add(struct attach_tab *tab, char *text, unsigned int number)
 	tab_line(entry, word, &rest);
 	other = entry->name ? attach_tab_find(tab, entry->name) : NULL;
 	if (other)
-		tab_fail(entry, "%s: stands in line %u already", entry->name, other->line);
+		tab_fail(entry, "%s: already defined in line %u", entry->name, other->line);
 	tab->count++;
 	return 0;
 }

@@ -114,8 +114,7 @@ int copy_end_sync(struct copy_end *end, uint64_t bytes)
 		if (end->info->can_flush)
 			result = rblk_fsync(end->volume);
 		else
-			cmd_error("%s: warning: the store cannot flush: nothing says when this is "
-				  "durable",
+			cmd_error("%s: warning: the store cannot flush: no operation makes this copy durable",
 				  end->name);
 		if (result)
 			cmd_error("%s: flush: %s", end->name, cmd_reason(result));

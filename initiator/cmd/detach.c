@@ -93,7 +93,7 @@ static int detach_by_force(int control, const struct attached *attached, char *a
 	int err = attached_flush(attached, DETACH_FLUSH_MS);
 
 	if (err && err != -ENODEV)
-		cmd_error("%s: what was written to it may be lost: %s", attached->device,
+		cmd_error("%s: data written to it may be lost: %s", attached->device,
 			  strerror(-err));
 	return detach_send(control, attached, " force", answer);
 }
@@ -163,7 +163,7 @@ static const struct attached *detach_find(const char *operand, const struct atta
 		if (!detach_matches(operand, path, &list[i]))
 			continue;
 		if (found) {
-			cmd_error("%s: is attached as /dev/%s and as /dev/%s: say which of them",
+			cmd_error("%s: is attached as /dev/%s and as /dev/%s: name one of them",
 				  operand, found->device, list[i].device);
 			return NULL;
 		}

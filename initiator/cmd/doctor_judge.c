@@ -71,14 +71,12 @@ static void judge_no_device(const struct doctor_facts *facts, struct doctor_prob
 	if (!judge_module_available(facts, "rdma_rxe")) {
 		judge_add(
 			problems, true,
-			"no RDMA device, and kernel %s has no module rdma_rxe that could stand in "
-			"for one: use rblk+tcp://, which needs none",
+			"no RDMA device, and kernel %s has no module rdma_rxe to emulate one: use rblk+tcp://, which needs none",
 			facts->kernel);
 		return;
 	}
 	problem = judge_add(problems, true,
-			    "no RDMA device; a software one can be put on any Ethernet "
-			    "device (or use rblk+tcp://, which needs none)");
+			    "no RDMA device; Soft-RoCE can add one to any Ethernet device (or use rblk+tcp://, which needs none)");
 	judge_fix(problem, "modprobe rdma_rxe && rdma link add rxe0 type rxe netdev %s",
 		  facts->netdev[0] ? facts->netdev : "eth0");
 }
@@ -102,7 +100,7 @@ static void judge_nodes(const struct doctor_facts *facts, struct doctor_problems
 		} else if (!node->accessible) {
 			problem = judge_add(problems, true, "%s: this user may not open it",
 					    node->path);
-			judge_fix(problem, "chmod 0666 %s (a rule of udev makes it last)",
+			judge_fix(problem, "chmod 0666 %s (a udev rule makes it permanent)",
 				  node->path);
 		}
 	}
@@ -129,7 +127,7 @@ static void judge_port(const struct doctor_device *device, const struct doctor_p
 	if (!addressed) {
 		problem = judge_add(
 			problems, false,
-			"%s port %u: no RoCE v2 address but link-local ones: %s has no IP "
+			"%s port %u: only link-local RoCE v2 addresses: %s has no IP "
 			"address",
 			device->name, port->number, netdev);
 		judge_fix(problem, "ip address add ADDRESS/PREFIX dev %s", netdev);
@@ -138,7 +136,7 @@ static void judge_port(const struct doctor_device *device, const struct doctor_p
 		problem = judge_add(problems, false,
 				    "%s port %u: packets carry %u bytes where 4096 are possible",
 				    device->name, port->number, port->active_mtu);
-		judge_fix(problem, "ip link set dev %s mtu 4200 (or more, on the whole way)",
+		judge_fix(problem, "ip link set dev %s mtu 4200 (or more, on the whole path)",
 			  netdev);
 	}
 }

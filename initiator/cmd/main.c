@@ -56,7 +56,7 @@ static int main_version(char **argv, int argc)
 
 static int main_unknown(const char *name)
 {
-	cmd_error("no verb \"%s\"; see rblk --help", name);
+	cmd_error("unknown verb \"%s\"; see rblk --help", name);
 	return CMD_USAGE;
 }
 

@@ -177,7 +177,7 @@ static int options_take(const struct cmd_verb *verb, const char *argument, const
 	else
 		option = argument[2] ? NULL : options_find_letter(verb->options, argument[1]);
 	if (!option) {
-		cmd_error("%s: no option %s; see rblk %s --help", verb->name, argument, verb->name);
+		cmd_error("%s: unknown option %s; see rblk %s --help", verb->name, argument, verb->name);
 		return -EINVAL;
 	}
 	if (!strcmp(option->name, "help")) {

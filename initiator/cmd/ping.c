@@ -229,7 +229,7 @@ static int ping_run(char **operands, int count)
 	int status;
 
 	if (values.kind && !ping_kind_known(values.kind)) {
-		cmd_error("--kind: no kind \"%s\"; see rblk ping --help", values.kind);
+		cmd_error("--kind: unknown kind \"%s\"; see rblk ping --help", values.kind);
 		return CMD_USAGE;
 	}
 	if (cmd_uri_check(operands[0], false))

@@ -43,8 +43,7 @@ static struct fio_option engine_option_table[] = {
 		.lname = "rblk statistics file",
 		.type = FIO_OPT_STR_STORE,
 		.off1 = offsetof(struct engine_options, stats_path),
-		.help = "At the end, add what was counted (messages, stage times) to this JSON "
-			"file",
+		.help = "At the end, add the counters (messages, stage times) to this JSON file",
 		.category = FIO_OPT_C_ENGINE,
 		.group = FIO_OPT_G_INVALID,
 	},
@@ -77,7 +76,7 @@ static struct fio_option engine_option_table[] = {
 		.type = FIO_OPT_STR,
 		.off1 = offsetof(struct engine_options, polling),
 		.def = "adaptive",
-		.help = "How completions are waited for",
+		.help = "How to wait for completions",
 		.posval =
 			{
 				{.ival = "adaptive",
@@ -95,7 +94,7 @@ static struct fio_option engine_option_table[] = {
 		.type = FIO_OPT_BOOL,
 		.off1 = offsetof(struct engine_options, fua),
 		.def = "0",
-		.help = "Writes are durable before they are completed",
+		.help = "Writes are durable when they complete",
 		.category = FIO_OPT_C_ENGINE,
 		.group = FIO_OPT_G_INVALID,
 	},
@@ -260,7 +259,7 @@ static int engine_check_sizes(struct thread_data *td, const struct rblk_volume_i
 	}
 	if (largest > info->max_io_bytes) {
 		snprintf(text, sizeof(text),
-			 "%s: a block size of %llu bytes is more than the target takes, %u",
+			 "%s: a block size of %llu bytes is more than the target's maximum, %u",
 			 info->name, largest, info->max_io_bytes);
 		return engine_fail(td, -EINVAL, "block size", text);
 	}

@@ -149,7 +149,7 @@ static void *plugin_open(int readonly)
 	struct nbd_link *link;
 
 	if (options.volume && !options.volume[0]) {
-		nbdkit_error("%s: names no volume, and neither does the client", settings.uri);
+		nbdkit_error("%s: names no volume, and the client names none either", settings.uri);
 		return NULL;
 	}
 	link = nbd_link_open(&options, error);

@@ -9,13 +9,13 @@ err_has 'usage: rblk attach'
 expect 2 "$RBLK" attach --all data
 err_has 'usage: rblk attach'
 expect 2 "$RBLK" attach --queues 4 data
-err_has 'attach: how a volume of /etc/rblk/rblktab is attached stands there'
+err_has 'attach: the options of a volume in /etc/rblk/rblktab are set in that file'
 expect 2 "$RBLK" attach --give-up soon rblk://localhost/disk
 err_has '--give-up: "soon" is not a time, like 500ms, 5s or 2m'
 expect 2 "$RBLK" attach --connect-timeout 1ms rblk://localhost/disk
 err_has '--connect-timeout: 1ms is not between 100 ms and 600000 ms'
 expect 2 "$RBLK" attach rblk+tcp://localhost/disk
-err_has 'rblk+tcp://localhost/disk: the kernel module speaks RDMA alone'
+err_has 'rblk+tcp://localhost/disk: the kernel module supports only RDMA'
 expect 2 "$RBLK" attach rblk://localhost
 err_has 'rblk://localhost: the volume is missing'
 expect 2 "$RBLK" detach
@@ -50,7 +50,7 @@ err_has 'rblk0: is not attached; see rblk list --attached'
 expect 0 "$RBLK" detach --all
 if [ "$(id -u)" = 0 ]; then
 	expect 1 "$RBLK" attach rblk://localhost/disk
-	err_has '/dev/rblk-control: not there, and the kernel module does not load: modprobe rblk says why'
+	err_has '/dev/rblk-control: does not exist, and the kernel module cannot be loaded: run modprobe rblk'
 fi
 if [ "$(id -u)" != 0 ]; then
 	as=()
@@ -61,4 +61,4 @@ else
 	exit 0
 fi
 expect 1 "${as[@]}" "$RBLK" attach rblk://localhost/disk
-err_has '/dev/rblk-control: not there: the kernel module is not loaded; as root: modprobe rblk'
+err_has '/dev/rblk-control: does not exist: the kernel module is not loaded; as root: modprobe rblk'

@@ -16,9 +16,9 @@ wrong() {
 }
 expect 2 "$RBLK"
 err_has 'rblk VERB'
-wrong 'no verb "frobnicate"' frobnicate
-wrong 'no verb "--frobnicate"' --frobnicate
-wrong 'no verb "frobnicate"' help frobnicate
+wrong 'unknown verb "frobnicate"' frobnicate
+wrong 'unknown verb "--frobnicate"' --frobnicate
+wrong 'unknown verb "frobnicate"' help frobnicate
 wrong 'usage: rblk help [VERB]' help list info
 wrong 'usage: rblk version' version now
 for verb in list info copy ping attach detach; do
@@ -26,8 +26,8 @@ for verb in list info copy ping attach detach; do
 done
 wrong 'usage: rblk doctor' doctor a b
 for verb in list info copy ping attach detach doctor; do
-	wrong "$verb: no option --frobnicate; see rblk $verb --help" "$verb" --frobnicate
-	wrong "$verb: no option -Z" "$verb" -Z
+	wrong "$verb: unknown option --frobnicate; see rblk $verb --help" "$verb" --frobnicate
+	wrong "$verb: unknown option -Z" "$verb" -Z
 done
 
 # Values of options; of times, every unit that there is.
@@ -41,7 +41,7 @@ for time in 2 2s 2000ms 2000000us 1m 1min 1h; do
 done
 wrong '--chunk: 100 is not between 512 and' copy --chunk 100 - $nobody/v
 wrong '--json: takes no value' info --json=yes $nobody/v
-wrong '--kind: no kind "none"' ping --kind none $nobody
+wrong '--kind: unknown kind "none"' ping --kind none $nobody
 
 # URIs.
 wrong 'a URI begins with rblk:// or rblk+tcp://' list http://127.0.0.1

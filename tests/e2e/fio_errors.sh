@@ -16,7 +16,7 @@ err_has "rblk: $address: volume \"none\": no such volume"
 expect 1 "${engine[@]}" --rblk_uri="$target/disk" --bs=1000
 err_has "rblk: disk: block sizes must be multiples of the volume's, 512 bytes"
 expect 1 "${engine[@]}" --rblk_uri="$target/disk" --bs=2m --size=2m
-err_has 'rblk: disk: a block size of 2097152 bytes is more than the target takes, 1048576'
+err_has "rblk: disk: a block size of 2097152 bytes is more than the target's maximum, 1048576"
 expect 1 "${engine[@]}" --rblk_uri="$target/disk" --nrfiles=2
 err_has 'rblk: nrfiles: a job has one volume'
 

@@ -232,7 +232,7 @@ static void refusals(void **state)
 	iov[1] = (struct iovec){stranger, 512};
 	refuse(&w, iov, 2, 0, -EFAULT, "do not lie within one buffer");
 	iov[1] = (struct iovec){w.b, SIZE_MAX & ~(size_t)511};
-	refuse(&w, iov, 2, 0, -EINVAL, "more than one command");
+	refuse(&w, iov, 2, 0, -EINVAL, "longer than one command");
 	/* Nothing is left of them. */
 	rblk_buffer_free(w.session, w.a);
 	assert_int_equal(rblk_volume_close(w.volume), 0);

@@ -68,20 +68,20 @@ static void mistakes_are_told(void **state)
 	} rows[] = {
 		{ "only", "only: the URI is missing" },
 		{ "only # rblk://h/v", "only: the URI is missing" },
-		{ "sl/ash rblk://h/v", "\"sl/ash\": a name is made of letters" },
-		{ "-x rblk://h/v", "\"-x\": a name is made of letters" },
-		{ "rblk12 rblk://h/v", "\"rblk12\": a name is made of letters" },
+		{ "sl/ash rblk://h/v", "\"sl/ash\": a name consists of letters" },
+		{ "-x rblk://h/v", "\"-x\": a name consists of letters" },
+		{ "rblk12 rblk://h/v", "\"rblk12\": a name consists of letters" },
 		{ "d http://h/v", "http://h/v: a URI begins with" },
 		{ "d rblk://h", "rblk://h: the volume is missing" },
-		{ "d rblk+tcp://h/v", "rblk+tcp://h/v: the kernel module speaks RDMA alone" },
+		{ "d rblk+tcp://h/v", "rblk+tcp://h/v: the kernel module supports only RDMA" },
 		{ "d rblk://h/v queues=0", "queues: 0 is not between 1 and 16" },
 		{ "d rblk://h/v queues", "queues: COUNT is missing" },
 		{ "d rblk://h/v queues=", "queues: COUNT is missing" },
 		{ "d rblk://h/v give-up=soon", "give-up: \"soon\" is not a time" },
 		{ "d rblk://h/v give-up=2000h", "give-up: 2000h is not between 0 ms and" },
 		{ "d rblk://h/v noauto=yes", "noauto: takes no value" },
-		{ "d rblk://h/v colour=red", "no option \"colour\"" },
-		{ "d rblk://h/v read-only noauto", "\"noauto\": what is it?" },
+		{ "d rblk://h/v colour=red", "unknown option \"colour\"" },
+		{ "d rblk://h/v read-only noauto", "\"noauto\": unexpected word" },
 		{ "d rblk://h/v name=sl/ash", "name \"sl/ash\": 1 to 63 letters" },
 	};
 	struct attach_tab tab;
@@ -102,7 +102,7 @@ static void a_mistake_stays_in_its_line(void **state)
 	assert_int_equal(tab.count, 4);
 	assert_string_equal(tab.entries[0].error, "");
 	assert_true(tab.entries[1].error[0]);
-	assert_string_equal(tab.entries[2].error, "a: stands in line 1 already");
+	assert_string_equal(tab.entries[2].error, "a: already defined in line 1");
 	assert_string_equal(tab.entries[3].error, "");
 	assert_ptr_equal(attach_tab_find(&tab, "a"), &tab.entries[0]);
 	assert_string_equal(attach_tab_find(&tab, "b")->error, tab.entries[1].error);

@@ -59,7 +59,7 @@ static void nothing_wrong(void **state)
 static void no_device(void **state)
 {
 	facts.device_count = 0;
-	expect_problem(false, "no RDMA device; a software one",
+	expect_problem(false, "no RDMA device; Soft-RoCE",
 		       "modprobe rdma_rxe && rdma link add rxe0 type rxe netdev eth0");
 	strcpy(facts.netdev, "ens3");
 	expect_problem(false, "no RDMA device",
@@ -116,7 +116,7 @@ static void addresses_and_mtu(void **state)
 	expect_problem(true, "eth1 has no IP address", "ip address add ADDRESS/PREFIX dev eth1");
 	port->gids[0].link_local = false;
 	port->gids[0].roce_v2 = false;
-	expect_problem(true, "no RoCE v2 address", NULL);
+	expect_problem(true, "only link-local RoCE v2 addresses", NULL);
 	port->ethernet = false;
 	doctor_judge(&facts, &problems);
 	assert_int_equal(problems.count, 0);

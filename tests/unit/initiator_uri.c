@@ -58,8 +58,8 @@ static void bad_ones(void **state)
 		{"rblk://::1/v", "must be in brackets"},
 		{"rblk://[::1/v", "is not closed"},
 		{"rblk://[::1]4430/v", "may follow the bracket"},
-		{"rblk://host/a/b", "is made of letters"},
-		{"rblk://host/a b", "is made of letters"},
+		{"rblk://host/a/b", "consists of letters"},
+		{"rblk://host/a b", "consists of letters"},
 		{"rblk://host/"
 		 "0123456789012345678901234567890123456789012345678901234567890123",
 		 "at most 63"},

@@ -23,7 +23,7 @@ lab_say "without the module"
 run 0 list --attached --json
 json '.attached == []'
 run 1 attach "$LAB_URI/disk"
-says '/dev/rblk-control: not there, and the kernel module does not load'
+says '/dev/rblk-control: does not exist, and the kernel module cannot be loaded'
 run 0 detach --all
 run 1 detach rblk0
 says 'rblk0: is not attached'
@@ -55,7 +55,7 @@ says "$LAB_ADDR:4430/none: no such volume"
 run 1 attach "rblk://no-such-host.invalid/disk"
 says 'no-such-host.invalid: '
 run 2 attach "rblk+tcp://$LAB_ADDR/disk"
-says 'the kernel module speaks RDMA alone'
+says 'the kernel module supports only RDMA'
 run 2 attach "$LAB_URI"
 says 'the volume is missing'
 run 1 attach "$LAB_URI/ram"
