@@ -2,7 +2,7 @@
 /*
  * rblkd's log lines: one line each, the object first, the reason last, to stderr, with systemd's
  * priority prefix where the journal reads it. What a peer can trigger goes through a rate limit.
- * Any thread. Nobody waits for whoever reads stderr: lines that it does not take are counted.
+ * Any thread. Nobody waits for stderr, whatever it is: lines that it does not take are counted.
  */
 #ifndef RBLK_TARGET_LOG_H
 #define RBLK_TARGET_LOG_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * A thread that writes lines to stderr, and the ring in which they wait for it. Who logs holds the
- * lock for a copy; the thread alone waits for whoever reads stderr, and alone writes, so that lines
- * stay whole. A full ring drops what comes, and the next line that fits says how many.
+ * lock for a copy; the thread alone waits for stderr (a pipe that nobody reads, a file on a disk or server that
+ * hangs), and alone writes, so that lines stay whole. A full ring drops what comes, and the next line that fits says how many.
  */
 #include "target/base/log_writer.h"
 
@@ -13,7 +13,6 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 #include "target/base/text.h"
@@ -26,7 +25,7 @@ enum writer_state {
 	WRITER_DIRECT, /* no thread: who logs writes */
 	WRITER_RUNS,
 	WRITER_STOPS, /* the thread ends when the ring is empty */
-	WRITER_STUCK, /* it waits for a reader that is not there: nothing is written any more */
+	WRITER_STUCK, /* stderr takes nothing: nothing is written any more */
 };
 
 /* `lock` owns everything but `thread`, which is the main thread's. */
@@ -101,7 +100,7 @@ static void ring_put_dropped(void)
 
 	if (!writer.dropped)
 		return;
-	length = snprintf(line, sizeof(line), "rblkd: %u line%s dropped: stderr was not read\n",
+	length = snprintf(line, sizeof(line), "rblkd: %u line%s dropped: stderr did not take them\n",
 			  writer.dropped, TGT_S(writer.dropped));
 	if (ring_put(line, (size_t)length))
 		writer.dropped = 0;
@@ -158,12 +157,8 @@ static void *writer_thread(void *argument)
 int tgt_log_start(void)
 {
 	pthread_condattr_t monotonic;
-	struct stat st;
 	int err;
 
-	/* Nobody has to read a file for it to take a line. */
-	if (fstat(STDERR_FILENO, &st) == 0 && S_ISREG(st.st_mode))
-		return 0;
 	pthread_condattr_init(&monotonic);
 	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
 	pthread_cond_init(&writer.taken, &monotonic);

@@ -8,12 +8,11 @@
 /* Longest line, its end included. */
 #define TGT_LOG_LINE_BYTES 2048
 /* Lines that wait for stderr to take them. */
-#define TGT_LOG_RING_BYTES 65536
+#define TGT_LOG_RING_BYTES 262144
 
 /*
- * From start to stop, a thread of its own writes the lines. Before and after, and where stderr is a
- * file, each is written at once. Main thread, signals blocked. stop waits a moment for what is still
- * unwritten, and no longer where nobody reads.
+ * From start to stop, a thread of its own writes the lines; before and after, each is written at once. Main thread,
+ * signals blocked. stop waits a moment for what is still unwritten, and no longer where stderr takes nothing.
  */
 int tgt_log_start(void); /* 0 or negative errno */
 void tgt_log_stop(void);

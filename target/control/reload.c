@@ -367,7 +367,7 @@ static void step_open_late(struct plan *plan, struct step *step)
 	/* A lock is let go of some time; what is wrong with the settings stays so. */
 	step->settled = status != -EBUSY && status != -EAGAIN;
 	if (!step->settled && !step->waited)
-		tgt_log(TGT_LOG_INFO, "reload: %s; waiting", step->error);
+		tgt_log(TGT_LOG_INFO, "%s; waiting", step->error);
 	step->waited = true;
 	if (step->settled)
 		tgt_log(TGT_LOG_ERROR, "reload: %s; not served yet, trying again", step->error);

@@ -26,6 +26,7 @@
 #define DESCRIPTORS_MAX 2048u /* where a test wants a limit */
 #define START_S 60 /* ample: sanitizers and emulation are slow */
 #define CLOSE_S 60 /* likewise */
+#define LOG_S 60 /* likewise */
 
 static const char *listen_address(void)
 {
@@ -280,6 +281,21 @@ unsigned int e2e_daemon_log_count(const struct e2e_daemon *daemon, const char *w
 		count += strstr(line, words) != NULL;
 	if (log)
 		fclose(log);
+	return count;
+}
+
+unsigned int e2e_daemon_log_wait(const struct e2e_daemon *daemon, const char *words,
+				 unsigned int least)
+{
+	const struct timespec pause = { .tv_nsec = 5000000 };
+	time_t until = time(NULL) + LOG_S;
+	unsigned int count;
+
+	while ((count = e2e_daemon_log_count(daemon, words)) < least) {
+		if (time(NULL) > until)
+			give_up(words);
+		nanosleep(&pause, NULL);
+	}
 	return count;
 }
 

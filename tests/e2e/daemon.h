@@ -29,8 +29,11 @@ void e2e_daemon_kill(struct e2e_daemon *daemon);
 unsigned int e2e_daemon_descriptors(const struct e2e_daemon *daemon);
 /* Until they are no more than that; aborts the test if they stay. */
 void e2e_daemon_wait_descriptors(const struct e2e_daemon *daemon, unsigned int most);
-/* How many lines of its log have these words. */
+/* How many lines of its log have these words. A thread writes the log: what has just happened may be missing. */
 unsigned int e2e_daemon_log_count(const struct e2e_daemon *daemon, const char *words);
+/* Until there are so many; aborts the test if they do not come. Returns how many there are. */
+unsigned int e2e_daemon_log_wait(const struct e2e_daemon *daemon, const char *words,
+				 unsigned int least);
 /* "rblk+tcp://host/volume", or "rblk://..." over RDMA; static storage. */
 const char *e2e_daemon_uri(const struct e2e_daemon *daemon, const char *volume);
 

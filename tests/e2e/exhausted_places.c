@@ -85,7 +85,7 @@ static unsigned int run_out(enum rblk_reject_reason expected, const char *words,
 
 	assert_int_equal(reason, expected);
 	assert_refused_with(words);
-	assert_true(e2e_daemon_log_count(&server, line) >= 2);
+	e2e_daemon_log_wait(&server, line, 2);
 	all_go_on(count);
 	replace(&peers[count / 2]);
 	all_go_on(count);

@@ -94,13 +94,13 @@ static void failing_storage_is_told_by_its_error(void **state)
 	assert_int_equal(rblk_pread(volume, data, 4096, 0), -EIO);
 	assert_int_equal(rblk_session_state(session), RBLK_SESSION_READY);
 	/* And by whom runs the target: which volume, what, where, why, how often. */
-	assert_int_equal(e2e_daemon_log_count(&daemon,
+	assert_int_equal(e2e_daemon_log_wait(&daemon,
 					      "volume disk: WRITE of 65536 bytes at byte 0 failed "
-					      "(failure 2): No space left on device"),
+					      "(failure 2): No space left on device", 1),
 			 1);
-	assert_int_equal(e2e_daemon_log_count(&daemon,
+	assert_int_equal(e2e_daemon_log_wait(&daemon,
 					      "volume disk: READ of 4096 bytes at byte 0 failed "
-					      "(failure 1): Input/output error"),
+					      "(failure 1): Input/output error", 1),
 			 1);
 	rblk_session_close(session);
 	assert_int_equal(e2e_daemon_stop(&daemon), 0);

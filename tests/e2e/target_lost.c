@@ -107,6 +107,7 @@ static void a_failed_flush_is_told_to_everyone(void **state)
 	rblk_session_close(a.session);
 	rblk_session_close(b.session);
 	rblk_session_close(late.session);
+	assert_int_equal(e2e_daemon_stop(&daemon), 0);
 	assert_int_equal(e2e_daemon_log_count(&daemon, "volume disk: FLUSH failed (failure 1): "
 						       "Input/output error"),
 			 1);
@@ -114,7 +115,6 @@ static void a_failed_flush_is_told_to_everyone(void **state)
 		e2e_daemon_log_count(&daemon, "volume disk: acknowledged writes may be lost"), 1);
 	assert_int_equal(e2e_daemon_log_count(&daemon, "volume disk: every session has closed it"),
 			 1);
-	assert_int_equal(e2e_daemon_stop(&daemon), 0);
 	e2e_file_remove(&file);
 }
 

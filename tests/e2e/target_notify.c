@@ -147,7 +147,7 @@ static void a_reload_that_fails_is_over_too(void **state)
 	assert_int_equal(dprintf(file, "nonsense = 1\n"), 13);
 	expect_reloading();
 	expect_ready();
-	assert_int_equal(e2e_daemon_log_count(&server, "reload failed, nothing changed"), 1);
+	assert_int_equal(e2e_daemon_log_wait(&server, "reload failed, nothing changed", 1), 1);
 	stop_server();
 	close(file);
 	unlink(path);
@@ -245,7 +245,7 @@ static void a_reactor_that_hangs_is_seen(void **state)
 	assert_int_equal(ptrace(PTRACE_DETACH, reactor, NULL, NULL), 0);
 	for (int i = 0; i < 3; i++)
 		expect("WATCHDOG=1");
-	assert_int_equal(e2e_daemon_log_count(&server, "reactor 1: running again"), 1);
+	assert_int_equal(e2e_daemon_log_wait(&server, "reactor 1: running again", 1), 1);
 	assert_int_equal(e2e_daemon_log_count(&server, "reactor 0: hangs"), 0);
 	stop_server();
 }

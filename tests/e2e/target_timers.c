@@ -109,7 +109,7 @@ static void a_peer_without_receives_is_closed_alone(void **state)
 		assert_int_equal(raw_simple(&alive, RBLK_OP_PING, 0), RBLK_OK);
 	}
 	assert_int_equal(deaf.replies, 0);
-	assert_int_equal(e2e_daemon_log_count(&server, "keep-alive timeout"), before + 1);
+	assert_int_equal(e2e_daemon_log_wait(&server, "keep-alive timeout", before + 1), before + 1);
 	raw_close(&deaf);
 	raw_close(&alive);
 }

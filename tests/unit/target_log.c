@@ -1,18 +1,22 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Goal: whoever logs goes on where nobody reads stderr; what is read later are whole lines, each
- * thread's in its order, and what was left out is counted; stopping waits for no reader. Method:
- * stderr is a small pipe, read late, or never.
+ * Goal: whoever logs goes on where nobody reads stderr, or where it is a file that hangs; what is read later are
+ * whole lines, each thread's in its order, and what was left out is counted; stopping waits for no reader, and not
+ * for all lines of a slow one. Method: stderr is a small pipe, read late, slowly, or never, or a file to which
+ * write() does not return.
  */
 #include "tests/unit/unit.h"
 
 #include <fcntl.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 #include "target/base/log.h"
 #include "target/base/log_writer.h"
@@ -87,7 +91,7 @@ static void read_all(void)
 			lines++;
 			continue;
 		}
-		if (sscanf(line, "rblkd: %u %*s dropped: stderr was not %15s", &count, end) != 2)
+		if (sscanf(line, "rblkd: %u %*s dropped: stderr did not take %15s", &count, end) != 2)
 			fail_msg("torn: %s", line);
 		dropped += count;
 	}
@@ -115,6 +119,97 @@ static void lines_wait_for_a_late_reader(void **state)
 	pthread_join(thread, NULL);
 }
 
+/* Linked in the place of write(). */
+static _Atomic bool hangs;
+static sem_t hung, go;
+
+ssize_t __real_write(int fd, const void *data, size_t bytes);
+ssize_t __wrap_write(int fd, const void *data, size_t bytes);
+ssize_t __wrap_write(int fd, const void *data, size_t bytes)
+{
+	if (fd == STDERR_FILENO && atomic_load(&hangs)) {
+		sem_post(&hung);
+		sem_wait(&go);
+	}
+	return __real_write(fd, data, bytes);
+}
+
+/* A log file on a server that is away: nobody waits for it who logs. */
+static void a_file_may_hang(void **state)
+{
+	char line[256];
+
+	reader = tmpfile();
+	assert_non_null(reader);
+	dup2(fileno(reader), STDERR_FILENO);
+	sem_init(&hung, 0, 0);
+	sem_init(&go, 0, 0);
+	assert_int_equal(tgt_log_start(), 0);
+	atomic_store(&hangs, true);
+	tgt_log(TGT_LOG_INFO, "first");
+	sem_wait(&hung);
+	tgt_log(TGT_LOG_INFO, "second");
+	atomic_store(&hangs, false);
+	sem_post(&go);
+	tgt_log_stop();
+	rewind(reader);
+	assert_non_null(fgets(line, sizeof(line), reader));
+	assert_string_equal(line, "rblkd: first\n");
+	assert_non_null(fgets(line, sizeof(line), reader));
+	assert_string_equal(line, "rblkd: second\n");
+}
+
+/* Takes what the pipe holds now and then, so that stopping sees each time that something moves. */
+static _Atomic bool stopped;
+static size_t taken;
+
+static void *read_slowly(void *argument)
+{
+	const struct timespec pause = {.tv_nsec = 500000000};
+	char page[4096];
+	ssize_t bytes = 1;
+
+	while (!atomic_load(&stopped) && bytes > 0) {
+		nanosleep(&pause, NULL);
+		bytes = read(pipes[0], page, sizeof(page));
+		taken += bytes > 0 ? (size_t)bytes : 0;
+	}
+	return NULL;
+}
+
+static int stop_before_all_is_read(void)
+{
+	pthread_t thread;
+
+	if (tgt_log_start())
+		return 1;
+	all_talk();
+	if (pthread_create(&thread, NULL, read_slowly, NULL))
+		return 1;
+	tgt_log_stop();
+	atomic_store(&stopped, true);
+	pthread_join(thread, NULL);
+	/* All of it takes this reader six times as long as stopping may last. */
+	return taken < TGT_LOG_RING_BYTES / 2 ? 0 : 2;
+}
+
+/* In a process of its own: after that nothing is logged any more. */
+static void the_end_does_not_wait_for_all_of_a_slow_reader(void **state)
+{
+	int status;
+	pid_t pid;
+
+	fflush(NULL);
+	pid = fork();
+	assert_true(pid >= 0);
+	if (!pid) {
+		alarm(HANG_S);
+		_exit(stop_before_all_is_read());
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+}
+
 static void the_end_waits_for_no_reader(void **state)
 {
 	assert_int_equal(tgt_log_start(), 0);
@@ -127,6 +222,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(lines_wait_for_a_late_reader, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_file_may_hang, setup, teardown),
+		cmocka_unit_test_setup_teardown(the_end_does_not_wait_for_all_of_a_slow_reader,
+						setup, teardown),
 		/* Last: its thread is never done. */
 		cmocka_unit_test_setup_teardown(the_end_waits_for_no_reader, setup, teardown),
 	};
