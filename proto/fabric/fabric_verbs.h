@@ -73,6 +73,7 @@ struct verbs_fab {
 	struct verbs_mr_list mrs;
 	struct verbs_listener_list listeners;
 	bool listener_gone;	       /* DEVICE_GONE of a listener not yet delivered */
+	bool listener_lost;	       /* a listener's device has gone: see verbs_devices_sync() */
 	struct verbs_request *request; /* to be delivered */
 	unsigned int polls_wanted;     /* connections that wait for their CQ to be polled empty */
 	bool look; /* fab_arm() was called since the descriptors were looked at */

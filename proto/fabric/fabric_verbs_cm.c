@@ -100,7 +100,8 @@ int verbs_listen(struct fab *head, const struct sockaddr *addr, int backlog,
 	       addr->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6)
 					   : sizeof(struct sockaddr_in));
 	listener->head.fab = head;
-	verbs_devices_sync();
+	if (fab->listener_lost)
+		verbs_devices_sync();
 	/* A wildcard address binds without any device, and would wait forever. */
 	errno = ENODEV;
 	if (!verbs_any_device() || rdma_create_id(fab->channel, &listener->id, fab, RDMA_PS_TCP))
@@ -148,6 +149,7 @@ static void verbs_listener_lost(struct verbs_fab *fab, const struct rdma_cm_id *
 		rdma_destroy_id(listener->id);
 		listener->id = NULL;
 		fab->listener_gone = true;
+		fab->listener_lost = true;
 	}
 }
 

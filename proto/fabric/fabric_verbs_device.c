@@ -511,6 +511,7 @@ void verbs_devices_check(struct fab *head)
 /*
  * librdmacm has a context of its own of each device that an id was bound to, and looks whether it is still there
  * only when it meets an unknown device, or is asked for all. A driver that waits for its users would wait for that.
+ * Asking for all opens all, and keeps them open: so it is asked only when one has gone.
  */
 void verbs_devices_sync(void)
 {
