@@ -29,6 +29,10 @@ points_to "/dev/disk/by-id/rblk-$serial" /dev/rblk0
 [ "$(lsblk -dno SERIAL /dev/rblk0)" = "$serial" ] || lab_fail "lsblk: SERIAL $(lsblk -dno SERIAL /dev/rblk0)"
 [ "$(lsblk -dno WWN /dev/rblk0)" = "$(cat /sys/block/rblk0/rblk/wwid)" ] || lab_fail "lsblk: WWN $(lsblk -dno WWN /dev/rblk0)"
 udevadm info --query=property /dev/rblk0 > /tmp/properties
+# A volume has a UUID, which is no EUI64 and no NAA number, and is not given out as one.
+[ "$(cat /sys/block/rblk0/rblk/wwid)" = "uuid.$serial" ] || lab_fail "wwid: $(cat /sys/block/rblk0/rblk/wwid)"
+[ "$("$RBLK" info --json "$LAB_URI/disk" | jq -r .uuid | tr -d -)" = "$serial" ] || lab_fail "the serial is not the volume's UUID"
+grep -iE '^ID_.*=(0x|eui\.|naa\.)' /tmp/properties && lab_fail "the above is no identifier of this disk"
 grep -qx "ID_SERIAL=$serial" /tmp/properties || lab_fail "properties: $(cat /tmp/properties)"
 
 lab_say "a file system, partitions"

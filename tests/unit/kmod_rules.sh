@@ -1,0 +1,48 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# Goal: rules of the kernel module that no run of it shows. Nothing is logged under a spinlock: a slow console would hold
+# interrupts off. mr_valid is stored with release and read with acquire. The connection manager's private data, which
+# lies at any address, is looked at in a copy only. Method: read the sources; each rule is first shown to find
+# a breach.
+# Expects the project's folder as the argument.
+set -euo pipefail
+cd "$1/kmod"
+
+# From a line that takes a spinlock to the next that gives one back.
+logged_under_lock() {
+	awk '
+	/^}/ { held = 0 }
+	/spin_lock(_irq|_irqsave|_bh)?\(/ { held = 1 }
+	held && /(^|[^a-z_])(pr|dev|ibdev)_(emerg|alert|crit|err|warn|notice|info|debug)(_once|_ratelimited)?\(|printk\(/ {
+		print FILENAME ":" FNR ": logged under a spinlock: " $0
+	}
+	/spin_unlock(_irq|_irqrestore|_bh)?\(/ { held = 0 }' "$@"
+}
+
+# But for the declaration, and the reset of a region that nobody else knows yet.
+plain_mr_valid() {
+	grep -HnE '\bmr_valid\b' "$@" |
+		grep -vE 'smp_(store_release|load_acquire)\(|bool mr_valid;|mr_valid = false; /\* until it is sent \*/' || true
+}
+
+# What a cast of the event's pointer, or its use without rblk_connect_private(), looks like.
+private_data_in_place() {
+	grep -HnE '= *\(.*\*\) *(data|.*private_data)\b|rblk_check_(accept|reject)\((data|.*private_data)' "$@" || true
+}
+
+# rule NAME BREACH: it finds BREACH, and nothing in the module.
+failed=0
+breach=$(mktemp --suffix .c)
+trap 'rm -f "$breach"' EXIT
+rule() {
+	local found
+	printf '%b\n' "$2" > "$breach"
+	[ -n "$("$1" "$breach")" ] || { echo "$1: does not find: $2"; failed=1; }
+	found=$("$1" ./*.c ./*.h)
+	[ -z "$found" ] || { echo "$1:"; echo "$found"; failed=1; }
+}
+rule logged_under_lock 'void f(void)\n{\n\tspin_lock_irqsave(&l, flags);\n\tpr_err("x");\n\tspin_unlock_irqrestore(&l, flags);\n}'
+rule plain_mr_valid '\tif (io->mr_valid)'
+rule private_data_in_place '\tconst struct rblk_wire_accept *a = (const struct rblk_wire_accept *)param->private_data;'
+rule private_data_in_place '\terror = rblk_check_reject(data, bytes);'
+exit $failed
