@@ -65,13 +65,17 @@ struct core_login_verdict core_login_judge(const struct rblk_wire_login *login,
 	return proceed(CORE_LOGIN_ACCEPT, agreed_features(login, limits));
 }
 
-bool core_login_supersedes(const struct rblk_wire_login *newer, const struct rblk_wire_login *older)
+struct core_login_verdict core_login_supersede(const struct rblk_wire_login *newer,
+					       const struct rblk_wire_login *older)
 {
 	u64 newer_epoch = rblk_le64(newer->session_epoch), older_epoch = rblk_le64(older->session_epoch);
 
-	if (newer_epoch != older_epoch)
-		return newer_epoch > older_epoch;
-	return rblk_le32(newer->incarnation) >= rblk_le32(older->incarnation);
+	if (newer_epoch > older_epoch)
+		return reject(RBLK_REJECT_STALE_EPOCH, (u32)newer_epoch);
+	if (newer_epoch == older_epoch &&
+	    rblk_le32(newer->incarnation) >= rblk_le32(older->incarnation))
+		return reject(RBLK_REJECT_STALE_INCARNATION, rblk_le32(newer->incarnation));
+	return proceed(CORE_LOGIN_WAIT, 0);
 }
 
 u16 core_login_credits(u16 wanted, const struct core_login_room *room)

@@ -32,6 +32,7 @@ enum core_login_action {
 	CORE_LOGIN_FENCE,  /* F5: end the queue's older incarnation, then judge again */
 	CORE_LOGIN_FORGET, /* end every queue of the older epoch and the session, then judge again */
 	CORE_LOGIN_REJECT,
+	CORE_LOGIN_WAIT, /* core_login_supersede() only */
 };
 
 struct core_login_verdict {
@@ -46,10 +47,13 @@ struct core_login_verdict core_login_judge(const struct rblk_wire_login *login,
 					   const struct core_login_session *session,
 					   const struct core_login_limits *limits);
 
-/* Two logins of one queue wait: `newer`, which came later, replaces `older`, unless its epoch or
- * incarnation is the older one. Both have passed rblk_check_login(). */
-bool core_login_supersedes(const struct rblk_wire_login *newer,
-			   const struct rblk_wire_login *older);
+/*
+ * What becomes of `older`, which waits, when `newer` comes, a login of the same queue: it is rejected
+ * as if `newer` had been accepted already. Or it goes on waiting, because its own epoch or
+ * incarnation is the higher one. Both have passed rblk_check_login(). REJECT or WAIT.
+ */
+struct core_login_verdict core_login_supersede(const struct rblk_wire_login *newer,
+					       const struct rblk_wire_login *older);
 
 /* The receive buffers that can be granted. A queue takes RBLK_RESERVED_TAGS besides its credits. */
 struct core_login_room {

@@ -334,6 +334,8 @@ static bool login_try(struct tgt_reactor *reactor, struct tgt_login *login)
 		/* One without queues has ended at once. */
 		reactor->rejudge = true;
 		return false;
+	case CORE_LOGIN_WAIT:
+		break;
 	}
 	return false;
 }
@@ -361,6 +363,7 @@ static void login_remove(struct tgt_reactor *reactor, struct tgt_login *login)
 static void login_supersede(struct tgt_reactor *reactor, const struct tgt_login *newer)
 {
 	struct tgt_login *login, *following;
+	struct core_login_verdict verdict;
 
 	for (login = TAILQ_FIRST(&reactor->logins); login; login = following) {
 		following = TAILQ_NEXT(login, link);
@@ -368,10 +371,10 @@ static void login_supersede(struct tgt_reactor *reactor, const struct tgt_login 
 			   sizeof(login->wire.session_id)) ||
 		    login->wire.queue_index != newer->wire.queue_index)
 			continue;
-		if (!core_login_supersedes(&newer->wire, &login->wire))
+		verdict = core_login_supersede(&newer->wire, &login->wire);
+		if (verdict.action != CORE_LOGIN_REJECT)
 			continue;
-		login_reject(reactor, login->request, RBLK_REJECT_STALE_INCARNATION,
-			     rblk_le32(newer->wire.incarnation),
+		login_reject(reactor, login->request, verdict.reason, verdict.detail,
 			     "a newer login of the same queue has arrived");
 		login_remove(reactor, login);
 	}

@@ -132,14 +132,14 @@ static void on_refused(struct sim_life *life, uint16_t reason, uint32_t detail)
 		probe_refused(life, reason, detail);
 		return;
 	}
+	if (reason == RBLK_REJECT_STALE_INCARNATION && detail < life->incarnation)
+		login_fail(life, "stale, by an incarnation that is not above it");
 	if (life->epoch != survivor->epoch)
 		return;
 	other = sim_survivor_live(survivor, false);
 	place->try_at_ns = sim_now_ns() + sim_between(SIM_MS, 20 * SIM_MS);
 	switch (reason) {
 	case RBLK_REJECT_STALE_INCARNATION:
-		if (detail < life->incarnation)
-			login_fail(life, "stale, by an incarnation that is not above it");
 		if (place->incarnation < detail)
 			place->incarnation = detail;
 		break;

@@ -216,20 +216,28 @@ static void a_thousand_initiators_get_in_behind_greedy_ones(void **state)
 	}
 }
 
+static void assert_rejected(struct core_login_verdict verdict, u16 reason, u32 detail)
+{
+	assert_int_equal(verdict.action, CORE_LOGIN_REJECT);
+	assert_int_equal(verdict.reason, reason);
+	assert_int_equal(verdict.detail, detail);
+}
+
 static void the_newer_of_two_that_wait_stays(void **state)
 {
 	struct rblk_wire_login older = {.session_epoch = rblk_to_le64(5), .incarnation = rblk_to_le32(9)};
 	struct rblk_wire_login newer = older;
 
 	(void)state;
-	assert_true(core_login_supersedes(&newer, &older)); /* sent again */
+	assert_rejected(core_login_supersede(&newer, &older), RBLK_REJECT_STALE_INCARNATION, 9);
 	newer.incarnation = rblk_to_le32(10);
-	assert_true(core_login_supersedes(&newer, &older));
-	assert_false(core_login_supersedes(&older, &newer));
+	assert_rejected(core_login_supersede(&newer, &older), RBLK_REJECT_STALE_INCARNATION, 10);
+	assert_int_equal(core_login_supersede(&older, &newer).action, CORE_LOGIN_WAIT);
+	/* Its incarnation says nothing about one of another epoch. */
 	newer.session_epoch = rblk_to_le64(6);
 	newer.incarnation = rblk_to_le32(1);
-	assert_true(core_login_supersedes(&newer, &older));
-	assert_false(core_login_supersedes(&older, &newer));
+	assert_rejected(core_login_supersede(&newer, &older), RBLK_REJECT_STALE_EPOCH, 6);
+	assert_int_equal(core_login_supersede(&older, &newer).action, CORE_LOGIN_WAIT);
 }
 
 int main(void)

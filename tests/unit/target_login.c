@@ -182,6 +182,26 @@ static void a_full_list_refuses_only_who_has_filled_it(void **state)
 	assert_int_equal(rig->reactor.login_count, TGT_LOGINS_WAITING_MAX);
 }
 
+/* Of one queue only the newest login waits; the older one is told which it is. */
+static void the_older_of_two_that_wait_is_told_why(void **state)
+{
+	struct request *first, *second, *third;
+
+	(void)state;
+	session_is_ending(1, OTHER);
+	first = log_in(login_of(1, 0, 2, 7), OTHER);
+	second = log_in(login_of(1, 0, 2, 8), OTHER);
+	assert_true(first->answered);
+	assert_int_equal(rblk_le16(first->reject.reason), RBLK_REJECT_STALE_INCARNATION);
+	assert_int_equal(rblk_le32(first->reject.detail), 8);
+	third = log_in(login_of(1, 0, 3, 1), OTHER);
+	assert_true(second->answered);
+	assert_int_equal(rblk_le16(second->reject.reason), RBLK_REJECT_STALE_EPOCH);
+	assert_int_equal(rblk_le32(second->reject.detail), 3);
+	assert_false(third->answered);
+	assert_int_equal(rig->reactor.login_count, 1);
+}
+
 /* The port is another for each connection; an address of IPv4 is the same as IPv6 maps it. */
 static void a_host_is_an_address_without_a_port(void **state)
 {
@@ -214,6 +234,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(a_full_list_refuses_only_who_has_filled_it),
+		TEST(the_older_of_two_that_wait_is_told_why),
 		TEST(a_host_is_an_address_without_a_port),
 	};
 
