@@ -27,6 +27,25 @@ size_t tgt_lane_ring_bytes(uint16_t credits)
 	return bytes < TGT_POOL_PAGE ? TGT_POOL_PAGE : bytes;
 }
 
+static bool ring_fits(struct tgt_pool *pool, uint16_t credits, unsigned int others)
+{
+	size_t bytes = tgt_lane_ring_bytes(credits);
+	void *ring = tgt_pool_alloc(pool, bytes);
+	size_t left = tgt_pool_free_bytes(pool);
+
+	if (!ring)
+		return false;
+	tgt_pool_free(pool, ring, bytes);
+	return left >= (size_t)others * TGT_POOL_PAGE;
+}
+
+uint16_t tgt_lane_ring_credits(struct tgt_pool *pool, uint16_t credits, unsigned int others)
+{
+	while (credits > RBLK_CREDITS_MIN && !ring_fits(pool, credits, others))
+		credits = credits / 2 > RBLK_CREDITS_MIN ? credits / 2 : RBLK_CREDITS_MIN;
+	return credits;
+}
+
 int tgt_lane_init(struct tgt_lane *lane, struct tgt_turn *turn, struct tgt_share *share,
 		  const struct tgt_lane_ops *ops, const struct tgt_lane_terms *terms, void *ring)
 {

@@ -182,6 +182,11 @@ struct tgt_lane_terms {
 
 /* Bytes of the reply ring of a queue with so many credits: what tgt_lane_init() wants. */
 size_t tgt_lane_ring_bytes(uint16_t credits);
+/*
+ * The credits, at most so many and at least RBLK_CREDITS_MIN, whose reply ring `pool` has now, and
+ * still has a page for each of so many other queues then.
+ */
+uint16_t tgt_lane_ring_credits(struct tgt_pool *pool, uint16_t credits, unsigned int others);
 
 /*
  * Slots and accounts. `ring`: tgt_lane_ring_bytes() of registered memory, the caller's. conn,

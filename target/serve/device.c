@@ -68,15 +68,29 @@ static int device_grow(struct tgt_reactor *reactor, struct tgt_fabric *fabric,
 	return 0;
 }
 
+/* C5: what could not be posted stands behind no credit. */
+static uint32_t device_unpromised(struct tgt_receives *receives)
+{
+	uint32_t posted;
+
+	tgt_receives_post(receives);
+	posted = receives->count - receives->idle_count;
+	return posted > receives->promised ? posted - receives->promised : 0;
+}
+
 uint32_t tgt_device_remaining(struct tgt_reactor *reactor, struct tgt_fabric *fabric,
 			      struct tgt_device *device, uint32_t wanted)
 {
 	struct tgt_receives *receives = &device->receives;
+	uint32_t unpromised = device_unpromised(receives);
 
-	while (receives->count - receives->promised < wanted && receives->count < receives->most)
+	/* More of them would not help where the device does not take those that there are. */
+	while (unpromised < wanted && receives->count < receives->most && !receives->idle_count) {
 		if (device_grow(reactor, fabric, device, device->device))
 			break;
-	return receives->count - receives->promised;
+		unpromised = device_unpromised(receives);
+	}
+	return unpromised;
 }
 
 static int device_fill(struct tgt_reactor *reactor, struct tgt_fabric *fabric,
@@ -143,8 +157,7 @@ void tgt_device_retire_all(struct tgt_reactor *reactor)
 
 		if (!device || !device->removed)
 			continue;
-		/* Each queue has promises until it is destroyed, and then no command. */
-		if (device->receives.promised) {
+		if (device->queues) {
 			waiting = true;
 			continue;
 		}

@@ -14,6 +14,7 @@
 struct tgt_device {
 	struct fab_device *device; /* NULL: removed, and so are its queues */
 	bool removed;		   /* its queues are ending */
+	unsigned int queues;	   /* connections on it, those that measure included */
 	struct tgt_region regions[TGT_RECEIVES_CHUNKS]; /* of the chunks; mapped once */
 	struct fab_mr *mrs[TGT_RECEIVES_CHUNKS];
 	struct tgt_receives receives;
@@ -23,7 +24,8 @@ struct tgt_device {
  * (logged). */
 struct tgt_device *tgt_device_get(struct tgt_reactor *reactor, struct tgt_fabric *fabric,
 				  struct fab_device *device);
-/* Receive buffers that are not promised, `wanted` of them if memory and the limit allow it. */
+/* Receive buffers that are posted and not promised, `wanted` of them if memory, the limit and the
+ * device allow it. */
 uint32_t tgt_device_remaining(struct tgt_reactor *reactor, struct tgt_fabric *fabric,
 			      struct tgt_device *device, uint32_t wanted);
 /* FAB_EVENT_DEVICE_GONE; its queues are being closed. */

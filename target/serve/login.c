@@ -169,6 +169,8 @@ static void login_terms(struct tgt_reactor *reactor, struct tgt_fabric *fabric,
 					 terms->lane.credits + RBLK_RESERVED_TAGS + room.kept);
 	if (room.free < terms->lane.credits + RBLK_RESERVED_TAGS + room.kept)
 		terms->lane.credits = core_login_credits(wanted, &room);
+	terms->lane.credits =
+		tgt_lane_ring_credits(reactor->reserve, terms->lane.credits, room.places - 1);
 }
 
 /* The queue exists: answer the request. */
@@ -220,7 +222,7 @@ static void login_accept(struct tgt_login *login, struct tgt_session *session,
 		return;
 	}
 	if (session->measuring)
-		err = tgt_measure_create(session, fabric, login->request, &terms, &queue);
+		err = tgt_measure_create(session, fabric, device, login->request, &terms, &queue);
 	else
 		err = tgt_queue_create(session, fabric, device, login->request, &terms, &queue);
 	if (!err) {

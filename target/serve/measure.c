@@ -169,7 +169,7 @@ static int measure_arena(struct tgt_measure *measure, const struct tgt_queue_ter
 }
 
 int tgt_measure_create(struct tgt_session *session, struct tgt_fabric *fabric,
-		       struct fab_request *request, const struct tgt_queue_terms *terms,
+		       struct tgt_device *device, struct fab_request *request, const struct tgt_queue_terms *terms,
 		       struct tgt_queue **out)
 {
 	struct tgt_measure *measure = calloc(1, sizeof(*measure));
@@ -182,7 +182,7 @@ int tgt_measure_create(struct tgt_session *session, struct tgt_fabric *fabric,
 	err = measure_arena(measure, terms);
 	if (err)
 		goto err_arena;
-	err = tgt_queue_init(queue, session, fabric, terms, measure->arena.base);
+	err = tgt_queue_init(queue, session, fabric, device, terms, measure->arena.base);
 	if (err)
 		goto err_arena;
 	queue->free = measure_free;

@@ -13,10 +13,11 @@
 /* -- creating ---------------------------------------------------------------------------------- */
 
 int tgt_queue_init(struct tgt_queue *queue, struct tgt_session *session, struct tgt_fabric *fabric,
-		   const struct tgt_queue_terms *terms, void *ring)
+		   struct tgt_device *device, const struct tgt_queue_terms *terms, void *ring)
 {
 	queue->session = session;
 	queue->fabric = fabric;
+	queue->device = device;
 	queue->incarnation = terms->incarnation;
 	queue->lane.fabric = fabric->index;
 	queue->lane.session_number = session->number;
@@ -59,6 +60,7 @@ void tgt_queue_join(struct tgt_queue *queue)
 	place->incarnation = queue->incarnation;
 	session->queues_here++;
 	reactor->queue_count++;
+	queue->device->queues++;
 	tgt_lane_open(&queue->lane);
 	if (reactor->keepalive_ns)
 		tgt_turn_timer(&reactor->turn, queue->lane.heard_ns + reactor->keepalive_ns);
@@ -86,7 +88,7 @@ int tgt_queue_create(struct tgt_session *session, struct tgt_fabric *fabric,
 	*out = NULL;
 	if (!queue || !ring)
 		goto err_free;
-	err = tgt_queue_init(queue, session, fabric, terms, ring);
+	err = tgt_queue_init(queue, session, fabric, device, terms, ring);
 	if (err)
 		goto err_free;
 	err = tgt_queue_accept(queue, request, false);
@@ -158,10 +160,12 @@ void tgt_queue_drained(struct tgt_queue *queue)
 void tgt_queue_destroy(struct tgt_queue *queue)
 {
 	struct tgt_reactor *reactor = queue->session->reactor;
+	struct tgt_device *device = queue->device;
 
 	assert(queue->drained && !queue->lane.active);
 	TAILQ_REMOVE(&reactor->ended, queue, ended_link);
 	reactor->queue_count--;
 	tgt_lane_fini(&queue->lane);
 	queue->free(queue);
+	device->queues--;
 }

@@ -16,6 +16,7 @@ struct tgt_queue {
 	/* Fixed after creation. */
 	struct tgt_session *session;
 	struct tgt_fabric *fabric;
+	struct tgt_device *device;
 	uint32_t incarnation;
 	void (*free)(struct tgt_queue *queue); /* connection, memory, promises */
 
@@ -62,7 +63,7 @@ void tgt_queue_lane_over(struct tgt_lane *lane);
 
 /* The common part. `ring` as for tgt_lane_init(). 0 or -ENOMEM. */
 int tgt_queue_init(struct tgt_queue *queue, struct tgt_session *session, struct tgt_fabric *fabric,
-		   const struct tgt_queue_terms *terms, void *ring);
+		   struct tgt_device *device, const struct tgt_queue_terms *terms, void *ring);
 /* The connection; private_domain: nothing else of this process lies in its protection domain. */
 int tgt_queue_accept(struct tgt_queue *queue, struct fab_request *request, bool private_domain);
 /* It takes its place in the session, and commands. */
