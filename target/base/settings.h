@@ -66,6 +66,7 @@ struct tgt_config {
 	uint32_t keepalive_ms;
 	uint32_t drain_ms;          /* SIGTERM: longest wait for commands in flight */
 	bool allow_scratch;         /* `rblk ping`'s one-sided measurements */
+	char state_dir[256];        /* what a failed FLUSH leaves for the next rblkd (F9) */
 	bool memory_lock;           /* huge pages and mlock where they can be had */
 	unsigned int log_level;     /* enum tgt_log_level: least important lines that are shown */
 	struct tgt_volume_config *volumes; /* owned; see tgt_config_fini() */

@@ -183,6 +183,7 @@ static int path_open_as(const struct tgt_volume_config *config, struct tgt_path 
 			struct tgt_store_info *info, char *error)
 {
 	int flags = O_CLOEXEC | (config->read_only ? O_RDONLY : O_RDWR);
+	struct statx stx;
 	struct stat st;
 	int status;
 
@@ -194,11 +195,17 @@ static int path_open_as(const struct tgt_volume_config *config, struct tgt_path 
 	status = tgt_path_probe(config, path, info, error);
 	if (status == 0 && fstat(path->fd, &st) < 0)
 		status = tgt_error(error, -errno, "%s: %s", config->path, strerror(errno));
-	if (status < 0)
+	if (status < 0) {
 		close(path->fd);
-	else
-		info->id = id_of(&st);
-	return status;
+		return status;
+	}
+	info->id = id_of(&st);
+	if (!path->device && statx(path->fd, "", AT_EMPTY_PATH, STATX_BTIME, &stx) == 0 &&
+	    stx.stx_mask & STATX_BTIME) {
+		info->born_s = (uint64_t)stx.stx_btime.tv_sec;
+		info->born_ns = stx.stx_btime.tv_nsec;
+	}
+	return 0;
 }
 
 int tgt_path_open(const struct tgt_volume_config *config, struct tgt_path *path,

@@ -103,6 +103,7 @@ struct tgt_store_info {
 	bool volatile_cache;         /* flushes matter */
 	bool buffered;               /* through this machine's page cache */
 	struct tgt_store_id id;
+	uint64_t born_s, born_ns; /* of a file whose file system knows: tells it from a later one with its number */
 	bool rotational;
 	uint8_t cache_epoch[16];     /* F7: the machine's boot id for a disk, random for memory */
 	/*

@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include "proto/core/env.h"
+#include "target/store/mark.h"
 
 static bool is_sync(const struct tgt_io *io)
 {
@@ -44,15 +45,22 @@ static void volume_latch(struct tgt_volume *volume)
 	while (!epoch);
 	/* The epoch first: whoever opens when the latch is off again must see the new one. */
 	atomic_store(&trouble->epoch, epoch);
+	if (trouble->mark) {
+		atomic_store(&trouble->mark->epoch, epoch);
+		atomic_store(&trouble->mark->lost, 1);
+	}
 	if (!atomic_exchange(&trouble->lost, true))
 		tgt_log(TGT_LOG_ERROR,
 			"volume %s: acknowledged writes may be lost: FLUSH fails until every "
-			"session has closed the volume",
-			volume->config.name);
+			"session has closed the volume%s",
+			volume->config.name,
+			trouble->mark ? "" : ", or until rblkd ends: no state directory");
 }
 
 void tgt_sync_forget(struct tgt_volume *volume)
 {
+	if (volume->trouble.mark)
+		atomic_store(&volume->trouble.mark->lost, 0);
 	if (atomic_exchange(&volume->trouble.lost, false))
 		tgt_log(TGT_LOG_WARNING,
 			"volume %s: every session has closed it: FLUSH is possible again",

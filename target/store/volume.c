@@ -18,10 +18,11 @@
 #include "proto/core/env.h"
 #include "proto/wire/wire_check.h"
 #include "target/base/error.h"
+#include "target/store/mark.h"
 #include "target/store/path.h"
 
 /*
- * `lock` owns everything here but `instance` and `threads`, which are fixed. A volume is in `all` from the opening of
+ * `lock` owns everything here but `instance`, `threads` and `folder`, which are fixed. A volume is in `all` from the opening of
  * its store until that is closed, in `sorted` as long as it can be found, in `slots` from its publication until its
  * store is closed.
  */
@@ -29,6 +30,7 @@ struct tgt_registry {
 	pthread_mutex_t lock;
 	pthread_cond_t closed; /* a volume has left `all` */
 	bool threads;
+	const char *folder; /* of marks, or NULL */
 	struct tgt_volume *sorted[RBLK_VOLUMES_MAX];
 	unsigned int count;
 	bool slots[RBLK_VOLUMES_MAX];
@@ -67,6 +69,11 @@ void tgt_registry_destroy(struct tgt_registry *registry)
 void tgt_registry_use_threads(struct tgt_registry *registry)
 {
 	registry->threads = true;
+}
+
+void tgt_registry_remember(struct tgt_registry *registry, const char *folder)
+{
+	registry->folder = folder;
 }
 
 const uint8_t *tgt_registry_instance(const struct tgt_registry *registry)
@@ -215,6 +222,41 @@ static int volume_store_open(struct tgt_volume *volume, char *error)
 	return 0;
 }
 
+/* Nobody has it open yet: what the mark says holds for this life of the volume. */
+static void volume_restore(struct tgt_volume *volume)
+{
+	struct tgt_volume_trouble *trouble = &volume->trouble;
+
+	atomic_store(&trouble->epoch, atomic_load(&trouble->mark->epoch));
+	atomic_store(&trouble->lost, atomic_load(&trouble->mark->lost) != 0);
+	if (atomic_load(&trouble->lost))
+		tgt_log(TGT_LOG_WARNING,
+			"volume %s: acknowledged writes may have been lost before rblkd was started "
+			"again: FLUSH fails until every session has closed the volume",
+			volume->config.name);
+}
+
+/* What the sync of an earlier life has left, and a place for those of this one (F9). */
+static void volume_remember(struct tgt_volume *volume)
+{
+	const struct tgt_store_info *info = &volume->store->info;
+	struct tgt_volume_trouble *trouble = &volume->trouble;
+	const char *folder = volume->registry->folder;
+	char reason[TGT_ERROR_BYTES];
+
+	if (!folder || !info->can_flush || info->read_only || volume->config.read_only ||
+	    (!info->id.device && !info->id.inode))
+		return;
+	if (tgt_mark_open(folder, info, &trouble->mark, reason) < 0) {
+		/* Ordinary users try things out: that it is not kept is said when it matters. */
+		tgt_log(geteuid() ? TGT_LOG_DEBUG : TGT_LOG_WARNING,
+			"volume %s: %s: a failed FLUSH would be forgotten when rblkd ends",
+			volume->config.name, reason);
+		return;
+	}
+	volume_restore(volume);
+}
+
 int tgt_volume_publish(struct tgt_volume *volume, char *error)
 {
 	struct tgt_registry *registry = volume->registry;
@@ -274,6 +316,7 @@ int tgt_volume_open(struct tgt_registry *registry, const struct tgt_volume_confi
 		goto err_close_store;
 	if (uuid_is_null(volume->config.uuid))
 		volume_uuid_derive(config, volume->config.uuid);
+	volume_remember(volume);
 	volume->id = volume->store->info.id;
 	pthread_mutex_lock(&registry->lock);
 	volume->next = registry->all;
@@ -369,6 +412,8 @@ static void volume_close(struct tgt_volume *volume)
 	struct tgt_registry *registry = volume->registry;
 	struct tgt_volume **place = &registry->all;
 
+	/* First: with the lock on the path (F6) the mark is the next process's. */
+	tgt_mark_close(registry->folder, &volume->store->info, volume->trouble.mark);
 	volume->store->ops->close(volume->store);
 	pthread_mutex_lock(&registry->lock);
 	if (volume->slot < RBLK_VOLUMES_MAX)

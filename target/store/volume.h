@@ -29,6 +29,7 @@ struct tgt_volume_trouble {
 	/* F7: drawn at each such failure, mixed into the store's cache epoch; 0: there was none. */
 	_Atomic uint64_t epoch;
 	struct tgt_orphans syncs; /* under way, counted as orphans are */
+	struct tgt_mark *mark;	  /* the same beyond the end of the process; NULL: not kept */
 	struct tgt_port *_Atomic waiting; /* ports to wake when one ends: a stack */
 	_Atomic uint64_t errors[TGT_IO_KINDS];
 };
@@ -61,6 +62,9 @@ void tgt_registry_destroy(struct tgt_registry *registry);
 /* Control thread, before the first volume: stores are closed on threads. Otherwise, and where there is no thread
  * to be had, whoever puts the last reference closes. */
 void tgt_registry_use_threads(struct tgt_registry *registry);
+/* Likewise: failed syncs are remembered in that folder beyond the end of the process (mark.h). The text stays the
+ * caller's. */
+void tgt_registry_remember(struct tgt_registry *registry, const char *folder);
 /* What an initiator takes for "the same target as before": random, drawn with the registry. */
 const uint8_t *tgt_registry_instance(const struct tgt_registry *registry);
 

@@ -76,6 +76,8 @@ static void logs_remove(void)
 		unlink(logs[i]);
 }
 
+static void state_remove(void);
+
 static void logs_at_exit(int status, void *arg)
 {
 	(void)arg;
@@ -84,6 +86,7 @@ static void logs_at_exit(int status, void *arg)
 	if (status)
 		logs_show();
 	logs_remove();
+	state_remove();
 }
 
 static void logs_at_abort(int signal_number)
@@ -111,6 +114,32 @@ static void give_up(const char *what)
 {
 	fprintf(stderr, "%s\n", what);
 	abort();
+}
+
+/* -- what daemons remember ---------------------------------------------------------------------- */
+
+/* One folder for all daemons of this program. */
+static char state[] = "/tmp/rblk-e2e-state-XXXXXX";
+static bool state_made;
+
+static void state_remove(void)
+{
+	DIR *dir = state_made ? opendir(state) : NULL;
+	struct dirent *entry;
+
+	while (dir && (entry = readdir(dir)))
+		if (entry->d_name[0] != '.')
+			unlinkat(dirfd(dir), entry->d_name, 0);
+	if (dir)
+		closedir(dir);
+	rmdir(state);
+}
+
+static void state_make(void)
+{
+	if (!state_made && !mkdtemp(state))
+		give_up("no folder for the daemon's state");
+	state_made = true;
 }
 
 /* -- starting ----------------------------------------------------------------------------------- */
@@ -177,11 +206,12 @@ static void launch(struct e2e_daemon *daemon, unsigned int descriptors,
 		   const char *argument, va_list more)
 {
 	char *arguments[ARGUMENTS_MAX] = { getenv("RBLKD"), "--listen",
-					   (char *)listen_address() };
+					   (char *)listen_address(), "--state-dir", state };
 	pid_t parent = getpid();
-	int log, n = 3;
+	int log, n = 5;
 
 	memset(daemon, 0, sizeof(*daemon));
+	state_make();
 	strcpy(daemon->log, "/tmp/rblk-e2e-log-XXXXXX");
 	log = mkostemp(daemon->log, O_CLOEXEC);
 	if (log >= 0)

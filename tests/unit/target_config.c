@@ -144,6 +144,7 @@ static void all_keys_are_read(void **state)
 				   "credits = 64\nreceive_buffers = 256\npool_size = 8M\n"
 				   "max_io = 256K\nsessions = 5\nconnections = 6\nkeepalive = 7s\n"
 				   "drain_time = 8s\nallow_scratch = yes\nmemory_lock = no\n"
+				   "state_dir = /run/other\n"
 				   "log_level = debug\n"
 				   "; comment\n"
 				   "[volume one]\n"
@@ -177,13 +178,14 @@ static void all_keys_are_read(void **state)
 	assert_int_equal(config.drain_ms, 8000);
 	assert_true(config.allow_scratch);
 	assert_false(config.memory_lock);
+	assert_string_equal(config.state_dir, "/run/other");
 	assert_int_equal(config.log_level, 7);
 	assert_int_equal(config.volume_count, 2);
 	one = &config.volumes[0];
 	two = &config.volumes[1];
 	assert_string_equal(one->name, "one");
 	assert_string_equal(one->path, "/dev/vda");
-	assert_string_equal(one->source, "rblkd.conf:21");
+	assert_string_equal(one->source, "rblkd.conf:22");
 	assert_int_equal(one->block_bytes, 4096);
 	assert_true(one->read_only);
 	assert_int_equal(one->cache, TGT_CACHE_BUFFERED);

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* The files of mark.h: "f-DEVICE-INODE" of a file, "d-DEVICE" of a block device, in hexadecimal. */
+#include "target/store/mark.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include "target/base/error.h"
+
+static const char magic[8] = "rblkF9\n";
+
+static_assert(sizeof(struct tgt_mark) == 56, "the same in every version that knows its magic");
+
+static int mark_path(const char *folder, const struct tgt_store_id *id, char path[PATH_MAX])
+{
+	int length;
+
+	if (id->is_device)
+		length = snprintf(path, PATH_MAX, "%s/d-%" PRIx64, folder, id->device);
+	else
+		length = snprintf(path, PATH_MAX, "%s/f-%" PRIx64 "-%" PRIx64, folder, id->device,
+				  id->inode);
+	return length < PATH_MAX ? 0 : -ENAMETOOLONG;
+}
+
+/* All of it is allocated here: a store to the mapping never finds the file system full. */
+static int mark_file(const char *folder, const char *path)
+{
+	static const struct tgt_mark none;
+	struct stat st;
+	int fd, status;
+
+	if (mkdir(folder, 0700) && errno != EEXIST)
+		return -errno;
+	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (fd < 0)
+		return -errno;
+	if (fstat(fd, &st) == 0 && st.st_size == sizeof(none))
+		return fd;
+	errno = ENOSPC; /* of a write that is short */
+	if (ftruncate(fd, 0) == 0 && pwrite(fd, &none, sizeof(none), 0) == sizeof(none))
+		return fd;
+	status = -errno;
+	close(fd);
+	unlink(path);
+	return status;
+}
+
+int tgt_mark_open(const char *folder, const struct tgt_store_info *info, struct tgt_mark **out,
+		  char *error)
+{
+	struct tgt_mark *mark = MAP_FAILED;
+	char path[PATH_MAX];
+	int fd = mark_path(folder, &info->id, path);
+
+	if (fd == 0)
+		fd = mark_file(folder, path);
+	if (fd < 0)
+		return tgt_error(error, fd, "%s: %s", folder, strerror(-fd));
+	mark = mmap(NULL, sizeof(*mark), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	close(fd);
+	if (mark == MAP_FAILED)
+		return tgt_error(error, -errno, "%s: %s", path, strerror(errno));
+	if (memcmp(mark->magic, magic, sizeof(magic)) ||
+	    memcmp(mark->cache_epoch, info->cache_epoch, sizeof(mark->cache_epoch)) ||
+	    mark->born_s != info->born_s || mark->born_ns != info->born_ns) {
+		/* The magic last: a process that is killed here leaves nothing that is believed. */
+		memset(mark->magic, 0, sizeof(mark->magic));
+		memcpy(mark->cache_epoch, info->cache_epoch, sizeof(mark->cache_epoch));
+		mark->born_s = info->born_s;
+		mark->born_ns = info->born_ns;
+		atomic_store(&mark->epoch, 0);
+		atomic_store(&mark->lost, 0);
+		memcpy(mark->magic, magic, sizeof(magic));
+	}
+	*out = mark;
+	return 0;
+}
+
+void tgt_mark_close(const char *folder, const struct tgt_store_info *info, struct tgt_mark *mark)
+{
+	char path[PATH_MAX];
+
+	if (!mark)
+		return;
+	if (!atomic_load(&mark->epoch) && mark_path(folder, &info->id, path) == 0)
+		unlink(path);
+	munmap(mark, sizeof(*mark));
+}

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Goal: a mark keeps what it was told for the same file and boot, and for no other; it is removed when it says
+ * nothing; what stands in its place by mistake is not believed. Method: marks in a folder of our own.
+ */
+#include "target/store/mark.h"
+#include "tests/unit/target_rig.h"
+
+#include <sys/stat.h>
+
+static char *directory, folder[64];
+static const struct tgt_store_info disk = {
+	.id = {.device = 0x810, .is_device = true}, .cache_epoch = {1, 2, 3}};
+static const struct tgt_store_info file = {
+	.id = {.device = 0x810, .inode = 77}, .cache_epoch = {1, 2, 3}, .born_s = 5, .born_ns = 6};
+
+static int setup(void **state)
+{
+	directory = rig_directory();
+	snprintf(folder, sizeof(folder), "%s/state", directory);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	rig_directory_remove(directory);
+	return 0;
+}
+
+static struct tgt_mark *open_mark(const struct tgt_store_info *info)
+{
+	char error[TGT_ERROR_BYTES];
+	struct tgt_mark *mark;
+
+	if (tgt_mark_open(folder, info, &mark, error) < 0)
+		fail_msg("%s", error);
+	return mark;
+}
+
+/* As a process that failed a FLUSH and was killed. */
+static void leave(const struct tgt_store_info *info, uint64_t epoch)
+{
+	struct tgt_mark *mark = open_mark(info);
+
+	atomic_store(&mark->epoch, epoch);
+	atomic_store(&mark->lost, 1);
+	tgt_mark_close(folder, info, mark);
+}
+
+static void expect_mark(const struct tgt_store_info *info, uint64_t epoch)
+{
+	struct tgt_mark *mark = open_mark(info);
+
+	assert_int_equal(atomic_load(&mark->epoch), epoch);
+	assert_int_equal(atomic_load(&mark->lost), epoch != 0);
+	tgt_mark_close(folder, info, mark);
+}
+
+static bool there_is(const char *name)
+{
+	char path[128];
+
+	snprintf(path, sizeof(path), "%s/%s", folder, name);
+	return access(path, F_OK) == 0;
+}
+
+static void it_is_kept(void **state)
+{
+	leave(&disk, 0x1234);
+	leave(&file, 0x5678);
+	expect_mark(&disk, 0x1234);
+	expect_mark(&file, 0x5678);
+	expect_mark(&disk, 0x1234);
+	assert_true(there_is("d-810") && there_is("f-810-4d"));
+}
+
+static void what_says_nothing_is_removed(void **state)
+{
+	struct tgt_mark *mark = open_mark(&disk);
+
+	assert_true(there_is("d-810"));
+	tgt_mark_close(folder, &disk, mark);
+	assert_false(there_is("d-810"));
+}
+
+static void another_boot_and_another_file_know_nothing_of_it(void **state)
+{
+	struct tgt_store_info other = disk;
+
+	leave(&disk, 1);
+	other.cache_epoch[15]++;
+	expect_mark(&other, 0);
+	expect_mark(&disk, 0);
+	other = file;
+	leave(&file, 2);
+	other.born_ns++;
+	expect_mark(&other, 0);
+	leave(&file, 2);
+	other = file;
+	other.id.inode++;
+	expect_mark(&other, 0);
+	expect_mark(&file, 2);
+}
+
+static void rubbish_is_not_believed(void **state)
+{
+	static const char *const contents[] = {"", "short", "x", NULL};
+	char path[128], all[sizeof(struct tgt_mark) + 1];
+	FILE *out;
+
+	leave(&disk, 3);
+	snprintf(path, sizeof(path), "%s/d-810", folder);
+	memset(all, 'x', sizeof(all) - 1);
+	all[sizeof(all) - 1] = 0;
+	for (int i = 0; i < 4; i++) {
+		out = fopen(path, "w");
+		assert_non_null(out);
+		fputs(contents[i] ? contents[i] : all, out);
+		fclose(out);
+		expect_mark(&disk, 0);
+	}
+}
+
+static void a_folder_that_cannot_be_is_said(void **state)
+{
+	char error[TGT_ERROR_BYTES], wanted[TGT_ERROR_BYTES], deep[128];
+	struct tgt_mark *mark;
+
+	snprintf(deep, sizeof(deep), "%s/missing/state", directory);
+	assert_int_equal(tgt_mark_open(deep, &disk, &mark, error), -ENOENT);
+	snprintf(wanted, sizeof(wanted), "%s: No such file or directory", deep);
+	assert_string_equal(error, wanted);
+	/* A link in its place leads nowhere. */
+	assert_int_equal(mkdir(folder, 0700), 0);
+	snprintf(deep, sizeof(deep), "%s/d-810", folder);
+	assert_int_equal(symlink("/dev/null", deep), 0);
+	assert_int_equal(tgt_mark_open(folder, &disk, &mark, error), -ELOOP);
+}
+
+#define MARK_TEST(function) cmocka_unit_test_setup_teardown(function, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		MARK_TEST(it_is_kept),
+		MARK_TEST(what_says_nothing_is_removed),
+		MARK_TEST(another_boot_and_another_file_know_nothing_of_it),
+		MARK_TEST(rubbish_is_not_believed),
+		MARK_TEST(a_folder_that_cannot_be_is_said),
+	};
+
+	return cmocka_run_group_tests_name("target mark", tests, NULL, NULL);
+}
