@@ -58,6 +58,15 @@ cannot "volume b: $scratch/link.img: already served as volume a ($scratch/disk.i
 printf '[volume a]\npath = %s\n' "$scratch/disk.img" > rblkd.conf
 expect 0 "$RBLKD" --check -c rblkd.conf
 out_has 'rblkd: the configuration is valid: 1 volume, 1 address'
+mkfifo pipe
+cannot "volume a: $scratch/pipe: neither a file nor a block device" "[volume a]\npath = $scratch/pipe\n" 1
+# Readers may share a file; one that writes may not share it with them. Memory has no path to look at.
+shared="[volume a]\npath = $scratch/disk.img\nread_only = yes\n[volume m]\nstore = memory\nsize = 1M\n"
+shared+="[volume b]\npath = $scratch/link.img\n"
+cannot "volume b: $scratch/link.img: already served as volume a ($scratch/disk.img)" "$shared" 1
+printf '%b' "$shared"'read_only = yes\n[target]\nlisten = rblk://:4430\nlisten = rblk+tcp://:0\n' > rblkd.conf
+expect 0 "$RBLKD" --check -c rblkd.conf
+out_has 'rblkd: the configuration is valid: 3 volumes, 2 addresses'
 
 # What version 0.1 called an address still is one; what it says is in today's words.
 wrong '--listen: "tcp://127.0.0.1:65536" is not an address: the port must be a number from 0 to 65535' \

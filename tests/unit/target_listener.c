@@ -3,8 +3,11 @@
  * Goal: the listener listens on what it is told to, whatever the machine lacks, and again when it was gone. Method: a fabric of
  * the test's own, which refuses what the test says, and whose time is the test's.
  */
+#include <arpa/inet.h>
 #include <errno.h>
+#include <netdb.h>
 #include <netinet/in.h>
+#include <stdlib.h>
 #include <time.h>
 #include "proto/fabric/fabric_impl.h"
 #include "target/base/error.h"
@@ -195,6 +198,67 @@ static void a_device_that_comes_back_is_listened_on(void **state)
 	tgt_listener_destroy(listener);
 }
 
+/* -- names ---------------------------------------------------------------------------------------
+ */
+
+/* Linked in the place of getaddrinfo(): what the name stands for, the next time it is asked. */
+static const char *resolves_to = "10.0.0.1";
+static unsigned int resolved;
+
+int __wrap_getaddrinfo(const char *host, const char *port, const struct addrinfo *hints,
+		       struct addrinfo **list);
+int __wrap_getaddrinfo(const char *host, const char *port, const struct addrinfo *hints,
+		       struct addrinfo **list)
+{
+	static struct sockaddr_in in;
+	static struct addrinfo info = {.ai_addr = (struct sockaddr *)&in,
+				       .ai_addrlen = sizeof(in)};
+
+	resolved++;
+	if (!resolves_to)
+		return EAI_NONAME;
+	in.sin_family = AF_INET;
+	in.sin_port = htons((uint16_t)atoi(port));
+	assert_int_equal(inet_pton(AF_INET, resolves_to, &in.sin_addr), 1);
+	*list = &info;
+	return 0;
+}
+
+void __wrap_freeaddrinfo(struct addrinfo *list);
+void __wrap_freeaddrinfo(struct addrinfo *list)
+{
+}
+
+/*
+ * The resolver may take long, and the control thread has no time for that once it serves: the address of the start
+ * stays, whatever the name stands for when the device is back.
+ */
+static void a_name_is_resolved_once(void **state)
+{
+	const struct timespec pause = {.tv_nsec = 10000000};
+	struct tgt_listener *listener;
+	char error[TGT_ERROR_BYTES];
+
+	resolves_to = NULL;
+	assert_int_equal(listen_on("sim://storage.example:99", &listener, error), -EINVAL);
+	assert_string_equal(error, "sim://storage.example:99: Name or service not known");
+	resolves_to = "10.0.0.1";
+	resolved = 0;
+	assert_int_equal(listen_on("sim://storage.example:99", &listener, error), 0);
+	assert_string_equal(tgt_listener_address(listener, 0), "sim://10.0.0.1:99");
+	resolves_to = "10.0.0.2";
+	fake.gone = true;
+	tgt_listener_step(listener);
+	assert_false(fake.listening);
+	while (!fake.listening) {
+		tgt_listener_step(listener);
+		nanosleep(&pause, NULL);
+	}
+	assert_string_equal(tgt_listener_address(listener, 0), "sim://10.0.0.1:99");
+	assert_int_equal(resolved, 1);
+	tgt_listener_destroy(listener);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -202,6 +266,7 @@ int main(void)
 		cmocka_unit_test_setup(without_ipv6_it_is_ipv4, setup),
 		cmocka_unit_test_setup(a_port_in_use_is_not_asked_for_twice, setup),
 		cmocka_unit_test_setup(a_device_that_comes_back_is_listened_on, setup),
+		cmocka_unit_test_setup(a_name_is_resolved_once, setup),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
