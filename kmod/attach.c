@@ -79,9 +79,9 @@ static int rblk_attach_make_disk(struct rblk_device *device, char *text)
 	int error = rblk_disk_create(device);
 
 	if (error)
-		scnprintf(text, RBLK_TEXT_BYTES, "%s/%s: making the disk: %s (error %d)",
+		scnprintf(text, RBLK_TEXT_BYTES, "%s/%s: creating the disk: %s (error %d)",
 			  device->options.address_text, device->options.volume,
-			  error == -EOPNOTSUPP ? "the target allows less than a page to a command"
+			  error == -EOPNOTSUPP ? "the target's longest command is less than a page"
 					       : "the kernel refuses", error);
 	return error;
 }

@@ -88,11 +88,12 @@ static void rblk_connect_accepted(struct rblk_queue *queue, const struct rdma_co
 	    rblk_le32(a->features) & ~rblk_wanted_features ||
 	    rblk_le32(a->incarnation) != queue->incarnation ||
 	    rblk_le64(a->session_epoch) != queue->device->session_epoch) {
-		rblk_connect_step(queue, -EPROTO, "the target granted what was not asked for");
+		rblk_connect_step(queue, -EPROTO,
+				  "the target accepted another login than was sent");
 		return;
 	}
 	if (!rblk_connect_same_target(queue, a)) {
-		rblk_connect_step(queue, -ECONNRESET, "the target has been restarted meanwhile");
+		rblk_connect_step(queue, -ECONNRESET, "the target was restarted meanwhile");
 		return;
 	}
 	queue->credits = rblk_le16(a->credits);
@@ -117,7 +118,7 @@ static int rblk_connect_event(struct rdma_cm_id *id, struct rdma_cm_event *event
 		rblk_connect_accepted(queue, &event->param.conn);
 		break;
 	case RDMA_CM_EVENT_ADDR_ERROR:
-		rblk_connect_step(queue, -EHOSTUNREACH, "no RDMA device leads there");
+		rblk_connect_step(queue, -EHOSTUNREACH, "no RDMA device reaches this address");
 		break;
 	case RDMA_CM_EVENT_ROUTE_ERROR:
 		rblk_connect_step(queue, -EHOSTUNREACH, "no route");
@@ -200,11 +201,11 @@ static int rblk_connect_check_device(struct rblk_queue *queue, char *text)
 	if (!(attrs->device_cap_flags & IB_DEVICE_MEM_MGT_EXTENSIONS))
 		lacks = "no fast registration";
 	else if (attrs->max_send_sge < RBLK_MESSAGE_SGE_MIN)
-		lacks = "one segment to a SEND, where data and descriptor need two";
+		lacks = "its SENDs have one segment, two are needed";
 	else if (attrs->max_fast_reg_page_list_len < pages)
-		lacks = "too few pages to a fast registration (two, and those of a slot)";
+		lacks = "a fast registration has too few pages for a slot";
 	else if (rblk_connect_send_depth(queue) > attrs->max_qp_wr)
-		lacks = "too few work requests to a queue pair for so many credits";
+		lacks = "a queue pair has too few work requests for so many credits";
 	if (!lacks)
 		return 0;
 	scnprintf(text, RBLK_TEXT_BYTES, "%s: queue %u: RDMA device %s: %s",
@@ -405,8 +406,8 @@ static const struct {
 } rblk_connect_steps[] = {
 	{ "resolving the address", rblk_connect_resolve_address, true },
 	{ "resolving the route", rblk_connect_resolve_route, true },
-	{ "looking at the RDMA device", rblk_connect_take_device, false },
-	{ "making the queue pair", rblk_connect_make_all, false },
+	{ "checking the RDMA device", rblk_connect_take_device, false },
+	{ "creating the queue pair", rblk_connect_make_all, false },
 	{ "login", rblk_connect_login, true },
 	{ "registering the slots", rblk_connect_register, false },
 };

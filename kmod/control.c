@@ -69,7 +69,7 @@ static int rblk_control_number(struct rblk_options *o, enum rblk_key key, unsign
 			       const char *word, char *text)
 {
 	if (value < rblk_numbers[key].min || value > rblk_numbers[key].max) {
-		scnprintf(text, RBLK_TEXT_BYTES, "attach: %.64s: from %u to %u", word,
+		scnprintf(text, RBLK_TEXT_BYTES, "attach: %.64s: must be from %u to %u", word,
 			  rblk_numbers[key].min, rblk_numbers[key].max);
 		return -ERANGE;
 	}
@@ -133,7 +133,7 @@ static int rblk_control_word(struct rblk_options *o, char *word, char address[64
 		*port = number;
 		if (number >= 1 && number <= U16_MAX)
 			return 0;
-		scnprintf(text, RBLK_TEXT_BYTES, "attach: %.64s: from 1 to 65535", word);
+		scnprintf(text, RBLK_TEXT_BYTES, "attach: %.64s: must be from 1 to 65535", word);
 		return -ERANGE;
 	}
 }
@@ -168,7 +168,8 @@ static int rblk_control_attach(char *line, char *text)
 	}
 	/* Where queues= is left out, there are no more than leave room for these. */
 	if (max(o->queues, 1u) + o->poll_queues > RBLK_QUEUES_MAX) {
-		scnprintf(text, RBLK_TEXT_BYTES, "attach: queues= and poll_queues=: together at most %u",
+		scnprintf(text, RBLK_TEXT_BYTES,
+			  "attach: queues= and poll_queues=: must be at most %u together",
 			  RBLK_QUEUES_MAX);
 		error = -ERANGE;
 		goto out;
@@ -219,7 +220,7 @@ static int rblk_control_line(char *line, size_t bytes, char *text)
 
 	line = strim(line);
 	if (!whole || !*line || strpbrk(line, "\n\r")) {
-		scnprintf(text, RBLK_TEXT_BYTES, "one line is meant");
+		scnprintf(text, RBLK_TEXT_BYTES, "expected one line");
 		return -EINVAL;
 	}
 	verb = strsep(&line, " \t");
@@ -227,7 +228,7 @@ static int rblk_control_line(char *line, size_t bytes, char *text)
 		return rblk_control_attach(line, text);
 	if (!strcmp(verb, "detach"))
 		return rblk_control_detach(line, text);
-	scnprintf(text, RBLK_TEXT_BYTES, "\"%.32s\": attach or detach is meant", verb);
+	scnprintf(text, RBLK_TEXT_BYTES, "\"%.32s\": expected attach or detach", verb);
 	return -EINVAL;
 }
 

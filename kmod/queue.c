@@ -200,7 +200,7 @@ void rblk_queue_wc_error(struct rblk_queue *queue, const char *what, const struc
 	rblk_device_lost(queue->device, "queue %u: %s: %s%s", queue->index, what,
 			 ib_wc_status_msg(wc->status),
 			 wc->status == IB_WC_RETRY_EXC_ERR ?
-				 " (the target or its link is gone)" :
+				 " (the target or its link is down)" :
 			 wc->status == IB_WC_LOC_LEN_ERR ?
 				 " (the target's reply is longer than it may be)" : "");
 }

@@ -148,9 +148,9 @@ int rblk_session_open_volume(struct rblk_device *device, char *text)
 	if (error && status)
 		scnprintf(text, RBLK_TEXT_BYTES, "%s/%s: %s%s", device->options.address_text,
 			  device->options.volume, rblk_status_text(status),
-			  status == RBLK_E_BUSY ? ", and was all the time for connecting" : "");
+			  status == RBLK_E_BUSY ? " for longer than connect_ms" : "");
 	else if (error && !rblk_device_say_reason(device, text))
-		scnprintf(text, RBLK_TEXT_BYTES, "%s/%s: the target broke the rules",
+		scnprintf(text, RBLK_TEXT_BYTES, "%s/%s: the target broke the protocol",
 			  device->options.address_text, device->options.volume);
 	if (error)
 		return error;
@@ -183,7 +183,7 @@ void rblk_session_refresh_work(struct work_struct *work)
 			queue_work(rblk_workqueue, work);
 			return;
 		}
-		pr_warn("rblk%d: its volume has changed, and cannot be asked how: %s\n",
+		pr_warn("rblk%d: its volume has changed, but its new size cannot be read: %s\n",
 			device->index, status ? rblk_status_text(status) : "no valid answer");
 		return;
 	}

@@ -43,7 +43,7 @@ static void verbs_open_words(int err, char *error)
 	const char *cause = strerror(err);
 
 	if (err == ENODEV || err == ENOENT || err == ENOSYS)
-		cause = "the connection manager is not there; load its modules "
+		cause = "the connection manager is not available; load its modules "
 			"(modprobe -a rdma_ucm ib_uverbs) and, without RDMA hardware, add "
 			"Soft-RoCE: "
 			"rdma link add rxe0 type rxe netdev <dev>";

@@ -24,7 +24,7 @@
 #define VERBS_RNR_RETRY_COUNT 7 /* forever */
 
 #define VERBS_NO_DEVICE                                                         \
-	"no RDMA device leads there; if this machine has none, add Soft-RoCE: " \
+	"no RDMA device reaches this address; if this machine has none, add Soft-RoCE: " \
 	"rdma link add rxe0 type rxe netdev <dev>"
 
 /* Reasons of the IB communication manager's REJ message (IB specification 12.6.7.2). */
@@ -455,7 +455,7 @@ static const char *verbs_reject_words(int status)
 	case VERBS_REJECT_TIMEOUT:
 		return "the peer has given up waiting for us";
 	case VERBS_REJECT_STALE:
-		return "refused: the peer has not yet forgotten an older connection; try again";
+		return "refused: the peer still has an older connection; try again";
 	default:
 		return "refused by the peer's connection manager";
 	}

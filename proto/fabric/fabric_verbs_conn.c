@@ -382,7 +382,7 @@ static const char *verbs_wc_cause(enum ibv_wc_status status)
 {
 	switch (status) {
 	case IBV_WC_RETRY_EXC_ERR:
-		return ": the peer or its link is gone, or packets do not get through "
+		return ": the peer or its link is down, or packets are lost "
 		       "(path MTU, flow control)";
 	case IBV_WC_RNR_RETRY_EXC_ERR:
 		return ": the peer posted no receive for a message in time";
@@ -551,7 +551,7 @@ void verbs_conn_expire(struct verbs_conn *conn)
 				 "connect to %s: no answer within %u ms%s", conn->head.peer,
 				 conn->options.timeout_ms,
 				 conn->state == VERBS_CONN_RESOLVING
-					 ? ": the address or the way to it was not resolved"
+					 ? ": the address or the route to it was not resolved"
 					 : "");
 	} else if (conn->state == VERBS_CONN_DRAINING && conn->drain == VERBS_DRAIN_MARKERS) {
 		conn->markers = 0;

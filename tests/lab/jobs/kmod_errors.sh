@@ -21,21 +21,21 @@ truncate -s 16M /tmp/plain.img
 lab_rblkd_start "disk=/dev/vda" --memory ram=16M
 lab_kmod_load
 
-refused "atach x" 'attach or detach is meant'
+refused "atach x" 'expected attach or detach'
 refused "attach" 'address= and volume= are needed'
 refused "attach address=$LAB_ADDR" 'address= and volume= are needed'
 refused "attach address=$LAB_ADDR volume=disk colour=red" '"colour=red": unknown word'
-refused "attach address=$LAB_ADDR volume=disk queues=17" 'queues=17: from 1 to 16'
+refused "attach address=$LAB_ADDR volume=disk queues=17" 'queues=17: must be from 1 to 16'
 refused "attach address=$LAB_ADDR volume=disk queues=x" 'queues=x: not a number'
 refused "attach address=$LAB_ADDR volume=di/sk" 'letters, digits and ._:+- only'
-refused "attach address=$LAB_ADDR volume=disk port=0" 'port=0: from 1 to 65535'
+refused "attach address=$LAB_ADDR volume=disk port=0" 'port=0: must be from 1 to 65535'
 refused "attach address=nohost volume=disk" 'not a numeric address'
 refused "attach address=$LAB_ADDR volume=nothing" 'no such volume'
 refused "attach address=$LAB_ADDR port=4999 volume=disk connect_ms=2000" 'nobody listens there'
 refused "attach address=192.0.2.1 volume=disk connect_ms=500" '192.0.2.1:4430'
 refused "detach device=rblk7" 'rblk7: no such device'
 refused "detach" 'device= is needed'
-refused "$(printf 'attach\nattach')" 'one line is meant'
+refused "$(printf 'attach\nattach')" 'expected one line'
 refused "attach address=$(printf '1%.0s' {1..64}) volume=disk" 'not a numeric address'
 refused "attach $(printf '%1100s' x)" 'a line is at most 1024 bytes'
 
@@ -51,7 +51,7 @@ exec 7>&-
 # A byte of zero would hide what follows.
 exec 7<> /dev/rblk-control
 printf 'attach address=%s volume=disk\0 volume=nothing\n' "$LAB_ADDR" >&7 2> /dev/null && lab_fail "a zero byte was accepted"
-[ "$(cat <&7)" = "one line is meant" ] || lab_fail "a zero byte: another answer"
+[ "$(cat <&7)" = "expected one line" ] || lab_fail "a zero byte: another answer"
 exec 7>&-
 
 lab_attach disk

@@ -66,14 +66,14 @@ refused reject-silent 'queue 0: nobody listens there'
 refused reject-second 'queue 1: login refused: the target ran out of memory, queue pairs or sessions'
 refused accept-version 'queue 0: another protocol version'
 lab_wait 20 no_queue_pairs || { rdma resource show qp; lab_fail "queue pairs of refused logins are left"; }
-refused other-instance 'queue 1: the target has been restarted meanwhile'
-refused other-epoch 'granted what was not asked for'
-refused more-credits 'granted what was not asked for'
-refused unasked-feature 'granted what was not asked for'
+refused other-instance 'queue 1: the target was restarted meanwhile'
+refused other-epoch 'accepted another login than was sent'
+refused more-credits 'accepted another login than was sent'
+refused unasked-feature 'accepted another login than was sent'
 for volume in huge-blocks no-blocks endless no-transfer; do
-	refused $volume 'broke the rules'
+	refused $volume 'broke the protocol'
 done
-refused small-transfer 'the target allows less than a page to a command'
+refused small-transfer "the target's longest command is less than a page"
 # A connection that breaks before there is a disk fails the attach, with its own reason; while the kernel
 # reads the partitions, too.
 refused close-identify 'connection ended by the target'
