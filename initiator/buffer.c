@@ -113,7 +113,7 @@ static int buffers_reserve(struct ini_buffers *buffers)
 	return 0;
 }
 
-/* The usual reason for a registration that fails is worth its own words. */
+/* The usual reason for a failed registration has its own message. */
 static void buffer_register_failed(struct rblk_session *session, size_t bytes, int err)
 {
 	struct rlimit limit;
@@ -171,7 +171,7 @@ static void buffer_free(struct ini_buffer *buffer)
 	free(buffer);
 }
 
-/* own: of rblk_buffer_alloc(). -ENOENT: no buffer begins there; -EBUSY: commands hold it. */
+/* own: from rblk_buffer_alloc(). -ENOENT: no buffer begins there; -EBUSY: commands use it. */
 static int buffer_remove(struct rblk_session *session, const void *memory, bool own)
 {
 	struct ini_buffers *buffers = &session->buffers;

@@ -20,9 +20,9 @@ struct ini_buffer {
 	size_t bytes;
 	size_t mapped_bytes; /* of our own mapping; 0: the caller's memory */
 	struct fab_mr *mr;
-	const struct fab_device *device; /* that the keys are for; NULL: not looked up yet */
+	const struct fab_device *device; /* the device of the keys; NULL: not looked up yet */
 	u32 lkey, rkey;
-	u32 users; /* commands that hold it: not to be unregistered (F4) */
+	u32 users; /* commands that use it: do not unregister (F4) */
 };
 
 #define INI_BUFFERS_MAX 65536
@@ -40,7 +40,7 @@ struct ini_buffer *ini_buffer_find(struct rblk_session *session, const struct fa
 /* Deregister and free all; when no command is left. */
 void ini_buffers_fini(struct rblk_session *session);
 
-/* Zeroed pages of our own, huge ones where they are worth it and there are some. NULL: -ENOMEM. */
+/* Zeroed pages of our own, huge ones if the length suits and there are some. NULL: -ENOMEM. */
 void *ini_pages_alloc(size_t bytes, size_t *mapped_bytes);
 void ini_pages_free(void *memory, size_t mapped_bytes);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Owns the way out: slots, and packing what is pending into as few messages as it fits in
+ * Owns the sending side: slots, and packing what is pending into as few messages as it fits in
  * (core/batch.h), gathered straight from the user's buffers and posted as one chain. No system
  * call, no lock and no allocation of its own.
  */
@@ -103,7 +103,7 @@ static bool message_room(const struct ini_queue *queue)
 	return queue->messages_sent - queue->messages_done < queue->send_depth;
 }
 
-/* Pieces of memory that its in-capsule data lies in; of no account where there is none. */
+/* Pieces of memory that its in-capsule data lies in; ignored where there is none. */
 static u16 slot_segments(const struct ini_slot *slot)
 {
 	return slot->gather ? slot->gather->count : 1;
@@ -142,8 +142,8 @@ static void message_pack(struct ini_queue *queue, struct core_batch *batch, stru
 
 /*
  * Signalled is a SEND that reads the user's memory (F4: its completion says when that ends), and
- * every so often one that does not, so that the ring and the send queue never fill up with
- * SENDs of which nobody hears: a quarter of either at most.
+ * every so often one that does not, so that the ring and the send queue never fill up with SENDs
+ * without a completion: a quarter of either at most.
  */
 static unsigned int message_flags(struct ini_queue *queue, const struct core_batch *batch)
 {
@@ -155,7 +155,7 @@ static unsigned int message_flags(struct ini_queue *queue, const struct core_bat
 	if (batch->capsule_bytes || queue->messages_sent - last >= queue->send_depth / 4 ||
 	    queue->ring_head - signalled_end >= queue->ring_size / 4)
 		flags |= IBV_SEND_SIGNALED;
-	/* The lone command: spares the device a read of its descriptor. */
+	/* A single command: spares the device a read of its descriptor. */
 	if (!batch->capsule_bytes && core_batch_bytes(batch) <= queue->inline_bytes)
 		flags |= IBV_SEND_INLINE;
 	return flags;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Owns the way back: completions of the fabric become answers of commands, answers become
+ * Owns the receiving side: completions of the fabric become answers of commands, answers become
  * callbacks. Receives are posted again before any callback runs, so that a command started there
- * finds its credit covered. What the target says is checked before it is believed; what does not
- * fit what was sent ends the session.
+ * finds its credit covered. What the target sends is checked before it is used; an answer that does
+ * not match what was sent ends the session.
  */
 #include "initiator/queue.h"
 
@@ -54,14 +54,14 @@ static void slot_release(struct ini_slot *slot)
 		ini_slot_finish(slot);
 }
 
-/* BUSY again and again is bounded by the command's time, as silence is. */
+/* Repeated BUSY is bounded by the command's timeout, like no answer. */
 static bool slot_expired(const struct ini_slot *slot, u64 now_ns)
 {
 	return now_ns - slot->first_ns >=
 	       slot->queue->session->options.command_timeout_ms * 1000000ull;
 }
 
-/* BUSY: not begun, so it is ours again; send it anew after a while, with another sequence. */
+/* BUSY: not begun; send it again after a delay, with another sequence. */
 static void slot_busy(struct ini_slot *slot)
 {
 	struct ini_queue *queue = slot->queue;
@@ -125,7 +125,7 @@ static bool reply_event(struct ini_queue *queue, const struct rblk_wire_completi
 {
 	const struct rblk_session *session = queue->session;
 
-	/* V9. One that has been confirmed is not said again, either. */
+	/* V9. An event that was confirmed is not sent again, either. */
 	if (queue->index || session->event_seen != session->event_told ||
 	    (uint32_t)(rblk_le64(event->result) >> 32) == session->event_told) {
 		violation(queue, queue->index ? "an event on another queue than the first" :
@@ -193,7 +193,7 @@ static void receive_immediate(struct ini_queue *queue, u32 immediate)
 	}
 	slot = &queue->slots[tag];
 	if (!(slot->command.flags & RBLK_CMD_IMMEDIATE)) {
-		/* It is answered now, if wrongly: drained, it will be called back with the rest. */
+		/* A wrong answer, but an answer: called back with the rest after the drain. */
 		slot->result.error = -EPROTO;
 		slot->answered = true;
 		slot_release(slot);
@@ -204,7 +204,7 @@ static void receive_immediate(struct ini_queue *queue, u32 immediate)
 		    rblk_time_decode((u8)immediate));
 }
 
-/* NULL: it is what was agreed to: a plain SEND, or an RDMA WRITE WITH IMMEDIATE. */
+/* NULL: it is what was agreed: a plain SEND, or an RDMA WRITE WITH IMMEDIATE. */
 static const char *receive_fault(const struct ibv_wc *wc)
 {
 	/* V8: the feature is never asked for, and the key is a buffer's that stays registered. */
@@ -264,10 +264,10 @@ static void complete_error(struct ini_queue *queue, const struct ibv_wc *wc)
 {
 	bool receive = wc->wr_id >> 48 == INI_WR_RECEIVE;
 
-	/* Flushes follow a reason that is told elsewhere; silence is the rule for them. */
+	/* Flushes follow a failure that is reported elsewhere; they are not logged. */
 	if (wc->status == IBV_WC_WR_FLUSH_ERR || queue->distrusted)
 		return;
-	/* What the device has found wrong about a message is no less the target's doing. */
+	/* An error that the device finds in a message is the target's fault, too. */
 	if (receive && wc->status == IBV_WC_LOC_LEN_ERR) {
 		violation(queue, "a reply longer than its receive");
 		return;
@@ -286,10 +286,10 @@ static void complete_one(struct rblk_session *session, const struct ibv_wc *wc)
 	u32 number = (u32)wc->wr_id;
 	struct ini_queue *queue = &session->queues[(u16)(wc->wr_id >> 32)];
 
-	/* A fabric may find the acceptance and a first message behind it in one go. */
+	/* A fabric may deliver the acceptance and the first message together. */
 	if (queue->state == INI_QUEUE_CONNECTING && wc->status == IBV_WC_SUCCESS)
 		ini_event_poll(session);
-	/* Of a connection that is gone. */
+	/* From an earlier connection. */
 	if (!queue->conn || fab_conn_qp_num(queue->conn) != wc->qp_num)
 		return;
 	if (wc->wr_id >> 48 == INI_WR_PING)

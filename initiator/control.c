@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Owns the commands that are not I/O: their payloads and reports live in one registered block, one
- * place per reserved tag of queue 0, so that a command's memory is as fixed as its tag.
+ * place per reserved tag of queue 0, so that each tag has its own fixed memory.
  */
 #include "initiator/session.h"
 
@@ -69,7 +69,7 @@ int ini_control_start(struct rblk_session *session, const struct rblk_wire_comma
 		slot->command.segment.length = rblk_to_le32(RBLK_CAPSULE_ALIGN);
 	}
 	if (report_bytes) {
-		/* What an earlier report left here must not be taken for this one's. */
+		/* An earlier report here must not be taken for this one. */
 		memset(control->report[place], 0, report_bytes);
 		slot->command.segment.address =
 			rblk_to_le64((uintptr_t)control->report[place]);
@@ -141,7 +141,7 @@ int ini_control_identify(struct rblk_session *session)
 
 /* -- KEEPALIVE --------------------------------------------------------------------------------- */
 
-/* Nothing to learn: an answer that fails the session does so by itself. */
+/* Nothing to do: an answer that fails the session does so by itself. */
 static void keepalive_done(void *arg, const struct rblk_result *result)
 {
 }

@@ -34,7 +34,7 @@ void ini_session_set_state(struct rblk_session *session, enum ini_session_state 
 			session->events |= 1u << RBLK_SESSION_EVENT_FAILED;
 		return;
 	}
-	/* Fails it: from up to READY that is legal; behind it there is nothing to tear down. */
+	/* Fails it: legal up to READY; after that there is nothing to tear down. */
 	ini_session_fail(session, -EPROTO, "%s: from session state %d to %d",
 			 ini_session_peer(session), session->state, state);
 }
@@ -125,13 +125,13 @@ static void on_rejected(struct ini_queue *queue, const struct fab_event *event)
 	ini_session_fail(session, err, "%s", session->words);
 }
 
-/* An address that cannot be reached is no failure while there is another one. */
+/* An address that cannot be reached is not a failure while there is another one. */
 static void on_failed(struct ini_queue *queue, const struct fab_event *event)
 {
 	struct rblk_session *session = queue->session;
 	int err = event->status ? event->status : -ECONNREFUSED;
 
-	/* What `prepare` said, if it was that, is nearer to the cause. */
+	/* An error of `prepare` is nearer to the cause. */
 	if (err != -EOPNOTSUPP || !session->words[0])
 		ini_session_note(session, "%s", fab_error(session->fab));
 	if (session->state == INI_SESSION_CONNECTING && session->address)
@@ -252,7 +252,7 @@ static void volume_event(struct rblk_session *session, u32 handle,
 	}
 }
 
-/* KEEPALIVE tells the target that it was seen (timer.c); then the next may come. */
+/* KEEPALIVE confirms it to the target (timer.c); then the next may come. */
 void ini_event_received(struct rblk_session *session, const struct rblk_wire_completion *event)
 {
 	u64 result = rblk_le64(event->result);
@@ -296,7 +296,7 @@ static unsigned int tell(struct rblk_session *session, u32 *events,
 	return 1;
 }
 
-/* A volume is freed by the answer to its CLOSE alone, which no callback of an event brings. */
+/* Only the answer to its CLOSE frees a volume, and no event's callback delivers that. */
 /* One event of one volume. The callback may close volumes, so the list is begun again behind it. */
 static bool tell_of_volume(struct rblk_session *session)
 {
@@ -313,13 +313,13 @@ unsigned int ini_event_deliver(struct rblk_session *session)
 
 	if (!session->on_event)
 		return 0;
-	/* READY was counted when it came. */
+	/* READY was counted already. */
 	tell(session, &session->events, RBLK_SESSION_EVENT_READY, NULL);
 	while (tell_of_volume(session))
 		count++;
 	count += tell(session, &session->events, RBLK_SESSION_EVENT_LIST_CHANGED, NULL);
 	count += tell(session, &session->events, RBLK_SESSION_EVENT_DRAINING, NULL);
-	/* The last thing there is to tell: rblk_poll() returns the error instead of a count. */
+	/* The last event: rblk_poll() returns the error instead of a count. */
 	if (!session->done.head)
 		tell(session, &session->events, RBLK_SESSION_EVENT_FAILED, NULL);
 	return count;

@@ -13,7 +13,7 @@ static_assert((int)RBLK_EXTENT_IS_HOLE == (int)RBLK_EXTENT_HOLE &&
 		      (int)RBLK_EXTENT_IS_ZERO == (int)RBLK_EXTENT_ZERO,
 	      "the API's flags are the protocol's");
 
-/* Neighbours of the same kind become one. Returns how many there are then. */
+/* Merge neighbours of the same kind. Returns how many there are then. */
 static unsigned int extents_convert(const struct ini_extents *query, u64 count)
 {
 	const struct rblk_wire_extent *wire = query->report;
@@ -51,7 +51,7 @@ static void extents_done(void *arg, const struct rblk_result *answer)
 		result.error = -EPROTO;
 	}
 	result.value = result.error ? 0 : extents_convert(query, result.value);
-	/* Free before the callback, which may ask for what follows. */
+	/* Free before the callback, which may ask for the next range. */
 	query->volume = NULL;
 	query->done(query->arg, &result);
 }

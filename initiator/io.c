@@ -67,7 +67,7 @@ int ini_io_check(const struct rblk_volume *volume, const char *what, const struc
 	return 0;
 }
 
-/* The queue whose turn it is, or the next that has a credit. */
+/* The next queue in turn that has a credit. */
 static struct ini_slot *take_slot(struct rblk_session *session)
 {
 	for (u16 i = 0; i < session->queue_count; i++) {
@@ -112,7 +112,7 @@ static int attach_data(struct rblk_volume *volume, struct ini_slot *slot, const 
 	return 0;
 }
 
-/* Whose pieces are registered, and few and short enough for any queue. */
+/* Its pieces are registered, and few and short enough for any queue. */
 static void attach_gather(struct ini_slot *slot, const struct ini_io *io)
 {
 	slot->command.flags |= RBLK_CMD_CAPSULE;
@@ -127,7 +127,7 @@ static void attach_report(struct rblk_session *session, struct ini_slot *slot,
 {
 	struct rblk_wire_segment *segment = &slot->command.segment;
 
-	/* What an earlier report left here must not be taken for this one's. */
+	/* An earlier report here must not be taken for this one. */
 	memset(io->report, 0, io->report_bytes);
 	segment->address = rblk_to_le64((uintptr_t)io->report);
 	segment->rkey = rblk_to_le32(fab_mr_rkey(session->control_mr, slot->queue->device));
@@ -178,7 +178,7 @@ int ini_io_start(struct rblk_volume *volume, const struct ini_io *io)
 	slot->arg = io->arg;
 	volume->inflight++;
 	ini_slot_start(slot);
-	/* A full message gains nothing by waiting. A failure is the session's, told by callback. */
+	/* A full message gains nothing by waiting. A failure fails the session. */
 	if (queue->pending_count >= queue->limits.commands) {
 		session->now_ns = env_now_ns();
 		ini_queue_doorbell(queue);
@@ -241,7 +241,7 @@ int rblk_flush(struct rblk_volume *volume, rblk_callback done, void *arg)
 			    &(struct ini_io){.opcode = RBLK_OP_FLUSH, .done = done, .arg = arg});
 }
 
-/* No data: a range and flags are all there is. */
+/* No data: only a range and flags. */
 static int start_range(struct rblk_volume *volume, u8 opcode, u64 bytes, u64 offset, u64 max_bytes,
 		       const struct ini_ask *ask, void *arg)
 {

@@ -24,7 +24,7 @@ struct ini_io {
 	void *arg;
 };
 
-/* What a call was asked for, and what there is. */
+/* The arguments of a call. */
 struct ini_ask {
 	bool able;   /* the volume can do it */
 	bool writes; /* not for read-only volumes */
@@ -32,12 +32,12 @@ struct ini_ask {
 	rblk_callback done;
 };
 
-/* Returns `error`, with words: what was wrong, of which volume. */
+/* Returns `error`, after noting what was wrong and of which volume. */
 int ini_io_refuse(const struct rblk_volume *volume, int error, const char *what, const char *format,
 		  ...) __attribute__((format(printf, 4, 5)));
-/* `what`: the command's name, for the words. 0, -EINVAL, -EROFS or -EOPNOTSUPP. */
+/* `what`: the command's name, for the message. 0, -EINVAL, -EROFS or -EOPNOTSUPP. */
 int ini_io_check(const struct rblk_volume *volume, const char *what, const struct ini_ask *ask);
-/* Whole blocks within the volume, at most max_bytes. 0, -EINVAL or -ERANGE, with words. */
+/* Whole blocks within the volume, at most max_bytes. 0, -EINVAL or -ERANGE, with a message. */
 int ini_io_check_range(const struct rblk_volume *volume, const char *what, u64 bytes, u64 offset,
 		       u64 max_bytes);
 /* vector.c: the session's, when no command is left. */
@@ -49,7 +49,7 @@ static inline u64 ini_io_blocks_max(const struct rblk_volume *volume)
 	return (u64)UINT32_MAX << volume->block_shift;
 }
 
-/* 0: started, done is going to be called. -ENOTCONN, -EAGAIN, -EFAULT, ...: it is not. */
+/* 0: started, done will be called. -ENOTCONN, -EAGAIN, -EFAULT, ...: it is not. */
 int ini_io_start(struct rblk_volume *volume, const struct ini_io *io);
 
 #endif

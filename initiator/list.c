@@ -8,7 +8,7 @@
 #include "initiator/volume.h"
 #include "proto/wire/wire_check.h"
 
-/* Version 0.1's: nobody has a shorter struct; and no version's will be as long as the other. */
+/* Version 0.1's: no version has a shorter struct; and none will be as long as the other. */
 #define INFO_BYTES_MIN (offsetof(struct rblk_volume_info, changed) + sizeof(bool))
 #define INFO_BYTES_MAX 4096
 
@@ -50,7 +50,7 @@ static int listing_take(struct ini_listing *listing, u64 result)
 		if (rblk_check_volume(&report[i], sizeof(report[i])))
 			return -EPROTO;
 		ini_volume_info(listing->session, &report[i], &info);
-		/* A program of another version has another step; what it has more stays zero. */
+		/* A program of another version has another step; members unknown here stay zero. */
 		if (info.size > listing->info_bytes)
 			info.size = listing->info_bytes;
 		memcpy(listing->infos + listing->count++ * listing->info_bytes, &info, info.size);
@@ -70,7 +70,7 @@ static void listing_answered(void *arg, const struct rblk_result *result)
 	if (!result->error && status < 0)
 		ini_session_note(session, "%s: the target's list of volumes is malformed",
 				 ini_session_peer(session));
-	/* The tag that brought the answer is free again, so that there is one for the next. */
+	/* The answer's tag is free again, so that there is one for the next. */
 	if (status > 0) {
 		status = listing_ask(listing);
 		if (!status)

@@ -2,13 +2,13 @@
 /*
  * Owns the measuring of round trips, in the four ways in which fabrics are usually measured.
  * Two-sided pings are PING commands, which the target answers at once; one-sided ones read and
- * write the scratch memory that a measuring session was given, and involve nobody there.
+ * write the scratch memory that a measuring session was given, and involve no thread there.
  */
 #include "initiator/session.h"
 
 #include "proto/wire/wire_names.h"
 
-/* How a ping waits: by looking again and again, or asleep each time. */
+/* How a ping waits: by polling, or asleep each time. */
 static int ping_turn(struct rblk_session *session, bool asleep)
 {
 	u64 before = session->activity;
@@ -45,7 +45,7 @@ static int ping_two_sided(struct rblk_session *session, bool asleep, u64 *value)
 
 	if (!err)
 		err = rblk_submit(session);
-	/* Ends: answered, or its time is over and it is called back with that. */
+	/* Ends: answered, or timed out and called back with that. */
 	while (!wait.finished && err >= 0)
 		err = ping_turn(session, asleep);
 	*value = wait.value;
@@ -101,7 +101,7 @@ static int ping_one_sided(struct rblk_session *session, enum rblk_ping_kind kind
 	int err;
 
 	if (kind == RBLK_PING_RDMA_UNSIGNALLED) {
-		/* The READ's completion tells the WRITE's: it is behind it in the same queue. */
+		/* The READ's completion implies that of the WRITE before it in the queue. */
 		write_wr.send_flags = 0;
 		write_wr.next = &read_wr;
 		return ping_post(session, &write_wr);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Owns a queue's life: memory, connecting, the judgement of the target's acceptance or refusal,
- * closing. What travels over it is command.c's and complete.c's.
+ * Owns a queue's life: memory, connecting, checking the target's acceptance or refusal, closing.
+ * command.c and complete.c have its messages.
  */
 #include "initiator/queue.h"
 
@@ -87,7 +87,7 @@ int ini_queue_init(struct ini_queue *queue, struct rblk_session *session, u16 in
 	queue->session = session;
 	queue->index = index;
 	queue->slot_count = core_tags_count(credits);
-	/* One for each answer there can be, and for the event that comes unasked. */
+	/* One for each possible answer, and one for an event. */
 	queue->receive_count = queue->slot_count + RBLK_EVENT_RECEIVES;
 	queue->send_depth = ini_queue_send_depth(credits);
 	/* Likewise in descriptors, and what is left over where a message did not fit at the end. */
@@ -100,7 +100,7 @@ int ini_queue_init(struct ini_queue *queue, struct rblk_session *session, u16 in
 		queue->slots[i].tag = (u16)i;
 	}
 	core_tags_init(&queue->tags, queue->tag_array, credits);
-	/* The target writes only what it is given keys for; these buffers it fills by SEND. */
+	/* No key of these buffers is given out: the target fills them by SEND. */
 	return fab_mr_register(session->fab, queue->block, queue->block_bytes,
 			       IBV_ACCESS_LOCAL_WRITE, &queue->mr);
 }
@@ -147,7 +147,7 @@ static void queue_login(const struct ini_queue *queue, struct rblk_wire_login *l
 	login->reply_bytes = rblk_to_le32(INI_REPLY_BYTES);
 }
 
-/* The queue pair exists: every receive that the login promises is posted before it is sent. */
+/* The queue pair exists: post every receive that the login promises before it is sent. */
 static int queue_prepare(struct fab_conn *conn, void *user)
 {
 	struct ini_queue *queue = user;
@@ -217,7 +217,7 @@ int ini_queue_connect(struct ini_queue *queue, const struct sockaddr *addr, u32 
 
 /* -- acceptance, refusal ----------------------------------------------------------------------- */
 
-/* Private data stands wherever its packet does; fields are read where they are aligned. */
+/* Private data may be unaligned in its packet; copy it before reading fields. */
 static const void *private_copy(void *copy, size_t copy_bytes, const void *data, size_t bytes)
 {
 	memset(copy, 0, copy_bytes);
@@ -226,7 +226,7 @@ static const void *private_copy(void *copy, size_t copy_bytes, const void *data,
 	return copy;
 }
 
-/* What a well-formed acceptance must be besides: an answer to what this login asked. */
+/* A well-formed acceptance must also answer this login. */
 static const char *accept_fault(const struct ini_queue *queue,
 				const struct rblk_wire_accept *accept)
 {
@@ -276,7 +276,7 @@ int ini_queue_established(struct ini_queue *queue, const void *data, size_t byte
 	return queue_set_state(queue, INI_QUEUE_LIVE) ? 0 : -EPROTO;
 }
 
-/* The names of the bits that were asked for and are lacking, or nothing. */
+/* The names of the requested bits that are lacking, or nothing. */
 static void feature_list(u32 features, char *text, size_t bytes)
 {
 	size_t used = 0;
@@ -370,7 +370,7 @@ void ini_queue_drained(struct ini_queue *queue)
 	fab_conn_destroy(queue->conn);
 	queue->conn = NULL;
 	queue->device = NULL;
-	/* F4: no SEND reads from anyone's memory any more. */
+	/* F4: no SEND reads any memory any more. */
 	queue->messages_done = queue->messages_sent;
 	queue->ring_tail = queue->ring_head;
 	queue_set_state(queue, INI_QUEUE_CLOSED);

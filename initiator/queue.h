@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * A queue: one RC connection of a session, with its tags, its command slots, and the registered
- * block in which replies arrive and descriptors leave. queue.c connects, judges the acceptance
- * and closes; command.c packs and sends; complete.c receives and completes.
+ * block in which replies arrive and descriptors leave. queue.c connects, checks the acceptance and
+ * closes; command.c packs and sends; complete.c receives and completes.
  *
  * A command's slot goes: taken (fields filled) -> pending -> sent -> [held, retry] -> done -> free.
- * Which list it is on is its place; who may touch its memory is its tag's state (core/tags.h).
+ * Which list it is on is its place; its tag's state (core/tags.h) says which end may access its
+ * memory.
  */
 #ifndef RBLK_INITIATOR_QUEUE_H
 #define RBLK_INITIATOR_QUEUE_H
@@ -19,10 +20,10 @@ struct ini_buffer;
 struct ini_queue;
 
 enum ini_queue_state {
-	INI_QUEUE_CLOSED,     /* no connection; no memory is at anyone else's hands */
-	INI_QUEUE_CONNECTING, /* the fabric has the receive buffers, the target has nothing */
-	INI_QUEUE_LIVE,       /* logged in; SENT commands' memory is the target's */
-	INI_QUEUE_DRAINING,   /* in ERR; nothing is given back before the fabric says DRAINED (F4) */
+	INI_QUEUE_CLOSED,     /* no connection; nothing else uses the memory */
+	INI_QUEUE_CONNECTING, /* the fabric uses the receive buffers, the target nothing */
+	INI_QUEUE_LIVE,       /* logged in; the target uses the memory of SENT commands */
+	INI_QUEUE_DRAINING,   /* in ERR; no memory is given back before DRAINED (F4) */
 	INI_QUEUE_STATES
 };
 
@@ -76,7 +77,7 @@ struct ini_queue {
 	struct rblk_session *session;
 	u16 index;
 	enum ini_queue_state state;
-	bool distrusted; /* the target broke the protocol here: what else it says is ignored */
+	bool distrusted; /* the target broke the protocol here: its further messages are ignored */
 	u32 incarnation; /* 1 with the first connection; each connection is another one */
 
 	struct fab_conn *conn;     /* NULL in CLOSED */
@@ -115,9 +116,9 @@ struct ini_queue {
 	u32 *message_end;
 	u32 send_depth, messages_sent, messages_done, messages_signalled;
 
-	u64 last_send_ns; /* KEEPALIVE is due some time after */
-	u64 check_ns;     /* no SENT command is over its time before */
-	struct fab_counters counters; /* of connections that are gone */
+	u64 last_send_ns; /* KEEPALIVE is due some time after this */
+	u64 check_ns;     /* no SENT command times out before this */
+	struct fab_counters counters; /* of earlier connections */
 };
 
 #define INI_REPLY_BYTES (RBLK_REPLY_BATCH_MAX * (u32)sizeof(struct rblk_wire_completion))
@@ -135,11 +136,11 @@ u32 ini_queue_send_depth(u16 credits);
 int ini_queue_init(struct ini_queue *queue, struct rblk_session *session, u16 index);
 void ini_queue_fini(struct ini_queue *queue); /* in CLOSED */
 
-/* CLOSED -> CONNECTING. Negative errno: still CLOSED, words in fab_error(). */
+/* CLOSED -> CONNECTING. Negative errno: still CLOSED, message in fab_error(). */
 int ini_queue_connect(struct ini_queue *queue, const struct sockaddr *addr, u32 timeout_ms);
-/* CONNECTING -> LIVE if the acceptance is right, else negative errno and the session's words. */
+/* CONNECTING -> LIVE if the acceptance is right, else negative errno and the session's message. */
 int ini_queue_established(struct ini_queue *queue, const void *data, size_t bytes);
-/* Words for a refusal. Returns the errno that fits it. */
+/* The message for a refusal. Returns its errno. */
 int ini_queue_rejected(struct ini_queue *queue, const void *data, size_t bytes);
 /* -> DRAINING, unless CLOSED or there already. */
 void ini_queue_close(struct ini_queue *queue);
@@ -165,16 +166,16 @@ struct ini_slot *ini_list_pop(struct ini_list *list);
 
 /* -- complete.c -------------------------------------------------------------------------------- */
 
-/* Take in what the fabric has. Returns how many completions there were. */
+/* Process the fabric's completions. Returns how many there were. */
 unsigned int ini_complete_poll(struct rblk_session *session);
 /* Post the receives that have been read. */
 int ini_queue_repost(struct ini_queue *queue);
-/* With `error` (and no answer) onto the list of callbacks. From any place but DONE. */
+/* Puts it on the list of callbacks with `error` (and no answer). From any place but DONE. */
 void ini_slot_fail(struct ini_slot *slot, int error);
 void ini_slot_finish(struct ini_slot *slot);
 /* After DRAINED: every command that is left becomes done, with `error` unless it was answered. */
 void ini_queue_recall(struct ini_queue *queue, int error);
-/* Send what was BUSY again, or give up on it. Returns when the next is due, 0: none. */
+/* Send BUSY commands again, or give up on them. Returns when the next is due, 0: none. */
 u64 ini_queue_retry(struct ini_queue *queue, u64 now_ns);
 /* Make at most `max` (0: all) of the callbacks; returns how many were I/O. */
 unsigned int ini_complete_deliver(struct rblk_session *session, unsigned int max);

@@ -12,8 +12,8 @@
  * Threading: a session and all that hangs from it belong to one thread at a time. Different
  * sessions are independent.
  *
- * Errors: 0 (or a count) or a negative errno. rblk_session_error() words the last failure of a
- * session. Functions that create a session take a buffer of RBLK_ERROR_BYTES for the words.
+ * Errors: 0 (or a count) or a negative errno. rblk_session_error() describes the last failure of a
+ * session. Functions that create a session take a buffer of RBLK_ERROR_BYTES for the message.
  *
  *	struct rblk_session *s = rblk_session_open("rblk://10.0.0.2/disk", NULL, error);
  *	struct rblk_volume *v = rblk_volume_open(s, NULL, 0);
@@ -63,7 +63,7 @@ struct rblk_options {
 	uint32_t queues;             /* default 1, at most 16 */
 	enum rblk_polling polling;
 	const char *initiator_name;  /* default: the host's name */
-	const char *device;          /* RDMA device to use; default: the one the address leads to */
+	const char *device;          /* RDMA device to use; default: the one that reaches the address */
 	bool measuring;              /* `rblk ping`'s sessions: no volumes, see rblk_ping() */
 	bool no_immediate;           /* do not ask for reads by RDMA WRITE WITH IMMEDIATE */
 };
@@ -78,8 +78,8 @@ struct rblk_options {
 RBLK_API struct rblk_session *rblk_session_open(const char *uri, const struct rblk_options *options,
 						char *error);
 /*
- * The same without blocking: the session comes back at once in state CONNECTING, rblk_poll()
- * drives it on, and rblk_session_state() tells when it is READY or FAILED.
+ * The same without blocking: returns the session at once in state CONNECTING. rblk_poll() then
+ * connects it, and rblk_session_state() tells when it is READY or FAILED.
  */
 RBLK_API struct rblk_session *rblk_session_start(const char *uri,
 						 const struct rblk_options *options, char *error);
@@ -93,14 +93,14 @@ enum rblk_session_state {
 	RBLK_SESSION_CONNECTING,
 	RBLK_SESSION_READY,
 	/*
-	 * Lost or refused, for good. Commands are called back with an error as soon as the fabric
-	 * has let go of their memory; when all have been, rblk_poll() returns the error.
+	 * Lost or refused, permanently. Commands are called back with an error as soon as the
+	 * fabric no longer uses their memory; after all of them, rblk_poll() returns the error.
 	 */
 	RBLK_SESSION_FAILED,
 };
 /*
- * Begin to disconnect, without blocking: rblk_poll() drives it on, calls back what is outstanding with
- * -ECANCELED and then returns that. rblk_session_close() has nothing to wait for then.
+ * Begin to disconnect, without blocking: rblk_poll() completes it, calls back outstanding commands
+ * with -ECANCELED and then returns -ECANCELED. After that rblk_session_close() does not wait.
  */
 RBLK_API void rblk_session_stop(struct rblk_session *session);
 
@@ -110,7 +110,7 @@ enum rblk_session_event_type {
 	RBLK_SESSION_EVENT_DRAINING,       /* the target shuts down and will end the connections */
 	RBLK_SESSION_EVENT_LIST_CHANGED,   /* rblk_list() would answer differently */
 	RBLK_SESSION_EVENT_VOLUME_CHANGED, /* size or abilities: rblk_volume_refresh() learns them */
-	RBLK_SESSION_EVENT_VOLUME_REMOVED, /* the target serves it no more */
+	RBLK_SESSION_EVENT_VOLUME_REMOVED, /* the target does not serve it any more */
 };
 
 /* The library's, during the callback. Later versions add members at its end. */
@@ -122,9 +122,9 @@ struct rblk_session_event {
 typedef void (*rblk_event_callback)(void *arg, struct rblk_session *session,
 				    const struct rblk_session_event *event);
 /*
- * Have events told from now on, those included that came before: set it right behind
- * rblk_session_start(). Called from rblk_poll(), which counts them; as all callbacks it may start
- * what does not block. NULL: no more. rblk_session_close() tells none.
+ * Report events from now on, including earlier ones: call it right after rblk_session_start().
+ * rblk_poll() calls the callback and counts the events; like all callbacks it may make calls that
+ * do not block. NULL: no more events. rblk_session_close() reports none.
  */
 RBLK_API void rblk_session_on_event(struct rblk_session *session, rblk_event_callback callback,
 				    void *arg);
@@ -142,7 +142,7 @@ enum rblk_volume_open_flag {
 
 /* The library fills it in, and owns it but for rblk_list()'s. Later versions add members at its end. */
 struct rblk_volume_info {
-	size_t size; /* bytes that were filled in: a member beyond is not known to this library */
+	size_t size; /* bytes that were filled in: this library does not know members beyond them */
 	char name[64];
 	uint8_t uuid[16];
 	uint8_t cache_epoch[16];
@@ -157,7 +157,7 @@ struct rblk_volume_info {
 	bool read_only, can_flush, can_fua, can_discard, can_write_zeroes, can_checksum;
 	bool volatile_cache, rotational;
 	bool can_extents; /* rblk_extents() may be asked; the answer may still be "all data" */
-	bool changed; /* the target says that this is no longer true: rblk_volume_refresh() */
+	bool changed; /* the target reports that this has changed: rblk_volume_refresh() */
 };
 
 /* Blocks. name NULL: the URI's. NULL on failure: errno, rblk_session_error(). */
@@ -166,7 +166,7 @@ RBLK_API struct rblk_volume *rblk_volume_open(struct rblk_session *session, cons
 /* Blocks; -EBUSY while commands of the volume are outstanding. Frees it. */
 RBLK_API int rblk_volume_close(struct rblk_volume *volume);
 RBLK_API const struct rblk_volume_info *rblk_volume_info(const struct rblk_volume *volume);
-/* Learn a changed size anew. Blocks; -EBUSY while commands of the volume are outstanding. */
+/* Read size and abilities again. Blocks; -EBUSY while commands of the volume are outstanding. */
 RBLK_API int rblk_volume_refresh(struct rblk_volume *volume);
 RBLK_API struct rblk_session *rblk_volume_session(const struct rblk_volume *volume);
 
@@ -199,11 +199,11 @@ RBLK_API int rblk_list_start(struct rblk_session *session, size_t info_bytes,
 /* -- memory ------------------------------------------------------------------------------------ */
 
 /*
- * Data is moved by the target straight into and out of registered memory, so I/O is done on
- * buffers of the session only. rblk_buffer_alloc() gives page-aligned, registered memory;
- * rblk_buffer_register() makes the caller's own memory (page aligned is best) fit for I/O. Any
- * part of a buffer may be used for any I/O; register once, reuse for ever. -ENOMEM from the memlock
- * limit says so in rblk_session_error().
+ * Data is moved by the target straight into and out of registered memory, so I/O is done on buffers
+ * of the session only. rblk_buffer_alloc() gives page-aligned, registered memory;
+ * rblk_buffer_register() makes the caller's own memory (page aligned is best) fit for I/O. Any part
+ * of a buffer may be used for any I/O; register once, reuse any number of times. If the memlock
+ * limit causes -ENOMEM, rblk_session_error() says so.
  */
 RBLK_API void *rblk_buffer_alloc(struct rblk_session *session, size_t bytes);
 RBLK_API void rblk_buffer_free(struct rblk_session *session, void *buffer);
@@ -213,11 +213,11 @@ RBLK_API int rblk_buffer_unregister(struct rblk_session *session, void *memory);
 /* -- I/O --------------------------------------------------------------------------------------- */
 
 enum rblk_io_flag {
-	RBLK_IO_FUA = 1u << 0,      /* durable before it is completed */
+	RBLK_IO_FUA = 1u << 0,      /* durable when it completes */
 	RBLK_IO_NO_UNMAP = 1u << 1, /* write zeroes: keep the space allocated */
 };
 
-/* What became of a command. */
+/* The result of a command. */
 struct rblk_result {
 	int error;           /* 0 or negative errno */
 	uint16_t status;     /* the target's answer, enum rblk_status of the specification */
@@ -243,15 +243,15 @@ RBLK_API int rblk_write(struct rblk_volume *volume, const void *data, size_t byt
  * (not all in the same), together at most max_io_bytes. iov itself is the caller's again on return.
  * Pieces that do not lie side by side take a command each, and a credit while it is outstanding;
  * they begin with as many as there are credits and need one. A write up to max_capsule_bytes in few
- * pieces (15, or what the device gathers) is one command. Other than a single command, a vector that
- * fails may have been done in part, in any part.
+ * pieces (15, or what the device gathers) is one command. Unlike a single command, a failed vector
+ * may have done any part of its range.
  */
 #define RBLK_IOV_MAX 256
 RBLK_API int rblk_readv(struct rblk_volume *volume, const struct iovec *iov, int count,
 			uint64_t offset, uint32_t flags, rblk_callback done, void *arg);
 RBLK_API int rblk_writev(struct rblk_volume *volume, const struct iovec *iov, int count,
 			 uint64_t offset, uint32_t flags, rblk_callback done, void *arg);
-/* What was called back before this began is durable when this is called back with success. */
+/* On success, all writes that were called back before this call are durable. */
 RBLK_API int rblk_flush(struct rblk_volume *volume, rblk_callback done, void *arg);
 RBLK_API int rblk_discard(struct rblk_volume *volume, uint64_t bytes, uint64_t offset,
 			  rblk_callback done, void *arg);
@@ -275,9 +275,9 @@ struct rblk_extent {
 /*
  * Which parts of a range hold data: whole blocks, of any length up to 2^32 - 1 blocks. On success
  * result->value (1 to max) extents stand in the caller's array, in order and without gaps from
- * `offset` on; they may end before the range does: ask on from there. What is written meanwhile may
- * or may not show. -EOPNOTSUPP unless the volume's can_extents is set; -EAGAIN: four of these are
- * under way in the session, or all credits are in use.
+ * `offset` on; they may end before the range does: continue from there. Concurrent writes may or
+ * may not show. -EOPNOTSUPP unless the volume's can_extents is set; -EAGAIN: four of these are
+ * outstanding in the session, or all credits are in use.
  */
 RBLK_API int rblk_extents(struct rblk_volume *volume, uint64_t bytes, uint64_t offset,
 			  struct rblk_extent *extents, unsigned int max, rblk_callback done,
@@ -287,15 +287,15 @@ RBLK_API int rblk_extents(struct rblk_volume *volume, uint64_t bytes, uint64_t o
 RBLK_API int rblk_submit(struct rblk_session *session);
 
 /*
- * Process what has arrived, at most `max` completions of I/O (0: all there is), calling back. Never sleeps.
- * Returns of how much the program was told: completions, other callbacks, and that the session has
+ * Process what has arrived, at most `max` completions of I/O (0: all there is), calling back. Never
+ * sleeps. Returns how much it reported: completions, other callbacks, and that the session has
  * become READY; or negative errno once the session has FAILED and everything was called back.
  */
 RBLK_API int rblk_poll(struct rblk_session *session, unsigned int max);
 
 /*
  * Submit, then poll until rblk_poll() returns something or timeout_ms has passed (-1: no limit).
- * Returns as rblk_poll(); 0 when the time is over, or when it has no limit and nothing is to come.
+ * Returns as rblk_poll(); 0 after the timeout, or without a limit if nothing can arrive.
  */
 RBLK_API int rblk_wait(struct rblk_session *session, int timeout_ms);
 
@@ -303,12 +303,12 @@ RBLK_API int rblk_wait(struct rblk_session *session, int timeout_ms);
 RBLK_API int rblk_fd(const struct rblk_session *session);
 RBLK_API int rblk_arm(struct rblk_session *session); /* 1: poll again before sleeping; 0: armed */
 /*
- * Milliseconds after which rblk_poll() wants to be called all the same; -1: never. Who does not
- * call it then loses the session: the target ends connections that do not keep alive.
+ * Milliseconds after which rblk_poll() must be called in any case; -1: never. The session is lost
+ * if it is not called: the target ends connections without keep-alive.
  */
 RBLK_API int rblk_timeout_ms(const struct rblk_session *session);
 
-/* Blocking conveniences: start, submit, wait for this one. */
+/* Blocking calls: start, submit, wait for this one. */
 RBLK_API int rblk_pread(struct rblk_volume *volume, void *data, size_t bytes, uint64_t offset);
 RBLK_API int rblk_pwrite(struct rblk_volume *volume, const void *data, size_t bytes,
 			 uint64_t offset, uint32_t flags);
@@ -323,7 +323,7 @@ RBLK_API int rblk_get_extents(struct rblk_volume *volume, uint64_t bytes, uint64
 
 /* -- measuring --------------------------------------------------------------------------------- */
 
-/* Counted, not estimated; of the session since it is open. */
+/* Counters of the session since it was opened. */
 struct rblk_stats {
 	uint64_t commands;        /* completed */
 	uint64_t sends;           /* SENDs of this end */
@@ -344,7 +344,7 @@ RBLK_API int rblk_session_stats(const struct rblk_session *session, struct rblk_
 				size_t bytes);
 RBLK_API unsigned int rblk_session_credits(const struct rblk_session *session);
 
-/* What connecting led to, in words; static until the session is closed. */
+/* The connection, as text; valid until the session is closed. */
 struct rblk_session_info {
 	const char *peer;   /* "10.0.0.2:4430" */
 	const char *device; /* "mlx5_0", "tcp" */
@@ -363,14 +363,14 @@ enum rblk_ping_kind {
 };
 /*
  * One round trip, blocking; *ns is what it took. Two-sided ones work on any session and carry a
- * bare command; one-sided ones move `bytes` (at most 4096): -EOPNOTSUPP where the target did not
- * agree to a measuring session.
+ * bare command; one-sided ones move `bytes` (at most 4096): -EOPNOTSUPP if the target did not agree
+ * to a measuring session.
  */
 RBLK_API int rblk_ping(struct rblk_session *session, enum rblk_ping_kind kind, size_t bytes,
 		       uint64_t *ns);
 /*
  * Blocking. Processor time, in nanoseconds since it began, of the target's thread that serves this
- * session: two of them tell what the target spent in between.
+ * session: the difference of two readings is what it spent in between.
  */
 RBLK_API int rblk_ping_target_cpu(struct rblk_session *session, uint64_t *cpu_ns);
 

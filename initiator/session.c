@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Owns the session as an object: options, making and freeing it, failing it, and the turn that
- * rblk_poll() makes. What moves it from state to state is event.c and timer.c.
+ * rblk_poll() makes. event.c and timer.c change its state.
  */
 #include "initiator/session.h"
 
@@ -16,12 +16,12 @@
 #define CONNECT_TIMEOUT_MS 10000
 #define COMMAND_TIMEOUT_MS 30000
 #define TIMEOUT_MS_MAX 3600000u
-/* No version's struct is so long: a `size` that was never set is found before it is believed. */
+/* No version's struct is so long: detects a `size` that was never set. */
 #define OPTIONS_BYTES_MAX 4096
 #define CREDITS 64
 /* Adaptive: some times what a sleep costs, so that guessing wrong costs little more. */
 #define SPIN_MAX_NS 200000ull
-/* How long a busy session goes without looking for the fabric's events: they cost a system call. */
+/* How often a busy session checks for the fabric's events: that costs a system call. */
 #define EVENTS_PERIOD_NS 1000000ull
 
 /* -- words ------------------------------------------------------------------------------------- */
@@ -30,7 +30,7 @@ static void set_words(struct rblk_session *session, const char *format, va_list 
 {
 	char words[RBLK_ERROR_BYTES];
 
-	/* Via a copy: the new words may quote the old ones. */
+	/* Via a copy: the new message may quote the old one. */
 	vsnprintf(words, sizeof(words), format, args);
 	memcpy(session->words, words, sizeof(words));
 }
@@ -39,7 +39,7 @@ void ini_session_note(struct rblk_session *session, const char *format, ...)
 {
 	va_list args;
 
-	/* Why a session failed is what all else that fails in it comes from. */
+	/* The first failure of a session is the cause of all later ones. */
 	if (session->state >= INI_SESSION_DRAINING)
 		return;
 	va_start(args, format);
@@ -92,7 +92,7 @@ static u32 or_default(u32 value, u32 otherwise)
 	return value ? value : otherwise;
 }
 
-/* The host's name, as far as its characters may stand in a name. */
+/* The host's name, with the characters that a name allows. */
 static void default_name(char name[RBLK_NAME_BYTES])
 {
 	char host[RBLK_NAME_BYTES];
@@ -126,8 +126,8 @@ static int set_name(struct rblk_session *session, char *error)
 }
 
 /*
- * An older program's struct is shorter: what it does not have is default. A newer one's is longer:
- * what this library does not know must not be asked of it.
+ * An older program's struct is shorter: missing members have their default. A newer one's is
+ * longer: members that this library does not know must be zero.
  */
 static int copy_options(struct rblk_options *set, const struct rblk_options *options, char *error)
 {
@@ -286,7 +286,7 @@ struct rblk_session *rblk_session_start(const char *uri, const struct rblk_optio
 		errno = -err;
 		return NULL;
 	}
-	/* A failure from here on is the session's own: FAILED, with words. */
+	/* From here on a failure fails the session: FAILED, with a message. */
 	ini_session_next_address(session);
 	return session;
 }
@@ -330,7 +330,7 @@ void ini_session_turn(struct rblk_session *session)
 	    session->now_ns - session->events_ns >= EVENTS_PERIOD_NS) {
 		session->events_ns = session->now_ns;
 		ini_event_poll(session);
-		/* What arrived before the connection was lost is still there to be had. */
+		/* Answers that arrived before the connection was lost are still processed. */
 		if (!work && session->state != INI_SESSION_FAILED)
 			ini_complete_poll(session);
 	}
@@ -347,10 +347,10 @@ int rblk_poll(struct rblk_session *session, unsigned int max)
 	ini_session_turn(session);
 	count = ini_complete_deliver(session, max);
 	count += ini_event_deliver(session);
-	/* A caller that sleeps on 0 must hear of all that it may wait for. */
+	/* A caller that sleeps on 0 must be told everything that it may wait for. */
 	count += session->told;
 	session->told = 0;
-	/* What the callbacks started goes out now, not with the next turn. */
+	/* Commands that the callbacks started are sent now, not in the next turn. */
 	if (session->state < INI_SESSION_DRAINING)
 		doorbells(session);
 	if (!count && session->state == INI_SESSION_FAILED && !session->done.head)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The session and what drives it: the state machine (session.c), its timers (timer.c), commands that
- * are not I/O (control.c), and the blocking calls on top (sync.c). Nothing but sync.c ever sleeps;
- * time comes from env_now_ns() and randomness from env_random(), so that a simulator can drive
+ * The session and its parts: the state machine (session.c), its timers (timer.c), commands that are
+ * not I/O (control.c), and the blocking calls on top (sync.c). Nothing but sync.c ever sleeps; time
+ * comes from env_now_ns() and randomness from env_random(), so that a simulator can drive
  * rblk_session_start() and rblk_poll() through any schedule.
  */
 #ifndef RBLK_INITIATOR_SESSION_H
@@ -23,7 +23,7 @@ enum ini_session_state {
 	INI_SESSION_JOINING,    /* the other queues */
 	INI_SESSION_READY,
 	INI_SESSION_DRAINING,   /* failed; queues in ERR; commands keep their memory (F4) */
-	INI_SESSION_FAILED,     /* drained; commands are called back; nothing happens any more */
+	INI_SESSION_FAILED,     /* drained; commands are called back; the final state */
 	INI_SESSION_STATES
 };
 
@@ -40,7 +40,7 @@ struct ini_control {
 	u8 ping[RBLK_SCRATCH_BYTES];
 };
 
-/* A question about extents that is under way (volume not NULL), in one of the session's places. */
+/* An outstanding EXTENTS (volume not NULL), in one of the session's places. */
 struct ini_extents {
 	struct rblk_volume *volume;
 	void *report; /* in ini_control */
@@ -58,7 +58,7 @@ struct rblk_session {
 	struct ini_uri uri;
 	char initiator_name[RBLK_NAME_BYTES];
 	char device_name[64];
-	char where[272]; /* host:port as the URI has it, for words before there is a connection */
+	char where[272]; /* host:port as the URI has it, for messages before there is a connection */
 	struct fab *fab;
 	struct addrinfo *addresses;
 	const struct addrinfo *address;      /* to be tried next */
@@ -73,7 +73,7 @@ struct rblk_session {
 	u64 epoch;
 	struct ini_queue queues[RBLK_QUEUES_MAX];
 	u16 queue_count;
-	u16 next_queue; /* whose turn it is to take I/O; moves on with the doorbell: fuller messages */
+	u16 next_queue; /* the queue that takes I/O now; changes with the doorbell: fuller messages */
 
 	struct ini_list done; /* callbacks to make */
 	struct ini_buffers buffers;
@@ -87,10 +87,10 @@ struct rblk_session {
 	struct rblk_wire_scratch scratch; /* length 0: not a measuring session */
 	bool ping_done;                   /* the one-sided ping's last work request completed */
 
-	rblk_event_callback on_event; /* NULL: nobody wants to know */
+	rblk_event_callback on_event; /* NULL: not wanted */
 	void *on_event_arg;
 	u32 events;        /* of enum rblk_session_event_type, a bit each: not told yet */
-	unsigned int told; /* besides I/O, since rblk_poll() returned: what it has to count */
+	unsigned int told; /* callbacks besides I/O since rblk_poll() returned, which counts them */
 
 	u32 event_seen, event_told; /* numbers: of the last event, and of the last KEEPALIVE's */
 	bool target_draining;
@@ -100,9 +100,9 @@ struct rblk_session {
 	u64 timers_ns;    /* last run */
 	u64 events_ns;    /* last look for the fabric's events */
 	bool events_due;  /* the caller slept, or is about to */
-	u64 activity;     /* completions and events so far: did a turn do anything? */
+	u64 activity;     /* completions and events so far: tells whether a turn did anything */
 	struct core_spin spin; /* of sync.c */
-	struct rblk_stats stats; /* what is not kept by the connections */
+	struct rblk_stats stats; /* counters that the connections do not keep */
 
 	/* Scratch of the doorbell: what is being posted. */
 	struct ibv_send_wr send_wr[INI_CHAIN_MAX];
@@ -111,10 +111,10 @@ struct rblk_session {
 
 /* -- session.c --------------------------------------------------------------------------------- */
 
-/* Fail the session for good: words, queues to ERR. Only the first reason is kept. */
+/* Fail the session permanently: message, queues to ERR. Only the first reason is kept. */
 void ini_session_fail(struct rblk_session *session, int error, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
-/* Words only: rblk_session_error() of a call that failed by itself. */
+/* Message only: rblk_session_error() of a call that failed by itself. */
 void ini_session_note(struct rblk_session *session, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 /* One turn: events, completions, timers, what is pending. No callbacks. */
@@ -128,27 +128,27 @@ void ini_session_free(struct rblk_session *session);
 
 /* -- event.c ----------------------------------------------------------------------------------- */
 
-/* What the fabric says happened to the connections. */
+/* Process the fabric's events of the connections. */
 void ini_event_poll(struct rblk_session *session);
-/* IDENTIFY (SCRATCH) is answered: go on with the other queues, or be READY. */
+/* IDENTIFY (SCRATCH) is answered: continue with the other queues, or become READY. */
 void ini_session_named(struct rblk_session *session);
 void ini_session_set_state(struct rblk_session *session, enum ini_session_state state);
 /* Connect queue 0 to the next address; fails the session when there is none left. */
 void ini_session_next_address(struct rblk_session *session);
 /* All queues are CLOSED: DRAINING -> FAILED. */
 void ini_session_drained(struct rblk_session *session);
-/* Tell the program what has happened since the last time. Returns of how much it was told. */
+/* Report new events to the program. Returns how many. */
 unsigned int ini_event_deliver(struct rblk_session *session);
 /* An event message of the target. */
 void ini_event_received(struct rblk_session *session, const struct rblk_wire_completion *event);
-/* What is behind an error completion, in words a person can act on. */
+/* The cause of an error completion, as text that tells what to do. */
 const char *ini_event_cause(enum ibv_wc_status status);
 
 /* -- timer.c ----------------------------------------------------------------------------------- */
 
 /* Deadlines, KEEPALIVE, retries. */
 void ini_timer_run(struct rblk_session *session);
-/* Milliseconds until it wants to be run; -1: never. */
+/* Milliseconds until it must run; -1: never. */
 int ini_timer_next_ms(const struct rblk_session *session);
 
 /* -- control.c --------------------------------------------------------------------------------- */
@@ -160,7 +160,7 @@ void ini_control_fini(struct rblk_session *session);
  * Start a command with a reserved tag of queue 0. payload (NULL: none) is copied, zero filled to a
  * capsule unit; report_bytes of room for a report (0: none). `command` gives opcode, volume, lba,
  * argument. -EAGAIN: all reserved tags are in use. *report is where the answer will be, valid until
- * the next control command is started. From `done` there is always a tag: the command's own.
+ * the next control command is started. In `done` a tag is always free: the command's own.
  */
 int ini_control_start(struct rblk_session *session, const struct rblk_wire_command *command,
 		      const void *payload, size_t payload_bytes, u32 report_bytes,

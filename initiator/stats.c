@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Owns what a session tells of itself: the sums of what it counted and of what its connections
- * posted, what was granted and agreed.
+ * Owns what a session reports about itself: the sums of its counters and of its connections' work
+ * requests, what was granted and agreed.
  */
 #include "initiator/session.h"
 
@@ -9,11 +9,11 @@
 #include "proto/wire/wire_names.h"
 
 #define END_OF(type, member) (offsetof(type, member) + sizeof(((type *)0)->member))
-/* Version 0.1's: nobody has a shorter struct. */
+/* Version 0.1's: no version has a shorter struct. */
 #define STATS_BYTES_MIN END_OF(struct rblk_stats, stored_us_total)
 #define INFO_BYTES_MIN END_OF(struct rblk_session_info, features)
 
-/* To a caller whose struct may be of another version: what it lacks is left out, what it has more is 0. */
+/* The caller's struct may be of another version: copy the members that both have, zero the rest. */
 static void copy_out(void *to, size_t to_bytes, const void *from, size_t from_bytes)
 {
 	memset(to, 0, to_bytes);

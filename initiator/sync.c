@@ -12,7 +12,7 @@
 
 /* -- one turn ---------------------------------------------------------------------------------- */
 
-/* Armed first: what came in between makes it look again instead. */
+/* Armed first: what arrived in between makes it poll again instead. */
 static int sleep_until(struct rblk_session *session, u64 deadline_ns)
 {
 	struct pollfd fd = { .fd = fab_fd(session->fab), .events = POLLIN };
@@ -32,7 +32,7 @@ static int sleep_until(struct rblk_session *session, u64 deadline_ns)
 			timeout_ms = left_ms < INT32_MAX ? (int)left_ms : INT32_MAX;
 	}
 	session->stats.sleeps++;
-	/* Interrupted is as good as woken: the caller looks and comes back. */
+	/* An interrupt is like a wake-up: the caller checks and comes back. */
 	poll(&fd, 1, timeout_ms);
 	return 0;
 }
@@ -85,7 +85,7 @@ int rblk_wait(struct rblk_session *session, int timeout_ms)
 		count = ini_sync_turn(session, deadline_ns);
 		if (count)
 			return count;
-		/* Without limit and with nothing to come, this would be for ever. */
+		/* Without a limit and with nothing to come, this would wait forever. */
 		if (timeout_ms < 0 ? !something_to_come(session) : env_now_ns() >= deadline_ns) {
 			core_spin_leave(&session->spin);
 			return 0;
@@ -138,7 +138,7 @@ void rblk_session_close(struct rblk_session *session)
 {
 	if (!session)
 		return;
-	/* Who closes the session need not be told that it ends. */
+	/* The caller that closes the session needs no event. */
 	session->on_event = NULL;
 	rblk_session_stop(session);
 	/* Ends with DRAINED, for which the fabric has a bound of its own. */
@@ -152,7 +152,7 @@ void rblk_session_close(struct rblk_session *session)
 
 /* -- commands ---------------------------------------------------------------------------------- */
 
-/* A session command's end, for who waits for it. */
+/* A session command's end, for the waiting call. */
 struct control_wait {
 	bool finished;
 	int result;
@@ -198,7 +198,7 @@ int rblk_volume_close(struct rblk_volume *volume)
 
 	while ((err = rblk_volume_close_start(volume, volume_done, &wait)) == -EAGAIN)
 		ini_sync_turn(session, UINT64_MAX);
-	/* There is nobody left to tell. */
+	/* There is no caller left to tell. */
 	if (err == -ENOTCONN) {
 		ini_volume_free(volume);
 		return 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Owns the session's deadlines: connecting, commands, keep-alive, retries. Looked at once
- * per turn at most and per millisecond at least, never per I/O. Draining is bounded by the fabric.
+ * Owns the session's deadlines: connecting, commands, keep-alive, retries. Checked once per turn at
+ * most and per millisecond at least, never per I/O. Draining is bounded by the fabric.
  */
 #include "initiator/session.h"
 
@@ -13,8 +13,8 @@
 /* -- commands ---------------------------------------------------------------------------------- */
 
 /*
- * check_ns is when the oldest command of the last look would be over its time. Whatever was sent
- * after that look is due later still, so nothing is missed by not looking before.
+ * check_ns is when the oldest command of the last check would time out. Commands sent after that
+ * check are due later, so nothing is missed by not checking earlier.
  */
 static void check_commands(struct ini_queue *queue)
 {
@@ -47,7 +47,7 @@ static void check_commands(struct ini_queue *queue)
 
 static u64 keepalive_due_ns(const struct ini_queue *queue)
 {
-	/* Until then nothing is sent for it, and who waited for it would wait for ever, or spin. */
+	/* Until then nothing is sent for it: waiting for it would never end, or spin. */
 	if (queue->session->state != INI_SESSION_READY)
 		return UINT64_MAX;
 	if (!queue->index && queue->session->event_seen != queue->session->event_told)
@@ -57,7 +57,7 @@ static u64 keepalive_due_ns(const struct ini_queue *queue)
 	return queue->last_send_ns + queue->keepalive_ms * MS_NS;
 }
 
-/* Reserved tags are all in use: then there are commands under way, and the next turn tries again. */
+/* All reserved tags are in use: then commands are outstanding, and the next turn tries again. */
 static void check_keepalive(struct ini_queue *queue)
 {
 	if (queue->session->now_ns >= keepalive_due_ns(queue) && !queue->pending_count)
@@ -122,7 +122,7 @@ int ini_timer_next_ms(const struct rblk_session *session)
 			due_ns = earlier(due_ns, queue_due_ns(&session->queues[i]));
 	if (due_ns == UINT64_MAX)
 		return fabric_ms;
-	/* Rounded up, so that the turn after the sleep finds it due; bounded for an int's sake. */
+	/* Rounded up, so that the turn after the sleep finds it due; bounded to fit an int. */
 	own_ms = due_ns <= now_ns ? 0 : (int)(earlier(due_ns - now_ns, 3600000 * MS_NS) / MS_NS) + 1;
 	return fabric_ms >= 0 && fabric_ms < own_ms ? fabric_ms : own_ms;
 }

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/*
- * Owns the grammar of URIs, see uri.h, and the words for what is wrong with one. Pure.
- */
+/* Owns the grammar of URIs, see uri.h, and its error messages. Pure. */
 #include "initiator/uri.h"
 
 #include <stdarg.h>
@@ -98,7 +96,7 @@ static int uri_authority(const char *text, const char *from, const char *end, st
 		for (host_end = host; host_end < end && *host_end != ':';)
 			host_end++;
 		rest = host_end;
-		/* A second colon: somebody forgot the brackets. */
+		/* A second colon: the brackets are missing. */
 		if (rest < end && memrchr(rest, ':', (size_t)(end - rest)) != rest)
 			return uri_fail(error, text,
 					"an IPv6 address must be in brackets, as in [::1]");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * rblk://host[:port][/volume] and rblk+tcp://host[:port][/volume], taken apart. IPv6 addresses
- * stand in brackets. No name is resolved here.
+ * rblk://host[:port][/volume] and rblk+tcp://host[:port][/volume], parsed. IPv6 addresses are in
+ * brackets. No name is resolved here.
  */
 #ifndef RBLK_INITIATOR_URI_H
 #define RBLK_INITIATOR_URI_H

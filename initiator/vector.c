@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Owns I/O on several pieces of memory. A command names one segment, so that a vector is as many
- * commands as it has runs of memory that lie side by side in one buffer; a short write, whose data
- * travels in the capsule, is one. Further commands of a vector follow as the first ones are
- * completed, each with the credit that one has given back, so that any vector gets through with one
- * credit.
+ * Owns I/O on several pieces of memory. A command has one segment, so a vector needs a command for
+ * each run of contiguous memory in one buffer; a short write, whose data is in the capsule, is one
+ * command. Further commands of a vector follow as the first ones complete, each with the credit of
+ * a completed one, so one credit suffices for any vector.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -14,8 +13,8 @@
 #include "proto/wire/wire_names.h"
 
 /*
- * Made when there is none free, and kept for the next: there are never more than credits. Belongs
- * to the session's thread.
+ * Created when none is free, and kept for reuse: there are never more than credits. Belongs to the
+ * session's thread.
  */
 struct ini_vector {
 	struct ini_vector *next; /* among the free ones */
@@ -57,7 +56,7 @@ void ini_vectors_fini(struct rblk_session *session)
 
 /* -- the runs ---------------------------------------------------------------------------------- */
 
-/* The last run goes on into `memory`, and both lie in one buffer. */
+/* The last run continues into `memory`, and both are in one buffer. */
 static bool run_extends(struct ini_vector *vector, const struct iovec *memory)
 {
 	struct iovec *last = vector->run_count ? &vector->runs[vector->run_count - 1] : NULL;
@@ -121,7 +120,7 @@ static void vector_finish(struct ini_vector *vector)
 
 static void piece_done(void *arg, const struct rblk_result *result);
 
-/* As many as there are credits for. What ini_io_start() says of the first that was not started. */
+/* As many as there are credits for. Returns ini_io_start()'s error for the next one. */
 static int vector_start(struct ini_vector *vector)
 {
 	while (vector->started < vector->run_count) {
@@ -144,7 +143,7 @@ static int vector_start(struct ini_vector *vector)
 	return 0;
 }
 
-/* The first error is the vector's, and its times are those of the slowest. */
+/* The vector's result has the first error, and the times of the slowest. */
 static void piece_done(void *arg, const struct rblk_result *result)
 {
 	struct ini_vector *vector = arg;
@@ -161,14 +160,14 @@ static void piece_done(void *arg, const struct rblk_result *result)
 		vector->result.stored_us = result->stored_us;
 	if (!vector->result.error)
 		err = vector_start(vector);
-	/* This one's credit was there; so the session has failed meanwhile, or is about to. */
+	/* There was a credit; so the session has failed meanwhile, or is about to. */
 	if (err && err != -EAGAIN)
 		vector->result.error = err;
 	if (!vector->outstanding)
 		vector_finish(vector);
 }
 
-/* A write whose data fits into the capsule of whichever queue takes it. */
+/* A write whose data fits into the capsule on any queue. */
 static bool vector_gathers(const struct ini_vector *vector)
 {
 	const struct rblk_session *session = vector->volume->session;
@@ -254,7 +253,7 @@ static int vector_begin(struct rblk_volume *volume, u8 opcode, const struct iove
 		err = vector->run_count > 1 && vector_gathers(vector)
 			      ? vector_start_gathered(vector)
 			      : vector_start(vector);
-	/* Some are under way: the others follow. */
+	/* Some are outstanding: the others follow. */
 	if (vector->outstanding)
 		return 0;
 	vector_put(session, vector);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Owns volumes as a session has them open: OPEN and CLOSE, and what the target reports, checked and
- * in the terms of the API. Nothing here waits; the calls that do are sync.c's.
+ * Owns a session's open volumes: OPEN and CLOSE, and what the target reports, checked and converted
+ * for the API. Nothing here waits; sync.c has the calls that do.
  */
 #include "initiator/volume.h"
 
@@ -44,7 +44,7 @@ void ini_volume_info(const struct rblk_session *session, const struct rblk_wire_
 
 /* -- opening ----------------------------------------------------------------------------------- */
 
-/* OPEN on its way, for a new volume or to learn anew of one that is open (then CLOSE follows). */
+/* An outstanding OPEN, for a new volume or to refresh an open one (then CLOSE follows). */
 struct ini_open {
 	struct rblk_volume *volume;
 	char name[RBLK_NAME_BYTES];
@@ -75,13 +75,13 @@ static void open_finish(struct ini_open *open, int error)
 	done(arg, volume, error);
 }
 
-/* The old handle is closed, or the session is lost and it is gone anyway. */
+/* The old handle is closed, or the session is lost and the handle with it. */
 static void open_closed(void *arg, const struct rblk_result *result)
 {
 	open_finish(arg, result->error);
 }
 
-/* What an OPEN that succeeded has reported. 0 or -EPROTO, with words. */
+/* The report of an OPEN that succeeded. 0 or -EPROTO, with a message. */
 static int open_take(struct ini_open *open)
 {
 	struct rblk_volume *volume = open->volume;
@@ -125,7 +125,7 @@ static void open_done(void *arg, const struct rblk_result *result)
 				 open->name, rblk_status_text(result->status));
 	if (!err)
 		err = open_take(open);
-	/* The tag that brought the answer is free again, so that there is one for this. */
+	/* The answer's tag is free again, so that there is one for this. */
 	if (!err && !open->fresh && open->old_handle != volume->handle) {
 		err = close_handle(session, open->old_handle, open_closed, open);
 		if (!err)
@@ -217,7 +217,7 @@ int rblk_volume_open_start(struct rblk_session *session, const char *name, u32 f
 	return err;
 }
 
-/* 0: nobody uses it, and a session command may be started. */
+/* 0: no command uses it, and a session command may be started. */
 static int volume_idle(const struct rblk_volume *volume)
 {
 	if (volume->inflight || volume->changing)
@@ -248,7 +248,7 @@ void ini_volume_free(struct rblk_volume *volume)
 	free(volume);
 }
 
-/* CLOSE on its way. */
+/* An outstanding CLOSE. */
 struct ini_close {
 	struct rblk_volume *volume;
 	rblk_volume_callback done;

@@ -18,11 +18,11 @@ struct rblk_volume {
 	u32 open_flags; /* enum rblk_open_flag */
 	u32 block_shift;
 	u32 inflight;   /* commands started and not called back */
-	bool changing;  /* OPEN or CLOSE of it is on its way: no I/O is started */
+	bool changing;  /* its OPEN or CLOSE is outstanding: no I/O is started */
 	u32 events;     /* of enum rblk_session_event_type, a bit each: not told yet */
 };
 
-/* A validated report in the terms of the API. */
+/* A validated report, converted for the API. */
 void ini_volume_info(const struct rblk_session *session, const struct rblk_wire_volume *wire,
 		     struct rblk_volume_info *info);
 /* One of the session's, closed or not. */

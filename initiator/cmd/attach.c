@@ -75,7 +75,7 @@ static bool attach_entry_there(const struct attach_entry *entry)
 	return there;
 }
 
-/* Of the tab: the volume of this name, or with NULL all of them. */
+/* From rblktab: the volume of this name, or with NULL all of them. */
 static void attach_from_tab(struct attach_done *done, const char *name)
 {
 	const struct attach_entry *entry;
@@ -159,7 +159,7 @@ static int attach_verb_run(char **operands, int count)
 		attach_one(&done, "", operands[0], &values.options);
 	else
 		attach_from_tab(&done, operands[0]);
-	/* Nothing to tell of one that failed; of several, those that did not are told. */
+	/* Print nothing of one that failed; of several, print those that succeeded. */
 	status = done.count || values.all ? attach_tell(&done) : CMD_OK;
 	free(done.list);
 	return done.failed ? CMD_FAILED : status;

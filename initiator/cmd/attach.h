@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Volumes as this machine's disks: rblk attach, rblk detach, rblk list --attached. The kernel
- * module does the work; it is told by lines to its control device, and shows all in sysfs.
+ * module does the work; it gets lines through its control device, and shows its state in sysfs.
  *
  *	attach.c, detach.c    the verbs
  *	attach_run.c          one attach from beginning to end
@@ -11,10 +11,10 @@
  *	attach_record.c       the names of what is attached, /run/rblk/
  *	attached.c            what is attached, from sysfs
  *	attached_users.c      who uses it
- *	attached_flush.c      having what is dirty on it written
- *	attached_print.c      telling it, as a table and as JSON
+ *	attached_flush.c      writes its dirty data
+ *	attached_print.c      prints it, as a table and as JSON
  *
- * `root` is "" but in tests: what stands before /sys, /run and /proc.
+ * `root` is "" but in tests: the folder that holds /sys, /run and /proc.
  */
 #ifndef RBLK_CMD_ATTACH_H
 #define RBLK_CMD_ATTACH_H
@@ -32,16 +32,16 @@
 
 /* -- attach_line.c ----------------------------------------------------------------------------- */
 
-/* What may be said about an attach; the module has its own default for what is not. */
+/* The options of an attach; the module has its own default for what is not set. */
 struct attach_options {
-	uint64_t queues, poll_queues, credits, connect_ms, command_ms; /* 0: not said */
-	uint64_t give_up_ms;                                           /* ATTACH_UNSAID: not said */
-	const char *initiator;                                         /* NULL: not said */
+	uint64_t queues, poll_queues, credits, connect_ms, command_ms; /* 0: not set */
+	uint64_t give_up_ms;                                           /* ATTACH_UNSAID: not set */
+	const char *initiator;                                         /* NULL: not set */
 	bool read_only, accept_volatile;
 };
 #define ATTACH_UNSAID UINT64_MAX
 #define ATTACH_OPTIONS_DEFAULTS { .give_up_ms = ATTACH_UNSAID }
-/* With the module's own limits, so that a mistake is named by the option's name. */
+/* With the module's own limits, so that the message names the option. */
 #define ATTACH_OPTIONS(type, member)                                                               \
 	{ "queues", 0, CMD_OPTION_NUMBER, offsetof(type, member.queues), 1, RBLK_QUEUES_MAX,       \
 	  "COUNT", "connections, one per hardware queue (default: one per CPU, at most "           \
@@ -84,7 +84,7 @@ int attach_line_compose(const struct ini_uri *uri, const char *address,
 struct attach_entry {
 	unsigned int line;
 	char *text;
-	const char *name; /* may be there even if the line is wrong; NULL: not even that */
+	const char *name; /* may be set even if the line is wrong; NULL: no name */
 	const char *uri;
 	struct attach_options options;
 	bool noauto;
@@ -116,7 +116,7 @@ struct attached {
 	char uri[RBLK_URI_BYTES];
 	char target[80], volume[RBLK_NAME_BYTES];
 	char state[16], reason[256];
-	char attachment[40]; /* given to this attach alone, until the machine starts again; no secret */
+	char attachment[40]; /* unique to this attach until the next reboot; not a secret */
 	char wwid[48], serial[40];
 	uint64_t bytes;
 	uint64_t block_bytes, queues, credits, losses;
@@ -145,25 +145,25 @@ void attach_record_read(const char *root, struct attached *attached);
  */
 int attach_record_write(const char *root, const struct attached *attached);
 void attach_record_remove(const char *root, const struct attached *attached);
-/* Remove what is left of devices that have gone without a command. */
+/* Remove the records of devices that were removed without this command. */
 void attach_record_clean(const char *root);
 
 /* -- attached_users.c -------------------------------------------------------------------------- */
 
-/* "mounted at /mnt", "used by dm-0", ...: who will not go by itself. False: nobody. */
+/* "mounted at /mnt", "used by dm-0", ...: a user that does not end by itself. False: none. */
 bool attached_users(const char *root, const char *device, char *text, size_t bytes);
 
 /* -- attached_flush.c -------------------------------------------------------------------------- */
 
 /*
- * Have what is dirty on the disk written, the file systems on it first. At most limit_ms, and not
- * beyond the end of its connection. 0, -ETIMEDOUT, or -errno of the first that failed.
+ * Write the disk's dirty data, the file systems on it first. At most limit_ms, and not after the
+ * end of its connection. 0, -ETIMEDOUT, or -errno of the first failure.
  */
 int attached_flush(const struct attached *attached, uint64_t limit_ms);
 
 /* -- attach_control.c -------------------------------------------------------------------------- */
 
-/* The control device, open; the module is loaded if need be. -1 after saying why not. */
+/* The control device, open; the module is loaded if need be. -1 after an error message. */
 int attach_control_open(void);
 /* One line. 0 or -errno; answer (ATTACH_ANSWER_BYTES): the module's line, or errno's text. */
 int attach_control_send(int control, const char *line, char *answer);
@@ -172,7 +172,7 @@ int attach_program_run(const char *const argv[]);
 
 /* -- attach_run.c ------------------------------------------------------------------------------ */
 
-/* name "": without. 0 with *attached, or -1 after saying why not. */
+/* name "": without. 0 with *attached, or -1 after an error message. */
 int attach_run(const char *name, const char *uri, const struct attach_options *options,
 	       struct attached *attached);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * The kernel module's control device: a line is written, an errno answers, and a line of text is
- * read back. Loads the module where it is missing; says what to do where it cannot.
+ * read back. Loads the module if it is missing; reports what to do if that fails.
  */
 #include "initiator/cmd/attach.h"
 
@@ -66,7 +66,7 @@ int attach_control_send(int control, const char *line, char *answer)
 		length = 0;
 	answer[length] = '\0';
 	answer[strcspn(answer, "\n")] = '\0';
-	/* It refuses what does not come to be a line at all without a word. */
+	/* It refuses without a text what is not a line at all. */
 	if (err && !answer[0])
 		snprintf(answer, ATTACH_ANSWER_BYTES, "%s: %s", ATTACH_CONTROL, strerror(-err));
 	return err;

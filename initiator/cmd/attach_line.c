@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * The line that makes the kernel module attach a volume, composed from a URI, one numeric address
- * of its host, and options. Pure. The module checks everything again; what is checked here is what
- * it could not see: a value that would be two words, and a URI that is not for it.
+ * of its host, and options. Pure. The module checks everything again; this file checks what the
+ * module cannot see: a value that would be two words, and a URI that is not for it.
  */
 #include "initiator/cmd/attach.h"
 
@@ -13,7 +13,7 @@
 #include <string.h>
 #include "proto/wire/wire_check.h"
 
-/* A line under construction; the length goes on when it does not fit. */
+/* A line under construction; the length keeps counting when it does not fit. */
 struct attach_line {
 	char *text;
 	size_t length;

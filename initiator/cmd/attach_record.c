@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * /run/rblk/rblkN.ATTACHMENT: under which name and by which URI a device was attached. The module
- * knows addresses, not names; detach, list and udev's rule want the names. An index is given again,
- * an attachment's number never: a record that was left behind is no other device's, for udev's rule neither, and
- * whoever removes one removes no other's.
+ * knows addresses, not names; detach, list and udev's rule want the names. An index is reused, an
+ * attachment's number never: a stale record belongs to no other device, for udev's rule neither,
+ * and removing one removes no other device's.
  */
 #include "initiator/cmd/attach.h"
 
@@ -43,7 +43,7 @@ static int record_lock(const char *root)
 	fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0)
 		return -errno;
-	/* Held for the moment of writing a small file; nobody waits for the network under it. */
+	/* Held while a small file is written; nothing waits for the network under it. */
 	if (flock(fd, LOCK_EX)) {
 		err = -errno;
 		close(fd);
@@ -137,7 +137,7 @@ void attach_record_remove(const char *root, const struct attached *attached)
 	unlink(path);
 }
 
-/* Has the device gone whose attachment the file's name ends with? */
+/* Was the device removed whose attachment the file's name ends with? */
 static bool record_stale(const char *root, const char *file)
 {
 	struct attached attached;
@@ -149,8 +149,8 @@ static bool record_stale(const char *root, const char *file)
 }
 
 /*
- * Without the lock: a record is written when its device is in sysfs. One whose attachment is not there
- * when it is looked for afterwards is one whose device has gone.
+ * Without the lock: a record is written when its device is in sysfs. If its attachment is not found
+ * afterwards, its device was removed.
  */
 void attach_record_clean(const char *root)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * One attach from beginning to end: the URI, the host's addresses one after the other, the module's
- * answer, the device node, the record, and udev told that there is one.
+ * answer, the device node, the record, and an event for udev.
  */
 #include "initiator/cmd/attach.h"
 
@@ -22,7 +22,7 @@
 #define RUN_NODE_MS 10000        /* devtmpfs makes nodes at once, udev soon */
 #define RUN_POLL_MS 20
 
-/* Each refusal of the module is a line of its own; told only when no address worked. */
+/* Each refusal of the module is a line of its own; printed only if no address worked. */
 struct run_refusals {
 	char lines[RUN_ADDRESSES_MAX][ATTACH_ANSWER_BYTES];
 	unsigned int count;
@@ -81,7 +81,7 @@ static int run_addresses(const char *name, const struct ini_uri *uri, int contro
 	for (address = list; address && refusals.count < RUN_ADDRESSES_MAX;
 	     address = address->ai_next) {
 		err = run_address(control, uri, address, options, &refusals, device, bytes);
-		/* A line that is wrong is wrong for every address. */
+		/* A wrong line is wrong for every address. */
 		if (!err || err == -EINVAL || err == -ERANGE)
 			break;
 	}
@@ -124,7 +124,7 @@ static bool run_node_wait(const char *device)
 	return false;
 }
 
-/* udev looks at the disk or partition again. */
+/* Makes udev process the disk or partition again. */
 static void run_trigger(const char *folder)
 {
 	char path[PATH_MAX];
@@ -162,12 +162,12 @@ static void run_tell_udev(const struct attached *attached)
 	if (dir)
 		closedir(dir);
 	snprintf(link, sizeof(link), "--exit-if-exists=/dev/rblk/by-name/%s", attached->name);
-	/* Its failing is no failure of the attach: without rules there is no link to wait for. */
+	/* Its failure does not fail the attach: without rules there is no link to wait for. */
 	if (!access("/run/udev/control", F_OK))
 		attach_program_run(settle);
 }
 
-/* The device is there; what is known about it beyond the module. Undone when the name is taken. */
+/* The device exists; record what the module does not know. Undone if the name is taken. */
 static int run_finish(int control, const char *name, const char *uri, const char *device,
 		      struct attached *attached)
 {

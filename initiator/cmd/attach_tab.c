@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * rblktab(5): one volume on a line, NAME URI [OPTION,...]. A wrong line is kept as an entry with
- * its error, so that one mistake does not take the other volumes from a machine that boots.
+ * its error, so that one mistake does not keep a booting machine from its other volumes.
  */
 #include "initiator/cmd/attach.h"
 
@@ -35,7 +35,7 @@ bool attach_name_valid(const char *name)
 static void tab_fail(struct attach_entry *entry, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
-/* The first mistake of a line is the one that is told. */
+/* The first mistake of a line is the one that is reported. */
 static void tab_fail(struct attach_entry *entry, const char *format, ...)
 {
 	va_list args;
@@ -102,7 +102,7 @@ static void tab_line(struct attach_entry *entry, char *word, char **rest)
 		tab_fail(entry, "%s", reason);
 }
 
-/* Takes the text. 0, also for a line that says nothing, or -ENOMEM. */
+/* Takes the text. 0, also for an empty line, or -ENOMEM. */
 static int tab_add(struct attach_tab *tab, char *text, unsigned int number)
 {
 	struct attach_entry *entries, *entry;
@@ -151,7 +151,7 @@ int attach_tab_read(const char *path, struct attach_tab *tab)
 		room = 0;
 	}
 	if (!err && ferror(file))
-		err = -EIO; /* a folder, for one: it opens */
+		err = -EIO; /* for example a folder: it opens */
 	free(text);
 	fclose(file);
 	if (err)

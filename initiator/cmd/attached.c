@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What is attached, as the module shows it in /sys/block/rblkN/ and rblk/ below it. A device may go
- * while it is read: then it is not attached.
+ * What is attached, as the module shows it in /sys/block/rblkN/ and rblk/ below it. A device may be
+ * removed while it is read: then it is not attached.
  */
 #include "initiator/cmd/attach.h"
 
@@ -42,7 +42,7 @@ static uint64_t attached_number(const char *root, const char *device, const char
 	return strtoull(text, NULL, 10);
 }
 
-/* "name value" a line; what comes beyond the table is left out. */
+/* "name value" a line; entries beyond the table are ignored. */
 static void attached_read_counters(const char *root, struct attached *a)
 {
 	char text[4096], *line, *rest;

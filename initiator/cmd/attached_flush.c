@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Having what is dirty on a disk written, before it is taken away by force: the disk, its
- * partitions, what is mapped over them (dm, md), and the file systems on each. A child process does
- * it, because whoever waits for a disk cannot be interrupted: it may stay behind, until force fails
+ * Writes a disk's dirty data before it is detached by force: the disk, its partitions, what is
+ * mapped over them (dm, md), and the file systems on each. A child process does it, because a
+ * process that waits for a disk cannot be interrupted: it may stay until the forced detach fails
  * its I/O.
  */
 #include "initiator/cmd/attach.h"
@@ -33,8 +33,8 @@ static int flush_node(const char *name)
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return errno;
-	/* The first syncs a file system on it too, whatever name space it is mounted in; the second
-	 * reports what failed, and has the disk's own cache written. */
+	/* The first syncs a file system on it too, in whatever name space it is mounted; the second
+	 * reports errors and flushes the disk's own cache. */
 	if (ioctl(fd, BLKFLSBUF, 0) || fsync(fd))
 		err = errno;
 	close(fd);
@@ -43,7 +43,7 @@ static int flush_node(const char *name)
 
 static int flush_tree(const char *name, unsigned int depth);
 
-/* Those of the folder's entries that begin so. */
+/* The folder's entries with this prefix. */
 static int flush_entries(const char *folder, const char *begin, unsigned int depth)
 {
 	DIR *dir = opendir(folder);
@@ -62,7 +62,7 @@ static int flush_entries(const char *folder, const char *begin, unsigned int dep
 	return first;
 }
 
-/* What lies on a disk or partition before itself: from above, the data come down. */
+/* What is on a disk or partition comes first, then itself: data is written from top to bottom. */
 static int flush_tree(const char *name, unsigned int depth)
 {
 	char folder[PATH_MAX];

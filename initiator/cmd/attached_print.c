@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What is attached, told: to people as a table with the reasons of losses under it, to programs as
+ * Prints what is attached: for people a table with the reasons of losses under it, for programs
  * JSON with everything that sysfs shows.
  */
 #include "initiator/cmd/attach.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Who uses a disk and will not go by itself: a file system, swap, a device mapped over it; of the
- * disk or of its partitions. The module only counts opens; this says what to end first.
+ * The users of a disk that do not end by themselves: a file system, swap, a device mapped over it;
+ * of the disk or of its partitions. The module only counts opens; this says what to end first.
  */
 #include "initiator/cmd/attach.h"
 
@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* "259:3" of the folder's device, which a mount is known by. */
+/* "259:3" of the folder's device, which identifies it in mountinfo. */
 static bool users_number(const char *folder, char *number, int bytes)
 {
 	char path[PATH_MAX];

@@ -33,7 +33,7 @@ enum cmd_option_kind {
 #define CMD_QUOTE_AS_IT_IS(number) #number
 #define CMD_QUOTE(number) CMD_QUOTE_AS_IT_IS(number)
 
-/* Ends with a name of NULL. Where it stands is in the verb's own struct of values. */
+/* Ends with a name of NULL. The value is in the verb's own struct of values. */
 struct cmd_option {
 	const char *name;     /* "--name" */
 	char letter;          /* "-n", 0: none */
@@ -58,14 +58,14 @@ extern const struct cmd_verb cmd_verb_attach, cmd_verb_copy, cmd_verb_detach, cm
 	cmd_verb_info, cmd_verb_list, cmd_verb_ping;
 
 extern const struct cmd_verb *const cmd_verbs[]; /* verbs.c; ends with NULL */
-/* What --kind of ping may be; NULL: there are no more. */
+/* The values of ping's --kind; NULL: there are no more. */
 const char *cmd_ping_kind_name(size_t index);
 
 /* -- options.c --------------------------------------------------------------------------------- */
 
 /*
  * Take the options out of argv (after the verb), store their values, leave the operands in order.
- * Returns how many operands there are, or -1 after saying what is wrong. *help: --help was there.
+ * Returns how many operands there are, or -1 after an error message. *help: --help was there.
  */
 int cmd_options_parse(const struct cmd_verb *verb, char **argv, int argc, char **operands,
 		      bool *help);
@@ -133,26 +133,26 @@ struct cmd_connect {
 
 /* Does this operand name a target ("rblk://", "rblk+tcp://")? */
 bool cmd_is_uri(const char *text);
-/* CMD_OK, or CMD_USAGE after saying what is wrong with the URI; volume: it must name one. */
+/* CMD_OK, or CMD_USAGE after an error message about the URI; volume: it must name one. */
 int cmd_uri_check(const char *text, bool volume);
-/* What failed at a target, from a negative errno of librblk, in words. */
+/* What failed at a target, from a negative errno of librblk, as text. */
 const char *cmd_reason(int error);
-/* A connected session; NULL after saying why not. */
+/* A connected session; NULL after an error message. */
 struct rblk_session *cmd_session_open(const char *uri, const struct cmd_connect *connect,
 				      struct rblk_options *options);
-/* The URI's volume, opened in the session; NULL after saying why not. */
+/* The URI's volume, opened in the session; NULL after an error message. */
 struct rblk_volume *cmd_volume_open(struct rblk_session *session, uint32_t flags);
 
 /* -- json.c ------------------------------------------------------------------------------------ */
 
 /*
- * What a verb prints with --json is one object, whatever comes: its keys stand in rblk.schema.json and in
- * the manual, each with one meaning for all verbs. Times are nanoseconds, sizes bytes, both integers.
+ * A verb prints one object with --json, also when it fails: rblk.schema.json and the manual have
+ * its keys, each with one meaning for all verbs. Times are nanoseconds, sizes bytes, both integers.
  */
 typedef struct json_t json_t;
 /* From here on cmd_error()'s lines are kept, too, for the key "errors". */
 void cmd_json_begin(void);
-/* Where standard output is data's: the object goes there instead. */
+/* If standard output is for data: print the object there instead. */
 void cmd_json_output(FILE *out);
 /* Print the object; takes the reference. enum cmd_exit */
 int cmd_json_print(json_t *root);

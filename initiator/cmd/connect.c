@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Sessions and volumes as the verbs open them: the options that they share, and the words where it
- * does not work. librblk's words begin with the object, so they are printed as they are.
+ * Sessions and volumes as the verbs open them: the options that they share, and the messages when
+ * that fails. librblk's messages begin with the object, so they are printed unchanged.
  */
 #include "initiator/cmd/cmd.h"
 
@@ -30,7 +30,7 @@ int cmd_uri_check(const char *text, bool volume)
 	return CMD_OK;
 }
 
-/* Only statuses whose errno nothing but a target's answer is turned into. */
+/* Only errno values that come from nothing but a target's answer. */
 const char *cmd_reason(int error)
 {
 	static const enum rblk_status told[] = {

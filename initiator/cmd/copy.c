@@ -44,7 +44,7 @@ static void copy_interrupt(int signal)
 	copy_interrupted = 1;
 }
 
-/* The second one kills: a target that is stuck must not hold the user. */
+/* The second signal kills: a stuck target must not block the user. */
 static void copy_catch_signals(void)
 {
 	struct sigaction action = { .sa_handler = copy_interrupt, .sa_flags = SA_RESETHAND };
@@ -82,7 +82,7 @@ static int copy_open(struct copy *copy, char **operands)
 	return result ? CMD_FAILED : CMD_OK;
 }
 
-/* How much there is to do, and does it fit? */
+/* How much to copy, and does it fit? */
 static int copy_check_sizes(struct copy *copy)
 {
 	const struct copy_end *source = &copy->source;
@@ -105,7 +105,7 @@ static int copy_check_sizes(struct copy *copy)
 	return CMD_OK;
 }
 
-/* How much of a hole the destination takes at a time; 0: it has to be written like data. */
+/* The most of a hole that the destination takes at a time; 0: it is written like data. */
 static uint32_t copy_hole_bytes(const struct copy *copy)
 {
 	const struct copy_end *end = &copy->destination;
@@ -149,7 +149,7 @@ static int copy_check_ends(struct copy *copy)
 	return copy_holes_init(&copy->source) ? CMD_FAILED : CMD_OK;
 }
 
-/* -- what is said at the end ------------------------------------------------------------------- */
+/* -- messages at the end ----------------------------------------------------------------------- */
 
 static FILE *copy_output(const char *destination)
 {

@@ -21,7 +21,7 @@
 #define COPY_HOLE_MIN (64u << 10) /* a shorter one is copied as data: a command saves no more */
 #define COPY_HOLE_MAX (1u << 30)
 #define COPY_WAIT_MS \
-	200 /* the longest sleep: an interrupt and the progress line are looked at then */
+	200 /* the longest sleep: then check for an interrupt and draw the progress line */
 
 /* A file, a pipe or a volume. Opened by copy_end_open_*(), closed by copy_end_close(). */
 struct copy_end {
@@ -88,18 +88,18 @@ struct copy {
 
 	uint64_t next_offset; /* to be read */
 	uint32_t filled;      /* bytes of the chunk that a pipe is being read into */
-	bool starved;	      /* the pipe has nothing now: wait for it, too */
+	bool starved;	      /* the pipe is empty now: wait for it, too */
 	uint64_t read_index,
 		write_index; /* the next slot to be filled, to be written: modulo depth */
 	uint64_t done_bytes, zeroed_bytes;
 	unsigned int outstanding; /* commands whose callback has not come */
 	bool ended;		  /* the source has no more */
-	int error;		  /* first failure; its words are printed already */
+	int error;		  /* first failure; its message is printed already */
 };
 
 /* -- copy_end.c -------------------------------------------------------------------------------- */
 
-/* Each says what is wrong. 0 or negative errno. */
+/* Each prints its error. 0 or negative errno. */
 int copy_end_open_volume(struct copy_end *end, const char *uri, bool output,
 			 const struct cmd_connect *connect, uint32_t depth);
 int copy_end_open_source(struct copy_end *end, const char *path);
@@ -115,12 +115,12 @@ int copy_end_write_file(struct copy_end *end, const void *data, uint32_t bytes, 
 
 /* -- copy_holes.c ------------------------------------------------------------------------------ */
 
-/* If it can be told of this end. 0 or negative errno, which is said. */
+/* If this end can tell. 0 or negative errno, after an error message. */
 int copy_holes_init(struct copy_end *end);
 void copy_holes_fini(struct copy_end *end);
 /* What is at `offset`, and up to where it is the same, `limit` at the most. Not known: data. */
 void copy_holes_at(struct copy_end *end, uint64_t offset, uint64_t limit, uint64_t *to, bool *zero);
-/* Ask anew from here on: the end may have changed. */
+/* Ask again from here on: the end may have changed. */
 void copy_holes_forget(struct copy_end *end);
 /* How long the next chunk is, of a source that ends at `most`; zero: it is a hole. */
 uint32_t copy_holes_next(struct copy *copy, uint64_t most, bool *zero);
@@ -132,11 +132,11 @@ extern volatile sig_atomic_t copy_interrupted; /* set by SIGINT and SIGTERM */
 /* Buffers and chunk list. */
 int copy_init(struct copy *copy);
 void copy_fini(struct copy *copy); /* no command is outstanding, or its session is closed */
-/* All that there is, or up to the first error or interrupt; nothing is outstanding afterwards. */
+/* Copies all, or up to the first error or interrupt; nothing is outstanding afterwards. */
 int copy_run(struct copy *copy);
 /* Submit, call back what has completed, sleep at most COPY_WAIT_MS for it. 0 or negative errno. */
 int copy_wait(struct copy *copy);
-/* Keep the first error and say it. */
+/* Keep the first error and print it. */
 void copy_fail(struct copy *copy, const struct copy_end *end, const char *what, uint64_t offset,
 	       int error);
 

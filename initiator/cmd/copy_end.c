@@ -33,7 +33,7 @@ int copy_end_open_volume(struct copy_end *end, const char *uri, bool output,
 	return 0;
 }
 
-/* What kind of file end->fd is, and how long. */
+/* The kind and the length of the file end->fd. */
 static int copy_end_examine(struct copy_end *end)
 {
 	struct stat status;
@@ -151,7 +151,7 @@ int64_t copy_end_read_file(struct copy_end *end, void *data, uint32_t bytes, uin
 
 	while (done < bytes) {
 		length = pread(end->fd, (char *)data + done, bytes - done, (off_t)(offset + done));
-		if (length < 0) /* EINTR as well: only an interrupt of the user comes here */
+		if (length < 0) /* EINTR too: only the user interrupts this */
 			return -errno;
 		if (!length)
 			break;

@@ -22,7 +22,7 @@ struct copy_holes {
 
 int copy_holes_init(struct copy_end *end)
 {
-	/* Standard input's offset is not ours to move, and a pipe has no holes. */
+	/* Standard input's offset must not be moved, and a pipe has no holes. */
 	if (end->session ? !end->info->can_extents : !end->regular || end->standard)
 		return 0;
 	end->holes = calloc(1, sizeof(*end->holes));
@@ -83,7 +83,7 @@ static const struct rblk_extent *holes_extent(const struct copy_holes *holes, ui
 	return NULL;
 }
 
-/* Where the target cannot tell, all is data: what is wrong with it will show when that is read. */
+/* If the target cannot tell, all is data: an error shows when that is read. */
 static void holes_of_volume(struct copy_end *end, uint64_t offset, uint64_t limit)
 {
 	struct copy_holes *holes = end->holes;

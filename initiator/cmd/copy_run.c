@@ -107,7 +107,7 @@ int copy_wait(struct copy *copy)
 	int completed = 0;
 	int i, result;
 
-	/* One session and nothing else to wait for: the library knows best when to spin. */
+	/* One session and nothing else to wait for: let the library decide when to spin. */
 	if ((!sessions[0] || !sessions[1]) && !copy->starved) {
 		result = rblk_wait(sessions[0] ? sessions[0] : sessions[1], COPY_WAIT_MS);
 		return result < 0 && result != -EINTR ? result : 0;
@@ -147,7 +147,7 @@ static uint32_t copy_next_bytes(struct copy *copy, bool *zero)
 	return copy_holes_next(copy, most, zero);
 }
 
-/* All that the source was to have is read, or the destination is full: has a pipe more? */
+/* All expected data is read, or the destination is full: does the pipe have more? */
 static int copy_read_end(struct copy *copy)
 {
 	char text[CMD_TEXT_BYTES];
@@ -167,7 +167,7 @@ static int copy_read_end(struct copy *copy)
 	return -ENOSPC;
 }
 
-/* What there is of one chunk; a pipe that gives it in pieces is asked again for the rest. */
+/* Read one chunk as far as it is there; a pipe that gives pieces is asked again for the rest. */
 static int64_t copy_read_piece(struct copy *copy, struct copy_slot *slot, uint32_t bytes)
 {
 	int64_t length;
@@ -344,7 +344,7 @@ static int copy_write_file(struct copy *copy, struct copy_slot *slot)
 	struct copy_end *end = &copy->destination;
 	int result = 0;
 
-	/* What is no file with holes gets zeroes from here; hole_bytes is a chunk then. */
+	/* If it is no file with holes, write zeroes from here; hole_bytes is a chunk then. */
 	if (slot->zero && !end->regular)
 		memset(slot->data, 0, slot->bytes);
 	if (end->regular && (slot->zero || (copy->sparse &&
@@ -391,13 +391,13 @@ static int copy_write(struct copy *copy)
 
 /* -- the loop ---------------------------------------------------------------------------------- */
 
-/* Commands that are out have the buffers: wait for all of them, whatever happened. */
+/* Outstanding commands use the buffers: wait for all of them, also after an error. */
 static void copy_drain(struct copy *copy)
 {
 	while (copy->outstanding)
 		if (copy_wait(copy) < 0 && copy->outstanding) {
-			/* One session is lost; what the other has out comes back when it is closed.
-			 */
+			/* One session is lost; the other's outstanding commands are called back
+			   when it is closed. */
 			copy_end_close(&copy->source);
 			copy_end_close(&copy->destination);
 			return;

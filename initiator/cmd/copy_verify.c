@@ -13,7 +13,7 @@
 
 #define VERIFY_PIECE_BYTES (64u << 20) /* of a hole; well within a command's time on any disk */
 
-/* One CHECKSUM that is out. */
+/* One outstanding CHECKSUM. */
 struct verify_slot {
 	struct verify *verify;
 	uint64_t offset;
@@ -186,7 +186,7 @@ static void verify_run(struct verify *verify)
 	while (more || copy->outstanding) {
 		slot = verify_slot_find(verify->slots, copy->depth);
 		result = -EAGAIN;
-		/* What is out may have to be asked for again. */
+		/* Outstanding ranges may have to be asked for again. */
 		more = !copy->error && !copy_interrupted && (!slot || verify_next(verify, &next));
 		if (slot && more)
 			result = verify_start(verify, slot, &next);
@@ -236,7 +236,7 @@ int64_t copy_verify(struct copy *copy)
 	struct copy_end *end = copy_verify_end(copy);
 	struct verify verify = { .copy = copy };
 
-	/* What was known of a source may have changed while it was copied. */
+	/* The known holes of a source may have changed while it was copied. */
 	copy_holes_forget(end);
 	if (!end->holes && copy_holes_init(end))
 		return -ENOMEM;
@@ -246,7 +246,7 @@ int64_t copy_verify(struct copy *copy)
 		return -ENOMEM;
 	}
 	verify_run(&verify);
-	/* A lost session has called back all it had; a lost other one leaves commands: end them. */
+	/* A lost session has called back all its commands; if the other one is lost, end them. */
 	if (copy->outstanding)
 		copy_end_close(end);
 	free(verify.slots);

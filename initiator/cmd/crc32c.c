@@ -38,7 +38,7 @@ static uint32_t crc32c_multiply(uint32_t a, uint32_t b)
 	return product;
 }
 
-/* What 2^n zeroes have gives what 2^(n + 1) have. */
+/* The CRC of 2^n zeroes gives that of 2^(n + 1). */
 uint32_t crc32c_zeroes(uint64_t bytes)
 {
 	uint32_t power = crc32c("", 1); /* a byte of zero */

@@ -12,7 +12,7 @@
 uint32_t crc32c(const void *data, size_t bytes);
 /* The CRC of two pieces together from each one's own; second_bytes is the second's length. */
 uint32_t crc32c_combine(uint32_t first, uint32_t second, uint64_t second_bytes);
-/* Of that many zeroes, in no time. */
+/* The CRC of that many zeroes, in logarithmic time. */
 uint32_t crc32c_zeroes(uint64_t bytes);
 
 #endif

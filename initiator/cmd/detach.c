@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * rblk detach: by device, by the name or the URI that it was attached with, or everything. What
- * uses the disk is named; who has it open for a moment only, as udev does, is waited for. Before it
- * is taken by force, what is dirty is written, where the target can be reached.
+ * rblk detach: by device, by the name or the URI that it was attached with, or everything. Names
+ * the users of a busy disk; waits for one that has it open only for a short time, such as udev.
+ * Before a detach by force, dirty data is written if the target can be reached.
  */
 #include "initiator/cmd/attach.h"
 
@@ -15,9 +15,9 @@
 #include <unistd.h>
 
 #define DETACH_UNSAID UINT64_MAX
-#define DETACH_WAIT_MS 3000 /* for those who only look: udev after the last close */
+#define DETACH_WAIT_MS 3000 /* for short users: udev after the last close */
 #define DETACH_POLL_MS 50
-#define DETACH_FLUSH_MS 10000 /* at a shutdown, the target may be dead and nobody know it */
+#define DETACH_FLUSH_MS 10000 /* at a shutdown the target may be down without notice */
 
 static struct detach_values {
 	uint64_t wait_ms;
@@ -45,8 +45,8 @@ static uint64_t detach_now_ms(void)
 
 /*
  * One line to the module, if the device is still the one that was meant: others may have detached
- * it and attached another volume, which is rblkN now. -ENODEV: it has gone. Else 0 or -errno, with
- * the answer.
+ * it and attached another volume as rblkN. -ENODEV: it is not attached any more. Else 0 or -errno,
+ * with the answer.
  */
 static int detach_send(int control, const struct attached *attached, const char *force,
 		       char *answer)
@@ -61,8 +61,8 @@ static int detach_send(int control, const struct attached *attached, const char 
 }
 
 /*
- * Without force; as detach_send(). -EBUSY is asked again until `end`; at once it is final when
- * somebody holds the disk who will not go by himself, unless --wait says to wait even then.
+ * Without force; as detach_send(). -EBUSY is tried again until `end`; it is final at once if a user
+ * of the disk does not end by itself, unless --wait asks to wait even then.
  */
 static int detach_gently(int control, const struct attached *attached, uint64_t end, char *answer)
 {
@@ -87,7 +87,7 @@ static int detach_gently(int control, const struct attached *attached, uint64_t 
 	return err;
 }
 
-/* What its users have written is still on its way to the disk; force would throw it away. */
+/* Data that its users have written may still be in memory; force would discard it. */
 static int detach_by_force(int control, const struct attached *attached, char *answer)
 {
 	int err = attached_flush(attached, DETACH_FLUSH_MS);
@@ -106,12 +106,12 @@ static int detach_device(int control, const struct attached *attached)
 
 	if (wait_ms == DETACH_UNSAID)
 		wait_ms = values.force ? 0 : DETACH_WAIT_MS;
-	/* Nobody can end cleanly on a disk that fails everything; only force is left. */
+	/* Nothing can be written to a disk that fails everything; only force is left. */
 	if (!values.force || (wait_ms && strcmp(attached->state, "failed")))
 		err = detach_gently(control, attached, detach_now_ms() + wait_ms, answer);
 	if (err && err != -ENODEV && values.force)
 		err = detach_by_force(control, attached, answer);
-	/* Whoever was quicker has done what was wanted. */
+	/* Another command has already done it. */
 	if (err && err != -ENODEV) {
 		cmd_error("%s", answer);
 		return err;

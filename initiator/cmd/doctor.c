@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * rblk doctor: what this machine has of RDMA, what is wrong with it, and, given a target, whether
- * it can be reached.
+ * rblk doctor: this machine's RDMA, what is wrong with it, and, given a target, whether it can be
+ * reached.
  */
 #include "initiator/cmd/doctor.h"
 

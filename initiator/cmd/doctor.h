@@ -44,7 +44,7 @@ struct doctor_device {
 	char transport[16]; /* "InfiniBand", "iWARP" */
 	bool iwarp;         /* over TCP: neither RoCE's addresses nor its packet sizes */
 	char netdev[16];    /* of the first port, where there is one */
-	char error[128];    /* why it could not be opened; empty: it could */
+	char error[128];    /* why it could not be opened; empty: it was opened */
 	uint32_t max_qp, max_cq, max_mr, max_sge, max_srq_wr, max_qp_wr;
 	uint32_t max_read_in, max_read_out; /* IRD, ORD */
 	struct doctor_port ports[DOCTOR_PORTS_MAX];
@@ -87,7 +87,7 @@ struct doctor_problems {
 	unsigned int count;
 };
 
-/* What became of the connection that was asked for. */
+/* The result of the requested connection. */
 struct doctor_connection {
 	const char *uri; /* NULL: none was */
 	bool connected;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What is wrong, in words, with the command that mends it. Facts in, problems out; what makes RDMA
- * impossible is fatal, what only makes it fail later or go slowly is a warning.
+ * The problems as text, each with the command that solves it. Facts in, problems out; what makes
+ * RDMA impossible is fatal, what only makes it fail later or slow is a warning.
  */
 #include "initiator/cmd/doctor.h"
 
@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Queues, their buffers and a few MiB of data must be locked; less than this will not do. */
+/* Queues, their buffers and a few MiB of data must be locked; less than this does not suffice. */
 #define DOCTOR_MEMLOCK_BYTES (64u << 20)
 
 __attribute__((format(printf, 3, 4))) static struct doctor_problem *
@@ -19,7 +19,7 @@ judge_add(struct doctor_problems *problems, bool fatal, const char *format, ...)
 	struct doctor_problem *problem = &problems->list[problems->count];
 	va_list args;
 
-	/* The last entry takes all that is too much; there are never so many. */
+	/* The last entry takes the overflow; there are never that many. */
 	if (problems->count + 1 < DOCTOR_PROBLEMS_MAX)
 		problems->count++;
 	memset(problem, 0, sizeof(*problem));
@@ -141,7 +141,7 @@ static void judge_port(const struct doctor_device *device, const struct doctor_p
 	}
 }
 
-/* One usable port on one device is enough; others that are down are said, but do not matter. */
+/* One usable port on one device is enough; others that are down are only reported. */
 static void judge_devices(const struct doctor_facts *facts, struct doctor_problems *problems)
 {
 	struct doctor_problem *problem;

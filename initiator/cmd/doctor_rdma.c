@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/*
- * What rdma-core tells: devices, their limits, ports and addresses.
- */
+/* The facts from rdma-core: devices, their limits, ports and addresses. */
 #include "initiator/cmd/doctor.h"
 
 #include <arpa/inet.h>
@@ -73,7 +71,7 @@ static void rdma_port(struct doctor_device *device, struct ibv_context *context,
 	port->max_mtu = rdma_mtu_bytes(attributes.max_mtu);
 }
 
-/* The network device under an RDMA device is known through its addresses. */
+/* An RDMA device's network device is found through its addresses. */
 static void rdma_netdev(struct doctor_device *device)
 {
 	unsigned int i, k;

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/*
- * What the kernel's files tell: modules, device nodes, limits, huge pages, network devices.
- */
+/* The facts from the kernel's files: modules, device nodes, limits, huge pages, network devices. */
 #include "initiator/cmd/doctor.h"
 
 #include <dirent.h>
@@ -119,7 +117,7 @@ static void system_nodes(struct doctor_facts *facts, const char *root)
 	closedir(folder);
 }
 
-/* A network device that is up, in the order of the names; loopback only for want of another. */
+/* A network device that is up, in the order of the names; loopback only if there is no other. */
 static void system_netdev(struct doctor_facts *facts, const char *root)
 {
 	char path[PATH_MAX], state[32];

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/*
- * rblk info: everything that opening a volume tells, in words.
- */
+/* rblk info: prints everything that the target reports when a volume is opened. */
 #include "initiator/cmd/cmd.h"
 
 #include <inttypes.h>

@@ -11,7 +11,7 @@
 #include <string.h>
 
 /* Of this process, which does one verb. */
-static json_t *json_errors; /* NULL: nobody asked for JSON */
+static json_t *json_errors; /* NULL: JSON was not asked for */
 static FILE *json_out;
 static bool json_printed;
 
@@ -59,7 +59,7 @@ int cmd_json_end(int status)
 	return status;
 }
 
-/* A file's name may be any bytes; those that are no UTF-8 become question marks. */
+/* A file's name may be any bytes; those that are not UTF-8 become question marks. */
 json_t *cmd_json_text(const char *text)
 {
 	json_t *string = json_string(text);

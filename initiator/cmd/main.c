@@ -60,7 +60,7 @@ static int main_unknown(const char *name)
 	return CMD_USAGE;
 }
 
-/* help VERB; help and version are no verbs of the table, but people ask about them, too. */
+/* help VERB; help and version are not verbs of the table, but have a help, too. */
 static int main_help_of(char **argv, int argc)
 {
 	const struct cmd_verb *verb;
@@ -82,7 +82,7 @@ static int main_help_of(char **argv, int argc)
 	return CMD_OK;
 }
 
-/* Known before the options are read, since what is wrong with them is told as JSON, too. */
+/* Known before the options are read, because their errors are printed as JSON, too. */
 static bool main_wants_json(const struct cmd_verb *verb, char **argv, int argc)
 {
 	int i;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * How the command speaks: error lines, numbers for people, tables. Every verb's text for people
- * comes from here, so that they look alike.
+ * The command's output: error lines, numbers for people, tables. Every verb's text for people comes
+ * from here, so that they look alike.
  */
 #include "initiator/cmd/cmd.h"
 
@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* An operand may be as long as a path; what is said about it is short. */
+/* An operand may be as long as a path; the rest of a message is short. */
 #define ERROR_BYTES (PATH_MAX + 1024)
 
 int cmd_error(const char *format, ...)

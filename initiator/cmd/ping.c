@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * rblk ping: the round trip of the fabric itself, without any volume, in the four classic ways, and
- * what share of a processor each end spent on it. The one-sided ways need the target's leave.
+ * what share of a processor each end spent on it. The one-sided ways need the target's permission.
  */
 #include "initiator/cmd/cmd.h"
 
@@ -51,7 +51,7 @@ static const struct ping_kind {
 };
 #define KIND_COUNT (sizeof(kinds) / sizeof(kinds[0]))
 
-/* One kind's outcome. skipped: in words, why it was not measured. */
+/* One kind's result. skipped: the reason why it was not measured. */
 struct ping_outcome {
 	const char *skipped;
 	struct latency_summary latency;

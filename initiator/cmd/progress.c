@@ -11,7 +11,7 @@
 #include "initiator/cmd/cmd.h"
 
 #define PROGRESS_INTERVAL_NS 100000000u
-#define PROGRESS_BAR_MIN 4 /* a shorter bar tells nothing */
+#define PROGRESS_BAR_MIN 4 /* a shorter bar shows nothing */
 
 uint64_t progress_now_ns(void)
 {
@@ -21,7 +21,7 @@ uint64_t progress_now_ns(void)
 	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* A dumb terminal can neither go back to the beginning of a line nor erase it. */
+/* A dumb terminal cannot return to the beginning of a line or erase it. */
 static bool progress_terminal(void)
 {
 	const char *term = getenv("TERM");

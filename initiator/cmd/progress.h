@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/*
- * A line on the terminal that tells how far a long operation is, how fast, and when it will end.
- */
+/* A line on the terminal that shows how far a long operation is, how fast, and when it will end. */
 #ifndef RBLK_CMD_PROGRESS_H
 #define RBLK_CMD_PROGRESS_H
 
@@ -18,7 +16,7 @@ struct progress {
 	uint64_t start_ns, drawn_ns;
 };
 
-/* quiet, a standard error that is no terminal, or a dumb one: nothing is ever shown. */
+/* quiet, or standard error is no terminal or a dumb one: nothing is shown. */
 void progress_start(struct progress *progress, const char *what, uint64_t total, bool quiet);
 /* Cheap: draws at most ten times a second. */
 void progress_update(struct progress *progress, uint64_t done);

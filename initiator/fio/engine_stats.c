@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 /*
- * Tells the runs of fio apart: drawn when fio loads the engine, which is before it starts its jobs,
- * so that jobs that are processes inherit it.
+ * Identifies one run of fio: a random number drawn when fio loads the engine, before it starts its
+ * jobs, so that jobs that are processes inherit it.
  */
 static uint64_t engine_run;
 

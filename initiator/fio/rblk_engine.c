@@ -14,7 +14,7 @@
 #include "initiator/fio/engine_stats.h"
 #include "initiator/rblk.h"
 
-/* What librblk grants at the least and at the most, and so what is asked for. */
+/* The least and the most credits that librblk grants. */
 #define ENGINE_CREDITS_MIN 4u
 #define ENGINE_CREDITS_MAX 1024u
 
@@ -101,7 +101,7 @@ static struct fio_option engine_option_table[] = {
 	{.name = NULL},
 };
 
-/* An io_u's place in the engine: what the library's callback is given. */
+/* An io_u's state in the engine: the argument of the library's callback. */
 struct engine_io {
 	struct engine *engine;
 	struct io_u *io_u;
@@ -127,7 +127,7 @@ struct engine {
 	struct io_u **done;
 	unsigned int depth, first, count, handed;
 
-	bool closing;	   /* what is called back now is nobody's any more */
+	bool closing;	   /* callbacks are ignored from now on */
 	bool lost_is_told; /* the session's failure was printed */
 };
 
@@ -151,7 +151,7 @@ static uint32_t engine_credits(const struct thread_data *td)
 	return credits < ENGINE_CREDITS_MAX ? credits : ENGINE_CREDITS_MAX;
 }
 
-/* 0 or negative errno, and then the words in `error` (RBLK_ERROR_BYTES). */
+/* 0 or negative errno with a message in `error` (RBLK_ERROR_BYTES). */
 static int engine_open(const struct thread_data *td, struct rblk_session **session,
 		       struct rblk_volume **volume, char *error)
 {
@@ -206,7 +206,7 @@ static void engine_probe_child(const struct thread_data *td, int fd)
 
 /*
  * Learn the volume's size before the job starts, in a process of its own: fio's jobs are forked
- * from this one, and a process that has opened an RDMA device cannot hand it on to its children.
+ * from this one, and a process cannot pass an open RDMA device to its children.
  */
 static int engine_probe(const struct thread_data *td, struct engine_probe *probe)
 {
@@ -242,7 +242,7 @@ static int engine_fail(struct thread_data *td, int error, const char *where, con
 	return 1;
 }
 
-/* Every block size that the job may use must suit the volume; said here, not by I/O that fails. */
+/* Check every block size that the job may use here, instead of failing its I/O. */
 static int engine_check_sizes(struct thread_data *td, const struct rblk_volume_info *info)
 {
 	unsigned long long largest = td_max_bs(td);
@@ -266,7 +266,7 @@ static int engine_check_sizes(struct thread_data *td, const struct rblk_volume_i
 	return 0;
 }
 
-/* fio names the files of an engine without files after the job; its messages are clearer so. */
+/* fio names the files of an engine without files after the job; this makes its messages clearer. */
 static void engine_name_file(struct thread_data *td, struct fio_file *file, const char *name)
 {
 	char *copy = td->o.filename ? NULL : smalloc_strdup(name);
@@ -422,7 +422,7 @@ static void engine_done(void *arg, const struct rblk_result *result)
 	engine->count++;
 }
 
-/* The session's end is told once, however many I/Os it takes along. */
+/* The session's failure is printed once, however many I/Os fail with it. */
 static void engine_tell_lost(struct engine *engine)
 {
 	if (engine->lost_is_told || rblk_session_state(engine->session) != RBLK_SESSION_FAILED)
@@ -463,7 +463,7 @@ static enum fio_q_status engine_queue(struct thread_data *td, struct io_u *io_u)
 
 	fio_ro_check(td, io_u);
 	result = engine_start(td, io_u);
-	/* fio asks again at once for a sync that is told BUSY, and reaps nothing in between. */
+	/* fio repeats a sync that was answered BUSY at once, and reaps nothing in between. */
 	while (result == -EAGAIN && ddir_sync(io_u->ddir)) {
 		if (rblk_wait(engine->session, -1) < 0)
 			break;
@@ -485,8 +485,7 @@ static int engine_commit(struct thread_data *td)
 
 	if (result >= 0)
 		return 0;
-	/* The commands were, or will be, called back with the error: fio learns it from each of
-	 * them. */
+	/* Each command was, or will be, called back with the error: fio gets it from them. */
 	engine_tell_lost(engine);
 	return 0;
 }
@@ -543,8 +542,7 @@ extern struct ioengine_ops ioengine __attribute__((visibility("default")));
 struct ioengine_ops ioengine = {
 	.name = "rblk",
 	.version = FIO_IOOPS_VERSION,
-	/* Offloaded submission would do I/O from other threads than the one that has the session.
-	 */
+	/* Offloaded submission would do I/O from threads that do not own the session. */
 	.flags = FIO_RAWIO | FIO_DISKLESSIO | FIO_NOEXTEND | FIO_NODISKUTIL | FIO_NO_OFFLOAD,
 	.setup = engine_setup,
 	.init = engine_init,

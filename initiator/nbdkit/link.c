@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Owns the link of link.h. One mutex guards the session. A caller starts its commands under it and
- * rings the doorbell itself; the link's thread does all polling, and wakes the caller when the
- * last of its commands is done. The thread lets go of the mutex while it sleeps, so a request
- * costs two wakes and no handing over.
+ * rings the doorbell itself; the link's thread does all polling, and wakes the caller when the last
+ * of its commands is done. The thread releases the mutex while it sleeps, so a request costs two
+ * wakes and no hand-over.
  */
 #include "initiator/nbdkit/link.h"
 
@@ -18,7 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* As many as nbdkit has threads for a connection, unless it is told otherwise. */
+/* nbdkit's default number of threads for a connection. */
 #define LINK_SLOTS 16u
 #define LINK_SLOT_BYTES (256u * 1024)
 #define LINK_CREDITS 64u
@@ -95,7 +95,7 @@ static void link_wake(struct nbd_link *link)
 
 /* -- the thread -------------------------------------------------------------------------------- */
 
-/* Mutex held; let go of while asleep. */
+/* Mutex held; released while asleep. */
 static void link_sleep(struct nbd_link *link)
 {
 	struct pollfd fds[2] = {
@@ -110,7 +110,7 @@ static void link_sleep(struct nbd_link *link)
 	pthread_mutex_unlock(&link->mutex);
 	poll(fds, 2, timeout_ms);
 	if (fds[1].revents && read(link->wake_fd, &count, sizeof(count)) < 0)
-		count = 0; /* nothing to take back: level-triggered, it is asked again */
+		count = 0; /* nothing to undo: level-triggered, it is polled again */
 	pthread_mutex_lock(&link->mutex);
 	link->asleep = false;
 }
@@ -130,7 +130,7 @@ static void *link_serve(void *arg)
 		if (count)
 			continue;
 		if (link->polling) {
-			/* Whoever waits for the mutex gets it. */
+			/* Gives the mutex to a waiting caller. */
 			pthread_mutex_unlock(&link->mutex);
 			sched_yield();
 			pthread_mutex_lock(&link->mutex);
@@ -142,7 +142,7 @@ static void *link_serve(void *arg)
 	return NULL;
 }
 
-/* Without nbdkit's signals: they are for its own threads. */
+/* Signals blocked: they are for nbdkit's own threads. */
 static int link_start_thread(struct nbd_link *link)
 {
 	sigset_t all, before;
@@ -171,7 +171,7 @@ static int link_alloc_slots(struct nbd_link *link)
 	return 0;
 }
 
-/* On failure the words are in error; what was opened is closed with the session. */
+/* On failure the message is in error; what was opened is closed with the session. */
 static int link_connect(struct nbd_link *link, const struct nbd_link_options *options, char *error)
 {
 	struct rblk_options session_options = {
@@ -301,7 +301,7 @@ static int link_try(struct nbd_link *link, const struct link_command *command,
 	return -EINVAL;
 }
 
-/* Mutex held. Waits for a credit if need be, which the thread's progress gives. */
+/* Mutex held. Waits for a credit if need be, which the thread's progress frees. */
 static void link_start(struct nbd_link *link, const struct link_command *command,
 		       struct link_waiter *waiter)
 {
@@ -328,7 +328,7 @@ static void link_submit(struct nbd_link *link)
 	rblk_submit(link->session);
 	if (!link->asleep)
 		return;
-	/* The first command has a timer that the sleeping thread does not know of. */
+	/* The first command has a timer that the sleeping thread does not know yet. */
 	timeout_ms = rblk_timeout_ms(link->session);
 	if (timeout_ms >= 0 && now_ms() + (uint64_t)timeout_ms < link->asleep_until_ms) {
 		link->asleep_until_ms = 0;
@@ -363,7 +363,7 @@ static int link_run(struct nbd_link *link, const struct link_command *commands, 
 
 /* -- reads and writes -------------------------------------------------------------------------- */
 
-/* At least one; more only if they are free, so that nobody waits with slots in hand. */
+/* At least one; more only if they are free, so that no caller waits while it holds slots. */
 static unsigned int link_take_slots(struct nbd_link *link, struct link_command *commands,
 				    unsigned int wanted)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * A link: what one NBD connection has of an rblk volume. It owns a session of librblk, the volume
+ * A link: one NBD connection's access to an rblk volume. It owns a session of librblk, the volume
  * opened in it, registered buffers that are reused for every request, and one thread that serves
- * the session while nobody calls. Any number of threads may ask of a link at the same time; each
- * call blocks until its own request is done. Nothing here knows about nbdkit.
+ * the session between calls. Any number of threads may use a link at the same time; each call
+ * blocks until its own request is done. Nothing here knows about nbdkit.
  *
  * Results: 0 or negative errno. Once the session is lost every call returns -EIO, and
  * nbd_link_error() says why.
@@ -25,9 +25,9 @@ struct nbd_link_options {
 	bool read_only;
 };
 
-/* NULL on failure: errno, and the words in error (RBLK_ERROR_BYTES). */
+/* NULL on failure: errno, and the message in error (RBLK_ERROR_BYTES). */
 struct nbd_link *nbd_link_open(const struct nbd_link_options *options, char *error);
-/* When no call is under way. */
+/* Only while no call is in progress. */
 void nbd_link_close(struct nbd_link *link);
 
 /* Fixed while the link is open. */
@@ -39,12 +39,12 @@ void nbd_link_error(struct nbd_link *link, char *error);
 int nbd_link_read(struct nbd_link *link, void *data, uint32_t bytes, uint64_t offset);
 int nbd_link_write(struct nbd_link *link, const void *data, uint32_t bytes, uint64_t offset,
 		   uint32_t flags);
-/* What was answered on any link to the volume before this is called is durable when it succeeds. */
+/* On success, all writes answered on any link to the volume before this call are durable. */
 int nbd_link_flush(struct nbd_link *link);
 int nbd_link_discard(struct nbd_link *link, uint32_t bytes, uint64_t offset);
 int nbd_link_zero(struct nbd_link *link, uint32_t bytes, uint64_t offset, uint32_t flags);
 
-/* Where data is: how many extents (1 to max), which may end before the range does. */
+/* The extents of a range: how many (1 to max); they may end before the range does. */
 int nbd_link_extents(struct nbd_link *link, uint32_t bytes, uint64_t offset,
 		     struct rblk_extent *extents, unsigned int max);
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * nbdkit's plugin "rblk": an rblk volume as an NBD export, for qemu, nbd-client, nbdcopy and all
- * else that speaks NBD. nbdkit calls these functions, several of a connection at a time; each
- * connection has a link (link.c) of its own. Here are the settings, and what an NBD client is
- * told about a volume.
+ * nbdkit's plugin "rblk": an rblk volume as an NBD export, for qemu, nbd-client, nbdcopy and every
+ * other NBD client. nbdkit calls these functions, several of a connection at a time; each
+ * connection has a link (link.c) of its own. This file has the settings, and what an NBD client
+ * gets to know about a volume.
  *
  *	nbdkit rblk rblk+tcp://10.0.0.2/disk
  */
@@ -19,7 +19,7 @@
 
 #define THREAD_MODEL NBDKIT_THREAD_MODEL_PARALLEL
 
-/* What NBD clients send at the most, by custom, unless they are told otherwise. */
+/* The longest request that NBD clients send by default. */
 #define PLUGIN_MAX_BYTES (32u << 20)
 #define PLUGIN_EXTENTS_MAX 256u
 /* nbdkit's bounds for the preferred size. */
@@ -131,7 +131,7 @@ static int plugin_list_exports(int readonly, int is_tls, struct nbdkit_exports *
 
 static const char *plugin_default_export(int readonly, int is_tls)
 {
-	/* Without a volume there is none that stands for the others. */
+	/* A URI without a volume has no default export. */
 	return uri_has_volume() ? "" : NULL;
 }
 
@@ -163,7 +163,7 @@ static void plugin_close(void *handle)
 	nbd_link_close(handle);
 }
 
-/* -- what a client is told --------------------------------------------------------------------- */
+/* -- what a client gets to know ---------------------------------------------------------------- */
 
 static int64_t plugin_get_size(void *handle)
 {
@@ -176,7 +176,7 @@ static int plugin_block_size(void *handle, uint32_t *minimum, uint32_t *preferre
 	const struct rblk_volume_info *info = nbd_link_info(handle);
 	uint32_t size = info->optimal_bytes;
 
-	/* A power of two, or the one that the disk writes without reading first. */
+	/* A power of two, or the size that the disk writes without reading first. */
 	if (!size || size & (size - 1) || size > PLUGIN_PREFERRED_MAX)
 		size = info->physical_bytes;
 	if (size < info->block_bytes)
@@ -207,7 +207,7 @@ static int plugin_can_trim(void *handle)
 	return nbd_link_info(handle)->can_discard;
 }
 
-/* What the target cannot do, nbdkit does by writing. */
+/* nbdkit emulates by writes what the target cannot do. */
 static int plugin_can_zero(void *handle)
 {
 	return nbd_link_info(handle)->can_write_zeroes;
@@ -233,7 +233,7 @@ static int plugin_can_multi_conn(void *handle)
 	return 1;
 }
 
-/* There is nothing between a client and the target that reading ahead could fill. */
+/* There is no cache between a client and the target to read ahead into. */
 static int plugin_can_cache(void *handle)
 {
 	return NBDKIT_CACHE_NONE;
@@ -241,7 +241,7 @@ static int plugin_can_cache(void *handle)
 
 /* -- requests ---------------------------------------------------------------------------------- */
 
-/* NBD has few errors, and nbdkit takes one that it does not know for the client's fault. */
+/* NBD has few errors, and nbdkit reports unknown ones as EINVAL. */
 static int nbd_errno(int error)
 {
 	switch (error) {
@@ -316,7 +316,7 @@ static int plugin_zero(void *handle, uint32_t bytes, uint64_t offset, uint32_t f
 	return plugin_answer(handle, "zero", offset, nbd_link_zero(handle, bytes, offset, io_flags));
 }
 
-/* As many as one answer has: the client asks on from where they end. */
+/* As many as one answer has: the client continues from there. */
 static int plugin_extents(void *handle, uint32_t bytes, uint64_t offset, uint32_t flags,
 			  struct nbdkit_extents *extents)
 {

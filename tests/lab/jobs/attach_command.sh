@@ -148,7 +148,7 @@ run 0 attach --command-timeout 10min "$LAB_URI/disk"
 mount /dev/rblk0 /tmp/mnt && cp /tmp/data /tmp/mnt/lost || lab_fail "/dev/rblk0: cannot be mounted"
 kill -STOP "$LAB_RBLKD"
 run 0 detach --force rblk0
-says 'rblk0: what was written to it may be lost: Connection timed out'
+says 'rblk0: data written to it may be lost: Connection timed out'
 umount -l /tmp/mnt
 kill -CONT "$LAB_RBLKD"
 lab_wait 30 [ ! -e /sys/block/rblk0 ] || lab_fail "rblk0: still there"

@@ -23,8 +23,8 @@ verify() {
 lab_link_up
 lab_rblkd_start "disk=/dev/vda"
 lab_kmod_load
-refused "attach address=$LAB_ADDR volume=disk queues=9 poll_queues=8" 'together at most 16'
-refused "attach address=$LAB_ADDR volume=disk poll_queues=16" 'poll_queues=16: from 0 to 15'
+refused "attach address=$LAB_ADDR volume=disk queues=9 poll_queues=8" 'must be at most 16 together'
+refused "attach address=$LAB_ADDR volume=disk poll_queues=16" 'poll_queues=16: must be from 0 to 15'
 
 lab_attach disk queues=1
 [ "$(attribute queue/io_poll)" = 0 ] || lab_fail "io_poll without poll queues"
