@@ -306,6 +306,21 @@ static bool volume_open(struct sim_app *app, struct sim_mount *mount)
 	return true;
 }
 
+/* Long sessions: their numbers begin anew. */
+static void session_age(struct sim_app *app)
+{
+	struct rblk_session *session = app->session;
+	bool confirmed = session->event_seen == session->event_told;
+
+	for (unsigned int i = 0; i < session->queue_count; i++)
+		sim_inside_leap_commands(session->queues[i].conn,
+					 &session->queues[i].tags.next_sequence);
+	if (!confirmed)
+		return;
+	sim_inside_leap_events(session->queues[0].conn, &session->event_seen);
+	session->event_told = session->event_seen;
+}
+
 static bool volumes_open(struct sim_app *app)
 {
 	app->doing = "opens its volumes";
@@ -316,6 +331,8 @@ static bool volumes_open(struct sim_app *app)
 	if (rblk_buffer_register(app->session, app->guard.base, (size_t)SIM_SLOTS * SIM_SLOT_BYTES))
 		sim_fail("%s: %s", app->actor.name, rblk_session_error(app->session));
 	app->registered = true;
+	if (sim_chance(200000) && rblk_session_state(app->session) == RBLK_SESSION_READY)
+		session_age(app);
 	return true;
 }
 
@@ -402,8 +419,11 @@ static bool app_work(struct sim_app *app)
 {
 	app->doing = "works";
 	while (app_work_left(app)) {
-		bool more = app_begin_some(app), well;
+		bool more, well;
 
+		if (sim_chance(app->ask))
+			sim_app_ask_extents(app);
+		more = app_begin_some(app);
 		app->working = true;
 		well = app_poll(app);
 		app->working = false;

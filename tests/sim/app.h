@@ -17,6 +17,7 @@
 struct sim_app;
 
 #define SIM_APP_MOUNTS 2u
+#define SIM_APP_EXTENTS 8u
 
 /* A volume that it has open. */
 struct sim_mount {
@@ -46,6 +47,7 @@ struct sim_app {
 	/* How it works. */
 	unsigned int ops_left, depth;
 	uint32_t flush, fua, zeroes, discard, read, large; /* of a million */
+	uint32_t ask;	   /* of a million turns: where is data? (EXTENTS) */
 	uint32_t callback; /* of a million completions: begins the next command there */
 	uint32_t abandon; /* of a million turns: closes the session with commands under way */
 	uint64_t think_ns;
@@ -58,6 +60,8 @@ struct sim_app {
 	uint32_t former; /* number of the last session with this id that was there; 0: none */
 	struct sim_op ops[SIM_SLOTS];
 	unsigned int under_way, completed, op_number;
+	struct sim_command *look; /* EXTENTS under way: the model's; or NULL */
+	struct rblk_extent extents[SIM_APP_EXTENTS];
 	bool registered;   /* its memory is, with the session */
 	bool working;	   /* called back now, it may begin commands */
 	unsigned int failures; /* of this session: called back with RBLK_E_IO */
@@ -71,5 +75,10 @@ struct sim_app {
 
 void sim_app_start(struct sim_app *app, unsigned int machine);
 void sim_app_fini(struct sim_app *app);
+
+/* -- app_extents.c --------------------------------------------------------------------------- */
+
+/* Unless it has asked already, or cannot. It is a command like others until it is called back. */
+void sim_app_ask_extents(struct sim_app *app);
 
 #endif

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Counters by name. Names are looked up by the addresses of their parts, because it is done often;
- * the report puts together those that read the same. Also the states of the target's requests, to
- * which the linker leads the calls of tgt_request_set_state().
+ * the report puts together those that read the same. Also the states of the target's requests, the
+ * judgements of its logins and the ends of its queues, to which the linker leads the calls of
+ * tgt_request_set_state(), core_login_judge() and tgt_queue_close().
  */
 #include "tests/sim/coverage.h"
 
@@ -11,8 +12,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "proto/core/login.h"
 #include "proto/wire/wire_names.h"
 #include "target/io/request.h"
+#include "target/serve/queue.h"
 #include "tests/sim/trace.h"
 
 #define ENTRIES 4096u
@@ -147,4 +150,62 @@ bool __wrap_tgt_request_set_state(struct tgt_request *request, enum tgt_request_
 	if (state == TGT_REQUEST_FREE && !request->lane->open)
 		sim_reached("request dropped", opcode, state_names[request->state]);
 	return __real_tgt_request_set_state(request, state);
+}
+
+/* -- its logins and queues ----------------------------------------------------------------- */
+
+struct core_login_verdict __real_core_login_judge(const struct rblk_wire_login *login,
+						  const struct core_login_session *session,
+						  const struct core_login_limits *limits);
+struct core_login_verdict __wrap_core_login_judge(const struct rblk_wire_login *login,
+						  const struct core_login_session *session,
+						  const struct core_login_limits *limits);
+struct core_login_verdict __wrap_core_login_judge(const struct rblk_wire_login *login,
+						  const struct core_login_session *session,
+						  const struct core_login_limits *limits)
+{
+	static const char *const actions[] = {
+		[CORE_LOGIN_ACCEPT] = "joins its session", [CORE_LOGIN_CREATE] = "begins a session",
+		[CORE_LOGIN_FENCE] = "fences its queue",   [CORE_LOGIN_FORGET] = "ends the last epoch",
+		[CORE_LOGIN_REJECT] = "is refused",
+	};
+	struct core_login_verdict verdict = __real_core_login_judge(login, session, limits);
+
+	sim_reached("login", rblk_le16(login->queue_index) ? "of another queue" : "of queue 0",
+		    actions[verdict.action]);
+	return verdict;
+}
+
+static const char *end_reason(const char *reason)
+{
+	static const char *const known[] = {
+		"the connection was lost", "its device was removed",	  "fenced by another queue",
+		"no sign of life",	   "the session begins anew", "the target is shutting down",
+		"a newer incarnation logs in",
+	};
+
+	for (unsigned int i = 0; reason && i < sizeof(known) / sizeof(known[0]); i++)
+		if (!strcmp(reason, known[i]))
+			return known[i];
+	return reason ? "for another reason" : "already told";
+}
+
+void __real_tgt_queue_close(struct tgt_queue *queue, const char *reason);
+void __wrap_tgt_queue_close(struct tgt_queue *queue, const char *reason);
+void __wrap_tgt_queue_close(struct tgt_queue *queue, const char *reason)
+{
+	const struct tgt_lane *lane = &queue->lane;
+
+	if (lane->open) {
+		sim_reached("queue", queue->session->ending ? "ends with its session" : "ends",
+			    end_reason(reason));
+		if (lane->reads_out)
+			sim_reached("queue", "ends", "with READs outstanding");
+		if (lane->sent_head != lane->sent_tail)
+			sim_reached("queue", "ends", "with replies on their way");
+		if (!TAILQ_EMPTY(&lane->waiting))
+			sim_reached("queue", "ends", "with commands that wait for memory");
+		sim_reached("queue", "ends", lane->active ? "with commands" : "without commands");
+	}
+	__real_tgt_queue_close(queue, reason);
 }

@@ -308,6 +308,16 @@ bool sim_disk_is_writing(const struct sim_disk *disk, uint64_t word)
 	return false;
 }
 
+bool sim_disk_is_zero(const struct sim_disk *disk, uint64_t offset, uint64_t bytes)
+{
+	static const uint8_t zeroes[SIM_SECTOR];
+
+	for (uint64_t at = offset; at < offset + bytes && at < disk->bytes; at += SIM_SECTOR)
+		if (memcmp(sector_now(disk, at / SIM_SECTOR), zeroes, SIM_SECTOR))
+			return false;
+	return true;
+}
+
 bool sim_disk_uses(const void *memory, size_t bytes)
 {
 	const uint8_t *first = memory;

@@ -67,7 +67,7 @@ struct sim_disk {
 	char path[32];
 	uint64_t bytes, full_bytes; /* now, and when it has grown */
 	uint32_t block_bytes, alignment;
-	bool can_discard;
+	bool can_discard, can_extents;
 	uint8_t *durable;
 	struct sim_version **cached; /* per sector, newest first; NULL: as durable */
 	uint64_t order;		     /* of the last version */
@@ -92,6 +92,8 @@ void sim_disk_start(struct sim_io *io);
 void sim_disk_orphan(struct sim_io *io);
 /* A WRITE of data that begins with this word is in flight. */
 bool sim_disk_is_writing(const struct sim_disk *disk, uint64_t word);
+/* It would be read as zeroes now. */
+bool sim_disk_is_zero(const struct sim_disk *disk, uint64_t offset, uint64_t bytes);
 /* Something in flight reads or writes this memory of a living process. */
 bool sim_disk_uses(const void *memory, size_t bytes);
 /* The power is lost: everything in flight ends somewhere, and the cache may be gone. */

@@ -126,7 +126,9 @@ static void conn_die(struct sim_conn *conn, enum ibv_wc_status status)
 		on_flush(conn);
 		return;
 	}
-	if (sim_chance(500000))
+	if (sim_net.lingers)
+		conn->death_ns = sim_now_ns() + sim_below(DEATH_SLOW_NS_MAX);
+	else if (sim_chance(500000))
 		conn->death_ns = sim_now_ns() + sim_below(DEATH_NS_MAX);
 	else
 		conn->death_ns = sim_now_ns() + sim_below(sim_chance(700000) ? DEATH_LONG_NS_MAX

@@ -6,8 +6,11 @@
 
 #include <stddef.h>
 #include "target/io/request.h"
+#include "target/serve/queue.h"
 #include "target/store/volume.h"
+#include "tests/sim/coverage.h"
 #include "tests/sim/fabric_sim.h"
+#include "tests/sim/random.h"
 #include "tests/sim/trace.h"
 
 static bool ended_before(const struct sim_conn *conn, uint64_t since)
@@ -77,4 +80,39 @@ void sim_inside_opened(const struct sim_host *host, unsigned int volume,
 		check_disk(host->disks[volume], opening->since);
 	else
 		check_memory(host, volume, opening->since);
+}
+
+/* -- numbers ------------------------------------------------------------------------------- */
+
+/* The target's end; NULL: it is not there, or going. */
+static struct tgt_queue *queue_of(struct fab_conn *conn)
+{
+	const struct sim_conn *server = sim_conn_of(conn)->peer;
+	struct tgt_queue *queue;
+
+	if (!server || server->fab->dead || server->closed || !server->head.user)
+		return NULL;
+	queue = server->head.user;
+	return queue->lane.open ? queue : NULL;
+}
+
+void sim_inside_leap_commands(struct fab_conn *conn, uint32_t *sequence)
+{
+	struct tgt_queue *queue = queue_of(conn);
+
+	if (!queue || queue->lane.sequence != *sequence)
+		return;
+	*sequence = queue->lane.sequence = UINT32_MAX - (uint32_t)sim_below(32);
+	sim_reached("number", "of commands is about to begin anew", NULL);
+}
+
+void sim_inside_leap_events(struct fab_conn *conn, uint32_t *event)
+{
+	struct tgt_queue *queue = queue_of(conn);
+	struct tgt_events *events = queue ? &queue->session->events : NULL;
+
+	if (!queue || queue->lane.index || events->number != *event || events->outstanding)
+		return;
+	*event = events->number = UINT32_MAX - (uint32_t)sim_below(2);
+	sim_reached("number", "of events is about to begin anew", NULL);
 }

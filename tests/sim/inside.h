@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What only the target's own structs tell: whose a storage I/O is, where a volume in memory lies.
+ * What only the target's own structs tell: whose a storage I/O is, where a volume in memory lies,
+ * how far the numbers of a connection have come.
  */
 #ifndef RBLK_TESTS_SIM_INSIDE_H
 #define RBLK_TESTS_SIM_INSIDE_H
 
+#include "proto/fabric/fabric.h"
 #include "tests/sim/disk.h"
 #include "tests/sim/host.h"
 
@@ -14,5 +16,13 @@
  */
 void sim_inside_opened(const struct sim_host *host, unsigned int volume,
 		       const struct sim_opening *opening);
+
+/*
+ * Where nothing is on its way, both ends of an initiator's connection go on counting from just
+ * below the end of their numbers: commands (`sequence`: of the next), or the session's events (`event`:
+ * the last, which it has confirmed).
+ */
+void sim_inside_leap_commands(struct fab_conn *conn, uint32_t *sequence);
+void sim_inside_leap_events(struct fab_conn *conn, uint32_t *event);
 
 #endif

@@ -11,6 +11,8 @@
 #include "tests/sim/clock.h"
 #include "tests/sim/coverage.h"
 #include "tests/sim/fabric_sim.h"
+#include "tests/sim/inside.h"
+#include "tests/sim/random.h"
 #include "tests/sim/trace.h"
 
 #define WR_SEND (1u << 16)
@@ -102,6 +104,11 @@ static void life_accepted(struct sim_life *life, const struct fab_event *event)
 	life->state = SIM_LIFE_LIVE;
 	life->heard_ns = sim_now_ns();
 	life_say(life, "is accepted");
+	if (sim_chance(200000)) {
+		sim_inside_leap_commands(life->conn, &life->sequence);
+		sim_inside_leap_events(life->conn, &life->event_seen);
+		life->event_told = life->event_seen;
+	}
 	life->ops->accepted(life);
 }
 
@@ -169,6 +176,8 @@ void sim_life_add(struct sim_life *life, struct sim_order *order)
 {
 	order->life = order->last = life;
 	order->tag = (uint16_t)tag_free(life, order->reserved_tag);
+	if (life->sequence == UINT32_MAX)
+		sim_reached("number", "of commands begins anew", NULL);
 	order->sequence = life->sequence++;
 	order->answered = order->invalidated = false;
 	if (!life->order_count)
@@ -295,8 +304,13 @@ static void take_immediate(struct sim_life *life, uint32_t immediate)
 /* The next may follow when a KEEPALIVE has named this one. */
 static void take_event(struct sim_life *life, uint32_t number)
 {
-	if (life->queue || life->event_seen != life->event_told || number != life->event_seen + 1)
+	/* 0 is none's. */
+	uint32_t due = life->event_seen == UINT32_MAX ? 1 : life->event_seen + 1;
+
+	if (life->queue || life->event_seen != life->event_told || number != due)
 		life_fail(life, "an event that is not due (V9)");
+	if (life->event_seen == UINT32_MAX)
+		sim_reached("number", "of events begins anew", NULL);
 	life->event_seen = number;
 }
 

@@ -375,6 +375,24 @@ void sim_model_end(struct sim_command *it, enum sim_outcome outcome, const uint8
 	command_over(command);
 }
 
+struct sim_command *sim_model_look(struct sim_volume *volume)
+{
+	struct sim_command command = {.kind = SIM_COMMAND_READ, .volume = volume};
+
+	return sim_model_begin(&command);
+}
+
+void sim_model_zeroes(const struct sim_command *look, uint64_t sector, uint64_t sectors)
+{
+	for (uint64_t i = sector; i < sector + sectors; i++) {
+		if (sector_may_hold(look->volume, i, SIM_ID_ZERO, look->begin))
+			continue;
+		sector_explain(look->volume, i);
+		sim_fail("volume %s sector %" PRIu64 ": called a hole, and it must not be zero",
+			 look->volume->name, i);
+	}
+}
+
 void sim_model_waited(const char *who, uint64_t queued_us)
 {
 	if (queued_us > WAITED_US_MAX)

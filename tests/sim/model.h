@@ -73,6 +73,11 @@ struct sim_command *sim_model_begin(const struct sim_command *command);
 void sim_model_again(struct sim_command *command);
 void sim_model_end(struct sim_command *command, enum sim_outcome outcome, const uint8_t *data);
 
+/* EXTENTS is asked: a READ of nothing, as which it ends. */
+struct sim_command *sim_model_look(struct sim_volume *volume);
+/* Its answer calls these zero: each of them must have been, or become, since it was asked. */
+void sim_model_zeroes(const struct sim_command *look, uint64_t sector, uint64_t sectors);
+
 /* How long an answer says that its command has waited for memory and its data (C6). */
 void sim_model_waited(const char *who, uint64_t queued_us);
 

@@ -8,11 +8,14 @@
 
 #include <errno.h>
 #include <string.h>
+#include <unistd.h>
 #include "target/base/error.h"
+#include "tests/sim/coverage.h"
 #include "tests/sim/disk.h"
 #include "tests/sim/thread.h"
 
 #define RANGE_BYTES_MAX (1u << 20)
+#define HOLE_BYTES 4096u
 
 int __real_close(int fd);
 int __wrap_close(int fd);
@@ -26,6 +29,32 @@ int __wrap_close(int fd)
 		return __real_close(fd);
 	sim_file_close(file);
 	return 0;
+}
+
+/* Of a disk: what a file system says of a file. Its blocks that are zero are holes. */
+static off_t disk_seek(const struct sim_disk *disk, off_t offset, bool data)
+{
+	uint64_t at = (uint64_t)offset;
+
+	for (; at < disk->bytes; at = (at / HOLE_BYTES + 1) * HOLE_BYTES)
+		if (sim_disk_is_zero(disk, at / HOLE_BYTES * HOLE_BYTES, HOLE_BYTES) != data)
+			return (off_t)at;
+	if (!data)
+		return (off_t)disk->bytes;
+	errno = ENXIO;
+	return -1;
+}
+
+off_t __real_lseek(int fd, off_t offset, int whence);
+off_t __wrap_lseek(int fd, off_t offset, int whence);
+off_t __wrap_lseek(int fd, off_t offset, int whence)
+{
+	struct sim_file *file = sim_file_of_fd(fd);
+
+	if (!file)
+		return __real_lseek(fd, offset, whence);
+	sim_reached("disk", "is asked for its holes", NULL);
+	return disk_seek(file->disk, offset, whence == SEEK_DATA);
 }
 
 static struct tgt_store_id id_of(const struct sim_disk *disk)
@@ -73,6 +102,7 @@ int tgt_path_open(const struct tgt_volume_config *config, struct tgt_path *path,
 		.can_fua = true,
 		.can_discard = disk->can_discard,
 		.can_write_zeroes = true,
+		.can_extents = disk->can_extents,
 		.volatile_cache = true,
 		.id = id_of(disk),
 	};

@@ -9,7 +9,7 @@
  * digests.
  *
  * survivor.c owns its connections and what is known of them, survivor_work.c its block commands,
- * survivor_control.c all others and its mischief.
+ * survivor_control.c all others, survivor_mischief.c what it should not do.
  */
 #ifndef RBLK_TESTS_SIM_SURVIVOR_H
 #define RBLK_TESTS_SIM_SURVIVOR_H
@@ -28,6 +28,26 @@
 #define SIM_SURVIVOR_ERRANDS 16u
 
 struct sim_survivor;
+
+/* What no well-behaved initiator would do just now, or at all. */
+enum sim_mischief {
+	SIM_MISCHIEF_SUPERSEDE,
+	SIM_MISCHIEF_FENCE,
+	SIM_MISCHIEF_RENEW,
+	SIM_MISCHIEF_HANG_UP,
+	SIM_MISCHIEF_PROBE,
+	SIM_MISCHIEF_PROBE_COUNT,
+	SIM_MISCHIEF_ABORT,
+	SIM_MISCHIEF_CLOSE,
+	SIM_MISCHIEF_REOPEN,
+	SIM_MISCHIEF_LIST,
+	SIM_MISCHIEF_REFUSED,
+	SIM_MISCHIEF_RESTART,
+	SIM_MISCHIEF_CHECKSUM,
+	SIM_MISCHIEF_EXTENTS,
+	SIM_MISCHIEF_SIMPLE,
+	SIM_MISCHIEFS
+};
 
 enum sim_errand_state {
 	SIM_ERRAND_FREE,
@@ -70,6 +90,7 @@ struct sim_control {
 	uint32_t incarnation;
 	uint32_t expected;	    /* bit per status that is an answer */
 	struct sim_opening opening; /* OPEN */
+	struct sim_command *command; /* EXTENTS: the model's */
 	/* ABORT: of whom, and how that ended. */
 	struct sim_errand *victim;
 	bool victim_answered, victim_aborted;
@@ -101,6 +122,7 @@ struct sim_survivor {
 	/* How it works. */
 	unsigned int ops_left, depth;
 	uint32_t mischief, flush, fua, read, zeroes, digest; /* of a million */
+	uint32_t mischiefs; /* bit per enum sim_mischief: those that it is up to */
 	uint32_t features;
 	uint16_t queue_count, credits;
 	uint32_t connect_timeout_ms;
@@ -171,9 +193,26 @@ void sim_survivor_haunt(struct sim_survivor *survivor, struct sim_life *life);
 void sim_survivor_manage(struct sim_survivor *survivor);
 void sim_survivor_fence(struct sim_survivor *survivor, struct sim_life *by, uint16_t queue,
 			uint32_t incarnation);
-/* Something that no well-behaved initiator would do just now, or do at all. */
-void sim_survivor_mischief(struct sim_survivor *survivor);
 /* An errand was answered: ABORT must have told the truth about it. */
 void sim_survivor_check_abort(struct sim_errand *errand, bool aborted);
+
+/* Whatever is asked for, a target may be short of something, or about to end. */
+#define SIM_ANSWERS_ALWAYS \
+	(1u << RBLK_E_BUSY | 1u << RBLK_E_DRAINING | 1u << RBLK_E_NO_RESOURCES | 1u << RBLK_E_GONE)
+#define SIM_ANSWERS_WELL (SIM_ANSWERS_ALWAYS | 1u << RBLK_OK)
+
+/* A command by `life`, to be filled in and sent; of `expected` a bit per status. NULL: no room. */
+struct sim_control *sim_control_new(struct sim_survivor *survivor, struct sim_life *life,
+				    uint8_t opcode, uint32_t expected);
+/* Where its report goes. */
+void sim_control_report(struct sim_control *control, const struct sim_life *life, uint32_t bytes);
+void sim_control_send(struct sim_control *control, struct sim_life *life);
+__attribute__((noreturn)) void sim_control_fail(const struct sim_control *control,
+						 const char *what);
+
+/* -- survivor_mischief.c --------------------------------------------------------------------- */
+
+/* Something that no well-behaved initiator would do just now, or do at all. */
+void sim_survivor_mischief(struct sim_survivor *survivor);
 
 #endif

@@ -39,8 +39,15 @@ enum fault {
 	FAULTS
 };
 
-/* The others are any mixture. */
-enum world_kind { WORLD_CROWDED, WORLD_STARVED, WORLD_BENIGN };
+/* Of these a world has one theme; the others are any mixture. */
+enum world_kind {
+	WORLD_CROWDED, /* few receive buffers, many writers */
+	WORLD_STARVED, /* a pool of one block */
+	WORLD_BENIGN,  /* nothing goes wrong */
+	WORLD_FENCING, /* sessions that are fenced while their writes are with slow disks */
+	WORLD_MEMORY,  /* volumes in memory that end, and connections that drain slowly */
+	WORLD_KINDS = 10
+};
 
 static struct {
 	struct sim_host hosts[HOSTS_MAX];
@@ -162,7 +169,7 @@ static uint32_t rate(uint32_t seldom, uint32_t often)
 	return kind == 0 ? 0 : kind == 1 ? seldom : often;
 }
 
-static void build_net(void)
+static void build_net(enum world_kind kind)
 {
 	static const uint64_t message_bytes[] = {4096, 16384, 65536, 1u << 20};
 
@@ -192,18 +199,22 @@ static void build_net(void)
 		.refuse = rate(1000, 10000),
 		.twice = rate(20000, 200000),
 		.again = sim_chance(300000),
+		.lingers = sim_chance(kind == WORLD_MEMORY ? 800000 : 100000),
 	};
 	/* Capsules of whole commands must fit a message. */
 	if (sim_net.limits.max_msg_bytes < 65536)
 		sim_net.limits.max_msg_bytes = sim_chance(500000) ? TGT_COMMAND_BYTES : 65536;
-	/* Pieces of a transfer that go one by one. */
-	if (sim_net.limits.max_msg_bytes < 65536 || sim_chance(200000))
+	/* Pieces of a transfer that go one by one, or a few at a time. */
+	if (sim_net.limits.max_msg_bytes < 65536)
+		sim_net.limits.max_read_in = (uint32_t)sim_between(1, sim_chance(500000) ? 1 : 4);
+	else if (sim_chance(200000))
 		sim_net.limits.max_read_in = 1;
 }
 
 static void build_disk(struct sim_disk *disk, enum world_kind kind)
 {
 	disk->can_discard = sim_chance(500000);
+	disk->can_extents = sim_chance(700000);
 	if (sim_chance(300000))
 		disk->alignment = 4096;
 	/* It will have grown when the target is told to look again. */
@@ -224,12 +235,17 @@ static void build_disk(struct sim_disk *disk, enum world_kind kind)
 		disk->temper.stall = 50000;
 		disk->temper.stall_ns = 10 * SIM_S;
 	}
-	if (kind == WORLD_CROWDED)
+	if (kind == WORLD_CROWDED || kind == WORLD_FENCING)
 		disk->temper.delay_max_ns = 5 * SIM_MS;
+	if (kind == WORLD_FENCING) {
+		disk->temper.stall = 50000;
+		disk->temper.stall_ns = 50 * SIM_MS;
+	}
 }
 
 static void build_host(unsigned int i, enum world_kind kind)
 {
+	uint32_t memory = kind == WORLD_MEMORY ? 900000 : kind == WORLD_FENCING ? 50000 : 300000;
 	struct sim_host *host = &world.hosts[i];
 	struct tgt_config *config = &host->config;
 
@@ -253,7 +269,7 @@ static void build_host(unsigned int i, enum world_kind kind)
 
 		sim_host_add_volume(host,
 				    (uint64_t)sim_between(8, sim_chance(800000) ? 32 : 64) * 4096, block,
-				    sim_chance(300000));
+				    sim_chance(memory));
 		if (host->disks[host->volume_count - 1])
 			build_disk(host->disks[host->volume_count - 1], kind);
 	}
@@ -290,9 +306,23 @@ static void build_app(unsigned int i)
 	app->read = (uint32_t)sim_between(100000, 800000);
 	app->large = rate(100000, 500000);
 	app->abandon = rate(0, 5000);
+	app->ask = rate(5000, 50000);
 	app->callback = rate(100000, 800000);
 	app->think_ns = sim_chance(500000) ? 20 * SIM_US : 20 * SIM_MS;
 	sim_app_start(app, world.host_count + i);
+}
+
+/* Some are up to anything, some to a part of it, some to one thing or two. */
+static uint32_t any_mischiefs(void)
+{
+	switch (sim_below(3)) {
+	case 0:
+		return UINT32_MAX;
+	case 1:
+		return (uint32_t)sim_random();
+	default:
+		return 1u << sim_below(SIM_MISCHIEFS) | 1u << sim_below(SIM_MISCHIEFS);
+	}
 }
 
 static void build_survivor(unsigned int i)
@@ -304,7 +334,8 @@ static void build_survivor(unsigned int i)
 	survivor->volume = (unsigned int)sim_below(survivor->host->volume_count);
 	survivor->ops_left = (unsigned int)sim_between(10, world.ops_max);
 	survivor->depth = (unsigned int)sim_between(1, SIM_SURVIVOR_ERRANDS);
-	survivor->mischief = rate(5000, 50000);
+	survivor->mischief = sim_chance(200000) ? 200000 : rate(5000, 50000);
+	survivor->mischiefs = any_mischiefs();
 	survivor->flush = rate(20000, 200000);
 	survivor->fua = rate(50000, 500000);
 	survivor->digest = rate(100000, 500000);
@@ -343,6 +374,45 @@ static void make_crowded(void)
 		world.survivors[i].volume = 0;
 		world.survivors[i].queue_count = SIM_SURVIVOR_QUEUES;
 		world.survivors[i].mischief = 50000;
+		world.survivors[i].mischiefs =
+			sim_chance(500000) ? UINT32_MAX
+					   : 1u << SIM_MISCHIEF_HANG_UP | 1u << SIM_MISCHIEF_RESTART;
+	}
+}
+
+static void make_fencing(void)
+{
+	static const uint32_t fencing =
+		1u << SIM_MISCHIEF_FENCE | 1u << SIM_MISCHIEF_RENEW | 1u << SIM_MISCHIEF_SUPERSEDE |
+		1u << SIM_MISCHIEF_PROBE | 1u << SIM_MISCHIEF_ABORT | 1u << SIM_MISCHIEF_HANG_UP;
+
+	for (unsigned int i = 0; i < world.survivor_count; i++) {
+		struct sim_survivor *survivor = &world.survivors[i];
+
+		survivor->queue_count = (uint16_t)sim_between(2, SIM_SURVIVOR_QUEUES);
+		survivor->depth = SIM_SURVIVOR_ERRANDS;
+		survivor->read = 200000;
+		survivor->mischief = 50000;
+		survivor->mischiefs = fencing & (uint32_t)sim_random();
+		survivor->command_timeout_ns = sim_between(5, 50) * SIM_MS;
+	}
+}
+
+static void make_memory(void)
+{
+	static const uint32_t ending = 1u << SIM_MISCHIEF_REOPEN | 1u << SIM_MISCHIEF_CLOSE |
+				       1u << SIM_MISCHIEF_HANG_UP | 1u << SIM_MISCHIEF_RESTART;
+
+	world.faults |= 1u << FAULT_RELOAD | 1u << FAULT_BREAK;
+	for (unsigned int i = 0; i < world.survivor_count; i++) {
+		struct sim_survivor *survivor = &world.survivors[i];
+
+		/* Each is the last to have its volume open. */
+		survivor->volume = i % survivor->host->volume_count;
+		survivor->queue_count = (uint16_t)sim_between(2, SIM_SURVIVOR_QUEUES);
+		survivor->depth = SIM_SURVIVOR_ERRANDS;
+		survivor->mischief = 50000;
+		survivor->mischiefs = ending & (uint32_t)sim_random();
 	}
 }
 
@@ -375,13 +445,13 @@ static void make_benign(void)
 
 static void world_build(void)
 {
-	enum world_kind kind = (enum world_kind)sim_below(8);
+	enum world_kind kind = (enum world_kind)sim_below(WORLD_KINDS);
 
 	memset(&world, 0, sizeof(world));
-	build_net();
+	build_net(kind);
 	world.ops_max = sim_chance(500000) ? 100 : sim_chance(700000) ? 250 : 600;
 	world.host_count = (unsigned int)sim_between(1, HOSTS_MAX);
-	world.app_count = (unsigned int)sim_between(1, APPS_MAX);
+	world.app_count = (unsigned int)sim_between(1, kind == WORLD_MEMORY ? 1 : APPS_MAX);
 	for (unsigned int i = 0; i < MACHINES_MAX && sim_chance(700000); i++)
 		sim_clock_skew(i, sim_below(10000 * SIM_S), (int32_t)sim_below(100001) - 50000);
 	for (unsigned int i = 0; i < world.host_count; i++)
@@ -391,7 +461,7 @@ static void world_build(void)
 	for (unsigned int i = 0; i < world.app_count; i++)
 		build_app(i);
 	world.survivor_count = sim_chance(500000) ? (unsigned int)sim_between(1, SURVIVORS_MAX) : 0;
-	if (kind == WORLD_CROWDED)
+	if (kind == WORLD_CROWDED || kind == WORLD_FENCING || kind == WORLD_MEMORY)
 		world.survivor_count = SURVIVORS_MAX;
 	for (unsigned int i = 0; i < world.survivor_count; i++)
 		build_survivor(i);
@@ -405,6 +475,10 @@ static void world_build(void)
 		make_starved();
 	if (kind == WORLD_BENIGN)
 		make_benign();
+	if (kind == WORLD_FENCING)
+		make_fencing();
+	if (kind == WORLD_MEMORY)
+		make_memory();
 	world.fault.run = on_fault;
 	world.calm.run = on_calm;
 	world.fault_ns = sim_chance(500000) ? 2 * SIM_MS : 100 * SIM_MS;
