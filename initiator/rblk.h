@@ -7,13 +7,23 @@
  * which calls the callbacks. There is no hidden thread: nothing happens outside these calls, and a
  * program that waits in its own loop watches rblk_fd().
  *
- * Callbacks may start and submit I/O. They must not close the session, and should not block.
+ * Callbacks may start and submit I/O, start what ends in _start, and stop the session. They must not
+ * call rblk_poll(), rblk_wait(), rblk_session_close() or any other call that blocks; the comment of
+ * each such call says so.
  *
- * Threading: a session and all that hangs from it belong to one thread at a time. Different
- * sessions are independent.
+ * Threading: a session with its volumes and buffers belongs to one thread at a time; another thread
+ * may use it later, if the program orders the two. Callbacks run on the thread that called. Different
+ * sessions are independent. After fork() only one of the processes may use a session.
  *
- * Errors: 0 (or a count) or a negative errno. rblk_session_error() describes the last failure of a
- * session. Functions that create a session take a buffer of RBLK_ERROR_BYTES for the message.
+ * Units and ownership: lengths and offsets are in bytes, times in the unit that the name ends with.
+ * Texts that are passed in are copied. A pointer that the library returns is the library's, unless
+ * its comment says who frees it.
+ *
+ * Errors: 0 (or a count) or a negative errno; calls that return a pointer return NULL and set errno.
+ * rblk_session_error() has the message of a session's last failure. Calls that create a session
+ * take a buffer of RBLK_ERROR_BYTES for it.
+ *
+ * share/doc/rblk/examples/event_loop.c is a whole program with a loop of its own. The short form:
  *
  *	struct rblk_session *s = rblk_session_open("rblk://10.0.0.2/disk", NULL, error);
  *	struct rblk_volume *v = rblk_volume_open(s, NULL, 0);
@@ -57,12 +67,12 @@ enum rblk_polling {
  */
 struct rblk_options {
 	size_t size; /* sizeof(struct rblk_options) */
-	uint32_t connect_timeout_ms; /* default 10000: address, handshake and login of each queue */
-	uint32_t command_timeout_ms; /* default 30000: after it the session is failed, see rblk_poll() */
-	uint32_t credits;            /* commands outstanding per queue; default 64; the target may grant less */
+	uint32_t connect_timeout_ms; /* default 10000, at most an hour: until the session is READY */
+	uint32_t command_timeout_ms; /* default 30000, at most an hour: then the session fails */
+	uint32_t credits;            /* commands outstanding per queue, 4 to 1024; default 64; the target may grant less */
 	uint32_t queues;             /* default 1, at most 16 */
 	enum rblk_polling polling;
-	const char *initiator_name;  /* default: the host's name */
+	const char *initiator_name;  /* for the target's log, at most 63 bytes; default: the host's name */
 	const char *device;          /* RDMA device to use; default: the one that reaches the address */
 	bool measuring;              /* `rblk ping`'s sessions: no volumes, see rblk_ping() */
 	bool no_immediate;           /* do not ask for reads by RDMA WRITE WITH IMMEDIATE */
@@ -70,22 +80,25 @@ struct rblk_options {
 #define RBLK_OPTIONS_INIT { .size = sizeof(struct rblk_options) }
 
 /*
- * Connect and log in; blocks for at most connect_timeout_ms. uri: rblk://host[:port][/volume] over
- * RDMA, rblk+tcp://host[:port][/volume] over TCP; the volume's name is remembered. NULL on failure:
- * errno is set and error (RBLK_ERROR_BYTES, may be NULL) says what failed, the target's own reason
- * included.
+ * Connect and log in. Blocks while the host's name is resolved, then at most connect_timeout_ms.
+ * uri: rblk://host[:port][/volume] over RDMA, rblk+tcp://host[:port][/volume] over TCP, at most
+ * RBLK_URI_BYTES; the volume's name is remembered. options: NULL for the defaults. NULL on failure:
+ * errno is set and error (RBLK_ERROR_BYTES, may be NULL) has the message, with the target's reason.
  */
 RBLK_API struct rblk_session *rblk_session_open(const char *uri, const struct rblk_options *options,
 						char *error);
 /*
- * The same without blocking: returns the session at once in state CONNECTING. rblk_poll() then
- * connects it, and rblk_session_state() tells when it is READY or FAILED.
+ * The same without waiting for the target: returns a session in state CONNECTING, or FAILED if
+ * that is certain already. rblk_poll() continues the connection; an event and rblk_session_state()
+ * tell when it is READY or FAILED. The host's name is resolved here, which may block; an address as
+ * the host does not. NULL as above, for a wrong URI or option, an unknown host, no memory.
  */
 RBLK_API struct rblk_session *rblk_session_start(const char *uri,
 						 const struct rblk_options *options, char *error);
 /*
- * Disconnect and free. Outstanding commands are called back with -ECANCELED first, volumes and
- * buffers of the session are freed.
+ * Disconnect and free. Blocks until the device uses none of the session's memory any more. Commands
+ * that are outstanding are called back with -ECANCELED first; then the session's volumes and buffers
+ * are freed, and memory of rblk_buffer_register() is the caller's again. NULL: nothing.
  */
 RBLK_API void rblk_session_close(struct rblk_session *session);
 
@@ -100,7 +113,8 @@ enum rblk_session_state {
 };
 /*
  * Begin to disconnect, without blocking: rblk_poll() completes it, calls back outstanding commands
- * with -ECANCELED and then returns -ECANCELED. After that rblk_session_close() does not wait.
+ * with -ECANCELED and then returns -ECANCELED. After that rblk_session_close() does not wait. No effect
+ * if the session has FAILED.
  */
 RBLK_API void rblk_session_stop(struct rblk_session *session);
 
@@ -130,6 +144,10 @@ RBLK_API void rblk_session_on_event(struct rblk_session *session, rblk_event_cal
 				    void *arg);
 
 RBLK_API enum rblk_session_state rblk_session_state(const struct rblk_session *session);
+/*
+ * The message of the last call that failed, or of the session's failure, which stays; "" if there was
+ * none. The library's, until the next failure or the session's close.
+ */
 RBLK_API const char *rblk_session_error(const struct rblk_session *session);
 
 /* -- volumes ----------------------------------------------------------------------------------- */
@@ -160,11 +178,19 @@ struct rblk_volume_info {
 	bool changed; /* the target reports that this has changed: rblk_volume_refresh() */
 };
 
-/* Blocks. name NULL: the URI's. NULL on failure: errno, rblk_session_error(). */
+/*
+ * Blocks. name NULL: the URI's. The volume is the session's until it is closed. NULL on failure: errno
+ * (ENOENT: no such volume; EOPNOTSUPP: it cannot do what a flag needs; EROFS, ENOTCONN, ...) and
+ * rblk_session_error().
+ */
 RBLK_API struct rblk_volume *rblk_volume_open(struct rblk_session *session, const char *name,
 					      uint32_t flags);
-/* Blocks; -EBUSY while commands of the volume are outstanding. Frees it. */
+/*
+ * Blocks. -EBUSY: commands of the volume are outstanding, it stays open; the same with -ENOMEM. It is
+ * freed otherwise, also with another error.
+ */
 RBLK_API int rblk_volume_close(struct rblk_volume *volume);
+/* Valid until the volume is closed; `changed` and what rblk_volume_refresh() learns appear in it. */
 RBLK_API const struct rblk_volume_info *rblk_volume_info(const struct rblk_volume *volume);
 /* Read size and abilities again. Blocks; -EBUSY while commands of the volume are outstanding. */
 RBLK_API int rblk_volume_refresh(struct rblk_volume *volume);
@@ -191,7 +217,10 @@ RBLK_API int rblk_volume_refresh_start(struct rblk_volume *volume, rblk_volume_c
 RBLK_API int rblk_list(struct rblk_session *session, struct rblk_volume_info **list,
 		       size_t info_bytes);
 
-/* Likewise. list: malloc()ed, the callee frees it; count: how many, or negative errno (list NULL). */
+/*
+ * The same without blocking, as rblk_volume_open_start(). list: malloc()ed, the callback's to free;
+ * count: how many, or negative errno (list NULL).
+ */
 typedef void (*rblk_list_callback)(void *arg, struct rblk_volume_info *list, int count);
 RBLK_API int rblk_list_start(struct rblk_session *session, size_t info_bytes,
 			     rblk_list_callback done, void *arg);
@@ -199,15 +228,20 @@ RBLK_API int rblk_list_start(struct rblk_session *session, size_t info_bytes,
 /* -- memory ------------------------------------------------------------------------------------ */
 
 /*
- * Data is moved by the target straight into and out of registered memory, so I/O is done on buffers
- * of the session only. rblk_buffer_alloc() gives page-aligned, registered memory;
- * rblk_buffer_register() makes the caller's own memory (page aligned is best) fit for I/O. Any part
- * of a buffer may be used for any I/O; register once, reuse any number of times. If the memlock
- * limit causes -ENOMEM, rblk_session_error() says so.
+ * I/O is done on registered memory of the session only, because the target moves data straight into
+ * and out of it. Any part of a buffer may be used for any I/O. Registering is slow: do it once. At
+ * most 65536 buffers of a session. None of these blocks on the target.
  */
+/* Zeroed, page-aligned memory, registered. NULL: errno; ENOMEM from the memlock limit has a message. */
 RBLK_API void *rblk_buffer_alloc(struct rblk_session *session, size_t bytes);
+/* Memory of rblk_buffer_alloc() that no command uses, else the program is aborted. NULL: nothing. */
 RBLK_API void rblk_buffer_free(struct rblk_session *session, void *buffer);
+/*
+ * The caller's own memory, which must exist until it is unregistered or the session is closed. -EEXIST:
+ * it overlaps a buffer; -ENOSPC: too many buffers; -ENOMEM, -EINVAL.
+ */
 RBLK_API int rblk_buffer_register(struct rblk_session *session, void *memory, size_t bytes);
+/* memory: as it was registered. -EBUSY: commands use it; -ENOENT: it is not registered. */
 RBLK_API int rblk_buffer_unregister(struct rblk_session *session, void *memory);
 
 /* -- I/O --------------------------------------------------------------------------------------- */
@@ -217,7 +251,7 @@ enum rblk_io_flag {
 	RBLK_IO_NO_UNMAP = 1u << 1, /* write zeroes: keep the space allocated */
 };
 
-/* The result of a command. */
+/* The result of a command. The library's, valid during the callback. */
 struct rblk_result {
 	int error;           /* 0 or negative errno */
 	uint16_t status;     /* the target's answer, enum rblk_status of the specification */
@@ -273,23 +307,27 @@ struct rblk_extent {
 };
 
 /*
- * Which parts of a range hold data: whole blocks, of any length up to 2^32 - 1 blocks. On success
- * result->value (1 to max) extents stand in the caller's array, in order and without gaps from
- * `offset` on; they may end before the range does: continue from there. Concurrent writes may or
- * may not show. -EOPNOTSUPP unless the volume's can_extents is set; -EAGAIN: four of these are
- * outstanding in the session, or all credits are in use.
+ * Which parts of a range hold data: whole blocks, of any length up to 2^32 - 1 blocks. `extents` is
+ * the library's until the callback. On success it has result->value (1 to max) extents, in order and
+ * without gaps from `offset` on; they may end before the range does: continue from there. Concurrent
+ * writes may or may not show. -EOPNOTSUPP unless the volume's can_extents is set; -EAGAIN: four of
+ * these are outstanding in the session, or all credits are in use.
  */
 RBLK_API int rblk_extents(struct rblk_volume *volume, uint64_t bytes, uint64_t offset,
 			  struct rblk_extent *extents, unsigned int max, rblk_callback done,
 			  void *arg);
 
-/* Ring the doorbell: all commands started since go out in as few messages as they fit in. */
+/*
+ * Ring the doorbell: all commands started since go out in as few messages as they fit in. 0, or
+ * -ENOTCONN: the session has FAILED. Other errors end the session, and rblk_poll() tells of them.
+ */
 RBLK_API int rblk_submit(struct rblk_session *session);
 
 /*
- * Process what has arrived, at most `max` completions of I/O (0: all there is), calling back. Never
- * sleeps. Returns how much it reported: completions, other callbacks, and that the session has
- * become READY; or negative errno once the session has FAILED and everything was called back.
+ * Process what has arrived, make at most `max` callbacks of I/O (0: all there are) and those of session
+ * commands and events, and send what they started. Never sleeps. Returns the number of callbacks, plus
+ * one when the session has become READY; or, once the session has FAILED and everything was called
+ * back, the session's error, then with each call.
  */
 RBLK_API int rblk_poll(struct rblk_session *session, unsigned int max);
 
@@ -299,16 +337,24 @@ RBLK_API int rblk_poll(struct rblk_session *session, unsigned int max);
  */
 RBLK_API int rblk_wait(struct rblk_session *session, int timeout_ms);
 
-/* For the caller's own loop: readable when rblk_poll() has work, once armed. */
-RBLK_API int rblk_fd(const struct rblk_session *session);
-RBLK_API int rblk_arm(struct rblk_session *session); /* 1: poll again before sleeping; 0: armed */
 /*
- * Milliseconds after which rblk_poll() must be called in any case; -1: never. The session is lost
- * if it is not called: the target ends connections without keep-alive.
+ * For the caller's own loop: readable when rblk_poll() has work, once armed. It stays the same from
+ * rblk_session_start() to rblk_session_close(), which closes it. Watch it for reading (poll, epoll
+ * level-triggered, io_uring), and do not read from it.
+ */
+RBLK_API int rblk_fd(const struct rblk_session *session);
+/* Ask for that. 1: something may be there already, poll again before sleeping; 0: armed. */
+RBLK_API int rblk_arm(struct rblk_session *session);
+/*
+ * Milliseconds after which rblk_poll() must be called even if nothing arrived; -1: no limit. The
+ * target ends a session that does not keep alive because rblk_poll() was not called in time.
  */
 RBLK_API int rblk_timeout_ms(const struct rblk_session *session);
 
-/* Blocking calls: start, submit, wait for this one. */
+/*
+ * Blocking calls: start, submit, wait for this one, making the callbacks of others meanwhile.
+ * 0 or negative errno: as the call that starts the command, or as its result has it.
+ */
 RBLK_API int rblk_pread(struct rblk_volume *volume, void *data, size_t bytes, uint64_t offset);
 RBLK_API int rblk_pwrite(struct rblk_volume *volume, const void *data, size_t bytes,
 			 uint64_t offset, uint32_t flags);

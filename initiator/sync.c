@@ -17,12 +17,8 @@ static int sleep_until(struct rblk_session *session, u64 deadline_ns)
 {
 	struct pollfd fd = { .fd = fab_fd(session->fab), .events = POLLIN };
 	int timer_ms = ini_timer_next_ms(session), timeout_ms = timer_ms;
-	int armed = rblk_arm(session);
 
-	if (armed < 0)
-		ini_session_fail(session, armed, "%s: arm: %s", ini_session_peer(session),
-				 fab_error(session->fab));
-	if (armed)
+	if (rblk_arm(session))
 		return 0;
 	if (deadline_ns != UINT64_MAX) {
 		u64 now_ns = env_now_ns();
@@ -100,10 +96,16 @@ int rblk_fd(const struct rblk_session *session)
 
 int rblk_arm(struct rblk_session *session)
 {
+	int armed;
+
 	session->events_due = true;
 	if (session->done.head || session->state == INI_SESSION_FAILED)
 		return 1;
-	return fab_arm(session->fab);
+	armed = fab_arm(session->fab);
+	if (armed < 0)
+		ini_session_fail(session, armed, "%s: arm: %s", ini_session_peer(session),
+				 fab_error(session->fab));
+	return armed ? 1 : 0;
 }
 
 int rblk_timeout_ms(const struct rblk_session *session)

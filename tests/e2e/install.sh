@@ -40,6 +40,9 @@ if command -v fio > /dev/null; then
 	done
 fi
 
+# The example compiles with what is installed.
+expect 0 "${CC:-cc}" -Wall -Werror -fsyntax-only -I"$root/include" "$root/share/doc/rblk/examples/event_loop.c"
+
 # DKMS's source: what its files include between quotes is there, and so is what DKMS begins with.
 grep -qx "PACKAGE_VERSION=\"$version\"" "$dkms/dkms.conf" || fail "dkms.conf"
 for file in kmod/Kbuild kmod/Makefile kmod/main.c LICENSES; do
