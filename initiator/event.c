@@ -296,32 +296,66 @@ static unsigned int tell(struct rblk_session *session, u32 *events,
 	return 1;
 }
 
-/* Only the answer to its CLOSE frees a volume, and no event's callback delivers that. */
-/* One event of one volume. The callback may close volumes, so the list is begun again behind it. */
+static bool tell_once(struct rblk_session *session, struct rblk_volume *volume,
+		      enum rblk_session_event_type type)
+{
+	if (!(volume->events & ~volume->told & 1u << type))
+		return false;
+	volume->told |= 1u << type;
+	return tell(session, &volume->events, type, volume);
+}
+
+/*
+ * One event of one volume. The callback may close volumes, so the list is begun again behind it. Only
+ * the answer to its CLOSE frees a volume, and no event's callback delivers that.
+ */
 static bool tell_of_volume(struct rblk_session *session)
 {
 	for (struct rblk_volume *volume = session->volumes; volume; volume = volume->next)
-		if (tell(session, &volume->events, RBLK_SESSION_EVENT_VOLUME_CHANGED, volume) ||
-		    tell(session, &volume->events, RBLK_SESSION_EVENT_VOLUME_REMOVED, volume))
+		if (tell_once(session, volume, RBLK_SESSION_EVENT_VOLUME_CHANGED) ||
+		    tell_once(session, volume, RBLK_SESSION_EVENT_VOLUME_REMOVED))
 			return true;
 	return false;
+}
+
+/* Each volume's once: what comes while the callbacks run is told the next time, however much. */
+static unsigned int tell_of_volumes(struct rblk_session *session)
+{
+	unsigned int count = 0;
+
+	for (struct rblk_volume *volume = session->volumes; volume; volume = volume->next)
+		volume->told = 0;
+	while (tell_of_volume(session))
+		count++;
+	return count;
+}
+
+static bool is_more_to_tell(const struct rblk_session *session)
+{
+	const struct rblk_volume *volume = session->volumes;
+
+	while (volume && !volume->events)
+		volume = volume->next;
+	return volume || session->done.head;
 }
 
 unsigned int ini_event_deliver(struct rblk_session *session)
 {
 	unsigned int count = 0;
 
-	if (!session->on_event)
+	/* A callback that waits for something polls: events are told one behind the other. */
+	if (!session->on_event || session->telling)
 		return 0;
+	session->telling = true;
 	/* READY was counted already. */
 	tell(session, &session->events, RBLK_SESSION_EVENT_READY, NULL);
-	while (tell_of_volume(session))
-		count++;
+	count += tell_of_volumes(session);
 	count += tell(session, &session->events, RBLK_SESSION_EVENT_LIST_CHANGED, NULL);
 	count += tell(session, &session->events, RBLK_SESSION_EVENT_DRAINING, NULL);
 	/* The last event: rblk_poll() returns the error instead of a count. */
-	if (!session->done.head)
+	if (!is_more_to_tell(session))
 		tell(session, &session->events, RBLK_SESSION_EVENT_FAILED, NULL);
+	session->telling = false;
 	return count;
 }
 

@@ -138,7 +138,8 @@ typedef void (*rblk_event_callback)(void *arg, struct rblk_session *session,
 /*
  * Report events from now on, including earlier ones: call it right after rblk_session_start().
  * rblk_poll() calls the callback and counts the events; like all callbacks it may make calls that
- * do not block. NULL: no more events. rblk_session_close() reports none.
+ * do not block. The next rblk_poll() reports what arrives during the callback of an event. NULL: no
+ * more events. rblk_session_close() reports none.
  */
 RBLK_API void rblk_session_on_event(struct rblk_session *session, rblk_event_callback callback,
 				    void *arg);

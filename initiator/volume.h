@@ -20,6 +20,7 @@ struct rblk_volume {
 	u32 inflight;   /* commands started and not called back */
 	bool changing;  /* its OPEN or CLOSE is outstanding: no I/O is started */
 	u32 events;     /* of enum rblk_session_event_type, a bit each: not told yet */
+	u32 told;       /* likewise: told in this rblk_poll() */
 };
 
 /* A validated report, converted for the API. */

@@ -339,6 +339,65 @@ static void events_are_told(void **state)
 	end(&p);
 }
 
+/* Of the target's thread. */
+static u32 last_event;
+
+/* Each keep-alive that makes room for the next event gets one at once. */
+static enum fake_answer event_without_end(struct fake_target *fake,
+					  const struct rblk_wire_command *command,
+					  struct rblk_wire_completion *completion)
+{
+	bool room = command->opcode == RBLK_OP_KEEPALIVE && last_event &&
+		    rblk_le64(command->argument) == last_event;
+
+	if (room || command->opcode == RBLK_OP_FLUSH)
+		fake_target_send_event(fake, RBLK_EVENT_VOLUME_CHANGED, ++last_event, FAKE_HANDLE);
+	return FAKE_REPLY;
+}
+
+#define FLOOD 100u
+
+static struct {
+	unsigned int told, depth, in_one_poll;
+} flood;
+
+/* It looks what has changed, and waits for the answer: by then it has changed again. */
+static void refresh_at_event(void *arg, struct rblk_session *session,
+			     const struct rblk_session_event *event)
+{
+	struct program *p = arg;
+	unsigned int keepalives = fake_target_seen(p->fake, RBLK_OP_KEEPALIVE);
+
+	assert_int_equal(event->type, RBLK_SESSION_EVENT_VOLUME_CHANGED);
+	/* One behind the other, and no more in one poll than there were. */
+	assert_int_equal(flood.depth++, 0);
+	assert_int_equal(flood.in_one_poll++, 0);
+	flood.told++;
+	while (fake_target_seen(p->fake, RBLK_OP_KEEPALIVE) == keepalives)
+		assert_true(rblk_wait(session, 1) >= 0);
+	assert_int_equal(rblk_volume_refresh(event->volume), 0);
+	flood.depth--;
+}
+
+static void events_without_end_do_not_hold_up_a_poll(void **state)
+{
+	struct program p = { .script.command = event_without_end };
+	struct outcome outcome = { 0 };
+
+	last_event = 0;
+	memset(&flood, 0, sizeof(flood));
+	begin_open(&p);
+	rblk_session_on_event(p.session, refresh_at_event, &p);
+	assert_int_equal(rblk_flush(p.volume, lib_done, &outcome), 0);
+	while (flood.told < FLOOD) {
+		flood.in_one_poll = 0;
+		assert_true(rblk_poll(p.session, 0) >= 0);
+	}
+	assert_int_equal(outcome.calls, 1);
+	rblk_session_on_event(p.session, NULL, NULL);
+	end(&p);
+}
+
 static enum fake_answer close_at_flush(struct fake_target *fake,
 				       const struct rblk_wire_command *command,
 				       struct rblk_wire_completion *completion)
@@ -377,6 +436,7 @@ int main(void)
 		cmocka_unit_test(closing_calls_back_as_well),
 		cmocka_unit_test(a_list_comes_in_parts),
 		cmocka_unit_test(events_are_told),
+		cmocka_unit_test(events_without_end_do_not_hold_up_a_poll),
 		cmocka_unit_test(failed_is_told_behind_the_callbacks),
 	};
 
