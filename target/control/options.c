@@ -94,7 +94,7 @@ static const struct tgt_option table[] = {
 	{ "max_io", 0, TARGET_PLACES, TGT_OPTION_SIZE, "SIZE", "1M",
 	  "maximum length of one command's data",
 	  TARGET(max_io_bytes), 4 * K, RBLK_IO_BYTES_MAX, NULL },
-	{ "sessions", 0, TARGET_PLACES, TGT_OPTION_COUNT, "COUNT", "256",
+	{ "sessions", 0, TARGET_PLACES, TGT_OPTION_COUNT, "COUNT", "1024",
 	  "maximum number of sessions, that is, initiators",
 	  TARGET(sessions_max), 1, 4096, NULL },
 	{ "connections", 0, TARGET_PLACES, TGT_OPTION_COUNT, "COUNT", "1024",

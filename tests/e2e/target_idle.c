@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Goal: a thousand connections over which nothing goes cost an idle target no processor time, and
- * little memory each beside their credits' buffers. Method: a thousand sessions that have worked
- * once and then keep still; how often the target's threads wake and how long they run over a
- * stretch of time is what the kernel has counted, and so is the memory that they have made it
- * touch.
+ * Goal: a thousand initiators get in with the default limits; and a thousand connections over which
+ * nothing goes cost an idle target no processor time, and little memory each beside their credits'
+ * buffers. Method: a thousand sessions that have worked once and then keep still; how often the
+ * target's threads wake and how long they run over a stretch of time is what the kernel has counted,
+ * and so is the memory that they have made it touch.
  */
 #include "tests/unit/unit.h"
 
@@ -120,8 +120,8 @@ static void begin(const char *keepalive)
 	limit.rlim_cur = limit.rlim_max;
 	setrlimit(RLIMIT_NOFILE, &limit);
 	assert_true(limit.rlim_cur > 4 * PEERS);
-	e2e_daemon_start(&server, "--memory", "mem=1M", "--reactors", "1", "--sessions", "1024",
-			 "--connections", "1024", "--keepalive", keepalive, NULL);
+	e2e_daemon_start(&server, "--memory", "mem=1M", "--reactors", "1", "--keepalive", keepalive,
+			 NULL);
 	peers = calloc(PEERS, sizeof(*peers));
 	assert_non_null(peers);
 }

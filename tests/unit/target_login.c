@@ -202,6 +202,29 @@ static void the_older_of_two_that_wait_is_told_why(void **state)
 	assert_int_equal(rig->reactor.login_count, 1);
 }
 
+/* What stands in its way may be with a disk that does not move. */
+static void logins_do_not_wait_for_ever(void **state)
+{
+	struct tgt_reactor *reactor = &rig->reactor;
+	struct request *first, *second;
+	uint64_t begun_ns = reactor->turn.now_ns;
+
+	(void)state;
+	session_is_ending(1, OTHER);
+	first = log_in(login_of(1, 0, 2, 1), OTHER);
+	assert_int_equal(reactor->turn.timer_ns, begun_ns + TGT_LOGIN_WAIT_NS);
+	reactor->turn.now_ns++;
+	second = log_in(login_of(1, 1, 2, 1), OTHER);
+	reactor->turn.now_ns = begun_ns + TGT_LOGIN_WAIT_NS - 1;
+	assert_int_equal(tgt_login_expire(reactor), begun_ns + TGT_LOGIN_WAIT_NS);
+	assert_false(first->answered);
+	reactor->turn.now_ns++;
+	assert_int_equal(tgt_login_expire(reactor), begun_ns + TGT_LOGIN_WAIT_NS + 1);
+	assert_true(first->answered);
+	assert_int_equal(rblk_le16(first->reject.reason), RBLK_REJECT_NO_RESOURCES);
+	assert_false(second->answered);
+}
+
 /* The port is another for each connection; an address of IPv4 is the same as IPv6 maps it. */
 static void a_host_is_an_address_without_a_port(void **state)
 {
@@ -235,6 +258,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(a_full_list_refuses_only_who_has_filled_it),
 		TEST(the_older_of_two_that_wait_is_told_why),
+		TEST(logins_do_not_wait_for_ever),
 		TEST(a_host_is_an_address_without_a_port),
 	};
 
