@@ -179,9 +179,14 @@ struct core_login_verdict __wrap_core_login_judge(const struct rblk_wire_login *
 static const char *end_reason(const char *reason)
 {
 	static const char *const known[] = {
-		"the connection was lost", "its device was removed",	  "fenced by another queue",
-		"no sign of life",	   "the session begins anew", "the target is shutting down",
-		"a newer incarnation logs in",
+		"the connection was lost",
+		"its device was removed",
+		"fenced by another queue",
+		"keep-alive timeout",
+		"replaced by a newer incarnation",
+		"the initiator restarted the session",
+		"the target is shutting down",
+		"the peer has disconnected",
 	};
 
 	for (unsigned int i = 0; reason && i < sizeof(known) / sizeof(known[0]); i++)

@@ -19,6 +19,7 @@
 struct tgt_ring;
 struct tgt_ring_op;
 struct sim_disk;
+struct sim_mark;
 
 /* An open file description: lives until it is closed and the last I/O through it has ended. */
 struct sim_file {
@@ -76,6 +77,7 @@ struct sim_disk {
 	TAILQ_HEAD(, sim_io) inflight;
 	struct sim_disk_temper temper;
 	bool calm; /* faults have stopped */
+	struct sim_mark *mark; /* what the target remembers of its failed SYNCs; NULL: nothing */
 	/* A failed SYNC has lost something; whoever asked for it learns of the failure, or is dead. */
 	void (*lost)(void *user);
 	void (*told)(void *user, bool alive);
@@ -103,6 +105,12 @@ void sim_disk_crash(struct sim_disk *disk);
 struct sim_file *sim_file_open(struct sim_disk *disk);
 void sim_file_close(struct sim_file *file);
 struct sim_file *sim_file_of_fd(int fd);
+
+/* -- mark_sim.c ---------------------------------------------------------------------------- */
+
+/* The process that serves the disk is dead: its mark stays as it is. */
+void sim_mark_kill(struct sim_disk *disk);
+void sim_mark_free(struct sim_disk *disk);
 
 /* -- ring_sim.c ---------------------------------------------------------------------------- */
 

@@ -219,12 +219,14 @@ static bool volumes_add(struct sim_host *host)
 
 	if (tgt_registry_create(&host->registry))
 		sim_fail("out of memory");
+	if (host->remembers)
+		tgt_registry_remember(host->registry, "marks");
 	for (unsigned int i = 0; i < host->volume_count; i++) {
 		int err = tgt_volume_add(host->registry, &host->config.volumes[i], error);
 
 		if (!err) {
 			if (host->disks[i])
-				sim_model_served(host->volumes[i]);
+				sim_model_served(host->volumes[i], host->remembers);
 			continue;
 		}
 		sim_trace(host->name, "does not start: %s", error);
@@ -301,7 +303,7 @@ static bool reload_judge(struct sim_host *host, const bool *before)
 
 		all &= served;
 		if (served && !before[i] && host->disks[i])
-			sim_model_served(host->volumes[i]);
+			sim_model_served(host->volumes[i], host->remembers);
 		if (before[i] && !served && !host->disks[i])
 			sim_model_crash(host->volumes[i]);
 	}
@@ -458,6 +460,9 @@ void sim_host_kill(struct sim_host *host, bool power, uint64_t back_ns)
 			    host->disks[i] && !TAILQ_EMPTY(&host->disks[i]->inflight)
 				    ? "with I/O in flight"
 				    : NULL);
+	for (unsigned int i = 0; i < host->volume_count; i++)
+		if (host->disks[i])
+			sim_mark_kill(host->disks[i]);
 	sim_fabric_kill(&host->control.thread.actor, power);
 	for (unsigned int i = 0; i < host->config.reactors; i++)
 		sim_fabric_kill(&host->reactors[i].thread.actor, power);

@@ -45,6 +45,7 @@ struct sim_host {
 	struct sim_event restart, mend, end;
 	enum sim_reload reload; /* what the control thread is to do: */
 	bool drain, quit;
+	bool remembers; /* failed flushes of the disks, beyond the end of its process (F9) */
 	uint32_t pause; /* of a million wakes: how many come late */
 	uint32_t preempt; /* of a million calls of the kernel: how often a thread loses its processor */
 	uint64_t pause_ns;

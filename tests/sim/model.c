@@ -462,11 +462,11 @@ void sim_model_fenced(uint32_t session)
 		}
 }
 
-void sim_model_served(struct sim_volume *volume)
+void sim_model_served(struct sim_volume *volume, bool remembered)
 {
 	struct model_command *command, *following;
 
-	if (volume->life != volume->machine_life)
+	if (!remembered && volume->life != volume->machine_life)
 		volume->served_life = ++volume->life;
 	for (command = TAILQ_FIRST(&volume->commands); command; command = following) {
 		following = TAILQ_NEXT(command, link);

@@ -53,7 +53,7 @@ struct sim_volume {
 	unsigned int told_life; /* the life that began then */
 	/*
 	 * Since when (a life) its machine has run, and when the process, or the reload, began that
-	 * serves it now: what its predecessor knew of failed flushes is not handed on, so the cache
+	 * serves it now: where what its predecessor knew of failed flushes is not handed on, the cache
 	 * epoch of a machine's first life comes again.
 	 */
 	unsigned int machine_life, served_life;

@@ -260,6 +260,7 @@ static void build_host(unsigned int i, enum world_kind kind)
 	config->queues_total_max = sim_chance(150000) ? (uint32_t)sim_between(8, 14) : 32;
 	config->keepalive_ms = sim_chance(150000) ? 0 : (uint32_t)sim_between(50, 2000);
 	config->drain_ms = (uint32_t)sim_between(1, 1000);
+	host->remembers = sim_chance(700000);
 	host->pause = rate(100, 5000);
 	host->preempt = rate(5000, 100000);
 	config->polling = sim_chance(800000) ? TGT_POLL_NEVER : TGT_POLL_ADAPTIVE;

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * target/store/mark.h in the memory of the simulated machine: a mark is its disk's, and lives until
+ * the machine boots again. What a killed process still does has no effect on it. Linked instead of
+ * target/store/mark.c.
+ */
+#include "target/store/mark.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include "tests/sim/coverage.h"
+#include "tests/sim/disk.h"
+#include "tests/sim/trace.h"
+
+struct sim_mark {
+	struct tgt_mark live; /* first: the process's, while it has it open */
+	struct tgt_mark kept;
+	bool dead; /* the process is */
+};
+
+/* Atomics are not copied by assignment. */
+static void mark_copy(struct tgt_mark *to, struct tgt_mark *from)
+{
+	memcpy(to->cache_epoch, from->cache_epoch, sizeof(to->cache_epoch));
+	atomic_store(&to->epoch, atomic_load(&from->epoch));
+	atomic_store(&to->lost, atomic_load(&from->lost));
+}
+
+int tgt_mark_open(const char *folder, const struct tgt_store_info *info, struct tgt_mark **out,
+		  char *error)
+{
+	struct sim_disk *disk = (struct sim_disk *)(uintptr_t)info->id.device;
+	struct sim_mark *mark = disk->mark;
+
+	(void)folder;
+	(void)error;
+	if (!mark)
+		mark = disk->mark = calloc(1, sizeof(*mark));
+	if (!mark)
+		sim_fail("out of memory");
+	if (memcmp(mark->kept.cache_epoch, info->cache_epoch, sizeof(info->cache_epoch)))
+		*mark = (struct sim_mark){.dead = false};
+	mark->dead = false;
+	mark_copy(&mark->live, &mark->kept);
+	memcpy(mark->live.cache_epoch, info->cache_epoch, sizeof(info->cache_epoch));
+	if (atomic_load(&mark->live.epoch))
+		sim_reached("mark", "of a failed flush is found",
+			    atomic_load(&mark->live.lost) ? "and it holds" : NULL);
+	*out = &mark->live;
+	return 0;
+}
+
+void tgt_mark_close(const char *folder, const struct tgt_store_info *info, struct tgt_mark *live)
+{
+	struct sim_mark *mark = (struct sim_mark *)live;
+
+	(void)folder;
+	(void)info;
+	if (mark && !mark->dead)
+		mark_copy(&mark->kept, &mark->live);
+}
+
+void sim_mark_kill(struct sim_disk *disk)
+{
+	if (!disk->mark)
+		return;
+	if (!disk->mark->dead)
+		mark_copy(&disk->mark->kept, &disk->mark->live);
+	disk->mark->dead = true;
+}
+
+void sim_mark_free(struct sim_disk *disk)
+{
+	free(disk->mark);
+}
