@@ -5,15 +5,13 @@
  */
 #include "initiator/buffer.h"
 
+#include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
-#include "initiator/rblk.h"
-#include "initiator/session.h"
 
 #define PAGE_BYTES 4096u
 #define HUGE_PAGE_BYTES (2u << 20)
-#define DATA_ACCESS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ)
 
 /* -- pages ------------------------------------------------------------------------------------- */
 
@@ -73,10 +71,9 @@ static bool buffer_contains(const struct ini_buffer *buffer, const u8 *memory, s
 	       bytes <= buffer->bytes - offset;
 }
 
-struct ini_buffer *ini_buffer_find(struct rblk_session *session, const struct fab_device *device,
+struct ini_buffer *ini_buffer_find(struct ini_buffers *buffers, const struct fab_device *device,
 				   const void *memory, size_t bytes)
 {
-	struct ini_buffers *buffers = &session->buffers;
 	struct ini_buffer *buffer = buffers->last;
 
 	if (!buffer || !buffer_contains(buffer, memory, bytes)) {
@@ -113,26 +110,9 @@ static int buffers_reserve(struct ini_buffers *buffers)
 	return 0;
 }
 
-/* The usual reason for a failed registration has its own message. */
-static void buffer_register_failed(struct rblk_session *session, size_t bytes, int err)
+int ini_buffer_insert(struct ini_buffers *buffers, void *memory, size_t bytes, size_t mapped_bytes,
+		      struct fab_mr *mr)
 {
-	struct rlimit limit;
-
-	if (err == -ENOMEM && fab_kind_of(session->fab) == FAB_VERBS &&
-	    !getrlimit(RLIMIT_MEMLOCK, &limit) && limit.rlim_cur != RLIM_INFINITY)
-		ini_session_note(session,
-				 "register %zu bytes: the limit of locked memory is %llu KiB (raise it "
-				 "with ulimit -l or LimitMEMLOCK=)",
-				 bytes, (unsigned long long)limit.rlim_cur / 1024);
-	else
-		ini_session_note(session, "register %zu bytes: %s", bytes,
-				 fab_error(session->fab)[0] ? fab_error(session->fab) : strerror(-err));
-}
-
-static int buffer_insert(struct rblk_session *session, void *memory, size_t bytes,
-			 size_t mapped_bytes)
-{
-	struct ini_buffers *buffers = &session->buffers;
 	struct ini_buffer *buffer;
 	u32 at = buffers_upper(buffers, memory);
 	int err;
@@ -147,12 +127,7 @@ static int buffer_insert(struct rblk_session *session, void *memory, size_t byte
 	buffer = calloc(1, sizeof(*buffer));
 	if (!buffer)
 		return -ENOMEM;
-	err = fab_mr_register(session->fab, memory, bytes, DATA_ACCESS, &buffer->mr);
-	if (err) {
-		buffer_register_failed(session, bytes, err);
-		free(buffer);
-		return err;
-	}
+	buffer->mr = mr;
 	buffer->memory = memory;
 	buffer->bytes = bytes;
 	buffer->mapped_bytes = mapped_bytes;
@@ -171,10 +146,8 @@ static void buffer_free(struct ini_buffer *buffer)
 	free(buffer);
 }
 
-/* own: from rblk_buffer_alloc(). -ENOENT: no buffer begins there; -EBUSY: commands use it. */
-static int buffer_remove(struct rblk_session *session, const void *memory, bool own)
+int ini_buffer_remove(struct ini_buffers *buffers, const void *memory, bool own)
 {
-	struct ini_buffers *buffers = &session->buffers;
 	u32 at = buffers_upper(buffers, memory);
 	struct ini_buffer *buffer = at ? buffers->sorted[at - 1] : NULL;
 
@@ -191,52 +164,8 @@ static int buffer_remove(struct rblk_session *session, const void *memory, bool 
 	return 0;
 }
 
-void *rblk_buffer_alloc(struct rblk_session *session, size_t bytes)
+void ini_buffers_fini(struct ini_buffers *buffers)
 {
-	size_t mapped_bytes;
-	void *memory = ini_pages_alloc(bytes, &mapped_bytes);
-	int err;
-
-	if (!memory) {
-		errno = ENOMEM;
-		return NULL;
-	}
-	err = buffer_insert(session, memory, bytes, mapped_bytes);
-	if (err) {
-		ini_pages_free(memory, mapped_bytes);
-		errno = -err;
-		return NULL;
-	}
-	return memory;
-}
-
-void rblk_buffer_free(struct rblk_session *session, void *buffer)
-{
-	int err;
-
-	if (!buffer)
-		return;
-	err = buffer_remove(session, buffer, true);
-	assert(!err && "rblk_buffer_free(): not a buffer of the session, or commands still use it");
-	(void)err;
-}
-
-int rblk_buffer_register(struct rblk_session *session, void *memory, size_t bytes)
-{
-	if (!memory || !bytes || bytes > SIZE_MAX - (uintptr_t)memory)
-		return -EINVAL;
-	return buffer_insert(session, memory, bytes, 0);
-}
-
-int rblk_buffer_unregister(struct rblk_session *session, void *memory)
-{
-	return buffer_remove(session, memory, false);
-}
-
-void ini_buffers_fini(struct rblk_session *session)
-{
-	struct ini_buffers *buffers = &session->buffers;
-
 	for (u32 i = 0; i < buffers->count; i++)
 		buffer_free(buffers->sorted[i]);
 	free(buffers->sorted);

@@ -9,8 +9,6 @@
 #include "proto/fabric/fabric.h"
 #include "proto/wire/types.h"
 
-struct rblk_session;
-
 /*
  * Made by rblk_buffer_alloc() or _register(), freed by their inverses or with the session. The
  * session's thread owns it.
@@ -34,11 +32,21 @@ struct ini_buffers {
 };
 
 /* The buffer that [memory, memory + bytes) lies in, with keys for `device`; NULL if there is none. */
-struct ini_buffer *ini_buffer_find(struct rblk_session *session, const struct fab_device *device,
+struct ini_buffer *ini_buffer_find(struct ini_buffers *buffers, const struct fab_device *device,
 				   const void *memory, size_t bytes);
 
 /* Deregister and free all; when no command is left. */
-void ini_buffers_fini(struct rblk_session *session);
+void ini_buffers_fini(struct ini_buffers *buffers);
+
+/*
+ * Take in registered memory. mapped_bytes: of ini_pages_alloc(), or 0: the caller's memory. On success
+ * the registration belongs to the buffer. -EEXIST: it overlaps another; -ENOSPC: there are
+ * INI_BUFFERS_MAX; -ENOMEM.
+ */
+int ini_buffer_insert(struct ini_buffers *buffers, void *memory, size_t bytes, size_t mapped_bytes,
+		      struct fab_mr *mr);
+/* own: of ini_pages_alloc(). -ENOENT: no buffer begins there; -EBUSY: commands use it. */
+int ini_buffer_remove(struct ini_buffers *buffers, const void *memory, bool own);
 
 /* Zeroed pages of our own, huge ones if the length suits and there are some. NULL: -ENOMEM. */
 void *ini_pages_alloc(size_t bytes, size_t *mapped_bytes);

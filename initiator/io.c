@@ -86,7 +86,7 @@ static int attach_data(struct rblk_volume *volume, struct ini_slot *slot, const 
 	const struct ini_queue *queue = slot->queue;
 	struct rblk_wire_command *command = &slot->command;
 	struct ini_buffer *buffer =
-		ini_buffer_find(volume->session, queue->device, io->data, io->bytes);
+		ini_buffer_find(&volume->session->buffers, queue->device, io->data, io->bytes);
 
 	if (!buffer)
 		return ini_io_refuse(volume, -EFAULT, rblk_opcode_name(io->opcode),

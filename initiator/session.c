@@ -296,7 +296,7 @@ void ini_session_free(struct rblk_session *session)
 	if (!session)
 		return;
 	assert(ini_session_closed(session));
-	ini_buffers_fini(session);
+	ini_buffers_fini(&session->buffers);
 	for (u16 i = 0; i < session->queue_count; i++)
 		ini_queue_fini(&session->queues[i]);
 	ini_control_fini(session);

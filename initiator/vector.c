@@ -88,7 +88,7 @@ static int vector_append(struct ini_vector *vector, const char *what, const stru
 		return ini_io_refuse(volume, -EINVAL, what,
 				     "the pieces are longer than one command can be (%u bytes)",
 				     volume->info.max_io_bytes);
-	buffer = ini_buffer_find(volume->session, volume->session->queues[0].device,
+	buffer = ini_buffer_find(&volume->session->buffers, volume->session->queues[0].device,
 				 memory->iov_base, memory->iov_len);
 	if (!buffer)
 		return ini_io_refuse(volume, -EFAULT, what,
