@@ -63,6 +63,18 @@ struct fab_limits {
 	 * that ends the connection. So user space never asks its peer to invalidate one.
 	 */
 	bool invalidate;
+	bool invalidate_inline; /* such a SEND may be inline (Soft-iWARP's may not) */
+	/*
+	 * The peer acknowledges each message: one that finds no receive waits for it, and what the
+	 * peer refuses fails at the sender. Without acknowledgements (iWARP), a SEND or WRITE
+	 * completes when the network has it, and either mistake ends the connection.
+	 */
+	bool acknowledged;
+	/*
+	 * What is posted to a queue pair in ERR comes back flushed. Otherwise (iWARP: Soft-iWARP
+	 * forgets it) only DRAINED says that it is over.
+	 */
+	bool late_flush;
 };
 
 struct fab_conn_options {
@@ -259,8 +271,8 @@ uint32_t fab_mr_rkey(const struct fab_mr *mr, const struct fab_device *device);
 /*
  * As ibv_post_send()/ibv_post_recv()/ibv_post_srq_recv(): a chain, rung once; *bad is the first
  * that was not posted. Return 0 or negative errno (-ENOMEM: queue full, a caller's bug). Posting
- * to a connection in ERR succeeds and comes back flushed. Software fabrics copy inline data at
- * once; other memory must stay untouched until completion, as with hardware.
+ * to a connection in ERR succeeds and comes back flushed (see limits.late_flush). Software fabrics
+ * copy inline data at once; other memory must stay untouched until completion, as with hardware.
  */
 int fab_post_send(struct fab_conn *conn, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
 int fab_post_recv(struct fab_conn *conn, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);

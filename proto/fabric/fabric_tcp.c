@@ -291,6 +291,9 @@ static void device_init(struct tcp_fab *fab)
 		.max_msg_bytes = FAB_TCP_MESSAGE_MAX,
 		.immediate = true,
 		.invalidate = true,
+		.invalidate_inline = true,
+		.acknowledged = true,
+		.late_flush = true,
 	};
 }
 

@@ -212,26 +212,33 @@ static int verbs_posted(int err)
 
 /*
  * Soft-iWARP completes what was posted behind an RDMA READ before the READ. The callers, and verbs,
- * have the completions of a queue in the order of posting: so nothing overtakes a READ there.
+ * have the completions of a queue in the order of posting: so nothing overtakes a READ there. And
+ * its library takes the key that a SEND invalidates from the member that RDMA operations use.
  */
-static void verbs_fence(struct ibv_send_wr *wr)
+static void verbs_adapt_iwarp(struct ibv_send_wr *wr)
 {
-	for (; wr; wr = wr->next)
+	for (; wr; wr = wr->next) {
 		if (wr->opcode != IBV_WR_RDMA_READ)
 			wr->send_flags |= IBV_SEND_FENCE;
+		if (wr->opcode == IBV_WR_SEND_WITH_INV)
+			wr->wr.rdma.rkey = wr->invalidate_rkey;
+	}
 }
 
 static int verbs_post_send(struct fab_conn *head, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
 	struct verbs_conn *conn = verbs_conn(head);
+	int err;
 
 	if (!conn->postable) {
 		*bad = wr;
 		return -ENOTCONN;
 	}
 	if (verbs_device(head->device)->iwarp)
-		verbs_fence(wr);
-	return verbs_posted(ibv_post_send(conn->qp, wr, bad));
+		verbs_adapt_iwarp(wr);
+	err = ibv_post_send(conn->qp, wr, bad);
+	/* Soft-iWARP fails to ring its doorbell while the queue pair goes to ERR: all is queued. */
+	return err && !*bad ? 0 : verbs_posted(err);
 }
 
 static int verbs_post_recv(struct fab_conn *head, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)

@@ -278,7 +278,8 @@ int verbs_conn_establish(struct fab_conn *head, const void *private_data, uint8_
 				strerror(-err));
 	if (rdma_accept(conn->id, &param))
 		return fab_fail(head->fab, -errno, "accept %s: %s", head->peer,
-				errno == EINVAL ? "the peer has given up" : strerror(errno));
+				errno == EINVAL || errno == ECONNRESET ? "the peer has given up"
+								       : strerror(errno));
 	return verbs_conn_set_state(conn, VERBS_CONN_ESTABLISHING) ? 0 : -EPROTO;
 }
 
@@ -300,6 +301,8 @@ static const char *verbs_connect_cause(int err)
 	case ENETUNREACH:
 	case EHOSTUNREACH:
 		return "no route to it";
+	case ECONNREFUSED: /* iWARP: by TCP, before rdma_cm has anything to reject */
+		return "refused: nobody listens on that port";
 	case ETIMEDOUT:
 		return "no answer: the host is down or its address does not answer ARP";
 	default:

@@ -528,11 +528,10 @@ void verbs_conn_close(struct fab_conn *head)
 	if (connected)
 		rdma_disconnect(conn->id);
 	/*
-	 * Soft-iWARP flushes a queue as it goes to ERR, and never again: what is posted later does
-	 * not come back. There, polling until the completion queue is empty and destroying the
-	 * queue pair have to do.
+	 * Markers posted now would not come back without it. There, polling until the completion
+	 * queue is empty and destroying the queue pair have to do.
 	 */
-	if (!verbs_device(conn->head.device)->iwarp) {
+	if (conn->head.device->limits.late_flush) {
 		verbs_conn_post_markers(conn);
 		verbs_conn_flush(
 			conn); /* the marker was not there when the queue pair went to ERR */

@@ -121,7 +121,9 @@ static void message_send(struct tgt_lane *lane, struct reply_message *message, b
 	/* F2, F3: behind the READs that fetched what is said to be stored here. */
 	if (fence)
 		wr->send_flags |= IBV_SEND_FENCE;
-	if (bytes <= fab_conn_inline(lane->conn))
+	if (bytes <= fab_conn_inline(lane->conn) &&
+	    (!message->invalidate ||
+	     fab_device_limits(fab_conn_device(lane->conn))->invalidate_inline))
 		wr->send_flags |= IBV_SEND_INLINE;
 	wr->sg_list->addr = (uintptr_t)message->first;
 	wr->sg_list->length = bytes;

@@ -27,7 +27,7 @@ static void rdma_random(enum ibv_wr_opcode opcode)
 		fx_post_rdma(&fx.a, i, opcode, here, bytes, fx_address(&fx.b, there),
 			     fx_rkey(&fx.b, NULL), 0);
 		fx_wc_ok(&fx, &fx.a, i);
-		CHECK(fx_filled(to->memory + sink, bytes, i));
+		CHECK_WRITTEN(&fx, fx_filled(to->memory + sink, bytes, i));
 		CHECK(sink == 0 || to->memory[sink - 1] == 0);
 		CHECK_EQ(to->memory[sink + bytes], 0);
 	}
@@ -69,8 +69,8 @@ static void both_ways(void)
 			fx_wc_ok(&fx, &fx.a, id);
 			fx_wc_ok(&fx, &fx.b, id);
 		}
-		CHECK(fx_filled(fx.b.memory + bytes, bytes, i));
-		CHECK(fx_filled(fx.a.memory + bytes, bytes, i + 100));
+		CHECK_WRITTEN(&fx, fx_filled(fx.b.memory + bytes, bytes, i));
+		CHECK_WRITTEN(&fx, fx_filled(fx.a.memory + bytes, bytes, i + 100));
 		CHECK(fx_filled(fx.a.memory + 2 * bytes, bytes, i + 100));
 		CHECK(fx_filled(fx.b.memory + 2 * bytes, bytes, i));
 	}
@@ -96,7 +96,7 @@ static void write_immediate(void)
 	sge = fx_sge(&fx.a, 0, 5000);
 	write.wr.rdma.remote_addr = fx_address(&fx.b, 8192);
 	write.wr.rdma.rkey = fx_rkey(&fx.b, NULL);
-	if (fx_target.iwarp) {
+	if (!fx_target.limits.immediate) {
 		fx_post_unsupported(&fx, &write);
 		fx_close(&fx);
 		return;

@@ -103,6 +103,25 @@ struct ibv_wc side_completion(struct side *side)
 	return side->wc[side->first++];
 }
 
+bool side_completion_before(struct side *side, enum fab_event_type type, struct ibv_wc *wc)
+{
+	uint64_t deadline_ns = side_deadline();
+
+	while (side->count == 0) {
+		if (side->seen & (1u << type))
+			return false;
+		side_turn(side, deadline_ns);
+	}
+	side->count--;
+	*wc = side->wc[side->first++];
+	return true;
+}
+
+const struct fab_limits *side_limits(const struct side *side)
+{
+	return fab_device_limits(fab_conn_device(side->conn));
+}
+
 struct ibv_wc side_success(struct side *side, uint64_t wr_id)
 {
 	struct ibv_wc wc = side_completion(side);

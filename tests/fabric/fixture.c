@@ -5,7 +5,6 @@
  *
  *   fabric_conformance tcp 127.0.0.1 [case...]
  *   fabric_conformance verbs 10.9.0.1 [case...]
- *   fabric_conformance iwarp 10.9.0.1 [case...]    verbs on an iWARP device
  *   fabric_tcp_peer tcp 127.0.0.1 [case...]
  */
 #include "fixture.h"
@@ -403,11 +402,25 @@ static bool fx_wanted(const char *name, int argc, char **argv)
 
 static bool fx_applies(const struct fx_case *test)
 {
-	unsigned int kinds = test->kinds & ~FX_NOT_IWARP;
+	return !test->kinds || test->kinds & (1u << fx_target.kind);
+}
 
-	if (fx_target.iwarp && test->kinds & FX_NOT_IWARP)
+/* What the device can do, which decides what the cases expect: one connection has to tell. */
+static bool fx_ask_device(void)
+{
+	static struct fx fx;
+	const struct fab_limits *limits = &fx_target.limits;
+
+	if (setjmp(fx_case_end))
 		return false;
-	return !kinds || kinds & (1u << fx_target.kind);
+	fx_open_connected(&fx);
+	fx_target.limits = *fab_device_limits(fab_conn_device(fx.a.conn));
+	printf("%s: immediates: %s, acknowledgements: %s, flush of what is posted in ERR: %s\n",
+	       fab_device_name(fab_conn_device(fx.a.conn)), limits->immediate ? "yes" : "no",
+	       limits->acknowledged ? "yes" : "no", limits->late_flush ? "yes" : "no");
+	fflush(stdout);
+	fx_close(&fx);
+	return true;
 }
 
 static bool fx_run(const struct fx_case *test)
@@ -433,11 +446,10 @@ static bool fx_parse_target(int argc, char **argv)
 		return false;
 	if (strcmp(argv[1], "tcp") == 0)
 		fx_target.kind = FAB_TCP;
-	else if (strcmp(argv[1], "verbs") == 0 || strcmp(argv[1], "iwarp") == 0)
+	else if (strcmp(argv[1], "verbs") == 0)
 		fx_target.kind = FAB_VERBS;
 	else
 		return false;
-	fx_target.iwarp = strcmp(argv[1], "iwarp") == 0;
 	snprintf(fx_target.text, sizeof(fx_target.text), "%s", argv[2]);
 	if (inet_pton(AF_INET, argv[2], &in->sin_addr) == 1)
 		in->sin_family = AF_INET;
@@ -453,9 +465,11 @@ int main(int argc, char **argv)
 	int run = 0, failed = 0, skipped = 0;
 
 	if (!fx_parse_target(argc, argv)) {
-		fprintf(stderr, "usage: %s tcp|verbs|iwarp ADDRESS [case...]\n", argv[0]);
+		fprintf(stderr, "usage: %s tcp|verbs ADDRESS [case...]\n", argv[0]);
 		return 2;
 	}
+	if (!fx_ask_device())
+		return 1;
 	for (size_t t = 0; fx_tables[t]; t++) {
 		for (const struct fx_case *test = fx_tables[t]; test->name; test++) {
 			if (!fx_wanted(test->name, argc, argv))

@@ -19,7 +19,7 @@ struct fx_target {
 	enum fab_kind kind;
 	struct sockaddr_storage addr;
 	char text[64];
-	bool iwarp; /* verbs, on a device that is known to be iWARP's */
+	struct fab_limits limits; /* of the device that the address leads to */
 };
 extern struct fx_target fx_target;
 
@@ -84,6 +84,14 @@ void fx_fail(const char *file, int line, const char *format, ...)
 				fx_fail(__FILE__, __LINE__, "waited in vain for %s", #condition); \
 		}                                                                                 \
 	} while (0)
+/* What a completed RDMA WRITE put there: without acknowledgements it may still be on its way. */
+#define CHECK_WRITTEN(fx, condition)               \
+	do {                                       \
+		if (fx_target.limits.acknowledged) \
+			CHECK(condition);          \
+		else                               \
+			WAIT(fx, condition);       \
+	} while (0)
 uint64_t fx_deadline_ns(void);
 bool fx_past(uint64_t deadline_ns);
 
@@ -139,19 +147,10 @@ uint32_t fx_random(void); /* of a fixed seed per case */
 
 /* -- cases ------------------------------------------------------------------------------------ */
 
-/*
- * What cannot hold on iWARP: a message that waits for a receive (there it ends the connection, see
- * receiver_not_ready); the requester's completion of a refused WRITE or SEND (it is successful when
- * the network has it, and the connection ends); the flush of what is posted to a queue pair in ERR
- * (Soft-iWARP forgets it); a receive without segments; the removal of Soft-iWARP's device while a
- * program uses it, which waits for the program.
- */
-#define FX_NOT_IWARP (1u << 31)
-
 struct fx_case {
 	const char *name;
 	void (*run)(void);
-	unsigned int kinds; /* bits 1 << enum fab_kind, 0: all; and FX_NOT_IWARP */
+	unsigned int kinds; /* bits 1 << enum fab_kind, 0: all */
 };
 /* What the program runs, in this order; NULL ends it. */
 extern const struct fx_case *const fx_tables[];

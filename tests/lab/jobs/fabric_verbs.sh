@@ -22,11 +22,11 @@ echo go >&"${CYCLE[1]}"
 wait "$CYCLE_PID" || lab_fail "cycles: exit status $?"
 echo "objects after $connections connections: $found"
 case $LAB_LINK in
-siw) kind=iwarp own=0 ;;
-*) kind=verbs own=1 ;;
+siw) own=0 ;;
+*) own=1 ;;
 esac
 [ "$found" = "\"qp\":$own \"cm_id\":1 \"mr\":1 \"srq\":1 " ] || lab_fail "objects left behind: $found"
 
-"$tests/fabric_conformance" $kind "$LAB_ADDR6" send_receive write_random read_random ||
+"$tests/fabric_conformance" verbs "$LAB_ADDR6" send_receive write_random read_random ||
 	lab_fail "conformance, IPv6"
-"$tests/fabric_conformance" $kind "$LAB_ADDR" || lab_fail "conformance, IPv4"
+"$tests/fabric_conformance" verbs "$LAB_ADDR" || lab_fail "conformance, IPv4"
