@@ -86,7 +86,8 @@ struct verbs_fab {
 
 struct verbs_listener {
 	struct fab_listener head;
-	struct rdma_cm_id *id; /* NULL once its device was removed */
+	struct rdma_cm_id *id;	/* NULL once its device was removed */
+	struct rdma_cm_id *id4; /* of [::]: IPv4's */
 	TAILQ_ENTRY(verbs_listener) entry;
 };
 

@@ -72,16 +72,50 @@ static const char *verbs_listen_cause(int err)
 	}
 }
 
-/* [::] takes IPv4, too, whatever the machine's net.ipv6.bindv6only says. */
-static int verbs_listen_both(struct rdma_cm_id *id, const struct sockaddr_storage *addr)
+/* An id that listens, for its own family only where `alone`. NULL and errno on failure. */
+static struct rdma_cm_id *verbs_listen_id(struct verbs_fab *fab, const struct sockaddr *addr,
+					  bool alone, int backlog)
+{
+	struct rdma_cm_id *id;
+	int one = 1;
+	int err;
+
+	if (rdma_create_id(fab->channel, &id, fab, RDMA_PS_TCP))
+		return NULL;
+	if ((!alone ||
+	     !rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_AFONLY, &one, sizeof(one))) &&
+	    !rdma_bind_addr(id, (struct sockaddr *)addr) && !rdma_listen(id, backlog))
+		return id;
+	err = errno;
+	rdma_destroy_id(id);
+	errno = err;
+	return NULL;
+}
+
+/*
+ * [::] takes IPv4, too, whatever the machine's net.ipv6.bindv6only says. Each family has an id of
+ * its own: the kernel gives up an IPv4 connection that Soft-iWARP has accepted on an IPv6 socket.
+ */
+static int verbs_listen_ids(struct verbs_fab *fab, struct verbs_listener *listener,
+			    const struct sockaddr *addr, int backlog)
 {
 	const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)addr;
-	int one_family = 0;
+	bool both = addr->sa_family == AF_INET6 && IN6_IS_ADDR_UNSPECIFIED(&in6->sin6_addr);
+	struct sockaddr_in in = {.sin_family = AF_INET};
+	int err;
 
-	if (addr->ss_family != AF_INET6 || !IN6_IS_ADDR_UNSPECIFIED(&in6->sin6_addr))
+	listener->id = verbs_listen_id(fab, addr, both, backlog);
+	if (!listener->id)
+		return -errno;
+	if (!both)
 		return 0;
-	return rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_AFONLY, &one_family,
-			       sizeof(one_family));
+	in.sin_port = rdma_get_src_port(listener->id);
+	listener->id4 = verbs_listen_id(fab, (struct sockaddr *)&in, true, backlog);
+	if (listener->id4)
+		return 0;
+	err = errno;
+	rdma_destroy_id(listener->id);
+	return -err;
 }
 
 int verbs_listen(struct fab *head, const struct sockaddr *addr, int backlog,
@@ -91,7 +125,7 @@ int verbs_listen(struct fab *head, const struct sockaddr *addr, int backlog,
 	struct verbs_listener *listener = calloc(1, sizeof(*listener));
 	struct sockaddr_storage bound = {0};
 	char text[80];
-	int err;
+	int err = -ENODEV;
 
 	fab_format_address(addr, text, sizeof(text));
 	if (!listener)
@@ -103,25 +137,15 @@ int verbs_listen(struct fab *head, const struct sockaddr *addr, int backlog,
 	if (fab->listener_lost)
 		verbs_devices_sync();
 	/* A wildcard address binds without any device, and would wait forever. */
-	errno = ENODEV;
-	if (!verbs_any_device() || rdma_create_id(fab->channel, &listener->id, fab, RDMA_PS_TCP))
-		goto err_free;
-	if (verbs_listen_both(listener->id, &bound) ||
-	    rdma_bind_addr(listener->id, (struct sockaddr *)&bound) ||
-	    rdma_listen(listener->id, backlog))
-		goto err_destroy_id;
+	if (verbs_any_device())
+		err = verbs_listen_ids(fab, listener, (struct sockaddr *)&bound, backlog);
+	if (err) {
+		free(listener);
+		return fab_fail(head, err, "listen on %s: %s", text, verbs_listen_cause(-err));
+	}
 	TAILQ_INSERT_TAIL(&fab->listeners, listener, entry);
 	*out = &listener->head;
 	return 0;
-
-err_destroy_id:
-	err = errno;
-	rdma_destroy_id(listener->id);
-	errno = err;
-err_free:
-	err = errno;
-	free(listener);
-	return fab_fail(head, -err, "listen on %s: %s", text, verbs_listen_cause(err));
 }
 
 void verbs_listener_destroy(struct fab_listener *head)
@@ -131,6 +155,8 @@ void verbs_listener_destroy(struct fab_listener *head)
 	TAILQ_REMOVE(&verbs_fab(head->fab)->listeners, listener, entry);
 	if (listener->id)
 		rdma_destroy_id(listener->id);
+	if (listener->id4)
+		rdma_destroy_id(listener->id4);
 	free(listener);
 }
 
@@ -348,7 +374,12 @@ int verbs_connect(struct fab *head, const struct sockaddr *addr,
 	if (rdma_resolve_addr(conn->id, NULL, (struct sockaddr *)&peer,
 			      (int)conn->options.timeout_ms)) {
 		err = errno;
-		goto err_destroy_id;
+		if (err != EINVAL)
+			goto err_destroy_id;
+		/* With Soft-iWARP, an address that no device leads to; elsewhere its event says so. */
+		verbs_conn_fail(conn, ENODEV, VERBS_NO_DEVICE);
+		*out = &conn->head;
+		return 0;
 	}
 	verbs_conn_set_deadline(conn, env_now_ns() + conn->options.timeout_ms * NS_PER_MS);
 	*out = &conn->head;
