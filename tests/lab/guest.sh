@@ -59,8 +59,6 @@ lab_port_active() { grep -q ACTIVE /sys/class/infiniband/$LAB_RDMA/ports/1/state
 # LAB_URI is where it listens when the arguments do not say otherwise.
 LAB_URI=rblk://$LAB_ADDR
 lab_rblkd_start() {
-	# Soft-iWARP's socket for all addresses is bound to its network device, and so does not hear this host.
-	[ "$LAB_LINK" != siw ] || set -- --listen "rblk://$LAB_ADDR" "$@"
 	LAB_RBLKD_LOG=$(mktemp "$LAB_OUT/rblkd.XXXXXX.log")
 	"$RBLKD" "$@" > "$LAB_RBLKD_LOG" 2>&1 &
 	LAB_RBLKD=$!

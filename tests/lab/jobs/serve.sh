@@ -28,11 +28,11 @@ done
 # The workload of fio-jobs ends with a flush, and memory has nothing to flush to.
 lab_say "verified workload on memory"
 fio "${ENGINE[@]}" "--rblk_uri=$LAB_URI/memory" --rblk_stats=/out/verify-memory.stats --eta=never \
-	--output-format=json --output=/out/verify-memory.fio --name=memory --rw=randwrite --bsrange=4k-256k \
+	--output-format=json --lat_percentiles=1 --output=/out/verify-memory.fio --name=memory --rw=randwrite --bsrange=4k-256k \
 	--iodepth=32 --size=64m --verify=crc32c --verify_fatal=1 --verify_state_save=0 || lab_fail "memory: fio: $?"
 for volume in vda file memory; do
-	"$LAB/../bench/point" "/out/verify-$volume" |
-		jq -e '.read == 67108864 and .written == .read and .counters.messages > 0' > /dev/null ||
+	"$LAB/../bench/point" "/out/verify-$volume" > /out/point &&
+		jq -e '.read == 67108864 and .written == .read and .counters.messages > 0' /out/point > /dev/null ||
 		lab_fail "$volume: did not write and read back 64 MiB, or sent no messages"
 done
 "$RBLK" info "$LAB_URI/nowhere" > /out/nowhere 2>&1 && lab_fail "rblk info: succeeds for a volume that is not there"
@@ -41,7 +41,8 @@ lab_rblkd_stop
 
 for disk in /dev/vda /mnt/file.img; do
 	lab_fio "/out/disk-$(basename $disk)" verify --ioengine=io_uring "--filename=$disk" --verify_only=1
-	"$LAB/../bench/point" "/out/disk-$(basename $disk)" | jq -e '.read == 67108864' > /dev/null ||
+	"$LAB/../bench/point" "/out/disk-$(basename $disk)" > /out/point &&
+		jq -e '.read == 67108864' /out/point > /dev/null ||
 		lab_fail "$disk: was not read"
 done
 
