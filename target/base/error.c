@@ -14,7 +14,7 @@ int tgt_error(char *error, int code, const char *format, ...)
 	va_start(args, format);
 	length = vsnprintf(error, TGT_ERROR_BYTES, format, args);
 	va_end(args);
-	/* A reader must see that the reason, which comes last, is not all there. */
+	/* Dots show a reader that the reason, which comes last, is cut. */
 	if (length >= TGT_ERROR_BYTES)
 		memcpy(error + TGT_ERROR_BYTES - 4, "...", 4);
 	return code;

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/*
- * What log.h says, into words. How a line gets to stderr is log_writer.c's.
- */
+/* Formats log lines, see log.h. log_writer.c writes them to stderr. */
 #include "target/base/log.h"
 #include "target/base/log_writer.h"
 
@@ -24,8 +22,8 @@ void tgt_log_set_level(enum tgt_log_level level)
 }
 
 /*
- * systemd tells in JOURNAL_STREAM which device and inode the journal's pipe has: only where stderr
- * still is that pipe does a "<6>" prefix become a priority instead of noise.
+ * JOURNAL_STREAM has the device and inode of the journal's pipe: only if stderr is still that pipe
+ * does the journal read a "<6>" prefix as a priority.
  */
 static bool stderr_is_journal(void)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * rblkd's log lines: one line each, the object first, the reason last, to stderr, with systemd's
- * priority prefix where the journal reads it. What a peer can trigger goes through a rate limit.
- * Any thread. Nobody waits for stderr, whatever it is: lines that it does not take are counted.
+ * priority prefix where the journal reads it. Lines that a peer can trigger are rate-limited. Any
+ * thread. No caller waits for stderr: lines that it does not take are counted.
  */
 #ifndef RBLK_TARGET_LOG_H
 #define RBLK_TARGET_LOG_H
@@ -16,7 +16,7 @@ void tgt_log_set_level(enum tgt_log_level level);
 void tgt_log(enum tgt_log_level level, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
-/* At most TGT_LOG_BURST lines a second through one limit; what was left out is counted and said. */
+/* At most TGT_LOG_BURST lines a second through one limit; the next line counts the others. */
 #define TGT_LOG_BURST 10
 struct tgt_log_limit {
 	uint64_t window_ns;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * A thread that writes lines to stderr, and the ring in which they wait for it. Who logs holds the
- * lock for a copy; the thread alone waits for stderr (a pipe that nobody reads, a file on a disk or server that
- * hangs), and alone writes, so that lines stay whole. A full ring drops what comes, and the next line that fits says how many.
+ * A thread that writes lines to stderr, and the ring in which they wait for it. A logging thread
+ * holds the lock only for a copy; the writer thread alone waits for stderr (a pipe that is not
+ * read, a file on a disk or server that hangs), and alone writes, so that lines stay whole. A full
+ * ring drops new lines, and the next line that fits says how many.
  */
 #include "target/base/log_writer.h"
 
@@ -22,10 +23,10 @@
 #define STOP_MOST_S 5 /* in all, however slowly they are read */
 
 enum writer_state {
-	WRITER_DIRECT, /* no thread: who logs writes */
+	WRITER_DIRECT, /* no thread: the caller writes */
 	WRITER_RUNS,
 	WRITER_STOPS, /* the thread ends when the ring is empty */
-	WRITER_STUCK, /* stderr takes nothing: nothing is written any more */
+	WRITER_STUCK, /* stderr takes nothing: stop writing */
 };
 
 /* `lock` owns everything but `thread`, which is the main thread's. */
@@ -50,9 +51,9 @@ static void line_write(const char *line, size_t bytes)
 			line += written;
 			bytes -= (size_t)written;
 		} else if (errno == EAGAIN || errno == EWOULDBLOCK) {
-			poll(&waiting, 1, -1); /* somebody made it so */
+			poll(&waiting, 1, -1); /* another program has made it non-blocking */
 		} else if (errno != EINTR) {
-			return; /* nowhere left to say so */
+			return; /* it cannot be reported */
 		}
 	}
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What rblkd is told to do: one struct, filled from the command line and the INI file by the one
- * table of options.c, which also drives --help and is what the manuals are checked against.
- * Control thread only; a reload makes a new struct and the differences are applied.
+ * rblkd's configuration: one struct, filled from the command line and the INI file by the one table
+ * of options.c, which also drives --help and is what the manuals are checked against. Control
+ * thread only; a reload makes a new struct and the differences are applied.
  */
 #ifndef RBLK_TARGET_SETTINGS_H
 #define RBLK_TARGET_SETTINGS_H
@@ -32,7 +32,7 @@ enum tgt_polling {
 enum tgt_cache_mode {
 	TGT_CACHE_AUTO,     /* direct; where the file system cannot, buffered with a warning (default) */
 	TGT_CACHE_DIRECT,   /* O_DIRECT: no page cache, or not served */
-	TGT_CACHE_BUFFERED, /* page cache; flushes are real all the same */
+	TGT_CACHE_BUFFERED, /* page cache; flushes are still performed */
 };
 
 struct tgt_volume_config {
@@ -46,7 +46,7 @@ struct tgt_volume_config {
 	uint8_t uuid[16];     /* all zero: derived from name and path */
 	char fault[256];      /* wrap it in the fault store: "delay=5ms,fail=write:0.01,..." */
 	bool allow_shrink;     /* a reload may serve it with fewer blocks */
-	uint32_t lock_wait_ms; /* F6: longest wait for a predecessor's lock on the path */
+	uint32_t lock_wait_ms; /* F6: longest wait for another process's lock on the path */
 	char source[4200];    /* "file:line" or "command line", for messages */
 };
 
@@ -66,7 +66,7 @@ struct tgt_config {
 	uint32_t keepalive_ms;
 	uint32_t drain_ms;          /* SIGTERM: longest wait for commands in flight */
 	bool allow_scratch;         /* `rblk ping`'s one-sided measurements */
-	char state_dir[256];        /* what a failed FLUSH leaves for the next rblkd (F9) */
+	char state_dir[256];        /* a record of a failed FLUSH for the next rblkd (F9) */
 	bool memory_lock;           /* huge pages and mlock where they can be had */
 	unsigned int log_level;     /* enum tgt_log_level: least important lines that are shown */
 	struct tgt_volume_config *volumes; /* owned; see tgt_config_fini() */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Small things that messages need. Any thread. */
+/* Small helpers for messages. Any thread. */
 #ifndef RBLK_TARGET_TEXT_H
 #define RBLK_TARGET_TEXT_H
 

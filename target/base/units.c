@@ -65,7 +65,7 @@ int tgt_units_time(const char *text, uint64_t *time_us)
 		{"min", 60000000}, {"h", 3600000000}, {NULL, 0},
 	};
 
-	/* Nothing at all needs no unit. */
+	/* 0 needs no unit. */
 	if (strcmp(text, "0") == 0) {
 		*time_us = 0;
 		return 0;

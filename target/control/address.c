@@ -30,7 +30,7 @@ static const char *scheme_of(enum fab_kind kind)
 	return "";
 }
 
-/* What follows the scheme; NULL: there is none that is known. */
+/* What follows the scheme; NULL: no known scheme. */
 static const char *scheme_skip(const char *text, enum fab_kind *kind)
 {
 	for (unsigned int i = 0; i < SCHEMES; i++) {
@@ -44,7 +44,7 @@ static const char *scheme_skip(const char *text, enum fab_kind *kind)
 	return NULL;
 }
 
-/* What is wrong with ":PORT" or "", or NULL. */
+/* The error in ":PORT" or "", or NULL. */
 static const char *port_parse(const char *text, uint16_t *port)
 {
 	uint64_t number = RBLK_DEFAULT_PORT;
@@ -55,7 +55,7 @@ static const char *port_parse(const char *text, uint16_t *port)
 	return NULL;
 }
 
-/* What is wrong with "HOST[:PORT]", or NULL; *end: of the host. */
+/* The error in "HOST[:PORT]", or NULL; *end: of the host. */
 static const char *host_parse(const char **text, const char **end)
 {
 	const char *host = *text;

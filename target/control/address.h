@@ -14,13 +14,13 @@
 
 /* What an address looks like, for --help. */
 #define TGT_ADDRESS_GRAMMAR "rblk://[HOST][:PORT] (RDMA) or rblk+tcp://[HOST][:PORT]"
-/* What is wrong with one of another kind; the simulator's is none of a user's. */
+/* The error for an unknown scheme; the simulator's is not for users. */
 #define TGT_ADDRESS_UNKNOWN "it begins with neither rblk:// nor rblk+tcp://"
 
 /*
- * "SCHEME://[HOST][:PORT]", where an IPv6 address stands in brackets. Schemes are those of
- * initiators, rblk and rblk+tcp, and the older names rdma and tcp. Returns NULL, or what is wrong
- * with it, to stand behind "is not an address: ".
+ * "SCHEME://[HOST][:PORT]", where an IPv6 address is in brackets. Schemes are those of initiators,
+ * rblk and rblk+tcp, and the older names rdma and tcp. Returns NULL, or the error, to follow "is
+ * not an address: ".
  */
 const char *tgt_address_parse(const char *text, struct tgt_address *address);
 /* "rblk://[::1]:4430": tgt_address_parse() understands it. */

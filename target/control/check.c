@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The questions of check.h. What takes an open file (locks, direct I/O, sizes), only the start can tell. */
+/* The checks of check.h. Only a start can check what needs an open file (locks, direct I/O). */
 #include "target/control/check.h"
 
 #include <errno.h>
@@ -33,7 +33,7 @@ static int path_check_twice(const struct tgt_config *config, unsigned int n, cha
 	struct tgt_store_id id, other;
 
 	if (tgt_path_identify(volume->path, &id) < 0)
-		return 0; /* it has gone just now */
+		return 0; /* it was removed just now */
 	for (unsigned int i = 0; i < n; i++) {
 		const struct tgt_volume_config *earlier = &config->volumes[i];
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The configuration file, and struct tgt_config's beginning and end. libinih takes the lines
- * apart; sections are noticed here, as the lines go by, because it keeps only 49 characters of
- * their names and says nothing of empty ones. What keys there are is options.c's.
+ * The configuration file, and struct tgt_config's beginning and end. libinih takes the lines apart;
+ * sections are noticed here, as the lines go by, because it keeps only 49 characters of their names
+ * and does not report empty ones. options.c has the keys.
  */
 #include "target/control/config.h"
 
@@ -278,7 +278,7 @@ static int key_unknown(struct config_file *file, const char *key)
 	return file_failed(file);
 }
 
-/* A daemon's folder is none that its configuration's writer knows, and quotes are characters of a name. */
+/* The author of the file does not know the daemon's folder, and quotes are characters of a name. */
 static const char *path_wrong(const char *path)
 {
 	if (path[0] == '"' || path[0] == '\'')
@@ -339,11 +339,11 @@ int tgt_config_load(struct tgt_config *config, const char *path, char *error)
 	if (ferror(file.stream))
 		status = tgt_error(error, -EIO, "%s: %s", path, strerror(errno ? errno : EIO));
 	else if (status > 0 && (!file.failed || (unsigned int)status < file.line))
-		/* libinih goes on after its own complaints; the first line that is wrong counts. */
+		/* libinih continues after its own errors; the first wrong line counts. */
 		status = tgt_error(error, -EINVAL, "%s:%d: neither \"key = value\" nor a [section]",
 				   path, status);
 	else if (file.failed)
-		status = -EINVAL; /* error has been worded where it was found */
+		status = -EINVAL; /* error was formatted where it was found */
 	else if (status < 0)
 		status = tgt_error(error, -ENOMEM, "%s: out of memory", path);
 	fclose(file.stream);

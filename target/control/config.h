@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The configuration: the settings at their defaults, as the INI file changes them, and judged
- * together. `error` is TGT_ERROR_BYTES. Control thread only.
+ * The configuration: the settings at their defaults, changed by the INI file, and checked together.
+ * `error` is TGT_ERROR_BYTES. Control thread only.
  */
 #ifndef RBLK_TARGET_CONFIG_H
 #define RBLK_TARGET_CONFIG_H
@@ -19,7 +19,7 @@ int tgt_config_load(struct tgt_config *config, const char *path, char *error);
  */
 int tgt_config_volume_add(struct tgt_config *config, const char *name, const char *source,
 			  struct tgt_volume_config **volume, char *error);
-/* After all has been said: fills in what depends on the machine, and judges settings together. */
+/* At the end: fills in what depends on the machine, and checks settings together. */
 int tgt_config_complete(struct tgt_config *config, char *error);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Listening and dispatch: a fab per kind of fabric, a fabric listener per address, and each
- * connection request to the reactor that the lease of its session names (serve/lease.h). What an
- * address looks like is address.c's.
+ * connection request to the reactor that the lease of its session names (serve/lease.h). address.c
+ * has the grammar of addresses.
  */
 #include "target/control/listener.h"
 
@@ -21,16 +21,16 @@
 #define BACKLOG 128
 #define EVENT_BATCH 64u
 #define KINDS 3u
-/* How often an address whose device has gone is tried. */
+/* How often an address whose device was removed is tried. */
 #define AGAIN_MS 1000
 
 /* One configured address. */
 struct place {
 	struct tgt_address address;
-	/* What it stands for: asked once, for the resolver may take long. */
+	/* Its socket addresses: resolved once, because the resolver may take long. */
 	struct sockaddr_storage found[TGT_ADDRESS_CANDIDATES];
 	int candidates;
-	struct fab_listener *listener; /* NULL: its device has gone */
+	struct fab_listener *listener; /* NULL: its device was removed */
 	uint64_t again_ns;	       /* without a listener: when to try again */
 	char text[TGT_ADDRESS_BYTES];  /* as bound */
 };
@@ -62,7 +62,7 @@ static int fab_get(struct tgt_listener *listener, const struct place *place, cha
 	return 0;
 }
 
-/* Where IPv6 is off in one of the ways in which it can be. */
+/* IPv6 is disabled, in any way. */
 static bool family_missing(int err)
 {
 	return err == -EAFNOSUPPORT || err == -EPROTONOSUPPORT || err == -EADDRNOTAVAIL;
@@ -83,8 +83,8 @@ static int place_listen(struct tgt_listener *listener, struct place *place, char
 		return tgt_error(error, err, "%s: %s", place->text, fab_error(fab));
 	if (fab_listener_address(place->listener, &bound) == 0) {
 		tgt_address_format_bound(place->address.kind, &bound, place->text);
-		/* Whoever was told a port that was free finds it again. It is in the same place in
-		 * both families' addresses. */
+		/* A caller that got a free port finds it again. It is in the same place in both
+		 * families' addresses. */
 		for (int i = 0; i < place->candidates; i++)
 			((struct sockaddr_in *)&place->found[i])->sin_port =
 				((struct sockaddr_in *)&bound)->sin_port;
@@ -168,8 +168,8 @@ static void places_lost(struct tgt_listener *listener, const struct fab *fab)
 }
 
 /*
- * A driver that waits for its users is not gone before the last of them has let go: the reactors are asked
- * to look, for those without a connection are not told.
+ * A driver that waits for its users is not removed before the last of them has closed the device:
+ * the reactors are asked to check, because those without a connection are not notified.
  */
 static void place_retry(struct tgt_listener *listener, struct place *place)
 {
@@ -208,7 +208,7 @@ static void listener_request(struct tgt_listener *listener, const struct fab_eve
 		.reason = rblk_to_le16(RBLK_REJECT_NO_RESOURCES),
 	};
 
-	/* Too short to name a session: any reactor will say so. */
+	/* Too short to name a session: any reactor will refuse it. */
 	if (event->private_bytes < sizeof(login)) {
 		tgt_reactor_login(listener->reactors[0], event->request, event->private_data,
 				  event->private_bytes, NULL);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * rblkd: start, serve, drain. This is the control thread: it opens volumes, makes reactors, the listener
- * and the reloader, and then sleeps until a signal, a connection request, the end of a reload or systemd's
- * watchdog wants something. From then on it waits for nothing else: what may wait is another thread's. Nothing of the
- * data path passes here.
+ * rblkd: start, serve, drain. This is the control thread: it opens volumes, makes reactors, the
+ * listener and the reloader, and then sleeps until a signal, a connection request, the end of a
+ * reload or systemd's watchdog needs it. From then on it waits for nothing else: other threads do
+ * what may block. The data path does not pass here.
  */
 #include <errno.h>
 #include <poll.h>
@@ -62,7 +62,7 @@ static int signals_open(struct daemon *daemon, char *error)
 	sigaddset(&set, SIGHUP);
 	sigaddset(&set, SIGUSR1);
 	sigprocmask(SIG_BLOCK, &set, NULL);
-	signal(SIGPIPE, SIG_IGN); /* a peer that is gone is an error of write(), not our end */
+	signal(SIGPIPE, SIG_IGN); /* a closed peer is an error of write(), and must not end us */
 	daemon->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 	if (daemon->signals < 0)
 		return tgt_error(error, -errno, "signalfd: %s", strerror(errno));
@@ -70,8 +70,8 @@ static int signals_open(struct daemon *daemon, char *error)
 }
 
 /*
- * A connection over TCP is a descriptor. The soft limit is for programs that use select(); what this
- * one may have is the hard one. If it is too low, who needs descriptors says so.
+ * A connection over TCP is a descriptor. The soft limit is for programs that use select(); this one
+ * may use the hard limit. If that is too low, the code that needs descriptors reports it.
  */
 static void descriptors_raise(void)
 {
@@ -133,7 +133,7 @@ static int reactors_start(struct daemon *daemon, char *error)
 	return 0;
 }
 
-/* The fabric says what is missing for RDMA; that there is a way without it is ours to say. */
+/* The fabric reports what is missing for RDMA; mention the alternative without RDMA. */
 static void suggest_tcp(const struct daemon *daemon, int status, char *error)
 {
 	char cause[TGT_ERROR_BYTES];
@@ -232,7 +232,7 @@ static void daemon_wait(struct daemon *daemon, int timeout_ms)
 	unsigned int i, count = tgt_listener_fds(daemon->listener, fds);
 	int listener_ms = tgt_listener_timeout_ms(daemon->listener);
 
-	/* Strangers who say nothing, and those who wait for a descriptor, have their times. */
+	/* Silent new connections, and those that wait for a descriptor, have timeouts. */
 	if (listener_ms >= 0 && (timeout_ms < 0 || listener_ms < timeout_ms))
 		timeout_ms = listener_ms;
 
@@ -304,7 +304,7 @@ static bool drain(struct daemon *daemon)
 	int taken;
 
 	tgt_notify_stopping("draining");
-	/* It may wait for a lock, and add volumes that nobody needs any more. */
+	/* It may wait for a lock, and add volumes that are not needed any more. */
 	tgt_reloader_interrupt(daemon->reloader);
 	tgt_log(TGT_LOG_INFO, "stopping: waiting up to %u ms for commands in flight",
 		daemon->config.drain_ms);
@@ -334,7 +334,7 @@ static void daemon_end(struct daemon *daemon)
 {
 	while (daemon->reactor_count)
 		tgt_reactor_destroy(daemon->reactors[--daemon->reactor_count]);
-	/* Logins that came too late for a reactor were refused just now: they and their leases are its. */
+	/* Late logins were refused just now, with leases of the listener. */
 	tgt_listener_destroy(daemon->listener);
 	volumes_close(daemon);
 }

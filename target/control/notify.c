@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The messages of notify.h. A message that does not get through has no one to be told of it. */
+/* The messages of notify.h. A message that cannot be sent is not reported. */
 #include "target/control/notify.h"
 
 #include <inttypes.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What systemd is told of the daemon's life. Without systemd all of it does nothing. Control
+ * Messages to systemd about the daemon's state. Without systemd all of it does nothing. Control
  * thread.
  */
 #ifndef RBLK_TARGET_NOTIFY_H
@@ -13,7 +13,7 @@ void tgt_notify_ready(const char *status);
 void tgt_notify_reloading(void); /* tgt_notify_ready() ends it */
 void tgt_notify_stopping(const char *status);
 
-/* Milliseconds between signs of life that systemd asks for (half of its limit), -1: none. */
+/* Milliseconds between watchdog notifications (half of systemd's limit), -1: none. */
 int tgt_notify_watchdog_ms(void);
 void tgt_notify_alive(void);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The table of options.h, and what follows from it by itself: finding, guessing, --help. How a
- * value is read is options_value.c's part, the order of argv and file options_parse.c's.
+ * The table of options.h, and its users: finding, guessing, --help. options_value.c reads values,
+ * options_parse.c has the order of argv and file.
  */
 #include "target/control/options.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Every setting of rblkd, once: name, value, default, limits, help. The command line, the
- * configuration file and --help follow the one table in options.c; a test holds the manuals to it.
- * Control thread.
+ * configuration file and --help follow the one table in options.c; a test compares the manuals with
+ * it. Control thread.
  */
 #ifndef RBLK_TARGET_OPTIONS_H
 #define RBLK_TARGET_OPTIONS_H
@@ -55,20 +55,20 @@ struct tgt_option {
 const struct tgt_option *tgt_options_table(unsigned int *count);
 /* By key or long name ('-' and '_' are the same), in one of `places`; NULL: there is none. */
 const struct tgt_option *tgt_option_find(const char *name, unsigned int places);
-/* The name that was probably meant, spelt as a key; NULL: none is near. */
+/* The most similar name, spelt as a key; NULL: none is similar. */
 const char *tgt_option_suggest(const char *name, unsigned int places);
 void tgt_options_help(FILE *out);
 
 /* -- options_value.c ------------------------------------------------------------------------ */
 
 /*
- * Sets the option's field of `object`, a struct tgt_config or tgt_volume_config as its place
- * says. -EINVAL: `why` (TGT_ERROR_BYTES) says what is wrong with the text.
+ * Sets the option's field of `object`, a struct tgt_config or tgt_volume_config as its place says.
+ * -EINVAL: `why` (TGT_ERROR_BYTES) has the error.
  */
 int tgt_option_set(const struct tgt_option *option, void *object, const char *text, char *why);
 /* Sets every option with one of `places` that has a default. */
 void tgt_options_default(void *object, unsigned int places);
-/* The list's nearest member to `word`, or NULL when none is near. */
+/* The list's most similar member to `word`, or NULL. */
 const char *tgt_word_nearest(const char *word, const char *const *words, unsigned int count);
 
 /* -- options_parse.c ------------------------------------------------------------------------ */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * The command line: taken apart by getopt_long() over the table of options.c, remembered, and
- * applied after the configuration file that it may name, so that it has the last word wherever the
- * file stands in it.
+ * applied after the configuration file that it may name, so that it overrides the file at any
+ * position.
  */
 #include "target/control/options.h"
 
@@ -18,7 +18,7 @@
 #define OPTIONS_MAX 64
 #define LONG_BASE 256 /* getopt's values of options: beyond all letters */
 
-/* The command line as it was found. Lives within tgt_options_parse(); points into argv. */
+/* The parsed command line. Lives within tgt_options_parse(); points into argv. */
 struct arguments {
 	const struct tgt_option *table;
 	unsigned int table_count;
@@ -133,7 +133,7 @@ static const char *dashed(const struct arguments *arguments, const struct tgt_op
 	return option->name;
 }
 
-/* "disk" of "/srv/disk.img"; what has no such name is told to give one. */
+/* "disk" of "/srv/disk.img"; a path without such a name gets an error that asks for one. */
 static int path_name(const char *path, char name[RBLK_NAME_BYTES], char *error)
 {
 	const char *base = strrchr(path, '/');

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * From text to field, for each type of option, with words for what is wrong; and the guess at what
- * was meant.
+ * From text to field, for each type of option, with error messages; and the guess at what was
+ * meant.
  */
 #include "target/control/options.h"
 
@@ -55,7 +55,7 @@ static unsigned int edit_distance(const char *a, const char *b)
 
 const char *tgt_word_nearest(const char *word, const char *const *words, unsigned int count)
 {
-	/* A third of the letters wrong is a slip, more is another word. */
+	/* Up to a third of the letters wrong is a typing error, more is another word. */
 	unsigned int best = least((unsigned int)strlen(word) / 3 + 1, 4) + 1;
 	const char *nearest = NULL;
 	unsigned int i;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The order of reload.h's work: judge what becomes of each volume; open what can be opened beside
- * what is served; only when all of it is there, remove what is gone and put the new in the old
- * one's place; then open what had to wait until a path was let go of (F6), each as soon as it can be. Settings of the target
- * are reload_settings.c's.
+ * The order of a reload: decide what happens to each volume; open what can be opened next to what
+ * is served; only when all of that is open, remove the volumes that are not wanted and put the new
+ * ones in place; then open the volumes that had to wait until a path was released (F6), each as
+ * soon as possible. reload_settings.c has the settings of the target.
  */
 #include "target/control/reload.h"
 
@@ -20,8 +20,8 @@
 
 enum step_kind {
 	STEP_KEEP,  /* as it is; perhaps with another size */
-	STEP_EARLY, /* new, or in another's place: opened before that one goes */
-	STEP_LATE,  /* its file is served now, and that has to end first */
+	STEP_EARLY, /* new, or replaces another: opened before that one is removed */
+	STEP_LATE,  /* its file is served now, and that volume has to end first */
 };
 
 /* One wanted volume. */
@@ -29,7 +29,7 @@ struct step {
 	enum step_kind kind;
 	struct tgt_volume_config *config;    /* of the wanted configuration */
 	const struct tgt_volume_config *old; /* of the present one; NULL: the name is new */
-	bool moved;			     /* only the path leads elsewhere */
+	bool moved;			     /* only the path is another file now */
 	struct tgt_volume *opened;	     /* STEP_EARLY: not published yet */
 	/* STEP_LATE, while it is tried: */
 	bool settled;  /* nothing more is to be tried in this reload */
@@ -47,7 +47,7 @@ struct plan {
 	unsigned int told; /* of these, changes of the list that the reactors know of */
 };
 
-/* -- judging ----------------------------------------------------------------------------------- */
+/* -- deciding ---------------------------------------------------------------------------------- */
 
 static const struct tgt_volume_config *volume_find(const struct tgt_config *config,
 						   const char *name)
@@ -60,7 +60,7 @@ static const struct tgt_volume_config *volume_find(const struct tgt_config *conf
 	return NULL;
 }
 
-/* What only says how to reload changes nothing that is served. */
+/* Settings that only control a reload change nothing that is served. */
 static bool volume_same(const struct tgt_volume_config *a, const struct tgt_volume_config *b)
 {
 	return strcmp(a->store, b->store) == 0 && strcmp(a->path, b->path) == 0 &&
@@ -78,8 +78,8 @@ static bool volume_goes(const struct plan *plan, const struct tgt_volume_config 
 }
 
 /*
- * The file at `path` is served now, under whatever name, and will be let go of. (One that stays
- * served under another name is refused when it is opened.)
+ * The file at `path` is served now, under any name, and will be released. (One that stays served
+ * under another name is refused when it is opened.)
  */
 static bool path_is_let_go(const struct plan *plan, const char *path)
 {
@@ -101,7 +101,7 @@ static bool path_is_let_go(const struct plan *plan, const char *path)
 	return found;
 }
 
-/* The path leads to another file or device than the one that is served. */
+/* The path is another file or device now than the one that is served. */
 static bool path_moved(const struct tgt_volume *volume)
 {
 	struct tgt_store_id id;
@@ -160,7 +160,7 @@ static int step_judge(struct plan *plan, struct step *step, char *error)
 /* -- before anything is changed ------------------------------------------------------------------
  */
 
-/* -EAGAIN passes when the last I/O of the path's former life has ended, which nothing can hurry. */
+/* -EAGAIN: the last I/O of the path's former volume has to end first. */
 static bool reload_waits(const struct tgt_reload *reload)
 {
 	return reload->wait && reload->wait(reload->context);
@@ -187,7 +187,7 @@ static int step_open_early(struct plan *plan, struct step *step, char *error)
 	return status;
 }
 
-/* All that is to be opened beside what is served, or nothing. */
+/* Opens all that can be opened next to what is served, or nothing. */
 static int plan_prepare(struct plan *plan, char *error)
 {
 	unsigned int i;
@@ -224,7 +224,7 @@ static void log_served(const struct tgt_volume *volume, const char *what)
 		(unsigned long long)atomic_load(&volume->blocks), volume->block_bytes);
 }
 
-/* Who has it open, the reactors say. */
+/* The reactors log which sessions have it open. */
 static void volume_drop(const struct plan *plan, const char *name, bool for_good)
 {
 	struct tgt_volume *volume = tgt_volume_remove(plan->reload->registry, name);
@@ -349,7 +349,7 @@ static void step_late_served(struct plan *plan, struct step *step)
 		plan->added++;
 }
 
-/* One attempt. The wanted configuration gets the old one's words if only those can be served. */
+/* One attempt. The wanted configuration gets the old settings if only those can be served. */
 static void step_open_late(struct plan *plan, struct step *step)
 {
 	int status = late_add(plan->reload, step->config, step->error);
@@ -364,7 +364,7 @@ static void step_open_late(struct plan *plan, struct step *step)
 		step_late_served(plan, step);
 		return;
 	}
-	/* A lock is let go of some time; what is wrong with the settings stays so. */
+	/* A lock will be released; an error in the settings stays. */
 	step->settled = status != -EBUSY && status != -EAGAIN;
 	if (!step->settled && !step->waited)
 		tgt_log(TGT_LOG_INFO, "%s; waiting", step->error);
@@ -373,7 +373,7 @@ static void step_open_late(struct plan *plan, struct step *step)
 		tgt_log(TGT_LOG_ERROR, "reload: %s; not served yet, trying again", step->error);
 }
 
-/* Each on its own: none waits for another's disk. */
+/* Each by itself: none waits for another's disk. */
 static void plan_open_late(struct plan *plan)
 {
 	unsigned int left;

@@ -18,7 +18,7 @@
 #define NS_PER_S 1000000000ull
 /* How often what is not served is tried again. */
 #define MEND_S 1
-/* The last I/O of a volume's former life: looked for so often, and so long by the reload itself. */
+/* The last I/O of a former volume: checked so often, and so long by the reload itself. */
 #define WAIT_STEP_NS 20000000
 #define WAIT_NS (10 * NS_PER_S)
 
@@ -41,7 +41,7 @@ struct tgt_reloader {
 /* -- on the thread ------------------------------------------------------------------------------
  */
 
-/* Somebody wants the thread for something else. */
+/* The thread is needed for something else. */
 static bool reloader_wanted(struct tgt_reloader *reloader)
 {
 	bool wanted;
@@ -65,7 +65,7 @@ static bool reloader_wait(void *context)
 	return true;
 }
 
-/* The command line is read again, with the file that it names. */
+/* Parses the command line again, with its configuration file. */
 static void reloader_reload(struct tgt_reloader *reloader)
 {
 	const struct tgt_reloader_options *options = &reloader->options;
@@ -82,7 +82,7 @@ static void reloader_reload(struct tgt_reloader *reloader)
 		tgt_log(TGT_LOG_ERROR, "reload failed, nothing changed: %s", error);
 }
 
-/* Lock held. Until there is a request, or the time to mend; false: the end. */
+/* Lock held. Waits for a request, or the time to try again; false: the end. */
 static bool reloader_sleep(struct tgt_reloader *reloader, bool mend)
 {
 	struct timespec until;

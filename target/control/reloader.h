@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * The thread that reloads: it reads the configuration again, opens volumes and waits for locks, so
- * that the control thread, with its logins and watchdog, never does. One reload at a time; those
- * that are asked for meanwhile are one, which begins when the present one has ended, and ends its
- * waits. Between reloads it tries again to serve what could not be.
+ * that the control thread, with its logins and watchdog, never does. One reload at a time; requests
+ * meanwhile are merged into one, which begins when the present one has ended, and interrupts its
+ * waits. Between reloads it tries again to serve what could not be served.
  */
 #ifndef RBLK_TARGET_RELOADER_H
 #define RBLK_TARGET_RELOADER_H
@@ -13,7 +13,7 @@
 
 struct tgt_reloader;
 
-/* Where everything stands. The volumes of *config are the reloader's until it is stopped. */
+/* What the reloader works on. It owns the volumes of *config until it is stopped. */
 struct tgt_reloader_options {
 	int argc;
 	char **argv;
@@ -29,12 +29,12 @@ int tgt_reloader_create(const struct tgt_reloader_options *options, struct tgt_r
 void tgt_reloader_request(struct tgt_reloader *reloader);
 /* Readable when a reload may have ended. */
 int tgt_reloader_fd(const struct tgt_reloader *reloader);
-/* Every reload that was asked for has ended, since this was last asked. */
+/* All requested reloads have ended since the last call. */
 bool tgt_reloader_ended(struct tgt_reloader *reloader);
-/* No reload begins any more, and the present one waits no more. Returns at once. */
+/* No further reload begins, and the present one stops waiting. Returns at once. */
 void tgt_reloader_interrupt(struct tgt_reloader *reloader);
-/* Interrupts, waits until `deadline_ns` at most. False: it hangs in the system, and is left behind.
- */
+/* Interrupts, waits until `deadline_ns` at most. False: it is blocked in the kernel, and keeps
+   running. */
 bool tgt_reloader_destroy(struct tgt_reloader *reloader, uint64_t deadline_ns); /* NULL: nothing */
 
 #endif

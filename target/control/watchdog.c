@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The watchdog of watchdog.h. It looks four times within systemd's limit: one late answer, for
- * which the next look comes early enough, ends nobody.
+ * The watchdog of watchdog.h. It checks four times within systemd's limit, so that one late answer
+ * has no effect.
  */
 #include "target/control/watchdog.h"
 
@@ -39,7 +39,7 @@ int tgt_watchdog_timeout_ms(const struct tgt_watchdog *watchdog)
 	return (int)((watchdog->due_ns - now_ns + NS_PER_MS - 1) / NS_PER_MS);
 }
 
-/* True: it has answered all that it was asked. */
+/* True: it has answered all questions. */
 static bool reactor_answers(struct tgt_watchdog *watchdog, unsigned int i, uint64_t now_ns)
 {
 	uint64_t since_ms = (now_ns - watchdog->asked_ns) / NS_PER_MS;

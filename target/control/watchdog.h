@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Signs of life for systemd's watchdog, given only while every reactor gives its own: each is asked
- * by mail, and a reactor that hangs in a turn does not answer. Control thread.
+ * Notifies systemd's watchdog only while every reactor answers: each is asked by mail, and a
+ * reactor that hangs in a turn does not answer. Control thread.
  */
 #ifndef RBLK_TARGET_WATCHDOG_H
 #define RBLK_TARGET_WATCHDOG_H
@@ -15,10 +15,10 @@ struct tgt_reactor;
 struct tgt_watchdog {
 	struct tgt_reactor **reactors;
 	unsigned int reactor_count;
-	uint64_t tick_ns; /* 0: nobody watches */
+	uint64_t tick_ns; /* 0: no watchdog */
 	uint64_t due_ns;
-	uint64_t asked_ns;	       /* since when no reactor has been asked anew */
-	bool silent[TGT_REACTORS_MAX]; /* has been said of this reactor */
+	uint64_t asked_ns;	       /* when the reactors were asked last */
+	bool silent[TGT_REACTORS_MAX]; /* was logged for this reactor */
 };
 
 void tgt_watchdog_init(struct tgt_watchdog *watchdog, struct tgt_reactor **reactors,

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What a command needs of a volume that its session has open: the port to it, and a count of those
- * who use it. serve/ embeds one in each handle and ends the handle when the last user has gone. The
- * reactor's thread only.
+ * What a command needs of an open volume: the port to it, and a count of its users. serve/ embeds
+ * one in each handle and ends the handle when the last user has ended. The reactor's thread only.
  */
 #ifndef RBLK_TARGET_ACCESS_H
 #define RBLK_TARGET_ACCESS_H
@@ -12,10 +11,10 @@
 #include "target/store/port.h"
 
 struct tgt_access {
-	struct tgt_port *port; /* NULL: the volume was removed and what used it is over */
+	struct tgt_port *port; /* NULL: the volume was removed and its users have ended */
 	bool read_only;	       /* opened so, or the volume is */
 	uint32_t users; /* commands in flight, and transfers to or from the store's memory */
-	void (*idle)(struct tgt_access *access); /* the last user has gone; fixed */
+	void (*idle)(struct tgt_access *access); /* called after the last user has ended; fixed */
 };
 
 static inline void tgt_access_get(struct tgt_access *access)

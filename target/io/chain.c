@@ -18,14 +18,14 @@ static void chain_post(struct tgt_lane *lane)
 		chain->count = 0;
 		return;
 	}
-	/* Everything before a signalled one is known to be complete when it is. */
+	/* When a signalled one completes, everything before it is complete. */
 	chain->wr[chain->count - 1].send_flags |= IBV_SEND_SIGNALED;
 	chain->wr[chain->count - 1].next = NULL;
 	chain->count = 0;
 	err = fab_post_send(lane->conn, chain->wr, &bad);
 	if (err) {
 		/*
-		 * Never posted, never completed: DRAINED gives back what they use. The queue is
+		 * Never posted, never completed: DRAINED releases what they use. The queue is
 		 * closed when its lists are not being walked any more.
 		 */
 		chain->failed = true;

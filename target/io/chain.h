@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * A chain: the work requests that one lane posts in one turn, with one doorbell, and their entries
- * in the accounts of the send queue. Data is split to what the device can take. Called by reply.c
- * and transfer.c. The reactor's thread only.
+ * in the accounts of the send queue. Data is split to the device's limits. Called by reply.c and
+ * transfer.c. The reactor's thread only.
  */
 #ifndef RBLK_TARGET_CHAIN_H
 #define RBLK_TARGET_CHAIN_H
@@ -28,8 +28,8 @@ uint32_t tgt_chain_pieces(const struct tgt_lane *lane, const struct tgt_request 
 /* The next piece of request->data, as a READ or a WRITE. There must be room. */
 struct ibv_send_wr *tgt_chain_piece(struct tgt_request *request, enum ibv_wr_opcode opcode,
 				    struct tgt_sent **sent);
-/* RDMA WRITE all of request->data; returns the last of the work requests. There must be room. What
- * the data lies in now belongs to the send queue. */
+/* RDMA WRITE all of request->data; returns the last of the work requests. There must be room. The
+ * data's memory now belongs to the send queue. */
 struct ibv_send_wr *tgt_chain_write(struct tgt_request *request);
 
 #endif

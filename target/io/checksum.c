@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * The engine of CHECKSUM. Each piece is one turn's work, so that a checksum of a whole volume does
- * not hold up everyone else.
+ * not delay other sessions.
  */
 #include "target/io/checksum.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * CHECKSUM: the CRC32C of a range, read piece by piece through one block of the pool, or looked at
+ * CHECKSUM: the CRC32C of a range, read piece by piece through one block of the pool, or directly
  * in the store's own memory. Called by request.c.
  */
 #ifndef RBLK_TARGET_CHECKSUM_H
@@ -10,7 +10,7 @@
 
 /* The command has been checked. */
 void tgt_checksum_begin(struct tgt_request *request);
-/* Its memory is there, or its turn has come again: the next piece, or the answer. */
+/* It has its memory, or its turn has come again: the next piece, or the answer. */
 void tgt_checksum_next(struct tgt_request *request);
 /* A piece has been read. */
 void tgt_checksum_stored(struct tgt_request *request);

@@ -9,10 +9,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What one turn of a reactor digests of one command at most. */
+/* The most that one turn of a reactor digests of one command. */
 #define TGT_DIGEST_PIECE (256u << 10)
 
-/* Of what `before` is the digest of, followed by `data`; before is 0 where there is nothing. */
+/* The digest of earlier bytes, whose digest is `before` (0: there are none), followed by `data`. */
 uint32_t tgt_digest(uint32_t before, const void *data, size_t bytes);
 
 #endif

@@ -39,7 +39,7 @@ void tgt_extents_next(struct tgt_request *request)
 	struct tgt_share *share = request->lane->share;
 	struct tgt_io *io = &request->io;
 
-	/* What is left of another command's data must not go out with the report. */
+	/* Data of another command in the block must not go out with the report. */
 	memset(request->data, 0, request->data_bytes);
 	if (!volume->store->info.can_extents) {
 		if (!tgt_request_begin_storing(request))

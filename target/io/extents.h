@@ -13,9 +13,9 @@
 
 /* The command has been checked. */
 void tgt_extents_begin(struct tgt_request *request);
-/* Its memory is there. */
+/* It has its memory. */
 void tgt_extents_next(struct tgt_request *request);
-/* The store has it no longer, whether it has done it or not. */
+/* The store has given it back, done or not. */
 void tgt_extents_left(struct tgt_request *request);
 /* The store has filled the list. */
 void tgt_extents_stored(struct tgt_request *request);

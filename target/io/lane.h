@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * A lane: the half of a queue that moves I/O. It has the command slots (a request each), the lists
- * of requests, the accounts of the send queue, the ring of replies. The other half (login, incarnation, the end) is
- * serve/queue.h, which embeds a lane, creates and ends it. What has to go up from here goes by
- * struct tgt_lane_ops. The reactor's thread only.
+ * of requests, the accounts of the send queue, the ring of replies. The other half (login,
+ * incarnation, the end) is serve/queue.h, which embeds a lane, creates and ends it. Calls to the
+ * upper room go through struct tgt_lane_ops. The reactor's thread only.
  */
 #ifndef RBLK_TARGET_LANE_H
 #define RBLK_TARGET_LANE_H
@@ -25,13 +25,13 @@
 /* -- requests: a slot for each tag, allocated at login ----------------------------------------- */
 
 enum tgt_request_state {
-	TGT_REQUEST_FREE = 0, /* nobody owns it; the tag may be used */
+	TGT_REQUEST_FREE = 0, /* unused; the tag may be used */
 	TGT_REQUEST_RECEIVED, /* being checked: this turn's call chain owns it */
 	TGT_REQUEST_WAITING,  /* for data memory; in lane->waiting */
 	TGT_REQUEST_DATA_IN,  /* RDMA READs to post (in lane->fetching) or posted (owned by the
 				 fabric) */
 	TGT_REQUEST_STORING,  /* the store owns io and data; or, put off, in turn->resumed */
-	TGT_REQUEST_HELD,     /* a session command: the upper room has it until something ends */
+	TGT_REQUEST_HELD,     /* a session command: the upper room holds it until something ends */
 	TGT_REQUEST_DATA_OUT, /* RDMA WRITEs to post, then the completion; in lane->done */
 	TGT_REQUEST_REPLYING, /* the completion to post; in lane->done, or lane->chained (F2) */
 	TGT_REQUEST_STATES
@@ -73,7 +73,7 @@ struct tgt_request {
 	uint32_t digest; /* told; then: of the data read */
 
 	struct tgt_access *access; /* counted */
-	void *held;		   /* HELD: what the upper room waits with; its own */
+	void *held;		   /* HELD: the upper room's own state */
 	char *data;
 	uint32_t data_bytes;
 	uint32_t lkey;
@@ -141,7 +141,7 @@ struct tgt_lane {
 	uint32_t lkey;		/* of the memory that data and replies lie in */
 	uint64_t max_msg_bytes;
 
-	bool open; /* false: closing; nothing of the peer's is taken, nothing is posted */
+	bool open; /* false: closing; nothing is accepted from the peer, nothing is posted */
 	bool is_dirty, is_starving;
 	TAILQ_ENTRY(tgt_lane) alive_link, dirty_link, starving_link;
 
@@ -160,27 +160,27 @@ struct tgt_lane {
 	uint32_t sent_mask, send_depth;
 	uint32_t sent_head, sent_tail;
 	uint64_t taken_ns; /* when one of them completed last, or the first was posted */
-	bool is_late;	   /* C8: nothing was taken in time; it has one more second */
+	bool is_late;	   /* C8: nothing was accepted in time; it has one more second */
 	uint32_t reads_out;   /* RDMA READs outstanding */
 	uint32_t reports_out; /* blocks of lane->reports */
 	/* Reply ring: completions being sent; slots [reply_tail, reply_head). */
 	struct rblk_wire_completion *replies;
 	uint32_t reply_mask, reply_head, reply_tail;
 
-	uint64_t heard_ns;   /* last sign of life */
-	uint64_t suspect_ns; /* since when its silence is looked into; 0: it is not */
+	uint64_t heard_ns;   /* when the peer was last heard */
+	uint64_t suspect_ns; /* since when it is probed; 0: it is not */
 
 	uint64_t commands, messages_in, bytes_read, bytes_written, queued_us, stored_us;
 };
 
-/* What a login has agreed, as the lane sees it. */
+/* What the login agreed, for the lane. */
 struct tgt_lane_terms {
 	uint16_t index, credits;
 	uint32_t features;
 	uint32_t command_bytes, reply_bytes; /* the longest message, each way */
 };
 
-/* Bytes of the reply ring of a queue with so many credits: what tgt_lane_init() wants. */
+/* Bytes of the reply ring of a queue with so many credits: for tgt_lane_init(). */
 size_t tgt_lane_ring_bytes(uint16_t credits);
 /*
  * The credits, at most so many and at least RBLK_CREDITS_MIN, whose reply ring `pool` has now, and
@@ -210,13 +210,13 @@ static inline void tgt_lane_mark_dirty(struct tgt_lane *lane)
 	}
 }
 
-/* An event goes into the next reply. The connecting side sends first, and is told from then on. */
+/* Put an event into the next reply, if the connecting side, which sends first, has sent. */
 static inline bool tgt_lane_event_due(const struct tgt_lane *lane)
 {
 	return lane->event_due && lane->messages_in;
 }
 
-/* A sign of life. */
+/* The peer was heard. */
 static inline void tgt_lane_heard(struct tgt_lane *lane)
 {
 	lane->heard_ns = lane->turn->now_ns;

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/*
- * What becomes of a lane's requests and transfers when its connection ends.
- */
+/* Ends a lane's requests and transfers when its connection ends. */
 #include "target/io/lane_end.h"
 
 #include "target/io/request.h"
@@ -14,7 +12,7 @@ void tgt_lane_close(struct tgt_lane *lane)
 		return;
 	TAILQ_REMOVE(&lane->turn->alive, lane, alive_link);
 	lane->open = false;
-	/* Unreachable: from here on nothing of the peer's is taken, nothing is posted. */
+	/* Unreachable: from here on nothing is accepted from the peer, nothing is posted. */
 	fab_conn_close(lane->conn);
 	tgt_transfer_orphan(lane);
 	for (uint16_t tag = 0; tag < lane->tags; tag++) {
@@ -32,7 +30,7 @@ void tgt_lane_close(struct tgt_lane *lane)
 		case TGT_REQUEST_REPLYING:
 			tgt_request_drop(request);
 			break;
-		case TGT_REQUEST_STORING: /* F5: nothing recalls what has begun; its end is waited for */
+		case TGT_REQUEST_STORING: /* F5: what has begun cannot be cancelled; wait for its end */
 			if (tgt_request_withdraw(request))
 				tgt_request_drop(request);
 			else

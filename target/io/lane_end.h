@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The end of a lane, in two steps: closed, when nothing of the peer is taken any more; drained,
- * when the fabric no longer touches any memory. serve/ calls both. The reactor's thread only.
+ * The end of a lane, in two steps: closed, when nothing is accepted from the peer any more;
+ * drained, when the fabric no longer accesses any memory. serve/ calls both. The reactor's thread
+ * only.
  */
 #ifndef RBLK_TARGET_LANE_END_H
 #define RBLK_TARGET_LANE_END_H
@@ -9,11 +10,11 @@
 #include "target/io/lane.h"
 
 /*
- * Closes the connection. What has not begun is dropped; what the store or the fabric owns is
- * counted as the volumes' orphans until it ends (F5). Idempotent.
+ * Closes the connection. Requests that have not begun are dropped; those that the store or the
+ * fabric owns count as the volumes' orphans until they end (F5). Idempotent.
  */
 void tgt_lane_close(struct tgt_lane *lane);
-/* The fabric has drained: what the outstanding work requests used is given back. */
+/* The fabric has drained: release what the outstanding work requests used. */
 void tgt_lane_drained(struct tgt_lane *lane);
 
 #endif

@@ -7,7 +7,7 @@
 #include "proto/wire/wire_check.h"
 #include "target/io/request.h"
 
-/* What the validator cannot know. NULL, or the rule that is broken. */
+/* The checks that need the lane's state. NULL, or the broken rule. */
 static const char *command_rule(const struct tgt_lane *lane,
 				const struct rblk_wire_command *command)
 {

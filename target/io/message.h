@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * A message from the peer: judged by its validator, then by what the lane has granted, then taken
- * apart into requests. Called by the reactor for each receive. The reactor's thread only.
+ * A message from the peer: checked by its validator, then against what the lane has granted, then
+ * split into requests. Called by the reactor for each receive. The reactor's thread only.
  */
 #ifndef RBLK_TARGET_MESSAGE_H
 #define RBLK_TARGET_MESSAGE_H

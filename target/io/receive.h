@@ -2,8 +2,8 @@
 /*
  * Receive buffers: those of a device's shared receive queue, or those of one connection. A buffer
  * is posted, or being read, or held by commands whose in-capsule data has not been stored yet. A
- * buffer that nobody holds is posted again in a chain, before the replies of the same turn, so that
- * a credit is never ahead of its receive (C5). The reactor's thread only.
+ * buffer without holds is posted again in a chain, before the replies of the same turn, so that a
+ * credit is never ahead of its receive (C5). The reactor's thread only.
  */
 #ifndef RBLK_TARGET_RECEIVE_H
 #define RBLK_TARGET_RECEIVE_H
@@ -39,15 +39,15 @@ struct tgt_receives {
 	struct fab_conn *conn;
 	struct tgt_receives_chunk chunks[TGT_RECEIVES_CHUNKS];
 	uint32_t buffer_bytes; /* of each; a message may be as long */
-	uint32_t count, most;  /* buffers that are there, and that there can be */
-	uint32_t promised;     /* buffers that stand behind credits and reserved tags */
+	uint32_t count, most;  /* buffers that exist, and the most there can be */
+	uint32_t promised;     /* buffers promised by credits and reserved tags */
 	uint16_t *holds; /* per buffer: commands that still need it */
 	uint32_t *idle;	 /* stack of buffers to be posted */
 	uint32_t idle_count;
 };
 
-/* Without a buffer. At most TGT_RECEIVES_CHUNKS * TGT_RECEIVES_CHUNK; `idle_list` outlives it.
- * 0 or -ENOMEM. */
+/* Initially without a buffer. At most TGT_RECEIVES_CHUNKS * TGT_RECEIVES_CHUNK; `idle_list`
+ * outlives it. 0 or -ENOMEM. */
 int tgt_receives_init(struct tgt_receives *receives, struct tgt_receives_list *idle_list,
 		      uint32_t buffer_bytes, uint32_t most);
 /* A chunk of `count` buffers more, all idle; only the last chunk may be smaller than the others. The
@@ -69,7 +69,7 @@ static inline const struct tgt_region *tgt_receives_region(const struct tgt_rece
 	return receives->chunks[index / TGT_RECEIVES_CHUNK].region;
 }
 
-/* One hold more or less. A buffer whose last hold goes is idle. */
+/* One hold more or less. A buffer without holds is idle. */
 static inline void tgt_receives_hold(struct tgt_receives *receives, uint32_t index)
 {
 	receives->holds[index]++;

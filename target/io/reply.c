@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Completions on their way out. Those of one turn share one SEND, behind the RDMA WRITEs of the
- * data that they announce (F1: RC order makes the data visible first). A few reads alone are
- * completed by their own WRITEs WITH IMMEDIATE instead.
+ * data that they announce (F1: RC order makes the data visible first). If only a few reads are
+ * ready, each is completed by its own WRITE WITH IMMEDIATE instead.
  */
 #include "target/io/reply.h"
 
@@ -34,8 +34,8 @@ static bool reply_all_immediate(const struct tgt_lane *lane)
 }
 
 /*
- * Those that are there now. With the last of them may end the use of a handle, and the CLOSE that
- * has waited for it join the list: that one is no READ.
+ * Only those that are there now: the last of them may end the use of a handle, and the CLOSE that
+ * has waited for it joins the list; that is not a READ.
  */
 static bool reply_add_immediates(struct tgt_lane *lane)
 {
@@ -97,8 +97,7 @@ static void message_append(struct reply_message *message, const struct tgt_reque
 		completion->flags |= RBLK_CPL_DIGEST;
 		completion->digest = rblk_to_le32(request->digest);
 	}
-	/* A SEND invalidates one key: the first that asks. The others are the initiator's to end.
-	 */
+	/* A SEND invalidates one key: the first that asks. The initiator ends the others. */
 	if (request->flags & RBLK_CMD_INVALIDATE && !message->invalidate) {
 		message->invalidate = true;
 		message->invalidate_rkey = request->rkey;
@@ -118,7 +117,7 @@ static void message_send(struct tgt_lane *lane, struct reply_message *message, b
 	wr->opcode = message->invalidate ? IBV_WR_SEND_WITH_INV : IBV_WR_SEND;
 	if (message->invalidate)
 		wr->invalidate_rkey = message->invalidate_rkey;
-	/* F2, F3: behind the READs that fetched what is said to be stored here. */
+	/* F2, F3: behind the READs that fetched what this completion reports as stored. */
 	if (fence)
 		wr->send_flags |= IBV_SEND_FENCE;
 	if (bytes <= fab_conn_inline(lane->conn) &&
@@ -180,8 +179,7 @@ bool tgt_reply_add_chained(struct tgt_lane *lane)
 		struct reply_message message;
 
 		message_begin(lane, &message);
-		/* The READs are posted all the same: the replies' FENCE holds in a later chain,
-		 * too. */
+		/* The READs are posted anyway: the replies' FENCE holds in a later chain, too. */
 		if (!message.room || !tgt_chain_room(lane, 1))
 			return false;
 		while ((request = TAILQ_FIRST(&lane->chained)) && message.count < message.room) {

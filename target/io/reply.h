@@ -15,7 +15,7 @@
  */
 #define TGT_REPLY_IMMEDIATES 2u
 
-/* Add what lane->done allows to the chain. False: the send queue is full, go on later. */
+/* Add what lane->done allows to the chain. False: the send queue is full, continue later. */
 bool tgt_reply_add(struct tgt_lane *lane);
 /* Likewise lane->chained: replies that must stay behind the READs before them (F2). */
 bool tgt_reply_add_chained(struct tgt_lane *lane);

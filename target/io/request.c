@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * The life of a command, from top to bottom: received -> checked -> data in -> stored -> data out
- * -> replied. Which step may follow which is request_state.c's, what a command may ask for is
- * request_check.c's, its memory is request_memory.c's, moving bytes is transfer.c's, packing
- * completions is reply.c's. CHECKSUM is checksum.c's and EXTENTS extents.c's; commands that are not
- * block I/O go up. Nothing here waits: each function takes a request as far as it goes and leaves it
- * in the list, with the store or with the fabric, as its state says.
+ * -> replied. request_state.c has the allowed steps, request_check.c the checks, request_memory.c
+ * the memory, transfer.c moves bytes, reply.c packs completions, checksum.c has CHECKSUM and
+ * extents.c EXTENTS; commands that are not block I/O go to the upper room. Nothing here waits: each
+ * function takes a request as far as possible and leaves it in a list, with the store or with the
+ * fabric, as its state says.
  */
 #include "target/io/request.h"
 
@@ -145,7 +145,7 @@ static void request_write(struct tgt_request *request)
 	request_fetch(request);
 }
 
-/* A capsule's bytes are moved there and their receive buffer is let go. */
+/* The capsule's bytes are moved there and their receive buffer is released. */
 void tgt_request_with_memory(struct tgt_request *request)
 {
 	switch (request->opcode) {
@@ -212,7 +212,7 @@ void tgt_request_stored(struct tgt_request *request, int error)
 	request->stored_us = microseconds(request->submitted_ns, request_turn(request)->now_ns);
 	if (request->opcode == RBLK_OP_EXTENTS)
 		tgt_extents_left(request);
-	/* The connection was lost meanwhile: this was what F5 had to wait for. */
+	/* The connection was lost meanwhile: F5 waited for this. */
 	if (!request->lane->open) {
 		tgt_request_drop(request);
 		return;
@@ -321,7 +321,7 @@ static void request_zero(struct tgt_request *request)
 {
 	uint64_t bytes = (uint64_t)request->blocks * request_block_bytes(request);
 
-	/* The store zeroes its own memory while it is asked. */
+	/* The store zeroes its own memory during the call. */
 	if (request_volume(request)->store->info.direct &&
 	    tgt_share_over_budget(request->lane->share, bytes))
 		tgt_request_put_off(request);
@@ -466,7 +466,7 @@ bool tgt_request_withdraw(struct tgt_request *request)
 {
 	if (!tgt_volume_withdraw(&request->io))
 		return false;
-	/* The store will not say that it has ended. */
+	/* The store will not report its end. */
 	if (request->opcode == RBLK_OP_EXTENTS)
 		tgt_extents_left(request);
 	return true;
@@ -481,7 +481,7 @@ bool tgt_request_abort(struct tgt_request *request)
 	} else if (request->state == TGT_REQUEST_DATA_IN && request->moved == 0) {
 		TAILQ_REMOVE(&lane->fetching, request, link);
 	} else if (request->state != TGT_REQUEST_STORING || !tgt_request_withdraw(request)) {
-		/* A checksum looks at this before its next piece; others may have begun. */
+		/* A checksum checks this before its next piece; others may have begun. */
 		request->aborted = request->state == TGT_REQUEST_STORING &&
 				   (request->opcode == RBLK_OP_CHECKSUM || request->put_off);
 		return request->aborted;

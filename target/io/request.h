@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * The life of a request: one command from its arrival to its reply. It reads from top to bottom in
- * request.c; request_state.c, request_check.c and request_memory.c serve it. The struct and its
- * states are in lane.h. The reactor's thread only.
+ * request.c; request_state.c, request_check.c and request_memory.c are its helpers. The struct and
+ * its states are in lane.h. The reactor's thread only.
  */
 #ifndef RBLK_TARGET_REQUEST_H
 #define RBLK_TARGET_REQUEST_H
@@ -14,16 +14,16 @@
 
 /*
  * The one place where a request's state changes. False: there is no such step; it was logged, the
- * queue is closed, and the request is as it was but for what closing does to it in its old state.
- * The caller leaves it alone then.
+ * queue is closed, and the request is unchanged except for what closing does to it in its old
+ * state. The caller must not use it then.
  */
 bool tgt_request_set_state(struct tgt_request *request, enum tgt_request_state state)
 	__attribute__((warn_unused_result));
 
 /* -- request_check.c --------------------------------------------------------------------------- */
 
-/* May this command be done? From RECEIVED; counts as a user of the open volume once it is found,
- * whatever the answer. */
+/* May this command be done? From RECEIVED; counts as a user of the open volume once it is found, in
+ * any case. */
 enum rblk_status tgt_request_check(struct tgt_request *request, uint32_t handle);
 
 /* It changes what a volume holds. */
@@ -45,7 +45,7 @@ bool tgt_request_retry_memory(struct tgt_request *request);
  * NULL: there is none; the request has been answered. */
 void *tgt_request_report_alloc(struct tgt_request *request, uint32_t bytes);
 
-/* Give back the block; the receive buffer. Nothing where there is none. */
+/* Release the block; the receive buffer. No effect if there is none. */
 void tgt_request_free_data(struct tgt_request *request);
 void tgt_request_release_capsule(struct tgt_request *request);
 
@@ -60,34 +60,34 @@ void tgt_request_begin(struct tgt_request *request, const struct rblk_wire_comma
 void tgt_request_with_memory(struct tgt_request *request);
 /* The RDMA READs of a request in DATA_IN have all completed. */
 void tgt_request_data_in(struct tgt_request *request);
-/* Go on with a request that was put off to this turn (turn->resumed): the next piece of a checksum,
+/* Continue a request that was postponed to this turn (turn->resumed): the next piece of a checksum,
  * a command that works in the store's own memory. */
 void tgt_request_resume(struct tgt_request *request);
 
 /* Queue the completion; from RECEIVED, WAITING, DATA_IN, STORING or HELD. */
 void tgt_request_complete(struct tgt_request *request, enum rblk_status status);
-/* As the successful end of a command that reports: request->data goes out first. */
+/* Success of a command with a report: request->data is sent first. */
 void tgt_request_report(struct tgt_request *request);
 /* F2: the READs into the store's memory have been posted; the reply follows in lane->chained. */
 void tgt_request_chained(struct tgt_request *request);
 /* The upper room waits for something to end; it lists the request if true. */
 bool tgt_request_hold(struct tgt_request *request) __attribute__((warn_unused_result));
 
-/* It is STORING and waits for its turn at the store: it wants no longer. False: it has begun. */
+/* It is STORING and waits for its turn at the store: cancel it. False: it has begun. */
 bool tgt_request_withdraw(struct tgt_request *request);
 /* ABORT: end it if it has not begun. True if it will be answered ABORTED. */
 bool tgt_request_abort(struct tgt_request *request);
 
-/* The completion has been posted: give everything back but what the posted work still uses. */
+/* The completion has been posted: release everything but what the posted work still uses. */
 void tgt_request_finish(struct tgt_request *request);
 /* The connection is lost while the store has it. */
 void tgt_request_orphan(struct tgt_request *request);
-/* The connection is lost: give everything back. Not while a store or the fabric owns the data. */
+/* The connection is lost: release everything. Not while a store or the fabric owns the data. */
 void tgt_request_drop(struct tgt_request *request);
 
 /* -- between request.c and checksum.c ---------------------------------------------------------- */
 
-/* The turn has done enough of this kind: tgt_request_resume() goes on in the next. */
+/* The turn has done enough of this kind: tgt_request_resume() continues in the next. */
 void tgt_request_put_off(struct tgt_request *request);
 /* To STORING, from RECEIVED or WAITING. False: refused by the state machine. */
 bool tgt_request_begin_storing(struct tgt_request *request);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What a block command may ask for: a volume that is open, an operation that its store has, a
- * range that lies within it, and as much data as the range is long. The validator has judged the
- * descriptor alone; here it meets the volume. Called by request.c, once per command.
+ * The checks of a block command: its volume is open, its store has the operation, the range lies
+ * within the volume, and the data is as long as the range. The validator has checked the descriptor
+ * by itself; these checks need the volume. Called by request.c, once per command.
  */
 #include "target/io/request.h"
 

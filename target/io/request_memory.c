@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * The memory of a request: the block that its data or its report lies in, the wait for one, and the
- * receive buffer of an in-capsule write. How much a session may have is share.c's; request.c calls
- * this, and is told by tgt_request_with_memory() when a command that waited can go on.
+ * receive buffer of an in-capsule write. share.c decides how much a session may have; request.c
+ * calls this, and tgt_request_with_memory() continues a command that waited.
  */
 #include "target/io/request.h"
 
@@ -42,7 +42,7 @@ void tgt_request_get_memory(struct tgt_request *request, uint32_t bytes)
 void tgt_request_wait_no_more(struct tgt_request *request)
 {
 	TAILQ_REMOVE(&request->lane->waiting, request, link);
-	/* It may have been the one that memory was gathered for: look again. */
+	/* Memory may have been gathered for it: check again. */
 	request->lane->turn->memory_freed = true;
 }
 

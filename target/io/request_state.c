@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The state machine of a request: which step may follow which. Everything that takes a request
- * further (request.c) asks here; who owns what in each state is said at enum tgt_request_state.
+ * The state machine of a request: which step may follow which. Everything that moves a request on
+ * (request.c) asks here; enum tgt_request_state says who owns what in each state.
  */
 #include "target/io/request.h"
 

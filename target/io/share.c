@@ -15,7 +15,7 @@ void tgt_share_init(struct tgt_share *share, struct tgt_turn *turn, struct tgt_h
 
 /* -- taking ------------------------------------------------------------------------------------ */
 
-/* What a host that holds so much may still take, of a pool with so much free: it then holds
+/* How much a host that holds so much may still take of a pool with so much free: it then holds
  * TGT_SHARE_OF_FREE times what stays. */
 static uint64_t host_room(uint64_t held, uint64_t free_bytes)
 {
@@ -147,7 +147,7 @@ void tgt_share_wait(struct tgt_lane *lane, uint32_t bytes)
 		lane->is_starving = true;
 		TAILQ_INSERT_TAIL(&share->starving, lane, starving_link);
 	}
-	/* Nobody overtakes a session that memory is gathered for. */
+	/* No session overtakes one that memory is gathered for. */
 	if (!share->turn->short_of_memory && tgt_share_lacks_memory(share, bytes))
 		tgt_share_gather(share->turn, true);
 	if (!share->is_starving) {

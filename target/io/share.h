@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * A session's share of the reactor's memory for data and for reports (C6). All sessions of a host
- * together may take blocks as long as they then hold no more than TGT_SHARE_OF_FREE times what stays
- * free, and each session as long as it then holds no more than so many times what its host may still
- * take. Who holds nothing may take a block, if there is one; a session only within its host's share.
- * So one host alone can have three quarters of a pool and one session alone nine sixteenths, several
- * hosts get equal parts however many sessions they have, and there is always something left for the
- * next host and for the next session of a host. Which sessions are of one host is serve/host.h's.
+ * together may take blocks as long as they then hold no more than TGT_SHARE_OF_FREE times what
+ * stays free, and each session as long as it then holds no more than so many times what its host
+ * may still take. A host or session that holds nothing may take a block, if there is one; a session
+ * only within its host's share. So one host alone can have three quarters of a pool and one session
+ * alone nine sixteenths, several hosts get equal parts however many sessions they have, and there
+ * is always something left for the next host and for the next session of a host. serve/host.h says
+ * which sessions are of one host.
  *
  * Commands for which there is no memory wait; sessions are served in turn, and in each session its
  * lanes. serve/ embeds one in each session. The reactor's thread only.
@@ -19,11 +20,11 @@
 #include "target/io/lane.h"
 
 #define TGT_SHARE_OF_FREE 3u
-/* Memory is gathered for so long in each period, and not longer: nobody gets any meanwhile. */
+/* Memory is gathered for at most so long in each period: no other session gets any meanwhile. */
 #define TGT_GATHER_NS 1000000000ull
 #define TGT_GATHER_PERIOD_NS TGT_MEMORY_WAIT_NS
 
-/* What all sessions of a host have together. */
+/* What all sessions of a host hold together. */
 struct tgt_host_share {
 	uint64_t data_bytes, report_bytes; /* as below */
 	uint64_t direct_ns;	   /* the turn in which one last worked in a store's own memory */
@@ -53,9 +54,9 @@ void *tgt_share_alloc_report(struct tgt_lane *lane, uint32_t bytes);
 void tgt_share_free(struct tgt_lane *lane, void *block, uint32_t bytes, bool report);
 
 /*
- * Has the turn done enough in stores' own memory? If not, so many bytes are counted. A session may do
- * one command in a turn all the same, for the others' backlog is not its own; but not each of very
- * many sessions of one host.
+ * Has the turn done enough in stores' own memory? If not, so many bytes are counted. A session may
+ * still do one command in a turn, because the backlog is not its own; but not each of very many
+ * sessions of one host.
  */
 bool tgt_share_over_budget(struct tgt_share *share, uint64_t bytes);
 
@@ -64,7 +65,7 @@ void tgt_share_wait(struct tgt_lane *lane, uint32_t bytes);
 /* The session's first lane has had its turn, and the session too: both go to the ends of their
  * lists. */
 void tgt_share_turn(struct tgt_share *share);
-/* The lane waits no more. Nothing where it does not wait. */
+/* The lane waits no more. No effect if it does not wait. */
 void tgt_share_leave(struct tgt_lane *lane);
 
 /* Is memory to be gathered for this session, which waits for so much: it holds nothing, and what it

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Static tracepoints of the data path (USDT, provider "rblk"), a no-op instruction each until
- * somebody attaches: bpftrace -e 'usdt:/usr/sbin/rblkd:rblk:request_state { ... }'.
+ * Static tracepoints of the data path (USDT, provider "rblk"), a no-op instruction each until a
+ * tracer attaches: bpftrace -e 'usdt:/usr/sbin/rblkd:rblk:request_state { ... }'.
  */
 #ifndef RBLK_TARGET_TRACE_H
 #define RBLK_TARGET_TRACE_H

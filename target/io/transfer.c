@@ -52,7 +52,7 @@ void tgt_transfer_flush(struct tgt_lane *lane)
 	struct ibv_send_wr *last_pool_read = NULL;
 
 	tgt_chain_begin(lane);
-	/* What finds no room stays in its list; the completion that makes room marks us dirty. */
+	/* What finds no room stays in its list; the completion that makes room marks it dirty. */
 	tgt_reply_add(lane);
 	transfer_fetch(lane, &last_pool_read);
 	if (last_pool_read)
@@ -117,7 +117,7 @@ void tgt_transfer_probe(struct tgt_lane *lane)
 	struct ibv_send_wr *wr;
 	struct tgt_sent *sent;
 
-	/* What is outstanding tells as much: it completes, or the connection is lost. */
+	/* Outstanding work requests serve as a probe: they complete, or the connection is lost. */
 	if (!tgt_chain_room(lane, 1))
 		return;
 	tgt_chain_begin(lane);

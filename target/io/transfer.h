@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * A lane's send side: what is posted in a turn, and what the completions of it give back. Called by
- * work.c, lane_end.c and serve/. The reactor's thread only.
+ * A lane's send side: posts in a turn, and releases on completion. Called by work.c, lane_end.c and
+ * serve/. The reactor's thread only.
  */
 #ifndef RBLK_TARGET_TRANSFER_H
 #define RBLK_TARGET_TRANSFER_H
@@ -15,7 +15,7 @@ void tgt_transfer_flush(struct tgt_lane *lane);
 void tgt_transfer_completed(struct tgt_lane *lane, uint64_t wr_id);
 /* The connection is closed: READs into a store's memory may still land there. */
 void tgt_transfer_orphan(struct tgt_lane *lane);
-/* The connection is drained: give back what the outstanding ones use. */
+/* The connection is drained: release what the outstanding ones use. */
 void tgt_transfer_abandon(struct tgt_lane *lane);
 
 /* Keep-alive: an empty RDMA WRITE, which the peer's adapter answers. */

@@ -18,7 +18,7 @@
 
 /* A command waits this long for data memory. Then it is answered BUSY. */
 #define TGT_MEMORY_WAIT_NS 5000000000ull
-/* C8: a peer that takes nothing of what was sent to it for so long has lost its connection. */
+/* C8: the connection of a peer that accepts nothing for so long is ended. */
 #define TGT_TAKE_NS 30000000000ull
 #define TGT_LATE_NS 1000000000ull
 /* Bytes of stores' own memory that one turn reads or zeroes for new commands, and for those put off:
@@ -60,7 +60,7 @@ struct tgt_turn {
 	struct tgt_lane_list dirty;	 /* has something to post in this turn */
 	struct tgt_share_list starving;	 /* sessions with commands that wait for memory, in turn */
 	bool memory_freed;		 /* since they were last looked at */
-	bool short_of_memory;		 /* it is gathered for one of them: nobody overtakes it */
+	bool short_of_memory;		 /* it is gathered for one of them: no other overtakes it */
 	uint64_t gather_begun_ns;	 /* of the period in which memory was gathered ... */
 	uint64_t gathered_ns;		 /* for so long ... */
 	uint64_t gather_seen_ns;	 /* until then */
@@ -68,12 +68,12 @@ struct tgt_turn {
 	uint64_t direct_bytes;		 /* of TGT_DIRECT_BYTES, in this turn */
 	struct tgt_receives_list idle;	 /* has receive buffers to post */
 	struct tgt_chain chain;
-	/* For what a peer can trigger. Comings and goings must not hide what is wrong. */
+	/* For messages that a peer can trigger. Connects and disconnects must not hide errors. */
 	struct tgt_log_limit log_limit, chat_limit;
 };
 
-/* Something is due at due_ns: the timers are looked at by then. Whoever begins what has to end by
- * time says so; each look finds the next by itself. */
+/* Something is due at due_ns: the timers are looked at by then. Call it when something with a
+ * deadline begins; each check finds the next deadline by itself. */
 static inline void tgt_turn_timer(struct tgt_turn *turn, uint64_t due_ns)
 {
 	if (turn->timer_ns > due_ns)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What a turn does with its lists: go on with what was put off, feed those who wait, post.
+ * What a turn does with its lists: continue postponed requests, give memory to those that wait,
+ * post.
  */
 #include "target/io/work.h"
 
@@ -61,8 +62,8 @@ static bool work_feed_session(struct tgt_share *share)
 }
 
 /*
- * Sessions in turn. One that has its share is passed over; for one that has nothing, and for which
- * there is no memory either, memory is gathered: nobody overtakes it, for a bounded time.
+ * Sessions in turn. One that has its share is skipped. For one that holds nothing and finds no
+ * memory, memory is gathered: no other overtakes it, for a bounded time.
  */
 void tgt_work_feed(struct tgt_turn *turn)
 {
@@ -125,7 +126,7 @@ uint64_t tgt_work_check_taken(struct tgt_turn *turn)
 			tgt_lane_violation(lane, "it does not take what is sent to it (C8)");
 			continue;
 		}
-		/* It may be this end that was away: what has been taken meanwhile is seen first. */
+		/* This end may have been late: process what was accepted meanwhile first. */
 		if (turn->now_ns >= due_ns) {
 			lane->is_late = true;
 			lane->taken_ns = turn->now_ns - TGT_TAKE_NS + TGT_LATE_NS;

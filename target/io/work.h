@@ -11,13 +11,13 @@
 /* Empty lists; the fields that are fixed after creation are the caller's to set. */
 void tgt_work_init(struct tgt_turn *turn);
 
-/* What was put off to this turn: pieces of checksums, READs. Returns how many there were. */
+/* Postponed to this turn: pieces of checksums, READs. Returns how many there were. */
 unsigned int tgt_work_resume(struct tgt_turn *turn);
-/* Memory that has been given back goes to the lanes in turn. */
+/* Gives released memory to the lanes in turn. */
 void tgt_work_feed(struct tgt_turn *turn);
 /* Timer: commands that have waited too long for memory are answered BUSY. */
 void tgt_work_expire(struct tgt_turn *turn);
-/* Timer: lanes whose peer takes nothing are closed (C8). Returns when to look again, or UINT64_MAX. */
+/* Timer: close lanes whose peer accepts nothing (C8). Returns when to check, or UINT64_MAX. */
 uint64_t tgt_work_check_taken(struct tgt_turn *turn);
 /* Post everything that the turn has made: receives, replies, READs. */
 void tgt_work_post(struct tgt_turn *turn);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Session commands. Their reports come from a pool of their own, so that I/O that has taken all
- * data memory cannot keep a session from opening, closing, fencing or living on.
+ * data memory cannot keep a session from OPEN, CLOSE, FENCE or KEEPALIVE.
  */
 #include "target/serve/admin.h"
 
@@ -56,7 +56,7 @@ static void admin_list(struct tgt_request *request, const struct admin_arguments
 
 	if (max > RBLK_LIST_MAX)
 		max = RBLK_LIST_MAX;
-	/* The longest report: whether the list is empty is known only with it in hand. */
+	/* The longest report: the list is only read with this memory in hand. */
 	report = tgt_request_report_alloc(request, max * (uint32_t)sizeof(*report));
 	if (!report)
 		return;
@@ -80,7 +80,7 @@ static void admin_open(struct tgt_request *request, const struct admin_arguments
 		       arguments->capsule_bytes);
 }
 
-/* Answered when the last command that uses the handle is over, so that nothing is left of it. */
+/* Answered when the last command that uses the handle has ended. */
 static void admin_close(struct tgt_request *request, const struct admin_arguments *arguments)
 {
 	struct tgt_handle *handle = tgt_handle_find(admin_session(request), arguments->volume);
@@ -125,7 +125,7 @@ static void admin_keepalive(struct tgt_request *request, const struct admin_argu
 	tgt_request_complete(request, RBLK_OK);
 }
 
-/* Two PINGs tell an initiator what its measurement cost this end: one thread serves its session. */
+/* The difference of two PINGs is a measurement's cost here: one thread serves a session. */
 static void admin_ping(struct tgt_request *request, const struct admin_arguments *arguments)
 {
 	request->result = env_thread_cpu_ns();
@@ -169,7 +169,7 @@ void tgt_admin_begin(struct tgt_request *request, const char *capsule, uint32_t 
 		command->begin(request, &arguments);
 }
 
-/* The commands that are held sometimes. */
+/* The commands that may be held. */
 static void admin_drop(struct tgt_request *request)
 {
 	struct tgt_session *session = admin_session(request);

@@ -42,7 +42,7 @@ static int device_map(struct tgt_reactor *reactor, struct tgt_fabric *fabric,
 			       &device->mrs[index]);
 }
 
-/* A chunk more. Negative errno: logged. */
+/* Adds a chunk. Negative errno: logged. */
 static int device_grow(struct tgt_reactor *reactor, struct tgt_fabric *fabric,
 		       struct tgt_device *device, struct fab_device *fab_device)
 {
@@ -68,7 +68,7 @@ static int device_grow(struct tgt_reactor *reactor, struct tgt_fabric *fabric,
 	return 0;
 }
 
-/* C5: what could not be posted stands behind no credit. */
+/* C5: no credit is granted for what could not be posted. */
 static uint32_t device_unpromised(struct tgt_receives *receives)
 {
 	uint32_t posted;
@@ -84,7 +84,7 @@ uint32_t tgt_device_remaining(struct tgt_reactor *reactor, struct tgt_fabric *fa
 	struct tgt_receives *receives = &device->receives;
 	uint32_t unpromised = device_unpromised(receives);
 
-	/* More of them would not help where the device does not take those that there are. */
+	/* More would not help if the device does not take those that exist. */
 	while (unpromised < wanted && receives->count < receives->most && !receives->idle_count) {
 		if (device_grow(reactor, fabric, device, device->device))
 			break;

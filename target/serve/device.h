@@ -3,7 +3,7 @@
  * A fabric device as one reactor uses it: the buffers of its shared receive queue. Made with the
  * first connection that comes in on the device. Buffers are added, a chunk at a time and up to
  * --receive-buffers, when logins need them. Freed with the reactor: when the device is removed, its
- * memory, which the ring cannot give back, waits for the next one with the same index. The
+ * memory, which the ring cannot release, is kept for the next one with the same index. The
  * reactor's thread only.
  */
 #ifndef RBLK_TARGET_DEVICE_H
@@ -31,7 +31,7 @@ uint32_t tgt_device_remaining(struct tgt_reactor *reactor, struct tgt_fabric *fa
 /* FAB_EVENT_DEVICE_GONE; its queues are being closed. */
 void tgt_device_removed(struct tgt_reactor *reactor, struct tgt_fabric *fabric,
 			struct fab_device *device);
-/* reactor->retire: let go of the devices that were removed, whose last queue has ended. */
+/* reactor->retire: release removed devices whose last queue has ended. */
 void tgt_device_retire_all(struct tgt_reactor *reactor);
 void tgt_device_free(struct tgt_device *device); /* NULL: nothing */
 

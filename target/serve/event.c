@@ -14,7 +14,7 @@ void tgt_event_kick(struct tgt_session *session)
 
 	if (!queue || !queue->lane.open)
 		return;
-	/* An initiator that has not agreed to events is not told; a later incarnation may be. */
+	/* An initiator without RBLK_FEATURE_EVENTS gets none; a later incarnation may. */
 	queue->lane.event_due =
 		queue->lane.features & RBLK_FEATURE_EVENTS && !events->outstanding &&
 		(events->list_changed || events->draining || events->handle_events);
@@ -106,7 +106,7 @@ void tgt_event_restart(struct tgt_session *session)
 	} else if (unseen && events->code == RBLK_EVENT_DRAINING) {
 		events->draining = true;
 	} else if (unseen) {
-		/* Of a handle that is closed by now nothing is left to say. */
+		/* No event for a handle that is closed by now. */
 		for (uint32_t i = 0; i < session->handle_slots; i++) {
 			struct tgt_handle *handle = session->handles[i];
 

@@ -23,7 +23,7 @@ void tgt_fence_begin(struct tgt_session *session, struct tgt_request *request)
 		tgt_request_complete(request, RBLK_E_INVALID);
 		return;
 	}
-	/* F5: from now on a login of what is fenced is stale, whether it was ever here or not. */
+	/* F5: from now on a login of the fenced incarnation is stale, even if it was never here. */
 	if (incarnation > place->incarnation)
 		place->incarnation = incarnation;
 	if (!place->queue || place->queue->incarnation > incarnation) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * FENCE: an incarnation of a queue is over for good, and the answer says that nothing of it is
- * under way any more, its storage I/O included (F5). The reactor's thread only.
+ * FENCE: ends an incarnation of a queue permanently; the answer says that nothing of it is in
+ * flight any more, its storage I/O included (F5). The reactor's thread only.
  */
 #ifndef RBLK_TARGET_FENCE_H
 #define RBLK_TARGET_FENCE_H
@@ -12,7 +12,7 @@
 void tgt_fence_begin(struct tgt_session *session, struct tgt_request *request);
 /* A held one ends without an answer. */
 void tgt_fence_drop(struct tgt_session *session, struct tgt_request *request);
-/* The queue of this place has ended entirely: answer those that waited for it. */
+/* The queue of this place has ended entirely: answer the FENCEs that waited for it. */
 void tgt_fence_done(struct tgt_place *place);
 
 #endif

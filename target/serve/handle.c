@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Volume handles and the ports behind them. A handle's number is its place and a generation, so
- * that one from a closed life leads nowhere.
+ * that a stale one is not found.
  */
 #include "target/serve/handle.h"
 
@@ -83,7 +83,7 @@ static void handle_free(struct tgt_handle *handle)
 		tgt_request_complete(closer, RBLK_OK);
 }
 
-/* The last user has gone. */
+/* The last user has ended. */
 static void handle_idle(struct tgt_access *access)
 {
 	struct tgt_handle *handle = (struct tgt_handle *)access;
@@ -144,7 +144,7 @@ enum rblk_status tgt_handle_open(struct tgt_session *session, struct tgt_volume 
 		return RBLK_E_NO_RESOURCES;
 	}
 	handle->session = session;
-	/* No error to open for writing what cannot be written: the report's flag tells. */
+	/* Opening a read-only volume for writing is not an error: a flag of the report tells. */
 	handle->access.read_only = flags & RBLK_OPEN_READ_ONLY || volume->config.read_only ||
 			    volume->store->info.read_only;
 	handle->access.idle = handle_idle;
@@ -153,7 +153,7 @@ enum rblk_status tgt_handle_open(struct tgt_session *session, struct tgt_volume 
 		free(handle);
 		return RBLK_E_NO_RESOURCES;
 	}
-	/* Generation 0 with index 0 would be the handle 0, which means none. */
+	/* Generation 0 with index 0 would be handle 0, which means none. */
 	do {
 		handle->id = session->handle_generation++ << INDEX_BITS | (uint32_t)index;
 	} while (handle->id == 0);
@@ -197,7 +197,7 @@ static bool session_uses(const struct tgt_session *session, const struct tgt_vol
 	return false;
 }
 
-/* Whose volume it was: one line a session, as many as are worth reading. */
+/* Who had the volume open: one line a session, up to a limit. */
 static void users_log(struct tgt_reactor *reactor, const struct tgt_volume *volume)
 {
 	const struct tgt_session *session;
@@ -231,7 +231,7 @@ static void handle_volume_event(struct tgt_reactor *reactor, struct tgt_volume *
 			    handle->access.port->volume != volume)
 				continue;
 			tgt_event_volume(handle, removed);
-			/* What is in flight finishes first: handle_idle() then lets go. */
+			/* What is in flight finishes first: then handle_idle() releases it. */
 			if (removed && !handle->access.users)
 				handle_release_port(handle);
 		}

@@ -13,12 +13,12 @@ struct tgt_handle *tgt_handle_find(const struct tgt_session *session, uint32_t i
 /* RBLK_OK and *handle, or why not. Takes over the reference to `volume` in every case. */
 enum rblk_status tgt_handle_open(struct tgt_session *session, struct tgt_volume *volume,
 				 uint32_t flags, struct tgt_handle **handle);
-/* Found no more; freed now or with its last user. True: it is gone already. */
+/* Not found any more; freed now or with its last user. True: it is freed already. */
 bool tgt_handle_close(struct tgt_handle *handle, struct tgt_request *closer);
-/* All of a session that has no queue any more. */
+/* All handles of a session that has no queue any more. */
 void tgt_handle_close_all(struct tgt_session *session);
 
-/* A reload removed or changed the volume: note events, let go of what is idle. */
+/* A reload removed or changed the volume: note events, release idle handles. */
 void tgt_handle_volume_removed(struct tgt_reactor *reactor, struct tgt_volume *volume);
 void tgt_handle_volume_changed(struct tgt_reactor *reactor, struct tgt_volume *volume);
 

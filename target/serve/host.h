@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Hosts: where initiators come from, and what all sessions and logins of one host have together, so
- * that many sessions get no more of what all share than one (io/share.h, login.c). A host is known
- * by its address without the port. The name that an initiator gives itself (IDENTIFY) does not
- * count: nobody has proved it, and a new one costs nothing. A host with several addresses counts as
- * several. The reactor's thread only.
+ * Hosts: the accounts of all sessions and logins of one host, so that many sessions get no more of
+ * the shared resources than one (io/share.h, login.c). A host is known by its address without the
+ * port. The initiator's name (IDENTIFY) does not count: it is not authenticated, and a new one
+ * costs nothing. A host with several addresses counts as several. The reactor's thread only.
  */
 #ifndef RBLK_TARGET_HOST_H
 #define RBLK_TARGET_HOST_H
@@ -31,7 +30,7 @@ static inline void tgt_host_share(struct tgt_host *host)
 {
 	host->users++;
 }
-/* One user less. With the last one the host is forgotten. */
+/* One user less. The last one frees the host. */
 void tgt_host_put(struct tgt_reactor *reactor, struct tgt_host *host);
 
 #endif

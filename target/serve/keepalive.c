@@ -26,13 +26,13 @@ uint64_t tgt_keepalive_check(struct tgt_reactor *reactor)
 		if (now >= due_ns && !lane->suspect_ns) {
 			lane->suspect_ns = now;
 			/*
-			 * Not before both ends are connected, but without a command: an initiator with a
-			 * queue for each processor has those that nobody uses.
+			 * Not before both ends are connected, but without a command: an initiator
+			 * with a queue for each processor has unused ones.
 			 */
 			if (tgt_queue_of(lane)->established || lane->messages_in)
 				tgt_transfer_probe(lane);
 		}
-		/* From the probe on, however late it was: it may be this end that was away. */
+		/* Counted from the probe, even a late one: this end may have been late. */
 		if (lane->suspect_ns)
 			due_ns = lane->suspect_ns + limit;
 		if (now >= due_ns) {
@@ -53,11 +53,11 @@ void tgt_keepalive_press(struct tgt_reactor *reactor)
 
 	if (reactor->keepalive_ns)
 		return;
-	/* Who was looked into when the last such time ended has not had its chance to answer. */
+	/* Probes from before the last such time ended were not waited for. */
 	if (reactor->turn.now_ns >= reactor->pressed_until_ns)
 		TAILQ_FOREACH(lane, &reactor->turn.alive, alive_link)
 			lane->suspect_ns = 0;
-	/* Until who is silent now has been probed, and has had its time to answer. */
+	/* Until every silent queue has been probed and has had its time to answer. */
 	reactor->pressed_until_ns = reactor->turn.now_ns + 3 * TGT_PRESSED_NS;
 	tgt_turn_timer(&reactor->turn, reactor->turn.now_ns);
 }

@@ -8,9 +8,9 @@
 
 #include "target/serve/reactor_impl.h"
 
-/* Probe and close. Returns when to look again, or UINT64_MAX. */
+/* Probe and close. Returns when to check again, or UINT64_MAX. */
 uint64_t tgt_keepalive_check(struct tgt_reactor *reactor);
-/* A login found no room: even without a keep-alive time, queues whose peer is gone are closed. */
+/* A login found no room: close queues of silent peers, even without a keep-alive time. */
 void tgt_keepalive_press(struct tgt_reactor *reactor);
 
 #endif

@@ -11,7 +11,7 @@
 #include <string.h>
 #include "target/base/settings.h"
 
-/* Logins of hostile or broken peers must not fill the memory: beyond this they are refused. */
+/* Logins of hostile or broken peers must not fill the memory: above this limit they are refused. */
 #define LEASES_MAX 65536u
 #define LEASES_FIRST 16u
 
@@ -44,7 +44,7 @@ void tgt_leases_destroy(struct tgt_leases *leases)
 	free(leases);
 }
 
-/* Acquire pairs with the release of the last user: nobody looks at the lease any more. */
+/* Acquire pairs with the release of the last user: no thread uses the lease any more. */
 static void leases_reap(struct tgt_leases *leases)
 {
 	unsigned int kept = 0;

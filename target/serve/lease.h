@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Which reactor a session lives on. All queues of a session go to one reactor; the lease says to
- * which, for as long as a login of the session is under way or the session lives. The control
- * thread takes leases, for the connection requests that it hands out; logins and sessions give them
- * back, on their reactor's thread.
+ * The reactor of a session. All queues of a session go to one reactor; the lease says to which, as
+ * long as a login of the session is pending or the session exists. The control thread takes leases,
+ * for the connection requests that it hands out; logins and sessions give them back, on their
+ * reactor's thread.
  */
 #ifndef RBLK_TARGET_LEASE_H
 #define RBLK_TARGET_LEASE_H
@@ -18,7 +18,7 @@ struct tgt_lease {
 	uint8_t session_id[16];
 	struct tgt_reactor *reactor;
 	unsigned int index;	    /* of the reactor */
-	_Atomic unsigned int users; /* logins under way and sessions; nobody raises it from 0 */
+	_Atomic unsigned int users; /* pending logins and sessions; never raised from 0 */
 };
 
 /* -- control thread -----------------------------------------------------------------------------

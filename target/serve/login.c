@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Logins: carries out what core/login judges. A login whose way is blocked by an older life of its
- * queue or session waits here, unanswered, until that life has ended with all its storage I/O (F5).
+ * Logins: carries out what core/login decides. A login that an older incarnation or epoch blocks
+ * waits here, unanswered, until that has ended with all its storage I/O (F5).
  */
 #include "target/serve/login.h"
 
@@ -67,7 +67,7 @@ static void login_reject(struct tgt_reactor *reactor, struct fab_request *reques
 	fab_reject(request, &reject, sizeof(reject));
 }
 
-/* The option's name is the word for what there is too little of. */
+/* The option's name says which resource is exhausted. */
 static void login_reject_full(const struct tgt_login *login, struct tgt_reactor *reactor,
 			      unsigned int most, const char *of_what)
 {
@@ -78,7 +78,7 @@ static void login_reject_full(const struct tgt_login *login, struct tgt_reactor 
 	login_reject(reactor, login->request, RBLK_REJECT_NO_RESOURCES, 0, why);
 }
 
-/* failed: whose words say why; NULL: it has been logged already. */
+/* failed: the fabric with the error; NULL: it has been logged already. */
 static void login_reject_device(const struct tgt_login *login, struct tgt_reactor *reactor,
 				const struct tgt_fabric *failed)
 {
@@ -108,7 +108,7 @@ static void login_accept_fill(const struct tgt_queue *queue, struct rblk_wire_ac
 	accept->max_batch = rblk_to_le16(RBLK_BATCH_MAX);
 }
 
-/* The connection exists, but the answer could not be given. */
+/* The connection exists, but the answer could not be sent. */
 static void login_failed(const struct tgt_login *login, struct tgt_queue *queue)
 {
 	tgt_log_limited(&queue->lane.turn->log_limit, TGT_LOG_WARNING, "login from %s: failed: %s",
@@ -127,7 +127,7 @@ static void login_free(struct tgt_reactor *reactor, struct tgt_login *login)
 
 /*
  * C5: a login of another queue leaves room for one queue 0 while a session is without its own. Else
- * two sessions could hold all there is by other queues, and refuse each other's queue 0 for ever.
+ * two sessions could hold all there is by other queues, and refuse each other's queue 0 forever.
  */
 static bool login_leaves_room(const struct tgt_reactor *reactor, const struct tgt_login *login)
 {
@@ -261,7 +261,7 @@ static void login_begin_session(struct tgt_login *login, struct tgt_reactor *rea
 		tgt_session_end(session, NULL);
 }
 
-/* -- judging ----------------------------------------------------------------------------------- */
+/* -- deciding ---------------------------------------------------------------------------------- */
 
 /* What this target grants on that device. */
 static uint32_t login_features(const struct tgt_reactor *reactor, const struct fab_device *device)
@@ -297,7 +297,7 @@ static struct core_login_verdict login_judge(const struct tgt_login *login,
 	return core_login_judge(&login->wire, &view, &limits);
 }
 
-/* True: answered. False: an older life has to end first, which has been set about. */
+/* True: answered. False: an older incarnation or epoch has to end first; that has begun. */
 static bool login_try(struct tgt_reactor *reactor, struct tgt_login *login)
 {
 	struct tgt_session *session = tgt_session_find(reactor, login->wire.session_id);
@@ -361,7 +361,7 @@ static void login_remove(struct tgt_reactor *reactor, struct tgt_login *login)
 	login_free(reactor, login);
 }
 
-/* Of one queue only the newest login waits: its initiator has given up the others. */
+/* Only the newest login of a queue waits: its initiator has given up the others. */
 static void login_supersede(struct tgt_reactor *reactor, const struct tgt_login *newer)
 {
 	struct tgt_login *login, *following;
@@ -382,8 +382,8 @@ static void login_supersede(struct tgt_reactor *reactor, const struct tgt_login 
 	}
 }
 
-/* The list is full: the last login of the host with the most gives way, unless `newer` is that
- * host's own. */
+/* The list is full: refuse the last login of the host with the most, unless `newer` is that host's
+ * own. */
 static bool login_make_room(struct tgt_reactor *reactor, const struct tgt_login *newer)
 {
 	struct tgt_host *host, *most = newer->host;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Logins: carries out what core/login judges. A login whose way is blocked by an older life of its
- * queue or session waits, unanswered, until that life has ended. The reactor's thread only.
+ * Logins: carries out what core/login decides. A login that an older incarnation or epoch blocks
+ * waits, unanswered, until that has ended. The reactor's thread only.
  */
 #ifndef RBLK_TARGET_LOGIN_H
 #define RBLK_TARGET_LOGIN_H
@@ -9,13 +9,13 @@
 #include "target/serve/lease.h"
 #include "target/serve/reactor_impl.h"
 
-/* Judge a login; carried out now, or when the older life that stands in its way has ended. Takes
+/* Decide about a login; carried out now, or when the older incarnation or epoch has ended. Takes
  * over request and lease. */
 void tgt_login_begin(struct tgt_reactor *reactor, struct fab_request *request,
 		     const struct rblk_wire_login *wire, size_t bytes, struct tgt_lease *lease);
-/* A queue has ended: judge those that wait again. */
+/* A queue has ended: decide again about those that wait. */
 void tgt_login_retry(struct tgt_reactor *reactor);
-/* Timer: refuse those that have waited too long. Returns when to look again, or UINT64_MAX. */
+/* Timer: refuse those that have waited too long. Returns when to check again, or UINT64_MAX. */
 uint64_t tgt_login_expire(struct tgt_reactor *reactor);
 /* Refuse all that wait (the target is shutting down). */
 void tgt_login_refuse_all(struct tgt_reactor *reactor);

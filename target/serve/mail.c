@@ -128,7 +128,7 @@ void tgt_reactor_login(struct tgt_reactor *reactor, struct fab_request *request,
 {
 	struct reactor_mail mail = {.kind = MAIL_LOGIN, .request = request, .lease = lease};
 
-	/* Connection managers pad with zeroes: what is beyond the login is not looked at. */
+	/* Connection managers pad with zeroes: bytes beyond the login are ignored. */
 	mail.bytes = private_bytes < sizeof(mail.login) ? private_bytes : sizeof(mail.login);
 	if (mail.bytes)
 		memcpy(&mail.login, private_data, mail.bytes);
@@ -138,7 +138,7 @@ void tgt_reactor_login(struct tgt_reactor *reactor, struct fab_request *request,
 	}
 }
 
-/* Out of memory: the news is lost, and the volume stays open until its handles are closed. */
+/* Out of memory: the message is lost, and the volume stays open until its handles are closed. */
 static void reactor_send_volume(struct tgt_reactor *reactor, enum mail_kind kind,
 				struct tgt_volume *volume)
 {
@@ -175,7 +175,7 @@ void tgt_reactor_log_status(struct tgt_reactor *reactor)
 
 void tgt_reactor_ask(struct tgt_reactor *reactor)
 {
-	/* Without memory for the question there is none: the reactor is not to blame. */
+	/* Without memory for the question it is not asked: the reactor is not at fault. */
 	if (reactor_send(reactor, (struct reactor_mail){.kind = MAIL_ASK}))
 		reactor->asked++;
 }

@@ -15,16 +15,16 @@ struct tgt_volume;
 
 /* -- messages to a reactor; any thread; each is carried out on the reactor's thread ------------ */
 
-/* Judge, accept or reject a login. Consumes the request, and the listener's lease (or NULL). */
+/* Decide about a login. Consumes the request, and the listener's lease (or NULL). */
 void tgt_reactor_login(struct tgt_reactor *reactor, struct fab_request *request,
 		       const void *private_data, size_t private_bytes, struct tgt_lease *lease);
 /* Takes over the caller's reference: the reactor closes what it has of the volume, then puts it. */
 void tgt_reactor_volume_removed(struct tgt_reactor *reactor, struct tgt_volume *volume);
 void tgt_reactor_volume_changed(struct tgt_reactor *reactor, struct tgt_volume *volume);
 void tgt_reactor_list_changed(struct tgt_reactor *reactor);
-/* Its sessions and memory, into the log. */
+/* Log its sessions and memory. */
 void tgt_reactor_log_status(struct tgt_reactor *reactor);
-/* A device was lost: see whether this reactor has one that is no more. */
+/* A device was lost: check whether this reactor has one that does not exist any more. */
 void tgt_reactor_check_devices(struct tgt_reactor *reactor);
 /*
  * Stop taking logins and commands, finish what is in flight (at most drain_ms), close every
@@ -34,9 +34,9 @@ void tgt_reactor_drain(struct tgt_reactor *reactor);
 
 /* -- control thread ----------------------------------------------------------------------------- */
 
-/* Asks for a sign of life, which the reactor gives in its next turn. */
+/* Asks the reactor for an answer, which it gives in its next turn. */
 void tgt_reactor_ask(struct tgt_reactor *reactor);
-/* It has given all that it was asked for. */
+/* It has answered every question. */
 bool tgt_reactor_answered(const struct tgt_reactor *reactor);
 
 /* -- the reactor's thread ---------------------------------------------------------------------- */

@@ -30,7 +30,7 @@ void tgt_mailbox_send(struct tgt_mailbox *mailbox, struct tgt_mail *mail)
 		mail->next = top;
 	} while (!atomic_compare_exchange_weak_explicit(
 		&mailbox->top, &top, mail, memory_order_release, memory_order_relaxed));
-	/* Whoever finds the stack empty wakes the owner; a full counter means it is awake. */
+	/* The sender that finds the stack empty wakes the owner; a full counter: it is awake. */
 	if (!top)
 		eventfd_write(mailbox->fd, 1);
 }

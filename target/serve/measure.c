@@ -71,7 +71,7 @@ static void measure_begin(struct tgt_request *request, const char *capsule, uint
 	}
 }
 
-/* Nothing that it answers is ever held. */
+/* Its commands are never held. */
 static void measure_drop(struct tgt_request *request)
 {
 }
@@ -144,7 +144,7 @@ static int measure_register(struct tgt_measure *measure)
 			 lane->tags);
 	measure->receives.conn = lane->conn;
 	measure->receives.promised = lane->tags;
-	/* There is a number: no more of these connections are made than there are. */
+	/* There is a free number: these connections are no more than numbers. */
 	for (uint32_t i = FAB_DEVICES_MAX; i < TGT_RECEIVES_MAX; i++)
 		if (!queue->fabric->receives[i])
 			measure->receives.number = i;

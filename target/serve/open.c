@@ -42,8 +42,8 @@ static void open_volume(struct tgt_session *session, struct tgt_request *request
 	tgt_request_report(request);
 }
 
-/* F5: what an ended connection has left with the store must not land behind the writes of the
- * initiator that opens the volume now. Returns what there is to wait for, or 0. */
+/* F5: writes that an ended connection has left with the store must not land after those of the
+ * initiator that opens the volume now. Returns what to wait for, or 0. */
 static uint64_t open_waits(struct tgt_volume *volume, uint32_t flags)
 {
 	return flags & RBLK_OPEN_READ_ONLY ? 0 : tgt_orphans_now(&volume->orphans);

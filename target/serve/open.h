@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * OPEN, for writing behind the writes that ended connections have left with the store (F5), and
- * where a device is to know the store's memory, behind its preparation. The reactor's thread only.
+ * OPEN: for writing it waits for the writes of ended connections (F5), and if the store's memory is
+ * to be registered, for its preparation. The reactor's thread only.
  */
 #ifndef RBLK_TARGET_OPEN_H
 #define RBLK_TARGET_OPEN_H
@@ -13,7 +13,7 @@ void tgt_open_begin(struct tgt_session *session, struct tgt_request *request, co
 		    uint32_t bytes);
 /* A held one ends without an answer. */
 void tgt_open_drop(struct tgt_session *session, struct tgt_request *request);
-/* Those that are held: see whether they can go on, or have waited long enough. */
+/* Held OPENs: continue those that can, refuse those that have waited too long. */
 void tgt_open_retry(struct tgt_reactor *reactor);
 
 #endif

@@ -154,8 +154,8 @@ void tgt_queue_drained(struct tgt_queue *queue)
 
 /*
  * Nothing points here any more: the fabric has drained, every slot is free, so no store, list or
- * send entry has a request of it; the reactor's lists are left here. The connection's destruction
- * may take the fabric a while, during which this reactor serves nobody else.
+ * send entry has a request of it; the reactor's lists are left here. Destroying the connection may
+ * take the fabric a while; this reactor serves no other session meanwhile.
  */
 void tgt_queue_destroy(struct tgt_queue *queue)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * A queue: one RC connection of a session. Its lane (io/lane.h) moves I/O; here is what lives and
- * dies: login, incarnation, the end. Allocated whole at login; ends in two phases: closed (QP to
- * ERR, what has not begun is dropped), then, when the fabric has drained and no store owns a
- * request, destroyed. The reactor's thread only.
+ * A queue: one RC connection of a session. Its lane (io/lane.h) moves I/O; this half has the login,
+ * the incarnation and the end. Allocated whole at login; ends in two phases: closed (QP to ERR,
+ * what has not begun is dropped), then, when the fabric has drained and no store owns a request,
+ * destroyed. The reactor's thread only.
  */
 #ifndef RBLK_TARGET_QUEUE_H
 #define RBLK_TARGET_QUEUE_H
@@ -20,9 +20,9 @@ struct tgt_queue {
 	uint32_t incarnation;
 	void (*free)(struct tgt_queue *queue); /* connection, memory, promises */
 
-	bool drained;	  /* nothing of the fabric's will come any more */
+	bool drained;	  /* no completion or event of the fabric comes any more */
 	bool is_ended;	  /* in reactor->ended */
-	bool established; /* both ends have said so: may be probed before its first message */
+	bool established; /* both ends are connected: may be probed before its first message */
 	TAILQ_ENTRY(tgt_queue) ended_link;
 };
 
@@ -47,7 +47,7 @@ int tgt_queue_create(struct tgt_session *session, struct tgt_fabric *fabric,
 		     struct tgt_device *device, struct fab_request *request,
 		     const struct tgt_queue_terms *terms, struct tgt_queue **queue);
 
-/* Begin to end it, with one log line unless reason is NULL. Idempotent. */
+/* Begin to close it, with one log line unless reason is NULL. Idempotent. */
 void tgt_queue_close(struct tgt_queue *queue, const char *reason);
 /* FAB_EVENT_DRAINED. */
 void tgt_queue_drained(struct tgt_queue *queue);
@@ -66,7 +66,7 @@ int tgt_queue_init(struct tgt_queue *queue, struct tgt_session *session, struct 
 		   struct tgt_device *device, const struct tgt_queue_terms *terms, void *ring);
 /* The connection; private_domain: nothing else of this process lies in its protection domain. */
 int tgt_queue_accept(struct tgt_queue *queue, struct fab_request *request, bool private_domain);
-/* It takes its place in the session, and commands. */
+/* Puts it in its place in the session; it takes commands from then on. */
 void tgt_queue_join(struct tgt_queue *queue);
 
 #endif

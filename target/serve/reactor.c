@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The reactor: one turn polls the fabrics, reaps the ring, takes mail, lets those go on who wait
- * for memory, and then posts everything that came of it: receives, replies, READs, disk I/O. The
- * thread around it polls while it pays and sleeps on the ring otherwise.
+ * The reactor: one turn polls the fabrics, reaps the ring, takes mail, continues commands that wait
+ * for memory, and then posts the results: receives, replies, READs, disk I/O. The thread around it
+ * polls while it pays and sleeps on the ring otherwise.
  */
 #include "target/serve/reactor.h"
 #include "target/serve/reactor_impl.h"
@@ -23,11 +23,11 @@
 #include "target/serve/queue.h"
 #include "target/serve/sessions.h"
 
-/* Work of one kind in one turn: bounded, so that no source keeps the others waiting. */
+/* Work of one kind in one turn: bounded, so that no source delays the others. */
 #define POLL_BATCH 64u
 #define EVENT_BATCH 16u
 #define REAP_BUDGET 256u
-/* Slack of the timers: they are looked at this often at most. */
+/* Slack of the timers: they are checked this often at most. */
 #define TIMER_NS 10000000ull
 
 /* -- completions and events of a fabric -------------------------------------------------------- */
@@ -109,7 +109,7 @@ static void reactor_device_gone(struct tgt_reactor *reactor, struct tgt_fabric *
 {
 	struct tgt_lane *lane, *following;
 
-	/* Of a listener's address: there is none here. */
+	/* From a listener's address: there is none here. */
 	if (!device)
 		return;
 	tgt_log(TGT_LOG_WARNING, "reactor %u: device %s was removed: its connections end",
@@ -181,7 +181,7 @@ static void reactor_timers(struct tgt_reactor *reactor)
 
 	if (reactor->turn.now_ns < reactor->turn.timer_ns)
 		return;
-	/* What is set meanwhile counts, too. */
+	/* Deadlines set meanwhile count, too. */
 	reactor->turn.timer_ns = UINT64_MAX;
 	next_ns = tgt_keepalive_check(reactor);
 	due_ns = tgt_work_check_taken(&reactor->turn);
@@ -233,7 +233,7 @@ uint64_t tgt_reactor_deadline_ns(const struct tgt_reactor *reactor)
 
 	if (tgt_work_has_more(&reactor->turn) || reactor->rejudge)
 		return reactor->turn.now_ns;
-	/* Orphans may be another reactor's, which does not know who waits for them. */
+	/* Orphans may be another reactor's, which does not know that an OPEN waits. */
 	if (!TAILQ_EMPTY(&reactor->opening) && deadline_ns > reactor->turn.now_ns + TIMER_NS)
 		deadline_ns = reactor->turn.now_ns + TIMER_NS;
 	if (!TAILQ_EMPTY(&reactor->turn.starving) && deadline_ns > reactor->turn.now_ns + 10 * TIMER_NS)
@@ -257,7 +257,7 @@ bool tgt_reactor_drained(const struct tgt_reactor *reactor)
 
 /* -- the thread -------------------------------------------------------------------------------- */
 
-/* Asks every source to wake the ring. False: something is there already. */
+/* Arms every source to wake the ring. False: something is there already. */
 static bool reactor_arm(struct tgt_reactor *reactor)
 {
 	for (unsigned int i = 0; i < reactor->fabric_count; i++)
@@ -276,7 +276,7 @@ static void reactor_sleep(struct tgt_reactor *reactor)
 	if (deadline_ns != UINT64_MAX) {
 		if (deadline_ns <= now_ns)
 			return;
-		/* Up, not down: a millisecond too early would be a turn for nothing. */
+		/* Rounded up: a millisecond too early would be a turn for nothing. */
 		if (deadline_ns - now_ns < 3600000000000ull)
 			timeout_ms = (int)((deadline_ns - now_ns + 999999) / 1000000);
 		else

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/*
- * What a reactor is made of, and how it comes and goes: ring, memory, fabrics, devices. Its life in
- * between is reactor.c's.
- */
+/* Creates and destroys a reactor: ring, memory, fabrics, devices. reactor.c has its turns. */
 #include "target/serve/reactor.h"
 #include "target/serve/reactor_impl.h"
 
@@ -160,7 +157,7 @@ static void reactor_init(struct tgt_reactor *reactor, const struct tgt_config *c
 	reactor->turn.now_ns = env_now_ns();
 }
 
-/* The ring's memory counts as locked where the user may not lock any; its table has its size. */
+/* The ring's memory counts as locked memory for an unprivileged user; its table has its size. */
 static const char *ring_advice(int err)
 {
 	if (err == -EMFILE)
@@ -247,7 +244,7 @@ void tgt_reactor_destroy(struct tgt_reactor *reactor)
 			reactor->index);
 		return;
 	}
-	/* Mail that came too late for the thread: logins are refused, references given back. */
+	/* Mail that came too late for the thread: logins are refused, references released. */
 	if (reactor->mailbox.fd >= 0) {
 		tgt_mail_take(reactor);
 		tgt_mailbox_fini(&reactor->mailbox);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * The inside of a reactor, for the files of this room. Everything here belongs to the reactor's
- * thread unless it is marked; reactor.h is what others see, and the turn is what io/ sees.
+ * thread unless it is marked; reactor.h is for other rooms, and the turn is for io/.
  */
 #ifndef RBLK_TARGET_REACTOR_IMPL_H
 #define RBLK_TARGET_REACTOR_IMPL_H
@@ -24,16 +24,16 @@
 #define TGT_MEASURE_QUEUES_MAX 4u
 /* An OPEN waits this long for the writes of connections that have ended. */
 #define TGT_OPEN_WAIT_NS 5000000000ull
-/* A session without queues is remembered for twice the keep-alive time, or this where there is
- * none: so long can a login of an older incarnation or epoch be told from a new one. */
+/* A session without queues is kept for twice the keep-alive time, or this if there is none: during
+ * that time a login of an older incarnation or epoch can be recognised. */
 #define TGT_SESSION_KEEP_NS 30000000000ull
-/* Logins that wait for an older life to end: so many, one for each queue of a session, and so long.
- * When the list is full, those of the host that has most of them give way. */
+/* Logins that wait for an older incarnation or epoch to end: so many, one for each queue of a
+ * session, and so long. When the list is full, those of the host with the most are refused. */
 #define TGT_LOGINS_WAITING_MAX 256u
 #define TGT_LOGIN_WAIT_NS 30000000000ull
-/* Where there is no keep-alive time, this is it while logins find no room. */
+/* The keep-alive time while logins find no room, if none is set. */
 #define TGT_PRESSED_NS 5000000000ull
-/* Reports of one queue on their way: an initiator that takes none cannot have them all. */
+/* Outstanding reports of one queue: an initiator that accepts none cannot hold all of them. */
 #define TGT_REPORTS_PER_QUEUE (2u * RBLK_RESERVED_TAGS)
 /* Receive buffers of one fabric: of each device, and of each measuring connection. */
 #define TGT_RECEIVES_MAX (FAB_DEVICES_MAX + TGT_MEASURE_QUEUES_MAX)
@@ -72,7 +72,7 @@ struct tgt_reactor {
 	struct tgt_ring *ring;
 	struct tgt_region region; /* the turn's pools and the reserve */
 	size_t pool_bytes;	  /* of the turn's pool, when nothing is in use */
-	struct tgt_pool *reserve; /* replies of a queue: what nothing else can take */
+	struct tgt_pool *reserve; /* memory for queues' replies, which nothing else can take */
 
 	struct tgt_turn turn;
 
@@ -84,14 +84,14 @@ struct tgt_reactor {
 	unsigned int session_number;	/* of the last, for log lines */
 	struct tgt_queue_list ended;	/* to be destroyed at the end of this turn */
 	struct tgt_open_list opening;	/* OPENs that wait for a volume's orphans (F5) */
-	struct tgt_login_list logins;	/* wait for an older life to end */
+	struct tgt_login_list logins;	/* wait for an older incarnation or epoch to end */
 	unsigned int login_count;
-	bool rejudge; /* a queue has ended: look at the waiting logins */
-	bool retire;  /* a device was removed: let go of it when its queues have ended */
+	bool rejudge; /* a queue has ended: check the waiting logins */
+	bool retire;  /* a device was removed: release it when its queues have ended */
 	struct tgt_port *ports[RBLK_VOLUMES_MAX]; /* by volume->slot */
 
 	struct core_spin spin;
-	uint64_t pressed_until_ns; /* silent queues are looked into although keepalive_ns is 0 */
+	uint64_t pressed_until_ns; /* silent queues are probed although keepalive_ns is 0 */
 	struct tgt_log_limit totals_limit;
 
 	uint64_t drain_until_ns;

@@ -2,8 +2,8 @@
 /*
  * A session: one initiator's relation to this target. It has queues and volume handles, and it
  * survives the loss of all queues for a while, so that a reconnection finds its handles and an
- * older life is recognised. Here are the structs; sessions.c creates and frees a session. Every field
- * belongs to its reactor's thread.
+ * older incarnation is recognised. Here are the structs; sessions.c creates and frees a session.
+ * Every field belongs to its reactor's thread.
  */
 #ifndef RBLK_TARGET_SESSION_H
 #define RBLK_TARGET_SESSION_H
@@ -14,7 +14,7 @@
 #include "target/serve/reactor_impl.h"
 
 
-/* A queue's place in the session: outlives the queue, and knows what was fenced. */
+/* A queue's place in the session: outlives the queue, and remembers what was fenced. */
 struct tgt_place {
 	struct tgt_queue *queue; /* NULL: none, or the last one has ended entirely */
 	uint32_t incarnation;	 /* the highest accepted or fenced */
@@ -29,7 +29,7 @@ struct tgt_handle {
 	struct tgt_access access; /* first, so that a request's access leads back here */
 	struct tgt_session *session;
 	uint32_t id;  /* generation << 10 | index: never 0 */
-	bool closing; /* CLOSE waits, or the session ends: found no more */
+	bool closing; /* CLOSE waits, or the session ends: not found any more */
 	bool event_changed, event_removed;
 	struct tgt_request *closer; /* the CLOSE that waits, or NULL */
 };
@@ -52,7 +52,7 @@ struct tgt_session {
 	unsigned int number; /* in log lines */
 	uint16_t queue_count;
 	bool measuring; /* fixed: all of its queues are measuring connections (measure.c) */
-	bool ending;	/* being forgotten: no login joins it */
+	bool ending;	/* ending: no login joins it */
 	char initiator[RBLK_NAME_BYTES];
 	char peer[80]; /* of queue 0 */
 	struct tgt_lease *lease;
@@ -64,7 +64,7 @@ struct tgt_session {
 
 	struct tgt_handle **handles; /* by index in the handle; NULL: free */
 	uint32_t handle_slots, handles_open;
-	uint32_t handle_generation; /* random at first, so that handles of two lives differ */
+	uint32_t handle_generation; /* random at first, so that handles of two sessions differ */
 	struct tgt_events events;
 
 	/* Totals of queues that have ended. */

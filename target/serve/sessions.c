@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Sessions: from the login of a queue 0 until nothing of them is left and their time without
- * queues is over.
+ * Sessions: from the login of a queue 0 until all queues and handles have ended and the time
+ * without queues is over.
  */
 #include "target/serve/sessions.h"
 
@@ -37,7 +37,7 @@ struct tgt_session *tgt_session_create(struct tgt_reactor *reactor,
 	strcpy(session->initiator, "unnamed");
 	for (unsigned int i = 0; i < RBLK_QUEUES_MAX; i++)
 		TAILQ_INIT(&session->places[i].fences);
-	/* Handles of a life that this target has forgotten must not lead to volumes of this one. */
+	/* Handles of a forgotten session must not name volumes of this one. */
 	env_random(&session->handle_generation, sizeof(session->handle_generation));
 	session->idle_since_ns = reactor->turn.now_ns;
 	TAILQ_INSERT_TAIL(&reactor->sessions, session, link);
@@ -55,7 +55,7 @@ struct tgt_session *tgt_session_find(struct tgt_reactor *reactor, const uint8_t 
 	return NULL;
 }
 
-/* One line that says what the session was, and what its commands cost. Peers make them end. */
+/* One line with the session's totals. Peers can trigger it. */
 static void session_log_totals(struct tgt_session *session)
 {
 	uint64_t messages = session->messages_in + session->out.sends + session->out.writes +
@@ -80,7 +80,7 @@ static uint64_t session_keep_ns(const struct tgt_reactor *reactor)
 	return reactor->keepalive_ns ? 2 * reactor->keepalive_ns : TGT_SESSION_KEEP_NS;
 }
 
-/* Everything of it has ended: no queue, so no request, so no user of a handle is left. */
+/* Everything has ended: no queue, so no request, so no user of a handle is left. */
 static void session_free(struct tgt_session *session)
 {
 	struct tgt_reactor *reactor = session->reactor;
@@ -148,8 +148,8 @@ static void session_queue_ended(struct tgt_queue *queue)
 		return;
 	session->idle_since_ns = reactor->turn.now_ns;
 	tgt_turn_timer(&reactor->turn, session->idle_since_ns + session_keep_ns(reactor));
-	/* Nothing to come back to: no volume is open. A reconnection is as good as a new session.
-	 */
+	/* No volume is open, so there is nothing to keep: a new session serves as well as a
+	   reconnection. */
 	if (session->ending || !session->handles_open)
 		session_free(session);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The sessions of a reactor: from an accepted login of queue 0 until nothing of them is left and
- * their time without queues is over. The reactor's thread only.
+ * The sessions of a reactor: from an accepted login of queue 0 until all queues and handles have
+ * ended and the time without queues is over. The reactor's thread only.
  */
 #ifndef RBLK_TARGET_SESSIONS_H
 #define RBLK_TARGET_SESSIONS_H

@@ -11,7 +11,7 @@
 #include "target/serve/session.h"
 #include "target/store/pool.h"
 
-/* Of one reactor: a log is for reading. */
+/* The most lines of one reactor. */
 #define SESSIONS_SHOWN 64u
 #define VOLUMES_BYTES 512
 

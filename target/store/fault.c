@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * A store in front of another one that delays, fails, tears and loses as its plan says, for tests
- * and for trying out how initiators take it. What it does to the n-th operation of a port follows
- * from the seed, the rule and n alone.
+ * and for trying how initiators handle it. Only the seed, the rule and n decide what it does to the
+ * n-th operation of a port.
  *
- * It hides the base's direct memory: what passes by RDMA could not be harmed.
+ * It hides the base's direct memory, because it could not affect RDMA.
  */
 #include "target/store/store.h"
 
@@ -35,8 +35,8 @@ struct fault_port {
 
 /*
  * One operation on its way, from submit to its completion. `io` is what the base gets. The timer,
- * `io` and `side` are never in flight together. This store alone allocates per operation: it is not
- * there to be fast.
+ * `io` and `side` are never in flight together. Only this store allocates per operation: it need
+ * not be fast.
  */
 struct fault_io {
 	struct tgt_io io;	       /* first: the struct tgt_io that the base hands back */
@@ -208,7 +208,7 @@ static void plan_apply(struct fault_port *port, struct fault_io *fault)
 
 /* -- carrying it out ------------------------------------------------------------------------- */
 
-/* Frees `fault`; returns what its origin is told. */
+/* Frees `fault`; returns the result for its origin. */
 static int fault_end(struct fault_io *fault, int error)
 {
 	struct tgt_fault_undo *undo = to_fault(fault->port->port.store)->undo;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The words of a volume's `fault` key as a plan: which operations suffer what. Pure, so that a
- * configuration is judged without opening anything.
+ * Parses a volume's `fault` key into a plan: which operations get which fault. Pure, so that a
+ * configuration is checked without opening anything.
  */
 #ifndef RBLK_TARGET_FAULT_PLAN_H
 #define RBLK_TARGET_FAULT_PLAN_H

@@ -30,7 +30,7 @@ static int mark_path(const char *folder, const struct tgt_store_id *id, char pat
 	return length < PATH_MAX ? 0 : -ENAMETOOLONG;
 }
 
-/* All of it is allocated here: a store to the mapping never finds the file system full. */
+/* Allocates all of it: a store to the mapping never finds the file system full. */
 static int mark_file(const char *folder, const char *path)
 {
 	static const struct tgt_mark none;
@@ -71,7 +71,7 @@ int tgt_mark_open(const char *folder, const struct tgt_store_info *info, struct 
 	if (memcmp(mark->magic, magic, sizeof(magic)) ||
 	    memcmp(mark->cache_epoch, info->cache_epoch, sizeof(mark->cache_epoch)) ||
 	    mark->born_s != info->born_s || mark->born_ns != info->born_ns) {
-		/* The magic last: a process that is killed here leaves nothing that is believed. */
+		/* The magic last: a process that is killed here leaves an invalid file. */
 		memset(mark->magic, 0, sizeof(mark->magic));
 		memcpy(mark->cache_epoch, info->cache_epoch, sizeof(mark->cache_epoch));
 		mark->born_s = info->born_s;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What is left of a failed sync when the daemon ends (F9): a small file for each served file or device, in a folder
- * that lives as long as the machine's boot. It is mapped while the volume is open, so that remembering a failure is a
- * store to memory: no reactor waits for it, and a process that is killed right after has written it. Opened and closed
- * with the volume's store, under its lock (F6); sync.c writes.
+ * The record of a failed sync that outlives the daemon (F9): a small file for each served file or
+ * device, in a folder that lives as long as the machine's boot. It is mapped while the volume is
+ * open, so that recording a failure is a store to memory: no reactor waits for it, and it is kept
+ * if the process is killed right after. Opened and closed with the volume's store, under its lock
+ * (F6); sync.c writes.
  */
 #ifndef RBLK_TARGET_STORE_MARK_H
 #define RBLK_TARGET_STORE_MARK_H
@@ -11,7 +12,7 @@
 #include <stdatomic.h>
 #include "target/store/store.h"
 
-/* As in the file, but for the byte order: it never leaves the machine. */
+/* As in the file, in the machine's byte order: it never leaves the machine. */
 struct tgt_mark {
 	char magic[8];
 	uint8_t cache_epoch[16]; /* the store's own; another one: the machine was down since */
@@ -22,12 +23,12 @@ struct tgt_mark {
 };
 
 /*
- * Makes the folder if it is missing (only its last part). What the file says of another boot or of a file that is no
- * more is forgotten. 0 or negative errno; error: TGT_ERROR_BYTES.
+ * Makes the folder if it is missing (only its last part). A record of another boot or of a file
+ * that does not exist any more is dropped. 0 or negative errno; error: TGT_ERROR_BYTES.
  */
 int tgt_mark_open(const char *folder, const struct tgt_store_info *info, struct tgt_mark **mark,
 		  char *error);
-/* Removes the file if it says nothing. NULL: nothing. */
+/* Removes the file if it has no failure. NULL: no effect. */
 void tgt_mark_close(const char *folder, const struct tgt_store_info *info, struct tgt_mark *mark);
 
 #endif

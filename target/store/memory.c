@@ -2,8 +2,8 @@
 /*
  * A volume in the daemon's own memory, fit for RDMA straight into it (info.direct). Its contents
  * end with the process, and no flush can change that: it has a volatile cache and nothing behind
- * it. So it refuses FLUSH and FUA instead of nodding at them, and a cache epoch drawn anew each
- * time lets an initiator see that what it wrote is gone (F7).
+ * it. So it refuses FLUSH and FUA instead of faking them, and a new random cache epoch each time
+ * shows an initiator that its writes are lost (F7).
  */
 #include "target/store/store.h"
 
@@ -21,7 +21,7 @@
 /* Zeroing is done at once, on the reactor's thread: well under a millisecond of it at a time. */
 #define ZERO_BYTES_MAX (1u << 20)
 
-/* The populating thread looks this often whether it is to stop. */
+/* The populating thread checks this often whether it must stop. */
 #define POPULATE_BYTES (64ul << 20)
 
 enum memory_pages {
@@ -57,7 +57,7 @@ static int memory_map(struct memory_store *memory, uint64_t bytes, char *error)
 	if (base == MAP_FAILED)
 		return tgt_error(error, -errno, "memory store: %llu bytes: %s",
 				 (unsigned long long)bytes, strerror(errno));
-	/* Fewer TLB misses and pinned entries where there are huge pages; a wish, never a need. */
+	/* Fewer TLB misses and pinned entries with huge pages; optional. */
 	(void)madvise(base, (size_t)mapped, MADV_HUGEPAGE);
 	memory->base = base;
 	memory->mapped_bytes = (size_t)mapped;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The store that keeps nothing: writes vanish, reads are zeroes. For measuring everything but a
- * disk. It claims neither FLUSH nor FUA, since nothing it is given is ever safe.
+ * The store that keeps nothing: writes are discarded, reads are zeroes. For measuring everything
+ * but a disk. It offers neither FLUSH nor FUA, because it never makes data durable.
  */
 #include "target/store/store.h"
 

@@ -25,7 +25,7 @@ uint64_t tgt_orphans_now(struct tgt_orphans *orphans)
 {
 	uint64_t then = tgt_orphans_left(orphans, UINT64_MAX);
 
-	/* Where no bucket is empty, later ones are waited for too: late, but right. */
+	/* If no bucket is empty, later ones are waited for, too: slower, but correct. */
 	if (then && ~then)
 		atomic_store(&orphans->current, (unsigned int)__builtin_ctzll(~then));
 	return then;

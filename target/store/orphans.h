@@ -3,8 +3,8 @@
  * A volume's orphans (F5): writes that are still under way though their connection has ended, of
  * any session. An OPEN for writing waits for those that are there when it comes, and not for later
  * ones, so that an initiator whose connections keep breaking cannot keep others out. Orphans are
- * counted in buckets; an OPEN remembers which buckets were not empty, and has later orphans go to
- * another. Lock-free; any reactor's thread.
+ * counted in buckets; an OPEN remembers which buckets were not empty, and later orphans go to
+ * another bucket. Lock-free; any reactor's thread.
  */
 #ifndef RBLK_TARGET_ORPHANS_H
 #define RBLK_TARGET_ORPHANS_H
@@ -27,7 +27,7 @@ void tgt_orphans_end(struct tgt_orphans *orphans, uint8_t number);
 
 /* Those that are there now; 0: none. Later ones are counted elsewhere while a bucket is empty. */
 uint64_t tgt_orphans_now(struct tgt_orphans *orphans);
-/* What is left of those that were there then. A bucket that was seen empty is done with. */
+/* Those of `there` that remain. A bucket that was seen empty is not waited for again. */
 uint64_t tgt_orphans_left(const struct tgt_orphans *orphans, uint64_t then);
 
 #endif

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/*
- * Opening and locking of path.h. What the thing at the path is able to do is found out in
- * probe.c.
- */
+/* Opening and locking of path.h. probe.c finds out what the file or device can do. */
 #include "target/store/path.h"
 
 #include <errno.h>
@@ -24,7 +21,7 @@
 #include "target/base/log.h"
 #include "target/store/probe.h"
 
-#define LOCK_RETRY_NS 50000000 /* short against a human's patience, long against a CPU's */
+#define LOCK_RETRY_NS 50000000 /* short for a human, long for a CPU */
 
 static struct tgt_store_id id_of(const struct stat *st)
 {
@@ -46,9 +43,8 @@ int tgt_path_identify(const char *path, struct tgt_store_id *id)
 /* -- F6: one server at a time --------------------------------------------------------------- */
 
 /*
- * Who holds the lock, in words, as far as /proc/locks knows:
- * "12: FLOCK  ADVISORY  WRITE 4711 08:01:131074 0 EOF"
- * Where it knows nobody, `otherwise`.
+ * Who holds the lock, in words, as far as /proc/locks knows: "12: FLOCK ADVISORY WRITE 4711
+ * 08:01:131074 0 EOF" `otherwise` if the holder is not known.
  */
 static void holder_words(const char *path, const char *otherwise, char *words, size_t bytes)
 {
@@ -72,7 +68,7 @@ static void holder_words(const char *path, const char *otherwise, char *words, s
 	fclose(locks);
 	if (holder <= 0)
 		return;
-	/* That it is not served under two names, volume.c has seen to. */
+	/* volume.c has checked that it is not served under two names. */
 	if (holder == getpid()) {
 		snprintf(words, bytes, "this process, for a volume that is being closed");
 		return;
@@ -97,7 +93,7 @@ void tgt_path_interrupt(bool interrupt)
 	atomic_store(&interrupted, interrupt);
 }
 
-/* At the start, signals wait for the signalfd, which is not read yet. Later, tgt_path_interrupt() tells. */
+/* At the start, signals stay pending for the signalfd; later, tgt_path_interrupt() is called. */
 static bool end_requested(void)
 {
 	sigset_t pending;
@@ -109,8 +105,8 @@ static bool end_requested(void)
 }
 
 /*
- * One attempt. -EBUSY: somebody else has it, `words` says who. A block device is claimed
- * exclusively, too: that keeps us off disks that this machine has mounted or put into something.
+ * One attempt. -EBUSY: it is in use, `words` says by whom. A block device is opened exclusively,
+ * too, which fails for disks that this machine has mounted or uses in another device.
  */
 static int path_open_locked(const struct tgt_volume_config *config, int flags, bool device,
 			    char *words, size_t bytes, char *error)
@@ -132,9 +128,9 @@ static int path_open_locked(const struct tgt_volume_config *config, int flags, b
 	if (fd < 0)
 		return tgt_error(error, -errno, "%s: %s", config->path, strerror(errno));
 	/*
-	 * F6: the lock belongs to the file description, which io_uring's requests hold. That of a
-	 * killed predecessor goes when the last of its I/O has ended: it cannot overtake ours.
-	 * Readers only keep writers away.
+	 * F6: the lock belongs to the file description, which io_uring's requests hold. A killed
+	 * predecessor's lock is released when its last I/O has ended, so that I/O cannot overtake
+	 * ours. Readers exclude only writers.
 	 */
 	if (flock(fd, (writes ? LOCK_EX : LOCK_SH) | LOCK_NB) == 0)
 		return fd;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * A file or block device as the uring store finds it: opened, locked against everybody else who
- * serves it (F6), and asked what it can do. Blocks; configuring thread. Doing I/O on it is
- * uring.c's part.
+ * A file or block device as the uring store finds it: opened, locked against other servers (F6),
+ * and probed. Blocks; configuring thread. uring.c does the I/O.
  */
 #ifndef RBLK_TARGET_STORE_PATH_H
 #define RBLK_TARGET_STORE_PATH_H
@@ -18,11 +17,9 @@
  */
 int tgt_path_open(const struct tgt_volume_config *config, struct tgt_path *path,
 		  struct tgt_store_info *info, char *error);
-/*
- * Whoever waits for a lock ends his wait with -EINTR, now and until it is called with false. Any thread.
- */
+/* Waits for a lock end with -EINTR, from now until it is called with false. Any thread. */
 void tgt_path_interrupt(bool interrupt);
-/* What the path leads to now; 0 or negative errno. */
+/* The file or device at the path now; 0 or negative errno. */
 int tgt_path_identify(const char *path, struct tgt_store_id *id);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * A buddy allocator over memory that somebody else owns and has registered: blocks are powers of
- * two from TGT_POOL_PAGE up, aligned to their size relative to the base. Its notes live outside of
- * that memory, so that nothing a peer or a disk writes there can confuse it. Never allocates after
+ * A buddy allocator over memory that its user owns and has registered: blocks are powers of two
+ * from TGT_POOL_PAGE up, aligned to their size relative to the base. Its notes live outside of that
+ * memory, so that nothing a peer or a disk writes there can confuse it. Never allocates after
  * creation. Its reactor's thread only.
  */
 #ifndef RBLK_TARGET_POOL_H

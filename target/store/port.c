@@ -8,7 +8,7 @@
 #include "target/base/log.h"
 #include "target/store/submit.h"
 
-/* Memory of the store itself is registered for local access only: nobody else may touch it. */
+/* Memory of the store itself is registered for local access only: no peer may access it. */
 static int port_register(struct tgt_port *port, struct fab *const *fabs, unsigned int fab_count)
 {
 	const struct tgt_store_info *info = &port->store->info;

@@ -82,7 +82,7 @@ static int hex_digit(char c)
 	return isdigit((unsigned char)c) ? c - '0' : tolower((unsigned char)c) - 'a' + 10;
 }
 
-/* F7: what a disk's cache held is lost when the machine goes down: the epoch is its boot's id. */
+/* F7: a disk's cache is lost when the machine goes down: the epoch is the boot id. */
 static int boot_id(uint8_t id[16])
 {
 	FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
@@ -124,7 +124,7 @@ static int probe_device(const struct tgt_volume_config *config, struct tgt_path 
 	info->optimal_bytes = optimal;
 	info->alignment = (uint32_t)logical;
 	info->rotational = queue_number(device, "rotational", 0);
-	/* Not known counts as a cache: then flushes are sent, which never hurts the data. */
+	/* Unknown counts as a cache: then flushes are sent, which is always safe. */
 	info->volatile_cache = !path->direct ||
 			       !queue_word(device, "write_cache", word, sizeof(word)) ||
 			       strcmp(word, "write through") != 0;
@@ -208,10 +208,10 @@ static int probe_file(const struct tgt_volume_config *config, struct tgt_path *p
 		power_of_two((uint64_t)st->st_blksize) ? (uint32_t)st->st_blksize : BLOCK_BYTES_MAX;
 	info->rotational = queue_number(st->st_dev, "rotational", 0);
 	info->volatile_cache = true; /* the file system's own, and the disk's below it */
-	info->can_extents = true; /* where it does not know of holes, the kernel says that all is data */
+	info->can_extents = true; /* if it does not know holes, the kernel reports all as data */
 	if (info->read_only)
 		return 0;
-	/* Beyond its end there is nothing to punch: this only asks whether it could be done. */
+	/* Beyond its end there is nothing to punch: this only tests the operation. */
 	path->punch = fallocate(path->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, st->st_size,
 				BLOCK_BYTES_MAX) == 0;
 	path->zero = file_system_zeroes(config->path);

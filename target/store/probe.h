@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What an open file or block device can do: sizes, alignments, cache, zeroing. Asked, never
- * assumed; what cannot be found out counts as not there. Configuring thread.
+ * What an open file or block device can do: sizes, alignments, cache, zeroing. Probed, never
+ * assumed; what cannot be found out counts as missing. Configuring thread.
  */
 #ifndef RBLK_TARGET_STORE_PROBE_H
 #define RBLK_TARGET_STORE_PROBE_H

@@ -40,7 +40,7 @@ int tgt_region_map(struct tgt_region *region, size_t bytes, bool huge, struct tg
 		base = mmap(NULL, mapped, PROT_READ | PROT_WRITE, flags, -1, 0);
 		if (base == MAP_FAILED)
 			return -errno;
-		/* A hint: kernels without transparent huge pages refuse it, and nothing is lost. */
+		/* A hint: kernels without transparent huge pages refuse it, without harm. */
 		if (huge)
 			madvise(base, mapped, MADV_HUGEPAGE);
 	}

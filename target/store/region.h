@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * A piece of a reactor's memory that devices may work on: mapped once, on huge pages where there
- * are some, registered with the reactor's ring as fixed buffers. Registering it with a fabric is
- * its user's, because keys belong to a protection domain. Created and destroyed on one thread at a
- * time.
+ * A piece of a reactor's memory that devices may access: mapped once, on huge pages where there are
+ * some, registered with the reactor's ring as fixed buffers. Its user registers it with a fabric,
+ * because keys belong to a protection domain. Created and destroyed on one thread at a time.
  */
 #ifndef RBLK_TARGET_REGION_H
 #define RBLK_TARGET_REGION_H
@@ -22,7 +21,7 @@ struct tgt_region {
 /* ring: NULL for none. Negative errno; where only the ring refuses, buffer_first is -1 and 0 is
  * returned. */
 int tgt_region_map(struct tgt_region *region, size_t bytes, bool huge, struct tgt_ring *ring);
-void tgt_region_unmap(struct tgt_region *region); /* the ring is gone */
+void tgt_region_unmap(struct tgt_region *region); /* the ring is destroyed */
 
 /* The fixed buffer that `at` is in, or -1. One block of a pool never lies in two of them. */
 static inline int tgt_region_buffer(const struct tgt_region *region, const void *at)

@@ -136,7 +136,7 @@ unsigned int tgt_ring_threads(struct tgt_ring *ring)
 	return io_uring_register_iowq_max_workers(&ring->uring, threads) < 0 ? 0 : threads[0];
 }
 
-/* They are made when they are needed. Where the kernel refuses, slow files are in others' way. */
+/* They are made when they are needed. If the kernel refuses, slow files delay others. */
 static void ring_set_threads(struct tgt_ring *ring)
 {
 	unsigned int threads[2] = {ring->threads + ring->files * TGT_RING_BLOCKING, 0};
@@ -282,7 +282,7 @@ int tgt_ring_submit(struct tgt_ring *ring)
 	if (!io_uring_sq_ready(&ring->uring))
 		return 0;
 	err = io_uring_submit(&ring->uring);
-	/* Nothing is lost: what the kernel did not take now stays prepared for the next turn. */
+	/* What the kernel did not take now stays prepared for the next turn. */
 	return err == -EINTR || err == -EAGAIN || err == -EBUSY || err > 0 ? 0 : err;
 }
 
@@ -300,7 +300,7 @@ unsigned int tgt_ring_reap(struct tgt_ring *ring, unsigned int budget)
 			int result = cqes[i]->res;
 			uint32_t flags = cqes[i]->flags;
 
-			/* Given back first: `complete` may submit, and the ring may be full. */
+			/* Released first: `complete` may submit, and the ring may be full. */
 			io_uring_cq_advance(&ring->uring, 1);
 			if (op->complete != watch_complete && !(flags & IORING_CQE_F_MORE))
 				ring->inflight--;

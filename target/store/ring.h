@@ -39,7 +39,7 @@ int tgt_ring_register_buffers(struct tgt_ring *ring, const struct iovec *iov, un
 /*
  * Returns the fixed file's index or negative errno. Each file gets the ring that many more of the
  * kernel's threads (io-wq), which it may keep busy with operations that block (fsync, fallocate):
- * then those of a slow file never wait in front of another's.
+ * then operations of a slow file never delay another file's.
  */
 #define TGT_RING_BLOCKING 3u
 int tgt_ring_register_file(struct tgt_ring *ring, int fd);
@@ -47,7 +47,7 @@ void tgt_ring_unregister_file(struct tgt_ring *ring, int index);
 /* How many there may be now; 0: the kernel does not say. */
 unsigned int tgt_ring_threads(struct tgt_ring *ring);
 
-/* Wake the ring's waiter whenever fd is readable. For the life of the ring. */
+/* Wake the ring's thread whenever fd is readable. For the life of the ring. */
 int tgt_ring_watch(struct tgt_ring *ring, int fd);
 
 /*
@@ -62,7 +62,7 @@ struct tgt_ring_post {
 int tgt_ring_expect(struct tgt_ring *ring);
 void tgt_ring_post(struct tgt_ring *ring, struct tgt_ring_post *post, int result);
 
-/* Push what was prepared to the kernel: no system call when there is nothing. */
+/* Submit what was prepared to the kernel: no system call if there is nothing. */
 int tgt_ring_submit(struct tgt_ring *ring);
 /* Run `complete` of what has completed, at most `budget`. Returns how many. A system call only
  * where the kernel says that completions wait for one. */
@@ -70,7 +70,7 @@ unsigned int tgt_ring_reap(struct tgt_ring *ring, unsigned int budget);
 /* Submit, then sleep until a completion or timeout_ms (-1: no limit). 0 or negative errno. */
 int tgt_ring_wait(struct tgt_ring *ring, int timeout_ms);
 
-/* In flight, watches apart: what must be 0 before a file or buffer goes away. */
+/* In flight, watches apart: must be 0 before a file or buffer is removed. */
 unsigned int tgt_ring_inflight(const struct tgt_ring *ring);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The walk of seek.h. A hole shrinks to whole units and data grows to them, so that what is
- * called a hole is one to its last byte. The file may change meanwhile; whatever the file system
- * answers, each step goes on by a unit at least.
+ * The walk of seek.h. A hole shrinks to whole units and data grows to them, so that a reported hole
+ * is one to its last byte. The file may change meanwhile; whatever the file system answers, each
+ * step advances by a unit at least.
  */
 #include "target/store/seek.h"
 
@@ -21,7 +21,7 @@ static uint64_t least(uint64_t a, uint64_t b)
 	return a < b ? a : b;
 }
 
-/* Go on to `to`, if that is further. False: there is no room for it. */
+/* Continue to `to`, if that is further. False: there is no room for it. */
 static bool walk_on(struct walk *walk, uint64_t to, bool hole)
 {
 	struct tgt_extent *last = walk->count ? &walk->list[walk->count - 1] : NULL;
@@ -60,7 +60,7 @@ int tgt_seek_extents(int fd, uint64_t size, const struct tgt_io *io,
 		.end = io->offset + io->bytes,
 	};
 	uint64_t unit = io->extent_unit, known = least(walk.end, size - size % unit);
-	/* Holes that are less than a unit make no extent: it is the questions that are bounded. */
+	/* Holes shorter than a unit make no extent: so the number of questions is bounded. */
 	unsigned int left = 4 * walk.room;
 
 	while (walk.offset < known && left--) {

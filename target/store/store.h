@@ -4,7 +4,7 @@
  * own (uring.c, memory.c, null.c, fault.c). A store is opened once by the
  * configuring thread (volume.h) and shared; each reactor that serves it has a port of its own (struct tgt_port).
  *
- * Nothing here fakes: a kind that cannot flush durably does not set can_flush.
+ * Nothing is faked: a kind that cannot flush durably does not set can_flush.
  */
 #ifndef RBLK_TARGET_STORE_H
 #define RBLK_TARGET_STORE_H
@@ -46,8 +46,8 @@ struct tgt_extent {
 /*
  * One operation on a store. Embedded in its request, which owns it; the store may use it from
  * submit to completion. Offsets and lengths are bytes, already checked against the volume's size
- * and block size. A READ or WRITE that completes with 0 was done whole: short ones are the store's
- * to finish.
+ * and block size. A READ or WRITE that completes with 0 was done completely: the store continues
+ * short ones.
  */
 struct tgt_io {
 	struct tgt_ring_op ring_op; /* the store's; first, so that it leads back here */
@@ -71,7 +71,7 @@ struct tgt_io {
 	uint8_t sync;                               /* sync.c's: its number among them, or 0 */
 	struct tgt_waiter waiter;                   /* waiter.owner is the caller's to set */
 	int error;                                  /* likewise, while it waits to be told */
-	void (*ended)(struct tgt_io *io, int error); /* the owner's, in the place of `done` */
+	void (*ended)(struct tgt_io *io, int error); /* the owner's callback instead of `done` */
 };
 
 /* Which file or block device it is, by whatever name; all zero: none. */
@@ -80,7 +80,7 @@ struct tgt_store_id {
 	bool is_device;
 };
 
-/* None is like no other. */
+/* An empty one equals no other. */
 static inline bool tgt_store_id_same(const struct tgt_store_id *a, const struct tgt_store_id *b)
 {
 	return (a->device || a->inode) && a->device == b->device && a->inode == b->inode &&
@@ -100,7 +100,7 @@ struct tgt_store_info {
 	bool read_only;
 	bool can_flush, can_fua, can_discard, can_write_zeroes;
 	bool can_extents; /* else all of it is data */
-	bool volatile_cache;         /* flushes matter */
+	bool volatile_cache;         /* has a cache, so flushes are needed */
 	bool buffered;               /* through this machine's page cache */
 	struct tgt_store_id id;
 	uint64_t born_s, born_ns; /* of a file whose file system knows: tells it from a later one with its number */
@@ -157,12 +157,12 @@ struct tgt_store_ops {
 	/* Configuring thread; may block. error: TGT_ERROR_BYTES, "path: reason". F6: takes the lock. */
 	int (*open)(const struct tgt_volume_config *config, struct tgt_store **store, char *error);
 	void (*close)(struct tgt_store *store); /* no port is left; may block, any thread but a reactor's */
-	/* Configuring thread. Look again how big it is: sets info.bytes. NULL: its size is fixed. */
+	/* Configuring thread. Read its size again: sets info.bytes. NULL: its size is fixed. */
 	int (*refresh)(struct tgt_store *store);
 
 	/*
-	 * Any reactor's thread. Begins to make the store's memory fit for quick registration with a
-	 * device; true: it is. Asked again until then. NULL: nothing to do.
+	 * Any reactor's thread. Begins to prepare the store's memory for quick registration with a
+	 * device; true: it is ready. Called again until then. NULL: nothing to do.
 	 */
 	bool (*prepare)(struct tgt_store *store);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The way in and out of submit.h: limits, turns, and what becomes of an error. What a failed sync
- * means for all others is sync.c's. Reactors call it, each with its own port; what they share is in
- * struct tgt_volume_trouble and atomic.
+ * The way in and out of submit.h: limits, turns, and what becomes of an error. sync.c handles what
+ * a failed sync means for all others. Reactors call it, each with its own port; what they share is
+ * in struct tgt_volume_trouble and atomic.
  */
 #include "target/store/submit.h"
 
@@ -59,7 +59,7 @@ static void volume_answered(struct tgt_port *port, struct tgt_io *io, int error)
  */
 #define TRANSFERS_MIN 32u
 #define TRANSFERS_MAX 256u
-/* Ranges always block one, and a slow disk does for long. The other one is FLUSH's. */
+/* Ranges always block one, on a slow disk for long. The other one is for FLUSH. */
 #define RANGES_MAX (TGT_RING_BLOCKING - 1)
 /* One thread of the store's works at them. */
 #define LOOKUPS_MAX 2u
@@ -110,7 +110,7 @@ static int io_begin(struct tgt_io *io)
 {
 	int status;
 
-	/* F9: what it would answer means nothing. */
+	/* F9: its result would mean nothing. */
 	if (io->kind == TGT_IO_FLUSH && tgt_sync_is_lost(io->volume))
 		return -EIO;
 	io->done = io_done;
@@ -128,7 +128,7 @@ static int io_begin(struct tgt_io *io)
 	return status ? status : 1;
 }
 
-/* `io` was let in after it had waited; what the store has answered at once goes to *ended. */
+/* `io` begins after it had waited; if the store answers at once, it goes to *ended. */
 static bool io_begin_late(struct tgt_io *io, struct tgt_waiter_list *ended)
 {
 	int status = io_begin(io);
@@ -184,7 +184,7 @@ static void port_next(struct tgt_port *port, struct tgt_io *io, struct tgt_waite
 	while (waiter && !io_begin_late(io_of(waiter), ended));
 }
 
-/* `io` has ended, and what its owner is told is known but for the other syncs. */
+/* `io` has ended; its result is final except for the other syncs. */
 static void io_over(struct tgt_io *io)
 {
 	struct tgt_waiter_list ended = TAILQ_HEAD_INITIALIZER(ended);
@@ -194,7 +194,7 @@ static void io_over(struct tgt_io *io)
 		io->error = tgt_sync_judge(io);
 	TAILQ_INSERT_TAIL(&ended, &io->waiter, link);
 	port_next(io->port, io, &ended);
-	/* Last, for the owners may let go of the port. */
+	/* Last, because the owners may release the port. */
 	while ((waiter = TAILQ_FIRST(&ended))) {
 		TAILQ_REMOVE(&ended, waiter, link);
 		io_of(waiter)->ended(io_of(waiter), io_of(waiter)->error);
@@ -203,7 +203,7 @@ static void io_over(struct tgt_io *io)
 
 static void io_done(struct tgt_io *io, int error)
 {
-	/* It was begun: -EBUSY, with which owners send it again, is for what was not. */
+	/* It was begun: -EBUSY, which makes owners retry, is only for operations that were not. */
 	io->error = error == -EBUSY ? -EIO : error;
 	volume_answered(io->port, io, error);
 	if (!io->error && tgt_sync_keep(io))
@@ -252,7 +252,7 @@ int tgt_volume_submit(struct tgt_volume *volume, struct tgt_port *port, struct t
 	if (!port_enter(port, io))
 		return 0;
 	status = io_begin(io);
-	/* It was let in at once, so nobody waits: nothing ends by this. */
+	/* It began at once, so nothing waits: nothing else ends by this. */
 	if (status)
 		port_next(port, io, &ended);
 	assert(TAILQ_EMPTY(&ended));

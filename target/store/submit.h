@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * How an operation goes into a volume's store and comes back: every READ, WRITE, FLUSH, DISCARD,
- * WRITE_ZEROES and EXTENTS of every session passes here. A failed FLUSH or FUA is remembered for all
- * sessions (F9), errors of the store are logged and counted, and what one volume or one owner has in
- * flight is bounded. What an operation does to the bytes is the store's (store.h).
+ * Submission to a volume's store and completion: every READ, WRITE, FLUSH, DISCARD, WRITE_ZEROES
+ * and EXTENTS of every session passes here. A failed FLUSH or FUA is remembered for all sessions
+ * (F9), errors of the store are logged and counted, and what one volume or one owner has in flight
+ * is bounded. The store (store.h) does the operation itself.
  */
 #ifndef RBLK_TARGET_STORE_SUBMIT_H
 #define RBLK_TARGET_STORE_SUBMIT_H
@@ -11,16 +11,16 @@
 #include "target/store/volume.h"
 
 /* Make and undo a reactor's port to a volume's store, on that reactor's thread. As attach and
- * detach in struct tgt_store_ops; the last detach of all reactors ends what F9 remembers. */
+ * detach in struct tgt_store_ops; the last detach of all reactors clears what F9 remembers. */
 int tgt_volume_attach(struct tgt_volume *volume, struct tgt_ring *ring, struct tgt_port **port);
 void tgt_volume_detach(struct tgt_volume *volume, struct tgt_port *port);
 
 /*
  * As submit in struct tgt_store_ops, but that io->ended takes the place of io->done: it is called
- * where 0 was returned, later, on the reactor's thread. io->done is not the caller's to set. What is
- * beyond the port's limits waits, and owners (io->waiter.owner, whoever is to have a share) take
- * turns; FLUSHes that wait are done together. -EBUSY, returned or told to io->ended, says that nothing was
- * begun: the store had no room.
+ * where 0 was returned, later, on the reactor's thread. io->done is not the caller's to set.
+ * Operations beyond the port's limits wait, and owners (io->waiter.owner, the unit of sharing) take
+ * turns; FLUSHes that wait are done together. -EBUSY, returned or told to io->ended, means that
+ * nothing was begun: the store had no room.
  */
 int tgt_volume_submit(struct tgt_volume *volume, struct tgt_port *port, struct tgt_io *io);
 /* True: it was waiting, nothing of it was done, and io->ended is not called. False: it has begun. */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The memory of sync.h. Syncs under way are counted in buckets (orphans.h), so that one that has ended knows
- * which others were there. Who has to wait for them puts its port on a stack, which whoever ends a sync takes
- * whole, posting to the ring of each port. Without contention there is no lock and no message.
+ * The memory of sync.h. Outstanding syncs are counted in buckets (orphans.h), so that one that has
+ * ended knows which others were there. An operation that has to wait for them puts its port on a
+ * stack; each sync that ends takes the whole stack and posts to the ring of each port. Without
+ * contention there is no lock and no message.
  */
 #include "target/store/sync.h"
 
@@ -43,7 +44,7 @@ static void volume_latch(struct tgt_volume *volume)
 	do
 		env_random(&epoch, sizeof(epoch));
 	while (!epoch);
-	/* The epoch first: whoever opens when the latch is off again must see the new one. */
+	/* The epoch first: an OPEN after the latch is off again must see the new one. */
 	atomic_store(&trouble->epoch, epoch);
 	if (trouble->mark) {
 		atomic_store(&trouble->mark->epoch, epoch);
@@ -69,7 +70,7 @@ void tgt_sync_forget(struct tgt_volume *volume)
 
 /* -- syncs beside each other --------------------------------------------------------------------- */
 
-/* Ports that wait look again. Each is on the stack once, and not taken off by anybody else. */
+/* Ports that wait check again. Each is on the stack once, and only this takes it off. */
 static void waiting_wake(struct tgt_volume_trouble *trouble)
 {
 	struct tgt_port *port, *next;
@@ -77,7 +78,7 @@ static void waiting_wake(struct tgt_volume_trouble *trouble)
 	if (!atomic_load(&trouble->waiting))
 		return;
 	for (port = atomic_exchange(&trouble->waiting, NULL); port; port = next) {
-		/* From the post on it may be another's. */
+		/* After the post it may belong to another thread. */
 		next = port->next_waiting;
 		tgt_ring_post(port->ring, &port->look, 0);
 	}
@@ -88,7 +89,7 @@ static struct tgt_io *io_of(struct tgt_waiter *waiter)
 	return (struct tgt_io *)((char *)waiter - offsetof(struct tgt_io, waiter));
 }
 
-/* Takes out of `kept` what waits for nobody any more. */
+/* Takes out of `kept` what waits for no sync any more. */
 static void kept_take(struct tgt_port *port, struct tgt_waiter_list *ready)
 {
 	struct tgt_waiter *waiter, *next;
@@ -121,7 +122,7 @@ static bool port_watch(struct tgt_port *port)
 	return true;
 }
 
-/* After port_watch(): a sync that has ended before it has woken nobody. */
+/* After port_watch(): a sync that ended before it has woken no port. */
 static void port_wake_missed(struct tgt_port *port)
 {
 	struct tgt_waiter *waiter;
@@ -173,7 +174,7 @@ void tgt_sync_end(struct tgt_io *io, int error)
 {
 	if (!io->sync)
 		return;
-	/* First the latch: who sees that this one has ended must see that, too. */
+	/* First the latch: a thread that sees the end of this one must see the latch, too. */
 	if (error && sync_lost(io, error))
 		volume_latch(io->volume);
 	tgt_orphans_end(&io->port->trouble->syncs, io->sync);
@@ -181,8 +182,8 @@ void tgt_sync_end(struct tgt_io *io, int error)
 }
 
 /*
- * Without the page cache a durable write answers for itself. A FLUSH never does: a device may have dropped what its
- * cache held when another's flush failed.
+ * Without the page cache a durable write's own result is enough. A FLUSH's is not: a device may
+ * have dropped its cache when another flush failed.
  */
 bool tgt_sync_keep(struct tgt_io *io)
 {

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * F9: what a volume's syncs are worth. A sync is a FLUSH or a command with FUA. One that failed is remembered
- * for all sessions until no reactor has the volume open. All reactors share the store's one file description, and
- * the kernel tells a failed writeback to one sync of a description only: so a sync that succeeded is believed
- * when those that were under way beside it, on any reactor, have ended without a failure. Called by submit.c;
- * any reactor's thread, each with its own ports.
+ * F9: whether the result of a volume's sync can be trusted. A sync is a FLUSH or a command with
+ * FUA. One that failed is remembered for all sessions until no reactor has the volume open. All
+ * reactors share the store's one file description, and the kernel tells a failed writeback to one
+ * sync of a description only: so a sync that succeeded is trusted when those that were outstanding
+ * at the same time, on any reactor, have ended without a failure. Called by submit.c; any reactor's
+ * thread, each with its own ports.
  */
 #ifndef RBLK_TARGET_STORE_SYNC_H
 #define RBLK_TARGET_STORE_SYNC_H
@@ -23,7 +24,7 @@ void tgt_sync_end(struct tgt_io *io, int error);
 /* After the end of `io`, which succeeded. True: others are under way that may get the error that was meant for it;
  * port->over(io) is called when they have ended. */
 bool tgt_sync_keep(struct tgt_io *io);
-/* Is `io`, which succeeded, to be believed? 0 or -EIO. */
+/* Can the success of `io` be trusted? 0 or -EIO. */
 int tgt_sync_judge(const struct tgt_io *io);
 
 /* A FLUSH would mean nothing now. */

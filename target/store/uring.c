@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * The store on a file or block device, through the reactor's io_uring: fixed files, fixed buffers
- * where the caller has them, nothing that blocks (what would, its worker does). Every durability
- * promise is the kernel's own: FLUSH is fdatasync, FUA is RWF_DSYNC. Opening, locking and probing
- * are path.c's.
+ * where the caller has them, nothing that blocks (its worker does that). Durability relies on the
+ * kernel: FLUSH is fdatasync, FUA is RWF_DSYNC. Opening, locking and probing are path.c's.
  */
 #include "target/store/store.h"
 
@@ -20,8 +19,8 @@
 #include "target/store/worker.h"
 
 /*
- * -EAGAIN and -EINTR are tried again, each time through the ring, so that the reactor goes on with
- * other work. The kernel needs a handful at most: this many in a row is a failing device.
+ * -EAGAIN and -EINTR are tried again, each time through the ring, so that the reactor continues
+ * with other work. The kernel needs a handful at most: this many in a row is a failing device.
  */
 #define RETRIES_MAX 1000
 
@@ -136,7 +135,7 @@ static int range_mode(const struct tgt_path *path, const struct tgt_io *io)
 	return FALLOC_FL_ZERO_RANGE | FALLOC_FL_KEEP_SIZE;
 }
 
-/* Whatever of `io` is left to do. */
+/* The rest of `io`. */
 static int uring_issue(struct tgt_io *io)
 {
 	struct uring_port *port = (struct uring_port *)io->port;
@@ -195,7 +194,7 @@ static int uring_advance(struct tgt_io *io, int result)
 	switch (io->kind) {
 	case TGT_IO_READ:
 	case TGT_IO_WRITE:
-		/* Nothing at all: the file has shrunk under a READ, or takes no more of a WRITE. */
+		/* 0 bytes: the file has shrunk under a READ, or takes no more of a WRITE. */
 		if (result == 0)
 			return -EIO;
 		return transfer_advance(io, (unsigned int)result);
@@ -253,7 +252,7 @@ static void extents_complete(struct tgt_ring_op *op, int result, uint32_t flags)
 	io->done(io, result);
 }
 
-/* An allocation for each: nobody asks this often, and a request need not carry a job for it. */
+/* An allocation for each: this is rare, and a request need not carry a job for it. */
 static int extents_submit(struct tgt_port *port, struct tgt_io *io)
 {
 	struct uring_extents *extents = calloc(1, sizeof(*extents));

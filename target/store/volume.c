@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The registry of volume.h: an array in the order of names under one mutex. One thread at a
- * time adds and removes, reactors look up when they are asked to LIST or OPEN. Stores are opened and
- * closed outside of the lock, because both may block for long.
+ * The registry of volume.h: an array in the order of names under one mutex. One thread at a time
+ * adds and removes, reactors look up when they are asked to LIST or OPEN. Stores are opened and
+ * closed outside of the lock, because both may block for a long time.
  */
 #include "target/store/volume.h"
 
@@ -81,7 +81,7 @@ const uint8_t *tgt_registry_instance(const struct tgt_registry *registry)
 	return registry->instance;
 }
 
-/* The index of `name`, or of where it would have to stand; lock held. */
+/* The index of `name`, or where it would be inserted; lock held. */
 static unsigned int registry_place(const struct tgt_registry *registry, const char *name,
 				   bool *found)
 {
@@ -106,7 +106,7 @@ static unsigned int registry_place(const struct tgt_registry *registry, const ch
 
 /* -- identity ------------------------------------------------------------------------------ */
 
-/* What tells this machine from others: its id, or where there is none its host name. */
+/* Identifies this machine: its id, or its host name if there is none. */
 static void machine_name(char *name, size_t bytes)
 {
 	FILE *file = fopen("/etc/machine-id", "re");
@@ -186,7 +186,7 @@ static int registry_check_path(struct tgt_registry *registry,
 	int status = 0;
 
 	*leaving = false;
-	/* That it is not there is for those to say who open it. */
+	/* A missing path is reported when it is opened. */
 	if (!config->path[0] || tgt_path_identify(config->path, &id) < 0)
 		return 0;
 	pthread_mutex_lock(&registry->lock);
@@ -222,7 +222,7 @@ static int volume_store_open(struct tgt_volume *volume, char *error)
 	return 0;
 }
 
-/* Nobody has it open yet: what the mark says holds for this life of the volume. */
+/* No session has it open yet: the mark holds until the volume is closed. */
 static void volume_restore(struct tgt_volume *volume)
 {
 	struct tgt_volume_trouble *trouble = &volume->trouble;
@@ -236,7 +236,7 @@ static void volume_restore(struct tgt_volume *volume)
 			volume->config.name);
 }
 
-/* What the sync of an earlier life has left, and a place for those of this one (F9). */
+/* The mark of an earlier process's failed sync, and a place for this one's (F9). */
 static void volume_remember(struct tgt_volume *volume)
 {
 	const struct tgt_store_info *info = &volume->store->info;
@@ -248,7 +248,7 @@ static void volume_remember(struct tgt_volume *volume)
 	    (!info->id.device && !info->id.inode))
 		return;
 	if (tgt_mark_open(folder, info, &trouble->mark, reason) < 0) {
-		/* Ordinary users try things out: that it is not kept is said when it matters. */
+		/* Usual for an ordinary user, so only a debug message there. */
 		tgt_log(geteuid() ? TGT_LOG_DEBUG : TGT_LOG_WARNING,
 			"volume %s: %s: a failed FLUSH would be forgotten when rblkd ends",
 			volume->config.name, reason);
@@ -303,7 +303,7 @@ int tgt_volume_open(struct tgt_registry *registry, const struct tgt_volume_confi
 	volume->config = *config;
 	volume->refs = 1;
 	volume->slot = RBLK_VOLUMES_MAX;
-	/* Before the lock is tried: nobody waits for what this process will not let go of. */
+	/* Before the lock is tried: do not wait for a lock that this process keeps. */
 	status = registry_check_path(registry, config, &leaving, error);
 	if (status == 0)
 		status = volume_store_open(volume, error);
@@ -371,7 +371,7 @@ uint64_t tgt_volume_blocks_now(struct tgt_volume *volume)
 
 	if (!store->ops->refresh || store->ops->refresh(store) < 0)
 		return atomic_load(&volume->blocks);
-	/* A size that is no whole number of blocks is served up to the last whole one. */
+	/* A size that is not a whole number of blocks is served up to the last whole one. */
 	return store->info.bytes / volume->block_bytes;
 }
 
@@ -421,7 +421,7 @@ static void volume_close(struct tgt_volume *volume)
 	while (*place != volume)
 		place = &(*place)->next;
 	*place = volume->next;
-	/* With the lock held: from its release on the registry may be gone. */
+	/* With the lock held: after its release the registry may be destroyed. */
 	pthread_cond_broadcast(&registry->closed);
 	pthread_mutex_unlock(&registry->lock);
 	free(volume);
@@ -456,7 +456,7 @@ void tgt_volume_put(struct tgt_volume *volume)
 {
 	if (atomic_fetch_sub(&volume->refs, 1) != 1)
 		return;
-	/* The registry's reference is gone too: nobody can find it and take a new one. */
+	/* The registry's reference is released, too: no thread can find it and take a new one. */
 	atomic_store(&volume->removed, true);
 	if (!volume->registry->threads || !volume_close_aside(volume))
 		volume_close(volume);

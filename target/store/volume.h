@@ -2,9 +2,10 @@
 /*
  * The volumes that a process serves: a registry by name, kept by the thread that configures (the
  * control thread, and the reloader's while there is one), read by sessions when they LIST and OPEN.
- * Holding a reference keeps a volume's store open; a removed volume is found no more, and its
- * store is closed when the last reference goes: on a thread of its own, for closing may block for long
- * (a device's dirty pages are written, a large memory is unmapped) and whoever puts may be a reactor.
+ * Holding a reference keeps a volume's store open; a removed volume is not found any more, and its
+ * store is closed with the last reference: on a thread of its own, because closing may block for
+ * long (a device's dirty pages are written, a large memory is unmapped) and the last user may be a
+ * reactor.
  */
 #ifndef RBLK_TARGET_VOLUME_H
 #define RBLK_TARGET_VOLUME_H
@@ -21,9 +22,9 @@
  */
 struct tgt_registry;
 
-/* What has gone wrong with a volume's store; submit.c's and sync.c's. Any reactor writes and reads. */
+/* The failures of a volume's store; owned by submit.c and sync.c. Any reactor writes and reads. */
 struct tgt_volume_trouble {
-	/* F9: a sync has failed, and not everyone who had the volume open then has closed it. */
+	/* F9: a sync has failed, and not all sessions have closed the volume since. */
 	_Atomic bool lost;
 	_Atomic unsigned int ports; /* reactors that have it open */
 	/* F7: drawn at each such failure, mixed into the store's cache epoch; 0: there was none. */
@@ -57,30 +58,31 @@ struct tgt_volume {
 
 /* Control thread. 0 or -ENOMEM. */
 int tgt_registry_create(struct tgt_registry **registry);
-/* Nobody holds a volume; waits until all stores are closed. NULL: nothing. */
+/* No references to volumes are left; waits until all stores are closed. NULL: no effect. */
 void tgt_registry_destroy(struct tgt_registry *registry);
-/* Control thread, before the first volume: stores are closed on threads. Otherwise, and where there is no thread
- * to be had, whoever puts the last reference closes. */
+/* Control thread, before the first volume: stores are closed on threads. Otherwise, and if no
+ * thread can be created, the caller that puts the last reference closes. */
 void tgt_registry_use_threads(struct tgt_registry *registry);
 /* Likewise: failed syncs are remembered in that folder beyond the end of the process (mark.h). The text stays the
  * caller's. */
 void tgt_registry_remember(struct tgt_registry *registry, const char *folder);
-/* What an initiator takes for "the same target as before": random, drawn with the registry. */
+/* Tells an initiator that it is the same target as before: random, drawn with the registry. */
 const uint8_t *tgt_registry_instance(const struct tgt_registry *registry);
 
 /*
  * Configuring thread, these five; may wait for a lock. On failure nothing has changed and error
- * (TGT_ERROR_BYTES) says why. -EBUSY: another process has the path; -EAGAIN: this one has it, for a volume that was
- * removed and has not ended yet; -EALREADY: this one serves it, under another name. An open volume is found by
- * nobody before it is published; the reference is the caller's, and the registry's from then on.
+ * (TGT_ERROR_BYTES) says why. -EBUSY: another process has the path; -EAGAIN: this one has it, for a
+ * volume that was removed and has not ended yet; -EALREADY: this one serves it, under another name.
+ * An open volume cannot be found before it is published; the reference is the caller's, and the
+ * registry's from then on.
  */
 int tgt_volume_open(struct tgt_registry *registry, const struct tgt_volume_config *config,
 		    struct tgt_volume **volume, char *error);
 int tgt_volume_publish(struct tgt_volume *volume, char *error);
 /* Both. */
 int tgt_volume_add(struct tgt_registry *registry, const struct tgt_volume_config *config, char *error);
-/* Found no more; the registry's reference is returned to the caller, who tells the reactors and
- * then puts it. NULL if there is no such volume. */
+/* Not found any more; the registry's reference is returned to the caller, which tells the reactors
+ * and then puts it. NULL if there is no such volume. */
 struct tgt_volume *tgt_volume_remove(struct tgt_registry *registry, const char *name);
 /* How many blocks its store has now. */
 uint64_t tgt_volume_blocks_now(struct tgt_volume *volume);

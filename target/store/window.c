@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The turns of window.h. Only those that wait pay: an owner's place is found by looking at them
- * all. */
+/* The turns of window.h. Only waiting costs: an owner's place is found by a search through all. */
 #include "target/store/window.h"
 
 #include <assert.h>
@@ -40,7 +39,7 @@ bool tgt_window_enter(struct tgt_window *window, struct tgt_waiter *waiter)
 {
 	struct tgt_waiter *first;
 
-	/* As long as somebody waits there is no room: each that leaves takes the next in. */
+	/* While one waits there is no room: each that ends starts the next. */
 	waiter->waiting = window->inflight >= window->most;
 	if (!waiter->waiting) {
 		window->inflight++;
@@ -66,7 +65,7 @@ struct tgt_waiter *tgt_window_leave(struct tgt_window *window)
 	}
 	waiter->waiting = false;
 	TAILQ_REMOVE(&window->waiting, waiter, link);
-	/* The owner's next is its first now, and stands behind the other owners. */
+	/* The owner's next is its first now, and goes behind the other owners. */
 	next = waiter_next(waiter);
 	if (next)
 		TAILQ_INSERT_TAIL(&window->waiting, next, link);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * How many operations may be in flight at once, and whose turn it is when more want to be: owners
- * that wait are served in turn, one operation each, however many they have. Nobody waits as long as
- * there is room. submit.c has one for each kind of work of a port; its reactor's thread only.
+ * that wait are served in turn, one operation each, however many they have. None waits while there
+ * is room. submit.c has one for each kind of work of a port; its reactor's thread only.
  */
 #ifndef RBLK_TARGET_STORE_WINDOW_H
 #define RBLK_TARGET_STORE_WINDOW_H
@@ -15,11 +15,11 @@
 TAILQ_HEAD(tgt_waiter_list, tgt_waiter);
 
 /*
- * An operation's place while it waits; a member of it. The first of each owner stands in the
- * window's list and keeps the owner's others behind it, in the order in which they came.
+ * An operation's place while it waits; a member of it. The first of each owner is in the window's
+ * list and keeps the owner's others behind it, in the order in which they came.
  */
 struct tgt_waiter {
-	uint64_t owner; /* whose share it takes: any number that tells them apart */
+	uint64_t owner; /* the owner whose share it takes: any distinct number */
 	TAILQ_ENTRY(tgt_waiter) link;
 	struct tgt_waiter_list followers;
 	bool waiting;
@@ -35,7 +35,7 @@ void tgt_window_init(struct tgt_window *window, unsigned int most);
 bool tgt_window_enter(struct tgt_window *window, struct tgt_waiter *waiter);
 /* One has ended. The next, which may begin and is counted; or NULL. */
 struct tgt_waiter *tgt_window_leave(struct tgt_window *window);
-/* It waits, and wants no longer: another's turn is not changed by that. */
+/* Cancels one that waits; the turns of others do not change. */
 void tgt_window_withdraw(struct tgt_window *window, struct tgt_waiter *waiter);
 
 #endif

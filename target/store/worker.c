@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * The helper thread of worker.h. It is started with the first job: most stores never have one. A
- * job in flight counts as in flight in its ring, so that nobody ends the ring, the port or the
- * store under it.
+ * job in flight counts as in flight in its ring, so that the ring, the port and the store outlive
+ * it.
  */
 #include "target/store/worker.h"
 
@@ -34,7 +34,7 @@ static void *worker_serve(void *arg)
 		pthread_mutex_lock(&worker->mutex);
 		worker->jobs--;
 		pthread_mutex_unlock(&worker->mutex);
-		/* Last: from here on the job, and with the last one the worker, may be gone. */
+		/* Last: from here on the job, and with the last one the worker, may be freed. */
 		tgt_ring_post(job->ring, &job->post, result);
 	}
 	return NULL;
@@ -65,7 +65,7 @@ void tgt_worker_fini(struct tgt_worker *worker)
 	pthread_mutex_destroy(&worker->mutex);
 }
 
-/* The mutex is held. Signals are blocked as in the reactor that comes here. */
+/* The mutex is held. Signals are blocked, as in the calling reactor. */
 static int worker_start(struct tgt_worker *worker)
 {
 	int err =

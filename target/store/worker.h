@@ -3,7 +3,7 @@
  * A store's helper: one thread for what may block and has no way through io_uring (SEEK_HOLE reads
  * a file system's metadata). It takes jobs one after the other from a bounded queue and hands their
  * ends back through the ring of the reactor that gave them. A store has a worker of its own, so
- * that a disk that hangs holds up no other volume. The simulator links one without a thread in its
+ * that a disk that hangs delays no other volume. The simulator links one without a thread in its
  * place.
  */
 #ifndef RBLK_TARGET_STORE_WORKER_H
