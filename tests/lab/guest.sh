@@ -13,7 +13,12 @@ RBLK=$LAB_BUILD/initiator/cmd/rblk
 RBLK_FIO_ENGINE=$LAB_BUILD/initiator/fio/librblk_fio.so
 
 lab_say() { echo "# $*"; }
-lab_fail() { echo "FAILED: $*" >&2; exit 1; }
+# The daemon's own words come with it.
+lab_fail() {
+	[ -z "${LAB_RBLKD_LOG:-}" ] || sed 's/^/log: /' "$LAB_RBLKD_LOG" | tail -n 20 >&2
+	echo "FAILED: $*" >&2
+	exit 1
+}
 
 # lab_wait SECONDS COMMAND...: run it until it succeeds; fails after ten times SECONDS, which are what it takes
 # at most on a quiet machine.
@@ -90,11 +95,15 @@ lab_fio() {
 	lab_fail "fio $workload: the above"
 }
 
-# lab_meet NAME [SECONDS]: go on when the other host of the pair is at the same place.
+# lab_meet NAME [SECONDS]: go on when the other host of the pair is at the same place; no longer than the other
+# host's job runs (boot-pair says that it has failed).
 lab_meet() {
+	local other=$((3 - LAB_HOST))
 	touch "/pair/$1-$LAB_HOST"
-	lab_wait "${2:-60}" [ -e "/pair/$1-$((3 - LAB_HOST))" ] || lab_fail "the other host never came to '$1'"
+	lab_wait "${2:-60}" lab_met "$1" "$other" || lab_fail "the other host never came to '$1'"
+	[ -e "/pair/$1-$other" ] || lab_fail "the other host has failed before it came to '$1'"
 }
+lab_met() { [ -e "/pair/$1-$2" ] || [ -e "/pair/failed-$2" ]; }
 
 # lab_order kill-N|start-N: have boot-pair do it, and wait until it is done.
 lab_order() {
