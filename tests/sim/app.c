@@ -152,6 +152,10 @@ static int op_start(struct sim_app *app, const struct sim_mount *mount, struct s
 	op->app = app;
 	op->number = ++app->op_number;
 	op->command = sim_model_begin(&command);
+	if (command.sectors * SIM_SECTOR > 48u << 10)
+		sim_reached("application", "moves more than 48 KiB", kind_names[command.kind]);
+	if (mount != app->mounts)
+		sim_reached("application", "uses a second volume", NULL);
 	err = op_call(mount->rblk, op, &command);
 	sim_trace(app->actor.name, "#%u %s%s %llu+%llu id %llu: %s", op->number,
 		  kind_names[command.kind], command.fua ? " FUA" : "",

@@ -183,8 +183,10 @@ static int sim_timeout_ms(const struct fab *fab)
 
 uint32_t sim_qp_number(void)
 {
-	if (sim_net.again && fabric.old_qp_count)
+	if (sim_net.again && fabric.old_qp_count) {
+		sim_reached("number", "of a queue pair is used again", NULL);
 		return fabric.old_qps[--fabric.old_qp_count];
+	}
 	return ++fabric.qp_number;
 }
 
@@ -310,6 +312,8 @@ static int mr_add(struct sim_fab *fab, struct sim_conn *conn, void *addr, size_t
 
 	if (!mr || fabric.key_count == KEYS_MAX)
 		sim_fail("no progress: all memory keys are used up");
+	if (again)
+		sim_reached("number", "of memory (its key) is used again", NULL);
 	mr->head.fab = &fab->head;
 	mr->fab = fab;
 	mr->conn = conn;

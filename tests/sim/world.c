@@ -46,7 +46,8 @@ enum world_kind {
 	WORLD_BENIGN,  /* nothing goes wrong */
 	WORLD_FENCING, /* sessions that are fenced while their writes are with slow disks */
 	WORLD_MEMORY,  /* volumes in memory that end, and connections that drain slowly */
-	WORLD_KINDS = 10
+	WORLD_POWER,   /* writes that are not flushed, and power that fails */
+	WORLD_KINDS = 11
 };
 
 static struct {
@@ -248,7 +249,9 @@ static void build_disk(struct sim_disk *disk, enum world_kind kind)
 
 static void build_host(unsigned int i, enum world_kind kind)
 {
-	uint32_t memory = kind == WORLD_MEMORY ? 900000 : kind == WORLD_FENCING ? 50000 : 300000;
+	uint32_t memory = kind == WORLD_MEMORY				     ? 900000
+			  : kind == WORLD_FENCING || kind == WORLD_POWER ? 50000
+									     : 300000;
 	struct sim_host *host = &world.hosts[i];
 	struct tgt_config *config = &host->config;
 
@@ -430,6 +433,19 @@ static void make_starved(void)
 	}
 }
 
+/* Long histories, of writes above all. */
+static void make_power(void)
+{
+	world.faults |= 1u << FAULT_POWER;
+	for (unsigned int i = 0; i < world.app_count; i++) {
+		world.apps[i].ops_left = (unsigned int)sim_between(200, 600);
+		world.apps[i].read = 200000;
+		world.apps[i].flush = rate(5000, 50000);
+		world.apps[i].fua = rate(0, 50000);
+		world.apps[i].think_ns = 200 * SIM_US;
+	}
+}
+
 /* Whatever goes on here is no reason to lose a session. */
 static void make_benign(void)
 {
@@ -450,6 +466,7 @@ static void make_benign(void)
 static void world_build(void)
 {
 	enum world_kind kind = (enum world_kind)sim_below(WORLD_KINDS);
+	bool power = kind == WORLD_POWER;
 
 	memset(&world, 0, sizeof(world));
 	build_net(kind);
@@ -483,11 +500,14 @@ static void world_build(void)
 		make_fencing();
 	if (kind == WORLD_MEMORY)
 		make_memory();
+	if (kind == WORLD_POWER)
+		make_power();
 	world.fault.run = on_fault;
 	world.calm.run = on_calm;
-	world.fault_ns = sim_chance(500000) ? 2 * SIM_MS : 100 * SIM_MS;
+	world.fault_ns = power ? 5 * SIM_MS : sim_chance(500000) ? 2 * SIM_MS : 100 * SIM_MS;
 	sim_event_in(&world.fault, sim_below(world.fault_ns));
-	sim_event_in(&world.calm, sim_between(SIM_MS, sim_chance(500000) ? 50 * SIM_MS : SIM_S));
+	sim_event_in(&world.calm, power ? sim_between(100 * SIM_MS, 500 * SIM_MS)
+					: sim_between(SIM_MS, sim_chance(500000) ? 50 * SIM_MS : SIM_S));
 }
 
 /* -- running ------------------------------------------------------------------------------- */
