@@ -245,6 +245,40 @@ void fab_devices_check(struct fab *fab)
 
 /* -- memory ----------------------------------------------------------------------------------- */
 
+struct fab *fab_mr_fab(const struct fab_mr *mr)
+{
+	return mr->fab;
+}
+
+int fab_mr_begin(struct fab *fab, void *addr, size_t bytes, int access, struct fab_mr **mr)
+{
+	if (!fab->ops->mr_begin)
+		return fab->ops->mr_register(fab, addr, bytes, access, mr);
+	return fab->ops->mr_begin(fab, addr, bytes, access, mr);
+}
+
+void fab_mr_retire(struct fab_mr *mr)
+{
+	mr->retired = true;
+	if (mr->fab->ops->mr_retire)
+		mr->fab->ops->mr_retire(mr);
+}
+
+void fab_mr_work(struct fab_mr *mr)
+{
+	if (mr->fab->ops->mr_work)
+		mr->fab->ops->mr_work(mr);
+}
+
+int fab_mr_end(struct fab_mr *mr)
+{
+	if (mr->fab->ops->mr_end)
+		return mr->fab->ops->mr_end(mr);
+	if (mr->retired)
+		mr->fab->ops->mr_deregister(mr);
+	return 0;
+}
+
 int fab_mr_register(struct fab *fab, void *addr, size_t bytes, int access, struct fab_mr **mr)
 {
 	return fab->ops->mr_register(fab, addr, bytes, access, mr);

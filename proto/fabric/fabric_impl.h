@@ -42,6 +42,11 @@ struct fab_ops {
 	int (*mr_register_private)(struct fab_conn *conn, void *addr, size_t bytes, int access,
 				   struct fab_mr **mr);
 	void (*mr_deregister)(struct fab_mr *mr);
+	/* NULL, all four: registering takes no time here. */
+	int (*mr_begin)(struct fab *fab, void *addr, size_t bytes, int access, struct fab_mr **mr);
+	void (*mr_retire)(struct fab_mr *mr);
+	void (*mr_work)(struct fab_mr *mr);
+	int (*mr_end)(struct fab_mr *mr);
 
 	int (*post_send)(struct fab_conn *conn, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
 	int (*post_recv)(struct fab_conn *conn, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
@@ -95,6 +100,7 @@ struct fab_mr {
 	struct fab *fab;
 	uint32_t lkey[FAB_DEVICES_MAX];
 	uint32_t rkey[FAB_DEVICES_MAX];
+	bool retired; /* fab_mr_retire() */
 };
 
 extern const struct fab_ops fab_verbs_ops;

@@ -57,6 +57,7 @@ struct verbs_device {
 	bool gone;	   /* removed or failed; nothing new is begun here */
 	bool gone_pending; /* DEVICE_GONE not yet delivered */
 	bool released;	   /* the fab's owner has released it: another device may get its slot */
+	unsigned int mr_jobs; /* fab_mr_work() that use it */
 	int ibv_index;	   /* the kernel's number: one that comes back has the name, and another number */
 	enum { VERBS_LAST_WQE_UNKNOWN, VERBS_LAST_WQE_RAISED, VERBS_LAST_WQE_NEVER } last_wqe;
 };
@@ -151,6 +152,11 @@ struct verbs_mr {
 	int access;
 	struct verbs_conn *conn; /* private: whose; else NULL */
 	TAILQ_ENTRY(verbs_mr) entry;
+	/* From fab_mr_begin() or fab_mr_retire() to fab_mr_end(), when it is not on the fab's list: the devices that
+	 * it works with, which are kept open, and what came of it. */
+	struct verbs_device *devices[FAB_DEVICES_MAX];
+	int work_errno;
+	unsigned int work_failed; /* index of the device */
 };
 
 static inline struct verbs_fab *verbs_fab(const struct fab *fab)
@@ -190,6 +196,10 @@ void verbs_device_async(struct verbs_device *device);
 void verbs_device_lost(struct verbs_device *device, int status, const char *why);
 /* Give a removed device back to the kernel once nothing of ours is on it. */
 void verbs_device_settle(struct verbs_device *device);
+int verbs_mr_begin(struct fab *fab, void *addr, size_t bytes, int access, struct fab_mr **mr);
+void verbs_mr_retire(struct fab_mr *mr);
+void verbs_mr_work(struct fab_mr *mr);
+int verbs_mr_end(struct fab_mr *mr);
 int verbs_mr_register(struct fab *fab, void *addr, size_t bytes, int access, struct fab_mr **mr);
 int verbs_mr_register_private(struct fab_conn *conn, void *addr, size_t bytes, int access,
 			      struct fab_mr **mr);

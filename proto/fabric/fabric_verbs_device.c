@@ -199,6 +199,114 @@ void verbs_mr_deregister(struct fab_mr *head)
 	free(mr);
 }
 
+/* -- memory, on another thread ------------------------------------------------------------------ */
+
+static void verbs_mr_hold(struct verbs_mr *mr, struct verbs_device *device)
+{
+	mr->devices[device->head.index] = device;
+	device->mr_jobs++;
+}
+
+/* Last: a device that was removed meanwhile may go by it. */
+static void verbs_mr_release(struct verbs_device *const devices[FAB_DEVICES_MAX])
+{
+	for (unsigned int i = 0; i < FAB_DEVICES_MAX; i++)
+		if (devices[i]) {
+			devices[i]->mr_jobs--;
+			verbs_device_settle(devices[i]);
+		}
+}
+
+int verbs_mr_begin(struct fab *head, void *addr, size_t bytes, int access, struct fab_mr **out)
+{
+	struct verbs_fab *fab = verbs_fab(head);
+	struct verbs_mr *mr = verbs_mr_alloc(head, addr, bytes, access);
+
+	if (!mr)
+		return -ENOMEM;
+	for (unsigned int i = 0; i < fab->device_count; i++)
+		if (!fab->devices[i]->gone)
+			verbs_mr_hold(mr, fab->devices[i]);
+	*out = &mr->head;
+	return 0;
+}
+
+void verbs_mr_retire(struct fab_mr *head)
+{
+	struct verbs_fab *fab = verbs_fab(head->fab);
+	struct verbs_mr *mr = (struct verbs_mr *)head;
+
+	TAILQ_REMOVE(&fab->mrs, mr, entry);
+	for (unsigned int i = 0; i < fab->device_count; i++)
+		if (mr->mrs[i])
+			verbs_mr_hold(mr, fab->devices[i]);
+}
+
+void verbs_mr_work(struct fab_mr *head)
+{
+	struct verbs_mr *mr = (struct verbs_mr *)head;
+
+	for (unsigned int i = 0; i < FAB_DEVICES_MAX && !mr->work_errno; i++) {
+		if (!mr->devices[i])
+			continue;
+		if (head->retired) {
+			verbs_mr_remove(mr, i);
+			continue;
+		}
+		errno = 0;
+		mr->mrs[i] = ibv_reg_mr(mr->devices[i]->pd, mr->addr, mr->bytes, mr->access);
+		if (mr->mrs[i])
+			continue;
+		mr->work_errno = errno ? errno : EINVAL;
+		mr->work_failed = i;
+	}
+}
+
+/* What was registered gets its keys, and what has come meanwhile is registered here. */
+static int verbs_mr_publish(struct verbs_mr *mr)
+{
+	struct verbs_fab *fab = verbs_fab(mr->head.fab);
+	int err = 0;
+
+	TAILQ_INSERT_TAIL(&fab->mrs, mr, entry);
+	/* A device that was removed meanwhile is nobody's matter any more. */
+	if (mr->work_errno && !mr->devices[mr->work_failed]->gone) {
+		errno = mr->work_errno;
+		err = verbs_mr_fail(mr->head.fab, mr, mr->devices[mr->work_failed]->head.name);
+	}
+	for (unsigned int i = 0; i < fab->device_count && !err; i++) {
+		if (mr->mrs[i]) {
+			mr->head.lkey[i] = mr->mrs[i]->lkey;
+			mr->head.rkey[i] = mr->mrs[i]->rkey;
+		} else if (!fab->devices[i]->gone) {
+			err = verbs_mr_add(mr, fab->devices[i], fab->devices[i]->pd);
+		}
+	}
+	if (err)
+		verbs_mr_deregister(&mr->head);
+	return err;
+}
+
+int verbs_mr_end(struct fab_mr *head)
+{
+	struct verbs_mr *mr = (struct verbs_mr *)head;
+	struct verbs_device *devices[FAB_DEVICES_MAX];
+	int err = 0;
+
+	memcpy(devices, mr->devices, sizeof(devices));
+	if (head->retired) {
+		free(mr);
+	} else {
+		err = verbs_mr_publish(mr);
+		if (!err) {
+			memset(mr->devices, 0, sizeof(mr->devices));
+			mr->work_errno = 0;
+		}
+	}
+	verbs_mr_release(devices);
+	return err;
+}
+
 /* -- making and releasing --------------------------------------------------------------------- */
 
 static int verbs_device_create_cq(struct verbs_device *device, uint32_t max_cqe)
@@ -282,7 +390,7 @@ static void verbs_device_clear(struct verbs_device *device)
 
 void verbs_device_destroy(struct verbs_device *device)
 {
-	assert(device->conns == 0);
+	assert(device->conns == 0 && device->mr_jobs == 0);
 	verbs_device_clear(device);
 	free(device);
 }
@@ -476,7 +584,8 @@ void verbs_device_lost(struct verbs_device *device, int status, const char *why)
 
 void verbs_device_settle(struct verbs_device *device)
 {
-	if (!device->gone || device->gone_pending || device->conns > 0 || !device->context)
+	if (!device->gone || device->gone_pending || device->conns > 0 || device->mr_jobs > 0 ||
+	    !device->context)
 		return;
 	verbs_device_clear(device);
 	verbs_devices_sync();

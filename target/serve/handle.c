@@ -18,9 +18,20 @@ static_assert(RBLK_HANDLES_MAX == 1u << INDEX_BITS, "a handle's index fits its b
 
 /* -- ports ------------------------------------------------------------------------------------- */
 
-/* The reactor's port to the volume, one handle more. Consumes the reference. NULL: logged. */
-static struct tgt_port *port_get(struct tgt_reactor *reactor, struct tgt_volume *volume)
+/* Whoever waited for it may have gone; the others look at the end of this turn. */
+static void port_opened(struct tgt_port *port, void *context)
 {
+	struct tgt_reactor *reactor = context;
+
+	if (port->handles)
+		return;
+	reactor->ports[port->volume->slot] = NULL;
+	tgt_port_close(port);
+}
+
+struct tgt_port *tgt_handle_port_get(struct tgt_reactor *reactor, struct tgt_volume *volume)
+{
+	const struct tgt_port_owner owner = {.opened = port_opened, .context = reactor};
 	struct tgt_port *port = reactor->ports[volume->slot];
 	struct fab *fabs[TGT_FABRICS_MAX];
 
@@ -31,16 +42,16 @@ static struct tgt_port *port_get(struct tgt_reactor *reactor, struct tgt_volume 
 	}
 	for (unsigned int i = 0; i < reactor->fabric_count; i++)
 		fabs[i] = reactor->fabrics[i].fab;
-	if (tgt_port_open(volume, reactor->ring, fabs, reactor->fabric_count, &port))
+	if (tgt_port_open(volume, reactor->ring, fabs, reactor->fabric_count, &owner, &port))
 		return NULL;
 	reactor->ports[volume->slot] = port;
 	port->handles = 1;
 	return port;
 }
 
-static void port_put(struct tgt_reactor *reactor, struct tgt_port *port)
+void tgt_handle_port_put(struct tgt_reactor *reactor, struct tgt_port *port)
 {
-	if (--port->handles)
+	if (--port->handles || port->state == TGT_PORT_OPENING)
 		return;
 	reactor->ports[port->volume->slot] = NULL;
 	tgt_port_close(port);
@@ -66,7 +77,7 @@ static void handle_release_port(struct tgt_handle *handle)
 	if (!port)
 		return;
 	handle->access.port = NULL;
-	port_put(handle->session->reactor, port);
+	tgt_handle_port_put(handle->session->reactor, port);
 }
 
 static void handle_free(struct tgt_handle *handle)
@@ -148,8 +159,14 @@ enum rblk_status tgt_handle_open(struct tgt_session *session, struct tgt_volume 
 	handle->access.read_only = flags & RBLK_OPEN_READ_ONLY || volume->config.read_only ||
 			    volume->store->info.read_only;
 	handle->access.idle = handle_idle;
-	handle->access.port = port_get(session->reactor, volume);
+	handle->access.port = tgt_handle_port_get(session->reactor, volume);
 	if (!handle->access.port) {
+		free(handle);
+		return RBLK_E_NO_RESOURCES;
+	}
+	/* open.c has waited for one that is OPENING. */
+	if (handle->access.port->state != TGT_PORT_READY) {
+		tgt_handle_port_put(session->reactor, handle->access.port);
 		free(handle);
 		return RBLK_E_NO_RESOURCES;
 	}

@@ -19,6 +19,7 @@ struct tgt_open {
 	struct tgt_volume *volume; /* a reference */
 	uint32_t flags;		   /* enum rblk_open_flag */
 	uint64_t orphans;	   /* of the volume, that were there when it came */
+	struct tgt_port *port;	   /* that is being opened for it; NULL: not yet, or not needed */
 };
 
 /* Takes over the reference to `volume`. */
@@ -53,7 +54,7 @@ static uint64_t open_waits(struct tgt_volume *volume, uint32_t flags)
  * A device pins every page of a memory volume when it is registered. Pages that are not there yet
  * have to be found and zeroed for that, which takes seconds for gigabytes: not on this thread.
  */
-static bool open_prepared(struct tgt_reactor *reactor, struct tgt_volume *volume)
+static bool open_pages(struct tgt_reactor *reactor, struct tgt_volume *volume)
 {
 	const struct tgt_store_ops *ops = volume->store->ops;
 
@@ -61,6 +62,30 @@ static bool open_prepared(struct tgt_reactor *reactor, struct tgt_volume *volume
 		if (ops->prepare && fab_kind_of(reactor->fabrics[i].fab) == FAB_VERBS)
 			return ops->prepare(volume->store);
 	return true;
+}
+
+/* Nothing has to be waited for but orphans. */
+static bool open_prepared(struct tgt_reactor *reactor, struct tgt_volume *volume)
+{
+	const struct tgt_port *port = reactor->ports[volume->slot];
+
+	if (!volume->store->info.direct)
+		return true;
+	return open_pages(reactor, volume) && port && port->state == TGT_PORT_READY;
+}
+
+/* What there is to be prepared goes on. RBLK_E_BUSY: it has to be waited for. */
+static enum rblk_status open_prepare(struct tgt_reactor *reactor, struct tgt_open *open)
+{
+	if (!open->volume->store->info.direct)
+		return RBLK_OK;
+	if (!open_pages(reactor, open->volume))
+		return RBLK_E_BUSY;
+	if (!open->port)
+		open->port = tgt_handle_port_get(reactor, tgt_volume_ref(open->volume));
+	if (!open->port)
+		return RBLK_E_NO_RESOURCES;
+	return open->port->state == TGT_PORT_OPENING ? RBLK_E_BUSY : RBLK_OK;
 }
 
 /* Takes over the reference to `volume`. */
@@ -124,6 +149,8 @@ void tgt_open_drop(struct tgt_session *session, struct tgt_request *request)
 	struct tgt_open *open = request->held;
 
 	TAILQ_REMOVE(&session->reactor->opening, open, link);
+	if (open->port)
+		tgt_handle_port_put(session->reactor, open->port);
 	tgt_volume_put(open->volume);
 	free(open);
 	request->held = NULL;
@@ -139,12 +166,12 @@ static void open_retry(struct tgt_reactor *reactor, struct tgt_open *open)
 		status = RBLK_E_DRAINING;
 	else if (atomic_load(&volume->removed))
 		status = RBLK_E_NO_VOLUME;
-	else if (!(open->orphans = tgt_orphans_left(&volume->orphans, open->orphans)) &&
-		 open_prepared(reactor, volume))
-		status = RBLK_OK;
-	else if (reactor->turn.now_ns - request->received_ns >= TGT_OPEN_WAIT_NS)
+	else if ((open->orphans = tgt_orphans_left(&volume->orphans, open->orphans)))
 		status = RBLK_E_BUSY;
 	else
+		status = open_prepare(reactor, open);
+	if (status == RBLK_E_BUSY &&
+	    reactor->turn.now_ns - request->received_ns < TGT_OPEN_WAIT_NS)
 		return;
 	if (status == RBLK_OK) {
 		tgt_volume_ref(volume);

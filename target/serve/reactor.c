@@ -163,6 +163,9 @@ static void reactor_step_drain(struct tgt_reactor *reactor)
 	struct tgt_session *session, *following;
 
 	if (TAILQ_EMPTY(&reactor->sessions)) {
+		/* A port may still be closing: its memory is deregistered by a thread. */
+		if (reactor->ring && tgt_ring_inflight(reactor->ring))
+			return;
 		atomic_store_explicit(&reactor->drained, true, memory_order_release);
 		return;
 	}

@@ -16,6 +16,7 @@
 #include "proto/core/env.h"
 #include "target/base/settings.h"
 #include "target/base/error.h"
+#include "target/store/worker.h"
 
 #define PAGE_BYTES 4096u
 /* Zeroing is done at once, on the reactor's thread: well under a millisecond of it at a time. */
@@ -38,6 +39,7 @@ struct memory_store {
 	_Atomic int pages; /* enum memory_pages; who changes it from LAZY starts `populating` */
 	_Atomic bool started, closing;
 	pthread_t populating; /* if started */
+	struct tgt_worker worker;
 };
 
 static struct memory_store *to_memory(struct tgt_store *store)
@@ -79,6 +81,12 @@ static int memory_open(const struct tgt_volume_config *config, struct tgt_store 
 	if (status < 0) {
 		free(memory);
 		return status;
+	}
+	status = tgt_worker_init(&memory->worker);
+	if (status < 0) {
+		munmap(memory->base, memory->mapped_bytes);
+		free(memory);
+		return tgt_error(error, status, "memory store: out of memory");
 	}
 	memory->store.ops = &tgt_store_memory;
 	/*
@@ -143,8 +151,14 @@ static void memory_close(struct tgt_store *store)
 	atomic_store(&memory->closing, true);
 	if (memory->started)
 		pthread_join(memory->populating, NULL);
+	tgt_worker_fini(&memory->worker);
 	munmap(memory->base, memory->mapped_bytes);
 	free(memory);
+}
+
+static struct tgt_worker *memory_worker(struct tgt_store *store)
+{
+	return &to_memory(store)->worker;
 }
 
 static int memory_attach(struct tgt_store *store, struct tgt_ring *ring, struct tgt_port **port)
@@ -192,6 +206,7 @@ const struct tgt_store_ops tgt_store_memory = {
 	.open = memory_open,
 	.close = memory_close,
 	.prepare = memory_prepare,
+	.worker = memory_worker,
 	.attach = memory_attach,
 	.detach = memory_detach,
 	.submit = memory_submit,

@@ -31,8 +31,8 @@ struct tgt_ring {
 	unsigned int watch_count;
 	struct ring_watch watches[WATCHES_MAX];
 	bool *file_used;
-	/* What other threads have posted, the last first; and an eventfd, -1: none yet, that counts
-	 * them as a semaphore does. */
+	/* What other threads have posted, the last first; and an eventfd that counts them as a
+	 * semaphore does. */
 	struct tgt_ring_post *_Atomic posted;
 	int posted_fd;
 };
@@ -51,7 +51,6 @@ int tgt_ring_create(unsigned int depth, unsigned int max_files, struct tgt_ring 
 
 	if (!ring)
 		return -ENOMEM;
-	ring->posted_fd = -1;
 	err = io_uring_queue_init_params(depth, &ring->uring, &params);
 	if (err == -EINVAL) {
 		params = (struct io_uring_params){.flags = IORING_SETUP_CLAMP};
@@ -70,6 +69,12 @@ int tgt_ring_create(unsigned int depth, unsigned int max_files, struct tgt_ring 
 	err = io_uring_register_buffers_sparse(&ring->uring, TGT_RING_BUFFERS_MAX);
 	if (err)
 		goto err_files;
+	ring->posted_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK | EFD_SEMAPHORE);
+	if (ring->posted_fd < 0) {
+		err = -errno;
+		goto err_files;
+	}
+	tgt_ring_watch(ring, ring->posted_fd); /* the first: there is room */
 	*out = ring;
 	return 0;
 
@@ -87,8 +92,7 @@ void tgt_ring_destroy(struct tgt_ring *ring)
 	if (!ring)
 		return;
 	io_uring_queue_exit(&ring->uring);
-	if (ring->posted_fd >= 0)
-		close(ring->posted_fd);
+	close(ring->posted_fd);
 	free(ring->file_used);
 	free(ring);
 }
@@ -200,19 +204,6 @@ int tgt_ring_watch(struct tgt_ring *ring, int fd)
 
 int tgt_ring_expect(struct tgt_ring *ring)
 {
-	int err;
-
-	if (ring->posted_fd < 0) {
-		ring->posted_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK | EFD_SEMAPHORE);
-		if (ring->posted_fd < 0)
-			return -errno;
-		err = tgt_ring_watch(ring, ring->posted_fd);
-		if (err) {
-			close(ring->posted_fd);
-			ring->posted_fd = -1;
-			return err;
-		}
-	}
 	ring->inflight++;
 	return 0;
 }

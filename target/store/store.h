@@ -21,6 +21,7 @@ struct tgt_volume_config; /* settings.h */
 struct tgt_volume;	  /* volume.h */
 struct tgt_volume_trouble; /* likewise */
 struct fab_mr;		  /* proto/fabric/fabric.h */
+struct tgt_worker;	  /* worker.h */
 
 enum tgt_io_kind {
 	TGT_IO_READ,
@@ -121,6 +122,13 @@ struct tgt_store {
 /* Kinds of fabric that one reactor serves at most. */
 #define TGT_FABRICS_MAX 2u
 
+enum tgt_port_state {
+	TGT_PORT_READY,
+	TGT_PORT_OPENING, /* a thread registers the store's memory; not to be closed */
+	TGT_PORT_FAILED,  /* that was refused; to be closed */
+	TGT_PORT_CLOSING, /* a thread deregisters; port.c's alone */
+};
+
 /*
  * A volume as one reactor serves it: made by the reactor's first handle to it, ended with the last
  * one (port.c). A store's kind may embed it in a struct of its own, first. The reactor's thread
@@ -132,8 +140,9 @@ struct tgt_port {
 	struct tgt_ring *ring;
 	/* port.c's. NULL below the fault store. */
 	struct tgt_volume *volume;		  /* a reference */
-	struct fab_mr *mr[TGT_FABRICS_MAX]; /* of store->info.direct, per fabric */
-	unsigned int handles;
+	struct fab_mr *mr[TGT_FABRICS_MAX]; /* of store->info.direct, per fabric; valid while READY */
+	enum tgt_port_state state;
+	unsigned int handles; /* serve/'s: those that use it or wait for it */
 	/* submit.c's: */
 	struct tgt_log_limit log_limit; /* of errors */
 	struct tgt_window transfers;         /* READ and WRITE */
@@ -165,6 +174,8 @@ struct tgt_store_ops {
 	 * device; true: it is ready. Called again until then. NULL: nothing to do.
 	 */
 	bool (*prepare)(struct tgt_store *store);
+	/* Whose thread registers the store's memory with devices. NULL: has no memory for them. */
+	struct tgt_worker *(*worker)(struct tgt_store *store);
 
 	/* Reactor's thread. ring may be NULL (simulator, tests) where the kind needs none. */
 	int (*attach)(struct tgt_store *store, struct tgt_ring *ring, struct tgt_port **port);

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Goal: registering and deregistering a memory volume takes none of the reactor's time; a port is not ready before
+ * its memory is registered, and the volume lives until that is undone. Method: a memory volume on a real ring, and a
+ * fabric of the test's own whose work blocks until the test lets it go.
+ */
+#include "target/store/port.h"
+#include "tests/unit/target_rig.h"
+
+#include <pthread.h>
+#include <semaphore.h>
+#include "proto/fabric/fabric_impl.h"
+
+#define HANG_S 120 /* ample: one who waits for the blocked work waits for ever */
+
+static sem_t entered, go;
+static pthread_t worked_on;
+static unsigned int begun, retired, worked, ended, refuse;
+static struct fab_mr the_mr;
+
+static int fake_begin(struct fab *fab, void *addr, size_t bytes, int access, struct fab_mr **mr)
+{
+	begun++;
+	the_mr = (struct fab_mr){.fab = fab};
+	*mr = &the_mr;
+	return 0;
+}
+
+static void fake_retire(struct fab_mr *mr)
+{
+	retired++;
+}
+
+static void fake_work(struct fab_mr *mr)
+{
+	worked++;
+	worked_on = pthread_self();
+	sem_post(&entered);
+	sem_wait(&go);
+}
+
+static int fake_end(struct fab_mr *mr)
+{
+	ended++;
+	return refuse && !mr->retired ? fab_fail(mr->fab, -ENOMEM, "out of lockable memory") : 0;
+}
+
+static const struct fab_ops fake_ops = {
+	.kind = FAB_SIM,
+	.mr_begin = fake_begin,
+	.mr_retire = fake_retire,
+	.mr_work = fake_work,
+	.mr_end = fake_end,
+};
+
+static struct fab fab = {.ops = &fake_ops};
+static struct fab *fabrics[] = {&fab};
+static struct tgt_registry *registry;
+static struct tgt_volume *volume; /* the test's own reference */
+static struct tgt_ring *ring;
+static struct tgt_port *opened;
+
+static void on_opened(struct tgt_port *port, void *context)
+{
+	assert_ptr_equal(context, &opened);
+	assert_null(opened);
+	opened = port;
+}
+
+static int setup(void **state)
+{
+	struct tgt_volume_config config = rig_volume("memory", "", 65536);
+	char error[TGT_ERROR_BYTES];
+
+	alarm(HANG_S);
+	begun = retired = worked = ended = refuse = 0;
+	opened = NULL;
+	sem_init(&entered, 0, 0);
+	sem_init(&go, 0, 0);
+	assert_int_equal(tgt_registry_create(&registry), 0);
+	assert_int_equal(tgt_volume_add(registry, &config, error), 0);
+	volume = tgt_volume_get(registry, "v");
+	assert_int_equal(tgt_ring_create(64, 8, &ring), 0);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	assert_int_equal(tgt_ring_inflight(ring), 0);
+	assert_int_equal(atomic_load(&volume->refs), 2);
+	tgt_ring_destroy(ring);
+	tgt_volume_put(volume);
+	tgt_volume_put(tgt_volume_remove(registry, "v"));
+	tgt_registry_destroy(registry);
+	alarm(0);
+	return 0;
+}
+
+static struct tgt_port *open_port(struct tgt_ring *on)
+{
+	const struct tgt_port_owner owner = {.opened = on_opened, .context = &opened};
+	struct tgt_port *port;
+
+	assert_int_equal(tgt_port_open(tgt_volume_ref(volume), on, fabrics, 1, &owner, &port), 0);
+	return port;
+}
+
+/* The work that blocks ends, and what it leads to is done. */
+static void let_go(void)
+{
+	assert_int_equal(tgt_ring_reap(ring, 16), 0);
+	sem_post(&go);
+	while (tgt_ring_inflight(ring)) {
+		assert_int_equal(tgt_ring_wait(ring, 1000), 0);
+		tgt_ring_reap(ring, 16);
+	}
+}
+
+static void neither_is_done_on_the_callers_thread(void **state)
+{
+	struct tgt_port *port = open_port(ring);
+
+	sem_wait(&entered);
+	assert_int_equal(port->state, TGT_PORT_OPENING);
+	assert_false(pthread_equal(worked_on, pthread_self()));
+	assert_int_equal(tgt_ring_inflight(ring), 1);
+	assert_int_equal(ended, 0);
+	let_go();
+	assert_ptr_equal(opened, port);
+	assert_int_equal(port->state, TGT_PORT_READY);
+	assert_int_equal(ended, 1);
+
+	tgt_port_close(port);
+	sem_wait(&entered);
+	assert_int_equal(retired, 1);
+	assert_int_equal(ended, 1);
+	assert_int_equal(atomic_load(&volume->refs), 3);
+	assert_int_equal(tgt_ring_inflight(ring), 1);
+	let_go();
+	assert_int_equal(ended, 2);
+	assert_int_equal(worked, 2);
+}
+
+static void what_is_refused_is_a_failed_port(void **state)
+{
+	struct tgt_port *port = open_port(ring);
+
+	sem_wait(&entered);
+	refuse = 1;
+	let_go();
+	assert_ptr_equal(opened, port);
+	assert_int_equal(port->state, TGT_PORT_FAILED);
+	/* There is nothing to deregister. */
+	tgt_port_close(port);
+	assert_int_equal(retired, 0);
+	assert_int_equal(worked, 1);
+}
+
+/* Without a ring there is nobody to tell the end to: it is done at once. */
+static void without_a_ring_it_is_done_at_once(void **state)
+{
+	struct tgt_port *port;
+
+	sem_post(&go);
+	sem_post(&go);
+	port = open_port(NULL);
+	assert_int_equal(port->state, TGT_PORT_READY);
+	assert_null(opened);
+	tgt_port_close(port);
+	assert_int_equal(worked, 2);
+	assert_int_equal(ended, 2);
+}
+
+#define PORT_TEST(function) cmocka_unit_test_setup_teardown(function, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		PORT_TEST(neither_is_done_on_the_callers_thread),
+		PORT_TEST(what_is_refused_is_a_failed_port),
+		PORT_TEST(without_a_ring_it_is_done_at_once),
+	};
+
+	return cmocka_run_group_tests_name("target port", tests, NULL, NULL);
+}
