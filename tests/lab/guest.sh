@@ -42,7 +42,7 @@ lab_link_up() {
 	# order, and ib_uverbs waits there until programs have closed the device, which rdma_cm has to tell them.
 	modprobe -a ib_uverbs rdma_ucm || lab_fail "link: modules do not load"
 	case $LAB_LINK in
-	rxe) modprobe rdma_rxe ;;
+	rxe) lab_rxe_load ;;
 	siw) modprobe -q siw || { modprobe libcrc32c && insmod "$LAB_KERNEL/siw/siw.ko"; } ;;
 	esac || lab_fail "link: $LAB_LINK does not load"
 	if [ ! -e /sys/class/net/eth0 ]; then
@@ -56,6 +56,12 @@ lab_link_up() {
 		ip addr add "$LAB_ADDR6/64" dev "$netdev" nodad || lab_fail "link: $netdev does not come up"
 	rdma link add $LAB_RDMA type "$LAB_LINK" netdev "$netdev" || lab_fail "link: no $LAB_RDMA"
 	lab_wait 10 lab_port_active || lab_fail "link: $LAB_RDMA does not become active"
+}
+
+# Debian's, or the one that boot-rxe has built.
+lab_rxe_load() {
+	[ -n "${RBLK_LAB_RXE:-}" ] || { modprobe rdma_rxe; return; }
+	modprobe -a ip6_udp_tunnel udp_tunnel && insmod "$LAB_KERNEL/rxe/rdma_rxe.ko"
 }
 
 lab_port_active() { grep -q ACTIVE /sys/class/infiniband/$LAB_RDMA/ports/1/state; }

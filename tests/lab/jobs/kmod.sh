@@ -71,6 +71,33 @@ lab_detach() {
 # lab_counter NAME: one of LAB_DEV's.
 lab_counter() { awk -v name="$1" '$1 == name { print $2 }' "/sys/block/${LAB_DEV#/dev/}/rblk/counters"; }
 
+# lab_watch PID [SECONDS]: wait for a program of ours that does I/O on LAB_DEV, as long as it takes; its exit
+# status. Fails when no request has ended for SECONDS (default 120) although it is still there.
+lab_watch() {
+	local pid=$1 limit=${2:-120} before='' now last=$SECONDS
+	while [ -e "/proc/$pid" ] && ! grep -q '^State:.Z' "/proc/$pid/status" 2> /dev/null; do
+		now=$(awk '{ print $1, $5, $12, $16 }' "/sys/block/${LAB_DEV#/dev/}/stat")
+		[ "$now" = "$before" ] || { before=$now last=$SECONDS; }
+		[ $((SECONDS - last)) -lt "$limit" ] || {
+			grep -H . "/sys/block/${LAB_DEV#/dev/}"/{inflight,rblk/state,rblk/reason,rblk/counters}
+			lab_stacks
+			lab_fail "$(cat "/proc/$pid/comm") makes no progress: the above"
+		}
+		sleep 0.5
+	done
+	wait "$pid"
+}
+
+# lab_stacks: where everything that waits in the kernel stands.
+lab_stacks() {
+	local task
+	for task in /proc/[0-9]*/task/[0-9]*; do
+		grep -q '^State:.D' "$task/status" 2> /dev/null || continue
+		echo "$(cat "$task/comm"):"
+		cat "$task/stack"
+	done
+}
+
 # lab_target_start BEHAVIOUR: the scripted target in rblkd's place; see kmod_target.c.
 lab_target_start() {
 	lab_say "$1"

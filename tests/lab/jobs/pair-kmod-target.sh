@@ -4,6 +4,8 @@
 . "$LAB/guest.sh"
 . "$LAB/lossy.sh"
 
+# It warns of itself when it ends a READ that is not over; see tests/lab/rxe/old-acknowledgement.patch.
+[ "$1" != breaking ] || echo 'WARNING: .* at drivers/infiniband/sw/rxe/rxe_comp.c' > /out/excuses
 lab_link_up
 lab_rblkd_start "disk=/dev/vda"
 lab_meet ready
