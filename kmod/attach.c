@@ -49,7 +49,10 @@ static void rblk_detach_run(struct rblk_device *device, bool force, const char *
 
 /* -- attach --------------------------------------------------------------------------------------- */
 
-/* What cannot be flushed is attached only by who says so: the block layer would let fsync() succeed. */
+/*
+ * A volume that cannot be flushed is attached only on request: the block layer would let fsync()
+ * succeed.
+ */
 static int rblk_attach_check_volatile(const struct rblk_device *device, char *text)
 {
 	if (device->options.accept_volatile || device->options.read_only ||
@@ -86,7 +89,7 @@ static int rblk_attach_make_disk(struct rblk_device *device, char *text)
 	return error;
 }
 
-/* From nothing to LIVE. lifecycle is held: nobody takes down what is being made. */
+/* From nothing to LIVE. lifecycle is held: no loss takes down what is being created. */
 static int rblk_attach_connect(struct rblk_device *device, char *text)
 {
 	int error = rblk_attach_queues(device, text);
@@ -121,8 +124,8 @@ static int rblk_attach_add_disk(struct rblk_device *device, char *text)
 }
 
 /*
- * While the kernel read its partitions the attach may have been killed, or the connection lost; and as
- * soon as there is a disk, somebody may detach it.
+ * While the kernel read its partitions the attach may have been killed, or the connection lost; and
+ * a disk that exists can be detached.
  */
 static int rblk_attach_check_end(struct rblk_device *device, char *text)
 {
@@ -149,7 +152,7 @@ int rblk_device_attach(const struct rblk_options *options, char *text)
 			  PTR_ERR(device) == -ENOSPC ? "too many devices" : "out of memory");
 		return PTR_ERR(device);
 	}
-	rblk_device_get(device); /* ours, beside the registry's */
+	rblk_device_get(device); /* ours, besides the registry's */
 	rblk_device_register_locked(device);
 	error = rblk_attach_connect(device, text);
 	queues = device->queue_count;

@@ -13,7 +13,7 @@ void rblk_call_finish(struct rblk_call *call)
 {
 	struct rblk_device *device = call->command.queue->device;
 
-	/* From then on the command is the waiter's. */
+	/* From then on the waiter owns the command. */
 	smp_store_release(&call->finished, true);
 	wake_up_all(&device->session_wait);
 }
@@ -71,8 +71,8 @@ static void rblk_call_unreserve(struct rblk_queue *queue, struct rblk_call *call
 }
 
 /*
- * The payload stands in the first half of the command's slot, the report is written to the second:
- * neither end can meet the other's.
+ * The payload is in the first half of the command's slot, the report is written to the second: they
+ * cannot overlap.
  */
 #define RBLK_REPORT_OFFSET (RBLK_SLOT_BYTES_MIN / 2)
 
@@ -102,8 +102,8 @@ static void rblk_call_fill(struct rblk_command *command, const struct rblk_sessi
 }
 
 /*
- * Until it has been answered, or never will be. As long as a device connects, nobody takes a broken
- * connection down: its reason ends the wait.
+ * Until it has been answered, or cannot be any more. While a device connects, a broken connection
+ * is not taken down: its reason ends the wait.
  */
 static int rblk_call_wait(struct rblk_call *call, const char *name, unsigned int timeout_ms)
 {

@@ -18,12 +18,12 @@ static inline struct rblk_call *rblk_command_call(struct rblk_command *command)
 	return container_of(command, struct rblk_call, command);
 }
 
-/* It has been answered, or never will be. Any context. */
+/* It has been answered, or cannot be any more. Any context. */
 void rblk_call_finish(struct rblk_call *call);
-/* The queue has been drained: whoever waits for an answer gets -ENOTCONN. */
+/* The queue has been drained: waiting callers get -ENOTCONN. */
 void rblk_call_fail_all(struct rblk_queue *queue);
 
-/* What is asked and what is answered. */
+/* The command and its answer. */
 struct rblk_session_command {
 	u8 opcode;
 	u32 volume;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * A queue's coming and going: address, route, queue pair, login; drain, release. Called by device.c
- * with device->lifecycle held, so that for one queue only one of these runs at a time. The
+ * Creates and destroys a queue: address, route, queue pair, login; drain, release. Called by
+ * device.c with device->lifecycle held, so that for one queue only one of these runs at a time. The
  * connection manager's events arrive on its own thread and only set a step's outcome or report the
  * loss; they never free anything.
  */
@@ -190,7 +190,7 @@ static u32 rblk_connect_send_depth(const struct rblk_queue *queue)
 
 /* -- queue pair, buffers ------------------------------------------------------------------------ */
 
-/* What cannot be done without, in words: a QP that fails to be made only has a number to say. */
+/* Checks the required limits, with a message: a failed QP creation only returns a number. */
 static int rblk_connect_check_device(struct rblk_queue *queue, char *text)
 {
 	const struct ib_device *ibdev = queue->cm_id->device;
@@ -398,7 +398,9 @@ static int rblk_connect_register(struct rblk_queue *queue, char *text)
 	return rblk_memory_register(queue);
 }
 
-/* In this order. One that fails leaves what was made to rblk_queue_create(), and may write text. */
+/*
+ * In this order. A step that fails leaves the cleanup to rblk_queue_create(), and may write text.
+ */
 static const struct {
 	const char *what;
 	int (*run)(struct rblk_queue *queue, char *text);

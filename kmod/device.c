@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * Attached volumes: the registry, and the one state machine that a lost connection runs through.
- * attach.c brings devices here and takes them away; queue.c, connect.c and disk.c tell of losses.
+ * attach.c adds and removes devices; queue.c, connect.c and disk.c report losses.
  */
 #include <linux/crash_dump.h>
 #include <linux/idr.h>
@@ -184,7 +184,7 @@ static void rblk_device_take_down(struct rblk_device *device)
 static void rblk_device_loss_work(struct work_struct *work)
 {
 	struct rblk_device *device = container_of(work, struct rblk_device, loss_work);
-	/* What memory is written back to may wait for this. */
+	/* Memory writeback may wait for this. */
 	unsigned int noio = memalloc_noio_save();
 
 	/* Here and not where it was noticed: a console is slow, and interrupts were off. The reason stays. */
@@ -211,7 +211,7 @@ static void rblk_device_give_up(struct rblk_device *device)
 		return;
 	pr_err("rblk%d [%s]: gave up; I/O fails until it is detached\n", device->index,
 	       device->options.address_text);
-	/* Behind this nobody who has seen LOST is about to hold one more. */
+	/* After this no thread that has seen LOST is about to hold another request. */
 	rblk_disk_quiesce(device);
 	rblk_disk_fail_held(device, false);
 	rblk_disk_unquiesce(device);

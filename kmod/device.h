@@ -28,7 +28,7 @@ struct net;
 
 #define RBLK_TEXT_BYTES 256
 
-/* What attach is told. Owned by its device, fixed after attach. */
+/* The options of attach. Owned by its device, fixed after attach. */
 struct rblk_options {
 	struct sockaddr_storage address; /* port included */
 	char address_text[64];           /* for messages: "10.9.0.1:4430" */
@@ -122,7 +122,7 @@ void rblk_device_detach_all(void); /* module unload: nothing is open any more */
 struct rblk_device *rblk_device_alloc(const struct rblk_options *options);
 void rblk_device_get(struct rblk_device *device);
 void rblk_device_put(struct rblk_device *device);
-/* Into the registry, with device->lifecycle held from before: an attach that nobody can detach yet. */
+/* Into the registry, with device->lifecycle held from before: it cannot be detached yet. */
 void rblk_device_register_locked(struct rblk_device *device);
 /* A referenced device by its number, or any; NULL if there is none. */
 struct rblk_device *rblk_device_find(int index);
@@ -146,7 +146,10 @@ static inline bool rblk_device_live(const struct rblk_device *device)
 	return smp_load_acquire(&device->state) == RBLK_DEVICE_LIVE;
 }
 
-/* The connection is, and in this state nobody takes it down who would end what waits for an answer. */
+/*
+ * The connection is broken, and in this state no work takes it down, which would end the waiting
+ * calls.
+ */
 static inline bool rblk_device_broken(const struct rblk_device *device)
 {
 	enum rblk_device_state state = smp_load_acquire(&device->state);
@@ -158,7 +161,7 @@ static inline bool rblk_device_broken(const struct rblk_device *device)
 /* Is there a reason why the connection broke? Then text (RBLK_TEXT_BYTES) says it. */
 bool rblk_device_say_reason(struct rblk_device *device, char *text);
 
-/* The target told something; softirq. */
+/* The target sent an event; softirq. */
 void rblk_device_event(struct rblk_device *device, u16 event, u32 handle);
 
 /* A queue is on this RDMA device now; NULL: on none. */

@@ -88,8 +88,8 @@ static enum blk_eh_timer_return rblk_disk_timeout(struct request *rq)
 	struct rblk_device *device = queue->device;
 
 	/*
-	 * Whoever should have polled may have been stopped, and the answer be there; or another is at
-	 * it, and has ended this request meanwhile. blk-mq holds it: it is nobody else's yet.
+	 * The polling task may have been stopped with the answer there; or another poller has ended
+	 * this request meanwhile. blk-mq holds it, so it is not reused yet.
 	 */
 	if (queue->polled) {
 		rblk_queue_poll_all(queue);
@@ -294,8 +294,8 @@ void rblk_disk_unquiesce(struct rblk_device *device)
 	q = device->disk->queue;
 	blk_mq_unquiesce_queue(q);
 	/*
-	 * Before 6.13 a request that has just met the quiesced queue is put in behind our back, and
-	 * nobody would run it: once those are in, run the queues again.
+	 * Before 6.13 a request that has just met the quiesced queue is inserted unnoticed, and
+	 * would never run: once those are inserted, run the queues again.
 	 */
 	synchronize_rcu();
 	blk_mq_run_hw_queues(q, true);

@@ -16,7 +16,7 @@ int rblk_disk_add(struct rblk_device *device);
 void rblk_disk_remove(struct rblk_device *device);  /* invisible; waits for its I/O */
 void rblk_disk_destroy(struct rblk_device *device); /* after remove, or instead of add */
 
-/* Hold back requests that are not yet started / let them go on. */
+/* Hold back requests that are not yet started / let them continue. */
 void rblk_disk_quiesce(struct rblk_device *device);
 void rblk_disk_unquiesce(struct rblk_device *device);
 /* Wait for requests that were answered before the drain and are still being ended on some CPU:

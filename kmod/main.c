@@ -13,7 +13,7 @@
 
 struct workqueue_struct *rblk_workqueue;
 
-/* Nothing is kept per RDMA device; this is only to be told before one goes. */
+/* Nothing is kept per RDMA device; this only notifies us before one is removed. */
 static int rblk_ib_add(struct ib_device *ibdev)
 {
 	return 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * Sending and receiving on a queue that is connected: messages are packed when the doorbell rings,
- * replies are handed to their commands. Connecting and taking down stand in connect.c.
+ * replies are handed to their commands. connect.c connects and takes down.
  *
  * The send queue never overflows: each command has at most one SEND (shared or its own), one
  * registration and one invalidation outstanding, and connect.c sizes it for that many.
@@ -190,7 +190,7 @@ void rblk_queue_poll_all(struct rblk_queue *queue)
 
 void rblk_queue_wc_error(struct rblk_queue *queue, const char *what, const struct ib_wc *wc)
 {
-	/* Flushed while nobody takes the queue down: it went into error by itself. */
+	/* Flushed although the queue is not being taken down: it went into error by itself. */
 	if (wc->status == IB_WC_WR_FLUSH_ERR) {
 		if (!READ_ONCE(queue->down))
 			rblk_device_lost(queue->device, "queue %u: the connection was lost",
@@ -313,8 +313,8 @@ static void rblk_queue_reply(struct rblk_queue *queue, struct rblk_receive *rece
 			return;
 	}
 	/*
-	 * V8: the key of a slot, or of somebody else, would be missed only when it is used. The answers
-	 * themselves are as good as any; no more will be taken.
+	 * V8: a missing key of a slot, or of another command, would show only when it is used.
+	 * These answers are valid; no more are accepted.
 	 */
 	if (!named)
 		rblk_device_lost(queue->device, "queue %u: an invalidation that no answer names",

@@ -5,8 +5,8 @@
  *
  * Created and destroyed by device.c with device->lifecycle held. While it is connected: queue->lock
  * owns the list of commands waiting to be sent, the message ring and all posting to the send queue;
- * a command in flight belongs to the completion handlers (softirq of this queue's CQ, or whoever
- * polls it: on one CPU at a time).
+ * a command in flight belongs to the completion handlers (softirq of this queue's CQ, or its
+ * poller: on one CPU at a time).
  */
 #ifndef RBLK_KMOD_QUEUE_H
 #define RBLK_KMOD_QUEUE_H

@@ -40,7 +40,7 @@ bool rblk_refused(struct rblk_io *io)
 		io->refusals = 0;
 		return false;
 	}
-	/* A target that goes is a path that fails. */
+	/* A target that drains is a failed path. */
 	if (draining && blk_noretry_request(rblk_io_rq(io)))
 		return false;
 	if (!io->refusals)
@@ -92,7 +92,7 @@ void rblk_refused_work(struct work_struct *work)
 {
 	struct rblk_device *device =
 		container_of(to_delayed_work(work), struct rblk_device, refused_work);
-	/* What memory is written back to may wait for this. */
+	/* Memory writeback may wait for this. */
 	unsigned int noio = memalloc_noio_save();
 	struct rblk_io *io, *after;
 	LIST_HEAD(due);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Small buffers of one size that a connection sends from or receives to, mapped for its RDMA device a page
- * at a time: a connection never needs a large block of contiguous memory. Owned by one queue, made and
- * released with its device there; the contents belong to whoever has the entry.
+ * Small buffers of one size that a connection sends from or receives to, mapped for its RDMA device
+ * a page at a time: a connection never needs a large block of contiguous memory. Owned by one
+ * queue, made and released with its device there; the contents belong to the entry's owner.
  */
 #ifndef RBLK_KMOD_RING_H
 #define RBLK_KMOD_RING_H

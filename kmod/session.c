@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * What a device says to its target besides I/O, on queue 0: who it is, which volume it opens and
- * closes, that it is alive, and what has become of a volume that changed. Called by device.c, and by
- * the device's works, which device.c cancels.
+ * A device's own commands on queue 0: IDENTIFY, OPEN and CLOSE, KEEPALIVE, and the refresh of a
+ * volume that changed. Called by device.c, and by the device's works, which device.c cancels.
  */
 #include <linux/delay.h>
 #include <linux/log2.h>
@@ -17,7 +16,7 @@
 #include "proto/wire/wire_check.h"
 #include "proto/wire/wire_names.h"
 
-/* No target makes us send without a pause. */
+/* A target cannot make us send without a pause. */
 #define RBLK_KEEPALIVE_PAUSE_MS 10u
 
 void rblk_session_schedule_keepalive(struct rblk_device *device)

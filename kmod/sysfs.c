@@ -41,7 +41,7 @@ RBLK_SHOW(command_ms, "%u", device->options.command_ms);
 RBLK_SHOW(give_up_ms, "%u", device->options.give_up_ms);
 RBLK_SHOW(keepalive_ms, "%u", device->keepalive_ms);
 
-/* Who knows it can take the session away from us (section 13 of the specification): root alone. */
+/* The session's id allows taking over the session (section 13 of the specification): root alone. */
 static ssize_t session_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
 	return sysfs_emit(buf, "%16phN\n", rblk_sysfs_device(dev)->session_id);

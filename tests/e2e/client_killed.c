@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Goal: initiators that are killed in the middle of whatever they do, by the hundred, leave nothing
- * behind at the target and harm nobody. Method: this program runs itself again as clients, each a
- * load of several queues that checks its data, and kills them, at some random moment of their
- * connecting, working or, often, right after work was seen. The target has room for few sessions
- * and buffers: what a dead client kept would be missing to those after it.
+ * behind at the target and harm no other client. Method: this program runs itself again as clients,
+ * each a load of several queues that checks its data, and kills them, at some random moment of
+ * their connecting, working or, often, right after work was seen. The target has room for few
+ * sessions and buffers: what a dead client kept would be missing to those after it.
  */
 #include "tests/unit/unit.h"
 
@@ -23,7 +23,7 @@
 
 #define CLIENTS 4u /* at a time */
 #define KILLS 240u
-#define PART (256u << 10) /* of the volume, for each client of its own: nobody else's ghost */
+#define PART (256u << 10) /* of the volume, each client its own: no other client's late write */
 #define SESSIONS "12"
 
 static struct e2e_daemon server;

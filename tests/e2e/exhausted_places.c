@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Goal: when sessions, connections, credits or handles have run out, who comes is refused with a
- * reason that can be read at both ends, who was there goes on, and what is given back can be had
- * again. Method: targets that allow few of one kind; initiators until there is no more, one leaves,
- * one comes.
+ * Goal: when sessions, connections, credits or handles have run out, a new client is refused with a
+ * reason that both ends log, existing ones continue, and what is released can be used again.
+ * Method: targets that allow few of one kind; initiators until there is no more, one leaves, one
+ * comes.
  */
 #include "tests/unit/unit.h"
 
@@ -141,8 +141,7 @@ static bool join(struct raw *raw, const struct raw *queue_0, uint16_t index, uin
 
 /*
  * C5: with room for four queues besides the others', two sessions have two each and lose their
- * queues 0. What is free by then is not for more of the others alone: somebody's queue 0 can always
- * come back.
+ * queues 0. What is free then is not only for other queues: a queue 0 can always log in again.
  */
 static void queue_0_comes_back(enum rblk_reject_reason reason, unsigned int others)
 {

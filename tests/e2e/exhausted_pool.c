@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Goal: data memory for far less than what is asked of the target makes everybody slower and
- * starves nobody: data is right, who asks for little gets it beside those who ask for much, and
- * what needs no data memory does not wait (C6). Method: loads of very different depth on a disk
- * that takes its time, over a pool that holds four of the largest transfers; a bare connection that
- * sends PINGs.
+ * Goal: data memory for far less than what is asked of the target slows all clients and starves
+ * none: data is right, small loads progress next to large ones, and commands that need no data
+ * memory do not wait (C6). Method: loads of very different depth on a disk that takes its time,
+ * over a pool that holds four of the largest transfers; a bare connection that sends PINGs.
  */
 #include "tests/unit/unit.h"
 
@@ -67,8 +66,8 @@ static void nobody_starves_over_a_small_pool(void **state)
 	raw_close(&raw);
 }
 
-/* One initiator has all of the pool and does not let go: the target neither waits for it nor is
- * short of what others need to connect, open and close. */
+/* One initiator holds all of the pool: the target neither waits for it nor is short of what others
+ * need to connect, open and close. */
 static void who_holds_the_pool_keeps_nobody_out(void **state)
 {
 	struct raw holder, other;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The ground on which hostile initiators are tried, one offence after the other: a rblkd, a load
- * that checks its data there all the while, and the account of what the log says of offences. An
- * offender has a second queue in its session, which must go on.
+ * The fixture for hostile initiators, one offence after the other: a rblkd, a load that checks its
+ * data there all the while, and the account of what the log says of offences. An offender has a
+ * second queue in its session, which must keep working.
  */
 #ifndef RBLK_TESTS_E2E_HOSTILE_H
 #define RBLK_TESTS_E2E_HOSTILE_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Goal: who connects to the target's port and is no initiator costs it nothing and keeps nobody
- * out: the silent are dropped in time, by a target that has nothing else to wake for; who talks
- * nonsense at once; a flood of either leaves room for those who mean it. Method: plain TCP sockets.
+ * Goal: connections that are no initiators cost the target nothing and keep no initiator out:
+ * silent ones are dropped in time, also by an idle target; those that send nonsense at once; a
+ * flood of either leaves room for initiators. Method: plain TCP sockets.
  */
 #include "tests/unit/unit.h"
 

@@ -123,7 +123,7 @@ static void op_done(void *arg, const struct rblk_result *result)
 		assert_int_equal(result->value, crc32c(model, op->bytes));
 }
 
-/* Ranges under way do not overlap: what the order of such would be is nobody's promise. */
+/* Outstanding ranges do not overlap: their order would not be defined. */
 static bool overlaps(const struct run *run, const struct op *op)
 {
 	for (int i = 0; i < DEPTH; i++) {

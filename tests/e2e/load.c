@@ -98,7 +98,7 @@ static void load_done(void *arg, const struct rblk_result *result)
 	atomic_fetch_add(&load->finished, 1);
 }
 
-/* Ranges under way do not overlap: what the order of such would be is nobody's promise. */
+/* Outstanding ranges do not overlap: their order would not be defined. */
 static bool load_overlaps(const struct load *load, const struct load_op *op)
 {
 	for (unsigned int i = 0; i < load->options.depth; i++) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Goal: SIGHUP under load changes what it is to change, and nobody who uses something else notices.
- * Method: loads on volumes that stay while another is added, grown, changed and removed, over and
- * over, with its own user on it, whose commands may end in GONE and in nothing worse.
+ * Goal: SIGHUP under load changes what it should, and users of other volumes do not notice. Method:
+ * loads on volumes that stay while another is added, grown, changed and removed, over and over,
+ * with its own user on it, whose commands may end in GONE and in nothing worse.
  */
 #include "tests/unit/unit.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Goal: initiators that come and go by the thousand, in every way and with commands under way, harm
- * nobody and leave nothing behind. Method: two loads check their data while storms of threads
- * connect and leave; at the end the target has as many descriptors open as before.
+ * no other client and leave nothing behind. Method: two loads check their data while storms of
+ * threads connect and leave; at the end the target has as many descriptors open as before.
  */
 #include "tests/unit/unit.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Goal: what the target ends by time does end: a connection without a sign of life, a session that
- * nobody comes back to, a command's wait for a data buffer (BUSY, and the bytes of a full pool come
- * back). Method: a short keep-alive time; peers that are not stepped are dead to the target, those
- * that are stepped answer its probes without sending anything. Waits are for what is to happen.
+ * Goal: what the target ends by time does end: a silent connection, a session without reconnection,
+ * a command's wait for a data buffer (BUSY, and the bytes of a full pool come back). Method: a
+ * short keep-alive time; peers that are not stepped are dead to the target, those that are stepped
+ * answer its probes without sending anything. Waits are for what is to happen.
  */
 #include "tests/unit/unit.h"
 

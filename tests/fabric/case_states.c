@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Goal: a state transition that is not in the table ends the connection, with words, and nothing
- * else; one that has ended already goes on ending. Method: the transition is asked for by hand, of
- * a TCP connection that works, and of a verbs connection without a device.
+ * else; one that has ended already continues its teardown. Method: the transition is asked for by
+ * hand, of a TCP connection that works, and of a verbs connection without a device.
  */
 #include <errno.h>
 #include <string.h>

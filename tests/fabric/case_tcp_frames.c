@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Goal: each rule of fabric_tcp_wire.h about frames is enforced: who breaks it is told by a NAK
- * where there is one, loses its connection, and reaches no memory; another connection of the same
- * fab goes on. Method: a table with one broken rule per row, played by a bare socket.
+ * Goal: each rule of fabric_tcp_wire.h about frames is enforced: a peer that breaks it gets a NAK
+ * if there is one, loses its connection, and reaches no memory; another connection of the same fab
+ * keeps working. Method: a table with one broken rule per row, played by a bare socket.
  */
 #include <errno.h>
 #include <string.h>

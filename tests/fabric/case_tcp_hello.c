@@ -151,7 +151,7 @@ static void words_of_two_failures(void)
 	fx_close(&fx);
 }
 
-/* Who connects and says nothing is dropped when the time for a handshake is over, not before. */
+/* A silent connection is dropped when the time for a handshake is over, not before. */
 static void silent_stranger(void)
 {
 	struct fx fx = {0};

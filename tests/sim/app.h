@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * A simulated application: opens a session with librblk, opens one or two volumes, reads, writes, flushes
- * at random, and reports to the model. A session that is lost is opened anew, and the target is
- * held to what it has promised. At the end, when faults have stopped, it reads the whole volume.
+ * A simulated application: opens a session with librblk, opens one or two volumes, reads, writes,
+ * flushes at random, and reports to the model. A lost session is opened again, and the model checks
+ * the target's promises. At the end, when faults have stopped, it reads the whole volume.
  */
 #ifndef RBLK_TESTS_SIM_APP_H
 #define RBLK_TESTS_SIM_APP_H

@@ -39,7 +39,7 @@ void sim_event_cancel(struct sim_event *event);
 bool sim_clock_step(void);
 /*
  * While a dead process is being taken apart (host.c) its code sees time pass with every look at the
- * clock, so that what waits for a time-out does not wait for ever.
+ * clock, so that a wait with a time-out ends.
  */
 void sim_clock_hurry(bool hurry);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What the seeds have reached: states of requests, answers, refusals, faults. Whoever sees one says
- * its name; a run reports in how many seeds each was seen, and fails where one was in none that
- * coverage.floor lists.
+ * What the seeds have reached: states of requests, answers, refusals, faults. The code that sees
+ * one reports its name; a run reports in how many seeds each was seen, and fails where one was in
+ * none that coverage.floor lists.
  */
 #ifndef RBLK_TESTS_SIM_COVERAGE_H
 #define RBLK_TESTS_SIM_COVERAGE_H

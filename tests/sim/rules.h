@@ -2,7 +2,7 @@
 /*
  * What a target must have done when it posts, or gives something back: looked at there and then, so
  * that it need not come to harm first. The fabric and the pool call these for the targets' ends of
- * connections; whoever breaks a rule ends the seed.
+ * connections; a broken rule ends the seed.
  */
 #ifndef RBLK_TESTS_SIM_RULES_H
 #define RBLK_TESTS_SIM_RULES_H

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * An initiator that survives: it loses connections, logs in again with higher incarnations, fences
- * by FENCE on another queue, begins its session anew with a higher epoch, and sends again what was
- * not answered, as the specification allows and no earlier (F4, F5). Its commands go to the same
- * model as librblk's. At the level of the wire (life.h), because librblk does not reconnect; and
- * because it also does what librblk never does: it logs in while the old connection is well, speaks
- * on connections that were fenced, asks for logins that must be refused, aborts, lies about
- * digests.
+ * by FENCE on another queue, restarts its session with a higher epoch, and sends again what was not
+ * answered, as the specification allows and no earlier (F4, F5). Its commands go to the same model
+ * as librblk's. At the level of the wire (life.h), because librblk does not reconnect; and because
+ * it also does what librblk never does: it logs in while the old connection is well, speaks on
+ * connections that were fenced, asks for logins that must be refused, aborts, lies about digests.
  *
  * survivor.c owns its connections and what is known of them, survivor_work.c its block commands,
  * survivor_control.c all others, survivor_mischief.c what it should not do.
@@ -165,7 +164,7 @@ void sim_survivor_fini(struct sim_survivor *survivor);
 struct sim_life *sim_survivor_live(struct sim_survivor *survivor, bool queue_0);
 /* The target has acknowledged the fence of `queue` up to this incarnation of the present epoch. */
 void sim_survivor_fenced(struct sim_survivor *survivor, uint16_t queue, uint32_t incarnation);
-/* Begin the session anew. */
+/* Restart the session. */
 void sim_survivor_renew(struct sim_survivor *survivor);
 /* The process is killed and started again: a stranger, whom its ghost may surprise. */
 void sim_survivor_restart(struct sim_survivor *survivor);

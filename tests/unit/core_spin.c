@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Goal: a loop goes on polling while work comes at short intervals, and sleeps at once where it
- * does not, or where others want the processor. Method: feed gaps of known length and look at the decision.
+ * Goal: a loop keeps polling while work comes at short intervals, and sleeps at once if it does
+ * not, or if other threads want the processor. Method: feed gaps of known length and look at the
+ * decision.
  */
 #include "tests/unit/unit.h"
 

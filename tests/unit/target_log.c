@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Goal: whoever logs goes on where nobody reads stderr, or where it is a file that hangs; what is read later are
- * whole lines, each thread's in its order, and what was left out is counted; stopping waits for no reader, and not
- * for all lines of a slow one. Method: stderr is a small pipe, read late, slowly, or never, or a file to which
- * write() does not return.
+ * Goal: logging threads continue if stderr is not read, or is a file that hangs; what is read later
+ * are whole lines, each thread's in its order, and dropped lines are counted; stopping waits for no
+ * reader, and not for all lines of a slow one. Method: stderr is a small pipe, read late, slowly,
+ * or never, or a file to which write() does not return.
  */
 #include "tests/unit/unit.h"
 
@@ -134,7 +134,7 @@ ssize_t __wrap_write(int fd, const void *data, size_t bytes)
 	return __real_write(fd, data, bytes);
 }
 
-/* A log file on a server that is away: nobody waits for it who logs. */
+/* A log file on a server that does not answer: no logging thread waits for it. */
 static void a_file_may_hang(void **state)
 {
 	char line[256];

@@ -424,7 +424,7 @@ static void ranges_leave_threads_to_others(void **state)
 	scene_close(&scene);
 }
 
-/* Whoever came first with much does not keep later ones waiting for all of it. */
+/* An owner that came first with many operations does not delay later owners for all of them. */
 static void owners_take_turns(void **state)
 {
 	struct scene scene;

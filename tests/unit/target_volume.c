@@ -280,7 +280,10 @@ static void slow_close(struct tgt_store *store)
 	slow_base->close(store);
 }
 
-/* Whoever puts the last reference does not wait for the disk; who wants the file again is told why he has to. */
+/*
+ * Putting the last reference does not wait for the disk; a user of the same file is told why it has
+ * to wait.
+ */
 static void closing_blocks_nobody(void **state)
 {
 	char *directory = rig_directory(), disk[64], error[TGT_ERROR_BYTES];
