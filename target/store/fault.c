@@ -295,6 +295,13 @@ static void save_done(struct tgt_io *side, int error)
 		fault_end_later(fault, result > 0 ? 0 : result);
 }
 
+/* Only these change what is stored. */
+static bool io_changes(const struct tgt_io *io)
+{
+	return io->kind == TGT_IO_WRITE || io->kind == TGT_IO_DISCARD ||
+	       io->kind == TGT_IO_WRITE_ZEROES;
+}
+
 static int fault_save(struct fault_io *fault)
 {
 	struct tgt_fault_undo *undo = to_fault(fault->port->port.store)->undo;
@@ -358,7 +365,7 @@ static int fault_begin(struct fault_io *fault)
 		return fault_result(fault, fault->error);
 	if (undo && fault->io.kind == TGT_IO_FLUSH)
 		fault->mark = tgt_fault_undo_mark(undo);
-	else if (undo && fault->io.kind != TGT_IO_READ)
+	else if (undo && io_changes(&fault->io))
 		return fault_save(fault);
 	return fault_result(fault, fault_base_submit(fault, &fault->io));
 }

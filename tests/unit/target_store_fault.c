@@ -149,6 +149,34 @@ static void loses_what_was_not_flushed(void **state)
 	free(in);
 }
 
+/* EXTENTS changes nothing, so nothing of its range is read to be put back, however long it is. */
+static void extents_are_nothing_to_lose(void **state)
+{
+	char *directory = rig_directory(), path[64], error[TGT_ERROR_BYTES];
+	const uint64_t bytes = 1ull << 40;
+	struct tgt_extent *extents = rig_buffer(4096, 0);
+	struct tgt_volume_config config;
+	struct rig_io one = {.io = {.kind = TGT_IO_EXTENTS,
+				    .bytes = bytes,
+				    .buffer = extents,
+				    .buffer_index = -1,
+				    .extent_room = 4,
+				    .extent_unit = 4096}};
+	struct rig rig;
+
+	snprintf(path, sizeof(path), "%s/disk", directory);
+	rig_file(path, (off_t)bytes);
+	config = rig_volume("uring", path, 0);
+	config.cache = TGT_CACHE_BUFFERED;
+	strcpy(config.fault, "lose=flush");
+	assert_int_equal(rig_open(&rig, &tgt_store_fault, &config, error), 0);
+	assert_int_equal(rig_do(&rig, &one), 0);
+	assert_int_equal(extents[0].bytes, bytes);
+	rig_close(&rig);
+	rig_directory_remove(directory);
+	free(extents);
+}
+
 /* The delayed write is begun after the read that came later: the read sees the old bytes. */
 static void delay_begins_later(void **state)
 {
@@ -242,6 +270,7 @@ int main(void)
 		cmocka_unit_test(seed_decides),
 		cmocka_unit_test(tears_in_the_middle),
 		cmocka_unit_test(loses_what_was_not_flushed),
+		cmocka_unit_test(extents_are_nothing_to_lose),
 		cmocka_unit_test(delay_begins_later),
 		cmocka_unit_test(plans_are_judged),
 	};
