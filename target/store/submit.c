@@ -270,7 +270,9 @@ int tgt_volume_attach(struct tgt_volume *volume, struct tgt_ring *ring, struct t
 		return err;
 	port_limit(*port);
 	tgt_sync_port_init(*port, volume, io_over);
-	atomic_fetch_add(&volume->trouble.ports, 1);
+	pthread_mutex_lock(&volume->trouble.lock);
+	volume->trouble.ports++;
+	pthread_mutex_unlock(&volume->trouble.lock);
 	return 0;
 }
 
@@ -279,6 +281,8 @@ void tgt_volume_detach(struct tgt_volume *volume, struct tgt_port *port)
 	assert(!port->transfers.inflight && !port->ranges.inflight && !port->lookups.inflight &&
 	       !port->flushing && TAILQ_EMPTY(&port->kept));
 	volume->store->ops->detach(port);
-	if (atomic_fetch_sub(&volume->trouble.ports, 1) == 1)
+	pthread_mutex_lock(&volume->trouble.lock);
+	if (!--volume->trouble.ports)
 		tgt_sync_forget(volume);
+	pthread_mutex_unlock(&volume->trouble.lock);
 }

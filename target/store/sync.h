@@ -32,7 +32,7 @@ static inline bool tgt_sync_is_lost(const struct tgt_volume *volume)
 {
 	return atomic_load(&volume->trouble.lost);
 }
-/* No reactor has the volume open any more. */
+/* No reactor has the volume open any more, and none can open it during the call. */
 void tgt_sync_forget(struct tgt_volume *volume);
 
 #endif

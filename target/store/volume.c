@@ -286,6 +286,12 @@ int tgt_volume_publish(struct tgt_volume *volume, char *error)
 	return status;
 }
 
+static void volume_free(struct tgt_volume *volume)
+{
+	pthread_mutex_destroy(&volume->trouble.lock);
+	free(volume);
+}
+
 int tgt_volume_open(struct tgt_registry *registry, const struct tgt_volume_config *config,
 		    struct tgt_volume **out, char *error)
 {
@@ -303,6 +309,7 @@ int tgt_volume_open(struct tgt_registry *registry, const struct tgt_volume_confi
 	volume->config = *config;
 	volume->refs = 1;
 	volume->slot = RBLK_VOLUMES_MAX;
+	pthread_mutex_init(&volume->trouble.lock, NULL);
 	/* Before the lock is tried: do not wait for a lock that this process keeps. */
 	status = registry_check_path(registry, config, &leaving, error);
 	if (status == 0)
@@ -328,7 +335,7 @@ int tgt_volume_open(struct tgt_registry *registry, const struct tgt_volume_confi
 err_close_store:
 	volume->store->ops->close(volume->store);
 err_free:
-	free(volume);
+	volume_free(volume);
 	return status;
 }
 
@@ -424,7 +431,7 @@ static void volume_close(struct tgt_volume *volume)
 	/* With the lock held: after its release the registry may be destroyed. */
 	pthread_cond_broadcast(&registry->closed);
 	pthread_mutex_unlock(&registry->lock);
-	free(volume);
+	volume_free(volume);
 }
 
 static void *volume_closer(void *argument)

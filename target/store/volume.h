@@ -10,6 +10,7 @@
 #ifndef RBLK_TARGET_VOLUME_H
 #define RBLK_TARGET_VOLUME_H
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include "proto/wire/payload.h"
 #include "target/base/settings.h"
@@ -26,7 +27,10 @@ struct tgt_registry;
 struct tgt_volume_trouble {
 	/* F9: a sync has failed, and not all sessions have closed the volume since. */
 	_Atomic bool lost;
-	_Atomic unsigned int ports; /* reactors that have it open */
+	/* Of `ports`, and of forgetting with the last one: a reactor that opens the volume meanwhile may set `lost`
+	 * again, so it waits for that. Not on the way of an operation. */
+	pthread_mutex_t lock;
+	unsigned int ports; /* reactors that have it open */
 	/* F7: drawn at each such failure, mixed into the store's cache epoch; 0: there was none. */
 	_Atomic uint64_t epoch;
 	struct tgt_orphans syncs; /* under way, counted as orphans are */

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Goal: what F9 remembers is forgotten with the last port, but not what fails on a reactor that opens the volume at
+ * that moment. Method: a store whose FLUSH fails, and tgt_sync_forget() stopped in its place while another thread
+ * opens and flushes.
+ */
+#include "target/store/submit.h"
+#include "tests/unit/target_rig.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <time.h>
+#include "target/store/sync.h"
+
+static int fake_attach(struct tgt_store *store, struct tgt_ring *ring, struct tgt_port **port)
+{
+	*port = calloc(1, sizeof(**port));
+	(*port)->store = store;
+	(*port)->ring = ring;
+	return 0;
+}
+
+static void fake_detach(struct tgt_port *port)
+{
+	free(port);
+}
+
+static int fake_submit(struct tgt_port *port, struct tgt_io *io)
+{
+	return -EIO;
+}
+
+static const struct tgt_store_ops fake_ops = {
+	.kind = "fake",
+	.attach = fake_attach,
+	.detach = fake_detach,
+	.submit = fake_submit,
+};
+
+static struct tgt_store store = {.ops = &fake_ops};
+static struct tgt_volume volume = {.store = &store, .config.name = "v"};
+static struct tgt_port *late_port;
+static pthread_t opener;
+static bool armed;
+static _Atomic bool has_failed;
+
+static void flush_fails(struct tgt_port *port)
+{
+	struct tgt_io io = {.kind = TGT_IO_FLUSH, .ended = rig_io_done};
+
+	assert_int_equal(tgt_volume_submit(&volume, port, &io), -EIO);
+	assert_true(tgt_sync_is_lost(&volume));
+}
+
+static void *open_and_fail(void *arg)
+{
+	(void)arg;
+	assert_int_equal(tgt_volume_attach(&volume, NULL, &late_port), 0);
+	flush_fails(late_port);
+	atomic_store(&has_failed, true);
+	return NULL;
+}
+
+void __real_tgt_sync_forget(struct tgt_volume *of);
+void __wrap_tgt_sync_forget(struct tgt_volume *of);
+void __wrap_tgt_sync_forget(struct tgt_volume *of)
+{
+	const struct timespec pause = {.tv_nsec = 1000000};
+
+	if (armed) {
+		armed = false;
+		assert_int_equal(pthread_create(&opener, NULL, open_and_fail, NULL), 0);
+		/* It may be kept out until this has ended: so it is not waited for long. */
+		for (int i = 0; i < 200 && !atomic_load(&has_failed); i++)
+			nanosleep(&pause, NULL);
+	}
+	__real_tgt_sync_forget(of);
+}
+
+static void a_later_failure_is_not_forgotten(void **state)
+{
+	struct tgt_port *port;
+
+	assert_int_equal(tgt_volume_attach(&volume, NULL, &port), 0);
+	flush_fails(port);
+	armed = true;
+	tgt_volume_detach(&volume, port);
+	assert_int_equal(pthread_join(opener, NULL), 0);
+	assert_true(has_failed);
+	assert_true(tgt_sync_is_lost(&volume));
+	tgt_volume_detach(&volume, late_port);
+	assert_false(tgt_sync_is_lost(&volume));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_later_failure_is_not_forgotten),
+	};
+
+	return cmocka_run_group_tests_name("target forget", tests, NULL, NULL);
+}
