@@ -30,19 +30,32 @@ static int mark_path(const char *folder, const struct tgt_store_id *id, char pat
 	return length < PATH_MAX ? 0 : -ENAMETOOLONG;
 }
 
+/*
+ * Another user could cut it short while it is mapped, which would kill the process; and a link
+ * would lead to another file, which must not be written.
+ */
+static bool mark_is_ours(const struct stat *st)
+{
+	return S_ISREG(st->st_mode) && st->st_uid == geteuid() && st->st_nlink == 1;
+}
+
 /* Allocates all of it: a store to the mapping never finds the file system full. */
-static int mark_file(const char *folder, const char *path)
+static int mark_file(const char *folder, const char *path, char *error)
 {
 	static const struct tgt_mark none;
 	struct stat st;
 	int fd, status;
 
 	if (mkdir(folder, 0700) && errno != EEXIST)
-		return -errno;
+		return tgt_error(error, -errno, "%s: %s", folder, strerror(errno));
 	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (fd < 0)
-		return -errno;
-	if (fstat(fd, &st) == 0 && st.st_size == sizeof(none))
+		return tgt_error(error, -errno, "%s: %s", folder, strerror(errno));
+	if (fstat(fd, &st) < 0 || !mark_is_ours(&st)) {
+		close(fd);
+		return tgt_error(error, -EPERM, "%s: not a file of rblkd's own", path);
+	}
+	if (st.st_size == sizeof(none))
 		return fd;
 	errno = ENOSPC; /* of a write that is short */
 	if (ftruncate(fd, 0) == 0 && pwrite(fd, &none, sizeof(none), 0) == sizeof(none))
@@ -50,7 +63,7 @@ static int mark_file(const char *folder, const char *path)
 	status = -errno;
 	close(fd);
 	unlink(path);
-	return status;
+	return tgt_error(error, status, "%s: %s", folder, strerror(-status));
 }
 
 int tgt_mark_open(const char *folder, const struct tgt_store_info *info, struct tgt_mark **out,
@@ -60,10 +73,11 @@ int tgt_mark_open(const char *folder, const struct tgt_store_info *info, struct 
 	char path[PATH_MAX];
 	int fd = mark_path(folder, &info->id, path);
 
-	if (fd == 0)
-		fd = mark_file(folder, path);
 	if (fd < 0)
 		return tgt_error(error, fd, "%s: %s", folder, strerror(-fd));
+	fd = mark_file(folder, path, error);
+	if (fd < 0)
+		return fd;
 	mark = mmap(NULL, sizeof(*mark), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	close(fd);
 	if (mark == MAP_FAILED)

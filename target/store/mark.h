@@ -24,7 +24,8 @@ struct tgt_mark {
 
 /*
  * Makes the folder if it is missing (only its last part). A record of another boot or of a file
- * that does not exist any more is dropped. 0 or negative errno; error: TGT_ERROR_BYTES.
+ * that does not exist any more is dropped. One that is not this user's own file is left alone: -EPERM. 0 or
+ * negative errno; error: TGT_ERROR_BYTES.
  */
 int tgt_mark_open(const char *folder, const struct tgt_store_info *info, struct tgt_mark **mark,
 		  char *error);

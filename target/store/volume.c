@@ -243,13 +243,15 @@ static void volume_remember(struct tgt_volume *volume)
 	struct tgt_volume_trouble *trouble = &volume->trouble;
 	const char *folder = volume->registry->folder;
 	char reason[TGT_ERROR_BYTES];
+	int status;
 
 	if (!folder || !info->can_flush || info->read_only || volume->config.read_only ||
 	    (!info->id.device && !info->id.inode))
 		return;
-	if (tgt_mark_open(folder, info, &trouble->mark, reason) < 0) {
-		/* Usual for an ordinary user, so only a debug message there. */
-		tgt_log(geteuid() ? TGT_LOG_DEBUG : TGT_LOG_WARNING,
+	status = tgt_mark_open(folder, info, &trouble->mark, reason);
+	if (status < 0) {
+		/* Usually an ordinary user cannot make the folder: a debug message is enough. */
+		tgt_log(geteuid() && status != -EPERM ? TGT_LOG_DEBUG : TGT_LOG_WARNING,
 			"volume %s: %s: a failed FLUSH would be forgotten when rblkd ends",
 			volume->config.name, reason);
 		return;

@@ -137,6 +137,39 @@ static void a_folder_that_cannot_be_is_said(void **state)
 	assert_int_equal(tgt_mark_open(folder, &disk, &mark, error), -ELOOP);
 }
 
+/* It could be cut short while it is mapped, which kills the process; and writing to it would write
+ * to another file. */
+static void a_file_of_others_is_not_used(void **state)
+{
+	char error[TGT_ERROR_BYTES], path[128], other[128], wanted[TGT_ERROR_BYTES];
+	struct tgt_mark *mark;
+	struct stat st;
+
+	assert_int_equal(mkdir(folder, 0700), 0);
+	snprintf(path, sizeof(path), "%s/d-810", folder);
+	snprintf(other, sizeof(other), "%s/precious", directory);
+	rig_file(other, 100);
+	assert_int_equal(link(other, path), 0);
+	assert_int_equal(tgt_mark_open(folder, &disk, &mark, error), -EPERM);
+	snprintf(wanted, sizeof(wanted), "%s: not a file of rblkd's own", path);
+	assert_string_equal(error, wanted);
+	assert_int_equal(stat(other, &st), 0);
+	assert_int_equal(st.st_size, 100);
+	assert_int_equal(unlink(path), 0);
+	/* A pipe, a directory. */
+	assert_int_equal(mkfifo(path, 0600), 0);
+	assert_int_equal(tgt_mark_open(folder, &disk, &mark, error), -EPERM);
+	assert_int_equal(unlink(path), 0);
+	assert_int_equal(mkdir(path, 0700), 0);
+	assert_int_equal(tgt_mark_open(folder, &disk, &mark, error), -EISDIR);
+	assert_int_equal(rmdir(path), 0);
+	if (geteuid())
+		return;
+	leave(&disk, 5);
+	assert_int_equal(chown(path, 4711, (gid_t)-1), 0);
+	assert_int_equal(tgt_mark_open(folder, &disk, &mark, error), -EPERM);
+}
+
 #define MARK_TEST(function) cmocka_unit_test_setup_teardown(function, setup, teardown)
 
 int main(void)
@@ -147,6 +180,7 @@ int main(void)
 		MARK_TEST(another_boot_and_another_file_know_nothing_of_it),
 		MARK_TEST(rubbish_is_not_believed),
 		MARK_TEST(a_folder_that_cannot_be_is_said),
+		MARK_TEST(a_file_of_others_is_not_used),
 	};
 
 	return cmocka_run_group_tests_name("target mark", tests, NULL, NULL);
