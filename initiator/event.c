@@ -241,14 +241,39 @@ void ini_event_poll(struct rblk_session *session)
 
 /* -- the target's events ----------------------------------------------------------------------- */
 
+static void volume_note(struct rblk_volume *volume, u32 events)
+{
+	volume->info.changed = true;
+	volume->events |= events;
+}
+
 static void volume_event(struct rblk_session *session, u32 handle,
 			 enum rblk_session_event_type type)
 {
+	bool found = !handle;
+
 	for (struct rblk_volume *volume = session->volumes; volume; volume = volume->next) {
 		if (handle && volume->handle != handle)
 			continue;
-		volume->info.changed = true;
-		volume->events |= 1u << type;
+		volume_note(volume, 1u << type);
+		found = true;
+	}
+	if (found)
+		return;
+	session->early[session->early_next].handle = handle;
+	session->early[session->early_next].events = 1u << type;
+	session->early_next = (session->early_next + 1) % RBLK_RESERVED_TAGS;
+}
+
+void ini_event_opened(struct rblk_volume *volume)
+{
+	struct rblk_session *session = volume->session;
+
+	for (u32 i = 0; i < RBLK_RESERVED_TAGS; i++) {
+		if (!session->early[i].events || session->early[i].handle != volume->handle)
+			continue;
+		volume_note(volume, session->early[i].events);
+		session->early[i].events = 0;
 	}
 }
 

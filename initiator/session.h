@@ -94,6 +94,13 @@ struct rblk_session {
 	unsigned int told; /* callbacks besides I/O since rblk_poll() returned, which counts them */
 
 	u32 event_seen, event_told; /* numbers: of the last event, and of the last KEEPALIVE's */
+	/* Events of handles that no volume has: one whose OPEN is answered, but not called back yet. The oldest is
+	 * overwritten; it is no OPEN's any more. */
+	struct {
+		u32 handle;
+		u32 events; /* as above; 0: free */
+	} early[RBLK_RESERVED_TAGS];
+	u32 early_next;
 	bool target_draining;
 
 	u64 now_ns;       /* as of this turn */
@@ -142,6 +149,8 @@ void ini_session_drained(struct rblk_session *session);
 unsigned int ini_event_deliver(struct rblk_session *session);
 /* An event message of the target. */
 void ini_event_received(struct rblk_session *session, const struct rblk_wire_completion *event);
+/* `volume` has a new handle, from the answer to its OPEN: events of the handle that came before are its own. */
+void ini_event_opened(struct rblk_volume *volume);
 /* The cause of an error completion, as text that tells what to do. */
 const char *ini_event_cause(enum ibv_wc_status status);
 

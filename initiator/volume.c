@@ -102,6 +102,7 @@ static int open_take(struct ini_open *open)
 	ini_volume_info(session, &report, &volume->info);
 	volume->handle = rblk_le32(report.handle);
 	volume->block_shift = (u32)__builtin_ctz(volume->info.block_bytes);
+	ini_event_opened(volume);
 	return 0;
 }
 

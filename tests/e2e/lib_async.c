@@ -339,6 +339,62 @@ static void events_are_told(void **state)
 	end(&p);
 }
 
+/* One message: the event of a handle, and before or behind it the answer that names the handle. */
+static bool event_first;
+
+static enum fake_answer event_with_open(struct fake_target *fake,
+					const struct rblk_wire_command *command,
+					struct rblk_wire_completion *completion)
+{
+	struct fake_script *script = fake_target_script(fake);
+	struct rblk_wire_completion message[2];
+	struct rblk_wire_volume report = {
+		.name = "disk",
+		.handle = rblk_to_le32(FAKE_HANDLE),
+		.blocks = rblk_to_le64(8),
+		.block_bytes = rblk_to_le32(512),
+		.physical_bytes = rblk_to_le32(512),
+		.max_io_bytes = rblk_to_le32(4096),
+	};
+
+	if (command->opcode != RBLK_OP_OPEN)
+		return FAKE_REPLY;
+	fake_target_report(fake, command, &report, sizeof(report));
+	completion->result = rblk_to_le64(FAKE_HANDLE);
+	memset(message, 0, sizeof(message));
+	message[event_first] = *completion;
+	message[!event_first] = (struct rblk_wire_completion){
+		.tag = rblk_to_le16(RBLK_TAG_EVENT),
+		.status = rblk_to_le16(RBLK_EVENT_VOLUME_REMOVED),
+		.flags = RBLK_CPL_EVENT,
+		.result = rblk_to_le64(1ull << 32 | FAKE_HANDLE),
+	};
+	memcpy(script->raw, message, sizeof(message));
+	script->raw_bytes = sizeof(message);
+	return FAKE_REPLY_RAW;
+}
+
+/* The target confirms an OPEN and removes the volume in the same turn. */
+static void an_event_beside_the_answer_to_open_is_told(void **state)
+{
+	for (int first = 0; first < 2; first++) {
+		struct program p = { .script.command = event_with_open };
+
+		event_first = first;
+		begin(&p);
+		assert_int_equal(rblk_volume_open_start(p.session, NULL, 0, volume_done, &p), 0);
+		assert_true(wait_call(&p) > 0);
+		assert_int_equal(p.error, 0);
+		while (p.event_count < 2 && !fake_target_seen(p.fake, RBLK_OP_KEEPALIVE))
+			assert_true(rblk_wait(p.session, 20000) >= 0);
+		assert_int_equal(p.event_count, 2);
+		assert_int_equal(p.events[1].type, RBLK_SESSION_EVENT_VOLUME_REMOVED);
+		assert_ptr_equal(p.events[1].volume, p.volume);
+		assert_true(rblk_volume_info(p.volume)->changed);
+		end(&p);
+	}
+}
+
 /* Of the target's thread. */
 static u32 last_event;
 
@@ -436,6 +492,7 @@ int main(void)
 		cmocka_unit_test(closing_calls_back_as_well),
 		cmocka_unit_test(a_list_comes_in_parts),
 		cmocka_unit_test(events_are_told),
+		cmocka_unit_test(an_event_beside_the_answer_to_open_is_told),
 		cmocka_unit_test(events_without_end_do_not_hold_up_a_poll),
 		cmocka_unit_test(failed_is_told_behind_the_callbacks),
 	};
