@@ -76,10 +76,10 @@ static int verbs_device_query(struct verbs_device *device, uint32_t *max_cqe)
 	limits->max_read_out = min_u32((uint32_t)attr.max_qp_init_rd_atom, VERBS_READ_DEPTH_MAX);
 	limits->max_msg_bytes = verbs_device_max_msg(device->context, attr.phys_port_cnt);
 	limits->immediate = !device->iwarp;
-	limits->invalidate_inline = limits->invalidate && !device->iwarp;
 	limits->acknowledged = !device->iwarp;
 	limits->late_flush = !device->iwarp;
 	limits->invalidate = attr.device_cap_flags & IBV_DEVICE_MEM_MGT_EXTENSIONS;
+	limits->invalidate_inline = limits->invalidate && !device->iwarp;
 	*max_cqe = (uint32_t)attr.max_cqe;
 	return 0;
 }
