@@ -44,6 +44,7 @@ struct plan {
 	struct step *steps;
 	unsigned int count;
 	unsigned int added, removed, changed;
+	unsigned int dropped; /* taken out of the list, to be opened late */
 	unsigned int told; /* of these, changes of the list that the reactors know of */
 };
 
@@ -224,19 +225,20 @@ static void log_served(const struct tgt_volume *volume, const char *what)
 		(unsigned long long)atomic_load(&volume->blocks), volume->block_bytes);
 }
 
-/* The reactors log which sessions have it open. */
-static void volume_drop(const struct plan *plan, const char *name, bool for_good)
+/* The reactors log which sessions have it open. False: it was not served. */
+static bool volume_drop(const struct plan *plan, const char *name, bool for_good)
 {
 	struct tgt_volume *volume = tgt_volume_remove(plan->reload->registry, name);
 
 	if (!volume)
-		return;
+		return false;
 	if (for_good)
 		log_served(volume, "removed");
 	if (volume->store->info.direct)
 		tgt_log(TGT_LOG_WARNING, "volume %s: the data in its memory is discarded", name);
 	reactors_tell(plan->reload, volume, tgt_reactor_volume_removed);
 	tgt_volume_put(volume);
+	return true;
 }
 
 static void step_put_in_place(struct plan *plan, struct step *step)
@@ -290,7 +292,7 @@ static void plan_commit(struct plan *plan)
 	}
 	for (i = 0; i < plan->count; i++)
 		if (plan->steps[i].kind == STEP_LATE && plan->steps[i].old)
-			volume_drop(plan, plan->steps[i].old->name, false);
+			plan->dropped += volume_drop(plan, plan->steps[i].old->name, false);
 	for (i = 0; i < plan->count; i++) {
 		if (plan->steps[i].kind == STEP_EARLY)
 			step_put_in_place(plan, &plan->steps[i]);
@@ -320,7 +322,7 @@ static void list_tell(const struct tgt_reload *reload)
 
 static void plan_tell(struct plan *plan)
 {
-	unsigned int changes = plan->added + plan->removed + plan->changed;
+	unsigned int changes = plan->added + plan->removed + plan->changed + plan->dropped;
 
 	if (changes != plan->told)
 		list_tell(plan->reload);

@@ -9,6 +9,7 @@
 
 #include <sys/file.h>
 #include "target/control/config.h"
+#include "target/serve/mail.h"
 
 #define VOLUMES 3u
 
@@ -156,6 +157,47 @@ static void what_stays_stuck_is_mended(void **state)
 	assert_int_equal(served(0), 4096);
 }
 
+static unsigned int list_told;
+
+void __wrap_tgt_reactor_list_changed(struct tgt_reactor *reactor);
+void __wrap_tgt_reactor_list_changed(struct tgt_reactor *reactor)
+{
+	list_told++;
+}
+
+void __wrap_tgt_reactor_volume_removed(struct tgt_reactor *reactor, struct tgt_volume *volume);
+void __wrap_tgt_reactor_volume_removed(struct tgt_reactor *reactor, struct tgt_volume *volume)
+{
+	tgt_volume_put(volume);
+}
+
+/* Closed to be opened again, which does not succeed for a while: initiators learn of both. */
+static void a_list_that_lacks_a_volume_is_told(void **state)
+{
+	struct tgt_volume *held = tgt_volume_get(registry, name[0]);
+	struct tgt_config wanted = config_of(512);
+	char error[TGT_ERROR_BYTES];
+	struct tgt_reactor *none = NULL;
+	const struct tgt_reload reload = {
+		.registry = registry, .reactors = &none, .reactor_count = 1};
+	unsigned int before, left;
+	int status;
+
+	list_told = 0;
+	wanted.volumes[0].block_bytes = 4096;
+	status = tgt_reload_apply(&reload, &current, &wanted, error);
+	before = served(0);
+	left = tgt_reload_mend(&reload, &current);
+	tgt_volume_put(held);
+	assert_int_equal(status, 0);
+	assert_int_equal(before, 0);
+	assert_int_equal(left, 1);
+	assert_int_equal(list_told, 1);
+	assert_int_equal(tgt_reload_mend(&reload, &current), 0);
+	assert_int_equal(served(0), 4096);
+	assert_int_equal(list_told, 2);
+}
+
 /* A lock's long wait is for the start: a reload tries the others meanwhile. */
 static void a_lock_wait_is_not_spent_on_one(void **state)
 {
@@ -214,6 +256,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		RELOAD_TEST(one_that_is_stuck_delays_no_other),
 		RELOAD_TEST(what_stays_stuck_is_mended),
+		RELOAD_TEST(a_list_that_lacks_a_volume_is_told),
 		RELOAD_TEST(a_lock_wait_is_not_spent_on_one),
 		RELOAD_TEST(what_does_not_pass_is_not_waited_for),
 		RELOAD_TEST(a_former_life_is_waited_for),
