@@ -67,9 +67,12 @@ static void more_than_the_device_has(void)
 /* Inline data is a wish: what there is less is told and works. */
 static void inline_as_much_as_there_is(void)
 {
+	const struct fab_limits *limits = &fx_target.limits;
 	static struct fx fx;
 	uint32_t bytes;
 
+	/* A device without immediates (iWARP) may refuse it; others must not lose it. */
+	CHECK_EQ(limits->invalidate_inline, limits->invalidate && limits->immediate);
 	fx = (struct fx){.conn_options.inline_bytes = 1u << 20};
 	fx_open_connected(&fx);
 	bytes = fab_conn_inline(fx.a.conn);
