@@ -180,8 +180,8 @@ static void verbs_polled(struct verbs_fab *fab)
 	struct verbs_conn *conn;
 
 	TAILQ_FOREACH(conn, &fab->conns, all_entry)
-	if (conn->polls_wanted)
-		verbs_conn_drain(conn);
+		if (conn->polls_wanted)
+			verbs_conn_drain(conn);
 }
 
 static int verbs_poll(struct fab *head, struct ibv_wc *wc, int count)
@@ -304,8 +304,8 @@ static int verbs_timeout_ms(const struct fab *head)
 	if (TAILQ_EMPTY(&fab->timed))
 		return -1;
 	TAILQ_FOREACH(conn, &fab->timed, timed_entry)
-	if (conn->deadline_ns < first)
-		first = conn->deadline_ns;
+		if (conn->deadline_ns < first)
+			first = conn->deadline_ns;
 	now = env_now_ns();
 	/* Rounded up: a caller that wakes early would find nothing to do and sleep for 0 ms. */
 	return first <= now ? 0 : (int)((first - now + NS_PER_MS - 1) / NS_PER_MS);

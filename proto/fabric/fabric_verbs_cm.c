@@ -168,8 +168,7 @@ static void verbs_listener_lost(struct verbs_fab *fab, const struct rdma_cm_id *
 {
 	struct verbs_listener *listener;
 
-	TAILQ_FOREACH(listener, &fab->listeners, entry)
-	{
+	TAILQ_FOREACH(listener, &fab->listeners, entry) {
 		if (listener->id != id)
 			continue;
 		rdma_destroy_id(listener->id);

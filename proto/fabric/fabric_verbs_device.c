@@ -364,7 +364,7 @@ static void verbs_device_clear(struct verbs_device *device)
 	if (!device->context)
 		return;
 	TAILQ_FOREACH(mr, &verbs_fab(device->head.fab)->mrs, entry)
-	verbs_mr_remove(mr, device->head.index);
+		verbs_mr_remove(mr, device->head.index);
 	if (device->srq)
 		ibv_destroy_srq(device->srq);
 	if (device->cq) {
@@ -418,8 +418,7 @@ static int verbs_device_init(struct verbs_device *device, struct ibv_device *ibd
 	if (!err)
 		err = verbs_device_create_srq(device);
 	/* Without the caller's memory there is no I/O: better no device than one without keys. */
-	TAILQ_FOREACH(mr, &fab->mrs, entry)
-	{
+	TAILQ_FOREACH(mr, &fab->mrs, entry) {
 		if (err)
 			break;
 		err = verbs_mr_add(mr, device, device->pd);
@@ -566,8 +565,7 @@ void verbs_device_lost(struct verbs_device *device, int status, const char *why)
 		return;
 	device->gone = true;
 	device->gone_pending = true;
-	TAILQ_FOREACH(conn, &fab->conns, all_entry)
-	{
+	TAILQ_FOREACH(conn, &fab->conns, all_entry) {
 		if (conn->head.device != &device->head)
 			continue;
 		if (conn->state < VERBS_CONN_ACCEPTED)

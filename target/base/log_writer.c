@@ -58,8 +58,7 @@ static void line_write(const char *line, size_t bytes)
 	}
 }
 
-/* -- the ring; lock held -------------------------------------------------------------------------
- */
+/* -- the ring; lock held ----------------------------------------------------------------------- */
 
 static void ring_copy_in(const void *from, size_t bytes)
 {
@@ -107,8 +106,7 @@ static void ring_put_dropped(void)
 		writer.dropped = 0;
 }
 
-/* -- all threads
- * ----------------------------------------------------------------------------------- */
+/* -- all threads ------------------------------------------------------------------------------- */
 
 void tgt_log_put(const char *line, size_t bytes)
 {
@@ -126,8 +124,7 @@ void tgt_log_put(const char *line, size_t bytes)
 		line_write(line, bytes);
 }
 
-/* -- the thread
- * -------------------------------------------------------------------------------------- */
+/* -- the thread -------------------------------------------------------------------------------- */
 
 static void *writer_thread(void *argument)
 {

@@ -115,8 +115,7 @@ void tgt_address_format_bound(enum fab_kind kind, const struct sockaddr_storage 
 	snprintf(text, TGT_ADDRESS_BYTES, "%s%s", scheme_of(kind), numbers);
 }
 
-/* -- socket addresses ---------------------------------------------------------------------------
- */
+/* -- socket addresses -------------------------------------------------------------------------- */
 
 static void resolve_any(uint16_t port, struct sockaddr_storage found[TGT_ADDRESS_CANDIDATES])
 {

@@ -158,8 +158,7 @@ static int step_judge(struct plan *plan, struct step *step, char *error)
 	return status;
 }
 
-/* -- before anything is changed ------------------------------------------------------------------
- */
+/* -- before anything is changed ---------------------------------------------------------------- */
 
 /* -EAGAIN: the last I/O of the path's former volume has to end first. */
 static bool reload_waits(const struct tgt_reload *reload)
@@ -205,8 +204,7 @@ static int plan_prepare(struct plan *plan, char *error)
 	return status;
 }
 
-/* -- the change ----------------------------------------------------------------------------------
- */
+/* -- the change -------------------------------------------------------------------------------- */
 
 /* Hands each reactor a reference of its own. */
 static void reactors_tell(const struct tgt_reload *reload, struct tgt_volume *volume,
@@ -301,8 +299,7 @@ static void plan_commit(struct plan *plan)
 	}
 }
 
-/* -- what had to wait
- * ------------------------------------------------------------------------------ */
+/* -- what had to wait -------------------------------------------------------------------------- */
 
 static void volume_log_name(const struct tgt_reload *reload, const char *name, const char *what)
 {
@@ -421,8 +418,7 @@ unsigned int tgt_reload_mend(const struct tgt_reload *reload, const struct tgt_c
 	return left;
 }
 
-/* -- all of it
- * ------------------------------------------------------------------------------------- */
+/* -- all of it --------------------------------------------------------------------------------- */
 
 static void plan_finish(struct plan *plan, struct tgt_config *current, struct tgt_config *wanted)
 {

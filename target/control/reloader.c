@@ -38,8 +38,7 @@ struct tgt_reloader {
 	bool over; /* the thread ends */
 };
 
-/* -- on the thread ------------------------------------------------------------------------------
- */
+/* -- on the thread ----------------------------------------------------------------------------- */
 
 /* The thread is needed for something else. */
 static bool reloader_wanted(struct tgt_reloader *reloader)
@@ -131,8 +130,7 @@ static void *reloader_thread(void *argument)
 	return NULL;
 }
 
-/* -- the control thread's ------------------------------------------------------------------------
- */
+/* -- the control thread's ---------------------------------------------------------------------- */
 
 static void reloader_free(struct tgt_reloader *reloader)
 {

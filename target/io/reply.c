@@ -28,8 +28,8 @@ static bool reply_all_immediate(const struct tgt_lane *lane)
 	    tgt_lane_event_due(lane))
 		return false;
 	TAILQ_FOREACH(request, &lane->done, link)
-	if (!reply_may_be_immediate(request))
-		return false;
+		if (!reply_may_be_immediate(request))
+			return false;
 	return true;
 }
 

@@ -96,14 +96,13 @@ void tgt_work_expire(struct tgt_turn *turn)
 	struct tgt_lane *lane;
 
 	TAILQ_FOREACH(share, &turn->starving, link)
-	TAILQ_FOREACH(lane, &share->starving, starving_link)
-	{
-		while ((request = TAILQ_FIRST(&lane->waiting)) &&
-		       turn->now_ns - request->received_ns >= TGT_MEMORY_WAIT_NS) {
-			tgt_request_wait_no_more(request);
-			tgt_request_complete(request, RBLK_E_BUSY);
+		TAILQ_FOREACH(lane, &share->starving, starving_link) {
+			while ((request = TAILQ_FIRST(&lane->waiting)) &&
+			       turn->now_ns - request->received_ns >= TGT_MEMORY_WAIT_NS) {
+				tgt_request_wait_no_more(request);
+				tgt_request_complete(request, RBLK_E_BUSY);
+			}
 		}
-	}
 	/* The time for gathering may be over: then the others get theirs. */
 	if (turn->short_of_memory) {
 		tgt_share_gather(turn, true);
@@ -165,7 +164,7 @@ bool tgt_work_is_idle(const struct tgt_turn *turn)
 	const struct tgt_lane *lane;
 
 	TAILQ_FOREACH(lane, &turn->alive, alive_link)
-	if (lane->active || lane->sent_head != lane->sent_tail)
-		return false;
+		if (lane->active || lane->sent_head != lane->sent_tail)
+			return false;
 	return true;
 }

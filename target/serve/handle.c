@@ -220,8 +220,7 @@ static void users_log(struct tgt_reactor *reactor, const struct tgt_volume *volu
 	const struct tgt_session *session;
 	unsigned int count = 0;
 
-	TAILQ_FOREACH(session, &reactor->sessions, link)
-	{
+	TAILQ_FOREACH(session, &reactor->sessions, link) {
 		if (!session_uses(session, volume) || count++ >= USERS_LOGGED_MAX)
 			continue;
 		tgt_log(TGT_LOG_WARNING, "volume %s: session %u [%s] %s had it open",
@@ -239,8 +238,7 @@ static void handle_volume_event(struct tgt_reactor *reactor, struct tgt_volume *
 
 	if (removed)
 		users_log(reactor, volume);
-	TAILQ_FOREACH(session, &reactor->sessions, link)
-	{
+	TAILQ_FOREACH(session, &reactor->sessions, link) {
 		for (uint32_t i = 0; i < session->handle_slots; i++) {
 			struct tgt_handle *handle = session->handles[i];
 

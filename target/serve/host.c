@@ -31,8 +31,7 @@ struct tgt_host *tgt_host_get(struct tgt_reactor *reactor, const struct sockaddr
 	struct tgt_host_key key = host_key(address);
 	struct tgt_host *host;
 
-	TAILQ_FOREACH(host, &reactor->hosts, link)
-	{
+	TAILQ_FOREACH(host, &reactor->hosts, link) {
 		if (memcmp(&host->key, &key, sizeof(key)))
 			continue;
 		tgt_host_share(host);

@@ -21,8 +21,7 @@ struct tgt_lease {
 	_Atomic unsigned int users; /* pending logins and sessions; never raised from 0 */
 };
 
-/* -- control thread -----------------------------------------------------------------------------
- */
+/* -- control thread ---------------------------------------------------------------------------- */
 
 /* 0 or -ENOMEM. The array of reactors is the caller's, and outlives the leases. */
 int tgt_leases_create(struct tgt_reactor **reactors, unsigned int count,
@@ -35,8 +34,7 @@ void tgt_leases_destroy(struct tgt_leases *leases); /* nobody uses one; NULL: no
  */
 struct tgt_lease *tgt_lease_get(struct tgt_leases *leases, const uint8_t session_id[16]);
 
-/* -- the lease's reactor -------------------------------------------------------------------------
- */
+/* -- the lease's reactor ----------------------------------------------------------------------- */
 
 /* A session begins, from a login that has the lease. NULL: nothing, as below. */
 static inline void tgt_lease_share(struct tgt_lease *lease)

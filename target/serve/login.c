@@ -136,8 +136,8 @@ static bool login_leaves_room(const struct tgt_reactor *reactor, const struct tg
 	if (rblk_le16(login->wire.queue_index) == 0)
 		return false;
 	TAILQ_FOREACH(session, &reactor->sessions, link)
-	if (!session->places[0].queue)
-		return true;
+		if (!session->places[0].queue)
+			return true;
 	return false;
 }
 
@@ -390,13 +390,13 @@ static bool login_make_room(struct tgt_reactor *reactor, const struct tgt_login 
 	struct tgt_login *victim;
 
 	TAILQ_FOREACH(host, &reactor->hosts, link)
-	if (host->logins > most->logins)
-		most = host;
+		if (host->logins > most->logins)
+			most = host;
 	if (most == newer->host)
 		return false;
 	TAILQ_FOREACH_REVERSE(victim, &reactor->logins, tgt_login_list, link)
-	if (victim->host == most)
-		break;
+		if (victim->host == most)
+			break;
 	login_reject(reactor, victim->request, RBLK_REJECT_NO_RESOURCES, 0,
 		     "too many logins of this host wait for older connections to end");
 	login_remove(reactor, victim);

@@ -40,8 +40,7 @@ static void reactor_list_changed(struct tgt_reactor *reactor)
 {
 	struct tgt_session *session;
 
-	TAILQ_FOREACH(session, &reactor->sessions, link)
-	{
+	TAILQ_FOREACH(session, &reactor->sessions, link) {
 		session->events.list_changed = true;
 		tgt_event_kick(session);
 	}
@@ -56,8 +55,7 @@ void tgt_mail_begin_drain(struct tgt_reactor *reactor)
 	reactor->turn.draining = true;
 	reactor->drain_until_ns = reactor->turn.now_ns + (uint64_t)reactor->config.drain_ms * 1000000;
 	tgt_login_refuse_all(reactor);
-	TAILQ_FOREACH(session, &reactor->sessions, link)
-	{
+	TAILQ_FOREACH(session, &reactor->sessions, link) {
 		session->events.draining = true;
 		tgt_event_kick(session);
 	}

@@ -50,8 +50,8 @@ struct tgt_session *tgt_session_find(struct tgt_reactor *reactor, const uint8_t 
 	struct tgt_session *session;
 
 	TAILQ_FOREACH(session, &reactor->sessions, link)
-	if (!memcmp(session->id, id, sizeof(session->id)))
-		return session;
+		if (!memcmp(session->id, id, sizeof(session->id)))
+			return session;
 	return NULL;
 }
 

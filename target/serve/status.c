@@ -79,8 +79,7 @@ void tgt_status_log(const struct tgt_reactor *reactor)
 		reactor->index, reactor->session_count, TGT_S(reactor->session_count),
 		reactor->queue_count, TGT_S(reactor->queue_count), reactor->login_count,
 		TGT_S(reactor->login_count), used / 1024, reactor->pool_bytes / 1024);
-	TAILQ_FOREACH(session, &reactor->sessions, link)
-	{
+	TAILQ_FOREACH(session, &reactor->sessions, link) {
 		if (shown++ < SESSIONS_SHOWN)
 			session_log(session);
 	}

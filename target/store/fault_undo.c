@@ -96,8 +96,7 @@ void tgt_fault_undo_durable(struct tgt_fault_undo *undo, uint64_t offset, uint64
 	struct tgt_fault_entry *entry;
 
 	pthread_mutex_lock(&undo->lock);
-	TAILQ_FOREACH(entry, &undo->entries, link)
-	{
+	TAILQ_FOREACH(entry, &undo->entries, link) {
 		uint64_t first = entry->offset > offset ? entry->offset : offset;
 		uint64_t entry_end = entry->offset + entry->bytes, end = offset + bytes;
 

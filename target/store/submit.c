@@ -21,8 +21,7 @@ static const char *const kind_names[TGT_IO_KINDS] = {
 	[TGT_IO_EXTENTS] = "EXTENTS",
 };
 
-/* -- errors --------------------------------------------------------------------------------------
- */
+/* -- errors ------------------------------------------------------------------------------------ */
 
 static void volume_failed(struct tgt_port *port, const struct tgt_io *io, int error)
 {
@@ -50,8 +49,7 @@ static void volume_answered(struct tgt_port *port, struct tgt_io *io, int error)
 	tgt_sync_end(io, error);
 }
 
-/* -- limits --------------------------------------------------------------------------------------
- */
+/* -- limits ------------------------------------------------------------------------------------ */
 
 /*
  * Transfers in flight by one port: as many as the disk takes at once, for what it does not take
@@ -100,8 +98,7 @@ static struct tgt_window *window_of(struct tgt_port *port, enum tgt_io_kind kind
 	return &port->ranges;
 }
 
-/* -- the way of an operation ---------------------------------------------------------------------
- */
+/* -- the way of an operation ------------------------------------------------------------------- */
 
 static void io_done(struct tgt_io *io, int error);
 
@@ -160,7 +157,7 @@ static void flush_next(struct tgt_port *port, struct tgt_waiter_list *ended)
 		if (TAILQ_EMPTY(&port->unflushed))
 			return;
 		TAILQ_FOREACH(waiter, &port->unflushed, link)
-		waiter->waiting = false;
+			waiter->waiting = false;
 		waiter = TAILQ_FIRST(&port->unflushed);
 		TAILQ_REMOVE(&port->unflushed, waiter, link);
 		TAILQ_CONCAT(&port->flushed, &port->unflushed, link);
@@ -259,8 +256,7 @@ int tgt_volume_submit(struct tgt_volume *volume, struct tgt_port *port, struct t
 	return status;
 }
 
-/* -- ports ---------------------------------------------------------------------------------------
- */
+/* -- ports ------------------------------------------------------------------------------------- */
 
 int tgt_volume_attach(struct tgt_volume *volume, struct tgt_ring *ring, struct tgt_port **port)
 {

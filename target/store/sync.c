@@ -129,7 +129,7 @@ static void port_wake_missed(struct tgt_port *port)
 	bool missed = false;
 
 	TAILQ_FOREACH(waiter, &port->kept, link)
-	missed |= !tgt_orphans_left(&port->trouble->syncs, io_of(waiter)->others);
+		missed |= !tgt_orphans_left(&port->trouble->syncs, io_of(waiter)->others);
 	if (missed)
 		waiting_wake(port->trouble);
 }

@@ -17,8 +17,8 @@ static struct tgt_waiter *window_first(struct tgt_window *window, uint64_t owner
 	struct tgt_waiter *first;
 
 	TAILQ_FOREACH(first, &window->waiting, link)
-	if (first->owner == owner)
-		return first;
+		if (first->owner == owner)
+			return first;
 	return NULL;
 }
 

@@ -298,8 +298,7 @@ bool sim_disk_is_writing(const struct sim_disk *disk, uint64_t word)
 {
 	const struct sim_io *io;
 
-	TAILQ_FOREACH(io, &disk->inflight, link)
-	{
+	TAILQ_FOREACH(io, &disk->inflight, link) {
 		const uint8_t *data = io->copy ? io->copy : io->buffer;
 
 		if (io->kind == SIM_IO_WRITE && !memcmp(data, &word, sizeof(word)))
@@ -327,8 +326,9 @@ bool sim_disk_uses(const void *memory, size_t bytes)
 		if (!disks[i])
 			continue;
 		TAILQ_FOREACH(io, &disks[i]->inflight, link)
-		if (io->buffer && io->buffer < first + bytes && first < io->buffer + io->bytes)
-			return true;
+			if (io->buffer && io->buffer < first + bytes &&
+			    first < io->buffer + io->bytes)
+				return true;
 	}
 	return false;
 }

@@ -57,7 +57,7 @@ unsigned int sim_fabric_count(void)
 	unsigned int count = 0;
 
 	TAILQ_FOREACH(fab, &fabric.fabs, link)
-	count++;
+		count++;
 	return count;
 }
 
@@ -166,8 +166,8 @@ bool sim_fd_ready(int fd)
 	if (sim_mailbox_fd(fd))
 		return sim_mailbox_ready(fd);
 	TAILQ_FOREACH(fab, &fabric.fabs, link)
-	if (fab->head.fd == fd)
-		break;
+		if (fab->head.fd == fd)
+			break;
 	if (!fab)
 		sim_fail("a wait for what is no descriptor");
 	if (!fab->readable && !fab->armed)
@@ -201,8 +201,8 @@ uint32_t sim_session_of(const struct sim_actor *actor)
 	struct sim_fab *fab;
 
 	TAILQ_FOREACH(fab, &fabric.fabs, link)
-	if (fab->actor == actor)
-		return fab->serial;
+		if (fab->actor == actor)
+			return fab->serial;
 	return 0;
 }
 
@@ -402,13 +402,11 @@ void sim_fabric_kill(struct sim_actor *actor, bool power_lost)
 	struct sim_fab *fab;
 
 	sim_listeners_kill(actor);
-	TAILQ_FOREACH(fab, &fabric.fabs, link)
-	{
+	TAILQ_FOREACH(fab, &fabric.fabs, link) {
 		if (fab->actor != actor)
 			continue;
 		fab->dead = true;
-		TAILQ_FOREACH(conn, &fab->conns, link)
-		{
+		TAILQ_FOREACH(conn, &fab->conns, link) {
 			if (conn->peer && !power_lost && sim_link_up(conn))
 				sim_conn_lose(conn->peer, IBV_WC_RETRY_EXC_ERR, -ECONNRESET);
 			if (conn->server && conn->session && !conn->closed)
@@ -425,8 +423,7 @@ void sim_fabric_unplug(const struct sim_actor *actor)
 	struct sim_conn *conn, *following;
 	struct sim_fab *fab;
 
-	TAILQ_FOREACH(fab, &fabric.fabs, link)
-	{
+	TAILQ_FOREACH(fab, &fabric.fabs, link) {
 		if (fab->actor != actor || fab->dead || TAILQ_EMPTY(&fab->conns))
 			continue;
 		sim_trace(actor->name, "its device is removed");
@@ -448,18 +445,18 @@ bool sim_fabric_break(uint64_t n)
 	uint64_t count = 0;
 
 	TAILQ_FOREACH(fab, &fabric.fabs, link)
-	TAILQ_FOREACH(conn, &fab->conns, link)
-	count += conn->state == SIM_CONN_UP;
+		TAILQ_FOREACH(conn, &fab->conns, link)
+			count += conn->state == SIM_CONN_UP;
 	if (!count)
 		return false;
 	n %= count;
 	TAILQ_FOREACH(fab, &fabric.fabs, link)
-	TAILQ_FOREACH(conn, &fab->conns, link)
-	if (conn->state == SIM_CONN_UP && n-- == 0) {
-		sim_trace(fab->actor->name, "qp %u breaks", conn->head.qp_num);
-		sim_conn_lose(conn, IBV_WC_RETRY_EXC_ERR, -ETIMEDOUT);
-		return true;
-	}
+		TAILQ_FOREACH(conn, &fab->conns, link)
+			if (conn->state == SIM_CONN_UP && n-- == 0) {
+				sim_trace(fab->actor->name, "qp %u breaks", conn->head.qp_num);
+				sim_conn_lose(conn, IBV_WC_RETRY_EXC_ERR, -ETIMEDOUT);
+				return true;
+			}
 	return false;
 }
 

@@ -170,8 +170,8 @@ static void on_issue(void *arg)
 	if (conn->state != SIM_CONN_UP)
 		return;
 	TAILQ_FOREACH(wqe, &conn->sq, link)
-	if (wqe->state == SIM_WQE_POSTED)
-		break;
+		if (wqe->state == SIM_WQE_POSTED)
+			break;
 	if (!wqe || !may_issue(conn, wqe))
 		return;
 	wqe_gather(conn, wqe);
@@ -308,8 +308,7 @@ static void arrive_next(struct sim_conn *conn)
 {
 	struct sim_wqe *wqe;
 
-	TAILQ_FOREACH(wqe, &conn->sq, link)
-	{
+	TAILQ_FOREACH(wqe, &conn->sq, link) {
 		if (wqe->state != SIM_WQE_FLYING)
 			continue;
 		sim_event_at(&conn->arrive, wqe->due_ns);
@@ -345,8 +344,8 @@ static void on_arrive(void *arg)
 	struct sim_wqe *wqe;
 
 	TAILQ_FOREACH(wqe, &conn->sq, link)
-	if (wqe->state == SIM_WQE_FLYING)
-		break;
+		if (wqe->state == SIM_WQE_FLYING)
+			break;
 	if (!wqe)
 		return;
 	if (conn->state == SIM_CONN_ERR)
@@ -381,8 +380,7 @@ static void on_ack(void *arg)
 
 	if (conn->state == SIM_CONN_ERR)
 		return;
-	TAILQ_FOREACH(wqe, &conn->sq, link)
-	{
+	TAILQ_FOREACH(wqe, &conn->sq, link) {
 		if (wqe->state != SIM_WQE_EXECUTED || sim_wqe_is_read(wqe))
 			continue;
 		if (wqe->due_ns > sim_now_ns()) {
@@ -413,8 +411,8 @@ static void on_respond(void *arg)
 	if (conn->state == SIM_CONN_ERR && sim_now_ns() >= conn->death_ns)
 		return;
 	TAILQ_FOREACH(wqe, &conn->sq, link)
-	if (sim_wqe_is_read(wqe) && wqe->state == SIM_WQE_EXECUTED)
-		break;
+		if (sim_wqe_is_read(wqe) && wqe->state == SIM_WQE_EXECUTED)
+			break;
 	if (!wqe)
 		return;
 	if (wqe->due_ns > sim_now_ns()) {

@@ -32,10 +32,11 @@ static void check_disk(const struct sim_disk *disk, uint64_t since)
 	const struct sim_io *io;
 
 	TAILQ_FOREACH(io, &disk->inflight, link)
-	if (io->ring && (io->kind == SIM_IO_WRITE || io->kind == SIM_IO_ZERO) &&
-	    ended_before(io_conn(io), since))
-		sim_fail("%s: opened, and I/O of a connection that had ended is being stored",
-			 disk->path);
+		if (io->ring && (io->kind == SIM_IO_WRITE || io->kind == SIM_IO_ZERO) &&
+		    ended_before(io_conn(io), since))
+			sim_fail("%s: opened, and I/O of a connection that had ended is being "
+				 "stored",
+				 disk->path);
 }
 
 static void check_conn(const struct sim_host *host, unsigned int volume,
@@ -44,8 +45,7 @@ static void check_conn(const struct sim_host *host, unsigned int volume,
 	const uint8_t *memory = info->direct;
 	const struct sim_wqe *wqe;
 
-	TAILQ_FOREACH(wqe, &conn->sq, link)
-	{
+	TAILQ_FOREACH(wqe, &conn->sq, link) {
 		const uint8_t *at = (const uint8_t *)(uintptr_t)wqe->sge[0].addr;
 
 		if (sim_wqe_is_read(wqe) && at >= memory &&
@@ -66,8 +66,9 @@ static void check_memory(const struct sim_host *host, unsigned int volume, uint6
 		return;
 	for (fab = sim_fabric_next(NULL); fab; fab = sim_fabric_next(fab))
 		TAILQ_FOREACH(conn, &fab->conns, link)
-	if (!fab->dead && conn->server && ended_before(conn, since) && !conn->flushed)
-		check_conn(host, volume, &found->store->info, conn);
+			if (!fab->dead && conn->server && ended_before(conn, since) &&
+			    !conn->flushed)
+				check_conn(host, volume, &found->store->info, conn);
 	tgt_volume_put(found);
 }
 

@@ -123,8 +123,8 @@ static uint64_t volume_oldest(const struct sim_volume *volume)
 	uint64_t oldest = sim_model_now();
 
 	TAILQ_FOREACH(command, &volume->commands, link)
-	if (command->command.kind == SIM_COMMAND_READ && command->command.begin < oldest)
-		oldest = command->command.begin;
+		if (command->command.kind == SIM_COMMAND_READ && command->command.begin < oldest)
+			oldest = command->command.begin;
 	return oldest;
 }
 

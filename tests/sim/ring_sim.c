@@ -324,8 +324,7 @@ void sim_ring_kill(struct tgt_ring *ring)
 
 		if (!ring->files[i])
 			continue;
-		TAILQ_FOREACH(io, &ring->files[i]->disk->inflight, link)
-		{
+		TAILQ_FOREACH(io, &ring->files[i]->disk->inflight, link) {
 			if (io->ring != ring)
 				continue;
 			ring_complete(ring, io->op, -EIO, NULL);

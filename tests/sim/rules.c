@@ -56,8 +56,7 @@ void sim_rules_storing(const struct sim_actor *actor, const void *memory, size_t
 	for (fab = sim_fabric_next(NULL); fab; fab = sim_fabric_next(fab)) {
 		if (fab->actor != actor)
 			continue;
-		TAILQ_FOREACH(receive, &fab->srq, link)
-		{
+		TAILQ_FOREACH(receive, &fab->srq, link) {
 			const uint8_t *at = (const uint8_t *)(uintptr_t)receive->sge.addr;
 
 			if (at < first + bytes && first < at + receive->sge.length)
@@ -112,8 +111,8 @@ void sim_rules_accepted(struct sim_conn *conn, const void *data, uint8_t bytes)
 		return;
 	conn->promised = rblk_le16(accept->credits) + RBLK_RESERVED_TAGS;
 	TAILQ_FOREACH(other, &fab->conns, link)
-	if (!other->drained_told)
-		promised += other->promised;
+		if (!other->drained_told)
+			promised += other->promised;
 	if (promised > fab->head.options.srq_depth)
 		sim_fail("%s: qp %u: %u receives are promised, and there are %u (C5)",
 			 fab->actor->name, conn->head.qp_num, promised,
@@ -131,19 +130,18 @@ static const struct sim_conn *memory_user(const struct sim_fab *fab, const uint8
 	const struct sim_wqe *wqe;
 
 	TAILQ_FOREACH(conn, &fab->conns, link)
-	TAILQ_FOREACH(wqe, &conn->sq, link)
-	{
-		/* Of these the device has what it needs. */
-		if (wqe->wr.send_flags & IBV_SEND_INLINE)
-			continue;
-		for (int i = 0; i < wqe->wr.num_sge; i++) {
-			const uint8_t *at = (const uint8_t *)(uintptr_t)wqe->sge[i].addr;
+		TAILQ_FOREACH(wqe, &conn->sq, link) {
+			/* Of these the device has what it needs. */
+			if (wqe->wr.send_flags & IBV_SEND_INLINE)
+				continue;
+			for (int i = 0; i < wqe->wr.num_sge; i++) {
+				const uint8_t *at = (const uint8_t *)(uintptr_t)wqe->sge[i].addr;
 
-			if (memory ? at < memory + bytes && memory < at + wqe->sge[i].length
-				   : wqe->sge[i].lkey == key)
-				return conn;
+				if (memory ? at < memory + bytes && memory < at + wqe->sge[i].length
+					   : wqe->sge[i].lkey == key)
+					return conn;
+			}
 		}
-	}
 	return NULL;
 }
 

@@ -15,8 +15,7 @@
 #include "target/control/listener.h"
 #include "tests/unit/unit.h"
 
-/* -- the fabric ---------------------------------------------------------------------------------
- */
+/* -- the fabric -------------------------------------------------------------------------------- */
 
 static struct fake {
 	struct fab fab;
@@ -130,8 +129,7 @@ void __wrap_tgt_reactor_check_devices(struct tgt_reactor *reactor)
 	fake.checks++;
 }
 
-/* -- cases --------------------------------------------------------------------------------------
- */
+/* -- cases ------------------------------------------------------------------------------------- */
 
 static void an_empty_host_is_both_families(void **state)
 {
@@ -198,8 +196,7 @@ static void a_device_that_comes_back_is_listened_on(void **state)
 	tgt_listener_destroy(listener);
 }
 
-/* -- names ---------------------------------------------------------------------------------------
- */
+/* -- names ------------------------------------------------------------------------------------- */
 
 /* Linked in the place of getaddrinfo(): what the name stands for, the next time it is asked. */
 static const char *resolves_to = "10.0.0.1";

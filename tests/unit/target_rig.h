@@ -62,8 +62,7 @@ static inline void rig_file_bytes(const char *path, void *buffer, size_t bytes, 
 	close(fd);
 }
 
-/* -- a store ------------------------------------------------------------------------------------
- */
+/* -- a store ----------------------------------------------------------------------------------- */
 
 static inline struct tgt_volume_config rig_volume(const char *store, const char *path,
 						  uint64_t bytes)

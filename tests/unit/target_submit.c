@@ -337,8 +337,7 @@ static void which_errors_are_remembered(void **state)
 	}
 }
 
-/* -- limits --------------------------------------------------------------------------------------
- */
+/* -- limits ------------------------------------------------------------------------------------ */
 
 /*
  * Operations that the store has are ended by hand, the oldest first. `order` is who ended, by the
