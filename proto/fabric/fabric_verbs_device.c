@@ -269,7 +269,7 @@ static int verbs_mr_publish(struct verbs_mr *mr)
 	int err = 0;
 
 	TAILQ_INSERT_TAIL(&fab->mrs, mr, entry);
-	/* A device that was removed meanwhile is nobody's matter any more. */
+	/* The error of a device that was removed meanwhile does not matter. */
 	if (mr->work_errno && !mr->devices[mr->work_failed]->gone) {
 		errno = mr->work_errno;
 		err = verbs_mr_fail(mr->head.fab, mr, mr->devices[mr->work_failed]->head.name);

@@ -28,9 +28,10 @@ RBLK_ASSERT_SIZE(struct rblk_wire_identify, 192);
 
 /*
  * AUTHENTICATE, in two steps. Step 1 brings the initiator's nonce Ni; the report brings the
- * target's nonce Nt. Step 2 brings the initiator's proof, the report the target's own; each is *
- * HMAC-SHA256(secret, role || Ni || Nt || session_id || session_epoch) with role one byte, 'I' or
- * 'T', so that neither end's proof can be replayed to it, and the epoch as its 8 bytes on the wire.
+ * target's nonce Nt. Step 2 brings the initiator's proof, the report the target's own. A proof is
+ * HMAC-SHA256(secret, role || Ni || Nt || session_id || session_epoch), where role is one byte, 'I'
+ * or 'T', so that neither end's proof can be replayed to it, and the epoch is its 8 bytes on the
+ * wire.
  */
 struct rblk_wire_authenticate {
 	__le32 step; /* 1 or 2 */

@@ -183,8 +183,8 @@ struct tgt_lane_terms {
 /* Bytes of the reply ring of a queue with so many credits: for tgt_lane_init(). */
 size_t tgt_lane_ring_bytes(uint16_t credits);
 /*
- * The credits, at most so many and at least RBLK_CREDITS_MIN, whose reply ring `pool` has now, and
- * still has a page for each of so many other queues then.
+ * `credits`, or fewer, so that `pool` has memory for their reply ring now, and after that still a
+ * page for each of `others` more queues. At least RBLK_CREDITS_MIN, even if memory is short.
  */
 uint16_t tgt_lane_ring_credits(struct tgt_pool *pool, uint16_t credits, unsigned int others);
 

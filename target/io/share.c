@@ -15,8 +15,8 @@ void tgt_share_init(struct tgt_share *share, struct tgt_turn *turn, struct tgt_h
 
 /* -- taking ------------------------------------------------------------------------------------ */
 
-/* How much a host that holds so much may still take of a pool with so much free: it then holds
- * TGT_SHARE_OF_FREE times what stays. */
+/* How much a host that holds `held` may still take of a pool with `free_bytes`: after that it holds
+ * TGT_SHARE_OF_FREE times what stays free. */
 static uint64_t host_room(uint64_t held, uint64_t free_bytes)
 {
 	if (TGT_SHARE_OF_FREE * free_bytes <= held)

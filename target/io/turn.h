@@ -61,10 +61,10 @@ struct tgt_turn {
 	struct tgt_share_list starving;	 /* sessions with commands that wait for memory, in turn */
 	bool memory_freed;		 /* since they were last looked at */
 	bool short_of_memory;		 /* it is gathered for one of them: no other overtakes it */
-	uint64_t gather_begun_ns;	 /* of the period in which memory was gathered ... */
-	uint64_t gathered_ns;		 /* for so long ... */
-	uint64_t gather_seen_ns;	 /* until then */
-	struct tgt_request_list resumed; /* to go on in the next turn: checksums, and work in stores' memory */
+	uint64_t gather_begun_ns;	 /* start of the present TGT_GATHER_PERIOD_NS */
+	uint64_t gathered_ns;		 /* how long memory was gathered in that period */
+	uint64_t gather_seen_ns;	 /* when gathered_ns was last brought up to date */
+	struct tgt_request_list resumed; /* continue in the next turn: work in stores' memory */
 	uint64_t direct_bytes;		 /* of TGT_DIRECT_BYTES, in this turn */
 	struct tgt_receives_list idle;	 /* has receive buffers to post */
 	struct tgt_chain chain;

@@ -18,7 +18,7 @@ static_assert(RBLK_HANDLES_MAX == 1u << INDEX_BITS, "a handle's index fits its b
 
 /* -- ports ------------------------------------------------------------------------------------- */
 
-/* Whoever waited for it may have gone; the others look at the end of this turn. */
+/* The OPENs that waited may have ended; open.c continues the others at the end of this turn. */
 static void port_opened(struct tgt_port *port, void *context)
 {
 	struct tgt_reactor *reactor = context;

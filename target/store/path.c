@@ -43,8 +43,8 @@ int tgt_path_identify(const char *path, struct tgt_store_id *id)
 /* -- F6: one server at a time --------------------------------------------------------------- */
 
 /*
- * Who holds the lock, in words, as far as /proc/locks knows: "12: FLOCK ADVISORY WRITE 4711
- * 08:01:131074 0 EOF" `otherwise` if the holder is not known.
+ * Who holds the lock, in words, as far as /proc/locks knows; `otherwise` if it does not. One of its
+ * lines: "12: FLOCK ADVISORY WRITE 4711 08:01:131074 0 EOF".
  */
 static void holder_words(const char *path, const char *otherwise, char *words, size_t bytes)
 {

@@ -33,7 +33,7 @@ static int port_job_run(struct tgt_job *job)
 	return 0;
 }
 
-/* False: nobody does it, for want of a thread or memory. */
+/* On the worker's thread; then `complete` on this one. False: there is no thread or memory for it. */
 static bool port_work_aside(struct tgt_port *port, const struct tgt_port_owner *owner,
 			    void (*complete)(struct tgt_ring_op *op, int result, uint32_t flags))
 {

@@ -189,7 +189,7 @@ bool tgt_sync_keep(struct tgt_io *io)
 {
 	struct tgt_port *port = io->port;
 
-	/* Without a ring there is one thread, and no test of that has two syncs at once. */
+	/* Without a ring (unit tests) there is one thread, and syncs end one after the other. */
 	if (!port->ring || !io->sync ||
 	    (io->kind != TGT_IO_FLUSH && !io->volume->store->info.buffered))
 		return false;
