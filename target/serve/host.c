@@ -34,7 +34,7 @@ struct tgt_host *tgt_host_get(struct tgt_reactor *reactor, const struct sockaddr
 	TAILQ_FOREACH(host, &reactor->hosts, link) {
 		if (memcmp(&host->key, &key, sizeof(key)))
 			continue;
-		tgt_host_share(host);
+		tgt_host_ref(host);
 		return host;
 	}
 	host = calloc(1, sizeof(*host));

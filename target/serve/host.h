@@ -8,6 +8,7 @@
 #ifndef RBLK_TARGET_HOST_H
 #define RBLK_TARGET_HOST_H
 
+#include "target/io/share.h"
 #include "target/serve/reactor_impl.h"
 
 struct tgt_host_key {
@@ -26,7 +27,7 @@ struct tgt_host {
 
 /* The host at that address, with one user more. NULL: no memory. */
 struct tgt_host *tgt_host_get(struct tgt_reactor *reactor, const struct sockaddr *address);
-static inline void tgt_host_share(struct tgt_host *host)
+static inline void tgt_host_ref(struct tgt_host *host)
 {
 	host->users++;
 }

@@ -14,7 +14,6 @@
 #include "proto/wire/login.h"
 #include "target/base/log.h"
 #include "target/base/settings.h"
-#include "target/io/share.h"
 #include "target/io/turn.h"
 #include "target/serve/mailbox.h"
 #include "target/store/ring.h"

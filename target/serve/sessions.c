@@ -26,7 +26,7 @@ struct tgt_session *tgt_session_create(struct tgt_reactor *reactor,
 		return NULL;
 	session->reactor = reactor;
 	session->host = host;
-	tgt_host_share(host);
+	tgt_host_ref(host);
 	tgt_share_init(&session->share, &reactor->turn, &host->share);
 	memcpy(session->id, login->session_id, sizeof(session->id));
 	session->epoch = rblk_le64(login->session_epoch);
