@@ -39,8 +39,8 @@ struct ini_buffer *ini_buffer_find(struct ini_buffers *buffers, const struct fab
 void ini_buffers_fini(struct ini_buffers *buffers);
 
 /*
- * Take in registered memory. mapped_bytes: of ini_pages_alloc(), or 0: the caller's memory. On success
- * the registration belongs to the buffer. -EEXIST: it overlaps another; -ENOSPC: there are
+ * Take in registered memory. mapped_bytes: of ini_pages_alloc(), or 0: the caller's memory. On
+ * success the registration belongs to the buffer. -EEXIST: it overlaps another; -ENOSPC: there are
  * INI_BUFFERS_MAX; -ENOMEM.
  */
 int ini_buffer_insert(struct ini_buffers *buffers, void *memory, size_t bytes, size_t mapped_bytes,

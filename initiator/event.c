@@ -331,8 +331,8 @@ static bool tell_once(struct rblk_session *session, struct rblk_volume *volume,
 }
 
 /*
- * One event of one volume. The callback may close volumes, so the list is begun again behind it. Only
- * the answer to its CLOSE frees a volume, and no event's callback delivers that.
+ * One event of one volume. The callback may close volumes, so the list is begun again behind it.
+ * Only the answer to its CLOSE frees a volume, and no event's callback delivers that.
  */
 static bool tell_of_volume(struct rblk_session *session)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The calls of rblk.h that register memory, and the messages of those that fail. Where the buffers of
- * a session are kept and found is buffer.c's.
+ * The calls of rblk.h that register memory, and the messages of those that fail. Where the buffers
+ * of a session are kept and found is buffer.c's.
  */
 #include "initiator/rblk.h"
 
@@ -27,7 +27,8 @@ static void register_failed(struct rblk_session *session, size_t bytes, int err)
 				 bytes, (unsigned long long)limit.rlim_cur / 1024);
 	else
 		ini_session_note(session, "register %zu bytes: %s", bytes,
-				 fab_error(session->fab)[0] ? fab_error(session->fab) : strerror(-err));
+				 fab_error(session->fab)[0] ? fab_error(session->fab)
+							    : strerror(-err));
 }
 
 static const char *insert_reason(int err)

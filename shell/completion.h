@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Shells' completions, which programs of the build print out of the commands' own tables: what they
- * have in common in bash and in zsh. Used by initiator/cmd/completion.c and target/control/completion.c
- * only; nothing of it is installed.
+ * have in common in bash and in zsh. Used by initiator/cmd/completion.c and
+ * target/control/completion.c only; nothing of it is installed.
  */
 #ifndef RBLK_SHELL_COMPLETION_H
 #define RBLK_SHELL_COMPLETION_H
@@ -37,7 +37,8 @@ int shell_completion_main(int argc, char **argv, void (*bash)(void), void (*zsh)
  */
 void shell_bash_begin(const char *command, const char *locals);
 /* A case of "case $prev in" that completes the option's argument. prefix: "" or "VERB:". */
-void shell_bash_argument(const char *command, const char *prefix, const struct shell_option *option);
+void shell_bash_argument(const char *command, const char *prefix,
+			 const struct shell_option *option);
 /* " --name -n" */
 void shell_bash_names(const struct shell_option *option);
 

@@ -263,14 +263,16 @@ int fab_mr_register_private(struct fab_conn *conn, void *addr, size_t bytes, int
 			    struct fab_mr **mr);
 void fab_mr_deregister(struct fab_mr *mr);
 /*
- * The same for memory so large that it would stop the fab's thread: begun and ended on that thread, and carried out
- * by fab_mr_work() on any one thread in between, while the fab's thread goes on. There are no keys before the end of
- * what was begun, and none from fab_mr_retire() on. A fab is not closed meanwhile.
+ * The same for memory so large that it would stop the fab's thread: begun and ended on that thread,
+ * and carried out by fab_mr_work() on any one thread in between, while the fab's thread goes on.
+ * There are no keys before the end of what was begun, and none from fab_mr_retire() on. A fab is
+ * not closed meanwhile.
  */
 int fab_mr_begin(struct fab *fab, void *addr, size_t bytes, int access, struct fab_mr **mr);
 void fab_mr_retire(struct fab_mr *mr);
 void fab_mr_work(struct fab_mr *mr);
-/* Of what was begun: 0, or negative errno, and the mr is gone. Of what was retired: 0, and the mr is gone. */
+/* Of what was begun: 0, or negative errno and the mr is freed. Of what was retired: 0 and it is
+ * freed. */
 int fab_mr_end(struct fab_mr *mr);
 /* Keys as this connection's device knows them. 0 if registration there failed (logged). */
 uint32_t fab_mr_lkey(const struct fab_mr *mr, const struct fab_device *device);

@@ -152,8 +152,8 @@ struct verbs_mr {
 	int access;
 	struct verbs_conn *conn; /* private: whose; else NULL */
 	TAILQ_ENTRY(verbs_mr) entry;
-	/* From fab_mr_begin() or fab_mr_retire() to fab_mr_end(), when it is not on the fab's list: the devices that
-	 * it works with, which are kept open, and what came of it. */
+	/* From fab_mr_begin() or fab_mr_retire() to fab_mr_end(), when it is not on the fab's list:
+	 * the devices that it works with, which are kept open, and what came of it. */
 	struct verbs_device *devices[FAB_DEVICES_MAX];
 	int work_errno;
 	unsigned int work_failed; /* index of the device */

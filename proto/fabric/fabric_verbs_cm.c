@@ -375,7 +375,7 @@ int verbs_connect(struct fab *head, const struct sockaddr *addr,
 		err = errno;
 		if (err != EINVAL)
 			goto err_destroy_id;
-		/* With Soft-iWARP, an address that no device leads to; elsewhere its event says so. */
+		/* With Soft-iWARP no device reaches the address; others report that as an event. */
 		verbs_conn_fail(conn, ENODEV, VERBS_NO_DEVICE);
 		*out = &conn->head;
 		return 0;

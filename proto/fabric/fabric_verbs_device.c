@@ -199,7 +199,7 @@ void verbs_mr_deregister(struct fab_mr *head)
 	free(mr);
 }
 
-/* -- memory, on another thread ------------------------------------------------------------------ */
+/* -- memory, on another thread ----------------------------------------------------------------- */
 
 static void verbs_mr_hold(struct verbs_mr *mr, struct verbs_device *device)
 {

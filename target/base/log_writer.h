@@ -11,8 +11,9 @@
 #define TGT_LOG_RING_BYTES 262144
 
 /*
- * From start to stop, a thread of its own writes the lines; before and after, each is written at once. Main thread,
- * signals blocked. stop waits a moment for what is still unwritten, and no longer where stderr takes nothing.
+ * From start to stop, a thread of its own writes the lines; before and after, each is written at
+ * once. Main thread, signals blocked. stop waits a moment for what is still unwritten, and no
+ * longer where stderr takes nothing.
  */
 int tgt_log_start(void); /* 0 or negative errno */
 void tgt_log_stop(void);

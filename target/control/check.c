@@ -26,7 +26,7 @@ static int path_check(const struct tgt_volume_config *volume, char *error)
 	return 0;
 }
 
-/* -EALREADY: an earlier volume has the same file or device, by another name. Readers may share (F6). */
+/* -EALREADY: an earlier volume has this file or device, by another name. Readers may share (F6). */
 static int path_check_twice(const struct tgt_config *config, unsigned int n, char *error)
 {
 	const struct tgt_volume_config *volume = &config->volumes[n];

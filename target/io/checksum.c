@@ -45,7 +45,8 @@ void tgt_checksum_next(struct tgt_request *request)
 		tgt_request_complete(request, RBLK_OK);
 		return;
 	}
-	if (request->home == TGT_HOME_DIRECT && tgt_share_over_budget(request->lane->share, bytes)) {
+	if (request->home == TGT_HOME_DIRECT &&
+	    tgt_share_over_budget(request->lane->share, bytes)) {
 		tgt_request_put_off(request);
 		return;
 	}

@@ -30,7 +30,7 @@ void tgt_lane_close(struct tgt_lane *lane)
 		case TGT_REQUEST_REPLYING:
 			tgt_request_drop(request);
 			break;
-		case TGT_REQUEST_STORING: /* F5: what has begun cannot be cancelled; wait for its end */
+		case TGT_REQUEST_STORING: /* F5: what has begun cannot be cancelled, only awaited */
 			if (tgt_request_withdraw(request))
 				tgt_request_drop(request);
 			else

@@ -33,7 +33,7 @@ static inline bool tgt_opcode_writes(uint8_t opcode)
 	       opcode == RBLK_OP_WRITE_ZEROES;
 }
 
-/* -- request_memory.c --------------------------------------------------------------------------- */
+/* -- request_memory.c -------------------------------------------------------------------------- */
 
 /* Memory for `bytes` of data, now or when it is this lane's turn; then the command goes on. */
 void tgt_request_get_memory(struct tgt_request *request, uint32_t bytes);

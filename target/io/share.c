@@ -97,7 +97,7 @@ void tgt_share_free(struct tgt_lane *lane, void *block, uint32_t bytes, bool rep
 	lane->turn->memory_freed = true;
 }
 
-/* -- a turn's work ------------------------------------------------------------------------------ */
+/* -- a turn's work ----------------------------------------------------------------------------- */
 
 bool tgt_share_over_budget(struct tgt_share *share, uint64_t bytes)
 {

@@ -21,8 +21,8 @@
 /* C8: the connection of a peer that accepts nothing for so long is ended. */
 #define TGT_TAKE_NS 30000000000ull
 #define TGT_LATE_NS 1000000000ull
-/* Bytes of stores' own memory that one turn reads or zeroes for new commands, and for those put off:
- * digests and copies of more would keep other sessions waiting. */
+/* Bytes of stores' own memory that one turn reads or zeroes for new commands, and for those put
+ * off: digests and copies of more would keep other sessions waiting. */
 #define TGT_DIRECT_BYTES (2u << 20)
 /* Sessions of one host that may do one command each beyond that. */
 #define TGT_DIRECT_EXTRA 4u

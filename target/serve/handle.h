@@ -22,7 +22,8 @@ void tgt_handle_close_all(struct tgt_session *session);
 void tgt_handle_volume_removed(struct tgt_reactor *reactor, struct tgt_volume *volume);
 void tgt_handle_volume_changed(struct tgt_reactor *reactor, struct tgt_volume *volume);
 
-/* The reactor's port to the volume, for one user more; it may be OPENING. Consumes the reference. NULL: logged. */
+/* The reactor's port to the volume, for one user more; it may be OPENING. Consumes the reference.
+ * NULL: logged. */
 struct tgt_port *tgt_handle_port_get(struct tgt_reactor *reactor, struct tgt_volume *volume);
 void tgt_handle_port_put(struct tgt_reactor *reactor, struct tgt_port *port);
 

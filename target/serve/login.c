@@ -240,7 +240,8 @@ static void login_accept(struct tgt_login *login, struct tgt_session *session,
 
 /* A login's first queue of a session that is not here. Answers the request in every case. */
 static void login_begin_session(struct tgt_login *login, struct tgt_reactor *reactor,
-				struct tgt_fabric *fabric, struct tgt_device *device, uint32_t features)
+				struct tgt_fabric *fabric, struct tgt_device *device,
+				uint32_t features)
 {
 	struct tgt_session *session;
 

@@ -169,8 +169,8 @@ static int measure_arena(struct tgt_measure *measure, const struct tgt_queue_ter
 }
 
 int tgt_measure_create(struct tgt_session *session, struct tgt_fabric *fabric,
-		       struct tgt_device *device, struct fab_request *request, const struct tgt_queue_terms *terms,
-		       struct tgt_queue **out)
+		       struct tgt_device *device, struct fab_request *request,
+		       const struct tgt_queue_terms *terms, struct tgt_queue **out)
 {
 	struct tgt_measure *measure = calloc(1, sizeof(*measure));
 	struct tgt_queue *queue = &measure->queue;

@@ -14,7 +14,7 @@ void tgt_measure_terms(const struct tgt_reactor *reactor, uint16_t wanted,
 		       struct tgt_queue_terms *terms);
 /* As tgt_queue_create(). */
 int tgt_measure_create(struct tgt_session *session, struct tgt_fabric *fabric,
-		       struct tgt_device *device, struct fab_request *request, const struct tgt_queue_terms *terms,
-		       struct tgt_queue **queue);
+		       struct tgt_device *device, struct fab_request *request,
+		       const struct tgt_queue_terms *terms, struct tgt_queue **queue);
 
 #endif

@@ -83,8 +83,8 @@ static_assert(REPORT_BYTES_MAX <= 4 * TGT_POOL_PAGE, "a report fits its block");
 
 /*
  * The reserve: a reply ring of at least a page for each queue (two completions of 32 bytes for each
- * receive buffer of one device, rounded up to a power of two). Where several devices have queues with
- * many credits, later ones get fewer: tgt_lane_ring_credits().
+ * receive buffer of one device, rounded up to a power of two). Where several devices have queues
+ * with many credits, later ones get fewer: tgt_lane_ring_credits().
  */
 static size_t reserve_bytes(const struct tgt_reactor *reactor)
 {

@@ -31,7 +31,8 @@ enum memory_pages {
 	PAGES_THERE,	  /* it has ended */
 };
 
-/* Opened by the configuring thread, closed as volume.c says; `base` and its contents are any reactor's to use. */
+/* Opened by the configuring thread, closed as volume.c says; `base` and its contents are any
+ * reactor's to use. */
 struct memory_store {
 	struct tgt_store store; /* first: the struct tgt_store that others hold */
 	unsigned char *base;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * A reactor's ports to volumes. The memory of a store is registered and deregistered by a job of the store's worker
- * (worker.h): that pins or releases every page of it, which takes a millisecond and more for each gigabyte.
+ * A reactor's ports to volumes. The memory of a store is registered and deregistered by a job of
+ * the store's worker (worker.h): that pins or releases every page of it, which takes a millisecond
+ * and more for each gigabyte.
  */
 #include "target/store/port.h"
 
@@ -18,7 +19,7 @@ struct port_job {
 	struct tgt_port_owner owner;
 };
 
-/* -- what the worker does ------------------------------------------------------------------------ */
+/* -- what the worker does ---------------------------------------------------------------------- */
 
 static void port_work(struct tgt_port *port)
 {
@@ -33,7 +34,7 @@ static int port_job_run(struct tgt_job *job)
 	return 0;
 }
 
-/* On the worker's thread; then `complete` on this one. False: there is no thread or memory for it. */
+/* On the worker's thread, then `complete` on this one. False: no thread or memory for it. */
 static bool port_work_aside(struct tgt_port *port, const struct tgt_port_owner *owner,
 			    void (*complete)(struct tgt_ring_op *op, int result, uint32_t flags))
 {
@@ -56,7 +57,7 @@ static bool port_work_aside(struct tgt_port *port, const struct tgt_port_owner *
 	return false;
 }
 
-/* -- opening ------------------------------------------------------------------------------------- */
+/* -- opening ----------------------------------------------------------------------------------- */
 
 static void register_failed(const struct tgt_port *port, struct fab *fab)
 {
@@ -147,7 +148,7 @@ int tgt_port_open(struct tgt_volume *volume, struct tgt_ring *ring, struct fab *
 	return 0;
 }
 
-/* -- closing ------------------------------------------------------------------------------------- */
+/* -- closing ----------------------------------------------------------------------------------- */
 
 static void port_finish(struct tgt_port *port)
 {

@@ -10,7 +10,8 @@
 #include "target/store/store.h"
 #include "target/store/volume.h"
 
-/* Whom a port belongs to: `opened` is called when one that was OPENING is READY or FAILED, in the ring's reap. */
+/* Whom a port belongs to: `opened` is called when one that was OPENING is READY or FAILED, in the
+ * ring's reap. */
 struct tgt_port_owner {
 	void (*opened)(struct tgt_port *port, void *context);
 	void *context;
@@ -18,14 +19,14 @@ struct tgt_port_owner {
 
 /*
  * `volume`: a reference, which becomes the port's; it is given back on failure. Returns 0, or
- * negative errno after it has been logged. The port is READY, or OPENING: registering a large memory
- * takes long, and a thread of the store's does it.
+ * negative errno after it has been logged. The port is READY, or OPENING: registering a large
+ * memory takes long, and a thread of the store's does it.
  */
 int tgt_port_open(struct tgt_volume *volume, struct tgt_ring *ring, struct fab *const *fabs,
 		  unsigned int fab_count, const struct tgt_port_owner *owner,
 		  struct tgt_port **port);
-/* READY or FAILED, and nothing is in flight. Gives the reference to the volume back, now or (memory) when its
- * registrations have ended; until then it counts as in flight in the ring. */
+/* READY or FAILED, and nothing is in flight. Gives the reference to the volume back, now or
+ * (memory) when its registrations have ended; until then it counts as in flight in the ring. */
 void tgt_port_close(struct tgt_port *port);
 
 /* The store's own memory as a device of that fabric knows it. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * A store keeps a volume's blocks. Each kind is one small table of operations in a file of its
- * own (uring.c, memory.c, null.c, fault.c). A store is opened once by the
- * configuring thread (volume.h) and shared; each reactor that serves it has a port of its own (struct tgt_port).
+ * A store keeps a volume's blocks. Each kind is one small table of operations in a file of its own
+ * (uring.c, memory.c, null.c, fault.c). A store is opened once by the configuring thread (volume.h)
+ * and shared; each reactor that serves it has a port of its own (struct tgt_port).
  *
  * Nothing is faked: a kind that cannot flush durably does not set can_flush.
  */
@@ -104,7 +104,8 @@ struct tgt_store_info {
 	bool volatile_cache;         /* has a cache, so flushes are needed */
 	bool buffered;               /* through this machine's page cache */
 	struct tgt_store_id id;
-	uint64_t born_s, born_ns; /* of a file whose file system knows: tells it from a later one with its number */
+	uint64_t born_s, born_ns; /* of a file whose file system knows: tells it from a later one
+				     with its number */
 	bool rotational;
 	uint8_t cache_epoch[16];     /* F7: the machine's boot id for a disk, random for memory */
 	/*
@@ -140,7 +141,7 @@ struct tgt_port {
 	struct tgt_ring *ring;
 	/* port.c's. NULL below the fault store. */
 	struct tgt_volume *volume;		  /* a reference */
-	struct fab_mr *mr[TGT_FABRICS_MAX]; /* of store->info.direct, per fabric; valid while READY */
+	struct fab_mr *mr[TGT_FABRICS_MAX]; /* of store->info.direct; valid while READY */
 	enum tgt_port_state state;
 	unsigned int handles; /* serve/'s: those that use it or wait for it */
 	/* submit.c's: */
@@ -165,7 +166,8 @@ struct tgt_store_ops {
 
 	/* Configuring thread; may block. error: TGT_ERROR_BYTES, "path: reason". F6: takes the lock. */
 	int (*open)(const struct tgt_volume_config *config, struct tgt_store **store, char *error);
-	void (*close)(struct tgt_store *store); /* no port is left; may block, any thread but a reactor's */
+	/* No port is left. May block; volume.h says on which thread. */
+	void (*close)(struct tgt_store *store);
 	/* Configuring thread. Read its size again: sets info.bytes. NULL: its size is fixed. */
 	int (*refresh)(struct tgt_store *store);
 

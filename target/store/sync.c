@@ -16,7 +16,7 @@ static bool is_sync(const struct tgt_io *io)
 	return io->kind == TGT_IO_FLUSH || io->flags & TGT_IO_FUA;
 }
 
-/* -- a failure is not forgotten ------------------------------------------------------------------ */
+/* -- a failure is not forgotten ---------------------------------------------------------------- */
 
 /*
  * May acknowledged writes be lost now? The kernel reports a failed writeback to one fdatasync and
@@ -68,7 +68,7 @@ void tgt_sync_forget(struct tgt_volume *volume)
 			volume->config.name);
 }
 
-/* -- syncs beside each other --------------------------------------------------------------------- */
+/* -- syncs beside each other ------------------------------------------------------------------- */
 
 /* Ports that wait check again. Each is on the stack once, and only this takes it off. */
 static void waiting_wake(struct tgt_volume_trouble *trouble)

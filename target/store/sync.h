@@ -21,8 +21,8 @@ void tgt_sync_begin(struct tgt_io *io);
 /* A failure that may have lost acknowledged writes is remembered from here on. */
 void tgt_sync_end(struct tgt_io *io, int error);
 
-/* After the end of `io`, which succeeded. True: others are under way that may get the error that was meant for it;
- * port->over(io) is called when they have ended. */
+/* After the end of `io`, which succeeded. True: others are under way that may get the error that
+ * was meant for it; port->over(io) is called when they have ended. */
 bool tgt_sync_keep(struct tgt_io *io);
 /* Can the success of `io` be trusted? 0 or -EIO. */
 int tgt_sync_judge(const struct tgt_io *io);

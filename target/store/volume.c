@@ -22,9 +22,9 @@
 #include "target/store/path.h"
 
 /*
- * `lock` owns everything here but `instance`, `threads` and `folder`, which are fixed. A volume is in `all` from the opening of
- * its store until that is closed, in `sorted` as long as it can be found, in `slots` from its publication until its
- * store is closed.
+ * `lock` owns everything here but `instance`, `threads` and `folder`, which are fixed. A volume is
+ * in `all` from the opening of its store until that is closed, in `sorted` as long as it can be
+ * found, in `slots` from its publication until its store is closed.
  */
 struct tgt_registry {
 	pthread_mutex_t lock;
@@ -176,8 +176,8 @@ static bool volume_has_path(const struct tgt_volume *volume, const struct tgt_vo
 	       !(volume->config.read_only && config->read_only);
 }
 
-/* -EALREADY: one that is served, or is to be, has that file or device, by whatever name. *leaving: one has it that
- * was removed. */
+/* -EALREADY: one that is served, or is to be, has that file or device, by whatever name. *leaving:
+ * one has it that was removed. */
 static int registry_check_path(struct tgt_registry *registry,
 			       const struct tgt_volume_config *config, bool *leaving, char *error)
 {
@@ -444,8 +444,8 @@ static void *volume_closer(void *argument)
 }
 
 /*
- * A thread for each: one that hangs on its disk keeps no other volume from being closed, and so from being served
- * again. There are few: each needs a volume that was removed.
+ * A thread for each: one that hangs on its disk keeps no other volume from being closed, and so
+ * from being served again. There are few: each needs a volume that was removed.
  */
 static bool volume_close_aside(struct tgt_volume *volume)
 {

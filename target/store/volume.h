@@ -40,9 +40,9 @@ struct tgt_volume_trouble {
 };
 
 /*
- * Fixed after creation but for: trouble, store->info.bytes and `removed` (configuring thread writes, reactors
- * read: atomic), refs. `slot` is unique among living volumes and < RBLK_VOLUMES_MAX: reactors index
- * their ports with it.
+ * Fixed after creation but for: trouble, store->info.bytes and `removed` (configuring thread
+ * writes, reactors read: atomic), refs. `slot` is unique among living volumes and <
+ * RBLK_VOLUMES_MAX: reactors index their ports with it.
  */
 struct tgt_volume {
 	struct tgt_registry *registry;
@@ -67,8 +67,8 @@ void tgt_registry_destroy(struct tgt_registry *registry);
 /* Control thread, before the first volume: stores are closed on threads. Otherwise, and if no
  * thread can be created, the caller that puts the last reference closes. */
 void tgt_registry_use_threads(struct tgt_registry *registry);
-/* Likewise: failed syncs are remembered in that folder beyond the end of the process (mark.h). The text stays the
- * caller's. */
+/* Likewise: failed syncs are remembered in that folder beyond the end of the process (mark.h). The
+ * text stays the caller's. */
 void tgt_registry_remember(struct tgt_registry *registry, const char *folder);
 /* Tells an initiator that it is the same target as before: random, drawn with the registry. */
 const uint8_t *tgt_registry_instance(const struct tgt_registry *registry);
