@@ -41,8 +41,6 @@
 #include "proto/fabric/fabric_tcp_rx.h"
 #include "proto/fabric/fabric_tcp_tx.h"
 
-#define TCP_CQ_DEPTH_DEFAULT 1024u
-#define TCP_CQ_DEPTH_MAX (1u << 20)
 #define TCP_EPOLL_BATCH 64
 
 /* -- turns ------------------------------------------------------------------------------------ */

@@ -19,8 +19,6 @@ struct tcp_response {
 	uint32_t sequence;
 };
 
-/* -- directions ------------------------------------------------------------------------------- */
-
 enum tcp_frame_kind {
 	TCP_FRAME_NONE,
 	TCP_FRAME_REQUEST,  /* sq.wrs[index] */

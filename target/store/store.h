@@ -75,6 +75,12 @@ struct tgt_io {
 	void (*ended)(struct tgt_io *io, int error); /* the owner's callback instead of `done` */
 };
 
+/* The operation that waits. */
+static inline struct tgt_io *tgt_io_of(struct tgt_waiter *waiter)
+{
+	return (struct tgt_io *)((char *)waiter - offsetof(struct tgt_io, waiter));
+}
+
 /* Which file or block device it is, by whatever name; all zero: none. */
 struct tgt_store_id {
 	uint64_t device, inode; /* of the file; of a block device its own number, and 0 */

@@ -77,11 +77,6 @@ static void port_limit(struct tgt_port *port)
 	TAILQ_INIT(&port->unflushed);
 }
 
-static struct tgt_io *io_of(struct tgt_waiter *waiter)
-{
-	return (struct tgt_io *)((char *)waiter - offsetof(struct tgt_io, waiter));
-}
-
 static struct tgt_window *window_of(struct tgt_port *port, enum tgt_io_kind kind)
 {
 	switch (kind) {
@@ -150,7 +145,7 @@ static void flush_next(struct tgt_port *port, struct tgt_waiter_list *ended)
 
 		while ((waiter = TAILQ_FIRST(&port->flushed))) {
 			TAILQ_REMOVE(&port->flushed, waiter, link);
-			io_of(waiter)->error = leader->error;
+			tgt_io_of(waiter)->error = leader->error;
 			TAILQ_INSERT_TAIL(ended, waiter, link);
 		}
 		port->flushing = NULL;
@@ -161,7 +156,7 @@ static void flush_next(struct tgt_port *port, struct tgt_waiter_list *ended)
 		waiter = TAILQ_FIRST(&port->unflushed);
 		TAILQ_REMOVE(&port->unflushed, waiter, link);
 		TAILQ_CONCAT(&port->flushed, &port->unflushed, link);
-		port->flushing = io_of(waiter);
+		port->flushing = tgt_io_of(waiter);
 	} while (!io_begin_late(port->flushing, ended));
 }
 
@@ -178,7 +173,7 @@ static void port_next(struct tgt_port *port, struct tgt_io *io, struct tgt_waite
 	window = window_of(port, io->kind);
 	do
 		waiter = tgt_window_leave(window);
-	while (waiter && !io_begin_late(io_of(waiter), ended));
+	while (waiter && !io_begin_late(tgt_io_of(waiter), ended));
 }
 
 /* `io` has ended; its result is final except for the other syncs. */
@@ -194,7 +189,7 @@ static void io_over(struct tgt_io *io)
 	/* Last, because the owners may release the port. */
 	while ((waiter = TAILQ_FIRST(&ended))) {
 		TAILQ_REMOVE(&ended, waiter, link);
-		io_of(waiter)->ended(io_of(waiter), io_of(waiter)->error);
+		tgt_io_of(waiter)->ended(tgt_io_of(waiter), tgt_io_of(waiter)->error);
 	}
 }
 

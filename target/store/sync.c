@@ -84,18 +84,13 @@ static void waiting_wake(struct tgt_volume_trouble *trouble)
 	}
 }
 
-static struct tgt_io *io_of(struct tgt_waiter *waiter)
-{
-	return (struct tgt_io *)((char *)waiter - offsetof(struct tgt_io, waiter));
-}
-
 /* Takes out of `kept` what waits for no sync any more. */
 static void kept_take(struct tgt_port *port, struct tgt_waiter_list *ready)
 {
 	struct tgt_waiter *waiter, *next;
 
 	for (waiter = TAILQ_FIRST(&port->kept); waiter; waiter = next) {
-		struct tgt_io *io = io_of(waiter);
+		struct tgt_io *io = tgt_io_of(waiter);
 
 		next = TAILQ_NEXT(waiter, link);
 		io->others = tgt_orphans_left(&port->trouble->syncs, io->others);
@@ -129,7 +124,7 @@ static void port_wake_missed(struct tgt_port *port)
 	bool missed = false;
 
 	TAILQ_FOREACH(waiter, &port->kept, link)
-		missed |= !tgt_orphans_left(&port->trouble->syncs, io_of(waiter)->others);
+		missed |= !tgt_orphans_left(&port->trouble->syncs, tgt_io_of(waiter)->others);
 	if (missed)
 		waiting_wake(port->trouble);
 }
@@ -151,7 +146,7 @@ static void port_look(struct tgt_ring_op *op, int result, uint32_t flags)
 	port_wake_missed(port);
 	while ((waiter = TAILQ_FIRST(&ready))) {
 		TAILQ_REMOVE(&ready, waiter, link);
-		over(io_of(waiter));
+		over(tgt_io_of(waiter));
 	}
 }
 
