@@ -3,7 +3,8 @@
  * What the files of fabric_verbs share: the structs behind fabric.h's opaque ones, and who does
  * what.
  *   fabric_verbs.c         a fab: open, close, arm, poll, post; delivering events
- *   fabric_verbs_device.c  a device: its context, CQ, SRQ, limits, asynchronous events; memory
+ *   fabric_verbs_device.c  a device: its context, CQ, SRQ, limits, asynchronous events
+ *   fabric_verbs_mr.c      registered memory
  *   fabric_verbs_conn.c    a connection: states, queue pair, drain, destroy
  *   fabric_verbs_cm.c      rdma_cm: listen, request, connect, accept, and its events
  *
@@ -12,8 +13,9 @@
  * with the last cm id. So queue pairs are made and moved here, and rdma_cm is only told their
  * numbers.
  *
- * All of a fab belongs to one thread. A cm event is copied and acknowledged before it is acted
- * upon: rdma_migrate_id() and rdma_destroy_id() wait for events not yet acknowledged.
+ * All of a fab belongs to one thread, but for what verbs_mr_work() does with the memory that it is
+ * given and the devices that this holds (mr_jobs). A cm event is copied and acknowledged before it
+ * is acted upon: rdma_migrate_id() and rdma_destroy_id() wait for events not yet acknowledged.
  */
 #ifndef RBLK_FABRIC_VERBS_H
 #define RBLK_FABRIC_VERBS_H
@@ -196,6 +198,12 @@ void verbs_device_async(struct verbs_device *device);
 void verbs_device_lost(struct verbs_device *device, int status, const char *why);
 /* Give a removed device back to the kernel once nothing of ours is on it. */
 void verbs_device_settle(struct verbs_device *device);
+
+/* -- fabric_verbs_mr.c -- */
+/* With one device: 0, or negative errno with words in fab_error(). Undone by verbs_mr_remove(). */
+int verbs_mr_add(struct verbs_mr *mr, struct verbs_device *device, struct ibv_pd *pd);
+/* No effect if it is not registered there. */
+void verbs_mr_remove(struct verbs_mr *mr, unsigned int device_index);
 int verbs_mr_begin(struct fab *fab, void *addr, size_t bytes, int access, struct fab_mr **mr);
 void verbs_mr_retire(struct fab_mr *mr);
 void verbs_mr_work(struct fab_mr *mr);
