@@ -47,6 +47,7 @@ struct daemon {
 	unsigned int reactor_count;
 	struct tgt_listener *listener;
 	struct tgt_reloader *reloader;
+	uint64_t end_by_ns; /* stopping: nothing is waited for any longer */
 };
 
 /* -- start ------------------------------------------------------------------------------------ */
@@ -101,7 +102,7 @@ static int volumes_open(struct daemon *daemon, char *error)
 	return 0;
 }
 
-static void volumes_close(struct daemon *daemon)
+static void volumes_remove(struct daemon *daemon)
 {
 	unsigned int i;
 
@@ -112,7 +113,6 @@ static void volumes_close(struct daemon *daemon)
 		if (volume)
 			tgt_volume_put(volume);
 	}
-	tgt_registry_destroy(daemon->registry);
 }
 
 static int reactors_start(struct daemon *daemon, char *error)
@@ -291,6 +291,27 @@ static bool all_drained(const struct daemon *daemon)
 	return true;
 }
 
+static void end_within(struct daemon *daemon)
+{
+	daemon->end_by_ns =
+		env_now_ns() + (daemon->config.drain_ms + (uint64_t)DRAIN_SPARE_MS) * 1000000u;
+}
+
+/* False: stop waiting for this, the time is over or a second signal came. */
+static bool may_wait(struct daemon *daemon, const char *what)
+{
+	int taken = signal_take(daemon);
+
+	if (taken == SIGTERM || taken == SIGINT) {
+		tgt_log(TGT_LOG_WARNING, "stopping immediately: received a second signal");
+		return false;
+	}
+	if (env_now_ns() < daemon->end_by_ns)
+		return true;
+	tgt_log(TGT_LOG_ERROR, "stopping: %s did not end in time", what);
+	return false;
+}
+
 /*
  * Lets what is in flight end. False if that took too long or a second signal came: then the
  * process ends with its threads still running, and the kernel holds our locks until the last
@@ -298,10 +319,7 @@ static bool all_drained(const struct daemon *daemon)
  */
 static bool drain(struct daemon *daemon)
 {
-	uint64_t deadline =
-		env_now_ns() + (daemon->config.drain_ms + (uint64_t)DRAIN_SPARE_MS) * 1000000u;
 	unsigned int i;
-	int taken;
 
 	tgt_notify_stopping("draining");
 	/* It may wait for a lock, and add volumes that are not needed any more. */
@@ -313,30 +331,44 @@ static bool drain(struct daemon *daemon)
 	while (!all_drained(daemon)) {
 		daemon_wait(daemon, DRAIN_LOOK_MS);
 		tgt_reloader_ended(daemon->reloader);
-		taken = signal_take(daemon);
-		if (taken == SIGTERM || taken == SIGINT) {
-			tgt_log(TGT_LOG_WARNING, "stopping immediately: received a second signal");
+		if (!may_wait(daemon, "commands in flight"))
 			return false;
-		}
-		if (env_now_ns() >= deadline) {
-			tgt_log(TGT_LOG_ERROR, "stopping: commands in flight did not end in time");
-			return false;
-		}
 	}
-	if (tgt_reloader_destroy(daemon->reloader, deadline))
+	if (tgt_reloader_destroy(daemon->reloader, daemon->end_by_ns))
 		return true;
 	tgt_log(TGT_LOG_ERROR, "stopping: a reload is still blocked while it opens a volume");
 	return false;
 }
 
-/* Undoes daemon_start(), however far it came; every reactor has drained or never served. */
-static void daemon_end(struct daemon *daemon)
+/* Undoes daemon_start(), however far it came; every reactor has drained or never served. False as for
+ * drain(): a store does not close. */
+static bool daemon_end(struct daemon *daemon)
 {
+	struct pollfd signals = {.fd = daemon->signals, .events = POLLIN};
+	char name[RBLK_NAME_BYTES], what[RBLK_NAME_BYTES + 32];
+
 	while (daemon->reactor_count)
 		tgt_reactor_destroy(daemon->reactors[--daemon->reactor_count]);
 	/* Late logins were refused just now, with leases of the listener. */
 	tgt_listener_destroy(daemon->listener);
-	volumes_close(daemon);
+	volumes_remove(daemon);
+	while (daemon->registry && tgt_registry_closing(daemon->registry, name)) {
+		poll(&signals, 1, DRAIN_LOOK_MS); /* nothing else is left to be served */
+		snprintf(what, sizeof(what), "closing volume %s", name);
+		if (!may_wait(daemon, what))
+			return false;
+	}
+	tgt_registry_destroy(daemon->registry);
+	return true;
+}
+
+/* Ends with threads that still run. */
+static void end_now(void) __attribute__((noreturn));
+static void end_now(void)
+{
+	fflush(NULL);
+	tgt_log_stop();
+	_exit(EXIT_FAILURE);
 }
 
 static int daemon_run(struct daemon *daemon)
@@ -348,19 +380,18 @@ static int daemon_run(struct daemon *daemon)
 		tgt_log(TGT_LOG_ERROR, "%s", error);
 		for (i = 0; i < daemon->reactor_count; i++)
 			tgt_reactor_drain(daemon->reactors[i]);
-		daemon_end(daemon);
+		end_within(daemon);
+		if (!daemon_end(daemon))
+			end_now();
 		return EXIT_FAILURE;
 	}
 	status_words(daemon, words);
 	tgt_log(TGT_LOG_INFO, "ready: %s", words);
 	tgt_notify_ready(words);
 	serve(daemon);
-	if (!drain(daemon)) {
-		fflush(NULL);
-		tgt_log_stop();
-		_exit(EXIT_FAILURE);
-	}
-	daemon_end(daemon);
+	end_within(daemon);
+	if (!drain(daemon) || !daemon_end(daemon))
+		end_now();
 	tgt_log(TGT_LOG_INFO, "stopped");
 	return EXIT_SUCCESS;
 }

@@ -66,6 +66,19 @@ void tgt_registry_destroy(struct tgt_registry *registry)
 	free(registry);
 }
 
+const char *tgt_registry_closing(struct tgt_registry *registry, char name[RBLK_NAME_BYTES])
+{
+	const struct tgt_volume *volume;
+
+	pthread_mutex_lock(&registry->lock);
+	for (volume = registry->all; volume && !atomic_load(&volume->removed);)
+		volume = volume->next;
+	if (volume)
+		memcpy(name, volume->config.name, RBLK_NAME_BYTES);
+	pthread_mutex_unlock(&registry->lock);
+	return volume ? name : NULL;
+}
+
 void tgt_registry_use_threads(struct tgt_registry *registry)
 {
 	registry->threads = true;

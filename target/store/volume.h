@@ -62,6 +62,9 @@ struct tgt_volume {
 
 /* Control thread. 0 or -ENOMEM. */
 int tgt_registry_create(struct tgt_registry **registry);
+/* A volume that was removed and whose store is still being closed; NULL: there is none. The name is
+ * copied to the caller's buffer. Any thread. */
+const char *tgt_registry_closing(struct tgt_registry *registry, char name[RBLK_NAME_BYTES]);
 /* No references to volumes are left; waits until all stores are closed. NULL: no effect. */
 void tgt_registry_destroy(struct tgt_registry *registry);
 /* Control thread, before the first volume: stores are closed on threads. Otherwise, and if no

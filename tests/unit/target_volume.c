@@ -286,7 +286,7 @@ static void slow_close(struct tgt_store *store)
  */
 static void closing_blocks_nobody(void **state)
 {
-	char *directory = rig_directory(), disk[64], error[TGT_ERROR_BYTES];
+	char *directory = rig_directory(), disk[64], error[TGT_ERROR_BYTES], name[RBLK_NAME_BYTES];
 	struct tgt_store_ops slow = tgt_store_uring;
 	struct tgt_volume *volume;
 
@@ -298,12 +298,16 @@ static void closing_blocks_nobody(void **state)
 	slow.close = slow_close;
 	tgt_registry_use_threads(registry);
 	assert_int_equal(add("a", "uring", disk, 0, 0, error), 0);
+	assert_null(tgt_registry_closing(registry, name));
 	volume = tgt_volume_remove(registry, "a");
 	volume->store->ops = &slow;
 	alarm(120); /* the closing that waits here would wait for ever */
 	tgt_volume_put(volume);
 	sem_wait(&slow_entered);
 	alarm(0);
+	/* A daemon that stops looks for what it waits for, and may go without it. */
+	assert_ptr_equal(tgt_registry_closing(registry, name), name);
+	assert_string_equal(name, "a");
 	assert_int_equal(add("b", "uring", disk, 0, 0, error), -EAGAIN);
 	assert_int_equal(add("other", "memory", "", 65536, 0, error), 0);
 	drop("other");
