@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "initiator/cmd/cmd.h"
-#include "shell/completion.h"
+#include "proto/shell/completion.h"
 
 static bool operand_is(const struct cmd_verb *verb, const char *what)
 {

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "shell/completion.h"
+#include "proto/shell/completion.h"
 #include "target/control/options.h"
 
 /* "block_size" as it is on the command line. */

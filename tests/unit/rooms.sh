@@ -10,7 +10,7 @@ set -euo pipefail
 list=$(realpath -e "${2:-$(dirname "$0")/rooms.list}")
 cd "$1"
 
-find proto shell target initiator kmod tests \( -name build -o -name .git \) -prune -o -name '*.[ch]' -print | sort |
+find proto target initiator kmod tests \( -name build -o -name .git \) -prune -o -name '*.[ch]' -print | sort |
 	xargs grep -H '^[[:space:]]*#[[:space:]]*include[[:space:]]*"' |
 	awk -v list="$list" '
 	function folder(path) { return sub(/\/[^\/]*$/, "", path) ? path : "." }

@@ -4,8 +4,8 @@
  * have in common in bash and in zsh. Used by initiator/cmd/completion.c and
  * target/control/completion.c only; nothing of it is installed.
  */
-#ifndef RBLK_SHELL_COMPLETION_H
-#define RBLK_SHELL_COMPLETION_H
+#ifndef RBLK_PROTO_SHELL_COMPLETION_H
+#define RBLK_PROTO_SHELL_COMPLETION_H
 
 #include <stdbool.h>
 

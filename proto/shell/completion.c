@@ -2,7 +2,7 @@
 /*
  * The words of shells' completions that rblk and rblkd have in common. Prints to standard output.
  */
-#include "shell/completion.h"
+#include "proto/shell/completion.h"
 
 #include <stdio.h>
 #include <stdlib.h>
