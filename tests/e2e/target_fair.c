@@ -80,13 +80,13 @@ static void small_reads_succeed(void)
 	raw_close(&raw);
 }
 
-/* One message of READs, none of whose data is taken: it is the last step of this connection. */
-static void read_without_end(struct raw *raw, uint32_t volume)
+/* One message of READs or WRITEs, whose data this connection does not move: it is its last step. */
+static void ask_without_end(struct raw *raw, uint32_t volume, uint8_t opcode, uint16_t count)
 {
-	for (uint16_t tag = 0; tag < GREEDY; tag++) {
+	for (uint16_t tag = 0; tag < count; tag++) {
 		struct rblk_wire_command *command = raw_command(raw, 0, tag);
 
-		raw_fill(raw, command, tag, RBLK_OP_READ, tag);
+		raw_fill(raw, command, tag, opcode, tag);
 		command->volume = rblk_to_le32(volume);
 		command->blocks = rblk_to_le32(IO_BLOCKS);
 		command->segment.address = rblk_to_le64((uintptr_t)raw->memory + RAW_DATA);
@@ -94,7 +94,7 @@ static void read_without_end(struct raw *raw, uint32_t volume)
 			rblk_to_le32(fab_mr_rkey(raw->mr, fab_conn_device(raw->conn)));
 		command->segment.length = rblk_to_le32(IO_BLOCKS * 512);
 	}
-	raw_send(raw, GREEDY * sizeof(struct rblk_wire_command));
+	raw_send(raw, count * sizeof(struct rblk_wire_command));
 }
 
 static void reads_that_are_not_taken_leave_memory_for_others(void **state)
@@ -103,7 +103,7 @@ static void reads_that_are_not_taken_leave_memory_for_others(void **state)
 	uint32_t volume = connect_with(&greedy, CHECKSUMS);
 
 	(void)state;
-	read_without_end(&greedy, volume);
+	ask_without_end(&greedy, volume, RBLK_OP_READ, GREEDY);
 	small_reads_succeed();
 	/* It is not punished: what it asked for is there when it looks. */
 	for (uint16_t tag = 0; tag < GREEDY; tag++) {
@@ -135,20 +135,7 @@ static void checksums_of_whole_volumes_leave_memory_for_others(void **state)
 /* A session whose WRITEs hold memory for data that it does not let the target read. */
 static void write_without_end(struct raw *raw)
 {
-	uint32_t volume = connect_with(raw, 2 * WRITES);
-
-	for (uint16_t tag = 0; tag < WRITES; tag++) {
-		struct rblk_wire_command *command = raw_command(raw, 0, tag);
-
-		raw_fill(raw, command, tag, RBLK_OP_WRITE, tag);
-		command->volume = rblk_to_le32(volume);
-		command->blocks = rblk_to_le32(IO_BLOCKS);
-		command->segment.address = rblk_to_le64((uintptr_t)raw->memory + RAW_DATA);
-		command->segment.rkey =
-			rblk_to_le32(fab_mr_rkey(raw->mr, fab_conn_device(raw->conn)));
-		command->segment.length = rblk_to_le32(IO_BLOCKS * 512);
-	}
-	raw_send(raw, WRITES * sizeof(struct rblk_wire_command));
+	ask_without_end(raw, connect_with(raw, 2 * WRITES), RBLK_OP_WRITE, WRITES);
 }
 
 static void many_sessions_of_one_host_leave_memory_for_others(void **state)

@@ -146,19 +146,24 @@ wait "$target_pid" || fail "a reload that waits spoils the end"
 target_pid=
 exec 9<&-
 
+# copy_under_way: copy to volume slow in the background, until the target has commands of it.
+copy_under_way() {
+	"$RBLK" copy zeroes "$target/slow" > copy.log 2>&1 &
+	copy=$!
+	until grep -q 'status: session .* [1-9][0-9]* commands* outstanding, .*open: slow' target.log; do
+		kill -0 $copy || fail "the copy has ended: $(cat copy.log)"
+		kill -USR1 "$target_pid"
+		read -rt 0.05 <> <(:) || true
+	done
+}
+
 # A volume whose settings change under I/O that takes its time is served again when that has ended, however short
 # its lock_wait is.
 printf '[volume slow]\npath = %s/a.img\nfault = delay=write:500ms\n' "$scratch" > rblkd.conf
 target_start --config rblkd.conf --lock-wait 0 --memory fixed=8K
 echo 'lock_wait = 0' >> rblkd.conf
 head -c 1M /dev/zero > zeroes
-"$RBLK" copy zeroes "$target/slow" > copy.log 2>&1 &
-copy=$!
-until grep -q 'status: session .* [1-9][0-9]* commands* outstanding, .*open: slow' target.log; do
-	kill -0 $copy || fail "the copy has ended: $(cat copy.log)"
-	kill -USR1 "$target_pid"
-	read -rt 0.05 <> <(:) || true
-done
+copy_under_way
 logged 'status: serving 2 volumes on '
 logged 'status: reactor 0: '
 echo 'block_size = 4K' >> rblkd.conf
@@ -172,13 +177,7 @@ target_stop
 # Two volumes whose settings change, and the I/O of one does not end: the other is served meanwhile.
 printf '[volume ok]\npath = %s/b.img\n[volume slow]\npath = %s/a.img\nfault = delay=write:20s\n' "$scratch" "$scratch" > rblkd.conf
 target_start --config rblkd.conf --drain-time 0
-"$RBLK" copy zeroes "$target/slow" > copy.log 2>&1 &
-copy=$!
-until grep -q 'status: session .* [1-9][0-9]* commands* outstanding, .*open: slow' target.log; do
-	kill -0 $copy || fail "the copy has ended: $(cat copy.log)"
-	kill -USR1 "$target_pid"
-	read -rt 0.05 <> <(:) || true
-done
+copy_under_way
 # The one that waits comes first in the file.
 printf '[volume slow]\npath = %s/a.img\nblock_size = 4K\n[volume ok]\npath = %s/b.img\nblock_size = 4K\n' "$scratch" "$scratch" > rblkd.conf
 reloaded 'volume ok: changed: '
