@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <liburing.h>
 #include <stdlib.h>
+#include <time.h>
 #include "target/base/settings.h"
 #include "target/base/error.h"
 #include "target/store/fault_plan.h"
@@ -66,12 +67,30 @@ static bool plan_has(const struct tgt_fault_plan *plan, enum tgt_fault_action ac
 	return false;
 }
 
+/* Probability and counts are for operations: a store is closed once. */
+static void delay_close(const struct tgt_fault_plan *plan)
+{
+	struct timespec delay;
+	uint64_t us = 0;
+	unsigned int i;
+
+	for (i = 0; i < plan->rule_count; i++)
+		if (plan->rules[i].kinds & TGT_FAULT_CLOSE)
+			us += plan->rules[i].delay_us;
+	delay.tv_sec = (time_t)(us / 1000000);
+	delay.tv_nsec = (long)(us % 1000000 * 1000);
+	if (us)
+		nanosleep(&delay, NULL);
+}
+
 static void fault_close(struct tgt_store *store)
 {
 	struct fault_store *fault = to_fault(store);
 
-	if (fault->base)
+	if (fault->base) {
+		delay_close(&fault->plan);
 		fault->base->ops->close(fault->base);
+	}
 	tgt_fault_undo_destroy(fault->undo);
 	free(fault);
 }

@@ -29,7 +29,7 @@ static int kind_bits(const char *part, unsigned int *bits)
 		{"read", 1u << TGT_IO_READ},	       {"write", 1u << TGT_IO_WRITE},
 		{"flush", 1u << TGT_IO_FLUSH},	       {"discard", 1u << TGT_IO_DISCARD},
 		{"zeroes", 1u << TGT_IO_WRITE_ZEROES}, {"extents", 1u << TGT_IO_EXTENTS},
-		{"all", ALL_KINDS},
+		{"close", TGT_FAULT_CLOSE},	       {"all", ALL_KINDS},
 	};
 	unsigned int i, found = 0;
 
@@ -128,6 +128,10 @@ static int parse_rule(struct tgt_fault_plan *plan, enum tgt_fault_action action,
 	}
 	if (action == TGT_FAULT_DELAY && !rule->delay_us) {
 		snprintf(why, bytes, "\"delay\" needs a time, as in delay=5ms");
+		return -EINVAL;
+	}
+	if (action != TGT_FAULT_DELAY && rule->kinds & TGT_FAULT_CLOSE) {
+		snprintf(why, bytes, "\"close\" can only be delayed");
 		return -EINVAL;
 	}
 	if (action == TGT_FAULT_TEAR && rule->kinds != 1u << TGT_IO_WRITE) {

@@ -12,6 +12,8 @@
 
 #define TGT_FAULT_RULES_MAX 16
 #define TGT_FAULT_DELAY_MS_MAX 60000u
+/* In `kinds`, besides those of operations: the store is closed. Only "delay" has it. */
+#define TGT_FAULT_CLOSE (1u << TGT_IO_KINDS)
 
 enum tgt_fault_action {
 	TGT_FAULT_DELAY, /* begin later */
@@ -24,7 +26,7 @@ enum tgt_fault_action {
 
 struct tgt_fault_rule {
 	enum tgt_fault_action action;
-	unsigned int kinds;  /* bit per enum tgt_io_kind */
+	unsigned int kinds;  /* bit per enum tgt_io_kind; TGT_FAULT_CLOSE */
 	double probability;  /* 0..1, of each operation that comes by */
 	uint64_t after;      /* operations that pass unharmed first */
 	uint64_t count;      /* most that are hit; UINT64_MAX: no limit */

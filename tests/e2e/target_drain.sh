@@ -53,3 +53,15 @@ logged 'stopping: waiting up to 30000 ms'
 logged 'stopping immediately: received a second signal'
 kill "$copy" 2>/dev/null || true
 wait "$copy" || true
+
+# A file that does not close holds nothing up beyond drain_time, and five seconds more; a second signal, not at all.
+target_start --drain-time 100ms --fault delay=close:60s "$scratch/disk"
+kill -TERM "$target_pid"
+ended 1
+logged 'stopping: closing volume disk did not end in time'
+target_start --fault delay=close:60s "$scratch/disk"
+kill -INT "$target_pid"
+logged 'stopping: waiting up to 30000 ms'
+kill -TERM "$target_pid"
+ended 1
+logged 'stopping immediately: received a second signal'

@@ -237,6 +237,7 @@ static void plans_are_judged(void **state)
 		 "\"EPERM\" is neither kinds of operations nor a probability nor "
 		 "an error's name"},
 		{"tear=read", "\"tear\" is for writes only"},
+		{"fail=close", "\"close\" can only be delayed"},
 		{"lose=write+flush", "\"lose\" is for flushes only"},
 		{"after=1,fail=1", "\"after\" needs a fault before it"},
 		{"fail=1,count=many", "\"many\" is not a number"},
