@@ -71,8 +71,7 @@ static bool buffer_contains(const struct ini_buffer *buffer, const u8 *memory, s
 	       bytes <= buffer->bytes - offset;
 }
 
-struct ini_buffer *ini_buffer_find(struct ini_buffers *buffers, const struct fab_device *device,
-				   const void *memory, size_t bytes)
+struct ini_buffer *ini_buffer_at(struct ini_buffers *buffers, const void *memory, size_t bytes)
 {
 	struct ini_buffer *buffer = buffers->last;
 
@@ -83,7 +82,15 @@ struct ini_buffer *ini_buffer_find(struct ini_buffers *buffers, const struct fab
 			return NULL;
 		buffer = buffers->last = buffers->sorted[upper - 1];
 	}
-	if (buffer->device != device) {
+	return buffer;
+}
+
+struct ini_buffer *ini_buffer_find(struct ini_buffers *buffers, const struct fab_device *device,
+				   const void *memory, size_t bytes)
+{
+	struct ini_buffer *buffer = ini_buffer_at(buffers, memory, bytes);
+
+	if (buffer && buffer->device != device) {
 		buffer->device = device;
 		buffer->lkey = fab_mr_lkey(buffer->mr, device);
 		buffer->rkey = fab_mr_rkey(buffer->mr, device);

@@ -31,7 +31,9 @@ struct ini_buffers {
 	struct ini_buffer *last; /* hit */
 };
 
-/* The buffer that [memory, memory + bytes) lies in, with keys for `device`; NULL if there is none. */
+/* The buffer that [memory, memory + bytes) lies in; NULL if there is none. */
+struct ini_buffer *ini_buffer_at(struct ini_buffers *buffers, const void *memory, size_t bytes);
+/* The same, with keys for `device`. */
 struct ini_buffer *ini_buffer_find(struct ini_buffers *buffers, const struct fab_device *device,
 				   const void *memory, size_t bytes);
 

@@ -42,7 +42,8 @@ struct ini_slot *ini_slot_take(struct ini_queue *queue, bool reserved)
 	struct ini_slot *slot;
 	int tag;
 
-	if (queue->state != INI_QUEUE_LIVE)
+	if (queue->state != INI_QUEUE_LIVE ||
+	    (!reserved && !core_session_open(&queue->session->core, queue->index)))
 		return NULL;
 	tag = core_tags_take(&queue->tags, reserved);
 	if (tag < 0)
@@ -217,9 +218,7 @@ int ini_queue_doorbell(struct ini_queue *queue)
 		queue->last_send_ns = session->now_ns;
 		err = fab_post_send(queue->conn, session->send_wr, &bad);
 		if (err) {
-			ini_session_fail(session, err, "%s: queue %u: post %u messages: %s",
-					 ini_session_peer(session), queue->index, count,
-					 strerror(-err));
+			ini_queue_lose(queue, err, "post %u messages: %s", count, strerror(-err));
 			return err;
 		}
 	}

@@ -67,7 +67,7 @@ static void slot_busy(struct ini_slot *slot)
 	struct ini_queue *queue = slot->queue;
 	u64 now_ns = queue->session->now_ns;
 
-	if (slot_expired(slot, now_ns)) {
+	if (slot->result.status == RBLK_E_BUSY && slot_expired(slot, now_ns)) {
 		slot->answered = true;
 		slot_release(slot);
 		return;
@@ -99,24 +99,43 @@ u64 ini_queue_retry(struct ini_queue *queue, u64 now_ns)
 	return next_ns;
 }
 
+/* What an I/O that succeeded says of what is durable (F7), and of how its data came. */
+static void account(const struct ini_slot *slot)
+{
+	struct rblk_volume *volume = slot->volume;
+	u8 opcode = slot->command.opcode;
+
+	if (opcode == RBLK_OP_READ)
+		return;
+	if (opcode == RBLK_OP_FLUSH)
+		core_durable_flushed(&volume->durable, slot->flush);
+	else if (!(slot->command.flags & RBLK_CMD_FUA))
+		core_durable_wrote(&volume->durable, &volume->written);
+	if (opcode == RBLK_OP_WRITE && slot->data_bytes)
+		slot->queue->session->stats.target_reads++;
+}
+
+/* Nothing was done, and the target will end the connection: it is kept, and sent on the next one. */
+static bool waits_for_restart(const struct ini_slot *slot)
+{
+	return slot->result.status == RBLK_E_DRAINING &&
+	       !slot->queue->session->options.no_reconnect;
+}
+
 static void slot_answer(struct ini_slot *slot, u16 status, u64 value, u32 queued_us, u32 stored_us)
 {
-	struct rblk_stats *stats = &slot->queue->session->stats;
-
 	slot->result.status = status;
 	slot->result.error = rblk_status_errno(status);
 	slot->result.value = value;
 	slot->result.queued_us = queued_us;
 	slot->result.stored_us = stored_us;
-	if (status == RBLK_E_BUSY) {
+	if (status == RBLK_E_BUSY || waits_for_restart(slot)) {
 		slot_busy(slot);
 		return;
 	}
 	slot->answered = true;
-	if (slot->data_bytes && status == RBLK_OK) {
-		if (slot->command.opcode == RBLK_OP_WRITE)
-			stats->target_reads++;
-	}
+	if (status == RBLK_OK && slot->volume)
+		account(slot);
 	slot_release(slot);
 }
 
@@ -221,6 +240,7 @@ static void receive_one(struct ini_queue *queue, u32 buffer, const struct ibv_wc
 
 	if (queue->distrusted)
 		return;
+	core_session_heard(&queue->session->core, queue->index, queue->session->now_ns);
 	if (queue->state == INI_QUEUE_CONNECTING)
 		violation(queue, "a message before the login was accepted");
 	else if (fault)
@@ -255,8 +275,7 @@ int ini_queue_repost(struct ini_queue *queue)
 		return 0;
 	err = fab_post_recv(queue->conn, head, &bad);
 	if (err)
-		ini_session_fail(queue->session, err, "%s: queue %u: post receives: %s",
-				 ini_session_peer(queue->session), queue->index, strerror(-err));
+		ini_queue_lose(queue, err, "post receives: %s", strerror(-err));
 	return err;
 }
 
@@ -276,9 +295,8 @@ static void complete_error(struct ini_queue *queue, const struct ibv_wc *wc)
 		violation(queue, "an invalidation of an unknown key");
 		return;
 	}
-	ini_session_fail(queue->session, wc->status == IBV_WC_RETRY_EXC_ERR ? -ETIMEDOUT : -EIO,
-			 "%s: queue %u: connection lost: %s", ini_session_peer(queue->session),
-			 queue->index, ini_event_cause(wc->status));
+	ini_queue_lose(queue, wc->status == IBV_WC_RETRY_EXC_ERR ? -ETIMEDOUT : -EIO,
+		       "connection lost: %s", ini_event_cause(wc->status));
 }
 
 static void complete_one(struct rblk_session *session, const struct ibv_wc *wc)
@@ -337,24 +355,6 @@ unsigned int ini_complete_poll(struct rblk_session *session)
 }
 
 /* -- callbacks --------------------------------------------------------------------------------- */
-
-void ini_queue_recall(struct ini_queue *queue, int error)
-{
-	struct ini_list none = { NULL, NULL };
-
-	core_tags_recall(&queue->tags);
-	queue->pending = queue->retry = queue->held = none;
-	queue->pending_count = 0;
-	for (u32 tag = 0; tag < core_tags_count(queue->tags.credits); tag++) {
-		struct ini_slot *slot = &queue->slots[tag];
-
-		if (queue->tag_array[tag].state == CORE_TAG_FREE || slot->place == INI_PLACE_DONE)
-			continue;
-		if (!slot->answered)
-			slot->result = (struct rblk_result){ .error = error };
-		ini_slot_finish(slot);
-	}
-}
 
 /* The tag is free before the callback runs: it may start the next command with it. */
 static bool deliver_one(struct rblk_session *session, struct ini_slot *slot)

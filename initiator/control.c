@@ -29,8 +29,11 @@ void ini_control_fini(struct rblk_session *session)
 
 int ini_control_ready(const struct rblk_session *session)
 {
-	if (session->state != INI_SESSION_READY)
+	if (!ini_session_usable(session))
 		return -ENOTCONN;
+	/* While queue 0 is away, or the volumes are opened anew, it has to wait. */
+	if (session->core.state != CORE_SESSION_LIVE)
+		return -EAGAIN;
 	if (session->queues[0].tags.taken_reserved >= RBLK_RESERVED_TAGS - 1)
 		return -EAGAIN;
 	return 0;
@@ -82,14 +85,42 @@ int ini_control_start(struct rblk_session *session, const struct rblk_wire_comma
 	return 0;
 }
 
+/* -- commands of lost connections -------------------------------------------------------------- */
+
+bool ini_control_again(struct rblk_session *session, struct ini_again *again,
+		       const struct rblk_result *result)
+{
+	if (!result->error || result->status || core_session_over(&session->core))
+		return false;
+	again->next = session->again;
+	session->again = again;
+	return true;
+}
+
+void ini_control_resume(struct rblk_session *session)
+{
+	struct ini_again *again = session->again;
+
+	if (!again || (session->core.state != CORE_SESSION_LIVE && !session->ended))
+		return;
+	/* Whatever cannot be sent now comes back here by itself. */
+	session->again = NULL;
+	while (again) {
+		struct ini_again *next = again->next;
+
+		again->run(again);
+		again = next;
+	}
+}
+
 /* -- IDENTIFY, SCRATCH ------------------------------------------------------------------------- */
 
 static void identify_done(void *arg, const struct rblk_result *result)
 {
 	struct rblk_session *session = arg;
 
-	if (session->state != INI_SESSION_NAMING)
-		return;
+	if (session->core.named || (result->error && !result->status))
+		return; /* too late, or its connection is lost: the next one names itself again */
 	if (result->error)
 		ini_session_fail(session, result->error, "%s: login as \"%s\" refused: %s",
 				 ini_session_peer(session), session->initiator_name,
@@ -104,7 +135,7 @@ static void scratch_done(void *arg, const struct rblk_result *result)
 	/* The first reserved tag was free, so its place has the report. */
 	const void *report = session->control->report[0];
 
-	if (session->state != INI_SESSION_NAMING)
+	if (session->core.named || (result->error && !result->status))
 		return;
 	if (result->error) {
 		ini_session_fail(session, result->error, "%s: cannot allocate memory for measuring: %s",

@@ -1,131 +1,53 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Owns what happens to a session from outside: the fabric's events (established, refused, lost,
- * drained) and the target's own, and the order in which they lead from CONNECTING to READY and
- * from DRAINING to FAILED. The table of states is here.
+ * drained) and the target's own, and the program's hearing of them. What follows from them is the
+ * state machine's (proto/core/session.h) and drive.c's.
  */
 #include "initiator/session.h"
 
-#include <netdb.h>
 #include "initiator/volume.h"
+#include "proto/wire/wire_check.h"
 #include "proto/wire/wire_names.h"
 
-/* What may follow a state, but for DRAINING, which may follow any up to READY. */
-static const u8 next_states[INI_SESSION_STATES] = {
-	[INI_SESSION_CONNECTING] = 1u << INI_SESSION_NAMING,
-	[INI_SESSION_NAMING] = 1u << INI_SESSION_JOINING | 1u << INI_SESSION_READY,
-	[INI_SESSION_JOINING] = 1u << INI_SESSION_READY,
-	[INI_SESSION_READY] = 0,
-	[INI_SESSION_DRAINING] = 1u << INI_SESSION_FAILED,
-	[INI_SESSION_FAILED] = 0,
-};
-
-void ini_session_set_state(struct rblk_session *session, enum ini_session_state state)
-{
-	bool failing = state == INI_SESSION_DRAINING && session->state <= INI_SESSION_READY;
-
-	if (failing || next_states[session->state] & 1u << state) {
-		session->state = state;
-		if (state == INI_SESSION_READY) {
-			session->events |= 1u << RBLK_SESSION_EVENT_READY;
-			session->told++;
-		}
-		if (state == INI_SESSION_FAILED)
-			session->events |= 1u << RBLK_SESSION_EVENT_FAILED;
-		return;
-	}
-	/* Fails it: legal up to READY; after that there is nothing to tear down. */
-	ini_session_fail(session, -EPROTO, "%s: from session state %d to %d",
-			 ini_session_peer(session), session->state, state);
-}
-
 /* -- connecting -------------------------------------------------------------------------------- */
-
-static u32 connect_left_ms(const struct rblk_session *session)
-{
-	u64 now_ns = session->now_ns;
-
-	return session->connect_by_ns > now_ns ?
-		       (u32)((session->connect_by_ns - now_ns) / 1000000) + 1 :
-		       1;
-}
-
-void ini_session_next_address(struct rblk_session *session)
-{
-	int err = -EADDRNOTAVAIL;
-
-	while (session->address) {
-		const struct addrinfo *address = session->address;
-
-		session->address = address->ai_next;
-		session->address_used = address;
-		err = ini_queue_connect(&session->queues[0], address->ai_addr,
-					connect_left_ms(session));
-		if (!err)
-			return;
-		ini_session_note(session, "%s", fab_error(session->fab));
-	}
-	ini_session_fail(session, err, "%s", session->words);
-}
-
-static void join_queues(struct rblk_session *session)
-{
-	const struct addrinfo *address = session->address_used;
-
-	ini_session_set_state(session, INI_SESSION_JOINING);
-	for (u16 i = 1; i < session->queue_count && session->state == INI_SESSION_JOINING; i++) {
-		int err = ini_queue_connect(&session->queues[i], address->ai_addr,
-					    connect_left_ms(session));
-
-		if (err)
-			ini_session_fail(session, err, "%s: queue %u: %s",
-					 ini_session_peer(session), i, fab_error(session->fab));
-	}
-}
-
-void ini_session_named(struct rblk_session *session)
-{
-	if (session->queue_count > 1)
-		join_queues(session);
-	else
-		ini_session_set_state(session, INI_SESSION_READY);
-}
-
-static bool all_queues_are(const struct rblk_session *session, enum ini_queue_state state)
-{
-	for (u16 i = 0; i < session->queue_count; i++)
-		if (session->queues[i].state != state)
-			return false;
-	return true;
-}
 
 static void on_established(struct ini_queue *queue, const struct fab_event *event)
 {
 	struct rblk_session *session = queue->session;
-	int err;
+	struct core_session *core = &session->core;
+	const struct rblk_wire_accept *accept = event->private_data;
 
 	if (queue->state != INI_QUEUE_CONNECTING)
 		return;
-	err = ini_queue_established(queue, event->private_data, event->private_bytes);
-	if (!err && !queue->index) {
-		ini_session_set_state(session, INI_SESSION_NAMING);
-		err = ini_control_identify(session);
+	if (ini_queue_established(queue, accept, event->private_bytes)) {
+		ini_queue_unreached(queue, -EPROTO);
+		return;
 	}
-	if (err)
-		ini_session_fail(session, err, "%s", session->words);
-	else if (session->state == INI_SESSION_JOINING && all_queues_are(session, INI_QUEUE_LIVE))
-		ini_session_set_state(session, INI_SESSION_READY);
+	if (!core_session_accepted(core, queue->index, queue->target_instance, queue->keepalive_ms,
+				   session->now_ns))
+		ini_session_note(session,
+				 "%s: queue %u: another target answers there than to the other queues",
+				 ini_session_peer(session), queue->index);
 }
 
 static void on_rejected(struct ini_queue *queue, const struct fab_event *event)
 {
 	struct rblk_session *session = queue->session;
-	int err = ini_queue_rejected(queue, event->private_data, event->private_bytes);
+	struct ini_refusal refusal;
+	int err = ini_queue_rejected(queue, event->private_data, event->private_bytes, &refusal);
 
-	ini_session_fail(session, err, "%s", session->words);
+	if (queue->state != INI_QUEUE_CONNECTING)
+		return;
+	if (!refusal.reason) {
+		ini_queue_unreached(queue, err);
+		return;
+	}
+	session->last_error = err;
+	core_session_rejected(&session->core, queue->index, refusal.reason, refusal.detail,
+			      session->now_ns);
 }
 
-/* An address that cannot be reached is not a failure while there is another one. */
 static void on_failed(struct ini_queue *queue, const struct fab_event *event)
 {
 	struct rblk_session *session = queue->session;
@@ -134,10 +56,7 @@ static void on_failed(struct ini_queue *queue, const struct fab_event *event)
 	/* An error of `prepare` is nearer to the cause. */
 	if (err != -EOPNOTSUPP || !session->words[0])
 		ini_session_note(session, "%s", fab_error(session->fab));
-	if (session->state == INI_SESSION_CONNECTING && session->address)
-		ini_queue_close(queue);
-	else
-		ini_session_fail(session, err, "%s", session->words);
+	ini_queue_unreached(queue, err);
 }
 
 /* -- losing ------------------------------------------------------------------------------------ */
@@ -176,33 +95,15 @@ static void on_disconnected(struct ini_queue *queue, const struct fab_event *eve
 		cause = strerror(-event->status);
 	else if (event->status)
 		cause = "reset by the target: it ended, or it rejected what was sent (see its log)";
-	ini_session_fail(session, -ECONNRESET, "%s: queue %u: connection lost: %s",
-			 ini_session_peer(session), queue->index, cause);
-}
-
-void ini_session_drained(struct rblk_session *session)
-{
-	for (u16 i = 0; i < session->queue_count; i++)
-		ini_queue_recall(&session->queues[i], session->error);
-	ini_session_set_state(session, INI_SESSION_FAILED);
-}
-
-static void on_drained(struct ini_queue *queue)
-{
-	struct rblk_session *session = queue->session;
-
-	ini_queue_drained(queue);
-	if (session->state == INI_SESSION_CONNECTING)
-		ini_session_next_address(session);
-	else if (session->state == INI_SESSION_DRAINING &&
-		 all_queues_are(session, INI_QUEUE_CLOSED))
-		ini_session_drained(session);
+	ini_queue_lose(queue, -ECONNRESET, "connection lost: %s", cause);
 }
 
 static void on_device_gone(struct rblk_session *session, const struct fab_device *device)
 {
-	ini_session_fail(session, -ENODEV, "%s: the RDMA device %s was removed",
-			 ini_session_peer(session), fab_device_name(device));
+	for (u16 i = 0; i < session->queue_count; i++)
+		if (session->queues[i].conn && session->queues[i].device == device)
+			ini_queue_lose(&session->queues[i], -ENODEV, "the RDMA device %s was removed",
+				       fab_device_name(device));
 }
 
 void ini_event_poll(struct rblk_session *session)
@@ -227,7 +128,7 @@ void ini_event_poll(struct rblk_session *session)
 			on_disconnected(queue, &event);
 			break;
 		case FAB_EVENT_DRAINED:
-			on_drained(queue);
+			ini_queue_ended(queue);
 			break;
 		case FAB_EVENT_DEVICE_GONE:
 			on_device_gone(session, event.device);
@@ -311,7 +212,9 @@ static unsigned int tell(struct rblk_session *session, u32 *events,
 	const struct rblk_session_event event = {
 		.type = type,
 		.volume = volume,
-		.error = type == RBLK_SESSION_EVENT_FAILED ? session->error : 0,
+		.error = type == RBLK_SESSION_EVENT_FAILED	   ? session->error :
+			 type == RBLK_SESSION_EVENT_RECOVERING ? session->last_error :
+								 0,
 	};
 
 	if (!(*events & 1u << type) || !session->on_event)
@@ -338,7 +241,8 @@ static bool tell_of_volume(struct rblk_session *session)
 {
 	for (struct rblk_volume *volume = session->volumes; volume; volume = volume->next)
 		if (tell_once(session, volume, RBLK_SESSION_EVENT_VOLUME_CHANGED) ||
-		    tell_once(session, volume, RBLK_SESSION_EVENT_VOLUME_REMOVED))
+		    tell_once(session, volume, RBLK_SESSION_EVENT_VOLUME_REMOVED) ||
+		    tell_once(session, volume, RBLK_SESSION_EVENT_WRITES_LOST))
 			return true;
 	return false;
 }
@@ -361,7 +265,7 @@ static bool is_more_to_tell(const struct rblk_session *session)
 
 	while (volume && !volume->events)
 		volume = volume->next;
-	return volume || session->done.head;
+	return volume || session->done.head || session->parking.done;
 }
 
 unsigned int ini_event_deliver(struct rblk_session *session)
@@ -372,8 +276,10 @@ unsigned int ini_event_deliver(struct rblk_session *session)
 	if (!session->on_event || session->telling)
 		return 0;
 	session->telling = true;
-	/* READY was counted already. */
+	/* These were counted already. */
 	tell(session, &session->events, RBLK_SESSION_EVENT_READY, NULL);
+	tell(session, &session->events, RBLK_SESSION_EVENT_RECOVERING, NULL);
+	tell(session, &session->events, RBLK_SESSION_EVENT_RECOVERED, NULL);
 	count += tell_of_volumes(session);
 	count += tell(session, &session->events, RBLK_SESSION_EVENT_LIST_CHANGED, NULL);
 	count += tell(session, &session->events, RBLK_SESSION_EVENT_DRAINING, NULL);

@@ -8,6 +8,7 @@
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include "initiator/parked.h"
 #include "initiator/session.h"
 #include "proto/wire/wire_names.h"
 
@@ -80,6 +81,13 @@ static struct ini_slot *take_slot(struct rblk_session *session)
 	return NULL;
 }
 
+static int refuse_data(const struct rblk_volume *volume, const struct ini_io *io)
+{
+	return ini_io_refuse(volume, -EFAULT, rblk_opcode_name(io->opcode),
+			     "%" PRIu64 " bytes at %p do not lie within one buffer of the session",
+			     io->bytes, io->data);
+}
+
 /* In the capsule where volume, target and device agree to it, else by the target's RDMA. */
 static int attach_data(struct rblk_volume *volume, struct ini_slot *slot, const struct ini_io *io)
 {
@@ -89,10 +97,7 @@ static int attach_data(struct rblk_volume *volume, struct ini_slot *slot, const 
 		ini_buffer_find(&volume->session->buffers, queue->device, io->data, io->bytes);
 
 	if (!buffer)
-		return ini_io_refuse(volume, -EFAULT, rblk_opcode_name(io->opcode),
-				     "%" PRIu64
-				     " bytes at %p do not lie within one buffer of the session",
-				     io->bytes, io->data);
+		return refuse_data(volume, io);
 	if (!buffer->lkey && !buffer->rkey)
 		return -EIO;
 	command->segment.length = rblk_to_le32((u32)io->bytes);
@@ -112,13 +117,24 @@ static int attach_data(struct rblk_volume *volume, struct ini_slot *slot, const 
 	return 0;
 }
 
-/* Its pieces are registered, and few and short enough for any queue. */
-static void attach_gather(struct ini_slot *slot, const struct ini_io *io)
+/* Whose pieces are registered, and few and short enough for any queue of the device that it began on. */
+static int attach_gather(struct ini_slot *slot, const struct ini_io *io)
 {
+	const struct ini_queue *queue = slot->queue;
+	struct ini_gather *gather = io->gather;
+
+	if (io->bytes > queue->capsule_max || gather->count >= queue->limits.segments)
+		return -EIO;
+	if (gather->device != queue->device) {
+		gather->device = queue->device;
+		for (u16 i = 0; i < gather->count; i++)
+			gather->sge[i].lkey = fab_mr_lkey(gather->buffers[i]->mr, queue->device);
+	}
 	slot->command.flags |= RBLK_CMD_CAPSULE;
 	slot->command.segment.length = rblk_to_le32((u32)io->bytes);
 	slot->capsule_bytes = (u32)io->bytes;
-	slot->gather = io->gather;
+	slot->gather = gather;
+	return 0;
 }
 
 /* The report goes to memory of the library's own. */
@@ -134,56 +150,103 @@ static void attach_report(struct rblk_session *session, struct ini_slot *slot,
 	segment->length = rblk_to_le32(io->report_bytes);
 }
 
-int ini_io_start(struct rblk_volume *volume, const struct ini_io *io)
+/* What there is to transfer, with the keys of the queue that was taken. */
+static int attach(struct rblk_volume *volume, struct ini_slot *slot, const struct ini_io *io)
+{
+	/* Features are agreed for each queue. */
+	if (io->opcode == RBLK_OP_EXTENTS && !(slot->queue->features & RBLK_FEATURE_EXTENTS))
+		return -EOPNOTSUPP;
+	if (io->report)
+		attach_report(volume->session, slot, io);
+	if (io->gather)
+		return attach_gather(slot, io);
+	return io->data ? attach_data(volume, slot, io) : 0;
+}
+
+/* The slot is taken: fill it in and have it sent. */
+static int start_slot(struct rblk_volume *volume, struct ini_slot *slot, const struct ini_io *io)
 {
 	struct rblk_session *session = volume->session;
-	struct rblk_wire_command *command;
-	struct ini_queue *queue;
-	struct ini_slot *slot;
+	struct rblk_wire_command *command = &slot->command;
+	struct ini_queue *queue = slot->queue;
 	int err;
 
-	if (session->state != INI_SESSION_READY)
-		return -ENOTCONN; /* the words are why */
-	if (volume->changing)
-		return ini_io_refuse(volume, -EBUSY, rblk_opcode_name(io->opcode),
-				     "the volume is being closed or refreshed");
-	slot = take_slot(session);
-	if (!slot)
-		return -EAGAIN;
-	queue = slot->queue;
-	command = &slot->command;
 	command->opcode = io->opcode;
 	command->flags = io->flags;
 	command->volume = rblk_to_le32(volume->handle);
 	command->lba = rblk_to_le64(io->offset >> volume->block_shift);
 	command->blocks = rblk_to_le32((u32)(io->bytes >> volume->block_shift));
-	/* Features are agreed for each queue. */
-	if (io->opcode == RBLK_OP_EXTENTS && !(queue->features & RBLK_FEATURE_EXTENTS))
-		err = -EOPNOTSUPP;
-	else
-		err = io->data ? attach_data(volume, slot, io) : 0;
+	err = attach(volume, slot, io);
 	if (err) {
 		ini_slot_put(slot);
 		return err;
 	}
-	if (io->report)
-		attach_report(session, slot, io);
 	if (io->opcode == RBLK_OP_READ && queue->features & RBLK_FEATURE_IMMEDIATE)
 		command->flags |= RBLK_CMD_IMMEDIATE;
-	if (io->gather)
-		attach_gather(slot, io);
+	if (io->opcode == RBLK_OP_FLUSH)
+		slot->flush = io->flush ? io->flush : core_durable_flush(&volume->durable);
 	slot->piece = io->piece;
 	slot->volume = volume;
 	slot->done = io->done;
 	slot->arg = io->arg;
 	volume->inflight++;
 	ini_slot_start(slot);
-	/* A full message gains nothing by waiting. A failure fails the session. */
+	/* A full message gains nothing by waiting. A failure is the queue's: the command waits then. */
 	if (queue->pending_count >= queue->limits.commands) {
 		session->now_ns = env_now_ns();
 		ini_queue_doorbell(queue);
 	}
 	return 0;
+}
+
+/* No queue has a credit, or none takes commands: then the command waits with those that were lost. */
+static int start_later(struct rblk_volume *volume, const struct ini_io *io)
+{
+	struct rblk_session *session = volume->session;
+	struct ini_buffer *buffer = NULL;
+
+	if (!io->waits && core_session_route(&session->core, 0) >= 0)
+		return -EAGAIN;
+	if (session->core.failing_fast)
+		return -EIO; /* the words are why the connection was lost */
+	if (io->data) {
+		buffer = ini_buffer_at(&session->buffers, io->data, io->bytes);
+		if (!buffer)
+			return refuse_data(volume, io);
+	}
+	return ini_park_new(volume, io, buffer);
+}
+
+int ini_io_start(struct rblk_volume *volume, const struct ini_io *io)
+{
+	struct rblk_session *session = volume->session;
+	struct ini_slot *slot;
+
+	if (!ini_session_usable(session))
+		return -ENOTCONN; /* the words are why */
+	if (volume->changing)
+		return ini_io_refuse(volume, -EBUSY, rblk_opcode_name(io->opcode),
+				     "the volume is being closed or refreshed");
+	if (volume->gone)
+		return ini_io_refuse(volume, -ENODEV, rblk_opcode_name(io->opcode),
+				     "the target does not serve the volume any more");
+	if (io->opcode == RBLK_OP_FLUSH && volume->durable.lost)
+		return ini_io_refuse(volume, -EIO, "FLUSH",
+				     "writes that were acknowledged before may be lost");
+	if (session->parking.used && ini_parking_full(session))
+		return -EAGAIN;
+	slot = take_slot(session);
+	return slot ? start_slot(volume, slot, io) : start_later(volume, io);
+}
+
+int ini_io_restart(struct rblk_volume *volume, const struct ini_io *io)
+{
+	struct ini_slot *slot;
+
+	if (volume->gone)
+		return -ENODEV;
+	slot = take_slot(volume->session);
+	return slot ? start_slot(volume, slot, io) : -EAGAIN;
 }
 
 /* -- the calls --------------------------------------------------------------------------------- */

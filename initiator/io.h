@@ -16,10 +16,12 @@ struct ini_io {
 	const void *data; /* the caller's, in a buffer of the session; NULL: none */
 	struct ini_gather *gather; /* or in-capsule data in several pieces; NULL: none */
 	bool piece;       /* of a vector: its callback is not the program's */
+	bool waits;       /* for a credit: nobody asks again for it */
 	void *report;     /* or within the session's control memory, report_bytes; NULL: none */
 	u32 report_bytes;
 	u64 bytes;        /* 0: FLUSH, no range at all */
 	u64 offset;
+	u64 flush;        /* FLUSH: its number, 0: none yet (core/durable.h) */
 	rblk_callback done;
 	void *arg;
 };
@@ -49,7 +51,12 @@ static inline u64 ini_io_blocks_max(const struct rblk_volume *volume)
 	return (u64)UINT32_MAX << volume->block_shift;
 }
 
-/* 0: started, done will be called. -ENOTCONN, -EAGAIN, -EFAULT, ...: it is not. */
+/*
+ * Once more, without judging it again; it was counted, and its buffer held, when it came. -EAGAIN: no
+ * queue takes it now.
+ */
+int ini_io_restart(struct rblk_volume *volume, const struct ini_io *io);
+/* 0: started, done is going to be called. -ENOTCONN, -EAGAIN, -EFAULT, ...: it is not. */
 int ini_io_start(struct rblk_volume *volume, const struct ini_io *io);
 
 #endif

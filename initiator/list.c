@@ -14,6 +14,7 @@
 
 /* A list on its way; its session's thread. */
 struct ini_listing {
+	struct ini_again again;
 	struct rblk_session *session;
 	u8 *infos; /* RBLK_VOLUMES_MAX + RBLK_LIST_MAX of info_bytes each; goes to the caller */
 	size_t info_bytes;
@@ -65,7 +66,11 @@ static void listing_answered(void *arg, const struct rblk_result *result)
 {
 	struct ini_listing *listing = arg;
 	struct rblk_session *session = listing->session;
-	int status = result->error ? result->error : listing_take(listing, result->value);
+	int status;
+
+	if (ini_control_again(session, &listing->again, result))
+		return;
+	status = result->error ? result->error : listing_take(listing, result->value);
 
 	if (!result->error && status < 0)
 		ini_session_note(session, "%s: the target's list of volumes is malformed",
@@ -88,6 +93,16 @@ static int listing_ask(struct ini_listing *listing)
 				 listing_answered, listing, &listing->report);
 }
 
+static void listing_again(struct ini_again *again)
+{
+	struct ini_listing *listing = (struct ini_listing *)again; /* its first member */
+	const struct rblk_result lost = {.error = -ECONNRESET};
+	int err = listing_ask(listing);
+
+	if (err && !ini_control_again(listing->session, again, &lost))
+		listing_finish(listing, listing->session->error);
+}
+
 int rblk_list_start(struct rblk_session *session, size_t info_bytes, rblk_list_callback done,
 		    void *arg)
 {
@@ -102,6 +117,7 @@ int rblk_list_start(struct rblk_session *session, size_t info_bytes, rblk_list_c
 	if (!listing)
 		return -ENOMEM;
 	listing->session = session;
+	listing->again.run = listing_again;
 	listing->info_bytes = info_bytes;
 	listing->done = done;
 	listing->arg = arg;

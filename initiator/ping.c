@@ -83,7 +83,7 @@ static int ping_post(struct rblk_session *session, struct ibv_send_wr *wr)
 			return -ETIMEDOUT;
 		}
 	}
-	if (!err && session->state != INI_SESSION_READY)
+	if (!err && core_session_over(&session->core))
 		return session->error;
 	return err;
 }
@@ -118,7 +118,7 @@ int rblk_ping(struct rblk_session *session, enum rblk_ping_kind kind, size_t byt
 
 	if (kind > RBLK_PING_RDMA_UNSIGNALLED)
 		return -EINVAL;
-	if (session->state != INI_SESSION_READY)
+	if (!ini_session_usable(session))
 		return -ENOTCONN;
 	if (!two_sided && !session->scratch.length) {
 		ini_session_note(session, "%s: the target has no scratch memory for this session",
@@ -138,7 +138,7 @@ int rblk_ping(struct rblk_session *session, enum rblk_ping_kind kind, size_t byt
 
 int rblk_ping_target_cpu(struct rblk_session *session, uint64_t *cpu_ns)
 {
-	if (session->state != INI_SESSION_READY)
+	if (!ini_session_usable(session))
 		return -ENOTCONN;
 	return ping_two_sided(session, true, cpu_ns);
 }

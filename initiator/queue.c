@@ -141,8 +141,9 @@ static void queue_login(const struct ini_queue *queue, struct rblk_wire_login *l
 	login->incarnation = rblk_to_le32(queue->incarnation);
 	login->features = rblk_to_le32(wanted_features(session));
 	memcpy(login->session_id, session->session_id, sizeof(login->session_id));
-	login->session_epoch = rblk_to_le64(session->epoch);
-	login->queue_count = rblk_to_le16(session->queue_count);
+	login->session_epoch = rblk_to_le64(session->core.epoch);
+	login->queue_count = rblk_to_le16(session->core.queues);
+	login->fence_incarnation = rblk_to_le32(queue->fence_incarnation);
 	login->credits = rblk_to_le16((u16)session->options.credits);
 	login->reply_bytes = rblk_to_le32(INI_REPLY_BYTES);
 }
@@ -200,7 +201,6 @@ int ini_queue_connect(struct ini_queue *queue, const struct sockaddr *addr, u32 
 	};
 	int err;
 
-	queue->incarnation++;
 	queue_login(queue, &login);
 	queue->ring_head = queue->ring_tail = 0;
 	queue->messages_sent = queue->messages_done = queue->messages_signalled = 0;
@@ -234,15 +234,12 @@ static const char *accept_fault(const struct ini_queue *queue,
 
 	if (rblk_le32(accept->incarnation) != queue->incarnation)
 		return "it is for another incarnation";
-	if (rblk_le64(accept->session_epoch) != session->epoch)
+	if (rblk_le64(accept->session_epoch) != session->core.epoch)
 		return "it is for another session epoch";
 	if (rblk_le16(accept->credits) > session->options.credits)
 		return "it grants more credits than were asked for";
 	if (rblk_le32(accept->features) & ~wanted_features(session))
 		return "it agrees to features that were not asked for";
-	if (queue->index && memcmp(accept->target_instance, session->target_instance,
-				   sizeof(session->target_instance)))
-		return "it is from another target than queue 0's (restarted in between?)";
 	return NULL;
 }
 
@@ -260,9 +257,9 @@ int ini_queue_established(struct ini_queue *queue, const void *data, size_t byte
 				 ini_session_peer(session), queue->index, fault);
 		return -EPROTO;
 	}
+	memcpy(queue->target_instance, accept->target_instance, sizeof(queue->target_instance));
 	if (!queue->index)
-		memcpy(session->target_instance, accept->target_instance,
-		       sizeof(session->target_instance));
+		session->event_seen = session->event_told = 0; /* numbered in each incarnation */
 	queue->features = rblk_le32(accept->features);
 	queue->keepalive_ms = rblk_le32(accept->keepalive_ms);
 	queue->max_io_bytes = rblk_le32(accept->max_io_bytes);
@@ -311,7 +308,8 @@ static int reject_errno(u16 reason)
 	}
 }
 
-int ini_queue_rejected(struct ini_queue *queue, const void *data, size_t bytes)
+int ini_queue_rejected(struct ini_queue *queue, const void *data, size_t bytes,
+		       struct ini_refusal *refusal)
 {
 	struct rblk_session *session = queue->session;
 	const char *peer = ini_session_peer(session);
@@ -323,6 +321,7 @@ int ini_queue_rejected(struct ini_queue *queue, const void *data, size_t bytes)
 	u16 reason;
 	u32 detail;
 
+	*refusal = (struct ini_refusal){0};
 	if (broken) {
 		ini_session_note(session, "%s: login refused without a reason (%s): is it rblkd?",
 				 peer, bytes ? rblk_wire_error_text(broken) : "no private data");
@@ -330,6 +329,7 @@ int ini_queue_rejected(struct ini_queue *queue, const void *data, size_t bytes)
 	}
 	reason = rblk_le16(reject->reason);
 	detail = rblk_le32(reject->detail);
+	*refusal = (struct ini_refusal){.reason = reason, .detail = detail};
 	if (reason == RBLK_REJECT_VERSION) {
 		ini_session_note(session, "%s: login refused: protocol %u, this target speaks %u", peer,
 				 RBLK_PROTOCOL_VERSION, rblk_le16(reject->version));
@@ -339,7 +339,7 @@ int ini_queue_rejected(struct ini_queue *queue, const void *data, size_t bytes)
 				 rblk_reject_text(reason), names);
 	} else if (reason == RBLK_REJECT_QUEUE_COUNT) {
 		ini_session_note(session, "%s: login refused: %s (%u asked for, %u allowed)", peer,
-				 rblk_reject_text(reason), session->queue_count, detail);
+				 rblk_reject_text(reason), session->core.queues, detail);
 	} else {
 		ini_session_note(session, "%s: login refused: %s", peer, rblk_reject_text(reason));
 	}

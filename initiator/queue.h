@@ -42,6 +42,8 @@ enum ini_place {
 struct ini_gather {
 	struct ibv_sge sge[INI_SEGMENTS_MAX - 1];
 	u16 count;
+	struct ini_buffer *const *buffers; /* that the pieces lie in */
+	const struct fab_device *device;   /* whose keys they have */
 };
 
 /* A command. Indexed by tag; belongs to its queue, which belongs to the session's thread. */
@@ -54,17 +56,19 @@ struct ini_slot {
 	struct ini_buffer *buffer;   /* that its data lies in; NULL: none */
 	const void *capsule;         /* in-capsule data, capsule_bytes; 0: none */
 	u32 capsule_bytes, capsule_lkey;
-	const struct ini_gather *gather; /* in place of capsule: in-capsule data in several pieces */
+	struct ini_gather *gather;   /* in place of capsule: in-capsule data in several pieces */
 	u32 data_bytes;              /* to or from the target by RDMA */
 	u32 message;                 /* number of the SEND that carried it last */
 	u64 first_ns, sent_ns;       /* first sent (0: never), last sent */
 	u64 retry_ns;
 	struct ini_slot *next;       /* in the list of its place */
+	u64 flush;                   /* FLUSH: its number (core/durable.h) */
 	struct rblk_result result;
 	u16 tag;                     /* fixed */
 	u8 tries;                    /* BUSY answers */
 	u8 place;                    /* enum ini_place */
 	bool answered;
+	bool lost;  /* the target had it when its connection was lost */
 	bool piece; /* of a vector, whose own callback is the program's */
 };
 
@@ -77,14 +81,19 @@ struct ini_queue {
 	struct rblk_session *session;
 	u16 index;
 	enum ini_queue_state state;
-	bool distrusted; /* the target broke the protocol here: its further messages are ignored */
-	u32 incarnation; /* 1 with the first connection; each connection is another one */
+	bool again;      /* closed, and then the portal's next address is tried, in the same attempt */
+	bool drained;    /* the session is to hear of it when the last callback was made */
+	bool distrusted; /* the target broke the protocol here: what else it says is ignored */
+	u32 incarnation; /* of this connection or attempt, and the one that it fences */
+	u32 fence_incarnation;
+	u16 addresses_left; /* of the portal, for this attempt */
 
 	struct fab_conn *conn;     /* NULL in CLOSED */
 	struct fab_device *device; /* known from `prepare` on */
 	u32 inline_bytes;
 
 	/* Agreed at login. */
+	u8 target_instance[16];
 	u32 features, keepalive_ms, max_io_bytes;
 	u32 capsule_max; /* in-capsule data of one command, as message, device and target have it */
 	struct core_batch_limits limits;
@@ -140,8 +149,14 @@ void ini_queue_fini(struct ini_queue *queue); /* in CLOSED */
 int ini_queue_connect(struct ini_queue *queue, const struct sockaddr *addr, u32 timeout_ms);
 /* CONNECTING -> LIVE if the acceptance is right, else negative errno and the session's message. */
 int ini_queue_established(struct ini_queue *queue, const void *data, size_t bytes);
-/* The message for a refusal. Returns its errno. */
-int ini_queue_rejected(struct ini_queue *queue, const void *data, size_t bytes);
+/* What a target said; reason 0: nothing that could be read. */
+struct ini_refusal {
+	u16 reason; /* enum rblk_reject_reason */
+	u32 detail;
+};
+/* Words for a refusal. Returns the errno that fits it. */
+int ini_queue_rejected(struct ini_queue *queue, const void *data, size_t bytes,
+		       struct ini_refusal *refusal);
 /* -> DRAINING, unless CLOSED or there already. */
 void ini_queue_close(struct ini_queue *queue);
 /* DRAINING -> CLOSED: the connection is destroyed; commands keep their places. */
@@ -173,9 +188,7 @@ int ini_queue_repost(struct ini_queue *queue);
 /* Puts it on the list of callbacks with `error` (and no answer). From any place but DONE. */
 void ini_slot_fail(struct ini_slot *slot, int error);
 void ini_slot_finish(struct ini_slot *slot);
-/* After DRAINED: every command that is left becomes done, with `error` unless it was answered. */
-void ini_queue_recall(struct ini_queue *queue, int error);
-/* Send BUSY commands again, or give up on them. Returns when the next is due, 0: none. */
+/* Send what was BUSY again, or give up on it. Returns when the next is due, 0: none. */
 u64 ini_queue_retry(struct ini_queue *queue, u64 now_ns);
 /* Make at most `max` (0: all) of the callbacks; returns how many were I/O. */
 unsigned int ini_complete_deliver(struct rblk_session *session, unsigned int max);

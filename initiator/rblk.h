@@ -76,6 +76,9 @@ struct rblk_options {
 	const char *device;          /* RDMA device to use; default: the one that reaches the address */
 	bool measuring;              /* `rblk ping`'s sessions: no volumes, see rblk_ping() */
 	bool no_immediate;           /* do not ask for reads by RDMA WRITE WITH IMMEDIATE */
+	bool no_reconnect;           /* a lost session fails at once, instead of after give_up_ms */
+	uint32_t fail_fast_ms;       /* without a connection for so long, commands fail; default: they do not */
+	uint32_t give_up_ms;         /* without a connection for so long, the session fails; default 60000 */
 };
 #define RBLK_OPTIONS_INIT { .size = sizeof(struct rblk_options) }
 
@@ -110,6 +113,8 @@ enum rblk_session_state {
 	 * fabric no longer uses their memory; after all of them, rblk_poll() returns the error.
 	 */
 	RBLK_SESSION_FAILED,
+	/* It was READY, and no connection takes commands now. What is started waits for one. */
+	RBLK_SESSION_RECOVERING,
 };
 /*
  * Begin to disconnect, without blocking: rblk_poll() completes it, calls back outstanding commands
@@ -124,13 +129,16 @@ enum rblk_session_event_type {
 	RBLK_SESSION_EVENT_DRAINING,       /* the target shuts down and will end the connections */
 	RBLK_SESSION_EVENT_LIST_CHANGED,   /* rblk_list() would answer differently */
 	RBLK_SESSION_EVENT_VOLUME_CHANGED, /* size or abilities: rblk_volume_refresh() learns them */
-	RBLK_SESSION_EVENT_VOLUME_REMOVED, /* the target does not serve it any more */
+	RBLK_SESSION_EVENT_VOLUME_REMOVED, /* the target serves it no more */
+	RBLK_SESSION_EVENT_RECOVERING,     /* queue 0 is lost and connected again; error says why */
+	RBLK_SESSION_EVENT_RECOVERED,      /* and it is back */
+	RBLK_SESSION_EVENT_WRITES_LOST,    /* acknowledged writes may be lost: see rblk_acknowledge() */
 };
 
 /* The library's, during the callback. Later versions add members at its end. */
 struct rblk_session_event {
 	enum rblk_session_event_type type;
-	int error;                  /* FAILED: negative errno */
+	int error;                  /* FAILED, RECOVERING: negative errno */
 	struct rblk_volume *volume; /* of the VOLUME events */
 };
 typedef void (*rblk_event_callback)(void *arg, struct rblk_session *session,
@@ -195,6 +203,12 @@ RBLK_API int rblk_volume_close(struct rblk_volume *volume);
 RBLK_API const struct rblk_volume_info *rblk_volume_info(const struct rblk_volume *volume);
 /* Read size and abilities again. Blocks; -EBUSY while commands of the volume are outstanding. */
 RBLK_API int rblk_volume_refresh(struct rblk_volume *volume);
+/*
+ * Writes that were acknowledged, and not flushed, may be lost: the target's machine went down, or its
+ * disk could not be written. From then on rblk_flush() fails with -EIO, until the volume is closed, or
+ * the program says by this that it knows. 1: there was something to know; 0: there was not.
+ */
+RBLK_API int rblk_acknowledge(struct rblk_volume *volume);
 RBLK_API struct rblk_session *rblk_volume_session(const struct rblk_volume *volume);
 
 /*
@@ -382,6 +396,7 @@ struct rblk_stats {
 	uint64_t sleeps;          /* times that rblk_wait() slept */
 	uint64_t busy_retries;    /* commands that the target answered BUSY and that were sent again */
 	uint64_t queued_us_total, stored_us_total; /* sums over the commands */
+	uint64_t retries;         /* commands that were sent again after their connection was lost */
 };
 /*
  * bytes: sizeof(*stats). A program's shorter struct, of an older header, is filled as far as it goes;

@@ -18,6 +18,9 @@
 #define TIMEOUT_MS_MAX 3600000u
 /* No version's struct is so long: detects a `size` that was never set. */
 #define OPTIONS_BYTES_MAX 4096
+#define RECONNECT_MIN_MS 100
+#define RECONNECT_MAX_MS 10000
+#define GIVE_UP_MS 60000
 #define CREDITS 64
 /* Adaptive: some times what a sleep costs, so that guessing wrong costs little more. */
 #define SPIN_MAX_NS 200000ull
@@ -39,8 +42,8 @@ void ini_session_note(struct rblk_session *session, const char *format, ...)
 {
 	va_list args;
 
-	/* The first failure of a session is the cause of all later ones. */
-	if (session->state >= INI_SESSION_DRAINING)
+	/* Why a session failed is what all else that fails in it comes from. */
+	if (core_session_over(&session->core))
 		return;
 	va_start(args, format);
 	set_words(session, format, args);
@@ -51,32 +54,20 @@ const char *ini_session_peer(const struct rblk_session *session)
 {
 	const struct fab_conn *conn = session->queues[0].conn;
 
-	return conn ? fab_conn_peer(conn) : session->where;
-}
-
-bool ini_session_closed(const struct rblk_session *session)
-{
-	for (u16 i = 0; i < session->queue_count; i++)
-		if (session->queues[i].state != INI_QUEUE_CLOSED)
-			return false;
-	return true;
+	return conn ? fab_conn_peer(conn) : session->portals[session->core.queue[0].home].where;
 }
 
 void ini_session_fail(struct rblk_session *session, int error, const char *format, ...)
 {
 	va_list args;
 
-	if (session->state >= INI_SESSION_DRAINING)
+	if (core_session_over(&session->core))
 		return;
 	va_start(args, format);
 	set_words(session, format, args);
 	va_end(args);
 	session->error = error;
-	ini_session_set_state(session, INI_SESSION_DRAINING);
-	for (u16 i = 0; i < session->queue_count; i++)
-		ini_queue_close(&session->queues[i]);
-	if (ini_session_closed(session))
-		ini_session_drained(session);
+	core_session_abandon(&session->core, session->now_ns);
 }
 
 /* -- options ----------------------------------------------------------------------------------- */
@@ -158,9 +149,11 @@ static int set_options(struct rblk_session *session, const struct rblk_options *
 	}
 	set->connect_timeout_ms = or_default(set->connect_timeout_ms, CONNECT_TIMEOUT_MS);
 	set->command_timeout_ms = or_default(set->command_timeout_ms, COMMAND_TIMEOUT_MS);
+	set->give_up_ms = or_default(set->give_up_ms, GIVE_UP_MS);
 	set->credits = or_default(set->credits, CREDITS);
 	set->queues = or_default(set->queues, 1);
-	if (set->connect_timeout_ms > TIMEOUT_MS_MAX || set->command_timeout_ms > TIMEOUT_MS_MAX)
+	if (set->connect_timeout_ms > TIMEOUT_MS_MAX || set->command_timeout_ms > TIMEOUT_MS_MAX ||
+	    set->fail_fast_ms > TIMEOUT_MS_MAX)
 		return option_fault(error, "a timeout is longer than an hour");
 	if (set->credits < RBLK_CREDITS_MIN || set->credits > RBLK_CREDITS_MAX)
 		return option_fault(error, "credits must be from 4 to 1024");
@@ -179,18 +172,37 @@ static int set_options(struct rblk_session *session, const struct rblk_options *
 
 /* -- starting ---------------------------------------------------------------------------------- */
 
-static int resolve(struct rblk_session *session, char *error)
+static int resolve(struct ini_portal *portal, const struct ini_uri_host *host, char *error)
 {
 	struct addrinfo hints = { .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM };
-	int err = getaddrinfo(session->uri.host, session->uri.port, &hints, &session->addresses);
+	int err = getaddrinfo(host->name, host->port, &hints, &portal->addresses);
 
 	if (err) {
-		session->addresses = NULL;
-		snprintf(error, RBLK_ERROR_BYTES, "%.180s: %s", session->uri.host, gai_strerror(err));
+		portal->addresses = NULL;
+		snprintf(error, RBLK_ERROR_BYTES, "%.180s: %s", host->name, gai_strerror(err));
 		return err == EAI_SYSTEM ? -errno : -EHOSTUNREACH;
 	}
-	session->address = session->addresses;
+	portal->next = portal->addresses;
+	for (const struct addrinfo *address = portal->addresses; address; address = address->ai_next)
+		portal->count++;
+	snprintf(portal->where, sizeof(portal->where),
+		 strchr(host->name, ':') ? "[%s]:%s" : "%s:%s", host->name, host->port);
 	return 0;
+}
+
+/* A name that is not known now may be later, but not to this session: it needs one at least. */
+static int resolve_all(struct rblk_session *session, char *error)
+{
+	int err = 0, last = 0;
+
+	for (u16 i = 0; i < session->uri.host_count; i++) {
+		err = resolve(&session->portals[session->portal_count], &session->uri.hosts[i], error);
+		if (!err)
+			session->portal_count++;
+		else
+			last = err;
+	}
+	return session->portal_count ? 0 : last;
 }
 
 static int open_fabric(struct rblk_session *session, char *error)
@@ -217,6 +229,9 @@ static int init_memory(struct rblk_session *session, char *error)
 		session->queue_count++;
 		err = ini_queue_init(&session->queues[i], session, i);
 	}
+	if (!err)
+		err = ini_parking_init(session,
+				       session->options.queues * session->options.credits);
 	if (err)
 		snprintf(error, RBLK_ERROR_BYTES, "registered memory for %u queues of %u credits: %s",
 			 session->options.queues, session->options.credits, strerror(-err));
@@ -236,6 +251,23 @@ static u64 spin_max_ns(enum rblk_polling polling)
 	return SPIN_MAX_NS;
 }
 
+static void init_core(struct rblk_session *session)
+{
+	const struct rblk_options *options = &session->options;
+	struct core_session_options core = {
+		.queues = session->queue_count,
+		.portals = session->portal_count,
+		.connect_timeout_ms = options->connect_timeout_ms,
+		.reconnect_min_ms = RECONNECT_MIN_MS,
+		.reconnect_max_ms = RECONNECT_MAX_MS,
+		.fail_fast_ms = options->fail_fast_ms,
+		.give_up_ms = options->no_reconnect || options->measuring ? 0 : options->give_up_ms,
+	};
+
+	env_random(&core.random, sizeof(core.random));
+	core_session_init(&session->core, &core);
+}
+
 static int session_init(struct rblk_session *session, const char *uri,
 			const struct rblk_options *options, char *error)
 {
@@ -244,22 +276,17 @@ static int session_init(struct rblk_session *session, const char *uri,
 	if (!err)
 		err = set_options(session, options, error);
 	if (!err)
-		err = resolve(session, error);
+		err = resolve_all(session, error);
 	if (!err)
 		err = open_fabric(session, error);
 	if (!err)
 		err = init_memory(session, error);
 	if (err)
 		return err;
-	snprintf(session->where, sizeof(session->where),
-		 strchr(session->uri.host, ':') ? "[%s]:%s" : "%s:%s", session->uri.host,
-		 session->uri.port);
 	env_random(session->session_id, sizeof(session->session_id));
 	session->session_id[0] |= 1; /* never all zero */
-	session->epoch = 1;
 	session->now_ns = env_now_ns();
-	session->connect_by_ns =
-		session->now_ns + session->options.connect_timeout_ms * 1000000ull;
+	init_core(session);
 	session->events_due = true;
 	core_spin_init(&session->spin, spin_max_ns(session->options.polling));
 	return 0;
@@ -286,8 +313,9 @@ struct rblk_session *rblk_session_start(const char *uri, const struct rblk_optio
 		errno = -err;
 		return NULL;
 	}
-	/* From here on a failure fails the session: FAILED, with a message. */
-	ini_session_next_address(session);
+	/* A failure from here on is the session's own: FAILED, with words. */
+	core_session_start(&session->core, session->now_ns);
+	ini_drive(session);
 	return session;
 }
 
@@ -295,49 +323,47 @@ void ini_session_free(struct rblk_session *session)
 {
 	if (!session)
 		return;
-	assert(ini_session_closed(session));
 	ini_buffers_fini(&session->buffers);
+	ini_parking_fini(session);
 	for (u16 i = 0; i < session->queue_count; i++)
 		ini_queue_fini(&session->queues[i]);
 	ini_control_fini(session);
 	fab_close(session->fab);
-	if (session->addresses)
-		freeaddrinfo(session->addresses);
+	for (u16 i = 0; i < session->portal_count; i++)
+		freeaddrinfo(session->portals[i].addresses);
 	free(session);
 }
 
 /* -- turning ----------------------------------------------------------------------------------- */
 
-static int doorbells(struct rblk_session *session)
+/* One that fails is lost, which the session survives. */
+static void doorbells(struct rblk_session *session)
 {
-	int err = 0;
-
-	for (u16 i = 0; i < session->queue_count && !err; i++)
+	for (u16 i = 0; i < session->queue_count; i++)
 		if (session->queues[i].pending_count)
-			err = ini_queue_doorbell(&session->queues[i]);
-	return err;
+			ini_queue_doorbell(&session->queues[i]);
 }
 
 void ini_session_turn(struct rblk_session *session)
 {
 	unsigned int work;
 
-	if (session->state == INI_SESSION_FAILED)
+	if (session->ended)
 		return;
 	session->now_ns = env_now_ns();
 	work = ini_complete_poll(session);
-	if (session->events_due || session->state != INI_SESSION_READY ||
+	if (session->events_due || core_session_live(&session->core) != session->queue_count ||
 	    session->now_ns - session->events_ns >= EVENTS_PERIOD_NS) {
 		session->events_ns = session->now_ns;
 		ini_event_poll(session);
-		/* Answers that arrived before the connection was lost are still processed. */
-		if (!work && session->state != INI_SESSION_FAILED)
+		/* What arrived before the connection was lost is still there to be had. */
+		if (!work)
 			ini_complete_poll(session);
 	}
 	ini_timer_run(session);
+	ini_drive(session);
 	session->events_due = false;
-	if (session->state < INI_SESSION_DRAINING)
-		doorbells(session);
+	doorbells(session);
 }
 
 int rblk_poll(struct rblk_session *session, unsigned int max)
@@ -346,14 +372,16 @@ int rblk_poll(struct rblk_session *session, unsigned int max)
 
 	ini_session_turn(session);
 	count = ini_complete_deliver(session, max);
+	if (session->parking.done)
+		count += ini_parked_deliver(session, max);
 	count += ini_event_deliver(session);
 	/* A caller that sleeps on 0 must be told everything that it may wait for. */
 	count += session->told;
 	session->told = 0;
-	/* Commands that the callbacks started are sent now, not in the next turn. */
-	if (session->state < INI_SESSION_DRAINING)
-		doorbells(session);
-	if (!count && session->state == INI_SESSION_FAILED && !session->done.head)
+	/* What the callbacks started, or what follows from them, goes out now, not with the next turn. */
+	ini_drive(session);
+	doorbells(session);
+	if (!count && session->ended && !session->done.head && !session->parking.done)
 		return session->error;
 	return (int)count;
 }
@@ -362,23 +390,32 @@ int rblk_submit(struct rblk_session *session)
 {
 	u16 was = session->next_queue;
 
-	if (session->state >= INI_SESSION_DRAINING)
+	if (core_session_over(&session->core))
 		return -ENOTCONN;
 	session->now_ns = env_now_ns();
 	session->next_queue = (u16)((was + 1) % session->queue_count);
-	return doorbells(session);
+	doorbells(session);
+	return 0;
 }
 
 void rblk_session_stop(struct rblk_session *session)
 {
-	ini_session_fail(session, -ECANCELED, "%s: closed", ini_session_peer(session));
+	if (!core_session_over(&session->core)) {
+		ini_session_note(session, "%s: closed", ini_session_peer(session));
+		session->error = -ECANCELED;
+		core_session_stop(&session->core, session->now_ns);
+	}
+	ini_drive(session);
 }
 
 enum rblk_session_state rblk_session_state(const struct rblk_session *session)
 {
-	if (session->state < INI_SESSION_READY)
+	if (core_session_over(&session->core))
+		return RBLK_SESSION_FAILED;
+	if (!session->ready)
 		return RBLK_SESSION_CONNECTING;
-	return session->state == INI_SESSION_READY ? RBLK_SESSION_READY : RBLK_SESSION_FAILED;
+	return core_session_route(&session->core, 0) >= 0 ? RBLK_SESSION_READY :
+							    RBLK_SESSION_RECOVERING;
 }
 
 const char *rblk_session_error(const struct rblk_session *session)

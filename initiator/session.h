@@ -9,23 +9,15 @@
 #define RBLK_INITIATOR_SESSION_H
 
 #include "initiator/buffer.h"
+#include "initiator/parked.h"
 #include "initiator/queue.h"
 #include "initiator/rblk.h"
 #include "initiator/uri.h"
 #include "proto/core/env.h"
+#include "proto/core/session.h"
 #include "proto/core/spin.h"
 
 struct addrinfo;
-
-enum ini_session_state {
-	INI_SESSION_CONNECTING, /* queue 0, one address after the other */
-	INI_SESSION_NAMING,     /* queue 0 is live; IDENTIFY (measuring: SCRATCH) is on its way */
-	INI_SESSION_JOINING,    /* the other queues */
-	INI_SESSION_READY,
-	INI_SESSION_DRAINING,   /* failed; queues in ERR; commands keep their memory (F4) */
-	INI_SESSION_FAILED,     /* drained; commands are called back; the final state */
-	INI_SESSION_STATES
-};
 
 /*
  * One registered block: payloads that are told, and reports, of queue 0's reserved tags; reports of
@@ -40,7 +32,13 @@ struct ini_control {
 	u8 ping[RBLK_SCRATCH_BYTES];
 };
 
-/* An outstanding EXTENTS (volume not NULL), in one of the session's places. */
+/* A session command that is to be sent again; embedded in what its owner knows of it. */
+struct ini_again {
+	struct ini_again *next;
+	void (*run)(struct ini_again *again);
+};
+
+/* A question about extents that is under way (volume not NULL), in one of the session's places. */
 struct ini_extents {
 	struct rblk_volume *volume;
 	void *report; /* in ini_control */
@@ -52,34 +50,44 @@ struct ini_extents {
 	void *arg;
 };
 
+/* Where the target is reached: one host of the URI, and the addresses that its name has. */
+struct ini_portal {
+	char where[272];             /* host:port as the URI has it */
+	struct addrinfo *addresses;
+	const struct addrinfo *next; /* to be tried next, or again */
+	u16 count;
+};
+
 /* Created by rblk_session_start(), freed by ini_session_free(). One thread at a time. */
 struct rblk_session {
 	struct rblk_options options; /* defaults filled in */
 	struct ini_uri uri;
 	char initiator_name[RBLK_NAME_BYTES];
 	char device_name[64];
-	char where[272]; /* host:port as the URI has it, for messages before there is a connection */
 	struct fab *fab;
-	struct addrinfo *addresses;
-	const struct addrinfo *address;      /* to be tried next */
-	const struct addrinfo *address_used; /* of queue 0: the others go there, too */
+	struct ini_portal portals[CORE_PORTALS_MAX];
+	u16 portal_count;
 
-	enum ini_session_state state;
+	struct core_session core; /* the states; session->core.state is the session's */
+	bool ready;  /* named, and each queue was tried: the program was told */
+	bool ended;  /* FAILED or ENDED, and every command is called back or about to be */
+	bool unsettled; /* a queue waits for callbacks to be made, or commands to be answered */
+	int last_error; /* of a connection or a login, with the words */
 	int error;                    /* why it FAILED; 0 until then */
 	char words[RBLK_ERROR_BYTES]; /* of the last failure */
 
 	u8 session_id[16];
-	u8 target_instance[16];
-	u64 epoch;
 	struct ini_queue queues[RBLK_QUEUES_MAX];
 	u16 queue_count;
 	u16 next_queue; /* the queue that takes I/O now; changes with the doorbell: fuller messages */
 
 	struct ini_list done; /* callbacks to make */
+	struct ini_parking parking;
 	struct ini_buffers buffers;
 	struct rblk_volume *volumes;
 
 	struct ini_control *control;
+	struct ini_again *again; /* session commands that wait for a connection */
 	size_t control_bytes;
 	struct fab_mr *control_mr;
 	struct ini_vector *vectors; /* free ones, of vector.c */
@@ -104,7 +112,6 @@ struct rblk_session {
 	bool target_draining;
 
 	u64 now_ns;       /* as of this turn */
-	u64 connect_by_ns;
 	u64 timers_ns;    /* last run */
 	u64 events_ns;    /* last look for the fabric's events */
 	bool events_due;  /* the caller slept, or is about to */
@@ -117,6 +124,12 @@ struct rblk_session {
 	struct ibv_sge send_sge[INI_CHAIN_MAX][INI_SEGMENTS_MAX];
 };
 
+/* May the program use it? It may have to wait, then. */
+static inline bool ini_session_usable(const struct rblk_session *session)
+{
+	return session->ready && !core_session_over(&session->core);
+}
+
 /* -- session.c --------------------------------------------------------------------------------- */
 
 /* Fail the session permanently: message, queues to ERR. Only the first reason is kept. */
@@ -127,25 +140,30 @@ void ini_session_note(struct rblk_session *session, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 /* One turn: events, completions, timers, what is pending. No callbacks. */
 void ini_session_turn(struct rblk_session *session);
-/* No connection is left. */
-bool ini_session_closed(const struct rblk_session *session);
 /* "10.0.0.2:4430" or, before there is a connection, the URI's host and port. Static per session. */
 const char *ini_session_peer(const struct rblk_session *session);
-/* In FAILED, or never connected; all callbacks are made, and volumes freed. */
+/* `ended`, or never connected; all callbacks are made, and volumes freed. */
 void ini_session_free(struct rblk_session *session);
+
+/* -- drive.c ----------------------------------------------------------------------------------- */
+
+/* Do what the session's state machine wants done. */
+void ini_drive(struct rblk_session *session);
+/* The queue's connection is lost; words. */
+void ini_queue_lose(struct ini_queue *queue, int error, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+/* An attempt to connect came to nothing; the session's words say why. */
+void ini_queue_unreached(struct ini_queue *queue, int error);
+/* The fabric says DRAINED. */
+void ini_queue_ended(struct ini_queue *queue);
+/* IDENTIFY (SCRATCH) is answered with success. */
+void ini_session_named(struct rblk_session *session);
 
 /* -- event.c ----------------------------------------------------------------------------------- */
 
 /* Process the fabric's events of the connections. */
 void ini_event_poll(struct rblk_session *session);
-/* IDENTIFY (SCRATCH) is answered: continue with the other queues, or become READY. */
-void ini_session_named(struct rblk_session *session);
-void ini_session_set_state(struct rblk_session *session, enum ini_session_state state);
-/* Connect queue 0 to the next address; fails the session when there is none left. */
-void ini_session_next_address(struct rblk_session *session);
-/* All queues are CLOSED: DRAINING -> FAILED. */
-void ini_session_drained(struct rblk_session *session);
-/* Report new events to the program. Returns how many. */
+/* Tell the program what has happened since the last time. Returns of how much it was told. */
 unsigned int ini_event_deliver(struct rblk_session *session);
 /* An event message of the target. */
 void ini_event_received(struct rblk_session *session, const struct rblk_wire_completion *event);
@@ -182,6 +200,15 @@ int ini_control_start(struct rblk_session *session, const struct rblk_wire_comma
 int ini_control_ready(const struct rblk_session *session);
 int ini_control_identify(struct rblk_session *session);
 int ini_control_keepalive(struct ini_queue *queue);
+
+/*
+ * A session command whose connection was lost before it was answered: `run` is called when the session
+ * is LIVE again, or over. False: its error is final.
+ */
+bool ini_control_again(struct rblk_session *session, struct ini_again *again,
+		       const struct rblk_result *result);
+/* Run what waits for it. */
+void ini_control_resume(struct rblk_session *session);
 
 /* -- sync.c ------------------------------------------------------------------------------------ */
 

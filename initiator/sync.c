@@ -58,7 +58,9 @@ int ini_sync_sleep(struct rblk_session *session)
 /* READY, the callback of an I/O or of a session command, the error of a session that is being stopped. */
 static bool something_to_come(const struct rblk_session *session)
 {
-	if (session->state < INI_SESSION_READY || session->state == INI_SESSION_DRAINING)
+	if (!session->ready || (core_session_over(&session->core) && !session->ended))
+		return true;
+	if (session->parking.used)
 		return true;
 	/* Session commands; a KEEPALIVE among them is answered soon. */
 	if (session->queues[0].tags.taken_reserved)
@@ -99,7 +101,7 @@ int rblk_arm(struct rblk_session *session)
 	int armed;
 
 	session->events_due = true;
-	if (session->done.head || session->state == INI_SESSION_FAILED)
+	if (session->done.head || session->parking.done || session->ended)
 		return 1;
 	armed = fab_arm(session->fab);
 	if (armed < 0)
@@ -124,10 +126,12 @@ struct rblk_session *rblk_session_open(const char *uri, const struct rblk_option
 	if (!session)
 		return NULL;
 	/* Bounded by the session's own timer, and what follows a failure by the fabric's drain. */
-	while (session->state != INI_SESSION_READY && session->state != INI_SESSION_FAILED)
+	while (!session->ready && !session->ended)
 		ini_sync_turn(session, UINT64_MAX);
-	if (session->state == INI_SESSION_READY)
+	if (ini_session_usable(session))
 		return session;
+	while (!session->ended) /* it failed as soon as it was ready */
+		ini_sync_turn(session, UINT64_MAX);
 	err = session->error;
 	if (error)
 		memcpy(error, session->words, RBLK_ERROR_BYTES);
@@ -144,9 +148,10 @@ void rblk_session_close(struct rblk_session *session)
 	session->on_event = NULL;
 	rblk_session_stop(session);
 	/* Ends with DRAINED, for which the fabric has a bound of its own. */
-	while (session->state != INI_SESSION_FAILED)
+	while (!session->ended)
 		ini_sync_turn(session, UINT64_MAX);
 	ini_complete_deliver(session, 0);
+	ini_parked_deliver(session, 0);
 	ini_vectors_fini(session);
 	ini_volumes_fini(session);
 	ini_session_free(session);

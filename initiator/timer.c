@@ -30,11 +30,9 @@ static void check_commands(struct ini_queue *queue)
 		if (queue->tag_array[tag].state != CORE_TAG_SENT)
 			continue;
 		if (now_ns - slot->sent_ns >= limit_ns) {
-			ini_session_fail(session, -ETIMEDOUT,
-					 "%s: queue %u: %s was not answered within %u ms",
-					 ini_session_peer(session), queue->index,
-					 rblk_opcode_name(slot->command.opcode),
-					 session->options.command_timeout_ms);
+			ini_queue_lose(queue, -ETIMEDOUT, "%s was not answered within %u ms",
+				       rblk_opcode_name(slot->command.opcode),
+				       session->options.command_timeout_ms);
 			return;
 		}
 		if (slot->sent_ns < oldest_ns)
@@ -43,42 +41,26 @@ static void check_commands(struct ini_queue *queue)
 	queue->check_ns = oldest_ns + limit_ns;
 }
 
-/* -- keep-alive -------------------------------------------------------------------------------- */
+/* -- events ------------------------------------------------------------------------------------ */
 
-static u64 keepalive_due_ns(const struct ini_queue *queue)
+/* The target is told that its event was seen, so that the next may come (V9). */
+static bool event_untold(const struct rblk_session *session)
 {
-	/* Until then nothing is sent for it: waiting for it would never end, or spin. */
-	if (queue->session->state != INI_SESSION_READY)
-		return UINT64_MAX;
-	if (!queue->index && queue->session->event_seen != queue->session->event_told)
-		return 0;
-	if (!queue->keepalive_ms)
-		return UINT64_MAX;
-	return queue->last_send_ns + queue->keepalive_ms * MS_NS;
-}
-
-/* All reserved tags are in use: then commands are outstanding, and the next turn tries again. */
-static void check_keepalive(struct ini_queue *queue)
-{
-	if (queue->session->now_ns >= keepalive_due_ns(queue) && !queue->pending_count)
-		ini_control_keepalive(queue);
+	return session->ready && session->queues[0].state == INI_QUEUE_LIVE &&
+	       session->event_seen != session->event_told;
 }
 
 /* -- the session ------------------------------------------------------------------------------- */
-
-static bool connecting(const struct rblk_session *session)
-{
-	return session->state < INI_SESSION_READY;
-}
 
 void ini_timer_run(struct rblk_session *session)
 {
 	if (session->now_ns - session->timers_ns < TIMER_PERIOD_NS && !session->events_due)
 		return;
 	session->timers_ns = session->now_ns;
-	if (connecting(session) && session->now_ns >= session->connect_by_ns)
-		ini_session_fail(session, -ETIMEDOUT, "%s: no session within %u ms",
-				 ini_session_peer(session), session->options.connect_timeout_ms);
+	core_session_tick(&session->core, session->now_ns);
+	/* Reserved tags are all in use: then there are commands under way, and the next turn tries again. */
+	if (event_untold(session) && !session->queues[0].pending_count)
+		ini_control_keepalive(&session->queues[0]);
 	for (u16 i = 0; i < session->queue_count; i++) {
 		struct ini_queue *queue = &session->queues[i];
 
@@ -88,7 +70,6 @@ void ini_timer_run(struct rblk_session *session)
 			check_commands(queue);
 		if (queue->retry.head)
 			ini_queue_retry(queue, session->now_ns);
-		check_keepalive(queue);
 	}
 }
 
@@ -99,7 +80,7 @@ static u64 earlier(u64 a, u64 b)
 
 static u64 queue_due_ns(const struct ini_queue *queue)
 {
-	u64 due_ns = keepalive_due_ns(queue);
+	u64 due_ns = UINT64_MAX;
 
 	if (queue->tags.sent)
 		due_ns = earlier(due_ns, queue->check_ns);
@@ -113,10 +94,11 @@ int ini_timer_next_ms(const struct rblk_session *session)
 	u64 now_ns = env_now_ns(), due_ns = UINT64_MAX;
 	int fabric_ms = fab_timeout_ms(session->fab), own_ms;
 
-	if (session->state == INI_SESSION_FAILED)
+	if (session->ended)
 		return -1;
-	if (connecting(session))
-		due_ns = session->connect_by_ns;
+	if (event_untold(session))
+		due_ns = now_ns;
+	due_ns = earlier(due_ns, core_session_next_ns(&session->core));
 	for (u16 i = 0; i < session->queue_count; i++)
 		if (session->queues[i].state == INI_QUEUE_LIVE)
 			due_ns = earlier(due_ns, queue_due_ns(&session->queues[i]));

@@ -59,7 +59,7 @@ static bool uri_copy(char *to, size_t bytes, const char *from, const char *end)
 	return true;
 }
 
-static int uri_port(const char *text, const char *from, const char *end, struct ini_uri *uri,
+static int uri_port(const char *text, const char *from, const char *end, struct ini_uri_host *to,
 		    char *error)
 {
 	unsigned long port = 0;
@@ -74,13 +74,13 @@ static int uri_port(const char *text, const char *from, const char *end, struct 
 	}
 	if (port == 0 || port > 65535)
 		return uri_fail(error, text, "the port must be a number from 1 to 65535");
-	snprintf(uri->port, sizeof(uri->port), "%lu", port);
+	snprintf(to->port, sizeof(to->port), "%lu", port);
 	return 0;
 }
 
 /* host[:port] in [from, end). */
-static int uri_authority(const char *text, const char *from, const char *end, struct ini_uri *uri,
-			 char *error)
+static int uri_host(const char *text, const char *from, const char *end, struct ini_uri_host *to,
+		    char *error)
 {
 	const char *host = from, *host_end, *rest;
 
@@ -103,12 +103,31 @@ static int uri_authority(const char *text, const char *from, const char *end, st
 	}
 	if (host_end == host)
 		return uri_fail(error, text, "the host is missing");
-	if (!uri_copy(uri->host, sizeof(uri->host), host, host_end))
+	if (!uri_copy(to->name, sizeof(to->name), host, host_end))
 		return uri_fail(error, text, "the host's name is too long");
 	if (rest < end)
-		return uri_port(text, rest + 1, end, uri, error);
-	snprintf(uri->port, sizeof(uri->port), "%u", RBLK_DEFAULT_PORT);
+		return uri_port(text, rest + 1, end, to, error);
+	snprintf(to->port, sizeof(to->port), "%u", RBLK_DEFAULT_PORT);
 	return 0;
+}
+
+/* host[:port],... in [from, end). */
+static int uri_hosts(const char *text, const char *from, const char *end, struct ini_uri *uri,
+		     char *error)
+{
+	const char *host_end;
+	int err = 0;
+
+	do {
+		host_end = memchr(from, ',', (size_t)(end - from));
+		if (!host_end)
+			host_end = end;
+		if (uri->host_count == INI_URI_HOSTS)
+			return uri_fail(error, text, "there are more than %d hosts", INI_URI_HOSTS);
+		err = uri_host(text, from, host_end, &uri->hosts[uri->host_count++], error);
+		from = host_end + 1;
+	} while (!err && host_end < end);
+	return err;
 }
 
 int ini_uri_parse(const char *text, struct ini_uri *uri, char *error)
@@ -125,7 +144,7 @@ int ini_uri_parse(const char *text, struct ini_uri *uri, char *error)
 		return uri_fail(error, text, "a URI begins with rblk:// or rblk+tcp://");
 	end = strchr(from, '/');
 	volume = end ? end + 1 : "";
-	err = uri_authority(text, from, end ? end : from + strlen(from), uri, error);
+	err = uri_hosts(text, from, end ? end : from + strlen(from), uri, error);
 	if (err)
 		return err;
 	if (!*volume)

@@ -88,8 +88,7 @@ static int vector_append(struct ini_vector *vector, const char *what, const stru
 		return ini_io_refuse(volume, -EINVAL, what,
 				     "the pieces are longer than one command can be (%u bytes)",
 				     volume->info.max_io_bytes);
-	buffer = ini_buffer_find(&volume->session->buffers, volume->session->queues[0].device,
-				 memory->iov_base, memory->iov_len);
+	buffer = ini_buffer_at(&volume->session->buffers, memory->iov_base, memory->iov_len);
 	if (!buffer)
 		return ini_io_refuse(volume, -EFAULT, what,
 				     "%zu bytes at %p do not lie within one buffer of the session",
@@ -131,6 +130,7 @@ static int vector_start(struct ini_vector *vector)
 									.bytes = run->iov_len,
 									.offset = vector->offset,
 									.piece = true,
+									.waits = !vector->outstanding && vector->started,
 									.done = piece_done,
 									.arg = vector});
 
@@ -194,8 +194,10 @@ static int vector_start_gathered(struct ini_vector *vector)
 		vector->gather.sge[i] = (struct ibv_sge){
 			.addr = (uintptr_t)vector->runs[i].iov_base,
 			.length = (u32)vector->runs[i].iov_len,
-			.lkey = vector->buffers[i]->lkey,
 		};
+	vector->gather.device = NULL; /* the keys are those of the queue that takes it */
+	vector->gather.buffers = vector->buffers;
+	vector->gather.count = (u16)vector->run_count;
 	err = ini_io_start(vector->volume, &(struct ini_io){.opcode = vector->opcode,
 							    .flags = vector->flags,
 							    .gather = &vector->gather,
@@ -204,9 +206,10 @@ static int vector_start_gathered(struct ini_vector *vector)
 							    .piece = true,
 							    .done = piece_done,
 							    .arg = vector});
-	if (err)
+	if (err) {
+		vector->gather.count = 0;
 		return err;
-	vector->gather.count = (u16)vector->run_count;
+	}
 	for (u32 i = 0; i < vector->run_count; i++)
 		vector->buffers[i]->users++;
 	vector->started = vector->run_count;
@@ -227,7 +230,7 @@ static int vector_begin(struct rblk_volume *volume, u8 opcode, const struct iove
 	if (!err && (!iov || count < 1 || count > RBLK_IOV_MAX))
 		err = ini_io_refuse(volume, -EINVAL, what, "a vector has 1 to %d pieces",
 				    RBLK_IOV_MAX);
-	if (!err && session->state != INI_SESSION_READY)
+	if (!err && !ini_session_usable(session))
 		err = -ENOTCONN;
 	if (err)
 		return err;

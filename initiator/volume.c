@@ -46,10 +46,12 @@ void ini_volume_info(const struct rblk_session *session, const struct rblk_wire_
 
 /* An outstanding OPEN, for a new volume or to refresh an open one (then CLOSE follows). */
 struct ini_open {
+	struct ini_again again;
 	struct rblk_volume *volume;
 	char name[RBLK_NAME_BYTES];
 	bool fresh; /* not among the session's yet */
 	u32 old_handle;
+	u64 epoch; /* that it is of */
 	const void *report;
 	rblk_volume_callback done;
 	void *arg;
@@ -78,7 +80,31 @@ static void open_finish(struct ini_open *open, int error)
 /* The old handle is closed, or the session is lost and the handle with it. */
 static void open_closed(void *arg, const struct rblk_result *result)
 {
-	open_finish(arg, result->error);
+	/* What is lost with its connection may leave a handle behind, which goes with the session. */
+	open_finish(arg, result->status ? result->error : 0);
+}
+
+/* F7: is something lost that was acknowledged? */
+static void learn_epoch(struct rblk_volume *volume)
+{
+	bool dirty = core_durable_dirty(&volume->durable, volume->written);
+
+	if (!core_durable_opened(&volume->durable, volume->info.cache_epoch, dirty))
+		return;
+	ini_session_note(volume->session,
+			 "%s: volume \"%s\": writes that were acknowledged and not flushed may be lost",
+			 ini_session_peer(volume->session), volume->info.name);
+	volume->events |= 1u << RBLK_SESSION_EVENT_WRITES_LOST;
+	volume->session->told++;
+	ini_parked_fail_flushes(volume);
+}
+
+int rblk_acknowledge(struct rblk_volume *volume)
+{
+	bool lost = volume->durable.lost;
+
+	core_durable_acknowledge(&volume->durable);
+	return lost;
 }
 
 /* The report of an OPEN that succeeded. 0 or -EPROTO, with a message. */
@@ -99,7 +125,13 @@ static int open_take(struct ini_open *open)
 				 rblk_wire_error_text(broken));
 		return -EPROTO;
 	}
+	if (!open->fresh && memcmp(report.uuid, volume->info.uuid, sizeof(report.uuid))) {
+		ini_session_note(session, "%s: volume \"%s\" is another one now",
+				 ini_session_peer(session), open->name);
+		return -ENODEV;
+	}
 	ini_volume_info(session, &report, &volume->info);
+	learn_epoch(volume);
 	volume->handle = rblk_le32(report.handle);
 	volume->block_shift = (u32)__builtin_ctz(volume->info.block_bytes);
 	ini_event_opened(volume);
@@ -121,13 +153,16 @@ static void open_done(void *arg, const struct rblk_result *result)
 	struct rblk_session *session = volume->session;
 	int err = result->error;
 
+	if (ini_control_again(session, &open->again, result))
+		return;
 	if (err && result->status)
 		ini_session_note(session, "%s: volume \"%s\": %s", ini_session_peer(session),
 				 open->name, rblk_status_text(result->status));
 	if (!err)
 		err = open_take(open);
-	/* The answer's tag is free again, so that there is one for this. */
-	if (!err && !open->fresh && open->old_handle != volume->handle) {
+	/* The tag that brought the answer is free again, so that there is one for this. */
+	if (!err && !open->fresh && open->old_handle != volume->handle &&
+	    open->epoch == session->core.epoch) {
 		err = close_handle(session, open->old_handle, open_closed, open);
 		if (!err)
 			return;
@@ -135,27 +170,48 @@ static void open_done(void *arg, const struct rblk_result *result)
 	open_finish(open, err);
 }
 
+static int send_open(struct rblk_volume *volume, const char name[RBLK_NAME_BYTES],
+		     rblk_callback done, void *arg, const void **report)
+{
+	const struct rblk_wire_command command = {.opcode = RBLK_OP_OPEN};
+	struct rblk_wire_open payload;
+
+	memset(&payload, 0, sizeof(payload));
+	memcpy(payload.name, name, sizeof(payload.name));
+	payload.flags = rblk_to_le32(volume->open_flags);
+	return ini_control_start(volume->session, &command, &payload, sizeof(payload),
+				 sizeof(struct rblk_wire_volume), done, arg, report);
+}
+
+/* Its answer is not known: it may leave a handle behind, which goes with the session. */
+static void open_again(struct ini_again *again)
+{
+	struct ini_open *open = (struct ini_open *)again; /* its first member */
+	struct rblk_session *session = open->volume->session;
+	const struct rblk_result lost = {.error = -ECONNRESET};
+	int err = send_open(open->volume, open->name, open_done, open, &open->report);
+
+	if (err && !ini_control_again(session, again, &lost))
+		open_finish(open, session->error);
+}
+
 static int open_start(struct rblk_volume *volume, const char name[RBLK_NAME_BYTES], bool fresh,
 		      rblk_volume_callback done, void *arg)
 {
-	const struct rblk_wire_command command = {.opcode = RBLK_OP_OPEN};
 	struct ini_open *open = calloc(1, sizeof(*open));
-	struct rblk_wire_open payload;
 	int err;
 
 	if (!open)
 		return -ENOMEM;
-	*open = (struct ini_open){.volume = volume,
+	*open = (struct ini_open){.again.run = open_again,
+				  .volume = volume,
 				  .fresh = fresh,
 				  .old_handle = volume->handle,
+				  .epoch = volume->session->core.epoch,
 				  .done = done,
 				  .arg = arg};
 	memcpy(open->name, name, sizeof(open->name));
-	memset(&payload, 0, sizeof(payload));
-	memcpy(payload.name, name, sizeof(payload.name));
-	payload.flags = rblk_to_le32(volume->open_flags);
-	err = ini_control_start(volume->session, &command, &payload, sizeof(payload),
-				sizeof(struct rblk_wire_volume), open_done, open, &open->report);
+	err = send_open(volume, name, open_done, open, &open->report);
 	if (err)
 		free(open);
 	else
@@ -211,6 +267,7 @@ int rblk_volume_open_start(struct rblk_session *session, const char *name, u32 f
 	if (!volume)
 		return -ENOMEM;
 	volume->session = session;
+	core_durable_init(&volume->durable);
 	volume->open_flags = wire_open_flags(flags);
 	err = open_start(volume, wire_name, true, done, arg);
 	if (err)
@@ -237,6 +294,57 @@ int rblk_volume_refresh_start(struct rblk_volume *volume, rblk_volume_callback d
 	return open_start(volume, name, false, done, arg);
 }
 
+/* -- opening again, in a new epoch ------------------------------------------------------------- */
+
+/* The old handle went with the old epoch; what waits goes by the new one. */
+struct ini_reopen {
+	struct rblk_volume *volume;
+	const void *report;
+	rblk_volume_callback done;
+	void *arg;
+};
+
+/* Of these, time or the target's operator may get the better. */
+static bool may_pass(u16 status)
+{
+	return status == RBLK_E_BUSY || status == RBLK_E_NO_RESOURCES || status == RBLK_E_DRAINING;
+}
+
+static void reopen_done(void *arg, const struct rblk_result *result)
+{
+	struct ini_reopen reopen = *(struct ini_reopen *)arg;
+	struct rblk_volume *volume = reopen.volume;
+	struct ini_open open = {.volume = volume, .report = reopen.report};
+	int err = result->error;
+
+	free(arg);
+	if (err && !result->status)
+		return; /* the connection is lost: the next one begins again */
+	memcpy(open.name, volume->info.name, sizeof(open.name));
+	if (!err)
+		err = open_take(&open);
+	if (err && !may_pass(result->status)) {
+		volume->gone = true;
+		volume->events |= 1u << RBLK_SESSION_EVENT_VOLUME_REMOVED;
+		err = 0;
+	}
+	reopen.done(reopen.arg, volume, err);
+}
+
+int ini_volume_reopen(struct rblk_volume *volume, rblk_volume_callback done, void *arg)
+{
+	struct ini_reopen *reopen = malloc(sizeof(*reopen));
+	int err;
+
+	if (!reopen)
+		return -ENOMEM;
+	*reopen = (struct ini_reopen){.volume = volume, .done = done, .arg = arg};
+	err = send_open(volume, volume->info.name, reopen_done, reopen, &reopen->report);
+	if (err)
+		free(reopen);
+	return err;
+}
+
 /* -- closing ----------------------------------------------------------------------------------- */
 
 void ini_volume_free(struct rblk_volume *volume)
@@ -251,19 +359,48 @@ void ini_volume_free(struct rblk_volume *volume)
 
 /* An outstanding CLOSE. */
 struct ini_close {
+	struct ini_again again;
 	struct rblk_volume *volume;
+	u64 epoch; /* that the handle is of */
 	rblk_volume_callback done;
 	void *arg;
 };
 
+static void close_finish(struct ini_close *close, int error)
+{
+	struct ini_close end = *close;
+
+	free(close);
+	end.volume->session->told++;
+	ini_volume_free(end.volume);
+	end.done(end.arg, NULL, error);
+}
+
 static void close_done(void *arg, const struct rblk_result *result)
 {
-	struct ini_close close = *(struct ini_close *)arg;
+	struct ini_close *close = arg;
 
-	free(arg);
-	close.volume->session->told++;
-	ini_volume_free(close.volume);
-	close.done(close.arg, NULL, result->error);
+	if (ini_control_again(close->volume->session, &close->again, result))
+		return;
+	/* Sent again, it may have been done before. */
+	close_finish(close, result->status == RBLK_E_NO_VOLUME ? 0 : result->error);
+}
+
+static void close_again(struct ini_again *again)
+{
+	struct ini_close *close = (struct ini_close *)again; /* its first member */
+	struct rblk_volume *volume = close->volume;
+	struct rblk_session *session = volume->session;
+	const struct rblk_result lost = {.error = -ECONNRESET};
+	int err;
+
+	if (session->core.epoch != close->epoch) {
+		close_finish(close, 0); /* it went with its epoch */
+		return;
+	}
+	err = close_handle(session, volume->handle, close_done, close);
+	if (err && !ini_control_again(session, again, &lost))
+		close_finish(close, session->error);
 }
 
 int rblk_volume_close_start(struct rblk_volume *volume, rblk_volume_callback done, void *arg)
@@ -276,7 +413,11 @@ int rblk_volume_close_start(struct rblk_volume *volume, rblk_volume_callback don
 	close = malloc(sizeof(*close));
 	if (!close)
 		return -ENOMEM;
-	*close = (struct ini_close){.volume = volume, .done = done, .arg = arg};
+	*close = (struct ini_close){.again.run = close_again,
+				    .volume = volume,
+				    .epoch = volume->session->core.epoch,
+				    .done = done,
+				    .arg = arg};
 	err = close_handle(volume->session, volume->handle, close_done, close);
 	if (err)
 		free(close);

@@ -7,6 +7,7 @@
 #define RBLK_INITIATOR_VOLUME_H
 
 #include "initiator/rblk.h"
+#include "proto/core/durable.h"
 #include "proto/wire/wire.h"
 
 /* Created by rblk_volume_open(), freed by rblk_volume_close() or with its session. */
@@ -18,7 +19,10 @@ struct rblk_volume {
 	u32 open_flags; /* enum rblk_open_flag */
 	u32 block_shift;
 	u32 inflight;   /* commands started and not called back */
-	bool changing;  /* its OPEN or CLOSE is outstanding: no I/O is started */
+	bool changing;  /* OPEN or CLOSE of it is on its way: no I/O is started */
+	bool gone;      /* the target does not serve it any more, or serves another in its place */
+	struct core_durable durable; /* F7 */
+	u64 written;    /* this session's writer of it */
 	u32 events;     /* of enum rblk_session_event_type, a bit each: not told yet */
 	u32 told;       /* likewise: told in this rblk_poll() */
 };
@@ -26,6 +30,8 @@ struct rblk_volume {
 /* A validated report, converted for the API. */
 void ini_volume_info(const struct rblk_session *session, const struct rblk_wire_volume *wire,
 		     struct rblk_volume_info *info);
+/* The session began a new epoch: open it again. `done` is told of success, or that it must be tried again. */
+int ini_volume_reopen(struct rblk_volume *volume, rblk_volume_callback done, void *arg);
 /* One of the session's, closed or not. */
 void ini_volume_free(struct rblk_volume *volume);
 void ini_volumes_fini(struct rblk_session *session);

@@ -78,7 +78,7 @@ int attach_line_compose(const struct ini_uri *uri, const char *address,
 			 RBLK_NAME_BYTES - 1);
 		return -EINVAL;
 	}
-	line_add(&line, "attach address=%s port=%s volume=%s", address, uri->port, uri->volume);
+	line_add(&line, "attach address=%s port=%s volume=%s", address, uri->hosts[0].port, uri->volume);
 	if (o->queues)
 		line_add(&line, " queues=%" PRIu64, o->queues);
 	if (o->poll_queues)

@@ -47,7 +47,7 @@ static int run_address(int control, const struct ini_uri *uri, const struct addr
 	err = getnameinfo(address->ai_addr, address->ai_addrlen, host, sizeof(host), NULL, 0,
 			  NI_NUMERICHOST);
 	if (err)
-		snprintf(reason, sizeof(reason), "%s: %s", uri->host, gai_strerror(err));
+		snprintf(reason, sizeof(reason), "%s: %s", uri->hosts[0].name, gai_strerror(err));
 	else
 		err = attach_line_compose(uri, host, options, line, reason);
 	if (err)
@@ -71,9 +71,9 @@ static int run_addresses(const char *name, const struct ini_uri *uri, int contro
 	int err;
 
 	run_prefix(name, prefix, sizeof(prefix));
-	err = getaddrinfo(uri->host, uri->port, &hints, &list);
+	err = getaddrinfo(uri->hosts[0].name, uri->hosts[0].port, &hints, &list);
 	if (err) {
-		cmd_error("%s%s: %s", prefix, uri->host,
+		cmd_error("%s%s: %s", prefix, uri->hosts[0].name,
 			  err == EAI_SYSTEM ? strerror(errno) : gai_strerror(err));
 		return -EHOSTUNREACH;
 	}

@@ -126,7 +126,7 @@ static bool detach_uri_equal(const char *left, const char *right)
 	struct ini_uri a, b;
 
 	return !attach_uri_parse(left, &a, reason) && !attach_uri_parse(right, &b, reason) &&
-	       !strcasecmp(a.host, b.host) && !strcmp(a.port, b.port) &&
+	       !strcasecmp(a.hosts[0].name, b.hosts[0].name) && !strcmp(a.hosts[0].port, b.hosts[0].port) &&
 	       !strcmp(a.volume, b.volume);
 }
 

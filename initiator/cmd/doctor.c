@@ -31,6 +31,7 @@ static struct doctor_problems problems;
 static void doctor_connect(struct doctor_connection *connection)
 {
 	struct rblk_options session_options = {
+		.no_reconnect = true,
 		.size = sizeof(session_options),
 		.connect_timeout_ms = (uint32_t)values.connect.timeout_ms,
 		.device = values.connect.device,

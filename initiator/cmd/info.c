@@ -91,7 +91,7 @@ static int info_print_json(const char *uri, struct rblk_session *session,
 
 static int info_run(char **operands, int count)
 {
-	struct rblk_options session_options = { 0 };
+	struct rblk_options session_options = { .no_reconnect = true };
 	struct rblk_session *session;
 	struct rblk_volume *volume;
 	int status = CMD_FAILED;

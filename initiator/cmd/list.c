@@ -79,7 +79,7 @@ static int list_attached(void)
 
 static int list_run(char **operands, int count)
 {
-	struct rblk_options session_options = { 0 };
+	struct rblk_options session_options = { .no_reconnect = true };
 	struct rblk_volume_info *list = NULL;
 	struct rblk_session *session;
 	int volumes, status;

@@ -111,6 +111,7 @@ static int ping_run_kind(const char *uri, const struct ping_kind *kind, uint64_t
 			 struct ping_outcome *outcome)
 {
 	struct rblk_options session_options = {
+		.no_reconnect = true,
 		.measuring = kind->one_sided,
 		.polling = kind->kind == RBLK_PING_SEND_EVENTS ? RBLK_POLL_NEVER : RBLK_POLL_ALWAYS,
 	};

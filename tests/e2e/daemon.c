@@ -202,11 +202,11 @@ static void wait_until_serving(struct e2e_daemon *daemon)
 	}
 }
 
-static void launch(struct e2e_daemon *daemon, unsigned int descriptors,
+static void launch(struct e2e_daemon *daemon, const char *listen, unsigned int descriptors,
 		   const char *argument, va_list more)
 {
-	char *arguments[ARGUMENTS_MAX] = { getenv("RBLKD"), "--listen",
-					   (char *)listen_address(), "--state-dir", state };
+	char *arguments[ARGUMENTS_MAX] = { getenv("RBLKD"), "--listen", (char *)listen,
+					   "--state-dir", state };
 	pid_t parent = getpid();
 	int log, n = 5;
 
@@ -234,7 +234,18 @@ void e2e_daemon_start(struct e2e_daemon *daemon, const char *argument, ...)
 	va_list more;
 
 	va_start(more, argument);
-	launch(daemon, 0, argument, more);
+	launch(daemon, listen_address(), 0, argument, more);
+	va_end(more);
+}
+
+void e2e_daemon_start_again(struct e2e_daemon *daemon, const char *argument, ...)
+{
+	char listen[128];
+	va_list more;
+
+	snprintf(listen, sizeof(listen), "%s://%s", over_rdma() ? "rblk" : "rblk+tcp", daemon->host);
+	va_start(more, argument);
+	launch(daemon, listen, 0, argument, more);
 	va_end(more);
 }
 
@@ -244,7 +255,7 @@ void e2e_daemon_start_limited(struct e2e_daemon *daemon, unsigned int descriptor
 	va_list more;
 
 	va_start(more, argument);
-	launch(daemon, descriptors, argument, more);
+	launch(daemon, listen_address(), descriptors, argument, more);
 	va_end(more);
 }
 

@@ -19,6 +19,9 @@ struct e2e_daemon {
 /* Arguments beside --listen, NULL at the end. Returns when it serves; aborts the test if not. */
 void e2e_daemon_start(struct e2e_daemon *daemon, const char *argument, ...)
 	__attribute__((sentinel));
+/* Likewise, where the one listened that was stopped or killed. */
+void e2e_daemon_start_again(struct e2e_daemon *daemon, const char *argument, ...)
+	__attribute__((sentinel));
 /* Likewise, and it may open so many descriptors. */
 void e2e_daemon_start_limited(struct e2e_daemon *daemon, unsigned int descriptors,
 			      const char *argument, ...) __attribute__((sentinel));

@@ -48,10 +48,12 @@ static unsigned int fill(enum rblk_reject_reason *reason)
 /* The words of librblk about it. */
 static void assert_refused_with(const char *words)
 {
+	struct rblk_options options = RBLK_OPTIONS_INIT;
 	char text[RBLK_ERROR_BYTES] = "";
 
 	errno = 0;
-	assert_null(rblk_session_open(e2e_daemon_uri(&server, "mem"), NULL, text));
+	options.no_reconnect = true;
+	assert_null(rblk_session_open(e2e_daemon_uri(&server, "mem"), &options, text));
 	assert_int_equal(errno, EAGAIN);
 	assert_non_null(strstr(text, words));
 }

@@ -52,7 +52,8 @@ static inline struct rblk_options fake_target_options(void)
 {
 	return (struct rblk_options){ .size = sizeof(struct rblk_options),
 				      .connect_timeout_ms = 20000,
-				      .command_timeout_ms = 20000 };
+				      .command_timeout_ms = 20000,
+				      .no_reconnect = true };
 }
 /* "rblk+tcp://127.0.0.1:port/disk" */
 const char *fake_target_uri(const struct fake_target *fake);

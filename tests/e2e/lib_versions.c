@@ -116,7 +116,9 @@ static void stats_of_another_version(void **state)
 	assert_filled(&stats, known + 16, sizeof(stats), 0xa5);
 
 	memset(&stats, 0xa5, sizeof(stats));
-	assert_int_equal(rblk_session_stats(session, &stats.now, known - 1), -EINVAL);
+	assert_int_equal(rblk_session_stats(session, &stats.now,
+					    offsetof(struct rblk_stats, retries) - 1),
+			 -EINVAL);
 	assert_filled(&stats, 0, sizeof(stats), 0xa5);
 	rblk_session_close(session);
 }

@@ -243,11 +243,11 @@ static void session_renew(struct sim_app *app)
 
 	if (!app->epoch || sim_chance(300000)) {
 		memcpy(app->session_id, session->session_id, sizeof(app->session_id));
-		app->epoch = session->epoch;
+		app->epoch = session->core.epoch;
 		app->former = 0;
 		return;
 	}
-	session->epoch = ++app->epoch;
+	session->core.epoch = ++app->epoch;
 	memcpy(session->session_id, app->session_id, sizeof(app->session_id));
 	memcpy(&login, conn->private_data, sizeof(login));
 	memcpy(login.session_id, app->session_id, sizeof(app->session_id));

@@ -31,8 +31,8 @@ static void good_ones(void **state)
 	for (size_t i = 0; i < UNIT_LENGTH(table); i++) {
 		assert_int_equal(ini_uri_parse(table[i].text, &uri, error), 0);
 		assert_int_equal(uri.kind, table[i].kind);
-		assert_string_equal(uri.host, table[i].host);
-		assert_string_equal(uri.port, table[i].port);
+		assert_string_equal(uri.hosts[0].name, table[i].host);
+		assert_string_equal(uri.hosts[0].port, table[i].port);
 		assert_string_equal(uri.volume, table[i].volume);
 	}
 }

@@ -1,0 +1,347 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Drives a session as its state machine (proto/core/session.h) says: connects and closes queues,
+ * sends FENCE and KEEPALIVE, names the session anew, lets commands go again or end. What happens is
+ * told to the machine where it happens; what follows is done here, once a turn, so that nothing of
+ * it happens in the middle of something else.
+ */
+#include "initiator/session.h"
+
+#include <netdb.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include "initiator/parked.h"
+#include "initiator/volume.h"
+#include "proto/wire/wire_names.h"
+
+/* -- what happened ----------------------------------------------------------------------------- */
+
+void ini_queue_lose(struct ini_queue *queue, int error, const char *format, ...)
+{
+	struct rblk_session *session = queue->session;
+	char reason[RBLK_ERROR_BYTES - 100];
+	va_list args;
+
+	if (queue->state != INI_QUEUE_LIVE && queue->state != INI_QUEUE_CONNECTING)
+		return;
+	va_start(args, format);
+	vsnprintf(reason, sizeof(reason), format, args);
+	va_end(args);
+	ini_session_note(session, "%s: queue %u: %s",
+			 queue->conn ? fab_conn_peer(queue->conn) : ini_session_peer(session),
+			 queue->index, reason);
+	session->last_error = error;
+	core_session_lost(&session->core, queue->index, session->now_ns);
+}
+
+void ini_queue_unreached(struct ini_queue *queue, int error)
+{
+	struct rblk_session *session = queue->session;
+
+	session->last_error = error;
+	if (queue->addresses_left) {
+		/* The host has more addresses: the attempt goes on when this connection is drained.
+		 */
+		queue->again = true;
+		ini_queue_close(queue);
+		return;
+	}
+	core_session_unreached(&session->core, queue->index, session->now_ns);
+}
+
+/* Its connection is destroyed, and no callback of its commands is left to be made. */
+static void tell_drained(struct ini_queue *queue)
+{
+	if (queue->tags.taken_io || queue->tags.taken_reserved) {
+		queue->session->unsettled = true;
+		return;
+	}
+	queue->drained = false;
+	core_session_drained(&queue->session->core, queue->index, queue->session->now_ns);
+}
+
+static void connect_next(struct ini_queue *queue);
+
+void ini_queue_ended(struct ini_queue *queue)
+{
+	ini_queue_drained(queue);
+	if (queue->again) {
+		queue->again = false;
+		connect_next(queue);
+		return;
+	}
+	ini_park_queue(queue);
+	queue->drained = true;
+	tell_drained(queue);
+}
+
+/* -- what follows ------------------------------------------------------------------------------ */
+
+/* Time for one address: of the attempt's, an equal part for each. */
+static u32 connect_ms(const struct ini_queue *queue)
+{
+	const struct rblk_session *session = queue->session;
+	u64 by_ns = session->core.queue[queue->index].by_ns;
+	u64 left_ms = by_ns > session->now_ns ? (by_ns - session->now_ns) / 1000000 + 1 : 1;
+
+	return (u32)left_ms / (queue->addresses_left + 1u) + 1;
+}
+
+/* The portal's next address. */
+static void connect_next(struct ini_queue *queue)
+{
+	struct rblk_session *session = queue->session;
+	struct ini_portal *portal = &session->portals[session->core.queue[queue->index].portal];
+	int err = -EADDRNOTAVAIL;
+
+	while (queue->addresses_left) {
+		const struct addrinfo *address = portal->next;
+
+		queue->addresses_left--;
+		err = ini_queue_connect(queue, address->ai_addr, connect_ms(queue));
+		if (!err)
+			return;
+		ini_session_note(session, "%s", fab_error(session->fab));
+		portal->next = address->ai_next ? address->ai_next : portal->addresses;
+	}
+	session->last_error = err;
+	core_session_unreached(&session->core, queue->index, session->now_ns);
+}
+
+static void begin_attempt(struct ini_queue *queue, const struct core_action *action)
+{
+	const struct ini_portal *portal = &queue->session->portals[action->portal];
+
+	queue->incarnation = action->incarnation;
+	queue->fence_incarnation = action->fence;
+	queue->again = false;
+	queue->addresses_left = portal->count;
+	connect_next(queue);
+}
+
+static void close_queue(struct ini_queue *queue)
+{
+	queue->again = false;
+	if (queue->state == INI_QUEUE_CLOSED && !queue->drained)
+		core_session_drained(&queue->session->core, queue->index, queue->session->now_ns);
+	else
+		ini_queue_close(queue); /* DRAINED follows */
+}
+
+static void leave_queue(struct ini_queue *queue)
+{
+	if (queue->tags.taken_io)
+		queue->session->unsettled = true;
+	else
+		core_session_lost(&queue->session->core, queue->index, queue->session->now_ns);
+}
+
+static void fence_done(void *arg, const struct rblk_result *result)
+{
+	struct ini_queue *queue = arg;
+
+	/* An answer that never came is no answer: the machine knows that its carrier is lost. */
+	if (result->status || !result->error)
+		core_session_fenced(&queue->session->core, queue->index, !result->error,
+				    queue->session->now_ns);
+}
+
+static void send_fence(struct rblk_session *session, const struct core_action *action)
+{
+	struct ini_slot *slot = ini_slot_take(&session->queues[action->via], true);
+
+	if (!slot) {
+		core_session_fenced(&session->core, action->queue, false, session->now_ns);
+		return;
+	}
+	slot->command.opcode = RBLK_OP_FENCE;
+	slot->command.lba = rblk_to_le64(action->queue);
+	slot->command.argument = rblk_to_le64(action->incarnation);
+	slot->done = fence_done;
+	slot->arg = &session->queues[action->queue];
+	ini_slot_start(slot);
+}
+
+/* Volumes are opened again one after the other; NULL: all are. */
+static void reopen_next(struct rblk_session *session, struct rblk_volume *volume);
+
+static void reopened(void *arg, struct rblk_volume *volume, int error)
+{
+	struct rblk_session *session = arg;
+
+	if (error)
+		core_session_named(&session->core, false, session->now_ns);
+	else
+		reopen_next(session, volume->next);
+}
+
+static void reopen_next(struct rblk_session *session, struct rblk_volume *volume)
+{
+	int err;
+
+	while (volume && (volume->gone || volume->changing))
+		volume = volume->next;
+	if (!volume) {
+		core_session_named(&session->core, true, session->now_ns);
+		return;
+	}
+	err = ini_volume_reopen(volume, reopened, session);
+	if (err)
+		core_session_named(&session->core, false, session->now_ns);
+}
+
+void ini_session_named(struct rblk_session *session)
+{
+	reopen_next(session, session->volumes);
+}
+
+static void name_session(struct rblk_session *session)
+{
+	int err = ini_control_identify(session);
+
+	if (!err)
+		return;
+	session->last_error = err;
+	core_session_named(&session->core, false, session->now_ns);
+}
+
+/* -- the program's view --------------------------------------------------------------------------
+ */
+
+/* Failed by the machine: what the last failure said is why, unless it was patience that ended. */
+static void failed(struct rblk_session *session)
+{
+	const struct rblk_options *options = &session->options;
+	enum core_failure why = session->core.failure;
+	char words[150];
+
+	snprintf(words, sizeof(words), "%.149s", session->words);
+	if (why == CORE_FAILURE_TIMEOUT || (why == CORE_FAILURE_UNREACHED && !session->last_error)) {
+		if (!session->last_error)
+			session->last_error = -ETIMEDOUT;
+		snprintf(session->words, sizeof(session->words), "%s: no session within %u ms%s%s",
+			 ini_session_peer(session), options->connect_timeout_ms,
+			 words[0] ? ": " : "", words);
+	} else if (why == CORE_FAILURE_GIVE_UP && !options->no_reconnect) {
+		session->last_error = -ETIMEDOUT;
+		snprintf(session->words, sizeof(session->words), "no connection for %u ms: %s",
+			 options->give_up_ms, words);
+	}
+	if (why != CORE_FAILURE_ABANDONED)
+		session->error = session->last_error ? session->last_error : -EIO;
+}
+
+static void state_changed(struct rblk_session *session)
+{
+	switch ((enum core_session_state)session->core.state) {
+	case CORE_SESSION_LIVE:
+		if (!session->ready)
+			break;
+		session->events |= 1u << RBLK_SESSION_EVENT_RECOVERED;
+		session->events &= ~(1u << RBLK_SESSION_EVENT_RECOVERING);
+		session->target_draining = false;
+		session->told++;
+		break;
+	case CORE_SESSION_RECOVERING:
+		session->events |= 1u << RBLK_SESSION_EVENT_RECOVERING;
+		session->events &= ~(1u << RBLK_SESSION_EVENT_RECOVERED);
+		session->told++;
+		break;
+	case CORE_SESSION_FAILED:
+		failed(session);
+		break;
+	default:
+		break;
+	}
+}
+
+static void fail_all(struct rblk_session *session)
+{
+	ini_parked_fail(session, session->error);
+	session->ended = true;
+	session->events |= 1u << RBLK_SESSION_EVENT_FAILED;
+}
+
+/* READY when every queue is up, or was tried: a target may have no room for all. */
+static void look_ready(struct rblk_session *session)
+{
+	const struct core_session *core = &session->core;
+
+	if (session->ready || core->state != CORE_SESSION_LIVE)
+		return;
+	for (u16 i = 0; i < core->queues; i++)
+		if (core->queue[i].state != CORE_QUEUE_LIVE &&
+		    (core->queue[i].state == CORE_QUEUE_CONNECTING ? core->queue[i].incarnation < 2
+								   : !core->queue[i].incarnation))
+			return;
+	session->ready = true;
+	session->events |= 1u << RBLK_SESSION_EVENT_READY;
+	session->told++;
+}
+
+static void act(struct rblk_session *session, const struct core_action *action)
+{
+	struct ini_queue *queue = &session->queues[action->queue];
+
+	switch (action->kind) {
+	case CORE_ACTION_CONNECT:
+		begin_attempt(queue, action);
+		break;
+	case CORE_ACTION_CLOSE:
+		close_queue(queue);
+		break;
+	case CORE_ACTION_LEAVE:
+		leave_queue(queue);
+		break;
+	case CORE_ACTION_FENCE:
+		send_fence(session, action);
+		break;
+	case CORE_ACTION_NAME:
+		name_session(session);
+		break;
+	case CORE_ACTION_RELEASE:
+		ini_parked_release(session, action->queue, action->renewed);
+		break;
+	case CORE_ACTION_PROBE:
+		ini_control_keepalive(queue);
+		break;
+	case CORE_ACTION_FAIL_FAST:
+		ini_parked_fail(session, -EIO);
+		break;
+	case CORE_ACTION_FAIL_ALL:
+		fail_all(session);
+		break;
+	case CORE_ACTION_STATE:
+		state_changed(session);
+		break;
+	case CORE_ACTION_NONE:
+	case CORE_ACTIONS:
+		break;
+	}
+}
+
+void ini_drive(struct rblk_session *session)
+{
+	struct core_action action;
+
+	if (!core_session_acts(&session->core) && !session->unsettled && !session->parking.ready &&
+	    !session->again)
+		return;
+	session->unsettled = false;
+	for (u16 i = 0; i < session->queue_count; i++) {
+		struct ini_queue *queue = &session->queues[i];
+
+		if (queue->drained)
+			tell_drained(queue);
+		if (session->core.queue[i].leaving)
+			leave_queue(queue);
+	}
+	while (core_session_action(&session->core, &action)) {
+		session->activity++;
+		act(session, &action);
+	}
+	look_ready(session);
+	ini_control_resume(session);
+	if (session->parking.ready)
+		ini_parked_start(session);
+}

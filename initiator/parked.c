@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Owns commands that wait for a connection, see parked.h. Nothing here is on the way of other I/O.
+ */
+#include "initiator/parked.h"
+
+#include <stdlib.h>
+#include "initiator/session.h"
+#include "proto/wire/wire_names.h"
+
+int ini_parking_init(struct rblk_session *session, u32 capacity)
+{
+	struct ini_parking *parking = &session->parking;
+
+	parking->all = calloc(capacity, sizeof(*parking->all));
+	if (!parking->all)
+		return -ENOMEM;
+	for (u32 i = 0; i < capacity; i++) {
+		parking->all[i].next = parking->free;
+		parking->free = &parking->all[i];
+	}
+	parking->capacity = capacity;
+	parking->waiting_end = &parking->waiting;
+	parking->done_end = &parking->done;
+	return 0;
+}
+
+void ini_parking_fini(struct rblk_session *session)
+{
+	free(session->parking.all);
+	memset(&session->parking, 0, sizeof(session->parking));
+}
+
+/* -- lists ------------------------------------------------------------------------------------- */
+
+static struct ini_parked *parked_take(struct ini_parking *parking)
+{
+	struct ini_parked *parked = parking->free;
+
+	if (!parked)
+		return NULL;
+	parking->free = parked->next;
+	parking->used++;
+	memset(parked, 0, sizeof(*parked));
+	return parked;
+}
+
+static void wait_for(struct ini_parking *parking, struct ini_parked *parked, u8 state)
+{
+	parked->state = state;
+	parked->next = NULL;
+	*parking->waiting_end = parked;
+	parking->waiting_end = &parked->next;
+	if (state == INI_PARKED_READY)
+		parking->ready++;
+}
+
+/* Out of the list of those that wait; `link` leads to it. */
+static struct ini_parked *unlink_waiting(struct ini_parking *parking, struct ini_parked **link)
+{
+	struct ini_parked *parked = *link;
+
+	*link = parked->next;
+	if (!parked->next)
+		parking->waiting_end = link;
+	if (parked->state == INI_PARKED_READY)
+		parking->ready--;
+	return parked;
+}
+
+static void finish(struct ini_parking *parking, struct ini_parked *parked, int error)
+{
+	parked->state = INI_PARKED_DONE;
+	parked->result = (struct rblk_result){.error = error};
+	parked->next = NULL;
+	*parking->done_end = parked;
+	parking->done_end = &parked->next;
+}
+
+static void parked_free(struct ini_parking *parking, struct ini_parked *parked)
+{
+	if (parked->buffer)
+		parked->buffer->users--;
+	parked->volume->inflight--;
+	parked->state = INI_PARKED_FREE;
+	parking->used--;
+	parked->next = parking->free;
+	parking->free = parked;
+}
+
+/* -- coming ------------------------------------------------------------------------------------ */
+
+bool ini_parking_full(const struct rblk_session *session)
+{
+	u32 count = session->parking.used;
+
+	for (u16 i = 0; i < session->queue_count; i++)
+		count += session->queues[i].tags.taken_io;
+	return count >= session->parking.capacity;
+}
+
+int ini_park_new(struct rblk_volume *volume, const struct ini_io *io, struct ini_buffer *buffer)
+{
+	struct ini_parking *parking = &volume->session->parking;
+	struct ini_parked *parked;
+
+	if (ini_parking_full(volume->session))
+		return -EAGAIN;
+	parked = parked_take(parking);
+	assert(parked);
+	parked->volume = volume;
+	parked->io = *io;
+	parked->buffer = buffer;
+	if (buffer)
+		buffer->users++;
+	volume->inflight++;
+	wait_for(parking, parked, INI_PARKED_READY);
+	return 0;
+}
+
+/* What was asked for, from what was sent. */
+static struct ini_io io_of(const struct ini_slot *slot)
+{
+	const struct rblk_wire_command *command = &slot->command;
+	u32 shift = slot->volume->block_shift;
+	struct ini_io io = {
+		.opcode = command->opcode,
+		.flags = command->flags & (RBLK_CMD_FUA | RBLK_CMD_NO_UNMAP | RBLK_CMD_RETRY),
+		.bytes = (u64)rblk_le32(command->blocks) << shift,
+		.offset = rblk_le64(command->lba) << shift,
+		.flush = slot->flush,
+		.piece = slot->piece,
+		.done = slot->done,
+		.arg = slot->arg,
+	};
+
+	if (slot->gather)
+		io.gather = slot->gather;
+	else if (slot->capsule_bytes)
+		io.data = slot->capsule;
+	else if (slot->buffer)
+		io.data = (const void *)(uintptr_t)rblk_le64(command->segment.address);
+	else if (command->opcode == RBLK_OP_EXTENTS) {
+		io.report = (void *)(uintptr_t)rblk_le64(command->segment.address);
+		io.report_bytes = rblk_le32(command->segment.length);
+	}
+	return io;
+}
+
+static void park_slot(struct ini_slot *slot)
+{
+	struct ini_queue *queue = slot->queue;
+	struct ini_parking *parking = &queue->session->parking;
+	struct ini_parked *parked = parked_take(parking);
+
+	/* No new command was let in beyond the capacity. */
+	assert(parked);
+	parked->volume = slot->volume;
+	parked->io = io_of(slot);
+	parked->buffer = slot->buffer;
+	parked->queue = queue->index;
+	wait_for(parking, parked, slot->lost ? INI_PARKED_LOST : INI_PARKED_READY);
+	core_tags_put(&queue->tags, slot->tag);
+}
+
+static bool slot_waits(const struct ini_queue *queue, u32 tag)
+{
+	return queue->tag_array[tag].state != CORE_TAG_FREE &&
+	       queue->slots[tag].place != INI_PLACE_DONE;
+}
+
+void ini_park_queue(struct ini_queue *queue)
+{
+	const struct ini_list none = {NULL, NULL};
+	const struct rblk_session *session = queue->session;
+	int error = core_session_over(&session->core) ? session->error : -ECONNRESET;
+	u32 count = core_tags_count(queue->tags.credits);
+
+	queue->pending = queue->retry = queue->held = none;
+	queue->pending_count = 0;
+	for (u32 tag = 0; tag < count; tag++)
+		queue->slots[tag].lost = queue->tag_array[tag].state == CORE_TAG_SENT;
+	core_tags_recall(&queue->tags);
+	for (u32 tag = 0; tag < count; tag++) {
+		struct ini_slot *slot = &queue->slots[tag];
+
+		if (!slot_waits(queue, tag))
+			continue;
+		slot->place = INI_PLACE_NONE;
+		if (slot->answered)
+			ini_slot_finish(slot); /* and held only for its SEND, which is over */
+		else if (slot->volume)
+			park_slot(slot);
+		else
+			ini_slot_fail(slot, error); /* a session command: its caller decides */
+	}
+}
+
+/* -- going ------------------------------------------------------------------------------------- */
+
+/* Done twice it is not what it was done once (F8); all other commands are. */
+static bool idempotent(u8 opcode)
+{
+	return opcode != RBLK_OP_COMPARE_AND_WRITE;
+}
+
+void ini_parked_release(struct rblk_session *session, u16 queue, bool renewed)
+{
+	struct ini_parking *parking = &session->parking;
+	struct ini_parked **link = &parking->waiting, *parked;
+
+	while ((parked = *link)) {
+		if (parked->state != INI_PARKED_LOST || parked->queue != queue) {
+			link = &parked->next;
+			continue;
+		}
+		if (renewed && !idempotent(parked->io.opcode)) {
+			finish(parking, unlink_waiting(parking, link), -EIO);
+			continue;
+		}
+		parked->state = INI_PARKED_READY;
+		parked->io.flags |= RBLK_CMD_RETRY;
+		parking->ready++;
+		session->stats.retries++;
+		link = &parked->next;
+	}
+}
+
+void ini_parked_start(struct rblk_session *session)
+{
+	struct ini_parking *parking = &session->parking;
+	struct ini_parked **link = &parking->waiting, *parked;
+
+	while (parking->ready && (parked = *link)) {
+		int err;
+
+		if (parked->state != INI_PARKED_READY) {
+			link = &parked->next;
+			continue;
+		}
+		err = ini_io_restart(parked->volume, &parked->io);
+		if (err == -EAGAIN)
+			return; /* completions give credits back, and the next turn looks again */
+		parked = unlink_waiting(parking, link);
+		if (err)
+			finish(parking, parked, err);
+		else
+			parked_free(parking, parked); /* its slot holds volume and buffer */
+	}
+}
+
+void ini_parked_fail(struct rblk_session *session, int error)
+{
+	struct ini_parking *parking = &session->parking;
+
+	while (parking->waiting)
+		finish(parking, unlink_waiting(parking, &parking->waiting), error);
+}
+
+void ini_parked_fail_flushes(struct rblk_volume *volume)
+{
+	struct ini_parking *parking = &volume->session->parking;
+	struct ini_parked **link = &parking->waiting, *parked;
+
+	while ((parked = *link)) {
+		if (parked->volume == volume && parked->io.opcode == RBLK_OP_FLUSH)
+			finish(parking, unlink_waiting(parking, link), -EIO);
+		else
+			link = &parked->next;
+	}
+}
+
+unsigned int ini_parked_deliver(struct rblk_session *session, unsigned int max)
+{
+	struct ini_parking *parking = &session->parking;
+	unsigned int count = 0;
+	struct ini_parked *parked;
+
+	while ((!max || count < max) && (parked = parking->done)) {
+		struct rblk_result result = parked->result;
+		rblk_callback done = parked->io.done;
+		void *arg = parked->io.arg;
+
+		parking->done = parked->next;
+		if (!parking->done)
+			parking->done_end = &parking->done;
+		count += !parked->io.piece;
+		parked_free(parking, parked);
+		done(arg, &result);
+	}
+	return count;
+}

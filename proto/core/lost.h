@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * What was in flight on a connection that is lost: when may it be sent again? When the queue pair
+ * is drained and its keys are dead (F4), when the target has acknowledged the fence of that
+ * incarnation (F5), and, if the session had to begin a new epoch, when its volumes are open again.
+ * One for each queue. Pure; the caller owns the struct and tells what happens.
+ */
+#ifndef RBLK_CORE_LOST_H
+#define RBLK_CORE_LOST_H
+
+#include "proto/wire/types.h"
+
+struct core_lost {
+	bool waits;	 /* something was lost, and is not released */
+	bool renewed;	 /* in an older epoch than today's */
+	bool drained;	 /* F4 holds */
+	bool fenced;	 /* F5 holds */
+	bool fence_sent; /* FENCE is under way on queue `via` */
+	u16 via;
+	u32 incarnation; /* that was lost */
+	u64 retry_ns;	 /* no FENCE before */
+};
+
+/*
+ * A live connection is lost. What is lost in an older epoch stays what it is: no command was sent
+ * in the new one before that was released.
+ */
+static inline void core_lost_begin(struct core_lost *lost, u32 incarnation, u64 now_ns)
+{
+	if (lost->waits)
+		return;
+	memset(lost, 0, sizeof(*lost));
+	lost->waits = true;
+	lost->incarnation = incarnation;
+	lost->retry_ns = now_ns;
+}
+
+/* The session begins anew: only the acceptance of the new epoch is a fence now. */
+static inline void core_lost_renew(struct core_lost *lost)
+{
+	lost->renewed = lost->waits;
+	lost->fenced = false;
+	lost->fence_sent = false;
+}
+
+/* Does it want a FENCE, if there is a queue that can carry one? */
+static inline bool core_lost_wants_fence(const struct core_lost *lost)
+{
+	return lost->waits && !lost->renewed && !lost->fenced && !lost->fence_sent;
+}
+
+/* Its queue was accepted in the same epoch: that is the fence's acknowledgement. */
+static inline void core_lost_accepted(struct core_lost *lost)
+{
+	if (!lost->renewed)
+		lost->fenced = true;
+}
+
+/* Queue 0 was accepted: so are all older epochs'. */
+static inline void core_lost_epoch_accepted(struct core_lost *lost)
+{
+	if (lost->renewed)
+		lost->fenced = true;
+}
+
+/* May it be sent again? `named`: the volumes are open in this epoch. */
+static inline bool core_lost_ready(const struct core_lost *lost, bool named)
+{
+	return lost->waits && lost->drained && lost->fenced && (named || !lost->renewed);
+}
+
+#endif

@@ -1,0 +1,585 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * The initiator's session. Each event changes states and notes what is to be done; settle() draws
+ * the consequences; core_session_action() hands them out. Nothing here sends, waits or allocates.
+ */
+#include "proto/core/session_impl.h"
+
+/* When the next attempt is made. */
+enum retry {
+	RETRY_NOW,
+	RETRY_DELAY, /* which grows */
+	RETRY_LATE,  /* the longest delay: only a change at the target can help */
+};
+
+/* -- changing ---------------------------------------------------------------------------------- */
+
+static void set_state(struct core_session *session, enum core_session_state state)
+{
+	if (session->state == state)
+		return;
+	session->state = (u8)state;
+	session->todo |= SESSION_STATE;
+}
+
+static void plan_retry(struct core_queue *queue, enum retry when, u64 now_ns)
+{
+	u64 wait_ns = 0;
+
+	if (when == RETRY_DELAY)
+		wait_ns = core_backoff_next_ns(&queue->backoff);
+	else if (when == RETRY_LATE)
+		wait_ns = core_backoff_longest_ns(&queue->backoff);
+	queue->retry_ns = now_ns + wait_ns;
+}
+
+/* What was to be sent on a connection that ends is not sent. What its commands wait for, still is.
+ */
+static void close_queue(struct core_queue *queue)
+{
+	if (queue->state != CORE_QUEUE_CONNECTING && queue->state != CORE_QUEUE_LIVE)
+		return;
+	/* A login that the caller has not been told to send needs no end, but the way is the same.
+	 */
+	queue->state = CORE_QUEUE_ENDING;
+	queue->todo &= QUEUE_RELEASE | QUEUE_FENCE; /* these concern what was lost before */
+	queue->todo |= QUEUE_CLOSE;
+	queue->leaving = false;
+}
+
+static void close_all(struct core_session *session)
+{
+	for (u16 i = 0; i < session->options.queues; i++)
+		close_queue(&session->queue[i]);
+}
+
+static void fail(struct core_session *session, enum core_failure why)
+{
+	if (core_session_over(session))
+		return;
+	session->failure = (u8)why;
+	session->todo &= (u8) ~(SESSION_NAME | SESSION_FAIL_FAST);
+	set_state(session, CORE_SESSION_FAILED);
+	close_all(session);
+}
+
+/* A FENCE that travels, or was to travel, on this queue has no answer any more. */
+static void drop_fences(struct core_session *session, u16 via)
+{
+	for (u16 i = 0; i < session->options.queues; i++) {
+		struct core_queue *queue = &session->queue[i];
+
+		if (!queue->lost.fence_sent || queue->lost.via != via)
+			continue;
+		queue->lost.fence_sent = false;
+		queue->todo &= (u8)~QUEUE_FENCE;
+	}
+}
+
+/* A queue whose home this is; one that would not have to leave it, if there is one. NULL: none. */
+static struct core_queue *at_home(struct core_session *session, u16 portal)
+{
+	struct core_queue *found = NULL;
+
+	for (u16 i = 1; i < session->queues; i++) {
+		struct core_queue *queue = &session->queue[i];
+
+		if (queue->home != portal)
+			continue;
+		if (queue->state != CORE_QUEUE_LIVE || queue->portal != portal)
+			return queue;
+		if (!found)
+			found = queue;
+	}
+	return found;
+}
+
+/*
+ * Queue 0 goes to another portal, and a queue whose home that is takes its place, so that every
+ * portal stays some queue's home. What is LIVE there stays until queue 0 has arrived.
+ */
+static void move_first(struct core_session *session, u16 portal)
+{
+	struct core_queue *queue = at_home(session, portal);
+
+	if (queue) {
+		queue->home = session->queue[0].home;
+		if (queue->state == CORE_QUEUE_CONNECTING)
+			close_queue(queue); /* its next attempt is where it belongs */
+	}
+	session->queue[0].home = portal;
+}
+
+/* The portal of queue 0 has failed: prefer one that is seen to work. False: there is none. */
+static bool move_first_to_live(struct core_session *session)
+{
+	for (u16 i = 1; i < session->queues; i++) {
+		const struct core_queue *queue = &session->queue[i];
+
+		if (queue->state == CORE_QUEUE_LIVE && queue->portal != session->queue[0].portal) {
+			if (queue->portal != session->queue[0].home)
+				move_first(session, queue->portal);
+			return true;
+		}
+	}
+	return false;
+}
+
+/* An attempt came to nothing at this portal. */
+static void attempt_failed(struct core_session *session, u16 index, u64 now_ns)
+{
+	struct core_queue *queue = &session->queue[index];
+	enum retry when = RETRY_DELAY;
+
+	if (!index && session->options.portals > 1) {
+		if (queue->untried) {
+			queue->untried--;
+			when = RETRY_NOW;
+		} else {
+			queue->untried = (u16)(session->options.portals - 1);
+		}
+		if (!move_first_to_live(session))
+			move_first(session, (u16)((queue->home + 1) % session->options.portals));
+	}
+	if (!index && session->state == CORE_SESSION_NEW && when != RETRY_NOW) {
+		fail(session, CORE_FAILURE_UNREACHED);
+		return;
+	}
+	close_queue(queue);
+	plan_retry(queue, when, now_ns);
+}
+
+/* The target does not know the session: a new epoch, and nothing in it. */
+static void begin_anew(struct core_session *session, u64 now_ns)
+{
+	session->epoch++;
+	session->named = false;
+	session->todo &= (u8)~SESSION_NAME;
+	if (session->state != CORE_SESSION_NEW)
+		set_state(session, CORE_SESSION_RENEWING);
+	for (u16 i = 0; i < session->options.queues; i++) {
+		struct core_queue *queue = &session->queue[i];
+
+		if (queue->state == CORE_QUEUE_CONNECTING) {
+			close_queue(queue);
+			plan_retry(queue, RETRY_NOW, now_ns);
+		}
+		queue->incarnation = 0;
+		queue->accepted = 0;
+		queue->todo &= (u8)~QUEUE_FENCE;
+		core_lost_renew(&queue->lost);
+	}
+}
+
+/* -- consequences ------------------------------------------------------------------------------ */
+
+static void connect_queues(struct core_session *session, u64 now_ns)
+{
+	for (u16 i = 0; i < session->queues; i++) {
+		struct core_queue *queue = &session->queue[i];
+
+		if (queue->state != CORE_QUEUE_ENDED || now_ns < queue->retry_ns ||
+		    !core_session_may_connect(session, i))
+			continue;
+		queue->state = CORE_QUEUE_CONNECTING;
+		queue->incarnation++;
+		queue->portal = queue->home;
+		queue->by_ns = now_ns + session->options.connect_timeout_ms * MS_NS;
+		queue->todo |= QUEUE_CONNECT;
+	}
+}
+
+/* Rule F5 over a queue that lives, so that nothing waits for a portal that is gone. */
+static void send_fences(struct core_session *session, u64 now_ns)
+{
+	for (u16 i = 0; i < session->options.queues; i++) {
+		struct core_queue *queue = &session->queue[i];
+		int via;
+
+		if (!core_lost_wants_fence(&queue->lost) || now_ns < queue->lost.retry_ns)
+			continue;
+		via = core_session_fence_via(session, i);
+		if (via < 0)
+			continue;
+		queue->lost.fence_sent = true;
+		queue->lost.via = (u16)via;
+		queue->todo |= QUEUE_FENCE;
+	}
+}
+
+static void release_commands(struct core_session *session)
+{
+	for (u16 i = 0; i < session->options.queues; i++) {
+		struct core_queue *queue = &session->queue[i];
+
+		if (!core_lost_ready(&queue->lost, session->named))
+			continue;
+		queue->lost.waits = false;
+		queue->lost.fence_sent = false;
+		queue->todo &= (u8)~QUEUE_FENCE;
+		queue->todo |= QUEUE_RELEASE;
+	}
+}
+
+static void end_all(struct core_session *session)
+{
+	if (session->failed_all)
+		return;
+	for (u16 i = 0; i < session->options.queues; i++)
+		if (session->queue[i].state != CORE_QUEUE_ENDED)
+			return;
+	session->failed_all = true;
+	session->todo |= SESSION_FAIL_ALL;
+}
+
+static void settle(struct core_session *session, u64 now_ns)
+{
+	bool dead;
+
+	session->acts = true;
+	if (core_session_over(session)) {
+		end_all(session);
+		return;
+	}
+	dead = session->state != CORE_SESSION_NEW && core_session_route(session, 0) < 0;
+	if (dead && !session->dead)
+		session->dead_ns = now_ns;
+	session->dead = dead;
+	if (!dead)
+		session->failing_fast = false;
+	if (dead && !session->options.give_up_ms) {
+		/* A session that does not come back. */
+		fail(session, CORE_FAILURE_GIVE_UP);
+		end_all(session);
+		return;
+	}
+	connect_queues(session, now_ns);
+	send_fences(session, now_ns);
+	release_commands(session);
+}
+
+/* -- events ------------------------------------------------------------------------------------ */
+
+void core_session_init(struct core_session *session, const struct core_session_options *options)
+{
+	memset(session, 0, sizeof(*session));
+	session->options = *options;
+	session->queues = options->queues;
+	session->epoch = 1;
+	for (u16 i = 0; i < options->queues; i++) {
+		session->queue[i].home = (u16)(i % options->portals);
+		session->queue[i].untried = (u16)(options->portals - 1);
+		core_backoff_init(&session->queue[i].backoff, options->reconnect_min_ms,
+				  options->reconnect_max_ms, options->random + i * 0x9e3779b9u);
+	}
+}
+
+void core_session_start(struct core_session *session, u64 now_ns)
+{
+	session->start_ns = now_ns;
+	settle(session, now_ns);
+}
+
+void core_session_abandon(struct core_session *session, u64 now_ns)
+{
+	fail(session, CORE_FAILURE_ABANDONED);
+	settle(session, now_ns);
+}
+
+void core_session_stop(struct core_session *session, u64 now_ns)
+{
+	session->todo &= (u8) ~(SESSION_NAME | SESSION_FAIL_FAST);
+	set_state(session, CORE_SESSION_ENDED);
+	close_all(session);
+	settle(session, now_ns);
+}
+
+static bool same_target(const struct core_session *session, u16 index, const u8 instance[16])
+{
+	/* Its first acceptance in an epoch says who the target is. */
+	if (!index && !session->queue[0].accepted)
+		return true;
+	return !memcmp(session->instance, instance, sizeof(session->instance));
+}
+
+/* Queue 0 is up: the session, too, or what makes it so is next. */
+static void first_accepted(struct core_session *session, const u8 instance[16], u64 now_ns)
+{
+	memcpy(session->instance, instance, sizeof(session->instance));
+	/* Its login was the fence of all older epochs. */
+	for (u16 i = 0; i < session->options.queues; i++)
+		core_lost_epoch_accepted(&session->queue[i].lost);
+	/* Who had to make room for it goes where it came from. */
+	for (u16 i = 1; i < session->queues; i++) {
+		struct core_queue *queue = &session->queue[i];
+
+		queue->retry_ns = now_ns; /* what was wrong may be over */
+		if (queue->state == CORE_QUEUE_LIVE && queue->portal != queue->home &&
+		    !queue->leaving) {
+			queue->leaving = true;
+			queue->todo |= QUEUE_LEAVE;
+		}
+	}
+	if (session->named)
+		set_state(session, CORE_SESSION_LIVE);
+	else
+		session->todo |= SESSION_NAME;
+}
+
+bool core_session_accepted(struct core_session *session, u16 index, const u8 instance[16],
+			   u32 keepalive_ms, u64 now_ns)
+{
+	struct core_queue *queue = &session->queue[index];
+
+	if (queue->state != CORE_QUEUE_CONNECTING)
+		return true; /* closed meanwhile */
+	if (!same_target(session, index, instance)) {
+		attempt_failed(session, index, now_ns);
+		settle(session, now_ns);
+		return false;
+	}
+	queue->state = CORE_QUEUE_LIVE;
+	queue->keepalive_ms = keepalive_ms;
+	queue->live_ns = queue->heard_ns = now_ns;
+	queue->probed = false;
+	queue->untried = (u16)(session->options.portals - 1);
+	core_lost_accepted(&queue->lost);
+	if (!index)
+		first_accepted(session, instance, now_ns);
+	queue->accepted = queue->incarnation;
+	settle(session, now_ns);
+	return true;
+}
+
+static void probe(struct core_queue *queue, u64 now_ns)
+{
+	queue->probed = true;
+	queue->probed_ns = now_ns;
+	queue->todo |= QUEUE_PROBE;
+}
+
+/* It may be that those that seem to be LIVE are not. */
+static void probe_all(struct core_session *session, u64 now_ns)
+{
+	for (u16 i = 0; i < session->queues; i++)
+		if (session->queue[i].state == CORE_QUEUE_LIVE)
+			probe(&session->queue[i], now_ns);
+}
+
+/* It has never been LIVE, and its owner would not wait for it to come back, either. */
+static bool impatient(const struct core_session *session)
+{
+	return session->state == CORE_SESSION_NEW && !session->options.give_up_ms;
+}
+
+/* Refused for good, as far as this target goes. */
+static void refused(struct core_session *session, u16 index, u64 now_ns)
+{
+	struct core_queue *queue = &session->queue[index];
+
+	if (!index && session->state == CORE_SESSION_NEW) {
+		fail(session, CORE_FAILURE_REFUSED);
+		return;
+	}
+	/* What has lived may live again, when somebody has mended the target: until give-up. */
+	close_queue(queue);
+	plan_retry(queue, RETRY_LATE, now_ns);
+}
+
+static void no_session(struct core_session *session, u16 index, u64 now_ns)
+{
+	struct core_queue *queue = &session->queue[index];
+	bool alone = !core_session_live(session);
+
+	close_queue(queue);
+	if (!index && alone) {
+		plan_retry(queue, RETRY_NOW, now_ns);
+		begin_anew(session, now_ns);
+		return;
+	}
+	probe_all(session, now_ns);
+	plan_retry(queue, RETRY_DELAY, now_ns);
+}
+
+static void fewer_queues(struct core_session *session, u16 index, u32 most, u64 now_ns)
+{
+	struct core_queue *queue = &session->queue[index];
+
+	if (index || !most || most >= session->queues || core_session_live(session)) {
+		refused(session, index, now_ns);
+		return;
+	}
+	close_queue(queue);
+	plan_retry(queue, RETRY_NOW, now_ns);
+	/* One number for an epoch, and the target may know this one. */
+	begin_anew(session, now_ns);
+	session->queues = (u16)most;
+}
+
+void core_session_rejected(struct core_session *session, u16 index, u16 reason, u32 detail,
+			   u64 now_ns)
+{
+	struct core_queue *queue = &session->queue[index];
+
+	if (queue->state != CORE_QUEUE_CONNECTING)
+		return;
+	session->reject_reason = reason;
+	session->reject_detail = detail;
+	switch (reason) {
+	case RBLK_REJECT_NO_SESSION:
+		no_session(session, index, now_ns);
+		break;
+	case RBLK_REJECT_STALE_EPOCH:
+		fail(session, CORE_FAILURE_REFUSED);
+		break;
+	case RBLK_REJECT_STALE_INCARNATION:
+		close_queue(queue);
+		/* Once at once: the next one is higher than what it said. */
+		plan_retry(queue, detail > queue->incarnation ? RETRY_NOW : RETRY_DELAY, now_ns);
+		if (detail > queue->incarnation && detail < (u32)-1)
+			queue->incarnation = detail;
+		break;
+	case RBLK_REJECT_QUEUE_COUNT:
+		fewer_queues(session, index, detail, now_ns);
+		break;
+	case RBLK_REJECT_NO_CREDITS:
+	case RBLK_REJECT_NO_RESOURCES:
+	case RBLK_REJECT_DRAINING:
+		if (!index && impatient(session)) {
+			fail(session, CORE_FAILURE_REFUSED);
+			break;
+		}
+		close_queue(queue);
+		plan_retry(queue, RETRY_DELAY, now_ns);
+		break;
+	default:
+		refused(session, index, now_ns);
+	}
+	settle(session, now_ns);
+}
+
+void core_session_unreached(struct core_session *session, u16 index, u64 now_ns)
+{
+	if (session->queue[index].state != CORE_QUEUE_CONNECTING)
+		return;
+	attempt_failed(session, index, now_ns);
+	settle(session, now_ns);
+}
+
+static void live_lost(struct core_session *session, u16 index, u64 now_ns)
+{
+	struct core_queue *queue = &session->queue[index];
+
+	drop_fences(session, index);
+	core_lost_begin(&queue->lost, queue->incarnation, now_ns);
+	close_queue(queue);
+	/* One that lived for a while comes back at once; one that is lost again and again does not.
+	 */
+	if (now_ns - queue->live_ns >= session->options.reconnect_max_ms * MS_NS)
+		core_backoff_reset(&queue->backoff);
+	plan_retry(queue, queue->backoff.delay_ms ? RETRY_DELAY : RETRY_NOW, now_ns);
+	if (!queue->backoff.delay_ms)
+		queue->backoff.delay_ms = queue->backoff.min_ms;
+	if (index)
+		return;
+	if (impatient(session)) {
+		fail(session, CORE_FAILURE_UNREACHED);
+		return;
+	}
+	move_first_to_live(session);
+	if (session->state == CORE_SESSION_LIVE)
+		set_state(session, CORE_SESSION_RECOVERING);
+}
+
+void core_session_lost(struct core_session *session, u16 index, u64 now_ns)
+{
+	if (session->queue[index].state == CORE_QUEUE_LIVE)
+		live_lost(session, index, now_ns);
+	else if (session->queue[index].state == CORE_QUEUE_CONNECTING)
+		attempt_failed(session, index, now_ns);
+	settle(session, now_ns);
+}
+
+void core_session_drained(struct core_session *session, u16 index, u64 now_ns)
+{
+	struct core_queue *queue = &session->queue[index];
+
+	if (queue->state != CORE_QUEUE_ENDING)
+		return;
+	queue->state = CORE_QUEUE_ENDED;
+	queue->lost.drained = true;
+	if (session->failing_fast && !core_session_over(session))
+		session->todo |= SESSION_FAIL_FAST;
+	settle(session, now_ns);
+}
+
+void core_session_fenced(struct core_session *session, u16 index, bool success, u64 now_ns)
+{
+	struct core_queue *queue = &session->queue[index];
+
+	/* The answer may come after the queue's own login was accepted, and means nothing then. */
+	if (!queue->lost.fence_sent)
+		return;
+	queue->lost.fence_sent = false;
+	if (success)
+		queue->lost.fenced = true;
+	else
+		queue->lost.retry_ns = now_ns + session->options.reconnect_min_ms * MS_NS;
+	settle(session, now_ns);
+}
+
+void core_session_named(struct core_session *session, bool success, u64 now_ns)
+{
+	if (core_session_over(session) || session->queue[0].state != CORE_QUEUE_LIVE ||
+	    session->named)
+		return;
+	if (success) {
+		session->named = true;
+		set_state(session, CORE_SESSION_LIVE);
+	} else if (session->state == CORE_SESSION_NEW) {
+		fail(session, CORE_FAILURE_NAMING);
+	} else {
+		live_lost(session, 0, now_ns);
+	}
+	settle(session, now_ns);
+}
+
+/* -- time -------------------------------------------------------------------------------------- */
+
+static void check_silence(struct core_session *session, u16 index, u64 now_ns)
+{
+	struct core_queue *queue = &session->queue[index];
+
+	if (queue->probed && queue->heard_ns >= queue->probed_ns)
+		queue->probed = false;
+	if (now_ns < core_queue_keepalive_ns(queue))
+		return;
+	if (queue->probed) {
+		live_lost(session, index, now_ns);
+		return;
+	}
+	probe(queue, now_ns);
+}
+
+void core_session_tick(struct core_session *session, u64 now_ns)
+{
+	if (core_session_over(session))
+		return;
+	for (u16 i = 0; i < session->options.queues; i++) {
+		struct core_queue *queue = &session->queue[i];
+
+		if (queue->state == CORE_QUEUE_CONNECTING && now_ns >= queue->by_ns)
+			attempt_failed(session, i, now_ns);
+		else if (queue->state == CORE_QUEUE_LIVE)
+			check_silence(session, i, now_ns);
+	}
+	if (now_ns >= core_session_deadline_ns(session))
+		fail(session, CORE_FAILURE_TIMEOUT);
+	if (now_ns >= core_session_give_up_ns(session))
+		fail(session, CORE_FAILURE_GIVE_UP);
+	if (now_ns >= core_session_fail_fast_ns(session) && !core_session_over(session)) {
+		session->failing_fast = true;
+		session->todo |= SESSION_FAIL_FAST;
+	}
+	settle(session, now_ns);
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Between the two halves of the initiator's session: session_event.c takes events, session_next.c
+ * says what follows from them. Included by nothing else.
+ */
+#ifndef RBLK_CORE_SESSION_IMPL_H
+#define RBLK_CORE_SESSION_IMPL_H
+
+#include "proto/core/session.h"
+
+#define MS_NS 1000000ull
+
+enum queue_todo {
+	QUEUE_CONNECT = 1 << 0,
+	QUEUE_CLOSE = 1 << 1,
+	QUEUE_LEAVE = 1 << 2,
+	QUEUE_FENCE = 1 << 3,
+	QUEUE_RELEASE = 1 << 4,
+	QUEUE_PROBE = 1 << 5,
+};
+
+enum session_todo {
+	SESSION_STATE = 1 << 0,
+	SESSION_NAME = 1 << 1,
+	SESSION_FAIL_FAST = 1 << 2,
+	SESSION_FAIL_ALL = 1 << 3,
+};
+
+/* Queue 0 begins an epoch. */
+static inline bool core_session_may_connect(const struct core_session *session, u16 index)
+{
+	return !index || session->named || session->queue[0].state == CORE_QUEUE_LIVE;
+}
+
+/* The queue that can carry a FENCE of another; -1: none can. */
+int core_session_fence_via(const struct core_session *session, u16 lost);
+
+/* When each of these is due; UINT64_MAX: it is not. */
+u64 core_queue_keepalive_ns(const struct core_queue *queue);
+u64 core_session_deadline_ns(const struct core_session *session); /* NEW */
+u64 core_session_fail_fast_ns(const struct core_session *session);
+u64 core_session_give_up_ns(const struct core_session *session);
+
+#endif

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* What follows from the state of an initiator's session: the next action, the next time, a queue.
+ */
+#include "proto/core/session_impl.h"
+
+const char *core_session_state_name(u8 state)
+{
+	static const char *const names[CORE_SESSION_STATES] = {"new",	   "live",   "recovering",
+							       "renewing", "failed", "ended"};
+
+	return state < CORE_SESSION_STATES ? names[state] : "unknown";
+}
+
+const char *core_queue_state_name(u8 state)
+{
+	static const char *const names[CORE_QUEUE_STATES] = {"ended", "connecting", "live",
+							     "ending"};
+
+	return state < CORE_QUEUE_STATES ? names[state] : "unknown";
+}
+
+/* -- looking ----------------------------------------------------------------------------------- */
+
+u16 core_session_live(const struct core_session *session)
+{
+	u16 live = 0;
+
+	for (u16 i = 0; i < session->options.queues; i++)
+		if (session->queue[i].state == CORE_QUEUE_LIVE)
+			live++;
+	return live;
+}
+
+int core_session_route(const struct core_session *session, u16 first)
+{
+	for (u16 i = 0; i < session->queues; i++) {
+		u16 queue = (u16)((first + i) % session->queues);
+
+		if (core_session_open(session, queue))
+			return queue;
+	}
+	return -1;
+}
+
+int core_session_fence_via(const struct core_session *session, u16 lost)
+{
+	for (u16 via = 0; via < session->queues; via++)
+		if (via != lost && core_session_open(session, via))
+			return via;
+	return -1;
+}
+
+/* -- times
+ * ------------------------------------------------------------------------------------------ */
+
+u64 core_queue_keepalive_ns(const struct core_queue *queue)
+{
+	if (queue->state != CORE_QUEUE_LIVE || !queue->keepalive_ms)
+		return (u64)-1;
+	return (queue->probed ? queue->probed_ns : queue->heard_ns) + queue->keepalive_ms * MS_NS;
+}
+
+/* Every portal may take its time, one after the other. */
+u64 core_session_deadline_ns(const struct core_session *session)
+{
+	if (session->state != CORE_SESSION_NEW)
+		return (u64)-1;
+	return session->start_ns +
+	       (u64)session->options.connect_timeout_ms * session->options.portals * MS_NS;
+}
+
+u64 core_session_fail_fast_ns(const struct core_session *session)
+{
+	if (!session->dead || !session->options.fail_fast_ms || session->failing_fast)
+		return (u64)-1;
+	return session->dead_ns + session->options.fail_fast_ms * MS_NS;
+}
+
+u64 core_session_give_up_ns(const struct core_session *session)
+{
+	return session->dead ? session->dead_ns + session->options.give_up_ms * MS_NS : (u64)-1;
+}
+
+static u64 earlier(u64 a, u64 b)
+{
+	return a < b ? a : b;
+}
+
+u64 core_session_next_ns(const struct core_session *session)
+{
+	u64 due_ns = earlier(core_session_fail_fast_ns(session), core_session_give_up_ns(session));
+
+	if (core_session_over(session))
+		return (u64)-1;
+	due_ns = earlier(due_ns, core_session_deadline_ns(session));
+	for (u16 i = 0; i < session->options.queues; i++) {
+		const struct core_queue *queue = &session->queue[i];
+
+		if (queue->state == CORE_QUEUE_CONNECTING)
+			due_ns = earlier(due_ns, queue->by_ns);
+		if (queue->state == CORE_QUEUE_ENDED && i < session->queues &&
+		    core_session_may_connect(session, i))
+			due_ns = earlier(due_ns, queue->retry_ns);
+		if (core_lost_wants_fence(&queue->lost) && core_session_fence_via(session, i) >= 0)
+			due_ns = earlier(due_ns, queue->lost.retry_ns);
+		due_ns = earlier(due_ns, core_queue_keepalive_ns(queue));
+	}
+	return due_ns;
+}
+
+/* -- actions ----------------------------------------------------------------------------------- */
+
+/* In this order: what ends comes before what begins. */
+static const struct {
+	u8 todo;
+	u8 kind;
+} queue_actions[] = {
+	{QUEUE_CLOSE, CORE_ACTION_CLOSE},     {QUEUE_RELEASE, CORE_ACTION_RELEASE},
+	{QUEUE_FENCE, CORE_ACTION_FENCE},     {QUEUE_LEAVE, CORE_ACTION_LEAVE},
+	{QUEUE_CONNECT, CORE_ACTION_CONNECT}, {QUEUE_PROBE, CORE_ACTION_PROBE},
+};
+
+static bool queue_action(struct core_session *session, u16 index, u8 todo, u8 kind,
+			 struct core_action *action)
+{
+	struct core_queue *queue = &session->queue[index];
+
+	if (!(queue->todo & todo))
+		return false;
+	queue->todo &= (u8)~todo;
+	action->kind = kind;
+	action->queue = index;
+	action->portal = queue->portal;
+	action->via = queue->lost.via;
+	action->epoch = session->epoch;
+	action->incarnation =
+		kind == CORE_ACTION_FENCE ? queue->lost.incarnation : queue->incarnation;
+	action->fence = queue->accepted;
+	action->renewed = queue->lost.renewed;
+	return true;
+}
+
+static const struct {
+	u8 todo;
+	u8 kind;
+} session_actions[] = {
+	{SESSION_STATE, CORE_ACTION_STATE},
+	{SESSION_FAIL_FAST, CORE_ACTION_FAIL_FAST},
+	{SESSION_FAIL_ALL, CORE_ACTION_FAIL_ALL},
+	{SESSION_NAME, CORE_ACTION_NAME},
+};
+
+bool core_session_action(struct core_session *session, struct core_action *action)
+{
+	memset(action, 0, sizeof(*action));
+	for (u16 a = 0; a < sizeof(queue_actions) / sizeof(*queue_actions); a++)
+		for (u16 i = 0; i < session->options.queues; i++)
+			if (queue_action(session, i, queue_actions[a].todo, queue_actions[a].kind,
+					 action))
+				return true;
+	for (u16 a = 0; a < sizeof(session_actions) / sizeof(*session_actions); a++) {
+		if (!(session->todo & session_actions[a].todo))
+			continue;
+		session->todo &= (u8)~session_actions[a].todo;
+		action->kind = session_actions[a].kind;
+		action->epoch = session->epoch;
+		return true;
+	}
+	session->acts = false;
+	return false;
+}
