@@ -115,6 +115,13 @@ static void account(const struct ini_slot *slot)
 		slot->queue->session->stats.target_reads++;
 }
 
+/* Says that of this attempt nothing was done; of one that was lost before, it says nothing. */
+static bool not_begun(u16 status)
+{
+	return status == RBLK_E_BUSY || status == RBLK_E_DRAINING || status == RBLK_E_GONE ||
+	       status == RBLK_E_FENCED || status == RBLK_E_ABORTED || status == RBLK_E_NO_VOLUME;
+}
+
 /* Nothing was done, and the target will end the connection: it is kept, and sent on the next one. */
 static bool waits_for_restart(const struct ini_slot *slot)
 {
@@ -134,6 +141,8 @@ static void slot_answer(struct ini_slot *slot, u16 status, u64 value, u32 queued
 		return;
 	}
 	slot->answered = true;
+	if (slot->command.flags & RBLK_CMD_RETRY && not_begun(status))
+		slot->result.status = RBLK_OK;
 	if (status == RBLK_OK && slot->volume)
 		account(slot);
 	slot_release(slot);

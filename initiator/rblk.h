@@ -269,7 +269,8 @@ enum rblk_io_flag {
 /* The result of a command. The library's, valid during the callback. */
 struct rblk_result {
 	int error;           /* 0 or negative errno */
-	uint16_t status;     /* the target's answer, enum rblk_status of the specification */
+	uint16_t status;     /* the target's answer, enum rblk_status of the specification; 0 with an error:
+				nobody knows how far it got */
 	uint64_t value;      /* the command's own: CRC32C of rblk_checksum() */
 	uint32_t queued_us;  /* at the target: arrival to store, data transfer included */
 	uint32_t stored_us;  /* in the target's store; both rounded where a read came by immediate */

@@ -52,6 +52,51 @@ static enum sim_outcome outcome_of(const struct sim_app *app, const struct rblk_
 
 static int op_begin(struct sim_app *app);
 
+/* Before it looks: a handle that is opened anew is so from now on at the earliest. */
+static void mounts_watch(struct sim_app *app)
+{
+	const struct core_session *core = &app->session->core;
+
+	for (unsigned int i = 0; i < app->mount_count; i++) {
+		struct sim_mount *mount = &app->mounts[i];
+
+		if (!mount->rblk || mount->opening_again || core->state == CORE_SESSION_LIVE)
+			continue;
+		mount->opening = sim_model_opening(app->host->volumes[mount->volume]);
+		mount->opening_again = true;
+	}
+}
+
+/* The session has begun a new epoch, and opened its volumes anew. */
+static void mounts_refresh(struct sim_app *app)
+{
+	const struct core_session *core = &app->session->core;
+
+	if (!core->named)
+		return;
+	for (unsigned int i = 0; i < app->mount_count; i++) {
+		struct sim_mount *mount = &app->mounts[i];
+
+		if (!mount->rblk)
+			continue;
+		if (mount->rblk->gone)
+			app->gone = true;
+		else if (mount->epoch != core->epoch) {
+			/* Unless it was within a call that waits, and nobody looked when. */
+			if (mount->opening_again)
+				mount->life = sim_model_opened(
+					&mount->opening, rblk_volume_info(mount->rblk)->cache_epoch);
+			else
+				mount->life =
+					sim_model_opening(app->host->volumes[mount->volume]).life;
+			sim_reached("application", "has its volume opened anew by librblk", NULL);
+		}
+		mount->epoch = core->epoch;
+		if (core->state == CORE_SESSION_LIVE)
+			mount->opening_again = false;
+	}
+}
+
 static void op_done(void *arg, const struct rblk_result *result)
 {
 	struct sim_op *op = arg;
@@ -61,6 +106,8 @@ static void op_done(void *arg, const struct rblk_result *result)
 
 	if (!command)
 		sim_fail("%s: a command is completed twice", app->actor.name);
+	mounts_refresh(app);
+	command->life = op->mount->life;
 	outcome = outcome_of(app, result);
 	sim_trace(app->actor.name, "#%u ends: %s%s%s", op->number,
 		  result->error ? strerror(-result->error) : "done", result->status ? ", " : "",
@@ -138,6 +185,18 @@ static bool op_memory(struct sim_app *app, struct sim_op *op, struct sim_command
 	return true;
 }
 
+/* F7: what was acknowledged may be lost. It says that it knows, or closes the volume. */
+static void op_loss_known(struct sim_app *app, struct sim_mount *mount)
+{
+	sim_reached("application", "is told that acknowledged writes may be lost", NULL);
+	if (sim_chance(300000)) {
+		app->gone = true;
+		return;
+	}
+	rblk_acknowledge(mount->rblk);
+	mount->own_life = mount->life;
+}
+
 /* 0, or why it was not started: -EAGAIN, -ENOTCONN. */
 static int op_start(struct sim_app *app, const struct sim_mount *mount, struct sim_command command)
 {
@@ -149,7 +208,10 @@ static int op_start(struct sim_app *app, const struct sim_mount *mount, struct s
 	command.volume = app->host->volumes[mount->volume];
 	command.session = app->session_number;
 	command.life = mount->life;
+	command.own_life = mount->own_life;
+	command.resent = !app->options.no_reconnect;
 	op->app = app;
+	op->mount = (struct sim_mount *)mount;
 	op->number = ++app->op_number;
 	op->command = sim_model_begin(&command);
 	if (command.sectors * SIM_SECTOR > 48u << 10)
@@ -170,6 +232,12 @@ static int op_start(struct sim_app *app, const struct sim_mount *mount, struct s
 	if (op->memory)
 		sim_guard_return(&app->guard, op->memory);
 	op->memory = NULL;
+	if (err == -EIO && command.kind == SIM_COMMAND_FLUSH && mount->rblk->durable.lost) {
+		op_loss_known(app, (struct sim_mount *)mount);
+		return -EAGAIN;
+	}
+	if (err == -ENODEV && mount->rblk->gone)
+		return -ENOTCONN;
 	if (err != -EAGAIN && err != -ENOTCONN)
 		sim_fail("%s: %s is refused: %s", app->actor.name, kind_names[command.kind],
 			 strerror(-err));
@@ -305,7 +373,9 @@ static bool volume_open(struct sim_app *app, struct sim_mount *mount)
 	}
 	info = rblk_volume_info(mount->rblk);
 	sim_trace(app->actor.name, "volume %s is open", info->name);
-	mount->life = sim_model_opened(&opening, info->cache_epoch);
+	mount->own_life = mount->life = sim_model_opened(&opening, info->cache_epoch);
+	mount->epoch = app->session->core.epoch;
+	mount->opening_again = false;
 	sim_inside_opened(app->host, mount->volume, &opening);
 	return true;
 }
@@ -317,8 +387,9 @@ static void session_age(struct sim_app *app)
 	bool confirmed = session->event_seen == session->event_told;
 
 	for (unsigned int i = 0; i < session->queue_count; i++)
-		sim_inside_leap_commands(session->queues[i].conn,
-					 &session->queues[i].tags.next_sequence);
+		if (session->queues[i].state == INI_QUEUE_LIVE)
+			sim_inside_leap_commands(session->queues[i].conn,
+						 &session->queues[i].tags.next_sequence);
 	if (!confirmed)
 		return;
 	sim_inside_leap_events(session->queues[0].conn, &session->event_seen);
@@ -369,8 +440,11 @@ static void session_end(struct sim_app *app)
 /* What has come; false: the session is lost and everything has been called back. */
 static bool app_poll(struct sim_app *app)
 {
-	int count = rblk_poll(app->session, (unsigned int)sim_below(8));
+	int count;
 
+	mounts_watch(app);
+	count = rblk_poll(app->session, (unsigned int)sim_below(8));
+	mounts_refresh(app);
 	if (count >= 0)
 		return true;
 	if (app->under_way)

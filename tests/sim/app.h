@@ -23,13 +23,18 @@ struct sim_app;
 struct sim_mount {
 	unsigned int volume; /* index at the host */
 	struct rblk_volume *rblk;
-	unsigned int life; /* of the volume, when it was opened */
+	unsigned int life; /* of the volume, when its handle was opened */
+	unsigned int own_life; /* what this session wrote since is durable, or FLUSH fails (F7) */
+	uint64_t epoch;        /* of the session, when its handle was opened */
+	struct sim_opening opening; /* it is, or may be, opened anew since then */
+	bool opening_again;
 	uint64_t verified; /* sectors, at the end */
 };
 
 /* A command under way; `command` is NULL while the slot is free. */
 struct sim_op {
 	struct sim_app *app;
+	struct sim_mount *mount;
 	struct sim_command *command;
 	uint8_t *memory; /* lent; NULL: a command without data */
 	unsigned int number;

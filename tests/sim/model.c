@@ -163,6 +163,16 @@ static void sector_supersede(struct sim_volume *volume, uint64_t sector,
 	}
 }
 
+/*
+ * Every session's writes since the handle was opened; and the session's own since it first opened the
+ * volume: if it had lost some of them, it would know (F7).
+ */
+static bool covered(const struct model_command *write, const struct sim_command *flush)
+{
+	return write->acked_life >= flush->life ||
+	       (write->command.session == flush->session && write->acked_life >= flush->own_life);
+}
+
 /* A FLUSH has succeeded: what succeeded before it began is durable. */
 static void sector_flushed(struct sim_volume *volume, uint64_t sector,
 			   const struct sim_command *flush)
@@ -172,7 +182,7 @@ static void sector_flushed(struct sim_volume *volume, uint64_t sector,
 	for (const struct candidate *winner = volume->candidates[sector]; winner;
 	     winner = winner->next)
 		if (winner->succeeded && sim_candidate_end(winner) < flush->begin &&
-		    winner->write->acked_life >= flush->life &&
+		    covered(winner->write, flush) &&
 		    sim_candidate_begin(winner) > durable)
 			durable = sim_candidate_begin(winner);
 	for (struct candidate *c = volume->candidates[sector]; c && durable; c = c->next) {

@@ -35,6 +35,7 @@ struct sim_command {
 	struct sim_volume *volume;
 	uint32_t session; /* by which it went */
 	unsigned int life; /* FLUSH: of the volume when its handle was opened (F7) */
+	unsigned int own_life; /* FLUSH: the session has had it open since, with no loss that it knows of */
 	bool resent;	  /* until it is answered, even to its target's successor */
 	bool fua;
 	uint64_t sector, sectors;

@@ -304,6 +304,8 @@ static void build_app(unsigned int i)
 	app->options.credits = (uint32_t)sim_between(4, 32);
 	app->options.queues = (uint32_t)sim_between(1, 3);
 	app->options.no_immediate = sim_chance(300000);
+	app->options.no_reconnect = sim_chance(400000);
+	app->options.give_up_ms = (uint32_t)sim_between(500, 60000);
 	app->ops_left = (unsigned int)sim_between(10, world.ops_max);
 	app->depth = (unsigned int)sim_between(1, 16);
 	app->flush = rate(20000, 200000);
