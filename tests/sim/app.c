@@ -67,6 +67,23 @@ static void mounts_watch(struct sim_app *app)
 	}
 }
 
+/* F7: what was acknowledged and not flushed may be lost exactly if the cache epoch is another one. */
+static void mount_reopened(const struct sim_app *app, struct sim_mount *mount)
+{
+	const struct rblk_volume_info *info = rblk_volume_info(mount->rblk);
+	bool changed = memcmp(mount->cache_epoch, info->cache_epoch, sizeof(mount->cache_epoch)) != 0;
+	bool lost = mount->rblk->durable.lost;
+
+	if (changed && mount->wrote > mount->covered && !lost)
+		sim_fail("%s: acknowledged writes may be lost, and FLUSH would succeed (F7)",
+			 app->actor.name);
+	if (!changed && lost && !mount->lost)
+		sim_fail("%s: FLUSH would fail, and nothing can be lost (F7)", app->actor.name);
+	memcpy(mount->cache_epoch, info->cache_epoch, sizeof(mount->cache_epoch));
+	mount->lost = lost;
+	mount->covered = mount->wrote;
+}
+
 /* The session has begun a new epoch, and opened its volumes anew. */
 static void mounts_refresh(struct sim_app *app)
 {
@@ -82,6 +99,7 @@ static void mounts_refresh(struct sim_app *app)
 		if (mount->rblk->gone)
 			app->gone = true;
 		else if (mount->epoch != core->epoch) {
+			mount_reopened(app, mount);
 			/* Unless it was within a call that waits, and nobody looked when. */
 			if (mount->opening_again)
 				mount->life = sim_model_opened(
@@ -97,6 +115,20 @@ static void mounts_refresh(struct sim_app *app)
 	}
 }
 
+/* What is durable, as far as its application can know. */
+static void mount_account(const struct sim_op *op)
+{
+	struct sim_mount *mount = op->mount;
+	const struct sim_command *command = op->command;
+
+	if (command->kind == SIM_COMMAND_WRITE || command->kind == SIM_COMMAND_ZEROES)
+		mount->wrote += !command->fua;
+	else if (command->kind == SIM_COMMAND_FLUSH && op->covers == UINT64_MAX)
+		mount->covered = mount->wrote;
+	else if (command->kind == SIM_COMMAND_FLUSH && op->covers > mount->covered)
+		mount->covered = op->covers;
+}
+
 static void op_done(void *arg, const struct rblk_result *result)
 {
 	struct sim_op *op = arg;
@@ -109,6 +141,8 @@ static void op_done(void *arg, const struct rblk_result *result)
 	mounts_refresh(app);
 	command->life = op->mount->life;
 	outcome = outcome_of(app, result);
+	if (outcome == SIM_OUTCOME_DONE)
+		mount_account(op);
 	sim_trace(app->actor.name, "#%u ends: %s%s%s", op->number,
 		  result->error ? strerror(-result->error) : "done", result->status ? ", " : "",
 		  result->status ? rblk_status_text(result->status) : "");
@@ -195,6 +229,7 @@ static void op_loss_known(struct sim_app *app, struct sim_mount *mount)
 	}
 	rblk_acknowledge(mount->rblk);
 	mount->own_life = mount->life;
+	mount->lost = false;
 }
 
 /* 0, or why it was not started: -EAGAIN, -ENOTCONN. */
@@ -213,6 +248,8 @@ static int op_start(struct sim_app *app, const struct sim_mount *mount, struct s
 	op->app = app;
 	op->mount = (struct sim_mount *)mount;
 	op->number = ++app->op_number;
+	/* What is answered, and not called back yet, is covered, too. */
+	op->covers = app->working || app->session->done.head ? UINT64_MAX : mount->wrote;
 	op->command = sim_model_begin(&command);
 	if (command.sectors * SIM_SECTOR > 48u << 10)
 		sim_reached("application", "moves more than 48 KiB", kind_names[command.kind]);
@@ -376,6 +413,9 @@ static bool volume_open(struct sim_app *app, struct sim_mount *mount)
 	mount->own_life = mount->life = sim_model_opened(&opening, info->cache_epoch);
 	mount->epoch = app->session->core.epoch;
 	mount->opening_again = false;
+	mount->wrote = mount->covered = 0;
+	mount->lost = false;
+	memcpy(mount->cache_epoch, info->cache_epoch, sizeof(mount->cache_epoch));
 	sim_inside_opened(app->host, mount->volume, &opening);
 	return true;
 }

@@ -28,6 +28,9 @@ struct sim_mount {
 	uint64_t epoch;        /* of the session, when its handle was opened */
 	struct sim_opening opening; /* it is, or may be, opened anew since then */
 	bool opening_again;
+	bool lost;             /* FLUSH fails (F7) */
+	uint8_t cache_epoch[16];
+	uint64_t wrote, covered; /* acknowledged writes without FUA; of them, by a FLUSH that succeeded */
 	uint64_t verified; /* sectors, at the end */
 };
 
@@ -35,6 +38,7 @@ struct sim_mount {
 struct sim_op {
 	struct sim_app *app;
 	struct sim_mount *mount;
+	uint64_t covers; /* FLUSH: of mount->wrote when it began; UINT64_MAX: all, it may be */
 	struct sim_command *command;
 	uint8_t *memory; /* lent; NULL: a command without data */
 	unsigned int number;
