@@ -8,6 +8,7 @@
 #include "initiator/queue.h"
 
 #include <arpa/inet.h>
+#include "initiator/parked.h"
 #include "initiator/session.h"
 #include "initiator/volume.h"
 #include "proto/wire/wire_check.h"
@@ -396,5 +397,7 @@ unsigned int ini_complete_deliver(struct rblk_session *session, unsigned int max
 
 	while ((!max || count < max) && (slot = ini_list_pop(&session->done)))
 		count += deliver_one(session, slot);
+	if (session->parking.done)
+		count += ini_parked_deliver(session, max);
 	return count;
 }

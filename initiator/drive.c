@@ -10,6 +10,7 @@
 #include <netdb.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include "initiator/io.h"
 #include "initiator/parked.h"
 #include "initiator/volume.h"
 #include "proto/wire/wire_names.h"
@@ -169,10 +170,13 @@ static void reopened(void *arg, struct rblk_volume *volume, int error)
 {
 	struct rblk_session *session = arg;
 
-	if (error)
+	if (error) {
 		core_session_named(&session->core, false, session->now_ns);
-	else
-		reopen_next(session, volume->next);
+		return;
+	}
+	if (volume->durable.lost)
+		ini_parked_fail_flushes(volume);
+	reopen_next(session, volume->next);
 }
 
 static void reopen_next(struct rblk_session *session, struct rblk_volume *volume)
@@ -343,5 +347,5 @@ void ini_drive(struct rblk_session *session)
 	look_ready(session);
 	ini_control_resume(session);
 	if (session->parking.ready)
-		ini_parked_start(session);
+		ini_io_resume(session);
 }

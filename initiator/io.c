@@ -239,7 +239,8 @@ int ini_io_start(struct rblk_volume *volume, const struct ini_io *io)
 	return slot ? start_slot(volume, slot, io) : start_later(volume, io);
 }
 
-int ini_io_restart(struct rblk_volume *volume, const struct ini_io *io)
+/* Once more, without judging it again. -EAGAIN: no queue takes it now. */
+static int restart(struct rblk_volume *volume, const struct ini_io *io)
 {
 	struct ini_slot *slot;
 
@@ -247,6 +248,29 @@ int ini_io_restart(struct rblk_volume *volume, const struct ini_io *io)
 		return -ENODEV;
 	slot = take_slot(volume->session);
 	return slot ? start_slot(volume, slot, io) : -EAGAIN;
+}
+
+void ini_io_resume(struct rblk_session *session)
+{
+	struct ini_parking *parking = &session->parking;
+	struct ini_parked **link = &parking->waiting, *parked;
+
+	while (parking->ready && (parked = *link)) {
+		int err;
+
+		if (parked->state != INI_PARKED_READY) {
+			link = &parked->next;
+			continue;
+		}
+		err = restart(parked->volume, &parked->io);
+		if (err == -EAGAIN)
+			return; /* completions give credits back, and the next turn looks again */
+		parked = ini_parking_unlink(parking, link);
+		if (err)
+			ini_parking_finish(parking, parked, err);
+		else
+			ini_parked_remove(parking, parked); /* its slot holds volume and buffer */
+	}
 }
 
 /* -- the calls --------------------------------------------------------------------------------- */

@@ -6,25 +6,9 @@
 #ifndef RBLK_INITIATOR_IO_H
 #define RBLK_INITIATOR_IO_H
 
+#include "initiator/parking.h"
 #include "initiator/rblk.h"
 #include "initiator/volume.h"
-
-/* A command on a volume, its range checked. */
-struct ini_io {
-	u8 opcode;
-	u8 flags;         /* enum rblk_command_flag */
-	const void *data; /* the caller's, in a buffer of the session; NULL: none */
-	struct ini_gather *gather; /* or in-capsule data in several pieces; NULL: none */
-	bool piece;       /* of a vector: its callback is not the program's */
-	bool waits;       /* for a credit: nobody asks again for it */
-	void *report;     /* or within the session's control memory, report_bytes; NULL: none */
-	u32 report_bytes;
-	u64 bytes;        /* 0: FLUSH, no range at all */
-	u64 offset;
-	u64 flush;        /* FLUSH: its number, 0: none yet (core/durable.h) */
-	rblk_callback done;
-	void *arg;
-};
 
 /* The arguments of a call. */
 struct ini_ask {
@@ -51,11 +35,8 @@ static inline u64 ini_io_blocks_max(const struct rblk_volume *volume)
 	return (u64)UINT32_MAX << volume->block_shift;
 }
 
-/*
- * Once more, without judging it again; it was counted, and its buffer held, when it came. -EAGAIN: no
- * queue takes it now.
- */
-int ini_io_restart(struct rblk_volume *volume, const struct ini_io *io);
+/* Start what is parked and READY, as far as queues take it. */
+void ini_io_resume(struct rblk_session *session);
 /* 0: started, done is going to be called. -ENOTCONN, -EAGAIN, -EFAULT, ...: it is not. */
 int ini_io_start(struct rblk_volume *volume, const struct ini_io *io);
 

@@ -3,88 +3,16 @@
  */
 #include "initiator/parked.h"
 
-#include <stdlib.h>
-#include "initiator/session.h"
+#include <assert.h>
+#include "initiator/volume.h"
 #include "proto/wire/wire_names.h"
 
-int ini_parking_init(struct rblk_session *session, u32 capacity)
-{
-	struct ini_parking *parking = &session->parking;
-
-	parking->all = calloc(capacity, sizeof(*parking->all));
-	if (!parking->all)
-		return -ENOMEM;
-	for (u32 i = 0; i < capacity; i++) {
-		parking->all[i].next = parking->free;
-		parking->free = &parking->all[i];
-	}
-	parking->capacity = capacity;
-	parking->waiting_end = &parking->waiting;
-	parking->done_end = &parking->done;
-	return 0;
-}
-
-void ini_parking_fini(struct rblk_session *session)
-{
-	free(session->parking.all);
-	memset(&session->parking, 0, sizeof(session->parking));
-}
-
-/* -- lists ------------------------------------------------------------------------------------- */
-
-static struct ini_parked *parked_take(struct ini_parking *parking)
-{
-	struct ini_parked *parked = parking->free;
-
-	if (!parked)
-		return NULL;
-	parking->free = parked->next;
-	parking->used++;
-	memset(parked, 0, sizeof(*parked));
-	return parked;
-}
-
-static void wait_for(struct ini_parking *parking, struct ini_parked *parked, u8 state)
-{
-	parked->state = state;
-	parked->next = NULL;
-	*parking->waiting_end = parked;
-	parking->waiting_end = &parked->next;
-	if (state == INI_PARKED_READY)
-		parking->ready++;
-}
-
-/* Out of the list of those that wait; `link` leads to it. */
-static struct ini_parked *unlink_waiting(struct ini_parking *parking, struct ini_parked **link)
-{
-	struct ini_parked *parked = *link;
-
-	*link = parked->next;
-	if (!parked->next)
-		parking->waiting_end = link;
-	if (parked->state == INI_PARKED_READY)
-		parking->ready--;
-	return parked;
-}
-
-static void finish(struct ini_parking *parking, struct ini_parked *parked, int error)
-{
-	parked->state = INI_PARKED_DONE;
-	parked->result = (struct rblk_result){.error = error};
-	parked->next = NULL;
-	*parking->done_end = parked;
-	parking->done_end = &parked->next;
-}
-
-static void parked_free(struct ini_parking *parking, struct ini_parked *parked)
+void ini_parked_remove(struct ini_parking *parking, struct ini_parked *parked)
 {
 	if (parked->buffer)
 		parked->buffer->users--;
 	parked->volume->inflight--;
-	parked->state = INI_PARKED_FREE;
-	parking->used--;
-	parked->next = parking->free;
-	parking->free = parked;
+	ini_parking_free(parking, parked);
 }
 
 /* -- coming ------------------------------------------------------------------------------------ */
@@ -105,7 +33,7 @@ int ini_park_new(struct rblk_volume *volume, const struct ini_io *io, struct ini
 
 	if (ini_parking_full(volume->session))
 		return -EAGAIN;
-	parked = parked_take(parking);
+	parked = ini_parking_take(parking);
 	assert(parked);
 	parked->volume = volume;
 	parked->io = *io;
@@ -113,7 +41,7 @@ int ini_park_new(struct rblk_volume *volume, const struct ini_io *io, struct ini
 	if (buffer)
 		buffer->users++;
 	volume->inflight++;
-	wait_for(parking, parked, INI_PARKED_READY);
+	ini_parking_wait(parking, parked, INI_PARKED_READY);
 	return 0;
 }
 
@@ -150,7 +78,7 @@ static void park_slot(struct ini_slot *slot)
 {
 	struct ini_queue *queue = slot->queue;
 	struct ini_parking *parking = &queue->session->parking;
-	struct ini_parked *parked = parked_take(parking);
+	struct ini_parked *parked = ini_parking_take(parking);
 
 	/* No new command was let in beyond the capacity. */
 	assert(parked);
@@ -158,7 +86,7 @@ static void park_slot(struct ini_slot *slot)
 	parked->io = io_of(slot);
 	parked->buffer = slot->buffer;
 	parked->queue = queue->index;
-	wait_for(parking, parked, slot->lost ? INI_PARKED_LOST : INI_PARKED_READY);
+	ini_parking_wait(parking, parked, slot->lost ? INI_PARKED_LOST : INI_PARKED_READY);
 	core_tags_put(&queue->tags, slot->tag);
 }
 
@@ -214,7 +142,7 @@ void ini_parked_release(struct rblk_session *session, u16 queue, bool renewed)
 			continue;
 		}
 		if (renewed && !idempotent(parked->io.opcode)) {
-			finish(parking, unlink_waiting(parking, link), -EIO);
+			ini_parking_finish(parking, ini_parking_unlink(parking, link), -EIO);
 			continue;
 		}
 		parked->state = INI_PARKED_READY;
@@ -225,35 +153,12 @@ void ini_parked_release(struct rblk_session *session, u16 queue, bool renewed)
 	}
 }
 
-void ini_parked_start(struct rblk_session *session)
-{
-	struct ini_parking *parking = &session->parking;
-	struct ini_parked **link = &parking->waiting, *parked;
-
-	while (parking->ready && (parked = *link)) {
-		int err;
-
-		if (parked->state != INI_PARKED_READY) {
-			link = &parked->next;
-			continue;
-		}
-		err = ini_io_restart(parked->volume, &parked->io);
-		if (err == -EAGAIN)
-			return; /* completions give credits back, and the next turn looks again */
-		parked = unlink_waiting(parking, link);
-		if (err)
-			finish(parking, parked, err);
-		else
-			parked_free(parking, parked); /* its slot holds volume and buffer */
-	}
-}
-
 void ini_parked_fail(struct rblk_session *session, int error)
 {
 	struct ini_parking *parking = &session->parking;
 
 	while (parking->waiting)
-		finish(parking, unlink_waiting(parking, &parking->waiting), error);
+		ini_parking_finish(parking, ini_parking_unlink(parking, &parking->waiting), error);
 }
 
 void ini_parked_fail_flushes(struct rblk_volume *volume)
@@ -263,7 +168,7 @@ void ini_parked_fail_flushes(struct rblk_volume *volume)
 
 	while ((parked = *link)) {
 		if (parked->volume == volume && parked->io.opcode == RBLK_OP_FLUSH)
-			finish(parking, unlink_waiting(parking, link), -EIO);
+			ini_parking_finish(parking, ini_parking_unlink(parking, link), -EIO);
 		else
 			link = &parked->next;
 	}
@@ -275,16 +180,13 @@ unsigned int ini_parked_deliver(struct rblk_session *session, unsigned int max)
 	unsigned int count = 0;
 	struct ini_parked *parked;
 
-	while ((!max || count < max) && (parked = parking->done)) {
+	while ((!max || count < max) && (parked = ini_parking_done(parking))) {
 		struct rblk_result result = parked->result;
 		rblk_callback done = parked->io.done;
 		void *arg = parked->io.arg;
 
-		parking->done = parked->next;
-		if (!parking->done)
-			parking->done_end = &parking->done;
 		count += !parked->io.piece;
-		parked_free(parking, parked);
+		ini_parked_remove(parking, parked);
 		done(arg, &result);
 	}
 	return count;

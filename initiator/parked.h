@@ -1,47 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Commands without a queue: they were on a connection that is lost and wait for its fence (F5), or
- * they came while no queue takes commands. parked.c keeps them, starts them on a queue that does,
- * or ends them. There are never more than the session's queues can have outstanding.
+ * Commands without a queue (parking.h): which come there, when they are started on a queue, or end. What
+ * was on a connection that is lost waits for the fence of its incarnation (F5).
  */
 #ifndef RBLK_INITIATOR_PARKED_H
 #define RBLK_INITIATOR_PARKED_H
 
-#include "initiator/io.h"
-
-struct rblk_session;
-struct ini_buffer;
-struct ini_queue;
-struct ini_slot;
-
-enum ini_parked_state {
-	INI_PARKED_FREE,
-	INI_PARKED_LOST,  /* of `queue`, whose fence is not acknowledged yet */
-	INI_PARKED_READY, /* may be sent */
-	INI_PARKED_DONE,  /* waits for its callback */
-};
-
-struct ini_parked {
-	struct ini_parked *next;
-	struct rblk_volume *volume; /* counts it as in flight */
-	struct ini_io io;
-	struct ini_buffer *buffer; /* held; NULL: none */
-	struct rblk_result result; /* DONE */
-	u16 queue;		   /* LOST */
-	u8 state;		   /* enum ini_parked_state */
-};
-
-/* The session's. */
-struct ini_parking {
-	struct ini_parked *all;
-	struct ini_parked *free;
-	struct ini_parked *waiting, **waiting_end; /* LOST and READY, the oldest first */
-	struct ini_parked *done, **done_end;
-	u32 capacity, used, ready;
-};
-
-int ini_parking_init(struct rblk_session *session, u32 capacity);
-void ini_parking_fini(struct rblk_session *session);
+#include "initiator/session.h"
 
 /* With what is in slots, are there as many commands as the session takes? Then no new one is. */
 bool ini_parking_full(const struct rblk_session *session);
@@ -54,8 +19,8 @@ int ini_park_new(struct rblk_volume *volume, const struct ini_io *io, struct ini
 void ini_park_queue(struct ini_queue *queue);
 /* The fence of what was lost with this queue is acknowledged. `renewed`: in a new epoch. */
 void ini_parked_release(struct rblk_session *session, u16 queue, bool renewed);
-/* Start what is READY, as far as queues take it. */
-void ini_parked_start(struct rblk_session *session);
+/* Its callback is next, or a slot has it: it holds nothing any more. */
+void ini_parked_remove(struct ini_parking *parking, struct ini_parked *parked);
 /* All of it ends with this error. */
 void ini_parked_fail(struct rblk_session *session, int error);
 /* FLUSHes of a volume whose acknowledged writes may be lost end with EIO (F7). */

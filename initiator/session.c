@@ -230,7 +230,7 @@ static int init_memory(struct rblk_session *session, char *error)
 		err = ini_queue_init(&session->queues[i], session, i);
 	}
 	if (!err)
-		err = ini_parking_init(session,
+		err = ini_parking_init(&session->parking,
 				       session->options.queues * session->options.credits);
 	if (err)
 		snprintf(error, RBLK_ERROR_BYTES, "registered memory for %u queues of %u credits: %s",
@@ -324,7 +324,7 @@ void ini_session_free(struct rblk_session *session)
 	if (!session)
 		return;
 	ini_buffers_fini(&session->buffers);
-	ini_parking_fini(session);
+	ini_parking_fini(&session->parking);
 	for (u16 i = 0; i < session->queue_count; i++)
 		ini_queue_fini(&session->queues[i]);
 	ini_control_fini(session);
@@ -372,8 +372,6 @@ int rblk_poll(struct rblk_session *session, unsigned int max)
 
 	ini_session_turn(session);
 	count = ini_complete_deliver(session, max);
-	if (session->parking.done)
-		count += ini_parked_deliver(session, max);
 	count += ini_event_deliver(session);
 	/* A caller that sleeps on 0 must be told everything that it may wait for. */
 	count += session->told;

@@ -9,7 +9,7 @@
 #define RBLK_INITIATOR_SESSION_H
 
 #include "initiator/buffer.h"
-#include "initiator/parked.h"
+#include "initiator/parking.h"
 #include "initiator/queue.h"
 #include "initiator/rblk.h"
 #include "initiator/uri.h"

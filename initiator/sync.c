@@ -151,7 +151,6 @@ void rblk_session_close(struct rblk_session *session)
 	while (!session->ended)
 		ini_sync_turn(session, UINT64_MAX);
 	ini_complete_deliver(session, 0);
-	ini_parked_deliver(session, 0);
 	ini_vectors_fini(session);
 	ini_volumes_fini(session);
 	ini_session_free(session);

@@ -96,7 +96,6 @@ static void learn_epoch(struct rblk_volume *volume)
 			 ini_session_peer(volume->session), volume->info.name);
 	volume->events |= 1u << RBLK_SESSION_EVENT_WRITES_LOST;
 	volume->session->told++;
-	ini_parked_fail_flushes(volume);
 }
 
 int rblk_acknowledge(struct rblk_volume *volume)

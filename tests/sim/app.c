@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "initiator/session.h"
+#include "initiator/volume.h"
 #include "proto/wire/wire_names.h"
 #include "tests/sim/coverage.h"
 #include "tests/sim/crc32c.h"
