@@ -27,7 +27,9 @@ static void check_commands(struct ini_queue *queue)
 	for (u32 tag = 0; tag < core_tags_count(queue->tags.credits); tag++) {
 		struct ini_slot *slot = &queue->slots[tag];
 
-		if (queue->tag_array[tag].state != CORE_TAG_SENT)
+		/* FENCE is answered when storage has ended what it had begun (F5), however long that takes. */
+		if (queue->tag_array[tag].state != CORE_TAG_SENT ||
+		    slot->command.opcode == RBLK_OP_FENCE)
 			continue;
 		if (now_ns - slot->sent_ns >= limit_ns) {
 			ini_queue_lose(queue, -ETIMEDOUT, "%s was not answered within %u ms",
