@@ -178,6 +178,7 @@ static int link_connect(struct nbd_link *link, const struct nbd_link_options *op
 		.size = sizeof(session_options),
 		.credits = LINK_CREDITS,
 		.queues = options->queues,
+		.give_up_ms = options->give_up_ms,
 	};
 	int err;
 

@@ -5,8 +5,8 @@
  * the session between calls. Any number of threads may use a link at the same time; each call
  * blocks until its own request is done. Nothing here knows about nbdkit.
  *
- * Results: 0 or negative errno. Once the session is lost every call returns -EIO, and
- * nbd_link_error() says why.
+ * Results: 0 or negative errno. While the session has no connection, calls wait. Once it has
+ * failed, every call returns -EIO, and nbd_link_error() says why.
  */
 #ifndef RBLK_NBDKIT_LINK_H
 #define RBLK_NBDKIT_LINK_H
@@ -20,7 +20,8 @@ struct nbd_link;
 struct nbd_link_options {
 	const char *uri;
 	const char *volume; /* NULL: the URI's */
-	uint32_t queues;    /* 0: the library's default */
+	uint32_t queues;     /* 0: the library's default */
+	uint32_t give_up_ms; /* without a connection for so long, the link fails; 0: the default */
 	bool polling;       /* the thread never sleeps */
 	bool read_only;
 };
@@ -32,7 +33,7 @@ void nbd_link_close(struct nbd_link *link);
 
 /* Fixed while the link is open. */
 const struct rblk_volume_info *nbd_link_info(const struct nbd_link *link);
-/* Why the session was lost; copied to error (RBLK_ERROR_BYTES), empty while it is not. */
+/* Why the session failed; copied to error (RBLK_ERROR_BYTES), empty while it has not. */
 void nbd_link_error(struct nbd_link *link, char *error);
 
 /* Any length; offset and bytes are multiples of the volume's blocks. flags: enum rblk_io_flag. */

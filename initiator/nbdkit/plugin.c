@@ -22,6 +22,7 @@
 /* The longest request that NBD clients send by default. */
 #define PLUGIN_MAX_BYTES (32u << 20)
 #define PLUGIN_EXTENTS_MAX 256u
+#define PLUGIN_GIVE_UP_MAX 86400u /* seconds */
 /* nbdkit's bounds for the preferred size. */
 #define PLUGIN_PREFERRED_MIN 512u
 #define PLUGIN_PREFERRED_MAX (2u << 20)
@@ -29,6 +30,7 @@
 static struct {
 	char *uri;
 	unsigned int queues;
+	unsigned int give_up; /* seconds; 0: the library's default */
 	bool polling;
 } settings;
 
@@ -48,6 +50,16 @@ static int config_polling(const char *value)
 	return -1;
 }
 
+static int config_give_up(const char *value)
+{
+	if (nbdkit_parse_unsigned("give-up", value, &settings.give_up))
+		return -1;
+	if (settings.give_up >= 1 && settings.give_up <= PLUGIN_GIVE_UP_MAX)
+		return 0;
+	nbdkit_error("give-up=%s: not from 1 to %u", value, PLUGIN_GIVE_UP_MAX);
+	return -1;
+}
+
 static int plugin_config(const char *key, const char *value)
 {
 	if (strcmp(key, "uri") == 0) {
@@ -57,6 +69,8 @@ static int plugin_config(const char *key, const char *value)
 	}
 	if (strcmp(key, "polling") == 0)
 		return config_polling(value);
+	if (strcmp(key, "give-up") == 0)
+		return config_give_up(value);
 	if (strcmp(key, "queues") != 0) {
 		nbdkit_error("unknown parameter \"%s\"", key);
 		return -1;
@@ -87,6 +101,7 @@ static int plugin_config_complete(void)
 #define PLUGIN_HELP                                                                                \
 	"[uri=]URI        rblk://host[:port][/volume] or rblk+tcp://host[:port][/volume]\n"       \
 	"queues=COUNT     connections to the target for each NBD connection (default 1)\n"        \
+	"give-up=SECONDS  without a connection for so long, requests fail (default 60)\n"        \
 	"polling=HOW      never (default): sleep until the target answers; always: spin"
 
 static void plugin_dump(void)
@@ -142,6 +157,7 @@ static void *plugin_open(int readonly)
 		.uri = settings.uri,
 		.volume = uri_has_volume() ? NULL : name,
 		.queues = settings.queues,
+		.give_up_ms = settings.give_up * 1000,
 		.polling = settings.polling,
 		.read_only = readonly,
 	};
