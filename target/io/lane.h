@@ -61,6 +61,7 @@ struct tgt_request {
 	bool holds_capsule; /* a receive buffer is held for it */
 	uint8_t orphan;	    /* STORING, and counted as the volume's: its lane is closed; or 0 */
 	bool chained;	    /* REPLYING: in lane->chained, not in lane->done */
+	bool numbered;	    /* F8: its operation number is under way in lane->answers */
 
 	/* Of the command, decoded. */
 	uint32_t sequence;
@@ -85,6 +86,8 @@ struct tgt_request {
 	uint64_t received_ns, submitted_ns;
 	uint32_t queued_us, stored_us;
 };
+
+struct tgt_answers; /* answers.h */
 
 /* -- lanes ------------------------------------------------------------------------------------- */
 
@@ -127,6 +130,7 @@ struct tgt_lane {
 	const struct tgt_lane_ops *ops;
 	struct tgt_turn *turn;
 	struct tgt_share *share; /* the session's */
+	struct tgt_answers *answers; /* likewise (F8) */
 	struct tgt_receives *receives;
 	struct tgt_pool *reports; /* for what its session commands report */
 	struct fab_conn *conn;

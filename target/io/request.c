@@ -11,6 +11,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include "target/io/answers.h"
 #include "target/io/checksum.h"
 #include "target/io/digest.h"
 #include "target/io/extents.h"
@@ -62,6 +63,7 @@ static void request_decode(struct tgt_request *request, const struct rblk_wire_c
 	request->orphan = 0;
 	request->held = NULL;
 	request->chained = false;
+	request->numbered = false;
 	request->access = NULL;
 	request->data = NULL;
 	request->data_bytes = 0;
@@ -377,6 +379,39 @@ static void request_go(struct tgt_request *request, char *capsule)
 	}
 }
 
+/* F8. True: it is to be done now. False: it has been answered. */
+static bool request_begin_operation(struct tgt_request *request)
+{
+	const struct tgt_answer *answer = NULL;
+
+	switch (tgt_answers_begin(request->lane->answers, request->argument,
+				  request->flags & RBLK_CMD_RETRY, &answer)) {
+	case TGT_OPERATION_NEW:
+		request->numbered = true;
+		return true;
+	case TGT_OPERATION_KNOWN:
+		request->result = answer->result;
+		tgt_request_complete(request, (enum rblk_status)answer->status);
+		break;
+	case TGT_OPERATION_INVALID:
+		tgt_request_complete(request, RBLK_E_INVALID);
+		break;
+	}
+	return false;
+}
+
+void tgt_request_end_operation(struct tgt_request *request, enum rblk_status status)
+{
+	if (!request->numbered)
+		return;
+	request->numbered = false;
+	if (tgt_answers_keeps(status))
+		tgt_answers_end(request->lane->answers, request->argument, status,
+				request->result);
+	else
+		tgt_answers_forget(request->lane->answers, request->argument);
+}
+
 void tgt_request_begin(struct tgt_request *request, const struct rblk_wire_command *command,
 		       char *capsule, uint32_t capsule_bytes, uint32_t buffer)
 {
@@ -392,6 +427,8 @@ void tgt_request_begin(struct tgt_request *request, const struct rblk_wire_comma
 					  rblk_le32(command->volume));
 		return;
 	}
+	if (tgt_opcode_numbered(request->opcode) && !request_begin_operation(request))
+		return;
 	request->capsule_buffer = buffer;
 	status = tgt_request_check(request, rblk_le32(command->volume));
 	if (status)
@@ -435,6 +472,7 @@ void tgt_request_complete(struct tgt_request *request, enum rblk_status status)
 	if (!request_queue_reply(request, data_out ? TGT_REQUEST_DATA_OUT : TGT_REQUEST_REPLYING))
 		return;
 	request->status = (uint16_t)status;
+	tgt_request_end_operation(request, status);
 	request_account(request);
 	tgt_request_release_capsule(request);
 	if (!data_out)
@@ -498,6 +536,8 @@ static void request_release(struct tgt_request *request)
 
 	if (!tgt_request_set_state(request, TGT_REQUEST_FREE))
 		return;
+	/* Its connection was lost before it was answered. */
+	tgt_request_end_operation(request, RBLK_E_FENCED);
 	tgt_request_release_capsule(request);
 	tgt_request_free_data(request);
 	if (request->orphan)

@@ -70,6 +70,12 @@ void tgt_request_complete(struct tgt_request *request, enum rblk_status status);
 void tgt_request_report(struct tgt_request *request);
 /* F2: the READs into the store's memory have been posted; the reply follows in lane->chained. */
 void tgt_request_chained(struct tgt_request *request);
+/*
+ * F8: a COMPARE_AND_WRITE or RESERVE ends with this answer (and request->result): it is kept, if it
+ * says that something was done. Completing the request does it; a caller does it only where the
+ * connection was lost meanwhile, before it drops the request. Dropped without it, nothing was done.
+ */
+void tgt_request_end_operation(struct tgt_request *request, enum rblk_status status);
 /* The upper room waits for something to end; it lists the request if true. */
 bool tgt_request_hold(struct tgt_request *request) __attribute__((warn_unused_result));
 

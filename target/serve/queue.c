@@ -22,6 +22,7 @@ int tgt_queue_init(struct tgt_queue *queue, struct tgt_session *session, struct 
 	queue->lane.fabric = fabric->index;
 	queue->lane.session_number = session->number;
 	queue->lane.reports_max = TGT_REPORTS_PER_QUEUE;
+	queue->lane.answers = &session->answers;
 	return tgt_lane_init(&queue->lane, &session->reactor->turn, &session->share, terms->ops,
 			     &terms->lane, ring);
 }

@@ -10,6 +10,7 @@
 
 #include "proto/wire/wire.h"
 #include "target/io/access.h"
+#include "target/io/answers.h"
 #include "target/io/share.h"
 #include "target/serve/reactor_impl.h"
 
@@ -58,6 +59,7 @@ struct tgt_session {
 	struct tgt_lease *lease;
 	struct tgt_host *host;	/* of its first login */
 	struct tgt_share share; /* of the reactor's memory; its queues' lanes use it */
+	struct tgt_answers answers; /* F8; its queues' lanes use it */
 	struct tgt_place places[RBLK_QUEUES_MAX];
 	unsigned int queues_here;
 	uint64_t idle_since_ns; /* without a queue */

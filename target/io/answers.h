@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * F8: a session's reply cache. Commands that are not idempotent (COMPARE_AND_WRITE, RESERVE) carry
+ * an operation number; a number that was answered gets the same answer when it is sent again, and
+ * nothing is done twice. The last RBLK_OPERATIONS_MAX answers are kept, so a session has no more of
+ * these commands under way either. serve/ embeds one in each session: it ends with the epoch.
+ * request.c asks it; the reactor's thread only.
+ */
+#ifndef RBLK_TARGET_ANSWERS_H
+#define RBLK_TARGET_ANSWERS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include "proto/wire/message.h"
+
+struct tgt_answer {
+	uint64_t number; /* 0: free */
+	uint64_t result;
+	uint16_t status; /* enum rblk_status */
+	bool under_way;	 /* no answer yet */
+};
+
+/* All zero: none. Number n has the place n modulo their count. */
+struct tgt_answers {
+	struct tgt_answer answers[RBLK_OPERATIONS_MAX];
+};
+
+enum tgt_operation {
+	TGT_OPERATION_NEW,     /* to be done now; under way until tgt_answers_end() or _forget() */
+	TGT_OPERATION_KNOWN,   /* *answer is its answer */
+	TGT_OPERATION_INVALID, /* seen before and no retry, under way, or too old to be known */
+};
+
+enum tgt_operation tgt_answers_begin(struct tgt_answers *answers, uint64_t number, bool retry,
+				     const struct tgt_answer **answer);
+/* It was done, as far as the answer says, and must not be done again. */
+void tgt_answers_end(struct tgt_answers *answers, uint64_t number, enum rblk_status status,
+		     uint64_t result);
+/* Nothing of it was done: the number may come again. */
+void tgt_answers_forget(struct tgt_answers *answers, uint64_t number);
+
+/* Is an answer kept? Not one that says that nothing was done. */
+static inline bool tgt_answers_keeps(enum rblk_status status)
+{
+	return status == RBLK_OK || status == RBLK_E_IO || status == RBLK_E_NO_SPACE ||
+	       status == RBLK_E_MEDIUM || status == RBLK_E_COMPARE || status == RBLK_E_RESERVED;
+}
+
+/* The opcodes whose `argument` is an operation number. */
+static inline bool tgt_opcode_numbered(uint8_t opcode)
+{
+	return opcode == RBLK_OP_COMPARE_AND_WRITE || opcode == RBLK_OP_RESERVE;
+}
+
+#endif
