@@ -157,8 +157,7 @@ struct verbs_mr {
 	/* From fab_mr_begin() or fab_mr_retire() to fab_mr_end(), when it is not on the fab's list:
 	 * the devices that it works with, which are kept open, and what came of it. */
 	struct verbs_device *devices[FAB_DEVICES_MAX];
-	int work_errno;
-	unsigned int work_failed; /* index of the device */
+	int work_errnos[FAB_DEVICES_MAX]; /* 0: no failure */
 };
 
 static inline struct verbs_fab *verbs_fab(const struct fab *fab)

@@ -172,7 +172,7 @@ void verbs_mr_work(struct fab_mr *head)
 {
 	struct verbs_mr *mr = (struct verbs_mr *)head;
 
-	for (unsigned int i = 0; i < FAB_DEVICES_MAX && !mr->work_errno; i++) {
+	for (unsigned int i = 0; i < FAB_DEVICES_MAX; i++) {
 		if (!mr->devices[i])
 			continue;
 		if (head->retired) {
@@ -181,10 +181,8 @@ void verbs_mr_work(struct fab_mr *head)
 		}
 		errno = 0;
 		mr->mrs[i] = ibv_reg_mr(mr->devices[i]->pd, mr->addr, mr->bytes, mr->access);
-		if (mr->mrs[i])
-			continue;
-		mr->work_errno = errno ? errno : EINVAL;
-		mr->work_failed = i;
+		if (!mr->mrs[i])
+			mr->work_errnos[i] = errno ? errno : EINVAL;
 	}
 }
 
@@ -195,17 +193,20 @@ static int verbs_mr_publish(struct verbs_mr *mr)
 	int err = 0;
 
 	TAILQ_INSERT_TAIL(&fab->mrs, mr, entry);
-	/* The error of a device that was removed meanwhile does not matter. */
-	if (mr->work_errno && !mr->devices[mr->work_failed]->gone) {
-		errno = mr->work_errno;
-		err = verbs_mr_fail(mr->head.fab, mr, mr->devices[mr->work_failed]->head.name);
-	}
 	for (unsigned int i = 0; i < fab->device_count && !err; i++) {
+		struct verbs_device *device = fab->devices[i];
+
 		if (mr->mrs[i]) {
 			mr->head.lkey[i] = mr->mrs[i]->lkey;
 			mr->head.rkey[i] = mr->mrs[i]->rkey;
-		} else if (!fab->devices[i]->gone) {
-			err = verbs_mr_add(mr, fab->devices[i], fab->devices[i]->pd);
+		} else if (device->gone) {
+			/* The error of a device that was removed meanwhile does not matter. */
+			continue;
+		} else if (mr->devices[i] == device) {
+			errno = mr->work_errnos[i];
+			err = verbs_mr_fail(mr->head.fab, mr, device->head.name);
+		} else {
+			err = verbs_mr_add(mr, device, device->pd);
 		}
 	}
 	if (err)
@@ -226,7 +227,7 @@ int verbs_mr_end(struct fab_mr *head)
 		err = verbs_mr_publish(mr);
 		if (!err) {
 			memset(mr->devices, 0, sizeof(mr->devices));
-			mr->work_errno = 0;
+			memset(mr->work_errnos, 0, sizeof(mr->work_errnos));
 		}
 	}
 	verbs_mr_release(devices);

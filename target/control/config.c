@@ -288,6 +288,11 @@ static const char *path_wrong(const char *path)
 	return NULL;
 }
 
+static bool is_path(const struct tgt_option *option)
+{
+	return strcmp(option->name, "path") == 0 || strcmp(option->name, "state_dir") == 0;
+}
+
 /* libinih's handler: 1 is yes, 0 is no. */
 static int handle_key(void *context, const char *section, const char *key, const char *value)
 {
@@ -313,9 +318,9 @@ static int handle_key(void *context, const char *section, const char *key, const
 		return file_failed(file);
 	}
 	file->seen |= bit;
-	if (strcmp(option->name, "path") == 0 && *value && path_wrong(value)) {
-		tgt_error(file->error, 0, "%s:%u: path: %s %s", file->path, file->line, value,
-			  path_wrong(value));
+	if (is_path(option) && *value && path_wrong(value)) {
+		tgt_error(file->error, 0, "%s:%u: %s: %s %s", file->path, file->line, option->name,
+			  value, path_wrong(value));
 		return file_failed(file);
 	}
 	if (tgt_option_set(option, section_object(file), value, why) < 0) {

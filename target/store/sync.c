@@ -39,15 +39,18 @@ static bool sync_lost(const struct tgt_io *io, int error)
 static void volume_latch(struct tgt_volume *volume)
 {
 	struct tgt_volume_trouble *trouble = &volume->trouble;
-	uint64_t epoch;
+	uint64_t change;
 
 	do
-		env_random(&epoch, sizeof(epoch));
-	while (!epoch);
-	/* The epoch first: an OPEN after the latch is off again must see the new one. */
-	atomic_store(&trouble->epoch, epoch);
+		env_random(&change, sizeof(change));
+	while (!change);
+	/*
+	 * The epoch first: an OPEN after the latch is off again must see the new one. Two reactors may
+	 * be here at once: whatever their order, the volume and its mark end with the same epoch.
+	 */
+	atomic_fetch_xor(&trouble->epoch, change);
 	if (trouble->mark) {
-		atomic_store(&trouble->mark->epoch, epoch);
+		atomic_fetch_xor(&trouble->mark->epoch, change);
 		atomic_store(&trouble->mark->lost, 1);
 	}
 	if (!atomic_exchange(&trouble->lost, true))

@@ -87,6 +87,8 @@ static void mistakes_have_file_and_line(void **state)
 		 "write it without them"},
 		{"[volume a]\npath = srv/x\n",
 		 "rblkd.conf:2: path: srv/x is relative: write an absolute path"},
+		{"[target]\nstate_dir = run/rblkd\n",
+		 "rblkd.conf:2: state_dir: run/rblkd is relative: write an absolute path"},
 		{"[volume a]\npath = /x\nsize = 1M\n",
 		 "rblkd.conf:1: volume a: store = uring, "
 		 "but it has a path and a size; the size comes from the path"},
