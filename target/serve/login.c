@@ -68,13 +68,15 @@ static void login_reject(struct tgt_reactor *reactor, struct fab_request *reques
 }
 
 /* The option's name says which resource is exhausted. */
-static void login_reject_full(const struct tgt_login *login, struct tgt_reactor *reactor,
+static void login_reject_full(const struct tgt_login *login, struct tgt_reactor *reactor, bool full,
 			      unsigned int most, const char *of_what)
 {
-	char why[96];
+	char why[128];
 
-	snprintf(why, sizeof(why), "all %u %s of reactor %u are in use (its share of --%s)", most, of_what,
-		 reactor->index, of_what);
+	snprintf(why, sizeof(why),
+		 full ? "all %u %s of reactor %u are in use (its share of --%s)"
+		      : "the last of %u %s of reactor %u (its share of --%s) are for other hosts",
+		 most, of_what, reactor->index, of_what);
 	login_reject(reactor, login->request, RBLK_REJECT_NO_RESOURCES, 0, why);
 }
 
@@ -150,7 +152,7 @@ static void login_terms(struct tgt_reactor *reactor, struct tgt_fabric *fabric,
 	struct core_login_room room = {
 		.total = receives->most,
 		.free = receives->most - receives->promised,
-		.held = session->share.credits,
+		.held = session->share.host->credits,
 		.places = reactor->queues_max - reactor->queue_count,
 		.most = reactor->config.credits,
 	};
@@ -194,8 +196,8 @@ static void login_establish(struct tgt_login *login, struct tgt_queue *queue)
 			queue->lane.credits, session->reactor->index);
 }
 
-/* The queue in its session, connected. Answers the request in every case. */
-static void login_accept(struct tgt_login *login, struct tgt_session *session,
+/* The queue in its session, which begins with it or not, connected. Answers the request in every case. */
+static void login_accept(struct tgt_login *login, struct tgt_session *session, bool begins,
 			 struct tgt_fabric *fabric, struct tgt_device *device, uint32_t features)
 {
 	struct tgt_reactor *reactor = session->reactor;
@@ -207,10 +209,16 @@ static void login_accept(struct tgt_login *login, struct tgt_session *session,
 	};
 	struct rblk_wire_reject reject;
 	struct tgt_queue *queue = NULL;
+	unsigned int used;
 	int err;
 
-	if (reactor->queue_count + login_leaves_room(reactor, login) >= reactor->queues_max) {
-		login_reject_full(login, reactor, reactor->queues_max, "connections");
+	used = reactor->queue_count + login_leaves_room(reactor, login);
+	/* A session's queue 0 that comes back takes what was kept for it. */
+	if (used >= reactor->queues_max ||
+	    ((begins || terms.lane.index) &&
+	     !tgt_host_may_take(session->host->queues, used, reactor->queues_max))) {
+		login_reject_full(login, reactor, used >= reactor->queues_max, reactor->queues_max,
+				  "connections");
 		return;
 	}
 	if (session->measuring)
@@ -238,6 +246,12 @@ static void login_accept(struct tgt_login *login, struct tgt_session *session,
 	}
 }
 
+static bool login_session_fits(const struct tgt_login *login, const struct tgt_reactor *reactor)
+{
+	return tgt_host_may_take(login->host->sessions, reactor->session_count,
+				 reactor->sessions_max);
+}
+
 /* A login's first queue of a session that is not here. Answers the request in every case. */
 static void login_begin_session(struct tgt_login *login, struct tgt_reactor *reactor,
 				struct tgt_fabric *fabric, struct tgt_device *device,
@@ -245,10 +259,11 @@ static void login_begin_session(struct tgt_login *login, struct tgt_reactor *rea
 {
 	struct tgt_session *session;
 
-	if (reactor->session_count >= reactor->sessions_max)
-		tgt_session_expire(reactor, true);
-	if (reactor->session_count >= reactor->sessions_max) {
-		login_reject_full(login, reactor, reactor->sessions_max, "sessions");
+	if (!login_session_fits(login, reactor))
+		tgt_session_expire(reactor, login->host);
+	if (!login_session_fits(login, reactor)) {
+		login_reject_full(login, reactor, reactor->session_count >= reactor->sessions_max,
+				  reactor->sessions_max, "sessions");
 		return;
 	}
 	session = tgt_session_create(reactor, &login->wire, login->lease, login->host);
@@ -257,7 +272,7 @@ static void login_begin_session(struct tgt_login *login, struct tgt_reactor *rea
 		return;
 	}
 	session->measuring = features & RBLK_FEATURE_SCRATCH;
-	login_accept(login, session, fabric, device, features);
+	login_accept(login, session, true, fabric, device, features);
 	if (!session->queues_here)
 		tgt_session_end(session, NULL);
 }
@@ -320,7 +335,7 @@ static bool login_try(struct tgt_reactor *reactor, struct tgt_login *login)
 	verdict = login_judge(login, reactor, fab_device, session);
 	switch (verdict.action) {
 	case CORE_LOGIN_ACCEPT:
-		login_accept(login, session, fabric, device, verdict.features);
+		login_accept(login, session, false, fabric, device, verdict.features);
 		return true;
 	case CORE_LOGIN_CREATE:
 		login_begin_session(login, reactor, fabric, device, verdict.features);

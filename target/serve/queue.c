@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include "target/io/lane_end.h"
 #include "target/serve/device.h"
+#include "target/serve/host.h"
 
 /* -- creating ---------------------------------------------------------------------------------- */
 
@@ -61,6 +62,7 @@ void tgt_queue_join(struct tgt_queue *queue)
 	place->incarnation = queue->incarnation;
 	session->queues_here++;
 	reactor->queue_count++;
+	session->host->queues++;
 	queue->device->queues++;
 	tgt_lane_open(&queue->lane);
 	if (reactor->keepalive_ns)
@@ -72,6 +74,7 @@ static void queue_free(struct tgt_queue *queue)
 	fab_conn_destroy(queue->lane.conn);
 	queue->lane.receives->promised -= queue->lane.tags;
 	queue->lane.share->credits -= queue->lane.tags;
+	queue->lane.share->host->credits -= queue->lane.tags;
 	tgt_pool_free(queue->session->reactor->reserve, queue->lane.replies,
 		      tgt_lane_ring_bytes(queue->lane.credits));
 	free(queue);
@@ -99,6 +102,7 @@ int tgt_queue_create(struct tgt_session *session, struct tgt_fabric *fabric,
 	queue->lane.receives = &device->receives;
 	device->receives.promised += queue->lane.tags;
 	session->share.credits += queue->lane.tags;
+	session->share.host->credits += queue->lane.tags;
 	queue->lane.lkey = fab_mr_lkey(fabric->mr, fab_conn_device(queue->lane.conn));
 	tgt_queue_join(queue);
 	*out = queue;
@@ -166,6 +170,7 @@ void tgt_queue_destroy(struct tgt_queue *queue)
 	assert(queue->drained && !queue->lane.active);
 	TAILQ_REMOVE(&reactor->ended, queue, ended_link);
 	reactor->queue_count--;
+	queue->session->host->queues--;
 	tgt_lane_fini(&queue->lane);
 	queue->free(queue);
 	device->queues--;

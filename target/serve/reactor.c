@@ -189,7 +189,7 @@ static void reactor_timers(struct tgt_reactor *reactor)
 	next_ns = tgt_keepalive_check(reactor);
 	due_ns = tgt_work_check_taken(&reactor->turn);
 	next_ns = due_ns < next_ns ? due_ns : next_ns;
-	due_ns = tgt_session_expire(reactor, false);
+	due_ns = tgt_session_expire(reactor, NULL);
 	next_ns = due_ns < next_ns ? due_ns : next_ns;
 	due_ns = tgt_login_expire(reactor);
 	next_ns = due_ns < next_ns ? due_ns : next_ns;

@@ -42,6 +42,7 @@ struct tgt_session *tgt_session_create(struct tgt_reactor *reactor,
 	session->idle_since_ns = reactor->turn.now_ns;
 	TAILQ_INSERT_TAIL(&reactor->sessions, session, link);
 	reactor->session_count++;
+	host->sessions++;
 	return session;
 }
 
@@ -90,6 +91,7 @@ static void session_free(struct tgt_session *session)
 	tgt_handle_close_all(session);
 	TAILQ_REMOVE(&reactor->sessions, session, link);
 	reactor->session_count--;
+	session->host->sessions--;
 	reactor->rejudge = true;
 	tgt_lease_put(session->lease);
 	tgt_host_put(reactor, session->host);
@@ -166,10 +168,11 @@ unsigned int tgt_session_bury(struct tgt_reactor *reactor)
 	return count;
 }
 
-uint64_t tgt_session_expire(struct tgt_reactor *reactor, bool need)
+uint64_t tgt_session_expire(struct tgt_reactor *reactor, const struct tgt_host *need)
 {
 	uint64_t keep_ns = session_keep_ns(reactor);
 	uint64_t next_ns = UINT64_MAX;
+	bool of_any = need && need->sessions <= reactor->sessions_max / 8;
 	struct tgt_session *session, *following, *oldest = NULL;
 
 	for (session = TAILQ_FIRST(&reactor->sessions); session; session = following) {
@@ -178,15 +181,16 @@ uint64_t tgt_session_expire(struct tgt_reactor *reactor, bool need)
 			continue;
 		if (reactor->turn.now_ns - session->idle_since_ns >= keep_ns) {
 			session_free(session);
-			need = false;
 			continue;
 		}
 		if (session->idle_since_ns + keep_ns < next_ns)
 			next_ns = session->idle_since_ns + keep_ns;
+		if (!of_any && session->host != need)
+			continue;
 		if (!oldest || session->idle_since_ns < oldest->idle_since_ns)
 			oldest = session;
 	}
-	if (need && oldest)
+	if (oldest && !tgt_host_may_take(need->sessions, reactor->session_count, reactor->sessions_max))
 		session_free(oldest);
 	return next_ns;
 }

@@ -18,8 +18,9 @@ struct tgt_session *tgt_session_find(struct tgt_reactor *reactor, const uint8_t 
 void tgt_session_end(struct tgt_session *session, const char *reason);
 /* End of a turn: destroy the queues that have ended. May free their sessions. Returns how many. */
 unsigned int tgt_session_bury(struct tgt_reactor *reactor);
-/* Forget sessions whose time without queues is over, or, with `need`, the oldest of them now.
- * Returns when the next is due, or UINT64_MAX. */
-uint64_t tgt_session_expire(struct tgt_reactor *reactor, bool need);
+/* Forget sessions whose time without queues is over. If `need` (else NULL) has no place for one more
+ * nevertheless: the oldest without queues now, of that host, or of any if that host has few. Returns
+ * when the next is due, or UINT64_MAX. */
+uint64_t tgt_session_expire(struct tgt_reactor *reactor, const struct tgt_host *need);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Goal: of the logins that wait for an older life to end there are so many and no more, and when the
- * list is full it refuses those of the host that has filled it. Method: a reactor by hand with
+ * list is full it refuses those of the host that has filled it; no host can take all places. Method: a reactor by hand with
  * sessions that are ending, and logins of them from several addresses on a fabric that notes how
  * each was answered.
  */
@@ -225,6 +225,87 @@ static void logins_do_not_wait_for_ever(void **state)
 	assert_false(second->answered);
 }
 
+static struct tgt_host *host_of(const char *from)
+{
+	struct sockaddr_in address = address_of(from);
+	struct tgt_host *host = tgt_host_get(&rig->reactor, (struct sockaddr *)&address);
+
+	assert_non_null(host);
+	tgt_host_put(&rig->reactor, host);
+	return host;
+}
+
+static enum rblk_reject_reason reason_of(const struct request *request)
+{
+	assert_true(request->answered);
+	return rblk_le16(request->reject.reason);
+}
+
+/* The rig has no receive buffers: a login that has its place fails for these. */
+static void the_last_places_are_for_other_hosts(void **state)
+{
+	struct tgt_reactor *reactor = &rig->reactor;
+	struct tgt_session *session;
+
+	(void)state;
+	reactor->sessions_max = 16;
+	reactor->queues_max = 32;
+	for (uint8_t i = 1; i <= 14; i++) {
+		assert_int_equal(reason_of(log_in(login_of(200, 0, 1, 1), GREEDY)),
+				 RBLK_REJECT_NO_CREDITS);
+		session_is_ending(i, GREEDY);
+	}
+	session_is_ending(15, OTHER);
+	TAILQ_FOREACH(session, &reactor->sessions, link)
+		session->queues_here = 1;
+	assert_int_equal(reason_of(log_in(login_of(200, 0, 1, 1), GREEDY)),
+			 RBLK_REJECT_NO_RESOURCES);
+	assert_int_equal(reason_of(log_in(login_of(200, 0, 1, 1), OTHER)), RBLK_REJECT_NO_CREDITS);
+	session_is_ending(16, OTHER);
+	TAILQ_LAST(&reactor->sessions, tgt_session_list)->queues_here = 1;
+	assert_int_equal(reason_of(log_in(login_of(200, 0, 1, 1), OTHER)),
+			 RBLK_REJECT_NO_RESOURCES);
+	/* An idle session is forgotten for one of its own host, and for a host that has few. */
+	TAILQ_LAST(&reactor->sessions, tgt_session_list)->queues_here = 0;
+	assert_int_equal(reason_of(log_in(login_of(200, 0, 1, 1), GREEDY)),
+			 RBLK_REJECT_NO_RESOURCES);
+	assert_int_equal(host_of(OTHER)->sessions, 2);
+	assert_int_equal(reason_of(log_in(login_of(200, 0, 1, 1), OTHER)), RBLK_REJECT_NO_CREDITS);
+	assert_int_equal(host_of(OTHER)->sessions, 1);
+	session_is_ending(16, OTHER);
+	TAILQ_LAST(&reactor->sessions, tgt_session_list)->queues_here = 1;
+	TAILQ_FIRST(&reactor->sessions)->queues_here = 0;
+	assert_int_equal(reason_of(log_in(login_of(200, 0, 1, 1), "10.0.0.3")),
+			 RBLK_REJECT_NO_CREDITS);
+	assert_int_equal(host_of(GREEDY)->sessions, 13);
+	TAILQ_FOREACH(session, &reactor->sessions, link)
+		session->queues_here = 0;
+}
+
+/* A host's own queue 0 is not what is meant: its session could not go on without it. */
+static void the_last_connections_are_for_other_hosts(void **state)
+{
+	struct tgt_reactor *reactor = &rig->reactor;
+	struct tgt_session *session;
+
+	(void)state;
+	reactor->sessions_max = 16;
+	reactor->queues_max = 16;
+	session_is_ending(1, GREEDY);
+	session = TAILQ_FIRST(&reactor->sessions);
+	session->ending = false;
+	host_of(GREEDY)->queues = reactor->queue_count = 13;
+	/* One of the three that are left is kept for the session's queue 0. */
+	assert_int_equal(reason_of(log_in(login_of(1, 1, 1, 1), GREEDY)), RBLK_REJECT_NO_RESOURCES);
+	assert_int_equal(reason_of(log_in(login_of(1, 0, 1, 1), GREEDY)), RBLK_REJECT_NO_CREDITS);
+	assert_int_equal(reason_of(log_in(login_of(2, 0, 1, 1), OTHER)), RBLK_REJECT_NO_CREDITS);
+	reactor->queue_count = 14;
+	assert_int_equal(reason_of(log_in(login_of(3, 0, 1, 1), GREEDY)), RBLK_REJECT_NO_RESOURCES);
+	assert_int_equal(reason_of(log_in(login_of(1, 0, 1, 1), GREEDY)), RBLK_REJECT_NO_CREDITS);
+	assert_int_equal(reason_of(log_in(login_of(2, 0, 1, 1), OTHER)), RBLK_REJECT_NO_CREDITS);
+	host_of(GREEDY)->queues = reactor->queue_count = 0;
+}
+
 /* The port is another for each connection; an address of IPv4 is the same as IPv6 maps it. */
 static void a_host_is_an_address_without_a_port(void **state)
 {
@@ -259,6 +340,8 @@ int main(void)
 		TEST(a_full_list_refuses_only_who_has_filled_it),
 		TEST(the_older_of_two_that_wait_is_told_why),
 		TEST(logins_do_not_wait_for_ever),
+		TEST(the_last_places_are_for_other_hosts),
+		TEST(the_last_connections_are_for_other_hosts),
 		TEST(a_host_is_an_address_without_a_port),
 	};
 
