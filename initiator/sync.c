@@ -101,7 +101,8 @@ int rblk_arm(struct rblk_session *session)
 	int armed;
 
 	session->events_due = true;
-	if (session->done.head || session->parking.done || session->ended)
+	/* `told`: what followed from the callbacks of the last rblk_poll(), which it did not count. */
+	if (session->done.head || session->parking.done || session->told || session->ended)
 		return 1;
 	armed = fab_arm(session->fab);
 	if (armed < 0)
