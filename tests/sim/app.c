@@ -223,6 +223,10 @@ static bool op_memory(struct sim_app *app, struct sim_op *op, struct sim_command
 /* F7: what was acknowledged may be lost. It says that it knows, or closes the volume. */
 static void op_loss_known(struct sim_app *app, struct sim_mount *mount)
 {
+	/* Other volumes are still to be opened anew: it looks when all are. */
+	if (!app->session->core.named)
+		return;
+	mounts_refresh(app);
 	sim_reached("application", "is told that acknowledged writes may be lost", NULL);
 	if (sim_chance(300000)) {
 		app->gone = true;
@@ -245,7 +249,7 @@ static int op_start(struct sim_app *app, const struct sim_mount *mount, struct s
 	command.session = app->session_number;
 	command.life = mount->life;
 	command.own_life = mount->own_life;
-	command.resent = !app->options.no_reconnect;
+	command.resent = command.unseen = !app->options.no_reconnect;
 	op->app = app;
 	op->mount = (struct sim_mount *)mount;
 	op->number = ++app->op_number;

@@ -413,10 +413,24 @@ void sim_model_waited(const char *who, uint64_t queued_us)
 
 /* -- sessions ------------------------------------------------------------------------------ */
 
+/* What its initiator sends again by itself may be sent now; nothing of that is over. */
+static void session_sends_again(uint32_t session)
+{
+	struct model_command *command;
+	struct sim_volume *volume;
+
+	for (volume = model.volumes; volume; volume = volume->next)
+		TAILQ_FOREACH(command, &volume->commands, link)
+			if (command->command.session == session && command->command.unseen &&
+			    command->command.resent)
+				sim_model_again(&command->command);
+}
+
 void sim_model_conn_made(uint32_t session)
 {
 	model.sessions[session % SESSIONS_MAX].conns++;
 	model.sessions[session % SESSIONS_MAX].open++;
+	session_sends_again(session);
 }
 
 void sim_model_conn_closed(uint32_t session)

@@ -37,6 +37,7 @@ struct sim_command {
 	unsigned int life; /* FLUSH: of the volume when its handle was opened (F7) */
 	unsigned int own_life; /* FLUSH: the session has had it open since, with no loss that it knows of */
 	bool resent;	  /* until it is answered, even to its target's successor */
+	bool unseen;	  /* nobody says when: it may be whenever the session has a new connection */
 	bool fua;
 	uint64_t sector, sectors;
 	uint64_t id; /* of a WRITE: what its sectors say */
@@ -84,7 +85,8 @@ void sim_model_waited(const char *who, uint64_t queued_us);
 
 /* -- sessions: when is what was lost over? ------------------------------------------------- */
 
-/* The target has a connection of the session; has none any more, and says that it is fenced (F5).
+/*
+ * The target has a connection of the session; has none any more, and says that it is fenced (F5).
  */
 void sim_model_conn_made(uint32_t session);
 void sim_model_conn_gone(uint32_t session, bool killed);

@@ -233,7 +233,7 @@ static void errand_send(struct sim_errand *errand, struct sim_life *life)
 	if (errand->lost_once)
 		errand_check_fenced(errand);
 	if (!errand->zombie) {
-		errand->command->life = survivor->life;
+		errand->command->life = errand->command->own_life = survivor->life;
 		sim_model_again(errand->command);
 	}
 	/* A lie that cannot be told is none. */
@@ -361,6 +361,7 @@ static bool errand_begin(struct sim_errand *errand)
 		.volume = survivor->host->volumes[survivor->volume],
 		.session = survivor->session,
 		.life = survivor->life,
+		.own_life = survivor->life,
 		.resent = true,
 		.fua = errand->fua,
 		.sector = errand->sector,
