@@ -12,6 +12,9 @@ enum retry {
 	RETRY_LATE,  /* the longest delay: only a change at the target can help */
 };
 
+/* How long a connection must have lived at least to count as a good one. */
+#define LIVED_NS (1000 * MS_NS)
+
 /* -- changing ---------------------------------------------------------------------------------- */
 
 static void set_state(struct core_session *session, enum core_session_state state)
@@ -466,6 +469,17 @@ void core_session_unreached(struct core_session *session, u16 index, u64 now_ns)
 	settle(session, now_ns);
 }
 
+/*
+ * One that lived for a while, and for longer than it had to wait for that, comes back at once; one that
+ * is lost again and again does not.
+ */
+static bool lived(const struct core_queue *queue, u64 now_ns)
+{
+	u64 lived_ns = now_ns - queue->live_ns;
+
+	return lived_ns >= LIVED_NS && lived_ns >= queue->backoff.delay_ms * MS_NS;
+}
+
 static void live_lost(struct core_session *session, u16 index, u64 now_ns)
 {
 	struct core_queue *queue = &session->queue[index];
@@ -473,9 +487,7 @@ static void live_lost(struct core_session *session, u16 index, u64 now_ns)
 	drop_fences(session, index);
 	core_lost_begin(&queue->lost, queue->incarnation, now_ns);
 	close_queue(queue);
-	/* One that lived for a while comes back at once; one that is lost again and again does not.
-	 */
-	if (now_ns - queue->live_ns >= session->options.reconnect_max_ms * MS_NS)
+	if (lived(queue, now_ns))
 		core_backoff_reset(&queue->backoff);
 	plan_retry(queue, queue->backoff.delay_ms ? RETRY_DELAY : RETRY_NOW, now_ns);
 	if (!queue->backoff.delay_ms)

@@ -7,9 +7,12 @@
 #include "target/control/listener.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <netinet/in.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include "proto/core/env.h"
 #include "proto/wire/login.h"
 #include "target/base/error.h"
@@ -21,6 +24,8 @@
 #define BACKLOG 128
 #define EVENT_BATCH 64u
 #define KINDS 3u
+/* How often an address that is in use is tried at the start: short beside a restart. */
+#define IN_USE_NS 20000000
 /* How often an address whose device was removed is tried. */
 #define AGAIN_MS 1000
 
@@ -92,7 +97,39 @@ static int place_listen(struct tgt_listener *listener, struct place *place, char
 	return 0;
 }
 
-static int place_open(struct tgt_listener *listener, const struct tgt_address *address, char *error)
+/* Before the daemon serves, signals stay pending for the signalfd. */
+static bool end_requested(void)
+{
+	sigset_t pending;
+
+	return sigpending(&pending) == 0 &&
+	       (sigismember(&pending, SIGTERM) || sigismember(&pending, SIGINT));
+}
+
+/*
+ * A predecessor may still have the address: it drains, or was killed and is being taken down. Its
+ * volumes' locks (F6) are waited for as well, but not every volume has one.
+ */
+static int place_listen_wait(struct tgt_listener *listener, struct place *place, uint32_t wait_ms,
+			     char *error)
+{
+	const struct timespec pause = {.tv_nsec = IN_USE_NS};
+	uint64_t deadline_ns = env_now_ns() + (uint64_t)wait_ms * 1000000u;
+	bool told = false;
+	int err;
+
+	while ((err = place_listen(listener, place, error)) == -EADDRINUSE &&
+	       env_now_ns() < deadline_ns && !end_requested()) {
+		if (!told)
+			tgt_log(TGT_LOG_WARNING, "%s: waiting up to %" PRIu32 " ms", error, wait_ms);
+		told = true;
+		nanosleep(&pause, NULL);
+	}
+	return err;
+}
+
+static int place_open(struct tgt_listener *listener, const struct tgt_address *address,
+		      uint32_t wait_ms, char *error)
 {
 	struct place *place = &listener->places[listener->count];
 	int err;
@@ -105,7 +142,7 @@ static int place_open(struct tgt_listener *listener, const struct tgt_address *a
 		err = place->candidates < 0 ? place->candidates : 0;
 	}
 	if (!err)
-		err = place_listen(listener, place, error);
+		err = place_listen_wait(listener, place, wait_ms, error);
 	if (!err)
 		listener->count++;
 	return err;
@@ -124,7 +161,7 @@ int tgt_listener_create(const struct tgt_config *config, struct tgt_reactor **re
 	listener->reactors = reactors;
 	listener->reactor_count = config->reactors;
 	for (unsigned int i = 0; i < config->listen_count && !err; i++)
-		err = place_open(listener, &config->listen[i], error);
+		err = place_open(listener, &config->listen[i], config->listen_wait_ms, error);
 	if (err) {
 		tgt_listener_destroy(listener);
 		return err;

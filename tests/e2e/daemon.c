@@ -188,7 +188,7 @@ static bool find_address(struct e2e_daemon *daemon)
 	return at != NULL;
 }
 
-static void wait_until_serving(struct e2e_daemon *daemon)
+void e2e_daemon_await(struct e2e_daemon *daemon)
 {
 	const struct timespec pause = { .tv_nsec = 5000000 };
 	time_t until = time(NULL) + START_S;
@@ -226,7 +226,6 @@ static void launch(struct e2e_daemon *daemon, const char *listen, unsigned int d
 	close(log);
 	if (daemon->pid < 0)
 		give_up("fork failed");
-	wait_until_serving(daemon);
 }
 
 void e2e_daemon_start(struct e2e_daemon *daemon, const char *argument, ...)
@@ -236,16 +235,33 @@ void e2e_daemon_start(struct e2e_daemon *daemon, const char *argument, ...)
 	va_start(more, argument);
 	launch(daemon, listen_address(), 0, argument, more);
 	va_end(more);
+	e2e_daemon_await(daemon);
+}
+
+static void launch_again(struct e2e_daemon *daemon, const char *argument, va_list more)
+{
+	char listen[128];
+
+	snprintf(listen, sizeof(listen), "%s://%s", over_rdma() ? "rblk" : "rblk+tcp", daemon->host);
+	launch(daemon, listen, 0, argument, more);
 }
 
 void e2e_daemon_start_again(struct e2e_daemon *daemon, const char *argument, ...)
 {
-	char listen[128];
 	va_list more;
 
-	snprintf(listen, sizeof(listen), "%s://%s", over_rdma() ? "rblk" : "rblk+tcp", daemon->host);
 	va_start(more, argument);
-	launch(daemon, listen, 0, argument, more);
+	launch_again(daemon, argument, more);
+	va_end(more);
+	e2e_daemon_await(daemon);
+}
+
+void e2e_daemon_begin_again(struct e2e_daemon *daemon, const char *argument, ...)
+{
+	va_list more;
+
+	va_start(more, argument);
+	launch_again(daemon, argument, more);
 	va_end(more);
 }
 
@@ -257,6 +273,7 @@ void e2e_daemon_start_limited(struct e2e_daemon *daemon, unsigned int descriptor
 	va_start(more, argument);
 	launch(daemon, listen_address(), descriptors, argument, more);
 	va_end(more);
+	e2e_daemon_await(daemon);
 }
 
 static int finish(struct e2e_daemon *daemon, int signal_number)

@@ -22,6 +22,11 @@ void e2e_daemon_start(struct e2e_daemon *daemon, const char *argument, ...)
 /* Likewise, where the one listened that was stopped or killed. */
 void e2e_daemon_start_again(struct e2e_daemon *daemon, const char *argument, ...)
 	__attribute__((sentinel));
+/* Likewise, but returns at once: it may have to wait for its predecessor's end. */
+void e2e_daemon_begin_again(struct e2e_daemon *daemon, const char *argument, ...)
+	__attribute__((sentinel));
+/* Until one that was begun serves; aborts the test if it ends instead. */
+void e2e_daemon_await(struct e2e_daemon *daemon);
 /* Likewise, and it may open so many descriptors. */
 void e2e_daemon_start_limited(struct e2e_daemon *daemon, unsigned int descriptors,
 			      const char *argument, ...) __attribute__((sentinel));

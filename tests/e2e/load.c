@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Owns the load of load.h. All but `finished` and `stopping` is its thread's from start to join.
+ * Owns the load of load.h. All but `finished`, `stopping` and `pause_us` is its thread's from start to join.
  */
 #include "tests/e2e/load.h"
 
@@ -36,6 +36,8 @@ struct load {
 	pthread_t thread;
 	atomic_ulong finished;
 	atomic_bool stopping;
+	_Atomic uint64_t pause_us;
+	uint64_t completed_us; /* the last completion's time */
 	struct rblk_session *session;
 	struct rblk_volume *volume;
 	uint8_t *data;	/* of the session: an operation's LOAD_BYTES_MAX each */
@@ -79,6 +81,20 @@ static void load_compare(const struct load *load, const uint8_t *data, uint64_t 
 				 load->model[at + i]);
 }
 
+static void load_clock(struct load *load)
+{
+	uint64_t now_us, pause_us = atomic_load(&load->pause_us);
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	now_us = (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+	if (load->completed_us && now_us - load->completed_us > pause_us)
+		/* A reader that sets it to zero meanwhile wins. */
+		atomic_compare_exchange_strong(&load->pause_us, &pause_us,
+					       now_us - load->completed_us);
+	load->completed_us = now_us;
+}
+
 static void load_done(void *arg, const struct rblk_result *result)
 {
 	struct load_op *op = arg;
@@ -95,6 +111,7 @@ static void load_done(void *arg, const struct rblk_result *result)
 			 rblk_session_error(load->session));
 	if (op->kind == LOAD_READ)
 		load_compare(load, op->data, op->at, op->bytes);
+	load_clock(load);
 	atomic_fetch_add(&load->finished, 1);
 }
 
@@ -274,6 +291,11 @@ void load_wait(const struct load *load, unsigned long more)
 			load_die(load, "stands still after %lu operations", load_count(load));
 		nanosleep(&pause, NULL);
 	}
+}
+
+uint64_t load_pause_us(struct load *load)
+{
+	return atomic_exchange(&load->pause_us, 0);
 }
 
 unsigned long load_stop(struct load *load)

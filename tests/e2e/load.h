@@ -26,6 +26,8 @@ struct load *load_start(const struct load_options *options);
 unsigned long load_count(const struct load *load);
 /* Until that many more were completed; aborts the test if they are not. */
 void load_wait(const struct load *load, unsigned long more);
+/* The longest time without a completion, since the start or the last call. Any thread. */
+uint64_t load_pause_us(struct load *load);
 /* Ends it: reads back the whole range, compares, closes, does so once more in another session, frees.
  * Returns load_count(). */
 unsigned long load_stop(struct load *load);

@@ -75,7 +75,7 @@ target_start disk.img
 grep -qE 'ready: .* on rblk\+tcp://127\.0\.0\.1:[0-9]+$' "$scratch/target.log" || fail "where it serves"
 port=${target##*:}
 refused "rblk+tcp://127.0.0.1:$port: listen 127.0.0.1:$port: Address already in use" \
-	--listen "tcp://127.0.0.1:$port" --memory m=1M
+	--listen-wait 0 --listen "tcp://127.0.0.1:$port" --memory m=1M
 target_stop
 
 # A file system without O_DIRECT (sysfs is one on all kernels): through the page cache, with a warning; unless
@@ -110,7 +110,7 @@ fi
 target_start disk.img
 port=${target##*:}
 port=${port%%/*}
-expect 1 "$RBLKD" --listen "rblk+tcp://127.0.0.1:$port" --memory m=1M
+expect 1 "$RBLKD" --listen-wait 0 --listen "rblk+tcp://127.0.0.1:$port" --memory m=1M
 err_has "rblk+tcp://127.0.0.1:$port: "
 grep -qi 'address already in use$' "$scratch/err" || fail "the reason, last"
 [ "$(wc -l < "$scratch/err")" = 1 ] || fail "one line"
