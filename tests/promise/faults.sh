@@ -1,0 +1,147 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# Goal: whatever fault strikes, no writer sees an error, and the disk holds everything that was acknowledged.
+# Method: two writers of a promise journal, each with a session and a range of its own; the fault, each time when
+# both have got on; when both get on again, they end, and the disk is compared before anything else is written
+# over what the fault has done.
+#   faults.sh FAULT TIMES
+# kill, restart, pause: rblkd is killed, ends at SIGTERM, stands still past the keep-alive time; cut, late: a
+# connection is reset, or silent until another one has taken its place, and then delivers what it held; portal:
+# one of two goes away and comes back; client: a writer is killed and goes on with its journal. PROMISE, PROXY and
+# RBLKD are the programs.
+. "$(dirname "$0")/../e2e/cmd.sh"
+fault=$1 times=$2
+writers=(1 2)
+writer_pids=()
+proxy_pid=
+finish() {
+	kill -KILL "${writer_pids[@]}" $proxy_pid 2> /dev/null || true
+	wait $proxy_pid 2> /dev/null || true
+	target_stop -KILL
+	rm -rf "$scratch"
+}
+trap finish EXIT
+
+# -- the writers ---------------------------------------------------------------------------------
+
+# wait_for WHAT COMMAND...: until the command succeeds; a minute is time enough.
+wait_for() {
+	local what=$1 tries=0
+	shift
+	until "$@"; do
+		tries=$((tries + 1))
+		[ $tries -lt 1200 ] || fail "$fault: $what: not in a minute"
+		read -rt 0.05 <> <(:) || true
+	done
+}
+
+writer_start() {
+	"$PROMISE" run --seed "$RANDOM" --writer "$1" --first $((($1 - 1) * 1024)) --blocks 1024 --max-blocks 8 --queues "$1" --give-up 120000 \
+		"$scratch/journal$1" "$uri" 2>> "$scratch/err" &
+	writer_pids[$1]=$!
+}
+# lines WRITER PATTERN: how many its journal has.
+lines() {
+	local count
+	count=$(grep -sc "$2" "$scratch/journal$1") || true
+	echo "${count:-0}"
+}
+acknowledged() { lines "$1" '^A'; }
+notes() { lines "$1" "^N [0-9]* $2"; }
+got_on() {
+	kill -0 "${writer_pids[$1]}" 2> /dev/null || fail "$fault: writer $1 has ended"
+	[ "$(acknowledged "$1")" -ge "$2" ]
+}
+noticed() { [ "$(notes "$1" "$2")" -ge "$3" ]; }
+# progress COUNT: so many more writes of each writer.
+progress() {
+	local writer from=()
+	for writer in "${writers[@]}"; do from[writer]=$(($(acknowledged "$writer") + $1)); done
+	for writer in "${writers[@]}"; do wait_for "writer $writer does not get on" got_on "$writer" "${from[writer]}"; done
+}
+
+# -- the faults ----------------------------------------------------------------------------------
+
+target_again() {
+	target_listen=$target
+	target_start "${target_options[@]}"
+}
+fault_kill() { target_stop -KILL; target_again; }
+fault_restart() { target_stop; target_again; }
+fault_pause() {
+	local writer seen=()
+	for writer in "${writers[@]}"; do seen[writer]=$(notes "$writer" recovering); done
+	kill -STOP "$target_pid"
+	for writer in "${writers[@]}"; do
+		wait_for "writer $writer does not notice" noticed "$writer" recovering $((seen[writer] + 1))
+	done
+	kill -CONT "$target_pid"
+}
+fault_cut() { kill -USR1 "$proxy_pid"; }
+fault_late() {
+	local writer seen=()
+	for writer in "${writers[@]}"; do seen[writer]=$(notes "$writer" recovered); done
+	kill -USR2 "$proxy_pid"
+	for writer in "${writers[@]}"; do
+		wait_for "writer $writer does not recover" noticed "$writer" recovered $((seen[writer] + 1))
+	done
+	progress 100
+	kill -USR2 "$proxy_pid"
+}
+fault_portal() { proxy_stop; progress 100; proxy_start "$proxy_port"; }
+fault_client() {
+	kill -KILL "${writer_pids[1]}"
+	wait "${writer_pids[1]}" 2> /dev/null || true
+	writer_start 1
+}
+
+proxy_start() {
+	"$PROXY" "${target##*:}" "$@" > "$scratch/port" &
+	proxy_pid=$!
+	wait_for "the proxy does not listen" [ -s "$scratch/port" ]
+	proxy_port=$(cat "$scratch/port")
+}
+proxy_stop() {
+	kill -KILL "$proxy_pid"
+	wait "$proxy_pid" 2> /dev/null || true
+	: > "$scratch/port"
+}
+
+writers_stop() {
+	local writer status
+	for writer in "${writers[@]}"; do
+		kill -TERM "${writer_pids[writer]}"
+		status=0
+		wait "${writer_pids[writer]}" || status=$?
+		[ $status = 0 ] || fail "$fault: writer $writer: exit status $status"
+	done
+	writer_pids=()
+}
+compare() {
+	local journals=("${writers[@]/#/$scratch/journal}")
+	! grep -h '^[EH]' "${journals[@]}" > "$scratch/out" || fail "$fault: errors"
+	expect 0 "$PROMISE" check --strict "${journals[@]}" "$scratch/disk"
+}
+
+# -- the test ------------------------------------------------------------------------------------
+
+target_options=(--keepalive 1s "disk=$scratch/disk")
+truncate -s 12M "$scratch/disk"
+target_start "${target_options[@]}"
+uri=$target/disk
+case $fault in
+cut | late) proxy_start; uri=rblk+tcp://127.0.0.1:$proxy_port/disk ;;
+portal) proxy_start; uri=rblk+tcp://127.0.0.1:$proxy_port,${target#*://}/disk; writers=(2 3) ;;
+esac
+for ((i = 1; i <= times; i++)); do
+	for writer in "${writers[@]}"; do writer_start "$writer"; done
+	progress 200
+	"fault_$fault"
+	progress 20
+	writers_stop
+	compare
+done
+# What the target had not yet written to the disk, if it had anything.
+target_stop
+compare
+cat "$scratch/out"
