@@ -60,6 +60,12 @@ enum rblk_polling {
 	RBLK_POLL_NEVER,        /* rblk_wait() sleeps at once */
 };
 
+/* Which of a session's queues takes the next commands. Those of one rblk_submit() stay together. */
+enum rblk_policy {
+	RBLK_POLICY_ROUND_ROBIN = 0, /* each in turn */
+	RBLK_POLICY_LEAST_IN_FLIGHT, /* the one with the fewest commands: a slow path gets fewer */
+};
+
 /*
  * Zero everywhere means the default; begin with RBLK_OPTIONS_INIT, or set `size`. A program may have
  * been built with an older header than the library's, whose members are fewer, or with a newer one:
@@ -79,13 +85,15 @@ struct rblk_options {
 	bool no_reconnect;           /* a lost session fails at once, instead of after give_up_ms */
 	uint32_t fail_fast_ms;       /* without a connection for so long, commands fail; default: they do not */
 	uint32_t give_up_ms;         /* without a connection for so long, the session fails; default 60000 */
+	enum rblk_policy policy;     /* of queues, and so of paths where the URI has several hosts */
 };
 #define RBLK_OPTIONS_INIT { .size = sizeof(struct rblk_options) }
 
 /*
  * Connect and log in. Blocks while the host's name is resolved, then at most connect_timeout_ms.
- * uri: rblk://host[:port][/volume] over RDMA, rblk+tcp://host[:port][/volume] over TCP, at most
- * RBLK_URI_BYTES; the volume's name is remembered. options: NULL for the defaults. NULL on failure:
+ * uri: rblk://host[:port][,host[:port]]...[/volume] over RDMA, rblk+tcp://... over TCP, at most
+ * RBLK_URI_BYTES; the volume's name is remembered. Several hosts, at most eight, are several paths to
+ * one target: queue i begins at host i modulo their number. options: NULL for the defaults. NULL on failure:
  * errno is set and error (RBLK_ERROR_BYTES, may be NULL) has the message, with the target's reason.
  */
 RBLK_API struct rblk_session *rblk_session_open(const char *uri, const struct rblk_options *options,

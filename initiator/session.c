@@ -161,6 +161,8 @@ static int set_options(struct rblk_session *session, const struct rblk_options *
 		return option_fault(error, "queues must be from 1 to 16");
 	if (set->polling > RBLK_POLL_NEVER)
 		return option_fault(error, "polling is not an enum rblk_polling");
+	if (set->policy > RBLK_POLICY_LEAST_IN_FLIGHT)
+		return option_fault(error, "policy is not an enum rblk_policy");
 	if (set->device) {
 		if (strlen(set->device) >= sizeof(session->device_name))
 			return option_fault(error, "the device's name is too long");
@@ -384,14 +386,31 @@ int rblk_poll(struct rblk_session *session, unsigned int max)
 	return (int)count;
 }
 
+/* The queue for what is started next; it keeps its place for a whole message (rblk_submit()). */
+static u16 choose_queue(const struct rblk_session *session)
+{
+	u16 turn = (u16)((session->next_queue + 1) % session->queue_count), best = turn;
+
+	if (session->options.policy != RBLK_POLICY_LEAST_IN_FLIGHT)
+		return turn;
+	for (u16 i = 0; i < session->queue_count; i++) {
+		u16 index = (u16)((turn + i) % session->queue_count);
+
+		if (!core_session_open(&session->core, index))
+			continue;
+		if (!core_session_open(&session->core, best) ||
+		    session->queues[index].tags.taken_io < session->queues[best].tags.taken_io)
+			best = index;
+	}
+	return best;
+}
+
 int rblk_submit(struct rblk_session *session)
 {
-	u16 was = session->next_queue;
-
 	if (core_session_over(&session->core))
 		return -ENOTCONN;
 	session->now_ns = env_now_ns();
-	session->next_queue = (u16)((was + 1) % session->queue_count);
+	session->next_queue = choose_queue(session);
 	doorbells(session);
 	return 0;
 }

@@ -17,6 +17,7 @@
 /* The least and the most credits that librblk grants. */
 #define ENGINE_CREDITS_MIN 4u
 #define ENGINE_CREDITS_MAX 1024u
+#define ENGINE_TIME_MS_MAX 3600000u /* the longest that librblk takes */
 
 struct engine_options {
 	struct thread_data *td; /* fio's; also keeps the offset of the first option from being 0 */
@@ -26,6 +27,8 @@ struct engine_options {
 	unsigned int credits;
 	unsigned int polling; /* enum rblk_polling */
 	unsigned int fua;
+	unsigned int policy; /* enum rblk_policy */
+	unsigned int give_up_ms, fail_fast_ms;
 };
 
 static struct fio_option engine_option_table[] = {
@@ -34,7 +37,7 @@ static struct fio_option engine_option_table[] = {
 		.lname = "rblk volume",
 		.type = FIO_OPT_STR_STORE,
 		.off1 = offsetof(struct engine_options, uri),
-		.help = "rblk://host[:port]/volume or rblk+tcp://host[:port]/volume",
+		.help = "rblk://host[:port][,host...]/volume or rblk+tcp://...",
 		.category = FIO_OPT_C_ENGINE,
 		.group = FIO_OPT_G_INVALID,
 	},
@@ -95,6 +98,47 @@ static struct fio_option engine_option_table[] = {
 		.off1 = offsetof(struct engine_options, fua),
 		.def = "0",
 		.help = "Writes are durable when they complete",
+		.category = FIO_OPT_C_ENGINE,
+		.group = FIO_OPT_G_INVALID,
+	},
+	{
+		.name = "rblk_policy",
+		.lname = "rblk policy",
+		.type = FIO_OPT_STR,
+		.off1 = offsetof(struct engine_options, policy),
+		.def = "round-robin",
+		.help = "Which connection takes the next commands",
+		.posval =
+			{
+				{.ival = "round-robin",
+				 .oval = RBLK_POLICY_ROUND_ROBIN,
+				 .help = "Each in turn"},
+				{.ival = "least",
+				 .oval = RBLK_POLICY_LEAST_IN_FLIGHT,
+				 .help = "The one with the fewest commands in flight"},
+			},
+		.category = FIO_OPT_C_ENGINE,
+		.group = FIO_OPT_G_INVALID,
+	},
+	{
+		.name = "rblk_give_up",
+		.lname = "rblk give-up time",
+		.type = FIO_OPT_INT,
+		.off1 = offsetof(struct engine_options, give_up_ms),
+		.maxval = ENGINE_TIME_MS_MAX,
+		.def = "60000",
+		.help = "Milliseconds without a connection after which the job fails (0: at once)",
+		.category = FIO_OPT_C_ENGINE,
+		.group = FIO_OPT_G_INVALID,
+	},
+	{
+		.name = "rblk_fail_fast",
+		.lname = "rblk fail-fast time",
+		.type = FIO_OPT_INT,
+		.off1 = offsetof(struct engine_options, fail_fast_ms),
+		.maxval = ENGINE_TIME_MS_MAX,
+		.def = "0",
+		.help = "Milliseconds without a connection after which commands fail (0: they wait)",
 		.category = FIO_OPT_C_ENGINE,
 		.group = FIO_OPT_G_INVALID,
 	},
@@ -161,6 +205,10 @@ static int engine_open(const struct thread_data *td, struct rblk_session **sessi
 		.credits = engine_credits(td),
 		.queues = o->queues,
 		.polling = o->polling,
+		.policy = o->policy,
+		.no_reconnect = !o->give_up_ms,
+		.give_up_ms = o->give_up_ms,
+		.fail_fast_ms = o->fail_fast_ms,
 	};
 	uint32_t flags = td_write(td) || td_trim(td) ? 0 : RBLK_VOLUME_OPEN_READ_ONLY;
 	int result;

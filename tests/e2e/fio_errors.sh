@@ -27,7 +27,7 @@ expect 1 "${engine[@]}" --rblk_uri="$target/disk" --bs=4k
 grep -qE 'Input/output error.*write offset=' "$scratch/out" "$scratch/err" || fail "the failed I/O"
 target_stop
 target_start "$scratch/disk"
-"${engine[@]}" --rblk_uri="$target/disk" --bs=4k --time_based --runtime=60 \
+"${engine[@]}" --rblk_uri="$target/disk" --bs=4k --time_based --runtime=60 --rblk_give_up=0 \
 	> "$scratch/out" 2> "$scratch/err" < /dev/null &
 fio=$!
 # The second session is the job's: the first one only asked for the size.

@@ -49,3 +49,24 @@ printf 'damaged' | dd of="$scratch/disk" bs=1 seek=9999000 conv=notrunc status=n
 target_start "$scratch/disk"
 expect 1 fio "${engine[@]}" --rblk_uri="$target/disk" --verify_only=1 "${job[@]}"
 err_has 'verify'
+
+# Two paths, one of which is not there; and a target that is killed and started again below a job, which waits.
+target_listen=${target%/}
+expect 0 fio "${engine[@]}" --name=paths --rw=randwrite --bs=4k --iodepth=8 --size=1m --verify=crc32c \
+	--rblk_queues=4 --rblk_policy=least --rblk_uri="rblk+tcp://127.0.0.1:1,${target#rblk+tcp://}/disk"
+sessions() {
+	grep -c 'session .*: initiator' "$scratch/target.log" || true
+}
+before=$(sessions)
+fio "${engine[@]}" --name=waits --rw=randwrite --bs=4k --iodepth=8 --size=4m --verify=crc32c --rate_iops=500 \
+	--rblk_give_up=300000 --rblk_fail_fast=300000 --rblk_uri="$target/disk" \
+	> "$scratch/out" 2> "$scratch/err" < /dev/null &
+fio=$!
+# The second session is the job's: the first one only asked for the size.
+until [ "$(sessions)" -ge $((before + 2)) ]; do
+	kill -0 $fio 2> /dev/null || fail "fio ended before the target did"
+done
+target_stop -KILL
+target_start "$scratch/disk"
+wait $fio || fail "the job that waits for its target"
+[ "$(sessions)" -ge 1 ] || fail "the job did not come back"

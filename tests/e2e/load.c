@@ -199,7 +199,11 @@ static bool load_try(struct load *load, struct load_op *op)
 
 static void load_open(struct load *load, uint32_t queues, size_t data_bytes)
 {
-	struct rblk_options options = { .size = sizeof(options), .queues = queues };
+	struct rblk_options options = {
+		.size = sizeof(options),
+		.queues = queues,
+		.policy = load->options.policy,
+	};
 	char error[RBLK_ERROR_BYTES];
 
 	load->session = rblk_session_open(load->uri, &options, error);

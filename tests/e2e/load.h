@@ -18,6 +18,7 @@ struct load_options {
 	uint32_t depth; /* at most LOAD_DEPTH_MAX */
 	uint64_t offset, bytes; /* the range, in whole blocks of 4096 */
 	unsigned int seed;
+	unsigned int policy; /* enum rblk_policy */
 };
 #define LOAD_DEPTH_MAX 64u
 

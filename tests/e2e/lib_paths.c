@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Goal: a session whose URI names two hosts uses both paths; one that is lost is no error, and is used again when
+ * it is back; with either policy. Method: one rblkd that listens twice, each address behind a proxy that counts
+ * what it forwards and can be cut; a load that checks its data meanwhile.
+ */
+#include "tests/unit/unit.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include "initiator/rblk.h"
+#include "tests/e2e/daemon.h"
+#include "tests/e2e/load.h"
+#include "tests/e2e/proxy.h"
+
+#define PATHS 2u
+#define ROUNDS 3u
+#define BYTES (2u << 20)
+
+static struct e2e_daemon server;
+static struct e2e_file file;
+static struct proxy *paths[PATHS];
+static char uri[256];
+
+/* The log names both addresses: "serving 1 volume on rblk+tcp://127.0.0.1:1, rblk+tcp://127.0.0.1:2". */
+static void second_host(char host[64])
+{
+	char line[512], *at = NULL;
+	FILE *log = fopen(server.log, "r");
+
+	assert_non_null(log);
+	while (!at && fgets(line, sizeof(line), log))
+		if (strstr(line, "serving ") && (at = strstr(line, ", ")))
+			at = strstr(at, "://");
+	fclose(log);
+	assert_non_null(at);
+	snprintf(host, 64, "%.*s", (int)strcspn(at + 3, ", \n"), at + 3);
+}
+
+static int start(void **state)
+{
+	char second[64];
+
+	(void)state;
+	e2e_file_create(&file, "disk", BYTES);
+	e2e_daemon_start(&server, "--listen", "rblk+tcp://127.0.0.1:0", "--cache", "buffered",
+			 file.volume, NULL);
+	second_host(second);
+	assert_string_not_equal(second, server.host);
+	paths[0] = proxy_start(server.host);
+	paths[1] = proxy_start(second);
+	snprintf(uri, sizeof(uri), "rblk+tcp://%s,%s/disk", proxy_host(paths[0]),
+		 proxy_host(paths[1]));
+	return 0;
+}
+
+static int stop(void **state)
+{
+	int status;
+
+	(void)state;
+	for (unsigned int i = 0; i < PATHS; i++)
+		proxy_stop(paths[i]);
+	status = e2e_daemon_stop(&server);
+	e2e_file_remove(&file);
+	return status;
+}
+
+/* Until the path has carried so much more, and the load has moved on. */
+static void wait_for_path(const struct load *load, unsigned int path, uint64_t bytes)
+{
+	const struct timespec pause = {.tv_nsec = 2000000};
+	uint64_t until = proxy_bytes(paths[path]) + bytes;
+	time_t give_up = time(NULL) + 120;
+
+	load_wait(load, 50);
+	while (proxy_bytes(paths[path]) < until) {
+		if (time(NULL) > give_up)
+			fail_msg("path %u is not used", path);
+		nanosleep(&pause, NULL);
+	}
+}
+
+static void lost_and_found(unsigned int policy, uint32_t queues, const char *what)
+{
+	struct load *load = load_start(&(struct load_options){.uri = uri,
+							      .queues = queues,
+							      .depth = 16,
+							      .bytes = BYTES,
+							      .seed = queues + policy,
+							      .policy = policy});
+	uint64_t longest_us = 0;
+
+	for (unsigned int round = 0; round < ROUNDS; round++) {
+		for (unsigned int path = 0; path < PATHS; path++) {
+			uint64_t pause_us;
+
+			for (unsigned int i = 0; i < PATHS; i++)
+				wait_for_path(load, i, 1 << 16);
+			load_pause_us(load);
+			proxy_cut(paths[path]);
+			/* What was in flight there is fenced and sent by the other one. */
+			wait_for_path(load, 1 - path, 1 << 16);
+			pause_us = load_pause_us(load);
+			longest_us = pause_us > longest_us ? pause_us : longest_us;
+			proxy_mend(paths[path]);
+		}
+	}
+	for (unsigned int i = 0; i < PATHS; i++)
+		wait_for_path(load, i, 1 << 16);
+	load_stop(load);
+	printf("%s, %u queues: longest pause %llu ms\n", what, queues,
+	       (unsigned long long)longest_us / 1000);
+	fflush(stdout);
+}
+
+static void round_robin(void **state)
+{
+	(void)state;
+	lost_and_found(RBLK_POLICY_ROUND_ROBIN, 2, "round robin");
+	lost_and_found(RBLK_POLICY_ROUND_ROBIN, 5, "round robin");
+}
+
+static void least_in_flight(void **state)
+{
+	(void)state;
+	lost_and_found(RBLK_POLICY_LEAST_IN_FLIGHT, 2, "least in flight");
+	lost_and_found(RBLK_POLICY_LEAST_IN_FLIGHT, 4, "least in flight");
+}
+
+/* Both are lost: I/O waits for either. */
+static void both_lost(void **state)
+{
+	struct load *load = load_start(&(struct load_options){
+		.uri = uri, .queues = 2, .depth = 16, .bytes = BYTES, .seed = 7});
+
+	(void)state;
+	for (unsigned int path = 0; path < PATHS; path++) {
+		load_wait(load, 100);
+		for (unsigned int i = 0; i < PATHS; i++)
+			proxy_cut(paths[i]);
+		proxy_mend(paths[path]);
+		load_wait(load, 100);
+		proxy_mend(paths[1 - path]);
+	}
+	load_stop(load);
+}
+
+static void unknown_policy(void **state)
+{
+	struct rblk_options options = RBLK_OPTIONS_INIT;
+	char error[RBLK_ERROR_BYTES] = "";
+
+	(void)state;
+	options.policy = RBLK_POLICY_LEAST_IN_FLIGHT + 1;
+	assert_null(rblk_session_start(uri, &options, error));
+	assert_string_equal(error, "options: policy is not an enum rblk_policy");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(round_robin),
+		cmocka_unit_test(least_in_flight),
+		cmocka_unit_test(both_lost),
+		cmocka_unit_test(unknown_policy),
+	};
+
+	return cmocka_run_group_tests(tests, start, stop);
+}

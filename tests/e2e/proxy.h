@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * A path to a daemon that a test can cut: forwards TCP connections from a port of 127.0.0.1 of its own, on
+ * a thread of its own.
+ */
+#ifndef RBLK_TESTS_E2E_PROXY_H
+#define RBLK_TESTS_E2E_PROXY_H
+
+#include <stdint.h>
+
+struct proxy;
+
+/* To "127.0.0.1:port"; aborts the test if it cannot listen. */
+struct proxy *proxy_start(const char *host);
+/* "127.0.0.1:port" of the proxy itself; valid until proxy_stop(). */
+const char *proxy_host(const struct proxy *proxy);
+/* Ends all connections and takes no new ones, until proxy_mend(). Both return when it is so. */
+void proxy_cut(struct proxy *proxy);
+void proxy_mend(struct proxy *proxy);
+/* Bytes that were forwarded, both ways. */
+uint64_t proxy_bytes(const struct proxy *proxy);
+void proxy_stop(struct proxy *proxy);
+
+#endif
