@@ -63,7 +63,7 @@ void tgt_checksum_next(struct tgt_request *request)
 	}
 	if (io->bytes > request->data_bytes)
 		io->bytes = request->data_bytes;
-	tgt_request_submit(request);
+	tgt_request_submit(request, request->data);
 }
 
 void tgt_checksum_stored(struct tgt_request *request)

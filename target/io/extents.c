@@ -62,7 +62,7 @@ void tgt_extents_next(struct tgt_request *request)
 	io->extent_room = request->data_bytes / (uint32_t)sizeof(struct tgt_extent);
 	io->extent_unit = volume->block_bytes;
 	share->extents++;
-	tgt_request_submit(request);
+	tgt_request_submit(request, request->data);
 }
 
 void tgt_extents_left(struct tgt_request *request)

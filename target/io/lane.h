@@ -74,6 +74,7 @@ struct tgt_request {
 	uint32_t digest; /* told; then: of the data read */
 
 	struct tgt_access *access; /* counted */
+	struct tgt_compare *compare; /* COMPARE_AND_WRITE, from its claim on; compare.c's */
 	void *held;		   /* HELD: the upper room's own state */
 	char *data;
 	uint32_t data_bytes;
@@ -102,6 +103,7 @@ struct tgt_sent {
 	uint32_t block_bytes;
 	uint16_t replies; /* completions in the reply ring */
 	uint8_t orphan;	  /* counted as the volume's: its lane is closed, not yet drained; or 0 */
+	struct tgt_write write; /* into the store's own memory: under way until it has completed */
 	bool read;	  /* counts against the READ depth */
 	bool report;
 };

@@ -2,7 +2,7 @@
 /*
  * The life of a command, from top to bottom: received -> checked -> data in -> stored -> data out
  * -> replied. request_state.c has the allowed steps, request_check.c the checks, request_memory.c
- * the memory, transfer.c moves bytes, reply.c packs completions, checksum.c has CHECKSUM and
+ * the memory, request_abort.c how one ends early, transfer.c moves bytes, reply.c packs completions, checksum.c has CHECKSUM and
  * extents.c EXTENTS; commands that are not block I/O go to the upper room. Nothing here waits: each
  * function takes a request as far as possible and leaves it in a list, with the store or with the
  * fabric, as its state says.
@@ -13,6 +13,7 @@
 #include <string.h>
 #include "target/io/answers.h"
 #include "target/io/checksum.h"
+#include "target/io/compare.h"
 #include "target/io/digest.h"
 #include "target/io/extents.h"
 #include "target/io/lane.h"
@@ -65,6 +66,7 @@ static void request_decode(struct tgt_request *request, const struct rblk_wire_c
 	request->chained = false;
 	request->numbered = false;
 	request->access = NULL;
+	request->compare = NULL;
 	request->data = NULL;
 	request->data_bytes = 0;
 	request->moved = 0;
@@ -100,8 +102,20 @@ void tgt_request_data_in(struct tgt_request *request)
 {
 	if (!digest_matches(request, request->data))
 		tgt_request_complete(request, RBLK_E_DIGEST);
+	else if (request->opcode == RBLK_OP_COMPARE_AND_WRITE)
+		tgt_compare_data_in(request);
 	else
 		request_store(request, TGT_IO_WRITE);
+}
+
+/*
+ * Written straight into the store's own memory, past the store: not while there is a claim on the
+ * volume, which would have to hold it up. It is under way from now on.
+ */
+static bool request_write_direct(struct tgt_request *request)
+{
+	return tgt_write_begin_now(&request->access->port->claims, &request->io.write,
+				   request->lba * request_block_bytes(request), request->length);
 }
 
 static void request_write_capsule(struct tgt_request *request, char *capsule)
@@ -113,7 +127,7 @@ static void request_write_capsule(struct tgt_request *request, char *capsule)
 		tgt_request_complete(request, RBLK_E_DIGEST);
 		return;
 	}
-	if (info->direct) {
+	if (info->direct && !tgt_claims_any(&request->access->port->claims)) {
 		memcpy((char *)info->direct + offset, capsule, request->length);
 		tgt_request_complete(request, RBLK_OK);
 		return;
@@ -136,7 +150,7 @@ static void request_write(struct tgt_request *request)
 	const struct tgt_store_info *info = &volume->store->info;
 
 	/* A digest is checked before anything is stored, so not in the store's own memory. */
-	if (!info->direct || request->flags & RBLK_CMD_DIGEST) {
+	if (!info->direct || request->flags & RBLK_CMD_DIGEST || !request_write_direct(request)) {
 		tgt_request_get_memory(request, request->length);
 		return;
 	}
@@ -155,6 +169,7 @@ void tgt_request_with_memory(struct tgt_request *request)
 		request_store(request, TGT_IO_READ);
 		break;
 	case RBLK_OP_WRITE:
+	case RBLK_OP_COMPARE_AND_WRITE:
 		if (!request->holds_capsule) {
 			request_fetch(request);
 			break;
@@ -164,7 +179,11 @@ void tgt_request_with_memory(struct tgt_request *request)
 			       request->address,
 		       request->length);
 		tgt_request_release_capsule(request);
-		request_store(request, TGT_IO_WRITE);
+		/* Of a WRITE it was checked before, in the capsule. */
+		if (request->opcode == RBLK_OP_COMPARE_AND_WRITE)
+			tgt_request_data_in(request);
+		else
+			request_store(request, TGT_IO_WRITE);
 		break;
 	case RBLK_OP_EXTENTS:
 		tgt_extents_next(request);
@@ -177,7 +196,7 @@ void tgt_request_with_memory(struct tgt_request *request)
 
 /* -- stored ------------------------------------------------------------------------------------ */
 
-static enum rblk_status status_of_errno(int error)
+enum rblk_status tgt_status_of_errno(int error)
 {
 	switch (-error) {
 	case 0:
@@ -214,6 +233,10 @@ void tgt_request_stored(struct tgt_request *request, int error)
 	request->stored_us = microseconds(request->submitted_ns, request_turn(request)->now_ns);
 	if (request->opcode == RBLK_OP_EXTENTS)
 		tgt_extents_left(request);
+	if (request->opcode == RBLK_OP_COMPARE_AND_WRITE) {
+		tgt_compare_stored(request, error);
+		return;
+	}
 	/* The connection was lost meanwhile: F5 waited for this. */
 	if (!request->lane->open) {
 		tgt_request_drop(request);
@@ -229,7 +252,7 @@ void tgt_request_stored(struct tgt_request *request, int error)
 	}
 	if (!error && request->opcode == RBLK_OP_READ && request->flags & RBLK_CMD_DIGEST)
 		request->digest = tgt_digest(0, request->data, request->length);
-	tgt_request_complete(request, status_of_errno(error));
+	tgt_request_complete(request, tgt_status_of_errno(error));
 }
 
 static void request_io_done(struct tgt_io *io, int error)
@@ -237,25 +260,25 @@ static void request_io_done(struct tgt_io *io, int error)
 	tgt_request_stored((struct tgt_request *)io, error);
 }
 
-static int request_buffer_index(const struct tgt_request *request)
+static int request_buffer_index(const struct tgt_request *request, const char *buffer)
 {
 	if (request->home == TGT_HOME_POOL)
-		return tgt_region_buffer(request_turn(request)->region, request->data);
+		return tgt_region_buffer(request_turn(request)->region, buffer);
 	if (request->home == TGT_HOME_CAPSULE)
 		return tgt_region_buffer(tgt_receives_region(request->lane->receives,
 							     request->capsule_buffer),
-					 request->data);
+					 buffer);
 	return -1;
 }
 
-void tgt_request_submit(struct tgt_request *request)
+void tgt_request_submit(struct tgt_request *request, char *buffer)
 {
 	struct tgt_port *port = request->access->port;
 	struct tgt_io *io = &request->io;
 	int result;
 
-	io->buffer = request->data;
-	io->buffer_index = request_buffer_index(request);
+	io->buffer = buffer;
+	io->buffer_index = request_buffer_index(request, buffer);
 	io->progress = 0;
 	io->ended = request_io_done;
 	io->waiter.owner = request->lane->session_number;
@@ -284,7 +307,7 @@ static void request_store(struct tgt_request *request, enum tgt_io_kind kind)
 		    (request->flags & RBLK_CMD_NO_UNMAP ? TGT_IO_NO_UNMAP : 0);
 	io->offset = request->lba * request_block_bytes(request);
 	io->bytes = (uint64_t)request->blocks * request_block_bytes(request);
-	tgt_request_submit(request);
+	tgt_request_submit(request, request->data);
 }
 
 /* -- where each command goes after the checks -------------------------------------------------- */
@@ -358,6 +381,9 @@ static void request_go(struct tgt_request *request, char *capsule)
 			request_write_capsule(request, capsule);
 		else
 			request_write(request);
+		break;
+	case RBLK_OP_COMPARE_AND_WRITE:
+		tgt_compare_begin(request, capsule != NULL);
 		break;
 	case RBLK_OP_FLUSH:
 		/* The whole volume: what was acknowledged before is durable when this succeeds. */
@@ -463,12 +489,15 @@ static void request_account(struct tgt_request *request)
 		lane->bytes_read += request->length;
 	else if (request->opcode == RBLK_OP_WRITE)
 		lane->bytes_written += request->length;
+	else if (request->opcode == RBLK_OP_COMPARE_AND_WRITE)
+		lane->bytes_written += request->length / 2;
 }
 
 void tgt_request_complete(struct tgt_request *request, enum rblk_status status)
 {
 	bool data_out = request->opcode == RBLK_OP_READ && status == RBLK_OK;
 
+	tgt_compare_free(request);
 	if (!request_queue_reply(request, data_out ? TGT_REQUEST_DATA_OUT : TGT_REQUEST_REPLYING))
 		return;
 	request->status = (uint16_t)status;
@@ -500,34 +529,6 @@ bool tgt_request_hold(struct tgt_request *request)
 	return tgt_request_set_state(request, TGT_REQUEST_HELD);
 }
 
-bool tgt_request_withdraw(struct tgt_request *request)
-{
-	if (!tgt_volume_withdraw(&request->io))
-		return false;
-	/* The store will not report its end. */
-	if (request->opcode == RBLK_OP_EXTENTS)
-		tgt_extents_left(request);
-	return true;
-}
-
-bool tgt_request_abort(struct tgt_request *request)
-{
-	struct tgt_lane *lane = request->lane;
-
-	if (request->state == TGT_REQUEST_WAITING) {
-		tgt_request_wait_no_more(request);
-	} else if (request->state == TGT_REQUEST_DATA_IN && request->moved == 0) {
-		TAILQ_REMOVE(&lane->fetching, request, link);
-	} else if (request->state != TGT_REQUEST_STORING || !tgt_request_withdraw(request)) {
-		/* A checksum checks this before its next piece; others may have begun. */
-		request->aborted = request->state == TGT_REQUEST_STORING &&
-				   (request->opcode == RBLK_OP_CHECKSUM || request->put_off);
-		return request->aborted;
-	}
-	tgt_request_complete(request, RBLK_E_ABORTED);
-	return true;
-}
-
 /* -- free -------------------------------------------------------------------------------------- */
 
 static void request_release(struct tgt_request *request)
@@ -536,6 +537,9 @@ static void request_release(struct tgt_request *request)
 
 	if (!tgt_request_set_state(request, TGT_REQUEST_FREE))
 		return;
+	tgt_compare_free(request);
+	if (access)
+		tgt_write_end(&access->port->claims, &request->io.write);
 	/* Its connection was lost before it was answered. */
 	tgt_request_end_operation(request, RBLK_E_FENCED);
 	tgt_request_release_capsule(request);

@@ -30,7 +30,7 @@ enum rblk_status tgt_request_check(struct tgt_request *request, uint32_t handle)
 static inline bool tgt_opcode_writes(uint8_t opcode)
 {
 	return opcode == RBLK_OP_WRITE || opcode == RBLK_OP_DISCARD ||
-	       opcode == RBLK_OP_WRITE_ZEROES;
+	       opcode == RBLK_OP_WRITE_ZEROES || opcode == RBLK_OP_COMPARE_AND_WRITE;
 }
 
 /* -- request_memory.c -------------------------------------------------------------------------- */
@@ -48,6 +48,13 @@ void *tgt_request_report_alloc(struct tgt_request *request, uint32_t bytes);
 /* Release the block; the receive buffer. No effect if there is none. */
 void tgt_request_free_data(struct tgt_request *request);
 void tgt_request_release_capsule(struct tgt_request *request);
+
+/* -- request_abort.c --------------------------------------------------------------------------- */
+
+/* It is STORING and waits for its turn at the store: cancel it. False: it has begun. */
+bool tgt_request_withdraw(struct tgt_request *request);
+/* ABORT: end it if it has not begun. True if it will be answered ABORTED. */
+bool tgt_request_abort(struct tgt_request *request);
 
 /* -- request.c --------------------------------------------------------------------------------- */
 
@@ -79,11 +86,6 @@ void tgt_request_end_operation(struct tgt_request *request, enum rblk_status sta
 /* The upper room waits for something to end; it lists the request if true. */
 bool tgt_request_hold(struct tgt_request *request) __attribute__((warn_unused_result));
 
-/* It is STORING and waits for its turn at the store: cancel it. False: it has begun. */
-bool tgt_request_withdraw(struct tgt_request *request);
-/* ABORT: end it if it has not begun. True if it will be answered ABORTED. */
-bool tgt_request_abort(struct tgt_request *request);
-
 /* The completion has been posted: release everything but what the posted work still uses. */
 void tgt_request_finish(struct tgt_request *request);
 /* The connection is lost while the store has it. */
@@ -91,14 +93,17 @@ void tgt_request_orphan(struct tgt_request *request);
 /* The connection is lost: release everything. Not while a store or the fabric owns the data. */
 void tgt_request_drop(struct tgt_request *request);
 
+enum rblk_status tgt_status_of_errno(int error);
+
 /* -- between request.c and checksum.c ---------------------------------------------------------- */
 
 /* The turn has done enough of this kind: tgt_request_resume() continues in the next. */
 void tgt_request_put_off(struct tgt_request *request);
 /* To STORING, from RECEIVED or WAITING. False: refused by the state machine. */
 bool tgt_request_begin_storing(struct tgt_request *request);
-/* Give request->io to the store; its kind, flags, offset, bytes and done are set. */
-void tgt_request_submit(struct tgt_request *request);
+/* Give request->io to the store; its kind, flags, offset and bytes are set. buffer: of the
+ * request's data, or of the pool where that is. */
+void tgt_request_submit(struct tgt_request *request, char *buffer);
 /* The store is done with request->io. */
 void tgt_request_stored(struct tgt_request *request, int error);
 

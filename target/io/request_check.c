@@ -19,7 +19,8 @@ static enum rblk_status check_ability(const struct tgt_request *request)
 		return RBLK_E_UNSUPPORTED;
 	if ((request->opcode == RBLK_OP_FLUSH && !info->can_flush) ||
 	    (request->opcode == RBLK_OP_DISCARD && !info->can_discard) ||
-	    (request->opcode == RBLK_OP_WRITE_ZEROES && !info->can_write_zeroes))
+	    (request->opcode == RBLK_OP_WRITE_ZEROES && !info->can_write_zeroes) ||
+	    (request->opcode == RBLK_OP_COMPARE_AND_WRITE && !info->can_compare))
 		return RBLK_E_UNSUPPORTED;
 	return RBLK_OK;
 }
@@ -37,6 +38,10 @@ static enum rblk_status check_range(const struct tgt_request *request)
 	switch (request->opcode) {
 	case RBLK_OP_READ:
 	case RBLK_OP_WRITE:
+	case RBLK_OP_COMPARE_AND_WRITE:
+		/* What is expected, and then what is new. */
+		if (request->opcode == RBLK_OP_COMPARE_AND_WRITE)
+			bytes *= 2;
 		if (bytes > request->lane->turn->max_io_bytes || bytes != request->length)
 			return RBLK_E_INVALID;
 		if (request->flags & RBLK_CMD_CAPSULE && bytes > TGT_CAPSULE_BYTES)
@@ -67,6 +72,7 @@ enum rblk_status tgt_request_check(struct tgt_request *request, uint32_t handle)
 	case RBLK_OP_FLUSH:
 	case RBLK_OP_DISCARD:
 	case RBLK_OP_WRITE_ZEROES:
+	case RBLK_OP_COMPARE_AND_WRITE:
 	case RBLK_OP_CHECKSUM:
 	case RBLK_OP_EXTENTS:
 		break;

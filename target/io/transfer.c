@@ -12,6 +12,20 @@
 #include "target/io/share.h"
 
 /*
+ * The request ends before its READs into the store's own memory do; each is a write by itself. There
+ * may be a claim by now, which waits for it: it came before.
+ */
+static void transfer_write_begin(struct tgt_request *request, struct tgt_sent *sent,
+				 const struct ibv_sge *sge)
+{
+	struct tgt_port *port = request->access->port;
+	const char *direct = port->store->info.direct;
+
+	tgt_write_goes_on(&port->claims, &sent->write, (uint64_t)((const char *)(uintptr_t)sge->addr - direct),
+			  sge->length);
+}
+
+/*
  * READs in the order of the commands, as many as the peer can answer at a time: more would only
  * stall the send queue, and the replies behind them.
  */
@@ -33,8 +47,10 @@ static void transfer_fetch(struct tgt_lane *lane, struct ibv_send_wr **last_pool
 			wr = tgt_chain_piece(request, IBV_WR_RDMA_READ, &sent);
 			sent->read = true;
 			lane->reads_out++;
-			if (request->home == TGT_HOME_DIRECT)
+			if (request->home == TGT_HOME_DIRECT) {
+				transfer_write_begin(request, sent, wr->sg_list);
 				continue;
+			}
 			sent->reads = request;
 			request->reads_pending++;
 			*last_pool_read = wr;
@@ -69,8 +85,10 @@ static void transfer_release(struct tgt_lane *lane, struct tgt_sent *sent, bool 
 		tgt_share_free(lane, sent->block, sent->block_bytes, sent->report);
 	if (sent->orphan)
 		tgt_orphans_end(&sent->access->port->volume->orphans, sent->orphan);
-	if (sent->access)
+	if (sent->access) {
+		tgt_write_end(&sent->access->port->claims, &sent->write);
 		tgt_access_put(sent->access);
+	}
 	lane->reply_tail += sent->replies;
 	if (sent->read)
 		lane->reads_out--;

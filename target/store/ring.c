@@ -25,6 +25,7 @@ struct ring_watch {
 struct tgt_ring {
 	struct io_uring uring;
 	unsigned int inflight; /* watches apart */
+	_Atomic unsigned int expected; /* posts that are to come, or were not taken yet */
 	unsigned int buffers;  /* of the fixed table in use */
 	unsigned int max_files, files;
 	unsigned int threads; /* of io-wq, for what blocks and has an end, without any file */
@@ -204,7 +205,7 @@ int tgt_ring_watch(struct tgt_ring *ring, int fd)
 
 int tgt_ring_expect(struct tgt_ring *ring)
 {
-	ring->inflight++;
+	atomic_fetch_add(&ring->expected, 1);
 	return 0;
 }
 
@@ -239,7 +240,7 @@ static unsigned int ring_take_posted(struct tgt_ring *ring)
 	for (; post; post = next) {
 		next = post->next;
 		eventfd_read(ring->posted_fd, &count);
-		ring->inflight--;
+		atomic_fetch_sub(&ring->expected, 1);
 		done++;
 		post->op.complete(&post->op, post->result, 0);
 	}
@@ -323,5 +324,5 @@ int tgt_ring_wait(struct tgt_ring *ring, int timeout_ms)
 
 unsigned int tgt_ring_inflight(const struct tgt_ring *ring)
 {
-	return ring->inflight;
+	return ring->inflight + atomic_load(&ring->expected);
 }

@@ -14,6 +14,7 @@
 #include <stdint.h>
 #include "target/base/error.h"
 #include "target/base/log.h"
+#include "target/store/claim.h"
 #include "target/store/ring.h"
 #include "target/store/window.h"
 
@@ -36,6 +37,7 @@ enum tgt_io_kind {
 enum tgt_io_flag {
 	TGT_IO_FUA = 1u << 0,
 	TGT_IO_NO_UNMAP = 1u << 1,
+	TGT_IO_CLAIMED = 1u << 2, /* a WRITE within a claim that its owner holds (claim.h) */
 };
 
 /* A piece of a range that is data, or a hole that reads as zeroes. */
@@ -70,6 +72,7 @@ struct tgt_io {
 	uint64_t epoch;                             /* F9: the volume's failure when it came */
 	uint64_t others;                            /* sync.c's: syncs that it waits for, or 0 */
 	uint8_t sync;                               /* sync.c's: its number among them, or 0 */
+	struct tgt_write write;                     /* likewise, while it changes the volume */
 	struct tgt_waiter waiter;                   /* waiter.owner is the caller's to set */
 	int error;                                  /* likewise, while it waits to be told */
 	void (*ended)(struct tgt_io *io, int error); /* the owner's callback instead of `done` */
@@ -107,6 +110,7 @@ struct tgt_store_info {
 	bool read_only;
 	bool can_flush, can_fua, can_discard, can_write_zeroes;
 	bool can_extents; /* else all of it is data */
+	bool can_compare; /* what was written is read back: COMPARE_AND_WRITE */
 	bool volatile_cache;         /* has a cache, so flushes are needed */
 	bool buffered;               /* through this machine's page cache */
 	struct tgt_store_id id;
@@ -158,6 +162,7 @@ struct tgt_port {
 	struct tgt_io *flushing;             /* the FLUSH that the store has, or NULL */
 	struct tgt_waiter_list flushed;      /* FLUSHes that end with it */
 	struct tgt_waiter_list unflushed;    /* came while it was under way: the next one's */
+	struct tgt_claims_port claims;       /* claim.c's */
 	/* sync.c's: */
 	struct tgt_volume_trouble *trouble;  /* the volume's */
 	void (*over)(struct tgt_io *io);

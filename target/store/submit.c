@@ -110,6 +110,7 @@ static int io_begin(struct tgt_io *io)
 	status = io->port->store->ops->submit(io->port, io);
 	if (status == 0)
 		return 0;
+	tgt_write_end(&io->port->claims, &io->write);
 	if (status == -EBUSY) {
 		tgt_sync_end(io, 0); /* nothing was begun */
 		return status;
@@ -197,6 +198,7 @@ static void io_done(struct tgt_io *io, int error)
 {
 	/* It was begun: -EBUSY, which makes owners retry, is only for operations that were not. */
 	io->error = error == -EBUSY ? -EIO : error;
+	tgt_write_end(&io->port->claims, &io->write);
 	volume_answered(io->port, io, error);
 	if (!io->error && tgt_sync_keep(io))
 		return;
@@ -221,8 +223,11 @@ bool tgt_volume_withdraw(struct tgt_io *io)
 {
 	struct tgt_port *port = io->port;
 
+	if (tgt_write_withdraw(&port->claims, &io->write))
+		return true;
 	if (!io->waiter.waiting)
 		return false;
+	tgt_write_end(&port->claims, &io->write);
 	if (io->kind == TGT_IO_FLUSH) {
 		io->waiter.waiting = false;
 		TAILQ_REMOVE(&port->unflushed, &io->waiter, link);
@@ -232,15 +237,21 @@ bool tgt_volume_withdraw(struct tgt_io *io)
 	return true;
 }
 
-int tgt_volume_submit(struct tgt_volume *volume, struct tgt_port *port, struct tgt_io *io)
+/* It changes what the volume holds, and no claim says that nothing else does so meanwhile. */
+static bool io_writes(const struct tgt_io *io)
+{
+	return (io->kind == TGT_IO_WRITE || io->kind == TGT_IO_DISCARD ||
+		io->kind == TGT_IO_WRITE_ZEROES) &&
+	       !(io->flags & TGT_IO_CLAIMED);
+}
+
+/* As tgt_volume_submit(), of an operation that no claim holds up. */
+static int io_enter(struct tgt_io *io)
 {
 	struct tgt_waiter_list ended = TAILQ_HEAD_INITIALIZER(ended);
+	struct tgt_port *port = io->port;
 	int status;
 
-	io->volume = volume;
-	io->epoch = atomic_load(&volume->trouble.epoch);
-	io->port = port;
-	io->waiter.waiting = false;
 	if (!port_enter(port, io))
 		return 0;
 	status = io_begin(io);
@@ -251,6 +262,27 @@ int tgt_volume_submit(struct tgt_volume *volume, struct tgt_port *port, struct t
 	return status;
 }
 
+/* The claims that held it up have ended. */
+static void io_unblocked(struct tgt_write *write)
+{
+	struct tgt_io *io = (struct tgt_io *)((char *)write - offsetof(struct tgt_io, write));
+	int status = io_enter(io);
+
+	if (status)
+		io->ended(io, status > 0 ? 0 : status);
+}
+
+int tgt_volume_submit(struct tgt_volume *volume, struct tgt_port *port, struct tgt_io *io)
+{
+	io->volume = volume;
+	io->epoch = atomic_load(&volume->trouble.epoch);
+	io->port = port;
+	io->waiter.waiting = false;
+	if (io_writes(io) && !tgt_write_begin(&port->claims, &io->write, io->offset, io->bytes))
+		return 0;
+	return io_enter(io);
+}
+
 /* -- ports ------------------------------------------------------------------------------------- */
 
 int tgt_volume_attach(struct tgt_volume *volume, struct tgt_ring *ring, struct tgt_port **port)
@@ -259,6 +291,11 @@ int tgt_volume_attach(struct tgt_volume *volume, struct tgt_ring *ring, struct t
 
 	if (err)
 		return err;
+	err = tgt_claims_attach(&volume->claims, &(*port)->claims, ring, io_unblocked);
+	if (err) {
+		volume->store->ops->detach(*port);
+		return err;
+	}
 	port_limit(*port);
 	tgt_sync_port_init(*port, volume, io_over);
 	pthread_mutex_lock(&volume->trouble.lock);
@@ -271,6 +308,7 @@ void tgt_volume_detach(struct tgt_volume *volume, struct tgt_port *port)
 {
 	assert(!port->transfers.inflight && !port->ranges.inflight && !port->lookups.inflight &&
 	       !port->flushing && TAILQ_EMPTY(&port->kept));
+	tgt_claims_detach(&port->claims);
 	volume->store->ops->detach(port);
 	pthread_mutex_lock(&volume->trouble.lock);
 	if (!--volume->trouble.ports)

@@ -61,6 +61,7 @@ static int uring_open(const struct tgt_volume_config *config, struct tgt_store *
 		return tgt_error(error, status, "%s: out of memory", config->path);
 	}
 	uring->store.ops = &tgt_store_uring;
+	uring->store.info.can_compare = true;
 	*store = &uring->store;
 	return 0;
 }

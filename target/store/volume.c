@@ -304,6 +304,7 @@ int tgt_volume_publish(struct tgt_volume *volume, char *error)
 static void volume_free(struct tgt_volume *volume)
 {
 	pthread_mutex_destroy(&volume->trouble.lock);
+	tgt_claims_fini(&volume->claims);
 	free(volume);
 }
 
@@ -325,6 +326,7 @@ int tgt_volume_open(struct tgt_registry *registry, const struct tgt_volume_confi
 	volume->refs = 1;
 	volume->slot = RBLK_VOLUMES_MAX;
 	pthread_mutex_init(&volume->trouble.lock, NULL);
+	tgt_claims_init(&volume->claims);
 	/* Before the lock is tried: do not wait for a lock that this process keeps. */
 	status = registry_check_path(registry, config, &leaving, error);
 	if (status == 0)
@@ -517,6 +519,8 @@ static uint32_t volume_flags(const struct tgt_volume *volume)
 		flags |= RBLK_VOLUME_DISCARD;
 	if (info->can_write_zeroes && writable)
 		flags |= RBLK_VOLUME_WRITE_ZEROES;
+	if (info->can_compare && writable)
+		flags |= RBLK_VOLUME_COMPARE_AND_WRITE;
 	if (info->rotational)
 		flags |= RBLK_VOLUME_ROTATIONAL;
 	return flags;

@@ -57,6 +57,7 @@ struct tgt_volume {
 	/* F5: writes under way whose connection has ended; any reactor. */
 	struct tgt_orphans orphans;
 	struct tgt_volume_trouble trouble;
+	struct tgt_claims claims;
 	struct tgt_volume *next; /* the registry's */
 };
 

@@ -81,6 +81,7 @@ static void a_later_failure_is_not_forgotten(void **state)
 {
 	struct tgt_port *port;
 
+	tgt_claims_init(&volume.claims);
 	assert_int_equal(tgt_volume_attach(&volume, NULL, &port), 0);
 	flush_fails(port);
 	armed = true;

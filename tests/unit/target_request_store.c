@@ -31,6 +31,12 @@ static struct tgt_access *fake_find(struct tgt_lane *lane, uint32_t handle, enum
 
 static const struct tgt_lane_ops finding_ops = { .find = fake_find };
 
+static void port_begin(struct tgt_port *port)
+{
+	tgt_claims_init(&port->volume->claims);
+	assert_int_equal(tgt_claims_attach(&port->volume->claims, &port->claims, NULL, NULL), 0);
+}
+
 /* The status of a WRITE; `later` is what the store says in the end, if not at once. */
 static enum rblk_status write_status(int now, int later)
 {
@@ -47,6 +53,7 @@ static enum rblk_status write_status(int now, int later)
 	request.opcode = RBLK_OP_WRITE;
 	request.state = TGT_REQUEST_DATA_IN;
 	tgt_window_init(&port.transfers, 1);
+	port_begin(&port);
 	at_once = now;
 	tgt_request_data_in(&request);
 	if (!now) {
@@ -55,6 +62,7 @@ static enum rblk_status write_status(int now, int later)
 	}
 	assert_int_equal(request.state, TGT_REQUEST_REPLYING);
 	assert_ptr_equal(TAILQ_FIRST(&lane.done), &request);
+	tgt_claims_detach(&port.claims);
 	return request.status;
 }
 
@@ -72,6 +80,7 @@ static enum rblk_status write_status_late(int late)
 	tgt_work_init(&turn);
 	TAILQ_INIT(&lane.done);
 	tgt_window_init(&port.transfers, 1);
+	port_begin(&port);
 	at_once = 0;
 	for (int i = 0; i < 2; i++) {
 		requests[i] = (struct tgt_request){ .lane = &lane, .access = &access, .blocks = 8 };
@@ -83,6 +92,7 @@ static enum rblk_status write_status_late(int late)
 	requests[0].io.done(&requests[0].io, 0);
 	assert_int_equal(requests[0].status, RBLK_OK);
 	assert_int_equal(requests[1].state, TGT_REQUEST_REPLYING);
+	tgt_claims_detach(&port.claims);
 	return requests[1].status;
 }
 
@@ -181,6 +191,7 @@ static unsigned int turns_of_a_message(uint8_t opcode, uint8_t flags)
 	found = &access;
 	tgt_work_init(&turn);
 	tgt_window_init(&port.ranges, 1);
+	port_begin(&port);
 	turn.max_io_bytes = BYTES;
 	turn.now_ns = 1;
 	TAILQ_INIT(&lane.done);
@@ -207,6 +218,7 @@ static unsigned int turns_of_a_message(uint8_t opcode, uint8_t flags)
 	assert_int_equal(bytes_done(opcode), COMMANDS * BYTES);
 	for (uint16_t tag = 0; tag < COMMANDS; tag++)
 		assert_int_equal(requests[tag].status, RBLK_OK);
+	tgt_claims_detach(&port.claims);
 	free(store.info.direct);
 	return turns;
 }

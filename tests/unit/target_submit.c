@@ -57,6 +57,7 @@ static void scene_open(struct scene *scene, bool buffered)
 	scene->volume.block_bytes = 512;
 	scene->volume.blocks = 128;
 	strcpy(scene->volume.config.name, "v");
+	tgt_claims_init(&scene->volume.claims);
 	for (int i = 0; i < 2; i++)
 		assert_int_equal(tgt_volume_attach(&scene->volume, NULL, &scene->ports[i]), 0);
 }

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* The engine of COMPARE_AND_WRITE: claim, read in pieces, compare, write. */
+#include "target/io/compare.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include "target/io/lane.h"
+#include "target/io/share.h"
+#include "target/store/claim.h"
+#include "target/store/submit.h"
+
+/* What is read and compared at a time. */
+#define PIECE_BYTES 65536u
+
+/* From the data's arrival to the answer. An allocation for each: they are few (F8 bounds them for
+ * each session), and other requests need not carry it. */
+struct tgt_compare {
+	struct tgt_claim claim; /* first: leads back here */
+	struct tgt_request *request;
+	char *piece; /* of the session's memory; NULL: the store's own memory is compared */
+	uint32_t piece_bytes;
+	uint32_t compared; /* so many bytes are as expected */
+	bool writing;	   /* handed to the store: it runs on */
+};
+
+static const struct tgt_volume *compare_volume(const struct tgt_request *request)
+{
+	return request->access->port->volume;
+}
+
+static uint32_t compare_bytes(const struct tgt_request *request)
+{
+	return request->blocks * compare_volume(request)->block_bytes;
+}
+
+static uint64_t compare_offset(const struct tgt_request *request)
+{
+	return request->lba * compare_volume(request)->block_bytes;
+}
+
+/* -- the end ----------------------------------------------------------------------------------- */
+
+void tgt_compare_free(struct tgt_request *request)
+{
+	struct tgt_compare *compare = request->compare;
+
+	if (!compare)
+		return;
+	request->compare = NULL;
+	if (compare->claim.port)
+		tgt_claim_end(&compare->claim);
+	if (compare->piece)
+		tgt_share_free(request->lane, compare->piece, compare->piece_bytes, false);
+	request->lane->share->compares--;
+	free(compare);
+}
+
+static void compare_finish(struct tgt_request *request, enum rblk_status status)
+{
+	tgt_compare_free(request);
+	if (request->lane->open) {
+		tgt_request_complete(request, status);
+		return;
+	}
+	/* F8: the retry is told what this one did. */
+	tgt_request_end_operation(request, status);
+	tgt_request_drop(request);
+}
+
+/* -- data in ----------------------------------------------------------------------------------- */
+
+void tgt_compare_begin(struct tgt_request *request, bool capsule)
+{
+	if (capsule) {
+		request->holds_capsule = true;
+		tgt_receives_hold(request->lane->receives, request->capsule_buffer);
+	}
+	tgt_request_get_memory(request, request->length);
+}
+
+static void compare_granted(struct tgt_claim *claim);
+
+/* With what it needs from now on. NULL: it was answered. */
+static struct tgt_compare *compare_create(struct tgt_request *request)
+{
+	struct tgt_share *share = request->lane->share;
+	uint32_t bytes = compare_bytes(request);
+	struct tgt_compare *compare;
+
+	if (share->compares == TGT_COMPARES_PER_SESSION) {
+		tgt_request_complete(request, RBLK_E_BUSY);
+		return NULL;
+	}
+	compare = calloc(1, sizeof(*compare));
+	if (!compare) {
+		tgt_request_complete(request, RBLK_E_NO_RESOURCES);
+		return NULL;
+	}
+	share->compares++;
+	request->compare = compare;
+	compare->request = request;
+	compare->claim.grant = compare_granted;
+	if (compare_volume(request)->store->info.direct)
+		return compare;
+	compare->piece_bytes = bytes < PIECE_BYTES ? bytes : PIECE_BYTES;
+	compare->piece = tgt_share_alloc(request->lane, compare->piece_bytes);
+	if (!compare->piece) {
+		compare_finish(request, RBLK_E_BUSY);
+		return NULL;
+	}
+	return compare;
+}
+
+/* -- one step ---------------------------------------------------------------------------------- */
+
+static void compare_submit(struct tgt_request *request, enum tgt_io_kind kind, uint32_t flags,
+			   uint32_t done, uint32_t bytes, char *buffer)
+{
+	struct tgt_io *io = &request->io;
+
+	io->kind = kind;
+	io->flags = flags;
+	io->offset = compare_offset(request) + done;
+	io->bytes = bytes;
+	tgt_request_submit(request, buffer);
+}
+
+static void compare_write(struct tgt_request *request)
+{
+	uint32_t flags = TGT_IO_CLAIMED | (request->flags & RBLK_CMD_FUA ? TGT_IO_FUA : 0);
+	uint32_t bytes = compare_bytes(request);
+
+	request->compare->writing = true;
+	compare_submit(request, TGT_IO_WRITE, flags, 0, bytes, request->data + bytes);
+}
+
+/* The next bytes of the volume are here. False: they differ, and it has been answered. */
+static bool compare_piece(struct tgt_request *request, const char *found, uint32_t bytes)
+{
+	struct tgt_compare *compare = request->compare;
+	const char *expected = request->data + compare->compared;
+	uint32_t same = 0;
+
+	if (!memcmp(found, expected, bytes)) {
+		compare->compared += bytes;
+		return true;
+	}
+	while (found[same] == expected[same])
+		same++;
+	request->result = compare->compared + same;
+	compare_finish(request, RBLK_E_COMPARE);
+	return false;
+}
+
+static void compare_next(struct tgt_request *request)
+{
+	const char *direct = compare_volume(request)->store->info.direct;
+	struct tgt_compare *compare = request->compare;
+	uint32_t left = compare_bytes(request) - compare->compared;
+
+	if (direct && !compare_piece(request, direct + compare_offset(request), left))
+		return;
+	if (direct || !left) {
+		compare_write(request);
+		return;
+	}
+	if (left > compare->piece_bytes)
+		left = compare->piece_bytes;
+	compare_submit(request, TGT_IO_READ, 0, compare->compared, left, compare->piece);
+}
+
+static void compare_granted(struct tgt_claim *claim)
+{
+	compare_next(((struct tgt_compare *)claim)->request);
+}
+
+void tgt_compare_data_in(struct tgt_request *request)
+{
+	struct tgt_compare *compare = compare_create(request);
+	int held;
+
+	if (!compare || !tgt_request_begin_storing(request))
+		return;
+	held = tgt_claim_begin(&request->access->port->claims, &compare->claim, compare_offset(request),
+			       compare_bytes(request));
+	if (held < 0)
+		compare_finish(request, RBLK_E_BUSY);
+	else if (held)
+		compare_next(request);
+}
+
+/* What has begun to write was done in part, whatever its error says. */
+static enum rblk_status write_status(int error)
+{
+	return error == -ENOMEM ? RBLK_E_IO : tgt_status_of_errno(error);
+}
+
+void tgt_compare_stored(struct tgt_request *request, int error)
+{
+	struct tgt_compare *compare = request->compare;
+
+	if (compare->writing)
+		compare_finish(request, write_status(error));
+	else if (error)
+		compare_finish(request, tgt_status_of_errno(error));
+	else if (request->aborted || !request->lane->open)
+		compare_finish(request, RBLK_E_ABORTED);
+	else if (compare_piece(request, compare->piece, (uint32_t)request->io.bytes))
+		compare_next(request);
+}
+
+/* -- ending it early --------------------------------------------------------------------------- */
+
+bool tgt_compare_withdraw(struct tgt_request *request)
+{
+	/* Its claim is ended when the request is released or answered. */
+	return !request->compare->claim.granted || tgt_volume_withdraw(&request->io);
+}
+
+bool tgt_compare_may_abort(const struct tgt_request *request)
+{
+	return !request->compare->writing;
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * COMPARE_AND_WRITE. It takes all of its data from the initiator first, then claims its range
+ * (store/claim.h), reads, compares, and writes. The claim makes that one step: no other writing
+ * command of the volume runs on that range meanwhile, of any session, on any reactor. request.c
+ * calls it; the reactor's thread only.
+ */
+#ifndef RBLK_TARGET_COMPARE_H
+#define RBLK_TARGET_COMPARE_H
+
+#include "target/io/request.h"
+
+/* Of one session, from their claim on; one more is answered BUSY. So one session cannot take all
+ * claims of a volume. */
+#define TGT_COMPARES_PER_SESSION 16u
+
+/* From RECEIVED. capsule: its data, or NULL. */
+void tgt_compare_begin(struct tgt_request *request, bool capsule);
+/* Its data is here, and matches its digest. */
+void tgt_compare_data_in(struct tgt_request *request);
+/* The store is done with request->io. */
+void tgt_compare_stored(struct tgt_request *request, int error);
+
+/* STORING: end it if it waits for its claim or for the store. False: it has begun. */
+bool tgt_compare_withdraw(struct tgt_request *request);
+/* Can it still end without having written? */
+bool tgt_compare_may_abort(const struct tgt_request *request);
+/* The request is released. No effect if there is nothing. */
+void tgt_compare_free(struct tgt_request *request);
+
+#endif

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * How a request ends before its work is done: by ABORT, or because its connection was lost while it
+ * waited. What has begun to write runs on (F5). admin.c and lane_end.c call this.
+ */
+#include "target/io/request.h"
+
+#include "target/io/compare.h"
+#include "target/io/extents.h"
+#include "target/io/lane.h"
+#include "target/store/submit.h"
+
+bool tgt_request_withdraw(struct tgt_request *request)
+{
+	if (request->opcode == RBLK_OP_COMPARE_AND_WRITE)
+		return tgt_compare_withdraw(request);
+	if (!tgt_volume_withdraw(&request->io))
+		return false;
+	/* The store will not report its end. */
+	if (request->opcode == RBLK_OP_EXTENTS)
+		tgt_extents_left(request);
+	return true;
+}
+
+/* STORING, and with the store: does it look whether it was aborted before it goes on? */
+static bool request_may_abort(const struct tgt_request *request)
+{
+	if (request->opcode == RBLK_OP_COMPARE_AND_WRITE)
+		return tgt_compare_may_abort(request);
+	return request->opcode == RBLK_OP_CHECKSUM || request->put_off;
+}
+
+bool tgt_request_abort(struct tgt_request *request)
+{
+	struct tgt_lane *lane = request->lane;
+
+	if (request->state == TGT_REQUEST_WAITING) {
+		tgt_request_wait_no_more(request);
+	} else if (request->state == TGT_REQUEST_DATA_IN && request->moved == 0) {
+		TAILQ_REMOVE(&lane->fetching, request, link);
+	} else if (request->state != TGT_REQUEST_STORING || !tgt_request_withdraw(request)) {
+		request->aborted |= request->state == TGT_REQUEST_STORING &&
+				    request_may_abort(request);
+		return request->aborted;
+	}
+	tgt_request_complete(request, RBLK_E_ABORTED);
+	return true;
+}

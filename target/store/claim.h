@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Claims of ranges of a volume: what makes COMPARE_AND_WRITE one step. Whoever holds a claim knows
+ * that no write to its range is under way and that none begins, on any reactor. Claims and writes
+ * that overlap take turns in the order in which they came, so neither keeps the other out.
+ *
+ * A volume without a claim costs its writes a place in a list of their port, and nothing that
+ * reactors share. A claim takes the volume's lock, and one message to each other reactor that
+ * serves the volume: its thread alone knows which writes it has under way.
+ */
+#ifndef RBLK_TARGET_STORE_CLAIM_H
+#define RBLK_TARGET_STORE_CLAIM_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+struct tgt_look;
+struct tgt_ring;
+
+/* Of a volume, at a time. */
+#define TGT_CLAIMS_MAX 256u
+
+enum tgt_write_state {
+	TGT_WRITE_NONE,	     /* in no list */
+	TGT_WRITE_UNDER_WAY, /* in port->writes */
+	TGT_WRITE_BLOCKED,   /* in port->blocked */
+};
+
+/* A write's place; a member of what writes. Its port's thread only. */
+struct tgt_write {
+	TAILQ_ENTRY(tgt_write) link;
+	uint64_t offset, bytes;
+	uint64_t stamp; /* BLOCKED: the last claim that came before it */
+	enum tgt_write_state state;
+};
+TAILQ_HEAD(tgt_write_list, tgt_write);
+
+/* Made and freed by its holder, whose thread is its port's. The fields are claim.c's, under the
+ * volume's lock. */
+struct tgt_claim {
+	TAILQ_ENTRY(tgt_claim) link; /* claims->list, the oldest first */
+	struct tgt_claims_port *port;
+	uint64_t offset, bytes;
+	uint64_t serial;
+	uint64_t unseen; /* ports that may have earlier writes to its range under way: a bit each */
+	bool granted;
+	void (*grant)(struct tgt_claim *claim); /* the holder's to set: it has it now */
+};
+TAILQ_HEAD(tgt_claim_list, tgt_claim);
+TAILQ_HEAD(tgt_claims_ports, tgt_claims_port);
+
+/* A volume's. */
+struct tgt_claims {
+	pthread_mutex_t lock;	    /* of all below, and of what ports have under it; none is taken inside */
+	_Atomic unsigned int count; /* of `list`: writes look at it without the lock */
+	struct tgt_claim_list list;
+	struct tgt_claims_ports ports;
+	uint64_t bits;	 /* of `ports` */
+	uint64_t serial; /* of the last claim */
+};
+
+/* A port's part; a member of it. */
+struct tgt_claims_port {
+	struct tgt_claims *volume;
+	struct tgt_ring *ring;	       /* of its thread */
+	struct tgt_write_list writes;  /* under way */
+	struct tgt_write_list blocked; /* wait for claims, in the order in which they came */
+	void (*unblocked)(struct tgt_write *write); /* it is under way now; fixed */
+	struct tgt_look *look;	       /* the message to its thread */
+	TAILQ_ENTRY(tgt_claims_port) link; /* claims->ports */
+	/* Under the volume's lock: */
+	uint64_t bit;
+	unsigned int blocked_count;
+};
+
+void tgt_claims_init(struct tgt_claims *claims);
+void tgt_claims_fini(struct tgt_claims *claims); /* no port and no claim is left */
+
+/* A port of the volume begins and ends, with nothing under way; on its thread. 0 or -ENOMEM. */
+int tgt_claims_attach(struct tgt_claims *claims, struct tgt_claims_port *port,
+		      struct tgt_ring *ring, void (*unblocked)(struct tgt_write *write));
+void tgt_claims_detach(struct tgt_claims_port *port);
+
+/* -- writes ------------------------------------------------------------------------------------ */
+
+/*
+ * A write to [offset, offset + bytes) begins. True: it is under way until tgt_write_end(). False: a
+ * claim overlaps it; port->unblocked() is called when it is under way.
+ */
+bool tgt_write_begin(struct tgt_claims_port *port, struct tgt_write *write, uint64_t offset,
+		     uint64_t bytes);
+/* Is there any claim on the volume? If not, what this thread writes at once is in nobody's way. */
+bool tgt_claims_any(const struct tgt_claims_port *port);
+/* As tgt_write_begin(), of one that cannot wait: false if there is any claim at all, and it has not begun. */
+bool tgt_write_begin_now(struct tgt_claims_port *port, struct tgt_write *write, uint64_t offset,
+			 uint64_t bytes);
+/* A part of one that is under way, which may end before its part. */
+void tgt_write_goes_on(struct tgt_claims_port *port, struct tgt_write *part, uint64_t offset,
+		       uint64_t bytes);
+/* No effect unless it is under way. */
+void tgt_write_end(struct tgt_claims_port *port, struct tgt_write *write);
+/* True: it was blocked, and is not any more; `unblocked` is not called. */
+bool tgt_write_withdraw(struct tgt_claims_port *port, struct tgt_write *write);
+
+/* -- claims ------------------------------------------------------------------------------------ */
+
+/* 1: it is held. 0: claim->grant() is called later, on this thread. -EBUSY: there are too many. */
+int tgt_claim_begin(struct tgt_claims_port *port, struct tgt_claim *claim, uint64_t offset,
+		    uint64_t bytes);
+/* Ends it; also one that waits: then `grant` is not called. */
+void tgt_claim_end(struct tgt_claim *claim);
+
+#endif
