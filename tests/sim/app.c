@@ -68,8 +68,8 @@ static void mounts_watch(struct sim_app *app)
 	}
 }
 
-/* F7: what was acknowledged and not flushed may be lost exactly if the cache epoch is another one. */
-static void mount_reopened(const struct sim_app *app, struct sim_mount *mount)
+/* F7: what was acknowledged and not flushed may be lost exactly if the cache epoch is another one. Is it? */
+static bool mount_reopened(const struct sim_app *app, struct sim_mount *mount)
 {
 	const struct rblk_volume_info *info = rblk_volume_info(mount->rblk);
 	bool changed = memcmp(mount->cache_epoch, info->cache_epoch, sizeof(mount->cache_epoch)) != 0;
@@ -83,6 +83,7 @@ static void mount_reopened(const struct sim_app *app, struct sim_mount *mount)
 	memcpy(mount->cache_epoch, info->cache_epoch, sizeof(mount->cache_epoch));
 	mount->lost = lost;
 	mount->covered = mount->wrote;
+	return changed;
 }
 
 /* The session has begun a new epoch, and opened its volumes anew. */
@@ -100,7 +101,9 @@ static void mounts_refresh(struct sim_app *app)
 		if (mount->rblk->gone)
 			app->gone = true;
 		else if (mount->epoch != core->epoch) {
-			mount_reopened(app, mount);
+			bool changed = mount_reopened(app, mount);
+			unsigned int life = mount->life;
+
 			/* Unless it was within a call that waits, and nobody looked when. */
 			if (mount->opening_again)
 				mount->life = sim_model_opened(
@@ -108,12 +111,29 @@ static void mounts_refresh(struct sim_app *app)
 			else
 				mount->life =
 					sim_model_opening(app->host->volumes[mount->volume]).life;
+			/*
+			 * A failed flush lost something, and the target's successor does not know of
+			 * it, for want of a state directory: nobody can tell the session (F9).
+			 */
+			if (!changed && mount->life != life)
+				mount->own_life = mount->life;
 			sim_reached("application", "has its volume opened anew by librblk", NULL);
 		}
 		mount->epoch = core->epoch;
 		if (core->state == CORE_SESSION_LIVE)
 			mount->opening_again = false;
 	}
+}
+
+/* This FLUSH may cover what was answered before it was sent and is not called back yet. */
+static void mount_covered(const struct sim_op *flush)
+{
+	struct sim_app *app = flush->app;
+
+	flush->mount->covered = flush->mount->wrote;
+	for (unsigned int i = 0; i < SIM_SLOTS; i++)
+		if (app->ops[i].command && app->ops[i].mount == flush->mount)
+			app->ops[i].covered = true;
 }
 
 /* What is durable, as far as its application can know. */
@@ -123,9 +143,9 @@ static void mount_account(const struct sim_op *op)
 	const struct sim_command *command = op->command;
 
 	if (command->kind == SIM_COMMAND_WRITE || command->kind == SIM_COMMAND_ZEROES)
-		mount->wrote += !command->fua;
+		mount->wrote += !command->fua && !op->covered;
 	else if (command->kind == SIM_COMMAND_FLUSH && op->covers == UINT64_MAX)
-		mount->covered = mount->wrote;
+		mount_covered(op);
 	else if (command->kind == SIM_COMMAND_FLUSH && op->covers > mount->covered)
 		mount->covered = op->covers;
 }
@@ -141,6 +161,7 @@ static void op_done(void *arg, const struct rblk_result *result)
 		sim_fail("%s: a command is completed twice", app->actor.name);
 	mounts_refresh(app);
 	command->life = op->mount->life;
+	command->own_life = op->mount->own_life;
 	outcome = outcome_of(app, result);
 	if (outcome == SIM_OUTCOME_DONE)
 		mount_account(op);
@@ -237,10 +258,20 @@ static void op_loss_known(struct sim_app *app, struct sim_mount *mount)
 	mount->lost = false;
 }
 
+/* What is answered, and not called back yet, is covered by a FLUSH, too. */
+static bool answers_wait(const struct rblk_session *session)
+{
+	for (unsigned int i = 0; i < session->queue_count; i++)
+		if (session->queues[i].held.head)
+			return true;
+	return session->done.head != NULL;
+}
+
 /* 0, or why it was not started: -EAGAIN, -ENOTCONN. */
 static int op_start(struct sim_app *app, const struct sim_mount *mount, struct sim_command command)
 {
 	struct sim_op *op = op_free(app);
+	uint32_t parked;
 	int err;
 
 	if (!op || !op_memory(app, op, &command))
@@ -252,15 +283,19 @@ static int op_start(struct sim_app *app, const struct sim_mount *mount, struct s
 	command.resent = command.unseen = !app->options.no_reconnect;
 	op->app = app;
 	op->mount = (struct sim_mount *)mount;
+	op->covered = false;
 	op->number = ++app->op_number;
-	/* What is answered, and not called back yet, is covered, too. */
-	op->covers = app->working || app->session->done.head ? UINT64_MAX : mount->wrote;
+	op->covers = app->working || answers_wait(app->session) ? UINT64_MAX : mount->wrote;
 	op->command = sim_model_begin(&command);
 	if (command.sectors * SIM_SECTOR > 48u << 10)
 		sim_reached("application", "moves more than 48 KiB", kind_names[command.kind]);
 	if (mount != app->mounts)
 		sim_reached("application", "uses a second volume", NULL);
+	parked = app->session->parking.used;
 	err = op_call(mount->rblk, op, &command);
+	/* It waits for a connection: it covers what is acknowledged until it is sent. */
+	if (app->session->parking.used > parked)
+		op->covers = UINT64_MAX;
 	sim_trace(app->actor.name, "#%u %s%s %llu+%llu id %llu: %s", op->number,
 		  kind_names[command.kind], command.fua ? " FUA" : "",
 		  (unsigned long long)command.sector, (unsigned long long)command.sectors,

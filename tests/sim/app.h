@@ -39,6 +39,7 @@ struct sim_op {
 	struct sim_app *app;
 	struct sim_mount *mount;
 	uint64_t covers; /* FLUSH: of mount->wrote when it began; UINT64_MAX: all, it may be */
+	bool covered;	 /* a write under way: such a FLUSH has succeeded meanwhile */
 	struct sim_command *command;
 	uint8_t *memory; /* lent; NULL: a command without data */
 	unsigned int number;
