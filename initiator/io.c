@@ -226,7 +226,7 @@ int ini_io_start(struct rblk_volume *volume, const struct ini_io *io)
 		return -ENOTCONN; /* the words are why */
 	if (volume->changing)
 		return ini_io_refuse(volume, -EBUSY, rblk_opcode_name(io->opcode),
-				     "the volume is being closed or refreshed");
+				     "the volume is being closed");
 	if (volume->gone)
 		return ini_io_refuse(volume, -ENODEV, rblk_opcode_name(io->opcode),
 				     "the target does not serve the volume any more");

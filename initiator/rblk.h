@@ -209,7 +209,10 @@ RBLK_API struct rblk_volume *rblk_volume_open(struct rblk_session *session, cons
 RBLK_API int rblk_volume_close(struct rblk_volume *volume);
 /* Valid until the volume is closed; `changed` and what rblk_volume_refresh() learns appear in it. */
 RBLK_API const struct rblk_volume_info *rblk_volume_info(const struct rblk_volume *volume);
-/* Read size and abilities again. Blocks; -EBUSY while commands of the volume are outstanding. */
+/*
+ * Read size and abilities again. Blocks. Commands may be outstanding: they go on, by the new size. But for a volume
+ * that was removed and is served again (ENODEV), there must be none.
+ */
 RBLK_API int rblk_volume_refresh(struct rblk_volume *volume);
 /*
  * Writes that were acknowledged, and not flushed, may be lost: the target's machine went down, or its
@@ -223,7 +226,7 @@ RBLK_API struct rblk_session *rblk_volume_session(const struct rblk_volume *volu
  * The same without blocking: `done` is called from rblk_poll(), once, unless an error is returned.
  * -EAGAIN: three session commands are outstanding, poll first; -ENOTCONN: the session is not ready.
  * volume: the open one, or NULL: it could not be opened, or is closed. While one is outstanding
- * neither I/O nor another one of them may be started on the volume (-EBUSY).
+ * no other one of them may be started on the volume, nor I/O while it is being closed (-EBUSY).
  */
 typedef void (*rblk_volume_callback)(void *arg, struct rblk_volume *volume, int error);
 RBLK_API int rblk_volume_open_start(struct rblk_session *session, const char *name, uint32_t flags,

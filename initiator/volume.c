@@ -44,14 +44,15 @@ void ini_volume_info(const struct rblk_session *session, const struct rblk_wire_
 
 /* -- opening ----------------------------------------------------------------------------------- */
 
-/* An outstanding OPEN, for a new volume or to refresh an open one (then CLOSE follows). */
+/*
+ * An outstanding OPEN, for a new volume or to refresh an open one. Then CLOSE follows: of the old handle, or of the
+ * new one where commands by the old one are under way.
+ */
 struct ini_open {
 	struct ini_again again;
 	struct rblk_volume *volume;
 	char name[RBLK_NAME_BYTES];
 	bool fresh; /* not among the session's yet */
-	u32 old_handle;
-	u64 epoch; /* that it is of */
 	const void *report;
 	rblk_volume_callback done;
 	void *arg;
@@ -64,7 +65,10 @@ static void open_finish(struct ini_open *open, int error)
 	rblk_volume_callback done = open->done;
 	void *arg = open->arg;
 
-	volume->changing = false;
+	if (open->fresh)
+		volume->changing = false;
+	else
+		volume->refreshing = false;
 	if (open->fresh && error) {
 		free(volume);
 		volume = NULL;
@@ -77,7 +81,7 @@ static void open_finish(struct ini_open *open, int error)
 	done(arg, volume, error);
 }
 
-/* The old handle is closed, or the session is lost and the handle with it. */
+/* The handle too many is closed, or the session is lost and the handle with it. */
 static void open_closed(void *arg, const struct rblk_result *result)
 {
 	/* What is lost with its connection may leave a handle behind, which goes with the session. */
@@ -129,12 +133,44 @@ static int open_take(struct ini_open *open)
 				 ini_session_peer(session), open->name);
 		return -ENODEV;
 	}
+	if (volume->inflight && rblk_le32(report.block_bytes) != volume->info.block_bytes) {
+		ini_session_note(session, "%s: volume \"%s\" has blocks of another size now",
+				 ini_session_peer(session), open->name);
+		return -ENODEV;
+	}
 	ini_volume_info(session, &report, &volume->info);
 	learn_epoch(volume);
-	volume->handle = rblk_le32(report.handle);
 	volume->block_shift = (u32)__builtin_ctz(volume->info.block_bytes);
-	ini_event_opened(volume);
 	return 0;
+}
+
+static void adopt_handle(struct rblk_volume *volume, u32 handle)
+{
+	volume->handle = handle;
+	volume->gone = false;
+	ini_event_opened(volume);
+}
+
+/*
+ * A refreshed volume has two handles. Commands that are under way, on any queue, keep the old one; the target
+ * judges them by the new size. Returns the one to be closed, 0: none.
+ */
+static u32 choose_handle(struct rblk_volume *volume, u32 fresh)
+{
+	u32 old = volume->gone ? 0 : volume->handle;
+
+	if (old && old != fresh && volume->inflight)
+		return fresh;
+	adopt_handle(volume, fresh);
+	return old == fresh ? 0 : old;
+}
+
+static u32 report_handle(const void *report)
+{
+	struct rblk_wire_volume volume;
+
+	memcpy(&volume, report, sizeof(volume));
+	return rblk_le32(volume.handle);
 }
 
 static int close_handle(struct rblk_session *session, u32 handle, rblk_callback done, void *arg)
@@ -151,6 +187,7 @@ static void open_done(void *arg, const struct rblk_result *result)
 	struct rblk_volume *volume = open->volume;
 	struct rblk_session *session = volume->session;
 	int err = result->error;
+	u32 handle;
 
 	if (ini_control_again(session, &open->again, result))
 		return;
@@ -160,9 +197,9 @@ static void open_done(void *arg, const struct rblk_result *result)
 	if (!err)
 		err = open_take(open);
 	/* The tag that brought the answer is free again, so that there is one for this. */
-	if (!err && !open->fresh && open->old_handle != volume->handle &&
-	    open->epoch == session->core.epoch) {
-		err = close_handle(session, open->old_handle, open_closed, open);
+	handle = err ? 0 : choose_handle(volume, report_handle(open->report));
+	if (handle) {
+		err = close_handle(session, handle, open_closed, open);
 		if (!err)
 			return;
 	}
@@ -205,16 +242,16 @@ static int open_start(struct rblk_volume *volume, const char name[RBLK_NAME_BYTE
 	*open = (struct ini_open){.again.run = open_again,
 				  .volume = volume,
 				  .fresh = fresh,
-				  .old_handle = volume->handle,
-				  .epoch = volume->session->core.epoch,
 				  .done = done,
 				  .arg = arg};
 	memcpy(open->name, name, sizeof(open->name));
 	err = send_open(volume, name, open_done, open, &open->report);
 	if (err)
 		free(open);
-	else
+	else if (fresh)
 		volume->changing = true;
+	else
+		volume->refreshing = true;
 	return err;
 }
 
@@ -277,7 +314,7 @@ int rblk_volume_open_start(struct rblk_session *session, const char *name, u32 f
 /* 0: no command uses it, and a session command may be started. */
 static int volume_idle(const struct rblk_volume *volume)
 {
-	if (volume->inflight || volume->changing)
+	if (volume->inflight || volume->changing || volume->refreshing)
 		return -EBUSY;
 	return ini_control_ready(volume->session);
 }
@@ -285,8 +322,12 @@ static int volume_idle(const struct rblk_volume *volume)
 int rblk_volume_refresh_start(struct rblk_volume *volume, rblk_volume_callback done, void *arg)
 {
 	char name[RBLK_NAME_BYTES];
-	int err = done ? volume_idle(volume) : -EINVAL;
+	int err = done ? 0 : -EINVAL;
 
+	if (!err && (volume->changing || volume->refreshing))
+		err = -EBUSY;
+	if (!err)
+		err = ini_control_ready(volume->session);
 	if (err)
 		return err;
 	memcpy(name, volume->info.name, sizeof(name));
@@ -314,6 +355,7 @@ static void reopen_done(void *arg, const struct rblk_result *result)
 	struct ini_reopen reopen = *(struct ini_reopen *)arg;
 	struct rblk_volume *volume = reopen.volume;
 	struct ini_open open = {.volume = volume, .report = reopen.report};
+	u64 bytes = volume->info.bytes;
 	int err = result->error;
 
 	free(arg);
@@ -322,6 +364,12 @@ static void reopen_done(void *arg, const struct rblk_result *result)
 	memcpy(open.name, volume->info.name, sizeof(open.name));
 	if (!err)
 		err = open_take(&open);
+	if (!err) {
+		adopt_handle(volume, report_handle(open.report));
+		/* The target's event went with the old handle. */
+		if (volume->info.bytes != bytes)
+			volume->events |= 1u << RBLK_SESSION_EVENT_VOLUME_CHANGED;
+	}
 	if (err && !may_pass(result->status)) {
 		volume->gone = true;
 		volume->events |= 1u << RBLK_SESSION_EVENT_VOLUME_REMOVED;

@@ -20,6 +20,7 @@ struct rblk_volume {
 	u32 block_shift;
 	u32 inflight;   /* commands started and not called back */
 	bool changing;  /* OPEN or CLOSE of it is on its way: no I/O is started */
+	bool refreshing; /* OPEN is on its way for its size; I/O goes on */
 	bool gone;      /* the target does not serve it any more, or serves another in its place */
 	struct core_durable durable; /* F7 */
 	u64 written;    /* this session's writer of it */

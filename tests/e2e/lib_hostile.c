@@ -207,7 +207,6 @@ static void credits_run_out_and_come_back(void **state)
 {
 	struct fixture f = { .script.command = busy_three_times };
 	struct outcome outcomes[8] = { { 0 } };
-	int count = 0;
 
 	lib_open(&f);
 	assert_int_equal(rblk_session_credits(f.session), 8);
@@ -215,9 +214,11 @@ static void credits_run_out_and_come_back(void **state)
 		assert_int_equal(rblk_read(f.volume, f.data, 512, 0, 0, lib_done, &outcomes[i]), 0);
 	assert_int_equal(rblk_read(f.volume, f.data, 512, 0, 0, lib_done, &f.outcomes[0]), -EAGAIN);
 	/* The reserve is there all the same. */
-	assert_int_equal(rblk_volume_refresh(f.volume), -EBUSY);
-	while (count < 8)
-		count += rblk_wait(f.session, -1);
+	assert_int_equal(rblk_volume_refresh(f.volume), 0);
+	assert_int_equal(rblk_volume_close(f.volume), -EBUSY);
+	for (int i = 0; i < 8; i++)
+		while (!outcomes[i].calls)
+			rblk_wait(f.session, -1);
 	for (int i = 0; i < 8; i++) {
 		assert_int_equal(outcomes[i].calls, 1);
 		assert_int_equal(outcomes[i].last.error, 0);
