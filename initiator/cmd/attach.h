@@ -10,6 +10,7 @@
  *	attach_control.c      the control device
  *	attach_record.c       the names of what is attached, /run/rblk/
  *	attached.c            what is attached, from sysfs
+ *	attached_find.c       which of them an operand means
  *	attached_users.c      who uses it
  *	attached_flush.c      writes its dirty data
  *	attached_print.c      prints it, as a table and as JSON
@@ -133,6 +134,11 @@ struct attached {
 int attached_read(const char *root, const char *device, struct attached *attached);
 /* All that is attached, in the order of devices. A count with *list to be freed, or -errno. */
 int attached_list(const char *root, struct attached **list);
+/*
+ * Tell the module that somebody knows that writes may be lost. 1: there was something to know; 0: there was not.
+ * -ENOENT: it is not attached any more, or its module knows nothing of this.
+ */
+int attached_acknowledge(const char *root, const struct attached *attached);
 uint64_t attached_counter(const struct attached *attached, const char *name);
 
 /* -- attach_record.c --------------------------------------------------------------------------- */
@@ -147,6 +153,11 @@ int attach_record_write(const char *root, const struct attached *attached);
 void attach_record_remove(const char *root, const struct attached *attached);
 /* Remove the records of devices that were removed without this command. */
 void attach_record_clean(const char *root);
+
+/* -- attached_find.c --------------------------------------------------------------------------- */
+
+/* The one of the list that the operand means; NULL after an error message. */
+const struct attached *attached_find(const char *operand, const struct attached *list, int count);
 
 /* -- attached_users.c -------------------------------------------------------------------------- */
 

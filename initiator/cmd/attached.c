@@ -7,11 +7,13 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* A file of the device, without the end of its last line; "" where it cannot be read. */
 static bool attached_file(const char *root, const char *device, const char *file, char *text,
@@ -139,6 +141,27 @@ int attached_list(const char *root, struct attached **list)
 		qsort(all, (size_t)count, sizeof(*all), attached_compare);
 	*list = all;
 	return count;
+}
+
+int attached_acknowledge(const char *root, const struct attached *attached)
+{
+	char path[PATH_MAX], text[16];
+	struct attached now;
+	int fd, err = 0;
+
+	/* Others may have detached it, and attached another volume as rblkN. */
+	if (attached_read(root, attached->device, &now) ||
+	    strcmp(now.attachment, attached->attachment))
+		return -ENOENT;
+	snprintf(path, sizeof(path), "%s/sys/block/%s/rblk/acknowledge", root, attached->device);
+	fd = open(path, O_WRONLY | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	attached_file(root, attached->device, "rblk/writes_lost", text, sizeof(text));
+	if (write(fd, "1\n", 2) != 2)
+		err = -errno;
+	close(fd);
+	return err ? err : text[0] == '1';
 }
 
 uint64_t attached_counter(const struct attached *attached, const char *name)

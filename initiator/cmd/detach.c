@@ -7,7 +7,6 @@
 #include "initiator/cmd/attach.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -120,60 +119,6 @@ static int detach_device(int control, const struct attached *attached)
 	return 0;
 }
 
-static bool detach_uri_equal(const char *left, const char *right)
-{
-	char reason[ATTACH_REASON_BYTES];
-	struct ini_uri a, b;
-
-	return !attach_uri_parse(left, &a, reason) && !attach_uri_parse(right, &b, reason) &&
-	       !strcasecmp(a.hosts[0].name, b.hosts[0].name) && !strcmp(a.hosts[0].port, b.hosts[0].port) &&
-	       !strcmp(a.volume, b.volume);
-}
-
-/* One that was attached without this command has no URI; but sysfs shows its numeric address. */
-static bool detach_target_equal(const char *text, const struct attached *attached)
-{
-	char uri[RBLK_URI_BYTES];
-
-	snprintf(uri, sizeof(uri), "rblk://%s/%s", attached->target, attached->volume);
-	return detach_uri_equal(text, uri);
-}
-
-/* Is this operand that device? `path`: what it is a link to, or the same. */
-static bool detach_matches(const char *operand, const char *path, const struct attached *a)
-{
-	if (strstr(operand, "://"))
-		return a->uri[0] ? detach_uri_equal(operand, a->uri) :
-				   detach_target_equal(operand, a);
-	if (!strncmp(path, "/dev/", 5))
-		return !strcmp(path + 5, a->device);
-	return !strcmp(operand, a->device) || (a->name[0] && !strcmp(operand, a->name));
-}
-
-static const struct attached *detach_find(const char *operand, const struct attached *list,
-					  int count)
-{
-	const struct attached *found = NULL;
-	char path[PATH_MAX];
-
-	/* A link in /dev/rblk/ is as good as the device. */
-	if (operand[0] != '/' || !realpath(operand, path))
-		snprintf(path, sizeof(path), "%s", operand);
-	for (int i = 0; i < count; i++) {
-		if (!detach_matches(operand, path, &list[i]))
-			continue;
-		if (found) {
-			cmd_error("%s: is attached as /dev/%s and as /dev/%s: name one of them",
-				  operand, found->device, list[i].device);
-			return NULL;
-		}
-		found = &list[i];
-	}
-	if (!found)
-		cmd_error("%s: is not attached; see rblk list --attached", operand);
-	return found;
-}
-
 static int detach_run(char **operands, int count)
 {
 	const struct attached *one = NULL;
@@ -189,7 +134,7 @@ static int detach_run(char **operands, int count)
 	if (attached < 0)
 		return cmd_error("/sys/block: %s", strerror(-attached));
 	if (count) {
-		one = detach_find(operands[0], list, attached);
+		one = attached_find(operands[0], list, attached);
 		if (!one)
 			status = CMD_FAILED;
 	}

@@ -26,9 +26,9 @@ static void main_help(FILE *out)
 	      "Use block volumes that rblkd serves over RDMA or TCP.\n\n",
 	      out);
 	for (i = 0; cmd_verbs[i]; i++)
-		fprintf(out, "  %-8s %s\n", cmd_verbs[i]->name, cmd_verbs[i]->summary);
-	fputs("  help     how to use a verb: rblk help VERB\n"
-	      "  version  the version of the command and of its library\n"
+		fprintf(out, "  %-11s %s\n", cmd_verbs[i]->name, cmd_verbs[i]->summary);
+	fputs("  help        how to use a verb: rblk help VERB\n"
+	      "  version     the version of the command and of its library\n"
 	      "\n"
 	      "A target is rblk://HOST[:PORT] (RDMA) or rblk+tcp://HOST[:PORT] (TCP); a volume is\n"
 	      "a target followed by /NAME.\n",

@@ -145,6 +145,52 @@ static void records_are_of_one_attachment(void **state)
 	assert_string_equal(other.uri, "");
 }
 
+/* F7: the module is told once, and only of the attachment that was meant. */
+static void losses_are_acknowledged(void **state)
+{
+	struct attached attached;
+	char path[PATH_MAX], text[8] = "";
+	FILE *file;
+
+	assert_int_equal(attached_read(root, "rblk2", &attached), 0);
+	assert_int_equal(attached_acknowledge(root, &attached), -ENOENT); /* an older module */
+	put_device("rblk2", "rblk/acknowledge", "");
+	put_device("rblk2", "rblk/writes_lost", "0\n");
+	assert_int_equal(attached_acknowledge(root, &attached), 0);
+	put_device("rblk2", "rblk/writes_lost", "1\n");
+	assert_int_equal(attached_acknowledge(root, &attached), 1);
+	snprintf(path, sizeof(path), "%s/sys/block/rblk2/rblk/acknowledge", root);
+	file = fopen(path, "r");
+	assert_non_null(file);
+	assert_non_null(fgets(text, sizeof(text), file));
+	fclose(file);
+	assert_string_equal(text, "1\n");
+	put_device("rblk2", "rblk/acknowledge", "");
+	put_device("rblk2", "rblk/attachment", "cc\n");
+	assert_int_equal(attached_acknowledge(root, &attached), -ENOENT);
+	file = fopen(path, "r");
+	assert_non_null(file);
+	assert_null(fgets(text, sizeof(text), file));
+	fclose(file);
+}
+
+/* An operand is a device, a name, or a URI. */
+static void operands_find_their_disk(void **state)
+{
+	struct attached list[2] = {
+		{.device = "rblk2", .name = "data", .uri = "rblk://host/disk"},
+		{.device = "rblk10", .target = "10.9.0.1:4430", .volume = "two"},
+	};
+
+	assert_ptr_equal(attached_find("/dev/rblk2", list, 2), &list[0]);
+	assert_ptr_equal(attached_find("rblk10", list, 2), &list[1]);
+	assert_ptr_equal(attached_find("data", list, 2), &list[0]);
+	assert_ptr_equal(attached_find("rblk://HOST:4430/disk", list, 2), &list[0]);
+	assert_ptr_equal(attached_find("rblk://10.9.0.1/two", list, 2), &list[1]);
+	assert_null(attached_find("rblk://10.9.0.1/disk", list, 2));
+	assert_null(attached_find("other", list, 2));
+}
+
 static void users_are_named(void **state)
 {
 	char text[ATTACH_REASON_BYTES];
@@ -172,6 +218,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(devices_are_found_in_order, setup, teardown),
 		cmocka_unit_test_setup_teardown(others_are_not_ours, setup, teardown),
 		cmocka_unit_test_setup_teardown(records_are_of_one_attachment, setup, teardown),
+		cmocka_unit_test_setup_teardown(losses_are_acknowledged, setup, teardown),
+		cmocka_unit_test_setup_teardown(operands_find_their_disk, setup, teardown),
 		cmocka_unit_test_setup_teardown(users_are_named, setup, teardown),
 	};
 
