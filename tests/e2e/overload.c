@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Goal: hundreds of times more demand than pool and disk can carry ends in BUSY with growing delays, not in errors: the
+ * daemon's memory stays bounded, sessions get equal shares, and logins and keep-alive go on (C6). Method: sessions
+ * that keep all their credits in use with the longest reads, over a pool of four of them and a disk that takes its
+ * time; counts, the daemon's resident memory, and logins meanwhile.
+ */
+#include "tests/unit/unit.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "initiator/rblk.h"
+#include "tests/e2e/daemon.h"
+
+#define SESSIONS 8u
+#define QUEUES 2u
+#define CREDITS 64u
+#define IO_BYTES (256u << 10)
+#define DEMAND_KIB (SESSIONS * QUEUES * CREDITS * (IO_BYTES >> 10))
+#define DISK_BYTES (1u << 20)
+#define LEAST 40u /* that each session gets done */
+#define LOGINS 5u
+/* A command that was BUSY this often has not been sent again at once each time: the target alone lets it wait for 5 s. */
+#define TRIES_MAX 40u
+
+static struct e2e_daemon server;
+static struct e2e_file disk;
+
+static struct client {
+	struct rblk_session *session;
+	struct rblk_volume *volume;
+	uint8_t *data;
+	unsigned int outstanding, done, lost;
+} clients[SESSIONS];
+
+static unsigned int resident_kib(void)
+{
+	unsigned int kib = 0;
+	char path[64], line[128];
+	FILE *status;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", server.pid);
+	status = fopen(path, "r");
+	assert_non_null(status);
+	while (fgets(line, sizeof(line), status))
+		if (sscanf(line, "VmRSS: %u kB", &kib) == 1)
+			break;
+	fclose(status);
+	assert_true(kib);
+	return kib;
+}
+
+static void on_event(void *arg, struct rblk_session *session, const struct rblk_session_event *event)
+{
+	struct client *client = arg;
+
+	(void)session;
+	client->lost += event->type == RBLK_SESSION_EVENT_RECOVERING ||
+			event->type == RBLK_SESSION_EVENT_FAILED;
+}
+
+static void on_done(void *arg, const struct rblk_result *result)
+{
+	struct client *client = arg;
+
+	if (result->error)
+		fail_msg("a read: %s: %s", strerror(-result->error),
+			 rblk_session_error(client->session));
+	client->outstanding--;
+	client->done++;
+}
+
+static void client_open(struct client *client)
+{
+	struct rblk_options options = RBLK_OPTIONS_INIT;
+	char error[RBLK_ERROR_BYTES] = "";
+
+	options.queues = QUEUES;
+	options.credits = CREDITS;
+	options.command_timeout_ms = 600000; /* a slow machine is no failure */
+	client->session = rblk_session_open(e2e_daemon_uri(&server, "disk"), &options, error);
+	if (!client->session)
+		fail_msg("%s", error);
+	rblk_session_on_event(client->session, on_event, client);
+	client->volume = rblk_volume_open(client->session, NULL, 0);
+	assert_non_null(client->volume);
+	client->data = rblk_buffer_alloc(client->session, IO_BYTES);
+	assert_non_null(client->data);
+}
+
+/* All credits are in use from here on. */
+static void client_turn(struct client *client, bool more)
+{
+	int err = 0;
+
+	while (more && !err) {
+		err = rblk_read(client->volume, client->data, IO_BYTES,
+				(uint64_t)client->done % 4 * IO_BYTES, 0, on_done, client);
+		client->outstanding += !err;
+	}
+	assert_true(err == 0 || err == -EAGAIN);
+	rblk_submit(client->session);
+	assert_true(rblk_wait(client->session, 1) >= 0);
+}
+
+static unsigned int least_done(void)
+{
+	unsigned int least = clients[0].done;
+
+	for (unsigned int i = 1; i < SESSIONS; i++)
+		least = clients[i].done < least ? clients[i].done : least;
+	return least;
+}
+
+static uint64_t busy_retries(void)
+{
+	struct rblk_stats stats;
+	uint64_t sum = 0;
+
+	for (unsigned int i = 0; i < SESSIONS; i++) {
+		assert_int_equal(rblk_session_stats(clients[i].session, &stats, sizeof(stats)), 0);
+		sum += stats.busy_retries;
+	}
+	return sum;
+}
+
+/* Who comes now gets a session, and what needs no data memory is answered. */
+static void login_works(void)
+{
+	char error[RBLK_ERROR_BYTES] = "";
+	struct rblk_session *session =
+		rblk_session_open(e2e_daemon_uri(&server, "disk"), NULL, error);
+	struct rblk_volume *volume;
+	uint64_t ns;
+
+	if (!session)
+		fail_msg("a login: %s", error);
+	volume = rblk_volume_open(session, NULL, 0);
+	assert_non_null(volume);
+	assert_int_equal(rblk_ping(session, RBLK_PING_SEND_EVENTS, 64, &ns), 0);
+	assert_int_equal(rblk_volume_close(volume), 0);
+	rblk_session_close(session);
+}
+
+static void overloaded(void **state)
+{
+	unsigned int before_kib, most_kib = 0, logins = 0, most = 0, total = 0, left;
+
+	(void)state;
+	for (unsigned int i = 0; i < SESSIONS; i++)
+		client_open(&clients[i]);
+	before_kib = resident_kib();
+	while (least_done() < LEAST || !busy_retries() || logins < LOGINS) {
+		unsigned int kib = resident_kib();
+
+		most_kib = kib > most_kib ? kib : most_kib;
+		for (unsigned int i = 0; i < SESSIONS; i++)
+			client_turn(&clients[i], true);
+		if (logins < LOGINS && least_done() >= logins * LEAST / LOGINS) {
+			login_works();
+			logins++;
+		}
+	}
+	for (unsigned int i = 0; i < SESSIONS; i++) {
+		most = clients[i].done > most ? clients[i].done : most;
+		total += clients[i].done;
+	}
+	printf("%u reads, %u to %u for a session; %llu times BUSY; resident %u KiB, then %u KiB\n",
+	       total, least_done(), most, (unsigned long long)busy_retries(), before_kib, most_kib);
+	/* Fair: equal demand, about equal shares. */
+	assert_true(most <= 2 * least_done());
+	/* Bounded: by the pool, not by what is asked for. */
+	assert_true(most_kib < before_kib + DEMAND_KIB / 2);
+	do {
+		left = 0;
+		for (unsigned int i = 0; i < SESSIONS; i++) {
+			client_turn(&clients[i], false);
+			left += clients[i].outstanding;
+		}
+	} while (left);
+	total = 0;
+	for (unsigned int i = 0; i < SESSIONS; i++) {
+		total += clients[i].done;
+		/* Nobody's connection was taken for dead. */
+		assert_int_equal(clients[i].lost, 0);
+	}
+	assert_true(busy_retries() <= (uint64_t)total * TRIES_MAX);
+	for (unsigned int i = 0; i < SESSIONS; i++)
+		rblk_session_close(clients[i].session);
+}
+
+static int start(void **state)
+{
+	(void)state;
+	e2e_file_create(&disk, "disk", DISK_BYTES);
+	e2e_daemon_start(&server, "--reactors", "1", "--pool-size", "1M", "--max-io", "256K",
+			 "--cache", "buffered", "--fault", "delay=30ms", disk.volume, NULL);
+	return 0;
+}
+
+static int stop(void **state)
+{
+	(void)state;
+	e2e_file_remove(&disk);
+	return e2e_daemon_stop(&server);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(overloaded),
+	};
+
+	return cmocka_run_group_tests(tests, start, stop);
+}
