@@ -152,7 +152,7 @@ static const struct tgt_option table[] = {
 	  "longest wait until another process, or its last I/O, releases the path",
 	  VOLUME(lock_wait_ms), 0, 3600000, NULL },
 	{ "fault", 0, VOLUME_PLACES, TGT_OPTION_FAULT, "PLAN", NULL,
-	  "for tests: delay, fail, tear or lose operations, as in delay=5ms,fail=write:0.01",
+	  "for tests: delay, fail, tear or lose operations, or power, as in delay=5ms,fail=write:0.01",
 	  VOLUME(fault), 0, 0, NULL },
 };
 /* clang-format on */

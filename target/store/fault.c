@@ -15,6 +15,7 @@
 #include "target/base/settings.h"
 #include "target/base/error.h"
 #include "target/store/fault_plan.h"
+#include "target/store/fault_power.h"
 #include "target/store/fault_undo.h"
 
 /* Opened by the configuring thread, closed as volume.c says; fixed in between. */
@@ -23,6 +24,7 @@ struct fault_store {
 	struct tgt_store *base;
 	struct tgt_fault_plan plan;
 	struct tgt_fault_undo *undo; /* NULL: the plan loses nothing */
+	struct tgt_fault_record *power; /* NULL: the plan does not lose power */
 };
 
 /* Its reactor's. */
@@ -57,14 +59,21 @@ static struct fault_store *to_fault(struct tgt_store *store)
 	return (struct fault_store *)store;
 }
 
-static bool plan_has(const struct tgt_fault_plan *plan, enum tgt_fault_action action)
+/* NULL: it has none. */
+static const struct tgt_fault_rule *plan_find(const struct tgt_fault_plan *plan,
+					      enum tgt_fault_action action)
 {
 	unsigned int i;
 
 	for (i = 0; i < plan->rule_count; i++)
 		if (plan->rules[i].action == action)
-			return true;
-	return false;
+			return &plan->rules[i];
+	return NULL;
+}
+
+static bool plan_has(const struct tgt_fault_plan *plan, enum tgt_fault_action action)
+{
+	return plan_find(plan, action);
 }
 
 /* Probability and counts are for operations: a store is closed once. */
@@ -87,12 +96,42 @@ static void fault_close(struct tgt_store *store)
 {
 	struct fault_store *fault = to_fault(store);
 
+	tgt_fault_power_close(fault->power);
 	if (fault->base) {
 		delay_close(&fault->plan);
 		fault->base->ops->close(fault->base);
 	}
 	tgt_fault_undo_destroy(fault->undo);
 	free(fault);
+}
+
+/* What a plan that loses something needs, and the store's own loss of power. */
+static int fault_undo_open(struct fault_store *fault, const struct tgt_volume_config *config, char *error)
+{
+	const struct tgt_fault_rule *power = plan_find(&fault->plan, TGT_FAULT_POWER);
+	bool loses = plan_has(&fault->plan, TGT_FAULT_LOSE);
+	int status;
+
+	fault->store.info = fault->base->info;
+	if (!loses && !power)
+		return 0;
+	if (loses && power)
+		return tgt_error(error, -EINVAL, "fault: \"lose\" and \"power\" exclude each other");
+	if (!fault->base->info.can_flush)
+		return tgt_error(error, -EINVAL, "fault: \"%s\" needs a store that can flush, not a %s store",
+				 loses ? "lose" : "power", config->store);
+	fault->undo = tgt_fault_undo_create();
+	if (!fault->undo)
+		return tgt_error(error, -ENOMEM, "fault store: out of memory");
+	if (loses)
+		return 0;
+	status = tgt_fault_power_open(config->path, power->probability, fault->plan.seed, &fault->power,
+				      fault->store.info.cache_epoch, error);
+	if (status < 0)
+		return status;
+	fault->store.info.volatile_cache = true;
+	tgt_fault_undo_record(fault->undo, fault->power);
+	return 0;
 }
 
 static int fault_open(const struct tgt_volume_config *config, struct tgt_store **store, char *error)
@@ -112,22 +151,13 @@ static int fault_open(const struct tgt_volume_config *config, struct tgt_store *
 		tgt_error(error, status, "fault: %s", why);
 	else
 		status = base->open(config, &fault->base, error);
-	if (status == 0 && plan_has(&fault->plan, TGT_FAULT_LOSE)) {
-		fault->undo = tgt_fault_undo_create();
-		if (!fault->undo)
-			status = tgt_error(error, -ENOMEM, "fault store: out of memory");
-		else if (!fault->base->info.can_flush)
-			status = tgt_error(
-				error, -EINVAL,
-				"fault: \"lose\" needs a store that can flush, not a %s store",
-				config->store);
-	}
+	if (status == 0)
+		status = fault_undo_open(fault, config, error);
 	if (status < 0) {
 		fault_close(&fault->store);
 		return status;
 	}
 	fault->store.ops = &tgt_store_fault;
-	fault->store.info = fault->base->info;
 	fault->store.info.direct = NULL;
 	*store = &fault->store;
 	return 0;

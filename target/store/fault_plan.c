@@ -4,7 +4,7 @@
  *
  *   plan    = item *( "," item )
  *   item    = "seed=" number | action "=" part *( ":" part ) | "after=" number | "count=" number
- *   action  = "delay" | "fail" | "tear" | "lose"
+ *   action  = "delay" | "fail" | "tear" | "lose" | "power"
  *   part    = kinds ( "write", "read+flush", ... ) | time | probability | errno's name
  *
  * The parts of an item may stand in any order; after and count belong to the item before them.
@@ -116,7 +116,8 @@ static int parse_rule(struct tgt_fault_plan *plan, enum tgt_fault_action action,
 		.action = action,
 		.kinds = action == TGT_FAULT_TEAR   ? 1u << TGT_IO_WRITE
 			 : action == TGT_FAULT_LOSE ? 1u << TGT_IO_FLUSH
-						    : ALL_KINDS,
+			 : action == TGT_FAULT_POWER ? 0
+						     : ALL_KINDS,
 		.probability = 1,
 		.count = UINT64_MAX,
 		.error = -EIO,
@@ -140,6 +141,10 @@ static int parse_rule(struct tgt_fault_plan *plan, enum tgt_fault_action action,
 	}
 	if (action == TGT_FAULT_LOSE && rule->kinds != 1u << TGT_IO_FLUSH) {
 		snprintf(why, bytes, "\"lose\" is for flushes only");
+		return -EINVAL;
+	}
+	if (action == TGT_FAULT_POWER && rule->kinds) {
+		snprintf(why, bytes, "\"power\" is not of some kinds of operations");
 		return -EINVAL;
 	}
 	plan->rule_count++;
@@ -172,6 +177,7 @@ static int parse_item(struct tgt_fault_plan *plan, char *item, char *why, size_t
 		[TGT_FAULT_FAIL] = "fail",
 		[TGT_FAULT_TEAR] = "tear",
 		[TGT_FAULT_LOSE] = "lose",
+		[TGT_FAULT_POWER] = "power",
 	};
 	char *equals = strchr(item, '=');
 	unsigned int i;
@@ -187,7 +193,7 @@ static int parse_item(struct tgt_fault_plan *plan, char *item, char *why, size_t
 			return parse_number(plan, item, equals + 1, why, bytes);
 	}
 	snprintf(why, bytes,
-		 "\"%s\" is not one of delay=, fail=, tear=, lose=, after=, count=, seed=", item);
+		 "\"%s\" is not one of delay=, fail=, tear=, lose=, power=, after=, count=, seed=", item);
 	return -EINVAL;
 }
 

@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include "target/store/fault_record.h"
 
 #define PAGE_BYTES 4096u
 #define KEPT_BYTES_MAX (256u << 20)
@@ -16,6 +17,7 @@ struct tgt_fault_undo {
 	struct entry_list entries;
 	uint64_t order; /* of the last one pushed */
 	uint64_t kept_bytes;
+	struct tgt_fault_record *record; /* records all of it; NULL: nobody does */
 };
 
 struct tgt_fault_undo *tgt_fault_undo_create(void)
@@ -29,10 +31,16 @@ struct tgt_fault_undo *tgt_fault_undo_create(void)
 	return undo;
 }
 
+void tgt_fault_undo_record(struct tgt_fault_undo *undo, struct tgt_fault_record *record)
+{
+	undo->record = record;
+}
+
 void tgt_fault_undo_destroy(struct tgt_fault_undo *undo)
 {
 	if (!undo)
 		return;
+	undo->record = NULL;
 	tgt_fault_undo_forget(undo, UINT64_MAX);
 	pthread_mutex_destroy(&undo->lock);
 	free(undo);
@@ -82,11 +90,19 @@ void tgt_fault_entry_free(struct tgt_fault_undo *undo, struct tgt_fault_entry *e
 	pthread_mutex_unlock(&undo->lock);
 }
 
+/* lock held */
+static void record_push(struct tgt_fault_undo *undo, const struct tgt_fault_entry *entry)
+{
+	tgt_fault_record_put(undo->record, TGT_FAULT_RECORD_PUSH, entry->offset, entry->bytes, entry->data);
+}
+
 void tgt_fault_undo_push(struct tgt_fault_undo *undo, struct tgt_fault_entry *entry)
 {
 	pthread_mutex_lock(&undo->lock);
 	entry->order = ++undo->order;
 	TAILQ_INSERT_TAIL(&undo->entries, entry, link);
+	if (undo->record)
+		record_push(undo, entry);
 	pthread_mutex_unlock(&undo->lock);
 }
 
@@ -110,6 +126,9 @@ void tgt_fault_undo_durable(struct tgt_fault_undo *undo, uint64_t offset, uint64
 		else
 			memset(entry->data + (first - entry->offset), 0, end - first);
 	}
+	if (undo->record)
+		tgt_fault_record_put(undo->record, data ? TGT_FAULT_RECORD_DURABLE : TGT_FAULT_RECORD_ZEROES,
+				     offset, bytes, data);
 	pthread_mutex_unlock(&undo->lock);
 }
 
@@ -123,15 +142,34 @@ uint64_t tgt_fault_undo_mark(struct tgt_fault_undo *undo)
 	return mark;
 }
 
+/* lock held; so many have just been forgotten */
+static void record_forget(struct tgt_fault_undo *undo, uint64_t count)
+{
+	struct tgt_fault_entry *entry;
+
+	if (!undo->record || !count)
+		return;
+	if (!tgt_fault_record_full(undo->record, undo->kept_bytes)) {
+		tgt_fault_record_put(undo->record, TGT_FAULT_RECORD_FORGET, 0, count, NULL);
+		return;
+	}
+	tgt_fault_record_empty(undo->record);
+	TAILQ_FOREACH(entry, &undo->entries, link)
+		record_push(undo, entry);
+}
+
 void tgt_fault_undo_forget(struct tgt_fault_undo *undo, uint64_t mark)
 {
 	struct tgt_fault_entry *entry;
+	uint64_t count = 0;
 
 	pthread_mutex_lock(&undo->lock);
 	while ((entry = TAILQ_FIRST(&undo->entries)) && entry->order <= mark) {
 		TAILQ_REMOVE(&undo->entries, entry, link);
 		entry_free(undo, entry);
+		count++;
 	}
+	record_forget(undo, count);
 	pthread_mutex_unlock(&undo->lock);
 }
 

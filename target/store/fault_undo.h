@@ -10,6 +10,7 @@
 #include <stdint.h>
 #include <sys/queue.h>
 
+struct tgt_fault_record;
 struct tgt_fault_undo;
 
 struct tgt_fault_entry {
@@ -20,6 +21,8 @@ struct tgt_fault_entry {
 
 struct tgt_fault_undo *tgt_fault_undo_create(void); /* NULL: no memory */
 void tgt_fault_undo_destroy(struct tgt_fault_undo *undo);
+/* From now on what is pushed, made durable and forgotten is recorded there, too. */
+void tgt_fault_undo_record(struct tgt_fault_undo *undo, struct tgt_fault_record *record);
 
 /* Room for a range's bytes, the caller's until it is pushed or freed. NULL: no memory, or more is
  * kept already than a test should need. */

@@ -170,7 +170,8 @@ static int flush_begin(struct load *load, struct slot *slot)
 	append(load, (struct promise_record){
 			     .event = PROMISE_FLUSH_FAILED, .number = slot->number, .error = -err});
 	slot_end(slot);
-	return err;
+	/* It fails without being sent where it is known already that writes are lost. */
+	return err == -EIO && load->disk->ops->acknowledge(load->disk) ? 0 : err;
 }
 
 /* -- the load ---------------------------------------------------------------------------------- */

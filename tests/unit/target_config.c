@@ -104,7 +104,7 @@ static void mistakes_have_file_and_line(void **state)
 		{"[volume a]\npath = /x\nuuid = 17\n", "rblkd.conf:3: uuid: \"17\" is not a UUID"},
 		{"[volume a]\npath = /x\nfault = slow\n",
 		 "rblkd.conf:3: fault: \"slow\" is not one of "
-		 "delay=, fail=, tear=, lose=, after=, count=, seed="},
+		 "delay=, fail=, tear=, lose=, power=, after=, count=, seed="},
 	};
 	char error[TGT_ERROR_BYTES];
 	struct tgt_config config;

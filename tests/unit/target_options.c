@@ -67,7 +67,7 @@ static void mistakes_have_their_words(void **state)
 		 "--listen: \"rblk+tcp://h:65536\" is not an address: "
 		 "the port must be a number from 0 to 65535"},
 		{{"x.img", "--fault", "slow"},
-		 "--fault: \"slow\" is not one of delay=, fail=, tear=, lose=, after=, count=, "
+		 "--fault: \"slow\" is not one of delay=, fail=, tear=, lose=, power=, after=, count=, "
 		 "seed="},
 		{{"x.img", "y/x.raw"}, "volume x: defined twice on the command line"},
 		{{"a=x.img", "b=x.img"},

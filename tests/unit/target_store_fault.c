@@ -8,6 +8,9 @@
 #include "target/store/fault_plan.h"
 #include "tests/unit/target_rig.h"
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 #define BYTES 65536
 
 static void open_plan(struct rig *rig, const char *plan)
@@ -149,6 +152,91 @@ static void loses_what_was_not_flushed(void **state)
 	free(in);
 }
 
+/* A process that ends without closing its store, as if it had been killed. */
+static void power_child(const struct tgt_volume_config *config)
+{
+	unsigned char *data = rig_buffer(8192, 0);
+	char error[TGT_ERROR_BYTES];
+	struct rig rig;
+
+	if (rig_open(&rig, &tgt_store_fault, config, error) != 0)
+		_exit(1);
+	memset(data, 1, 8192);
+	rig_io(&rig, TGT_IO_WRITE, 0, 0, data, 8192);
+	rig_io(&rig, TGT_IO_FLUSH, 0, 0, NULL, 0);
+	memset(data, 2, 8192); /* over the end of the first, twice */
+	rig_io(&rig, TGT_IO_WRITE, 0, 4096, data, 8192);
+	memset(data, 3, 8192);
+	rig_io(&rig, TGT_IO_WRITE, 0, 4096, data, 8192);
+	memset(data, 4, 8192); /* durable, in the middle of it */
+	rig_io(&rig, TGT_IO_WRITE, TGT_IO_FUA, 8192, data, 512);
+	rig_io(&rig, TGT_IO_WRITE_ZEROES, 0, 32768, NULL, 4096);
+	_exit(0);
+}
+
+static void power_open(struct rig *rig, const struct tgt_volume_config *config, uint8_t epoch[16])
+{
+	char error[TGT_ERROR_BYTES];
+
+	assert_int_equal(rig_open(rig, &tgt_store_fault, config, error), 0);
+	assert_true(rig->store->info.volatile_cache);
+	memcpy(epoch, rig->store->info.cache_epoch, 16);
+}
+
+/* What was not flushed is gone with the process, and another cache epoch tells; an end in good order loses nothing. */
+static void loses_power(void **state)
+{
+	char *directory = rig_directory(), path[64], error[TGT_ERROR_BYTES];
+	unsigned char *in = rig_buffer(32768, 0);
+	struct tgt_volume_config config;
+	uint8_t before[16], after[16];
+	struct rig rig;
+	int status;
+	pid_t child;
+
+	snprintf(path, sizeof(path), "%s/disk", directory);
+	rig_file(path, BYTES);
+	config = rig_volume("uring", path, 0);
+	config.cache = TGT_CACHE_BUFFERED;
+	config.lock_wait_ms = 60000; /* until the system has ended the process's last I/O */
+	strcpy(config.fault, "power=1");
+	power_open(&rig, &config, before);
+	rig_close(&rig);
+	child = fork();
+	if (child == 0)
+		power_child(&config);
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+
+	power_open(&rig, &config, after);
+	assert_memory_not_equal(before, after, 16);
+	assert_int_equal(rig_io(&rig, TGT_IO_READ, 0, 0, in, 16384), 0);
+	assert_int_equal(in[0], 1);
+	assert_int_equal(in[8191], 1);
+	assert_int_equal(in[8192], 4);
+	assert_int_equal(in[8192 + 511], 4);
+	assert_int_equal(in[8192 + 512], 0);
+	assert_int_equal(in[16383], 0);
+
+	memset(in, 5, 4096);
+	assert_int_equal(rig_io(&rig, TGT_IO_WRITE, 0, 0, in, 4096), 0);
+	rig_close(&rig);
+	power_open(&rig, &config, before);
+	assert_memory_equal(before, after, 16);
+	assert_int_equal(rig_io(&rig, TGT_IO_READ, 0, 0, in, 4096), 0);
+	assert_int_equal(in[0], 5);
+	rig_close(&rig);
+
+	config = rig_volume("memory", "", BYTES);
+	strcpy(config.fault, "power=1");
+	assert_int_equal(rig_open(&rig, &tgt_store_fault, &config, error), -EINVAL);
+	strcpy(config.fault, "power=1,lose=flush");
+	assert_int_equal(rig_open(&rig, &tgt_store_fault, &config, error), -EINVAL);
+	assert_string_equal(error, "fault: \"lose\" and \"power\" exclude each other");
+	rig_directory_remove(directory);
+	free(in);
+}
+
 /* EXTENTS changes nothing, so nothing of its range is read to be put back, however long it is. */
 static void extents_are_nothing_to_lose(void **state)
 {
@@ -225,9 +313,9 @@ static void plans_are_judged(void **state)
 		{",", "it has no fault"},
 		{"seed=3", "it has no fault"},
 		{"delay",
-		 "\"delay\" is not one of delay=, fail=, tear=, lose=, after=, count=, seed="},
+		 "\"delay\" is not one of delay=, fail=, tear=, lose=, power=, after=, count=, seed="},
 		{"slow=5ms",
-		 "\"slow\" is not one of delay=, fail=, tear=, lose=, after=, count=, seed="},
+		 "\"slow\" is not one of delay=, fail=, tear=, lose=, power=, after=, count=, seed="},
 		{"delay=write", "\"delay\" needs a time, as in delay=5ms"},
 		{"delay=61s", "\"61s\" is neither kinds of operations nor a probability nor "
 			      "a time up to 60s"},
@@ -237,6 +325,7 @@ static void plans_are_judged(void **state)
 		 "\"EPERM\" is neither kinds of operations nor a probability nor "
 		 "an error's name"},
 		{"tear=read", "\"tear\" is for writes only"},
+		{"power=write", "\"power\" is not of some kinds of operations"},
 		{"fail=close", "\"close\" can only be delayed"},
 		{"lose=write+flush", "\"lose\" is for flushes only"},
 		{"after=1,fail=1", "\"after\" needs a fault before it"},
@@ -271,6 +360,7 @@ int main(void)
 		cmocka_unit_test(seed_decides),
 		cmocka_unit_test(tears_in_the_middle),
 		cmocka_unit_test(loses_what_was_not_flushed),
+		cmocka_unit_test(loses_power),
 		cmocka_unit_test(extents_are_nothing_to_lose),
 		cmocka_unit_test(delay_begins_later),
 		cmocka_unit_test(plans_are_judged),
