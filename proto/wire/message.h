@@ -43,8 +43,6 @@ enum rblk_opcode {
 	/* data: blocks to compare, then blocks to write; argument: operation number (F8) */
 	RBLK_OP_COMPARE_AND_WRITE = 6,
 	RBLK_OP_CHECKSUM = 7,          /* result: CRC32C of the range */
-	RBLK_OP_RESERVE = 8, /* in capsule: struct rblk_wire_reservation; argument: as for 6 */
-	RBLK_OP_RESERVATIONS = 9,      /* reports: struct rblk_wire_reservation_report */
 	RBLK_OP_EXTENTS = 10, /* reports: struct rblk_wire_extent[]; result: how many */
 
 	/* The following may use the reserved tags. */
@@ -58,6 +56,8 @@ enum rblk_opcode {
 	RBLK_OP_KEEPALIVE = 23,    /* argument: number of the last event seen, or 0 */
 	RBLK_OP_PING = 24,         /* answered at once; result: the answering thread's CPU time, ns */
 	RBLK_OP_SCRATCH = 25,      /* measuring sessions only; reports: struct rblk_wire_scratch */
+	RBLK_OP_RESERVE = 26, /* in capsule: struct rblk_wire_reservation; argument: as for 6 */
+	RBLK_OP_RESERVATIONS = 27, /* reports: struct rblk_wire_reservation_report */
 	RBLK_OP_MAX
 };
 

@@ -69,8 +69,9 @@ enum rblk_volume_flag {
 	RBLK_VOLUME_RESERVATIONS = 1u << 7,
 	RBLK_VOLUME_ROTATIONAL = 1u << 8,
 	RBLK_VOLUME_CHECKSUM = 1u << 9,
+	RBLK_VOLUME_RESERVATIONS_PERSIST = 1u << 10, /* the target can keep them over its restart */
 };
-#define RBLK_VOLUME_FLAGS_ALL 0x3ffu
+#define RBLK_VOLUME_FLAGS_ALL 0x7ffu
 
 /* A volume as OPEN and LIST report it. */
 struct rblk_wire_volume {
@@ -100,17 +101,30 @@ enum rblk_reservation_action {
 	RBLK_RESERVE_REGISTER = 1, /* key becomes new_key; new_key 0 unregisters */
 	RBLK_RESERVE_ACQUIRE = 2,
 	RBLK_RESERVE_RELEASE = 3,
-	RBLK_RESERVE_PREEMPT = 4, /* also removes the registrants that hold other_key */
+	RBLK_RESERVE_PREEMPT = 4, /* removes the registrants that hold other_key */
 	RBLK_RESERVE_CLEAR = 5,
 };
 
+/* The numbers of SPC's and Linux's types (enum pr_type). */
 enum rblk_reservation_type {
 	RBLK_RESERVATION_NONE = 0,
 	RBLK_RESERVATION_WRITE_EXCLUSIVE = 1,
 	RBLK_RESERVATION_EXCLUSIVE_ACCESS = 2,
 	RBLK_RESERVATION_WRITE_EXCLUSIVE_REGISTRANTS = 3,
 	RBLK_RESERVATION_EXCLUSIVE_ACCESS_REGISTRANTS = 4,
+	/* As 3 and 4, and every registrant is a holder. */
+	RBLK_RESERVATION_WRITE_EXCLUSIVE_ALL = 5,
+	RBLK_RESERVATION_EXCLUSIVE_ACCESS_ALL = 6,
 };
+
+enum rblk_reservation_flag {
+	RBLK_RESERVE_IGNORE_KEY = 1u << 0, /* REGISTER: whatever key the registrant has, or none */
+	RBLK_RESERVE_ABORT = 1u << 1,      /* PREEMPT: also drops the victims' commands not begun */
+	/* REGISTER: from now on the volume's reservations outlive the target's process, or not. */
+	RBLK_RESERVE_PERSIST = 1u << 2,
+	RBLK_RESERVE_VOLATILE = 1u << 3,
+};
+#define RBLK_RESERVE_FLAGS_ALL 0xfu
 
 struct rblk_wire_reservation {
 	__le64 key;
@@ -118,10 +132,12 @@ struct rblk_wire_reservation {
 	__le64 other_key;
 	__u8 action; /* enum rblk_reservation_action */
 	__u8 type;   /* enum rblk_reservation_type */
-	__u8 reserved[38];
+	__u8 flags;  /* enum rblk_reservation_flag */
+	__u8 reserved[37];
 };
 RBLK_ASSERT_SIZE(struct rblk_wire_reservation, 64);
 RBLK_ASSERT_OFFSET(struct rblk_wire_reservation, action, 24);
+RBLK_ASSERT_OFFSET(struct rblk_wire_reservation, flags, 26);
 
 struct rblk_wire_registrant {
 	__le64 key;
@@ -134,11 +150,13 @@ RBLK_ASSERT_SIZE(struct rblk_wire_registrant, 80);
 struct rblk_wire_reservation_report {
 	__le32 generation; /* changes with every change of registrations */
 	__u8 type;         /* enum rblk_reservation_type now in force */
-	__u8 reserved0[3];
+	__u8 persists;     /* 1 if they outlive the target's process */
+	__u8 reserved[2];
 	__le32 registrants; /* that follow, as many as fit in the segment */
-	__u8 reserved1[4];
+	__le32 total;       /* that there are */
 };
 RBLK_ASSERT_SIZE(struct rblk_wire_reservation_report, 16);
+#define RBLK_REGISTRANTS_MAX 128 /* of one volume */
 
 enum rblk_extent_flag {
 	RBLK_EXTENT_HOLE = 1u << 0, /* no space is allocated */

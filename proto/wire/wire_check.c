@@ -71,16 +71,6 @@ static const struct opcode_rule opcode_rules[] = {
 	[RBLK_OP_CHECKSUM] = {
 		.flags = ALWAYS, .volume = true, .lba = NUMBER_ANY, .blocks = true,
 	},
-	[RBLK_OP_RESERVE] = {
-		.flags = ALWAYS | RBLK_CMD_CAPSULE,
-		.segment = SEGMENT_PAYLOAD, .direction = RBLK_DATA_TO_TARGET,
-		.volume = true, .argument = NUMBER_NOT_ZERO,
-	},
-	[RBLK_OP_RESERVATIONS] = {
-		.flags = ALWAYS | RBLK_CMD_INVALIDATE,
-		.segment = SEGMENT_REPORT, .direction = RBLK_DATA_TO_INITIATOR, .volume = true,
-		.report_bytes = sizeof(struct rblk_wire_reservation_report),
-	},
 	[RBLK_OP_EXTENTS] = {
 		.flags = ALWAYS | RBLK_CMD_INVALIDATE, .feature = RBLK_FEATURE_EXTENTS,
 		.segment = SEGMENT_REPORT, .direction = RBLK_DATA_TO_INITIATOR,
@@ -119,6 +109,16 @@ static const struct opcode_rule opcode_rules[] = {
 		.flags = ALWAYS | RBLK_CMD_INVALIDATE, .reserved_tag = true,
 		.segment = SEGMENT_REPORT, .direction = RBLK_DATA_TO_INITIATOR,
 		.report_bytes = sizeof(struct rblk_wire_scratch),
+	},
+	[RBLK_OP_RESERVE] = {
+		.flags = ALWAYS | RBLK_CMD_CAPSULE, .reserved_tag = true,
+		.segment = SEGMENT_PAYLOAD, .direction = RBLK_DATA_TO_TARGET,
+		.volume = true, .argument = NUMBER_NOT_ZERO,
+	},
+	[RBLK_OP_RESERVATIONS] = {
+		.flags = ALWAYS | RBLK_CMD_INVALIDATE, .reserved_tag = true,
+		.segment = SEGMENT_REPORT, .direction = RBLK_DATA_TO_INITIATOR, .volume = true,
+		.report_bytes = sizeof(struct rblk_wire_reservation_report),
 	},
 };
 static_assert(sizeof(opcode_rules) / sizeof(opcode_rules[0]) == RBLK_OP_MAX,

@@ -83,6 +83,8 @@ enum rblk_wire_error rblk_check_identify(const void *data, size_t length);
 enum rblk_wire_error rblk_check_authenticate(const void *data, size_t length);
 enum rblk_wire_error rblk_check_open(const void *data, size_t length);
 enum rblk_wire_error rblk_check_reservation(const void *data, size_t length);
+/* `length`: of the memory that the target was to write the report to. */
+enum rblk_wire_error rblk_check_reservation_report(const void *data, size_t length);
 
 /* Reports of a target: `length` bytes can be read; only the struct is checked. */
 enum rblk_wire_error rblk_check_volume(const void *data, size_t length);

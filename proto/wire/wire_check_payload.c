@@ -106,6 +106,31 @@ enum rblk_wire_error rblk_check_open(const void *data, size_t length)
 	return rblk_name_valid(open->name) ? RBLK_WIRE_OK : RBLK_WIRE_NAME;
 }
 
+/* What belongs to one action must not come with another: it would be taken for what it is not. */
+static bool reservation_fields_valid(const struct rblk_wire_reservation *reservation)
+{
+	const u8 keeps = RBLK_RESERVE_PERSIST | RBLK_RESERVE_VOLATILE;
+
+	switch ((enum rblk_reservation_action)reservation->action) {
+	case RBLK_RESERVE_REGISTER:
+		return !(reservation->flags & RBLK_RESERVE_ABORT) &&
+		       (reservation->flags & keeps) != keeps && !reservation->type &&
+		       !reservation->other_key;
+	case RBLK_RESERVE_ACQUIRE:
+		return !reservation->flags && reservation->type && !reservation->new_key &&
+		       !reservation->other_key;
+	case RBLK_RESERVE_RELEASE:
+		return !reservation->flags && !reservation->new_key && !reservation->other_key;
+	case RBLK_RESERVE_PREEMPT:
+		return !(reservation->flags & ~RBLK_RESERVE_ABORT) && reservation->type &&
+		       !reservation->new_key;
+	case RBLK_RESERVE_CLEAR:
+		return !reservation->flags && !reservation->type && !reservation->new_key &&
+		       !reservation->other_key;
+	}
+	return false;
+}
+
 enum rblk_wire_error rblk_check_reservation(const void *data, size_t length)
 {
 	const struct rblk_wire_reservation *reservation = data;
@@ -113,16 +138,40 @@ enum rblk_wire_error rblk_check_reservation(const void *data, size_t length)
 
 	if (error)
 		return error;
-	if (!RBLK_FIELD_ZERO(reservation, reserved))
+	if (!RBLK_FIELD_ZERO(reservation, reserved) ||
+	    reservation->flags & ~RBLK_RESERVE_FLAGS_ALL)
 		return RBLK_WIRE_RESERVED;
-	if (!rblk_between(reservation->action, RBLK_RESERVE_REGISTER, RBLK_RESERVE_CLEAR) ||
-	    reservation->type > RBLK_RESERVATION_EXCLUSIVE_ACCESS_REGISTRANTS)
+	if (reservation->type > RBLK_RESERVATION_EXCLUSIVE_ACCESS_ALL ||
+	    !reservation_fields_valid(reservation))
 		return RBLK_WIRE_PAYLOAD;
-	/* ACQUIRE and PREEMPT take a reservation, so they have a type. */
-	if ((reservation->action == RBLK_RESERVE_ACQUIRE ||
-	     reservation->action == RBLK_RESERVE_PREEMPT) &&
-	    reservation->type == RBLK_RESERVATION_NONE)
+	return RBLK_WIRE_OK;
+}
+
+enum rblk_wire_error rblk_check_reservation_report(const void *data, size_t length)
+{
+	const struct rblk_wire_reservation_report *report = data;
+	const struct rblk_wire_registrant *registrants = (const void *)(report + 1);
+	u32 count, i;
+
+	if (length < sizeof(*report))
+		return RBLK_WIRE_SHORT;
+	if (!RBLK_FIELD_ZERO(report, reserved))
+		return RBLK_WIRE_RESERVED;
+	count = rblk_le32(report->registrants);
+	if (report->type > RBLK_RESERVATION_EXCLUSIVE_ACCESS_ALL || report->persists > 1 ||
+	    count > rblk_le32(report->total) || rblk_le32(report->total) > RBLK_REGISTRANTS_MAX)
 		return RBLK_WIRE_PAYLOAD;
+	if (count > (length - sizeof(*report)) / sizeof(*registrants))
+		return RBLK_WIRE_SHORT;
+	for (i = 0; i < count; i++) {
+		if (!RBLK_FIELD_ZERO(&registrants[i], reserved))
+			return RBLK_WIRE_RESERVED;
+		if (!rblk_name_valid(registrants[i].initiator))
+			return RBLK_WIRE_NAME;
+		if (!registrants[i].key || registrants[i].holder > 1 ||
+		    (registrants[i].holder && !report->type))
+			return RBLK_WIRE_PAYLOAD;
+	}
 	return RBLK_WIRE_OK;
 }
 

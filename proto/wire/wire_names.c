@@ -22,8 +22,6 @@ static const char *const opcode_names[] = {
 	[RBLK_OP_WRITE_ZEROES] = "WRITE_ZEROES",
 	[RBLK_OP_COMPARE_AND_WRITE] = "COMPARE_AND_WRITE",
 	[RBLK_OP_CHECKSUM] = "CHECKSUM",
-	[RBLK_OP_RESERVE] = "RESERVE",
-	[RBLK_OP_RESERVATIONS] = "RESERVATIONS",
 	[RBLK_OP_EXTENTS] = "EXTENTS",
 	[RBLK_OP_IDENTIFY] = "IDENTIFY",
 	[RBLK_OP_AUTHENTICATE] = "AUTHENTICATE",
@@ -35,6 +33,8 @@ static const char *const opcode_names[] = {
 	[RBLK_OP_KEEPALIVE] = "KEEPALIVE",
 	[RBLK_OP_PING] = "PING",
 	[RBLK_OP_SCRATCH] = "SCRATCH",
+	[RBLK_OP_RESERVE] = "RESERVE",
+	[RBLK_OP_RESERVATIONS] = "RESERVATIONS",
 };
 ASSERT_COVERS(opcode_names, RBLK_OP_MAX);
 
@@ -100,6 +100,7 @@ static_assert((1u << TABLE_LENGTH(feature_names)) - 1 == RBLK_FEATURES_ALL,
 static const char *const volume_flag_names[] = {
 	"read-only",	"flush",	     "fua",	     "volatile-cache", "discard",
 	"write-zeroes", "compare-and-write", "reservations", "rotational",     "checksum",
+	"reservations-persist",
 };
 static_assert((1u << TABLE_LENGTH(volume_flag_names)) - 1 == RBLK_VOLUME_FLAGS_ALL,
 	      "volume_flag_names covers its enum");

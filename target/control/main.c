@@ -94,6 +94,7 @@ static int volumes_open(struct daemon *daemon, char *error)
 		return tgt_error(error, status, "%s", strerror(-status));
 	tgt_registry_use_threads(daemon->registry);
 	tgt_registry_remember(daemon->registry, daemon->config.state_dir);
+	tgt_registry_keep(daemon->registry, daemon->config.reservations_dir);
 	for (i = 0; i < daemon->config.volume_count; i++) {
 		status = tgt_volume_add(daemon->registry, &daemon->config.volumes[i], error);
 		if (status < 0)

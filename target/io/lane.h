@@ -59,7 +59,7 @@ struct tgt_request {
 	bool aborted;	    /* ABORT has come: stop at the next piece */
 	bool put_off;	    /* STORING, in turn->resumed */
 	bool holds_capsule; /* a receive buffer is held for it */
-	uint8_t orphan;	    /* STORING, and counted as the volume's: its lane is closed; or 0 */
+	uint8_t orphan;	    /* STORING, and counted as the volume's; or 0 */
 	bool chained;	    /* REPLYING: in lane->chained, not in lane->done */
 	bool numbered;	    /* F8: its operation number is under way in lane->answers */
 
@@ -102,7 +102,7 @@ struct tgt_sent {
 	void *block;		   /* to be freed, of turn->pool or of lane->reports */
 	uint32_t block_bytes;
 	uint16_t replies; /* completions in the reply ring */
-	uint8_t orphan;	  /* counted as the volume's: its lane is closed, not yet drained; or 0 */
+	uint8_t orphan;	  /* counted as the volume's; or 0 */
 	struct tgt_write write; /* into the store's own memory: under way until it has completed */
 	bool read;	  /* counts against the READ depth */
 	bool report;

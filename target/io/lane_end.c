@@ -14,7 +14,7 @@ void tgt_lane_close(struct tgt_lane *lane)
 	lane->open = false;
 	/* Unreachable: from here on nothing is accepted from the peer, nothing is posted. */
 	fab_conn_close(lane->conn);
-	tgt_transfer_orphan(lane);
+	tgt_transfer_orphan(lane, NULL);
 	for (uint16_t tag = 0; tag < lane->tags; tag++) {
 		struct tgt_request *request = &lane->requests[tag];
 

@@ -102,6 +102,8 @@ void tgt_request_data_in(struct tgt_request *request)
 {
 	if (!digest_matches(request, request->data))
 		tgt_request_complete(request, RBLK_E_DIGEST);
+	else if (tgt_access_refuses(request->access, request->opcode))
+		tgt_request_complete(request, RBLK_E_RESERVED); /* since its data was on the way */
 	else if (request->opcode == RBLK_OP_COMPARE_AND_WRITE)
 		tgt_compare_data_in(request);
 	else
@@ -448,13 +450,13 @@ void tgt_request_begin(struct tgt_request *request, const struct rblk_wire_comma
 		return;
 	request->lane->active++;
 	request->lane->commands++;
+	if (tgt_opcode_numbered(request->opcode) && !request_begin_operation(request))
+		return;
 	if (request->opcode >= RBLK_OP_IDENTIFY) {
 		request->lane->ops->begin(request, capsule, capsule_bytes,
 					  rblk_le32(command->volume));
 		return;
 	}
-	if (tgt_opcode_numbered(request->opcode) && !request_begin_operation(request))
-		return;
 	request->capsule_buffer = buffer;
 	status = tgt_request_check(request, rblk_le32(command->volume));
 	if (status)
@@ -493,6 +495,12 @@ static void request_account(struct tgt_request *request)
 		lane->bytes_written += request->length / 2;
 }
 
+static void request_end_orphan(struct tgt_request *request)
+{
+	tgt_orphans_end(&request->access->port->volume->orphans, request->orphan);
+	request->orphan = 0;
+}
+
 void tgt_request_complete(struct tgt_request *request, enum rblk_status status)
 {
 	bool data_out = request->opcode == RBLK_OP_READ && status == RBLK_OK;
@@ -501,6 +509,9 @@ void tgt_request_complete(struct tgt_request *request, enum rblk_status status)
 	if (!request_queue_reply(request, data_out ? TGT_REQUEST_DATA_OUT : TGT_REQUEST_REPLYING))
 		return;
 	request->status = (uint16_t)status;
+	/* A reservation took its rights while the store had it, and that is over. */
+	if (request->orphan)
+		request_end_orphan(request);
 	tgt_request_end_operation(request, status);
 	request_account(request);
 	tgt_request_release_capsule(request);
@@ -545,7 +556,7 @@ static void request_release(struct tgt_request *request)
 	tgt_request_release_capsule(request);
 	tgt_request_free_data(request);
 	if (request->orphan)
-		tgt_orphans_end(&access->port->volume->orphans, request->orphan);
+		request_end_orphan(request);
 	request->access = NULL;
 	request->lane->active--;
 	if (access)
@@ -559,9 +570,14 @@ void tgt_request_finish(struct tgt_request *request)
 
 void tgt_request_orphan(struct tgt_request *request)
 {
-	if (!tgt_opcode_writes(request->opcode))
-		return;
-	request->orphan = tgt_orphans_begin(&request->access->port->volume->orphans);
+	if (tgt_opcode_writes(request->opcode))
+		tgt_request_count_orphan(request);
+}
+
+void tgt_request_count_orphan(struct tgt_request *request)
+{
+	if (!request->orphan)
+		request->orphan = tgt_orphans_begin(&request->access->port->volume->orphans);
 }
 
 void tgt_request_drop(struct tgt_request *request)

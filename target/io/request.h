@@ -53,8 +53,9 @@ void tgt_request_release_capsule(struct tgt_request *request);
 
 /* It is STORING and waits for its turn at the store: cancel it. False: it has begun. */
 bool tgt_request_withdraw(struct tgt_request *request);
-/* ABORT: end it if it has not begun. True if it will be answered ABORTED. */
-bool tgt_request_abort(struct tgt_request *request);
+/* End it if it has not begun: answered with that status, or, if it is done in pieces, ABORTED before
+ * the next. False: it runs on. */
+bool tgt_request_end_early(struct tgt_request *request, enum rblk_status status);
 
 /* -- request.c --------------------------------------------------------------------------------- */
 
@@ -90,6 +91,8 @@ bool tgt_request_hold(struct tgt_request *request) __attribute__((warn_unused_re
 void tgt_request_finish(struct tgt_request *request);
 /* The connection is lost while the store has it. */
 void tgt_request_orphan(struct tgt_request *request);
+/* Whoever waits for the volume's orphans waits for this one, which the store has. Once. */
+void tgt_request_count_orphan(struct tgt_request *request);
 /* The connection is lost: release everything. Not while a store or the fabric owns the data. */
 void tgt_request_drop(struct tgt_request *request);
 

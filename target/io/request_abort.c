@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * How a request ends before its work is done: by ABORT, or because its connection was lost while it
- * waited. What has begun to write runs on (F5). admin.c and lane_end.c call this.
+ * waited, or by a reservation. What has begun to write runs on (F5). admin.c, lane_end.c and revoke.c
+ * call this.
  */
 #include "target/io/request.h"
 
@@ -30,7 +31,7 @@ static bool request_may_abort(const struct tgt_request *request)
 	return request->opcode == RBLK_OP_CHECKSUM || request->put_off;
 }
 
-bool tgt_request_abort(struct tgt_request *request)
+bool tgt_request_end_early(struct tgt_request *request, enum rblk_status status)
 {
 	struct tgt_lane *lane = request->lane;
 
@@ -43,6 +44,6 @@ bool tgt_request_abort(struct tgt_request *request)
 				    request_may_abort(request);
 		return request->aborted;
 	}
-	tgt_request_complete(request, RBLK_E_ABORTED);
+	tgt_request_complete(request, status);
 	return true;
 }

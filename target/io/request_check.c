@@ -90,5 +90,7 @@ enum rblk_status tgt_request_check(struct tgt_request *request, uint32_t handle)
 	status = check_ability(request);
 	if (!status && request->opcode != RBLK_OP_FLUSH)
 		status = check_range(request);
+	if (!status && tgt_access_refuses(access, request->opcode))
+		status = RBLK_E_RESERVED;
 	return status;
 }

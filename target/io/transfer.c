@@ -113,15 +113,20 @@ void tgt_transfer_completed(struct tgt_lane *lane, uint64_t wr_id)
 		tgt_lane_mark_dirty(lane);
 }
 
-void tgt_transfer_orphan(struct tgt_lane *lane)
+bool tgt_transfer_orphan(struct tgt_lane *lane, const struct tgt_access *access)
 {
+	bool any = false;
+
 	for (uint32_t i = lane->sent_tail; i != lane->sent_head; i++) {
 		struct tgt_sent *sent = &lane->sent[i & lane->sent_mask];
 
-		if (!sent->access || !sent->read)
+		if (!sent->access || !sent->read || (access && sent->access != access))
 			continue;
-		sent->orphan = tgt_orphans_begin(&sent->access->port->volume->orphans);
+		any = true;
+		if (!sent->orphan)
+			sent->orphan = tgt_orphans_begin(&sent->access->port->volume->orphans);
 	}
+	return any;
 }
 
 void tgt_transfer_abandon(struct tgt_lane *lane)

@@ -13,8 +13,12 @@ void tgt_transfer_flush(struct tgt_lane *lane);
 
 /* A signalled work request has completed well: so have all before it. */
 void tgt_transfer_completed(struct tgt_lane *lane, uint64_t wr_id);
-/* The connection is closed: READs into a store's memory may still land there. */
-void tgt_transfer_orphan(struct tgt_lane *lane);
+/*
+ * READs into a store's memory may still land there after the connection was closed, or after the
+ * initiator has lost its right to write: they count as the volume's orphans until they end. access:
+ * those of one volume; NULL: all. Returns whether there are any.
+ */
+bool tgt_transfer_orphan(struct tgt_lane *lane, const struct tgt_access *access);
 /* The connection is drained: release what the outstanding ones use. */
 void tgt_transfer_abandon(struct tgt_lane *lane);
 

@@ -14,6 +14,8 @@
 #include "target/serve/handle.h"
 #include "target/serve/open.h"
 #include "target/serve/queue.h"
+#include "target/serve/reserve.h"
+#include "target/serve/rights.h"
 
 /* A command's payload and the handle that it names. */
 struct admin_arguments {
@@ -40,6 +42,8 @@ static void admin_identify(struct tgt_request *request, const struct admin_argum
 	}
 	/* The validator has found the terminating zero. */
 	memcpy(session->initiator, identify->initiator, sizeof(session->initiator));
+	session->named = true;
+	tgt_rights_named(session);
 	tgt_log_limited(&request->lane->turn->chat_limit, TGT_LOG_INFO,
 			"session %u [%s]: initiator %s, %.63s", session->number, session->peer,
 			session->initiator, identify->software);
@@ -112,7 +116,7 @@ static void admin_abort(struct tgt_request *request, const struct admin_argument
 
 		if (victim != request && victim->state != TGT_REQUEST_FREE &&
 		    victim->sequence == (uint32_t)request->lba) {
-			request->result = tgt_request_abort(victim);
+			request->result = tgt_request_end_early(victim, RBLK_E_ABORTED);
 			break;
 		}
 	}
@@ -123,6 +127,17 @@ static void admin_keepalive(struct tgt_request *request, const struct admin_argu
 {
 	tgt_event_seen(admin_session(request), (uint32_t)request->argument);
 	tgt_request_complete(request, RBLK_OK);
+}
+
+static void admin_reserve(struct tgt_request *request, const struct admin_arguments *arguments)
+{
+	tgt_reserve_begin(admin_session(request), request, arguments->capsule,
+			  arguments->capsule_bytes, arguments->volume);
+}
+
+static void admin_reservations(struct tgt_request *request, const struct admin_arguments *arguments)
+{
+	tgt_reserve_report(admin_session(request), request, arguments->volume);
 }
 
 /* The difference of two PINGs is a measurement's cost here: one thread serves a session. */
@@ -148,6 +163,8 @@ static const struct admin_command {
 	[RBLK_OP_ABORT] = {admin_abort, false},
 	[RBLK_OP_KEEPALIVE] = {admin_keepalive, false},
 	[RBLK_OP_PING] = {admin_ping, false},
+	[RBLK_OP_RESERVE] = {admin_reserve, false},
+	[RBLK_OP_RESERVATIONS] = {admin_reservations, false},
 };
 
 void tgt_admin_begin(struct tgt_request *request, const char *capsule, uint32_t capsule_bytes,
@@ -181,6 +198,9 @@ static void admin_drop(struct tgt_request *request)
 		break;
 	case RBLK_OP_OPEN:
 		tgt_open_drop(session, request);
+		break;
+	case RBLK_OP_RESERVE:
+		tgt_reserve_drop(request);
 		break;
 	case RBLK_OP_CLOSE:
 		/* The handle closes all the same. */

@@ -10,6 +10,7 @@
 #include <string.h>
 #include "target/io/request.h"
 #include "target/serve/event.h"
+#include "target/serve/rights.h"
 
 #define INDEX_BITS 10
 #define HANDLE_SLOTS_FIRST 4
@@ -18,6 +19,13 @@ static_assert(RBLK_HANDLES_MAX == 1u << INDEX_BITS, "a handle's index fits its b
 
 /* -- ports ------------------------------------------------------------------------------------- */
 
+static void port_end(struct tgt_reactor *reactor, struct tgt_port *port)
+{
+	reactor->ports[port->volume->slot] = NULL;
+	tgt_reservations_leave(&port->volume->reservations, &port->seat);
+	tgt_port_close(port);
+}
+
 /* The OPENs that waited may have ended; open.c continues the others at the end of this turn. */
 static void port_opened(struct tgt_port *port, void *context)
 {
@@ -25,8 +33,7 @@ static void port_opened(struct tgt_port *port, void *context)
 
 	if (port->handles)
 		return;
-	reactor->ports[port->volume->slot] = NULL;
-	tgt_port_close(port);
+	port_end(reactor, port);
 }
 
 struct tgt_port *tgt_handle_port_get(struct tgt_reactor *reactor, struct tgt_volume *volume)
@@ -46,6 +53,7 @@ struct tgt_port *tgt_handle_port_get(struct tgt_reactor *reactor, struct tgt_vol
 		return NULL;
 	reactor->ports[volume->slot] = port;
 	port->handles = 1;
+	tgt_reservations_join(&volume->reservations, &port->seat, reactor);
 	return port;
 }
 
@@ -53,8 +61,7 @@ void tgt_handle_port_put(struct tgt_reactor *reactor, struct tgt_port *port)
 {
 	if (--port->handles || port->state == TGT_PORT_OPENING)
 		return;
-	reactor->ports[port->volume->slot] = NULL;
-	tgt_port_close(port);
+	port_end(reactor, port);
 }
 
 /* -- handles ----------------------------------------------------------------------------------- */
@@ -176,6 +183,7 @@ enum rblk_status tgt_handle_open(struct tgt_session *session, struct tgt_volume 
 	} while (handle->id == 0);
 	session->handles[index] = handle;
 	session->handles_open++;
+	tgt_rights_opened(handle);
 	*out = handle;
 	return RBLK_OK;
 }

@@ -11,6 +11,7 @@
 #include "target/serve/lease.h"
 #include "target/serve/login.h"
 #include "target/serve/reactor_impl.h"
+#include "target/serve/rights.h"
 #include "target/serve/session.h"
 #include "target/serve/status.h"
 
@@ -18,6 +19,7 @@ enum mail_kind {
 	MAIL_LOGIN,
 	MAIL_VOLUME_REMOVED,
 	MAIL_VOLUME_CHANGED,
+	MAIL_RIGHTS_CHANGED,
 	MAIL_LIST_CHANGED,
 	MAIL_CHECK_DEVICES,
 	MAIL_STATUS,
@@ -29,7 +31,7 @@ enum mail_kind {
 struct reactor_mail {
 	struct tgt_mail head; /* first */
 	enum mail_kind kind;
-	struct tgt_volume *volume; /* REMOVED, CHANGED: a reference */
+	struct tgt_volume *volume; /* VOLUME_, RIGHTS_: a reference */
 	struct fab_request *request;
 	struct tgt_lease *lease;
 	size_t bytes;
@@ -73,6 +75,10 @@ static void reactor_read_mail(struct tgt_reactor *reactor, struct reactor_mail *
 		break;
 	case MAIL_VOLUME_CHANGED:
 		tgt_handle_volume_changed(reactor, mail->volume);
+		tgt_volume_put(mail->volume);
+		break;
+	case MAIL_RIGHTS_CHANGED:
+		tgt_rights_changed(reactor, mail->volume);
 		tgt_volume_put(mail->volume);
 		break;
 	case MAIL_LIST_CHANGED:
@@ -154,6 +160,16 @@ void tgt_reactor_volume_removed(struct tgt_reactor *reactor, struct tgt_volume *
 void tgt_reactor_volume_changed(struct tgt_reactor *reactor, struct tgt_volume *volume)
 {
 	reactor_send_volume(reactor, MAIL_VOLUME_CHANGED, volume);
+}
+
+bool tgt_reactor_rights_changed(struct tgt_reactor *reactor, struct tgt_volume *volume)
+{
+	struct reactor_mail mail = {.kind = MAIL_RIGHTS_CHANGED, .volume = tgt_volume_ref(volume)};
+
+	if (reactor_send(reactor, mail))
+		return true;
+	tgt_volume_put(volume);
+	return false;
 }
 
 void tgt_reactor_list_changed(struct tgt_reactor *reactor)

@@ -21,6 +21,8 @@ void tgt_reactor_login(struct tgt_reactor *reactor, struct fab_request *request,
 /* Takes over the caller's reference: the reactor closes what it has of the volume, then puts it. */
 void tgt_reactor_volume_removed(struct tgt_reactor *reactor, struct tgt_volume *volume);
 void tgt_reactor_volume_changed(struct tgt_reactor *reactor, struct tgt_volume *volume);
+/* Its reservation has changed. False: no memory, try again. */
+bool tgt_reactor_rights_changed(struct tgt_reactor *reactor, struct tgt_volume *volume);
 void tgt_reactor_list_changed(struct tgt_reactor *reactor);
 /* Log its sessions and memory. */
 void tgt_reactor_log_status(struct tgt_reactor *reactor);

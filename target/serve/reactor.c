@@ -21,6 +21,7 @@
 #include "target/serve/mail.h"
 #include "target/serve/open.h"
 #include "target/serve/queue.h"
+#include "target/serve/reserve.h"
 #include "target/serve/sessions.h"
 
 /* Work of one kind in one turn: bounded, so that no source delays the others. */
@@ -164,7 +165,8 @@ static void reactor_step_drain(struct tgt_reactor *reactor)
 
 	if (TAILQ_EMPTY(&reactor->sessions)) {
 		/* A port may still be closing: its memory is deregistered by a thread. */
-		if (reactor->ring && tgt_ring_inflight(reactor->ring))
+		if ((reactor->ring && tgt_ring_inflight(reactor->ring)) ||
+		    !TAILQ_EMPTY(&reactor->changes))
 			return;
 		atomic_store_explicit(&reactor->drained, true, memory_order_release);
 		return;
@@ -222,6 +224,7 @@ unsigned int tgt_reactor_step(struct tgt_reactor *reactor)
 	if (reactor->rejudge)
 		tgt_login_retry(reactor);
 	tgt_open_retry(reactor);
+	tgt_reserve_retry(reactor);
 	tgt_work_post(&reactor->turn);
 	if (reactor->turn.draining)
 		reactor_step_drain(reactor);
@@ -236,8 +239,9 @@ uint64_t tgt_reactor_deadline_ns(const struct tgt_reactor *reactor)
 
 	if (tgt_work_has_more(&reactor->turn) || reactor->rejudge)
 		return reactor->turn.now_ns;
-	/* Orphans may be another reactor's, which does not know that an OPEN waits. */
-	if (!TAILQ_EMPTY(&reactor->opening) && deadline_ns > reactor->turn.now_ns + TIMER_NS)
+	/* Orphans may be another reactor's, which does not know that an OPEN or RESERVE waits. */
+	if ((!TAILQ_EMPTY(&reactor->opening) || !TAILQ_EMPTY(&reactor->changes)) &&
+	    deadline_ns > reactor->turn.now_ns + TIMER_NS)
 		deadline_ns = reactor->turn.now_ns + TIMER_NS;
 	if (!TAILQ_EMPTY(&reactor->turn.starving) && deadline_ns > reactor->turn.now_ns + 10 * TIMER_NS)
 		deadline_ns = reactor->turn.now_ns + 10 * TIMER_NS;

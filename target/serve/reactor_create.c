@@ -148,8 +148,10 @@ static void reactor_init(struct tgt_reactor *reactor, const struct tgt_config *c
 	TAILQ_INIT(&reactor->sessions);
 	TAILQ_INIT(&reactor->ended);
 	TAILQ_INIT(&reactor->opening);
+	TAILQ_INIT(&reactor->changes);
 	TAILQ_INIT(&reactor->logins);
 	reactor->mailbox.fd = -1;
+	reactor->tell_rights = tgt_reactor_rights_changed;
 	core_spin_init(&reactor->spin, config->polling == TGT_POLL_ALWAYS ? UINT64_MAX
 				       : config->polling == TGT_POLL_NEVER
 					       ? 0

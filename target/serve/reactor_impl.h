@@ -42,12 +42,14 @@ struct tgt_queue;
 struct tgt_login;
 struct tgt_device;
 struct tgt_open;
+struct tgt_change;
 struct tgt_host;
 
 TAILQ_HEAD(tgt_session_list, tgt_session);
 TAILQ_HEAD(tgt_queue_list, tgt_queue);
 TAILQ_HEAD(tgt_login_list, tgt_login);
 TAILQ_HEAD(tgt_open_list, tgt_open);
+TAILQ_HEAD(tgt_change_list, tgt_change);
 TAILQ_HEAD(tgt_host_list, tgt_host);
 
 struct tgt_fabric {
@@ -76,6 +78,8 @@ struct tgt_reactor {
 	struct tgt_turn turn;
 
 	struct tgt_mailbox mailbox; /* any thread sends */
+	/* tgt_reactor_rights_changed(); fixed. mail.c is above those who change rights. */
+	bool (*tell_rights)(struct tgt_reactor *reactor, struct tgt_volume *volume);
 
 	struct tgt_host_list hosts; /* of the sessions and logins */
 	struct tgt_session_list sessions;
@@ -83,6 +87,7 @@ struct tgt_reactor {
 	unsigned int session_number;	/* of the last, for log lines */
 	struct tgt_queue_list ended;	/* to be destroyed at the end of this turn */
 	struct tgt_open_list opening;	/* OPENs that wait for a volume's orphans (F5) */
+	struct tgt_change_list changes; /* of reservations, that wait */
 	struct tgt_login_list logins;	/* wait for an older incarnation or epoch to end */
 	unsigned int login_count;
 	bool rejudge; /* a queue has ended: check the waiting logins */

@@ -54,7 +54,8 @@ struct tgt_session {
 	uint16_t queue_count;
 	bool measuring; /* fixed: all of its queues are measuring connections (measure.c) */
 	bool ending;	/* ending: no login joins it */
-	char initiator[RBLK_NAME_BYTES];
+	char initiator[RBLK_NAME_BYTES]; /* zero filled */
+	bool named; /* it has said so itself */
 	char peer[80]; /* of queue 0 */
 	struct tgt_lease *lease;
 	struct tgt_host *host;	/* of its first login */

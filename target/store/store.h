@@ -15,6 +15,7 @@
 #include "target/base/error.h"
 #include "target/base/log.h"
 #include "target/store/claim.h"
+#include "target/store/reservations.h"
 #include "target/store/ring.h"
 #include "target/store/window.h"
 
@@ -154,6 +155,7 @@ struct tgt_port {
 	struct fab_mr *mr[TGT_FABRICS_MAX]; /* of store->info.direct; valid while READY */
 	enum tgt_port_state state;
 	unsigned int handles; /* serve/'s: those that use it or wait for it */
+	struct tgt_reservations_seat seat; /* likewise: of the volume's reservations */
 	/* submit.c's: */
 	struct tgt_log_limit log_limit; /* of errors */
 	struct tgt_window transfers;         /* READ and WRITE */

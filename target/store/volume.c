@@ -18,11 +18,14 @@
 #include "proto/core/env.h"
 #include "proto/wire/wire_check.h"
 #include "target/base/error.h"
+#include "target/store/identity.h"
 #include "target/store/mark.h"
 #include "target/store/path.h"
+#include "target/store/reservation_file.h"
+#include "target/store/worker.h"
 
 /*
- * `lock` owns everything here but `instance`, `threads` and `folder`, which are fixed. A volume is
+ * `lock` owns everything here but what is fixed: `instance`, `threads`, the folders. A volume is
  * in `all` from the opening of its store until that is closed, in `sorted` as long as it can be
  * found, in `slots` from its publication until its store is closed.
  */
@@ -31,6 +34,8 @@ struct tgt_registry {
 	pthread_cond_t closed; /* a volume has left `all` */
 	bool threads;
 	const char *folder; /* of marks, or NULL */
+	const char *reservations; /* folder of their files, or NULL */
+	struct tgt_worker keeper; /* writes there */
 	struct tgt_volume *sorted[RBLK_VOLUMES_MAX];
 	unsigned int count;
 	bool slots[RBLK_VOLUMES_MAX];
@@ -44,6 +49,10 @@ int tgt_registry_create(struct tgt_registry **out)
 
 	if (!registry)
 		return -ENOMEM;
+	if (tgt_worker_init(&registry->keeper)) {
+		free(registry);
+		return -ENOMEM;
+	}
 	pthread_mutex_init(&registry->lock, NULL);
 	pthread_cond_init(&registry->closed, NULL);
 	env_random(registry->instance, sizeof(registry->instance));
@@ -61,6 +70,7 @@ void tgt_registry_destroy(struct tgt_registry *registry)
 	while (registry->all)
 		pthread_cond_wait(&registry->closed, &registry->lock);
 	pthread_mutex_unlock(&registry->lock);
+	tgt_worker_fini(&registry->keeper);
 	pthread_cond_destroy(&registry->closed);
 	pthread_mutex_destroy(&registry->lock);
 	free(registry);
@@ -89,6 +99,25 @@ void tgt_registry_remember(struct tgt_registry *registry, const char *folder)
 	registry->folder = folder;
 }
 
+bool tgt_registry_keep(struct tgt_registry *registry, const char *folder)
+{
+	char reason[TGT_ERROR_BYTES];
+	int err = tgt_reservation_folder(folder, reason);
+
+	/* Usually an ordinary user cannot make the folder. */
+	if (err)
+		tgt_log(geteuid() ? TGT_LOG_DEBUG : TGT_LOG_WARNING,
+			"%s: reservations end with rblkd", reason);
+	else
+		registry->reservations = folder;
+	return !err;
+}
+
+struct tgt_worker *tgt_registry_keeper(struct tgt_registry *registry)
+{
+	return &registry->keeper;
+}
+
 const uint8_t *tgt_registry_instance(const struct tgt_registry *registry)
 {
 	return registry->instance;
@@ -115,44 +144,6 @@ static unsigned int registry_place(const struct tgt_registry *registry, const ch
 			high = middle;
 	}
 	return low;
-}
-
-/* -- identity ------------------------------------------------------------------------------ */
-
-/* Identifies this machine: its id, or its host name if there is none. */
-static void machine_name(char *name, size_t bytes)
-{
-	FILE *file = fopen("/etc/machine-id", "re");
-
-	name[0] = 0;
-	if (file) {
-		if (!fgets(name, (int)bytes, file))
-			name[0] = 0;
-		fclose(file);
-		name[strcspn(name, "\n")] = 0;
-	}
-	if (!name[0] && gethostname(name, bytes - 1) == 0)
-		name[bytes - 1] = 0;
-}
-
-/*
- * The same volume has the same UUID after every restart: it is a hash of machine, path and name.
- * The path is made absolute but links stay: /dev/disk/by-id/... is stable where /dev/sdb is not.
- */
-static void volume_uuid_derive(const struct tgt_volume_config *config, uint8_t uuid[16])
-{
-	static const uuid_t space = {0x3f, 0x7a, 0x1c, 0x52, 0x0d, 0x94, 0x4e, 0x6b,
-				     0x9a, 0x21, 0x6d, 0x88, 0xe0, 0x47, 0xb3, 0x15};
-	char text[PATH_MAX + sizeof(config->path) + 256 + RBLK_NAME_BYTES];
-	char machine[256], directory[PATH_MAX] = "";
-	int length;
-
-	machine_name(machine, sizeof(machine));
-	if (config->path[0] && config->path[0] != '/' && !getcwd(directory, sizeof(directory)))
-		directory[0] = 0;
-	length = snprintf(text, sizeof(text), "%s|%s%s%s|%s", machine, directory,
-			  directory[0] ? "/" : "", config->path, config->name);
-	uuid_generate_sha1(uuid, space, text, (size_t)length);
 }
 
 /* -- adding -------------------------------------------------------------------------------- */
@@ -272,6 +263,28 @@ static void volume_remember(struct tgt_volume *volume)
 	volume_restore(volume);
 }
 
+/*
+ * Files and devices that this process alone serves: what is in memory is gone with the process, and
+ * read-only ones another process may serve, too.
+ */
+static int volume_reservations(struct tgt_volume *volume, char *error)
+{
+	const struct tgt_store_info *info = &volume->store->info;
+	bool own = !info->read_only && !volume->config.read_only &&
+		   (info->id.device || info->id.inode);
+	char reason[TGT_ERROR_BYTES];
+	int err = tgt_reservations_init(&volume->reservations,
+					own ? volume->registry->reservations : NULL,
+					volume->config.uuid, reason);
+
+	if (err)
+		return tgt_error(error, err, "volume %s: %s", volume->config.name, reason);
+	if (volume->reservations.now.count)
+		tgt_log(TGT_LOG_INFO, "volume %s: %u registrants and their reservation are restored",
+			volume->config.name, volume->reservations.now.count);
+	return 0;
+}
+
 int tgt_volume_publish(struct tgt_volume *volume, char *error)
 {
 	struct tgt_registry *registry = volume->registry;
@@ -339,7 +352,10 @@ int tgt_volume_open(struct tgt_registry *registry, const struct tgt_volume_confi
 	if (status < 0)
 		goto err_close_store;
 	if (uuid_is_null(volume->config.uuid))
-		volume_uuid_derive(config, volume->config.uuid);
+		tgt_volume_uuid(config, volume->config.uuid);
+	status = volume_reservations(volume, error);
+	if (status < 0)
+		goto err_close_store;
 	volume_remember(volume);
 	volume->id = volume->store->info.id;
 	pthread_mutex_lock(&registry->lock);
@@ -445,6 +461,7 @@ static void volume_close(struct tgt_volume *volume)
 	while (*place != volume)
 		place = &(*place)->next;
 	*place = volume->next;
+	tgt_reservations_fini(&volume->reservations);
 	/* With the lock held: after its release the registry may be destroyed. */
 	pthread_cond_broadcast(&registry->closed);
 	pthread_mutex_unlock(&registry->lock);
@@ -505,7 +522,7 @@ static uint32_t volume_flags(const struct tgt_volume *volume)
 {
 	const struct tgt_store_info *info = &volume->store->info;
 	bool writable = !info->read_only && !volume->config.read_only;
-	uint32_t flags = RBLK_VOLUME_CHECKSUM;
+	uint32_t flags = RBLK_VOLUME_CHECKSUM | RBLK_VOLUME_RESERVATIONS;
 
 	if (!writable)
 		flags |= RBLK_VOLUME_READ_ONLY;
@@ -523,6 +540,8 @@ static uint32_t volume_flags(const struct tgt_volume *volume)
 		flags |= RBLK_VOLUME_COMPARE_AND_WRITE;
 	if (info->rotational)
 		flags |= RBLK_VOLUME_ROTATIONAL;
+	if (volume->reservations.folder)
+		flags |= RBLK_VOLUME_RESERVATIONS_PERSIST;
 	return flags;
 }
 

@@ -15,6 +15,7 @@
 #include "proto/wire/payload.h"
 #include "target/base/settings.h"
 #include "target/store/orphans.h"
+#include "target/store/reservations.h"
 #include "target/store/store.h"
 
 /*
@@ -54,10 +55,12 @@ struct tgt_volume {
 	_Atomic bool removed;
 	unsigned int slot;
 	_Atomic unsigned int refs;
-	/* F5: writes under way whose connection has ended; any reactor. */
+	/* F5: writes under way whose connection has ended, or whose initiator a reservation keeps out
+	   since; any reactor. */
 	struct tgt_orphans orphans;
 	struct tgt_volume_trouble trouble;
 	struct tgt_claims claims;
+	struct tgt_reservations reservations; /* reactors share it under its lock */
 	struct tgt_volume *next; /* the registry's */
 };
 
@@ -74,6 +77,11 @@ void tgt_registry_use_threads(struct tgt_registry *registry);
 /* Likewise: failed syncs are remembered in that folder beyond the end of the process (mark.h). The
  * text stays the caller's. */
 void tgt_registry_remember(struct tgt_registry *registry, const char *folder);
+/* Likewise: reservations that are to persist are kept in that folder, which is made if it is missing.
+ * False: they cannot be, and why is logged. The text stays the caller's. */
+bool tgt_registry_keep(struct tgt_registry *registry, const char *folder);
+/* The thread that writes there, for all volumes. */
+struct tgt_worker *tgt_registry_keeper(struct tgt_registry *registry);
 /* Tells an initiator that it is the same target as before: random, drawn with the registry. */
 const uint8_t *tgt_registry_instance(const struct tgt_registry *registry);
 

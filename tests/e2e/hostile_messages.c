@@ -240,8 +240,6 @@ static const struct offence {
 	{ "V3 C2", commit_reserved_tag, U8(RBLK_OP_WRITE_ZEROES), RESERVED_TAG },
 	{ "V3 C2", commit_reserved_tag, U8(RBLK_OP_COMPARE_AND_WRITE), RESERVED_TAG },
 	{ "V3 C2", commit_reserved_tag, U8(RBLK_OP_CHECKSUM), RESERVED_TAG },
-	{ "V3 C2", commit_reserved_tag, U8(RBLK_OP_RESERVE), RESERVED_TAG },
-	{ "V3 C2", commit_reserved_tag, U8(RBLK_OP_RESERVATIONS), RESERVED_TAG },
 	{ "V4", commit_send_with_immediate, NULL, NOT_PLAIN },
 	{ "V4", commit_send_with_invalidate, NULL,
 	  "an invalidation of a key that is not the peer's" },

@@ -49,6 +49,17 @@ static void check_extents(const uint8_t *data, size_t size)
 	free(extents);
 }
 
+static void check_report(const struct rblk_wire_reservation_report *report, size_t size)
+{
+	const struct rblk_wire_registrant *registrants = (const void *)(report + 1);
+	uint32_t count = rblk_le32(report->registrants);
+
+	FUZZ_ASSERT(count <= RBLK_REGISTRANTS_MAX);
+	FUZZ_ASSERT(sizeof(*report) + count * sizeof(*registrants) <= size);
+	for (uint32_t i = 0; i < count; i++)
+		check_name(registrants[i].initiator);
+}
+
 static void check_chosen(uint32_t choice, const void *data, size_t size)
 {
 	const struct rblk_wire_identify *identify = data;
@@ -57,7 +68,7 @@ static void check_chosen(uint32_t choice, const void *data, size_t size)
 	const struct rblk_wire_reservation *reservation = data;
 	const struct rblk_wire_scratch *scratch = data;
 
-	switch (choice % 7) {
+	switch (choice % 8) {
 	case 0:
 		if (rblk_check_identify(data, size) == RBLK_WIRE_OK) {
 			check_name(identify->initiator);
@@ -88,6 +99,10 @@ static void check_chosen(uint32_t choice, const void *data, size_t size)
 		break;
 	case 6:
 		check_extents(data, size);
+		break;
+	case 7:
+		if (rblk_check_reservation_report(data, size) == RBLK_WIRE_OK)
+			check_report(data, size);
 		break;
 	}
 }

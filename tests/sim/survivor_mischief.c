@@ -138,7 +138,7 @@ static uint64_t blocks_at_most(const struct sim_survivor *survivor)
 	return disk ? disk->full_bytes / survivor->block_bytes : survivor->blocks;
 }
 
-/* Block commands that must be refused, each for its reason. */
+/* Block commands that must be refused, each for its reason; and a question that must not be. */
 static void mischief_refused(struct sim_survivor *survivor, struct sim_life *life)
 {
 	static const struct {
@@ -146,7 +146,7 @@ static void mischief_refused(struct sim_survivor *survivor, struct sim_life *lif
 		enum rblk_status status;
 	} kinds[] = {
 		{RBLK_OP_READ, RBLK_E_RANGE},	  {RBLK_OP_READ, RBLK_E_INVALID},
-		{RBLK_OP_READ, RBLK_E_NO_VOLUME}, {RBLK_OP_RESERVATIONS, RBLK_E_UNSUPPORTED},
+		{RBLK_OP_READ, RBLK_E_NO_VOLUME}, {RBLK_OP_RESERVATIONS, RBLK_OK},
 		{RBLK_OP_DISCARD, RBLK_E_RANGE},  {RBLK_OP_SCRATCH, RBLK_E_UNSUPPORTED},
 	};
 	unsigned int kind = (unsigned int)sim_below(sizeof(kinds) / sizeof(kinds[0]));

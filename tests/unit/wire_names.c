@@ -65,7 +65,8 @@ static void check_words(const char *(*text)(u32 code), bool (*known)(u32 code), 
 
 static bool opcode_known(u32 code)
 {
-	return (code >= RBLK_OP_READ && code <= RBLK_OP_EXTENTS) ||
+	return (code >= RBLK_OP_READ && code <= RBLK_OP_EXTENTS &&
+		code != 8 && code != 9 /* not in use */) ||
 	       (code >= RBLK_OP_IDENTIFY && code < RBLK_OP_MAX);
 }
 

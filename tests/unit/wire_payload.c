@@ -175,10 +175,13 @@ static void reservation_fields(void **state)
 	struct rblk_wire_reservation reservation = valid_reservation();
 	u8 action;
 
-	assert_int_equal(BROKEN(reservation, reserved[37] = 1), RBLK_WIRE_RESERVED);
+	assert_int_equal(BROKEN(reservation, reserved[36] = 1), RBLK_WIRE_RESERVED);
+	assert_int_equal(BROKEN(reservation, flags = RBLK_RESERVE_FLAGS_ALL + 1),
+			 RBLK_WIRE_RESERVED);
 	assert_int_equal(BROKEN(reservation, action = 0), RBLK_WIRE_PAYLOAD);
 	assert_int_equal(BROKEN(reservation, action = RBLK_RESERVE_CLEAR + 1), RBLK_WIRE_PAYLOAD);
-	assert_int_equal(BROKEN(reservation, type = 5), RBLK_WIRE_PAYLOAD);
+	assert_int_equal(BROKEN(reservation, type = 7), RBLK_WIRE_PAYLOAD);
+	assert_int_equal(BROKEN(reservation, type = 6), RBLK_WIRE_OK);
 	reservation.type = RBLK_RESERVATION_NONE;
 	for (action = RBLK_RESERVE_REGISTER; action <= RBLK_RESERVE_CLEAR; action++) {
 		bool takes = action == RBLK_RESERVE_ACQUIRE || action == RBLK_RESERVE_PREEMPT;
@@ -187,6 +190,78 @@ static void reservation_fields(void **state)
 		assert_int_equal(rblk_check_reservation(&reservation, sizeof(reservation)),
 				 takes ? RBLK_WIRE_PAYLOAD : RBLK_WIRE_OK);
 	}
+}
+
+/* What each action may have besides `key`; everything else is refused. */
+static void reservation_actions(void **state)
+{
+	static const struct {
+		u8 action, flags;
+		bool type, new_key, other_key;
+	} rows[] = {
+		{ RBLK_RESERVE_REGISTER,
+		  RBLK_RESERVE_IGNORE_KEY | RBLK_RESERVE_PERSIST | RBLK_RESERVE_VOLATILE, false,
+		  true, false },
+		{ RBLK_RESERVE_ACQUIRE, 0, true, false, false },
+		{ RBLK_RESERVE_RELEASE, 0, true, false, false },
+		{ RBLK_RESERVE_PREEMPT, RBLK_RESERVE_ABORT, true, false, true },
+		{ RBLK_RESERVE_CLEAR, 0, false, false, false },
+	};
+
+	struct rblk_wire_reservation with, plain;
+
+#define WITH(change) (with = plain, with.change, rblk_check_reservation(&with, sizeof(with)))
+	for (size_t i = 0; i < UNIT_LENGTH(rows); i++) {
+		plain = valid_reservation();
+		plain.action = rows[i].action;
+		plain.type = plain.action == RBLK_RESERVE_ACQUIRE ||
+			     plain.action == RBLK_RESERVE_PREEMPT;
+		assert_int_equal(WITH(type = 1), rows[i].type ? RBLK_WIRE_OK : RBLK_WIRE_PAYLOAD);
+		assert_int_equal(WITH(new_key = 1),
+				 rows[i].new_key ? RBLK_WIRE_OK : RBLK_WIRE_PAYLOAD);
+		assert_int_equal(WITH(other_key = 1),
+				 rows[i].other_key ? RBLK_WIRE_OK : RBLK_WIRE_PAYLOAD);
+		for (u8 flag = 1; flag < RBLK_RESERVE_FLAGS_ALL; flag <<= 1)
+			assert_int_equal(WITH(flags = flag),
+					 rows[i].flags & flag ? RBLK_WIRE_OK : RBLK_WIRE_PAYLOAD);
+	}
+#undef WITH
+	plain.action = RBLK_RESERVE_REGISTER;
+	plain.flags = RBLK_RESERVE_PERSIST | RBLK_RESERVE_VOLATILE;
+	assert_int_equal(rblk_check_reservation(&plain, sizeof(plain)), RBLK_WIRE_PAYLOAD);
+}
+
+/* A report: the memory may be longer than what it says, never shorter. */
+static void reservation_reports(void **state)
+{
+	struct {
+		struct rblk_wire_reservation_report head;
+		struct rblk_wire_registrant registrants[2];
+	} report = {
+		.head = { .type = RBLK_RESERVATION_WRITE_EXCLUSIVE, .registrants = rblk_to_le32(2),
+			  .total = rblk_to_le32(3) },
+		.registrants = { { .key = rblk_to_le64(1), .initiator = "a", .holder = 1 },
+				 { .key = rblk_to_le64(1), .initiator = "b" } },
+	}, broken;
+#define REPORT(change)                                                                             \
+	(broken = report, broken.change, rblk_check_reservation_report(&broken, sizeof(broken)))
+
+	assert_int_equal(REPORT(head.type = 1), RBLK_WIRE_OK);
+	assert_int_equal(rblk_check_reservation_report(&report, 15), RBLK_WIRE_SHORT);
+	assert_int_equal(rblk_check_reservation_report(&report, sizeof(report) - 1), RBLK_WIRE_SHORT);
+	assert_int_equal(REPORT(head.reserved[1] = 1), RBLK_WIRE_RESERVED);
+	assert_int_equal(REPORT(head.type = 7), RBLK_WIRE_PAYLOAD);
+	assert_int_equal(REPORT(head.persists = 2), RBLK_WIRE_PAYLOAD);
+	assert_int_equal(REPORT(head.total = rblk_to_le32(1)), RBLK_WIRE_PAYLOAD);
+	assert_int_equal(REPORT(head.total = rblk_to_le32(RBLK_REGISTRANTS_MAX + 1)),
+			 RBLK_WIRE_PAYLOAD);
+	assert_int_equal(REPORT(head.registrants = rblk_to_le32(3)), RBLK_WIRE_SHORT);
+	assert_int_equal(REPORT(registrants[1].reserved[6] = 1), RBLK_WIRE_RESERVED);
+	assert_int_equal(REPORT(registrants[1].initiator[0] = 0), RBLK_WIRE_NAME);
+	assert_int_equal(REPORT(registrants[1].key = 0), RBLK_WIRE_PAYLOAD);
+	assert_int_equal(REPORT(registrants[0].holder = 2), RBLK_WIRE_PAYLOAD);
+	assert_int_equal(REPORT(head.type = 0), RBLK_WIRE_PAYLOAD);
+#undef REPORT
 }
 
 static void volume_lengths(void **state)
@@ -305,7 +380,8 @@ int main(void)
 		cmocka_unit_test(identify_fields),
 		cmocka_unit_test(authenticate_fields),
 		cmocka_unit_test(open_fields),
-		cmocka_unit_test(reservation_fields),
+		cmocka_unit_test(reservation_fields), cmocka_unit_test(reservation_actions),
+		cmocka_unit_test(reservation_reports),
 		cmocka_unit_test(volume_lengths),
 		cmocka_unit_test(volume_fields),
 		cmocka_unit_test(volume_limits),

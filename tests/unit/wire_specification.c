@@ -171,12 +171,13 @@ static const struct field extent[] = {
 static const struct field reservation[] = {
 	F(rblk_wire_reservation, key), F(rblk_wire_reservation, new_key),
 	F(rblk_wire_reservation, other_key), F(rblk_wire_reservation, action),
-	F(rblk_wire_reservation, type), F(rblk_wire_reservation, reserved),
+	F(rblk_wire_reservation, type), F(rblk_wire_reservation, flags),
+	F(rblk_wire_reservation, reserved),
 };
 static const struct field reservation_report[] = {
 	F(rblk_wire_reservation_report, generation), F(rblk_wire_reservation_report, type),
-	F(rblk_wire_reservation_report, reserved0), F(rblk_wire_reservation_report, registrants),
-	F(rblk_wire_reservation_report, reserved1),
+	F(rblk_wire_reservation_report, persists), F(rblk_wire_reservation_report, reserved),
+	F(rblk_wire_reservation_report, registrants), F(rblk_wire_reservation_report, total),
 };
 static const struct field registrant[] = {
 	F(rblk_wire_registrant, key), F(rblk_wire_registrant, initiator),
@@ -241,7 +242,7 @@ static const struct code limits[] = {
 	C(RBLK_CAPSULE_DATA_MAX), C(RBLK_COMMAND_BYTES_MAX), C(RBLK_COMMAND_BYTES_MIN),
 	C(RBLK_IO_BYTES_MAX), C(RBLK_OPERATIONS_MAX), C(RBLK_NAME_BYTES), C(RBLK_VOLUMES_MAX),
 	C(RBLK_HANDLES_MAX), C(RBLK_LIST_MAX), C(RBLK_BLOCK_BYTES_MIN), C(RBLK_BLOCK_BYTES_MAX),
-	C(RBLK_EXTENTS_MAX), C(RBLK_SCRATCH_BYTES),
+	C(RBLK_EXTENTS_MAX), C(RBLK_SCRATCH_BYTES), C(RBLK_REGISTRANTS_MAX),
 };
 static const struct code features[] = {
 	C(RBLK_FEATURE_IMMEDIATE), C(RBLK_FEATURE_INVALIDATE), C(RBLK_FEATURE_DIGEST),
@@ -267,11 +268,11 @@ static const struct code events[] = {
 static const struct code opcodes[] = {
 	C(RBLK_OP_INVALID), C(RBLK_OP_READ), C(RBLK_OP_WRITE), C(RBLK_OP_FLUSH),
 	C(RBLK_OP_DISCARD), C(RBLK_OP_WRITE_ZEROES), C(RBLK_OP_COMPARE_AND_WRITE),
-	C(RBLK_OP_CHECKSUM), C(RBLK_OP_RESERVE), C(RBLK_OP_RESERVATIONS), C(RBLK_OP_EXTENTS),
+	C(RBLK_OP_CHECKSUM), C(RBLK_OP_EXTENTS),
 	C(RBLK_OP_IDENTIFY),
 	C(RBLK_OP_AUTHENTICATE), C(RBLK_OP_LIST), C(RBLK_OP_OPEN), C(RBLK_OP_CLOSE),
 	C(RBLK_OP_FENCE), C(RBLK_OP_ABORT), C(RBLK_OP_KEEPALIVE), C(RBLK_OP_PING),
-	C(RBLK_OP_SCRATCH),
+	C(RBLK_OP_SCRATCH), C(RBLK_OP_RESERVE), C(RBLK_OP_RESERVATIONS),
 };
 static const struct code extent_flags[] = {
 	C(RBLK_EXTENT_HOLE), C(RBLK_EXTENT_ZERO),
@@ -283,7 +284,7 @@ static const struct code volume_flags[] = {
 	C(RBLK_VOLUME_READ_ONLY), C(RBLK_VOLUME_FLUSH), C(RBLK_VOLUME_FUA),
 	C(RBLK_VOLUME_VOLATILE_CACHE), C(RBLK_VOLUME_DISCARD), C(RBLK_VOLUME_WRITE_ZEROES),
 	C(RBLK_VOLUME_COMPARE_AND_WRITE), C(RBLK_VOLUME_RESERVATIONS), C(RBLK_VOLUME_ROTATIONAL),
-	C(RBLK_VOLUME_CHECKSUM),
+	C(RBLK_VOLUME_CHECKSUM), C(RBLK_VOLUME_RESERVATIONS_PERSIST),
 };
 static const struct code reservation_actions[] = {
 	C(RBLK_RESERVE_REGISTER), C(RBLK_RESERVE_ACQUIRE), C(RBLK_RESERVE_RELEASE),
@@ -292,7 +293,12 @@ static const struct code reservation_actions[] = {
 static const struct code reservation_types[] = {
 	C(RBLK_RESERVATION_NONE), C(RBLK_RESERVATION_WRITE_EXCLUSIVE),
 	C(RBLK_RESERVATION_EXCLUSIVE_ACCESS), C(RBLK_RESERVATION_WRITE_EXCLUSIVE_REGISTRANTS),
-	C(RBLK_RESERVATION_EXCLUSIVE_ACCESS_REGISTRANTS),
+	C(RBLK_RESERVATION_EXCLUSIVE_ACCESS_REGISTRANTS), C(RBLK_RESERVATION_WRITE_EXCLUSIVE_ALL),
+	C(RBLK_RESERVATION_EXCLUSIVE_ACCESS_ALL),
+};
+static const struct code reservation_flags[] = {
+	C(RBLK_RESERVE_IGNORE_KEY), C(RBLK_RESERVE_ABORT), C(RBLK_RESERVE_PERSIST),
+	C(RBLK_RESERVE_VOLATILE),
 };
 static const struct code statuses[] = {
 	C(RBLK_OK), C(RBLK_E_BUSY), C(RBLK_E_UNSUPPORTED), C(RBLK_E_INVALID),
@@ -353,6 +359,7 @@ static void codes_and_limits(void **state)
 	CODES("`enum rblk_volume_flag`", volume_flags);
 	CODES("`enum rblk_reservation_action`", reservation_actions);
 	CODES("`enum rblk_reservation_type`", reservation_types);
+	CODES("`enum rblk_reservation_flag`", reservation_flags);
 	CODES("`enum rblk_status`", statuses);
 }
 

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Rights that a reservation takes away, and the commands of a lane that they concern.
+ */
+#include "target/io/revoke.h"
+
+#include "target/io/request.h"
+#include "target/io/transfer.h"
+
+static void revoke_request(struct tgt_request *request, bool aborts)
+{
+	bool refused = tgt_access_refuses(request->access, request->opcode);
+
+	/* Otherwise the volume is done with it, or it is a session command. */
+	if (request->state != TGT_REQUEST_WAITING && request->state != TGT_REQUEST_DATA_IN &&
+	    request->state != TGT_REQUEST_STORING)
+		return;
+	/* Data that is arriving now is not stored, if it is refused by then (request.c). */
+	if (refused || aborts)
+		tgt_request_end_early(request, refused ? RBLK_E_RESERVED : RBLK_E_ABORTED);
+	if (request->state == TGT_REQUEST_STORING &&
+	    (aborts || tgt_opcode_writes(request->opcode)))
+		tgt_request_count_orphan(request);
+}
+
+bool tgt_lane_revoke(struct tgt_lane *lane, struct tgt_access *access, bool aborts)
+{
+	/* A closed lane's are orphans already. */
+	if (!lane->open)
+		return false;
+	for (uint16_t tag = 0; tag < lane->tags; tag++) {
+		struct tgt_request *request = &lane->requests[tag];
+
+		if (request->state != TGT_REQUEST_FREE && request->access == access)
+			revoke_request(request, aborts);
+	}
+	return tgt_transfer_orphan(lane, access);
+}

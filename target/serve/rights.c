@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Rights of open volumes. A command that is under way when its right is taken away is revoke.c's.
+ */
+#include "target/serve/rights.h"
+
+#include "target/io/revoke.h"
+#include "target/serve/queue.h"
+
+/* Which rights it lost: a mask of tgt_refused; *removed: it was a registrant, and is none now. */
+static uint8_t rights_look(struct tgt_handle *handle, bool *removed)
+{
+	const char *name = handle->session->named ? handle->session->initiator : NULL;
+	struct tgt_access *access = &handle->access;
+	uint8_t before = access->refused;
+	bool registered;
+
+	access->refused =
+		tgt_reservations_refused(&access->port->volume->reservations, name, &registered);
+	*removed = access->registered && !registered;
+	access->registered = registered;
+	return access->refused & ~before;
+}
+
+void tgt_rights_opened(struct tgt_handle *handle)
+{
+	bool removed;
+
+	rights_look(handle, &removed);
+}
+
+void tgt_rights_named(struct tgt_session *session)
+{
+	bool removed;
+
+	for (uint32_t i = 0; i < session->handle_slots; i++)
+		if (session->handles[i] && session->handles[i]->access.port)
+			rights_look(session->handles[i], &removed);
+}
+
+static void rights_revoke(struct tgt_handle *handle, bool aborts)
+{
+	struct tgt_session *session = handle->session;
+
+	for (unsigned int i = 0; i < RBLK_QUEUES_MAX; i++) {
+		struct tgt_queue *queue = session->places[i].queue;
+
+		/* A victim that does not serve the READs of its data would hold up whoever waits.
+		 */
+		if (queue && tgt_lane_revoke(&queue->lane, &handle->access, aborts) && aborts)
+			tgt_queue_close(queue, "its initiator was preempted");
+	}
+}
+
+void tgt_rights_changed(struct tgt_reactor *reactor, struct tgt_volume *volume)
+{
+	struct tgt_port *port = reactor->ports[volume->slot];
+	struct tgt_session *session;
+	uint64_t change;
+	bool aborts;
+
+	if (!port || port->volume != volume)
+		return;
+	change = tgt_reservations_now(&volume->reservations, &aborts);
+	TAILQ_FOREACH(session, &reactor->sessions, link) {
+		for (uint32_t i = 0; i < session->handle_slots; i++) {
+			struct tgt_handle *handle = session->handles[i];
+			bool removed;
+
+			if (!handle || handle->access.port != port)
+				continue;
+			if (rights_look(handle, &removed) || removed)
+				rights_revoke(handle, removed && aborts);
+		}
+	}
+	tgt_reservations_saw(&volume->reservations, &port->seat, change);
+}

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * What the reservations of volumes leave to the sessions of a reactor: it is looked up when a
+ * volume is opened, when the session names itself, and when a reservation has changed. The
+ * reactor's thread only.
+ */
+#ifndef RBLK_TARGET_RIGHTS_H
+#define RBLK_TARGET_RIGHTS_H
+
+#include "target/serve/session.h"
+
+/* A volume was opened. */
+void tgt_rights_opened(struct tgt_handle *handle);
+/* The session has a name, or another one. */
+void tgt_rights_named(struct tgt_session *session);
+/* The volume's reservation is another one: puts it in force for all sessions of the reactor. */
+void tgt_rights_changed(struct tgt_reactor *reactor, struct tgt_volume *volume);
+
+#endif

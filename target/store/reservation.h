@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * A volume's registrants and its reservation (specification, section 6.2): what each action does to
+ * them, and what they refuse to whom. Pure logic on memory of the caller's, without lock or file:
+ * reservations.h has the volume's, which reactors share, and reservation_file.h keeps them.
+ */
+#ifndef RBLK_TARGET_STORE_RESERVATION_H
+#define RBLK_TARGET_STORE_RESERVATION_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include "proto/wire/message.h"
+#include "proto/wire/payload.h"
+
+/* That registered from one host: others must find places, whatever names it invents. */
+#define TGT_REGISTRANTS_PER_HOST 8u
+/* A host's address, as the caller tells hosts apart. */
+#define TGT_REGISTRANT_HOST_BYTES 24u
+
+struct tgt_registrant {
+	char initiator[RBLK_NAME_BYTES]; /* zero filled */
+	uint8_t host[TGT_REGISTRANT_HOST_BYTES];
+	uint64_t key;
+	bool holder; /* of the types that one alone holds: at most one has it */
+};
+
+/* All zero: nobody. */
+struct tgt_reservation {
+	uint32_t generation;
+	uint8_t type; /* enum rblk_reservation_type */
+	bool persist;
+	unsigned int count;
+	struct tgt_registrant registrants[RBLK_REGISTRANTS_MAX];
+};
+
+/* A RESERVE, decoded; the validator has checked it. */
+struct tgt_reserve {
+	const char *initiator; /* RBLK_NAME_BYTES, zero filled */
+	const uint8_t *host;   /* TGT_REGISTRANT_HOST_BYTES */
+	uint64_t key, new_key, other_key;
+	uint8_t action, type, flags;
+	bool retry; /* it may have been done before */
+};
+
+/*
+ * Does it, or says why not: then nothing has changed. *changed: anything at all has, with success.
+ */
+enum rblk_status tgt_reservation_change(struct tgt_reservation *reservation,
+					const struct tgt_reserve *reserve, bool *changed);
+
+/* What an initiator may not do; also a mask of both. */
+enum tgt_refused {
+	TGT_REFUSED_READ = 1u << 0,
+	TGT_REFUSED_WRITE = 1u << 1,
+};
+
+/* initiator: NULL: one without a name. *registered: it has a key. Returns a mask of tgt_refused. */
+uint8_t tgt_reservation_refused(const struct tgt_reservation *reservation, const char *initiator,
+				bool *registered);
+bool tgt_reservation_holds(const struct tgt_reservation *reservation,
+			   const struct tgt_registrant *registrant);
+
+#endif

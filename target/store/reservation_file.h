@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Registrations and reservations that outlive the daemon: one file for each volume that has any,
+ * "reservations-UUID", in a folder that outlives the machine's boot. A file is replaced as a whole:
+ * after a crash there is the old one or the new one. Calls block; the volume's lock on its store
+ * (F6) keeps other processes away from its file.
+ */
+#ifndef RBLK_TARGET_STORE_RESERVATION_FILE_H
+#define RBLK_TARGET_STORE_RESERVATION_FILE_H
+
+#include "target/store/reservation.h"
+
+/* 0: files can be kept there; the last part of its path is made if it is missing. Otherwise
+ * negative errno; error: TGT_ERROR_BYTES. */
+int tgt_reservation_folder(const char *folder, char *error);
+
+/*
+ * *reservation: as it was saved, or nobody if there is no file. A file that is damaged, or another
+ * volume's, is an error and stays as it is: to go on without would let in whom it keeps out. 0 or
+ * negative errno; error: TGT_ERROR_BYTES.
+ */
+int tgt_reservation_load(const char *folder, const uint8_t uuid[16],
+			 struct tgt_reservation *reservation, char *error);
+/*
+ * On disk when it returns 0. One that is not to persist, or has no registrants, has no file.
+ * Otherwise negative errno, and the file is as before, or (after an I/O error) as this says.
+ */
+int tgt_reservation_save(const char *folder, const uint8_t uuid[16],
+			 const struct tgt_reservation *reservation, char *error);
+
+#endif

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The shared state of reservations.h under one mutex, which no I/O takes.
+ */
+#include "target/store/reservations.h"
+
+#include <errno.h>
+#include <string.h>
+#include "target/base/error.h"
+#include "target/store/reservation_file.h"
+
+int tgt_reservations_init(struct tgt_reservations *reservations, const char *folder,
+			  const uint8_t uuid[16], char *error)
+{
+	int err = 0;
+
+	memset(reservations, 0, sizeof(*reservations));
+	reservations->folder = folder;
+	memcpy(reservations->uuid, uuid, sizeof(reservations->uuid));
+	TAILQ_INIT(&reservations->seats);
+	if (folder)
+		err = tgt_reservation_load(folder, uuid, &reservations->now, error);
+	if (err)
+		return err;
+	if (pthread_mutex_init(&reservations->lock, NULL))
+		return tgt_error(error, -ENOMEM, "out of memory");
+	return 0;
+}
+
+void tgt_reservations_fini(struct tgt_reservations *reservations)
+{
+	pthread_mutex_destroy(&reservations->lock);
+}
+
+/* -- seats ------------------------------------------------------------------------------------- */
+
+void tgt_reservations_join(struct tgt_reservations *reservations,
+			   struct tgt_reservations_seat *seat, void *owner)
+{
+	pthread_mutex_lock(&reservations->lock);
+	seat->owner = owner;
+	/* It has no open volume yet, and those that it opens look at what is in force by then. */
+	seat->seen = reservations->changes;
+	TAILQ_INSERT_TAIL(&reservations->seats, seat, link);
+	pthread_mutex_unlock(&reservations->lock);
+}
+
+void tgt_reservations_leave(struct tgt_reservations *reservations,
+			    struct tgt_reservations_seat *seat)
+{
+	pthread_mutex_lock(&reservations->lock);
+	TAILQ_REMOVE(&reservations->seats, seat, link);
+	pthread_mutex_unlock(&reservations->lock);
+}
+
+uint64_t tgt_reservations_now(struct tgt_reservations *reservations, bool *aborts)
+{
+	uint64_t change;
+
+	pthread_mutex_lock(&reservations->lock);
+	change = reservations->changes;
+	*aborts = reservations->aborts;
+	pthread_mutex_unlock(&reservations->lock);
+	return change;
+}
+
+void tgt_reservations_saw(struct tgt_reservations *reservations, struct tgt_reservations_seat *seat,
+			  uint64_t change)
+{
+	pthread_mutex_lock(&reservations->lock);
+	seat->seen = change;
+	pthread_mutex_unlock(&reservations->lock);
+}
+
+/* -- looking ----------------------------------------------------------------------------------- */
+
+uint8_t tgt_reservations_refused(struct tgt_reservations *reservations, const char *initiator,
+				 bool *registered)
+{
+	uint8_t refused;
+
+	pthread_mutex_lock(&reservations->lock);
+	refused = tgt_reservation_refused(&reservations->now, initiator, registered);
+	pthread_mutex_unlock(&reservations->lock);
+	return refused;
+}
+
+uint32_t tgt_reservations_report(struct tgt_reservations *reservations,
+				 struct rblk_wire_reservation_report *report, uint32_t max)
+{
+	struct rblk_wire_registrant *list = (void *)(report + 1);
+	const struct tgt_reservation *now = &reservations->now;
+	uint32_t count;
+
+	pthread_mutex_lock(&reservations->lock);
+	count = now->count < max ? now->count : max;
+	report->generation = rblk_to_le32(now->generation);
+	report->type = now->type;
+	report->persists = now->persist;
+	report->registrants = rblk_to_le32(count);
+	report->total = rblk_to_le32(now->count);
+	for (uint32_t i = 0; i < count; i++) {
+		const struct tgt_registrant *registrant = &now->registrants[i];
+
+		list[i].key = rblk_to_le64(registrant->key);
+		memcpy(list[i].initiator, registrant->initiator, sizeof(list[i].initiator));
+		list[i].holder = now->type && tgt_reservation_holds(now, registrant);
+	}
+	pthread_mutex_unlock(&reservations->lock);
+	return (uint32_t)(sizeof(*report) + count * sizeof(*list));
+}
+
+/* -- changing ---------------------------------------------------------------------------------- */
+
+enum rblk_status tgt_reservations_begin(struct tgt_reservations *reservations,
+					const struct tgt_reserve *reserve,
+					struct tgt_reservation *next, bool *changed)
+{
+	enum rblk_status status = RBLK_E_BUSY;
+
+	*changed = false;
+	if (reserve->flags & RBLK_RESERVE_PERSIST && !reservations->folder)
+		return RBLK_E_UNSUPPORTED;
+	pthread_mutex_lock(&reservations->lock);
+	if (!reservations->busy) {
+		*next = reservations->now;
+		status = tgt_reservation_change(next, reserve, changed);
+		reservations->busy = *changed;
+	}
+	pthread_mutex_unlock(&reservations->lock);
+	return status;
+}
+
+bool tgt_reservations_keeps(struct tgt_reservations *reservations,
+			    const struct tgt_reservation *next)
+{
+	bool keeps;
+
+	pthread_mutex_lock(&reservations->lock);
+	keeps = reservations->folder && (next->persist || reservations->now.persist);
+	pthread_mutex_unlock(&reservations->lock);
+	return keeps;
+}
+
+uint64_t tgt_reservations_commit(struct tgt_reservations *reservations,
+				 const struct tgt_reservation *next, bool aborts)
+{
+	struct tgt_reservations_seat *seat;
+	uint64_t change;
+
+	pthread_mutex_lock(&reservations->lock);
+	reservations->now = *next;
+	reservations->aborts = aborts;
+	change = ++reservations->changes;
+	TAILQ_FOREACH(seat, &reservations->seats, link)
+		seat->told = false;
+	pthread_mutex_unlock(&reservations->lock);
+	return change;
+}
+
+bool tgt_reservations_tell(struct tgt_reservations *reservations, uint64_t change,
+			   bool (*tell)(void *owner, void *context), void *context)
+{
+	struct tgt_reservations_seat *seat;
+	bool seen = true;
+
+	/* With the lock held a reactor that is told cannot leave, and so not end. */
+	pthread_mutex_lock(&reservations->lock);
+	TAILQ_FOREACH(seat, &reservations->seats, link) {
+		if (seat->seen >= change)
+			continue;
+		seen = false;
+		if (!seat->told)
+			seat->told = tell(seat->owner, context);
+	}
+	pthread_mutex_unlock(&reservations->lock);
+	return seen;
+}
+
+void tgt_reservations_end(struct tgt_reservations *reservations)
+{
+	pthread_mutex_lock(&reservations->lock);
+	reservations->busy = false;
+	pthread_mutex_unlock(&reservations->lock);
+}

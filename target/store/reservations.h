@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The reservation of a volume as all reactors share it (reservation.h has what it is). A change
+ * goes in steps, one change at a time: begin, keep (on disk, if it is to persist), commit, then
+ * every reactor that has the volume open notes that it has seen it, end. I/O never comes here: each
+ * open volume of a session has its own copy of what it is refused (io/access.h).
+ */
+#ifndef RBLK_TARGET_STORE_RESERVATIONS_H
+#define RBLK_TARGET_STORE_RESERVATIONS_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/queue.h>
+#include "target/store/reservation.h"
+
+/* A reactor that has the volume open; embedded in its port. */
+struct tgt_reservations_seat {
+	TAILQ_ENTRY(tgt_reservations_seat) link;
+	void *owner;   /* the reactor */
+	uint64_t seen; /* the last change that it has put in force */
+	bool told;     /* of the change that is under way */
+};
+
+struct tgt_reservations {
+	/* Fixed after creation. */
+	const char *folder; /* of files, or NULL: they cannot persist */
+	uint8_t uuid[16];
+	/* Of all that follows. Held for a look at the table, never while waiting. */
+	pthread_mutex_t lock;
+	struct tgt_reservation now;
+	bool busy;	  /* a change is under way */
+	bool aborts;	  /* the last one was a PREEMPT with ABORT */
+	uint64_t changes; /* commits so far */
+	TAILQ_HEAD(, tgt_reservations_seat) seats;
+};
+
+/* Configuring thread, with the volume's store locked. `folder`: NULL, or one that has been checked.
+ * What is kept there is loaded. 0 or negative errno; error: TGT_ERROR_BYTES. */
+int tgt_reservations_init(struct tgt_reservations *reservations, const char *folder,
+			  const uint8_t uuid[16], char *error);
+void tgt_reservations_fini(struct tgt_reservations *reservations);
+
+/* -- any reactor ------------------------------------------------------------------------------- */
+
+/* From now on changes wait for this reactor to see them. */
+void tgt_reservations_join(struct tgt_reservations *reservations,
+			   struct tgt_reservations_seat *seat, void *owner);
+void tgt_reservations_leave(struct tgt_reservations *reservations,
+			    struct tgt_reservations_seat *seat);
+/* As tgt_reservation_refused(), of the volume. */
+uint8_t tgt_reservations_refused(struct tgt_reservations *reservations, const char *initiator,
+				 bool *registered);
+/* The wire's report, of at most `max` registrants. Returns its bytes. */
+uint32_t tgt_reservations_report(struct tgt_reservations *reservations,
+				 struct rblk_wire_reservation_report *report, uint32_t max);
+
+/* Which change is in force, to be looked up before its effects are. */
+uint64_t tgt_reservations_now(struct tgt_reservations *reservations, bool *aborts);
+/* This reactor has put that one in force. */
+void tgt_reservations_saw(struct tgt_reservations *reservations, struct tgt_reservations_seat *seat,
+			  uint64_t change);
+
+/* -- the reactor that changes ------------------------------------------------------------------ */
+
+/*
+ * RBLK_OK: *next is what will be. If *changed, the change is under way, and nobody else can begin
+ * one until end; otherwise there is nothing to do. RBLK_E_BUSY: another one is under way.
+ */
+enum rblk_status tgt_reservations_begin(struct tgt_reservations *reservations,
+					const struct tgt_reserve *reserve,
+					struct tgt_reservation *next, bool *changed);
+/* Has it to be written, or removed? */
+bool tgt_reservations_keeps(struct tgt_reservations *reservations,
+			    const struct tgt_reservation *next);
+/* In force for whoever looks from now on. Returns its number. */
+uint64_t tgt_reservations_commit(struct tgt_reservations *reservations,
+				 const struct tgt_reservation *next, bool aborts);
+/* Calls `tell` for each reactor that has not seen the change and was not told yet; one that could
+ * not be told is next time. True: all have seen it. */
+bool tgt_reservations_tell(struct tgt_reservations *reservations, uint64_t change,
+			   bool (*tell)(void *owner, void *context), void *context);
+/* It is over, committed or not. */
+void tgt_reservations_end(struct tgt_reservations *reservations);
+
+#endif
