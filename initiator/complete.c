@@ -112,7 +112,7 @@ static void account(const struct ini_slot *slot)
 		core_durable_flushed(&volume->durable, slot->flush);
 	else if (!(slot->command.flags & RBLK_CMD_FUA))
 		core_durable_wrote(&volume->durable, &volume->written);
-	if (opcode == RBLK_OP_WRITE && slot->data_bytes)
+	if ((opcode == RBLK_OP_WRITE || opcode == RBLK_OP_COMPARE_AND_WRITE) && slot->data_bytes)
 		slot->queue->session->stats.target_reads++;
 }
 

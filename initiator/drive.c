@@ -301,6 +301,7 @@ static void act(struct rblk_session *session, const struct core_action *action)
 		send_fence(session, action);
 		break;
 	case CORE_ACTION_NAME:
+		ini_parked_renew(session);
 		name_session(session);
 		break;
 	case CORE_ACTION_RELEASE:

@@ -85,7 +85,7 @@ static int refuse_data(const struct rblk_volume *volume, const struct ini_io *io
 {
 	return ini_io_refuse(volume, -EFAULT, rblk_opcode_name(io->opcode),
 			     "%" PRIu64 " bytes at %p do not lie within one buffer of the session",
-			     io->bytes, io->data);
+			     ini_io_data_bytes(io), io->data);
 }
 
 /* In the capsule where volume, target and device agree to it, else by the target's RDMA. */
@@ -93,24 +93,26 @@ static int attach_data(struct rblk_volume *volume, struct ini_slot *slot, const 
 {
 	const struct ini_queue *queue = slot->queue;
 	struct rblk_wire_command *command = &slot->command;
+	u64 bytes = ini_io_data_bytes(io);
 	struct ini_buffer *buffer =
-		ini_buffer_find(&volume->session->buffers, queue->device, io->data, io->bytes);
+		ini_buffer_find(&volume->session->buffers, queue->device, io->data, bytes);
+	bool goes_out = io->opcode == RBLK_OP_WRITE || io->opcode == RBLK_OP_COMPARE_AND_WRITE;
 
 	if (!buffer)
 		return refuse_data(volume, io);
 	if (!buffer->lkey && !buffer->rkey)
 		return -EIO;
-	command->segment.length = rblk_to_le32((u32)io->bytes);
-	if (io->opcode == RBLK_OP_WRITE && io->bytes <= volume->info.max_capsule_bytes &&
-	    io->bytes <= queue->capsule_max) {
+	command->segment.length = rblk_to_le32((u32)bytes);
+	if (goes_out && bytes <= volume->info.max_capsule_bytes &&
+	    bytes <= queue->capsule_max) {
 		command->flags |= RBLK_CMD_CAPSULE;
 		slot->capsule = io->data;
-		slot->capsule_bytes = (u32)io->bytes;
+		slot->capsule_bytes = (u32)bytes;
 		slot->capsule_lkey = buffer->lkey;
 	} else {
 		command->segment.address = rblk_to_le64((uintptr_t)io->data);
 		command->segment.rkey = rblk_to_le32(buffer->rkey);
-		slot->data_bytes = (u32)io->bytes;
+		slot->data_bytes = (u32)bytes;
 	}
 	slot->buffer = buffer;
 	buffer->users++;
@@ -176,6 +178,7 @@ static int start_slot(struct rblk_volume *volume, struct ini_slot *slot, const s
 	command->volume = rblk_to_le32(volume->handle);
 	command->lba = rblk_to_le64(io->offset >> volume->block_shift);
 	command->blocks = rblk_to_le32((u32)(io->bytes >> volume->block_shift));
+	command->argument = rblk_to_le64(io->operation);
 	err = attach(volume, slot, io);
 	if (err) {
 		ini_slot_put(slot);
@@ -210,7 +213,7 @@ static int start_later(struct rblk_volume *volume, const struct ini_io *io)
 	if (session->core.failing_fast)
 		return -EIO; /* the words are why the connection was lost */
 	if (io->data) {
-		buffer = ini_buffer_at(&session->buffers, io->data, io->bytes);
+		buffer = ini_buffer_at(&session->buffers, io->data, ini_io_data_bytes(io));
 		if (!buffer)
 			return refuse_data(volume, io);
 	}

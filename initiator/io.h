@@ -35,6 +35,13 @@ static inline u64 ini_io_blocks_max(const struct rblk_volume *volume)
 	return (u64)UINT32_MAX << volume->block_shift;
 }
 
+/* Of memory that goes to the target or comes from it. */
+static inline u64 ini_io_data_bytes(const struct ini_io *io)
+{
+	/* What is expected, then what is new. */
+	return io->opcode == RBLK_OP_COMPARE_AND_WRITE ? 2 * io->bytes : io->bytes;
+}
+
 /* Start what is parked and READY, as far as queues take it. */
 void ini_io_resume(struct rblk_session *session);
 /* 0: started, done is going to be called. -ENOTCONN, -EAGAIN, -EFAULT, ...: it is not. */

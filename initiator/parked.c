@@ -55,6 +55,7 @@ static struct ini_io io_of(const struct ini_slot *slot)
 		.flags = command->flags & (RBLK_CMD_FUA | RBLK_CMD_NO_UNMAP | RBLK_CMD_RETRY),
 		.bytes = (u64)rblk_le32(command->blocks) << shift,
 		.offset = rblk_le64(command->lba) << shift,
+		.operation = rblk_le64(command->argument),
 		.flush = slot->flush,
 		.piece = slot->piece,
 		.done = slot->done,
@@ -125,10 +126,13 @@ void ini_park_queue(struct ini_queue *queue)
 
 /* -- going ------------------------------------------------------------------------------------- */
 
-/* Done twice it is not what it was done once (F8); all other commands are. */
-static bool idempotent(u8 opcode)
+/*
+ * F8: whether it was done is known to the old epoch, which is over. Done twice, a COMPARE_AND_WRITE is
+ * not what it is when done once; all other commands are.
+ */
+static bool outcome_unknown(const struct ini_parked *parked, bool renewed)
 {
-	return opcode != RBLK_OP_COMPARE_AND_WRITE;
+	return renewed && parked->io.opcode == RBLK_OP_COMPARE_AND_WRITE;
 }
 
 void ini_parked_release(struct rblk_session *session, u16 queue, bool renewed)
@@ -141,7 +145,7 @@ void ini_parked_release(struct rblk_session *session, u16 queue, bool renewed)
 			link = &parked->next;
 			continue;
 		}
-		if (renewed && !idempotent(parked->io.opcode)) {
+		if (outcome_unknown(parked, renewed)) {
 			ini_parking_finish(parking, ini_parking_unlink(parking, link), -EIO);
 			continue;
 		}
@@ -150,6 +154,20 @@ void ini_parked_release(struct rblk_session *session, u16 queue, bool renewed)
 		parking->ready++;
 		session->stats.retries++;
 		link = &parked->next;
+	}
+}
+
+void ini_parked_renew(struct rblk_session *session)
+{
+	struct ini_parking *parking = &session->parking;
+	struct ini_parked **link = &parking->waiting, *parked;
+
+	while ((parked = *link)) {
+		if (parked->state == INI_PARKED_READY && parked->io.flags & RBLK_CMD_RETRY &&
+		    outcome_unknown(parked, true))
+			ini_parking_finish(parking, ini_parking_unlink(parking, link), -EIO);
+		else
+			link = &parked->next;
 	}
 }
 

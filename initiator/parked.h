@@ -19,6 +19,8 @@ int ini_park_new(struct rblk_volume *volume, const struct ini_io *io, struct ini
 void ini_park_queue(struct ini_queue *queue);
 /* The fence of what was lost with this queue is acknowledged. `renewed`: in a new epoch. */
 void ini_parked_release(struct rblk_session *session, u16 queue, bool renewed);
+/* A new epoch begins: what may have been done in the old one, and must not be done twice, fails (F8). */
+void ini_parked_renew(struct rblk_session *session);
 /* Its callback is next, or a slot has it: it holds nothing any more. */
 void ini_parked_remove(struct ini_parking *parking, struct ini_parked *parked);
 /* All of it ends with this error. */

@@ -193,6 +193,7 @@ struct rblk_volume_info {
 	bool volatile_cache, rotational;
 	bool can_extents; /* rblk_extents() may be asked; the answer may still be "all data" */
 	bool changed; /* the target reports that this has changed: rblk_volume_refresh() */
+	bool can_compare_and_write;
 };
 
 /*
@@ -282,7 +283,8 @@ struct rblk_result {
 	int error;           /* 0 or negative errno */
 	uint16_t status;     /* the target's answer, enum rblk_status of the specification; 0 with an error:
 				nobody knows how far it got */
-	uint64_t value;      /* the command's own: CRC32C of rblk_checksum() */
+	uint64_t value;      /* the command's own: CRC32C of rblk_checksum(); where
+				rblk_compare_and_write() found a difference */
 	uint32_t queued_us;  /* at the target: arrival to store, data transfer included */
 	uint32_t stored_us;  /* in the target's store; both rounded where a read came by immediate */
 };
@@ -321,6 +323,19 @@ RBLK_API int rblk_write_zeroes(struct rblk_volume *volume, uint64_t bytes, uint6
 /* CRC32C of a range, computed by the target, in result->value. */
 RBLK_API int rblk_checksum(struct rblk_volume *volume, uint64_t bytes, uint64_t offset,
 			   rblk_callback done, void *arg);
+
+/*
+ * If the volume holds the first `bytes` of `data`, write the second `bytes` in their place, as one
+ * step: no other write of any session comes between comparing and writing. data: 2 * bytes, in one
+ * buffer of the session; bytes: at most max_io_bytes / 2. flags: RBLK_IO_FUA. -EILSEQ: they differ,
+ * nothing was written, and result->value is the offset, within the range, of the first byte that
+ * does. It is done once, also when its connection was lost and it was sent again. -EIO with status 0
+ * means that nobody knows whether it was done: the session was lost at the target. -EAGAIN: 64 of
+ * these are outstanding in the session, or all credits are in use. -EOPNOTSUPP unless the volume's
+ * can_compare_and_write is set.
+ */
+RBLK_API int rblk_compare_and_write(struct rblk_volume *volume, const void *data, size_t bytes,
+				    uint64_t offset, uint32_t flags, rblk_callback done, void *arg);
 
 enum rblk_extent_kind {
 	RBLK_EXTENT_IS_HOLE = 1u << 0, /* no space is allocated */
@@ -390,6 +405,9 @@ RBLK_API int rblk_preadv(struct rblk_volume *volume, const struct iovec *iov, in
 RBLK_API int rblk_pwritev(struct rblk_volume *volume, const struct iovec *iov, int count,
 			  uint64_t offset, uint32_t flags);
 RBLK_API int rblk_fsync(struct rblk_volume *volume);
+/* -EILSEQ: *difference is where the first byte differs (NULL: not wanted). */
+RBLK_API int rblk_pcompare_and_write(struct rblk_volume *volume, const void *data, size_t bytes,
+				     uint64_t offset, uint32_t flags, uint64_t *difference);
 /* Returns how many extents there are, or negative errno; see rblk_extents(). */
 RBLK_API int rblk_get_extents(struct rblk_volume *volume, uint64_t bytes, uint64_t offset,
 			      struct rblk_extent *extents, unsigned int max);

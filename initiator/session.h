@@ -50,6 +50,14 @@ struct ini_extents {
 	void *arg;
 };
 
+/* A COMPARE_AND_WRITE that is under way (volume not NULL): the program's side of it. */
+struct ini_operation {
+	struct rblk_volume *volume;
+	u64 bytes; /* of the range */
+	rblk_callback done;
+	void *arg;
+};
+
 /* Where the target is reached: one host of the URI, and the addresses that its name has. */
 struct ini_portal {
 	char where[272];             /* host:port as the URI has it */
@@ -92,6 +100,8 @@ struct rblk_session {
 	struct fab_mr *control_mr;
 	struct ini_vector *vectors; /* free ones, of vector.c */
 	struct ini_extents extents[INI_EXTENTS_QUERIES];
+	struct ini_operation operations[RBLK_OPERATIONS_MAX]; /* F8: by number */
+	u64 operation; /* the last number that was used */
 	struct rblk_wire_scratch scratch; /* length 0: not a measuring session */
 	bool ping_done;                   /* the one-sided ping's last work request completed */
 

@@ -317,6 +317,24 @@ int rblk_fsync(struct rblk_volume *volume)
 	return err ? err : io_finish(session, &wait);
 }
 
+int rblk_pcompare_and_write(struct rblk_volume *volume, const void *data, size_t bytes,
+			    uint64_t offset, uint32_t flags, uint64_t *difference)
+{
+	struct rblk_session *session = rblk_volume_session(volume);
+	struct io_wait wait = { 0 };
+	int err;
+
+	while ((err = rblk_compare_and_write(volume, data, bytes, offset, flags, io_done, &wait)) ==
+	       -EAGAIN)
+		ini_sync_turn(session, UINT64_MAX);
+	if (err)
+		return err;
+	err = io_finish(session, &wait);
+	if (err == -EILSEQ && difference)
+		*difference = wait.value;
+	return err;
+}
+
 int rblk_get_extents(struct rblk_volume *volume, uint64_t bytes, uint64_t offset,
 		     struct rblk_extent *extents, unsigned int max)
 {

@@ -34,6 +34,7 @@ void ini_volume_info(const struct rblk_session *session, const struct rblk_wire_
 		.can_checksum = flags & RBLK_VOLUME_CHECKSUM,
 		.volatile_cache = flags & RBLK_VOLUME_VOLATILE_CACHE,
 		.rotational = flags & RBLK_VOLUME_ROTATIONAL,
+		.can_compare_and_write = flags & RBLK_VOLUME_COMPARE_AND_WRITE,
 		.can_extents = session->queues[0].features & RBLK_FEATURE_EXTENTS,
 	};
 	static_assert(sizeof(info->name) == RBLK_NAME_BYTES, "a name fits");

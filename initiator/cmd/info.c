@@ -64,6 +64,7 @@ static int info_print(const char *uri, struct rblk_session *session,
 	if (info->can_discard || info->can_write_zeroes)
 		info_size("largest discard", info->max_discard_bytes);
 	info_can("checksum", info->can_checksum, "CRC32C, computed by the target", "no");
+	info_can("compare and write", info->can_compare_and_write, "yes", "no");
 	info_can("extents", info->can_extents, "known: holes are not copied", "unknown");
 	info_can("rotational", info->rotational, "yes", "no");
 	printf("%-20s %s through %s\n", "connection", connection.peer, connection.device);

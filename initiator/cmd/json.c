@@ -102,7 +102,7 @@ json_t *cmd_json_volume(const struct rblk_volume_info *info)
 	char uuid[CMD_TEXT_BYTES], epoch[CMD_TEXT_BYTES];
 
 	return json_pack(
-		"{s:s s:s s:s s:I s:I s:I s:I s:I s:I s:I s:I s:b s:b s:b s:b s:b s:b s:b s:b s:b}",
+		"{s:s s:s s:s s:I s:I s:I s:I s:I s:I s:I s:I s:b s:b s:b s:b s:b s:b s:b s:b s:b s:b}",
 		"volume", info->name, "uuid", cmd_format_uuid(info->uuid, uuid), "cache_epoch",
 		cmd_format_uuid(info->cache_epoch, epoch), "bytes", (json_int_t)info->bytes,
 		"block_bytes", (json_int_t)info->block_bytes, "physical_bytes",
@@ -113,6 +113,6 @@ json_t *cmd_json_volume(const struct rblk_volume_info *info)
 		(json_int_t)info->max_discard_bytes, "read_only", info->read_only, "can_flush",
 		info->can_flush, "can_fua", info->can_fua, "can_discard", info->can_discard,
 		"can_write_zeroes", info->can_write_zeroes, "can_checksum", info->can_checksum,
-		"can_extents", info->can_extents,
+		"can_compare_and_write", info->can_compare_and_write, "can_extents", info->can_extents,
 		"volatile_cache", info->volatile_cache, "rotational", info->rotational);
 }
