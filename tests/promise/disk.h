@@ -30,7 +30,7 @@ struct promise_disk_options {
 typedef void (*promise_done)(void *arg, int error, bool over);
 
 struct promise_disk_ops {
-	/* Buffers for I/O; NULL: errno. They go with the disk. */
+	/* A buffer for I/O, of `depth`; NULL: errno. They go with the disk. */
 	void *(*buffer)(struct promise_disk *disk, size_t bytes);
 	/* 0, or a negative errno: it was not begun. */
 	int (*write)(struct promise_disk *disk, const void *data, uint32_t bytes, uint64_t offset,

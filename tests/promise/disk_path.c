@@ -43,6 +43,8 @@ struct path_disk {
 	uint64_t file_bytes; /* 0: one file has all */
 	struct promise_disk_options options;
 	struct command *commands, *free;
+	void **buffers; /* of `depth` */
+	uint32_t buffer_count;
 };
 
 static struct path_disk *to_path(struct promise_disk *disk)
@@ -52,8 +54,14 @@ static struct path_disk *to_path(struct promise_disk *disk)
 
 static void *path_disk_buffer(struct promise_disk *disk, size_t bytes)
 {
-	(void)disk;
-	return aligned_alloc(PAGE_BYTES, (bytes + PAGE_BYTES - 1) & ~(size_t)(PAGE_BYTES - 1));
+	struct path_disk *path = to_path(disk);
+	void *buffer = NULL;
+
+	if (path->buffer_count < path->options.depth)
+		buffer = aligned_alloc(PAGE_BYTES, (bytes + PAGE_BYTES - 1) & ~(size_t)(PAGE_BYTES - 1));
+	if (buffer)
+		path->buffers[path->buffer_count++] = buffer;
+	return buffer;
 }
 
 /* -- files ------------------------------------------------------------------------------------- */
@@ -225,6 +233,9 @@ static void path_disk_close(struct promise_disk *disk)
 			close(path->fds[i]);
 	if (path->folder >= 0)
 		close(path->folder);
+	for (uint32_t i = 0; i < path->buffer_count; i++)
+		free(path->buffers[i]);
+	free(path->buffers);
 	free(path->commands);
 	free(path);
 }
@@ -292,7 +303,8 @@ struct promise_disk *promise_disk_open_path(const char *name,
 	for (unsigned int i = 0; i < FILES_MAX; i++)
 		path->fds[i] = -1;
 	path->commands = calloc(options->depth, sizeof(*path->commands));
-	if (!path->commands)
+	path->buffers = calloc(options->depth, sizeof(*path->buffers));
+	if (!path->commands || !path->buffers)
 		goto err_close;
 	for (uint32_t i = 0; i < options->depth; i++) {
 		path->commands[i].next = path->free;
