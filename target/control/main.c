@@ -19,6 +19,7 @@
 #include "target/base/text.h"
 #include "target/control/check.h"
 #include "target/control/config.h"
+#include "target/control/faults.h"
 #include "target/base/error.h"
 #include "target/control/listener.h"
 #include "target/base/log.h"
@@ -47,6 +48,7 @@ struct daemon {
 	unsigned int reactor_count;
 	struct tgt_listener *listener;
 	struct tgt_reloader *reloader;
+	struct tgt_faults *faults; /* NULL: none are taken */
 	uint64_t end_by_ns; /* stopping: nothing is waited for any longer */
 };
 
@@ -176,7 +178,12 @@ static int daemon_start(struct daemon *daemon, char *error)
 		suggest_tcp(daemon, status, error);
 		return status;
 	}
-	return reloader_start(daemon, error);
+	status = reloader_start(daemon, error);
+	if (status == 0 && daemon->config.fault_socket[0])
+		status = tgt_faults_create(daemon->config.fault_socket, daemon->registry,
+					   daemon->reactors, daemon->reactor_count,
+					   &daemon->faults, error);
+	return status;
 }
 
 /* -- serving ---------------------------------------------------------------------------------- */
@@ -228,7 +235,7 @@ static int signal_take(const struct daemon *daemon)
  */
 static void daemon_wait(struct daemon *daemon, int timeout_ms)
 {
-	struct pollfd polled[2 + TGT_LISTEN_FDS];
+	struct pollfd polled[3 + TGT_LISTEN_FDS];
 	int fds[TGT_LISTEN_FDS];
 	unsigned int i, count = tgt_listener_fds(daemon->listener, fds);
 	int listener_ms = tgt_listener_timeout_ms(daemon->listener);
@@ -239,9 +246,11 @@ static void daemon_wait(struct daemon *daemon, int timeout_ms)
 
 	polled[0] = (struct pollfd){.fd = daemon->signals, .events = POLLIN};
 	polled[1] = (struct pollfd){.fd = tgt_reloader_fd(daemon->reloader), .events = POLLIN};
+	polled[2] = (struct pollfd){.fd = tgt_faults_fd(daemon->faults), .events = POLLIN};
 	for (i = 0; i < count; i++)
-		polled[2 + i] = (struct pollfd){.fd = fds[i], .events = POLLIN};
-	poll(polled, 2 + count, timeout_ms);
+		polled[3 + i] = (struct pollfd){.fd = fds[i], .events = POLLIN};
+	poll(polled, 3 + count, timeout_ms);
+	tgt_faults_step(daemon->faults);
 	tgt_listener_step(daemon->listener);
 }
 
@@ -323,6 +332,8 @@ static bool drain(struct daemon *daemon)
 	unsigned int i;
 
 	tgt_notify_stopping("draining");
+	tgt_faults_destroy(daemon->faults);
+	daemon->faults = NULL;
 	/* It may wait for a lock, and add volumes that are not needed any more. */
 	tgt_reloader_interrupt(daemon->reloader);
 	tgt_log(TGT_LOG_INFO, "stopping: waiting up to %u ms for commands in flight",

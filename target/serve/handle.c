@@ -211,7 +211,7 @@ void tgt_handle_close_all(struct tgt_session *session)
 
 /* -- reload ------------------------------------------------------------------------------------ */
 
-static bool session_uses(const struct tgt_session *session, const struct tgt_volume *volume)
+bool tgt_handle_session_uses(const struct tgt_session *session, const struct tgt_volume *volume)
 {
 	for (uint32_t i = 0; i < session->handle_slots; i++) {
 		const struct tgt_handle *handle = session->handles[i];
@@ -229,7 +229,7 @@ static void users_log(struct tgt_reactor *reactor, const struct tgt_volume *volu
 	unsigned int count = 0;
 
 	TAILQ_FOREACH(session, &reactor->sessions, link) {
-		if (!session_uses(session, volume) || count++ >= USERS_LOGGED_MAX)
+		if (!tgt_handle_session_uses(session, volume) || count++ >= USERS_LOGGED_MAX)
 			continue;
 		tgt_log(TGT_LOG_WARNING, "volume %s: session %u [%s] %s had it open",
 			volume->config.name, session->number, session->peer, session->initiator);

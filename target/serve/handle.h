@@ -18,6 +18,9 @@ bool tgt_handle_close(struct tgt_handle *handle, struct tgt_request *closer);
 /* All handles of a session that has no queue any more. */
 void tgt_handle_close_all(struct tgt_session *session);
 
+/* Has the session the volume open? */
+bool tgt_handle_session_uses(const struct tgt_session *session, const struct tgt_volume *volume);
+
 /* A reload removed or changed the volume: note events, release idle handles. */
 void tgt_handle_volume_removed(struct tgt_reactor *reactor, struct tgt_volume *volume);
 void tgt_handle_volume_changed(struct tgt_reactor *reactor, struct tgt_volume *volume);

@@ -10,9 +10,11 @@
 #include "target/serve/handle.h"
 #include "target/serve/lease.h"
 #include "target/serve/login.h"
+#include "target/serve/queue.h"
 #include "target/serve/reactor_impl.h"
 #include "target/serve/rights.h"
 #include "target/serve/session.h"
+#include "target/serve/sessions.h"
 #include "target/serve/status.h"
 
 enum mail_kind {
@@ -21,6 +23,8 @@ enum mail_kind {
 	MAIL_VOLUME_CHANGED,
 	MAIL_RIGHTS_CHANGED,
 	MAIL_LIST_CHANGED,
+	MAIL_CUT,
+	MAIL_FORGET,
 	MAIL_CHECK_DEVICES,
 	MAIL_STATUS,
 	MAIL_ASK,
@@ -31,7 +35,7 @@ enum mail_kind {
 struct reactor_mail {
 	struct tgt_mail head; /* first */
 	enum mail_kind kind;
-	struct tgt_volume *volume; /* VOLUME_, RIGHTS_: a reference */
+	struct tgt_volume *volume; /* VOLUME_, RIGHTS_: a reference; CUT, FORGET: likewise, or NULL */
 	struct fab_request *request;
 	struct tgt_lease *lease;
 	size_t bytes;
@@ -46,6 +50,28 @@ static void reactor_list_changed(struct tgt_reactor *reactor)
 		session->events.list_changed = true;
 		tgt_event_kick(session);
 	}
+}
+
+/* What a fault would do: of the connections only, or of what is known of the session, too. */
+static void reactor_fault(struct tgt_reactor *reactor, const struct reactor_mail *mail)
+{
+	struct tgt_session *session, *following;
+
+	for (session = TAILQ_FIRST(&reactor->sessions); session; session = following) {
+		following = TAILQ_NEXT(session, link);
+		if (session->ending ||
+		    (mail->volume && !tgt_handle_session_uses(session, mail->volume)))
+			continue;
+		if (mail->kind == MAIL_FORGET) {
+			tgt_session_end(session, "a fault was asked for");
+			continue;
+		}
+		for (uint16_t i = 0; i < session->queue_count; i++)
+			if (session->places[i].queue)
+				tgt_queue_close(session->places[i].queue, "a fault was asked for");
+	}
+	if (mail->volume)
+		tgt_volume_put(mail->volume);
 }
 
 void tgt_mail_begin_drain(struct tgt_reactor *reactor)
@@ -80,6 +106,10 @@ static void reactor_read_mail(struct tgt_reactor *reactor, struct reactor_mail *
 	case MAIL_RIGHTS_CHANGED:
 		tgt_rights_changed(reactor, mail->volume);
 		tgt_volume_put(mail->volume);
+		break;
+	case MAIL_CUT:
+	case MAIL_FORGET:
+		reactor_fault(reactor, mail);
 		break;
 	case MAIL_LIST_CHANGED:
 		reactor_list_changed(reactor);
@@ -148,7 +178,7 @@ static void reactor_send_volume(struct tgt_reactor *reactor, enum mail_kind kind
 {
 	struct reactor_mail mail = {.kind = kind, .volume = volume};
 
-	if (!reactor_send(reactor, mail))
+	if (!reactor_send(reactor, mail) && volume)
 		tgt_volume_put(volume);
 }
 
@@ -170,6 +200,16 @@ bool tgt_reactor_rights_changed(struct tgt_reactor *reactor, struct tgt_volume *
 		return true;
 	tgt_volume_put(volume);
 	return false;
+}
+
+void tgt_reactor_cut(struct tgt_reactor *reactor, struct tgt_volume *volume)
+{
+	reactor_send_volume(reactor, MAIL_CUT, volume);
+}
+
+void tgt_reactor_forget(struct tgt_reactor *reactor, struct tgt_volume *volume)
+{
+	reactor_send_volume(reactor, MAIL_FORGET, volume);
 }
 
 void tgt_reactor_list_changed(struct tgt_reactor *reactor)

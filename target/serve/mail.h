@@ -26,6 +26,12 @@ bool tgt_reactor_rights_changed(struct tgt_reactor *reactor, struct tgt_volume *
 void tgt_reactor_list_changed(struct tgt_reactor *reactor);
 /* Log its sessions and memory. */
 void tgt_reactor_log_status(struct tgt_reactor *reactor);
+/*
+ * For `rblk fault`: end the connections, or the sessions, that have the volume open (NULL: all). Takes over the
+ * caller's reference.
+ */
+void tgt_reactor_cut(struct tgt_reactor *reactor, struct tgt_volume *volume);
+void tgt_reactor_forget(struct tgt_reactor *reactor, struct tgt_volume *volume);
 /* A device was lost: check whether this reactor has one that does not exist any more. */
 void tgt_reactor_check_devices(struct tgt_reactor *reactor);
 /*

@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <liburing.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <time.h>
 #include "target/base/settings.h"
@@ -18,11 +19,21 @@
 #include "target/store/fault_power.h"
 #include "target/store/fault_undo.h"
 
-/* Opened by the configuring thread, closed as volume.c says; fixed in between. */
+#define FAULT_CHANGES_MAX 10000u /* they are kept: a bound on a test's memory */
+
+/* It took the first plan's place, and stays until the store is closed: ports may still read it. */
+struct fault_change {
+	struct fault_change *before;
+	struct tgt_fault_plan plan;
+};
+
+/* Opened by the configuring thread, closed as volume.c says; fixed in between, but for changes. */
 struct fault_store {
 	struct tgt_store store; /* first: the struct tgt_store that others hold */
 	struct tgt_store *base;
 	struct tgt_fault_plan plan;
+	struct fault_change *_Atomic change; /* the control thread's last; NULL: `plan` holds */
+	unsigned int changes; /* the control thread's */
 	struct tgt_fault_undo *undo; /* NULL: the plan loses nothing */
 	struct tgt_fault_record *power; /* NULL: the plan does not lose power */
 };
@@ -31,6 +42,7 @@ struct fault_store {
 struct fault_port {
 	struct tgt_port port; /* first: the struct tgt_port that others hold */
 	struct tgt_port *base;
+	const struct tgt_fault_plan *plan;  /* that the counts are of */
 	uint64_t seen[TGT_FAULT_RULES_MAX]; /* operations that a rule applies to */
 	uint64_t hit[TGT_FAULT_RULES_MAX];
 	uint64_t random[TGT_FAULT_RULES_MAX];
@@ -95,7 +107,12 @@ static void delay_close(const struct tgt_fault_plan *plan)
 static void fault_close(struct tgt_store *store)
 {
 	struct fault_store *fault = to_fault(store);
+	struct fault_change *change = atomic_load(&fault->change), *before;
 
+	for (; change; change = before) {
+		before = change->before;
+		free(change);
+	}
 	tgt_fault_power_close(fault->power);
 	if (fault->base) {
 		delay_close(&fault->plan);
@@ -172,11 +189,71 @@ static int fault_refresh(struct tgt_store *store)
 	return status;
 }
 
+static const struct tgt_fault_plan *plan_now(struct fault_store *fault)
+{
+	const struct fault_change *change =
+		atomic_load_explicit(&fault->change, memory_order_acquire);
+
+	return change ? &change->plan : &fault->plan;
+}
+
+/* One sequence per rule, so that one rule's draws do not shift another's. */
+static void port_begin_plan(struct fault_port *port, const struct tgt_fault_plan *plan)
+{
+	port->plan = plan;
+	for (unsigned int i = 0; i < TGT_FAULT_RULES_MAX; i++) {
+		port->seen[i] = port->hit[i] = 0;
+		port->random[i] = plan->seed + i * 0x9e3779b97f4a7c15u;
+	}
+}
+
+static int change_check(const struct fault_store *fault, const struct tgt_fault_plan *plan,
+			char *error)
+{
+	if (fault->changes == FAULT_CHANGES_MAX)
+		return tgt_error(error, -ENOSPC, "%u plans since it was opened: no more",
+				 FAULT_CHANGES_MAX);
+	if (plan_has(plan, TGT_FAULT_POWER))
+		return tgt_error(error, -EINVAL, "\"power\" is for a volume's first plan alone");
+	if (plan_has(plan, TGT_FAULT_LOSE) && !plan_has(&fault->plan, TGT_FAULT_LOSE))
+		return tgt_error(error, -EINVAL,
+				 "\"lose\" needs a volume whose first plan has it, too");
+	return 0;
+}
+
+int tgt_store_fault_change(struct tgt_store *store, const char *text, char *error)
+{
+	struct fault_store *fault = to_fault(store);
+	struct fault_change *change;
+	char why[256];
+	int status;
+
+	if (store->ops != &tgt_store_fault)
+		return tgt_error(
+			error, -EOPNOTSUPP,
+			"it has no plan that could be changed; begin with fault = delay=close:1us");
+	change = calloc(1, sizeof(*change));
+	if (!change)
+		return tgt_error(error, -ENOMEM, "out of memory");
+	status = tgt_fault_parse(text, &change->plan, why, sizeof(why));
+	if (status < 0)
+		tgt_error(error, status, "%s", why);
+	else
+		status = change_check(fault, &change->plan, error);
+	if (status < 0) {
+		free(change);
+		return status;
+	}
+	fault->changes++;
+	change->before = atomic_load(&fault->change);
+	atomic_store(&fault->change, change);
+	return 0;
+}
+
 static int fault_attach(struct tgt_store *store, struct tgt_ring *ring, struct tgt_port **port)
 {
 	struct fault_store *fault = to_fault(store);
 	struct fault_port *made;
-	unsigned int i;
 	int status;
 
 	if (!ring && plan_has(&fault->plan, TGT_FAULT_DELAY))
@@ -191,9 +268,7 @@ static int fault_attach(struct tgt_store *store, struct tgt_ring *ring, struct t
 	}
 	made->port.store = store;
 	made->port.ring = ring;
-	/* One sequence per rule, so that one rule's draws do not shift another's. */
-	for (i = 0; i < TGT_FAULT_RULES_MAX; i++)
-		made->random[i] = fault->plan.seed + i * 0x9e3779b97f4a7c15u;
+	port_begin_plan(made, plan_now(fault));
 	*port = &made->port;
 	return 0;
 }
@@ -235,10 +310,12 @@ static bool rule_hits(struct fault_port *port, unsigned int i, const struct tgt_
 
 static void plan_apply(struct fault_port *port, struct fault_io *fault)
 {
-	const struct tgt_fault_plan *plan = &to_fault(port->port.store)->plan;
+	const struct tgt_fault_plan *plan = plan_now(to_fault(port->port.store));
 	uint64_t delay_us = 0;
 	unsigned int i;
 
+	if (plan != port->plan)
+		port_begin_plan(port, plan);
 	for (i = 0; i < plan->rule_count; i++) {
 		const struct tgt_fault_rule *rule = &plan->rules[i];
 

@@ -209,6 +209,11 @@ extern const struct tgt_store_ops tgt_store_memory;
 extern const struct tgt_store_ops tgt_store_null;
 /* Wraps the kind that config->store names; chosen by volume.c where config->fault is set. */
 extern const struct tgt_store_ops tgt_store_fault;
+/*
+ * Control thread: another plan (the text of the `fault` key) from now on, for operations that begin then; counts begin
+ * anew. 0, or negative errno and error (TGT_ERROR_BYTES): not a fault store, or a wrong plan.
+ */
+int tgt_store_fault_change(struct tgt_store *store, const char *text, char *error);
 
 /* NULL if there is no such kind. */
 const struct tgt_store_ops *tgt_store_find(const char *kind);

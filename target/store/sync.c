@@ -36,7 +36,7 @@ static bool sync_lost(const struct tgt_io *io, int error)
 	       (error != -ENOSPC && error != -EDQUOT && error != -EFBIG);
 }
 
-static void volume_latch(struct tgt_volume *volume)
+void tgt_sync_new_epoch(struct tgt_volume *volume)
 {
 	struct tgt_volume_trouble *trouble = &volume->trouble;
 	uint64_t change;
@@ -44,15 +44,20 @@ static void volume_latch(struct tgt_volume *volume)
 	do
 		env_random(&change, sizeof(change));
 	while (!change);
-	/*
-	 * The epoch first: an OPEN after the latch is off again must see the new one. Two reactors may
-	 * be here at once: whatever their order, the volume and its mark end with the same epoch.
-	 */
+	/* Two reactors may be here at once: whatever their order, the volume and its mark end with the same epoch. */
 	atomic_fetch_xor(&trouble->epoch, change);
-	if (trouble->mark) {
+	if (trouble->mark)
 		atomic_fetch_xor(&trouble->mark->epoch, change);
+}
+
+static void volume_latch(struct tgt_volume *volume)
+{
+	struct tgt_volume_trouble *trouble = &volume->trouble;
+
+	/* The epoch first: an OPEN after the latch is off again must see the new one. */
+	tgt_sync_new_epoch(volume);
+	if (trouble->mark)
 		atomic_store(&trouble->mark->lost, 1);
-	}
 	if (!atomic_exchange(&trouble->lost, true))
 		tgt_log(TGT_LOG_ERROR,
 			"volume %s: acknowledged writes may be lost: FLUSH fails until every "
