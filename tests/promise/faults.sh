@@ -5,9 +5,10 @@
 # range of its own; the fault, each time when both have got on; when both get on again, they end, and the disk is
 # compared before anything else is written over what the fault has done.
 #   faults.sh FAULT TIMES
-# kill, restart, pause: rblkd is killed, ends at SIGTERM, stands still past the keep-alive time; cut, late: a
-# connection is reset, or silent until another one has taken its place, and then delivers what it held; portal:
-# one of two goes away and comes back; client: a writer is killed and goes on with its journal; power: rblkd is
+# kill, restart, pause: rblkd is killed, ends at SIGTERM, stands still past the keep-alive time. cut, late: a
+# connection is reset, or silent until another one has taken its place, and then delivers what it held. slow: a
+# connection is reset while storage holds some writes for a second: they must not land on newer ones (F5). portal:
+# one of two goes away and comes back. client: a writer is killed and goes on with its journal. power: rblkd is
 # killed and a part of what was not flushed is gone. PROMISE, PROXY, RBLKD are the programs.
 . "$(dirname "$0")/../e2e/cmd.sh"
 fault=$1 times=$2
@@ -36,7 +37,7 @@ wait_for() {
 }
 
 writer_start() {
-	"$PROMISE" run --seed "$RANDOM" --writer "$1" --first $((($1 - 1) * 1024)) --blocks 1024 --max-blocks 8 --queues "$1" --give-up 120000 \
+	"$PROMISE" run --seed "$RANDOM" --writer "$1" --first $((($1 - 1) * 1024)) --blocks $blocks --max-blocks 8 --queues "$1" --give-up 120000 \
 		"$scratch/journal$1" "$uri" 2>> "$scratch/err" &
 	writer_pids[$1]=$!
 }
@@ -79,6 +80,7 @@ fault_pause() {
 	kill -CONT "$target_pid"
 }
 fault_cut() { kill -USR1 "$proxy_pid"; }
+fault_slow() { fault_cut; }
 fault_late() {
 	local writer seen=()
 	for writer in "${writers[@]}"; do seen[writer]=$(notes "$writer" recovered); done
@@ -130,12 +132,15 @@ compare() {
 
 strict=--strict
 target_options=(--keepalive 1s "disk=$scratch/disk")
+# Few blocks, so that a write that storage ends late has newer ones to land on.
+blocks=1024
+[ "$fault" != slow ] || { blocks=32 target_options+=(--fault delay=write:1s:0.05); }
 [ "$fault" != power ] || { strict='' target_options+=(--fault power=0.5); }
 truncate -s 12M "$scratch/disk"
 target_start "${target_options[@]}"
 uri=$target/disk
 case $fault in
-cut | late) proxy_start; uri=rblk+tcp://127.0.0.1:$proxy_port/disk ;;
+cut | late | slow) proxy_start; uri=rblk+tcp://127.0.0.1:$proxy_port/disk ;;
 portal) proxy_start; uri=rblk+tcp://127.0.0.1:$proxy_port,${target#*://}/disk; writers=(2 3) ;;
 esac
 for ((i = 1; i <= times; i++)); do
