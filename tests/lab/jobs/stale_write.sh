@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# Goal: show what becomes of a write that storage holds back while its path fails. A write of ones is in the target's
+# storage, which takes its time; the path fails; the initiator sends the ones again over another path; the
+# application sees them acknowledged and writes twos to the same block, which are acknowledged, too; then storage
+# ends the first write. With rblk the block must hold twos: the write may be sent again only when the first one is
+# over (F5). Of nvme-rdma with nvmet and native multipath the job says what it finds.
+# Method: slow_disk, whose chosen write waits for the job's word, below both targets; two RDMA devices as the paths,
+# of which one's link goes down.
+#   stale_write.sh [rblk] [nvme]    default: both. /out/result has a line of each
+. "$LAB/guest.sh"
+away=10.8.0.1
+disk=/dev/nbd0
+slow=/tmp/slow
+
+# -- the paths and the disk ----------------------------------------------------------------------
+
+lab_link_up
+ip link add lab1 type dummy && ip link set lab1 mtu 9000 up && ip addr add $away/24 dev lab1 || lab_fail "lab1"
+device_up() {
+	ip link set lab1 up
+	rdma link add rxe1 type rxe netdev lab1 && lab_wait 10 grep -q ACTIVE /sys/class/infiniband/rxe1/ports/1/state
+}
+device_up || lab_fail "rxe1: is not made"
+modprobe nbd nbds_max=1 max_part=0 || lab_fail "nbd does not load"
+lab_wait 10 [ -b $disk ] || lab_fail "no $disk"
+"$LAB_BUILD/tests/lab/slow_disk" $disk 16 $slow &
+disk_ready() { [ "$(blockdev --getsize64 $disk)" = $((16 << 20)) ]; }
+lab_wait 10 disk_ready || lab_fail "$disk: has no size"
+
+# -- one initiator -------------------------------------------------------------------------------
+
+# write_block BYTE: one block full of it, durable for the application when it returns.
+write_block() {
+	fio --name=write --rw=write --size=4k --bs=4k --buffer_pattern="0x$1" --direct=1 "${FIO[@]}" --eta=never --output=/out/fio.txt
+}
+writer_ended() { ! kill -0 "$writer" 2> /dev/null; }
+word() { od -An -N1 -tx1 -v "$1" | tr -d ' '; }
+
+# show NAME CONNECT-SECOND-PATH: prints the block's byte in the end.
+show() {
+	local name=$1 before=yes
+	rm -f $slow.go $slow.landed
+	touch $slow
+	write_block 11 &
+	writer=$!
+	lab_wait 20 [ ! -e $slow ] || lab_fail "$name: the write does not arrive"
+	"$2"
+	ip link set lab1 down
+	# Whether it is acknowledged although storage has not ended it.
+	lab_wait 3 writer_ended || before=no
+	if [ $before = no ]; then
+		touch $slow.go
+		lab_wait 20 [ -e $slow.landed ] || lab_fail "$name: the slow write does not end"
+		lab_wait 60 writer_ended || lab_fail "$name: the write hangs"
+	fi
+	wait "$writer" || lab_fail "$name: the write failed: $(cat /out/fio.txt)"
+	write_block 22 || lab_fail "$name: the second write failed: $(cat /out/fio.txt)"
+	touch $slow.go
+	lab_wait 20 [ -e $slow.landed ] || lab_fail "$name: the slow write does not end"
+	dd if=$disk of=/tmp/block bs=4k count=1 iflag=direct status=none || lab_fail "$name: $disk cannot be read"
+	found=$(word /tmp/block)
+	echo "$name: acknowledged before storage had ended it: $before; the block holds $([ "$found" = 22 ] &&
+		echo "the newer write" || echo "the OLDER write, byte $found")" | tee -a /out/result
+}
+
+show_rblk() {
+	lab_rblkd_start --keepalive 1s --listen "rblk://$LAB_ADDR" --listen "rblk://$away" "disk=$disk"
+	FIO=("--ioengine=external:$RBLK_FIO_ENGINE" "--rblk_uri=rblk://$away,$LAB_ADDR/disk")
+	show rblk true
+	[ "$found" = 22 ] || lab_fail "rblk: the block holds the older write"
+	lab_rblkd_stop
+	rdma link delete rxe1
+	device_up || lab_fail "rxe1: does not come back"
+}
+
+nvmet=/sys/kernel/config/nvmet
+nvme_path() {
+	nvme connect -t rdma -a "$1" -s 4420 -n stale --keep-alive-tmo=2 --ctrl-loss-tmo=600 \
+		--hostid=00000000-0000-0000-0000-00000000000a \
+		--hostnqn=nqn.2014-08.org.nvmexpress:uuid:00000000-0000-0000-0000-00000000000a ||
+		lab_fail "nvme: no connection to $1"
+}
+second_path() { nvme_path "$LAB_ADDR"; }
+show_nvme() {
+	local sub=$nvmet/subsystems/stale port i=0
+	modprobe -a nvmet nvmet-rdma nvme-rdma || lab_fail "nvme: modules do not load"
+	mkdir $sub $sub/namespaces/1 || lab_fail "nvmet: no configuration"
+	echo 1 > $sub/attr_allow_any_host
+	echo -n $disk > $sub/namespaces/1/device_path
+	echo 1 > $sub/namespaces/1/enable || lab_fail "nvmet: $disk is not served"
+	for address in "$away" "$LAB_ADDR"; do
+		port=$nvmet/ports/$((++i))
+		mkdir $port
+		echo rdma > $port/addr_trtype
+		echo ipv4 > $port/addr_adrfam
+		echo "$address" > $port/addr_traddr
+		echo 4420 > $port/addr_trsvcid
+		ln -s $sub $port/subsystems/stale || lab_fail "nvmet: does not listen at $address"
+	done
+	nvme_path "$away"
+	lab_wait 20 [ -b /dev/nvme0n1 ] || lab_fail "nvme: no disk appeared"
+	FIO=(--ioengine=psync --filename=/dev/nvme0n1)
+	show nvme-rdma second_path
+}
+
+: > /out/result
+[ $# -gt 0 ] || set -- rblk nvme
+for name in "$@"; do "show_$name"; done
