@@ -136,6 +136,8 @@ static void message_pack(struct ini_queue *queue, struct core_batch *batch, stru
 		descriptor++;
 		slot->message = queue->messages_sent;
 		slot->sent_ns = queue->session->now_ns;
+		slot->overdue_ns = 0;
+		slot->abort_sent = false;
 		if (!slot->first_ns)
 			slot->first_ns = slot->sent_ns;
 	}

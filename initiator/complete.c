@@ -134,6 +134,9 @@ static void slot_answer(struct ini_slot *slot, u16 status, u64 value, u32 queued
 {
 	slot->result.status = status;
 	slot->result.error = rblk_status_errno(status);
+	/* Nobody but the timer asks for it. */
+	if (status == RBLK_E_ABORTED && slot->abort_sent)
+		slot->result.error = -ETIMEDOUT;
 	slot->result.value = value;
 	slot->result.queued_us = queued_us;
 	slot->result.stored_us = stored_us;

@@ -87,6 +87,7 @@ static void park_slot(struct ini_slot *slot)
 	parked->io = io_of(slot);
 	parked->buffer = slot->buffer;
 	parked->queue = queue->index;
+	parked->overdue = slot->lost && slot->overdue_ns;
 	ini_parking_wait(parking, parked, slot->lost ? INI_PARKED_LOST : INI_PARKED_READY);
 	core_tags_put(&queue->tags, slot->tag);
 }
@@ -147,6 +148,10 @@ void ini_parked_release(struct rblk_session *session, u16 queue, bool renewed)
 		}
 		if (outcome_unknown(parked, renewed)) {
 			ini_parking_finish(parking, ini_parking_unlink(parking, link), -EIO);
+			continue;
+		}
+		if (parked->overdue) {
+			ini_parking_finish(parking, ini_parking_unlink(parking, link), -ETIMEDOUT);
 			continue;
 		}
 		parked->state = INI_PARKED_READY;

@@ -61,6 +61,8 @@ struct ini_slot {
 	u32 message;                 /* number of the SEND that carried it last */
 	u64 first_ns, sent_ns;       /* first sent (0: never), last sent */
 	u64 retry_ns;
+	u64 overdue_ns;              /* its time was over then; 0: it is not */
+	bool abort_sent;             /* and the target was asked to drop it */
 	struct ini_slot *next;       /* in the list of its place */
 	u64 flush;                   /* FLUSH: its number (core/durable.h) */
 	struct rblk_result result;

@@ -74,7 +74,7 @@ enum rblk_policy {
 struct rblk_options {
 	size_t size; /* sizeof(struct rblk_options) */
 	uint32_t connect_timeout_ms; /* default 10000, at most an hour: until the session is READY */
-	uint32_t command_timeout_ms; /* default 30000, at most an hour: then the session fails */
+	uint32_t command_timeout_ms; /* default 30000, at most an hour: then a command is aborted */
 	uint32_t credits;            /* commands outstanding per queue, 4 to 1024; default 64; the target may grant less */
 	uint32_t queues;             /* default 1, at most 16 */
 	enum rblk_polling polling;
@@ -85,6 +85,14 @@ struct rblk_options {
 	bool no_reconnect;           /* a lost session fails at once, instead of after give_up_ms */
 	uint32_t fail_fast_ms;       /* without a connection for so long, commands fail; default: they do not */
 	uint32_t give_up_ms;         /* without a connection for so long, the session fails; default 60000 */
+	/*
+	 * A command that is not answered within command_timeout_ms is aborted. If it had not begun at
+	 * the target, it ends with -ETIMEDOUT, and nothing was done. If it had, it may run on for so
+	 * long more and end well; default: command_timeout_ms, at most an hour. Then, or if the ABORT
+	 * is not answered either, the connection is lost, and when the target has fenced it the command
+	 * ends with -ETIMEDOUT: nothing of it is under way any more, and nobody knows whether it was done.
+	 */
+	uint32_t begun_timeout_ms;
 	enum rblk_policy policy;     /* of queues, and so of paths where the URI has several hosts */
 };
 #define RBLK_OPTIONS_INIT { .size = sizeof(struct rblk_options) }

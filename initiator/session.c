@@ -149,10 +149,12 @@ static int set_options(struct rblk_session *session, const struct rblk_options *
 	}
 	set->connect_timeout_ms = or_default(set->connect_timeout_ms, CONNECT_TIMEOUT_MS);
 	set->command_timeout_ms = or_default(set->command_timeout_ms, COMMAND_TIMEOUT_MS);
+	set->begun_timeout_ms = or_default(set->begun_timeout_ms, set->command_timeout_ms);
 	set->give_up_ms = or_default(set->give_up_ms, GIVE_UP_MS);
 	set->credits = or_default(set->credits, CREDITS);
 	set->queues = or_default(set->queues, 1);
 	if (set->connect_timeout_ms > TIMEOUT_MS_MAX || set->command_timeout_ms > TIMEOUT_MS_MAX ||
+	    set->begun_timeout_ms > TIMEOUT_MS_MAX ||
 	    set->fail_fast_ms > TIMEOUT_MS_MAX)
 		return option_fault(error, "a timeout is longer than an hour");
 	if (set->credits < RBLK_CREDITS_MIN || set->credits > RBLK_CREDITS_MAX)

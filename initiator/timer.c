@@ -12,35 +12,113 @@
 
 /* -- commands ---------------------------------------------------------------------------------- */
 
+/* An ABORT is answered at once by a target that is alive. */
+#define ABORT_MS 5000u
+
+static u64 command_ns(const struct rblk_session *session)
+{
+	return session->options.command_timeout_ms * MS_NS;
+}
+
+static u64 abort_ns(const struct rblk_session *session)
+{
+	u64 limit_ns = command_ns(session);
+
+	return limit_ns < ABORT_MS * MS_NS ? limit_ns : ABORT_MS * MS_NS;
+}
+
+/* The answer says whether it was dropped, and that is its own completion's to tell. */
+static void abort_done(void *arg, const struct rblk_result *result)
+{
+	(void)arg;
+	(void)result;
+}
+
+/* Asks the target to drop it. The last reserved tag is kept for KEEPALIVE: then later. */
+static void send_abort(struct ini_slot *slot)
+{
+	struct ini_queue *queue = slot->queue;
+	struct ini_slot *abort;
+
+	if (queue->tags.taken_reserved >= RBLK_RESERVED_TAGS - 1)
+		return;
+	abort = ini_slot_take(queue, true);
+	if (!abort)
+		return;
+	abort->command.opcode = RBLK_OP_ABORT;
+	abort->command.lba = rblk_to_le64(queue->tag_array[slot->tag].sequence);
+	abort->done = abort_done;
+	ini_slot_start(abort);
+	slot->abort_sent = true;
+}
+
+/* When something has to be done about a command that was sent. */
+static u64 slot_due_ns(const struct ini_slot *slot)
+{
+	const struct rblk_session *session = slot->queue->session;
+
+	/* FENCE is answered when storage has ended what it had begun (F5), however long that takes. */
+	if (slot->command.opcode == RBLK_OP_FENCE)
+		return UINT64_MAX;
+	if (slot->command.opcode == RBLK_OP_ABORT)
+		return slot->sent_ns + abort_ns(session);
+	if (!slot->overdue_ns)
+		return slot->sent_ns + command_ns(session);
+	return slot->overdue_ns + session->options.begun_timeout_ms * MS_NS;
+}
+
 /*
- * check_ns is when the oldest command of the last check would time out. Commands sent after that
- * check are due later, so nothing is missed by not checking earlier.
+ * Its time is over. I/O is aborted first: what has not begun ends by that. What has begun to write
+ * runs on for begun_timeout_ms more. True: the connection is of no use any more.
+ */
+static bool slot_overdue(struct ini_slot *slot)
+{
+	if (!slot->volume || slot->overdue_ns)
+		return true;
+	slot->overdue_ns = slot->queue->session->now_ns;
+	return false;
+}
+
+static void lose_overdue(struct ini_queue *queue, const struct ini_slot *slot)
+{
+	const struct rblk_session *session = queue->session;
+	u64 waited_ns = session->now_ns - slot->sent_ns;
+
+	ini_queue_lose(queue, -ETIMEDOUT, "%s was not answered within %u ms",
+		       rblk_opcode_name(slot->command.opcode),
+		       slot->volume ? session->options.command_timeout_ms :
+				      (unsigned int)(waited_ns / MS_NS));
+}
+
+/*
+ * check_ns is when the first of them is due, or an ABORT could be that is sent now: commands sent
+ * after that check are due later, so nothing is missed by not checking earlier.
  */
 static void check_commands(struct ini_queue *queue)
 {
 	struct rblk_session *session = queue->session;
-	u64 limit_ns = session->options.command_timeout_ms * MS_NS;
-	u64 now_ns = session->now_ns, oldest_ns = now_ns;
+	u64 now_ns = session->now_ns, next_ns = now_ns + abort_ns(session);
 
 	if (now_ns < queue->check_ns)
 		return;
 	for (u32 tag = 0; tag < core_tags_count(queue->tags.credits); tag++) {
 		struct ini_slot *slot = &queue->slots[tag];
+		u64 due_ns;
 
-		/* FENCE is answered when storage has ended what it had begun (F5), however long that takes. */
-		if (queue->tag_array[tag].state != CORE_TAG_SENT ||
-		    slot->command.opcode == RBLK_OP_FENCE)
+		if (queue->tag_array[tag].state != CORE_TAG_SENT)
 			continue;
-		if (now_ns - slot->sent_ns >= limit_ns) {
-			ini_queue_lose(queue, -ETIMEDOUT, "%s was not answered within %u ms",
-				       rblk_opcode_name(slot->command.opcode),
-				       session->options.command_timeout_ms);
+		if (slot_due_ns(slot) <= now_ns && slot_overdue(slot)) {
+			lose_overdue(queue, slot);
 			return;
 		}
-		if (slot->sent_ns < oldest_ns)
-			oldest_ns = slot->sent_ns;
+		if (slot->overdue_ns && !slot->abort_sent)
+			send_abort(slot);
+		due_ns = slot->overdue_ns && !slot->abort_sent ? now_ns + TIMER_PERIOD_NS :
+								 slot_due_ns(slot);
+		if (due_ns < next_ns)
+			next_ns = due_ns;
 	}
-	queue->check_ns = oldest_ns + limit_ns;
+	queue->check_ns = next_ns;
 }
 
 /* -- events ------------------------------------------------------------------------------------ */

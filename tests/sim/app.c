@@ -41,6 +41,7 @@ static enum sim_outcome outcome_of(const struct sim_app *app, const struct rblk_
 	case RBLK_E_DRAINING:
 	case RBLK_E_GONE:
 	case RBLK_E_FENCED:
+	case RBLK_E_ABORTED: /* by the library, when its time was over */
 		return SIM_OUTCOME_NOTHING;
 	case RBLK_E_IO:
 	case RBLK_E_MEDIUM:
