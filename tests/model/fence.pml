@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Sessions, incarnations and fencing (F4 to F6 of the specification's section 8, the states of its section
+ * Sessions, incarnations and fencing (F5 and F6 of the specification's section 8, the states of its section
  * 10) as a model that spin searches exhaustively: one initiator with two queues, one target, one block.
  * The initiator writes generation 1, 2, ... of the block, each when the one before was acknowledged, over
  * whatever connection it has, and sends a write again whose connection was lost. Connections break at any
