@@ -140,7 +140,12 @@ static void leave_queue(struct ini_queue *queue)
 static void fence_done(void *arg, const struct rblk_result *result)
 {
 	struct ini_queue *queue = arg;
+	u32 incarnation = queue->fencing;
 
+	queue->fencing = 0;
+	/* Called back late: meanwhile a login was the fence, and a later incarnation is lost. */
+	if (queue->session->core.queue[queue->index].lost.incarnation != incarnation)
+		return;
 	/* An answer that never came is no answer: the machine knows that its carrier is lost. */
 	if (result->status || !result->error)
 		core_session_fenced(&queue->session->core, queue->index, !result->error,
@@ -149,8 +154,12 @@ static void fence_done(void *arg, const struct rblk_result *result)
 
 static void send_fence(struct rblk_session *session, const struct core_action *action)
 {
-	struct ini_slot *slot = ini_slot_take(&session->queues[action->via], true);
+	struct ini_queue *lost = &session->queues[action->queue];
+	struct ini_slot *slot = NULL;
 
+	/* The answer for an earlier incarnation, which is still to be called back, must not pass for this one's. */
+	if (!lost->fencing)
+		slot = ini_slot_take(&session->queues[action->via], true);
 	if (!slot) {
 		core_session_fenced(&session->core, action->queue, false, session->now_ns);
 		return;
@@ -159,7 +168,8 @@ static void send_fence(struct rblk_session *session, const struct core_action *a
 	slot->command.lba = rblk_to_le64(action->queue);
 	slot->command.argument = rblk_to_le64(action->incarnation);
 	slot->done = fence_done;
-	slot->arg = &session->queues[action->queue];
+	slot->arg = lost;
+	lost->fencing = action->incarnation;
 	ini_slot_start(slot);
 }
 
@@ -174,8 +184,11 @@ static void reopened(void *arg, struct rblk_volume *volume, int error)
 		core_session_named(&session->core, false, session->now_ns);
 		return;
 	}
-	if (volume->durable.lost)
+	if (volume->durable.lost) {
+		/* Others are still with connections that drain. */
+		volume->flush_floor = volume->durable.next;
 		ini_parked_fail_flushes(volume);
+	}
 	reopen_next(session, volume->next);
 }
 

@@ -92,6 +92,12 @@ static void park_slot(struct ini_slot *slot)
 	core_tags_put(&queue->tags, slot->tag);
 }
 
+/* F7: a FLUSH that was sent, and what it would have made durable was lost before its connection had drained. */
+static bool outlives_loss(const struct ini_slot *slot)
+{
+	return slot->command.opcode == RBLK_OP_FLUSH && slot->flush < slot->volume->flush_floor;
+}
+
 static bool slot_waits(const struct ini_queue *queue, u32 tag)
 {
 	return queue->tag_array[tag].state != CORE_TAG_FREE &&
@@ -118,6 +124,8 @@ void ini_park_queue(struct ini_queue *queue)
 		slot->place = INI_PLACE_NONE;
 		if (slot->answered)
 			ini_slot_finish(slot); /* and held only for its SEND, which is over */
+		else if (slot->volume && outlives_loss(slot))
+			ini_slot_fail(slot, -EIO);
 		else if (slot->volume)
 			park_slot(slot);
 		else
