@@ -37,8 +37,12 @@ static enum sim_outcome outcome_of(const struct sim_app *app, const struct rblk_
 	switch (result->status) {
 	case RBLK_OK:
 		return SIM_OUTCOME_LOST;
-	case RBLK_E_BUSY:
 	case RBLK_E_DRAINING:
+		if (!app->options.no_reconnect)
+			sim_fail("%s: is told that the target is shutting down, and its session survives that",
+				 app->actor.name);
+		return SIM_OUTCOME_NOTHING;
+	case RBLK_E_BUSY:
 	case RBLK_E_GONE:
 	case RBLK_E_FENCED:
 	case RBLK_E_ABORTED: /* by the library, when its time was over */
@@ -69,8 +73,28 @@ static void mounts_watch(struct sim_app *app)
 	}
 }
 
+static bool is_answered(const struct rblk_session *session, const struct sim_op *op)
+{
+	for (const struct ini_slot *slot = session->done.head; slot; slot = slot->next)
+		if (slot->arg == op)
+			return true;
+	return false;
+}
+
+/* F7: no FLUSH that is under way may say now that they are durable. */
+static void flushes_doom(struct sim_app *app, const struct sim_mount *mount)
+{
+	for (unsigned int i = 0; i < SIM_SLOTS; i++) {
+		struct sim_op *op = &app->ops[i];
+
+		if (op->command && op->mount == mount && op->command->kind == SIM_COMMAND_FLUSH &&
+		    !is_answered(app->session, op))
+			op->doomed = true;
+	}
+}
+
 /* F7: what was acknowledged and not flushed may be lost exactly if the cache epoch is another one. Is it? */
-static bool mount_reopened(const struct sim_app *app, struct sim_mount *mount)
+static bool mount_reopened(struct sim_app *app, struct sim_mount *mount)
 {
 	const struct rblk_volume_info *info = rblk_volume_info(mount->rblk);
 	bool changed = memcmp(mount->cache_epoch, info->cache_epoch, sizeof(mount->cache_epoch)) != 0;
@@ -82,6 +106,8 @@ static bool mount_reopened(const struct sim_app *app, struct sim_mount *mount)
 	if (!changed && lost && !mount->lost)
 		sim_fail("%s: FLUSH would fail, and nothing can be lost (F7)", app->actor.name);
 	memcpy(mount->cache_epoch, info->cache_epoch, sizeof(mount->cache_epoch));
+	if (lost)
+		flushes_doom(app, mount);
 	mount->lost = lost;
 	mount->covered = mount->wrote;
 	return changed;
@@ -157,6 +183,7 @@ static void op_done(void *arg, const struct rblk_result *result)
 	struct sim_app *app = op->app;
 	struct sim_command *command = op->command;
 	enum sim_outcome outcome;
+	bool doomed = op->doomed; /* before this answer came */
 
 	if (!command)
 		sim_fail("%s: a command is completed twice", app->actor.name);
@@ -164,6 +191,9 @@ static void op_done(void *arg, const struct rblk_result *result)
 	command->life = op->mount->life;
 	command->own_life = op->mount->own_life;
 	outcome = outcome_of(app, result);
+	if (outcome == SIM_OUTCOME_DONE && doomed)
+		sim_fail("%s: a FLUSH outlives the loss of acknowledged writes, and succeeds (F7)",
+			 app->actor.name);
 	if (outcome == SIM_OUTCOME_DONE)
 		mount_account(op);
 	sim_trace(app->actor.name, "#%u ends: %s%s%s", op->number,
@@ -250,6 +280,9 @@ static void op_loss_known(struct sim_app *app, struct sim_mount *mount)
 		return;
 	mounts_refresh(app);
 	sim_reached("application", "is told that acknowledged writes may be lost", NULL);
+	/* Now and then it does not care, and FLUSH must go on to fail. */
+	if (sim_chance(400000))
+		return;
 	if (sim_chance(300000)) {
 		app->gone = true;
 		return;
@@ -284,7 +317,7 @@ static int op_start(struct sim_app *app, const struct sim_mount *mount, struct s
 	command.resent = command.unseen = !app->options.no_reconnect;
 	op->app = app;
 	op->mount = (struct sim_mount *)mount;
-	op->covered = false;
+	op->covered = op->doomed = false;
 	op->number = ++app->op_number;
 	op->covers = app->working || answers_wait(app->session) ? UINT64_MAX : mount->wrote;
 	op->command = sim_model_begin(&command);
@@ -302,6 +335,9 @@ static int op_start(struct sim_app *app, const struct sim_mount *mount, struct s
 		  (unsigned long long)command.sector, (unsigned long long)command.sectors,
 		  (unsigned long long)command.id, err ? strerror(-err) : "begins");
 	if (!err) {
+		if (command.kind == SIM_COMMAND_FLUSH && mount->lost)
+			sim_fail("%s: FLUSH does not fail any more, and nobody has acknowledged the loss (F7)",
+				 app->actor.name);
 		app->under_way++;
 		return 0;
 	}
@@ -310,8 +346,13 @@ static int op_start(struct sim_app *app, const struct sim_mount *mount, struct s
 	if (op->memory)
 		sim_guard_return(&app->guard, op->memory);
 	op->memory = NULL;
-	if (err == -EIO && command.kind == SIM_COMMAND_FLUSH && mount->rblk->durable.lost) {
+	if (err == -EIO && command.kind == SIM_COMMAND_FLUSH &&
+	    (mount->lost || mount->rblk->durable.lost)) {
 		op_loss_known(app, (struct sim_mount *)mount);
+		return -EAGAIN;
+	}
+	if (err == -EIO && app->session->core.failing_fast) {
+		sim_reached("application", "is refused at once, without a connection", NULL);
 		return -EAGAIN;
 	}
 	if (err == -ENODEV && mount->rblk->gone)
@@ -409,13 +450,29 @@ static void session_ready(struct sim_app *app)
 	app->former = app->session_number;
 }
 
+/* The portals that it knows of, beginning with any, and among them perhaps one that never answers. */
+static void app_uri(const struct sim_app *app, char *uri, size_t bytes)
+{
+	unsigned int first = (unsigned int)sim_below(app->portals);
+	size_t used = (size_t)snprintf(uri, bytes, "rblk+sim://");
+
+	for (unsigned int i = 0; i < app->portals; i++) {
+		unsigned int portal = (first + i) % app->portals;
+
+		used += (size_t)snprintf(uri + used, bytes - used, "%s10.0.%u.%u:4430", i ? "," : "",
+					 app->silent_portal && !portal ? SIM_PORTALS_MAX : portal,
+					 app->host->machine + 1);
+	}
+	snprintf(uri + used, bytes - used, "/%s",
+		 app->host->config.volumes[app->mounts[0].volume].name);
+}
+
 /* True: ready. */
 static bool session_open(struct sim_app *app)
 {
-	char uri[128], error[RBLK_ERROR_BYTES];
+	char uri[160], error[RBLK_ERROR_BYTES];
 
-	snprintf(uri, sizeof(uri), "rblk+sim://%s/%s", app->host->address,
-		 app->host->config.volumes[app->mounts[0].volume].name);
+	app_uri(app, uri, sizeof(uri));
 	app->doing = "opens a session";
 	app->session = rblk_session_start(uri, &app->options, error);
 	if (!app->session)
@@ -508,6 +565,8 @@ static void session_end(struct sim_app *app)
 	if (app->mounts[0].rblk && !app->under_way && !volumes_cleanly_closed(app))
 		sim_fail("%s: commands are over and hold their memory", app->actor.name);
 	app->doing = "closes its session";
+	sim_reached("application: closes its session, which is",
+		    core_session_state_name(app->session->core.state), NULL);
 	rblk_session_close(app->session);
 	app->session = NULL;
 	app->registered = false;

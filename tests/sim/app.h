@@ -40,6 +40,7 @@ struct sim_op {
 	struct sim_mount *mount;
 	uint64_t covers; /* FLUSH: of mount->wrote when it began; UINT64_MAX: all, it may be */
 	bool covered;	 /* a write under way: such a FLUSH has succeeded meanwhile */
+	bool doomed;	 /* a FLUSH that was not answered when acknowledged writes may have been lost */
 	struct sim_command *command;
 	uint8_t *memory; /* lent; NULL: a command without data */
 	unsigned int number;
@@ -53,6 +54,8 @@ struct sim_app {
 	struct sim_mount mounts[SIM_APP_MOUNTS];
 	unsigned int mount_count;
 	struct rblk_options options;
+	unsigned int portals; /* of the host that it names; the first may be one that never answers */
+	bool silent_portal;
 
 	/* How it works. */
 	unsigned int ops_left, depth;

@@ -4,6 +4,7 @@
  * zero is held against the model.
  */
 #include <string.h>
+#include "initiator/session.h"
 #include "proto/wire/wire.h"
 #include "tests/sim/app.h"
 #include "tests/sim/coverage.h"
@@ -47,7 +48,8 @@ void sim_app_ask_extents(struct sim_app *app)
 		app->under_way++;
 		return;
 	}
-	if (err != -EAGAIN && err != -ENOTCONN)
+	if (err != -EAGAIN && err != -ENOTCONN &&
+	    !(err == -EIO && app->session->core.failing_fast))
 		sim_fail("%s: EXTENTS is refused: %s", app->actor.name, strerror(-err));
 	sim_model_end(app->look, SIM_OUTCOME_NOTHING, NULL);
 	app->look = NULL;

@@ -371,7 +371,7 @@ static void on_request_arrives(void *arg)
 
 	if (!listener) {
 		/* Its machine is there and says so; or it is not, and the time runs out. */
-		if (sim_chance(500000))
+		if (sim_portal_of(&conn->address) < SIM_PORTALS_MAX && sim_chance(500000))
 			sim_conn_lose(conn, IBV_WC_WR_FLUSH_ERR, -ECONNREFUSED);
 		return;
 	}
@@ -466,6 +466,7 @@ int sim_accept(struct fab *head, struct fab_request *request_head,
 		client->peer = conn;
 		conn->peer = client;
 		conn->session = client->session;
+		conn->address = client->address;
 		if (conn->head.read_out > client->read_in)
 			sim_fail("%s: more READs outstanding than the peer answers",
 				 fab->actor->name);

@@ -6,6 +6,7 @@
 #include "tests/sim/fabric_sim.h"
 
 #include <errno.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,6 +33,7 @@ static struct {
 	uint32_t old_key_count, old_qp_count;
 	uint32_t serial, qp_number; /* the last ones */
 	uint8_t cut[MACHINES_MAX]; /* SIM_LINK_OUT, SIM_LINK_IN */
+	uint8_t portal_cut[MACHINES_MAX][SIM_PORTALS_MAX]; /* likewise: of a target's address */
 	TAILQ_HEAD(, sim_fab) fabs;
 } fabric = {.fabs = TAILQ_HEAD_INITIALIZER(fabric.fabs)};
 
@@ -49,6 +51,7 @@ void sim_fabric_reset(void)
 	fabric.qp_number = 0;
 	fabric.old_key_count = fabric.old_qp_count = 0;
 	memset(fabric.cut, 0, sizeof(fabric.cut));
+	memset(fabric.portal_cut, 0, sizeof(fabric.portal_cut));
 }
 
 unsigned int sim_fabric_count(void)
@@ -373,15 +376,38 @@ void sim_link_cut(unsigned int machine, unsigned int ways)
 	fabric.cut[machine] = (uint8_t)ways;
 }
 
+void sim_portal_cut(unsigned int machine, unsigned int portal, unsigned int ways)
+{
+	fabric.portal_cut[machine][portal] = (uint8_t)ways;
+}
+
+unsigned int sim_portal_of(const struct sockaddr_storage *address)
+{
+	return ntohl(((const struct sockaddr_in *)address)->sin_addr.s_addr) >> 8 & 0xff;
+}
+
+/* The ways, as the target sees them, that its address has lost by which the two are connected. */
+static unsigned int portal_ways(const struct sim_conn *conn)
+{
+	unsigned int portal = sim_portal_of(&conn->address);
+	unsigned int host = ntohl(((const struct sockaddr_in *)&conn->address)->sin_addr.s_addr) & 0xff;
+
+	if (portal >= SIM_PORTALS_MAX || !host || host > MACHINES_MAX)
+		return 0;
+	return fabric.portal_cut[host - 1][portal];
+}
+
 bool sim_link_up(const struct sim_conn *conn)
 {
-	return !(fabric.cut[conn->fab->actor->machine] & SIM_LINK_OUT) &&
+	return !(portal_ways(conn) & (conn->server ? SIM_LINK_OUT : SIM_LINK_IN)) &&
+	       !(fabric.cut[conn->fab->actor->machine] & SIM_LINK_OUT) &&
 	       !(conn->peer && fabric.cut[conn->peer->fab->actor->machine] & SIM_LINK_IN);
 }
 
 bool sim_link_back(const struct sim_conn *conn)
 {
-	return !(fabric.cut[conn->fab->actor->machine] & SIM_LINK_IN) &&
+	return !(portal_ways(conn) & (conn->server ? SIM_LINK_IN : SIM_LINK_OUT)) &&
+	       !(fabric.cut[conn->fab->actor->machine] & SIM_LINK_IN) &&
 	       !(conn->peer && fabric.cut[conn->peer->fab->actor->machine] & SIM_LINK_OUT);
 }
 

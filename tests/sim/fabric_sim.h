@@ -217,6 +217,11 @@ uint32_t sim_session_of(const struct sim_actor *actor);
 #define SIM_LINK_OUT 1u
 #define SIM_LINK_IN 2u
 void sim_link_cut(unsigned int machine, unsigned int ways);
+/* The same of one of a target's addresses: 10.0.PORTAL.(MACHINE + 1). */
+#define SIM_PORTALS_MAX 3u
+void sim_portal_cut(unsigned int machine, unsigned int portal, unsigned int ways);
+/* Of an address; from SIM_PORTALS_MAX on: of a portal that never answers. */
+unsigned int sim_portal_of(const struct sockaddr_storage *address);
 /* From its end to its peer, and back. */
 bool sim_link_up(const struct sim_conn *conn);
 bool sim_link_back(const struct sim_conn *conn);

@@ -117,18 +117,27 @@ static void on_end(void *arg)
 	host_ended(arg);
 }
 
+void sim_host_portals(struct sim_host *host, unsigned int count)
+{
+	char text[64];
+
+	while (host->portal_count < count) {
+		snprintf(text, sizeof(text), "sim://10.0.%u.%u:4430", host->portal_count++,
+			 host->machine + 1);
+		if (tgt_address_parse(text, &host->config.listen[host->config.listen_count++]))
+			sim_fail("%s: not an address", text);
+	}
+}
+
 void sim_host_init(struct sim_host *host, unsigned int machine)
 {
-	char text[80];
-
 	memset(host, 0, sizeof(*host));
 	snprintf(host->name, sizeof(host->name), "target%u", machine);
 	snprintf(host->address, sizeof(host->address), "10.0.0.%u:4430", machine + 1);
 	env_random(host->boot_id, sizeof(host->boot_id));
 	tgt_config_init(&host->config);
-	snprintf(text, sizeof(text), "sim://%s", host->address);
-	if (tgt_address_parse(text, &host->config.listen[host->config.listen_count++]))
-		sim_fail("%s: not an address", text);
+	host->machine = machine;
+	sim_host_portals(host, 1);
 	host->config.memory_lock = false;
 	host->restart = (struct sim_event){.run = on_restart, .arg = host};
 	host->mend = (struct sim_event){.run = on_mend, .arg = host};

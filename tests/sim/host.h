@@ -29,13 +29,15 @@ struct sim_host_thread {
 enum sim_reload { SIM_RELOAD_NONE, SIM_RELOAD_SOME, SIM_RELOAD_ALL };
 
 struct sim_host {
-	char name[16], address[32];
+	char name[16], address[32]; /* of its first portal */
 	uint8_t boot_id[16];
 	struct tgt_config config; /* all volumes there are; as it starts */
 	struct tgt_config served; /* in force, since it started or was told to reload */
 	struct sim_volume *volumes[SIM_HOST_VOLUMES]; /* by index in config */
 	struct sim_disk *disks[SIM_HOST_VOLUMES];     /* NULL: in memory */
 	unsigned int volume_count;
+	unsigned int machine;	   /* its number in the network */
+	unsigned int portal_count; /* addresses at which it listens */
 
 	bool running, stopping, wanted;
 	struct tgt_registry *registry;
@@ -56,6 +58,8 @@ struct sim_host {
 void sim_host_init(struct sim_host *host, unsigned int machine);
 /* bytes; block_bytes; a disk, or memory. */
 void sim_host_add_volume(struct sim_host *host, uint64_t bytes, uint32_t block_bytes, bool memory);
+/* It listens at so many addresses (sim_portal_cut()), SIM_PORTALS_MAX at most; before it is started. */
+void sim_host_portals(struct sim_host *host, unsigned int count);
 /* Now, or as soon as its disks can be locked. */
 void sim_host_start(struct sim_host *host);
 /* SIGTERM: it ends when it has drained, and comes back unless `wanted` is false. */

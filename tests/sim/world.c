@@ -36,6 +36,7 @@ enum fault {
 	FAULT_DRAIN,
 	FAULT_RELOAD,
 	FAULT_UNPLUG,
+	FAULT_PORTAL,
 	FAULTS
 };
 
@@ -55,7 +56,7 @@ static struct {
 	struct sim_app apps[APPS_MAX];
 	struct sim_survivor survivors[SURVIVORS_MAX];
 	unsigned int host_count, app_count, survivor_count;
-	struct sim_event fault, calm, heal[MACHINES_MAX];
+	struct sim_event fault, calm, heal[MACHINES_MAX], portal_heal[HOSTS_MAX][SIM_PORTALS_MAX];
 	unsigned int ops_max;
 	unsigned int faults; /* bit per enum fault: those that happen here */
 	uint64_t fault_ns;   /* mean time between them */
@@ -84,6 +85,34 @@ static void machine_cut(void)
 	sim_link_cut(machine, ways);
 	sim_event_in(&world.heal[machine],
 		     sim_chance(700000) ? sim_below(20 * SIM_MS) : sim_below(5 * SIM_S));
+	sim_totals.cuts++;
+}
+
+/* arg: the portal's heal event; its place tells which. */
+static void on_portal_heal(void *arg)
+{
+	size_t place = (size_t)((struct sim_event *)arg - world.portal_heal[0]);
+	unsigned int host = (unsigned int)(place / SIM_PORTALS_MAX);
+	unsigned int portal = (unsigned int)(place % SIM_PORTALS_MAX);
+
+	sim_trace("network", "target %u: portal %u is reached again", host, portal);
+	sim_portal_cut(host, portal, 0);
+}
+
+/* One way or both, of one of the target's addresses; what goes by the others goes on. */
+static void portal_cut(const struct sim_host *host)
+{
+	static const char *const names[] = {"", "no way out", "no way in", "cut off"};
+	unsigned int portal = (unsigned int)sim_below(host->portal_count);
+	unsigned int ways = (unsigned int)sim_between(1, 3);
+
+	if (host->portal_count < 2)
+		return;
+	sim_trace("network", "%s: portal %u: %s", host->name, portal, names[ways]);
+	sim_reached("portal", names[ways], NULL);
+	sim_portal_cut(host->machine, portal, ways);
+	sim_event_in(&world.portal_heal[host->machine][portal],
+		     sim_chance(500000) ? sim_below(50 * SIM_MS) : sim_below(10 * SIM_S));
 	sim_totals.cuts++;
 }
 
@@ -131,6 +160,9 @@ static void on_fault(void *arg)
 	case FAULT_UNPLUG:
 		device_unplug(host);
 		break;
+	case FAULT_PORTAL:
+		portal_cut(host);
+		break;
 	case FAULTS:
 		break;
 	}
@@ -148,6 +180,10 @@ static void on_calm(void *arg)
 		sim_link_cut(i, 0);
 	}
 	for (unsigned int i = 0; i < world.host_count; i++) {
+		for (unsigned int p = 0; p < SIM_PORTALS_MAX; p++) {
+			sim_event_cancel(&world.portal_heal[i][p]);
+			sim_portal_cut(i, p, 0);
+		}
 		world.hosts[i].calm = true;
 		sim_host_reload(&world.hosts[i], true);
 		for (unsigned int j = 0; j < world.hosts[i].volume_count; j++)
@@ -203,7 +239,9 @@ static void build_net(enum world_kind kind)
 		.refuse = rate(1000, 10000),
 		.twice = rate(20000, 200000),
 		.again = sim_chance(300000),
-		.lingers = sim_chance(kind == WORLD_MEMORY ? 800000 : 100000),
+		.lingers = sim_chance(kind == WORLD_MEMORY  ? 800000
+				      : kind == WORLD_POWER ? 500000
+							    : 100000),
 	};
 	/* Capsules of whole commands must fit a message. */
 	if (sim_net.limits.max_msg_bytes < 65536)
@@ -256,6 +294,7 @@ static void build_host(unsigned int i, enum world_kind kind)
 	struct tgt_config *config = &host->config;
 
 	sim_host_init(host, i);
+	sim_host_portals(host, sim_chance(500000) ? 1 : (unsigned int)sim_between(2, SIM_PORTALS_MAX));
 	config->reactors = (unsigned int)sim_between(1, SIM_HOST_REACTORS);
 	config->queues_max = 4;
 	config->credits = (uint32_t)sim_between(4, 64);
@@ -305,7 +344,12 @@ static void build_app(unsigned int i)
 	app->options.queues = (uint32_t)sim_between(1, 3);
 	app->options.no_immediate = sim_chance(300000);
 	app->options.no_reconnect = sim_chance(400000);
-	app->options.give_up_ms = (uint32_t)sim_between(500, 60000);
+	app->options.give_up_ms = (uint32_t)sim_between(sim_chance(300000) ? 20 : 500,
+							sim_chance(300000) ? 1000 : 60000);
+	if (sim_chance(300000))
+		app->options.fail_fast_ms = (uint32_t)sim_between(5, sim_chance(500000) ? 100 : 3000);
+	app->portals = (unsigned int)sim_between(1, app->host->portal_count);
+	app->silent_portal = app->portals > 1 && sim_chance(200000);
 	app->ops_left = (unsigned int)sim_between(10, world.ops_max);
 	app->depth = (unsigned int)sim_between(1, 16);
 	app->flush = rate(20000, 200000);
@@ -366,6 +410,8 @@ static void make_crowded(void)
 		struct sim_app *app = &world.apps[i];
 
 		app->host = &world.hosts[0];
+		app->portals = 1;
+		app->silent_portal = false;
 		app->mounts[0].volume = 0;
 		app->mount_count = 1;
 		app->options.queues = 3;
@@ -490,6 +536,9 @@ static void world_build(void)
 		build_survivor(i);
 	for (unsigned int i = 0; i < MACHINES_MAX; i++)
 		world.heal[i] = (struct sim_event){.run = on_heal, .arg = &world.heal[i]};
+	for (unsigned int i = 0; i < HOSTS_MAX * SIM_PORTALS_MAX; i++)
+		world.portal_heal[i / SIM_PORTALS_MAX][i % SIM_PORTALS_MAX] = (struct sim_event){.run = on_portal_heal,
+							     .arg = &world.portal_heal[i / SIM_PORTALS_MAX][i % SIM_PORTALS_MAX]};
 	world.faults = sim_chance(100000) ? 0 : (unsigned int)sim_random();
 	world.apps[0].alone = world.app_count == 1 && !world.survivor_count;
 	if (kind == WORLD_CROWDED)
