@@ -260,6 +260,82 @@ typedef void (*rblk_list_callback)(void *arg, struct rblk_volume_info *list, int
 RBLK_API int rblk_list_start(struct rblk_session *session, size_t info_bytes,
 			     rblk_list_callback done, void *arg);
 
+/* -- reservations ------------------------------------------------------------------------------ */
+
+/*
+ * As SCSI's and NVMe's persistent reservations: initiators register a key with a volume, and a
+ * registrant may take a reservation that keeps others from writing or from all I/O (-EBADE). The
+ * registrant is the initiator by its name (options.initiator_name), in all of its sessions and
+ * processes; keys tell whether the others still are who they were. Section 6.2 of the specification.
+ */
+enum rblk_pr_action {
+	RBLK_PR_REGISTER = 1, /* key, new_key; new_key 0 unregisters */
+	RBLK_PR_ACQUIRE = 2,  /* key, type */
+	RBLK_PR_RELEASE = 3,  /* key, type or NONE */
+	RBLK_PR_PREEMPT = 4,  /* key, other_key, type: removes those with other_key, takes what they held */
+	RBLK_PR_CLEAR = 5,    /* key */
+};
+enum rblk_pr_type {
+	RBLK_PR_NONE = 0,
+	RBLK_PR_WRITE_EXCLUSIVE = 1,              /* the holder writes */
+	RBLK_PR_EXCLUSIVE_ACCESS = 2,             /* the holder reads and writes */
+	RBLK_PR_WRITE_EXCLUSIVE_REGISTRANTS = 3,  /* registrants write */
+	RBLK_PR_EXCLUSIVE_ACCESS_REGISTRANTS = 4, /* registrants read and write */
+	RBLK_PR_WRITE_EXCLUSIVE_ALL = 5,          /* as 3, and every registrant is a holder */
+	RBLK_PR_EXCLUSIVE_ACCESS_ALL = 6,         /* as 4, likewise */
+};
+enum rblk_pr_flag {
+	RBLK_PR_IGNORE_KEY = 1u << 0, /* REGISTER: whatever the registrant's key is */
+	RBLK_PR_ABORT = 1u << 1,      /* PREEMPT: also drop the victims' commands that have not begun */
+	RBLK_PR_PERSIST = 1u << 2,    /* REGISTER: the volume's reservations outlive the target's process */
+	RBLK_PR_VOLATILE = 1u << 3,   /* REGISTER: they do not */
+};
+/* Begin with RBLK_PR_REQUEST_INIT, or set `size`; what an action does not use is 0. */
+struct rblk_pr_request {
+	size_t size; /* sizeof(struct rblk_pr_request) */
+	enum rblk_pr_action action;
+	enum rblk_pr_type type;
+	uint32_t flags; /* enum rblk_pr_flag */
+	uint64_t key;   /* of this initiator now, 0: it is not registered */
+	uint64_t new_key, other_key;
+};
+#define RBLK_PR_REQUEST_INIT { .size = sizeof(struct rblk_pr_request) }
+/*
+ * Blocks, without a limit of time: after ACQUIRE, PREEMPT and CLEAR no write of those who lost
+ * their right is under way in the target's store any more. -EBADE: the key is another, it is not
+ * registered, or another holds a reservation; -EINVAL: fields that the action does not have, or a
+ * RELEASE of another type; -ENOMEM: too many registrants; -EOPNOTSUPP: the target cannot, or cannot
+ * keep it; -EIO: it could not be kept, nothing has changed.
+ */
+RBLK_API int rblk_reserve(struct rblk_volume *volume, const struct rblk_pr_request *request);
+/* The same without blocking, as rblk_volume_refresh_start(); request: copied. Also -EAGAIN: 64 operations
+ * are under way. I/O goes on meanwhile; the volume cannot be closed. */
+RBLK_API int rblk_reserve_start(struct rblk_volume *volume, const struct rblk_pr_request *request,
+				rblk_volume_callback done, void *arg);
+
+#define RBLK_PR_REGISTRANTS_MAX 128 /* of a volume */
+struct rblk_pr_registrant {
+	uint64_t key;
+	char initiator[64];
+	bool holder;
+};
+/* The library fills it in. Later versions add members at its end. */
+struct rblk_pr_state {
+	size_t size;            /* bytes that were filled in */
+	uint32_t generation;    /* another one: the registrations have changed */
+	enum rblk_pr_type type; /* in force */
+	unsigned int count;     /* of registrants that were filled in */
+	unsigned int total;     /* of registrants that there are */
+	bool persists;          /* they outlive the target's process */
+};
+/* Who is registered, and what is reserved. Blocks. bytes: sizeof(*state); registrants: memory for `max`. */
+RBLK_API int rblk_reservations(struct rblk_volume *volume, struct rblk_pr_state *state, size_t bytes,
+			       struct rblk_pr_registrant *registrants, unsigned int max);
+/* The same without blocking; the memory is the library's until `done` is called. */
+RBLK_API int rblk_reservations_start(struct rblk_volume *volume, struct rblk_pr_state *state,
+				     size_t bytes, struct rblk_pr_registrant *registrants,
+				     unsigned int max, rblk_volume_callback done, void *arg);
+
 /* -- memory ------------------------------------------------------------------------------------ */
 
 /*

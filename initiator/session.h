@@ -50,7 +50,8 @@ struct ini_extents {
 	void *arg;
 };
 
-/* A COMPARE_AND_WRITE that is under way (volume not NULL): the program's side of it. */
+/* A COMPARE_AND_WRITE that is under way (volume not NULL): the program's side of it. Of a RESERVE
+ * (reserve.c) only the volume. */
 struct ini_operation {
 	struct rblk_volume *volume;
 	u64 bytes; /* of the range */

@@ -224,6 +224,30 @@ int rblk_volume_refresh(struct rblk_volume *volume)
 	return control_finish(session, &wait, err);
 }
 
+int rblk_reserve(struct rblk_volume *volume, const struct rblk_pr_request *request)
+{
+	struct rblk_session *session = rblk_volume_session(volume);
+	struct control_wait wait = { 0 };
+	int err;
+
+	while ((err = rblk_reserve_start(volume, request, volume_done, &wait)) == -EAGAIN)
+		ini_sync_turn(session, UINT64_MAX);
+	return control_finish(session, &wait, err);
+}
+
+int rblk_reservations(struct rblk_volume *volume, struct rblk_pr_state *state, size_t bytes,
+		      struct rblk_pr_registrant *registrants, unsigned int max)
+{
+	struct rblk_session *session = rblk_volume_session(volume);
+	struct control_wait wait = { 0 };
+	int err;
+
+	while ((err = rblk_reservations_start(volume, state, bytes, registrants, max, volume_done,
+					      &wait)) == -EAGAIN)
+		ini_sync_turn(session, UINT64_MAX);
+	return control_finish(session, &wait, err);
+}
+
 int rblk_list(struct rblk_session *session, struct rblk_volume_info **list, size_t info_bytes)
 {
 	struct control_wait wait = { 0 };

@@ -57,8 +57,8 @@ static u64 slot_due_ns(const struct ini_slot *slot)
 {
 	const struct rblk_session *session = slot->queue->session;
 
-	/* FENCE is answered when storage has ended what it had begun (F5), however long that takes. */
-	if (slot->command.opcode == RBLK_OP_FENCE)
+	/* FENCE and RESERVE are answered when storage has ended what it had begun (F5), however long that takes. */
+	if (slot->command.opcode == RBLK_OP_FENCE || slot->command.opcode == RBLK_OP_RESERVE)
 		return UINT64_MAX;
 	if (slot->command.opcode == RBLK_OP_ABORT)
 		return slot->sent_ns + abort_ns(session);

@@ -21,11 +21,11 @@ wrong 'unknown verb "--frobnicate"' --frobnicate
 wrong 'unknown verb "frobnicate"' help frobnicate
 wrong 'usage: rblk help [VERB]' help list info
 wrong 'usage: rblk version' version now
-for verb in list info copy ping attach detach acknowledge fault; do
+for verb in list info copy ping attach detach acknowledge reserve fault; do
 	wrong "usage: rblk $verb" "$verb"
 done
 wrong 'usage: rblk doctor' doctor a b
-for verb in list info copy ping attach detach acknowledge doctor fault; do
+for verb in list info copy ping attach detach acknowledge reserve doctor fault; do
 	wrong "$verb: unknown option --frobnicate; see rblk $verb --help" "$verb" --frobnicate
 	wrong "$verb: unknown option -Z" "$verb" -Z
 done
@@ -65,7 +65,7 @@ for ask in help --help -h 'help help' 'help --help' 'help -h' 'version --help' '
 	expect 0 "$RBLK" $ask
 	out_has 'version'
 done
-for verb in list info copy ping attach detach acknowledge doctor fault; do
+for verb in list info copy ping attach detach acknowledge reserve doctor fault; do
 	expect 0 "$RBLK" help $verb
 	mv "$scratch/out" "$scratch/help"
 	expect 0 "$RBLK" $verb -h

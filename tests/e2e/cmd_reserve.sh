@@ -1,0 +1,70 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# rblk reserve: two hosts by name, every action, what is refused and in which words, and what --json
+# prints by the schema.
+here=$(dirname "$0")
+. "$here/cmd.sh"
+
+schema=$here/../../initiator/cmd/rblk.schema.json
+truncate -s 4M "$scratch/disk"
+mkdir "$scratch/kept"
+target_start --cache buffered --reservations-dir "$scratch/kept" "$scratch/disk"
+disk=$target/disk
+
+expect 0 "$RBLK" reserve "$disk"
+out_has 'reservation none, 0 registrants, volatile'
+expect 0 "$RBLK" reserve --name a --new-key 0xaa --persist "$disk" register
+expect 0 "$RBLK" reserve --name b --new-key 11 "$disk" register
+expect 0 "$RBLK" reserve --name a --key 0xaa --type write-exclusive "$disk" acquire
+expect 0 "$RBLK" reserve "$disk" show
+out_has 'reservation write-exclusive, 2 registrants, persistent'
+grep -qE '^a +0xaa +yes$' "$scratch/out" || fail "the holder"
+grep -qE '^b +0xb +no$' "$scratch/out" || fail "the other"
+
+# The data: who may write.
+head -c 65536 /dev/urandom > "$scratch/data"
+expect 1 "$RBLK" copy --name b "$scratch/data" "$disk"
+expect 0 "$RBLK" copy --name a "$scratch/data" "$disk"
+
+# Refused, and why.
+expect 1 "$RBLK" reserve --name b --key 11 --type write-exclusive "$disk" acquire
+err_has 'another one holds a reservation'
+expect 1 "$RBLK" reserve --name b --key 12 "$disk" clear
+err_has "the key is not this initiator's"
+expect 1 "$RBLK" reserve --name a --key 0xaa --type exclusive-access "$disk" release
+err_has 'the type is not the one in force'
+for words in '"seize" is not an action|seize' '"x" is not a key|register --new-key x' \
+	'"-1" is not a key|register --new-key -1' '"all" is not a type|acquire --type all'; do
+	# shellcheck disable=SC2086 # several words
+	expect 2 "$RBLK" reserve "$disk" ${words#*|}
+	err_has "${words%|*}"
+done
+expect 1 "$RBLK" reserve --name a --key 0xaa --abort "$disk" clear
+err_has 'options that do not belong to this action'
+
+# A new daemon has the same.
+target_stop
+target_start --cache buffered --reservations-dir "$scratch/kept" "$scratch/disk"
+disk=$target/disk
+expect 0 "$RBLK" reserve --json --name b --key 11 --other-key 0xaa --type exclusive-access --abort "$disk" preempt
+wrong=$(jq -r --slurpfile schema "$schema" --arg object reserve -f "$here/json_schema.jq" "$scratch/out") ||
+	fail "jq"
+[ -z "$wrong" ] || fail "$wrong"
+json_is '.reservation_type == "exclusive-access" and .persists and .volume == "disk" and
+	.registrants == [{"initiator": "b", "reservation_key": "0xb", "holder": true}]'
+expect 1 "$RBLK" copy --name a "$scratch/data" "$disk"
+expect 0 "$RBLK" reserve --name b --key 11 --type exclusive-access "$disk" release
+expect 0 "$RBLK" reserve --name c --new-key 7 --ignore-key --volatile "$disk" register
+expect 0 "$RBLK" reserve --name c --key 7 "$disk" clear
+expect 0 "$RBLK" reserve --json "$disk"
+json_is '.reservation_type == "none" and .registrants == [] and (.persists | not)'
+
+# A damaged file keeps the volume from being served, in words.
+expect 0 "$RBLK" reserve --name a --new-key 1 --persist "$disk" register
+target_stop
+for file in "$scratch"/kept/reservations-*; do
+	truncate -s -1 "$file"
+done
+expect 1 "$RBLKD" --listen rblk+tcp://127.0.0.1:0 --state-dir "$scratch/state" --cache buffered \
+	--reservations-dir "$scratch/kept" "$scratch/disk"
+err_has 'its length is wrong: remove it to serve the volume without its reservations'
