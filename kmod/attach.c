@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * Attach and detach: a volume becomes a disk, step by step, and goes again. Called by control.c, and
- * when the module is unloaded. The device's states and its losses are device.c's.
+ * when the module is unloaded. Between them the device's session is drive.c's.
  */
 #include <linux/delay.h>
 #include <linux/sched/signal.h>
 
 #include "kmod/device.h"
 #include "kmod/disk.h"
+#include "kmod/drive.h"
 #include "kmod/module.h"
 #include "kmod/queue.h"
 #include "kmod/session.h"
@@ -39,7 +40,7 @@ static int rblk_detach_claim(struct rblk_device *device, bool force, char *text)
 static void rblk_detach_run(struct rblk_device *device, bool force, const char *why)
 {
 	if (force)
-		rblk_device_fail_now(device, why);
+		rblk_drive_abandon(device, why);
 	rblk_disk_remove(device);
 	if (rblk_device_live(device))
 		rblk_session_close_handle(device, device->handle);
@@ -60,21 +61,9 @@ static int rblk_attach_check_volatile(const struct rblk_device *device, char *te
 	    !(device->volume_flags & RBLK_VOLUME_VOLATILE_CACHE))
 		return 0;
 	scnprintf(text, RBLK_TEXT_BYTES, "%s/%s: cannot be flushed, and is lost with the target: "
-		  "attach it as volatile, or not at all", device->options.address_text,
+		  "attach it as volatile, or not at all", rblk_device_peer(device),
 		  device->options.volume);
 	return -EOPNOTSUPP;
-}
-
-static int rblk_attach_queues(struct rblk_device *device, char *text)
-{
-	unsigned int i;
-	int error = 0;
-
-	for (i = 0; i < device->queue_count && !error; i++)
-		error = rblk_queue_create(device, i, &device->queues[i], text);
-	if (!error)
-		device->keepalive_ms = device->queues[0]->keepalive_ms;
-	return error;
 }
 
 static int rblk_attach_make_disk(struct rblk_device *device, char *text)
@@ -83,43 +72,40 @@ static int rblk_attach_make_disk(struct rblk_device *device, char *text)
 
 	if (error)
 		scnprintf(text, RBLK_TEXT_BYTES, "%s/%s: creating the disk: %s (error %d)",
-			  device->options.address_text, device->options.volume,
+			  rblk_device_peer(device), device->options.volume,
 			  error == -EOPNOTSUPP ? "the target's longest command is less than a page"
+			  : error == -ENOTCONN ? "the connection was lost"
 					       : "the kernel refuses", error);
 	return error;
 }
 
-/* From nothing to LIVE. lifecycle is held: no loss takes down what is being created. */
+/* Until there is a session, with the volume open, and every queue was tried. */
 static int rblk_attach_connect(struct rblk_device *device, char *text)
 {
-	int error = rblk_attach_queues(device, text);
-
-	if (!error)
-		error = rblk_session_open_volume(device, text);
-	if (!error)
-		error = rblk_attach_check_volatile(device, text);
-	if (!error)
-		error = rblk_attach_make_disk(device, text);
-	if (!error)
-		error = rblk_device_go_live(device, text);
-	return error;
+	rblk_drive_start(device);
+	if (wait_event_killable(device->session_wait, rblk_drive_settled(device))) {
+		scnprintf(text, RBLK_TEXT_BYTES, "%s: killed", rblk_device_peer(device));
+		return -EINTR;
+	}
+	if (rblk_device_live(device))
+		return 0;
+	if (!rblk_device_say_reason(device, text))
+		scnprintf(text, RBLK_TEXT_BYTES, "%s: no session in %u ms", rblk_device_peer(device),
+			  device->options.connect_ms);
+	return -ECONNREFUSED;
 }
 
-/* LIVE: what runs by itself begins, and the disk becomes visible. */
+/* The disk becomes visible. */
 static int rblk_attach_add_disk(struct rblk_device *device, char *text)
 {
-	int error;
+	int error = rblk_disk_add(device);
 
-	rblk_session_schedule_keepalive(device);
-	/* An event between the volume's opening and LIVE was only noted. */
-	if (READ_ONCE(device->event_seen)) {
-		queue_work(rblk_workqueue, &device->refresh_work);
-		mod_delayed_work(rblk_workqueue, &device->keepalive_work, 0);
-	}
-	error = rblk_disk_add(device);
 	if (error)
 		scnprintf(text, RBLK_TEXT_BYTES, "rblk%d: adding the disk: error %d",
 			  device->index, error);
+	/* An event that came before was only confirmed. */
+	else if (READ_ONCE(device->event_seen))
+		queue_work(rblk_calls, &device->refresh_work);
 	return error;
 }
 
@@ -131,20 +117,32 @@ static int rblk_attach_check_end(struct rblk_device *device, char *text)
 {
 	bool killed = fatal_signal_pending(current);
 
-	if (!killed && rblk_device_live(device))
+	rblk_drive_endure(device);
+	if (!killed && !core_session_over(&device->core))
 		return 0;
 	if (!rblk_detach_claim(device, true, text)) {
-		rblk_device_lost(device, "the attach was killed");
+		rblk_drive_abandon(device, "the attach was killed");
 		rblk_device_say_reason(device, text);
 		rblk_detach_run(device, true, "");
 	}
 	return killed ? -EINTR : -ECONNRESET;
 }
 
+/* From nothing to a disk that nobody sees yet. */
+static int rblk_attach_build(struct rblk_device *device, char *text)
+{
+	int error = rblk_attach_connect(device, text);
+
+	if (!error)
+		error = rblk_attach_check_volatile(device, text);
+	if (!error)
+		error = rblk_attach_make_disk(device, text);
+	return error;
+}
+
 int rblk_device_attach(const struct rblk_options *options, char *text)
 {
 	struct rblk_device *device = rblk_device_alloc(options);
-	unsigned int queues, depth;
 	int error;
 
 	if (IS_ERR(device)) {
@@ -153,11 +151,8 @@ int rblk_device_attach(const struct rblk_options *options, char *text)
 		return PTR_ERR(device);
 	}
 	rblk_device_get(device); /* ours, besides the registry's */
-	rblk_device_register_locked(device);
-	error = rblk_attach_connect(device, text);
-	queues = device->queue_count;
-	depth = device->tag_set.queue_depth;
-	mutex_unlock(&device->lifecycle);
+	rblk_device_register(device);
+	error = rblk_attach_build(device, text);
 	if (!error)
 		error = rblk_attach_add_disk(device, text);
 	if (error) {
@@ -169,7 +164,8 @@ int rblk_device_attach(const struct rblk_options *options, char *text)
 		goto out;
 	scnprintf(text, RBLK_TEXT_BYTES, "rblk%d", device->index);
 	pr_info("rblk%d: attached %s/%s, %u queues of %u\n", device->index,
-		device->options.address_text, device->options.volume, queues, depth);
+		rblk_device_peer(device), device->options.volume, device->hw_queues,
+		device->credits);
 out:
 	rblk_device_put(device);
 	return error;

@@ -13,10 +13,13 @@
 
 #define RBLK_ATTACH_CONNECT_S 10
 #define RBLK_ATTACH_COMMAND_S 30
+#define RBLK_ATTACH_RECONNECT_S 10
+#define RBLK_ATTACH_FAIL_FAST_S 5
 #define RBLK_ATTACH_GIVE_UP_S 60
 
 #define RBLK_ATTACH_WAIT_MS_MIN 100 /* of connect_ms and command_ms */
 #define RBLK_ATTACH_WAIT_MS_MAX 600000
-#define RBLK_ATTACH_GIVE_UP_MS_MAX 86400000
+#define RBLK_ATTACH_RECONNECT_MS_MIN 100 /* of reconnect_ms, and the first pause */
+#define RBLK_ATTACH_GIVE_UP_MS_MAX 86400000 /* of fail_fast_ms, too */
 
 #endif

@@ -5,6 +5,7 @@
  */
 #include "kmod/call.h"
 #include "kmod/device.h"
+#include "kmod/drive.h"
 #include "kmod/memory.h"
 #include "kmod/queue.h"
 #include "proto/wire/wire_names.h"
@@ -34,7 +35,7 @@ void rblk_call_fail_all(struct rblk_queue *queue)
 }
 
 /* While it is held, the queue's memory stays: rblk_queue_stop() waits for rblk_call_unreserve(). */
-static struct rblk_call *rblk_call_reserve(struct rblk_queue *queue)
+static struct rblk_call *rblk_call_reserve(struct rblk_queue *queue, u8 opcode)
 {
 	struct rblk_call *call = ERR_PTR(-EBUSY);
 	unsigned long flags, bit;
@@ -43,7 +44,10 @@ static struct rblk_call *rblk_call_reserve(struct rblk_queue *queue)
 	bit = find_first_zero_bit(&queue->reserved_used, RBLK_RESERVED_TAGS);
 	if (queue->down) {
 		call = ERR_PTR(-ENOTCONN);
-	} else if (bit < RBLK_RESERVED_TAGS) {
+	} else if (bit < RBLK_RESERVED_TAGS &&
+		   (opcode == RBLK_OP_KEEPALIVE ||
+		    hweight_long(queue->reserved_used) < RBLK_RESERVED_TAGS - 1)) {
+		/* The last one is KEEPALIVE's: others may take long to be answered. */
 		__set_bit(bit, &queue->reserved_used);
 		queue->session_callers++;
 		call = &queue->reserved[bit];
@@ -101,31 +105,46 @@ static void rblk_call_fill(struct rblk_command *command, const struct rblk_sessi
 	rblk_memory_sync_slot(queue, command->tag, true);
 }
 
-/*
- * Until it has been answered, or cannot be any more. While a device connects, a broken connection
- * is not taken down: its reason ends the wait.
- */
+/* A polled queue has no interrupts: who waits looks, so often. */
+#define RBLK_CALL_POLL_MS 4u
+
+static long rblk_call_sleep(struct rblk_call *call, unsigned long timeout)
+{
+	struct rblk_queue *queue = call->command.queue;
+	unsigned long end = jiffies + timeout, slice = msecs_to_jiffies(RBLK_CALL_POLL_MS);
+	long left = 0;
+
+	if (!queue->polled)
+		return wait_event_killable_timeout(queue->device->session_wait,
+						   smp_load_acquire(&call->finished), timeout);
+	while (!left && (timeout == MAX_SCHEDULE_TIMEOUT || time_before(jiffies, end))) {
+		rblk_queue_poll(queue);
+		left = wait_event_killable_timeout(queue->device->session_wait,
+						   smp_load_acquire(&call->finished), slice);
+	}
+	return left;
+}
+
+/* Until it has been answered, or cannot be any more. */
 static int rblk_call_wait(struct rblk_call *call, const char *name, unsigned int timeout_ms)
 {
-	struct rblk_device *device = call->command.queue->device;
-	long left = wait_event_killable_timeout(device->session_wait,
-						smp_load_acquire(&call->finished) ||
-							rblk_device_broken(device),
-						msecs_to_jiffies(timeout_ms));
+	struct rblk_queue *queue = call->command.queue;
+	long left = rblk_call_sleep(call, timeout_ms == RBLK_CALL_FOREVER ?
+						  MAX_SCHEDULE_TIMEOUT : msecs_to_jiffies(timeout_ms));
 
 	if (left > 0)
-		return smp_load_acquire(&call->finished) ? 0 : -ECONNRESET;
+		return 0;
 	if (left < 0)
-		rblk_device_lost(device, "killed while waiting for the answer to %s", name);
+		rblk_queue_lost(queue, "killed while waiting for the answer to %s", name);
 	else
-		rblk_device_lost(device, "no answer to %s in %u ms", name, timeout_ms);
+		rblk_queue_lost(queue, "no answer to %s in %u ms", name, timeout_ms);
 	return left < 0 ? -EINTR : -ETIMEDOUT;
 }
 
 int rblk_call_run(struct rblk_queue *queue, struct rblk_session_command *sc,
 		  unsigned int timeout_ms)
 {
-	struct rblk_call *call = rblk_call_reserve(queue);
+	struct rblk_call *call = rblk_call_reserve(queue, sc->opcode);
 	struct rblk_command *command;
 	int error;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * One of the session's own commands (OPEN, KEEPALIVE, ...): sent on a reserved tag and waited for.
- * Each queue has RBLK_RESERVED_TAGS of them. Called by session.c.
+ * Each queue has RBLK_RESERVED_TAGS of them. Called by session.c and drive.c.
  */
 #ifndef RBLK_KMOD_CALL_H
 #define RBLK_KMOD_CALL_H
@@ -34,6 +34,8 @@ struct rblk_session_command {
 	size_t report_bytes;
 	u16 status; /* out */
 };
+
+#define RBLK_CALL_FOREVER UINT_MAX /* until it is answered or the connection is lost */
 
 /*
  * Send one and wait. `payload` goes in the capsule (payload_bytes, zero filled to

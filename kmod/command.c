@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * One command's life: request -> descriptor -> sent -> answered -> key ended -> request ended.
- * Called by disk.c and refused.c for requests, by queue.c for answers. What is special about the
+ * Called by disk.c and waiting.c for requests, by queue.c for answers. What is special about the
  * session's own commands is call.c's.
  */
 #include "kmod/command.h"
@@ -9,8 +9,8 @@
 #include "kmod/device.h"
 #include "kmod/memory.h"
 #include "kmod/queue.h"
-#include "kmod/refused.h"
 #include "kmod/trace.h"
+#include "kmod/waiting.h"
 #include "proto/wire/wire_names.h"
 
 static bool rblk_command_is_call(const struct rblk_command *command)
@@ -60,12 +60,34 @@ void rblk_io_complete(struct request *rq)
 	blk_mq_end_request(rq, status);
 }
 
+/* F7: what is acknowledged here, is it durable? By the queue's CQ handlers. */
+static void rblk_io_note_durable(struct rblk_io *io)
+{
+	struct rblk_command *command = &io->command;
+	struct rblk_device *device = command->queue->device;
+	unsigned long flags;
+
+	if (command->status != RBLK_OK || command->wire.flags & RBLK_CMD_FUA)
+		return;
+	if (command->wire.opcode == RBLK_OP_WRITE || command->wire.opcode == RBLK_OP_WRITE_ZEROES) {
+		core_durable_wrote(&device->durable, &command->queue->written);
+	} else if (command->wire.opcode == RBLK_OP_FLUSH) {
+		spin_lock_irqsave(&device->core_lock, flags);
+		if (device->durable.lost)
+			command->error = -EIO;
+		else
+			core_durable_flushed(&device->durable, io->flush);
+		spin_unlock_irqrestore(&device->core_lock, flags);
+	}
+}
+
 static void rblk_io_ended(struct rblk_io *io)
 {
 	struct request *rq = rblk_io_rq(io);
 
-	if (rblk_refused(io))
+	if (rblk_waiting_refused(io))
 		return; /* it goes again */
+	rblk_io_note_durable(io);
 	if (!blk_mq_complete_request_remote(rq))
 		rblk_io_complete(rq);
 }
@@ -204,6 +226,21 @@ static blk_status_t rblk_io_describe(const struct request *rq, u8 *opcode, u8 *f
 	return BLK_STS_OK;
 }
 
+/* F7: it has a number from before it is sent first. False: it is to fail. */
+static bool rblk_io_number_flush(struct rblk_io *io)
+{
+	struct rblk_device *device = io->command.queue->device;
+	unsigned long flags;
+	bool lost;
+
+	spin_lock_irqsave(&device->core_lock, flags);
+	lost = device->durable.lost;
+	if (!lost && !io->flush)
+		io->flush = core_durable_flush(&device->durable);
+	spin_unlock_irqrestore(&device->core_lock, flags);
+	return !lost;
+}
+
 /* Descriptor and data. */
 static blk_status_t rblk_io_prepare(struct rblk_io *io)
 {
@@ -217,9 +254,11 @@ static blk_status_t rblk_io_prepare(struct rblk_io *io)
 
 	if (status)
 		return status;
-	rblk_command_reset(command, rq->tag, opcode);
-	command->wire.flags = flags;
-	command->wire.volume = rblk_to_le32(device->handle);
+	rblk_command_reset(command, command->tag, opcode);
+	command->wire.flags = flags | (io->retry ? RBLK_CMD_RETRY : 0);
+	command->wire.volume = rblk_to_le32(READ_ONCE(device->handle));
+	if (opcode == RBLK_OP_FLUSH && !rblk_io_number_flush(io))
+		return BLK_STS_IOERR;
 	if (opcode != RBLK_OP_FLUSH) {
 		command->wire.lba = rblk_to_le64(blk_rq_pos(rq) >> shift);
 		command->wire.blocks = rblk_to_le32(blk_rq_bytes(rq) >> device->block_shift);
@@ -237,8 +276,10 @@ blk_status_t rblk_io_send(struct rblk_io *io, struct rblk_queue *queue)
 
 	io->command.queue = queue;
 	status = rblk_io_prepare(io);
-	if (status)
+	if (status) {
+		rblk_memory_unmap(io);
 		return status;
+	}
 	io->sent_at = jiffies;
 	trace_rblk_submit(&io->command);
 	if (!rblk_queue_add(queue, &io->command))

@@ -8,8 +8,7 @@
  * are the device's until that SEND is acknowledged) and the target's answer. The answer's reference
  * is dropped only after the rkey has ended (F4). The last one ends the command.
  *
- * A request that is started and whose command is FREE is held: nobody but blk-mq knows of it, until
- * its command is sent again or the device ends it.
+ * A request that is started and whose command is FREE waits: waiting.c has it.
  */
 #ifndef RBLK_KMOD_COMMAND_H
 #define RBLK_KMOD_COMMAND_H
@@ -45,7 +44,7 @@ struct rblk_command {
 	 */
 	struct core_tag account;
 	refcount_t refs;
-	struct list_head entry; /* queue->pending; device->refused */
+	struct list_head entry; /* queue->pending; device->waiting */
 	struct rblk_wire_command wire; /* copied into a message when it is sent */
 	u32 bytes; /* in the capsule: a multiple of RBLK_CAPSULE_ALIGN */
 
@@ -57,15 +56,27 @@ struct rblk_command {
 
 #define RBLK_INLINE_SG 2
 
+enum rblk_wait {
+	RBLK_WAIT_TIME,
+	RBLK_WAIT_READY,
+	RBLK_WAIT_LOST, /* the fence of lost_queue */
+};
+
 /* A request's; blk-mq's payload, with the data's scatterlist behind it. */
 struct rblk_io {
 	struct rblk_command command;
 	unsigned long sent_at; /* jiffies */
 
-	/* refused.c: the target could not begin it */
-	u8 refusals;                 /* one after the other */
+	bool borrowed; /* its tag is one for the requests of other queues */
+	bool retry;    /* it was sent before, on a connection that was lost */
+	u64 flush;     /* FLUSH: its number, 0: none yet (core/durable.h) */
+
+	/* waiting.c */
+	u8 wait;                     /* enum rblk_wait */
+	u16 lost_queue;              /* LOST: of which */
+	unsigned long again_at;      /* jiffies: TIME, READY: not before */
+	u8 refusals;                 /* by the target, one after the other */
 	unsigned long refused_since; /* jiffies: the first of them */
-	unsigned long again_at;      /* jiffies */
 
 	/* memory.c: RBLK_MEMORY_FAST */
 	bool mr_valid; /* registered and not yet invalidated; the sender's release, the handlers' acquire */
@@ -92,9 +103,10 @@ static inline struct request *rblk_io_rq(struct rblk_io *io)
 /* Once for each request. */
 void rblk_io_init(struct rblk_io *io, struct rblk_queue *queue);
 /*
- * Make the request a command of the queue and have it sent with the next doorbell. Not to be called
- * for one that is not FREE. BLK_STS_RESOURCE: no memory, try later. BLK_STS_TRANSPORT: the queue is
- * down. Nothing is mapped where it fails. Any context.
+ * Make the request, which has a tag of the queue, a command of it and have it sent with the next
+ * doorbell. Not to be called for one that is not FREE. BLK_STS_RESOURCE: no memory, try later.
+ * BLK_STS_TRANSPORT: the queue is down. Where it fails, nothing is mapped, nor the tag taken. Any
+ * context.
  */
 blk_status_t rblk_io_send(struct rblk_io *io, struct rblk_queue *queue);
 /* blk-mq's .complete: the data is copied out where it went through a slot, the request is ended. */

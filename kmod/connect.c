@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Creates and destroys a queue: address, route, queue pair, login; drain, release. Called by
- * device.c with device->lifecycle held, so that for one queue only one of these runs at a time. The
- * connection manager's events arrive on its own thread and only set a step's outcome or report the
- * loss; they never free anything.
+ * Connects a queue and takes it down: address, route, queue pair, login; drain, release. Called by
+ * drive.c's works, of which only one at a time runs for a queue. The connection manager's events
+ * arrive on its own thread and only set a step's outcome or report the loss; they never free anything.
  */
 #include <linux/slab.h>
 #include <net/net_namespace.h>
@@ -11,6 +10,7 @@
 #include "kmod/queue.h"
 #include "kmod/call.h"
 #include "kmod/device.h"
+#include "kmod/drive.h"
 #include "kmod/memory.h"
 #include "proto/wire/wire_check.h"
 #include "proto/wire/wire_names.h"
@@ -19,6 +19,11 @@ static const u32 rblk_wanted_features =
 	RBLK_FEATURE_IMMEDIATE | RBLK_FEATURE_INVALIDATE | RBLK_FEATURE_EVENTS;
 
 /* -- connection manager ------------------------------------------------------------------------ */
+
+const char *rblk_queue_peer(const struct rblk_queue *queue)
+{
+	return queue->device->options.portals[queue->portal].text;
+}
 
 static void rblk_connect_step(struct rblk_queue *queue, int error, const char *text)
 {
@@ -50,27 +55,18 @@ static void rblk_connect_rejected(struct rblk_queue *queue, struct rdma_cm_event
 	if (rblk_check_reject(r, rblk_connect_private(r, sizeof(*r), data, bytes)) != RBLK_WIRE_OK) {
 		scnprintf(text, sizeof(text), "nobody listens there (%s)",
 			  rdma_reject_msg(queue->cm_id, event->status));
-	} else if (rblk_le16(r->reason) == RBLK_REJECT_VERSION) {
-		scnprintf(text, sizeof(text), "login refused: protocol %u, this target speaks %u",
-			  RBLK_PROTOCOL_VERSION, rblk_le32(r->detail));
-	} else {
-		scnprintf(text, sizeof(text), "login refused: %s (%u)",
-			  rblk_reject_text(rblk_le16(r->reason)), rblk_le32(r->detail));
+		rblk_connect_step(queue, -ECONNREFUSED, text);
+		return;
 	}
+	queue->reject_reason = rblk_le16(r->reason);
+	queue->reject_detail = rblk_le32(r->detail);
+	if (queue->reject_reason == RBLK_REJECT_VERSION)
+		scnprintf(text, sizeof(text), "login refused: protocol %u, this target speaks %u",
+			  RBLK_PROTOCOL_VERSION, queue->reject_detail);
+	else
+		scnprintf(text, sizeof(text), "login refused: %s (%u)",
+			  rblk_reject_text(queue->reject_reason), queue->reject_detail);
 	rblk_connect_step(queue, -ECONNREFUSED, text);
-}
-
-/*
- * Queue 0 meets the target first; the others must meet the same process, or the session would be
- * spread over two lives of it. Queues connect one after the other, so the field has one writer.
- */
-static bool rblk_connect_same_target(struct rblk_queue *queue, const struct rblk_wire_accept *a)
-{
-	struct rblk_device *device = queue->device;
-
-	if (!queue->index)
-		memcpy(device->target_instance, a->target_instance, sizeof(a->target_instance));
-	return !memcmp(device->target_instance, a->target_instance, sizeof(a->target_instance));
 }
 
 static void rblk_connect_accepted(struct rblk_queue *queue, const struct rdma_conn_param *param)
@@ -79,6 +75,7 @@ static void rblk_connect_accepted(struct rblk_queue *queue, const struct rdma_co
 	size_t bytes = rblk_connect_private(a, sizeof(*a), param->private_data,
 					    param->private_data_len);
 	enum rblk_wire_error error = rblk_check_accept(a, bytes);
+	struct core_batch_limits limits;
 
 	if (error) {
 		rblk_connect_step(queue, -EPROTO, rblk_wire_error_text(error));
@@ -87,21 +84,20 @@ static void rblk_connect_accepted(struct rblk_queue *queue, const struct rdma_co
 	if (rblk_le16(a->credits) > queue->wanted ||
 	    rblk_le32(a->features) & ~rblk_wanted_features ||
 	    rblk_le32(a->incarnation) != queue->incarnation ||
-	    rblk_le64(a->session_epoch) != queue->device->session_epoch) {
+	    rblk_le64(a->session_epoch) != queue->epoch) {
 		rblk_connect_step(queue, -EPROTO,
 				  "the target accepted another login than was sent");
 		return;
 	}
-	if (!rblk_connect_same_target(queue, a)) {
-		rblk_connect_step(queue, -ECONNRESET, "the target was restarted meanwhile");
-		return;
-	}
+	memcpy(queue->target_instance, a->target_instance, sizeof(queue->target_instance));
 	queue->credits = rblk_le16(a->credits);
 	queue->features = rblk_le32(a->features);
 	queue->command_bytes = rblk_le32(a->command_bytes);
 	queue->max_io_bytes = rblk_le32(a->max_io_bytes);
 	queue->keepalive_ms = rblk_le32(a->keepalive_ms);
 	queue->max_batch = rblk_le16(a->max_batch);
+	limits = rblk_queue_limits(queue);
+	queue->capsule_bytes = min_t(u32, RBLK_CAPSULE_DATA_MAX, core_batch_capsule_max(&limits));
 	rblk_connect_step(queue, 0, "");
 }
 
@@ -138,8 +134,8 @@ static int rblk_connect_event(struct rdma_cm_id *id, struct rdma_cm_event *event
 	case RDMA_CM_EVENT_DEVICE_REMOVAL:
 		/* A removal waits for us in the ib client's callback, which destroys the id. */
 		rblk_connect_step(queue, -ECONNRESET, rdma_event_msg(event->event));
-		rblk_device_lost(queue->device, "queue %u: connection ended by the %s", queue->index,
-				 event->event == RDMA_CM_EVENT_DISCONNECTED ? "target"
+		rblk_queue_lost(queue, "connection ended by the %s",
+				event->event == RDMA_CM_EVENT_DISCONNECTED ? "target"
 									    : "local device");
 		break;
 	default:
@@ -160,15 +156,13 @@ static unsigned int rblk_connect_left_ms(const struct rblk_queue *queue)
 static int rblk_connect_wait(struct rblk_queue *queue, const char *what, char *text)
 {
 	unsigned long timeout = msecs_to_jiffies(rblk_connect_left_ms(queue));
-	const char *peer = queue->device->options.address_text;
-	long left = wait_for_completion_killable_timeout(&queue->step, timeout);
+	const char *peer = rblk_queue_peer(queue);
+	bool in_time = !READ_ONCE(queue->aborted) &&
+		       wait_for_completion_timeout(&queue->step, timeout);
 
-	if (left < 0) {
-		scnprintf(text, RBLK_TEXT_BYTES, "%s: queue %u: %s: killed", peer, queue->index,
-			  what);
-		return -EINTR;
-	}
-	if (!left) {
+	if (READ_ONCE(queue->aborted) && time_before(jiffies, queue->connect_by))
+		return -ECANCELED;
+	if (!in_time || READ_ONCE(queue->aborted)) {
 		scnprintf(text, RBLK_TEXT_BYTES, "%s: queue %u: %s: no answer in %u ms", peer,
 			  queue->index, what, queue->device->options.connect_ms);
 		return -ETIMEDOUT;
@@ -209,7 +203,7 @@ static int rblk_connect_check_device(struct rblk_queue *queue, char *text)
 	if (!lacks)
 		return 0;
 	scnprintf(text, RBLK_TEXT_BYTES, "%s: queue %u: RDMA device %s: %s",
-		  queue->device->options.address_text, queue->index, ibdev->name, lacks);
+		  rblk_queue_peer(queue), queue->index, ibdev->name, lacks);
 	return -EOPNOTSUPP;
 }
 
@@ -276,8 +270,7 @@ static void rblk_connect_qp_event(struct ib_event *event, void *context)
 
 	if (event->event == IB_EVENT_QP_FATAL || event->event == IB_EVENT_QP_REQ_ERR ||
 	    event->event == IB_EVENT_QP_ACCESS_ERR)
-		rblk_device_lost(queue->device, "queue %u: %s", queue->index,
-				 ib_event_msg(event->event));
+		rblk_queue_lost(queue, "%s", ib_event_msg(event->event));
 }
 
 /* Volumes and their queues take the vectors in turn, so that not every volume's first queue has the first. */
@@ -337,8 +330,9 @@ static int rblk_connect_login(struct rblk_queue *queue, char *text)
 		.queue_index = rblk_to_le16(queue->index),
 		.incarnation = rblk_to_le32(queue->incarnation),
 		.features = rblk_to_le32(rblk_wanted_features),
-		.session_epoch = rblk_to_le64(device->session_epoch),
-		.queue_count = rblk_to_le16(device->queue_count),
+		.session_epoch = rblk_to_le64(queue->epoch),
+		.fence_incarnation = rblk_to_le32(queue->fence_incarnation),
+		.queue_count = rblk_to_le16(queue->session_queues),
 		.credits = rblk_to_le16(queue->wanted),
 		.reply_bytes = rblk_to_le32(RBLK_REPLY_BYTES),
 	};
@@ -362,8 +356,9 @@ static int rblk_connect_resolve_address(struct rblk_queue *queue, char *text)
 {
 	struct rblk_options *o = &queue->device->options;
 
-	return rdma_resolve_addr(queue->cm_id, NULL, (struct sockaddr *)&o->address,
-				 o->connect_ms);
+	return rdma_resolve_addr(queue->cm_id, NULL,
+				 (struct sockaddr *)&o->portals[queue->portal].address,
+				 rblk_connect_left_ms(queue));
 }
 
 static int rblk_connect_resolve_route(struct rblk_queue *queue, char *text)
@@ -399,7 +394,7 @@ static int rblk_connect_register(struct rblk_queue *queue, char *text)
 }
 
 /*
- * In this order. A step that fails leaves the cleanup to rblk_queue_create(), and may write text.
+ * In this order. A step that fails leaves the cleanup to the caller, and may write text.
  */
 static const struct {
 	const char *what;
@@ -416,11 +411,9 @@ static const struct {
 
 static int rblk_connect_run(struct rblk_queue *queue, char *text)
 {
-	struct rblk_options *o = &queue->device->options;
 	unsigned int i;
 	int error = 0;
 
-	queue->connect_by = jiffies + msecs_to_jiffies(o->connect_ms);
 	for (i = 0; i < ARRAY_SIZE(rblk_connect_steps) && !error; i++) {
 		const char *what = rblk_connect_steps[i].what;
 
@@ -429,22 +422,21 @@ static int rblk_connect_run(struct rblk_queue *queue, char *text)
 			error = rblk_connect_wait(queue, what, text);
 		if (error && !text[0])
 			scnprintf(text, RBLK_TEXT_BYTES, "%s: queue %u: %s: error %d",
-				  o->address_text, queue->index, what, error);
+				  rblk_queue_peer(queue), queue->index, what, error);
 	}
 	return error;
 }
 
-int rblk_queue_create(struct rblk_device *device, unsigned int index, struct rblk_queue **out,
-		      char *text)
+struct rblk_queue *rblk_queue_alloc(struct rblk_device *device, unsigned int index)
 {
 	struct rblk_queue *queue = kzalloc(sizeof(*queue), GFP_KERNEL);
-	int error = -ENOMEM;
 
 	if (!queue)
-		return -ENOMEM;
+		return NULL;
 	queue->device = device;
 	queue->index = index;
-	queue->incarnation = 1;
+	queue->down = true;
+	queue->poll_ended = true;
 	queue->wanted = device->options.credits;
 	queue->polled = index >= device->queue_count - device->options.poll_queues;
 	spin_lock_init(&queue->lock);
@@ -456,27 +448,72 @@ int rblk_queue_create(struct rblk_device *device, unsigned int index, struct rbl
 	queue->commands = kcalloc(queue->wanted + RBLK_RESERVED_TAGS, sizeof(*queue->commands),
 				  GFP_KERNEL);
 	queue->reserved = kcalloc(RBLK_RESERVED_TAGS, sizeof(*queue->reserved), GFP_KERNEL);
-	if (!queue->commands || !queue->reserved)
-		goto err_destroy;
-	queue->cm_id = rdma_create_id(device->net, rblk_connect_event, queue, RDMA_PS_TCP,
+	if (queue->commands && queue->reserved)
+		return queue;
+	rblk_queue_free(queue);
+	return NULL;
+}
+
+/* As new, but for what is fixed, what it has counted, and the login that it is to send. */
+static void rblk_connect_reset(struct rblk_queue *queue)
+{
+	unsigned long flags;
+
+	queue->step_error = 0;
+	queue->step_text[0] = '\0';
+	queue->reject_reason = RBLK_REJECT_NONE;
+	reinit_completion(&queue->step);
+	smp_mb(); /* what rblk_queue_abort() completed before, rblk_connect_wait() sees as aborted */
+	if (!queue->index)
+		queue->device->event_seen = queue->device->event_told = 0;
+	spin_lock_irqsave(&queue->lock, flags);
+	INIT_LIST_HEAD(&queue->pending);
+	INIT_LIST_HEAD(&queue->free_messages);
+	queue->next_sequence = 0;
+	queue->reserved_used = 0;
+	bitmap_zero(queue->borrowed, RBLK_BORROW_MAX);
+	spin_unlock_irqrestore(&queue->lock, flags);
+}
+
+/* Connected: from here on commands may be posted, and a polled queue's completions be looked at. */
+static void rblk_connect_open(struct rblk_queue *queue)
+{
+	unsigned long flags;
+
+	spin_lock_irqsave(&queue->lock, flags);
+	WRITE_ONCE(queue->down, false);
+	spin_unlock_irqrestore(&queue->lock, flags);
+	spin_lock(&queue->poll_lock);
+	queue->poll_ended = false;
+	spin_unlock(&queue->poll_lock);
+}
+
+int rblk_queue_connect(struct rblk_queue *queue, char *text)
+{
+	int error;
+
+	text[0] = '\0';
+	rblk_connect_reset(queue);
+	queue->cm_id = rdma_create_id(queue->device->net, rblk_connect_event, queue, RDMA_PS_TCP,
 				      IB_QPT_RC);
 	if (IS_ERR(queue->cm_id)) {
 		error = PTR_ERR(queue->cm_id);
 		queue->cm_id = NULL;
-		goto err_destroy;
+	} else {
+		error = rblk_connect_run(queue, text);
 	}
-	error = rblk_connect_run(queue, text);
-	if (error)
-		goto err_destroy;
-	*out = queue;
-	return 0;
-
-err_destroy:
-	if (error == -ENOMEM && !text[0])
-		scnprintf(text, RBLK_TEXT_BYTES, "queue %u: out of memory", index);
-	rblk_queue_stop(queue);
-	rblk_queue_destroy(queue);
+	if (error && !text[0])
+		scnprintf(text, RBLK_TEXT_BYTES, "%s: queue %u: error %d", rblk_queue_peer(queue),
+			  queue->index, error);
+	if (!error)
+		rblk_connect_open(queue);
 	return error;
+}
+
+void rblk_queue_abort(struct rblk_queue *queue)
+{
+	WRITE_ONCE(queue->aborted, true);
+	complete(&queue->step);
 }
 
 void rblk_queue_stop(struct rblk_queue *queue)
@@ -528,14 +565,15 @@ void rblk_queue_release_hardware(struct rblk_queue *queue)
 		rdma_destroy_id(queue->cm_id); /* no event handler runs any more */
 	queue->cm_id = NULL;
 	queue->ibdev = NULL;
+	kvfree(queue->receives);
+	queue->receives = NULL;
+	kvfree(queue->messages);
+	queue->messages = NULL;
 	rblk_device_note_ibdev(queue->device, queue->index, NULL);
 }
 
-void rblk_queue_destroy(struct rblk_queue *queue)
+void rblk_queue_free(struct rblk_queue *queue)
 {
-	rblk_queue_release_hardware(queue);
-	kvfree(queue->receives);
-	kvfree(queue->messages);
 	kfree(queue->reserved);
 	kfree(queue->commands);
 	kfree(queue);

@@ -3,8 +3,9 @@
  * /dev/rblk-control: one readable line is written, an errno answers it, and one line of text can
  * be read back from the same open file. For CAP_SYS_ADMIN.
  *
- *	attach address=10.9.0.1 volume=disk [port=4430] [queues=N] [poll_queues=N] [credits=N]
- *	       [initiator=NAME] [connect_ms=N] [command_ms=N] [give_up_ms=N] [read_only] [volatile]
+ *	attach address=10.9.0.1[,10.9.1.1...] volume=disk [port=4430[,4431...]] [queues=N]
+ *	       [poll_queues=N] [credits=N] [initiator=NAME] [connect_ms=N] [command_ms=N]
+ *	       [reconnect_ms=N] [fail_fast_ms=N] [give_up_ms=N] [read_only] [volatile]
  *	detach device=rblk0 [force]
  */
 #include <linux/fs.h>
@@ -34,7 +35,7 @@ struct rblk_control {
 enum rblk_key {
 	KEY_ADDRESS, KEY_PORT, KEY_VOLUME, KEY_QUEUES, KEY_CREDITS, KEY_INITIATOR,
 	KEY_POLL_QUEUES, KEY_CONNECT_MS, KEY_COMMAND_MS, KEY_GIVE_UP_MS, KEY_READ_ONLY,
-	KEY_VOLATILE, KEY_ERROR
+	KEY_RECONNECT_MS, KEY_FAIL_FAST_MS, KEY_VOLATILE, KEY_ERROR
 };
 
 static const match_table_t rblk_keys = {
@@ -44,6 +45,7 @@ static const match_table_t rblk_keys = {
 	{ KEY_CONNECT_MS, "connect_ms=%s" }, { KEY_COMMAND_MS, "command_ms=%s" },
 	{ KEY_GIVE_UP_MS, "give_up_ms=%s" }, { KEY_READ_ONLY, "read_only" },
 	{ KEY_POLL_QUEUES, "poll_queues=%s" },   { KEY_VOLATILE, "volatile" },
+	{ KEY_RECONNECT_MS, "reconnect_ms=%s" }, { KEY_FAIL_FAST_MS, "fail_fast_ms=%s" },
 	{ KEY_ERROR, NULL },
 };
 
@@ -61,6 +63,10 @@ static const struct {
 			     RBLK_ATTACH_WAIT_MS_MAX },
 	[KEY_COMMAND_MS] = { offsetof(struct rblk_options, command_ms), RBLK_ATTACH_WAIT_MS_MIN,
 			     RBLK_ATTACH_WAIT_MS_MAX },
+	[KEY_RECONNECT_MS] = { offsetof(struct rblk_options, reconnect_ms),
+			       RBLK_ATTACH_RECONNECT_MS_MIN, RBLK_ATTACH_WAIT_MS_MAX },
+	[KEY_FAIL_FAST_MS] = { offsetof(struct rblk_options, fail_fast_ms), 0,
+			       RBLK_ATTACH_GIVE_UP_MS_MAX },
 	[KEY_GIVE_UP_MS] = { offsetof(struct rblk_options, give_up_ms), 0,
 			     RBLK_ATTACH_GIVE_UP_MS_MAX },
 };
@@ -93,9 +99,68 @@ static int rblk_control_name(char name[RBLK_NAME_BYTES], const char *value, cons
 	return -EINVAL;
 }
 
+/* Words of an attach line that belong together: addresses, and the port of each or one for all. */
+struct rblk_control_portals {
+	char addresses[CORE_PORTALS_MAX * 64];
+	char ports[CORE_PORTALS_MAX * 8];
+};
+
+static int rblk_control_port(const char *port, char *text)
+{
+	unsigned int number;
+
+	if (kstrtouint(port, 10, &number)) {
+		scnprintf(text, RBLK_TEXT_BYTES, "attach: port=%.64s: not a number", port);
+		return -EINVAL;
+	}
+	if (number >= 1 && number <= U16_MAX)
+		return 0;
+	scnprintf(text, RBLK_TEXT_BYTES, "attach: port=%.64s: must be from 1 to 65535", port);
+	return -ERANGE;
+}
+
+static int rblk_control_portal(struct rblk_portal *portal, const char *address, const char *port,
+			       char *text)
+{
+	int error = rblk_control_port(port, text);
+
+	if (error)
+		return error;
+	error = inet_pton_with_scope(current->nsproxy->net_ns, AF_UNSPEC, address, port,
+				     &portal->address);
+	if (error)
+		scnprintf(text, RBLK_TEXT_BYTES, "attach: address=%.80s: not a numeric address",
+			  address);
+	else
+		snprintf(portal->text, sizeof(portal->text), "%pISpc", &portal->address);
+	return error;
+}
+
+static int rblk_control_portals(struct rblk_options *o, struct rblk_control_portals *words, char *text)
+{
+	char *addresses = words->addresses, *ports = words->ports, *address, *port = NULL;
+	int error;
+
+	while ((address = strsep(&addresses, ","))) {
+		port = ports ? strsep(&ports, ",") : port;
+		if (o->portal_count == CORE_PORTALS_MAX) {
+			scnprintf(text, RBLK_TEXT_BYTES, "attach: more than %u addresses",
+				  CORE_PORTALS_MAX);
+			return -E2BIG;
+		}
+		error = rblk_control_portal(&o->portals[o->portal_count++], address, port, text);
+		if (error)
+			return error;
+	}
+	if (!ports)
+		return 0;
+	scnprintf(text, RBLK_TEXT_BYTES, "attach: more ports than addresses");
+	return -EINVAL;
+}
+
 /* One word of an attach line. */
-static int rblk_control_word(struct rblk_options *o, char *word, char address[64],
-			     unsigned int *port, char *text)
+static int rblk_control_word(struct rblk_options *o, char *word, struct rblk_control_portals *portals,
+			     char *text)
 {
 	substring_t args[MAX_OPT_ARGS];
 	char value[RBLK_NAME_BYTES + 64];
@@ -104,10 +169,17 @@ static int rblk_control_word(struct rblk_options *o, char *word, char address[64
 
 	switch (key) {
 	case KEY_ADDRESS:
-		if (match_strlcpy(address, &args[0], 64) < 64)
+		if (match_strlcpy(portals->addresses, &args[0], sizeof(portals->addresses)) <
+		    sizeof(portals->addresses))
 			return 0;
-		scnprintf(text, RBLK_TEXT_BYTES, "attach: %.80s: not a numeric address", word);
-		return -EINVAL;
+		scnprintf(text, RBLK_TEXT_BYTES, "attach: %.80s...: too long", word);
+		return -E2BIG;
+	case KEY_PORT:
+		if (match_strlcpy(portals->ports, &args[0], sizeof(portals->ports)) <
+		    sizeof(portals->ports))
+			return 0;
+		scnprintf(text, RBLK_TEXT_BYTES, "attach: %.80s...: too long", word);
+		return -E2BIG;
 	case KEY_VOLUME:
 	case KEY_INITIATOR:
 		match_strlcpy(value, &args[0], sizeof(value));
@@ -128,63 +200,63 @@ static int rblk_control_word(struct rblk_options *o, char *word, char address[64
 			scnprintf(text, RBLK_TEXT_BYTES, "attach: %.64s: not a number", word);
 			return -EINVAL;
 		}
-		if (key != KEY_PORT)
-			return rblk_control_number(o, key, number, word, text);
-		*port = number;
-		if (number >= 1 && number <= U16_MAX)
-			return 0;
-		scnprintf(text, RBLK_TEXT_BYTES, "attach: %.64s: must be from 1 to 65535", word);
-		return -ERANGE;
+		return rblk_control_number(o, key, number, word, text);
 	}
 }
 
-static int rblk_control_attach(char *line, char *text)
+static void rblk_control_defaults(struct rblk_options *o)
 {
-	struct rblk_options *o = kzalloc(sizeof(*o), GFP_KERNEL);
-	unsigned int port = RBLK_DEFAULT_PORT;
-	char address[64] = "", port_text[8], *word;
-	int error = 0;
-
-	if (!o)
-		return -ENOMEM;
 	o->credits = RBLK_ATTACH_CREDITS;
 	o->connect_ms = RBLK_ATTACH_CONNECT_S * MSEC_PER_SEC;
 	o->command_ms = RBLK_ATTACH_COMMAND_S * MSEC_PER_SEC;
+	o->reconnect_ms = RBLK_ATTACH_RECONNECT_S * MSEC_PER_SEC;
+	o->fail_fast_ms = RBLK_ATTACH_FAIL_FAST_S * MSEC_PER_SEC;
 	o->give_up_ms = RBLK_ATTACH_GIVE_UP_S * MSEC_PER_SEC;
 	strscpy(o->initiator, utsname()->nodename, sizeof(o->initiator));
 	if (!rblk_name_valid(o->initiator)) {
 		memset(o->initiator, 0, sizeof(o->initiator));
 		strscpy(o->initiator, "unnamed", sizeof(o->initiator));
 	}
+}
+
+static int rblk_control_options(char *line, struct rblk_options *o,
+				struct rblk_control_portals *portals, char *text)
+{
+	char *word;
+	int error = 0;
+
+	rblk_control_defaults(o);
+	snprintf(portals->ports, sizeof(portals->ports), "%u", RBLK_DEFAULT_PORT);
 	while (!error && (word = strsep(&line, " \t")))
 		if (*word)
-			error = rblk_control_word(o, word, address, &port, text);
+			error = rblk_control_word(o, word, portals, text);
 	if (error)
-		goto out;
-	if (!address[0] || !o->volume[0]) {
+		return error;
+	if (!portals->addresses[0] || !o->volume[0]) {
 		scnprintf(text, RBLK_TEXT_BYTES, "attach: address= and volume= are needed");
-		error = -EINVAL;
-		goto out;
+		return -EINVAL;
 	}
 	/* Where queues= is left out, there are no more than leave room for these. */
 	if (max(o->queues, 1u) + o->poll_queues > RBLK_QUEUES_MAX) {
 		scnprintf(text, RBLK_TEXT_BYTES,
 			  "attach: queues= and poll_queues=: must be at most %u together",
 			  RBLK_QUEUES_MAX);
-		error = -ERANGE;
-		goto out;
+		return -ERANGE;
 	}
-	snprintf(port_text, sizeof(port_text), "%u", port);
-	error = inet_pton_with_scope(current->nsproxy->net_ns, AF_UNSPEC, address, port_text,
-				     &o->address);
-	if (error) {
-		scnprintf(text, RBLK_TEXT_BYTES, "attach: address=%s: not a numeric address",
-			  address);
-		goto out;
-	}
-	snprintf(o->address_text, sizeof(o->address_text), "%pISpc", &o->address);
-	error = rblk_device_attach(o, text);
-out:
+	return rblk_control_portals(o, portals, text);
+}
+
+static int rblk_control_attach(char *line, char *text)
+{
+	struct rblk_options *o = kzalloc(sizeof(*o), GFP_KERNEL);
+	struct rblk_control_portals *portals = kzalloc(sizeof(*portals), GFP_KERNEL);
+	int error = -ENOMEM;
+
+	if (o && portals)
+		error = rblk_control_options(line, o, portals, text);
+	kfree(portals);
+	if (!error)
+		error = rblk_device_attach(o, text);
 	kfree(o);
 	return error;
 }

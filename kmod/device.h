@@ -6,9 +6,9 @@
  * reference, every open of the disk and every caller that found it another. rblk_device_detach()
  * (or module unload) takes it out, ends its works, stops everything, and drops the registry's.
  *
- * Locks, in order: rblk_registry_lock (registry), device->lifecycle (one attach, detach, loss or
- * removal at a time; sleeps), device->state_lock (state; spinlock). device->opens_lock (mutex),
- * device->refused_lock and queue->lock (spinlocks) are leaves.
+ * Locks, in order: rblk_registry_lock (registry), device->lifecycle (a queue is taken down, what waits is
+ * sent, the disk comes or goes; sleeps). device->opens_lock (mutex), device->core_lock,
+ * device->waiting_lock and queue->lock (spinlocks) are leaves; opens_lock may be held around core_lock.
  */
 #ifndef RBLK_KMOD_DEVICE_H
 #define RBLK_KMOD_DEVICE_H
@@ -20,6 +20,8 @@
 #include <linux/socket.h>
 #include <linux/workqueue.h>
 
+#include "proto/core/durable.h"
+#include "proto/core/session.h"
 #include "proto/wire/wire.h"
 
 struct ib_device;
@@ -28,10 +30,18 @@ struct net;
 
 #define RBLK_TEXT_BYTES 256
 
+#define RBLK_NO_ROUTE 0xff
+
+/* An address at which the target is reached. */
+struct rblk_portal {
+	struct sockaddr_storage address; /* port included */
+	char text[64];                   /* for messages: "10.9.0.1:4430" */
+};
+
 /* The options of attach. Owned by its device, fixed after attach. */
 struct rblk_options {
-	struct sockaddr_storage address; /* port included */
-	char address_text[64];           /* for messages: "10.9.0.1:4430" */
+	struct rblk_portal portals[CORE_PORTALS_MAX];
+	unsigned int portal_count;
 	char volume[RBLK_NAME_BYTES];
 	char initiator[RBLK_NAME_BYTES];
 	unsigned int queues;        /* wanted; 0: min(cores, 8, what poll_queues leave) */
@@ -39,18 +49,18 @@ struct rblk_options {
 	unsigned int credits;       /* wanted per queue */
 	unsigned int connect_ms;    /* address, route, handshake and login of one queue */
 	unsigned int command_ms;    /* an unanswered command fails the connection */
-	unsigned int give_up_ms;    /* a lost device's I/O waits so long, then fails */
+	unsigned int reconnect_ms;  /* the longest pause between two attempts to connect */
+	unsigned int fail_fast_ms;  /* without a connection for so long: REQ_FAILFAST fails; 0: never */
+	unsigned int give_up_ms;    /* without a connection for so long: everything fails, for good */
 	bool read_only;
 	bool accept_volatile;       /* fsync() may succeed for what cannot be flushed */
 };
 
-enum rblk_device_state {
-	RBLK_DEVICE_CONNECTING, /* attach owns everything; no disk, no I/O */
-	RBLK_DEVICE_LIVE,       /* I/O flows; the queues own their commands */
-	RBLK_DEVICE_LOST,       /* queues are or will be drained; requests are held, if they may be */
-	RBLK_DEVICE_FAILED,     /* given up: requests are ended with an error at once */
-	RBLK_DEVICE_REMOVING,   /* detach owns everything; like FAILED for I/O */
-	RBLK_DEVICE_STATES
+/* What becomes of a request that no queue takes. */
+enum rblk_gate {
+	RBLK_GATE_HOLD,      /* it waits */
+	RBLK_GATE_FAIL_FAST, /* it waits, unless it is to fail fast */
+	RBLK_GATE_FAIL,      /* it fails */
 };
 
 struct rblk_device {
@@ -61,104 +71,101 @@ struct rblk_device {
 	struct net *net;        /* of the attaching process; referenced */
 
 	struct mutex lifecycle;
-	spinlock_t state_lock;
-	/* state_lock. Read without it where stale is harmless; LIVE releases all that I/O needs. */
-	enum rblk_device_state state;
-	char reason[RBLK_TEXT_BYTES]; /* why it was lost; state_lock */
-	unsigned int openers;         /* lifecycle is too heavy: opens_lock */
-	bool closing;                 /* no more opens; opens_lock */
 	struct mutex opens_lock;
+	unsigned int openers; /* opens_lock */
+	bool closing;         /* no more opens; opens_lock */
+
+	/*
+	 * The session. core_lock owns these, for writing; `core.state`, `route` and `gate` are read
+	 * without it where stale is harmless.
+	 */
+	spinlock_t core_lock;
+	struct core_session core;
+	u8 route[RBLK_QUEUES_MAX]; /* by hardware context: the queue that takes its requests */
+	u8 gate;                   /* enum rblk_gate */
+	char reason[RBLK_TEXT_BYTES];  /* why a connection was lost; empty: all are up */
+	char attempt[RBLK_TEXT_BYTES]; /* why the last attempt to connect came to nothing */
+	bool reason_untold;            /* it has not been logged */
+	struct core_durable durable;   /* F7; opened and flushed */
+	/* Which RDMA devices the queues are on, by index; to be compared only. */
+	const struct ib_device *ibdevs[RBLK_QUEUES_MAX];
+
+	u8 told_state; /* that was logged; drive_work */
+	bool ended;    /* FAILED or ENDED, no queue is connected, nothing waits; drive_work sets it */
+	wait_queue_head_t session_wait; /* the session changed, or one of its own commands ended */
+	struct work_struct drive_work, name_work;
+	struct delayed_work tick_work;
 
 	u64 attachment;    /* random; tells this attach from all others. No secret: sysfs, /run */
 	u8 session_id[16]; /* a secret */
-	u64 session_epoch;
-	u8 target_instance[16];
-	u32 keepalive_ms;
-	struct rblk_queue **queues; /* queue_count; fixed while a disk exists; polled ones are last */
+	struct rblk_queue **queues; /* queue_count, from attach to detach; polled ones are last */
 	unsigned int queue_count;
-	wait_queue_head_t session_wait; /* for the answers to the session's own commands */
+	unsigned int hw_queues; /* that blk-mq has: as many as the target allowed at attach */
 	u32 slot_bytes; /* rblk_memory_slot_bytes(), at attach */
-	/* Which RDMA devices the queues are on, by index; to be compared only. state_lock. */
-	const struct ib_device *ibdevs[RBLK_QUEUES_MAX];
 
-	/* The open volume, in the machine's byte order; fixed after attach but for `blocks`. */
+	/* The open volume, in the machine's byte order. name_work and refresh_work change handle and blocks. */
 	u32 handle, block_bytes, volume_flags, max_io_bytes, max_capsule_bytes;
 	u8 block_shift;
+	bool opened; /* once, so that the next opening must find the same volume */
 	u64 blocks;
 	u8 uuid[16];
-	u8 cache_epoch[16]; /* F7 */
 	u32 physical_bytes, optimal_bytes, discard_granularity, max_discard_blocks;
 
 	struct blk_mq_tag_set tag_set;
 	bool tag_set_ready;
 	struct gendisk *disk; /* NULL until the volume is open */
 	bool disk_added;
+	u32 disk_bytes; /* the longest command, as blk-mq was told */
+	unsigned int credits; /* the fewest of a queue, at attach */
+	struct kernfs_node *state_node; /* sysfs's rblk/state, from disk_added until detach */
 
-	struct work_struct loss_work;         /* LIVE -> LOST: drain, then wait */
-	struct delayed_work give_up_work;     /* LOST -> FAILED */
-	struct delayed_work keepalive_work;
 	struct work_struct refresh_work;      /* the target said that the volume changed */
 	u32 event_seen;                       /* number of the last event; queue 0's CQ handlers */
-	u32 event_told;                       /* that a KEEPALIVE has named; keepalive_work (V9) */
+	u32 event_told;                       /* that a KEEPALIVE has named; queue 0's probe_work (V9) */
 
-	spinlock_t refused_lock;              /* refused.c; a leaf */
-	struct list_head refused;             /* struct rblk_io that go again; refused_lock */
-	unsigned long refused_next;           /* jiffies: when the first does; refused_lock */
-	struct delayed_work refused_work;
+	spinlock_t waiting_lock;              /* waiting.c; a leaf */
+	struct list_head waiting;             /* struct rblk_io on no queue; waiting_lock */
+	bool waiting_armed;                   /* the work will run; waiting_lock */
+	unsigned long waiting_next;           /* jiffies: then; waiting_lock */
+	struct delayed_work waiting_work;
 
-	atomic64_t losses;
+	atomic64_t losses, retries;
 };
 
-const char *rblk_device_state_name(enum rblk_device_state state);
+/* The first portal's, which names the device in messages. */
+static inline const char *rblk_device_peer(const struct rblk_device *device)
+{
+	return device->options.portals[0].text;
+}
 
 /* attach.c. Both sleep. text (RBLK_TEXT_BYTES) gets one line: the device's name, or what failed and why. */
 int rblk_device_attach(const struct rblk_options *options, char *text);
 int rblk_device_detach(const char *name, bool force, char *text);
 void rblk_device_detach_all(void); /* module unload: nothing is open any more */
 
-/* -- between attach.c and device.c; all but _lost and _go_live sleep ------------------------------------- */
+/* -- between attach.c and device.c; all sleep ------------------------------------------------------------ */
 
-/* A new one, CONNECTING. The caller's reference is the registry's. */
+/* A new one, not connected. The caller's reference is the registry's. */
 struct rblk_device *rblk_device_alloc(const struct rblk_options *options);
 void rblk_device_get(struct rblk_device *device);
 void rblk_device_put(struct rblk_device *device);
-/* Into the registry, with device->lifecycle held from before: it cannot be detached yet. */
-void rblk_device_register_locked(struct rblk_device *device);
+/* Into the registry. It cannot be detached before it has a disk. */
+void rblk_device_register(struct rblk_device *device);
 /* A referenced device by its number, or any; NULL if there is none. */
 struct rblk_device *rblk_device_find(int index);
 struct rblk_device *rblk_device_find_any(void);
-/* LIVE, unless the connection broke meanwhile: a loss before LIVE only leaves its reason. */
-int rblk_device_go_live(struct rblk_device *device, char *text);
-/* At once, whatever the connection's state: for a detach by force. */
-void rblk_device_fail_now(struct rblk_device *device, const char *why);
 /*
- * REMOVING, and the end of everything but the struct, and of the registry's reference. No I/O is left
- * or comes.
+ * The end of everything but the struct, and of the registry's reference. No I/O is left or comes.
  */
 void rblk_device_dismantle(struct rblk_device *device);
 
-/* Any context: the connection is broken. The first reason is kept and logged. */
-void rblk_device_lost(struct rblk_device *device, const char *format, ...) __printf(2, 3);
-
-/* May new commands be sent? (They may still be lost right after.) */
+/* May the session's own commands be sent? (Their connection may still be lost right after.) */
 static inline bool rblk_device_live(const struct rblk_device *device)
 {
-	return smp_load_acquire(&device->state) == RBLK_DEVICE_LIVE;
+	return READ_ONCE(device->core.state) == CORE_SESSION_LIVE;
 }
 
-/*
- * The connection is broken, and in this state no work takes it down, which would end the waiting
- * calls.
- */
-static inline bool rblk_device_broken(const struct rblk_device *device)
-{
-	enum rblk_device_state state = smp_load_acquire(&device->state);
-
-	return (state == RBLK_DEVICE_CONNECTING || state == RBLK_DEVICE_REMOVING) &&
-	       READ_ONCE(device->reason[0]);
-}
-
-/* Is there a reason why the connection broke? Then text (RBLK_TEXT_BYTES) says it. */
+/* Why a connection was lost, or none is made, as one line; false: all are up. Any context. */
 bool rblk_device_say_reason(struct rblk_device *device, char *text);
 
 /* The target sent an event; softirq. */
@@ -167,11 +174,11 @@ void rblk_device_event(struct rblk_device *device, u16 event, u32 handle);
 /* A queue is on this RDMA device now; NULL: on none. */
 void rblk_device_note_ibdev(struct rblk_device *device, unsigned int queue,
 			    const struct ib_device *ibdev);
-/*
- * An RDMA device goes away: no work request of ours is left there on return, but for those of an
- * attach or a detach, on whose ends the connection manager waits. Sleeps.
- */
+/* An RDMA device goes away: no connection of ours is left there on return. Sleeps. */
 void rblk_device_ib_removed(struct ib_device *ibdev);
+
+/* F7: whoever has the volume open knows that writes may be lost. False: none are. */
+bool rblk_device_acknowledge(struct rblk_device *device);
 
 /* The disk's open and release. */
 int rblk_device_open(struct rblk_device *device);

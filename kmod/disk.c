@@ -6,53 +6,58 @@
 #include <linux/blk-mq.h>
 #include <linux/blkdev.h>
 #include <linux/log2.h>
+#include <linux/sysfs.h>
 
 #include "kmod/disk.h"
 #include "kmod/compat.h"
 #include "kmod/device.h"
+#include "kmod/drive.h"
 #include "kmod/memory.h"
 #include "kmod/queue.h"
-#include "kmod/trace.h"
+#include "kmod/waiting.h"
 
 /* -- blk-mq ------------------------------------------------------------------------------------- */
 
-/*
- * The device is not LIVE: the request is held, or ended here, as an error of queue_rq's would leave a
- * started request of dm-multipath's behind. Once it is FAILED, everything that is held has been ended.
- */
-static blk_status_t rblk_disk_queue_lost(struct request *rq, enum rblk_device_state state)
+/* Not an error of queue_rq's: that would leave a started request of dm-multipath's behind. */
+static void rblk_disk_end(struct rblk_io *io, blk_status_t status)
 {
-	struct rblk_io *io = blk_mq_rq_to_pdu(rq);
-
-	if (state != RBLK_DEVICE_LOST || blk_noretry_request(rq)) {
-		io->command.error = -ENOLINK; /* BLK_STS_TRANSPORT */
-		blk_mq_complete_request(rq);
-	}
-	return BLK_STS_OK;
+	io->command.error = blk_status_to_errno(status);
+	blk_mq_complete_request(rblk_io_rq(io));
 }
 
 static blk_status_t rblk_disk_queue_rq(struct blk_mq_hw_ctx *hctx,
 				       const struct blk_mq_queue_data *bd)
 {
-	struct rblk_queue *queue = hctx->driver_data;
+	struct rblk_queue *home = hctx->driver_data;
+	struct rblk_device *device = home->device;
 	struct rblk_io *io = blk_mq_rq_to_pdu(bd->rq);
-	enum rblk_device_state state = smp_load_acquire(&queue->device->state);
+	u8 route = smp_load_acquire(&device->route[home->index]);
 	blk_status_t status;
 
-	io->command.queue = queue;
-	io->command.tag = bd->rq->tag;
+	io->command.queue = home;
 	io->refusals = 0;
+	io->retry = false;
+	io->flush = 0;
+	if (unlikely(route == RBLK_NO_ROUTE)) {
+		blk_mq_start_request(bd->rq);
+		rblk_waiting_hold(device, io);
+		return BLK_STS_OK;
+	}
+	if (!rblk_queue_take_tag(device->queues[route], io))
+		return BLK_STS_RESOURCE;
 	/* Started before it is sent: its answer may come at once. */
 	blk_mq_start_request(bd->rq);
-	if (unlikely(state != RBLK_DEVICE_LIVE))
-		return rblk_disk_queue_lost(bd->rq, state);
-	status = rblk_io_send(io, queue);
-	/* The queue went down meanwhile: the request is held, like all that were sent. */
+	status = rblk_io_send(io, device->queues[route]);
+	/* Another queue's doorbell is nobody's to ring later: the route may have changed by then. */
+	if (bd->last || route != home->index)
+		rblk_queue_kick(device->queues[route]);
+	if (status == BLK_STS_OK || status == BLK_STS_RESOURCE)
+		return status;
 	if (status == BLK_STS_TRANSPORT)
-		status = BLK_STS_OK;
-	if (bd->last)
-		rblk_queue_kick(queue);
-	return status;
+		rblk_waiting_hold(device, io); /* the queue went down meanwhile */
+	else
+		rblk_disk_end(io, status);
+	return BLK_STS_OK;
 }
 
 static void rblk_disk_commit_rqs(struct blk_mq_hw_ctx *hctx)
@@ -85,7 +90,6 @@ static enum blk_eh_timer_return rblk_disk_timeout(struct request *rq)
 {
 	struct rblk_io *io = blk_mq_rq_to_pdu(rq);
 	struct rblk_queue *queue = io->command.queue;
-	struct rblk_device *device = queue->device;
 
 	/*
 	 * The polling task may have been stopped with the answer there; or another poller has ended
@@ -96,17 +100,16 @@ static enum blk_eh_timer_return rblk_disk_timeout(struct request *rq)
 		if (!blk_mq_request_started(rq) || blk_mq_request_completed(rq))
 			return BLK_EH_DONE;
 	}
-	/* Held, or sent again later than blk-mq knows of. */
+	/* It waits, or was sent again later than blk-mq knows of. */
 	if (READ_ONCE(io->command.account.state) == CORE_TAG_FREE ||
-	    (io->refusals && time_before(jiffies, io->sent_at + rq->timeout)))
+	    time_before(jiffies + rq->timeout / 8, io->sent_at + rq->timeout))
 		return BLK_EH_RESET_TIMER;
 	/*
 	 * Nothing can be taken back while the target may still touch the memory (F4): an answer that
-	 * does not come fails the connection, and the request is ended by the loss's own time.
+	 * does not come fails the connection, and the request goes again on the next.
 	 */
-	if (rblk_device_live(device))
-		rblk_device_lost(device, "queue %u: no answer to a command in %u ms",
-				 queue->index, device->options.command_ms);
+	rblk_queue_lost(queue, "no answer to a command in %u ms",
+			queue->device->options.command_ms);
 	return BLK_EH_RESET_TIMER;
 }
 
@@ -176,18 +179,34 @@ static u32 rblk_disk_discard_sectors(const struct rblk_device *device)
 	return min(device->max_discard_blocks, (UINT_MAX >> SECTOR_SHIFT) >> shift) << shift;
 }
 
-static int rblk_disk_limits(const struct rblk_device *device, struct rblk_limits *l)
+/* With lifecycle held, what it agreed to at login and its memory stay, even if it is lost. */
+static bool rblk_disk_queue_live(struct rblk_device *device, unsigned int queue)
+{
+	bool live;
+
+	lockdep_assert_held(&device->lifecycle);
+	spin_lock_irq(&device->core_lock);
+	live = device->core.queue[queue].state == CORE_QUEUE_LIVE;
+	spin_unlock_irq(&device->core_lock);
+	return live;
+}
+
+static int rblk_disk_limits(struct rblk_device *device, struct rblk_limits *l)
 {
 	u32 max_bytes = device->max_io_bytes, discard = rblk_disk_discard_sectors(device);
 	unsigned int i;
 
-	for (i = 0; i < device->queue_count; i++) {
+	/* One that is not connected now is of use only if it can do as much (drive.c). */
+	for (i = 0; i < device->hw_queues; i++) {
+		if (!rblk_disk_queue_live(device, i))
+			continue;
 		max_bytes = min(max_bytes, rblk_memory_max_bytes(device->queues[i]));
 		max_bytes = min(max_bytes, device->queues[i]->max_io_bytes);
 	}
 	/* The block layer cannot promise to send less than a page. */
 	if (max_bytes < PAGE_SIZE)
 		return -EOPNOTSUPP;
+	WRITE_ONCE(device->disk_bytes, max_bytes);
 	*l = (struct rblk_limits){
 		.logical_bytes = device->block_bytes,
 		.physical_bytes = rblk_disk_hint(device, device->physical_bytes, max_bytes),
@@ -212,18 +231,39 @@ static int rblk_disk_limits(const struct rblk_device *device, struct rblk_limits
 	return 0;
 }
 
-int rblk_disk_create(struct rblk_device *device)
+/*
+ * A hardware context for each queue that the target allows, and a request for each tag that a queue has
+ * for its own.
+ */
+static unsigned int rblk_disk_count_queues(struct rblk_device *device)
+{
+	unsigned int i, depth = UINT_MAX, plain = device->queue_count - device->options.poll_queues;
+
+	device->hw_queues = device->core.queues;
+	device->options.poll_queues = device->hw_queues > plain ? device->hw_queues - plain : 0;
+	device->credits = UINT_MAX;
+	for (i = 0; i < device->hw_queues; i++) {
+		if (!rblk_disk_queue_live(device, i))
+			continue;
+		device->credits = min_t(unsigned int, device->credits, device->queues[i]->credits);
+		depth = min(depth, device->queues[i]->home_tags);
+	}
+	return depth;
+}
+
+static int rblk_disk_create_locked(struct rblk_device *device)
 {
 	struct blk_mq_tag_set *set = &device->tag_set;
 	struct rblk_limits limits;
 	struct gendisk *disk;
-	unsigned int i, depth = UINT_MAX;
+	unsigned int depth = rblk_disk_count_queues(device);
 	int error;
 
-	for (i = 0; i < device->queue_count; i++)
-		depth = min_t(unsigned int, depth, device->queues[i]->credits);
+	lockdep_assert_held(&device->lifecycle);
+	if (depth == UINT_MAX)
+		return -ENOTCONN;
 	set->ops = &rblk_mq_ops;
-	set->nr_hw_queues = device->queue_count;
+	set->nr_hw_queues = device->hw_queues;
 	set->nr_maps = device->options.poll_queues ? HCTX_MAX_TYPES : 1;
 	set->queue_depth = depth;
 	set->numa_node = ibdev_to_node(device->queues[0]->ibdev);
@@ -254,23 +294,42 @@ int rblk_disk_create(struct rblk_device *device)
 	return 0;
 }
 
+int rblk_disk_create(struct rblk_device *device)
+{
+	int error;
+
+	/* No queue is taken down meanwhile. */
+	mutex_lock(&device->lifecycle);
+	error = rblk_disk_create_locked(device);
+	mutex_unlock(&device->lifecycle);
+	return error;
+}
+
 int rblk_disk_add(struct rblk_device *device)
 {
 	int error = device_add_disk(NULL, device->disk, rblk_disk_groups);
+	struct kernfs_node *group;
 
-	device->disk_added = !error;
-	return error;
+	if (error)
+		return error;
+	group = sysfs_get_dirent(disk_to_dev(device->disk)->kobj.sd, "rblk");
+	if (group)
+		device->state_node = sysfs_get_dirent(group, "state");
+	sysfs_put(group);
+	smp_store_release(&device->disk_added, true);
+	return 0;
 }
 
 void rblk_disk_remove(struct rblk_device *device)
 {
 	if (device->disk_added)
 		del_gendisk(device->disk);
-	device->disk_added = false;
+	WRITE_ONCE(device->disk_added, false);
 }
 
 void rblk_disk_destroy(struct rblk_device *device)
 {
+	sysfs_put(device->state_node);
 	if (device->disk)
 		put_disk(device->disk);
 	if (device->tag_set_ready)
@@ -301,52 +360,10 @@ void rblk_disk_unquiesce(struct rblk_device *device)
 	blk_mq_run_hw_queues(q, true);
 }
 
-static bool rblk_disk_unmap_one(struct request *rq, void *data)
-{
-	struct rblk_io *io = blk_mq_rq_to_pdu(rq);
-	struct rblk_command *command = &io->command;
-
-	/* A completed one is on its way to command.c's complete, which unmaps it. */
-	if (command->account.state == CORE_TAG_FREE || blk_mq_request_completed(rq))
-		return true;
-	list_del_init(&command->entry);
-	command->queue->commands[command->tag] = NULL;
-	command->account.state = CORE_TAG_FREE;
-	rblk_memory_unmap(io);
-	return true;
-}
-
 void rblk_disk_settle(struct rblk_device *device)
 {
 	if (device->tag_set_ready)
 		blk_mq_tagset_wait_completed_request(&device->tag_set);
-}
-
-void rblk_disk_unmap_held(struct rblk_device *device)
-{
-	if (device->tag_set_ready)
-		blk_mq_tagset_busy_iter(&device->tag_set, rblk_disk_unmap_one, NULL);
-}
-
-static bool rblk_disk_fail_one(struct request *rq, void *data)
-{
-	struct rblk_io *io = blk_mq_rq_to_pdu(rq);
-	const bool *fail_fast_only = data;
-
-	if (!blk_mq_request_started(rq) || blk_mq_request_completed(rq) ||
-	    (*fail_fast_only && !blk_noretry_request(rq)))
-		return true;
-	io->command.error = -ENOLINK; /* BLK_STS_TRANSPORT: another path may do better */
-	blk_mq_complete_request(rq);
-	return true;
-}
-
-void rblk_disk_fail_held(struct rblk_device *device, bool fail_fast_only)
-{
-	if (!device->tag_set_ready)
-		return;
-	blk_mq_tagset_busy_iter(&device->tag_set, rblk_disk_fail_one, &fail_fast_only);
-	blk_mq_tagset_wait_completed_request(&device->tag_set);
 }
 
 void rblk_disk_resize(struct rblk_device *device, u64 blocks)

@@ -12,6 +12,7 @@
 #include "kmod/module.h"
 
 struct workqueue_struct *rblk_workqueue;
+struct workqueue_struct *rblk_calls;
 
 /* Nothing is kept per RDMA device; this only notifies us before one is removed. */
 static int rblk_ib_add(struct ib_device *ibdev)
@@ -37,9 +38,14 @@ static int __init rblk_init(void)
 	rblk_workqueue = alloc_workqueue("rblk", WQ_UNBOUND | WQ_MEM_RECLAIM, 0);
 	if (!rblk_workqueue)
 		return -ENOMEM;
+	rblk_calls = alloc_workqueue("rblk_calls", WQ_UNBOUND | WQ_MEM_RECLAIM, 0);
+	if (!rblk_calls) {
+		error = -ENOMEM;
+		goto err_destroy_workqueue;
+	}
 	error = ib_register_client(&rblk_ib_client);
 	if (error)
-		goto err_destroy_workqueue;
+		goto err_destroy_calls;
 	error = rblk_control_init();
 	if (error)
 		goto err_unregister_client;
@@ -47,6 +53,8 @@ static int __init rblk_init(void)
 
 err_unregister_client:
 	ib_unregister_client(&rblk_ib_client);
+err_destroy_calls:
+	destroy_workqueue(rblk_calls);
 err_destroy_workqueue:
 	destroy_workqueue(rblk_workqueue);
 	return error;
@@ -57,6 +65,7 @@ static void __exit rblk_exit(void)
 	rblk_control_fini(); /* no attach or detach comes any more */
 	rblk_device_detach_all();
 	ib_unregister_client(&rblk_ib_client);
+	destroy_workqueue(rblk_calls);
 	destroy_workqueue(rblk_workqueue);
 }
 

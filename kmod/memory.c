@@ -11,6 +11,7 @@
 #include "kmod/memory.h"
 #include "kmod/compat.h"
 #include "kmod/device.h"
+#include "kmod/drive.h"
 #include "kmod/queue.h"
 #include "kmod/slots.h"
 
@@ -58,7 +59,7 @@ static void rblk_memory_registered(struct ib_cq *cq, struct ib_wc *wc)
 	struct rblk_queue *queue = cq->cq_context;
 
 	if (wc->status != IB_WC_SUCCESS && wc->status != IB_WC_WR_FLUSH_ERR)
-		rblk_device_lost(queue->device, "queue %u: registering memory: %s", queue->index,
+		rblk_queue_lost(queue, "registering memory: %s",
 				 ib_wc_status_msg(wc->status));
 }
 
@@ -368,7 +369,7 @@ int rblk_memory_map(struct rblk_io *io)
 	if (write)
 		rblk_memory_copy(io, true);
 	rblk_memory_sync_slot(queue, command->tag, true);
-	if (write && command->bytes <= queue->device->max_capsule_bytes) {
+	if (write && command->bytes <= min(queue->device->max_capsule_bytes, queue->capsule_bytes)) {
 		command->memory = RBLK_MEMORY_CAPSULE;
 		command->wire.flags |= RBLK_CMD_CAPSULE;
 		command->wire.segment.length = rblk_to_le32(command->bytes);
@@ -389,4 +390,7 @@ void rblk_memory_unmap(struct rblk_io *io)
 		sg_free_table_chained(&io->table, RBLK_INLINE_SG);
 	}
 	io->command.memory = RBLK_MEMORY_NONE;
+	if (io->borrowed)
+		rblk_queue_put_tag(io->command.queue, io->command.tag);
+	io->borrowed = false;
 }

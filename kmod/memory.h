@@ -34,7 +34,10 @@ u32 rblk_memory_max_bytes(const struct rblk_queue *queue);
  * negative errno (-ENOMEM: try later). Undone by rblk_memory_unmap().
  */
 int rblk_memory_map(struct rblk_io *io);
-/* After the rkey has ended, or the queue has been drained. Copies nothing; any context. Idempotent. */
+/*
+ * After the rkey has ended, or the queue has been drained. Copies nothing; gives back a borrowed tag;
+ * any context. Idempotent.
+ */
 void rblk_memory_unmap(struct rblk_io *io);
 /* A read that went through its slot: copy it to the request's pages. */
 void rblk_memory_copy_out(struct rblk_io *io);

@@ -5,8 +5,12 @@
 
 #include <linux/workqueue.h>
 
-/* Losses, give-ups, keep-alives: on the way of writing back memory, so with a rescuer. */
+/*
+ * Both are on the way of writing back memory, so each has a rescuer: what never waits for the target, and
+ * what does (connecting, the session's own commands), which the former ends.
+ */
 extern struct workqueue_struct *rblk_workqueue;
+extern struct workqueue_struct *rblk_calls;
 
 int rblk_control_init(void);
 void rblk_control_fini(void);

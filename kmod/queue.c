@@ -10,10 +10,44 @@
 
 #include "kmod/queue.h"
 #include "kmod/device.h"
+#include "kmod/drive.h"
 #include "kmod/memory.h"
 #include "kmod/trace.h"
 #include "proto/wire/wire_check.h"
 #include "proto/wire/wire_names.h"
+
+bool rblk_queue_take_tag(struct rblk_queue *queue, struct rblk_io *io)
+{
+	const struct request *rq = rblk_io_rq(io);
+	unsigned int borrow = queue->credits - queue->home_tags;
+	unsigned long flags, bit;
+
+	if (rq->mq_hctx->queue_num == queue->index && rq->tag < queue->home_tags) {
+		io->command.tag = rq->tag;
+		return true;
+	}
+	spin_lock_irqsave(&queue->lock, flags);
+	bit = find_first_zero_bit(queue->borrowed, borrow);
+	if (bit < borrow)
+		__set_bit(bit, queue->borrowed);
+	spin_unlock_irqrestore(&queue->lock, flags);
+	if (bit >= borrow)
+		return false;
+	/* For rblk_memory_unmap(), whatever becomes of it. */
+	io->command.queue = queue;
+	io->command.tag = queue->home_tags + bit;
+	io->borrowed = true;
+	return true;
+}
+
+void rblk_queue_put_tag(struct rblk_queue *queue, u16 tag)
+{
+	unsigned long flags;
+
+	spin_lock_irqsave(&queue->lock, flags);
+	__clear_bit(tag - queue->home_tags, queue->borrowed);
+	spin_unlock_irqrestore(&queue->lock, flags);
+}
 
 int rblk_queue_add(struct rblk_queue *queue, struct rblk_command *command)
 {
@@ -152,7 +186,7 @@ void rblk_queue_kick(struct rblk_queue *queue)
 out:
 	spin_unlock_irqrestore(&queue->lock, flags);
 	if (error)
-		rblk_device_lost(queue->device, "queue %u: posting: error %d", queue->index, error);
+		rblk_queue_lost(queue, "posting: error %d", error);
 }
 
 /* -- completions; softirq of this queue's CQ, or its poller -------------------------------------- */
@@ -193,11 +227,10 @@ void rblk_queue_wc_error(struct rblk_queue *queue, const char *what, const struc
 	/* Flushed although the queue is not being taken down: it went into error by itself. */
 	if (wc->status == IB_WC_WR_FLUSH_ERR) {
 		if (!READ_ONCE(queue->down))
-			rblk_device_lost(queue->device, "queue %u: the connection was lost",
-					 queue->index);
+			rblk_queue_lost(queue, "the connection was lost");
 		return;
 	}
-	rblk_device_lost(queue->device, "queue %u: %s: %s%s", queue->index, what,
+	rblk_queue_lost(queue, "%s: %s%s", what,
 			 ib_wc_status_msg(wc->status),
 			 wc->status == IB_WC_RETRY_EXC_ERR ?
 				 " (the target or its link is down)" :
@@ -236,7 +269,7 @@ static struct rblk_command *rblk_queue_command(struct rblk_queue *queue, u16 tag
 /* V6, V7: the target broke the protocol. */
 static void rblk_queue_bad_answer(struct rblk_queue *queue, u16 tag, const char *what)
 {
-	rblk_device_lost(queue->device, "queue %u: tag %u: %s", queue->index, tag, what);
+	rblk_queue_lost(queue, "tag %u: %s", tag, what);
 }
 
 /* One completion of a reply. False: V6. */
@@ -270,7 +303,7 @@ static bool rblk_queue_event(struct rblk_queue *queue,
 	/* V9. One that has been confirmed is not said again, either. */
 	if (queue->index || READ_ONCE(device->event_seen) != READ_ONCE(device->event_told) ||
 	    (u32)(result >> 32) == READ_ONCE(device->event_told)) {
-		rblk_device_lost(device, "queue %u: %s", queue->index,
+		rblk_queue_lost(queue, "%s",
 				 queue->index ? "an event on another queue than the first"
 					      : "an event before the last one was confirmed");
 		return false;
@@ -291,14 +324,13 @@ static void rblk_queue_reply(struct rblk_queue *queue, struct rblk_receive *rece
 	u16 count, i;
 
 	if (wc->wc_flags & IB_WC_WITH_IMM) {
-		rblk_device_lost(queue->device, "queue %u: a reply that is not a plain SEND",
-				 queue->index);
+		rblk_queue_lost(queue, "a reply that is not a plain SEND");
 		return;
 	}
 	error = rblk_check_reply(receive->data, wc->byte_len, queue->features,
 				 core_tags_count(queue->credits), &completions, &count);
 	if (error) {
-		rblk_device_lost(queue->device, "queue %u: malformed reply: %s", queue->index,
+		rblk_queue_lost(queue, "malformed reply: %s",
 				 rblk_wire_error_text(error));
 		return;
 	}
@@ -317,8 +349,7 @@ static void rblk_queue_reply(struct rblk_queue *queue, struct rblk_receive *rece
 	 * These answers are valid; no more are accepted.
 	 */
 	if (!named)
-		rblk_device_lost(queue->device, "queue %u: an invalidation that no answer names",
-				 queue->index);
+		rblk_queue_lost(queue, "an invalidation that no answer names");
 }
 
 static void rblk_queue_immediate(struct rblk_queue *queue, const struct ib_wc *wc)
@@ -366,11 +397,11 @@ void rblk_queue_receive_done(struct ib_cq *cq, struct ib_wc *wc)
 		rblk_queue_wc_error(queue, "receive", wc);
 		return;
 	}
+	rblk_queue_heard(queue);
 	/* C3: the target may use a credit again as soon as a command of this reply has ended. */
 	error = rblk_queue_post_receive(queue, queue->spare);
 	if (error) {
-		rblk_device_lost(queue->device, "queue %u: posting a receive: error %d",
-				 queue->index, error);
+		rblk_queue_lost(queue, "posting a receive: error %d", error);
 		return;
 	}
 	queue->spare = receive;
@@ -400,6 +431,5 @@ void rblk_queue_invalidate(struct rblk_queue *queue, struct rblk_io *io)
 		error = ib_post_send(queue->qp, &io->inv_wr, NULL);
 	spin_unlock_irqrestore(&queue->lock, flags);
 	if (error)
-		rblk_device_lost(queue->device, "queue %u: posting an invalidation: error %d",
-				 queue->index, error);
+		rblk_queue_lost(queue, "posting an invalidation: error %d", error);
 }

@@ -3,15 +3,17 @@
  * A queue: one RC connection, its completion queue, its receive buffers, its commands, its memory.
  * Queue i serves blk-mq's hardware context i; queue 0 also carries the session's own commands.
  *
- * Created and destroyed by device.c with device->lifecycle held. While it is connected: queue->lock
- * owns the list of commands waiting to be sent, the message ring and all posting to the send queue;
+ * Made by device.c for as long as the device; connected and taken down, again and again, by drive.c's works.
+ * While it is connected: queue->lock owns the list of commands waiting to be sent, the message ring and all posting to the send queue;
  * a command in flight belongs to the completion handlers (softirq of this queue's CQ, or its
  * poller: on one CPU at a time).
  */
 #ifndef RBLK_KMOD_QUEUE_H
 #define RBLK_KMOD_QUEUE_H
 
+#include <linux/bitmap.h>
 #include <linux/completion.h>
+#include <linux/workqueue.h>
 #include <rdma/ib_verbs.h>
 #include <rdma/rdma_cm.h>
 
@@ -24,6 +26,8 @@ struct rblk_call;
 struct rblk_device;
 struct rblk_io;
 
+/* Tags of a queue for the requests of queues that are lost. */
+#define RBLK_BORROW_MAX 128
 #define RBLK_MESSAGE_SGE 8       /* descriptors + in-capsule data of up to 7 commands */
 #define RBLK_MESSAGE_SGE_MIN 2   /* a descriptor and its data */
 #define RBLK_DESCRIPTORS_PER_MESSAGE 32
@@ -57,11 +61,20 @@ struct rblk_queue {
 	struct rblk_device *device;
 	unsigned int index;
 	bool polled; /* no interrupts: its CQ is looked at by rblk_queue_poll() alone */
-	u32 incarnation;
+	/* The login that is sent next, or was last; drive.c's while no attempt runs. */
+	u32 incarnation, fence_incarnation;
+	u64 epoch;
+	u16 session_queues;
+	u16 portal;
+	bool aborted;      /* the attempt is to end; rblk_queue_abort() */
+	bool connected;    /* drive.c: the last attempt succeeded */
+	u16 reject_reason; /* of the last attempt; 0: none was given */
+	u32 reject_detail;
+	u8 target_instance[16];
 
 	/* connection manager; `step` completes when the awaited event came, with step_error */
 	struct rdma_cm_id *cm_id;
-	unsigned long connect_by; /* jiffies */
+	unsigned long connect_by; /* jiffies; drive.c */
 	struct completion step;
 	int step_error;
 	char step_text[RBLK_TEXT_SHORT];
@@ -77,6 +90,7 @@ struct rblk_queue {
 	u16 wanted;   /* what receives and memory were made for */
 	u16 max_batch;
 	u32 features, command_bytes, max_io_bytes, keepalive_ms;
+	u32 capsule_bytes; /* data of one WRITE that fits a message, beside its descriptor */
 
 	spinlock_t lock;
 	bool down;                    /* lock: nothing may be posted any more */
@@ -105,29 +119,56 @@ struct rblk_queue {
 	spinlock_t poll_lock; /* one poller at a time, as there is one softirq; outside of lock */
 	bool poll_ended;      /* poll_lock: being drained */
 
+	/* Commands of requests of other queues have the tags from home_tags on. lock: which are in use. */
+	unsigned int home_tags;
+	DECLARE_BITMAP(borrowed, RBLK_BORROW_MAX);
+
+	u64 written; /* F7: this queue's writer of device->durable; its CQ's handlers */
+
+	/* drive.c */
+	struct work_struct connect_work, close_work, fence_work, probe_work;
+	u32 lost_incarnation; /* core_lock: that fence_work fences, in lost_epoch, over queue `via` */
+	u64 lost_epoch;
+	u16 via;
+
 	struct rblk_queue_stats stats;  /* lock, or the CQ's softirq or poller: each has one writer */
 };
 
-/* Sleeps. Connect, log in; on failure nothing is left and text (RBLK_TEXT_BYTES) says why. */
-int rblk_queue_create(struct rblk_device *device, unsigned int index, struct rblk_queue **queue,
-		      char *text);
+/* Without a connection; NULL: out of memory. */
+struct rblk_queue *rblk_queue_alloc(struct rblk_device *device, unsigned int index);
+/*
+ * Sleeps. Connect and log in. 0, or negative errno with one line in text (RBLK_TEXT_BYTES); reject_reason
+ * is the target's, if it gave one. Either way rblk_queue_stop() and release end it.
+ */
+int rblk_queue_connect(struct rblk_queue *queue, char *text);
+/* Any context: let a rblk_queue_connect() that waits fail at once. */
+void rblk_queue_abort(struct rblk_queue *queue);
 /*
  * Sleeps. QP to ERR and drained: afterwards no completion of it will come (F4), and no caller of
  * rblk_call_run() is left. Idempotent.
  */
 void rblk_queue_stop(struct rblk_queue *queue);
-/* Sleeps. After stop: keys are invalid, memory is unmapped, everything is freed. */
-void rblk_queue_destroy(struct rblk_queue *queue);
+/* Without a connection. */
+void rblk_queue_free(struct rblk_queue *queue);
 /*
- * The first half of it: the QP is destroyed and every key invalid, so that held commands may be
+ * Sleeps. After stop, the first half of a release: the QP is destroyed and every key invalid, so that held commands may be
  * unmapped; the device is still there to unmap from.
  */
 void rblk_queue_release_keys(struct rblk_queue *queue);
-/* The rest but the struct, to which the commands of held requests still point. */
+/* The rest: it can be connected again. */
 void rblk_queue_release_hardware(struct rblk_queue *queue);
 
+/* The portal that it is at, or was last tried at, for messages. */
+const char *rblk_queue_peer(const struct rblk_queue *queue);
 /* What a message of this queue may be; after login. */
 struct core_batch_limits rblk_queue_limits(const struct rblk_queue *queue);
+
+/*
+ * A tag of the queue for a request: its own, if this is the queue of its hardware context, or a borrowed one,
+ * which rblk_memory_unmap() gives back. False: none is free. Any context.
+ */
+bool rblk_queue_take_tag(struct rblk_queue *queue, struct rblk_io *io);
+void rblk_queue_put_tag(struct rblk_queue *queue, u16 tag);
 
 /* Add a prepared command to those to be sent. Any context. -ENOTCONN when the queue is down. */
 int rblk_queue_add(struct rblk_queue *queue, struct rblk_command *command);

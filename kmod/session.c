@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * A device's own commands on queue 0: IDENTIFY, OPEN and CLOSE, KEEPALIVE, and the refresh of a
- * volume that changed. Called by device.c, and by the device's works, which device.c cancels.
+ * A device's own commands on queue 0: IDENTIFY, OPEN and CLOSE, and the refresh of a volume that changed.
+ * Called by works of the device, which drive.c begins and cancels.
  */
 #include <linux/delay.h>
 #include <linux/log2.h>
@@ -12,36 +12,9 @@
 #include "kmod/disk.h"
 #include "kmod/module.h"
 #include "kmod/queue.h"
-#include "kmod/refused.h"
+#include "kmod/waiting.h"
 #include "proto/wire/wire_check.h"
 #include "proto/wire/wire_names.h"
-
-/* A target cannot make us send without a pause. */
-#define RBLK_KEEPALIVE_PAUSE_MS 10u
-
-void rblk_session_schedule_keepalive(struct rblk_device *device)
-{
-	u32 pause_ms = max(device->keepalive_ms / 2, RBLK_KEEPALIVE_PAUSE_MS);
-
-	if (device->keepalive_ms && rblk_device_live(device))
-		queue_delayed_work(rblk_workqueue, &device->keepalive_work,
-				   msecs_to_jiffies(pause_ms));
-}
-
-void rblk_session_keepalive_work(struct work_struct *work)
-{
-	struct rblk_device *device =
-		container_of(to_delayed_work(work), struct rblk_device, keepalive_work);
-	u32 event = READ_ONCE(device->event_seen);
-	struct rblk_session_command sc = { .opcode = RBLK_OP_KEEPALIVE, .argument = event };
-
-	if (!rblk_device_live(device))
-		return;
-	WRITE_ONCE(device->event_told, event); /* from its SEND on, the target may tell the next */
-	/* The queue's struct outlives this work: detach cancels it before anything is freed. */
-	rblk_call_run(device->queues[0], &sc, device->options.command_ms);
-	rblk_session_schedule_keepalive(device);
-}
 
 /*
  * One of the session's own commands until it is answered with anything but BUSY (C6), for
@@ -58,9 +31,9 @@ static int rblk_session_run(struct rblk_device *device, struct rblk_session_comm
 		sc->status = RBLK_OK;
 		error = rblk_call_run(device->queues[0], sc, device->options.command_ms);
 		if (!error || sc->status != RBLK_E_BUSY || time_after(jiffies, end) ||
-		    READ_ONCE(device->state) == RBLK_DEVICE_REMOVING)
+		    core_session_over(&device->core))
 			return error;
-		msleep(rblk_refused_pause_ms(++times));
+		msleep(rblk_waiting_pause_ms(++times));
 	}
 }
 
@@ -103,41 +76,71 @@ static int rblk_session_ask(struct rblk_device *device, struct rblk_wire_volume 
 	return error;
 }
 
-/* The longest data of one WRITE that fits a message of any queue, beside its descriptor. */
-static u32 rblk_session_capsule_room(const struct rblk_device *device)
-{
-	u32 bytes = RBLK_CAPSULE_DATA_MAX;
-	unsigned int i;
-
-	for (i = 0; i < device->queue_count; i++) {
-		struct core_batch_limits limits = rblk_queue_limits(device->queues[i]);
-
-		bytes = min(bytes, core_batch_capsule_max(&limits));
-	}
-	return bytes;
-}
-
 static void rblk_session_take_volume(struct rblk_device *device, const struct rblk_wire_volume *v)
 {
-	device->handle = rblk_le32(v->handle);
 	device->block_bytes = rblk_le32(v->block_bytes);
 	device->block_shift = ilog2(device->block_bytes);
 	device->blocks = rblk_le64(v->blocks);
 	device->volume_flags = rblk_le32(v->flags);
 	device->max_io_bytes = rblk_le32(v->max_io_bytes);
-	/* Announced for the volume, received by the queue: a target may be more generous with one. */
-	device->max_capsule_bytes = min(rblk_le32(v->max_capsule_bytes),
-					rblk_session_capsule_room(device));
+	/* Announced for the volume; what a queue receives may be less. */
+	device->max_capsule_bytes = rblk_le32(v->max_capsule_bytes);
 	device->physical_bytes = rblk_le32(v->physical_bytes);
 	device->optimal_bytes = rblk_le32(v->optimal_bytes);
 	device->discard_granularity = rblk_le32(v->discard_granularity_bytes);
 	device->max_discard_blocks = rblk_le32(v->max_discard_blocks);
 	memcpy(device->uuid, v->uuid, sizeof(device->uuid));
-	memcpy(device->cache_epoch, v->cache_epoch, sizeof(device->cache_epoch));
+	device->opened = true;
+}
+
+/* F7: is something lost that was acknowledged and not flushed, and has anyone the volume open? */
+static void rblk_session_learn_epoch(struct rblk_device *device, const struct rblk_wire_volume *v)
+{
+	bool dirty = false, lost;
+	unsigned int i;
+
+	mutex_lock(&device->opens_lock);
+	spin_lock_irq(&device->core_lock);
+	for (i = 0; i < device->queue_count; i++)
+		dirty |= core_durable_dirty(&device->durable, READ_ONCE(device->queues[i]->written));
+	lost = core_durable_opened(&device->durable, v->cache_epoch, dirty && device->openers);
+	spin_unlock_irq(&device->core_lock);
+	mutex_unlock(&device->opens_lock);
+	if (lost)
+		pr_err("rblk%d [%s]: writes that were acknowledged and not flushed may be lost: "
+		       "FLUSH fails until all have closed it, or acknowledge\n",
+		       device->index, rblk_device_peer(device));
+}
+
+/* What the disk has promised must still hold. NULL: it does. */
+static const char *rblk_session_differs(const struct rblk_device *device,
+					const struct rblk_wire_volume *v)
+{
+	u32 flags = rblk_le32(v->flags), was = device->volume_flags;
+	const u32 able = RBLK_VOLUME_FLUSH | RBLK_VOLUME_FUA;
+
+	if (memcmp(v->uuid, device->uuid, sizeof(device->uuid)))
+		return "another volume has its name now";
+	if (rblk_le32(v->block_bytes) != device->block_bytes)
+		return "its blocks have another size now";
+	if (rblk_le32(v->max_io_bytes) < device->disk_bytes)
+		return "its longest command is shorter now";
+	if (was & ~flags & able || flags & ~was & RBLK_VOLUME_VOLATILE_CACHE)
+		return "what it can make durable has changed";
+	return NULL;
+}
+
+/* It is the same volume: take over what may change. */
+static void rblk_session_take_changes(struct rblk_device *device, const struct rblk_wire_volume *v)
+{
+	rblk_session_learn_epoch(device, v);
+	if (rblk_le64(v->blocks) != device->blocks && READ_ONCE(device->disk_added))
+		rblk_disk_resize(device, rblk_le64(v->blocks));
 }
 
 int rblk_session_open_volume(struct rblk_device *device, char *text)
 {
+	const char *peer = rblk_queue_peer(device->queues[0]), *differs;
 	struct rblk_wire_volume volume;
 	u16 status = RBLK_OK;
 	int error = rblk_session_identify(device, &status);
@@ -145,15 +148,26 @@ int rblk_session_open_volume(struct rblk_device *device, char *text)
 	if (!error)
 		error = rblk_session_ask(device, &volume, &status);
 	if (error && status)
-		scnprintf(text, RBLK_TEXT_BYTES, "%s/%s: %s%s", device->options.address_text,
-			  device->options.volume, rblk_status_text(status),
+		scnprintf(text, RBLK_TEXT_BYTES, "%s/%s: %s%s", peer, device->options.volume,
+			  rblk_status_text(status),
 			  status == RBLK_E_BUSY ? " for longer than connect_ms" : "");
-	else if (error && !rblk_device_say_reason(device, text))
-		scnprintf(text, RBLK_TEXT_BYTES, "%s/%s: the target broke the protocol",
-			  device->options.address_text, device->options.volume);
+	else if (error == -EPROTO)
+		scnprintf(text, RBLK_TEXT_BYTES, "%s/%s: the target broke the protocol", peer,
+			  device->options.volume);
 	if (error)
-		return error;
-	rblk_session_take_volume(device, &volume);
+		return error; /* without a status the connection is lost: the machine knows why */
+	differs = device->opened ? rblk_session_differs(device, &volume) : NULL;
+	if (differs) {
+		scnprintf(text, RBLK_TEXT_BYTES, "%s/%s: %s", peer, device->options.volume, differs);
+		return -ENODEV;
+	}
+	if (!device->opened) {
+		rblk_session_take_volume(device, &volume);
+		rblk_session_learn_epoch(device, &volume);
+	} else {
+		rblk_session_take_changes(device, &volume);
+	}
+	WRITE_ONCE(device->handle, rblk_le32(volume.handle));
 	return 0;
 }
 
@@ -179,7 +193,7 @@ void rblk_session_refresh_work(struct work_struct *work)
 		if (!rblk_device_live(device))
 			return; /* the loss is what is logged */
 		if (status == RBLK_E_BUSY) {
-			queue_work(rblk_workqueue, work);
+			queue_work(rblk_calls, work);
 			return;
 		}
 		pr_warn("rblk%d: its volume has changed, but its new size cannot be read: %s\n",
@@ -188,9 +202,6 @@ void rblk_session_refresh_work(struct work_struct *work)
 	}
 	rblk_session_close_handle(device, rblk_le32(volume.handle));
 	/* The name may mean another volume by now. */
-	if (memcmp(volume.uuid, device->uuid, sizeof(device->uuid)) ||
-	    rblk_le32(volume.block_bytes) != device->block_bytes)
-		return;
-	if (rblk_le64(volume.blocks) != device->blocks)
-		rblk_disk_resize(device, rblk_le64(volume.blocks));
+	if (!rblk_session_differs(device, &volume))
+		rblk_session_take_changes(device, &volume);
 }

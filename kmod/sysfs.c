@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * /sys/block/rblkN/rblk/: what a device is connected to, how it is, what it has counted. Read only;
- * commands go through the control device.
+ * /sys/block/rblkN/rblk/: what a device is connected to, how it is, what it has counted; and two things to
+ * write: kill_connection, acknowledge. Everything else goes through the control device.
  */
 #include <linux/blkdev.h>
 #include <linux/device.h>
@@ -9,6 +9,7 @@
 
 #include "kmod/device.h"
 #include "kmod/disk.h"
+#include "kmod/drive.h"
 #include "kmod/queue.h"
 
 static struct rblk_device *rblk_sysfs_device(struct device *dev)
@@ -25,21 +26,25 @@ static struct rblk_device *rblk_sysfs_device(struct device *dev)
 	}                                                                                          \
 	static DEVICE_ATTR_RO(name)
 
-RBLK_SHOW(state, "%s", rblk_device_state_name(READ_ONCE(device->state)));
-RBLK_SHOW(target, "%s", device->options.address_text);
+RBLK_SHOW(state, "%s", core_session_state_name(READ_ONCE(device->core.state)));
+RBLK_SHOW(target, "%s", rblk_device_peer(device));
 RBLK_SHOW(volume, "%s", device->options.volume);
 RBLK_SHOW(attachment, "%016llx", device->attachment);
 RBLK_SHOW(wwid, "uuid.%16phN", device->uuid);
 RBLK_SHOW(serial, "%16phN", device->uuid);
-RBLK_SHOW(cache_epoch, "%16phN", device->cache_epoch);
-RBLK_SHOW(queues, "%u", device->queue_count);
+RBLK_SHOW(cache_epoch, "%16phN", device->durable.epoch);
+RBLK_SHOW(queues, "%u", device->hw_queues);
 RBLK_SHOW(poll_queues, "%u", device->options.poll_queues);
-RBLK_SHOW(credits, "%u", device->tag_set.queue_depth);
+RBLK_SHOW(credits, "%u", device->credits);
 RBLK_SHOW(losses, "%lld", atomic64_read(&device->losses));
 RBLK_SHOW(connect_ms, "%u", device->options.connect_ms);
 RBLK_SHOW(command_ms, "%u", device->options.command_ms);
+RBLK_SHOW(retries, "%lld", atomic64_read(&device->retries));
+RBLK_SHOW(writes_lost, "%d", READ_ONCE(device->durable.lost));
+RBLK_SHOW(reconnect_ms, "%u", device->options.reconnect_ms);
+RBLK_SHOW(fail_fast_ms, "%u", device->options.fail_fast_ms);
 RBLK_SHOW(give_up_ms, "%u", device->options.give_up_ms);
-RBLK_SHOW(keepalive_ms, "%u", device->keepalive_ms);
+RBLK_SHOW(keepalive_ms, "%u", READ_ONCE(device->queues[0]->keepalive_ms));
 
 /* The session's id allows taking over the session (section 13 of the specification): root alone. */
 static ssize_t session_show(struct device *dev, struct device_attribute *attr, char *buf)
@@ -48,19 +53,76 @@ static ssize_t session_show(struct device *dev, struct device_attribute *attr, c
 }
 static DEVICE_ATTR_ADMIN_RO(session);
 
-/* Why the connection was lost; empty while it is not. */
+/* Why a connection was lost, and why it does not come back; empty while all are up. */
 static ssize_t reason_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
-	struct rblk_device *device = rblk_sysfs_device(dev);
-	unsigned long flags;
-	ssize_t done;
+	char text[RBLK_TEXT_BYTES];
 
-	spin_lock_irqsave(&device->state_lock, flags);
-	done = sysfs_emit(buf, "%s\n", device->reason);
-	spin_unlock_irqrestore(&device->state_lock, flags);
-	return done;
+	rblk_device_say_reason(rblk_sysfs_device(dev), text);
+	return sysfs_emit(buf, "%s\n", text);
 }
 static DEVICE_ATTR_RO(reason);
+
+/* A line for each address of the target. */
+static ssize_t portals_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	const struct rblk_options *o = &rblk_sysfs_device(dev)->options;
+	unsigned int i;
+	int length = 0;
+
+	for (i = 0; i < o->portal_count; i++)
+		length += sysfs_emit_at(buf, length, "%s\n", o->portals[i].text);
+	return length;
+}
+static DEVICE_ATTR_RO(portals);
+
+/* "queue state portal" a line. */
+static ssize_t connections_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	struct rblk_device *device = rblk_sysfs_device(dev);
+	unsigned int i;
+	int length = 0;
+
+	for (i = 0; i < device->queue_count; i++) {
+		const struct core_queue *queue = &device->core.queue[i];
+
+		length += sysfs_emit_at(buf, length, "%u %s %s\n", i,
+					core_queue_state_name(READ_ONCE(queue->state)),
+					device->options.portals[READ_ONCE(queue->portal)].text);
+	}
+	return length;
+}
+static DEVICE_ATTR_RO(connections);
+
+/* For tests: the connection of queue N is cut, or of all. It comes back as any that is lost. */
+static ssize_t kill_connection_store(struct device *dev, struct device_attribute *attr,
+				     const char *buf, size_t bytes)
+{
+	struct rblk_device *device = rblk_sysfs_device(dev);
+	unsigned int i, only = UINT_MAX;
+	bool all = sysfs_streq(buf, "all");
+
+	if (!all && kstrtouint(buf, 10, &only))
+		return -EINVAL;
+	if (!all && only >= device->queue_count)
+		return -ERANGE;
+	for (i = 0; i < device->queue_count; i++)
+		if (all || i == only)
+			rblk_queue_lost(device->queues[i], "killed by hand (kill_connection)");
+	return bytes;
+}
+static DEVICE_ATTR_WO(kill_connection);
+
+/* F7: I know that writes may be lost. FLUSH works again. */
+static ssize_t acknowledge_store(struct device *dev, struct device_attribute *attr, const char *buf,
+				 size_t bytes)
+{
+	if (!sysfs_streq(buf, "1"))
+		return -EINVAL;
+	rblk_device_acknowledge(rblk_sysfs_device(dev));
+	return bytes;
+}
+static DEVICE_ATTR_WO(acknowledge);
 
 /* "name value" a line, summed over the queues. */
 static ssize_t counters_show(struct device *dev, struct device_attribute *attr, char *buf)
@@ -94,7 +156,10 @@ static struct attribute *rblk_attributes[] = {
 	&dev_attr_cache_epoch.attr,  &dev_attr_queues.attr,	&dev_attr_credits.attr,
 	&dev_attr_losses.attr,	     &dev_attr_connect_ms.attr, &dev_attr_command_ms.attr,
 	&dev_attr_give_up_ms.attr,   &dev_attr_keepalive_ms.attr, &dev_attr_reason.attr,
-	&dev_attr_counters.attr,     &dev_attr_poll_queues.attr, &dev_attr_attachment.attr, NULL,
+	&dev_attr_counters.attr,     &dev_attr_poll_queues.attr, &dev_attr_attachment.attr,
+	&dev_attr_retries.attr,	     &dev_attr_writes_lost.attr, &dev_attr_reconnect_ms.attr,
+	&dev_attr_fail_fast_ms.attr, &dev_attr_portals.attr,	&dev_attr_connections.attr,
+	&dev_attr_kill_connection.attr, &dev_attr_acknowledge.attr, NULL,
 };
 
 static const struct attribute_group rblk_attribute_group = {

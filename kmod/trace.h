@@ -137,8 +137,8 @@ TRACE_EVENT(rblk_state,
 		__entry->from = from;
 		__entry->to = to;
 	),
-	TP_printk("rblk%d %s -> %s", __entry->device, rblk_device_state_name(__entry->from),
-		  rblk_device_state_name(__entry->to))
+	TP_printk("rblk%d %s -> %s", __entry->device, core_session_state_name(__entry->from),
+		  core_session_state_name(__entry->to))
 );
 
 #endif

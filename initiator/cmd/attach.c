@@ -113,7 +113,8 @@ static bool attach_options_given(void)
 
 	return o->queues != none.queues || o->poll_queues != none.poll_queues ||
 	       o->credits != none.credits || o->connect_ms != none.connect_ms ||
-	       o->command_ms != none.command_ms || o->give_up_ms != none.give_up_ms ||
+	       o->command_ms != none.command_ms || o->reconnect_ms != none.reconnect_ms ||
+	       o->fail_fast_ms != none.fail_fast_ms || o->give_up_ms != none.give_up_ms ||
 	       o->initiator || o->read_only || o->accept_volatile;
 }
 

@@ -36,12 +36,13 @@
 /* The options of an attach; the module has its own default for what is not set. */
 struct attach_options {
 	uint64_t queues, poll_queues, credits, connect_ms, command_ms; /* 0: not set */
-	uint64_t give_up_ms;                                           /* ATTACH_UNSAID: not set */
+	uint64_t reconnect_ms;                                         /* 0: not set */
+	uint64_t fail_fast_ms, give_up_ms;                             /* ATTACH_UNSAID: not set */
 	const char *initiator;                                         /* NULL: not set */
 	bool read_only, accept_volatile;
 };
 #define ATTACH_UNSAID UINT64_MAX
-#define ATTACH_OPTIONS_DEFAULTS { .give_up_ms = ATTACH_UNSAID }
+#define ATTACH_OPTIONS_DEFAULTS { .fail_fast_ms = ATTACH_UNSAID, .give_up_ms = ATTACH_UNSAID }
 /* With the module's own limits, so that the message names the option. */
 #define ATTACH_OPTIONS(type, member)                                                               \
 	{ "queues", 0, CMD_OPTION_NUMBER, offsetof(type, member.queues), 1, RBLK_QUEUES_MAX,       \
@@ -66,6 +67,14 @@ struct attach_options {
 	  RBLK_ATTACH_WAIT_MS_MIN, RBLK_ATTACH_WAIT_MS_MAX, "TIME",                                \
 	  "a connection with a slower answer is considered lost (default: "                        \
 	  CMD_QUOTE(RBLK_ATTACH_COMMAND_S) "s)" },                                                 \
+	{ "reconnect", 0, CMD_OPTION_TIME, offsetof(type, member.reconnect_ms),                    \
+	  RBLK_ATTACH_RECONNECT_MS_MIN, RBLK_ATTACH_WAIT_MS_MAX, "TIME",                           \
+	  "the longest pause between two attempts to connect again (default: "                     \
+	  CMD_QUOTE(RBLK_ATTACH_RECONNECT_S) "s)" },                                               \
+	{ "fail-fast", 0, CMD_OPTION_TIME, offsetof(type, member.fail_fast_ms), 0,                 \
+	  RBLK_ATTACH_GIVE_UP_MS_MAX, "TIME",                                                      \
+	  "how long multipath's I/O waits for a lost connection, 0: as all other (default: "       \
+	  CMD_QUOTE(RBLK_ATTACH_FAIL_FAST_S) "s)" },                                               \
 	{ "give-up", 0, CMD_OPTION_TIME, offsetof(type, member.give_up_ms), 0,                     \
 	  RBLK_ATTACH_GIVE_UP_MS_MAX, "TIME",                                                      \
 	  "how long I/O waits for a lost connection, then fails (default: "                        \
@@ -73,7 +82,10 @@ struct attach_options {
 
 /* A URI that can be attached. 0, or -EINVAL with `reason` (ATTACH_REASON_BYTES), URI first. */
 int attach_uri_parse(const char *text, struct ini_uri *uri, char *reason);
-/* The line, without its end. address is numeric. 0, or -EINVAL with `reason`. */
+/*
+ * The line, without its end. address is numeric; of a URI with several hosts one of each, with commas
+ * between. 0, or -EINVAL with `reason`.
+ */
 int attach_line_compose(const struct ini_uri *uri, const char *address,
 			const struct attach_options *options, char *line, char *reason);
 
@@ -120,9 +132,10 @@ struct attached {
 	char attachment[40]; /* unique to this attach until the next reboot; not a secret */
 	char wwid[48], serial[40];
 	uint64_t bytes;
-	uint64_t block_bytes, queues, credits, losses;
-	uint64_t connect_ms, command_ms, give_up_ms, keepalive_ms;
+	uint64_t block_bytes, queues, credits, losses, retries;
+	uint64_t connect_ms, command_ms, reconnect_ms, fail_fast_ms, give_up_ms, keepalive_ms;
 	bool read_only;
+	bool writes_lost; /* acknowledged and not flushed: FLUSH fails (F7) */
 	struct {
 		char name[32];
 		uint64_t value;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The line that makes the kernel module attach a volume, composed from a URI, one numeric address
- * of its host, and options. Pure. The module checks everything again; this file checks what the
+ * The line that makes the kernel module attach a volume, composed from a URI, a numeric address
+ * of each of its hosts, and options. Pure. The module checks everything again; this file checks what the
  * module cannot see: a value that would be two words, and a URI that is not for it.
  */
 #include "initiator/cmd/attach.h"
@@ -78,7 +78,10 @@ int attach_line_compose(const struct ini_uri *uri, const char *address,
 			 RBLK_NAME_BYTES - 1);
 		return -EINVAL;
 	}
-	line_add(&line, "attach address=%s port=%s volume=%s", address, uri->hosts[0].port, uri->volume);
+	line_add(&line, "attach address=%s port=%s", address, uri->hosts[0].port);
+	for (unsigned int i = 1; i < uri->host_count; i++)
+		line_add(&line, ",%s", uri->hosts[i].port);
+	line_add(&line, " volume=%s", uri->volume);
 	if (o->queues)
 		line_add(&line, " queues=%" PRIu64, o->queues);
 	if (o->poll_queues)
@@ -91,6 +94,10 @@ int attach_line_compose(const struct ini_uri *uri, const char *address,
 		line_add(&line, " connect_ms=%" PRIu64, o->connect_ms);
 	if (o->command_ms)
 		line_add(&line, " command_ms=%" PRIu64, o->command_ms);
+	if (o->reconnect_ms)
+		line_add(&line, " reconnect_ms=%" PRIu64, o->reconnect_ms);
+	if (o->fail_fast_ms != ATTACH_UNSAID)
+		line_add(&line, " fail_fast_ms=%" PRIu64, o->fail_fast_ms);
 	if (o->give_up_ms != ATTACH_UNSAID)
 		line_add(&line, " give_up_ms=%" PRIu64, o->give_up_ms);
 	if (o->read_only)

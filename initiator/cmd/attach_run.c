@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * One attach from beginning to end: the URI, the host's addresses one after the other, the module's
- * answer, the device node, the record, and an event for udev.
+ * One attach from beginning to end: the URI, the host's addresses one after the other (or an address of
+ * each of several hosts), the module's answer, the device node, the record, and an event for udev.
  */
 #include "initiator/cmd/attach.h"
 
@@ -88,6 +88,63 @@ static int run_addresses(const char *name, const struct ini_uri *uri, int contro
 	freeaddrinfo(list);
 	for (unsigned int i = 0; err && i < refusals.count; i++)
 		cmd_error("%s%s", prefix, refusals.lines[i]);
+	return err;
+}
+
+/* The first address of a host, numeric. 0, or getaddrinfo()'s error. */
+static int run_resolve(const struct ini_uri_host *host, char *address, size_t bytes)
+{
+	const struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV };
+	struct addrinfo *list;
+	int err = getaddrinfo(host->name, host->port, &hints, &list);
+
+	if (err)
+		return err;
+	err = getnameinfo(list->ai_addr, list->ai_addrlen, address, (socklen_t)bytes, NULL, 0,
+			  NI_NUMERICHOST);
+	freeaddrinfo(list);
+	return err;
+}
+
+/*
+ * Several hosts are portals of one target: the module gets an address of each. A name that is not known
+ * now costs its path until the next attach.
+ */
+static int run_portals(const char *name, const struct ini_uri *uri, int control,
+		       const struct attach_options *options, char *device, size_t bytes)
+{
+	char line[ATTACH_LINE_BYTES], reason[ATTACH_REASON_BYTES], answer[ATTACH_ANSWER_BYTES];
+	char addresses[ATTACH_LINE_BYTES] = "", host[NI_MAXHOST], prefix[ATTACH_NAME_BYTES + 4];
+	struct ini_uri known = *uri;
+	size_t length = 0;
+	int err;
+
+	run_prefix(name, prefix, sizeof(prefix));
+	known.host_count = 0;
+	for (unsigned int i = 0; i < uri->host_count; i++) {
+		err = run_resolve(&uri->hosts[i], host, sizeof(host));
+		if (err) {
+			cmd_error("%s%s: %s", prefix, uri->hosts[i].name, gai_strerror(err));
+			continue;
+		}
+		known.hosts[known.host_count++] = uri->hosts[i];
+		length += (size_t)snprintf(addresses + length, sizeof(addresses) - length, "%s%s",
+					   length ? "," : "", host);
+		if (length >= sizeof(addresses))
+			return -E2BIG;
+	}
+	if (!known.host_count)
+		return -EHOSTUNREACH;
+	err = attach_line_compose(&known, addresses, options, line, reason);
+	if (err) {
+		cmd_error("%s%s", prefix, reason);
+		return err;
+	}
+	err = attach_control_send(control, line, answer);
+	if (err)
+		cmd_error("%s%s", prefix, answer);
+	else
+		snprintf(device, bytes, "%.*s", (int)bytes - 1, answer);
 	return err;
 }
 
@@ -230,7 +287,8 @@ int attach_run(const char *name, const char *uri, const struct attach_options *o
 	if (control < 0)
 		return -1;
 	attach_record_clean("");
-	err = run_addresses(name, &parsed, control, options, device, sizeof(device));
+	err = (parsed.host_count > 1 ? run_portals : run_addresses)(name, &parsed, control, options,
+								   device, sizeof(device));
 	if (!err)
 		err = run_finish(control, name, uri, device, attached);
 	close(control);

@@ -91,6 +91,10 @@ int attached_read(const char *root, const char *device, struct attached *a)
 	a->queues = attached_number(root, device, "rblk/queues");
 	a->credits = attached_number(root, device, "rblk/credits");
 	a->losses = attached_number(root, device, "rblk/losses");
+	a->retries = attached_number(root, device, "rblk/retries");
+	a->writes_lost = attached_number(root, device, "rblk/writes_lost") != 0;
+	a->reconnect_ms = attached_number(root, device, "rblk/reconnect_ms");
+	a->fail_fast_ms = attached_number(root, device, "rblk/fail_fast_ms");
 	a->connect_ms = attached_number(root, device, "rblk/connect_ms");
 	a->command_ms = attached_number(root, device, "rblk/command_ms");
 	a->give_up_ms = attached_number(root, device, "rblk/give_up_ms");

@@ -10,14 +10,24 @@
 #include <stdlib.h>
 #include <string.h>
 
+static bool found_hosts_equal(const struct ini_uri *a, const struct ini_uri *b)
+{
+	if (a->host_count != b->host_count)
+		return false;
+	for (unsigned int i = 0; i < a->host_count; i++)
+		if (strcasecmp(a->hosts[i].name, b->hosts[i].name) ||
+		    strcmp(a->hosts[i].port, b->hosts[i].port))
+			return false;
+	return true;
+}
+
 static bool found_uri_equal(const char *left, const char *right)
 {
 	char reason[ATTACH_REASON_BYTES];
 	struct ini_uri a, b;
 
 	return !attach_uri_parse(left, &a, reason) && !attach_uri_parse(right, &b, reason) &&
-	       !strcasecmp(a.hosts[0].name, b.hosts[0].name) && !strcmp(a.hosts[0].port, b.hosts[0].port) &&
-	       !strcmp(a.volume, b.volume);
+	       found_hosts_equal(&a, &b) && !strcmp(a.volume, b.volume);
 }
 
 /* One that was attached without this command has no URI; but sysfs shows its numeric address. */

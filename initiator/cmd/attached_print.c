@@ -28,9 +28,13 @@ int attached_print(const struct attached *list, int count)
 	}
 	cmd_table_print(table);
 	cmd_table_destroy(table);
-	for (i = 0; i < count; i++)
+	for (i = 0; i < count; i++) {
 		if (list[i].reason[0])
 			printf("%s: %s\n", list[i].device, list[i].reason);
+		if (list[i].writes_lost)
+			printf("%s: writes that were acknowledged and not flushed may be lost: fsync fails\n",
+			       list[i].device);
+	}
 	return fflush(stdout) ? cmd_error("standard output: cannot be written") : CMD_OK;
 }
 
@@ -54,16 +58,18 @@ static json_t *print_device(const struct attached *a)
 	char device[32];
 
 	snprintf(device, sizeof(device), "/dev/%s", a->device);
-	return json_pack("{s:s s:o s:o s:s s:s s:s s:o s:s s:s s:I s:I s:b s:I s:I s:I s:I s:I s:I s:I "
-			 "s:o}",
+	return json_pack("{s:s s:o s:o s:s s:s s:s s:o s:s s:s s:I s:I s:b s:I s:I s:I s:I s:b s:I s:I s:I s:I "
+			 "s:I s:I s:o}",
 			 "device", device, "name", cmd_json_words(a->name), "uri",
 			 cmd_json_words(a->uri), "peer", a->target, "volume", a->volume, "state",
 			 a->state, "error", cmd_json_words(a->reason), "wwid", a->wwid, "serial",
 			 a->serial, "bytes", (json_int_t)a->bytes, "block_bytes",
 			 (json_int_t)a->block_bytes, "read_only", (int)a->read_only, "queues",
 			 (json_int_t)a->queues, "credits", (json_int_t)a->credits, "losses",
-			 (json_int_t)a->losses, "connect_timeout_ns", print_ns(a->connect_ms),
-			 "command_timeout_ns", print_ns(a->command_ms), "give_up_ns",
+			 (json_int_t)a->losses, "retries", (json_int_t)a->retries, "writes_lost",
+			 (int)a->writes_lost, "connect_timeout_ns", print_ns(a->connect_ms),
+			 "command_timeout_ns", print_ns(a->command_ms), "reconnect_ns",
+			 print_ns(a->reconnect_ms), "fail_fast_ns", print_ns(a->fail_fast_ms), "give_up_ns",
 			 print_ns(a->give_up_ms), "keepalive_ns", print_ns(a->keepalive_ms),
 			 "counters", print_counters(a));
 }

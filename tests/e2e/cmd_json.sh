@@ -84,7 +84,7 @@ expect 0 "$FACTS" attached "$root"
 is list_attached
 (
 	cd "$root/sys/block/rblk0"
-	echo lost > rblk/state
+	echo recovering > rblk/state
 	echo "the target closed the connection" > rblk/reason
 	echo 10.0.0.1:4430 > rblk/target
 	echo 7000 > rblk/give_up_ms
@@ -92,7 +92,7 @@ is list_attached
 )
 expect 0 "$FACTS" attached "$root"
 is list_attached
-json_is '.attached[0] | .state == "lost" and .give_up_ns == 7000000000 and .counters.commands == 12'
+json_is '.attached[0] | .state == "recovering" and .give_up_ns == 7000000000 and .counters.commands == 12'
 
 # What fails.
 target_stop

@@ -36,6 +36,8 @@ static void everything_can_be_said(void **state)
 		.credits = 32,
 		.connect_ms = 100,
 		.command_ms = 2000,
+		.reconnect_ms = 300,
+		.fail_fast_ms = 0,
 		.give_up_ms = 0,
 		.initiator = "me",
 		.read_only = true,
@@ -44,8 +46,17 @@ static void everything_can_be_said(void **state)
 
 	compose("rblk://h/v", "::1", &all);
 	assert_string_equal(line, "attach address=::1 port=4430 volume=v queues=4 poll_queues=2 credits=32 "
-				  "initiator=me connect_ms=100 command_ms=2000 give_up_ms=0 "
+				  "initiator=me connect_ms=100 command_ms=2000 reconnect_ms=300 "
+				  "fail_fast_ms=0 give_up_ms=0 "
 				  "read_only volatile");
+}
+
+static void each_host_has_its_port(void **state)
+{
+	struct attach_options none = ATTACH_OPTIONS_DEFAULTS;
+
+	compose("rblk://a,b:99,[::1]/v", "10.9.0.1,10.9.1.1,::1", &none);
+	assert_string_equal(line, "attach address=10.9.0.1,10.9.1.1,::1 port=4430,99,4430 volume=v");
 }
 
 static void a_name_is_one_word(void **state)
@@ -81,6 +92,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(nothing_is_said_that_was_not_given),
 		cmocka_unit_test(everything_can_be_said),
+		cmocka_unit_test(each_host_has_its_port),
 		cmocka_unit_test(a_name_is_one_word),
 		cmocka_unit_test(other_uris_are_refused),
 	};

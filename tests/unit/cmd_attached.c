@@ -49,7 +49,7 @@ static int setup(void **state)
 	put_device("sda", "size", "8\n");
 	put_device("rblk10", "rblk/state", "live\n");
 	put_device("rblk10", "rblk/attachment", "aa\n");
-	put_device("rblk2", "rblk/state", "lost\n");
+	put_device("rblk2", "rblk/state", "recovering\n");
 	put_device("rblk2", "rblk/reason", "the target closed the connection\n");
 	put_device("rblk2", "rblk/target", "10.9.0.1:4430\n");
 	put_device("rblk2", "rblk/volume", "disk\n");
@@ -79,7 +79,7 @@ static void devices_are_found_in_order(void **state)
 	assert_int_equal(attached_list(root, &list), 2);
 	assert_string_equal(list[0].device, "rblk2");
 	assert_string_equal(list[1].device, "rblk10");
-	assert_string_equal(list[0].state, "lost");
+	assert_string_equal(list[0].state, "recovering");
 	assert_string_equal(list[0].reason, "the target closed the connection");
 	assert_string_equal(list[0].target, "10.9.0.1:4430");
 	assert_int_equal(list[0].bytes, 1048576);

@@ -34,12 +34,13 @@ write_blocks() {
 seen() { awk -v name="$1" '$1 == name { print int($2) }' /tmp/target.log; }
 read_blocks() { dd if="$LAB_DEV" of=/dev/null bs=64k count="$1" iflag=direct status=none; }
 
-# lost BEHAVIOUR TEXT [WORD...]: a write to such a target fails the connection, with TEXT as the reason.
+# lost BEHAVIOUR TEXT [WORD...]: a write to such a target fails the connection, with TEXT as the reason. One that is
+# lost ends the session here, so that the target need not behave better the next time.
 lost() {
 	local behaviour=$1 text=$2
 	shift 2
 	lab_target_start "$behaviour"
-	lab_attach disk queues=1 credits=8 give_up_ms=100 "$@"
+	lab_attach disk queues=1 credits=8 give_up_ms=0 "$@"
 	# The answer itself may be as good as any.
 	if write_blocks 1 2> /dev/null; then
 		case $behaviour in twice | invalidate | *event*) ;; *) lab_fail "$behaviour: a write was successful" ;; esac
@@ -49,6 +50,23 @@ lost() {
 	*"$text"*) ;;
 	*) lab_fail "$behaviour: reason $(attribute rblk/reason), not $text" ;;
 	esac
+	lab_detach
+	lab_target_stop
+}
+
+# fewer BEHAVIOUR TEXT: the second queue of two is not taken, for TEXT; the first does the work of both.
+fewer() {
+	lab_target_start "$1"
+	lab_attach disk queues=2 credits=8
+	is rblk/state live
+	case $(attribute rblk/connections) in "0 live "*"1 live "*) lab_fail "$1: both queues are up" ;; esac
+	said() { case $(attribute rblk/reason) in *"$TEXT"*) ;; *) return 1 ;; esac; }
+	TEXT=$2
+	lab_wait 20 said || lab_fail "$1: reason $(attribute rblk/reason), not $2"
+	for cpu in 0 1; do
+		taskset -c $cpu dd if="$LAB_DEV" of=/dev/null bs=4k count=64 iflag=direct status=none || lab_fail "$1: no I/O"
+	done
+	[ "$(attribute rblk/losses)" = 0 ] || lab_fail "$1: $(attribute rblk/losses) losses"
 	lab_detach
 	lab_target_stop
 }
@@ -63,10 +81,10 @@ refused reject-queues 'queue 0: login refused: more queues than the target allow
 refused reject-unknown 'queue 0: login refused: unknown reason (99)'
 refused reject-nonsense 'queue 0: nobody listens there'
 refused reject-silent 'queue 0: nobody listens there'
-refused reject-second 'queue 1: login refused: the target ran out of memory, queue pairs or sessions'
+fewer reject-second 'queue 1: login refused: the target ran out of memory, queue pairs or sessions'
 refused accept-version 'queue 0: another protocol version'
 lab_wait 20 no_queue_pairs || { rdma resource show qp; lab_fail "queue pairs of refused logins are left"; }
-refused other-instance 'queue 1: the target was restarted meanwhile'
+fewer other-instance 'queue 1: the target is not that of the other queues'
 refused other-epoch 'accepted another login than was sent'
 refused more-credits 'accepted another login than was sent'
 refused unasked-feature 'accepted another login than was sent'
@@ -84,7 +102,7 @@ refused close-read 'connection ended by the target' give_up_ms=86400000
 lab_target_start silent-open
 (exec 7<> /dev/rblk-control && echo "attach address=$LAB_ADDR volume=disk queues=1 command_ms=600000" >&7) 2> /dev/null &
 ATTACH=$!
-lab_wait 20 grep -q rblk_call_run "/proc/$ATTACH/stack" || lab_fail "the attach does not wait"
+lab_wait 20 grep -q rblk_device_attach "/proc/$ATTACH/stack" || lab_fail "the attach does not wait"
 kill -9 $ATTACH
 attach_gone() { [ ! -e "/proc/$ATTACH" ] || grep -q '^State:.Z' "/proc/$ATTACH/status"; }
 lab_wait 20 attach_gone || lab_fail "an attach that was killed hangs: $(cat /proc/$ATTACH/stack)"
@@ -204,7 +222,17 @@ lost immediate 'remote access error'
 lost too-long 'receive: local' # devices differ in which error it is
 lost not-plain 'a reply that is not a plain SEND'
 lost two-events 'an event before the last one was confirmed'
-WRITE_ON='taskset -c 1' lost event-elsewhere 'queue 1: an event on another queue than the first' queues=2
+# Of two queues the other goes on, and this one comes back.
+lab_target_start event-elsewhere
+lab_attach disk queues=2 credits=8 give_up_ms=86400000
+for i in 1 2 3; do
+	WRITE_ON='taskset -c 1' write_blocks 1 || lab_fail "event-elsewhere: a write failed"
+done
+is rblk/state live
+said() { dmesg | grep -q 'lost a connection: .*queue 1: an event on another queue than the first'; }
+lab_wait 20 said || lab_fail "event-elsewhere: $(attribute rblk/reason) $(dmesg | tail -n 5)"
+lab_detach
+lab_target_stop
 WRITE_SIZE=64k lost invalidate 'an invalidation that no answer names'
 lost closing 'connection'
 lost silent 'no answer to a command in 1000 ms' command_ms=1000

@@ -49,7 +49,7 @@ LAB_ADDR=10.9.1.1
 lab_target_start silent-open
 (exec 7<> /dev/rblk-control && echo "attach address=$LAB_ADDR volume=disk queues=1 command_ms=600000" >&7) 2> /dev/null &
 ATTACH=$!
-lab_wait 20 grep -q rblk_call_run "/proc/$ATTACH/stack" || lab_fail "the attach does not wait"
+lab_wait 20 grep -q rblk_device_attach "/proc/$ATTACH/stack" || lab_fail "the attach does not wait"
 rdma link delete rxe0 &
 DELETE=$!
 deleted() { [ ! -e /sys/class/infiniband/rxe0 ]; }
@@ -57,7 +57,7 @@ deleted() { [ ! -e /sys/class/infiniband/rxe0 ]; }
 lab_wait 10 deleted || lab_fail "the removal of rxe0 waits: $(cat /proc/$DELETE/stack)
 	open: $(ls -l /proc/[0-9]*/fd/* 2> /dev/null | grep uverbs)"
 wait $DELETE || lab_fail "rdma link delete: exit status $?"
-grep -q rblk_call_run "/proc/$ATTACH/stack" || lab_fail "the attach over rxe1 has ended"
+grep -q rblk_device_attach "/proc/$ATTACH/stack" || lab_fail "the attach over rxe1 has ended"
 
 lab_say "the device of an attach goes"
 kill -9 "$LAB_TARGET" # it has the device open

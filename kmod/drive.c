@@ -1,0 +1,562 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Takes the actions of a session's state machine: one work hands them out, others, one for each queue and
+ * purpose, carry them out, since connecting, draining and fencing wait. See drive.h.
+ *
+ * drive_work alone hands out, one action after the other. So whatever it began on a connection is begun
+ * before it lets close_work take that down, and close_work ends it: no work of one connection meets the next.
+ */
+#include <linux/jiffies.h>
+#include <linux/random.h>
+#include <linux/sched/mm.h>
+
+#include "kmod/drive.h"
+#include "kmod/attach_limits.h"
+#include "kmod/call.h"
+#include "kmod/device.h"
+#include "kmod/disk.h"
+#include "kmod/memory.h"
+#include "kmod/module.h"
+#include "kmod/queue.h"
+#include "kmod/session.h"
+#include "kmod/trace.h"
+#include "kmod/waiting.h"
+#include "proto/wire/wire_names.h"
+
+static u64 rblk_drive_now(void)
+{
+	return jiffies64_to_nsecs(get_jiffies_64());
+}
+
+/* -- what happened ------------------------------------------------------------------------------- */
+
+/*
+ * Which queue takes the requests of each hardware context: its own, or another that has interrupts.
+ * Called with core_lock held, after each event.
+ */
+static void rblk_drive_routes(struct rblk_device *device)
+{
+	const struct core_session *core = &device->core;
+	u8 other = RBLK_NO_ROUTE, gate = RBLK_GATE_HOLD;
+	unsigned int i;
+
+	lockdep_assert_held(&device->core_lock);
+	/* Before the routes: who finds none, and has to wait, looks at it then. */
+	if (core_session_over(core))
+		gate = RBLK_GATE_FAIL;
+	else if (core->failing_fast)
+		gate = RBLK_GATE_FAIL_FAST;
+	WRITE_ONCE(device->gate, gate);
+	for (i = 0; i < device->queue_count && other == RBLK_NO_ROUTE; i++)
+		if (core_session_open(core, i) && !device->queues[i]->polled)
+			other = i;
+	for (i = 0; i < device->queue_count; i++)
+		smp_store_release(&device->route[i], core_session_open(core, i) ? i : other);
+}
+
+/* After an event, with core_lock held. */
+static void rblk_drive_follow(struct rblk_device *device)
+{
+	rblk_drive_routes(device);
+	queue_work(rblk_workqueue, &device->drive_work);
+}
+
+void rblk_queue_lost(struct rblk_queue *queue, const char *format, ...)
+{
+	struct rblk_device *device = queue->device;
+	struct core_session *core = &device->core;
+	unsigned long flags;
+	char *text, *end;
+	va_list args;
+	u8 state;
+
+	spin_lock_irqsave(&device->core_lock, flags);
+	state = core->queue[queue->index].state;
+	if (state != CORE_QUEUE_LIVE && state != CORE_QUEUE_CONNECTING)
+		goto out;
+	text = state == CORE_QUEUE_LIVE ? device->reason : device->attempt;
+	end = text + RBLK_TEXT_BYTES;
+	if (state == CORE_QUEUE_CONNECTING || !text[0]) {
+		text += scnprintf(text, end - text, "%s: queue %u: ", rblk_queue_peer(queue),
+				  queue->index);
+		va_start(args, format);
+		vscnprintf(text, end - text, format, args);
+		va_end(args);
+	}
+	if (state == CORE_QUEUE_LIVE) {
+		device->reason_untold = true;
+		atomic64_inc(&device->losses);
+	}
+	core_session_lost(core, queue->index, rblk_drive_now());
+	rblk_drive_follow(device);
+out:
+	spin_unlock_irqrestore(&device->core_lock, flags);
+}
+
+void rblk_queue_heard(struct rblk_queue *queue)
+{
+	core_session_heard(&queue->device->core, queue->index, rblk_drive_now());
+}
+
+void rblk_drive_abandon(struct rblk_device *device, const char *why)
+{
+	unsigned long flags;
+
+	spin_lock_irqsave(&device->core_lock, flags);
+	if (!core_session_over(&device->core)) {
+		strscpy(device->reason, why, sizeof(device->reason));
+		device->attempt[0] = '\0';
+	}
+	core_session_abandon(&device->core, rblk_drive_now());
+	rblk_drive_follow(device);
+	spin_unlock_irqrestore(&device->core_lock, flags);
+}
+
+/* -- carrying out: connect, close ------------------------------------------------------------------ */
+
+/* Everything is up: nothing is wrong any more. core_lock is held. */
+static void rblk_drive_mend(struct rblk_device *device)
+{
+	const struct core_session *core = &device->core;
+
+	if (core->state != CORE_SESSION_LIVE || core_session_live(core) < core->queues)
+		return;
+	device->reason[0] = '\0';
+	device->attempt[0] = '\0';
+}
+
+static void rblk_drive_accepted(struct rblk_queue *queue)
+{
+	struct rblk_device *device = queue->device;
+
+	lockdep_assert_held(&device->core_lock);
+	if (!core_session_accepted(&device->core, queue->index, queue->target_instance,
+				   queue->keepalive_ms, rblk_drive_now()))
+		scnprintf(device->attempt, sizeof(device->attempt),
+			  "%s: queue %u: the target is not that of the other queues (or was restarted)",
+			  rblk_queue_peer(queue), queue->index);
+	rblk_drive_mend(device);
+}
+
+/*
+ * Requests of the queue's own hardware context have their own tags; the rest is for those of queues that
+ * are lost. A lone queue needs them only if it is granted fewer than the first time.
+ */
+static void rblk_drive_share_tags(struct rblk_queue *queue)
+{
+	const struct rblk_device *device = queue->device;
+	unsigned int borrow = clamp(queue->credits / 8u, 1u, (unsigned int)RBLK_BORROW_MAX);
+
+	if (device->queue_count == 1 && queue->credits >= READ_ONCE(device->credits))
+		borrow = 0;
+	queue->home_tags = queue->credits - borrow;
+}
+
+/* A disk that exists keeps its limits: a queue that can do less is of no use. */
+static int rblk_drive_check_limits(struct rblk_queue *queue, char *text)
+{
+	const struct rblk_device *device = queue->device;
+	u32 bytes = min(rblk_memory_max_bytes(queue), queue->max_io_bytes);
+
+	if (!READ_ONCE(device->disk_bytes) || bytes >= device->disk_bytes)
+		return 0;
+	scnprintf(text, RBLK_TEXT_BYTES, "%s: queue %u: commands of %u bytes, the disk has %u",
+		  rblk_queue_peer(queue), queue->index, bytes, device->disk_bytes);
+	return -EOPNOTSUPP;
+}
+
+static void rblk_drive_connect_work(struct work_struct *work)
+{
+	struct rblk_queue *queue = container_of(work, struct rblk_queue, connect_work);
+	struct rblk_device *device = queue->device;
+	unsigned int noio = memalloc_noio_save();
+	char text[RBLK_TEXT_BYTES];
+	int error = rblk_queue_connect(queue, text);
+	unsigned long flags;
+
+	if (!error)
+		error = rblk_drive_check_limits(queue, text);
+	if (!error)
+		rblk_drive_share_tags(queue);
+	spin_lock_irqsave(&device->core_lock, flags);
+	if (error && error != -ECANCELED)
+		strscpy(device->attempt, text, sizeof(device->attempt));
+	if (!error)
+		rblk_drive_accepted(queue);
+	else if (queue->reject_reason)
+		core_session_rejected(&device->core, queue->index, queue->reject_reason,
+				      queue->reject_detail, rblk_drive_now());
+	else
+		core_session_unreached(&device->core, queue->index, rblk_drive_now());
+	rblk_drive_follow(device);
+	spin_unlock_irqrestore(&device->core_lock, flags);
+	memalloc_noio_restore(noio);
+}
+
+/*
+ * F4, in this order: no request is being dispatched or sent again on it, the queue pair is in ERR and
+ * drained, every key is invalid; only then is anything unmapped. The requests stay started, and wait.
+ */
+static void rblk_drive_close(struct rblk_queue *queue)
+{
+	struct rblk_device *device = queue->device;
+	/* What memory is written back to may wait for this. */
+	unsigned int noio = memalloc_noio_save();
+	unsigned long flags;
+	bool open;
+
+	rblk_queue_abort(queue);
+	cancel_work_sync(&queue->connect_work);
+	open = !queue->down; /* else no command ever came, and I/O on other queues goes on */
+	mutex_lock(&device->lifecycle);
+	if (open)
+		rblk_disk_quiesce(device);
+	rblk_queue_stop(queue);
+	rblk_disk_settle(device);
+	rblk_queue_release_keys(queue);
+	rblk_waiting_take_lost(queue);
+	rblk_queue_release_hardware(queue);
+	if (open)
+		rblk_disk_unquiesce(device);
+	mutex_unlock(&device->lifecycle);
+	/* What was to be sent on this connection does not meet the next one. */
+	cancel_work_sync(&queue->probe_work);
+	if (!queue->index) {
+		cancel_work_sync(&device->name_work);
+		cancel_work_sync(&device->refresh_work);
+	}
+	spin_lock_irqsave(&device->core_lock, flags);
+	core_session_drained(&device->core, queue->index, rblk_drive_now());
+	rblk_drive_follow(device);
+	spin_unlock_irqrestore(&device->core_lock, flags);
+	memalloc_noio_restore(noio);
+}
+
+static void rblk_drive_close_work(struct work_struct *work)
+{
+	rblk_drive_close(container_of(work, struct rblk_queue, close_work));
+}
+
+/* -- carrying out: commands of the session ----------------------------------------------------------- */
+
+/*
+ * The answer comes when storage has ended what it had begun (F5), and until then from a living target. It
+ * counts for what it was asked for alone: the queue may have been connected and lost again meanwhile.
+ */
+static void rblk_drive_fence_work(struct work_struct *work)
+{
+	struct rblk_queue *queue = container_of(work, struct rblk_queue, fence_work);
+	struct rblk_device *device = queue->device;
+	const struct core_lost *lost = &device->core.queue[queue->index].lost;
+	struct rblk_session_command sc = { .opcode = RBLK_OP_FENCE, .lba = queue->index };
+	unsigned int noio = memalloc_noio_save();
+	u64 epoch;
+	u16 via;
+	int error;
+
+	spin_lock_irq(&device->core_lock);
+	sc.argument = queue->lost_incarnation;
+	epoch = queue->lost_epoch;
+	via = queue->via;
+	spin_unlock_irq(&device->core_lock);
+	error = rblk_call_run(device->queues[via], &sc, RBLK_CALL_FOREVER);
+	spin_lock_irq(&device->core_lock);
+	/* Without an answer its carrier is lost, which the machine knows; or there was no tag for it. */
+	if ((!error || sc.status || error == -EBUSY) && epoch == device->core.epoch && lost->via == via &&
+	    lost->incarnation == sc.argument) {
+		core_session_fenced(&device->core, queue->index, !error, rblk_drive_now());
+		rblk_drive_follow(device);
+	}
+	spin_unlock_irq(&device->core_lock);
+	memalloc_noio_restore(noio);
+}
+
+static void rblk_drive_probe_work(struct work_struct *work)
+{
+	struct rblk_queue *queue = container_of(work, struct rblk_queue, probe_work);
+	struct rblk_device *device = queue->device;
+	u32 event = READ_ONCE(device->event_seen);
+	struct rblk_session_command sc = { .opcode = RBLK_OP_KEEPALIVE };
+
+	if (!queue->index) {
+		sc.argument = event;
+		WRITE_ONCE(device->event_told, event); /* from its SEND on, the target may tell the next */
+	}
+	/* Without an answer the connection is lost by its keep-alive time, or by this one. */
+	rblk_call_run(queue, &sc, device->options.command_ms);
+}
+
+/*
+ * F7: acknowledgements of the former epoch count as such, so its connections are drained first. Queue 0's
+ * own was, before it was connected again.
+ */
+static void rblk_drive_name_work(struct work_struct *work)
+{
+	struct rblk_device *device = container_of(work, struct rblk_device, name_work);
+	unsigned int noio = memalloc_noio_save();
+	char text[RBLK_TEXT_BYTES] = "";
+	unsigned long flags;
+	unsigned int i;
+	int error;
+
+	for (i = 1; i < device->queue_count; i++)
+		flush_work(&device->queues[i]->close_work);
+	error = rblk_session_open_volume(device, text);
+	spin_lock_irqsave(&device->core_lock, flags);
+	if (error && text[0])
+		strscpy(device->attempt, text, sizeof(device->attempt));
+	core_session_named(&device->core, !error, rblk_drive_now());
+	rblk_drive_mend(device);
+	rblk_drive_follow(device);
+	spin_unlock_irqrestore(&device->core_lock, flags);
+	memalloc_noio_restore(noio);
+}
+
+/* -- handing out ------------------------------------------------------------------------------------ */
+
+static void rblk_drive_told(struct rblk_device *device)
+{
+	char reason[RBLK_TEXT_BYTES];
+	u8 state = READ_ONCE(device->core.state), was = device->told_state;
+
+	device->told_state = state;
+	trace_rblk_state(device, was, state);
+	if (!smp_load_acquire(&device->disk_added))
+		return;
+	if (state == CORE_SESSION_LIVE) {
+		pr_info("rblk%d [%s]: connected again\n", device->index, rblk_device_peer(device));
+		/* In the same epoch nobody has told it what changed meanwhile. */
+		queue_work(rblk_calls, &device->refresh_work);
+	} else if (state == CORE_SESSION_FAILED) {
+		rblk_device_say_reason(device, reason);
+		pr_err("rblk%d [%s]: gave up, I/O fails until it is detached: %s\n", device->index,
+		       rblk_device_peer(device), reason);
+	}
+	if (device->state_node)
+		sysfs_notify_dirent(device->state_node);
+}
+
+/* Here and not where it was noticed: a console is slow, and interrupts were off. */
+static void rblk_drive_tell_loss(struct rblk_device *device)
+{
+	char reason[RBLK_TEXT_BYTES];
+	bool untold;
+
+	spin_lock_irq(&device->core_lock);
+	untold = device->reason_untold;
+	device->reason_untold = false;
+	strscpy(reason, device->reason, sizeof(reason));
+	spin_unlock_irq(&device->core_lock);
+	if (untold && READ_ONCE(device->disk_added))
+		pr_warn_ratelimited("rblk%d [%s]: lost a connection: %s\n", device->index,
+				    rblk_device_peer(device), reason);
+}
+
+/* Under core_lock: what the works read is this action's. */
+static void rblk_drive_prepare(struct rblk_device *device, const struct core_action *action)
+{
+	struct rblk_queue *queue = device->queues[action->queue];
+
+	if (action->kind == CORE_ACTION_CONNECT) {
+		queue->incarnation = action->incarnation;
+		queue->fence_incarnation = action->fence;
+		queue->epoch = action->epoch;
+		queue->session_queues = device->core.queues;
+		queue->portal = action->portal;
+		/* Before the machine's own time, which would end it without a word. */
+		queue->connect_by = jiffies + msecs_to_jiffies(device->options.connect_ms) - 2;
+		WRITE_ONCE(queue->aborted, false);
+	} else if (action->kind == CORE_ACTION_FENCE) {
+		queue->lost_incarnation = action->incarnation;
+		queue->lost_epoch = action->epoch;
+		queue->via = action->via;
+	}
+}
+
+static void rblk_drive_act(struct rblk_device *device, const struct core_action *action)
+{
+	struct rblk_queue *queue = device->queues[action->queue];
+
+	switch (action->kind) {
+	case CORE_ACTION_CONNECT:
+		queue_work(rblk_calls, &queue->connect_work);
+		break;
+	case CORE_ACTION_CLOSE:
+		queue_work(rblk_workqueue, &queue->close_work);
+		break;
+	case CORE_ACTION_LEAVE:
+		rblk_queue_lost(queue, "moves to another portal");
+		break;
+	case CORE_ACTION_FENCE:
+		queue_work(rblk_calls, &queue->fence_work);
+		break;
+	case CORE_ACTION_PROBE:
+		queue_work(rblk_calls, &queue->probe_work);
+		break;
+	case CORE_ACTION_NAME:
+		queue_work(rblk_calls, &device->name_work);
+		break;
+	case CORE_ACTION_RELEASE:
+		rblk_waiting_release(device, action->queue);
+		break;
+	case CORE_ACTION_FAIL_FAST:
+		rblk_waiting_fail(device, true);
+		break;
+	case CORE_ACTION_FAIL_ALL:
+		rblk_waiting_fail(device, false);
+		WRITE_ONCE(device->ended, true);
+		break;
+	case CORE_ACTION_STATE:
+		rblk_drive_told(device);
+		break;
+	case CORE_ACTION_NONE:
+	case CORE_ACTIONS:
+		break;
+	}
+}
+
+static void rblk_drive_time(struct rblk_device *device)
+{
+	u64 now = rblk_drive_now(), next;
+
+	spin_lock_irq(&device->core_lock);
+	next = core_session_next_ns(&device->core);
+	spin_unlock_irq(&device->core_lock);
+	if (next != U64_MAX)
+		mod_delayed_work(rblk_workqueue, &device->tick_work,
+				 next > now ? nsecs_to_jiffies(next - now) + 1 : 0);
+}
+
+static void rblk_drive_work(struct work_struct *work)
+{
+	struct rblk_device *device = container_of(work, struct rblk_device, drive_work);
+	unsigned int noio = memalloc_noio_save();
+	struct core_action action;
+	bool more;
+
+	do {
+		spin_lock_irq(&device->core_lock);
+		more = core_session_action(&device->core, &action);
+		if (more)
+			rblk_drive_prepare(device, &action);
+		spin_unlock_irq(&device->core_lock);
+		if (more)
+			rblk_drive_act(device, &action);
+	} while (more);
+	rblk_drive_tell_loss(device);
+	rblk_drive_time(device);
+	rblk_waiting_kick(device);
+	wake_up_all(&device->session_wait);
+	memalloc_noio_restore(noio);
+}
+
+static void rblk_drive_tick_work(struct work_struct *work)
+{
+	struct rblk_device *device =
+		container_of(to_delayed_work(work), struct rblk_device, tick_work);
+
+	spin_lock_irq(&device->core_lock);
+	core_session_tick(&device->core, rblk_drive_now());
+	rblk_drive_follow(device);
+	spin_unlock_irq(&device->core_lock);
+}
+
+/* -- beginning and end -------------------------------------------------------------------------------- */
+
+void rblk_drive_init_queue(struct rblk_queue *queue)
+{
+	INIT_WORK(&queue->connect_work, rblk_drive_connect_work);
+	/* Two places, for lockdep: name_work waits for all but the first queue's, which waits for it. */
+	if (queue->index)
+		INIT_WORK(&queue->close_work, rblk_drive_close_work);
+	else
+		INIT_WORK(&queue->close_work, rblk_drive_close_work);
+	INIT_WORK(&queue->fence_work, rblk_drive_fence_work);
+	INIT_WORK(&queue->probe_work, rblk_drive_probe_work);
+}
+
+void rblk_drive_init(struct rblk_device *device)
+{
+	const struct core_session_options options = {
+		.queues = device->queue_count,
+		.portals = device->options.portal_count,
+		.connect_timeout_ms = device->options.connect_ms,
+		.reconnect_min_ms = RBLK_ATTACH_RECONNECT_MS_MIN,
+		.reconnect_max_ms = device->options.reconnect_ms,
+		.fail_fast_ms = device->options.fail_fast_ms,
+		.give_up_ms = 0, /* an attach takes the first failure for its answer */
+		.random = get_random_u32(),
+	};
+
+	INIT_WORK(&device->drive_work, rblk_drive_work);
+	INIT_WORK(&device->name_work, rblk_drive_name_work);
+	INIT_DELAYED_WORK(&device->tick_work, rblk_drive_tick_work);
+	memset(device->route, RBLK_NO_ROUTE, sizeof(device->route));
+	core_durable_init(&device->durable);
+	core_session_init(&device->core, &options);
+}
+
+void rblk_drive_start(struct rblk_device *device)
+{
+	spin_lock_irq(&device->core_lock);
+	core_session_start(&device->core, rblk_drive_now());
+	rblk_drive_follow(device);
+	spin_unlock_irq(&device->core_lock);
+}
+
+void rblk_drive_endure(struct rblk_device *device)
+{
+	spin_lock_irq(&device->core_lock);
+	device->core.options.give_up_ms = device->options.give_up_ms;
+	spin_unlock_irq(&device->core_lock);
+}
+
+bool rblk_drive_settled(const struct rblk_device *device)
+{
+	const struct core_session *core = &device->core;
+	unsigned int i;
+
+	if (READ_ONCE(device->ended))
+		return true;
+	if (READ_ONCE(core->state) != CORE_SESSION_LIVE)
+		return false;
+	for (i = 0; i < core->queues; i++) {
+		u8 state = READ_ONCE(core->queue[i].state);
+		u32 tries = READ_ONCE(core->queue[i].incarnation);
+
+		if (state == CORE_QUEUE_CONNECTING ? tries < 2 :
+						     state != CORE_QUEUE_LIVE && !tries)
+			return false;
+	}
+	return true;
+}
+
+void rblk_drive_stop(struct rblk_device *device)
+{
+	unsigned int i;
+
+	spin_lock_irq(&device->core_lock);
+	core_session_stop(&device->core, rblk_drive_now());
+	rblk_drive_follow(device);
+	spin_unlock_irq(&device->core_lock);
+	/* Every queue is closed by its own work, and nothing is connected any more. */
+	wait_event(device->session_wait, READ_ONCE(device->ended));
+	for (i = 0; i < device->queue_count; i++) {
+		cancel_work_sync(&device->queues[i]->connect_work);
+		cancel_work_sync(&device->queues[i]->fence_work);
+		cancel_work_sync(&device->queues[i]->probe_work);
+		flush_work(&device->queues[i]->close_work);
+	}
+	cancel_work_sync(&device->name_work);
+	cancel_work_sync(&device->refresh_work);
+	cancel_delayed_work_sync(&device->tick_work);
+	cancel_work_sync(&device->drive_work);
+	cancel_delayed_work_sync(&device->tick_work); /* the last drive may have set it */
+}
+
+void rblk_drive_leave_ibdev(struct rblk_queue *queue)
+{
+	rblk_queue_lost(queue, "its RDMA device was removed");
+	flush_work(&queue->device->drive_work);
+	flush_work(&queue->close_work);
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Drives a device's session as its state machine (proto/core/session.h) says. What happens is told to the
+ * machine where it happens, under device->core_lock; what follows is done by works, which may sleep.
+ */
+#ifndef RBLK_KMOD_DRIVE_H
+#define RBLK_KMOD_DRIVE_H
+
+#include <linux/types.h>
+
+struct rblk_device;
+struct rblk_queue;
+
+void rblk_drive_init(struct rblk_device *device);
+void rblk_drive_init_queue(struct rblk_queue *queue);
+/* Begin to connect. */
+void rblk_drive_start(struct rblk_device *device);
+/* Connected and named, every queue tried; or over. */
+bool rblk_drive_settled(const struct rblk_device *device);
+/* From here on a lost session comes back: until then it fails at once. */
+void rblk_drive_endure(struct rblk_device *device);
+/* FAILED, for this reason: all that waits fails as soon as it may. Any context. */
+void rblk_drive_abandon(struct rblk_device *device, const char *why);
+/* Sleeps. The session is over: returns when no queue has a connection and no work runs. */
+void rblk_drive_stop(struct rblk_device *device);
+
+/* Any context: the queue's connection, or its attempt, is lost. The first reason is kept. */
+void rblk_queue_lost(struct rblk_queue *queue, const char *format, ...) __printf(2, 3);
+/* Something of the queue's arrived. */
+void rblk_queue_heard(struct rblk_queue *queue);
+/* Sleeps. Close what is on this RDMA device, and wait for it. */
+void rblk_drive_leave_ibdev(struct rblk_queue *queue);
+
+#endif
