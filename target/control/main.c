@@ -29,6 +29,7 @@
 #include "target/serve/reactor.h"
 #include "target/control/reloader.h"
 #include "target/control/watchdog.h"
+#include "target/serve/letter.h"
 #include "target/serve/mail.h"
 #include "target/store/volume.h"
 
@@ -44,6 +45,7 @@ struct daemon {
 	int signals;		  /* signalfd */
 	struct tgt_config config; /* in force; its volumes are the reloader's while there is one */
 	struct tgt_registry *registry;
+	struct tgt_peers peers; /* the reactors */
 	struct tgt_reactor *reactors[TGT_REACTORS_MAX];
 	unsigned int reactor_count;
 	struct tgt_listener *listener;
@@ -124,7 +126,7 @@ static int reactors_start(struct daemon *daemon, char *error)
 	int status;
 
 	for (i = 0; i < daemon->config.reactors; i++) {
-		status = tgt_reactor_create(&daemon->config, i, daemon->registry,
+		status = tgt_reactor_create(&daemon->config, i, daemon->registry, &daemon->peers,
 					    &daemon->reactors[i], error);
 		if (status < 0)
 			return status;
@@ -364,6 +366,9 @@ static bool daemon_end(struct daemon *daemon)
 	/* Late logins were refused just now, with leases of the listener. */
 	tgt_listener_destroy(daemon->listener);
 	volumes_remove(daemon);
+	/* What came before may have used up its time, on a slow machine even without a fault. */
+	if (daemon->end_by_ns < env_now_ns() + DRAIN_SPARE_MS * 1000000ull)
+		daemon->end_by_ns = env_now_ns() + DRAIN_SPARE_MS * 1000000ull;
 	while (daemon->registry && tgt_registry_closing(daemon->registry, name)) {
 		poll(&signals, 1, DRAIN_LOOK_MS); /* nothing else is left to be served */
 		snprintf(what, sizeof(what), "closing volume %s", name);

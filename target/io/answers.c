@@ -9,43 +9,62 @@ static struct tgt_answer *answer_place(struct tgt_answers *answers, uint64_t num
 	return &answers->answers[number % RBLK_OPERATIONS_MAX];
 }
 
-enum tgt_operation tgt_answers_begin(struct tgt_answers *answers, uint64_t number, bool retry,
-				     const struct tgt_answer **answer)
+int tgt_answers_init(struct tgt_answers *answers)
 {
-	struct tgt_answer *place = answer_place(answers, number);
+	return -pthread_mutex_init(&answers->lock, NULL);
+}
 
+void tgt_answers_fini(struct tgt_answers *answers)
+{
+	pthread_mutex_destroy(&answers->lock);
+}
+
+static enum tgt_operation answer_begin(struct tgt_answer *place, uint64_t number, bool retry)
+{
 	/* A command that is under way has the place: an initiator uses number n only after
 	 * n - RBLK_OPERATIONS_MAX was answered, and retries only what the fence has ended (F5). */
 	if (place->under_way || number < place->number)
 		return TGT_OPERATION_INVALID;
-	if (number == place->number) {
-		*answer = place;
+	if (number == place->number)
 		return retry ? TGT_OPERATION_KNOWN : TGT_OPERATION_INVALID;
-	}
 	*place = (struct tgt_answer){.number = number, .under_way = true};
 	return TGT_OPERATION_NEW;
 }
 
-static struct tgt_answer *answer_under_way(struct tgt_answers *answers, uint64_t number)
+enum tgt_operation tgt_answers_begin(struct tgt_answers *answers, uint64_t number, bool retry,
+				     struct tgt_answer *answer)
+{
+	struct tgt_answer *place = answer_place(answers, number);
+	enum tgt_operation operation;
+
+	pthread_mutex_lock(&answers->lock);
+	operation = answer_begin(place, number, retry);
+	if (operation == TGT_OPERATION_KNOWN)
+		*answer = *place;
+	pthread_mutex_unlock(&answers->lock);
+	return operation;
+}
+
+static void answer_set(struct tgt_answers *answers, uint64_t number, struct tgt_answer answer)
 {
 	struct tgt_answer *place = answer_place(answers, number);
 
+	pthread_mutex_lock(&answers->lock);
 	assert(place->number == number && place->under_way);
-	place->under_way = false;
-	return place;
+	*place = answer;
+	pthread_mutex_unlock(&answers->lock);
 }
 
 void tgt_answers_end(struct tgt_answers *answers, uint64_t number, enum rblk_status status,
 		     uint64_t result)
 {
-	struct tgt_answer *place = answer_under_way(answers, number);
-
-	place->status = (uint16_t)status;
-	place->result = result;
+	answer_set(answers, number,
+		   (struct tgt_answer){
+			   .number = number, .status = (uint16_t)status, .result = result});
 }
 
 void tgt_answers_forget(struct tgt_answers *answers, uint64_t number)
 {
 	/* One below: that number may come again, and the older ones of its place may not. */
-	answer_under_way(answers, number)->number = number - 1;
+	answer_set(answers, number, (struct tgt_answer){.number = number - 1});
 }

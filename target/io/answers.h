@@ -4,11 +4,12 @@
  * an operation number; a number that was answered gets the same answer when it is sent again, and
  * nothing is done twice. The last RBLK_OPERATIONS_MAX answers are kept, so a session has no more of
  * these commands under way either. serve/ embeds one in each session: it ends with the epoch.
- * request.c asks it; the reactor's thread only.
+ * request.c asks it, on the threads of all reactors that have queues of the session.
  */
 #ifndef RBLK_TARGET_ANSWERS_H
 #define RBLK_TARGET_ANSWERS_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include "proto/wire/message.h"
@@ -20,19 +21,24 @@ struct tgt_answer {
 	bool under_way;	 /* no answer yet */
 };
 
-/* All zero: none. Number n has the place n modulo their count. */
+/* tgt_answers_init() and _fini(). Number n has the place n modulo their count. */
 struct tgt_answers {
+	pthread_mutex_t lock;
 	struct tgt_answer answers[RBLK_OPERATIONS_MAX];
 };
 
 enum tgt_operation {
 	TGT_OPERATION_NEW,     /* to be done now; under way until tgt_answers_end() or _forget() */
-	TGT_OPERATION_KNOWN,   /* *answer is its answer */
+	TGT_OPERATION_KNOWN,   /* *answer is set to its answer */
 	TGT_OPERATION_INVALID, /* seen before and no retry, under way, or too old to be known */
 };
 
+/* 0 or negative errno; of memory that is all zero. */
+int tgt_answers_init(struct tgt_answers *answers);
+void tgt_answers_fini(struct tgt_answers *answers);
+
 enum tgt_operation tgt_answers_begin(struct tgt_answers *answers, uint64_t number, bool retry,
-				     const struct tgt_answer **answer);
+				     struct tgt_answer *answer);
 /* It was done, as far as the answer says, and must not be done again. */
 void tgt_answers_end(struct tgt_answers *answers, uint64_t number, enum rblk_status status,
 		     uint64_t result);

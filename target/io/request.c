@@ -410,7 +410,7 @@ static void request_go(struct tgt_request *request, char *capsule)
 /* F8. True: it is to be done now. False: it has been answered. */
 static bool request_begin_operation(struct tgt_request *request)
 {
-	const struct tgt_answer *answer = NULL;
+	struct tgt_answer answer = {.number = 0};
 
 	switch (tgt_answers_begin(request->lane->answers, request->argument,
 				  request->flags & RBLK_CMD_RETRY, &answer)) {
@@ -418,8 +418,8 @@ static bool request_begin_operation(struct tgt_request *request)
 		request->numbered = true;
 		return true;
 	case TGT_OPERATION_KNOWN:
-		request->result = answer->result;
-		tgt_request_complete(request, (enum rblk_status)answer->status);
+		request->result = answer.result;
+		tgt_request_complete(request, (enum rblk_status)answer.status);
 		break;
 	case TGT_OPERATION_INVALID:
 		tgt_request_complete(request, RBLK_E_INVALID);

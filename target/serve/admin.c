@@ -13,6 +13,7 @@
 #include "target/serve/fence.h"
 #include "target/serve/handle.h"
 #include "target/serve/open.h"
+#include "target/serve/placed.h"
 #include "target/serve/queue.h"
 #include "target/serve/reserve.h"
 #include "target/serve/rights.h"
@@ -38,6 +39,10 @@ static void admin_identify(struct tgt_request *request, const struct admin_argum
 
 	if (rblk_check_identify(arguments->capsule, arguments->capsule_bytes)) {
 		tgt_request_complete(request, RBLK_E_INVALID);
+		return;
+	}
+	if (!tgt_parts_name(session, identify->initiator, tgt_rights_named)) {
+		tgt_request_complete(request, RBLK_E_NO_RESOURCES);
 		return;
 	}
 	/* The validator has found the terminating zero. */
@@ -88,16 +93,16 @@ static void admin_open(struct tgt_request *request, const struct admin_arguments
 static void admin_close(struct tgt_request *request, const struct admin_arguments *arguments)
 {
 	struct tgt_handle *handle = tgt_handle_find(admin_session(request), arguments->volume);
+	enum rblk_status status;
 
 	if (!handle) {
 		tgt_request_complete(request, RBLK_E_NO_VOLUME);
 		return;
 	}
-	if (tgt_handle_close(handle, request)) {
-		tgt_request_complete(request, RBLK_OK);
-		return;
-	}
-	if (tgt_request_hold(request))
+	status = tgt_handle_close(handle, request);
+	if (status != RBLK_E_BUSY)
+		tgt_request_complete(request, status);
+	else if (tgt_request_hold(request))
 		request->held = handle;
 }
 
@@ -212,9 +217,8 @@ static void admin_drop(struct tgt_request *request)
 
 static struct tgt_access *admin_find(struct tgt_lane *lane, uint32_t id, enum rblk_status *status)
 {
-	struct tgt_handle *handle = tgt_handle_find(tgt_queue_of(lane)->session, id);
+	struct tgt_handle *handle = tgt_handle_use(tgt_queue_of(lane)->session, id, status);
 
-	*status = handle ? RBLK_OK : RBLK_E_NO_VOLUME;
 	return handle ? &handle->access : NULL;
 }
 

@@ -1,17 +1,118 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * FENCE.
+ * FENCE. One that comes on a queue of another reactor goes home as a letter, waits there as others
+ * do, and comes back with the answer.
  */
 #include "target/serve/fence.h"
 
+#include <stdlib.h>
+#include <string.h>
 #include "target/io/request.h"
+#include "target/serve/placed.h"
 #include "target/serve/queue.h"
+
+struct tgt_fence_ask {
+	struct tgt_letter letter; /* first */
+	struct tgt_fence_ask *next;  /* of its place's */
+	struct tgt_session *home;    /* which is there as long as it has queues */
+	struct tgt_reactor *reactor; /* of the queue that asks: */
+	uint8_t id[16];
+	uint64_t epoch;
+	uint32_t asker_incarnation, sequence;
+	uint16_t asker, tag;
+	uint16_t index; /* what is to be fenced */
+	uint32_t incarnation;
+};
 
 /* Its place; the validator has checked lba < RBLK_QUEUES_MAX. */
 static struct tgt_place *fence_place(struct tgt_session *session, const struct tgt_request *request)
 {
 	return &session->places[request->lba];
 }
+
+static uint32_t place_incarnation(const struct tgt_place *place)
+{
+	return place->queue ? place->queue->incarnation : place->away->incarnation;
+}
+
+/* At home. False: it has ended already, or is not here; true: it has to be closed. */
+static bool fence_raise(struct tgt_place *place, uint32_t incarnation)
+{
+	/* F5: from now on a login of the fenced incarnation is stale, even if it was never here. */
+	if (incarnation > place->incarnation)
+		place->incarnation = incarnation;
+	return !tgt_place_empty(place) && place_incarnation(place) <= incarnation;
+}
+
+/* -- for a queue on another reactor ------------------------------------------------------------ */
+
+/* There. Its queue, or only the command, may have ended meanwhile. */
+static void ask_answered(struct tgt_reactor *reactor, struct tgt_letter *letter)
+{
+	struct tgt_fence_ask *ask = (struct tgt_fence_ask *)letter;
+	struct tgt_session *part = tgt_session_at(reactor, ask->id, ask->epoch, true);
+	struct tgt_queue *queue = part ? part->places[ask->asker].queue : NULL;
+	struct tgt_request *request;
+
+	if (queue && queue->lane.open && queue->incarnation == ask->asker_incarnation) {
+		request = &queue->lane.requests[ask->tag];
+		if (request->state == TGT_REQUEST_HELD && request->sequence == ask->sequence &&
+		    request->opcode == RBLK_OP_FENCE)
+			tgt_request_complete(request, RBLK_OK);
+	}
+	free(ask);
+}
+
+static void ask_answer(struct tgt_fence_ask *ask)
+{
+	ask->letter.read = ask_answered;
+	tgt_letter_send(ask->reactor, &ask->letter);
+}
+
+/* At home. */
+static void ask_read(struct tgt_reactor *reactor, struct tgt_letter *letter)
+{
+	struct tgt_fence_ask *ask = (struct tgt_fence_ask *)letter;
+	struct tgt_place *place = &ask->home->places[ask->index];
+
+	(void)reactor;
+	if (!fence_raise(place, ask->incarnation)) {
+		ask_answer(ask);
+		return;
+	}
+	ask->next = place->asks;
+	place->asks = ask;
+	tgt_place_close(place, "fenced by another queue");
+}
+
+static void ask_begin(struct tgt_session *part, struct tgt_request *request)
+{
+	const struct tgt_queue *own = tgt_queue_of(request->lane);
+	struct tgt_fence_ask *ask = calloc(1, sizeof(*ask));
+
+	if (!ask) {
+		tgt_request_complete(request, RBLK_E_NO_RESOURCES);
+		return;
+	}
+	if (!tgt_request_hold(request)) {
+		free(ask);
+		return;
+	}
+	ask->letter.read = ask_read;
+	ask->home = part->home;
+	ask->reactor = part->reactor;
+	memcpy(ask->id, part->id, sizeof(ask->id));
+	ask->epoch = part->epoch;
+	ask->asker = own->lane.index;
+	ask->asker_incarnation = own->incarnation;
+	ask->tag = request->tag;
+	ask->sequence = request->sequence;
+	ask->index = (uint16_t)request->lba;
+	ask->incarnation = (uint32_t)request->argument;
+	tgt_letter_send(part->home->reactor, &ask->letter);
+}
+
+/* -- the command ------------------------------------------------------------------------------- */
 
 void tgt_fence_begin(struct tgt_session *session, struct tgt_request *request)
 {
@@ -23,30 +124,38 @@ void tgt_fence_begin(struct tgt_session *session, struct tgt_request *request)
 		tgt_request_complete(request, RBLK_E_INVALID);
 		return;
 	}
-	/* F5: from now on a login of the fenced incarnation is stale, even if it was never here. */
-	if (incarnation > place->incarnation)
-		place->incarnation = incarnation;
-	if (!place->queue || place->queue->incarnation > incarnation) {
+	if (session->home) {
+		ask_begin(session, request);
+		return;
+	}
+	if (!fence_raise(place, incarnation)) {
 		tgt_request_complete(request, RBLK_OK);
 		return;
 	}
 	if (!tgt_request_hold(request))
 		return;
 	TAILQ_INSERT_TAIL(&place->fences, request, link);
-	tgt_queue_close(place->queue, "fenced by another queue");
+	tgt_place_close(place, "fenced by another queue");
 }
 
 void tgt_fence_drop(struct tgt_session *session, struct tgt_request *request)
 {
-	TAILQ_REMOVE(&fence_place(session, request)->fences, request, link);
+	/* Of a part: the answer will not find it. */
+	if (!session->home)
+		TAILQ_REMOVE(&fence_place(session, request)->fences, request, link);
 }
 
 void tgt_fence_done(struct tgt_place *place)
 {
+	struct tgt_fence_ask *ask;
 	struct tgt_request *request;
 
 	while ((request = TAILQ_FIRST(&place->fences))) {
 		TAILQ_REMOVE(&place->fences, request, link);
 		tgt_request_complete(request, RBLK_OK);
+	}
+	while ((ask = place->asks)) {
+		place->asks = ask->next;
+		ask_answer(ask);
 	}
 }

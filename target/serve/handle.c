@@ -10,6 +10,8 @@
 #include <string.h>
 #include "target/io/request.h"
 #include "target/serve/event.h"
+#include "target/serve/letter.h"
+#include "target/serve/placed.h"
 #include "target/serve/rights.h"
 
 #define INDEX_BITS 10
@@ -83,7 +85,9 @@ static void handle_release_port(struct tgt_handle *handle)
 
 	if (!port)
 		return;
+	pthread_mutex_lock(&handle->session->lock);
 	handle->access.port = NULL;
+	pthread_mutex_unlock(&handle->session->lock);
 	tgt_handle_port_put(handle->session->reactor, port);
 }
 
@@ -92,13 +96,26 @@ static void handle_free(struct tgt_handle *handle)
 	struct tgt_session *session = handle->session;
 	struct tgt_request *closer = handle->closer;
 
+	pthread_mutex_lock(&session->lock);
 	session->handles[handle->id & (RBLK_HANDLES_MAX - 1)] = NULL;
+	pthread_mutex_unlock(&session->lock);
 	tgt_event_forget(handle);
+	if (handle->told)
+		tgt_letter_send(session->home->reactor, handle->told);
 	handle_release_port(handle);
 	free(handle);
 	session->handles_open--;
 	if (closer)
 		tgt_request_complete(closer, RBLK_OK);
+}
+
+/* Closed here; nobody uses it, here or elsewhere. */
+static bool handle_check_end(struct tgt_handle *handle)
+{
+	if (handle->access.users || handle->parts)
+		return false;
+	handle_free(handle);
+	return true;
 }
 
 /* The last user has ended. */
@@ -107,31 +124,41 @@ static void handle_idle(struct tgt_access *access)
 	struct tgt_handle *handle = (struct tgt_handle *)access;
 
 	if (handle->closing)
-		handle_free(handle);
+		handle_check_end(handle);
 	else if (access->port && atomic_load(&access->port->volume->removed))
 		handle_release_port(handle);
+}
+
+/* Room for `slots` handles. 0 or -ENOMEM. */
+static int handle_room(struct tgt_session *session, uint32_t slots)
+{
+	struct tgt_handle **handles;
+
+	pthread_mutex_lock(&session->lock);
+	handles = realloc(session->handles, slots * sizeof(*handles));
+	if (handles) {
+		memset(handles + session->handle_slots, 0,
+		       (slots - session->handle_slots) * sizeof(*handles));
+		session->handles = handles;
+		session->handle_slots = slots;
+	}
+	pthread_mutex_unlock(&session->lock);
+	return handles ? 0 : -ENOMEM;
 }
 
 /* An index that is free, or -ENOMEM, -ENFILE. */
 static int handle_slot(struct tgt_session *session)
 {
 	uint32_t slots = session->handle_slots;
-	struct tgt_handle **handles;
 
 	for (uint32_t i = 0; i < slots; i++)
 		if (!session->handles[i])
 			return (int)i;
 	if (slots == RBLK_HANDLES_MAX)
 		return -ENFILE;
-	slots = slots ? slots * 2 : HANDLE_SLOTS_FIRST;
-	handles = realloc(session->handles, slots * sizeof(*handles));
-	if (!handles)
+	if (handle_room(session, slots ? slots * 2 : HANDLE_SLOTS_FIRST))
 		return -ENOMEM;
-	memset(handles + session->handle_slots, 0,
-	       (slots - session->handle_slots) * sizeof(*handles));
-	session->handles = handles;
-	session->handle_slots = slots;
-	return (int)(slots == HANDLE_SLOTS_FIRST ? 0 : slots / 2);
+	return (int)slots;
 }
 
 static enum rblk_status open_check(const struct tgt_volume *volume, uint32_t flags)
@@ -142,6 +169,14 @@ static enum rblk_status open_check(const struct tgt_volume *volume, uint32_t fla
 	    (flags & RBLK_OPEN_NEED_FUA && !info->can_fua))
 		return RBLK_E_UNSUPPORTED;
 	return RBLK_OK;
+}
+
+static void handle_publish(struct tgt_session *session, struct tgt_handle *handle)
+{
+	pthread_mutex_lock(&session->lock);
+	session->handles[handle->id & (RBLK_HANDLES_MAX - 1)] = handle;
+	pthread_mutex_unlock(&session->lock);
+	session->handles_open++;
 }
 
 enum rblk_status tgt_handle_open(struct tgt_session *session, struct tgt_volume *volume,
@@ -181,22 +216,186 @@ enum rblk_status tgt_handle_open(struct tgt_session *session, struct tgt_volume 
 	do {
 		handle->id = session->handle_generation++ << INDEX_BITS | (uint32_t)index;
 	} while (handle->id == 0);
-	session->handles[index] = handle;
-	session->handles_open++;
+	handle_publish(session, handle);
 	tgt_rights_opened(handle);
 	*out = handle;
 	return RBLK_OK;
 }
 
-bool tgt_handle_close(struct tgt_handle *handle, struct tgt_request *closer)
+/* -- parts ------------------------------------------------------------------------------------- */
+
+/* A letter: to a part, that a handle is closed; and back, when it has ended there. */
+struct handle_told {
+	struct tgt_letter letter; /* first */
+	struct tgt_reactor *home, *reactor;
+	uint8_t id[16];
+	uint64_t epoch;
+	uint32_t handle;
+};
+
+/* At home. The session may have ended meanwhile. */
+static void told_back(struct tgt_reactor *reactor, struct tgt_letter *letter)
 {
-	handle->closing = true;
-	if (!handle->access.users) {
-		handle_free(handle);
-		return true;
+	struct handle_told *told = (struct handle_told *)letter;
+	struct tgt_session *session = tgt_session_at(reactor, told->id, told->epoch, false);
+	uint32_t index = told->handle & (RBLK_HANDLES_MAX - 1);
+	struct tgt_handle *handle;
+
+	if (session && index < session->handle_slots) {
+		handle = session->handles[index];
+		if (handle && handle->id == told->handle && handle->parts) {
+			handle->parts--;
+			handle_check_end(handle);
+		}
 	}
+	free(told);
+}
+
+static void told_read(struct tgt_reactor *reactor, struct tgt_letter *letter)
+{
+	struct handle_told *told = (struct handle_told *)letter;
+	struct tgt_session *part = tgt_session_at(reactor, told->id, told->epoch, true);
+	struct tgt_handle *handle = part ? tgt_handle_find(part, told->handle) : NULL;
+
+	told->letter.read = told_back;
+	if (!handle) {
+		tgt_letter_send(told->home, &told->letter);
+		return;
+	}
+	handle->closing = true;
+	handle->told = &told->letter;
+	handle_check_end(handle);
+}
+
+/* One letter for each reactor that may have opened the handle. False: no memory. */
+static bool handle_letters(const struct tgt_handle *handle,
+			   struct handle_told *letters[TGT_REACTORS_MAX], unsigned int *count)
+{
+	const struct tgt_session *session = handle->session;
+	struct tgt_peers *peers = session->reactor->peers;
+
+	*count = 0;
+	for (unsigned int i = 0; session->queues_away && i < atomic_load(&peers->count); i++) {
+		struct handle_told *told;
+
+		if (!tgt_session_is_at(session, peers->reactors[i]))
+			continue;
+		told = calloc(1, sizeof(*told));
+		if (!told) {
+			while (*count)
+				free(letters[--*count]);
+			return false;
+		}
+		told->letter.read = told_read;
+		told->home = session->reactor;
+		told->reactor = peers->reactors[i];
+		memcpy(told->id, session->id, sizeof(told->id));
+		told->epoch = session->epoch;
+		told->handle = handle->id;
+		letters[(*count)++] = told;
+	}
+	return true;
+}
+
+enum rblk_status tgt_handle_close(struct tgt_handle *handle, struct tgt_request *closer)
+{
+	struct handle_told *letters[TGT_REACTORS_MAX];
+	unsigned int count;
+
+	if (!handle_letters(handle, letters, &count))
+		return RBLK_E_NO_RESOURCES;
+	/* From here on no part opens it. */
+	pthread_mutex_lock(&handle->session->lock);
+	handle->closing = true;
+	pthread_mutex_unlock(&handle->session->lock);
+	handle->parts = count;
+	for (unsigned int i = 0; i < count; i++)
+		tgt_letter_send(letters[i]->reactor, &letters[i]->letter);
+	if (handle_check_end(handle))
+		return RBLK_OK;
 	handle->closer = closer;
-	return false;
+	return RBLK_E_BUSY;
+}
+
+/* Has the session that number open? *volume: a reference; NULL: it was removed. */
+static bool home_find(struct tgt_session *home, uint32_t id, struct tgt_volume **volume,
+		      bool *read_only)
+{
+	struct tgt_handle *handle;
+
+	*volume = NULL;
+	pthread_mutex_lock(&home->lock);
+	handle = tgt_handle_find(home, id);
+	if (handle && handle->access.port && !atomic_load(&handle->access.port->volume->removed))
+		*volume = tgt_volume_ref(handle->access.port->volume);
+	if (handle)
+		*read_only = handle->access.read_only;
+	pthread_mutex_unlock(&home->lock);
+	return handle;
+}
+
+/* The first command that names it on this reactor. */
+static struct tgt_handle *part_open(struct tgt_session *part, uint32_t id,
+				    enum rblk_status *status)
+{
+	uint32_t index = id & (RBLK_HANDLES_MAX - 1), slots = HANDLE_SLOTS_FIRST;
+	struct tgt_handle *handle;
+	struct tgt_volume *volume;
+	bool read_only = false;
+
+	*status = RBLK_E_NO_VOLUME;
+	if (!home_find(part->home, id, &volume, &read_only))
+		return NULL;
+	*status = RBLK_E_NO_RESOURCES;
+	while (slots <= index)
+		slots *= 2;
+	handle = calloc(1, sizeof(*handle));
+	/* Its place may still have an older handle, whose last commands have not ended. */
+	if (!handle || (slots > part->handle_slots && handle_room(part, slots)) ||
+	    part->handles[index]) {
+		if (handle && index < part->handle_slots && part->handles[index])
+			*status = RBLK_E_BUSY;
+		if (volume)
+			tgt_volume_put(volume);
+		free(handle);
+		return NULL;
+	}
+	handle->session = part;
+	handle->id = id;
+	handle->access.read_only = read_only;
+	handle->access.idle = handle_idle;
+	if (volume) {
+		handle->access.port = tgt_handle_port_get(part->reactor, volume);
+		if (!handle->access.port) {
+			free(handle);
+			return NULL;
+		}
+	}
+	handle_publish(part, handle);
+	if (handle->access.port)
+		tgt_rights_opened(handle);
+	*status = RBLK_OK;
+	return handle;
+}
+
+struct tgt_handle *tgt_handle_use(struct tgt_session *session, uint32_t id,
+				  enum rblk_status *status)
+{
+	struct tgt_handle *handle = tgt_handle_find(session, id);
+
+	*status = RBLK_OK;
+	if (!handle && session->home)
+		handle = part_open(session, id, status);
+	else if (!handle)
+		*status = RBLK_E_NO_VOLUME;
+	if (!handle || !session->home || !handle->access.port)
+		return handle;
+	/* Large memory is registered with this reactor's devices by a thread. */
+	if (handle->access.port->state == TGT_PORT_OPENING)
+		*status = RBLK_E_BUSY;
+	else if (handle->access.port->state == TGT_PORT_FAILED)
+		*status = RBLK_E_NO_RESOURCES;
+	return *status == RBLK_OK ? handle : NULL;
 }
 
 void tgt_handle_close_all(struct tgt_session *session)
@@ -229,7 +428,7 @@ static void users_log(struct tgt_reactor *reactor, const struct tgt_volume *volu
 	unsigned int count = 0;
 
 	TAILQ_FOREACH(session, &reactor->sessions, link) {
-		if (!tgt_handle_session_uses(session, volume) || count++ >= USERS_LOGGED_MAX)
+		if (session->home || !tgt_handle_session_uses(session, volume) || count++ >= USERS_LOGGED_MAX)
 			continue;
 		tgt_log(TGT_LOG_WARNING, "volume %s: session %u [%s] %s had it open",
 			volume->config.name, session->number, session->peer, session->initiator);
@@ -253,7 +452,8 @@ static void handle_volume_event(struct tgt_reactor *reactor, struct tgt_volume *
 			if (!handle || !handle->access.port ||
 			    handle->access.port->volume != volume)
 				continue;
-			tgt_event_volume(handle, removed);
+			if (!session->home)
+				tgt_event_volume(handle, removed);
 			/* What is in flight finishes first: then handle_idle() releases it. */
 			if (removed && !handle->access.users)
 				handle_release_port(handle);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The reactor of a session. All queues of a session go to one reactor; the lease says to which, as
- * long as a login of the session is pending or the session exists. The control thread takes leases,
+ * The reactor of a session. All logins of a session go to one reactor, its home; the lease says to
+ * which, as long as a login of the session is pending or the session exists. The control thread takes leases,
  * for the connection requests that it hands out; logins and sessions give them back, on their
  * reactor's thread.
  */

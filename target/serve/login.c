@@ -18,6 +18,7 @@
 #include "target/serve/host.h"
 #include "target/serve/keepalive.h"
 #include "target/serve/measure.h"
+#include "target/serve/placed.h"
 #include "target/serve/queue.h"
 #include "target/serve/sessions.h"
 
@@ -118,6 +119,27 @@ static void login_failed(const struct tgt_login *login, struct tgt_queue *queue)
 	tgt_queue_close(queue, NULL);
 }
 
+/* Owns request and lease from now on. NULL: no memory. */
+static struct tgt_login *login_create(struct tgt_reactor *reactor, struct fab_request *request,
+				      const struct rblk_wire_login *wire, struct tgt_lease *lease)
+{
+	struct tgt_login *login = calloc(1, sizeof(*login));
+
+	if (!login)
+		return NULL;
+	login->host = tgt_host_get(reactor, fab_request_peer(request));
+	if (!login->host) {
+		free(login);
+		return NULL;
+	}
+	login->request = request;
+	login->lease = lease;
+	login->wire = *wire;
+	login->begun_ns = reactor->turn.now_ns;
+	fab_format_address(fab_request_peer(request), login->peer, sizeof(login->peer));
+	return login;
+}
+
 static void login_free(struct tgt_reactor *reactor, struct tgt_login *login)
 {
 	tgt_lease_put(login->lease);
@@ -138,7 +160,7 @@ static bool login_leaves_room(const struct tgt_reactor *reactor, const struct tg
 	if (rblk_le16(login->wire.queue_index) == 0)
 		return false;
 	TAILQ_FOREACH(session, &reactor->sessions, link)
-		if (!session->places[0].queue)
+		if (!session->home && !session->places[0].queue)
 			return true;
 	return false;
 }
@@ -277,6 +299,93 @@ static void login_begin_session(struct tgt_login *login, struct tgt_reactor *rea
 		tgt_session_end(session, NULL);
 }
 
+/* -- on another reactor ------------------------------------------------------------------------ */
+
+/* The reactor with the fewest connections, this one if it is one of them; a session's queue 0, and
+ * queues that measure, stay here. */
+static struct tgt_reactor *login_choose(struct tgt_reactor *reactor, const struct tgt_login *login,
+					const struct tgt_session *session)
+{
+	struct tgt_peers *peers = reactor->peers;
+	unsigned int count = peers ? atomic_load(&peers->count) : 0;
+	struct tgt_reactor *best = reactor;
+
+	if (rblk_le16(login->wire.queue_index) == 0 || session->measuring)
+		return reactor;
+	for (unsigned int i = 0; i < count; i++)
+		if (atomic_load(&peers->reactors[i]->load) < atomic_load(&best->load))
+			best = peers->reactors[i];
+	return best;
+}
+
+/* Its device as this reactor knows it, and the fabric. NULL: refused. */
+static struct tgt_device *login_device(struct tgt_reactor *reactor, const struct tgt_login *login,
+				       struct tgt_fabric **fabric)
+{
+	struct fab_device *fab_device = NULL;
+	struct tgt_device *device = NULL;
+
+	*fabric = login_fabric(reactor, login->request);
+	if (*fabric)
+		fab_device = fab_request_device((*fabric)->fab, login->request);
+	if (fab_device)
+		device = tgt_device_get(reactor, *fabric, fab_device);
+	if (!device)
+		login_reject_device(login, reactor, *fabric && !fab_device ? *fabric : NULL);
+	return device;
+}
+
+/* On the other reactor. Answers the request in every case. */
+static void login_arrive(struct tgt_reactor *reactor, struct tgt_letter *letter)
+{
+	struct tgt_placed *placed = (struct tgt_placed *)letter;
+	struct tgt_login *login = login_create(reactor, placed->request, &placed->wire, NULL);
+	struct tgt_session *part = NULL;
+	struct tgt_device *device;
+	struct tgt_fabric *fabric;
+
+	if (!login) {
+		login_reject(reactor, placed->request, RBLK_REJECT_NO_RESOURCES, 0, NULL);
+	} else if (reactor->turn.draining) {
+		login_reject(reactor, placed->request, RBLK_REJECT_DRAINING, 0, NULL);
+	} else if ((device = login_device(reactor, login, &fabric))) {
+		part = tgt_session_part(reactor, placed, login->host);
+		if (part)
+			login_accept(login, part, false, fabric, device, placed->features);
+		else
+			login_reject(reactor, placed->request, RBLK_REJECT_NO_RESOURCES, 0, NULL);
+	}
+	if (login)
+		login_free(reactor, login);
+	atomic_fetch_sub(&reactor->load, 1);
+	if (part && part->places[placed->index].queue) {
+		placed->accepted = true;
+		part->places[placed->index].queue->placed = placed;
+	} else {
+		tgt_session_part_ended(part, placed);
+	}
+}
+
+/* False: the queue is to be accepted here. Otherwise the request is answered, now or there. */
+static bool login_place(struct tgt_login *login, struct tgt_session *session, uint32_t features)
+{
+	struct tgt_reactor *reactor = login_choose(session->reactor, login, session);
+	struct tgt_placed *placed;
+
+	if (reactor == session->reactor)
+		return false;
+	placed = tgt_placed_create(session, reactor, login->request, &login->wire);
+	if (!placed) {
+		login_reject(session->reactor, login->request, RBLK_REJECT_NO_RESOURCES, 0, NULL);
+		return true;
+	}
+	placed->features = features;
+	placed->letter.read = login_arrive;
+	placed->back = tgt_session_queue_back;
+	tgt_placed_send(placed);
+	return true;
+}
+
 /* -- deciding ---------------------------------------------------------------------------------- */
 
 /* What this target grants on that device. */
@@ -308,7 +417,7 @@ static struct core_login_verdict login_judge(const struct tgt_login *login,
 		view.queue_count = session->queue_count;
 		view.measuring = session->measuring;
 		view.incarnation = session->places[index].incarnation;
-		view.queue_here = session->places[index].queue != NULL;
+		view.queue_here = !tgt_place_empty(&session->places[index]);
 	}
 	return core_login_judge(&login->wire, &view, &limits);
 }
@@ -317,25 +426,19 @@ static struct core_login_verdict login_judge(const struct tgt_login *login,
 static bool login_try(struct tgt_reactor *reactor, struct tgt_login *login)
 {
 	struct tgt_session *session = tgt_session_find(reactor, login->wire.session_id);
-	struct tgt_fabric *fabric = login_fabric(reactor, login->request);
-	struct fab_device *fab_device = NULL;
-	struct tgt_device *device = NULL;
 	struct core_login_verdict verdict;
+	struct tgt_fabric *fabric;
+	struct tgt_device *device = login_device(reactor, login, &fabric);
 
-	if (fabric)
-		fab_device = fab_request_device(fabric->fab, login->request);
-	if (fab_device)
-		device = tgt_device_get(reactor, fabric, fab_device);
-	if (!device) {
-		login_reject_device(login, reactor, fabric && !fab_device ? fabric : NULL);
+	if (!device)
 		return true;
-	}
 	if (session && session->ending)
 		return false;
-	verdict = login_judge(login, reactor, fab_device, session);
+	verdict = login_judge(login, reactor, device->device, session);
 	switch (verdict.action) {
 	case CORE_LOGIN_ACCEPT:
-		login_accept(login, session, false, fabric, device, verdict.features);
+		if (!login_place(login, session, verdict.features))
+			login_accept(login, session, false, fabric, device, verdict.features);
 		return true;
 	case CORE_LOGIN_CREATE:
 		login_begin_session(login, reactor, fabric, device, verdict.features);
@@ -344,7 +447,7 @@ static bool login_try(struct tgt_reactor *reactor, struct tgt_login *login)
 		login_reject(reactor, login->request, verdict.reason, verdict.detail, NULL);
 		return true;
 	case CORE_LOGIN_FENCE:
-		tgt_queue_close(session->places[rblk_le16(login->wire.queue_index)].queue,
+		tgt_place_close(&session->places[rblk_le16(login->wire.queue_index)],
 				"replaced by a newer incarnation");
 		return false;
 	case CORE_LOGIN_FORGET:
@@ -417,27 +520,6 @@ static bool login_make_room(struct tgt_reactor *reactor, const struct tgt_login 
 		     "too many logins of this host wait for older connections to end");
 	login_remove(reactor, victim);
 	return true;
-}
-
-/* Owns request and lease from now on. NULL: no memory. */
-static struct tgt_login *login_create(struct tgt_reactor *reactor, struct fab_request *request,
-				      const struct rblk_wire_login *wire, struct tgt_lease *lease)
-{
-	struct tgt_login *login = calloc(1, sizeof(*login));
-
-	if (!login)
-		return NULL;
-	login->host = tgt_host_get(reactor, fab_request_peer(request));
-	if (!login->host) {
-		free(login);
-		return NULL;
-	}
-	login->request = request;
-	login->lease = lease;
-	login->wire = *wire;
-	login->begun_ns = reactor->turn.now_ns;
-	fab_format_address(fab_request_peer(request), login->peer, sizeof(login->peer));
-	return login;
 }
 
 void tgt_login_begin(struct tgt_reactor *reactor, struct fab_request *request,

@@ -9,6 +9,7 @@
 #include "target/serve/event.h"
 #include "target/serve/handle.h"
 #include "target/serve/lease.h"
+#include "target/serve/letter.h"
 #include "target/serve/login.h"
 #include "target/serve/queue.h"
 #include "target/serve/reactor_impl.h"
@@ -33,7 +34,7 @@ enum mail_kind {
 
 /* Made by the sender, freed by the reactor. */
 struct reactor_mail {
-	struct tgt_mail head; /* first */
+	struct tgt_letter head; /* first; not counted as a letter of a reactor */
 	enum mail_kind kind;
 	struct tgt_volume *volume; /* VOLUME_, RIGHTS_: a reference; CUT, FORGET: likewise, or NULL */
 	struct fab_request *request;
@@ -47,6 +48,8 @@ static void reactor_list_changed(struct tgt_reactor *reactor)
 	struct tgt_session *session;
 
 	TAILQ_FOREACH(session, &reactor->sessions, link) {
+		if (session->home)
+			continue;
 		session->events.list_changed = true;
 		tgt_event_kick(session);
 	}
@@ -84,13 +87,17 @@ void tgt_mail_begin_drain(struct tgt_reactor *reactor)
 	reactor->drain_until_ns = reactor->turn.now_ns + (uint64_t)reactor->config.drain_ms * 1000000;
 	tgt_login_refuse_all(reactor);
 	TAILQ_FOREACH(session, &reactor->sessions, link) {
+		if (session->home)
+			continue;
 		session->events.draining = true;
 		tgt_event_kick(session);
 	}
 }
 
-static void reactor_read_mail(struct tgt_reactor *reactor, struct reactor_mail *mail)
+static void reactor_read_mail(struct tgt_reactor *reactor, struct tgt_letter *letter)
 {
+	struct reactor_mail *mail = (struct reactor_mail *)letter;
+
 	switch (mail->kind) {
 	case MAIL_LOGIN:
 		tgt_login_begin(reactor, mail->request, &mail->login, mail->bytes, mail->lease);
@@ -139,7 +146,12 @@ unsigned int tgt_mail_take(struct tgt_reactor *reactor)
 	while (mail) {
 		struct tgt_mail *next = mail->next;
 
-		reactor_read_mail(reactor, (struct reactor_mail *)mail);
+		struct tgt_letter *letter = (struct tgt_letter *)mail;
+
+		if (letter->read == reactor_read_mail)
+			reactor_read_mail(reactor, letter);
+		else
+			tgt_letter_read(reactor, letter);
 		mail = next;
 		count++;
 	}
@@ -153,7 +165,8 @@ static bool reactor_send(struct tgt_reactor *reactor, struct reactor_mail letter
 	if (!mail)
 		return false;
 	*mail = letter;
-	tgt_mailbox_send(&reactor->mailbox, &mail->head);
+	mail->head.read = reactor_read_mail;
+	tgt_mailbox_send(&reactor->mailbox, &mail->head.mail);
 	return true;
 }
 

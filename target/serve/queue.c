@@ -23,7 +23,7 @@ int tgt_queue_init(struct tgt_queue *queue, struct tgt_session *session, struct 
 	queue->lane.fabric = fabric->index;
 	queue->lane.session_number = session->number;
 	queue->lane.reports_max = TGT_REPORTS_PER_QUEUE;
-	queue->lane.answers = &session->answers;
+	queue->lane.answers = session->home ? &session->home->answers : &session->answers;
 	return tgt_lane_init(&queue->lane, &session->reactor->turn, &session->share, terms->ops,
 			     &terms->lane, ring);
 }
@@ -62,6 +62,7 @@ void tgt_queue_join(struct tgt_queue *queue)
 	place->incarnation = queue->incarnation;
 	session->queues_here++;
 	reactor->queue_count++;
+	atomic_fetch_add(&reactor->load, 1);
 	session->host->queues++;
 	queue->device->queues++;
 	tgt_lane_open(&queue->lane);
@@ -170,6 +171,7 @@ void tgt_queue_destroy(struct tgt_queue *queue)
 	assert(queue->drained && !queue->lane.active);
 	TAILQ_REMOVE(&reactor->ended, queue, ended_link);
 	reactor->queue_count--;
+	atomic_fetch_sub(&reactor->load, 1);
 	queue->session->host->queues--;
 	tgt_lane_fini(&queue->lane);
 	queue->free(queue);

@@ -17,6 +17,7 @@ struct tgt_queue {
 	struct tgt_session *session;
 	struct tgt_fabric *fabric;
 	struct tgt_device *device;
+	struct tgt_placed *placed; /* of a part: to be given back at the end; else NULL */
 	uint32_t incarnation;
 	void (*free)(struct tgt_queue *queue); /* connection, memory, promises */
 

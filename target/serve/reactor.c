@@ -17,6 +17,7 @@
 #include "target/io/work.h"
 #include "target/serve/device.h"
 #include "target/serve/keepalive.h"
+#include "target/serve/letter.h"
 #include "target/serve/login.h"
 #include "target/serve/mail.h"
 #include "target/serve/open.h"
@@ -168,6 +169,9 @@ static void reactor_step_drain(struct tgt_reactor *reactor)
 		if ((reactor->ring && tgt_ring_inflight(reactor->ring)) ||
 		    !TAILQ_EMPTY(&reactor->changes))
 			return;
+		tgt_peers_empty(reactor);
+		if (!tgt_peers_ended(reactor))
+			return;
 		atomic_store_explicit(&reactor->drained, true, memory_order_release);
 		return;
 	}
@@ -176,7 +180,7 @@ static void reactor_step_drain(struct tgt_reactor *reactor)
 	for (session = TAILQ_FIRST(&reactor->sessions); session; session = following) {
 		following = TAILQ_NEXT(session, link);
 		if (!session->ending)
-			tgt_session_end(session, "the target is shutting down");
+			tgt_session_drain(session, "the target is shutting down");
 	}
 }
 
@@ -315,10 +319,14 @@ static void *reactor_thread(void *argument)
 int tgt_reactor_start(struct tgt_reactor *reactor)
 {
 	char name[16];
-	int err = pthread_create(&reactor->thread, NULL, reactor_thread, reactor);
+	int err;
 
-	if (err)
+	tgt_peers_join(reactor);
+	err = pthread_create(&reactor->thread, NULL, reactor_thread, reactor);
+	if (err) {
+		tgt_peers_leave(reactor);
 		return -err;
+	}
 	reactor->started = true;
 	snprintf(name, sizeof(name), "reactor-%u", reactor->index);
 	pthread_setname_np(reactor->thread, name);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * A reactor: one thread that owns sessions with all their queues, one fab per fabric kind that is
+ * A reactor: one thread that owns sessions and queues, one fab per fabric kind that is
  * listened on, one ring, one buffer pool. No lock and no allocation per I/O; other threads only
  * send it messages. The control thread creates, starts, stops and destroys reactors.
  */
@@ -12,13 +12,15 @@
 #include "target/store/volume.h"
 
 struct tgt_reactor;
+struct tgt_peers;
 
 /*
- * error: TGT_ERROR_BYTES. `index` 0..reactors-1. config is copied where it is kept; the registry
- * outlives the reactor.
+ * error: TGT_ERROR_BYTES. `index` 0..reactors-1, in this order. config is copied where it is kept;
+ * registry and peers (letter.h) outlive the reactor.
  */
 int tgt_reactor_create(const struct tgt_config *config, unsigned int index,
-		       struct tgt_registry *registry, struct tgt_reactor **reactor, char *error);
+		       struct tgt_registry *registry, struct tgt_peers *peers,
+		       struct tgt_reactor **reactor, char *error);
 /* The thread. Without start, a test or the simulator drives tgt_reactor_step() itself. */
 int tgt_reactor_start(struct tgt_reactor *reactor);
 void tgt_reactor_destroy(struct tgt_reactor *reactor); /* after stop; frees everything */

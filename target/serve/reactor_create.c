@@ -181,7 +181,8 @@ static int reactor_create_ring(struct tgt_reactor *reactor, char *error)
 }
 
 int tgt_reactor_create(const struct tgt_config *config, unsigned int index,
-		       struct tgt_registry *registry, struct tgt_reactor **out, char *error)
+		       struct tgt_registry *registry, struct tgt_peers *peers,
+		       struct tgt_reactor **out, char *error)
 {
 	struct tgt_reactor *reactor = calloc(1, sizeof(*reactor));
 	int err;
@@ -190,6 +191,7 @@ int tgt_reactor_create(const struct tgt_config *config, unsigned int index,
 		return tgt_error(error, -ENOMEM, "reactor %u: out of memory", index);
 	reactor_init(reactor, config, index);
 	reactor->registry = registry;
+	reactor->peers = peers;
 	err = tgt_mailbox_init(&reactor->mailbox);
 	if (err)
 		tgt_error(error, err, "reactor %u: eventfd: %s", index, strerror(-err));

@@ -44,6 +44,7 @@ struct tgt_device;
 struct tgt_open;
 struct tgt_change;
 struct tgt_host;
+struct tgt_peers;
 
 TAILQ_HEAD(tgt_session_list, tgt_session);
 TAILQ_HEAD(tgt_queue_list, tgt_queue);
@@ -65,6 +66,7 @@ struct tgt_reactor {
 	struct tgt_config config; /* its volumes are not kept */
 	unsigned int index;
 	struct tgt_registry *registry; /* the process's volumes; outlives the reactor */
+	struct tgt_peers *peers;       /* the process's reactors; outlives this one */
 	uint64_t keepalive_ns;
 	unsigned int sessions_max, queues_max; /* this reactor's share */
 
@@ -80,6 +82,8 @@ struct tgt_reactor {
 	struct tgt_mailbox mailbox; /* any thread sends */
 	/* tgt_reactor_rights_changed(); fixed. mail.c is above those who change rights. */
 	bool (*tell_rights)(struct tgt_reactor *reactor, struct tgt_volume *volume);
+	/* Connections, here and on their way here: what another reactor goes by that places one. */
+	_Atomic unsigned int load;
 
 	struct tgt_host_list hosts; /* of the sessions and logins */
 	struct tgt_session_list sessions;
@@ -99,6 +103,8 @@ struct tgt_reactor {
 	struct tgt_log_limit totals_limit;
 
 	uint64_t drain_until_ns;
+	bool is_peer;	      /* it has a thread (letter.h): control thread, before that begins */
+	bool is_empty;	      /* draining, and without a session */
 	_Atomic bool drained; /* any thread reads */
 	unsigned int asked;	       /* control thread */
 	_Atomic unsigned int answered; /* control thread reads */

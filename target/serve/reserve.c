@@ -185,14 +185,15 @@ static void reserve_log(const struct tgt_session *session, const struct tgt_volu
 static struct tgt_volume *reserve_volume(struct tgt_session *session, struct tgt_request *request,
 					 uint32_t id)
 {
-	struct tgt_handle *handle = tgt_handle_find(session, id);
+	enum rblk_status status;
+	struct tgt_handle *handle = tgt_handle_use(session, id, &status);
 
 	if (request->lane->turn->draining) {
 		tgt_request_complete(request, RBLK_E_DRAINING);
 		return NULL;
 	}
 	if (!handle) {
-		tgt_request_complete(request, RBLK_E_NO_VOLUME);
+		tgt_request_complete(request, status);
 		return NULL;
 	}
 	if (!handle->access.port || atomic_load(&handle->access.port->volume->removed)) {

@@ -3,7 +3,9 @@
  * A session: one initiator's relation to this target. It has queues and volume handles, and it
  * survives the loss of all queues for a while, so that a reconnection finds its handles and an
  * older incarnation is recognised. Here are the structs; sessions.c creates and frees a session.
- * Every field belongs to its reactor's thread.
+ * Queues other than 0 may be on other reactors (placed.h), each of which then has a part of the
+ * session: a struct tgt_session, too, with its queues and handles there. Every field belongs to the
+ * thread of its reactor; parts read their home's handles, under its lock, and its answers.
  */
 #ifndef RBLK_TARGET_SESSION_H
 #define RBLK_TARGET_SESSION_H
@@ -12,14 +14,19 @@
 #include "target/io/access.h"
 #include "target/io/answers.h"
 #include "target/io/share.h"
+#include "target/serve/letter.h"
 #include "target/serve/reactor_impl.h"
 
+struct tgt_placed;
+struct tgt_fence_ask;
 
 /* A queue's place in the session: outlives the queue, and remembers what was fenced. */
 struct tgt_place {
-	struct tgt_queue *queue; /* NULL: none, or the last one has ended entirely */
+	struct tgt_queue *queue; /* here; NULL: none, or the last one has ended entirely */
+	struct tgt_placed *away; /* the queue is on another reactor; NULL: it is not */
 	uint32_t incarnation;	 /* the highest accepted or fenced */
-	struct tgt_request_list fences; /* FENCE commands that wait for `queue` to end */
+	struct tgt_request_list fences; /* FENCE commands that wait for the queue to end */
+	struct tgt_fence_ask *asks;	/* likewise, of queues on other reactors; NULL: none */
 };
 
 /*
@@ -33,6 +40,8 @@ struct tgt_handle {
 	bool closing; /* CLOSE waits, or the session ends: not found any more */
 	bool event_changed, event_removed;
 	struct tgt_request *closer; /* the CLOSE that waits, or NULL */
+	unsigned int parts;	    /* that have not closed it yet; it waits for them */
+	struct tgt_letter *told;    /* of a part: sent to the home when it has ended */
 };
 
 /* Events for queue 0: one is outstanding at a time, the others wait as bits. */
@@ -45,9 +54,16 @@ struct tgt_events {
 	unsigned int handle_events; /* handles with an event pending */
 };
 
+/* Of queues that have ended. */
+struct tgt_totals {
+	uint64_t commands, messages_in, bytes_read, bytes_written, queued_us, stored_us;
+	struct fab_counters out;
+};
+
 struct tgt_session {
 	TAILQ_ENTRY(tgt_session) link; /* reactor->sessions */
 	struct tgt_reactor *reactor;
+	struct tgt_session *home; /* of a part: the session; else NULL */
 	uint8_t id[16];
 	uint64_t epoch;
 	unsigned int number; /* in log lines */
@@ -62,17 +78,16 @@ struct tgt_session {
 	struct tgt_share share; /* of the reactor's memory; its queues' lanes use it */
 	struct tgt_answers answers; /* F8; its queues' lanes use it */
 	struct tgt_place places[RBLK_QUEUES_MAX];
-	unsigned int queues_here;
+	unsigned int queues_here, queues_away;
 	uint64_t idle_since_ns; /* without a queue */
 
+	pthread_mutex_t lock;	     /* of handles, between the session and its parts */
 	struct tgt_handle **handles; /* by index in the handle; NULL: free */
 	uint32_t handle_slots, handles_open;
 	uint32_t handle_generation; /* random at first, so that handles of two sessions differ */
 	struct tgt_events events;
 
-	/* Totals of queues that have ended. */
-	uint64_t commands, messages_in, bytes_read, bytes_written, queued_us, stored_us;
-	struct fab_counters out;
+	struct tgt_totals totals;
 };
 
 #endif

@@ -14,16 +14,21 @@
 #include "target/serve/handle.h"
 #include "target/serve/host.h"
 #include "target/serve/lease.h"
+#include "target/serve/placed.h"
 #include "target/serve/queue.h"
 
-struct tgt_session *tgt_session_create(struct tgt_reactor *reactor,
-				       const struct rblk_wire_login *login,
-				       struct tgt_lease *lease, struct tgt_host *host)
+/* What a session and a part have in common. NULL: no memory. */
+static struct tgt_session *session_alloc(struct tgt_reactor *reactor,
+					 const struct rblk_wire_login *login, struct tgt_host *host)
 {
 	struct tgt_session *session = calloc(1, sizeof(*session));
 
 	if (!session)
 		return NULL;
+	if (pthread_mutex_init(&session->lock, NULL))
+		goto err_free;
+	if (tgt_answers_init(&session->answers))
+		goto err_lock;
 	session->reactor = reactor;
 	session->host = host;
 	tgt_host_ref(host);
@@ -31,19 +36,55 @@ struct tgt_session *tgt_session_create(struct tgt_reactor *reactor,
 	memcpy(session->id, login->session_id, sizeof(session->id));
 	session->epoch = rblk_le64(login->session_epoch);
 	session->queue_count = rblk_le16(login->queue_count);
+	for (unsigned int i = 0; i < RBLK_QUEUES_MAX; i++)
+		TAILQ_INIT(&session->places[i].fences);
+	session->idle_since_ns = reactor->turn.now_ns;
+	TAILQ_INSERT_TAIL(&reactor->sessions, session, link);
+	return session;
+
+err_lock:
+	pthread_mutex_destroy(&session->lock);
+err_free:
+	free(session);
+	return NULL;
+}
+
+struct tgt_session *tgt_session_create(struct tgt_reactor *reactor,
+				       const struct rblk_wire_login *login,
+				       struct tgt_lease *lease, struct tgt_host *host)
+{
+	struct tgt_session *session = session_alloc(reactor, login, host);
+
+	if (!session)
+		return NULL;
 	session->number = ++reactor->session_number * reactor->config.reactors + reactor->index;
 	session->lease = lease;
 	tgt_lease_share(lease);
 	strcpy(session->initiator, "unnamed");
-	for (unsigned int i = 0; i < RBLK_QUEUES_MAX; i++)
-		TAILQ_INIT(&session->places[i].fences);
 	/* Handles of a forgotten session must not name volumes of this one. */
 	env_random(&session->handle_generation, sizeof(session->handle_generation));
-	session->idle_since_ns = reactor->turn.now_ns;
-	TAILQ_INSERT_TAIL(&reactor->sessions, session, link);
 	reactor->session_count++;
 	host->sessions++;
 	return session;
+}
+
+struct tgt_session *tgt_session_part(struct tgt_reactor *reactor, const struct tgt_placed *placed,
+				     struct tgt_host *host)
+{
+	const struct rblk_wire_login *login = &placed->wire;
+	struct tgt_session *part = tgt_session_at(reactor, login->session_id,
+						  rblk_le64(login->session_epoch), true);
+
+	if (part)
+		return part;
+	part = session_alloc(reactor, login, host);
+	if (!part)
+		return NULL;
+	part->home = placed->session;
+	part->number = placed->session->number;
+	memcpy(part->initiator, placed->initiator, sizeof(part->initiator));
+	part->named = placed->named;
+	return part;
 }
 
 struct tgt_session *tgt_session_find(struct tgt_reactor *reactor, const uint8_t id[16])
@@ -51,7 +92,7 @@ struct tgt_session *tgt_session_find(struct tgt_reactor *reactor, const uint8_t 
 	struct tgt_session *session;
 
 	TAILQ_FOREACH(session, &reactor->sessions, link)
-		if (!memcmp(session->id, id, sizeof(session->id)))
+		if (!session->home && !memcmp(session->id, id, sizeof(session->id)))
 			return session;
 	return NULL;
 }
@@ -59,26 +100,32 @@ struct tgt_session *tgt_session_find(struct tgt_reactor *reactor, const uint8_t 
 /* One line with the session's totals. Peers can trigger it. */
 static void session_log_totals(struct tgt_session *session)
 {
-	uint64_t messages = session->messages_in + session->out.sends + session->out.writes +
-			    session->out.write_imms + session->out.reads;
+	const struct tgt_totals *totals = &session->totals;
+	uint64_t messages = totals->messages_in + totals->out.sends + totals->out.writes +
+			    totals->out.write_imms + totals->out.reads;
 
 	tgt_log_limited(&session->reactor->totals_limit, TGT_LOG_INFO,
 			"session %u [%s] %s: ended: %" PRIu64 " commands, %" PRIu64 " bytes read, %" PRIu64
 			" written, %" PRIu64 ".%02" PRIu64 " messages a command (in %" PRIu64
 			", sends %" PRIu64 ", writes %" PRIu64 ", immediates %" PRIu64 ", reads %" PRIu64
 			", doorbells %" PRIu64 "), %" PRIu64 " us queued, %" PRIu64 " us stored",
-			session->number, session->peer, session->initiator, session->commands,
-			session->bytes_read, session->bytes_written,
-			session->commands ? messages / session->commands : 0,
-			session->commands ? messages * 100 / session->commands % 100 : 0,
-			session->messages_in, session->out.sends, session->out.writes,
-			session->out.write_imms, session->out.reads, session->out.doorbells,
-			session->queued_us, session->stored_us);
+			session->number, session->peer, session->initiator, totals->commands,
+			totals->bytes_read, totals->bytes_written,
+			totals->commands ? messages / totals->commands : 0,
+			totals->commands ? messages * 100 / totals->commands % 100 : 0,
+			totals->messages_in, totals->out.sends, totals->out.writes,
+			totals->out.write_imms, totals->out.reads, totals->out.doorbells,
+			totals->queued_us, totals->stored_us);
 }
 
 static uint64_t session_keep_ns(const struct tgt_reactor *reactor)
 {
 	return reactor->keepalive_ns ? 2 * reactor->keepalive_ns : TGT_SESSION_KEEP_NS;
+}
+
+static bool session_has_queues(const struct tgt_session *session)
+{
+	return session->queues_here || session->queues_away;
 }
 
 /* Everything has ended: no queue, so no request, so no user of a handle is left. */
@@ -90,18 +137,33 @@ static void session_free(struct tgt_session *session)
 		session_log_totals(session);
 	tgt_handle_close_all(session);
 	TAILQ_REMOVE(&reactor->sessions, session, link);
-	reactor->session_count--;
-	session->host->sessions--;
-	reactor->rejudge = true;
+	if (!session->home) {
+		reactor->session_count--;
+		session->host->sessions--;
+		reactor->rejudge = true;
+	}
 	tgt_lease_put(session->lease);
 	tgt_host_put(reactor, session->host);
+	tgt_answers_fini(&session->answers);
+	pthread_mutex_destroy(&session->lock);
 	free(session);
 }
 
 void tgt_session_end(struct tgt_session *session, const char *reason)
 {
 	session->ending = true;
-	if (!session->queues_here) {
+	if (!session_has_queues(session)) {
+		session_free(session);
+		return;
+	}
+	for (unsigned int i = 0; i < RBLK_QUEUES_MAX; i++)
+		tgt_place_close(&session->places[i], reason);
+}
+
+void tgt_session_drain(struct tgt_session *session, const char *reason)
+{
+	session->ending = true;
+	if (!session_has_queues(session)) {
 		session_free(session);
 		return;
 	}
@@ -120,33 +182,38 @@ static void counters_add(struct fab_counters *total, const struct fab_counters *
 	total->doorbells += one->doorbells;
 }
 
-static void session_add_totals(struct tgt_session *session, const struct tgt_lane *lane)
+static void totals_of_lane(struct tgt_totals *totals, const struct tgt_lane *lane)
 {
-	struct fab_counters counters;
-
-	session->commands += lane->commands;
-	session->messages_in += lane->messages_in;
-	session->bytes_read += lane->bytes_read;
-	session->bytes_written += lane->bytes_written;
-	session->queued_us += lane->queued_us;
-	session->stored_us += lane->stored_us;
-	fab_conn_counters(lane->conn, &counters);
-	counters_add(&session->out, &counters);
+	totals->commands = lane->commands;
+	totals->messages_in = lane->messages_in;
+	totals->bytes_read = lane->bytes_read;
+	totals->bytes_written = lane->bytes_written;
+	totals->queued_us = lane->queued_us;
+	totals->stored_us = lane->stored_us;
+	fab_conn_counters(lane->conn, &totals->out);
 }
 
-/* A queue has ended. May free its session. */
-static void session_queue_ended(struct tgt_queue *queue)
+static void session_add_totals(struct tgt_session *session, const struct tgt_totals *one)
 {
-	struct tgt_session *session = queue->session;
-	struct tgt_reactor *reactor = session->reactor;
-	struct tgt_place *place = &session->places[queue->lane.index];
+	struct tgt_totals *totals = &session->totals;
 
-	session_add_totals(session, &queue->lane);
-	place->queue = NULL;
-	tgt_queue_destroy(queue);
+	totals->commands += one->commands;
+	totals->messages_in += one->messages_in;
+	totals->bytes_read += one->bytes_read;
+	totals->bytes_written += one->bytes_written;
+	totals->queued_us += one->queued_us;
+	totals->stored_us += one->stored_us;
+	counters_add(&totals->out, &one->out);
+}
+
+/* The queue of a place has ended, here or elsewhere. May free the session. */
+static void session_place_ended(struct tgt_session *session, struct tgt_place *place)
+{
+	struct tgt_reactor *reactor = session->reactor;
+
 	tgt_fence_done(place);
 	reactor->rejudge = true;
-	if (--session->queues_here)
+	if (session_has_queues(session))
 		return;
 	session->idle_since_ns = reactor->turn.now_ns;
 	tgt_turn_timer(&reactor->turn, session->idle_since_ns + session_keep_ns(reactor));
@@ -154,6 +221,45 @@ static void session_queue_ended(struct tgt_queue *queue)
 	   reconnection. */
 	if (session->ending || !session->handles_open)
 		session_free(session);
+}
+
+void tgt_session_part_ended(struct tgt_session *part, struct tgt_placed *placed)
+{
+	if (part && !part->queues_here)
+		session_free(part);
+	tgt_placed_return(placed);
+}
+
+static void session_queue_ended(struct tgt_queue *queue)
+{
+	struct tgt_session *session = queue->session;
+	struct tgt_place *place = &session->places[queue->lane.index];
+	struct tgt_placed *placed = queue->placed;
+	struct tgt_totals totals;
+
+	totals_of_lane(&totals, &queue->lane);
+	place->queue = NULL;
+	session->queues_here--;
+	tgt_queue_destroy(queue);
+	if (placed) {
+		placed->totals = totals;
+		tgt_session_part_ended(session, placed);
+		return;
+	}
+	session_add_totals(session, &totals);
+	session_place_ended(session, place);
+}
+
+void tgt_session_queue_back(struct tgt_reactor *reactor, struct tgt_letter *letter)
+{
+	struct tgt_placed *placed = (struct tgt_placed *)letter;
+	struct tgt_session *session = placed->session;
+	struct tgt_place *place = &session->places[placed->index];
+
+	(void)reactor;
+	session_add_totals(session, &placed->totals);
+	tgt_placed_end(placed);
+	session_place_ended(session, place);
 }
 
 unsigned int tgt_session_bury(struct tgt_reactor *reactor)
@@ -177,7 +283,7 @@ uint64_t tgt_session_expire(struct tgt_reactor *reactor, const struct tgt_host *
 
 	for (session = TAILQ_FIRST(&reactor->sessions); session; session = following) {
 		following = TAILQ_NEXT(session, link);
-		if (session->queues_here)
+		if (session_has_queues(session))
 			continue;
 		if (reactor->turn.now_ns - session->idle_since_ns >= keep_ns) {
 			session_free(session);

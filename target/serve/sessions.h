@@ -9,13 +9,27 @@
 #include "target/serve/session.h"
 
 /* NULL: no memory. */
+struct tgt_placed;
+
 struct tgt_session *tgt_session_create(struct tgt_reactor *reactor,
 				       const struct rblk_wire_login *login,
 				       struct tgt_lease *lease, struct tgt_host *host);
 struct tgt_session *tgt_session_find(struct tgt_reactor *reactor, const uint8_t id[16]);
 
+/* This reactor's part of the session that the placed queue is of: the one that there is, or a new one,
+ * whose login is the host's. NULL: no memory. */
+struct tgt_session *tgt_session_part(struct tgt_reactor *reactor, const struct tgt_placed *placed,
+				     struct tgt_host *host);
+/* A placed queue has ended here, or has never begun: back home with it, and the part ends if it has
+ * no other. part: NULL if there was no memory for it. */
+void tgt_session_part_ended(struct tgt_session *part, struct tgt_placed *placed);
+/* The letter of a placed queue that is back. */
+void tgt_session_queue_back(struct tgt_reactor *reactor, struct tgt_letter *letter);
+
 /* Close every queue; when the last has ended the session is freed. At once if there is none. */
 void tgt_session_end(struct tgt_session *session, const char *reason);
+/* The same, but queues on other reactors are closed by these when they have drained. */
+void tgt_session_drain(struct tgt_session *session, const char *reason);
 /* End of a turn: destroy the queues that have ended. May free their sessions. Returns how many. */
 unsigned int tgt_session_bury(struct tgt_reactor *reactor);
 /* Forget sessions whose time without queues is over. If `need` (else NULL) has no place for one more

@@ -27,7 +27,7 @@ static unsigned int session_active(const struct tgt_session *session)
 
 static uint64_t session_commands(const struct tgt_session *session)
 {
-	uint64_t commands = session->commands;
+	uint64_t commands = session->totals.commands;
 
 	for (unsigned int i = 0; i < RBLK_QUEUES_MAX; i++)
 		if (session->places[i].queue)
@@ -59,11 +59,11 @@ static void session_log(const struct tgt_session *session)
 
 	session_volumes(session, volumes);
 	tgt_log(TGT_LOG_INFO,
-		"status: session %u [%s] %s: %u connection%s, %u command%s outstanding, %" PRIu64
-		" in all, open: %s",
-		session->number, session->peer, session->initiator, session->queues_here,
-		TGT_S(session->queues_here), active, TGT_S(active), session_commands(session),
-		volumes);
+		"status: session %u [%s] %s: %u connection%s on reactor %u, %u command%s "
+		"outstanding, %" PRIu64 " in all, open: %s",
+		session->number, session->home ? "part" : session->peer, session->initiator,
+		session->queues_here, TGT_S(session->queues_here), session->reactor->index, active,
+		TGT_S(active), session_commands(session), volumes);
 }
 
 void tgt_status_log(const struct tgt_reactor *reactor)

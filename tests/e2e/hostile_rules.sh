@@ -19,6 +19,7 @@ F3 likewise
 F4 binds an initiator to its own memory: tests/sim
 F6 between two targets on one disk: target_refusals.sh
 F7 binds an initiator to its own application: tests/sim
+F8 what a number gets that comes again, or too late: e2e.target_compare
 F9 binds a target to its own disk: e2e.target_lost, unit.target_submit
 4.5 what is not waited for cannot be refused
 '

@@ -251,7 +251,8 @@ static void reactor_start(struct sim_host *host, unsigned int i)
 	char error[TGT_ERROR_BYTES];
 
 	sim_actor_become(&thread->thread.actor);
-	if (tgt_reactor_create(&host->config, i, host->registry, &thread->reactor, error) ||
+	if (tgt_reactor_create(&host->config, i, host->registry, &host->peers, &thread->reactor,
+			       error) ||
 	    tgt_reactor_start(thread->reactor))
 		sim_fail("%s: %s", host->name, error);
 	thread_prepare(thread);
@@ -275,6 +276,7 @@ void sim_host_start(struct sim_host *host)
 	}
 	host->reload = SIM_RELOAD_NONE;
 	host->drain = host->quit = host->stopping = false;
+	memset(&host->peers, 0, sizeof(host->peers));
 	for (unsigned int i = 0; i < host->config.reactors; i++)
 		reactor_start(host, i);
 	sim_actor_become(&host->control.thread.actor);

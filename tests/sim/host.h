@@ -8,6 +8,7 @@
 #define RBLK_TESTS_SIM_HOST_H
 
 #include "target/control/listener.h"
+#include "target/serve/letter.h"
 #include "target/serve/reactor.h"
 #include "tests/sim/actor.h"
 #include "tests/sim/clock.h"
@@ -41,6 +42,7 @@ struct sim_host {
 
 	bool running, stopping, wanted;
 	struct tgt_registry *registry;
+	struct tgt_peers peers; /* the reactors */
 	struct tgt_listener *listener;
 	struct sim_host_thread control, reactors[SIM_HOST_REACTORS];
 	struct tgt_reactor *reactor_array[SIM_HOST_REACTORS]; /* as the listener wants them */

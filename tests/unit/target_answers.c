@@ -11,7 +11,7 @@
 
 static enum tgt_operation begin(struct tgt_answers *answers, uint64_t number, bool retry)
 {
-	const struct tgt_answer *answer;
+	struct tgt_answer answer;
 
 	return tgt_answers_begin(answers, number, retry, &answer);
 }
@@ -24,8 +24,8 @@ static void do_one(struct tgt_answers *answers, uint64_t number)
 
 static void a_retry_gets_the_answer_and_nothing_is_done_again(void **state)
 {
-	struct tgt_answers answers = {0};
-	const struct tgt_answer *answer = NULL;
+	struct tgt_answers answers = {.lock = PTHREAD_MUTEX_INITIALIZER};
+	struct tgt_answer answer = {.number = 0};
 
 	(void)state;
 	for (uint64_t n = 1; n <= MANY; n++)
@@ -35,8 +35,8 @@ static void a_retry_gets_the_answer_and_nothing_is_done_again(void **state)
 		for (int i = 0; i < 2; i++) {
 			assert_int_equal(tgt_answers_begin(&answers, n, true, &answer),
 					 TGT_OPERATION_KNOWN);
-			assert_int_equal(answer->status, RBLK_E_COMPARE);
-			assert_int_equal(answer->result, n * 512);
+			assert_int_equal(answer.status, RBLK_E_COMPARE);
+			assert_int_equal(answer.result, n * 512);
 		}
 		assert_int_equal(begin(&answers, n, false), TGT_OPERATION_INVALID);
 	}
@@ -44,7 +44,7 @@ static void a_retry_gets_the_answer_and_nothing_is_done_again(void **state)
 
 static void a_retry_that_is_not_known_is_done(void **state)
 {
-	struct tgt_answers answers = {0};
+	struct tgt_answers answers = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 	(void)state;
 	assert_int_equal(begin(&answers, 7, true), TGT_OPERATION_NEW);
@@ -56,7 +56,7 @@ static void a_retry_that_is_not_known_is_done(void **state)
 
 static void what_is_under_way_is_not_done_beside_itself(void **state)
 {
-	struct tgt_answers answers = {0};
+	struct tgt_answers answers = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 	(void)state;
 	assert_int_equal(begin(&answers, 5, false), TGT_OPERATION_NEW);
@@ -71,7 +71,7 @@ static void what_is_under_way_is_not_done_beside_itself(void **state)
 
 static void what_was_not_done_may_come_again(void **state)
 {
-	struct tgt_answers answers = {0};
+	struct tgt_answers answers = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 	(void)state;
 	for (int i = 0; i < 3; i++) {
@@ -88,7 +88,7 @@ static void what_was_not_done_may_come_again(void **state)
 
 static void a_number_whose_place_was_taken_is_refused(void **state)
 {
-	struct tgt_answers answers = {0};
+	struct tgt_answers answers = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 	(void)state;
 	for (uint64_t n = 1; n <= MANY + 1; n++)

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * A queue of a session on another reactor. A session has a home, the reactor of its lease: there are
+ * its queue 0, its incarnations, fences, handles and events, and there its logins are judged. A
+ * login of another queue may be placed on any reactor, which then has a part of the session: the
+ * queue, and handles that are opened there when a command first names them. A part lives as long
+ * as it has queues. I/O of the queue needs nothing of the home.
+ *
+ * One struct tgt_placed goes from the home to the other reactor with the login, and comes back when
+ * the queue has ended entirely (F5) or was not accepted.
+ */
+#ifndef RBLK_TARGET_PLACED_H
+#define RBLK_TARGET_PLACED_H
+
+#include "proto/wire/login.h"
+#include "target/serve/letter.h"
+#include "target/serve/session.h"
+
+struct fab_request;
+
+struct tgt_placed {
+	struct tgt_letter letter; /* first */
+	void (*back)(struct tgt_reactor *home, struct tgt_letter *letter); /* reads it at home */
+	struct tgt_session *session; /* which is there as long as it is away */
+	struct tgt_reactor *home, *reactor;
+	uint32_t incarnation, before; /* its own, and its place's before it came */
+	uint16_t index;
+
+	/* Of the login, which the other reactor answers. */
+	struct fab_request *request;
+	struct rblk_wire_login wire;
+	uint32_t features;
+	char initiator[RBLK_NAME_BYTES]; /* the session's name as it was then */
+	bool named;
+
+	/* The home's: sent to have the queue closed, once. */
+	struct tgt_closing *closing;
+
+	/* What became of it. */
+	bool accepted;
+	struct tgt_totals totals;
+};
+
+/* NULL: no memory. On the home's thread. The request stays the caller's until it is sent. */
+struct tgt_placed *tgt_placed_create(struct tgt_session *session, struct tgt_reactor *reactor,
+				     struct fab_request *request,
+				     const struct rblk_wire_login *wire);
+/* To the other reactor; its place has it away from now on. */
+void tgt_placed_send(struct tgt_placed *placed);
+/* The other reactor's thread: back to the home. */
+void tgt_placed_return(struct tgt_placed *placed);
+/* At home again: it leaves its place, and is freed. */
+void tgt_placed_end(struct tgt_placed *placed);
+
+/* The home's thread: begin to close the place's queue, wherever it is. reason: a constant, or NULL. */
+void tgt_place_close(struct tgt_place *place, const char *reason);
+static inline bool tgt_place_empty(const struct tgt_place *place)
+{
+	return !place->queue && !place->away;
+}
+
+/* Has it, or had it a moment ago, a part there? */
+bool tgt_session_is_at(const struct tgt_session *session, const struct tgt_reactor *reactor);
+/* The home's thread: its parts are told that it has a name now, or another one, and then call
+ * `named`. False: no memory, and nothing has happened. */
+bool tgt_parts_name(struct tgt_session *session, const char initiator[RBLK_NAME_BYTES],
+		    void (*named)(struct tgt_session *part));
+
+/* The session, or the part of one, that this reactor has; NULL: none. */
+struct tgt_session *tgt_session_at(struct tgt_reactor *reactor, const uint8_t id[16],
+				   uint64_t epoch, bool part);
+
+#endif

@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Goal: the queues of a session are on all reactors, and are one session nevertheless: handles,
+ * FENCE, CLOSE, events, logins and the end concern all of them. Method: a target of several
+ * reactors whose log says where a queue is, and an initiator without manners.
+ */
+#include "tests/unit/unit.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "initiator/rblk.h"
+#include "tests/e2e/daemon.h"
+#include "tests/e2e/raw.h"
+
+#define QUEUES 4u
+#define BLOCK 512u
+
+static struct e2e_daemon server;
+static struct raw queues[QUEUES];
+
+static int stop(void **state)
+{
+	(void)state;
+	return e2e_daemon_stop(&server);
+}
+
+static void serve(const char *fault)
+{
+	e2e_daemon_start(&server, "--memory", "mem=1M", "--reactors", "2", "--log-level", "debug",
+			 fault ? "--fault" : NULL, fault, NULL);
+}
+
+/* Queue `index` of the session that queue 0 has begun. */
+static bool join(unsigned int index, uint32_t incarnation)
+{
+	struct raw *raw = &queues[index];
+
+	raw_init(raw);
+	raw->login = queues[0].login;
+	raw->login.queue_index = rblk_to_le16((uint16_t)index);
+	raw->login.incarnation = rblk_to_le32(incarnation);
+	return raw_connect(raw, server.host);
+}
+
+static uint32_t open_session(void)
+{
+	uint32_t handle;
+
+	raw_init(&queues[0]);
+	queues[0].login.queue_count = rblk_to_le16(QUEUES);
+	assert_true(raw_connect(&queues[0], server.host));
+	handle = raw_open(&queues[0], "mem");
+	assert_int_not_equal(handle, 0);
+	for (unsigned int i = 1; i < QUEUES; i++)
+		assert_true(join(i, 1));
+	return handle;
+}
+
+static void close_session(void)
+{
+	for (unsigned int i = 0; i < QUEUES; i++)
+		raw_close(&queues[i]);
+}
+
+/* The answer on a queue, while all of them are served: what the target does with one may have to wait
+ * for another. */
+static uint16_t wait_all(unsigned int queue, uint16_t tag)
+{
+	while (!queues[queue].last[tag].sequence && !queues[queue].gone) {
+		for (unsigned int i = 0; i < QUEUES; i++)
+			if (queues[i].fab && !queues[i].gone)
+				raw_poll(&queues[i]);
+		raw_step(&queues[queue]);
+	}
+	return raw_wait(&queues[queue], tag);
+}
+
+/* BUSY: the memory is still being registered with the queue's reactor. */
+static uint16_t io(unsigned int queue, uint8_t opcode, uint32_t handle, uint64_t lba)
+{
+	uint16_t status;
+
+	do {
+		raw_io(&queues[queue], opcode, 2, handle, lba, 1, BLOCK);
+		status = wait_all(queue, 2);
+	} while (status == RBLK_E_BUSY);
+	return status;
+}
+
+/* Two queues on each: the log has lines "on reactor N". */
+static void all_reactors_are_used(void **state)
+{
+	uint32_t handle;
+
+	(void)state;
+	serve(NULL);
+	handle = open_session();
+	e2e_daemon_log_wait(&server, "on reactor 0", 2);
+	e2e_daemon_log_wait(&server, "on reactor 1", 2);
+	/* What one writes the others read. */
+	for (unsigned int i = 0; i < QUEUES; i++) {
+		char *data = queues[i].memory + RAW_DATA;
+
+		memset(data, 'a' + (int)i, BLOCK);
+		assert_int_equal(io(i, RBLK_OP_WRITE, handle, i), RBLK_OK);
+	}
+	for (unsigned int i = 0; i < QUEUES; i++) {
+		char *data = queues[i].memory + RAW_DATA;
+		unsigned int next = (i + 1) % QUEUES;
+
+		assert_int_equal(io(i, RBLK_OP_READ, handle, next), RBLK_OK);
+		assert_int_equal(data[0], 'a' + (int)next);
+		assert_int_equal(data[BLOCK - 1], 'a' + (int)next);
+	}
+	close_session();
+	/* All connections' commands are in the session's one line. */
+	e2e_daemon_log_wait(&server, " commands, 2048 bytes read, 2048 written", 1);
+}
+
+/* Any queue fences any other, and the answer says that it has ended. */
+static void each_fences_each(void **state)
+{
+	uint32_t incarnation[QUEUES] = {1, 1, 1, 1};
+	uint32_t handle;
+
+	(void)state;
+	serve(NULL);
+	handle = open_session();
+	for (unsigned int i = 0; i < QUEUES; i++) {
+		for (unsigned int j = 1; j < QUEUES; j++) {
+			if (i == j)
+				continue;
+			assert_int_equal(raw_simple_numbers(&queues[i], RBLK_OP_FENCE, 1, j,
+							    incarnation[j]),
+					 RBLK_OK);
+			raw_wait_gone(&queues[j]);
+			raw_close(&queues[j]);
+			assert_false(join(j, incarnation[j]));
+			assert_int_equal(rblk_le16(queues[j].reject.reason),
+					 RBLK_REJECT_STALE_INCARNATION);
+			raw_close(&queues[j]);
+			assert_true(join(j, ++incarnation[j]));
+			assert_int_equal(io(j, RBLK_OP_READ, handle, 0), RBLK_OK);
+		}
+		/* Of what is over already, or never was; and not of itself. */
+		assert_int_equal(raw_simple_numbers(&queues[i], RBLK_OP_FENCE, 1, 1, 1), RBLK_OK);
+		assert_int_equal(raw_simple_numbers(&queues[i], RBLK_OP_FENCE, 1, 9, 7), RBLK_OK);
+		assert_int_equal(raw_simple_numbers(&queues[i], RBLK_OP_FENCE, 1, i,
+						    incarnation[i]),
+				 RBLK_E_INVALID);
+	}
+	close_session();
+}
+
+/* A newer incarnation waits for the older one, wherever that is and it goes. */
+static void a_newer_login_replaces_the_older(void **state)
+{
+	uint32_t handle;
+
+	(void)state;
+	serve(NULL);
+	handle = open_session();
+	for (unsigned int i = 1; i < QUEUES; i++) {
+		struct raw older = queues[i];
+
+		assert_true(join(i, 2));
+		assert_int_equal(io(i, RBLK_OP_READ, handle, 0), RBLK_OK);
+		raw_wait_gone(&older);
+		raw_close(&older);
+	}
+	close_session();
+}
+
+/* A handle that is closed is closed on all reactors, also where no command has named it. */
+static void a_closed_handle_is_closed_everywhere(void **state)
+{
+	struct rblk_wire_command *command;
+	uint32_t handle, other;
+
+	(void)state;
+	serve(NULL);
+	handle = open_session();
+	other = raw_open(&queues[0], "mem");
+	for (unsigned int i = 1; i < QUEUES; i++)
+		assert_int_equal(io(i, RBLK_OP_READ, handle, 0), RBLK_OK);
+	for (unsigned int round = 0; round < 2; round++) {
+		command = raw_command(&queues[0], 0, 0);
+		raw_fill(&queues[0], command, 0, RBLK_OP_CLOSE, 1);
+		command->volume = rblk_to_le32(round ? other : handle);
+		raw_send(&queues[0], 64);
+		assert_int_equal(wait_all(0, 1), RBLK_OK);
+		for (unsigned int i = 0; i < QUEUES; i++)
+			assert_int_equal(io(i, RBLK_OP_READ, round ? other : handle, 0),
+					 RBLK_E_NO_VOLUME);
+	}
+	/* Its place is another one's now. */
+	handle = raw_open(&queues[0], "mem");
+	for (unsigned int i = 0; i < QUEUES; i++)
+		assert_int_equal(io(i, RBLK_OP_READ, handle, 0), RBLK_OK);
+	close_session();
+}
+
+/* CLOSE is answered when the last command that uses the handle has ended, on whatever reactor. */
+static void close_waits_for_commands_elsewhere(void **state)
+{
+	struct rblk_wire_command *command;
+	uint32_t handle;
+
+	(void)state;
+	serve("delay=read:200ms");
+	handle = open_session();
+	for (unsigned int i = 1; i < QUEUES; i++)
+		assert_int_equal(io(i, RBLK_OP_WRITE, handle, 0), RBLK_OK);
+	for (unsigned int i = 1; i < QUEUES; i++)
+		raw_io(&queues[i], RBLK_OP_READ, 2, handle, 0, 1, BLOCK);
+	/* They have arrived: what comes behind them is answered. */
+	for (unsigned int i = 1; i < QUEUES; i++)
+		assert_int_equal(raw_simple(&queues[i], RBLK_OP_PING, 1), RBLK_OK);
+	command = raw_command(&queues[0], 0, 0);
+	raw_fill(&queues[0], command, 0, RBLK_OP_CLOSE, 1);
+	command->volume = rblk_to_le32(handle);
+	raw_send(&queues[0], 64);
+	assert_int_equal(wait_all(0, 1), RBLK_OK);
+	/* Their answers were sent before; nothing has to be waited for but their way. */
+	for (unsigned int i = 1; i < QUEUES; i++)
+		assert_int_equal(wait_all(i, 2), RBLK_OK);
+	close_session();
+}
+
+/* The session outlives its queue 0, and a new epoch ends it wherever it is. */
+static void a_new_epoch_ends_all_queues(void **state)
+{
+	struct raw newer;
+	uint32_t handle;
+
+	(void)state;
+	serve(NULL);
+	handle = open_session();
+	raw_init(&newer);
+	newer.login = queues[0].login;
+	newer.login.session_epoch = rblk_to_le64(2);
+	assert_true(raw_connect(&newer, server.host));
+	for (unsigned int i = 0; i < QUEUES; i++)
+		raw_wait_gone(&queues[i]);
+	raw_io(&newer, RBLK_OP_READ, 2, handle, 0, 1, BLOCK);
+	assert_int_equal(raw_wait(&newer, 2), RBLK_E_NO_VOLUME);
+	raw_close(&newer);
+	close_session();
+}
+
+/* No reactor ends while another one still has something to tell it. */
+static void sigterm_ends_it_with_queues_everywhere(void **state)
+{
+	(void)state;
+	serve(NULL);
+	open_session();
+	assert_int_equal(e2e_daemon_stop(&server), 0);
+	for (unsigned int i = 0; i < QUEUES; i++)
+		raw_wait_gone(&queues[i]);
+	close_session();
+}
+
+#define TEST(name) cmocka_unit_test_teardown(name, stop)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(all_reactors_are_used),
+		TEST(each_fences_each),
+		TEST(a_newer_login_replaces_the_older),
+		TEST(a_closed_handle_is_closed_everywhere),
+		TEST(close_waits_for_commands_elsewhere),
+		TEST(a_new_epoch_ends_all_queues),
+		cmocka_unit_test(sigterm_ends_it_with_queues_everywhere),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
