@@ -344,6 +344,8 @@ static void login_arrive(struct tgt_reactor *reactor, struct tgt_letter *letter)
 	struct tgt_device *device;
 	struct tgt_fabric *fabric;
 
+	/* Before it is answered: the initiator's next login must find its weight once. */
+	atomic_fetch_sub(&reactor->load, 1);
 	if (!login) {
 		login_reject(reactor, placed->request, RBLK_REJECT_NO_RESOURCES, 0, NULL);
 	} else if (reactor->turn.draining) {
@@ -357,7 +359,6 @@ static void login_arrive(struct tgt_reactor *reactor, struct tgt_letter *letter)
 	}
 	if (login)
 		login_free(reactor, login);
-	atomic_fetch_sub(&reactor->load, 1);
 	if (part && part->places[placed->index].queue) {
 		placed->accepted = true;
 		part->places[placed->index].queue->placed = placed;

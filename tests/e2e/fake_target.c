@@ -276,7 +276,11 @@ static void handle_request(struct fake_target *fake, const struct fab_event *eve
 	queue->closing = false;
 	for (u32 i = 0; i < RECEIVES; i++)
 		post_receive(fake, queue, (u32)(queue - fake->queues) * RECEIVES + i);
-	must(fab_conn_establish(queue->conn, &accept, sizeof(accept)) == 0);
+	if (fab_conn_establish(queue->conn, &accept, sizeof(accept)) == 0)
+		return;
+	/* An initiator that has given up meanwhile. */
+	queue->closing = true;
+	fab_conn_close(queue->conn);
 }
 
 static struct fake_queue *find_queue(struct fake_target *fake, const struct fab_conn *conn)

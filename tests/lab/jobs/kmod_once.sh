@@ -30,7 +30,8 @@ lab_once_end() {
 			if (range ~ / 0$/) next
 			key = event[2] " " range
 			if (event[1] == "block_rq_issue") { under[key]++; begun++ }
-			else under[key]--
+			# One that found no free tag is requeued and was not begun.
+			else if (event[1] == "block_rq_complete" || under[key] > 0) under[key]--
 			if (event[1] == "block_rq_complete") ended++
 			if (under[key] < 0) { print "ended twice: " key; bad = 1 }
 		}
