@@ -215,7 +215,8 @@ void tgt_compare_stored(struct tgt_request *request, int error)
 bool tgt_compare_withdraw(struct tgt_request *request)
 {
 	/* Its claim is ended when the request is released or answered. */
-	return !request->compare->claim.granted || tgt_volume_withdraw(&request->io);
+	return !request->compare->claim.granted ||
+	       (!request->put_off && tgt_volume_withdraw(&request->io));
 }
 
 bool tgt_compare_may_abort(const struct tgt_request *request)

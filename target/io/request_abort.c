@@ -15,7 +15,8 @@ bool tgt_request_withdraw(struct tgt_request *request)
 {
 	if (request->opcode == RBLK_OP_COMPARE_AND_WRITE)
 		return tgt_compare_withdraw(request);
-	if (!tgt_volume_withdraw(&request->io))
+	/* What is put off never reached a store: its io still names the slot's last one. */
+	if (request->put_off || !tgt_volume_withdraw(&request->io))
 		return false;
 	/* The store will not report its end. */
 	if (request->opcode == RBLK_OP_EXTENTS)

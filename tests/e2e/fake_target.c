@@ -272,13 +272,17 @@ static void handle_request(struct fake_target *fake, const struct fab_event *eve
 		fake->script->accept(&accept);
 	queue->command_bytes = rblk_le32(accept.command_bytes);
 	queue->max_batch = rblk_le16(accept.max_batch);
-	must(fab_accept(fake->fab, event->request, &options, &queue->conn) == 0);
+	/* An initiator may give up at any moment; so here, and below. */
+	if (fab_accept(fake->fab, event->request, &options, &queue->conn)) {
+		queue->conn = NULL;
+		fab_reject(event->request, NULL, 0);
+		return;
+	}
 	queue->closing = false;
 	for (u32 i = 0; i < RECEIVES; i++)
 		post_receive(fake, queue, (u32)(queue - fake->queues) * RECEIVES + i);
 	if (fab_conn_establish(queue->conn, &accept, sizeof(accept)) == 0)
 		return;
-	/* An initiator that has given up meanwhile. */
 	queue->closing = true;
 	fab_conn_close(queue->conn);
 }

@@ -20,6 +20,7 @@ struct queue_rig {
 	struct tgt_host_share host;
 	struct tgt_share share;
 	struct tgt_lane lane;
+	struct tgt_port port; /* for what is in the store's hands */
 };
 
 static inline void *queue_rig_array(size_t count, size_t bytes)
@@ -75,6 +76,7 @@ static inline struct queue_rig *queue_rig_create(const struct fab_ops *ops, uint
 	for (uint16_t tag = 0; tag < tags; tag++) {
 		lane->requests[tag].lane = lane;
 		lane->requests[tag].tag = tag;
+		lane->requests[tag].io.port = &rig->port;
 	}
 	TAILQ_INIT(&lane->waiting);
 	TAILQ_INIT(&lane->fetching);
