@@ -56,6 +56,7 @@ struct ini_slot *ini_slot_take(struct ini_queue *queue, bool reserved)
 	slot->capsule = NULL;
 	slot->gather = NULL;
 	slot->piece = false;
+	slot->canceled = false;
 	slot->capsule_bytes = 0;
 	slot->data_bytes = 0;
 	slot->first_ns = 0;

@@ -27,6 +27,14 @@ static void compare_done(void *arg, const struct rblk_result *answer)
 	ended.done(ended.arg, &result);
 }
 
+bool ini_compare_is(rblk_callback done, const void *arg, const struct ini_origin *origin)
+{
+	const struct ini_operation *operation = arg;
+
+	return done == compare_done && operation->done == origin->done &&
+	       operation->arg == origin->arg;
+}
+
 int rblk_compare_and_write(struct rblk_volume *volume, const void *data, size_t bytes,
 			   uint64_t offset, uint32_t flags, rblk_callback done, void *arg)
 {

@@ -45,7 +45,7 @@ void ini_slot_fail(struct ini_slot *slot, int error)
  * the target has it, but if the acknowledgement was lost the device may still send from that memory
  * again; so the command is held until the SEND has completed, too.
  */
-static void slot_release(struct ini_slot *slot)
+void ini_slot_release(struct ini_slot *slot)
 {
 	struct ini_queue *queue = slot->queue;
 
@@ -70,7 +70,7 @@ static void slot_busy(struct ini_slot *slot)
 
 	if (slot->result.status == RBLK_E_BUSY && slot_expired(slot, now_ns)) {
 		slot->answered = true;
-		slot_release(slot);
+		ini_slot_release(slot);
 		return;
 	}
 	core_tags_retake(&queue->tags, slot->tag);
@@ -132,10 +132,12 @@ static bool waits_for_restart(const struct ini_slot *slot)
 
 static void slot_answer(struct ini_slot *slot, u16 status, u64 value, u32 queued_us, u32 stored_us)
 {
+	/* Nothing was done, and it is not sent again. */
+	if (slot->canceled && (status == RBLK_E_BUSY || status == RBLK_E_DRAINING))
+		status = RBLK_E_ABORTED;
 	slot->result.status = status;
 	slot->result.error = rblk_status_errno(status);
-	/* Nobody but the timer asks for it. */
-	if (status == RBLK_E_ABORTED && slot->abort_sent)
+	if (status == RBLK_E_ABORTED && slot->abort_sent && !slot->canceled)
 		slot->result.error = -ETIMEDOUT;
 	slot->result.value = value;
 	slot->result.queued_us = queued_us;
@@ -149,7 +151,7 @@ static void slot_answer(struct ini_slot *slot, u16 status, u64 value, u32 queued
 		slot->result.status = RBLK_OK;
 	if (status == RBLK_OK && slot->volume)
 		account(slot);
-	slot_release(slot);
+	ini_slot_release(slot);
 }
 
 /* V9: one event at a time, on queue 0 alone: there is one receive for it. */
@@ -228,7 +230,7 @@ static void receive_immediate(struct ini_queue *queue, u32 immediate)
 		/* A wrong answer, but an answer: called back with the rest after the drain. */
 		slot->result.error = -EPROTO;
 		slot->answered = true;
-		slot_release(slot);
+		ini_slot_release(slot);
 		violation(queue, "an immediate for a command that did not allow it");
 		return;
 	}

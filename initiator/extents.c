@@ -56,6 +56,13 @@ static void extents_done(void *arg, const struct rblk_result *answer)
 	query->done(query->arg, &result);
 }
 
+bool ini_extents_is(rblk_callback done, const void *arg, const struct ini_origin *origin)
+{
+	const struct ini_extents *query = arg;
+
+	return done == extents_done && query->done == origin->done && query->arg == origin->arg;
+}
+
 static struct ini_extents *extents_take(struct rblk_session *session)
 {
 	for (u32 i = 0; i < INI_EXTENTS_QUERIES; i++) {

@@ -29,6 +29,20 @@ int ini_io_check_range(const struct rblk_volume *volume, const char *what, u64 b
 /* vector.c: the session's, when no command is left. */
 void ini_vectors_fini(struct rblk_session *session);
 
+/* What tells a command from others, as the program that started it knows it (rblk_abort()). */
+struct ini_origin {
+	const struct rblk_volume *volume;
+	rblk_callback done;
+	void *arg;
+};
+/*
+ * Does the callback of a command under way stand for one of the program's that has this origin? A
+ * vector starts no further command then.
+ */
+bool ini_vector_stops(rblk_callback done, void *arg, const struct ini_origin *origin);
+bool ini_compare_is(rblk_callback done, const void *arg, const struct ini_origin *origin);
+bool ini_extents_is(rblk_callback done, const void *arg, const struct ini_origin *origin);
+
 /* Where no data moves, the descriptor's count of blocks is the only bound. */
 static inline u64 ini_io_blocks_max(const struct rblk_volume *volume)
 {

@@ -87,7 +87,8 @@ static void park_slot(struct ini_slot *slot)
 	parked->io = io_of(slot);
 	parked->buffer = slot->buffer;
 	parked->queue = queue->index;
-	parked->overdue = slot->lost && slot->overdue_ns;
+	if (slot->lost)
+		parked->end = slot->canceled ? -ECANCELED : slot->overdue_ns ? -ETIMEDOUT : 0;
 	ini_parking_wait(parking, parked, slot->lost ? INI_PARKED_LOST : INI_PARKED_READY);
 	core_tags_put(&queue->tags, slot->tag);
 }
@@ -158,8 +159,8 @@ void ini_parked_release(struct rblk_session *session, u16 queue, bool renewed)
 			ini_parking_finish(parking, ini_parking_unlink(parking, link), -EIO);
 			continue;
 		}
-		if (parked->overdue) {
-			ini_parking_finish(parking, ini_parking_unlink(parking, link), -ETIMEDOUT);
+		if (parked->end) {
+			ini_parking_finish(parking, ini_parking_unlink(parking, link), parked->end);
 			continue;
 		}
 		parked->state = INI_PARKED_READY;

@@ -46,7 +46,7 @@ struct ini_parked {
 	struct rblk_result result; /* DONE */
 	u16 queue;		   /* LOST */
 	u8 state;		   /* enum ini_parked_state */
-	bool overdue;		   /* LOST: its time is over; it is not sent again */
+	int end;		   /* LOST: it is not sent again, but ends with this error; 0: it is */
 };
 
 struct ini_parking {

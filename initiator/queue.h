@@ -62,7 +62,8 @@ struct ini_slot {
 	u64 first_ns, sent_ns;       /* first sent (0: never), last sent */
 	u64 retry_ns;
 	u64 overdue_ns;              /* its time was over then; 0: it is not */
-	bool abort_sent;             /* and the target was asked to drop it */
+	bool canceled;               /* it was sent, and the program wants it no more */
+	bool abort_sent;             /* for either: the target was asked to drop it */
 	struct ini_slot *next;       /* in the list of its place */
 	u64 flush;                   /* FLUSH: its number (core/durable.h) */
 	struct rblk_result result;
@@ -182,6 +183,11 @@ void ini_queue_sent(struct ini_queue *queue, u32 message);
 void ini_list_append(struct ini_list *list, struct ini_slot *slot, enum ini_place place);
 struct ini_slot *ini_list_pop(struct ini_list *list);
 
+/* -- abort.c ----------------------------------------------------------------------------------- */
+
+/* Asks the target to drop a command that was sent. No tag is free for that: abort_sent stays false. */
+void ini_slot_abort(struct ini_slot *slot);
+
 /* -- complete.c -------------------------------------------------------------------------------- */
 
 /* Process the fabric's completions. Returns how many there were. */
@@ -191,6 +197,8 @@ int ini_queue_repost(struct ini_queue *queue);
 /* Puts it on the list of callbacks with `error` (and no answer). From any place but DONE. */
 void ini_slot_fail(struct ini_slot *slot, int error);
 void ini_slot_finish(struct ini_slot *slot);
+/* Likewise, with the answer that it has; it may have to be held for its SEND first (F4). */
+void ini_slot_release(struct ini_slot *slot);
 /* Send what was BUSY again, or give up on it. Returns when the next is due, 0: none. */
 u64 ini_queue_retry(struct ini_queue *queue, u64 now_ns);
 /* Make at most `max` (0: all) of the callbacks; returns how many were I/O. */

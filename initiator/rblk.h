@@ -421,6 +421,23 @@ RBLK_API int rblk_checksum(struct rblk_volume *volume, uint64_t bytes, uint64_t 
 RBLK_API int rblk_compare_and_write(struct rblk_volume *volume, const void *data, size_t bytes,
 				    uint64_t offset, uint32_t flags, rblk_callback done, void *arg);
 
+/*
+ * Abort a command: the one of `volume` that was started with this `done` and `arg` (all of them, if
+ * there are several). It is called back once, from rblk_poll(), as without this call, and its memory
+ * is the library's until then. 0: that is still to come, and the result is one of these:
+ *
+ * - -ECANCELED and a status (RBLK_E_ABORTED): nothing of it was done;
+ * - -ECANCELED and status 0: its connection was lost, or it is a vector of several commands. What was
+ *   begun has ended; nobody knows how far it got;
+ * - its own: it had begun at the target, which does not interrupt what writes, or it was done.
+ *
+ * What was not sent yet ends with the next rblk_poll(). For the rest the target is asked, by the next
+ * rblk_submit() or rblk_poll(); if it does not answer within 5 s (or command_timeout_ms, if that is
+ * less), the connection is lost. The command's own time-outs go on. -ENOENT: no such command; it was
+ * called back, or never started. -EINVAL: no callback is given. May be called from callbacks.
+ */
+RBLK_API int rblk_abort(struct rblk_volume *volume, rblk_callback done, void *arg);
+
 enum rblk_extent_kind {
 	RBLK_EXTENT_IS_HOLE = 1u << 0, /* no space is allocated */
 	RBLK_EXTENT_IS_ZERO = 1u << 1, /* reads as zeroes */

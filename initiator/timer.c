@@ -27,31 +27,6 @@ static u64 abort_ns(const struct rblk_session *session)
 	return limit_ns < ABORT_MS * MS_NS ? limit_ns : ABORT_MS * MS_NS;
 }
 
-/* The answer says whether it was dropped, and that is its own completion's to tell. */
-static void abort_done(void *arg, const struct rblk_result *result)
-{
-	(void)arg;
-	(void)result;
-}
-
-/* Asks the target to drop it. The last reserved tag is kept for KEEPALIVE: then later. */
-static void send_abort(struct ini_slot *slot)
-{
-	struct ini_queue *queue = slot->queue;
-	struct ini_slot *abort;
-
-	if (queue->tags.taken_reserved >= RBLK_RESERVED_TAGS - 1)
-		return;
-	abort = ini_slot_take(queue, true);
-	if (!abort)
-		return;
-	abort->command.opcode = RBLK_OP_ABORT;
-	abort->command.lba = rblk_to_le64(queue->tag_array[slot->tag].sequence);
-	abort->done = abort_done;
-	ini_slot_start(abort);
-	slot->abort_sent = true;
-}
-
 /* When something has to be done about a command that was sent. */
 static u64 slot_due_ns(const struct ini_slot *slot)
 {
@@ -77,6 +52,11 @@ static bool slot_overdue(struct ini_slot *slot)
 		return true;
 	slot->overdue_ns = slot->queue->session->now_ns;
 	return false;
+}
+
+static bool wants_abort(const struct ini_slot *slot)
+{
+	return (slot->overdue_ns || slot->canceled) && !slot->abort_sent;
 }
 
 static void lose_overdue(struct ini_queue *queue, const struct ini_slot *slot)
@@ -111,10 +91,9 @@ static void check_commands(struct ini_queue *queue)
 			lose_overdue(queue, slot);
 			return;
 		}
-		if (slot->overdue_ns && !slot->abort_sent)
-			send_abort(slot);
-		due_ns = slot->overdue_ns && !slot->abort_sent ? now_ns + TIMER_PERIOD_NS :
-								 slot_due_ns(slot);
+		if (wants_abort(slot))
+			ini_slot_abort(slot);
+		due_ns = wants_abort(slot) ? now_ns + TIMER_PERIOD_NS : slot_due_ns(slot);
 		if (due_ns < next_ns)
 			next_ns = due_ns;
 	}

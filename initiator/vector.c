@@ -26,6 +26,7 @@ struct ini_vector {
 	u32 run_count, started; /* runs; and those that a command has been started for */
 	u64 bytes, offset;	/* of all; and of the run that is next */
 	u32 outstanding;
+	bool stopped; /* by rblk_abort(): no further command is started */
 	struct ini_gather gather;
 	struct rblk_result result;
 	rblk_callback done;
@@ -158,6 +159,8 @@ static void piece_done(void *arg, const struct rblk_result *result)
 		vector->result.queued_us = result->queued_us;
 	if (result->stored_us > vector->result.stored_us)
 		vector->result.stored_us = result->stored_us;
+	if (vector->stopped && !vector->result.error && vector->started < vector->run_count)
+		vector->result.error = -ECANCELED;
 	if (!vector->result.error)
 		err = vector_start(vector);
 	/* There was a credit; so the session has failed meanwhile, or is about to. */
@@ -165,6 +168,16 @@ static void piece_done(void *arg, const struct rblk_result *result)
 		vector->result.error = err;
 	if (!vector->outstanding)
 		vector_finish(vector);
+}
+
+bool ini_vector_stops(rblk_callback done, void *arg, const struct ini_origin *origin)
+{
+	struct ini_vector *vector = arg;
+
+	if (done != piece_done || vector->done != origin->done || vector->arg != origin->arg)
+		return false;
+	vector->stopped = true;
+	return true;
 }
 
 /* A write whose data fits into the capsule on any queue. */
@@ -244,6 +257,7 @@ static int vector_begin(struct rblk_volume *volume, u8 opcode, const struct iove
 	vector->bytes = 0;
 	vector->offset = offset;
 	vector->gather.count = 0;
+	vector->stopped = false;
 	vector->result = (struct rblk_result){.error = 0};
 	vector->done = ask->done;
 	vector->arg = arg;
