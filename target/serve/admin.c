@@ -41,18 +41,17 @@ static void admin_identify(struct tgt_request *request, const struct admin_argum
 		tgt_request_complete(request, RBLK_E_INVALID);
 		return;
 	}
-	if (!tgt_parts_name(session, identify->initiator, tgt_rights_named)) {
+	if (!tgt_parts_name(session, identify->initiator, tgt_rights_name)) {
 		tgt_request_complete(request, RBLK_E_NO_RESOURCES);
 		return;
 	}
 	/* The validator has found the terminating zero. */
-	memcpy(session->initiator, identify->initiator, sizeof(session->initiator));
-	session->named = true;
-	tgt_rights_named(session);
 	tgt_log_limited(&request->lane->turn->chat_limit, TGT_LOG_INFO,
 			"session %u [%s]: initiator %s, %.63s", session->number, session->peer,
-			session->initiator, identify->software);
+			identify->initiator, identify->software);
 	tgt_request_complete(request, RBLK_OK);
+	/* Last: it may close this queue. */
+	tgt_rights_name(session, identify->initiator);
 }
 
 static void admin_list(struct tgt_request *request, const struct admin_arguments *arguments)

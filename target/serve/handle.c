@@ -317,10 +317,15 @@ enum rblk_status tgt_handle_close(struct tgt_handle *handle, struct tgt_request 
 	return RBLK_E_BUSY;
 }
 
-/* Has the session that number open? *volume: a reference; NULL: it was removed. */
-static bool home_find(struct tgt_session *home, uint32_t id, struct tgt_volume **volume,
+/*
+ * Has the session that number open? *volume: a reference; NULL: it was removed. A part that has not
+ * heard yet that its session has a name learns it here: IDENTIFY comes before OPEN, and its letter
+ * may arrive after the first command that names the handle.
+ */
+static bool home_find(struct tgt_session *part, uint32_t id, struct tgt_volume **volume,
 		      bool *read_only)
 {
+	struct tgt_session *home = part->home;
 	struct tgt_handle *handle;
 
 	*volume = NULL;
@@ -330,6 +335,10 @@ static bool home_find(struct tgt_session *home, uint32_t id, struct tgt_volume *
 		*volume = tgt_volume_ref(handle->access.port->volume);
 	if (handle)
 		*read_only = handle->access.read_only;
+	if (home->named && !part->named) {
+		memcpy(part->initiator, home->initiator, sizeof(part->initiator));
+		part->named = true;
+	}
 	pthread_mutex_unlock(&home->lock);
 	return handle;
 }
@@ -344,7 +353,7 @@ static struct tgt_handle *part_open(struct tgt_session *part, uint32_t id,
 	bool read_only = false;
 
 	*status = RBLK_E_NO_VOLUME;
-	if (!home_find(part->home, id, &volume, &read_only))
+	if (!home_find(part, id, &volume, &read_only))
 		return NULL;
 	*status = RBLK_E_NO_RESOURCES;
 	while (slots <= index)

@@ -133,7 +133,7 @@ struct part_name {
 	uint8_t id[16];
 	uint64_t epoch;
 	char initiator[RBLK_NAME_BYTES];
-	void (*named)(struct tgt_session *part);
+	void (*name)(struct tgt_session *part, const char initiator[RBLK_NAME_BYTES]);
 };
 
 static void name_read(struct tgt_reactor *reactor, struct tgt_letter *letter)
@@ -141,16 +141,13 @@ static void name_read(struct tgt_reactor *reactor, struct tgt_letter *letter)
 	struct part_name *name = (struct part_name *)letter;
 	struct tgt_session *part = tgt_session_at(reactor, name->id, name->epoch, true);
 
-	if (part) {
-		memcpy(part->initiator, name->initiator, sizeof(part->initiator));
-		part->named = true;
-		name->named(part);
-	}
+	if (part)
+		name->name(part, name->initiator);
 	free(name);
 }
 
 bool tgt_parts_name(struct tgt_session *session, const char initiator[RBLK_NAME_BYTES],
-		    void (*named)(struct tgt_session *part))
+		    void (*name)(struct tgt_session *part, const char initiator[RBLK_NAME_BYTES]))
 {
 	struct tgt_peers *peers = session->reactor->peers;
 	struct part_name *names[TGT_REACTORS_MAX] = {NULL};
@@ -174,7 +171,7 @@ bool tgt_parts_name(struct tgt_session *session, const char initiator[RBLK_NAME_
 		memcpy(names[i]->id, session->id, sizeof(names[i]->id));
 		names[i]->epoch = session->epoch;
 		memcpy(names[i]->initiator, initiator, RBLK_NAME_BYTES);
-		names[i]->named = named;
+		names[i]->name = name;
 		tgt_letter_send(peers->reactors[i], &names[i]->letter);
 	}
 	return done;

@@ -61,10 +61,10 @@ static inline bool tgt_place_empty(const struct tgt_place *place)
 
 /* Has it, or had it a moment ago, a part there? */
 bool tgt_session_is_at(const struct tgt_session *session, const struct tgt_reactor *reactor);
-/* The home's thread: its parts are told that it has a name now, or another one, and then call
- * `named`. False: no memory, and nothing has happened. */
+/* The home's thread: its parts call `name` with the name that it has now. False: no memory, and
+ * nothing has happened. */
 bool tgt_parts_name(struct tgt_session *session, const char initiator[RBLK_NAME_BYTES],
-		    void (*named)(struct tgt_session *part));
+		    void (*name)(struct tgt_session *part, const char initiator[RBLK_NAME_BYTES]));
 
 /* The session, or the part of one, that this reactor has; NULL: none. */
 struct tgt_session *tgt_session_at(struct tgt_reactor *reactor, const uint8_t id[16],

@@ -270,13 +270,14 @@ void tgt_reserve_begin(struct tgt_session *session, struct tgt_request *request,
 		tgt_request_complete(request, RBLK_E_INVALID);
 		return;
 	}
+	volume = reserve_volume(session, request, id);
+	if (!volume)
+		return;
+	/* Behind the look for the handle, by which a part learns the name. */
 	if (!session->named) {
 		tgt_request_complete(request, RBLK_E_DENIED);
 		return;
 	}
-	volume = reserve_volume(session, request, id);
-	if (!volume)
-		return;
 	reserve = (struct tgt_reserve){
 		.initiator = session->initiator,
 		.host = (const uint8_t *)&session->host->key,

@@ -4,6 +4,7 @@
  */
 #include "target/serve/rights.h"
 
+#include <string.h>
 #include "target/io/revoke.h"
 #include "target/serve/queue.h"
 
@@ -29,15 +30,6 @@ void tgt_rights_opened(struct tgt_handle *handle)
 	rights_look(handle, &removed);
 }
 
-void tgt_rights_named(struct tgt_session *session)
-{
-	bool removed;
-
-	for (uint32_t i = 0; i < session->handle_slots; i++)
-		if (session->handles[i] && session->handles[i]->access.port)
-			rights_look(session->handles[i], &removed);
-}
-
 static void rights_revoke(struct tgt_handle *handle, bool aborts)
 {
 	struct tgt_session *session = handle->session;
@@ -50,6 +42,15 @@ static void rights_revoke(struct tgt_handle *handle, bool aborts)
 		if (queue && tgt_lane_revoke(&queue->lane, &handle->access, aborts) && aborts)
 			tgt_queue_close(queue, "its initiator was preempted");
 	}
+}
+
+/* Looks again, and stops what is not allowed any more. */
+static void rights_update(struct tgt_handle *handle, bool aborts)
+{
+	bool removed;
+
+	if (rights_look(handle, &removed) || removed)
+		rights_revoke(handle, removed && aborts);
 }
 
 void tgt_rights_changed(struct tgt_reactor *reactor, struct tgt_volume *volume)
@@ -65,13 +66,38 @@ void tgt_rights_changed(struct tgt_reactor *reactor, struct tgt_volume *volume)
 	TAILQ_FOREACH(session, &reactor->sessions, link) {
 		for (uint32_t i = 0; i < session->handle_slots; i++) {
 			struct tgt_handle *handle = session->handles[i];
-			bool removed;
 
-			if (!handle || handle->access.port != port)
-				continue;
-			if (rights_look(handle, &removed) || removed)
-				rights_revoke(handle, removed && aborts);
+			if (handle && handle->access.port == port)
+				rights_update(handle, aborts);
 		}
 	}
 	tgt_reservations_saw(&volume->reservations, &port->seat, change);
+}
+
+/* The port of the session's n-th handle, or NULL. */
+static struct tgt_port *port_of(const struct tgt_session *session, uint32_t n)
+{
+	return session->handles[n] ? session->handles[n]->access.port : NULL;
+}
+
+/*
+ * What is taken from the old name is taken before it has the new one: whoever waits for its writes
+ * (PREEMPT) would not see them under the new name. What the new name may not do ends here.
+ */
+void tgt_rights_name(struct tgt_session *session, const char initiator[RBLK_NAME_BYTES])
+{
+	for (uint32_t i = 0; i < session->handle_slots; i++) {
+		struct tgt_port *port = port_of(session, i);
+
+		if (port && !tgt_reservations_seen(&port->volume->reservations, &port->seat))
+			tgt_rights_changed(session->reactor, port->volume);
+	}
+	/* The parts read it, too. */
+	pthread_mutex_lock(&session->lock);
+	memcpy(session->initiator, initiator, sizeof(session->initiator));
+	session->named = true;
+	pthread_mutex_unlock(&session->lock);
+	for (uint32_t i = 0; i < session->handle_slots; i++)
+		if (port_of(session, i))
+			rights_update(session->handles[i], false);
 }

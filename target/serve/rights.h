@@ -11,8 +11,8 @@
 
 /* A volume was opened. */
 void tgt_rights_opened(struct tgt_handle *handle);
-/* The session has a name, or another one. */
-void tgt_rights_named(struct tgt_session *session);
+/* The session, or a part of it, has this name from now on. May close queues of the reactor. */
+void tgt_rights_name(struct tgt_session *session, const char initiator[RBLK_NAME_BYTES]);
 /* The volume's reservation is another one: puts it in force for all sessions of the reactor. */
 void tgt_rights_changed(struct tgt_reactor *reactor, struct tgt_volume *volume);
 

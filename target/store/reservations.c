@@ -64,6 +64,17 @@ uint64_t tgt_reservations_now(struct tgt_reservations *reservations, bool *abort
 	return change;
 }
 
+bool tgt_reservations_seen(struct tgt_reservations *reservations,
+			   const struct tgt_reservations_seat *seat)
+{
+	bool seen;
+
+	pthread_mutex_lock(&reservations->lock);
+	seen = seat->seen == reservations->changes;
+	pthread_mutex_unlock(&reservations->lock);
+	return seen;
+}
+
 void tgt_reservations_saw(struct tgt_reservations *reservations, struct tgt_reservations_seat *seat,
 			  uint64_t change)
 {

@@ -56,6 +56,9 @@ uint32_t tgt_reservations_report(struct tgt_reservations *reservations,
 
 /* Which change is in force, to be looked up before its effects are. */
 uint64_t tgt_reservations_now(struct tgt_reservations *reservations, bool *aborts);
+/* Has this reactor put the last one in force? */
+bool tgt_reservations_seen(struct tgt_reservations *reservations,
+			   const struct tgt_reservations_seat *seat);
 /* This reactor has put that one in force. */
 void tgt_reservations_saw(struct tgt_reservations *reservations, struct tgt_reservations_seat *seat,
 			  uint64_t change);

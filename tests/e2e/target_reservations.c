@@ -361,6 +361,29 @@ static void preempt_waits_for_lost_connections(void **state)
 	preempt_while_a_write_is_stored(RBLK_RESERVE_ABORT, true);
 }
 
+/* A victim that takes another name while its write is under way does not hide it by that. */
+static void preempt_waits_for_who_changed_its_name(void **state)
+{
+	struct host victim, agent;
+
+	host_connect(&victim, "victim", "disk");
+	host_connect(&agent, "agent", "disk");
+	assert_int_equal(REGISTER(&victim, 1), RBLK_OK);
+	assert_int_equal(ACQUIRE(&victim, 1, RBLK_RESERVATION_WRITE_EXCLUSIVE), RBLK_OK);
+	assert_int_equal(REGISTER(&agent, 2), RBLK_OK);
+	io_begin(&victim, RBLK_OP_WRITE, 1, 0, 'v');
+	io_begin(&victim, RBLK_OP_READ, 2, 64, 0);
+	assert_int_equal(raw_wait(&victim.raw, 2), RBLK_OK);
+	identify(&victim.raw, "changed");
+	assert_reads(&agent, 0, 0);
+	assert_int_equal(RESERVE(&agent, .action = RBLK_RESERVE_PREEMPT, .key = rblk_to_le64(2),
+				 .other_key = rblk_to_le64(1), .type = RBLK_RESERVATION_WRITE_EXCLUSIVE),
+			 RBLK_OK);
+	assert_reads(&agent, 0, 'v');
+	raw_close(&victim.raw);
+	raw_close(&agent.raw);
+}
+
 /* An initiator without any registration is kept out by ACQUIRE: its writes are waited for, too. */
 static void acquire_waits_for_the_store(void **state)
 {
@@ -564,6 +587,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(preempt_and_abort_waits_for_the_store, start_slow,
 						stop),
 		cmocka_unit_test_setup_teardown(preempt_waits_for_lost_connections, start_slow,
+						stop),
+		cmocka_unit_test_setup_teardown(preempt_waits_for_who_changed_its_name, start_slow,
 						stop),
 		cmocka_unit_test_setup_teardown(acquire_waits_for_the_store, start_slow, stop),
 		cmocka_unit_test_setup_teardown(what_is_to_persist_persists, start, stop),
