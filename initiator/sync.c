@@ -58,6 +58,9 @@ int ini_sync_sleep(struct rblk_session *session)
 /* READY, the callback of an I/O or of a session command, the error of a session that is being stopped. */
 static bool something_to_come(const struct rblk_session *session)
 {
+	/* What followed from the callbacks of the last rblk_poll(): the next one tells it. */
+	if (session->told || (session->ended && session->error))
+		return true;
 	if (!session->ready || (core_session_over(&session->core) && !session->ended))
 		return true;
 	if (session->parking.used)
