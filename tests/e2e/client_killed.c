@@ -30,25 +30,12 @@ static struct e2e_daemon server;
 
 /* -- the client -------------------------------------------------------------------------------- */
 
-/*
- * A client's queues may be on two reactors. ThreadSanitizer does not see that the client itself orders
- * what they do with its part of a memory volume.
- */
-#if defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define QUEUES_MAX 1u
-#endif
-#endif
-#ifndef QUEUES_MAX
-#define QUEUES_MAX 3u
-#endif
-
 /* Until killed. Says with a byte on standard output that its data goes round. */
 static int client(const char *uri, unsigned int number)
 {
 	struct load_options options = {
 		.uri = uri,
-		.queues = 1 + number % QUEUES_MAX,
+		.queues = 1 + number % 3,
 		.depth = 4u << number % 3,
 		.offset = (uint64_t)number * PART,
 		.bytes = PART,

@@ -54,21 +54,8 @@ static void storm_die(const char *what, const char *why)
 	abort();
 }
 
-/*
- * What two initiators write to one block of a volume in memory, on two of the target's threads, is
- * a race by design, as it is on a disk. ThreadSanitizer cannot know it from others.
- */
-#if defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define STORM_MAY_WRITE(uri) (!strstr(uri, "/victim"))
-#endif
-#endif
-#ifndef STORM_MAY_WRITE
-#define STORM_MAY_WRITE(uri) true
-#endif
-
 /* A queue full of I/O, and away: mostly before it is answered. */
-static void storm_io(struct rblk_session *session, const char *uri, unsigned int round)
+static void storm_io(struct rblk_session *session, unsigned int round)
 {
 	uint64_t offset = round % (VOLUME_BYTES / (DEPTH * IO_BYTES)) * (DEPTH * IO_BYTES);
 	struct rblk_volume *volume = rblk_volume_open(session, NULL, 0);
@@ -78,7 +65,7 @@ static void storm_io(struct rblk_session *session, const char *uri, unsigned int
 		storm_die("open", rblk_session_error(session));
 	for (unsigned int i = 0; i < DEPTH; i++) {
 		uint32_t bytes = (round + i) % 3 ? 4096 : IO_BYTES;
-		bool read = (round + i) % 2 || !STORM_MAY_WRITE(uri);
+		bool read = (round + i) % 2;
 		int err = read ? rblk_read(volume, data + i * IO_BYTES, bytes,
 					   offset + i * IO_BYTES, 0, ignore, NULL)
 			       : rblk_write(volume, data + i * IO_BYTES, bytes,
@@ -114,7 +101,7 @@ static void *storm_thread(void *arg)
 		if (!session)
 			storm_die(uri, error);
 		if (round % 8 != 7 && round % 8 != 3)
-			storm_io(session, uri, round * STORMS + storm->index);
+			storm_io(session, round * STORMS + storm->index);
 		rblk_session_close(session);
 	}
 	return NULL;
