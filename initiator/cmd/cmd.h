@@ -112,16 +112,20 @@ void cmd_table_destroy(struct cmd_table *table);
 /* Options that every verb with a connection has; the first member of its values. */
 struct cmd_connect {
 	const char *device;
-	uint64_t timeout_ms;
+	uint64_t timeout_ms, give_up_ms;
 	const char *name;
 };
 #define CMD_CONNECT_S 10
-#define CMD_CONNECT_DEFAULTS { .timeout_ms = CMD_CONNECT_S * 1000 }
+#define CMD_GIVE_UP_S 60
+#define CMD_CONNECT_DEFAULTS                                                                       \
+	{ .timeout_ms = CMD_CONNECT_S * 1000, .give_up_ms = CMD_GIVE_UP_S * 1000 }
 #define CMD_CONNECT_OPTIONS(type)                                                                  \
 	{ "device", 0, CMD_OPTION_TEXT, offsetof(type, connect.device), 0, 0, "NAME",              \
 	  "RDMA device to use (default: the one that routes to the address)" },                    \
 	{ "timeout", 0, CMD_OPTION_TIME, offsetof(type, connect.timeout_ms), 1, 3600000, "TIME",   \
 	  "how long to try to connect (default: " CMD_QUOTE(CMD_CONNECT_S) "s)" },                 \
+	{ "give-up", 0, CMD_OPTION_TIME, offsetof(type, connect.give_up_ms), 1, 3600000, "TIME",   \
+	  "how long to wait for a lost target (default: " CMD_QUOTE(CMD_GIVE_UP_S) "s)" },         \
 	{ "name", 0, CMD_OPTION_TEXT, offsetof(type, connect.name), 0, 0, "NAME",                  \
 	  "the initiator's name, for the target's log (default: the host's)" }
 #define CMD_OPTION_HELP                                                                            \

@@ -53,6 +53,7 @@ struct rblk_session *cmd_session_open(const char *uri, const struct cmd_connect 
 
 	options->size = sizeof(*options);
 	options->connect_timeout_ms = (uint32_t)connect->timeout_ms;
+	options->give_up_ms = (uint32_t)connect->give_up_ms;
 	options->device = connect->device;
 	options->initiator_name = connect->name;
 	session = rblk_session_open(uri, options, error);

@@ -12,7 +12,7 @@ err_has "$address: volume \"none\": no such volume"
 
 # The target goes away in the middle: a lost session, not a hang.
 mkfifo "$scratch/pipe"
-"$RBLK" copy --name victim "$scratch/pipe" "$target/disk" > "$scratch/out" 2> "$scratch/err" &
+"$RBLK" copy --name victim --give-up 500ms "$scratch/pipe" "$target/disk" > "$scratch/out" 2> "$scratch/err" &
 copy=$!
 exec 8> "$scratch/pipe"
 # More than a pipe holds: when all of it is written, the copy has both ends open and is reading.

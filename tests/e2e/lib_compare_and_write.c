@@ -20,7 +20,7 @@
 
 #define BLOCK 512u
 #define THREADS 4
-#define SUCCESSES 150 /* of each thread */
+#define SUCCESSES 60 /* of each thread */
 #define CUTS 12
 
 static struct e2e_daemon server;
@@ -77,6 +77,7 @@ static void client_open(struct client *client, const char *uri, uint16_t queues)
 /* -- the counter ------------------------------------------------------------------------------- */
 
 static atomic_uint successes, mismatches;
+static pthread_barrier_t opened; /* nothing is cut before all have their session */
 
 /* Reads what there is, and puts one more in its place; until nobody was faster. */
 static bool increment_once(struct client *client)
@@ -106,6 +107,7 @@ static void *increment(void *arg)
 	struct rblk_stats stats;
 
 	client_open(&client, arg, 2);
+	pthread_barrier_wait(&opened);
 	for (unsigned int i = 0; i < SUCCESSES;)
 		if (increment_once(&client)) {
 			atomic_fetch_add(&successes, 1);
@@ -122,6 +124,7 @@ static void *write_beside(void *arg)
 	struct client client;
 
 	client_open(&client, arg, 1);
+	pthread_barrier_wait(&opened);
 	for (uint32_t i = 1; successes < THREADS * SUCCESSES; i++) {
 		memset(client.data, (int)i, BLOCK);
 		assert_int_equal(rblk_pwrite(client.volume, client.data, BLOCK, BLOCK, 0), 0);
@@ -142,9 +145,11 @@ static void the_sum_is_exact_however_often_connections_are_cut(void **state)
 		uint64_t count;
 
 		successes = 0;
+		pthread_barrier_init(&opened, NULL, THREADS + 2);
 		for (int t = 0; t < THREADS; t++)
 			assert_int_equal(pthread_create(&threads[t], NULL, increment, uris[i]), 0);
 		assert_int_equal(pthread_create(&beside, NULL, write_beside, uris[i]), 0);
+		pthread_barrier_wait(&opened);
 		for (unsigned int c = 1; c <= CUTS; c++) {
 			while (successes < c * THREADS * SUCCESSES / (CUTS + 1))
 				usleep(1000);
@@ -158,6 +163,7 @@ static void the_sum_is_exact_however_often_connections_are_cut(void **state)
 			retries += (uintptr_t)one;
 		}
 		pthread_join(beside, NULL);
+		pthread_barrier_destroy(&opened);
 		client_open(&client, uris[i], 1);
 		assert_int_equal(rblk_pread(client.volume, client.data, BLOCK, 0), 0);
 		memcpy(&count, client.data, sizeof(count));

@@ -34,7 +34,7 @@ done
 head -c 1M /dev/urandom > "$scratch/source"
 truncate -s 1M "$scratch/disk"
 target_start --fault delay=write:10s "$scratch/disk"
-"$RBLK" copy "$scratch/source" "$target/disk" > "$scratch/out" 2> "$scratch/err" &
+"$RBLK" copy --give-up 500ms "$scratch/source" "$target/disk" > "$scratch/out" 2> "$scratch/err" &
 copy=$!
 received() {
 	ss -Htin state established "( sport = :${target##*:} )" |

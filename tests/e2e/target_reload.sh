@@ -148,7 +148,7 @@ exec 9<&-
 
 # copy_under_way: copy to volume slow in the background, until the target has commands of it.
 copy_under_way() {
-	"$RBLK" copy zeroes "$target/slow" > copy.log 2>&1 &
+	"$RBLK" copy --give-up 500ms zeroes "$target/slow" > copy.log 2>&1 &
 	copy=$!
 	until grep -q 'status: session .* [1-9][0-9]* commands* outstanding, .*open: slow' target.log; do
 		kill -0 $copy || fail "the copy has ended: $(cat copy.log)"
