@@ -8,10 +8,13 @@
 #include "target/io/lane.h"
 #include "target/io/share.h"
 #include "target/store/claim.h"
+#include "target/store/pool.h"
 #include "target/store/submit.h"
 
-/* What is read and compared at a time. */
+/* What is read and compared at a time; and where the session, which holds the data, may have no
+ * second block: that would be answered BUSY for ever where the pool has but one. */
 #define PIECE_BYTES 65536u
+#define SPARE_BYTES TGT_POOL_PAGE
 
 /* From the data's arrival to the answer. An allocation for each: they are few (F8 bounds them for
  * each session), and other requests need not carry it. */
@@ -20,6 +23,8 @@ struct tgt_compare {
 	struct tgt_request *request;
 	char *piece; /* of the session's memory; NULL: the store's own memory is compared */
 	uint32_t piece_bytes;
+	bool spare; /* the piece is not of the session's memory; bounded by TGT_COMPARES_PER_SESSION
+		     */
 	uint32_t compared; /* so many bytes are as expected */
 	bool writing;	   /* handed to the store: it runs on */
 };
@@ -50,7 +55,9 @@ void tgt_compare_free(struct tgt_request *request)
 	request->compare = NULL;
 	if (compare->claim.port)
 		tgt_claim_end(&compare->claim);
-	if (compare->piece)
+	if (compare->spare)
+		free(compare->piece);
+	else if (compare->piece)
 		tgt_share_free(request->lane, compare->piece, compare->piece_bytes, false);
 	request->lane->share->compares--;
 	free(compare);
@@ -105,11 +112,15 @@ static struct tgt_compare *compare_create(struct tgt_request *request)
 		return compare;
 	compare->piece_bytes = bytes < PIECE_BYTES ? bytes : PIECE_BYTES;
 	compare->piece = tgt_share_alloc(request->lane, compare->piece_bytes);
-	if (!compare->piece) {
-		compare_finish(request, RBLK_E_BUSY);
-		return NULL;
-	}
-	return compare;
+	if (compare->piece)
+		return compare;
+	compare->piece_bytes = SPARE_BYTES;
+	compare->piece = aligned_alloc(TGT_POOL_PAGE, SPARE_BYTES);
+	compare->spare = true;
+	if (compare->piece)
+		return compare;
+	compare_finish(request, RBLK_E_NO_RESOURCES);
+	return NULL;
 }
 
 /* -- one step ---------------------------------------------------------------------------------- */
@@ -129,10 +140,16 @@ static void compare_submit(struct tgt_request *request, enum tgt_io_kind kind, u
 static void compare_write(struct tgt_request *request)
 {
 	uint32_t flags = TGT_IO_CLAIMED | (request->flags & RBLK_CMD_FUA ? TGT_IO_FUA : 0);
+	uint32_t alignment = compare_volume(request)->store->info.alignment;
 	uint32_t bytes = compare_bytes(request);
+	char *data = request->data + bytes;
 
+	/* What was expected has done its duty. Some devices want their memory aligned to more than
+	 * a block. */
+	if (alignment && (uintptr_t)data % alignment)
+		data = memmove(request->data, data, bytes);
 	request->compare->writing = true;
-	compare_submit(request, TGT_IO_WRITE, flags, 0, bytes, request->data + bytes);
+	compare_submit(request, TGT_IO_WRITE, flags, 0, bytes, data);
 }
 
 /* The next bytes of the volume are here. False: they differ, and it has been answered. */
@@ -202,10 +219,11 @@ void tgt_compare_stored(struct tgt_request *request, int error)
 
 	if (compare->writing)
 		compare_finish(request, write_status(error));
+	else if (request->aborted || !request->lane->open)
+		compare_finish(request,
+			       RBLK_E_ABORTED); /* as ABORT has said, whatever its READ brought */
 	else if (error)
 		compare_finish(request, tgt_status_of_errno(error));
-	else if (request->aborted || !request->lane->open)
-		compare_finish(request, RBLK_E_ABORTED);
 	else if (compare_piece(request, compare->piece, (uint32_t)request->io.bytes))
 		compare_next(request);
 }

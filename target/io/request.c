@@ -254,7 +254,9 @@ void tgt_request_stored(struct tgt_request *request, int error)
 	}
 	if (!error && request->opcode == RBLK_OP_READ && request->flags & RBLK_CMD_DIGEST)
 		request->digest = tgt_digest(0, request->data, request->length);
-	tgt_request_complete(request, tgt_status_of_errno(error));
+	/* What ABORT has said holds, whatever the store's error. */
+	tgt_request_complete(request, error && request->aborted ? RBLK_E_ABORTED
+								: tgt_status_of_errno(error));
 }
 
 static void request_io_done(struct tgt_io *io, int error)

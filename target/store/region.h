@@ -26,9 +26,11 @@ void tgt_region_unmap(struct tgt_region *region); /* the ring is destroyed */
 /* The fixed buffer that `at` is in, or -1. One block of a pool never lies in two of them. */
 static inline int tgt_region_buffer(const struct tgt_region *region, const void *at)
 {
-	if (region->buffer_first < 0)
+	size_t place = (size_t)((const char *)at - region->base);
+
+	if (region->buffer_first < 0 || place >= region->bytes)
 		return -1;
-	return region->buffer_first + (int)((size_t)((const char *)at - region->base) >> 30);
+	return region->buffer_first + (int)(place >> 30);
 }
 
 #endif

@@ -249,6 +249,7 @@ static int op_call(struct rblk_volume *rblk, struct sim_op *op, const struct sim
 		return rblk_discard(rblk, bytes, offset, op_done, op);
 	case SIM_COMMAND_FLUSH:
 		return rblk_flush(rblk, op_done, op);
+	case SIM_COMMAND_COMPARE: /* none */
 	case SIM_COMMAND_KINDS:
 		break;
 	}

@@ -2,8 +2,9 @@
 /*
  * Counters by name. Names are looked up by the addresses of their parts, because it is done often;
  * the report puts together those that read the same. Also the states of the target's requests, the
- * judgements of its logins and the ends of its queues, to which the linker leads the calls of
- * tgt_request_set_state(), core_login_judge() and tgt_queue_close().
+ * judgements of its logins, the ends of its queues and the looks into its reply caches, to which
+ * the linker leads the calls of tgt_request_set_state(), core_login_judge(), tgt_queue_close() and
+ * tgt_answers_begin().
  */
 #include "tests/sim/coverage.h"
 
@@ -14,6 +15,7 @@
 #include <string.h>
 #include "proto/core/login.h"
 #include "proto/wire/wire_names.h"
+#include "target/io/answers.h"
 #include "target/io/request.h"
 #include "target/serve/queue.h"
 #include "tests/sim/trace.h"
@@ -150,6 +152,27 @@ bool __wrap_tgt_request_set_state(struct tgt_request *request, enum tgt_request_
 	if (state == TGT_REQUEST_FREE && !request->lane->open)
 		sim_reached("request dropped", opcode, state_names[request->state]);
 	return __real_tgt_request_set_state(request, state);
+}
+
+/* -- its reply caches ---------------------------------------------------------------------- */
+
+enum tgt_operation __real_tgt_answers_begin(struct tgt_answers *answers, uint64_t number,
+					    bool retry, struct tgt_answer *answer);
+enum tgt_operation __wrap_tgt_answers_begin(struct tgt_answers *answers, uint64_t number,
+					    bool retry, struct tgt_answer *answer);
+enum tgt_operation __wrap_tgt_answers_begin(struct tgt_answers *answers, uint64_t number,
+					    bool retry, struct tgt_answer *answer)
+{
+	static const char *const operations[] = {
+		[TGT_OPERATION_NEW] = "is to be done",
+		[TGT_OPERATION_KNOWN] = "is known:",
+		[TGT_OPERATION_INVALID] = "is not valid",
+	};
+	enum tgt_operation operation = __real_tgt_answers_begin(answers, number, retry, answer);
+
+	sim_reached(retry ? "operation sent again" : "operation", operations[operation],
+		    operation == TGT_OPERATION_KNOWN ? rblk_status_text(answer->status) : NULL);
+	return operation;
 }
 
 /* -- its logins and queues ----------------------------------------------------------------- */

@@ -168,6 +168,8 @@ static void io_carry_out(struct sim_io *io)
 	case SIM_IO_WRITE:
 	case SIM_IO_ZERO:
 		io_write(io, 0, count);
+		if (io->kind == SIM_IO_WRITE && io->result >= 0)
+			sim_compare_stored(io->copy ? io->copy : io->buffer, first, count);
 		if (io->durable && io->result >= 0)
 			io_sync(io, first, count, UINT64_MAX);
 		else if (io->durable && io->result == -EIO && sim_chance(500000))
@@ -268,6 +270,8 @@ void sim_disk_start(struct sim_io *io)
 		if (!sim_sector_is_whole(io->buffer + i * SIM_SECTOR, io->offset / SIM_SECTOR + i))
 			sim_fail("%s: sector %llu is to be written with what is no data of it (F2)",
 				 disk->path, (unsigned long long)(io->offset / SIM_SECTOR + i));
+	if (io->kind == SIM_IO_WRITE)
+		sim_compare_stores(io->buffer, io->offset / SIM_SECTOR);
 	io->event.run = io_end;
 	io->event.arg = io;
 	io->sync_order = disk->order;

@@ -17,7 +17,6 @@
 #define SESSIONS_MAX 4096u
 /* A target's patience is 5 s; besides, its threads come late and its READs are sent again. */
 #define WAITED_US_MAX 8000000u
-#define ID_ANYTHING UINT64_MAX /* discarded */
 
 static struct {
 	uint64_t now; /* number of the last report */
@@ -82,8 +81,10 @@ bool sim_sector_is_whole(const uint8_t *sector, uint64_t number)
 
 static void command_put(struct model_command *command)
 {
-	if (--command->refs == 0)
-		free(command);
+	if (--command->refs)
+		return;
+	free(command->expected);
+	free(command);
 }
 
 void sim_candidate_add(struct sim_volume *volume, uint64_t sector, struct model_command *write,
@@ -98,7 +99,8 @@ void sim_candidate_add(struct sim_volume *volume, uint64_t sector, struct model_
 					.since = model.now,
 					.id = id,
 					.dead = SIM_NEVER,
-					.buried = SIM_NEVER};
+					.buried = SIM_NEVER,
+					.found_written = SIM_NEVER};
 	if (write)
 		write->refs++;
 	if (candidate->next)
@@ -123,7 +125,8 @@ static uint64_t volume_oldest(const struct sim_volume *volume)
 	uint64_t oldest = sim_model_now();
 
 	TAILQ_FOREACH(command, &volume->commands, link)
-		if (command->command.kind == SIM_COMMAND_READ && command->command.begin < oldest)
+		if ((command->command.kind == SIM_COMMAND_READ || command->expected) &&
+		    command->command.begin < oldest)
 			oldest = command->command.begin;
 	return oldest;
 }
@@ -211,7 +214,7 @@ static void volume_flushed(struct sim_volume *volume, const struct sim_command *
 
 /* -- checking ------------------------------------------------------------------------------ */
 
-static void sector_explain(const struct sim_volume *volume, uint64_t sector)
+void sim_sector_explain(const struct sim_volume *volume, uint64_t sector)
 {
 	for (const struct candidate *c = volume->candidates[sector]; c; c = c->next)
 		sim_trace("model",
@@ -224,7 +227,7 @@ static bool sector_may_hold(const struct sim_volume *volume, uint64_t sector, ui
 			    uint64_t since)
 {
 	for (const struct candidate *c = volume->candidates[sector]; c; c = c->next)
-		if ((c->id == id || c->id == ID_ANYTHING) && c->dead >= since)
+		if ((c->id == id || c->id == SIM_ID_ANYTHING) && c->dead >= since)
 			return true;
 	return false;
 }
@@ -234,7 +237,7 @@ static void sector_seen(struct sim_volume *volume, uint64_t sector, uint64_t id,
 			const struct sim_command *read)
 {
 	for (struct candidate *c = volume->candidates[sector]; c; c = c->next)
-		if (c->dead > read->end && c->id != id && c->id != ID_ANYTHING &&
+		if (c->dead > read->end && c->id != id && c->id != SIM_ID_ANYTHING &&
 		    sim_candidate_end(c) < read->begin)
 			c->dead = read->end;
 }
@@ -252,9 +255,9 @@ static void read_check(const struct sim_command *read, const uint8_t *data)
 				sector_seen(volume, sector, id, read);
 			continue;
 		}
-		if (!whole && sector_may_hold(volume, sector, ID_ANYTHING, read->begin))
+		if (!whole && sector_may_hold(volume, sector, SIM_ID_ANYTHING, read->begin))
 			continue;
-		sector_explain(volume, sector);
+		sim_sector_explain(volume, sector);
 		if (!whole)
 			sim_fail("volume %s sector %" PRIu64
 				 ": what was read is no sector that was "
@@ -271,7 +274,7 @@ static void read_check(const struct sim_command *read, const uint8_t *data)
 static bool writes(const struct sim_command *command)
 {
 	return command->kind == SIM_COMMAND_WRITE || command->kind == SIM_COMMAND_ZEROES ||
-	       command->kind == SIM_COMMAND_DISCARD;
+	       command->kind == SIM_COMMAND_DISCARD || command->kind == SIM_COMMAND_COMPARE;
 }
 
 struct sim_command *sim_model_begin(const struct sim_command *template)
@@ -288,9 +291,11 @@ struct sim_command *sim_model_begin(const struct sim_command *template)
 	TAILQ_INSERT_TAIL(&volume->commands, command, link);
 	for (uint64_t i = 0; i < template->sectors && writes(template); i++)
 		sim_candidate_add(volume, template->sector + i, command,
-			      template->kind == SIM_COMMAND_WRITE    ? template->id
-			      : template->kind == SIM_COMMAND_ZEROES ? SIM_ID_ZERO
-								     : ID_ANYTHING);
+				  template->kind == SIM_COMMAND_ZEROES	  ? SIM_ID_ZERO
+				  : template->kind == SIM_COMMAND_DISCARD ? SIM_ID_ANYTHING
+									  : template->id);
+	if (template->kind == SIM_COMMAND_COMPARE)
+		sim_compare_began(command, template->expected);
 	return &command->command;
 }
 
@@ -329,6 +334,8 @@ static void command_succeeded(struct model_command *command, const uint8_t *data
 		read_check(it, data);
 		return;
 	}
+	if (it->kind == SIM_COMMAND_COMPARE)
+		sim_compare_found(command);
 	/*
 	 * Done before a loss of which its application does not know yet: only FUA has outlived it.
 	 * But a FLUSH beside one that failed says of what was acknowledged before that it is
@@ -345,10 +352,16 @@ static void command_succeeded(struct model_command *command, const uint8_t *data
 			 it->volume->name);
 	if (it->kind == SIM_COMMAND_FLUSH)
 		volume_flushed(it->volume, it, oldest);
-	for (uint64_t i = it->sector; i < it->sector + it->sectors && writes(it); i++) {
+	if (!writes(it))
+		return;
+	if (it->kind == SIM_COMMAND_COMPARE && it->begin > it->volume->crashed &&
+	    it->begin > it->volume->lost)
+		sim_compare_succeeded(command);
+	for (uint64_t i = it->sector; i < it->sector + it->sectors; i++)
 		sector_supersede(it->volume, i, command);
+	sim_compare_order(it->volume, it);
+	for (uint64_t i = it->sector; i < it->sector + it->sectors; i++)
 		sector_prune(it->volume, i, oldest);
-	}
 }
 
 void sim_model_again(struct sim_command *it)
@@ -397,7 +410,7 @@ void sim_model_zeroes(const struct sim_command *look, uint64_t sector, uint64_t 
 	for (uint64_t i = sector; i < sector + sectors; i++) {
 		if (sector_may_hold(look->volume, i, SIM_ID_ZERO, look->begin))
 			continue;
-		sector_explain(look->volume, i);
+		sim_sector_explain(look->volume, i);
 		sim_fail("volume %s sector %" PRIu64 ": called a hole, and it must not be zero",
 			 look->volume->name, i);
 	}
@@ -550,6 +563,7 @@ uint64_t sim_volume_sectors(const struct sim_volume *volume)
 void sim_model_reset(void)
 {
 	memset(&model, 0, sizeof(model));
+	sim_compare_reset();
 }
 
 void sim_model_fini(void)

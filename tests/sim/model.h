@@ -20,12 +20,16 @@
 
 struct sim_volume;
 
+/* The most that a COMPARE has. */
+#define SIM_COMPARE_SECTORS 32u
+
 enum sim_command_kind {
 	SIM_COMMAND_READ,
 	SIM_COMMAND_WRITE,
 	SIM_COMMAND_ZEROES,
 	SIM_COMMAND_DISCARD,
 	SIM_COMMAND_FLUSH,
+	SIM_COMMAND_COMPARE, /* COMPARE_AND_WRITE */
 	SIM_COMMAND_KINDS
 };
 
@@ -40,7 +44,8 @@ struct sim_command {
 	bool unseen;	  /* nobody says when: it may be whenever the session has a new connection */
 	bool fua;
 	uint64_t sector, sectors;
-	uint64_t id; /* of a WRITE: what its sectors say */
+	uint64_t id;		  /* of a WRITE or COMPARE: what its sectors say */
+	const uint64_t *expected; /* COMPARE: the id that each sector should have; copied, too */
 	/* The model's: numbers of reports; end is UINT64_MAX until nothing can happen later. */
 	uint64_t begin, end;
 };
@@ -74,6 +79,13 @@ struct sim_command *sim_model_begin(const struct sim_command *command);
 /* It is sent; what an earlier attempt may have been is over (F5). */
 void sim_model_again(struct sim_command *command);
 void sim_model_end(struct sim_command *command, enum sim_outcome outcome, const uint8_t *data);
+
+/* COMPARE was answered: the byte at `offset` of its range was not as expected, the first that was
+ * not. It ends with SIM_OUTCOME_NOTHING. */
+void sim_model_differs(struct sim_command *command, uint64_t offset);
+/* The disk begins to store, and has stored, sectors that begin with `data`. */
+void sim_compare_stores(const uint8_t *data, uint64_t sector);
+void sim_compare_stored(const uint8_t *data, uint64_t sector, uint64_t sectors);
 
 /* EXTENTS is asked: a READ of nothing, as which it ends. */
 struct sim_command *sim_model_look(struct sim_volume *volume);

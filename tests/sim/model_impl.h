@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The inside of the model, for model.c and model_life.c.
+ * The inside of the model, for model.c, model_compare.c and model_life.c.
  */
 #ifndef RBLK_TESTS_SIM_MODEL_IMPL_H
 #define RBLK_TESTS_SIM_MODEL_IMPL_H
@@ -11,6 +11,7 @@
 #define SIM_NEVER UINT64_MAX
 #define SIM_EPOCHS_MAX 64u
 #define SIM_ID_ZERO 0u /* what was never written, or zeroed */
+#define SIM_ID_ANYTHING UINT64_MAX /* discarded */
 
 /* A command that the model remembers: until no candidate refers to it and it is over. */
 struct model_command {
@@ -21,6 +22,7 @@ struct model_command {
 	bool process_lost; /* its target was killed, and has no successor yet */
 	uint64_t over;	   /* 0, or since when nothing more can come of it */
 	unsigned int acked_life; /* of the volume, when it succeeded */
+	uint64_t *expected;	 /* COMPARE: an id for each sector; else NULL */
 };
 
 /* One possible content of a sector. */
@@ -32,6 +34,9 @@ struct candidate {
 	uint64_t id;
 	uint64_t dead, buried;
 	bool succeeded; /* and no crash since: a FLUSH makes it durable */
+	bool replaced;	/* by a COMPARE_AND_WRITE that found it, and no loss since */
+	uint64_t found_written; /* of a COMPARE_AND_WRITE: when what it found was; SIM_NEVER:
+				   unknown */
 };
 
 struct epoch {
@@ -77,7 +82,20 @@ uint64_t sim_model_now(void);
 /* A possible content from now on. */
 void sim_candidate_add(struct sim_volume *volume, uint64_t sector, struct model_command *write,
 		       uint64_t id);
+/* For traces, before it fails. */
+void sim_sector_explain(const struct sim_volume *volume, uint64_t sector);
 /* An OPEN that was sent at `since` has succeeded: what had ended by then has left nothing. */
 void sim_model_inherited(struct sim_volume *volume, uint64_t since);
+
+/* -- model_compare.c ------------------------------------------------------------------------ */
+
+void sim_compare_reset(void);
+void sim_compare_began(struct model_command *command, const uint64_t *expected);
+/* It succeeds: could it find what it expected? */
+void sim_compare_found(const struct model_command *command);
+/* And nothing was lost meanwhile: what it found is replaced. Before sim_compare_order(). */
+void sim_compare_succeeded(const struct model_command *command);
+/* A write, or a COMPARE, has succeeded: what came before what? */
+void sim_compare_order(struct sim_volume *volume, const struct sim_command *write);
 
 #endif

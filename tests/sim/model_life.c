@@ -34,7 +34,7 @@ void sim_model_crash(struct sim_volume *volume)
 		if (volume->durable && sector_unflushed(volume, i))
 			sim_reached("crash", "loses what was acknowledged and not flushed", NULL);
 		for (c = volume->candidates[i]; c; c = c->next) {
-			c->succeeded = false;
+			c->succeeded = c->replaced = false;
 			if (c->buried > now)
 				c->dead = SIM_NEVER;
 			/* Of memory nothing is left but zeroes, and what will be sent again. */
@@ -57,6 +57,7 @@ static void volume_revive(struct sim_volume *volume, bool forget)
 			if (c->buried > now)
 				c->dead = SIM_NEVER;
 			c->succeeded &= !forget;
+			c->replaced = false;
 		}
 }
 

@@ -293,6 +293,7 @@ void sim_survivor_probe_count(struct sim_survivor *survivor)
 void sim_survivor_renew(struct sim_survivor *survivor)
 {
 	survivor->epoch++;
+	survivor->operation = 0;
 	survivor->begun = false;
 	survivor->handle = 0;
 	survivor->opening = false;
@@ -400,6 +401,8 @@ static void survivor_open(struct sim_survivor *survivor)
 	env_random(survivor->session_id, sizeof(survivor->session_id));
 	survivor->session = sim_session_of(&survivor->actor);
 	survivor->epoch = 1;
+	survivor->operation = 0;
+	sim_survivor_forget(survivor);
 	survivor->begun = false;
 	survivor->handle = 0;
 	survivor->opening = false;

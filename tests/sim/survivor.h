@@ -8,7 +8,8 @@
  * connections that were fenced, asks for logins that must be refused, aborts, lies about digests.
  *
  * survivor.c owns its connections and what is known of them, survivor_work.c its block commands,
- * survivor_control.c all others, survivor_mischief.c what it should not do.
+ * survivor_compare.c what is special about COMPARE_AND_WRITE, survivor_control.c all others,
+ * survivor_mischief.c what it should not do.
  */
 #ifndef RBLK_TESTS_SIM_SURVIVOR_H
 #define RBLK_TESTS_SIM_SURVIVOR_H
@@ -25,6 +26,8 @@
 #define SIM_SURVIVOR_QUEUES 3u
 #define SIM_SURVIVOR_CONTROLS 6u
 #define SIM_SURVIVOR_ERRANDS 16u
+/* Of the largest volume. */
+#define SIM_SURVIVOR_SECTORS 512u
 
 struct sim_survivor;
 
@@ -67,7 +70,9 @@ struct sim_errand {
 	bool wrong_digest; /* nothing of it may be stored */
 	bool zombie;	   /* sent where the target has fenced: must not be answered, nor done */
 	bool lost_once;	   /* an earlier attempt may have done something */
-	uint64_t id;	   /* of a WRITE: what its sectors say */
+	uint64_t id;	   /* of a WRITE or COMPARE: what its sectors say */
+	uint64_t expected[SIM_COMPARE_SECTORS]; /* COMPARE: what they said before */
+	uint64_t operation, operation_epoch;	/* COMPARE: its number (F8); 0: none yet */
 	uint8_t *memory;
 	struct fab_mr *mr; /* of its memory alone, for one attempt */
 	unsigned int number;
@@ -93,6 +98,9 @@ struct sim_control {
 	/* ABORT: of whom, and how that ended. */
 	struct sim_errand *victim;
 	bool victim_answered, victim_aborted;
+	/* CHECKSUM and its ABORT: the other one, while it is under way; then what it said. */
+	struct sim_control *other;
+	bool other_answered, other_aborted;
 };
 
 /* What is told and reported, registered as a whole. */
@@ -120,7 +128,7 @@ struct sim_survivor {
 
 	/* How it works. */
 	unsigned int ops_left, depth;
-	uint32_t mischief, flush, fua, read, zeroes, digest; /* of a million */
+	uint32_t mischief, flush, fua, read, zeroes, digest, compare; /* of a million */
 	uint32_t mischiefs; /* bit per enum sim_mischief: those that it is up to */
 	uint32_t features;
 	uint16_t queue_count, credits;
@@ -147,6 +155,8 @@ struct sim_survivor {
 	uint64_t blocks;
 	uint32_t block_bytes, volume_flags;
 
+	uint64_t operation;		      /* the last number, in this epoch (F8) */
+	uint64_t known[SIM_SURVIVOR_SECTORS]; /* what a sector said last, or UINT64_MAX */
 	struct sim_errand errands[SIM_SURVIVOR_ERRANDS];
 	struct sim_control controls[SIM_SURVIVOR_CONTROLS];
 	unsigned int under_way, completed, number;
@@ -185,6 +195,22 @@ void sim_survivor_abandon(struct sim_survivor *survivor);
 void sim_survivor_check_fence(struct sim_survivor *survivor, const struct sim_life *life);
 /* On a connection that was fenced: a WRITE that must not be done. */
 void sim_survivor_haunt(struct sim_survivor *survivor, struct sim_life *life);
+
+/* -- survivor_compare.c ---------------------------------------------------------------------- */
+
+/* The errand is over; done: with success. What does the volume hold now? */
+void sim_survivor_learn(const struct sim_errand *errand, bool done);
+void sim_survivor_forget(struct sim_survivor *survivor);
+/* Expect what is known of its range. False: too little is. */
+bool sim_compare_expect(struct sim_errand *errand);
+/* Its memory: what is expected, then what is to be written. */
+void sim_compare_fill(const struct sim_errand *errand);
+/* A number for a command that is not idempotent; 0: not now (F8). */
+uint64_t sim_survivor_operation(struct sim_survivor *survivor);
+/* It has a number of this epoch. */
+bool sim_compare_may_go(struct sim_errand *errand);
+/* Its epoch is over, and it was not answered: nobody can tell what became of it (F8). */
+bool sim_compare_is_unknown(const struct sim_errand *errand);
 
 /* -- survivor_control.c ---------------------------------------------------------------------- */
 

@@ -130,6 +130,24 @@ static void extents_done(const struct sim_control *control)
 					 rblk_le64(extent[i].blocks) * survivor->block_bytes / SIM_SECTOR);
 }
 
+/* Of a CHECKSUM and its ABORT one is over. */
+static void pair_done(struct sim_control *control, bool answered)
+{
+	bool aborted = control->order.command.opcode == RBLK_OP_ABORT
+			       ? rblk_le64(control->order.answer.result)
+			       : rblk_le16(control->order.answer.status) == RBLK_E_ABORTED;
+
+	if (control->order.command.opcode == RBLK_OP_ABORT)
+		answered &= rblk_le16(control->order.answer.status) == RBLK_OK;
+	if (control->other) {
+		control->other->other = NULL;
+		control->other->other_answered = answered;
+		control->other->other_aborted = aborted;
+	} else if (answered && control->other_answered && aborted != control->other_aborted) {
+		sim_control_fail(control, "ABORT did not say what became of it");
+	}
+}
+
 static void on_done(struct sim_order *order, bool answered)
 {
 	struct sim_control *control = (struct sim_control *)order;
@@ -160,7 +178,11 @@ static void on_done(struct sim_order *order, bool answered)
 		if (answered)
 			fence_done(control, status);
 		break;
+	case RBLK_OP_CHECKSUM:
+		pair_done(control, answered);
+		break;
 	case RBLK_OP_ABORT:
+		pair_done(control, answered);
 		if (answered)
 			abort_done(control, status);
 		break;

@@ -211,6 +211,8 @@ static void mischief_checksum(struct sim_survivor *survivor, struct sim_life *li
 	if (!abort)
 		return;
 	abort->order.command.lba = rblk_to_le64(control->order.sequence);
+	abort->other = control;
+	control->other = abort;
 	sim_control_send(abort, life);
 }
 

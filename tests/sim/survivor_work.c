@@ -28,6 +28,8 @@ static void errand_end(struct sim_errand *errand, enum sim_outcome outcome)
 	struct sim_survivor *survivor = errand->survivor;
 
 	survivor->completed += outcome == SIM_OUTCOME_DONE;
+	if (errand->command)
+		sim_survivor_learn(errand, outcome == SIM_OUTCOME_DONE);
 	if (!errand->zombie)
 		sim_model_end(errand->command, outcome, errand->memory);
 	if (errand->memory)
@@ -59,7 +61,7 @@ static void errand_check_digest(const struct sim_errand *errand)
 
 	if (!(errand->order.command.flags & RBLK_CMD_DIGEST))
 		return;
-	if (errand->kind == SIM_COMMAND_WRITE) {
+	if (errand->kind != SIM_COMMAND_READ) {
 		if (errand->wrong_digest)
 			errand_fail(errand, "stored, and its digest does not match");
 		return;
@@ -82,6 +84,13 @@ static void errand_answered(struct sim_errand *errand)
 	case RBLK_OK:
 		errand_check_digest(errand);
 		errand_end(errand, SIM_OUTCOME_DONE);
+		return;
+	case RBLK_E_COMPARE:
+		if (errand->kind != SIM_COMMAND_COMPARE)
+			errand_fail(errand, "it compares nothing");
+		errand_check_digest(errand);
+		sim_model_differs(errand->command, rblk_le64(errand->order.answer.result));
+		errand_end(errand, SIM_OUTCOME_NOTHING);
 		return;
 	case RBLK_E_IO:
 	case RBLK_E_MEDIUM:
@@ -173,12 +182,19 @@ static uint8_t errand_flags(const struct sim_errand *errand, const struct sim_li
 	return flags;
 }
 
+/* What its memory holds: for COMPARE_AND_WRITE what is expected, and what is new. */
+static uint32_t errand_bytes(const struct sim_errand *errand)
+{
+	return (uint32_t)errand->sectors * SIM_SECTOR *
+	       (errand->kind == SIM_COMMAND_COMPARE ? 2 : 1);
+}
+
 static uint32_t errand_rkey(struct sim_errand *errand, const struct sim_life *life, uint8_t flags)
 {
 	struct fab_mr *mr = errand->survivor->guard_mr;
 
 	if (flags & RBLK_CMD_INVALIDATE) {
-		fab_mr_register(life->fab, errand->memory, (size_t)errand->sectors * SIM_SECTOR,
+		fab_mr_register(life->fab, errand->memory, errand_bytes(errand),
 				IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ |
 					IBV_ACCESS_REMOTE_WRITE,
 				&errand->mr);
@@ -190,7 +206,8 @@ static uint32_t errand_rkey(struct sim_errand *errand, const struct sim_life *li
 static void errand_encode(struct sim_errand *errand, const struct sim_life *life)
 {
 	static const uint8_t opcodes[SIM_COMMAND_KINDS] = {
-		RBLK_OP_READ, RBLK_OP_WRITE, RBLK_OP_WRITE_ZEROES, RBLK_OP_DISCARD, RBLK_OP_FLUSH};
+		RBLK_OP_READ,	 RBLK_OP_WRITE, RBLK_OP_WRITE_ZEROES,
+		RBLK_OP_DISCARD, RBLK_OP_FLUSH, RBLK_OP_COMPARE_AND_WRITE};
 	const struct sim_survivor *survivor = errand->survivor;
 	struct rblk_wire_command *command = &errand->order.command;
 	uint32_t bytes = (uint32_t)errand->sectors * SIM_SECTOR;
@@ -203,14 +220,16 @@ static void errand_encode(struct sim_errand *errand, const struct sim_life *life
 		return;
 	command->lba = rblk_to_le64(errand->sector * SIM_SECTOR / survivor->block_bytes);
 	command->blocks = rblk_to_le32(bytes / survivor->block_bytes);
+	command->argument = rblk_to_le64(errand->operation);
 	if (!errand->memory)
 		return;
+	bytes = errand_bytes(errand);
 	command->segment.length = rblk_to_le32(bytes);
 	if (!errand->capsule) {
 		command->segment.address = rblk_to_le64((uintptr_t)errand->memory);
 		command->segment.rkey = rblk_to_le32(errand_rkey(errand, life, command->flags));
 	}
-	if (errand->kind == SIM_COMMAND_WRITE && command->flags & RBLK_CMD_DIGEST)
+	if (errand->kind != SIM_COMMAND_READ && command->flags & RBLK_CMD_DIGEST)
 		command->digest = rblk_to_le32(sim_crc32c(0, errand->memory, bytes) ^
 					       (errand->wrong_digest ? 1 : 0));
 }
@@ -221,7 +240,7 @@ static void errand_check_fenced(const struct sim_errand *errand)
 	const struct sim_survivor *survivor = errand->survivor;
 	const struct sim_disk *disk = survivor->host->disks[survivor->volume];
 
-	if (disk && errand->kind == SIM_COMMAND_WRITE && sim_disk_is_writing(disk, errand->id))
+	if (disk && errand->id && sim_disk_is_writing(disk, errand->id))
 		errand_fail(errand, "its incarnation is fenced, and it is being stored (F5)");
 }
 
@@ -253,16 +272,21 @@ static void errand_send(struct sim_errand *errand, struct sim_life *life)
 }
 
 /* F5: behind the fence of the incarnation by which it went. */
-static bool errand_may_go(const struct sim_errand *errand)
+static bool errand_is_fenced(const struct sim_errand *errand)
 {
 	const struct sim_survivor *survivor = errand->survivor;
 
-	if (errand->state == SIM_ERRAND_READY)
-		return sim_now_ns() >= errand->not_before_ns;
-	if (errand->state != SIM_ERRAND_LOST)
-		return false;
 	return errand->epoch < survivor->epoch ||
 	       errand->incarnation <= survivor->places[errand->queue].fenced;
+}
+
+static bool errand_may_go(struct sim_errand *errand)
+{
+	bool ready = errand->state == SIM_ERRAND_READY && sim_now_ns() >= errand->not_before_ns;
+	bool lost = errand->state == SIM_ERRAND_LOST && errand_is_fenced(errand);
+
+	return (ready || lost) &&
+	       (errand->kind != SIM_COMMAND_COMPARE || sim_compare_may_go(errand));
 }
 
 /* -- beginning ----------------------------------------------------------------------------- */
@@ -303,24 +327,28 @@ static void errand_choose(struct sim_errand *errand)
 		return;
 	}
 	errand_choose_range(errand);
-	if (sim_chance(survivor->read))
+	/* It reads first what it does not know. */
+	if (can & RBLK_VOLUME_COMPARE_AND_WRITE && sim_chance(survivor->compare))
+		errand->kind = sim_compare_expect(errand) ? SIM_COMMAND_COMPARE : SIM_COMMAND_READ;
+	else if (sim_chance(survivor->read))
 		errand->kind = SIM_COMMAND_READ;
 	else if (can & RBLK_VOLUME_WRITE_ZEROES && sim_chance(survivor->zeroes))
 		errand->kind = SIM_COMMAND_ZEROES;
 	else if (can & RBLK_VOLUME_DISCARD && sim_chance(50000))
 		errand->kind = SIM_COMMAND_DISCARD;
 	errand->fua = can & RBLK_VOLUME_FUA && sim_chance(survivor->fua) &&
-		      (errand->kind == SIM_COMMAND_WRITE || errand->kind == SIM_COMMAND_ZEROES);
+		      (errand->kind == SIM_COMMAND_WRITE || errand->kind == SIM_COMMAND_ZEROES ||
+		       errand->kind == SIM_COMMAND_COMPARE);
 }
 
 /* Memory, and how the data is to travel. False: there is none. */
-static bool errand_equip(struct sim_errand *errand, uint64_t id)
+static bool errand_equip(struct sim_errand *errand)
 {
 	struct sim_survivor *survivor = errand->survivor;
-	uint32_t bytes = (uint32_t)errand->sectors * SIM_SECTOR;
-	bool read = errand->kind == SIM_COMMAND_READ;
+	bool compare = errand->kind == SIM_COMMAND_COMPARE, read = errand->kind == SIM_COMMAND_READ;
+	uint32_t bytes = errand_bytes(errand);
 
-	if (!read && errand->kind != SIM_COMMAND_WRITE)
+	if (!read && !compare && errand->kind != SIM_COMMAND_WRITE)
 		return true;
 	errand->memory = sim_guard_lend(&survivor->guard, bytes, read);
 	if (!errand->memory)
@@ -332,8 +360,10 @@ static bool errand_equip(struct sim_errand *errand, uint64_t id)
 	errand->wrong_digest = errand->digest && !read && !survivor->calm && sim_chance(200000);
 	errand->order.capsule_bytes = errand->capsule ? bytes : 0;
 	errand->order.capsule = errand->memory;
-	for (uint64_t i = 0; i < errand->sectors && !read; i++)
-		sim_sector_fill(errand->memory + i * SIM_SECTOR, id, errand->sector + i);
+	if (compare)
+		sim_compare_fill(errand);
+	for (uint64_t i = 0; i < errand->sectors && !read && !compare; i++)
+		sim_sector_fill(errand->memory + i * SIM_SECTOR, errand->id, errand->sector + i);
 	return true;
 }
 
@@ -366,11 +396,12 @@ static bool errand_begin(struct sim_errand *errand)
 		.fua = errand->fua,
 		.sector = errand->sector,
 		.sectors = errand->sectors,
-		.id = errand->kind == SIM_COMMAND_WRITE ? sim_model_id() : 0,
+		.expected = errand->expected,
 	};
 
-	errand->id = command.id;
-	if (!errand_equip(errand, command.id))
+	if (errand->kind == SIM_COMMAND_WRITE || errand->kind == SIM_COMMAND_COMPARE)
+		errand->id = command.id = sim_model_id();
+	if (!errand_equip(errand))
 		return false;
 	errand->command = sim_model_begin(&command);
 	if (errand->zombie)
@@ -392,6 +423,10 @@ static void survivor_send(struct sim_survivor *survivor)
 {
 	struct sim_life *life = sim_survivor_live(survivor, false);
 
+	for (unsigned int i = 0; i < SIM_SURVIVOR_ERRANDS; i++)
+		if (survivor->errands[i].state != SIM_ERRAND_FREE &&
+		    sim_compare_is_unknown(&survivor->errands[i]))
+			errand_end(&survivor->errands[i], SIM_OUTCOME_LOST);
 	if (!life || !survivor->handle)
 		return;
 	for (unsigned int i = 0; i < SIM_SURVIVOR_ERRANDS; i++) {

@@ -394,6 +394,7 @@ static void build_survivor(unsigned int i)
 	survivor->digest = rate(100000, 500000);
 	survivor->zeroes = (uint32_t)sim_between(50000, 400000);
 	survivor->read = (uint32_t)sim_between(100000, 900000);
+	survivor->compare = rate(100000, 700000);
 	survivor->features = (uint32_t)sim_random() & RBLK_FEATURES_ALL & ~RBLK_FEATURE_SCRATCH;
 	survivor->queue_count = (uint16_t)sim_between(1, SIM_SURVIVOR_QUEUES);
 	survivor->credits = (uint16_t)sim_between(RBLK_CREDITS_MIN, SIM_LIFE_CREDITS);
