@@ -193,6 +193,7 @@ void ini_event_received(struct rblk_session *session, const struct rblk_wire_com
 		break;
 	case RBLK_EVENT_DRAINING:
 		session->target_draining = true;
+		core_session_leaves(&session->core);
 		session->events |= 1u << RBLK_SESSION_EVENT_DRAINING;
 		break;
 	case RBLK_EVENT_LIST_CHANGED:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Delays between attempts: they double, and vary by chance. */
+/* Delays between attempts: they grow, and vary by chance. */
 #include "proto/core/backoff.h"
 
 void core_backoff_init(struct core_backoff *backoff, u32 min_ms, u32 max_ms, u32 random)
@@ -28,7 +28,7 @@ u64 core_backoff_next_ns(struct core_backoff *backoff)
 
 	if (ms < backoff->min_ms)
 		ms = backoff->min_ms;
-	backoff->delay_ms = ms < backoff->max_ms / 2 ? ms * 2 : backoff->max_ms;
+	backoff->delay_ms = ms < backoff->max_ms - backoff->max_ms / 5 ? ms + ms / 4 : backoff->max_ms;
 	return (ms - ms / 4 + next_random(backoff) % (ms / 2 + 1)) * 1000000ull;
 }
 
@@ -41,4 +41,10 @@ u64 core_backoff_longest_ns(struct core_backoff *backoff)
 void core_backoff_reset(struct core_backoff *backoff)
 {
 	backoff->delay_ms = 0;
+}
+
+void core_backoff_shorten(struct core_backoff *backoff)
+{
+	if (backoff->delay_ms > backoff->min_ms)
+		backoff->delay_ms = backoff->min_ms;
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * When to try again: a delay that doubles up to a limit, a quarter more or less by chance, so that
- * many initiators do not come back to their target in the same millisecond. Specification section
- * 11, reconnect_delay_ms. Pure; the caller owns the struct.
+ * When to try again: a delay that grows by a quarter up to a limit, a quarter more or less by chance,
+ * so that many initiators do not come back to their target in the same millisecond. It stays below
+ * half of the time that has passed, so what is back is found soon. Specification section 11,
+ * reconnect_delay_ms. Pure; the caller owns the struct.
  */
 #ifndef RBLK_CORE_BACKOFF_H
 #define RBLK_CORE_BACKOFF_H
@@ -22,5 +23,7 @@ u64 core_backoff_next_ns(struct core_backoff *backoff);
 u64 core_backoff_longest_ns(struct core_backoff *backoff);
 /* It worked: the next failure is a first one. */
 void core_backoff_reset(struct core_backoff *backoff);
+/* It worked, if not for long: the next wait is the shortest. */
+void core_backoff_shorten(struct core_backoff *backoff);
 
 #endif

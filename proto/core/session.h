@@ -126,12 +126,14 @@ struct core_session {
 	bool dead;	   /* since dead_ns no queue takes commands */
 	bool failing_fast; /* new commands fail at once, too */
 	bool failed_all;
+	bool leaves;	   /* the target has said that it goes: a restart, perhaps */
 	bool acts; /* there may be actions to take */
 	u16 reject_reason; /* of the last rejection: enum rblk_reject_reason */
 	u32 reject_detail;
 	u16 queues; /* of this epoch: a target may allow fewer than wanted */
 	u64 epoch;
 	u64 start_ns, dead_ns;
+	u64 soon_ns; /* until then it is expected to be back at any moment */
 	u8 instance[16]; /* target_instance of this epoch; valid if queue 0 was accepted in it */
 	struct core_queue queue[RBLK_QUEUES_MAX];
 };
@@ -175,6 +177,12 @@ void core_session_tick(struct core_session *session, u64 now_ns);
 static inline void core_session_heard(struct core_session *session, u16 queue, u64 now_ns)
 {
 	session->queue[queue].heard_ns = now_ns;
+}
+
+/* The target has said that it goes (DRAINING): when it is lost, it is tried often at first. */
+static inline void core_session_leaves(struct core_session *session)
+{
+	session->leaves = true;
 }
 
 /* -- what follows ------------------------------------------------------------------------------ */

@@ -5,16 +5,6 @@
  */
 #include "proto/core/session_impl.h"
 
-/* When the next attempt is made. */
-enum retry {
-	RETRY_NOW,
-	RETRY_DELAY, /* which grows */
-	RETRY_LATE,  /* the longest delay: only a change at the target can help */
-};
-
-/* How long a connection must have lived at least to count as a good one. */
-#define LIVED_NS (1000 * MS_NS)
-
 /* -- changing ---------------------------------------------------------------------------------- */
 
 static void set_state(struct core_session *session, enum core_session_state state)
@@ -23,17 +13,6 @@ static void set_state(struct core_session *session, enum core_session_state stat
 		return;
 	session->state = (u8)state;
 	session->todo |= SESSION_STATE;
-}
-
-static void plan_retry(struct core_queue *queue, enum retry when, u64 now_ns)
-{
-	u64 wait_ns = 0;
-
-	if (when == RETRY_DELAY)
-		wait_ns = core_backoff_next_ns(&queue->backoff);
-	else if (when == RETRY_LATE)
-		wait_ns = core_backoff_longest_ns(&queue->backoff);
-	queue->retry_ns = now_ns + wait_ns;
 }
 
 /* What was to be sent on a connection that ends is not sent. What its commands wait for, still is.
@@ -132,24 +111,24 @@ static bool move_first_to_live(struct core_session *session)
 static void attempt_failed(struct core_session *session, u16 index, u64 now_ns)
 {
 	struct core_queue *queue = &session->queue[index];
-	enum retry when = RETRY_DELAY;
+	enum core_retry when = CORE_RETRY_DELAY;
 
 	if (!index && session->options.portals > 1) {
 		if (queue->untried) {
 			queue->untried--;
-			when = RETRY_NOW;
+			when = CORE_RETRY_NOW;
 		} else {
 			queue->untried = (u16)(session->options.portals - 1);
 		}
 		if (!move_first_to_live(session))
 			move_first(session, (u16)((queue->home + 1) % session->options.portals));
 	}
-	if (!index && session->state == CORE_SESSION_NEW && when != RETRY_NOW) {
+	if (!index && session->state == CORE_SESSION_NEW && when != CORE_RETRY_NOW) {
 		fail(session, CORE_FAILURE_UNREACHED);
 		return;
 	}
 	close_queue(queue);
-	plan_retry(queue, when, now_ns);
+	core_queue_plan_retry(session, index, when, now_ns);
 }
 
 /* The target does not know the session: a new epoch, and nothing in it. */
@@ -165,7 +144,7 @@ static void begin_anew(struct core_session *session, u64 now_ns)
 
 		if (queue->state == CORE_QUEUE_CONNECTING) {
 			close_queue(queue);
-			plan_retry(queue, RETRY_NOW, now_ns);
+			core_queue_plan_retry(session, i, CORE_RETRY_NOW, now_ns);
 		}
 		queue->incarnation = 0;
 		queue->accepted = 0;
@@ -309,6 +288,8 @@ static bool same_target(const struct core_session *session, u16 index, const u8 
 static void first_accepted(struct core_session *session, const u8 instance[16], u64 now_ns)
 {
 	memcpy(session->instance, instance, sizeof(session->instance));
+	session->leaves = false;
+	session->soon_ns = 0;
 	/* Its login was the fence of all older epochs. */
 	for (u16 i = 0; i < session->options.queues; i++)
 		core_lost_epoch_accepted(&session->queue[i].lost);
@@ -386,7 +367,7 @@ static void refused(struct core_session *session, u16 index, u64 now_ns)
 	}
 	/* What has lived may live again, when somebody has mended the target: until give-up. */
 	close_queue(queue);
-	plan_retry(queue, RETRY_LATE, now_ns);
+	core_queue_plan_retry(session, index, CORE_RETRY_LATE, now_ns);
 }
 
 static void no_session(struct core_session *session, u16 index, u64 now_ns)
@@ -396,12 +377,12 @@ static void no_session(struct core_session *session, u16 index, u64 now_ns)
 
 	close_queue(queue);
 	if (!index && alone) {
-		plan_retry(queue, RETRY_NOW, now_ns);
+		core_queue_plan_retry(session, index, CORE_RETRY_NOW, now_ns);
 		begin_anew(session, now_ns);
 		return;
 	}
 	probe_all(session, now_ns);
-	plan_retry(queue, RETRY_DELAY, now_ns);
+	core_queue_plan_retry(session, index, CORE_RETRY_DELAY, now_ns);
 }
 
 static void fewer_queues(struct core_session *session, u16 index, u32 most, u64 now_ns)
@@ -413,7 +394,7 @@ static void fewer_queues(struct core_session *session, u16 index, u32 most, u64 
 		return;
 	}
 	close_queue(queue);
-	plan_retry(queue, RETRY_NOW, now_ns);
+	core_queue_plan_retry(session, index, CORE_RETRY_NOW, now_ns);
 	/* One number for an epoch, and the target may know this one. */
 	begin_anew(session, now_ns);
 	session->queues = (u16)most;
@@ -428,6 +409,8 @@ void core_session_rejected(struct core_session *session, u16 index, u16 reason, 
 		return;
 	session->reject_reason = reason;
 	session->reject_detail = detail;
+	if (reason == RBLK_REJECT_DRAINING)
+		core_session_expect(session, now_ns);
 	switch (reason) {
 	case RBLK_REJECT_NO_SESSION:
 		no_session(session, index, now_ns);
@@ -438,7 +421,10 @@ void core_session_rejected(struct core_session *session, u16 index, u16 reason, 
 	case RBLK_REJECT_STALE_INCARNATION:
 		close_queue(queue);
 		/* Once at once: the next one is higher than what it said. */
-		plan_retry(queue, detail > queue->incarnation ? RETRY_NOW : RETRY_DELAY, now_ns);
+		core_queue_plan_retry(session, index,
+				      detail > queue->incarnation ? CORE_RETRY_NOW
+								  : CORE_RETRY_DELAY,
+				      now_ns);
 		if (detail > queue->incarnation && detail < (u32)-1)
 			queue->incarnation = detail;
 		break;
@@ -453,7 +439,7 @@ void core_session_rejected(struct core_session *session, u16 index, u16 reason, 
 			break;
 		}
 		close_queue(queue);
-		plan_retry(queue, RETRY_DELAY, now_ns);
+		core_queue_plan_retry(session, index, CORE_RETRY_DELAY, now_ns);
 		break;
 	default:
 		refused(session, index, now_ns);
@@ -469,17 +455,6 @@ void core_session_unreached(struct core_session *session, u16 index, u64 now_ns)
 	settle(session, now_ns);
 }
 
-/*
- * One that lived for a while, and for longer than it had to wait for that, comes back at once; one that
- * is lost again and again does not.
- */
-static bool lived(const struct core_queue *queue, u64 now_ns)
-{
-	u64 lived_ns = now_ns - queue->live_ns;
-
-	return lived_ns >= LIVED_NS && lived_ns >= queue->backoff.delay_ms * MS_NS;
-}
-
 static void live_lost(struct core_session *session, u16 index, u64 now_ns)
 {
 	struct core_queue *queue = &session->queue[index];
@@ -487,11 +462,10 @@ static void live_lost(struct core_session *session, u16 index, u64 now_ns)
 	drop_fences(session, index);
 	core_lost_begin(&queue->lost, queue->incarnation, now_ns);
 	close_queue(queue);
-	if (lived(queue, now_ns))
-		core_backoff_reset(&queue->backoff);
-	plan_retry(queue, queue->backoff.delay_ms ? RETRY_DELAY : RETRY_NOW, now_ns);
-	if (!queue->backoff.delay_ms)
-		queue->backoff.delay_ms = queue->backoff.min_ms;
+	if (!index && session->leaves)
+		core_session_expect(session, now_ns);
+	core_queue_plan_retry(session, index, core_queue_after_loss(session, index, now_ns),
+			      now_ns);
 	if (index)
 		return;
 	if (impatient(session)) {

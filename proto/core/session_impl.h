@@ -35,6 +35,25 @@ static inline bool core_session_may_connect(const struct core_session *session, 
 /* The queue that can carry a FENCE of another; -1: none can. */
 int core_session_fence_via(const struct core_session *session, u16 lost);
 
+/* When the next attempt is made. */
+enum core_retry {
+	CORE_RETRY_NOW,
+	CORE_RETRY_DELAY, /* which grows */
+	CORE_RETRY_LATE,  /* the longest delay: only a change at the target can help */
+};
+
+/* The queue is connected again, and not before. */
+void core_queue_plan_retry(struct core_session *session, u16 index, enum core_retry when,
+			   u64 now_ns);
+/*
+ * How soon, when the connection was LIVE. One that lived for a while comes back at once. One that
+ * lived for less, but on which the target has answered a session that it knows, does after the
+ * shortest delay. One that never came to that waits longer and longer.
+ */
+enum core_retry core_queue_after_loss(struct core_session *session, u16 index, u64 now_ns);
+/* The target may be back at any moment, for some time from now on. */
+void core_session_expect(struct core_session *session, u64 now_ns);
+
 /* When each of these is due; UINT64_MAX: it is not. */
 u64 core_queue_keepalive_ns(const struct core_queue *queue);
 u64 core_session_deadline_ns(const struct core_session *session); /* NEW */

@@ -108,6 +108,49 @@ u64 core_session_next_ns(const struct core_session *session)
 	return due_ns;
 }
 
+/* -- attempts ---------------------------------------------------------------------------------- */
+
+/* How long a connection must have lived at least to count as a good one. */
+#define LIVED_NS (1000 * MS_NS)
+/* How long a target that has said that it goes is expected to be back at any moment. */
+#define SOON_NS (10000 * MS_NS)
+
+void core_session_expect(struct core_session *session, u64 now_ns)
+{
+	session->soon_ns = now_ns + SOON_NS;
+}
+
+void core_queue_plan_retry(struct core_session *session, u16 index, enum core_retry when,
+			   u64 now_ns)
+{
+	struct core_queue *queue = &session->queue[index];
+	u64 wait_ns = 0;
+
+	/* One queue that tries often is enough: the others follow when queue 0 is accepted. */
+	if (!index && now_ns < session->soon_ns)
+		core_backoff_shorten(&queue->backoff);
+	if (when == CORE_RETRY_DELAY)
+		wait_ns = core_backoff_next_ns(&queue->backoff);
+	else if (when == CORE_RETRY_LATE)
+		wait_ns = core_backoff_longest_ns(&queue->backoff);
+	queue->retry_ns = now_ns + wait_ns;
+}
+
+enum core_retry core_queue_after_loss(struct core_session *session, u16 index, u64 now_ns)
+{
+	struct core_queue *queue = &session->queue[index];
+
+	if (session->named && queue->heard_ns > queue->live_ns)
+		core_backoff_shorten(&queue->backoff);
+	if (now_ns - queue->live_ns >= LIVED_NS)
+		core_backoff_reset(&queue->backoff);
+	if (queue->backoff.delay_ms)
+		return CORE_RETRY_DELAY;
+	/* And after a delay, if that fails. */
+	queue->backoff.delay_ms = queue->backoff.min_ms;
+	return CORE_RETRY_NOW;
+}
+
 /* -- actions ----------------------------------------------------------------------------------- */
 
 /* In this order: what ends comes before what begins. */
