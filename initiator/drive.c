@@ -17,6 +17,21 @@
 
 /* -- what happened ----------------------------------------------------------------------------- */
 
+static struct ini_portal *portal_of(const struct ini_queue *queue)
+{
+	struct rblk_session *session = queue->session;
+
+	return &session->portals[session->core.queue[queue->index].portal];
+}
+
+void ini_portal_failed(struct ini_queue *queue, int error)
+{
+	struct ini_portal *portal = portal_of(queue);
+
+	portal->error = error;
+	memcpy(portal->words, queue->session->words, sizeof(portal->words));
+}
+
 void ini_queue_lose(struct ini_queue *queue, int error, const char *format, ...)
 {
 	struct rblk_session *session = queue->session;
@@ -32,6 +47,7 @@ void ini_queue_lose(struct ini_queue *queue, int error, const char *format, ...)
 			 queue->conn ? fab_conn_peer(queue->conn) : ini_session_peer(session),
 			 queue->index, reason);
 	session->last_error = error;
+	ini_portal_failed(queue, error);
 	core_session_lost(&session->core, queue->index, session->now_ns);
 }
 
@@ -40,6 +56,7 @@ void ini_queue_unreached(struct ini_queue *queue, int error)
 	struct rblk_session *session = queue->session;
 
 	session->last_error = error;
+	ini_portal_failed(queue, error);
 	if (queue->addresses_left) {
 		/* The host has more addresses: the attempt goes on when this connection is drained.
 		 */
@@ -92,7 +109,7 @@ static u32 connect_ms(const struct ini_queue *queue)
 static void connect_next(struct ini_queue *queue)
 {
 	struct rblk_session *session = queue->session;
-	struct ini_portal *portal = &session->portals[session->core.queue[queue->index].portal];
+	struct ini_portal *portal = portal_of(queue);
 	int err = -EADDRNOTAVAIL;
 
 	while (queue->addresses_left) {
@@ -106,6 +123,7 @@ static void connect_next(struct ini_queue *queue)
 		portal->next = address->ai_next ? address->ai_next : portal->addresses;
 	}
 	session->last_error = err;
+	ini_portal_failed(queue, err);
 	core_session_unreached(&session->core, queue->index, session->now_ns);
 }
 
@@ -122,9 +140,19 @@ static void begin_attempt(struct ini_queue *queue, const struct core_action *act
 
 static void close_queue(struct ini_queue *queue)
 {
+	struct rblk_session *session = queue->session;
+	struct ini_portal *portal = portal_of(queue);
+
+	/* The attempt's time is over, and nobody has said anything. */
+	if (queue->state == INI_QUEUE_CONNECTING && !portal->error &&
+	    session->now_ns >= session->core.queue[queue->index].by_ns) {
+		portal->error = -ETIMEDOUT;
+		snprintf(portal->words, sizeof(portal->words), "no answer within %u ms",
+			 session->options.connect_timeout_ms);
+	}
 	queue->again = false;
 	if (queue->state == INI_QUEUE_CLOSED && !queue->drained)
-		core_session_drained(&queue->session->core, queue->index, queue->session->now_ns);
+		core_session_drained(&session->core, queue->index, session->now_ns);
 	else
 		ini_queue_close(queue); /* DRAINED follows */
 }

@@ -17,6 +17,7 @@ static void on_established(struct ini_queue *queue, const struct fab_event *even
 	struct rblk_session *session = queue->session;
 	struct core_session *core = &session->core;
 	const struct rblk_wire_accept *accept = event->private_data;
+	u16 at = core->queue[queue->index].portal;
 
 	if (queue->state != INI_QUEUE_CONNECTING)
 		return;
@@ -24,11 +25,14 @@ static void on_established(struct ini_queue *queue, const struct fab_event *even
 		ini_queue_unreached(queue, -EPROTO);
 		return;
 	}
-	if (!core_session_accepted(core, queue->index, queue->target_instance, queue->keepalive_ms,
-				   session->now_ns))
-		ini_session_note(session,
-				 "%s: queue %u: another target answers there than to the other queues",
-				 ini_session_peer(session), queue->index);
+	session->portals[at].error = 0;
+	if (core_session_accepted(core, queue->index, queue->target_instance, queue->keepalive_ms,
+				  session->now_ns))
+		return;
+	ini_session_note(session, "%s: queue %u: another target answers there than to the other queues",
+			 fab_conn_peer(queue->conn), queue->index);
+	session->portals[at].error = -EREMCHG;
+	memcpy(session->portals[at].words, session->words, sizeof(session->words));
 }
 
 static void on_rejected(struct ini_queue *queue, const struct fab_event *event)
@@ -44,6 +48,7 @@ static void on_rejected(struct ini_queue *queue, const struct fab_event *event)
 		return;
 	}
 	session->last_error = err;
+	ini_portal_failed(queue, err);
 	core_session_rejected(&session->core, queue->index, refusal.reason, refusal.detail,
 			      session->now_ns);
 }

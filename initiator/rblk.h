@@ -547,6 +547,25 @@ struct rblk_session_info {
 RBLK_API int rblk_session_info(const struct rblk_session *session, struct rblk_session_info *info,
 			       size_t bytes);
 
+#define RBLK_PATHS_MAX 8 /* hosts of a URI */
+/* One host of the URI. The library fills it in. Later versions add members at its end. */
+struct rblk_path_info {
+	size_t size;              /* bytes that were filled in */
+	char host[272];           /* "10.0.0.2:4430": host and port as the URI has them */
+	char peer[128];           /* the address that is connected there; "": none is */
+	char device[64];          /* "mlx5_0", "tcp"; "" */
+	unsigned int connections; /* of the session's queues, there, now */
+	int error;                /* negative errno: how the last one ended or failed; 0: it is well, or untried */
+	char words[RBLK_ERROR_BYTES]; /* the same */
+};
+/*
+ * How the hosts of the URI are reached, at most `max` of them. With as many queues as hosts, each was
+ * tried when the session is READY. paths: an array, path_bytes (sizeof(*paths)) from one to the next.
+ * Returns how many hosts there are, or -EINVAL: path_bytes is no version's.
+ */
+RBLK_API int rblk_session_paths(const struct rblk_session *session, struct rblk_path_info *paths,
+				size_t path_bytes, unsigned int max);
+
 /* The classic ways to measure a fabric's round trip; a session opened with options.measuring. */
 enum rblk_ping_kind {
 	RBLK_PING_SEND_POLLED,    /* SEND and RECV, this end busy-polling */

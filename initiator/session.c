@@ -176,6 +176,12 @@ static int set_options(struct rblk_session *session, const struct rblk_options *
 
 /* -- starting ---------------------------------------------------------------------------------- */
 
+static void name_portal(struct ini_portal *portal, const struct ini_uri_host *host)
+{
+	snprintf(portal->where, sizeof(portal->where),
+		 strchr(host->name, ':') ? "[%s]:%s" : "%s:%s", host->name, host->port);
+}
+
 static int resolve(struct ini_portal *portal, const struct ini_uri_host *host, char *error)
 {
 	struct addrinfo hints = { .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM };
@@ -189,9 +195,16 @@ static int resolve(struct ini_portal *portal, const struct ini_uri_host *host, c
 	portal->next = portal->addresses;
 	for (const struct addrinfo *address = portal->addresses; address; address = address->ai_next)
 		portal->count++;
-	snprintf(portal->where, sizeof(portal->where),
-		 strchr(host->name, ':') ? "[%s]:%s" : "%s:%s", host->name, host->port);
+	name_portal(portal, host);
 	return 0;
+}
+
+static void unknown_host(struct ini_portal *portal, const struct ini_uri_host *host, int error,
+			 const char *words)
+{
+	name_portal(portal, host);
+	portal->error = error;
+	memcpy(portal->words, words, sizeof(portal->words));
 }
 
 /* A name that is not known now may be later, but not to this session: it needs one at least. */
@@ -201,10 +214,14 @@ static int resolve_all(struct rblk_session *session, char *error)
 
 	for (u16 i = 0; i < session->uri.host_count; i++) {
 		err = resolve(&session->portals[session->portal_count], &session->uri.hosts[i], error);
-		if (!err)
+		if (!err) {
 			session->portal_count++;
-		else
-			last = err;
+			continue;
+		}
+		last = err;
+		session->unknown_count++;
+		unknown_host(&session->portals[session->uri.host_count - session->unknown_count],
+			     &session->uri.hosts[i], err, error);
 	}
 	return session->portal_count ? 0 : last;
 }

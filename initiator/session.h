@@ -65,6 +65,8 @@ struct ini_portal {
 	struct addrinfo *addresses;
 	const struct addrinfo *next; /* to be tried next, or again */
 	u16 count;
+	int error;                    /* of the last attempt or connection there; 0: it is well, or untried */
+	char words[RBLK_ERROR_BYTES]; /* the same */
 };
 
 /* Created by rblk_session_start(), freed by ini_session_free(). One thread at a time. */
@@ -76,6 +78,7 @@ struct rblk_session {
 	struct fab *fab;
 	struct ini_portal portals[CORE_PORTALS_MAX];
 	u16 portal_count;
+	u16 unknown_count; /* hosts whose names have no address: behind the portals, for their words alone */
 
 	struct core_session core; /* the states; session->core.state is the session's */
 	bool ready;  /* named, and each queue was tried: the program was told */
@@ -163,6 +166,8 @@ void ini_drive(struct rblk_session *session);
 /* The queue's connection is lost; words. */
 void ini_queue_lose(struct ini_queue *queue, int error, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
+/* The queue's portal has failed, as the session's words say. */
+void ini_portal_failed(struct ini_queue *queue, int error);
 /* An attempt to connect came to nothing; the session's words say why. */
 void ini_queue_unreached(struct ini_queue *queue, int error);
 /* The fabric says DRAINED. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Owns what a session reports about itself: the sums of its counters and of its connections' work
- * requests, what was granted and agreed.
+ * requests, what was granted and agreed, and how its paths are.
  */
 #include "initiator/session.h"
 
@@ -12,6 +12,8 @@
 /* Version 0.1's: no version has a shorter struct. */
 #define STATS_BYTES_MIN END_OF(struct rblk_stats, stored_us_total)
 #define INFO_BYTES_MIN END_OF(struct rblk_session_info, features)
+#define PATH_BYTES_MIN END_OF(struct rblk_path_info, words)
+#define PATH_BYTES_MAX 65536 /* detects a size that is none */
 
 /* The caller's struct may be of another version: copy the members that both have, zero the rest. */
 static void copy_out(void *to, size_t to_bytes, const void *from, size_t from_bytes)
@@ -67,4 +69,43 @@ int rblk_session_info(const struct rblk_session *session, struct rblk_session_in
 						   length ? " " : "", rblk_feature_name(bit));
 	copy_out(to, bytes, &info, sizeof(info));
 	return 0;
+}
+
+/* -- paths ------------------------------------------------------------------------------------- */
+
+static void path_of(const struct rblk_session *session, u16 portal, struct rblk_path_info *path)
+{
+	const struct ini_portal *from = &session->portals[portal];
+
+	*path = (struct rblk_path_info){.size = sizeof(*path)};
+	snprintf(path->host, sizeof(path->host), "%s", from->where);
+	for (u16 i = 0; i < session->queue_count; i++) {
+		const struct ini_queue *queue = &session->queues[i];
+
+		if (queue->state != INI_QUEUE_LIVE || session->core.queue[i].portal != portal)
+			continue;
+		if (!path->connections++) {
+			snprintf(path->peer, sizeof(path->peer), "%s", fab_conn_peer(queue->conn));
+			snprintf(path->device, sizeof(path->device), "%s",
+				 fab_device_name(queue->device));
+		}
+	}
+	path->error = from->error;
+	if (from->error)
+		memcpy(path->words, from->words, sizeof(path->words));
+}
+
+int rblk_session_paths(const struct rblk_session *session, struct rblk_path_info *paths,
+		       size_t path_bytes, unsigned int max)
+{
+	u16 count = (u16)(session->portal_count + session->unknown_count);
+	struct rblk_path_info path;
+
+	if (path_bytes < PATH_BYTES_MIN || path_bytes > PATH_BYTES_MAX)
+		return -EINVAL;
+	for (u16 i = 0; i < count && i < max; i++) {
+		path_of(session, i, &path);
+		copy_out((u8 *)paths + i * path_bytes, path_bytes, &path, sizeof(path));
+	}
+	return count;
 }

@@ -20,7 +20,7 @@
 #ifndef RBLK_CMD_ATTACH_H
 #define RBLK_CMD_ATTACH_H
 
-#include "initiator/cmd/cmd.h"
+#include "initiator/cmd/paths.h"
 #include "initiator/uri.h"
 #include "kmod/attach_limits.h"
 #include "proto/wire/login.h"
@@ -141,6 +141,7 @@ struct attached {
 		uint64_t value;
 	} counters[ATTACHED_COUNTERS_MAX];
 	unsigned int counter_count;
+	struct cmd_paths paths; /* the module has one reason for all of them */
 };
 
 /* 0, or -ENODEV: not there, or not the module's. */

@@ -59,6 +59,31 @@ static void attached_read_counters(const char *root, struct attached *a)
 	}
 }
 
+/* Portals are a line each; connections "queue state portal". */
+static void attached_read_paths(const char *root, struct attached *a)
+{
+	char portals[1024], connections[2048], at[96], *line, *rest;
+	struct cmd_paths *paths = &a->paths;
+
+	attached_file(root, a->device, "rblk/portals", portals, sizeof(portals));
+	for (line = strtok_r(portals, "\n", &rest); line && paths->count < RBLK_PATHS_MAX;
+	     line = strtok_r(NULL, "\n", &rest))
+		snprintf(paths->list[paths->count++].host, sizeof(paths->list[0].host), "%s", line);
+	attached_file(root, a->device, "rblk/connections", connections, sizeof(connections));
+	for (line = strtok_r(connections, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
+		if (sscanf(line, "%*u live %95s", at) != 1)
+			continue;
+		for (unsigned int i = 0; i < paths->count; i++) {
+			struct rblk_path_info *path = &paths->list[i];
+
+			if (strcmp(path->host, at))
+				continue;
+			path->connections++;
+			snprintf(path->peer, sizeof(path->peer), "%s", at);
+		}
+	}
+}
+
 /* "rblk0"; not "rblk", "rblk-control", "rblk0p1". */
 static bool attached_index(const char *device, unsigned int *index)
 {
@@ -103,6 +128,7 @@ int attached_read(const char *root, const char *device, struct attached *a)
 	a->block_bytes = attached_number(root, device, "queue/logical_block_size");
 	a->read_only = attached_number(root, device, "ro") != 0;
 	attached_read_counters(root, a);
+	attached_read_paths(root, a);
 	if (a->attachment[0])
 		attach_record_read(root, a);
 	return 0;

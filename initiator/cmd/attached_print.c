@@ -11,7 +11,7 @@
 
 int attached_print(const struct attached *list, int count)
 {
-	char size[CMD_TEXT_BYTES], queues[24], commands[24];
+	char size[CMD_TEXT_BYTES], queues[24], commands[24], before[24];
 	struct cmd_table *table = cmd_table_create(8);
 	int i;
 
@@ -29,6 +29,8 @@ int attached_print(const struct attached *list, int count)
 	cmd_table_print(table);
 	cmd_table_destroy(table);
 	for (i = 0; i < count; i++) {
+		snprintf(before, sizeof(before), "%s: ", list[i].device);
+		cmd_paths_print(&list[i].paths, before, 4);
 		if (list[i].reason[0])
 			printf("%s: %s\n", list[i].device, list[i].reason);
 		if (list[i].writes_lost)
@@ -59,7 +61,7 @@ static json_t *print_device(const struct attached *a)
 
 	snprintf(device, sizeof(device), "/dev/%s", a->device);
 	return json_pack("{s:s s:o s:o s:s s:s s:s s:o s:s s:s s:I s:I s:b s:I s:I s:I s:I s:b s:I s:I s:I s:I "
-			 "s:I s:I s:o}",
+			 "s:I s:I s:o s:o}",
 			 "device", device, "name", cmd_json_words(a->name), "uri",
 			 cmd_json_words(a->uri), "peer", a->target, "volume", a->volume, "state",
 			 a->state, "error", cmd_json_words(a->reason), "wwid", a->wwid, "serial",
@@ -71,7 +73,7 @@ static json_t *print_device(const struct attached *a)
 			 "command_timeout_ns", print_ns(a->command_ms), "reconnect_ns",
 			 print_ns(a->reconnect_ms), "fail_fast_ns", print_ns(a->fail_fast_ms), "give_up_ns",
 			 print_ns(a->give_up_ms), "keepalive_ns", print_ns(a->keepalive_ms),
-			 "counters", print_counters(a));
+			 "counters", print_counters(a), "paths", cmd_paths_json(&a->paths));
 }
 
 int attached_print_json(const struct attached *list, int count)

@@ -36,6 +36,7 @@ static void doctor_connect(struct doctor_connection *connection)
 		.connect_timeout_ms = (uint32_t)values.connect.timeout_ms,
 		.device = values.connect.device,
 		.initiator_name = values.connect.name,
+		.queues = cmd_paths_hosts(connection->uri),
 	};
 	struct rblk_volume_info *list = NULL;
 	uint64_t start_ns = progress_now_ns();
@@ -50,7 +51,8 @@ static void doctor_connect(struct doctor_connection *connection)
 	snprintf(connection->peer, sizeof(connection->peer), "%s", info.peer);
 	snprintf(connection->device, sizeof(connection->device), "%s", info.device);
 	snprintf(connection->features, sizeof(connection->features), "%s", info.features);
-	connection->credits = rblk_session_credits(session);
+	cmd_paths_read(session, &connection->paths);
+	connection->credits = cmd_paths_credits(session, &connection->paths);
 	connection->volumes = rblk_list(session, &list, sizeof(*list));
 	connection->connected = connection->volumes >= 0;
 	if (!connection->connected)
@@ -131,15 +133,17 @@ static void doctor_print_connection(const struct doctor_connection *connection)
 {
 	if (!connection->uri)
 		return;
-	if (!connection->connected)
+	if (!connection->connected) {
 		printf("connection   failed: %s\n", connection->error);
-	else
+	} else {
 		printf("connection   %s through %s in %.1f ms: %u credits, %d volume%s, features: "
 		       "%s\n",
 		       connection->peer, connection->device, (double)connection->elapsed_ns / 1e6,
 		       connection->credits, connection->volumes,
 		       connection->volumes == 1 ? "" : "s",
 		       connection->features[0] ? connection->features : "none");
+		cmd_paths_print(&connection->paths, "", 12);
+	}
 }
 
 static void doctor_print(const struct doctor_connection *connection)
@@ -173,7 +177,7 @@ static int doctor_run(char **operands, int count)
 	doctor_judge(&facts, &problems);
 	if (connection.uri) {
 		doctor_connect(&connection);
-		healthy = connection.connected;
+		healthy = connection.connected && !cmd_paths_down(&connection.paths);
 	}
 	if (needs_rdma && !doctor_rdma_works(&problems))
 		healthy = false;

@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include "initiator/cmd/cmd.h"
+#include "initiator/cmd/paths.h"
 
 #define DOCTOR_DEVICES_MAX 16
 #define DOCTOR_PORTS_MAX 4   /* of a device, that are looked at */
@@ -93,7 +93,8 @@ struct doctor_connection {
 	bool connected;
 	char error[RBLK_ERROR_BYTES];
 	char peer[128], device[64], features[128];
-	unsigned int credits;
+	struct cmd_paths paths; /* if it is connected */
+	unsigned int credits; /* of one connection */
 	int volumes;
 	uint64_t elapsed_ns;
 };

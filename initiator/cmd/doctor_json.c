@@ -83,7 +83,7 @@ static json_t *json_connection(const struct doctor_connection *connection)
 
 	if (!connection->uri)
 		return json_null();
-	return json_pack("{s:s s:b s:o s:o s:o s:o s:I s:o s:o}", "uri", connection->uri,
+	return json_pack("{s:s s:b s:o s:o s:o s:o s:I s:o s:o s:o}", "uri", connection->uri,
 			 "connected", connected, "error",
 			 cmd_json_words(connected ? NULL : connection->error), "peer",
 			 cmd_json_words(connected ? connection->peer : NULL), "fabric_device",
@@ -92,7 +92,8 @@ static json_t *json_connection(const struct doctor_connection *connection)
 			 "elapsed_ns", (json_int_t)connection->elapsed_ns, "credits",
 			 connected ? json_integer(connection->credits) : json_null(),
 			 "volume_count",
-			 connected ? json_integer(connection->volumes) : json_null());
+			 connected ? json_integer(connection->volumes) : json_null(), "paths",
+			 cmd_paths_json(&connection->paths));
 }
 
 json_t *doctor_json(const struct doctor_facts *facts, const struct doctor_problems *problems,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* rblk info: prints everything that the target reports when a volume is opened. */
-#include "initiator/cmd/cmd.h"
+#include "initiator/cmd/paths.h"
 
 #include <inttypes.h>
 #include <jansson.h>
@@ -38,6 +38,7 @@ static int info_print(const char *uri, struct rblk_session *session,
 		      const struct rblk_volume_info *info)
 {
 	struct rblk_session_info connection;
+	struct cmd_paths paths;
 	char text[CMD_TEXT_BYTES];
 
 	rblk_session_info(session, &connection, sizeof(connection));
@@ -68,7 +69,9 @@ static int info_print(const char *uri, struct rblk_session *session,
 	info_can("extents", info->can_extents, "known: holes are not copied", "unknown");
 	info_can("rotational", info->rotational, "yes", "no");
 	printf("%-20s %s through %s\n", "connection", connection.peer, connection.device);
-	printf("%-20s %u commands outstanding\n", "credits", rblk_session_credits(session));
+	cmd_paths_read(session, &paths);
+	cmd_paths_print(&paths, "", 20);
+	printf("%-20s %u commands outstanding\n", "credits", cmd_paths_credits(session, &paths));
 	printf("%-20s %s\n", "features", connection.features[0] ? connection.features : "none");
 	return CMD_OK;
 }
@@ -78,12 +81,15 @@ static int info_print_json(const char *uri, struct rblk_session *session,
 {
 	json_t *root = cmd_json_volume(info);
 	struct rblk_session_info connection;
+	struct cmd_paths paths;
 
 	if (!root)
 		return cmd_error("out of memory");
 	rblk_session_info(session, &connection, sizeof(connection));
 	json_object_set_new(root, "uri", cmd_json_text(uri));
-	json_object_set_new(root, "credits", json_integer(rblk_session_credits(session)));
+	cmd_paths_read(session, &paths);
+	json_object_set_new(root, "credits", json_integer(cmd_paths_credits(session, &paths)));
+	json_object_set_new(root, "paths", cmd_paths_json(&paths));
 	json_object_set_new(root, "peer", cmd_json_text(connection.peer));
 	json_object_set_new(root, "fabric_device", cmd_json_text(connection.device));
 	json_object_set_new(root, "features", cmd_json_features(connection.features));
@@ -99,6 +105,7 @@ static int info_run(char **operands, int count)
 
 	if (cmd_uri_check(operands[0], true))
 		return CMD_USAGE;
+	session_options.queues = cmd_paths_hosts(operands[0]);
 	session = cmd_session_open(operands[0], &values.connect, &session_options);
 	if (!session)
 		return CMD_FAILED;

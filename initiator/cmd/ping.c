@@ -3,7 +3,7 @@
  * rblk ping: the round trip of the fabric itself, without any volume, in the four classic ways, and
  * what share of a processor each end spent on it. The one-sided ways need the target's permission.
  */
-#include "initiator/cmd/cmd.h"
+#include "initiator/cmd/paths.h"
 
 #include <errno.h>
 #include <jansson.h>
@@ -222,8 +222,23 @@ static bool ping_kind_known(const char *name)
 	return false;
 }
 
+/* Which of the hosts answer: in a session of its own, as more queues would change the measurement. */
+static int ping_paths(const char *uri, struct cmd_paths *paths)
+{
+	struct rblk_options session_options = { .no_reconnect = true,
+						.queues = cmd_paths_hosts(uri) };
+	struct rblk_session *session = cmd_session_open(uri, &values.connect, &session_options);
+
+	if (!session)
+		return CMD_FAILED;
+	cmd_paths_read(session, paths);
+	rblk_session_close(session);
+	return CMD_OK;
+}
+
 static int ping_run(char **operands, int count)
 {
+	struct cmd_paths paths;
 	struct cmd_table *table;
 	uint64_t *samples_ns;
 	json_t *list;
@@ -242,14 +257,18 @@ static int ping_run(char **operands, int count)
 	list = json_array();
 	cmd_table_row(table, "KIND", ">MIN us", ">AVG us", ">P50 us", ">P99 us", ">MAX us",
 		      ">CPU HERE", ">CPU THERE", "");
-	status = ping_kinds(operands[0], samples_ns, table, list);
-	if (!status && values.json)
-		status = cmd_json_print(json_pack("{s:s s:I s:I s:O}", "uri", operands[0],
+	status = ping_paths(operands[0], &paths);
+	if (!status)
+		status = ping_kinds(operands[0], samples_ns, table, list);
+	if (!status && values.json) {
+		status = cmd_json_print(json_pack("{s:s s:I s:I s:O s:o}", "uri", operands[0],
 						  "round_trips", (json_int_t)values.count,
 						  "transfer_bytes", (json_int_t)values.bytes,
-						  "kinds", list));
-	else if (!status)
+						  "kinds", list, "paths", cmd_paths_json(&paths)));
+	} else if (!status) {
 		cmd_table_print(table);
+		cmd_paths_print(&paths, "", 4);
+	}
 	json_decref(list);
 	cmd_table_destroy(table);
 	free(samples_ns);

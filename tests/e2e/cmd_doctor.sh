@@ -27,6 +27,31 @@ grep -qE '^connection +127\.0\.0\.1:[0-9]+ through tcp in [0-9.]+ ms: [0-9]+ cre
 	"$scratch/out" || fail "connection"
 expect 0 "$RBLK" doctor --json "$target"
 json_is '.connection | .connected and .volume_count == 1 and .credits >= 4'
+json_is '.connection.paths | length == 1 and .[0].path_state == "up" and .[0].connections == 1'
+
+# Several hosts: each is looked at. The second is the first's, under another name.
+host=${target#*://}
+two=rblk+tcp://$host,localhost:${host##*:}
+expect 0 "$RBLK" doctor "$two"
+out_has "path         $host: up, 1 connection through tcp"
+out_has "path         localhost:${host##*:}: up, 1 connection through tcp"
+expect 0 "$RBLK" info --json "$two/ram"
+json_is '[.paths[] | .path_state, .error] == ["up", null, "up", null]'
+json_is "[.paths[].host] == [\"$host\", \"localhost:${host##*:}\"]"
+expect 0 "$RBLK" info "$two/ram"
+out_has "path                 $host: up"
+one=rblk+tcp://127.0.0.1:1,$host
+expect 1 "$RBLK" doctor "$one"
+out_has 'path         127.0.0.1:1: down: '
+out_has "path         $host: up, 1 connection"
+expect 1 "$RBLK" doctor --json "$one"
+json_is '.connection | .connected and .peer == .paths[1].peer and (.paths[0] | .path_state == "down" and
+	.connections == 0 and .peer == null and (.error | contains("127.0.0.1:1")))'
+expect 0 "$RBLK" ping --count 3 "$one"
+out_has 'path 127.0.0.1:1: down: '
+expect 0 "$RBLK" ping --count 3 --json "$one"
+json_is '[.paths[].path_state] == ["down", "up"]'
+
 target_stop
 expect 1 "$RBLK" doctor "$target"
 out_has 'connection   failed: '

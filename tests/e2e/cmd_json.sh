@@ -89,10 +89,13 @@ is list_attached
 	echo 10.0.0.1:4430 > rblk/target
 	echo 7000 > rblk/give_up_ms
 	printf 'commands 12\nmessages 3\n' > rblk/counters
+	printf '10.0.0.1:4430\n10.0.0.2:4430\n' > rblk/portals
+	printf '0 live 10.0.0.2:4430\n1 ended 10.0.0.1:4430\n' > rblk/connections
 )
 expect 0 "$FACTS" attached "$root"
 is list_attached
-json_is '.attached[0] | .state == "recovering" and .give_up_ns == 7000000000 and .counters.commands == 12'
+json_is '.attached[0] | .state == "recovering" and .give_up_ns == 7000000000 and .counters.commands == 12 and
+	[.paths[] | .host, .path_state, .connections] == ["10.0.0.1:4430", "down", 0, "10.0.0.2:4430", "up", 1]'
 
 # What fails.
 target_stop

@@ -6,6 +6,7 @@
  */
 #include "tests/unit/unit.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -148,6 +149,80 @@ static void both_lost(void **state)
 	load_stop(load);
 }
 
+/* Until the path has so many connections. */
+static void wait_for_connections(struct rblk_session *session, unsigned int path, unsigned int count,
+				 struct rblk_path_info *info)
+{
+	do {
+		assert_true(rblk_wait(session, 10) >= 0);
+		assert_int_equal(rblk_session_paths(session, info, sizeof(*info), PATHS), PATHS);
+	} while (info[path].connections != count);
+}
+
+/* A program sees how each is, and why. */
+static void each_is_told(void **state)
+{
+	struct rblk_options options = RBLK_OPTIONS_INIT;
+	struct rblk_path_info info[PATHS + 1];
+	char error[RBLK_ERROR_BYTES] = "";
+	struct rblk_session *session;
+
+	(void)state;
+	options.queues = 2;
+	session = rblk_session_open(uri, &options, error);
+	if (!session)
+		fail_msg("%s", error);
+	memset(info, 0xa5, sizeof(info));
+	assert_int_equal(rblk_session_paths(session, info, sizeof(info[0]), 0), PATHS);
+	assert_int_equal(rblk_session_paths(session, info, sizeof(size_t), PATHS), -EINVAL);
+	assert_int_equal(((uint8_t *)info)[0], 0xa5);
+	assert_int_equal(rblk_session_paths(session, info, sizeof(info[0]), PATHS + 1), PATHS);
+	assert_int_equal(((uint8_t *)&info[PATHS])[0], 0xa5);
+	for (unsigned int i = 0; i < PATHS; i++) {
+		assert_int_equal(info[i].size, sizeof(info[i]));
+		assert_string_equal(info[i].host, proxy_host(paths[i]));
+		assert_string_equal(info[i].peer, proxy_host(paths[i]));
+		assert_string_equal(info[i].device, "tcp");
+		assert_int_equal(info[i].connections, 1);
+		assert_int_equal(info[i].error, 0);
+		assert_string_equal(info[i].words, "");
+	}
+	for (unsigned int i = 0; i < PATHS; i++) {
+		proxy_cut(paths[i]);
+		wait_for_connections(session, i, 0, info);
+		assert_true(info[i].error < 0);
+		assert_non_null(strstr(info[i].words, proxy_host(paths[i])));
+		assert_string_equal(info[i].peer, "");
+		proxy_mend(paths[i]);
+		wait_for_connections(session, i, 1, info);
+		assert_int_equal(info[i].error, 0);
+	}
+	rblk_session_close(session);
+}
+
+/* Nor is a name that nobody knows forgotten. */
+static void an_unknown_host_is_told(void **state)
+{
+	struct rblk_options options = RBLK_OPTIONS_INIT;
+	struct rblk_path_info info[PATHS];
+	char error[RBLK_ERROR_BYTES] = "", mixed[256];
+	struct rblk_session *session;
+
+	(void)state;
+	snprintf(mixed, sizeof(mixed), "rblk+tcp://no-such-host.invalid,%s/disk",
+		 proxy_host(paths[0]));
+	session = rblk_session_open(mixed, &options, error);
+	if (!session)
+		fail_msg("%s", error);
+	assert_int_equal(rblk_session_paths(session, info, sizeof(info[0]), PATHS), PATHS);
+	assert_int_equal(info[0].connections, 1);
+	assert_string_equal(info[1].host, "no-such-host.invalid:4430");
+	assert_int_equal(info[1].connections, 0);
+	assert_true(info[1].error < 0);
+	assert_non_null(strstr(info[1].words, "no-such-host.invalid"));
+	rblk_session_close(session);
+}
+
 static void unknown_policy(void **state)
 {
 	struct rblk_options options = RBLK_OPTIONS_INIT;
@@ -165,6 +240,8 @@ int main(void)
 		cmocka_unit_test(round_robin),
 		cmocka_unit_test(least_in_flight),
 		cmocka_unit_test(both_lost),
+		cmocka_unit_test(each_is_told),
+		cmocka_unit_test(an_unknown_host_is_told),
 		cmocka_unit_test(unknown_policy),
 	};
 

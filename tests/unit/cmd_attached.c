@@ -56,6 +56,10 @@ static int setup(void **state)
 	put_device("rblk2", "rblk/attachment", "bb\n");
 	put_device("rblk2", "rblk/queues", "4\n");
 	put_device("rblk2", "rblk/give_up_ms", "60000\n");
+	put_device("rblk2", "rblk/portals", "10.9.0.1:4430\n[fe80::2]:4430\n");
+	put_device("rblk2", "rblk/connections",
+		   "0 live [fe80::2]:4430\n1 connecting 10.9.0.1:4430\n"
+		   "2 live [fe80::2]:4430\n3 ended 10.9.0.1:4430\n");
 	put_device("rblk2", "rblk/counters", "commands 12\nmessages 3\n");
 	put_device("rblk2", "size", "2048\n");
 	put_device("rblk2", "ro", "1\n");
@@ -90,6 +94,12 @@ static void devices_are_found_in_order(void **state)
 	assert_int_equal(attached_counter(&list[0], "messages"), 3);
 	assert_int_equal(attached_counter(&list[0], "none"), 0);
 	assert_string_equal(list[0].name, "");
+	assert_int_equal(list[0].paths.count, 2);
+	assert_string_equal(list[0].paths.list[0].host, "10.9.0.1:4430");
+	assert_int_equal(list[0].paths.list[0].connections, 0);
+	assert_string_equal(list[0].paths.list[1].host, "[fe80::2]:4430");
+	assert_int_equal(list[0].paths.list[1].connections, 2);
+	assert_int_equal(list[1].paths.count, 0);
 	free(list);
 }
 
