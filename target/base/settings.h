@@ -64,6 +64,7 @@ struct tgt_config {
 	uint32_t sessions_max;
 	uint32_t queues_total_max;  /* connections, over all sessions */
 	uint32_t keepalive_ms;
+	uint32_t session_ms;        /* how long a session without connections is kept */
 	uint32_t drain_ms;          /* SIGTERM: longest wait for commands in flight */
 	uint32_t listen_wait_ms;    /* at the start: longest wait for an address that is in use */
 	bool allow_scratch;         /* `rblk ping`'s one-sided measurements */

@@ -104,6 +104,9 @@ static const struct tgt_option table[] = {
 	  "probe an initiator after this silence, end its connection after twice that; 0: only "
 	  "while logins fail for lack of resources",
 	  TARGET(keepalive_ms), 0, 3600000, NULL },
+	{ "session_time", 0, TARGET_PLACES, TGT_OPTION_TIME_MS, "TIME", "1min",
+	  "keep a session without connections for so long, if its place is not needed",
+	  TARGET(session_ms), 1, 3600000, NULL },
 	{ "drain_time", 0, TARGET_PLACES, TGT_OPTION_TIME_MS, "TIME", "30s",
 	  "longest wait for commands in flight when the daemon stops",
 	  TARGET(drain_ms), 0, 3600000, NULL },

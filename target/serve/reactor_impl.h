@@ -23,9 +23,6 @@
 #define TGT_MEASURE_QUEUES_MAX 4u
 /* An OPEN waits this long for the writes of connections that have ended. */
 #define TGT_OPEN_WAIT_NS 5000000000ull
-/* A session without queues is kept for twice the keep-alive time, or this if there is none: during
- * that time a login of an older incarnation or epoch can be recognised. */
-#define TGT_SESSION_KEEP_NS 30000000000ull
 /* Logins that wait for an older incarnation or epoch to end: so many, one for each queue of a
  * session, and so long. When the list is full, those of the host with the most are refused. */
 #define TGT_LOGINS_WAITING_MAX 256u

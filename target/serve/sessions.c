@@ -120,7 +120,7 @@ static void session_log_totals(struct tgt_session *session)
 
 static uint64_t session_keep_ns(const struct tgt_reactor *reactor)
 {
-	return reactor->keepalive_ns ? 2 * reactor->keepalive_ns : TGT_SESSION_KEEP_NS;
+	return reactor->config.session_ms * 1000000ull;
 }
 
 static bool session_has_queues(const struct tgt_session *session)

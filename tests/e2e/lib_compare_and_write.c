@@ -34,7 +34,7 @@ static int start(void **state)
 	e2e_file_create(&disk, "disk", 4 << 20);
 	/* Two reactors: claims cross from one to the other. The delay, so that what is cut off has
 	 * often begun to write. */
-	e2e_daemon_start(&server, "--cache", "buffered", "--reactors", "2", "--keepalive", "1min", "--fault",
+	e2e_daemon_start(&server, "--cache", "buffered", "--reactors", "2", "--fault",
 			 "delay=write:2ms", "--memory", "mem=4M",
 			 "--null", "null=4M", disk.volume, NULL);
 	proxy = proxy_start(server.host);

@@ -26,8 +26,8 @@ static int start(void **state)
 	 * Two commands of half a megabyte are a session's share of the pool; a disk that takes
 	 * longer than the target lets a command wait.
 	 */
-	e2e_daemon_start(&server, "--keepalive", "1500ms", "--pool-size", "2M", "--reactors", "1",
-			 "--fault", "delay=read:8s", "--cache", "buffered", disk.volume, NULL);
+	e2e_daemon_start(&server, "--keepalive", "1500ms", "--session-time", "3s", "--pool-size", "2M",
+			 "--reactors", "1", "--fault", "delay=read:8s", "--cache", "buffered", disk.volume, NULL);
 	return 0;
 }
 

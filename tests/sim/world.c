@@ -304,6 +304,7 @@ static void build_host(unsigned int i, enum world_kind kind)
 	config->sessions_max = (uint32_t)sim_between(4, 16);
 	config->queues_total_max = sim_chance(150000) ? (uint32_t)sim_between(8, 14) : 32;
 	config->keepalive_ms = sim_chance(150000) ? 0 : (uint32_t)sim_between(50, 2000);
+	config->session_ms = config->keepalive_ms ? 2 * config->keepalive_ms : 30000;
 	config->drain_ms = (uint32_t)sim_between(1, 1000);
 	host->remembers = sim_chance(700000);
 	host->pause = rate(100, 5000);
@@ -322,8 +323,10 @@ static void build_host(unsigned int i, enum world_kind kind)
 	if (kind == WORLD_CROWDED) {
 		config->reactors = 1;
 		config->receive_buffers = 32;
-		if (sim_chance(800000))
+		if (sim_chance(800000)) {
 			config->keepalive_ms = 0;
+			config->session_ms = 30000;
+		}
 	}
 	if (kind == WORLD_STARVED)
 		config->pool_bytes = config->max_io_bytes;

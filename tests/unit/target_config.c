@@ -144,7 +144,7 @@ static void all_keys_are_read(void **state)
 				   "listen = rblk://[fe80::1%eth0]:4431\n"
 				   "reactors = 3\npolling = never\npoll_time = 100us\nqueues = 4\n"
 				   "credits = 64\nreceive_buffers = 256\npool_size = 8M\n"
-				   "max_io = 256K\nsessions = 5\nconnections = 6\nkeepalive = 7s\n"
+				   "max_io = 256K\nsessions = 5\nconnections = 6\nkeepalive = 7s\nsession_time = 9s\n"
 				   "drain_time = 8s\nallow_scratch = yes\nmemory_lock = no\n"
 				   "state_dir = /run/other\n"
 				   "log_level = debug\n"
@@ -177,6 +177,7 @@ static void all_keys_are_read(void **state)
 	assert_int_equal(config.sessions_max, 5);
 	assert_int_equal(config.queues_total_max, 6);
 	assert_int_equal(config.keepalive_ms, 7000);
+	assert_int_equal(config.session_ms, 9000);
 	assert_int_equal(config.drain_ms, 8000);
 	assert_true(config.allow_scratch);
 	assert_false(config.memory_lock);
@@ -187,7 +188,7 @@ static void all_keys_are_read(void **state)
 	two = &config.volumes[1];
 	assert_string_equal(one->name, "one");
 	assert_string_equal(one->path, "/dev/vda");
-	assert_string_equal(one->source, "rblkd.conf:22");
+	assert_string_equal(one->source, "rblkd.conf:23");
 	assert_int_equal(one->block_bytes, 4096);
 	assert_true(one->read_only);
 	assert_int_equal(one->cache, TGT_CACHE_BUFFERED);

@@ -72,6 +72,7 @@ static int setup(void **state)
 	rig->reactor.turn.now_ns = 1;
 	rig->reactor.turn.timer_ns = UINT64_MAX;
 	rig->reactor.keepalive_ns = 1;
+	rig->reactor.config.session_ms = 1;
 	rig->reactor.config.reactors = 1;
 	rig->reactor.config.queues_max = RBLK_QUEUES_MAX;
 	rig->reactor.fabrics[0].fab = &rig->fab;
