@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# systemd takes every unit that is installed as it is written. Method: systemd-analyze, without a systemd
-# that runs; the programs stand where they were built, so that it finds those too.
+# systemd takes every unit that is installed as it is written; what rblkd's says makes a restart a pause. Method:
+# systemd-analyze, without a systemd that runs; the programs stand where they were built, so that it finds those
+# too. Then the lines of rblkd's unit are run as systemd runs them, under a copy that is half done.
 . "$(dirname "$0")/cmd.sh"
 
 if ! command -v systemd-analyze > /dev/null; then
@@ -9,6 +10,76 @@ if ! command -v systemd-analyze > /dev/null; then
 	exit 77
 fi
 [ $# -gt 0 ] || fail "which units?"
+
+# setting UNIT KEY: its value.
+setting() { sed -n "s/^$2=//p" "$1"; }
+# default OPTION: that of rblkd, in seconds.
+default() { "$RBLKD" --help | tr -s ' \n' ' ' | grep -oP -- "--$1 TIME .*?\(default: \K[0-9]+(?=s\))" | head -n 1; }
+seconds() { setting "$1" "$2" | grep -oP '^[0-9]+(?=s$)'; }
+
+# No process is killed by force that would have ended, or begun, by itself.
+times_suffice() {
+	[ "$(seconds "$1" TimeoutStopSec)" -ge $(($(default drain-time) + 10)) ] || fail "TimeoutStopSec"
+	[ "$(seconds "$1" TimeoutStartSec)" -gt $(($(default lock-wait) + $(default listen-wait))) ] || fail "TimeoutStartSec"
+	# SIGTERM, to the process that serves.
+	[ -z "$(setting "$1" KillSignal)$(setting "$1" KillMode)$(setting "$1" ExecStop)" ] || fail "how it is ended"
+	[ "$(setting "$1" Restart)" = on-failure ] || fail "Restart"
+}
+
+# service_start UNIT: the lines of the unit, with the configuration of the test.
+service_start() {
+	local line
+	setting "$1" ExecStartPre | while read -r line; do ${line//\/etc\/rblk/$scratch} >&2; done
+	line=$(setting "$1" ExecStart)
+	: > "$scratch/target.log"
+	${line//\/etc\/rblk/$scratch} 2> "$scratch/target.log" 7>&- &
+	target_pid=$!
+	service_says ready:
+}
+service_says() {
+	local tries=0
+	until grep -q "$1" "$scratch/target.log"; do
+		kill -0 "$target_pid" 2> /dev/null || fail "rblkd: ended"
+		tries=$((tries + 1))
+		[ $tries -lt 1200 ] || fail "rblkd: never said $1"
+		read -rt 0.05 <> <(:) || true
+	done
+}
+configure() {
+	printf '[target]\nlisten = rblk+tcp://127.0.0.1:%s\nstate_dir = %s/state\n[volume disk]\npath = %s/disk\ncache = buffered\n' \
+		"$1" "$scratch" "$scratch" > "$scratch/rblkd.conf"
+}
+# restart UNIT SIGNAL: a copy, half of which is there, ends well.
+restart() {
+	local copy status=0
+	rm -f "$scratch/fifo" && mkfifo "$scratch/fifo"
+	"$RBLK" copy --name copier --chunk 64k - "$target/disk" < "$scratch/fifo" > "$scratch/out" 2> "$scratch/err" &
+	copy=$!
+	exec 7> "$scratch/fifo"
+	head -c 1M "$scratch/data" >&7
+	service_says 'initiator copier'
+	kill "-$2" "$target_pid"
+	wait "$target_pid" 2> /dev/null || status=$?
+	[ "$2" = KILL ] || [ $status = 0 ] || fail "rblkd: ended with status $status"
+	service_start "$1"
+	tail -c +1048577 "$scratch/data" >&7
+	exec 7>&-
+	wait $copy || fail "copy: status $?"
+	service_says 'initiator copier'
+	cmp "$scratch/data" "$scratch/disk" || fail "data"
+}
+restart_is_a_pause() {
+	truncate -s 2M "$scratch/disk"
+	configure 0
+	service_start "$1"
+	target=rblk+tcp://$(grep -oP 'ready: .*tcp://\K[0-9.:]+' "$scratch/target.log")
+	configure "${target##*:}"
+	for signal in TERM KILL; do
+		head -c 2M /dev/urandom > "$scratch/data"
+		restart "$1" $signal
+	done
+	target_stop
+}
 for unit in "$@"; do
 	name=$(basename "$unit")
 	name=${name/@./@volume.}
@@ -21,4 +92,5 @@ for unit in "$@"; do
 	sed 's/^TimeoutStopSec=/TimeoutStopSecond=/' "$scratch/$name" > "$scratch/bad-$name"
 	systemd-analyze verify --man=no "$scratch/bad-$name" > "$scratch/out" 2>&1 || true
 	out_has "'TimeoutStopSecond'"
+	[ "$name" != rblkd.service ] || { times_suffice "$scratch/$name"; restart_is_a_pause "$scratch/$name"; }
 done
