@@ -19,7 +19,7 @@
 #include "target/store/sync.h"
 #include "target/store/volume.h"
 
-#define REQUEST_BYTES 512
+#define REQUEST_BYTES 512u
 #define STEP_MAX 16 /* requests of one step */
 
 struct tgt_faults {
@@ -116,13 +116,20 @@ static int request_run(struct tgt_faults *faults, char *text, char *error)
 	return status;
 }
 
-static void request_take(struct tgt_faults *faults, char *text, const struct sockaddr_un *from,
-			 socklen_t from_bytes)
+/* whole: nothing of it was cut off. A part of a plan may be a plan, too, and not what was asked for. */
+static void request_take(struct tgt_faults *faults, char *text, bool whole,
+			 const struct sockaddr_un *from, socklen_t from_bytes)
 {
 	char asked[REQUEST_BYTES + 1], error[TGT_ERROR_BYTES], answer[TGT_ERROR_BYTES + 8];
+	int status;
 
 	strcpy(asked, text);
-	if (request_run(faults, text, error) < 0) {
+	if (whole)
+		status = request_run(faults, text, error);
+	else
+		status = tgt_error(error, -EMSGSIZE, "the request is longer than %u bytes",
+				   REQUEST_BYTES);
+	if (status < 0) {
 		tgt_log(TGT_LOG_WARNING, "fault \"%s\": refused: %s", asked, error);
 		snprintf(answer, sizeof(answer), "error %s", error);
 	} else {
@@ -139,19 +146,23 @@ void tgt_faults_step(struct tgt_faults *faults)
 	struct sockaddr_un from;
 	char text[REQUEST_BYTES + 1];
 	ssize_t bytes;
+	bool whole;
 
 	for (unsigned int i = 0; faults && i < STEP_MAX; i++) {
 		socklen_t from_bytes = sizeof(from);
 
-		bytes = recvfrom(faults->fd, text, REQUEST_BYTES, MSG_DONTWAIT,
+		bytes = recvfrom(faults->fd, text, REQUEST_BYTES, MSG_DONTWAIT | MSG_TRUNC,
 				 (struct sockaddr *)&from, &from_bytes);
 		if (bytes < 0)
 			return;
+		whole = bytes <= REQUEST_BYTES;
+		if (!whole)
+			bytes = REQUEST_BYTES;
 		for (ssize_t c = 0; c < bytes; c++)
 			if (text[c] < ' ' || text[c] > '~')
 				text[c] = '?'; /* it goes to the log */
 		text[bytes] = '\0';
-		request_take(faults, text, &from, from_bytes);
+		request_take(faults, text, whole, &from, from_bytes);
 	}
 }
 

@@ -10,7 +10,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include "initiator/rblk.h"
@@ -174,6 +176,25 @@ static void caches_are_lost(void **state)
 	rblk_session_close(program.session);
 }
 
+/* A request that no `rblk fault` sends: its first bytes alone would be another one. */
+static void long_requests_are_refused(void **state)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	int fd = socket(AF_UNIX, SOCK_DGRAM, 0);
+	char request[600];
+
+	(void)state;
+	memset(request, ' ', sizeof(request));
+	memcpy(request, "cut", 3);
+	memcpy(request + sizeof(request) - 5, "disk!", 5);
+	strcpy(address.sun_path, socket_path);
+	assert_int_equal(sendto(fd, request, sizeof(request), 0, (struct sockaddr *)&address,
+				sizeof(address)),
+			 sizeof(request));
+	close(fd);
+	e2e_daemon_log_wait(&server, "refused: the request is longer than 512 bytes", 1);
+}
+
 static void others_are_refused(void **state)
 {
 	char long_path[160], none[128];
@@ -222,6 +243,7 @@ int main(void)
 		cmocka_unit_test(connections_are_cut),
 		cmocka_unit_test(plans_change),
 		cmocka_unit_test(caches_are_lost),
+		cmocka_unit_test(long_requests_are_refused),
 		cmocka_unit_test(others_are_refused),
 		cmocka_unit_test(plain_volumes_have_no_plan),
 	};
