@@ -215,12 +215,11 @@ static enum rblk_status reserve_preempt(struct tgt_reservation *reservation,
 	return RBLK_OK;
 }
 
-enum rblk_status tgt_reservation_change(struct tgt_reservation *reservation,
-					const struct tgt_reserve *reserve, bool *changed)
+static enum rblk_status reserve_do(struct tgt_reservation *reservation,
+				   const struct tgt_reserve *reserve, bool *changed)
 {
 	struct tgt_registrant *own = registrant_find(reservation, reserve->initiator);
 
-	*changed = false;
 	if (reserve->action == RBLK_RESERVE_REGISTER)
 		return reserve_register(reservation, reserve, changed);
 	if (!own && reserve->action == RBLK_RESERVE_CLEAR && reserve->retry)
@@ -241,4 +240,17 @@ enum rblk_status tgt_reservation_change(struct tgt_reservation *reservation,
 		return RBLK_OK;
 	}
 	return RBLK_E_INVALID;
+}
+
+enum rblk_status tgt_reservation_change(struct tgt_reservation *reservation,
+					const struct tgt_reserve *reserve, bool *changed)
+{
+	enum rblk_status status;
+
+	*changed = false;
+	status = reserve_do(reservation, reserve, changed);
+	/* There is nothing to keep: a restart would not know of it, either. */
+	if (!reservation->count)
+		reservation->persist = false;
+	return status;
 }

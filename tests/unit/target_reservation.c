@@ -193,6 +193,19 @@ static void persistence_is_told_by_register(void **state)
 	assert_false(table.persist);
 }
 
+/* As after a restart: what has no registrant has no file that could say so. */
+static void persistence_ends_with_the_last_registrant(void **state)
+{
+	assert_int_equal(REGISTER(0, 1, 1, .flags = RBLK_RESERVE_PERSIST), RBLK_OK);
+	assert_int_equal(REGISTER(0, 1, 0), RBLK_OK);
+	assert_true(table.persist);
+	assert_int_equal(REGISTER(1, 2, 0, .flags = RBLK_RESERVE_PERSIST), RBLK_OK);
+	assert_false(table.persist);
+	assert_int_equal(REGISTER(0, 0, 1, .flags = RBLK_RESERVE_PERSIST), RBLK_OK);
+	assert_int_equal(CLEAR(0, 1), RBLK_OK);
+	assert_false(table.persist);
+}
+
 /* One host takes its share, under many names; others still find room. */
 static void one_host_leaves_room(void **state)
 {
@@ -413,6 +426,7 @@ int main(void)
 		cmocka_unit_test_setup(preempt_of_all_removes_all_others, setup),
 		cmocka_unit_test_setup(retries_change_nothing, setup),
 		cmocka_unit_test_setup(persistence_is_told_by_register, setup),
+		cmocka_unit_test_setup(persistence_ends_with_the_last_registrant, setup),
 		cmocka_unit_test(one_host_leaves_room),
 		cmocka_unit_test(a_volume_has_a_limit),
 		cmocka_unit_test(histories),
