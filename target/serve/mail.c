@@ -62,7 +62,8 @@ static void reactor_fault(struct tgt_reactor *reactor, const struct reactor_mail
 
 	for (session = TAILQ_FIRST(&reactor->sessions); session; session = following) {
 		following = TAILQ_NEXT(session, link);
-		if (session->ending ||
+		/* A part ends with its home, which may still place queues there. */
+		if (session->ending || (session->home && mail->kind == MAIL_FORGET) ||
 		    (mail->volume && !tgt_handle_session_uses(session, mail->volume)))
 			continue;
 		if (mail->kind == MAIL_FORGET) {
