@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Goal: initiators that are killed in the middle of whatever they do, by the hundred, leave nothing
- * behind at the target and harm no other client. Method: this program runs itself again as clients,
- * each a load of several queues that checks its data, and kills them, at some random moment of
- * their connecting, working or, often, right after work was seen. The target has room for few
- * sessions and buffers: what a dead client kept would be missing to those after it.
+ * Goal: hundreds of initiators that are killed at any moment leave nothing behind at the target and
+ * harm no other client. Method: this program runs itself again as clients, each a load of several
+ * queues that checks its data. It kills them at a random moment: while they connect, while they
+ * work or, often, right after they have done some work. The target has few sessions and buffers: if
+ * a killed client kept some, later clients would get none.
  */
 #include "tests/unit/unit.h"
 
@@ -23,14 +23,14 @@
 
 #define CLIENTS 4u /* at a time */
 #define KILLS 240u
-#define PART (256u << 10) /* of the volume, each client its own: no other client's late write */
+#define PART (256u << 10) /* of the volume, per client: no other's late write */
 #define SESSIONS "12"
 
 static struct e2e_daemon server;
 
 /* -- the client -------------------------------------------------------------------------------- */
 
-/* Until killed. Says with a byte on standard output that its data goes round. */
+/* Runs until it is killed. Writes a byte to standard output once its I/O completes. */
 static int client(const char *uri, unsigned int number)
 {
 	struct load_options options = {
@@ -95,11 +95,11 @@ static void begin(struct victim *victim, unsigned int number)
 	victim->out = pipes[0];
 }
 
-/* True: it had done some work. It must be the kill that ends it, and nothing that it found wrong.
- */
+/* True: the client had done some work. The kill must end it, not an error that it found.
+ * */
 static bool finish(struct victim *victim, bool after_work)
 {
-	/* The moment is chance's: that is what is tried here. Nothing is waited for. */
+	/* The moment is random: that is what this test is about. It waits for no condition. */
 	const struct timespec moment = {.tv_nsec = rand() % 20000000};
 	char byte;
 	bool worked = after_work && read(victim->out, &byte, 1) == 1;
@@ -140,7 +140,7 @@ static void the_killed_leave_nothing_behind(void **state)
 	load_stop(steady);
 }
 
-/* Sessions of the dead have made room, as have their buffers: all there are can be had again. */
+/* The target has released the sessions and buffers of killed clients: all can be used again. */
 static void all_sessions_can_be_had_again(void **state)
 {
 	struct rblk_session *sessions[CLIENTS];

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# shellcheck shell=bash disable=SC2034
-# What the tests of the programs share: a target of their own on an ephemeral port of 127.0.0.1, a
-# scratch folder, and assertions on what a command printed and returned. Sourced; expects RBLK and
-# RBLKD (the programs) in the environment.
+# shellcheck shell=bash disable=SC2034 What the tests of the programs share: a target on an
+# ephemeral port of 127.0.0.1, a scratch folder, and assertions on what a command printed and
+# returned. It is sourced, and expects RBLK and RBLKD (the programs) in the environment.
 set -euo pipefail
 
 scratch=$(mktemp -d)
@@ -21,8 +20,8 @@ fail() {
 	exit 1
 }
 
-# target_start ARGUMENT...: rblkd with these; sets $target to its URI when it is ready. It listens on
-# $target_listen, if that is set.
+# target_start ARGUMENT...: starts rblkd with these; sets $target to its URI when it is ready. It
+# listens on $target_listen if that is set.
 target_start() {
 	local tries=0 ready
 	: > "$scratch/target.log"
@@ -52,14 +51,14 @@ expect() {
 	[ "$got" = "$want" ] || fail "$*: status $got, not $want"
 }
 
-# out_has TEXT, err_has TEXT: literally, in what the last command printed.
+# out_has TEXT, err_has TEXT: the last command printed this text.
 out_has() {
 	grep -qF -- "$1" "$scratch/out" || fail "the output lacks: $1"
 }
 err_has() {
 	grep -qF -- "$1" "$scratch/err" || fail "the errors lack: $1"
 }
-# json_is FILTER: jq's answer on the last output is true.
+# json_is FILTER: this jq filter is true for the last output.
 json_is() {
-	jq -e "$1" "$scratch/out" > /dev/null || fail "not so: $1"
+	jq -e "$1" "$scratch/out" > /dev/null || fail "not true of the output: $1"
 }

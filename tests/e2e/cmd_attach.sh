@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# On a machine whose kernel has not got the module, attach, detach and list --attached say what is
-# missing; what is wrong in a command line or in rblktab is said before that.
+# On a machine without the kernel module, attach, detach and list --attached say what is missing.
+# Errors in the command line or in rblktab are reported before that.
 . "$(dirname "$0")/cmd.sh"
 
 expect 2 "$RBLK" attach
@@ -39,7 +39,7 @@ expect 1 "$RBLK" attach --tab "$scratch/none" --all
 err_has "$scratch/none: No such file or directory"
 
 if [ -e /dev/rblk-control ] || modprobe -qn rblk; then
-	echo "SKIPPED: what is said without the module: this machine has it"
+	echo "SKIPPED: messages without the module: this machine has it"
 	exit 0
 fi
 expect 0 "$RBLK" list --attached --json
@@ -57,7 +57,7 @@ if [ "$(id -u)" != 0 ]; then
 elif runuser -u nobody -- test -x "$RBLK"; then
 	as=(runuser -u nobody --)
 else
-	echo "SKIPPED: no other user to be refused as"
+	echo "SKIPPED: no unprivileged user to run as"
 	exit 0
 fi
 expect 1 "${as[@]}" "$RBLK" attach rblk://localhost/disk

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# What cannot be reached or opened is named with its reason, by every verb.
+# Every verb names the host or volume that it cannot reach or open, with the reason.
 . "$(dirname "$0")/cmd.sh"
 
 truncate -s 1M "$scratch/disk"
@@ -10,12 +10,12 @@ address=${target#rblk+tcp://}
 expect 1 "$RBLK" info "$target/none"
 err_has "$address: volume \"none\": no such volume"
 
-# The target goes away in the middle: a lost session, not a hang.
+# The target is killed in the middle: the copy loses its session and does not hang.
 mkfifo "$scratch/pipe"
 "$RBLK" copy --name victim --give-up 500ms "$scratch/pipe" "$target/disk" > "$scratch/out" 2> "$scratch/err" &
 copy=$!
 exec 8> "$scratch/pipe"
-# More than a pipe holds: when all of it is written, the copy has both ends open and is reading.
+# More bytes than a pipe holds: when all are written, the copy has both ends open and is reading.
 timeout 600 head -c 256K /dev/zero >&8 || fail "the copy does not begin"
 kill -0 $copy 2>/dev/null || fail "ended before the target did"
 target_stop -KILL
@@ -27,7 +27,7 @@ wait $copy || status=$?
 grep -qE "^rblk: .*${address}" "$scratch/err" || fail "the lost target's address"
 err_has 'were copied, not verified'
 
-# Nobody is there any more.
+# The target no longer runs.
 expect 1 "$RBLK" list --timeout 5s "$target"
 err_has "$address"
 err_has 'refused'

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# copy brings the same bytes, in every direction, whatever the length. Method: random data, compared
-# with cmp behind the target's back; the printed CRC against that of another copy.
+# copy copies the same bytes, in every direction, for any length. Method: random data, compared with
+# cmp in the target's file; the printed CRC against that of another copy.
 . "$(dirname "$0")/cmd.sh"
 
 truncate -s 8M "$scratch/disk"
@@ -9,7 +9,7 @@ truncate -s 8M "$scratch/coarse"
 target_start --memory ram=8M "$scratch/disk" "$scratch/coarse"
 head -c 5000001 /dev/urandom > "$scratch/odd"
 
-# The file's end lies inside a block: what the volume has behind it stays.
+# The file ends inside a block: what the volume has after that stays.
 head -c 8M /dev/urandom > "$scratch/before"
 expect 0 "$RBLK" copy "$scratch/before" "$target/disk"
 out_has 'copied: 8 MiB'
@@ -17,9 +17,9 @@ grep -qE '^verified: crc32c [0-9a-f]{8} over 8388608 bytes$' "$scratch/out" || f
 expect 0 "$RBLK" copy "$scratch/odd" "$target/disk"
 out_has 'over 5000192 bytes'
 cmp -n 5000001 "$scratch/odd" "$scratch/disk" || fail "the file in the volume"
-cmp -i 5000001 "$scratch/before" "$scratch/disk" || fail "what is behind the file"
+cmp -i 5000001 "$scratch/before" "$scratch/disk" || fail "the volume's data after the file"
 
-# Back, to a file that was longer; by a pipe; a part; in small pieces.
+# Back, into a file that was longer; through a pipe; a part; in small pieces.
 head -c 9M /dev/zero > "$scratch/back"
 expect 0 "$RBLK" copy "$target/disk" "$scratch/back"
 cmp "$scratch/disk" "$scratch/back" || fail "back"
@@ -45,7 +45,7 @@ expect 0 "$RBLK" copy --sparse "$target/disk" "$scratch/hole"
 cmp "$scratch/disk" "$scratch/hole" || fail "holes"
 [ "$(stat -c %b "$scratch/hole")" -le $((8 * 2048 - 2 * 2048)) ] || fail "no holes"
 
-# An empty file is copied, and that is all.
+# An empty file can be copied.
 : > "$scratch/empty"
 expect 0 "$RBLK" copy "$scratch/empty" "$target/disk"
 out_has 'verified: crc32c 00000000 over 0 bytes'

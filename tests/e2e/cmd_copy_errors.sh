@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# copy refuses what cannot be, fails with the place and the reason, and stops when it is told to.
+# copy refuses impossible requests, fails with the place and the reason, and stops on a signal.
 . "$(dirname "$0")/cmd.sh"
 
 truncate -s 1M "$scratch/disk"
@@ -43,7 +43,7 @@ target_start --read-only "$scratch/disk"
 expect 1 "$RBLK" copy "$scratch/data" "$target/disk"
 err_has "$target/disk: the volume is read only"
 
-# An interrupt: the pipe holds the copy where it is until the signal has been sent.
+# An interrupt: the copy waits for the pipe until the signal has been sent.
 target_stop
 target_start "$scratch/disk"
 mkfifo "$scratch/pipe"

@@ -1,11 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# A hole costs a copy next to nothing, in any direction, and is verified all the same. Method: sparse files of
-# 20 GiB with a little data in awkward places; the data compared behind the target's back, what the files take on disk, and how
-# many commands the target counted.
+# A hole costs a copy almost nothing, in any direction, and is still verified. Method: sparse files of 20 GiB with a
+# little data in awkward places. The test compares the target's file, its size on disk, and the number of commands
+# that the target counted.
 . "$(dirname "$0")/cmd.sh"
 
-# Data at the beginning, across the border of a chunk, short holes in between, and at the very end.
+# Data at the beginning, across the border of a chunk, with short holes between, and at the very
+# end.
 sparse_file() {
 	truncate -s "$2" "$1"
 	dd if=/dev/urandom of="$1" bs=4k count=3 conv=notrunc status=none
@@ -18,10 +19,11 @@ size=$((20 << 30))
 sparse_file "$scratch/file" $size
 [ "$(stat -c %b "$scratch/file")" -lt 2048 ] || { echo "SKIPPED: no holes on this file system"; exit 0; }
 truncate -s $size "$scratch/disk" "$scratch/other"
-# Not zero where the file has holes: those have to arrive.
+# Not zero where the file has holes, so that the holes must be written, too.
 dd if=/dev/urandom of="$scratch/disk" bs=1M seek=100 count=2 conv=notrunc status=none
 
-# same FILE FILE: as long, and equal where either has data; the rest of both are holes, which take no time.
+# same FILE FILE: equal length, and equal bytes where either has data; the rest of both are holes, which
+# need no comparison.
 same() {
 	[ "$(stat -c %s "$1")" = "$(stat -c %s "$2")" ] || fail "$1 and $2: lengths"
 	local at
@@ -30,15 +32,15 @@ same() {
 	done
 	[ "$(stat -c %b "$2")" -lt 2048 ] || fail "$2: takes $(stat -c %b "$2") sectors"
 }
-# commands: stop the target; $count is how many there were in all sessions.
+# commands: stop the target; sets $count to the commands of all sessions.
 commands() {
 	target_stop
 	count=$(sed -nE 's/.* ended: ([0-9]+) commands.*/\1/p' "$scratch/target.log" | awk '{ sum += $1 } END { print sum + 0 }')
 	[ "$count" -gt 0 ] || fail "nothing was counted"
 }
 
-# A file into a volume: some 20 to zero it, a few to write, and to verify it either the same few and a question
-# where it has data, or 20 GiB in pieces of 64 MiB.
+# A file into a volume: about 20 commands to zero it and a few to write. To verify it, either the same few and
+# EXTENTS, or 20 GiB in pieces of 64 MiB.
 target_start "$scratch/disk" "$scratch/other"
 expect 0 "$RBLK" copy --json "$scratch/file" "$target/disk"
 json_is ".verified and .copied_bytes == $size and .checked_bytes == $size and .zeroed_bytes > $size - 16777216"
@@ -69,8 +71,8 @@ else
 	echo "SKIPPED: the target cannot tell where a volume has data"
 fi
 
-# A pipe gets its zeroes; memory, which has no holes, too; what a volume has behind the file stays, wherever in
-# a block or a hole that ends.
+# Zeroes are written to a pipe, and to memory, which has no holes. What a volume has after the file stays,
+# wherever in a block or a hole the file ends.
 target_start --memory ram=24M "$scratch/disk"
 expect 0 "$RBLK" copy --size 24m "$target/disk" -
 cmp -n 25165824 "$scratch/file" "$scratch/out" || fail "a pipe"
@@ -83,11 +85,12 @@ for length in 25165824 9437185 9440255 16777217 512 1; do
 	json_is ".copied_bytes == $length and .verified and .checked_bytes == $(((length + 511) / 512 * 512))"
 	expect 0 "$RBLK" copy --json "$target/ram" "$scratch/back"
 	cmp -n $length "$scratch/short" "$scratch/back" || fail "$length bytes"
-	cmp -i $length "$scratch/noise" "$scratch/back" || fail "what is behind $length bytes"
+	cmp -i $length "$scratch/noise" "$scratch/back" || fail "the volume's data after $length bytes"
 done
 
-# A hole that is no hole any more is found, and named by the chunk. The copy is held while it writes the data behind the hole,
-# slowly, and the hole is damaged behind its back. If the last of the data is written already, it was too late: once more, slower.
+# The copy detects damage in a hole, and names the chunk. The disk is slow; the copy is stopped while it writes the
+# data after the hole, and the test writes into the hole. If the copy has written the last of the data by then, it was
+# too late: try again with a slower disk.
 target_stop
 truncate -s 12M "$scratch/small"
 truncate -s 8M "$scratch/hole"
@@ -97,7 +100,7 @@ for delay in 200ms 1s 5s; do
 	target_start --cache buffered --fault delay=write:$delay "$scratch/small"
 	"$RBLK" copy --depth 1 --chunk 256k "$scratch/hole" "$target/small" > "$scratch/out" 2> "$scratch/err" &
 	copy=$!
-	# Ended already: too late as well.
+	# The copy has ended: that is too late, too.
 	until cmp -sn $((6 << 20)) "$scratch/small" "$scratch/hole"; do
 		kill -0 $copy 2> /dev/null || break
 	done
@@ -112,7 +115,8 @@ for delay in 200ms 1s 5s; do
 	[ -n "$late" ] || break
 done
 [ $status = 3 ] || fail "a damaged hole: status $status, not 3"
-# Within the chunk: where the target tells extents, what has become data is named.
+# Within the chunk: if the target reports extents, the message names only the part that has become
+# data.
 read -r first last < <(sed -nE 's/.*small: bytes ([0-9]+) to ([0-9]+) differ from what was copied.*/\1 \2/p' "$scratch/err")
 [ "$first" -ge 3407872 ] && [ "$first" -le 3445728 ] && [ "$last" -ge 3445728 ] && [ "$last" -le 3670015 ] ||
 	fail "the damage is at 3445728, not at $first to $last"

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# doctor is consistent with itself and with this machine, whether or not it has RDMA, and connects.
+# doctor is consistent with itself and with this machine, with or without RDMA, and connects.
 . "$(dirname "$0")/cmd.sh"
 
 target_start --memory ram=1M
@@ -21,7 +21,7 @@ if [ $devices = 0 ]; then
 	out_has 'RDMA cannot work on this machine.'
 fi
 
-# Over TCP none of that matters.
+# Over TCP, missing RDMA does not matter.
 expect 0 "$RBLK" doctor "$target"
 grep -qE '^connection +127\.0\.0\.1:[0-9]+ through tcp in [0-9.]+ ms: [0-9]+ credits, 1 volume,' \
 	"$scratch/out" || fail "connection"

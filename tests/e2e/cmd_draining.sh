@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# A target that is restarted is a pause for a copy, and no error. Method: the target is told to stop while a
-# copy is under way and its disk slow, so that it drains while the copy goes on; then it is started again.
+# A restart of the target is a pause for a copy, not an error. Method: the target is told to stop during a
+# copy. Its disk is slow, so it drains while the copy goes on; then it is started again.
 . "$(dirname "$0")/cmd.sh"
 
 truncate -s 64M "$scratch/disk"
@@ -12,7 +12,7 @@ mkfifo "$scratch/pipe"
 "$RBLK" copy --chunk 4k --depth 1 "$scratch/pipe" "$target/disk" > "$scratch/out" 2> "$scratch/err" &
 copy=$!
 exec 8> "$scratch/pipe"
-# More than a pipe holds: then the copy is reading.
+# More bytes than a pipe holds: when all are written, the copy is reading.
 timeout 600 cat "$scratch/first" >&8 || fail "the copy does not begin"
 kill -TERM "$target_pid"
 tries=0
@@ -23,7 +23,7 @@ until grep -q 'stopping:' "$scratch/target.log"; do
 done
 wait "$target_pid" || fail "rblkd: $(cat "$scratch/target.log")"
 target_pid=
-target_listen=$target target_start "$scratch/disk" 8>&- # which would hold the pipe open
+target_listen=$target target_start "$scratch/disk" 8>&- # or the target would keep the pipe open
 timeout 600 cat "$scratch/second" >&8 || fail "the copy ended: $(cat "$scratch/err")"
 exec 8>&-
 wait $copy || fail "the copy: $(cat "$scratch/err")"

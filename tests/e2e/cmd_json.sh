@@ -1,29 +1,29 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# What --json prints is what rblk.schema.json says, whatever comes of the verb; and the manual says the same.
-# Method: every verb, where it works and where it fails, is held to the schema; the schema's keys are looked
-# at; the manual's list of keys is made from the schema again and compared.
+# What --json prints matches rblk.schema.json, whether the verb succeeds or fails; and the manual says the
+# same. Method: the outputs of every verb, successes and failures, are checked against the schema; so are
+# rules for the schema's keys. The manual's list of keys is made from the schema again and compared.
 . "$(dirname "$0")/cmd.sh"
 here=$(dirname "$0")
 schema=$here/../../initiator/cmd/rblk.schema.json
 manual=$here/../../initiator/man/rblk.1.scd
 
-# is OBJECT [FILE]: the last output is one, by the schema.
+# is OBJECT [FILE]: the last output is one, according to the schema.
 is() {
 	local wrong
 	wrong=$(jq -r --slurpfile schema "$schema" --arg object "$1" -f "$here/json_schema.jq" "${2:-$scratch/out}") ||
-		fail "$1: is no JSON"
+		fail "$1: not JSON"
 	[ -z "$wrong" ] || fail "$wrong"
 }
-# says_why: it failed; the words are those of standard error.
+# says_why: the verb failed; the errors are those of standard error.
 says_why() {
 	is failure
 	sed 's/^rblk: //' "$scratch/err" > "$scratch/words"
 	jq -r '.errors[]' "$scratch/out" | diff - "$scratch/words" >&2 || fail "errors"
-	[ -s "$scratch/words" ] || fail "no words"
+	[ -s "$scratch/words" ] || fail "no errors on standard error"
 }
 
-# The schema: a key is one thing everywhere, all of them are always there, none is a fraction.
+# The schema: a key means the same everywhere, every key is always there, none is a fraction.
 expect 0 jq '.["$defs"]' "$schema"
 json_is 'all(to_entries[] | select(.key | startswith("key.") | not) | .value;
 	.additionalProperties == false and (.required | sort) == (.properties | keys) and
@@ -38,7 +38,7 @@ jq -r -f "$here/json_manual.jq" "$schema" > "$scratch/keys"
 awk '/^# /{ on = $0 == "# JSON" } on && /^\*[a-z0-9\\_]+\* \(/ { print; getline; print }' "$manual" > "$scratch/told"
 diff "$scratch/keys" "$scratch/told" >&2 || fail "the schema has (<) and the manual has (>)"
 
-# Would a document that differs be noticed?
+# Does this check find documents that differ?
 echo '{"errors": []}' > "$scratch/out"
 is failure
 for bad in '{}' '{"errors": [1]}' '{"errors": [], "more": 1}' '[]'; do
@@ -124,8 +124,8 @@ for verb in list ping; do
 done
 expect 1 "$RBLK" info --json "$target/ram"
 says_why
-# A name that is no UTF-8 does not spoil the rest.
+# A name that is not UTF-8 does not invalidate the rest.
 expect 1 "$RBLK" copy --json "$scratch/$(printf '\377')" "$target/ram"
 is failure
 expect 1 "$RBLK" list "$target"
-[ ! -s "$scratch/out" ] || fail "JSON that nobody asked for"
+[ ! -s "$scratch/out" ] || fail "JSON without --json"

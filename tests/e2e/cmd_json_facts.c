@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * For cmd_json.sh: what the command prints of machines that this one is not.
- *   cmd_json_facts attached ROOT    what is attached by the sysfs below ROOT
+ * For cmd_json.sh: what the command prints on other machines than this one.
+ *   cmd_json_facts attached ROOT    what the sysfs below ROOT says is attached
  *   cmd_json_facts doctor           a machine with RDMA devices
  */
 #include <stdio.h>

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# list and info say what the target serves. Method: volumes of known size and kind, both outputs.
+# list and info print what the target serves. Method: volumes of known size and kind, both outputs.
 . "$(dirname "$0")/cmd.sh"
 
 truncate -s 8M "$scratch/disk"

@@ -6,7 +6,7 @@
 . "$(dirname "$0")/cmd.sh"
 manual=$(dirname "$0")/../../initiator/man/rblk.1.scd
 
-# manual_options HEADING: the options of that section, one to a line.
+# manual_options HEADING: the options of that section, one per line.
 manual_options() {
 	awk -v want="# $1" '/^# / { on = $0 == want } on && /^\*-/' "$manual" |
 		grep -oE -- '--[a-z-]+' | sort
@@ -29,7 +29,7 @@ for verb in $verbs; do
 	shared=
 	if grep -qx "$verb" <<< "$connectors"; then shared=$connecting; fi
 	printf '%s\n' "$common" "$shared" "$(manual_options "${verb^^}")" | sed '/^$/d' | sort > "$scratch/told"
-	diff "$scratch/has" "$scratch/told" >&2 || fail "$verb: has (<) and is told to have (>)"
+	diff "$scratch/has" "$scratch/told" >&2 || fail "$verb: --help has (<) and the manual has (>)"
 done
 for verb in $connectors $(sed -nE 's/^\*rblk ([a-z]+)\*.*/\1/p' "$manual"); do
 	grep -qw "$verb" <<< "$verbs" || fail "the manual has $verb, the command has not"

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# rblk reserve: two hosts by name, every action, what is refused and in which words, and what --json
-# prints by the schema.
+# rblk reserve: two named hosts, every action, refusals and their messages, and the output of --json
+# against the schema.
 here=$(dirname "$0")
 . "$here/cmd.sh"
 
@@ -21,7 +21,7 @@ out_has 'reservation write-exclusive, 2 registrants, persistent'
 grep -qE '^a +0xaa +yes$' "$scratch/out" || fail "the holder"
 grep -qE '^b +0xb +no$' "$scratch/out" || fail "the other"
 
-# The data: who may write.
+# Who may write data.
 head -c 65536 /dev/urandom > "$scratch/data"
 expect 1 "$RBLK" copy --name b "$scratch/data" "$disk"
 expect 0 "$RBLK" copy --name a "$scratch/data" "$disk"
@@ -42,13 +42,13 @@ done
 expect 1 "$RBLK" reserve --name a --key 0xaa --abort "$disk" clear
 err_has 'options that do not belong to this action'
 
-# A new daemon has the same.
+# After a restart the reservation is the same.
 target_stop
 target_start --cache buffered --reservations-dir "$scratch/kept" "$scratch/disk"
 disk=$target/disk
 expect 0 "$RBLK" reserve --json --name b --key 11 --other-key 0xaa --type exclusive-access --abort "$disk" preempt
 wrong=$(jq -r --slurpfile schema "$schema" --arg object reserve -f "$here/json_schema.jq" "$scratch/out") ||
-	fail "jq"
+	fail "jq failed"
 [ -z "$wrong" ] || fail "$wrong"
 json_is '.reservation_type == "exclusive-access" and .persists and .volume == "disk" and
 	.registrants == [{"initiator": "b", "reservation_key": "0xb", "holder": true}]'
@@ -59,7 +59,7 @@ expect 0 "$RBLK" reserve --name c --key 7 "$disk" clear
 expect 0 "$RBLK" reserve --json "$disk"
 json_is '.reservation_type == "none" and .registrants == [] and (.persists | not)'
 
-# A damaged file keeps the volume from being served, in words.
+# With a damaged file the daemon does not serve the volume, and says why.
 expect 0 "$RBLK" reserve --name a --new-key 1 --persist "$disk" register
 target_stop
 for file in "$scratch"/kept/reservations-*; do

@@ -1,12 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# A wrong command line is said in words, ends with 2, and connects to nothing. Help and version are found
-# wherever people look for them. Method: one mistake at a time, against an address where nobody listens: a
-# connection that was tried would end with 1 and other words.
+# A wrong command line gets a message and exit status 2, and connects to nothing. Every usual way to ask
+# for help and version works. Method: one mistake at a time, against an address where nothing listens: an
+# attempt to connect would end with 1 and another message.
 . "$(dirname "$0")/cmd.sh"
 nobody=rblk+tcp://127.0.0.1:1
 
-# wrong WORDS ARGUMENT...: rblk says these words, and ends with 2.
+# wrong WORDS ARGUMENT...: rblk prints these words and exits with 2.
 wrong() {
 	local words=$1
 	shift
@@ -30,7 +30,7 @@ for verb in list info copy ping attach detach acknowledge reserve doctor fault; 
 	wrong "$verb: unknown option -Z" "$verb" -Z
 done
 
-# Values of options; of times, every unit that there is.
+# Values of options; for times, every unit.
 wrong '--timeout: "2sec" is not a time, like 500ms, 5s or 2m' list --timeout 2sec $nobody
 wrong '--timeout: 2h is not between 1 ms and 3600000 ms' list --timeout 2h $nobody
 wrong '--timeout: 0 is not between' list --timeout=0 $nobody

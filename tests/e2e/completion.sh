@@ -1,21 +1,21 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# The shells complete what the programs take: every verb, every option, what an option's value may be.
-# Method: the completions are loaded as the shells load them. bash's function is called with the words that bash
-# makes of a line, and asked for all there is, which is compared with --help; zsh gets the keys on a terminal.
+# The shells complete what the programs accept: every verb, every option, the values of options. Method: the
+# completions are loaded as the shells load them. The test calls bash's function with the words that bash makes
+# of a line, and compares all that it offers with --help; zsh gets keys on a terminal.
 . "$(dirname "$0")/cmd.sh"
 mkdir "$scratch/here"
 cd "$scratch/here"
 
-# completes WORD...: what bash offers for the last of these words, sorted, in $scratch/out.
+# completes WORD...: puts what bash offers for the last of these words, sorted, into $scratch/out.
 completes() {
 	COMP_WORDS=("$@")
 	COMP_CWORD=$(($# - 1))
 	COMPREPLY=()
-	"_$1" || true # compopt has something to say only within a completion
+	"_$1" || true # compopt works only within a completion
 	printf '%s\n' "${COMPREPLY[@]}" | sed '/^$/d' | sort > "$scratch/out"
 }
-# offers WANTED WORD...: exactly these words, separated by blanks.
+# offers WANTED WORD...: bash offers exactly these words, separated by blanks.
 offers() {
 	local wanted=$1
 	shift
@@ -80,7 +80,7 @@ fi
 mkdir functions
 cp "$RBLK_COMPLETIONS/_rblk" "$RBLKD_COMPLETIONS/_rblkd" functions
 cat > keys.zsh <<-'END'
-	# Type each line, and see that the words that follow it come on the terminal.
+	# Types each line, and waits until the words after it are on the terminal.
 	zmodload zsh/zpty
 	zpty shell 'TERM=dumb zsh -f -i'
 	zpty -w shell 'PS1="ready>"; fpath=($PWD/functions $fpath); autoload -U compinit; compinit -u -d dump; LISTMAX=0'

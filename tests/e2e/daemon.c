@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Owns the daemon of a test, see daemon.h. RBLKD, set by ctest, is the program to run. A program that fails shows
- * the logs of its last daemons.
- * RBLK_E2E_LISTEN is where it listens, rblk+tcp://127.0.0.1:0 if not set: with rblk://address:0 the same
- * tests run over verbs, where there is a device.
+ * Owns the daemon of a test, see daemon.h. RBLKD, set by ctest, is the program to run. A test
+ * program that fails prints the logs of its last daemons. RBLK_E2E_LISTEN is where it listens,
+ * rblk+tcp://127.0.0.1:0 if not set: with rblk://address:0 the same tests run over verbs, if there
+ * is a device.
  */
 #include "tests/e2e/daemon.h"
 
@@ -23,8 +23,8 @@
 #define ARGUMENTS_MAX 48
 #define LOGS_MAX 8
 #define LOG_SHOWN_BYTES 65536 /* the end of each */
-#define DESCRIPTORS_MAX 2048u /* where a test wants a limit */
-#define START_S 60 /* ample: sanitizers and emulation are slow */
+#define DESCRIPTORS_MAX 2048u /* for a test that sets a limit */
+#define START_S 60 /* generous: sanitizers and emulation are slow */
 #define CLOSE_S 60 /* likewise */
 #define LOG_S 60 /* likewise */
 
@@ -42,12 +42,12 @@ static bool over_rdma(void)
 
 /* -- logs --------------------------------------------------------------------------------------- */
 
-/* Those of the last daemons of this program; what it ends with decides whether they are shown. */
+/* Logs of the last daemons of this program. They are printed if the program fails. */
 static char logs[LOGS_MAX][sizeof(((struct e2e_daemon *)0)->log)];
 static unsigned int log_count;
 static pid_t log_owner;
 
-/* From a signal handler, too. */
+/* Also called from a signal handler. */
 static void logs_show(void)
 {
 	static char text[LOG_SHOWN_BYTES];
@@ -82,7 +82,7 @@ static void logs_at_exit(int status, void *arg)
 {
 	(void)arg;
 	if (getpid() != log_owner)
-		return; /* a child that did not exec */
+		return; /* a child before its exec */
 	if (status)
 		logs_show();
 	logs_remove();
@@ -144,7 +144,8 @@ static void state_make(void)
 
 /* -- starting ----------------------------------------------------------------------------------- */
 
-/* A limit below what io_uring's table takes would end it at once: so all others are taken. */
+/* The daemon ends at once if its limit is below the size of io_uring's table. So the limit stays
+ * high, and this uses up all descriptors but `descriptors`. */
 static void child_limit(unsigned int descriptors)
 {
 	const struct rlimit limit = { DESCRIPTORS_MAX, DESCRIPTORS_MAX };
@@ -159,7 +160,7 @@ static void child_limit(unsigned int descriptors)
 
 static void child(int log, char **arguments, unsigned int descriptors, pid_t parent)
 {
-	/* A test that dies takes its daemon along. */
+	/* The daemon is killed when its test ends. */
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != parent)
 		_exit(127);
@@ -171,7 +172,7 @@ static void child(int log, char **arguments, unsigned int descriptors, pid_t par
 	_exit(127);
 }
 
-/* The address that it says it serves on; false: not yet. */
+/* The address that the log says it serves on; false: none yet. */
 static bool find_address(struct e2e_daemon *daemon)
 {
 	char line[512], *at = NULL;
@@ -197,7 +198,7 @@ void e2e_daemon_await(struct e2e_daemon *daemon)
 		if (waitpid(daemon->pid, NULL, WNOHANG) == daemon->pid)
 			give_up("rblkd ended instead of serving");
 		if (time(NULL) > until)
-			give_up("rblkd does not say that it serves");
+			give_up("rblkd does not log that it serves");
 		nanosleep(&pause, NULL);
 	}
 }
@@ -217,7 +218,7 @@ static void launch(struct e2e_daemon *daemon, const char *listen, unsigned int d
 	if (log >= 0)
 		logs_keep(daemon->log);
 	if (log < 0 || !arguments[0])
-		give_up("no log file, or the environment does not say where RBLKD is");
+		give_up("no log file, or RBLKD is not set");
 	for (; argument && n < ARGUMENTS_MAX - 1; argument = va_arg(more, const char *))
 		arguments[n++] = (char *)argument;
 	daemon->pid = fork();

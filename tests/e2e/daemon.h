@@ -16,30 +16,33 @@ struct e2e_daemon {
 	char host[64];   /* "127.0.0.1:40123" */
 };
 
-/* Arguments beside --listen, NULL at the end. Returns when it serves; aborts the test if not. */
+/* Arguments besides --listen, NULL at the end. Returns when it serves; aborts the test if it
+ * fails. */
 void e2e_daemon_start(struct e2e_daemon *daemon, const char *argument, ...)
 	__attribute__((sentinel));
-/* Likewise, where the one listened that was stopped or killed. */
+/* Likewise, on the address of the daemon that was stopped or killed. */
 void e2e_daemon_start_again(struct e2e_daemon *daemon, const char *argument, ...)
 	__attribute__((sentinel));
 /* Likewise, but returns at once: it may have to wait for its predecessor's end. */
 void e2e_daemon_begin_again(struct e2e_daemon *daemon, const char *argument, ...)
 	__attribute__((sentinel));
-/* Until one that was begun serves; aborts the test if it ends instead. */
+/* Waits until a daemon that was begun serves; aborts the test if it ends instead. */
 void e2e_daemon_await(struct e2e_daemon *daemon);
-/* Likewise, and it may open so many descriptors. */
+/* Likewise, with a limit of descriptors. */
 void e2e_daemon_start_limited(struct e2e_daemon *daemon, unsigned int descriptors,
 			      const char *argument, ...) __attribute__((sentinel));
-/* SIGTERM; its exit status as of waitpid(). Prints the log where that is not 0. */
+/* Sends SIGTERM. Returns the exit status as of waitpid(), and prints the log if it is not 0. */
 int e2e_daemon_stop(struct e2e_daemon *daemon);
 void e2e_daemon_kill(struct e2e_daemon *daemon);
-/* How many descriptors it has open, give or take a constant. */
+/* How many descriptors it has open, plus a constant. */
 unsigned int e2e_daemon_descriptors(const struct e2e_daemon *daemon);
-/* Until they are no more than that; aborts the test if they stay. */
+/* Waits until there are no more than `most`; aborts the test if that does not happen. */
 void e2e_daemon_wait_descriptors(const struct e2e_daemon *daemon, unsigned int most);
-/* How many lines of its log have these words. A thread writes the log: what has just happened may be missing. */
+/* How many lines of its log have these words. A thread writes the log: the newest lines may be
+ * missing. */
 unsigned int e2e_daemon_log_count(const struct e2e_daemon *daemon, const char *words);
-/* Until there are so many; aborts the test if they do not come. Returns how many there are. */
+/* Waits until there are so many; aborts the test if they do not come. Returns how many there
+ * are. */
 unsigned int e2e_daemon_log_wait(const struct e2e_daemon *daemon, const char *words,
 				 unsigned int least);
 /* "rblk+tcp://host/volume", or "rblk://..." over RDMA; static storage. */
@@ -47,7 +50,7 @@ const char *e2e_daemon_uri(const struct e2e_daemon *daemon, const char *volume);
 
 /*
  * A file in /var/tmp, full of zeroes, and the daemon's argument to serve it. /var/tmp, because /tmp
- * often knows no direct I/O; a test that does not want any says --cache buffered all the same.
+ * often does not support direct I/O. A test that needs none still passes --cache buffered.
  */
 struct e2e_file {
 	char path[32];

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# The example of an event loop does what it says, and ends with words and a status when it cannot. Method: it is
-# run as others run it, against a target that serves, refuses, stops, dies and is not there.
-# Expects the program in EXAMPLE.
+# The example of an event loop does what it says, and ends with a message and a status when it cannot. Method:
+# it runs against a target that serves, refuses, stops, is killed and is not there. Expects the program in
+# EXAMPLE.
 . "$(dirname "$0")/cmd.sh"
 
 head -c 1M /dev/urandom > "$scratch/disk"
@@ -23,16 +23,16 @@ err_has 'volume "none": no such volume'
 expect 1 "$EXAMPLE" "http://127.0.0.1/disk"
 err_has 'http://127.0.0.1/disk: '
 expect 1 "$EXAMPLE" "$target/Not_A_Name!"
-grep -q . "$scratch/err" || fail "no words"
+grep -q . "$scratch/err" || fail "no message"
 target_stop
 
-# A command fails, and the session lives.
+# A command fails, and the session goes on.
 target_start --fault fail=write:1 "$scratch/disk"
 expect 1 "$EXAMPLE" "$target/disk"
 err_has 'event_loop: write: '
 target_stop
 
-# The target dies while a step is under way, or about to begin.
+# The target is killed during a step, or just before one begins.
 target_start --fault delay=60s "$scratch/disk"
 "$EXAMPLE" "$target/disk" > "$scratch/out" 2> "$scratch/err" &
 example=$!

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Goal: a target that has no descriptor left serves on those whom it has, says so once, burns no
- * processor over those who wait, and takes them in as soon as others leave. Method: a target that
- * may have few; more initiators than that connect, and leave in the order in which they came.
+ * Goal: a target that has no descriptors left goes on serving its clients, logs the reason once,
+ * does not spin over the connections that wait, and accepts them when others leave. Method: a
+ * target with a low limit of descriptors. More initiators than that connect, and leave in the order
+ * in which they came.
  */
 #include "tests/unit/unit.h"
 
@@ -77,7 +78,8 @@ static unsigned int established(void)
 	return count;
 }
 
-/* Until the target cannot take one more; then for so long that a loop would show. */
+/* Connects until the target cannot accept one more; then waits long enough to detect a busy
+ * loop. */
 static unsigned int fill(void)
 {
 	const struct timespec pause = {.tv_nsec = 10000000};
@@ -98,7 +100,7 @@ static unsigned int fill(void)
 		count = established();
 		nanosleep(&pause, NULL);
 	}
-	/* Ten looks a second, not a hundred thousand. */
+	/* The target tries ten times a second, not a hundred thousand times. */
 	assert_in_range(listener_ticks() - ticks, 0, (unsigned long)sysconf(_SC_CLK_TCK) / 4);
 	assert_in_range(count, 1, DESCRIPTORS);
 	return count;
@@ -115,7 +117,8 @@ static void who_waits_is_let_in_when_others_leave(void **state)
 	for (unsigned int left = 0; left < PEERS; left++) {
 		struct raw *leaving = &peers[left];
 
-		/* First come, first served: so it has been let in by now, or is now. */
+		/* Peers are accepted in the order in which they came, so this one is accepted by
+		 * now or soon. */
 		until_ns = env_now_ns() + WAIT_NS;
 		while (!leaving->established) {
 			assert_true(env_now_ns() < until_ns);
@@ -127,7 +130,7 @@ static void who_waits_is_let_in_when_others_leave(void **state)
 		load_wait(load, 1);
 	}
 	e2e_daemon_wait_descriptors(&server, before);
-	/* Each time that it ran out anew, and not each time that it looked. */
+	/* One line each time that the target ran out, not one each time that it tried. */
 	assert_in_range(e2e_daemon_log_count(&server, "cannot accept"), 1, PEERS);
 }
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Goal: when sessions, connections, credits or handles have run out, a new client is refused with a
- * reason that both ends log, existing ones continue, and what is released can be used again.
- * Method: targets that allow few of one kind; initiators until there is no more, one leaves, one
- * comes.
+ * Goal: when sessions, connections, credits or handles have run out, the target refuses a new
+ * client with a reason that both ends log, existing clients continue, and what is released can be
+ * used again. Method: targets that allow few of one kind. Initiators connect until one is refused;
+ * then one leaves and another comes.
  */
 #include "tests/unit/unit.h"
 
@@ -27,13 +27,14 @@ static int stop(void **state)
 	return e2e_daemon_stop(&server);
 }
 
-/* As many as are let in: how many, and what the next was told. */
+/* Connects until one is refused. Returns how many were accepted, and the reason of the refusal. */
 static unsigned int fill(enum rblk_reject_reason *reason)
 {
 	for (unsigned int i = 0; i < PEERS; i++) {
 		raw_init(&peers[i]);
 		if (raw_connect(&peers[i], server.host)) {
-			/* A session with nothing open would be forgotten with its connection. */
+			/* The target forgets a session without an open volume when its
+			 * connection ends. */
 			assert_int_not_equal(raw_open(&peers[i], "mem"), 0);
 			continue;
 		}
@@ -41,11 +42,11 @@ static unsigned int fill(enum rblk_reject_reason *reason)
 		raw_close(&peers[i]);
 		return i;
 	}
-	fail_msg("all were let in");
+	fail_msg("all were accepted");
 	return 0;
 }
 
-/* The words of librblk about it. */
+/* librblk's error has these words. */
 static void assert_refused_with(const char *words)
 {
 	struct rblk_options options = RBLK_OPTIONS_INIT;
@@ -58,7 +59,7 @@ static void assert_refused_with(const char *words)
 	assert_non_null(strstr(text, words));
 }
 
-/* One leaves, and one comes in its stead. */
+/* One leaves, and another one takes its place. */
 static void replace(struct raw *peer)
 {
 	uint64_t until_ns = env_now_ns() + WAIT_NS;
@@ -79,7 +80,7 @@ static void all_go_on(unsigned int count)
 		assert_int_equal(raw_simple(&peers[i], RBLK_OP_PING, 0), RBLK_OK);
 }
 
-/* Fill, be refused with these words, replace, end. */
+/* Fills the target, checks the words of the refusal, replaces one peer, ends. */
 static unsigned int run_out(enum rblk_reject_reason expected, const char *words, const char *line)
 {
 	enum rblk_reject_reason reason = RBLK_REJECT_NONE;
@@ -119,7 +120,7 @@ static void connections_run_out(void **state)
 			 5);
 }
 
-/* Each is given a share of what is left, so that they become few before they are none. */
+/* Each session is granted a share of what is left, so grants become small before they end. */
 static void credits_run_out(void **state)
 {
 	(void)state;
@@ -142,8 +143,9 @@ static bool join(struct raw *raw, const struct raw *queue_0, uint16_t index, uin
 }
 
 /*
- * C5: with room for four queues besides the others', two sessions have two each and lose their
- * queues 0. What is free then is not only for other queues: a queue 0 can always log in again.
+ * C5: besides the others' queues there is room for four more. Two sessions have two each, and lose
+ * their queues 0. Other queues cannot take all of what is free then: a queue 0 can always log in
+ * again.
  */
 static void queue_0_comes_back(enum rblk_reject_reason reason, unsigned int others)
 {
@@ -162,7 +164,7 @@ static void queue_0_comes_back(enum rblk_reject_reason reason, unsigned int othe
 		assert_int_not_equal(raw_open(&queue_0[i], "mem"), 0);
 		assert_true(join(&queue_1[i], &queue_0[i], 1, 1));
 	}
-	/* Answered when the target has nothing left of them. */
+	/* The target answers when it has released them. */
 	for (unsigned int i = 0; i < 2; i++)
 		assert_int_equal(raw_simple_numbers(&queue_1[i], RBLK_OP_FENCE, 0, 0, 1), RBLK_OK);
 	assert_true(join(&queue_2[0], &queue_0[0], 2, 1));
@@ -201,7 +203,7 @@ static void credits_keep_queue_0(void **state)
 	queue_0_comes_back(RBLK_REJECT_NO_CREDITS, 4);
 }
 
-/* A session's: it may close some and open again; another session has its own. */
+/* The limit is per session: it may close some and open others; another session has its own. */
 static void handles_run_out(void **state)
 {
 	struct rblk_wire_command *command;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Goal: data memory for far less than what is asked of the target slows all clients and starves
- * none: data is right, small loads progress next to large ones, and commands that need no data
- * memory do not wait (C6). Method: loads of very different depth on a disk that takes its time,
- * over a pool that holds four of the largest transfers; a bare connection that sends PINGs.
+ * Goal: data memory for far less than the clients ask for slows all clients and starves none: data
+ * is right, small loads progress next to large ones, and commands that need no data memory do not
+ * wait (C6). Method: loads of very different depth on a disk that takes its time, over a pool that
+ * holds four of the largest transfers; a bare connection that sends PINGs.
  */
 #include "tests/unit/unit.h"
 
@@ -66,8 +66,8 @@ static void nobody_starves_over_a_small_pool(void **state)
 	raw_close(&raw);
 }
 
-/* One initiator holds all of the pool: the target neither waits for it nor is short of what others
- * need to connect, open and close. */
+/* One initiator holds all of the pool. The target does not wait for it, and still has what
+ * others need to connect, open and close. */
 static void who_holds_the_pool_keeps_nobody_out(void **state)
 {
 	struct raw holder, other;
@@ -77,7 +77,7 @@ static void who_holds_the_pool_keeps_nobody_out(void **state)
 	raw_init(&holder);
 	assert_true(raw_connect(&holder, server.host));
 	volume = raw_open(&holder, "disk");
-	/* It takes nothing meanwhile: what the socket does not hold stays in the pool. */
+	/* It receives nothing meanwhile: what the socket does not hold stays in the pool. */
 	for (uint16_t tag = 1; tag < 24; tag++)
 		raw_io(&holder, RBLK_OP_READ, tag, volume, 0, 512, 512 * 512);
 	for (unsigned int i = 0; i < 5; i++) {
@@ -88,7 +88,7 @@ static void who_holds_the_pool_keeps_nobody_out(void **state)
 		assert_int_equal(raw_simple(&other, RBLK_OP_KEEPALIVE, 0), RBLK_OK);
 		raw_close(&other);
 	}
-	/* On a slow machine the last may have waited for longer than the target lets them. */
+	/* On a slow machine the last ones may have waited longer than the target allows. */
 	for (uint16_t tag = 1; tag < 24; tag++) {
 		uint16_t status = raw_wait(&holder, tag);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Owns the scripted target, see fake_target.h. What it does by itself is the least that a session
+ * Owns the scripted target, see fake_target.h. Without a script it does the least that a session
  * needs: accept, IDENTIFY, OPEN, and RBLK_OK for everything else.
  */
 #include "tests/e2e/fake_target.h"
@@ -56,13 +56,13 @@ struct fake_target {
 static size_t memory_bytes(void)
 {
 	/*
-	 * A page is left over: Soft-RoCE in 6.1 reads past its table of pages, of which 256 have a
-	 * row, where a message ends with the memory and the memory with a row.
+	 * One page more than needed: Soft-RoCE in 6.1 keeps its table of pages in rows of 256, and
+	 * reads past the table where a message ends with the memory and the memory ends with a row.
 	 */
 	return FAKE_QUEUES * RECEIVES * RECEIVE_BYTES + SENDS * FAKE_RAW_BYTES + 4096;
 }
 
-/* index: of all queues' receives; a queue's own come one after the other. */
+/* index counts the receives of all queues; those of one queue are next to each other. */
 static void post_receive(struct fake_target *fake, struct fake_queue *queue, u32 index)
 {
 	struct ibv_sge sge = {
@@ -272,7 +272,7 @@ static void handle_request(struct fake_target *fake, const struct fab_event *eve
 		fake->script->accept(&accept);
 	queue->command_bytes = rblk_le32(accept.command_bytes);
 	queue->max_batch = rblk_le16(accept.max_batch);
-	/* An initiator may give up at any moment; so here, and below. */
+	/* The initiator may give up at any moment, here and below. */
 	if (fab_accept(fake->fab, event->request, &options, &queue->conn)) {
 		queue->conn = NULL;
 		fab_reject(event->request, NULL, 0);
@@ -305,7 +305,7 @@ static void handle_events(struct fake_target *fake)
 		case FAB_EVENT_REQUEST:
 			handle_request(fake, &event);
 			break;
-		case FAB_EVENT_FAILED: /* the initiator did not like the acceptance */
+		case FAB_EVENT_FAILED: /* the initiator refused the acceptance */
 		case FAB_EVENT_DISCONNECTED:
 			queue = find_queue(fake, event.conn);
 			queue->closing = true;

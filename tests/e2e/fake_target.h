@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * A target that does what a test tells it to, right or wrong: one thread, one listener (TCP on
- * 127.0.0.1, or RDMA where the script says so), one session of at most FAKE_QUEUES queues. It moves
- * no data; it answers.
+ * 127.0.0.1, or RDMA if the script says so), one session of at most FAKE_QUEUES queues. It answers
+ * commands but moves no data.
  */
 #ifndef RBLK_TESTS_FAKE_TARGET_H
 #define RBLK_TESTS_FAKE_TARGET_H
@@ -23,14 +23,14 @@ enum fake_answer {
 	FAKE_SILENT,
 	FAKE_CLOSE,     /* drop the connection */
 	FAKE_REPLY_TWICE,
-	FAKE_REPLY_RAW, /* raw, raw_bytes instead of a completion */
+	FAKE_REPLY_RAW, /* send raw, raw_bytes instead of a completion */
 	FAKE_IMMEDIATE, /* an RDMA WRITE WITH IMMEDIATE of this tag into the command's segment */
 	FAKE_IMMEDIATE_ELSEWHERE, /* likewise, of the tag in completion, without data */
 	FAKE_REPLY_INVALIDATE,    /* the completion by a SEND WITH INVALIDATE of the command's key */
 	FAKE_REPLY_WITH_IMMEDIATE, /* the completion by a SEND WITH IMMEDIATE */
 };
 
-/* The test's; read by the target's thread from start to stop. */
+/* Owned by the test; the target's thread reads it from start to stop. */
 struct fake_script {
 	struct rblk_wire_reject reject; /* reason not 0: refuse */
 	u16 reject_from;                /* the first queue that is refused */
@@ -47,7 +47,7 @@ struct fake_script {
 
 struct fake_target *fake_target_start(struct fake_script *script);
 void fake_target_stop(struct fake_target *fake);
-/* For a session with it: time limits that only a test that waits for them sets lower. */
+/* Options for a session with it. Time limits are long; a test that waits for one sets it lower. */
 static inline struct rblk_options fake_target_options(void)
 {
 	return (struct rblk_options){ .size = sizeof(struct rblk_options),
@@ -58,14 +58,14 @@ static inline struct rblk_options fake_target_options(void)
 /* "rblk+tcp://127.0.0.1:port/disk" */
 const char *fake_target_uri(const struct fake_target *fake);
 struct fake_script *fake_target_script(struct fake_target *fake);
-/* From `command`, on its queue: a message of the target's own, behind this answer. */
+/* Called by `command`: sends a message of the target's own on that queue, after this answer. */
 void fake_target_send_event(struct fake_target *fake, u16 event, u32 number, u32 handle);
-/* From `command`: write into the command's segment, before its answer. */
+/* Called by `command`: writes into the command's segment, before its answer. */
 void fake_target_report(struct fake_target *fake, const struct rblk_wire_command *command,
 			const void *data, u32 bytes);
-/* From `command`: the index of the queue that it came by. */
+/* Called by `command`: the index of the queue that the command came by. */
 unsigned int fake_target_queue(const struct fake_target *fake);
-/* How many commands of this opcode came. Any thread. */
+/* How many commands of this opcode came. Any thread may call it. */
 unsigned int fake_target_seen(struct fake_target *fake, u8 opcode);
 
 #define FAKE_QUEUES 2

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# The engine says once, and clearly, why a job cannot run, and fails it.
+# The engine says once and clearly why a job cannot run, and fails it.
 . "$(dirname "$0")/cmd.sh"
 
 engine=(fio --ioengine="external:$RBLK_FIO_ENGINE" --name=job --rw=randwrite --size=1m)
@@ -12,7 +12,7 @@ expect 1 "${engine[@]}"
 err_has 'rblk: rblk_uri: missing: rblk://host[:port]/volume'
 expect 1 "${engine[@]}" --rblk_uri="$target/none"
 err_has "rblk: $address: volume \"none\": no such volume"
-[ "$(grep -c '^rblk: ' "$scratch/err")" = 1 ] || fail "said more than once"
+[ "$(grep -c '^rblk: ' "$scratch/err")" = 1 ] || fail "not exactly one message"
 expect 1 "${engine[@]}" --rblk_uri="$target/disk" --bs=1000
 err_has "rblk: disk: block sizes must be multiples of the volume's, 512 bytes"
 expect 1 "${engine[@]}" --rblk_uri="$target/disk" --bs=2m --size=2m
@@ -20,7 +20,7 @@ err_has "rblk: disk: a block size of 2097152 bytes is more than the target's max
 expect 1 "${engine[@]}" --rblk_uri="$target/disk" --nrfiles=2
 err_has 'rblk: nrfiles: a job has one volume'
 
-# A store that fails: fio names the I/O; a target that is gone: the engine names it, once.
+# A store that fails: fio names the I/O. A target that was killed: the engine names it, once.
 target_stop
 target_start --fault fail=write:1 "$scratch/disk"
 expect 1 "${engine[@]}" --rblk_uri="$target/disk" --bs=4k
@@ -30,7 +30,7 @@ target_start "$scratch/disk"
 "${engine[@]}" --rblk_uri="$target/disk" --bs=4k --time_based --runtime=60 --rblk_give_up=0 \
 	> "$scratch/out" 2> "$scratch/err" < /dev/null &
 fio=$!
-# The second session is the job's: the first one only asked for the size.
+# The second session is that of the job: the first one only asked for the size.
 until [ "$(grep -c 'session .*: initiator' "$scratch/target.log")" -ge 2 ]; do
 	kill -0 $fio 2>/dev/null || fail "fio ended before the target did"
 done

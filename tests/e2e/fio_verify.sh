@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# fio's engine moves data correctly, deep queues and mixed sizes, as a process and as a thread, and
-# counts what it did. Method: fio's own verification, and a store that damages data to see it fail.
+# fio's engine moves data correctly, with deep queues and mixed sizes, as a process and as a thread,
+# and counts what it did. Method: fio's own verification, and data that is damaged to see it fail.
 . "$(dirname "$0")/cmd.sh"
 
 engine=(--ioengine="external:$RBLK_FIO_ENGINE")
@@ -21,7 +21,7 @@ for mode in 0 1; do
 	json_is '.latency_us_total >= .stored_us_total and .stored_us_total > 0'
 done
 
-# A run's counters are those of its jobs together, threads and processes alike.
+# A run's counters are the sums over its jobs, for threads and for processes.
 for mode in 0 1; do
 	expect 0 fio "${engine[@]}" --rblk_uri="$target/disk" --rblk_stats="$scratch/stats" \
 		--thread=$mode --name=many --numjobs=3 --group_reporting --rw=randrw --bs=4k \
@@ -42,7 +42,7 @@ for mode in 0 1; do
 	json_is '.jobs[0] | .error == 0 and .trim.total_ios == 64 and .write.total_ios == 64'
 done
 
-# Damage is seen: what verification reads has been changed behind the target's back.
+# Verification finds damage: the test has changed the target's file.
 expect 0 fio "${engine[@]}" --rblk_uri="$target/disk" --do_verify=0 "${job[@]}"
 target_stop
 printf 'damaged' | dd of="$scratch/disk" bs=1 seek=9999000 conv=notrunc status=none
@@ -50,7 +50,8 @@ target_start "$scratch/disk"
 expect 1 fio "${engine[@]}" --rblk_uri="$target/disk" --verify_only=1 "${job[@]}"
 err_has 'verify'
 
-# Two paths, one of which is not there; and a target that is killed and started again below a job, which waits.
+# Two paths, one of which does not exist; and a target that is killed and started again while a job waits for
+# it.
 target_listen=${target%/}
 expect 0 fio "${engine[@]}" --name=paths --rw=randwrite --bs=4k --iodepth=8 --size=1m --verify=crc32c \
 	--rblk_queues=4 --rblk_policy=least --rblk_uri="rblk+tcp://127.0.0.1:1,${target#rblk+tcp://}/disk"
@@ -62,7 +63,7 @@ fio "${engine[@]}" --name=waits --rw=randwrite --bs=4k --iodepth=8 --size=4m --v
 	--rblk_give_up=300000 --rblk_fail_fast=300000 --rblk_uri="$target/disk" \
 	> "$scratch/out" 2> "$scratch/err" < /dev/null &
 fio=$!
-# The second session is the job's: the first one only asked for the size.
+# The second session is that of the job: the first one only asked for the size.
 until [ "$(sessions)" -ge $((before + 2)) ]; do
 	kill -0 $fio 2> /dev/null || fail "fio ended before the target did"
 done

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The ground of hostile.h. The load runs in a thread of its own; all else is the test's thread.
+ * Implements hostile.h. The load runs in a thread of its own; all else runs in the test's thread.
  */
 #include "tests/unit/unit.h"
 
@@ -52,7 +52,7 @@ void hostile_goes_on(void)
 
 /* -- what the log says ------------------------------------------------------------------------- */
 
-/* One for a line about an offence, and one for each that it says was suppressed before it. */
+/* Counts one for a line about an offence, and one for each line that it says was suppressed. */
 static unsigned int line_offences(const char *line)
 {
 	const char *last = strrchr(line, '(');
@@ -66,7 +66,7 @@ static unsigned int line_offences(const char *line)
 	return 1;
 }
 
-/* Reads on where the last call ended; is there a line about queue 0 with these words? */
+/* Reads on where the last call ended. True: there is a line about queue 0 with these words. */
 static bool log_says(const char *words)
 {
 	char line[1024];
@@ -83,7 +83,7 @@ static bool log_says(const char *words)
 		said |= strstr(line, " queue 0 [127.0.0.1:") && strstr(line, "]: closed: ") &&
 			strstr(line, words);
 	}
-	/* Never two for one. */
+	/* Never two lines for one offence. */
 	assert_true(logged <= offences);
 	return said;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Well-formed commands of every opcode, as section 6 of the specification has them: what a hostile
- * initiator begins with before it breaks something.
+ * Well-formed commands of every opcode, as in section 6 of the specification. A hostile initiator
+ * begins with one and then breaks something in it.
  */
 #ifndef RBLK_TESTS_E2E_HOSTILE_BASE_H
 #define RBLK_TESTS_E2E_HOSTILE_BASE_H
@@ -9,7 +9,7 @@
 #include "tests/e2e/raw.h"
 
 #define CAPSULE RBLK_CAPSULE_ALIGN
-#define HANDLE 12345u /* form does not ask whether it is open */
+#define HANDLE 12345u /* the check of the form does not need it to be open */
 
 enum where { NOWHERE, IN_MEMORY, IN_CAPSULE, IN_BOTH };
 
@@ -20,8 +20,8 @@ struct base {
 	enum where where;
 	bool volume, blocks, any_lba, any_argument;
 	uint64_t argument;
-	uint8_t flags_allowed; /* beside RETRY, without any feature agreed */
-	uint32_t report_bytes; /* of a segment in memory; 0: blocks */
+	uint8_t flags_allowed; /* besides RETRY, without any feature agreed */
+	uint32_t report_bytes; /* length of a segment in memory; 0: it holds blocks */
 };
 
 extern const struct base bases[];
@@ -29,7 +29,8 @@ extern const unsigned int base_count;
 
 /* The first of this opcode. */
 const struct base *base_of(uint8_t opcode);
-/* The command in raw's memory, alone in its message, in-capsule data all zero; the length. */
+/* Builds the command in raw's memory, alone in its message, with in-capsule data all zero.
+ * Returns the length. */
 uint32_t base_build(struct raw *raw, const struct base *base, uint16_t tag,
 		    struct rblk_wire_command **out);
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Goal: what is well formed and still cannot be done is an error and no violation: the status that
- * section 6 says, in its order, and the connection goes on. Method: a table of commands on volumes
- * of several kinds, each beside the status that it has to get; then payloads that break their rule.
+ * Goal: a command that is well formed and still cannot be done gets an error and is no violation:
+ * its status is the one of section 6, in its order, and the connection goes on. Method: a table of
+ * commands on volumes of several kinds, each with its expected status; then payloads that break
+ * their rule.
  */
 #include "tests/unit/unit.h"
 
@@ -15,7 +16,7 @@
 
 /* -- block commands ---------------------------------------------------------------------------- */
 
-/* How "mem" is opened for it. */
+/* How "mem" is opened for the case. */
 enum handle { READ_WRITE, READ_ONLY, CLOSED, NEVER };
 
 /* clang-format off */
@@ -124,7 +125,7 @@ static void every_order_has_its_status(void **state)
 	hostile_goes_on();
 }
 
-/* A handle is its session's: another one cannot use it, even knowing it. */
+/* A handle belongs to its session: another session that knows it cannot use it. */
 static void a_handle_is_worth_nothing_elsewhere(void **state)
 {
 	struct raw owner, thief;
@@ -144,7 +145,7 @@ static void a_handle_is_worth_nothing_elsewhere(void **state)
 
 /* -- session commands -------------------------------------------------------------------------- */
 
-/* Two queues of a session: what belongs on the first is INVALID on the second, and no offence. */
+/* Two queues of a session: a command of the first is INVALID on the second, and no offence. */
 static void what_is_for_queue_0_is_invalid_elsewhere(void **state)
 {
 	struct rblk_wire_command *command;
@@ -186,8 +187,8 @@ static const struct payload {
 	{"a space in the name", RBLK_OP_OPEN, 1, ' ', RBLK_E_INVALID},
 	{"a slash in the name", RBLK_OP_OPEN, 1, '/', RBLK_E_INVALID},
 	{"a letter of another alphabet", RBLK_OP_OPEN, 1, 0xe4, RBLK_E_INVALID},
-	{"something behind the name", RBLK_OP_OPEN, 40, 'x', RBLK_E_INVALID},
-	{"a name without an end", RBLK_OP_OPEN, 63, 'x', RBLK_E_INVALID},
+	{"something after the name", RBLK_OP_OPEN, 40, 'x', RBLK_E_INVALID},
+	{"a name that is not terminated", RBLK_OP_OPEN, 63, 'x', RBLK_E_INVALID},
 	{"an unknown flag", RBLK_OP_OPEN, 64, 0x08, RBLK_E_INVALID},
 	{"a need that is not met", RBLK_OP_OPEN, 64, RBLK_OPEN_NEED_FLUSH, RBLK_E_UNSUPPORTED},
 	{"another need", RBLK_OP_OPEN, 64, RBLK_OPEN_NEED_FUA, RBLK_E_UNSUPPORTED},
@@ -196,7 +197,7 @@ static const struct payload {
 	{"as it should be", RBLK_OP_IDENTIFY, 0, 'm', RBLK_OK},
 	{"no name", RBLK_OP_IDENTIFY, 0, 0, RBLK_E_INVALID},
 	{"a line feed in the name", RBLK_OP_IDENTIFY, 1, '\n', RBLK_E_INVALID},
-	{"a line feed in the software's", RBLK_OP_IDENTIFY, 65, '\n', RBLK_E_INVALID},
+	{"a line feed in the software's name", RBLK_OP_IDENTIFY, 65, '\n', RBLK_E_INVALID},
 	{"no software", RBLK_OP_IDENTIFY, 64, 0, RBLK_E_INVALID},
 	{"a reserved byte", RBLK_OP_IDENTIFY, 191, 1, RBLK_E_INVALID},
 	{"something behind the payload", RBLK_OP_IDENTIFY, 192, 1, RBLK_E_INVALID},

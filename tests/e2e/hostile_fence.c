@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Goal: F5: a newer incarnation, or FENCE on another queue, is answered only when storage I/O of
- * the old one has ended. Method: a store whose writes take long; a write is under way in it when
- * the old connection is fenced; what is read behind the answer must be the new data, never the old.
+ * the old one has ended. Method: a store whose writes take long. A write is in flight there when
+ * the old connection is fenced. A read after the answer must return that write's data.
  */
 #include "tests/unit/unit.h"
 
@@ -12,12 +12,12 @@
 
 #define BLOCK 512u
 #define BYTES 4096u
-#define LEFT 128u /* where a write is under way whose connection has ended */
+#define LEFT 128u /* where a write is in flight whose connection has ended */
 
 static struct e2e_daemon server;
 static struct e2e_file disk;
 
-/* A daemon for each test: its log has the connections of no other. */
+/* Each test has its own daemon, so its log has no connections of other tests. */
 static int start(void **state)
 {
 	(void)state;
@@ -34,8 +34,8 @@ static int stop(void **state)
 	return e2e_daemon_stop(&server);
 }
 
-/* A write of `pattern` that the store has begun: its data is in the capsule, and the PING behind it
- * is answered when it has been looked at. */
+/* Begins a write of `pattern`, with its data in the capsule. The target answers the PING after
+ * it when the store has the write. */
 static void write_begin(struct raw *raw, uint32_t volume, uint64_t lba, int pattern)
 {
 	struct rblk_wire_command *command = raw_command(raw, BYTES, 0);
@@ -87,8 +87,7 @@ static void login_waits_for_storage(void **state)
 	raw_close(&new);
 }
 
-/* Connects `new`; before it returns, another session has begun a write at LEFT and lost its
- * connection. */
+/* Connects `new`. Meanwhile another session begins a write at LEFT and loses its connection. */
 static void connect_beside_one_that_ends(struct raw *new, int pattern)
 {
 	struct raw old;
@@ -103,8 +102,8 @@ static void connect_beside_one_that_ends(struct raw *new, int pattern)
 		assert_int_equal(raw_simple(new, RBLK_OP_PING, 0), RBLK_OK);
 }
 
-/* An initiator that is started again has another session: its OPEN is behind the writes that the
- * target has of the connection that ended. */
+/* An initiator that is started again has a new session. Its OPEN waits for the writes of the
+ * connection that ended. */
 static void open_waits_for_what_an_ended_connection_left(void **state)
 {
 	struct raw new;
@@ -118,7 +117,7 @@ static void open_waits_for_what_an_ended_connection_left(void **state)
 	raw_close(&new);
 }
 
-/* The one that waits may vanish, too. */
+/* The session that waits may end, too. */
 static void an_open_that_waits_may_end(void **state)
 {
 	struct raw new;
@@ -169,7 +168,7 @@ static void fence_waits_for_storage(void **state)
 	assert_reads(&first, volume, 64, 'B');
 	raw_close(&second);
 
-	/* What is fenced does not come back. */
+	/* A fenced incarnation cannot log in again. */
 	raw_init(&second);
 	second.login = first.login;
 	second.login.queue_index = rblk_to_le16(1);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Goal: a login that breaks a rule of section 3 is refused with the reason that the specification
- * gives it, one that the rules allow is not, and sessions that live are not touched by it. Method:
- * a table of logins with one field wrong each; then logins against a session that is there.
+ * Goal: the target refuses a login that breaks a rule of section 3, with the reason that the
+ * specification gives. It accepts a login that the rules allow. Neither affects other sessions.
+ * Method: a table of logins with one field wrong each; then logins to a session that exists.
  */
 #include "tests/unit/unit.h"
 
@@ -40,7 +40,7 @@ static const struct refusal {
 	{ "epoch 0", FIELD(session_epoch), 0, WHOLE, RBLK_REJECT_MALFORMED, 0 },
 	{ "incarnation 0", FIELD(incarnation), 0, WHOLE, RBLK_REJECT_MALFORMED, 0 },
 	{ "fences itself", FIELD(fence_incarnation), 1, WHOLE, RBLK_REJECT_MALFORMED, 0 },
-	{ "fences the future", FIELD(fence_incarnation), UINT32_MAX, WHOLE, RBLK_REJECT_MALFORMED, 0 },
+	{ "fences an incarnation that is not older", FIELD(fence_incarnation), UINT32_MAX, WHOLE, RBLK_REJECT_MALFORMED, 0 },
 	{ "no queue", FIELD(queue_count), 0, WHOLE, RBLK_REJECT_MALFORMED, 0 },
 	{ "17 queues", FIELD(queue_count), RBLK_QUEUES_MAX + 1, WHOLE, RBLK_REJECT_MALFORMED, 0 },
 	{ "more queues than this target allows", FIELD(queue_count), 5, WHOLE,
@@ -49,13 +49,13 @@ static const struct refusal {
 	{ "no credits", FIELD(credits), 0, WHOLE, RBLK_REJECT_MALFORMED, 0 },
 	{ "too few credits", FIELD(credits), RBLK_CREDITS_MIN - 1, WHOLE, RBLK_REJECT_MALFORMED, 0 },
 	{ "too many credits", FIELD(credits), RBLK_CREDITS_MAX + 1, WHOLE, RBLK_REJECT_MALFORMED, 0 },
-	{ "no reply fits", FIELD(reply_bytes), RBLK_REPLY_BYTES_MIN - 1, WHOLE,
+	{ "replies too short", FIELD(reply_bytes), RBLK_REPLY_BYTES_MIN - 1, WHOLE,
 	  RBLK_REJECT_MALFORMED, 0 },
 	{ "replies too long", FIELD(reply_bytes), RBLK_REPLY_BYTES_MAX + 1, WHOLE,
 	  RBLK_REJECT_MALFORMED, 0 },
-	{ "expects an older life", FIELD(incarnation), 2, WHOLE, RBLK_REJECT_NONE, 0 },
+	{ "its first incarnation is not 1", FIELD(incarnation), 2, WHOLE, RBLK_REJECT_NONE, 0 },
 	{ "the fewest credits", FIELD(credits), RBLK_CREDITS_MIN, WHOLE, RBLK_REJECT_NONE, 0 },
-	{ "features of the future", FIELD(features), 0xffffffc0, WHOLE, RBLK_REJECT_NONE, 0 },
+	{ "unknown features", FIELD(features), 0xffffffc0, WHOLE, RBLK_REJECT_NONE, 0 },
 	{ "the shortest replies", FIELD(reply_bytes), RBLK_REPLY_BYTES_MIN, WHOLE, RBLK_REJECT_NONE, 0 },
 };
 /* clang-format on */
@@ -93,7 +93,7 @@ static void every_wrong_field_has_its_reason(void **state)
 	}
 }
 
-/* -- logins against a session that is there ---------------------------------------------------- */
+/* -- logins to a session that exists ------------------------------------------------------ */
 
 /* Queue 0 of two, incarnation 5 in epoch 3, with "mem" open. */
 static uint32_t begin(struct raw *raw)
@@ -127,7 +127,7 @@ static const struct rival {
 };
 /* clang-format on */
 
-/* F5: none of these takes anything from the session that it names. */
+/* F5: none of these changes the session that it names. */
 static void who_may_not_take_over_does_not(void **state)
 {
 	uint32_t volume;
@@ -156,7 +156,7 @@ static void who_may_not_take_over_does_not(void **state)
 	raw_close(&old);
 }
 
-/* A session that is not here is begun by queue 0, by one who expects nothing of it. */
+/* Only queue 0 begins a session, and only with a login that does not rely on an earlier one. */
 static void strangers_are_told_that_there_is_no_session(void **state)
 {
 	struct raw raw;
@@ -177,8 +177,8 @@ static void strangers_are_told_that_there_is_no_session(void **state)
 }
 
 /*
- * A second login of a session's queue: it is accepted when the first connection has ended. Returns
- * what a READ through the handle of the first one is answered.
+ * A second login of a session's queue: the target accepts it when the first connection has ended.
+ * Returns the status of a READ through the handle of the first one.
  */
 static enum rblk_status read_after_login(void (*change)(struct rblk_wire_login *login))
 {
@@ -191,7 +191,7 @@ static enum rblk_status read_after_login(void (*change)(struct rblk_wire_login *
 	new.login = old.login;
 	change(&new.login);
 	raw_connect_begin(&new, hostile_host());
-	/* Both are on this thread: neither may wait for the other. */
+	/* This thread runs both: neither may block. */
 	while (!old.gone) {
 		raw_step(&new);
 		raw_step(&old);
@@ -216,14 +216,14 @@ static void next_epoch(struct rblk_wire_login *login)
 	login->incarnation = rblk_to_le32(1);
 }
 
-/* F5: the handles of an older incarnation go on. */
+/* F5: the handles of an older incarnation stay valid. */
 static void newer_incarnation_takes_over(void **state)
 {
 	(void)state;
 	assert_int_equal(read_after_login(next_incarnation), RBLK_OK);
 }
 
-/* A higher epoch begins from nothing: the old life's handles lead nowhere. */
+/* A higher epoch begins from nothing: handles of the old epoch are invalid. */
 static void higher_epoch_begins_anew(void **state)
 {
 	(void)state;

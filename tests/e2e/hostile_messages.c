@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Goal: a message that breaks a rule of the specification as a whole (V1 to V4, section 4) ends its
- * own connection with one line that says why, and nothing else. What is wrong with one descriptor's
- * fields is hostile_twists.c's. Method: a table of offences, each with the rule that it breaks.
+ * Goal: a message that as a whole breaks a rule of the specification (V1 to V4, section 4) ends its
+ * own connection with one line that says why, and nothing else. hostile_twists.c tests the fields
+ * of a single descriptor. Method: a table of offences, each with the rule that it breaks.
  */
 #include "tests/unit/unit.h"
 
@@ -11,7 +11,7 @@
 #include "tests/e2e/hostile.h"
 #include "tests/e2e/hostile_base.h"
 
-#define CREDITS 32u /* as raw_init() wants them */
+#define CREDITS 32u /* as raw_init() asks for */
 #define CAPSULE_WRONG "in-capsule data outside the message, unaligned or overlapping"
 
 /* -- V1: the message as a whole (section 4) ---------------------------------------------------- */
@@ -83,7 +83,7 @@ static void commit_tiles(struct raw *raw, const void *arg)
 
 /* -- V2: sequence numbers ---------------------------------------------------------------------- */
 
-/* Behind one that was right, one that is off by *arg. */
+/* One correct message, then one whose sequence number is off by *arg. */
 static void commit_sequence(struct raw *raw, const void *arg)
 {
 	assert_int_equal(raw_simple(raw, RBLK_OP_PING, 0), RBLK_OK);
@@ -92,7 +92,7 @@ static void commit_sequence(struct raw *raw, const void *arg)
 	raw_send(raw, 64);
 }
 
-/* A message that was right comes once more, byte for byte. */
+/* A correct message is sent again, byte for byte. */
 static void commit_replay(struct raw *raw, const void *arg)
 {
 	assert_int_equal(raw_simple(raw, RBLK_OP_PING, 0), RBLK_OK);
@@ -108,7 +108,7 @@ static void commit_tag_twice_in_a_message(struct raw *raw, const void *arg)
 	raw_send(raw, 128);
 }
 
-/* C1: one more command than there are credits, for want of a tag with that of none. */
+/* C1: one more command than there are credits; no tag is left, so its tag is out of range. */
 static void commit_beyond_credits(struct raw *raw, const void *arg)
 {
 	assert_int_equal(rblk_le16(raw->accept.credits), CREDITS);
@@ -134,7 +134,7 @@ static void post_ping(struct raw *raw, enum ibv_wr_opcode opcode, uint32_t bytes
 	};
 	struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = bytes ? 1 : 0, .opcode = opcode};
 
-	/* One union: a key that nobody has. */
+	/* Both fields are in one union. The key is one that nobody has. */
 	if (opcode == IBV_WR_SEND_WITH_INV)
 		wr.invalidate_rkey = 0x12345678;
 	else
@@ -153,7 +153,7 @@ static void commit_send_with_invalidate(struct raw *raw, const void *arg)
 	post_ping(raw, IBV_WR_SEND_WITH_INV, 64);
 }
 
-/* Without data no key is looked at: it arrives. */
+/* A write without data needs no valid key, so it arrives. */
 static void commit_write_with_immediate(struct raw *raw, const void *arg)
 {
 	post_ping(raw, IBV_WR_RDMA_WRITE_WITH_IMM, 0);
@@ -170,7 +170,7 @@ static void commit_longer_than_told(struct raw *raw, const void *arg)
 
 /* -- memory that is not there ------------------------------------------------------------------ */
 
-/* Well formed, but what it names is not exposed. */
+/* Well formed, but the memory that it names is not exposed. */
 static void commit_wrong_key(struct raw *raw, const void *arg)
 {
 	uint32_t volume = raw_open(raw, "mem");
@@ -273,7 +273,7 @@ static void every_offence_has_one_line(void **state)
 
 /* -- at the limit, not beyond ------------------------------------------------------------------ */
 
-/* C1, C2: as many commands at once as there are credits, and the reserve on top. */
+/* C1, C2: as many commands at once as there are credits, and the reserved tags, too. */
 static void all_credits_at_once_are_no_offence(void **state)
 {
 	struct raw raw;
@@ -287,7 +287,7 @@ static void all_credits_at_once_are_no_offence(void **state)
 		for (uint16_t tag = 0; tag < CREDITS + RBLK_RESERVED_TAGS; tag++)
 			assert_int_equal(raw_wait(&raw, tag), RBLK_OK);
 	}
-	/* C7: and no reply was longer than the shortest receive there is. */
+	/* C7: no reply was longer than the shortest receive allowed. */
 	assert_int_equal(raw.reply_bytes_seen, RBLK_REPLY_BYTES_MIN);
 	raw_close(&raw);
 	hostile_goes_on();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * A test whose cases name the rules of proto/README.md that they break can be asked which these
- * are: "--rules". hostile_rules.sh asks, and finds the rules that nobody breaks.
+ * A test program whose cases name the rules of proto/README.md that they break lists these rules
+ * with "--rules". hostile_rules.sh reads the lists and finds rules that no test breaks.
  */
 #ifndef RBLK_TESTS_E2E_HOSTILE_RULES_H
 #define RBLK_TESTS_E2E_HOSTILE_RULES_H
@@ -10,8 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Asked: prints each case's rules, one case a line, and returns true. rule(n) is the n-th case's,
- * NULL behind the last. */
+/* With "--rules" as argument: prints the rules of each case, one case per line, and returns
+ * true. rule(n) returns the rules of case n, NULL after the last. */
 static inline bool hostile_lists(int argc, char **argv, const char *(*rule)(unsigned int index))
 {
 	const char *name;

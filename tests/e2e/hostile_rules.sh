@@ -1,27 +1,27 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# Every rule of proto/README.md that a peer can break in front of its receiver is broken by some case
-# of the hostile tests, or stands below with the reason why it cannot be. Method: the tests, given as
-# arguments, tell the rules of their cases ("--rules"); the specification has the rules' numbers: C,
-# F and V in bold, and those of section 4 as a list.
+# For every rule of proto/README.md that a peer can visibly break, some case of the hostile tests
+# breaks it, or the list below says why none can. Method: the tests, given as arguments, list the
+# rules of their cases ("--rules"); the specification has the rules' numbers: C, F and V in bold, and
+# those of section 4 as a list.
 set -euo pipefail
 
 specification=$1
 shift
 
-# Rule, and why nobody breaks it there.
+# Rule, and why no case breaks it.
 excused='
-C5 binds the target alone in what it posts: an initiator would see a lack as one that waits
-C8 the keep-alive finds such a peer sooner over TCP: unit.target_transfer
+C5 binds only what the target posts: an initiator cannot tell a missing receive from a slow one
+C8 over TCP the keep-alive finds such a peer earlier: unit.target_transfer
 F1 an order of one end'\''s work requests, which the wire does not show: tests/sim/mutants break it
 F2 likewise
 F3 likewise
 F4 binds an initiator to its own memory: tests/sim
 F6 between two targets on one disk: target_refusals.sh
 F7 binds an initiator to its own application: tests/sim
-F8 what a number gets that comes again, or too late: e2e.target_compare
+F8 the answer to a number that comes again, or too late: e2e.target_compare
 F9 binds a target to its own disk: e2e.target_lost, unit.target_submit
-4.5 what is not waited for cannot be refused
+4.5 a target cannot see what an initiator waited for
 '
 
 broken=$(for test; do "$test" --rules; done | tr ' ' '\n' | sort -u)
@@ -37,7 +37,7 @@ for rule in $(sort -u <<< "$rules"); do
 	esac
 done
 for rule in $(grep -E '^([CFV]|4\.)[0-9]+$' <<< "$broken"); do
-	grep -qxF "$rule" <<< "$rules" || { echo "FAILED: a case breaks $rule, which there is not" >&2; status=1; }
+	grep -qxF "$rule" <<< "$rules" || { echo "FAILED: a case breaks $rule, which does not exist" >&2; status=1; }
 done
 [ "$(wc -l <<< "$rules")" -ge 29 ] || { echo "FAILED: these are not all rules: $rules" >&2; status=1; }
 exit $status

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Goal: connections that are no initiators cost the target nothing and keep no initiator out:
- * silent ones are dropped in time, also by an idle target; those that send nonsense at once; a
- * flood of either leaves room for initiators. Method: plain TCP sockets.
+ * Goal: connections that are not from initiators cost the target nothing and keep no initiator out.
+ * The target drops silent ones after a time limit, also when it is idle, and those that send
+ * nonsense at once. A flood of either leaves room for initiators. Method: plain TCP sockets.
  */
 #include "tests/unit/unit.h"
 
@@ -50,7 +50,7 @@ static int stranger(void)
 	return fd;
 }
 
-/* Nothing is said to it; its connection ends. */
+/* The target sends it nothing and ends the connection. */
 static void expect_end(int fd)
 {
 	struct pollfd polled = {.fd = fd, .events = POLLIN};
@@ -78,7 +78,7 @@ static void the_silent_are_dropped(void **state)
 	(void)state;
 	for (int i = 0; i < 3; i++)
 		fds[i] = stranger();
-	/* One says half of what is to be said. */
+	/* One sends half of a hello. */
 	assert_int_equal(send(fds[1], "RTCP\1\0\1", 7, MSG_NOSIGNAL), 7);
 	for (int i = 0; i < 3; i++)
 		expect_end(fds[i]);
@@ -96,8 +96,9 @@ static void nonsense_is_dropped_at_once(void **state)
 					      .kind = FAB_TCP_REQUEST};
 		int fd = stranger();
 
-		/* Noise, then hellos with a login of noise: the second are answered, and refused.
-		 */
+		/* Noise, then hellos with a login of noise: the target answers the hellos and
+		 * refuses the logins.
+		 * */
 		env_random(bytes, sizeof(bytes));
 		if (i % 2) {
 			hello.private_bytes = RBLK_PRIVATE_DATA_MAX;
@@ -126,7 +127,7 @@ static void a_flood_leaves_room(void **state)
 		if (i % 100 == 99)
 			initiators_get_in();
 	}
-	/* The oldest had to go for the newest. */
+	/* The target dropped the oldest for the newest. */
 	for (int i = 0; i < FLOOD / 2; i++)
 		expect_end(fds[i]);
 	for (int i = FLOOD / 2; i < FLOOD; i++)

@@ -2,8 +2,8 @@
 /*
  * Goal: every descriptor that breaks a rule of its form (V1) ends its own connection with one line
  * that says why, and nothing else: not the other queue of its session, not another session's load.
- * Method: well-formed commands of every opcode, each of which is shown to be answered; then each
- * with one field twisted, and with a bit flipped in each of its bytes.
+ * Method: well-formed commands of every opcode, each of which the target answers; then each with
+ * one field changed, and with a bit flipped in each of its bytes.
  */
 #include "tests/unit/unit.h"
 
@@ -12,7 +12,7 @@
 #include "tests/e2e/hostile.h"
 #include "tests/e2e/hostile_base.h"
 
-/* So that what ends a connection below is the twist, not the command. */
+/* So below the changed field ends the connection, not the command. */
 static void every_command_untwisted_is_answered(void **state)
 {
 	struct rblk_wire_command *command;
@@ -183,9 +183,9 @@ static const struct twist twists[] = {
 	{ "no argument", argument_is_a_number, FIELD(argument), true, 0, ARGUMENT_WRONG },
 	{ "an argument of more than 32 bits", argument_is_narrow, FIELD(argument), true, 1ull << 32,
 	  ARGUMENT_WRONG },
-	{ "a payload behind the message", argument_is_a_place, FIELD(argument), true, CAPSULE,
+	{ "a payload after the end of the message", argument_is_a_place, FIELD(argument), true, CAPSULE,
 	  CAPSULE_WRONG },
-	{ "a payload far behind", argument_is_a_place, FIELD(argument), true, UINT64_MAX,
+	{ "a payload far after the end", argument_is_a_place, FIELD(argument), true, UINT64_MAX,
 	  CAPSULE_WRONG },
 	{ "a payload between units", argument_is_a_place, FIELD(argument), true, 64, CAPSULE_WRONG },
 	{ "a digest without its flag", any, FIELD(digest), true, 1, "a digest without its flag" },
@@ -203,16 +203,16 @@ static const struct twist twists[] = {
 	{ "nothing of the capsule", in_capsule, FIELD(segment.length), true, 0, SEGMENT_WRONG },
 	{ "a payload of two units", payload_alone, FIELD(segment.length), true, 2 * CAPSULE,
 	  SEGMENT_WRONG },
-	{ "a place behind the capsule", in_capsule, FIELD(segment.address), true, CAPSULE,
+	{ "a place after the capsule", in_capsule, FIELD(segment.address), true, CAPSULE,
 	  CAPSULE_WRONG },
 	{ "a place beyond any capsule", in_capsule, FIELD(segment.address), true,
 	  RBLK_CAPSULE_DATA_MAX, CAPSULE_WRONG },
 	{ "a place between units", in_capsule, FIELD(segment.address), true, 256, CAPSULE_WRONG },
 	{ "a tag that no queue has", any, FIELD(tag), true, RBLK_CREDITS_MAX + RBLK_RESERVED_TAGS,
 	  "the tag is out of range" },
-	{ "an opcode of the future", any, FIELD(opcode), true, RBLK_OP_MAX, "the opcode is unknown" },
+	{ "an unknown opcode", any, FIELD(opcode), true, RBLK_OP_MAX, "the opcode is unknown" },
 	{ "an opcode between the groups", any, FIELD(opcode), true, 11, "the opcode is unknown" },
-	{ "an opcode of a feature", any, FIELD(opcode), true, RBLK_OP_EXTENTS, "the opcode is unknown" },
+	{ "an opcode of a feature that was not agreed", any, FIELD(opcode), true, RBLK_OP_EXTENTS, "the opcode is unknown" },
 	{ "no opcode", any, FIELD(opcode), true, RBLK_OP_INVALID, "the opcode is unknown" },
 };
 /* clang-format on */
@@ -238,7 +238,7 @@ static void commit_twisted(struct raw *raw, const void *arg)
 	raw_send(raw, bytes);
 }
 
-/* What every twist is called in the log, seen on the first command that it applies to. */
+/* The words of the log for every twist, checked on the first command that it applies to. */
 static void every_twist_has_its_words(void **state)
 {
 	(void)state;
@@ -271,7 +271,7 @@ static void every_twisted_command_ends_its_connection(void **state)
 
 /* -- V1: every byte of a descriptor ------------------------------------------------------------ */
 
-/* What a flipped bit has to lead to, by the rules alone. */
+/* What must follow a flipped bit, by the rules alone. */
 enum verdict { ANSWERED, ENDED, EITHER };
 
 static enum verdict judge(const struct raw *raw, uint32_t bytes,
@@ -289,7 +289,7 @@ static enum verdict judge(const struct raw *raw, uint32_t bytes,
 	if (rblk_le32(command->sequence) != sequence || tag >= credits + RBLK_RESERVED_TAGS ||
 	    (tag >= credits && !rblk_opcode_reserved_tag(command->opcode)))
 		return ENDED;
-	/* Other memory than ours, which the target may find out, or has no need to touch. */
+	/* Memory that is not ours: the target may notice, or may not need to access it. */
 	if (offset >= offsetof(struct rblk_wire_command, segment) &&
 	    offset < offsetof(struct rblk_wire_command, argument))
 		return EITHER;
@@ -335,7 +335,7 @@ static void every_flipped_byte_is_judged_right(void **state)
 	}
 }
 
-/* -- the account ------------------------------------------------------------------------------- */
+/* -- all cases ------------------------------------------------------------------------------- */
 
 static void every_offence_has_one_line(void **state)
 {

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# What is installed is the list, no more and no less, and stands on its own: the units' programs are there, the
-# examples and workloads are read from there, and DKMS's source has every file that it includes. Method: an
-# installation into a folder of the test's.
+# The installed files are exactly those of the list, and need nothing else: the units' programs are there, the
+# installed examples and workloads are valid, and DKMS's source has every file that it includes. Method: an
+# installation into a folder of the test.
 #   install.sh BUILD PREFIX LIB VERSION PART...
 . "$(dirname "$0")/cmd.sh"
 here=$(cd "$(dirname "$0")" && pwd)
@@ -25,13 +25,13 @@ done < "$here/install.list" | sort > "$scratch/wanted"
 (cd "$scratch/root" && find . ! -type d ! -path "*/src/rblk-$version/*" | sed 's/^\.//') | sort > "$scratch/found"
 diff "$scratch/wanted" "$scratch/found" >&2 || fail "wanted (<) and installed (>)"
 
-# The programs run, and the units name them.
+# The programs run, and the units name their paths.
 expect 0 "$root/sbin/rblkd" --version
 expect 0 env LD_LIBRARY_PATH="$root/$lib" "$root/bin/rblk" --version
 for program in $(sed -nE 's/^Exec[A-Za-z]+=([^ ]*rblk[^ ]*) .*/\1/p' "$root"/lib/systemd/system/rblk*.service | sort -u); do
 	[ -x "$scratch/root$program" ] || fail "a unit's $program"
 done
-# The example is a configuration that serves; the workloads are fio's.
+# rblkd accepts the example configuration, and fio the workloads.
 expect 0 "$root/sbin/rblkd" --check --config "$root/share/doc/rblk/examples/rblkd.conf"
 if command -v fio > /dev/null; then
 	for job in "$root"/share/rblk/fio-jobs/*.fio; do
@@ -43,7 +43,7 @@ fi
 # The example compiles with what is installed.
 expect 0 "${CC:-cc}" -Wall -Werror -fsyntax-only -I"$root/include" "$root/share/doc/rblk/examples/event_loop.c"
 
-# DKMS's source: what its files include between quotes is there, and so is what DKMS begins with.
+# DKMS's source has the files that it includes between quotes, and the files that DKMS needs.
 grep -qx "PACKAGE_VERSION=\"$version\"" "$dkms/dkms.conf" || fail "dkms.conf"
 for file in kmod/Kbuild kmod/Makefile kmod/main.c LICENSES; do
 	[ -e "$dkms/$file" ] || fail "DKMS's source lacks $file"

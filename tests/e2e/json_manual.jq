@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# The list of keys as the manual has to have it, out of the schema.
+# The list of keys, made from the schema, as the manual must have it.
 .["$defs"] as $defs
 | [$defs | to_entries[] | select(.key | startswith("key.") | not)] as $objects
 | $defs | to_entries | map(select(.key | startswith("key."))) | sort_by(.key)[]

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# What in a document is not as the schema has it, a line each; nothing if all is. Method: the part of JSON
-# Schema that rblk.schema.json uses; a keyword that is not known here is an error, too.
+# Prints what in a document does not match the schema, one line each; nothing if all does. Method: the
+# part of JSON Schema that rblk.schema.json uses; any other keyword is an error, too.
 #   jq -r --slurpfile schema SCHEMA --arg object NAME -f json_schema.jq DOCUMENT
 
 def kinds: if type == "array" then . else [.] end;

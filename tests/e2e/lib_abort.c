@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Goal: a command that is aborted is called back once: with -ECANCELED where nothing of it was
- * done, with its own result where it had begun; other commands notice nothing. Method: a scripted
+ * Goal: the library calls back for an aborted command once: with -ECANCELED if nothing of it was
+ * done, with its own result if it had begun. Other commands are not affected. Method: a scripted
  * target (fake_target.h) that answers a command only when an ABORT names it; then rblkd with slow
  * storage, killed while an aborted write is in its store.
  */
@@ -15,12 +15,12 @@
 
 /* -- a target that waits for an ABORT ---------------------------------------------------------- */
 
-/* What it says then of the command, and how many it holds. */
+/* The status that it then gives the command, and how many commands it holds. */
 static u16 end_status;
 static _Atomic unsigned int held_count;
 static struct rblk_wire_completion held[32];
 
-/* The answer to the command, and behind it that to its ABORT. */
+/* The answer to the command, then the answer to its ABORT. */
 static enum fake_answer answer_abort(struct fake_target *fake,
 				     const struct rblk_wire_command *command,
 				     const struct rblk_wire_completion *completion)
@@ -39,7 +39,7 @@ static enum fake_answer answer_abort(struct fake_target *fake,
 	return FAKE_REPLY_RAW;
 }
 
-/* READs but for those of the first block are held, and what else a test aborts. */
+/* Holds READs, except those of the first block, and other commands that a test aborts. */
 static enum fake_answer hold(struct fake_target *fake, const struct rblk_wire_command *command,
 			     struct rblk_wire_completion *completion)
 {
@@ -76,7 +76,7 @@ static void open_held(struct fixture *f, u16 status)
 	lib_open(f);
 }
 
-/* So many are at the target, unanswered. */
+/* Waits until the target holds `count` commands. */
 static void wait_held(struct fixture *f, unsigned int count)
 {
 	rblk_submit(f->session);
@@ -110,7 +110,7 @@ static void what_was_not_sent_is_not_sent(void **state)
 					   &f.outcomes[i]),
 				 0);
 	assert_int_equal(rblk_abort(f.volume, lib_done, &f.outcomes[1]), 0);
-	assert_int_equal(f.outcomes[1].calls, 0); /* never from within */
+	assert_int_equal(f.outcomes[1].calls, 0); /* never from within rblk_abort() */
 	assert_int_equal(rblk_abort(f.volume, lib_done, &f.outcomes[1]), 0);
 	for (int i = 0; i < COMMANDS; i++)
 		wait_called(&f, &f.outcomes[i]);
@@ -120,7 +120,7 @@ static void what_was_not_sent_is_not_sent(void **state)
 	expect(&f.outcomes[3], 0, RBLK_OK);
 	assert_int_equal(fake_target_seen(f.fake, RBLK_OP_READ), COMMANDS - 1);
 	assert_int_equal(fake_target_seen(f.fake, RBLK_OP_ABORT), 0);
-	/* Called back: it is gone. */
+	/* It was called back, so there is nothing to abort. */
 	assert_int_equal(rblk_abort(f.volume, lib_done, &f.outcomes[1]), -ENOENT);
 	assert_int_equal(rblk_abort(f.volume, NULL, NULL), -EINVAL);
 	lib_close(&f);
@@ -139,7 +139,7 @@ static void what_has_not_begun_is_dropped(void **state)
 	assert_int_equal(rblk_abort(f.volume, lib_done, &f.outcomes[0]), 0);
 	wait_called(&f, &f.outcomes[0]);
 	expect(&f.outcomes[0], -ECANCELED, RBLK_E_ABORTED);
-	/* Asked once; the other one is still there. */
+	/* One ABORT was sent; the other command is still outstanding. */
 	assert_int_equal(fake_target_seen(f.fake, RBLK_OP_ABORT), 1);
 	assert_int_equal(f.outcomes[1].calls, 0);
 	assert_int_equal(rblk_abort(f.volume, lib_done, &f.outcomes[1]), 0);
@@ -167,7 +167,7 @@ static void what_has_begun_has_its_own_result(void **state)
 	lib_close(&f);
 }
 
-/* BUSY means: send it again. But nobody wants it. */
+/* BUSY means "send it again", but this command was aborted. */
 static void busy_is_not_sent_again(void **state)
 {
 	struct fixture f = {0};
@@ -192,7 +192,7 @@ static enum fake_answer always_busy(struct fake_target *fake,
 	return FAKE_REPLY;
 }
 
-/* It waits here, to be sent again; its data was in the capsule. */
+/* The command waits in the library, to be sent again; its data was in the capsule. */
 static void what_was_busy_ends_at_once(void **state)
 {
 	struct fixture f = {.script.command = always_busy};
@@ -210,7 +210,7 @@ static void what_was_busy_ends_at_once(void **state)
 	lib_close(&f);
 }
 
-/* -- commands that are more than one, or not the program's own --------------------------------- */
+/* -- vectors, and commands that the library sends by itself ----------------------------------- */
 
 #define PIECES 12
 #define CREDITS 8 /* the scripted target's */
@@ -221,14 +221,14 @@ static void a_vector_is_stopped(void **state)
 	struct iovec iov[PIECES];
 
 	open_held(&f, RBLK_OK);
-	/* Not side by side: a command each. */
+	/* The pieces are not adjacent: each is a command. */
 	for (int i = 0; i < PIECES; i++)
 		iov[i] = (struct iovec){f.data + (size_t)i * 1024, 512};
 	assert_int_equal(rblk_readv(f.volume, iov, PIECES, 512, 0, lib_done, &f.outcomes[0]), 0);
 	wait_held(&f, CREDITS);
 	assert_int_equal(rblk_abort(f.volume, lib_done, &f.outcomes[0]), 0);
 	wait_called(&f, &f.outcomes[0]);
-	/* All that had begun were done, and the others did not follow. */
+	/* All commands that had begun were done; the others did not begin. */
 	assert_int_equal(f.outcomes[0].last.error, -ECANCELED);
 	assert_int_equal(f.outcomes[0].last.status, RBLK_OK);
 	assert_int_equal(fake_target_seen(f.fake, RBLK_OP_READ), CREDITS);
@@ -256,7 +256,8 @@ static void what_the_library_wraps_is_found(void **state)
 	lib_close(&f);
 }
 
-/* -- a target that goes ------------------------------------------------------------------------ */
+/* -- a target that is killed
+ * ------------------------------------------------------------------------ */
 
 static void lost_commands_are_not_sent_again(void **state)
 {
@@ -276,7 +277,7 @@ static void lost_commands_are_not_sent_again(void **state)
 	volume = rblk_volume_open(session, NULL, 0);
 	data = rblk_buffer_alloc(session, COMMANDS * BYTES);
 	memset(data, 0xa5, COMMANDS * BYTES);
-	/* Three are in the store. One is aborted there, one when its connection is lost. */
+	/* Three are in the store. One is aborted there, one after its connection is lost. */
 	for (u64 i = 0; i < 3; i++)
 		assert_int_equal(rblk_write(volume, data + i * BYTES, BYTES, i * BYTES, 0, lib_done,
 					    &outcomes[i]),
@@ -288,7 +289,7 @@ static void lost_commands_are_not_sent_again(void **state)
 	while (rblk_session_state(session) != RBLK_SESSION_RECOVERING)
 		assert_true(rblk_wait(session, 10) >= 0);
 	assert_int_equal(rblk_abort(volume, lib_done, &outcomes[1]), 0);
-	/* A fourth waits for a connection, and need not. */
+	/* A fourth waits for a connection; when aborted, it ends without one. */
 	assert_int_equal(rblk_write(volume, data, BYTES, 3 * BYTES, 0, lib_done, &outcomes[3]), 0);
 	assert_int_equal(rblk_abort(volume, lib_done, &outcomes[3]), 0);
 	while (!outcomes[3].calls)

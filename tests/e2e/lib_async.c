@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Goal: what opens, closes, refreshes and lists without blocking calls back once, from rblk_poll(),
- * whatever the target does; and every event of a session is told once, in order. Method: a
- * scripted target (fake_target.h), and a program that never calls anything that blocks.
+ * Goal: the calls that open, close, refresh and list without blocking call back once, from
+ * rblk_poll(), whatever the target does; and the program hears of every event of a session once, in
+ * order. Method: a scripted target (fake_target.h), and a program that never calls anything that
+ * blocks.
  */
 #include "tests/unit/unit.h"
 
@@ -12,7 +13,8 @@
 #include "proto/wire/wire.h"
 #include "tests/e2e/lib_fixture.h"
 
-/* -- a program that is told -------------------------------------------------------------------- */
+/* -- a program and its callbacks
+ * ------------------------------------------------------------------- */
 
 #define EVENTS_MAX 16
 
@@ -23,7 +25,7 @@ struct program {
 	struct rblk_session_event events[EVENTS_MAX];
 	unsigned int event_count;
 
-	/* Of the last session command. */
+	/* The result of the last session command. */
 	int calls, error;
 	struct rblk_volume *volume;
 	struct rblk_volume_info *list;
@@ -57,7 +59,7 @@ static void list_done(void *arg, struct rblk_volume_info *list, int count)
 	p->error = count;
 }
 
-/* Until it is called back (or, a negative count, the session is over). */
+/* Waits for a callback. Returns a negative count if the session is over. */
 static int wait_call(struct program *p)
 {
 	int before = p->calls, count = 1;
@@ -108,7 +110,7 @@ static void end(struct program *p)
 
 	rblk_session_close(p->session);
 	fake_target_stop(p->fake);
-	assert_int_equal(p->event_count, events); /* who closes knows */
+	assert_int_equal(p->event_count, events); /* no event for closing: the program did it */
 }
 
 /* -- volumes ----------------------------------------------------------------------------------- */
@@ -132,7 +134,7 @@ static void a_volume_lives_without_blocking(void **state)
 	begin_open(&p);
 	volume = p.volume;
 	assert_int_equal(rblk_volume_info(volume)->bytes, 51200);
-	/* Opened again, and then the handle of before is closed. */
+	/* Opened again; then the library closes the earlier handle. */
 	handle = 6;
 	blocks = 200;
 	assert_int_equal(rblk_volume_refresh_start(volume, volume_done, &p), 0);
@@ -171,7 +173,7 @@ static void refusals_are_called_back(void **state)
 	assert_int_equal(p.error, -EACCES);
 	assert_null(p.volume);
 	lib_assert_words(rblk_session_error(p.session), "not allowed");
-	/* At once, and not called back. */
+	/* These fail at once, without a callback. */
 	assert_int_equal(rblk_volume_open_start(p.session, "a/b", 0, volume_done, &p), -EINVAL);
 	lib_assert_words(rblk_session_error(p.session), "not a volume's name");
 	assert_int_equal(rblk_volume_open_start(p.session, NULL, 0, NULL, &p), -EINVAL);
@@ -195,7 +197,8 @@ static void what_is_outstanding_at_the_end_is_called_back(void **state)
 	begin(&p);
 	for (int i = 0; i < 3; i++)
 		assert_int_equal(rblk_volume_open_start(p.session, NULL, 0, volume_done, &p), 0);
-	/* One reserved tag is kept: a session whose OPENs wait for long can still live on. */
+	/* One reserved tag stays free, so that a session whose OPENs wait long can still send a
+	 * keep-alive. */
 	assert_int_equal(rblk_volume_open_start(p.session, NULL, 0, volume_done, &p), -EAGAIN);
 	assert_int_equal(rblk_list_start(p.session, sizeof(*p.list), list_done, &p), -EAGAIN);
 	assert_int_equal(rblk_ping(p.session, RBLK_PING_SEND_EVENTS, 0, &ns), 0);
@@ -267,7 +270,7 @@ static void a_list_comes_in_parts(void **state)
 
 /* -- events ------------------------------------------------------------------------------------ */
 
-/* Sent by the target behind its answer to a FLUSH; the numbers are as the protocol wants them. */
+/* The target sends it after its answer to a FLUSH, with the numbers that the protocol asks for. */
 static struct {
 	u16 event;
 	u32 number, handle;
@@ -330,7 +333,7 @@ static void events_are_told(void **state)
 	expect_event(&p, 3, RBLK_SESSION_EVENT_VOLUME_REMOVED, volume);
 	provoke(&p, volume, RBLK_EVENT_DRAINING, 0);
 	expect_event(&p, 4, RBLK_SESSION_EVENT_DRAINING, NULL);
-	/* Somebody else's volume. */
+	/* The volume of another program. */
 	provoke(&p, volume, RBLK_EVENT_VOLUME_CHANGED, FAKE_HANDLE + 1);
 	while (fake_target_seen(p.fake, RBLK_OP_KEEPALIVE) < 5)
 		rblk_wait(p.session, 1);
@@ -338,7 +341,7 @@ static void events_are_told(void **state)
 	end(&p);
 }
 
-/* One message: the event of a handle, and before or behind it the answer that names the handle. */
+/* One message: the event of a handle, before or after the answer that names the handle. */
 static bool event_first;
 
 static enum fake_answer event_with_open(struct fake_target *fake,
@@ -394,7 +397,7 @@ static void an_event_beside_the_answer_to_open_is_told(void **state)
 	}
 }
 
-/* Of the target's thread. */
+/* Owned by the target's thread. */
 static u32 last_event;
 
 /* Each keep-alive that makes room for the next event gets one at once. */
@@ -416,7 +419,7 @@ static struct {
 	unsigned int told, depth, in_one_poll;
 } flood;
 
-/* It looks what has changed, and waits for the answer: by then it has changed again. */
+/* Asks what has changed and waits for the answer; meanwhile it has changed again. */
 static void refresh_at_event(void *arg, struct rblk_session *session,
 			     const struct rblk_session_event *event)
 {
@@ -424,7 +427,7 @@ static void refresh_at_event(void *arg, struct rblk_session *session,
 	unsigned int keepalives = fake_target_seen(p->fake, RBLK_OP_KEEPALIVE);
 
 	assert_int_equal(event->type, RBLK_SESSION_EVENT_VOLUME_CHANGED);
-	/* One behind the other, and no more in one poll than there were. */
+	/* One event after the other, and only one in one poll. */
 	assert_int_equal(flood.depth++, 0);
 	assert_int_equal(flood.in_one_poll++, 0);
 	flood.told++;
@@ -476,7 +479,7 @@ static void failed_is_told_behind_the_callbacks(void **state)
 	assert_int_equal(p.event_count, 2);
 	assert_int_equal(p.events[1].type, RBLK_SESSION_EVENT_FAILED);
 	assert_int_equal(p.events[1].error, -ECONNRESET);
-	/* Once. */
+	/* Told once. */
 	assert_int_equal(rblk_poll(p.session, 0), -ECONNRESET);
 	assert_int_equal(p.event_count, 2);
 	end(&p);

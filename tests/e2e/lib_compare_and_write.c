@@ -21,7 +21,7 @@
 #define BLOCK 512u
 #define THREADS 4
 #define SUCCESSES 60 /* of each thread */
-#define CUTS 5 /* few enough that no session waits so long for its next attempt that it is forgotten */
+#define CUTS 5 /* few: with more, back-off grows until the target forgets the session */
 
 static struct e2e_daemon server;
 static struct e2e_file disk;
@@ -32,8 +32,8 @@ static int start(void **state)
 {
 	(void)state;
 	e2e_file_create(&disk, "disk", 4 << 20);
-	/* Two reactors: claims cross from one to the other. The delay, so that what is cut off has
-	 * often begun to write. */
+	/* Two reactors, so that claims cross from one to the other. The delay makes it likely
+	 * that a command had begun to write when its connection was cut. */
 	e2e_daemon_start(&server, "--cache", "buffered", "--reactors", "2", "--fault",
 			 "delay=write:2ms", "--memory", "mem=4M",
 			 "--null", "null=4M", disk.volume, NULL);
@@ -77,9 +77,10 @@ static void client_open(struct client *client, const char *uri, uint16_t queues)
 /* -- the counter ------------------------------------------------------------------------------- */
 
 static atomic_uint successes, mismatches;
-static pthread_barrier_t opened; /* nothing is cut before all have their session */
+static pthread_barrier_t opened; /* no connection is cut before all sessions are open */
 
-/* Reads what there is, and puts one more in its place; until nobody was faster. */
+/* Reads the counter and tries to replace it with the next number. True: it did; false: another
+ * thread was faster. */
 static bool increment_once(struct client *client)
 {
 	uint8_t *expected = client->data, *wanted = client->data + BLOCK;
@@ -118,7 +119,8 @@ static void *increment(void *arg)
 	return (void *)(uintptr_t)stats.retries;
 }
 
-/* Plain writes into a neighbouring block, which must not disturb, and of which none may be lost. */
+/* Plain writes into a neighbouring block. They must not affect the counter, and none may be
+ * lost. */
 static void *write_beside(void *arg)
 {
 	struct client client;
@@ -254,7 +256,7 @@ static void many_done(void *arg, const struct rblk_result *result)
 	differed += result->error == -EILSEQ;
 }
 
-/* All expect the same block, and one of them finds it. */
+/* All expect the same block contents, and one succeeds. */
 static void of_many_one_succeeds(void **state)
 {
 	(void)state;

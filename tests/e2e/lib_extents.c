@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Goal: rblk_extents() hands on what a target reports, in bytes and with equal neighbours joined;
- * believes no report that is malformed; and is refused where it was not agreed to. Method: a
- * scripted target (fake_target.h). What rblkd reports of a file is target_extents.c's.
+ * Goal: rblk_extents() passes on what a target reports, in bytes and with equal neighbours joined.
+ * It rejects a malformed report, and it fails where the feature was not agreed. Method: a scripted
+ * target (fake_target.h). target_extents.c tests what rblkd reports of a file.
  */
 #include "tests/unit/unit.h"
 
@@ -12,7 +12,7 @@
 
 #define ROOM 8
 
-/* What the target reports; its thread reads it while a command is outstanding only. */
+/* What the target reports. Its thread reads it only while a command is outstanding. */
 static struct {
 	struct rblk_wire_extent extents[ROOM];
 	u64 count;
@@ -71,7 +71,7 @@ static void extents_are_handed_on(void **state)
 	assert_extent(&extents[0], 1024, 4 * 512, nothing);
 	assert_extent(&extents[1], 6 * 512, 11 * 512, 0);
 	assert_extent(&extents[2], 17 * 512, 512, RBLK_EXTENT_IS_ZERO);
-	/* No more is asked for than the caller has room for. */
+	/* The library asks for no more extents than the caller has room for. */
 	set(0, 4, 0);
 	assert_int_equal(rblk_get_extents(f.volume, 100 * 512, 0, extents, 1), 1);
 	assert_int_equal(script.asked_bytes, sizeof(struct rblk_wire_extent));
@@ -93,11 +93,11 @@ static void malformed_reports_are_refused(void **state)
 	lib_open(&f);
 	script.count = 0;
 	expect_malformed(&f);
-	set(0, 101, 0); /* more than was asked about */
+	set(0, 101, 0); /* beyond the range that was asked about */
 	expect_malformed(&f);
-	set(0, 1, 4); /* a flag of the future */
+	set(0, 1, 4); /* an unknown flag */
 	expect_malformed(&f);
-	set(ROOM - 1, 1, 0); /* those before it are left from above, and empty */
+	set(ROOM - 1, 1, 0); /* extent 0 is empty */
 	script.extents[0].blocks = 0;
 	expect_malformed(&f);
 	set(0, 1, 0);
@@ -134,7 +134,7 @@ static void a_callback_asks_on(void **state)
 
 	lib_open(&f);
 	set(0, FAKE_VOLUME_BLOCKS / 8, 0);
-	/* As many as a session may have; one more is refused. */
+	/* As many as a session may have outstanding; one more fails. */
 	for (int i = 0; i < 4; i++) {
 		walks[i].f = &f;
 		assert_int_equal(rblk_extents(f.volume, FAKE_VOLUME_BLOCKS * 512, 0,

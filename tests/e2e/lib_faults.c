@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Goal: when storage is slow, storage fails, the target is killed in the middle, or many come and
- * go, every command is called back once with an error that fits and nobody hangs. Method: rblkd
- * with a fault plan; kill -9; waiting for conditions only.
+ * Goal: when storage is slow, storage fails, the target is killed in the middle, or many sessions
+ * come and go, every command is called back once with an error that fits, and nothing hangs.
+ * Method: rblkd with a fault plan; kill -9; waiting for conditions only.
  */
 #include "tests/unit/unit.h"
 
@@ -72,14 +72,14 @@ static void slow_storage_times_out(void **state)
 	/* Only the connection was lost, and it comes back. */
 	assert_int_equal(rblk_pread(volume, data, 4096, 0), 0);
 	rblk_session_close(session);
-	/* The target has not suffered. */
+	/* The target goes on serving. */
 	session = open_session(&daemon, NULL);
 	assert_non_null(rblk_volume_open(session, NULL, 0));
 	rblk_session_close(session);
 	assert_int_equal(e2e_daemon_stop(&daemon), 0);
 }
 
-/* What has begun runs on for as long as the caller allows, and nothing is lost. */
+/* A command that has begun may take as long as the caller allows, and nothing is lost. */
 static void what_has_begun_runs_on(void **state)
 {
 	struct rblk_options options = {.size = sizeof(options),
@@ -103,7 +103,7 @@ static void what_has_begun_runs_on(void **state)
 	assert_int_equal(e2e_daemon_stop(&daemon), 0);
 }
 
-/* What waits at the target is dropped when its time is over; nothing of it was done. */
+/* The target drops a waiting command when its time is over; nothing of it was done. */
 static void what_has_not_begun_is_aborted(void **state)
 {
 	struct rblk_options options = {.size = sizeof(options),
@@ -150,7 +150,7 @@ static void failing_storage_is_told_by_its_error(void **state)
 	assert_int_equal(rblk_pwrite(volume, data, 65536, 0, 0), -ENOSPC);
 	assert_int_equal(rblk_pread(volume, data, 4096, 0), -EIO);
 	assert_int_equal(rblk_session_state(session), RBLK_SESSION_READY);
-	/* And by whom runs the target: which volume, what, where, why, how often. */
+	/* The target's log names the volume, operation, place, reason and number of failures. */
 	assert_int_equal(e2e_daemon_log_wait(&daemon,
 					      "volume disk: WRITE of 65536 bytes at byte 0 failed "
 					      "(failure 2): No space left on device", 1),
@@ -163,7 +163,7 @@ static void failing_storage_is_told_by_its_error(void **state)
 	assert_int_equal(e2e_daemon_stop(&daemon), 0);
 }
 
-/* Killed at a moment that differs from round to round, by how many commands had come back. */
+/* The target is killed after a number of completed commands that differs in each round. */
 static void killed_in_the_middle(void **state)
 {
 	for (int round = 0; round < 10; round++) {
@@ -220,7 +220,7 @@ static void many_sessions_at_a_time(void **state)
 		struct rblk_options options = { .size = sizeof(options), .queues = 1 + round,
 						.credits = 8 };
 
-		/* All on their way at once, driven by turns. */
+		/* All connect at the same time; this thread drives them in turns. */
 		for (int i = 0; i < SESSIONS; i++) {
 			sessions[i] = rblk_session_start(e2e_daemon_uri(&daemon, "disk"), &options,
 							 NULL);
@@ -287,7 +287,7 @@ static void pings_of_all_kinds(void **state)
 	rblk_session_stats(session, &before, sizeof(before));
 	assert_int_equal(rblk_ping(session, RBLK_PING_RDMA_SIGNALLED, 4096, &ns), 0);
 	rblk_session_stats(session, &after, sizeof(after));
-	/* One-sided: nobody there was asked. */
+	/* One-sided: the target sent no reply. */
 	assert_int_equal(after.sends, before.sends);
 	assert_int_equal(after.replies, before.replies);
 	assert_int_equal(rblk_ping(session, RBLK_PING_RDMA_SIGNALLED, 4097, &ns), -EINVAL);

@@ -81,7 +81,7 @@ void lib_expect_failure(struct fixture *f, int error, const char *words)
 	assert_int_equal(rblk_session_state(f->session), RBLK_SESSION_FAILED);
 	lib_assert_words(rblk_session_error(f->session), words);
 	assert_int_equal(f->outcomes[COMMANDS - 1].last.error, error);
-	/* And from now on at once. */
+	/* From now on calls fail at once. */
 	assert_int_equal(rblk_read(f->volume, f->data, 512, 0, 0, lib_done, &f->outcomes[0]),
 			 -ENOTCONN);
 	assert_int_equal(rblk_submit(f->session), -ENOTCONN);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * A session with a scripted target (fake_target.h) and commands under way: what tests of targets
- * that do wrong have in common. Whatever happens, each command must be called back once.
+ * A session with a scripted target (fake_target.h) and commands in flight, for tests of targets
+ * that misbehave. Whatever happens, each command must be called back once.
  */
 #ifndef RBLK_TESTS_E2E_LIB_FIXTURE_H
 #define RBLK_TESTS_E2E_LIB_FIXTURE_H
@@ -10,7 +10,7 @@
 #include "tests/e2e/fake_target.h"
 
 #define COMMANDS 4
-#define BYTES 8192 /* more than travels in a capsule */
+#define BYTES 8192 /* more than fits into a capsule */
 
 struct outcome {
 	int calls;

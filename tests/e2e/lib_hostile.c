@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Goal: whatever a target does to a session, keep silent, vanish, be busy, every command is called
- * back exactly once, the session fails with words that name the cause, and nothing hangs. Method: a
- * scripted target in a thread (fake_target.h), one wrong thing per test. What breaks the protocol is
- * lib_violations.c's, sessions that do not even begin are lib_refused.c's.
+ * Goal: when a target is silent, disappears or is busy, every command is called back exactly once,
+ * the session fails with words that name the cause, and nothing hangs. Method: a scripted target in
+ * a thread (fake_target.h), one fault per test. lib_violations.c tests targets that break the
+ * protocol, lib_refused.c sessions that cannot begin.
  */
 #include "tests/unit/unit.h"
 
@@ -13,7 +13,8 @@
 #include <string.h>
 #include "tests/e2e/lib_fixture.h"
 
-/* -- commands that are not answered as they should be ------------------------------------------- */
+/* -- commands that are not answered, or answered wrongly
+ * -------------------------------------------- */
 
 static struct rblk_options impatient(u32 command_timeout_ms)
 {
@@ -98,7 +99,7 @@ static void buffers_in_use_stay(void **state)
 	assert_non_null(strstr(rblk_session_error(f.session), "commands use it"));
 	assert_int_equal(rblk_buffer_unregister(f.session, own + 1), -ENOENT);
 	assert_non_null(strstr(rblk_session_error(f.session), "not registered"));
-	/* Across its end, and beside any buffer. */
+	/* Across the end of the buffer, and outside of any buffer. */
 	assert_int_equal(rblk_read(f.volume, own + 4096, 8192, 0, 0, lib_done, &f.outcomes[1]),
 			 -EFAULT);
 	assert_int_equal(rblk_read(f.volume, &f, 512, 0, 0, lib_done, &f.outcomes[1]), -EFAULT);
@@ -147,7 +148,7 @@ static void busy_is_given_up_in_time(void **state)
 
 	lib_open(&f);
 	assert_int_equal(rblk_pwrite(f.volume, f.data, BYTES, 0, 0), -EBUSY);
-	/* It was answered, after all: the session lives. */
+	/* BUSY is an answer: the session goes on. */
 	assert_int_equal(rblk_session_state(f.session), RBLK_SESSION_READY);
 	assert_int_equal(rblk_fsync(f.volume), 0);
 	lib_close(&f);
@@ -213,7 +214,7 @@ static void credits_run_out_and_come_back(void **state)
 	for (int i = 0; i < 8; i++)
 		assert_int_equal(rblk_read(f.volume, f.data, 512, 0, 0, lib_done, &outcomes[i]), 0);
 	assert_int_equal(rblk_read(f.volume, f.data, 512, 0, 0, lib_done, &f.outcomes[0]), -EAGAIN);
-	/* The reserve is there all the same. */
+	/* The reserved tags are still there. */
 	assert_int_equal(rblk_volume_refresh(f.volume), 0);
 	assert_int_equal(rblk_volume_close(f.volume), -EBUSY);
 	for (int i = 0; i < 8; i++)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Goal: what was written is what is read, by every size, opcode and flag, on one queue and on many,
- * in memory and in a file; and it costs as many messages as is promised. Method: random
- * operations at depth against an array in this process; counters, not clocks.
+ * Goal: a read returns what was written, for every size, opcode and flag, on one queue and on many,
+ * in memory and in a file; and I/O takes no more messages than promised. Method: random operations
+ * at depth against an array in this process; counters, not clocks.
  */
 #include "tests/unit/unit.h"
 
@@ -19,7 +19,8 @@
 static struct e2e_daemon daemon_;
 static struct e2e_file disk;
 
-/* -- the world ---------------------------------------------------------------------------------- */
+/* -- session and volume
+ * ---------------------------------------------------------------------------------- */
 
 static int start(void **state)
 {
@@ -188,7 +189,7 @@ static void run_random(const char *volume, uint32_t queues, unsigned int count, 
 	unsigned int started = 0;
 
 	open_world(&run.w, volume, queues);
-	/* Whatever an earlier test left is the model's beginning. */
+	/* The model begins with what an earlier test left. */
 	for (uint32_t at = 0; at < VOLUME_BYTES; at += MAX_IO) {
 		assert_int_equal(rblk_pread(run.w.volume, run.w.data, MAX_IO, at), 0);
 		memcpy(run.model + at, run.w.data, MAX_IO);
@@ -210,7 +211,7 @@ static void run_random(const char *volume, uint32_t queues, unsigned int count, 
 		assert_true(rblk_wait(run.w.session, -1) > 0);
 	}
 	assert_int_equal(run.outstanding, 0);
-	/* And once more, whole, through another session. */
+	/* Once more, all of it, through another session. */
 	close_world(&run.w);
 	open_world(&run.w, volume, 1);
 	for (uint32_t at = 0; at < VOLUME_BYTES; at += MAX_IO) {
@@ -237,7 +238,8 @@ static void random_io_over_four_queues(void **state)
 	run_random("file", 4, 1000, 4);
 }
 
-/* -- what it costs ------------------------------------------------------------------------------ */
+/* -- messages per command
+ * ------------------------------------------------------------------------------ */
 
 struct cost {
 	uint64_t messages, commands;
@@ -350,7 +352,7 @@ static void bad_arguments_are_refused_at_once(void **state)
 	close_world(&w);
 }
 
-/* Memory is never durable, so it does not pretend; a file is. */
+/* Memory is not durable, and says so; a file is. */
 static void durability_is_not_faked(void **state)
 {
 	struct world w;
@@ -381,7 +383,7 @@ static void unknown_volumes_are_refused_with_their_name(void **state)
 	assert_non_null(strstr(rblk_session_error(session), "\"absent\": no such volume"));
 	assert_null(rblk_volume_open(session, "a/b", 0));
 	assert_int_equal(errno, EINVAL);
-	/* The session is none the worse for it. */
+	/* The session goes on. */
 	assert_non_null(rblk_volume_open(session, "memory", 0));
 	rblk_session_close(session);
 }

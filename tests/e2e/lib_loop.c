@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Goal: a program with a loop of its own, written as librblk(3) says (poll; when there was nothing,
- * arm; then sleep), never sleeps over something that it waits for. Method: that loop against
- * rblkd, which looks at what has happened each time before it sleeps; no clocks.
+ * Goal: a program with a loop of its own, written as librblk(3) says (poll; if there was nothing,
+ * arm; then sleep), never sleeps when what it waits for has already happened. Method: that loop
+ * against rblkd; the loop checks this each time before it sleeps. No clocks.
  */
 #include "tests/unit/unit.h"
 
@@ -24,12 +24,12 @@ static int stop(void **state)
 	return e2e_daemon_stop(&daemon_);
 }
 
-/* What the program waits for: true when it has happened, whether or not it has been told so. */
+/* What the program waits for: true when it has happened, even if no call has reported it. */
 typedef bool (*condition)(const void *arg);
 
 /*
- * The loop of librblk(3), until rblk_poll() returns something. To sleep when what it waits for has
- * happened already would be to sleep until some timer, which a loop without one never does.
+ * The loop of librblk(3), until rblk_poll() returns something. If the loop slept after the event
+ * had already happened, only a timer could wake it, and a loop may have none.
  */
 static int loop(struct rblk_session *session, condition happened, const void *arg)
 {
@@ -74,7 +74,7 @@ static void ready_is_told(void **state)
 
 		assert_int_equal(loop(session, not_connecting, session), 1);
 		assert_int_equal(rblk_session_state(session), RBLK_SESSION_READY);
-		/* Once. */
+		/* Told once. */
 		assert_int_equal(rblk_poll(session, 0), 0);
 		rblk_session_close(session);
 	}
@@ -82,7 +82,7 @@ static void ready_is_told(void **state)
 
 static void ready_ends_a_wait_without_limit(void **state)
 {
-	/* With one queue, what makes it READY is always a callback: the naming of the session. */
+	/* With one queue, always a callback makes the session READY: the answer to IDENTIFY. */
 	for (uint32_t queues = 1; queues <= 4; queues++) {
 		struct rblk_session *session =
 			start_session(e2e_daemon_uri(&daemon_, "disk"), queues);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Goal: a session whose URI names two hosts uses both paths; one that is lost is no error, and is used again when
- * it is back; with either policy. Method: one rblkd that listens twice, each address behind a proxy that counts
- * what it forwards and can be cut; a load that checks its data meanwhile.
+ * Goal: a session whose URI names two hosts uses both paths. A lost path causes no error, and is
+ * used again when it is back. Both policies do this. Method: one rblkd that listens twice, each
+ * address behind a proxy that counts what it forwards and can be cut; a load that checks its data
+ * meanwhile.
  */
 #include "tests/unit/unit.h"
 
@@ -69,7 +70,7 @@ static int stop(void **state)
 	return status;
 }
 
-/* Until the path has carried so much more, and the load has moved on. */
+/* Waits until the path has carried more bytes and the load has done more operations. */
 static void wait_for_path(const struct load *load, unsigned int path, uint64_t bytes)
 {
 	const struct timespec pause = {.tv_nsec = 2000000};
@@ -102,7 +103,8 @@ static void lost_and_found(unsigned int policy, uint32_t queues, const char *wha
 				wait_for_path(load, i, 1 << 16);
 			load_pause_us(load);
 			proxy_cut(paths[path]);
-			/* What was in flight there is fenced and sent by the other one. */
+			/* Commands in flight on the lost path are fenced and sent again on the
+			 * other one. */
 			wait_for_path(load, 1 - path, 1 << 16);
 			pause_us = load_pause_us(load);
 			longest_us = pause_us > longest_us ? pause_us : longest_us;
@@ -131,7 +133,7 @@ static void least_in_flight(void **state)
 	lost_and_found(RBLK_POLICY_LEAST_IN_FLIGHT, 4, "least in flight");
 }
 
-/* Both are lost: I/O waits for either. */
+/* Both paths are lost: I/O waits for either of them. */
 static void both_lost(void **state)
 {
 	struct load *load = load_start(&(struct load_options){

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Goal: a session survives its target: killed, stopped, started again, it is a pause without an error, and
- * every command is called back once. What may be lost is told, and FLUSH fails until somebody knows.
- * Method: rblkd killed and started again at the same port while blocks that carry their number and
- * generation are written and read; waiting for conditions only.
+ * Goal: a session outlives its target. If the target is killed, or stopped and started again, the
+ * program sees a pause without an error, and every command is called back once. The program is told
+ * which writes may be lost, and FLUSH fails until it acknowledges that. Method: rblkd killed and
+ * started again at the same port while blocks that carry their number and generation are written
+ * and read; waiting for conditions only.
  */
 #include "tests/unit/unit.h"
 
@@ -25,7 +26,7 @@ static struct e2e_daemon daemon_;
 struct slot {
 	uint8_t *data;
 	uint32_t block;
-	uint64_t generation; /* that is written; 0: this is a read */
+	uint64_t generation; /* of the write; 0: this is a read */
 	bool busy;
 };
 
@@ -131,7 +132,7 @@ static void load_begin(const struct rblk_options *options)
 	}
 }
 
-/* Until so many more are completed. */
+/* Waits until so many more commands are completed. */
 static void load_run(uint64_t more)
 {
 	uint64_t until = load.completed + more;
@@ -173,13 +174,13 @@ static void killed_and_started_again(void **state)
 			e2e_daemon_kill(&daemon_);
 		else
 			assert_int_equal(e2e_daemon_stop(&daemon_), 0);
-		rblk_wait(load.session, 50); /* it notices, or does not */
+		rblk_wait(load.session, 50); /* the session may or may not notice */
 		e2e_daemon_start_again(&daemon_, file.volume, "--cache", "buffered", NULL);
 	}
 	load_run(500);
 	load_settle();
 	assert_int_equal(load.errors, 0);
-	assert_int_equal(load.lost, 0); /* the machine has not gone down */
+	assert_int_equal(load.lost, 0); /* the machine did not go down */
 	assert_true(load.recovering > 0 && load.recovered > 0);
 	assert_int_equal(rblk_session_state(load.session), RBLK_SESSION_READY);
 	assert_int_equal(rblk_fsync(load.volume), 0);
@@ -188,7 +189,7 @@ static void killed_and_started_again(void **state)
 	e2e_file_remove(&file);
 }
 
-/* It does not come back. */
+/* The target does not come back. */
 static void given_up(void **state)
 {
 	struct rblk_options options = RBLK_OPTIONS_INIT;
@@ -216,7 +217,7 @@ static void given_up(void **state)
 	e2e_file_remove(&file);
 }
 
-/* Commands that were sent, and such as come, fail after a while; the session goes on trying. */
+/* Commands already sent and new ones fail after a while; the session goes on trying. */
 static void failed_fast(void **state)
 {
 	struct rblk_options options = RBLK_OPTIONS_INIT;
@@ -246,7 +247,8 @@ static void failed_fast(void **state)
 	e2e_file_remove(&file);
 }
 
-/* Memory goes with its daemon: what was written is lost, and that is told until somebody knows. */
+/* A memory volume ends with its daemon: its writes are lost. FLUSH reports that until it is
+ * acknowledged. */
 static void writes_are_lost(void **state)
 {
 	struct rblk_options options = RBLK_OPTIONS_INIT;
@@ -267,7 +269,8 @@ static void writes_are_lost(void **state)
 	assert_int_equal(e2e_daemon_stop(&daemon_), 0);
 }
 
-/* Session commands wait, too: a volume is opened and closed, a list is read, while the target is away. */
+/* Session commands wait, too: while the target is away, a volume is opened and closed, and a
+ * list is read. */
 static void session_commands_wait(void **state)
 {
 	struct rblk_options options = RBLK_OPTIONS_INIT;
@@ -296,7 +299,7 @@ static void session_commands_wait(void **state)
 	e2e_file_remove(&file);
 }
 
-/* Two portals of one target: one that nobody listens at is no hindrance. */
+/* Two portals of one target: it does not matter that nothing listens at one of them. */
 static void second_portal(void **state)
 {
 	struct rblk_options options = RBLK_OPTIONS_INIT;

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Goal: a session that cannot begin, because the target refuses it or is not there, fails in time
- * with the errno and the words that name the cause. Method: a scripted target in a thread
- * (fake_target.h), or a socket that nobody serves. Acceptances that make no sense are among
- * lib_violations.c's.
+ * with an errno and words that name the cause. Method: a scripted target in a thread
+ * (fake_target.h), or a socket without a server. lib_violations.c tests invalid acceptances.
  */
 #include "tests/unit/unit.h"
 
@@ -93,7 +92,7 @@ static void naming_can_fail(void **state)
 	expect_refused(&script, ECONNRESET, "connection lost");
 }
 
-/* A socket that is bound and, if `listening`, never accepts. */
+/* A socket that is bound and, if `listening`, listens but never accepts. */
 static int dead_socket(bool listening, char *uri, size_t bytes)
 {
 	struct sockaddr_in address = { .sin_family = AF_INET,

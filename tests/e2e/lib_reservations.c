@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Goal: librblk's reservations do what their comments say: refused I/O is EBADE, a fencing agent
- * gets through beside a slow write, requests that make no sense are not sent, and a target that is
- * killed during a request does not lose or repeat it. Method: two initiators by name, against a
+ * Goal: librblk's reservations do what their comments say: refused I/O gets EBADE, a fencing agent
+ * is served while a slow write is in flight, invalid requests are not sent, and a request is
+ * neither lost nor repeated when the target is killed. Method: two named initiators, against a
  * daemon with slow writes.
  */
 #include "tests/unit/unit.h"
@@ -105,7 +105,7 @@ static void refused_io_is_ebade(void **state)
 	assert_int_equal(rblk_reservations(b.volume, &now, sizeof(now), NULL, 0), 0);
 	assert_int_equal(now.count, 0);
 	assert_int_equal(now.total, 1);
-	/* More actions than there are operation numbers under way at a time. */
+	/* More actions than there are operation numbers at a time. */
 	for (unsigned int i = 0; i < 150; i++)
 		assert_int_equal(
 			RESERVE(&b, .action = RBLK_PR_REGISTER, .key = i, .new_key = i + 1), 0);
@@ -151,7 +151,8 @@ static void preempt_ends_after_the_write(void **state)
 	memset(victim.data, 'v', BYTES);
 	assert_int_equal(rblk_write(victim.volume, victim.data, BYTES, 0, 0, done, &written), 0);
 	rblk_submit(victim.session);
-	/* An answer on the same queue: the write has arrived, and a small one is in the store. */
+	/* An answer on the same queue shows that the write has arrived; it is small, so the
+	 * store has it. */
 	assert_int_equal(
 		rblk_pread(victim.volume, rblk_buffer_alloc(victim.session, BYTES), BYTES, 65536),
 		0);
@@ -169,7 +170,7 @@ static void preempt_ends_after_the_write(void **state)
 	rblk_session_close(agent.session);
 }
 
-/* Killed while requests are under way: each is done once, and the session goes on. */
+/* The target is killed while requests are in flight: each is done once, and the session goes on. */
 static void a_killed_target_loses_none(void **state)
 {
 	struct rblk_pr_registrant list[1];

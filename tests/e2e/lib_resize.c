@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Goal: a volume that grows at the target has its new size for a program that has it open, without closing it and
- * while I/O goes on; it does not shrink unless that was allowed. Method: a file that is made longer or shorter, then
- * SIGHUP, or a restart; the session's event, the volume's info, and a block at the new end.
+ * Goal: when a volume grows at the target, a program that has it open sees the new size without
+ * closing it, and I/O goes on. A volume does not shrink unless that is allowed. Method: a file that
+ * is made longer or shorter, then SIGHUP, or a restart; the session's event, the volume's info, and
+ * a block at the new end.
  */
 #include "tests/unit/unit.h"
 
@@ -47,7 +48,7 @@ static void on_refreshed(void *arg, struct rblk_volume *volume, int error)
 	program.refreshed++;
 }
 
-/* As a program with a loop would: in the callback, and without waiting for its own I/O. */
+/* As a program with a loop does it: in the callback, without waiting for its own I/O. */
 static void on_event(void *arg, struct rblk_session *session, const struct rblk_session_event *event)
 {
 	(void)arg;
@@ -101,7 +102,7 @@ static void done(void *arg, const struct rblk_result *result)
 		program.last_error = result->error;
 }
 
-/* Keep so many reads under way, and wait for something. */
+/* Keeps `depth` reads in flight, and waits for one event. */
 static void turn(unsigned int depth)
 {
 	while (program.outstanding < depth) {
@@ -149,7 +150,7 @@ static void grows_under_io(void **state)
 	settle();
 	assert_int_equal(program.errors, 0);
 	last_block_works(5 << 20);
-	/* Closed exactly: no handle is left behind at the target. */
+	/* Every handle is closed: none is left at the target. */
 	kill(server.pid, SIGUSR1);
 	e2e_daemon_log_wait(&server, "open: disk", 1);
 	assert_int_equal(e2e_daemon_log_count(&server, "open: disk, disk"), 0);
@@ -165,7 +166,7 @@ static void does_not_shrink_unasked(void **state)
 	assert_int_equal(program.changed, 0);
 	assert_int_equal(rblk_volume_info(program.volume)->bytes, 1 << 20);
 	last_block_works(1 << 20);
-	/* It was asked for. */
+	/* Shrinking was asked for. */
 	write_config("allow_shrink = yes\n");
 	resize(512 << 10);
 	while (!program.refreshed)
@@ -176,7 +177,7 @@ static void does_not_shrink_unasked(void **state)
 	last_block_works(512 << 10);
 }
 
-/* No event of the target's tells: the session finds out when it opens the volume again. */
+/* The target sends no event here: the session learns the size when it opens the volume again. */
 static void grows_while_the_target_is_down(void **state)
 {
 	(void)state;

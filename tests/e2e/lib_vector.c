@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Goal: a vector writes and reads its pieces in their order, wherever they lie, with one callback;
- * in as few commands as its memory allows, and with as few credits as there are. Method: random
- * vectors against an array in this process; the library's counters; a scripted target for failures.
+ * Goal: a vector writes and reads its pieces in order, wherever they lie, with one callback, in as
+ * few commands as its memory allows, and with any number of credits. Method: random vectors against
+ * an array in this process; the library's counters; a scripted target for failures.
  */
 #include "tests/unit/unit.h"
 
@@ -63,8 +63,7 @@ static uint64_t commands(const struct world *w)
 
 /* -- against a model --------------------------------------------------------------------------- */
 
-/* Pieces that do not overlap, here and there in both buffers, some side by side. Returns their
- * bytes. */
+/* Pieces that do not overlap, spread over both buffers, some adjacent. Returns their bytes. */
 static size_t choose(const struct world *w, unsigned int *seed, struct iovec *iov, int count)
 {
 	size_t slot = ARENA / (size_t)count, total = 0;
@@ -77,7 +76,7 @@ static size_t choose(const struct world *w, unsigned int *seed, struct iovec *io
 
 		iov[i].iov_len = 512 * ((size_t)rand_r(seed) % (most / 2 + 1));
 		iov[i].iov_base = buffer + (size_t)i * slot + slot / 2;
-		/* Two fit into the half of a slot. */
+		/* Two pieces fit into half of a slot. */
 		beside = last && !beside && rand_r(seed) % 3 == 0;
 		if (beside)
 			iov[i].iov_base = (char *)last->iov_base + last->iov_len;
@@ -101,7 +100,7 @@ static void run(uint32_t credits, uint32_t queues, int pieces)
 	struct world w;
 
 	open_world(&w, credits, queues);
-	/* What the runs before have left. */
+	/* What earlier runs have left. */
 	for (size_t at = 0; at < VOLUME_BYTES; at += ARENA) {
 		assert_int_equal(rblk_pread(w.volume, w.a, ARENA, at), 0);
 		memcpy(model + at, w.a, ARENA);
@@ -143,7 +142,7 @@ static void vectors_are_as_their_pieces(void **state)
 	run(4, 1, RBLK_IOV_MAX);
 }
 
-/* -- as few commands as it takes --------------------------------------------------------------- */
+/* -- as few commands as possible --------------------------------------------------------------- */
 
 static void commands_are_counted(void **state)
 {
@@ -152,15 +151,16 @@ static void commands_are_counted(void **state)
 	uint64_t before;
 
 	open_world(&w, 64, 1);
-	/* Side by side: one, for reads and long writes as well. */
+	/* Adjacent pieces: one command, also for reads and long writes. */
 	for (int i = 0; i < 20; i++)
 		iov[i] = (struct iovec){w.a + i * 16384, 16384};
 	before = commands(&w);
 	assert_int_equal(rblk_pwritev(w.volume, iov, 20, 0, 0), 0);
 	assert_int_equal(rblk_preadv(w.volume, iov, 20, 0), 0);
 	assert_int_equal(commands(&w) - before, 2);
-	/* Here and there: a short write is one all the same, a read and a long write one for each.
-	 */
+	/* Scattered pieces: a short write is still one command, a read and a long write one per
+	 * piece.
+	 * */
 	for (int i = 0; i < 8; i++)
 		iov[i] = (struct iovec){(i % 2 ? w.a : w.b) + i * 16384, 1024};
 	before = commands(&w);
@@ -188,10 +188,10 @@ static void one_callback(void **state)
 	open_world(&w, 4, 1);
 	for (int i = 0; i < 16; i++)
 		iov[i] = (struct iovec){w.a + i * 32768, 16384};
-	/* All of the credits are the first's, and nothing of the second begins. */
+	/* The first vector takes all credits, and nothing of the second begins. */
 	assert_int_equal(rblk_readv(w.volume, iov, 16, 0, 0, lib_done, &outcomes[0]), 0);
 	assert_int_equal(rblk_writev(w.volume, iov, 16, 0, 0, lib_done, &outcomes[1]), -EAGAIN);
-	/* The vector was the caller's again. */
+	/* The iovec belongs to the caller again as soon as the call returns. */
 	memset(iov, 0, sizeof(iov));
 	while (!outcomes[0].calls) {
 		int count = rblk_wait(w.session, 20000);
@@ -233,7 +233,7 @@ static void refusals(void **state)
 	refuse(&w, iov, 2, 0, -EFAULT, "do not lie within one buffer");
 	iov[1] = (struct iovec){w.b, SIZE_MAX & ~(size_t)511};
 	refuse(&w, iov, 2, 0, -EINVAL, "longer than one command");
-	/* Nothing is left of them. */
+	/* Refused vectors leave nothing behind. */
 	rblk_buffer_free(w.session, w.a);
 	assert_int_equal(rblk_volume_close(w.volume), 0);
 	rblk_session_close(w.session);
@@ -263,9 +263,10 @@ static void the_first_error_is_the_vectors(void **state)
 	while (!outcome.calls)
 		assert_true(rblk_wait(f.session, 20000) >= 0);
 	assert_int_equal(outcome.last.error, -ENODATA);
-	/* Once one has failed no further ones begin. */
+	/* Once one command has failed, no further ones begin. */
 	assert_true(fake_target_seen(f.fake, RBLK_OP_READ) < 16);
-	/* Nobody answers these: called back, once, when the session is closed. */
+	/* The target does not answer these: they are called back, once, when the session is
+	 * closed. */
 	outcome.calls = 0;
 	for (int i = 0; i < 16; i++)
 		iov[i].iov_len = 512;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Goal: a program that was built with an older or a newer rblk.h than the library's works, unless it
- * asks for what the library does not have; and the library writes no byte beyond the struct that
- * the program has. Method: structs with an end of their own, of sizes around the library's.
+ * Goal: a program that was built with an older or a newer rblk.h than the library's works, unless
+ * it asks for what the library does not have; and the library writes no byte beyond the struct that
+ * the program has. Method: structs that end earlier or later than the library's, with a guard after
+ * them.
  */
 #include "tests/unit/unit.h"
 
@@ -66,7 +67,7 @@ static void options_of_another_version(void **state)
 	assert_int_equal(errno, E2BIG);
 	assert_non_null(strstr(error, "does not know"));
 
-	/* An older program knows nothing of what stands behind its size. */
+	/* An older program does not set what lies after its size. */
 	options.now.size = offsetof(struct rblk_options, initiator_name);
 	options.now.initiator_name = "not/a/name";
 	session = open_future(&options, error);
@@ -159,7 +160,7 @@ static void list_of_another_version(void **state)
 	assert_string_equal(list[1].now.name, "two");
 	assert_int_equal(list[1].now.bytes, 2 << 20);
 	for (int i = 0; i < 2; i++) {
-		/* It tells how much of the struct it knows, and leaves the rest zero. */
+		/* The library sets the size that it knows, and leaves the rest zero. */
 		assert_int_equal(list[i].now.size, known);
 		assert_filled(&list[i], known, sizeof(*list), 0);
 	}

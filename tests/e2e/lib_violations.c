@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Goal: a target that breaks a rule of the specification is found out: the session fails with words
- * that name the rule, every command is called back exactly once and none of them as done, and what
- * the target reports is not believed. Method: a scripted target (fake_target.h) and tables of
- * answers, acceptances and reports, each right but for one field, each with the rule it breaks.
+ * Goal: the library detects a target that breaks a rule of the specification. The session fails
+ * with words that name the rule, every command is called back exactly once and none as done, and
+ * the target's report is rejected. Method: a scripted target (fake_target.h) and tables of answers,
+ * acceptances and reports, each with one wrong field and the rule that it breaks.
  */
 #include "tests/unit/unit.h"
 
@@ -22,7 +22,7 @@
 #define OF_VOLUME(name) \
 	offsetof(struct rblk_wire_volume, name), sizeof(((struct rblk_wire_volume *)0)->name)
 
-/* Little-endian; what is longer than the value is filled with zeroes. */
+/* Little-endian; bytes beyond the value are zero. */
 static void set_bytes(void *data, u16 offset, u16 bytes, u64 value)
 {
 	for (u16 i = 0; i < bytes; i++)
@@ -34,7 +34,7 @@ static void set_bytes(void *data, u16 offset, u16 bytes, u64 value)
 struct lie {
 	const char *rule;
 	enum fake_answer answer;
-	u16 offset, bytes; /* of the completion; 0 bytes: it is as it should be */
+	u16 offset, bytes; /* of the completion; 0 bytes: all fields are right */
 	u64 value;
 	u32 message_bytes; /* FAKE_REPLY_RAW: of zeroes */
 	const char *words;
@@ -103,7 +103,7 @@ static void every_wrong_answer_is_found_out(void **state)
 	}
 }
 
-/* -- answers that were right once -------------------------------------------------------------- */
+/* -- answers that are sent twice --------------------------------------------------------------- */
 
 static enum fake_answer twice(struct fake_target *fake, const struct rblk_wire_command *command,
 			      struct rblk_wire_completion *completion)
@@ -111,7 +111,7 @@ static enum fake_answer twice(struct fake_target *fake, const struct rblk_wire_c
 	return lib_is_io(command) ? FAKE_REPLY_TWICE : FAKE_REPLY;
 }
 
-/* V6: the first answer is right, its double is not: one command succeeds, the rest fail. */
+/* V6: the first answer is right, its copy is not: one command succeeds, the rest fail. */
 static void an_answer_given_twice(void **state)
 {
 	struct fixture f = {.script.command = twice};
@@ -142,7 +142,7 @@ static void an_immediate_that_was_not_allowed(void **state)
 	struct rblk_stats stats;
 	int count = 0;
 
-	/* Allowed first: the tag and nothing else comes back, and reads are done. */
+	/* Allowed first: only the tag comes back, and the reads succeed. */
 	lib_open(&f);
 	lib_start_io(&f, false);
 	while (count < COMMANDS)
@@ -287,7 +287,7 @@ static const struct field_lie accept_lies[] = {
 };
 /* clang-format on */
 
-/* Read by the scripted target's thread, which begins later and ends earlier. */
+/* The scripted target's thread reads it; that thread begins later and ends earlier. */
 static const struct field_lie *accept_lie, *volume_lie;
 
 static void accept_wrongly(struct rblk_wire_accept *accept)
@@ -310,7 +310,7 @@ static void every_wrong_acceptance_is_refused(void **state)
 		assert_int_equal(errno, EPROTO);
 		lib_assert_words(text, "the target's acceptance is wrong: ");
 		lib_assert_words(text, accept_lies[i].words);
-		/* Nothing was sent to one who accepts like that. */
+		/* The library sends nothing after such an acceptance. */
 		assert_int_equal(fake_target_seen(fake, RBLK_OP_IDENTIFY), 0);
 		fake_target_stop(fake);
 	}
@@ -373,7 +373,7 @@ static void every_wrong_report_is_refused(void **state)
 		assert_null(rblk_volume_open(session, NULL, 0));
 		lib_assert_words(rblk_session_error(session), "the target's report is wrong: ");
 		lib_assert_words(rblk_session_error(session), volume_lies[i].words);
-		/* It is the volume that cannot be used: the answer was in order. */
+		/* Only the volume cannot be used; the session goes on. */
 		assert_int_equal(rblk_session_state(session), RBLK_SESSION_READY);
 		rblk_session_close(session);
 		fake_target_stop(fake);

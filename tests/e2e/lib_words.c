@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Goal: after a call that returned an error rblk_session_error() says what of which volume was
- * wrong; and once a session has failed, why, whatever is asked of it then. Method: each refusal of
- * I/O in turn, with the words that tell it from the others.
+ * Goal: after a call that returned an error, rblk_session_error() says what was wrong with which
+ * volume; and once a session has failed, every later call says why. Method: each refusal of I/O in
+ * turn, with words that distinguish it from the others.
  */
 #include "tests/unit/unit.h"
 
@@ -57,7 +57,7 @@ static void no_done(void *arg, const struct rblk_result *result)
 	fail_msg("called back");
 }
 
-/* The words are there, name the volume, and are this call's own. */
+/* The error has these words, names the volume, and is from this call. */
 static void expect(int result, int error, const char *words)
 {
 	const char *said = rblk_session_error(w.session);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Owns the load of load.h. All but `finished`, `stopping` and `pause_us` is its thread's from start to join.
+ * Owns the load of load.h. From start to join its thread owns all fields except `finished`,
+ * `stopping` and `pause_us`.
  */
 #include "tests/e2e/load.h"
 
@@ -17,7 +18,7 @@
 
 #define LOAD_BLOCK 4096u
 #define LOAD_BYTES_MAX (256u << 10)
-#define LOAD_WAIT_S 120 /* ample: sanitizers are slow */
+#define LOAD_WAIT_S 120 /* generous: sanitizers are slow */
 
 enum load_kind { LOAD_READ, LOAD_WRITE, LOAD_ZEROES, LOAD_FLUSH };
 
@@ -40,7 +41,7 @@ struct load {
 	uint64_t completed_us; /* the last completion's time */
 	struct rblk_session *session;
 	struct rblk_volume *volume;
-	uint8_t *data;	/* of the session: an operation's LOAD_BYTES_MAX each */
+	uint8_t *data;	/* the session's memory: LOAD_BYTES_MAX for each operation */
 	uint8_t *model; /* what the range holds */
 	struct load_op ops[LOAD_DEPTH_MAX];
 	unsigned int outstanding;
@@ -89,7 +90,7 @@ static void load_clock(struct load *load)
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	now_us = (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
 	if (load->completed_us && now_us - load->completed_us > pause_us)
-		/* A reader that sets it to zero meanwhile wins. */
+		/* If a reader set it to zero meanwhile, it stays zero. */
 		atomic_compare_exchange_strong(&load->pause_us, &pause_us,
 					       now_us - load->completed_us);
 	load->completed_us = now_us;
@@ -128,7 +129,7 @@ static bool load_overlaps(const struct load *load, const struct load_op *op)
 	return false;
 }
 
-/* Mostly small; now and then many pieces. */
+/* Mostly small, sometimes many pieces. */
 static void load_choose(struct load *load, struct load_op *op)
 {
 	const struct rblk_volume_info *info = rblk_volume_info(load->volume);
@@ -187,7 +188,7 @@ static bool load_try(struct load *load, struct load_op *op)
 		return false;
 	if (err)
 		load_die(load, "operation %d was refused: %s", op->kind, strerror(-err));
-	/* Nobody looks at this part of the model until the operation is done. */
+	/* Nothing reads this part of the model until the operation is done. */
 	if (op->kind == LOAD_WRITE || op->kind == LOAD_ZEROES)
 		memcpy(load->model + op->at, op->data, op->bytes);
 	op->busy = true;
@@ -292,7 +293,7 @@ void load_wait(const struct load *load, unsigned long more)
 
 	while (load_count(load) < until) {
 		if (time(NULL) > give_up)
-			load_die(load, "stands still after %lu operations", load_count(load));
+			load_die(load, "no progress after %lu operations", load_count(load));
 		nanosleep(&pause, NULL);
 	}
 }
@@ -308,7 +309,7 @@ unsigned long load_stop(struct load *load)
 
 	atomic_store(&load->stopping, true);
 	pthread_join(load->thread, NULL);
-	/* What one session has written another reads. */
+	/* Another session reads what this one has written. */
 	load_open(load, 1, LOAD_BYTES_MAX);
 	load_sweep(load, false);
 	rblk_session_close(load->session);

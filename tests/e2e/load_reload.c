@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Goal: SIGHUP under load changes what it should, and users of other volumes do not notice. Method:
- * loads on volumes that stay while another is added, grown, changed and removed, over and over,
- * with its own user on it, whose commands may end in GONE and in nothing worse.
+ * loads on volumes that stay while another is added, grown, changed and removed, again and again.
+ * That volume has its own user, whose commands may fail with GONE but with no other error.
  */
 #include "tests/unit/unit.h"
 
@@ -61,7 +61,8 @@ static int stop(void **state)
 	return status;
 }
 
-/* -- who uses what comes and goes ----------------------------------------------------------------- */
+/* -- the user of the volume that comes and goes
+ * ----------------------------------------------------------------- */
 
 struct guest {
 	pthread_t thread;
@@ -70,7 +71,7 @@ struct guest {
 	atomic_uint done, gone;
 };
 
-/* GONE, and a range or length that is no more. */
+/* GONE, or a range or length that the volume no longer has. */
 static bool guest_may_see(int error)
 {
 	return error == -ENODEV || error == -ENOENT || error == -ERANGE || error == -EINVAL;

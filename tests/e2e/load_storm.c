@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Goal: initiators that come and go by the thousand, in every way and with commands under way, harm
- * no other client and leave nothing behind. Method: two loads check their data while storms of
- * threads connect and leave; at the end the target has as many descriptors open as before.
+ * Goal: thousands of initiators that come and go, in every way and with commands in flight, harm no
+ * other client and leave nothing behind. Method: two loads check their data while storms of threads
+ * connect and leave; at the end the target has as many descriptors open as before.
  */
 #include "tests/unit/unit.h"
 
@@ -54,7 +54,7 @@ static void storm_die(const char *what, const char *why)
 	abort();
 }
 
-/* A queue full of I/O, and away: mostly before it is answered. */
+/* Sends a queue full of I/O and leaves, mostly before it is answered. */
 static void storm_io(struct rblk_session *session, unsigned int round)
 {
 	uint64_t offset = round % (VOLUME_BYTES / (DEPTH * IO_BYTES)) * (DEPTH * IO_BYTES);
@@ -137,7 +137,7 @@ static void storms_harm_nobody(void **state)
 		load_stop(loads[i]);
 	}
 	e2e_daemon_wait_descriptors(&server, before);
-	/* Peers do not fill the log, however often they come: what is too much is left out. */
+	/* Peers do not fill the log, however often they come: its lines are rate-limited. */
 	assert_true(e2e_daemon_log_count(&server, ": ended: ") < STORMS * ROUNDS * 7 / 8);
 }
 

@@ -2,7 +2,7 @@
 /*
  * Goal: data is right when many sessions with different numbers of queues work at once on shared
  * volumes, over several reactors. Method: eight loads, each in its own part of a volume in memory
- * or of a file; what each leaves is read by itself and by another session.
+ * or of a file. Each reads back what it wrote, and then another session does so, too.
  */
 #include "tests/unit/unit.h"
 

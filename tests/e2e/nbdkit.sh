@@ -1,11 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# A volume goes round through the nbdkit plugin as it is. Method: what qemu-img and nbdcopy wrote
-# through the plugin is compared with the file behind the target, and read back; what a client is
-# told is compared with the volume's properties; every refusal is worded.
+# The nbdkit plugin writes and reads a volume without changing its data. Method: qemu-img and
+# nbdcopy write through the plugin; the test compares the target's file, and reads back. What a
+# client is told is compared with the volume's properties; every refusal has its message.
 . "$(dirname "$0")/cmd.sh"
 
-# nbd STATUS ARGUMENT... -- COMMAND: the plugin with these while COMMAND runs, to which $uri leads.
+# nbd STATUS ARGUMENT... -- COMMAND: runs the plugin with these while COMMAND runs, which uses $uri.
 nbd() {
 	local status=$1 arguments=()
 	shift
@@ -42,7 +42,8 @@ nbd 0 "${plugin[@]}" -- 'qemu-img convert -n -f raw -O raw back "$uri" &&
 	qemu-img compare -f raw -F raw image "$uri"'
 out_has 'Images are identical.'
 
-# Zeroes and trims: a sparse image, written over one that is not. FUA by qemu's write-through mode.
+# Zeroes and trims: a sparse image written over one that is not sparse. FUA by qemu's write-through
+# mode.
 truncate -s 48M "$scratch/sparse"
 printf 'in the middle' | dd of="$scratch/sparse" bs=1 seek=20000000 conv=notrunc status=none
 nbd 0 "${plugin[@]}" -- 'qemu-img convert -n -t writethrough -f raw -O raw sparse "$uri"'
@@ -50,9 +51,9 @@ same "$scratch/sparse" "$scratch/disk"
 nbd 0 "${plugin[@]}" -- 'qemu-io -f raw -c "write -P 7 -f 0 8M" -c "write -z 1M 2M" -c "write -zu 4M 1M" \
 	-c "discard 6M 1M" -c flush -c "read -P 7 0 1M" -c "read -P 0 1M 2M" -c "read -P 0 4M 1M" \
 	-c "read -P 7 7M 1M" "$uri"'
-! grep -q 'verification failed' "$scratch/out" || fail "qemu-io read something else"
+! grep -q 'verification failed' "$scratch/out" || fail "qemu-io read wrong data"
 
-# Holes: a client is told of them where the store knows, and all is data where it does not.
+# Holes: a client is told of them if the store knows them; if not, all is data.
 truncate -s 0 "$scratch/disk" && truncate -s 48M "$scratch/disk"
 dd if=/dev/urandom of="$scratch/disk" bs=1M seek=8 count=4 conv=notrunc,fsync status=none
 nbd 0 "${plugin[@]}" -- 'nbdinfo --map --json "$uri"'
@@ -76,7 +77,7 @@ json_is '[.exports[] | [."export-name", ."export-size"]] == [["disk", 50331648],
 nbd 1 "$RBLK_NBDKIT" "$target" -- 'nbdinfo "nbd+unix:///absent?socket=$unixsocket"'
 err_has 'absent'
 
-# Refusals, in words.
+# Refusals and their messages.
 nbd 1 "$RBLK_NBDKIT" "$target/absent" -- 'nbdinfo "$uri"'
 err_has 'volume "absent": no such volume'
 nbd 1 "$RBLK_NBDKIT" rblk+tcp://127.0.0.1:1/disk -- 'nbdinfo "$uri"'
@@ -90,7 +91,7 @@ for wrong in queues=0 queues=17 polling=maybe colour=red; do
 	err_has "${wrong%%=*}"
 done
 
-# A target that goes takes only its own connections along; the next connection finds it again.
+# A target that stops ends only its own connections; the next connection works when it runs again.
 target_stop
 nbd 1 "${plugin[@]}" -- 'nbdinfo "$uri"'
 

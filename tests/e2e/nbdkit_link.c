@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Goal: any number of threads share an NBD connection's link, with requests longer than a slot, and
- * get their own data; when the target dies and stays away, each gets an error and none waits for ever. Method:
- * threads with a part of the volume each, without nbdkit around the link, so that it can be looked
- * at under sanitizers.
+ * get their own data. When the target is killed and stays away, each gets an error and none waits
+ * for ever. Method: threads with a part of the volume each, without nbdkit, so that the link can
+ * run under sanitizers.
  */
 #include "tests/unit/unit.h"
 
@@ -50,14 +50,14 @@ static struct nbd_link *open_link(bool polling)
 	return link;
 }
 
-/* A user of the link: creator and joiner is the test, all else is its thread's. */
+/* A user of the link. The test creates and joins its thread, which owns all else. */
 struct user {
 	pthread_t thread;
 	struct nbd_link *link;
 	unsigned int index;
 	int result;		 /* of the request that ended it */
-	atomic_uint *rounds;	 /* all users' */
-	atomic_bool *until_lost; /* go on until there is an error; NULL: ROUNDS of them */
+	atomic_uint *rounds;	 /* of all users */
+	atomic_bool *until_lost; /* go on until there is an error; NULL: do ROUNDS rounds */
 };
 
 static int user_round(struct user *user, uint8_t *data, uint8_t *back, unsigned int round)
@@ -76,7 +76,7 @@ static int user_round(struct user *user, uint8_t *data, uint8_t *back, unsigned 
 	if (!err)
 		err = nbd_link_read(user->link, back, bytes, offset);
 	if (!err && memcmp(data, back, bytes) != 0) {
-		fprintf(stderr, "user %u round %u: other data came back\n", user->index, round);
+		fprintf(stderr, "user %u round %u: wrong data was read\n", user->index, round);
 		abort();
 	}
 	return err;

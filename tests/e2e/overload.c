@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Goal: hundreds of times more demand than pool and disk can carry ends in BUSY with growing delays, not in errors: the
- * daemon's memory stays bounded, sessions get equal shares, and logins and keep-alive go on (C6). Method: sessions
- * that keep all their credits in use with the longest reads, over a pool of four of them and a disk that takes its
- * time; counts, the daemon's resident memory, and logins meanwhile.
+ * Goal: hundreds of times more demand than pool and disk can serve leads to BUSY with growing
+ * delays, not to errors: the daemon's memory stays bounded, sessions get equal shares, and logins
+ * and keep-alive go on (C6). Method: sessions that keep all their credits in use with the longest
+ * reads, with a pool that holds four of them and a slow disk; counts, the daemon's resident memory,
+ * and logins meanwhile.
  */
 #include "tests/unit/unit.h"
 
@@ -20,9 +21,10 @@
 #define IO_BYTES (256u << 10)
 #define DEMAND_KIB (SESSIONS * QUEUES * CREDITS * (IO_BYTES >> 10))
 #define DISK_BYTES (1u << 20)
-#define LEAST 40u /* that each session gets done */
+#define LEAST 40u /* commands that each session must complete */
 #define LOGINS 5u
-/* A command that was BUSY this often has not been sent again at once each time: the target alone lets it wait for 5 s. */
+/* No command is BUSY more often on average, since delays grow and the target itself lets a
+ * command wait up to 5 s. */
 #define TRIES_MAX 40u
 
 static struct e2e_daemon server;
@@ -79,7 +81,7 @@ static void client_open(struct client *client)
 
 	options.queues = QUEUES;
 	options.credits = CREDITS;
-	options.command_timeout_ms = 600000; /* a slow machine is no failure */
+	options.command_timeout_ms = 600000; /* a slow machine must not fail the test */
 	client->session = rblk_session_open(e2e_daemon_uri(&server, "disk"), &options, error);
 	if (!client->session)
 		fail_msg("%s", error);
@@ -126,7 +128,7 @@ static uint64_t busy_retries(void)
 	return sum;
 }
 
-/* Who comes now gets a session, and what needs no data memory is answered. */
+/* A new client gets a session, and commands that need no data memory are answered. */
 static void login_works(void)
 {
 	char error[RBLK_ERROR_BYTES] = "";
@@ -169,9 +171,9 @@ static void overloaded(void **state)
 	}
 	printf("%u reads, %u to %u for a session; %llu times BUSY; resident %u KiB, then %u KiB\n",
 	       total, least_done(), most, (unsigned long long)busy_retries(), before_kib, most_kib);
-	/* Fair: equal demand, about equal shares. */
+	/* Fair: for equal demand, about equal shares. */
 	assert_true(most <= 2 * least_done());
-	/* Bounded: by the pool, not by what is asked for. */
+	/* The pool bounds the memory, not the demand. */
 	assert_true(most_kib < before_kib + DEMAND_KIB / 2);
 	do {
 		left = 0;
@@ -183,7 +185,7 @@ static void overloaded(void **state)
 	total = 0;
 	for (unsigned int i = 0; i < SESSIONS; i++) {
 		total += clients[i].done;
-		/* Nobody's connection was taken for dead. */
+		/* No session lost its connection. */
 		assert_int_equal(clients[i].lost, 0);
 	}
 	assert_true(busy_retries() <= (uint64_t)total * TRIES_MAX);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Owns the proxy of proxy.h. `wanted`, `is` and `bytes` are shared; all else is the thread's from start
- * to join.
+ * Owns the proxy of proxy.h. `wanted`, `is` and `bytes` are shared; from start to join the thread
+ * owns all else.
  */
 #include "tests/e2e/proxy.h"
 
@@ -22,11 +22,11 @@
 
 #define PAIRS_MAX 64u
 #define CHUNK 65536u
-#define LOOK_MS 5 /* how often the thread looks whether something else is wanted */
+#define LOOK_MS 5 /* how often the thread checks `wanted` */
 
 enum proxy_state { PROXY_OPEN, PROXY_CUT, PROXY_ENDED };
 
-/* One way of one connection: what was read from fd[0] and is not written to fd[1] yet. */
+/* One direction of one connection: bytes read from fd[0] and not yet written to fd[1]. */
 struct way {
 	int from, to;
 	size_t at, have;
@@ -76,7 +76,7 @@ static void pair_begin(struct proxy *proxy, int client)
 
 	if (server < 0 || !pair)
 		die("proxy");
-	/* A target that is not there is a path that is not there. */
+	/* If the target does not listen, the path is down. */
 	if (proxy->count == PAIRS_MAX ||
 	    connect(server, (struct sockaddr *)&proxy->target, sizeof(proxy->target))) {
 		close(server);

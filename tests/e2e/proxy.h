@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * A path to a daemon that a test can cut: forwards TCP connections from a port of 127.0.0.1 of its own, on
- * a thread of its own.
+ * A path to a daemon that a test can cut. It forwards TCP connections from its own port of
+ * 127.0.0.1, on its own thread.
  */
 #ifndef RBLK_TESTS_E2E_PROXY_H
 #define RBLK_TESTS_E2E_PROXY_H
@@ -10,11 +10,12 @@
 
 struct proxy;
 
-/* To "127.0.0.1:port"; aborts the test if it cannot listen. */
+/* Forwards to "127.0.0.1:port"; aborts the test if it cannot listen. */
 struct proxy *proxy_start(const char *host);
 /* "127.0.0.1:port" of the proxy itself; valid until proxy_stop(). */
 const char *proxy_host(const struct proxy *proxy);
-/* Ends all connections and takes no new ones, until proxy_mend(). Both return when it is so. */
+/* Ends all connections and accepts no new ones, until proxy_mend(). Both return when that is
+ * done. */
 void proxy_cut(struct proxy *proxy);
 void proxy_mend(struct proxy *proxy);
 /* Bytes that were forwarded, both ways. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The unmannered initiator of raw.h.
+ * Implements raw.h: an initiator that keeps no rules.
  */
 #include "tests/e2e/raw.h"
 
@@ -148,7 +148,7 @@ static void take_event(struct raw *raw, const struct fab_event *event)
 	}
 }
 
-/* How much there was to do. */
+/* Handles completions and events. Returns how many there were. */
 static int poll_once(struct raw *raw)
 {
 	struct ibv_wc wc[16];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * An initiator without manners: the bare fabric, so that a test can send what librblk never would.
- * One connection, stepped by the test's thread; every wait has a limit and aborts the test.
+ * An initiator that keeps no rules: the bare fabric, so that a test can send what librblk never
+ * would. One connection, stepped by the test's thread; every wait has a limit and aborts the test.
  */
 #ifndef RBLK_TESTS_E2E_RAW_H
 #define RBLK_TESTS_E2E_RAW_H
@@ -13,7 +13,7 @@
 #define RAW_SEND 0u	    /* messages are built here */
 #define RAW_RECEIVES 65536u /* receive buffers */
 #define RAW_REPLY_BYTES 2048u
-#define RAW_DATA 524288u /* what READ and WRITE name */
+#define RAW_DATA 524288u /* the data of READ and WRITE */
 #define RAW_WAIT_MS 30000
 
 struct raw {
@@ -22,8 +22,8 @@ struct raw {
 	struct fab_mr *mr;
 	char *memory;
 	struct rblk_wire_login login; /* as it is sent; a test may change it before raw_connect */
-	uint8_t login_bytes;	      /* of it that are sent; likewise */
-	uint32_t receives;	      /* that are posted, and kept posted; likewise */
+	uint8_t login_bytes;	      /* how many bytes of it are sent; likewise */
+	uint32_t receives;	      /* how many are kept posted; likewise */
 	struct rblk_wire_accept accept;
 	struct rblk_wire_reject reject;
 	bool established, rejected, gone, drained;
@@ -44,9 +44,9 @@ void raw_connect_begin(struct raw *raw, const char *host);
 bool raw_connect_wait(struct raw *raw);
 void raw_close(struct raw *raw); /* frees all; raw_init() before it is used again */
 
-/* The message under construction: descriptor `n` behind `capsule` bytes of data. */
+/* The message under construction: descriptor `n` after `capsule` bytes of data. */
 struct rblk_wire_command *raw_command(struct raw *raw, uint32_t capsule, unsigned int n);
-/* Fill a descriptor: the next sequence number, its index, the rest zero but for these. */
+/* Fill a descriptor: the next sequence number, its index and these fields; the rest is zero. */
 void raw_fill(struct raw *raw, struct rblk_wire_command *command, unsigned int n, uint8_t opcode,
 	      uint16_t tag);
 void raw_send(struct raw *raw, uint32_t bytes);
@@ -54,27 +54,27 @@ void raw_send(struct raw *raw, uint32_t bytes);
  * the target has ended the connection. */
 void raw_post(struct raw *raw, struct ibv_send_wr *wr);
 
-/* One step of the fabric; it waits a moment where there is nothing to do, raw_poll() does not. */
+/* One step of the fabric. It waits a moment if there is nothing to do; raw_poll() does not. */
 void raw_step(struct raw *raw);
 void raw_poll(struct raw *raw);
 /* Wait for the completion with this tag; its status. */
 uint16_t raw_wait(struct raw *raw, uint16_t tag);
-/* Wait for it, or for the end of the connection. */
+/* Wait for it or for the end of the connection. */
 void raw_wait_either(struct raw *raw, uint16_t tag);
 /* Wait until the target has ended the connection. */
 void raw_wait_gone(struct raw *raw);
 
-/* A lone command without data, and its status. */
+/* Sends one command without data; its status. */
 uint16_t raw_simple(struct raw *raw, uint8_t opcode, uint16_t tag);
 /* Likewise, with these numbers in its fields. */
 uint16_t raw_simple_numbers(struct raw *raw, uint8_t opcode, uint16_t tag, uint64_t lba,
 			    uint64_t argument);
-/* OPEN; the handle, 0 where it failed. */
+/* OPEN; the handle, 0 if it failed. */
 uint32_t raw_open(struct raw *raw, const char *volume);
 uint32_t raw_open_flags(struct raw *raw, const char *volume, uint32_t flags);
-/* Sent with tag 0, and not waited for. */
+/* Sends OPEN with tag 0, and does not wait. */
 void raw_open_begin(struct raw *raw, const char *volume, uint32_t flags);
-/* A READ or WRITE of `blocks` at `lba` by RAW_DATA; not waited for. */
+/* Sends a READ or WRITE of `blocks` at `lba` with RAW_DATA; does not wait. */
 void raw_io(struct raw *raw, uint8_t opcode, uint16_t tag, uint32_t handle, uint64_t lba,
 	    uint32_t blocks, uint32_t bytes);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Goal: the commands that a well-behaved library seldom sends: data with a digest, ABORT, FENCE of
- * what is not there, CLOSE with I/O in flight. Method: the bare
- * fabric, asked and answered one by one, against data that was written before.
+ * Goal: the commands that the library seldom sends: data with a digest, ABORT, FENCE of queues
+ * without a connection, CLOSE with I/O in flight. Method: the bare fabric, one command at a time,
+ * against data that was written before.
  */
 #include "tests/unit/unit.h"
 
@@ -63,7 +63,7 @@ static uint16_t write_with_digest(struct raw *raw, uint32_t volume, bool capsule
 	return raw_wait(raw, 1);
 }
 
-/* The volume reads as `pattern`, and says so with the right digest. */
+/* A READ returns `pattern` with the right digest. */
 static void assert_reads(struct raw *raw, uint32_t volume, int pattern)
 {
 	struct rblk_wire_command *command = raw_command(raw, 0, 0);
@@ -115,14 +115,14 @@ static void data_that_does_not_match_its_digest_is_not_stored(void **state)
 
 /* -- ABORT ------------------------------------------------------------------------------------- */
 
-/* ABORT of the command with that sequence number: what it says. */
+/* ABORT of the command with that sequence number; its status. */
 static uint64_t abort_command(struct raw *raw, uint32_t sequence)
 {
 	assert_int_equal(raw_simple_numbers(raw, RBLK_OP_ABORT, 10, sequence, 0), RBLK_OK);
 	return rblk_le64(raw->last[10].result);
 }
 
-/* The pool holds two; what waits has not begun and is dropped, what the disk has is not. */
+/* The pool holds two. ABORT drops a command that waits for it, but not one that the disk has. */
 static void abort_ends_what_has_not_begun(void **state)
 {
 	struct e2e_daemon slow;
@@ -142,7 +142,7 @@ static void abort_ends_what_has_not_begun(void **state)
 	assert_int_equal(abort_command(&raw, first + 2), 1);
 	assert_int_equal(raw_wait(&raw, 3), RBLK_E_ABORTED);
 	assert_int_equal(abort_command(&raw, first), 0);
-	assert_int_equal(abort_command(&raw, first + 2), 0); /* answered long since */
+	assert_int_equal(abort_command(&raw, first + 2), 0); /* already answered */
 	assert_int_equal(abort_command(&raw, 12345), 0);
 	assert_int_equal(raw_wait(&raw, 1), RBLK_OK);
 	assert_int_equal(raw_wait(&raw, 2), RBLK_OK);
@@ -169,11 +169,11 @@ static void close_is_answered_behind_the_commands_of_the_handle(void **state)
 	raw_fill(&raw, command, 0, RBLK_OP_CLOSE, 2);
 	command->volume = rblk_to_le32(volume);
 	raw_send(&raw, 64);
-	/* Closed for others from now on. */
+	/* From now on the handle is closed for other commands. */
 	raw_io(&raw, RBLK_OP_READ, 3, volume, 0, 8, BYTES);
 	assert_int_equal(raw_wait(&raw, 3), RBLK_E_NO_VOLUME);
 	assert_int_equal(raw_wait(&raw, 2), RBLK_OK);
-	assert_int_not_equal(raw.last[1].sequence, 0); /* it was first */
+	assert_int_not_equal(raw.last[1].sequence, 0); /* the WRITE was answered first */
 	assert_int_equal(raw_wait(&raw, 1), RBLK_OK);
 	raw_close(&raw);
 	assert_int_equal(e2e_daemon_stop(&slow), 0);
@@ -195,7 +195,7 @@ static void fence_of_nothing_succeeds(void **state)
 	assert_true(raw_connect(&raw, server.host));
 	assert_int_equal(fence(&raw, 1, 7), RBLK_OK);	   /* never connected */
 	assert_int_equal(fence(&raw, 15, 7), RBLK_OK);	   /* beyond the session's queues */
-	assert_int_equal(fence(&raw, 0, 2), RBLK_OK);	   /* past that */
+	assert_int_equal(fence(&raw, 0, 2), RBLK_OK);	   /* an older incarnation */
 	assert_int_equal(fence(&raw, 0, 3), RBLK_E_INVALID); /* itself */
 	raw_close(&raw);
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Goal: COMPARE_AND_WRITE and its reply cache (F8) at the target: it writes exactly if the blocks
- * are as expected, it tells where they differ, and what was done once is not done again after the
- * connection was lost. Method: the bare fabric against a file and against memory, with the data in
- * the capsule and by RDMA; the volume is read back after each.
+ * Goal: COMPARE_AND_WRITE and its reply cache (F8) at the target: it writes if and only if the
+ * blocks are as expected, it tells where they differ, and a command that was done is not done again
+ * after the connection was lost. Method: the bare fabric against a file and against memory, with
+ * the data in the capsule and by RDMA; the volume is read back after each.
  */
 #include "tests/unit/unit.h"
 
@@ -41,13 +41,13 @@ static uint32_t rkey(const struct raw *raw)
 	return fab_mr_rkey(raw->mr, fab_conn_device(raw->conn));
 }
 
-/* One COMPARE_AND_WRITE: blocks of one byte each, but for one that differs in `expected`. */
+/* One COMPARE_AND_WRITE: each block is filled with one byte; one byte of `expected` may differ. */
 struct order {
 	uint64_t number;
 	uint8_t flags; /* CAPSULE, RETRY, FUA, DIGEST */
 	uint32_t blocks;
 	char expected, written;
-	uint32_t odd;	    /* this byte of `expected` is another; 0: none */
+	uint32_t odd;	    /* index of the byte of `expected` that differs; 0: none */
 	bool digest_wrong;
 };
 
@@ -192,7 +192,7 @@ static void data_that_does_not_match_its_digest_is_not_compared(void **state)
 		fill(&raw, volume, 8, 'a');
 		assert_int_equal(order_do(&raw, volume, &order), RBLK_E_DIGEST);
 		assert_holds(&raw, volume, 8, 'a');
-		/* Nothing was done: the number is still free. */
+		/* Nothing was done: the operation number is still free. */
 		order.digest_wrong = false;
 		assert_int_equal(order_do(&raw, volume, &order), RBLK_OK);
 		assert_holds(&raw, volume, 8, 'b');
@@ -235,14 +235,16 @@ static void what_was_done_is_not_done_again(void **state)
 		volume = raw_open(&raw, volumes[i]);
 		fill(&raw, volume, 8, 'a');
 		assert_int_equal(order_do(&raw, volume, &order), RBLK_OK);
-		/* Another command sets them back: done again it would succeed, and write. */
+		/* Another command restores the old blocks: if the command were done again, it
+		 * would succeed and write. */
 		fill(&raw, volume, 8, 'a');
 		assert_int_equal(order_do(&raw, volume, &order), RBLK_E_INVALID);
 		reconnect(&raw, server.host);
 		order.flags = RBLK_CMD_RETRY;
 		assert_int_equal(order_do(&raw, volume, &order), RBLK_OK);
 		assert_holds(&raw, volume, 8, 'a');
-		/* So is an answer that says that they differ, with its offset. */
+		/* The reply cache also keeps an answer that says that they differ, with its
+		 * offset. */
 		order = (struct order){.number = 2, .blocks = 8, .expected = 'a', .written = 'b',
 				       .odd = 700};
 		assert_int_equal(order_do(&raw, volume, &order), RBLK_E_COMPARE);
@@ -252,7 +254,7 @@ static void what_was_done_is_not_done_again(void **state)
 		assert_int_equal(order_do(&raw, volume, &order), RBLK_E_COMPARE);
 		assert_int_equal(result(&raw), 700);
 		assert_holds(&raw, volume, 8, 'a');
-		/* What had not begun is done now. */
+		/* A command that had not begun is done now. */
 		order.number = 3;
 		assert_int_equal(order_do(&raw, volume, &order), RBLK_OK);
 		assert_holds(&raw, volume, 8, 'b');
@@ -260,7 +262,8 @@ static void what_was_done_is_not_done_again(void **state)
 	}
 }
 
-/* The connection is lost while the store writes: the fence waits for it, and then it was done. */
+/* The connection is lost while the store writes: the fence waits for the write, so the retry
+ * finds it done. */
 static void what_was_under_way_is_answered_to_the_retry(void **state)
 {
 	struct order order = {.number = 1, .blocks = 8, .expected = 0, .written = 'b'};
@@ -277,7 +280,7 @@ static void what_was_under_way_is_answered_to_the_retry(void **state)
 	assert_true(raw_connect(&raw, slow.host));
 	volume = raw_open(&raw, "slow");
 	order_send(&raw, volume, 1, &order);
-	/* The ABORT is answered behind it: it came to the target. */
+	/* The answer to an ABORT sent after it shows that it has arrived. */
 	assert_int_equal(raw_simple_numbers(&raw, RBLK_OP_ABORT, 3, 12345, 0), RBLK_OK);
 	reconnect(&raw, slow.host);
 	order.flags = RBLK_CMD_RETRY;
@@ -305,7 +308,7 @@ static void abort_ends_it_before_it_writes(void **state)
 	raw_init(&raw);
 	assert_true(raw_connect(&raw, slow.host));
 	volume = raw_open(&raw, "slow");
-	/* The first reads, the second waits for it. */
+	/* The first one reads; the second one waits for it. */
 	order_send(&raw, volume, 1, &order);
 	order.number = 2;
 	order_send(&raw, volume, 3, &order);
@@ -316,7 +319,7 @@ static void abort_ends_it_before_it_writes(void **state)
 	assert_int_equal(rblk_le64(raw.last[10].result), 1);
 	assert_int_equal(raw_wait(&raw, 1), RBLK_E_ABORTED);
 	assert_holds(&raw, volume, 8, 0);
-	/* Neither number was used. */
+	/* Neither operation number was used. */
 	assert_int_equal(order_do(&raw, volume, &order), RBLK_OK);
 	assert_holds(&raw, volume, 8, 'b');
 	raw_close(&raw);

@@ -1,10 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# SIGTERM lets what is in flight end and then ends with 0; a second one ends at once with 1.
-# Method: a slow store keeps a copy in flight; the log and the exit status say how it ended.
+# After SIGTERM the daemon waits for I/O in flight and exits with 0; after a second signal it exits
+# at once with 1. Method: a slow store keeps a copy in flight; the log and the exit status say how
+# the daemon ended.
 . "$(dirname "$0")/cmd.sh"
 
-# logged TEXT: wait for it.
+# logged TEXT: waits until the log has it.
 logged() {
 	local tries=0
 	until grep -qF -- "$1" "$scratch/target.log"; do
@@ -13,7 +14,7 @@ logged() {
 		read -rt 0.05 <> <(:) || true
 	done
 }
-# ended STATUS: of the target.
+# ended STATUS: the target ends with it.
 ended() {
 	local got=0
 	wait "$target_pid" || got=$?
@@ -21,7 +22,7 @@ ended() {
 	[ "$got" = "$1" ] || fail "the target ended with $got, not $1"
 }
 
-# Idle: at once and cleanly, for either signal.
+# Idle: it exits at once and with 0, for either signal.
 for signal in TERM INT; do
 	target_start --memory m=1M
 	kill -$signal "$target_pid"
@@ -29,8 +30,9 @@ for signal in TERM INT; do
 	logged 'rblkd: stopped'
 done
 
-# The writes take ten seconds and have arrived when the two signals come: the first waits for them,
-# the second does not. (INT and TERM: two of the same, both still pending, would be one.)
+# The writes take ten seconds and have arrived when the two signals come: the first signal makes the
+# daemon wait for them, the second does not. (INT and TERM, because two of the same that are both
+# pending count as one.)
 head -c 1M /dev/urandom > "$scratch/source"
 truncate -s 1M "$scratch/disk"
 target_start --fault delay=write:10s "$scratch/disk"
@@ -54,7 +56,8 @@ logged 'stopping immediately: received a second signal'
 kill "$copy" 2>/dev/null || true
 wait "$copy" || true
 
-# A file that does not close holds nothing up beyond drain_time, and five seconds more; a second signal, not at all.
+# A file whose close hangs delays the exit by at most drain_time and five seconds; after a second signal, not at
+# all.
 target_start --drain-time 100ms --fault delay=close:60s "$scratch/disk"
 kill -TERM "$target_pid"
 ended 1

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Goal: a target that is told to stop in the middle of logins ends well: those that come too late
- * are refused, and nothing of theirs is used when what it belonged to has gone. Method: processes
- * that connect, open and go away without end, while daemon after daemon is stopped under them.
+ * Goal: a target that is told to stop in the middle of logins ends cleanly: it refuses late logins,
+ * and uses nothing of them after it was freed. Method: processes that connect, open and leave
+ * without end, while one daemon after the other is stopped.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -23,7 +23,7 @@
 #define DAEMONS 4u
 #define LOGINS 20u
 
-/* Until the target has gone, which a raw initiator takes as a reason to abort. */
+/* Connects until the target has ended. Then the raw initiator aborts the process. */
 static void storm(const char *host)
 {
 	struct rlimit no_core = {0, 0};
@@ -31,14 +31,14 @@ static void storm(const char *host)
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	setrlimit(RLIMIT_CORE, &no_core);
-	/* cmocka and sanitizers have handlers of their own. */
+	/* cmocka and sanitizers handle SIGABRT; here it only ends the process. */
 	signal(SIGABRT, SIG_DFL);
 	dup2(null, STDERR_FILENO);
 	for (;;) {
 		struct raw raw;
 
 		raw_init(&raw);
-		/* Refused while it drains: again, up to its last moment. */
+		/* The target refuses it while it drains: try again until the target has ended. */
 		if (raw_connect(&raw, host))
 			raw_open(&raw, "mem");
 		raw_close(&raw);
@@ -59,7 +59,7 @@ static void stopped_in_the_middle_of_logins(void **state)
 			if (!pids[i])
 				storm(server.host);
 		}
-		/* The storm is under way. */
+		/* The processes are connecting by now. */
 		for (unsigned int i = 0; i < LOGINS; i++) {
 			struct raw raw;
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Goal: an initiator that has agreed to events learns what a reload changed, one at a time, in
- * numbers from 1 in each incarnation, and nothing is lost with a connection. Method: a daemon whose
- * configuration file changes; KEEPALIVE says what was seen, or does not.
+ * Goal: an initiator that has agreed to events learns what a reload changed, one event at a time,
+ * numbered from 1 in each incarnation, and a lost connection loses no event. Method: a daemon whose
+ * configuration file changes; KEEPALIVE confirms an event, or does not.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -32,7 +32,7 @@ static void write_config(const char *first, const char *second)
 	assert_int_equal(fclose(file), 0);
 }
 
-/* A reload whose news is on its way, if not here; `raw` goes on meanwhile. */
+/* A reload. On return its events have been sent. `raw` is stepped meanwhile. */
 static void reload(struct raw *raw, const char *first, const char *second)
 {
 	uint64_t until_ns = env_now_ns() + RAW_WAIT_MS * 1000000ull;
@@ -44,7 +44,7 @@ static void reload(struct raw *raw, const char *first, const char *second)
 		assert_true(env_now_ns() < until_ns);
 		raw_step(raw);
 	}
-	/* Behind the reload's messages to the reactor. */
+	/* The reactor answers it after the reload's messages. */
 	assert_int_equal(raw_simple(raw, RBLK_OP_PING, 2), RBLK_OK);
 }
 
@@ -96,7 +96,7 @@ static void events_come_one_at_a_time_and_are_not_lost(void **state)
 	uint32_t handle;
 
 	(void)state;
-	raw_init(&deaf); /* has not agreed to events */
+	raw_init(&deaf); /* did not agree to events */
 	assert_true(raw_connect(&deaf, server.host));
 	raw_init(&raw);
 	raw.login.features = rblk_to_le32(RBLK_FEATURE_EVENTS);
@@ -106,7 +106,7 @@ static void events_come_one_at_a_time_and_are_not_lost(void **state)
 
 	reload(&raw, "one", "two");
 	wait_event(&raw, 1, RBLK_EVENT_LIST_CHANGED, 0);
-	/* The next waits until this one was seen. */
+	/* The next event waits until this one was confirmed. */
 	reload(&raw, "two", NULL);
 	assert_int_equal(event_number(&raw), 1);
 	raw_io(&raw, RBLK_OP_READ, 3, handle, 0, 1, 512);
@@ -114,7 +114,7 @@ static void events_come_one_at_a_time_and_are_not_lost(void **state)
 	say_seen(&raw, 1);
 	wait_event(&raw, 2, RBLK_EVENT_VOLUME_REMOVED, handle);
 
-	/* That one is not seen before the connection is lost. */
+	/* This event is not confirmed before the connection is lost. */
 	login = raw.login;
 	raw_close(&raw);
 	raw_init(&raw);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Goal: what rblkd calls a hole reads as zeroes, and what was written and acknowledged is never
- * called one; memory is all data; lists and the work of one session are bounded. Method: a file with
- * more pieces than one report has, walked by the library and compared with what was written; and
+ * Goal: what rblkd reports as a hole reads as zeroes, and it never reports acknowledged data as a
+ * hole; memory is all data; lists and the work of one session are bounded. Method: a file with more
+ * pieces than fit into one report, read with the library and compared with what was written; and
  * the bare fabric for what the library does not do.
  */
 #include "tests/unit/unit.h"
@@ -16,7 +16,7 @@
 #include "tests/e2e/daemon.h"
 #include "tests/e2e/raw.h"
 
-#define PIECE (64u << 10) /* a hole of which every file system knows */
+#define PIECE (64u << 10) /* large enough for a hole on every file system */
 #define PIECES 1024u      /* every other one is written */
 #define VOLUME_BYTES ((uint64_t)PIECE * PIECES)
 
@@ -28,7 +28,7 @@ static int start(void **state)
 	e2e_file_create(&disk, "disk", VOLUME_BYTES);
 	e2e_file_create(&slow_disk, "disk", 1 << 20);
 	e2e_daemon_start(&server, "--cache", "buffered", "--memory", "mem=4M", disk.volume, NULL);
-	/* What a session may have together is counted on each reactor. */
+	/* Each reactor has its own limit per session. */
 	e2e_daemon_start(&slow, "--cache", "buffered", "--fault", "delay=extents:500ms",
 			 "--reactors", "1", slow_disk.volume, NULL);
 	return 0;
@@ -61,7 +61,8 @@ static struct rblk_volume *open_volume(const char *name)
 	return volume;
 }
 
-/* Walks the volume; `hole` says of each piece whether it was called one. Returns how many reports. */
+/* Walks the volume and sets `hole` for each piece that was reported as one. Returns the number
+ * of reports. */
 static unsigned int walk(struct rblk_volume *volume, bool hole[PIECES], unsigned int max)
 {
 	struct rblk_extent *extents = calloc(max, sizeof(*extents));
@@ -167,7 +168,7 @@ static void one_session_has_four_at_a_time(void **state)
 		assert_true(status == RBLK_OK || status == RBLK_E_BUSY);
 	}
 	assert_int_equal(busy, 2);
-	/* And when they are over, four again. */
+	/* After they have ended, four are allowed again. */
 	for (uint16_t tag = 1; tag <= 4; tag++)
 		put_extents(&raw, handle, tag - 1u, tag, 2048);
 	raw_send(&raw, 4 * 64);
@@ -193,7 +194,7 @@ static unsigned int count_busy(struct raw *raw, uint16_t count)
 	return busy;
 }
 
-/* On a machine that is slow enough the first ones are over when the others come: then again. */
+/* On a very slow machine the first ones have ended before the others come: then try again. */
 static void queues_of_a_session_have_four_together(void **state)
 {
 	struct raw queue_0, queue_1;
@@ -211,7 +212,7 @@ static void queues_of_a_session_have_four_together(void **state)
 	handle = raw_open(&queue_0, "disk");
 	for (int tries = 0; tries < 50 && busy < 4; tries++) {
 		send_extents(&queue_0, handle, 4);
-		/* They have arrived: begun in the order of the messages. */
+		/* All have arrived, and begin in the order of the messages. */
 		assert_int_equal(raw_simple(&queue_0, RBLK_OP_PING, 5), RBLK_OK);
 		send_extents(&queue_1, handle, 4);
 		busy = count_busy(&queue_1, 4);
@@ -236,7 +237,7 @@ static unsigned int abort_last(struct raw *raw, unsigned int count)
 	return aborted;
 }
 
-/* Of four, two wait for their turn at the store. ABORT ends these, and then there may be others. */
+/* Of four, two wait for the store. ABORT ends these two, and then two others are allowed. */
 static void what_is_aborted_counts_no_more(void **state)
 {
 	unsigned int aborted = 0;
@@ -256,7 +257,8 @@ static void what_is_aborted_counts_no_more(void **state)
 	raw_close(&raw);
 }
 
-/* The store has some of it when the connection ends; the daemon's end waits for it, and is clean. */
+/* The store has some of the commands when the connection ends. The daemon waits for them and
+ * exits cleanly. */
 static void a_peer_that_leaves_costs_nothing(void **state)
 {
 	for (int i = 0; i < 3; i++) {
@@ -292,7 +294,7 @@ static void ranges_are_checked(void **state)
 	raw_close(&raw);
 }
 
-/* What the report has beyond its extents is nobody's data. */
+/* The rest of the report, after its extents, contains no other data. */
 static void reports_are_zero_behind_their_end(void **state)
 {
 	struct raw raw;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Goal: one initiator cannot take what all share, and many sessions of one host take no more than
- * one does. Method: initiators that ask for more than the target has and take or send nothing of it,
- * beside one that reads a little and looks at each answer. Another host is another address of the
- * loopback device, which connect() is made to come from.
+ * one session. Method: initiators that ask for more than the target has and move none of the data,
+ * next to one that reads a little and checks each answer. Another host is another address of the
+ * loopback device; a wrapped connect() binds to it.
  */
 #include "tests/unit/unit.h"
 
@@ -16,14 +16,14 @@
 #define GREEDY 64u /* 32 MiB in one message: twice the pool, and more than sockets hold */
 #define CHECKSUMS 128u
 #define SMALL_READS 200u
-#define SESSIONS 40u /* each with a block: more than the pool has */
+#define SESSIONS 40u /* each holds one block: more than the pool has */
 #define WRITES 4u
 #define DISK_BYTES (8ull << 30) /* sparse: a checksum of it takes long */
 
 static struct e2e_daemon server;
 static struct e2e_file disk;
 
-static const char *source; /* where connections come from; NULL: where the system says */
+static const char *source; /* the address that connections come from; NULL: the system chooses */
 
 int __real_connect(int fd, const struct sockaddr *address, socklen_t bytes);
 int __wrap_connect(int fd, const struct sockaddr *address, socklen_t bytes);
@@ -67,7 +67,7 @@ static uint32_t connect_with(struct raw *raw, uint16_t credits)
 	return volume;
 }
 
-/* Every one is answered at the first try: BUSY would be a failure. */
+/* Each one succeeds at the first try: BUSY fails the test. */
 static void small_reads_succeed(void)
 {
 	struct raw raw;
@@ -80,7 +80,8 @@ static void small_reads_succeed(void)
 	raw_close(&raw);
 }
 
-/* One message of READs or WRITEs, whose data this connection does not move: it is its last step. */
+/* Sends one message of READs or WRITEs. The connection is not stepped afterwards, so it moves no
+ * data. */
 static void ask_without_end(struct raw *raw, uint32_t volume, uint8_t opcode, uint16_t count)
 {
 	for (uint16_t tag = 0; tag < count; tag++) {
@@ -105,7 +106,7 @@ static void reads_that_are_not_taken_leave_memory_for_others(void **state)
 	(void)state;
 	ask_without_end(&greedy, volume, RBLK_OP_READ, GREEDY);
 	small_reads_succeed();
-	/* It is not punished: what it asked for is there when it looks. */
+	/* The target still serves it: its reads are answered when it continues. */
 	for (uint16_t tag = 0; tag < GREEDY; tag++) {
 		uint16_t status = raw_wait(&greedy, tag);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Goal: `rblk fault` does to a daemon that takes faults what its manual says, and is refused, with
- * words, in all other cases. Method: the command against a daemon with a socket for it, and what a
+ * Goal: `rblk fault` does what its manual says to a daemon that accepts faults, and fails with a
+ * message in all other cases. Method: the command against a daemon with a socket for it, and what a
  * session sees.
  */
 #include "tests/unit/unit.h"
@@ -23,7 +23,7 @@
 static struct e2e_daemon server;
 static struct e2e_file file;
 static char folder[64], socket_path[96];
-static char said[1024]; /* by the last command */
+static char said[1024]; /* printed by the last command */
 
 static struct program {
 	struct rblk_session *session;
@@ -49,7 +49,7 @@ static int stop(void **state)
 {
 	(void)state;
 	assert_int_equal(e2e_daemon_stop(&server), 0);
-	assert_int_equal(access(socket_path, F_OK), -1); /* it is taken away */
+	assert_int_equal(access(socket_path, F_OK), -1); /* the daemon has removed it */
 	rmdir(folder);
 	e2e_file_remove(&file);
 	return 0;
@@ -121,7 +121,7 @@ static void connections_are_cut(void **state)
 		assert_true(rblk_wait(program.session, 100) >= 0);
 	assert_int_equal(program.recovering, 1);
 	assert_int_equal(rblk_pwrite(program.volume, program.data, BLOCK, 0, 0), 0);
-	/* Who uses another volume sees nothing of it, but of a cut of all. */
+	/* Sessions of other volumes are not affected, except by a cut of all. */
 	assert_int_equal(rblk_pwrite(other.volume, other.data, BLOCK, 0, 0), 0);
 	assert_int_equal(other.recovering, 0);
 	done("cut");
@@ -156,7 +156,7 @@ static void caches_are_lost(void **state)
 {
 	(void)state;
 	program_open(&program, "disk");
-	/* What was flushed is not lost, and nobody hears of it. */
+	/* Flushed data is not lost, and no error is reported. */
 	assert_int_equal(rblk_pwrite(program.volume, program.data, BLOCK, 0, 0), 0);
 	assert_int_equal(rblk_fsync(program.volume), 0);
 	done("lose disk");
@@ -164,7 +164,7 @@ static void caches_are_lost(void **state)
 		assert_true(rblk_wait(program.session, 100) >= 0);
 	assert_int_equal(program.lost, 0);
 	assert_int_equal(rblk_fsync(program.volume), 0);
-	/* What was not flushed is. */
+	/* Unflushed data is lost. */
 	assert_int_equal(rblk_pwrite(program.volume, program.data, BLOCK, 0, 0), 0);
 	done("lose disk");
 	while (!program.lost)
@@ -216,13 +216,13 @@ static void others_are_refused(void **state)
 	memset(long_path, 'a', sizeof(long_path));
 	long_path[sizeof(long_path) - 1] = '\0';
 	refused(long_path, "cut", "name too long");
-	/* A daemon that was not told to take any takes none. */
+	/* A daemon without fault_socket accepts no faults. */
 	snprintf(none, sizeof(none), "%s/none", folder);
 	refused(none, "cut",
 		"no daemon takes faults there: fault_socket must be set, see rblkd.conf(5)");
 }
 
-/* Of a volume without a plan the operations do not pass the place where faults are made. */
+/* Operations of a volume without a plan do not pass through the fault store. */
 static void plain_volumes_have_no_plan(void **state)
 {
 	struct e2e_daemon plain;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Goal: who asks for much and takes nothing does not keep others from connecting, opening and
- * reading; and who asks for the most credits there are gets them. Method: initiators that send LIST
- * after LIST and never look at their connection again, beside one that does.
+ * Goal: an initiator that sends many commands and receives no answers does not keep others from
+ * connecting, opening and reading; and an initiator that asks for the most credits allowed gets
+ * them. Method: initiators that send many LISTs and never step their connection again, next to one
+ * that does.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -20,7 +21,7 @@ static struct e2e_daemon server;
 static int start(void **state)
 {
 	(void)state;
-	/* No keep-alive: the silent ones stay. */
+	/* No keep-alive, so the silent ones are not ended. */
 	e2e_daemon_start(&server, "--memory", "mem=4M", "--connections", "16", "--reactors", "1",
 			 "--keepalive", "0", "--receive-buffers", "8192", "--credits", "1024", NULL);
 	return 0;
@@ -32,7 +33,7 @@ static int stop(void **state)
 	return e2e_daemon_stop(&server);
 }
 
-/* As many LISTs in one message as it takes, none of whose reports is taken. */
+/* As many LISTs as fit into one message; their reports are not received. */
 static void list_without_end(struct raw *raw)
 {
 	for (unsigned int n = 0; n < LISTS; n++) {
@@ -67,7 +68,7 @@ static void who_takes_nothing_keeps_nobody_out(void **state)
 	raw_io(&late, RBLK_OP_READ, 1, volume, 0, 8, 4096);
 	assert_int_equal(raw_wait(&late, 1), RBLK_OK);
 	raw_close(&late);
-	/* Everyone has an answer, and what could not be reported was BUSY. */
+	/* Every LIST is answered; those without memory for a report got BUSY. */
 	for (unsigned int i = 0; i < GREEDY; i++) {
 		for (uint16_t tag = 0; tag < LISTS; tag++) {
 			uint16_t status = raw_wait(&greedy[i], tag);

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Goal: a thousand initiators get in with the default limits; and a thousand connections over which
- * nothing goes cost an idle target no processor time, and little memory each beside their credits'
- * buffers. Method: a thousand sessions that have worked once and then keep still; how often the
- * target's threads wake and how long they run over a stretch of time is what the kernel has counted,
- * and so is the memory that they have made it touch.
+ * Goal: the default limits allow a thousand initiators; and a thousand idle connections cost the
+ * target no processor time, and little memory each besides the buffers for their credits. Method: a
+ * thousand sessions that send a command once and then nothing. The kernel's counters tell how often
+ * the target's threads woke, how long they ran, and how much memory the target uses.
  */
 #include "tests/unit/unit.h"
 
@@ -19,7 +18,8 @@
 #include "tests/e2e/raw.h"
 
 #define PEERS 1000u
-/* Its receive buffers of 20 KiB, which are made as connections come, and the rest. */
+/* Of each connection: its receive buffers of 20 KiB, allocated as connections come, and the
+ * rest. */
 #define BYTES_EACH ((RBLK_CREDITS_MIN + RBLK_RESERVED_TAGS) * 20480ull + 65536)
 #define STRETCH_S 3
 
@@ -37,13 +37,13 @@
 static struct e2e_daemon server;
 static struct raw *peers;
 
-/* What the kernel has counted. */
+/* The kernel's counters. */
 struct usage {
 	unsigned long wakeups; /* voluntary context switches */
 	unsigned long ticks;   /* of processor time */
 };
 
-/* Of its own threads, that is: a sanitizer has one that wakes now and then. */
+/* Only the daemon's own threads count: a sanitizer has one that wakes now and then. */
 static bool thread_is_its_own(const char *thread, const char *stat)
 {
 	return atoi(thread) == server.pid || strstr(stat, "(reactor-");
@@ -113,7 +113,7 @@ static unsigned long long server_bytes(void)
 
 static void begin(const char *keepalive)
 {
-	/* Each of ours is three descriptors here. */
+	/* Each session needs three descriptors in this process. */
 	struct rlimit limit;
 
 	assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
@@ -142,7 +142,7 @@ static void end(void)
 	assert_int_equal(e2e_daemon_stop(&server), 0);
 }
 
-/* What comes of connecting (polling, sessions that are logged) is over when no thread wakes. */
+/* Waits until no thread wakes: the work after connecting (polling, log lines) is done. */
 static struct usage settled(void)
 {
 	const struct timespec pause = {.tv_nsec = 200000000};
@@ -166,7 +166,7 @@ static void a_thousand_idle_connections_cost_nothing(void **state)
 
 	(void)state;
 	begin("0");
-	/* The first brings what all share: rings, the pages of the pool that were asked for. */
+	/* The first connection allocates what all share: rings, pages of the pool. */
 	connect_one(&peers[0]);
 	settled();
 	bytes = server_bytes();
@@ -178,18 +178,18 @@ static void a_thousand_idle_connections_cost_nothing(void **state)
 	print_message("%llu bytes for each connection\n", (server_bytes() - bytes) / (PEERS - 1));
 	nanosleep(&stretch, NULL);
 	after = server_usage();
-	/* Not once: there is nothing to wake for. */
+	/* No thread wakes: there is nothing to do. */
 	assert_int_equal(after.wakeups, before.wakeups);
 	assert_int_equal(after.ticks, before.ticks);
-	/* And all are there still. */
+	/* And all sessions are still there. */
 	for (unsigned int i = 0; i < PEERS; i++)
 		assert_int_equal(raw_simple(&peers[i], RBLK_OP_PING, 0), RBLK_OK);
 	end();
 }
 
 /*
- * With probes: a connection is probed once in a keep-alive time, and its answer is heard. That is
- * two wakings for each at most, and fewer, for the timers have a slack.
+ * With probes: the target probes each connection once per keep-alive time and receives an answer.
+ * That is at most two wakeups per connection, and fewer because timers have a slack.
  */
 static void probes_cost_what_they_must(void **state)
 {
@@ -207,7 +207,7 @@ static void probes_cost_what_they_must(void **state)
 		for (unsigned int i = 0; i < PEERS; i++)
 			raw_poll(&peers[i]);
 	after = server_usage();
-	print_message("%lu wakings, %lu ticks in %u s\n", after.wakeups - before.wakeups,
+	print_message("%lu wakeups, %lu ticks in %u s\n", after.wakeups - before.wakeups,
 		      after.ticks - before.ticks, STRETCH_S);
 	assert_in_range(after.wakeups - before.wakeups, 1, 2 * PEERS * (STRETCH_S + 1));
 	end();

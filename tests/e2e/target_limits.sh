@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# A target that is given too little by the system says in one line what it lacks and what to do: it
-# ends with 1 where it cannot serve without, and serves where it can. Method: rblkd under limits on
+# If the system gives the target too little, it says in one line what it lacks and what to do. It
+# exits with 1 if it cannot serve without that, and else serves. Method: rblkd under limits on
 # descriptors and on locked memory (without root's right to lock more).
 . "$(dirname "$0")/cmd.sh"
 
@@ -10,7 +10,7 @@ expect 1 prlimit --nofile=256:256 "$RBLKD" --listen rblk+tcp://127.0.0.1:0 --mem
 err_has 'rblkd: reactor 0: io_uring: Too many open files (raise the limit: ulimit -n, or LimitNOFILE='
 [ "$(wc -l < "$scratch/err")" = 1 ] || fail "one line"
 
-# under COMMAND...: from now on rblkd runs under it.
+# under COMMAND...: from now on COMMAND starts rblkd.
 rblkd=$RBLKD
 under() {
 	printf '#!/bin/sh\nexec %s "%s" "$@"\n' "$*" "$rblkd" > "$scratch/rblkd"
@@ -18,7 +18,7 @@ under() {
 	RBLKD=$scratch/rblkd
 }
 
-# A low soft limit, as shells have it, is raised to what is allowed.
+# rblkd raises a low soft limit, as shells have it, to the hard limit.
 under prlimit --nofile=256:4096
 target_start --memory m=1M --reactors 1
 grep -q '^Max open files *4096 *4096 ' "/proc/$target_pid/limits" || fail "the limit was not raised"
@@ -46,14 +46,14 @@ else
 	[ "$(wc -l < "$scratch/err")" = 1 ] || fail "one line"
 fi
 
-# Enough for these, too little for the disk's buffers: that is slower and no more. It is said, and
-# data is right.
+# Enough for these, too little for the disk's buffers: this only makes rblkd slower. The log says
+# so, and data is right.
 under "${no_right[*]}" prlimit --memlock=4194304
 truncate -s 4M "$scratch/disk"
 head -c 4M /dev/urandom > "$scratch/data"
 target_start --reactors 1 --cache buffered "disk=$scratch/disk"
 expect 0 "$RBLK" copy "$scratch/data" "$target/disk"
-cmp "$scratch/data" "$scratch/disk" || fail "what was written is not what is there"
+cmp "$scratch/data" "$scratch/disk" || fail "the disk does not have what was written"
 [ "$(grep -c 'memlock' "$scratch/target.log")" = 1 ] || fail "one line about the limit"
 grep -q 'rblkd: reactor 0: cannot register fixed buffers with the ring, disks will be slower: ' "$scratch/target.log" ||
 	fail "what is lacking"

@@ -1,11 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# Goal: rblkd listens where it is told to, by the new and the older names of the schemes; without a host, on
-# every address of both families, whatever the machine's bindv6only says. Method: rblkd on a free port, asked
-# for its list by each address; once more in a network of its own, where that can be had.
+# Goal: rblkd listens where it is told to, with the new and the older names of the schemes; without a host,
+# on every address of both families, whatever the machine's bindv6only is. Method: rblkd on a free port,
+# asked for its list at each address; again in a network namespace, if the test can create one.
 . "$(dirname "$0")/cmd.sh"
 
-# answers ADDRESS: the target of target_start, by another address.
+# answers ADDRESS: the target of target_start answers at this address.
 answers() {
 	expect 0 "$RBLK" list "rblk+tcp://$1:${target##*:}"
 	out_has m
@@ -29,5 +29,5 @@ if [ -z "${RBLK_BINDV6ONLY:-}" ] && unshare -n true 2> /dev/null; then
 	RBLK_BINDV6ONLY=1 unshare -n bash -c 'ip link set lo up && echo 1 > /proc/sys/net/ipv6/bindv6only && exec "$@"' \
 		- "$0" || fail "with bindv6only"
 elif [ -z "${RBLK_BINDV6ONLY:-}" ]; then
-	echo "SKIPPED: no network of its own for bindv6only"
+	echo "SKIPPED: no network namespace for bindv6only"
 fi

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Goal: of the logins of one queue that wait for its older life to end, only the newest stays, and
- * it gets in. Method: a connection that is lost while its write is with a slow disk, and initiators
- * that log in behind it, each with a higher incarnation than the last.
+ * Goal: when several logins of one queue wait for its old connection to end, only the newest stays,
+ * and it is accepted. Method: a connection that is lost while a slow disk has its write, and logins
+ * after it, each with a higher incarnation than the last.
  */
 #include "tests/unit/unit.h"
 
@@ -43,7 +43,8 @@ static void only_the_newest_login_of_a_queue_waits(void **state)
 	volume = raw_open(&first, "disk");
 	assert_int_not_equal(volume, 0);
 	raw_io(&first, RBLK_OP_WRITE, 1, volume, 0, 8, 4096);
-	/* Its data is fetched meanwhile: in order, behind the first answer. Then it is with the disk. */
+	/* The target fetches the data meanwhile, in order, after the first answer. Then the disk
+	 * has the write. */
 	for (unsigned int i = 0; i < 4; i++)
 		assert_int_equal(raw_simple(&first, RBLK_OP_PING, 2), RBLK_OK);
 	for (unsigned int i = 0; i < LATER; i++) {
@@ -52,7 +53,7 @@ static void only_the_newest_login_of_a_queue_waits(void **state)
 		       sizeof(first.login.session_id));
 		later[i].login.incarnation = rblk_to_le32(2 + i);
 		raw_connect_begin(&later[i], server.host);
-		/* One by one, so that they come in order. A slow machine may let one in. */
+		/* One by one, so that they come in order. On a slow machine one may be accepted. */
 		while (i && !later[i - 1].rejected && !later[i - 1].established) {
 			raw_step(&later[i - 1]);
 			raw_step(&later[i]);

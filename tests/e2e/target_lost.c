@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Goal (F9): when one session's FLUSH has failed, no other session's FLUSH succeeds over data that
- * is lost, until all have closed the volume; the cache epoch tells who opens it again. Method:
- * rblkd on a file with a fault plan whose second FLUSH puts the unflushed bytes back to what they
- * were and fails, as Linux does with pages that it cannot write; sessions on two reactors.
+ * Goal (F9): when one session's FLUSH has failed, no other session's FLUSH succeeds although data
+ * is lost, until all have closed the volume; a new cache epoch tells those that open it again.
+ * Method: rblkd on a file with a fault plan. Its second FLUSH fails and reverts the unflushed
+ * bytes, as Linux does with pages that it cannot write. Sessions on two reactors.
  */
 #include "tests/unit/unit.h"
 
@@ -78,13 +78,13 @@ static void a_failed_flush_is_told_to_everyone(void **state)
 	assert_int_equal(client_write(&b, 3, 2, 0), 0);
 	assert_int_equal(client_write(&b, 4, 3, RBLK_IO_FUA), 0);
 	assert_int_equal(flush(&a), -EIO);
-	/* The disk is well again; what b wrote is lost all the same, and b must learn it. */
+	/* The disk works again, but what b wrote is lost, and b must be told. */
 	expect_bytes(&b, 0, 2);
 	assert_int_equal(flush(&b), -EIO);
 	assert_int_equal(flush(&a), -EIO);
 	expect_bytes(&a, 1, 0);
 	expect_bytes(&a, 4, 3);
-	/* What promises nothing of the past goes on. */
+	/* Commands that promise nothing about earlier writes go on. */
 	assert_int_equal(client_write(&b, 5, 4, RBLK_IO_FUA), 0);
 	expect_bytes(&b, 5, 4);
 
@@ -118,7 +118,7 @@ static void a_failed_flush_is_told_to_everyone(void **state)
 	e2e_file_remove(&file);
 }
 
-/* A restart is no way out: neither FLUSH nor the cache epoch forget. */
+/* A restart does not clear the loss: FLUSH still fails, and the cache epoch differs. */
 static void a_failed_flush_survives_the_daemon(void **state)
 {
 	uint8_t before[16], after[16];
@@ -150,7 +150,8 @@ static void a_failed_flush_survives_the_daemon(void **state)
 	rblk_session_close(client.session);
 	assert_int_equal(e2e_daemon_stop(&daemon), 0);
 
-	/* All have closed it: FLUSH is possible, but who has not seen this epoch still has to. */
+	/* All have closed the volume: FLUSH works again, and the cache epoch tells those that
+	 * were away. */
 	e2e_daemon_start(&daemon, file.volume, "--cache", "buffered", NULL);
 	client_open(&client, &daemon);
 	assert_memory_equal(epoch(&client), after, 16);

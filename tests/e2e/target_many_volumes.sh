@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# As many volumes as a target may have are served, listed whole and each by itself, and one more is
+# A target serves as many volumes as the limit allows; each is listed and can be opened. One more is
 # refused at the start in one line. Method: a configuration file with 1024 of them.
 . "$(dirname "$0")/cmd.sh"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Goal: systemd is told what it waits for: ready when logins are accepted, a reload from its
- * beginning to its end (one that changes nothing, too), signs of life if it asked for them and every reactor lives,
- * stopping. Method: the test is systemd, with a socket that NOTIFY_SOCKET names; messages are
- * compared in their order.
+ * Goal: the daemon tells systemd what it waits for: ready when logins are accepted, the beginning
+ * and end of each reload (also of one that changes nothing), watchdog messages if systemd asked for
+ * them and every reactor runs, stopping. Method: the test takes the part of systemd, with a socket
+ * that NOTIFY_SOCKET names, and compares messages in order.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -26,12 +26,12 @@
 #include "tests/e2e/daemon.h"
 #include "tests/e2e/raw.h"
 
-#define WAIT_S 60 /* ample: sanitizers are slow */
+#define WAIT_S 60 /* generous: sanitizers are slow */
 
 static int notified = -1;
 static struct e2e_daemon server;
 
-/* A socket in the abstract name space: the kernel draws its name, and nothing is left of it. */
+/* A socket in the abstract name space: the kernel chooses its name, and no file remains. */
 static int open_socket(void **state)
 {
 	const struct timeval wait = { .tv_sec = WAIT_S };
@@ -55,14 +55,14 @@ static int open_socket(void **state)
 static int close_socket(void **state)
 {
 	(void)state;
-	e2e_daemon_kill(&server); /* nothing, where the test came to its end */
+	e2e_daemon_kill(&server); /* no effect if the test has stopped it */
 	unsetenv("WATCHDOG_USEC");
 	unsetenv("WATCHDOG_PID");
 	close(notified);
 	return 0;
 }
 
-/* The next message; fails the test where none comes. */
+/* The next message; fails the test if none comes. */
 static void receive(char *text, size_t bytes)
 {
 	ssize_t length = recv(notified, text, bytes - 1, 0);
@@ -71,7 +71,7 @@ static void receive(char *text, size_t bytes)
 	text[length] = '\0';
 }
 
-/* The next message is these lines and begins so. */
+/* The next message has these lines and begins like this. */
 static void expect(const char *begin)
 {
 	char text[512];
@@ -89,7 +89,7 @@ static void expect_ready(void)
 	expect(want);
 }
 
-/* The time lets systemd tell the READY=1 of this reload from an earlier one. */
+/* By the time, systemd distinguishes the READY=1 of this reload from an earlier one. */
 static void expect_reloading(void)
 {
 	struct timespec before, after;
@@ -106,7 +106,7 @@ static void expect_reloading(void)
 			(uint64_t)after.tv_sec * 1000000 + after.tv_nsec / 1000);
 }
 
-/* It says STOPPING once, as the last thing, and ends well. */
+/* It sends STOPPING once, as its last message, and exits with 0. */
 static void stop_server(void)
 {
 	char text[512];
@@ -164,7 +164,7 @@ static void signs_of_life_come_by_themselves(void **state)
 	stop_server();
 }
 
-/* Variables that were left to a child are not meant for it. */
+/* A daemon ignores variables that are meant for its parent process. */
 static void another_process_is_watched(void **state)
 {
 	(void)state;
@@ -179,7 +179,7 @@ static void another_process_is_watched(void **state)
 	stop_server();
 }
 
-/* The thread of this name of the server; 0: there is none. */
+/* The server's thread of this name; 0: there is none. */
 static pid_t server_thread(const char *name)
 {
 	char path[64], comm[32];
@@ -216,7 +216,7 @@ static void wait_for_log(const char *text)
 	}
 }
 
-/* One thread that does not run is a hung daemon, whatever the control thread does; as long as it lasts. */
+/* If one thread does not run, the daemon counts as hung, even if the control thread runs. */
 static void a_reactor_that_hangs_is_seen(void **state)
 {
 	const struct timespec ten_limits = { .tv_sec = 1 };

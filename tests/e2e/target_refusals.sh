@@ -1,10 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# A target that cannot serve what it is told says why in one line, object first and reason last, and
-# ends with 1; with 2 where the command line or the configuration is wrong. Method: one mistake at a time, the whole of standard error compared.
+# A target that cannot serve what it is told to says why in one line, object first and reason last, and exits with 1;
+# with 2 if the command line or the configuration is wrong. Method: one mistake at a time; all of standard error is
+# compared.
 . "$(dirname "$0")/cmd.sh"
 
-# refused LINE ARGUMENT...: exactly this line, nothing else, status 1. wrong: the same with status 2.
+# refused LINE ARGUMENT...: rblkd prints exactly this line and exits with 1. wrong: the same with 2.
 refused() {
 	ends 1 "$@"
 }
@@ -40,7 +41,7 @@ wrong 'rblkd.conf:5: unknown key "blok_size"; did you mean "block_size"?' -c rbl
 wrong 'rblkd.conf:5: unknown key "blok_size"; did you mean "block_size"?' --check -c rblkd.conf
 wrong 'none.conf: No such file or directory' --config none.conf
 
-# --check refuses what could not be served, with the start's own words where it has some.
+# --check refuses what could not be served, with the same message as the start if that has one.
 cannot() {
 	printf '%b' "$2" > rblkd.conf
 	expect "$3" "$RBLKD" --check -c rblkd.conf
@@ -60,7 +61,8 @@ expect 0 "$RBLKD" --check -c rblkd.conf
 out_has 'rblkd: the configuration is valid: 1 volume, 1 address'
 mkfifo pipe
 cannot "volume a: $scratch/pipe: neither a file nor a block device" "[volume a]\npath = $scratch/pipe\n" 1
-# Readers may share a file; one that writes may not share it with them. Memory has no path to look at.
+# Read-only volumes may share a file, but not with one that writes. A memory volume has no path to
+# compare.
 shared="[volume a]\npath = $scratch/disk.img\nread_only = yes\n[volume m]\nstore = memory\nsize = 1M\n"
 shared+="[volume b]\npath = $scratch/link.img\n"
 cannot "volume b: $scratch/link.img: already served as volume a ($scratch/disk.img)" "$shared" 1
@@ -68,7 +70,7 @@ printf '%b' "$shared"'read_only = yes\n[target]\nlisten = rblk://:4430\nlisten =
 expect 0 "$RBLKD" --check -c rblkd.conf
 out_has 'rblkd: the configuration is valid: 3 volumes, 2 addresses'
 
-# What version 0.1 called an address still is one; what it says is in today's words.
+# Addresses of version 0.1 are still accepted; messages have today's form.
 wrong '--listen: "tcp://127.0.0.1:65536" is not an address: the port must be a number from 0 to 65535' \
 	--listen tcp://127.0.0.1:65536 disk.img
 target_start disk.img
@@ -78,8 +80,8 @@ refused "rblk+tcp://127.0.0.1:$port: listen 127.0.0.1:$port: Address already in 
 	--listen-wait 0 --listen "tcp://127.0.0.1:$port" --memory m=1M
 target_stop
 
-# A file system without O_DIRECT (sysfs is one on all kernels): through the page cache, with a warning; unless
-# that was told, or direct I/O was insisted on.
+# A file system without O_DIRECT (sysfs on all kernels): rblkd uses the page cache with a warning. There is no
+# warning if the page cache was asked for, and an error if direct I/O was.
 sysfs=/sys/kernel/uevent_seqnum
 if [ "$(stat -c %s $sysfs 2> /dev/null)" = 4096 ]; then
 	refused "volume s: $sysfs: the file system has no O_DIRECT; try cache = buffered" \
@@ -90,23 +92,23 @@ if [ "$(stat -c %s $sysfs 2> /dev/null)" = 4096 ]; then
 	expect 0 "$RBLK" info "$target/s"
 	target_stop
 	target_start --read-only --cache buffered s=$sysfs
-	if grep -q O_DIRECT "$scratch/target.log"; then fail "a warning of what was asked for"; fi
+	if grep -q O_DIRECT "$scratch/target.log"; then fail "a warning although the page cache was asked for"; fi
 	target_stop
 else
 	echo "SKIPPED: no file without O_DIRECT: $sysfs"
 fi
 
-# A file that may not be read: only somebody who is not root can be refused that.
+# A file without read permission: only a user who is not root is refused.
 if [ "$(id -u)" = 0 ] && runuser -u nobody -- test -x "$RBLKD"; then
 	chmod 755 "$scratch"
 	chmod 600 disk.img
 	expect 1 runuser -u nobody -- "$RBLKD" "${tcp[@]}" "$scratch/disk.img"
 	err_has "rblkd: volume disk: $scratch/disk.img: Permission denied"
 else
-	echo "SKIPPED: no other user to be refused as"
+	echo "SKIPPED: no unprivileged user to run as"
 fi
 
-# What one target has, another does not get: neither the port nor the file (F6).
+# A second target gets neither the port nor the file of the first (F6).
 target_start disk.img
 port=${target##*:}
 port=${port%%/*}
@@ -117,7 +119,8 @@ grep -qi 'address already in use$' "$scratch/err" || fail "the reason, last"
 refused "volume disk: disk.img: in use by process $target_pid (rblkd)" "${tcp[@]}" disk.img
 target_stop
 
-# Within one target it is told by the other volume's name, and nobody waits for himself.
+# Within one target the message names the other volume, and the daemon does not wait for its own
+# lock.
 ln disk.img hard.img
 ln -s disk.img soft.img
 for other in hard soft; do
@@ -126,13 +129,13 @@ for other in hard soft; do
 		fail "one file under two names"
 done
 
-# A killed one holds nothing on: the next serves at once what it had.
+# A killed target holds no locks: the next one can serve its volumes.
 target_start disk.img
 target_stop -KILL
 target_start --lock-wait 10s disk.img
 target_stop
 
-# Without an RDMA device and without --listen: what to do.
+# Without an RDMA device and without --listen, the message says what to do.
 if [ ! -d /sys/class/infiniband ] || [ -z "$(ls /sys/class/infiniband)" ]; then
 	expect 1 "$RBLKD" disk.img
 	err_has 'rdma link add rxe0 type rxe netdev'

@@ -1,14 +1,14 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# SIGHUP serves what the file says now, all of it or nothing, says what has changed and for whom, and never keeps
-# a login waiting. Method: a file that is changed under a running target, whose log is waited for and whose list
-# is asked; locks that others hold; I/O that is slow to end.
+# After SIGHUP the target serves what the file says now, all of it or nothing. It logs what has changed and for
+# whom, and never delays a login. Method: the file is changed while the target runs; the test reads the log and
+# the list of volumes. Then locks that others hold, and slow I/O.
 . "$(dirname "$0")/cmd.sh"
 cd "$scratch"
 truncate -s 1M a.img
 truncate -s 2M b.img
 
-# reloaded TEXT: SIGHUP, then wait until the log has that line once more than before.
+# reloaded TEXT: sends SIGHUP, then waits until the log has one more such line than before.
 reloaded() {
 	local before tries=0
 	before=$(grep -cF -- "$1" target.log || true)
@@ -48,7 +48,7 @@ reloaded 'reload: 1 volume added, 1 removed, 0 changed'
 grep -qF 'volume a: now 6144 blocks of 512 bytes' target.log || fail "growth is not in the log"
 serves '[["a", 3145728], ["b", 2097152], ["fixed", 8192]]'
 
-# A mistake anywhere: nothing at all happens, though a new volume comes before it.
+# After a mistake anywhere nothing changes, although a new volume comes before it.
 cat > rblkd.conf <<-END
 	[volume new]
 	store = memory
@@ -60,7 +60,7 @@ END
 reloaded 'reload failed, nothing changed: rblkd.conf:6: unknown key "blok_size"; did you mean "block_size"?'
 serves '[["a", 3145728], ["b", 2097152], ["fixed", 8192]]'
 
-# The same where a new volume cannot be opened: the one before it is taken back.
+# The same if a new volume cannot be opened: the one before it is closed again.
 cat > rblkd.conf <<-END
 	[volume new]
 	store = memory
@@ -90,7 +90,7 @@ logged 'volume c: added: '
 logged 'volume b: removed: '
 logged 'volume a: changed: '
 
-# The name of another file: that one is served, and it is said.
+# The path leads to another file: the target serves that one, and logs it.
 cat > rblkd.conf <<-END
 	[volume a]
 	path = $scratch/a.img
@@ -102,7 +102,8 @@ reloaded 'reload: 0 volumes added, 1 removed, 1 changed'
 logged "volume a: $scratch/a.img is now another file"
 serves '[["a", 5242880], ["fixed", 8192]]'
 
-# Fewer blocks than are served: only who asks for it. By the file, by the file's name, by the size of memory.
+# Fewer blocks than are served: only if allow_shrink is set. The file shrinks, the path leads to a smaller
+# file, or the size of memory is smaller.
 truncate -s 4M a.img
 reloaded "reload failed, nothing changed: volume a: $scratch/a.img has 4194304 bytes, but 5242880 are served"
 truncate -s 5M a.img
@@ -114,7 +115,7 @@ echo 'allow_shrink = yes' >> rblkd.conf
 reloaded 'reload: 0 volumes added, 0 removed, 1 changed'
 serves '[["a", 1048576], ["fixed", 8192]]'
 
-# Memory has no other place: that its contents are gone is said.
+# A memory volume that changes loses its contents, and the log says so.
 printf '[volume m]\nstore = memory\nsize = 64K\n' >> rblkd.conf
 reloaded 'reload: 1 volume added, 0 removed, 0 changed'
 sed -i 's/64K/32K/' rblkd.conf
@@ -123,7 +124,7 @@ sed -i 's/32K/128K/' rblkd.conf
 reloaded 'reload: 0 volumes added, 0 removed, 1 changed'
 logged 'volume m: the data in its memory is discarded'
 
-# A lock that another process holds: logins go on, nothing of the reload can be seen, and the next reload ends its
+# Another process holds a lock: logins go on, nothing of the reload is visible yet, and the next reload ends the
 # wait.
 cp rblkd.conf before.conf
 printf '[volume early]\nstore = memory\nsize = 8K\n[volume b]\npath = %s/b.img\nlock_wait = 30min\n' "$scratch" >> rblkd.conf
@@ -138,15 +139,16 @@ reloaded 'reload: 0 volumes added, 0 removed, 0 changed'
 logged "reload failed, nothing changed: volume b: $scratch/b.img: in use by "
 serves '[["a", 1048576], ["fixed", 8192], ["m", 131072]]'
 
-# Nor does it keep the daemon from ending.
+# The wait does not keep the daemon from stopping, either.
 cp waiting.conf rblkd.conf
 reloaded "volume b: $scratch/b.img: waiting up to 1800000 ms"
 kill "$target_pid"
-wait "$target_pid" || fail "a reload that waits spoils the end"
+wait "$target_pid" || fail "a waiting reload keeps the daemon from stopping"
 target_pid=
 exec 9<&-
 
-# copy_under_way: copy to volume slow in the background, until the target has commands of it.
+# copy_under_way: starts a copy to volume slow in the background, and waits until the target has
+# commands of it.
 copy_under_way() {
 	"$RBLK" copy --give-up 500ms zeroes "$target/slow" > copy.log 2>&1 &
 	copy=$!
@@ -157,7 +159,7 @@ copy_under_way() {
 	done
 }
 
-# A volume whose settings change under I/O that takes its time is served again when that has ended, however short
+# A volume whose settings change while slow I/O is in flight is served again when that has ended, however short
 # its lock_wait is.
 printf '[volume slow]\npath = %s/a.img\nfault = delay=write:500ms\n' "$scratch" > rblkd.conf
 target_start --config rblkd.conf --lock-wait 0 --memory fixed=8K
@@ -174,15 +176,16 @@ serves '[["fixed", 8192], ["slow", 1048576]]'
 json_is '.volumes[1].block_bytes == 4096'
 target_stop
 
-# Two volumes whose settings change, and the I/O of one does not end: the other is served meanwhile.
+# The settings of two volumes change, and the I/O of one does not end: the other one is served
+# meanwhile.
 printf '[volume ok]\npath = %s/b.img\n[volume slow]\npath = %s/a.img\nfault = delay=write:20s\n' "$scratch" "$scratch" > rblkd.conf
 target_start --config rblkd.conf --drain-time 0
 copy_under_way
-# The one that waits comes first in the file.
+# The volume that waits comes first in the file.
 printf '[volume slow]\npath = %s/a.img\nblock_size = 4K\n[volume ok]\npath = %s/b.img\nblock_size = 4K\n' "$scratch" "$scratch" > rblkd.conf
 reloaded 'volume ok: changed: '
 serves '[["ok", 2097152]]'
 logged "in use by this process, for a volume that is being closed; waiting"
-if grep -q 'volume slow: changed\|not served yet' target.log; then fail "it waited for the other"; fi
+if grep -q 'volume slow: changed\|not served yet' target.log; then fail "volume ok waited for volume slow"; fi
 target_stop KILL
 wait $copy || true

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Goal: a reservation keeps out whom it says, on every reactor; PREEMPT returns when the victim's
- * writes have ended; what is to persist is there after a stop and after a kill; one host's
- * registrants leave room for others; malformed and anonymous RESERVEs are refused. Method: the bare
- * fabric as several initiators by name, against a daemon whose file has slow writes where that is
- * the point.
+ * Goal: a reservation keeps out the initiators that it should, on every reactor; PREEMPT returns
+ * when the victim's writes have ended; persistent reservations are there after a stop and after a
+ * kill; one host's registrants leave room for others; malformed and anonymous RESERVEs are refused.
+ * Method: the bare fabric as several named initiators, against a daemon whose file has slow writes
+ * where a test needs them.
  */
 #include "tests/unit/unit.h"
 
@@ -116,7 +116,7 @@ static void identify(struct raw *raw, const char *name)
 	assert_int_equal(raw_wait(raw, 0), RBLK_OK);
 }
 
-/* name: NULL: it stays anonymous. */
+/* name: NULL: the initiator stays anonymous. */
 static void host_connect(struct host *host, const char *name, const char *volume)
 {
 	memset(host, 0, sizeof(*host));
@@ -150,7 +150,7 @@ static void reserve_begin(struct host *host, const struct rblk_wire_reservation 
 #define ACQUIRE(host, own, kind) \
 	RESERVE(host, .action = RBLK_RESERVE_ACQUIRE, .key = rblk_to_le64(own), .type = kind)
 
-/* The report, into the raw memory. */
+/* Reads the report into the raw memory. */
 static const struct rblk_wire_reservation_report *report(struct host *host, uint32_t bytes)
 {
 	struct rblk_wire_command *command = raw_command(&host->raw, 0, 0);
@@ -232,7 +232,7 @@ static void assert_reads(struct host *host, uint64_t lba, int pattern)
 		assert_int_equal(host->raw.memory[RAW_DATA + i], (char)pattern);
 }
 
-/* -- who may do what --------------------------------------------------------------------------- */
+/* -- access rights --------------------------------------------------------------------------- */
 
 static void matrix_of(const char *volume)
 {
@@ -259,13 +259,13 @@ static void matrix_of(const char *volume)
 		assert_may(&holder, true, true);
 		assert_may(&registrant, rows[i].registrant_reads, rows[i].registrant_writes);
 		assert_may(&other, rows[i].other_reads, false);
-		/* A volume that is opened now, by the same initiators in new sessions. */
+		/* The same initiators in new sessions, which open the volume now. */
 		host_connect(&again, "a", volume);
 		assert_may(&again, true, true);
 		raw_close(&again.raw);
 		host_connect(&again, "c", volume);
 		assert_may(&again, rows[i].other_reads, false);
-		/* It may change its name. */
+		/* An initiator may change its name. */
 		identify(&again.raw, "a");
 		assert_may(&again, true, true);
 		raw_close(&again.raw);
@@ -301,7 +301,7 @@ static void in_memory_too(void **state)
 	io_begin(&a, RBLK_OP_WRITE, 2, 0, 'a');
 	assert_int_equal(raw_wait(&a.raw, 2), RBLK_OK);
 	assert_reads(&a, 0, 'a');
-	/* What is only in memory cannot persist. */
+	/* Reservations of a memory volume cannot persist. */
 	assert_int_equal(REGISTER(&b, 2, .flags = RBLK_RESERVE_PERSIST), RBLK_E_UNSUPPORTED);
 	raw_close(&a.raw);
 	raw_close(&b.raw);
@@ -309,8 +309,8 @@ static void in_memory_too(void **state)
 
 /* -- PREEMPT waits ----------------------------------------------------------------------------- */
 
-/* The victim's write is in the store for a second: after the answer its data is on disk, and a
- * write that is begun after it is not overtaken. */
+/* The store holds the victim's write for a second. After the answer to PREEMPT its data is on
+ * disk, and it does not overwrite a later write. */
 static void preempt_while_a_write_is_stored(uint8_t flags, bool connection_lost)
 {
 	struct host victim, agent;
@@ -321,10 +321,10 @@ static void preempt_while_a_write_is_stored(uint8_t flags, bool connection_lost)
 	assert_int_equal(ACQUIRE(&victim, 1, RBLK_RESERVATION_WRITE_EXCLUSIVE), RBLK_OK);
 	assert_int_equal(REGISTER(&agent, 2), RBLK_OK);
 	io_begin(&victim, RBLK_OP_WRITE, 1, 0, 'v');
-	/* The next command of the queue is answered: that one has arrived. */
+	/* The answer to the next command of the queue shows that the write has arrived. */
 	assert_int_equal(raw_simple(&victim.raw, RBLK_OP_KEEPALIVE, 4), RBLK_OK);
 	io_begin(&victim, RBLK_OP_READ, 2, 64, 0);
-	raw_wait(&victim.raw, 2); /* its data was fetched by then: the write is with the store */
+	raw_wait(&victim.raw, 2); /* its data was fetched by then: the store has the write */
 	if (connection_lost)
 		raw_close(&victim.raw);
 	assert_reads(&agent, 0, 0);
@@ -361,7 +361,7 @@ static void preempt_waits_for_lost_connections(void **state)
 	preempt_while_a_write_is_stored(RBLK_RESERVE_ABORT, true);
 }
 
-/* A victim that takes another name while its write is under way does not hide it by that. */
+/* A victim that changes its name while its write is in flight does not hide the write. */
 static void preempt_waits_for_who_changed_its_name(void **state)
 {
 	struct host victim, agent;
@@ -384,7 +384,7 @@ static void preempt_waits_for_who_changed_its_name(void **state)
 	raw_close(&agent.raw);
 }
 
-/* An initiator without any registration is kept out by ACQUIRE: its writes are waited for, too. */
+/* ACQUIRE keeps out an initiator without a registration, and also waits for its writes. */
 static void acquire_waits_for_the_store(void **state)
 {
 	struct host victim, agent;
@@ -448,7 +448,7 @@ static void what_is_to_persist_persists(void **state)
 	e2e_daemon_kill(&server);
 	start_again();
 	find_the_reservation();
-	/* And what is cleared is gone. */
+	/* CLEAR removes reservation and registrants. */
 	host_connect(&a, "a", "disk");
 	assert_int_equal(RESERVE(&a, .action = RBLK_RESERVE_CLEAR, .key = rblk_to_le64(1)),
 			 RBLK_OK);
@@ -474,7 +474,8 @@ static void what_is_volatile_ends_with_the_daemon(void **state)
 	raw_close(&b.raw);
 }
 
-/* Without the folder nothing is promised that cannot be kept; the reservation stays as it was. */
+/* Without the folder, RESERVE fails if the change could not persist, and the reservation stays
+ * as it was. */
 static void what_cannot_be_kept_is_not_changed(void **state)
 {
 	char moved[80];
@@ -493,7 +494,8 @@ static void what_cannot_be_kept_is_not_changed(void **state)
 	raw_close(&a.raw);
 }
 
-/* -- retries, limits, malice ------------------------------------------------------------------- */
+/* -- retries, limits, malformed requests
+ * ------------------------------------------------------------------- */
 
 static void a_retry_gets_its_first_answer(void **state)
 {
@@ -509,11 +511,12 @@ static void a_retry_gets_its_first_answer(void **state)
 	assert_int_equal(RESERVE(&b, .action = RBLK_RESERVE_PREEMPT, .key = rblk_to_le64(2),
 				 .other_key = rblk_to_le64(1), .type = 1),
 			 RBLK_OK);
-	/* It is not registered again: it was told so before it was removed. */
+	/* The retry does not register it again: the first request was answered before it was
+	 * removed. */
 	reserve_begin(&a, &enter, 1, RBLK_CMD_RETRY);
 	assert_int_equal(raw_wait(&a.raw, 5), RBLK_OK);
 	assert_int_equal(rblk_le32(report(&b, 4096)->total), 1);
-	/* The same number for another command is a mistake. */
+	/* The same operation number for a new command is an error. */
 	reserve_begin(&a, &enter, 1, 0);
 	assert_int_equal(raw_wait(&a.raw, 5), RBLK_E_INVALID);
 	raw_close(&a.raw);
@@ -538,7 +541,7 @@ static void one_host_leaves_room_for_others(void **state)
 	host_connect(&other, "other", "disk");
 	source = NULL;
 	assert_int_equal(REGISTER(&other, 8), RBLK_OK);
-	/* A report of what fits. */
+	/* The report contains as many registrants as fit. */
 	assert_int_equal(rblk_le32(report(&other, 16)->registrants), 0);
 	assert_int_equal(rblk_le32(report(&other, 16)->total), count);
 	assert_int_equal(rblk_le32(report(&other, 16 + 80 + 79)->registrants), 1);

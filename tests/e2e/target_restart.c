@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Goal: a restart of the target is a pause, not an error: sessions under load come back by their id,
- * whatever order the old daemon's end and the new one's start have. Method: several loads that check
- * their data (load.c: any error aborts) while rblkd is stopped, killed, and replaced by one that was
- * started before it ended; then what one session has written is read by another. The longest pause of
- * each way is printed, and not judged.
+ * Goal: a restart of the target is a pause, not an error: sessions under load come back by their
+ * id, whether the new daemon starts before or after the old one ends. Method: several loads that
+ * check their data (load.c: any error aborts) while rblkd is stopped, killed, and replaced by one
+ * that was started before it ended; then another session reads what one session has written. The
+ * longest pause of each way is printed, but has no limit.
  */
 #include "tests/unit/unit.h"
 
@@ -37,7 +37,7 @@ static void start_loads(const char *volume)
 							     .seed = i + 1});
 }
 
-/* Of all loads, since the last call. */
+/* The longest pause of all loads since the last call. */
 static uint64_t longest_pause_us(void)
 {
 	uint64_t longest = 0;
@@ -50,7 +50,7 @@ static uint64_t longest_pause_us(void)
 	return longest;
 }
 
-/* Every load has moved on: it has its session again. */
+/* Waits until every load has completed operations: it has its session again. */
 static void run_loads(void)
 {
 	for (unsigned int i = 0; i < LOADS; i++)
@@ -69,7 +69,7 @@ static void report(const char *what, uint64_t longest_us)
 	fflush(stdout);
 }
 
-/* The old one ends by `signal_number`, and then the new one starts. */
+/* `signal_number` ends the old daemon, and then the new one starts. */
 static void one_after_the_other(int signal_number, const char *what)
 {
 	uint64_t longest_us = 0;
@@ -109,7 +109,7 @@ static void killed(void **state)
 	one_after_the_other(SIGKILL, "killed, then started:");
 }
 
-/* The new one starts while the old one serves, and waits for what the old one has. */
+/* The new daemon starts while the old one serves, and waits for the old one's locks and address. */
 static void one_before_the_other(int signal_number, const char *what)
 {
 	uint64_t longest_us = 0;
@@ -153,7 +153,7 @@ static void killed_and_replaced(void **state)
 	one_before_the_other(SIGKILL, "killed, the next one waits already:");
 }
 
-/* No lock of a volume to wait for: then it is the address. */
+/* There is no volume lock to wait for, so the new daemon waits for the address. */
 static void address_is_waited_for(void **state)
 {
 	struct e2e_daemon next;

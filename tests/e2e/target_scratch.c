@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Goal: a session is a measuring one as a whole, or not at all: its queues have memory and
- * protection domains that those of other sessions must never meet. Method: further queues that
- * disagree with queue 0, both ways; both sessions go on.
+ * Goal: either all queues of a session measure or none: measuring queues have memory and protection
+ * domains of their own, which other sessions must never use. Method: further queues that disagree
+ * with queue 0, both ways; both sessions go on.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -27,7 +27,7 @@ static int stop(void **state)
 	return e2e_daemon_stop(&server);
 }
 
-/* Queue 0 of two with these features; queue 1 with those is refused. */
+/* Queue 0 of two has `features`; the target refuses queue 1 with `other_features`. */
 static void refuse_second(struct raw *first, uint32_t features, uint32_t other_features)
 {
 	struct raw second;

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Goal: volumes whose disk does not move keep no other volume from its FLUSH, its WRITE_ZEROES and
- * its reads. Method: a file system that is frozen, in RBLK_E2E_SLOW_DIR, which this test freezes
- * and thaws itself, so that it takes root and a file system for it alone
- * (tests/lab/jobs/target_slow.sh); more files on it than the kernel gives a ring threads that may
- * block, and zeroing in each.
+ * Goal: volumes whose disk does not answer do not delay FLUSH, WRITE_ZEROES and reads of other
+ * volumes. Method: this test freezes and thaws the file system in RBLK_E2E_SLOW_DIR, so it needs
+ * root and a file system of its own (tests/lab/jobs/target_slow.sh). That has more files than the
+ * kernel gives a ring threads that may block, and each one is zeroed.
  */
 #include "tests/unit/unit.h"
 
@@ -22,9 +21,9 @@
 #define EACH 2	/* all of them within the credits of one session */
 #define PIECE 65536u
 
-static int frozen = -1; /* the directory, while its file system is */
+static int frozen = -1; /* the directory, while its file system is frozen */
 
-/* However the test ends: a frozen file system holds everybody who comes near it. */
+/* Thaws it however the test ends: a frozen file system blocks every process that uses it. */
 static void thaw(void)
 {
 	if (frozen >= 0)
@@ -60,7 +59,7 @@ static void done(void *arg, const struct rblk_result *result)
 	--*left;
 }
 
-/* Zeroing that begins in every slow volume; returns how many commands. */
+/* Begins to zero in every slow volume; returns how many commands. */
 static int zero_all(struct rblk_session *session, int *left)
 {
 	int count = 0;
@@ -131,7 +130,7 @@ static void frozen_volumes_keep_none_waiting(void **state)
 	data = rblk_buffer_alloc(good, PIECE);
 	memset(data, 7, PIECE);
 	for (int i = 0; i < 8; i++) {
-		/* command_timeout_ms is the guard: nobody's 30 s are waited for otherwise. */
+		/* command_timeout_ms is the hang guard. */
 		if (rblk_pwrite(volume, data, PIECE, 0, 0) || rblk_fsync(volume) ||
 		    rblk_pread(volume, data, PIECE, 0)) {
 			thaw();

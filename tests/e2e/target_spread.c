@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Goal: the queues of a session are on all reactors, and are one session nevertheless: handles,
- * FENCE, CLOSE, events, logins and the end concern all of them. Method: a target of several
- * reactors whose log says where a queue is, and an initiator without manners.
+ * Goal: the queues of a session are on all reactors, and still are one session: handles, FENCE,
+ * CLOSE, events, logins and the end of the session apply to all of them. Method: a target of
+ * several reactors whose log says where a queue is, and a raw initiator.
  */
 #include "tests/unit/unit.h"
 
@@ -63,8 +63,8 @@ static void close_session(void)
 		raw_close(&queues[i]);
 }
 
-/* The answer on a queue, while all of them are served: what the target does with one may have to wait
- * for another. */
+/* Waits for the answer on one queue and steps all of them: one queue may have to wait for
+ * another at the target. */
 static uint16_t wait_all(unsigned int queue, uint16_t tag)
 {
 	while (!queues[queue].last[tag].sequence && !queues[queue].gone) {
@@ -98,7 +98,7 @@ static void all_reactors_are_used(void **state)
 	handle = open_session();
 	e2e_daemon_log_wait(&server, "on reactor 0", 2);
 	e2e_daemon_log_wait(&server, "on reactor 1", 2);
-	/* What one writes the others read. */
+	/* All queues read what one of them writes. */
 	for (unsigned int i = 0; i < QUEUES; i++) {
 		char *data = queues[i].memory + RAW_DATA;
 
@@ -114,11 +114,11 @@ static void all_reactors_are_used(void **state)
 		assert_int_equal(data[BLOCK - 1], 'a' + (int)next);
 	}
 	close_session();
-	/* All connections' commands are in the session's one line. */
+	/* The session's one line counts the commands of all its connections. */
 	e2e_daemon_log_wait(&server, " commands, 2048 bytes read, 2048 written", 1);
 }
 
-/* Any queue fences any other, and the answer says that it has ended. */
+/* Any queue can fence any other; after the answer, that one has ended. */
 static void each_fences_each(void **state)
 {
 	uint32_t incarnation[QUEUES] = {1, 1, 1, 1};
@@ -143,7 +143,8 @@ static void each_fences_each(void **state)
 			assert_true(join(j, ++incarnation[j]));
 			assert_int_equal(io(j, RBLK_OP_READ, handle, 0), RBLK_OK);
 		}
-		/* Of what is over already, or never was; and not of itself. */
+		/* FENCE of an ended incarnation or of one that never was succeeds; of its own
+		 * queue it fails. */
 		assert_int_equal(raw_simple_numbers(&queues[i], RBLK_OP_FENCE, 1, 1, 1), RBLK_OK);
 		assert_int_equal(raw_simple_numbers(&queues[i], RBLK_OP_FENCE, 1, 9, 7), RBLK_OK);
 		assert_int_equal(raw_simple_numbers(&queues[i], RBLK_OP_FENCE, 1, i,
@@ -153,7 +154,7 @@ static void each_fences_each(void **state)
 	close_session();
 }
 
-/* A newer incarnation waits for the older one, wherever that is and it goes. */
+/* A newer incarnation waits for the older one, on whatever reactors the two are. */
 static void a_newer_login_replaces_the_older(void **state)
 {
 	uint32_t handle;
@@ -172,7 +173,7 @@ static void a_newer_login_replaces_the_older(void **state)
 	close_session();
 }
 
-/* A handle that is closed is closed on all reactors, also where no command has named it. */
+/* CLOSE closes a handle on all reactors, also on one where no command has named it. */
 static void a_closed_handle_is_closed_everywhere(void **state)
 {
 	struct rblk_wire_command *command;
@@ -194,7 +195,7 @@ static void a_closed_handle_is_closed_everywhere(void **state)
 			assert_int_equal(io(i, RBLK_OP_READ, round ? other : handle, 0),
 					 RBLK_E_NO_VOLUME);
 	}
-	/* Its place is another one's now. */
+	/* Another handle has its place now. */
 	handle = raw_open(&queues[0], "mem");
 	for (unsigned int i = 0; i < QUEUES; i++)
 		assert_int_equal(io(i, RBLK_OP_READ, handle, 0), RBLK_OK);
@@ -214,7 +215,7 @@ static void close_waits_for_commands_elsewhere(void **state)
 		assert_int_equal(io(i, RBLK_OP_WRITE, handle, 0), RBLK_OK);
 	for (unsigned int i = 1; i < QUEUES; i++)
 		raw_io(&queues[i], RBLK_OP_READ, 2, handle, 0, 1, BLOCK);
-	/* They have arrived: what comes behind them is answered. */
+	/* They have arrived: the commands sent after them are answered. */
 	for (unsigned int i = 1; i < QUEUES; i++)
 		assert_int_equal(raw_simple(&queues[i], RBLK_OP_PING, 1), RBLK_OK);
 	command = raw_command(&queues[0], 0, 0);
@@ -222,7 +223,7 @@ static void close_waits_for_commands_elsewhere(void **state)
 	command->volume = rblk_to_le32(handle);
 	raw_send(&queues[0], 64);
 	assert_int_equal(wait_all(0, 1), RBLK_OK);
-	/* Their answers were sent before, so they are in this end's sockets: nothing is waited for. */
+	/* The target sent their answers before, so they are in this end's sockets already. */
 	for (unsigned int i = 1; i < QUEUES; i++) {
 		for (int polls = 0; polls < 10; polls++)
 			raw_poll(&queues[i]);
@@ -232,7 +233,7 @@ static void close_waits_for_commands_elsewhere(void **state)
 	close_session();
 }
 
-/* The session outlives its queue 0, and a new epoch ends it wherever it is. */
+/* The session outlives its queue 0, and a new epoch ends it on all reactors. */
 static void a_new_epoch_ends_all_queues(void **state)
 {
 	struct raw newer;
@@ -253,7 +254,7 @@ static void a_new_epoch_ends_all_queues(void **state)
 	close_session();
 }
 
-/* No reactor ends while another one still has something to tell it. */
+/* No reactor ends while another one still has a message for it. */
 static void sigterm_ends_it_with_queues_everywhere(void **state)
 {
 	(void)state;

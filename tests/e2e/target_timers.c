@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Goal: what the target ends by time does end: a silent connection, a session without reconnection,
- * a command's wait for a data buffer (BUSY, and the bytes of a full pool come back). Method: a
- * short keep-alive time; peers that are not stepped are dead to the target, those that are stepped
- * answer its probes without sending anything. Waits are for what is to happen.
+ * Goal: the target's time limits work: for a silent connection, for a session that does not
+ * reconnect, for a command that waits for a data buffer (it gets BUSY, and the bytes of a full pool
+ * come back). Method: a short keep-alive time; peers that are not stepped are silent to the target,
+ * those that are stepped answer its probes without sending anything. The test waits for conditions
+ * only.
  */
 #include "tests/unit/unit.h"
 
@@ -38,7 +39,7 @@ static int stop(void **state)
 	return e2e_daemon_stop(&server);
 }
 
-static unsigned int sessions; /* that have been */
+static unsigned int sessions; /* so far */
 
 static void connect_session(struct raw *raw)
 {
@@ -46,7 +47,7 @@ static void connect_session(struct raw *raw)
 	sessions++;
 }
 
-/* Step `alive`, which sends nothing, until the log has more such lines than before. */
+/* Steps `alive`, which sends nothing, until the log has more such lines than before. */
 static void step_until_logged(struct raw *alive, const char *words, unsigned int before)
 {
 	uint64_t until_ns = env_now_ns() + WAIT_NS;
@@ -57,7 +58,7 @@ static void step_until_logged(struct raw *alive, const char *words, unsigned int
 	}
 }
 
-/* `used`: the live one has sent a command. A queue of a processor without work never has. */
+/* `used`: the live peer has sent a command. A queue of an idle processor never has. */
 static void closed_are_the_dead_alone(bool used)
 {
 	struct raw alive;
@@ -94,8 +95,8 @@ static void a_queue_that_has_not_been_used_yet_is_probed_too(void **state)
 	closed_are_the_dead_alone(false);
 }
 
-/* C4. The target finds no receive for what it answers, and waits for none: not with anybody else's
- * time. */
+/* C4. The peer has no receive posted for an answer. The target does not wait for one at the cost
+ * of other peers. */
 static void a_peer_without_receives_is_closed_alone(void **state)
 {
 	unsigned int before = e2e_daemon_log_count(&server, "keep-alive timeout");
@@ -129,7 +130,7 @@ static void a_session_that_nobody_comes_back_to_is_forgotten(void **state)
 	unsigned int before;
 
 	(void)state;
-	/* All others have ended; the log may be late. */
+	/* All other sessions have ended; the log may be late. */
 	before = e2e_daemon_log_wait(&server, ": ended:", sessions);
 	raw_init(&alive);
 	connect_session(&alive);
@@ -151,7 +152,8 @@ static void a_session_that_nobody_comes_back_to_is_forgotten(void **state)
 	raw_close(&alive);
 }
 
-/* C6. Two commands have the session's share of the pool; the others wait in turn, and what needs no data does not. */
+/* C6. Two commands have the session's share of the pool. The others wait in turn; commands
+ * without data do not wait. */
 static void a_command_that_finds_no_memory_is_answered_busy(void **state)
 {
 	struct raw raw;
@@ -169,7 +171,7 @@ static void a_command_that_finds_no_memory_is_answered_busy(void **state)
 	assert_int_equal(raw_wait(&raw, 4), RBLK_E_BUSY);
 	assert_int_equal(raw_wait(&raw, 1), RBLK_OK);
 	assert_int_equal(raw_wait(&raw, 2), RBLK_OK);
-	/* Nothing is lost of the pool: as much as before can be in flight again. */
+	/* The pool has lost nothing: as much as before can be in flight again. */
 	for (uint16_t tag = 3; tag <= 4; tag++)
 		raw_io(&raw, RBLK_OP_READ, tag, volume, 0, 1024, 1024 * BLOCK);
 	assert_int_equal(raw_wait(&raw, 3), RBLK_OK);

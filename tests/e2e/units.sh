@@ -86,9 +86,9 @@ for unit in "$@"; do
 	sed -E "s|^(Exec[A-Za-z]+=)/[^ ]*/rblkd |\1$RBLKD |; s|^(Exec[A-Za-z]+=)/[^ ]*/rblk |\1$RBLK |" \
 		"$unit" > "$scratch/$name"
 	expect 0 systemd-analyze verify --man=no "$scratch/$name"
-	# What it only warns of, of ours: a key that it does not know, for one.
+	# Warnings about our units count as failures, too: for example an unknown key.
 	if grep -F "$name" "$scratch/out" "$scratch/err"; then fail "$name: the above"; fi
-	# Would it have said so?
+	# Does this check find a wrong unit?
 	sed 's/^TimeoutStopSec=/TimeoutStopSecond=/' "$scratch/$name" > "$scratch/bad-$name"
 	systemd-analyze verify --man=no "$scratch/bad-$name" > "$scratch/out" 2>&1 || true
 	out_has "'TimeoutStopSecond'"
