@@ -212,11 +212,9 @@ static void reopened(void *arg, struct rblk_volume *volume, int error)
 		core_session_named(&session->core, false, session->now_ns);
 		return;
 	}
-	if (volume->durable.lost) {
-		/* Others are still with connections that drain. */
-		volume->flush_floor = volume->durable.next;
+	/* Others are still with connections that drain (durable.floor). */
+	if (volume->durable.lost)
 		ini_parked_fail_flushes(volume);
-	}
 	reopen_next(session, volume->next);
 }
 

@@ -96,7 +96,8 @@ static void park_slot(struct ini_slot *slot)
 /* F7: a FLUSH that was sent, and what it would have made durable was lost before its connection had drained. */
 static bool outlives_loss(const struct ini_slot *slot)
 {
-	return slot->command.opcode == RBLK_OP_FLUSH && slot->flush < slot->volume->flush_floor;
+	return slot->command.opcode == RBLK_OP_FLUSH &&
+	       core_durable_outlived(&slot->volume->durable, slot->flush);
 }
 
 static bool slot_waits(const struct ini_queue *queue, u32 tag)

@@ -23,7 +23,6 @@ struct rblk_volume {
 	bool refreshing; /* OPEN is on its way for its size; I/O goes on */
 	bool gone;      /* the target does not serve it any more, or serves another in its place */
 	struct core_durable durable; /* F7 */
-	u64 flush_floor; /* a FLUSH numbered below was sent before a loss: it fails (F7) */
 	u64 written;    /* this session's writer of it */
 	u32 events;     /* of enum rblk_session_event_type, a bit each: not told yet */
 	u32 told;       /* likewise: told in this rblk_poll() */

@@ -234,7 +234,8 @@ static bool rblk_io_number_flush(struct rblk_io *io)
 	bool lost;
 
 	spin_lock_irqsave(&device->core_lock, flags);
-	lost = device->durable.lost;
+	lost = device->durable.lost ||
+	       (io->flush && core_durable_outlived(&device->durable, io->flush));
 	if (!lost && !io->flush)
 		io->flush = core_durable_flush(&device->durable);
 	spin_unlock_irqrestore(&device->core_lock, flags);

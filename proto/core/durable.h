@@ -15,6 +15,7 @@
 struct core_durable {
 	u64 next;     /* FLUSH to be sent */
 	u64 flushed;  /* the last one that succeeded */
+	u64 floor;    /* a FLUSH below was sent before a loss: it fails, also if it is sent again */
 	u8 epoch[16]; /* the volume's cache epoch as of the last OPEN */
 	bool known;   /* there was one */
 	bool lost;    /* acknowledged writes may be lost: every FLUSH fails */
@@ -44,6 +45,15 @@ static inline u64 core_durable_flush(struct core_durable *durable)
 	return durable->next++;
 }
 
+/*
+ * Was this FLUSH, which waits or whose connection is lost, sent before a loss? Whoever acknowledges the
+ * loss meanwhile does not make it durable.
+ */
+static inline bool core_durable_outlived(const struct core_durable *durable, u64 number)
+{
+	return number < durable->floor;
+}
+
 /* That FLUSH has succeeded. */
 static inline void core_durable_flushed(struct core_durable *durable, u64 number)
 {
@@ -71,8 +81,10 @@ static inline bool core_durable_opened(struct core_durable *durable, const u8 ep
 	if (!changed)
 		return false;
 	durable->flushed = durable->next++;
-	if (dirty)
+	if (dirty) {
 		durable->lost = true;
+		durable->floor = durable->next;
+	}
 	return dirty;
 }
 

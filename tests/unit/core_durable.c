@@ -101,12 +101,33 @@ static void test_flush_failed(void **state)
 	assert_true(core_durable_opened(&durable, TWO, dirty()));
 }
 
+/* It was sent before the loss, and would be sent again after that was acknowledged. */
+static void test_flush_outlives_a_loss(void **state)
+{
+	u64 before, after;
+
+	(void)state;
+	begin();
+	core_durable_wrote(&durable, &writer[0]);
+	before = core_durable_flush(&durable);
+	assert_false(core_durable_outlived(&durable, before));
+	assert_true(core_durable_opened(&durable, TWO, dirty()));
+	core_durable_acknowledge(&durable);
+	assert_true(core_durable_outlived(&durable, before));
+	after = core_durable_flush(&durable);
+	assert_false(core_durable_outlived(&durable, after));
+	core_durable_flushed(&durable, after);
+	/* Where nothing was lost, it may be sent again. */
+	assert_false(core_durable_opened(&durable, ONE, dirty()));
+	assert_false(core_durable_outlived(&durable, after));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_nothing_written), cmocka_unit_test(test_written_and_lost),
 		cmocka_unit_test(test_flushed),		cmocka_unit_test(test_flushes_overtake),
-		cmocka_unit_test(test_flush_failed),
+		cmocka_unit_test(test_flush_failed),	cmocka_unit_test(test_flush_outlives_a_loss),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
