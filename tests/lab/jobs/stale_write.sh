@@ -3,11 +3,13 @@
 # storage, which takes its time; the path fails; the initiator sends the ones again over another path; the
 # application sees them acknowledged and writes twos to the same block, which are acknowledged, too; then storage
 # ends the first write. With rblk the block must hold twos: the write may be sent again only when the first one is
-# over (F5). Of nvme-rdma with nvmet and native multipath the job says what it finds.
+# over (F5). With that rule taken out of rblkd (a login and an OPEN wait for nothing) it must hold ones: else the
+# job would prove nothing. Of nvme-rdma with nvmet and native multipath the job says what it finds.
 # Method: slow_disk, whose chosen write waits for the job's word, below both targets; two RDMA devices as the paths,
-# of which one's link goes down.
-#   stale_write.sh [rblk] [nvme]    default: both. /out/result has a line of each
+# of which one's link goes down. The module has one path, which is cut and comes back at once.
+#   stale_write.sh [librblk] [kmod] [unfenced] [nvme]    default: all. /out/result has a line of each
 . "$LAB/guest.sh"
+. "$LAB/jobs/kmod.sh"
 away=10.8.0.1
 disk=/dev/nbd0
 slow=/tmp/slow
@@ -36,7 +38,7 @@ write_block() {
 writer_ended() { ! kill -0 "$writer" 2> /dev/null; }
 word() { od -An -N1 -tx1 -v "$1" | tr -d ' '; }
 
-# show NAME CONNECT-SECOND-PATH: prints the block's byte in the end.
+# show NAME CONNECT-SECOND-PATH PATH-FAILS: prints the block's byte in the end.
 show() {
 	local name=$1 before=yes
 	rm -f $slow.go $slow.landed
@@ -45,7 +47,7 @@ show() {
 	writer=$!
 	lab_wait 20 [ ! -e $slow ] || lab_fail "$name: the write does not arrive"
 	"$2"
-	ip link set lab1 down
+	"$3"
 	# Whether it is acknowledged although storage has not ended it.
 	lab_wait 3 writer_ended || before=no
 	if [ $before = no ]; then
@@ -63,14 +65,41 @@ show() {
 		echo "the newer write" || echo "the OLDER write, byte $found")" | tee -a /out/result
 }
 
-show_rblk() {
+link_fails() { ip link set lab1 down; }
+target_start() {
 	lab_rblkd_start --keepalive 1s --listen "rblk://$LAB_ADDR" --listen "rblk://$away" "disk=$disk"
+}
+# holds NAME BYTE: what the block must hold.
+holds() { [ "$found" = "$2" ] || lab_fail "$1: the block holds $found"; }
+# run_librblk NAME BYTE
+run_librblk() {
+	target_start
 	FIO=("--ioengine=external:$RBLK_FIO_ENGINE" "--rblk_uri=rblk://$away,$LAB_ADDR/disk")
-	show rblk true
-	[ "$found" = 22 ] || lab_fail "rblk: the block holds the older write"
+	show "$1" true link_fails
+	holds "$@"
 	lab_rblkd_stop
 	rdma link delete rxe1
 	device_up || lab_fail "rxe1: does not come back"
+}
+show_librblk() { run_librblk librblk 22; }
+show_unfenced() {
+	local fenced=$RBLKD
+	RBLKD=$LAB_BUILD/tests/lab/rblkd_unfenced
+	run_librblk "librblk, with the fence taken out of rblkd" 11
+	RBLKD=$fenced
+}
+
+kmod_path_fails() { echo all > "/sys/block/${LAB_DEV#/dev/}/rblk/kill_connection"; }
+show_kmod() {
+	target_start
+	lab_kmod_load
+	lab_attach disk queues=1 command_ms=60000 give_up_ms=600000
+	FIO=(--ioengine=psync "--filename=$LAB_DEV")
+	show rblk.ko true kmod_path_fails
+	holds rblk.ko 22
+	lab_detach
+	lab_kmod_unload
+	lab_rblkd_stop
 }
 
 nvmet=/sys/kernel/config/nvmet
@@ -100,9 +129,9 @@ show_nvme() {
 	nvme_path "$away"
 	lab_wait 20 [ -b /dev/nvme0n1 ] || lab_fail "nvme: no disk appeared"
 	FIO=(--ioengine=psync --filename=/dev/nvme0n1)
-	show nvme-rdma second_path
+	show nvme-rdma second_path link_fails
 }
 
 : > /out/result
-[ $# -gt 0 ] || set -- rblk nvme
+[ $# -gt 0 ] || set -- librblk kmod unfenced nvme
 for name in "$@"; do "show_$name"; done
