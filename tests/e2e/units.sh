@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# systemd takes every unit that is installed as it is written; what rblkd's says makes a restart a pause. Method:
-# systemd-analyze, without a systemd that runs; the programs stand where they were built, so that it finds those
-# too. Then the lines of rblkd's unit are run as systemd runs them, under a copy that is half done.
+# systemd accepts every installed unit, and with rblkd's unit a restart is a pause. Method: systemd-analyze,
+# without a running systemd; the units name the programs where they were built, so that it finds those, too. Then
+# the test runs the commands of rblkd's unit as systemd runs them, during a copy.
 . "$(dirname "$0")/cmd.sh"
 
 if ! command -v systemd-analyze > /dev/null; then

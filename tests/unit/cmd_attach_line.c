@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The line for the kernel module: only what was said, in its words; nothing in it can become a
- * second word. Method: URIs and options, and the whole line compared; times as options take them.
+ * The line for the kernel module: it has only the options that were given, under the module's
+ * names, and no value in it can become a second word. Method: URIs and options, and the whole line
+ * compared; times as options accept them.
  */
 #include "tests/unit/unit.h"
 #include <errno.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * rblktab is read as rblktab(5) says: names, URIs, options, comments; a wrong line says what is
- * wrong and leaves the others alone. Method: a table of lines and what becomes of each.
+ * rblktab is read as rblktab(5) says: names, URIs, options, comments. A wrong line gets an error
+ * that says what is wrong, and does not affect other lines. Method: a table of lines and their
+ * results.
  */
 #include "tests/unit/unit.h"
 #include <errno.h>
@@ -11,7 +12,7 @@
 #include <unistd.h>
 #include "initiator/cmd/attach.h"
 
-/* The tab that has this text. */
+/* The tab made from this text. */
 static struct attach_tab tab_of(const char *text)
 {
 	char path[] = "/tmp/rblktab.XXXXXX";

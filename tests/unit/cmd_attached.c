@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What is attached is read from sysfs and from the records of /run/rblk; who uses a disk from
- * mounts, holders and swaps. Method: a root folder made up for the test.
+ * The list of attached volumes comes from sysfs and the records of /run/rblk; the users of a disk
+ * come from mounts, holders and swaps. Method: a root folder made for the test.
  */
 #include "tests/unit/unit.h"
 #include <errno.h>
@@ -133,8 +133,8 @@ static void records_are_of_one_attachment(void **state)
 	strcpy(other.uri, "rblk://host/two");
 	assert_int_equal(attach_record_write(root, &other), 0);
 
-	/* The device went and came again: the record is another attachment's; cleaning takes it. One
-	 * who comes late to remove the old one's leaves the new one's. */
+	/* The device was detached and attached again: the record belongs to the old attachment,
+	 * and cleaning removes it. A late removal of the old record does not remove the new one. */
 	put_device("rblk2", "rblk/attachment", "cc\n");
 	assert_int_equal(attached_read(root, "rblk2", &attached), 0);
 	assert_string_equal(attached.name, "");
@@ -155,7 +155,7 @@ static void records_are_of_one_attachment(void **state)
 	assert_string_equal(other.uri, "");
 }
 
-/* F7: the module is told once, and only of the attachment that was meant. */
+/* F7: the module is told once, and only about the attachment that was meant. */
 static void losses_are_acknowledged(void **state)
 {
 	struct attached attached;

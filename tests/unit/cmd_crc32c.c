@@ -34,7 +34,7 @@ static void zeroes_equal_zeroes(void **state)
 
 	for (bytes = 0; bytes <= sizeof(zeroes); bytes++)
 		assert_int_equal(crc32c_zeroes(bytes), crc32c(zeroes, (size_t)bytes));
-	/* Longer than memory: a sum of two. */
+	/* Longer than memory can hold: combined from two. */
 	assert_int_equal(crc32c_zeroes(20ull << 30),
 			 crc32c_combine(crc32c_zeroes(13ull << 30), crc32c_zeroes(7ull << 30),
 					7ull << 30));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * doctor's verdicts, for machines that this one is not. Method: the facts of a healthy machine, one
- * thing broken at a time; the problem's words, its command, and whether RDMA is said to work.
+ * doctor's verdicts for other machines. Method: the facts of a healthy machine, one thing broken at
+ * a time; the problem's text, its command, and whether doctor says that RDMA works.
  */
 #include "tests/unit/unit.h"
 #include <string.h>
@@ -92,7 +92,7 @@ static void ports_down(void **state)
 	port->active = false;
 	strcpy(port->state, "DOWN");
 	expect_problem(false, "rxe0 port 1: is DOWN", "ip link set dev eth1 up");
-	/* Another device works: then this is not what keeps RDMA from working. */
+	/* Another device works, so this one does not keep RDMA from working. */
 	facts.devices[1] = facts.devices[0];
 	facts.devices[1].ports[0].active = true;
 	facts.device_count = 2;
@@ -125,7 +125,7 @@ static void addresses_and_mtu(void **state)
 	expect_problem(true, "packets carry 1024 bytes where 4096 are possible", NULL);
 }
 
-/* iWARP runs over TCP: it has no RoCE addresses, and its packets are TCP's. */
+/* iWARP runs over TCP: it has no RoCE addresses and uses TCP's packet sizes. */
 static void iwarp_has_no_roce(void **state)
 {
 	struct doctor_port *port = &facts.devices[0].ports[0];
@@ -134,7 +134,7 @@ static void iwarp_has_no_roce(void **state)
 	port->gids[0].roce_v2 = false;
 	port->active_mtu = 1024;
 	nothing_wrong(state);
-	/* What is true of any device is said of it, too. */
+	/* Problems that any device can have are reported for it, too. */
 	port->active = false;
 	strcpy(port->state, "DOWN");
 	expect_problem(false, "rxe0 port 1: is DOWN", NULL);

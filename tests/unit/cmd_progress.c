@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The progress line fits into the terminal, whatever its width, and says as much as fits. Method: every
- * width, totals that are known and that are not, more done than there was to do.
+ * The progress line fits into a terminal of any width, and shows as much as fits. Method: every
+ * width, known and unknown totals, more done than the total.
  */
 #include "tests/unit/unit.h"
 #include <string.h>

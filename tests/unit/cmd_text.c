@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Numbers as the command reads and writes them: sizes with suffixes, bytes and times for people,
- * percentiles. Method: tables of what goes in and what comes out.
+ * percentiles. Method: tables of inputs and outputs.
  */
 #include "tests/unit/unit.h"
 #include <errno.h>
@@ -81,7 +81,7 @@ static void reasons_are_words(void **state)
 {
 	assert_string_equal(cmd_reason(-ESHUTDOWN), "the target is shutting down");
 	assert_string_equal(cmd_reason(-ENODEV), "the volume was removed or changed");
-	/* Of which the target is not the only source. */
+	/* Not only a target returns this error, so its text is the system's. */
 	assert_string_equal(cmd_reason(-ENOSPC), strerror(ENOSPC));
 }
 

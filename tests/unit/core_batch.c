@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Goal: whatever is packed is a message that the other end's validator takes, and every limit is
- * reached exactly. Method: pack, lay out as a sender does, run rblk_check_message() over the bytes.
+ * Goal: every packed message passes the other end's validator, and every limit can be reached
+ * exactly. Method: pack, lay out as a sender does, run rblk_check_message() over the bytes.
  */
 #include "tests/unit/unit.h"
 
@@ -108,7 +108,7 @@ static void bytes_are_bounded(void **state)
 	assert_int_equal(pack(&limits, sizes, RBLK_BATCH_MAX), 1);
 	limits.message_bytes = 64;
 	assert_int_equal(pack(&limits, sizes, 1), 0);
-	/* The wire's own bound on in-capsule data, whatever the target takes. */
+	/* The protocol's limit on in-capsule data applies, even if the target's limit is higher. */
 	assert_int_equal(pack(&wide, sizes, RBLK_BATCH_MAX), RBLK_CAPSULE_DATA_MAX / 4096);
 }
 
@@ -136,14 +136,14 @@ static void data_in_several_pieces(void **state)
 
 	limits.segments = 5;
 	core_batch_init(&batch, &limits);
-	/* Four of data beside the descriptors' own, and not five. */
+	/* Besides the segment of the descriptors, four of data fit, and not five. */
 	assert_true(core_batch_fits(&batch, 1024, 4));
 	assert_false(core_batch_fits(&batch, 1024, 5));
 	core_batch_add(&batch, &first, 1024, 3);
 	assert_int_equal(batch.segments, 4);
 	assert_true(core_batch_fits(&batch, 1024, 1));
 	assert_false(core_batch_fits(&batch, 1024, 2));
-	/* Without data they are of no account. */
+	/* A command without data needs no segments. */
 	assert_true(core_batch_fits(&batch, 0, 2));
 	core_batch_add(&batch, &second, 1024, 1);
 	assert_int_equal(batch.segments, 5);
@@ -162,7 +162,8 @@ static void open_tells_and_is_told(void **state)
 	core_batch_init(&batch, &wide);
 	core_batch_add(&batch, &first, 1024, 1);
 	core_batch_add(&batch, &open, RBLK_CAPSULE_ALIGN, 1);
-	/* The report's memory is left alone; the payload's place is the argument. */
+	/* The packer does not change the report's segment; it puts the payload's place into the
+	 * argument. */
 	assert_int_equal(rblk_le64(open.segment.address), 0x1000);
 	assert_true(rblk_command_capsule(&open, &offset, &length));
 	assert_int_equal(offset, 1024);

@@ -42,13 +42,13 @@ static void test_written_and_lost(void **state)
 	assert_false(core_durable_opened(&durable, ONE, dirty())); /* nothing changed */
 	assert_true(core_durable_opened(&durable, TWO, dirty()));
 	assert_true(durable.lost);
-	/* Told, and it stays so: until somebody knows. */
+	/* A loss is reported once, and `lost` stays set until it is acknowledged. */
 	assert_false(dirty());
 	assert_false(core_durable_opened(&durable, TWO, dirty()));
 	assert_true(durable.lost);
 	core_durable_acknowledge(&durable);
 	assert_false(durable.lost);
-	/* What is written after it is no older loss. */
+	/* A write after the acknowledgement can be lost again. */
 	core_durable_wrote(&durable, &writer[0]);
 	assert_true(dirty());
 	assert_true(core_durable_opened(&durable, ONE, dirty()));
@@ -62,8 +62,8 @@ static void test_flushed(void **state)
 	begin();
 	core_durable_wrote(&durable, &writer[0]);
 	first = core_durable_flush(&durable);
-	assert_true(dirty());			  /* not before it has succeeded */
-	core_durable_wrote(&durable, &writer[1]); /* behind it: not covered */
+	assert_true(dirty());			  /* only once FLUSH has succeeded */
+	core_durable_wrote(&durable, &writer[1]); /* after the FLUSH began: not covered */
 	second = core_durable_flush(&durable);
 	core_durable_flushed(&durable, first);
 	assert_false(core_durable_dirty(&durable, writer[0]));
@@ -86,7 +86,7 @@ static void test_flushes_overtake(void **state)
 	core_durable_flushed(&durable, second);
 	assert_false(dirty());
 	core_durable_wrote(&durable, &writer[0]);
-	core_durable_flushed(&durable, first); /* older news */
+	core_durable_flushed(&durable, first); /* an older FLUSH: covers less */
 	assert_true(dirty());
 }
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Goal: a login is judged as the specification's section 3 says, row by row, and what it fences is
- * fenced before anything is accepted (F5).
- * Method: each row of that section's table is a row here: what the target knows, what the login
- * says, the verdict; then grants of credits at their limits.
+ * Goal: a login is judged as the specification's section 3 says, row by row, and a login that
+ * fences is accepted only after the fence (F5). Method: each row of that section's table is a row
+ * here: what the target knows, what the login says, the verdict; then grants of credits at their
+ * limits.
  */
 #include "tests/unit/unit.h"
 #include "proto/core/login.h"
@@ -27,7 +27,7 @@ static const struct row {
 	{ "a lower epoch on another queue", true, true, EPOCH - 1, 1, QUEUES, 9, 8,
 	  CORE_LOGIN_REJECT, RBLK_REJECT_STALE_EPOCH, EPOCH },
 	{ "a higher epoch", true, false, EPOCH + 1, 0, QUEUES, 1, 0, CORE_LOGIN_FORGET, 0, 0 },
-	{ "a higher epoch while the old queue lives", true, true, EPOCH + 1, 0, QUEUES, 1, 0,
+	{ "a higher epoch while the old queue is connected", true, true, EPOCH + 1, 0, QUEUES, 1, 0,
 	  CORE_LOGIN_FORGET, 0, 0 },
 	{ "a higher epoch with another number of queues", true, true, EPOCH + 1, 0, 2, 1, 0,
 	  CORE_LOGIN_FORGET, 0, 0 },
@@ -46,7 +46,7 @@ static const struct row {
 	{ "a first login", false, false, 1, 0, QUEUES, 1, 0, CORE_LOGIN_CREATE, 0, 0 },
 	{ "a first login at a second attempt", false, false, 1, 0, QUEUES, 2, 0,
 	  CORE_LOGIN_CREATE, 0, 0 },
-	{ "a reconnection to who has forgotten", false, false, EPOCH, 0, QUEUES, INCARNATION + 1,
+	{ "a reconnection to a target that forgot the session", false, false, EPOCH, 0, QUEUES, INCARNATION + 1,
 	  INCARNATION, CORE_LOGIN_REJECT, RBLK_REJECT_NO_SESSION, 0 },
 	{ "another queue first", false, false, 1, 1, QUEUES, 1, 0, CORE_LOGIN_REJECT,
 	  RBLK_REJECT_NO_SESSION, 0 },
@@ -106,7 +106,7 @@ static void agreed_features(void **state)
 	}
 }
 
-/* What a session's first login has agreed about measuring, its later ones have to agree. */
+/* Later logins of a session must agree to measure, or not, as its first login did. */
 static void measuring_is_the_whole_session_or_nothing(void **state)
 {
 	const struct core_login_limits limits = { .queues_max = 8, .features = RBLK_FEATURE_SCRATCH };
@@ -133,7 +133,7 @@ static void measuring_is_the_whole_session_or_nothing(void **state)
 			assert_int_equal(verdict.action, CORE_LOGIN_FENCE);
 			continue;
 		}
-		/* Before anything is fenced for it. */
+		/* It is refused before anything is fenced. */
 		assert_int_equal(verdict.action, CORE_LOGIN_REJECT);
 		assert_int_equal(verdict.reason, RBLK_REJECT_FEATURES);
 		assert_int_equal(verdict.detail, RBLK_FEATURE_SCRATCH);
@@ -171,9 +171,10 @@ static void credits(void **state)
 	assert_int_equal(grant(64, 32, 0, 1, 100000), 32);
 	assert_int_equal(grant(64, 128, 0, 1, least), RBLK_CREDITS_MIN);
 	assert_int_equal(grant(64, 128, 0, 1, least - 1), 0);
-	/* What the session has already counts. */
+	/* Credits that the session already has count. */
 	assert_int_equal(grant(64, 128, 1000, 1, 1000), RBLK_CREDITS_MIN);
-	/* Whatever is asked, what is granted is there, and within the contract. */
+	/* For every request, the granted credits are available and within the limits of the
+	 * protocol. */
 	for (wanted = RBLK_CREDITS_MIN; wanted <= RBLK_CREDITS_MAX; wanted += 51)
 		for (most = RBLK_CREDITS_MIN; most <= RBLK_CREDITS_MAX; most += 51)
 			for (remaining = 0; remaining < 6000; remaining += 7) {
@@ -189,7 +190,8 @@ static void credits(void **state)
 			}
 }
 
-/* Sixteen queues each that want all they can get; then small ones until the places are used up. */
+/* Sessions of sixteen queues that want as much as they can get; then small ones until all places
+ * are used. */
 static void a_thousand_initiators_get_in_behind_greedy_ones(void **state)
 {
 	u32 left = 10240, places = 1024, held, first = 0;
@@ -233,7 +235,7 @@ static void the_newer_of_two_that_wait_stays(void **state)
 	newer.incarnation = rblk_to_le32(10);
 	assert_rejected(core_login_supersede(&newer, &older), RBLK_REJECT_STALE_INCARNATION, 10);
 	assert_int_equal(core_login_supersede(&older, &newer).action, CORE_LOGIN_WAIT);
-	/* Its incarnation says nothing about one of another epoch. */
+	/* Incarnations of different epochs cannot be compared. */
 	newer.session_epoch = rblk_to_le64(6);
 	newer.incarnation = rblk_to_le32(1);
 	assert_rejected(core_login_supersede(&newer, &older), RBLK_REJECT_STALE_EPOCH, 6);

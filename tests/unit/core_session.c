@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Goal: the initiator's session behaves as the specification's sections 10 and 11 say: what was
- * lost waits for its drain and its fence (F4, F5), other portals are used and used again, a target
- * that forgot gets a new epoch, and once faults stop, nothing waits. Method: single events with the
- * actions that must follow; then thousands of random histories against a small target that judges
- * logins with core_login_judge() and is restarted, cut off and slow.
+ * Goal: the initiator's session behaves as the specification's sections 10 and 11 say: commands of
+ * a lost queue wait for its drain and its fence (F4, F5), other portals are used, and the old ones
+ * when they are back, a target that forgot gets a new epoch, and once faults stop, nothing waits.
+ * Method: single events with the actions that must follow; then thousands of random histories
+ * against a small target that judges logins with core_login_judge() and is restarted, cut off and
+ * slow.
  */
 #include "tests/unit/unit.h"
 #include "proto/core/login.h"
@@ -51,7 +52,7 @@ static void want_none(void)
 	assert_false(core_session_action(&session, &action));
 }
 
-/* Connected, named, all queues LIVE, at time 0. */
+/* Connected and named, all queues LIVE, at time 0. */
 static void live(u16 queues, u16 portals)
 {
 	struct core_action action;
@@ -87,7 +88,7 @@ static void test_lone_queue_comes_back(void **state)
 	want_none();
 	assert_int_equal(session.state, CORE_SESSION_RECOVERING);
 	assert_int_equal(core_session_route(&session, 0), -1);
-	/* It lived for long: at once, but not before it is drained (F4). */
+	/* It was LIVE for long, so it connects again at once, but not before it is drained (F4). */
 	core_session_tick(&session, 20001 * MS);
 	want_none();
 	core_session_drained(&session, 0, 20002 * MS);
@@ -173,7 +174,8 @@ static void test_first_queue_changes_portal(void **state)
 	action = want(CORE_ACTION_CONNECT, 0);
 	assert_int_equal(action.portal, 1);
 	want_none();
-	/* When it has arrived, the other one goes where it was: somebody has to try that portal. */
+	/* When queue 0 is connected at the other portal, queue 1 leaves that one: one queue has
+	 * to try the lost portal. */
 	core_session_accepted(&session, 0, INSTANCE, 5000, 20001 * MS);
 	want(CORE_ACTION_RELEASE, 0);
 	want(CORE_ACTION_LEAVE, 1);
@@ -186,7 +188,7 @@ static void test_first_queue_changes_portal(void **state)
 	core_session_drained(&session, 1, 20002 * MS);
 	action = want(CORE_ACTION_CONNECT, 1);
 	assert_int_equal(action.portal, 0);
-	/* The portal is gone for now; the queue goes on trying it. */
+	/* The portal stays away for now; the queue goes on trying it. */
 	for (u64 now = 20003; now < 60000; now += 50) {
 		core_session_heard(&session, 0, now * MS);
 		core_session_tick(&session, now * MS);
@@ -226,7 +228,7 @@ static void test_target_forgot(void **state)
 	assert_int_equal(action.epoch, 2);
 	assert_int_equal(action.incarnation, 1);
 	assert_int_equal(action.fence, 0);
-	/* Another instance: it is another life of the target. */
+	/* Another instance: the target was started again. */
 	assert_true(core_session_accepted(&session, 0, OTHER, 5000, 20001 * MS));
 	want(CORE_ACTION_CONNECT, 1);
 	want(CORE_ACTION_NAME, 0);
@@ -241,7 +243,8 @@ static void test_target_forgot(void **state)
 	want_none();
 }
 
-/* One queue is told NO_SESSION while another seems to live: the other is asked whether it does. */
+/* One queue gets NO_SESSION while another one is LIVE: the session probes whether that one still
+ * works. */
 static void test_forgotten_but_not_noticed(void **state)
 {
 	(void)state;
@@ -293,14 +296,14 @@ static void test_fail_fast_and_give_up(void **state)
 	core_session_tick(&session, 25000 * MS);
 	want(CORE_ACTION_FAIL_FAST, 0);
 	assert_true(session.failing_fast);
-	/* What was not drained then may be failed now. */
+	/* Commands that were not drained then may fail now. */
 	core_session_drained(&session, 0, 26000 * MS);
 	want(CORE_ACTION_CONNECT, 0);
 	want(CORE_ACTION_FAIL_FAST, 0);
 	core_session_tick(&session, 80000 * MS);
 	want(CORE_ACTION_CLOSE, 0);
 	want(CORE_ACTION_STATE, 0);
-	want_none(); /* nothing fails before all is drained */
+	want_none(); /* no command fails before its queue is drained */
 	assert_int_equal(session.state, CORE_SESSION_FAILED);
 	assert_int_equal(session.failure, CORE_FAILURE_GIVE_UP);
 	core_session_drained(&session, 0, 80001 * MS);
@@ -328,11 +331,13 @@ static void test_nobody_there(void **state)
 	assert_int_equal(session.failure, CORE_FAILURE_UNREACHED);
 }
 
-/* -- how soon ---------------------------------------------------------------------------------- */
+/* -- delays between attempts
+ * ---------------------------------------------------------------------------------- */
 
 /*
- * The lone queue is lost at `lost_ms`, and its target is away for `away_ms`: each attempt is refused at
- * once (`reason`; 0: nobody answers) until then. Returns after how many ms it is accepted, and counts the attempts.
+ * The only queue is lost at `lost_ms`, and its target is away for `away_ms`. Until then each
+ * attempt fails at once (`reason`; 0: no answer). Returns after how many ms the queue is accepted,
+ * and counts the attempts.
  */
 static u64 pause_ms(u64 lost_ms, u64 away_ms, u16 reason, unsigned int *attempts)
 {
@@ -382,12 +387,14 @@ static void test_pause_is_the_targets(void **state)
 			assert_true(pause >= away[i]);
 			assert_true(pause <= away[i] + away[i] * 5 / 12 + 125);
 			assert_true(attempts <= 24);
-			/* At once, after 75 to 125 ms, and so on. */
+			/* The first attempt is made at once, the second after 75 to 125 ms, and
+			 * so on. */
 			if (!away[i])
 				assert_int_equal(attempts, 1);
 			if (away[i] == 10)
 				assert_true(attempts == 2 && pause >= 75 && pause <= 125);
-			/* It had announced that it goes: for ten seconds it is tried as often as at first. */
+			/* The target had announced that it stops: for ten seconds the delay does
+			 * not grow. */
 			live(1, 1);
 			session.queue[0].backoff.random = random * 2654435761u;
 			core_session_leaves(&session);
@@ -402,7 +409,7 @@ static void test_pause_is_the_targets(void **state)
 	}
 }
 
-/* While it says that it drains, and for ten seconds more. */
+/* The delay does not grow while the target answers that it drains, and for ten seconds more. */
 static void test_pause_of_a_target_that_drains(void **state)
 {
 	unsigned int attempts = 0;
@@ -413,14 +420,15 @@ static void test_pause_of_a_target_that_drains(void **state)
 	pause = pause_ms(20000, 30000, RBLK_REJECT_DRAINING, &attempts);
 	assert_true(pause <= 30125);
 	assert_true(attempts >= 30000 / 125 && attempts <= 2 + 30000 / 75);
-	/* Another refusal for want of room is none of these. */
+	/* After a refusal for lack of resources the delay grows. */
 	live(1, 1);
 	attempts = 0;
 	pause_ms(20000, 30000, RBLK_REJECT_NO_RESOURCES, &attempts);
 	assert_true(attempts <= 24);
 }
 
-/* Delays do not add up over restarts that follow each other closely: it served in between. */
+/* Delays do not add up over restarts that follow each other closely, because the target served
+ * in between. */
 static void test_pauses_do_not_add_up(void **state)
 {
 	u64 now = 20000, pause;
@@ -437,7 +445,7 @@ static void test_pauses_do_not_add_up(void **state)
 	}
 }
 
-/* They do where it accepts and then goes without a word, or does not take the session. */
+/* They do if the target accepts and then closes without serving the session. */
 static void test_what_comes_to_nothing_is_tried_less_and_less(void **state)
 {
 	struct core_action action;
@@ -463,7 +471,7 @@ static void test_what_comes_to_nothing_is_tried_less_and_less(void **state)
 					continue;
 				accepted++;
 				assert_true(core_session_accepted(&session, 0, INSTANCE, 5000, now_ns));
-				if (!named) /* an answer to IDENTIFY, and then none to OPEN */
+				if (!named) /* it answers IDENTIFY, but not OPEN */
 					core_session_heard(&session, 0, now_ns + MS);
 				core_session_lost(&session, 0, now_ns + 2 * MS);
 			}
@@ -477,8 +485,8 @@ static void test_what_comes_to_nothing_is_tried_less_and_less(void **state)
 static const struct refusal {
 	u16 reason;
 	u32 detail;
-	bool in_new; /* ends a session that is NEW */
-	bool later;  /* ends one that has lived */
+	bool in_new; /* fails a session that is NEW */
+	bool later;  /* fails one that was connected before */
 } refusals[] = {
 	{RBLK_REJECT_MALFORMED, 0, true, false},
 	{RBLK_REJECT_VERSION, 2, true, false},
@@ -559,7 +567,7 @@ static void test_stop(void **state)
 #define QUEUES 4
 #define PORTALS 3
 
-/* A target, as far as the session sees one, and what is on its way. */
+/* A target as the session sees it, and what is in flight. */
 static struct world {
 	u64 now_ns;
 	u32 random;
@@ -572,9 +580,9 @@ static struct world {
 	u32 known[QUEUES]; /* highest incarnation accepted or fenced */
 	u32 live[QUEUES];  /* the incarnation that is connected; 0: none */
 	u64 live_epoch[QUEUES];
-	bool carries[QUEUES]; /* it has had commands */
+	bool carries[QUEUES]; /* it carried commands */
 	u64 busy_ns[QUEUES];  /* storage of an ended incarnation is busy until then (F5) */
-	struct core_action login[QUEUES]; /* that waits for its answer */
+	struct core_action login[QUEUES]; /* the login that waits for an answer */
 	bool login_waits[QUEUES];
 	struct core_action fence[QUEUES];
 	bool fence_waits[QUEUES];
@@ -613,7 +621,7 @@ static void restart_target(void)
 {
 	for (u16 i = 0; i < QUEUES; i++) {
 		world.live[i] = 0;
-		world.busy_ns[i] = 0; /* F6: the lock was waited for */
+		world.busy_ns[i] = 0; /* F6: the new daemon waited for the lock */
 		world.known[i] = 0;
 		world.login_waits[i] = false;
 		world.fence_waits[i] = false;
@@ -723,7 +731,7 @@ static void answer_fence(u16 queue)
 	core_session_fenced(&session, queue, !fault(5), world.now_ns);
 }
 
-/* F5: what the target still had of it has ended when it is sent again. */
+/* F5: the target's I/O for the command has ended when it is sent again. */
 static void released(const struct core_action *action)
 {
 	u16 queue = action->queue;
@@ -798,7 +806,7 @@ static void do_actions(void)
 		act(&action);
 }
 
-/* Only then may a target forget a session. */
+/* Nothing is connected or busy. Only then may a target forget a session. */
 static bool idle(void)
 {
 	for (u16 i = 0; i < QUEUES; i++)
@@ -848,7 +856,7 @@ static void one_turn(void)
 			world.flying[i] = true;
 			world.carries[i] = true;
 		}
-		/* The transport says so, or nothing does and silence has to. */
+		/* A lost queue is reported by the transport, or found by the keep-alive. */
 		if (session.queue[i].state == CORE_QUEUE_LIVE) {
 			if (reached)
 				core_session_heard(&session, i, world.now_ns);
@@ -929,7 +937,7 @@ static void test_histories(void **state)
 		renewed += world.renewed;
 		fenced += world.fenced;
 	}
-	/* The histories are worth something. */
+	/* The histories reached what they should test. */
 	assert_true(released > 2000 && renewed > 200 && fenced > 1000);
 }
 

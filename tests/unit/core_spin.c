@@ -57,12 +57,12 @@ static void long_gaps_are_slept_through(void **state)
 	core_spin_init(&spin, MAX_NS);
 	gaps(&spin, &now, 10000000, 100);
 	assert_true(spins_for(&spin, &now) <= 1000);
-	/* And a busy time is found again. */
+	/* And it adapts to a busy time again. */
 	gaps(&spin, &now, 5000, 100);
 	assert_true(spins_for(&spin, &now) > 5000);
 }
 
-/* A turn without work, and the next look comes only when another thread's slice is over. */
+/* A turn without work; the next turn comes only when another thread's time slice is over. */
 static void lose_processor(struct core_spin *spin, u64 *now)
 {
 	core_spin_turn(spin, *now += 1000, 1);
@@ -70,7 +70,7 @@ static void lose_processor(struct core_spin *spin, u64 *now)
 	*now += 3000000;
 }
 
-/* How long from `now` on every turn without work wants to sleep. */
+/* For how long from `now` on every turn without work wants to sleep. */
 static u64 sleeps_for(struct core_spin *spin, u64 *now)
 {
 	u64 begin = *now;
@@ -94,7 +94,7 @@ static void a_crowded_processor_is_left(void **state)
 	core_spin_init(&spin, MAX_NS);
 	gaps(&spin, &now, 10000, 100);
 	lose_processor(&spin, &now);
-	/* Whether or not there was work when it came back. */
+	/* Also if there was work when the thread ran again. */
 	core_spin_turn(&spin, now, 1);
 	first = sleeps_for(&spin, &now);
 	assert_true(first >= 9000000);
@@ -103,7 +103,7 @@ static void a_crowded_processor_is_left(void **state)
 	assert_true(core_spin_turn(&spin, now, 0));
 	second = sleeps_for(&spin, &now);
 	assert_true(second >= 2 * first - 2000000);
-	/* A long time undisturbed, and it begins from the start again. */
+	/* After a long time without other threads, it begins from the start again. */
 	gaps(&spin, &now, 10000, 10000);
 	lose_processor(&spin, &now);
 	core_spin_turn(&spin, now, 1);

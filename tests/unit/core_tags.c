@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Goal: the initiator's account of tags is right: no tag twice, reserved ones apart from credits,
- * sequence numbers in the order of sending, and every answer that does not fit is told from one
- * that does. Method: direct calls, and a long random run against a model.
+ * Goal: the initiator's accounting of tags is right: no tag twice, reserved tags apart from
+ * credits, sequence numbers in the order of sending, and every answer that fits no command is
+ * detected. Method: direct calls, and a long random run against a model.
  */
 #include "tests/unit/unit.h"
 
@@ -47,7 +47,7 @@ static void credits_are_as_many_as_granted(void **state)
 	}
 	assert_int_equal(core_tags_take(&f->tags, false), -EAGAIN);
 	assert_int_equal(f->tags.taken_io, CREDITS);
-	/* The reserve is untouched by that. */
+	/* The reserved tags are still free. */
 	for (int i = 0; i < RBLK_RESERVED_TAGS; i++) {
 		int tag = core_tags_take(&f->tags, true);
 
@@ -74,7 +74,7 @@ static void sequence_follows_the_order_of_sending(void **state)
 	assert_int_equal(core_tags_send(&f->tags, first), 1);
 	assert_int_equal(f->tags.sent, 2);
 	assert_int_equal(core_tags_answer(&f->tags, second, 0), CORE_TAGS_OK);
-	/* Sent again after BUSY, it is another command to the target. */
+	/* Sent again after BUSY, it is a new command to the target. */
 	core_tags_retake(&f->tags, second);
 	assert_int_equal(core_tags_send(&f->tags, second), 2);
 	assert_int_equal(core_tags_answer(&f->tags, second, 2), CORE_TAGS_OK);

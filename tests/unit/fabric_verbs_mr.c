@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Goal: a registration that is carried out on another thread gives each device its keys, whatever devices come and go
- * meanwhile; one that a device refuses leaves nothing behind; all is undone once. Method: the verbs fabric's functions
- * on devices of the test's own, with ibv_reg_mr() and ibv_dereg_mr() linked in the place of libibverbs'.
+ * Goal: a registration on another thread gives each device its keys, even if devices come and go
+ * meanwhile; one that a device refuses leaves nothing behind; each registration is undone once.
+ * Method: the verbs fabric's functions on devices that the test makes, with ibv_reg_mr() and
+ * ibv_dereg_mr() of the test instead of those of libibverbs.
  */
 #include "proto/fabric/fabric_verbs.h"
 #include "tests/unit/unit.h"
@@ -17,7 +18,7 @@
 static struct verbs_fab fab;
 static struct verbs_device devices[DEVICES];
 static struct ibv_pd domains[DEVICES];
-static unsigned int registered; /* that are not deregistered */
+static unsigned int registered; /* not deregistered yet */
 static const struct ibv_pd *refuses;
 static char memory[4096];
 
@@ -71,7 +72,7 @@ static int setup(void **state)
 		devices[i].head.fab = &fab.head;
 		devices[i].head.index = i;
 		devices[i].pd = &domains[i];
-		/* One that is gone is kept, because its owner has not been told yet. */
+		/* A device that is gone stays, because its owner has not been told yet. */
 		devices[i].gone_pending = true;
 		snprintf(devices[i].head.name, sizeof(devices[i].head.name), "dev%u", i);
 		fab.devices[i] = &devices[i];
@@ -111,7 +112,7 @@ static void keys_are_there_at_the_end(void **state)
 	verbs_mr_work(mr);
 	assert_int_equal(registered, 2);
 	assert_int_equal(mr->lkey[0], 0);
-	/* A device that has come into use meanwhile. */
+	/* A device that came into use meanwhile. */
 	fab.device_count = 3;
 	assert_int_equal(verbs_mr_end(mr), 0);
 	expect_jobs(0, 0, 0);
@@ -142,7 +143,7 @@ static void what_is_refused_leaves_nothing(void **state)
 	expect_jobs(0, 0, 0);
 }
 
-/* Its refusal is not the others' matter, and it is held until the work has ended. */
+/* Its failure does not affect the others, and it is kept until the work has ended. */
 static void a_device_may_go_meanwhile(void **state)
 {
 	struct fab_mr *mr = begin();
@@ -151,12 +152,12 @@ static void a_device_may_go_meanwhile(void **state)
 	refuses = &domains[0];
 	verbs_mr_work(mr);
 	expect_jobs(1, 1, 0);
-	/* The thread of the fab, to which verbs_mr_end() belongs, registers nothing that was to be done. */
+	/* The fab's thread, which calls verbs_mr_end(), does not register what the work did not. */
 	assert_int_equal(registered, 1);
 	assert_int_equal(verbs_mr_end(mr), 0);
 	assert_int_equal(mr->lkey[0], 0);
 	assert_int_equal(mr->lkey[1], 0x101);
-	/* Another one has its place. */
+	/* Another device has its place. */
 	devices[2].head.index = 0;
 	fab.devices[0] = &devices[2];
 	retire(mr);

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # Goal: every header compiles alone. Method: each one as the only line of a source file, with the
-# project's own warnings. Expects CC in the environment and the project's folder as the
-# argument. The kernel module's own headers are for the kernel's build to check.
+# project's own warnings. Expects CC in the environment and the project's folder as the argument.
+# The kernel's build checks the kernel module's own headers.
 set -euo pipefail
 
 cd "$1"

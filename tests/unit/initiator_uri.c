@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Goal: every form of URI is taken apart rightly and every mistake is named. Method: tables.
+ * Goal: every form of URI is parsed correctly, and every mistake gets its message. Method: tables.
  */
 #include "tests/unit/unit.h"
 

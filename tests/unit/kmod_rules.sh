@@ -1,14 +1,13 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# Goal: rules of the kernel module that no run of it shows. Nothing is logged under a spinlock: a slow console would hold
-# interrupts off. mr_valid is stored with release and read with acquire. The connection manager's private data, which
-# lies at any address, is looked at in a copy only. Method: read the sources; each rule is first shown to find
-# a breach.
-# Expects the project's folder as the argument.
+# Goal: rules of the kernel module that no test run can check. Nothing is logged under a spinlock: a slow console
+# would keep interrupts off. mr_valid is stored with release and read with acquire. The connection manager's private
+# data may be unaligned, so the code reads a copy only. Method: read the sources; each rule must first find an example
+# of a violation. Expects the project's folder as the argument.
 set -euo pipefail
 cd "$1/kmod"
 
-# From a line that takes a spinlock to the next that gives one back.
+# From a line that takes a spinlock to the next that releases one.
 logged_under_lock() {
 	awk '
 	/^}/ { held = 0 }
@@ -19,18 +18,18 @@ logged_under_lock() {
 	/spin_unlock(_irq|_irqrestore|_bh)?\(/ { held = 0 }' "$@"
 }
 
-# But for the declaration, and the reset of a region that nobody else knows yet.
+# Except the declaration, and the reset of a region that nothing else uses yet.
 plain_mr_valid() {
 	grep -HnE '\bmr_valid\b' "$@" |
 		grep -vE 'smp_(store_release|load_acquire)\(|bool mr_valid;|mr_valid = false; /\* until it is sent \*/' || true
 }
 
-# What a cast of the event's pointer, or its use without rblk_connect_private(), looks like.
+# Matches a cast of the event's pointer, or its use without rblk_connect_private().
 private_data_in_place() {
 	grep -HnE '= *\(.*\*\) *(data|.*private_data)\b|rblk_check_(accept|reject)\((data|.*private_data)' "$@" || true
 }
 
-# rule NAME BREACH: it finds BREACH, and nothing in the module.
+# rule NAME BREACH: the rule finds BREACH, and nothing in the module.
 failed=0
 breach=$(mktemp --suffix .c)
 trap 'rm -f "$breach"' EXIT

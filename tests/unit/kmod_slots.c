@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Goal: a slot of the kernel module is as large as it was asked for, also where a page is larger; no two
- * slots share memory or a place in a region. Method: the arithmetic of kmod/slots.h for machines with
- * pages of 4, 16 and 64 KiB.
+ * Goal: a slot of the kernel module has the size that was asked for, also if a page is larger; no
+ * two slots share memory or a place in a region. Method: the arithmetic of kmod/slots.h for
+ * machines with pages of 4, 16 and 64 KiB.
  */
 #include "tests/unit/unit.h"
 
@@ -35,7 +35,7 @@ static void check_layout(u32 page, u32 size, u32 units, u32 tags)
 	for (u32 tag = 0; tag < tags; tag++) {
 		u32 place = rblk_slots_chunk(&s, tag) * s.chunk_bytes + rblk_slots_offset(&s, tag);
 
-		assert_int_equal(place, tag * size); /* one behind the other: none overlaps */
+		assert_int_equal(place, tag * size); /* one after the other: none overlaps */
 		assert_true(rblk_slots_chunk(&s, tag) < s.chunks);
 		assert_true(rblk_slots_offset(&s, tag) + size <= s.chunk_bytes);
 		assert_true(rblk_slots_mr(&s, tag) < s.mrs);

@@ -1,10 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# Goal: the tree is a house of rooms with floors. Method: read the #include lines of all sources. An
-# include runs to the same room or to one that rooms.list allows; and the files of one room need
-# each other in one direction, but for the circles that rooms.list names with a reason. A circle
-# that is listed and no longer there fails too; a room that may include all (tests) may have any. A .c and the .h of the same name are one file here.
-# Expects the project's folder as the argument; with a second one, that list instead of rooms.list.
+# Goal: folders are rooms, and includes go down only. Method: read the #include lines of all sources. A file may
+# include files of its own room and of rooms that rooms.list allows. Inside a room, includes form no circle, except
+# the circles that rooms.list names with a reason. A listed circle that no longer exists is an error, too; a room that
+# may include all (tests) may have any. A .c and the .h of the same name are one file here. Expects the project's
+# folder as the argument; with a second one, that list instead of rooms.list.
 set -euo pipefail
 
 list=$(realpath -e "${2:-$(dirname "$0")/rooms.list}")
@@ -15,7 +15,7 @@ find proto target initiator kmod tests \( -name build -o -name .git \) -prune -o
 	awk -v list="$list" '
 	function folder(path) { return sub(/\/[^\/]*$/, "", path) ? path : "." }
 	function stem(path) { gsub(/.*\/|\.[ch]$/, "", path); return path }
-	# The longest room in the list that the file lies in.
+	# The room of the file: the longest path in the list that contains it.
 	function room_of(path,  at) {
 		for (at = folder(path); at != "." && !(at in floors); at = folder(at)) ;
 		return at
@@ -83,7 +83,7 @@ find proto target initiator kmod tests \( -name build -o -name .git \) -prune -o
 				if (!((room ": " text) in circle)) fail("a circle that rooms.list does not name: " room ": " text)
 			}
 		}
-		for (key in circle) if (!(key in found)) fail("rooms.list names a circle that is not there: " key)
+		for (key in circle) if (!(key in found)) fail("rooms.list names a circle that does not exist: " key)
 		count = 0
 		for (key in found) count++
 		print includes " includes, " count " circles"

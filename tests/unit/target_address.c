@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Goal: an address to listen on is understood in all its forms, is written back so that it is
- * understood again, and stands for the right socket addresses. Method: texts against the struct.
+ * Goal: an address to listen on is parsed in all its forms, is printed in a form that parses again,
+ * and gives the right socket addresses. Method: texts against the struct.
  */
 #include <arpa/inet.h>
 #include <netinet/in.h>

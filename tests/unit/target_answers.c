@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Goal: a session's reply cache (F8): a number is done once, a retry gets the same answer, and what
- * breaks the rules of numbers is refused. Method: numbers in every order that the specification
- * speaks of.
+ * Goal: a session's reply cache (F8): an operation number is done once, a retry gets the same
+ * answer, and a number that breaks the rules is refused. Method: numbers in every order that the
+ * specification mentions.
  */
 #include "tests/unit/unit.h"
 #include "target/io/answers.h"
@@ -31,7 +31,7 @@ static void a_retry_gets_the_answer_and_nothing_is_done_again(void **state)
 	for (uint64_t n = 1; n <= MANY; n++)
 		do_one(&answers, n);
 	for (uint64_t n = 1; n <= MANY; n++) {
-		/* As often as it is asked. */
+		/* Every retry gets the answer. */
 		for (int i = 0; i < 2; i++) {
 			assert_int_equal(tgt_answers_begin(&answers, n, true, &answer),
 					 TGT_OPERATION_KNOWN);
@@ -62,7 +62,7 @@ static void what_is_under_way_is_not_done_beside_itself(void **state)
 	assert_int_equal(begin(&answers, 5, false), TGT_OPERATION_NEW);
 	assert_int_equal(begin(&answers, 5, false), TGT_OPERATION_INVALID);
 	assert_int_equal(begin(&answers, 5, true), TGT_OPERATION_INVALID);
-	/* Nor does the one that would take its place drive it out. */
+	/* A number that needs the same place does not replace it, either. */
 	assert_int_equal(begin(&answers, 5 + MANY, false), TGT_OPERATION_INVALID);
 	assert_int_equal(begin(&answers, 5 + MANY, true), TGT_OPERATION_INVALID);
 	tgt_answers_end(&answers, 5, RBLK_OK, 0);
@@ -79,7 +79,7 @@ static void what_was_not_done_may_come_again(void **state)
 		tgt_answers_forget(&answers, 1);
 	}
 	do_one(&answers, 1);
-	/* The place was another's before: that one does not come back. */
+	/* Another number had the place before; its answer does not come back. */
 	assert_int_equal(begin(&answers, 1 + MANY, false), TGT_OPERATION_NEW);
 	tgt_answers_forget(&answers, 1 + MANY);
 	assert_int_equal(begin(&answers, 1, true), TGT_OPERATION_INVALID);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Goal: whoever holds a claim is alone in its range: writes and claims that overlap wait, in the
- * order in which they came, on any reactor; others do not wait; nothing is left waiting. Method: two
- * ports with rings of their own, stepped by one thread; then two threads that increment a plain
- * counter under claims.
+ * Goal: a claim excludes others from its range: writes and claims that overlap wait, in the order
+ * in which they came, on any reactor; others do not wait; nothing waits for ever. Method: two
+ * ports, each with a ring, stepped by one thread; then two threads that increment a plain counter
+ * under claims.
  */
 #include "tests/unit/unit.h"
 
@@ -16,7 +16,7 @@
 #define PORTS 2
 
 struct claimant {
-	struct tgt_claim claim; /* first: leads back here */
+	struct tgt_claim claim; /* first member: a cast leads back here */
 	unsigned int granted;
 };
 
@@ -50,7 +50,7 @@ static int setup(void **state)
 	return 0;
 }
 
-/* What was posted is looked at; also what that posts. */
+/* Handles all posted messages, and those that these post. */
 static void settle(void)
 {
 	for (int i = 0; i < 4 * PORTS; i++)
@@ -77,7 +77,7 @@ static int claim(int port, struct claimant *claimant, uint64_t offset, uint64_t 
 	return tgt_claim_begin(&ports[port], &claimant->claim, offset, bytes);
 }
 
-/* Held, now or when all ports have looked. */
+/* True: the claim is held, now or after all ports have handled their messages. */
 static bool held(int port, struct claimant *claimant, uint64_t offset, uint64_t bytes)
 {
 	int status = claim(port, claimant, offset, bytes);
@@ -133,7 +133,7 @@ static void a_write_waits_for_the_claims_before_it(void **state)
 		unblocked = 0;
 		assert_true(held(0, &one, 0, 4096));
 		assert_false(tgt_write_begin(&ports[port], &write, 2048, 4096));
-		/* What cannot wait begins only where there is no claim at all. */
+		/* A write that cannot wait begins only if there is no claim at all. */
 		assert_false(tgt_write_begin_now(&ports[port], &direct, 1 << 20, 512));
 		settle();
 		assert_int_equal(unblocked, 0);
@@ -147,7 +147,7 @@ static void a_write_waits_for_the_claims_before_it(void **state)
 	}
 }
 
-/* Neither claims nor writes keep the other out for ever. */
+/* Neither claims nor writes starve the other. */
 static void they_take_turns_in_the_order_in_which_they_came(void **state)
 {
 	struct claimant first, second, third;
@@ -224,7 +224,7 @@ static void claims_are_bounded(void **state)
 
 #define ROUNDS 5000
 
-static unsigned int counter; /* by whoever holds the range; not atomic */
+static unsigned int counter; /* changed by the holder of the range; not atomic */
 static _Atomic unsigned int claiming; /* threads that are not done */
 
 static void serve(int port)
@@ -233,7 +233,7 @@ static void serve(int port)
 		tgt_ring_wait(rings[port], 10);
 }
 
-/* Under a claim each. Then it goes on to answer the other's claims. */
+/* Each increment under a claim. Then the thread goes on answering the other's claims. */
 static void *increment(void *arg)
 {
 	int port = (int)(intptr_t)arg;

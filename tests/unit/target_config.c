@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Goal: a configuration file is read whole or refused with file, line and what was meant.
- * Method: small files in a directory of our own, against the struct or the exact message.
+ * Goal: a configuration file is read whole, or refused with file, line and a suggestion. Method:
+ * small files in a directory of the test, against the struct or the exact message.
  */
 #include <sys/stat.h>
 #include "target/control/config.h"
@@ -125,7 +125,7 @@ static void long_line_is_refused(void **state)
 	memset(text + strlen(text), 'x', 300);
 	assert_int_equal(load(text, &config, error), -EINVAL);
 	assert_string_equal(error, "rblkd.conf:2: line longer than 198 characters");
-	/* The longest that is taken is taken whole. */
+	/* The longest allowed line is read whole. */
 	memset(text, 0, sizeof(text));
 	strcpy(text, "[volume a]\npath = /");
 	memset(text + strlen(text), 'x', 198 - strlen("path = /"));

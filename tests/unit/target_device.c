@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Goal: no credit is granted for a receive buffer that the device has not taken (C5); a device that
- * was removed is let go of after its last connection, of whatever kind; and the memory for reply
- * rings lasts for every connection, whatever the first ones took. Method: a device by hand, on a
- * fabric that refuses to take receives when it is told to.
+ * Goal: no credit is granted for a receive buffer that is not posted to the device (C5); a removed
+ * device is released after its last connection, of any kind; and the memory for reply rings is
+ * enough for every connection, however much the first ones took. Method: a device made by the test,
+ * on a fabric that refuses receives when it is told to.
  */
 #include "tests/unit/unit.h"
 #include <errno.h>
@@ -113,11 +113,11 @@ static void what_is_not_posted_stands_behind_no_credit(void **state)
 	seen.refuse = true;
 	device = device_get();
 	assert_int_equal(remaining(device, 8), 0);
-	/* And no more memory was taken for what the device does not take. */
+	/* No more memory was allocated for receives that the device refuses. */
 	assert_int_equal(device->receives.count, TGT_RECEIVES_CHUNK);
 	tgt_work_post(&rig->reactor.turn);
 	assert_int_equal(seen.posted, 0);
-	/* Tried again in each turn, and with each login. */
+	/* The target tries again in each turn, and with each login. */
 	seen.refuse = false;
 	tgt_work_post(&rig->reactor.turn);
 	assert_int_equal(seen.posted, TGT_RECEIVES_CHUNK);
@@ -139,7 +139,7 @@ static void a_login_posts_what_an_earlier_one_could_not(void **state)
 	assert_int_equal(seen.posted, TGT_RECEIVES_CHUNK);
 }
 
-/* A connection that measures has no promises. */
+/* A measuring connection has no promised receives. */
 static void a_device_goes_after_its_last_connection(void **state)
 {
 	struct tgt_device *device = device_get();
@@ -156,7 +156,7 @@ static void a_device_goes_after_its_last_connection(void **state)
 	assert_false(rig->reactor.retire);
 }
 
-/* Two devices' worth of greedy connections, and memory for the rings of one (reactor_create.c). */
+/* Greedy connections for two devices, and memory for the rings of one (reactor_create.c). */
 static void every_connection_has_a_reply_ring(void **state)
 {
 	enum { QUEUES = 64, PAGES = QUEUES + 1024 * 128 / TGT_POOL_PAGE };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Goal: the target's digest is standard CRC-32C, and may be taken in pieces. Method: the known
+ * Goal: the target's digest is standard CRC-32C, and can be computed in pieces. Method: the known
  * values of RFC 3720 (appendix B.4) and of the check string.
  */
 #include "tests/unit/unit.h"

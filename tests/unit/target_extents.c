@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Goal: what is called a hole is one to its last byte, whatever the file system answers; lists are
- * bounded and go on where they ended; and the answers of a store's worker find their way to the
- * ring that waits for them. Method: a seek of our own over a map of the file, a real file, and
- * threads that post at the same time.
+ * Goal: a range reported as a hole is one up to its last byte, whatever the file system answers;
+ * lists are bounded and continue where they ended; and a store's worker delivers its answers to the
+ * ring that waits for them. Method: the test's own seek function over a map of the file, a real
+ * file, and threads that post at the same time.
  */
 #include <pthread.h>
 #include <semaphore.h>
@@ -13,7 +13,7 @@
 
 /* -- the walk ---------------------------------------------------------------------------------- */
 
-/* A file as its file system knows it: one character for each 512 bytes, '#' is data. */
+/* A file as its file system describes it: one character for each 512 bytes, '#' is data. */
 static const char *map;
 static unsigned int asked;
 static int seek_error;
@@ -80,7 +80,7 @@ static void holes_shrink_to_whole_units(void **state)
 	/*     0       8       16      24 */
 	map = "...........#........#...........";
 	assert_string_equal(found(0, 32, 4096, 64, 0), "h8 d16 h8");
-	/* No hole of a whole unit: one piece of data, not two that touch. */
+	/* No hole is a whole unit: the result is one piece of data, not two adjacent ones. */
 	map = "#......#.......##......#";
 	assert_string_equal(found(0, 24, 4096, 64, 0), "d24");
 }
@@ -91,7 +91,8 @@ static void lists_are_bounded(void **state)
 	assert_string_equal(found(0, 16, 512, 3, 0), "d1 h1 d1");
 	assert_string_equal(found(3, 13, 512, 3, 0), "h1 d1 h1");
 	assert_string_equal(found(15, 1, 512, 3, 0), "h1");
-	/* So are the questions, where no list comes of them; and one piece is known at least. */
+	/* The number of seeks is bounded too, if they find little; and the list has at least one
+	 * piece. */
 	map = "#.......#.......#.......#.......#.......#.......#.......#.......";
 	assert_string_equal(found(0, 64, 4096, 1, 0), "d32");
 	assert_true(asked <= 8);
@@ -103,7 +104,7 @@ static void beyond_the_end_is_data(void **state)
 	assert_string_equal(found(0, 16, 512, 64, 0), "h2 d2 h4 d8");
 	assert_string_equal(found(8, 4, 512, 64, 0), "d4");
 	assert_string_equal(found(12, 4, 512, 64, 0), "d4");
-	/* A last unit that is not whole, too. */
+	/* Also with a last unit that is not whole. */
 	assert_string_equal(found(0, 16, 4096, 64, 0), "d16");
 	map = "....";
 	assert_string_equal(found(0, 16, 4096, 64, 0), "d16");
@@ -117,7 +118,7 @@ static void errors_are_told(void **state)
 	seek_error = 0;
 }
 
-/* Between the two questions the data is punched, so that it begins and ends at one place. */
+/* Between the two seeks the data is punched out, so that it begins and ends at the same place. */
 static off_t punched_seek(int fd, off_t offset, int whence)
 {
 	return offset;
@@ -167,7 +168,8 @@ static void a_sparse_file(void **state)
 		assert_int_equal(rig_do(&rig, &one), 0);
 		assert_int_equal(tgt_ring_inflight(rig.ring), 0);
 		assert_true(list[0].hole);
-		/* File systems allocate more than a block, and none moves what was written. */
+		/* File systems may allocate more than one block, but written data stays in its
+		 * place. */
 		assert_true(list[0].bytes && list[0].bytes <= 4 << 20);
 		assert_false(list[1].hole);
 		assert_true(list[0].bytes + list[1].bytes > 4 << 20);
@@ -181,7 +183,7 @@ static void a_sparse_file(void **state)
 /* -- the worker -------------------------------------------------------------------------------- */
 
 struct job {
-	struct tgt_job job; /* first */
+	struct tgt_job job; /* first member */
 	sem_t *hold;
 	int number;
 	int result, ends;
@@ -226,8 +228,9 @@ static void the_queue_is_bounded_and_in_order(void **state)
 	for (unsigned int i = 0; i < TGT_WORKER_JOBS_MAX; i++) {
 		sem_post(&hold);
 		while (!jobs[i].ends) {
-			/* Asleep until it is woken: a wake that is lost is the test's time limit.
-			 */
+			/* Sleeps until it is woken: after a lost wakeup the test runs into its
+			 * time limit.
+			 * */
 			assert_int_equal(tgt_ring_wait(ring, -1), 0);
 			tgt_ring_reap(ring, 64);
 		}
@@ -243,7 +246,7 @@ static void the_queue_is_bounded_and_in_order(void **state)
 #define WORKERS 4
 #define ROUNDS 500
 
-/* Several workers post to one ring, which sleeps whenever it has found nothing. */
+/* Several workers post to one ring, whose owner sleeps whenever it has found nothing. */
 static void no_wake_is_lost(void **state)
 {
 	static struct job jobs[WORKERS][16];
@@ -271,7 +274,7 @@ static void no_wake_is_lost(void **state)
 		while (left) {
 			unsigned int got = tgt_ring_reap(ring, 64);
 
-			/* A watch's own completion is counted as well. */
+			/* The completion of a watch counts as well. */
 			left = tgt_ring_inflight(ring);
 			if (!got && left)
 				assert_int_equal(tgt_ring_wait(ring, -1), 0);

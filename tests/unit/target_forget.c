@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Goal: what F9 remembers is forgotten with the last port, but not what fails on a reactor that opens the volume at
- * that moment. Method: a store whose FLUSH fails, and tgt_sync_forget() stopped in its place while another thread
- * opens and flushes.
+ * Goal: the failure of F9 is forgotten with the last port, but not a new one on a reactor that
+ * opens the volume at that moment. Method: a store whose FLUSH fails, and tgt_sync_forget()
+ * wrapped, so that it waits while another thread opens and flushes.
  */
 #include "target/store/submit.h"
 #include "tests/unit/target_rig.h"
@@ -70,7 +70,7 @@ void __wrap_tgt_sync_forget(struct tgt_volume *of)
 	if (armed) {
 		armed = false;
 		assert_int_equal(pthread_create(&opener, NULL, open_and_fail, NULL), 0);
-		/* It may be kept out until this has ended: so it is not waited for long. */
+		/* The other thread may be blocked until this call ends, so the wait is short. */
 		for (int i = 0; i < 200 && !atomic_load(&has_failed); i++)
 			nanosleep(&pause, NULL);
 	}

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Goal: the listener listens on what it is told to, whatever the machine lacks, and again when it was gone. Method: a fabric of
- * the test's own, which refuses what the test says, and whose time is the test's.
+ * Goal: the listener listens where it is told to, even if the machine lacks a protocol, and listens
+ * again when a device is back. Method: a fabric of the test, which refuses what the test says, with
+ * the test's clock.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -122,7 +123,7 @@ static int listen_on(const char *text, struct tgt_listener **listener, char *err
 	return tgt_listener_create(&config, reactors, listener, error);
 }
 
-/* The one reactor there is, as far as the listener needs it. */
+/* The only reactor, as far as the listener needs one. */
 void __wrap_tgt_reactor_check_devices(struct tgt_reactor *reactor);
 void __wrap_tgt_reactor_check_devices(struct tgt_reactor *reactor)
 {
@@ -166,7 +167,7 @@ static void a_port_in_use_is_not_asked_for_twice(void **state)
 	assert_int_equal(fake.attempts, 1);
 }
 
-/* The device goes and comes; the port that the kernel chose stays. */
+/* The device is removed and added again; the port that the kernel chose stays. */
 static void a_device_that_comes_back_is_listened_on(void **state)
 {
 	const struct timespec pause = {.tv_nsec = 10000000};
@@ -198,7 +199,7 @@ static void a_device_that_comes_back_is_listened_on(void **state)
 
 /* -- names ------------------------------------------------------------------------------------- */
 
-/* Linked in the place of getaddrinfo(): what the name stands for, the next time it is asked. */
+/* Linked instead of getaddrinfo(): the address of the name the next time that it is resolved. */
 static const char *resolves_to = "10.0.0.1";
 static unsigned int resolved;
 
@@ -227,8 +228,8 @@ void __wrap_freeaddrinfo(struct addrinfo *list)
 }
 
 /*
- * The resolver may take long, and the control thread has no time for that once it serves: the address of the start
- * stays, whatever the name stands for when the device is back.
+ * The resolver may take long, and the control thread must not wait once it serves. So the address
+ * of the start stays, even if the name has another one when the device is back.
  */
 static void a_name_is_resolved_once(void **state)
 {

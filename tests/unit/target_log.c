@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Goal: logging threads continue if stderr is not read, or is a file that hangs; what is read later
- * are whole lines, each thread's in its order, and dropped lines are counted; stopping waits for no
- * reader, and not for all lines of a slow one. Method: stderr is a small pipe, read late, slowly,
- * or never, or a file to which write() does not return.
+ * Goal: logging threads continue if nothing reads stderr, or if it is a file that hangs; a later
+ * reader gets whole lines, those of each thread in order, and dropped lines are counted; stopping
+ * does not wait for a reader that has stopped, nor for all lines of a slow one. Method: stderr is a
+ * small pipe, read late, slowly, or never, or a file to which write() does not return.
  */
 #include "tests/unit/unit.h"
 
@@ -23,7 +23,7 @@
 
 #define THREADS 4
 #define LINES 1000
-#define HANG_S 120 /* ample: one that waits for a reader waits for ever */
+#define HANG_S 120 /* generous: a thread that waits for a reader would wait for ever */
 
 static int saved = -1, pipes[2];
 static FILE *reader;
@@ -119,7 +119,7 @@ static void lines_wait_for_a_late_reader(void **state)
 	pthread_join(thread, NULL);
 }
 
-/* Linked in the place of write(). */
+/* Linked instead of write(). */
 static _Atomic bool hangs;
 static sem_t hung, go;
 
@@ -159,7 +159,7 @@ static void a_file_may_hang(void **state)
 	assert_string_equal(line, "rblkd: second\n");
 }
 
-/* Takes what the pipe holds now and then, so that stopping sees each time that something moves. */
+/* Empties the pipe from time to time, so that stopping sees progress each time. */
 static _Atomic bool stopped;
 static size_t taken;
 
@@ -189,11 +189,11 @@ static int stop_before_all_is_read(void)
 	tgt_log_stop();
 	atomic_store(&stopped, true);
 	pthread_join(thread, NULL);
-	/* All of it takes this reader six times as long as stopping may last. */
+	/* For all lines this reader needs six times as long as stopping may take. */
 	return taken < TGT_LOG_RING_BYTES / 2 ? 0 : 2;
 }
 
-/* In a process of its own: after that nothing is logged any more. */
+/* In its own process, because after stopping nothing is logged any more. */
 static void the_end_does_not_wait_for_all_of_a_slow_reader(void **state)
 {
 	int status;
@@ -225,7 +225,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_file_may_hang, setup, teardown),
 		cmocka_unit_test_setup_teardown(the_end_does_not_wait_for_all_of_a_slow_reader,
 						setup, teardown),
-		/* Last: its thread is never done. */
+		/* The last one, because its thread never ends. */
 		cmocka_unit_test_setup_teardown(the_end_waits_for_no_reader, setup, teardown),
 	};
 

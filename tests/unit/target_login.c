@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Goal: of the logins that wait for an older life to end there are so many and no more, and when the
- * list is full it refuses those of the host that has filled it; no host can take all places. Method: a reactor by hand with
- * sessions that are ending, and logins of them from several addresses on a fabric that notes how
- * each was answered.
+ * Goal: the number of logins that wait for an older connection to end is bounded, and a full list
+ * refuses logins of the host that has filled it; no host can take all places. Method: a reactor
+ * made by the test with sessions that are ending, and their logins from several addresses, on a
+ * fabric that records each answer.
  */
 #include "tests/unit/unit.h"
 #include <arpa/inet.h>
@@ -21,7 +21,7 @@
 #define OTHER "10.0.0.2"
 
 struct request {
-	struct fab_request head; /* first */
+	struct fab_request head; /* first member */
 	bool answered;
 	struct rblk_wire_reject reject;
 };
@@ -89,7 +89,7 @@ static int teardown(void **state)
 	tgt_login_refuse_all(&rig->reactor);
 	while ((session = TAILQ_FIRST(&rig->reactor.sessions)))
 		tgt_session_end(session, NULL);
-	/* Nobody uses a host any more. */
+	/* No session uses a host any more. */
 	assert_true(TAILQ_EMPTY(&rig->reactor.hosts));
 	free(rig);
 	return 0;
@@ -119,7 +119,7 @@ static struct sockaddr_in address_of(const char *host)
 	return address;
 }
 
-/* A session whose end is waited for. */
+/* A session that is ending. */
 static void session_is_ending(uint8_t number, const char *from)
 {
 	struct rblk_wire_login wire = login_of(number, 0, 1, 1);
@@ -175,7 +175,7 @@ static void a_full_list_refuses_only_who_has_filled_it(void **state)
 	others[1] = log_in(login_of(200, 1, 2, 1), OTHER);
 	assert_false(others[1]->answered);
 	assert_int_equal(refused(GREEDY), 2);
-	/* Its own login is refused itself. */
+	/* When the host with the most logins logs in again, that login is refused. */
 	session_is_ending(100, GREEDY);
 	assert_true(log_in(login_of(100, 0, 2, 1), GREEDY)->answered);
 	assert_int_equal(refused(GREEDY), 3);
@@ -203,7 +203,7 @@ static void the_older_of_two_that_wait_is_told_why(void **state)
 	assert_int_equal(rig->reactor.login_count, 1);
 }
 
-/* What stands in its way may be with a disk that does not move. */
+/* A login may wait for I/O of a disk that never answers. */
 static void logins_do_not_wait_for_ever(void **state)
 {
 	struct tgt_reactor *reactor = &rig->reactor;
@@ -242,7 +242,7 @@ static enum rblk_reject_reason reason_of(const struct request *request)
 	return rblk_le16(request->reject.reason);
 }
 
-/* The rig has no receive buffers: a login that has its place fails for these. */
+/* The rig has no receive buffers: a login that gets a place fails for lack of them. */
 static void the_last_places_are_for_other_hosts(void **state)
 {
 	struct tgt_reactor *reactor = &rig->reactor;
@@ -283,7 +283,7 @@ static void the_last_places_are_for_other_hosts(void **state)
 		session->queues_here = 0;
 }
 
-/* A host's own queue 0 is not what is meant: its session could not go on without it. */
+/* The limit does not apply to queue 0 of an existing session, which could not go on without it. */
 static void the_last_connections_are_for_other_hosts(void **state)
 {
 	struct tgt_reactor *reactor = &rig->reactor;
@@ -296,7 +296,7 @@ static void the_last_connections_are_for_other_hosts(void **state)
 	session = TAILQ_FIRST(&reactor->sessions);
 	session->ending = false;
 	host_of(GREEDY)->queues = reactor->queue_count = 13;
-	/* One of the three that are left is kept for the session's queue 0. */
+	/* One of the three free places is kept for the session's queue 0. */
 	assert_int_equal(reason_of(log_in(login_of(1, 1, 1, 1), GREEDY)), RBLK_REJECT_NO_RESOURCES);
 	assert_int_equal(reason_of(log_in(login_of(1, 0, 1, 1), GREEDY)), RBLK_REJECT_NO_CREDITS);
 	assert_int_equal(reason_of(log_in(login_of(2, 0, 1, 1), OTHER)), RBLK_REJECT_NO_CREDITS);
@@ -307,7 +307,8 @@ static void the_last_connections_are_for_other_hosts(void **state)
 	host_of(GREEDY)->queues = reactor->queue_count = 0;
 }
 
-/* The port is another for each connection; an address of IPv4 is the same as IPv6 maps it. */
+/* Ports do not count: each connection has another one. An IPv4 address equals its IPv6-mapped
+ * form. */
 static void a_host_is_an_address_without_a_port(void **state)
 {
 	struct sockaddr_in one = address_of(GREEDY), two = address_of(OTHER);

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Goal: no message to a reactor is lost or overtaken by a later one of the same sender, and no
- * sender's message leaves the owner asleep. Method: senders that push as fast as they can at an
- * owner that sleeps on the fd whenever it is told that nothing is there; a lost wake-up ends in a
- * poll that times out.
+ * Goal: no message to a reactor is lost or overtaken by a later one of the same sender, and every
+ * message wakes the owner. Method: senders that push as fast as they can to an owner that sleeps on
+ * the fd whenever the mailbox is empty; after a lost wakeup the poll times out.
  */
 #include "tests/unit/unit.h"
 #include <poll.h>
@@ -16,7 +15,7 @@
 #define PATIENCE_MS 60000
 
 struct letter {
-	struct tgt_mail head; /* first */
+	struct tgt_mail head; /* first member */
 	unsigned int sender, number;
 };
 
@@ -58,7 +57,7 @@ static void in_order(void **state)
 	tgt_mailbox_fini(&mailbox);
 }
 
-/* Awake for nothing at most as often as there were wake-ups: a settled mailbox is quiet. */
+/* The owner wakes for nothing at most once per wakeup: an empty mailbox is quiet. */
 static void quiet_when_settled(void **state)
 {
 	struct tgt_mailbox mailbox;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Goal: a mark keeps what it was told for the same file and boot, and for no other; it is removed when it says
- * nothing; what stands in its place by mistake is not believed. Method: marks in a folder of our own.
+ * Goal: a mark keeps its data for the same file and boot, and for no other; it is removed when it
+ * holds no loss; another file in its place is not accepted. Method: marks in a folder of the test.
  */
 #include "target/store/mark.h"
 #include "tests/unit/target_rig.h"
@@ -37,7 +37,7 @@ static struct tgt_mark *open_mark(const struct tgt_store_info *info)
 	return mark;
 }
 
-/* As a process that failed a FLUSH and was killed. */
+/* Like a process whose FLUSH failed and that was killed. */
 static void leave(const struct tgt_store_info *info, uint64_t epoch)
 {
 	struct tgt_mark *mark = open_mark(info);
@@ -130,15 +130,15 @@ static void a_folder_that_cannot_be_is_said(void **state)
 	assert_int_equal(tgt_mark_open(deep, &disk, &mark, error), -ENOENT);
 	snprintf(wanted, sizeof(wanted), "%s: No such file or directory", deep);
 	assert_string_equal(error, wanted);
-	/* A link in its place leads nowhere. */
+	/* A symbolic link in its place is not followed. */
 	assert_int_equal(mkdir(folder, 0700), 0);
 	snprintf(deep, sizeof(deep), "%s/d-810", folder);
 	assert_int_equal(symlink("/dev/null", deep), 0);
 	assert_int_equal(tgt_mark_open(folder, &disk, &mark, error), -ELOOP);
 }
 
-/* It could be cut short while it is mapped, which kills the process; and writing to it would write
- * to another file. */
+/* Its owner could truncate it while it is mapped, which kills the process; and a write to it
+ * would change another file. */
 static void a_file_of_others_is_not_used(void **state)
 {
 	char error[TGT_ERROR_BYTES], path[128], other[128], wanted[TGT_ERROR_BYTES];

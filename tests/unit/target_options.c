@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Goal: the command line is read as the manual says, every mistake is answered by its own words,
- * and table, --help and the two manuals cannot drift apart.
- * Method: argument vectors against the struct or the exact message; the texts against the table.
+ * Goal: the command line is read as the manual says, every mistake gets its own message, and table,
+ * --help and the two manuals agree. Method: argument vectors against the struct or the exact
+ * message; the texts against the table.
  */
 #include <ctype.h>
 #include "target/control/config.h"
@@ -236,7 +236,7 @@ static void dashed(const char *key, char name[64])
 			*name = '-';
 }
 
-/* Blanks of any length are one: texts are broken where they please. */
+/* Blanks of any length count as one, because texts may break lines anywhere. */
 static void squeeze(char *text)
 {
 	char *to = text;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Goal: an OPEN waits for the orphans that were there when it came, for all of them and for no
- * others. Method: orphans that come and go around it, as one initiator makes them whose connections
- * break again and again.
+ * Goal: an OPEN waits for the orphans that existed when it came, for all of them and for no others.
+ * Method: orphans that come and go around it, as an initiator causes them whose connections break
+ * again and again.
  */
 #include "tests/unit/unit.h"
 #include "target/store/orphans.h"
@@ -32,7 +32,7 @@ static void all_that_were_there_are_waited_for(void **state)
 	assert_int_equal(tgt_orphans_left(&orphans, then), 0);
 }
 
-/* There is always one under way, and never the same for long. */
+/* There is always an orphan, but none lasts long. */
 static void later_ones_are_not_waited_for(void **state)
 {
 	struct tgt_orphans orphans = {0};
@@ -50,7 +50,8 @@ static void later_ones_are_not_waited_for(void **state)
 	}
 }
 
-/* More OPENs than buckets, each behind an orphan that stays: late ones wait longer, none too short. */
+/* More OPENs than buckets, each after an orphan that stays: late ones may wait too long, none
+ * too short. */
 static void full_buckets_are_waited_for_entirely(void **state)
 {
 	struct tgt_orphans orphans = {0};

@@ -10,7 +10,7 @@
 #include "target/store/pool.h"
 
 #define PAGE TGT_POOL_PAGE
-#define PAGES 100u /* no power of two, on purpose */
+#define PAGES 100u /* not a power of two, on purpose */
 
 static char *base;
 
@@ -53,7 +53,7 @@ static void blocks_do_not_overlap(void **state)
 		size_t bytes = 1 + (size_t)rand_r(&seed) % (16 * PAGE);
 
 		if (held[slot].at) {
-			/* Nobody else has written there. */
+			/* No other owner has written there. */
 			for (size_t i = 0; i < held[slot].bytes; i += 512)
 				assert_int_equal(held[slot].at[i], (char)slot);
 			tgt_pool_free(pool, held[slot].at, held[slot].bytes);
@@ -76,7 +76,7 @@ static void blocks_do_not_overlap(void **state)
 		if (held[slot].at)
 			tgt_pool_free(pool, held[slot].at, held[slot].bytes);
 	assert_int_equal(tgt_pool_free_bytes(pool), PAGES * PAGE);
-	/* Everything has been joined again. */
+	/* All free blocks are joined again. */
 	assert_non_null(tgt_pool_alloc(pool, 16 * PAGE));
 	tgt_pool_destroy(pool);
 }

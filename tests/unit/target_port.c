@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Goal: registering and deregistering a memory volume takes none of the reactor's time; a port is not ready before
- * its memory is registered, and the volume lives until that is undone. Method: a memory volume on a real ring, and a
- * fabric of the test's own whose work blocks until the test lets it go.
+ * Goal: registering and deregistering a memory volume takes no time of the reactor; a port is not
+ * ready before its memory is registered, and the volume exists until it is deregistered. Method: a
+ * memory volume on a real ring, and a fabric of the test whose work blocks until the test releases
+ * it.
  */
 #include "target/store/port.h"
 #include "tests/unit/target_rig.h"
@@ -11,7 +12,7 @@
 #include <semaphore.h>
 #include "proto/fabric/fabric_impl.h"
 
-#define HANG_S 120 /* ample: one who waits for the blocked work waits for ever */
+#define HANG_S 120 /* generous: a thread that waits for the blocked work would wait for ever */
 
 static sem_t entered, go;
 static pthread_t worked_on;
@@ -105,7 +106,7 @@ static struct tgt_port *open_port(struct tgt_ring *on)
 	return port;
 }
 
-/* The work that blocks ends, and what it leads to is done. */
+/* Releases the blocked work, and handles its completion. */
 static void let_go(void)
 {
 	assert_int_equal(tgt_ring_reap(ring, 16), 0);
@@ -156,7 +157,7 @@ static void what_is_refused_is_a_failed_port(void **state)
 	assert_int_equal(worked, 1);
 }
 
-/* Without a ring there is nobody to tell the end to: it is done at once. */
+/* Without a ring the end of the work cannot be reported, so the work is done at once. */
 static void without_a_ring_it_is_done_at_once(void **state)
 {
 	struct tgt_port *port;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * A target's lane by hand, open and without any command: turn and connection around it, on a
- * fabric whose operations are the test's own. One thread.
+ * A target's lane made by the test, open and without any command, with its turn and connection, on
+ * a fabric whose operations belong to the test. One thread.
  */
 #ifndef RBLK_TESTS_TARGET_QUEUE_RIG_H
 #define RBLK_TESTS_TARGET_QUEUE_RIG_H
@@ -20,7 +20,7 @@ struct queue_rig {
 	struct tgt_host_share host;
 	struct tgt_share share;
 	struct tgt_lane lane;
-	struct tgt_port port; /* for what is in the store's hands */
+	struct tgt_port port; /* for operations that the store has */
 };
 
 static inline void *queue_rig_array(size_t count, size_t bytes)
@@ -53,7 +53,7 @@ static const struct tgt_lane_ops queue_rig_ops = {
 	.over = queue_rig_over,
 };
 
-/* slots: of the sent work requests and of the replies, a power of two. */
+/* slots: for sent work requests and for replies, a power of two. */
 static inline struct queue_rig *queue_rig_create(const struct fab_ops *ops, uint16_t tags,
 						 uint32_t slots)
 {

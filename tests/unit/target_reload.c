@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Goal: in a reload each volume that has to be closed before it is opened again is served as soon as its own file
- * is free, whatever becomes of the others; only what passes is waited for. Method: reload.c over a registry
- * without reactors; locks that another file description holds, and a wait() that looks at what is served so far.
+ * Goal: in a reload each volume that must be closed before it is opened again is served as soon as
+ * its own file is free, whatever happens to the others; the reload waits only for conditions that
+ * end. Method: reload.c over a registry without reactors; locks that another file description
+ * holds, and a wait() that checks what is served so far.
  */
 #include "target/control/reload.h"
 #include "tests/unit/target_rig.h"
@@ -43,7 +44,7 @@ static struct tgt_config config_of(uint32_t block_bytes)
 	return config;
 }
 
-/* The block size with which it is served, 0 if it is not. */
+/* The block size with which the volume is served, 0 if it is not served. */
 static uint32_t served(unsigned int i)
 {
 	struct tgt_volume *volume = tgt_volume_get(registry, name[i]);
@@ -54,7 +55,8 @@ static uint32_t served(unsigned int i)
 	return block_bytes;
 }
 
-/* A volume that is not served, because somebody else has the file: the reload has to open it late. */
+/* A volume that is not served because another process has the file: the reload must open it
+ * later. */
 static void lock_away(unsigned int i)
 {
 	char path[64];
@@ -106,7 +108,7 @@ static int teardown(void **state)
 	return 0;
 }
 
-/* Whenever the reload waits, all but the first are served anew. */
+/* Whenever the reload waits, all volumes but the first are served with the new settings. */
 static bool wait_looking(void *context)
 {
 	assert_int_equal(served(0), 0);
@@ -119,7 +121,7 @@ static bool wait_looking(void *context)
 
 static bool wait_never(void *context)
 {
-	fail_msg("waited for what does not pass");
+	fail_msg("waited for a condition that does not end");
 	return false;
 }
 
@@ -142,7 +144,7 @@ static void one_that_is_stuck_delays_no_other(void **state)
 		assert_int_equal(served(i), 4096);
 }
 
-/* Its time is over: mended later, and still nobody else's matter. */
+/* Its waiting time is over: it is opened later, and the others are not affected. */
 static void what_stays_stuck_is_mended(void **state)
 {
 	const struct tgt_reload reload = {.registry = registry};
@@ -171,7 +173,8 @@ void __wrap_tgt_reactor_volume_removed(struct tgt_reactor *reactor, struct tgt_v
 	tgt_volume_put(volume);
 }
 
-/* Closed to be opened again, which does not succeed for a while: initiators learn of both. */
+/* A volume is closed to be opened again, and that fails for a while: initiators are told of
+ * both. */
 static void a_list_that_lacks_a_volume_is_told(void **state)
 {
 	struct tgt_volume *held = tgt_volume_get(registry, name[0]);
@@ -198,7 +201,7 @@ static void a_list_that_lacks_a_volume_is_told(void **state)
 	assert_int_equal(list_told, 2);
 }
 
-/* A lock's long wait is for the start: a reload tries the others meanwhile. */
+/* A long wait for a lock applies to the start; a reload tries the others meanwhile. */
 static void a_lock_wait_is_not_spent_on_one(void **state)
 {
 	struct tgt_config wanted = config_of(4096);
@@ -211,7 +214,7 @@ static void a_lock_wait_is_not_spent_on_one(void **state)
 	assert_int_equal(served(0), 4096);
 }
 
-/* Settings with which it cannot be served, and a file that another volume keeps. */
+/* Settings with which the volume cannot be served, and a file that another volume keeps. */
 static void what_does_not_pass_is_not_waited_for(void **state)
 {
 	struct tgt_config wanted = config_of(512);
@@ -219,7 +222,7 @@ static void what_does_not_pass_is_not_waited_for(void **state)
 
 	path_of(0, path, sizeof(path));
 	assert_int_equal(truncate(path, 65536 + 512), 0);
-	wanted.volumes[0].block_bytes = 4096; /* no whole number of these */
+	wanted.volumes[0].block_bytes = 4096; /* not a whole number of these */
 	tgt_volume_put(tgt_volume_remove(registry, name[1]));
 	path_of(2, wanted.volumes[1].path, sizeof(wanted.volumes[1].path));
 	assert_int_equal(reload_to(wanted, wait_never, error), 0);
@@ -228,14 +231,16 @@ static void what_does_not_pass_is_not_waited_for(void **state)
 	assert_int_equal(served(2), 512);
 }
 
-/* A removed volume that has not ended is waited for, though the new one shall wait for no other process. */
+/* The reload waits for a removed volume that has not ended, even if the new one waits for no
+ * other process. */
 static void a_former_life_is_waited_for(void **state)
 {
 	struct tgt_volume *held = tgt_volume_get(registry, name[0]);
 	struct tgt_config wanted = config_of(512);
 	char error[TGT_ERROR_BYTES];
 
-	/* Gone in one reload, under another name in the next: opened before anything is changed. */
+	/* Removed in one reload, added under another name in the next: opened before anything
+	 * changes. */
 	memmove(&wanted.volumes[0], &wanted.volumes[1], 2 * sizeof(wanted.volumes[0]));
 	wanted.volume_count = 2;
 	assert_int_equal(reload_to(wanted, wait_never, error), 0);

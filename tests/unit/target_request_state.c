@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Goal: a request takes the steps of its life and no others; one that is no step is refused with a
- * line in the log and the end of the connection, which takes back what the queue still owns of it.
- * Method: every pair of states, on a queue by hand with one request that is where its state says;
- * what is allowed is written down here a second time.
+ * Goal: a request changes its state only in the allowed ways. Any other change is refused with a
+ * line in the log, and ends the connection, which releases what the queue still owns of the
+ * request. Method: every pair of states, on a queue made by the test with one request that is where
+ * its state says; the allowed changes are listed here a second time.
  */
 #include "tests/unit/target_queue_rig.h"
 #include <stdio.h>
@@ -64,7 +64,7 @@ static void a_step_is_taken(enum tgt_request_state from, enum tgt_request_state 
 	queue_rig_free(rig);
 }
 
-/* Nobody but the queue has a request in one of these: closing ends it. */
+/* In these states only the queue has the request: closing ends it. */
 static bool ends_with_its_queue(enum tgt_request_state state)
 {
 	return state != TGT_REQUEST_RECEIVED && state != TGT_REQUEST_STORING;
@@ -103,7 +103,7 @@ static void every_pair_of_states(void **state)
 				what_is_no_step_is_refused(from, to);
 }
 
-/* An answer that is given twice: the second one changes nothing, and is named in the log. */
+/* An answer given twice: the second one changes nothing, and is logged. */
 static void a_second_answer_is_refused(void **state)
 {
 	struct queue_rig *rig = rig_create(TGT_REQUEST_STORING);

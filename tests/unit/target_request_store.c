@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Goal: what a store answers becomes the status that says so, and BUSY ("nothing done, send it
- * again") only if the store has refused to begin. Method: a WRITE whose data is here, and a store
- * that answers at once or later with what it is told to.
+ * Goal: a store's answer becomes the status for it, and BUSY ("nothing done, send it again") only
+ * if the store did not begin. Method: a WRITE whose data has arrived, and a store that answers at
+ * once or later with what it is told to.
  */
 #include "tests/unit/unit.h"
 #include <errno.h>
@@ -37,7 +37,7 @@ static void port_begin(struct tgt_port *port)
 	assert_int_equal(tgt_claims_attach(&port->volume->claims, &port->claims, NULL, NULL), 0);
 }
 
-/* The status of a WRITE; `later` is what the store says in the end, if not at once. */
+/* The status of a WRITE; `later` is the store's answer if it does not answer at once. */
 static enum rblk_status write_status(int now, int later)
 {
 	struct tgt_turn turn = {0};
@@ -66,7 +66,8 @@ static enum rblk_status write_status(int now, int later)
 	return request.status;
 }
 
-/* The status of a WRITE that the volume lets in after another one, whose end the store then answers with `late`. */
+/* The status of a WRITE that the volume begins after another one has ended; the store then
+ * answers `late`. */
 static enum rblk_status write_status_late(int late)
 {
 	struct tgt_turn turn = {0};
@@ -108,7 +109,7 @@ static void what_was_begun_is_never_busy(void **state)
 	assert_int_equal(write_status(0, -EBUSY), RBLK_E_IO);
 }
 
-/* It waited for another's end, and then the store had no room: nothing of it was done. */
+/* It waited for another one to end, and then the store had no room: nothing of it was done. */
 static void what_waited_and_found_no_room_is_busy(void **state)
 {
 	(void)state;
@@ -155,7 +156,7 @@ static int zero_submit(struct tgt_port *port, struct tgt_io *io)
 
 static const struct tgt_store_ops zero_ops = { .kind = "fake", .submit = zero_submit };
 
-/* Of all commands, so far. */
+/* Counts for all commands so far. */
 static uint64_t bytes_done(uint8_t opcode)
 {
 	uint64_t bytes = zeroed;
@@ -168,7 +169,7 @@ static uint64_t bytes_done(uint8_t opcode)
 	return bytes;
 }
 
-/* A message of so many commands; then turns until all are done. Returns how many turns. */
+/* A message of `count` commands; then turns until all are done. Returns how many turns. */
 static unsigned int turns_of_a_message(uint8_t opcode, uint8_t flags)
 {
 	struct tgt_turn turn = {0};
@@ -223,7 +224,7 @@ static unsigned int turns_of_a_message(uint8_t opcode, uint8_t flags)
 	return turns;
 }
 
-/* 64 commands that work in memory are not one turn's work. */
+/* 64 commands that work in memory take more than one turn. */
 static void a_turn_does_so_much_in_memory(void **state)
 {
 	const unsigned int least = COMMANDS * BYTES / TGT_DIRECT_BYTES;
@@ -231,11 +232,12 @@ static void a_turn_does_so_much_in_memory(void **state)
 	(void)state;
 	assert_int_equal(turns_of_a_message(RBLK_OP_READ, RBLK_CMD_DIGEST), least);
 	assert_int_equal(turns_of_a_message(RBLK_OP_WRITE_ZEROES, 0), least);
-	/* A checksum is looked at once more behind its last piece. */
+	/* A checksum takes one more turn after its last piece. */
 	assert_true(turns_of_a_message(RBLK_OP_CHECKSUM, 0) >= least);
 }
 
-/* Not each of very many sessions of one host; another host has its command in the same turn. */
+/* Of very many sessions of one host only some get a command in a turn; another host gets its
+ * command in the same turn. */
 static void sessions_beyond_the_budget_are_few(void **state)
 {
 	struct tgt_turn turn = { .now_ns = 1 };
@@ -256,7 +258,7 @@ static void sessions_beyond_the_budget_are_few(void **state)
 	assert_false(tgt_share_over_budget(&shares[1], 1));
 }
 
-/* ABORT ends what was put off: it has not begun. */
+/* ABORT ends a command that was put off, because it has not begun. */
 static void what_is_put_off_can_be_aborted(void **state)
 {
 	struct tgt_turn turn = { .now_ns = 1 };

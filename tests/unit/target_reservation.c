@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Goal: registrations and reservations behave as the specification's section 6.2 says, in any order
- * of actions. Method: each rule by itself, then long random histories against an oracle that keeps
+ * of actions. Method: each rule by itself, then long random histories against a model that stores
  * the same facts in another way (an array of keys by initiator, and the set of holders).
  */
 #include "target/store/reservation.h"
@@ -143,7 +143,7 @@ static void preempt_takes_only_the_holders(void **state)
 {
 	assert_int_equal(REGISTER(2, 0, 3), RBLK_OK);
 	assert_int_equal(ACQUIRE(0, 1, 1), RBLK_OK);
-	assert_int_equal(PREEMPT(1, 2, 3, 2), RBLK_OK); /* c: no holder */
+	assert_int_equal(PREEMPT(1, 2, 3, 2), RBLK_OK); /* c is not a holder */
 	assert_int_equal(table.type, 1);
 	assert_int_equal(table.count, 2);
 	assert_int_equal(refused(0), 0);
@@ -206,7 +206,7 @@ static void persistence_ends_with_the_last_registrant(void **state)
 	assert_false(table.persist);
 }
 
-/* One host takes its share, under many names; others still find room. */
+/* One host takes its share under many names; others still find room. */
 static void one_host_leaves_room(void **state)
 {
 	char name[RBLK_NAME_BYTES] = "";
@@ -243,7 +243,7 @@ static void a_volume_has_a_limit(void **state)
 	assert_int_equal(table.count, RBLK_REGISTRANTS_MAX);
 }
 
-/* -- histories against an oracle --------------------------------------------------------------- */
+/* -- histories against a model --------------------------------------------------------------- */
 
 static struct {
 	uint64_t key[NAMES]; /* 0: not registered */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Goal: what was saved is loaded, also after a save that was interrupted; a damaged file is refused
- * with words and stays; nothing is left of what does not persist. Method: files in a folder of our
- * own, each byte and each length of one changed in turn.
+ * Goal: what was saved can be loaded, also after an interrupted save; a damaged file is refused
+ * with a message and stays; no file is left of reservations that do not persist. Method: files in a
+ * folder of the test; each byte and the length of one are changed in turn.
  */
 #include "target/store/reservation_file.h"
 #include "tests/unit/target_rig.h"
@@ -140,7 +140,7 @@ static void volatile_leaves_no_file(void **state)
 	assert_int_equal(stat(path, &st), -1);
 }
 
-/* A process that was killed in the middle has left a part of the next file. */
+/* A process killed in the middle has left a part of the next file. */
 static void an_interrupted_save_changes_nothing(void **state)
 {
 	struct tgt_reservation all = two();
@@ -190,7 +190,7 @@ static void damage_is_refused(void **state)
 	refuse(uuid, "its length is wrong");
 	put(path, data, bytes);
 	expect(&all);
-	/* Under another volume's name. */
+	/* The file of another volume. */
 	snprintf(name, sizeof(name), "%s/reservations-cd000000-0000-0000-0000-000000000000",
 		 folder);
 	put(name, data, bytes);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What tests of stores and volumes share: a directory of their own in the current one, files in
- * it, and a ring on which one operation at a time is done and waited for. One thread.
+ * What tests of stores and volumes share: a directory below the current one, files in it, and a
+ * ring that does one operation at a time. One thread.
  */
 #ifndef RBLK_TESTS_TARGET_RIG_H
 #define RBLK_TESTS_TARGET_RIG_H
@@ -84,7 +84,7 @@ struct rig {
 	struct tgt_port *port;
 };
 
-/* Returns what open says; after 0 the rig is ready. */
+/* Returns the result of open; after 0 the rig is ready. */
 static inline int rig_open(struct rig *rig, const struct tgt_store_ops *ops,
 			   const struct tgt_volume_config *config, char *error)
 {
@@ -104,9 +104,9 @@ static inline void rig_close(struct rig *rig)
 	rig->store->ops->close(rig->store);
 }
 
-/* An operation that remembers how it ended. */
+/* An operation that stores its result. */
 struct rig_io {
-	struct tgt_io io; /* first: what done() is given */
+	struct tgt_io io; /* first member: done() gets its address */
 	unsigned int done;
 	int error;
 };
@@ -119,7 +119,8 @@ static inline void rig_io_done(struct tgt_io *io, int error)
 	rig_io->error = error;
 }
 
-/* Submits, waits; 0 or the negative errno that it ended with. Done exactly once, or at once. */
+/* Submits and waits; returns 0 or a negative errno. done() is called exactly once, or the
+ * operation ends at once. */
 static inline int rig_do(struct rig *rig, struct rig_io *one)
 {
 	int status;

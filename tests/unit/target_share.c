@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Goal: a host has one share of the memory, however many sessions it has; a session leaves something
- * to the others of its host; and memory is gathered for a command that finds none for a bounded time
- * only. Method: shares and lanes by hand, on a small pool.
+ * Goal: a host has one share of the memory, however many sessions it has; a session leaves some to
+ * the others of its host; and memory is kept free for a command that finds none, but only for a
+ * bounded time. Method: shares and lanes made by the test, on a small pool.
  */
 #include "tests/unit/unit.h"
 #include <stdlib.h>
@@ -39,7 +39,7 @@ static void lane_begin(struct world *world, unsigned int i, struct tgt_host_shar
 	world->requests[i].lane = lane;
 }
 
-/* The last session is of the other host. */
+/* The last session belongs to the other host. */
 static struct world *world_create(void)
 {
 	struct world *world = calloc(1, sizeof(*world));
@@ -101,7 +101,7 @@ static void a_session_leaves_something_to_others_of_its_host(void **state)
 			;
 		all += pages;
 		assert_true(pages > 0);
-		/* Alone, nine sixteenths of the pool. */
+		/* A host alone gets nine sixteenths of the pool. */
 		assert_true(i || pages == PAGES * 9 / 16);
 		assert_int_equal(world->greedy.data_bytes, all * TGT_POOL_PAGE);
 	}
@@ -122,7 +122,7 @@ static void what_is_given_back_is_there_again(void **state)
 	world_free(world);
 }
 
-/* A large READ of the other host, which finds no memory in one piece. */
+/* A large READ of the other host, for which the pool has no block of its size. */
 static void large_read_waits(struct world *world)
 {
 	struct tgt_request *request = &world->requests[SESSIONS - 1];
@@ -149,13 +149,13 @@ static void memory_is_gathered_for_a_bounded_time(void **state)
 	assert_true(turn->short_of_memory);
 	turn->now_ns++;
 	tgt_work_expire(turn);
-	/* Others are looked at again, and it goes on waiting. */
+	/* Other commands are served again, and it goes on waiting. */
 	assert_false(turn->short_of_memory);
 	assert_true(turn->memory_freed);
 	tgt_work_feed(turn);
 	assert_false(turn->short_of_memory);
 	assert_int_equal(world->requests[SESSIONS - 1].state, TGT_REQUEST_WAITING);
-	/* In the next period, again. */
+	/* In the next period memory is kept free again. */
 	turn->now_ns += TGT_GATHER_PERIOD_NS - TGT_GATHER_NS;
 	turn->memory_freed = true;
 	tgt_work_feed(turn);
@@ -165,7 +165,7 @@ static void memory_is_gathered_for_a_bounded_time(void **state)
 	world_free(world);
 }
 
-/* Who has only used up the share of its host makes nobody wait. */
+/* A host that has only used up its own share does not make others wait. */
 static void a_share_that_is_used_up_gathers_nothing(void **state)
 {
 	struct world *world = world_create();

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Goal: the fault store does to operations what its plan says, the same each time, and nothing
- * else; a plan that cannot be meant is refused in words.
- * Method: plans over a memory store, whose bytes show what reached it; delays by the order in
- * which operations end, never by the clock.
+ * else; an invalid plan is refused with a message. Method: plans over a memory store, whose bytes
+ * show what reached it; delays by the order in which operations end, never by the clock.
  */
 #include "target/store/fault_plan.h"
 #include "tests/unit/target_rig.h"
@@ -21,7 +20,7 @@ static void open_plan(struct rig *rig, const char *plan)
 	strcpy(config.fault, plan);
 	assert_int_equal(rig_open(rig, &tgt_store_fault, &config, error), 0);
 	assert_int_equal(rig->store->info.bytes, BYTES);
-	assert_null(rig->store->info.direct); /* RDMA would go past the faults */
+	assert_null(rig->store->info.direct); /* RDMA would bypass the faults */
 }
 
 static void fails_only_what_it_names(void **state)
@@ -98,7 +97,7 @@ static void tears_in_the_middle(void **state)
 	free(in);
 }
 
-/* A FLUSH that loses leaves what the last good one made durable, and what FUA did. */
+/* After a FLUSH that loses, data of the last good FLUSH and of FUA writes is still there. */
 static void loses_what_was_not_flushed(void **state)
 {
 	unsigned char *data = rig_buffer(8192, 0), *in = rig_buffer(32768, 0);
@@ -116,7 +115,7 @@ static void loses_what_was_not_flushed(void **state)
 	memset(data, 1, 8192);
 	assert_int_equal(rig_io(&rig, TGT_IO_WRITE, 0, 0, data, 8192), 0);
 	assert_int_equal(rig_io(&rig, TGT_IO_FLUSH, 0, 0, NULL, 0), 0);
-	memset(data, 2, 8192); /* over the end of the first, twice */
+	memset(data, 2, 8192); /* across the end of the first, twice */
 	assert_int_equal(rig_io(&rig, TGT_IO_WRITE, 0, 4096, data, 8192), 0);
 	memset(data, 3, 8192);
 	assert_int_equal(rig_io(&rig, TGT_IO_WRITE, 0, 4096, data, 8192), 0);
@@ -135,7 +134,7 @@ static void loses_what_was_not_flushed(void **state)
 	assert_int_equal(in[8192 + 511], 4);
 	assert_int_equal(in[8192 + 512], 0);
 	assert_int_equal(in[16383], 0);
-	/* And from then on nothing is put back. */
+	/* From then on nothing is reverted. */
 	assert_int_equal(rig_io(&rig, TGT_IO_WRITE, 0, 4096, data, 8192), 0);
 	assert_int_equal(rig_io(&rig, TGT_IO_FLUSH, 0, 0, NULL, 0), 0);
 	assert_int_equal(rig_io(&rig, TGT_IO_READ, 0, 4096, in, 8192), 0);
@@ -164,7 +163,7 @@ static void power_child(const struct tgt_volume_config *config)
 	memset(data, 1, 8192);
 	rig_io(&rig, TGT_IO_WRITE, 0, 0, data, 8192);
 	rig_io(&rig, TGT_IO_FLUSH, 0, 0, NULL, 0);
-	memset(data, 2, 8192); /* over the end of the first, twice */
+	memset(data, 2, 8192); /* across the end of the first, twice */
 	rig_io(&rig, TGT_IO_WRITE, 0, 4096, data, 8192);
 	memset(data, 3, 8192);
 	rig_io(&rig, TGT_IO_WRITE, 0, 4096, data, 8192);
@@ -183,7 +182,8 @@ static void power_open(struct rig *rig, const struct tgt_volume_config *config, 
 	memcpy(epoch, rig->store->info.cache_epoch, 16);
 }
 
-/* What was not flushed is gone with the process, and another cache epoch tells; an end in good order loses nothing. */
+/* Unflushed data is lost with the process, and the cache epoch changes; a clean end loses
+ * nothing. */
 static void loses_power(void **state)
 {
 	char *directory = rig_directory(), path[64], error[TGT_ERROR_BYTES];
@@ -198,7 +198,7 @@ static void loses_power(void **state)
 	rig_file(path, BYTES);
 	config = rig_volume("uring", path, 0);
 	config.cache = TGT_CACHE_BUFFERED;
-	config.lock_wait_ms = 60000; /* until the system has ended the process's last I/O */
+	config.lock_wait_ms = 60000; /* until the kernel has ended the process's last I/O */
 	strcpy(config.fault, "power=1");
 	power_open(&rig, &config, before);
 	rig_close(&rig);
@@ -237,7 +237,7 @@ static void loses_power(void **state)
 	free(in);
 }
 
-/* EXTENTS changes nothing, so nothing of its range is read to be put back, however long it is. */
+/* EXTENTS changes nothing, so its range, however long, is not read to be reverted. */
 static void extents_are_nothing_to_lose(void **state)
 {
 	char *directory = rig_directory(), path[64], error[TGT_ERROR_BYTES];
@@ -265,7 +265,7 @@ static void extents_are_nothing_to_lose(void **state)
 	free(extents);
 }
 
-/* The delayed write is begun after the read that came later: the read sees the old bytes. */
+/* The delayed write begins after the read that came later: the read returns the old bytes. */
 static void delay_begins_later(void **state)
 {
 	struct rig_io write = {.io = {.kind = TGT_IO_WRITE,
@@ -280,7 +280,7 @@ static void delay_begins_later(void **state)
 	write.io.buffer = out;
 	assert_int_equal(rig.store->ops->submit(rig.port, &write.io), 0);
 	memset(in, 0xff, 4096);
-	/* A memory store answers at once, so this does not wait on the ring. */
+	/* A memory store answers at once, so this does not wait for the ring. */
 	{
 		struct rig_io read = {.io = {.kind = TGT_IO_READ,
 					     .bytes = 512,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Goal: the memory and null stores keep what they say they keep and refuse what they cannot do.
- * Method: each operation on a small store, judged by the bytes that are read back.
+ * Goal: the memory store keeps its data, the null store keeps none, and both refuse what they
+ * cannot do. Method: each operation on a small store, checked by the bytes that are read back.
  */
 #include <sched.h>
 #include <sys/mman.h>
@@ -21,7 +21,7 @@ static void memory_keeps_bytes(void **state)
 	assert_int_equal(rig_io(&rig, TGT_IO_WRITE, 0, 4096, out, 8192), 0);
 	assert_int_equal(rig_io(&rig, TGT_IO_READ, 0, 4096, in, 8192), 0);
 	assert_memory_equal(in, out, 8192);
-	/* Its neighbours are untouched, and the RDMA device sees the same memory. */
+	/* Its neighbours have not changed, and the RDMA device sees the same memory. */
 	assert_int_equal(rig_io(&rig, TGT_IO_READ, 0, 0, in, 4096), 0);
 	assert_int_equal(in[4095], 0);
 	assert_memory_equal((char *)rig.store->info.direct + 4096, out, 8192);
@@ -54,7 +54,7 @@ static void memory_refuses_to_pretend(void **state)
 	free(buffer);
 }
 
-/* F7: what was in the one before is lost, and an initiator can see it. */
+/* F7: the data of the earlier store is lost, and an initiator can see that. */
 static void each_life_has_its_epoch(void **state)
 {
 	const struct tgt_store_ops *kinds[] = {&tgt_store_memory, &tgt_store_null};
@@ -110,7 +110,8 @@ static void no_size_is_refused(void **state)
 			    "memory store: 1152921504606846976 bytes: Cannot allocate memory");
 }
 
-/* Registering with a device then finds every page there: nothing is zeroed while a reactor waits. */
+/* Registering with a device later finds every page allocated: nothing is zeroed while a reactor
+ * waits. */
 static void pages_are_there_before_registering(void **state)
 {
 	const size_t bytes = 256u << 20, page = (size_t)sysconf(_SC_PAGESIZE);
@@ -134,7 +135,7 @@ static void pages_are_there_before_registering(void **state)
 	assert_int_equal(count, bytes / page);
 	assert_int_equal(((char *)rig.store->info.direct)[4096], 9); /* touched, not changed */
 	rig_close(&rig);
-	/* Closed in the middle of it: nothing is left that would touch what is gone. */
+	/* Closed in the middle of it: nothing accesses freed memory afterwards. */
 	assert_int_equal(rig_open(&rig, &tgt_store_memory, &config, error), 0);
 	rig.store->ops->prepare(rig.store);
 	rig_close(&rig);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Goal: what is written through the uring store is in the file, what is read is what is there,
- * ranges are zeroed, errors come back as they are, and nobody else gets the file (F6).
- * Method: a file of our own, operations through a real io_uring, the file's bytes read apart from
- * it. Everything runs buffered; with O_DIRECT too where the file system has it, else a loud skip.
+ * Goal: writes through the uring store are in the file, reads return the file's data, ranges are
+ * zeroed, errors are passed on unchanged, and no other process gets the file (F6). Method: a file
+ * of the test, operations through a real io_uring, the file's bytes read without it. Everything
+ * runs buffered, and with O_DIRECT if the file system has it, else with a loud skip.
  */
 #include <signal.h>
 #include <stdarg.h>
@@ -17,7 +17,7 @@
 static char *directory;
 static char path[64];
 
-/* Linked in the place of open(): a file system without O_DIRECT, on any kernel. */
+/* Linked instead of open(): a file system without O_DIRECT, on any kernel. */
 static bool no_direct;
 static unsigned int direct_refused;
 
@@ -116,7 +116,7 @@ static void writes_and_reads_without_direct(void **state)
 	direct_refused = 0;
 	write_read(TGT_CACHE_AUTO);
 	assert_int_equal(direct_refused, 1);
-	/* Who insists is refused. */
+	/* cache = direct is refused. */
 	config.cache = TGT_CACHE_DIRECT;
 	assert_int_equal(rig_open(&rig, &tgt_store_uring, &config, error), -EOPNOTSUPP);
 	snprintf(wanted, sizeof(wanted), "%s: the file system has no O_DIRECT; try cache = buffered",
@@ -124,7 +124,8 @@ static void writes_and_reads_without_direct(void **state)
 	assert_string_equal(error, wanted);
 }
 
-/* How many lines with these words went to stderr since it was `saved`, which is put back. */
+/* How many lines with these words went to stderr since it was saved. Restores stderr from
+ * `saved`. */
 static unsigned int lines_logged(FILE *log, int saved, const char *words)
 {
 	unsigned int count = 0;
@@ -139,7 +140,8 @@ static unsigned int lines_logged(FILE *log, int saved, const char *words)
 	return count;
 }
 
-/* What cannot be opened yet is tried every second: its warning would be a flood. */
+/* A volume that cannot be opened yet is tried every second: a warning each time would flood the
+ * log. */
 static void the_page_cache_is_warned_of_once(void **state)
 {
 	struct tgt_volume_config config = rig_volume("uring", path, 0);
@@ -266,10 +268,10 @@ static void file_system_errors_come_back(void **state)
 	struct rig rig;
 	void *buffer = rig_buffer(4096, 1);
 
-	/* A device file that is no disk is refused in words ... */
+	/* A device file that is not a disk is refused with a message ... */
 	assert_int_equal(rig_open(&rig, &tgt_store_uring, &config, error), -EINVAL);
 	assert_string_equal(error, "/dev/full: neither a file nor a block device");
-	/* ... and what the file system says of a write comes back as it is. */
+	/* ... and the error of a write is passed on unchanged. */
 	open_or_skip(&rig, TGT_CACHE_BUFFERED);
 	signal(SIGXFSZ, SIG_IGN);
 	assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
@@ -322,8 +324,8 @@ static void readers_share_but_keep_writers_out(void **state)
 }
 
 /*
- * A child holds the lock, and lets go only when it has read our log line that says that we wait:
- * stderr leads to it meanwhile.
+ * A child holds the lock, and releases it only when it has read the log line that says that we
+ * wait; stderr leads to the child meanwhile.
  */
 static void predecessor(int locked, int log)
 {

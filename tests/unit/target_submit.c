@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Goal: on its way through submit.c an operation comes back once and with the store's answer; a
- * failed FLUSH or FUA makes every FLUSH fail until the last port is detached, and changes the cache
- * epoch (F9), for a sync that succeeds beside it, too; errors are counted by kind; what is in flight is bounded, and who waits takes turns.
- * Method: a store that answers what it is told to, at once or later.
+ * Goal: submit.c completes every operation once, with the store's answer; a failed FLUSH or FUA
+ * makes every FLUSH fail until the last port is detached, and changes the cache epoch (F9), also
+ * for a sync that succeeds at the same time; errors are counted by kind; operations in flight are
+ * bounded, and owners that wait take turns. Method: a store that answers what it is told to, at
+ * once or later.
  */
 #include "target/store/submit.h"
 #include "tests/unit/target_rig.h"
 
-static int answer;	   /* of the store: what submit returns */
+static int answer;	   /* of the store: what its submit returns */
 static unsigned int begun; /* how many operations it has seen */
 static struct tgt_io *held;
 
@@ -75,7 +76,7 @@ static struct tgt_io io_of(enum tgt_io_kind kind, uint32_t flags)
 		.kind = kind, .flags = flags, .bytes = 512, .offset = 1024, .ended = rig_io_done};
 }
 
-/* The store answers `now`, or (0) `later`; returns what the owner learns. */
+/* The store answers `now`, or (0) `later`; returns the result that the owner gets. */
 static int run(struct scene *scene, int port, enum tgt_io_kind kind, uint32_t flags, int now,
 	       int later)
 {
@@ -103,7 +104,7 @@ static void answers_come_back(void **state)
 	assert_int_equal(run(&scene, 0, TGT_IO_WRITE, 0, 0, 0), 0);
 	assert_int_equal(run(&scene, 0, TGT_IO_READ, 0, 0, -ENODATA), -ENODATA);
 	assert_int_equal(run(&scene, 1, TGT_IO_READ, 0, -EIO, 0), -EIO);
-	/* Refused for want of room: no failure of the store. */
+	/* Refused for lack of room: not a failure of the store. */
 	assert_int_equal(run(&scene, 0, TGT_IO_READ, 0, -EBUSY, 0), -EBUSY);
 	assert_int_equal(atomic_load(&scene.volume.trouble.errors[TGT_IO_READ]), 2);
 	assert_int_equal(atomic_load(&scene.volume.trouble.errors[TGT_IO_WRITE]), 0);
@@ -119,7 +120,7 @@ static bool flush_latched(struct scene *scene, int port)
 	if (!status)
 		return false;
 	assert_int_equal(status, -EIO);
-	assert_int_equal(begun, before); /* not asked: its answer would mean nothing */
+	assert_int_equal(begun, before); /* the store is not asked: its answer would mean nothing */
 	return true;
 }
 
@@ -146,7 +147,7 @@ static void a_failed_flush_is_remembered(void **state)
 	assert_true(flush_latched(&scene, 1));
 	assert_int_equal(run(&scene, 1, TGT_IO_WRITE, TGT_IO_FUA, 0, 0), 0);
 	assert_int_equal(run(&scene, 1, TGT_IO_READ, 0, 1, 0), 0);
-	/* One of two has closed: the other knows nothing yet. */
+	/* One of two has closed; the other has not been told yet. */
 	tgt_volume_detach(&scene.volume, scene.ports[0]);
 	scene.ports[0] = NULL;
 	assert_true(flush_latched(&scene, 1));
@@ -162,7 +163,7 @@ static void a_failed_flush_is_remembered(void **state)
 	scene_close(&scene);
 }
 
-/* The one that gets the error is not always the first to come back. */
+/* The sync that gets the error does not always end first. */
 static void a_flush_under_way_fails_too(void **state)
 {
 	struct rig_io one = {.io = io_of(TGT_IO_FLUSH, 0)};
@@ -179,8 +180,9 @@ static void a_flush_under_way_fails_too(void **state)
 }
 
 /*
- * Two reactors share a file description, to which the kernel tells a failed writeback once. The sync that
- * succeeded beside one that is under way is not believed before that one has ended, whoever comes back first.
+ * Two reactors share a file description, and the kernel reports a failed writeback to it once. A
+ * sync that succeeded while another one is in flight counts only after that one has ended, in
+ * whatever order they end.
  */
 static void sync_beside(bool buffered, enum tgt_io_kind kind, uint32_t flags, int other_error, bool waits)
 {
@@ -199,7 +201,7 @@ static void sync_beside(bool buffered, enum tgt_io_kind kind, uint32_t flags, in
 	assert_int_equal(tgt_volume_submit(&scene.volume, scene.ports[1], &other.io), 0);
 	first.io.done(&first.io, 0);
 	assert_int_equal(first.done, !waits);
-	/* One that begins later is not waited for. */
+	/* It does not wait for one that begins later. */
 	if (waits)
 		assert_int_equal(run(&scene, 1, TGT_IO_WRITE, TGT_IO_FUA, 1, 0), 0);
 	other.io.done(&other.io, other_error);
@@ -227,7 +229,7 @@ static void a_sync_is_believed_when_those_beside_it_have_ended(void **state)
 	sync_beside(true, TGT_IO_WRITE, 0, -EIO, false);
 }
 
-/* Three reactors' FLUSHes, until each has been told: nobody waits for one that waits itself. */
+/* FLUSHes of three reactors, until each has its result: none waits for one that waits itself. */
 static void syncs_do_not_wait_in_a_circle(void **state)
 {
 	enum { PORTS = 3, ROUNDS = 200 };
@@ -278,7 +280,7 @@ static void syncs_do_not_wait_in_a_circle(void **state)
 	scene_close(&scene);
 }
 
-/* What was let in late and found no room was not begun: its owner may send it again. */
+/* An operation that waited and then found no room did not begin: its owner may send it again. */
 static void no_room_for_what_has_waited_is_said(void **state)
 {
 	struct rig_io flushes[3];
@@ -299,7 +301,8 @@ static void no_room_for_what_has_waited_is_said(void **state)
 		assert_int_equal(flushes[i].done, 1);
 		assert_int_equal(flushes[i].error, -EBUSY);
 	}
-	/* No failure of the store: nothing is lost. But what it has begun is not to be sent again. */
+	/* This is not a failure of the store, so nothing is lost. But an operation that has
+	 * begun must not be sent again. */
 	assert_int_equal(run(&scene, 0, TGT_IO_FLUSH, 0, 0, 0), 0);
 	assert_int_equal(run(&scene, 0, TGT_IO_WRITE, 0, 0, -EBUSY), -EIO);
 	assert_int_equal(run(&scene, 0, TGT_IO_FLUSH, 0, 0, 0), 0);
@@ -341,8 +344,8 @@ static void which_errors_are_remembered(void **state)
 /* -- limits ------------------------------------------------------------------------------------ */
 
 /*
- * Operations that the store has are ended by hand, the oldest first. `order` is who ended, by the
- * letter of his owner.
+ * The test ends the operations that the store has, the oldest first. `order` lists the letters of
+ * their owners, in the order in which they ended.
  */
 #define MANY 400u
 static struct rig_io crowd[MANY];
@@ -436,7 +439,7 @@ static void owners_take_turns(void **state)
 	for (; i < 11; i++)
 		crowd_start(&scene, i, TGT_IO_WRITE_ZEROES, 'b');
 	crowd_start(&scene, i, TGT_IO_WRITE_ZEROES, 'c');
-	/* Out of a turn that is not there yet, and out of the next one. */
+	/* One whose owner's turn is far away, and one whose owner is next. */
 	assert_true(tgt_volume_withdraw(&crowd[9].io));
 	assert_true(tgt_volume_withdraw(&crowd[2].io));
 	assert_false(tgt_volume_withdraw(&crowd[2].io));
@@ -472,8 +475,8 @@ static void transfers_are_bounded_by_the_disk(void **state)
 	}
 }
 
-/* Those that come while one is under way may be for writes that it has not seen: the next is
- * theirs. */
+/* FLUSHes that come while one is in flight may cover writes that it does not: the next one
+ * serves them. */
 static void flushes_are_done_together(void **state)
 {
 	struct scene scene;
@@ -491,7 +494,7 @@ static void flushes_are_done_together(void **state)
 	crowd_start(&scene, 6, TGT_IO_FLUSH, 'c');
 	assert_int_equal(begun, 2);
 	crowd_end_one(-EIO);
-	/* One failure, told to all who shared it; and the next is not asked (F9). */
+	/* One failure is reported to all that shared it; and the store is not asked again (F9). */
 	assert_string_equal(order, "abbbbc");
 	assert_int_equal(begun, 2);
 	for (i = 0; i < 7; i++) {
@@ -502,7 +505,7 @@ static void flushes_are_done_together(void **state)
 	scene_close(&scene);
 }
 
-/* On a real ring: each file brings the threads that its operations may block. */
+/* On a real ring: each file adds the threads that its operations may block. */
 static void files_bring_their_threads(void **state)
 {
 	char *directory = rig_directory(), path[64];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Goal: the accounts of a queue's send side hold when a post is refused in the middle of a turn that
- * makes several chains, and when there is no room for a probe. Method: a queue by hand on a fabric
- * that only counts what is posted and refuses it when told to.
+ * Goal: the accounting of a queue's send side stays right when a post fails in the middle of a turn
+ * that makes several chains, and when there is no room for a probe. Method: a queue made by the
+ * test, on a fabric that only counts posts and refuses them when told to.
  */
 #include "tests/unit/target_queue_rig.h"
 #include <errno.h>
@@ -57,7 +57,7 @@ static struct queue_rig *rig_create(void)
 	return rig;
 }
 
-/* Every command of the queue is done and waits for its reply. */
+/* Every command of the queue is done and waits for its reply to be sent. */
 static void all_done(struct tgt_lane *lane)
 {
 	for (uint16_t tag = 0; tag < TAGS; tag++) {
@@ -86,7 +86,7 @@ static void chains_are_posted_one_by_one(void **state)
 	queue_rig_free(rig);
 }
 
-/* Nothing is posted behind what was refused; everything is given back when it has drained. */
+/* Nothing is posted after a refused post; all slots are returned when the queue has drained. */
 static void a_refused_post_ends_the_queue(void **state)
 {
 	struct queue_rig *rig = rig_create();
@@ -107,7 +107,7 @@ static void a_refused_post_ends_the_queue(void **state)
 	queue_rig_free(rig);
 }
 
-/* Its completion is a sign of life. */
+/* The completion of a probe shows that the peer is alive. */
 static void a_probe_needs_room(void **state)
 {
 	struct queue_rig *rig = rig_create();
@@ -127,7 +127,7 @@ static void a_probe_needs_room(void **state)
 	queue_rig_free(rig);
 }
 
-/* C8: what is outstanding makes progress, or the connection ends; what is not there cannot be late. */
+/* C8: outstanding sends make progress, or the connection ends; without any, nothing can be late. */
 static void a_peer_that_takes_nothing_is_let_go(void **state)
 {
 	struct queue_rig *rig = rig_create();
@@ -143,7 +143,7 @@ static void a_peer_that_takes_nothing_is_let_go(void **state)
 	rig->turn.now_ns += TGT_TAKE_NS - 1;
 	assert_int_equal(tgt_work_check_taken(&rig->turn), rig->turn.now_ns + 1);
 	assert_true(lane->open);
-	/* This end may have been away: once more, a little later. */
+	/* This end may not have run for a while: it checks once more, a little later. */
 	rig->turn.now_ns++;
 	assert_int_equal(tgt_work_check_taken(&rig->turn), rig->turn.now_ns + TGT_LATE_NS);
 	assert_true(lane->open);

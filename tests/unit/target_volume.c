@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Goal: volumes are found by name until they are removed, live until the last reference goes, and
- * are described as they are; what cannot be served is refused with its reason; closing a store blocks nobody.
- * Method: the registry itself, over memory volumes and files of our own.
+ * Goal: volumes are found by name until they are removed, exist until the last reference is put,
+ * and are described correctly; a volume that cannot be served is refused with its reason; closing a
+ * store blocks no thread. Method: the registry itself, over memory volumes and files of the test.
  */
 #include "proto/wire/wire_check.h"
 #include "target/store/volume.h"
@@ -18,7 +18,7 @@ static int registry_make(void **state)
 	return tgt_registry_create(&registry);
 }
 
-/* That no volume is left in it is asserted there. */
+/* tgt_registry_destroy() asserts that no volume is left. */
 static int registry_end(void **state)
 {
 	tgt_registry_destroy(registry);
@@ -211,7 +211,7 @@ static void read_only_is_said(void **state)
 	drop("v");
 }
 
-/* F6 within one process: said at once and by name, not waited for. */
+/* F6 within one process: refused at once with the other volume's name, without waiting. */
 static void one_file_has_one_name(void **state)
 {
 	char *directory = rig_directory(), disk[64], hard[64], soft[64];
@@ -231,7 +231,7 @@ static void one_file_has_one_name(void **state)
 	snprintf(wanted, sizeof(wanted), "volume b: %s: already served as volume a (%s)", hard,
 		 disk);
 	assert_string_equal(error, wanted);
-	/* Ten minutes would be this test's end. */
+	/* If this waited, ten minutes would exceed the test's time limit. */
 	config = rig_volume("uring", soft, 0);
 	config.cache = TGT_CACHE_BUFFERED;
 	config.lock_wait_ms = 600000;
@@ -243,7 +243,7 @@ static void one_file_has_one_name(void **state)
 	config.read_only = true;
 	assert_int_equal(tgt_volume_add(registry, &config, error), -EALREADY);
 
-	/* Removed, and not yet closed by all: that is waited for. */
+	/* Removed, and not yet closed by all: opening waits for that. */
 	held = tgt_volume_remove(registry, "a");
 	assert_int_equal(add("b", "uring", hard, 0, 0, error), -EAGAIN);
 	snprintf(wanted, sizeof(wanted),
@@ -251,7 +251,7 @@ static void one_file_has_one_name(void **state)
 	assert_string_equal(error, wanted);
 	tgt_volume_put(held);
 
-	/* Another process's (here another description's) is another matter. */
+	/* A lock of another process (here of another description) has another error. */
 	fd = open(disk, O_RDONLY);
 	assert_int_equal(flock(fd, LOCK_EX), 0);
 	assert_int_equal(add("b", "uring", hard, 0, 0, error), -EBUSY);
@@ -281,8 +281,8 @@ static void slow_close(struct tgt_store *store)
 }
 
 /*
- * Putting the last reference does not wait for the disk; a user of the same file is told why it has
- * to wait.
+ * Putting the last reference does not wait for the disk; a user of the same file is told why it
+ * must wait.
  */
 static void closing_blocks_nobody(void **state)
 {
@@ -301,18 +301,19 @@ static void closing_blocks_nobody(void **state)
 	assert_null(tgt_registry_closing(registry, name));
 	volume = tgt_volume_remove(registry, "a");
 	volume->store->ops = &slow;
-	alarm(120); /* the closing that waits here would wait for ever */
+	alarm(120); /* a close that waits here would wait for ever */
 	tgt_volume_put(volume);
 	sem_wait(&slow_entered);
 	alarm(0);
-	/* A daemon that stops looks for what it waits for, and may go without it. */
+	/* A daemon that stops asks which volume is still closing, and may exit without waiting
+	 * for it. */
 	assert_ptr_equal(tgt_registry_closing(registry, name), name);
 	assert_string_equal(name, "a");
 	assert_int_equal(add("b", "uring", disk, 0, 0, error), -EAGAIN);
 	assert_int_equal(add("other", "memory", "", 65536, 0, error), 0);
 	drop("other");
 	sem_post(&slow_go);
-	/* That closes all: nothing may be left of it, and no lock. */
+	/* That closes all volumes: neither they nor their locks may remain. */
 	tgt_registry_destroy(registry);
 	assert_int_equal(tgt_registry_create(&registry), 0);
 	assert_int_equal(add("b", "uring", disk, 0, 0, error), 0);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * cmocka with what it needs before it, and little else that unit tests share.
+ * cmocka with the headers that it needs before it, and the little else that unit tests share.
  */
 #ifndef RBLK_TESTS_UNIT_H
 #define RBLK_TESTS_UNIT_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Goal: a descriptor is believed only when it carries what its opcode has and nothing else.
+ * Goal: a descriptor is accepted only if it carries the fields of its opcode and nothing else.
  * Method: a table gives one valid descriptor per opcode with the flags it may have; each is then
- * broken field by field and flag by flag, and the answers are compared with the table's.
+ * broken field by field and flag by flag, and the answers are compared with the table.
  */
 #include <string.h>
 #include "tests/unit/unit.h"
@@ -125,7 +125,7 @@ static void opcode_of_a_feature(void **state)
 	assert_int_equal(CHECK(row, tag = 0, ALL & ~RBLK_FEATURE_EXTENTS), RBLK_WIRE_OPCODE);
 }
 
-/* Flags of the valid descriptor with one more; what makes the descriptor whole again is added. */
+/* Adds one flag to the flags of the valid descriptor, and the fields that this flag needs. */
 static void flags_by_opcode(void **state)
 {
 	size_t i;
@@ -175,7 +175,7 @@ static void flags_that_exclude_each_other(void **state)
 			 RBLK_WIRE_FLAGS);
 }
 
-/* Where the payload stands in the capsule, it must be said. */
+/* If the payload is in the capsule, the flag must say so. */
 static void payloads_need_the_capsule_flag(void **state)
 {
 	size_t i;
@@ -268,7 +268,7 @@ static void digests(void **state)
 	command.flags = RBLK_CMD_DIGEST;
 	command.digest = rblk_to_le32(0xe3069283);
 	assert_int_equal(rblk_check_command(&command, ALL), RBLK_WIRE_OK);
-	/* A READ asks for one, it does not bring one. */
+	/* A READ asks for a digest; it does not carry one. */
 	command = valid(row_of(RBLK_OP_READ));
 	command.flags = RBLK_CMD_DIGEST;
 	command.digest = rblk_to_le32(0xe3069283);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Goal: the bytes on the wire are these and no others, whatever the machine's own byte order.
- * Method: fill a login, a command and a completion with a different value in every byte that can
- * have one, and compare with bytes written down here by hand from the specification's tables.
+ * Goal: the bytes on the wire are these and no others, on a machine of any byte order. Method: fill
+ * a login, a command and a completion with a different value in every byte that can have one, and
+ * compare with bytes written down here by hand from the specification's tables.
  */
 #include <string.h>
 #include "tests/unit/unit.h"

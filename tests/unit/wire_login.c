@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Goal: a login, an acceptance and a refusal are believed only when every field obeys its rule,
- * and the rule that is broken is named exactly.
- * Method: begin with a valid one, break one field at a time, compare the validator's answer; each
- * limit is tried on both of its sides.
+ * Goal: a login, an acceptance and a refusal are valid only if every field obeys its rule, and the
+ * validator names the broken rule exactly. Method: begin with a valid one, break one field at a
+ * time, compare the validator's answer; each limit is tried on both of its sides.
  */
 #include "tests/unit/unit.h"
 #include "proto/wire/wire_check.h"
@@ -76,7 +75,8 @@ static void login_valid(void **state)
 	} padded = { .login = valid_login(), .pad = { 0xff } };
 
 	assert_int_equal(rblk_check_login(&padded, sizeof(struct rblk_wire_login)), RBLK_WIRE_OK);
-	/* A connection manager hands out more than was sent; what it adds is not the login's. */
+	/* A connection manager may return more bytes than were sent; the added ones are not part
+	 * of the login. */
 	assert_int_equal(rblk_check_login(&padded, sizeof(padded)), RBLK_WIRE_OK);
 }
 
@@ -90,7 +90,7 @@ static void login_length(void **state)
 	assert_int_equal(rblk_check_login(NULL, 0), RBLK_WIRE_SHORT);
 }
 
-/* Another version's login may be shorter; its initiator is told about versions all the same. */
+/* Another version's login may be shorter; its initiator is still told about versions. */
 static void login_version_before_length(void **state)
 {
 	struct rblk_wire_login login = valid_login();
@@ -109,7 +109,7 @@ static void login_fields(void **state)
 	assert_int_equal(LOGIN(reserved[3] = 1), RBLK_WIRE_RESERVED);
 	assert_int_equal(LOGIN(session_id[15] = 0), RBLK_WIRE_SESSION_ID);
 	assert_int_equal(LOGIN(session_epoch = 0), RBLK_WIRE_EPOCH);
-	/* Features that this version does not know are no error: they are not agreed. */
+	/* Features that this version does not know are not an error: they are not agreed. */
 	assert_int_equal(LOGIN(features = rblk_to_le32(~0u)), RBLK_WIRE_OK);
 }
 
@@ -211,7 +211,7 @@ static void reject_fields(void **state)
 	assert_int_equal(REJECT(reserved[2] = 1), RBLK_WIRE_RESERVED);
 }
 
-/* A target of a later version refuses in its own words: they must still be readable. */
+/* A target of a later version may refuse with unknown codes: the refusal must still be readable. */
 static void reject_of_another_version(void **state)
 {
 	struct rblk_wire_reject reject = valid_reject();

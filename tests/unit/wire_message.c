@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Goal: a command message is cut into descriptors and in-capsule data only when its length, its
- * descriptors' places and its capsule's tiling are exactly right.
- * Method: build messages of known shape, check what the validator hands out, then break one thing
- * at a time.
+ * Goal: a command message is split into descriptors and in-capsule data only if its length, its
+ * descriptors' places and its capsule's tiling are exactly right. Method: build messages of known
+ * shape, check what the validator returns, then break one thing at a time.
  */
 #include <string.h>
 #include "tests/unit/unit.h"
@@ -11,13 +10,13 @@
 
 #define DESCRIPTOR sizeof(struct rblk_wire_command)
 
-/* One descriptor more than fits a message, behind the most in-capsule data. */
+/* One descriptor more than fits into a message, after the most in-capsule data. */
 static union {
 	u64 align;
 	u8 bytes[RBLK_COMMAND_BYTES_MAX + 2 * DESCRIPTOR];
 } buffer;
 
-/* What the validator handed out. */
+/* What the validator returned. */
 static const struct rblk_wire_command *commands;
 static u16 count;
 static u32 capsule_bytes;
@@ -95,7 +94,7 @@ static void lengths(void **state)
 	assert_int_equal(check_limited(DESCRIPTOR, 1, DESCRIPTOR - 1), RBLK_WIRE_LONG);
 	assert_int_equal(check_limited(RBLK_COMMAND_BYTES_MAX + DESCRIPTOR, 1, ~0u),
 			 RBLK_WIRE_LONG);
-	/* Nothing is handed out of a bad message. */
+	/* The validator returns nothing of a bad message. */
 	assert_null(commands);
 	assert_int_equal(check_limited(DESCRIPTOR, 1, DESCRIPTOR), RBLK_WIRE_OK);
 }
@@ -209,7 +208,7 @@ static void capsule_mistakes(void **state)
 	put_write(512, 0, 0, 512);
 	put_write(512, 1, 0, 512);
 	assert_int_equal(check(512 + 2 * DESCRIPTOR), RBLK_WIRE_CAPSULE);
-	/* Whole, but not in the descriptors' order. */
+	/* Complete, but not in the descriptors' order. */
 	put_write(1024, 0, 512, 512);
 	put_write(1024, 1, 0, 512);
 	assert_int_equal(check(1024 + 2 * DESCRIPTOR), RBLK_WIRE_CAPSULE);

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Goal: every code of the wire has words of its own, codes that do not exist have the words for
- * that, and every status has an errno.
- * Method: ask for every value of each code's type; the known ones must differ from the unknown
- * and from each other.
+ * Goal: every code of the protocol has its own text, codes that do not exist have the text for
+ * that, and every status has an errno. Method: ask for every value of each code's type; the known
+ * ones must differ from the unknown and from each other.
  */
 #include <errno.h>
 #include <string.h>
@@ -39,7 +38,7 @@ static const char *wire_error_text(u32 code)
 	return rblk_wire_error_text((enum rblk_wire_error)code);
 }
 
-/* Codes 0..limit-1 are asked for; those for which known() holds must have distinct words. */
+/* Asks for codes 0..limit-1; those for which known() is true must have distinct texts. */
 static void check_words(const char *(*text)(u32 code), bool (*known)(u32 code), u32 limit,
 			const char *unknown)
 {
@@ -149,7 +148,7 @@ static void status_errnos(void **state)
 	assert_int_equal(rblk_status_errno(RBLK_OK), 0);
 	for (status = 1; status < RBLK_E_MAX; status++) {
 		assert_true(rblk_status_errno((u16)status) < 0);
-		/* Distinct, so that a log of the errno alone still tells the status. */
+		/* Distinct, so that an errno alone still tells the status. */
 		for (other = 1; other < status; other++)
 			assert_int_not_equal(rblk_status_errno((u16)status),
 					     rblk_status_errno((u16)other));

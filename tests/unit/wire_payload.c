@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Goal: names and payloads are believed only when every field obeys its rule.
- * Method: begin with a valid one, break one field at a time, compare the validator's answer; each
- * limit is tried on both of its sides.
+ * Goal: names and payloads are valid only if every field obeys its rule. Method: begin with a valid
+ * one, break one field at a time, compare the validator's answer; each limit is tried on both of
+ * its sides.
  */
 #include <string.h>
 #include "tests/unit/unit.h"
@@ -89,7 +89,7 @@ static void names(void **state)
 	assert_false(rblk_name_valid(name)); /* not zero filled */
 }
 
-/* Length and padding of what an initiator tells, the same for all four. */
+/* Length and padding of an initiator's payloads, the same for all four. */
 static void told_lengths(void **state)
 {
 	static const struct {
@@ -153,7 +153,7 @@ static void authenticate_fields(void **state)
 	assert_int_equal(BROKEN(authenticate, key_name[0] = '/'), RBLK_WIRE_NAME);
 	assert_int_equal(BROKEN(authenticate, step = 0), RBLK_WIRE_PAYLOAD);
 	assert_int_equal(BROKEN(authenticate, step = rblk_to_le32(3)), RBLK_WIRE_PAYLOAD);
-	/* Step 1 proves nothing yet. */
+	/* Step 1 must not carry a proof. */
 	assert_int_equal(BROKEN(authenticate, step = rblk_to_le32(1)), RBLK_WIRE_PAYLOAD);
 	first.step = rblk_to_le32(1);
 	memset(first.proof, 0, sizeof(first.proof));
@@ -192,7 +192,7 @@ static void reservation_fields(void **state)
 	}
 }
 
-/* What each action may have besides `key`; everything else is refused. */
+/* What each action may have besides `key`; any other field is refused. */
 static void reservation_actions(void **state)
 {
 	static const struct {
@@ -231,7 +231,7 @@ static void reservation_actions(void **state)
 	assert_int_equal(rblk_check_reservation(&plain, sizeof(plain)), RBLK_WIRE_PAYLOAD);
 }
 
-/* A report: the memory may be longer than what it says, never shorter. */
+/* A report: the memory may be longer than the report, never shorter. */
 static void reservation_reports(void **state)
 {
 	struct {
@@ -270,7 +270,7 @@ static void volume_lengths(void **state)
 
 	assert_int_equal(rblk_check_volume(volumes, sizeof(volumes[0]) - 1), RBLK_WIRE_SHORT);
 	assert_int_equal(rblk_check_volume(volumes, sizeof(volumes[0])), RBLK_WIRE_OK);
-	/* Only the first of a buffer is looked at. */
+	/* Only the first volume of a buffer is checked. */
 	assert_int_equal(rblk_check_volume(volumes, sizeof(volumes)), RBLK_WIRE_OK);
 }
 
@@ -351,7 +351,7 @@ static void extents_fields(void **state)
 	(memcpy(extents, valid, sizeof(valid)), assignment,                                        \
 	 rblk_check_extents(extents, sizeof(extents), 2, 12))
 	assert_int_equal(rblk_check_extents(valid, sizeof(valid), 2, 12), RBLK_WIRE_OK);
-	/* The report may end before the range does, but not behind it. */
+	/* The report may end before the range does, but not after it. */
 	assert_int_equal(rblk_check_extents(valid, sizeof(valid), 2, UINT32_MAX), RBLK_WIRE_OK);
 	assert_int_equal(rblk_check_extents(valid, sizeof(valid), 1, 5), RBLK_WIRE_OK);
 	assert_int_equal(rblk_check_extents(valid, sizeof(valid), 1, 4), RBLK_WIRE_PAYLOAD);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Goal: a reply message is believed only when each of its completions and events obeys its rule.
- * Method: build valid ones, break one field at a time, compare the validator's answer.
+ * Goal: a reply message is valid only if each of its completions and events obeys its rule. Method:
+ * build valid ones, break one field at a time, compare the validator's answer.
  */
 #include <string.h>
 #include "tests/unit/unit.h"
@@ -93,7 +93,7 @@ static void digests(void **state)
 			 RBLK_WIRE_FLAGS);
 }
 
-/* One SEND names one key. */
+/* A SEND can invalidate only one key. */
 static void invalidations(void **state)
 {
 	replies[1].flags = RBLK_CPL_INVALIDATED;

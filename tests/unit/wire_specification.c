@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Goal: the specification's tables of fields, codes and limits say what the headers say, row by
- * row, nothing left out and nothing added.
- * Method: below, each struct's fields by offsetof() and sizeof(), each enum's codes and each limit
- * by name and value, as the compiler sees them. For each, the table under its heading in
- * proto/README.md is parsed and compared. The lists here are checked too: fields must follow each
- * other without a gap up to the struct's size, codes must end with the enum's own last.
+ * Goal: the specification's tables of fields, codes and limits match the headers, row by row, with
+ * nothing missing and nothing added. Method: below, each struct's fields by offsetof() and
+ * sizeof(), each enum's codes and each limit by name and value, as the compiler sees them. For
+ * each, the table under its heading in proto/README.md is parsed and compared. The lists here are
+ * checked too: fields must follow each other without a gap up to the struct's size, codes must end
+ * with the enum's own last.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -18,7 +18,7 @@
 #define HEADING_BYTES 128
 #define CELL_BYTES 64
 #define ROWS_MAX 96
-#define COLUMNS 3 /* the first that are compared */
+#define COLUMNS 3 /* only the first ones are compared */
 
 static char *specification;
 
@@ -63,7 +63,7 @@ static void cell_copy(const char *line, unsigned int n, char cell[CELL_BYTES])
 	snprintf(cell, CELL_BYTES, "%.*s", (int)(end - line), line);
 }
 
-/* The table that follows the one line that is `heading`. */
+/* The table after the line that is `heading`; that line must exist once. */
 static const struct table *table_find(const char *heading)
 {
 	static struct table table;
@@ -324,7 +324,7 @@ static void check_codes(const char *heading, const struct code *codes, size_t co
 
 #define CODES(heading, list) check_codes(heading, list, UNIT_LENGTH(list))
 
-/* Codes from 0 without a gap, up to the enum's own end: none is left out in the lists above. */
+/* Codes from 0 without a gap, up to the enum's own end: none is missing in the lists above. */
 static void check_whole(const struct code *codes, size_t count, unsigned long end)
 {
 	size_t i;
@@ -334,7 +334,7 @@ static void check_whole(const struct code *codes, size_t count, unsigned long en
 	assert_int_equal(count, end);
 }
 
-/* Likewise for flags: together they are all that there are. */
+/* Likewise for flags: together they are all flags. */
 static void check_whole_flags(const struct code *codes, size_t count, unsigned long all)
 {
 	unsigned long sum = 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Goal: a time packed into a byte comes back right: exact where small, within one eighth else,
- * never more than it was, and in order.
- * Method: all 256 codes; and every time up to a million, then times around every power of two.
+ * Goal: a time packed into a byte is unpacked correctly: small times exactly, others within one
+ * eighth, never more than the original, and in order. Method: all 256 codes; and every time up to a
+ * million, then times around every power of two.
  */
 #include "tests/unit/unit.h"
 #include "proto/wire/wire.h"
@@ -42,7 +42,7 @@ static void codes_round_trip_in_order(void **state)
 		if (code)
 			assert_true(rblk_time_decode((u8)code) > rblk_time_decode((u8)(code - 1)));
 	}
-	/* A peer may send them all the same. */
+	/* But a peer may send them. */
 	for (; code < 256; code++)
 		assert_int_equal(rblk_time_decode((u8)code), ~0u);
 }
