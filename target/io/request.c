@@ -2,8 +2,9 @@
 /*
  * The life of a command, from top to bottom: received -> checked -> data in -> stored -> data out
  * -> replied. request_state.c has the allowed steps, request_check.c the checks, request_memory.c
- * the memory, request_abort.c how one ends early, transfer.c moves bytes, reply.c packs completions, checksum.c has CHECKSUM and
- * extents.c EXTENTS; commands that are not block I/O go to the upper room. Nothing here waits: each
+ * the memory, request_abort.c how one ends early, request_operation.c its number (F8); transfer.c
+ * moves bytes, reply.c packs completions, checksum.c has CHECKSUM, extents.c EXTENTS and compare.c
+ * COMPARE_AND_WRITE; commands that are not block I/O go to the upper room. Nothing here waits: each
  * function takes a request as far as possible and leaves it in a list, with the store or with the
  * fabric, as its state says.
  */
@@ -409,39 +410,6 @@ static void request_go(struct tgt_request *request, char *capsule)
 	}
 }
 
-/* F8. True: it is to be done now. False: it has been answered. */
-static bool request_begin_operation(struct tgt_request *request)
-{
-	struct tgt_answer answer = {.number = 0};
-
-	switch (tgt_answers_begin(request->lane->answers, request->argument,
-				  request->flags & RBLK_CMD_RETRY, &answer)) {
-	case TGT_OPERATION_NEW:
-		request->numbered = true;
-		return true;
-	case TGT_OPERATION_KNOWN:
-		request->result = answer.result;
-		tgt_request_complete(request, (enum rblk_status)answer.status);
-		break;
-	case TGT_OPERATION_INVALID:
-		tgt_request_complete(request, RBLK_E_INVALID);
-		break;
-	}
-	return false;
-}
-
-void tgt_request_end_operation(struct tgt_request *request, enum rblk_status status)
-{
-	if (!request->numbered)
-		return;
-	request->numbered = false;
-	if (tgt_answers_keeps(status))
-		tgt_answers_end(request->lane->answers, request->argument, status,
-				request->result);
-	else
-		tgt_answers_forget(request->lane->answers, request->argument);
-}
-
 void tgt_request_begin(struct tgt_request *request, const struct rblk_wire_command *command,
 		       char *capsule, uint32_t capsule_bytes, uint32_t buffer)
 {
@@ -452,7 +420,7 @@ void tgt_request_begin(struct tgt_request *request, const struct rblk_wire_comma
 		return;
 	request->lane->active++;
 	request->lane->commands++;
-	if (tgt_opcode_numbered(request->opcode) && !request_begin_operation(request))
+	if (tgt_opcode_numbered(request->opcode) && !tgt_request_begin_operation(request))
 		return;
 	if (request->opcode >= RBLK_OP_IDENTIFY) {
 		request->lane->ops->begin(request, capsule, capsule_bytes,

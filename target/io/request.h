@@ -57,6 +57,18 @@ bool tgt_request_withdraw(struct tgt_request *request);
  * the next. False: it runs on. */
 bool tgt_request_end_early(struct tgt_request *request, enum rblk_status status);
 
+/* -- request_operation.c ----------------------------------------------------------------------- */
+
+/* A COMPARE_AND_WRITE or RESERVE has come. True: it is to be done now. False: it has been answered. */
+bool tgt_request_begin_operation(struct tgt_request *request);
+/*
+ * It ends with this answer (and request->result), which is kept if it says that something was done.
+ * Completing the request does it; a caller does it only where the connection was lost meanwhile, before
+ * it drops the request. Dropped without it, the number may be used again: nothing was done, or (a
+ * RESERVE that goes on without its connection) doing it twice is what doing it once is.
+ */
+void tgt_request_end_operation(struct tgt_request *request, enum rblk_status status);
+
 /* -- request.c --------------------------------------------------------------------------------- */
 
 /* `command` has passed its validator and belongs in this slot, which is free. `capsule`: its data
@@ -78,12 +90,6 @@ void tgt_request_complete(struct tgt_request *request, enum rblk_status status);
 void tgt_request_report(struct tgt_request *request);
 /* F2: the READs into the store's memory have been posted; the reply follows in lane->chained. */
 void tgt_request_chained(struct tgt_request *request);
-/*
- * F8: a COMPARE_AND_WRITE or RESERVE ends with this answer (and request->result): it is kept, if it
- * says that something was done. Completing the request does it; a caller does it only where the
- * connection was lost meanwhile, before it drops the request. Dropped without it, nothing was done.
- */
-void tgt_request_end_operation(struct tgt_request *request, enum rblk_status status);
 /* The upper room waits for something to end; it lists the request if true. */
 bool tgt_request_hold(struct tgt_request *request) __attribute__((warn_unused_result));
 
