@@ -75,10 +75,13 @@ static void rblk_call_unreserve(struct rblk_queue *queue, struct rblk_call *call
 }
 
 /*
- * The payload is in the first half of the command's slot, the report is written to the second: they
- * cannot overlap.
+ * The payload is in the first half of the command's slot, the report is written to the second, so that they
+ * cannot overlap; without a payload, a report may fill the slot.
  */
-#define RBLK_REPORT_OFFSET (RBLK_SLOT_BYTES_MIN / 2)
+static u32 rblk_call_report_offset(const struct rblk_session_command *sc)
+{
+	return sc->payload_bytes ? RBLK_SLOT_BYTES_MIN / 2 : 0;
+}
 
 static void rblk_call_fill(struct rblk_command *command, const struct rblk_session_command *sc)
 {
@@ -86,6 +89,7 @@ static void rblk_call_fill(struct rblk_command *command, const struct rblk_sessi
 	struct rblk_wire_command *wire = &command->wire;
 	u8 *slot = rblk_memory_slot(queue, command->tag);
 
+	wire->flags = sc->flags;
 	wire->volume = rblk_to_le32(sc->volume);
 	wire->lba = rblk_to_le64(sc->lba);
 	wire->argument = rblk_to_le64(sc->argument);
@@ -100,7 +104,7 @@ static void rblk_call_fill(struct rblk_command *command, const struct rblk_sessi
 	if (sc->report_bytes) {
 		rblk_memory_slot_segment(queue, command->tag, sc->report_bytes, &wire->segment);
 		wire->segment.address = rblk_to_le64(rblk_le64(wire->segment.address) +
-						     RBLK_REPORT_OFFSET);
+						     rblk_call_report_offset(sc));
 	}
 	rblk_memory_sync_slot(queue, command->tag, true);
 }
@@ -171,7 +175,8 @@ int rblk_call_run(struct rblk_queue *queue, struct rblk_session_command *sc,
 	}
 	if (!error && sc->report_bytes) {
 		rblk_memory_sync_slot(queue, command->tag, false);
-		memcpy(sc->report, rblk_memory_slot(queue, command->tag) + RBLK_REPORT_OFFSET,
+		memcpy(sc->report,
+		       rblk_memory_slot(queue, command->tag) + rblk_call_report_offset(sc),
 		       sc->report_bytes);
 	}
 	rblk_call_unreserve(queue, call, true);

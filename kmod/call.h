@@ -25,7 +25,7 @@ void rblk_call_fail_all(struct rblk_queue *queue);
 
 /* The command and its answer. */
 struct rblk_session_command {
-	u8 opcode;
+	u8 opcode, flags;
 	u32 volume;
 	u64 lba, argument;
 	const void *payload;

@@ -120,6 +120,13 @@ typedef typeof(__builtin_choose_expr(
 					     int)),
 	0, 0u)) rblk_compat_node_t;
 
+/* Registrations and the reservation can be read since 6.4, when a conflict got its number, too. */
+#if RBLK_KERNEL(6, 4)
+#define RBLK_COMPAT_PR_READ
+#else
+#define PR_STS_RESERVATION_CONFLICT 0x18
+#endif
+
 /* Merging became the default in 6.14, and its flag (an enumerator) went away. */
 #if RBLK_KERNEL(6, 14)
 #define RBLK_COMPAT_TAG_FLAGS 0

@@ -237,6 +237,7 @@ struct rblk_device *rblk_device_alloc(const struct rblk_options *options)
 	device->net = get_net(current->nsproxy->net_ns);
 	mutex_init(&device->lifecycle);
 	mutex_init(&device->opens_lock);
+	mutex_init(&device->reservation_lock);
 	spin_lock_init(&device->core_lock);
 	init_waitqueue_head(&device->session_wait);
 	get_random_bytes(&device->attachment, sizeof(device->attachment));

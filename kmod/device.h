@@ -71,6 +71,8 @@ struct rblk_device {
 	struct net *net;        /* of the attaching process; referenced */
 
 	struct mutex lifecycle;
+	struct mutex reservation_lock; /* around one RESERVE or RESERVATIONS */
+	u64 operation;                 /* F8: the last one's number; reservation_lock */
 	struct mutex opens_lock;
 	unsigned int openers; /* opens_lock */
 	bool closing;         /* no more opens; opens_lock */

@@ -14,6 +14,7 @@
 #include "kmod/drive.h"
 #include "kmod/memory.h"
 #include "kmod/queue.h"
+#include "kmod/reservation.h"
 #include "kmod/waiting.h"
 
 /* -- blk-mq ------------------------------------------------------------------------------------- */
@@ -158,6 +159,7 @@ static const struct block_device_operations rblk_disk_ops = {
 	.owner = THIS_MODULE,
 	.open = rblk_disk_open,
 	.release = rblk_disk_release,
+	.pr_ops = &rblk_pr_ops,
 };
 
 /*

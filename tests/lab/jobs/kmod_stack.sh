@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # Goal: what stands on a disk stands on a remote volume: partitions, LVM, encryption, discards, flushes,
-# blocks of 4096 bytes, a volume that grows, one that may only be read; and what is asked for is what is sent.
+# blocks of 4096 bytes, a volume that grows, one that may only be read, reservations; and what is asked for is what
+# is sent.
 # Method: each is made with its own tool, and bytes are compared, with what the target's file holds as well.
 # A scripted target counts zeroes and durable writes, and the tracepoints show each step of I/O.
 . "$LAB/guest.sh"
@@ -128,10 +129,28 @@ TRACING=/sys/kernel/tracing
 echo > $TRACING/trace
 echo 1 > $TRACING/events/rblk/enable || lab_fail "tracepoints: cannot be enabled"
 dd if=$LAB_DEV of=/dev/null bs=64k count=16 iflag=direct status=none || lab_fail "no I/O"
-truncate -s 96M $STORE/a.img
+udevadm monitor --kernel --property --subsystem-match=block > /tmp/uevents &
+monitor=$!
+lab_wait 10 grep -q KERNEL /tmp/uevents || lab_fail "udevadm monitor"
+# sized MEBIBYTES: the disk has them, and the kernel has told so.
+resized() { [ "$(blockdev --getsize64 $LAB_DEV)" = $(($1 << 20)) ] && [ "$(grep -c '^RESIZE=1' /tmp/uevents)" = "$2" ]; }
+sized() { lab_wait 30 resized "$@" || { cat /tmp/uevents; lab_fail "$LAB_DEV: $(blockdev --getsize64 $LAB_DEV) bytes"; }; }
+truncate -s 72M $STORE/a.img
 kill -HUP "$LAB_RBLKD"
-grown() { [ "$(blockdev --getsize64 $LAB_DEV)" = $((96 << 20)) ]; }
-lab_wait 30 grown || lab_fail "$LAB_DEV: still $(blockdev --getsize64 $LAB_DEV) bytes"
+sized 72 1
+exec 8<> $LAB_DEV
+# Between two lives of the target, and in use.
+lab_rblkd_stop
+truncate -s 96M $STORE/a.img
+lab_rblkd_start --config /tmp/rblkd.conf 8<&-
+sized 96 2
+truncate -s 48M $STORE/a.img
+kill -HUP "$LAB_RBLKD"
+lab_wait 20 grep -q shrink "$LAB_RBLKD_LOG" || lab_fail "a smaller file: not a word"
+is "the size, though the file is smaller" "$(blockdev --getsize64 $LAB_DEV)" $((96 << 20))
+truncate -s 96M $STORE/a.img
+exec 8<&-
+kill $monitor
 dd if=$PATTERN of=$LAB_DEV bs=64k seek=$((80 * 16)) count=2 oflag=direct status=none || lab_fail "the new end"
 cmp -n 131072 -i 0:$((80 << 20)) $PATTERN $STORE/a.img || lab_fail "the new end holds other bytes"
 # Answers that come together: their message ends one key, and the others are ended here.
@@ -162,6 +181,79 @@ lab_attach large read_only
 is getro "$(blockdev --getro $LAB_DEV)" 1
 dd if=/dev/zero of=$LAB_DEV bs=64k count=1 oflag=direct status=none 2> /dev/null && lab_fail "a read-only disk was written"
 cmp -n $(stat -c %s $PATTERN) $PATTERN $LAB_DEV || lab_fail "a read-only disk reads other bytes"
+lab_detach
+
+# Two hosts, as their names say. Registrations outlive the target's process, as with sd and nvme.
+lab_say "reservations"
+lab_attach a queues=2 initiator=first
+first=$LAB_DEV
+lab_attach a queues=2 initiator=second
+second=$LAB_DEV
+# pr STATUS DEVICE CALL...: 0, or 3 for a conflict.
+pr() {
+	local want=$1 got=0
+	shift
+	"$LAB_BUILD/tests/lab/pr" "$@" > /tmp/pr 2>&1 || got=$?
+	[ $got = "$want" ] || lab_fail "pr $*: $got, not $want: $(cat /tmp/pr)"
+}
+put() { dd if=$PATTERN of="$1" bs=4k count=1 oflag=direct conv=notrunc status=none 2> /tmp/dd; }
+get() { dd if="$1" of=/dev/null bs=4k count=1 iflag=direct status=none 2> /tmp/dd; }
+may() { "$@" || lab_fail "$*: $(cat /tmp/dd)"; }
+may_not() {
+	"$@" && lab_fail "$*: against the reservation"
+	grep -q 'Invalid exchange' /tmp/dd || lab_fail "$*: $(cat /tmp/dd)"
+}
+connected() { [ "$(cat "/sys/block/${1#/dev/}/rblk/state")" = live ]; }
+pr 3 $first reserve 0xa 1
+pr 0 $first register 0 0xa
+pr 3 $first register 0 0xc
+pr 0 $second ignore 0xb
+pr 0 $first reserve 0xa 1
+pr 3 $second reserve 0xb 1
+pr 1 $first reserve 0xa 9
+pr 3 $first reserve 0xc 1
+may put $first
+may get $second
+may_not put $second
+kill -9 "$LAB_RBLKD"
+wait "$LAB_RBLKD" 2> /dev/null
+lab_rblkd_start --config /tmp/rblkd.conf
+may_not put $second
+pr 0 $second preempt 0xb 0xa 3
+may put $second
+may_not put $first
+pr 3 $first release 0xa 3
+pr 0 $first register 0 0xa
+may put $first
+# One that is asked for without a connection waits for it.
+for i in 1 2 3 4 5; do
+	echo all > "/sys/block/${first#/dev/}/rblk/kill_connection"
+	pr 0 $first register $((9 + i)) $((10 + i))
+done
+pr 0 $first register 15 0xa
+pr 0 $first abort 0xa 0xb 2
+may put $first
+may_not get $second
+pr 0 $second register 0 0xb
+status=0
+"$LAB_BUILD/tests/lab/pr" $second keys > /tmp/keys || status=$?
+case $status in
+77) lab_say "this kernel tells nobody of keys" ;; # it has no ioctl for them
+0)
+	is keys "$(sed 's/^[0-9]* //' /tmp/keys)" '2 0xa 0xb'
+	pr 0 $second holder
+	is holder "$(sed 's/^[0-9]* //' /tmp/pr)" '0xa 2'
+	;;
+*) lab_fail "keys: $(cat /tmp/keys)" ;;
+esac
+pr 0 $first release 0xa 2
+may get $second
+pr 0 $second clear 0xb
+pr 3 $first reserve 0xa 1
+lab_wait 60 connected $first && lab_wait 60 connected $second || lab_fail "not connected"
+LAB_DEV=$first
+lab_detach
+LAB_DEV=$second
 lab_detach
 
 lab_rblkd_stop

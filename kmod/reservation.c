@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * pr_ops: RESERVE and RESERVATIONS on queue 0, on behalf of an ioctl. They wait out a lost
+ * connection as I/O does, and are sent again with the same operation number (F8). One at a time for
+ * each device, so that no user takes the reserved tags that the session needs. As with sd and nvme,
+ * a key that comes first is the caller's own, and pr_preempt's second one that of the victims; 0, a
+ * negative errno, or a PR_STS_ is returned.
+ */
+#include <linux/blkdev.h>
+#include <linux/sched/signal.h>
+#include <linux/slab.h>
+
+#include "kmod/reservation.h"
+#include "kmod/call.h"
+#include "kmod/compat.h"
+#include "kmod/device.h"
+#include "kmod/memory.h"
+#include "kmod/queue.h"
+#include "kmod/waiting.h"
+#include "proto/wire/wire_check.h"
+
+static_assert((int)RBLK_RESERVATION_WRITE_EXCLUSIVE == PR_WRITE_EXCLUSIVE &&
+		      (int)RBLK_RESERVATION_EXCLUSIVE_ACCESS == PR_EXCLUSIVE_ACCESS &&
+		      (int)RBLK_RESERVATION_WRITE_EXCLUSIVE_REGISTRANTS ==
+			      PR_WRITE_EXCLUSIVE_REG_ONLY &&
+		      (int)RBLK_RESERVATION_EXCLUSIVE_ACCESS_REGISTRANTS ==
+			      PR_EXCLUSIVE_ACCESS_REG_ONLY &&
+		      (int)RBLK_RESERVATION_WRITE_EXCLUSIVE_ALL == PR_WRITE_EXCLUSIVE_ALL_REGS &&
+		      (int)RBLK_RESERVATION_EXCLUSIVE_ACCESS_ALL == PR_EXCLUSIVE_ACCESS_ALL_REGS,
+	      "the wire's types are the kernel's");
+
+static struct rblk_device *rblk_reservation_device(struct block_device *bdev)
+{
+	return bdev->bd_disk->private_data;
+}
+
+/* -- sending, and sending again
+ * ------------------------------------------------------------------------- */
+
+static bool rblk_reservation_refused(const struct rblk_session_command *sc, int error)
+{
+	return sc->status ? sc->status == RBLK_E_BUSY || sc->status == RBLK_E_DRAINING
+			  : error == -EBUSY; /* no tag */
+}
+
+/* A little later, and when there is a session again. */
+static int rblk_reservation_pause(struct rblk_device *device, unsigned int times)
+{
+	schedule_timeout_killable(msecs_to_jiffies(rblk_waiting_pause_ms(times)));
+	return wait_event_killable(device->session_wait,
+				   rblk_device_live(device) || core_session_over(&device->core))
+		       ? -EINTR
+		       : 0;
+}
+
+/*
+ * Until it is answered for good, the session is over, or the caller is killed. What is refused is
+ * asked for again for give_up_ms. A success takes as long as the storage I/O that it has to wait
+ * for.
+ */
+static int rblk_reservation_run(struct rblk_device *device, struct rblk_session_command *sc)
+{
+	unsigned long end = jiffies + msecs_to_jiffies(device->options.give_up_ms);
+	unsigned int times = 0;
+	int error;
+
+	lockdep_assert_held(&device->reservation_lock);
+	for (;;) {
+		if (core_session_over(&device->core))
+			return -ENOLINK;
+		sc->status = RBLK_OK;
+		sc->volume = READ_ONCE(device->handle);
+		error = rblk_call_run(device->queues[0], sc, RBLK_CALL_FOREVER);
+		if (!error || error == -EINTR)
+			return error;
+		if (rblk_reservation_refused(sc, error)) {
+			if (time_after(jiffies, end))
+				return error;
+		} else if (sc->status) {
+			return error;
+		}
+		sc->flags = RBLK_CMD_RETRY;
+		error = rblk_reservation_pause(device, ++times);
+		if (error)
+			return error;
+	}
+}
+
+/* -- changing
+ * ------------------------------------------------------------------------------------------ */
+
+static int rblk_reserve(struct rblk_device *device, const struct rblk_wire_reservation *reservation)
+{
+	struct rblk_session_command sc = {
+		.opcode = RBLK_OP_RESERVE,
+		.payload = reservation,
+		.payload_bytes = sizeof(*reservation),
+	};
+	int error;
+
+	if (rblk_check_reservation(reservation, sizeof(*reservation)))
+		return -EINVAL;
+	if (mutex_lock_killable(&device->reservation_lock))
+		return -EINTR;
+	sc.argument = ++device->operation;
+	error = rblk_reservation_run(device, &sc);
+	mutex_unlock(&device->reservation_lock);
+	return error && sc.status == RBLK_E_RESERVED ? PR_STS_RESERVATION_CONFLICT : error;
+}
+
+/* As with sd and nvme, registrations persist (APTPL) wherever that is possible. */
+static int rblk_pr_register(struct block_device *bdev, u64 old_key, u64 new_key, u32 flags)
+{
+	struct rblk_device *device = rblk_reservation_device(bdev);
+	struct rblk_wire_reservation r = {
+		.new_key = rblk_to_le64(new_key),
+		.action = RBLK_RESERVE_REGISTER,
+	};
+
+	if (flags & ~PR_FL_IGNORE_KEY)
+		return -EOPNOTSUPP;
+	if (flags & PR_FL_IGNORE_KEY)
+		r.flags |= RBLK_RESERVE_IGNORE_KEY;
+	else
+		r.key = rblk_to_le64(old_key);
+	if (new_key && device->volume_flags & RBLK_VOLUME_RESERVATIONS_PERSIST)
+		r.flags |= RBLK_RESERVE_PERSIST;
+	return rblk_reserve(device, &r);
+}
+
+static int rblk_pr_reserve(struct block_device *bdev, u64 key, enum pr_type type, u32 flags)
+{
+	const struct rblk_wire_reservation r = {
+		.key = rblk_to_le64(key),
+		.action = RBLK_RESERVE_ACQUIRE,
+		.type = type,
+	};
+
+	return flags ? -EOPNOTSUPP : rblk_reserve(rblk_reservation_device(bdev), &r);
+}
+
+static int rblk_pr_release(struct block_device *bdev, u64 key, enum pr_type type)
+{
+	const struct rblk_wire_reservation r = {
+		.key = rblk_to_le64(key),
+		.action = RBLK_RESERVE_RELEASE,
+		.type = type,
+	};
+
+	return rblk_reserve(rblk_reservation_device(bdev), &r);
+}
+
+static int rblk_pr_preempt(struct block_device *bdev, u64 own_key, u64 other_key, enum pr_type type,
+			   bool abort)
+{
+	const struct rblk_wire_reservation r = {
+		.key = rblk_to_le64(own_key),
+		.other_key = rblk_to_le64(other_key),
+		.action = RBLK_RESERVE_PREEMPT,
+		.type = type,
+		.flags = abort ? RBLK_RESERVE_ABORT : 0,
+	};
+
+	return rblk_reserve(rblk_reservation_device(bdev), &r);
+}
+
+static int rblk_pr_clear(struct block_device *bdev, u64 key)
+{
+	const struct rblk_wire_reservation r = {
+		.key = rblk_to_le64(key),
+		.action = RBLK_RESERVE_CLEAR,
+	};
+
+	return rblk_reserve(rblk_reservation_device(bdev), &r);
+}
+
+/* -- reading
+ * ------------------------------------------------------------------------------------------- */
+
+#ifdef RBLK_COMPAT_PR_READ
+
+/* As many as a reserved tag's slot holds: 51. */
+#define RBLK_REPORT_REGISTRANTS                                                \
+	((RBLK_SLOT_BYTES_MIN - sizeof(struct rblk_wire_reservation_report)) / \
+	 sizeof(struct rblk_wire_registrant))
+
+struct rblk_report {
+	struct rblk_wire_reservation_report head;
+	struct rblk_wire_registrant registrants[RBLK_REPORT_REGISTRANTS];
+};
+
+/* To be freed with kfree(); or an error. */
+static struct rblk_report *rblk_reservation_report(struct rblk_device *device)
+{
+	struct rblk_report *report = kzalloc(sizeof(*report), GFP_KERNEL);
+	struct rblk_session_command sc = {
+		.opcode = RBLK_OP_RESERVATIONS,
+		.report = report,
+		.report_bytes = sizeof(*report),
+	};
+	int error = -EINTR;
+
+	if (!report)
+		return ERR_PTR(-ENOMEM);
+	if (!mutex_lock_killable(&device->reservation_lock)) {
+		error = rblk_reservation_run(device, &sc);
+		mutex_unlock(&device->reservation_lock);
+	}
+	if (!error && rblk_check_reservation_report(report, sizeof(*report)))
+		error = -EPROTO;
+	if (!error)
+		return report;
+	kfree(report);
+	return ERR_PTR(error);
+}
+
+static int rblk_pr_read_keys(struct block_device *bdev, struct pr_keys *keys)
+{
+	struct rblk_report *report = rblk_reservation_report(rblk_reservation_device(bdev));
+	u32 i, count, total;
+
+	if (IS_ERR(report))
+		return PTR_ERR(report);
+	count = rblk_le32(report->head.registrants);
+	total = rblk_le32(report->head.total);
+	if (min(keys->num_keys, total) > count) {
+		kfree(report); /* there is room for more than can be read */
+		return -E2BIG;
+	}
+	for (i = 0; i < min(keys->num_keys, count); i++)
+		keys->keys[i] = rblk_le64(report->registrants[i].key);
+	keys->generation = rblk_le32(report->head.generation);
+	keys->num_keys = total;
+	kfree(report);
+	return 0;
+}
+
+static int rblk_pr_read_reservation(struct block_device *bdev, struct pr_held_reservation *held)
+{
+	struct rblk_report *report = rblk_reservation_report(rblk_reservation_device(bdev));
+	u32 i;
+
+	if (IS_ERR(report))
+		return PTR_ERR(report);
+	held->generation = rblk_le32(report->head.generation);
+	held->type = report->head.type;
+	for (i = 0; i < rblk_le32(report->head.registrants); i++) {
+		if (!report->registrants[i].holder)
+			continue;
+		held->key = rblk_le64(report->registrants[i].key);
+		break;
+	}
+	kfree(report);
+	return 0;
+}
+
+#endif
+
+const struct pr_ops rblk_pr_ops = {
+	.pr_register = rblk_pr_register,
+	.pr_reserve = rblk_pr_reserve,
+	.pr_release = rblk_pr_release,
+	.pr_preempt = rblk_pr_preempt,
+	.pr_clear = rblk_pr_clear,
+#ifdef RBLK_COMPAT_PR_READ
+	.pr_read_keys = rblk_pr_read_keys,
+	.pr_read_reservation = rblk_pr_read_reservation,
+#endif
+};
