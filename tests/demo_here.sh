@@ -41,13 +41,13 @@ rdma)
 esac
 
 truncate -s 1G "$out/disk"
-# Some file systems know no direct I/O: rblkd goes through the page cache by itself.
+# Some file systems do not support direct I/O: there rblkd uses the page cache by itself.
 if ! dd if="$out/disk" of=/dev/null bs=4k count=1 iflag=direct status=none 2> /dev/null; then
 	LAB_FIO_JOBS=$out/fio-jobs
 	rm -rf "$LAB_FIO_JOBS"
 	cp -r "$root/fio-jobs" "$LAB_FIO_JOBS"
 	sed -i 's/^direct=1/direct=0/' "$LAB_FIO_JOBS/common.fio"
-	lab_say "no direct I/O on this file system: through the page cache"
+	lab_say "no direct I/O on this file system: rblkd uses the page cache"
 fi
 lab_rblkd_start --listen "$listen" "$out/disk"
 LAB_URI=$scheme://$(sed -n 's/.*ready: .*:\/\///p' "$LAB_RBLKD_LOG")

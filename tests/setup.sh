@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# What tests/run, tests/demo and tests/bench/run do first: install what is missing, and build.
-# Sourced. Nothing here asks a question; everything works with standard input closed.
+# What tests/run, tests/demo and tests/bench/run do first: install what is missing, and build. It is
+# sourced. It asks no questions and works with standard input closed.
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
@@ -16,7 +16,8 @@ setup_packages() {
 	[ -n "$missing" ] || return 0
 	[ "$(id -u)" = 0 ] || setup_fail "as root, first: apt-get install --no-install-recommends" $missing
 	echo "installing:" $missing
-	# The index is fetched only where the present one does not do; that it did not is no news.
+	# The package index is fetched only if installing with the present one fails; that failure is
+	# not reported.
 	# shellcheck disable=SC2086 # one package a word
 	setup_install $missing 2> /dev/null || { setup_quiet apt-get -q update && setup_install $missing; } ||
 		setup_fail "packages cannot be installed: see above"
@@ -27,7 +28,7 @@ setup_install() {
 		-o DPkg::Lock::Timeout=120 install "$@"
 }
 
-# setup_quiet COMMAND...: its output only when it fails.
+# setup_quiet COMMAND...: prints its output only if it fails.
 setup_quiet() {
 	local log status=0
 	log=$(mktemp)

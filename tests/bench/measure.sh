@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# The job that tests/bench/run has the guest do: the raw link, then each system in turn, over the
-# workloads of fio-jobs. Raw results go to /out, one file for each; report makes sense of them.
+# The job of the guest for tests/bench/run: the raw link, then each system in turn, with the
+# workloads of fio-jobs. Raw results go to /out, one file for each; report reads them.
 #   measure.sh SYSTEM...       in the environment: RBLK_BENCH_LINK fast|stock, RBLK_FIO_RUNTIME
 . "$LAB/guest.sh"
 here=$(dirname "${BASH_SOURCE[0]}")
@@ -9,7 +9,7 @@ here=$(dirname "${BASH_SOURCE[0]}")
 . "$here/systems_scsi.sh"
 export RBLK_FIO_SIZE=${BENCH_MB}m
 
-# verbs NAME COMMAND...: one of perftest's programs with itself, over the link.
+# verbs NAME COMMAND...: runs one of perftest's programs as client and server over the link.
 verbs() {
 	local name=$1 server
 	shift

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # shellcheck shell=bash disable=SC2034,SC2154
-# The systems that tests/bench/native compares: up_NAME starts one and leaves in FIO the arguments that
-# make fio use it and in server its process; down ends it. Sourced; expects build, disk and out.
+# The systems that tests/bench/native compares: up_NAME starts one, sets FIO to the arguments that
+# make fio use it and server to its process; down ends it. Sourced; expects build, disk and out.
 
 BENCH_MB=256
 SYSTEMS=(local nbdkit_memory_tcp nbdkit_memory_unix rblk_memory nbdkit_file_tcp nbdkit_file_unix rblk_file)
@@ -14,7 +14,7 @@ down() {
 	server=
 }
 
-# wait_until COMMAND...: for at most half a minute, while the server lives.
+# wait_until COMMAND...: waits at most half a minute, while the server runs.
 wait_until() {
 	local tries=0
 	until "$@"; do
@@ -49,7 +49,7 @@ over_unix() {
 	start_nbdkit -U "$out/nbdkit.sock" -- "nbd+unix:///?socket=$out/nbdkit.sock" "$@"
 }
 
-# A port that nobody has at the moment.
+# A port that is free at the moment.
 over_tcp() {
 	local port
 	port=$(comm -23 <(seq 20000 30000 | sort) <(ss -Htan | awk '{ sub(".*:", "", $4); print $4 }' | sort -u) |
@@ -57,7 +57,7 @@ over_tcp() {
 	start_nbdkit -i 127.0.0.1 -p "$port" -- "nbd://127.0.0.1:$port/" "$@"
 }
 
-# Memory is filled, as a file is: untouched pages would be read from nowhere.
+# Memory is filled, as a file is: pages that were never written would be read without any copy.
 filled() {
 	fio "${FIO[@]}" --name=fill --rw=write --bs=1m --iodepth=8 --thread=1 --size=${BENCH_MB}m \
 		--output="$out/fill.log" > /dev/null || setup_fail "filling: $(tail -n 3 "$out/fill.log")"

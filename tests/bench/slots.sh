@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # shellcheck shell=bash disable=SC1091
-# The job that tests/bench/slots has the guest do: slots.fio on one volume, attached once for each
-# value of slot_bytes. What is compared is measured within seconds of each other.
+# The job of the guest for tests/bench/slots: slots.fio on one volume, attached once for each value of
+# slot_bytes. Points that are compared are measured within seconds of each other.
 #   slots.sh ROUNDS       in the environment: RBLK_BENCH_FASTCRC, RBLK_FIO_RUNTIME
 . "$LAB/guest.sh"
 here=$(dirname "${BASH_SOURCE[0]}")

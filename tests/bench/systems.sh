@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# The systems that are compared, inside the guest: for each an up_NAME and a down_NAME. up leaves in
-# FIO the arguments that make fio use the system; its store is always the same RAM disk, so that
-# what differs is the way there. A system may have begin_NAME and end_NAME RESULT, too, done around
+# The systems that are compared, inside the guest: for each an up_NAME and a down_NAME. up sets FIO
+# to the arguments that make fio use the system. The store is always the same RAM disk, so that only
+# the path to it differs. A system may also have begin_NAME and end_NAME RESULT, which run around
 # each workload. iSER and SRP are in systems_scsi.sh. Sourced by measure.sh.
 
 BENCH_DISK=/dev/ram0
 BENCH_MB=512
 
-# Every page is touched once, so that nobody pays for the allocation.
+# Every page is written once, so that no measurement includes the allocation.
 backing_up() {
 	modprobe brd rd_nr=1 rd_size=$((BENCH_MB * 1024)) || lab_fail "brd does not load"
 	dd if=/dev/zero of=$BENCH_DISK bs=1M count=$BENCH_MB oflag=direct status=none ||
@@ -15,7 +15,7 @@ backing_up() {
 	[ "$(blockdev --getsize64 $BENCH_DISK)" = $((BENCH_MB << 20)) ] || lab_fail "$BENCH_DISK: wrong size"
 }
 
-# The disk itself, with nothing between: what no system can exceed.
+# The disk itself, with nothing between: the upper limit for all systems.
 up_local() { FIO=(--ioengine=io_uring --filename=$BENCH_DISK); }
 down_local() { :; }
 
@@ -60,15 +60,15 @@ up_rblk() {
 }
 down_rblk() { lab_rblkd_stop; }
 
-# rblkd with its own memory: RDMA goes straight into the volume.
+# rblkd with a memory volume: RDMA accesses the volume directly.
 up_rblk_memory() {
 	lab_rblkd_start "${RBLKD_POLL[@]}" --memory "bench=${BENCH_MB}M"
 	FIO=("--ioengine=external:$RBLK_FIO_ENGINE" "--rblk_uri=$LAB_URI/bench")
 }
 down_rblk_memory() { lab_rblkd_stop; }
 
-# The kernel's initiator, with the same daemon and disk as up_rblk. Attached anew for each workload,
-# because the target counts by session and tells at a session's end.
+# The kernel's initiator, with the same daemon and disk as up_rblk. Attached again for each
+# workload, because the target counts per session and logs the counts at a session's end.
 up_rblk_kmod() {
 	lab_rblkd_start "${RBLKD_POLL[@]}" "$BENCH_DISK"
 	lab_kmod_load
@@ -82,14 +82,14 @@ begin_rblk_kmod() {
 	FIO=(--ioengine=io_uring "--filename=$LAB_DEV")
 }
 
-# RESULT.stats, as rblk's fio engine writes it, out of the target's last line about the session and
-# the module's own counters. "ios" has the session's own few commands in it, too.
+# Makes RESULT.stats, as rblk's fio engine writes it, from the target's last line about the session
+# and the module's counters. "ios" includes the session's own few commands.
 end_rblk_kmod() {
 	local own before
 	own=$(jq -R 'split(" ") | {(.[0]): (.[1] | tonumber)}' "/sys/block/${LAB_DEV#/dev/}/rblk/counters" | jq -cs add)
 	before=$(kmod_sessions | wc -l)
 	lab_detach
-	lab_wait 10 kmod_session_ended "$before" || lab_fail "rblkd: says nothing of the session's end"
+	lab_wait 10 kmod_session_ended "$before" || lab_fail "rblkd: does not log the session's end"
 	kmod_sessions | tail -n 1 | jq -R --argjson own "$own" '
 		def count($pattern): capture($pattern) | .n | tonumber;
 		{ios: count("(?<n>[0-9]+) commands"), sends: count("[(]in (?<n>[0-9]+)"),
@@ -97,7 +97,7 @@ end_rblk_kmod() {
 		 writes: count("writes (?<n>[0-9]+)"), reads: count(" reads (?<n>[0-9]+)"),
 		 stored_us_total: count("(?<n>[0-9]+) us stored"), module: $own}
 		| .messages = .sends + .replies + .immediates + .writes + .reads' > "$1.stats" ||
-		lab_fail "rblkd: of the session's end it says $(kmod_sessions | tail -n 1)"
+		lab_fail "rblkd: its line about the session's end is $(kmod_sessions | tail -n 1)"
 }
 kmod_sessions() { grep ' messages a command ' "$LAB_RBLKD_LOG"; }
 kmod_session_ended() { [ "$(kmod_sessions | wc -l)" -gt "$1" ]; }

@@ -29,11 +29,11 @@ iser_tpg=$target/iscsi/$BENCH_IQN/tpgt_1
 up_iser() {
 	modprobe -a iscsi_target_mod ib_isert ib_iser || lab_fail "iser: modules do not load"
 	backstore_up
-	mkdir -p $target/iscsi $target/iscsi/$BENCH_IQN # both, for the first loads what makes the second
+	mkdir -p $target/iscsi $target/iscsi/$BENCH_IQN # both: making the first loads the module for the second
 	mkdir -p "$iser_tpg/np/$LAB_ADDR:3260" $iser_tpg/lun/lun_0 || lab_fail "iser: no configuration"
 	echo 1 > "$iser_tpg/np/$LAB_ADDR:3260/iser" || lab_fail "iser: does not listen"
 	ln -s $backstore $iser_tpg/lun/lun_0/disk
-	# Whoever comes may log in, without a password, and write.
+	# Anyone may log in without a password, and write.
 	echo 0 > $iser_tpg/attrib/authentication
 	echo 1 > $iser_tpg/attrib/generate_node_acls
 	echo 0 > $iser_tpg/attrib/demo_mode_write_protect
@@ -41,7 +41,7 @@ up_iser() {
 
 	mkdir -p /run/lock/iscsi
 	echo "InitiatorName=$BENCH_IQN-initiator" > /etc/iscsi/initiatorname.iscsi
-	# Of its own group, all of which it ends when it ends.
+	# In its own process group: iscsid ends the whole group when it ends.
 	setsid iscsid -f > "$LAB_OUT/iscsid.log" 2>&1 &
 	ISCSID=$!
 	lab_wait 20 iscsiadm -m iface || lab_fail "iscsid: $(cat "$LAB_OUT/iscsid.log")"
@@ -65,7 +65,7 @@ down_iser() {
 	backstore_down
 }
 
-# RoCE has no connection manager of InfiniBand's, so the target listens by that of RDMA. It is named
+# RoCE does not have InfiniBand's connection manager, so the target listens through rdma_cm. It is named
 # after the port's GID, and knows initiators by their port: eight bytes of zero and the GID's last eight.
 up_srp() {
 	local gid service acl

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# shellcheck shell=bash disable=SC2034 What the tests of the programs share: a target on an
-# ephemeral port of 127.0.0.1, a scratch folder, and assertions on what a command printed and
-# returned. It is sourced, and expects RBLK and RBLKD (the programs) in the environment.
+# shellcheck shell=bash disable=SC2034
+# What the tests of the programs share: a target on an ephemeral port of 127.0.0.1, a scratch folder,
+# and assertions on what a command printed and returned. It is sourced, and expects RBLK and RBLKD
+# (the programs) in the environment.
 set -euo pipefail
 
 scratch=$(mktemp -d)

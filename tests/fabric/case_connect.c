@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Goal: connections are made, refused and failed as fabric.h says, with private data both ways and
- * words for what went wrong; nothing leaks. Method: each outcome once or a thousand times.
+ * Goal: connections are established, refused and fail as fabric.h says, with private data both ways
+ * and a text for each failure; nothing leaks. Method: each outcome once or a thousand times.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -22,7 +22,7 @@ static struct fab_request *take_request(struct fx *fx)
 	return request;
 }
 
-/* Private data travels both ways; depths and user pointers are as agreed. */
+/* Private data arrives in both directions; depths and user pointers are as agreed. */
 static void private_data(void)
 {
 	struct fx fx = {0};
@@ -133,7 +133,7 @@ static void accept_fails(void)
 	fx_close(&fx);
 }
 
-/* Nobody listens: FAILED, with words that name the address. */
+/* Nothing listens: FAILED, with a text that names the address. */
 static void nobody_listens(void)
 {
 	struct fx fx = {0};
@@ -182,7 +182,7 @@ static void prepare_fails(void)
 	fx_close(&fx);
 }
 
-/* A request that nobody answers: FAILED when the time is over. */
+/* A request without an answer: FAILED after the time limit. */
 static void request_unanswered(void)
 {
 	struct fx fx = {.conn_options = {.timeout_ms = 300}};
@@ -197,7 +197,8 @@ static void request_unanswered(void)
 	fx_close(&fx);
 }
 
-/* The connecting end gives up before, during and after the answer; the other end survives it. */
+/* The connecting end gives up before, during and after the answer; the other end goes on
+ * working. */
 static void close_while_connecting(void)
 {
 	struct fx fx = {0};
@@ -235,7 +236,7 @@ struct acceptor {
 	const char *failure;
 };
 
-/* A fab of this thread's adopts the request, receives one message, answers it and goes. */
+/* A fab of this thread adopts the request, receives one message, answers it and closes. */
 static void *acceptor_run(void *argument)
 {
 	struct acceptor *acceptor = argument;
@@ -281,11 +282,11 @@ static void *acceptor_run(void *argument)
 	fab_conn_destroy(conn);
 	fab_mr_deregister(mr);
 	fab_close(fab);
-	acceptor->failure = done == 2 ? NULL : "the accepting thread waited in vain";
+	acceptor->failure = done == 2 ? NULL : "the accepting thread timed out";
 	return NULL;
 }
 
-/* The listener's fab is one thread's, the accepting fab another's. */
+/* One thread owns the listener's fab, another one the accepting fab. */
 static void accept_elsewhere(void)
 {
 	struct fx fx = {0};
@@ -329,7 +330,7 @@ static int descriptors(void)
 static void no_leak(void)
 {
 	struct fx fx = {.conn_options = {.send_depth = 4, .recv_depth = 4}};
-	int rounds = fx_target.kind == FAB_TCP ? 1000 : 50; /* a device takes its time */
+	int rounds = fx_target.kind == FAB_TCP ? 1000 : 50; /* a device is slower */
 	int before;
 
 	fx_open_connected(&fx);

@@ -2,7 +2,7 @@
 /*
  * Goal: messages move the right bytes, in order, and complete as verbs do; queues are as deep as
  * they were asked for. Method: random sizes and offsets, content derived from position and seed,
- * completions compared field by field. RDMA READ and WRITE are case_rdma.c's.
+ * completions compared field by field. case_rdma.c tests RDMA READ and WRITE.
  */
 #include <string.h>
 
@@ -34,7 +34,7 @@ static void send_order(void)
 {
 	struct fx fx = {.conn_options = {.send_depth = 32, .recv_depth = 16}};
 	uint32_t sent = 0, completed = 0, received = 0, lengths[500];
-	/* So many SENDs find receives, and twice as many wait for some where they may. */
+	/* So many SENDs find receives, and twice as many wait for some if the fabric lets them. */
 	const uint32_t ahead = fx_target.limits.acknowledged ? 500 : 16;
 
 	fx_open_connected(&fx);
@@ -102,7 +102,7 @@ static void scatter_gather(void)
 	fx_close(&fx);
 }
 
-/* Inline bytes are taken when posted: the buffer is overwritten at once, and never registered. */
+/* Inline bytes are copied when posted: the buffer is overwritten at once, and never registered. */
 static void inline_data(void)
 {
 	struct fx fx = {0};
@@ -129,7 +129,7 @@ static void inline_data(void)
 	fx_close(&fx);
 }
 
-/* Of a chain only the last is signalled: one completion, and the queue is free again. */
+/* Only the last of a chain is signalled: one completion, and the queue is free again. */
 static void unsignalled(void)
 {
 	struct fx fx = {.conn_options = {.send_depth = 32}};
@@ -160,7 +160,7 @@ static void unsignalled(void)
 	fx_close(&fx);
 }
 
-/* A full send queue refuses one more, and says which. */
+/* A full send queue refuses one more, and reports which one. */
 static void send_queue_full(void)
 {
 	struct fx fx = {.conn_options = {.send_depth = 8, .recv_depth = 8}};
@@ -216,7 +216,7 @@ static void send_immediate(void)
 	fx_close(&fx);
 }
 
-/* Nothing to move is a message all the same, with a segment of length 0 and without segments. */
+/* An empty message arrives, too: with a segment of length 0, and without segments. */
 static void zero_length(void)
 {
 	struct fx fx = {0};
@@ -237,7 +237,7 @@ static void zero_length(void)
 		     0);
 	fx_wc_ok(&fx, &fx.a, 4);
 	err = fab_post_recv(fx.b.conn, &recv, &bad_recv);
-	/* Soft-iWARP has none without segments, and says so. */
+	/* Soft-iWARP refuses messages without segments. */
 	if (err && !fx_target.limits.acknowledged) {
 		CHECK_EQ(err, -EINVAL);
 		CHECK(bad_recv == &recv);
@@ -360,7 +360,7 @@ static void shared_receives(void)
 		      fx_filled(fx.b.memory + i * 4096, 3000, from + 4));
 		fx_wc(&fx, &fx.a);
 	}
-	/* A receive that nobody has used is not flushed with a connection. */
+	/* A receive of the shared queue that was not used is not flushed with a connection. */
 	post_shared(&fx.b, 99, 0);
 	for (int i = 0; i < 3; i++) {
 		fx.a.conn = a[i];

@@ -37,7 +37,7 @@ static void post_sends(struct fx_end *end, struct fx_end *peer)
 	}
 }
 
-/* Sends succeed up to some point and are flushed from there on; receives likewise; each once. */
+/* Sends succeed up to some point and are flushed after that; receives likewise; each once. */
 static void check_all_back(struct fx_end *end)
 {
 	bool send_flushed = false, recv_flushed = false;
@@ -91,7 +91,7 @@ static void close_busy(void)
 	fx_close(&fx);
 }
 
-/* Closing twice is closing once. To a closed connection nothing can be posted. */
+/* Closing twice has no more effect than once. Posting to a closed connection fails. */
 static void close_twice(void)
 {
 	struct fx fx = {0};
@@ -115,7 +115,7 @@ static void close_twice(void)
 	fx_close(&fx);
 }
 
-/* To a disconnected connection one can post; where the device can, it comes back flushed. */
+/* Posting to a disconnected connection works; if the device supports it, the request is flushed. */
 static void post_after_disconnect(void)
 {
 	struct fx fx = {0};
@@ -154,7 +154,7 @@ static void vanishing_child(int port_pipe)
 		fx_end_step(&fx.a);
 }
 
-/* The peer's process is killed; where SENDs wait for receives, with some under way. */
+/* The peer's process is killed; if SENDs wait for receives, some are in flight then. */
 static void peer_vanishes(void)
 {
 	struct fx fx = {0};

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Goal: memory is reachable only under its key, within its bounds, with its rights, from its
- * protection domain; what breaks a rule fails with the device's completion and ends the connection.
- * Method: one bad work request between a good one and a victim: the good one succeeds, the bad one
- * has its status, the victim is flushed, so are the peer's receives; memory is untouched.
+ * protection domain; a work request that breaks a rule fails with the device's completion and ends
+ * the connection. Method: one bad work request between a good one and a victim: the good one
+ * succeeds, the bad one has its status, the victim and the peer's receives are flushed; memory does
+ * not change.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -16,14 +17,14 @@
 /* After the requester's error: both ends are flushed and told. */
 static void expect_end(struct fx *fx)
 {
-	if (fx_target.kind == FAB_TCP) /* a device's peer learns of it by the close only */
+	if (fx_target.kind == FAB_TCP) /* over a device the peer learns of it only by the close */
 		WAIT(fx, fx->a.events[FAB_EVENT_DISCONNECTED]);
 	fx_drain(fx, &fx->a);
 	WAIT(fx, fx->b.events[FAB_EVENT_DISCONNECTED]);
 	fx_drain(fx, &fx->b);
 }
 
-/* Without acknowledgements, the requester learns of it by the end of the connection only. */
+/* Without acknowledgements, the requester learns of it only by the end of the connection. */
 static void expect_ended(struct fx *fx, enum ibv_wr_opcode opcode, uint64_t address, uint32_t rkey,
 			 uint32_t bytes)
 {
@@ -57,7 +58,7 @@ static void expect_refused(struct fx *fx, enum ibv_wr_opcode opcode, uint64_t ad
 	CHECK_EQ(fx->a.wc_count + fx->b.wc_count, 0);
 }
 
-/* A key that was never given out. */
+/* A key that was never assigned. */
 static void bad_rkey(void)
 {
 	struct fx fx = {0};
@@ -100,7 +101,8 @@ static void out_of_bounds(void)
 	fx_close(&fx);
 }
 
-/* Soft-iWARP does not look at the right to READ. False, and connected again, if the device does. */
+/* Soft-iWARP does not check the right to READ. Returns false, and connects again, if the device
+ * does. */
 static bool read_without_right(struct fx *fx, const struct fab_mr *writable)
 {
 	fx_post_rdma(&fx->a, 5, IBV_WR_RDMA_READ, 64, 64, fx_address(&fx->b, 0),
@@ -147,7 +149,7 @@ static void wrong_rights(void)
 	fx_close(&fx);
 }
 
-/* The key dies with the registration. */
+/* The key is invalid after deregistration. */
 static void after_deregister(void)
 {
 	struct fx fx = {0};
@@ -231,7 +233,7 @@ static void private_domain(void)
 	fx_close(&fx);
 }
 
-/* A key of another fab of the same process, over the same memory, is no key here. */
+/* A key of another fab of the same process, for the same memory, is invalid here. */
 static void other_fab(void)
 {
 	struct fx fx = {0};
@@ -252,8 +254,8 @@ static void other_fab(void)
 
 /*
  * A SEND longer than the receive: LOC_LEN_ERR there, REM_INV_REQ_ERR here, both flushed. Soft-RoCE
- * speaks of an operation error at both ends: it has one for all that goes wrong with a receive.
- * Without acknowledgements the SENDs succeed here.
+ * reports an operation error at both ends: it has one for all failures of a receive. Without
+ * acknowledgements the SENDs succeed here.
  */
 static void send_too_long(void)
 {
@@ -275,9 +277,9 @@ static void send_too_long(void)
 }
 
 /*
- * A local key that is none: what came before completes, then LOC_PROT_ERR, then the flush.
- * Soft-RoCE says LOC_QP_OP_ERR for whatever it cannot send, and since Linux 6.4 flushes the failed
- * one, and what was sent before it and is not acknowledged.
+ * An invalid local key: earlier requests complete, then LOC_PROT_ERR, then the flush. Soft-RoCE
+ * reports LOC_QP_OP_ERR for whatever it cannot send. Since Linux 6.4 it flushes the failed one, and
+ * also earlier ones that are not acknowledged.
  */
 static void bad_lkey(void)
 {

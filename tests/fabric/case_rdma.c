@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Goal: RDMA WRITE and RDMA READ move the right bytes and complete as verbs do, in order with
- * messages; FENCE, READ depth, immediate data and invalidation keep their promises. Method: random
+ * messages; FENCE, READ depth, immediate data and invalidation work as specified. Method: random
  * sizes and offsets, content derived from position and seed, completions compared field by field.
  */
 #include <string.h>
@@ -35,7 +35,8 @@ static void rdma_random(enum ibv_wr_opcode opcode)
 	fx_close(&fx);
 }
 
-/* RDMA WRITE of random sizes to random places; nothing beside is touched, the peer sees nothing. */
+/* RDMA WRITE of random sizes to random places; no other byte changes, and the peer gets no
+ * completion. */
 static void write_random(void)
 {
 	rdma_random(IBV_WR_RDMA_WRITE);
@@ -47,7 +48,7 @@ static void read_random(void)
 	rdma_random(IBV_WR_RDMA_READ);
 }
 
-/* Both ends stream large WRITEs and READs at each other at once: neither waits for the other. */
+/* Both ends stream large WRITEs and READs at the same time: neither waits for the other. */
 static void both_ways(void)
 {
 	struct fx fx = {0};
@@ -170,7 +171,7 @@ static void read_depth(void)
 
 #define TCP_ONLY (1u << FAB_TCP) /* plain registrations cannot be invalidated by a device */
 
-/* SEND WITH INVALIDATE: the message tells which key, and the key is dead. */
+/* SEND WITH INVALIDATE: the completion names the key, and the key is invalid. */
 static void send_invalidate(void)
 {
 	struct fx fx = {0};
@@ -207,7 +208,7 @@ static void send_invalidate(void)
 	fx_close(&fx);
 }
 
-/* LOCAL_INV completes in its turn and kills the key for the peer. */
+/* LOCAL_INV completes in order, and the key is invalid for the peer. */
 static void local_invalidate(void)
 {
 	struct fx fx = {0};

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Goal: a state transition that is not in the table ends the connection, with words, and nothing
- * else; one that has ended already continues its teardown. Method: the transition is asked for by
- * hand, of a TCP connection that works, and of a verbs connection without a device.
+ * Goal: a state transition that is not in the table ends the connection, with a message, and
+ * nothing else; a connection that has ended already continues its teardown. Method: the test
+ * requests the transition, of a TCP connection that works, and of a verbs connection without a
+ * device.
  */
 #include <errno.h>
 #include <string.h>
@@ -68,7 +69,7 @@ static void verbs_transitions(void)
 	CHECK(conn);
 	CHECK(!verbs_conn_set_state(conn, VERBS_CONN_RESOLVING));
 	CHECK_EQ(conn->events, 1u << FAB_EVENT_DISCONNECTED);
-	/* A second end is none. */
+	/* A second end has no effect. */
 	verbs_conn_break(conn, FAB_EVENT_FAILED, -EIO, "another end");
 	CHECK_EQ(conn->events, 1u << FAB_EVENT_DISCONNECTED);
 	CHECK_EQ(conn->status, -EPROTO);

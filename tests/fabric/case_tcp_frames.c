@@ -11,9 +11,9 @@
 
 #include "peer.h"
 
-#define TARGET_OFFSET 8192u /* of the memory in b that rows aim at */
+#define TARGET_OFFSET 8192u /* of the memory in b that rows access */
 #define TARGET_BYTES 4096u
-#define SEND_ID 50 /* that b has posted where a row says so: READ of 64 bytes, then SEND of 64 */
+#define SEND_ID 50 /* of what b posts if a row says so: READ of 64 bytes, then SEND of 64 */
 
 enum row_flags {
 	KEY_ALL = 1 << 0,   /* key of the target with all rights */
@@ -21,7 +21,7 @@ enum row_flags {
 	KEY_WRITE = 1 << 2, /* ... that may only be written */
 	AT_TARGET = 1 << 3, /* address is relative to the target */
 	POSTED = 1 << 4,    /* b has a READ (1) and a SEND (2) outstanding */
-	HANG_UP = 1 << 5,   /* the socket is closed behind the bytes */
+	HANG_UP = 1 << 5,   /* the socket is closed after the bytes */
 	SHORT = 1 << 6,	    /* only half of the header is sent */
 };
 
@@ -31,7 +31,7 @@ struct row {
 	uint32_t length, sequence, ack;
 	uint64_t address;
 	unsigned int row_flags;
-	uint32_t payload; /* bytes sent behind the header */
+	uint32_t payload; /* bytes sent after the header */
 	int disconnected; /* the status that b is told */
 	uint8_t nak;	  /* enum fab_tcp_nak that the peer is told */
 };
@@ -134,7 +134,7 @@ static struct fab_tcp_frame row_frame(const struct row *row, const struct fx *fx
 	};
 }
 
-/* What b has asked for arrives at the peer whole. */
+/* The peer receives all that b has asked for. */
 static void post_requests(struct fx *fx, struct peer *peer)
 {
 	struct fab_conn *own = fx->b.conn;
@@ -239,7 +239,7 @@ static void broken_rules(void)
 	fx_close(&fx);
 }
 
-/* More READs than b has agreed to answer at a time, none of whose answers is taken. */
+/* More READs than b has agreed to answer at a time; the peer receives none of the answers. */
 static void too_many_reads(void)
 {
 	struct fx fx = {0};

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Goal: strangers who break the rules of the handshake, or do not complete it, are dropped, bounded
- * in number and time, and do not keep others out; also when descriptors run out. Method: bare
- * sockets against a listener, a bare listener against fab_connect(); a clock that is put forward.
+ * Goal: peers that break the rules of the handshake, or do not complete it, are dropped; their
+ * number and time are bounded, and they do not keep others out, also when descriptors run out.
+ * Method: bare sockets against a listener, a bare listener against fab_connect(); a clock that is
+ * put forward.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -20,7 +21,7 @@ struct hello_row {
 	const char *name;
 	size_t offset; /* of the byte that is wrong */
 	uint8_t value;
-	int error; /* that one who connects is told */
+	int error; /* that the connecting end gets */
 };
 
 #define AT(field) offsetof(struct fab_tcp_hello, field)
@@ -37,7 +38,7 @@ static const struct hello_row hello_rows[] = {
 };
 #define HELLO_ROWS (sizeof(hello_rows) / sizeof(hello_rows[0]))
 
-/* To a listener: no request comes of it, no answer, the end. */
+/* To a listener: it reports no request, sends no answer and closes the connection. */
 static void bad_requests(void)
 {
 	struct fx fx = {0};
@@ -45,7 +46,7 @@ static void bad_requests(void)
 
 	fx_open(&fx);
 	for (size_t i = 0; i <= HELLO_ROWS; i++) {
-		/* One more: an answer where a request is due. */
+		/* One more row: an answer instead of a request. */
 		struct fab_tcp_hello hello =
 			peer_hello(i < HELLO_ROWS ? FAB_TCP_REQUEST : FAB_TCP_ACCEPT);
 		char byte;
@@ -71,7 +72,7 @@ static void bad_requests(void)
 	fx_close(&fx);
 }
 
-/* From a listener to one who connects: FAILED, with its errno; nothing is established. */
+/* From a listener to a connecting end: FAILED, with the row's errno; nothing is established. */
 static void bad_answers(void)
 {
 	struct fx fx = {0};
@@ -88,7 +89,7 @@ static void bad_answers(void)
 	CHECK_EQ(getsockname(listener, (struct sockaddr *)&fx.addr, &bytes), 0);
 	CHECK_EQ(fcntl(listener, F_SETFL, O_NONBLOCK), 0);
 	for (size_t i = 0; i <= HELLO_ROWS; i++) {
-		/* One more: a request where an answer is due. */
+		/* One more row: a request instead of an answer. */
 		struct fab_tcp_hello hello =
 			peer_hello(i < HELLO_ROWS ? FAB_TCP_ACCEPT : FAB_TCP_REQUEST);
 
@@ -109,7 +110,7 @@ static void bad_answers(void)
 	fx_close(&fx);
 }
 
-/* Two that fail in one turn are each reported with their own words. */
+/* Two that fail in one turn are each reported with their own message. */
 static void words_of_two_failures(void)
 {
 	struct fx fx = {.conn_options = {.timeout_ms = 1000}};
@@ -162,7 +163,7 @@ static void silent_stranger(void)
 	peer_expect_silence(&fx, &peer);
 	CHECK(fab_timeout_ms(fx.b.fab) > 0);
 	env_shift_ms(TCP_HANDSHAKE_MS / 2);
-	peer_send(&peer, "RT", 2); /* talking slowly does not gain time */
+	peer_send(&peer, "RT", 2); /* a few bytes do not extend the time */
 	peer_expect_silence(&fx, &peer);
 	env_shift_ms(TCP_HANDSHAKE_MS / 2 + 1);
 	CHECK_EQ(fab_timeout_ms(fx.b.fab), 0);
@@ -181,7 +182,7 @@ static int descriptors_in_use(void)
 	return highest;
 }
 
-/* One more than may be half-way through a handshake: the oldest goes, the others stay. */
+/* One more unfinished handshake than allowed: the oldest is dropped, the others stay. */
 static void too_many_strangers(void)
 {
 	static struct peer peers[TCP_HANDSHAKES_MAX + 1];
@@ -198,7 +199,7 @@ static void too_many_strangers(void)
 	peer_expect_end(&fx, &peers[0]);
 	peer_expect_silence(&fx, &peers[1]);
 	peer_expect_silence(&fx, &peers[TCP_HANDSHAKES_MAX]);
-	/* Somebody who means it gets in all the same. */
+	/* A proper peer still gets a connection. */
 	fx_connect(&fx);
 	for (uint32_t i = 0; i <= TCP_HANDSHAKES_MAX; i++)
 		close(peers[i].fd);
@@ -223,7 +224,7 @@ static void no_descriptors(void)
 	peer_send(&peer, &hello, sizeof(hello));
 	for (int i = 0; i < 50; i++)
 		fx_step(&fx);
-	/* It looks again, and is as badly off: that is not said once more. */
+	/* It tries again, and still has none: that is not reported again. */
 	env_shift_ms(1000);
 	for (int i = 0; i < 50; i++)
 		fx_step(&fx);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Goal: a connection that does nothing costs nothing but bounded memory, and one whose peer does
- * not answer ends as a device's would. Method: a thousand connections, with every system call of
- * the fabric counted by the linker's --wrap; the allocator's own count of what is in use.
+ * Goal: an idle connection costs only bounded memory, and one whose peer does not answer ends as
+ * over a device. Method: a thousand connections, with every system call of the fabric counted by
+ * the linker's --wrap; the allocator's own count of what is in use.
  */
 #include <errno.h>
 #include <malloc.h>
@@ -21,7 +21,8 @@
 
 #define IDLE 1000
 #define IDLE_BYTES (16u << 10) /* of memory that a connection may take, at the depths below */
-/* What stays: the table from queue pair numbers to connections, 16 bytes in 4096 slots at most. */
+/* Memory that stays: the table from queue pair numbers to connections, 16 bytes in 4096 slots at
+ * most. */
 #define STAYING_BYTES (64u << 10)
 
 /* -- system calls that the fabric makes ------------------------------------------------------- */
@@ -111,7 +112,7 @@ static void idle_connections(void)
 	CHECK_EQ(calls_epoll, 100);
 	CHECK_EQ(calls_socket, 0);
 
-	/* One that speaks costs its own calls only: as many as if it were alone. */
+	/* A busy one costs only its own calls: as many as if it were alone. */
 	fx_post_recv(&fx.b, 1, 0, 64);
 	fx_post_send(&fx.a, 2, 0, 64, 0);
 	CHECK_EQ(fab_arm(fx.a.fab), 0);
@@ -122,7 +123,7 @@ static void idle_connections(void)
 	CHECK(calls_socket <= 2);
 	fx_wc_ok(&fx, &fx.a, 2);
 
-	/* Their ends: everything else is given back. */
+	/* They end: all other memory is freed. */
 	for (int i = 0; i < IDLE; i++)
 		peer_detach(&fx, &peers[i]);
 	fx.b.wc_count = 0;
@@ -133,8 +134,8 @@ static void idle_connections(void)
 }
 
 /*
- * The peer's machine takes nothing any more: the oldest SEND fails as a device reports it, the rest
- * is flushed. The kernel's limit is shortened, for 30 s are long; it is still the kernel's.
+ * The peer's machine no longer accepts data: the oldest SEND fails as a device reports it, the rest
+ * is flushed. The test shortens the kernel's limit of 30 s.
  */
 static void peer_takes_nothing(void)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Goal: what only the verbs fabric has: words for its failures, limits of a device, keys that end
- * with SEND WITH INVALIDATE, protection domains of their own, and devices that are taken away.
- * Method: as the other cases; device_removed deletes the software device under two connected fabs,
- * so it needs root.
+ * Goal: features that only the verbs fabric has: texts for its failures, limits of a device, keys
+ * that end with SEND WITH INVALIDATE, private protection domains, and devices that are removed.
+ * Method: as in the other cases; device_removed deletes the software device under two connected
+ * fabs, so it needs root.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -64,7 +64,7 @@ static void more_than_the_device_has(void)
 	fx_close(&fx);
 }
 
-/* Inline data is a wish: what there is less is told and works. */
+/* Inline data is a request: if the device has less, the fabric reports how much, and that works. */
 static void inline_as_much_as_there_is(void)
 {
 	const struct fab_limits *limits = &fx_target.limits;
@@ -86,7 +86,7 @@ static void inline_as_much_as_there_is(void)
 	fx_close(&fx);
 }
 
-/* The fab's own memory cannot be reached through a connection with a domain of its own. */
+/* A connection with a private domain cannot access the fab's own memory. */
 static void private_domain_keeps_apart(void)
 {
 	static struct fx fx;
@@ -114,9 +114,9 @@ static void private_domain_keeps_apart(void)
 }
 
 /*
- * Take the device away under both fabs: connections end, the removal is told, everything can be
- * drained, destroyed and closed. rdma link delete itself waits until this process has ended
- * (Soft-RoCE has no way to take a device from rdma_cm's library): so this is the last case.
+ * Remove the device under both fabs: connections end, the removal is reported, everything can be
+ * drained, destroyed and closed. rdma link delete waits until this process has ended, because
+ * Soft-RoCE cannot remove a device from rdma_cm's library. So this is the last case.
  */
 static void device_removed(void)
 {

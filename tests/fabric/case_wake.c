@@ -11,7 +11,7 @@
 
 #define ROUNDS 5000
 
-/* One thread's end. Failures are noted here: a case can be ended by its own thread only. */
+/* One thread's end. Failures are stored here, because only its own thread can end a case. */
 struct sleeper {
 	struct fx_end *end;
 	uint32_t rounds;
@@ -67,12 +67,12 @@ static void *sleeper_run(void *argument)
 		if (sleeper->serves)
 			fx_post_send(end, 1, 0, 64, 0);
 	}
-	/* The last answer leaves with the next turn or this. */
+	/* The last answer leaves in this turn or the next. */
 	fab_arm(end->fab);
 	return NULL;
 }
 
-/* Thousands of messages to and fro, both ends asleep in between. */
+/* Thousands of messages in turns; both ends sleep in between. */
 static void ping_pong_asleep(void)
 {
 	struct fx fx = {.a = {0}};
@@ -105,7 +105,7 @@ static void idle_is_quiet(void)
 
 	fx_open_connected(&fx);
 	fd = (struct pollfd){.fd = fab_fd(fx.a.fab), .events = POLLIN};
-	/* What the handshake left behind may wake it a few times first. */
+	/* Events of the handshake may wake it a few times first. */
 	deadline = fx_deadline_ns();
 	do {
 		fx_step(&fx);
@@ -116,8 +116,8 @@ static void idle_is_quiet(void)
 }
 
 /*
- * Armed, and something other than the fabric woke the owner: what it posts goes out although it
- * sleeps again without a turn, and what it closes wakes it.
+ * Armed, and something other than the fabric wakes the owner: what it posts is sent although it
+ * sleeps again without a turn, and a connection that it closes wakes it.
  */
 static void post_while_armed(void)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The cases that every kind of fabric has to pass, and those of single kinds that need no more than
- * the interface. case_verbs.c comes last: its last case takes the device away.
+ * The cases that every kind of fabric must pass, and those of single kinds that need only the
+ * interface. case_verbs.c comes last: its last case removes the device.
  */
 #include "fixture.h"
 

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Goal: a connection can end at any moment, under load, from either side, and nothing of it stays:
- * each work request comes back exactly once, none after DRAINED, no memory is written after it,
- * and the device has as many objects as before. Requests are accepted by another thread's fab than
- * the listener's, and refused in both ways, with private data each way.
+ * Goal: a connection can end at any moment, under load, from either side, and leaves nothing
+ * behind: each work request comes back exactly once, none after DRAINED, no memory is written after
+ * that, and the device has as many objects as before. Another thread's fab than the listener's
+ * accepts requests, and refuses some in both ways, with private data each way.
  *   fabric_verbs_cycle verbs|tcp ADDRESS CYCLES
  * Method: three threads (listener, acceptor with an SRQ, client). In each cycle the client sends
  * and the acceptor RDMA READs as fast as they can; after a while one of them closes. At the end,
- * with the fabs still open, the program prints "idle" and waits for a line: time to count objects.
+ * with the fabs still open, the program prints "idle" and waits for a line, so that a script can
+ * count objects.
  */
 #include "tests/fabric/fabric_verbs_side.h"
 
@@ -21,7 +22,7 @@
 #define READ_BYTES 8192
 #define SRQ_DEPTH 64
 #define EVERY_COMPLETION 40 /* of its own that a side waits for before it closes */
-/* SENDs of a connection where one that finds no receive ends the connection. */
+/* SENDs of a connection if a SEND without a receive ends it. */
 #define UNACKNOWLEDGED_SENDS (SRQ_DEPTH - DEPTH)
 
 enum cycle_kind { CYCLE_REJECT, CYCLE_REFUSE, CYCLE_CLIENT_CLOSES, CYCLE_ACCEPTOR_CLOSES };
@@ -59,8 +60,8 @@ static enum cycle_kind kind_of(unsigned int cycle)
 }
 
 /*
- * The next completion of an end that closes or is closed. Where nothing that is posted late comes
- * back, one that is closed may wait for it in vain: false when the connection has ended.
+ * The next completion of an end that closes or is closed. Some devices do not complete late posts,
+ * so the closed end may wait for one that never comes: false when the connection has ended.
  */
 static bool next_completion(struct side *side, bool closes, struct ibv_wc *wc)
 {
@@ -115,7 +116,7 @@ static int acceptor_read(const struct hello *hello, uint64_t slot)
 	return fab_post_send(acceptor.side.conn, &wr, &bad);
 }
 
-/* Failed ones count as they come; the connection's end is what made them fail. */
+/* Failed ones count, too: they failed because the connection ended. */
 static void acceptor_completion(const struct hello *hello, struct ibv_wc wc, bool again)
 {
 	struct fab_conn *conn = fab_conn_find(acceptor.side.fab, wc.qp_num);
@@ -136,14 +137,14 @@ static void acceptor_completion(const struct hello *hello, struct ibv_wc wc, boo
 	}
 }
 
-/* Close, take what is flushed, and see that nothing is written behind DRAINED. */
+/* Close, poll flushed completions, and check that nothing is written after DRAINED. */
 static void acceptor_drop(const struct hello *hello)
 {
 	struct side *side = &acceptor.side;
 	uint32_t qp_num = fab_conn_qp_num(side->conn);
 
 	fab_conn_close(side->conn);
-	/* The connection can still be found while its completions are taken. */
+	/* The connection can still be found while its completions are polled. */
 	while (!(side->seen & (1u << FAB_EVENT_DRAINED))) {
 		struct fab_event event;
 
@@ -288,7 +289,7 @@ static void client_load(bool closes)
 	if (!closes)
 		side_await(side, FAB_EVENT_DISCONNECTED);
 	side->seen = 0;
-	/* What is still out is flushed, or completes before the drain gets there. */
+	/* Outstanding requests are flushed, or complete before the drain. */
 	CHECK(side_drop(side) <= out);
 }
 

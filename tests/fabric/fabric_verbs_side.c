@@ -61,7 +61,8 @@ static void side_turn(struct side *side, uint64_t deadline_ns)
 		int timeout_ms = fab_timeout_ms(side->fab);
 
 		side->sleeps++;
-		/* Nothing wakes a lost wake-up but the deadline, which is a failure. */
+		/* After a lost wakeup only the deadline wakes the thread, and that fails the
+		 * test. */
 		if (timeout_ms < 0)
 			CHECK(poll(&fd, 1, SIDE_WAIT_MS) == 1);
 		else

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * One end of a connection in a test of two threads: a fab, at most one connection, and waiting for
- * what comes, by polling or asleep. Each side belongs to one thread. A check that fails ends the
- * program with the line and the fab's last error.
+ * events, by polling or asleep. One thread owns each side. A check that fails ends the program with
+ * the line and the fab's last error.
  */
 #ifndef RBLK_TESTS_FABRIC_VERBS_SIDE_H
 #define RBLK_TESTS_FABRIC_VERBS_SIDE_H
@@ -20,7 +20,7 @@
 		}                                                                               \
 	} while (0)
 
-#define SIDE_WAIT_MS 30000 /* for anything at all; a hang is a failure */
+#define SIDE_WAIT_MS 30000 /* for any condition; a hang fails the test */
 #define SIDE_WCS 64
 
 struct side {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Goal: no wake-up is lost, and what sleeping costs. Two threads with a fab each exchange SENDs one
- * at a time, each end polling or asleep in poll(2) on its fab's descriptor, without a timeout that
- * could cover up for an event that never came: that fails the test after 30 s.
+ * Goal: no wakeup is lost; and measure what sleeping costs. Two threads with a fab each exchange
+ * SENDs one at a time, each end polling or asleep in poll(2) on its fab's descriptor. No short
+ * timeout can hide a lost event: after 30 s the test fails.
  *   fabric_verbs_wake verbs|tcp ADDRESS ROUNDS
  * Prints the round trip for polled-polled, slept-polled and slept-slept.
  */
@@ -45,7 +45,7 @@ static void end_register(struct end *end)
 			      IBV_ACCESS_LOCAL_WRITE, &end->mr) == 0);
 }
 
-/* Wait for message `number`, then give its buffer back. Sends' own completions come between. */
+/* Wait for message `number`, then post its buffer again. Completions of sends may come first. */
 static void end_take(struct end *end, uint32_t number)
 {
 	for (;;) {

@@ -232,7 +232,7 @@ void fx_open_connected(struct fx *fx)
 	fx_connect(fx);
 }
 
-/* Whether DRAINED has named this connection; takes the note, for addresses are used again. */
+/* Whether DRAINED came for this connection. Removes the entry, because addresses are used again. */
 static bool fx_take_drained(struct fx_end *end, const struct fab_conn *conn)
 {
 	for (int i = 0; i < end->drained_count; i++) {
@@ -405,7 +405,7 @@ static bool fx_applies(const struct fx_case *test)
 	return !test->kinds || test->kinds & (1u << fx_target.kind);
 }
 
-/* What the device can do, which decides what the cases expect: one connection has to tell. */
+/* What the device can do decides what the cases expect; only a connection can tell. */
 static bool fx_ask_device(void)
 {
 	static struct fx fx;

@@ -14,7 +14,7 @@
 #define FX_CONNS_MAX 64
 #define FX_WAIT_MS 30000 /* for a condition that is expected at once; slow machines included */
 
-/* The kind and address that this run of the program is about. */
+/* The kind and address of this run of the program. */
 struct fx_target {
 	enum fab_kind kind;
 	struct sockaddr_storage addr;
@@ -23,7 +23,7 @@ struct fx_target {
 };
 extern struct fx_target fx_target;
 
-/* One end: a fab, its connection of the moment, and all that it was told. */
+/* One end: a fab, its current connection, and all events that it got. */
 struct fx_end {
 	const char *name;
 	struct fab *fab;
@@ -57,7 +57,7 @@ struct fx {
 
 /* -- checks ----------------------------------------------------------------------------------- */
 
-/* What the case is at, for the words of a failure: the name of a row. Forgotten with the case. */
+/* The current row's name, for messages of failures. Reset after each case. */
 void fx_about(const char *what);
 void fx_fail(const char *file, int line, const char *format, ...)
 	__attribute__((format(printf, 3, 4), noreturn));
@@ -81,10 +81,11 @@ void fx_fail(const char *file, int line, const char *format, ...)
 		while (!(condition)) {                                                            \
 			fx_step(fx);                                                              \
 			if (fx_past(fx_end_ns))                                                   \
-				fx_fail(__FILE__, __LINE__, "waited in vain for %s", #condition); \
+				fx_fail(__FILE__, __LINE__, "timed out waiting for %s", #condition); \
 		}                                                                                 \
 	} while (0)
-/* What a completed RDMA WRITE put there: without acknowledgements it may still be on its way. */
+/* Waits for the data of a completed RDMA WRITE: without acknowledgements it may still be in
+ * flight. */
 #define CHECK_WRITTEN(fx, condition)               \
 	do {                                       \
 		if (fx_target.limits.acknowledged) \
@@ -99,7 +100,7 @@ bool fx_past(uint64_t deadline_ns);
 
 /* With options as they are in fx; zeroed ones get defaults. Listener on an ephemeral port. */
 void fx_open(struct fx *fx);
-void fx_close(struct fx *fx); /* also closes, drains and destroys a connection that is there */
+void fx_close(struct fx *fx); /* also closes, drains and destroys an existing connection */
 void fx_end_open(struct fx_end *end, const char *name, const struct fab_options *options);
 void fx_end_close(struct fx_end *end);
 

@@ -7,7 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define STEPS 50 /* more than anything that is under way takes */
+#define STEPS 50 /* more than anything in flight takes */
 
 static socklen_t address_bytes(const struct fx *fx)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * A peer of the TCP fabric made of a bare socket, which can say anything. It talks to end b of a
+ * A peer of the TCP fabric made of a bare socket, which can send anything. It talks to end b of a
  * fixture; its connection there is `victim`. A failed expectation ends the case.
  */
 #ifndef RBLK_TESTS_FABRIC_PEER_H
@@ -26,11 +26,11 @@ struct fab_tcp_hello peer_hello(enum fab_tcp_hello_kind kind);
 void peer_send(struct peer *peer, const void *data, size_t bytes);
 /* Connected, accepted by b with `options` (NULL: the fixture's), receives posted. */
 void peer_attach(struct fx *fx, struct peer *peer, const struct fab_conn_options *options);
-/* Step the fixture until so many bytes are here. */
+/* Step the fixture until so many bytes have arrived. */
 void peer_receive(struct fx *fx, struct peer *peer, void *data, size_t bytes);
-/* Nothing is here, after some steps. */
+/* After some steps nothing has arrived. */
 void peer_expect_silence(struct fx *fx, struct peer *peer);
-/* End of stream or a reset, whatever comes before it. */
+/* Wait for the end of the stream or a reset, and ignore what comes before it. */
 void peer_expect_end(struct fx *fx, struct peer *peer);
 /* Close the victim, drain and destroy it; and the socket. */
 void peer_detach(struct fx *fx, struct peer *peer);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The cases of the TCP fabric that look below the interface: hostile and dead peers, bounds, idle
- * cost, and the states of connections of both kinds. Not for the lab: no device takes part.
+ * The cases of the TCP fabric that look below the interface: hostile and silent peers, bounds, idle
+ * cost, and the states of connections of both kinds. Not for the lab: they use no device.
  */
 #include "fixture.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Goal: nothing of a cm event's id is read after the event was acknowledged: the thread that has
- * the id's request may free it from then on. Method: librdmacm's two calls are the test's own;
- * acknowledging frees the id, as that thread would, after filling it with what leads nowhere.
+ * Goal: no field of a cm event's id is read after the event was acknowledged, because from then on
+ * the thread that has the id's request may free it. Method: the test replaces librdmacm's two
+ * calls; the acknowledgement fills the id with invalid pointers and frees it, as that thread could.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -33,7 +33,7 @@ int __wrap_rdma_ack_cm_event(struct rdma_cm_event *acked)
 
 int main(void)
 {
-	/* What a listener hears of a request that somebody else is about to refuse. */
+	/* Events that a listener gets for a request that another thread is about to refuse. */
 	static const enum rdma_cm_event_type types[] = {
 		RDMA_CM_EVENT_UNREACHABLE,
 		RDMA_CM_EVENT_CONNECT_ERROR,
@@ -49,7 +49,7 @@ int main(void)
 		event.id->context = &fab;
 		verbs_cm_event(&fab);
 		if (acks != i + 1 || fab.listener_gone) {
-			fprintf(stderr, "event %d: not taken as a request's\n", (int)types[i]);
+			fprintf(stderr, "event %d: not recognised as an event of a request\n", (int)types[i]);
 			return EXIT_FAILURE;
 		}
 	}

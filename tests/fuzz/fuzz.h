@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * What the fuzz targets share: an assertion that always counts, and input in memory of its exact
- * length, aligned as receive buffers are, so that one byte too far is seen.
+ * length, aligned as receive buffers are, so that sanitizers find an access one byte too far.
  */
 #ifndef RBLK_TESTS_FUZZ_H
 #define RBLK_TESTS_FUZZ_H

@@ -2,13 +2,13 @@
 /*
  * Goal: no byte of a peer makes the TCP fabric misbehave. Method: the input is played as a hostile
  * peer over loopback against a connection that has receives, SENDs and READs posted; afterwards
- * each of its work requests must have come back exactly once, and no input may be slow, by the
- * processor's time, which does not run while others have it. The input is a list of records:
+ * each of its work requests must have come back exactly once, and no input may be slow. Slow is
+ * measured in processor time, which other programs do not affect. The input is a list of records:
  *
  *   control byte, frame header (32 bytes), count byte, `count` bytes of payload
  *
  * where bits of the control byte put a right sequence, key, address, or small length into the
- * header, so that the checks behind the first ones are reached too.
+ * header, so that inputs pass the first checks and reach later ones, too.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -25,7 +25,7 @@
 
 #define POSTED 8
 #define TURNS 40
-#define SLOW_NS 1000000000ll /* an input of the greatest length takes well below a millisecond */
+#define SLOW_NS 1000000000ll /* the longest input takes much less than a millisecond */
 #define WAIT_MS 30000
 
 enum {
@@ -72,8 +72,8 @@ static void setup(void)
 }
 
 /*
- * Waits rather than spins: on a busy machine that would keep the processor from the kernel's thread
- * that has the packets.
+ * Waits and does not spin: on a busy machine a spinning thread would keep the processor from the
+ * kernel's thread that has the packets.
  */
 static void wait_for_request(struct fab_event *event)
 {
@@ -82,7 +82,7 @@ static void wait_for_request(struct fab_event *event)
 	while (event->type != FAB_EVENT_REQUEST) {
 		if (fab_poll_event(fab, event) == 1 || fab_arm(fab) != 0)
 			continue;
-		/* The fuzzer's own timer interrupts. */
+		/* The fuzzer's timer interrupts. */
 		require(poll(&polled, 1, WAIT_MS) == 1 || errno == EINTR);
 	}
 }
@@ -95,7 +95,7 @@ static long long processor_ns(void)
 	return now.tv_sec * 1000000000ll + now.tv_nsec;
 }
 
-/* A raw socket that has said hello, and the connection that it has become. */
+/* A raw socket that has sent a hello, and the connection made from it. */
 static int attach(struct fab_conn **conn)
 {
 	const struct fab_conn_options options = {.send_depth = POSTED, .recv_depth = POSTED,
@@ -103,12 +103,12 @@ static int attach(struct fab_conn **conn)
 	struct fab_tcp_hello hello = {.magic = rblk_to_le32(FAB_TCP_MAGIC),
 				      .version = rblk_to_le16(FAB_TCP_VERSION),
 				      .kind = FAB_TCP_REQUEST, .read_in = 2, .read_out = 2};
-	const struct linger reset = {.l_onoff = 1}; /* or ports run out */
+	const struct linger reset = {.l_onoff = 1}; /* else ports run out */
 	struct fab_event event = {0};
 	int fd = socket(AF_INET, SOCK_STREAM, 0);
 
 	require(fd >= 0);
-	/* The fuzzer's own timer interrupts; the connecting goes on meanwhile. */
+	/* The fuzzer's timer interrupts; connecting goes on meanwhile. */
 	while (connect(fd, (struct sockaddr *)&addr, sizeof(struct sockaddr_in)) < 0 &&
 	       errno != EISCONN)
 		require(errno == EINTR || errno == EALREADY);

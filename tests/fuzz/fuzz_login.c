@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Goal: no private data breaks the validators of login, acceptance and refusal, and what they let
- * through has the bounds that callers rely on without looking again.
- * Method: the first byte chooses the validator, the rest is what the peer sent.
+ * Goal: no private data breaks the validators of login, acceptance and refusal, and what passes
+ * them has the bounds that callers rely on without checking again. Method: the first byte chooses
+ * the validator, the rest is what the peer sent.
  */
 #include "tests/fuzz/fuzz.h"
 #include "proto/wire/wire_check.h"

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Goal: no command message breaks its validator, and of one that it lets through: the descriptors
- * are the message's end, their in-capsule ranges tile its beginning, every descriptor stands alone
- * as well, and no segment wraps.
- * Method: the first bytes are the queue's contract (features, batch, longest message), the rest is
- * the message. The tiling is proved by marking bytes, not by the validator's own arithmetic.
+ * Goal: no command message breaks its validator. In a message that passes, the descriptors are the
+ * message's end, their in-capsule ranges tile its beginning, every descriptor is also valid alone,
+ * and no segment wraps. Method: the first bytes are the queue's contract (features, batch, longest
+ * message), the rest is the message. The tiling is proved by marking bytes, not by the validator's
+ * own arithmetic.
  */
 #include "tests/fuzz/fuzz.h"
 #include "proto/wire/wire_check.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Goal: no payload breaks its validator, and what is let through can be used as it is: names are
- * terminated strings, geometry can be multiplied and shifted without overflow.
- * Method: the first byte chooses the validator, the rest is the payload.
+ * Goal: no payload breaks its validator, and a payload that passes can be used as it is: names are
+ * terminated strings, geometry can be multiplied and shifted without overflow. Method: the first
+ * byte chooses the validator, the rest is the payload.
  */
 #include "tests/fuzz/fuzz.h"
 #include "proto/wire/wire_check.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Goal: no reply message breaks its validator, and of one that it lets through: every completion
- * lies inside, indexes a tag that exists or is an event, and at most one key is invalidated.
- * Method: the first bytes are the queue's contract (features, tags), the rest is the message.
+ * Goal: no reply message breaks its validator. In a message that passes, every completion lies
+ * inside, has a tag that exists or is an event, and at most one key is invalidated. Method: the
+ * first bytes are the queue's contract (features, tags), the rest is the message.
  */
 #include "tests/fuzz/fuzz.h"
 #include "proto/wire/wire_check.h"

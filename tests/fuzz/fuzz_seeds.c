@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Writes the inputs that the fuzz targets begin with: one valid example of each thing that they
- * decode, made from the structs, so that seeds never lag behind the format. Run by ctest before
- * the targets: fuzz_seeds <directory>.
+ * decode, made from the structs, so that seeds always match the format. Run by ctest before the
+ * targets: fuzz_seeds <directory>.
  */
 #include <errno.h>
 #include <limits.h>
@@ -14,7 +14,7 @@
 
 static const char *root;
 
-/* One seed: `head` is what the target takes off before the thing itself. */
+/* One seed: `head` is what the fuzz target reads before the input of the decoder. */
 static void write_seed(const char *target, const char *name, const void *head, size_t head_bytes,
 		       const void *data, size_t bytes)
 {
@@ -40,7 +40,7 @@ err:
 	exit(1);
 }
 
-/* A seed that does not pass its validator would begin the search in the wrong place. */
+/* A seed must pass its validator, or the search begins in the wrong place. */
 static void must_pass(enum rblk_wire_error error, const char *name)
 {
 	if (!error)
@@ -110,7 +110,7 @@ static struct rblk_wire_command command_of(u8 opcode, u8 index)
 	return command;
 }
 
-/* Each opcode alone, told data in the capsule, all else in memory. */
+/* Each opcode alone, payloads in the capsule, all other data in memory. */
 static void write_messages(void)
 {
 	static const u8 contract[] = { RBLK_FEATURES_ALL, RBLK_BATCH_MAX, 0x01, 0x10, 0x00 };

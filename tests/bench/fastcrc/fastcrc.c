@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * fastcrc: a "crc32" that does not look at the data, for benchmarks under emulation only.
+ * fastcrc: a "crc32" that does not read the data, for benchmarks under emulation only.
  *
- * rdma_rxe computes a CRC of every packet through the kernel's crypto interface, where a real device
- * has a circuit for it. Emulated, that CRC is most of what the link costs and hides what protocols
- * cost. This one depends on nothing but how many bytes it was given, so both ends agree on it and a
- * damaged packet goes unseen: never for a test of correctness.
+ * rdma_rxe computes a CRC of every packet through the kernel's crypto interface, where a real
+ * device has a circuit for it. Under emulation that CRC is most of the link's cost and hides the
+ * cost of protocols. This one depends only on the number of bytes. So both ends agree on it, but
+ * damaged packets are not detected: never use it for a test of correctness.
  *
  * It must be loaded before rdma_rxe, and the crypto manager must not test it (cryptomgr.notests=1),
- * for it would fail.
+ * because it would fail.
  */
 #include <crypto/internal/hash.h>
 #include <linux/module.h>
@@ -17,7 +17,7 @@ struct fastcrc_state {
 	u32 bytes;
 };
 
-/* rxe sets a key to say where its CRC begins; a length begins at nought whatever the key. */
+/* rxe sets a key as the CRC's start value; this one starts at zero with any key. */
 static int fastcrc_setkey(struct crypto_shash *tfm, const u8 *key, unsigned int key_bytes)
 {
 	return key_bytes == sizeof(u32) ? 0 : -EINVAL;
