@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * OPEN.
+ * OPEN: waits for what it must, tells of a device that has grown, and reports the volume.
  */
 #include "target/serve/open.h"
 
 #include <stdlib.h>
 #include "proto/wire/wire_check.h"
+#include "target/base/log.h"
 #include "target/io/lane.h"
 #include "target/io/request.h"
 #include "target/serve/handle.h"
+#include "target/serve/letter.h"
 #include "target/serve/reactor_impl.h"
 
 /* An OPEN that waits. Made when it is held, freed when it goes on or is dropped. */
@@ -22,14 +24,63 @@ struct tgt_open {
 	struct tgt_port *port;	   /* that is being opened for it; NULL: not yet, or not needed */
 };
 
+/* -- the size ------------------------------------------------------------------------------------ */
+
+/* A letter: the volume has grown. */
+struct open_grown {
+	struct tgt_letter letter; /* first */
+	struct tgt_volume *volume; /* a reference */
+};
+
+static void grown_read(struct tgt_reactor *reactor, struct tgt_letter *letter)
+{
+	struct open_grown *grown = (struct open_grown *)letter;
+
+	tgt_handle_volume_changed(reactor, grown->volume);
+	tgt_volume_put(grown->volume);
+	free(grown);
+}
+
+/* Without memory for it, initiators there learn the size when they open it next. */
+static void grown_tell(struct tgt_reactor *to, struct tgt_volume *volume)
+{
+	struct open_grown *grown = calloc(1, sizeof(*grown));
+
+	if (!grown)
+		return;
+	grown->letter.read = grown_read;
+	grown->volume = tgt_volume_ref(volume);
+	tgt_letter_send(to, &grown->letter);
+}
+
+/* A device that has grown is served whole from now on, and those who have it open are told. */
+static void open_size(struct tgt_reactor *reactor, struct tgt_volume *volume)
+{
+	const struct tgt_peers *peers = reactor->peers;
+
+	if (!tgt_volume_grow(volume))
+		return;
+	tgt_log(TGT_LOG_INFO, "volume %s: has grown: now %llu blocks of %u bytes",
+		volume->config.name, (unsigned long long)atomic_load(&volume->blocks),
+		volume->block_bytes);
+	tgt_handle_volume_changed(reactor, volume);
+	for (unsigned int i = 0; reactor->is_peer && i < atomic_load(&peers->count); i++)
+		if (peers->reactors[i] != reactor)
+			grown_tell(peers->reactors[i], volume);
+}
+
+/* -- opening ------------------------------------------------------------------------------------- */
+
 /* Takes over the reference to `volume`. */
 static void open_volume(struct tgt_session *session, struct tgt_request *request,
 			struct tgt_volume *volume, uint32_t flags)
 {
 	struct rblk_wire_volume *report = (void *)request->data;
 	struct tgt_handle *handle;
-	enum rblk_status status = tgt_handle_open(session, volume, flags, &handle);
+	enum rblk_status status;
 
+	open_size(session->reactor, volume);
+	status = tgt_handle_open(session, volume, flags, &handle);
 	if (status) {
 		tgt_request_complete(request, status);
 		return;

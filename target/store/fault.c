@@ -189,6 +189,13 @@ static int fault_refresh(struct tgt_store *store)
 	return status;
 }
 
+static int fault_device_bytes(struct tgt_store *store, uint64_t *bytes)
+{
+	struct tgt_store *base = to_fault(store)->base;
+
+	return base->ops->device_bytes ? base->ops->device_bytes(base, bytes) : -EOPNOTSUPP;
+}
+
 static const struct tgt_fault_plan *plan_now(struct fault_store *fault)
 {
 	const struct fault_change *change =
@@ -536,6 +543,7 @@ const struct tgt_store_ops tgt_store_fault = {
 	.open = fault_open,
 	.close = fault_close,
 	.refresh = fault_refresh,
+	.device_bytes = fault_device_bytes,
 	.attach = fault_attach,
 	.detach = fault_detach,
 	.submit = fault_submit,

@@ -184,6 +184,9 @@ struct tgt_store_ops {
 	/* Configuring thread. Read its size again: sets info.bytes. NULL: its size is fixed. */
 	int (*refresh)(struct tgt_store *store);
 
+	/* Any thread; does not wait. How many bytes it has now; negative errno: that cannot be known so. NULL: never. */
+	int (*device_bytes)(struct tgt_store *store, uint64_t *bytes);
+
 	/*
 	 * Any reactor's thread. Begins to prepare the store's memory for quick registration with a
 	 * device; true: it is ready. Called again until then. NULL: nothing to do.

@@ -80,6 +80,14 @@ static int uring_refresh(struct tgt_store *store)
 	return tgt_path_size(&to_uring(store)->path, &store->info.bytes);
 }
 
+/* Of a file the file system would have to be asked, which may be one of a network. */
+static int uring_device_bytes(struct tgt_store *store, uint64_t *bytes)
+{
+	const struct tgt_path *path = &to_uring(store)->path;
+
+	return path->device ? tgt_path_size(path, bytes) : -EOPNOTSUPP;
+}
+
 static int uring_attach(struct tgt_store *store, struct tgt_ring *ring, struct tgt_port **port)
 {
 	struct uring_port *uring = calloc(1, sizeof(*uring));
@@ -286,6 +294,7 @@ const struct tgt_store_ops tgt_store_uring = {
 	.open = uring_open,
 	.close = uring_close,
 	.refresh = uring_refresh,
+	.device_bytes = uring_device_bytes,
 	.attach = uring_attach,
 	.detach = uring_detach,
 	.submit = uring_submit,

@@ -405,26 +405,6 @@ struct tgt_volume *tgt_volume_remove(struct tgt_registry *registry, const char *
 	return volume;
 }
 
-uint64_t tgt_volume_blocks_now(struct tgt_volume *volume)
-{
-	struct tgt_store *store = volume->store;
-
-	if (!store->ops->refresh || store->ops->refresh(store) < 0)
-		return atomic_load(&volume->blocks);
-	/* A size that is not a whole number of blocks is served up to the last whole one. */
-	return store->info.bytes / volume->block_bytes;
-}
-
-bool tgt_volume_refresh(struct tgt_volume *volume)
-{
-	uint64_t blocks = tgt_volume_blocks_now(volume);
-
-	if (!blocks || blocks == atomic_load(&volume->blocks))
-		return false;
-	atomic_store(&volume->blocks, blocks);
-	return true;
-}
-
 /* -- references ------------------------------------------------------------------------------ */
 
 struct tgt_volume *tgt_volume_get(struct tgt_registry *registry, const char *name)

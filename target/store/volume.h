@@ -100,11 +100,6 @@ int tgt_volume_add(struct tgt_registry *registry, const struct tgt_volume_config
 /* Not found any more; the registry's reference is returned to the caller, which tells the reactors
  * and then puts it. NULL if there is no such volume. */
 struct tgt_volume *tgt_volume_remove(struct tgt_registry *registry, const char *name);
-/* How many blocks its store has now. */
-uint64_t tgt_volume_blocks_now(struct tgt_volume *volume);
-/* Serve so many; true if that is a change (reactors are then told). */
-bool tgt_volume_refresh(struct tgt_volume *volume);
-
 /* Any thread; a lock inside, so not for the data path. tgt_volume_get: NULL if there is none. */
 struct tgt_volume *tgt_volume_get(struct tgt_registry *registry, const char *name);
 struct tgt_volume *tgt_volume_ref(struct tgt_volume *volume);
@@ -118,5 +113,14 @@ unsigned int tgt_volume_list(struct tgt_registry *registry, unsigned int first,
 /* As the wire describes it (handle 0). max_io and max_capsule are the session's. */
 void tgt_volume_describe(const struct tgt_volume *volume, uint32_t max_io_bytes,
 			 uint32_t max_capsule_bytes, struct rblk_wire_volume *out);
+
+/* -- size.c ------------------------------------------------------------------------------------- */
+
+/* Configuring thread. How many blocks its store has now. */
+uint64_t tgt_volume_blocks_now(struct tgt_volume *volume);
+/* Configuring thread. Serve so many; true if that is a change (reactors are then told). */
+bool tgt_volume_refresh(struct tgt_volume *volume);
+/* Any thread; does not wait. Serve all of a device that has grown; true if it has (likewise). */
+bool tgt_volume_grow(struct tgt_volume *volume);
 
 #endif

@@ -156,6 +156,43 @@ static void refresh_sees_growth(void **state)
 	rig_directory_remove(directory);
 }
 
+static uint64_t device_bytes;
+static int device_bytes_now(struct tgt_store *store, uint64_t *bytes)
+{
+	*bytes = device_bytes;
+	return store ? 0 : -EINVAL;
+}
+
+/* At OPEN: more is served at once, less never. */
+static void a_device_grows(void **state)
+{
+	const struct tgt_store_ops *own;
+	struct tgt_store_ops ops;
+	struct tgt_volume *volume;
+	char error[TGT_ERROR_BYTES];
+
+	assert_int_equal(add("v", "null", "", 65536, 4096, error), 0);
+	volume = tgt_volume_get(registry, "v");
+	assert_false(tgt_volume_grow(volume)); /* it is no device */
+	own = volume->store->ops;
+	ops = *own;
+	ops.device_bytes = device_bytes_now;
+	volume->store->ops = &ops;
+	device_bytes = 65536 + 4095; /* whole blocks only */
+	assert_false(tgt_volume_grow(volume));
+	assert_int_equal(volume->blocks, 16);
+	device_bytes = 131072 + 100;
+	assert_true(tgt_volume_grow(volume));
+	assert_int_equal(volume->blocks, 32);
+	assert_false(tgt_volume_grow(volume));
+	device_bytes = 65536;
+	assert_false(tgt_volume_grow(volume));
+	assert_int_equal(volume->blocks, 32);
+	volume->store->ops = own;
+	tgt_volume_put(volume);
+	drop("v");
+}
+
 static void described_as_the_wire_allows(void **state)
 {
 	static const char *const stores[] = {"memory", "null", "uring"};
@@ -358,6 +395,7 @@ int main(void)
 		cmocka_unit_test(removed_lives_while_held),
 		cmocka_unit_test(refusals_have_reasons),
 		cmocka_unit_test(refresh_sees_growth),
+		cmocka_unit_test(a_device_grows),
 		cmocka_unit_test(described_as_the_wire_allows),
 		cmocka_unit_test(read_only_is_said),
 		cmocka_unit_test(one_file_has_one_name),
