@@ -1,0 +1,67 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# What happens to a client's machine is a pause: it sleeps for longer than the target keeps its connections, its
+# link goes down and comes up, and it comes back with another address, when its connections are lost by silence
+# alone. Method: a client in a network namespace of its own, with a copy that goes on only when each has happened.
+. "$(dirname "$0")/cmd.sh"
+
+if [ -z "${RBLK_MOVES:-}" ]; then
+	if unshare -n ip link add rblk0 type veth peer name rblk1 2> /dev/null; then
+		RBLK_MOVES=1 exec unshare -n "$0"
+	fi
+	echo "SKIPPED: no network namespace with a pair of devices (needs root)"
+	exit 0
+fi
+
+unshare -n sleep 3600 &
+machine=$!
+trap 'target_stop; kill $machine; rm -rf "$scratch"' EXIT
+there() { nsenter -t $machine -n "$@"; }
+# until COMMAND...: it succeeds, within two minutes.
+until_so() {
+	local tries=0
+	until "$@"; do
+		tries=$((tries + 1))
+		[ $tries -lt 1200 ] || fail "never: $*"
+		read -rt 0.1 <> <(:) || true
+	done
+}
+own_namespace() { [ "$(readlink /proc/$machine/ns/net)" != "$(readlink /proc/self/ns/net)" ]; }
+until_so own_namespace
+ip link add rblk0 type veth peer name rblk1 netns $machine
+ip addr add 10.77.0.1/24 dev rblk0 && ip link set rblk0 up
+there ip addr add 10.77.0.2/24 dev rblk1 && there ip link set rblk1 up
+
+truncate -s 4M "$scratch/disk"
+head -c 4M /dev/urandom > "$scratch/data"
+target_listen=rblk+tcp://10.77.0.1:0
+target_start --keepalive 1s --cache buffered "$scratch/disk" 7>&-
+mkfifo "$scratch/fifo"
+there "$RBLK" copy --chunk 64k --depth 2 - "$target/disk" < "$scratch/fifo" > "$scratch/out" 2> "$scratch/err" &
+copy=$!
+exec 7> "$scratch/fifo"
+# part N: the copy has taken it, but for what the pipe holds.
+part() { timeout 300 dd if="$scratch/data" bs=1M skip="$1" count=1 status=none >&7 || fail "part $1: the copy does not go on"; }
+lost() { [ "$(grep -c 'keep-alive timeout' "$scratch/target.log")" -ge "$1" ]; }
+connected() { [ -n "$(ss -Htn state established dst "$1")" ]; }
+
+part 0
+until_so connected 10.77.0.2
+# A machine that sleeps sends nothing; a process that is only stopped still has a kernel that answers for it.
+kill -STOP $copy
+there ip link set rblk1 down
+until_so lost 1
+there ip link set rblk1 up
+kill -CONT $copy
+part 1
+there ip link set rblk1 down
+until_so lost 2
+there ip link set rblk1 up
+part 2
+until_so connected 10.77.0.2
+there ip addr del 10.77.0.2/24 dev rblk1 && there ip addr add 10.77.0.3/24 dev rblk1
+part 3
+until_so connected 10.77.0.3
+exec 7>&-
+wait $copy || fail "copy: status $?"
+cmp "$scratch/data" "$scratch/disk" || fail "data"
