@@ -403,6 +403,34 @@ static void acquire_waits_for_the_store(void **state)
 	raw_close(&agent.raw);
 }
 
+/* A queue on another reactor knows the session's name as soon as IDENTIFY is answered. */
+static void the_name_is_known_on_every_queue(void **state)
+{
+	struct host owner, a;
+	struct raw second;
+
+	host_connect(&owner, "a", "disk");
+	assert_int_equal(REGISTER(&owner, 1), RBLK_OK);
+	assert_int_equal(ACQUIRE(&owner, 1, RBLK_RESERVATION_EXCLUSIVE_ACCESS), RBLK_OK);
+	for (unsigned int i = 0; i < 20; i++) {
+		memset(&a, 0, sizeof(a));
+		raw_init(&a.raw);
+		a.raw.login.queue_count = rblk_to_le16(2);
+		assert_true(raw_connect(&a.raw, server.host));
+		raw_init(&second);
+		second.login = a.raw.login;
+		second.login.queue_index = rblk_to_le16(1);
+		assert_true(raw_connect(&second, server.host));
+		identify(&a.raw, "a");
+		a.volume = raw_open(&a.raw, "disk");
+		raw_io(&second, RBLK_OP_READ, 2, a.volume, 0, 1, BLOCK);
+		assert_int_equal(raw_wait(&second, 2), RBLK_OK);
+		raw_close(&second);
+		raw_close(&a.raw);
+	}
+	raw_close(&owner.raw);
+}
+
 /* -- over restarts ----------------------------------------------------------------------------- */
 
 static void leave_a_reservation(uint8_t flags)
@@ -594,6 +622,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(preempt_waits_for_who_changed_its_name, start_slow,
 						stop),
 		cmocka_unit_test_setup_teardown(acquire_waits_for_the_store, start_slow, stop),
+		cmocka_unit_test_setup_teardown(the_name_is_known_on_every_queue, start, stop),
 		cmocka_unit_test_setup_teardown(what_is_to_persist_persists, start, stop),
 		cmocka_unit_test_setup_teardown(what_is_volatile_ends_with_the_daemon, start, stop),
 		cmocka_unit_test_setup_teardown(what_cannot_be_kept_is_not_changed, start, stop),
