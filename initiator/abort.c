@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Owns the end of commands that nobody wants any more: rblk_abort(), and the ABORT that asks the
- * target to drop one. timer.c sends it, too, when a command's time is over. What has begun at the
- * target may run on; the command's own answer says how it ended.
+ * Owns aborted commands: rblk_abort(), and the ABORT that asks the target to drop one. timer.c
+ * sends it, too, when a command's time is over. A command that has begun at the target may run on;
+ * its own answer says how it ended.
  */
 #include "initiator/io.h"
 #include "initiator/parked.h"
@@ -10,7 +10,7 @@
 
 #include <errno.h>
 
-/* The answer says whether it was dropped, and that is its own completion's to tell. */
+/* The answer to ABORT is ignored: the command's own completion says whether it was dropped. */
 static void abort_done(void *arg, const struct rblk_result *result)
 {
 	(void)arg;
@@ -37,7 +37,8 @@ void ini_slot_abort(struct ini_slot *slot)
 
 /* -- by the program ---------------------------------------------------------------------------- */
 
-/* Of what was not sent, nothing was done, unless it was sent before and its connection was lost. */
+/* Nothing was done of a command that was not sent, unless it was sent before on a connection
+ * that was lost. */
 static u16 unsent_status(u8 flags)
 {
 	return flags & RBLK_CMD_RETRY ? RBLK_OK : RBLK_E_ABORTED;
@@ -55,7 +56,7 @@ static void list_remove(struct ini_list *list, struct ini_slot *slot)
 			ini_list_append(list, next, place);
 }
 
-/* It waits here, to be sent for the first time or after BUSY. */
+/* The command waits here, to be sent for the first time or again after BUSY. */
 static void cancel_unsent(struct ini_slot *slot)
 {
 	slot->place = INI_PLACE_NONE;
@@ -96,7 +97,7 @@ static void cancel_slot(struct ini_slot *slot)
 	}
 }
 
-/* Whose callback this is: the program's own, or one that stands for it. */
+/* Finds the callback: the program's own, or the library's that stands for it. */
 static bool started_by(rblk_callback done, void *arg, const struct ini_origin *origin)
 {
 	return (done == origin->done && arg == origin->arg) ||

@@ -31,7 +31,7 @@ struct ini_buffers {
 	struct ini_buffer *last; /* hit */
 };
 
-/* The buffer that [memory, memory + bytes) lies in; NULL if there is none. */
+/* The buffer that contains [memory, memory + bytes); NULL if there is none. */
 struct ini_buffer *ini_buffer_at(struct ini_buffers *buffers, const void *memory, size_t bytes);
 /* The same, with keys for `device`. */
 struct ini_buffer *ini_buffer_find(struct ini_buffers *buffers, const struct fab_device *device,

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Owns COMPARE_AND_WRITE and the operation numbers that make it happen once (F8): number n goes to
- * the place n modulo RBLK_OPERATIONS_MAX and is used when n - RBLK_OPERATIONS_MAX was called back,
- * so the target still knows the answer to whatever may be sent again. The rest is io.c's.
+ * Owns COMPARE_AND_WRITE and the operation numbers that make it happen once (F8): number n has the
+ * place n modulo RBLK_OPERATIONS_MAX and is used only after n - RBLK_OPERATIONS_MAX was called
+ * back, so the target still has the answer to every command that may be sent again. io.c does the
+ * rest.
  */
 #include "initiator/session.h"
 
@@ -15,11 +16,11 @@ static void compare_done(void *arg, const struct rblk_result *answer)
 	struct ini_operation ended = *operation;
 	struct rblk_result result = *answer;
 
-	/* Free before the callback, which may start the next. */
+	/* The place is freed before the callback, which may start the next one. */
 	operation->volume = NULL;
 	if (result.status == RBLK_E_COMPARE && result.value >= ended.bytes) {
 		ini_session_note(ended.volume->session,
-				 "%s: volume \"%s\": the target tells of a difference beyond the range",
+				 "%s: volume \"%s\": the target reports a difference beyond the range",
 				 ini_session_peer(ended.volume->session),
 				 ended.volume->info.name);
 		result.error = -EPROTO;

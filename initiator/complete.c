@@ -100,7 +100,7 @@ u64 ini_queue_retry(struct ini_queue *queue, u64 now_ns)
 	return next_ns;
 }
 
-/* What an I/O that succeeded says of what is durable (F7), and of how its data came. */
+/* Accounts for a successful I/O: durability (F7), and how its data came. */
 static void account(const struct ini_slot *slot)
 {
 	struct rblk_volume *volume = slot->volume;
@@ -116,14 +116,16 @@ static void account(const struct ini_slot *slot)
 		slot->queue->session->stats.target_reads++;
 }
 
-/* Says that of this attempt nothing was done; of one that was lost before, it says nothing. */
+/* This status says that this attempt did nothing. It says nothing about an earlier attempt that
+ * was lost. */
 static bool not_begun(u16 status)
 {
 	return status == RBLK_E_BUSY || status == RBLK_E_DRAINING || status == RBLK_E_GONE ||
 	       status == RBLK_E_FENCED || status == RBLK_E_ABORTED || status == RBLK_E_NO_VOLUME;
 }
 
-/* Nothing was done, and the target will end the connection: it is kept, and sent on the next one. */
+/* Nothing was done, and the target will end the connection: the command is kept, and sent on the
+ * next one. */
 static bool waits_for_restart(const struct ini_slot *slot)
 {
 	return slot->result.status == RBLK_E_DRAINING &&
@@ -132,7 +134,7 @@ static bool waits_for_restart(const struct ini_slot *slot)
 
 static void slot_answer(struct ini_slot *slot, u16 status, u64 value, u32 queued_us, u32 stored_us)
 {
-	/* Nothing was done, and it is not sent again. */
+	/* Nothing was done, and the command is not sent again. */
 	if (slot->canceled && (status == RBLK_E_BUSY || status == RBLK_E_DRAINING))
 		status = RBLK_E_ABORTED;
 	slot->result.status = status;

@@ -103,7 +103,7 @@ void ini_control_resume(struct rblk_session *session)
 
 	if (!again || (session->core.state != CORE_SESSION_LIVE && !session->ended))
 		return;
-	/* Whatever cannot be sent now comes back here by itself. */
+	/* A command that cannot be sent now is queued here again. */
 	session->again = NULL;
 	while (again) {
 		struct ini_again *next = again->next;
@@ -120,7 +120,7 @@ static void identify_done(void *arg, const struct rblk_result *result)
 	struct rblk_session *session = arg;
 
 	if (session->core.named || (result->error && !result->status))
-		return; /* too late, or its connection is lost: the next one names itself again */
+		return; /* too late, or the connection is lost: the next one sends IDENTIFY */
 	if (result->error)
 		ini_session_fail(session, result->error, "%s: login as \"%s\" refused: %s",
 				 ini_session_peer(session), session->initiator_name,

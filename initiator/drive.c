@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Drives a session as its state machine (proto/core/session.h) says: connects and closes queues,
- * sends FENCE and KEEPALIVE, names the session anew, lets commands go again or end. What happens is
- * told to the machine where it happens; what follows is done here, once a turn, so that nothing of
- * it happens in the middle of something else.
+ * Carries out what the session's state machine (proto/core/session.h) asks for: connects and closes
+ * queues, sends FENCE and KEEPALIVE, names the session again, sends commands again or fails them.
+ * Other files report events to the machine as they happen. Its actions are carried out here, once a
+ * turn, so that none of them runs inside another function's work.
  */
 #include "initiator/session.h"
 
@@ -58,8 +58,9 @@ void ini_queue_unreached(struct ini_queue *queue, int error)
 	session->last_error = error;
 	ini_portal_failed(queue, error);
 	if (queue->addresses_left) {
-		/* The host has more addresses: the attempt goes on when this connection is drained.
-		 */
+		/* The host has more addresses: the attempt continues with the next one when this
+		 * connection is drained.
+		 * */
 		queue->again = true;
 		ini_queue_close(queue);
 		return;
@@ -67,7 +68,7 @@ void ini_queue_unreached(struct ini_queue *queue, int error)
 	core_session_unreached(&session->core, queue->index, session->now_ns);
 }
 
-/* Its connection is destroyed, and no callback of its commands is left to be made. */
+/* The queue's connection is destroyed, and all callbacks of its commands were made. */
 static void tell_drained(struct ini_queue *queue)
 {
 	if (queue->tags.taken_io || queue->tags.taken_reserved) {
@@ -95,7 +96,7 @@ void ini_queue_ended(struct ini_queue *queue)
 
 /* -- what follows ------------------------------------------------------------------------------ */
 
-/* Time for one address: of the attempt's, an equal part for each. */
+/* The time limit for one address: an equal part of the attempt's for each. */
 static u32 connect_ms(const struct ini_queue *queue)
 {
 	const struct rblk_session *session = queue->session;
@@ -143,7 +144,7 @@ static void close_queue(struct ini_queue *queue)
 	struct rblk_session *session = queue->session;
 	struct ini_portal *portal = portal_of(queue);
 
-	/* The attempt's time is over, and nobody has said anything. */
+	/* The attempt's time is over, and there was no answer. */
 	if (queue->state == INI_QUEUE_CONNECTING && !portal->error &&
 	    session->now_ns >= session->core.queue[queue->index].by_ns) {
 		portal->error = -ETIMEDOUT;
@@ -171,10 +172,11 @@ static void fence_done(void *arg, const struct rblk_result *result)
 	u32 incarnation = queue->fencing;
 
 	queue->fencing = 0;
-	/* Called back late: meanwhile a login was the fence, and a later incarnation is lost. */
+	/* The callback came late: meanwhile a login was the fence, and a later incarnation is
+	 * lost. */
 	if (queue->session->core.queue[queue->index].lost.incarnation != incarnation)
 		return;
-	/* An answer that never came is no answer: the machine knows that its carrier is lost. */
+	/* FENCE was not answered: the machine knows that its connection is lost. */
 	if (result->status || !result->error)
 		core_session_fenced(&queue->session->core, queue->index, !result->error,
 				    queue->session->now_ns);
@@ -185,7 +187,8 @@ static void send_fence(struct rblk_session *session, const struct core_action *a
 	struct ini_queue *lost = &session->queues[action->queue];
 	struct ini_slot *slot = NULL;
 
-	/* The answer for an earlier incarnation, which is still to be called back, must not pass for this one's. */
+	/* An earlier FENCE that is not called back yet must not count as the answer for this
+	 * incarnation. */
 	if (!lost->fencing)
 		slot = ini_slot_take(&session->queues[action->via], true);
 	if (!slot) {
@@ -201,7 +204,7 @@ static void send_fence(struct rblk_session *session, const struct core_action *a
 	ini_slot_start(slot);
 }
 
-/* Volumes are opened again one after the other; NULL: all are. */
+/* Volumes are opened again one after the other. Returns the next one; NULL: all are open. */
 static void reopen_next(struct rblk_session *session, struct rblk_volume *volume);
 
 static void reopened(void *arg, struct rblk_volume *volume, int error)
@@ -251,7 +254,8 @@ static void name_session(struct rblk_session *session)
 /* -- the program's view --------------------------------------------------------------------------
  */
 
-/* Failed by the machine: what the last failure said is why, unless it was patience that ended. */
+/* The machine failed the session. The last failure's words say why, unless a time limit ended
+ * it. */
 static void failed(struct rblk_session *session)
 {
 	const struct rblk_options *options = &session->options;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Owns what happens to a session from outside: the fabric's events (established, refused, lost,
- * drained) and the target's own, and the program's hearing of them. What follows from them is the
- * state machine's (proto/core/session.h) and drive.c's.
+ * Owns events of a session: those of the fabric (established, refused, lost, drained) and of the
+ * target, and how the program is told of them. The state machine (proto/core/session.h) and drive.c
+ * decide and do what follows.
  */
 #include "initiator/session.h"
 
@@ -29,7 +29,7 @@ static void on_established(struct ini_queue *queue, const struct fab_event *even
 	if (core_session_accepted(core, queue->index, queue->target_instance, queue->keepalive_ms,
 				  session->now_ns))
 		return;
-	ini_session_note(session, "%s: queue %u: another target answers there than to the other queues",
+	ini_session_note(session, "%s: queue %u: a different target answers there than on the other queues",
 			 fab_conn_peer(queue->conn), queue->index);
 	session->portals[at].error = -EREMCHG;
 	memcpy(session->portals[at].words, session->words, sizeof(session->words));
@@ -282,7 +282,7 @@ unsigned int ini_event_deliver(struct rblk_session *session)
 	if (!session->on_event || session->telling)
 		return 0;
 	session->telling = true;
-	/* These were counted already. */
+	/* These bytes were counted already. */
 	tell(session, &session->events, RBLK_SESSION_EVENT_READY, NULL);
 	tell(session, &session->events, RBLK_SESSION_EVENT_RECOVERING, NULL);
 	tell(session, &session->events, RBLK_SESSION_EVENT_RECOVERED, NULL);

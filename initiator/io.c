@@ -119,7 +119,8 @@ static int attach_data(struct rblk_volume *volume, struct ini_slot *slot, const 
 	return 0;
 }
 
-/* Whose pieces are registered, and few and short enough for any queue of the device that it began on. */
+/* True: the pieces are registered, and few and short enough for any queue of the device that it
+ * began on. */
 static int attach_gather(struct ini_slot *slot, const struct ini_io *io)
 {
 	const struct ini_queue *queue = slot->queue;
@@ -152,7 +153,7 @@ static void attach_report(struct rblk_session *session, struct ini_slot *slot,
 	segment->length = rblk_to_le32(io->report_bytes);
 }
 
-/* What there is to transfer, with the keys of the queue that was taken. */
+/* What to transfer, with the keys of the chosen queue. */
 static int attach(struct rblk_volume *volume, struct ini_slot *slot, const struct ini_io *io)
 {
 	/* Features are agreed for each queue. */
@@ -165,7 +166,7 @@ static int attach(struct rblk_volume *volume, struct ini_slot *slot, const struc
 	return io->data ? attach_data(volume, slot, io) : 0;
 }
 
-/* The slot is taken: fill it in and have it sent. */
+/* The slot is taken: fill it in and send it. */
 static int start_slot(struct rblk_volume *volume, struct ini_slot *slot, const struct ini_io *io)
 {
 	struct rblk_session *session = volume->session;
@@ -194,7 +195,8 @@ static int start_slot(struct rblk_volume *volume, struct ini_slot *slot, const s
 	slot->arg = io->arg;
 	volume->inflight++;
 	ini_slot_start(slot);
-	/* A full message gains nothing by waiting. A failure is the queue's: the command waits then. */
+	/* A full message is sent at once. If sending fails, the queue is lost, and the command
+	 * waits. */
 	if (queue->pending_count >= queue->limits.commands) {
 		session->now_ns = env_now_ns();
 		ini_queue_doorbell(queue);
@@ -202,7 +204,7 @@ static int start_slot(struct rblk_volume *volume, struct ini_slot *slot, const s
 	return 0;
 }
 
-/* No queue has a credit, or none takes commands: then the command waits with those that were lost. */
+/* No queue has a credit, or no queue takes commands: then the command waits with the lost ones. */
 static int start_later(struct rblk_volume *volume, const struct ini_io *io)
 {
 	struct rblk_session *session = volume->session;
@@ -242,7 +244,7 @@ int ini_io_start(struct rblk_volume *volume, const struct ini_io *io)
 	return slot ? start_slot(volume, slot, io) : start_later(volume, io);
 }
 
-/* Once more, without judging it again. -EAGAIN: no queue takes it now. */
+/* Starts it again, without checking it again. -EAGAIN: no queue takes it now. */
 static int restart(struct rblk_volume *volume, const struct ini_io *io)
 {
 	struct ini_slot *slot;

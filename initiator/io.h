@@ -29,15 +29,15 @@ int ini_io_check_range(const struct rblk_volume *volume, const char *what, u64 b
 /* vector.c: the session's, when no command is left. */
 void ini_vectors_fini(struct rblk_session *session);
 
-/* What tells a command from others, as the program that started it knows it (rblk_abort()). */
+/* What identifies a command to the program that started it (rblk_abort()). */
 struct ini_origin {
 	const struct rblk_volume *volume;
 	rblk_callback done;
 	void *arg;
 };
 /*
- * Does the callback of a command under way stand for one of the program's that has this origin? A
- * vector starts no further command then.
+ * Does the callback of an outstanding command stand for a call of the program with this origin? A
+ * vector then starts no further command.
  */
 bool ini_vector_stops(rblk_callback done, void *arg, const struct ini_origin *origin);
 bool ini_compare_is(rblk_callback done, const void *arg, const struct ini_origin *origin);
@@ -49,16 +49,16 @@ static inline u64 ini_io_blocks_max(const struct rblk_volume *volume)
 	return (u64)UINT32_MAX << volume->block_shift;
 }
 
-/* Of memory that goes to the target or comes from it. */
+/* For memory that the command sends or receives. */
 static inline u64 ini_io_data_bytes(const struct ini_io *io)
 {
-	/* What is expected, then what is new. */
+	/* The expected data, then the new data. */
 	return io->opcode == RBLK_OP_COMPARE_AND_WRITE ? 2 * io->bytes : io->bytes;
 }
 
 /* Start what is parked and READY, as far as queues take it. */
 void ini_io_resume(struct rblk_session *session);
-/* 0: started, done is going to be called. -ENOTCONN, -EAGAIN, -EFAULT, ...: it is not. */
+/* 0: started, done will be called. -ENOTCONN, -EAGAIN, -EFAULT, ...: it was not started. */
 int ini_io_start(struct rblk_volume *volume, const struct ini_io *io);
 
 #endif

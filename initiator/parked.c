@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Owns commands that wait for a connection, see parked.h. Nothing here is on the way of other I/O.
- */
+/* Owns commands that wait for a connection, see parked.h. I/O on live queues does not pass
+ * through here.
+ * */
 #include "initiator/parked.h"
 
 #include <assert.h>
@@ -45,7 +46,7 @@ int ini_park_new(struct rblk_volume *volume, const struct ini_io *io, struct ini
 	return 0;
 }
 
-/* What was asked for, from what was sent. */
+/* Restores the request from the command that was sent. */
 static struct ini_io io_of(const struct ini_slot *slot)
 {
 	const struct rblk_wire_command *command = &slot->command;
@@ -81,7 +82,7 @@ static void park_slot(struct ini_slot *slot)
 	struct ini_parking *parking = &queue->session->parking;
 	struct ini_parked *parked = ini_parking_take(parking);
 
-	/* No new command was let in beyond the capacity. */
+	/* No new command was accepted beyond the capacity. */
 	assert(parked);
 	parked->volume = slot->volume;
 	parked->io = io_of(slot);
@@ -93,7 +94,8 @@ static void park_slot(struct ini_slot *slot)
 	core_tags_put(&queue->tags, slot->tag);
 }
 
-/* F7: a FLUSH that was sent, and what it would have made durable was lost before its connection had drained. */
+/* F7: this FLUSH was sent, and the writes that it covers were lost before its connection was
+ * drained. */
 static bool outlives_loss(const struct ini_slot *slot)
 {
 	return slot->command.opcode == RBLK_OP_FLUSH &&
@@ -125,7 +127,7 @@ void ini_park_queue(struct ini_queue *queue)
 			continue;
 		slot->place = INI_PLACE_NONE;
 		if (slot->answered)
-			ini_slot_finish(slot); /* and held only for its SEND, which is over */
+			ini_slot_finish(slot); /* it was held only for its SEND, which is over */
 		else if (slot->volume && outlives_loss(slot))
 			ini_slot_fail(slot, -EIO);
 		else if (slot->volume)
@@ -138,8 +140,8 @@ void ini_park_queue(struct ini_queue *queue)
 /* -- going ------------------------------------------------------------------------------------- */
 
 /*
- * F8: whether it was done is known to the old epoch, which is over. Done twice, a COMPARE_AND_WRITE is
- * not what it is when done once; all other commands are.
+ * F8: only the old epoch, which is over, knew whether it was done. All other commands may be done
+ * twice; a COMPARE_AND_WRITE may not.
  */
 static bool outcome_unknown(const struct ini_parked *parked, bool renewed)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * A place for commands without a queue: those that were on a connection that is lost, and those that come
- * while no queue takes any. As many as the session's queues can have outstanding. Lists and nothing else;
- * parked.c fills and empties them. The session's thread owns it.
+ * A place for commands without a queue: those of lost connections, and new ones while no queue
+ * takes any. It has room for as many as the session's queues can have outstanding. These are only
+ * the lists; parked.c fills and empties them. The session's thread owns it.
  */
 #ifndef RBLK_INITIATOR_PARKING_H
 #define RBLK_INITIATOR_PARKING_H
@@ -20,7 +20,7 @@ struct ini_io {
 	const void *data; /* the caller's, in a buffer of the session; NULL: none */
 	struct ini_gather *gather; /* or in-capsule data in several pieces; NULL: none */
 	bool piece;       /* of a vector: its callback is not the program's */
-	bool waits;       /* for a credit: nobody asks again for it */
+	bool waits;       /* it waits for a credit, not for a connection */
 	void *report;     /* or within the session's control memory, report_bytes; NULL: none */
 	u32 report_bytes;
 	u64 bytes;        /* 0: FLUSH, no range at all */
@@ -62,14 +62,14 @@ int ini_parking_init(struct ini_parking *parking, u32 capacity);
 void ini_parking_fini(struct ini_parking *parking);
 /* A zeroed one; NULL: all are taken. */
 struct ini_parked *ini_parking_take(struct ini_parking *parking);
-/* LOST or READY, behind all others. */
+/* LOST or READY, after all others. */
 void ini_parking_wait(struct ini_parking *parking, struct ini_parked *parked,
 		      enum ini_parked_state state);
-/* No longer among those that wait; `link` leads to it there. */
+/* Removes one from those that wait; `link` points to it there. */
 struct ini_parked *ini_parking_unlink(struct ini_parking *parking, struct ini_parked **link);
 /* DONE, with this result: its callback is next. */
 void ini_parking_finish(struct ini_parking *parking, struct ini_parked *parked, int error);
-/* The next that is DONE, no longer on that list; NULL: none is. */
+/* Takes the next DONE one off its list; NULL: there is none. */
 struct ini_parked *ini_parking_done(struct ini_parking *parking);
 void ini_parking_free(struct ini_parking *parking, struct ini_parked *parked);
 

@@ -62,7 +62,7 @@ struct ini_slot {
 	u64 first_ns, sent_ns;       /* first sent (0: never), last sent */
 	u64 retry_ns;
 	u64 overdue_ns;              /* its time was over then; 0: it is not */
-	bool canceled;               /* it was sent, and the program wants it no more */
+	bool canceled;               /* it was sent, and the program has aborted it */
 	bool abort_sent;             /* for either: the target was asked to drop it */
 	struct ini_slot *next;       /* in the list of its place */
 	u64 flush;                   /* FLUSH: its number (core/durable.h) */
@@ -85,8 +85,8 @@ struct ini_queue {
 	u16 index;
 	enum ini_queue_state state;
 	bool again;      /* closed, and then the portal's next address is tried, in the same attempt */
-	bool drained;    /* the session is to hear of it when the last callback was made */
-	bool distrusted; /* the target broke the protocol here: what else it says is ignored */
+	bool drained;    /* the session is told when the last callback was made */
+	bool distrusted; /* the target broke the protocol here: its further messages are ignored */
 	u32 incarnation; /* of this connection or attempt, and the one that it fences */
 	u32 fence_incarnation;
 	u32 fencing; /* of the FENCE for this queue that is not called back yet; 0: there is none */
@@ -153,7 +153,7 @@ void ini_queue_fini(struct ini_queue *queue); /* in CLOSED */
 int ini_queue_connect(struct ini_queue *queue, const struct sockaddr *addr, u32 timeout_ms);
 /* CONNECTING -> LIVE if the acceptance is right, else negative errno and the session's message. */
 int ini_queue_established(struct ini_queue *queue, const void *data, size_t bytes);
-/* What a target said; reason 0: nothing that could be read. */
+/* The target's rejection; reason 0: none that could be read. */
 struct ini_refusal {
 	u16 reason; /* enum rblk_reject_reason */
 	u32 detail;

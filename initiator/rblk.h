@@ -82,18 +82,19 @@ struct rblk_options {
 	const char *device;          /* RDMA device to use; default: the one that reaches the address */
 	bool measuring;              /* `rblk ping`'s sessions: no volumes, see rblk_ping() */
 	bool no_immediate;           /* do not ask for reads by RDMA WRITE WITH IMMEDIATE */
-	bool no_reconnect;           /* a lost session fails at once, instead of after give_up_ms */
-	uint32_t fail_fast_ms;       /* without a connection for so long, commands fail; default: they do not */
-	uint32_t give_up_ms;         /* without a connection for so long, the session fails; default 60000 */
+	bool no_reconnect;           /* a lost session fails at once, not after give_up_ms */
+	uint32_t fail_fast_ms;       /* so long without a connection, commands fail; default: never */
+	uint32_t give_up_ms;         /* so long without a connection, the session fails; default 60000 */
 	/*
-	 * A command that is not answered within command_timeout_ms is aborted. If it had not begun at
-	 * the target, it ends with -ETIMEDOUT, and nothing was done. If it had, it may run on for so
-	 * long more and end well; default: command_timeout_ms, at most an hour. Then, or if the ABORT
-	 * is not answered either, the connection is lost, and when the target has fenced it the command
-	 * ends with -ETIMEDOUT: nothing of it is under way any more, and nobody knows whether it was done.
+	 * A command that is not answered within command_timeout_ms is aborted. If it had not begun
+	 * at the target, it ends with -ETIMEDOUT, and nothing was done. If it had, it may run on
+	 * for so long more and end well; default: command_timeout_ms, at most an hour. Then, or if
+	 * the ABORT is not answered either, the library ends the connection, and when the target
+	 * has fenced it the command ends with -ETIMEDOUT: nothing of it is in flight any more, and
+	 * it is unknown whether it was done.
 	 */
 	uint32_t begun_timeout_ms;
-	enum rblk_policy policy;     /* of queues, and so of paths where the URI has several hosts */
+	enum rblk_policy policy;     /* chooses queues, and so paths if the URI has several hosts */
 };
 #define RBLK_OPTIONS_INIT { .size = sizeof(struct rblk_options) }
 
@@ -129,7 +130,7 @@ enum rblk_session_state {
 	 * fabric no longer uses their memory; after all of them, rblk_poll() returns the error.
 	 */
 	RBLK_SESSION_FAILED,
-	/* It was READY, and no connection takes commands now. What is started waits for one. */
+	/* It was READY, and no connection takes commands now. New commands wait for one. */
 	RBLK_SESSION_RECOVERING,
 };
 /*
@@ -145,7 +146,7 @@ enum rblk_session_event_type {
 	RBLK_SESSION_EVENT_DRAINING,       /* the target shuts down and will end the connections */
 	RBLK_SESSION_EVENT_LIST_CHANGED,   /* rblk_list() would answer differently */
 	RBLK_SESSION_EVENT_VOLUME_CHANGED, /* size or abilities: rblk_volume_refresh() learns them */
-	RBLK_SESSION_EVENT_VOLUME_REMOVED, /* the target serves it no more */
+	RBLK_SESSION_EVENT_VOLUME_REMOVED, /* the target no longer serves it */
 	RBLK_SESSION_EVENT_RECOVERING,     /* queue 0 is lost and connected again; error says why */
 	RBLK_SESSION_EVENT_RECOVERED,      /* and it is back */
 	RBLK_SESSION_EVENT_WRITES_LOST,    /* acknowledged writes may be lost: see rblk_acknowledge() */
@@ -219,14 +220,14 @@ RBLK_API int rblk_volume_close(struct rblk_volume *volume);
 /* Valid until the volume is closed; `changed` and what rblk_volume_refresh() learns appear in it. */
 RBLK_API const struct rblk_volume_info *rblk_volume_info(const struct rblk_volume *volume);
 /*
- * Read size and abilities again. Blocks. Commands may be outstanding: they go on, by the new size. But for a volume
- * that was removed and is served again (ENODEV), there must be none.
+ * Read size and abilities again. Blocks. Outstanding commands go on, with the new size. If the
+ * volume was removed and is served again (ENODEV), there must be none.
  */
 RBLK_API int rblk_volume_refresh(struct rblk_volume *volume);
 /*
- * Writes that were acknowledged, and not flushed, may be lost: the target's machine went down, or its
- * disk could not be written. From then on rblk_flush() fails with -EIO, until the volume is closed, or
- * the program says by this that it knows. 1: there was something to know; 0: there was not.
+ * Writes that were acknowledged, and not flushed, may be lost: the target's machine went down, or
+ * its disk could not be written. From then on rblk_flush() fails with -EIO, until the volume is
+ * closed, or the program acknowledges the loss with this call. 1: it did; 0: there was no loss.
  */
 RBLK_API int rblk_acknowledge(struct rblk_volume *volume);
 RBLK_API struct rblk_session *rblk_volume_session(const struct rblk_volume *volume);
@@ -266,7 +267,8 @@ RBLK_API int rblk_list_start(struct rblk_session *session, size_t info_bytes,
  * As SCSI's and NVMe's persistent reservations: initiators register a key with a volume, and a
  * registrant may take a reservation that keeps others from writing or from all I/O (-EBADE). The
  * registrant is the initiator by its name (options.initiator_name), in all of its sessions and
- * processes; keys tell whether the others still are who they were. Section 6.2 of the specification.
+ * processes; by the keys, initiators recognise each other's registrations. Section 6.2 of the
+ * specification.
  */
 enum rblk_pr_action {
 	RBLK_PR_REGISTER = 1, /* key, new_key; new_key 0 unregisters */
@@ -301,15 +303,15 @@ struct rblk_pr_request {
 };
 #define RBLK_PR_REQUEST_INIT { .size = sizeof(struct rblk_pr_request) }
 /*
- * Blocks, without a limit of time: after ACQUIRE, PREEMPT and CLEAR no write of those who lost
- * their right is under way in the target's store any more. -EBADE: the key is another, it is not
- * registered, or another holds a reservation; -EINVAL: fields that the action does not have, or a
- * RELEASE of another type; -ENOMEM: too many registrants; -EOPNOTSUPP: the target cannot, or cannot
- * keep it; -EIO: it could not be kept, nothing has changed.
+ * Blocks, without a time limit: after ACQUIRE, PREEMPT and CLEAR the target's store has ended all
+ * writes of initiators that lost their right. -EBADE: the key is wrong, the initiator is not
+ * registered, or another one holds a reservation; -EINVAL: fields that the action does not have, or
+ * a RELEASE of another type; -ENOMEM: too many registrants; -EOPNOTSUPP: the target does not
+ * support it, or cannot make it persist; -EIO: it could not be saved, nothing has changed.
  */
 RBLK_API int rblk_reserve(struct rblk_volume *volume, const struct rblk_pr_request *request);
-/* The same without blocking, as rblk_volume_refresh_start(); request: copied. Also -EAGAIN: 64 operations
- * are under way. I/O goes on meanwhile; the volume cannot be closed. */
+/* The same without blocking, as rblk_volume_refresh_start(); request: copied. Also -EAGAIN: 64
+ * operations are outstanding. I/O goes on meanwhile; the volume cannot be closed. */
 RBLK_API int rblk_reserve_start(struct rblk_volume *volume, const struct rblk_pr_request *request,
 				rblk_volume_callback done, void *arg);
 
@@ -322,7 +324,7 @@ struct rblk_pr_registrant {
 /* The library fills it in. Later versions add members at its end. */
 struct rblk_pr_state {
 	size_t size;            /* bytes that were filled in */
-	uint32_t generation;    /* another one: the registrations have changed */
+	uint32_t generation;    /* changes when the registrations change */
 	enum rblk_pr_type type; /* in force */
 	unsigned int count;     /* of registrants that were filled in */
 	unsigned int total;     /* of registrants that there are */
@@ -366,7 +368,7 @@ enum rblk_io_flag {
 struct rblk_result {
 	int error;           /* 0 or negative errno */
 	uint16_t status;     /* the target's answer, enum rblk_status of the specification; 0 with an error:
-				nobody knows how far it got */
+				it is unknown how much was done */
 	uint64_t value;      /* the command's own: CRC32C of rblk_checksum(); where
 				rblk_compare_and_write() found a difference */
 	uint32_t queued_us;  /* at the target: arrival to store, data transfer included */
@@ -413,9 +415,9 @@ RBLK_API int rblk_checksum(struct rblk_volume *volume, uint64_t bytes, uint64_t 
  * step: no other write of any session comes between comparing and writing. data: 2 * bytes, in one
  * buffer of the session; bytes: at most max_io_bytes / 2. flags: RBLK_IO_FUA. -EILSEQ: they differ,
  * nothing was written, and result->value is the offset, within the range, of the first byte that
- * does. It is done once, also when its connection was lost and it was sent again. -EIO with status 0
- * means that nobody knows whether it was done: the session was lost at the target. -EAGAIN: 64 of
- * these are outstanding in the session, or all credits are in use. -EOPNOTSUPP unless the volume's
+ * does. It is done once, even if its connection was lost and it was sent again. -EIO with status 0
+ * means that it is unknown whether it was done: the target lost the session. -EAGAIN: 64 of these
+ * are outstanding in the session, or all credits are in use. -EOPNOTSUPP unless the volume's
  * can_compare_and_write is set.
  */
 RBLK_API int rblk_compare_and_write(struct rblk_volume *volume, const void *data, size_t bytes,
@@ -427,14 +429,15 @@ RBLK_API int rblk_compare_and_write(struct rblk_volume *volume, const void *data
  * is the library's until then. 0: that is still to come, and the result is one of these:
  *
  * - -ECANCELED and a status (RBLK_E_ABORTED): nothing of it was done;
- * - -ECANCELED and status 0: its connection was lost, or it is a vector of several commands. What was
- *   begun has ended; nobody knows how far it got;
- * - its own: it had begun at the target, which does not interrupt what writes, or it was done.
+ * - -ECANCELED and status 0: its connection was lost, or it is a vector of several commands. It has
+ *   ended; it is unknown how much of it was done;
+ * - its own: it was done, or it had begun at the target, which does not interrupt writes.
  *
- * What was not sent yet ends with the next rblk_poll(). For the rest the target is asked, by the next
- * rblk_submit() or rblk_poll(); if it does not answer within 5 s (or command_timeout_ms, if that is
- * less), the connection is lost. The command's own time-outs go on. -ENOENT: no such command; it was
- * called back, or never started. -EINVAL: no callback is given. May be called from callbacks.
+ * A command that was not sent yet ends with the next rblk_poll(). For others the next rblk_submit()
+ * or rblk_poll() asks the target; if it does not answer within 5 s (or command_timeout_ms, if that
+ * is less), the library ends the connection. The command's own time-outs go on. -ENOENT: no such
+ * command; it was called back, or never started. -EINVAL: no callback is given. May be called from
+ * callbacks.
  */
 RBLK_API int rblk_abort(struct rblk_volume *volume, rblk_callback done, void *arg);
 
@@ -555,13 +558,13 @@ struct rblk_path_info {
 	char peer[128];           /* the address that is connected there; "": none is */
 	char device[64];          /* "mlx5_0", "tcp"; "" */
 	unsigned int connections; /* of the session's queues, there, now */
-	int error;                /* negative errno: how the last one ended or failed; 0: it is well, or untried */
+	int error;                /* negative errno: why the last one ended; 0: it works, or was not tried */
 	char words[RBLK_ERROR_BYTES]; /* the same */
 };
 /*
- * How the hosts of the URI are reached, at most `max` of them. With as many queues as hosts, each was
- * tried when the session is READY. paths: an array, path_bytes (sizeof(*paths)) from one to the next.
- * Returns how many hosts there are, or -EINVAL: path_bytes is no version's.
+ * The state of the paths to at most `max` hosts of the URI. With as many queues as hosts, each was
+ * tried when the session is READY. paths: an array, path_bytes (sizeof(*paths)) from one to the
+ * next. Returns how many hosts there are, or -EINVAL: path_bytes is no version's.
  */
 RBLK_API int rblk_session_paths(const struct rblk_session *session, struct rblk_path_info *paths,
 				size_t path_bytes, unsigned int max);

@@ -23,7 +23,7 @@ static_assert((int)RBLK_PR_EXCLUSIVE_ACCESS_ALL == RBLK_RESERVATION_EXCLUSIVE_AC
 		      RBLK_PR_REGISTRANTS_MAX == RBLK_REGISTRANTS_MAX,
 	      "the API's numbers are the wire's");
 
-/* One of either on its way; its session's thread. */
+/* One outstanding command of either kind. The session's thread owns it. */
 struct ini_reserving {
 	struct ini_again again; /* first */
 	struct rblk_volume *volume;
@@ -86,7 +86,7 @@ static int report_take(const struct ini_reserving *reserving)
 
 /* -- sending, and sending again ---------------------------------------------------------------- */
 
-/* An answer that it was not begun this time; nobody knows about the time before. */
+/* The answer says that it did not begin this time; an earlier attempt may have done it. */
 static bool answered_for_good(int error)
 {
 	return error == -ENODEV || error == -ENOENT || error == -ECANCELED;
@@ -145,7 +145,7 @@ static void reserving_again(struct ini_again *again)
 		reserving_finish(reserving, session->error);
 }
 
-/* Takes a copy of what the caller has filled in. 0: `done` is going to be called. */
+/* Takes a copy of what the caller has filled in. 0: `done` will be called. */
 static int reserving_start(struct rblk_volume *volume, const struct ini_reserving *wanted)
 {
 	struct ini_reserving *reserving;

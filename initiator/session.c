@@ -42,7 +42,7 @@ void ini_session_note(struct rblk_session *session, const char *format, ...)
 {
 	va_list args;
 
-	/* Why a session failed is what all else that fails in it comes from. */
+	/* Keep the first words: later failures follow from that one. */
 	if (core_session_over(&session->core))
 		return;
 	va_start(args, format);
@@ -207,7 +207,8 @@ static void unknown_host(struct ini_portal *portal, const struct ini_uri_host *h
 	memcpy(portal->words, words, sizeof(portal->words));
 }
 
-/* A name that is not known now may be later, but not to this session: it needs one at least. */
+/* A name that cannot be resolved now is left out for the whole session. At least one must
+ * resolve. */
 static int resolve_all(struct rblk_session *session, char *error)
 {
 	int err = 0, last = 0;
@@ -334,7 +335,7 @@ struct rblk_session *rblk_session_start(const char *uri, const struct rblk_optio
 		errno = -err;
 		return NULL;
 	}
-	/* A failure from here on is the session's own: FAILED, with words. */
+	/* From here on a failure makes the session FAILED, with words. */
 	core_session_start(&session->core, session->now_ns);
 	ini_drive(session);
 	return session;
@@ -357,7 +358,7 @@ void ini_session_free(struct rblk_session *session)
 
 /* -- turning ----------------------------------------------------------------------------------- */
 
-/* One that fails is lost, which the session survives. */
+/* A queue that fails is lost; the session goes on. */
 static void doorbells(struct rblk_session *session)
 {
 	for (u16 i = 0; i < session->queue_count; i++)
@@ -377,7 +378,7 @@ void ini_session_turn(struct rblk_session *session)
 	    session->now_ns - session->events_ns >= EVENTS_PERIOD_NS) {
 		session->events_ns = session->now_ns;
 		ini_event_poll(session);
-		/* What arrived before the connection was lost is still there to be had. */
+		/* Completions that arrived before the connection was lost can still be polled. */
 		if (!work)
 			ini_complete_poll(session);
 	}
@@ -397,7 +398,8 @@ int rblk_poll(struct rblk_session *session, unsigned int max)
 	/* A caller that sleeps on 0 must be told everything that it may wait for. */
 	count += session->told;
 	session->told = 0;
-	/* What the callbacks started, or what follows from them, goes out now, not with the next turn. */
+	/* Commands that the callbacks started, and actions that follow from them, go out now,
+	 * not in the next turn. */
 	ini_drive(session);
 	doorbells(session);
 	if (!count && session->ended && !session->done.head && !session->parking.done)
@@ -405,7 +407,7 @@ int rblk_poll(struct rblk_session *session, unsigned int max)
 	return (int)count;
 }
 
-/* The queue for what is started next; it keeps its place for a whole message (rblk_submit()). */
+/* The queue for the next commands; it stays the same for a whole message (rblk_submit()). */
 static u16 choose_queue(const struct rblk_session *session)
 {
 	u16 turn = (u16)((session->next_queue + 1) % session->queue_count), best = turn;

@@ -32,13 +32,13 @@ struct ini_control {
 	u8 ping[RBLK_SCRATCH_BYTES];
 };
 
-/* A session command that is to be sent again; embedded in what its owner knows of it. */
+/* A session command that is to be sent again; embedded in its owner's struct. */
 struct ini_again {
 	struct ini_again *next;
 	void (*run)(struct ini_again *again);
 };
 
-/* A question about extents that is under way (volume not NULL), in one of the session's places. */
+/* An outstanding EXTENTS (volume not NULL), in one of the session's places. */
 struct ini_extents {
 	struct rblk_volume *volume;
 	void *report; /* in ini_control */
@@ -50,8 +50,8 @@ struct ini_extents {
 	void *arg;
 };
 
-/* A COMPARE_AND_WRITE that is under way (volume not NULL): the program's side of it. Of a RESERVE
- * (reserve.c) only the volume. */
+/* An outstanding COMPARE_AND_WRITE (volume not NULL): the program's side of it. For a RESERVE
+ * (reserve.c) only the volume is set. */
 struct ini_operation {
 	struct rblk_volume *volume;
 	u64 bytes; /* of the range */
@@ -78,7 +78,7 @@ struct rblk_session {
 	struct fab *fab;
 	struct ini_portal portals[CORE_PORTALS_MAX];
 	u16 portal_count;
-	u16 unknown_count; /* hosts whose names have no address: behind the portals, for their words alone */
+	u16 unknown_count; /* hosts without an address: after the portals, only for their words */
 
 	struct core_session core; /* the states; session->core.state is the session's */
 	bool ready;  /* named, and each queue was tried: the program was told */
@@ -138,7 +138,7 @@ struct rblk_session {
 	struct ibv_sge send_sge[INI_CHAIN_MAX][INI_SEGMENTS_MAX];
 };
 
-/* May the program use it? It may have to wait, then. */
+/* May the program start commands? They may have to wait for a connection. */
 static inline bool ini_session_usable(const struct rblk_session *session)
 {
 	return session->ready && !core_session_over(&session->core);
@@ -168,18 +168,18 @@ void ini_queue_lose(struct ini_queue *queue, int error, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 /* The queue's portal has failed, as the session's words say. */
 void ini_portal_failed(struct ini_queue *queue, int error);
-/* An attempt to connect came to nothing; the session's words say why. */
+/* An attempt to connect failed; the session's words say why. */
 void ini_queue_unreached(struct ini_queue *queue, int error);
-/* The fabric says DRAINED. */
+/* The fabric has reported DRAINED. */
 void ini_queue_ended(struct ini_queue *queue);
-/* IDENTIFY (SCRATCH) is answered with success. */
+/* IDENTIFY (SCRATCH) has succeeded. */
 void ini_session_named(struct rblk_session *session);
 
 /* -- event.c ----------------------------------------------------------------------------------- */
 
 /* Process the fabric's events of the connections. */
 void ini_event_poll(struct rblk_session *session);
-/* Tell the program what has happened since the last time. Returns of how much it was told. */
+/* Tell the program what has happened since the last call. Returns how many events it was told. */
 unsigned int ini_event_deliver(struct rblk_session *session);
 /* An event message of the target. */
 void ini_event_received(struct rblk_session *session, const struct rblk_wire_completion *event);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Owns what a session reports about itself: the sums of its counters and of its connections' work
- * requests, what was granted and agreed, and how its paths are.
+ * requests, what was granted and agreed, and the state of its paths.
  */
 #include "initiator/session.h"
 
@@ -13,7 +13,7 @@
 #define STATS_BYTES_MIN END_OF(struct rblk_stats, stored_us_total)
 #define INFO_BYTES_MIN END_OF(struct rblk_session_info, features)
 #define PATH_BYTES_MIN END_OF(struct rblk_path_info, words)
-#define PATH_BYTES_MAX 65536 /* detects a size that is none */
+#define PATH_BYTES_MAX 65536 /* rejects an invalid size */
 
 /* The caller's struct may be of another version: copy the members that both have, zero the rest. */
 static void copy_out(void *to, size_t to_bytes, const void *from, size_t from_bytes)

@@ -58,7 +58,8 @@ int ini_sync_sleep(struct rblk_session *session)
 /* READY, the callback of an I/O or of a session command, the error of a session that is being stopped. */
 static bool something_to_come(const struct rblk_session *session)
 {
-	/* What followed from the callbacks of the last rblk_poll(): the next one tells it. */
+	/* Events that followed from the callbacks of the last rblk_poll() are told by the next
+	 * one. */
 	if (session->told || (session->ended && session->error))
 		return true;
 	if (!session->ready || (core_session_over(&session->core) && !session->ended))
@@ -104,7 +105,8 @@ int rblk_arm(struct rblk_session *session)
 	int armed;
 
 	session->events_due = true;
-	/* `told`: what followed from the callbacks of the last rblk_poll(), which it did not count. */
+	/* `told`: events that followed from the callbacks of the last rblk_poll(), which it did
+	 * not count. */
 	if (session->done.head || session->parking.done || session->told || session->ended)
 		return 1;
 	armed = fab_arm(session->fab);

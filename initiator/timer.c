@@ -12,7 +12,7 @@
 
 /* -- commands ---------------------------------------------------------------------------------- */
 
-/* An ABORT is answered at once by a target that is alive. */
+/* A target that works answers an ABORT at once. */
 #define ABORT_MS 5000u
 
 static u64 command_ns(const struct rblk_session *session)
@@ -27,12 +27,13 @@ static u64 abort_ns(const struct rblk_session *session)
 	return limit_ns < ABORT_MS * MS_NS ? limit_ns : ABORT_MS * MS_NS;
 }
 
-/* When something has to be done about a command that was sent. */
+/* When the timer must act on a command that was sent. */
 static u64 slot_due_ns(const struct ini_slot *slot)
 {
 	const struct rblk_session *session = slot->queue->session;
 
-	/* FENCE and RESERVE are answered when storage has ended what it had begun (F5), however long that takes. */
+	/* FENCE and RESERVE are answered when storage has completed the I/O that it had begun
+	 * (F5), however long that takes. */
 	if (slot->command.opcode == RBLK_OP_FENCE || slot->command.opcode == RBLK_OP_RESERVE)
 		return UINT64_MAX;
 	if (slot->command.opcode == RBLK_OP_ABORT)
@@ -43,8 +44,8 @@ static u64 slot_due_ns(const struct ini_slot *slot)
 }
 
 /*
- * Its time is over. I/O is aborted first: what has not begun ends by that. What has begun to write
- * runs on for begun_timeout_ms more. True: the connection is of no use any more.
+ * Its time is over. I/O is aborted first, which ends a command that has not begun. One that has
+ * begun to write may run for begun_timeout_ms more. True: the connection must be ended.
  */
 static bool slot_overdue(struct ini_slot *slot)
 {
@@ -117,7 +118,8 @@ void ini_timer_run(struct rblk_session *session)
 		return;
 	session->timers_ns = session->now_ns;
 	core_session_tick(&session->core, session->now_ns);
-	/* Reserved tags are all in use: then there are commands under way, and the next turn tries again. */
+	/* All reserved tags are in use, so there are outstanding commands, and the next turn
+	 * tries again. */
 	if (event_untold(session) && !session->queues[0].pending_count)
 		ini_control_keepalive(&session->queues[0]);
 	for (u16 i = 0; i < session->queue_count; i++) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * rblk://host[:port][,host[:port]...][/volume] and rblk+tcp://..., taken apart. IPv6 addresses stand in
+ * Parses rblk://host[:port][,host[:port]...][/volume] and rblk+tcp://... IPv6 addresses stand in
  * brackets. Several hosts are portals of one target. No name is resolved here.
  */
 #ifndef RBLK_INITIATOR_URI_H

@@ -46,8 +46,8 @@ void ini_volume_info(const struct rblk_session *session, const struct rblk_wire_
 /* -- opening ----------------------------------------------------------------------------------- */
 
 /*
- * An outstanding OPEN, for a new volume or to refresh an open one. Then CLOSE follows: of the old handle, or of the
- * new one where commands by the old one are under way.
+ * An outstanding OPEN, for a new volume or to refresh an open one. Then CLOSE follows: of the old
+ * handle, or of the new one if commands with the old one are outstanding.
  */
 struct ini_open {
 	struct ini_again again;
@@ -82,14 +82,15 @@ static void open_finish(struct ini_open *open, int error)
 	done(arg, volume, error);
 }
 
-/* The handle too many is closed, or the session is lost and the handle with it. */
+/* The superfluous handle is closed, or is lost with the session. */
 static void open_closed(void *arg, const struct rblk_result *result)
 {
-	/* What is lost with its connection may leave a handle behind, which goes with the session. */
+	/* An OPEN that is lost with its connection may leave a handle at the target, which ends
+	 * with the session. */
 	open_finish(arg, result->status ? result->error : 0);
 }
 
-/* F7: is something lost that was acknowledged? */
+/* F7: are acknowledged writes lost? */
 static void learn_epoch(struct rblk_volume *volume)
 {
 	bool dirty = core_durable_dirty(&volume->durable, volume->written);
@@ -153,8 +154,8 @@ static void adopt_handle(struct rblk_volume *volume, u32 handle)
 }
 
 /*
- * A refreshed volume has two handles. Commands that are under way, on any queue, keep the old one; the target
- * judges them by the new size. Returns the one to be closed, 0: none.
+ * A refreshed volume has two handles. Outstanding commands, on any queue, keep the old one; the
+ * target checks them against the new size. Returns the one to be closed, 0: none.
  */
 static u32 choose_handle(struct rblk_volume *volume, u32 fresh)
 {
@@ -197,7 +198,7 @@ static void open_done(void *arg, const struct rblk_result *result)
 				 open->name, rblk_status_text(result->status));
 	if (!err)
 		err = open_take(open);
-	/* The tag that brought the answer is free again, so that there is one for this. */
+	/* The answered command's tag is free again, so there is one for this. */
 	handle = err ? 0 : choose_handle(volume, report_handle(open->report));
 	if (handle) {
 		err = close_handle(session, handle, open_closed, open);
@@ -220,7 +221,7 @@ static int send_open(struct rblk_volume *volume, const char name[RBLK_NAME_BYTES
 				 sizeof(struct rblk_wire_volume), done, arg, report);
 }
 
-/* Its answer is not known: it may leave a handle behind, which goes with the session. */
+/* Its answer is unknown: it may leave a handle at the target, which ends with the session. */
 static void open_again(struct ini_again *again)
 {
 	struct ini_open *open = (struct ini_open *)again; /* its first member */
@@ -337,7 +338,7 @@ int rblk_volume_refresh_start(struct rblk_volume *volume, rblk_volume_callback d
 
 /* -- opening again, in a new epoch ------------------------------------------------------------- */
 
-/* The old handle went with the old epoch; what waits goes by the new one. */
+/* The old handle ended with the old epoch; waiting commands use the new one. */
 struct ini_reopen {
 	struct rblk_volume *volume;
 	const void *report;
@@ -345,7 +346,7 @@ struct ini_reopen {
 	void *arg;
 };
 
-/* Of these, time or the target's operator may get the better. */
+/* Time, or the target's operator, may resolve these errors. */
 static bool may_pass(u16 status)
 {
 	return status == RBLK_E_BUSY || status == RBLK_E_NO_RESOURCES || status == RBLK_E_DRAINING;
@@ -367,7 +368,7 @@ static void reopen_done(void *arg, const struct rblk_result *result)
 		err = open_take(&open);
 	if (!err) {
 		adopt_handle(volume, report_handle(open.report));
-		/* The target's event went with the old handle. */
+		/* The target's event ended with the old handle. */
 		if (volume->info.bytes != bytes)
 			volume->events |= 1u << RBLK_SESSION_EVENT_VOLUME_CHANGED;
 	}
@@ -430,7 +431,7 @@ static void close_done(void *arg, const struct rblk_result *result)
 
 	if (ini_control_again(close->volume->session, &close->again, result))
 		return;
-	/* Sent again, it may have been done before. */
+	/* It was sent again, so it may have been done before. */
 	close_finish(close, result->status == RBLK_E_NO_VOLUME ? 0 : result->error);
 }
 

@@ -19,11 +19,11 @@ struct rblk_volume {
 	u32 open_flags; /* enum rblk_open_flag */
 	u32 block_shift;
 	u32 inflight;   /* commands started and not called back */
-	bool changing;  /* OPEN or CLOSE of it is on its way: no I/O is started */
-	bool refreshing; /* OPEN is on its way for its size; I/O goes on */
-	bool gone;      /* the target does not serve it any more, or serves another in its place */
+	bool changing;  /* OPEN or CLOSE of it is outstanding: no I/O is started */
+	bool refreshing; /* OPEN is outstanding to read its size; I/O goes on */
+	bool gone;      /* the target no longer serves it, or serves another in its place */
 	struct core_durable durable; /* F7 */
-	u64 written;    /* this session's writer of it */
+	u64 written;    /* this session's writer in `durable` */
 	u32 events;     /* of enum rblk_session_event_type, a bit each: not told yet */
 	u32 told;       /* likewise: told in this rblk_poll() */
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * rblk acknowledge: whoever runs it knows that writes to an attached disk may be lost (F7), so that its flushes
- * need not fail any longer. The module keeps that state; this writes to its sysfs.
+ * rblk acknowledge: tells the module that the user knows that writes to an attached disk may be
+ * lost (F7). Then its flushes no longer fail. The module keeps the state; this writes to its sysfs.
  */
 #include "initiator/cmd/attach.h"
 

@@ -83,8 +83,8 @@ struct attach_options {
 /* A URI that can be attached. 0, or -EINVAL with `reason` (ATTACH_REASON_BYTES), URI first. */
 int attach_uri_parse(const char *text, struct ini_uri *uri, char *reason);
 /*
- * The line, without its end. address is numeric; of a URI with several hosts one of each, with commas
- * between. 0, or -EINVAL with `reason`.
+ * The line, without its line feed. address is numeric; for a URI with several hosts, one of each,
+ * separated by commas. 0, or -EINVAL with `reason`.
  */
 int attach_line_compose(const struct ini_uri *uri, const char *address,
 			const struct attach_options *options, char *line, char *reason);
@@ -149,8 +149,8 @@ int attached_read(const char *root, const char *device, struct attached *attache
 /* All that is attached, in the order of devices. A count with *list to be freed, or -errno. */
 int attached_list(const char *root, struct attached **list);
 /*
- * Tell the module that somebody knows that writes may be lost. 1: there was something to know; 0: there was not.
- * -ENOENT: it is not attached any more, or its module knows nothing of this.
+ * Tell the module that the user knows that writes may be lost. 1: a loss was acknowledged; 0: there
+ * was none. -ENOENT: the volume is no longer attached, or its module does not support this.
  */
 int attached_acknowledge(const char *root, const struct attached *attached);
 uint64_t attached_counter(const struct attached *attached, const char *name);

@@ -107,8 +107,8 @@ static int run_resolve(const struct ini_uri_host *host, char *address, size_t by
 }
 
 /*
- * Several hosts are portals of one target: the module gets an address of each. A name that is not known
- * now costs its path until the next attach.
+ * Several hosts are portals of one target: the module gets an address of each. A name that cannot
+ * be resolved now is left out until the next attach.
  */
 static int run_portals(const char *name, const struct ini_uri *uri, int control,
 		       const struct attach_options *options, char *device, size_t bytes)

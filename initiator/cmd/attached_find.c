@@ -30,7 +30,7 @@ static bool found_uri_equal(const char *left, const char *right)
 	       found_hosts_equal(&a, &b) && !strcmp(a.volume, b.volume);
 }
 
-/* One that was attached without this command has no URI; but sysfs shows its numeric address. */
+/* A volume attached without this command has no URI, but sysfs shows its numeric address. */
 static bool found_target_equal(const char *text, const struct attached *attached)
 {
 	char uri[RBLK_URI_BYTES];
@@ -39,7 +39,7 @@ static bool found_target_equal(const char *text, const struct attached *attached
 	return found_uri_equal(text, uri);
 }
 
-/* Is this operand that device? `path`: what it is a link to, or the same. */
+/* Does this operand mean that device? `path`: the operand, with links resolved. */
 static bool found_matches(const char *operand, const char *path, const struct attached *a)
 {
 	if (strstr(operand, "://"))
@@ -55,7 +55,7 @@ const struct attached *attached_find(const char *operand, const struct attached 
 	const struct attached *found = NULL;
 	char path[PATH_MAX];
 
-	/* A link in /dev/rblk/ is as good as the device. */
+	/* A link in /dev/rblk/ means its device. */
 	if (operand[0] != '/' || !realpath(operand, path))
 		snprintf(path, sizeof(path), "%s", operand);
 	for (int i = 0; i < count; i++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * rblk fault: asks a daemon of this machine that takes faults (fault_socket) for one: one datagram
- * with the request and one with the answer, on a Unix socket.
+ * rblk fault: asks a daemon on this machine for a fault, if it accepts faults (fault_socket): one
+ * datagram with the request and one with the answer, on a Unix socket.
  */
 #include "initiator/cmd/cmd.h"
 
@@ -72,7 +72,7 @@ static int fault_ask(int fd, const char *request, char answer[FAULT_ANSWER_BYTES
 static const char *fault_why(int error)
 {
 	if (error == -ENOENT || error == -ECONNREFUSED)
-		return "no daemon takes faults there: fault_socket must be set, see rblkd.conf(5)";
+		return "no daemon accepts faults there: fault_socket must be set, see rblkd.conf(5)";
 	if (error == -EACCES || error == -EPERM)
 		return "only the user that rblkd runs as, and root, may ask for faults";
 	return strerror(-error);
@@ -106,7 +106,7 @@ static int fault_run(char **operands, int count)
 const struct cmd_verb cmd_verb_fault = {
 	.name = "fault",
 	.operands = "SOCKET cut|lose|plan [VOLUME [PLAN]]",
-	.summary = "for tests: have a daemon of this machine fail in some way",
+	.summary = "for tests: ask a daemon on this machine for a fault",
 	.options = options,
 	.values = &values,
 	.operands_least = 2,

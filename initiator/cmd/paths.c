@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * How a target is reached: a line and a JSON object for each host of its URI, or for each address
- * that an attached disk has. A session tells only of hosts that one of its queues has tried, so the
- * verbs that look at paths open it with a queue for each.
+ * of an attached disk. A session only reports hosts that one of its queues has tried, so the verbs
+ * that print paths open it with a queue for each host.
  */
 #include "initiator/cmd/paths.h"
 

@@ -12,14 +12,15 @@ struct cmd_paths {
 	unsigned int count;
 };
 
-/* How many hosts the URI names; it was checked. */
+/* How many hosts the URI names; the URI was checked before. */
 unsigned int cmd_paths_hosts(const char *uri);
 void cmd_paths_read(const struct rblk_session *session, struct cmd_paths *paths);
 /* How many have no connection. */
 unsigned int cmd_paths_down(const struct cmd_paths *paths);
 /* Of one of the session's connections. */
 unsigned int cmd_paths_credits(const struct rblk_session *session, const struct cmd_paths *paths);
-/* A line for each, if there are several: `before`, "path" padded to `width`, and how it is. */
+/* A line for each, if there are several: `before`, "path" padded to `width`, and the path's
+ * state. */
 void cmd_paths_print(const struct cmd_paths *paths, const char *before, int width);
 json_t *cmd_paths_json(const struct cmd_paths *paths);
 

@@ -222,7 +222,8 @@ static bool ping_kind_known(const char *name)
 	return false;
 }
 
-/* Which of the hosts answer: in a session of its own, as more queues would change the measurement. */
+/* Which of the hosts answer. It uses its own session, because more queues would change the
+ * measurement. */
 static int ping_paths(const char *uri, struct cmd_paths *paths)
 {
 	struct rblk_options session_options = { .no_reconnect = true,

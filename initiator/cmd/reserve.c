@@ -68,7 +68,7 @@ static int name_find(const char *const *names, size_t count, const char *name)
 	return -1;
 }
 
-/* Keys are numbers to people, often in hexadecimal: "0x1f", "31". NULL: 0. */
+/* Keys are decimal or hexadecimal numbers: "31", "0x1f". NULL: 0. */
 static int key_parse(const char *option, const char *text, uint64_t *key)
 {
 	char *end;
@@ -191,7 +191,7 @@ static int reserve_volume(const char *uri, struct rblk_volume *volume,
 
 	if (err)
 		return cmd_error("%s: %s: %s", uri, actions[request->action], reserve_reason(err));
-	/* What has changed is seen from what there is now. */
+	/* Prints the state after the change. */
 	return !request->action || values.json ? reserve_show(uri, volume) : CMD_OK;
 }
 

@@ -169,7 +169,7 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	options.connect_timeout_ms = 5000;
-	options.give_up_ms = 5000; /* without the target for so long, commands fail */
+	options.give_up_ms = 5000; /* after so long without the target, commands fail */
 	program.session = rblk_session_start(argv[1], &options, error);
 	if (!program.session) {
 		fprintf(stderr, "event_loop: %s\n", error);

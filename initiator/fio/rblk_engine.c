@@ -17,7 +17,7 @@
 /* The least and the most credits that librblk grants. */
 #define ENGINE_CREDITS_MIN 4u
 #define ENGINE_CREDITS_MAX 1024u
-#define ENGINE_TIME_MS_MAX 3600000u /* the longest that librblk takes */
+#define ENGINE_TIME_MS_MAX 3600000u /* the longest that librblk accepts */
 
 struct engine_options {
 	struct thread_data *td; /* fio's; also keeps the offset of the first option from being 0 */

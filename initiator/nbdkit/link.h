@@ -21,7 +21,7 @@ struct nbd_link_options {
 	const char *uri;
 	const char *volume; /* NULL: the URI's */
 	uint32_t queues;     /* 0: the library's default */
-	uint32_t give_up_ms; /* without a connection for so long, the link fails; 0: the default */
+	uint32_t give_up_ms; /* so long without a connection, the link fails; 0: the default */
 	bool polling;       /* the thread never sleeps */
 	bool read_only;
 };

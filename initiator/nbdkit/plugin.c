@@ -101,7 +101,7 @@ static int plugin_config_complete(void)
 #define PLUGIN_HELP                                                                                \
 	"[uri=]URI        rblk://host[:port][/volume] or rblk+tcp://host[:port][/volume]\n"       \
 	"queues=COUNT     connections to the target for each NBD connection (default 1)\n"        \
-	"give-up=SECONDS  without a connection for so long, requests fail (default 60)\n"        \
+	"give-up=SECONDS  after so long without a connection, requests fail (default 60)\n"        \
 	"polling=HOW      never (default): sleep until the target answers; always: spin"
 
 static void plugin_dump(void)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * An initiator's account of what is durable on one volume, and whether something that was
- * acknowledged is lost. Specification section 8, F7.
+ * An initiator's record of which writes are durable on one volume, and whether acknowledged ones
+ * may be lost. Specification section 8, F7.
  *
  * FLUSHes are numbered as they are sent. Each writer (a queue: writers share nothing) keeps the
  * number of the next FLUSH as of its last acknowledged write; so a write costs one comparison.
@@ -38,16 +38,16 @@ static inline void core_durable_wrote(const struct core_durable *durable, u64 *w
 		*writer = next;
 }
 
-/* A FLUSH is about to be sent: its number. What is acknowledged from here on is not covered by it.
- */
+/* A FLUSH is about to be sent: its number. It does not cover writes acknowledged from here on.
+ * */
 static inline u64 core_durable_flush(struct core_durable *durable)
 {
 	return durable->next++;
 }
 
 /*
- * Was this FLUSH, which waits or whose connection is lost, sent before a loss? Whoever acknowledges the
- * loss meanwhile does not make it durable.
+ * Was this FLUSH, which waits or whose connection is lost, sent before a loss? Then it fails even
+ * if the loss is acknowledged meanwhile.
  */
 static inline bool core_durable_outlived(const struct core_durable *durable, u64 number)
 {
@@ -88,7 +88,7 @@ static inline bool core_durable_opened(struct core_durable *durable, const u8 ep
 	return dirty;
 }
 
-/* Whoever has the volume open knows of the loss. */
+/* The users of the volume have acknowledged the loss. */
 static inline void core_durable_acknowledge(struct core_durable *durable)
 {
 	durable->lost = false;

@@ -22,8 +22,8 @@ struct core_lost {
 };
 
 /*
- * A live connection is lost. What is lost in an older epoch stays what it is: no command was sent
- * in the new one before that was released.
+ * A live connection is lost. Commands lost in an older epoch keep that epoch: none was sent in the
+ * new one before those were released.
  */
 static inline void core_lost_begin(struct core_lost *lost, u32 incarnation, u64 now_ns)
 {
@@ -35,7 +35,7 @@ static inline void core_lost_begin(struct core_lost *lost, u32 incarnation, u64 
 	lost->retry_ns = now_ns;
 }
 
-/* The session begins anew: only the acceptance of the new epoch is a fence now. */
+/* A new epoch begins: only its acceptance is a fence now. */
 static inline void core_lost_renew(struct core_lost *lost)
 {
 	lost->renewed = lost->waits;
@@ -56,7 +56,7 @@ static inline void core_lost_accepted(struct core_lost *lost)
 		lost->fenced = true;
 }
 
-/* Queue 0 was accepted: so are all older epochs'. */
+/* Queue 0 was accepted: that acknowledges the fences of all older epochs. */
 static inline void core_lost_epoch_accepted(struct core_lost *lost)
 {
 	if (lost->renewed)

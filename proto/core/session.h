@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The initiator's session: which queues are connected, where, and in which incarnation; what was
- * lost with a connection, and when it may be sent again. Specification sections 10 and 11, rules F4
- * and F5.
+ * The initiator's session: which queues are connected, where, and in which incarnation; which
+ * commands were lost with a connection, and when they may be sent again. Specification sections 10
+ * and 11, rules F4 and F5.
  *
  * Pure: events and clock readings in, actions out. No I/O, no allocation, no lock; one caller at a
  * time. librblk and rblk.ko drive the same code, and so does the simulator. The caller tells what
- * happened, then takes actions with core_session_action() until there are none. Words, memory,
- * queue pairs and commands are the caller's.
+ * happened, then takes actions with core_session_action() until there are none. The caller owns
+ * words, memory, queue pairs and commands.
  *
  * A session has 1 to RBLK_QUEUES_MAX queues and 1 to CORE_PORTALS_MAX portals: addresses at which
- * its target is reached. Queue i begins at portal i modulo their number. Queue 0, which alone
- * carries the session's commands, takes the next portal when its own fails, and the queue that was
- * there takes the place of queue 0: so each portal is tried by some queue, and used again when it
- * is back.
+ * its target is reached. Queue i begins at portal i modulo their number. Only queue 0 carries the
+ * session's commands. When its portal fails it takes the next one, and the queue that was there
+ * takes queue 0's. So each portal is tried by some queue, and used again when it is back.
  */
 #ifndef RBLK_CORE_SESSION_H
 #define RBLK_CORE_SESSION_H
@@ -68,15 +67,16 @@ enum core_action_kind {
 	CORE_ACTION_FENCE,
 	/* A new epoch: IDENTIFY and open the volumes on queue 0; then core_session_named(). */
 	CORE_ACTION_NAME,
-	/* What was lost with `queue` may be sent again (F5). `renewed`: in a new epoch (F7, F8). */
+	/* Commands lost with `queue` may be sent again (F5). `renewed`: in a new epoch (F7, F8). */
 	CORE_ACTION_RELEASE,
 	/* Send KEEPALIVE on `queue`. */
 	CORE_ACTION_PROBE,
-	/* fail_fast_ms have passed: fail what waits, but for what is not drained yet (F4). */
+	/* fail_fast_ms have passed: fail waiting commands, except those that are not drained yet
+	 * (F4). */
 	CORE_ACTION_FAIL_FAST,
 	/* FAILED or ENDED, and all queues are drained: fail every command. */
 	CORE_ACTION_FAIL_ALL,
-	/* core_session.state has changed: tell whoever wants to know. */
+	/* core_session.state has changed: tell the users. */
 	CORE_ACTION_STATE,
 	CORE_ACTIONS
 };
@@ -94,8 +94,8 @@ struct core_session_options {
 	u32 connect_timeout_ms;
 	u32 reconnect_min_ms, reconnect_max_ms;
 	u32 fail_fast_ms; /* 0: never */
-	u32 give_up_ms;   /* 0: a session that does not come back, and takes the first refusal for its answer */
-	u32 random; /* so that not all initiators come back at the same time */
+	u32 give_up_ms;   /* 0: a session that does not reconnect; its first refusal is final */
+	u32 random; /* so that not all initiators reconnect at the same time */
 };
 
 /* Owned by session_event.c; a caller may read state, portal, incarnation and leaving. */
@@ -126,7 +126,7 @@ struct core_session {
 	bool dead;	   /* since dead_ns no queue takes commands */
 	bool failing_fast; /* new commands fail at once, too */
 	bool failed_all;
-	bool leaves;	   /* the target has said that it goes: a restart, perhaps */
+	bool leaves;	   /* the target has sent DRAINING: perhaps a restart */
 	bool acts; /* there may be actions to take */
 	u16 reject_reason; /* of the last rejection: enum rblk_reject_reason */
 	u32 reject_detail;
@@ -158,7 +158,7 @@ bool core_session_accepted(struct core_session *session, u16 queue, const u8 ins
 			   u32 keepalive_ms, u64 now_ns);
 void core_session_rejected(struct core_session *session, u16 queue, u16 reason, u32 detail,
 			   u64 now_ns);
-/* Nobody answered, or not as a target does. */
+/* There was no answer, or one that a target does not send. */
 void core_session_unreached(struct core_session *session, u16 queue, u64 now_ns);
 
 /* The connection is lost: by the transport, a violation, a command's time, or the caller's choice.
@@ -179,7 +179,7 @@ static inline void core_session_heard(struct core_session *session, u16 queue, u
 	session->queue[queue].heard_ns = now_ns;
 }
 
-/* The target has said that it goes (DRAINING): when it is lost, it is tried often at first. */
+/* The target has sent DRAINING: when it is lost, attempts are frequent at first. */
 static inline void core_session_leaves(struct core_session *session)
 {
 	session->leaves = true;
@@ -209,7 +209,7 @@ static inline bool core_session_open(const struct core_session *session, u16 que
 	return (session->state == CORE_SESSION_LIVE || session->state == CORE_SESSION_RECOVERING) &&
 	       session->queue[queue].state == CORE_QUEUE_LIVE && !session->queue[queue].leaving;
 }
-/* A queue that takes commands, from `first` on, round the session; -1: none does. */
+/* The next queue that takes commands, from `first` on, cyclically; -1: none does. */
 int core_session_route(const struct core_session *session, u16 first);
 /* Queues that are LIVE. */
 u16 core_session_live(const struct core_session *session);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * The initiator's session. Each event changes states and notes what is to be done; settle() draws
- * the consequences; core_session_action() hands them out. Nothing here sends, waits or allocates.
+ * The initiator's session. Each event changes states and records what to do; settle() decides what
+ * follows; core_session_action() returns it. Nothing here sends, waits or allocates.
  */
 #include "proto/core/session_impl.h"
 
@@ -15,16 +15,17 @@ static void set_state(struct core_session *session, enum core_session_state stat
 	session->todo |= SESSION_STATE;
 }
 
-/* What was to be sent on a connection that ends is not sent. What its commands wait for, still is.
- */
+/* Actions on a connection that ends are dropped, except those that its lost commands need.
+ * */
 static void close_queue(struct core_queue *queue)
 {
 	if (queue->state != CORE_QUEUE_CONNECTING && queue->state != CORE_QUEUE_LIVE)
 		return;
-	/* A login that the caller has not been told to send needs no end, but the way is the same.
-	 */
+	/* A login that the caller has not been told to send needs no close, but is handled the
+	 * same way.
+	 * */
 	queue->state = CORE_QUEUE_ENDING;
-	queue->todo &= QUEUE_RELEASE | QUEUE_FENCE; /* these concern what was lost before */
+	queue->todo &= QUEUE_RELEASE | QUEUE_FENCE; /* for commands that were lost before */
 	queue->todo |= QUEUE_CLOSE;
 	queue->leaving = false;
 }
@@ -45,7 +46,7 @@ static void fail(struct core_session *session, enum core_failure why)
 	close_all(session);
 }
 
-/* A FENCE that travels, or was to travel, on this queue has no answer any more. */
+/* A FENCE sent, or to be sent, on this queue gets no answer any more. */
 static void drop_fences(struct core_session *session, u16 via)
 {
 	for (u16 i = 0; i < session->options.queues; i++) {
@@ -78,7 +79,7 @@ static struct core_queue *at_home(struct core_session *session, u16 portal)
 
 /*
  * Queue 0 goes to another portal, and a queue whose home that is takes its place, so that every
- * portal stays some queue's home. What is LIVE there stays until queue 0 has arrived.
+ * portal stays some queue's home. A LIVE queue there stays until queue 0 is accepted.
  */
 static void move_first(struct core_session *session, u16 portal)
 {
@@ -107,7 +108,7 @@ static bool move_first_to_live(struct core_session *session)
 	return false;
 }
 
-/* An attempt came to nothing at this portal. */
+/* An attempt at this portal failed. */
 static void attempt_failed(struct core_session *session, u16 index, u64 now_ns)
 {
 	struct core_queue *queue = &session->queue[index];
@@ -131,7 +132,7 @@ static void attempt_failed(struct core_session *session, u16 index, u64 now_ns)
 	core_queue_plan_retry(session, index, when, now_ns);
 }
 
-/* The target does not know the session: a new epoch, and nothing in it. */
+/* The target does not know the session: begin a new epoch without any state. */
 static void begin_anew(struct core_session *session, u64 now_ns)
 {
 	session->epoch++;
@@ -171,7 +172,7 @@ static void connect_queues(struct core_session *session, u64 now_ns)
 	}
 }
 
-/* Rule F5 over a queue that lives, so that nothing waits for a portal that is gone. */
+/* F5 over a LIVE queue, so that commands do not wait for a portal that is gone. */
 static void send_fences(struct core_session *session, u64 now_ns)
 {
 	for (u16 i = 0; i < session->options.queues; i++) {
@@ -230,7 +231,7 @@ static void settle(struct core_session *session, u64 now_ns)
 	if (!dead)
 		session->failing_fast = false;
 	if (dead && !session->options.give_up_ms) {
-		/* A session that does not come back. */
+		/* A session that does not reconnect. */
 		fail(session, CORE_FAILURE_GIVE_UP);
 		end_all(session);
 		return;
@@ -278,13 +279,13 @@ void core_session_stop(struct core_session *session, u64 now_ns)
 
 static bool same_target(const struct core_session *session, u16 index, const u8 instance[16])
 {
-	/* Its first acceptance in an epoch says who the target is. */
+	/* The first acceptance in an epoch identifies the target. */
 	if (!index && !session->queue[0].accepted)
 		return true;
 	return !memcmp(session->instance, instance, sizeof(session->instance));
 }
 
-/* Queue 0 is up: the session, too, or what makes it so is next. */
+/* Queue 0 is up: the session is LIVE, or must first be named. */
 static void first_accepted(struct core_session *session, const u8 instance[16], u64 now_ns)
 {
 	memcpy(session->instance, instance, sizeof(session->instance));
@@ -293,7 +294,7 @@ static void first_accepted(struct core_session *session, const u8 instance[16], 
 	/* Its login was the fence of all older epochs. */
 	for (u16 i = 0; i < session->options.queues; i++)
 		core_lost_epoch_accepted(&session->queue[i].lost);
-	/* Who had to make room for it goes where it came from. */
+	/* The queue that makes room for it takes its old portal. */
 	for (u16 i = 1; i < session->queues; i++) {
 		struct core_queue *queue = &session->queue[i];
 
@@ -342,7 +343,7 @@ static void probe(struct core_queue *queue, u64 now_ns)
 	queue->todo |= QUEUE_PROBE;
 }
 
-/* It may be that those that seem to be LIVE are not. */
+/* Queues that seem to be LIVE may not be. */
 static void probe_all(struct core_session *session, u64 now_ns)
 {
 	for (u16 i = 0; i < session->queues; i++)
@@ -350,13 +351,13 @@ static void probe_all(struct core_session *session, u64 now_ns)
 			probe(&session->queue[i], now_ns);
 }
 
-/* It has never been LIVE, and its owner would not wait for it to come back, either. */
+/* It has never been LIVE, and does not reconnect. */
 static bool impatient(const struct core_session *session)
 {
 	return session->state == CORE_SESSION_NEW && !session->options.give_up_ms;
 }
 
-/* Refused for good, as far as this target goes. */
+/* This target refuses for good. */
 static void refused(struct core_session *session, u16 index, u64 now_ns)
 {
 	struct core_queue *queue = &session->queue[index];
@@ -365,7 +366,8 @@ static void refused(struct core_session *session, u16 index, u64 now_ns)
 		fail(session, CORE_FAILURE_REFUSED);
 		return;
 	}
-	/* What has lived may live again, when somebody has mended the target: until give-up. */
+	/* A session that was LIVE tries until give-up, because an operator may correct the
+	 * target. */
 	close_queue(queue);
 	core_queue_plan_retry(session, index, CORE_RETRY_LATE, now_ns);
 }
@@ -420,7 +422,7 @@ void core_session_rejected(struct core_session *session, u16 index, u16 reason, 
 		break;
 	case RBLK_REJECT_STALE_INCARNATION:
 		close_queue(queue);
-		/* Once at once: the next one is higher than what it said. */
+		/* Try once more at once, with an incarnation higher than the target's. */
 		core_queue_plan_retry(session, index,
 				      detail > queue->incarnation ? CORE_RETRY_NOW
 								  : CORE_RETRY_DELAY,
@@ -503,7 +505,7 @@ void core_session_fenced(struct core_session *session, u16 index, bool success, 
 {
 	struct core_queue *queue = &session->queue[index];
 
-	/* The answer may come after the queue's own login was accepted, and means nothing then. */
+	/* The answer may come after the queue's own login was accepted; then it is ignored. */
 	if (!queue->lost.fence_sent)
 		return;
 	queue->lost.fence_sent = false;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Between the two halves of the initiator's session: session_event.c takes events, session_next.c
- * says what follows from them. Included by nothing else.
+ * Between the two halves of the initiator's session: session_event.c handles events, session_next.c
+ * decides what follows from them. Included by nothing else.
  */
 #ifndef RBLK_CORE_SESSION_IMPL_H
 #define RBLK_CORE_SESSION_IMPL_H
@@ -46,12 +46,12 @@ enum core_retry {
 void core_queue_plan_retry(struct core_session *session, u16 index, enum core_retry when,
 			   u64 now_ns);
 /*
- * How soon, when the connection was LIVE. One that lived for a while comes back at once. One that
- * lived for less, but on which the target has answered a session that it knows, does after the
- * shortest delay. One that never came to that waits longer and longer.
+ * How soon to connect again. A connection that was LIVE for a while is made again at once. One that
+ * was LIVE for less, but on which the target answered a command, after the shortest delay. After
+ * any other, delays grow.
  */
 enum core_retry core_queue_after_loss(struct core_session *session, u16 index, u64 now_ns);
-/* The target may be back at any moment, for some time from now on. */
+/* For some time from now on the target is expected back at any moment. */
 void core_session_expect(struct core_session *session, u64 now_ns);
 
 /* When each of these is due; UINT64_MAX: it is not. */

@@ -60,7 +60,7 @@ u64 core_queue_keepalive_ns(const struct core_queue *queue)
 	return (queue->probed ? queue->probed_ns : queue->heard_ns) + queue->keepalive_ms * MS_NS;
 }
 
-/* Every portal may take its time, one after the other. */
+/* Each portal may use its whole time limit, one after the other. */
 u64 core_session_deadline_ns(const struct core_session *session)
 {
 	if (session->state != CORE_SESSION_NEW)
@@ -110,9 +110,9 @@ u64 core_session_next_ns(const struct core_session *session)
 
 /* -- attempts ---------------------------------------------------------------------------------- */
 
-/* How long a connection must have lived at least to count as a good one. */
+/* How long a connection must be LIVE to count as a good one. */
 #define LIVED_NS (1000 * MS_NS)
-/* How long a target that has said that it goes is expected to be back at any moment. */
+/* How long a target that has sent DRAINING is expected to be back at any moment. */
 #define SOON_NS (10000 * MS_NS)
 
 void core_session_expect(struct core_session *session, u64 now_ns)
@@ -146,14 +146,14 @@ enum core_retry core_queue_after_loss(struct core_session *session, u16 index, u
 		core_backoff_reset(&queue->backoff);
 	if (queue->backoff.delay_ms)
 		return CORE_RETRY_DELAY;
-	/* And after a delay, if that fails. */
+	/* If that fails, the next attempt is after a delay. */
 	queue->backoff.delay_ms = queue->backoff.min_ms;
 	return CORE_RETRY_NOW;
 }
 
 /* -- actions ----------------------------------------------------------------------------------- */
 
-/* In this order: what ends comes before what begins. */
+/* In this order: actions that end something come before those that begin something. */
 static const struct {
 	u8 todo;
 	u8 kind;

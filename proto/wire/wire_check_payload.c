@@ -106,7 +106,7 @@ enum rblk_wire_error rblk_check_open(const void *data, size_t length)
 	return rblk_name_valid(open->name) ? RBLK_WIRE_OK : RBLK_WIRE_NAME;
 }
 
-/* What belongs to one action must not come with another: it would be taken for what it is not. */
+/* Fields of one action must be zero in another: they would be misread. */
 static bool reservation_fields_valid(const struct rblk_wire_reservation *reservation)
 {
 	const u8 keeps = RBLK_RESERVE_PERSIST | RBLK_RESERVE_VOLATILE;

@@ -219,7 +219,7 @@ static void others_are_refused(void **state)
 	/* A daemon without fault_socket accepts no faults. */
 	snprintf(none, sizeof(none), "%s/none", folder);
 	refused(none, "cut",
-		"no daemon takes faults there: fault_socket must be set, see rblkd.conf(5)");
+		"no daemon accepts faults there: fault_socket must be set, see rblkd.conf(5)");
 }
 
 /* Operations of a volume without a plan do not pass through the fault store. */
