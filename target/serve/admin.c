@@ -41,6 +41,16 @@ static void admin_identify(struct tgt_request *request, const struct admin_argum
 		tgt_request_complete(request, RBLK_E_INVALID);
 		return;
 	}
+	if (session->named &&
+	    !memcmp(session->initiator, identify->initiator, sizeof(session->initiator))) {
+		tgt_request_complete(request, RBLK_OK);
+		return;
+	}
+	/* Each name costs a look at every open volume, on every reactor: one in a turn is enough. */
+	if (session->named_ns == request->lane->turn->now_ns) {
+		tgt_request_complete(request, RBLK_E_BUSY);
+		return;
+	}
 	if (!tgt_parts_name(session, identify->initiator, tgt_rights_name)) {
 		tgt_request_complete(request, RBLK_E_NO_RESOURCES);
 		return;
@@ -50,6 +60,7 @@ static void admin_identify(struct tgt_request *request, const struct admin_argum
 			"session %u [%s]: initiator %s, %.63s", session->number, session->peer,
 			identify->initiator, identify->software);
 	tgt_request_complete(request, RBLK_OK);
+	session->named_ns = request->lane->turn->now_ns;
 	/* Last: it may close this queue. */
 	tgt_rights_name(session, identify->initiator);
 }

@@ -72,6 +72,7 @@ struct tgt_session {
 	bool ending;	/* ending: no login joins it */
 	char initiator[RBLK_NAME_BYTES]; /* zero filled */
 	bool named; /* it has said so itself */
+	uint64_t named_ns; /* when it last did */
 	char peer[80]; /* of queue 0 */
 	struct tgt_lease *lease;
 	struct tgt_host *host;	/* of its first login */

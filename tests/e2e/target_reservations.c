@@ -431,6 +431,34 @@ static void the_name_is_known_on_every_queue(void **state)
 	raw_close(&owner.raw);
 }
 
+/* A message full of names costs no more than one: the others are to come again (C6). */
+static void one_name_at_a_time(void **state)
+{
+	struct rblk_wire_identify who = {.software = "test"};
+	struct host a;
+
+	host_connect(&a, "a", "disk");
+	for (unsigned int i = 0; i < 8; i++) {
+		struct rblk_wire_command *command = raw_command(&a.raw, 8 * RBLK_CAPSULE_ALIGN, i);
+		char *capsule = a.raw.memory + RAW_SEND + i * RBLK_CAPSULE_ALIGN;
+
+		snprintf(who.initiator, sizeof(who.initiator), "b%u", i ? i : 7);
+		memset(capsule, 0, RBLK_CAPSULE_ALIGN);
+		memcpy(capsule, &who, sizeof(who));
+		raw_fill(&a.raw, command, i, RBLK_OP_IDENTIFY, (uint16_t)i);
+		command->flags = RBLK_CMD_CAPSULE;
+		command->segment.address = rblk_to_le64(i * RBLK_CAPSULE_ALIGN);
+		command->segment.length = rblk_to_le32(RBLK_CAPSULE_ALIGN);
+	}
+	raw_send(&a.raw, 8 * (RBLK_CAPSULE_ALIGN + 64));
+	for (uint16_t i = 0; i < 8; i++)
+		assert_int_equal(raw_wait(&a.raw, i), i % 7 ? RBLK_E_BUSY : RBLK_OK);
+	assert_int_equal(REGISTER(&a, 1), RBLK_OK);
+	report(&a, 4096);
+	assert_string_equal(registrants(&a)[0].initiator, "b7");
+	raw_close(&a.raw);
+}
+
 /* -- over restarts ----------------------------------------------------------------------------- */
 
 static void leave_a_reservation(uint8_t flags)
@@ -623,6 +651,7 @@ int main(void)
 						stop),
 		cmocka_unit_test_setup_teardown(acquire_waits_for_the_store, start_slow, stop),
 		cmocka_unit_test_setup_teardown(the_name_is_known_on_every_queue, start, stop),
+		cmocka_unit_test_setup_teardown(one_name_at_a_time, start, stop),
 		cmocka_unit_test_setup_teardown(what_is_to_persist_persists, start, stop),
 		cmocka_unit_test_setup_teardown(what_is_volatile_ends_with_the_daemon, start, stop),
 		cmocka_unit_test_setup_teardown(what_cannot_be_kept_is_not_changed, start, stop),
