@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * The requests of faults.h: "cut [VOLUME]", "lose VOLUME" and "plan VOLUME PLAN". The answer begins
- * with "ok " or "error ". Who may write to the socket is its file's mode.
+ * with "ok " or "error ". The mode of the socket's file decides who may write to it.
  */
 #include "target/control/faults.h"
 
@@ -25,7 +25,7 @@
 struct tgt_faults {
 	int fd;
 	struct sockaddr_un address;
-	dev_t device; /* of the socket's file, so that only our own is removed */
+	dev_t device; /* of the socket's file, so that only this daemon's own is removed */
 	ino_t inode;
 	struct tgt_registry *registry;
 	struct tgt_reactor **reactors;
@@ -34,7 +34,7 @@ struct tgt_faults {
 
 /* -- requests ---------------------------------------------------------------------------------- */
 
-/* Each reactor gets a reference of its own. */
+/* Each reactor gets its own reference. */
 static void reactors_tell(const struct tgt_faults *faults, struct tgt_volume *volume,
 			  void (*tell)(struct tgt_reactor *reactor, struct tgt_volume *volume))
 {
@@ -52,7 +52,7 @@ static int request_cut(struct tgt_faults *faults, struct tgt_volume *volume, con
 	return 0;
 }
 
-/* As if the machine had been down: another cache epoch, and no session is known any more. */
+/* As if the machine had been down: another cache epoch, and all sessions are forgotten. */
 static int request_lose(struct tgt_faults *faults, struct tgt_volume *volume, const char *plan,
 			char *error)
 {
@@ -116,7 +116,8 @@ static int request_run(struct tgt_faults *faults, char *text, char *error)
 	return status;
 }
 
-/* whole: nothing of it was cut off. A part of a plan may be a plan, too, and not what was asked for. */
+/* whole: the request was not truncated. A truncated plan may be a valid plan, but not the one
+ * that was asked for. */
 static void request_take(struct tgt_faults *faults, char *text, bool whole,
 			 const struct sockaddr_un *from, socklen_t from_bytes)
 {
@@ -136,7 +137,7 @@ static void request_take(struct tgt_faults *faults, char *text, bool whole,
 		tgt_log(TGT_LOG_WARNING, "fault \"%s\": done, as was asked for", asked);
 		snprintf(answer, sizeof(answer), "ok");
 	}
-	/* Who does not wait for it, does not get it. */
+	/* A client that does not wait for its answer gets none. */
 	sendto(faults->fd, answer, strlen(answer), MSG_DONTWAIT | MSG_NOSIGNAL,
 	       (const struct sockaddr *)from, from_bytes);
 }
@@ -160,7 +161,7 @@ void tgt_faults_step(struct tgt_faults *faults)
 			bytes = REQUEST_BYTES;
 		for (ssize_t c = 0; c < bytes; c++)
 			if (text[c] < ' ' || text[c] > '~')
-				text[c] = '?'; /* it goes to the log */
+				text[c] = '?'; /* the text for the log */
 		text[bytes] = '\0';
 		request_take(faults, text, whole, &from, from_bytes);
 	}
@@ -168,7 +169,8 @@ void tgt_faults_step(struct tgt_faults *faults)
 
 /* -- the socket -------------------------------------------------------------------------------- */
 
-/* A predecessor's is replaced: it may still drain, or was killed. Anything else is left alone. */
+/* Replaces the socket of a predecessor, which may still drain, or was killed. Any other file
+ * stays. */
 static int socket_bind(struct tgt_faults *faults, char *error)
 {
 	const char *path = faults->address.sun_path;
@@ -176,8 +178,8 @@ static int socket_bind(struct tgt_faults *faults, char *error)
 
 	if (lstat(path, &st) == 0 && (!S_ISSOCK(st.st_mode) || unlink(path)))
 		return tgt_error(error, -EEXIST,
-				 "fault_socket: %s: is there, and not a socket of ours", path);
-	/* The mode of the socket becomes that of its file. */
+				 "fault_socket: %s: exists, and is not a socket of rblkd", path);
+	/* The file gets the mode of the socket. */
 	if (fchmod(faults->fd, S_IRUSR | S_IWUSR) ||
 	    bind(faults->fd, (const struct sockaddr *)&faults->address, sizeof(faults->address)) ||
 	    lstat(path, &st))
@@ -213,7 +215,7 @@ int tgt_faults_create(const char *path, struct tgt_registry *registry,
 		tgt_faults_destroy(faults);
 		return status;
 	}
-	tgt_log(TGT_LOG_WARNING, "faults are taken at %s: this daemon is for tests", path);
+	tgt_log(TGT_LOG_WARNING, "accepting faults at %s: this daemon is for tests", path);
 	*out = faults;
 	return 0;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Faults on request, for users' own tests: a Unix socket that takes one line a datagram from `rblk
- * fault` and answers with one. Only with fault_socket in the configuration. Control thread.
+ * Faults on request, for users' own tests: a Unix socket that gets one datagram with one line from
+ * `rblk fault` and answers with one. Only if fault_socket is set. Control thread.
  */
 #ifndef RBLK_TARGET_FAULTS_H
 #define RBLK_TARGET_FAULTS_H
@@ -16,7 +16,7 @@ int tgt_faults_create(const char *path, struct tgt_registry *registry,
 		      struct tgt_faults **faults, char *error);
 /* NULL: -1, which poll() ignores. */
 int tgt_faults_fd(const struct tgt_faults *faults);
-/* Carry out what has been asked for. Does not wait. NULL: no effect. */
+/* Carries out the requests that have come. Does not wait. NULL: no effect. */
 void tgt_faults_step(struct tgt_faults *faults);
 /* NULL: no effect. */
 void tgt_faults_destroy(struct tgt_faults *faults);

@@ -24,7 +24,7 @@
 #define BACKLOG 128
 #define EVENT_BATCH 64u
 #define KINDS 3u
-/* How often an address that is in use is tried at the start: short beside a restart. */
+/* Time between attempts on an address in use at the start: short compared with a restart. */
 #define IN_USE_NS 20000000
 /* How often an address whose device was removed is tried. */
 #define AGAIN_MS 1000
@@ -107,8 +107,8 @@ static bool end_requested(void)
 }
 
 /*
- * A predecessor may still have the address: it drains, or was killed and is being taken down. Its
- * volumes' locks (F6) are waited for as well, but not every volume has one.
+ * A predecessor may still have the address: it drains, or was killed and has not ended yet. The
+ * start also waits for its volumes' locks (F6), but not every volume has one.
  */
 static int place_listen_wait(struct tgt_listener *listener, struct place *place, uint32_t wait_ms,
 			     char *error)

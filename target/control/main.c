@@ -50,7 +50,7 @@ struct daemon {
 	unsigned int reactor_count;
 	struct tgt_listener *listener;
 	struct tgt_reloader *reloader;
-	struct tgt_faults *faults; /* NULL: none are taken */
+	struct tgt_faults *faults; /* NULL: accepts none */
 	uint64_t end_by_ns; /* stopping: nothing is waited for any longer */
 };
 
@@ -366,7 +366,8 @@ static bool daemon_end(struct daemon *daemon)
 	/* Late logins were refused just now, with leases of the listener. */
 	tgt_listener_destroy(daemon->listener);
 	volumes_remove(daemon);
-	/* What came before may have used up its time, on a slow machine even without a fault. */
+	/* The steps before may have used up the time limit, on a slow machine even without a
+	 * fault. */
 	if (daemon->end_by_ns < env_now_ns() + DRAIN_SPARE_MS * 1000000ull)
 		daemon->end_by_ns = env_now_ns() + DRAIN_SPARE_MS * 1000000ull;
 	while (daemon->registry && tgt_registry_closing(daemon->registry, name)) {

@@ -14,8 +14,8 @@
 struct tgt_access {
 	struct tgt_port *port; /* NULL: the volume was removed and its users have ended */
 	bool read_only;	       /* opened so, or the volume is */
-	/* What a reservation keeps its session from: a mask of tgt_refused. It and `registered` change
-	   with the volume's reservation (serve/rights.c). */
+	/* What a reservation refuses to its session: a mask of tgt_refused. It and `registered`
+	 * change with the volume's reservation (serve/rights.c). */
 	uint8_t refused;
 	bool registered; /* its initiator has a key */
 	uint32_t users; /* commands in flight, and transfers to or from the store's memory */
@@ -28,7 +28,7 @@ static inline bool tgt_access_refuses(const struct tgt_access *access, uint8_t o
 	bool reads = opcode == RBLK_OP_READ || opcode == RBLK_OP_CHECKSUM ||
 		     opcode == RBLK_OP_EXTENTS;
 
-	/* Without a reservation this is all there is for a command. */
+	/* Without a reservation this is the only check of a command. */
 	if (!access->refused)
 		return false;
 	return access->refused & (reads ? TGT_REFUSED_READ : TGT_REFUSED_WRITE);

@@ -65,6 +65,7 @@ void tgt_answers_end(struct tgt_answers *answers, uint64_t number, enum rblk_sta
 
 void tgt_answers_forget(struct tgt_answers *answers, uint64_t number)
 {
-	/* One below: that number may come again, and the older ones of its place may not. */
+	/* The entry becomes the number below: this number may come again, but older ones of its
+	 * place may not. */
 	answer_set(answers, number, (struct tgt_answer){.number = number - 1});
 }

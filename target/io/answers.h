@@ -2,9 +2,9 @@
 /*
  * F8: a session's reply cache. Commands that are not idempotent (COMPARE_AND_WRITE, RESERVE) carry
  * an operation number; a number that was answered gets the same answer when it is sent again, and
- * nothing is done twice. The last RBLK_OPERATIONS_MAX answers are kept, so a session has no more of
- * these commands under way either. serve/ embeds one in each session: it ends with the epoch.
- * request.c asks it, on the threads of all reactors that have queues of the session.
+ * nothing is done twice. The last RBLK_OPERATIONS_MAX answers are kept, so a session cannot have
+ * more of these commands outstanding. serve/ embeds one in each session; it ends with the epoch.
+ * The threads of all reactors that have queues of the session call it.
  */
 #ifndef RBLK_TARGET_ANSWERS_H
 #define RBLK_TARGET_ANSWERS_H
@@ -28,24 +28,24 @@ struct tgt_answers {
 };
 
 enum tgt_operation {
-	TGT_OPERATION_NEW,     /* to be done now; under way until tgt_answers_end() or _forget() */
+	TGT_OPERATION_NEW,     /* do it now; outstanding until tgt_answers_end() or _forget() */
 	TGT_OPERATION_KNOWN,   /* *answer is set to its answer */
-	TGT_OPERATION_INVALID, /* seen before and no retry, under way, or too old to be known */
+	TGT_OPERATION_INVALID, /* seen before and no retry, outstanding, or too old to be known */
 };
 
-/* 0 or negative errno; of memory that is all zero. */
+/* 0 or negative errno. The memory must be all zero. */
 int tgt_answers_init(struct tgt_answers *answers);
 void tgt_answers_fini(struct tgt_answers *answers);
 
 enum tgt_operation tgt_answers_begin(struct tgt_answers *answers, uint64_t number, bool retry,
 				     struct tgt_answer *answer);
-/* It was done, as far as the answer says, and must not be done again. */
+/* It was done as the answer says, and must not be done again. */
 void tgt_answers_end(struct tgt_answers *answers, uint64_t number, enum rblk_status status,
 		     uint64_t result);
 /* Nothing of it was done: the number may come again. */
 void tgt_answers_forget(struct tgt_answers *answers, uint64_t number);
 
-/* Is an answer kept? Not one that says that nothing was done. */
+/* Is this answer kept? Answers that say that nothing was done are not. */
 static inline bool tgt_answers_keeps(enum rblk_status status)
 {
 	return status == RBLK_OK || status == RBLK_E_IO || status == RBLK_E_NO_SPACE ||

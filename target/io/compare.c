@@ -11,21 +11,21 @@
 #include "target/store/pool.h"
 #include "target/store/submit.h"
 
-/* What is read and compared at a time; and where the session, which holds the data, may have no
- * second block: that would be answered BUSY for ever where the pool has but one. */
+/* How much is read and compared at a time. If the session, which holds the data, may have no
+ * second block of the pool, this memory is used: in a pool with only one block the command would
+ * be BUSY for ever. */
 #define PIECE_BYTES 65536u
 #define SPARE_BYTES TGT_POOL_PAGE
 
-/* From the data's arrival to the answer. An allocation for each: they are few (F8 bounds them for
- * each session), and other requests need not carry it. */
+/* Exists from the data's arrival to the answer. Each has its own allocation: there are few (F8
+ * bounds them per session), and other requests need not carry these fields. */
 struct tgt_compare {
 	struct tgt_claim claim; /* first: leads back here */
 	struct tgt_request *request;
 	char *piece; /* of the session's memory; NULL: the store's own memory is compared */
 	uint32_t piece_bytes;
-	bool spare; /* the piece is not of the session's memory; bounded by TGT_COMPARES_PER_SESSION
-		     */
-	uint32_t compared; /* so many bytes are as expected */
+	bool spare; /* memory outside of the pool; bounded by TGT_COMPARES_PER_SESSION */
+	uint32_t compared; /* bytes found to be as expected so far */
 	bool writing;	   /* handed to the store: it runs on */
 };
 
@@ -88,7 +88,7 @@ void tgt_compare_begin(struct tgt_request *request, bool capsule)
 
 static void compare_granted(struct tgt_claim *claim);
 
-/* With what it needs from now on. NULL: it was answered. */
+/* Allocates what it needs from now on. NULL: it was answered. */
 static struct tgt_compare *compare_create(struct tgt_request *request)
 {
 	struct tgt_share *share = request->lane->share;
@@ -144,15 +144,15 @@ static void compare_write(struct tgt_request *request)
 	uint32_t bytes = compare_bytes(request);
 	char *data = request->data + bytes;
 
-	/* What was expected has done its duty. Some devices want their memory aligned to more than
-	 * a block. */
+	/* The expected data is no longer needed. Some devices need memory aligned to more than a
+	 * block. */
 	if (alignment && (uintptr_t)data % alignment)
 		data = memmove(request->data, data, bytes);
 	request->compare->writing = true;
 	compare_submit(request, TGT_IO_WRITE, flags, 0, bytes, data);
 }
 
-/* The next bytes of the volume are here. False: they differ, and it has been answered. */
+/* The next bytes of the volume were read. False: they differ, and it has been answered. */
 static bool compare_piece(struct tgt_request *request, const char *found, uint32_t bytes)
 {
 	struct tgt_compare *compare = request->compare;
@@ -207,7 +207,7 @@ void tgt_compare_data_in(struct tgt_request *request)
 		compare_next(request);
 }
 
-/* What has begun to write was done in part, whatever its error says. */
+/* A command that has begun to write was done in part, whatever its error says. */
 static enum rblk_status write_status(int error)
 {
 	return error == -ENOMEM ? RBLK_E_IO : tgt_status_of_errno(error);
@@ -221,7 +221,7 @@ void tgt_compare_stored(struct tgt_request *request, int error)
 		compare_finish(request, write_status(error));
 	else if (request->aborted || !request->lane->open)
 		compare_finish(request,
-			       RBLK_E_ABORTED); /* as ABORT has said, whatever its READ brought */
+			       RBLK_E_ABORTED); /* as ABORT asked, whatever its read returned */
 	else if (error)
 		compare_finish(request, tgt_status_of_errno(error));
 	else if (compare_piece(request, compare->piece, (uint32_t)request->io.bytes))
@@ -232,7 +232,7 @@ void tgt_compare_stored(struct tgt_request *request, int error)
 
 bool tgt_compare_withdraw(struct tgt_request *request)
 {
-	/* Its claim is ended when the request is released or answered. */
+	/* Its claim ends when the request is released or answered. */
 	return !request->compare->claim.granted ||
 	       (!request->put_off && tgt_volume_withdraw(&request->io));
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * COMPARE_AND_WRITE. It takes all of its data from the initiator first, then claims its range
+ * COMPARE_AND_WRITE. It gets all of its data from the initiator first, then claims its range
  * (store/claim.h), reads, compares, and writes. The claim makes that one step: no other writing
  * command of the volume runs on that range meanwhile, of any session, on any reactor. request.c
  * calls it; the reactor's thread only.
@@ -10,13 +10,13 @@
 
 #include "target/io/request.h"
 
-/* Of one session, from their claim on; one more is answered BUSY. So one session cannot take all
- * claims of a volume. */
+/* At most so many per session, from their claim on; one more is answered BUSY. So one session
+ * cannot take all claims of a volume. */
 #define TGT_COMPARES_PER_SESSION 16u
 
 /* From RECEIVED. capsule: its data, or NULL. */
 void tgt_compare_begin(struct tgt_request *request, bool capsule);
-/* Its data is here, and matches its digest. */
+/* Its data has arrived and matches its digest. */
 void tgt_compare_data_in(struct tgt_request *request);
 /* The store is done with request->io. */
 void tgt_compare_stored(struct tgt_request *request, int error);

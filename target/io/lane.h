@@ -103,7 +103,7 @@ struct tgt_sent {
 	uint32_t block_bytes;
 	uint16_t replies; /* completions in the reply ring */
 	uint8_t orphan;	  /* counted as the volume's; or 0 */
-	struct tgt_write write; /* into the store's own memory: under way until it has completed */
+	struct tgt_write write; /* into the store's own memory: in flight until it has completed */
 	bool read;	  /* counts against the READ depth */
 	bool report;
 };

@@ -112,8 +112,8 @@ void tgt_request_data_in(struct tgt_request *request)
 }
 
 /*
- * Written straight into the store's own memory, past the store: not while there is a claim on the
- * volume, which would have to hold it up. It is under way from now on.
+ * The data goes directly into the store's own memory, without the store. That is not possible while
+ * the volume has a claim, which might have to block it. It is in flight from now on.
  */
 static bool request_write_direct(struct tgt_request *request)
 {
@@ -182,7 +182,7 @@ void tgt_request_with_memory(struct tgt_request *request)
 			       request->address,
 		       request->length);
 		tgt_request_release_capsule(request);
-		/* Of a WRITE it was checked before, in the capsule. */
+		/* For a WRITE in the capsule it was checked before. */
 		if (request->opcode == RBLK_OP_COMPARE_AND_WRITE)
 			tgt_request_data_in(request);
 		else
@@ -255,7 +255,7 @@ void tgt_request_stored(struct tgt_request *request, int error)
 	}
 	if (!error && request->opcode == RBLK_OP_READ && request->flags & RBLK_CMD_DIGEST)
 		request->digest = tgt_digest(0, request->data, request->length);
-	/* What ABORT has said holds, whatever the store's error. */
+	/* The answer of an ABORT holds, whatever the store's error. */
 	tgt_request_complete(request, error && request->aborted ? RBLK_E_ABORTED
 								: tgt_status_of_errno(error));
 }
@@ -479,7 +479,7 @@ void tgt_request_complete(struct tgt_request *request, enum rblk_status status)
 	if (!request_queue_reply(request, data_out ? TGT_REQUEST_DATA_OUT : TGT_REQUEST_REPLYING))
 		return;
 	request->status = (uint16_t)status;
-	/* A reservation took its rights while the store had it, and that is over. */
+	/* A reservation removed its rights while the store had it; now the store has ended it. */
 	if (request->orphan)
 		request_end_orphan(request);
 	tgt_request_end_operation(request, status);

@@ -53,13 +53,13 @@ void tgt_request_release_capsule(struct tgt_request *request);
 
 /* It is STORING and waits for its turn at the store: cancel it. False: it has begun. */
 bool tgt_request_withdraw(struct tgt_request *request);
-/* End it if it has not begun: answered with that status, or, if it is done in pieces, ABORTED before
- * the next. False: it runs on. */
+/* End it if it has not begun: it is answered with that status, or with ABORTED before its next
+ * piece if it is done in pieces. False: it runs on. */
 bool tgt_request_end_early(struct tgt_request *request, enum rblk_status status);
 
 /* -- request_operation.c ----------------------------------------------------------------------- */
 
-/* A COMPARE_AND_WRITE or RESERVE has come. True: it is to be done now. False: it has been answered. */
+/* A COMPARE_AND_WRITE or RESERVE has come. True: do it now. False: it has been answered. */
 bool tgt_request_begin_operation(struct tgt_request *request);
 /*
  * It ends with this answer (and request->result), which is kept if it says that something was done.
@@ -97,7 +97,7 @@ bool tgt_request_hold(struct tgt_request *request) __attribute__((warn_unused_re
 void tgt_request_finish(struct tgt_request *request);
 /* The connection is lost while the store has it. */
 void tgt_request_orphan(struct tgt_request *request);
-/* Whoever waits for the volume's orphans waits for this one, which the store has. Once. */
+/* Counts the request, which the store has, as an orphan of the volume. Only once. */
 void tgt_request_count_orphan(struct tgt_request *request);
 /* The connection is lost: release everything. Not while a store or the fabric owns the data. */
 void tgt_request_drop(struct tgt_request *request);
@@ -110,8 +110,8 @@ enum rblk_status tgt_status_of_errno(int error);
 void tgt_request_put_off(struct tgt_request *request);
 /* To STORING, from RECEIVED or WAITING. False: refused by the state machine. */
 bool tgt_request_begin_storing(struct tgt_request *request);
-/* Give request->io to the store; its kind, flags, offset and bytes are set. buffer: of the
- * request's data, or of the pool where that is. */
+/* Gives request->io to the store; its kind, flags, offset and bytes are set. buffer: the
+ * request's data, or the pool's buffer for it. */
 void tgt_request_submit(struct tgt_request *request, char *buffer);
 /* The store is done with request->io. */
 void tgt_request_stored(struct tgt_request *request, int error);

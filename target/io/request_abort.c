@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * How a request ends before its work is done: by ABORT, or because its connection was lost while it
- * waited, or by a reservation. What has begun to write runs on (F5). admin.c, lane_end.c and revoke.c
- * call this.
+ * How a request ends before its work is done: by ABORT, by a reservation, or because its connection
+ * was lost while it waited. A request that has begun to write runs on (F5). admin.c, lane_end.c and
+ * revoke.c call this.
  */
 #include "target/io/request.h"
 
@@ -15,7 +15,8 @@ bool tgt_request_withdraw(struct tgt_request *request)
 {
 	if (request->opcode == RBLK_OP_COMPARE_AND_WRITE)
 		return tgt_compare_withdraw(request);
-	/* What is put off never reached a store: its io still names the slot's last one. */
+	/* A request that is put off never reached a store: its io is still that of the slot's
+	 * last request. */
 	if (request->put_off || !tgt_volume_withdraw(&request->io))
 		return false;
 	/* The store will not report its end. */
@@ -24,7 +25,7 @@ bool tgt_request_withdraw(struct tgt_request *request)
 	return true;
 }
 
-/* STORING, and with the store: does it look whether it was aborted before it goes on? */
+/* STORING, and the store has it: does it check whether it was aborted before it goes on? */
 static bool request_may_abort(const struct tgt_request *request)
 {
 	if (request->opcode == RBLK_OP_COMPARE_AND_WRITE)

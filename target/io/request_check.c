@@ -39,7 +39,7 @@ static enum rblk_status check_range(const struct tgt_request *request)
 	case RBLK_OP_READ:
 	case RBLK_OP_WRITE:
 	case RBLK_OP_COMPARE_AND_WRITE:
-		/* What is expected, and then what is new. */
+		/* The expected data, and then the new data. */
 		if (request->opcode == RBLK_OP_COMPARE_AND_WRITE)
 			bytes *= 2;
 		if (bytes > request->lane->turn->max_io_bytes || bytes != request->length)

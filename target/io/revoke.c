@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Rights that a reservation takes away, and the commands of a lane that they concern.
+ * Rights that a reservation removes, and what happens to the commands of a lane.
  */
 #include "target/io/revoke.h"
 
@@ -11,11 +11,11 @@ static void revoke_request(struct tgt_request *request, bool aborts)
 {
 	bool refused = tgt_access_refuses(request->access, request->opcode);
 
-	/* Otherwise the volume is done with it, or it is a session command. */
+	/* In other states the volume no longer has it, or it is a session command. */
 	if (request->state != TGT_REQUEST_WAITING && request->state != TGT_REQUEST_DATA_IN &&
 	    request->state != TGT_REQUEST_STORING)
 		return;
-	/* Data that is arriving now is not stored, if it is refused by then (request.c). */
+	/* Data that is arriving now is not stored if it is refused then (request.c). */
 	if (refused || aborts)
 		tgt_request_end_early(request, refused ? RBLK_E_RESERVED : RBLK_E_ABORTED);
 	if (request->state == TGT_REQUEST_STORING &&
@@ -25,7 +25,7 @@ static void revoke_request(struct tgt_request *request, bool aborts)
 
 bool tgt_lane_revoke(struct tgt_lane *lane, struct tgt_access *access, bool aborts)
 {
-	/* A closed lane's are orphans already. */
+	/* Those of a closed lane are orphans already. */
 	if (!lane->open)
 		return false;
 	for (uint16_t tag = 0; tag < lane->tags; tag++) {

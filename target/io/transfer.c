@@ -12,8 +12,8 @@
 #include "target/io/share.h"
 
 /*
- * The request ends before its READs into the store's own memory do; each is a write by itself. There
- * may be a claim by now, which waits for it: it came before.
+ * The request ends before its READs into the store's own memory do, so each READ is a write of its
+ * own. A claim that came meanwhile waits for them, because they came first.
  */
 static void transfer_write_begin(struct tgt_request *request, struct tgt_sent *sent,
 				 const struct ibv_sge *sge)

@@ -87,7 +87,7 @@ void tgt_event_next(struct tgt_session *session, struct rblk_wire_completion *ev
 	tgt_event_kick(session);
 }
 
-/* A letter to the session: KEEPALIVE came on a queue of a part. */
+/* A letter to the home: KEEPALIVE came on a queue of a part. */
 struct event_seen {
 	struct tgt_letter letter; /* first */
 	struct tgt_session *session;
@@ -103,7 +103,7 @@ static void seen_read(struct tgt_reactor *reactor, struct tgt_letter *letter)
 	free(seen);
 }
 
-/* Without memory for the letter the next KEEPALIVE says it again. */
+/* Without memory for the letter, the next KEEPALIVE repeats it. */
 static void seen_send(struct tgt_session *part, uint32_t number)
 {
 	struct event_seen *seen = number ? calloc(1, sizeof(*seen)) : NULL;

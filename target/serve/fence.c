@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * FENCE. One that comes on a queue of another reactor goes home as a letter, waits there as others
- * do, and comes back with the answer.
+ * FENCE. A FENCE on a queue of another reactor goes to the home as a letter, waits there like
+ * others, and comes back with the answer.
  */
 #include "target/serve/fence.h"
 
@@ -14,13 +14,13 @@
 struct tgt_fence_ask {
 	struct tgt_letter letter; /* first */
 	struct tgt_fence_ask *next;  /* of its place's */
-	struct tgt_session *home;    /* which is there as long as it has queues */
+	struct tgt_session *home;    /* which exists as long as it has queues */
 	struct tgt_reactor *reactor; /* of the queue that asks: */
 	uint8_t id[16];
 	uint64_t epoch;
 	uint32_t asker_incarnation, sequence;
 	uint16_t asker, tag;
-	uint16_t index; /* what is to be fenced */
+	uint16_t index; /* what to fence */
 	uint32_t incarnation;
 };
 
@@ -35,7 +35,7 @@ static uint32_t place_incarnation(const struct tgt_place *place)
 	return place->queue ? place->queue->incarnation : place->away->incarnation;
 }
 
-/* At home. False: it has ended already, or is not here; true: it has to be closed. */
+/* At the home. False: the queue has ended already, or is not here; true: it must be closed. */
 static bool fence_raise(struct tgt_place *place, uint32_t incarnation)
 {
 	/* F5: from now on a login of the fenced incarnation is stale, even if it was never here. */
@@ -46,7 +46,7 @@ static bool fence_raise(struct tgt_place *place, uint32_t incarnation)
 
 /* -- for a queue on another reactor ------------------------------------------------------------ */
 
-/* There. Its queue, or only the command, may have ended meanwhile. */
+/* At the part. The command, or its whole queue, may have ended meanwhile. */
 static void ask_answered(struct tgt_reactor *reactor, struct tgt_letter *letter)
 {
 	struct tgt_fence_ask *ask = (struct tgt_fence_ask *)letter;
@@ -69,7 +69,7 @@ static void ask_answer(struct tgt_fence_ask *ask)
 	tgt_letter_send(ask->reactor, &ask->letter);
 }
 
-/* At home. */
+/* At the home. */
 static void ask_read(struct tgt_reactor *reactor, struct tgt_letter *letter)
 {
 	struct tgt_fence_ask *ask = (struct tgt_fence_ask *)letter;
@@ -140,7 +140,7 @@ void tgt_fence_begin(struct tgt_session *session, struct tgt_request *request)
 
 void tgt_fence_drop(struct tgt_session *session, struct tgt_request *request)
 {
-	/* Of a part: the answer will not find it. */
+	/* In a part: the answer will not find the command. */
 	if (!session->home)
 		TAILQ_REMOVE(&fence_place(session, request)->fences, request, link);
 }

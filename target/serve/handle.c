@@ -109,7 +109,7 @@ static void handle_free(struct tgt_handle *handle)
 		tgt_request_complete(closer, RBLK_OK);
 }
 
-/* Closed here; nobody uses it, here or elsewhere. */
+/* Closed here, and no reactor uses it any more. */
 static bool handle_check_end(struct tgt_handle *handle)
 {
 	if (handle->access.users || handle->parts)
@@ -224,7 +224,7 @@ enum rblk_status tgt_handle_open(struct tgt_session *session, struct tgt_volume 
 
 /* -- parts ------------------------------------------------------------------------------------- */
 
-/* A letter: to a part, that a handle is closed; and back, when it has ended there. */
+/* A letter: tells a part that a handle is closed; comes back when it has ended there. */
 struct handle_told {
 	struct tgt_letter letter; /* first */
 	struct tgt_reactor *home, *reactor;
@@ -233,7 +233,7 @@ struct handle_told {
 	uint32_t handle;
 };
 
-/* At home. The session may have ended meanwhile. */
+/* At the home. The session may have ended meanwhile. */
 static void told_back(struct tgt_reactor *reactor, struct tgt_letter *letter)
 {
 	struct handle_told *told = (struct handle_told *)letter;
@@ -318,9 +318,9 @@ enum rblk_status tgt_handle_close(struct tgt_handle *handle, struct tgt_request 
 }
 
 /*
- * Has the session that number open? *volume: a reference; NULL: it was removed. A part that has not
- * heard yet that its session has a name learns it here: IDENTIFY comes before OPEN, and its letter
- * may arrive after the first command that names the handle.
+ * Does the session have this handle open? *volume: a reference; NULL: the volume was removed. A
+ * part that does not know its session's name yet learns it here: IDENTIFY comes before OPEN, but
+ * its letter may arrive after the first command that names the handle.
  */
 static bool home_find(struct tgt_session *part, uint32_t id, struct tgt_volume **volume,
 		      bool *read_only)

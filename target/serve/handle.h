@@ -7,9 +7,11 @@
 
 #include "target/serve/session.h"
 
-/* The handle's, or NULL: never opened, or closed. Of a part: also, not used there yet. */
+/* The open volume of the handle, or NULL: never opened, or closed. In a part also: not used
+ * there yet. */
 struct tgt_handle *tgt_handle_find(const struct tgt_session *session, uint32_t id);
-/* For a command: a part opens here what the session has open. Otherwise NULL and why not. */
+/* For a command: a part opens the handle if its session has it open. Otherwise NULL and the
+ * status. */
 struct tgt_handle *tgt_handle_use(struct tgt_session *session, uint32_t id,
 				  enum rblk_status *status);
 
@@ -17,8 +19,9 @@ struct tgt_handle *tgt_handle_use(struct tgt_session *session, uint32_t id,
 enum rblk_status tgt_handle_open(struct tgt_session *session, struct tgt_volume *volume,
 				 uint32_t flags, struct tgt_handle **handle);
 /*
- * Not found any more; freed now or with its last user, on whatever reactor that is. RBLK_OK: it is
- * freed already. RBLK_E_BUSY: `closer` is answered then. Else nothing has happened.
+ * Closes the handle; it is freed now, or when its last user ends, on any reactor. RBLK_OK: it is
+ * freed already. RBLK_E_BUSY: `closer` is answered when it is. Any other status: nothing has
+ * happened.
  */
 enum rblk_status tgt_handle_close(struct tgt_handle *handle, struct tgt_request *closer);
 /* All handles of a session that has no queue any more. */

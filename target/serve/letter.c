@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Letters go through the mailbox that takes all other messages to a reactor. */
+/* Letters go through the mailbox of the reactor, like all other messages to it. */
 #include "target/serve/letter.h"
 
 #include "target/serve/reactor_impl.h"
@@ -13,7 +13,7 @@ void tgt_letter_send(struct tgt_reactor *to, struct tgt_letter *letter)
 void tgt_letter_read(struct tgt_reactor *reactor, struct tgt_letter *letter)
 {
 	letter->read(reactor, letter);
-	/* After it: what was sent for an answer has been counted. */
+	/* Only now, because letters that it sent are counted by then. */
 	atomic_fetch_sub(&reactor->peers->letters, 1);
 }
 
@@ -41,8 +41,8 @@ void tgt_peers_empty(struct tgt_reactor *reactor)
 }
 
 /*
- * In this order: where all are empty, only the reading of a letter sends another one, which is
- * counted before the first is not any more.
+ * In this order: when all are empty, only a letter that is read sends another one, and that is
+ * counted before the first one is subtracted.
  */
 bool tgt_peers_ended(const struct tgt_reactor *reactor)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Letters: messages from one reactor to another, and what the reactors of a process know of each
- * other. Letters of one sender to one receiver are read in their order. Only control goes by
- * letter, never I/O.
+ * other. Letters from one sender to one receiver are read in order. Only control goes by letter,
+ * never I/O.
  */
 #ifndef RBLK_TARGET_LETTER_H
 #define RBLK_TARGET_LETTER_H
@@ -27,11 +27,11 @@ struct tgt_letter {
 struct tgt_peers {
 	struct tgt_reactor *reactors[TGT_REACTORS_MAX]; /* control thread writes */
 	_Atomic unsigned int count;
-	_Atomic unsigned int empty;   /* of them, that drain and have no session left */
+	_Atomic unsigned int empty;   /* how many of them drain and have no session left */
 	_Atomic unsigned int letters; /* sent and not read yet */
 };
 
-/* Both reactors are of one process. */
+/* Both reactors belong to one process. */
 void tgt_letter_send(struct tgt_reactor *to, struct tgt_letter *letter);
 /* The receiver's thread: reads it. */
 void tgt_letter_read(struct tgt_reactor *reactor, struct tgt_letter *letter);
@@ -40,9 +40,9 @@ void tgt_letter_read(struct tgt_reactor *reactor, struct tgt_letter *letter);
 void tgt_peers_join(struct tgt_reactor *reactor);
 void tgt_peers_leave(struct tgt_reactor *reactor);
 
-/* The reactor's thread. It drains and has no session: it gets none any more. Idempotent. */
+/* The reactor's thread: it drains and has no session, and will get none. Idempotent. */
 void tgt_peers_empty(struct tgt_reactor *reactor);
-/* All reactors are empty and no letter is on its way: none will be sent to this one. */
+/* All reactors are empty and no letter is in flight: none will be sent to this one. */
 bool tgt_peers_ended(const struct tgt_reactor *reactor);
 
 #endif

@@ -119,7 +119,7 @@ static void login_failed(const struct tgt_login *login, struct tgt_queue *queue)
 	tgt_queue_close(queue, NULL);
 }
 
-/* Owns request and lease from now on. NULL: no memory. */
+/* The result owns request and lease from now on. NULL: no memory. */
 static struct tgt_login *login_create(struct tgt_reactor *reactor, struct fab_request *request,
 				      const struct rblk_wire_login *wire, struct tgt_lease *lease)
 {
@@ -218,7 +218,7 @@ static void login_establish(struct tgt_login *login, struct tgt_queue *queue)
 			queue->lane.credits, session->reactor->index);
 }
 
-/* The queue in its session, which begins with it or not, connected. Answers the request in every case. */
+/* Connects the queue in its session, which may begin with it. Answers the request in every case. */
 static void login_accept(struct tgt_login *login, struct tgt_session *session, bool begins,
 			 struct tgt_fabric *fabric, struct tgt_device *device, uint32_t features)
 {
@@ -235,7 +235,7 @@ static void login_accept(struct tgt_login *login, struct tgt_session *session, b
 	int err;
 
 	used = reactor->queue_count + login_leaves_room(reactor, login);
-	/* A session's queue 0 that comes back takes what was kept for it. */
+	/* A queue 0 that connects again takes the place that was kept for it. */
 	if (used >= reactor->queues_max ||
 	    ((begins || terms.lane.index) &&
 	     !tgt_host_may_take(session->host->queues, used, reactor->queues_max))) {
@@ -318,7 +318,7 @@ static struct tgt_reactor *login_choose(struct tgt_reactor *reactor, const struc
 	return best;
 }
 
-/* Its device as this reactor knows it, and the fabric. NULL: refused. */
+/* This reactor's struct for the device, and the fabric. NULL: refused. */
 static struct tgt_device *login_device(struct tgt_reactor *reactor, const struct tgt_login *login,
 				       struct tgt_fabric **fabric)
 {
@@ -335,7 +335,7 @@ static struct tgt_device *login_device(struct tgt_reactor *reactor, const struct
 	return device;
 }
 
-/* On the other reactor. Answers the request in every case. */
+/* Runs on the other reactor. Answers the request in every case. */
 static void login_arrive(struct tgt_reactor *reactor, struct tgt_letter *letter)
 {
 	struct tgt_placed *placed = (struct tgt_placed *)letter;
@@ -344,7 +344,7 @@ static void login_arrive(struct tgt_reactor *reactor, struct tgt_letter *letter)
 	struct tgt_device *device;
 	struct tgt_fabric *fabric;
 
-	/* Before it is answered: the initiator's next login must find its weight once. */
+	/* Before it is answered, so that the initiator's next login counts it exactly once. */
 	atomic_fetch_sub(&reactor->load, 1);
 	if (!login) {
 		login_reject(reactor, placed->request, RBLK_REJECT_NO_RESOURCES, 0, NULL);

@@ -55,14 +55,14 @@ static void reactor_list_changed(struct tgt_reactor *reactor)
 	}
 }
 
-/* What a fault would do: of the connections only, or of what is known of the session, too. */
+/* What the fault ends: only the connections, or the session's state, too. */
 static void reactor_fault(struct tgt_reactor *reactor, const struct reactor_mail *mail)
 {
 	struct tgt_session *session, *following;
 
 	for (session = TAILQ_FIRST(&reactor->sessions); session; session = following) {
 		following = TAILQ_NEXT(session, link);
-		/* A part ends with its home, which may still place queues there. */
+		/* The home ends its parts; it may still place queues there. */
 		if (session->ending || (session->home && mail->kind == MAIL_FORGET) ||
 		    (mail->volume && !tgt_handle_session_uses(session, mail->volume)))
 			continue;

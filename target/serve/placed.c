@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The way of a queue to another reactor and back. */
+/* Moves a queue to another reactor and back. */
 #include "target/serve/placed.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include "target/serve/queue.h"
 
-/* A letter: close that queue. Made with the placed queue, so that it is never lacking. */
+/* A letter: close that queue. It is allocated with the placed queue, so that closing cannot
+ * fail. */
 struct tgt_closing {
 	struct tgt_letter letter; /* first */
 	uint8_t id[16];

@@ -6,8 +6,8 @@
  * queue, and handles that are opened there when a command first names them. A part lives as long
  * as it has queues. I/O of the queue needs nothing of the home.
  *
- * One struct tgt_placed goes from the home to the other reactor with the login, and comes back when
- * the queue has ended entirely (F5) or was not accepted.
+ * One struct tgt_placed goes to the other reactor with the login, and comes back home when the
+ * queue has ended entirely (F5) or was not accepted.
  */
 #ifndef RBLK_TARGET_PLACED_H
 #define RBLK_TARGET_PLACED_H
@@ -21,9 +21,9 @@ struct fab_request;
 struct tgt_placed {
 	struct tgt_letter letter; /* first */
 	void (*back)(struct tgt_reactor *home, struct tgt_letter *letter); /* reads it at home */
-	struct tgt_session *session; /* which is there as long as it is away */
+	struct tgt_session *session; /* which exists as long as the queue is away */
 	struct tgt_reactor *home, *reactor;
-	uint32_t incarnation, before; /* its own, and its place's before it came */
+	uint32_t incarnation, before; /* its own, and that of its place before it */
 	uint16_t index;
 
 	/* Of the login, which the other reactor answers. */
@@ -33,10 +33,10 @@ struct tgt_placed {
 	char initiator[RBLK_NAME_BYTES]; /* the session's name as it was then */
 	bool named;
 
-	/* The home's: sent to have the queue closed, once. */
+	/* Of the home: sent once, to have the queue closed. */
 	struct tgt_closing *closing;
 
-	/* What became of it. */
+	/* The result. */
 	bool accepted;
 	struct tgt_totals totals;
 };
@@ -45,11 +45,11 @@ struct tgt_placed {
 struct tgt_placed *tgt_placed_create(struct tgt_session *session, struct tgt_reactor *reactor,
 				     struct fab_request *request,
 				     const struct rblk_wire_login *wire);
-/* To the other reactor; its place has it away from now on. */
+/* Sends it to the other reactor; from now on its place counts as away. */
 void tgt_placed_send(struct tgt_placed *placed);
-/* The other reactor's thread: back to the home. */
+/* The other reactor's thread: sends it back to the home. */
 void tgt_placed_return(struct tgt_placed *placed);
-/* At home again: it leaves its place, and is freed. */
+/* Back at the home: it leaves its place, and is freed. */
 void tgt_placed_end(struct tgt_placed *placed);
 
 /* The home's thread: begin to close the place's queue, wherever it is. reason: a constant, or NULL. */
@@ -59,9 +59,9 @@ static inline bool tgt_place_empty(const struct tgt_place *place)
 	return !place->queue && !place->away;
 }
 
-/* Has it, or had it a moment ago, a part there? */
+/* Does the session have a part there, or had it one a moment ago? */
 bool tgt_session_is_at(const struct tgt_session *session, const struct tgt_reactor *reactor);
-/* The home's thread: its parts call `name` with the name that it has now. False: no memory, and
+/* The home's thread: its parts call `name` with the session's new name. False: no memory, and
  * nothing has happened. */
 bool tgt_parts_name(struct tgt_session *session, const char initiator[RBLK_NAME_BYTES],
 		    void (*name)(struct tgt_session *part, const char initiator[RBLK_NAME_BYTES]));

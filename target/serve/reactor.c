@@ -243,7 +243,8 @@ uint64_t tgt_reactor_deadline_ns(const struct tgt_reactor *reactor)
 
 	if (tgt_work_has_more(&reactor->turn) || reactor->rejudge)
 		return reactor->turn.now_ns;
-	/* Orphans may be another reactor's, which does not know that an OPEN or RESERVE waits. */
+	/* Orphans may belong to another reactor, which does not know that an OPEN or RESERVE
+	 * waits. */
 	if ((!TAILQ_EMPTY(&reactor->opening) || !TAILQ_EMPTY(&reactor->changes)) &&
 	    deadline_ns > reactor->turn.now_ns + TIMER_NS)
 		deadline_ns = reactor->turn.now_ns + TIMER_NS;

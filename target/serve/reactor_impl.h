@@ -77,9 +77,11 @@ struct tgt_reactor {
 	struct tgt_turn turn;
 
 	struct tgt_mailbox mailbox; /* any thread sends */
-	/* tgt_reactor_rights_changed(); fixed. mail.c is above those who change rights. */
+	/* tgt_reactor_rights_changed(); fixed. A pointer, because mail.c is above the files that
+	 * change rights. */
 	bool (*tell_rights)(struct tgt_reactor *reactor, struct tgt_volume *volume);
-	/* Connections, here and on their way here: what another reactor goes by that places one. */
+	/* Connections here and on their way here. Other reactors read it to choose where to
+	 * place a queue. */
 	_Atomic unsigned int load;
 
 	struct tgt_host_list hosts; /* of the sessions and logins */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The steps of a RESERVE: decided on a copy, written to disk by a thread if it is to persist, put
- * in force, seen by every reactor, and answered when the writes that it stops have ended.
+ * The steps of a RESERVE: it is decided on a copy, written to disk by a thread if it is to persist,
+ * put in force, seen by every reactor, and answered when the writes that it stops have ended.
  */
 #include "target/serve/reserve.h"
 
@@ -21,10 +21,10 @@ static_assert(sizeof(struct tgt_host_key) == TGT_REGISTRANT_HOST_BYTES, "a host'
 enum change_state {
 	CHANGE_KEEPING, /* the registry's keeper has it */
 	CHANGE_TELLING, /* in force; not every reactor has seen it */
-	CHANGE_WAITING, /* for what it stopped */
+	CHANGE_WAITING, /* waits for writes that it stopped */
 };
 
-/* A RESERVE that waits. Made when it is held; freed after its answer. */
+/* A RESERVE that waits. Allocated when it is held; freed after its answer. */
 struct tgt_change {
 	struct tgt_job job;	      /* first; KEEPING: the keeper's */
 	TAILQ_ENTRY(tgt_change) link; /* reactor->changes */
@@ -143,7 +143,7 @@ static void keep_done(struct tgt_ring_op *op, int result, uint32_t flags)
 		change_commit(change);
 		return;
 	}
-	tgt_log(TGT_LOG_ERROR, "volume %s: a reservation cannot be kept, and so not changed: %s",
+	tgt_log(TGT_LOG_ERROR, "volume %s: a reservation cannot be saved, so it is not changed: %s",
 		change->volume->config.name, change->keep_error);
 	keep_failed(change, RBLK_E_IO);
 }
@@ -168,7 +168,7 @@ static const char *const action_names[] = {
 	[RBLK_RESERVE_CLEAR] = "clears",
 };
 
-/* What a fencing agent does is looked for in the log afterwards. */
+/* Logged, because the actions of fencing agents must be traceable. */
 static void reserve_log(const struct tgt_session *session, const struct tgt_volume *volume,
 			const struct tgt_reserve *reserve)
 {
@@ -181,7 +181,7 @@ static void reserve_log(const struct tgt_session *session, const struct tgt_volu
 		(unsigned long long)reserve->key, (unsigned long long)reserve->other_key);
 }
 
-/* The handle's, as a user of it. NULL: answered. */
+/* The handle's volume; counts as its user. NULL: answered. */
 static struct tgt_volume *reserve_volume(struct tgt_session *session, struct tgt_request *request,
 					 uint32_t id)
 {
@@ -205,7 +205,7 @@ static struct tgt_volume *reserve_volume(struct tgt_session *session, struct tgt
 	return handle->access.port->volume;
 }
 
-/* Holds the request, with the change that it waits for. NULL: answered, or its queue is closed. */
+/* Holds the request until its change is done. NULL: answered, or its queue is closed. */
 static struct tgt_change *change_create(struct tgt_session *session, struct tgt_request *request,
 					struct tgt_volume *volume)
 {
@@ -253,7 +253,7 @@ static void reserve_change(struct tgt_session *session, struct tgt_request *requ
 			change_commit(change);
 		return;
 	}
-	/* A retry: what it stopped the first time may still be under way. */
+	/* A retry: writes that it stopped the first time may still be in flight. */
 	change->orphans = change->waits ? tgt_orphans_now(&volume->orphans) : 0;
 	change->state = CHANGE_WAITING;
 	change_go_on(change);
@@ -273,7 +273,7 @@ void tgt_reserve_begin(struct tgt_session *session, struct tgt_request *request,
 	volume = reserve_volume(session, request, id);
 	if (!volume)
 		return;
-	/* Behind the look for the handle, by which a part learns the name. */
+	/* After the handle was looked up, which tells a part the name. */
 	if (!session->named) {
 		tgt_request_complete(request, RBLK_E_DENIED);
 		return;

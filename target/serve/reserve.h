@@ -7,7 +7,8 @@
 
 #include "target/serve/session.h"
 
-/* Answers the request, or holds it until the change is in force and what it stops has ended. */
+/* Answers the request, or holds it until the change is in force and the writes that it stops
+ * have ended. */
 void tgt_reserve_begin(struct tgt_session *session, struct tgt_request *request,
 		       const char *capsule, uint32_t bytes, uint32_t volume);
 void tgt_reserve_report(struct tgt_session *session, struct tgt_request *request, uint32_t volume);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Rights of open volumes. A command that is under way when its right is taken away is revoke.c's.
+ * Rights of open volumes. revoke.c handles outstanding commands that lose their right.
  */
 #include "target/serve/rights.h"
 
@@ -8,7 +8,7 @@
 #include "target/io/revoke.h"
 #include "target/serve/queue.h"
 
-/* Which rights it lost: a mask of tgt_refused; *removed: it was a registrant, and is none now. */
+/* Which rights it lost: a mask of tgt_refused. *removed: it was a registrant, and no longer is. */
 static uint8_t rights_look(struct tgt_handle *handle, bool *removed)
 {
 	const char *name = handle->session->named ? handle->session->initiator : NULL;
@@ -37,14 +37,15 @@ static void rights_revoke(struct tgt_handle *handle, bool aborts)
 	for (unsigned int i = 0; i < RBLK_QUEUES_MAX; i++) {
 		struct tgt_queue *queue = session->places[i].queue;
 
-		/* A victim that does not serve the READs of its data would hold up whoever waits.
-		 */
+		/* A victim that does not serve the READs of its data would delay the RESERVE
+		 * that waits.
+		 * */
 		if (queue && tgt_lane_revoke(&queue->lane, &handle->access, aborts) && aborts)
 			tgt_queue_close(queue, "its initiator was preempted");
 	}
 }
 
-/* Looks again, and stops what is not allowed any more. */
+/* Looks the rights up again, and stops what is no longer allowed. */
 static void rights_update(struct tgt_handle *handle, bool aborts)
 {
 	bool removed;
@@ -81,8 +82,9 @@ static struct tgt_port *port_of(const struct tgt_session *session, uint32_t n)
 }
 
 /*
- * What is taken from the old name is taken before it has the new one: whoever waits for its writes
- * (PREEMPT) would not see them under the new name. What the new name may not do ends here.
+ * Rights that the old name lost are applied before the session has the new name; otherwise a
+ * PREEMPT that waits for its writes would miss them. Then commands that the new name may not send
+ * end here.
  */
 void tgt_rights_name(struct tgt_session *session, const char initiator[RBLK_NAME_BYTES])
 {

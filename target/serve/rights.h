@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What the reservations of volumes leave to the sessions of a reactor: it is looked up when a
- * volume is opened, when the session names itself, and when a reservation has changed. The
- * reactor's thread only.
+ * What the reservations of volumes allow to the sessions of a reactor: looked up when a volume is
+ * opened, when the session names itself, and when a reservation has changed. The reactor's thread
+ * only.
  */
 #ifndef RBLK_TARGET_RIGHTS_H
 #define RBLK_TARGET_RIGHTS_H
@@ -13,7 +13,7 @@
 void tgt_rights_opened(struct tgt_handle *handle);
 /* The session, or a part of it, has this name from now on. May close queues of the reactor. */
 void tgt_rights_name(struct tgt_session *session, const char initiator[RBLK_NAME_BYTES]);
-/* The volume's reservation is another one: puts it in force for all sessions of the reactor. */
+/* The volume's reservation has changed: puts it in force for all sessions of the reactor. */
 void tgt_rights_changed(struct tgt_reactor *reactor, struct tgt_volume *volume);
 
 #endif

@@ -40,7 +40,7 @@ struct tgt_handle {
 	bool closing; /* CLOSE waits, or the session ends: not found any more */
 	bool event_changed, event_removed;
 	struct tgt_request *closer; /* the CLOSE that waits, or NULL */
-	unsigned int parts;	    /* that have not closed it yet; it waits for them */
+	unsigned int parts;	    /* that have not closed the handle; it waits for them */
 	struct tgt_letter *told;    /* of a part: sent to the home when it has ended */
 };
 
@@ -71,8 +71,8 @@ struct tgt_session {
 	bool measuring; /* fixed: all of its queues are measuring connections (measure.c) */
 	bool ending;	/* ending: no login joins it */
 	char initiator[RBLK_NAME_BYTES]; /* zero filled */
-	bool named; /* it has said so itself */
-	uint64_t named_ns; /* when it last did */
+	bool named; /* from its IDENTIFY */
+	uint64_t named_ns; /* when the last one came */
 	char peer[80]; /* of queue 0 */
 	struct tgt_lease *lease;
 	struct tgt_host *host;	/* of its first login */

@@ -206,7 +206,7 @@ static void session_add_totals(struct tgt_session *session, const struct tgt_tot
 	counters_add(&totals->out, &one->out);
 }
 
-/* The queue of a place has ended, here or elsewhere. May free the session. */
+/* The queue of a place has ended, on any reactor. May free the session. */
 static void session_place_ended(struct tgt_session *session, struct tgt_place *place)
 {
 	struct tgt_reactor *reactor = session->reactor;

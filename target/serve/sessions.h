@@ -16,19 +16,19 @@ struct tgt_session *tgt_session_create(struct tgt_reactor *reactor,
 				       struct tgt_lease *lease, struct tgt_host *host);
 struct tgt_session *tgt_session_find(struct tgt_reactor *reactor, const uint8_t id[16]);
 
-/* This reactor's part of the session that the placed queue is of: the one that there is, or a new one,
- * whose login is the host's. NULL: no memory. */
+/* This reactor's part of the placed queue's session: the existing one, or a new one, which
+ * counts for the login's host. NULL: no memory. */
 struct tgt_session *tgt_session_part(struct tgt_reactor *reactor, const struct tgt_placed *placed,
 				     struct tgt_host *host);
-/* A placed queue has ended here, or has never begun: back home with it, and the part ends if it has
- * no other. part: NULL if there was no memory for it. */
+/* A placed queue has ended here, or never began: sends it home, and ends the part if it has no
+ * other queue. part: NULL if there was no memory for it. */
 void tgt_session_part_ended(struct tgt_session *part, struct tgt_placed *placed);
-/* The letter of a placed queue that is back. */
+/* Reads the letter of a placed queue that came back. */
 void tgt_session_queue_back(struct tgt_reactor *reactor, struct tgt_letter *letter);
 
 /* Close every queue; when the last has ended the session is freed. At once if there is none. */
 void tgt_session_end(struct tgt_session *session, const char *reason);
-/* The same, but queues on other reactors are closed by these when they have drained. */
+/* The same, but other reactors close their queues themselves when they have drained. */
 void tgt_session_drain(struct tgt_session *session, const char *reason);
 /* End of a turn: destroy the queues that have ended. May free their sessions. Returns how many. */
 unsigned int tgt_session_bury(struct tgt_reactor *reactor);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * The turns of claim.h. Claims and blocked writes are ordered by a serial number: a claim has its
- * own, and a write that is blocked has that of the last claim before it. Each waits for what
- * overlaps it and came before it. Whatever may let others go on posts a message to the ports
- * concerned; their threads look who may go on. Nothing goes on inside somebody else's call, so that
- * submit.c's lists do not change while they are walked.
+ * own, and a write that is blocked has that of the last claim before it. Each waits for earlier
+ * ones that overlap it. When one ends, a message goes to the ports concerned, and their threads
+ * check which ones may go on. None goes on inside another one's call, so that submit.c's lists do
+ * not change while they are walked.
  */
 #include "target/store/claim.h"
 
@@ -13,11 +13,11 @@
 #include <stdlib.h>
 #include "target/store/ring.h"
 
-/* The message to a port's thread. It outlives the port if it is on its way when that ends. */
+/* The message to a port's thread. It outlives the port if it is in flight when the port ends. */
 struct tgt_look {
 	struct tgt_ring_post post; /* first: leads back here */
 	struct tgt_claims_port *port;	   /* NULL: it has ended. Its thread's */
-	bool running;		   /* its thread's: `port` is being looked at */
+	bool running;		   /* owned by its thread: `port` is being handled */
 	bool posted;		   /* under the volume's lock */
 };
 
@@ -54,7 +54,7 @@ static struct tgt_claim *claim_before(struct tgt_claims *claims, uint64_t serial
 	return NULL;
 }
 
-/* On the port's thread: has it a write that the claim must wait for? */
+/* On the port's thread: does the port have a write that the claim must wait for? */
 static bool port_writes(const struct tgt_claims_port *port, const struct tgt_claim *claim)
 {
 	const struct tgt_write *write;
@@ -77,7 +77,7 @@ static bool claim_may_go(struct tgt_claims *claims, const struct tgt_claim *clai
 
 /* -- on the port's thread ---------------------------------------------------------------------- */
 
-/* A write that was blocked and may go on: it is under way now. */
+/* A write that was blocked and may go on: it is in flight now. */
 static struct tgt_write *next_write(struct tgt_claims_port *port)
 {
 	struct tgt_write *write;
@@ -94,7 +94,7 @@ static struct tgt_write *next_write(struct tgt_claims_port *port)
 	return NULL;
 }
 
-/* A claim of this port that is held now. Tells the others what this port has under way. */
+/* A claim of this port that is held now. Answers other claims for this port's writes. */
 static struct tgt_claim *next_claim(struct tgt_claims_port *port)
 {
 	struct tgt_claim *claim;
@@ -117,7 +117,7 @@ static struct tgt_claim *next_claim(struct tgt_claims_port *port)
 	return NULL;
 }
 
-/* One at a time, because each may change everything, and even end the port. */
+/* One at a time, because each may change the lists, and even end the port. */
 static bool look_once(struct tgt_claims_port *port)
 {
 	struct tgt_claims *claims = port->volume;
@@ -264,8 +264,8 @@ static bool write_block(struct tgt_claims_port *port, struct tgt_write *write, u
 }
 
 /*
- * A claim of another reactor may come between the look at the count and the place in the list: it
- * waits for this thread's answer, which the thread gives when it has done both.
+ * A claim of another reactor may come after this thread has read the count and before the write is
+ * in the list. It waits for this thread's answer, which comes after both.
  */
 bool tgt_write_begin(struct tgt_claims_port *port, struct tgt_write *write, uint64_t offset,
 		     uint64_t bytes)

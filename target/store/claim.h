@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Claims of ranges of a volume: what makes COMPARE_AND_WRITE one step. Whoever holds a claim knows
- * that no write to its range is under way and that none begins, on any reactor. Claims and writes
- * that overlap take turns in the order in which they came, so neither keeps the other out.
+ * Claims of ranges of a volume: they make COMPARE_AND_WRITE one step. While a claim is held, no
+ * write to its range is in flight and none begins, on any reactor. Claims and writes that overlap
+ * take turns in the order in which they came, so neither starves the other.
  *
- * A volume without a claim costs its writes a place in a list of their port, and nothing that
+ * On a volume without a claim, a write only enters a list of its port, and uses nothing that
  * reactors share. A claim takes the volume's lock, and one message to each other reactor that
- * serves the volume: its thread alone knows which writes it has under way.
+ * serves the volume, because only its thread knows which writes it has in flight.
  */
 #ifndef RBLK_TARGET_STORE_CLAIM_H
 #define RBLK_TARGET_STORE_CLAIM_H
@@ -29,7 +29,7 @@ enum tgt_write_state {
 	TGT_WRITE_BLOCKED,   /* in port->blocked */
 };
 
-/* A write's place; a member of what writes. Its port's thread only. */
+/* A write's entry; a member of the struct that writes. Its port's thread only. */
 struct tgt_write {
 	TAILQ_ENTRY(tgt_write) link;
 	uint64_t offset, bytes;
@@ -38,23 +38,23 @@ struct tgt_write {
 };
 TAILQ_HEAD(tgt_write_list, tgt_write);
 
-/* Made and freed by its holder, whose thread is its port's. The fields are claim.c's, under the
+/* Allocated and freed by its holder, on its port's thread. claim.c owns the fields, under the
  * volume's lock. */
 struct tgt_claim {
 	TAILQ_ENTRY(tgt_claim) link; /* claims->list, the oldest first */
 	struct tgt_claims_port *port;
 	uint64_t offset, bytes;
 	uint64_t serial;
-	uint64_t unseen; /* ports that may have earlier writes to its range under way: a bit each */
+	uint64_t unseen; /* ports that may have earlier writes to its range in flight: a bit each */
 	bool granted;
-	void (*grant)(struct tgt_claim *claim); /* the holder's to set: it has it now */
+	void (*grant)(struct tgt_claim *claim); /* set by the holder: the claim is held now */
 };
 TAILQ_HEAD(tgt_claim_list, tgt_claim);
 TAILQ_HEAD(tgt_claims_ports, tgt_claims_port);
 
 /* A volume's. */
 struct tgt_claims {
-	pthread_mutex_t lock;	    /* of all below, and of what ports have under it; none is taken inside */
+	pthread_mutex_t lock;	    /* of all below, and of fields of ports; innermost */
 	_Atomic unsigned int count; /* of `list`: writes look at it without the lock */
 	struct tgt_claim_list list;
 	struct tgt_claims_ports ports;
@@ -68,7 +68,7 @@ struct tgt_claims_port {
 	struct tgt_ring *ring;	       /* of its thread */
 	struct tgt_write_list writes;  /* under way */
 	struct tgt_write_list blocked; /* wait for claims, in the order in which they came */
-	void (*unblocked)(struct tgt_write *write); /* it is under way now; fixed */
+	void (*unblocked)(struct tgt_write *write); /* called when the write is in flight; fixed */
 	struct tgt_look *look;	       /* the message to its thread */
 	TAILQ_ENTRY(tgt_claims_port) link; /* claims->ports */
 	/* Under the volume's lock: */
@@ -87,20 +87,21 @@ void tgt_claims_detach(struct tgt_claims_port *port);
 /* -- writes ------------------------------------------------------------------------------------ */
 
 /*
- * A write to [offset, offset + bytes) begins. True: it is under way until tgt_write_end(). False: a
- * claim overlaps it; port->unblocked() is called when it is under way.
+ * A write to [offset, offset + bytes) begins. True: it is in flight until tgt_write_end(). False: a
+ * claim overlaps it; port->unblocked() is called when it is in flight.
  */
 bool tgt_write_begin(struct tgt_claims_port *port, struct tgt_write *write, uint64_t offset,
 		     uint64_t bytes);
-/* Is there any claim on the volume? If not, what this thread writes at once is in nobody's way. */
+/* Is there any claim on the volume? If not, this thread may write at once. */
 bool tgt_claims_any(const struct tgt_claims_port *port);
-/* As tgt_write_begin(), of one that cannot wait: false if there is any claim at all, and it has not begun. */
+/* As tgt_write_begin(), for a write that cannot wait: false if there is any claim at all; then
+ * it has not begun. */
 bool tgt_write_begin_now(struct tgt_claims_port *port, struct tgt_write *write, uint64_t offset,
 			 uint64_t bytes);
-/* A part of one that is under way, which may end before its part. */
+/* A part of a write in flight; the write may end before its part. */
 void tgt_write_goes_on(struct tgt_claims_port *port, struct tgt_write *part, uint64_t offset,
 		       uint64_t bytes);
-/* No effect unless it is under way. */
+/* No effect unless it is in flight. */
 void tgt_write_end(struct tgt_claims_port *port, struct tgt_write *write);
 /* True: it was blocked, and is not any more; `unblocked` is not called. */
 bool tgt_write_withdraw(struct tgt_claims_port *port, struct tgt_write *write);

@@ -21,18 +21,19 @@
 
 #define FAULT_CHANGES_MAX 10000u /* they are kept: a bound on a test's memory */
 
-/* It took the first plan's place, and stays until the store is closed: ports may still read it. */
+/* A later plan. It stays until the store is closed, because ports may still read it. */
 struct fault_change {
 	struct fault_change *before;
 	struct tgt_fault_plan plan;
 };
 
-/* Opened by the configuring thread, closed as volume.c says; fixed in between, but for changes. */
+/* Opened by the configuring thread, closed as volume.c says; fixed in between, except for
+ * changes of the plan. */
 struct fault_store {
 	struct tgt_store store; /* first: the struct tgt_store that others hold */
 	struct tgt_store *base;
 	struct tgt_fault_plan plan;
-	struct fault_change *_Atomic change; /* the control thread's last; NULL: `plan` holds */
+	struct fault_change *_Atomic change; /* the control thread's last; NULL: `plan` is valid */
 	unsigned int changes; /* the control thread's */
 	struct tgt_fault_undo *undo; /* NULL: the plan loses nothing */
 	struct tgt_fault_record *power; /* NULL: the plan does not lose power */
@@ -42,7 +43,7 @@ struct fault_store {
 struct fault_port {
 	struct tgt_port port; /* first: the struct tgt_port that others hold */
 	struct tgt_port *base;
-	const struct tgt_fault_plan *plan;  /* that the counts are of */
+	const struct tgt_fault_plan *plan;  /* of the counts */
 	uint64_t seen[TGT_FAULT_RULES_MAX]; /* operations that a rule applies to */
 	uint64_t hit[TGT_FAULT_RULES_MAX];
 	uint64_t random[TGT_FAULT_RULES_MAX];
@@ -122,7 +123,7 @@ static void fault_close(struct tgt_store *store)
 	free(fault);
 }
 
-/* What a plan that loses something needs, and the store's own loss of power. */
+/* Sets up what a plan that loses data needs, and the loss of power. */
 static int fault_undo_open(struct fault_store *fault, const struct tgt_volume_config *config, char *error)
 {
 	const struct tgt_fault_rule *power = plan_find(&fault->plan, TGT_FAULT_POWER);
@@ -204,7 +205,7 @@ static const struct tgt_fault_plan *plan_now(struct fault_store *fault)
 	return change ? &change->plan : &fault->plan;
 }
 
-/* One sequence per rule, so that one rule's draws do not shift another's. */
+/* One random sequence per rule, so that one rule does not shift another one's. */
 static void port_begin_plan(struct fault_port *port, const struct tgt_fault_plan *plan)
 {
 	port->plan = plan;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Owns the loss of power of fault_power.h. The record is fed to an undo of its own, which then has
- * what was not durable.
+ * Owns the loss of power of fault_power.h. It replays the record into an undo, which then has the
+ * changes that were not durable.
  */
 #include "target/store/fault_power.h"
 
@@ -70,7 +70,7 @@ static double draw(uint64_t *state)
 	return (double)(z >> 11) / (double)(1ull << 53);
 }
 
-/* Pages of an entry, by chance. 0 or negative errno. */
+/* Reverts random pages of an entry. 0 or negative errno. */
 static int put_back(int disk, const struct tgt_fault_entry *entry, double probability,
 		    uint64_t *random)
 {
@@ -90,7 +90,7 @@ static int put_back(int disk, const struct tgt_fault_entry *entry, double probab
 	return 0;
 }
 
-/* The newest first, so that of several of one place the oldest that is put back counts. */
+/* The newest first, so that of several for one page the oldest reverted one counts. */
 static int lose(struct tgt_fault_record *record, const char *path, double probability,
 		uint64_t seed)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * The file that survives the process for fault_power.c: a head, then records of what happened to an
- * undo (fault_undo.h), in order. Whoever calls holds that undo's lock. If the file cannot be
- * written, the process is aborted: a test that went on would mislead.
+ * undo (fault_undo.h), in order. The caller holds that undo's lock. If the file cannot be written,
+ * the process is aborted, because a test that went on would give wrong results.
  */
 #ifndef RBLK_TARGET_STORE_FAULT_RECORD_H
 #define RBLK_TARGET_STORE_FAULT_RECORD_H
@@ -43,7 +43,7 @@ bool tgt_fault_record_get(struct tgt_fault_record *record, struct tgt_fault_chan
 bool tgt_fault_record_data(struct tgt_fault_record *record, void *data, uint64_t bytes);
 
 void tgt_fault_record_rewind(struct tgt_fault_record *record);
-/* It has grown far beyond what is kept: empty it, and put again what still is to be kept. */
+/* The file has grown far beyond what is kept: empty it, and write again what is still needed. */
 bool tgt_fault_record_full(const struct tgt_fault_record *record, uint64_t kept_bytes);
 void tgt_fault_record_empty(struct tgt_fault_record *record);
 void tgt_fault_record_head_put(struct tgt_fault_record *record);

@@ -10,7 +10,8 @@
 
 /*
  * The same volume has the same UUID after every restart: it is a hash of machine, path and name.
- * The path is made absolute but links stay: /dev/disk/by-id/... is stable where /dev/sdb is not.
+ * The path is made absolute, but links are not resolved: /dev/disk/by-id/... is stable, /dev/sdb is
+ * not.
  */
 void tgt_volume_uuid(const struct tgt_volume_config *config, uint8_t uuid[16]);
 

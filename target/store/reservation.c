@@ -249,7 +249,7 @@ enum rblk_status tgt_reservation_change(struct tgt_reservation *reservation,
 
 	*changed = false;
 	status = reserve_do(reservation, reserve, changed);
-	/* There is nothing to keep: a restart would not know of it, either. */
+	/* Nothing to keep: after a restart it is unknown, too. */
 	if (!reservation->count)
 		reservation->persist = false;
 	return status;

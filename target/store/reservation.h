@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * A volume's registrants and its reservation (specification, section 6.2): what each action does to
- * them, and what they refuse to whom. Pure logic on memory of the caller's, without lock or file:
+ * them, and what they refuse to whom. Pure logic on the caller's memory, without lock or file:
  * reservations.h has the volume's, which reactors share, and reservation_file.h keeps them.
  */
 #ifndef RBLK_TARGET_STORE_RESERVATION_H
@@ -12,7 +12,8 @@
 #include "proto/wire/message.h"
 #include "proto/wire/payload.h"
 
-/* That registered from one host: others must find places, whatever names it invents. */
+/* At most so many that registered from one host, so that others find places, whatever names it
+ * uses. */
 #define TGT_REGISTRANTS_PER_HOST 8u
 /* A host's address, as the caller tells hosts apart. */
 #define TGT_REGISTRANT_HOST_BYTES 24u
@@ -21,7 +22,7 @@ struct tgt_registrant {
 	char initiator[RBLK_NAME_BYTES]; /* zero filled */
 	uint8_t host[TGT_REGISTRANT_HOST_BYTES];
 	uint64_t key;
-	bool holder; /* of the types that one alone holds: at most one has it */
+	bool holder; /* for types with one holder: at most one has it */
 };
 
 /* All zero: nobody. */
@@ -43,7 +44,8 @@ struct tgt_reserve {
 };
 
 /*
- * Does it, or says why not: then nothing has changed. *changed: anything at all has, with success.
+ * Does it, or returns why not: then nothing has changed. *changed: with success, whether anything
+ * has.
  */
 enum rblk_status tgt_reservation_change(struct tgt_reservation *reservation,
 					const struct tgt_reserve *reserve, bool *changed);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * The files of reservation_file.h: a head, then a record for each registrant, with a checksum over
- * all. Little-endian, and checked on loading as what comes from a peer is.
+ * all. Little-endian, and checked on loading like data from a peer.
  */
 #include "target/store/reservation_file.h"
 
@@ -207,7 +207,7 @@ static void image_encode(const struct tgt_reservation *reservation, const uint8_
 	image->head.crc = rblk_to_le32(image_crc(image, reservation->count));
 }
 
-/* The file of a process that was killed here is overwritten by the next that saves. */
+/* If the process is killed here, the next save overwrites its file. */
 static int file_write(const char *path, const void *data, size_t bytes)
 {
 	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
@@ -230,7 +230,7 @@ static int file_write(const char *path, const void *data, size_t bytes)
 	return err;
 }
 
-/* Names in it are on disk. */
+/* Makes the names in the folder durable. */
 static int folder_sync(const char *folder)
 {
 	int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

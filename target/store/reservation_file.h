@@ -15,15 +15,15 @@
 int tgt_reservation_folder(const char *folder, char *error);
 
 /*
- * *reservation: as it was saved, or nobody if there is no file. A file that is damaged, or another
- * volume's, is an error and stays as it is: to go on without would let in whom it keeps out. 0 or
- * negative errno; error: TGT_ERROR_BYTES.
+ * *reservation: as it was saved, or nobody if there is no file. A file that is damaged, or of
+ * another volume, is an error and stays as it is: without it the target would admit initiators that
+ * it should keep out. 0 or negative errno; error: TGT_ERROR_BYTES.
  */
 int tgt_reservation_load(const char *folder, const uint8_t uuid[16],
 			 struct tgt_reservation *reservation, char *error);
 /*
- * On disk when it returns 0. One that is not to persist, or has no registrants, has no file.
- * Otherwise negative errno, and the file is as before, or (after an I/O error) as this says.
+ * 0: it is on disk. A reservation that is not to persist, or has no registrants, has no file.
+ * Otherwise negative errno, and the file is the old one, or (after an I/O error) the new one.
  */
 int tgt_reservation_save(const char *folder, const uint8_t uuid[16],
 			 const struct tgt_reservation *reservation, char *error);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The shared state of reservations.h under one mutex, which no I/O takes.
+ * The shared state of reservations.h, under one mutex that no I/O takes.
  */
 #include "target/store/reservations.h"
 
@@ -39,7 +39,7 @@ void tgt_reservations_join(struct tgt_reservations *reservations,
 {
 	pthread_mutex_lock(&reservations->lock);
 	seat->owner = owner;
-	/* It has no open volume yet, and those that it opens look at what is in force by then. */
+	/* The reactor has no open handle yet, and new ones look up what is in force then. */
 	seat->seen = reservations->changes;
 	TAILQ_INSERT_TAIL(&reservations->seats, seat, link);
 	pthread_mutex_unlock(&reservations->lock);
@@ -175,7 +175,7 @@ bool tgt_reservations_tell(struct tgt_reservations *reservations, uint64_t chang
 	struct tgt_reservations_seat *seat;
 	bool seen = true;
 
-	/* With the lock held a reactor that is told cannot leave, and so not end. */
+	/* While the lock is held, the reactor that is told cannot leave, so it cannot end. */
 	pthread_mutex_lock(&reservations->lock);
 	TAILQ_FOREACH(seat, &reservations->seats, link) {
 		if (seat->seen >= change)

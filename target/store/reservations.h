@@ -25,7 +25,7 @@ struct tgt_reservations {
 	/* Fixed after creation. */
 	const char *folder; /* of files, or NULL: they cannot persist */
 	uint8_t uuid[16];
-	/* Of all that follows. Held for a look at the table, never while waiting. */
+	/* Protects all that follows. Held for short accesses, never while waiting. */
 	pthread_mutex_t lock;
 	struct tgt_reservation now;
 	bool busy;	  /* a change is under way */
@@ -54,7 +54,7 @@ uint8_t tgt_reservations_refused(struct tgt_reservations *reservations, const ch
 uint32_t tgt_reservations_report(struct tgt_reservations *reservations,
 				 struct rblk_wire_reservation_report *report, uint32_t max);
 
-/* Which change is in force, to be looked up before its effects are. */
+/* The number of the change in force; read it before its effects. */
 uint64_t tgt_reservations_now(struct tgt_reservations *reservations, bool *aborts);
 /* Has this reactor put the last one in force? */
 bool tgt_reservations_seen(struct tgt_reservations *reservations,
@@ -66,23 +66,23 @@ void tgt_reservations_saw(struct tgt_reservations *reservations, struct tgt_rese
 /* -- the reactor that changes ------------------------------------------------------------------ */
 
 /*
- * RBLK_OK: *next is what will be. If *changed, the change is under way, and nobody else can begin
- * one until end; otherwise there is nothing to do. RBLK_E_BUSY: another one is under way.
+ * RBLK_OK: *next is the new state. If *changed, the change has begun, and no other one can begin
+ * until its end; otherwise there is nothing to do. RBLK_E_BUSY: another one is under way.
  */
 enum rblk_status tgt_reservations_begin(struct tgt_reservations *reservations,
 					const struct tgt_reserve *reserve,
 					struct tgt_reservation *next, bool *changed);
-/* Has it to be written, or removed? */
+/* Must the file be written or removed? */
 bool tgt_reservations_keeps(struct tgt_reservations *reservations,
 			    const struct tgt_reservation *next);
-/* In force for whoever looks from now on. Returns its number. */
+/* Puts it in force for all look-ups from now on. Returns its number. */
 uint64_t tgt_reservations_commit(struct tgt_reservations *reservations,
 				 const struct tgt_reservation *next, bool aborts);
-/* Calls `tell` for each reactor that has not seen the change and was not told yet; one that could
- * not be told is next time. True: all have seen it. */
+/* Calls `tell` for each reactor that has not seen the change and was not told yet. One that
+ * could not be told is told next time. True: all have seen it. */
 bool tgt_reservations_tell(struct tgt_reservations *reservations, uint64_t change,
 			   bool (*tell)(void *owner, void *context), void *context);
-/* It is over, committed or not. */
+/* The change is over, committed or not. */
 void tgt_reservations_end(struct tgt_reservations *reservations);
 
 #endif

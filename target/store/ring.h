@@ -51,9 +51,9 @@ unsigned int tgt_ring_threads(struct tgt_ring *ring);
 int tgt_ring_watch(struct tgt_ring *ring, int fd);
 
 /*
- * What ends elsewhere, on another thread: each tgt_ring_expect() is followed by one tgt_ring_post(),
- * both on any thread while something keeps the ring from ending, and then `complete` runs in the
- * ring's reap. 0 or negative errno.
+ * For work that ends on another thread: one tgt_ring_post() follows each tgt_ring_expect(), both on
+ * any thread while something keeps the ring from ending. Then `complete` runs in the ring's reap. 0
+ * or negative errno.
  */
 struct tgt_ring_post {
 	struct tgt_ring_op op;

@@ -111,7 +111,7 @@ struct tgt_store_info {
 	bool read_only;
 	bool can_flush, can_fua, can_discard, can_write_zeroes;
 	bool can_extents; /* else all of it is data */
-	bool can_compare; /* what was written is read back: COMPARE_AND_WRITE */
+	bool can_compare; /* data can be read back: COMPARE_AND_WRITE */
 	bool volatile_cache;         /* has a cache, so flushes are needed */
 	bool buffered;               /* through this machine's page cache */
 	struct tgt_store_id id;

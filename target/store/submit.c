@@ -237,7 +237,7 @@ bool tgt_volume_withdraw(struct tgt_io *io)
 	return true;
 }
 
-/* It changes what the volume holds, and no claim says that nothing else does so meanwhile. */
+/* It changes the volume's data, and is not part of a claim. */
 static bool io_writes(const struct tgt_io *io)
 {
 	return (io->kind == TGT_IO_WRITE || io->kind == TGT_IO_DISCARD ||
@@ -245,7 +245,7 @@ static bool io_writes(const struct tgt_io *io)
 	       !(io->flags & TGT_IO_CLAIMED);
 }
 
-/* As tgt_volume_submit(), of an operation that no claim holds up. */
+/* As tgt_volume_submit(), for an operation that no claim blocks. */
 static int io_enter(struct tgt_io *io)
 {
 	struct tgt_waiter_list ended = TAILQ_HEAD_INITIALIZER(ended);
@@ -262,7 +262,7 @@ static int io_enter(struct tgt_io *io)
 	return status;
 }
 
-/* The claims that held it up have ended. */
+/* The claims that blocked it have ended. */
 static void io_unblocked(struct tgt_write *write)
 {
 	struct tgt_io *io = (struct tgt_io *)((char *)write - offsetof(struct tgt_io, write));

@@ -44,7 +44,8 @@ void tgt_sync_new_epoch(struct tgt_volume *volume)
 	do
 		env_random(&change, sizeof(change));
 	while (!change);
-	/* Two reactors may be here at once: whatever their order, the volume and its mark end with the same epoch. */
+	/* Two reactors may run this at once: in any order, volume and mark end with the same
+	 * epoch. */
 	atomic_fetch_xor(&trouble->epoch, change);
 	if (trouble->mark)
 		atomic_fetch_xor(&trouble->mark->epoch, change);

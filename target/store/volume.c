@@ -25,8 +25,8 @@
 #include "target/store/worker.h"
 
 /*
- * `lock` owns everything here but what is fixed: `instance`, `threads`, the folders. A volume is
- * in `all` from the opening of its store until that is closed, in `sorted` as long as it can be
+ * `lock` owns everything here but what is fixed: `instance`, `threads`, the folders. A volume is in
+ * `all` from the time its store is opened until that is closed, in `sorted` as long as it can be
  * found, in `slots` from its publication until its store is closed.
  */
 struct tgt_registry {
@@ -264,8 +264,8 @@ static void volume_remember(struct tgt_volume *volume)
 }
 
 /*
- * Files and devices that this process alone serves: what is in memory is gone with the process, and
- * read-only ones another process may serve, too.
+ * For files and devices that only this process serves: memory volumes end with the process, and
+ * another process may serve read-only ones, too.
  */
 static int volume_reservations(struct tgt_volume *volume, char *error)
 {

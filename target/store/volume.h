@@ -55,8 +55,8 @@ struct tgt_volume {
 	_Atomic bool removed;
 	unsigned int slot;
 	_Atomic unsigned int refs;
-	/* F5: writes under way whose connection has ended, or whose initiator a reservation keeps out
-	   since; any reactor. */
+	/* F5: writes in flight whose connection has ended, or whose initiator lost its rights to
+	 * a reservation; any reactor. */
 	struct tgt_orphans orphans;
 	struct tgt_volume_trouble trouble;
 	struct tgt_claims claims;
@@ -77,8 +77,8 @@ void tgt_registry_use_threads(struct tgt_registry *registry);
 /* Likewise: failed syncs are remembered in that folder beyond the end of the process (mark.h). The
  * text stays the caller's. */
 void tgt_registry_remember(struct tgt_registry *registry, const char *folder);
-/* Likewise: reservations that are to persist are kept in that folder, which is made if it is missing.
- * False: they cannot be, and why is logged. The text stays the caller's. */
+/* Likewise: persistent reservations are kept in that folder, which is made if it is missing.
+ * False: they cannot be kept; the reason is logged. The caller keeps owning the text. */
 bool tgt_registry_keep(struct tgt_registry *registry, const char *folder);
 /* The thread that writes there, for all volumes. */
 struct tgt_worker *tgt_registry_keeper(struct tgt_registry *registry);

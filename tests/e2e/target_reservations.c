@@ -542,7 +542,7 @@ static void what_cannot_be_kept_is_not_changed(void **state)
 	snprintf(moved, sizeof(moved), "%s.away", kept);
 	assert_int_equal(rename(kept, moved), 0);
 	assert_int_equal(ACQUIRE(&a, 1, 1), RBLK_E_IO);
-	e2e_daemon_log_wait(&server, "a reservation cannot be kept", 1);
+	e2e_daemon_log_wait(&server, "a reservation cannot be saved", 1);
 	assert_int_equal(report(&a, 4096)->type, 0);
 	assert_int_equal(rename(moved, kept), 0);
 	assert_int_equal(ACQUIRE(&a, 1, 1), RBLK_OK);
