@@ -140,6 +140,9 @@ static int rblk_call_wait(struct rblk_call *call, const char *name, unsigned int
 		return 0;
 	if (left < 0)
 		rblk_queue_lost(queue, "killed while waiting for the answer to %s", name);
+	else if (call->command.wire.opcode == RBLK_OP_ABORT)
+		rblk_queue_lost(queue, "no answer to a command in %u ms, nor to its ABORT in %u ms",
+				queue->device->options.command_ms, timeout_ms);
 	else
 		rblk_queue_lost(queue, "no answer to %s in %u ms", name, timeout_ms);
 	return left < 0 ? -EINTR : -ETIMEDOUT;

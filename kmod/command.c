@@ -281,7 +281,8 @@ blk_status_t rblk_io_send(struct rblk_io *io, struct rblk_queue *queue)
 		rblk_memory_unmap(io);
 		return status;
 	}
-	io->sent_at = jiffies;
+	WRITE_ONCE(io->sent_at, jiffies);
+	io->abort_asked = false;
 	trace_rblk_submit(&io->command);
 	if (!rblk_queue_add(queue, &io->command))
 		return BLK_STS_OK;

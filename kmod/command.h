@@ -69,6 +69,10 @@ struct rblk_io {
 
 	bool borrowed; /* its tag is one for the requests of other queues */
 	bool retry;    /* it was sent before, on a connection that was lost */
+	bool abort_asked;            /* the target was, or will be, asked to drop it, since it was sent last */
+	bool overdue;                /* it was not answered in time, since it was sent in overdue_since (jiffies) */
+	bool expired;                /* it is not sent again: it fails when it may (F5) */
+	unsigned long overdue_since;
 	u64 flush;     /* FLUSH: its number, 0: none yet (core/durable.h) */
 
 	/* waiting.c */

@@ -13,6 +13,7 @@
 #include "kmod/device.h"
 #include "kmod/drive.h"
 #include "kmod/memory.h"
+#include "kmod/overdue.h"
 #include "kmod/queue.h"
 #include "kmod/reservation.h"
 #include "kmod/waiting.h"
@@ -38,6 +39,8 @@ static blk_status_t rblk_disk_queue_rq(struct blk_mq_hw_ctx *hctx,
 	io->command.queue = home;
 	io->refusals = 0;
 	io->retry = false;
+	io->overdue = false;
+	io->expired = false;
 	io->flush = 0;
 	if (unlikely(route == RBLK_NO_ROUTE)) {
 		blk_mq_start_request(bd->rq);
@@ -87,33 +90,6 @@ static void rblk_disk_map_queues(struct blk_mq_tag_set *set)
 	blk_mq_map_queues(&set->map[HCTX_TYPE_POLL]);
 }
 
-static enum blk_eh_timer_return rblk_disk_timeout(struct request *rq)
-{
-	struct rblk_io *io = blk_mq_rq_to_pdu(rq);
-	struct rblk_queue *queue = io->command.queue;
-
-	/*
-	 * The polling task may have been stopped with the answer there; or another poller has ended
-	 * this request meanwhile. blk-mq holds it, so it is not reused yet.
-	 */
-	if (queue->polled) {
-		rblk_queue_poll_all(queue);
-		if (!blk_mq_request_started(rq) || blk_mq_request_completed(rq))
-			return BLK_EH_DONE;
-	}
-	/* It waits, or was sent again later than blk-mq knows of. */
-	if (READ_ONCE(io->command.account.state) == CORE_TAG_FREE ||
-	    time_before(jiffies + rq->timeout / 8, io->sent_at + rq->timeout))
-		return BLK_EH_RESET_TIMER;
-	/*
-	 * Nothing can be taken back while the target may still touch the memory (F4): an answer that
-	 * does not come fails the connection, and the request goes again on the next.
-	 */
-	rblk_queue_lost(queue, "no answer to a command in %u ms",
-			queue->device->options.command_ms);
-	return BLK_EH_RESET_TIMER;
-}
-
 static int rblk_disk_init_hctx(struct blk_mq_hw_ctx *hctx, void *data, unsigned int index)
 {
 	struct rblk_device *device = data;
@@ -135,7 +111,7 @@ static const struct blk_mq_ops rblk_mq_ops = {
 	.queue_rq = rblk_disk_queue_rq,
 	.commit_rqs = rblk_disk_commit_rqs,
 	.complete = rblk_io_complete,
-	.timeout = rblk_disk_timeout,
+	.timeout = rblk_overdue_check,
 	.poll = rblk_disk_poll,
 	.map_queues = rblk_disk_map_queues,
 	.init_hctx = rblk_disk_init_hctx,

@@ -17,6 +17,7 @@
 #include "kmod/disk.h"
 #include "kmod/memory.h"
 #include "kmod/module.h"
+#include "kmod/overdue.h"
 #include "kmod/queue.h"
 #include "kmod/session.h"
 #include "kmod/trace.h"
@@ -221,6 +222,7 @@ static void rblk_drive_close(struct rblk_queue *queue)
 	mutex_unlock(&device->lifecycle);
 	/* What was to be sent on this connection does not meet the next one. */
 	cancel_work_sync(&queue->probe_work);
+	rblk_overdue_stop(queue);
 	if (!queue->index) {
 		cancel_work_sync(&device->name_work);
 		cancel_work_sync(&device->refresh_work);
@@ -473,6 +475,7 @@ void rblk_drive_init_queue(struct rblk_queue *queue)
 		INIT_WORK(&queue->close_work, rblk_drive_close_work);
 	INIT_WORK(&queue->fence_work, rblk_drive_fence_work);
 	INIT_WORK(&queue->probe_work, rblk_drive_probe_work);
+	rblk_overdue_init_queue(queue);
 }
 
 void rblk_drive_init(struct rblk_device *device)

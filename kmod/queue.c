@@ -266,6 +266,16 @@ static struct rblk_command *rblk_queue_command(struct rblk_queue *queue, u16 tag
 	return tag < core_tags_count(queue->credits) ? queue->commands[tag] : NULL;
 }
 
+/*
+ * A fake time-out of blk-mq's (fail_io_timeout): the answer is as if it had never come, so that the request
+ * takes the whole way of one without an answer.
+ */
+static bool rblk_queue_fakes_timeout(struct rblk_queue *queue, struct rblk_command *command)
+{
+	return command->tag < queue->credits &&
+	       blk_should_fake_timeout(rblk_io_rq(rblk_command_io(command))->q);
+}
+
 /* V6, V7: the target broke the protocol. */
 static void rblk_queue_bad_answer(struct rblk_queue *queue, u16 tag, const char *what)
 {
@@ -281,6 +291,10 @@ static bool rblk_queue_completion(struct rblk_queue *queue,
 	struct rblk_command *command = rblk_queue_command(queue, tag);
 	enum core_tags_error error = CORE_TAGS_NOT_SENT;
 
+	if (command && rblk_queue_fakes_timeout(queue, command)) {
+		*named |= rblk_command_has_key(command, invalidated);
+		return true;
+	}
 	if (command)
 		error = core_tag_answer(&command->account, rblk_le32(completion->sequence));
 	if (error) {
@@ -365,6 +379,8 @@ static void rblk_queue_immediate(struct rblk_queue *queue, const struct ib_wc *w
 		rblk_queue_bad_answer(queue, tag, "an immediate that was not asked for");
 		return;
 	}
+	if (command && rblk_queue_fakes_timeout(queue, command))
+		return;
 	if (command)
 		error = core_tag_answer_immediate(&command->account);
 	if (error) {

@@ -28,6 +28,8 @@ struct rblk_io;
 
 /* Tags of a queue for the requests of queues that are lost. */
 #define RBLK_BORROW_MAX 128
+/* Commands that an ABORT is to be sent for; more wait until these have been asked for. */
+#define RBLK_ABORTS_MAX 32
 #define RBLK_MESSAGE_SGE 8       /* descriptors + in-capsule data of up to 7 commands */
 #define RBLK_MESSAGE_SGE_MIN 2   /* a descriptor and its data */
 #define RBLK_DESCRIPTORS_PER_MESSAGE 32
@@ -55,6 +57,7 @@ struct rblk_receive {
 
 struct rblk_queue_stats {
 	u64 commands, messages, replies, immediates, registrations, invalidations, remote_invalidations;
+	u64 aborts, dropped; /* ABORTs sent; commands that ended by one */
 };
 
 struct rblk_queue {
@@ -131,7 +134,12 @@ struct rblk_queue {
 	u64 lost_epoch;
 	u16 via;
 
-	struct rblk_queue_stats stats;  /* lock, or the CQ's softirq or poller: each has one writer */
+	/* overdue.c. lock: sequence numbers of the commands that the target is to drop */
+	struct delayed_work abort_work;
+	u32 aborts[RBLK_ABORTS_MAX];
+	unsigned int abort_count;
+
+	struct rblk_queue_stats stats;  /* lock, or the CQ's softirq or poller: or abort_work: each has one writer */
 };
 
 /* Without a connection; NULL: out of memory. */

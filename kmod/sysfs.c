@@ -141,12 +141,16 @@ static ssize_t counters_show(struct device *dev, struct device_attribute *attr, 
 		sum.registrations += READ_ONCE(s->registrations);
 		sum.invalidations += READ_ONCE(s->invalidations);
 		sum.remote_invalidations += READ_ONCE(s->remote_invalidations);
+		sum.aborts += READ_ONCE(s->aborts);
+		sum.dropped += READ_ONCE(s->dropped);
 	}
 	return sysfs_emit(buf,
 			  "commands %llu\nmessages %llu\nreplies %llu\nimmediates %llu\n"
-			  "registrations %llu\ninvalidations %llu\nremote_invalidations %llu\n",
+			  "registrations %llu\ninvalidations %llu\nremote_invalidations %llu\n"
+			  "aborts %llu\ndropped %llu\n",
 			  sum.commands, sum.messages, sum.replies, sum.immediates,
-			  sum.registrations, sum.invalidations, sum.remote_invalidations);
+			  sum.registrations, sum.invalidations, sum.remote_invalidations,
+			  sum.aborts, sum.dropped);
 }
 static DEVICE_ATTR_RO(counters);
 

@@ -11,6 +11,7 @@
 #include "kmod/device.h"
 #include "kmod/memory.h"
 #include "kmod/module.h"
+#include "kmod/overdue.h"
 #include "kmod/queue.h"
 
 /* Have the work run at that time, or earlier. waiting_lock is held. */
@@ -95,32 +96,51 @@ void rblk_waiting_hold(struct rblk_device *device, struct rblk_io *io)
 		rblk_waiting_end(io);
 }
 
-/* How long the target may go on to refuse it. */
-static unsigned int rblk_waiting_limit_ms(const struct rblk_device *device, struct rblk_io *io)
+unsigned int rblk_waiting_give_up_ms(struct rblk_io *io)
 {
-	const struct rblk_options *o = &device->options;
+	const struct rblk_options *o = &io->command.queue->device->options;
 
-	if (io->command.status != RBLK_E_DRAINING)
-		return o->command_ms;
-	/* A target that drains is a path that is about to be lost. */
 	return o->fail_fast_ms && blk_noretry_request(rblk_io_rq(io)) ?
 		       min(o->fail_fast_ms, o->give_up_ms) : o->give_up_ms;
+}
+
+/* Has the target refused it for too long? */
+static bool rblk_waiting_refused_enough(struct rblk_device *device, struct rblk_io *io)
+{
+	/* A target that drains is a path that is about to be lost. */
+	unsigned int limit_ms = io->command.status == RBLK_E_DRAINING ?
+					rblk_waiting_give_up_ms(io) : device->options.command_ms;
+
+	return io->refusals &&
+	       time_after(jiffies, io->refused_since + msecs_to_jiffies(limit_ms));
+}
+
+/* Nobody but blk-mq's timer asks for ABORT; a preempted reservation has commands dropped, too. */
+static bool rblk_waiting_dropped(const struct rblk_io *io)
+{
+	return io->command.status == RBLK_E_ABORTED && io->abort_asked;
 }
 
 bool rblk_waiting_refused(struct rblk_io *io)
 {
 	struct rblk_device *device = io->command.queue->device;
+	u16 status = io->command.status;
 	unsigned long pause;
 
-	if (io->command.status != RBLK_E_DRAINING && io->command.status != RBLK_E_BUSY) {
+	if (rblk_waiting_dropped(io)) {
+		io->command.queue->stats.dropped++;
+		if (rblk_overdue_ends(io)) {
+			io->command.error = -ETIMEDOUT;
+			return false;
+		}
+	} else if (status != RBLK_E_DRAINING && status != RBLK_E_BUSY) {
 		io->refusals = 0;
+		return false;
+	} else if (rblk_waiting_refused_enough(device, io)) {
 		return false;
 	}
 	if (!io->refusals)
 		io->refused_since = jiffies;
-	else if (time_after(jiffies, io->refused_since +
-			    msecs_to_jiffies(rblk_waiting_limit_ms(device, io))))
-		return false;
 	io->refusals = min(io->refusals + 1, U8_MAX);
 	rblk_memory_unmap(io);
 	pause = msecs_to_jiffies(rblk_waiting_pause_ms(io->refusals));
@@ -146,6 +166,7 @@ void rblk_waiting_take_lost(struct rblk_queue *queue)
 		rblk_memory_unmap(io);
 		io->lost_queue = queue->index;
 		io->refusals = 0;
+		io->expired = io->abort_asked && rblk_overdue_ends(io);
 		if (!rblk_waiting_add(device, io, RBLK_WAIT_LOST, jiffies))
 			rblk_waiting_end(io);
 	}
@@ -209,6 +230,11 @@ static void rblk_waiting_send(struct rblk_device *device, struct rblk_io *io)
 	u8 route = rblk_waiting_route(device, io);
 	blk_status_t status;
 
+	if (io->expired) {
+		io->command.error = -ETIMEDOUT;
+		blk_mq_complete_request(rblk_io_rq(io));
+		return;
+	}
 	if (route == RBLK_NO_ROUTE) {
 		rblk_waiting_hold(device, io); /* it went meanwhile */
 		return;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Requests that are started and on no queue. Each waits for one of these:
- *   TIME   the target could not begin it (BUSY, DRAINING): sent again after a delay that grows (C6)
+ *   TIME   the target could not begin it (BUSY, DRAINING, or dropped by ABORT): sent again after a delay that
+ *          grows (C6)
  *   READY  a queue that takes commands, or a free tag of one
  *   LOST   it was on a connection that is lost: the fence of that (F5); then it is READY
  * Called by disk.c, command.c and drive.c.
@@ -22,6 +23,9 @@ static inline unsigned int rblk_waiting_pause_ms(unsigned int n)
 {
 	return 5u << (n < 8 ? n : 8); /* 10 ms to 1.3 s */
 }
+
+/* For how long the same request may be sent again and again, though a target answers. */
+unsigned int rblk_waiting_give_up_ms(struct rblk_io *io);
 
 /* Answered: take it, if it is to be sent again. Softirq, or the queue's poller. */
 bool rblk_waiting_refused(struct rblk_io *io);

@@ -4,6 +4,8 @@
 # and the module is loaded, made to fail and unloaded again a hundred times, counting RDMA resources. A
 # program takes all that the RDMA device has of something. Root without the capability is refused, also by a
 # control device that was opened with it.
+# And of I/O that is not answered in time: it waits while the target drops what has not begun and says that it lives,
+# and ends in ETIMEDOUT when that has gone on for too long.
 . "$LAB/guest.sh"
 . "$LAB/jobs/kmod.sh"
 
@@ -112,6 +114,58 @@ lab_attach ram volatile
 dd if=/dev/zero of="$LAB_DEV" bs=4k count=4 oflag=direct conv=fsync status=none || lab_fail "a volatile volume: no I/O"
 lab_detach
 lab_attach ram read_only
+lab_detach
+lab_rblkd_stop
+
+# A command that is not answered in time: the target is asked to drop it (ABORT), and the connection stays.
+lab_say "a slow disk"
+FAULTS=/tmp/faults
+lab_rblkd_start --pool-size 1M --fault-socket $FAULTS --fault delay=discard:14s disk=/tmp/plain.img
+plan() { "$RBLK" fault $FAULTS plan disk "$1" || lab_fail "rblk fault: $1"; }
+attribute() { cat "/sys/block/${LAB_DEV#/dev/}/rblk/$1"; }
+counted() { [ "$(lab_counter "$1")" -ge "$2" ]; }
+lab_attach disk queues=2 command_ms=10000
+blkdiscard "$LAB_DEV" || lab_fail "a slow discard"
+counted aborts 1 || lab_fail "no ABORT was sent"
+[ "$(attribute losses)" = 0 ] || lab_fail "$(attribute losses) connections were lost: $(attribute reason)"
+lab_detach
+
+# slow_reads: sets READ to how many of four have succeeded, all on queue 0. The pool has room for two; the others have
+# not begun when ABORT comes, if it comes before they are told BUSY, after 5 s.
+slow_reads() {
+	local readers='' i
+	for i in 1 2 3 4; do
+		taskset 1 dd if="$LAB_DEV" of=/dev/null bs=512k count=1 skip=$i iflag=direct status=none 2> /tmp/read.$i &
+		readers+=" $!"
+	done
+	"$@"
+	READ=0
+	for i in $readers; do wait "$i" && READ=$((READ + 1)); done
+}
+until_dropped() {
+	lab_wait 1 counted dropped 1
+	plan delay=close:1us
+}
+lab_attach disk queues=2 command_ms=2500
+for i in 1 2 3 4 5; do
+	plan delay=read:6s
+	slow_reads until_dropped
+	[ $READ = 4 ] || lab_fail "$READ of 4 slow reads succeeded: $(cat /tmp/read.*)"
+	counted dropped 1 && break
+done
+counted dropped 1 || { attribute counters; lab_fail "nothing was dropped"; }
+lab_detach
+
+lab_say "a disk that is slower than give_up_ms"
+lab_attach disk queues=2 command_ms=3000 give_up_ms=1000
+plan delay=read:12s
+slow_reads true
+[ $READ = 0 ] || lab_fail "$READ reads that took too long succeeded"
+# On a machine that crawls, those that have not begun may have been told BUSY.
+[ "$(cat /tmp/read.* | grep -c 'Connection timed out')" -ge 2 ] || lab_fail "reads that took too long: $(cat /tmp/read.*)"
+[ "$(attribute losses)" -ge 1 ] && [ "$(attribute state)" != failed ] || lab_fail "$(attribute losses) losses, $(attribute state)"
+plan delay=close:1us
+dd if="$LAB_DEV" of=/dev/null bs=1M count=4 iflag=direct status=none || lab_fail "no I/O"
 lab_detach
 lab_kmod_unload
 lab_rblkd_stop

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # Goal: an allocation that fails while a volume is attached, used or detached is answered with an error in
 # one line, and leaves nothing behind. Method: fail_nth makes the first, the second, ... allocation of one
-# system call fail; between them, RDMA resources and the module's users are counted. Needs the debug kernel.
+# system call fail; between them, RDMA resources and the module's users are counted. And an answer that blk-mq has
+# thrown away (fail_io_timeout) ends in ABORT, another connection, and no error. Needs the debug kernel.
 #   kmod_faults.sh [POSITIONS]     so many of each call's positions, evenly spread (default 120)
 . "$LAB/guest.sh"
 . "$LAB/jobs/kmod.sh"
@@ -104,6 +105,23 @@ head -c 65536 /dev/zero | tr '\0' '\132' | cmp -n 65536 - "$LAB_DEV" || lab_fail
 sweep detach not_detached detached control "detach device=rblk0"
 lab_detach
 nothing_left "the last detach"
+
+lab_say "answers that never come"
+lab_attach disk queues=1 credits=4 command_ms=5000
+echo 0 > $faults/fail_io_timeout/verbose
+echo 100 > $faults/fail_io_timeout/probability
+echo 1 > /sys/block/rblk0/io-timeout-fail
+for direction in "if=$LAB_DEV of=/dev/null iflag=direct" "if=/dev/zero of=$LAB_DEV oflag=direct"; do
+	for bytes in 4k 64k; do # through a slot, and registered
+		losses=$(cat /sys/block/rblk0/rblk/losses) aborts=$(lab_counter aborts)
+		echo 1 > $faults/fail_io_timeout/times
+		dd $direction bs=$bytes count=1 status=none || lab_fail "an answer thrown away: dd $direction bs=$bytes"
+		[ "$(lab_counter aborts)" -gt "$aborts" ] || lab_fail "no ABORT was sent: dd $direction bs=$bytes"
+		[ "$(cat /sys/block/rblk0/rblk/losses)" -gt "$losses" ] || lab_fail "no connection was lost: dd $direction bs=$bytes"
+	done
+done
+lab_detach
+nothing_left "answers that never come"
 lab_say "answers:"
 sort /tmp/answers | uniq -c | sort -rn
 lab_kmod_unload

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Asks the target to drop what it does not answer, and loses the connection if that does not help;
+ * see overdue.h.
+ */
+#include <linux/jiffies.h>
+
+#include "kmod/overdue.h"
+#include "kmod/call.h"
+#include "kmod/device.h"
+#include "kmod/drive.h"
+#include "kmod/module.h"
+#include "kmod/queue.h"
+#include "kmod/waiting.h"
+#include "proto/wire/wire_names.h"
+
+/* An ABORT is answered at once by a target that is alive. */
+#define RBLK_ABORT_MS 5000u
+/* No reserved tag was free, or the target was BUSY: so much later. */
+#define RBLK_ABORT_AGAIN_MS 100u
+
+bool rblk_overdue_ends(struct rblk_io *io)
+{
+	unsigned int limit_ms = rblk_waiting_give_up_ms(io);
+
+	return io->overdue &&
+	       time_after_eq(jiffies, io->overdue_since + msecs_to_jiffies(limit_ms));
+}
+
+/*
+ * blk-mq holds the request, so it is not another one's yet; but it may be answered meanwhile, or be
+ * sent again on another connection. What is noted under the lock is a command of this one.
+ */
+static void rblk_overdue_ask(struct rblk_queue *queue, struct rblk_io *io)
+{
+	unsigned long flags;
+
+	spin_lock_irqsave(&queue->lock, flags);
+	if (!queue->down && queue->commands[io->command.tag] == &io->command &&
+	    READ_ONCE(io->command.account.state) == CORE_TAG_SENT &&
+	    queue->abort_count < RBLK_ABORTS_MAX) {
+		queue->aborts[queue->abort_count++] = io->command.account.sequence;
+		if (!io->overdue)
+			io->overdue_since = io->sent_at;
+		io->overdue = true;
+		io->abort_asked = true;
+		queue_delayed_work(rblk_calls, &queue->abort_work, 0);
+	}
+	spin_unlock_irqrestore(&queue->lock, flags);
+}
+
+enum blk_eh_timer_return rblk_overdue_check(struct request *rq)
+{
+	struct rblk_io *io = blk_mq_rq_to_pdu(rq);
+	struct rblk_queue *queue = READ_ONCE(io->command.queue);
+	unsigned long age, once = rq->timeout - rq->timeout / 8;
+	u8 state;
+
+	/*
+	 * The polling task may have been stopped with the answer there; or another poller has ended
+	 * this request meanwhile. blk-mq holds it, so it is not reused yet.
+	 */
+	if (queue->polled) {
+		rblk_queue_poll_all(queue);
+		if (!blk_mq_request_started(rq) || blk_mq_request_completed(rq))
+			return BLK_EH_DONE;
+	}
+	state = READ_ONCE(io->command.account.state);
+	age = jiffies - READ_ONCE(io->sent_at);
+	/* It waits, or was sent again later than blk-mq knows of. */
+	if (state == CORE_TAG_FREE || age < once)
+		return BLK_EH_RESET_TIMER;
+	if (age < once + rq->timeout || (state == CORE_TAG_SENT && !io->abort_asked))
+		rblk_overdue_ask(queue, io);
+	else
+		rblk_queue_lost(queue, "a command was not answered in %u ms",
+				jiffies_to_msecs(age));
+	return BLK_EH_RESET_TIMER;
+}
+
+/* Of one of those to be dropped; false: there is none. */
+static bool rblk_overdue_next(struct rblk_queue *queue, u32 *sequence)
+{
+	bool found;
+
+	spin_lock_irq(&queue->lock);
+	found = queue->abort_count;
+	if (found)
+		*sequence = queue->aborts[--queue->abort_count];
+	spin_unlock_irq(&queue->lock);
+	return found;
+}
+
+static void rblk_overdue_put_back(struct rblk_queue *queue, u32 sequence)
+{
+	spin_lock_irq(&queue->lock);
+	if (!queue->down && queue->abort_count < RBLK_ABORTS_MAX) {
+		queue->aborts[queue->abort_count++] = sequence;
+		queue_delayed_work(rblk_calls, &queue->abort_work,
+				   msecs_to_jiffies(RBLK_ABORT_AGAIN_MS));
+	}
+	spin_unlock_irq(&queue->lock);
+}
+
+/* The answer says only that the target lives: what was dropped has a completion of its own. */
+static void rblk_overdue_abort_work(struct work_struct *work)
+{
+	struct rblk_queue *queue =
+		container_of(to_delayed_work(work), struct rblk_queue, abort_work);
+	unsigned int timeout_ms = min(queue->device->options.command_ms, RBLK_ABORT_MS);
+	u32 sequence;
+
+	while (rblk_overdue_next(queue, &sequence)) {
+		struct rblk_session_command sc = { .opcode = RBLK_OP_ABORT, .lba = sequence };
+		int error;
+
+		queue->stats.aborts++;
+		error = rblk_call_run(queue, &sc, timeout_ms);
+
+		if (error == -EBUSY) {
+			rblk_overdue_put_back(queue, sequence);
+			return;
+		}
+		if (error && sc.status && sc.status != RBLK_E_DRAINING)
+			rblk_queue_lost(queue, "a command was not answered in %u ms, and ABORT: %s",
+					queue->device->options.command_ms,
+					rblk_status_text(sc.status));
+		if (error)
+			return; /* without a status the connection is lost */
+	}
+}
+
+void rblk_overdue_init_queue(struct rblk_queue *queue)
+{
+	INIT_DELAYED_WORK(&queue->abort_work, rblk_overdue_abort_work);
+}
+
+void rblk_overdue_stop(struct rblk_queue *queue)
+{
+	/* Nothing is added while the queue is down. */
+	spin_lock_irq(&queue->lock);
+	queue->abort_count = 0;
+	spin_unlock_irq(&queue->lock);
+	cancel_delayed_work_sync(&queue->abort_work);
+}

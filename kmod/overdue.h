@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Requests that are not answered in time (command_ms). The target is asked to drop such a command
+ * (ABORT): dropped            it had not begun; it is sent again, or fails when that has gone on
+ * for too long (waiting.c) not dropped        storage has begun it: it has as long again; then the
+ * connection is lost, because the command's memory is the target's until then (F4) ABORT not
+ * answered the connection is lost Called by disk.c (blk-mq's timer) and drive.c.
+ */
+#ifndef RBLK_KMOD_OVERDUE_H
+#define RBLK_KMOD_OVERDUE_H
+
+#include <linux/blk-mq.h>
+
+struct rblk_io;
+struct rblk_queue;
+
+void rblk_overdue_init_queue(struct rblk_queue *queue);
+/* blk-mq's .timeout: the request was started so long ago, or looked at here. */
+enum blk_eh_timer_return rblk_overdue_check(struct request *rq);
+/* Sleeps. The queue is drained: no ABORT of this connection meets the next one. */
+void rblk_overdue_stop(struct rblk_queue *queue);
+/* It has been overdue for so long that it is to fail, and not to be sent again. */
+bool rblk_overdue_ends(struct rblk_io *io);
+
+#endif
