@@ -49,3 +49,14 @@ bool tgt_request_end_early(struct tgt_request *request, enum rblk_status status)
 	tgt_request_complete(request, status);
 	return true;
 }
+
+bool tgt_request_cut_short(struct tgt_request *request)
+{
+	if (request->state != TGT_REQUEST_DATA_IN || request->home != TGT_HOME_DIRECT ||
+	    !request->moved)
+		return false;
+	TAILQ_REMOVE(&request->lane->fetching, request, link);
+	request->status = RBLK_E_ABORTED;
+	tgt_request_chained(request);
+	return true;
+}

@@ -16,7 +16,7 @@ static void revoke_request(struct tgt_request *request, bool aborts)
 	    request->state != TGT_REQUEST_STORING)
 		return;
 	/* Data that is arriving now is not stored if it is refused then (request.c). */
-	if (refused || aborts)
+	if ((refused || aborts) && !tgt_request_cut_short(request))
 		tgt_request_end_early(request, refused ? RBLK_E_RESERVED : RBLK_E_ABORTED);
 	if (request->state == TGT_REQUEST_STORING &&
 	    (aborts || tgt_opcode_writes(request->opcode)))

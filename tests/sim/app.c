@@ -529,7 +529,7 @@ static void session_age(struct sim_app *app)
 		if (session->queues[i].state == INI_QUEUE_LIVE)
 			sim_inside_leap_commands(session->queues[i].conn,
 						 &session->queues[i].tags.next_sequence);
-	if (!confirmed)
+	if (!confirmed || session->queues[0].state != INI_QUEUE_LIVE)
 		return;
 	sim_inside_leap_events(session->queues[0].conn, &session->event_seen);
 	session->event_told = session->event_seen;

@@ -18,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "tests/sim/coverage.h"
+#include "tests/sim/inside.h"
 #include "tests/sim/model.h"
 #include "tests/sim/random.h"
 #include "tests/sim/trace.h"
@@ -270,6 +271,7 @@ void sim_disk_start(struct sim_io *io)
 		if (!sim_sector_is_whole(io->buffer + i * SIM_SECTOR, io->offset / SIM_SECTOR + i))
 			sim_fail("%s: sector %llu is to be written with what is no data of it (F2)",
 				 disk->path, (unsigned long long)(io->offset / SIM_SECTOR + i));
+	sim_inside_stores(disk, io);
 	if (io->kind == SIM_IO_WRITE)
 		sim_compare_stores(io->buffer, io->offset / SIM_SECTOR);
 	io->event.run = io_end;

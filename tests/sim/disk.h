@@ -20,6 +20,7 @@ struct tgt_ring;
 struct tgt_ring_op;
 struct sim_disk;
 struct sim_mark;
+struct sim_reservation;
 
 /* An open file description: lives until it is closed and the last I/O through it has ended. */
 struct sim_file {
@@ -82,6 +83,7 @@ struct sim_disk {
 	void (*lost)(void *user);
 	void (*told)(void *user, bool alive);
 	void *user;
+	const struct sim_reservation *reservation;
 };
 
 struct sim_disk *sim_disk_create(const char *path, uint64_t bytes, uint32_t block_bytes);

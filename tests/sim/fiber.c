@@ -9,6 +9,7 @@
 #include "tests/sim/fiber.h"
 
 #include <poll.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include "proto/core/env.h"
 #include "tests/sim/coverage.h"
@@ -23,6 +24,7 @@ static ucontext_t agenda_context;
 static jmp_buf agenda_jump;
 static void *stacks[STACKS_MAX];
 static unsigned int stacks_free;
+static unsigned int locks; /* that the running fiber holds: another would wait for it for ever */
 
 struct sim_fiber *sim_fiber_self(void)
 {
@@ -59,6 +61,8 @@ static void fiber_enter(struct sim_fiber *fiber)
 /* To the agenda. */
 static void fiber_leave(struct sim_fiber *fiber)
 {
+	if (locks)
+		sim_fail("%s waits, and holds a lock", fiber->actor->name);
 	if (!JUMPS)
 		swapcontext(&fiber->context, &agenda_context);
 	else if (!_setjmp(fiber->jump))
@@ -158,11 +162,30 @@ void sim_fiber_sleep(uint64_t ns)
 
 void sim_fiber_preempt(void)
 {
-	if (!running || running->hurried || !sim_chance(running->preempt))
+	if (!running || running->hurried || locks || !sim_chance(running->preempt))
 		return;
 	sim_reached("thread", "loses its processor", NULL);
 	sim_fiber_sleep(sim_below(sim_chance(900000) ? running->preempt_ns
 						      : 100 * running->preempt_ns));
+}
+
+/* -- locks --------------------------------------------------------------------------------- */
+
+int __wrap_pthread_mutex_lock(pthread_mutex_t *mutex);
+int __wrap_pthread_mutex_lock(pthread_mutex_t *mutex)
+{
+	if (pthread_mutex_trylock(mutex))
+		sim_fail("a lock is taken that is held");
+	locks++;
+	return 0;
+}
+
+int __real_pthread_mutex_unlock(pthread_mutex_t *mutex);
+int __wrap_pthread_mutex_unlock(pthread_mutex_t *mutex);
+int __wrap_pthread_mutex_unlock(pthread_mutex_t *mutex)
+{
+	locks--;
+	return __real_pthread_mutex_unlock(mutex);
 }
 
 /* Who spins lets time pass; proto/core/env.h. */

@@ -191,6 +191,7 @@ void sim_host_add_volume(struct sim_host *host, uint64_t bytes, uint32_t block_b
 	host->disks[i]->lost = on_lost;
 	host->disks[i]->told = on_told;
 	host->disks[i]->user = host->volumes[i];
+	host->disks[i]->reservation = &host->reservations[i];
 }
 
 /* As if it had been read anew; NULL: with all volumes. */
@@ -230,6 +231,8 @@ static bool volumes_add(struct sim_host *host)
 		sim_fail("out of memory");
 	if (host->remembers)
 		tgt_registry_remember(host->registry, "marks");
+	if (host->keeps)
+		tgt_registry_keep(host->registry, "reservations");
 	for (unsigned int i = 0; i < host->volume_count; i++) {
 		int err = tgt_volume_add(host->registry, &host->config.volumes[i], error);
 
@@ -315,6 +318,8 @@ static bool reload_judge(struct sim_host *host, const bool *before)
 		all &= served;
 		if (served && !before[i] && host->disks[i])
 			sim_model_served(host->volumes[i], host->remembers);
+		if (before[i] && !served)
+			sim_reservation_ended(&host->reservations[i]);
 		if (before[i] && !served && !host->disks[i])
 			sim_model_crash(host->volumes[i]);
 	}
@@ -365,9 +370,11 @@ void sim_host_reload(struct sim_host *host, bool all)
 /* What is in memory is lost with the process, however it ends. */
 static void memory_lost(struct sim_host *host)
 {
-	for (unsigned int i = 0; i < host->volume_count; i++)
+	for (unsigned int i = 0; i < host->volume_count; i++) {
+		sim_reservation_ended(&host->reservations[i]);
 		if (!host->disks[i])
 			sim_model_crash(host->volumes[i]);
+	}
 }
 
 /* Of a dead process the threads run to their end, and nothing that they do has any effect. */

@@ -14,6 +14,7 @@
 #include "tests/sim/clock.h"
 #include "tests/sim/disk.h"
 #include "tests/sim/model.h"
+#include "tests/sim/reservation.h"
 #include "tests/sim/thread.h"
 
 #define SIM_HOST_VOLUMES 3u
@@ -36,6 +37,7 @@ struct sim_host {
 	struct tgt_config served; /* in force, since it started or was told to reload */
 	struct sim_volume *volumes[SIM_HOST_VOLUMES]; /* by index in config */
 	struct sim_disk *disks[SIM_HOST_VOLUMES];     /* NULL: in memory */
+	struct sim_reservation reservations[SIM_HOST_VOLUMES];
 	unsigned int volume_count;
 	unsigned int machine;	   /* its number in the network */
 	unsigned int portal_count; /* addresses at which it listens */
@@ -49,6 +51,7 @@ struct sim_host {
 	struct sim_event restart, mend, end;
 	enum sim_reload reload; /* what the control thread is to do: */
 	bool drain, quit;
+	bool keeps;	/* reservations that are to persist */
 	bool remembers; /* failed flushes of the disks, beyond the end of its process (F9) */
 	uint32_t pause; /* of a million wakes: how many come late */
 	uint32_t preempt; /* of a million calls of the kernel: how often a thread loses its processor */
@@ -71,5 +74,11 @@ void sim_host_reload(struct sim_host *host, bool all);
 /* SIGKILL, or the power fails with everything. Comes back after `back_ns`. */
 void sim_host_kill(struct sim_host *host, bool power, uint64_t back_ns);
 void sim_host_fini(struct sim_host *host); /* has ended */
+
+/* -- reservation_sim.c ---------------------------------------------------------------------- */
+
+/* Of a million times that reservations are to be kept: it fails. */
+extern uint32_t sim_reservation_fail;
+void sim_reservation_files_reset(void);
 
 #endif

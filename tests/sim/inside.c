@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include "target/io/request.h"
 #include "target/serve/queue.h"
+#include "target/serve/session.h"
 #include "target/store/volume.h"
 #include "tests/sim/coverage.h"
 #include "tests/sim/fabric_sim.h"
@@ -40,7 +41,8 @@ static void check_disk(const struct sim_disk *disk, uint64_t since)
 }
 
 static void check_conn(const struct sim_host *host, unsigned int volume,
-		       const struct tgt_store_info *info, const struct sim_conn *conn)
+		       const struct tgt_store_info *info, const struct sim_conn *conn,
+		       const char *what)
 {
 	const uint8_t *memory = info->direct;
 	const struct sim_wqe *wqe;
@@ -50,8 +52,8 @@ static void check_conn(const struct sim_host *host, unsigned int volume,
 
 		if (sim_wqe_is_read(wqe) && at >= memory &&
 		    at < memory + info->bytes)
-			sim_fail("%s: opened, and a connection that had ended reads into it",
-				 sim_volume_name(host->volumes[volume]));
+			sim_fail("%s: %s reads into it", sim_volume_name(host->volumes[volume]),
+				 what);
 	}
 }
 
@@ -68,7 +70,8 @@ static void check_memory(const struct sim_host *host, unsigned int volume, uint6
 		TAILQ_FOREACH(conn, &fab->conns, link)
 			if (!fab->dead && conn->server && ended_before(conn, since) &&
 			    !conn->flushed)
-				check_conn(host, volume, &found->store->info, conn);
+				check_conn(host, volume, &found->store->info, conn,
+					   "opened, and a connection that had ended");
 	tgt_volume_put(found);
 }
 
@@ -81,6 +84,92 @@ void sim_inside_opened(const struct sim_host *host, unsigned int volume,
 		check_disk(host->disks[volume], opening->since);
 	else
 		check_memory(host, volume, opening->since);
+}
+
+/* -- reservations -------------------------------------------------------------------------- */
+
+static const char *lane_name(const struct tgt_lane *lane)
+{
+	return tgt_queue_of((struct tgt_lane *)lane)->session->initiator;
+}
+
+static const struct tgt_lane *io_lane(const struct sim_io *io)
+{
+	const struct tgt_request *request =
+		(const void *)((const char *)io->op - offsetof(struct tgt_request, io.ring_op));
+
+	return request->lane;
+}
+
+static const char *io_name(const struct sim_io *io)
+{
+	return lane_name(io_lane(io));
+}
+
+static bool may_write(const struct sim_disk *disk, const struct sim_io *io)
+{
+	return (io->kind != SIM_IO_WRITE && io->kind != SIM_IO_ZERO) ||
+	       sim_reservation_allows(disk->reservation, io_name(io), SIM_RIGHT_WRITE);
+}
+
+void sim_inside_stores(const struct sim_disk *disk, const struct sim_io *io)
+{
+	if (sim_reservation_is_sure(disk->reservation) && disk->reservation->awaited &&
+	    !may_write(disk, io))
+		sim_fail("%s: %s writes, and a reservation does not allow it", disk->path,
+			 io_name(io));
+}
+
+static void reserved_disk(const struct sim_disk *disk, bool reads)
+{
+	const struct sim_io *io;
+
+	TAILQ_FOREACH(io, &disk->inflight, link) {
+		if (!io->ring)
+			continue;
+		if (!may_write(disk, io))
+			sim_fail("%s: reserved, and a write of %s is being stored", disk->path,
+				 io_name(io));
+		/* Where nothing forbids it, it may have begun since; of a connection that has
+		 * ended, what it brings goes nowhere. */
+		if (reads && io->kind == SIM_IO_READ && io_lane(io)->open &&
+		    sim_reservation_removed(disk->reservation, io_name(io)) &&
+		    !sim_reservation_allows(disk->reservation, io_name(io), SIM_RIGHT_READ))
+			sim_fail("%s: preempted, and a READ of %s is under way", disk->path,
+				 io_name(io));
+	}
+}
+
+static void reserved_memory(const struct sim_host *host, unsigned int volume)
+{
+	struct tgt_volume *found =
+		tgt_volume_get(host->registry, host->config.volumes[volume].name);
+	const struct sim_fab *fab;
+	const struct sim_conn *conn;
+
+	if (!found)
+		return;
+	for (fab = sim_fabric_next(NULL); fab; fab = sim_fabric_next(fab))
+		TAILQ_FOREACH(conn, &fab->conns, link) {
+			const struct tgt_queue *queue = conn->head.user;
+
+			if (!fab->dead && conn->server && queue && !conn->flushed &&
+			    !sim_reservation_allows(&host->reservations[volume],
+						    queue->session->initiator, SIM_RIGHT_WRITE))
+				check_conn(host, volume, &found->store->info, conn,
+					   "reserved, and one that may not write");
+		}
+	tgt_volume_put(found);
+}
+
+void sim_inside_reserved(const struct sim_host *host, unsigned int volume, bool reads)
+{
+	if (!host->running)
+		return;
+	if (host->disks[volume])
+		reserved_disk(host->disks[volume], reads);
+	else
+		reserved_memory(host, volume);
 }
 
 /* -- numbers ------------------------------------------------------------------------------- */

@@ -18,6 +18,14 @@ void sim_inside_opened(const struct sim_host *host, unsigned int volume,
 		       const struct sim_opening *opening);
 
 /*
+ * Section 6.2: the answer of an ACQUIRE, PREEMPT or CLEAR is here, and sure. No write of an
+ * initiator that may not write is with the store; reads: nor a READ of one that was removed.
+ */
+void sim_inside_reserved(const struct sim_host *host, unsigned int volume, bool reads);
+/* The disk is given this: may its initiator write? */
+void sim_inside_stores(const struct sim_disk *disk, const struct sim_io *io);
+
+/*
  * Where nothing is on its way, both ends of an initiator's connection go on counting from just
  * below the end of their numbers: commands (`sequence`: of the next), or the session's events (`event`:
  * the last, which it has confirmed).

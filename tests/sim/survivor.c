@@ -294,6 +294,7 @@ void sim_survivor_renew(struct sim_survivor *survivor)
 {
 	survivor->epoch++;
 	survivor->operation = 0;
+	survivor->named = false;
 	survivor->begun = false;
 	survivor->handle = 0;
 	survivor->opening = false;
@@ -402,6 +403,7 @@ static void survivor_open(struct sim_survivor *survivor)
 	survivor->session = sim_session_of(&survivor->actor);
 	survivor->epoch = 1;
 	survivor->operation = 0;
+	survivor->named = false;
 	sim_survivor_forget(survivor);
 	survivor->begun = false;
 	survivor->handle = 0;
@@ -424,6 +426,7 @@ static void survivor_close(struct sim_survivor *survivor, bool silently)
 			sim_fiber_wait_fd(fab_fd(survivor->fab), TURN_NS);
 	} while (left);
 	sim_survivor_abandon(survivor);
+	sim_reserve_abandon(survivor);
 	fab_mr_deregister(survivor->guard_mr);
 	fab_mr_deregister(survivor->memory_mr);
 	fab_close(survivor->fab);
@@ -457,9 +460,11 @@ static void survivor_run(void *arg)
 		survivor_connect(survivor);
 		sim_survivor_manage(survivor);
 		sim_survivor_work(survivor);
+		sim_survivor_reserve(survivor);
 		if (!survivor->calm && sim_chance(survivor->mischief))
 			sim_survivor_mischief(survivor);
-		if (survivor->calm && !survivor->ops_left && !survivor->under_way)
+		if (survivor->calm && !survivor->ops_left && !survivor->under_way &&
+		    (survivor->released || !survivor->reserves))
 			survivor->finished = sim_survivor_verify(survivor);
 		if (!survivor->finished && !fab_arm(survivor->fab))
 			sim_fiber_wait_fd(fab_fd(survivor->fab), survivor_pause(survivor));

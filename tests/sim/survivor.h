@@ -8,7 +8,8 @@
  * connections that were fenced, asks for logins that must be refused, aborts, lies about digests.
  *
  * survivor.c owns its connections and what is known of them, survivor_work.c its block commands,
- * survivor_compare.c what is special about COMPARE_AND_WRITE, survivor_control.c all others,
+ * survivor_compare.c what is special about COMPARE_AND_WRITE, survivor_reserve.c RESERVE,
+ * survivor_control.c all others,
  * survivor_mischief.c what it should not do.
  */
 #ifndef RBLK_TESTS_SIM_SURVIVOR_H
@@ -82,6 +83,7 @@ struct sim_errand {
 	uint16_t queue;
 	uint32_t handle;
 	bool abort_told, abort_result; /* ABORT's answer came first */
+	uint64_t reservation; /* its serial + 1, when it was sent and that was sure; or 0 */
 };
 
 /* Any other command, and block commands that must be refused. */
@@ -103,11 +105,25 @@ struct sim_control {
 	bool other_answered, other_aborted;
 };
 
+/* A RESERVE or RESERVATIONS; RESERVE until it is answered or nobody can tell. */
+struct sim_reserve {
+	struct sim_order order; /* first */
+	struct sim_survivor *survivor;
+	enum sim_errand_state state;
+	struct rblk_wire_reservation asked;
+	uint64_t operation, epoch; /* of the last attempt, and: */
+	uint32_t incarnation;
+	uint16_t queue;
+	bool lost_once;
+	uint64_t not_before_ns, serial;
+};
+
 /* What is told and reported, registered as a whole. */
 struct sim_survivor_memory {
 	struct sim_life_memory lives[SIM_SURVIVOR_LIVES];
 	uint8_t payloads[SIM_SURVIVOR_CONTROLS][RBLK_CAPSULE_ALIGN];
 	uint8_t reports[SIM_SURVIVOR_CONTROLS][4096];
+	uint8_t reserve_payload[RBLK_CAPSULE_ALIGN], reserve_report[4096];
 };
 
 /* A queue in the present epoch. */
@@ -129,6 +145,7 @@ struct sim_survivor {
 	/* How it works. */
 	unsigned int ops_left, depth;
 	uint32_t mischief, flush, fua, read, zeroes, digest, compare; /* of a million */
+	uint32_t reserves;  /* of a million turns: it changes the reservation; 0: there are none */
 	uint32_t mischiefs; /* bit per enum sim_mischief: those that it is up to */
 	uint32_t features;
 	uint16_t queue_count, credits;
@@ -155,6 +172,11 @@ struct sim_survivor {
 	uint64_t blocks;
 	uint32_t block_bytes, volume_flags;
 
+	bool named; /* the target knows its name, in this epoch */
+	struct sim_reserve reserve;
+	uint64_t key;			      /* that it has registered, as far as it knows */
+	bool refused;			      /* its last RESERVE was */
+	bool released;			      /* calm, and it has unregistered */
 	uint64_t operation;		      /* the last number, in this epoch (F8) */
 	uint64_t known[SIM_SURVIVOR_SECTORS]; /* what a sector said last, or UINT64_MAX */
 	struct sim_errand errands[SIM_SURVIVOR_ERRANDS];
@@ -211,6 +233,16 @@ uint64_t sim_survivor_operation(struct sim_survivor *survivor);
 bool sim_compare_may_go(struct sim_errand *errand);
 /* Its epoch is over, and it was not answered: nobody can tell what became of it (F8). */
 bool sim_compare_is_unknown(const struct sim_errand *errand);
+
+/* -- survivor_reserve.c ---------------------------------------------------------------------- */
+
+/* Begin, send and send again. */
+void sim_survivor_reserve(struct sim_survivor *survivor);
+/* The process is killed. */
+void sim_reserve_abandon(struct sim_survivor *survivor);
+/* A block command is sent, and was answered: as the reservation has it? */
+void sim_reserve_begins(struct sim_errand *errand);
+void sim_reserve_judge(const struct sim_errand *errand, uint16_t status);
 
 /* -- survivor_control.c ---------------------------------------------------------------------- */
 

@@ -82,6 +82,9 @@ static uint64_t oldest_operation(const struct sim_survivor *survivor)
 		    errand->operation_epoch == survivor->epoch && errand->operation < oldest)
 			oldest = errand->operation;
 	}
+	if (survivor->reserve.state != SIM_ERRAND_FREE && survivor->reserve.operation &&
+	    survivor->reserve.epoch == survivor->epoch && survivor->reserve.operation < oldest)
+		oldest = survivor->reserve.operation;
 	return oldest;
 }
 

@@ -81,7 +81,9 @@ void sim_survivor_check_abort(struct sim_errand *errand, bool aborted)
 {
 	struct sim_survivor *survivor = errand->survivor;
 
-	if (errand->abort_told && errand->order.answered && errand->abort_result != aborted)
+	/* PREEMPT with ABORT may have come in between. */
+	if (errand->abort_told && errand->order.answered && errand->abort_result != aborted &&
+	    !(survivor->reserves && aborted))
 		sim_fail("%s: #%u: ABORT has said that it would %sbe", survivor->actor.name,
 			 errand->number, errand->abort_result ? "" : "not ");
 	for (unsigned int i = 0; i < SIM_SURVIVOR_CONTROLS; i++) {
@@ -154,6 +156,8 @@ static void on_done(struct sim_order *order, bool answered)
 	uint16_t status = answered ? rblk_le16(order->answer.status) : (uint16_t)RBLK_E_FENCED;
 
 	control->under_way = false;
+	if (control->survivor->reserves)
+		control->expected |= 1u << RBLK_E_RESERVED | 1u << RBLK_E_ABORTED;
 	sim_trace(control->survivor->actor.name, "%s by queue %u: %s",
 		  rblk_opcode_name(order->command.opcode), control->queue,
 		  answered ? rblk_status_text(status) : "lost");
@@ -162,6 +166,10 @@ static void on_done(struct sim_order *order, bool answered)
 			 rblk_opcode_name(order->command.opcode), control->queue,
 			 rblk_status_text(status));
 	switch (order->command.opcode) {
+	case RBLK_OP_IDENTIFY:
+		control->survivor->named |=
+			answered && status == RBLK_OK && control->epoch == control->survivor->epoch;
+		break;
 	case RBLK_OP_OPEN:
 		open_done(control, status);
 		break;

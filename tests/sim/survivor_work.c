@@ -48,8 +48,10 @@ static void errand_again(struct sim_errand *errand)
 /* Answered that nothing was done; perhaps that is enough of it. */
 static void errand_nothing(struct sim_errand *errand)
 {
+	/* A reservation may have come when a part of it was done. */
 	if (!errand->lost_once && !errand->survivor->calm && sim_chance(100000))
-		errand_end(errand, SIM_OUTCOME_NOTHING);
+		errand_end(errand,
+			   errand->survivor->reserves ? SIM_OUTCOME_FAILED : SIM_OUTCOME_NOTHING);
 	else
 		errand_again(errand);
 }
@@ -80,6 +82,7 @@ static void errand_answered(struct sim_errand *errand)
 	struct sim_survivor *survivor = errand->survivor;
 	uint16_t status = rblk_le16(errand->order.answer.status);
 
+	sim_reserve_judge(errand, status);
 	switch (status) {
 	case RBLK_OK:
 		errand_check_digest(errand);
@@ -112,6 +115,12 @@ static void errand_answered(struct sim_errand *errand)
 		/* To be opened again, as it is now. */
 		if (errand->handle == survivor->handle)
 			survivor->handle = 0;
+		errand_nothing(errand);
+		return;
+	case RBLK_E_RESERVED:
+		/* An answer that is kept: to be done, it wants another number (F8). */
+		errand->lost_once &= !errand->operation;
+		errand->operation = 0;
 		errand_nothing(errand);
 		return;
 	case RBLK_E_BUSY:
@@ -264,6 +273,7 @@ static void errand_send(struct sim_errand *errand, struct sim_life *life)
 	errand->incarnation = life->incarnation;
 	errand->handle = survivor->handle;
 	errand->abort_told = false;
+	sim_reserve_begins(errand);
 	errand->order.capsule_lkey = fab_mr_lkey(survivor->guard_mr, fab_conn_device(life->conn));
 	sim_life_add(life, &errand->order);
 	sim_trace(life->name, "#%u goes by queue %u incarnation %u tag %u sequence %u",

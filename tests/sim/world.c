@@ -42,13 +42,14 @@ enum fault {
 
 /* Of these a world has one theme; the others are any mixture. */
 enum world_kind {
-	WORLD_CROWDED, /* few receive buffers, many writers */
-	WORLD_STARVED, /* a pool of one block */
-	WORLD_BENIGN,  /* nothing goes wrong */
-	WORLD_FENCING, /* sessions that are fenced while their writes are with slow disks */
-	WORLD_MEMORY,  /* volumes in memory that end, and connections that drain slowly */
-	WORLD_POWER,   /* writes that are not flushed, and power that fails */
-	WORLD_KINDS = 11
+	WORLD_CROWDED,	/* few receive buffers, many writers */
+	WORLD_STARVED,	/* a pool of one block */
+	WORLD_BENIGN,	/* nothing goes wrong */
+	WORLD_FENCING,	/* sessions that are fenced while their writes are with slow disks */
+	WORLD_MEMORY,	/* volumes in memory that end, and connections that drain slowly */
+	WORLD_POWER,	/* writes that are not flushed, and power that fails */
+	WORLD_RESERVED, /* initiators that keep each other from a volume */
+	WORLD_KINDS = 12
 };
 
 static struct {
@@ -249,7 +250,7 @@ static void build_net(enum world_kind kind)
 	/* Pieces of a transfer that go one by one, or a few at a time. */
 	if (sim_net.limits.max_msg_bytes < 65536)
 		sim_net.limits.max_read_in = (uint32_t)sim_between(1, sim_chance(500000) ? 1 : 4);
-	else if (sim_chance(200000))
+	else if (sim_chance(kind == WORLD_RESERVED ? 700000 : 200000))
 		sim_net.limits.max_read_in = 1;
 }
 
@@ -277,9 +278,9 @@ static void build_disk(struct sim_disk *disk, enum world_kind kind)
 		disk->temper.stall = 50000;
 		disk->temper.stall_ns = 10 * SIM_S;
 	}
-	if (kind == WORLD_CROWDED || kind == WORLD_FENCING)
+	if (kind == WORLD_CROWDED || kind == WORLD_FENCING || kind == WORLD_RESERVED)
 		disk->temper.delay_max_ns = 5 * SIM_MS;
-	if (kind == WORLD_FENCING) {
+	if (kind == WORLD_FENCING || kind == WORLD_RESERVED) {
 		disk->temper.stall = 50000;
 		disk->temper.stall_ns = 50 * SIM_MS;
 	}
@@ -287,9 +288,10 @@ static void build_disk(struct sim_disk *disk, enum world_kind kind)
 
 static void build_host(unsigned int i, enum world_kind kind)
 {
-	uint32_t memory = kind == WORLD_MEMORY				     ? 900000
+	uint32_t memory = kind == WORLD_MEMORY				 ? 900000
+			  : kind == WORLD_RESERVED			 ? 400000
 			  : kind == WORLD_FENCING || kind == WORLD_POWER ? 50000
-									     : 300000;
+									 : 300000;
 	struct sim_host *host = &world.hosts[i];
 	struct tgt_config *config = &host->config;
 
@@ -307,11 +309,15 @@ static void build_host(unsigned int i, enum world_kind kind)
 	config->session_ms = config->keepalive_ms ? 2 * config->keepalive_ms : 30000;
 	config->drain_ms = (uint32_t)sim_between(1, 1000);
 	host->remembers = sim_chance(700000);
+	host->keeps = sim_chance(700000);
 	host->pause = rate(100, 5000);
 	host->preempt = rate(5000, 100000);
 	config->polling = sim_chance(800000) ? TGT_POLL_NEVER : TGT_POLL_ADAPTIVE;
 	host->pause_ns = 200 * SIM_MS;
-	for (unsigned int v = (unsigned int)sim_between(1, SIM_HOST_VOLUMES); v; v--) {
+	/* One is for those who reserve it. */
+	for (unsigned int v =
+		     (unsigned int)sim_between(kind == WORLD_RESERVED ? 2 : 1, SIM_HOST_VOLUMES);
+	     v; v--) {
 		uint32_t block = sim_chance(700000) ? 512 : 4096;
 
 		sim_host_add_volume(host,
@@ -330,6 +336,8 @@ static void build_host(unsigned int i, enum world_kind kind)
 	}
 	if (kind == WORLD_STARVED)
 		config->pool_bytes = config->max_io_bytes;
+	if (kind == WORLD_RESERVED)
+		host->keeps = sim_chance(900000);
 }
 
 static void build_app(unsigned int i)
@@ -498,6 +506,38 @@ static void make_power(void)
 	}
 }
 
+/* All survivors share a volume, the first, which no application uses: what a reservation refuses is
+ * for them to see. */
+static void make_reserved(void)
+{
+	static const uint32_t troubles = 1u << SIM_MISCHIEF_HANG_UP | 1u << SIM_MISCHIEF_SUPERSEDE |
+					 1u << SIM_MISCHIEF_FENCE | 1u << SIM_MISCHIEF_RESTART |
+					 1u << SIM_MISCHIEF_CHECKSUM | 1u << SIM_MISCHIEF_RENEW;
+
+	sim_reservation_fail = rate(20000, 200000);
+	world.faults |= sim_chance(500000) ? 1u << FAULT_KILL | 1u << FAULT_DRAIN : 0;
+	for (unsigned int i = 0; i < world.app_count; i++) {
+		struct sim_app *app = &world.apps[i];
+
+		app->mounts[0].volume = 1;
+		app->mount_count = 1;
+	}
+	for (unsigned int i = 0; i < world.survivor_count; i++) {
+		struct sim_survivor *survivor = &world.survivors[i];
+
+		survivor->host = &world.hosts[0];
+		survivor->volume = 0;
+		survivor->reserves = sim_chance(500000) ? 50000 : 300000;
+		survivor->depth = SIM_SURVIVOR_ERRANDS;
+		survivor->think_ns = 20 * SIM_US;
+		survivor->mischief = rate(1000, 20000);
+		survivor->mischiefs = troubles & (uint32_t)sim_random();
+		survivor->ops_left = (unsigned int)sim_between(100, 400);
+		survivor->read = (uint32_t)sim_between(100000, 500000);
+		survivor->compare = rate(10000, 200000);
+	}
+}
+
 /* Whatever goes on here is no reason to lose a session. */
 static void make_benign(void)
 {
@@ -534,7 +574,8 @@ static void world_build(void)
 	for (unsigned int i = 0; i < world.app_count; i++)
 		build_app(i);
 	world.survivor_count = sim_chance(500000) ? (unsigned int)sim_between(1, SURVIVORS_MAX) : 0;
-	if (kind == WORLD_CROWDED || kind == WORLD_FENCING || kind == WORLD_MEMORY)
+	if (kind == WORLD_CROWDED || kind == WORLD_FENCING || kind == WORLD_MEMORY ||
+	    kind == WORLD_RESERVED)
 		world.survivor_count = SURVIVORS_MAX;
 	for (unsigned int i = 0; i < world.survivor_count; i++)
 		build_survivor(i);
@@ -557,12 +598,19 @@ static void world_build(void)
 		make_memory();
 	if (kind == WORLD_POWER)
 		make_power();
+	if (kind == WORLD_RESERVED)
+		make_reserved();
 	world.fault.run = on_fault;
 	world.calm.run = on_calm;
-	world.fault_ns = power ? 5 * SIM_MS : sim_chance(500000) ? 2 * SIM_MS : 100 * SIM_MS;
+	world.fault_ns = power			  ? 5 * SIM_MS
+			 : kind == WORLD_RESERVED ? 30 * SIM_MS
+			 : sim_chance(500000)	  ? 2 * SIM_MS
+						  : 100 * SIM_MS;
 	sim_event_in(&world.fault, sim_below(world.fault_ns));
-	sim_event_in(&world.calm, power ? sim_between(100 * SIM_MS, 500 * SIM_MS)
-					: sim_between(SIM_MS, sim_chance(500000) ? 50 * SIM_MS : SIM_S));
+	sim_event_in(&world.calm,
+		     power || kind == WORLD_RESERVED
+			     ? sim_between(100 * SIM_MS, 500 * SIM_MS)
+			     : sim_between(SIM_MS, sim_chance(500000) ? 50 * SIM_MS : SIM_S));
 }
 
 /* -- running ------------------------------------------------------------------------------- */
@@ -641,6 +689,7 @@ void sim_world_run(uint64_t seed)
 	sim_model_reset();
 	sim_fabric_reset();
 	sim_mailboxes_reset();
+	sim_reservation_files_reset();
 	world_build();
 	until_ns = world.calm.at_ns + PROGRESS_NS;
 	while (!initiators_finished())

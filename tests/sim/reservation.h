@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * What a volume's registrations and reservation must be, from what survivors have asked for and
+ * been told (specification, section 6.2). Where two RESERVEs were under way together, or nobody
+ * heard an answer, it is not known until a report tells. survivor_reserve.c and host.c report to
+ * it, inside.c and survivor_work.c ask it.
+ */
+#ifndef RBLK_TESTS_SIM_RESERVATION_H
+#define RBLK_TESTS_SIM_RESERVATION_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include "proto/wire/wire.h"
+
+#define SIM_REGISTRANTS 4u
+
+struct sim_registrant {
+	char name[RBLK_NAME_BYTES];
+	uint64_t key;
+	bool holder;
+};
+
+struct sim_reservation_table {
+	uint8_t type;
+	bool persist;
+	unsigned int count;
+	struct sim_registrant registrants[SIM_REGISTRANTS];
+};
+
+/* Of one volume of a host; all zero: nobody. */
+struct sim_reservation {
+	unsigned int under_way; /* RESERVEs that may still change it */
+	uint64_t serial;	/* changes with whatever may change it */
+	bool unknown;		/* the table need not be the target's */
+	bool unsure;		/* it is, and need not be in force everywhere */
+	bool awaited;		/* the last change was one that waits for what it stops */
+	struct sim_reservation_table now, before; /* ... the last change */
+};
+
+enum sim_right { SIM_RIGHT_READ, SIM_RIGHT_WRITE };
+
+/* A RESERVE goes out; again, it is the same. */
+void sim_reservation_sent(struct sim_reservation *reservation);
+/* It was answered. Returns false if the answer cannot be. */
+bool sim_reservation_answered(struct sim_reservation *reservation, const char *name,
+			      const struct rblk_wire_reservation *asked, bool retried,
+			      uint16_t status);
+/* Nobody will hear what became of it. */
+void sim_reservation_lost(struct sim_reservation *reservation);
+/* The report that was asked for at `serial` has come. Returns false if it cannot be. */
+bool sim_reservation_reported(struct sim_reservation *reservation, uint64_t serial,
+			      const struct rblk_wire_reservation_report *report);
+/* The target's process, or its volume, has ended. */
+void sim_reservation_ended(struct sim_reservation *reservation);
+
+/* Is it certain, and in force, what `name` may do? */
+static inline bool sim_reservation_is_sure(const struct sim_reservation *reservation)
+{
+	return !reservation->under_way && !reservation->unknown && !reservation->unsure;
+}
+bool sim_reservation_allows(const struct sim_reservation *reservation, const char *name,
+			    enum sim_right right);
+/* Was removed by the last change. */
+bool sim_reservation_removed(const struct sim_reservation *reservation, const char *name);
+
+#endif

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * target/store/reservation_file.h in the memory of the simulated machines: what was saved is there
+ * after any crash. Linked instead of target/store/reservation_file.c. Which of a seed's saves fail,
+ * the world says.
+ */
+#include "target/store/reservation_file.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include "target/base/error.h"
+#include "tests/sim/coverage.h"
+#include "tests/sim/host.h"
+#include "tests/sim/random.h"
+#include "tests/sim/trace.h"
+
+#define KEPT_MAX 16u
+
+static struct kept {
+	bool used;
+	uint8_t uuid[16];
+	struct tgt_reservation reservation;
+} kept[KEPT_MAX];
+
+uint32_t sim_reservation_fail; /* of a million saves */
+
+void sim_reservation_files_reset(void)
+{
+	memset(kept, 0, sizeof(kept));
+	sim_reservation_fail = 0;
+}
+
+int tgt_reservation_folder(const char *folder, char *error)
+{
+	(void)folder;
+	(void)error;
+	return 0;
+}
+
+static struct kept *kept_of(const uint8_t uuid[16])
+{
+	struct kept *place = kept;
+
+	while (place < kept + KEPT_MAX && place->used && memcmp(place->uuid, uuid, 16))
+		place++;
+	if (place == kept + KEPT_MAX)
+		sim_fail("more volumes with reservations than the simulator counts");
+	return place;
+}
+
+int tgt_reservation_load(const char *folder, const uint8_t uuid[16],
+			 struct tgt_reservation *reservation, char *error)
+{
+	const struct kept *place = kept_of(uuid);
+
+	(void)folder;
+	(void)error;
+	memset(reservation, 0, sizeof(*reservation));
+	if (place->used)
+		*reservation = place->reservation;
+	return 0;
+}
+
+int tgt_reservation_save(const char *folder, const uint8_t uuid[16],
+			 const struct tgt_reservation *reservation, char *error)
+{
+	struct kept *place = kept_of(uuid);
+
+	(void)folder;
+	if (sim_chance(sim_reservation_fail)) {
+		sim_reached("reservation", "cannot be kept", NULL);
+		return tgt_error(error, -EIO, "the simulator refuses");
+	}
+	place->used = true;
+	memcpy(place->uuid, uuid, 16);
+	if (reservation->persist && reservation->count)
+		place->reservation = *reservation;
+	else
+		memset(&place->reservation, 0, sizeof(place->reservation));
+	return 0;
+}
