@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Hosts: the accounts of all sessions and logins of one host, so that many sessions get no more of
- * the shared resources than one (io/share.h, login.c). A host is known by its address without the
+ * the shared resources than one (io/share.h, login_answer.c). A host is known by its address without the
  * port. The initiator's name (IDENTIFY) does not count: it is not authenticated, and a new one
  * costs nothing. A host with several addresses counts as several. The reactor's thread only.
  */

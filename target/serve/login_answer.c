@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * How a login is answered: rejected, with a reason and a line in the log, or accepted, with the
+ * terms of its queue: credits, memory, features. login.c has decided that it may be.
+ */
+#include "target/serve/login_answer.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include "proto/core/login.h"
+#include "proto/wire/wire_names.h"
+#include "target/serve/admin.h"
+#include "target/serve/device.h"
+#include "target/serve/event.h"
+#include "target/serve/keepalive.h"
+#include "target/serve/measure.h"
+#include "target/serve/queue.h"
+#include "target/serve/sessions.h"
+
+/* -- answers ----------------------------------------------------------------------------------- */
+
+static void reject_fill(struct rblk_wire_reject *reject, enum rblk_reject_reason reason,
+			uint32_t detail)
+{
+	memset(reject, 0, sizeof(*reject));
+	reject->magic = rblk_to_le32(RBLK_MAGIC);
+	reject->version = rblk_to_le16(RBLK_PROTOCOL_VERSION);
+	reject->reason = rblk_to_le16((uint16_t)reason);
+	reject->detail = rblk_to_le32(detail);
+}
+
+void tgt_login_reject(struct tgt_reactor *reactor, struct fab_request *request,
+		      enum rblk_reject_reason reason, uint32_t detail, const char *why)
+{
+	struct rblk_wire_reject reject;
+	char peer[80];
+
+	fab_format_address(fab_request_peer(request), peer, sizeof(peer));
+	tgt_log_limited(&reactor->turn.log_limit, TGT_LOG_WARNING, "login from %s: refused: %s",
+			peer, why ? why : rblk_reject_text((uint16_t)reason));
+	reject_fill(&reject, reason, detail);
+	if (reason == RBLK_REJECT_NO_CREDITS || reason == RBLK_REJECT_NO_RESOURCES)
+		tgt_keepalive_press(reactor);
+	fab_reject(request, &reject, sizeof(reject));
+}
+
+/* The option's name says which resource is exhausted. */
+static void login_reject_full(const struct tgt_login *login, struct tgt_reactor *reactor, bool full,
+			      unsigned int most, const char *of_what)
+{
+	char why[128];
+
+	snprintf(why, sizeof(why),
+		 full ? "all %u %s of reactor %u are in use (its share of --%s)"
+		      : "the last of %u %s of reactor %u (its share of --%s) are for other hosts",
+		 most, of_what, reactor->index, of_what);
+	tgt_login_reject(reactor, login->request, RBLK_REJECT_NO_RESOURCES, 0, why);
+}
+
+void tgt_login_reject_device(const struct tgt_login *login, struct tgt_reactor *reactor,
+			     const struct tgt_fabric *failed)
+{
+	char why[64 + FAB_ERROR_BYTES];
+
+	snprintf(why, sizeof(why), "its device cannot be used%s%s", failed ? ": " : "",
+		 failed ? fab_error(failed->fab) : "");
+	tgt_login_reject(reactor, login->request, RBLK_REJECT_NO_RESOURCES, 0, why);
+}
+
+static void login_accept_fill(const struct tgt_queue *queue, struct rblk_wire_accept *accept)
+{
+	const struct tgt_reactor *reactor = queue->session->reactor;
+
+	memset(accept, 0, sizeof(*accept));
+	accept->magic = rblk_to_le32(RBLK_MAGIC);
+	accept->version = rblk_to_le16(RBLK_PROTOCOL_VERSION);
+	accept->credits = rblk_to_le16(queue->lane.credits);
+	accept->incarnation = rblk_to_le32(queue->incarnation);
+	accept->features = rblk_to_le32(queue->lane.features);
+	memcpy(accept->target_instance, tgt_registry_instance(reactor->registry),
+	       sizeof(accept->target_instance));
+	accept->session_epoch = rblk_to_le64(queue->session->epoch);
+	accept->command_bytes = rblk_to_le32(queue->lane.command_bytes);
+	accept->max_io_bytes = rblk_to_le32(reactor->turn.max_io_bytes);
+	accept->keepalive_ms = rblk_to_le32(reactor->config.keepalive_ms);
+	accept->max_batch = rblk_to_le16(RBLK_BATCH_MAX);
+}
+
+/* The connection exists, but the answer could not be sent. */
+static void login_failed(const struct tgt_login *login, struct tgt_queue *queue)
+{
+	tgt_log_limited(&queue->lane.turn->log_limit, TGT_LOG_WARNING, "login from %s: failed: %s",
+			login->peer, fab_error(queue->fabric->fab));
+	tgt_queue_close(queue, NULL);
+}
+
+/* -- accepting --------------------------------------------------------------------------------- */
+
+/*
+ * C5: a login of another queue leaves room for one queue 0 while a session is without its own. Else
+ * two sessions could hold all there is by other queues, and refuse each other's queue 0 forever.
+ */
+static bool login_leaves_room(const struct tgt_reactor *reactor, const struct tgt_login *login)
+{
+	const struct tgt_session *session;
+
+	if (rblk_le16(login->wire.queue_index) == 0)
+		return false;
+	TAILQ_FOREACH(session, &reactor->sessions, link)
+		if (!session->home && !session->places[0].queue)
+			return true;
+	return false;
+}
+
+/* The terms of an ordinary queue. Credits 0: there are none. */
+static void login_terms(struct tgt_reactor *reactor, struct tgt_fabric *fabric,
+			struct tgt_device *device, const struct tgt_session *session,
+			const struct tgt_login *login, struct tgt_queue_terms *terms)
+{
+	const struct tgt_receives *receives = &device->receives;
+	struct core_login_room room = {
+		.total = receives->most,
+		.free = receives->most - receives->promised,
+		.held = session->share.host->credits,
+		.places = reactor->queues_max - reactor->queue_count,
+		.most = reactor->config.credits,
+	};
+	uint16_t wanted = rblk_le16(login->wire.credits);
+
+	/* C5: this queue's own place, or the one that it leaves to a queue 0. */
+	if (login_leaves_room(reactor, login))
+		room.kept = RBLK_CREDITS_MIN + RBLK_RESERVED_TAGS;
+	terms->ops = &tgt_admin_lane_ops;
+	terms->lane.command_bytes = TGT_COMMAND_BYTES;
+	terms->lane.credits = core_login_credits(wanted, &room);
+	if (!terms->lane.credits)
+		return;
+	/* Memory may be short of what the limit allows. */
+	room.free = tgt_device_remaining(reactor, fabric, device,
+					 terms->lane.credits + RBLK_RESERVED_TAGS + room.kept);
+	if (room.free < terms->lane.credits + RBLK_RESERVED_TAGS + room.kept)
+		terms->lane.credits = core_login_credits(wanted, &room);
+	terms->lane.credits =
+		tgt_lane_ring_credits(reactor->reserve, terms->lane.credits, room.places - 1);
+}
+
+/* The queue exists: answer the request. */
+static void login_establish(struct tgt_login *login, struct tgt_queue *queue)
+{
+	struct tgt_session *session = queue->session;
+	struct rblk_wire_accept accept;
+
+	login_accept_fill(queue, &accept);
+	if (fab_conn_establish(queue->lane.conn, &accept, sizeof(accept))) {
+		login_failed(login, queue);
+		return;
+	}
+	if (queue->lane.index == 0) {
+		memcpy(session->peer, login->peer, sizeof(session->peer));
+		tgt_event_restart(session);
+	}
+	tgt_log_limited(&session->reactor->turn.chat_limit, TGT_LOG_DEBUG,
+			"session %u queue %u [%s]: incarnation %u, %u credits on reactor %u",
+			session->number, queue->lane.index, login->peer, queue->incarnation,
+			queue->lane.credits, session->reactor->index);
+}
+
+void tgt_login_accept(struct tgt_login *login, struct tgt_session *session, bool begins,
+		      struct tgt_fabric *fabric, struct tgt_device *device, uint32_t features)
+{
+	struct tgt_reactor *reactor = session->reactor;
+	struct tgt_queue_terms terms = {
+		.lane.index = rblk_le16(login->wire.queue_index),
+		.lane.features = features,
+		.lane.reply_bytes = rblk_le32(login->wire.reply_bytes),
+		.incarnation = rblk_le32(login->wire.incarnation),
+	};
+	struct rblk_wire_reject reject;
+	struct tgt_queue *queue = NULL;
+	unsigned int used;
+	int err;
+
+	used = reactor->queue_count + login_leaves_room(reactor, login);
+	/* A session's queue 0 that comes back takes what was kept for it. */
+	if (used >= reactor->queues_max ||
+	    ((begins || terms.lane.index) &&
+	     !tgt_host_may_take(session->host->queues, used, reactor->queues_max))) {
+		login_reject_full(login, reactor, used >= reactor->queues_max, reactor->queues_max,
+				  "connections");
+		return;
+	}
+	if (session->measuring)
+		tgt_measure_terms(reactor, rblk_le16(login->wire.credits), &terms);
+	else
+		login_terms(reactor, fabric, device, session, login, &terms);
+	if (!terms.lane.credits) {
+		tgt_login_reject(reactor, login->request, RBLK_REJECT_NO_CREDITS, 0, NULL);
+		return;
+	}
+	if (session->measuring)
+		err = tgt_measure_create(session, fabric, device, login->request, &terms, &queue);
+	else
+		err = tgt_queue_create(session, fabric, device, login->request, &terms, &queue);
+	if (!err) {
+		login_establish(login, queue);
+	} else if (queue) {
+		reject_fill(&reject, RBLK_REJECT_NO_RESOURCES, 0);
+		fab_conn_refuse(queue->lane.conn, &reject, sizeof(reject));
+		login_failed(login, queue);
+	} else {
+		tgt_login_reject(reactor, login->request, RBLK_REJECT_NO_RESOURCES, 0,
+				 err == -ENOMEM ? "out of memory for a connection"
+						: fab_error(fabric->fab));
+	}
+}
+
+static bool login_session_fits(const struct tgt_login *login, const struct tgt_reactor *reactor)
+{
+	return tgt_host_may_take(login->host->sessions, reactor->session_count,
+				 reactor->sessions_max);
+}
+
+void tgt_login_begin_session(struct tgt_login *login, struct tgt_reactor *reactor,
+			     struct tgt_fabric *fabric, struct tgt_device *device,
+			     uint32_t features)
+{
+	struct tgt_session *session;
+
+	if (!login_session_fits(login, reactor))
+		tgt_session_expire(reactor, login->host);
+	if (!login_session_fits(login, reactor)) {
+		login_reject_full(login, reactor, reactor->session_count >= reactor->sessions_max,
+				  reactor->sessions_max, "sessions");
+		return;
+	}
+	session = tgt_session_create(reactor, &login->wire, login->lease, login->host);
+	if (!session) {
+		tgt_login_reject(reactor, login->request, RBLK_REJECT_NO_RESOURCES, 0, NULL);
+		return;
+	}
+	session->measuring = features & RBLK_FEATURE_SCRATCH;
+	tgt_login_accept(login, session, true, fabric, device, features);
+	if (!session->queues_here)
+		tgt_session_end(session, NULL);
+}

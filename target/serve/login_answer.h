@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * A login that is not answered yet, and its answers. The reactor's thread only; login.c calls this.
+ */
+#ifndef RBLK_TARGET_LOGIN_ANSWER_H
+#define RBLK_TARGET_LOGIN_ANSWER_H
+
+#include "target/serve/host.h"
+#include "target/serve/lease.h"
+#include "target/serve/reactor_impl.h"
+
+/* One per login that is not answered yet; freed when it is. Owns request and lease, uses host. */
+struct tgt_login {
+	TAILQ_ENTRY(tgt_login) link; /* reactor->logins */
+	struct fab_request *request;
+	struct tgt_lease *lease;
+	struct tgt_host *host;
+	struct rblk_wire_login wire;
+	uint64_t begun_ns;
+	char peer[80];
+};
+
+/* why: for the log; NULL: the reason's own words. */
+void tgt_login_reject(struct tgt_reactor *reactor, struct fab_request *request,
+		      enum rblk_reject_reason reason, uint32_t detail, const char *why);
+/* failed: the fabric with the error; NULL: it has been logged already. */
+void tgt_login_reject_device(const struct tgt_login *login, struct tgt_reactor *reactor,
+			     const struct tgt_fabric *failed);
+/* The queue in its session, which begins with it or not, connected. Answers the request in every
+ * case. */
+void tgt_login_accept(struct tgt_login *login, struct tgt_session *session, bool begins,
+		      struct tgt_fabric *fabric, struct tgt_device *device, uint32_t features);
+/* A login's first queue of a session that is not here. Answers the request in every case. */
+void tgt_login_begin_session(struct tgt_login *login, struct tgt_reactor *reactor,
+			     struct tgt_fabric *fabric, struct tgt_device *device,
+			     uint32_t features);
+
+#endif
