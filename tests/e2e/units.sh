@@ -17,16 +17,17 @@ setting() { sed -n "s/^$2=//p" "$1"; }
 default() { "$RBLKD" --help | tr -s ' \n' ' ' | grep -oP -- "--$1 TIME .*?\(default: \K[0-9]+(?=s\))" | head -n 1; }
 seconds() { setting "$1" "$2" | grep -oP '^[0-9]+(?=s$)'; }
 
-# No process is killed by force that would have ended, or begun, by itself.
+# systemd's time limits are long enough, so that it kills no process that would end, or start, by
+# itself.
 times_suffice() {
 	[ "$(seconds "$1" TimeoutStopSec)" -ge $(($(default drain-time) + 10)) ] || fail "TimeoutStopSec"
 	[ "$(seconds "$1" TimeoutStartSec)" -gt $(($(default lock-wait) + $(default listen-wait))) ] || fail "TimeoutStartSec"
-	# SIGTERM, to the process that serves.
-	[ -z "$(setting "$1" KillSignal)$(setting "$1" KillMode)$(setting "$1" ExecStop)" ] || fail "how it is ended"
+	# systemd sends SIGTERM to the process that serves.
+	[ -z "$(setting "$1" KillSignal)$(setting "$1" KillMode)$(setting "$1" ExecStop)" ] || fail "not stopped by SIGTERM alone"
 	[ "$(setting "$1" Restart)" = on-failure ] || fail "Restart"
 }
 
-# service_start UNIT: the lines of the unit, with the configuration of the test.
+# service_start UNIT: runs the unit's commands, with the configuration of the test.
 service_start() {
 	local line
 	setting "$1" ExecStartPre | while read -r line; do ${line//\/etc\/rblk/$scratch} >&2; done
@@ -49,7 +50,7 @@ configure() {
 	printf '[target]\nlisten = rblk+tcp://127.0.0.1:%s\nstate_dir = %s/state\n[volume disk]\npath = %s/disk\ncache = buffered\n' \
 		"$1" "$scratch" "$scratch" > "$scratch/rblkd.conf"
 }
-# restart UNIT SIGNAL: a copy, half of which is there, ends well.
+# restart UNIT SIGNAL: a copy that is half done succeeds.
 restart() {
 	local copy status=0
 	rm -f "$scratch/fifo" && mkfifo "$scratch/fifo"

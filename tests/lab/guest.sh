@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # What jobs in the lab share: the RDMA link, rblkd, waiting for conditions. Sourced by the jobs, as
-# ". $LAB/guest.sh". Everything that fails says what, and ends the job. (tests/demo --here runs a job
-# without a guest; it says itself what the address and the folder for results are.)
+# ". $LAB/guest.sh". Every failure prints its reason and ends the job. (tests/demo --here runs a job
+# without a guest; it sets the address and the folder for results itself.)
 
 LAB_ADDR=${LAB_ADDR:-10.9.0.$LAB_HOST}
 LAB_OUT=${LAB_OUT:-/out}
@@ -13,15 +13,15 @@ RBLK=$LAB_BUILD/initiator/cmd/rblk
 RBLK_FIO_ENGINE=$LAB_BUILD/initiator/fio/librblk_fio.so
 
 lab_say() { echo "# $*"; }
-# The daemon's own words come with it.
+# It prints the daemon's log, too.
 lab_fail() {
 	[ -z "${LAB_RBLKD_LOG:-}" ] || sed 's/^/log: /' "$LAB_RBLKD_LOG" | tail -n 20 >&2
 	echo "FAILED: $*" >&2
 	exit 1
 }
 
-# lab_wait SECONDS COMMAND...: run it until it succeeds; fails after ten times SECONDS, which are what it takes
-# at most on a quiet machine.
+# lab_wait SECONDS COMMAND...: runs it until it succeeds; fails after ten times SECONDS, the most that it takes
+# on a quiet machine.
 lab_wait() {
 	local end=$((SECONDS + 10 * $1))
 	shift
@@ -32,8 +32,8 @@ lab_wait() {
 }
 
 # lab_link_up: the RDMA device LAB_RDMA with 10.9.0.N and fd09::N: Soft-RoCE, or Soft-iWARP where RBLK_LAB_LINK
-# says siw (see boot-siw). Alone, it lies over a dummy device and both ends of a connection are on it; in a pair,
-# over the network card. Frames are large enough for a path MTU of 4096.
+# says siw (see boot-siw). A single guest puts it on a dummy device, with both ends of a connection; a pair puts
+# it on the network card. Frames are large enough for a path MTU of 4096.
 LAB_LINK=${RBLK_LAB_LINK:-rxe}
 LAB_RDMA=${LAB_LINK}0
 lab_link_up() {
@@ -49,7 +49,7 @@ lab_link_up() {
 		netdev=lab0
 		ip link add lab0 type dummy || lab_fail "link: no dummy device"
 	fi
-	# Without the detection of duplicates, for which the first connection would have to wait.
+	# Without duplicate address detection, or the first connection would have to wait for it.
 	sysctl -q -w "net.ipv6.conf.$netdev.accept_dad=0"
 	ip link set "$netdev" mtu 9000 up &&
 		ip addr add "$LAB_ADDR/24" dev "$netdev" &&
@@ -77,7 +77,7 @@ lab_rblkd_start() {
 	kill -0 "$LAB_RBLKD" 2> /dev/null || lab_fail "rblkd $*: ended: $(tail -n 20 "$LAB_RBLKD_LOG")"
 }
 
-# Ends the wait, too, when the daemon has ended.
+# The wait also ends when the daemon has ended.
 lab_rblkd_ready() { grep -q ready: "$LAB_RBLKD_LOG" || ! kill -0 "$LAB_RBLKD"; }
 
 # lab_rblkd_stop: SIGTERM, and the daemon must drain and exit 0 by itself.
@@ -90,8 +90,8 @@ lab_rblkd_stop() {
 # A child that has exited is a zombie until it is waited for.
 lab_rblkd_gone() { [ ! -e "/proc/$LAB_RBLKD" ] || grep -q '^State:.Z' "/proc/$LAB_RBLKD/status"; }
 
-# lab_fio RESULT WORKLOAD ARGUMENT...: one workload of fio-jobs. RESULT.fio is fio's account in JSON;
-# when it is rblk that is driven (FIO_STATS is not empty), RESULT.stats is the engine's.
+# lab_fio RESULT WORKLOAD ARGUMENT...: one workload of fio-jobs. RESULT.fio has fio's results in
+# JSON; for rblk's engine (FIO_STATS is not empty), RESULT.stats has the engine's.
 lab_fio() {
 	local result=$1 workload=$2
 	shift 2
@@ -101,8 +101,8 @@ lab_fio() {
 	lab_fail "fio $workload: the above"
 }
 
-# lab_meet NAME [SECONDS]: go on when the other host of the pair is at the same place; no longer than the other
-# host's job runs (boot-pair says that it has failed).
+# lab_meet NAME [SECONDS]: waits until the other host of the pair is at the same place, and at most as long as
+# the other host's job runs (boot-pair reports its failure).
 lab_meet() {
 	local other=$((3 - LAB_HOST))
 	touch "/pair/$1-$LAB_HOST"

@@ -17,7 +17,7 @@ LAB_COMPLAINTS+='|KASAN|KCSAN|UBSAN|possible (circular|recursive) locking|incons
 LAB_COMPLAINTS+='|suspicious RCU usage|INFO: task .* blocked for more than|rcu: INFO:.*stall|soft lockup'
 LAB_COMPLAINTS+='|hard LOCKUP|unreferenced object|suspected memory leaks|refcount_t:|list_(add|del) corruption|segfault at'
 
-# lab_cat FILE...: those that are there; a guest that died early has left only some.
+# lab_cat FILE...: prints those that exist; a guest that ended early has left only some.
 lab_cat() { cat "$@" 2>/dev/null || true; }
 
 # lab_complaints EXCUSES FILE...: print the lines that fail a job; succeeds when there are some. A whole
@@ -48,9 +48,9 @@ lab_complaints() {
 }
 
 # lab_emulator_fault FILE...: succeeds when the first complaint in the kernel logs is an int3 where there is
-# none. QEMU before 8.1, emulating several processors, may run the int3 that stands for an instruction while
-# the kernel patches it after the patching is over (the bytes are read more than once). A kernel that
-# jumped among the int3s between functions shows one before the marked byte, and is not excused.
+# none. While the kernel patches an instruction, an int3 replaces it. QEMU before 8.1, emulating several
+# processors, may run that int3 after the patching is over (it reads the bytes more than once). A kernel
+# that jumped into the int3s between functions shows one before the marked byte, and is not excused.
 lab_emulator_fault() {
 	lab_cat "$@" | awk -v complaints="$LAB_COMPLAINTS|int3: 0000" '
 		!hit && $0 ~ complaints { if ($0 !~ /int3: 0000 \[#1\]/) exit; hit = 1 }
@@ -58,9 +58,9 @@ lab_emulator_fault() {
 		END { exit !fault }'
 }
 
-# lab_accel KERNEL: print "kvm" or "tcg". That /dev/kvm can be opened proves nothing: on some
-# machines a guest hangs under it. So one guest is booted with a time limit, and the answer is
-# remembered for this host kernel. RBLK_ACCEL overrides.
+# lab_accel KERNEL: print "kvm" or "tcg". It is not enough that /dev/kvm can be opened: on some
+# machines a guest hangs under it. So one guest is booted with a time limit, and the result is
+# stored for this host kernel. RBLK_ACCEL overrides.
 lab_accel() {
 	local kernel=$1 memory=$lab_cache/accel host answer=tcg out
 	if [ -n "${RBLK_ACCEL:-}" ]; then

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The target of jobs/kmod_hostile.sh: the scripted target of the end-to-end tests over RDMA, doing the one
- * thing that its argument names. It says "ready" when it listens and goes when it is terminated; then it
- * says what came: a line for each opcode, "WRITE 4, 3 FUA".
+ * The target of jobs/kmod_hostile.sh: the scripted target of the end-to-end tests over RDMA, doing
+ * the one thing that its argument names. It prints "ready" when it listens, and ends on SIGTERM;
+ * then it prints what came: a line for each opcode, "WRITE 4, 3 FUA".
  *   kmod_target ADDRESS BEHAVIOUR
  */
 #include <arpa/inet.h>
@@ -75,7 +75,7 @@ static const struct {
 
 /* -- volumes ------------------------------------------------------------------------------------- */
 
-/* Allowed by the specification, and no good as they are for a block layer. */
+/* Allowed by the specification, but not suitable for a block layer without changes. */
 static void volume_odd_hints(struct rblk_wire_volume *volume)
 {
 	volume->physical_bytes = rblk_to_le32(1u << 31);
@@ -147,7 +147,7 @@ static void volume_small_transfer(struct rblk_wire_volume *volume)
 
 #define REFUSED_TIMES 3
 
-/* Only the fourth time, with the status that `script->arg` points to until then. */
+/* Succeeds only the fourth time; until then the status is the one that `script->arg` points to. */
 static enum fake_answer answer_late(struct fake_target *fake, const struct rblk_wire_command *command,
 				    struct rblk_wire_completion *completion)
 {
@@ -181,7 +181,7 @@ static enum fake_answer answer_special(struct fake_target *fake,
 	return special->answer;
 }
 
-/* By the target's thread; for main() when that has ended. */
+/* Written by the target's thread; main() reads them when that has ended. */
 static unsigned int fua_seen[RBLK_OP_MAX];
 
 static enum fake_answer answer_counted(struct fake_target *fake, const struct rblk_wire_command *command,
@@ -214,8 +214,8 @@ static enum fake_answer answer_other_tag(struct fake_target *fake,
 }
 
 /*
- * Behind each WRITE an event, if the last one was confirmed; of kinds and for handles that there are
- * and that there are not.
+ * After each WRITE an event, if the last one was confirmed; with known and unknown kinds and
+ * handles.
  */
 static enum fake_answer answer_events(struct fake_target *fake, const struct rblk_wire_command *command,
 				      struct rblk_wire_completion *completion)

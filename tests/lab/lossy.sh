@@ -7,7 +7,7 @@ lab_lossy_begin() {
 	tc qdisc add dev eth0 root netem delay 1ms reorder 98% loss 1% limit 10000 || lab_fail "tc: netem"
 }
 
-# lab_lossy_end: over; and it must have done something.
+# lab_lossy_end: ends this; packets must have been lost.
 lab_lossy_end() {
 	local statistics dropped
 	statistics=$(tc -s qdisc show dev eth0)

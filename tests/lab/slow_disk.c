@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * A block device of a job whose writes take as long as the job wants, each for itself, so that a
- *later one may overtake an earlier one, as on a disk that retries a bad sector: /dev/nbd0 over a
- *socket, in memory. slow_disk DEVICE MEGABYTES SLOW A write that arrives while the file SLOW exists
- *removes it and waits in a thread of its own, until the file SLOW.go exists; "SLOW.landed" is made
- *when it has been done. All else is done at once.
+ * A block device whose writes take as long as the job wants, each independent of others, so that a
+ * later one may overtake an earlier one, as on a disk that retries a bad sector: /dev/nbd0 over a
+ * socket, in memory.
+ *   slow_disk DEVICE MEGABYTES SLOW
+ * A write that arrives while the file SLOW exists removes it and waits in its own thread until the
+ * file SLOW.go exists; "SLOW.landed" is created when it is done. All other I/O is done at once.
  */
 #include <arpa/inet.h>
 #include <endian.h>
@@ -177,7 +178,7 @@ int main(int argc, char **argv)
 		fail("ioctl");
 	if (pthread_create(&thread, NULL, serve, NULL))
 		fail("pthread_create");
-	/* Until the device is disconnected. */
+	/* Serves until the device is disconnected. */
 	ioctl(device, NBD_DO_IT);
 	return 0;
 }

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Print how many thousand times a second this machine's time-stamp counter counts, for boot: an emulated guest has
- * the same counter. Prints nothing where there is none.
+ * Print how many thousand times a second this machine's time-stamp counter counts, for boot: an
+ * emulated guest has the same counter. Prints nothing if there is none.
  *
- * The guest's kernel would measure it against an emulated timer. While others have the machine's processors that goes
- * wrong by a factor of ten, and all of the guest's clocks with it. Here each time is taken between two looks at the
- * counter, the closest of many, so that a pause in between does no harm.
+ * The guest's kernel would measure it against an emulated timer. While other programs have the
+ * machine's processors, the result is wrong by up to a factor of ten, and so are all of the guest's
+ * clocks. Here each time is read between two reads of the counter, the closest of many, so that a
+ * pause in between does not matter.
  */
 #include <stdint.h>
 #include <stdio.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * An RDMA device that has run out of something, for jobs/kmod_errors.sh: all its address handles are
- * taken, of which Soft-RoCE has fewest (32767), and without one no message of the connection manager can
- * be sent. To a multicast group, so that no address is looked up; by the system call itself, since the
- * library asks the network some ten times for each.
+ * Uses up an RDMA device's address handles, for jobs/kmod_errors.sh. Soft-RoCE has fewest of these
+ * (32767), and without one the connection manager cannot send a message. They are for a multicast
+ * group, so that no address is resolved; and made by the system call itself, because the library
+ * sends about ten queries for each.
  *   use_up DEVICE      says how many there were, "ready", and goes when its input ends
  */
 #include <stdbool.h>
@@ -14,7 +14,7 @@
 #include <infiniband/verbs.h>
 #include <rdma/ib_user_verbs.h>
 
-#define LIMIT 1000000 /* no device of the lab's has so many */
+#define LIMIT 1000000 /* no device of the lab has so many */
 
 static struct ibv_context *open_device(const char *name)
 {

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# Goal: rblk attach, detach and list --attached do what their manual says. Method: a target here,
-# volumes attached by URI, by a host with a dead address, by name and all at once; what the command
-# printed is compared with sysfs and with the disks; what must be refused is, in words.
+# Goal: rblk attach, detach and list --attached do what their manual says. Method: a target here;
+# volumes attached by URI, by a host with an unreachable address, by name and all at once. The
+# command's output is compared with sysfs and the disks; wrong requests must be refused with a
+# message.
 . "$LAB/guest.sh"
 . "$LAB/jobs/kmod.sh"
 
@@ -49,7 +50,7 @@ json ".attached[0].counters.commands >= $before + 64"
 run 0 list --attached
 grep -qE '^rblk0 +- +'"$LAB_ADDR"':4430 +disk +.* +2 +[0-9]+ +live$' /tmp/out || lab_fail "list: $(cat /tmp/out)"
 
-lab_say "what cannot be"
+lab_say "requests that must be refused"
 run 1 attach "$LAB_URI/none"
 says "$LAB_ADDR:4430/none: no such volume"
 run 1 attach "rblk://no-such-host.invalid/disk"
@@ -84,12 +85,12 @@ says 'rblk: rblk0: mounted at /tmp/mnt'
 umount /tmp/mnt
 run 0 detach "rblk://$LAB_ADDR:4430/disk"
 
-lab_say "while one waits, the index becomes another volume's"
+lab_say "while detach waits, another volume gets the index"
 run 0 attach "$LAB_URI/disk"
 exec 8< /dev/rblk0
 "$RBLK" detach --wait 1h --force rblk0 8<&- > /tmp/late 2>&1 &
 waiter=$!
-# Stopped where it waits, and not between two steps.
+# Stop it while it sleeps, not between two steps.
 stopped() { grep -q '^State:.T' "/proc/$waiter/status"; }
 stopped_asleep() {
 	kill -STOP $waiter
@@ -107,8 +108,8 @@ run 0 list --attached --json
 json ".attached | length == 1 and .[0].uri == \"$LAB_URI/ram\" and .[0].state == \"live\""
 run 0 detach rblk0
 
-lab_say "force, with a target that is well: what was written is there"
-forced() { # forced HOLDER: it is taken away, and comes back when nobody holds it any more
+lab_say "force, with a working target: no written data is lost"
+forced() { # forced HOLDER: the device is removed; it can be attached again when nothing holds it
 	run 0 detach --wait 100ms --force rblk0
 	[ ! -s /tmp/err ] || lab_fail "$1: $(cat /tmp/err)"
 	lab_wait 10 [ ! -e /sys/block/rblk0 ] || lab_fail "$1: rblk0: still there"
@@ -143,17 +144,17 @@ cmp -n $((6 << 20)) /tmp/data /dev/rblk0 || lab_fail "an open one: lost what was
 mkfs.ext4 -q /dev/rblk0 || lab_fail "mkfs.ext4"
 run 0 detach rblk0
 
-lab_say "force, with a target that is dead and nobody knows it"
+lab_say "force, with a target that has silently stopped"
 run 0 attach --command-timeout 10min "$LAB_URI/disk"
 mount /dev/rblk0 /tmp/mnt && cp /tmp/data /tmp/mnt/lost || lab_fail "/dev/rblk0: cannot be mounted"
 kill -STOP "$LAB_RBLKD"
 run 0 detach --force rblk0
-says 'rblk0: data written to it may be lost: ' # by the time, or as the connection is lost
+says 'rblk0: data written to it may be lost: ' # after the time limit, or because the connection is lost
 umount -l /tmp/mnt
 kill -CONT "$LAB_RBLKD"
 lab_wait 30 [ ! -e /sys/block/rblk0 ] || lab_fail "rblk0: still there"
 
-lab_say "a host with a dead address"
+lab_say "a host with an unreachable address"
 printf 'fd09::77 storage\n%s storage\n' "$LAB_ADDR" >> /etc/hosts
 run 0 attach --connect-timeout 1s --json rblk://storage/disk
 json '.attached[0] | .device == "/dev/rblk0" and .uri == "rblk://storage/disk" and .volume == "disk"'
@@ -191,7 +192,7 @@ run 0 detach data
 run 0 detach --all
 [ -z "$(ls /run/rblk)" ] || lab_fail "records are left: $(ls /run/rblk)"
 
-lab_say "a target that dies under a mounted file system: what a shutdown does"
+lab_say "the target is killed under a mounted file system, then detach as at shutdown"
 sed -i 's/give-up=500ms/give-up=1h/' /etc/rblk/rblktab
 run 0 attach data
 mount /dev/rblk0 /tmp/mnt || lab_fail "/dev/rblk0: cannot be mounted"

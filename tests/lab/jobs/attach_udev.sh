@@ -29,7 +29,7 @@ points_to "/dev/disk/by-id/rblk-$serial" /dev/rblk0
 [ "$(lsblk -dno SERIAL /dev/rblk0)" = "$serial" ] || lab_fail "lsblk: SERIAL $(lsblk -dno SERIAL /dev/rblk0)"
 [ "$(lsblk -dno WWN /dev/rblk0)" = "$(cat /sys/block/rblk0/rblk/wwid)" ] || lab_fail "lsblk: WWN $(lsblk -dno WWN /dev/rblk0)"
 udevadm info --query=property /dev/rblk0 > /tmp/properties
-# A volume has a UUID, which is no EUI64 and no NAA number, and is not given out as one.
+# A volume has a UUID, which must not be reported as an EUI64 or NAA number.
 [ "$(cat /sys/block/rblk0/rblk/wwid)" = "uuid.$serial" ] || lab_fail "wwid: $(cat /sys/block/rblk0/rblk/wwid)"
 [ "$("$RBLK" info --json "$LAB_URI/disk" | jq -r .uuid | tr -d -)" = "$serial" ] || lab_fail "the serial is not the volume's UUID"
 grep -iE '^ID_.*=(0x|eui\.|naa\.)' /tmp/properties && lab_fail "the above is no identifier of this disk"
@@ -45,9 +45,9 @@ wipefs -qa /dev/rblk0 && dd if=/tmp/mbr of=/dev/rblk0 conv=fsync status=none || 
 lab_wait 20 blockdev --rereadpt /dev/rblk0 || lab_fail "the partition table is not read"
 lab_wait 20 linked /dev/rblk/by-name/data-1-part1 /dev/rblk0p1 || lab_fail "no link to the partition"
 points_to "/dev/rblk/by-id/$serial-part1" /dev/rblk0p1
-# Nobody has settled anything: udev may still be looking at it.
+# No udevadm settle here: udev may still have the device open.
 blockdev --flushbufs /dev/rblk0
-rblk detach data-1 || lab_fail "detach while udev looks"
+rblk detach data-1 || lab_fail "detach while udev has it open"
 lab_wait 20 [ ! -e /dev/rblk/by-name/data-1 ] || lab_fail "the link is left"
 attach "$LAB_URI/disk"
 udevadm settle --timeout=30
@@ -59,8 +59,8 @@ lab_say "a record that the module left behind when it was unloaded"
 attach data-1
 points_to /dev/rblk/by-name/data-1 /dev/rblk0
 record=$(ls /run/rblk)
-lab_wait 20 rmmod rblk || lab_fail "rmmod: not while udev looks, and not later"
-[ "$(ls /run/rblk)" = "$record" ] || lab_fail "the record has gone; what is tested here?"
+lab_wait 20 rmmod rblk || lab_fail "rmmod fails, also after udev has closed the device"
+[ "$(ls /run/rblk)" = "$record" ] || lab_fail "the record is gone, so this tests nothing"
 lab_wait 20 [ ! -e /dev/rblk/by-name/data-1 ] || lab_fail "the link is left"
 lab_kmod_load
 lab_attach disk
@@ -68,7 +68,7 @@ udevadm settle --timeout=30
 points_to "/dev/rblk/by-target/$LAB_ADDR:4430/disk" "$LAB_DEV"
 [ ! -e /dev/rblk/by-name/data-1 ] || lab_fail "another attachment has the name of the one before"
 attach "$LAB_URI/disk"
-[ ! -e "/run/rblk/$record" ] || lab_fail "the record stays for ever"
+[ ! -e "/run/rblk/$record" ] || lab_fail "the record is not removed"
 rblk detach --all || lab_fail "detach --all"
 
 lab_say "units"

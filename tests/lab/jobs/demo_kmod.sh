@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# The kernel's part of the demonstration: the volume is a disk, with a file system that holds a tree
-# of real files and gives them back, beside a workload that is verified; and in the end the target's
-# own disk, read directly, holds all of it. Sourced by a job whose rblkd serves DISK, or a job itself:
+# The kernel's part of the demonstration: the volume is a disk, with a file system that stores a tree
+# of real files and reads them back, while a verified workload runs; in the end the target's own disk,
+# read directly, has all of it. Sourced by a job whose rblkd serves DISK, or a job itself:
 #   demo_kmod.sh DISK      at least 512 MiB, whose content is lost
 #
 # Wants rblk.ko for the kernel that is booted (tests/lab/boot-kmod builds it) and RBLK_FIO_SIZE.
@@ -9,17 +9,17 @@
 # demo_sums FOLDER: one checksum over the names and contents of all files below it.
 demo_sums() { (cd "$1" && find . -type f -print0 | sort -z | xargs -0 sha256sum | sha256sum); }
 
-# demo_did RESULT FILTER: fio did what was asked for ($size bytes of it), and not nothing without an error.
+# demo_did RESULT FILTER: fio did all that was asked for ($size bytes), not less without an error.
 demo_did() {
 	"$LAB/../bench/point" "$LAB_OUT/$1" |
 		jq -e --argjson size "$(numfmt --from=iec "${RBLK_FIO_SIZE^^}")" "$2" > /dev/null ||
 		lab_fail "$1: fio did not write or read all of $RBLK_FIO_SIZE: $(cat "$LAB_OUT/$1.log")"
 }
 
-# demo_kmod DISK: everything, rblkd's end included, because the disk is its alone until then.
+# demo_kmod DISK: does all of it, and stops rblkd, because until then only rblkd may use the disk.
 demo_kmod() {
 	local disk=$1 tree=/usr/include/linux mnt=/run/demo device sums
-	# The file system has the first half of this, the verified workload what lies behind it.
+	# The file system has the first half of this, the verified workload the rest.
 	local half=$((256 << 20))
 	lab_kmod_load
 	device=$("$RBLK" attach "$LAB_URI/$(basename "$disk")") || lab_fail "rblk attach: exit status $?"
@@ -46,7 +46,7 @@ demo_kmod() {
 	lab_kmod_unload
 	lab_rblkd_stop
 
-	lab_say "asking the disk itself"
+	lab_say "comparing the disk itself"
 	echo 3 > /proc/sys/vm/drop_caches
 	fsck.ext4 -fn "$disk" > /tmp/fsck 2>&1 || lab_fail "fsck of the target's disk: $(cat /tmp/fsck)"
 	# The kernel closes what io_uring had open a moment after the daemon has gone.

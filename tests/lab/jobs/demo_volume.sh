@@ -3,9 +3,9 @@
 # The part of tests/demo that every way to a volume shares. Sourced; expects guest.sh, and rblkd to
 # serve DISK at LAB_URI.
 
-# demo_volume DISK: fio writes the volume through rblk, reads it back and compares,
-# the disk itself is asked whether it has what was written, and then the volume is measured. Results
-# are in LAB_OUT, for show_results of tests/demo.
+# demo_volume DISK: fio writes the volume through rblk, reads it back and compares, then compares
+# the disk itself, and then measures the volume. Results are in LAB_OUT, for show_results of
+# tests/demo.
 demo_volume() {
 	local disk=$1 volume workload rblk
 	volume=$(basename "$disk")
@@ -14,7 +14,7 @@ demo_volume() {
 
 	lab_say "writing $RBLK_FIO_SIZE at random, 4 to 256 KiB, 32 outstanding; reading back; comparing CRC32C"
 	FIO_STATS=1 lab_fio "$LAB_OUT/verify" verify "${rblk[@]}"
-	lab_say "asking the disk itself"
+	lab_say "comparing the disk itself"
 	FIO_STATS='' lab_fio "$LAB_OUT/disk" verify --ioengine=io_uring "--filename=$disk" --verify_only=1
 	for workload in latency:read-4k-qd1 latency:write-4k-qd1 iops:read-4k-qd32 iops:write-4k-qd32 \
 		bandwidth:read-128k-qd8 bandwidth:write-128k-qd8; do

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # Goal: the verbs fabric does what the fabric's interface says, over IPv4 and IPv6, and leaves nothing
 # behind. Method: the conformance cases; round trips with both ends asleep in between; connections
-# that end under load, after which the device must have no more objects than before them; and the
-# case that takes the device away, last.
+# that end under load, after which the device must have as many objects as before; and last, the case
+# that removes the device.
 #   fabric_verbs.sh [ROUND_TRIPS [CONNECTIONS]]
 . "$LAB/guest.sh"
 tests=$LAB_BUILD/tests/fabric
@@ -16,7 +16,8 @@ objects() { rdma -j resource show | tr -d ' ' | grep -o '"\(qp\|cm_id\|mr\|srq\)
 coproc CYCLE { "$tests/fabric_verbs_cycle" verbs "$LAB_ADDR" "$connections" 2>&1; }
 while read -r line <&"${CYCLE[0]}" && [ "$line" != idle ]; do echo "$line"; done
 [ "$line" = idle ] || lab_fail "cycles: ended early"
-# One QP is the kernel's own, on Soft-RoCE; the acceptor keeps its SRQ and memory, the listener its id.
+# On Soft-RoCE one QP belongs to the kernel; the acceptor keeps its SRQ and memory, the listener its
+# id.
 found=$(objects)
 echo go >&"${CYCLE[1]}"
 wait "$CYCLE_PID" || lab_fail "cycles: exit status $?"

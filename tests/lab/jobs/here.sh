@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# Goal: what `tests/demo --here` runs finds the machine's RDMA device by itself, serves and verifies over it, and
-# says what to do where there is none. Method: the guest is such a machine, first without a device.
+# Goal: the script of `tests/demo --here` finds the machine's RDMA device by itself, serves and verifies over it,
+# and says what to do if there is none. Method: the guest is such a machine, first without a device.
 . "$LAB/guest.sh"
 here() { RBLK_BUILD=$LAB_BUILD RBLK_FIO_SIZE=32m bash "$LAB/../demo_here.sh" rdma "$1"; }
 

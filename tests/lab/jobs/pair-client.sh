@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# Goal: two hosts reach each other over RDMA, and one can be killed like a machine and come back
-# while the other goes on. Method: rping (which compares the data) to host 1; then ib_write_bw for
-# at most 50 minutes, in whose middle host 1 is killed: its acknowledgements must stop; then host 1 is
-# started anew and rping works again.
-# (That ib_write_bw ends by itself is not asked for: rxe of Linux 6.1 goes on retrying for minutes.)
+# Goal: two hosts reach each other over RDMA, and one can be killed like a machine and come back while
+# the other goes on. Method: rping (which compares the data) to host 1; then ib_write_bw for at most
+# 50 minutes. Host 1 is killed during it: its acknowledgements must stop; then host 1 is started again
+# and rping works again. (That ib_write_bw ends by itself is not asked for: rxe of Linux 6.1 goes on
+# retrying for minutes.)
 . "$LAB/guest.sh"
 lab_link_up
 

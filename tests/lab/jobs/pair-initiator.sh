@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # Goal: target and initiator on two machines, over IPv4 and IPv6. Method: fio's verified workload from
-# here to host 1's disk by its one address, and a listing by the other.
+# here to host 1's disk over one address, and a list over the other.
 . "$LAB/guest.sh"
 export RBLK_FIO_SIZE=32m
 lab_link_up

@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# Goal: packets that are lost, late or out of order cost time and nothing else: no connection, no data. Where
-# the RDMA device does not stand them, the connection is lost, and I/O ends by the give-up time: nothing hangs, each
-# request ends once, the device can be detached and attached again.
-# Method: two hosts whose network cards do that to what they send (netem); fio writes through the module
-# and reads back with checksums; host 1 checks the disk itself. The packets must have been lost.
+# Goal: packets that are lost, late or out of order cost time, but no connection and no data. If the RDMA device
+# cannot handle them, the connection is lost, and I/O ends within the give-up time: nothing hangs, each request ends
+# once, the device can be detached and attached again. Method: two hosts whose network cards do that to what they send
+# (netem); fio writes through the module and reads back with checksums; host 1 checks the disk itself. The packets
+# must have been lost.
 #   pair-kmod-lossy.sh stock|breaking|mended
-# Soft-RoCE as it is does registrations twice, and that of 6.12 ends READs that are not over
-# (tests/lab/rxe/ says where). With `stock`, writes go in capsules and reads through slots, which asks for neither.
-# With `breaking`, what asks for both follows, and the connection is lost or not. `mended` is for boot-rxe's driver, which has
-# to carry all of it.
+# Unpatched Soft-RoCE does registrations twice, and that of 6.12 ends READs too early (tests/lab/rxe/ says where).
+# With `stock`, writes go in capsules and reads through slots, which need neither. With `breaking`, I/O follows that
+# needs both, and the connection may be lost. `mended` is for boot-rxe's driver, which must handle all of it.
 . "$LAB/guest.sh"
 . "$LAB/jobs/kmod.sh"
 . "$LAB/jobs/kmod_once.sh"
@@ -31,12 +30,12 @@ attach_lossy() {
 	echo 2 > "/sys/block/${LAB_DEV#/dev/}/queue/nomerges"
 }
 
-# break_it: large I/O until it is over or the connection is lost; then nothing is left of it.
+# break_it: large I/O until it ends or the connection is lost; then no request is left.
 break_it() {
 	attach_lossy command_ms=5000 give_up_ms=2000
 	fio --name=large --filename="$LAB_DEV" --direct=1 --ioengine=io_uring --rw=randrw --bsrange=64k-256k --blockalign=4k \
 		--iodepth=8 --offset=32m --size=16m --time_based --runtime=15 --eta=never --output=/tmp/large.txt 2> /dev/null &
-	# An answer that never comes ends the connection in 5 to 10 s, and what waits then fails 2 s later.
+	# A missing answer ends the connection in 5 to 10 s; requests that wait then fail 2 s later.
 	lab_watch $! || [ "$(attribute losses)" = 1 ] || { cat /tmp/large.txt; lab_fail "fio, on a connection that holds"; }
 	lab_say "losses: $(attribute losses) $(attribute reason)"
 	lab_detach force
@@ -68,7 +67,7 @@ fi
 lab_detach
 
 if [ "$1" = breaking ]; then
-	lab_say "what Soft-RoCE does not stand"
+	lab_say "I/O that breaks unpatched Soft-RoCE"
 	echo 4096 > /sys/module/rblk/parameters/slot_bytes
 	lab_once_begin
 	for _ in 1 2; do break_it; done

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # Host 1 of kmod_lossy: rblkd on a virtio disk, behind a network card that loses, delays and reorders what
-# it sends; see pair-kmod-lossy.sh. It asks the disk itself what was written.
+# it sends; see pair-kmod-lossy.sh. It compares the disk itself.
 . "$LAB/guest.sh"
 . "$LAB/lossy.sh"
 
-# It warns of itself when it ends a READ that is not over; see tests/lab/rxe/old-acknowledgement.patch.
+# Soft-RoCE warns when it ends a READ too early; see tests/lab/rxe/old-acknowledgement.patch.
 [ "$1" != breaking ] || echo 'WARNING: .* at drivers/infiniband/sw/rxe/rxe_comp.c' > /out/excuses
 lab_link_up
-# What is lost is sent again, however late: silence must not end the connection first.
+# Lost packets are sent again, but may be late: silence must not end the connection first.
 lab_rblkd_start --keepalive 2min "disk=/dev/vda"
 lab_meet ready
 lab_meet attached
@@ -15,7 +15,7 @@ lab_lossy_begin
 lab_meet written 600
 lab_lossy_end
 lab_rblkd_stop
-# The other end's own account of what it wrote, checked without the fabric.
+# Checks the data that the other end wrote, without the fabric.
 fio --name=disk --filename=/dev/vda --direct=1 $(cat /pair/workload) --verify_only --output=/tmp/disk.txt ||
 	{ cat /tmp/disk.txt; lab_fail "the disk differs from what was written"; }
-lab_say "what was lost has been sent again: $(rdma -j statistic show link rxe0/1 | tr -d '\n')"
+lab_say "lost packets were sent again: $(rdma -j statistic show link rxe0/1 | tr -d '\n')"

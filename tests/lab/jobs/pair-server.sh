@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# Host 1 of the two-host test: serves rping, then ib_write_bw in its first life, in whose middle it is
-# killed; in its second life rping only.
+# Host 1 of the two-host test: serves rping, then ib_write_bw, and is killed during that; after its
+# restart it serves only rping.
 . "$LAB/guest.sh"
 lab_link_up
 listening() { rdma resource show cm_id | grep -q LISTEN; }

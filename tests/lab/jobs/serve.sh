@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# Goal: what a person does in the first five minutes works over RDMA verbs: rblkd says what to do
-# when there is no RDMA device; with one it serves a disk, a file and memory; fio's verified workload
-# passes on each, and the disk itself has what was written; a file copied into a volume comes back the
-# same; a volume that is not there is refused in words; rblk ping measures all four kinds, as far as the
-# target allows it; SIGTERM ends the daemon with 0.
+# Goal: the first steps of a new user work over RDMA verbs: rblkd says what to do if there is no RDMA
+# device; with one it serves a disk, a file and memory; fio's verified workload passes on each, and the
+# disk itself has the data; a file copied into a volume is the same when copied back; a missing volume
+# is refused with a message; rblk ping measures all four kinds, as far as the target allows it; after
+# SIGTERM the daemon exits with 0.
 . "$LAB/guest.sh"
 export RBLK_FIO_SIZE=64m
 ENGINE=(--ioengine=external:"$RBLK_FIO_ENGINE")
@@ -52,7 +52,7 @@ head -c 40M /dev/urandom > /run/pattern
 "$RBLK" copy /run/pattern "$LAB_URI/$volume" || lab_fail "rblk copy into $volume: exit status $?"
 cmp -n $((40 << 20)) /run/pattern /dev/vda || lab_fail "/dev/vda: does not have what was copied into it"
 "$RBLK" copy "$LAB_URI/$volume" /run/back || lab_fail "rblk copy from $volume: exit status $?"
-cmp /run/back /dev/vda || lab_fail "rblk copy: what came back is not what is on /dev/vda"
+cmp /run/back /dev/vda || lab_fail "rblk copy: the copy differs from /dev/vda"
 
 lab_say "ping, four ways"
 ping() { "$RBLK" ping --count 100 --json "$@" > /out/ping.json || lab_fail "rblk ping $*: exit status $?"; }

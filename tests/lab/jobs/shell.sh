@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# The shell of tests/demo --shell: the link is up, rblkd serves /dev/vda, and the screen says what to
-# try.
+# The shell of tests/demo --shell: the link is up, rblkd serves /dev/vda, and the screen shows what
+# to try.
 . "$LAB/guest.sh"
 lab_link_up
 lab_rblkd_start --allow-scratch=yes /dev/vda

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# Goal: the lab itself works. Method: what was asked for is there (processors, a disk that takes
-# O_DIRECT, the host's files, a root that can be written), and data crosses the RDMA link intact:
-# rping compares what it sends with what comes back.
+# Goal: the lab itself works. Method: the guest has what was asked for (processors, a disk with
+# O_DIRECT, the host's files, a writable root), and data crosses the RDMA link intact: rping
+# compares what it sends with what comes back.
 . "$LAB/guest.sh"
 
 [ "$(nproc)" = 2 ] || lab_fail "$(nproc) processors instead of 2"
@@ -12,7 +12,7 @@ touch /usr/lab-was-here || lab_fail "the root cannot be written"
 head -c 1M /dev/urandom > /run/pattern
 dd if=/run/pattern of=/dev/vda bs=64k seek=16 oflag=direct status=none || lab_fail "/dev/vda: O_DIRECT write"
 dd if=/dev/vda bs=64k skip=16 count=16 iflag=direct status=none | cmp - /run/pattern ||
-	lab_fail "/dev/vda: read back something else"
+	lab_fail "/dev/vda: wrong data was read back"
 
 lab_link_up
 timeout 600 rping -s -a "$LAB_ADDR" -C 20 -S 4096 -V > /out/rping-server 2>&1 &

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# Goal: RDMA devices go and come back under rblkd, more often than a fabric has places for them, and each time
-# it listens again on the address that was the device's, says both, lets go of the device, and takes logins there
-# and by its wildcard address. Method: two Soft-RoCE devices, one of which is deleted under a session and under
-# reactors that only know it from before, and made again.
+# Goal: RDMA devices are removed and added under rblkd, more often than a fabric has places for them. Each time
+# rblkd listens again on the device's address, logs both, releases the old device, and accepts logins there and
+# on its wildcard address. Method: two Soft-RoCE devices. One of them is deleted, while a session and reactors
+# with earlier sessions use it, and added again.
 #   target_device.sh [TIMES]
 . "$LAB/guest.sh"
 times=${1:-20}
@@ -11,21 +11,21 @@ away=10.8.0.1
 lab_link_up
 ip link add lab1 type dummy && ip link set lab1 mtu 9000 up && ip addr add $away/24 dev lab1 || lab_fail "lab1"
 device_up() { rdma link add rxe1 type rxe netdev lab1 && lab_wait 10 grep -q ACTIVE /sys/class/infiniband/rxe1/ports/1/state; }
-device_up || lab_fail "rxe1: is not made"
+device_up || lab_fail "rxe1: cannot be added"
 
 lab_rblkd_start --reactors 2 --memory m=4M --listen rblk://$away --listen rblk://:4431
 logged() { [ "$(grep -c "$1" "$LAB_RBLKD_LOG")" -ge "$2" ]; }
 sessions() { grep -c ': initiator ' "$LAB_RBLKD_LOG"; }
 more_sessions() { [ "$(sessions)" -gt "$1" ]; }
 for ((i = 1; i <= times; i++)); do
-	# Each on the reactor that has fewer sessions: both come to know the device.
+	# Each goes to the reactor with fewer sessions, so both reactors use the device.
 	before=$(sessions)
 	"$RBLK" ping --count 10000000 rblk://$away > /out/ping.log 2>&1 &
 	ping=$!
 	lab_wait 20 more_sessions "$before" || lab_fail "time $i: no session: $(cat /out/ping.log)"
 	"$RBLK" info rblk://$away/m > /out/info.log 2>&1 || lab_fail "time $i: $(cat /out/info.log)"
 	timeout 60 rdma link delete rxe1 || lab_fail "time $i: rxe1 is not deleted: $(tail -n 5 "$LAB_RBLKD_LOG")"
-	wait $ping && lab_fail "time $i: the session has not noticed"
+	wait $ping && lab_fail "time $i: the session did not end"
 	logged "rblk://$away:4430: its device was removed" $i || lab_fail "time $i: the removal is not logged"
 	device_up || lab_fail "time $i: rxe1 does not come back"
 	lab_wait 20 logged "rblk://$away:4430: its device is back: listening again" $i ||

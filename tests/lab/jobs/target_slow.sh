@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# Goal: a disk that does not move holds up no other volume. Method: e2e.target_slow, which freezes a file
+# Goal: a disk that does not answer delays no other volume. Method: e2e.target_slow, which freezes a file
 # system, on one that is made for it.
 . "$LAB/guest.sh"
 
