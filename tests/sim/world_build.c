@@ -1,0 +1,434 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * What kind of world a seed gives: how good its network and disks are, which faults there are at
+ * all, how much of everything its targets have, what its initiators are up to.
+ */
+#include <string.h>
+#include "target/io/lane.h"
+#include "tests/sim/world_impl.h"
+#include "tests/sim/coverage.h"
+#include "tests/sim/disk.h"
+#include "tests/sim/fabric_sim.h"
+#include "tests/sim/random.h"
+
+/* Of these a world has one theme; the others are any mixture. */
+enum world_kind {
+	WORLD_CROWDED,	/* few receive buffers, many writers */
+	WORLD_STARVED,	/* a pool of one block */
+	WORLD_BENIGN,	/* nothing goes wrong */
+	WORLD_FENCING,	/* sessions that are fenced while their writes are with slow disks */
+	WORLD_MEMORY,	/* volumes in memory that end, and connections that drain slowly */
+	WORLD_POWER,	/* writes that are not flushed, and power that fails */
+	WORLD_RESERVED, /* initiators that keep each other from a volume */
+	WORLD_KINDS = 12
+};
+
+/* One of three: never, seldom, often. */
+static uint32_t rate(uint32_t seldom, uint32_t often)
+{
+	uint64_t kind = sim_below(3);
+
+	return kind == 0 ? 0 : kind == 1 ? seldom : often;
+}
+
+static void build_net(enum world_kind kind)
+{
+	static const uint64_t message_bytes[] = {4096, 16384, 65536, 1u << 20};
+
+	sim_net = (struct sim_net){
+		.limits =
+			{
+				.max_sge = (uint32_t)sim_between(2, SIM_SGE_MAX),
+				.max_read_sge = 1,
+				.max_send_wr = 4096,
+				.max_recv_wr = 4096,
+				.max_srq_wr = 4096,
+				.max_read_in = (uint32_t)sim_between(1, 16),
+				.max_read_out = (uint32_t)sim_between(1, 16),
+				.invalidate_inline = true,
+				.acknowledged = true,
+				.late_flush = true,
+				.max_msg_bytes = message_bytes[sim_below(4)],
+				.immediate = sim_chance(700000),
+				.invalidate = sim_chance(700000),
+			},
+		.inline_bytes = (uint32_t)sim_below(3) * 64,
+		.latency_min_ns = SIM_US,
+		.latency_max_ns = sim_chance(700000) ? 10 * SIM_US : 2 * SIM_MS,
+		.lose = rate(1000, 30000),
+		.lose_ack = rate(1000, 100000),
+		.lose_response = rate(2000, 100000),
+		.resend_ns = sim_chance(500000) ? 200 * SIM_US : 20 * SIM_MS,
+		.resends = 7,
+		.stray_ns = rate(50 * SIM_US, 5 * SIM_MS),
+		.refuse = rate(1000, 10000),
+		.twice = rate(20000, 200000),
+		.again = sim_chance(300000),
+		.lingers = sim_chance(kind == WORLD_MEMORY  ? 800000
+				      : kind == WORLD_POWER ? 500000
+							    : 100000),
+	};
+	/* Capsules of whole commands must fit a message. */
+	if (sim_net.limits.max_msg_bytes < 65536)
+		sim_net.limits.max_msg_bytes = sim_chance(500000) ? TGT_COMMAND_BYTES : 65536;
+	/* Pieces of a transfer that go one by one, or a few at a time. */
+	if (sim_net.limits.max_msg_bytes < 65536)
+		sim_net.limits.max_read_in = (uint32_t)sim_between(1, sim_chance(500000) ? 1 : 4);
+	else if (sim_chance(kind == WORLD_RESERVED ? 700000 : 200000))
+		sim_net.limits.max_read_in = 1;
+}
+
+static void build_disk(struct sim_disk *disk, enum world_kind kind)
+{
+	disk->can_discard = sim_chance(500000);
+	disk->can_extents = sim_chance(700000);
+	if (sim_chance(300000))
+		disk->alignment = 4096;
+	/* It will have grown when the target is told to look again. */
+	if (sim_chance(300000))
+		disk->bytes = disk->full_bytes / 8192 * 4096;
+	disk->temper = (struct sim_disk_temper){
+		.fail = rate(2000, 50000),
+		.shorten = rate(20000, 300000),
+		.again = rate(10000, 200000),
+		.stall = rate(1000, 30000),
+		.early = 300000,
+		.saved = (uint32_t)sim_below(1000000),
+		.delay_min_ns = 5 * SIM_US,
+		.delay_max_ns = sim_chance(700000) ? 100 * SIM_US : 5 * SIM_MS,
+		.stall_ns = sim_chance(500000) ? 50 * SIM_MS : 8 * SIM_S,
+	};
+	if (kind == WORLD_STARVED) {
+		disk->temper.stall = 50000;
+		disk->temper.stall_ns = 10 * SIM_S;
+	}
+	if (kind == WORLD_CROWDED || kind == WORLD_FENCING || kind == WORLD_RESERVED)
+		disk->temper.delay_max_ns = 5 * SIM_MS;
+	if (kind == WORLD_FENCING || kind == WORLD_RESERVED) {
+		disk->temper.stall = 50000;
+		disk->temper.stall_ns = 50 * SIM_MS;
+	}
+}
+
+static void build_host(unsigned int i, enum world_kind kind)
+{
+	uint32_t memory = kind == WORLD_MEMORY				 ? 900000
+			  : kind == WORLD_RESERVED			 ? 400000
+			  : kind == WORLD_FENCING || kind == WORLD_POWER ? 50000
+									 : 300000;
+	struct sim_host *host = &sim_world.hosts[i];
+	struct tgt_config *config = &host->config;
+
+	sim_host_init(host, i);
+	sim_host_portals(host,
+			 sim_chance(500000) ? 1 : (unsigned int)sim_between(2, SIM_PORTALS_MAX));
+	config->reactors = (unsigned int)sim_between(1, SIM_HOST_REACTORS);
+	config->queues_max = 4;
+	config->credits = (uint32_t)sim_between(4, 64);
+	config->receive_buffers = 32u << sim_below(4);
+	config->max_io_bytes = sim_chance(700000) ? 65536 : 131072;
+	config->pool_bytes = sim_chance(300000) ? config->max_io_bytes : 1u << 20;
+	config->sessions_max = (uint32_t)sim_between(4, 16);
+	config->queues_total_max = sim_chance(150000) ? (uint32_t)sim_between(8, 14) : 32;
+	config->keepalive_ms = sim_chance(150000) ? 0 : (uint32_t)sim_between(50, 2000);
+	config->session_ms = config->keepalive_ms ? 2 * config->keepalive_ms : 30000;
+	config->drain_ms = (uint32_t)sim_between(1, 1000);
+	host->remembers = sim_chance(700000);
+	host->keeps = sim_chance(700000);
+	host->pause = rate(100, 5000);
+	host->preempt = rate(5000, 100000);
+	config->polling = sim_chance(800000) ? TGT_POLL_NEVER : TGT_POLL_ADAPTIVE;
+	host->pause_ns = 200 * SIM_MS;
+	/* One is for those who reserve it. */
+	for (unsigned int v =
+		     (unsigned int)sim_between(kind == WORLD_RESERVED ? 2 : 1, SIM_HOST_VOLUMES);
+	     v; v--) {
+		uint32_t block = sim_chance(700000) ? 512 : 4096;
+
+		sim_host_add_volume(host,
+				    (uint64_t)sim_between(8, sim_chance(800000) ? 32 : 64) * 4096,
+				    block, sim_chance(memory));
+		if (host->disks[host->volume_count - 1])
+			build_disk(host->disks[host->volume_count - 1], kind);
+	}
+	if (kind == WORLD_CROWDED) {
+		config->reactors = 1;
+		config->receive_buffers = 32;
+		if (sim_chance(800000)) {
+			config->keepalive_ms = 0;
+			config->session_ms = 30000;
+		}
+	}
+	if (kind == WORLD_STARVED)
+		config->pool_bytes = config->max_io_bytes;
+	if (kind == WORLD_RESERVED)
+		host->keeps = sim_chance(900000);
+}
+
+static void build_app(unsigned int i)
+{
+	struct sim_app *app = &sim_world.apps[i];
+
+	memset(app, 0, sizeof(*app));
+	app->host = &sim_world.hosts[sim_below(sim_world.host_count)];
+	app->mounts[0].volume = (unsigned int)sim_below(app->host->volume_count);
+	app->mounts[1].volume = (app->mounts[0].volume + 1) % app->host->volume_count;
+	app->mount_count = app->host->volume_count > 1 && sim_chance(400000) ? 2 : 1;
+	app->options.connect_timeout_ms = (uint32_t)sim_between(100, 2000);
+	app->options.command_timeout_ms = sim_chance(500000) ? 500 : 12000;
+	app->options.credits = (uint32_t)sim_between(4, 32);
+	app->options.queues = (uint32_t)sim_between(1, 3);
+	app->options.no_immediate = sim_chance(300000);
+	app->options.no_reconnect = sim_chance(400000);
+	app->options.give_up_ms = (uint32_t)sim_between(sim_chance(300000) ? 20 : 500,
+							sim_chance(300000) ? 1000 : 60000);
+	if (sim_chance(300000))
+		app->options.fail_fast_ms =
+			(uint32_t)sim_between(5, sim_chance(500000) ? 100 : 3000);
+	app->portals = (unsigned int)sim_between(1, app->host->portal_count);
+	app->silent_portal = app->portals > 1 && sim_chance(200000);
+	app->ops_left = (unsigned int)sim_between(10, sim_world.ops_max);
+	app->depth = (unsigned int)sim_between(1, 16);
+	app->flush = rate(20000, 200000);
+	app->fua = rate(50000, 500000);
+	app->zeroes = rate(50000, 400000);
+	app->discard = rate(20000, 100000);
+	app->read = (uint32_t)sim_between(100000, 800000);
+	app->large = rate(100000, 500000);
+	app->abandon = rate(0, 5000);
+	app->ask = rate(5000, 50000);
+	app->callback = rate(100000, 800000);
+	app->think_ns = sim_chance(500000) ? 20 * SIM_US : 20 * SIM_MS;
+	sim_app_start(app, sim_world.host_count + i);
+}
+
+/* Some are up to anything, some to a part of it, some to one thing or two. */
+static uint32_t any_mischiefs(void)
+{
+	switch (sim_below(3)) {
+	case 0:
+		return UINT32_MAX;
+	case 1:
+		return (uint32_t)sim_random();
+	default:
+		return 1u << sim_below(SIM_MISCHIEFS) | 1u << sim_below(SIM_MISCHIEFS);
+	}
+}
+
+static void build_survivor(unsigned int i)
+{
+	struct sim_survivor *survivor = &sim_world.survivors[i];
+
+	memset(survivor, 0, sizeof(*survivor));
+	survivor->host = &sim_world.hosts[sim_below(sim_world.host_count)];
+	survivor->volume = (unsigned int)sim_below(survivor->host->volume_count);
+	survivor->ops_left = (unsigned int)sim_between(10, sim_world.ops_max);
+	survivor->depth = (unsigned int)sim_between(1, SIM_SURVIVOR_ERRANDS);
+	survivor->mischief = sim_chance(200000) ? 200000 : rate(5000, 50000);
+	survivor->mischiefs = any_mischiefs();
+	survivor->flush = rate(20000, 200000);
+	survivor->fua = rate(50000, 500000);
+	survivor->digest = rate(100000, 500000);
+	survivor->zeroes = (uint32_t)sim_between(50000, 400000);
+	survivor->read = (uint32_t)sim_between(100000, 900000);
+	survivor->compare = rate(100000, 700000);
+	survivor->features = (uint32_t)sim_random() & RBLK_FEATURES_ALL & ~RBLK_FEATURE_SCRATCH;
+	survivor->queue_count = (uint16_t)sim_between(1, SIM_SURVIVOR_QUEUES);
+	survivor->credits = (uint16_t)sim_between(RBLK_CREDITS_MIN, SIM_LIFE_CREDITS);
+	survivor->connect_timeout_ms = (uint32_t)sim_between(20, 2000);
+	survivor->command_timeout_ns = sim_between(5, sim_chance(500000) ? 100 : 2000) * SIM_MS;
+	survivor->think_ns = sim_chance(500000) ? 20 * SIM_US : 20 * SIM_MS;
+	sim_survivor_start(survivor, sim_world.host_count + sim_world.app_count + i);
+}
+
+/* Many writers and few receive buffers: what credits promise has to be there. */
+static void make_crowded(void)
+{
+	for (unsigned int i = 0; i < sim_world.app_count; i++) {
+		struct sim_app *app = &sim_world.apps[i];
+
+		app->host = &sim_world.hosts[0];
+		app->portals = 1;
+		app->silent_portal = false;
+		app->mounts[0].volume = 0;
+		app->mount_count = 1;
+		app->options.queues = 3;
+		app->options.credits = 32;
+		app->depth = SIM_SLOTS;
+		app->single = true;
+		app->read = 0;
+		app->large = 0;
+		app->think_ns = SIM_US;
+		app->ops_left = 100;
+	}
+	/* And those who leave without a word keep what they have. */
+	for (unsigned int i = 0; i < sim_world.survivor_count; i++) {
+		sim_world.survivors[i].host = &sim_world.hosts[0];
+		sim_world.survivors[i].volume = 0;
+		sim_world.survivors[i].queue_count = SIM_SURVIVOR_QUEUES;
+		sim_world.survivors[i].mischief = 50000;
+		sim_world.survivors[i].mischiefs =
+			sim_chance(500000)
+				? UINT32_MAX
+				: 1u << SIM_MISCHIEF_HANG_UP | 1u << SIM_MISCHIEF_RESTART;
+	}
+}
+
+static void make_fencing(void)
+{
+	static const uint32_t fencing = 1u << SIM_MISCHIEF_FENCE | 1u << SIM_MISCHIEF_RENEW |
+					1u << SIM_MISCHIEF_SUPERSEDE | 1u << SIM_MISCHIEF_PROBE |
+					1u << SIM_MISCHIEF_ABORT | 1u << SIM_MISCHIEF_HANG_UP;
+
+	for (unsigned int i = 0; i < sim_world.survivor_count; i++) {
+		struct sim_survivor *survivor = &sim_world.survivors[i];
+
+		survivor->queue_count = (uint16_t)sim_between(2, SIM_SURVIVOR_QUEUES);
+		survivor->depth = SIM_SURVIVOR_ERRANDS;
+		survivor->read = 200000;
+		survivor->mischief = 50000;
+		survivor->mischiefs = fencing & (uint32_t)sim_random();
+		survivor->command_timeout_ns = sim_between(5, 50) * SIM_MS;
+	}
+}
+
+static void make_memory(void)
+{
+	static const uint32_t ending = 1u << SIM_MISCHIEF_REOPEN | 1u << SIM_MISCHIEF_CLOSE |
+				       1u << SIM_MISCHIEF_HANG_UP | 1u << SIM_MISCHIEF_RESTART;
+
+	sim_world.faults |= 1u << FAULT_RELOAD | 1u << FAULT_BREAK;
+	for (unsigned int i = 0; i < sim_world.survivor_count; i++) {
+		struct sim_survivor *survivor = &sim_world.survivors[i];
+
+		/* Each is the last to have its volume open. */
+		survivor->volume = i % survivor->host->volume_count;
+		survivor->queue_count = (uint16_t)sim_between(2, SIM_SURVIVOR_QUEUES);
+		survivor->depth = SIM_SURVIVOR_ERRANDS;
+		survivor->mischief = 50000;
+		survivor->mischiefs = ending & (uint32_t)sim_random();
+	}
+}
+
+/* A pool of one block, a disk that takes it for long, and time to be told BUSY. */
+static void make_starved(void)
+{
+	for (unsigned int i = 0; i < sim_world.app_count; i++) {
+		sim_world.apps[i].options.command_timeout_ms = 30000;
+		sim_world.apps[i].large = 500000;
+		sim_world.apps[i].depth = 8;
+	}
+}
+
+/* Long histories, of writes above all. */
+static void make_power(void)
+{
+	sim_world.faults |= 1u << FAULT_POWER;
+	for (unsigned int i = 0; i < sim_world.app_count; i++) {
+		sim_world.apps[i].ops_left = (unsigned int)sim_between(200, 600);
+		sim_world.apps[i].read = 200000;
+		sim_world.apps[i].flush = rate(5000, 50000);
+		sim_world.apps[i].fua = rate(0, 50000);
+		sim_world.apps[i].think_ns = 200 * SIM_US;
+	}
+}
+
+/* All survivors share a volume, the first, which no application uses: what a reservation refuses is
+ * for them to see. */
+static void make_reserved(void)
+{
+	static const uint32_t troubles = 1u << SIM_MISCHIEF_HANG_UP | 1u << SIM_MISCHIEF_SUPERSEDE |
+					 1u << SIM_MISCHIEF_FENCE | 1u << SIM_MISCHIEF_RESTART |
+					 1u << SIM_MISCHIEF_CHECKSUM | 1u << SIM_MISCHIEF_RENEW;
+
+	sim_reservation_fail = rate(20000, 200000);
+	sim_world.faults |= sim_chance(500000) ? 1u << FAULT_KILL | 1u << FAULT_DRAIN : 0;
+	for (unsigned int i = 0; i < sim_world.app_count; i++) {
+		struct sim_app *app = &sim_world.apps[i];
+
+		app->mounts[0].volume = 1;
+		app->mount_count = 1;
+	}
+	for (unsigned int i = 0; i < sim_world.survivor_count; i++) {
+		struct sim_survivor *survivor = &sim_world.survivors[i];
+
+		survivor->host = &sim_world.hosts[0];
+		survivor->volume = 0;
+		survivor->reserves = sim_chance(500000) ? 50000 : 300000;
+		survivor->depth = SIM_SURVIVOR_ERRANDS;
+		survivor->think_ns = 20 * SIM_US;
+		survivor->mischief = rate(1000, 20000);
+		survivor->mischiefs = troubles & (uint32_t)sim_random();
+		survivor->ops_left = (unsigned int)sim_between(100, 400);
+		survivor->read = (uint32_t)sim_between(100000, 500000);
+		survivor->compare = rate(10000, 200000);
+	}
+}
+
+/* Whatever goes on here is no reason to lose a session. */
+static void make_benign(void)
+{
+	sim_world.faults = 0;
+	sim_net.lose = sim_net.refuse = 0;
+	for (unsigned int i = 0; i < sim_world.host_count; i++) {
+		sim_world.hosts[i].pause = 0;
+		for (unsigned int v = 0; v < sim_world.hosts[i].volume_count; v++)
+			if (sim_world.hosts[i].disks[v])
+				sim_world.hosts[i].disks[v]->temper.stall = 0;
+	}
+	for (unsigned int i = 0; i < sim_world.app_count; i++) {
+		sim_world.apps[i].options.command_timeout_ms = 12000;
+		sim_world.apps[i].benign = true;
+	}
+}
+
+void sim_world_build(void)
+{
+	enum world_kind kind = (enum world_kind)sim_below(WORLD_KINDS);
+	bool power = kind == WORLD_POWER;
+
+	build_net(kind);
+	sim_world.ops_max = sim_chance(500000) ? 100 : sim_chance(700000) ? 250 : 600;
+	sim_world.host_count = (unsigned int)sim_between(1, HOSTS_MAX);
+	sim_world.app_count = (unsigned int)sim_between(1, kind == WORLD_MEMORY ? 1 : APPS_MAX);
+	for (unsigned int i = 0; i < MACHINES_MAX && sim_chance(700000); i++)
+		sim_clock_skew(i, sim_below(10000 * SIM_S), (int32_t)sim_below(100001) - 50000);
+	for (unsigned int i = 0; i < sim_world.host_count; i++)
+		build_host(i, kind);
+	for (unsigned int i = 0; i < sim_world.host_count; i++)
+		sim_host_start(&sim_world.hosts[i]);
+	for (unsigned int i = 0; i < sim_world.app_count; i++)
+		build_app(i);
+	sim_world.survivor_count =
+		sim_chance(500000) ? (unsigned int)sim_between(1, SURVIVORS_MAX) : 0;
+	if (kind == WORLD_CROWDED || kind == WORLD_FENCING || kind == WORLD_MEMORY ||
+	    kind == WORLD_RESERVED)
+		sim_world.survivor_count = SURVIVORS_MAX;
+	for (unsigned int i = 0; i < sim_world.survivor_count; i++)
+		build_survivor(i);
+	sim_world.faults = sim_chance(100000) ? 0 : (unsigned int)sim_random();
+	sim_world.apps[0].alone = sim_world.app_count == 1 && !sim_world.survivor_count;
+	if (kind == WORLD_CROWDED)
+		make_crowded();
+	if (kind == WORLD_STARVED)
+		make_starved();
+	if (kind == WORLD_BENIGN)
+		make_benign();
+	if (kind == WORLD_FENCING)
+		make_fencing();
+	if (kind == WORLD_MEMORY)
+		make_memory();
+	if (kind == WORLD_POWER)
+		make_power();
+	if (kind == WORLD_RESERVED)
+		make_reserved();
+	sim_world.fault_ns = power		      ? 5 * SIM_MS
+			     : kind == WORLD_RESERVED ? 30 * SIM_MS
+			     : sim_chance(500000)     ? 2 * SIM_MS
+						      : 100 * SIM_MS;
+	sim_event_in(&sim_world.fault, sim_below(sim_world.fault_ns));
+	sim_event_in(&sim_world.calm,
+		     power || kind == WORLD_RESERVED
+			     ? sim_between(100 * SIM_MS, 500 * SIM_MS)
+			     : sim_between(SIM_MS, sim_chance(500000) ? 50 * SIM_MS : SIM_S));
+}
