@@ -182,7 +182,7 @@ void tgt_login_accept(struct tgt_login *login, struct tgt_session *session, bool
 	int err;
 
 	used = reactor->queue_count + login_leaves_room(reactor, login);
-	/* A session's queue 0 that comes back takes what was kept for it. */
+	/* A queue 0 that connects again takes the place that was kept for it. */
 	if (used >= reactor->queues_max ||
 	    ((begins || terms.lane.index) &&
 	     !tgt_host_may_take(session->host->queues, used, reactor->queues_max))) {

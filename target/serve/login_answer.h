@@ -26,8 +26,7 @@ void tgt_login_reject(struct tgt_reactor *reactor, struct fab_request *request,
 /* failed: the fabric with the error; NULL: it has been logged already. */
 void tgt_login_reject_device(const struct tgt_login *login, struct tgt_reactor *reactor,
 			     const struct tgt_fabric *failed);
-/* The queue in its session, which begins with it or not, connected. Answers the request in every
- * case. */
+/* Connects the queue in its session, which may begin with it. Answers the request in every case. */
 void tgt_login_accept(struct tgt_login *login, struct tgt_session *session, bool begins,
 		      struct tgt_fabric *fabric, struct tgt_device *device, uint32_t features);
 /* A login's first queue of a session that is not here. Answers the request in every case. */
