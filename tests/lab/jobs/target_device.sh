@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # Goal: RDMA devices are removed and added under rblkd, more often than a fabric has places for them. Each time
 # rblkd listens again on the device's address, logs both, releases the old device, and accepts logins there and
-# on its wildcard address. Method: two Soft-RoCE devices. One of them is deleted, while a session and reactors
-# with earlier sessions use it, and added again.
+# on its wildcard address. A block device that grows is served whole after a reload, and without one from the next
+# OPEN on; it never shrinks unless that is allowed. Method: two Soft-RoCE devices. One of them is deleted, while a
+# session and reactors with earlier sessions use it, and added again. A loop device whose file is made longer.
 #   target_device.sh [TIMES]
 . "$LAB/guest.sh"
 times=${1:-20}
@@ -34,4 +35,27 @@ for ((i = 1; i <= times; i++)); do
 		"$RBLK" info $uri > /out/info.log 2>&1 || lab_fail "time $i: $uri: $(cat /out/info.log)"
 	done
 done
+lab_rblkd_stop
+
+lab_say "a disk that grows"
+modprobe loop || lab_fail "loop: does not load"
+truncate -s 8M /tmp/disk.img && disk=$(losetup --find --show /tmp/disk.img) || lab_fail "loop: no device"
+lab_rblkd_start disk="$disk"
+resize() { truncate -s "$1" /tmp/disk.img && losetup --set-capacity "$disk" || lab_fail "$disk: does not become $1"; }
+served() { "$RBLK" info --json "$LAB_URI/disk" 2> /out/info.log | jq -e ".bytes == ($1)" > /dev/null; }
+served '8 * 1048576' || lab_fail "8M: $(cat /out/info.log)"
+resize 16M
+kill -HUP "$LAB_RBLKD"
+lab_wait 20 logged 'volume disk: now ' 1 || lab_fail "the reload has not noticed: $(tail -n 5 "$LAB_RBLKD_LOG")"
+served '16 * 1048576' || lab_fail "after a reload: $(cat /out/info.log)"
+resize 24M
+served '24 * 1048576' || lab_fail "at OPEN: $(cat /out/info.log)"
+logged 'volume disk: has grown: now ' 1 || lab_fail "the growth is not logged"
+head -c 24M /dev/urandom > /tmp/data
+"$RBLK" copy --quiet /tmp/data "$LAB_URI/disk" > /out/copy.log 2>&1 || lab_fail "copy: $(cat /out/copy.log)"
+cmp /tmp/data "$disk" || lab_fail "$disk: other bytes than were copied"
+resize 12M
+served '24 * 1048576' || lab_fail "shrunk at OPEN: $(cat /out/info.log)"
+kill -HUP "$LAB_RBLKD"
+lab_wait 20 logged 'set allow_shrink = yes to allow it' 1 || lab_fail "shrunk: $(tail -n 5 "$LAB_RBLKD_LOG")"
 lab_rblkd_stop
