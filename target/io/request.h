@@ -56,8 +56,8 @@ bool tgt_request_withdraw(struct tgt_request *request);
 /* End it if it has not begun: it is answered with that status, or with ABORTED before its next
  * piece if it is done in pieces. False: it runs on. */
 bool tgt_request_end_early(struct tgt_request *request, enum rblk_status status);
-/* A write whose data goes straight into the store's own memory, of which a part is posted: no more
- * is, and it is answered ABORTED behind that part. False: it is none. */
+/* If the data of this write goes directly into the store's own memory and a part of it is
+ * posted: posts no more, and answers it ABORTED after that part. False: it is not such a write. */
 bool tgt_request_cut_short(struct tgt_request *request);
 
 /* -- request_operation.c ----------------------------------------------------------------------- */

@@ -46,7 +46,8 @@ static void admin_identify(struct tgt_request *request, const struct admin_argum
 		tgt_request_complete(request, RBLK_OK);
 		return;
 	}
-	/* Each name costs a look at every open volume, on every reactor: one in a turn is enough. */
+	/* Each new name needs a look-up for every open volume, on every reactor: one per turn is
+	 * enough. */
 	if (session->named_ns == request->lane->turn->now_ns) {
 		tgt_request_complete(request, RBLK_E_BUSY);
 		return;

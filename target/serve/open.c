@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * OPEN: waits for what it must, tells of a device that has grown, and reports the volume.
+ * OPEN: waits for orphaned writes, serves a device that has grown in its new size, and reports the
+ * volume.
  */
 #include "target/serve/open.h"
 
@@ -53,7 +54,7 @@ static void grown_tell(struct tgt_reactor *to, struct tgt_volume *volume)
 	tgt_letter_send(to, &grown->letter);
 }
 
-/* A device that has grown is served whole from now on, and those who have it open are told. */
+/* From now on all of a grown device is served, and sessions that have it open are told. */
 static void open_size(struct tgt_reactor *reactor, struct tgt_volume *volume)
 {
 	const struct tgt_peers *peers = reactor->peers;

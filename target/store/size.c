@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Owns how long a volume is: what a reload finds, and what an OPEN finds of a device that has
- * grown. The number itself is volume->blocks, which commands are checked against.
+ * Owns the size of a volume: a reload, and an OPEN of a device that has grown, change it. The
+ * number itself is volume->blocks, which commands are checked against.
  */
 #include "target/store/volume.h"
 
@@ -32,7 +32,7 @@ bool tgt_volume_grow(struct tgt_volume *volume)
 
 	if (!store->ops->device_bytes || store->ops->device_bytes(store, &bytes) < 0)
 		return false;
-	/* Others may grow it, too; only a reload may shrink it, if that is allowed. */
+	/* Other threads may grow it, too; only a reload may shrink it, if that is allowed. */
 	while (bytes / volume->block_bytes > served)
 		if (atomic_compare_exchange_weak(&volume->blocks, &served,
 						 bytes / volume->block_bytes))

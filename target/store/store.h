@@ -184,7 +184,8 @@ struct tgt_store_ops {
 	/* Configuring thread. Read its size again: sets info.bytes. NULL: its size is fixed. */
 	int (*refresh)(struct tgt_store *store);
 
-	/* Any thread; does not wait. How many bytes it has now; negative errno: that cannot be known so. NULL: never. */
+	/* Any thread; does not wait. How many bytes it has now; negative errno: this cannot
+	 * tell. NULL: never. */
 	int (*device_bytes)(struct tgt_store *store, uint64_t *bytes);
 
 	/*

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# What happens to a client's machine is a pause: it sleeps for longer than the target keeps its connections, its
-# link goes down and comes up, and it comes back with another address, when its connections are lost by silence
-# alone. Method: a client in a network namespace of its own, with a copy that goes on only when each has happened.
+# A client sees only a pause when its machine sleeps longer than the target keeps its connections, when its link
+# goes down and up, and when it comes back with another address, so that silence alone ends its connections.
+# Method: a client in its own network namespace, with a copy that goes on only after each of these.
 . "$(dirname "$0")/cmd.sh"
 
 if [ -z "${RBLK_MOVES:-}" ]; then
@@ -17,7 +17,7 @@ unshare -n sleep 3600 &
 machine=$!
 trap 'target_stop; kill $machine; rm -rf "$scratch"' EXIT
 there() { nsenter -t $machine -n "$@"; }
-# until COMMAND...: it succeeds, within two minutes.
+# until COMMAND...: waits until it succeeds, at most two minutes.
 until_so() {
 	local tries=0
 	until "$@"; do
@@ -40,7 +40,7 @@ mkfifo "$scratch/fifo"
 there "$RBLK" copy --chunk 64k --depth 2 - "$target/disk" < "$scratch/fifo" > "$scratch/out" 2> "$scratch/err" &
 copy=$!
 exec 7> "$scratch/fifo"
-# part N: the copy has taken it, but for what the pipe holds.
+# part N: the copy has read it, except for what the pipe holds.
 part() { timeout 300 dd if="$scratch/data" bs=1M skip="$1" count=1 status=none >&7 || fail "part $1: the copy does not go on"; }
 lost() { [ "$(grep -c 'keep-alive timeout' "$scratch/target.log")" -ge "$1" ]; }
 connected() { [ -n "$(ss -Htn state established dst "$1")" ]; }

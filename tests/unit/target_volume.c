@@ -163,7 +163,7 @@ static int device_bytes_now(struct tgt_store *store, uint64_t *bytes)
 	return store ? 0 : -EINVAL;
 }
 
-/* At OPEN: more is served at once, less never. */
+/* At OPEN a larger size is served at once, a smaller one never. */
 static void a_device_grows(void **state)
 {
 	const struct tgt_store_ops *own;
