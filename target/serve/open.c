@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * OPEN: waits for orphaned writes, serves a device that has grown in its new size, and reports the
- * volume.
+ * OPEN: waits for orphaned writes and for the volume's preparation, serves a device that has grown in
+ * its new size, and reports the volume.
  */
 #include "target/serve/open.h"
 
