@@ -263,7 +263,10 @@ static void rblk_drive_fence_work(struct work_struct *work)
 	spin_unlock_irq(&device->core_lock);
 	error = rblk_call_run(device->queues[via], &sc, RBLK_CALL_FOREVER);
 	spin_lock_irq(&device->core_lock);
-	/* Without an answer its carrier is lost, which the machine knows; or there was no tag for it. */
+	/*
+	 * Without an answer its carrier is lost, which the machine knows (a queue that takes no command is
+	 * going down); or there was no tag for it.
+	 */
 	if ((!error || sc.status || error == -EBUSY) && epoch == device->core.epoch && lost->via == via &&
 	    lost->incarnation == sc.argument) {
 		core_session_fenced(&device->core, queue->index, !error, rblk_drive_now());
@@ -390,7 +393,7 @@ static void rblk_drive_act(struct rblk_device *device, const struct core_action 
 		rblk_queue_lost(queue, "moves to another portal");
 		break;
 	case CORE_ACTION_FENCE:
-		queue_work(rblk_calls, &queue->fence_work);
+		queue_work(rblk_fences, &queue->fence_work);
 		break;
 	case CORE_ACTION_PROBE:
 		queue_work(rblk_calls, &queue->probe_work);

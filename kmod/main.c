@@ -13,6 +13,7 @@
 
 struct workqueue_struct *rblk_workqueue;
 struct workqueue_struct *rblk_calls;
+struct workqueue_struct *rblk_fences;
 
 /* Nothing is kept per RDMA device; this only notifies us before one is removed. */
 static int rblk_ib_add(struct ib_device *ibdev)
@@ -43,9 +44,14 @@ static int __init rblk_init(void)
 		error = -ENOMEM;
 		goto err_destroy_workqueue;
 	}
+	rblk_fences = alloc_workqueue("rblk_fences", WQ_UNBOUND | WQ_MEM_RECLAIM, 0);
+	if (!rblk_fences) {
+		error = -ENOMEM;
+		goto err_destroy_calls;
+	}
 	error = ib_register_client(&rblk_ib_client);
 	if (error)
-		goto err_destroy_calls;
+		goto err_destroy_fences;
 	error = rblk_control_init();
 	if (error)
 		goto err_unregister_client;
@@ -53,6 +59,8 @@ static int __init rblk_init(void)
 
 err_unregister_client:
 	ib_unregister_client(&rblk_ib_client);
+err_destroy_fences:
+	destroy_workqueue(rblk_fences);
 err_destroy_calls:
 	destroy_workqueue(rblk_calls);
 err_destroy_workqueue:
@@ -65,6 +73,7 @@ static void __exit rblk_exit(void)
 	rblk_control_fini(); /* no attach or detach comes any more */
 	rblk_device_detach_all();
 	ib_unregister_client(&rblk_ib_client);
+	destroy_workqueue(rblk_fences);
 	destroy_workqueue(rblk_calls);
 	destroy_workqueue(rblk_workqueue);
 }

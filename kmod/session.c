@@ -71,7 +71,8 @@ static int rblk_session_ask(struct rblk_device *device, struct rblk_wire_volume 
 	open.flags = rblk_to_le32(device->options.read_only ? RBLK_OPEN_READ_ONLY : 0);
 	error = rblk_session_run(device, &sc);
 	*status = sc.status;
-	if (!error && rblk_check_volume(volume, sizeof(*volume)))
+	if (!error && (rblk_check_volume(volume, sizeof(*volume)) || !volume->handle ||
+		       memcmp(volume->name, open.name, sizeof(open.name))))
 		error = -EPROTO;
 	return error;
 }

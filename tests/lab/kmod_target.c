@@ -133,6 +133,16 @@ static void volume_endless(struct rblk_wire_volume *volume)
 	volume->blocks = rblk_to_le64(UINT64_MAX);
 }
 
+static void volume_no_handle(struct rblk_wire_volume *volume)
+{
+	volume->handle = 0;
+}
+
+static void volume_other_name(struct rblk_wire_volume *volume)
+{
+	volume->name[0] = 'x';
+}
+
 static void volume_no_transfer(struct rblk_wire_volume *volume)
 {
 	volume->max_io_bytes = 0;
@@ -285,6 +295,8 @@ static const struct {
 	{ "no-blocks", { .volume = volume_no_blocks } },
 	{ "endless", { .volume = volume_endless } },
 	{ "no-transfer", { .volume = volume_no_transfer } },
+	{ "no-handle", { .volume = volume_no_handle } },
+	{ "other-name", { .volume = volume_other_name } },
 	{ "small-transfer", { .volume = volume_small_transfer } },
 	{ "busy", { .command = answer_late, .arg = &(u16){ RBLK_E_BUSY } } },
 	{ "draining", { .command = answer_late, .arg = &(u16){ RBLK_E_DRAINING } } },

@@ -88,7 +88,7 @@ fewer other-instance 'queue 1: the target is not that of the other queues'
 refused other-epoch 'accepted another login than was sent'
 refused more-credits 'accepted another login than was sent'
 refused unasked-feature 'accepted another login than was sent'
-for volume in huge-blocks no-blocks endless no-transfer; do
+for volume in huge-blocks no-blocks endless no-transfer no-handle other-name; do
 	refused $volume 'broke the protocol'
 done
 refused small-transfer "the target's longest command is less than a page"
