@@ -13,8 +13,9 @@ RBLK=$LAB_BUILD/initiator/cmd/rblk
 RBLK_FIO_ENGINE=$LAB_BUILD/initiator/fio/librblk_fio.so
 
 lab_say() { echo "# $*"; }
-# It prints the daemon's log, too.
+# It prints what a job's function lab_facts knows, and the daemon's log.
 lab_fail() {
+	declare -F lab_facts > /dev/null && lab_facts >&2
 	[ -z "${LAB_RBLKD_LOG:-}" ] || sed 's/^/log: /' "$LAB_RBLKD_LOG" | tail -n 20 >&2
 	echo "FAILED: $*" >&2
 	exit 1
