@@ -65,6 +65,41 @@ lab_rxe_load() {
 	modprobe -a ip6_udp_tunnel udp_tunnel && insmod "$LAB_KERNEL/rxe/rdma_rxe.ko"
 }
 
+# lab_wire_up N: two more RDMA devices with a wire between them, whose packets can be lost and whose links can go down:
+# what a device sends to itself, no network sees. The target's end is wireNt, 10.8.N.2, on ${LAB_LINK}Nt; the initiator's is
+# wireNi, 10.8.N.1, on ${LAB_LINK}Ni.
+lab_wire_up() {
+	local end
+	modprobe veth && ip link add "wire$1i" type veth peer name "wire$1t" || lab_fail "wire$1: no veth"
+	# A packet between two addresses of one machine takes the wire only if that is asked before what is local.
+	[ -z "$(ip rule list pref 0)" ] || { ip rule add pref 100 lookup local && ip rule del pref 0; } || lab_fail "wire$1: ip rule"
+	for end in i t; do
+		sysctl -q -w "net.ipv4.conf.wire$1$end.accept_local=1" "net.ipv4.conf.wire$1$end.rp_filter=0"
+		ip link set "wire$1$end" mtu 9000 || lab_fail "wire$1: mtu"
+	done
+	ip addr add "10.8.$1.1/32" dev "wire$1i" && ip addr add "10.8.$1.2/32" dev "wire$1t" || lab_fail "wire$1: addresses"
+	# What programs send; and what rdma_cm asks of a connection request: does its sender live where it came from?
+	for end in "iif lo" "oif wire$1i"; do ip rule add pref 10 $end to "10.8.$1.2" lookup "1${1}1"; done
+	for end in "iif lo" "oif wire$1t"; do ip rule add pref 10 $end to "10.8.$1.1" lookup "1${1}2"; done
+	lab_wire_link "$1" up
+	for end in i t; do lab_wire_device "$1" $end; done
+}
+# lab_wire_device N i|t: the RDMA device of one end.
+lab_wire_device() {
+	rdma link add "$LAB_LINK$1$2" type "$LAB_LINK" netdev "wire$1$2" || lab_fail "wire$1: no $LAB_LINK$1$2"
+	lab_wait 10 grep -q ACTIVE "/sys/class/infiniband/$LAB_LINK$1$2/ports/1/state" || lab_fail "$LAB_LINK$1$2: is not active"
+}
+# lab_wire_link N up|down: both ends; one that is down has no routes and no neighbours.
+lab_wire_link() {
+	ip link set "wire$1t" "$2" && ip link set "wire$1i" "$2" || lab_fail "wire$1: $2"
+	[ "$2" = up ] || return 0
+	ip route replace "10.8.$1.2" dev "wire$1i" src "10.8.$1.1" table "1${1}1" &&
+		ip route replace "10.8.$1.1" dev "wire$1t" src "10.8.$1.2" table "1${1}2" &&
+		ip neigh replace "10.8.$1.2" lladdr "$(cat "/sys/class/net/wire$1t/address")" dev "wire$1i" nud permanent &&
+		ip neigh replace "10.8.$1.1" lladdr "$(cat "/sys/class/net/wire$1i/address")" dev "wire$1t" nud permanent ||
+		lab_fail "wire$1: no route"
+}
+
 lab_port_active() { grep -q ACTIVE /sys/class/infiniband/$LAB_RDMA/ports/1/state; }
 
 # lab_rblkd_start ARGUMENT...: start the daemon and wait until it is ready. Its log is LAB_RBLKD_LOG;

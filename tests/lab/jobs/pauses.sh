@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# How long I/O pauses: the largest completion latency that fio sees (4 KiB reads and writes, depth 8, O_DIRECT) while
+# its target or a path goes away and comes back, of librblk, rblk.ko and nvme-rdma, one after the other in one guest.
+# By hand: it measures, and what it measures depends on how busy the machine is.
+#   pauses.sh [TIMES [SYSTEM...]]    default: 3, of all; /out/pauses has a line of each, in seconds: the median of
+#                                    TIMES, and the largest. Wants one disk of 64M.
+# restart: rblkd ends in good order and is started again; nvmet's port is unlinked and linked. kill: rblkd, killed.
+# flap: no packet arrives for three seconds. device: of two paths, the initiator's RDMA device is deleted: it knows at
+# once. silence: of two paths, one loses every packet.
+. "$LAB/guest.sh"
+. "$LAB/jobs/kmod.sh"
+times=${1:-3}
+shift $(($# > 0 ? 1 : 0))
+systems=("$@")
+[ $# -gt 0 ] || systems=(librblk kmod nvme nvme_tuned librblk_1s kmod_1s)
+addresses=(10.8.1.2 10.8.2.2) # of two wires
+disk=/dev/vda
+
+# lose WIRE, lose_none WIRE: every packet on it.
+ends() { echo "wire$1i" "wire$1t"; }
+lose() { for end in $(ends "$1"); do tc qdisc add dev "$end" root netem loss 100% || lab_fail "tc"; done; }
+lose_none() { for end in $(ends "$1"); do tc qdisc del dev "$end" root || lab_fail "tc"; done; }
+
+# -- systems: up_NAME one|two, down_NAME; restart_NAME; kill_NAME where there is a daemon -----------
+
+rblkd_begin() { lab_rblkd_start "${keepalive[@]}" "${addresses[@]/#/--listen=rblk://}" disk=$disk; }
+rblk_restart() { lab_rblkd_stop; rblkd_begin; }
+rblk_kill() {
+	kill -KILL "$LAB_RBLKD"
+	wait "$LAB_RBLKD" 2> /dev/null
+	rblkd_begin
+}
+hosts() { [ "$1" = one ] && echo "${addresses[0]}" || echo "${addresses[0]},${addresses[1]}"; }
+up_librblk() {
+	rblkd_begin
+	FIO=("--ioengine=external:$RBLK_FIO_ENGINE" "--rblk_uri=rblk://$(hosts "$1")/disk" --rblk_queues=2 --rblk_give_up=600000)
+}
+down_librblk() { lab_rblkd_stop; }
+up_kmod() {
+	rblkd_begin
+	lab_kmod_load
+	LAB_DEV=$("$RBLK" attach --queues 2 --give-up 10min "rblk://$(hosts "$1")/disk" 2> /tmp/attach) || return
+	LAB_DEV=/dev/${LAB_DEV##*/}
+	lab_wait 10 [ -b "$LAB_DEV" ] || lab_fail "$LAB_DEV: does not appear"
+	FIO=(--ioengine=io_uring "--filename=$LAB_DEV")
+}
+down_kmod() {
+	[ ! -b "$LAB_DEV" ] || lab_detach
+	lab_kmod_unload
+	lab_rblkd_stop
+}
+
+nvmet=/sys/kernel/config/nvmet
+nvme_path() {
+	# shellcheck disable=SC2086
+	nvme connect -t rdma -a "$1" -s 4420 -n pauses $tuning --hostid=00000000-0000-0000-0000-00000000000a \
+		--hostnqn=nqn.2014-08.org.nvmexpress:uuid:00000000-0000-0000-0000-00000000000a || lab_fail "nvme: no connection to $1"
+}
+# nvmet_listen N: a listener that has ended with its device begins anew.
+nvmet_listen() {
+	rm -f $nvmet/ports/$1/subsystems/pauses
+	ln -s $nvmet/subsystems/pauses $nvmet/ports/$1/subsystems/pauses || lab_fail "nvmet: port $1 does not listen"
+}
+nvmet_begin() {
+	local sub=$nvmet/subsystems/pauses port i=0
+	[ ! -d $sub ] || return 0
+	modprobe -a nvmet nvmet-rdma nvme-rdma || lab_fail "nvme: modules do not load"
+	mkdir $sub $sub/namespaces/1 || lab_fail "nvmet: no configuration"
+	echo 1 > $sub/attr_allow_any_host
+	echo -n $disk > $sub/namespaces/1/device_path
+	echo 1 > $sub/namespaces/1/enable || lab_fail "nvmet: $disk is not served"
+	for address in "${addresses[@]}"; do
+		port=$nvmet/ports/$((++i))
+		mkdir $port
+		echo rdma > $port/addr_trtype
+		echo ipv4 > $port/addr_adrfam
+		echo "$address" > $port/addr_traddr
+		echo 4420 > $port/addr_trsvcid
+	done
+}
+up_nvme() {
+	nvmet_begin
+	for i in 1 2; do nvmet_listen $i; done
+	nvme_path "${addresses[0]}"
+	[ "$1" = one ] || nvme_path "${addresses[1]}"
+	lab_wait 20 nvme_disk || lab_fail "nvme: no disk appeared"
+	FIO=(--ioengine=io_uring "--filename=$(nvme_disk)")
+}
+nvme_disk() { lsblk -dnpo NAME | grep '^/dev/nvme'; }
+no_nvme_disk() { ! nvme_disk; }
+down_nvme() {
+	nvme disconnect -n pauses > /dev/null
+	lab_wait 20 no_nvme_disk || lab_fail "nvme: the disk does not go"
+}
+
+keepalive=() tuning='' family=''
+choose() {
+	keepalive=() tuning='' family=${1%%_*}
+	case $1 in
+	*_1s) keepalive=(--keepalive 1s) ;;
+	*_tuned) tuning='--reconnect-delay=1 --keep-alive-tmo=1 --ctrl-loss-tmo=-1' ;;
+	esac
+}
+
+# -- what befalls them -----------------------------------------------------------------------------
+
+happen_restart() { case $family in nvme) nvmet_listen 1 ;; *) rblk_restart ;; esac; }
+happen_kill() { rblk_kill; }
+happen_flap() {
+	lose 1
+	sleep 3 # what is measured is the rest
+	lose_none 1
+}
+happen_device() { rdma link delete ${LAB_LINK}1i || lab_fail "${LAB_LINK}1i: is not deleted"; }
+after_device() { lab_wire_device 1 i; }
+happen_silence() { lose 1; }
+after_silence() { lose_none 1; }
+paths() { case $1 in device | silence) echo two ;; *) echo one ;; esac; }
+
+# -- measuring -----------------------------------------------------------------------------------
+
+# The disk's own count: the same for all.
+done_on_disk() { awk '{ print $1 + $5 }' /sys/block/${disk#/dev/}/stat; }
+got_on() { [ "$(done_on_disk)" -ge "$goal" ]; }
+flows() {
+	goal=$(($(done_on_disk) + $1))
+	lab_wait 60 got_on || lab_fail "$system, $event: no I/O"
+}
+# measure: the largest latency while $event befalls $system, in /tmp/seconds.
+measure() {
+	local load
+	fio --name=pause --rw=randrw --bs=4k --iodepth=8 --direct=1 --time_based --runtime=3600 --size=48M --eta=never \
+		"${FIO[@]}" --output-format=json --output=/tmp/pause.fio 2> /tmp/pause.err &
+	load=$!
+	flows 500
+	"happen_$event"
+	# The other path goes on meanwhile: two keep-alive times, and some.
+	[ "$(paths "$event")" = one ] || sleep 12
+	# All eight places of the queue: of what was lost, the last has come back.
+	flows 300
+	flows 300
+	kill -INT $load
+	wait $load
+	# What fio prints before its JSON is none.
+	sed -n '/^{/,$p' /tmp/pause.fio | jq -e '.jobs[0] | select(.error == 0) |
+		[.read.clat_ns.max, .write.clat_ns.max] | max / 1e9' > /tmp/seconds ||
+		lab_fail "$system, $event: fio: $(cat /tmp/pause.err /tmp/pause.fio)"
+}
+row() {
+	local i all=()
+	"up_$family" "$(paths "$event")" || {
+		"down_$family"
+		echo "$event $system: cannot: $(cat /tmp/attach)" | tee -a /out/pauses
+		return
+	}
+	for ((i = 0; i < times; i++)); do
+		measure
+		all+=("$(cat /tmp/seconds)")
+		! declare -F "after_$event" > /dev/null || "after_$event"
+		[ $((i + 1)) = "$times" ] || sleep 15 # until all that was lost is in use again
+	done
+	"down_$family"
+	printf '%s\n' "${all[@]}" | sort -n | awk -v name="$event $system" '{ v[NR] = $1 }
+		END { printf "%s: %.2f, %.2f\n", name, v[int((NR + 1) / 2)], v[NR] }' | tee -a /out/pauses
+}
+
+lab_link_up
+modprobe sch_netem || lab_fail "netem: does not load"
+for i in 1 2; do lab_wire_up $i; done
+dd if=/dev/zero of=$disk bs=1M count=64 oflag=direct status=none || lab_fail "$disk: cannot be filled"
+: > /out/pauses
+for system in "${systems[@]}"; do
+	choose "$system"
+	for event in restart kill flap device silence; do
+		[ "$family-$event" = nvme-kill ] || row
+	done
+done
