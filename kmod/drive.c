@@ -222,6 +222,7 @@ static void rblk_drive_close(struct rblk_queue *queue)
 	mutex_unlock(&device->lifecycle);
 	/* What was to be sent on this connection does not meet the next one. */
 	cancel_work_sync(&queue->probe_work);
+	cancel_delayed_work_sync(&queue->leave_work);
 	rblk_overdue_stop(queue);
 	if (!queue->index) {
 		cancel_work_sync(&device->name_work);
@@ -232,6 +233,25 @@ static void rblk_drive_close(struct rblk_queue *queue)
 	rblk_drive_follow(device);
 	spin_unlock_irqrestore(&device->core_lock, flags);
 	memalloc_noio_restore(noio);
+}
+
+/* How often a queue that is to move is looked at. */
+#define RBLK_LEAVE_MS 10u
+
+/* It takes no commands any more, and moves when those that it has are answered: none has to be sent again. */
+static void rblk_drive_leave_work(struct work_struct *work)
+{
+	struct rblk_queue *queue =
+		container_of(to_delayed_work(work), struct rblk_queue, leave_work);
+	const struct core_queue *core = &queue->device->core.queue[queue->index];
+
+	if (READ_ONCE(core->state) != CORE_QUEUE_LIVE)
+		return;
+	if (rblk_queue_idle(queue))
+		rblk_queue_lost(queue, "moves to another portal");
+	else
+		queue_delayed_work(rblk_workqueue, &queue->leave_work,
+				   msecs_to_jiffies(RBLK_LEAVE_MS));
 }
 
 static void rblk_drive_close_work(struct work_struct *work)
@@ -390,7 +410,7 @@ static void rblk_drive_act(struct rblk_device *device, const struct core_action 
 		queue_work(rblk_workqueue, &queue->close_work);
 		break;
 	case CORE_ACTION_LEAVE:
-		rblk_queue_lost(queue, "moves to another portal");
+		queue_delayed_work(rblk_workqueue, &queue->leave_work, 0);
 		break;
 	case CORE_ACTION_FENCE:
 		queue_work(rblk_fences, &queue->fence_work);
@@ -478,6 +498,7 @@ void rblk_drive_init_queue(struct rblk_queue *queue)
 		INIT_WORK(&queue->close_work, rblk_drive_close_work);
 	INIT_WORK(&queue->fence_work, rblk_drive_fence_work);
 	INIT_WORK(&queue->probe_work, rblk_drive_probe_work);
+	INIT_DELAYED_WORK(&queue->leave_work, rblk_drive_leave_work);
 	rblk_overdue_init_queue(queue);
 }
 

@@ -67,6 +67,20 @@ int rblk_queue_add(struct rblk_queue *queue, struct rblk_command *command)
 	return error;
 }
 
+bool rblk_queue_idle(struct rblk_queue *queue)
+{
+	unsigned long flags;
+	unsigned int tag;
+	bool idle;
+
+	spin_lock_irqsave(&queue->lock, flags);
+	idle = list_empty(&queue->pending) && !queue->session_callers;
+	for (tag = 0; idle && tag < queue->credits; tag++)
+		idle = !READ_ONCE(queue->commands[tag]);
+	spin_unlock_irqrestore(&queue->lock, flags);
+	return idle;
+}
+
 /* -- packing --------------------------------------------------------------------------------- */
 
 struct rblk_packing {

@@ -133,6 +133,7 @@ struct rblk_queue {
 	u32 lost_incarnation; /* core_lock: that fence_work fences, in lost_epoch, over queue `via` */
 	u64 lost_epoch;
 	u16 via;
+	struct delayed_work leave_work;
 
 	/* overdue.c. lock: sequence numbers of the commands that the target is to drop */
 	struct delayed_work abort_work;
@@ -182,6 +183,9 @@ void rblk_queue_put_tag(struct rblk_queue *queue, u16 tag);
 int rblk_queue_add(struct rblk_queue *queue, struct rblk_command *command);
 /* Ring the doorbell: send what was added in as few messages as it fits in. Any context. */
 void rblk_queue_kick(struct rblk_queue *queue);
+
+/* Has it no command, neither sent nor to be sent? It may have one right after, if it is asked for any. */
+bool rblk_queue_idle(struct rblk_queue *queue);
 
 /* A polled queue: end what has been answered. How many completions there were. Process context. */
 int rblk_queue_poll(struct rblk_queue *queue);

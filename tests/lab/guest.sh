@@ -100,6 +100,13 @@ lab_wire_link() {
 		lab_fail "wire$1: no route"
 }
 
+# lab_wire_lose N, lab_wire_restore N: all packets of the wire are lost, in both directions.
+lab_wire_lose() {
+	modprobe sch_netem || lab_fail "netem: does not load"
+	for end in i t; do tc qdisc add dev "wire$1$end" root netem loss 100% || lab_fail "wire$1: tc"; done
+}
+lab_wire_restore() { for end in i t; do tc qdisc del dev "wire$1$end" root || lab_fail "wire$1: tc"; done; }
+
 lab_port_active() { grep -q ACTIVE /sys/class/infiniband/$LAB_RDMA/ports/1/state; }
 
 # lab_rblkd_start ARGUMENT...: start the daemon and wait until it is ready. Its log is LAB_RBLKD_LOG;

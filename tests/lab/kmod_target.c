@@ -272,6 +272,14 @@ static enum fake_answer answer_event_elsewhere(struct fake_target *fake,
 	return FAKE_REPLY;
 }
 
+static enum fake_answer answer_mute(struct fake_target *fake, const struct rblk_wire_command *command,
+				    struct rblk_wire_completion *completion)
+{
+	(void)fake;
+	(void)completion;
+	return command->opcode == RBLK_OP_WRITE || command->opcode == RBLK_OP_ABORT ? FAKE_SILENT : FAKE_REPLY;
+}
+
 #define STATUS(opcode, status)                                                                     \
 	.command = answer_special, .arg = &(struct special){ opcode, FAKE_REPLY, status }
 #define ANSWER(opcode, answer)                                                                     \
@@ -308,6 +316,7 @@ static const struct {
 	/* The first is the kernel's own, for partitions. */
 	{ "close-read", { ANSWER(RBLK_OP_READ, FAKE_CLOSE) } },
 	{ "twice", { ANSWER(RBLK_OP_WRITE, FAKE_REPLY_TWICE) } },
+	{ "mute", { .command = answer_mute } },
 	{ "silent", { ANSWER(RBLK_OP_WRITE, FAKE_SILENT) } },
 	{ "closing", { ANSWER(RBLK_OP_WRITE, FAKE_CLOSE) } },
 	{ "immediate", { ANSWER(RBLK_OP_WRITE, FAKE_IMMEDIATE) } },

@@ -16,11 +16,6 @@ systems=("$@")
 addresses=(10.8.1.2 10.8.2.2) # of two wires
 disk=/dev/vda
 
-# lose WIRE, lose_none WIRE: every packet on it.
-ends() { echo "wire$1i" "wire$1t"; }
-lose() { for end in $(ends "$1"); do tc qdisc add dev "$end" root netem loss 100% || lab_fail "tc"; done; }
-lose_none() { for end in $(ends "$1"); do tc qdisc del dev "$end" root || lab_fail "tc"; done; }
-
 # -- systems: up_NAME one|two, down_NAME; restart_NAME; kill_NAME where there is a daemon -----------
 
 rblkd_begin() { lab_rblkd_start "${keepalive[@]}" "${addresses[@]/#/--listen=rblk://}" disk=$disk; }
@@ -107,14 +102,14 @@ choose() {
 happen_restart() { case $family in nvme) nvmet_listen 1 ;; *) rblk_restart ;; esac; }
 happen_kill() { rblk_kill; }
 happen_flap() {
-	lose 1
+	lab_wire_lose 1
 	sleep 3 # what is measured is the rest
-	lose_none 1
+	lab_wire_restore 1
 }
 happen_device() { rdma link delete ${LAB_LINK}1i || lab_fail "${LAB_LINK}1i: is not deleted"; }
 after_device() { lab_wire_device 1 i; }
-happen_silence() { lose 1; }
-after_silence() { lose_none 1; }
+happen_silence() { lab_wire_lose 1; }
+after_silence() { lab_wire_restore 1; }
 paths() { case $1 in device | silence) echo two ;; *) echo one ;; esac; }
 
 # -- measuring -----------------------------------------------------------------------------------
@@ -165,7 +160,6 @@ row() {
 }
 
 lab_link_up
-modprobe sch_netem || lab_fail "netem: does not load"
 for i in 1 2; do lab_wire_up $i; done
 dd if=/dev/zero of=$disk bs=1M count=64 oflag=direct status=none || lab_fail "$disk: cannot be filled"
 : > /out/pauses
