@@ -44,7 +44,8 @@ int tgt_path_identify(const char *path, struct tgt_store_id *id)
 
 /*
  * Who holds the lock, in words, as far as /proc/locks knows; `otherwise` if it does not. One of its
- * lines: "12: FLOCK ADVISORY WRITE 4711 08:01:131074 0 EOF".
+ * lines: "12: FLOCK ADVISORY WRITE 4711 08:01:131074 0 EOF". Not for each attempt: while it is read,
+ * the kernel gives and releases no lock on the whole machine, and it waits for an RCU grace period first.
  */
 static void holder_words(const char *path, const char *otherwise, char *words, size_t bytes)
 {
@@ -105,8 +106,9 @@ static bool end_requested(void)
 }
 
 /*
- * One attempt. -EBUSY: it is in use, `words` says by whom. A block device is opened exclusively,
- * too, which fails for disks that this machine has mounted or uses in another device.
+ * One attempt. -EBUSY: it is in use; `words`, if it is not NULL, says by whom. A block device is
+ * opened exclusively, too, which fails for disks that this machine has mounted or uses in another
+ * device.
  */
 static int path_open_locked(const struct tgt_volume_config *config, int flags, bool device,
 			    char *words, size_t bytes, char *error)
@@ -116,9 +118,10 @@ static int path_open_locked(const struct tgt_volume_config *config, int flags, b
 
 	fd = open(config->path, flags | (device && writes ? O_EXCL : 0));
 	if (fd < 0 && errno == EBUSY && device) {
-		holder_words(config->path,
-			     "this machine (mounted, swap, or part of another device)", words,
-			     bytes);
+		if (words)
+			holder_words(config->path,
+				     "this machine (mounted, swap, or part of another device)",
+				     words, bytes);
 		return -EBUSY;
 	}
 	if (fd < 0 && errno == EINVAL && flags & O_DIRECT)
@@ -136,7 +139,8 @@ static int path_open_locked(const struct tgt_volume_config *config, int flags, b
 		return fd;
 	status = -errno;
 	if (status == -EWOULDBLOCK) {
-		holder_words(config->path, "another process", words, bytes);
+		if (words)
+			holder_words(config->path, "another process", words, bytes);
 		status = -EBUSY;
 	} else {
 		tgt_error(error, status, "%s: flock: %s", config->path, strerror(-status));
@@ -155,10 +159,14 @@ static int path_open_wait(const struct tgt_volume_config *config, int flags, boo
 	int fd;
 
 	for (;;) {
-		fd = path_open_locked(config, flags, device, words, sizeof(words), error);
+		bool last = env_now_ns() >= deadline;
+
+		/* Who it is can have changed by the last attempt. */
+		fd = path_open_locked(config, flags, device, !said || last ? words : NULL,
+				      sizeof(words), error);
 		if (fd != -EBUSY)
 			return fd;
-		if (env_now_ns() >= deadline)
+		if (last)
 			return tgt_error(error, -EBUSY, "%s: in use by %s", config->path, words);
 		if (end_requested())
 			return tgt_error(error, -EINTR, "%s: in use by %s; stopped waiting",

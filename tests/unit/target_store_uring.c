@@ -22,6 +22,16 @@ static bool no_direct;
 static unsigned int direct_refused;
 
 int __real_open(const char *name, int flags, ...);
+/* How often /proc/locks was read, which stops all locks of the machine. */
+static unsigned int locks_read;
+FILE *__real_fopen(const char *name, const char *mode);
+FILE *__wrap_fopen(const char *name, const char *mode);
+FILE *__wrap_fopen(const char *name, const char *mode)
+{
+	locks_read += !strcmp(name, "/proc/locks");
+	return __real_fopen(name, mode);
+}
+
 int __wrap_open(const char *name, int flags, ...);
 int __wrap_open(const char *name, int flags, ...)
 {
@@ -418,9 +428,28 @@ static void epoch_is_the_boot(void **state)
 
 #define WITH_FILE(test) cmocka_unit_test_setup_teardown(test, make_file, remove_file)
 
+/* However long it waits for a lock: at first, and at last. */
+static void who_holds_a_lock_is_asked_twice(void **state)
+{
+	struct tgt_volume_config config = rig_volume("uring", path, 0);
+	char error[TGT_ERROR_BYTES];
+	struct rig rig;
+	int fd = open(path, O_RDWR);
+
+	(void)state;
+	config.cache = TGT_CACHE_BUFFERED;
+	config.lock_wait_ms = 500;
+	assert_int_equal(flock(fd, LOCK_EX), 0);
+	locks_read = 0;
+	assert_int_equal(rig_open(&rig, &tgt_store_uring, &config, error), -EBUSY);
+	assert_int_equal(locks_read, 2);
+	close(fd);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		WITH_FILE(who_holds_a_lock_is_asked_twice),
 		WITH_FILE(writes_and_reads_buffered),
 		WITH_FILE(writes_and_reads_direct),
 		WITH_FILE(writes_and_reads_without_direct),
