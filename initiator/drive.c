@@ -58,9 +58,10 @@ void ini_queue_unreached(struct ini_queue *queue, int error)
 	session->last_error = error;
 	ini_portal_failed(queue, error);
 	if (queue->addresses_left) {
-		/* The host has more addresses: the attempt continues with the next one when this
+		/*
+		 * The host has more addresses: the attempt continues with the next one when this
 		 * connection is drained.
-		 * */
+		 */
 		queue->again = true;
 		ini_queue_close(queue);
 		return;
