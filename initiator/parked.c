@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* Owns commands that wait for a connection, see parked.h. I/O on live queues does not pass
  * through here.
- * */
+ */
 #include "initiator/parked.h"
 
 #include <assert.h>

@@ -39,7 +39,7 @@ static inline void core_durable_wrote(const struct core_durable *durable, u64 *w
 }
 
 /* A FLUSH is about to be sent: its number. It does not cover writes acknowledged from here on.
- * */
+ */
 static inline u64 core_durable_flush(struct core_durable *durable)
 {
 	return durable->next++;

@@ -16,14 +16,14 @@ static void set_state(struct core_session *session, enum core_session_state stat
 }
 
 /* Actions on a connection that ends are dropped, except those that its lost commands need.
- * */
+ */
 static void close_queue(struct core_queue *queue)
 {
 	if (queue->state != CORE_QUEUE_CONNECTING && queue->state != CORE_QUEUE_LIVE)
 		return;
 	/* A login that the caller has not been told to send needs no close, but is handled the
 	 * same way.
-	 * */
+	 */
 	queue->state = CORE_QUEUE_ENDING;
 	queue->todo &= QUEUE_RELEASE | QUEUE_FENCE; /* for commands that were lost before */
 	queue->todo |= QUEUE_CLOSE;

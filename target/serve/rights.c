@@ -39,7 +39,7 @@ static void rights_revoke(struct tgt_handle *handle, bool aborts)
 
 		/* A victim that does not serve the READs of its data would delay the RESERVE
 		 * that waits.
-		 * */
+		 */
 		if (queue && tgt_lane_revoke(&queue->lane, &handle->access, aborts) && aborts)
 			tgt_queue_close(queue, "its initiator was preempted");
 	}

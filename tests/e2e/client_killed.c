@@ -96,7 +96,7 @@ static void begin(struct victim *victim, unsigned int number)
 }
 
 /* True: the client had done some work. The kill must end it, not an error that it found.
- * */
+ */
 static bool finish(struct victim *victim, bool after_work)
 {
 	/* The moment is random: that is what this test is about. It waits for no condition. */

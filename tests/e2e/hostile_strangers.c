@@ -98,7 +98,7 @@ static void nonsense_is_dropped_at_once(void **state)
 
 		/* Noise, then hellos with a login of noise: the target answers the hellos and
 		 * refuses the logins.
-		 * */
+		 */
 		env_random(bytes, sizeof(bytes));
 		if (i % 2) {
 			hello.private_bytes = RBLK_PRIVATE_DATA_MAX;

@@ -160,7 +160,7 @@ static void commands_are_counted(void **state)
 	assert_int_equal(commands(&w) - before, 2);
 	/* Scattered pieces: a short write is still one command, a read and a long write one per
 	 * piece.
-	 * */
+	 */
 	for (int i = 0; i < 8; i++)
 		iov[i] = (struct iovec){(i % 2 ? w.a : w.b) + i * 16384, 1024};
 	before = commands(&w);

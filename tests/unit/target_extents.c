@@ -230,7 +230,7 @@ static void the_queue_is_bounded_and_in_order(void **state)
 		while (!jobs[i].ends) {
 			/* Sleeps until it is woken: after a lost wakeup the test runs into its
 			 * time limit.
-			 * */
+			 */
 			assert_int_equal(tgt_ring_wait(ring, -1), 0);
 			tgt_ring_reap(ring, 64);
 		}
