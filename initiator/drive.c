@@ -186,12 +186,16 @@ static void fence_done(void *arg, const struct rblk_result *result)
 static void send_fence(struct rblk_session *session, const struct core_action *action)
 {
 	struct ini_queue *lost = &session->queues[action->queue];
+	struct ini_queue *via = &session->queues[action->via];
 	struct ini_slot *slot = NULL;
 
-	/* An earlier FENCE that is not called back yet must not count as the answer for this
-	 * incarnation. */
-	if (!lost->fencing)
-		slot = ini_slot_take(&session->queues[action->via], true);
+	/*
+	 * An earlier FENCE that is not called back yet must not count as the answer for this
+	 * incarnation. The last reserved tag is kept for KEEPALIVE: FENCE may take as long as the
+	 * store.
+	 */
+	if (!lost->fencing && via->tags.taken_reserved < RBLK_RESERVED_TAGS - 1)
+		slot = ini_slot_take(via, true);
 	if (!slot) {
 		core_session_fenced(&session->core, action->queue, false, session->now_ns);
 		return;

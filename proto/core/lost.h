@@ -16,6 +16,7 @@ struct core_lost {
 	bool drained;	 /* F4 holds */
 	bool fenced;	 /* F5 holds */
 	bool fence_sent; /* FENCE is under way on queue `via` */
+	bool failed;	 /* some was failed and is not sent again, but may still be carried out */
 	u16 via;
 	u32 incarnation; /* that was lost */
 	u64 retry_ns;	 /* no FENCE before */
@@ -61,6 +62,14 @@ static inline void core_lost_epoch_accepted(struct core_lost *lost)
 {
 	if (lost->renewed)
 		lost->fenced = true;
+}
+
+/*
+ * Must other commands wait? The user may write again what has failed; that must not land before it.
+ */
+static inline bool core_lost_holds(const struct core_lost *lost)
+{
+	return lost->waits && lost->failed && !lost->fenced;
 }
 
 /* May it be sent again? `named`: the volumes are open in this epoch. */

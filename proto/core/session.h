@@ -72,7 +72,8 @@ enum core_action_kind {
 	/* Send KEEPALIVE on `queue`. */
 	CORE_ACTION_PROBE,
 	/* fail_fast_ms have passed: fail waiting commands, except those that are not drained yet
-	 * (F4). */
+	 * (F4). The target may still carry out a command that fails here, so none is sent before
+	 * its fence is acknowledged (F5). */
 	CORE_ACTION_FAIL_FAST,
 	/* FAILED or ENDED, and all queues are drained: fail every command. */
 	CORE_ACTION_FAIL_ALL,
@@ -104,6 +105,7 @@ struct core_queue {
 	u8 todo;	  /* actions not taken yet */
 	bool leaving;	  /* LIVE, but takes no new commands: it moves to another portal */
 	bool probed;	  /* KEEPALIVE was sent since something was heard */
+	bool renewed;	  /* RELEASE: of commands lost in an older epoch */
 	u16 home;	  /* the portal that it goes to */
 	u16 portal;	  /* where it is, or was last tried */
 	u16 untried;	  /* portals that queue 0 has not tried since it was lost */
@@ -126,6 +128,7 @@ struct core_session {
 	bool dead;	   /* since dead_ns no queue takes commands */
 	bool failing_fast; /* new commands fail at once, too */
 	bool failed_all;
+	bool held;	   /* no command is sent: one failed by FAIL_FAST is not fenced yet (F5) */
 	bool leaves;	   /* the target has sent DRAINING: perhaps a restart */
 	bool acts; /* there may be actions to take */
 	u16 reject_reason; /* of the last rejection: enum rblk_reject_reason */
@@ -203,11 +206,16 @@ static inline bool core_session_over(const struct core_session *session)
 	return session->state == CORE_SESSION_FAILED || session->state == CORE_SESSION_ENDED;
 }
 
-/* May a command be sent on this queue now? */
-static inline bool core_session_open(const struct core_session *session, u16 queue)
+/* Is this queue up, and does it stay? FENCE may be sent on it. */
+static inline bool core_session_carries(const struct core_session *session, u16 queue)
 {
 	return (session->state == CORE_SESSION_LIVE || session->state == CORE_SESSION_RECOVERING) &&
 	       session->queue[queue].state == CORE_QUEUE_LIVE && !session->queue[queue].leaving;
+}
+/* May a command be sent on this queue now? */
+static inline bool core_session_open(const struct core_session *session, u16 queue)
+{
+	return core_session_carries(session, queue) && !session->held;
 }
 /* The next queue that takes commands, from `first` on, cyclically; -1: none does. */
 int core_session_route(const struct core_session *session, u16 first);

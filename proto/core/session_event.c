@@ -199,6 +199,7 @@ static void release_commands(struct core_session *session)
 			continue;
 		queue->lost.waits = false;
 		queue->lost.fence_sent = false;
+		queue->renewed = queue->lost.renewed;
 		queue->todo &= (u8)~QUEUE_FENCE;
 		queue->todo |= QUEUE_RELEASE;
 	}
@@ -215,6 +216,30 @@ static void end_all(struct core_session *session)
 	session->todo |= SESSION_FAIL_ALL;
 }
 
+/* F5: what FAIL_FAST has failed must not land on what is sent from now on. */
+static void hold_commands(struct core_session *session)
+{
+	session->held = false;
+	for (u16 i = 0; i < session->options.queues; i++)
+		session->held |= core_lost_holds(&session->queue[i].lost);
+}
+
+static void fail_fast(struct core_session *session)
+{
+	session->failing_fast = true;
+	session->todo |= SESSION_FAIL_FAST;
+	for (u16 i = 0; i < session->options.queues; i++)
+		session->queue[i].lost.failed = session->queue[i].lost.waits;
+}
+
+static bool no_queue_is_up(const struct core_session *session)
+{
+	for (u16 i = 0; i < session->queues; i++)
+		if (core_session_carries(session, i))
+			return false;
+	return true;
+}
+
 static void settle(struct core_session *session, u64 now_ns)
 {
 	bool dead;
@@ -224,7 +249,7 @@ static void settle(struct core_session *session, u64 now_ns)
 		end_all(session);
 		return;
 	}
-	dead = session->state != CORE_SESSION_NEW && core_session_route(session, 0) < 0;
+	dead = session->state != CORE_SESSION_NEW && no_queue_is_up(session);
 	if (dead && !session->dead)
 		session->dead_ns = now_ns;
 	session->dead = dead;
@@ -238,6 +263,7 @@ static void settle(struct core_session *session, u64 now_ns)
 	}
 	connect_queues(session, now_ns);
 	send_fences(session, now_ns);
+	hold_commands(session);
 	release_commands(session);
 }
 
@@ -497,7 +523,7 @@ void core_session_drained(struct core_session *session, u16 index, u64 now_ns)
 	queue->state = CORE_QUEUE_ENDED;
 	queue->lost.drained = true;
 	if (session->failing_fast && !core_session_over(session))
-		session->todo |= SESSION_FAIL_FAST;
+		fail_fast(session);
 	settle(session, now_ns);
 }
 
@@ -565,9 +591,7 @@ void core_session_tick(struct core_session *session, u64 now_ns)
 		fail(session, CORE_FAILURE_TIMEOUT);
 	if (now_ns >= core_session_give_up_ns(session))
 		fail(session, CORE_FAILURE_GIVE_UP);
-	if (now_ns >= core_session_fail_fast_ns(session) && !core_session_over(session)) {
-		session->failing_fast = true;
-		session->todo |= SESSION_FAIL_FAST;
-	}
+	if (now_ns >= core_session_fail_fast_ns(session) && !core_session_over(session))
+		fail_fast(session);
 	settle(session, now_ns);
 }

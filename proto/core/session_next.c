@@ -45,7 +45,7 @@ int core_session_route(const struct core_session *session, u16 first)
 int core_session_fence_via(const struct core_session *session, u16 lost)
 {
 	for (u16 via = 0; via < session->queues; via++)
-		if (via != lost && core_session_open(session, via))
+		if (via != lost && core_session_carries(session, via))
 			return via;
 	return -1;
 }
@@ -179,7 +179,7 @@ static bool queue_action(struct core_session *session, u16 index, u8 todo, u8 ki
 	action->incarnation =
 		kind == CORE_ACTION_FENCE ? queue->lost.incarnation : queue->incarnation;
 	action->fence = queue->accepted;
-	action->renewed = queue->lost.renewed;
+	action->renewed = queue->renewed;
 	return true;
 }
 

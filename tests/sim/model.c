@@ -486,6 +486,20 @@ void sim_model_conn_gone(uint32_t session, bool killed)
 		session_fenced(session, killed);
 }
 
+void sim_model_goes_on(uint32_t session)
+{
+	struct model_command *command, *following;
+	struct sim_volume *volume;
+
+	for (volume = model.volumes; volume; volume = volume->next)
+		for (command = TAILQ_FIRST(&volume->commands); command; command = following) {
+			following = TAILQ_NEXT(command, link);
+			if (command->command.session == session && writes(&command->command) &&
+			    command->lost)
+				command_fenced(command);
+		}
+}
+
 void sim_model_fenced(uint32_t session)
 {
 	struct model_command *command, *following;

@@ -774,7 +774,7 @@ static void act(const struct core_action *action)
 			world.naming = false;
 		break;
 	case CORE_ACTION_FENCE:
-		assert_true(core_session_open(&session, action->via));
+		assert_true(core_session_carries(&session, action->via));
 		world.fence[queue] = *action;
 		world.fence_waits[queue] = true;
 		world.failovers++;

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Goal: what waits for a fence while storage is slow (F5). A write that failed fast never lands on
+ * one that is acknowledged later; and many fences on one queue leave it its keep-alive. Method:
+ * rblkd with a store that delays its first writes, reached over two proxies that are cut while
+ * these writes are in the store.
+ */
+#include "tests/unit/unit.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "initiator/session.h"
+#include "tests/e2e/daemon.h"
+#include "tests/e2e/proxy.h"
+
+#define PATHS 2u
+#define BLOCK 4096u
+#define QUEUES 8u
+
+static struct e2e_daemon server;
+static struct proxy *paths[PATHS];
+static struct rblk_session *session;
+static struct rblk_volume *volume;
+static uint8_t *data;
+
+struct outcome {
+	bool ended;
+	int error;
+};
+
+static void done(void *arg, const struct rblk_result *result)
+{
+	struct outcome *outcome = arg;
+
+	assert_false(outcome->ended);
+	outcome->ended = true;
+	outcome->error = result->error;
+}
+
+static void begin(const char *fault, const struct rblk_options *options)
+{
+	char uri[256], error[RBLK_ERROR_BYTES] = "";
+
+	/* One reactor: the counts of a fault are for each. */
+	e2e_daemon_start(&server, "--memory", "disk=1M", "--reactors", "1", "--fault", fault, NULL);
+	for (unsigned int i = 0; i < PATHS; i++)
+		paths[i] = proxy_start(server.host);
+	snprintf(uri, sizeof(uri), "rblk+tcp://%s,%s/disk", proxy_host(paths[0]),
+		 proxy_host(paths[1]));
+	session = rblk_session_open(uri, options, error);
+	if (!session)
+		fail_msg("%s", error);
+	volume = rblk_volume_open(session, NULL, 0);
+	assert_non_null(volume);
+	data = rblk_buffer_alloc(session, QUEUES * BLOCK);
+	assert_non_null(data);
+}
+
+static void end(void)
+{
+	rblk_session_close(session);
+	for (unsigned int i = 0; i < PATHS; i++)
+		proxy_stop(paths[i]);
+	assert_int_equal(e2e_daemon_stop(&server), 0);
+}
+
+static void wait_for(const struct outcome *outcome)
+{
+	while (!outcome->ended)
+		assert_true(rblk_wait(session, 10) >= 0);
+}
+
+/* One block, by the next queue in turn. */
+static void write_begin(unsigned int block, struct outcome *outcome)
+{
+	assert_int_equal(
+		rblk_write(volume, data + block * BLOCK, BLOCK, block * BLOCK, 0, done, outcome),
+		0);
+	assert_int_equal(rblk_submit(session), 0);
+}
+
+/* -- a write that failed fast ------------------------------------------------------------------ */
+
+/* `turn`: the write goes by the one queue or by the other. */
+static void fail_fast_and_write_again(unsigned int turn)
+{
+	struct rblk_options options = RBLK_OPTIONS_INIT;
+	struct outcome failed = {false}, slow = {false};
+
+	options.queues = 2;
+	options.fail_fast_ms = 100;
+	begin("delay=write:4s,count=1", &options);
+	for (unsigned int i = 0; i < turn; i++)
+		assert_int_equal(rblk_pread(volume, data, BLOCK, 0), 0);
+	memset(data, 1, BLOCK);
+	write_begin(0, &failed);
+	/* The store has it when a command behind it is answered. */
+	for (unsigned int i = 0; i < 2; i++)
+		assert_int_equal(rblk_pread(volume, data + BLOCK, BLOCK, 0), 0);
+	for (unsigned int i = 0; i < PATHS; i++)
+		proxy_cut(paths[i]);
+	wait_for(&failed);
+	assert_int_equal(failed.error, -EIO);
+	for (unsigned int i = 0; i < PATHS; i++)
+		proxy_mend(paths[i]);
+	while (rblk_session_state(session) != RBLK_SESSION_READY)
+		assert_true(rblk_wait(session, 10) >= 0);
+	memset(data, 2, BLOCK);
+	write_begin(0, &slow);
+	wait_for(&slow);
+	assert_int_equal(slow.error, 0);
+	/* OPEN is answered when the first write has left the store. */
+	assert_non_null(rblk_volume_open(session, NULL, 0));
+	assert_int_equal(rblk_pread(volume, data, BLOCK, 0), 0);
+	assert_int_equal(data[0], 2);
+	end();
+}
+
+static void failed_fast_does_not_land_later(void **state)
+{
+	(void)state;
+	fail_fast_and_write_again(0);
+	fail_fast_and_write_again(1);
+}
+
+/* -- many fences ------------------------------------------------------------------------------- */
+
+/* FENCEs that this queue waits for. */
+static unsigned int fences_of(const struct ini_queue *queue)
+{
+	unsigned int count = 0;
+
+	for (unsigned int tag = 0; tag < queue->slot_count; tag++)
+		count += queue->tag_array[tag].state != CORE_TAG_FREE &&
+			 queue->slots[tag].command.opcode == RBLK_OP_FENCE;
+	return count;
+}
+
+/* The last reserved tag is KEEPALIVE's: without it a path that is well would be taken for silent.
+ */
+static void fences_leave_keepalive(void **state)
+{
+	struct rblk_options options = RBLK_OPTIONS_INIT;
+	struct outcome outcomes[QUEUES] = {{false}};
+	unsigned int most = 0;
+
+	(void)state;
+	options.queues = QUEUES;
+	begin("delay=write:4s,count=8", &options);
+	for (unsigned int i = 0; i < QUEUES; i++)
+		write_begin(i, &outcomes[i]);
+	assert_int_equal(rblk_pread(volume, data, BLOCK, 0), 0);
+	/* Four queues are lost. Their fences go by the same queue, and wait for the store. */
+	proxy_cut(paths[0]);
+	for (unsigned int i = 0; i < QUEUES; i++) {
+		while (!outcomes[i].ended) {
+			assert_true(rblk_wait(session, 10) >= 0);
+			for (unsigned int q = 0; q < QUEUES; q++)
+				if (fences_of(&session->queues[q]) > most)
+					most = fences_of(&session->queues[q]);
+		}
+		assert_int_equal(outcomes[i].error, 0);
+	}
+	assert_in_range(most, 1, RBLK_RESERVED_TAGS - 1);
+	end();
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(failed_fast_does_not_land_later),
+		cmocka_unit_test(fences_leave_keepalive),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
