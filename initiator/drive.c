@@ -140,10 +140,29 @@ static void begin_attempt(struct ini_queue *queue, const struct core_action *act
 	connect_next(queue);
 }
 
+/* The machine has found that the target is silent: nobody else has said why the queue is lost. */
+static void tell_silence(struct ini_queue *queue)
+{
+	struct rblk_session *session = queue->session;
+	const struct core_queue *core = &session->core.queue[queue->index];
+	u64 limit_ns = core->keepalive_ms * 1000000ull;
+
+	if (queue->state != INI_QUEUE_LIVE || core_session_over(&session->core) || !limit_ns ||
+	    !core->probed || session->now_ns - core->probed_ns < limit_ns)
+		return;
+	ini_session_note(session,
+			 "%s: queue %u: connection lost: KEEPALIVE was not answered within %u ms",
+			 fab_conn_peer(queue->conn), queue->index, core->keepalive_ms);
+	session->last_error = -ETIMEDOUT;
+	ini_portal_failed(queue, -ETIMEDOUT);
+}
+
 static void close_queue(struct ini_queue *queue)
 {
 	struct rblk_session *session = queue->session;
 	struct ini_portal *portal = portal_of(queue);
+
+	tell_silence(queue);
 
 	/* The attempt's time is over, and there was no answer. */
 	if (queue->state == INI_QUEUE_CONNECTING && !portal->error &&

@@ -9,6 +9,7 @@
 #include "tests/unit/unit.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -269,6 +270,50 @@ static void writes_are_lost(void **state)
 	assert_int_equal(e2e_daemon_stop(&daemon_), 0);
 }
 
+static struct {
+	bool told;
+	int error;
+	char words[RBLK_ERROR_BYTES];
+} loss;
+
+static void on_loss(void *arg, struct rblk_session *session, const struct rblk_session_event *event)
+{
+	(void)arg;
+	if (event->type != RBLK_SESSION_EVENT_RECOVERING)
+		return;
+	loss.told = true;
+	loss.error = event->error;
+	snprintf(loss.words, sizeof(loss.words), "%s", rblk_session_error(session));
+}
+
+/* The target stops, and its system keeps the connection. The program is told what is wrong. */
+static void silent(void **state)
+{
+	struct rblk_options options = RBLK_OPTIONS_INIT;
+
+	(void)state;
+	e2e_daemon_start(&daemon_, "--memory", "disk=1M", "--keepalive", "500ms", NULL);
+	load_begin(&options);
+	rblk_session_on_event(load.session, on_loss, NULL);
+	/* On a slow machine the target may be the first to find the other end silent. */
+	for (int attempt = 0; attempt < 20; attempt++) {
+		assert_int_equal(rblk_pread(load.volume, load.slots[0].data, BLOCK, 0), 0);
+		loss.told = false;
+		kill(daemon_.pid, SIGSTOP);
+		while (!loss.told)
+			assert_true(rblk_wait(load.session, 100) >= 0);
+		kill(daemon_.pid, SIGCONT);
+		if (loss.error != -ECONNRESET)
+			break;
+	}
+	assert_int_equal(loss.error, -ETIMEDOUT);
+	if (!strstr(loss.words, "KEEPALIVE was not answered within 500 ms"))
+		fail_msg("%s", loss.words);
+	assert_int_equal(rblk_pread(load.volume, load.slots[0].data, BLOCK, 0), 0);
+	rblk_session_close(load.session);
+	assert_int_equal(e2e_daemon_stop(&daemon_), 0);
+}
+
 /* Session commands wait, too: while the target is away, a volume is opened and closed, and a
  * list is read. */
 static void session_commands_wait(void **state)
@@ -331,6 +376,7 @@ int main(void)
 		cmocka_unit_test(given_up),
 		cmocka_unit_test(failed_fast),
 		cmocka_unit_test(writes_are_lost),
+		cmocka_unit_test(silent),
 		cmocka_unit_test(session_commands_wait),
 		cmocka_unit_test(second_portal),
 	};
