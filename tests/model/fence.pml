@@ -6,7 +6,9 @@
  * whatever connection it has, and sends a write again whose connection was lost. Connections break at any
  * time and the target notices late; logins are given up, and arrive after their successors; the initiator
  * renews its session when it likes; the target is killed with writes in its disk, or forgets a session
- * that has nothing left.
+ * that has nothing left. With MORE, which takes more time to search, it is also the target that notices a
+ * loss first, answers and logins are lost on their way, every lost connection is fenced, and queue 1 is
+ * connected while queue 0 is not.
  *
  * Held against it: what was acknowledged is on the disk, and nothing older lands on it afterwards; only
  * ended queues are succeeded; and when the faults are used up, every generation gets written (spin finds
@@ -20,12 +22,25 @@
  *   FENCE_IN_PART    FENCE waits for what is in the disk, and leaves the connection as it is
  *   EARLY_RETRY      the initiator sends again before the fence is acknowledged
  *   NO_LOCK          a started target serves before its predecessor's storage I/O is over (F6)
+ * tests/model/histories has it accept what the simulator has seen librblk and rblkd do (history.pml).
  * (That a fenced queue's commands which had not begun are dropped makes the fence prompt, not safe: it
  * waits for whatever there is.)
  */
+#include "history.pml"
+
 #define QUEUES 2
+#ifdef HISTORY
+#define GENERATIONS 255
+#define INCARNATIONS 255
+#define LOSSES 255
+#define KILLS 255
+#define FORGETS 255
+#define GIVE_UPS 255
+#define MORE
+#else
 #define GENERATIONS 2
 #define INCARNATIONS 12
+#endif
 /* How often each may happen; tests/model/check says how many of which, to keep the search bounded. */
 #ifndef LOSSES
 #define LOSSES 1   /* connections that break */
@@ -78,7 +93,8 @@ chan cm[QUEUES] = [3] of { byte, byte, bool };	/* epoch, incarnation, has had on
 chan back[QUEUES] = [4] of { mtype, byte, byte };	/* kind, epoch, incarnation */
 
 inline land(content) {
-	assert(content >= acknowledged);
+	SAW(E_LAND, 0, content, 0)
+	CLAIM(content >= acknowledged);
 	disk = content
 }
 
@@ -104,6 +120,11 @@ inline end_queue(q) {
 	fi
 }
 
+#ifdef HISTORY
+#define MAY_BE_KILLED true
+#else
+#define MAY_BE_KILLED known	/* else it is no event for anybody */
+#endif
 #ifdef NO_LOCK
 #define MAY_SERVE true
 #else
@@ -113,8 +134,9 @@ inline end_queue(q) {
 /* The new incarnation has the queue; what an older one still has in the disk answers to nobody. */
 inline accept(place, its_epoch, its) {
 #if !defined(LOGIN_AT_ONCE) && !defined(NO_FORGET)
-	assert(target[place].state == NONE && target[place].command == EMPTY);
+	CLAIM(target[place].state == NONE && target[place].command == EMPTY);
 #endif
+	SAW(E_ACCEPT, place, its_epoch, its)
 	target[place].state = LIVE;
 	target[place].incarnation = its;
 	target[place].highest = its;
@@ -216,7 +238,7 @@ inline receive(q) {
 	:: else ->
 		if
 		:: kind == WRITE ->
-			assert(target[q].command == EMPTY);
+			CLAIM(target[q].command == EMPTY);
 			target[q].command = RECEIVED;
 			target[q].generation = argument
 		:: kind == FENCE -> fence(OTHER(q), argument, i)
@@ -251,7 +273,9 @@ inline leave_ghost(q) {
 
 inline written(q) {
 	if
-	:: target[q].state == LIVE -> answer(q, WRITTEN, epoch, target[q].incarnation)
+	:: target[q].state == LIVE ->
+		SAW(E_REPLY, q, 0, 0)
+		answer(q, WRITTEN, epoch, target[q].incarnation)
 	:: else
 	fi;
 	target[q].command = EMPTY;
@@ -261,6 +285,7 @@ inline written(q) {
 inline fenced(q) {
 	if
 	:: target[OTHER(q)].state == LIVE && target[OTHER(q)].incarnation == target[q].fencer ->
+		SAW(E_FENCE_REPLY, q, 0, 0)
 		answer(OTHER(q), FENCED, epoch, target[q].fencer)
 	:: else
 	fi;
@@ -269,6 +294,7 @@ inline fenced(q) {
 
 /* What the initiator believes of its own ends; the target's device comes to notice it, sooner or later. */
 bool up[QUEUES], logging[QUEUES];
+byte losses = LOSSES;	/* that are left, to be noticed by either end first */
 byte used[QUEUES];	/* incarnation of the latest login */
 byte used_epoch = 1;
 
@@ -281,6 +307,15 @@ byte used_epoch = 1;
 #endif
 #define IS_CONNECTED(q) ((up[q] || logging[q]) && used[q] == target[q].incarnation && used_epoch == epoch)
 
+/* The target is the first to notice a loss; a login that was given up never arrives. */
+#ifdef MORE
+#define MORE_STEPS(q) \
+	:: atomic { running && target[q].state == LIVE && IS_CONNECTED(q) && losses > 0 -> losses--; end_queue(q) } \
+	:: atomic { nempty(cm[q]) && !logging[q] -> cm[q] ? _, _, _ }
+#else
+#define MORE_STEPS(q)
+#endif
+
 /* The steps of one queue, each as the reactor would take it in a turn of its own. */
 #define STEPS(q) \
 	:: atomic { running && nempty(cm[q]) -> cm[q] ? e, i, had_one; judge(q, e, i, had_one); \
@@ -288,15 +323,17 @@ byte used_epoch = 1;
 	:: atomic { running && len(cm[q]) > 1 -> cm[q] ? e, i, had_one; cm[q] ! e, i, had_one; \
 		    e = 0; i = 0; had_one = false } \
 	:: atomic { running && nempty(wire[q]) -> receive(q) } \
-	:: atomic { running && target[q].command == RECEIVED -> target[q].command = STORING } \
+	:: atomic { running && target[q].command == RECEIVED -> SAW(E_STORE, q, target[q].generation, 0) \
+		    target[q].command = STORING } \
 	:: atomic { running && target[q].command == LANDED -> written(q) } \
 	:: atomic { running && target[q].state == LIVE && !IS_CONNECTED(q) -> end_queue(q) } \
+	MORE_STEPS(q) \
 	:: atomic { running && target[q].state == ENDING && target[q].command == EMPTY -> \
 		    target[q].state = NONE; target[q].incarnation = 0 } \
 	:: atomic { running && !forgetting && target[q].login != 0 && target[q].state == NONE -> resume_login(q) } \
 	:: atomic { running && target[q].fencer != 0 && IS_FENCED(q) -> fenced(q) }
 
-proctype Target() {
+proctype Target() IN_STEP {
 	mtype kind;
 	byte e, i, argument;
 	bool had_one;
@@ -307,7 +344,8 @@ end:	do
 	STEPS(1)
 	:: atomic { running && forgetting && target[0].state == NONE && target[1].state == NONE -> forget() }
 	:: atomic {
-		running && known && kills > 0 ->
+		running && MAY_BE_KILLED && kills > 0 ->
+		SAW(E_KILL, 0, 0, 0)
 		kills--;
 		running = false;
 		forgetting = false;
@@ -318,6 +356,7 @@ end:	do
 	   }
 	:: atomic {
 		!running && MAY_SERVE ->
+		SAW(E_SERVE, 0, 0, 0)
 		running = true
 	   }
 	:: atomic {
@@ -334,7 +373,7 @@ end:	do
 
 /* -- the disk: whatever it was given lands, some time or other ---------------------------------- */
 
-proctype Disk() {
+proctype Disk() IN_STEP {
 end:	do
 	:: atomic { target[0].command == STORING -> land(target[0].generation); target[0].command = LANDED }
 	:: atomic { target[1].command == STORING -> land(target[1].generation); target[1].command = LANDED }
@@ -347,18 +386,43 @@ end:	do
 
 #define NOBODY QUEUES
 
-/* A write that was sent here and not answered: it waits for its fence. */
-#define MUST_FENCE (lost[0] != 0 || lost[1] != 0)
+/* A write that was lost waits for the fence of the connection that it was sent on. */
 #ifdef EARLY_RETRY
 #define MAY_SEND(q) (up[q] && outstanding == NOBODY)
 #else
-#define MAY_SEND(q) (up[q] && outstanding == NOBODY && !MUST_FENCE)
+#define MAY_SEND(q) (up[q] && outstanding == NOBODY && waits_for == NOBODY)
 #endif
 
+/* FENCE is sent for every connection that was lost, or only where a write waits for it. */
+#ifdef MORE
+#define WANTS_FENCE(q) true
+#define MAY_LOG_IN(q) (q == 0 || has_had[0])
+#define ANSWERS_MAY_GO(q) true
+#else
+#define WANTS_FENCE(q) (outstanding == q)
+#define MAY_LOG_IN(q) (q == 0 || up[0])
+#define ANSWERS_MAY_GO(q) empty(back[q])
+#endif
+
+inline is_fenced(q) {
+	lost[q] = 0;
+	if
+	:: waits_for == q -> waits_for = NOBODY
+	:: else
+	fi
+}
+
 inline lose(q) {
+	refused[OTHER(q)] = false;
+	if
+	:: up[q] ->
+		SAW(E_LOST, q, used[q], 0)
+		lost[q] = (WANTS_FENCE(q) -> used[q] : 0)
+	:: else
+	fi;
 	up[q] = false;
 	if
-	:: outstanding == q -> outstanding = NOBODY; lost[q] = used[q]
+	:: outstanding == q -> outstanding = NOBODY; waits_for = q
 	:: else
 	fi;
 	/* A FENCE that was under way on it has no answer any more. */
@@ -372,6 +436,10 @@ inline log_in(q) {
 	used[q]++;
 	assert(used[q] < INCARNATIONS);
 	logging[q] = true;
+	if
+	:: has_had[q] -> SAW(E_LOGIN_AGAIN, q, used_epoch, used[q]) skip
+	:: else -> SAW(E_LOGIN, q, used_epoch, used[q]) skip
+	fi;
 	cm[q] ! used_epoch, used[q], has_had[q]
 }
 
@@ -382,30 +450,37 @@ inline hear(q) {
 	:: else ->
 		if
 		:: kind == WRITTEN && up[q] && outstanding == q ->
-			assert(disk == generation);
+			SAW(E_HEARD, q, generation, 0)
+			CLAIM(disk == generation);
 			acknowledged = generation;
 			generation++;
 			outstanding = NOBODY
 		:: kind == FENCED && up[q] && fencing == OTHER(q) ->
 			/* A login may have made it needless, and that connection may be lost again by now. */
 			if
-			:: lost[fencing] == outlawed -> lost[fencing] = 0
+			:: lost[fencing] == outlawed -> SAW(E_FENCE_HEARD, fencing, 0, 0) is_fenced(fencing)
 			:: else
 			fi;
 			outlawed = 0;
 			fencing = NOBODY
 		:: kind == ACCEPTED && logging[q] ->
+			SAW(E_UP, q, 0, 0)
+			refused[OTHER(q)] = false;
 			logging[q] = false;
 			up[q] = true;
 			has_had[q] = true;
-			lost[q] = 0;
+			is_fenced(q);
 			if
-			:: q == 0 && renewing -> lost[0] = 0; lost[1] = 0; renewing = false
+			:: q == 0 && renewing -> is_fenced(OTHER(q)); renewing = false
 			:: else
 			fi
-		:: kind == NO_SESSION && logging[q] && q == 0 -> renew()
-		:: kind == NO_SESSION && logging[q] && q == 1 -> logging[1] = false; lose(0)
-		:: kind == STALE && logging[q] -> logging[q] = false
+		:: kind == NO_SESSION && logging[q] && q == 0 && !up[1] -> renew()
+		/* The other connection may be well: it waits until it has lost that, too. */
+		:: kind == NO_SESSION && logging[q] && (q == 1 || up[1]) ->
+			SAW(E_OVER, q, 0, 0)
+			logging[q] = false;
+			refused[q] = true
+		:: kind == STALE && logging[q] -> SAW(E_OVER, q, 0, 0) logging[q] = false
 		:: else
 		fi
 	fi;
@@ -421,32 +496,42 @@ inline renew() {
 	has_had[0] = false;
 	has_had[1] = false;
 	renewing = true;
-	used_epoch++
+	used_epoch++;
+	SAW(E_RENEW, 0, used_epoch, 0)
 }
 
 /* A broken connection costs one of the faults; that the target's end is gone shows for nothing. */
 #define IS_GONE(q) \
 	(!running || target[q].state != LIVE || target[q].incarnation != used[q] || epoch != used_epoch)
 
+/* It tries again and again. Once will do, until something has changed. */
+#ifdef HISTORY
+#define MAY_TRY(q) true
+#else
+#define MAY_TRY(q) (!refused[q])
+#endif
+
 #define ACTIONS(q) \
 	:: atomic { nempty(back[q]) -> hear(q) } \
 	:: atomic { MAY_SEND(q) && nfull(wire[q]) -> \
-		    wire[q] ! WRITE, used_epoch, used[q], generation; outstanding = q } \
-	:: atomic { up[q] && empty(back[q]) && IS_GONE(q) -> lose(q) } \
+		    SAW(E_SENT, q, generation, 0) wire[q] ! WRITE, used_epoch, used[q], generation; outstanding = q } \
+	:: atomic { up[q] && ANSWERS_MAY_GO(q) && IS_GONE(q) -> lose(q) } \
 	:: atomic { up[q] && losses > 0 && !IS_GONE(q) -> losses--; lose(q) } \
-	:: atomic { !up[q] && !logging[q] && (q == 0 || up[0]) && nfull(cm[q]) -> log_in(q) } \
-	:: atomic { logging[q] && give_ups > 0 -> give_ups--; logging[q] = false } \
+	:: atomic { !up[q] && !logging[q] && MAY_LOG_IN(q) && MAY_TRY(q) && nfull(cm[q]) -> log_in(q) } \
+	:: atomic { logging[q] && give_ups > 0 -> give_ups--; SAW(E_OVER, q, 0, 0) logging[q] = false } \
 	:: atomic { lost[q] != 0 && !up[q] && up[OTHER(q)] && fencing == NOBODY && nfull(wire[OTHER(q)]) -> \
-		    wire[OTHER(q)] ! FENCE, used_epoch, used[OTHER(q)], lost[q]; fencing = q; outlawed = lost[q] }
+		    SAW(E_FENCE_SENT, q, lost[q], 0) wire[OTHER(q)] ! FENCE, used_epoch, used[OTHER(q)], lost[q]; fencing = q; outlawed = lost[q] }
 
-proctype Initiator() {
+proctype Initiator() IN_STEP {
 	mtype kind;
 	byte e, i;
 	byte generation = 1, outstanding = NOBODY, fencing = NOBODY;
-	byte losses = LOSSES, give_ups = GIVE_UPS, renewals = RENEWALS;
-	byte lost[QUEUES]; /* its last incarnation, which a write was lost with; 0: none was */
+	byte give_ups = GIVE_UPS, renewals = RENEWALS;
+	byte lost[QUEUES]; /* its last incarnation that was lost, and is not fenced yet; 0: none */
+	byte waits_for = NOBODY; /* the queue that a write was lost with, until that is fenced */
 	byte outlawed;     /* the incarnation that is being fenced */
 	bool has_had[QUEUES], renewing;
+	bool refused[QUEUES]; /* with NO_SESSION, and nothing has changed since */
 
 	do
 	:: generation <= GENERATIONS ->
@@ -457,11 +542,14 @@ proctype Initiator() {
 		fi
 	:: else -> break
 	od;
-	assert(disk == GENERATIONS)
+	CLAIM(disk == GENERATIONS)
 }
 
 init {
 	atomic {
+#ifdef HISTORY
+		run History();
+#endif
 		run Target();
 		run Disk();
 		run Initiator()

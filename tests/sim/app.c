@@ -14,6 +14,7 @@
 #include "tests/sim/crc32c.h"
 #include "tests/sim/disk.h"
 #include "tests/sim/fabric_sim.h"
+#include "tests/sim/history.h"
 #include "tests/sim/inside.h"
 #include "tests/sim/random.h"
 #include "tests/sim/trace.h"
@@ -207,7 +208,7 @@ static void op_done(void *arg, const struct rblk_result *result)
 	app->completed += outcome == SIM_OUTCOME_DONE;
 	app->gone |= result->status == RBLK_E_GONE;
 	/* No FLUSH succeeds by this handle any more: in time it opens the volume anew. */
-	if (command->kind == SIM_COMMAND_FLUSH && outcome == SIM_OUTCOME_FAILED)
+	if (command->kind == SIM_COMMAND_FLUSH && outcome == SIM_OUTCOME_FAILED && !app->steady)
 		app->gone |= app->calm || sim_chance(300000);
 	sim_model_end(command, outcome, op->memory);
 	if (op->memory)
@@ -378,6 +379,10 @@ static struct sim_command op_choose(const struct sim_app *app, const struct sim_
 		command.kind = SIM_COMMAND_FLUSH;
 		return command;
 	}
+	if (app->steady) {
+		command.sectors = block;
+		return command;
+	}
 	if (most > info->max_io_bytes / info->block_bytes)
 		most = info->max_io_bytes / info->block_bytes;
 	count = sim_chance(app->large) ? sim_between(1, most) : sim_between(1, 4);
@@ -477,12 +482,14 @@ static bool session_open(struct sim_app *app)
 
 	app_uri(app, uri, sizeof(uri));
 	app->doing = "opens a session";
+	sim_history_begin(app->host->running);
 	app->session = rblk_session_start(uri, &app->options, error);
 	if (!app->session)
 		sim_fail("%s: %s: %s", app->actor.name, uri, error);
 	app->session_number = sim_session_of(&app->actor);
 	app->failures = 0;
-	session_renew(app);
+	if (!app->steady)
+		session_renew(app);
 	while (rblk_session_state(app->session) == RBLK_SESSION_CONNECTING) {
 		rblk_poll(app->session, 0);
 		if (rblk_session_state(app->session) == RBLK_SESSION_CONNECTING)
@@ -658,6 +665,7 @@ static bool app_work(struct sim_app *app)
 			app_wait(app, app->under_way ? UINT64_MAX : SIM_MS);
 	}
 	app_check_failures(app);
+	sim_history_end();
 	return true;
 }
 

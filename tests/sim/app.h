@@ -65,6 +65,7 @@ struct sim_app {
 	uint32_t abandon; /* of a million turns: closes the session with commands under way */
 	uint64_t think_ns;
 	bool single; /* a message for each command */
+	bool steady; /* it writes the first block of its volume, and keeps its session: for a history */
 
 	struct rblk_session *session;
 	uint32_t session_number;

@@ -18,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "tests/sim/coverage.h"
+#include "tests/sim/history.h"
 #include "tests/sim/inside.h"
 #include "tests/sim/model.h"
 #include "tests/sim/random.h"
@@ -169,6 +170,8 @@ static void io_carry_out(struct sim_io *io)
 	case SIM_IO_WRITE:
 	case SIM_IO_ZERO:
 		io_write(io, 0, count);
+		if (io->kind == SIM_IO_WRITE && sim_history_is_kept())
+			sim_history_stored(io->copy ? io->copy : io->buffer);
 		if (io->kind == SIM_IO_WRITE && io->result >= 0)
 			sim_compare_stored(io->copy ? io->copy : io->buffer, first, count);
 		if (io->durable && io->result >= 0)

@@ -10,6 +10,7 @@
 #include <string.h>
 #include "tests/sim/coverage.h"
 #include "tests/sim/fiber.h"
+#include "tests/sim/history.h"
 #include "tests/sim/random.h"
 #include "tests/sim/rules.h"
 #include "tests/sim/trace.h"
@@ -77,6 +78,8 @@ int sim_post_send(struct fab_conn *head, struct ibv_send_wr *wr, struct ibv_send
 		}
 		if (conn->server)
 			sim_rules_replied(conn, wr);
+		else
+			sim_history_posted(conn, wr);
 		wqe_post(conn, wr);
 	}
 	if (conn->state == SIM_CONN_UP)

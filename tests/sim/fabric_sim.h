@@ -142,6 +142,8 @@ struct sim_request {
 struct sim_brought {
 	uint32_t serial;
 	uint64_t wr_id;
+	uint8_t opcode;
+	uint16_t lba; /* FENCE: of which queue */
 };
 
 struct sim_conn {

@@ -20,6 +20,7 @@
 #include "target/store/volume.h"
 #include "tests/sim/coverage.h"
 #include "tests/sim/fabric_sim.h"
+#include "tests/sim/history.h"
 #include "tests/sim/random.h"
 #include "tests/sim/trace.h"
 
@@ -293,6 +294,7 @@ void sim_host_start(struct sim_host *host)
 	for (unsigned int i = 0; i < host->config.reactors; i++)
 		((struct sim_fab *)host->reactors[i].reactor->fabrics[0].fab)->refuses = true;
 	sim_trace(host->name, "serves");
+	sim_history("SERVE", 0, 0, 0);
 }
 
 /* -- reload -------------------------------------------------------------------------------- */
@@ -473,6 +475,7 @@ void sim_host_kill(struct sim_host *host, bool power, uint64_t back_ns)
 	if (!host->running)
 		return;
 	sim_trace(host->name, power ? "loses its power" : "is killed");
+	sim_history("KILL", 0, 0, 0);
 	for (unsigned int i = 0; i < host->volume_count; i++)
 		sim_reached("target", power ? "loses its power" : "is killed",
 			    host->disks[i] && !TAILQ_EMPTY(&host->disks[i]->inflight)

@@ -11,6 +11,7 @@
 #include "target/store/volume.h"
 #include "tests/sim/coverage.h"
 #include "tests/sim/fabric_sim.h"
+#include "tests/sim/history.h"
 #include "tests/sim/random.h"
 #include "tests/sim/trace.h"
 
@@ -19,13 +20,18 @@ static bool ended_before(const struct sim_conn *conn, uint64_t since)
 	return conn->closed && conn->closed_number < since;
 }
 
-/* The connection by which a request came that the store has. */
-static const struct sim_conn *io_conn(const struct sim_io *io)
+/* The queue of the request that this is part of. */
+static const struct tgt_lane *io_lane(const struct sim_io *io)
 {
 	const struct tgt_request *request =
 		(const void *)((const char *)io->op - offsetof(struct tgt_request, io.ring_op));
 
-	return sim_conn_of(request->lane->conn);
+	return request->lane;
+}
+
+static const struct sim_conn *io_conn(const struct sim_io *io)
+{
+	return sim_conn_of(io_lane(io)->conn);
 }
 
 static void check_disk(const struct sim_disk *disk, uint64_t since)
@@ -93,14 +99,6 @@ static const char *lane_name(const struct tgt_lane *lane)
 	return tgt_queue_of((struct tgt_lane *)lane)->session->initiator;
 }
 
-static const struct tgt_lane *io_lane(const struct sim_io *io)
-{
-	const struct tgt_request *request =
-		(const void *)((const char *)io->op - offsetof(struct tgt_request, io.ring_op));
-
-	return request->lane;
-}
-
 static const char *io_name(const struct sim_io *io)
 {
 	return lane_name(io_lane(io));
@@ -112,8 +110,15 @@ static bool may_write(const struct sim_disk *disk, const struct sim_io *io)
 	       sim_reservation_allows(disk->reservation, io_name(io), SIM_RIGHT_WRITE);
 }
 
+unsigned int sim_inside_queue(const struct sim_conn *conn)
+{
+	return ((const struct tgt_queue *)conn->head.user)->lane.index;
+}
+
 void sim_inside_stores(const struct sim_disk *disk, const struct sim_io *io)
 {
+	if (sim_history_is_kept() && io->kind == SIM_IO_WRITE)
+		sim_history_stores(io_lane(io)->index, io->buffer);
 	if (sim_reservation_is_sure(disk->reservation) && disk->reservation->awaited &&
 	    !may_write(disk, io))
 		sim_fail("%s: %s writes, and a reservation does not allow it", disk->path,

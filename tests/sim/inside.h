@@ -8,6 +8,7 @@
 
 #include "proto/fabric/fabric.h"
 #include "tests/sim/disk.h"
+#include "tests/sim/fabric_sim.h"
 #include "tests/sim/host.h"
 
 /*
@@ -24,6 +25,9 @@ void sim_inside_opened(const struct sim_host *host, unsigned int volume,
 void sim_inside_reserved(const struct sim_host *host, unsigned int volume, bool reads);
 /* The disk is given this: may its initiator write? */
 void sim_inside_stores(const struct sim_disk *disk, const struct sim_io *io);
+
+/* Which queue of its session the target's end of a connection is. */
+unsigned int sim_inside_queue(const struct sim_conn *conn);
 
 /*
  * Where nothing is on its way, both ends of an initiator's connection go on counting from just

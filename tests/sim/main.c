@@ -5,6 +5,7 @@
  *   sim --seed N [--trace]      one; with all that happens
  *   sim --same FIRST COUNT      each twice: a seed must do the same every time
  *   sim --coverage FIRST COUNT [FLOOR]   those, and what they have reached (coverage.h)
+ *   sim --history MODEL N       one world of those that a model speaks of, and its history (history.h)
  * Ends with status 1 at the first seed that finds something, after its trace.
  */
 #include <inttypes.h>
@@ -20,7 +21,7 @@ static int usage(void)
 {
 	fprintf(stderr,
 		"usage: sim --seeds FIRST COUNT | --seed N [--trace] | --same FIRST COUNT |\n"
-		"           --coverage FIRST COUNT [FLOOR]\n");
+		"           --coverage FIRST COUNT [FLOOR] | --history MODEL N\n");
 	return 2;
 }
 
@@ -54,13 +55,17 @@ int main(int argc, char **argv)
 	enum sim_trace_mode mode = same ? SIM_TRACE_TAIL : SIM_TRACE_OFF;
 	uint64_t first, count;
 
+	fab_sim_ops = &sim_fabric_ops;
+	if (argc == 4 && !strcmp(argv[1], "--history")) {
+		sim_trace_init(SIM_TRACE_TAIL, argv[0]);
+		return sim_world_run_history(strtoull(argv[3], NULL, 0), argv[2]) ? 0 : usage();
+	}
 	if (!one && !many && !same && !coverage)
 		return usage();
 	if (one && argc == 4)
 		mode = !strcmp(argv[3], "--trace") ? SIM_TRACE_ALL : SIM_TRACE_TAIL;
 	first = strtoull(argv[2], NULL, 0);
 	count = one ? 1 : strtoull(argv[3], NULL, 0);
-	fab_sim_ops = &sim_fabric_ops;
 	sim_trace_init(mode, argv[0]);
 	for (uint64_t seed = first; !count || seed - first < count; seed++) {
 		if (same)

@@ -6,6 +6,8 @@
 
 #include <arpa/inet.h>
 #include "tests/sim/disk.h"
+#include "tests/sim/history.h"
+#include "tests/sim/inside.h"
 #include "tests/sim/trace.h"
 
 /* -- C5: receives behind credits ----------------------------------------------------------- */
@@ -36,7 +38,11 @@ void sim_rules_received(struct sim_conn *conn, uint64_t wr_id, const uint8_t *me
 		uint16_t tag = rblk_le16(command->tag);
 
 		if (tag < SIM_TAGS)
-			conn->brought[tag] = (struct sim_brought){.serial = serial, .wr_id = wr_id};
+			conn->brought[tag] =
+				(struct sim_brought){.serial = serial,
+						     .wr_id = wr_id,
+						     .opcode = command->opcode,
+						     .lba = (uint16_t)rblk_le64(command->lba)};
 	}
 }
 
@@ -75,6 +81,8 @@ static void tag_replied(struct sim_conn *conn, uint16_t tag)
 		return;
 	brought = conn->brought[tag];
 	conn->brought[tag].serial = 0;
+	if (sim_history_is_kept())
+		sim_history_replied(sim_inside_queue(conn), brought.opcode, brought.lba);
 	for (unsigned int i = 0; i < SIM_TAGS; i++)
 		if (conn->brought[i].serial == brought.serial)
 			return;
@@ -110,6 +118,9 @@ void sim_rules_accepted(struct sim_conn *conn, const void *data, uint8_t bytes)
 	if (bytes < sizeof(*accept) || conn->options.private_domain)
 		return;
 	conn->promised = rblk_le16(accept->credits) + RBLK_RESERVED_TAGS;
+	if (sim_history_is_kept())
+		sim_history("ACCEPT", sim_inside_queue(conn), rblk_le64(accept->session_epoch),
+			    rblk_le32(accept->incarnation));
 	TAILQ_FOREACH(other, &fab->conns, link)
 		if (!other->drained_told)
 			promised += other->promised;

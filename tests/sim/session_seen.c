@@ -8,6 +8,7 @@
 #include "proto/core/session.h"
 #include "proto/wire/wire_names.h"
 #include "tests/sim/coverage.h"
+#include "tests/sim/history.h"
 #include "tests/sim/trace.h"
 
 /* Its queues are spread over all portals, so that one that is back is used again. */
@@ -30,12 +31,42 @@ struct before {
 	u8 state;
 	u16 home;
 	u64 epoch;
+	u8 queues[RBLK_QUEUES_MAX];
 };
 
 static struct before before_of(const struct core_session *session)
 {
-	return (struct before){
+	struct before before = {
 		.state = session->state, .home = session->queue[0].home, .epoch = session->epoch};
+
+	for (u16 i = 0; i < session->options.queues; i++)
+		before.queues[i] = session->queue[i].state;
+	return before;
+}
+
+/* Logins that have been sent and have no answer yet: of the session whose history is kept. */
+static u16 logging;
+
+/* What it says of its connections, and of itself. */
+static void history_after(const struct core_session *session, const struct before *before)
+{
+	bool renews = session->epoch != before->epoch;
+
+	for (u16 i = 0; i < session->options.queues; i++) {
+		const struct core_queue *queue = &session->queue[i];
+
+		if (before->queues[i] == queue->state)
+			continue;
+		if (before->queues[i] == CORE_QUEUE_LIVE)
+			sim_history("LOST", i, queue->incarnation, before->epoch);
+		if (queue->state == CORE_QUEUE_LIVE)
+			sim_history("UP", i, 0, 0);
+		else if (logging & 1u << i && !renews)
+			sim_history("OVER", i, 0, 0);
+		logging &= (u16)~(1u << i);
+	}
+	if (renews)
+		sim_history("RENEW", 0, session->epoch, 0);
 }
 
 static void after(const struct core_session *session, struct before before)
@@ -51,6 +82,8 @@ static void after(const struct core_session *session, struct before before)
 	};
 	const char *name = core_session_state_name(session->state);
 
+	if (sim_history_is_kept())
+		history_after(session, &before);
 	if (session->state != before.state) {
 		sim_reached(from[before.state], name, NULL);
 		if (session->state == CORE_SESSION_FAILED)
@@ -187,6 +220,8 @@ void __wrap_core_session_fenced(struct core_session *session, u16 queue, bool su
 
 	if (!session->queue[queue].lost.fence_sent)
 		sim_reached("session fenced", "when nobody waits for it any more", NULL);
+	else if (success)
+		sim_history("FENCE_HEARD", queue, 0, 0);
 	__real_core_session_fenced(session, queue, success, now_ns);
 	after(session, before);
 }
@@ -234,6 +269,11 @@ bool __wrap_core_session_action(struct core_session *session, struct core_action
 	if (is)
 		sim_reached("session action", names[action->kind],
 			    core_session_state_name(session->state));
+	if (is && action->kind == CORE_ACTION_CONNECT && sim_history_is_kept()) {
+		logging |= (u16)(1u << action->queue);
+		sim_history(action->fence ? "LOGIN_AGAIN" : "LOGIN", action->queue, action->epoch,
+			    action->incarnation);
+	}
 	if (is && action->kind == CORE_ACTION_RELEASE)
 		sim_reached("session action", "release",
 			    action->renewed ? "in a new epoch" : "in the same epoch");

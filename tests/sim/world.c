@@ -9,6 +9,7 @@
 #include "tests/sim/coverage.h"
 #include "tests/sim/disk.h"
 #include "tests/sim/fabric_sim.h"
+#include "tests/sim/history.h"
 #include "tests/sim/random.h"
 #include "tests/sim/thread.h"
 #include "tests/sim/trace.h"
@@ -235,7 +236,7 @@ static void world_end(void)
 	sim_model_fini();
 }
 
-void sim_world_run(uint64_t seed)
+static void world_run(uint64_t seed, void (*build)(void))
 {
 	unsigned int steps = 0;
 	uint64_t until_ns;
@@ -250,7 +251,7 @@ void sim_world_run(uint64_t seed)
 	sim_reservation_files_reset();
 	memset(&sim_world, 0, sizeof(sim_world));
 	world_events();
-	sim_world_build();
+	build();
 	until_ns = sim_world.calm.at_ns + PROGRESS_NS;
 	while (!initiators_finished())
 		world_step(until_ns, &steps);
@@ -263,4 +264,27 @@ void sim_world_run(uint64_t seed)
 		world_step(until_ns + PROGRESS_NS, &steps);
 	world_end();
 	sim_totals.seeds++;
+}
+
+void sim_world_run(uint64_t seed)
+{
+	world_run(seed, sim_world_build);
+}
+
+bool sim_world_run_history(uint64_t seed, const char *model)
+{
+	static const struct {
+		const char *name;
+		void (*build)(void);
+	} models[] = {{"fence", sim_world_build_fence}};
+
+	for (size_t i = 0; i < sizeof(models) / sizeof(models[0]); i++) {
+		if (strcmp(models[i].name, model))
+			continue;
+		sim_history_start();
+		world_run(seed, models[i].build);
+		sim_history_print();
+		return true;
+	}
+	return false;
 }

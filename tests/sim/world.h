@@ -6,6 +6,7 @@
 #ifndef RBLK_TESTS_SIM_WORLD_H
 #define RBLK_TESTS_SIM_WORLD_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* What the seeds have done so far, so that a run can be seen to have tested something. */
@@ -16,5 +17,7 @@ extern struct sim_totals sim_totals;
 
 /* Returns if all went well; else does not (sim_fail). */
 void sim_world_run(uint64_t seed);
+/* In a world of which this model speaks, with its history to stdout. False: there is no such model. */
+bool sim_world_run_history(uint64_t seed, const char *model);
 
 #endif

@@ -43,4 +43,8 @@ extern struct sim_world {
 /* All of it but what its events do, which are set before this and begin here. */
 void sim_world_build(void);
 
+/* -- world_history.c ------------------------------------------------------------------------ */
+
+void sim_world_build_fence(void);
+
 #endif

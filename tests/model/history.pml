@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * A model in step with a history of the simulator: included by the models, whose every step that the
+ * simulator can see says so with SAW(). With -DHISTORY a step that is not the history's next event ends
+ * the path, and pan finds "accepted" if some path of the model consumes the whole history. Steps that
+ * say nothing are free. Without -DHISTORY all of this is nothing, and CLAIM() is an assertion.
+ *
+ * The file is named by the environment: numbers, four for an event: its kind (below), a queue, and two
+ * more. tests/model/histories makes it.
+ */
+#ifndef HISTORY
+
+#define SAW(kind, queue, x, y)
+#define CLAIM(x) assert(x)
+#define IN_STEP
+
+#else
+
+#define EVENTS_MAX 4000
+#define EVENT(field) history[4 * at + (field)]
+#define SAW(kind, queue, x, y) \
+	if \
+	:: EVENT(0) == (kind) && EVENT(1) == (queue) && EVENT(2) == (x) && EVENT(3) == (y) -> at++ \
+	:: else -> astray = true \
+	fi; \
+	c_code { history_progress(now.at); };
+/* A claim of the model that does not hold: it has no such path. */
+#define CLAIM(x) \
+	if \
+	:: x \
+	:: else -> astray = true \
+	fi
+/* No process goes on once a path is astray. */
+#define IN_STEP provided (!astray)
+
+c_decl {
+\#include <stdlib.h>
+	static int history_furthest;
+	static void history_report(void)
+	{
+		if (history_furthest >= 0)
+			printf("furthest: %d\n", history_furthest);
+		history_furthest = -1;
+	}
+	static void history_progress(int at)
+	{
+		if (at > history_furthest)
+			history_furthest = at;
+	}
+	static int history_read(unsigned char *history, int bytes)
+	{
+		FILE *file = fopen(getenv("HISTORY") ? getenv("HISTORY") : "", "r");
+		int count = 0, value;
+
+		if (!file) {
+			perror("HISTORY");
+			exit(2);
+		}
+		while (count < bytes && fscanf(file, "%d", &value) == 1)
+			history[count++] = (unsigned char)value;
+		fclose(file);
+		atexit(history_report);
+		return count / 4;
+	}
+};
+
+hidden byte history[4 * EVENTS_MAX];
+short at, events = EVENTS_MAX;
+bool astray, accepted;
+
+proctype History() {
+	c_code { now.events = history_read(history, sizeof(history)); };
+	at == events && !astray;
+	accepted = true;
+	assert(!accepted)
+}
+#endif
+
+/* Of fence.pml: queue, then: */
+#define E_LOGIN 1		/* epoch, incarnation: the first of this queue in the epoch that may be accepted */
+#define E_LOGIN_AGAIN 2	/* epoch, incarnation: another was accepted before */
+#define E_ACCEPT 3	/* epoch, incarnation: by the target */
+#define E_UP 4		/* the initiator hears that */
+#define E_OVER 5		/* it hears another answer, or none */
+#define E_RENEW 6		/* epoch: it begins a new one */
+#define E_SENT 7		/* generation: a write goes */
+#define E_STORE 8		/* generation: the target gives it to its disk */
+#define E_LAND 9		/* generation, on the disk (queue 0) */
+#define E_REPLY 10	/* the target answers the write */
+#define E_HEARD 11	/* generation: the initiator hears that answer */
+#define E_LOST 12		/* incarnation: the initiator loses the connection */
+#define E_FENCE_SENT 13	/* incarnation: to be fenced, of this queue */
+#define E_FENCE_REPLY 14	/* the target has fenced this queue */
+#define E_FENCE_HEARD 15	/* the initiator hears that, and it matters */
+#define E_KILL 16		/* the target's process (queue 0) */
+#define E_SERVE 17	/* its successor */

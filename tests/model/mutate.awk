@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# A history of the simulator made wrong: one event moved, left out, put in or changed, so that it breaks a
+# rule. Each way is a function that prints the history and returns true, or returns false where the history
+# has no place for it. Its name says which model has to refuse what it makes. tests/model/histories calls
+# one at the end of this program.
+{
+	event[++count] = $1
+	queue[count] = $2
+	x[count] = $3
+	y[count] = $4
+}
+
+function print_event(i) {
+	print event[i], queue[i], x[i], y[i]
+}
+
+# Print all of it, with event `from` before event `to`.
+function move(from, to,    i) {
+	for (i = 1; i <= count; i++) {
+		if (i == to)
+			print_event(from)
+		if (i != from)
+			print_event(i)
+	}
+	return 1
+}
+
+# Print all of it but one; 0: all of it.
+function print_without(which,    i) {
+	for (i = 1; i <= count; i++)
+		if (i != which)
+			print_event(i)
+	return 1
+}
+
+# The next event of one of these kinds (a|b) from `from` on, of this queue unless that is "". 0: there is none.
+function next_of(kinds, from, of,    i) {
+	for (i = from; i <= count; i++)
+		if (event[i] ~ "^(" kinds ")$" && (of == "" || queue[i] == of))
+			return i
+	return 0
+}
+
+# The last one before `before`.
+function last_of(kinds, before, of,    i) {
+	for (i = before - 1; i > 0; i--)
+		if (event[i] ~ "^(" kinds ")$" && (of == "" || queue[i] == of))
+			return i
+	return 0
+}
+
+function happens_between(kinds, from, to, of,    i) {
+	i = next_of(kinds, from + 1, of)
+	return i && i < to
+}
+
+# Where the write was given to the disk that lands at `land`; by this queue, and by a target that lives
+# until `until`. Else 0.
+function stored_for(land, of, until,    i) {
+	i = last_of("STORE", land, "")
+	if (!i || x[i] != x[land] || queue[i] != of || happens_between("KILL", i, until, ""))
+		return 0
+	return i
+}
+
+# F5: a write is sent on another queue before its lost connection is fenced.
+function fence_retried_early(    lost, sent, before) {
+	for (lost = next_of("LOST", 1, ""); lost; lost = next_of("LOST", lost + 1, "")) {
+		before = last_of("SENT", lost, "")
+		sent = next_of("SENT", lost, "")
+		if (!before || !sent || queue[before] != queue[lost] || happens_between("HEARD", before, lost, ""))
+			continue
+		if (queue[sent] == queue[lost] || event[last_of("UP|LOST", lost, queue[sent])] != "UP" ||
+		    happens_between("LOST", lost, sent, queue[sent]))
+			continue
+		return move(sent, lost + 1)
+	}
+	return 0
+}
+
+# F5: FENCE is answered, and a write of the fenced queue is still with the disk.
+function fence_answered_early(    reply, land, store) {
+	for (reply = next_of("FENCE_REPLY", 1, ""); reply; reply = next_of("FENCE_REPLY", reply + 1, "")) {
+		land = last_of("LAND", reply, "")
+		store = land ? stored_for(land, queue[reply], reply) : 0
+		if (store && happens_between("FENCE_SENT", store, land, queue[reply]))
+			return move(reply, land)
+	}
+	return 0
+}
+
+# F5: a login is accepted, and a write of the incarnation before is still with the disk.
+function fence_accepted_early(    accept, land) {
+	for (accept = next_of("ACCEPT", 1, ""); accept; accept = next_of("ACCEPT", accept + 1, "")) {
+		land = last_of("LAND", accept, "")
+		if (land && stored_for(land, queue[accept], accept) &&
+		    !happens_between("LOGIN|LOGIN_AGAIN", land, accept, queue[accept]))
+			return move(accept, land)
+	}
+	return 0
+}
+
+# F6: a target serves, and a write of its predecessor is still with the disk.
+function fence_served_early(    serve, land, store) {
+	for (serve = next_of("SERVE", 1, ""); serve; serve = next_of("SERVE", serve + 1, "")) {
+		land = last_of("LAND", serve, "")
+		store = land ? last_of("STORE", land, "") : 0
+		if (store && last_of("KILL", land, "") > store)
+			return move(serve, land)
+	}
+	return 0
+}
+
+# F5: an incarnation is accepted that is not above the last one.
+function fence_login_stale(    first, accept) {
+	first = next_of("ACCEPT", 1, 0)
+	accept = first ? next_of("ACCEPT", first + 1, 0) : 0
+	if (!accept || x[accept] != x[first])
+		return 0
+	y[accept] = y[first]
+	return print_without(0)
+}
+
+# An older write lands once more, over a newer one.
+function fence_stale_write(    i, old, land) {
+	old = next_of("LAND", 1, "")
+	land = old ? next_of("LAND", old + 1, "") : 0
+	if (!land || x[land] == x[old])
+		return 0
+	for (i = 1; i <= count; i++) {
+		print_event(i)
+		if (i == land)
+			print_event(old)
+	}
+	return 1
+}
+
+# A write is acknowledged that was never stored.
+function fence_never_landed(    land) {
+	land = next_of("LAND", 1, "")
+	return land && next_of("HEARD", land, "") ? print_without(land) : 0
+}
+
+# A write is answered, and the target has said nothing.
+function fence_never_answered(    reply) {
+	reply = next_of("REPLY", 1, "")
+	return reply && event[reply + 1] == "HEARD" ? print_without(reply) : 0
+}
+
+# A write is sent on a connection that is lost.
+function fence_sent_when_lost(    lost, sent) {
+	for (lost = next_of("LOST", 1, ""); lost; lost = next_of("LOST", lost + 1, "")) {
+		sent = next_of("SENT", lost, "")
+		if (sent && queue[sent] == queue[lost])
+			return move(sent, lost + 1)
+	}
+	return 0
+}
