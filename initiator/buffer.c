@@ -92,8 +92,8 @@ struct ini_buffer *ini_buffer_find(struct ini_buffers *buffers, const struct fab
 
 	if (buffer && buffer->device != device) {
 		buffer->device = device;
-		buffer->lkey = fab_mr_lkey(buffer->mr, device);
-		buffer->rkey = fab_mr_rkey(buffer->mr, device);
+		buffer->lkey = ini_mr_lkey(&buffer->mr, device);
+		buffer->rkey = ini_mr_rkey(&buffer->mr, device);
 	}
 	return buffer;
 }
@@ -118,7 +118,7 @@ static int buffers_reserve(struct ini_buffers *buffers)
 }
 
 int ini_buffer_insert(struct ini_buffers *buffers, void *memory, size_t bytes, size_t mapped_bytes,
-		      struct fab_mr *mr)
+		      const struct ini_mr *mr)
 {
 	struct ini_buffer *buffer;
 	u32 at = buffers_upper(buffers, memory);
@@ -134,7 +134,7 @@ int ini_buffer_insert(struct ini_buffers *buffers, void *memory, size_t bytes, s
 	buffer = calloc(1, sizeof(*buffer));
 	if (!buffer)
 		return -ENOMEM;
-	buffer->mr = mr;
+	buffer->mr = *mr;
 	buffer->memory = memory;
 	buffer->bytes = bytes;
 	buffer->mapped_bytes = mapped_bytes;
@@ -147,7 +147,7 @@ int ini_buffer_insert(struct ini_buffers *buffers, void *memory, size_t bytes, s
 
 static void buffer_free(struct ini_buffer *buffer)
 {
-	fab_mr_deregister(buffer->mr);
+	ini_mr_deregister(&buffer->mr);
 	if (buffer->mapped_bytes)
 		ini_pages_free(buffer->memory, buffer->mapped_bytes);
 	free(buffer);

@@ -6,7 +6,7 @@
 #ifndef RBLK_INITIATOR_BUFFER_H
 #define RBLK_INITIATOR_BUFFER_H
 
-#include "proto/fabric/fabric.h"
+#include "initiator/fabrics.h"
 #include "proto/wire/types.h"
 
 /*
@@ -17,7 +17,7 @@ struct ini_buffer {
 	u8 *memory;
 	size_t bytes;
 	size_t mapped_bytes; /* of our own mapping; 0: the caller's memory */
-	struct fab_mr *mr;
+	struct ini_mr mr;
 	const struct fab_device *device; /* the device of the keys; NULL: not looked up yet */
 	u32 lkey, rkey;
 	u32 users; /* commands that use it: do not unregister (F4) */
@@ -46,7 +46,7 @@ void ini_buffers_fini(struct ini_buffers *buffers);
  * INI_BUFFERS_MAX; -ENOMEM.
  */
 int ini_buffer_insert(struct ini_buffers *buffers, void *memory, size_t bytes, size_t mapped_bytes,
-		      struct fab_mr *mr);
+		      const struct ini_mr *mr);
 /* own: of ini_pages_alloc(). -ENOENT: no buffer begins there; -EBUSY: commands use it. */
 int ini_buffer_remove(struct ini_buffers *buffers, const void *memory, bool own);
 

@@ -316,7 +316,7 @@ static void complete_error(struct ini_queue *queue, const struct ibv_wc *wc)
 		       "connection lost: %s", ini_event_cause(wc->status));
 }
 
-static void complete_one(struct rblk_session *session, const struct ibv_wc *wc)
+static void complete_one(struct rblk_session *session, u16 fab, const struct ibv_wc *wc)
 {
 	u32 number = (u32)wc->wr_id;
 	struct ini_queue *queue = &session->queues[(u16)(wc->wr_id >> 32)];
@@ -325,7 +325,7 @@ static void complete_one(struct rblk_session *session, const struct ibv_wc *wc)
 	if (queue->state == INI_QUEUE_CONNECTING && wc->status == IBV_WC_SUCCESS)
 		ini_event_poll(session);
 	/* From an earlier connection. */
-	if (!queue->conn || fab_conn_qp_num(queue->conn) != wc->qp_num)
+	if (queue->conn_id != ini_conn_id(fab, wc->qp_num))
 		return;
 	if (wc->wr_id >> 48 == INI_WR_PING)
 		session->ping_done = true;
@@ -346,7 +346,7 @@ static void complete_one(struct rblk_session *session, const struct ibv_wc *wc)
 	}
 }
 
-unsigned int ini_complete_poll(struct rblk_session *session)
+static unsigned int poll_fab(struct rblk_session *session, u16 fab)
 {
 	struct ibv_wc wc[POLL_BATCH];
 	unsigned int total = 0;
@@ -354,19 +354,28 @@ unsigned int ini_complete_poll(struct rblk_session *session)
 
 	/* Bounded: what is outstanding is bounded by the credits, none of which is renewed here. */
 	do {
-		count = fab_poll(session->fab, wc, POLL_BATCH);
+		count = fab_poll(session->fabs.list[fab], wc, POLL_BATCH);
 		if (count < 0) {
 			ini_session_fail(session, count, "%s: poll: %s", ini_session_peer(session),
-					 fab_error(session->fab));
+					 fab_error(session->fabs.list[fab]));
 			break;
 		}
 		for (int i = 0; i < count; i++)
-			complete_one(session, &wc[i]);
+			complete_one(session, fab, &wc[i]);
 		total += (unsigned int)count;
 		for (u16 q = 0; q < session->queue_count && count; q++)
 			if (session->queues[q].repost_head)
 				ini_queue_repost(&session->queues[q]);
 	} while (count == POLL_BATCH);
+	return total;
+}
+
+unsigned int ini_complete_poll(struct rblk_session *session)
+{
+	unsigned int total = 0;
+
+	for (u16 fab = 0; fab < session->fabs.count; fab++)
+		total += poll_fab(session, fab);
 	session->activity += total;
 	return total;
 }

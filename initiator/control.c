@@ -14,16 +14,15 @@ int ini_control_init(struct rblk_session *session)
 	session->control = ini_pages_alloc(sizeof(*session->control), &session->control_bytes);
 	if (!session->control)
 		return -ENOMEM;
-	return fab_mr_register(session->fab, session->control, session->control_bytes,
+	return ini_mr_register(&session->fabs, session->control, session->control_bytes,
 			       IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE,
 			       &session->control_mr);
 }
 
 void ini_control_fini(struct rblk_session *session)
 {
-	fab_mr_deregister(session->control_mr);
+	ini_mr_deregister(&session->control_mr);
 	ini_pages_free(session->control, session->control_bytes);
-	session->control_mr = NULL;
 	session->control = NULL;
 }
 
@@ -67,7 +66,7 @@ int ini_control_start(struct rblk_session *session, const struct rblk_wire_comma
 		memcpy(control->payload[place], payload, payload_bytes);
 		slot->capsule = control->payload[place];
 		slot->capsule_bytes = RBLK_CAPSULE_ALIGN;
-		slot->capsule_lkey = fab_mr_lkey(session->control_mr, queue->device);
+		slot->capsule_lkey = ini_mr_lkey(&session->control_mr, queue->device);
 		slot->command.flags |= RBLK_CMD_CAPSULE;
 		slot->command.segment.length = rblk_to_le32(RBLK_CAPSULE_ALIGN);
 	}
@@ -77,7 +76,7 @@ int ini_control_start(struct rblk_session *session, const struct rblk_wire_comma
 		slot->command.segment.address =
 			rblk_to_le64((uintptr_t)control->report[place]);
 		slot->command.segment.rkey =
-			rblk_to_le32(fab_mr_rkey(session->control_mr, queue->device));
+			rblk_to_le32(ini_mr_rkey(&session->control_mr, queue->device));
 		slot->command.segment.length = rblk_to_le32(report_bytes);
 		*report = control->report[place];
 	}

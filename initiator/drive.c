@@ -118,10 +118,10 @@ static void connect_next(struct ini_queue *queue)
 		const struct addrinfo *address = portal->next;
 
 		queue->addresses_left--;
-		err = ini_queue_connect(queue, address->ai_addr, connect_ms(queue));
+		err = ini_queue_connect(queue, portal->fab, address->ai_addr, connect_ms(queue));
 		if (!err)
 			return;
-		ini_session_note(session, "%s", fab_error(session->fab));
+		ini_session_note(session, "%s", fab_error(portal->fab));
 		portal->next = address->ai_next ? address->ai_next : portal->addresses;
 	}
 	session->last_error = err;

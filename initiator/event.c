@@ -53,14 +53,14 @@ static void on_rejected(struct ini_queue *queue, const struct fab_event *event)
 			      session->now_ns);
 }
 
-static void on_failed(struct ini_queue *queue, const struct fab_event *event)
+static void on_failed(struct ini_queue *queue, const struct fab *fab, const struct fab_event *event)
 {
 	struct rblk_session *session = queue->session;
 	int err = event->status ? event->status : -ECONNREFUSED;
 
 	/* An error of `prepare` is nearer to the cause. */
 	if (err != -EOPNOTSUPP || !session->words[0])
-		ini_session_note(session, "%s", fab_error(session->fab));
+		ini_session_note(session, "%s", fab_error(fab));
 	ini_queue_unreached(queue, err);
 }
 
@@ -111,11 +111,11 @@ static void on_device_gone(struct rblk_session *session, const struct fab_device
 				       fab_device_name(device));
 }
 
-void ini_event_poll(struct rblk_session *session)
+static void poll_fab(struct rblk_session *session, struct fab *fab)
 {
 	struct fab_event event;
 
-	while (fab_poll_event(session->fab, &event) == 1) {
+	while (fab_poll_event(fab, &event) == 1) {
 		struct ini_queue *queue = event.conn ? fab_conn_user(event.conn) : NULL;
 
 		session->activity++;
@@ -127,7 +127,7 @@ void ini_event_poll(struct rblk_session *session)
 			on_rejected(queue, &event);
 			break;
 		case FAB_EVENT_FAILED:
-			on_failed(queue, &event);
+			on_failed(queue, fab, &event);
 			break;
 		case FAB_EVENT_DISCONNECTED:
 			on_disconnected(queue, &event);
@@ -143,6 +143,12 @@ void ini_event_poll(struct rblk_session *session)
 			break;
 		}
 	}
+}
+
+void ini_event_poll(struct rblk_session *session)
+{
+	for (u16 i = 0; i < session->fabs.count; i++)
+		poll_fab(session, session->fabs.list[i]);
 }
 
 /* -- the target's events ----------------------------------------------------------------------- */

@@ -119,19 +119,19 @@ static int attach_data(struct rblk_volume *volume, struct ini_slot *slot, const 
 	return 0;
 }
 
-/* True: the pieces are registered, and few and short enough for any queue of the device that it
- * began on. */
+/* -EMSGSIZE: this queue's device, or its target, does not take so much in one message. The vector
+ * then sends its pieces by themselves. */
 static int attach_gather(struct ini_slot *slot, const struct ini_io *io)
 {
 	const struct ini_queue *queue = slot->queue;
 	struct ini_gather *gather = io->gather;
 
 	if (io->bytes > queue->capsule_max || gather->count >= queue->limits.segments)
-		return -EIO;
+		return -EMSGSIZE;
 	if (gather->device != queue->device) {
 		gather->device = queue->device;
 		for (u16 i = 0; i < gather->count; i++)
-			gather->sge[i].lkey = fab_mr_lkey(gather->buffers[i]->mr, queue->device);
+			gather->sge[i].lkey = ini_mr_lkey(&gather->buffers[i]->mr, queue->device);
 	}
 	slot->command.flags |= RBLK_CMD_CAPSULE;
 	slot->command.segment.length = rblk_to_le32((u32)io->bytes);
@@ -149,7 +149,7 @@ static void attach_report(struct rblk_session *session, struct ini_slot *slot,
 	/* An earlier report here must not be taken for this one. */
 	memset(io->report, 0, io->report_bytes);
 	segment->address = rblk_to_le64((uintptr_t)io->report);
-	segment->rkey = rblk_to_le32(fab_mr_rkey(session->control_mr, slot->queue->device));
+	segment->rkey = rblk_to_le32(ini_mr_rkey(&session->control_mr, slot->queue->device));
 	segment->length = rblk_to_le32(io->report_bytes);
 }
 

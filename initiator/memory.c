@@ -19,7 +19,7 @@ static void register_failed(struct rblk_session *session, size_t bytes, int err)
 {
 	struct rlimit limit;
 
-	if (err == -ENOMEM && fab_kind_of(session->fab) == FAB_VERBS &&
+	if (err == -ENOMEM && fab_kind_of(session->fabs.last) == FAB_VERBS &&
 	    !getrlimit(RLIMIT_MEMLOCK, &limit) && limit.rlim_cur != RLIM_INFINITY)
 		ini_session_note(session,
 				 "register %zu bytes: the limit of locked memory is %llu KiB (raise it "
@@ -27,8 +27,8 @@ static void register_failed(struct rblk_session *session, size_t bytes, int err)
 				 bytes, (unsigned long long)limit.rlim_cur / 1024);
 	else
 		ini_session_note(session, "register %zu bytes: %s", bytes,
-				 fab_error(session->fab)[0] ? fab_error(session->fab)
-							    : strerror(-err));
+				 ini_fabs_error(&session->fabs)[0] ? ini_fabs_error(&session->fabs)
+								   : strerror(-err));
 }
 
 static const char *insert_reason(int err)
@@ -46,17 +46,17 @@ static const char *insert_reason(int err)
 static int register_memory(struct rblk_session *session, void *memory, size_t bytes,
 			   size_t mapped_bytes)
 {
-	struct fab_mr *mr;
-	int err = fab_mr_register(session->fab, memory, bytes, DATA_ACCESS, &mr);
+	struct ini_mr mr;
+	int err = ini_mr_register(&session->fabs, memory, bytes, DATA_ACCESS, &mr);
 
 	if (err) {
 		register_failed(session, bytes, err);
 		return err;
 	}
-	err = ini_buffer_insert(&session->buffers, memory, bytes, mapped_bytes, mr);
+	err = ini_buffer_insert(&session->buffers, memory, bytes, mapped_bytes, &mr);
 	if (err) {
 		ini_session_note(session, "register %zu bytes: %s", bytes, insert_reason(err));
-		fab_mr_deregister(mr);
+		ini_mr_deregister(&mr);
 	}
 	return err;
 }

@@ -94,7 +94,7 @@ static int ping_one_sided(struct rblk_session *session, enum rblk_ping_kind kind
 	struct ibv_sge sge = {
 		.addr = (uintptr_t)session->control->ping,
 		.length = (u32)bytes,
-		.lkey = fab_mr_lkey(session->control_mr, queue->device),
+		.lkey = ini_mr_lkey(&session->control_mr, queue->device),
 	};
 	struct ibv_send_wr write_wr = ping_wr(session, &sge, IBV_WR_RDMA_WRITE, IBV_SEND_SIGNALED);
 	struct ibv_send_wr read_wr = ping_wr(session, &sge, IBV_WR_RDMA_READ, IBV_SEND_SIGNALED);

@@ -86,6 +86,7 @@ int ini_queue_init(struct ini_queue *queue, struct rblk_session *session, u16 in
 
 	queue->session = session;
 	queue->index = index;
+	queue->conn_id = UINT64_MAX;
 	queue->slot_count = core_tags_count(credits);
 	/* One for each possible answer, and one for an event. */
 	queue->receive_count = queue->slot_count + RBLK_EVENT_RECEIVES;
@@ -101,13 +102,13 @@ int ini_queue_init(struct ini_queue *queue, struct rblk_session *session, u16 in
 	}
 	core_tags_init(&queue->tags, queue->tag_array, credits);
 	/* No key of these buffers is given out: the target fills them by SEND. */
-	return fab_mr_register(session->fab, queue->block, queue->block_bytes,
+	return ini_mr_register(&session->fabs, queue->block, queue->block_bytes,
 			       IBV_ACCESS_LOCAL_WRITE, &queue->mr);
 }
 
 void ini_queue_fini(struct ini_queue *queue)
 {
-	fab_mr_deregister(queue->mr);
+	ini_mr_deregister(&queue->mr);
 	ini_pages_free(queue->block, queue->block_bytes);
 	free(queue->message_end);
 	free(queue->receive_sge);
@@ -156,7 +157,9 @@ static int queue_prepare(struct fab_conn *conn, void *user)
 	struct ibv_recv_wr *bad;
 
 	queue->device = fab_conn_device(conn);
-	queue->lkey = fab_mr_lkey(queue->mr, queue->device);
+	queue->conn_id = ini_conn_id(ini_fabs_place(&queue->session->fabs, queue->device),
+				     fab_conn_qp_num(conn));
+	queue->lkey = ini_mr_lkey(&queue->mr, queue->device);
 	limits = fab_device_limits(queue->device);
 	if (limits->max_sge < 2) {
 		ini_session_note(queue->session,
@@ -182,7 +185,8 @@ static int queue_prepare(struct fab_conn *conn, void *user)
 	return fab_post_recv(conn, queue->receive_wr, &bad);
 }
 
-int ini_queue_connect(struct ini_queue *queue, const struct sockaddr *addr, u32 timeout_ms)
+int ini_queue_connect(struct ini_queue *queue, struct fab *fab, const struct sockaddr *addr,
+		      u32 timeout_ms)
 {
 	struct rblk_wire_login login;
 	struct fab_conn_options options = {
@@ -206,7 +210,7 @@ int ini_queue_connect(struct ini_queue *queue, const struct sockaddr *addr, u32 
 	queue->messages_sent = queue->messages_done = queue->messages_signalled = 0;
 	queue->repost_head = queue->repost_tail = NULL;
 	queue->distrusted = false;
-	err = fab_connect(queue->session->fab, addr, &options, queue_prepare, &queue->conn);
+	err = fab_connect(fab, addr, &options, queue_prepare, &queue->conn);
 	if (err) {
 		queue->conn = NULL;
 		return err;
@@ -370,6 +374,7 @@ void ini_queue_drained(struct ini_queue *queue)
 	fab_conn_destroy(queue->conn);
 	queue->conn = NULL;
 	queue->device = NULL;
+	queue->conn_id = UINT64_MAX;
 	/* F4: no SEND reads any memory any more. */
 	queue->messages_done = queue->messages_sent;
 	queue->ring_tail = queue->ring_head;

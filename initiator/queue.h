@@ -11,6 +11,7 @@
 #ifndef RBLK_INITIATOR_QUEUE_H
 #define RBLK_INITIATOR_QUEUE_H
 
+#include "initiator/fabrics.h"
 #include "initiator/rblk.h"
 #include "proto/core/batch.h"
 #include "proto/core/tags.h"
@@ -94,6 +95,9 @@ struct ini_queue {
 
 	struct fab_conn *conn;     /* NULL in CLOSED */
 	struct fab_device *device; /* known from `prepare` on */
+	/* Which completions are its own: the fab's place in the session, and the queue pair's
+	 * number; UINT64_MAX: none are. */
+	u64 conn_id;
 	u32 inline_bytes;
 
 	/* Agreed at login. */
@@ -112,7 +116,7 @@ struct ini_queue {
 	/* The registered block: receive buffers, then the ring of descriptors. */
 	u8 *block;
 	size_t block_bytes;
-	struct fab_mr *mr;
+	struct ini_mr mr;
 	u32 lkey;
 
 	struct ibv_recv_wr *receive_wr; /* receive_count, one per buffer, linked when posted */
@@ -149,8 +153,14 @@ u32 ini_queue_send_depth(u16 credits);
 int ini_queue_init(struct ini_queue *queue, struct rblk_session *session, u16 index);
 void ini_queue_fini(struct ini_queue *queue); /* in CLOSED */
 
+static inline u64 ini_conn_id(u16 fab, u32 qp_num)
+{
+	return (u64)fab << 32 | qp_num;
+}
+
 /* CLOSED -> CONNECTING. Negative errno: still CLOSED, message in fab_error(). */
-int ini_queue_connect(struct ini_queue *queue, const struct sockaddr *addr, u32 timeout_ms);
+int ini_queue_connect(struct ini_queue *queue, struct fab *fab, const struct sockaddr *addr,
+		      u32 timeout_ms);
 /* CONNECTING -> LIVE if the acceptance is right, else negative errno and the session's message. */
 int ini_queue_established(struct ini_queue *queue, const void *data, size_t bytes);
 /* The target's rejection; reason 0: none that could be read. */

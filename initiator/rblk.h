@@ -101,9 +101,11 @@ struct rblk_options {
 /*
  * Connect and log in. Blocks while the host's name is resolved, then at most connect_timeout_ms.
  * uri: rblk://host[:port][,host[:port]]...[/volume] over RDMA, rblk+tcp://... over TCP, at most
- * RBLK_URI_BYTES; the volume's name is remembered. Several hosts, at most eight, are several paths to
- * one target: queue i begins at host i modulo their number. options: NULL for the defaults. NULL on failure:
- * errno is set and error (RBLK_ERROR_BYTES, may be NULL) has the message, with the target's reason.
+ * RBLK_URI_BYTES; the volume's name is remembered. Several hosts, at most eight, are several paths
+ * to one target: queue i begins at host i modulo their number. A host may have a scheme of its own,
+ * which holds for the hosts behind it, too: rblk://a,rblk+tcp://b/disk. options: NULL for the
+ * defaults. NULL on failure: errno is set and error (RBLK_ERROR_BYTES, may be NULL) has the
+ * message, with the target's reason.
  */
 RBLK_API struct rblk_session *rblk_session_open(const char *uri, const struct rblk_options *options,
 						char *error);
@@ -554,7 +556,9 @@ RBLK_API int rblk_session_info(const struct rblk_session *session, struct rblk_s
 /* One host of the URI. The library fills it in. Later versions add members at its end. */
 struct rblk_path_info {
 	size_t size;              /* bytes that were filled in */
-	char host[272];           /* "10.0.0.2:4430": host and port as the URI has them */
+	/* "10.0.0.2:4430": host and port as the URI has them; with the scheme if the URI has
+	 * several. */
+	char host[272];
 	char peer[128];           /* the address that is connected there; "": none is */
 	char device[64];          /* "mlx5_0", "tcp"; "" */
 	unsigned int connections; /* of the session's queues, there, now */

@@ -176,10 +176,24 @@ static int set_options(struct rblk_session *session, const struct rblk_options *
 
 /* -- starting ---------------------------------------------------------------------------------- */
 
-static void name_portal(struct ini_portal *portal, const struct ini_uri_host *host)
+static int open_fabric(struct rblk_session *session, const struct ini_uri_host *host,
+		       struct fab **fab, char *error)
 {
-	snprintf(portal->where, sizeof(portal->where),
-		 strchr(host->name, ':') ? "[%s]:%s" : "%s:%s", host->name, host->port);
+	u16 credits = (u16)session->options.credits;
+	/* A completion for each receive, each SEND, and a ping's two. */
+	u32 per_queue =
+		core_tags_count(credits) + RBLK_EVENT_RECEIVES + ini_queue_send_depth(credits) + 2;
+	struct fab_options options = {
+		.cq_depth = per_queue * session->options.queues,
+		.recv_sge = 1,
+		.device = session->options.device,
+	};
+
+	/* The RDMA device of a session that has hosts over TCP as well. */
+	if (host->kind == FAB_TCP && ini_uri_mixed(&session->uri))
+		options.device = NULL;
+	*fab = ini_fabs_get(&session->fabs, host->kind, &options, error);
+	return *fab ? 0 : -(errno ? errno : EIO);
 }
 
 static int resolve(struct ini_portal *portal, const struct ini_uri_host *host, char *error)
@@ -195,52 +209,61 @@ static int resolve(struct ini_portal *portal, const struct ini_uri_host *host, c
 	portal->next = portal->addresses;
 	for (const struct addrinfo *address = portal->addresses; address; address = address->ai_next)
 		portal->count++;
-	name_portal(portal, host);
 	return 0;
 }
 
-static void unknown_host(struct ini_portal *portal, const struct ini_uri_host *host, int error,
+/* `portal` has been zeroed, and is left so on an error. */
+static int init_portal(struct rblk_session *session, struct ini_portal *portal,
+		       const struct ini_uri_host *host, char *error)
+{
+	int err = resolve(portal, host, error);
+
+	if (!err)
+		err = open_fabric(session, host, &portal->fab, error);
+	if (err && portal->addresses) {
+		freeaddrinfo(portal->addresses);
+		memset(portal, 0, sizeof(*portal));
+	}
+	return err;
+}
+
+static void unknown_host(struct rblk_session *session, const struct ini_uri_host *host, int error,
 			 const char *words)
 {
-	name_portal(portal, host);
+	struct ini_portal *portal =
+		&session->portals[session->uri.host_count - ++session->unknown_count];
+
+	ini_uri_format_host(&session->uri, host, portal->where, sizeof(portal->where));
 	portal->error = error;
 	memcpy(portal->words, words, sizeof(portal->words));
 }
 
-/* A name that cannot be resolved now is left out for the whole session. At least one must
- * resolve. */
-static int resolve_all(struct rblk_session *session, char *error)
+/* A host whose name cannot be resolved now, or whose fabric this machine does not have, is left
+ * out for the whole session. At least one must remain. */
+static int init_portals(struct rblk_session *session, char *error)
 {
 	int err = 0, last = 0;
 
 	for (u16 i = 0; i < session->uri.host_count; i++) {
-		err = resolve(&session->portals[session->portal_count], &session->uri.hosts[i], error);
-		if (!err) {
-			session->portal_count++;
+		const struct ini_uri_host *host = &session->uri.hosts[i];
+		struct ini_portal *portal = &session->portals[session->portal_count];
+
+		err = init_portal(session, portal, host, error);
+		if (err) {
+			last = err;
+			unknown_host(session, host, err, error);
 			continue;
 		}
-		last = err;
-		session->unknown_count++;
-		unknown_host(&session->portals[session->uri.host_count - session->unknown_count],
-			     &session->uri.hosts[i], err, error);
+		ini_uri_format_host(&session->uri, host, portal->where, sizeof(portal->where));
+		session->portal_count++;
 	}
-	return session->portal_count ? 0 : last;
-}
-
-static int open_fabric(struct rblk_session *session, char *error)
-{
-	u16 credits = (u16)session->options.credits;
-	/* A completion for each receive, each SEND, and a ping's two. */
-	u32 per_queue = core_tags_count(credits) + RBLK_EVENT_RECEIVES +
-			ini_queue_send_depth(credits) + 2;
-	struct fab_options options = {
-		.cq_depth = per_queue * session->options.queues,
-		.recv_sge = 1,
-		.device = session->options.device,
-	};
-
-	session->fab = fab_open(session->uri.kind, &options, error);
-	return session->fab ? 0 : -(errno ? errno : EIO);
+	if (!session->portal_count)
+		return last;
+	err = ini_fabs_join(&session->fabs);
+	if (err)
+		snprintf(error, RBLK_ERROR_BYTES, "session: a descriptor for its fabrics: %s",
+			 strerror(-err));
+	return err;
 }
 
 static int init_memory(struct rblk_session *session, char *error)
@@ -298,9 +321,7 @@ static int session_init(struct rblk_session *session, const char *uri,
 	if (!err)
 		err = set_options(session, options, error);
 	if (!err)
-		err = resolve_all(session, error);
-	if (!err)
-		err = open_fabric(session, error);
+		err = init_portals(session, error);
 	if (!err)
 		err = init_memory(session, error);
 	if (err)
@@ -350,7 +371,7 @@ void ini_session_free(struct rblk_session *session)
 	for (u16 i = 0; i < session->queue_count; i++)
 		ini_queue_fini(&session->queues[i]);
 	ini_control_fini(session);
-	fab_close(session->fab);
+	ini_fabs_close(&session->fabs);
 	for (u16 i = 0; i < session->portal_count; i++)
 		freeaddrinfo(session->portals[i].addresses);
 	free(session);

@@ -9,6 +9,7 @@
 #define RBLK_INITIATOR_SESSION_H
 
 #include "initiator/buffer.h"
+#include "initiator/fabrics.h"
 #include "initiator/parking.h"
 #include "initiator/queue.h"
 #include "initiator/rblk.h"
@@ -61,7 +62,8 @@ struct ini_operation {
 
 /* Where the target is reached: one host of the URI, and the addresses that its name has. */
 struct ini_portal {
-	char where[272];             /* host:port as the URI has it */
+	char where[INI_URI_HOST_TEXT]; /* host:port as the URI has it */
+	struct fab *fab;
 	struct addrinfo *addresses;
 	const struct addrinfo *next; /* to be tried next, or again */
 	u16 count;
@@ -75,10 +77,12 @@ struct rblk_session {
 	struct ini_uri uri;
 	char initiator_name[RBLK_NAME_BYTES];
 	char device_name[64];
-	struct fab *fab;
+	struct ini_fabs fabs;
 	struct ini_portal portals[CORE_PORTALS_MAX];
 	u16 portal_count;
-	u16 unknown_count; /* hosts without an address: after the portals, only for their words */
+	/* Hosts without an address, or of a fabric that this machine lacks: after the portals, only
+	 * for their words. */
+	u16 unknown_count;
 
 	struct core_session core; /* the states; session->core.state is the session's */
 	bool ready;  /* named, and each queue was tried: the program was told */
@@ -101,7 +105,7 @@ struct rblk_session {
 	struct ini_control *control;
 	struct ini_again *again; /* session commands that wait for a connection */
 	size_t control_bytes;
-	struct fab_mr *control_mr;
+	struct ini_mr control_mr;
 	struct ini_vector *vectors; /* free ones, of vector.c */
 	struct ini_extents extents[INI_EXTENTS_QUERIES];
 	struct ini_operation operations[RBLK_OPERATIONS_MAX]; /* F8: by number */

@@ -15,7 +15,7 @@
 /* Armed first: what arrived in between makes it poll again instead. */
 static int sleep_until(struct rblk_session *session, u64 deadline_ns)
 {
-	struct pollfd fd = { .fd = fab_fd(session->fab), .events = POLLIN };
+	struct pollfd fd = {.fd = session->fabs.fd, .events = POLLIN};
 	int timer_ms = ini_timer_next_ms(session), timeout_ms = timer_ms;
 
 	if (rblk_arm(session))
@@ -35,10 +35,10 @@ static int sleep_until(struct rblk_session *session, u64 deadline_ns)
 
 int ini_sync_turn(struct rblk_session *session, u64 deadline_ns)
 {
-	u64 before = session->activity + fab_activity(session->fab);
+	u64 before = session->activity + ini_fabs_activity(&session->fabs);
 	int count = rblk_poll(session, 0);
 	unsigned int work =
-		(unsigned int)(session->activity + fab_activity(session->fab) - before);
+		(unsigned int)(session->activity + ini_fabs_activity(&session->fabs) - before);
 	bool sleep = core_spin_turn(&session->spin, session->now_ns, work);
 
 	if (count || work)
@@ -97,7 +97,7 @@ int rblk_wait(struct rblk_session *session, int timeout_ms)
 
 int rblk_fd(const struct rblk_session *session)
 {
-	return fab_fd(session->fab);
+	return session->fabs.fd;
 }
 
 int rblk_arm(struct rblk_session *session)
@@ -109,10 +109,10 @@ int rblk_arm(struct rblk_session *session)
 	 * not count. */
 	if (session->done.head || session->parking.done || session->told || session->ended)
 		return 1;
-	armed = fab_arm(session->fab);
+	armed = ini_fabs_arm(&session->fabs);
 	if (armed < 0)
 		ini_session_fail(session, armed, "%s: arm: %s", ini_session_peer(session),
-				 fab_error(session->fab));
+				 ini_fabs_error(&session->fabs));
 	return armed ? 1 : 0;
 }
 

@@ -153,7 +153,7 @@ static u64 queue_due_ns(const struct ini_queue *queue)
 int ini_timer_next_ms(const struct rblk_session *session)
 {
 	u64 now_ns = env_now_ns(), due_ns = UINT64_MAX;
-	int fabric_ms = fab_timeout_ms(session->fab), own_ms;
+	int fabric_ms = ini_fabs_timeout_ms(&session->fabs), own_ms;
 
 	if (session->ended)
 		return -1;

@@ -28,9 +28,11 @@ static const struct {
 	const char *prefix;
 	enum fab_kind kind;
 } schemes[] = {
-	{ "rblk://", FAB_VERBS },
-	{ "rblk+tcp://", FAB_TCP },
-	{ "rblk+sim://", FAB_SIM }, /* fab_open() refuses it outside of the simulator */
+	{"rblk://", FAB_VERBS},
+	{"rblk+tcp://", FAB_TCP},
+	/* fab_open() refuses these outside of tests. */
+	{"rblk+sim://", FAB_SIM},
+	{"rblk+sim2://", FAB_SIM2},
 };
 
 /* What follows the scheme, or NULL. */
@@ -111,42 +113,74 @@ static int uri_host(const char *text, const char *from, const char *end, struct 
 	return 0;
 }
 
-/* host[:port],... in [from, end). */
-static int uri_hosts(const char *text, const char *from, const char *end, struct ini_uri *uri,
-		     char *error)
+/*
+ * [scheme]host[:port],... from behind the first scheme. Returns where the hosts end, at a '/' or
+ * the end of the text; NULL: `error` says what is wrong.
+ */
+static const char *uri_hosts(const char *text, const char *from, enum fab_kind kind,
+			     struct ini_uri *uri, char *error)
 {
-	const char *host_end;
-	int err = 0;
+	for (;;) {
+		const char *end = from + strcspn(from, ",/");
 
-	do {
-		host_end = memchr(from, ',', (size_t)(end - from));
-		if (!host_end)
-			host_end = end;
-		if (uri->host_count == INI_URI_HOSTS)
-			return uri_fail(error, text, "there are more than %d hosts", INI_URI_HOSTS);
-		err = uri_host(text, from, host_end, &uri->hosts[uri->host_count++], error);
-		from = host_end + 1;
-	} while (!err && host_end < end);
-	return err;
+		if (end > from && !strncmp(end - 1, "://", 3)) {
+			uri_fail(error, text,
+				 "\"%.*s//\" is no host; one rblk:// or rblk+tcp:// may precede "
+				 "each",
+				 (int)(end - from), from);
+			return NULL;
+		}
+		if (uri->host_count == INI_URI_HOSTS) {
+			uri_fail(error, text, "there are more than %d hosts", INI_URI_HOSTS);
+			return NULL;
+		}
+		uri->hosts[uri->host_count].kind = kind;
+		if (uri_host(text, from, end, &uri->hosts[uri->host_count++], error))
+			return NULL;
+		if (*end != ',')
+			return end;
+		from = uri_scheme(end + 1, &kind);
+		if (!from)
+			from = end + 1;
+	}
+}
+
+bool ini_uri_mixed(const struct ini_uri *uri)
+{
+	for (u16 i = 1; i < uri->host_count; i++)
+		if (uri->hosts[i].kind != uri->hosts[0].kind)
+			return true;
+	return false;
+}
+
+void ini_uri_format_host(const struct ini_uri *uri, const struct ini_uri_host *host, char *text,
+			 size_t bytes)
+{
+	const char *scheme = "";
+
+	for (size_t i = 0; i < sizeof(schemes) / sizeof(schemes[0]) && ini_uri_mixed(uri); i++)
+		if (schemes[i].kind == host->kind)
+			scheme = schemes[i].prefix;
+	snprintf(text, bytes, strchr(host->name, ':') ? "%s[%s]:%s" : "%s%s:%s", scheme, host->name,
+		 host->port);
 }
 
 int ini_uri_parse(const char *text, struct ini_uri *uri, char *error)
 {
 	const char *from, *end, *volume;
-	int err;
+	enum fab_kind kind;
 
 	memset(uri, 0, sizeof(*uri));
 	if (!text || strnlen(text, RBLK_URI_BYTES) == RBLK_URI_BYTES)
 		return uri_fail(error, text ? text : "(none)", "not a URI of at most %d bytes",
 				RBLK_URI_BYTES - 1);
-	from = uri_scheme(text, &uri->kind);
+	from = uri_scheme(text, &kind);
 	if (!from)
 		return uri_fail(error, text, "a URI begins with rblk:// or rblk+tcp://");
-	end = strchr(from, '/');
-	volume = end ? end + 1 : "";
-	err = uri_hosts(text, from, end ? end : from + strlen(from), uri, error);
-	if (err)
-		return err;
+	end = uri_hosts(text, from, kind, uri, error);
+	if (!end)
+		return -EINVAL;
+	volume = *end ? end + 1 : "";
 	if (!*volume)
 		return 0;
 	if (!uri_copy(uri->volume, sizeof(uri->volume), volume, volume + strlen(volume)))

@@ -26,6 +26,7 @@ struct ini_vector {
 	u32 run_count, started; /* runs; and those that a command has been started for */
 	u64 bytes, offset;	/* of all; and of the run that is next */
 	u32 outstanding;
+	bool begun;   /* a command was started: further ones wait for credits */
 	bool stopped; /* by rblk_abort(): no further command is started */
 	struct ini_gather gather;
 	struct rblk_result result;
@@ -104,6 +105,13 @@ static int vector_append(struct ini_vector *vector, const char *what, const stru
 
 /* -- the commands ------------------------------------------------------------------------------ */
 
+static void vector_ungather(struct ini_vector *vector)
+{
+	for (u16 i = 0; i < vector->gather.count; i++)
+		vector->buffers[i]->users--;
+	vector->gather.count = 0;
+}
+
 static void vector_finish(struct ini_vector *vector)
 {
 	struct rblk_session *session = vector->volume->session;
@@ -111,8 +119,7 @@ static void vector_finish(struct ini_vector *vector)
 	rblk_callback done = vector->done;
 	void *arg = vector->arg;
 
-	for (u16 i = 0; i < vector->gather.count; i++)
-		vector->buffers[i]->users--;
+	vector_ungather(vector);
 	vector_put(session, vector);
 	session->told++;
 	done(arg, &result);
@@ -125,23 +132,40 @@ static int vector_start(struct ini_vector *vector)
 {
 	while (vector->started < vector->run_count) {
 		const struct iovec *run = &vector->runs[vector->started];
-		int err = ini_io_start(vector->volume, &(struct ini_io){.opcode = vector->opcode,
-									.flags = vector->flags,
-									.data = run->iov_base,
-									.bytes = run->iov_len,
-									.offset = vector->offset,
-									.piece = true,
-									.waits = !vector->outstanding && vector->started,
-									.done = piece_done,
-									.arg = vector});
+		int err = ini_io_start(
+			vector->volume,
+			&(struct ini_io){.opcode = vector->opcode,
+					 .flags = vector->flags,
+					 .data = run->iov_base,
+					 .bytes = run->iov_len,
+					 .offset = vector->offset,
+					 .piece = true,
+					 .waits = !vector->outstanding && vector->begun,
+					 .done = piece_done,
+					 .arg = vector});
 
 		if (err)
 			return err;
+		vector->begun = true;
 		vector->started++;
 		vector->outstanding++;
 		vector->offset += run->iov_len;
 	}
 	return 0;
+}
+
+/*
+ * It waited for a connection, and the one that takes it now does not take it in one message: its
+ * pieces follow by themselves. An earlier attempt of it may have been done.
+ */
+static bool gather_refused(struct ini_vector *vector, const struct rblk_result *result)
+{
+	if (!vector->gather.count || result->error != -EMSGSIZE || result->status)
+		return false;
+	vector_ungather(vector);
+	vector->flags |= RBLK_CMD_RETRY;
+	vector->started = 0;
+	return true;
 }
 
 /* The vector's result has the first error, and the times of the slowest. */
@@ -151,7 +175,7 @@ static void piece_done(void *arg, const struct rblk_result *result)
 	int err = 0;
 
 	vector->outstanding--;
-	if (!vector->result.error) {
+	if (!gather_refused(vector, result) && !vector->result.error) {
 		vector->result.error = result->error;
 		vector->result.status = result->status;
 	}
@@ -180,23 +204,12 @@ bool ini_vector_stops(rblk_callback done, void *arg, const struct ini_origin *or
 	return true;
 }
 
-/* A write whose data fits into the capsule on any queue. */
+/* A write of several pieces whose data fits into the capsule, if the queue allows as much. */
 static bool vector_gathers(const struct ini_vector *vector)
 {
-	const struct rblk_session *session = vector->volume->session;
-
-	if (vector->opcode != RBLK_OP_WRITE ||
-	    vector->bytes > vector->volume->info.max_capsule_bytes)
-		return false;
-	for (u16 i = 0; i < session->queue_count; i++) {
-		const struct ini_queue *queue = &session->queues[i];
-
-		if (vector->bytes > queue->capsule_max ||
-		    vector->run_count >= queue->limits.segments ||
-		    queue->device != session->queues[0].device)
-			return false;
-	}
-	return true;
+	return vector->opcode == RBLK_OP_WRITE && vector->run_count > 1 &&
+	       vector->run_count < INI_SEGMENTS_MAX &&
+	       vector->bytes <= vector->volume->info.max_capsule_bytes;
 }
 
 static int vector_start_gathered(struct ini_vector *vector)
@@ -225,6 +238,7 @@ static int vector_start_gathered(struct ini_vector *vector)
 	}
 	for (u32 i = 0; i < vector->run_count; i++)
 		vector->buffers[i]->users++;
+	vector->begun = true;
 	vector->started = vector->run_count;
 	vector->outstanding = 1;
 	return 0;
@@ -257,7 +271,7 @@ static int vector_begin(struct rblk_volume *volume, u8 opcode, const struct iove
 	vector->bytes = 0;
 	vector->offset = offset;
 	vector->gather.count = 0;
-	vector->stopped = false;
+	vector->begun = vector->stopped = false;
 	vector->result = (struct rblk_result){.error = 0};
 	vector->done = ask->done;
 	vector->arg = arg;
@@ -267,9 +281,9 @@ static int vector_begin(struct rblk_volume *volume, u8 opcode, const struct iove
 		err = ini_io_check_range(volume, what, vector->bytes, offset,
 					 volume->info.max_io_bytes);
 	if (!err)
-		err = vector->run_count > 1 && vector_gathers(vector)
-			      ? vector_start_gathered(vector)
-			      : vector_start(vector);
+		err = vector_gathers(vector) ? vector_start_gathered(vector) : -EMSGSIZE;
+	if (err == -EMSGSIZE)
+		err = vector_start(vector);
 	/* Some are outstanding: the others follow. */
 	if (vector->outstanding)
 		return 0;

@@ -41,11 +41,14 @@ int attach_uri_parse(const char *text, struct ini_uri *uri, char *reason)
 		snprintf(reason, ATTACH_REASON_BYTES, "%s", error);
 		return -EINVAL;
 	}
-	if (uri->kind != FAB_VERBS) {
+	for (u16 i = 0; i < uri->host_count; i++) {
+		if (uri->hosts[i].kind == FAB_VERBS)
+			continue;
 		snprintf(reason, ATTACH_REASON_BYTES,
-			 "%.80s: the kernel module supports only RDMA (rblk://); for a disk over "
-			 "TCP see nbdkit-rblk-plugin(1)",
-			 text);
+			 "%.80s: the kernel module supports only RDMA (rblk://)%s%.80s; for a disk "
+			 "over TCP see nbdkit-rblk-plugin(1)",
+			 text, uri->host_count > 1 ? ", not host " : "",
+			 uri->host_count > 1 ? uri->hosts[i].name : "");
 		return -EINVAL;
 	}
 	if (!uri->volume[0]) {

@@ -137,6 +137,8 @@ struct cmd_connect {
 
 /* Does this operand name a target ("rblk://", "rblk+tcp://")? */
 bool cmd_is_uri(const char *text);
+/* Is a host of the target reached over RDMA? */
+bool cmd_uri_needs_rdma(const char *text);
 /* CMD_OK, or CMD_USAGE after an error message about the URI; volume: it must name one. */
 int cmd_uri_check(const char *text, bool volume);
 /* What failed at a target, from a negative errno of librblk, as text. */

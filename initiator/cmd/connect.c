@@ -14,6 +14,19 @@ bool cmd_is_uri(const char *text)
 	return !strncmp(text, "rblk://", 7) || !strncmp(text, "rblk+tcp://", 11);
 }
 
+bool cmd_uri_needs_rdma(const char *text)
+{
+	char error[RBLK_ERROR_BYTES];
+	struct ini_uri uri;
+
+	if (ini_uri_parse(text, &uri, error))
+		return true;
+	for (unsigned int i = 0; i < uri.host_count; i++)
+		if (uri.hosts[i].kind == FAB_VERBS)
+			return true;
+	return false;
+}
+
 int cmd_uri_check(const char *text, bool volume)
 {
 	char error[RBLK_ERROR_BYTES];

@@ -167,7 +167,7 @@ static void doctor_print(const struct doctor_connection *connection)
 static int doctor_run(char **operands, int count)
 {
 	struct doctor_connection connection = { .uri = count ? operands[0] : NULL };
-	bool needs_rdma = !count || strncmp(operands[0], "rblk+tcp://", 11) != 0;
+	bool needs_rdma = !count || cmd_uri_needs_rdma(operands[0]);
 	bool healthy = true;
 
 	if (count && cmd_uri_check(operands[0], false))

@@ -36,7 +36,9 @@ struct fab_mr;       /* registered memory, on every device of the fab */
 enum fab_kind {
 	FAB_VERBS, /* "rblk://host[:port]" */
 	FAB_TCP,   /* "rblk+tcp://host[:port]" */
-	FAB_SIM,   /* tests only */
+	/* Tests only; one implementation, and a session may have both. */
+	FAB_SIM,
+	FAB_SIM2,
 };
 
 struct fab_options {
@@ -162,6 +164,13 @@ int fab_poll_event(struct fab *fab, struct fab_event *event);
  */
 int fab_timeout_ms(const struct fab *fab);
 
+/*
+ * A descriptor that is readable when fab_fd() of one of these is; also for poll, epoll and
+ * io_uring. Negative errno: none. It ends before the fabs are closed.
+ */
+int fab_join(struct fab *const *fabs, unsigned int count);
+void fab_join_end(int fd);
+
 /* -- listening, connecting ------------------------------------------------------------------- */
 
 /* addr as of getaddrinfo(), port included; [::] takes IPv4, too. -EADDRINUSE, -ENODEV (no RDMA device), ... */
@@ -231,6 +240,7 @@ struct fab_conn *fab_conn_find(struct fab *fab, uint32_t qp_num);
 /* -- devices --------------------------------------------------------------------------------- */
 
 const char *fab_device_name(const struct fab_device *device);
+struct fab *fab_device_fab(const struct fab_device *device);
 const struct fab_limits *fab_device_limits(const struct fab_device *device);
 /* For the owner of the fab: e.g. "receives have been posted to this device's SRQ". */
 void *fab_device_user(const struct fab_device *device);

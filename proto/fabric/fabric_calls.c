@@ -23,6 +23,7 @@ static const struct fab_ops *fab_ops_of(enum fab_kind kind)
 	case FAB_TCP:
 		return &fab_tcp_ops;
 	case FAB_SIM:
+	case FAB_SIM2:
 		return fab_sim_ops;
 	}
 	return NULL;
@@ -209,6 +210,11 @@ const char *fab_conn_peer(const struct fab_conn *conn)
 const char *fab_device_name(const struct fab_device *device)
 {
 	return device->name;
+}
+
+struct fab *fab_device_fab(const struct fab_device *device)
+{
+	return device->fab;
 }
 
 const struct fab_limits *fab_device_limits(const struct fab_device *device)

@@ -367,6 +367,25 @@ const char *e2e_daemon_uri(const struct e2e_daemon *daemon, const char *volume)
 	return uri;
 }
 
+/* The log names both addresses: "serving 1 volume on rblk+tcp://127.0.0.1:1,
+ * rblk+tcp://127.0.0.1:2". */
+void e2e_daemon_second_host(const struct e2e_daemon *daemon, char host[64])
+{
+	char line[512], *at = NULL;
+	FILE *log = fopen(daemon->log, "r");
+
+	while (log && !at && fgets(line, sizeof(line), log))
+		if (strstr(line, "serving ") && (at = strstr(line, ", ")))
+			at = strstr(at, "://");
+	if (log)
+		fclose(log);
+	if (!at) {
+		fprintf(stderr, "%s: rblkd tells of no second address\n", daemon->log);
+		abort();
+	}
+	snprintf(host, 64, "%.*s", (int)strcspn(at + 3, ", \n"), at + 3);
+}
+
 void e2e_file_create(struct e2e_file *file, const char *name, uint64_t bytes)
 {
 	int fd;

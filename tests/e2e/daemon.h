@@ -48,6 +48,9 @@ unsigned int e2e_daemon_log_wait(const struct e2e_daemon *daemon, const char *wo
 /* "rblk+tcp://host/volume", or "rblk://..." over RDMA; static storage. */
 const char *e2e_daemon_uri(const struct e2e_daemon *daemon, const char *volume);
 
+/* "127.0.0.1:port" of the second address that it listens on. */
+void e2e_daemon_second_host(const struct e2e_daemon *daemon, char host[64]);
+
 /*
  * A file in /var/tmp, full of zeroes, and the daemon's argument to serve it. /var/tmp, because /tmp
  * often does not support direct I/O. A test that needs none still passes --cache buffered.

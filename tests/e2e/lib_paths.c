@@ -26,21 +26,6 @@ static struct e2e_file file;
 static struct proxy *paths[PATHS];
 static char uri[256];
 
-/* The log names both addresses: "serving 1 volume on rblk+tcp://127.0.0.1:1, rblk+tcp://127.0.0.1:2". */
-static void second_host(char host[64])
-{
-	char line[512], *at = NULL;
-	FILE *log = fopen(server.log, "r");
-
-	assert_non_null(log);
-	while (!at && fgets(line, sizeof(line), log))
-		if (strstr(line, "serving ") && (at = strstr(line, ", ")))
-			at = strstr(at, "://");
-	fclose(log);
-	assert_non_null(at);
-	snprintf(host, 64, "%.*s", (int)strcspn(at + 3, ", \n"), at + 3);
-}
-
 static int start(void **state)
 {
 	char second[64];
@@ -49,7 +34,7 @@ static int start(void **state)
 	e2e_file_create(&file, "disk", BYTES);
 	e2e_daemon_start(&server, "--listen", "rblk+tcp://127.0.0.1:0", "--cache", "buffered",
 			 file.volume, NULL);
-	second_host(second);
+	e2e_daemon_second_host(&server, second);
 	assert_string_not_equal(second, server.host);
 	paths[0] = proxy_start(server.host);
 	paths[1] = proxy_start(second);

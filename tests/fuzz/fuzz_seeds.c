@@ -238,6 +238,17 @@ static void write_payloads(void)
 		   sizeof(extents));
 }
 
+static void write_uris(void)
+{
+	static const char one[] = "rblk://10.0.0.2/disk",
+			  mixed[] = "rblk://a,[::1]:99,rblk+tcp://b:4431,c/v",
+			  other[] = "rblk+tcp://a,http://b/v";
+
+	write_seed("fuzz_uri", "one", "", 0, one, strlen(one));
+	write_seed("fuzz_uri", "mixed", "", 0, mixed, strlen(mixed));
+	write_seed("fuzz_uri", "other", "", 0, other, strlen(other));
+}
+
 int main(int argc, char **argv)
 {
 	if (argc != 2) {
@@ -254,5 +265,6 @@ int main(int argc, char **argv)
 	write_batch();
 	write_replies();
 	write_payloads();
+	write_uris();
 	return 0;
 }

@@ -458,21 +458,30 @@ static void session_ready(struct sim_app *app)
 	app->former = app->session_number;
 }
 
-/* The portals that it knows of, beginning with any, and among them perhaps one that never answers. */
+/*
+ * The portals that it knows of, beginning with any, and among them perhaps one that never answers.
+ * They may be of two fabrics, whose keys and completions librblk must not mix up.
+ */
 static void app_uri(const struct sim_app *app, char *uri, size_t bytes)
 {
+	static const char *const schemes[] = {"rblk+sim://", "rblk+sim2://"};
 	unsigned int first = (unsigned int)sim_below(app->portals);
-	size_t used = (size_t)snprintf(uri, bytes, "rblk+sim://");
+	bool mixed = app->portals > 1 && sim_chance(300000);
+	size_t used = 0;
 
 	for (unsigned int i = 0; i < app->portals; i++) {
 		unsigned int portal = (first + i) % app->portals;
 
-		used += (size_t)snprintf(uri + used, bytes - used, "%s10.0.%u.%u:4430", i ? "," : "",
+		used += (size_t)snprintf(uri + used, bytes - used, "%s%s10.0.%u.%u:4430",
+					 i ? "," : "",
+					 i && !mixed ? "" : schemes[mixed && portal % 2],
 					 app->silent_portal && !portal ? SIM_PORTALS_MAX : portal,
 					 app->host->machine + 1);
 	}
 	snprintf(uri + used, bytes - used, "/%s",
 		 app->host->config.volumes[app->mounts[0].volume].name);
+	if (mixed)
+		sim_reached("application", "reaches its target through two fabrics", NULL);
 }
 
 /* True: ready. */
@@ -635,11 +644,15 @@ static bool app_begin_some(struct sim_app *app)
 /* Everything is answered: each failure that the target has told, and no other. */
 static void app_check_failures(const struct sim_app *app)
 {
-	const struct sim_fab *fab = (const struct sim_fab *)app->session->fab;
+	const struct ini_fabs *fabs = &app->session->fabs;
+	unsigned int failures = 0;
 
-	if (fab->failures != app->failures)
-		sim_fail("%s: %u commands were answered with an I/O error, %u were called back with it",
-			 app->actor.name, fab->failures, app->failures);
+	for (u16 i = 0; i < fabs->count; i++)
+		failures += ((const struct sim_fab *)fabs->list[i])->failures;
+	if (failures != app->failures)
+		sim_fail("%s: %u commands were answered with an I/O error, %u were called back "
+			 "with it",
+			 app->actor.name, failures, app->failures);
 }
 
 /* False: the session is lost, or given up. */

@@ -35,7 +35,9 @@ static struct {
 	uint8_t cut[MACHINES_MAX]; /* SIM_LINK_OUT, SIM_LINK_IN */
 	uint8_t portal_cut[MACHINES_MAX][SIM_PORTALS_MAX]; /* likewise: of a target's address */
 	TAILQ_HEAD(, sim_fab) fabs;
-} fabric = {.fabs = TAILQ_HEAD_INITIALIZER(fabric.fabs)};
+	TAILQ_HEAD(, sim_joint) joints;
+} fabric = {.fabs = TAILQ_HEAD_INITIALIZER(fabric.fabs),
+	    .joints = TAILQ_HEAD_INITIALIZER(fabric.joints)};
 
 static struct sim_fab *to_fab(struct fab *fab)
 {
@@ -44,7 +46,7 @@ static struct sim_fab *to_fab(struct fab *fab)
 
 void sim_fabric_reset(void)
 {
-	if (!TAILQ_EMPTY(&fabric.fabs))
+	if (!TAILQ_EMPTY(&fabric.fabs) || !TAILQ_EMPTY(&fabric.joints))
 		sim_fail("a fabric was not closed");
 	fabric.key_count = 0;
 	fabric.serial = 0;
@@ -162,20 +164,73 @@ static void fab_signal(struct sim_fab *fab)
 	sim_actor_wake(fab->actor);
 }
 
+/* Of fab_join(): the fabs of one actor's session. */
+struct sim_joint {
+	TAILQ_ENTRY(sim_joint) link;
+	int fd;
+	unsigned int count;
+	struct sim_fab *fabs[2];
+};
+
+int fab_join(struct fab *const *fabs, unsigned int count)
+{
+	struct sim_joint *joint = calloc(1, sizeof(*joint));
+
+	if (!joint || count > 2)
+		sim_fail("no room for a descriptor of %u fabrics", count);
+	joint->fd = SIM_FD_FIRST + (int)++fabric.serial;
+	joint->count = count;
+	for (unsigned int i = 0; i < count; i++)
+		joint->fabs[i] = to_fab(fabs[i]);
+	TAILQ_INSERT_TAIL(&fabric.joints, joint, link);
+	return joint->fd;
+}
+
+static struct sim_joint *joint_of(int fd)
+{
+	struct sim_joint *joint;
+
+	TAILQ_FOREACH(joint, &fabric.joints, link)
+		if (joint->fd == fd)
+			break;
+	return joint;
+}
+
+void fab_join_end(int fd)
+{
+	struct sim_joint *joint = joint_of(fd);
+
+	if (!joint)
+		sim_fail("the end of what is no descriptor of several fabrics");
+	TAILQ_REMOVE(&fabric.joints, joint, link);
+	free(joint);
+}
+
+static bool fab_ready(const struct sim_fab *fab)
+{
+	if (!fab->readable && !fab->armed)
+		sim_fail("%s: it sleeps, and has not armed its fabric", fab->actor->name);
+	return fab->readable;
+}
+
 bool sim_fd_ready(int fd)
 {
+	struct sim_joint *joint = joint_of(fd);
 	struct sim_fab *fab;
+	bool ready = false;
 
 	if (sim_mailbox_fd(fd))
 		return sim_mailbox_ready(fd);
+	for (unsigned int i = 0; joint && i < joint->count; i++)
+		ready = ready || fab_ready(joint->fabs[i]);
+	if (joint)
+		return ready;
 	TAILQ_FOREACH(fab, &fabric.fabs, link)
 		if (fab->head.fd == fd)
 			break;
 	if (!fab)
 		sim_fail("a wait for what is no descriptor");
-	if (!fab->readable && !fab->armed)
-		sim_fail("%s: it sleeps, and has not armed its fabric", fab->actor->name);
-	return fab->readable;
+	return fab_ready(fab);
 }
 
 static int sim_timeout_ms(const struct fab *fab)

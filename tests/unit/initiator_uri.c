@@ -30,9 +30,60 @@ static void good_ones(void **state)
 
 	for (size_t i = 0; i < UNIT_LENGTH(table); i++) {
 		assert_int_equal(ini_uri_parse(table[i].text, &uri, error), 0);
-		assert_int_equal(uri.kind, table[i].kind);
+		assert_int_equal(uri.hosts[0].kind, table[i].kind);
 		assert_string_equal(uri.hosts[0].name, table[i].host);
 		assert_string_equal(uri.hosts[0].port, table[i].port);
+		assert_string_equal(uri.volume, table[i].volume);
+	}
+}
+
+/* Each host has the last scheme before it. */
+static void mixed_ones(void **state)
+{
+	static const struct {
+		const char *text;
+		u16 count;
+		enum fab_kind kinds[3];
+		const char *last; /* host */
+		const char *told; /* of the last host */
+		const char *volume;
+	} table[] = {
+		{"rblk://a,rblk+tcp://b/v", 2, {FAB_VERBS, FAB_TCP}, "b", "rblk+tcp://b:4430", "v"},
+		{"rblk+tcp://a:1,rblk://b:2/v", 2, {FAB_TCP, FAB_VERBS}, "b", "rblk://b:2", "v"},
+		{"rblk://a,rblk+tcp://b,c:7",
+		 3,
+		 {FAB_VERBS, FAB_TCP, FAB_TCP},
+		 "c",
+		 "rblk+tcp://c:7",
+		 ""},
+		{"rblk://a,rblk+tcp://b,rblk://[::1]:9/",
+		 3,
+		 {FAB_VERBS, FAB_TCP, FAB_VERBS},
+		 "::1",
+		 "rblk://[::1]:9",
+		 ""},
+		{"rblk+tcp://a,rblk+tcp://b/v", 2, {FAB_TCP, FAB_TCP}, "b", "b:4430", "v"},
+		{"rblk://a,b,[::1]", 3, {FAB_VERBS, FAB_VERBS, FAB_VERBS}, "::1", "[::1]:4430", ""},
+	};
+	char error[RBLK_ERROR_BYTES], told[INI_URI_HOST_TEXT];
+	struct ini_uri uri;
+
+	for (size_t i = 0; i < UNIT_LENGTH(table); i++) {
+		const struct ini_uri_host *last;
+		bool mixed = false;
+
+		if (ini_uri_parse(table[i].text, &uri, error))
+			fail_msg("%s", error);
+		assert_int_equal(uri.host_count, table[i].count);
+		for (u16 n = 0; n < uri.host_count; n++) {
+			assert_int_equal(uri.hosts[n].kind, table[i].kinds[n]);
+			mixed = mixed || table[i].kinds[n] != table[i].kinds[0];
+		}
+		assert_int_equal(ini_uri_mixed(&uri), mixed);
+		last = &uri.hosts[uri.host_count - 1];
+		assert_string_equal(last->name, table[i].last);
+		ini_uri_format_host(&uri, last, told, sizeof(told));
+		assert_string_equal(told, table[i].told);
 		assert_string_equal(uri.volume, table[i].volume);
 	}
 }
@@ -58,6 +109,15 @@ static void bad_ones(void **state)
 		{"rblk://::1/v", "must be in brackets"},
 		{"rblk://[::1/v", "is not closed"},
 		{"rblk://[::1]4430/v", "may follow the bracket"},
+		{"rblk://a,http://b/v",
+		 "\"http://\" is no host; one rblk:// or rblk+tcp:// may precede each"},
+		{"rblk://a,tcp://b/v", "\"tcp://\" is no host"},
+		{"rblk://rblk+tcp://b/v", "\"rblk+tcp://\" is no host"},
+		{"rblk://a,rblk+tcp:///v", "the host is missing"},
+		{"rblk://a/v,rblk+tcp://b/v", "consists of letters"},
+		{"rblk://a,/v", "the host is missing"},
+		{"rblk://,a/v", "the host is missing"},
+		{"rblk://1,2,3,4,5,6,7,8,rblk+tcp://9/v", "more than 8 hosts"},
 		{"rblk://host/a/b", "consists of letters"},
 		{"rblk://host/a b", "consists of letters"},
 		{"rblk://host/"
@@ -96,6 +156,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(good_ones),
+		cmocka_unit_test(mixed_ones),
 		cmocka_unit_test(bad_ones),
 		cmocka_unit_test(long_ones),
 	};
