@@ -169,8 +169,11 @@ bool sim_reservation_answered(struct sim_reservation *reservation, const char *n
 
 	reservation->under_way--;
 	reservation->serial++;
-	if (says_nothing(status))
+	if (says_nothing(status)) {
+		/* About an earlier attempt, whose answer was lost, either. */
+		reservation->unknown |= retried;
 		return true;
+	}
 	if (reservation->unknown)
 		return status == RBLK_OK || status == RBLK_E_RESERVED || status == RBLK_E_INVALID;
 	if (do_any(&after, name, asked, false) != status) {
