@@ -105,14 +105,15 @@ static void account(const struct ini_slot *slot)
 {
 	struct rblk_volume *volume = slot->volume;
 	u8 opcode = slot->command.opcode;
+	bool has_data = opcode == RBLK_OP_WRITE || opcode == RBLK_OP_COMPARE_AND_WRITE;
 
-	if (opcode == RBLK_OP_READ)
-		return;
 	if (opcode == RBLK_OP_FLUSH)
 		core_durable_flushed(&volume->durable, slot->flush);
-	else if (!(slot->command.flags & RBLK_CMD_FUA))
+	/* A DISCARD that is lost loses nothing; other commands change nothing. */
+	else if ((has_data || opcode == RBLK_OP_WRITE_ZEROES) &&
+		 !(slot->command.flags & RBLK_CMD_FUA))
 		core_durable_wrote(&volume->durable, &volume->written);
-	if ((opcode == RBLK_OP_WRITE || opcode == RBLK_OP_COMPARE_AND_WRITE) && slot->data_bytes)
+	if (has_data && slot->data_bytes)
 		slot->queue->session->stats.target_reads++;
 }
 

@@ -270,6 +270,37 @@ static void writes_are_lost(void **state)
 	assert_int_equal(e2e_daemon_stop(&daemon_), 0);
 }
 
+static void ended(void *arg, const struct rblk_result *result)
+{
+	assert_int_equal(result->error, 0);
+	*(bool *)arg = true;
+}
+
+/* Commands that write nothing leave nothing that could be lost. */
+static void nothing_is_lost(void **state)
+{
+	struct rblk_options options = RBLK_OPTIONS_INIT;
+	bool checksum = false;
+
+	(void)state;
+	e2e_daemon_start(&daemon_, "--memory", "disk=1M", NULL);
+	load_begin(&options);
+	assert_int_equal(rblk_pread(load.volume, load.slots[0].data, BLOCK, 0), 0);
+	assert_int_equal(rblk_checksum(load.volume, BLOCK, 0, ended, &checksum), 0);
+	assert_int_equal(rblk_submit(load.session), 0);
+	while (!checksum)
+		assert_true(rblk_wait(load.session, 100) >= 0);
+	e2e_daemon_kill(&daemon_);
+	e2e_daemon_start_again(&daemon_, "--memory", "disk=1M", NULL);
+	while (!load.recovered)
+		assert_true(rblk_wait(load.session, 100) >= 0);
+	assert_int_equal(rblk_pread(load.volume, load.slots[0].data, BLOCK, 0), 0);
+	assert_int_equal(load.lost, 0);
+	assert_int_equal(rblk_acknowledge(load.volume), 0);
+	rblk_session_close(load.session);
+	assert_int_equal(e2e_daemon_stop(&daemon_), 0);
+}
+
 static struct {
 	bool told;
 	int error;
@@ -376,6 +407,7 @@ int main(void)
 		cmocka_unit_test(given_up),
 		cmocka_unit_test(failed_fast),
 		cmocka_unit_test(writes_are_lost),
+		cmocka_unit_test(nothing_is_lost),
 		cmocka_unit_test(silent),
 		cmocka_unit_test(session_commands_wait),
 		cmocka_unit_test(second_portal),
