@@ -141,7 +141,9 @@ static void admin_abort(struct tgt_request *request, const struct admin_argument
 
 static void admin_keepalive(struct tgt_request *request, const struct admin_arguments *arguments)
 {
-	tgt_event_seen(admin_session(request), (uint32_t)request->argument);
+	/* On another queue it may name an event of queue 0's former incarnation. */
+	if (request->lane->index == 0)
+		tgt_event_seen(admin_session(request), (uint32_t)request->argument);
 	tgt_request_complete(request, RBLK_OK);
 }
 

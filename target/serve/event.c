@@ -4,7 +4,6 @@
  */
 #include "target/serve/event.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include "target/serve/queue.h"
 
@@ -87,41 +86,8 @@ void tgt_event_next(struct tgt_session *session, struct rblk_wire_completion *ev
 	tgt_event_kick(session);
 }
 
-/* A letter to the home: KEEPALIVE came on a queue of a part. */
-struct event_seen {
-	struct tgt_letter letter; /* first */
-	struct tgt_session *session;
-	uint32_t number;
-};
-
-static void seen_read(struct tgt_reactor *reactor, struct tgt_letter *letter)
-{
-	struct event_seen *seen = (struct event_seen *)letter;
-
-	(void)reactor;
-	tgt_event_seen(seen->session, seen->number);
-	free(seen);
-}
-
-/* Without memory for the letter, the next KEEPALIVE repeats it. */
-static void seen_send(struct tgt_session *part, uint32_t number)
-{
-	struct event_seen *seen = number ? calloc(1, sizeof(*seen)) : NULL;
-
-	if (!seen)
-		return;
-	seen->letter.read = seen_read;
-	seen->session = part->home;
-	seen->number = number;
-	tgt_letter_send(part->home->reactor, &seen->letter);
-}
-
 void tgt_event_seen(struct tgt_session *session, uint32_t number)
 {
-	if (session->home) {
-		seen_send(session, number);
-		return;
-	}
 	if (!session->events.outstanding || number != session->events.number)
 		return;
 	session->events.outstanding = false;

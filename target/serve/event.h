@@ -16,7 +16,7 @@ void tgt_event_volume(struct tgt_handle *handle, bool removed);
 void tgt_event_forget(struct tgt_handle *handle);
 /* The next event, for a reply of queue 0. */
 void tgt_event_next(struct tgt_session *session, struct rblk_wire_completion *event);
-/* KEEPALIVE has confirmed event `number`. */
+/* KEEPALIVE on queue 0 has confirmed event `number`. */
 void tgt_event_seen(struct tgt_session *session, uint32_t number);
 /* Another incarnation of queue 0: numbers start again, and unconfirmed events are sent again. */
 void tgt_event_restart(struct tgt_session *session);

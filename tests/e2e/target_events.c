@@ -92,7 +92,7 @@ static void say_seen(struct raw *raw, uint32_t number)
 static void events_come_one_at_a_time_and_are_not_lost(void **state)
 {
 	struct rblk_wire_login login;
-	struct raw raw, deaf;
+	struct raw raw, other, deaf;
 	uint32_t handle;
 
 	(void)state;
@@ -100,7 +100,12 @@ static void events_come_one_at_a_time_and_are_not_lost(void **state)
 	assert_true(raw_connect(&deaf, server.host));
 	raw_init(&raw);
 	raw.login.features = rblk_to_le32(RBLK_FEATURE_EVENTS);
+	raw.login.queue_count = rblk_to_le16(2);
 	assert_true(raw_connect(&raw, server.host));
+	raw_init(&other);
+	other.login = raw.login;
+	other.login.queue_index = rblk_to_le16(1);
+	assert_true(raw_connect(&other, server.host));
 	handle = raw_open(&raw, "one");
 	assert_int_not_equal(handle, 0);
 
@@ -111,6 +116,10 @@ static void events_come_one_at_a_time_and_are_not_lost(void **state)
 	assert_int_equal(event_number(&raw), 1);
 	raw_io(&raw, RBLK_OP_READ, 3, handle, 0, 1, 512);
 	assert_int_equal(raw_wait(&raw, 3), RBLK_E_GONE);
+	/* Only queue 0 says so. */
+	say_seen(&other, 1);
+	assert_int_equal(raw_simple(&raw, RBLK_OP_PING, 2), RBLK_OK);
+	assert_int_equal(event_number(&raw), 1);
 	say_seen(&raw, 1);
 	wait_event(&raw, 2, RBLK_EVENT_VOLUME_REMOVED, handle);
 
@@ -129,6 +138,7 @@ static void events_come_one_at_a_time_and_are_not_lost(void **state)
 	say_seen(&raw, 2);
 	assert_int_equal(raw_simple(&raw, RBLK_OP_PING, 0), RBLK_OK);
 	assert_int_equal(event_number(&raw), 2);
+	raw_close(&other);
 	raw_close(&raw);
 
 	assert_int_equal(raw_simple(&deaf, RBLK_OP_PING, 0), RBLK_OK);
