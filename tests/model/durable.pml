@@ -12,6 +12,7 @@
  * FLUSH that succeeds covers is on the medium; and when the faults are used up, nothing is stuck (spin finds
  * that as an invalid end state).
  *
+ * tests/model/histories has it accept what the simulator has seen librblk and rblkd do (history.pml).
  * tests/model/check searches it as it stands, and once with each of these, which must be found out:
  *   NO_DRAIN     a command is completed before its lost connection has drained and its key is dead (F4)
  *   NO_EPOCH     the cache epoch that OPEN reports is not looked at (F7)
@@ -19,6 +20,31 @@
  *   FLUSH_GOES_ON a FLUSH that waits for the new connection is sent although the cache was lost (F7)
  *   DONE_TWICE   a command that is answered and not told yet is sent again when its connection is lost
  */
+#include "history.pml"
+
+/* What the simulator can see: queue 0, then: */
+#define E_BEGIN 1	/* generation: a write, which waits for a connection if there is none */
+#define E_BEGIN_FLUSH 2
+#define E_REFUSED 3	/* a FLUSH, for acknowledged writes may be lost */
+#define E_KNOWN 4	/* the application says that it knows of that */
+#define E_SENT 5	/* generation */
+#define E_SENT_FLUSH 6
+#define E_STORE 7	/* generation: it is given to the disk */
+#define E_LAND 8	/* generation: it is in the disk's cache */
+#define E_SYNC 9	/* the cache is on the medium */
+#define E_HEARD 10	/* generation: the initiator hears the answer */
+#define E_HEARD_FLUSH 11
+#define E_SHUT 12	/* the connection is lost */
+#define E_OPEN 13	/* there is another one, and the volume is open */
+#define E_KILL 14	/* the machine crashes */
+
+#ifdef HISTORY
+#define GENERATIONS 255
+#define LOSSES 255
+#define CRASHES 255
+#define FAIL_FASTS 0
+#define FLUSHES 255
+#endif
 #ifndef GENERATIONS
 #define GENERATIONS 3
 #endif
@@ -42,7 +68,11 @@ mtype = { EMPTY, RECEIVED, FETCHED, STORED };	/* the command at the target */
 byte buffer, dead;
 /* Its connection: an incarnation, and whether it is up. What is on the wire of another is lost. */
 byte incarnation = 1;
+#ifdef HISTORY
+bool up = false;	/* its first OPEN is part of the history */
+#else
 bool up = true;
+#endif
 chan wire = [1] of { mtype, byte, byte };	/* kind, generation, incarnation */
 chan back = [1] of { byte, bool };		/* incarnation, success */
 
@@ -54,7 +84,7 @@ mtype command = EMPTY, kind_here;
 byte generation_here;
 byte crashes = CRASHES;
 
-proctype Target() {
+proctype Target() IN_STEP {
 	mtype kind;
 	byte g, i;
 
@@ -73,11 +103,18 @@ end:	do
 		command == RECEIVED && kind_here == WRITE ->
 		if
 		:: dead >= serves -> command = EMPTY
-		:: else -> assert(buffer == generation_here); command = FETCHED
+		:: else ->
+			SAW(E_STORE, 0, generation_here, 0)
+			CLAIM(buffer == generation_here);
+			command = FETCHED
 		fi
 	   }
-	:: atomic { command == FETCHED -> cache = generation_here; command = STORED }
-	:: atomic { command == RECEIVED && kind_here == FLUSH -> medium = cache; command = STORED }
+	:: atomic { command == FETCHED -> SAW(E_LAND, 0, generation_here, 0) cache = generation_here; command = STORED }
+	:: atomic { command == RECEIVED && kind_here == FLUSH ->
+		SAW(E_SYNC, 0, 0, 0)
+		medium = cache;
+		command = STORED
+	   }
 	:: atomic {
 		command == STORED ->
 		command = EMPTY;
@@ -90,6 +127,7 @@ end:	do
 	:: atomic { medium != cache -> medium = cache }
 	:: atomic {
 		crashes > 0 ->
+		SAW(E_KILL, 0, 0, 0)
 		crashes--;
 		cache = medium;
 		cache_epoch++;
@@ -101,9 +139,10 @@ end:	do
 
 #define NOTHING 0
 
-proctype Initiator() {
+proctype Initiator() IN_STEP {
 	byte losses = LOSSES, fail_fasts = FAIL_FASTS, flushes = FLUSHES;
 	byte generation = 1, acked, covers, forgiven, known = 1;
+	byte opened;	/* the cache epoch that the answer of OPEN has, which is on its way; 0: none */
 	byte i;
 	byte outstanding = NOTHING;	/* or WRITE, FLUSH */
 	bool sent, answered;		/* it is; the latter, and not called back yet */
@@ -113,6 +152,7 @@ proctype Initiator() {
 	/* Something new. */
 	:: atomic {
 		outstanding == NOTHING && generation <= GENERATIONS ->
+		SAW(E_BEGIN, 0, generation, 0)
 		outstanding = WRITE; buffer = generation; sent = false; told = false
 	   }
 	:: atomic {
@@ -120,20 +160,27 @@ proctype Initiator() {
 		flushes--;
 		if
 		:: lost ->	/* refused; whoever asked may say that he knows */
+			SAW(E_REFUSED, 0, 0, 0)
 			if
-			:: lost = false; forgiven = acked
+			:: SAW(E_KNOWN, 0, 0, 0) lost = false; forgiven = acked
 			:: skip
 			fi;
 #ifdef TOLD_ONCE
 			lost = false
 #endif
-		:: else -> outstanding = FLUSH; covers = acked; sent = false; told = false
+		:: else ->
+			SAW(E_BEGIN_FLUSH, 0, 0, 0)
+			outstanding = FLUSH; covers = acked; sent = false; told = false
 		fi
 	   }
 	:: outstanding == NOTHING && generation > GENERATIONS && flushes == 0 -> break
 	/* It goes. */
 	:: atomic {
 		outstanding != NOTHING && !sent && !answered && up && nfull(wire) ->
+		if
+		:: outstanding == WRITE -> SAW(E_SENT, 0, generation, 0) skip
+		:: else -> SAW(E_SENT_FLUSH, 0, 0, 0) skip
+		fi;
 		wire ! outstanding, generation, incarnation; sent = true
 	   }
 	/* It is answered, and counts from then on; and told. */
@@ -144,10 +191,13 @@ proctype Initiator() {
 		:: up && i == incarnation && sent && !answered ->
 			answered = true;
 			if
-			:: outstanding == WRITE -> acked = generation; dirty = true
+			:: outstanding == WRITE ->
+				SAW(E_HEARD, 0, generation, 0)
+				acked = generation; dirty = true
 			:: else ->
+				SAW(E_HEARD_FLUSH, 0, 0, 0)
 				if
-				:: covers > forgiven -> assert(medium >= covers)
+				:: covers > forgiven -> CLAIM(medium >= covers)
 				:: else
 				fi;
 				dirty = acked > covers
@@ -158,7 +208,7 @@ proctype Initiator() {
 	   }
 	:: atomic {
 		answered ->
-		assert(!told);	/* exactly one completion */
+		CLAIM(!told);	/* exactly one completion */
 		answered = false;
 		if
 #ifdef DONE_TWICE
@@ -171,6 +221,7 @@ proctype Initiator() {
 	/* The connection breaks, or its target is gone; it is drained some time after. */
 	:: atomic {
 		up && (losses > 0 || serves != incarnation) ->
+		SAW(E_SHUT, 0, 0, 0)
 		if
 		:: serves == incarnation -> losses--
 		:: else
@@ -206,12 +257,18 @@ proctype Initiator() {
 	/* The next login: accepted when what the last one has in the disk is over (F5). Without a session
 	   it begins a new epoch and opens the volume again; the cache epoch says what became of it (F7). */
 	:: atomic {
-		!up && drained && command != FETCHED && command != STORED ->
+		!up && drained && opened == 0 && command != FETCHED && command != STORED ->
 		command = EMPTY;
-		incarnation++; serves = incarnation; up = true;
+		incarnation++; serves = incarnation; opened = cache_epoch
+	   }
+	:: atomic { opened != 0 && serves != incarnation -> opened = 0 }
+	:: atomic {
+		opened != 0 ->
+		SAW(E_OPEN, 0, 0, 0)
+		up = true;
 		if
-		:: known != cache_epoch ->
-			known = cache_epoch;
+		:: known != opened ->
+			known = opened;
 #ifndef NO_EPOCH
 			if
 			:: dirty ->
@@ -227,14 +284,18 @@ proctype Initiator() {
 			fi
 #endif
 		:: else
-		fi
+		fi;
+		opened = 0
 	   }
 	od;
-	assert(outstanding == NOTHING && generation == GENERATIONS + 1)
+	CLAIM(outstanding == NOTHING && generation == GENERATIONS + 1)
 }
 
 init {
 	atomic {
+#ifdef HISTORY
+		run History();
+#endif
 		run Target();
 		run Initiator()
 	}

@@ -28,6 +28,25 @@
  */
 #include "history.pml"
 
+/* What the simulator can see: the queue, then: */
+#define E_LOGIN 1		/* epoch, incarnation: the first of this queue in the epoch that may be accepted */
+#define E_LOGIN_AGAIN 2	/* epoch, incarnation: another was accepted before */
+#define E_ACCEPT 3	/* epoch, incarnation: by the target */
+#define E_UP 4		/* the initiator hears that */
+#define E_OVER 5		/* it hears another answer, or none */
+#define E_RENEW 6		/* epoch: it begins a new one */
+#define E_SENT 7		/* generation: a write goes */
+#define E_STORE 8		/* generation: the target gives it to its disk */
+#define E_LAND 9		/* generation, on the disk (queue 0) */
+#define E_REPLY 10	/* the target answers the write */
+#define E_HEARD 11	/* generation: the initiator hears that answer */
+#define E_LOST 12		/* incarnation: the initiator loses the connection */
+#define E_FENCE_SENT 13	/* incarnation: to be fenced, of this queue */
+#define E_FENCE_REPLY 14	/* the target has fenced this queue */
+#define E_FENCE_HEARD 15	/* the initiator hears that, and it matters */
+#define E_KILL 16		/* the target's process (queue 0) */
+#define E_SERVE 17	/* its successor */
+
 #define QUEUES 2
 #ifdef HISTORY
 #define GENERATIONS 255

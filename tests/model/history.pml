@@ -5,8 +5,8 @@
  * the path, and pan finds "accepted" if some path of the model consumes the whole history. Steps that
  * say nothing are free. Without -DHISTORY all of this is nothing, and CLAIM() is an assertion.
  *
- * The file is named by the environment: numbers, four for an event: its kind (below), a queue, and two
- * more. tests/model/histories makes it.
+ * The file is named by the environment: numbers, four for an event: its kind (of those that the model
+ * defines, E_...), a queue, and two more. tests/model/histories makes it, with map.awk.
  */
 #ifndef HISTORY
 
@@ -75,22 +75,3 @@ proctype History() {
 	assert(!accepted)
 }
 #endif
-
-/* Of fence.pml: queue, then: */
-#define E_LOGIN 1		/* epoch, incarnation: the first of this queue in the epoch that may be accepted */
-#define E_LOGIN_AGAIN 2	/* epoch, incarnation: another was accepted before */
-#define E_ACCEPT 3	/* epoch, incarnation: by the target */
-#define E_UP 4		/* the initiator hears that */
-#define E_OVER 5		/* it hears another answer, or none */
-#define E_RENEW 6		/* epoch: it begins a new one */
-#define E_SENT 7		/* generation: a write goes */
-#define E_STORE 8		/* generation: the target gives it to its disk */
-#define E_LAND 9		/* generation, on the disk (queue 0) */
-#define E_REPLY 10	/* the target answers the write */
-#define E_HEARD 11	/* generation: the initiator hears that answer */
-#define E_LOST 12		/* incarnation: the initiator loses the connection */
-#define E_FENCE_SENT 13	/* incarnation: to be fenced, of this queue */
-#define E_FENCE_REPLY 14	/* the target has fenced this queue */
-#define E_FENCE_HEARD 15	/* the initiator hears that, and it matters */
-#define E_KILL 16		/* the target's process (queue 0) */
-#define E_SERVE 17	/* its successor */

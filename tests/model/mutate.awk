@@ -137,8 +137,10 @@ function fence_stale_write(    i, old, land) {
 
 # A write is acknowledged that was never stored.
 function fence_never_landed(    land) {
-	land = next_of("LAND", 1, "")
-	return land && next_of("HEARD", land, "") ? print_without(land) : 0
+	for (land = next_of("LAND", 1, ""); land; land = next_of("LAND", land + 1, ""))
+		if (event[land + 1] == "REPLY" && event[land + 2] == "HEARD")
+			return print_without(land)
+	return 0
 }
 
 # A write is answered, and the target has said nothing.
@@ -155,4 +157,72 @@ function fence_sent_when_lost(    lost, sent) {
 			return move(sent, lost + 1)
 	}
 	return 0
+}
+
+# -- durable.pml --------------------------------------------------------------------------------
+
+# A FLUSH succeeds, and the disk has not been asked.
+function durable_flush_dropped(    sync) {
+	sync = next_of("SYNC", 1, "")
+	return sync && event[sync + 1] == "HEARD_FLUSH" ? print_without(sync) : 0
+}
+
+# F7: where a FLUSH is refused, because acknowledged writes may be lost, it is done.
+function durable_loss_forgotten(    i, refused) {
+	for (refused = next_of("REFUSED", 1, ""); refused; refused = next_of("REFUSED", refused + 1, ""))
+		if (event[last_of("OPEN|SHUT|KILL", refused, "")] == "OPEN")
+			break
+	for (i = 1; i <= count && refused; i++)
+		if (i != refused)
+			print_event(i)
+		else
+			print "BEGIN_FLUSH 0 0 0\nSENT_FLUSH 0 0 0\nSYNC 0 0 0\nHEARD_FLUSH 0 0 0"
+	return refused
+}
+
+# F7: FLUSH fails once, and succeeds then, though nobody has said that he knows.
+function durable_told_once(    known) {
+	known = next_of("KNOWN", 1, "")
+	return known && next_of("BEGIN_FLUSH|REFUSED|KILL", known, "") &&
+	       event[next_of("BEGIN_FLUSH|REFUSED|KILL", known, "")] == "BEGIN_FLUSH" ? print_without(known) : 0
+}
+
+# A command that is answered is sent again.
+function durable_done_twice(    i, heard) {
+	heard = next_of("HEARD", 1, "")
+	for (i = 1; i <= count && heard; i++) {
+		print_event(i)
+		if (i == heard)
+			print "SENT", 0, x[heard], 0
+	}
+	return heard
+}
+
+# A write is acknowledged that was never stored.
+function durable_never_landed(    land) {
+	for (land = next_of("LAND", 1, ""); land; land = next_of("LAND", land + 1, ""))
+		if (event[land + 1] == "REPLY" && event[land + 2] == "HEARD")
+			return print_without(land)
+	return 0
+}
+
+# A command is sent before the volume is open again.
+function durable_sent_early(    shut, open) {
+	for (shut = next_of("SHUT", 1, ""); shut; shut = next_of("SHUT", shut + 1, "")) {
+		open = next_of("OPEN", shut, "")
+		if (open && event[open + 1] ~ /^SENT/)
+			return move(open + 1, open)
+	}
+	return 0
+}
+
+# The disk is given data of a command that is over (F4): the next write has the buffer.
+function durable_stale_data(    begin) {
+	begin = next_of("BEGIN", 1, "")
+	begin = begin ? next_of("BEGIN", begin + 1, "") : 0
+	begin = begin ? next_of("STORE", begin, "") : 0
+	if (!begin)
+		return 0
+	x[begin] = x[next_of("BEGIN", 1, "")]
+	return print_without(0)
 }

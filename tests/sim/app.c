@@ -285,10 +285,11 @@ static void op_loss_known(struct sim_app *app, struct sim_mount *mount)
 	/* Now and then it does not care, and FLUSH must go on to fail. */
 	if (sim_chance(400000))
 		return;
-	if (sim_chance(300000)) {
+	if (!app->steady && sim_chance(300000)) {
 		app->gone = true;
 		return;
 	}
+	sim_history("KNOWN", 0, 0, 0);
 	rblk_acknowledge(mount->rblk);
 	mount->own_life = mount->life;
 	mount->lost = false;
@@ -343,6 +344,8 @@ static int op_start(struct sim_app *app, const struct sim_mount *mount, struct s
 			sim_fail("%s: FLUSH does not fail any more, and nobody has acknowledged the loss (F7)",
 				 app->actor.name);
 		app->under_way++;
+		sim_history(command.kind == SIM_COMMAND_FLUSH ? "BEGIN_FLUSH" : "BEGIN", 0,
+			    command.id, 0);
 		return 0;
 	}
 	sim_model_end(op->command, SIM_OUTCOME_NOTHING, NULL);
@@ -352,6 +355,7 @@ static int op_start(struct sim_app *app, const struct sim_mount *mount, struct s
 	op->memory = NULL;
 	if (err == -EIO && command.kind == SIM_COMMAND_FLUSH &&
 	    (mount->lost || mount->rblk->durable.lost)) {
+		sim_history("REFUSED", 0, 0, 0);
 		op_loss_known(app, (struct sim_mount *)mount);
 		return -EAGAIN;
 	}

@@ -181,6 +181,8 @@ static void io_carry_out(struct sim_io *io)
 		break;
 	case SIM_IO_SYNC:
 		if (io->result >= 0)
+			sim_history("SYNC", 0, 0, 0);
+		if (io->result >= 0)
 			io_sync(io, 0, disk->bytes / SIM_SECTOR, io->sync_order);
 		else
 			io_sync_failed(io);

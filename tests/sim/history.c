@@ -99,6 +99,9 @@ static void command_posted(unsigned int queue, const struct rblk_wire_command *c
 		memcpy(&history.writing, data, sizeof(history.writing));
 		sim_history("SENT", queue, history.writing, 0);
 		break;
+	case RBLK_OP_FLUSH:
+		sim_history("SENT_FLUSH", queue, 0, 0);
+		break;
 	case RBLK_OP_FENCE:
 		sim_history("FENCE_SENT", (unsigned int)rblk_le64(command->lba),
 			    rblk_le64(command->argument), 0);
@@ -129,8 +132,12 @@ enum core_tags_error __wrap_core_tags_answer(struct core_tags *tags, u16 tag, u3
 		(const void *)((const char *)tags - offsetof(struct ini_queue, tags));
 	enum core_tags_error error = __real_core_tags_answer(tags, tag, sequence);
 
-	if (history.kept && !error && queue->slots[tag].command.opcode == RBLK_OP_WRITE)
+	if (!history.kept || error)
+		return error;
+	if (queue->slots[tag].command.opcode == RBLK_OP_WRITE)
 		sim_history("HEARD", queue->index, history.writing, 0);
+	else if (queue->slots[tag].command.opcode == RBLK_OP_FLUSH)
+		sim_history("HEARD_FLUSH", queue->index, 0, 0);
 	return error;
 }
 

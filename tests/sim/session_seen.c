@@ -32,12 +32,16 @@ struct before {
 	u16 home;
 	u64 epoch;
 	u8 queues[RBLK_QUEUES_MAX];
+	bool open; /* commands may go on queue 0 */
 };
 
 static struct before before_of(const struct core_session *session)
 {
 	struct before before = {
-		.state = session->state, .home = session->queue[0].home, .epoch = session->epoch};
+		.state = session->state,
+		.home = session->queue[0].home,
+		.epoch = session->epoch,
+		.open = core_session_open(session, 0)};
 
 	for (u16 i = 0; i < session->options.queues; i++)
 		before.queues[i] = session->queue[i].state;
@@ -67,6 +71,8 @@ static void history_after(const struct core_session *session, const struct befor
 	}
 	if (renews)
 		sim_history("RENEW", 0, session->epoch, 0);
+	if (core_session_open(session, 0) != before->open)
+		sim_history(before->open ? "SHUT" : "OPEN", 0, 0, 0);
 }
 
 static void after(const struct core_session *session, struct before before)

@@ -276,7 +276,7 @@ bool sim_world_run_history(uint64_t seed, const char *model)
 	static const struct {
 		const char *name;
 		void (*build)(void);
-	} models[] = {{"fence", sim_world_build_fence}};
+	} models[] = {{"fence", sim_world_build_fence}, {"durable", sim_world_build_durable}};
 
 	for (size_t i = 0; i < sizeof(models) / sizeof(models[0]); i++) {
 		if (strcmp(models[i].name, model))

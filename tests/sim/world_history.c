@@ -93,7 +93,7 @@ static void build_app(void)
 	sim_app_start(app, sim_world.host_count);
 }
 
-void sim_world_build_fence(void)
+static void build_world(unsigned int faults)
 {
 	build_net();
 	sim_world.host_count = 1;
@@ -101,10 +101,24 @@ void sim_world_build_fence(void)
 	build_host();
 	sim_host_start(&sim_world.hosts[0]);
 	build_app();
-	sim_world.faults = ((unsigned int)sim_random() | 1u << FAULT_BREAK) &
-			   (1u << FAULT_BREAK | 1u << FAULT_CUT | 1u << FAULT_KILL |
-			    1u << FAULT_PORTAL | 1u << FAULT_UNPLUG);
+	sim_world.faults = ((unsigned int)sim_random() | 1u << FAULT_BREAK) & faults;
 	sim_world.fault_ns = sim_chance(500000) ? 2 * SIM_MS : 20 * SIM_MS;
 	sim_event_in(&sim_world.fault, sim_below(sim_world.fault_ns));
 	sim_event_in(&sim_world.calm, sim_between(20 * SIM_MS, 300 * SIM_MS));
+}
+
+/* Two queues, and a target that is killed. */
+void sim_world_build_fence(void)
+{
+	build_world(1u << FAULT_BREAK | 1u << FAULT_CUT | 1u << FAULT_KILL | 1u << FAULT_PORTAL |
+		    1u << FAULT_UNPLUG);
+}
+
+/* One queue, FLUSHes, and a machine that loses its power. */
+void sim_world_build_durable(void)
+{
+	build_world(1u << FAULT_BREAK | 1u << FAULT_CUT | 1u << FAULT_POWER | 1u << FAULT_PORTAL);
+	sim_world.faults |= 1u << FAULT_POWER;
+	sim_world.apps[0].options.queues = 1;
+	sim_world.apps[0].flush = sim_chance(500000) ? 100000 : 400000;
 }

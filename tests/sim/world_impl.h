@@ -46,5 +46,6 @@ void sim_world_build(void);
 /* -- world_history.c ------------------------------------------------------------------------ */
 
 void sim_world_build_fence(void);
+void sim_world_build_durable(void);
 
 #endif
