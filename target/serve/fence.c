@@ -11,6 +11,13 @@
 #include "target/serve/placed.h"
 #include "target/serve/queue.h"
 
+/*
+ * FENCEs of queues on other reactors that wait for one place. Each queue of an initiator needs one.
+ * They outlive the queues that they came by, so a session that connects and sends FENCE again and
+ * again, while the store is stuck, could otherwise take any amount of memory.
+ */
+#define ASKS_MAX 32u
+
 struct tgt_fence_ask {
 	struct tgt_letter letter; /* first */
 	struct tgt_fence_ask *next;  /* of its place's */
@@ -22,6 +29,7 @@ struct tgt_fence_ask {
 	uint16_t asker, tag;
 	uint16_t index; /* what to fence */
 	uint32_t incarnation;
+	enum rblk_status status; /* the answer */
 };
 
 /* Its place; the validator has checked lba < RBLK_QUEUES_MAX. */
@@ -58,13 +66,14 @@ static void ask_answered(struct tgt_reactor *reactor, struct tgt_letter *letter)
 		request = &queue->lane.requests[ask->tag];
 		if (request->state == TGT_REQUEST_HELD && request->sequence == ask->sequence &&
 		    request->opcode == RBLK_OP_FENCE)
-			tgt_request_complete(request, RBLK_OK);
+			tgt_request_complete(request, ask->status);
 	}
 	free(ask);
 }
 
-static void ask_answer(struct tgt_fence_ask *ask)
+static void ask_answer(struct tgt_fence_ask *ask, enum rblk_status status)
 {
+	ask->status = status;
 	ask->letter.read = ask_answered;
 	tgt_letter_send(ask->reactor, &ask->letter);
 }
@@ -77,12 +86,17 @@ static void ask_read(struct tgt_reactor *reactor, struct tgt_letter *letter)
 
 	(void)reactor;
 	if (!fence_raise(place, ask->incarnation)) {
-		ask_answer(ask);
+		ask_answer(ask, RBLK_OK);
+		return;
+	}
+	tgt_place_close(place, "fenced by another queue");
+	if (place->ask_count == ASKS_MAX) {
+		ask_answer(ask, RBLK_E_BUSY);
 		return;
 	}
 	ask->next = place->asks;
 	place->asks = ask;
-	tgt_place_close(place, "fenced by another queue");
+	place->ask_count++;
 }
 
 static void ask_begin(struct tgt_session *part, struct tgt_request *request)
@@ -156,6 +170,7 @@ void tgt_fence_done(struct tgt_place *place)
 	}
 	while ((ask = place->asks)) {
 		place->asks = ask->next;
-		ask_answer(ask);
+		place->ask_count--;
+		ask_answer(ask, RBLK_OK);
 	}
 }

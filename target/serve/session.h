@@ -27,6 +27,7 @@ struct tgt_place {
 	uint32_t incarnation;	 /* the highest accepted or fenced */
 	struct tgt_request_list fences; /* FENCE commands that wait for the queue to end */
 	struct tgt_fence_ask *asks;	/* likewise, of queues on other reactors; NULL: none */
+	unsigned int ask_count;
 };
 
 /*

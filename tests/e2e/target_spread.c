@@ -166,6 +166,48 @@ static void each_fences_each(void **state)
 	close_session();
 }
 
+/* Sends FENCE with each tag of queue 1, which is on another reactor than queue 2. */
+static void flood_fences(void)
+{
+	uint16_t tags = rblk_le16(queues[1].accept.credits) + RBLK_RESERVED_TAGS;
+
+	for (uint16_t tag = 0; tag < tags; tag++) {
+		struct rblk_wire_command *command = raw_command(&queues[1], 0, 0);
+
+		raw_fill(&queues[1], command, 0, RBLK_OP_FENCE, tag);
+		command->lba = rblk_to_le64(2);
+		command->argument = rblk_to_le64(1);
+		raw_send(&queues[1], 64);
+	}
+}
+
+/* FENCEs that wait for a stuck store are few; one more is answered BUSY. */
+static void fences_that_wait_are_bounded(void **state)
+{
+	unsigned int busy = 0, well = 0;
+	uint16_t tags;
+	uint32_t handle;
+
+	(void)state;
+	serve("delay=write:8s");
+	handle = open_session();
+	tags = rblk_le16(queues[1].accept.credits) + RBLK_RESERVED_TAGS;
+	assert_int_equal(io(2, RBLK_OP_READ, handle, 0), RBLK_OK);
+	raw_io(&queues[2], RBLK_OP_WRITE, 2, handle, 0, 1, BLOCK);
+	assert_int_equal(raw_simple(&queues[2], RBLK_OP_PING, 1), RBLK_OK);
+	flood_fences();
+	raw_wait_gone(&queues[2]);
+	for (uint16_t tag = 0; tag < tags; tag++) {
+		uint16_t status = raw_wait(&queues[1], tag);
+
+		busy += status == RBLK_E_BUSY;
+		well += status == RBLK_OK;
+	}
+	assert_int_equal(busy + well, tags);
+	assert_true(busy && well);
+	close_session();
+}
+
 /* A newer incarnation waits for the older one, on whatever reactors the two are. */
 static void a_newer_login_replaces_the_older(void **state)
 {
@@ -280,6 +322,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(all_reactors_are_used),
 		TEST(each_fences_each),
+		TEST(fences_that_wait_are_bounded),
 		TEST(a_newer_login_replaces_the_older),
 		TEST(a_closed_handle_is_closed_everywhere),
 		TEST(close_waits_for_commands_elsewhere),
