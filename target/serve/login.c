@@ -234,8 +234,9 @@ static void login_remove(struct tgt_reactor *reactor, struct tgt_login *login)
 	login_free(reactor, login);
 }
 
-/* Only the newest login of a queue waits: its initiator has given up the others. */
-static void login_supersede(struct tgt_reactor *reactor, const struct tgt_login *newer)
+/* Only the newest login of a queue waits: its initiator has given up the others. False: it is one
+ * that waits already, and this one is answered. */
+static bool login_supersede(struct tgt_reactor *reactor, const struct tgt_login *newer)
 {
 	struct tgt_login *login, *following;
 	struct core_login_verdict verdict;
@@ -247,12 +248,17 @@ static void login_supersede(struct tgt_reactor *reactor, const struct tgt_login 
 		    login->wire.queue_index != newer->wire.queue_index)
 			continue;
 		verdict = core_login_supersede(&newer->wire, &login->wire);
-		if (verdict.action != CORE_LOGIN_REJECT)
-			continue;
+		if (verdict.action != CORE_LOGIN_REJECT) {
+			verdict = core_login_supersede(&login->wire, &newer->wire);
+			tgt_login_reject(reactor, newer->request, verdict.reason, verdict.detail,
+					 "a newer login of the same queue waits");
+			return false;
+		}
 		tgt_login_reject(reactor, login->request, verdict.reason, verdict.detail,
 			     "a newer login of the same queue has arrived");
 		login_remove(reactor, login);
 	}
+	return true;
 }
 
 /* The list is full: refuse the last login of the host with the most, unless `newer` is that host's
@@ -296,8 +302,7 @@ void tgt_login_begin(struct tgt_reactor *reactor, struct fab_request *request,
 		tgt_lease_put(lease);
 		return;
 	}
-	login_supersede(reactor, login);
-	if (login_try(reactor, login)) {
+	if (!login_supersede(reactor, login) || login_try(reactor, login)) {
 		login_free(reactor, login);
 		return;
 	}

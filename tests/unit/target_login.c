@@ -203,6 +203,28 @@ static void the_older_of_two_that_wait_is_told_why(void **state)
 	assert_int_equal(rig->reactor.login_count, 1);
 }
 
+/* One that comes late, by a network that reorders, does not wait beside the newer one. */
+static void one_that_is_older_than_one_that_waits_is_refused(void **state)
+{
+	struct request *newest, *late;
+
+	(void)state;
+	session_is_ending(1, OTHER);
+	newest = log_in(login_of(1, 0, 3, 8), OTHER);
+	late = log_in(login_of(1, 0, 3, 7), OTHER);
+	assert_true(late->answered);
+	assert_int_equal(rblk_le16(late->reject.reason), RBLK_REJECT_STALE_INCARNATION);
+	assert_int_equal(rblk_le32(late->reject.detail), 8);
+	late = log_in(login_of(1, 0, 2, 9), OTHER);
+	assert_true(late->answered);
+	assert_int_equal(rblk_le16(late->reject.reason), RBLK_REJECT_STALE_EPOCH);
+	assert_int_equal(rblk_le32(late->reject.detail), 3);
+	/* Another queue's waits for itself. */
+	assert_false(log_in(login_of(1, 1, 3, 1), OTHER)->answered);
+	assert_false(newest->answered);
+	assert_int_equal(rig->reactor.login_count, 2);
+}
+
 /* A login may wait for I/O of a disk that never answers. */
 static void logins_do_not_wait_for_ever(void **state)
 {
@@ -341,6 +363,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(a_full_list_refuses_only_who_has_filled_it),
 		TEST(the_older_of_two_that_wait_is_told_why),
+		TEST(one_that_is_older_than_one_that_waits_is_refused),
 		TEST(logins_do_not_wait_for_ever),
 		TEST(the_last_places_are_for_other_hosts),
 		TEST(the_last_connections_are_for_other_hosts),
