@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * An application's commands: chosen, begun, and called back. What they may have done is told to the model.
+ */
+#include "tests/sim/app_impl.h"
+
+#include <errno.h>
+#include <string.h>
+#include "initiator/volume.h"
+#include "proto/wire/wire_names.h"
+#include "tests/sim/coverage.h"
+#include "tests/sim/disk.h"
+#include "tests/sim/history.h"
+#include "tests/sim/random.h"
+#include "tests/sim/trace.h"
+
+static const char *const kind_names[SIM_COMMAND_KINDS] = {"READ", "WRITE", "ZEROES", "DISCARD",
+							  "FLUSH"};
+static const char *const outcome_names[] = {
+	[SIM_OUTCOME_DONE] = "is done",
+	[SIM_OUTCOME_FAILED] = "has failed",
+	[SIM_OUTCOME_NOTHING] = "was not begun",
+	[SIM_OUTCOME_LOST] = "is lost",
+};
+
+/* -- outcomes ------------------------------------------------------------------------------ */
+
+/* By what the target has answered; the application asks for nothing that is wrong. */
+static enum sim_outcome outcome_of(const struct sim_app *app, const struct rblk_result *result)
+{
+	if (!result->error)
+		return SIM_OUTCOME_DONE;
+	switch (result->status) {
+	case RBLK_OK:
+		return SIM_OUTCOME_LOST;
+	case RBLK_E_DRAINING:
+		if (!app->options.no_reconnect)
+			sim_fail("%s: is told that the target is shutting down, and its session survives that",
+				 app->actor.name);
+		return SIM_OUTCOME_NOTHING;
+	case RBLK_E_BUSY:
+	case RBLK_E_GONE:
+	case RBLK_E_FENCED:
+	case RBLK_E_ABORTED: /* by the library, when its time was over */
+		return SIM_OUTCOME_NOTHING;
+	case RBLK_E_IO:
+	case RBLK_E_MEDIUM:
+	case RBLK_E_NO_RESOURCES:
+		return SIM_OUTCOME_FAILED;
+	}
+	sim_fail("%s: a command that nothing is wrong with: %s", app->actor.name,
+		 rblk_status_text(result->status));
+}
+
+
+static void op_done(void *arg, const struct rblk_result *result)
+{
+	struct sim_op *op = arg;
+	struct sim_app *app = op->app;
+	struct sim_command *command = op->command;
+	enum sim_outcome outcome;
+	bool doomed = op->doomed; /* before this answer came */
+
+	if (!command)
+		sim_fail("%s: a command is completed twice", app->actor.name);
+	sim_mounts_refresh(app);
+	command->life = op->mount->life;
+	command->own_life = op->mount->own_life;
+	outcome = outcome_of(app, result);
+	if (outcome == SIM_OUTCOME_DONE && doomed)
+		sim_fail("%s: a FLUSH outlives the loss of acknowledged writes, and succeeds (F7)",
+			 app->actor.name);
+	if (outcome == SIM_OUTCOME_DONE)
+		sim_mount_account(op);
+	sim_trace(app->actor.name, "#%u ends: %s%s%s", op->number,
+		  result->error ? strerror(-result->error) : "done", result->status ? ", " : "",
+		  result->status ? rblk_status_text(result->status) : "");
+	sim_model_waited(app->actor.name, result->queued_us);
+	op->command = NULL;
+	app->failures += result->status == RBLK_E_IO;
+	app->under_way--;
+	sim_reached("application", kind_names[command->kind], outcome_names[outcome]);
+	app->completed += outcome == SIM_OUTCOME_DONE;
+	app->gone |= result->status == RBLK_E_GONE;
+	/* No FLUSH succeeds by this handle any more: in time it opens the volume anew. */
+	if (command->kind == SIM_COMMAND_FLUSH && outcome == SIM_OUTCOME_FAILED && !app->steady)
+		app->gone |= app->calm || sim_chance(300000);
+	sim_model_end(command, outcome, op->memory);
+	if (op->memory)
+		sim_guard_return(&app->guard, op->memory);
+	op->memory = NULL;
+	/* Whoever is called back may ask for more. */
+	if (app->working && app->ops_left && outcome == SIM_OUTCOME_DONE &&
+	    sim_chance(app->callback)) {
+		sim_reached("application", "begins a command when it is called back", NULL);
+		app->ops_left -= sim_op_begin(app) == 0;
+	}
+}
+
+/* -- commands ------------------------------------------------------------------------------ */
+
+static struct sim_op *op_free(struct sim_app *app)
+{
+	for (unsigned int i = 0; i < SIM_SLOTS; i++)
+		if (!app->ops[i].command)
+			return &app->ops[i];
+	return NULL;
+}
+
+static int op_call(struct rblk_volume *rblk, struct sim_op *op, const struct sim_command *command)
+{
+	uint64_t offset = command->sector * SIM_SECTOR, bytes = command->sectors * SIM_SECTOR;
+	uint32_t flags = command->fua ? RBLK_IO_FUA : 0;
+
+	switch (command->kind) {
+	case SIM_COMMAND_READ:
+		return rblk_read(rblk, op->memory, bytes, offset, 0, op_done, op);
+	case SIM_COMMAND_WRITE:
+		return rblk_write(rblk, op->memory, bytes, offset, flags, op_done, op);
+	case SIM_COMMAND_ZEROES:
+		return rblk_write_zeroes(rblk, bytes, offset,
+					 flags | (sim_chance(500000) ? RBLK_IO_NO_UNMAP : 0),
+					 op_done, op);
+	case SIM_COMMAND_DISCARD:
+		return rblk_discard(rblk, bytes, offset, op_done, op);
+	case SIM_COMMAND_FLUSH:
+		return rblk_flush(rblk, op_done, op);
+	case SIM_COMMAND_COMPARE: /* none */
+	case SIM_COMMAND_KINDS:
+		break;
+	}
+	return -EINVAL;
+}
+
+/* Memory with the data of a WRITE in it, or for what a READ brings. False: none is free. */
+static bool op_memory(struct sim_app *app, struct sim_op *op, struct sim_command *command)
+{
+	if (command->kind != SIM_COMMAND_READ && command->kind != SIM_COMMAND_WRITE)
+		return true;
+	op->memory = sim_guard_lend(&app->guard, (uint32_t)command->sectors * SIM_SECTOR,
+				    command->kind == SIM_COMMAND_READ);
+	if (!op->memory)
+		return false;
+	if (command->kind == SIM_COMMAND_READ)
+		return true;
+	command->id = sim_model_id();
+	for (uint64_t i = 0; i < command->sectors; i++)
+		sim_sector_fill(op->memory + i * SIM_SECTOR, command->id, command->sector + i);
+	return true;
+}
+
+/* F7: what was acknowledged may be lost. It says that it knows, or closes the volume. */
+static void op_loss_known(struct sim_app *app, struct sim_mount *mount)
+{
+	/* Other volumes are still to be opened anew: it looks when all are. */
+	if (!app->session->core.named)
+		return;
+	sim_mounts_refresh(app);
+	sim_reached("application", "is told that acknowledged writes may be lost", NULL);
+	/* Now and then it does not care, and FLUSH must go on to fail. */
+	if (sim_chance(400000))
+		return;
+	if (!app->steady && sim_chance(300000)) {
+		app->gone = true;
+		return;
+	}
+	sim_history("KNOWN", 0, 0, 0);
+	rblk_acknowledge(mount->rblk);
+	mount->own_life = mount->life;
+	mount->lost = false;
+}
+
+/* What is answered, and not called back yet, is covered by a FLUSH, too. */
+static bool answers_wait(const struct rblk_session *session)
+{
+	for (unsigned int i = 0; i < session->queue_count; i++)
+		if (session->queues[i].held.head)
+			return true;
+	return session->done.head != NULL;
+}
+
+/* 0, or why it was not started: -EAGAIN, -ENOTCONN. */
+int sim_op_start(struct sim_app *app, const struct sim_mount *mount, struct sim_command command)
+{
+	struct sim_op *op = op_free(app);
+	uint32_t parked;
+	int err;
+
+	if (!op || !op_memory(app, op, &command))
+		return -EAGAIN;
+	command.volume = app->host->volumes[mount->volume];
+	command.session = app->session_number;
+	command.life = mount->life;
+	command.own_life = mount->own_life;
+	command.resent = command.unseen = !app->options.no_reconnect;
+	op->app = app;
+	op->mount = (struct sim_mount *)mount;
+	op->covered = op->doomed = false;
+	op->number = ++app->op_number;
+	op->covers = app->working || answers_wait(app->session) ? UINT64_MAX : mount->wrote;
+	if (rblk_session_state(app->session) == RBLK_SESSION_READY)
+		sim_model_goes_on(app->session_number);
+	op->command = sim_model_begin(&command);
+	if (command.sectors * SIM_SECTOR > 48u << 10)
+		sim_reached("application", "moves more than 48 KiB", kind_names[command.kind]);
+	if (mount != app->mounts)
+		sim_reached("application", "uses a second volume", NULL);
+	parked = app->session->parking.used;
+	err = op_call(mount->rblk, op, &command);
+	/* It waits for a connection: it covers what is acknowledged until it is sent. */
+	if (app->session->parking.used > parked)
+		op->covers = UINT64_MAX;
+	sim_trace(app->actor.name, "#%u %s%s %llu+%llu id %llu: %s", op->number,
+		  kind_names[command.kind], command.fua ? " FUA" : "",
+		  (unsigned long long)command.sector, (unsigned long long)command.sectors,
+		  (unsigned long long)command.id, err ? strerror(-err) : "begins");
+	if (!err) {
+		if (command.kind == SIM_COMMAND_FLUSH && mount->lost)
+			sim_fail("%s: FLUSH does not fail any more, and nobody has acknowledged the loss (F7)",
+				 app->actor.name);
+		app->under_way++;
+		sim_history(command.kind == SIM_COMMAND_FLUSH ? "BEGIN_FLUSH" : "BEGIN", 0,
+			    command.id, 0);
+		return 0;
+	}
+	sim_model_end(op->command, SIM_OUTCOME_NOTHING, NULL);
+	op->command = NULL;
+	if (op->memory)
+		sim_guard_return(&app->guard, op->memory);
+	op->memory = NULL;
+	if (err == -EIO && command.kind == SIM_COMMAND_FLUSH &&
+	    (mount->lost || mount->rblk->durable.lost)) {
+		sim_history("REFUSED", 0, 0, 0);
+		op_loss_known(app, (struct sim_mount *)mount);
+		return -EAGAIN;
+	}
+	if (err == -EIO && app->session->core.failing_fast) {
+		sim_reached("application", "is refused at once, without a connection", NULL);
+		return -EAGAIN;
+	}
+	if (err == -ENODEV && mount->rblk->gone)
+		return -ENOTCONN;
+	if (err != -EAGAIN && err != -ENOTCONN)
+		sim_fail("%s: %s is refused: %s", app->actor.name, kind_names[command.kind],
+			 strerror(-err));
+	return err;
+}
+
+/* Any command, on a range that is often the same few blocks. */
+static struct sim_command op_choose(const struct sim_app *app, const struct sim_mount *mount)
+{
+	const struct rblk_volume_info *info = rblk_volume_info(mount->rblk);
+	uint64_t block = info->block_bytes / SIM_SECTOR, blocks = info->bytes / info->block_bytes;
+	uint64_t most = SIM_SLOT_BYTES / info->block_bytes, count;
+	struct sim_command command = {.kind = SIM_COMMAND_WRITE};
+
+	if (info->can_flush && sim_chance(app->flush)) {
+		command.kind = SIM_COMMAND_FLUSH;
+		return command;
+	}
+	if (app->steady) {
+		command.sectors = block;
+		return command;
+	}
+	if (most > info->max_io_bytes / info->block_bytes)
+		most = info->max_io_bytes / info->block_bytes;
+	count = sim_chance(app->large) ? sim_between(1, most) : sim_between(1, 4);
+	if (count > blocks)
+		count = blocks;
+	command.sectors = count * block;
+	command.sector =
+		sim_below(sim_chance(500000) && blocks - count > 4 ? 4 : blocks - count + 1) *
+		block;
+	if (sim_chance(app->read))
+		command.kind = SIM_COMMAND_READ;
+	else if (info->can_write_zeroes && sim_chance(app->zeroes))
+		command.kind = SIM_COMMAND_ZEROES;
+	else if (info->can_discard && sim_chance(app->discard))
+		command.kind = SIM_COMMAND_DISCARD;
+	command.fua = info->can_fua && sim_chance(app->fua) &&
+		      (command.kind == SIM_COMMAND_WRITE || command.kind == SIM_COMMAND_ZEROES);
+	return command;
+}
+
+int sim_op_begin(struct sim_app *app)
+{
+	const struct sim_mount *mount = &app->mounts[sim_below(app->mount_count)];
+
+	return sim_op_start(app, mount, op_choose(app, mount));
+}
