@@ -56,14 +56,19 @@ static void check_conn(const struct sim_host *host, unsigned int volume,
 	TAILQ_FOREACH(wqe, &conn->sq, link) {
 		const uint8_t *at = (const uint8_t *)(uintptr_t)wqe->sge[0].addr;
 
-		if (sim_wqe_is_read(wqe) && at >= memory &&
-		    at < memory + info->bytes)
+		if (sim_wqe_is_read(wqe) && at >= memory && at < memory + info->bytes)
 			sim_fail("%s: %s reads into it", sim_volume_name(host->volumes[volume]),
 				 what);
 	}
 }
 
-static void check_memory(const struct sim_host *host, unsigned int volume, uint64_t since)
+/* Has this end of a connection no business with the volume's memory any more? */
+typedef bool (*conn_judge_fn)(const struct sim_host *host, unsigned int volume,
+			      const struct sim_conn *conn, uint64_t since);
+
+/* No connection that is judged so has a READ posted into the volume's memory. */
+static void check_memory(const struct sim_host *host, unsigned int volume, conn_judge_fn judge,
+			 uint64_t since, const char *what)
 {
 	struct tgt_volume *found =
 		tgt_volume_get(host->registry, host->config.volumes[volume].name);
@@ -74,11 +79,18 @@ static void check_memory(const struct sim_host *host, unsigned int volume, uint6
 		return;
 	for (fab = sim_fabric_next(NULL); fab; fab = sim_fabric_next(fab))
 		TAILQ_FOREACH(conn, &fab->conns, link)
-			if (!fab->dead && conn->server && ended_before(conn, since) &&
-			    !conn->flushed)
-				check_conn(host, volume, &found->store->info, conn,
-					   "opened, and a connection that had ended");
+			if (!fab->dead && conn->server && !conn->flushed &&
+			    judge(host, volume, conn, since))
+				check_conn(host, volume, &found->store->info, conn, what);
 	tgt_volume_put(found);
+}
+
+static bool conn_had_ended(const struct sim_host *host, unsigned int volume,
+			   const struct sim_conn *conn, uint64_t since)
+{
+	(void)host;
+	(void)volume;
+	return ended_before(conn, since);
 }
 
 void sim_inside_opened(const struct sim_host *host, unsigned int volume,
@@ -89,7 +101,8 @@ void sim_inside_opened(const struct sim_host *host, unsigned int volume,
 	if (host->disks[volume])
 		check_disk(host->disks[volume], opening->since);
 	else
-		check_memory(host, volume, opening->since);
+		check_memory(host, volume, conn_had_ended, opening->since,
+			     "opened, and a connection that had ended");
 }
 
 /* -- reservations -------------------------------------------------------------------------- */
@@ -145,26 +158,14 @@ static void reserved_disk(const struct sim_disk *disk, bool reads)
 	}
 }
 
-static void reserved_memory(const struct sim_host *host, unsigned int volume)
+static bool conn_may_not_write(const struct sim_host *host, unsigned int volume,
+			       const struct sim_conn *conn, uint64_t since)
 {
-	struct tgt_volume *found =
-		tgt_volume_get(host->registry, host->config.volumes[volume].name);
-	const struct sim_fab *fab;
-	const struct sim_conn *conn;
+	const struct tgt_queue *queue = conn->head.user;
 
-	if (!found)
-		return;
-	for (fab = sim_fabric_next(NULL); fab; fab = sim_fabric_next(fab))
-		TAILQ_FOREACH(conn, &fab->conns, link) {
-			const struct tgt_queue *queue = conn->head.user;
-
-			if (!fab->dead && conn->server && queue && !conn->flushed &&
-			    !sim_reservation_allows(&host->reservations[volume],
-						    queue->session->initiator, SIM_RIGHT_WRITE))
-				check_conn(host, volume, &found->store->info, conn,
-					   "reserved, and one that may not write");
-		}
-	tgt_volume_put(found);
+	(void)since;
+	return queue && !sim_reservation_allows(&host->reservations[volume],
+						queue->session->initiator, SIM_RIGHT_WRITE);
 }
 
 void sim_inside_reserved(const struct sim_host *host, unsigned int volume, bool reads)
@@ -174,7 +175,8 @@ void sim_inside_reserved(const struct sim_host *host, unsigned int volume, bool 
 	if (host->disks[volume])
 		reserved_disk(host->disks[volume], reads);
 	else
-		reserved_memory(host, volume);
+		check_memory(host, volume, conn_may_not_write, 0,
+			     "reserved, and one that may not write");
 }
 
 /* -- numbers ------------------------------------------------------------------------------- */
