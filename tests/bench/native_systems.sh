@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # shellcheck shell=bash disable=SC2034,SC2154
-# The systems that tests/bench/native compares: up_NAME starts one, sets FIO to the arguments that
-# make fio use it and server to its process; down ends it. Sourced; expects build, disk and out.
+# The systems that tests/bench/native and compare measure: up_NAME starts one, sets FIO to the arguments
+# that make fio use it and server to its process; down ends it. native_point measures. NAME@SIDE is a
+# system of the build builds[SIDE]. Sourced after rounds.sh; expects build, disk and out.
 
 BENCH_MB=256
-SYSTEMS=(local nbdkit_memory_tcp nbdkit_memory_unix rblk_memory nbdkit_file_tcp nbdkit_file_unix rblk_file)
 server=
+declare -A builds=()
+METER_GROUPS=()
+. "$bench/meter.sh"
 
 down() {
 	[ -n "$server" ] || return 0
@@ -69,6 +72,7 @@ up_nbdkit_file_tcp() { over_tcp file "$disk"; }
 up_nbdkit_file_unix() { over_unix file "$disk"; }
 
 start_rblkd() {
+	: > "$out/server.log" # or the last daemon's would be read as this one's
 	"$build/target/rblkd" --listen rblk+tcp://127.0.0.1:0 "$@" > "$out/server.log" 2>&1 &
 	server=$!
 	wait_until grep -q 'ready: ' "$out/server.log"
@@ -83,4 +87,71 @@ up_rblk_memory() {
 up_rblk_file() {
 	start_rblkd --cache buffered "bench=$disk"
 	FIO+=("--rblk_uri=$uri/bench")
+}
+
+# native_begin: a disk, and the end of all that this script starts.
+native_begin() {
+	rm -rf "$out"
+	mkdir -p "$out"
+	trap 'native_end' EXIT
+	trap 'exit 130' INT TERM
+	disk=$(mktemp /var/tmp/rblk-bench.XXXXXX)
+	dd if=/dev/zero of="$disk" bs=1M count=$BENCH_MB status=none
+	export RBLK_FIO_SIZE=${BENCH_MB}m RBLK_FIO_RUNTIME=$runtime
+	cut -d' ' -f1-3 /proc/loadavg > "$out/load"
+}
+spinners=()
+native_end() {
+	down
+	company_leaves
+	rm -f "$disk"
+}
+
+# One program of equal priority for each processor: with fewer, the others would move out of its way.
+company_comes() {
+	local i
+	for i in $(seq "$(nproc)"); do
+		bash -c 'while :; do :; done' &
+		spinners+=($!)
+	done
+}
+company_leaves() {
+	[ ${#spinners[@]} -gt 0 ] || return 0
+	kill "${spinners[@]}" 2> /dev/null || true
+	wait "${spinners[@]}" 2> /dev/null || true
+	spinners=()
+}
+
+# native_point SYSTEM COMPANY ROUND: measures the workload that JOB and WORKLOAD name.
+native_point() {
+	local base=${1%@*} result=$out/$1.$WORKLOAD.$2.$3 company=$2
+	[ "$base" = "$1" ] || build=${builds[${1#*@}]}
+	up_"$base"
+	METER_GROUPS=()
+	[ -z "$server" ] || METER_GROUPS=("target=$server")
+	[ "$company" != crowded ] || company_comes
+	case $base in rblk_*) set -- "--rblk_stats=$result.stats" ;; *) set -- ;; esac
+	meter_run "$result.meter" "$runtime" '' fio "${FIO[@]}" "$@" --eta=never --output-format=json --output="$result.fio" \
+		"${JOB[@]}" > "$result.log" 2>&1 || setup_fail "$base $WORKLOAD: fio failed: $(tail -n 3 "$result.log" "$result.fio")"
+	company_leaves
+	down
+}
+
+# native_rounds SYSTEM...: by workload, so that what is compared is measured within seconds of each other;
+# backwards in every other round, so that what drifts does not favour one place.
+native_rounds() {
+	local round system company systems=("$@") backwards
+	for round in $(seq "$rounds"); do
+		for workload in "${workloads[@]}"; do
+			workload_job "$workload"
+			echo "round $round: $WORKLOAD"
+			for company in "${companies[@]}"; do
+				for system in "${systems[@]}"; do native_point "$system" "$company" "$round"; done
+			done
+		done
+		backwards=()
+		for system in "${systems[@]}"; do backwards=("$system" "${backwards[@]}"); done
+		systems=("${backwards[@]}")
+	done
+	cut -d' ' -f1-3 /proc/loadavg >> "$out/load"
 }

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # shellcheck shell=bash disable=SC1091
-# The job of the guest for tests/bench/slots: slots.fio on one volume, attached once for each value of
+# The job of the guest for tests/bench/slots: sweep.fio on one volume, attached once for each value of
 # slot_bytes. Points that are compared are measured within seconds of each other.
 #   slots.sh ROUNDS       in the environment: RBLK_BENCH_FASTCRC, RBLK_FIO_RUNTIME
 . "$LAB/guest.sh"
@@ -29,7 +29,7 @@ for round in $(seq "$1"); do
 				for slot in 4096 8192 16384; do
 					result=/out/slots.$slot.$RBLK_BENCH_BS.$RBLK_BENCH_RW.$RBLK_BENCH_DEPTH.$round
 					fio --ioengine=io_uring "--filename=${devices[$slot]}" --eta=never \
-						--output-format=json --output="$result.fio" "$here/slots.fio" 2> "$result.log" ||
+						--output-format=json --output="$result.fio" "$here/sweep.fio" 2> "$result.log" ||
 						lab_fail "fio: $(cat "$result.log" "$result.fio")"
 				done
 			done

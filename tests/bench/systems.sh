@@ -49,9 +49,8 @@ down_nvme_rdma() {
 	rmdir $nvmet/ports/1 $nvmet/subsystems/bench/namespaces/1 $nvmet/subsystems/bench
 }
 
-# An emulated initiator pauses ten times as long between two commands: the target may poll as long.
 RBLKD_POLL=()
-[ "$LAB_ACCEL" != tcg ] || RBLKD_POLL=(--poll-time 500us)
+[ -z "${RBLK_BENCH_POLL:-}" ] || RBLKD_POLL=(--poll-time "$RBLK_BENCH_POLL")
 
 # rblkd with the same RAM disk behind it, opened with O_DIRECT.
 up_rblk() {

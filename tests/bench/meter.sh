@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# shellcheck shell=bash
+# What a run of fio costs: processor time, context switches, packets and, if asked, system calls, in a
+# window within the run in which I/O flows all the time. The figures are rates; point divides them
+# by fio's IOPS. Sourced by native, and in the guest by measure.sh.
+
+# meter_snapshot before|after NAME=PID...: lines "figure time value", with time and processor time in
+# seconds. "all" is all processors' time that was not idle; NAME is what a program's threads used (an
+# interrupt's work counts for the thread that it interrupts). What belongs to the machine is read last
+# before the window and first after it, so that reading the rest is no part of it.
+meter_snapshot() {
+	local packets moment=$1
+	shift
+	packets=/sys/class/infiniband/rxe0/ports/1/hw_counters/sent_pkts
+	[ -e "$packets" ] || packets=
+	awk -v tick="$(getconf CLK_TCK)" -v packets="$packets" -v moment="$moment" -v groups="$*" '
+		function now(line) { getline line < "/proc/uptime"; close("/proc/uptime"); sub(/ .*/, "", line); return line }
+		# The first number of a file.
+		function first(file, line) {
+			line = ""; getline line < file; close(file); sub(/ .*/, "", line)
+			return line + 0
+		}
+		function threads(group, pid, list, command, used, switches, line, seen) {
+			command = "cd /proc/" pid "/task 2>/dev/null && cat */schedstat && grep -h ctxt_switches */status"
+			while ((command | getline line) > 0) {
+				split(line, list, /[ \t]+/)
+				if (list[1] ~ /ctxt/) switches += list[2]; else used += list[1] / 1e9
+				seen = 1
+			}
+			close(command)
+			if (seen) { print group, now(), used; print group "_switches", now(), switches }
+		}
+		function machine(line, word, cpus, idle, switches, interrupts, at) {
+			while ((getline line < "/proc/stat") > 0) {
+				split(line, word, " ")
+				if (word[1] ~ /^cpu[0-9]/) { cpus++; idle += word[5] + word[6] }
+				if (word[1] == "ctxt") switches = word[2]
+				if (word[1] == "intr") interrupts = word[2]
+			}
+			at = now()
+			print "all", at, at * cpus - idle / tick
+			print "switches", at, switches
+			print "interrupts", at, interrupts
+			if (packets != "") print "packets", now(), first(packets)
+		}
+		BEGIN {
+			if (moment == "after") machine()
+			count = split(groups, group, " ")
+			for (i = 1; i <= count; i++) { split(group[i], pair, "="); threads(pair[1], pair[2]) }
+			if (moment == "before") machine()
+		}'
+}
+
+METER_TRACE=/sys/kernel/tracing/events/raw_syscalls/sys_enter
+
+# meter_calls NAME=PID...: lines "NAME_calls time value" since the trigger was set.
+meter_calls() {
+	local group
+	for group in "$@"; do
+		awk -v group="${group%%=*}" -v tasks="$(echo "/proc/${group#*=}/task"/*)" '
+			BEGIN { n = split(tasks, list, " "); for (i = 1; i <= n; i++) { sub(/.*\//, "", list[i]); mine[list[i]] = 1 } }
+			/common_pid:/ { gsub(/[{},]/, ""); for (i = 1; i < NF; i++) {
+				if ($i == "common_pid:") pid = $(i + 1)
+				if ($i == "hitcount:" && pid in mine) calls += $(i + 1) } }
+			END { getline now < "/proc/uptime"; sub(/ .*/, "", now); print group "_calls", now, calls + 0 }' \
+			"$METER_TRACE/hist"
+	done
+}
+
+# meter_run FILE SECONDS COUNT COMMAND...: run fio, whose job takes a second of ramp and SECONDS, and
+# leave the rates per second of the window in FILE, as JSON; its exit status is fio's. METER_GROUPS
+# has the other programs, as NAME=PID. With COUNT (not empty) the system calls are counted, too, which
+# costs time: then fio's rates are of no use.
+meter_run() {
+	local file=$1 seconds=$2 count=$3 pid status=0 start left
+	shift 3
+	rm -f "$file"
+	"$@" &
+	pid=$!
+	# fio's own two threads, and the job's, which begins with the second of ramp.
+	until [ "$(echo "/proc/$pid/task"/* | wc -w)" -ge 3 ] || ! kill -0 $pid 2> /dev/null; do sleep 0.05; done
+	start=${EPOCHREALTIME/[.,]/}
+	sleep 0.7
+	[ -z "$count" ] || echo 'hist:keys=common_pid:size=4096' > $METER_TRACE/trigger
+	{
+		[ -z "$count" ] || meter_calls "initiator=$pid" "${METER_GROUPS[@]}"
+		meter_snapshot before "initiator=$pid" "${METER_GROUPS[@]}"
+	} > "$file.before"
+	# Half a second before the job's end; on a busy machine all of this may take longer.
+	left=$((start + seconds * 1000000 + 500000 - ${EPOCHREALTIME/[.,]/}))
+	[ $left -le 0 ] || sleep "$((left / 1000000)).$(printf %06d $((left % 1000000)))"
+	if kill -0 $pid 2> /dev/null; then
+		{
+			meter_snapshot after "initiator=$pid" "${METER_GROUPS[@]}"
+			[ -z "$count" ] || meter_calls "initiator=$pid" "${METER_GROUPS[@]}"
+		} > "$file.after"
+		# If fio ended meanwhile, this was no window.
+		! kill -0 $pid 2> /dev/null || jq -Rn --rawfile after "$file.after" --rawfile before "$file.before" '
+			def figures: [splits("\n") | select(. != "") | split(" ")
+				| {key: .[0], value: {at: (.[1] | tonumber), value: (.[2] | tonumber)}}] | from_entries;
+			($before | figures) as $b | ($after | figures) | with_entries(select($b[.key])
+				| .value = (.value.value - $b[.key].value) / (.value.at - $b[.key].at))' > "$file"
+	fi
+	[ -z "$count" ] || echo '!hist:keys=common_pid:size=4096' > $METER_TRACE/trigger
+	rm -f "$file.before" "$file.after"
+	wait $pid || status=$?
+	return $status
+}
