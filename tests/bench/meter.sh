@@ -67,10 +67,14 @@ meter_calls() {
 	done
 }
 
+# Before the programs that it measures, where that is allowed: at depth 32 they leave no time.
+meter_hurry() { renice -n -20 -p "$BASHPID" > /dev/null 2>&1 || true; }
+
 # meter_run FILE SECONDS COUNT COMMAND...: run fio, whose job takes a second of ramp and SECONDS, and
 # leave the rates per second of the window in FILE, as JSON; its exit status is fio's. METER_GROUPS
-# has the other programs, as NAME=PID. With COUNT (not empty) the system calls are counted, too, which
-# costs time: then fio's rates are of no use.
+# has the other programs, as NAME=PID. What a function meter_probe prints in the window is left beside
+# FILE, as .probe. With COUNT (not empty) the system calls are counted, too, which costs time: then
+# fio's rates are of no use.
 meter_run() {
 	local file=$1 seconds=$2 count=$3 pid status=0 start left
 	shift 3
@@ -82,18 +86,21 @@ meter_run() {
 	start=${EPOCHREALTIME/[.,]/}
 	sleep 0.7
 	[ -z "$count" ] || echo 'hist:keys=common_pid:size=4096' > $METER_TRACE/trigger
-	{
+	(
+		meter_hurry
 		[ -z "$count" ] || meter_calls "initiator=$pid" "${METER_GROUPS[@]}"
 		meter_snapshot before "initiator=$pid" "${METER_GROUPS[@]}"
-	} > "$file.before"
-	# Half a second before the job's end; on a busy machine all of this may take longer.
-	left=$((start + seconds * 1000000 + 500000 - ${EPOCHREALTIME/[.,]/}))
+	) > "$file.before"
+	! declare -F meter_probe > /dev/null || meter_probe > "${file%.meter}.probe"
+	# A second before the job's end; on a busy machine all of this may take longer.
+	left=$((start + seconds * 1000000 - ${EPOCHREALTIME/[.,]/}))
 	[ $left -le 0 ] || sleep "$((left / 1000000)).$(printf %06d $((left % 1000000)))"
 	if kill -0 $pid 2> /dev/null; then
-		{
+		(
+			meter_hurry
 			meter_snapshot after "initiator=$pid" "${METER_GROUPS[@]}"
 			[ -z "$count" ] || meter_calls "initiator=$pid" "${METER_GROUPS[@]}"
-		} > "$file.after"
+		) > "$file.after"
 		# If fio ended meanwhile, this was no window.
 		! kill -0 $pid 2> /dev/null || jq -Rn --rawfile after "$file.after" --rawfile before "$file.before" '
 			def figures: [splits("\n") | select(. != "") | split(" ")

@@ -5,7 +5,7 @@
 # system of the build builds[SIDE]. Sourced after rounds.sh; expects build, disk and out.
 
 BENCH_MB=256
-server=
+server= memory='' # a server's process, and its file in memory
 declare -A builds=()
 METER_GROUPS=()
 . "$bench/meter.sh"
@@ -15,6 +15,8 @@ down() {
 	kill "$server" 2> /dev/null || true
 	wait "$server" 2> /dev/null || true
 	server=
+	[ -z "$memory" ] || rm -f "$memory"
+	memory=
 }
 
 # wait_until COMMAND...: waits at most half a minute, while the server runs.
@@ -53,10 +55,12 @@ over_unix() {
 }
 
 # A port that is free at the moment.
+free_port() {
+	comm -23 <(seq 20000 30000 | sort) <(ss -Htan | awk '{ sub(".*:", "", $4); print $4 }' | sort -u) | shuf -n 1
+}
 over_tcp() {
 	local port
-	port=$(comm -23 <(seq 20000 30000 | sort) <(ss -Htan | awk '{ sub(".*:", "", $4); print $4 }' | sort -u) |
-		shuf -n 1)
+	port=$(free_port)
 	start_nbdkit -i 127.0.0.1 -p "$port" -- "nbd://127.0.0.1:$port/" "$@"
 }
 
@@ -70,6 +74,48 @@ up_nbdkit_memory_tcp() { over_tcp memory "${BENCH_MB}M" allocator=malloc && fill
 up_nbdkit_memory_unix() { over_unix memory "${BENCH_MB}M" allocator=malloc && filled; }
 up_nbdkit_file_tcp() { over_tcp file "$disk"; }
 up_nbdkit_file_unix() { over_unix file "$disk"; }
+
+# start_qsd FILE: the NBD export of QEMU's storage daemon, which clients may use over several connections.
+# fio's engine has one for each job, so from depth 4 on there are four jobs with a quarter of the depth. The
+# export has no thread of its own: with one, 7.2 aborts when a client leaves (nbd_blockdev_client_closed()).
+start_qsd() {
+	local port
+	port=$(free_port)
+	rm -f "$out/qsd.pid"
+	qemu-storage-daemon --blockdev "driver=file,node-name=file,filename=$1,cache.direct=off,aio=io_uring" \
+		--nbd-server "addr.type=inet,addr.host=127.0.0.1,addr.port=$port,max-connections=8" \
+		--export "type=nbd,id=bench,node-name=file,name=bench,writable=on" \
+		--pidfile "$out/qsd.pid" > "$out/server.log" 2>&1 &
+	server=$!
+	wait_until [ -s "$out/qsd.pid" ]
+	FIO=(--ioengine=nbd "--uri=nbd://127.0.0.1:$port/bench")
+	jobs_split 4
+}
+up_qsd_file() { start_qsd "$disk"; }
+up_qsd_memory() {
+	memory=$(mktemp /dev/shm/rblk-bench.XXXXXX)
+	cp "$disk" "$memory"
+	start_qsd "$memory"
+}
+
+# jobs_split COUNT: the workload of JOB as that many jobs, if its depth admits that.
+jobs_split() {
+	local depth=${WORKLOAD##*qd} jobs=$out/jobs each
+	[ "$depth" -ge "$1" ] || return 0
+	each=$((depth / $1))
+	rm -rf "$jobs"
+	mkdir -p "$jobs/tests/bench"
+	cp -r "$root/fio-jobs" "$jobs/"
+	cp "$bench/sweep.fio" "$jobs/tests/bench/"
+	sed -i "s/^iodepth=.*/iodepth=$each/; s/^iodepth_batch_submit=.*/iodepth_batch_submit=$(((each + 1) / 2))/
+		s/^iodepth_batch_complete_max=.*/iodepth_batch_complete_max=$each/" "$jobs"/fio-jobs/*.fio "$jobs"/tests/bench/*.fio
+	case ${JOB[1]} in
+	*/sweep.fio) JOB[1]=$jobs/tests/bench/sweep.fio ;;
+	*) JOB[1]=$jobs/fio-jobs/${JOB[1]##*/} ;;
+	esac
+	FIO+=("--numjobs=$1")
+	connections=$1
+}
 
 start_rblkd() {
 	: > "$out/server.log" # or the last daemon's would be read as this one's
@@ -125,6 +171,7 @@ company_leaves() {
 # native_point SYSTEM COMPANY ROUND: measures the workload that JOB and WORKLOAD name.
 native_point() {
 	local base=${1%@*} result=$out/$1.$WORKLOAD.$2.$3 company=$2
+	local connections=1 JOB=("${JOB[@]}")
 	[ "$base" = "$1" ] || build=${builds[${1#*@}]}
 	up_"$base"
 	METER_GROUPS=()
@@ -134,8 +181,16 @@ native_point() {
 	meter_run "$result.meter" "$runtime" '' fio "${FIO[@]}" "$@" --eta=never --output-format=json --output="$result.fio" \
 		"${JOB[@]}" > "$result.log" 2>&1 || setup_fail "$base $WORKLOAD: fio failed: $(tail -n 3 "$result.log" "$result.fio")"
 	company_leaves
+	# Nothing but the local file, and nbdkit on its Unix socket, may do without TCP connections to the server.
+	case $base in
+	local | *_unix) ;;
+	*) [ "$(cat "$result.probe" 2> /dev/null || echo "$connections")" -ge "$connections" ] ||
+		setup_fail "$base $WORKLOAD: $(cat "$result.probe") connections in place of $connections" ;;
+	esac
 	down
 }
+# What meter_run calls in its window.
+meter_probe() { ss -Htnp state established | grep -c "pid=$server," || true; }
 
 # native_rounds SYSTEM...: by workload, so that what is compared is measured within seconds of each other;
 # backwards in every other round, so that what drifts does not favour one place.

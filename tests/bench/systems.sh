@@ -19,10 +19,20 @@ backing_up() {
 up_local() { FIO=(--ioengine=io_uring --filename=$BENCH_DISK); }
 down_local() { :; }
 
-# The kernel's own pair over RDMA, as it is by default.
+# The kernel's own pair over RDMA, as it is by default; and with capsules of 16 KiB, so that larger writes need no
+# RDMA READ.
 nvmet=/sys/kernel/config/nvmet
 nvme_disk() { NVME=$(lsblk -dnpo NAME | grep '^/dev/nvme') && [ -b "$NVME" ]; }
-up_nvme_rdma() {
+up_nvme_rdma() { nvme_up; }
+down_nvme_rdma() { nvme_down; }
+up_nvme_rdma_16k() {
+	nvme_up 16384
+	# nvmet makes it smaller where the device has too few SGEs, and says so in its log only.
+	[ "$(cat $nvmet/ports/1/param_inline_data_size)" = 16384 ] || lab_fail "nvmet: no capsules of 16 KiB"
+}
+down_nvme_rdma_16k() { nvme_down; }
+# nvme_up [INLINE-BYTES]
+nvme_up() {
 	local sub=$nvmet/subsystems/bench port=$nvmet/ports/1
 	modprobe -a nvmet nvmet-rdma nvme-rdma || lab_fail "nvme: modules do not load"
 	mkdir $sub $sub/namespaces/1 $port || lab_fail "nvmet: no configuration"
@@ -33,6 +43,7 @@ up_nvme_rdma() {
 	echo ipv4 > $port/addr_adrfam
 	echo "$LAB_ADDR" > $port/addr_traddr
 	echo 4420 > $port/addr_trsvcid
+	[ $# = 0 ] || echo "$1" > $port/param_inline_data_size
 	ln -s $sub $port/subsystems/bench || lab_fail "nvmet: does not listen"
 	nvme connect -t rdma -a "$LAB_ADDR" -s 4420 -n bench \
 		--hostid=00000000-0000-0000-0000-00000000000a \
@@ -42,11 +53,33 @@ up_nvme_rdma() {
 	nvme_disk
 	FIO=(--ioengine=io_uring "--filename=$NVME")
 }
-down_nvme_rdma() {
+nvme_down() {
 	nvme disconnect -n bench > /dev/null
 	rm $nvmet/ports/1/subsystems/bench
 	echo 0 > $nvmet/subsystems/bench/namespaces/1/enable
 	rmdir $nvmet/ports/1 $nvmet/subsystems/bench/namespaces/1 $nvmet/subsystems/bench
+}
+
+# RNBD over RTRS, both ends, as they are by default. They are no modules of Debian's kernel: run builds them.
+RNBD_DISK=/dev/rnbd0
+up_rnbd() {
+	local module
+	modprobe -a rdma_cm ib_core || lab_fail "rnbd: rdma_cm does not load"
+	for module in rtrs-core rtrs-server rtrs-client rnbd-server rnbd-client; do
+		insmod "$LAB_KERNEL/rnbd/$module.ko" || lab_fail "rnbd: $module does not load"
+	done
+	echo "sessname=bench path=ip:$LAB_ADDR device_path=$BENCH_DISK access_mode=rw" \
+		> /sys/devices/virtual/rnbd-client/ctl/map_device || lab_fail "rnbd: no connection"
+	lab_wait 20 [ -b $RNBD_DISK ] || lab_fail "rnbd: no disk appeared"
+	FIO=(--ioengine=io_uring --filename=$RNBD_DISK)
+}
+rnbd_gone() { [ ! -e $RNBD_DISK ]; }
+# A server that still tears down its connection keeps its modules.
+rnbd_unload() { rmmod rnbd_client rnbd_server rtrs_client rtrs_server rtrs_core 2> /dev/null || ! grep -q '^rtrs' /proc/modules; }
+down_rnbd() {
+	echo normal > /sys/block/${RNBD_DISK#/dev/}/rnbd/unmap_device || lab_fail "rnbd: $RNBD_DISK is not unmapped"
+	lab_wait 20 rnbd_gone || lab_fail "rnbd: $RNBD_DISK stays"
+	lab_wait 20 rnbd_unload || lab_fail "rnbd: its modules do not unload"
 }
 
 RBLKD_POLL=()
