@@ -199,7 +199,8 @@ void tgt_compare_data_in(struct tgt_request *request)
 
 	if (!compare || !tgt_request_begin_storing(request))
 		return;
-	held = tgt_claim_begin(&request->access->port->claims, &compare->claim, compare_offset(request),
+	held = tgt_claim_begin(&request->access->port->claims, &compare->claim,
+			       request->lane->share->host->number, compare_offset(request),
 			       compare_bytes(request));
 	if (held < 0)
 		compare_finish(request, RBLK_E_BUSY);

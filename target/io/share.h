@@ -26,6 +26,7 @@
 
 /* What all sessions of a host hold together. */
 struct tgt_host_share {
+	uint64_t number; /* fixed: the same on all reactors; another host's only by chance */
 	uint64_t data_bytes, report_bytes; /* as below */
 	uint32_t credits;		   /* as below: grants shrink with what the host holds */
 	uint64_t direct_ns;	   /* the turn in which one last worked in a store's own memory */

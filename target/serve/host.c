@@ -26,6 +26,17 @@ static struct tgt_host_key host_key(const struct sockaddr *address)
 	return key;
 }
 
+/* FNV-1a: what reactors, each with its own record of the host, call it. */
+static uint64_t host_number(const struct tgt_host_key *key)
+{
+	const uint8_t *bytes = (const uint8_t *)key;
+	uint64_t number = 0xcbf29ce484222325ull;
+
+	for (size_t i = 0; i < sizeof(*key); i++)
+		number = (number ^ bytes[i]) * 0x100000001b3ull;
+	return number;
+}
+
 struct tgt_host *tgt_host_get(struct tgt_reactor *reactor, const struct sockaddr *address)
 {
 	struct tgt_host_key key = host_key(address);
@@ -41,6 +52,7 @@ struct tgt_host *tgt_host_get(struct tgt_reactor *reactor, const struct sockaddr
 	if (!host)
 		return NULL;
 	host->key = key;
+	host->share.number = host_number(&key);
 	host->users = 1;
 	TAILQ_INSERT_TAIL(&reactor->hosts, host, link);
 	return host;

@@ -323,16 +323,30 @@ bool tgt_write_withdraw(struct tgt_claims_port *port, struct tgt_write *write)
 
 /* -- claims ------------------------------------------------------------------------------------ */
 
-int tgt_claim_begin(struct tgt_claims_port *port, struct tgt_claim *claim, uint64_t offset,
-		    uint64_t bytes)
+/* May the host have one more? Under the lock. */
+static bool claims_room(const struct tgt_claims *claims, uint64_t host)
+{
+	unsigned int used = atomic_load(&claims->count), own = 0;
+	const struct tgt_claim *claim;
+
+	if (used < TGT_CLAIMS_MAX - TGT_CLAIMS_KEPT || used == TGT_CLAIMS_MAX)
+		return used < TGT_CLAIMS_MAX;
+	TAILQ_FOREACH(claim, &claims->list, link)
+		own += claim->host == host;
+	return own < TGT_CLAIMS_KEPT;
+}
+
+int tgt_claim_begin(struct tgt_claims_port *port, struct tgt_claim *claim, uint64_t host,
+		    uint64_t offset, uint64_t bytes)
 {
 	struct tgt_claims *claims = port->volume;
 	struct tgt_claims_port *other;
 	int held = -EBUSY;
 
 	pthread_mutex_lock(&claims->lock);
-	if (atomic_load(&claims->count) < TGT_CLAIMS_MAX) {
+	if (claims_room(claims, host)) {
 		claim->port = port;
+		claim->host = host;
 		claim->offset = offset;
 		claim->bytes = bytes;
 		claim->serial = ++claims->serial;

@@ -20,8 +20,10 @@
 struct tgt_look;
 struct tgt_ring;
 
-/* Of a volume, at a time. */
+/* Of a volume, at a time. Every eighth is kept for hosts that have fewer than that, so that one
+ * host alone cannot keep the others from COMPARE_AND_WRITE. */
 #define TGT_CLAIMS_MAX 256u
+#define TGT_CLAIMS_KEPT (TGT_CLAIMS_MAX / 8)
 
 enum tgt_write_state {
 	TGT_WRITE_NONE,	     /* in no list */
@@ -44,6 +46,7 @@ struct tgt_claim {
 	TAILQ_ENTRY(tgt_claim) link; /* claims->list, the oldest first */
 	struct tgt_claims_port *port;
 	uint64_t offset, bytes;
+	uint64_t host; /* the same number for all sessions of a host, on any reactor */
 	uint64_t serial;
 	uint64_t unseen; /* ports that may have earlier writes to its range in flight: a bit each */
 	bool granted;
@@ -108,9 +111,10 @@ bool tgt_write_withdraw(struct tgt_claims_port *port, struct tgt_write *write);
 
 /* -- claims ------------------------------------------------------------------------------------ */
 
-/* 1: it is held. 0: claim->grant() is called later, on this thread. -EBUSY: there are too many. */
-int tgt_claim_begin(struct tgt_claims_port *port, struct tgt_claim *claim, uint64_t offset,
-		    uint64_t bytes);
+/* 1: it is held. 0: claim->grant() is called later, on this thread. -EBUSY: there are too many, of
+ * this host or of all. */
+int tgt_claim_begin(struct tgt_claims_port *port, struct tgt_claim *claim, uint64_t host,
+		    uint64_t offset, uint64_t bytes);
 /* Ends it; also one that waits: then `grant` is not called. */
 void tgt_claim_end(struct tgt_claim *claim);
 

@@ -24,6 +24,7 @@ static struct tgt_claims claims;
 static struct tgt_ring *rings[PORTS];
 static struct tgt_claims_port ports[PORTS];
 static unsigned int unblocked;
+static uint64_t host = 1; /* of the next claims */
 static struct tgt_write *last_unblocked;
 
 static void on_unblocked(struct tgt_write *write)
@@ -74,7 +75,7 @@ static int teardown(void **state)
 static int claim(int port, struct claimant *claimant, uint64_t offset, uint64_t bytes)
 {
 	*claimant = (struct claimant){.claim.grant = on_grant};
-	return tgt_claim_begin(&ports[port], &claimant->claim, offset, bytes);
+	return tgt_claim_begin(&ports[port], &claimant->claim, host, offset, bytes);
 }
 
 /* True: the claim is held, now or after all ports have handled their messages. */
@@ -213,16 +214,51 @@ static void claims_are_bounded(void **state)
 	static struct claimant many[TGT_CLAIMS_MAX + 1];
 
 	(void)state;
-	for (unsigned int i = 0; i < TGT_CLAIMS_MAX; i++)
+	for (unsigned int i = 0; i < TGT_CLAIMS_MAX; i++) {
+		host = i;
 		assert_true(held(0, &many[i], i * 512, 512));
+	}
+	host = TGT_CLAIMS_MAX;
 	assert_int_equal(claim(0, &many[TGT_CLAIMS_MAX], 1 << 20, 512), -EBUSY);
+	host = 1;
 	for (unsigned int i = 0; i < TGT_CLAIMS_MAX; i++)
 		tgt_claim_end(&many[i].claim);
 }
 
+static void a_host_leaves_claims_to_others(void **state)
+{
+	static struct claimant many[TGT_CLAIMS_MAX + 1];
+	unsigned int count = 0;
+
+	(void)state;
+	/* Over all reactors. */
+	while (claim((int)(count % PORTS), &many[count], count * 512, 512) >= 0)
+		count++;
+	assert_int_equal(count, TGT_CLAIMS_MAX - TGT_CLAIMS_KEPT);
+	/* Another one always has its part, and no more than that. */
+	host = 2;
+	for (unsigned int i = 0; i + 1 < TGT_CLAIMS_KEPT; i++, count++)
+		assert_true(held(0, &many[count], count * 512, 512));
+	host = 1;
+	assert_int_equal(claim(0, &many[count], count * 512, 512), -EBUSY);
+	host = 2;
+	assert_true(held(0, &many[count], count * 512, 512));
+	count++;
+	assert_int_equal(claim(0, &many[count], count * 512, 512), -EBUSY);
+	/* What becomes free is neither's, as long as it is one of the last. */
+	tgt_claim_end(&many[0].claim);
+	assert_int_equal(claim(0, &many[count], count * 512, 512), -EBUSY);
+	host = 3;
+	assert_true(held(0, &many[0], 0, 512));
+	host = 1;
+	settle();
+	while (count)
+		tgt_claim_end(&many[--count].claim);
+}
+
 /* -- on threads -------------------------------------------------------------------------------- */
 
-#define ROUNDS 5000
+#define ROUNDS 1000 /* each takes two turns of the scheduler */
 
 static unsigned int counter; /* changed by the holder of the range; not atomic */
 static _Atomic unsigned int claiming; /* threads that are not done */
@@ -279,6 +315,7 @@ int main(void)
 		CLAIM_TEST(who_gives_up_is_not_waited_for),
 		CLAIM_TEST(a_port_that_ends_is_not_waited_for),
 		CLAIM_TEST(claims_are_bounded),
+		CLAIM_TEST(a_host_leaves_claims_to_others),
 		CLAIM_TEST(threads_take_turns),
 	};
 
