@@ -40,7 +40,8 @@ static void port_opened(struct tgt_port *port, void *context)
 
 struct tgt_port *tgt_handle_port_get(struct tgt_reactor *reactor, struct tgt_volume *volume)
 {
-	const struct tgt_port_owner owner = {.opened = port_opened, .context = reactor};
+	const struct tgt_port_owner owner = {
+		.opened = port_opened, .context = reactor, .log_limit = &reactor->turn.log_limit};
 	struct tgt_port *port = reactor->ports[volume->slot];
 	struct fab *fabs[TGT_FABRICS_MAX];
 

@@ -59,16 +59,17 @@ static bool port_work_aside(struct tgt_port *port, const struct tgt_port_owner *
 
 /* -- opening ----------------------------------------------------------------------------------- */
 
-static void register_failed(const struct tgt_port *port, struct fab *fab)
+static void register_failed(const struct tgt_port *port, struct fab *fab,
+			    struct tgt_log_limit *limit)
 {
-	tgt_log(TGT_LOG_ERROR,
-		"volume %s: cannot register its memory: %s (memlock limit? ulimit -l, "
-		"LimitMEMLOCK=)",
-		port->volume->config.name, fab_error(fab));
+	tgt_log_limited(limit, TGT_LOG_ERROR,
+			"volume %s: cannot register its memory: %s (memlock limit? ulimit -l, "
+			"LimitMEMLOCK=)",
+			port->volume->config.name, fab_error(fab));
 }
 
 /* What was begun and worked at. What was refused is NULL then. */
-static int port_register_end(struct tgt_port *port)
+static int port_register_end(struct tgt_port *port, struct tgt_log_limit *limit)
 {
 	int err = 0;
 
@@ -78,7 +79,7 @@ static int port_register_end(struct tgt_port *port)
 
 		if (!one)
 			continue;
-		register_failed(port, fab);
+		register_failed(port, fab, limit);
 		port->mr[i] = NULL;
 		err = one;
 	}
@@ -87,7 +88,8 @@ static int port_register_end(struct tgt_port *port)
 }
 
 /* For local access only: no peer may access it. */
-static int port_register_begin(struct tgt_port *port, struct fab *const *fabs, unsigned int count)
+static int port_register_begin(struct tgt_port *port, struct fab *const *fabs, unsigned int count,
+			       struct tgt_log_limit *limit)
 {
 	const struct tgt_store_info *info = &port->store->info;
 
@@ -97,10 +99,10 @@ static int port_register_begin(struct tgt_port *port, struct fab *const *fabs, u
 
 		if (!err)
 			continue;
-		register_failed(port, fabs[i]);
+		register_failed(port, fabs[i], limit);
 		port->mr[i] = NULL;
 		port_work(port);
-		port_register_end(port);
+		port_register_end(port, limit);
 		return err;
 	}
 	return 0;
@@ -115,7 +117,7 @@ static void port_opened(struct tgt_ring_op *op, int result, uint32_t flags)
 	(void)result;
 	(void)flags;
 	free(work);
-	port_register_end(port);
+	port_register_end(port, owner.log_limit);
 	owner.opened(port, owner.context);
 }
 
@@ -127,18 +129,19 @@ int tgt_port_open(struct tgt_volume *volume, struct tgt_ring *ring, struct fab *
 	int err = tgt_volume_attach(volume, ring, &port);
 
 	if (err) {
-		tgt_log(TGT_LOG_ERROR, "volume %s: a reactor cannot use its store: %s",
-			volume->config.name, strerror(-err));
+		tgt_log_limited(owner->log_limit, TGT_LOG_ERROR,
+				"volume %s: a reactor cannot use its store: %s",
+				volume->config.name, strerror(-err));
 		tgt_volume_put(volume);
 		return err;
 	}
 	port->volume = volume;
-	err = port_register_begin(port, fabs, fab_count);
+	err = port_register_begin(port, fabs, fab_count, owner->log_limit);
 	if (!err && port->store->info.direct && port_work_aside(port, owner, port_opened)) {
 		port->state = TGT_PORT_OPENING;
 	} else if (!err) {
 		port_work(port);
-		err = port_register_end(port);
+		err = port_register_end(port, owner->log_limit);
 	}
 	if (err) {
 		tgt_port_close(port);

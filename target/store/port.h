@@ -15,6 +15,8 @@
 struct tgt_port_owner {
 	void (*opened)(struct tgt_port *port, void *context);
 	void *context;
+	struct tgt_log_limit
+		*log_limit; /* for failures, which a peer can repeat; outlives the port */
 };
 
 /*

@@ -6,6 +6,7 @@
  * it.
  */
 #include "target/store/port.h"
+#include "target/base/log.h"
 #include "tests/unit/target_rig.h"
 
 #include <pthread.h>
@@ -22,6 +23,8 @@ static struct fab_mr the_mr;
 static int fake_begin(struct fab *fab, void *addr, size_t bytes, int access, struct fab_mr **mr)
 {
 	begun++;
+	if (refuse)
+		return fab_fail(fab, -ENOMEM, "out of lockable memory");
 	the_mr = (struct fab_mr){.fab = fab};
 	*mr = &the_mr;
 	return 0;
@@ -60,6 +63,7 @@ static struct tgt_registry *registry;
 static struct tgt_volume *volume; /* the test's own reference */
 static struct tgt_ring *ring;
 static struct tgt_port *opened;
+static struct tgt_log_limit log_limit;
 
 static void on_opened(struct tgt_port *port, void *context)
 {
@@ -99,7 +103,8 @@ static int teardown(void **state)
 
 static struct tgt_port *open_port(struct tgt_ring *on)
 {
-	const struct tgt_port_owner owner = {.opened = on_opened, .context = &opened};
+	const struct tgt_port_owner owner = {
+		.opened = on_opened, .context = &opened, .log_limit = &log_limit};
 	struct tgt_port *port;
 
 	assert_int_equal(tgt_port_open(tgt_volume_ref(volume), on, fabrics, 1, &owner, &port), 0);
@@ -172,6 +177,25 @@ static void without_a_ring_it_is_done_at_once(void **state)
 	assert_int_equal(ended, 2);
 }
 
+/* A peer that opens a volume again and again does not fill the log. */
+static void failures_are_logged_with_a_limit(void **state)
+{
+	const struct tgt_port_owner owner = {
+		.opened = on_opened, .context = &opened, .log_limit = &log_limit};
+	struct tgt_port *port;
+
+	refuse = 1;
+	log_limit = (struct tgt_log_limit){.used = 0};
+	/* More than a burst in each of the seconds that this may take. */
+	do
+		for (unsigned int i = 0; i < 10 * TGT_LOG_BURST; i++)
+			assert_int_equal(tgt_port_open(tgt_volume_ref(volume), NULL, fabrics, 1,
+						       &owner, &port),
+					 -ENOMEM);
+	while (!log_limit.dropped);
+	assert_int_equal(worked, 0);
+}
+
 #define PORT_TEST(function) cmocka_unit_test_setup_teardown(function, setup, teardown)
 
 int main(void)
@@ -180,6 +204,7 @@ int main(void)
 		PORT_TEST(neither_is_done_on_the_callers_thread),
 		PORT_TEST(what_is_refused_is_a_failed_port),
 		PORT_TEST(without_a_ring_it_is_done_at_once),
+		PORT_TEST(failures_are_logged_with_a_limit),
 	};
 
 	return cmocka_run_group_tests_name("target port", tests, NULL, NULL);
