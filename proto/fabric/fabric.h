@@ -231,6 +231,7 @@ void fab_conn_set_user(struct fab_conn *conn, void *user);
 struct fab_device *fab_conn_device(const struct fab_conn *conn);
 uint32_t fab_conn_inline(const struct fab_conn *conn);    /* bytes a SEND or WRITE may inline */
 uint8_t fab_conn_read_out(const struct fab_conn *conn);   /* negotiated ORD, when established */
+/* As in completions: unique among the fab's connections, of all devices. 0: no queue pair yet. */
 uint32_t fab_conn_qp_num(const struct fab_conn *conn);
 /* "10.0.0.2:4430"; static storage of the conn. */
 const char *fab_conn_peer(const struct fab_conn *conn);
@@ -257,7 +258,7 @@ void fab_device_release(struct fab_device *device);
 /*
  * Check whether the devices still exist: a driver may not notify a fab that has no connection on a
  * device, and yet wait for that fab. DEVICE_GONE follows for the devices that do not exist any
- * more. Reads the list of devices: call it when a device was lost elsewhere.
+ * more. It reads the list of devices if there is such a device: call it now and then.
  */
 void fab_devices_check(struct fab *fab);
 

@@ -156,7 +156,9 @@ static int verbs_poll_device(struct verbs_device *device, struct ibv_wc *wc, int
 	if (!device->cq)
 		return 0;
 	if (device->stashed) {
-		wc[got++] = device->stash;
+		wc[got] = device->stash;
+		wc[got].qp_num = verbs_qp_num(device, wc[got].qp_num);
+		got++;
 		device->stashed = false;
 		if (got == count)
 			return got;
@@ -166,7 +168,8 @@ static int verbs_poll_device(struct verbs_device *device, struct ibv_wc *wc, int
 		verbs_device_lost(device, -EIO, "its completion queue cannot be polled");
 		n = 0;
 	}
-	got += n;
+	for (; n > 0; n--, got++)
+		wc[got].qp_num = verbs_qp_num(device, wc[got].qp_num);
 	if (got > 0)
 		device->seen = true;
 	if (got < count)

@@ -180,6 +180,15 @@ static inline struct verbs_fab *verbs_conn_fab(const struct verbs_conn *conn)
 	return verbs_fab(conn->head.fab);
 }
 
+/*
+ * Each device numbers its queue pairs itself, in 24 bits, so two devices use the same numbers: above
+ * them, the device's index makes a number unique in the fab.
+ */
+static inline uint32_t verbs_qp_num(const struct verbs_device *device, uint32_t qp_num)
+{
+	return qp_num | device->head.index << 24;
+}
+
 /* -- fabric_verbs.c -- */
 int verbs_fd_watch(struct verbs_fab *fab, int fd, void *tag);
 

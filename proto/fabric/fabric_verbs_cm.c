@@ -290,7 +290,7 @@ int verbs_conn_establish(struct fab_conn *head, const void *private_data, uint8_
 		.initiator_depth = head->read_out,
 		.rnr_retry_count = VERBS_RNR_RETRY_COUNT,
 		.srq = conn->qp && conn->qp->srq,
-		.qp_num = head->qp_num,
+		.qp_num = conn->qp ? conn->qp->qp_num : 0,
 	};
 	int err;
 
@@ -432,7 +432,7 @@ static void verbs_cm_route_resolved(struct verbs_conn *conn)
 	param.retry_count = VERBS_RETRY_COUNT;
 	param.rnr_retry_count = VERBS_RNR_RETRY_COUNT;
 	param.srq = conn->qp->srq != NULL;
-	param.qp_num = conn->head.qp_num;
+	param.qp_num = conn->qp->qp_num;
 	if (rdma_connect(conn->id, &param)) {
 		verbs_conn_fail(conn, errno, verbs_connect_cause(errno));
 		return;

@@ -304,7 +304,7 @@ int verbs_conn_create_qp(struct verbs_conn *conn, struct rdma_cm_id *id,
 		err = verbs_conn_fail_qp(conn, -errno, "queue pair");
 		goto err_dealloc_pd;
 	}
-	conn->head.qp_num = conn->qp->qp_num;
+	conn->head.qp_num = verbs_qp_num(device, conn->qp->qp_num);
 	conn->id = id;
 	err = verbs_qp_modify(conn, IBV_QPS_INIT);
 	conn->id = own_id;
