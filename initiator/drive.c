@@ -249,7 +249,8 @@ static void reopen_next(struct rblk_session *session, struct rblk_volume *volume
 {
 	int err;
 
-	while (volume && (volume->gone || volume->changing))
+	/* In this epoch some may be open: the connection was lost before all were. */
+	while (volume && (volume->gone || volume->changing || volume->epoch == session->core.epoch))
 		volume = volume->next;
 	if (!volume) {
 		core_session_named(&session->core, true, session->now_ns);

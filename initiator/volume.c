@@ -149,6 +149,7 @@ static int open_take(struct ini_open *open)
 static void adopt_handle(struct rblk_volume *volume, u32 handle)
 {
 	volume->handle = handle;
+	volume->epoch = volume->session->core.epoch;
 	volume->gone = false;
 	ini_event_opened(volume);
 }

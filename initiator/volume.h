@@ -16,6 +16,7 @@ struct rblk_volume {
 	struct rblk_volume *next; /* of the session */
 	struct rblk_volume_info info;
 	u32 handle;
+	u64 epoch; /* of the session, that the handle is of */
 	u32 open_flags; /* enum rblk_open_flag */
 	u32 block_shift;
 	u32 inflight;   /* commands started and not called back */

@@ -251,21 +251,32 @@ static void handle_request(struct fake_target *fake, const struct fab_event *eve
 		.max_batch = rblk_to_le16(RBLK_BATCH_MAX),
 	};
 
+	const struct rblk_wire_reject busy = {
+		.magic = rblk_to_le32(RBLK_MAGIC),
+		.version = rblk_to_le16(RBLK_PROTOCOL_VERSION),
+		.reason = rblk_to_le16(RBLK_REJECT_NO_RESOURCES),
+	};
 	struct fake_queue *queue;
 
 	must(event->private_bytes >= sizeof(login));
 	memcpy(&login, event->private_data, sizeof(login));
 	must(rblk_check_login(&login, sizeof(login)) == RBLK_WIRE_OK);
 	if ((fake->script->reject.reason || fake->script->reject_silent) &&
-	    rblk_le16(login.queue_index) >= fake->script->reject_from) {
+	    rblk_le16(login.queue_index) >= fake->script->reject_from &&
+	    (!fake->script->reject_epoch ||
+	     rblk_le64(login.session_epoch) == fake->script->reject_epoch)) {
 		fab_reject(event->request, &fake->script->reject,
 			   fake->script->reject_silent ? 0 : sizeof(fake->script->reject));
 		return;
 	}
 	must(rblk_le16(login.queue_index) < FAKE_QUEUES);
 	queue = &fake->queues[rblk_le16(login.queue_index)];
-	must(!queue->conn);
+	if (queue->conn) { /* it is still being drained: the initiator tries again */
+		fab_reject(event->request, &busy, sizeof(busy));
+		return;
+	}
 	accept.incarnation = login.incarnation;
+	accept.session_epoch = login.session_epoch;
 	accept.features = login.features & ~rblk_to_le32(RBLK_FEATURE_SCRATCH);
 	queue->features = rblk_le32(accept.features);
 	if (fake->script->accept)

@@ -34,6 +34,7 @@ enum fake_answer {
 struct fake_script {
 	struct rblk_wire_reject reject; /* reason not 0: refuse */
 	u16 reject_from;                /* the first queue that is refused */
+	u64 reject_epoch;               /* of the session that is refused; 0: any */
 	bool reject_silent;             /* refuse without private data */
 	const struct sockaddr_in *rdma; /* listen there, over RDMA */
 	void (*accept)(struct rblk_wire_accept *accept); /* change the acceptance */

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Goal: in a new epoch the library opens each volume again once, also if the connection is lost
+ * meanwhile: another handle would stay open at the target, which nobody closes. Method: a scripted
+ * target (fake_target.h) that forgets the session, and ends the connection at the second OPEN of
+ * the new epoch.
+ */
+#include "tests/unit/unit.h"
+
+#include <string.h>
+#include "tests/e2e/fake_target.h"
+
+#define VOLUMES 2u
+
+static bool forgot, lost;
+
+static enum fake_answer answer(struct fake_target *fake, const struct rblk_wire_command *command,
+			       struct rblk_wire_completion *completion)
+{
+	struct fake_script *script = fake_target_script(fake);
+
+	(void)completion;
+	if (command->opcode == RBLK_OP_FLUSH && !forgot) {
+		forgot = true;
+		script->reject = (struct rblk_wire_reject){
+			.magic = rblk_to_le32(RBLK_MAGIC),
+			.version = rblk_to_le16(RBLK_PROTOCOL_VERSION),
+			.reason = rblk_to_le16(RBLK_REJECT_NO_SESSION),
+		};
+		script->reject_epoch = 1;
+		return FAKE_CLOSE;
+	}
+	if (command->opcode == RBLK_OP_OPEN && forgot && !lost &&
+	    fake_target_seen(fake, RBLK_OP_OPEN) == VOLUMES + 2) {
+		lost = true;
+		return FAKE_CLOSE;
+	}
+	return FAKE_REPLY;
+}
+
+static void each_volume_is_opened_once(void **state)
+{
+	struct rblk_options options = fake_target_options();
+	struct fake_script script = {.command = answer};
+	char error[RBLK_ERROR_BYTES] = "";
+	struct rblk_volume *volume = NULL;
+	struct rblk_session *session;
+	struct fake_target *fake;
+
+	(void)state;
+	fake = fake_target_start(&script);
+	options.no_reconnect = false;
+	session = rblk_session_open(fake_target_uri(fake), &options, error);
+	if (!session)
+		fail_msg("%s", error);
+	for (unsigned int i = 0; i < VOLUMES; i++) {
+		volume = rblk_volume_open(session, "disk", 0);
+		assert_non_null(volume);
+	}
+	assert_int_equal(fake_target_seen(fake, RBLK_OP_OPEN), VOLUMES);
+	/* Its connection ends; it is answered in the new epoch, when both volumes are open. */
+	assert_int_equal(rblk_fsync(volume), 0);
+	assert_true(forgot && lost);
+	/* The first, the second without an answer, and the second once more. */
+	assert_int_equal(fake_target_seen(fake, RBLK_OP_OPEN), VOLUMES + 3);
+	rblk_session_close(session);
+	fake_target_stop(fake);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(each_volume_is_opened_once),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
