@@ -2,148 +2,14 @@
 /*
  * fio's I/O engine "rblk": each job drives one session of librblk on one volume. fio calls these
  * functions, of one job always from that job's thread (or process); everything about the protocol
- * is librblk's, the summed counters are engine_stats.c's.
+ * is librblk's, the summed counters are engine_stats.c's. engine.h says what the other parts have.
  *
  *	fio --ioengine=external:/usr/lib/.../librblk_fio.so --rblk_uri=rblk://10.0.0.2/disk ...
  */
 #include "fio.h"
-#include "optgroup.h"
-#include "smalloc.h"
 
-#include <sys/wait.h>
+#include "initiator/fio/engine.h"
 #include "initiator/fio/engine_stats.h"
-#include "initiator/rblk.h"
-
-/* The least and the most credits that librblk grants. */
-#define ENGINE_CREDITS_MIN 4u
-#define ENGINE_CREDITS_MAX 1024u
-#define ENGINE_TIME_MS_MAX 3600000u /* the longest that librblk accepts */
-
-struct engine_options {
-	struct thread_data *td; /* fio's; also keeps the offset of the first option from being 0 */
-	char *uri;
-	char *stats_path;
-	unsigned int queues;
-	unsigned int credits;
-	unsigned int polling; /* enum rblk_polling */
-	unsigned int fua;
-	unsigned int policy; /* enum rblk_policy */
-	unsigned int give_up_ms, fail_fast_ms;
-};
-
-static struct fio_option engine_option_table[] = {
-	{
-		.name = "rblk_uri",
-		.lname = "rblk volume",
-		.type = FIO_OPT_STR_STORE,
-		.off1 = offsetof(struct engine_options, uri),
-		.help = "rblk://host[:port][,host...]/volume or rblk+tcp://...",
-		.category = FIO_OPT_C_ENGINE,
-		.group = FIO_OPT_G_INVALID,
-	},
-	{
-		.name = "rblk_stats",
-		.lname = "rblk statistics file",
-		.type = FIO_OPT_STR_STORE,
-		.off1 = offsetof(struct engine_options, stats_path),
-		.help = "At the end, add the counters (messages, stage times) to this JSON file",
-		.category = FIO_OPT_C_ENGINE,
-		.group = FIO_OPT_G_INVALID,
-	},
-	{
-		.name = "rblk_queues",
-		.lname = "rblk queues",
-		.type = FIO_OPT_INT,
-		.off1 = offsetof(struct engine_options, queues),
-		.minval = 1,
-		.maxval = 16,
-		.def = "1",
-		.help = "Connections of each job's session",
-		.category = FIO_OPT_C_ENGINE,
-		.group = FIO_OPT_G_INVALID,
-	},
-	{
-		.name = "rblk_credits",
-		.lname = "rblk credits",
-		.type = FIO_OPT_INT,
-		.off1 = offsetof(struct engine_options, credits),
-		.maxval = ENGINE_CREDITS_MAX,
-		.def = "0",
-		.help = "Commands outstanding per queue to ask for (0: the job's iodepth)",
-		.category = FIO_OPT_C_ENGINE,
-		.group = FIO_OPT_G_INVALID,
-	},
-	{
-		.name = "rblk_polling",
-		.lname = "rblk polling",
-		.type = FIO_OPT_STR,
-		.off1 = offsetof(struct engine_options, polling),
-		.def = "adaptive",
-		.help = "How to wait for completions",
-		.posval =
-			{
-				{.ival = "adaptive",
-				 .oval = RBLK_POLL_ADAPTIVE,
-				 .help = "Poll while they come quickly, then sleep"},
-				{.ival = "always", .oval = RBLK_POLL_ALWAYS, .help = "Never sleep"},
-				{.ival = "never", .oval = RBLK_POLL_NEVER, .help = "Sleep at once"},
-			},
-		.category = FIO_OPT_C_ENGINE,
-		.group = FIO_OPT_G_INVALID,
-	},
-	{
-		.name = "rblk_fua",
-		.lname = "rblk forced unit access",
-		.type = FIO_OPT_BOOL,
-		.off1 = offsetof(struct engine_options, fua),
-		.def = "0",
-		.help = "Writes are durable when they complete",
-		.category = FIO_OPT_C_ENGINE,
-		.group = FIO_OPT_G_INVALID,
-	},
-	{
-		.name = "rblk_policy",
-		.lname = "rblk policy",
-		.type = FIO_OPT_STR,
-		.off1 = offsetof(struct engine_options, policy),
-		.def = "round-robin",
-		.help = "Which connection takes the next commands",
-		.posval =
-			{
-				{.ival = "round-robin",
-				 .oval = RBLK_POLICY_ROUND_ROBIN,
-				 .help = "Each in turn"},
-				{.ival = "least",
-				 .oval = RBLK_POLICY_LEAST_IN_FLIGHT,
-				 .help = "The one with the fewest commands in flight"},
-			},
-		.category = FIO_OPT_C_ENGINE,
-		.group = FIO_OPT_G_INVALID,
-	},
-	{
-		.name = "rblk_give_up",
-		.lname = "rblk give-up time",
-		.type = FIO_OPT_INT,
-		.off1 = offsetof(struct engine_options, give_up_ms),
-		.maxval = ENGINE_TIME_MS_MAX,
-		.def = "60000",
-		.help = "Milliseconds without a connection after which the job fails (0: at once)",
-		.category = FIO_OPT_C_ENGINE,
-		.group = FIO_OPT_G_INVALID,
-	},
-	{
-		.name = "rblk_fail_fast",
-		.lname = "rblk fail-fast time",
-		.type = FIO_OPT_INT,
-		.off1 = offsetof(struct engine_options, fail_fast_ms),
-		.maxval = ENGINE_TIME_MS_MAX,
-		.def = "0",
-		.help = "Milliseconds without a connection after which commands fail (0: they wait)",
-		.category = FIO_OPT_C_ENGINE,
-		.group = FIO_OPT_G_INVALID,
-	},
-	{.name = NULL},
-};
 
 /* An io_u's state in the engine: the argument of the library's callback. */
 struct engine_io {
@@ -183,178 +49,14 @@ static uint64_t engine_now_ns(void)
 	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* -- opening ----------------------------------------------------------------------------------- */
+/* -- beginning and end ------------------------------------------------------------------------- */
 
-static uint32_t engine_credits(const struct thread_data *td)
-{
-	const struct engine_options *o = td->eo;
-	uint32_t credits = o->credits ? o->credits : td->o.iodepth;
-
-	if (credits < ENGINE_CREDITS_MIN)
-		return ENGINE_CREDITS_MIN;
-	return credits < ENGINE_CREDITS_MAX ? credits : ENGINE_CREDITS_MAX;
-}
-
-/* 0 or negative errno with a message in `error` (RBLK_ERROR_BYTES). */
-static int engine_open(const struct thread_data *td, struct rblk_session **session,
-		       struct rblk_volume **volume, char *error)
-{
-	const struct engine_options *o = td->eo;
-	struct rblk_options options = {
-		.size = sizeof(options),
-		.credits = engine_credits(td),
-		.queues = o->queues,
-		.polling = o->polling,
-		.policy = o->policy,
-		.no_reconnect = !o->give_up_ms,
-		.give_up_ms = o->give_up_ms,
-		.fail_fast_ms = o->fail_fast_ms,
-	};
-	uint32_t flags = td_write(td) || td_trim(td) ? 0 : RBLK_VOLUME_OPEN_READ_ONLY;
-	int result;
-
-	if (o->fua)
-		flags |= RBLK_VOLUME_OPEN_NEED_FUA;
-	*session = rblk_session_open(o->uri, &options, error);
-	if (!*session)
-		return errno ? -errno : -EIO;
-	*volume = rblk_volume_open(*session, NULL, flags);
-	if (*volume)
-		return 0;
-	result = errno ? -errno : -EIO;
-	snprintf(error, RBLK_ERROR_BYTES, "%s", rblk_session_error(*session));
-	rblk_session_close(*session);
-	*session = NULL;
-	return result;
-}
-
-/* What the child of engine_probe() tells its parent; smaller than a pipe's atomic write. */
-struct engine_probe {
-	int result;
-	char error[RBLK_ERROR_BYTES];
-	struct rblk_volume_info info;
-};
-static_assert(sizeof(struct engine_probe) <= 4096, "one write to a pipe");
-
-static void engine_probe_child(const struct thread_data *td, int fd)
-{
-	struct engine_probe probe = { 0 };
-	struct rblk_session *session;
-	struct rblk_volume *volume;
-	ssize_t written;
-
-	probe.result = engine_open(td, &session, &volume, probe.error);
-	if (!probe.result) {
-		probe.info = *rblk_volume_info(volume);
-		rblk_session_close(session);
-	}
-	written = write(fd, &probe, sizeof(probe));
-	_exit(written != sizeof(probe));
-}
-
-/*
- * Learn the volume's size before the job starts, in a process of its own: fio's jobs are forked
- * from this one, and a process cannot pass an open RDMA device to its children.
- */
-static int engine_probe(const struct thread_data *td, struct engine_probe *probe)
-{
-	ssize_t length;
-	int fds[2];
-	pid_t pid;
-
-	if (pipe2(fds, O_CLOEXEC))
-		return -errno;
-	pid = fork();
-	if (pid < 0) {
-		length = -errno;
-		close(fds[0]);
-		close(fds[1]);
-		return (int)length;
-	}
-	if (!pid)
-		engine_probe_child(td, fds[1]);
-	close(fds[1]);
-	do
-		length = read(fds[0], probe, sizeof(*probe));
-	while (length < 0 && errno == EINTR);
-	close(fds[0]);
-	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
-		;
-	return length == sizeof(*probe) ? 0 : -EIO;
-}
-
-static int engine_fail(struct thread_data *td, int error, const char *where, const char *text)
-{
-	log_err("rblk: %s\n", text);
-	td_verror(td, -error, where);
-	return 1;
-}
-
-/* Check every block size that the job may use here, instead of failing its I/O. */
-static int engine_check_sizes(struct thread_data *td, const struct rblk_volume_info *info)
-{
-	unsigned long long largest = td_max_bs(td);
-	char text[RBLK_ERROR_BYTES];
-
-	for_each_rw_ddir(ddir)
-	{
-		if (td->o.min_bs[ddir] % info->block_bytes == 0 && !td->o.bs_unaligned)
-			continue;
-		snprintf(text, sizeof(text),
-			 "%s: block sizes must be multiples of the volume's, %u bytes", info->name,
-			 info->block_bytes);
-		return engine_fail(td, -EINVAL, "block size", text);
-	}
-	if (largest > info->max_io_bytes) {
-		snprintf(text, sizeof(text),
-			 "%s: a block size of %llu bytes is more than the target's maximum, %u",
-			 info->name, largest, info->max_io_bytes);
-		return engine_fail(td, -EINVAL, "block size", text);
-	}
-	return 0;
-}
-
-/* fio names the files of an engine without files after the job; this makes its messages clearer. */
-static void engine_name_file(struct thread_data *td, struct fio_file *file, const char *name)
-{
-	char *copy = td->o.filename ? NULL : smalloc_strdup(name);
-
-	if (!copy)
-		return;
-	sfree(file->file_name);
-	file->file_name = copy;
-}
-
-/* fio's setup(): the size of what is to be measured. Usually before the job's thread exists. */
+/* Usually before the job's thread exists. */
 static int engine_setup(struct thread_data *td)
 {
-	const struct engine_options *o = td->eo;
-	struct engine *engine = td->io_ops_data;
-	struct engine_probe probe = { 0 };
-	int result;
+	const struct engine *engine = td->io_ops_data;
 
-	if (!o->uri)
-		return engine_fail(td, -EINVAL, "rblk_uri",
-				   "rblk_uri: missing: rblk://host[:port]/volume");
-	if (td->files_index > 1 || td->o.nr_files > 1)
-		return engine_fail(td, -EINVAL, "nrfiles", "nrfiles: a job has one volume");
-	if (engine) {
-		probe.info = *rblk_volume_info(engine->volume);
-	} else {
-		result = engine_probe(td, &probe);
-		if (result)
-			return engine_fail(td, result, "probe", "the volume's size: no answer");
-		if (probe.result)
-			return engine_fail(td, probe.result, "rblk_uri", probe.error);
-	}
-	if (engine_check_sizes(td, &probe.info))
-		return 1;
-	if (!td->files_index)
-		add_file(td, probe.info.name, 0, 0);
-	td->files[0]->real_file_size = probe.info.bytes;
-	td->files[0]->filetype = FIO_TYPE_BLOCK;
-	engine_name_file(td, td->files[0], probe.info.name);
-	return 0;
+	return engine_measure(td, engine ? engine->volume : NULL);
 }
 
 /*
@@ -584,6 +286,9 @@ static int engine_invalidate(struct thread_data *td, struct fio_file *file)
 {
 	return 0; /* nothing is cached on this side */
 }
+
+/* Of engine_options.c. */
+extern struct fio_option engine_option_table[];
 
 /* fio finds it by this name. */
 extern struct ioengine_ops ioengine __attribute__((visibility("default")));

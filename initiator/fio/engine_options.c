@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The options of fio's engine "rblk", as a job file has them. rblk-fio(1) describes them, and a test
+ * compares the two.
+ */
+#include "fio.h"
+#include "optgroup.h"
+
+#include "initiator/fio/engine.h"
+
+#define ENGINE_TIME_MS_MAX 3600000u /* the longest that librblk accepts */
+
+/* rblk_engine.c declares it: no header can, without fio's. */
+extern struct fio_option engine_option_table[];
+struct fio_option engine_option_table[] = {
+	{
+		.name = "rblk_uri",
+		.lname = "rblk volume",
+		.type = FIO_OPT_STR_STORE,
+		.off1 = offsetof(struct engine_options, uri),
+		.help = "rblk://host[:port][,host...]/volume or rblk+tcp://...",
+		.category = FIO_OPT_C_ENGINE,
+		.group = FIO_OPT_G_INVALID,
+	},
+	{
+		.name = "rblk_stats",
+		.lname = "rblk statistics file",
+		.type = FIO_OPT_STR_STORE,
+		.off1 = offsetof(struct engine_options, stats_path),
+		.help = "At the end, add the counters (messages, stage times) to this JSON file",
+		.category = FIO_OPT_C_ENGINE,
+		.group = FIO_OPT_G_INVALID,
+	},
+	{
+		.name = "rblk_queues",
+		.lname = "rblk queues",
+		.type = FIO_OPT_INT,
+		.off1 = offsetof(struct engine_options, queues),
+		.minval = 1,
+		.maxval = 16,
+		.def = "1",
+		.help = "Connections of each job's session",
+		.category = FIO_OPT_C_ENGINE,
+		.group = FIO_OPT_G_INVALID,
+	},
+	{
+		.name = "rblk_credits",
+		.lname = "rblk credits",
+		.type = FIO_OPT_INT,
+		.off1 = offsetof(struct engine_options, credits),
+		.maxval = ENGINE_CREDITS_MAX,
+		.def = "0",
+		.help = "Commands outstanding per queue to ask for (0: the job's iodepth)",
+		.category = FIO_OPT_C_ENGINE,
+		.group = FIO_OPT_G_INVALID,
+	},
+	{
+		.name = "rblk_polling",
+		.lname = "rblk polling",
+		.type = FIO_OPT_STR,
+		.off1 = offsetof(struct engine_options, polling),
+		.def = "adaptive",
+		.help = "How to wait for completions",
+		.posval =
+			{
+				{.ival = "adaptive",
+				 .oval = RBLK_POLL_ADAPTIVE,
+				 .help = "Poll while they come quickly, then sleep"},
+				{.ival = "always", .oval = RBLK_POLL_ALWAYS, .help = "Never sleep"},
+				{.ival = "never", .oval = RBLK_POLL_NEVER, .help = "Sleep at once"},
+			},
+		.category = FIO_OPT_C_ENGINE,
+		.group = FIO_OPT_G_INVALID,
+	},
+	{
+		.name = "rblk_fua",
+		.lname = "rblk forced unit access",
+		.type = FIO_OPT_BOOL,
+		.off1 = offsetof(struct engine_options, fua),
+		.def = "0",
+		.help = "Writes are durable when they complete",
+		.category = FIO_OPT_C_ENGINE,
+		.group = FIO_OPT_G_INVALID,
+	},
+	{
+		.name = "rblk_policy",
+		.lname = "rblk policy",
+		.type = FIO_OPT_STR,
+		.off1 = offsetof(struct engine_options, policy),
+		.def = "round-robin",
+		.help = "Which connection takes the next commands",
+		.posval =
+			{
+				{.ival = "round-robin",
+				 .oval = RBLK_POLICY_ROUND_ROBIN,
+				 .help = "Each in turn"},
+				{.ival = "least",
+				 .oval = RBLK_POLICY_LEAST_IN_FLIGHT,
+				 .help = "The one with the fewest commands in flight"},
+			},
+		.category = FIO_OPT_C_ENGINE,
+		.group = FIO_OPT_G_INVALID,
+	},
+	{
+		.name = "rblk_give_up",
+		.lname = "rblk give-up time",
+		.type = FIO_OPT_INT,
+		.off1 = offsetof(struct engine_options, give_up_ms),
+		.maxval = ENGINE_TIME_MS_MAX,
+		.def = "60000",
+		.help = "Milliseconds without a connection after which the job fails (0: at once)",
+		.category = FIO_OPT_C_ENGINE,
+		.group = FIO_OPT_G_INVALID,
+	},
+	{
+		.name = "rblk_fail_fast",
+		.lname = "rblk fail-fast time",
+		.type = FIO_OPT_INT,
+		.off1 = offsetof(struct engine_options, fail_fast_ms),
+		.maxval = ENGINE_TIME_MS_MAX,
+		.def = "0",
+		.help = "Milliseconds without a connection after which commands fail (0: they wait)",
+		.category = FIO_OPT_C_ENGINE,
+		.group = FIO_OPT_G_INVALID,
+	},
+	{.name = NULL},
+};
