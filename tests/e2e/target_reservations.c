@@ -18,10 +18,7 @@
 #include <unistd.h>
 #include "tests/e2e/daemon.h"
 #include "tests/e2e/raw.h"
-
-#define BLOCK 512u
-#define BYTES 4096u
-#define REPORT 262144u /* in the raw memory */
+#include "tests/e2e/reserver.h"
 
 static struct e2e_daemon server;
 static struct e2e_file disk;
@@ -80,156 +77,9 @@ static int stop(void **state)
 	return e2e_daemon_stop(&server);
 }
 
-/* -- initiators -------------------------------------------------------------------------------- */
-
-struct host {
-	struct raw raw;
-	uint32_t volume;
-	uint64_t operation;
-};
-
-static void payload(struct raw *raw, const void *data, size_t bytes)
+static void connect_as(struct reserver *host, const char *name, const char *volume)
 {
-	memset(raw->memory + RAW_SEND, 0, RBLK_CAPSULE_ALIGN);
-	memcpy(raw->memory + RAW_SEND, data, bytes);
-}
-
-static struct rblk_wire_command *with_payload(struct raw *raw, uint8_t opcode, uint16_t tag,
-					      const void *data, size_t bytes)
-{
-	struct rblk_wire_command *command = raw_command(raw, RBLK_CAPSULE_ALIGN, 0);
-
-	payload(raw, data, bytes);
-	raw_fill(raw, command, 0, opcode, tag);
-	command->flags = RBLK_CMD_CAPSULE;
-	command->segment.length = rblk_to_le32(RBLK_CAPSULE_ALIGN);
-	return command;
-}
-
-static void identify(struct raw *raw, const char *name)
-{
-	struct rblk_wire_identify who = {.software = "test"};
-
-	strcpy(who.initiator, name);
-	with_payload(raw, RBLK_OP_IDENTIFY, 0, &who, sizeof(who));
-	raw_send(raw, RBLK_CAPSULE_ALIGN + 64);
-	assert_int_equal(raw_wait(raw, 0), RBLK_OK);
-}
-
-/* name: NULL: the initiator stays anonymous. */
-static void host_connect(struct host *host, const char *name, const char *volume)
-{
-	memset(host, 0, sizeof(*host));
-	raw_init(&host->raw);
-	assert_true(raw_connect(&host->raw, server.host));
-	if (name)
-		identify(&host->raw, name);
-	host->volume = raw_open(&host->raw, volume);
-	assert_int_not_equal(host->volume, 0);
-}
-
-static void reserve_begin(struct host *host, const struct rblk_wire_reservation *reservation,
-			  uint64_t operation, uint8_t flags)
-{
-	struct rblk_wire_command *command =
-		with_payload(&host->raw, RBLK_OP_RESERVE, 5, reservation, sizeof(*reservation));
-
-	command->flags |= flags;
-	command->volume = rblk_to_le32(host->volume);
-	command->argument = rblk_to_le64(operation);
-	raw_send(&host->raw, RBLK_CAPSULE_ALIGN + 64);
-}
-
-#define RESERVE(host, ...)                                                                      \
-	(reserve_begin(host, &(struct rblk_wire_reservation){__VA_ARGS__}, ++(host)->operation, \
-		       0),                                                                      \
-	 raw_wait(&(host)->raw, 5))
-#define REGISTER(host, key_then, ...)                                                     \
-	RESERVE(host, .action = RBLK_RESERVE_REGISTER, .new_key = rblk_to_le64(key_then), \
-		__VA_ARGS__)
-#define ACQUIRE(host, own, kind) \
-	RESERVE(host, .action = RBLK_RESERVE_ACQUIRE, .key = rblk_to_le64(own), .type = kind)
-
-/* Reads the report into the raw memory. */
-static const struct rblk_wire_reservation_report *report(struct host *host, uint32_t bytes)
-{
-	struct rblk_wire_command *command = raw_command(&host->raw, 0, 0);
-
-	memset(host->raw.memory + REPORT, 0x77, 65536);
-	raw_fill(&host->raw, command, 0, RBLK_OP_RESERVATIONS, 6);
-	command->volume = rblk_to_le32(host->volume);
-	command->segment.address = rblk_to_le64((uintptr_t)host->raw.memory + REPORT);
-	command->segment.rkey =
-		rblk_to_le32(fab_mr_rkey(host->raw.mr, fab_conn_device(host->raw.conn)));
-	command->segment.length = rblk_to_le32(bytes);
-	raw_send(&host->raw, 64);
-	assert_int_equal(raw_wait(&host->raw, 6), RBLK_OK);
-	return (const void *)(host->raw.memory + REPORT);
-}
-
-static const struct rblk_wire_registrant *registrants(struct host *host)
-{
-	return (const void *)(host->raw.memory + REPORT +
-			      sizeof(struct rblk_wire_reservation_report));
-}
-
-/* -- I/O --------------------------------------------------------------------------------------- */
-
-static void io_begin(struct host *host, uint8_t opcode, uint16_t tag, uint64_t lba, int pattern)
-{
-	if (opcode == RBLK_OP_WRITE)
-		memset(host->raw.memory + RAW_DATA, pattern, BYTES);
-	raw_io(&host->raw, opcode, tag, host->volume, lba, BYTES / BLOCK, BYTES);
-}
-
-static uint16_t no_data(struct host *host, uint8_t opcode)
-{
-	struct rblk_wire_command *command = raw_command(&host->raw, 0, 0);
-
-	raw_fill(&host->raw, command, 0, opcode, 2);
-	command->volume = rblk_to_le32(host->volume);
-	if (opcode != RBLK_OP_FLUSH)
-		command->blocks = rblk_to_le32(BYTES / BLOCK);
-	raw_send(&host->raw, 64);
-	return raw_wait(&host->raw, 2);
-}
-
-static uint16_t in_capsule(struct host *host)
-{
-	struct rblk_wire_command *command = raw_command(&host->raw, BYTES, 0);
-
-	raw_fill(&host->raw, command, 0, RBLK_OP_WRITE, 2);
-	command->flags = RBLK_CMD_CAPSULE;
-	command->volume = rblk_to_le32(host->volume);
-	command->blocks = rblk_to_le32(BYTES / BLOCK);
-	command->segment.length = rblk_to_le32(BYTES);
-	raw_send(&host->raw, BYTES + 64);
-	return raw_wait(&host->raw, 2);
-}
-
-static void assert_may(struct host *host, bool reads, bool writes)
-{
-	static const uint8_t readers[] = {RBLK_OP_CHECKSUM},
-			     writers[] = {RBLK_OP_FLUSH, RBLK_OP_DISCARD, RBLK_OP_WRITE_ZEROES};
-
-	io_begin(host, RBLK_OP_READ, 2, 0, 0);
-	assert_int_equal(raw_wait(&host->raw, 2), reads ? RBLK_OK : RBLK_E_RESERVED);
-	io_begin(host, RBLK_OP_WRITE, 2, 0, 'm');
-	assert_int_equal(raw_wait(&host->raw, 2), writes ? RBLK_OK : RBLK_E_RESERVED);
-	assert_int_equal(in_capsule(host), writes ? RBLK_OK : RBLK_E_RESERVED);
-	for (unsigned int i = 0; i < UNIT_LENGTH(readers); i++)
-		assert_int_equal(no_data(host, readers[i]), reads ? RBLK_OK : RBLK_E_RESERVED);
-	for (unsigned int i = 0; i < UNIT_LENGTH(writers); i++)
-		assert_int_equal(no_data(host, writers[i]), writes ? RBLK_OK : RBLK_E_RESERVED);
-}
-
-static void assert_reads(struct host *host, uint64_t lba, int pattern)
-{
-	memset(host->raw.memory + RAW_DATA, ~pattern, BYTES);
-	io_begin(host, RBLK_OP_READ, 3, lba, 0);
-	assert_int_equal(raw_wait(&host->raw, 3), RBLK_OK);
-	for (unsigned int i = 0; i < BYTES; i++)
-		assert_int_equal(host->raw.memory[RAW_DATA + i], (char)pattern);
+	reserver_connect(host, server.host, name, volume);
 }
 
 /* -- access rights --------------------------------------------------------------------------- */
@@ -247,32 +97,33 @@ static void matrix_of(const char *volume)
 		{RBLK_RESERVATION_WRITE_EXCLUSIVE_ALL, true, true, true},
 		{RBLK_RESERVATION_EXCLUSIVE_ACCESS_ALL, true, true, false},
 	};
-	struct host holder, registrant, other, again;
+	struct reserver holder, registrant, other, again;
 
-	host_connect(&holder, "a", volume);
-	host_connect(&registrant, "b", volume);
-	host_connect(&other, NULL, volume);
+	connect_as(&holder, "a", volume);
+	connect_as(&registrant, "b", volume);
+	connect_as(&other, NULL, volume);
 	assert_int_equal(REGISTER(&holder, 1), RBLK_OK);
 	assert_int_equal(REGISTER(&registrant, 2), RBLK_OK);
 	for (unsigned int i = 0; i < UNIT_LENGTH(rows); i++) {
 		assert_int_equal(ACQUIRE(&holder, 1, rows[i].type), RBLK_OK);
-		assert_may(&holder, true, true);
-		assert_may(&registrant, rows[i].registrant_reads, rows[i].registrant_writes);
-		assert_may(&other, rows[i].other_reads, false);
+		reserver_assert_may(&holder, true, true);
+		reserver_assert_may(&registrant, rows[i].registrant_reads,
+				    rows[i].registrant_writes);
+		reserver_assert_may(&other, rows[i].other_reads, false);
 		/* The same initiators in new sessions, which open the volume now. */
-		host_connect(&again, "a", volume);
-		assert_may(&again, true, true);
+		connect_as(&again, "a", volume);
+		reserver_assert_may(&again, true, true);
 		raw_close(&again.raw);
-		host_connect(&again, "c", volume);
-		assert_may(&again, rows[i].other_reads, false);
+		connect_as(&again, "c", volume);
+		reserver_assert_may(&again, rows[i].other_reads, false);
 		/* An initiator may change its name. */
-		identify(&again.raw, "a");
-		assert_may(&again, true, true);
+		reserver_identify(&again.raw, "a");
+		reserver_assert_may(&again, true, true);
 		raw_close(&again.raw);
 		assert_int_equal(RESERVE(&holder, .action = RBLK_RESERVE_RELEASE,
 					 .key = rblk_to_le64(1), .type = rows[i].type),
 				 RBLK_OK);
-		assert_may(&other, true, true);
+		reserver_assert_may(&other, true, true);
 	}
 	assert_int_equal(RESERVE(&holder, .action = RBLK_RESERVE_CLEAR, .key = rblk_to_le64(1)),
 			 RBLK_OK);
@@ -288,19 +139,19 @@ static void each_type_keeps_out_whom_it_says(void **state)
 
 static void in_memory_too(void **state)
 {
-	struct host a, b;
+	struct reserver a, b;
 
-	host_connect(&a, "a", "mem");
-	host_connect(&b, "b", "mem");
+	connect_as(&a, "a", "mem");
+	connect_as(&b, "b", "mem");
 	assert_int_equal(REGISTER(&a, 1), RBLK_OK);
 	assert_int_equal(ACQUIRE(&a, 1, RBLK_RESERVATION_EXCLUSIVE_ACCESS), RBLK_OK);
-	io_begin(&b, RBLK_OP_READ, 2, 0, 0);
+	reserver_io_begin(&b, RBLK_OP_READ, 2, 0, 0);
 	assert_int_equal(raw_wait(&b.raw, 2), RBLK_E_RESERVED);
-	io_begin(&b, RBLK_OP_WRITE, 2, 0, 'b');
+	reserver_io_begin(&b, RBLK_OP_WRITE, 2, 0, 'b');
 	assert_int_equal(raw_wait(&b.raw, 2), RBLK_E_RESERVED);
-	io_begin(&a, RBLK_OP_WRITE, 2, 0, 'a');
+	reserver_io_begin(&a, RBLK_OP_WRITE, 2, 0, 'a');
 	assert_int_equal(raw_wait(&a.raw, 2), RBLK_OK);
-	assert_reads(&a, 0, 'a');
+	reserver_assert_reads(&a, 0, 'a');
 	/* Reservations of a memory volume cannot persist. */
 	assert_int_equal(REGISTER(&b, 2, .flags = RBLK_RESERVE_PERSIST), RBLK_E_UNSUPPORTED);
 	raw_close(&a.raw);
@@ -313,36 +164,36 @@ static void in_memory_too(void **state)
  * disk, and it does not overwrite a later write. */
 static void preempt_while_a_write_is_stored(uint8_t flags, bool connection_lost)
 {
-	struct host victim, agent;
+	struct reserver victim, agent;
 
-	host_connect(&victim, "victim", "disk");
-	host_connect(&agent, "agent", "disk");
+	connect_as(&victim, "victim", "disk");
+	connect_as(&agent, "agent", "disk");
 	assert_int_equal(REGISTER(&victim, 1), RBLK_OK);
 	assert_int_equal(ACQUIRE(&victim, 1, RBLK_RESERVATION_WRITE_EXCLUSIVE), RBLK_OK);
 	assert_int_equal(REGISTER(&agent, 2), RBLK_OK);
-	io_begin(&victim, RBLK_OP_WRITE, 1, 0, 'v');
+	reserver_io_begin(&victim, RBLK_OP_WRITE, 1, 0, 'v');
 	/* The answer to the next command of the queue shows that the write has arrived. */
 	assert_int_equal(raw_simple(&victim.raw, RBLK_OP_KEEPALIVE, 4), RBLK_OK);
-	io_begin(&victim, RBLK_OP_READ, 2, 64, 0);
+	reserver_io_begin(&victim, RBLK_OP_READ, 2, 64, 0);
 	raw_wait(&victim.raw, 2); /* its data was fetched by then: the store has the write */
 	if (connection_lost)
 		raw_close(&victim.raw);
-	assert_reads(&agent, 0, 0);
+	reserver_assert_reads(&agent, 0, 0);
 	assert_int_equal(RESERVE(&agent, .action = RBLK_RESERVE_PREEMPT, .key = rblk_to_le64(2),
 				 .other_key = rblk_to_le64(1), .flags = flags,
 				 .type = RBLK_RESERVATION_WRITE_EXCLUSIVE),
 			 RBLK_OK);
-	assert_reads(&agent, 0, 'v');
+	reserver_assert_reads(&agent, 0, 'v');
 	if (!connection_lost) {
 		assert_int_equal(raw_wait(&victim.raw, 1), RBLK_OK);
-		io_begin(&victim, RBLK_OP_WRITE, 1, 0, 'w');
+		reserver_io_begin(&victim, RBLK_OP_WRITE, 1, 0, 'w');
 		assert_int_equal(raw_wait(&victim.raw, 1), RBLK_E_RESERVED);
 		assert_int_equal(ACQUIRE(&victim, 1, 1), RBLK_E_RESERVED);
 		raw_close(&victim.raw);
 	}
-	io_begin(&agent, RBLK_OP_WRITE, 1, 0, 'a');
+	reserver_io_begin(&agent, RBLK_OP_WRITE, 1, 0, 'a');
 	assert_int_equal(raw_wait(&agent.raw, 1), RBLK_OK);
-	assert_reads(&agent, 0, 'a');
+	reserver_assert_reads(&agent, 0, 'a');
 	raw_close(&agent.raw);
 }
 
@@ -364,22 +215,22 @@ static void preempt_waits_for_lost_connections(void **state)
 /* A victim that changes its name while its write is in flight does not hide the write. */
 static void preempt_waits_for_who_changed_its_name(void **state)
 {
-	struct host victim, agent;
+	struct reserver victim, agent;
 
-	host_connect(&victim, "victim", "disk");
-	host_connect(&agent, "agent", "disk");
+	connect_as(&victim, "victim", "disk");
+	connect_as(&agent, "agent", "disk");
 	assert_int_equal(REGISTER(&victim, 1), RBLK_OK);
 	assert_int_equal(ACQUIRE(&victim, 1, RBLK_RESERVATION_WRITE_EXCLUSIVE), RBLK_OK);
 	assert_int_equal(REGISTER(&agent, 2), RBLK_OK);
-	io_begin(&victim, RBLK_OP_WRITE, 1, 0, 'v');
-	io_begin(&victim, RBLK_OP_READ, 2, 64, 0);
+	reserver_io_begin(&victim, RBLK_OP_WRITE, 1, 0, 'v');
+	reserver_io_begin(&victim, RBLK_OP_READ, 2, 64, 0);
 	assert_int_equal(raw_wait(&victim.raw, 2), RBLK_OK);
-	identify(&victim.raw, "changed");
-	assert_reads(&agent, 0, 0);
+	reserver_identify(&victim.raw, "changed");
+	reserver_assert_reads(&agent, 0, 0);
 	assert_int_equal(RESERVE(&agent, .action = RBLK_RESERVE_PREEMPT, .key = rblk_to_le64(2),
 				 .other_key = rblk_to_le64(1), .type = RBLK_RESERVATION_WRITE_EXCLUSIVE),
 			 RBLK_OK);
-	assert_reads(&agent, 0, 'v');
+	reserver_assert_reads(&agent, 0, 'v');
 	raw_close(&victim.raw);
 	raw_close(&agent.raw);
 }
@@ -387,17 +238,17 @@ static void preempt_waits_for_who_changed_its_name(void **state)
 /* ACQUIRE keeps out an initiator without a registration, and also waits for its writes. */
 static void acquire_waits_for_the_store(void **state)
 {
-	struct host victim, agent;
+	struct reserver victim, agent;
 
-	host_connect(&victim, NULL, "disk");
-	host_connect(&agent, "agent", "disk");
+	connect_as(&victim, NULL, "disk");
+	connect_as(&agent, "agent", "disk");
 	assert_int_equal(REGISTER(&agent, 2), RBLK_OK);
-	io_begin(&victim, RBLK_OP_WRITE, 1, 0, 'v');
-	io_begin(&victim, RBLK_OP_READ, 2, 64, 0);
+	reserver_io_begin(&victim, RBLK_OP_WRITE, 1, 0, 'v');
+	reserver_io_begin(&victim, RBLK_OP_READ, 2, 64, 0);
 	assert_int_equal(raw_wait(&victim.raw, 2), RBLK_OK);
-	assert_reads(&agent, 0, 0);
+	reserver_assert_reads(&agent, 0, 0);
 	assert_int_equal(ACQUIRE(&agent, 2, RBLK_RESERVATION_EXCLUSIVE_ACCESS), RBLK_OK);
-	assert_reads(&agent, 0, 'v');
+	reserver_assert_reads(&agent, 0, 'v');
 	assert_int_equal(raw_wait(&victim.raw, 1), RBLK_OK);
 	raw_close(&victim.raw);
 	raw_close(&agent.raw);
@@ -406,10 +257,10 @@ static void acquire_waits_for_the_store(void **state)
 /* A queue on another reactor knows the session's name as soon as IDENTIFY is answered. */
 static void the_name_is_known_on_every_queue(void **state)
 {
-	struct host owner, a;
+	struct reserver owner, a;
 	struct raw second;
 
-	host_connect(&owner, "a", "disk");
+	connect_as(&owner, "a", "disk");
 	assert_int_equal(REGISTER(&owner, 1), RBLK_OK);
 	assert_int_equal(ACQUIRE(&owner, 1, RBLK_RESERVATION_EXCLUSIVE_ACCESS), RBLK_OK);
 	for (unsigned int i = 0; i < 20; i++) {
@@ -421,7 +272,7 @@ static void the_name_is_known_on_every_queue(void **state)
 		second.login = a.raw.login;
 		second.login.queue_index = rblk_to_le16(1);
 		assert_true(raw_connect(&second, server.host));
-		identify(&a.raw, "a");
+		reserver_identify(&a.raw, "a");
 		a.volume = raw_open(&a.raw, "disk");
 		raw_io(&second, RBLK_OP_READ, 2, a.volume, 0, 1, BLOCK);
 		assert_int_equal(raw_wait(&second, 2), RBLK_OK);
@@ -435,9 +286,9 @@ static void the_name_is_known_on_every_queue(void **state)
 static void one_name_at_a_time(void **state)
 {
 	struct rblk_wire_identify who = {.software = "test"};
-	struct host a;
+	struct reserver a;
 
-	host_connect(&a, "a", "disk");
+	connect_as(&a, "a", "disk");
 	for (unsigned int i = 0; i < 8; i++) {
 		struct rblk_wire_command *command = raw_command(&a.raw, 8 * RBLK_CAPSULE_ALIGN, i);
 		char *capsule = a.raw.memory + RAW_SEND + i * RBLK_CAPSULE_ALIGN;
@@ -454,8 +305,8 @@ static void one_name_at_a_time(void **state)
 	for (uint16_t i = 0; i < 8; i++)
 		assert_int_equal(raw_wait(&a.raw, i), i % 7 ? RBLK_E_BUSY : RBLK_OK);
 	assert_int_equal(REGISTER(&a, 1), RBLK_OK);
-	report(&a, 4096);
-	assert_string_equal(registrants(&a)[0].initiator, "b7");
+	reserver_report(&a, 4096);
+	assert_string_equal(reserver_registrants(&a)[0].initiator, "b7");
 	raw_close(&a.raw);
 }
 
@@ -463,10 +314,10 @@ static void one_name_at_a_time(void **state)
 
 static void leave_a_reservation(uint8_t flags)
 {
-	struct host a, b;
+	struct reserver a, b;
 
-	host_connect(&a, "a", "disk");
-	host_connect(&b, "b", "disk");
+	connect_as(&a, "a", "disk");
+	connect_as(&b, "b", "disk");
 	assert_int_equal(REGISTER(&a, 1, .flags = flags), RBLK_OK);
 	assert_int_equal(REGISTER(&b, 2), RBLK_OK);
 	assert_int_equal(ACQUIRE(&a, 1, RBLK_RESERVATION_WRITE_EXCLUSIVE), RBLK_OK);
@@ -476,26 +327,26 @@ static void leave_a_reservation(uint8_t flags)
 
 static void find_the_reservation(void)
 {
-	struct host a, b;
+	struct reserver a, b;
 
-	host_connect(&b, "b", "disk");
-	assert_may(&b, true, false);
-	assert_int_equal(report(&b, 4096)->type, RBLK_RESERVATION_WRITE_EXCLUSIVE);
-	assert_int_equal(rblk_le32(report(&b, 4096)->registrants), 2);
-	assert_int_equal(report(&b, 4096)->persists, 1);
-	assert_string_equal(registrants(&b)[0].initiator, "a");
-	assert_int_equal(rblk_le64(registrants(&b)[0].key), 1);
-	assert_int_equal(registrants(&b)[0].holder, 1);
-	assert_int_equal(registrants(&b)[1].holder, 0);
-	host_connect(&a, "a", "disk");
-	assert_may(&a, true, true);
+	connect_as(&b, "b", "disk");
+	reserver_assert_may(&b, true, false);
+	assert_int_equal(reserver_report(&b, 4096)->type, RBLK_RESERVATION_WRITE_EXCLUSIVE);
+	assert_int_equal(rblk_le32(reserver_report(&b, 4096)->registrants), 2);
+	assert_int_equal(reserver_report(&b, 4096)->persists, 1);
+	assert_string_equal(reserver_registrants(&b)[0].initiator, "a");
+	assert_int_equal(rblk_le64(reserver_registrants(&b)[0].key), 1);
+	assert_int_equal(reserver_registrants(&b)[0].holder, 1);
+	assert_int_equal(reserver_registrants(&b)[1].holder, 0);
+	connect_as(&a, "a", "disk");
+	reserver_assert_may(&a, true, true);
 	raw_close(&a.raw);
 	raw_close(&b.raw);
 }
 
 static void what_is_to_persist_persists(void **state)
 {
-	struct host a;
+	struct reserver a;
 
 	leave_a_reservation(RBLK_RESERVE_PERSIST);
 	assert_int_equal(e2e_daemon_stop(&server), 0);
@@ -505,28 +356,28 @@ static void what_is_to_persist_persists(void **state)
 	start_again();
 	find_the_reservation();
 	/* CLEAR removes reservation and registrants. */
-	host_connect(&a, "a", "disk");
+	connect_as(&a, "a", "disk");
 	assert_int_equal(RESERVE(&a, .action = RBLK_RESERVE_CLEAR, .key = rblk_to_le64(1)),
 			 RBLK_OK);
 	raw_close(&a.raw);
 	e2e_daemon_kill(&server);
 	start_again();
-	host_connect(&a, NULL, "disk");
-	assert_may(&a, true, true);
-	assert_int_equal(rblk_le32(report(&a, 4096)->total), 0);
+	connect_as(&a, NULL, "disk");
+	reserver_assert_may(&a, true, true);
+	assert_int_equal(rblk_le32(reserver_report(&a, 4096)->total), 0);
 	raw_close(&a.raw);
 }
 
 static void what_is_volatile_ends_with_the_daemon(void **state)
 {
-	struct host b;
+	struct reserver b;
 
 	leave_a_reservation(0);
 	e2e_daemon_kill(&server);
 	start_again();
-	host_connect(&b, "b", "disk");
-	assert_may(&b, true, true);
-	assert_int_equal(rblk_le32(report(&b, 4096)->total), 0);
+	connect_as(&b, "b", "disk");
+	reserver_assert_may(&b, true, true);
+	assert_int_equal(rblk_le32(reserver_report(&b, 4096)->total), 0);
 	raw_close(&b.raw);
 }
 
@@ -535,18 +386,18 @@ static void what_is_volatile_ends_with_the_daemon(void **state)
 static void what_cannot_be_kept_is_not_changed(void **state)
 {
 	char moved[80];
-	struct host a;
+	struct reserver a;
 
-	host_connect(&a, "a", "disk");
+	connect_as(&a, "a", "disk");
 	assert_int_equal(REGISTER(&a, 1, .flags = RBLK_RESERVE_PERSIST), RBLK_OK);
 	snprintf(moved, sizeof(moved), "%s.away", kept);
 	assert_int_equal(rename(kept, moved), 0);
 	assert_int_equal(ACQUIRE(&a, 1, 1), RBLK_E_IO);
 	e2e_daemon_log_wait(&server, "a reservation cannot be saved", 1);
-	assert_int_equal(report(&a, 4096)->type, 0);
+	assert_int_equal(reserver_report(&a, 4096)->type, 0);
 	assert_int_equal(rename(moved, kept), 0);
 	assert_int_equal(ACQUIRE(&a, 1, 1), RBLK_OK);
-	assert_int_equal(report(&a, 4096)->type, 1);
+	assert_int_equal(reserver_report(&a, 4096)->type, 1);
 	raw_close(&a.raw);
 }
 
@@ -557,23 +408,23 @@ static void a_retry_gets_its_first_answer(void **state)
 {
 	const struct rblk_wire_reservation enter = {.action = RBLK_RESERVE_REGISTER,
 						    .new_key = rblk_to_le64(1)};
-	struct host a, b;
+	struct reserver a, b;
 
-	host_connect(&a, "a", "disk");
-	host_connect(&b, "b", "disk");
+	connect_as(&a, "a", "disk");
+	connect_as(&b, "b", "disk");
 	assert_int_equal(REGISTER(&b, 2), RBLK_OK);
-	reserve_begin(&a, &enter, 1, 0);
+	reserver_begin(&a, &enter, 1, 0);
 	assert_int_equal(raw_wait(&a.raw, 5), RBLK_OK);
 	assert_int_equal(RESERVE(&b, .action = RBLK_RESERVE_PREEMPT, .key = rblk_to_le64(2),
 				 .other_key = rblk_to_le64(1), .type = 1),
 			 RBLK_OK);
 	/* The retry does not register it again: the first request was answered before it was
 	 * removed. */
-	reserve_begin(&a, &enter, 1, RBLK_CMD_RETRY);
+	reserver_begin(&a, &enter, 1, RBLK_CMD_RETRY);
 	assert_int_equal(raw_wait(&a.raw, 5), RBLK_OK);
-	assert_int_equal(rblk_le32(report(&b, 4096)->total), 1);
+	assert_int_equal(rblk_le32(reserver_report(&b, 4096)->total), 1);
 	/* The same operation number for a new command is an error. */
-	reserve_begin(&a, &enter, 1, 0);
+	reserver_begin(&a, &enter, 1, 0);
 	assert_int_equal(raw_wait(&a.raw, 5), RBLK_E_INVALID);
 	raw_close(&a.raw);
 	raw_close(&b.raw);
@@ -584,23 +435,23 @@ static void one_host_leaves_room_for_others(void **state)
 	enum rblk_status status = RBLK_OK;
 	unsigned int count = 0;
 	char name[16];
-	struct host greedy, other;
+	struct reserver greedy, other;
 
-	host_connect(&greedy, "first", "disk");
+	connect_as(&greedy, "first", "disk");
 	while (status == RBLK_OK && count < 1000) {
 		snprintf(name, sizeof(name), "name%u", count++);
-		identify(&greedy.raw, name);
+		reserver_identify(&greedy.raw, name);
 		status = REGISTER(&greedy, 7);
 	}
 	assert_int_equal(status, RBLK_E_NO_RESOURCES);
 	source = "127.0.0.9";
-	host_connect(&other, "other", "disk");
+	connect_as(&other, "other", "disk");
 	source = NULL;
 	assert_int_equal(REGISTER(&other, 8), RBLK_OK);
 	/* The report contains as many registrants as fit. */
-	assert_int_equal(rblk_le32(report(&other, 16)->registrants), 0);
-	assert_int_equal(rblk_le32(report(&other, 16)->total), count);
-	assert_int_equal(rblk_le32(report(&other, 16 + 80 + 79)->registrants), 1);
+	assert_int_equal(rblk_le32(reserver_report(&other, 16)->registrants), 0);
+	assert_int_equal(rblk_le32(reserver_report(&other, 16)->total), count);
+	assert_int_equal(rblk_le32(reserver_report(&other, 16 + 80 + 79)->registrants), 1);
 	assert_int_equal(rblk_le64(other.raw.last[6].result), 96);
 	raw_close(&greedy.raw);
 	raw_close(&other.raw);
@@ -619,19 +470,19 @@ static void what_makes_no_sense_is_refused(void **state)
 		{.action = RBLK_RESERVE_PREEMPT, .type = 1, .new_key = 1},
 		{.action = RBLK_RESERVE_CLEAR, .flags = RBLK_RESERVE_ABORT},
 	};
-	struct host a, nobody;
+	struct reserver a, nobody;
 
-	host_connect(&a, "a", "disk");
-	host_connect(&nobody, NULL, "disk");
+	connect_as(&a, "a", "disk");
+	connect_as(&nobody, NULL, "disk");
 	for (unsigned int i = 0; i < UNIT_LENGTH(wrong); i++) {
-		reserve_begin(&a, &wrong[i], ++a.operation, 0);
+		reserver_begin(&a, &wrong[i], ++a.operation, 0);
 		assert_int_equal(raw_wait(&a.raw, 5), RBLK_E_INVALID);
 	}
 	assert_int_equal(REGISTER(&nobody, 1), RBLK_E_DENIED);
 	a.volume ^= 1u << 20;
 	assert_int_equal(REGISTER(&a, 1), RBLK_E_NO_VOLUME);
 	a.volume ^= 1u << 20;
-	assert_int_equal(rblk_le32(report(&a, 4096)->total), 0);
+	assert_int_equal(rblk_le32(reserver_report(&a, 4096)->total), 0);
 	assert_int_equal(REGISTER(&a, 1), RBLK_OK);
 	raw_close(&a.raw);
 	raw_close(&nobody.raw);
