@@ -14,7 +14,7 @@
 #define RAW_RECEIVES 65536u /* receive buffers */
 #define RAW_REPLY_BYTES 2048u
 #define RAW_DATA 524288u /* the data of READ and WRITE */
-#define RAW_WAIT_MS 30000
+#define RAW_WAIT_MS 120000 /* a guard against hangs: machines may crawl */
 
 struct raw {
 	struct fab *fab;
