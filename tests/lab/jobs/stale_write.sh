@@ -10,6 +10,7 @@
 #   stale_write.sh [librblk] [kmod] [unfenced] [nvme]    default: all. /out/result has a line of each
 . "$LAB/guest.sh"
 . "$LAB/jobs/kmod.sh"
+. "$LAB/nvmet.sh"
 away=10.8.0.1
 disk=/dev/nbd0
 slow=/tmp/slow
@@ -102,33 +103,14 @@ show_kmod() {
 	lab_rblkd_stop
 }
 
-nvmet=/sys/kernel/config/nvmet
-nvme_path() {
-	nvme connect -t rdma -a "$1" -s 4420 -n stale --keep-alive-tmo=2 --ctrl-loss-tmo=600 \
-		--hostid=00000000-0000-0000-0000-00000000000a \
-		--hostnqn=nqn.2014-08.org.nvmexpress:uuid:00000000-0000-0000-0000-00000000000a ||
-		lab_fail "nvme: no connection to $1"
-}
+nvme_path() { lab_nvme_connect stale "$1" --keep-alive-tmo=2 --ctrl-loss-tmo=600; }
 second_path() { nvme_path "$LAB_ADDR"; }
 show_nvme() {
-	local sub=$nvmet/subsystems/stale port i=0
-	modprobe -a nvmet nvmet-rdma nvme-rdma || lab_fail "nvme: modules do not load"
-	mkdir $sub $sub/namespaces/1 || lab_fail "nvmet: no configuration"
-	echo 1 > $sub/attr_allow_any_host
-	echo -n $disk > $sub/namespaces/1/device_path
-	echo 1 > $sub/namespaces/1/enable || lab_fail "nvmet: $disk is not served"
-	for address in "$away" "$LAB_ADDR"; do
-		port=$nvmet/ports/$((++i))
-		mkdir $port
-		echo rdma > $port/addr_trtype
-		echo ipv4 > $port/addr_adrfam
-		echo "$address" > $port/addr_traddr
-		echo 4420 > $port/addr_trsvcid
-		ln -s $sub $port/subsystems/stale || lab_fail "nvmet: does not listen at $address"
-	done
+	lab_nvmet_make stale $disk "$away" "$LAB_ADDR"
+	for port in 1 2; do lab_nvmet_listen stale $port; done
 	nvme_path "$away"
-	lab_wait 20 [ -b /dev/nvme0n1 ] || lab_fail "nvme: no disk appeared"
-	FIO=(--ioengine=psync --filename=/dev/nvme0n1)
+	lab_wait 20 lab_nvme_disk || lab_fail "nvme: no disk appeared"
+	FIO=(--ioengine=psync "--filename=$(lab_nvme_disk)")
 	show nvme-rdma second_path link_fails
 }
 
