@@ -121,21 +121,28 @@ fault_slow() {
 
 # -- the rounds ----------------------------------------------------------------------------------
 
-# promise_rounds ROUNDS FAULT...: sets `fault`, for the words of a failure, and adds to `count`.
+# promise_rounds ROUNDS FAULT...: each fault so many times, in any order. Sets `fault`, for the words of a failure, and
+# adds to `count`. The disk is compared after each fault, or after RBLK_STRIKES. /out/faults has a line "struck FAULT" of
+# each fault, and a line "kept" after those that a comparison has judged.
 count=0
 promise_rounds() {
-	local rounds=$1 round writer
+	local rounds=$1 since=0 round writer left list=()
 	shift
-	for ((round = 1; round <= rounds; round++)); do
-		for fault in "$@"; do
-			for writer in "${writers[@]}"; do writer_start "$writer"; done
-			progress 100
-			"fault_$fault"
-			progress 20
+	for ((round = 1; round <= rounds; round++)); do list+=("$@"); done
+	left=${#list[@]}
+	for fault in $(shuf -e "${list[@]}"); do
+		[ $since -gt 0 ] || for writer in "${writers[@]}"; do writer_start "$writer"; done
+		progress $((since ? 20 : 100))
+		echo "struck $fault" >> /out/faults
+		"fault_$fault"
+		progress 20
+		count=$((count + 1)) since=$((since + 1)) left=$((left - 1))
+		lab_say "$count: $fault"
+		if [ $since -ge "${RBLK_STRIKES:-1}" ] || [ $left = 0 ]; then
 			writers_stop
 			compare
-			count=$((count + 1))
-			lab_say "$count: $fault"
-		done
+			echo kept >> /out/faults
+			since=0
+		fi
 	done
 }
