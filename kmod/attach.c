@@ -1,111 +1,179 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Attach and detach: a volume becomes a disk, step by step, and goes again. Called by control.c, and
- * when the module is unloaded. Between them the device's session is drive.c's.
+ * Attach and detach: a volume becomes a disk over a session, step by step, and goes again. Called by
+ * control.c, and when the module is unloaded. Between them the session is drive.c's.
  */
 #include <linux/delay.h>
 #include <linux/sched/signal.h>
 
-#include "kmod/device.h"
 #include "kmod/disk.h"
 #include "kmod/drive.h"
 #include "kmod/module.h"
+#include "kmod/overdue.h"
 #include "kmod/queue.h"
-#include "kmod/session.h"
+#include "kmod/volume.h"
 
 /* -- detach --------------------------------------------------------------------------------------- */
 
 /* Take the right to detach: only one caller gets it. */
-static int rblk_detach_claim(struct rblk_device *device, bool force, char *text)
+static int rblk_detach_claim(struct rblk_disk *disk, bool force, char *text)
 {
 	int error = 0;
 
-	mutex_lock(&device->opens_lock);
-	if (device->closing || !device->disk_added) {
+	mutex_lock(&disk->opens_lock);
+	if (disk->closing || !disk->added) {
 		scnprintf(text, RBLK_TEXT_BYTES, "rblk%d: being attached or detached already",
-			  device->index);
+			  disk->index);
 		error = -EBUSY;
-	} else if (device->openers && !force) {
+	} else if (disk->openers && !force) {
 		scnprintf(text, RBLK_TEXT_BYTES, "rblk%d: in use: open %u times (mounted?)",
-			  device->index, device->openers);
+			  disk->index, disk->openers);
 		error = -EBUSY;
 	} else {
-		device->closing = true;
+		disk->closing = true;
 	}
-	mutex_unlock(&device->opens_lock);
+	mutex_unlock(&disk->opens_lock);
 	return error;
 }
 
+/* The queues that have commands of the disk's, as a bitmap. */
+static unsigned long rblk_detach_busy(struct rblk_disk *disk)
+{
+	struct rblk_session *session = disk->session;
+	unsigned long busy = 0;
+	unsigned int i;
+
+	for (i = 0; i < session->queue_count; i++)
+		if (rblk_queue_serves(session->queues[i], disk))
+			__set_bit(i, &busy);
+	return busy;
+}
+
+/* How long the target has to answer or drop what it has of a disk that is detached by force. */
+#define RBLK_DETACH_WAIT_MS 5000u
+#define RBLK_DETACH_LOOK_MS 10u
+
+/*
+ * The disk's I/O ends, with an error. The target is asked to drop what it has of it; where that does not
+ * help the connection is cut, because the memory is the target's until then (F4), and other disks' I/O on it
+ * is sent again.
+ */
+static void rblk_detach_cut(struct rblk_disk *disk, const char *why)
+{
+	struct rblk_session *session = disk->session;
+	unsigned long end = jiffies + msecs_to_jiffies(RBLK_DETACH_WAIT_MS), busy;
+	unsigned int i;
+
+	if (rblk_session_close(session)) {
+		rblk_drive_abandon(session, why);
+		return;
+	}
+	rblk_disk_fail(disk, why);
+	while ((busy = rblk_detach_busy(disk)) && time_before(jiffies, end)) {
+		for_each_set_bit(i, &busy, session->queue_count)
+			rblk_overdue_drop(session->queues[i], disk);
+		msleep(RBLK_DETACH_LOOK_MS);
+	}
+	for_each_set_bit(i, &busy, session->queue_count)
+		rblk_queue_lost(session->queues[i], "no answer to a command of rblk%d: %s", disk->index,
+				why);
+}
+
+/* The end of everything but the struct, and of the registry's reference. No I/O is left or comes. */
+static void rblk_detach_dismantle(struct rblk_disk *disk)
+{
+	rblk_disk_leave(disk);
+	rblk_volume_close(disk);
+	rblk_disk_destroy(disk);
+	rblk_session_leave(disk->session);
+	rblk_disk_unregister(disk);
+}
+
 /* Holds no lock while the disk's I/O ends: a connection lost meanwhile must be able to fail it. */
-static void rblk_detach_run(struct rblk_device *device, bool force, const char *why)
+static void rblk_detach_run(struct rblk_disk *disk, bool force, const char *why)
 {
 	if (force)
-		rblk_drive_abandon(device, why);
-	rblk_disk_remove(device);
-	if (rblk_device_live(device))
-		rblk_session_close_handle(device, device->handle);
-	pr_info("rblk%d: detached\n", device->index);
-	rblk_device_dismantle(device);
+		rblk_detach_cut(disk, why);
+	rblk_disk_remove(disk);
+	pr_info("rblk%d: detached\n", disk->index);
+	rblk_detach_dismantle(disk);
 }
 
 /* -- attach --------------------------------------------------------------------------------------- */
 
 /*
+ * Until there is a session, and every queue was tried. One that others use already may be lost just now: then
+ * it has as long to come back as a new one has to be made.
+ */
+static int rblk_attach_connect(struct rblk_disk *disk, char *text)
+{
+	struct rblk_session *session = disk->session;
+	unsigned long timeout = READ_ONCE(session->endures) ?
+					msecs_to_jiffies(session->options.connect_ms) :
+					MAX_SCHEDULE_TIMEOUT;
+
+	if (wait_event_killable_timeout(session->wait, rblk_drive_settled(session), timeout) < 0) {
+		scnprintf(text, RBLK_TEXT_BYTES, "%s: killed", rblk_session_peer(session));
+		return -EINTR;
+	}
+	if (rblk_session_live(session))
+		return 0;
+	if (!rblk_session_say_reason(session, text))
+		scnprintf(text, RBLK_TEXT_BYTES, "%s: no session in %u ms", rblk_session_peer(session),
+			  session->options.connect_ms);
+	return -ECONNREFUSED;
+}
+
+static int rblk_attach_open(struct rblk_disk *disk, char *text)
+{
+	int error = rblk_volume_open(disk, text);
+
+	if (error && !text[0] && !rblk_session_say_reason(disk->session, text))
+		scnprintf(text, RBLK_TEXT_BYTES, "%s/%s: the connection was lost",
+			  rblk_session_peer(disk->session), disk->options.volume);
+	return error;
+}
+
+/*
  * A volume that cannot be flushed is attached only on request: the block layer would let fsync()
  * succeed.
  */
-static int rblk_attach_check_volatile(const struct rblk_device *device, char *text)
+static int rblk_attach_check_volatile(const struct rblk_disk *disk, char *text)
 {
-	if (device->options.accept_volatile || device->options.read_only ||
-	    device->volume_flags & (RBLK_VOLUME_FLUSH | RBLK_VOLUME_READ_ONLY) ||
-	    !(device->volume_flags & RBLK_VOLUME_VOLATILE_CACHE))
+	if (disk->options.accept_volatile || disk->options.read_only ||
+	    disk->volume_flags & (RBLK_VOLUME_FLUSH | RBLK_VOLUME_READ_ONLY) ||
+	    !(disk->volume_flags & RBLK_VOLUME_VOLATILE_CACHE))
 		return 0;
 	scnprintf(text, RBLK_TEXT_BYTES, "%s/%s: cannot be flushed, and is lost with the target: "
-		  "attach it as volatile, or not at all", rblk_device_peer(device),
-		  device->options.volume);
+		  "attach it as volatile, or not at all", rblk_session_peer(disk->session),
+		  disk->options.volume);
 	return -EOPNOTSUPP;
 }
 
-static int rblk_attach_make_disk(struct rblk_device *device, char *text)
+static int rblk_attach_make_disk(struct rblk_disk *disk, char *text)
 {
-	int error = rblk_disk_create(device);
+	int error = rblk_disk_create(disk);
 
 	if (error)
 		scnprintf(text, RBLK_TEXT_BYTES, "%s/%s: creating the disk: %s (error %d)",
-			  rblk_device_peer(device), device->options.volume,
+			  rblk_session_peer(disk->session), disk->options.volume,
 			  error == -EOPNOTSUPP ? "the target's longest command is less than a page"
 			  : error == -ENOTCONN ? "the connection was lost"
 					       : "the kernel refuses", error);
 	return error;
 }
 
-/* Until there is a session, with the volume open, and every queue was tried. */
-static int rblk_attach_connect(struct rblk_device *device, char *text)
-{
-	rblk_drive_start(device);
-	if (wait_event_killable(device->session_wait, rblk_drive_settled(device))) {
-		scnprintf(text, RBLK_TEXT_BYTES, "%s: killed", rblk_device_peer(device));
-		return -EINTR;
-	}
-	if (rblk_device_live(device))
-		return 0;
-	if (!rblk_device_say_reason(device, text))
-		scnprintf(text, RBLK_TEXT_BYTES, "%s: no session in %u ms", rblk_device_peer(device),
-			  device->options.connect_ms);
-	return -ECONNREFUSED;
-}
-
 /* The disk becomes visible. */
-static int rblk_attach_add_disk(struct rblk_device *device, char *text)
+static int rblk_attach_add_disk(struct rblk_disk *disk, char *text)
 {
-	int error = rblk_disk_add(device);
+	int error = rblk_disk_add(disk);
 
 	if (error)
-		scnprintf(text, RBLK_TEXT_BYTES, "rblk%d: adding the disk: error %d",
-			  device->index, error);
+		scnprintf(text, RBLK_TEXT_BYTES, "rblk%d: adding the disk: error %d", disk->index,
+			  error);
 	/* An event that came before was only confirmed. */
-	else if (READ_ONCE(device->event_seen))
-		queue_work(rblk_calls, &device->refresh_work);
+	else if (READ_ONCE(disk->session->event_seen))
+		queue_work(rblk_calls, &disk->refresh_work);
 	return error;
 }
 
@@ -113,68 +181,88 @@ static int rblk_attach_add_disk(struct rblk_device *device, char *text)
  * While the kernel read its partitions the attach may have been killed, or the connection lost; and
  * a disk that exists can be detached.
  */
-static int rblk_attach_check_end(struct rblk_device *device, char *text)
+static int rblk_attach_check_end(struct rblk_disk *disk, char *text)
 {
 	bool killed = fatal_signal_pending(current);
 
-	rblk_drive_endure(device);
-	if (!killed && !core_session_over(&device->core))
+	rblk_drive_endure(disk);
+	if (!killed && !core_session_over(&disk->session->core) &&
+	    READ_ONCE(disk->gate) != RBLK_GATE_FAIL)
 		return 0;
-	if (!rblk_detach_claim(device, true, text)) {
-		rblk_drive_abandon(device, "the attach was killed");
-		rblk_device_say_reason(device, text);
-		rblk_detach_run(device, true, "");
+	if (!rblk_detach_claim(disk, true, text)) {
+		if (!rblk_session_say_reason(disk->session, text))
+			scnprintf(text, RBLK_TEXT_BYTES, "rblk%d: %s", disk->index,
+				  killed ? "the attach was killed" : "the connection was lost");
+		rblk_detach_run(disk, true, "the attach has failed");
 	}
 	return killed ? -EINTR : -ECONNRESET;
 }
 
 /* From nothing to a disk that nobody sees yet. */
-static int rblk_attach_build(struct rblk_device *device, char *text)
+static int rblk_attach_build(struct rblk_disk *disk, char *text)
 {
-	int error = rblk_attach_connect(device, text);
+	int error = rblk_attach_connect(disk, text);
 
 	if (!error)
-		error = rblk_attach_check_volatile(device, text);
+		error = rblk_attach_open(disk, text);
 	if (!error)
-		error = rblk_attach_make_disk(device, text);
+		error = rblk_attach_check_volatile(disk, text);
+	if (!error)
+		error = rblk_attach_make_disk(disk, text);
 	return error;
 }
 
-int rblk_device_attach(const struct rblk_options *options, char *text)
+/* A disk that is registered, over a session of its own. */
+static struct rblk_disk *rblk_attach_begin(const struct rblk_options *options)
 {
-	struct rblk_device *device = rblk_device_alloc(options);
+	struct rblk_disk *disk = rblk_disk_alloc(&options->disk);
+	struct rblk_session *session;
+
+	if (IS_ERR(disk))
+		return disk;
+	session = rblk_session_join(&options->session);
+	if (IS_ERR(session)) {
+		rblk_disk_put(disk);
+		return ERR_CAST(session);
+	}
+	rblk_disk_get(disk); /* the attach's, besides the registry's */
+	rblk_disk_register(disk, session);
+	return disk;
+}
+
+int rblk_disk_attach(const struct rblk_options *options, char *text)
+{
+	struct rblk_disk *disk = rblk_attach_begin(options);
 	int error;
 
-	if (IS_ERR(device)) {
+	if (IS_ERR(disk)) {
 		scnprintf(text, RBLK_TEXT_BYTES, "attach: %s",
-			  PTR_ERR(device) == -ENOSPC ? "too many devices" : "out of memory");
-		return PTR_ERR(device);
+			  PTR_ERR(disk) == -ENOSPC ? "too many disks" : "out of memory");
+		return PTR_ERR(disk);
 	}
-	rblk_device_get(device); /* ours, besides the registry's */
-	rblk_device_register(device);
-	error = rblk_attach_build(device, text);
+	error = rblk_attach_build(disk, text);
 	if (!error)
-		error = rblk_attach_add_disk(device, text);
+		error = rblk_attach_add_disk(disk, text);
 	if (error) {
-		rblk_device_dismantle(device);
+		rblk_detach_dismantle(disk);
 		goto out;
 	}
-	error = rblk_attach_check_end(device, text);
+	error = rblk_attach_check_end(disk, text);
 	if (error)
 		goto out;
-	scnprintf(text, RBLK_TEXT_BYTES, "rblk%d", device->index);
-	pr_info("rblk%d: attached %s/%s, %u queues of %u\n", device->index,
-		rblk_device_peer(device), device->options.volume, device->hw_queues,
-		device->credits);
+	scnprintf(text, RBLK_TEXT_BYTES, "rblk%d", disk->index);
+	pr_info("rblk%d: attached %s/%s over session %d, %u queues of %u\n", disk->index,
+		rblk_session_peer(disk->session), disk->options.volume, disk->session->number,
+		disk->session->hw_queues, disk->session->credits);
 out:
-	rblk_device_put(device);
+	rblk_disk_put(disk);
 	return error;
 }
 
 /* -- by name, and all ----------------------------------------------------------------------------- */
 
-/* A referenced device by "rblk0" or "/dev/rblk0". */
-static struct rblk_device *rblk_detach_find(const char *name)
+/* A referenced disk by "rblk0" or "/dev/rblk0". */
+static struct rblk_disk *rblk_detach_find(const char *name)
 {
 	char own[16];
 	int index;
@@ -184,37 +272,37 @@ static struct rblk_device *rblk_detach_find(const char *name)
 	if (sscanf(name, "rblk%d", &index) != 1)
 		return NULL;
 	snprintf(own, sizeof(own), "rblk%d", index);
-	return strcmp(own, name) ? NULL : rblk_device_find(index);
+	return strcmp(own, name) ? NULL : rblk_disk_find(index);
 }
 
-int rblk_device_detach(const char *name, bool force, char *text)
+int rblk_disk_detach(const char *name, bool force, char *text)
 {
-	struct rblk_device *device = rblk_detach_find(name);
+	struct rblk_disk *disk = rblk_detach_find(name);
 	int error;
 
-	if (!device) {
+	if (!disk) {
 		scnprintf(text, RBLK_TEXT_BYTES, "%.64s: no such device", name);
 		return -ENODEV;
 	}
-	error = rblk_detach_claim(device, force, text);
+	error = rblk_detach_claim(disk, force, text);
 	if (!error) {
-		scnprintf(text, RBLK_TEXT_BYTES, "rblk%d", device->index);
-		rblk_detach_run(device, force, "detached by force");
+		scnprintf(text, RBLK_TEXT_BYTES, "rblk%d", disk->index);
+		rblk_detach_run(disk, force, "detached by force");
 	}
-	rblk_device_put(device);
+	rblk_disk_put(disk);
 	return error;
 }
 
-void rblk_device_detach_all(void)
+void rblk_disk_detach_all(void)
 {
-	struct rblk_device *device;
+	struct rblk_disk *disk;
 	char text[RBLK_TEXT_BYTES];
 
-	while ((device = rblk_device_find_any())) {
-		if (!rblk_detach_claim(device, true, text))
-			rblk_detach_run(device, false, "");
+	while ((disk = rblk_disk_find_any())) {
+		if (!rblk_detach_claim(disk, true, text))
+			rblk_detach_run(disk, false, "");
 		else
 			msleep(20); /* another detach is at it */
-		rblk_device_put(device);
+		rblk_disk_put(disk);
 	}
 }

@@ -4,7 +4,7 @@
  * whose answer did not come in time stays taken, since the answer may still come.
  */
 #include "kmod/call.h"
-#include "kmod/device.h"
+#include "kmod/session.h"
 #include "kmod/drive.h"
 #include "kmod/memory.h"
 #include "kmod/queue.h"
@@ -12,11 +12,11 @@
 
 void rblk_call_finish(struct rblk_call *call)
 {
-	struct rblk_device *device = call->command.queue->device;
+	struct rblk_session *session = call->command.queue->session;
 
 	/* From then on the waiter owns the command. */
 	smp_store_release(&call->finished, true);
-	wake_up_all(&device->session_wait);
+	wake_up_all(&session->wait);
 }
 
 void rblk_call_fail_all(struct rblk_queue *queue)
@@ -35,17 +35,19 @@ void rblk_call_fail_all(struct rblk_queue *queue)
 }
 
 /* While it is held, the queue's memory stays: rblk_queue_stop() waits for rblk_call_unreserve(). */
-static struct rblk_call *rblk_call_reserve(struct rblk_queue *queue, u8 opcode)
+static struct rblk_call *rblk_call_reserve(struct rblk_queue *queue,
+					   const struct rblk_session_command *sc)
 {
 	struct rblk_call *call = ERR_PTR(-EBUSY);
 	unsigned long flags, bit;
 
 	spin_lock_irqsave(&queue->lock, flags);
 	bit = find_first_zero_bit(&queue->reserved_used, RBLK_RESERVED_TAGS);
-	if (queue->down) {
+	/* While it is up, its epoch stays; and it is not taken down while it has callers. */
+	if (queue->down || (sc->epoch && sc->epoch != queue->epoch)) {
 		call = ERR_PTR(-ENOTCONN);
 	} else if (bit < RBLK_RESERVED_TAGS &&
-		   (opcode == RBLK_OP_KEEPALIVE ||
+		   (sc->opcode == RBLK_OP_KEEPALIVE ||
 		    hweight_long(queue->reserved_used) < RBLK_RESERVED_TAGS - 1)) {
 		/* The last one is KEEPALIVE's: others may take long to be answered. */
 		__set_bit(bit, &queue->reserved_used);
@@ -119,11 +121,11 @@ static long rblk_call_sleep(struct rblk_call *call, unsigned long timeout)
 	long left = 0;
 
 	if (!queue->polled)
-		return wait_event_killable_timeout(queue->device->session_wait,
+		return wait_event_killable_timeout(queue->session->wait,
 						   smp_load_acquire(&call->finished), timeout);
 	while (!left && (timeout == MAX_SCHEDULE_TIMEOUT || time_before(jiffies, end))) {
 		rblk_queue_poll(queue);
-		left = wait_event_killable_timeout(queue->device->session_wait,
+		left = wait_event_killable_timeout(queue->session->wait,
 						   smp_load_acquire(&call->finished), slice);
 	}
 	return left;
@@ -142,7 +144,7 @@ static int rblk_call_wait(struct rblk_call *call, const char *name, unsigned int
 		rblk_queue_lost(queue, "killed while waiting for the answer to %s", name);
 	else if (call->command.wire.opcode == RBLK_OP_ABORT)
 		rblk_queue_lost(queue, "no answer to a command in %u ms, nor to its ABORT in %u ms",
-				queue->device->options.command_ms, timeout_ms);
+				queue->session->options.command_ms, timeout_ms);
 	else
 		rblk_queue_lost(queue, "no answer to %s in %u ms", name, timeout_ms);
 	return left < 0 ? -EINTR : -ETIMEDOUT;
@@ -151,7 +153,7 @@ static int rblk_call_wait(struct rblk_call *call, const char *name, unsigned int
 int rblk_call_run(struct rblk_queue *queue, struct rblk_session_command *sc,
 		  unsigned int timeout_ms)
 {
-	struct rblk_call *call = rblk_call_reserve(queue, sc->opcode);
+	struct rblk_call *call = rblk_call_reserve(queue, sc);
 	struct rblk_command *command;
 	int error;
 

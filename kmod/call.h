@@ -26,6 +26,7 @@ void rblk_call_fail_all(struct rblk_queue *queue);
 /* The command and its answer. */
 struct rblk_session_command {
 	u8 opcode, flags;
+	u64 epoch; /* of the session, in which `volume` is valid; 0: it names none */
 	u32 volume;
 	u64 lba, argument;
 	const void *payload;
@@ -40,7 +41,8 @@ struct rblk_session_command {
 /*
  * Send one and wait. `payload` goes in the capsule (payload_bytes, zero filled to
  * RBLK_CAPSULE_ALIGN); the report, if any, is copied to `report`. Sleeps, killably. 0 or negative
- * errno; -ETIMEDOUT and -EINTR also report the connection as lost.
+ * errno; -ETIMEDOUT and -EINTR also report the connection as lost. -ENOTCONN: there is none, or none of
+ * that epoch.
  */
 int rblk_call_run(struct rblk_queue *queue, struct rblk_session_command *sc,
 		  unsigned int timeout_ms);

@@ -6,7 +6,7 @@
  */
 #include "kmod/command.h"
 #include "kmod/call.h"
-#include "kmod/device.h"
+#include "kmod/disk.h"
 #include "kmod/memory.h"
 #include "kmod/queue.h"
 #include "kmod/trace.h"
@@ -56,7 +56,7 @@ void rblk_io_complete(struct request *rq)
 	if (io->command.memory == RBLK_MEMORY_SLOT && rq_data_dir(rq) == READ && !status)
 		rblk_memory_copy_out(io);
 	rblk_memory_unmap(io);
-	trace_rblk_complete(&io->command);
+	trace_rblk_complete(io);
 	blk_mq_end_request(rq, status);
 }
 
@@ -64,20 +64,21 @@ void rblk_io_complete(struct request *rq)
 static void rblk_io_note_durable(struct rblk_io *io)
 {
 	struct rblk_command *command = &io->command;
-	struct rblk_device *device = command->queue->device;
+	struct rblk_disk *disk = rblk_disk_of(rblk_io_rq(io));
+	spinlock_t *lock = &disk->session->core_lock;
 	unsigned long flags;
 
 	if (command->status != RBLK_OK || command->wire.flags & RBLK_CMD_FUA)
 		return;
 	if (command->wire.opcode == RBLK_OP_WRITE || command->wire.opcode == RBLK_OP_WRITE_ZEROES) {
-		core_durable_wrote(&device->durable, &command->queue->written);
+		core_durable_wrote(&disk->durable, &disk->written[command->queue->index]);
 	} else if (command->wire.opcode == RBLK_OP_FLUSH) {
-		spin_lock_irqsave(&device->core_lock, flags);
-		if (device->durable.lost)
+		spin_lock_irqsave(lock, flags);
+		if (disk->durable.lost)
 			command->error = -EIO;
 		else
-			core_durable_flushed(&device->durable, io->flush);
-		spin_unlock_irqrestore(&device->core_lock, flags);
+			core_durable_flushed(&disk->durable, io->flush);
+		spin_unlock_irqrestore(lock, flags);
 	}
 }
 
@@ -229,16 +230,17 @@ static blk_status_t rblk_io_describe(const struct request *rq, u8 *opcode, u8 *f
 /* F7: it has a number from before it is sent first. False: it is to fail. */
 static bool rblk_io_number_flush(struct rblk_io *io)
 {
-	struct rblk_device *device = io->command.queue->device;
+	struct rblk_disk *disk = rblk_disk_of(rblk_io_rq(io));
+	spinlock_t *lock = &disk->session->core_lock;
 	unsigned long flags;
 	bool lost;
 
-	spin_lock_irqsave(&device->core_lock, flags);
-	lost = device->durable.lost ||
-	       (io->flush && core_durable_outlived(&device->durable, io->flush));
+	spin_lock_irqsave(lock, flags);
+	lost = disk->durable.lost ||
+	       (io->flush && core_durable_outlived(&disk->durable, io->flush));
 	if (!lost && !io->flush)
-		io->flush = core_durable_flush(&device->durable);
-	spin_unlock_irqrestore(&device->core_lock, flags);
+		io->flush = core_durable_flush(&disk->durable);
+	spin_unlock_irqrestore(lock, flags);
 	return !lost;
 }
 
@@ -246,9 +248,9 @@ static bool rblk_io_number_flush(struct rblk_io *io)
 static blk_status_t rblk_io_prepare(struct rblk_io *io)
 {
 	struct rblk_command *command = &io->command;
-	struct rblk_device *device = command->queue->device;
 	struct request *rq = rblk_io_rq(io);
-	u8 shift = device->block_shift - SECTOR_SHIFT;
+	const struct rblk_disk *disk = rblk_disk_of(rq);
+	u8 shift = disk->block_shift - SECTOR_SHIFT;
 	u8 opcode, flags;
 	blk_status_t status = rblk_io_describe(rq, &opcode, &flags);
 	int error = 0;
@@ -257,12 +259,12 @@ static blk_status_t rblk_io_prepare(struct rblk_io *io)
 		return status;
 	rblk_command_reset(command, command->tag, opcode);
 	command->wire.flags = flags | (io->retry ? RBLK_CMD_RETRY : 0);
-	command->wire.volume = rblk_to_le32(READ_ONCE(device->handle));
+	command->wire.volume = rblk_to_le32(READ_ONCE(disk->handle));
 	if (opcode == RBLK_OP_FLUSH && !rblk_io_number_flush(io))
 		return BLK_STS_IOERR;
 	if (opcode != RBLK_OP_FLUSH) {
 		command->wire.lba = rblk_to_le64(blk_rq_pos(rq) >> shift);
-		command->wire.blocks = rblk_to_le32(blk_rq_bytes(rq) >> device->block_shift);
+		command->wire.blocks = rblk_to_le32(blk_rq_bytes(rq) >> disk->block_shift);
 	}
 	if (opcode == RBLK_OP_READ || opcode == RBLK_OP_WRITE)
 		error = rblk_memory_map(io);
@@ -283,7 +285,7 @@ blk_status_t rblk_io_send(struct rblk_io *io, struct rblk_queue *queue)
 	}
 	WRITE_ONCE(io->sent_at, jiffies);
 	io->abort_asked = false;
-	trace_rblk_submit(&io->command);
+	trace_rblk_submit(io);
 	if (!rblk_queue_add(queue, &io->command))
 		return BLK_STS_OK;
 	rblk_memory_unmap(io);

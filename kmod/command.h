@@ -44,7 +44,7 @@ struct rblk_command {
 	 */
 	struct core_tag account;
 	refcount_t refs;
-	struct list_head entry; /* queue->pending; device->waiting */
+	struct list_head entry; /* queue->pending; session->waiting */
 	struct rblk_wire_command wire; /* copied into a message when it is sent */
 	u32 bytes; /* in the capsule: a multiple of RBLK_CAPSULE_ALIGN */
 

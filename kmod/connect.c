@@ -9,7 +9,7 @@
 
 #include "kmod/queue.h"
 #include "kmod/call.h"
-#include "kmod/device.h"
+#include "kmod/session.h"
 #include "kmod/drive.h"
 #include "kmod/memory.h"
 #include "proto/wire/wire_check.h"
@@ -22,7 +22,7 @@ static const u32 rblk_wanted_features =
 
 const char *rblk_queue_peer(const struct rblk_queue *queue)
 {
-	return queue->device->options.portals[queue->portal].text;
+	return queue->session->options.portals[queue->portal].text;
 }
 
 static void rblk_connect_step(struct rblk_queue *queue, int error, const char *text)
@@ -164,7 +164,7 @@ static int rblk_connect_wait(struct rblk_queue *queue, const char *what, char *t
 		return -ECANCELED;
 	if (!in_time || READ_ONCE(queue->aborted)) {
 		scnprintf(text, RBLK_TEXT_BYTES, "%s: queue %u: %s: no answer in %u ms", peer,
-			  queue->index, what, queue->device->options.connect_ms);
+			  queue->index, what, queue->session->options.connect_ms);
 		return -ETIMEDOUT;
 	}
 	if (queue->step_error)
@@ -179,7 +179,7 @@ static u32 rblk_connect_send_depth(const struct rblk_queue *queue)
 	u32 tags = queue->wanted + RBLK_RESERVED_TAGS;
 
 	return 3 * tags + rblk_memory_slot_registrations(queue->cm_id->device,
-							 queue->device->slot_bytes, tags) + 1;
+							 queue->session->slot_bytes, tags) + 1;
 }
 
 /* -- queue pair, buffers ------------------------------------------------------------------------ */
@@ -189,7 +189,7 @@ static int rblk_connect_check_device(struct rblk_queue *queue, char *text)
 {
 	const struct ib_device *ibdev = queue->cm_id->device;
 	const struct ib_device_attr *attrs = &ibdev->attrs;
-	u32 pages = rblk_memory_pages_needed(queue->device->slot_bytes);
+	u32 pages = rblk_memory_pages_needed(queue->session->slot_bytes);
 	const char *lacks = NULL;
 
 	if (!(attrs->device_cap_flags & IB_DEVICE_MEM_MGT_EXTENSIONS))
@@ -273,12 +273,12 @@ static void rblk_connect_qp_event(struct ib_event *event, void *context)
 		rblk_queue_lost(queue, "%s", ib_event_msg(event->event));
 }
 
-/* Volumes and their queues take the vectors in turn, so that not every volume's first queue has the first. */
+/* Sessions and their queues take the vectors in turn, so that not every session's first queue has the first. */
 static int rblk_connect_vector(const struct rblk_queue *queue)
 {
-	const struct rblk_device *device = queue->device;
+	const struct rblk_session *session = queue->session;
 
-	return (device->index * device->queue_count + queue->index) %
+	return (session->number * session->queue_count + queue->index) %
 	       queue->cm_id->device->num_comp_vectors;
 }
 
@@ -323,7 +323,7 @@ static int rblk_connect_make_qp(struct rblk_queue *queue)
 
 static int rblk_connect_login(struct rblk_queue *queue, char *text)
 {
-	struct rblk_device *device = queue->device;
+	struct rblk_session *session = queue->session;
 	struct rblk_wire_login login = {
 		.magic = rblk_to_le32(RBLK_MAGIC),
 		.version = rblk_to_le16(RBLK_PROTOCOL_VERSION),
@@ -346,7 +346,7 @@ static int rblk_connect_login(struct rblk_queue *queue, char *text)
 		.rnr_retry_count = 7,
 	};
 
-	memcpy(login.session_id, device->session_id, sizeof(login.session_id));
+	memcpy(login.session_id, session->session_id, sizeof(login.session_id));
 	return rdma_connect(queue->cm_id, &param);
 }
 
@@ -354,7 +354,7 @@ static int rblk_connect_login(struct rblk_queue *queue, char *text)
 
 static int rblk_connect_resolve_address(struct rblk_queue *queue, char *text)
 {
-	struct rblk_options *o = &queue->device->options;
+	struct rblk_session_options *o = &queue->session->options;
 
 	return rdma_resolve_addr(queue->cm_id, NULL,
 				 (struct sockaddr *)&o->portals[queue->portal].address,
@@ -370,7 +370,7 @@ static int rblk_connect_resolve_route(struct rblk_queue *queue, char *text)
 static int rblk_connect_take_device(struct rblk_queue *queue, char *text)
 {
 	queue->ibdev = queue->cm_id->device;
-	rblk_device_note_ibdev(queue->device, queue->index, queue->ibdev);
+	rblk_session_note_ibdev(queue->session, queue->index, queue->ibdev);
 	return rblk_connect_check_device(queue, text);
 }
 
@@ -427,18 +427,18 @@ static int rblk_connect_run(struct rblk_queue *queue, char *text)
 	return error;
 }
 
-struct rblk_queue *rblk_queue_alloc(struct rblk_device *device, unsigned int index)
+struct rblk_queue *rblk_queue_alloc(struct rblk_session *session, unsigned int index)
 {
 	struct rblk_queue *queue = kzalloc(sizeof(*queue), GFP_KERNEL);
 
 	if (!queue)
 		return NULL;
-	queue->device = device;
+	queue->session = session;
 	queue->index = index;
 	queue->down = true;
 	queue->poll_ended = true;
-	queue->wanted = device->options.credits;
-	queue->polled = index >= device->queue_count - device->options.poll_queues;
+	queue->wanted = session->options.credits;
+	queue->polled = index >= session->queue_count - session->options.poll_queues;
 	spin_lock_init(&queue->lock);
 	spin_lock_init(&queue->poll_lock);
 	INIT_LIST_HEAD(&queue->pending);
@@ -465,7 +465,7 @@ static void rblk_connect_reset(struct rblk_queue *queue)
 	reinit_completion(&queue->step);
 	smp_mb(); /* what rblk_queue_abort() completed before, rblk_connect_wait() sees as aborted */
 	if (!queue->index)
-		queue->device->event_seen = queue->device->event_told = 0;
+		queue->session->event_seen = queue->session->event_told = 0;
 	spin_lock_irqsave(&queue->lock, flags);
 	INIT_LIST_HEAD(&queue->pending);
 	INIT_LIST_HEAD(&queue->free_messages);
@@ -494,7 +494,7 @@ int rblk_queue_connect(struct rblk_queue *queue, char *text)
 
 	text[0] = '\0';
 	rblk_connect_reset(queue);
-	queue->cm_id = rdma_create_id(queue->device->net, rblk_connect_event, queue, RDMA_PS_TCP,
+	queue->cm_id = rdma_create_id(queue->session->net, rblk_connect_event, queue, RDMA_PS_TCP,
 				      IB_QPT_RC);
 	if (IS_ERR(queue->cm_id)) {
 		error = PTR_ERR(queue->cm_id);
@@ -569,7 +569,7 @@ void rblk_queue_release_hardware(struct rblk_queue *queue)
 	queue->receives = NULL;
 	kvfree(queue->messages);
 	queue->messages = NULL;
-	rblk_device_note_ibdev(queue->device, queue->index, NULL);
+	rblk_session_note_ibdev(queue->session, queue->index, NULL);
 }
 
 void rblk_queue_free(struct rblk_queue *queue)

@@ -18,7 +18,7 @@
 #include <linux/utsname.h>
 
 #include "kmod/attach_limits.h"
-#include "kmod/device.h"
+#include "kmod/disk.h"
 #include "kmod/module.h"
 #include "proto/wire/wire_check.h"
 
@@ -54,24 +54,24 @@ static const struct {
 	size_t offset;
 	unsigned int min, max;
 } rblk_numbers[] = {
-	[KEY_QUEUES] = { offsetof(struct rblk_options, queues), 1, RBLK_QUEUES_MAX },
-	[KEY_POLL_QUEUES] = { offsetof(struct rblk_options, poll_queues), 0,
+	[KEY_QUEUES] = { offsetof(struct rblk_session_options, queues), 1, RBLK_QUEUES_MAX },
+	[KEY_POLL_QUEUES] = { offsetof(struct rblk_session_options, poll_queues), 0,
 			      RBLK_QUEUES_MAX - 1 },
-	[KEY_CREDITS] = { offsetof(struct rblk_options, credits), RBLK_CREDITS_MIN,
+	[KEY_CREDITS] = { offsetof(struct rblk_session_options, credits), RBLK_CREDITS_MIN,
 			  RBLK_CREDITS_MAX },
-	[KEY_CONNECT_MS] = { offsetof(struct rblk_options, connect_ms), RBLK_ATTACH_WAIT_MS_MIN,
+	[KEY_CONNECT_MS] = { offsetof(struct rblk_session_options, connect_ms), RBLK_ATTACH_WAIT_MS_MIN,
 			     RBLK_ATTACH_WAIT_MS_MAX },
-	[KEY_COMMAND_MS] = { offsetof(struct rblk_options, command_ms), RBLK_ATTACH_WAIT_MS_MIN,
+	[KEY_COMMAND_MS] = { offsetof(struct rblk_session_options, command_ms), RBLK_ATTACH_WAIT_MS_MIN,
 			     RBLK_ATTACH_WAIT_MS_MAX },
-	[KEY_RECONNECT_MS] = { offsetof(struct rblk_options, reconnect_ms),
+	[KEY_RECONNECT_MS] = { offsetof(struct rblk_session_options, reconnect_ms),
 			       RBLK_ATTACH_RECONNECT_MS_MIN, RBLK_ATTACH_WAIT_MS_MAX },
-	[KEY_FAIL_FAST_MS] = { offsetof(struct rblk_options, fail_fast_ms), 0,
+	[KEY_FAIL_FAST_MS] = { offsetof(struct rblk_session_options, fail_fast_ms), 0,
 			       RBLK_ATTACH_GIVE_UP_MS_MAX },
-	[KEY_GIVE_UP_MS] = { offsetof(struct rblk_options, give_up_ms), 0,
+	[KEY_GIVE_UP_MS] = { offsetof(struct rblk_session_options, give_up_ms), 0,
 			     RBLK_ATTACH_GIVE_UP_MS_MAX },
 };
 
-static int rblk_control_number(struct rblk_options *o, enum rblk_key key, unsigned int value,
+static int rblk_control_number(struct rblk_session_options *o, enum rblk_key key, unsigned int value,
 			       const char *word, char *text)
 {
 	if (value < rblk_numbers[key].min || value > rblk_numbers[key].max) {
@@ -136,7 +136,7 @@ static int rblk_control_portal(struct rblk_portal *portal, const char *address, 
 	return error;
 }
 
-static int rblk_control_portals(struct rblk_options *o, struct rblk_control_portals *words, char *text)
+static int rblk_control_portals(struct rblk_session_options *o, struct rblk_control_portals *words, char *text)
 {
 	char *addresses = words->addresses, *ports = words->ports, *address, *port = NULL;
 	int error;
@@ -183,13 +183,13 @@ static int rblk_control_word(struct rblk_options *o, char *word, struct rblk_con
 	case KEY_VOLUME:
 	case KEY_INITIATOR:
 		match_strlcpy(value, &args[0], sizeof(value));
-		return rblk_control_name(key == KEY_VOLUME ? o->volume : o->initiator, value, word,
-					 text);
+		return rblk_control_name(key == KEY_VOLUME ? o->disk.volume : o->session.initiator,
+					 value, word, text);
 	case KEY_READ_ONLY:
-		o->read_only = true;
+		o->disk.read_only = true;
 		return 0;
 	case KEY_VOLATILE:
-		o->accept_volatile = true;
+		o->disk.accept_volatile = true;
 		return 0;
 	case KEY_ERROR:
 		scnprintf(text, RBLK_TEXT_BYTES, "attach: \"%.64s\": unknown word", word);
@@ -200,11 +200,11 @@ static int rblk_control_word(struct rblk_options *o, char *word, struct rblk_con
 			scnprintf(text, RBLK_TEXT_BYTES, "attach: %.64s: not a number", word);
 			return -EINVAL;
 		}
-		return rblk_control_number(o, key, number, word, text);
+		return rblk_control_number(&o->session, key, number, word, text);
 	}
 }
 
-static void rblk_control_defaults(struct rblk_options *o)
+static void rblk_control_defaults(struct rblk_session_options *o)
 {
 	o->credits = RBLK_ATTACH_CREDITS;
 	o->connect_ms = RBLK_ATTACH_CONNECT_S * MSEC_PER_SEC;
@@ -225,25 +225,25 @@ static int rblk_control_options(char *line, struct rblk_options *o,
 	char *word;
 	int error = 0;
 
-	rblk_control_defaults(o);
+	rblk_control_defaults(&o->session);
 	snprintf(portals->ports, sizeof(portals->ports), "%u", RBLK_DEFAULT_PORT);
 	while (!error && (word = strsep(&line, " \t")))
 		if (*word)
 			error = rblk_control_word(o, word, portals, text);
 	if (error)
 		return error;
-	if (!portals->addresses[0] || !o->volume[0]) {
+	if (!portals->addresses[0] || !o->disk.volume[0]) {
 		scnprintf(text, RBLK_TEXT_BYTES, "attach: address= and volume= are needed");
 		return -EINVAL;
 	}
 	/* Where queues= is left out, there are no more than leave room for these. */
-	if (max(o->queues, 1u) + o->poll_queues > RBLK_QUEUES_MAX) {
+	if (max(o->session.queues, 1u) + o->session.poll_queues > RBLK_QUEUES_MAX) {
 		scnprintf(text, RBLK_TEXT_BYTES,
 			  "attach: queues= and poll_queues=: must be at most %u together",
 			  RBLK_QUEUES_MAX);
 		return -ERANGE;
 	}
-	return rblk_control_portals(o, portals, text);
+	return rblk_control_portals(&o->session, portals, text);
 }
 
 static int rblk_control_attach(char *line, char *text)
@@ -256,7 +256,7 @@ static int rblk_control_attach(char *line, char *text)
 		error = rblk_control_options(line, o, portals, text);
 	kfree(portals);
 	if (!error)
-		error = rblk_device_attach(o, text);
+		error = rblk_disk_attach(o, text);
 	kfree(o);
 	return error;
 }
@@ -282,7 +282,7 @@ static int rblk_control_detach(char *line, char *text)
 		scnprintf(text, RBLK_TEXT_BYTES, "detach: device= is needed");
 		return -EINVAL;
 	}
-	return rblk_device_detach(name, force, text);
+	return rblk_disk_detach(name, force, text);
 }
 
 static int rblk_control_line(char *line, size_t bytes, char *text)

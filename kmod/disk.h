@@ -1,28 +1,134 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The block device over an attached volume: blk-mq's operations, the gendisk and its limits.
- * Called by attach.c and drive.c; sleeps.
+ * A disk, /dev/rblkN: a volume of a target, attached over a session (session.h).
+ *
+ * Lifetime: rblk_disk_attach() makes it and puts it in the registry; the registry holds the first
+ * reference, every open of the disk and every caller that found it another. rblk_disk_detach()
+ * (or module unload) takes it out of its session, and drops the registry's.
+ *
+ * Locks, in order: rblk_disks_lock (registry), disk->opens_lock (mutex), which may be held around
+ * session->core_lock. None of the session's mutexes is taken under them.
  */
 #ifndef RBLK_KMOD_DISK_H
 #define RBLK_KMOD_DISK_H
 
+#include <linux/kref.h>
+#include <linux/mutex.h>
 #include <linux/types.h>
+#include <linux/workqueue.h>
 
-struct rblk_device;
+#include "kmod/session.h"
+#include "proto/core/durable.h"
 
-/* Tag set and gendisk, not yet visible; then visible (partitions are read: I/O must flow). */
-int rblk_disk_create(struct rblk_device *device);
-int rblk_disk_add(struct rblk_device *device);
-void rblk_disk_remove(struct rblk_device *device);  /* invisible; waits for its I/O */
-void rblk_disk_destroy(struct rblk_device *device); /* after remove, or instead of add */
+/* The words of an attach that are the disk's. */
+struct rblk_disk_options {
+	char volume[RBLK_NAME_BYTES];
+	bool read_only;
+	bool accept_volatile; /* fsync() may succeed for what cannot be flushed */
+};
 
-/* Hold back requests that are not yet started / let them continue. */
-void rblk_disk_quiesce(struct rblk_device *device);
-void rblk_disk_unquiesce(struct rblk_device *device);
-/* Wait for requests that were answered before the drain and are still being ended on some CPU:
- * they use their slots. */
-void rblk_disk_settle(struct rblk_device *device);
-void rblk_disk_resize(struct rblk_device *device, u64 blocks);
+struct rblk_options {
+	struct rblk_session_options session;
+	struct rblk_disk_options disk;
+};
+
+struct rblk_disk {
+	struct kref refs;
+	struct list_head entry; /* registry; rblk_disks_lock */
+	int index;              /* N of /dev/rblkN */
+	struct rblk_disk_options options;
+	struct rblk_session *session; /* from attach's beginning; a reference */
+	struct list_head peer;  /* session->disks */
+
+	struct mutex opens_lock;
+	unsigned int openers; /* opens_lock */
+	bool closing;         /* no more opens; opens_lock */
+
+	u64 attachment; /* random; tells this attach from all others. No secret: sysfs, /run */
+
+	/*
+	 * The open volume. session->core_lock owns handle, epoch, ready, gate and reason, for writing; ready
+	 * and gate are read without it.
+	 */
+	u32 handle;
+	u64 epoch;  /* of the session, in which the handle is valid; 0: there was none yet */
+	bool ready; /* the handle is valid: commands may be sent */
+	u8 gate;    /* enum rblk_gate: for this disk alone, beside the session's */
+	bool endures;              /* it waits for a lost session: its attach has succeeded */
+	char reason[RBLK_TEXT_BYTES]; /* why the volume is not open; empty: it is, or nothing was tried */
+	unsigned long closed_since; /* jiffies: it is not ready since then */
+	unsigned int open_tries;    /* open_work: since then */
+	struct core_durable durable; /* F7; session->core_lock */
+	u64 written[RBLK_QUEUES_MAX]; /* F7: its writers, by queue; each its queue's CQ handlers */
+
+	/* As the target describes it, in the machine's byte order. open_work and refresh_work change `blocks`. */
+	u32 block_bytes, volume_flags, max_io_bytes, max_capsule_bytes;
+	u8 block_shift;
+	bool opened; /* once, so that the next opening must find the same volume */
+	u64 blocks;
+	u8 uuid[16];
+	u32 physical_bytes, optimal_bytes, discard_granularity, max_discard_blocks;
+
+	struct gendisk *gendisk; /* NULL until the volume is open */
+	bool added;
+	u32 disk_bytes; /* the longest command, as blk-mq was told */
+	struct kernfs_node *state_node; /* sysfs's rblk/state, from `added` until detach */
+
+	struct delayed_work open_work;   /* volume.c: a new epoch */
+	struct work_struct refresh_work; /* volume.c: the target said that the volume changed */
+};
+
+/* The disk of a request. */
+static inline struct rblk_disk *rblk_disk_of(const struct request *rq)
+{
+	return rq->q->queuedata;
+}
+
+/* -- attach.c. Both sleep. text (RBLK_TEXT_BYTES) gets one line: the disk's name, or what failed and why. */
+int rblk_disk_attach(const struct rblk_options *options, char *text);
+int rblk_disk_detach(const char *name, bool force, char *text);
+void rblk_disk_detach_all(void); /* module unload: nothing is open any more */
+
+/* -- disks.c: the registry, who has a disk open, and what a disk says of itself; all may sleep, but where it
+ * is said that they do not. */
+
+/* A new one, without a session. The caller's reference is the registry's. */
+struct rblk_disk *rblk_disk_alloc(const struct rblk_disk_options *options);
+void rblk_disk_get(struct rblk_disk *disk);
+void rblk_disk_put(struct rblk_disk *disk);
+/* Into the registry, and among the session's disks. It cannot be detached before it is added. */
+void rblk_disk_register(struct rblk_disk *disk, struct rblk_session *session);
+/* No longer among its session's disks, and no work of it runs. Its last I/O has ended. */
+void rblk_disk_leave(struct rblk_disk *disk);
+/* Out of the registry; its reference is dropped. */
+void rblk_disk_unregister(struct rblk_disk *disk);
+/* A referenced disk by its number, or any; NULL if there is none. */
+struct rblk_disk *rblk_disk_find(int index);
+struct rblk_disk *rblk_disk_find_any(void);
+/* The block device's open and release. */
+int rblk_disk_open(struct rblk_disk *disk);
+void rblk_disk_release(struct rblk_disk *disk);
+/* F7: whoever has the volume open knows that writes may be lost. */
+void rblk_disk_acknowledge(struct rblk_disk *disk);
+/* No new command is sent for it, and what waits or comes fails. Any context. */
+void rblk_disk_fail(struct rblk_disk *disk, const char *why);
+/*
+ * Its state, in the words of its session's; why it is not live, as one line (false: nothing is wrong). Any
+ * context.
+ */
+const char *rblk_disk_state(const struct rblk_disk *disk);
+bool rblk_disk_say_reason(struct rblk_disk *disk, char *text);
+/* Who polls sysfs's state: it has changed. */
+void rblk_disk_notify(struct rblk_disk *disk);
+
+/* -- disk.c: the gendisk and its limits; all sleep */
+
+/* Not yet visible; then visible (partitions are read: I/O must flow). */
+int rblk_disk_create(struct rblk_disk *disk);
+int rblk_disk_add(struct rblk_disk *disk);
+void rblk_disk_remove(struct rblk_disk *disk);  /* invisible; waits for its I/O */
+void rblk_disk_destroy(struct rblk_disk *disk); /* after remove, or instead of add */
+void rblk_disk_resize(struct rblk_disk *disk, u64 blocks);
 
 extern const struct attribute_group *rblk_disk_groups[]; /* sysfs.c */
 

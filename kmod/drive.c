@@ -13,14 +13,15 @@
 #include "kmod/drive.h"
 #include "kmod/attach_limits.h"
 #include "kmod/call.h"
-#include "kmod/device.h"
+#include "kmod/session.h"
 #include "kmod/disk.h"
 #include "kmod/memory.h"
 #include "kmod/module.h"
 #include "kmod/overdue.h"
 #include "kmod/queue.h"
-#include "kmod/session.h"
+#include "kmod/tagset.h"
 #include "kmod/trace.h"
+#include "kmod/volume.h"
 #include "kmod/waiting.h"
 #include "proto/wire/wire_names.h"
 
@@ -35,108 +36,135 @@ static u64 rblk_drive_now(void)
  * Which queue takes the requests of each hardware context: its own, or another that has interrupts.
  * Called with core_lock held, after each event.
  */
-static void rblk_drive_routes(struct rblk_device *device)
+static void rblk_drive_routes(struct rblk_session *session)
 {
-	const struct core_session *core = &device->core;
+	const struct core_session *core = &session->core;
 	u8 other = RBLK_NO_ROUTE, gate = RBLK_GATE_HOLD;
 	unsigned int i;
 
-	lockdep_assert_held(&device->core_lock);
+	lockdep_assert_held(&session->core_lock);
 	/* Before the routes: who finds none, and has to wait, looks at it then. */
 	if (core_session_over(core))
 		gate = RBLK_GATE_FAIL;
 	else if (core->failing_fast)
 		gate = RBLK_GATE_FAIL_FAST;
-	WRITE_ONCE(device->gate, gate);
-	for (i = 0; i < device->queue_count && other == RBLK_NO_ROUTE; i++)
-		if (core_session_open(core, i) && !device->queues[i]->polled)
+	WRITE_ONCE(session->gate, gate);
+	for (i = 0; i < session->queue_count && other == RBLK_NO_ROUTE; i++)
+		if (core_session_open(core, i) && !session->queues[i]->polled)
 			other = i;
-	for (i = 0; i < device->queue_count; i++)
-		smp_store_release(&device->route[i], core_session_open(core, i) ? i : other);
+	for (i = 0; i < session->queue_count; i++)
+		smp_store_release(&session->route[i], core_session_open(core, i) ? i : other);
+}
+
+/* In a new epoch no handle is valid. */
+static void rblk_drive_renew(struct rblk_session *session)
+{
+	struct rblk_disk *disk;
+
+	lockdep_assert_held(&session->core_lock);
+	if (session->epoch == session->core.epoch)
+		return;
+	session->epoch = session->core.epoch;
+	list_for_each_entry(disk, &session->disks, peer) {
+		if (!disk->ready)
+			continue;
+		WRITE_ONCE(disk->ready, false);
+		disk->closed_since = jiffies;
+		disk->open_tries = 0;
+	}
 }
 
 /* After an event, with core_lock held. */
-static void rblk_drive_follow(struct rblk_device *device)
+static void rblk_drive_follow(struct rblk_session *session)
 {
-	rblk_drive_routes(device);
-	queue_work(rblk_workqueue, &device->drive_work);
+	rblk_drive_renew(session);
+	rblk_drive_routes(session);
+	queue_work(rblk_workqueue, &session->drive_work);
+}
+
+/* Why a connection is lost (`live`), of which the first reason is kept, or an attempt to make one fails. */
+static void __printf(3, 0)
+rblk_drive_note(struct rblk_queue *queue, bool live, const char *format, va_list args)
+{
+	struct rblk_session *session = queue->session;
+	char *text = live ? session->reason : session->attempt, *end = text + RBLK_TEXT_BYTES;
+
+	lockdep_assert_held(&session->core_lock);
+	if (!live || !text[0]) {
+		text += scnprintf(text, end - text, "%s: queue %u: ", rblk_queue_peer(queue),
+				  queue->index);
+		vscnprintf(text, end - text, format, args);
+	}
+	if (!live)
+		return;
+	session->reason_untold = true;
+	atomic64_inc(&session->losses);
 }
 
 void rblk_queue_lost(struct rblk_queue *queue, const char *format, ...)
 {
-	struct rblk_device *device = queue->device;
-	struct core_session *core = &device->core;
+	struct rblk_session *session = queue->session;
+	struct core_session *core = &session->core;
 	unsigned long flags;
-	char *text, *end;
 	va_list args;
 	u8 state;
 
-	spin_lock_irqsave(&device->core_lock, flags);
+	spin_lock_irqsave(&session->core_lock, flags);
 	state = core->queue[queue->index].state;
 	if (state != CORE_QUEUE_LIVE && state != CORE_QUEUE_CONNECTING)
 		goto out;
-	text = state == CORE_QUEUE_LIVE ? device->reason : device->attempt;
-	end = text + RBLK_TEXT_BYTES;
-	if (state == CORE_QUEUE_CONNECTING || !text[0]) {
-		text += scnprintf(text, end - text, "%s: queue %u: ", rblk_queue_peer(queue),
-				  queue->index);
-		va_start(args, format);
-		vscnprintf(text, end - text, format, args);
-		va_end(args);
-	}
-	if (state == CORE_QUEUE_LIVE) {
-		device->reason_untold = true;
-		atomic64_inc(&device->losses);
-	}
+	va_start(args, format);
+	rblk_drive_note(queue, state == CORE_QUEUE_LIVE, format, args);
+	va_end(args);
 	core_session_lost(core, queue->index, rblk_drive_now());
-	rblk_drive_follow(device);
+	rblk_drive_follow(session);
 out:
-	spin_unlock_irqrestore(&device->core_lock, flags);
+	spin_unlock_irqrestore(&session->core_lock, flags);
 }
 
 void rblk_queue_heard(struct rblk_queue *queue)
 {
-	core_session_heard(&queue->device->core, queue->index, rblk_drive_now());
+	core_session_heard(&queue->session->core, queue->index, rblk_drive_now());
 }
 
-void rblk_drive_abandon(struct rblk_device *device, const char *why)
+void rblk_drive_abandon(struct rblk_session *session, const char *why)
 {
 	unsigned long flags;
 
-	spin_lock_irqsave(&device->core_lock, flags);
-	if (!core_session_over(&device->core)) {
-		strscpy(device->reason, why, sizeof(device->reason));
-		device->attempt[0] = '\0';
+	spin_lock_irqsave(&session->core_lock, flags);
+	if (!core_session_over(&session->core)) {
+		strscpy(session->reason, why, sizeof(session->reason));
+		session->attempt[0] = '\0';
 	}
-	core_session_abandon(&device->core, rblk_drive_now());
-	rblk_drive_follow(device);
-	spin_unlock_irqrestore(&device->core_lock, flags);
+	core_session_abandon(&session->core, rblk_drive_now());
+	rblk_drive_follow(session);
+	spin_unlock_irqrestore(&session->core_lock, flags);
 }
 
 /* -- carrying out: connect, close ------------------------------------------------------------------ */
 
 /* Everything is up: nothing is wrong any more. core_lock is held. */
-static void rblk_drive_mend(struct rblk_device *device)
+static void rblk_drive_mend(struct rblk_session *session)
 {
-	const struct core_session *core = &device->core;
+	const struct core_session *core = &session->core;
 
 	if (core->state != CORE_SESSION_LIVE || core_session_live(core) < core->queues)
 		return;
-	device->reason[0] = '\0';
-	device->attempt[0] = '\0';
+	session->reason[0] = '\0';
+	session->attempt[0] = '\0';
 }
 
 static void rblk_drive_accepted(struct rblk_queue *queue)
 {
-	struct rblk_device *device = queue->device;
+	struct rblk_session *session = queue->session;
 
-	lockdep_assert_held(&device->core_lock);
-	if (!core_session_accepted(&device->core, queue->index, queue->target_instance,
+	lockdep_assert_held(&session->core_lock);
+	if (!core_session_accepted(&session->core, queue->index, queue->target_instance,
 				   queue->keepalive_ms, rblk_drive_now()))
-		scnprintf(device->attempt, sizeof(device->attempt),
+		scnprintf(session->attempt, sizeof(session->attempt),
 			  "%s: queue %u: the target is not that of the other queues (or was restarted)",
 			  rblk_queue_peer(queue), queue->index);
-	rblk_drive_mend(device);
+	rblk_drive_mend(session);
 }
 
 /*
@@ -145,31 +173,41 @@ static void rblk_drive_accepted(struct rblk_queue *queue)
  */
 static void rblk_drive_share_tags(struct rblk_queue *queue)
 {
-	const struct rblk_device *device = queue->device;
+	const struct rblk_session *session = queue->session;
 	unsigned int borrow = clamp(queue->credits / 8u, 1u, (unsigned int)RBLK_BORROW_MAX);
 
-	if (device->queue_count == 1 && queue->credits >= READ_ONCE(device->credits))
+	if (session->queue_count == 1 && queue->credits >= READ_ONCE(session->credits))
 		borrow = 0;
 	queue->home_tags = queue->credits - borrow;
 }
 
-/* A disk that exists keeps its limits: a queue that can do less is of no use. */
+bool rblk_drive_is_live(struct rblk_session *session, unsigned int queue)
+{
+	bool live;
+
+	spin_lock_irq(&session->core_lock);
+	live = session->core.queue[queue].state == CORE_QUEUE_LIVE;
+	spin_unlock_irq(&session->core_lock);
+	return live;
+}
+
+/* Disks that exist keep their limits: a queue that can do less is of no use. */
 static int rblk_drive_check_limits(struct rblk_queue *queue, char *text)
 {
-	const struct rblk_device *device = queue->device;
+	const struct rblk_session *session = queue->session;
 	u32 bytes = min(rblk_memory_max_bytes(queue), queue->max_io_bytes);
 
-	if (!READ_ONCE(device->disk_bytes) || bytes >= device->disk_bytes)
+	if (!READ_ONCE(session->disk_bytes) || bytes >= session->disk_bytes)
 		return 0;
-	scnprintf(text, RBLK_TEXT_BYTES, "%s: queue %u: commands of %u bytes, the disk has %u",
-		  rblk_queue_peer(queue), queue->index, bytes, device->disk_bytes);
+	scnprintf(text, RBLK_TEXT_BYTES, "%s: queue %u: commands of %u bytes, the disks have %u",
+		  rblk_queue_peer(queue), queue->index, bytes, session->disk_bytes);
 	return -EOPNOTSUPP;
 }
 
 static void rblk_drive_connect_work(struct work_struct *work)
 {
 	struct rblk_queue *queue = container_of(work, struct rblk_queue, connect_work);
-	struct rblk_device *device = queue->device;
+	struct rblk_session *session = queue->session;
 	unsigned int noio = memalloc_noio_save();
 	char text[RBLK_TEXT_BYTES];
 	int error = rblk_queue_connect(queue, text);
@@ -179,18 +217,18 @@ static void rblk_drive_connect_work(struct work_struct *work)
 		error = rblk_drive_check_limits(queue, text);
 	if (!error)
 		rblk_drive_share_tags(queue);
-	spin_lock_irqsave(&device->core_lock, flags);
+	spin_lock_irqsave(&session->core_lock, flags);
 	if (error && error != -ECANCELED)
-		strscpy(device->attempt, text, sizeof(device->attempt));
+		strscpy(session->attempt, text, sizeof(session->attempt));
 	if (!error)
 		rblk_drive_accepted(queue);
 	else if (queue->reject_reason)
-		core_session_rejected(&device->core, queue->index, queue->reject_reason,
+		core_session_rejected(&session->core, queue->index, queue->reject_reason,
 				      queue->reject_detail, rblk_drive_now());
 	else
-		core_session_unreached(&device->core, queue->index, rblk_drive_now());
-	rblk_drive_follow(device);
-	spin_unlock_irqrestore(&device->core_lock, flags);
+		core_session_unreached(&session->core, queue->index, rblk_drive_now());
+	rblk_drive_follow(session);
+	spin_unlock_irqrestore(&session->core_lock, flags);
 	memalloc_noio_restore(noio);
 }
 
@@ -200,7 +238,7 @@ static void rblk_drive_connect_work(struct work_struct *work)
  */
 static void rblk_drive_close(struct rblk_queue *queue)
 {
-	struct rblk_device *device = queue->device;
+	struct rblk_session *session = queue->session;
 	/* What memory is written back to may wait for this. */
 	unsigned int noio = memalloc_noio_save();
 	unsigned long flags;
@@ -209,29 +247,27 @@ static void rblk_drive_close(struct rblk_queue *queue)
 	rblk_queue_abort(queue);
 	cancel_work_sync(&queue->connect_work);
 	open = !queue->down; /* else no command ever came, and I/O on other queues goes on */
-	mutex_lock(&device->lifecycle);
+	mutex_lock(&session->lifecycle);
 	if (open)
-		rblk_disk_quiesce(device);
+		rblk_tagset_quiesce(session);
 	rblk_queue_stop(queue);
-	rblk_disk_settle(device);
+	rblk_tagset_settle(session);
 	rblk_queue_release_keys(queue);
 	rblk_waiting_take_lost(queue);
 	rblk_queue_release_hardware(queue);
 	if (open)
-		rblk_disk_unquiesce(device);
-	mutex_unlock(&device->lifecycle);
+		rblk_tagset_unquiesce(session);
+	mutex_unlock(&session->lifecycle);
 	/* What was to be sent on this connection does not meet the next one. */
 	cancel_work_sync(&queue->probe_work);
 	cancel_delayed_work_sync(&queue->leave_work);
 	rblk_overdue_stop(queue);
-	if (!queue->index) {
-		cancel_work_sync(&device->name_work);
-		cancel_work_sync(&device->refresh_work);
-	}
-	spin_lock_irqsave(&device->core_lock, flags);
-	core_session_drained(&device->core, queue->index, rblk_drive_now());
-	rblk_drive_follow(device);
-	spin_unlock_irqrestore(&device->core_lock, flags);
+	if (!queue->index)
+		cancel_work_sync(&session->name_work);
+	spin_lock_irqsave(&session->core_lock, flags);
+	core_session_drained(&session->core, queue->index, rblk_drive_now());
+	rblk_drive_follow(session);
+	spin_unlock_irqrestore(&session->core_lock, flags);
 	memalloc_noio_restore(noio);
 }
 
@@ -243,7 +279,7 @@ static void rblk_drive_leave_work(struct work_struct *work)
 {
 	struct rblk_queue *queue =
 		container_of(to_delayed_work(work), struct rblk_queue, leave_work);
-	const struct core_queue *core = &queue->device->core.queue[queue->index];
+	const struct core_queue *core = &queue->session->core.queue[queue->index];
 
 	if (READ_ONCE(core->state) != CORE_QUEUE_LIVE)
 		return;
@@ -268,128 +304,155 @@ static void rblk_drive_close_work(struct work_struct *work)
 static void rblk_drive_fence_work(struct work_struct *work)
 {
 	struct rblk_queue *queue = container_of(work, struct rblk_queue, fence_work);
-	struct rblk_device *device = queue->device;
-	const struct core_lost *lost = &device->core.queue[queue->index].lost;
+	struct rblk_session *session = queue->session;
+	const struct core_lost *lost = &session->core.queue[queue->index].lost;
 	struct rblk_session_command sc = { .opcode = RBLK_OP_FENCE, .lba = queue->index };
 	unsigned int noio = memalloc_noio_save();
 	u64 epoch;
 	u16 via;
 	int error;
 
-	spin_lock_irq(&device->core_lock);
+	spin_lock_irq(&session->core_lock);
 	sc.argument = queue->lost_incarnation;
 	epoch = queue->lost_epoch;
 	via = queue->via;
-	spin_unlock_irq(&device->core_lock);
-	error = rblk_call_run(device->queues[via], &sc, RBLK_CALL_FOREVER);
-	spin_lock_irq(&device->core_lock);
+	spin_unlock_irq(&session->core_lock);
+	error = rblk_call_run(session->queues[via], &sc, RBLK_CALL_FOREVER);
+	spin_lock_irq(&session->core_lock);
 	/*
 	 * Without an answer its carrier is lost, which the machine knows (a queue that takes no command is
 	 * going down); or there was no tag for it.
 	 */
-	if ((!error || sc.status || error == -EBUSY) && epoch == device->core.epoch && lost->via == via &&
+	if ((!error || sc.status || error == -EBUSY) && epoch == session->core.epoch && lost->via == via &&
 	    lost->incarnation == sc.argument) {
-		core_session_fenced(&device->core, queue->index, !error, rblk_drive_now());
-		rblk_drive_follow(device);
+		core_session_fenced(&session->core, queue->index, !error, rblk_drive_now());
+		rblk_drive_follow(session);
 	}
-	spin_unlock_irq(&device->core_lock);
+	spin_unlock_irq(&session->core_lock);
 	memalloc_noio_restore(noio);
 }
 
 static void rblk_drive_probe_work(struct work_struct *work)
 {
 	struct rblk_queue *queue = container_of(work, struct rblk_queue, probe_work);
-	struct rblk_device *device = queue->device;
-	u32 event = READ_ONCE(device->event_seen);
+	struct rblk_session *session = queue->session;
+	u32 event = READ_ONCE(session->event_seen);
 	struct rblk_session_command sc = { .opcode = RBLK_OP_KEEPALIVE };
 
 	if (!queue->index) {
 		sc.argument = event;
-		WRITE_ONCE(device->event_told, event); /* from its SEND on, the target may tell the next */
+		WRITE_ONCE(session->event_told, event); /* from its SEND on, the target may tell the next */
 	}
 	/* Without an answer the connection is lost by its keep-alive time, or by this one. */
-	rblk_call_run(queue, &sc, device->options.command_ms);
+	rblk_call_run(queue, &sc, session->options.command_ms);
 }
 
 /*
- * F7: acknowledgements of the former epoch count as such, so its connections are drained first. Queue 0's
+ * A new epoch: once the target knows us, each disk's volume is opened, by a work of its own. F7:
+ * acknowledgements of the former epoch count as such, so its connections are drained first. Queue 0's
  * own was, before it was connected again.
  */
 static void rblk_drive_name_work(struct work_struct *work)
 {
-	struct rblk_device *device = container_of(work, struct rblk_device, name_work);
+	struct rblk_session *session = container_of(work, struct rblk_session, name_work);
 	unsigned int noio = memalloc_noio_save();
 	char text[RBLK_TEXT_BYTES] = "";
+	struct rblk_disk *disk;
 	unsigned long flags;
 	unsigned int i;
 	int error;
 
-	for (i = 1; i < device->queue_count; i++)
-		flush_work(&device->queues[i]->close_work);
-	error = rblk_session_open_volume(device, text);
-	spin_lock_irqsave(&device->core_lock, flags);
+	for (i = 1; i < session->queue_count; i++)
+		flush_work(&session->queues[i]->close_work);
+	error = rblk_volume_identify(session, text);
+	spin_lock_irqsave(&session->core_lock, flags);
 	if (error && text[0])
-		strscpy(device->attempt, text, sizeof(device->attempt));
-	core_session_named(&device->core, !error, rblk_drive_now());
-	rblk_drive_mend(device);
-	rblk_drive_follow(device);
-	spin_unlock_irqrestore(&device->core_lock, flags);
+		strscpy(session->attempt, text, sizeof(session->attempt));
+	core_session_named(&session->core, !error, rblk_drive_now());
+	rblk_drive_mend(session);
+	rblk_drive_follow(session);
+	list_for_each_entry(disk, &session->disks, peer)
+		if (!error && disk->opened && !disk->ready)
+			mod_delayed_work(rblk_calls, &disk->open_work, 0);
+	spin_unlock_irqrestore(&session->core_lock, flags);
 	memalloc_noio_restore(noio);
 }
 
 /* -- handing out ------------------------------------------------------------------------------------ */
 
-static void rblk_drive_told(struct rblk_device *device)
+/* The disks see the session's state as theirs. */
+static void rblk_drive_tell_disks(struct rblk_session *session, u8 state)
+{
+	struct rblk_disk *disk;
+	bool failed = false;
+
+	spin_lock_irq(&session->core_lock);
+	list_for_each_entry(disk, &session->disks, peer) {
+		/* In the same epoch nobody has told it what changed meanwhile. */
+		if (state == CORE_SESSION_LIVE && disk->ready && READ_ONCE(disk->added))
+			queue_work(rblk_calls, &disk->refresh_work);
+		/* An attach takes the first failure for its answer. */
+		if (state != CORE_SESSION_LIVE && disk->opened && !disk->endures) {
+			WRITE_ONCE(disk->ready, false);
+			WRITE_ONCE(disk->gate, RBLK_GATE_FAIL);
+			failed = true;
+		}
+		rblk_disk_notify(disk);
+	}
+	spin_unlock_irq(&session->core_lock);
+	if (failed)
+		rblk_waiting_sweep(session);
+}
+
+static void rblk_drive_told(struct rblk_session *session)
 {
 	char reason[RBLK_TEXT_BYTES];
-	u8 state = READ_ONCE(device->core.state), was = device->told_state;
+	u8 state = READ_ONCE(session->core.state), was = session->told_state;
 
-	device->told_state = state;
-	trace_rblk_state(device, was, state);
-	if (!smp_load_acquire(&device->disk_added))
+	session->told_state = state;
+	trace_rblk_state(session, was, state);
+	rblk_drive_tell_disks(session, state);
+	if (!READ_ONCE(session->endures))
 		return;
 	if (state == CORE_SESSION_LIVE) {
-		pr_info("rblk%d [%s]: connected again\n", device->index, rblk_device_peer(device));
-		/* In the same epoch nobody has told it what changed meanwhile. */
-		queue_work(rblk_calls, &device->refresh_work);
+		pr_info("rblk: session %d [%s]: connected again\n", session->number,
+			rblk_session_peer(session));
 	} else if (state == CORE_SESSION_FAILED) {
-		rblk_device_say_reason(device, reason);
-		pr_err("rblk%d [%s]: gave up, I/O fails until it is detached: %s\n", device->index,
-		       rblk_device_peer(device), reason);
+		rblk_session_say_reason(session, reason);
+		pr_err("rblk: session %d [%s]: gave up, I/O fails until its disks are detached: %s\n",
+		       session->number, rblk_session_peer(session), reason);
 	}
-	if (device->state_node)
-		sysfs_notify_dirent(device->state_node);
 }
 
 /* Here and not where it was noticed: a console is slow, and interrupts were off. */
-static void rblk_drive_tell_loss(struct rblk_device *device)
+static void rblk_drive_tell_loss(struct rblk_session *session)
 {
 	char reason[RBLK_TEXT_BYTES];
 	bool untold;
 
-	spin_lock_irq(&device->core_lock);
-	untold = device->reason_untold;
-	device->reason_untold = false;
-	strscpy(reason, device->reason, sizeof(reason));
-	spin_unlock_irq(&device->core_lock);
-	if (untold && READ_ONCE(device->disk_added))
-		pr_warn_ratelimited("rblk%d [%s]: lost a connection: %s\n", device->index,
-				    rblk_device_peer(device), reason);
+	spin_lock_irq(&session->core_lock);
+	untold = session->reason_untold;
+	session->reason_untold = false;
+	strscpy(reason, session->reason, sizeof(reason));
+	spin_unlock_irq(&session->core_lock);
+	if (untold && READ_ONCE(session->endures))
+		pr_warn_ratelimited("rblk: session %d [%s]: lost a connection: %s\n", session->number,
+				    rblk_session_peer(session), reason);
 }
 
 /* Under core_lock: what the works read is this action's. */
-static void rblk_drive_prepare(struct rblk_device *device, const struct core_action *action)
+static void rblk_drive_prepare(struct rblk_session *session, const struct core_action *action)
 {
-	struct rblk_queue *queue = device->queues[action->queue];
+	struct rblk_queue *queue = session->queues[action->queue];
 
 	if (action->kind == CORE_ACTION_CONNECT) {
 		queue->incarnation = action->incarnation;
 		queue->fence_incarnation = action->fence;
 		queue->epoch = action->epoch;
-		queue->session_queues = device->core.queues;
+		queue->session_queues = session->core.queues;
 		queue->portal = action->portal;
 		/* Before the machine's own time, which would end it without a word. */
-		queue->connect_by = jiffies + msecs_to_jiffies(device->options.connect_ms) - 2;
+		queue->connect_by = jiffies + msecs_to_jiffies(session->options.connect_ms) - 2;
 		WRITE_ONCE(queue->aborted, false);
 	} else if (action->kind == CORE_ACTION_FENCE) {
 		queue->lost_incarnation = action->incarnation;
@@ -398,9 +461,9 @@ static void rblk_drive_prepare(struct rblk_device *device, const struct core_act
 	}
 }
 
-static void rblk_drive_act(struct rblk_device *device, const struct core_action *action)
+static void rblk_drive_act(struct rblk_session *session, const struct core_action *action)
 {
-	struct rblk_queue *queue = device->queues[action->queue];
+	struct rblk_queue *queue = session->queues[action->queue];
 
 	switch (action->kind) {
 	case CORE_ACTION_CONNECT:
@@ -419,20 +482,20 @@ static void rblk_drive_act(struct rblk_device *device, const struct core_action 
 		queue_work(rblk_calls, &queue->probe_work);
 		break;
 	case CORE_ACTION_NAME:
-		queue_work(rblk_calls, &device->name_work);
+		queue_work(rblk_calls, &session->name_work);
 		break;
 	case CORE_ACTION_RELEASE:
-		rblk_waiting_release(device, action->queue);
+		rblk_waiting_release(session, action->queue);
 		break;
 	case CORE_ACTION_FAIL_FAST:
-		rblk_waiting_fail(device, true);
+		rblk_waiting_sweep(session);
 		break;
 	case CORE_ACTION_FAIL_ALL:
-		rblk_waiting_fail(device, false);
-		WRITE_ONCE(device->ended, true);
+		rblk_waiting_sweep(session);
+		WRITE_ONCE(session->ended, true);
 		break;
 	case CORE_ACTION_STATE:
-		rblk_drive_told(device);
+		rblk_drive_told(session);
 		break;
 	case CORE_ACTION_NONE:
 	case CORE_ACTIONS:
@@ -440,50 +503,50 @@ static void rblk_drive_act(struct rblk_device *device, const struct core_action 
 	}
 }
 
-static void rblk_drive_time(struct rblk_device *device)
+static void rblk_drive_time(struct rblk_session *session)
 {
 	u64 now = rblk_drive_now(), next;
 
-	spin_lock_irq(&device->core_lock);
-	next = core_session_next_ns(&device->core);
-	spin_unlock_irq(&device->core_lock);
+	spin_lock_irq(&session->core_lock);
+	next = core_session_next_ns(&session->core);
+	spin_unlock_irq(&session->core_lock);
 	if (next != U64_MAX)
-		mod_delayed_work(rblk_workqueue, &device->tick_work,
+		mod_delayed_work(rblk_workqueue, &session->tick_work,
 				 next > now ? nsecs_to_jiffies(next - now) + 1 : 0);
 }
 
 static void rblk_drive_work(struct work_struct *work)
 {
-	struct rblk_device *device = container_of(work, struct rblk_device, drive_work);
+	struct rblk_session *session = container_of(work, struct rblk_session, drive_work);
 	unsigned int noio = memalloc_noio_save();
 	struct core_action action;
 	bool more;
 
 	do {
-		spin_lock_irq(&device->core_lock);
-		more = core_session_action(&device->core, &action);
+		spin_lock_irq(&session->core_lock);
+		more = core_session_action(&session->core, &action);
 		if (more)
-			rblk_drive_prepare(device, &action);
-		spin_unlock_irq(&device->core_lock);
+			rblk_drive_prepare(session, &action);
+		spin_unlock_irq(&session->core_lock);
 		if (more)
-			rblk_drive_act(device, &action);
+			rblk_drive_act(session, &action);
 	} while (more);
-	rblk_drive_tell_loss(device);
-	rblk_drive_time(device);
-	rblk_waiting_kick(device);
-	wake_up_all(&device->session_wait);
+	rblk_drive_tell_loss(session);
+	rblk_drive_time(session);
+	rblk_waiting_kick(session);
+	wake_up_all(&session->wait);
 	memalloc_noio_restore(noio);
 }
 
 static void rblk_drive_tick_work(struct work_struct *work)
 {
-	struct rblk_device *device =
-		container_of(to_delayed_work(work), struct rblk_device, tick_work);
+	struct rblk_session *session =
+		container_of(to_delayed_work(work), struct rblk_session, tick_work);
 
-	spin_lock_irq(&device->core_lock);
-	core_session_tick(&device->core, rblk_drive_now());
-	rblk_drive_follow(device);
-	spin_unlock_irq(&device->core_lock);
+	spin_lock_irq(&session->core_lock);
+	core_session_tick(&session->core, rblk_drive_now());
+	rblk_drive_follow(session);
+	spin_unlock_irq(&session->core_lock);
 }
 
 /* -- beginning and end -------------------------------------------------------------------------------- */
@@ -502,48 +565,51 @@ void rblk_drive_init_queue(struct rblk_queue *queue)
 	rblk_overdue_init_queue(queue);
 }
 
-void rblk_drive_init(struct rblk_device *device)
+void rblk_drive_init(struct rblk_session *session)
 {
 	const struct core_session_options options = {
-		.queues = device->queue_count,
-		.portals = device->options.portal_count,
-		.connect_timeout_ms = device->options.connect_ms,
+		.queues = session->queue_count,
+		.portals = session->options.portal_count,
+		.connect_timeout_ms = session->options.connect_ms,
 		.reconnect_min_ms = RBLK_ATTACH_RECONNECT_MS_MIN,
-		.reconnect_max_ms = device->options.reconnect_ms,
-		.fail_fast_ms = device->options.fail_fast_ms,
+		.reconnect_max_ms = session->options.reconnect_ms,
+		.fail_fast_ms = session->options.fail_fast_ms,
 		.give_up_ms = 0, /* an attach takes the first failure for its answer */
 		.random = get_random_u32(),
 	};
 
-	INIT_WORK(&device->drive_work, rblk_drive_work);
-	INIT_WORK(&device->name_work, rblk_drive_name_work);
-	INIT_DELAYED_WORK(&device->tick_work, rblk_drive_tick_work);
-	memset(device->route, RBLK_NO_ROUTE, sizeof(device->route));
-	core_durable_init(&device->durable);
-	core_session_init(&device->core, &options);
+	INIT_WORK(&session->drive_work, rblk_drive_work);
+	INIT_WORK(&session->name_work, rblk_drive_name_work);
+	INIT_DELAYED_WORK(&session->tick_work, rblk_drive_tick_work);
+	memset(session->route, RBLK_NO_ROUTE, sizeof(session->route));
+	core_session_init(&session->core, &options);
 }
 
-void rblk_drive_start(struct rblk_device *device)
+void rblk_drive_start(struct rblk_session *session)
 {
-	spin_lock_irq(&device->core_lock);
-	core_session_start(&device->core, rblk_drive_now());
-	rblk_drive_follow(device);
-	spin_unlock_irq(&device->core_lock);
+	spin_lock_irq(&session->core_lock);
+	core_session_start(&session->core, rblk_drive_now());
+	rblk_drive_follow(session);
+	spin_unlock_irq(&session->core_lock);
 }
 
-void rblk_drive_endure(struct rblk_device *device)
+void rblk_drive_endure(struct rblk_disk *disk)
 {
-	spin_lock_irq(&device->core_lock);
-	device->core.options.give_up_ms = device->options.give_up_ms;
-	spin_unlock_irq(&device->core_lock);
+	struct rblk_session *session = disk->session;
+
+	spin_lock_irq(&session->core_lock);
+	disk->endures = true;
+	WRITE_ONCE(session->endures, true);
+	session->core.options.give_up_ms = session->options.give_up_ms;
+	spin_unlock_irq(&session->core_lock);
 }
 
-bool rblk_drive_settled(const struct rblk_device *device)
+bool rblk_drive_settled(const struct rblk_session *session)
 {
-	const struct core_session *core = &device->core;
+	const struct core_session *core = &session->core;
 	unsigned int i;
 
-	if (READ_ONCE(device->ended))
+	if (READ_ONCE(session->ended))
 		return true;
 	if (READ_ONCE(core->state) != CORE_SESSION_LIVE)
 		return false;
@@ -558,32 +624,31 @@ bool rblk_drive_settled(const struct rblk_device *device)
 	return true;
 }
 
-void rblk_drive_stop(struct rblk_device *device)
+void rblk_drive_stop(struct rblk_session *session)
 {
 	unsigned int i;
 
-	spin_lock_irq(&device->core_lock);
-	core_session_stop(&device->core, rblk_drive_now());
-	rblk_drive_follow(device);
-	spin_unlock_irq(&device->core_lock);
+	spin_lock_irq(&session->core_lock);
+	core_session_stop(&session->core, rblk_drive_now());
+	rblk_drive_follow(session);
+	spin_unlock_irq(&session->core_lock);
 	/* Every queue is closed by its own work, and nothing is connected any more. */
-	wait_event(device->session_wait, READ_ONCE(device->ended));
-	for (i = 0; i < device->queue_count; i++) {
-		cancel_work_sync(&device->queues[i]->connect_work);
-		cancel_work_sync(&device->queues[i]->fence_work);
-		cancel_work_sync(&device->queues[i]->probe_work);
-		flush_work(&device->queues[i]->close_work);
+	wait_event(session->wait, READ_ONCE(session->ended));
+	for (i = 0; i < session->queue_count; i++) {
+		cancel_work_sync(&session->queues[i]->connect_work);
+		cancel_work_sync(&session->queues[i]->fence_work);
+		cancel_work_sync(&session->queues[i]->probe_work);
+		flush_work(&session->queues[i]->close_work);
 	}
-	cancel_work_sync(&device->name_work);
-	cancel_work_sync(&device->refresh_work);
-	cancel_delayed_work_sync(&device->tick_work);
-	cancel_work_sync(&device->drive_work);
-	cancel_delayed_work_sync(&device->tick_work); /* the last drive may have set it */
+	cancel_work_sync(&session->name_work);
+	cancel_delayed_work_sync(&session->tick_work);
+	cancel_work_sync(&session->drive_work);
+	cancel_delayed_work_sync(&session->tick_work); /* the last drive may have set it */
 }
 
 void rblk_drive_leave_ibdev(struct rblk_queue *queue)
 {
 	rblk_queue_lost(queue, "its RDMA device was removed");
-	flush_work(&queue->device->drive_work);
+	flush_work(&queue->session->drive_work);
 	flush_work(&queue->close_work);
 }

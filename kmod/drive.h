@@ -1,28 +1,31 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Drives a device's session as its state machine (proto/core/session.h) says. What happens is told to the
- * machine where it happens, under device->core_lock; what follows is done by works, which may sleep.
+ * Drives a session as its state machine (proto/core/session.h) says. What happens is told to the
+ * machine where it happens, under session->core_lock; what follows is done by works, which may sleep.
  */
 #ifndef RBLK_KMOD_DRIVE_H
 #define RBLK_KMOD_DRIVE_H
 
 #include <linux/types.h>
 
-struct rblk_device;
+struct rblk_session;
+struct rblk_disk;
 struct rblk_queue;
 
-void rblk_drive_init(struct rblk_device *device);
+void rblk_drive_init(struct rblk_session *session);
 void rblk_drive_init_queue(struct rblk_queue *queue);
 /* Begin to connect. */
-void rblk_drive_start(struct rblk_device *device);
+void rblk_drive_start(struct rblk_session *session);
 /* Connected and named, every queue tried; or over. */
-bool rblk_drive_settled(const struct rblk_device *device);
+bool rblk_drive_settled(const struct rblk_session *session);
 /* From here on a lost session comes back: until then it fails at once. */
-void rblk_drive_endure(struct rblk_device *device);
+void rblk_drive_endure(struct rblk_disk *disk);
+/* Is that queue's connection up now? With session->lifecycle held its limits and memory stay, even if it is lost. */
+bool rblk_drive_is_live(struct rblk_session *session, unsigned int queue);
 /* FAILED, for this reason: all that waits fails as soon as it may. Any context. */
-void rblk_drive_abandon(struct rblk_device *device, const char *why);
+void rblk_drive_abandon(struct rblk_session *session, const char *why);
 /* Sleeps. The session is over: returns when no queue has a connection and no work runs. */
-void rblk_drive_stop(struct rblk_device *device);
+void rblk_drive_stop(struct rblk_session *session);
 
 /* Any context: the queue's connection, or its attempt, is lost. The first reason is kept. */
 void rblk_queue_lost(struct rblk_queue *queue, const char *format, ...) __printf(2, 3);

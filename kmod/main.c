@@ -8,7 +8,7 @@
 #include <linux/module.h>
 #include <rdma/ib_verbs.h>
 
-#include "kmod/device.h"
+#include "kmod/disk.h"
 #include "kmod/module.h"
 
 struct workqueue_struct *rblk_workqueue;
@@ -23,7 +23,7 @@ static int rblk_ib_add(struct ib_device *ibdev)
 
 static void rblk_ib_remove(struct ib_device *ibdev, void *data)
 {
-	rblk_device_ib_removed(ibdev);
+	rblk_session_ib_removed(ibdev);
 }
 
 static struct ib_client rblk_ib_client = {
@@ -71,7 +71,7 @@ err_destroy_workqueue:
 static void __exit rblk_exit(void)
 {
 	rblk_control_fini(); /* no attach or detach comes any more */
-	rblk_device_detach_all();
+	rblk_disk_detach_all();
 	ib_unregister_client(&rblk_ib_client);
 	destroy_workqueue(rblk_fences);
 	destroy_workqueue(rblk_calls);

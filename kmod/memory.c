@@ -10,7 +10,7 @@
 
 #include "kmod/memory.h"
 #include "kmod/compat.h"
-#include "kmod/device.h"
+#include "kmod/disk.h"
 #include "kmod/drive.h"
 #include "kmod/queue.h"
 #include "kmod/slots.h"
@@ -39,7 +39,7 @@ static const struct kernel_param_ops rblk_slot_bytes_ops = {
 };
 module_param_cb(slot_bytes, &rblk_slot_bytes_ops, &slot_bytes, 0644);
 MODULE_PARM_DESC(slot_bytes,
-		 "largest I/O that is copied rather than registered: 4096 to 65536, for new devices");
+		 "largest I/O that is copied rather than registered: 4096 to 65536, for new sessions");
 
 struct rblk_memory {
 	struct rblk_slots slots;
@@ -130,7 +130,7 @@ int rblk_memory_create(struct rblk_queue *queue, unsigned int credits, unsigned 
 	queue->memory = m;
 	m->credits = credits;
 	m->fast_pages = min(queue->ibdev->attrs.max_fast_reg_page_list_len, RBLK_FAST_PAGES_MAX);
-	m->slots = rblk_memory_slots(queue->ibdev, queue->device->slot_bytes, tags);
+	m->slots = rblk_memory_slots(queue->ibdev, queue->session->slot_bytes, tags);
 	m->order = get_order(m->slots.chunk_bytes);
 	m->slot_cqe.done = rblk_memory_registered;
 	m->chunks = kcalloc(m->slots.chunks, sizeof(*m->chunks), GFP_KERNEL);
@@ -369,7 +369,7 @@ int rblk_memory_map(struct rblk_io *io)
 	if (write)
 		rblk_memory_copy(io, true);
 	rblk_memory_sync_slot(queue, command->tag, true);
-	if (write && command->bytes <= min(queue->device->max_capsule_bytes, queue->capsule_bytes)) {
+	if (write && command->bytes <= min(rblk_disk_of(rq)->max_capsule_bytes, queue->capsule_bytes)) {
 		command->memory = RBLK_MEMORY_CAPSULE;
 		command->wire.flags |= RBLK_CMD_CAPSULE;
 		command->wire.segment.length = rblk_to_le32(command->bytes);

@@ -15,7 +15,7 @@ struct rblk_queue;
 /* A slot's size, and with it the largest I/O that is copied: module parameter slot_bytes. */
 #define RBLK_SLOT_BYTES_MIN 4096u
 #define RBLK_SLOT_BYTES_MAX 65536u
-/* What the parameter is now, to be asked once per device. */
+/* What the parameter is now, to be asked once per session. */
 u32 rblk_memory_slot_bytes(void);
 /* Pages of 4 KiB that the RDMA device must be able to register at once. */
 u32 rblk_memory_pages_needed(u32 slot_bytes);

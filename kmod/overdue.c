@@ -7,7 +7,7 @@
 
 #include "kmod/overdue.h"
 #include "kmod/call.h"
-#include "kmod/device.h"
+#include "kmod/disk.h"
 #include "kmod/drive.h"
 #include "kmod/module.h"
 #include "kmod/queue.h"
@@ -47,6 +47,19 @@ static void rblk_overdue_ask(struct rblk_queue *queue, struct rblk_io *io)
 		queue_delayed_work(rblk_calls, &queue->abort_work, 0);
 	}
 	spin_unlock_irqrestore(&queue->lock, flags);
+}
+
+void rblk_overdue_drop(struct rblk_queue *queue, const struct rblk_disk *disk)
+{
+	unsigned int tag;
+
+	for (tag = 0; tag < queue->credits; tag++) {
+		struct rblk_command *command = READ_ONCE(queue->commands[tag]);
+		struct rblk_io *io = command ? rblk_command_io(command) : NULL;
+
+		if (io && rblk_disk_of(rblk_io_rq(io)) == disk && !READ_ONCE(io->abort_asked))
+			rblk_overdue_ask(queue, io);
+	}
 }
 
 enum blk_eh_timer_return rblk_overdue_check(struct request *rq)
@@ -107,7 +120,7 @@ static void rblk_overdue_abort_work(struct work_struct *work)
 {
 	struct rblk_queue *queue =
 		container_of(to_delayed_work(work), struct rblk_queue, abort_work);
-	unsigned int timeout_ms = min(queue->device->options.command_ms, RBLK_ABORT_MS);
+	unsigned int timeout_ms = min(queue->session->options.command_ms, RBLK_ABORT_MS);
 	u32 sequence;
 
 	while (rblk_overdue_next(queue, &sequence)) {
@@ -123,7 +136,7 @@ static void rblk_overdue_abort_work(struct work_struct *work)
 		}
 		if (error && sc.status && sc.status != RBLK_E_DRAINING)
 			rblk_queue_lost(queue, "a command was not answered in %u ms, and ABORT: %s",
-					queue->device->options.command_ms,
+					queue->session->options.command_ms,
 					rblk_status_text(sc.status));
 		if (error)
 			return; /* without a status the connection is lost */

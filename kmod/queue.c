@@ -9,7 +9,7 @@
 #include <linux/slab.h>
 
 #include "kmod/queue.h"
-#include "kmod/device.h"
+#include "kmod/disk.h"
 #include "kmod/drive.h"
 #include "kmod/memory.h"
 #include "kmod/trace.h"
@@ -79,6 +79,23 @@ bool rblk_queue_idle(struct rblk_queue *queue)
 		idle = !READ_ONCE(queue->commands[tag]);
 	spin_unlock_irqrestore(&queue->lock, flags);
 	return idle;
+}
+
+/* The requests of tags live as long as the session: one that has just ended is no harm. */
+bool rblk_queue_serves(struct rblk_queue *queue, const struct rblk_disk *disk)
+{
+	bool serves = false;
+	unsigned long flags;
+	unsigned int tag;
+
+	spin_lock_irqsave(&queue->lock, flags);
+	for (tag = 0; !serves && tag < queue->credits; tag++) {
+		struct rblk_command *command = READ_ONCE(queue->commands[tag]);
+
+		serves = command && rblk_disk_of(rblk_io_rq(rblk_command_io(command))) == disk;
+	}
+	spin_unlock_irqrestore(&queue->lock, flags);
+	return serves;
 }
 
 /* -- packing --------------------------------------------------------------------------------- */
@@ -325,22 +342,22 @@ static bool rblk_queue_completion(struct rblk_queue *queue,
 static bool rblk_queue_event(struct rblk_queue *queue,
 			     const struct rblk_wire_completion *completion)
 {
-	struct rblk_device *device = queue->device;
+	struct rblk_session *session = queue->session;
 	u64 result = rblk_le64(completion->result);
 
 	/* V9. One that has been confirmed is not said again, either. */
-	if (queue->index || READ_ONCE(device->event_seen) != READ_ONCE(device->event_told) ||
-	    (u32)(result >> 32) == READ_ONCE(device->event_told)) {
+	if (queue->index || READ_ONCE(session->event_seen) != READ_ONCE(session->event_told) ||
+	    (u32)(result >> 32) == READ_ONCE(session->event_told)) {
 		rblk_queue_lost(queue, "%s",
 				 queue->index ? "an event on another queue than the first"
 					      : "an event before the last one was confirmed");
 		return false;
 	}
-	WRITE_ONCE(device->event_seen, (u32)(result >> 32));
+	WRITE_ONCE(session->event_seen, (u32)(result >> 32));
 	trace_rblk_event(queue, rblk_le16(completion->status));
 	if (rblk_le16(completion->status) == RBLK_EVENT_DRAINING)
-		core_session_leaves(&device->core);
-	rblk_device_event(device, rblk_le16(completion->status), (u32)result);
+		core_session_leaves(&session->core);
+	rblk_session_event(session, rblk_le16(completion->status), (u32)result);
 	return true;
 }
 

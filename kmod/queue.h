@@ -3,7 +3,7 @@
  * A queue: one RC connection, its completion queue, its receive buffers, its commands, its memory.
  * Queue i serves blk-mq's hardware context i; queue 0 also carries the session's own commands.
  *
- * Made by device.c for as long as the device; connected and taken down, again and again, by drive.c's works.
+ * Made by session.c for as long as the session; connected and taken down, again and again, by drive.c's works.
  * While it is connected: queue->lock owns the list of commands waiting to be sent, the message ring and all posting to the send queue;
  * a command in flight belongs to the completion handlers (softirq of this queue's CQ, or its
  * poller: on one CPU at a time).
@@ -23,7 +23,8 @@
 #include "proto/wire/wire.h"
 
 struct rblk_call;
-struct rblk_device;
+struct rblk_disk;
+struct rblk_session;
 struct rblk_io;
 
 /* Tags of a queue for the requests of queues that are lost. */
@@ -61,7 +62,7 @@ struct rblk_queue_stats {
 };
 
 struct rblk_queue {
-	struct rblk_device *device;
+	struct rblk_session *session;
 	unsigned int index;
 	bool polled; /* no interrupts: its CQ is looked at by rblk_queue_poll() alone */
 	/* The login that is sent next, or was last; drive.c's while no attempt runs. */
@@ -126,8 +127,6 @@ struct rblk_queue {
 	unsigned int home_tags;
 	DECLARE_BITMAP(borrowed, RBLK_BORROW_MAX);
 
-	u64 written; /* F7: this queue's writer of device->durable; its CQ's handlers */
-
 	/* drive.c */
 	struct work_struct connect_work, close_work, fence_work, probe_work;
 	u32 lost_incarnation; /* core_lock: that fence_work fences, in lost_epoch, over queue `via` */
@@ -144,7 +143,7 @@ struct rblk_queue {
 };
 
 /* Without a connection; NULL: out of memory. */
-struct rblk_queue *rblk_queue_alloc(struct rblk_device *device, unsigned int index);
+struct rblk_queue *rblk_queue_alloc(struct rblk_session *session, unsigned int index);
 /*
  * Sleeps. Connect and log in. 0, or negative errno with one line in text (RBLK_TEXT_BYTES); reject_reason
  * is the target's, if it gave one. Either way rblk_queue_stop() and release end it.
@@ -184,6 +183,8 @@ int rblk_queue_add(struct rblk_queue *queue, struct rblk_command *command);
 /* Ring the doorbell: send what was added in as few messages as it fits in. Any context. */
 void rblk_queue_kick(struct rblk_queue *queue);
 
+/* Has it a command of the disk's, sent or to be sent? */
+bool rblk_queue_serves(struct rblk_queue *queue, const struct rblk_disk *disk);
 /* Has it no command, neither sent nor to be sent? It may have one right after, if it is asked for any. */
 bool rblk_queue_idle(struct rblk_queue *queue);
 

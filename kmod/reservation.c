@@ -2,7 +2,7 @@
 /*
  * pr_ops: RESERVE and RESERVATIONS on queue 0, on behalf of an ioctl. They wait out a lost
  * connection as I/O does, and are sent again with the same operation number (F8). One at a time for
- * each device, so that no user takes the reserved tags that the session needs. As with sd and nvme,
+ * each session, so that no user takes the reserved tags that the session needs. As with sd and nvme,
  * a key that comes first is the caller's own, and pr_preempt's second one that of the victims; 0, a
  * negative errno, or a PR_STS_ is returned.
  */
@@ -13,7 +13,7 @@
 #include "kmod/reservation.h"
 #include "kmod/call.h"
 #include "kmod/compat.h"
-#include "kmod/device.h"
+#include "kmod/disk.h"
 #include "kmod/memory.h"
 #include "kmod/queue.h"
 #include "kmod/waiting.h"
@@ -29,7 +29,7 @@ static_assert((int)RBLK_RESERVATION_WRITE_EXCLUSIVE == PR_WRITE_EXCLUSIVE &&
 		      (int)RBLK_RESERVATION_EXCLUSIVE_ACCESS_ALL == PR_EXCLUSIVE_ACCESS_ALL_REGS,
 	      "the wire's types are the kernel's");
 
-static struct rblk_device *rblk_reservation_device(struct block_device *bdev)
+static struct rblk_disk *rblk_reservation_disk(struct block_device *bdev)
 {
 	return bdev->bd_disk->private_data;
 }
@@ -43,34 +43,42 @@ static bool rblk_reservation_refused(const struct rblk_session_command *sc, int 
 			  : error == -EBUSY; /* no tag */
 }
 
-/* A little later, and when there is a session again. */
-static int rblk_reservation_pause(struct rblk_device *device, unsigned int times)
+/* Can it be sent, or will it never be? */
+static bool rblk_reservation_settled(struct rblk_disk *disk)
+{
+	return (rblk_session_live(disk->session) && READ_ONCE(disk->ready)) ||
+	       READ_ONCE(disk->gate) == RBLK_GATE_FAIL || core_session_over(&disk->session->core);
+}
+
+/* A little later, and when the volume is open again. */
+static int rblk_reservation_pause(struct rblk_disk *disk, unsigned int times)
 {
 	schedule_timeout_killable(msecs_to_jiffies(rblk_waiting_pause_ms(times)));
-	return wait_event_killable(device->session_wait,
-				   rblk_device_live(device) || core_session_over(&device->core))
-		       ? -EINTR
-		       : 0;
+	return wait_event_killable(disk->session->wait, rblk_reservation_settled(disk)) ? -EINTR : 0;
 }
 
 /*
- * Until it is answered for good, the session is over, or the caller is killed. What is refused is
- * asked for again for give_up_ms. A success takes as long as the storage I/O that it has to wait
+ * Until it is answered for good, the session or the disk is over, or the caller is killed. What is refused
+ * is asked for again for give_up_ms. A success takes as long as the storage I/O that it has to wait
  * for.
  */
-static int rblk_reservation_run(struct rblk_device *device, struct rblk_session_command *sc)
+static int rblk_reservation_run(struct rblk_disk *disk, struct rblk_session_command *sc)
 {
-	unsigned long end = jiffies + msecs_to_jiffies(device->options.give_up_ms);
+	struct rblk_session *session = disk->session;
+	unsigned long end = jiffies + msecs_to_jiffies(session->options.give_up_ms);
 	unsigned int times = 0;
 	int error;
 
-	lockdep_assert_held(&device->reservation_lock);
+	lockdep_assert_held(&session->reservation_lock);
 	for (;;) {
-		if (core_session_over(&device->core))
+		if (core_session_over(&session->core) || READ_ONCE(disk->gate) == RBLK_GATE_FAIL)
 			return -ENOLINK;
 		sc->status = RBLK_OK;
-		sc->volume = READ_ONCE(device->handle);
-		error = rblk_call_run(device->queues[0], sc, RBLK_CALL_FOREVER);
+		spin_lock_irq(&session->core_lock);
+		sc->volume = disk->handle;
+		sc->epoch = disk->epoch;
+		spin_unlock_irq(&session->core_lock);
+		error = rblk_call_run(session->queues[0], sc, RBLK_CALL_FOREVER);
 		if (!error || error == -EINTR)
 			return error;
 		if (rblk_reservation_refused(sc, error)) {
@@ -80,7 +88,7 @@ static int rblk_reservation_run(struct rblk_device *device, struct rblk_session_
 			return error;
 		}
 		sc->flags = RBLK_CMD_RETRY;
-		error = rblk_reservation_pause(device, ++times);
+		error = rblk_reservation_pause(disk, ++times);
 		if (error)
 			return error;
 	}
@@ -89,7 +97,7 @@ static int rblk_reservation_run(struct rblk_device *device, struct rblk_session_
 /* -- changing
  * ------------------------------------------------------------------------------------------ */
 
-static int rblk_reserve(struct rblk_device *device, const struct rblk_wire_reservation *reservation)
+static int rblk_reserve(struct rblk_disk *disk, const struct rblk_wire_reservation *reservation)
 {
 	struct rblk_session_command sc = {
 		.opcode = RBLK_OP_RESERVE,
@@ -100,18 +108,18 @@ static int rblk_reserve(struct rblk_device *device, const struct rblk_wire_reser
 
 	if (rblk_check_reservation(reservation, sizeof(*reservation)))
 		return -EINVAL;
-	if (mutex_lock_killable(&device->reservation_lock))
+	if (mutex_lock_killable(&disk->session->reservation_lock))
 		return -EINTR;
-	sc.argument = ++device->operation;
-	error = rblk_reservation_run(device, &sc);
-	mutex_unlock(&device->reservation_lock);
+	sc.argument = ++disk->session->operation;
+	error = rblk_reservation_run(disk, &sc);
+	mutex_unlock(&disk->session->reservation_lock);
 	return error && sc.status == RBLK_E_RESERVED ? PR_STS_RESERVATION_CONFLICT : error;
 }
 
 /* As with sd and nvme, registrations persist (APTPL) wherever that is possible. */
 static int rblk_pr_register(struct block_device *bdev, u64 old_key, u64 new_key, u32 flags)
 {
-	struct rblk_device *device = rblk_reservation_device(bdev);
+	struct rblk_disk *disk = rblk_reservation_disk(bdev);
 	struct rblk_wire_reservation r = {
 		.new_key = rblk_to_le64(new_key),
 		.action = RBLK_RESERVE_REGISTER,
@@ -123,9 +131,9 @@ static int rblk_pr_register(struct block_device *bdev, u64 old_key, u64 new_key,
 		r.flags |= RBLK_RESERVE_IGNORE_KEY;
 	else
 		r.key = rblk_to_le64(old_key);
-	if (new_key && device->volume_flags & RBLK_VOLUME_RESERVATIONS_PERSIST)
+	if (new_key && disk->volume_flags & RBLK_VOLUME_RESERVATIONS_PERSIST)
 		r.flags |= RBLK_RESERVE_PERSIST;
-	return rblk_reserve(device, &r);
+	return rblk_reserve(disk, &r);
 }
 
 static int rblk_pr_reserve(struct block_device *bdev, u64 key, enum pr_type type, u32 flags)
@@ -136,7 +144,7 @@ static int rblk_pr_reserve(struct block_device *bdev, u64 key, enum pr_type type
 		.type = type,
 	};
 
-	return flags ? -EOPNOTSUPP : rblk_reserve(rblk_reservation_device(bdev), &r);
+	return flags ? -EOPNOTSUPP : rblk_reserve(rblk_reservation_disk(bdev), &r);
 }
 
 static int rblk_pr_release(struct block_device *bdev, u64 key, enum pr_type type)
@@ -147,7 +155,7 @@ static int rblk_pr_release(struct block_device *bdev, u64 key, enum pr_type type
 		.type = type,
 	};
 
-	return rblk_reserve(rblk_reservation_device(bdev), &r);
+	return rblk_reserve(rblk_reservation_disk(bdev), &r);
 }
 
 static int rblk_pr_preempt(struct block_device *bdev, u64 own_key, u64 other_key, enum pr_type type,
@@ -161,7 +169,7 @@ static int rblk_pr_preempt(struct block_device *bdev, u64 own_key, u64 other_key
 		.flags = abort ? RBLK_RESERVE_ABORT : 0,
 	};
 
-	return rblk_reserve(rblk_reservation_device(bdev), &r);
+	return rblk_reserve(rblk_reservation_disk(bdev), &r);
 }
 
 static int rblk_pr_clear(struct block_device *bdev, u64 key)
@@ -171,7 +179,7 @@ static int rblk_pr_clear(struct block_device *bdev, u64 key)
 		.action = RBLK_RESERVE_CLEAR,
 	};
 
-	return rblk_reserve(rblk_reservation_device(bdev), &r);
+	return rblk_reserve(rblk_reservation_disk(bdev), &r);
 }
 
 /* -- reading
@@ -190,7 +198,7 @@ struct rblk_report {
 };
 
 /* To be freed with kfree(); or an error. */
-static struct rblk_report *rblk_reservation_report(struct rblk_device *device)
+static struct rblk_report *rblk_reservation_report(struct rblk_disk *disk)
 {
 	struct rblk_report *report = kzalloc(sizeof(*report), GFP_KERNEL);
 	struct rblk_session_command sc = {
@@ -202,9 +210,9 @@ static struct rblk_report *rblk_reservation_report(struct rblk_device *device)
 
 	if (!report)
 		return ERR_PTR(-ENOMEM);
-	if (!mutex_lock_killable(&device->reservation_lock)) {
-		error = rblk_reservation_run(device, &sc);
-		mutex_unlock(&device->reservation_lock);
+	if (!mutex_lock_killable(&disk->session->reservation_lock)) {
+		error = rblk_reservation_run(disk, &sc);
+		mutex_unlock(&disk->session->reservation_lock);
 	}
 	if (!error && rblk_check_reservation_report(report, sizeof(*report)))
 		error = -EPROTO;
@@ -216,7 +224,7 @@ static struct rblk_report *rblk_reservation_report(struct rblk_device *device)
 
 static int rblk_pr_read_keys(struct block_device *bdev, struct pr_keys *keys)
 {
-	struct rblk_report *report = rblk_reservation_report(rblk_reservation_device(bdev));
+	struct rblk_report *report = rblk_reservation_report(rblk_reservation_disk(bdev));
 	u32 i, count, total;
 
 	if (IS_ERR(report))
@@ -237,7 +245,7 @@ static int rblk_pr_read_keys(struct block_device *bdev, struct pr_keys *keys)
 
 static int rblk_pr_read_reservation(struct block_device *bdev, struct pr_held_reservation *held)
 {
-	struct rblk_report *report = rblk_reservation_report(rblk_reservation_device(bdev));
+	struct rblk_report *report = rblk_reservation_report(rblk_reservation_disk(bdev));
 	u32 i;
 
 	if (IS_ERR(report))

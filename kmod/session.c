@@ -1,208 +1,260 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * A device's own commands on queue 0: IDENTIFY, OPEN and CLOSE, and the refresh of a volume that changed.
- * Called by works of the device, which drive.c begins and cancels.
+ * Sessions: the registry, RDMA devices that go away, events, a session's beginning and
+ * end. attach.c joins and leaves them; their connections are drive.c's.
  */
-#include <linux/delay.h>
-#include <linux/log2.h>
+#include <linux/crash_dump.h>
+#include <linux/idr.h>
+#include <linux/nsproxy.h>
+#include <linux/random.h>
+#include <linux/slab.h>
+#include <net/net_namespace.h>
 
 #include "kmod/session.h"
-#include "kmod/call.h"
-#include "kmod/device.h"
+#include "kmod/attach_limits.h"
 #include "kmod/disk.h"
+#include "kmod/drive.h"
+#include "kmod/memory.h"
 #include "kmod/module.h"
 #include "kmod/queue.h"
+#include "kmod/tagset.h"
 #include "kmod/waiting.h"
-#include "proto/wire/wire_check.h"
-#include "proto/wire/wire_names.h"
 
-/*
- * One of the session's own commands until it is answered with anything but BUSY (C6), for
- * connect_ms, after pauses that grow. A single answer may take longer than that, as a target first waits by itself, for
- * instance for the writes of an initiator that has died.
- */
-static int rblk_session_run(struct rblk_device *device, struct rblk_session_command *sc)
+/* A session for each disk, if none is shared. */
+#define RBLK_SESSIONS_MAX 256
+
+static DEFINE_MUTEX(rblk_sessions_lock);
+static LIST_HEAD(rblk_sessions);
+static DEFINE_IDA(rblk_session_numbers);
+
+/* -- lifetime ------------------------------------------------------------------------------------ */
+
+static void rblk_session_free(struct kref *refs)
 {
-	unsigned long end = jiffies + msecs_to_jiffies(device->options.connect_ms);
-	unsigned int times = 0;
-	int error;
-
-	for (;;) {
-		sc->status = RBLK_OK;
-		error = rblk_call_run(device->queues[0], sc, device->options.command_ms);
-		if (!error || sc->status != RBLK_E_BUSY || time_after(jiffies, end) ||
-		    core_session_over(&device->core))
-			return error;
-		msleep(rblk_waiting_pause_ms(++times));
-	}
-}
-
-static int rblk_session_identify(struct rblk_device *device, u16 *status)
-{
-	struct rblk_wire_identify identify = {};
-	struct rblk_session_command sc = {
-		.opcode = RBLK_OP_IDENTIFY,
-		.payload = &identify,
-		.payload_bytes = sizeof(identify),
-	};
-	int error;
-
-	strscpy(identify.initiator, device->options.initiator, sizeof(identify.initiator));
-	strscpy(identify.software, "rblk.ko-" RBLK_VERSION, sizeof(identify.software));
-	error = rblk_session_run(device, &sc);
-	*status = sc.status;
-	return error;
-}
-
-/* Ask for the volume as it is now. */
-static int rblk_session_ask(struct rblk_device *device, struct rblk_wire_volume *volume, u16 *status)
-{
-	struct rblk_wire_open open = {};
-	struct rblk_session_command sc = {
-		.opcode = RBLK_OP_OPEN,
-		.payload = &open,
-		.payload_bytes = sizeof(open),
-		.report = volume,
-		.report_bytes = sizeof(*volume),
-	};
-	int error;
-
-	strscpy(open.name, device->options.volume, sizeof(open.name));
-	open.flags = rblk_to_le32(device->options.read_only ? RBLK_OPEN_READ_ONLY : 0);
-	error = rblk_session_run(device, &sc);
-	*status = sc.status;
-	if (!error && (rblk_check_volume(volume, sizeof(*volume)) || !volume->handle ||
-		       memcmp(volume->name, open.name, sizeof(open.name))))
-		error = -EPROTO;
-	return error;
-}
-
-static void rblk_session_take_volume(struct rblk_device *device, const struct rblk_wire_volume *v)
-{
-	device->block_bytes = rblk_le32(v->block_bytes);
-	device->block_shift = ilog2(device->block_bytes);
-	device->blocks = rblk_le64(v->blocks);
-	device->volume_flags = rblk_le32(v->flags);
-	device->max_io_bytes = rblk_le32(v->max_io_bytes);
-	/* Announced for the volume; what a queue receives may be less. */
-	device->max_capsule_bytes = rblk_le32(v->max_capsule_bytes);
-	device->physical_bytes = rblk_le32(v->physical_bytes);
-	device->optimal_bytes = rblk_le32(v->optimal_bytes);
-	device->discard_granularity = rblk_le32(v->discard_granularity_bytes);
-	device->max_discard_blocks = rblk_le32(v->max_discard_blocks);
-	memcpy(device->uuid, v->uuid, sizeof(device->uuid));
-	device->opened = true;
-}
-
-/* F7: is something lost that was acknowledged and not flushed, and has anyone the volume open? */
-static void rblk_session_learn_epoch(struct rblk_device *device, const struct rblk_wire_volume *v)
-{
-	bool dirty = false, lost;
+	struct rblk_session *session = container_of(refs, struct rblk_session, refs);
 	unsigned int i;
 
-	mutex_lock(&device->opens_lock);
-	spin_lock_irq(&device->core_lock);
-	for (i = 0; i < device->queue_count; i++)
-		dirty |= core_durable_dirty(&device->durable, READ_ONCE(device->queues[i]->written));
-	lost = core_durable_opened(&device->durable, v->cache_epoch, dirty && device->openers);
-	spin_unlock_irq(&device->core_lock);
-	mutex_unlock(&device->opens_lock);
-	if (lost)
-		pr_err("rblk%d [%s]: writes that were acknowledged and not flushed may be lost: "
-		       "FLUSH fails until all have closed it, or acknowledge\n",
-		       device->index, rblk_device_peer(device));
+	for (i = 0; session->queues && i < session->queue_count; i++)
+		if (session->queues[i])
+			rblk_queue_free(session->queues[i]);
+	kfree(session->queues);
+	put_net(session->net);
+	ida_free(&rblk_session_numbers, session->number);
+	kfree(session);
 }
 
-/* What the disk has promised must still hold. NULL: it does. */
-static const char *rblk_session_differs(const struct rblk_device *device,
-					const struct rblk_wire_volume *v)
+void rblk_session_get(struct rblk_session *session)
 {
-	u32 flags = rblk_le32(v->flags), was = device->volume_flags;
-	const u32 able = RBLK_VOLUME_FLUSH | RBLK_VOLUME_FUA;
-
-	if (memcmp(v->uuid, device->uuid, sizeof(device->uuid)))
-		return "another volume has its name now";
-	if (rblk_le32(v->block_bytes) != device->block_bytes)
-		return "its blocks have another size now";
-	if (rblk_le32(v->max_io_bytes) < device->disk_bytes)
-		return "its longest command is shorter now";
-	if (was & ~flags & able || flags & ~was & RBLK_VOLUME_VOLATILE_CACHE)
-		return "what it can make durable has changed";
-	return NULL;
+	kref_get(&session->refs);
 }
 
-/* It is the same volume: take over what may change. */
-static void rblk_session_take_changes(struct rblk_device *device, const struct rblk_wire_volume *v)
+void rblk_session_put(struct rblk_session *session)
 {
-	rblk_session_learn_epoch(device, v);
-	if (rblk_le64(v->blocks) != device->blocks && READ_ONCE(device->disk_added))
-		rblk_disk_resize(device, rblk_le64(v->blocks));
+	kref_put(&session->refs, rblk_session_free);
 }
 
-int rblk_session_open_volume(struct rblk_device *device, char *text)
+bool rblk_session_say_reason(struct rblk_session *session, char *text)
 {
-	const char *peer = rblk_queue_peer(device->queues[0]), *differs;
-	struct rblk_wire_volume volume;
-	u16 status = RBLK_OK;
-	int error = rblk_session_identify(device, &status);
+	unsigned long flags;
 
-	if (!error)
-		error = rblk_session_ask(device, &volume, &status);
-	if (error && status)
-		scnprintf(text, RBLK_TEXT_BYTES, "%s/%s: %s%s", peer, device->options.volume,
-			  rblk_status_text(status),
-			  status == RBLK_E_BUSY ? " for longer than connect_ms" : "");
-	else if (error == -EPROTO)
-		scnprintf(text, RBLK_TEXT_BYTES, "%s/%s: the target broke the protocol", peer,
-			  device->options.volume);
-	if (error)
-		return error; /* without a status the connection is lost: the machine knows why */
-	differs = device->opened ? rblk_session_differs(device, &volume) : NULL;
-	if (differs) {
-		scnprintf(text, RBLK_TEXT_BYTES, "%s/%s: %s", peer, device->options.volume, differs);
-		return -ENODEV;
+	spin_lock_irqsave(&session->core_lock, flags);
+	scnprintf(text, RBLK_TEXT_BYTES, "%s%s%s", session->reason,
+		  session->reason[0] && session->attempt[0] ? "; then " : "", session->attempt);
+	spin_unlock_irqrestore(&session->core_lock, flags);
+	return text[0];
+}
+
+/* A referenced session by its number; NULL if there is none. */
+static struct rblk_session *rblk_session_find(int number)
+{
+	struct rblk_session *session, *found = NULL;
+
+	mutex_lock(&rblk_sessions_lock);
+	list_for_each_entry(session, &rblk_sessions, entry) {
+		if (session->number != number)
+			continue;
+		kref_get(&session->refs);
+		found = session;
+		break;
 	}
-	if (!device->opened) {
-		rblk_session_take_volume(device, &volume);
-		rblk_session_learn_epoch(device, &volume);
-	} else {
-		rblk_session_take_changes(device, &volume);
+	mutex_unlock(&rblk_sessions_lock);
+	return found;
+}
+
+/* -- an RDMA device goes away ---------------------------------------------------------------------- */
+
+void rblk_session_note_ibdev(struct rblk_session *session, unsigned int queue,
+			     const struct ib_device *ibdev)
+{
+	unsigned long flags;
+
+	spin_lock_irqsave(&session->core_lock, flags);
+	session->ibdevs[queue] = ibdev;
+	spin_unlock_irqrestore(&session->core_lock, flags);
+}
+
+static bool rblk_session_uses(struct rblk_session *session, unsigned int queue,
+			      const struct ib_device *ibdev)
+{
+	unsigned long flags;
+	bool uses;
+
+	spin_lock_irqsave(&session->core_lock, flags);
+	uses = session->ibdevs[queue] == ibdev;
+	spin_unlock_irqrestore(&session->core_lock, flags);
+	return uses;
+}
+
+/*
+ * One number after the other, so that other sessions can begin and end meanwhile. A queue that
+ * begins to connect behind this walk is told by the connection manager, whose turn is after ours and
+ * which waits until every id is destroyed.
+ */
+void rblk_session_ib_removed(struct ib_device *ibdev)
+{
+	unsigned int i;
+	int number;
+
+	for (number = 0; number < RBLK_SESSIONS_MAX; number++) {
+		struct rblk_session *session = rblk_session_find(number);
+
+		if (!session)
+			continue;
+		for (i = 0; i < session->queue_count; i++)
+			if (rblk_session_uses(session, i, ibdev))
+				rblk_drive_leave_ibdev(session->queues[i]);
+		rblk_session_put(session);
 	}
-	WRITE_ONCE(device->handle, rblk_le32(volume.handle));
+}
+
+/* -- events -------------------------------------------------------------------------------------- */
+
+/* The handle may be a new epoch's by the time that the work runs: it asks by the volume's name. */
+void rblk_session_event(struct rblk_session *session, u16 event, u32 handle)
+{
+	struct rblk_disk *disk;
+	unsigned long flags;
+
+	spin_lock_irqsave(&session->core_lock, flags);
+	list_for_each_entry(disk, &session->disks, peer)
+		if (event == RBLK_EVENT_VOLUME_CHANGED && disk->ready && disk->handle == handle)
+			queue_work(rblk_calls, &disk->refresh_work);
+	spin_unlock_irqrestore(&session->core_lock, flags);
+	/* Acknowledge, so that the target may tell the next one. */
+	queue_work(rblk_calls, &session->queues[0]->probe_work);
+}
+
+/* -- beginning and end ------------------------------------------------------------------------------ */
+
+static int rblk_session_make_queues(struct rblk_session *session)
+{
+	unsigned int i;
+
+	session->queues = kcalloc(session->queue_count, sizeof(*session->queues), GFP_KERNEL);
+	if (!session->queues)
+		return -ENOMEM;
+	for (i = 0; i < session->queue_count; i++) {
+		session->queues[i] = rblk_queue_alloc(session, i);
+		if (!session->queues[i])
+			return -ENOMEM;
+		rblk_drive_init_queue(session->queues[i]);
+	}
 	return 0;
 }
 
-void rblk_session_close_handle(struct rblk_device *device, u32 handle)
+static void rblk_session_count_queues(struct rblk_session *session)
 {
-	struct rblk_session_command sc = { .opcode = RBLK_OP_CLOSE, .volume = handle };
+	const struct rblk_session_options *o = &session->options;
 
-	rblk_call_run(device->queues[0], &sc, device->options.connect_ms);
+	session->queue_count = o->queues;
+	if (!o->queues)
+		session->queue_count = min3(num_online_cpus(), RBLK_ATTACH_QUEUES + 0u,
+					    RBLK_QUEUES_MAX - o->poll_queues);
+	/* blk-mq would never use more, and a kernel that only dumps has one queue of one kind. */
+	session->queue_count = min(session->queue_count, nr_cpu_ids);
+	session->options.poll_queues = is_kdump_kernel() ? 0 : min(o->poll_queues, nr_cpu_ids);
+	session->queue_count += session->options.poll_queues;
 }
 
-/* The volume's size may have changed: open it again to learn it, and close the second handle. */
-void rblk_session_refresh_work(struct work_struct *work)
+static struct rblk_session *rblk_session_alloc(const struct rblk_session_options *options)
 {
-	struct rblk_device *device = container_of(work, struct rblk_device, refresh_work);
-	struct rblk_wire_volume volume;
-	u16 status;
-	int error;
+	struct rblk_session *session = kzalloc(sizeof(*session), GFP_KERNEL);
 
-	if (!rblk_device_live(device))
-		return;
-	error = rblk_session_ask(device, &volume, &status);
-	if (error) {
-		if (!rblk_device_live(device))
-			return; /* the loss is what is logged */
-		if (status == RBLK_E_BUSY) {
-			queue_work(rblk_calls, work);
-			return;
-		}
-		pr_warn("rblk%d: its volume has changed, but its new size cannot be read: %s\n",
-			device->index, status ? rblk_status_text(status) : "no valid answer");
-		return;
+	if (!session)
+		return ERR_PTR(-ENOMEM);
+	session->number = ida_alloc_max(&rblk_session_numbers, RBLK_SESSIONS_MAX - 1, GFP_KERNEL);
+	if (session->number < 0) {
+		int error = session->number;
+
+		kfree(session);
+		return ERR_PTR(error);
 	}
-	rblk_session_close_handle(device, rblk_le32(volume.handle));
-	/* The name may mean another volume by now. */
-	if (!rblk_session_differs(device, &volume))
-		rblk_session_take_changes(device, &volume);
+	kref_init(&session->refs);
+	session->users = 1;
+	session->options = *options;
+	session->slot_bytes = rblk_memory_slot_bytes();
+	session->net = get_net(current->nsproxy->net_ns);
+	mutex_init(&session->lifecycle);
+	mutex_init(&session->volume_lock);
+	mutex_init(&session->reservation_lock);
+	spin_lock_init(&session->core_lock);
+	INIT_LIST_HEAD(&session->disks);
+	init_waitqueue_head(&session->wait);
+	get_random_bytes(session->session_id, sizeof(session->session_id));
+	session->session_id[0] |= 1; /* never all zero */
+	rblk_waiting_init(session);
+	rblk_session_count_queues(session);
+	rblk_drive_init(session);
+	if (rblk_session_make_queues(session)) {
+		rblk_session_put(session);
+		return ERR_PTR(-ENOMEM);
+	}
+	return session;
+}
+
+struct rblk_session *rblk_session_join(const struct rblk_session_options *options)
+{
+	struct rblk_session *session;
+
+	mutex_lock(&rblk_sessions_lock);
+	session = rblk_session_alloc(options);
+	if (!IS_ERR(session)) {
+		list_add_tail(&session->entry, &rblk_sessions);
+		rblk_drive_start(session);
+	}
+	mutex_unlock(&rblk_sessions_lock);
+	return session;
+}
+
+bool rblk_session_close(struct rblk_session *session)
+{
+	bool alone;
+
+	mutex_lock(&rblk_sessions_lock);
+	alone = session->users == 1;
+	if (alone)
+		session->closed = true;
+	mutex_unlock(&rblk_sessions_lock);
+	return alone;
+}
+
+void rblk_session_leave(struct rblk_session *session)
+{
+	bool last;
+
+	mutex_lock(&rblk_sessions_lock);
+	last = !--session->users;
+	if (last)
+		session->closed = true;
+	mutex_unlock(&rblk_sessions_lock);
+	if (!last)
+		return;
+	/* It is in the registry until it has no connection: an RDMA device may go away meanwhile. */
+	rblk_drive_stop(session);
+	rblk_waiting_stop(session);
+	rblk_tagset_destroy(session);
+	mutex_lock(&rblk_sessions_lock);
+	list_del(&session->entry);
+	mutex_unlock(&rblk_sessions_lock);
+	rblk_session_put(session);
 }

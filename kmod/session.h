@@ -1,23 +1,166 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * A device's own commands to its target. Everything here sleeps but the scheduling.
+ * A session with one target: its addresses, its queues with their connections and memory, the tags that
+ * its disks share, and the state machine that drives them (drive.c). Disks (disk.h) are volumes of the
+ * target that are attached over it.
+ *
+ * Lifetime: each attach makes one (rblk_session_join()). Each disk over it, and
+ * each attach under way, is a user. The last user that leaves (rblk_session_leave()) ends it: no attach
+ * finds it any more, its connections are closed, its works end. References (refs) keep only the
+ * struct: the users together have one, each disk and each caller that found it another.
+ *
+ * Locks, in order: rblk_sessions_lock (registry), session->lifecycle (a queue is taken down, what waits is
+ * sent, a disk joins or leaves `disks`; sleeps). session->core_lock, session->waiting_lock and queue->lock
+ * (spinlocks) are leaves. A disk's locks: disk.h.
  */
 #ifndef RBLK_KMOD_SESSION_H
 #define RBLK_KMOD_SESSION_H
 
-#include <linux/types.h>
+#include <linux/blk-mq.h>
+#include <linux/inet.h>
+#include <linux/kref.h>
+#include <linux/mutex.h>
+#include <linux/socket.h>
 #include <linux/workqueue.h>
 
-struct rblk_device;
+#include "proto/core/session.h"
+#include "proto/wire/wire.h"
+
+struct ib_device;
+struct rblk_queue;
+struct net;
+
+#define RBLK_TEXT_BYTES 256
+
+#define RBLK_NO_ROUTE 0xff
+
+/* An address at which the target is reached. */
+struct rblk_portal {
+	struct sockaddr_storage address; /* port included */
+	char text[64];                   /* for messages: "10.9.0.1:4430" */
+};
 
 /*
- * Queue 0 is connected: identify, open the volume, take over what it is; the second time it must be the
- * same volume, and F7 is applied. 0 or negative errno, with one line in text (RBLK_TEXT_BYTES).
+ * The words of an attach that are the session's. Zeroed before it is filled.
  */
-int rblk_session_open_volume(struct rblk_device *device, char *text);
-void rblk_session_close_handle(struct rblk_device *device, u32 handle);
+struct rblk_session_options {
+	struct rblk_portal portals[CORE_PORTALS_MAX];
+	unsigned int portal_count;
+	char initiator[RBLK_NAME_BYTES];
+	unsigned int queues;        /* wanted; 0: min(cores, 8, what poll_queues leave) */
+	unsigned int poll_queues;   /* as many more, for I/O whose submitter polls */
+	unsigned int credits;       /* wanted per queue */
+	unsigned int connect_ms;    /* address, route, handshake and login of one queue */
+	unsigned int command_ms;    /* an unanswered command fails the connection */
+	unsigned int reconnect_ms;  /* the longest pause between two attempts to connect */
+	unsigned int fail_fast_ms;  /* without a connection for so long: REQ_FAILFAST fails; 0: never */
+	unsigned int give_up_ms;    /* without a connection for so long: everything fails, for good */
+};
 
-/* The volume's size may have changed: open it again to learn it, and close the second handle. */
-void rblk_session_refresh_work(struct work_struct *work);
+/* What becomes of a request that no queue takes; the higher the worse. */
+enum rblk_gate {
+	RBLK_GATE_HOLD,      /* it waits */
+	RBLK_GATE_FAIL_FAST, /* it waits, unless it is to fail fast */
+	RBLK_GATE_FAIL,      /* it fails */
+};
+
+struct rblk_session {
+	struct kref refs;
+	struct list_head entry; /* registry; rblk_sessions_lock */
+	unsigned int users;     /* rblk_sessions_lock */
+	bool closed;            /* no attach joins it any more; rblk_sessions_lock */
+	int number;             /* names it in messages and sysfs; no secret */
+	struct rblk_session_options options; /* poll_queues: as many as there are */
+	struct net *net;        /* of the attaching process; referenced */
+
+	struct mutex lifecycle;
+	struct list_head disks; /* lifecycle and core_lock to change it, either to walk it */
+
+	/* Each around one command on queue 0, so that they leave reserved tags for all others. */
+	struct mutex volume_lock;      /* IDENTIFY, OPEN, CLOSE */
+	struct mutex reservation_lock; /* RESERVE, RESERVATIONS */
+	u64 operation;                 /* F8: the last one's number; reservation_lock */
+
+	/*
+	 * The state machine. core_lock owns these, for writing; `core.state`, `route` and `gate` are read
+	 * without it where stale is harmless.
+	 */
+	spinlock_t core_lock;
+	struct core_session core;
+	u8 route[RBLK_QUEUES_MAX]; /* by hardware context: the queue that takes its requests */
+	u8 gate;                   /* enum rblk_gate */
+	u64 epoch;                 /* that `route` and the disks know of */
+	char reason[RBLK_TEXT_BYTES];  /* why a connection was lost; empty: all are up */
+	char attempt[RBLK_TEXT_BYTES]; /* why the last attempt to connect came to nothing */
+	bool reason_untold;            /* it has not been logged */
+	bool endures;                  /* it comes back when it is lost: an attach has succeeded */
+	/* Which RDMA devices the queues are on, by index; to be compared only. */
+	const struct ib_device *ibdevs[RBLK_QUEUES_MAX];
+
+	u8 told_state; /* that was logged; drive_work */
+	bool ended;    /* FAILED or ENDED, no queue is connected, nothing waits; drive_work sets it */
+	wait_queue_head_t wait; /* session or disk has changed, or one of the session's own commands ended */
+	struct work_struct drive_work, name_work;
+	struct delayed_work tick_work;
+
+	u8 session_id[16]; /* a secret */
+	struct rblk_queue **queues; /* queue_count, as long as the session; polled ones are last */
+	unsigned int queue_count;
+	unsigned int hw_queues; /* that blk-mq has: as many as the target allowed at attach */
+	u32 slot_bytes; /* rblk_memory_slot_bytes(), when it was made */
+
+	/* tagset.c: shared by all disks. Made by the first one, under lifecycle. */
+	struct blk_mq_tag_set tag_set;
+	bool tag_set_ready;
+	unsigned int credits; /* the fewest of a queue, when tag_set was made */
+	u32 disk_bytes;       /* the longest command that blk-mq was told of, over all disks; lifecycle */
+
+	u32 event_seen; /* number of the last event; queue 0's CQ handlers */
+	u32 event_told; /* that a KEEPALIVE has named; queue 0's probe_work (V9) */
+
+	spinlock_t waiting_lock;              /* waiting.c; a leaf */
+	struct list_head waiting;             /* struct rblk_io on no queue; waiting_lock */
+	bool waiting_armed;                   /* the work will run; waiting_lock */
+	unsigned long waiting_next;           /* jiffies: then; waiting_lock */
+	struct delayed_work waiting_work;
+
+	atomic64_t losses, retries;
+};
+
+/* The first portal's, which names the target in messages. */
+static inline const char *rblk_session_peer(const struct rblk_session *session)
+{
+	return session->options.portals[0].text;
+}
+
+/*
+ * Sleeps. A session to these options' target, of which the caller is a user now: a new one, which it begins to
+ * connect. It may be lost, or over, at any time.
+ */
+struct rblk_session *rblk_session_join(const struct rblk_session_options *options);
+/* Sleeps. No disk and no request of the caller's is left. The last one ends the session. */
+void rblk_session_leave(struct rblk_session *session);
+/* If the caller is its only user, nobody else becomes one any more. False: it is not. */
+bool rblk_session_close(struct rblk_session *session);
+void rblk_session_get(struct rblk_session *session);
+void rblk_session_put(struct rblk_session *session);
+
+/* May the session's own commands be sent? (Their connection may still be lost right after.) */
+static inline bool rblk_session_live(const struct rblk_session *session)
+{
+	return READ_ONCE(session->core.state) == CORE_SESSION_LIVE;
+}
+
+/* Why a connection was lost, or none is made, as one line; false: all are up. Any context. */
+bool rblk_session_say_reason(struct rblk_session *session, char *text);
+
+/* The target sent an event; softirq. */
+void rblk_session_event(struct rblk_session *session, u16 event, u32 handle);
+
+/* A queue is on this RDMA device now; NULL: on none. */
+void rblk_session_note_ibdev(struct rblk_session *session, unsigned int queue,
+			     const struct ib_device *ibdev);
+/* An RDMA device goes away: no connection of ours is left there on return. Sleeps. */
+void rblk_session_ib_removed(struct ib_device *ibdev);
 
 #endif

@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * /sys/block/rblkN/rblk/: what a device is connected to, how it is, what it has counted; and two things to
+ * /sys/block/rblkN/rblk/: what a disk is connected to, how it is, what its session has counted; and two things to
  * write: kill_connection, acknowledge. Everything else goes through the control device.
  */
 #include <linux/blkdev.h>
 #include <linux/device.h>
 #include <linux/sysfs.h>
 
-#include "kmod/device.h"
 #include "kmod/disk.h"
 #include "kmod/drive.h"
 #include "kmod/queue.h"
 
-static struct rblk_device *rblk_sysfs_device(struct device *dev)
+static struct rblk_disk *rblk_sysfs_disk(struct device *dev)
 {
 	return dev_to_disk(dev)->private_data;
 }
@@ -20,36 +19,36 @@ static struct rblk_device *rblk_sysfs_device(struct device *dev)
 #define RBLK_SHOW(name, format, ...)                                                               \
 	static ssize_t name##_show(struct device *dev, struct device_attribute *attr, char *buf)   \
 	{                                                                                          \
-		struct rblk_device *device = rblk_sysfs_device(dev);                               \
+		struct rblk_disk *disk = rblk_sysfs_disk(dev);                               \
                                                                                                    \
 		return sysfs_emit(buf, format "\n", __VA_ARGS__);                                  \
 	}                                                                                          \
 	static DEVICE_ATTR_RO(name)
 
-RBLK_SHOW(state, "%s", core_session_state_name(READ_ONCE(device->core.state)));
-RBLK_SHOW(target, "%s", rblk_device_peer(device));
-RBLK_SHOW(volume, "%s", device->options.volume);
-RBLK_SHOW(attachment, "%016llx", device->attachment);
-RBLK_SHOW(wwid, "uuid.%16phN", device->uuid);
-RBLK_SHOW(serial, "%16phN", device->uuid);
-RBLK_SHOW(cache_epoch, "%16phN", device->durable.epoch);
-RBLK_SHOW(queues, "%u", device->hw_queues);
-RBLK_SHOW(poll_queues, "%u", device->options.poll_queues);
-RBLK_SHOW(credits, "%u", device->credits);
-RBLK_SHOW(losses, "%lld", atomic64_read(&device->losses));
-RBLK_SHOW(connect_ms, "%u", device->options.connect_ms);
-RBLK_SHOW(command_ms, "%u", device->options.command_ms);
-RBLK_SHOW(retries, "%lld", atomic64_read(&device->retries));
-RBLK_SHOW(writes_lost, "%d", READ_ONCE(device->durable.lost));
-RBLK_SHOW(reconnect_ms, "%u", device->options.reconnect_ms);
-RBLK_SHOW(fail_fast_ms, "%u", device->options.fail_fast_ms);
-RBLK_SHOW(give_up_ms, "%u", device->options.give_up_ms);
-RBLK_SHOW(keepalive_ms, "%u", READ_ONCE(device->queues[0]->keepalive_ms));
+RBLK_SHOW(state, "%s", rblk_disk_state(disk));
+RBLK_SHOW(target, "%s", rblk_session_peer(disk->session));
+RBLK_SHOW(volume, "%s", disk->options.volume);
+RBLK_SHOW(attachment, "%016llx", disk->attachment);
+RBLK_SHOW(wwid, "uuid.%16phN", disk->uuid);
+RBLK_SHOW(serial, "%16phN", disk->uuid);
+RBLK_SHOW(cache_epoch, "%16phN", disk->durable.epoch);
+RBLK_SHOW(queues, "%u", disk->session->hw_queues);
+RBLK_SHOW(poll_queues, "%u", disk->session->options.poll_queues);
+RBLK_SHOW(credits, "%u", disk->session->credits);
+RBLK_SHOW(losses, "%lld", atomic64_read(&disk->session->losses));
+RBLK_SHOW(connect_ms, "%u", disk->session->options.connect_ms);
+RBLK_SHOW(command_ms, "%u", disk->session->options.command_ms);
+RBLK_SHOW(retries, "%lld", atomic64_read(&disk->session->retries));
+RBLK_SHOW(writes_lost, "%d", READ_ONCE(disk->durable.lost));
+RBLK_SHOW(reconnect_ms, "%u", disk->session->options.reconnect_ms);
+RBLK_SHOW(fail_fast_ms, "%u", disk->session->options.fail_fast_ms);
+RBLK_SHOW(give_up_ms, "%u", disk->session->options.give_up_ms);
+RBLK_SHOW(keepalive_ms, "%u", READ_ONCE(disk->session->queues[0]->keepalive_ms));
 
 /* The session's id allows taking over the session (section 13 of the specification): root alone. */
 static ssize_t session_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
-	return sysfs_emit(buf, "%16phN\n", rblk_sysfs_device(dev)->session_id);
+	return sysfs_emit(buf, "%16phN\n", rblk_sysfs_disk(dev)->session->session_id);
 }
 static DEVICE_ATTR_ADMIN_RO(session);
 
@@ -58,7 +57,7 @@ static ssize_t reason_show(struct device *dev, struct device_attribute *attr, ch
 {
 	char text[RBLK_TEXT_BYTES];
 
-	rblk_device_say_reason(rblk_sysfs_device(dev), text);
+	rblk_disk_say_reason(rblk_sysfs_disk(dev), text);
 	return sysfs_emit(buf, "%s\n", text);
 }
 static DEVICE_ATTR_RO(reason);
@@ -66,7 +65,7 @@ static DEVICE_ATTR_RO(reason);
 /* A line for each address of the target. */
 static ssize_t portals_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
-	const struct rblk_options *o = &rblk_sysfs_device(dev)->options;
+	const struct rblk_session_options *o = &rblk_sysfs_disk(dev)->session->options;
 	unsigned int i;
 	int length = 0;
 
@@ -79,16 +78,16 @@ static DEVICE_ATTR_RO(portals);
 /* "queue state portal" a line. */
 static ssize_t connections_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
-	struct rblk_device *device = rblk_sysfs_device(dev);
+	struct rblk_disk *disk = rblk_sysfs_disk(dev);
 	unsigned int i;
 	int length = 0;
 
-	for (i = 0; i < device->queue_count; i++) {
-		const struct core_queue *queue = &device->core.queue[i];
+	for (i = 0; i < disk->session->queue_count; i++) {
+		const struct core_queue *queue = &disk->session->core.queue[i];
 
 		length += sysfs_emit_at(buf, length, "%u %s %s\n", i,
 					core_queue_state_name(READ_ONCE(queue->state)),
-					device->options.portals[READ_ONCE(queue->portal)].text);
+					disk->session->options.portals[READ_ONCE(queue->portal)].text);
 	}
 	return length;
 }
@@ -98,17 +97,17 @@ static DEVICE_ATTR_RO(connections);
 static ssize_t kill_connection_store(struct device *dev, struct device_attribute *attr,
 				     const char *buf, size_t bytes)
 {
-	struct rblk_device *device = rblk_sysfs_device(dev);
+	struct rblk_disk *disk = rblk_sysfs_disk(dev);
 	unsigned int i, only = UINT_MAX;
 	bool all = sysfs_streq(buf, "all");
 
 	if (!all && kstrtouint(buf, 10, &only))
 		return -EINVAL;
-	if (!all && only >= device->queue_count)
+	if (!all && only >= disk->session->queue_count)
 		return -ERANGE;
-	for (i = 0; i < device->queue_count; i++)
+	for (i = 0; i < disk->session->queue_count; i++)
 		if (all || i == only)
-			rblk_queue_lost(device->queues[i], "killed by hand (kill_connection)");
+			rblk_queue_lost(disk->session->queues[i], "killed by hand (kill_connection)");
 	return bytes;
 }
 static DEVICE_ATTR_WO(kill_connection);
@@ -119,7 +118,7 @@ static ssize_t acknowledge_store(struct device *dev, struct device_attribute *at
 {
 	if (!sysfs_streq(buf, "1"))
 		return -EINVAL;
-	rblk_device_acknowledge(rblk_sysfs_device(dev));
+	rblk_disk_acknowledge(rblk_sysfs_disk(dev));
 	return bytes;
 }
 static DEVICE_ATTR_WO(acknowledge);
@@ -127,12 +126,12 @@ static DEVICE_ATTR_WO(acknowledge);
 /* "name value" a line, summed over the queues. */
 static ssize_t counters_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
-	struct rblk_device *device = rblk_sysfs_device(dev);
+	struct rblk_disk *disk = rblk_sysfs_disk(dev);
 	struct rblk_queue_stats sum = {};
 	unsigned int i;
 
-	for (i = 0; i < device->queue_count; i++) {
-		const struct rblk_queue_stats *s = &device->queues[i]->stats;
+	for (i = 0; i < disk->session->queue_count; i++) {
+		const struct rblk_queue_stats *s = &disk->session->queues[i]->stats;
 
 		sum.commands += READ_ONCE(s->commands);
 		sum.messages += READ_ONCE(s->messages);

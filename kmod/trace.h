@@ -12,26 +12,26 @@
 #include <rdma/ib_verbs.h>
 
 #include "kmod/command.h"
-#include "kmod/device.h"
+#include "kmod/disk.h"
 #include "kmod/queue.h"
 
 TRACE_EVENT(rblk_submit,
-	TP_PROTO(const struct rblk_command *command),
-	TP_ARGS(command),
+	TP_PROTO(struct rblk_io *io),
+	TP_ARGS(io),
 	TP_STRUCT__entry(
 		__field(int, device) __field(unsigned int, queue) __field(u16, tag)
 		__field(u8, opcode) __field(u8, flags) __field(u64, lba) __field(u32, blocks)
 		__field(int, memory)
 	),
 	TP_fast_assign(
-		__entry->device = command->queue->device->index;
-		__entry->queue = command->queue->index;
-		__entry->tag = command->tag;
-		__entry->opcode = command->wire.opcode;
-		__entry->flags = command->wire.flags;
-		__entry->lba = rblk_le64(command->wire.lba);
-		__entry->blocks = rblk_le32(command->wire.blocks);
-		__entry->memory = command->memory;
+		__entry->device = rblk_disk_of(rblk_io_rq(io))->index;
+		__entry->queue = io->command.queue->index;
+		__entry->tag = io->command.tag;
+		__entry->opcode = io->command.wire.opcode;
+		__entry->flags = io->command.wire.flags;
+		__entry->lba = rblk_le64(io->command.wire.lba);
+		__entry->blocks = rblk_le32(io->command.wire.blocks);
+		__entry->memory = io->command.memory;
 	),
 	TP_printk("rblk%d queue %u tag %u opcode %u flags %#x lba %llu blocks %u memory %d",
 		  __entry->device, __entry->queue, __entry->tag, __entry->opcode, __entry->flags,
@@ -39,21 +39,21 @@ TRACE_EVENT(rblk_submit,
 );
 
 TRACE_EVENT(rblk_complete,
-	TP_PROTO(const struct rblk_command *command),
-	TP_ARGS(command),
+	TP_PROTO(struct rblk_io *io),
+	TP_ARGS(io),
 	TP_STRUCT__entry(
 		__field(int, device) __field(unsigned int, queue) __field(u16, tag)
 		__field(u16, status) __field(int, error) __field(u32, queued_us)
 		__field(u32, stored_us)
 	),
 	TP_fast_assign(
-		__entry->device = command->queue->device->index;
-		__entry->queue = command->queue->index;
-		__entry->tag = command->tag;
-		__entry->status = command->status;
-		__entry->error = command->error;
-		__entry->queued_us = command->queued_us;
-		__entry->stored_us = command->stored_us;
+		__entry->device = rblk_disk_of(rblk_io_rq(io))->index;
+		__entry->queue = io->command.queue->index;
+		__entry->tag = io->command.tag;
+		__entry->status = io->command.status;
+		__entry->error = io->command.error;
+		__entry->queued_us = io->command.queued_us;
+		__entry->stored_us = io->command.stored_us;
 	),
 	TP_printk("rblk%d queue %u tag %u status %u error %d queued %u us stored %u us",
 		  __entry->device, __entry->queue, __entry->tag, __entry->status, __entry->error,
@@ -64,29 +64,29 @@ TRACE_EVENT(rblk_send,
 	TP_PROTO(const struct rblk_queue *queue, unsigned int commands, u32 capsule_bytes),
 	TP_ARGS(queue, commands, capsule_bytes),
 	TP_STRUCT__entry(
-		__field(int, device) __field(unsigned int, queue) __field(unsigned int, commands)
+		__field(int, session) __field(unsigned int, queue) __field(unsigned int, commands)
 		__field(u32, capsule_bytes)
 	),
 	TP_fast_assign(
-		__entry->device = queue->device->index;
+		__entry->session = queue->session->number;
 		__entry->queue = queue->index;
 		__entry->commands = commands;
 		__entry->capsule_bytes = capsule_bytes;
 	),
-	TP_printk("rblk%d queue %u commands %u capsule %u bytes", __entry->device, __entry->queue,
+	TP_printk("session %d queue %u commands %u capsule %u bytes", __entry->session, __entry->queue,
 		  __entry->commands, __entry->capsule_bytes)
 );
 
 /* A command's own pages get a key, behind which the SEND that names it is posted. */
 TRACE_EVENT(rblk_register,
-	TP_PROTO(const struct rblk_io *io),
+	TP_PROTO(struct rblk_io *io),
 	TP_ARGS(io),
 	TP_STRUCT__entry(
 		__field(int, device) __field(unsigned int, queue) __field(u16, tag)
 		__field(u32, bytes) __field(u32, pages) __field(u32, key)
 	),
 	TP_fast_assign(
-		__entry->device = io->command.queue->device->index;
+		__entry->device = rblk_disk_of(rblk_io_rq(io))->index;
 		__entry->queue = io->command.queue->index;
 		__entry->tag = io->command.tag;
 		__entry->bytes = io->command.bytes;
@@ -100,14 +100,14 @@ TRACE_EVENT(rblk_register,
 
 /* That key ends: by the target's reply (remote), or by a work request of ours. */
 TRACE_EVENT(rblk_invalidate,
-	TP_PROTO(const struct rblk_io *io, bool remote),
+	TP_PROTO(struct rblk_io *io, bool remote),
 	TP_ARGS(io, remote),
 	TP_STRUCT__entry(
 		__field(int, device) __field(unsigned int, queue) __field(u16, tag)
 		__field(u32, key) __field(bool, remote)
 	),
 	TP_fast_assign(
-		__entry->device = io->command.queue->device->index;
+		__entry->device = rblk_disk_of(rblk_io_rq(io))->index;
 		__entry->queue = io->command.queue->index;
 		__entry->tag = io->command.tag;
 		__entry->key = io->mr->rkey;
@@ -120,24 +120,24 @@ TRACE_EVENT(rblk_invalidate,
 TRACE_EVENT(rblk_event,
 	TP_PROTO(const struct rblk_queue *queue, u16 event),
 	TP_ARGS(queue, event),
-	TP_STRUCT__entry(__field(int, device) __field(u16, event)),
+	TP_STRUCT__entry(__field(int, session) __field(u16, event)),
 	TP_fast_assign(
-		__entry->device = queue->device->index;
+		__entry->session = queue->session->number;
 		__entry->event = event;
 	),
-	TP_printk("rblk%d event %u", __entry->device, __entry->event)
+	TP_printk("session %d event %u", __entry->session, __entry->event)
 );
 
 TRACE_EVENT(rblk_state,
-	TP_PROTO(const struct rblk_device *device, int from, int to),
-	TP_ARGS(device, from, to),
-	TP_STRUCT__entry(__field(int, device) __field(int, from) __field(int, to)),
+	TP_PROTO(const struct rblk_session *session, int from, int to),
+	TP_ARGS(session, from, to),
+	TP_STRUCT__entry(__field(int, session) __field(int, from) __field(int, to)),
 	TP_fast_assign(
-		__entry->device = device->index;
+		__entry->session = session->number;
 		__entry->from = from;
 		__entry->to = to;
 	),
-	TP_printk("rblk%d %s -> %s", __entry->device, core_session_state_name(__entry->from),
+	TP_printk("session %d %s -> %s", __entry->session, core_session_state_name(__entry->from),
 		  core_session_state_name(__entry->to))
 );
 

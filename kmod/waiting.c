@@ -8,23 +8,23 @@
 
 #include "kmod/waiting.h"
 #include "kmod/command.h"
-#include "kmod/device.h"
+#include "kmod/disk.h"
 #include "kmod/memory.h"
 #include "kmod/module.h"
 #include "kmod/overdue.h"
 #include "kmod/queue.h"
 
 /* Have the work run at that time, or earlier. waiting_lock is held. */
-static void rblk_waiting_schedule(struct rblk_device *device, unsigned long at)
+static void rblk_waiting_schedule(struct rblk_session *session, unsigned long at)
 {
 	unsigned long now = jiffies;
 
-	lockdep_assert_held(&device->waiting_lock);
-	if (device->waiting_armed && !time_before(at, device->waiting_next))
+	lockdep_assert_held(&session->waiting_lock);
+	if (session->waiting_armed && !time_before(at, session->waiting_next))
 		return;
-	device->waiting_armed = true;
-	device->waiting_next = at;
-	mod_delayed_work(rblk_workqueue, &device->waiting_work, time_after(at, now) ? at - now : 0);
+	session->waiting_armed = true;
+	session->waiting_next = at;
+	mod_delayed_work(rblk_workqueue, &session->waiting_work, time_after(at, now) ? at - now : 0);
 }
 
 /* -- ending -------------------------------------------------------------------------------------- */
@@ -45,71 +45,73 @@ static void rblk_waiting_end_all(struct list_head *list)
 	}
 }
 
-/* The gate is closed before rblk_waiting_fail() takes the lock: whoever comes after that sees it here. */
-static bool rblk_waiting_too_late(struct rblk_device *device, struct rblk_io *io)
+/* A gate is closed before rblk_waiting_sweep() takes the lock: whoever comes after that sees it here. */
+static bool rblk_waiting_too_late(struct rblk_io *io)
 {
-	u8 gate = READ_ONCE(device->gate);
+	const struct rblk_disk *disk = rblk_disk_of(rblk_io_rq(io));
+	u8 gate = max(READ_ONCE(disk->session->gate), READ_ONCE(disk->gate));
 
-	lockdep_assert_held(&device->waiting_lock);
+	lockdep_assert_held(&disk->session->waiting_lock);
 	return gate == RBLK_GATE_FAIL ||
 	       (gate == RBLK_GATE_FAIL_FAST && blk_noretry_request(rblk_io_rq(io)));
 }
 
-void rblk_waiting_fail(struct rblk_device *device, bool fail_fast_only)
+void rblk_waiting_sweep(struct rblk_session *session)
 {
+	unsigned long flags;
 	struct rblk_io *io, *after;
 	LIST_HEAD(ended);
 
-	spin_lock_irq(&device->waiting_lock);
-	list_for_each_entry_safe(io, after, &device->waiting, command.entry)
-		if (!fail_fast_only || blk_noretry_request(rblk_io_rq(io)))
+	spin_lock_irqsave(&session->waiting_lock, flags);
+	list_for_each_entry_safe(io, after, &session->waiting, command.entry)
+		if (rblk_waiting_too_late(io))
 			list_move_tail(&io->command.entry, &ended);
-	spin_unlock_irq(&device->waiting_lock);
+	spin_unlock_irqrestore(&session->waiting_lock, flags);
 	rblk_waiting_end_all(&ended);
 }
 
 /* -- coming -------------------------------------------------------------------------------------- */
 
 /* False: it cannot wait any more. */
-static bool rblk_waiting_add(struct rblk_device *device, struct rblk_io *io, enum rblk_wait wait,
-			     unsigned long at)
+static bool rblk_waiting_add(struct rblk_io *io, enum rblk_wait wait, unsigned long at)
 {
+	struct rblk_session *session = rblk_disk_of(rblk_io_rq(io))->session;
 	unsigned long flags;
 	bool late;
 
-	spin_lock_irqsave(&device->waiting_lock, flags);
-	late = rblk_waiting_too_late(device, io);
+	spin_lock_irqsave(&session->waiting_lock, flags);
+	late = rblk_waiting_too_late(io);
 	if (!late) {
 		io->wait = wait;
 		io->again_at = at;
-		list_add_tail(&io->command.entry, &device->waiting);
+		list_add_tail(&io->command.entry, &session->waiting);
 		if (wait != RBLK_WAIT_LOST)
-			rblk_waiting_schedule(device, at);
+			rblk_waiting_schedule(session, at);
 	}
-	spin_unlock_irqrestore(&device->waiting_lock, flags);
+	spin_unlock_irqrestore(&session->waiting_lock, flags);
 	return !late;
 }
 
-void rblk_waiting_hold(struct rblk_device *device, struct rblk_io *io)
+void rblk_waiting_hold(struct rblk_io *io)
 {
-	if (!rblk_waiting_add(device, io, RBLK_WAIT_READY, jiffies))
+	if (!rblk_waiting_add(io, RBLK_WAIT_READY, jiffies))
 		rblk_waiting_end(io);
 }
 
 unsigned int rblk_waiting_give_up_ms(struct rblk_io *io)
 {
-	const struct rblk_options *o = &io->command.queue->device->options;
+	const struct rblk_session_options *o = &io->command.queue->session->options;
 
 	return o->fail_fast_ms && blk_noretry_request(rblk_io_rq(io)) ?
 		       min(o->fail_fast_ms, o->give_up_ms) : o->give_up_ms;
 }
 
 /* Has the target refused it for too long? */
-static bool rblk_waiting_refused_enough(struct rblk_device *device, struct rblk_io *io)
+static bool rblk_waiting_refused_enough(struct rblk_session *session, struct rblk_io *io)
 {
 	/* A target that drains is a path that is about to be lost. */
 	unsigned int limit_ms = io->command.status == RBLK_E_DRAINING ?
-					rblk_waiting_give_up_ms(io) : device->options.command_ms;
+					rblk_waiting_give_up_ms(io) : session->options.command_ms;
 
 	return io->refusals &&
 	       time_after(jiffies, io->refused_since + msecs_to_jiffies(limit_ms));
@@ -123,7 +125,7 @@ static bool rblk_waiting_dropped(const struct rblk_io *io)
 
 bool rblk_waiting_refused(struct rblk_io *io)
 {
-	struct rblk_device *device = io->command.queue->device;
+	struct rblk_session *session = io->command.queue->session;
 	u16 status = io->command.status;
 	unsigned long pause;
 
@@ -136,7 +138,7 @@ bool rblk_waiting_refused(struct rblk_io *io)
 	} else if (status != RBLK_E_DRAINING && status != RBLK_E_BUSY) {
 		io->refusals = 0;
 		return false;
-	} else if (rblk_waiting_refused_enough(device, io)) {
+	} else if (rblk_waiting_refused_enough(session, io)) {
 		return false;
 	}
 	if (!io->refusals)
@@ -144,15 +146,15 @@ bool rblk_waiting_refused(struct rblk_io *io)
 	io->refusals = min(io->refusals + 1, U8_MAX);
 	rblk_memory_unmap(io);
 	pause = msecs_to_jiffies(rblk_waiting_pause_ms(io->refusals));
-	return rblk_waiting_add(device, io, RBLK_WAIT_TIME, jiffies + pause);
+	return rblk_waiting_add(io, RBLK_WAIT_TIME, jiffies + pause);
 }
 
 void rblk_waiting_take_lost(struct rblk_queue *queue)
 {
-	struct rblk_device *device = queue->device;
+	struct rblk_session *session = queue->session;
 	unsigned int tag;
 
-	lockdep_assert_held(&device->lifecycle);
+	lockdep_assert_held(&session->lifecycle);
 	for (tag = 0; tag < queue->credits; tag++) {
 		struct rblk_command *command = queue->commands[tag];
 		struct rblk_io *io;
@@ -167,67 +169,72 @@ void rblk_waiting_take_lost(struct rblk_queue *queue)
 		io->lost_queue = queue->index;
 		io->refusals = 0;
 		io->expired = io->abort_asked && rblk_overdue_ends(io);
-		if (!rblk_waiting_add(device, io, RBLK_WAIT_LOST, jiffies))
+		if (!rblk_waiting_add(io, RBLK_WAIT_LOST, jiffies))
 			rblk_waiting_end(io);
 	}
 }
 
-void rblk_waiting_release(struct rblk_device *device, unsigned int queue)
+void rblk_waiting_release(struct rblk_session *session, unsigned int queue)
 {
 	struct rblk_io *io;
 
-	spin_lock_irq(&device->waiting_lock);
-	list_for_each_entry(io, &device->waiting, command.entry) {
+	spin_lock_irq(&session->waiting_lock);
+	list_for_each_entry(io, &session->waiting, command.entry) {
 		if (io->wait != RBLK_WAIT_LOST || io->lost_queue != queue)
 			continue;
 		io->wait = RBLK_WAIT_READY;
 		io->retry = true;
-		atomic64_inc(&device->retries);
+		atomic64_inc(&session->retries);
 	}
-	rblk_waiting_schedule(device, jiffies);
-	spin_unlock_irq(&device->waiting_lock);
+	rblk_waiting_schedule(session, jiffies);
+	spin_unlock_irq(&session->waiting_lock);
 }
 
-void rblk_waiting_kick(struct rblk_device *device)
+void rblk_waiting_kick(struct rblk_session *session)
 {
-	spin_lock_irq(&device->waiting_lock);
-	if (!list_empty(&device->waiting))
-		rblk_waiting_schedule(device, jiffies);
-	spin_unlock_irq(&device->waiting_lock);
+	spin_lock_irq(&session->waiting_lock);
+	if (!list_empty(&session->waiting))
+		rblk_waiting_schedule(session, jiffies);
+	spin_unlock_irq(&session->waiting_lock);
 }
 
 /* -- going --------------------------------------------------------------------------------------- */
 
-static u8 rblk_waiting_route(struct rblk_device *device, struct rblk_io *io)
+u8 rblk_waiting_route(struct rblk_io *io)
 {
-	return smp_load_acquire(&device->route[rblk_io_rq(io)->mq_hctx->queue_num]);
+	const struct request *rq = rblk_io_rq(io);
+	const struct rblk_disk *disk = rblk_disk_of(rq);
+
+	if (!smp_load_acquire(&disk->ready))
+		return RBLK_NO_ROUTE;
+	return smp_load_acquire(&disk->session->route[rq->mq_hctx->queue_num]);
 }
 
 /*
  * Take what can be sent off the list. The work comes again for those whose time has not come; those that
  * wait for a queue are kicked when there is one.
  */
-static void rblk_waiting_take(struct rblk_device *device, struct list_head *due)
+static void rblk_waiting_take(struct rblk_session *session, struct list_head *due)
 {
 	unsigned long now = jiffies;
 	struct rblk_io *io, *after;
 
-	spin_lock_irq(&device->waiting_lock);
-	device->waiting_armed = false;
-	list_for_each_entry_safe(io, after, &device->waiting, command.entry) {
+	spin_lock_irq(&session->waiting_lock);
+	session->waiting_armed = false;
+	list_for_each_entry_safe(io, after, &session->waiting, command.entry) {
 		if (io->wait == RBLK_WAIT_LOST)
 			continue;
 		if (time_before(now, io->again_at))
-			rblk_waiting_schedule(device, io->again_at);
-		else if (rblk_waiting_route(device, io) != RBLK_NO_ROUTE)
+			rblk_waiting_schedule(session, io->again_at);
+		else if (rblk_waiting_route(io) != RBLK_NO_ROUTE)
 			list_move_tail(&io->command.entry, due);
 	}
-	spin_unlock_irq(&device->waiting_lock);
+	spin_unlock_irq(&session->waiting_lock);
 }
 
-static void rblk_waiting_send(struct rblk_device *device, struct rblk_io *io)
+static void rblk_waiting_send(struct rblk_session *session, struct rblk_io *io)
 {
-	u8 route = rblk_waiting_route(device, io);
+	u8 route = rblk_waiting_route(io);
 	blk_status_t status;
 
 	if (io->expired) {
@@ -236,23 +243,23 @@ static void rblk_waiting_send(struct rblk_device *device, struct rblk_io *io)
 		return;
 	}
 	if (route == RBLK_NO_ROUTE) {
-		rblk_waiting_hold(device, io); /* it went meanwhile */
+		rblk_waiting_hold(io); /* it went meanwhile */
 		return;
 	}
-	if (!rblk_queue_take_tag(device->queues[route], io)) {
-		if (!rblk_waiting_add(device, io, RBLK_WAIT_READY, jiffies + 1))
+	if (!rblk_queue_take_tag(session->queues[route], io)) {
+		if (!rblk_waiting_add(io, RBLK_WAIT_READY, jiffies + 1))
 			rblk_waiting_end(io);
 		return;
 	}
-	status = rblk_io_send(io, device->queues[route]);
+	status = rblk_io_send(io, session->queues[route]);
 	switch (status) {
 	case BLK_STS_OK:
 		break;
 	case BLK_STS_TRANSPORT:
-		rblk_waiting_hold(device, io);
+		rblk_waiting_hold(io);
 		break;
 	case BLK_STS_RESOURCE:
-		if (!rblk_waiting_add(device, io, RBLK_WAIT_READY,
+		if (!rblk_waiting_add(io, RBLK_WAIT_READY,
 				      jiffies + msecs_to_jiffies(rblk_waiting_pause_ms(1))))
 			rblk_waiting_end(io);
 		break;
@@ -265,36 +272,36 @@ static void rblk_waiting_send(struct rblk_device *device, struct rblk_io *io)
 /* With lifecycle held: no queue is taken down meanwhile. */
 static void rblk_waiting_work(struct work_struct *work)
 {
-	struct rblk_device *device =
-		container_of(to_delayed_work(work), struct rblk_device, waiting_work);
+	struct rblk_session *session =
+		container_of(to_delayed_work(work), struct rblk_session, waiting_work);
 	/* Memory writeback may wait for this. */
 	unsigned int noio = memalloc_noio_save();
 	struct rblk_io *io, *after;
 	LIST_HEAD(due);
 	unsigned int i;
 
-	mutex_lock(&device->lifecycle);
-	rblk_waiting_take(device, &due);
+	mutex_lock(&session->lifecycle);
+	rblk_waiting_take(session, &due);
 	list_for_each_entry_safe(io, after, &due, command.entry) {
 		list_del_init(&io->command.entry);
-		rblk_waiting_send(device, io);
+		rblk_waiting_send(session, io);
 	}
-	for (i = 0; i < device->queue_count; i++)
-		rblk_queue_kick(device->queues[i]);
-	mutex_unlock(&device->lifecycle);
+	for (i = 0; i < session->queue_count; i++)
+		rblk_queue_kick(session->queues[i]);
+	mutex_unlock(&session->lifecycle);
 	memalloc_noio_restore(noio);
 }
 
 /* -- beginning and end ----------------------------------------------------------------------------- */
 
-void rblk_waiting_init(struct rblk_device *device)
+void rblk_waiting_init(struct rblk_session *session)
 {
-	spin_lock_init(&device->waiting_lock);
-	INIT_LIST_HEAD(&device->waiting);
-	INIT_DELAYED_WORK(&device->waiting_work, rblk_waiting_work);
+	spin_lock_init(&session->waiting_lock);
+	INIT_LIST_HEAD(&session->waiting);
+	INIT_DELAYED_WORK(&session->waiting_work, rblk_waiting_work);
 }
 
-void rblk_waiting_stop(struct rblk_device *device)
+void rblk_waiting_stop(struct rblk_session *session)
 {
-	cancel_delayed_work_sync(&device->waiting_work);
+	cancel_delayed_work_sync(&session->waiting_work);
 }

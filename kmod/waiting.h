@@ -3,7 +3,7 @@
  * Requests that are started and on no queue. Each waits for one of these:
  *   TIME   the target could not begin it (BUSY, DRAINING, or dropped by ABORT): sent again after a delay that
  *          grows (C6)
- *   READY  a queue that takes commands, or a free tag of one
+ *   READY  a queue that takes commands, or a free tag of one; and that its volume is open
  *   LOST   it was on a connection that is lost: the fence of that (F5); then it is READY
  * Called by disk.c, command.c and drive.c.
  */
@@ -12,11 +12,11 @@
 
 #include <linux/types.h>
 
-struct rblk_device;
+struct rblk_session;
 struct rblk_io;
 struct rblk_queue;
 
-void rblk_waiting_init(struct rblk_device *device);
+void rblk_waiting_init(struct rblk_session *session);
 
 /* How long to wait before something is sent for the n-th time again, n from 1. */
 static inline unsigned int rblk_waiting_pause_ms(unsigned int n)
@@ -30,19 +30,21 @@ unsigned int rblk_waiting_give_up_ms(struct rblk_io *io);
 /* Answered: take it, if it is to be sent again. Softirq, or the queue's poller. */
 bool rblk_waiting_refused(struct rblk_io *io);
 /* No queue takes it: it is READY, or ended at once if nothing is to wait any more. Any context. */
-void rblk_waiting_hold(struct rblk_device *device, struct rblk_io *io);
+void rblk_waiting_hold(struct rblk_io *io);
+/* The queue that takes it now; RBLK_NO_ROUTE: none does, or its volume is not open. Any context. */
+u8 rblk_waiting_route(struct rblk_io *io);
 /*
- * Sleeps. The queue is drained and its keys are dead (F4), device->lifecycle is held, blk-mq quiesced: its
+ * Sleeps. The queue is drained and its keys are dead (F4), session->lifecycle is held, blk-mq quiesced: its
  * requests are unmapped and LOST.
  */
 void rblk_waiting_take_lost(struct rblk_queue *queue);
 /* F5: what is LOST of this queue may be sent again. */
-void rblk_waiting_release(struct rblk_device *device, unsigned int queue);
+void rblk_waiting_release(struct rblk_session *session, unsigned int queue);
 /* A queue takes commands now: send what is READY. */
-void rblk_waiting_kick(struct rblk_device *device);
-/* End what waits, or only what is to fail fast. What comes later meets device->gate. */
-void rblk_waiting_fail(struct rblk_device *device, bool fail_fast_only);
+void rblk_waiting_kick(struct rblk_session *session);
+/* A gate, the session's or a disk's, was closed: end what may not wait any more. Any context. */
+void rblk_waiting_sweep(struct rblk_session *session);
 /* Sleeps. Nothing waits any more, and nothing comes. */
-void rblk_waiting_stop(struct rblk_device *device);
+void rblk_waiting_stop(struct rblk_session *session);
 
 #endif

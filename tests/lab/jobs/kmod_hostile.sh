@@ -102,7 +102,7 @@ refused close-read 'connection ended by the target' give_up_ms=86400000
 lab_target_start silent-open
 (exec 7<> /dev/rblk-control && echo "attach address=$LAB_ADDR volume=disk queues=1 command_ms=600000" >&7) 2> /dev/null &
 ATTACH=$!
-lab_wait 20 grep -q rblk_device_attach "/proc/$ATTACH/stack" || lab_fail "the attach does not wait"
+lab_wait 20 grep -q rblk_disk_attach "/proc/$ATTACH/stack" || lab_fail "the attach does not wait"
 kill -9 $ATTACH
 attach_gone() { [ ! -e "/proc/$ATTACH" ] || grep -q '^State:.Z' "/proc/$ATTACH/status"; }
 lab_wait 20 attach_gone || lab_fail "an attach that was killed hangs: $(cat /proc/$ATTACH/stack)"

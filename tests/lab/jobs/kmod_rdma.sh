@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# Goal: what the module does with RDMA devices. Volumes spread over a device's completion vectors; a
+# Goal: what the module does with RDMA devices. Sessions spread over a device's completion vectors; a
 # receive is posted again before the commands that it answered have ended (C3); the removal of a device
 # does not wait for an attach over another. Method: a kprobe and the function tracer; a second Soft-RoCE
 # device, over which an attach waits for a target that says nothing.
@@ -20,7 +20,7 @@ for volume in one two; do lab_attach $volume queues=1; done
 echo 0 > $TRACING/events/kprobes/rblk_cq/enable
 vectors=$(grep -o 'vector=[0-9]*' $TRACING/trace | sort -u | wc -l)
 grep -o 'vector=[0-9]*' $TRACING/trace
-[ "$vectors" = 2 ] || lab_fail "two volumes share a vector"
+[ "$vectors" = 2 ] || lab_fail "two sessions share a vector"
 echo > $TRACING/kprobe_events
 
 lab_say "C3"
@@ -49,7 +49,7 @@ LAB_ADDR=10.9.1.1
 lab_target_start silent-open
 (exec 7<> /dev/rblk-control && echo "attach address=$LAB_ADDR volume=disk queues=1 command_ms=600000" >&7) 2> /dev/null &
 ATTACH=$!
-lab_wait 20 grep -q rblk_device_attach "/proc/$ATTACH/stack" || lab_fail "the attach does not wait"
+lab_wait 20 grep -q rblk_disk_attach "/proc/$ATTACH/stack" || lab_fail "the attach does not wait"
 rdma link delete rxe0 &
 DELETE=$!
 deleted() { [ ! -e /sys/class/infiniband/rxe0 ]; }
@@ -57,7 +57,7 @@ deleted() { [ ! -e /sys/class/infiniband/rxe0 ]; }
 lab_wait 10 deleted || lab_fail "the removal of rxe0 waits: $(cat /proc/$DELETE/stack)
 	open: $(ls -l /proc/[0-9]*/fd/* 2> /dev/null | grep uverbs)"
 wait $DELETE || lab_fail "rdma link delete: exit status $?"
-grep -q rblk_device_attach "/proc/$ATTACH/stack" || lab_fail "the attach over rxe1 has ended"
+grep -q rblk_disk_attach "/proc/$ATTACH/stack" || lab_fail "the attach over rxe1 has ended"
 
 lab_say "the device of an attach goes"
 kill -9 "$LAB_TARGET" # it has the device open

@@ -161,7 +161,7 @@ echo 0 > $TRACING/events/rblk/enable
 grep rblk_ $TRACING/trace > /tmp/trace
 for line in 'rblk_submit: rblk0 queue . tag .* opcode' 'rblk_register: .* bytes 65536 pages 16 key 0x' \
 	'rblk_send: .* commands' 'rblk_invalidate: .* remote$' 'rblk_invalidate: .* local$' \
-	'rblk_complete: .* status 0 error 0' 'rblk_event: rblk0 event 1' 'rblk_state: rblk0 live -> ended'; do
+	'rblk_complete: .* status 0 error 0' 'rblk_event: session . event 1' 'rblk_state: session . live -> ended'; do
 	grep -q "$line" /tmp/trace || { tail -n 40 /tmp/trace; lab_fail "no such line in the trace: $line"; }
 done
 

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Attached disks: the registry, who has one open, what state it is in. attach.c adds and removes them;
+ * whether their volumes are open is volume.c's.
+ */
+#include <linux/idr.h>
+#include <linux/random.h>
+#include <linux/slab.h>
+#include <linux/sysfs.h>
+
+#include "kmod/disk.h"
+#include "kmod/drive.h"
+#include "kmod/volume.h"
+#include "kmod/waiting.h"
+
+#define RBLK_DISKS_MAX 256
+
+static DEFINE_MUTEX(rblk_disks_lock);
+static LIST_HEAD(rblk_disks);
+static DEFINE_IDA(rblk_disk_indexes);
+
+/* -- lifetime ------------------------------------------------------------------------------------ */
+
+static void rblk_disk_free(struct kref *refs)
+{
+	struct rblk_disk *disk = container_of(refs, struct rblk_disk, refs);
+
+	if (disk->session)
+		rblk_session_put(disk->session);
+	ida_free(&rblk_disk_indexes, disk->index);
+	kfree(disk);
+}
+
+void rblk_disk_get(struct rblk_disk *disk)
+{
+	kref_get(&disk->refs);
+}
+
+void rblk_disk_put(struct rblk_disk *disk)
+{
+	kref_put(&disk->refs, rblk_disk_free);
+}
+
+struct rblk_disk *rblk_disk_alloc(const struct rblk_disk_options *options)
+{
+	struct rblk_disk *disk = kzalloc(sizeof(*disk), GFP_KERNEL);
+
+	if (!disk)
+		return ERR_PTR(-ENOMEM);
+	disk->index = ida_alloc_max(&rblk_disk_indexes, RBLK_DISKS_MAX - 1, GFP_KERNEL);
+	if (disk->index < 0) {
+		int error = disk->index;
+
+		kfree(disk);
+		return ERR_PTR(error);
+	}
+	kref_init(&disk->refs);
+	disk->options = *options;
+	mutex_init(&disk->opens_lock);
+	get_random_bytes(&disk->attachment, sizeof(disk->attachment));
+	core_durable_init(&disk->durable);
+	rblk_volume_init(disk);
+	return disk;
+}
+
+void rblk_disk_register(struct rblk_disk *disk, struct rblk_session *session)
+{
+	rblk_session_get(session);
+	disk->session = session;
+	mutex_lock(&session->lifecycle);
+	spin_lock_irq(&session->core_lock);
+	list_add_tail(&disk->peer, &session->disks);
+	spin_unlock_irq(&session->core_lock);
+	mutex_unlock(&session->lifecycle);
+	mutex_lock(&rblk_disks_lock);
+	list_add_tail(&disk->entry, &rblk_disks);
+	mutex_unlock(&rblk_disks_lock);
+}
+
+void rblk_disk_leave(struct rblk_disk *disk)
+{
+	struct rblk_session *session = disk->session;
+
+	mutex_lock(&session->lifecycle);
+	spin_lock_irq(&session->core_lock);
+	list_del(&disk->peer);
+	spin_unlock_irq(&session->core_lock);
+	mutex_unlock(&session->lifecycle);
+	/* Nobody finds it to queue them again. */
+	rblk_volume_stop(disk);
+}
+
+void rblk_disk_unregister(struct rblk_disk *disk)
+{
+	mutex_lock(&rblk_disks_lock);
+	list_del(&disk->entry);
+	mutex_unlock(&rblk_disks_lock);
+	rblk_disk_put(disk);
+}
+
+struct rblk_disk *rblk_disk_find(int index)
+{
+	struct rblk_disk *disk, *found = NULL;
+
+	mutex_lock(&rblk_disks_lock);
+	list_for_each_entry(disk, &rblk_disks, entry) {
+		if (disk->index != index)
+			continue;
+		kref_get(&disk->refs);
+		found = disk;
+		break;
+	}
+	mutex_unlock(&rblk_disks_lock);
+	return found;
+}
+
+struct rblk_disk *rblk_disk_find_any(void)
+{
+	struct rblk_disk *disk;
+
+	mutex_lock(&rblk_disks_lock);
+	disk = list_first_entry_or_null(&rblk_disks, struct rblk_disk, entry);
+	if (disk)
+		kref_get(&disk->refs);
+	mutex_unlock(&rblk_disks_lock);
+	return disk;
+}
+
+/* -- who has it open ------------------------------------------------------------------------------- */
+
+int rblk_disk_open(struct rblk_disk *disk)
+{
+	int error = 0;
+
+	mutex_lock(&disk->opens_lock);
+	if (disk->closing) {
+		error = -ENXIO;
+	} else {
+		disk->openers++;
+		kref_get(&disk->refs);
+	}
+	mutex_unlock(&disk->opens_lock);
+	return error;
+}
+
+void rblk_disk_acknowledge(struct rblk_disk *disk)
+{
+	unsigned long flags;
+
+	spin_lock_irqsave(&disk->session->core_lock, flags);
+	core_durable_acknowledge(&disk->durable);
+	spin_unlock_irqrestore(&disk->session->core_lock, flags);
+}
+
+void rblk_disk_release(struct rblk_disk *disk)
+{
+	mutex_lock(&disk->opens_lock);
+	/* F7: everyone who had it open has closed it. */
+	if (!--disk->openers)
+		rblk_disk_acknowledge(disk);
+	mutex_unlock(&disk->opens_lock);
+	rblk_disk_put(disk);
+}
+
+/* -- state ------------------------------------------------------------------------------------------ */
+
+void rblk_disk_fail(struct rblk_disk *disk, const char *why)
+{
+	struct rblk_session *session = disk->session;
+	unsigned long flags;
+
+	spin_lock_irqsave(&session->core_lock, flags);
+	if (disk->gate != RBLK_GATE_FAIL && why)
+		strscpy(disk->reason, why, sizeof(disk->reason));
+	WRITE_ONCE(disk->ready, false);
+	/* Before waiting.c looks: who finds no route, and has to wait, looks at it then. */
+	WRITE_ONCE(disk->gate, RBLK_GATE_FAIL);
+	spin_unlock_irqrestore(&session->core_lock, flags);
+	rblk_waiting_sweep(session);
+	rblk_disk_notify(disk);
+}
+
+const char *rblk_disk_state(const struct rblk_disk *disk)
+{
+	u8 state = READ_ONCE(disk->session->core.state);
+
+	if (state != CORE_SESSION_ENDED && READ_ONCE(disk->gate) == RBLK_GATE_FAIL)
+		state = CORE_SESSION_FAILED;
+	else if (state == CORE_SESSION_LIVE && !READ_ONCE(disk->ready))
+		state = CORE_SESSION_RENEWING;
+	return core_session_state_name(state);
+}
+
+bool rblk_disk_say_reason(struct rblk_disk *disk, char *text)
+{
+	struct rblk_session *session = disk->session;
+	unsigned long flags;
+
+	if (rblk_session_say_reason(session, text) && READ_ONCE(disk->gate) != RBLK_GATE_FAIL)
+		return true;
+	spin_lock_irqsave(&session->core_lock, flags);
+	if (disk->reason[0])
+		strscpy(text, disk->reason, RBLK_TEXT_BYTES);
+	spin_unlock_irqrestore(&session->core_lock, flags);
+	return text[0];
+}
+
+void rblk_disk_notify(struct rblk_disk *disk)
+{
+	if (smp_load_acquire(&disk->added) && disk->state_node)
+		sysfs_notify_dirent(disk->state_node);
+}

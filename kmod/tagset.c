@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * blk-mq's side of a session: one hardware context per queue, requests become commands, commit_rqs rings
+ * the doorbell. Owns the tag set, which all disks of the session share. What becomes of commands is
+ * command.c's.
+ */
+#include <linux/blk-mq.h>
+
+#include "kmod/tagset.h"
+#include "kmod/compat.h"
+#include "kmod/disk.h"
+#include "kmod/drive.h"
+#include "kmod/overdue.h"
+#include "kmod/queue.h"
+#include "kmod/waiting.h"
+
+/* -- operations ---------------------------------------------------------------------------------- */
+
+/* Not an error of queue_rq's: that would leave a started request of dm-multipath's behind. */
+static void rblk_tagset_end(struct rblk_io *io, blk_status_t status)
+{
+	io->command.error = blk_status_to_errno(status);
+	blk_mq_complete_request(rblk_io_rq(io));
+}
+
+static blk_status_t rblk_tagset_queue_rq(struct blk_mq_hw_ctx *hctx,
+				       const struct blk_mq_queue_data *bd)
+{
+	struct rblk_queue *home = hctx->driver_data;
+	struct rblk_session *session = home->session;
+	struct rblk_io *io = blk_mq_rq_to_pdu(bd->rq);
+	u8 route = rblk_waiting_route(io);
+	blk_status_t status;
+
+	io->command.queue = home;
+	io->refusals = 0;
+	io->retry = false;
+	io->overdue = false;
+	io->expired = false;
+	io->flush = 0;
+	if (unlikely(route == RBLK_NO_ROUTE)) {
+		blk_mq_start_request(bd->rq);
+		rblk_waiting_hold(io);
+		return BLK_STS_OK;
+	}
+	if (!rblk_queue_take_tag(session->queues[route], io))
+		return BLK_STS_RESOURCE;
+	/* Started before it is sent: its answer may come at once. */
+	blk_mq_start_request(bd->rq);
+	status = rblk_io_send(io, session->queues[route]);
+	/* Another queue's doorbell is nobody's to ring later: the route may have changed by then. */
+	if (bd->last || route != home->index)
+		rblk_queue_kick(session->queues[route]);
+	if (status == BLK_STS_OK || status == BLK_STS_RESOURCE)
+		return status;
+	if (status == BLK_STS_TRANSPORT)
+		rblk_waiting_hold(io); /* the queue went down meanwhile */
+	else
+		rblk_tagset_end(io, status);
+	return BLK_STS_OK;
+}
+
+static void rblk_tagset_commit_rqs(struct blk_mq_hw_ctx *hctx)
+{
+	rblk_queue_kick(hctx->driver_data);
+}
+
+static int rblk_tagset_poll(struct blk_mq_hw_ctx *hctx, struct io_comp_batch *batch)
+{
+	return rblk_queue_poll(hctx->driver_data);
+}
+
+/* Polled I/O has the last queues, all other I/O those before them. */
+static void rblk_tagset_map_queues(struct blk_mq_tag_set *set)
+{
+	struct rblk_session *session = set->driver_data;
+	unsigned int polled = session->options.poll_queues;
+
+	set->map[HCTX_TYPE_DEFAULT].nr_queues = set->nr_hw_queues - polled;
+	blk_mq_map_queues(&set->map[HCTX_TYPE_DEFAULT]);
+	if (!polled)
+		return;
+	set->map[HCTX_TYPE_READ].nr_queues = 0; /* no queues of their own */
+	set->map[HCTX_TYPE_POLL].nr_queues = polled;
+	set->map[HCTX_TYPE_POLL].queue_offset = set->nr_hw_queues - polled;
+	blk_mq_map_queues(&set->map[HCTX_TYPE_POLL]);
+}
+
+static int rblk_tagset_init_hctx(struct blk_mq_hw_ctx *hctx, void *data, unsigned int index)
+{
+	struct rblk_session *session = data;
+
+	hctx->driver_data = session->queues[index];
+	return 0;
+}
+
+static int rblk_tagset_init_request(struct blk_mq_tag_set *set, struct request *rq,
+				  unsigned int hctx, rblk_compat_node_t node)
+{
+	struct rblk_session *session = set->driver_data;
+
+	rblk_io_init(blk_mq_rq_to_pdu(rq), session->queues[hctx]);
+	return 0;
+}
+
+static const struct blk_mq_ops rblk_mq_ops = {
+	.queue_rq = rblk_tagset_queue_rq,
+	.commit_rqs = rblk_tagset_commit_rqs,
+	.complete = rblk_io_complete,
+	.timeout = rblk_overdue_check,
+	.poll = rblk_tagset_poll,
+	.map_queues = rblk_tagset_map_queues,
+	.init_hctx = rblk_tagset_init_hctx,
+	.init_request = rblk_tagset_init_request,
+};
+
+/* -- beginning and end ------------------------------------------------------------------------------ */
+
+/*
+ * A hardware context for each queue that the target allows, and a request for each tag that a queue has
+ * for its own. 0: no queue is connected.
+ */
+static unsigned int rblk_tagset_count_queues(struct rblk_session *session)
+{
+	unsigned int i, depth = UINT_MAX, plain = session->queue_count - session->options.poll_queues;
+
+	session->hw_queues = session->core.queues;
+	session->options.poll_queues = session->hw_queues > plain ? session->hw_queues - plain : 0;
+	session->credits = UINT_MAX;
+	for (i = 0; i < session->hw_queues; i++) {
+		if (!rblk_drive_is_live(session, i))
+			continue;
+		session->credits = min_t(unsigned int, session->credits, session->queues[i]->credits);
+		depth = min(depth, session->queues[i]->home_tags);
+	}
+	return depth == UINT_MAX ? 0 : depth;
+}
+
+static int rblk_tagset_create_locked(struct rblk_session *session)
+{
+	struct blk_mq_tag_set *set = &session->tag_set;
+	unsigned int depth;
+	int error;
+
+	lockdep_assert_held(&session->lifecycle);
+	if (session->tag_set_ready)
+		return 0;
+	depth = rblk_tagset_count_queues(session);
+	if (!depth)
+		return -ENOTCONN;
+	memset(set, 0, sizeof(*set));
+	set->ops = &rblk_mq_ops;
+	set->nr_hw_queues = session->hw_queues;
+	set->nr_maps = session->options.poll_queues ? HCTX_MAX_TYPES : 1;
+	set->queue_depth = depth;
+	set->numa_node = ibdev_to_node(session->queues[0]->ibdev);
+	set->cmd_size = sizeof(struct rblk_io);
+	set->flags = RBLK_COMPAT_TAG_FLAGS;
+	set->timeout = msecs_to_jiffies(session->options.command_ms);
+	set->driver_data = session;
+	error = blk_mq_alloc_tag_set(set);
+	if (error)
+		return error;
+	session->tag_set_ready = true;
+	return 0;
+}
+
+int rblk_tagset_create(struct rblk_session *session)
+{
+	int error;
+
+	/* No queue is taken down meanwhile. */
+	mutex_lock(&session->lifecycle);
+	error = rblk_tagset_create_locked(session);
+	mutex_unlock(&session->lifecycle);
+	return error;
+}
+
+void rblk_tagset_destroy(struct rblk_session *session)
+{
+	if (!session->tag_set_ready)
+		return;
+	blk_mq_free_tag_set(&session->tag_set);
+	session->tag_set_ready = false;
+}
+
+/* -- holding back ------------------------------------------------------------------------------------ */
+
+void rblk_tagset_quiesce(struct rblk_session *session)
+{
+	struct rblk_disk *disk;
+
+	lockdep_assert_held(&session->lifecycle);
+	list_for_each_entry(disk, &session->disks, peer)
+		if (disk->gendisk)
+			blk_mq_quiesce_queue_nowait(disk->gendisk->queue);
+	/* One grace period for all: what is being dispatched has been. (No queue's dispatch sleeps.) */
+	synchronize_rcu();
+}
+
+void rblk_tagset_unquiesce(struct rblk_session *session)
+{
+	struct rblk_disk *disk;
+
+	lockdep_assert_held(&session->lifecycle);
+	list_for_each_entry(disk, &session->disks, peer)
+		if (disk->gendisk)
+			blk_mq_unquiesce_queue(disk->gendisk->queue);
+	/*
+	 * Before 6.13 a request that has just met the quiesced queue is inserted unnoticed, and
+	 * would never run: once those are inserted, run the queues again.
+	 */
+	synchronize_rcu();
+	list_for_each_entry(disk, &session->disks, peer)
+		if (disk->gendisk)
+			blk_mq_run_hw_queues(disk->gendisk->queue, true);
+}
+
+void rblk_tagset_settle(struct rblk_session *session)
+{
+	if (session->tag_set_ready)
+		blk_mq_tagset_wait_completed_request(&session->tag_set);
+}

@@ -1,0 +1,392 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * IDENTIFY, OPEN and CLOSE, on queue 0. A disk's open_work opens its volume again in a new epoch, and tries
+ * until the disk gives up, whatever becomes of other disks; its refresh_work looks whether the volume has
+ * changed. drive.c begins both.
+ *
+ * A handle belongs to an epoch, and each command that names one says which (struct rblk_session_command):
+ * no handle of an older epoch is ever used in the next one, where it may be another disk's.
+ */
+#include <linux/delay.h>
+#include <linux/log2.h>
+#include <linux/sched/mm.h>
+
+#include "kmod/volume.h"
+#include "kmod/attach_limits.h"
+#include "kmod/call.h"
+#include "kmod/disk.h"
+#include "kmod/drive.h"
+#include "kmod/module.h"
+#include "kmod/queue.h"
+#include "kmod/waiting.h"
+#include "proto/wire/wire_check.h"
+#include "proto/wire/wire_names.h"
+
+/*
+ * One command until it is answered with anything but BUSY (C6), for connect_ms, after pauses that grow. A
+ * single answer may take longer than that, as a target first waits by itself, for instance for the writes
+ * of an initiator that has died; other disks have their turn after each answer.
+ */
+static int rblk_volume_run(struct rblk_session *session, struct rblk_session_command *sc)
+{
+	unsigned long end = jiffies + msecs_to_jiffies(session->options.connect_ms);
+	unsigned int times = 0;
+	int error;
+
+	for (;;) {
+		sc->status = RBLK_OK;
+		if (mutex_lock_killable(&session->volume_lock))
+			return -EINTR;
+		error = rblk_call_run(session->queues[0], sc, session->options.command_ms);
+		mutex_unlock(&session->volume_lock);
+		if (!error || (sc->status ? sc->status != RBLK_E_BUSY : error != -EBUSY) ||
+		    time_after(jiffies, end) || core_session_over(&session->core))
+			return error;
+		msleep(rblk_waiting_pause_ms(++times));
+	}
+}
+
+int rblk_volume_identify(struct rblk_session *session, char *text)
+{
+	struct rblk_wire_identify identify = {};
+	struct rblk_session_command sc = {
+		.opcode = RBLK_OP_IDENTIFY,
+		.payload = &identify,
+		.payload_bytes = sizeof(identify),
+	};
+	int error;
+
+	strscpy(identify.initiator, session->options.initiator, sizeof(identify.initiator));
+	strscpy(identify.software, "rblk.ko-" RBLK_VERSION, sizeof(identify.software));
+	error = rblk_volume_run(session, &sc);
+	if (error && sc.status)
+		scnprintf(text, RBLK_TEXT_BYTES, "%s: IDENTIFY: %s",
+			  rblk_queue_peer(session->queues[0]), rblk_status_text(sc.status));
+	return error;
+}
+
+/* -- opening ------------------------------------------------------------------------------------- */
+
+/* Open the volume as it is now; the handle is the caller's to close. */
+static int rblk_volume_ask(struct rblk_disk *disk, u64 epoch, struct rblk_wire_volume *volume,
+			   u16 *status)
+{
+	struct rblk_wire_open open = {};
+	struct rblk_session_command sc = {
+		.opcode = RBLK_OP_OPEN,
+		.epoch = epoch,
+		.payload = &open,
+		.payload_bytes = sizeof(open),
+		.report = volume,
+		.report_bytes = sizeof(*volume),
+	};
+	int error;
+
+	strscpy(open.name, disk->options.volume, sizeof(open.name));
+	open.flags = rblk_to_le32(disk->options.read_only ? RBLK_OPEN_READ_ONLY : 0);
+	error = rblk_volume_run(disk->session, &sc);
+	*status = sc.status;
+	if (!error && (rblk_check_volume(volume, sizeof(*volume)) || !volume->handle ||
+		       memcmp(volume->name, open.name, sizeof(open.name))))
+		error = -EPROTO;
+	return error;
+}
+
+static void rblk_volume_close_handle(struct rblk_session *session, u64 epoch, u32 handle)
+{
+	struct rblk_session_command sc = {
+		.opcode = RBLK_OP_CLOSE,
+		.epoch = epoch,
+		.volume = handle,
+	};
+
+	rblk_volume_run(session, &sc);
+}
+
+static void rblk_volume_take(struct rblk_disk *disk, const struct rblk_wire_volume *v)
+{
+	disk->block_bytes = rblk_le32(v->block_bytes);
+	disk->block_shift = ilog2(disk->block_bytes);
+	disk->blocks = rblk_le64(v->blocks);
+	disk->volume_flags = rblk_le32(v->flags);
+	disk->max_io_bytes = rblk_le32(v->max_io_bytes);
+	/* Announced for the volume; what a queue receives may be less. */
+	disk->max_capsule_bytes = rblk_le32(v->max_capsule_bytes);
+	disk->physical_bytes = rblk_le32(v->physical_bytes);
+	disk->optimal_bytes = rblk_le32(v->optimal_bytes);
+	disk->discard_granularity = rblk_le32(v->discard_granularity_bytes);
+	disk->max_discard_blocks = rblk_le32(v->max_discard_blocks);
+	memcpy(disk->uuid, v->uuid, sizeof(disk->uuid));
+	disk->opened = true;
+}
+
+/* F7: is something lost that was acknowledged and not flushed, and has anyone the volume open? */
+static bool rblk_volume_learn_epoch(struct rblk_disk *disk, const struct rblk_wire_volume *v)
+{
+	bool dirty = false;
+	unsigned int i;
+
+	lockdep_assert_held(&disk->opens_lock);
+	lockdep_assert_held(&disk->session->core_lock);
+	for (i = 0; i < disk->session->queue_count; i++)
+		dirty |= core_durable_dirty(&disk->durable, READ_ONCE(disk->written[i]));
+	return core_durable_opened(&disk->durable, v->cache_epoch, dirty && disk->openers);
+}
+
+static void rblk_volume_say_lost(const struct rblk_disk *disk)
+{
+	pr_err("rblk%d [%s]: writes that were acknowledged and not flushed may be lost: "
+	       "FLUSH fails until all have closed it, or acknowledge\n",
+	       disk->index, rblk_session_peer(disk->session));
+}
+
+/* What the disk has promised must still hold. NULL: it does. */
+static const char *rblk_volume_differs(const struct rblk_disk *disk, const struct rblk_wire_volume *v)
+{
+	u32 flags = rblk_le32(v->flags), was = disk->volume_flags;
+	const u32 able = RBLK_VOLUME_FLUSH | RBLK_VOLUME_FUA;
+
+	if (memcmp(v->uuid, disk->uuid, sizeof(disk->uuid)))
+		return "another volume has its name now";
+	if (rblk_le32(v->block_bytes) != disk->block_bytes)
+		return "its blocks have another size now";
+	if (rblk_le32(v->max_io_bytes) < disk->disk_bytes)
+		return "its longest command is shorter now";
+	if (was & ~flags & able || flags & ~was & RBLK_VOLUME_VOLATILE_CACHE)
+		return "what it can make durable has changed";
+	return NULL;
+}
+
+static void rblk_volume_take_size(struct rblk_disk *disk, const struct rblk_wire_volume *v)
+{
+	if (rblk_le64(v->blocks) != disk->blocks && READ_ONCE(disk->added))
+		rblk_disk_resize(disk, rblk_le64(v->blocks));
+}
+
+/* From here on commands are sent, unless the epoch is over already. */
+static int rblk_volume_use(struct rblk_disk *disk, u64 epoch, const struct rblk_wire_volume *v)
+{
+	struct rblk_session *session = disk->session;
+	bool valid, lost = false;
+
+	mutex_lock(&disk->opens_lock);
+	spin_lock_irq(&session->core_lock);
+	valid = session->core.epoch == epoch && !core_session_over(&session->core);
+	if (valid) {
+		lost = rblk_volume_learn_epoch(disk, v);
+		WRITE_ONCE(disk->handle, rblk_le32(v->handle));
+		disk->epoch = epoch;
+		if (disk->gate != RBLK_GATE_FAIL) {
+			disk->reason[0] = '\0';
+			WRITE_ONCE(disk->gate, RBLK_GATE_HOLD);
+			smp_store_release(&disk->ready, true);
+		}
+	}
+	spin_unlock_irq(&session->core_lock);
+	mutex_unlock(&disk->opens_lock);
+	if (lost)
+		rblk_volume_say_lost(disk);
+	return valid ? 0 : -ENOTCONN;
+}
+
+static void rblk_volume_say_refused(const struct rblk_disk *disk, int error, u16 status, char *text)
+{
+	const char *peer = rblk_queue_peer(disk->session->queues[0]), *volume = disk->options.volume;
+
+	if (status)
+		scnprintf(text, RBLK_TEXT_BYTES, "%s/%s: %s%s", peer, volume, rblk_status_text(status),
+			  status == RBLK_E_BUSY ? " for longer than connect_ms" : "");
+	else if (error == -EPROTO)
+		scnprintf(text, RBLK_TEXT_BYTES, "%s/%s: the target broke the protocol", peer, volume);
+	else if (error == -EBUSY)
+		scnprintf(text, RBLK_TEXT_BYTES, "%s/%s: no tag for OPEN in connect_ms", peer, volume);
+}
+
+int rblk_volume_open(struct rblk_disk *disk, char *text)
+{
+	struct rblk_session *session = disk->session;
+	struct rblk_wire_volume volume;
+	const char *differs;
+	u16 status = RBLK_OK;
+	bool live;
+	u64 epoch;
+	int error;
+
+	text[0] = '\0';
+	spin_lock_irq(&session->core_lock);
+	epoch = session->core.epoch;
+	live = session->core.state == CORE_SESSION_LIVE;
+	spin_unlock_irq(&session->core_lock);
+	/* In a new epoch IDENTIFY comes first. */
+	error = live ? rblk_volume_ask(disk, epoch, &volume, &status) : -ENOTCONN;
+	if (error) {
+		rblk_volume_say_refused(disk, error, status, text);
+		return error;
+	}
+	differs = disk->opened ? rblk_volume_differs(disk, &volume) : NULL;
+	if (differs) {
+		scnprintf(text, RBLK_TEXT_BYTES, "%s/%s: %s", rblk_queue_peer(session->queues[0]),
+			  disk->options.volume, differs);
+		rblk_volume_close_handle(session, epoch, rblk_le32(volume.handle));
+		return -ENODEV;
+	}
+	if (disk->opened)
+		rblk_volume_take_size(disk, &volume);
+	else
+		rblk_volume_take(disk, &volume);
+	return rblk_volume_use(disk, epoch, &volume);
+}
+
+struct rblk_volume_closing {
+	struct work_struct work;
+	struct rblk_disk *disk;
+};
+
+static void rblk_volume_close_work(struct work_struct *work)
+{
+	struct rblk_disk *disk = container_of(work, struct rblk_volume_closing, work)->disk;
+
+	rblk_volume_close_handle(disk->session, disk->epoch, disk->handle);
+}
+
+void rblk_volume_close(struct rblk_disk *disk)
+{
+	struct rblk_volume_closing closing = { .disk = disk };
+
+	if (!disk->epoch || !rblk_session_live(disk->session))
+		return;
+	/* By a work: if the caller is killed while it waits, that costs the other disks no connection. */
+	INIT_WORK_ONSTACK(&closing.work, rblk_volume_close_work);
+	queue_work(rblk_calls, &closing.work);
+	flush_work(&closing.work);
+	destroy_work_on_stack(&closing.work);
+}
+
+/* -- opening again ----------------------------------------------------------------------------------- */
+
+/* The first try is logged; sysfs has the reason of the last one. */
+static void rblk_volume_refused(struct rblk_disk *disk, const char *text)
+{
+	struct rblk_session *session = disk->session;
+
+	if (!text[0])
+		return; /* the connection was lost, and the session says why */
+	spin_lock_irq(&session->core_lock);
+	if (disk->gate != RBLK_GATE_FAIL)
+		strscpy(disk->reason, text, sizeof(disk->reason));
+	spin_unlock_irq(&session->core_lock);
+	if (disk->open_tries == 1)
+		pr_warn("rblk%d: the volume cannot be opened again: %s\n", disk->index, text);
+}
+
+/* It is not ready for that long: what that means for its requests. When to look again; 0: never. */
+static unsigned long rblk_volume_be_late(struct rblk_disk *disk)
+{
+	const struct rblk_session_options *o = &disk->session->options;
+	unsigned int waited = jiffies_to_msecs(jiffies - disk->closed_since);
+	unsigned int pause = RBLK_ATTACH_RECONNECT_MS_MIN << min(disk->open_tries, 8u);
+
+	if (waited >= o->give_up_ms) {
+		rblk_disk_fail(disk, NULL);
+		pr_err("rblk%d [%s]: gave up, I/O fails until it is detached: %s\n", disk->index,
+		       rblk_session_peer(disk->session), disk->reason);
+		return 0;
+	}
+	pause = min3(pause, o->reconnect_ms, o->give_up_ms - waited);
+	if (o->fail_fast_ms && waited >= o->fail_fast_ms) {
+		spin_lock_irq(&disk->session->core_lock);
+		if (disk->gate == RBLK_GATE_HOLD)
+			WRITE_ONCE(disk->gate, RBLK_GATE_FAIL_FAST);
+		spin_unlock_irq(&disk->session->core_lock);
+		rblk_waiting_sweep(disk->session);
+	} else if (o->fail_fast_ms) {
+		pause = min(pause, o->fail_fast_ms - waited);
+	}
+	return msecs_to_jiffies(pause) + 1;
+}
+
+static void rblk_volume_open_work(struct work_struct *work)
+{
+	struct rblk_disk *disk = container_of(to_delayed_work(work), struct rblk_disk, open_work);
+	struct rblk_session *session = disk->session;
+	unsigned int noio = memalloc_noio_save();
+	char text[RBLK_TEXT_BYTES] = "";
+	unsigned long later;
+
+	if (READ_ONCE(disk->ready) || READ_ONCE(disk->gate) == RBLK_GATE_FAIL ||
+	    core_session_over(&session->core))
+		goto out;
+	if (!rblk_volume_open(disk, text)) {
+		disk->open_tries = 0;
+		rblk_disk_notify(disk);
+		rblk_waiting_kick(session);
+		wake_up_all(&session->wait);
+		goto out;
+	}
+	disk->open_tries++;
+	rblk_volume_refused(disk, text);
+	later = rblk_volume_be_late(disk);
+	/* A new epoch may have queued it for now: then it stays so. */
+	if (later)
+		queue_delayed_work(rblk_calls, &disk->open_work, later);
+out:
+	memalloc_noio_restore(noio);
+}
+
+/* The volume's size may have changed: open it again to learn it, and close the second handle. */
+static void rblk_volume_refresh_work(struct work_struct *work)
+{
+	struct rblk_disk *disk = container_of(work, struct rblk_disk, refresh_work);
+	struct rblk_session *session = disk->session;
+	unsigned int noio = memalloc_noio_save();
+	struct rblk_wire_volume volume;
+	bool ready, lost = false;
+	u16 status = RBLK_OK;
+	u64 epoch;
+	int error;
+
+	spin_lock_irq(&session->core_lock);
+	epoch = disk->epoch;
+	ready = disk->ready && session->core.state == CORE_SESSION_LIVE;
+	spin_unlock_irq(&session->core_lock);
+	if (!ready)
+		goto out;
+	error = rblk_volume_ask(disk, epoch, &volume, &status);
+	if (error) {
+		if (!rblk_session_live(session))
+			goto out; /* the loss is what is logged */
+		if (status == RBLK_E_BUSY || error == -EBUSY)
+			queue_work(rblk_calls, work);
+		else
+			pr_warn("rblk%d: its volume has changed, but its new size cannot be read: %s\n",
+				disk->index, status ? rblk_status_text(status) : "no valid answer");
+		goto out;
+	}
+	rblk_volume_close_handle(session, epoch, rblk_le32(volume.handle));
+	/* The name may mean another volume by now. */
+	if (rblk_volume_differs(disk, &volume))
+		goto out;
+	rblk_volume_take_size(disk, &volume);
+	mutex_lock(&disk->opens_lock);
+	spin_lock_irq(&session->core_lock);
+	if (session->core.epoch == epoch)
+		lost = rblk_volume_learn_epoch(disk, &volume);
+	spin_unlock_irq(&session->core_lock);
+	mutex_unlock(&disk->opens_lock);
+	if (lost)
+		rblk_volume_say_lost(disk);
+out:
+	memalloc_noio_restore(noio);
+}
+
+void rblk_volume_init(struct rblk_disk *disk)
+{
+	INIT_DELAYED_WORK(&disk->open_work, rblk_volume_open_work);
+	INIT_WORK(&disk->refresh_work, rblk_volume_refresh_work);
+}
+
+void rblk_volume_stop(struct rblk_disk *disk)
+{
+	cancel_delayed_work_sync(&disk->open_work);
+	cancel_work_sync(&disk->refresh_work);
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * A disk's volume at the target: opening it, opening it again in each new epoch of the session, its size, F7.
+ * Called by attach.c, drive.c and disks.c. All sleep but the beginning.
+ */
+#ifndef RBLK_KMOD_VOLUME_H
+#define RBLK_KMOD_VOLUME_H
+
+#include <linux/types.h>
+
+struct rblk_disk;
+struct rblk_session;
+
+/* A new epoch: tell the target who we are. 0 or negative errno, with one line in text (RBLK_TEXT_BYTES). */
+int rblk_volume_identify(struct rblk_session *session, char *text);
+
+void rblk_volume_init(struct rblk_disk *disk);
+/*
+ * Open the volume and take over what it is; the second time it must be the same volume, and F7 is applied.
+ * 0 or negative errno, with one line in text (RBLK_TEXT_BYTES; empty: the session knows why).
+ */
+int rblk_volume_open(struct rblk_disk *disk, char *text);
+/* If it is open. */
+void rblk_volume_close(struct rblk_disk *disk);
+/* No work of the disk runs, or begins. */
+void rblk_volume_stop(struct rblk_disk *disk);
+
+#endif
