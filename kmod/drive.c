@@ -538,13 +538,41 @@ static void rblk_drive_work(struct work_struct *work)
 	memalloc_noio_restore(noio);
 }
 
+static void rblk_drive_live(struct rblk_session *session, unsigned long *live)
+{
+	unsigned int i;
+
+	bitmap_zero(live, RBLK_QUEUES_MAX);
+	for (i = 0; i < session->queue_count; i++)
+		if (session->core.queue[i].state == CORE_QUEUE_LIVE)
+			__set_bit(i, live);
+}
+
+static void __printf(2, 3) rblk_drive_silent(struct rblk_queue *queue, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	rblk_drive_note(queue, true, format, args);
+	va_end(args);
+}
+
+/* The machine notices silence, and loses the connections: what it lost is said and counted here. */
 static void rblk_drive_tick_work(struct work_struct *work)
 {
 	struct rblk_session *session =
 		container_of(to_delayed_work(work), struct rblk_session, tick_work);
+	DECLARE_BITMAP(live, RBLK_QUEUES_MAX);
+	unsigned int i;
 
 	spin_lock_irq(&session->core_lock);
+	rblk_drive_live(session, live);
 	core_session_tick(&session->core, rblk_drive_now());
+	for (i = 0; i < session->queue_count; i++)
+		if (test_bit(i, live) && session->core.queue[i].state != CORE_QUEUE_LIVE &&
+		    !core_session_over(&session->core))
+			rblk_drive_silent(session->queues[i], "no answer to KEEPALIVE for %u ms",
+					  session->queues[i]->keepalive_ms);
 	rblk_drive_follow(session);
 	spin_unlock_irq(&session->core_lock);
 }

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # Goal: a disk stays, however long nobody uses it: a queue for each processor, polled ones among them, and
-# most of them without a command since they were connected. Method: a target that looks for signs of life
-# each second, and nine seconds in which nothing is done; then every queue works, and its disk is unhurt.
+# most of them without a command since they were connected. A target that is silent is noticed, said and counted. Method: a target that looks for signs of life
+# each second, and nine seconds in which nothing is done; then every queue works, and its disk is unhurt;
+# then the daemon is stopped (SIGSTOP).
 . "$LAB/guest.sh"
 . "$LAB/jobs/kmod.sh"
 
@@ -24,6 +25,16 @@ for cpu in 0 1; do
 	done
 done
 [ "$(attribute state)" = live ] || lab_fail "$(attribute reason)"
+
+lab_say "a target that is silent"
+kill -STOP "$LAB_RBLKD"
+said() { dmesg | grep -q 'lost a connection: .*no answer to KEEPALIVE'; }
+lab_wait 60 said || lab_fail "not a word of the loss: $(attribute state), $(attribute reason)"
+[ "$(attribute losses)" -ge 1 ] || lab_fail "no loss is counted before the target is back"
+kill -CONT "$LAB_RBLKD"
+is_live() { [ "$(attribute state)" = live ]; }
+lab_wait 60 is_live || lab_fail "$(attribute state): $(attribute reason)"
+dd if="$LAB_DEV" of=/dev/null bs=4k count=16 iflag=direct status=none || lab_fail "no I/O"
 lab_detach
 lab_kmod_unload
 lab_rblkd_stop
