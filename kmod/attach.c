@@ -212,7 +212,7 @@ static int rblk_attach_build(struct rblk_disk *disk, char *text)
 	return error;
 }
 
-/* A disk that is registered, over a session of its own. */
+/* A disk that is registered, over a session that may be new. */
 static struct rblk_disk *rblk_attach_begin(const struct rblk_options *options)
 {
 	struct rblk_disk *disk = rblk_disk_alloc(&options->disk);
@@ -220,7 +220,7 @@ static struct rblk_disk *rblk_attach_begin(const struct rblk_options *options)
 
 	if (IS_ERR(disk))
 		return disk;
-	session = rblk_session_join(&options->session);
+	session = rblk_session_join(&options->session, options->disk.own_session);
 	if (IS_ERR(session)) {
 		rblk_disk_put(disk);
 		return ERR_CAST(session);

@@ -62,7 +62,17 @@ static inline struct gendisk *rblk_compat_alloc_disk(struct blk_mq_tag_set *set,
 #endif
 }
 
+static inline struct request_queue *rblk_compat_alloc_queue(struct blk_mq_tag_set *set)
+{
+	return blk_mq_alloc_queue(set, NULL, NULL);
+}
+
 #else /* 6.1 */
+
+static inline struct request_queue *rblk_compat_alloc_queue(struct blk_mq_tag_set *set)
+{
+	return blk_mq_init_queue(set);
+}
 
 static inline struct gendisk *rblk_compat_alloc_disk(struct blk_mq_tag_set *set,
 						     const struct rblk_limits *l, void *data)

@@ -133,6 +133,8 @@ int rblk_disk_create(struct rblk_disk *disk)
 	/* From here on it is held back with the others; it has had no request. */
 	mutex_lock(&session->lifecycle);
 	disk->gendisk = gendisk;
+	if (!list_is_singular(&session->disks))
+		rblk_tagset_share(session);
 	mutex_unlock(&session->lifecycle);
 	return 0;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * A disk, /dev/rblkN: a volume of a target, attached over a session (session.h).
+ * A disk, /dev/rblkN: a volume of a target, attached over a session (session.h), which it may share with
+ * other disks.
  *
  * Lifetime: rblk_disk_attach() makes it and puts it in the registry; the registry holds the first
  * reference, every open of the disk and every caller that found it another. rblk_disk_detach()
@@ -25,6 +26,7 @@ struct rblk_disk_options {
 	char volume[RBLK_NAME_BYTES];
 	bool read_only;
 	bool accept_volatile; /* fsync() may succeed for what cannot be flushed */
+	bool own_session;     /* it shares no session */
 };
 
 struct rblk_options {

@@ -12,6 +12,7 @@
 #include "kmod/disk.h"
 #include "kmod/drive.h"
 #include "kmod/memory.h"
+#include "kmod/tagset.h"
 #include "kmod/trace.h"
 #include "proto/wire/wire_check.h"
 #include "proto/wire/wire_names.h"
@@ -20,10 +21,11 @@ bool rblk_queue_take_tag(struct rblk_queue *queue, struct rblk_io *io)
 {
 	const struct request *rq = rblk_io_rq(io);
 	unsigned int borrow = queue->credits - queue->home_tags;
+	unsigned int tag = rq->tag - RBLK_TAGSET_RESERVED;
 	unsigned long flags, bit;
 
-	if (rq->mq_hctx->queue_num == queue->index && rq->tag < queue->home_tags) {
-		io->command.tag = rq->tag;
+	if (rq->mq_hctx->queue_num == queue->index && tag < queue->home_tags) {
+		io->command.tag = tag;
 		return true;
 	}
 	spin_lock_irqsave(&queue->lock, flags);

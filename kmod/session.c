@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Sessions: the registry, RDMA devices that go away, events, a session's beginning and
+ * Sessions: the registry, who shares one, RDMA devices that go away, events, a session's beginning and
  * end. attach.c joins and leaves them; their connections are drive.c's.
  */
 #include <linux/crash_dump.h>
@@ -176,7 +176,7 @@ static void rblk_session_count_queues(struct rblk_session *session)
 	session->queue_count += session->options.poll_queues;
 }
 
-static struct rblk_session *rblk_session_alloc(const struct rblk_session_options *options)
+static struct rblk_session *rblk_session_alloc(const struct rblk_session_options *options, bool own)
 {
 	struct rblk_session *session = kzalloc(sizeof(*session), GFP_KERNEL);
 
@@ -191,6 +191,8 @@ static struct rblk_session *rblk_session_alloc(const struct rblk_session_options
 	}
 	kref_init(&session->refs);
 	session->users = 1;
+	session->own = own;
+	session->wanted = *options;
 	session->options = *options;
 	session->slot_bytes = rblk_memory_slot_bytes();
 	session->net = get_net(current->nsproxy->net_ns);
@@ -212,16 +214,33 @@ static struct rblk_session *rblk_session_alloc(const struct rblk_session_options
 	return session;
 }
 
-struct rblk_session *rblk_session_join(const struct rblk_session_options *options)
+/* May another disk be attached over it? A session that is over does not come back. */
+static bool rblk_session_may_share(const struct rblk_session *session,
+				   const struct rblk_session_options *options)
+{
+	return !session->own && !session->closed && !core_session_over(&session->core) &&
+	       session->net == current->nsproxy->net_ns &&
+	       session->slot_bytes == rblk_memory_slot_bytes() &&
+	       !memcmp(&session->wanted, options, sizeof(*options));
+}
+
+struct rblk_session *rblk_session_join(const struct rblk_session_options *options, bool own)
 {
 	struct rblk_session *session;
 
 	mutex_lock(&rblk_sessions_lock);
-	session = rblk_session_alloc(options);
+	list_for_each_entry(session, &rblk_sessions, entry) {
+		if (own || !rblk_session_may_share(session, options))
+			continue;
+		session->users++;
+		goto out;
+	}
+	session = rblk_session_alloc(options, own);
 	if (!IS_ERR(session)) {
 		list_add_tail(&session->entry, &rblk_sessions);
 		rblk_drive_start(session);
 	}
+out:
 	mutex_unlock(&rblk_sessions_lock);
 	return session;
 }

@@ -4,7 +4,7 @@
  * its disks share, and the state machine that drives them (drive.c). Disks (disk.h) are volumes of the
  * target that are attached over it.
  *
- * Lifetime: each attach makes one (rblk_session_join()). Each disk over it, and
+ * Lifetime: the attach that finds no session to share makes one (rblk_session_join()). Each disk over it, and
  * each attach under way, is a user. The last user that leaves (rblk_session_leave()) ends it: no attach
  * finds it any more, its connections are closed, its works end. References (refs) keep only the
  * struct: the users together have one, each disk and each caller that found it another.
@@ -41,7 +41,8 @@ struct rblk_portal {
 };
 
 /*
- * The words of an attach that are the session's. Zeroed before it is filled.
+ * The words of an attach that are the session's. Attaches for which all of them are equal, byte by byte, share
+ * a session: zeroed before it is filled.
  */
 struct rblk_session_options {
 	struct rblk_portal portals[CORE_PORTALS_MAX];
@@ -70,7 +71,9 @@ struct rblk_session {
 	unsigned int users;     /* rblk_sessions_lock */
 	bool closed;            /* no attach joins it any more; rblk_sessions_lock */
 	int number;             /* names it in messages and sysfs; no secret */
+	struct rblk_session_options wanted;  /* as asked for; fixed */
 	struct rblk_session_options options; /* poll_queues: as many as there are */
+	bool own;               /* of one disk alone; fixed */
 	struct net *net;        /* of the attaching process; referenced */
 
 	struct mutex lifecycle;
@@ -112,6 +115,7 @@ struct rblk_session {
 	/* tagset.c: shared by all disks. Made by the first one, under lifecycle. */
 	struct blk_mq_tag_set tag_set;
 	bool tag_set_ready;
+	struct request_queue *placeholder; /* tagset.c */
 	unsigned int credits; /* the fewest of a queue, when tag_set was made */
 	u32 disk_bytes;       /* the longest command that blk-mq was told of, over all disks; lifecycle */
 
@@ -134,10 +138,10 @@ static inline const char *rblk_session_peer(const struct rblk_session *session)
 }
 
 /*
- * Sleeps. A session to these options' target, of which the caller is a user now: a new one, which it begins to
- * connect. It may be lost, or over, at any time.
+ * Sleeps. A session to these options' target, of which the caller is a user now: one that other disks are
+ * on, unless `own`; else a new one, which it begins to connect. It may be lost, or over, at any time.
  */
-struct rblk_session *rblk_session_join(const struct rblk_session_options *options);
+struct rblk_session *rblk_session_join(const struct rblk_session_options *options, bool own);
 /* Sleeps. No disk and no request of the caller's is left. The last one ends the session. */
 void rblk_session_leave(struct rblk_session *session);
 /* If the caller is its only user, nobody else becomes one any more. False: it is not. */

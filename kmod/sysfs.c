@@ -43,6 +43,7 @@ RBLK_SHOW(writes_lost, "%d", READ_ONCE(disk->durable.lost));
 RBLK_SHOW(reconnect_ms, "%u", disk->session->options.reconnect_ms);
 RBLK_SHOW(fail_fast_ms, "%u", disk->session->options.fail_fast_ms);
 RBLK_SHOW(give_up_ms, "%u", disk->session->options.give_up_ms);
+RBLK_SHOW(session_number, "%d", disk->session->number);
 RBLK_SHOW(keepalive_ms, "%u", READ_ONCE(disk->session->queues[0]->keepalive_ms));
 
 /* The session's id allows taking over the session (section 13 of the specification): root alone. */
@@ -162,7 +163,7 @@ static struct attribute *rblk_attributes[] = {
 	&dev_attr_counters.attr,     &dev_attr_poll_queues.attr, &dev_attr_attachment.attr,
 	&dev_attr_retries.attr,	     &dev_attr_writes_lost.attr, &dev_attr_reconnect_ms.attr,
 	&dev_attr_fail_fast_ms.attr, &dev_attr_portals.attr,	&dev_attr_connections.attr,
-	&dev_attr_kill_connection.attr, &dev_attr_acknowledge.attr, NULL,
+	&dev_attr_session_number.attr, &dev_attr_kill_connection.attr, &dev_attr_acknowledge.attr, NULL,
 };
 
 static const struct attribute_group rblk_attribute_group = {

@@ -136,6 +136,21 @@ static unsigned int rblk_tagset_count_queues(struct rblk_session *session)
 	return depth == UINT_MAX ? 0 : depth;
 }
 
+/*
+ * A set that goes from one user to two, or back, waits until all requests of that one have ended. The
+ * placeholder, which never has any, is always one of two or more: so no attach or detach waits for another
+ * disk's I/O. (nvme's connect queue has the same effect.)
+ */
+static int rblk_tagset_hold_place(struct rblk_session *session)
+{
+	struct request_queue *q = rblk_compat_alloc_queue(&session->tag_set);
+
+	if (IS_ERR(q))
+		return PTR_ERR(q);
+	session->placeholder = q;
+	return 0;
+}
+
 static int rblk_tagset_create_locked(struct rblk_session *session)
 {
 	struct blk_mq_tag_set *set = &session->tag_set;
@@ -152,7 +167,8 @@ static int rblk_tagset_create_locked(struct rblk_session *session)
 	set->ops = &rblk_mq_ops;
 	set->nr_hw_queues = session->hw_queues;
 	set->nr_maps = session->options.poll_queues ? HCTX_MAX_TYPES : 1;
-	set->queue_depth = depth;
+	set->queue_depth = depth + RBLK_TAGSET_RESERVED;
+	set->reserved_tags = RBLK_TAGSET_RESERVED;
 	set->numa_node = ibdev_to_node(session->queues[0]->ibdev);
 	set->cmd_size = sizeof(struct rblk_io);
 	set->flags = RBLK_COMPAT_TAG_FLAGS;
@@ -161,8 +177,12 @@ static int rblk_tagset_create_locked(struct rblk_session *session)
 	error = blk_mq_alloc_tag_set(set);
 	if (error)
 		return error;
-	session->tag_set_ready = true;
-	return 0;
+	error = rblk_tagset_hold_place(session);
+	if (error)
+		blk_mq_free_tag_set(set);
+	else
+		session->tag_set_ready = true;
+	return error;
 }
 
 int rblk_tagset_create(struct rblk_session *session)
@@ -176,10 +196,33 @@ int rblk_tagset_create(struct rblk_session *session)
 	return error;
 }
 
+/*
+ * blk-mq divides the tags among the disks that have asked for one of late. Where one disk alone has, and
+ * its I/O is held, another one that was idle would find all of them taken. So the placeholder takes part,
+ * too, and never uses its share: one disk alone gets a half, and two of them still leave some. It takes part
+ * from its first request until its timer finds it idle; a request that is never started sets none. (The
+ * kernel wants a request for a certain hardware context to be a reserved one.)
+ */
+void rblk_tagset_share(struct rblk_session *session)
+{
+	struct request *rq;
+	unsigned int i;
+
+	for (i = 0; i < session->hw_queues; i++) {
+		rq = blk_mq_alloc_request_hctx(session->placeholder, REQ_OP_DRV_OUT,
+					       BLK_MQ_REQ_NOWAIT | BLK_MQ_REQ_RESERVED, i);
+		/* A hardware context without a processor has no I/O, either. */
+		if (!IS_ERR(rq))
+			blk_mq_free_request(rq);
+	}
+}
+
 void rblk_tagset_destroy(struct rblk_session *session)
 {
 	if (!session->tag_set_ready)
 		return;
+	blk_mq_destroy_queue(session->placeholder);
+	blk_put_queue(session->placeholder);
 	blk_mq_free_tag_set(&session->tag_set);
 	session->tag_set_ready = false;
 }

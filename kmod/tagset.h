@@ -8,8 +8,13 @@
 
 struct rblk_session;
 
+/* Tags of blk-mq's that no disk gets: the lowest of each hardware context. See rblk_tagset_share(). */
+#define RBLK_TAGSET_RESERVED 1
+
 /* If there are none yet: as many hardware contexts and tags as the session's connections have now. */
 int rblk_tagset_create(struct rblk_session *session);
+/* The session has several disks, or is about to: from now on no single one may take all tags. */
+void rblk_tagset_share(struct rblk_session *session);
 /* No disk uses them any more. */
 void rblk_tagset_destroy(struct rblk_session *session);
 

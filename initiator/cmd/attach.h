@@ -133,6 +133,7 @@ struct attached {
 	char wwid[48], serial[40];
 	uint64_t bytes;
 	uint64_t block_bytes, queues, credits, losses, retries;
+	uint64_t session; /* its number: attached volumes may share one */
 	uint64_t connect_ms, command_ms, reconnect_ms, fail_fast_ms, give_up_ms, keepalive_ms;
 	bool read_only;
 	bool writes_lost; /* acknowledged and not flushed: FLUSH fails (F7) */

@@ -115,6 +115,7 @@ int attached_read(const char *root, const char *device, struct attached *a)
 	attached_file(root, device, "rblk/serial", a->serial, sizeof(a->serial));
 	a->queues = attached_number(root, device, "rblk/queues");
 	a->credits = attached_number(root, device, "rblk/credits");
+	a->session = attached_number(root, device, "rblk/session_number");
 	a->losses = attached_number(root, device, "rblk/losses");
 	a->retries = attached_number(root, device, "rblk/retries");
 	a->writes_lost = attached_number(root, device, "rblk/writes_lost") != 0;

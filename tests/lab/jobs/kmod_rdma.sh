@@ -16,7 +16,7 @@ lab_say "completion vectors"
 # The fourth argument, in the registers of an emulated x86.
 echo 'p:rblk_cq __ib_alloc_cq vector=%cx:s32' > $TRACING/kprobe_events || lab_fail "no kprobe"
 echo 1 > $TRACING/events/kprobes/rblk_cq/enable
-for volume in one two; do lab_attach $volume queues=1; done
+for volume in one two; do lab_attach $volume queues=1 own_session; done
 echo 0 > $TRACING/events/kprobes/rblk_cq/enable
 vectors=$(grep -o 'vector=[0-9]*' $TRACING/trace | sort -u | wc -l)
 grep -o 'vector=[0-9]*' $TRACING/trace
