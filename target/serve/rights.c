@@ -8,26 +8,40 @@
 #include "target/io/revoke.h"
 #include "target/serve/queue.h"
 
-/* Which rights it lost: a mask of tgt_refused. *removed: it was a registrant, and no longer is. */
-static uint8_t rights_look(struct tgt_handle *handle, bool *removed)
+/* What the reservation of a port's volume refuses to a session: the same for all its handles. */
+struct rights {
+	uint8_t refused; /* a mask of tgt_refused */
+	bool registered;
+};
+
+static struct rights rights_of(const struct tgt_session *session, const struct tgt_port *port)
 {
-	const char *name = handle->session->named ? handle->session->initiator : NULL;
+	const char *name = session->named ? session->initiator : NULL;
+	struct rights rights;
+
+	rights.refused =
+		tgt_reservations_refused(&port->volume->reservations, name, &rights.registered);
+	return rights;
+}
+
+/* Which rights it lost: a mask of tgt_refused. *removed: it was a registrant, and no longer is. */
+static uint8_t rights_set(struct tgt_handle *handle, const struct rights *rights, bool *removed)
+{
 	struct tgt_access *access = &handle->access;
 	uint8_t before = access->refused;
-	bool registered;
 
-	access->refused =
-		tgt_reservations_refused(&access->port->volume->reservations, name, &registered);
-	*removed = access->registered && !registered;
-	access->registered = registered;
+	access->refused = rights->refused;
+	*removed = access->registered && !rights->registered;
+	access->registered = rights->registered;
 	return access->refused & ~before;
 }
 
 void tgt_rights_opened(struct tgt_handle *handle)
 {
+	const struct rights rights = rights_of(handle->session, handle->access.port);
 	bool removed;
 
-	rights_look(handle, &removed);
+	rights_set(handle, &rights, &removed);
 }
 
 static void rights_revoke(struct tgt_handle *handle, bool aborts)
@@ -45,13 +59,31 @@ static void rights_revoke(struct tgt_handle *handle, bool aborts)
 	}
 }
 
-/* Looks the rights up again, and stops what is no longer allowed. */
-static void rights_update(struct tgt_handle *handle, bool aborts)
+/* Stops what is no longer allowed. */
+static void rights_update(struct tgt_handle *handle, const struct rights *rights, bool aborts)
 {
 	bool removed;
 
-	if (rights_look(handle, &removed) || removed)
+	if (rights_set(handle, rights, &removed) || removed)
 		rights_revoke(handle, removed && aborts);
+}
+
+/* Looks the rights up once: a session may have the volume open a thousand times. */
+static void rights_update_session(struct tgt_session *session, struct tgt_port *port, bool aborts)
+{
+	struct rights rights;
+	bool known = false;
+
+	for (uint32_t i = 0; i < session->handle_slots; i++) {
+		struct tgt_handle *handle = session->handles[i];
+
+		if (!handle || handle->access.port != port)
+			continue;
+		if (!known)
+			rights = rights_of(session, port);
+		known = true;
+		rights_update(handle, &rights, aborts);
+	}
 }
 
 void tgt_rights_changed(struct tgt_reactor *reactor, struct tgt_volume *volume)
@@ -64,14 +96,8 @@ void tgt_rights_changed(struct tgt_reactor *reactor, struct tgt_volume *volume)
 	if (!port || port->volume != volume)
 		return;
 	change = tgt_reservations_now(&volume->reservations, &aborts);
-	TAILQ_FOREACH(session, &reactor->sessions, link) {
-		for (uint32_t i = 0; i < session->handle_slots; i++) {
-			struct tgt_handle *handle = session->handles[i];
-
-			if (handle && handle->access.port == port)
-				rights_update(handle, aborts);
-		}
-	}
+	TAILQ_FOREACH(session, &reactor->sessions, link)
+		rights_update_session(session, port, aborts);
 	tgt_reservations_saw(&volume->reservations, &port->seat, change);
 }
 
@@ -99,7 +125,13 @@ void tgt_rights_name(struct tgt_session *session, const char initiator[RBLK_NAME
 	memcpy(session->initiator, initiator, sizeof(session->initiator));
 	session->named = true;
 	pthread_mutex_unlock(&session->lock);
-	for (uint32_t i = 0; i < session->handle_slots; i++)
-		if (port_of(session, i))
-			rights_update(session->handles[i], false);
+	for (uint32_t i = 0; i < session->handle_slots; i++) {
+		const struct tgt_port *port = port_of(session, i);
+
+		if (port) {
+			const struct rights rights = rights_of(session, port);
+
+			rights_update(session->handles[i], &rights, false);
+		}
+	}
 }
