@@ -13,7 +13,7 @@
 #include "tests/sim/random.h"
 #include "tests/sim/trace.h"
 
-/* What has come; false: the session is lost and everything has been called back. */
+/* Poll librblk. False: the session is lost, and every command was called back. */
 static bool app_poll(struct sim_app *app)
 {
 	int count;
@@ -58,7 +58,7 @@ static bool app_begin_some(struct sim_app *app)
 	return room && app->ops_left && app->under_way < app->depth;
 }
 
-/* Everything is answered: each failure that the target has told, and no other. */
+/* Every command was answered. The target's I/O errors, and no others, were called back. */
 static void app_check_failures(const struct sim_app *app)
 {
 	const struct ini_fabs *fabs = &app->session->fabs;

@@ -11,7 +11,7 @@
 #include "tests/sim/inside.h"
 #include "tests/sim/trace.h"
 
-/* Before it looks: a handle that is opened anew is so from now on at the earliest. */
+/* Called before librblk runs: if it opens a volume again, it does so from now on at the earliest. */
 void sim_mounts_watch(struct sim_app *app)
 {
 	const struct core_session *core = &app->session->core;
@@ -46,7 +46,7 @@ static void flushes_doom(struct sim_app *app, const struct sim_mount *mount)
 	}
 }
 
-/* F7: what was acknowledged and not flushed may be lost exactly if the cache epoch is another one. Is it? */
+/* F7: FLUSH must fail exactly if the cache epoch has changed and writes were not flushed. Has it changed? */
 static bool mount_reopened(struct sim_app *app, struct sim_mount *mount)
 {
 	const struct rblk_volume_info *info = rblk_volume_info(mount->rblk);

@@ -82,7 +82,7 @@ static void op_done(void *arg, const struct rblk_result *result)
 	sim_reached("application", kind_names[command->kind], outcome_names[outcome]);
 	app->completed += outcome == SIM_OUTCOME_DONE;
 	app->gone |= result->status == RBLK_E_GONE;
-	/* No FLUSH succeeds by this handle any more: in time it opens the volume anew. */
+	/* No FLUSH will succeed by this handle: after some time it opens the volume again. */
 	if (command->kind == SIM_COMMAND_FLUSH && outcome == SIM_OUTCOME_FAILED && !app->steady)
 		app->gone |= app->calm || sim_chance(300000);
 	sim_model_end(command, outcome, op->memory);
@@ -149,7 +149,7 @@ static bool op_memory(struct sim_app *app, struct sim_op *op, struct sim_command
 	return true;
 }
 
-/* F7: what was acknowledged may be lost. It says that it knows, or closes the volume. */
+/* F7: acknowledged writes may be lost. The application acknowledges that, closes the volume, or goes on. */
 static void op_loss_known(struct sim_app *app, struct sim_mount *mount)
 {
 	/* Other volumes are still to be opened anew: it looks when all are. */
@@ -157,7 +157,7 @@ static void op_loss_known(struct sim_app *app, struct sim_mount *mount)
 		return;
 	sim_mounts_refresh(app);
 	sim_reached("application", "is told that acknowledged writes may be lost", NULL);
-	/* Now and then it does not care, and FLUSH must go on to fail. */
+	/* Sometimes it does nothing, and FLUSH must continue to fail. */
 	if (sim_chance(400000))
 		return;
 	if (!app->steady && sim_chance(300000)) {

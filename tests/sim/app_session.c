@@ -28,8 +28,8 @@ void sim_app_wait(struct sim_app *app, uint64_t limit_ns)
 }
 
 /*
- * Mostly a session that was lost is not succeeded by a stranger but begun anew: the same id, the
- * next epoch, as librblk will do by itself one day. The login is on its way, and changed there.
+ * Most of the time the next session takes the id of the one that was lost, with the next epoch. librblk
+ * has chosen another id, and its login is on its way already, so the login is changed there.
  */
 static void session_renew(struct sim_app *app)
 {
@@ -51,7 +51,7 @@ static void session_renew(struct sim_app *app)
 	memcpy(conn->private_data, &login, sizeof(login));
 }
 
-/* It is there: what its former life left undone is over (F5). */
+/* The session is accepted: commands of the former epoch are over (F5). */
 static void session_ready(struct sim_app *app)
 {
 	if (app->former)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Target processes. A killed one is cut off from the world first (fabric, ring); what is left of it
- * is then taken apart by its own code, for which everything has failed at once, so that a
- * simulation can kill thousands of processes and lose no memory.
+ * Target processes. When one is killed, its fabric and its ring are cut off first, so that nothing that
+ * it does has an effect. Then its own code frees everything, so that a simulation can kill thousands of
+ * processes and lose no memory.
  */
 #include "tests/sim/host.h"
 

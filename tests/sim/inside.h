@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What only the target's own structs tell: whose a storage I/O is, where a volume in memory lies,
- * how far the numbers of a connection have come.
+ * What only the target's own structs say: which queue a storage I/O belongs to, where a volume in memory
+ * is, which number a connection's next command has.
  */
 #ifndef RBLK_TESTS_SIM_INSIDE_H
 #define RBLK_TESTS_SIM_INSIDE_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What a target must have done when it posts, or gives something back: looked at there and then, so
- * that it need not come to harm first. The fabric and the pool call these for the targets' ends of
- * connections; a broken rule ends the seed.
+ * Rules that a target must keep when it posts work requests or frees memory. They are checked at that
+ * moment, because a broken rule need not do harm in this seed. The fabric and the pool call these for
+ * the targets' ends of connections; a broken rule ends the seed.
  */
 #ifndef RBLK_TESTS_SIM_RULES_H
 #define RBLK_TESTS_SIM_RULES_H

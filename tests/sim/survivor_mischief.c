@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What the survivor does to test the target's patience: what no well-behaved initiator would do
- * just now, or do at all. Called by survivor.c, now and then.
+ * What the survivor does that a well-behaved initiator would not do at this time, or would never do.
+ * Called by survivor.c, now and then.
  */
 #include "tests/sim/disk.h"
 #include "tests/sim/fabric_sim.h"
@@ -262,7 +262,7 @@ static const enum sim_mischief mischiefs[] = {
 	SIM_MISCHIEF_EXTENTS,	SIM_MISCHIEF_SIMPLE,
 };
 
-/* One of those that it is up to. False: this time none comes to its mind. */
+/* One of those that this survivor does. False: none was found. */
 static bool mischief_choose(const struct sim_survivor *survivor, enum sim_mischief *mischief)
 {
 	for (unsigned int tries = 0; tries < 32; tries++) {

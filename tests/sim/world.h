@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * One seed: builds a world of targets, disks and applications, lets faults happen to it for a
- * while, then sees everything come to its end and nothing be left.
+ * while, then waits until all work is done, and checks that nothing is left over.
  */
 #ifndef RBLK_TESTS_SIM_WORLD_H
 #define RBLK_TESTS_SIM_WORLD_H
