@@ -126,8 +126,8 @@ static void conn_die(struct sim_conn *conn, enum ibv_wc_status status)
 		on_flush(conn);
 		return;
 	}
-	if (sim_net.lingers)
-		conn->death_ns = sim_now_ns() + sim_below(DEATH_SLOW_NS_MAX);
+	if (sim_net.linger_ns)
+		conn->death_ns = sim_now_ns() + sim_below(sim_net.linger_ns);
 	else if (sim_chance(500000))
 		conn->death_ns = sim_now_ns() + sim_below(DEATH_NS_MAX);
 	else

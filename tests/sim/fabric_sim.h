@@ -39,7 +39,7 @@ struct sim_net {
 	uint32_t refuse;	/* of what a device or machine is asked for: it is short of it */
 	uint32_t twice;		/* of requests to connect: it comes again, when its sender is gone */
 	bool again;		/* numbers and keys are used again as soon as they are free */
-	bool lingers;		/* a queue pair in ERR takes its time to drain */
+	uint64_t linger_ns;	/* a queue pair in ERR takes at most so long to drain; 0: mostly little */
 	bool calm;		/* faults have stopped */
 };
 extern struct sim_net sim_net;

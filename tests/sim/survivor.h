@@ -3,9 +3,9 @@
  * An initiator that survives: it loses connections, logs in again with higher incarnations, fences
  * by FENCE on another queue, restarts its session with a higher epoch, and sends again what was not
  * answered, as the specification allows and no earlier (F4, F5). Its commands go to the same model
- * as librblk's. At the level of the wire (life.h), because librblk does not reconnect; and because
- * it also does what librblk never does: it logs in while the old connection is well, speaks on
- * connections that were fenced, asks for logins that must be refused, aborts, lies about digests.
+ * as librblk's. It works at the level of the wire (life.h), because it also does what librblk never
+ * does: it logs in while the old connection is well, sends commands on connections that were fenced,
+ * asks for logins that must be refused, and sends wrong digests.
  *
  * survivor.c owns its connections and what is known of them, survivor_work.c its block commands,
  * survivor_compare.c what is special about COMPARE_AND_WRITE, survivor_reserve.c RESERVE,
@@ -32,7 +32,7 @@
 
 struct sim_survivor;
 
-/* What no well-behaved initiator would do just now, or at all. */
+/* What a well-behaved initiator would not do at this time, or would never do. */
 enum sim_mischief {
 	SIM_MISCHIEF_SUPERSEDE,
 	SIM_MISCHIEF_FENCE,
@@ -56,7 +56,7 @@ enum sim_errand_state {
 	SIM_ERRAND_FREE,
 	SIM_ERRAND_READY, /* to be sent */
 	SIM_ERRAND_SENT,
-	SIM_ERRAND_LOST, /* its connection has drained; waits for the fence (F5) */
+	SIM_ERRAND_LOST, /* its connection has drained; it waits for the fence (F5) */
 };
 
 /* A block command, until it is answered for good. */
@@ -146,6 +146,7 @@ struct sim_survivor {
 	unsigned int ops_left, depth;
 	uint32_t mischief, flush, fua, read, zeroes, digest, compare; /* of a million */
 	uint32_t reserves;  /* of a million turns: it changes the reservation; 0: there are none */
+	bool preempts;	    /* those who hold it, above all */
 	uint32_t mischiefs; /* bit per enum sim_mischief: those that it is up to */
 	uint32_t features;
 	uint16_t queue_count, credits;
@@ -198,7 +199,8 @@ struct sim_life *sim_survivor_live(struct sim_survivor *survivor, bool queue_0);
 void sim_survivor_fenced(struct sim_survivor *survivor, uint16_t queue, uint32_t incarnation);
 /* Restart the session. */
 void sim_survivor_renew(struct sim_survivor *survivor);
-/* The process is killed and started again: a stranger, whom its ghost may surprise. */
+/* The process is killed and started again, with a new session id. Commands of its former life may
+ * still be with the target. */
 void sim_survivor_restart(struct sim_survivor *survivor);
 /* A login that must be refused. */
 void sim_survivor_probe(struct sim_survivor *survivor, bool old_epoch);

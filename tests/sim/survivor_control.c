@@ -317,6 +317,12 @@ void sim_survivor_manage(struct sim_survivor *survivor)
 {
 	struct sim_life *life = sim_survivor_live(survivor, true);
 
+	/* Without a name it cannot unregister. IDENTIFY was refused, or something else was sent first. */
+	if (survivor->calm && survivor->reserves && survivor->handle && !survivor->named &&
+	    !survivor->under_way) {
+		sim_survivor_renew(survivor);
+		return;
+	}
 	if (!survivor->handle && !survivor->opening && life && sim_now_ns() >= survivor->open_at_ns)
 		survivor_open(survivor, life);
 	events_confirm(survivor);

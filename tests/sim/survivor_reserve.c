@@ -142,18 +142,24 @@ static void choose_register(const struct sim_survivor *survivor,
 	asked->action = RBLK_RESERVE_REGISTER;
 	asked->new_key =
 		rblk_to_le64(survivor->calm || sim_chance(100000) ? 0 : sim_between(1, KEYS));
+	if (survivor->preempts && asked->new_key)
+		asked->new_key = rblk_to_le64(1 + survivor->actor.machine % KEYS);
 	if (survivor->calm || survivor->refused || sim_chance(300000))
 		asked->flags |= RBLK_RESERVE_IGNORE_KEY;
 	if (survivor->volume_flags & RBLK_VOLUME_RESERVATIONS_PERSIST && sim_chance(600000))
 		asked->flags |= sim_chance(700000) ? RBLK_RESERVE_PERSIST : RBLK_RESERVE_VOLATILE;
 }
 
-static void choose_preempt(struct rblk_wire_reservation *asked)
+static void choose_preempt(const struct sim_survivor *survivor, struct rblk_wire_reservation *asked)
 {
 	asked->action = RBLK_RESERVE_PREEMPT;
 	asked->type = any_type();
 	asked->other_key = rblk_to_le64(sim_chance(150000) ? 0 : sim_between(1, KEYS));
-	asked->flags = sim_chance(500000) ? RBLK_RESERVE_ABORT : 0;
+	if (survivor->preempts) {
+		asked->type = RBLK_RESERVATION_EXCLUSIVE_ACCESS;
+		asked->other_key = rblk_to_le64(KEYS + 1 - survivor->key);
+	}
+	asked->flags = survivor->preempts || sim_chance(500000) ? RBLK_RESERVE_ABORT : 0;
 }
 
 static void reserve_choose(struct sim_survivor *survivor)
@@ -180,7 +186,7 @@ static void reserve_choose(struct sim_survivor *survivor)
 		asked->action = RBLK_RESERVE_CLEAR;
 		break;
 	default:
-		choose_preempt(asked);
+		choose_preempt(survivor, asked);
 		break;
 	}
 }

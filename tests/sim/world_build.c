@@ -13,15 +13,22 @@
 
 /* Of these a world has one theme; the others are any mixture. */
 enum world_kind {
-	WORLD_CROWDED,	/* few receive buffers, many writers */
-	WORLD_STARVED,	/* a pool of one block */
-	WORLD_BENIGN,	/* nothing goes wrong */
-	WORLD_FENCING,	/* sessions that are fenced while their writes are with slow disks */
-	WORLD_MEMORY,	/* volumes in memory that end, and connections that drain slowly */
-	WORLD_POWER,	/* writes that are not flushed, and power that fails */
-	WORLD_RESERVED, /* initiators that keep each other from a volume */
+	WORLD_CROWDED,	 /* few receive buffers, many writers */
+	WORLD_STARVED,	 /* a pool of one block */
+	WORLD_BENIGN,	 /* nothing goes wrong */
+	WORLD_FENCING,	 /* sessions that are fenced while their writes are with slow disks */
+	WORLD_MEMORY,	 /* volumes in memory that end, and connections that drain slowly */
+	WORLD_POWER,	 /* writes that are not flushed, and power that fails */
+	WORLD_RESERVED,	 /* initiators that keep each other from a volume */
+	WORLD_PREEMPTED, /* the same, with READs and WRITEs that take long */
+	WORLD_DRAINED,	 /* power that fails, and connections that take long to drain */
 	WORLD_KINDS = 12
 };
+
+static bool reserves(enum world_kind kind)
+{
+	return kind == WORLD_RESERVED || kind == WORLD_PREEMPTED;
+}
 
 /* One of three: never, seldom, often. */
 static uint32_t rate(uint32_t seldom, uint32_t often)
@@ -64,17 +71,23 @@ static void build_net(enum world_kind kind)
 		.refuse = rate(1000, 10000),
 		.twice = rate(20000, 200000),
 		.again = sim_chance(300000),
-		.lingers = sim_chance(kind == WORLD_MEMORY  ? 800000
-				      : kind == WORLD_POWER ? 500000
-							    : 100000),
+		.linger_ns = sim_chance(kind == WORLD_MEMORY  ? 800000
+					: kind == WORLD_POWER ? 500000
+							      : 100000)
+				     ? 20 * SIM_MS
+				     : 0,
 	};
+	if (kind == WORLD_DRAINED)
+		sim_net.linger_ns = 300 * SIM_MS;
+	if (kind == WORLD_PREEMPTED)
+		sim_net.latency_max_ns = 2 * SIM_MS;
 	/* Capsules of whole commands must fit a message. */
 	if (sim_net.limits.max_msg_bytes < 65536)
 		sim_net.limits.max_msg_bytes = sim_chance(500000) ? TGT_COMMAND_BYTES : 65536;
 	/* Pieces of a transfer that go one by one, or a few at a time. */
 	if (sim_net.limits.max_msg_bytes < 65536)
 		sim_net.limits.max_read_in = (uint32_t)sim_between(1, sim_chance(500000) ? 1 : 4);
-	else if (sim_chance(kind == WORLD_RESERVED ? 700000 : 200000))
+	else if (sim_chance(reserves(kind) ? 700000 : 200000))
 		sim_net.limits.max_read_in = 1;
 }
 
@@ -102,20 +115,23 @@ static void build_disk(struct sim_disk *disk, enum world_kind kind)
 		disk->temper.stall = 50000;
 		disk->temper.stall_ns = 10 * SIM_S;
 	}
-	if (kind == WORLD_CROWDED || kind == WORLD_FENCING || kind == WORLD_RESERVED)
+	if (kind == WORLD_DRAINED)
+		disk->temper.delay_max_ns = 20 * SIM_MS;
+	if (kind == WORLD_CROWDED || kind == WORLD_FENCING || reserves(kind))
 		disk->temper.delay_max_ns = 5 * SIM_MS;
-	if (kind == WORLD_FENCING || kind == WORLD_RESERVED) {
-		disk->temper.stall = 50000;
+	if (kind == WORLD_FENCING || reserves(kind)) {
+		disk->temper.stall = kind == WORLD_PREEMPTED ? 500000 : 50000;
 		disk->temper.stall_ns = 50 * SIM_MS;
 	}
 }
 
 static void build_host(unsigned int i, enum world_kind kind)
 {
-	uint32_t memory = kind == WORLD_MEMORY				 ? 900000
-			  : kind == WORLD_RESERVED			 ? 400000
-			  : kind == WORLD_FENCING || kind == WORLD_POWER ? 50000
-									 : 300000;
+	uint32_t memory = kind == WORLD_MEMORY ? 900000
+			  : reserves(kind)     ? 400000
+			  : kind == WORLD_FENCING || kind == WORLD_POWER || kind == WORLD_DRAINED
+				  ? 50000
+				  : 300000;
 	struct sim_host *host = &sim_world.hosts[i];
 	struct tgt_config *config = &host->config;
 
@@ -140,8 +156,7 @@ static void build_host(unsigned int i, enum world_kind kind)
 	config->polling = sim_chance(800000) ? TGT_POLL_NEVER : TGT_POLL_ADAPTIVE;
 	host->pause_ns = 200 * SIM_MS;
 	/* One is for those who reserve it. */
-	for (unsigned int v =
-		     (unsigned int)sim_between(kind == WORLD_RESERVED ? 2 : 1, SIM_HOST_VOLUMES);
+	for (unsigned int v = (unsigned int)sim_between(reserves(kind) ? 2 : 1, SIM_HOST_VOLUMES);
 	     v; v--) {
 		uint32_t block = sim_chance(700000) ? 512 : 4096;
 
@@ -161,7 +176,9 @@ static void build_host(unsigned int i, enum world_kind kind)
 	}
 	if (kind == WORLD_STARVED)
 		config->pool_bytes = config->max_io_bytes;
-	if (kind == WORLD_RESERVED)
+	if (kind == WORLD_DRAINED)
+		config->keepalive_ms = (uint32_t)sim_between(50, 100);
+	if (reserves(kind))
 		host->keeps = sim_chance(900000);
 }
 
@@ -333,9 +350,29 @@ static void make_power(void)
 	}
 }
 
+/* FLUSHes on several queues, of which one drains while the others are used again. */
+static void make_drained(void)
+{
+	sim_world.faults = 1u << FAULT_POWER;
+	for (unsigned int i = 0; i < sim_world.app_count; i++) {
+		struct sim_app *app = &sim_world.apps[i];
+
+		app->ops_left = (unsigned int)sim_between(300, 900);
+		app->options.queues = 3;
+		app->options.no_reconnect = false;
+		app->options.give_up_ms = 60000;
+		app->options.fail_fast_ms = 0;
+		app->depth = 16;
+		app->read = 50000;
+		app->flush = 200000;
+		app->fua = 0;
+		app->think_ns = 5 * SIM_MS;
+	}
+}
+
 /* All survivors share a volume, the first, which no application uses: what a reservation refuses is
  * for them to see. */
-static void make_reserved(void)
+static void make_reserved(bool preempts)
 {
 	static const uint32_t troubles = 1u << SIM_MISCHIEF_HANG_UP | 1u << SIM_MISCHIEF_SUPERSEDE |
 					 1u << SIM_MISCHIEF_FENCE | 1u << SIM_MISCHIEF_RESTART |
@@ -362,6 +399,9 @@ static void make_reserved(void)
 		survivor->ops_left = (unsigned int)sim_between(100, 400);
 		survivor->read = (uint32_t)sim_between(100000, 500000);
 		survivor->compare = rate(10000, 200000);
+		survivor->preempts = preempts;
+		if (preempts)
+			survivor->read = 600000;
 	}
 }
 
@@ -402,7 +442,7 @@ void sim_world_build(void)
 	sim_world.survivor_count =
 		sim_chance(500000) ? (unsigned int)sim_between(1, SURVIVORS_MAX) : 0;
 	if (kind == WORLD_CROWDED || kind == WORLD_FENCING || kind == WORLD_MEMORY ||
-	    kind == WORLD_RESERVED)
+	    reserves(kind))
 		sim_world.survivor_count = SURVIVORS_MAX;
 	for (unsigned int i = 0; i < sim_world.survivor_count; i++)
 		build_survivor(i);
@@ -420,15 +460,19 @@ void sim_world_build(void)
 		make_memory();
 	if (kind == WORLD_POWER)
 		make_power();
-	if (kind == WORLD_RESERVED)
-		make_reserved();
-	sim_world.fault_ns = power		      ? 5 * SIM_MS
-			     : kind == WORLD_RESERVED ? 30 * SIM_MS
-			     : sim_chance(500000)     ? 2 * SIM_MS
-						      : 100 * SIM_MS;
+	if (kind == WORLD_DRAINED)
+		make_drained();
+	if (reserves(kind))
+		make_reserved(kind == WORLD_PREEMPTED);
+	sim_world.fault_ns = power		     ? 5 * SIM_MS
+			     : kind == WORLD_DRAINED ? 50 * SIM_MS
+			     : reserves(kind)	     ? 30 * SIM_MS
+			     : sim_chance(500000)    ? 2 * SIM_MS
+						     : 100 * SIM_MS;
 	sim_event_in(&sim_world.fault, sim_below(sim_world.fault_ns));
 	sim_event_in(&sim_world.calm,
-		     power || kind == WORLD_RESERVED
+		     kind == WORLD_DRAINED ? sim_between(500 * SIM_MS, 2 * SIM_S)
+		     : power || reserves(kind)
 			     ? sim_between(100 * SIM_MS, 500 * SIM_MS)
 			     : sim_between(SIM_MS, sim_chance(500000) ? 50 * SIM_MS : SIM_S));
 }

@@ -37,7 +37,7 @@ static void build_net(void)
 		.resends = 7,
 		.stray_ns = sim_chance(500000) ? 5 * SIM_MS : 0,
 		.again = sim_chance(300000),
-		.lingers = sim_chance(300000),
+		.linger_ns = sim_chance(300000) ? 20 * SIM_MS : 0,
 	};
 }
 
