@@ -23,13 +23,7 @@ writer_start() {
 	promise_start "$1" --blocks 2048 --max-blocks 8 "$where"
 }
 attribute() { cat "/sys/block/${devices[$1]#/dev/}/rblk/$2"; }
-# A loss is counted when the session is back.
-losses() {
-	local count
-	count=$(attribute "$1" losses)
-	[ "$(attribute "$1" state)" = live ] || count=$((count + 1))
-	echo "$count"
-}
+losses() { attribute "$1" losses; }
 lab_facts() {
 	grep -H . /sys/block/rblk*/rblk/* /sys/block/rblk*/inflight 2> /dev/null
 	lab_stacks
