@@ -4,51 +4,54 @@
 # window within the run in which I/O flows all the time. The figures are rates; point divides them
 # by fio's IOPS. Sourced by native, and in the guest by measure.sh.
 
+METER_TICK=$(getconf CLK_TCK)
+METER_PACKETS=/sys/class/infiniband/rxe0/ports/1/hw_counters/sent_pkts
+
 # meter_snapshot before|after NAME=PID...: lines "figure time value", with time and processor time in
 # seconds. "all" is all processors' time that was not idle; NAME is what a program's threads used (an
 # interrupt's work counts for the thread that it interrupts). What belongs to the machine is read last
-# before the window and first after it, so that reading the rest is no part of it.
+# before the window and first after it, so that reading the rest is no part of it. It starts no
+# program: in an emulated guest that is busy, each would take a good part of the window.
 meter_snapshot() {
-	local packets moment=$1
+	local moment=$1 group
 	shift
-	packets=/sys/class/infiniband/rxe0/ports/1/hw_counters/sent_pkts
-	[ -e "$packets" ] || packets=
-	awk -v tick="$(getconf CLK_TCK)" -v packets="$packets" -v moment="$moment" -v groups="$*" '
-		function now(line) { getline line < "/proc/uptime"; close("/proc/uptime"); sub(/ .*/, "", line); return line }
-		# The first number of a file.
-		function first(file, line) {
-			line = ""; getline line < file; close(file); sub(/ .*/, "", line)
-			return line + 0
-		}
-		function threads(group, pid, list, command, used, switches, line, seen) {
-			command = "cd /proc/" pid "/task 2>/dev/null && cat */schedstat && grep -h ctxt_switches */status"
-			while ((command | getline line) > 0) {
-				split(line, list, /[ \t]+/)
-				if (list[1] ~ /ctxt/) switches += list[2]; else used += list[1] / 1e9
-				seen = 1
-			}
-			close(command)
-			if (seen) { print group, now(), used; print group "_switches", now(), switches }
-		}
-		function machine(line, word, cpus, idle, switches, interrupts, at) {
-			while ((getline line < "/proc/stat") > 0) {
-				split(line, word, " ")
-				if (word[1] ~ /^cpu[0-9]/) { cpus++; idle += word[5] + word[6] }
-				if (word[1] == "ctxt") switches = word[2]
-				if (word[1] == "intr") interrupts = word[2]
-			}
-			at = now()
-			print "all", at, at * cpus - idle / tick
-			print "switches", at, switches
-			print "interrupts", at, interrupts
-			if (packets != "") print "packets", now(), first(packets)
-		}
-		BEGIN {
-			if (moment == "after") machine()
-			count = split(groups, group, " ")
-			for (i = 1; i <= count; i++) { split(group[i], pair, "="); threads(pair[1], pair[2]) }
-			if (moment == "before") machine()
-		}'
+	[ "$moment" = before ] || meter_machine
+	for group in "$@"; do meter_threads "${group%%=*}" "${group#*=}"; done
+	[ "$moment" = after ] || meter_machine
+}
+
+meter_machine() {
+	local now=${EPOCHREALTIME/,/.} lines line words cpus=0 idle=0 busy
+	mapfile -t lines < /proc/stat
+	for line in "${lines[@]}"; do
+		case $line in
+		cpu[0-9]*)
+			read -ra words <<< "$line"
+			cpus=$((cpus + 1)) idle=$((idle + words[4] + words[5]))
+			;;
+		ctxt*) echo "switches $now ${line#* }" ;;
+		intr*) line=${line#* } && echo "interrupts $now ${line%% *}" ;;
+		esac
+	done
+	busy=$((${now/./} * cpus - idle * 1000000 / METER_TICK))
+	echo "all $now $((busy / 1000000)).$(printf %06d $((busy % 1000000)))"
+	[ ! -e $METER_PACKETS ] || echo "packets $now $(< $METER_PACKETS)"
+}
+
+meter_threads() {
+	local task lines line used=0 switches=0 own now
+	for task in "/proc/$2/task"/*; do
+		# Threads end at any time.
+		{ read -r own _ < "$task/schedstat" && mapfile -t lines < "$task/status"; } 2> /dev/null || continue
+		used=$((used + own))
+		for line in "${lines[@]}"; do
+			case $line in *ctxt_switches*) switches=$((switches + ${line##*:})) ;; esac
+		done
+	done
+	[ $used -gt 0 ] || return 0
+	now=${EPOCHREALTIME/,/.}
+	echo "$1 $now $((used / 1000000000)).$(printf %09d $((used % 1000000000)))"
+	echo "$1_switches $now $switches"
 }
 
 METER_TRACE=/sys/kernel/tracing/events/raw_syscalls/sys_enter
@@ -67,6 +70,8 @@ meter_calls() {
 	done
 }
 
+meter_has_threads() { local tasks=("/proc/$1/task"/*) && [ ${#tasks[@]} -ge "$2" ]; }
+
 # Before the programs that it measures, where that is allowed: at depth 32 they leave no time.
 meter_hurry() { renice -n -20 -p "$BASHPID" > /dev/null 2>&1 || true; }
 
@@ -82,7 +87,7 @@ meter_run() {
 	"$@" &
 	pid=$!
 	# fio's own two threads, and the job's, which begins with the second of ramp.
-	until [ "$(echo "/proc/$pid/task"/* | wc -w)" -ge 3 ] || ! kill -0 $pid 2> /dev/null; do sleep 0.05; done
+	until meter_has_threads $pid 3 || ! kill -0 $pid 2> /dev/null; do sleep 0.05; done
 	start=${EPOCHREALTIME/[.,]/}
 	sleep 0.7
 	[ -z "$count" ] || echo 'hist:keys=common_pid:size=4096' > $METER_TRACE/trigger
