@@ -51,10 +51,17 @@ lab_complaints() {
 # none. While the kernel patches an instruction, an int3 replaces it. QEMU before 8.1, emulating several
 # processors, may run that int3 after the patching is over (it reads the bytes more than once). A kernel
 # that jumped into the int3s between functions shows one before the marked byte, and is not excused.
+# If the trap finds the instruction whole again, it returns to it, and QEMU may run the int3 for ever. The
+# processor that patches waits for that one, and its soft lockup is the first complaint.
 lab_emulator_fault() {
 	lab_cat "$@" | awk -v complaints="$LAB_COMPLAINTS|int3: 0000" '
-		!hit && $0 ~ complaints { if ($0 !~ /int3: 0000 \[#1\]/) exit; hit = 1 }
+		!hit && !waits && $0 ~ complaints {
+			if (/soft lockup/) waits = 1
+			else if (/int3: 0000 \[#1\]/) hit = 1
+			else exit
+		}
 		hit && /Code: / { fault = ($0 !~ / cc </); exit }
+		waits && / text_poke_/ { fault = 1; exit }
 		END { exit !fault }'
 }
 
