@@ -15,82 +15,48 @@
 #include <sys/uio.h>
 #include <time.h>
 #include "initiator/rblk.h"
-#include "tests/e2e/daemon.h"
 #include "tests/e2e/load.h"
 #include "tests/e2e/other_fabric.h"
-#include "tests/e2e/proxy.h"
+#include "tests/e2e/two_paths.h"
 
-#define PATHS 2u
 #define ROUNDS 3u
 #define BYTES (2u << 20)
 #define PIECE 4096u
 #define PIECES 3u /* as one message, OTHER_FABRIC_SGE does not suffice for it */
 #define HANG_MS 60000
 
-static struct e2e_daemon server;
-static struct e2e_file file;
-static struct proxy *paths[PATHS];
-static char uri[256];
-
 static int start(void **state)
 {
-	char second[64];
-
 	(void)state;
 	other_fabric_use();
-	e2e_file_create(&file, "disk", BYTES);
-	e2e_daemon_start(&server, "--listen", "rblk+tcp://127.0.0.1:0", "--cache", "buffered",
-			 "--keepalive", "1h", file.volume, NULL);
-	e2e_daemon_second_host(&server, second);
-	paths[0] = proxy_start(server.host);
-	paths[1] = proxy_start(second);
-	snprintf(uri, sizeof(uri), "rblk+tcp://%s,rblk+sim://%s/disk", proxy_host(paths[0]),
-		 proxy_host(paths[1]));
+	two_paths_start(BYTES, "rblk+sim://", "1h");
 	return 0;
 }
 
 static int stop(void **state)
 {
-	int status;
-
 	(void)state;
-	for (unsigned int i = 0; i < PATHS; i++)
-		proxy_stop(paths[i]);
-	status = e2e_daemon_stop(&server);
-	e2e_file_remove(&file);
-	return status;
-}
-
-/* Until the path has carried more bytes and the load has done more operations. */
-static void wait_for_path(const struct load *load, unsigned int path)
-{
-	const struct timespec pause = {.tv_nsec = 2000000};
-	uint64_t until = proxy_bytes(paths[path]) + (1 << 16);
-	time_t give_up = time(NULL) + 120;
-
-	load_wait(load, 50);
-	while (proxy_bytes(paths[path]) < until) {
-		if (time(NULL) > give_up)
-			fail_msg("path %u is not used", path);
-		nanosleep(&pause, NULL);
-	}
+	return two_paths_stop();
 }
 
 static void each_is_lost_and_found(uint32_t queues)
 {
-	struct load *load = load_start(&(struct load_options){
-		.uri = uri, .queues = queues, .depth = 16, .bytes = BYTES, .seed = queues});
+	struct load *load = load_start(&(struct load_options){.uri = two_paths_uri,
+							      .queues = queues,
+							      .depth = 16,
+							      .bytes = BYTES,
+							      .seed = queues});
 
 	for (unsigned int round = 0; round < ROUNDS; round++)
 		for (unsigned int path = 0; path < PATHS; path++) {
 			for (unsigned int i = 0; i < PATHS; i++)
-				wait_for_path(load, i);
+				two_paths_wait(load, i);
 			proxy_cut(paths[path]);
-			wait_for_path(load, 1 - path);
+			two_paths_wait(load, 1 - path);
 			proxy_mend(paths[path]);
 		}
 	for (unsigned int i = 0; i < PATHS; i++)
-		wait_for_path(load, i);
+		two_paths_wait(load, i);
 	load_stop(load);
 }
 
@@ -105,13 +71,13 @@ static void lost_in_turn(void **state)
 static void moved(void **state)
 {
 	struct load *load = load_start(&(struct load_options){
-		.uri = uri, .queues = 1, .depth = 16, .bytes = BYTES, .seed = 3});
+		.uri = two_paths_uri, .queues = 1, .depth = 16, .bytes = BYTES, .seed = 3});
 
 	(void)state;
 	for (unsigned int round = 0; round < ROUNDS; round++)
 		for (unsigned int path = 0; path < PATHS; path++) {
 			proxy_cut(paths[path]);
-			wait_for_path(load, 1 - path);
+			two_paths_wait(load, 1 - path);
 			proxy_mend(paths[path]);
 		}
 	load_stop(load);
@@ -131,7 +97,7 @@ static void open_world(struct world *w, uint32_t queues)
 	options.queues = queues;
 	options.polling = RBLK_POLL_NEVER;
 	options.command_timeout_ms = 10 * HANG_MS;
-	w->session = rblk_session_open(uri, &options, error);
+	w->session = rblk_session_open(two_paths_uri, &options, error);
 	if (!w->session)
 		fail_msg("%s", error);
 	w->volume = rblk_volume_open(w->session, NULL, 0);

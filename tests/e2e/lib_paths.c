@@ -13,66 +13,28 @@
 #include <string.h>
 #include <time.h>
 #include "initiator/rblk.h"
-#include "tests/e2e/daemon.h"
 #include "tests/e2e/load.h"
-#include "tests/e2e/proxy.h"
+#include "tests/e2e/two_paths.h"
 
-#define PATHS 2u
 #define ROUNDS 3u
 #define BYTES (2u << 20)
 
-static struct e2e_daemon server;
-static struct e2e_file file;
-static struct proxy *paths[PATHS];
-static char uri[256];
-
 static int start(void **state)
 {
-	char second[64];
-
 	(void)state;
-	e2e_file_create(&file, "disk", BYTES);
-	e2e_daemon_start(&server, "--listen", "rblk+tcp://127.0.0.1:0", "--cache", "buffered",
-			 file.volume, NULL);
-	e2e_daemon_second_host(&server, second);
-	assert_string_not_equal(second, server.host);
-	paths[0] = proxy_start(server.host);
-	paths[1] = proxy_start(second);
-	snprintf(uri, sizeof(uri), "rblk+tcp://%s,%s/disk", proxy_host(paths[0]),
-		 proxy_host(paths[1]));
+	two_paths_start(BYTES, "", "5s");
 	return 0;
 }
 
 static int stop(void **state)
 {
-	int status;
-
 	(void)state;
-	for (unsigned int i = 0; i < PATHS; i++)
-		proxy_stop(paths[i]);
-	status = e2e_daemon_stop(&server);
-	e2e_file_remove(&file);
-	return status;
-}
-
-/* Waits until the path has carried more bytes and the load has done more operations. */
-static void wait_for_path(const struct load *load, unsigned int path, uint64_t bytes)
-{
-	const struct timespec pause = {.tv_nsec = 2000000};
-	uint64_t until = proxy_bytes(paths[path]) + bytes;
-	time_t give_up = time(NULL) + 120;
-
-	load_wait(load, 50);
-	while (proxy_bytes(paths[path]) < until) {
-		if (time(NULL) > give_up)
-			fail_msg("path %u is not used", path);
-		nanosleep(&pause, NULL);
-	}
+	return two_paths_stop();
 }
 
 static void lost_and_found(unsigned int policy, uint32_t queues, const char *what)
 {
-	struct load *load = load_start(&(struct load_options){.uri = uri,
+	struct load *load = load_start(&(struct load_options){.uri = two_paths_uri,
 							      .queues = queues,
 							      .depth = 16,
 							      .bytes = BYTES,
@@ -85,19 +47,19 @@ static void lost_and_found(unsigned int policy, uint32_t queues, const char *wha
 			uint64_t pause_us;
 
 			for (unsigned int i = 0; i < PATHS; i++)
-				wait_for_path(load, i, 1 << 16);
+				two_paths_wait(load, i);
 			load_pause_us(load);
 			proxy_cut(paths[path]);
 			/* Commands in flight on the lost path are fenced and sent again on the
 			 * other one. */
-			wait_for_path(load, 1 - path, 1 << 16);
+			two_paths_wait(load, 1 - path);
 			pause_us = load_pause_us(load);
 			longest_us = pause_us > longest_us ? pause_us : longest_us;
 			proxy_mend(paths[path]);
 		}
 	}
 	for (unsigned int i = 0; i < PATHS; i++)
-		wait_for_path(load, i, 1 << 16);
+		two_paths_wait(load, i);
 	load_stop(load);
 	printf("%s, %u queues: longest pause %llu ms\n", what, queues,
 	       (unsigned long long)longest_us / 1000);
@@ -122,7 +84,7 @@ static void least_in_flight(void **state)
 static void both_lost(void **state)
 {
 	struct load *load = load_start(&(struct load_options){
-		.uri = uri, .queues = 2, .depth = 16, .bytes = BYTES, .seed = 7});
+		.uri = two_paths_uri, .queues = 2, .depth = 16, .bytes = BYTES, .seed = 7});
 
 	(void)state;
 	for (unsigned int path = 0; path < PATHS; path++) {
@@ -137,8 +99,8 @@ static void both_lost(void **state)
 }
 
 /* Until the path has so many connections. */
-static void wait_for_connections(struct rblk_session *session, unsigned int path, unsigned int count,
-				 struct rblk_path_info *info)
+static void wait_for_connections(struct rblk_session *session, unsigned int path,
+				 unsigned int count, struct rblk_path_info *info)
 {
 	do {
 		assert_true(rblk_wait(session, 10) >= 0);
@@ -156,7 +118,7 @@ static void each_is_told(void **state)
 
 	(void)state;
 	options.queues = 2;
-	session = rblk_session_open(uri, &options, error);
+	session = rblk_session_open(two_paths_uri, &options, error);
 	if (!session)
 		fail_msg("%s", error);
 	memset(info, 0xa5, sizeof(info));
@@ -217,7 +179,7 @@ static void unknown_policy(void **state)
 
 	(void)state;
 	options.policy = RBLK_POLICY_LEAST_IN_FLIGHT + 1;
-	assert_null(rblk_session_start(uri, &options, error));
+	assert_null(rblk_session_start(two_paths_uri, &options, error));
 	assert_string_equal(error, "options: policy is not an enum rblk_policy");
 }
 

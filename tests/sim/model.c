@@ -486,7 +486,8 @@ void sim_model_conn_gone(uint32_t session, bool killed)
 		session_fenced(session, killed);
 }
 
-void sim_model_goes_on(uint32_t session)
+/* Its writes are over: all, or those that were lost. */
+static void session_over(uint32_t session, bool lost_only)
 {
 	struct model_command *command, *following;
 	struct sim_volume *volume;
@@ -495,22 +496,19 @@ void sim_model_goes_on(uint32_t session)
 		for (command = TAILQ_FIRST(&volume->commands); command; command = following) {
 			following = TAILQ_NEXT(command, link);
 			if (command->command.session == session && writes(&command->command) &&
-			    command->lost)
+			    (command->lost || !lost_only))
 				command_fenced(command);
 		}
 }
 
+void sim_model_goes_on(uint32_t session)
+{
+	session_over(session, true);
+}
+
 void sim_model_fenced(uint32_t session)
 {
-	struct model_command *command, *following;
-	struct sim_volume *volume;
-
-	for (volume = model.volumes; volume; volume = volume->next)
-		for (command = TAILQ_FIRST(&volume->commands); command; command = following) {
-			following = TAILQ_NEXT(command, link);
-			if (command->command.session == session && writes(&command->command))
-				command_fenced(command);
-		}
+	session_over(session, false);
 }
 
 void sim_model_served(struct sim_volume *volume, bool remembered)
