@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # Goal: of two paths, one may fail and come back at any time: I/O goes on over the other one, without an error, each
 # request ends once, and the data is right. Method: fio with verification writes to a volume at two addresses, each
-# on a wire with RDMA devices of its own, while connections are cut and every packet of one wire is lost.
+# on a wire with RDMA devices of its own, while connections are cut, every packet of one wire is lost, and a link is down.
 . "$LAB/guest.sh"
 . "$LAB/jobs/kmod.sh"
 . "$LAB/jobs/kmod_once.sh"
@@ -61,6 +61,13 @@ for queue in 0 1 all; do
 done
 without 2 $ONE
 without 1 $TWO
+# The same with links that go down, where the driver bears it (tests/lab/rxe/datagram-error.patch).
+if [ "$LAB_LINK" = siw ] || [ -n "${RBLK_LAB_RXE:-}" ]; then
+	lab_wire_lose() { lab_wire_link "$1" down; }
+	lab_wire_restore() { lab_wire_link "$1" up; }
+	without 2 $ONE
+	without 1 $TWO
+fi
 kill $load
 lab_watch $load
 grep -q 'err= 0' /tmp/paths.txt && ! grep -qE 'verify:|error=' /tmp/paths.txt ||
