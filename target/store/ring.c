@@ -92,6 +92,12 @@ void tgt_ring_destroy(struct tgt_ring *ring)
 {
 	if (!ring)
 		return;
+	/*
+	 * Older kernels put a file that left the table up to a second later, and tear a ring down
+	 * after its process has ended. Until then nobody else could have a block device for himself.
+	 * This waits for both.
+	 */
+	io_uring_unregister_files(&ring->uring);
 	io_uring_queue_exit(&ring->uring);
 	close(ring->posted_fd);
 	free(ring->file_used);
