@@ -11,6 +11,7 @@
 #include "kmod/module.h"
 #include "kmod/overdue.h"
 #include "kmod/queue.h"
+#include "kmod/tell.h"
 #include "kmod/volume.h"
 
 /* -- detach --------------------------------------------------------------------------------------- */
@@ -118,7 +119,7 @@ static int rblk_attach_connect(struct rblk_disk *disk, char *text)
 	}
 	if (rblk_session_live(session))
 		return 0;
-	if (!rblk_session_say_reason(session, text))
+	if (!rblk_tell_reason(session, text))
 		scnprintf(text, RBLK_TEXT_BYTES, "%s: no session in %u ms", rblk_session_peer(session),
 			  session->options.connect_ms);
 	return -ECONNREFUSED;
@@ -128,7 +129,7 @@ static int rblk_attach_open(struct rblk_disk *disk, char *text)
 {
 	int error = rblk_volume_open(disk, text);
 
-	if (error && !text[0] && !rblk_session_say_reason(disk->session, text))
+	if (error && !text[0] && !rblk_tell_reason(disk->session, text))
 		scnprintf(text, RBLK_TEXT_BYTES, "%s/%s: the connection was lost",
 			  rblk_session_peer(disk->session), disk->options.volume);
 	return error;
@@ -190,7 +191,7 @@ static int rblk_attach_check_end(struct rblk_disk *disk, char *text)
 	    READ_ONCE(disk->gate) != RBLK_GATE_FAIL)
 		return 0;
 	if (!rblk_detach_claim(disk, true, text)) {
-		if (!rblk_session_say_reason(disk->session, text))
+		if (!rblk_tell_reason(disk->session, text))
 			scnprintf(text, RBLK_TEXT_BYTES, "rblk%d: %s", disk->index,
 				  killed ? "the attach was killed" : "the connection was lost");
 		rblk_detach_run(disk, true, "the attach has failed");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * Connects a queue and takes it down: address, route, queue pair, login; drain, release. Called by
- * drive.c's works, of which only one at a time runs for a queue. The connection manager's events
+ * works.c, of which only one at a time runs for a queue. The connection manager's events
  * arrive on its own thread and only set a step's outcome or report the loss; they never free anything.
  */
 #include <linux/slab.h>

@@ -60,7 +60,7 @@ static int rblk_disk_limits(struct rblk_disk *disk, struct rblk_limits *l)
 	unsigned int i;
 
 	lockdep_assert_held(&session->lifecycle);
-	/* One that is not connected now is of use only if it can do as much (drive.c). */
+	/* One that is not connected now is of use only if it can do as much (works.c). */
 	for (i = 0; i < session->hw_queues; i++) {
 		if (!rblk_drive_is_live(session, i))
 			continue;
@@ -96,7 +96,7 @@ static int rblk_disk_limits(struct rblk_disk *disk, struct rblk_limits *l)
 	return 0;
 }
 
-/* From here on a queue that can do less is refused (drive.c). */
+/* From here on a queue that can do less is refused (works.c). */
 static int rblk_disk_find_limits(struct rblk_disk *disk, struct rblk_limits *limits)
 {
 	int error;

@@ -10,6 +10,7 @@
 
 #include "kmod/disk.h"
 #include "kmod/drive.h"
+#include "kmod/tell.h"
 #include "kmod/volume.h"
 #include "kmod/waiting.h"
 
@@ -196,7 +197,7 @@ bool rblk_disk_say_reason(struct rblk_disk *disk, char *text)
 	struct rblk_session *session = disk->session;
 	unsigned long flags;
 
-	if (rblk_session_say_reason(session, text) && READ_ONCE(disk->gate) != RBLK_GATE_FAIL)
+	if (rblk_tell_reason(session, text) && READ_ONCE(disk->gate) != RBLK_GATE_FAIL)
 		return true;
 	spin_lock_irqsave(&session->core_lock, flags);
 	if (disk->reason[0])

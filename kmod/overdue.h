@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Requests that are not answered in time (command_ms). The target is asked to drop such a command
- * (ABORT): dropped            it had not begun; it is sent again, or fails when that has gone on
- * for too long (waiting.c) not dropped        storage has begun it: it has as long again; then the
- * connection is lost, because the command's memory is the target's until then (F4) ABORT not
- * answered the connection is lost Called by disk.c (blk-mq's timer) and drive.c.
+ * Requests that are not answered in time (command_ms). The target is asked to drop such a command (ABORT):
+ *   dropped       it had not begun; it is sent again, or fails when that has gone on for too long (waiting.c)
+ *   not dropped   storage has begun it: it has as long again; then the connection is lost, because the command's
+ *                 memory is the target's until then (F4)
+ *   not answered  the connection is lost
+ * Called by tagset.c (blk-mq's timer), attach.c, drive.c and works.c.
  */
 #ifndef RBLK_KMOD_OVERDUE_H
 #define RBLK_KMOD_OVERDUE_H

@@ -3,7 +3,7 @@
  * A queue: one RC connection, its completion queue, its receive buffers, its commands, its memory.
  * Queue i serves blk-mq's hardware context i; queue 0 also carries the session's own commands.
  *
- * Made by session.c for as long as the session; connected and taken down, again and again, by drive.c's works.
+ * Made by session.c for as long as the session; connected and taken down, again and again, by works.c.
  * While it is connected: queue->lock owns the list of commands waiting to be sent, the message ring and all posting to the send queue;
  * a command in flight belongs to the completion handlers (softirq of this queue's CQ, or its
  * poller: on one CPU at a time).
@@ -71,7 +71,6 @@ struct rblk_queue {
 	u16 session_queues;
 	u16 portal;
 	bool aborted;      /* the attempt is to end; rblk_queue_abort() */
-	bool connected;    /* drive.c: the last attempt succeeded */
 	u16 reject_reason; /* of the last attempt; 0: none was given */
 	u32 reject_detail;
 	u8 target_instance[16];
@@ -127,7 +126,7 @@ struct rblk_queue {
 	unsigned int home_tags;
 	DECLARE_BITMAP(borrowed, RBLK_BORROW_MAX);
 
-	/* drive.c */
+	/* works.c */
 	struct work_struct connect_work, close_work, fence_work, probe_work;
 	u32 lost_incarnation; /* core_lock: that fence_work fences, in lost_epoch, over queue `via` */
 	u64 lost_epoch;

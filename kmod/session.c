@@ -53,17 +53,6 @@ void rblk_session_put(struct rblk_session *session)
 	kref_put(&session->refs, rblk_session_free);
 }
 
-bool rblk_session_say_reason(struct rblk_session *session, char *text)
-{
-	unsigned long flags;
-
-	spin_lock_irqsave(&session->core_lock, flags);
-	scnprintf(text, RBLK_TEXT_BYTES, "%s%s%s", session->reason,
-		  session->reason[0] && session->attempt[0] ? "; then " : "", session->attempt);
-	spin_unlock_irqrestore(&session->core_lock, flags);
-	return text[0];
-}
-
 /* A referenced session by its number; NULL if there is none. */
 static struct rblk_session *rblk_session_find(int number)
 {

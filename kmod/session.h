@@ -155,9 +155,6 @@ static inline bool rblk_session_live(const struct rblk_session *session)
 	return READ_ONCE(session->core.state) == CORE_SESSION_LIVE;
 }
 
-/* Why a connection was lost, or none is made, as one line; false: all are up. Any context. */
-bool rblk_session_say_reason(struct rblk_session *session, char *text);
-
 /* The target sent an event; softirq. */
 void rblk_session_event(struct rblk_session *session, u16 event, u32 handle);
 

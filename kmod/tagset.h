@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * blk-mq's tags, which the disks of a session share: the tag set, its operations, and holding all its
- * disks back. Called by disk.c, session.c and drive.c; sleeps.
+ * disks back. Called by disk.c, session.c and works.c; sleeps.
  */
 #ifndef RBLK_KMOD_TAGSET_H
 #define RBLK_KMOD_TAGSET_H

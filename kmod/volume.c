@@ -2,7 +2,7 @@
 /*
  * IDENTIFY, OPEN and CLOSE, on queue 0. A disk's open_work opens its volume again in a new epoch, and tries
  * until the disk gives up, whatever becomes of other disks; its refresh_work looks whether the volume has
- * changed. drive.c begins both.
+ * changed. works.c begins the former, tell.c and session.c the latter.
  *
  * A handle belongs to an epoch, and each command that names one says which (struct rblk_session_command):
  * no handle of an older epoch is ever used in the next one, where it may be another disk's.

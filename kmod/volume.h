@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * A disk's volume at the target: opening it, opening it again in each new epoch of the session, its size, F7.
- * Called by attach.c, drive.c and disks.c. All sleep but the beginning.
+ * Called by attach.c, works.c and disks.c. All sleep but the beginning.
  */
 #ifndef RBLK_KMOD_VOLUME_H
 #define RBLK_KMOD_VOLUME_H

@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * What connects a queue, closes it, moves it to another portal and fences what it lost, asks whether the target is
+ * there, and names the initiator; see works.h. Each is a work of its own: it runs once at a time, and drive.c has
+ * written what it reads.
+ */
+#include <linux/jiffies.h>
+#include <linux/sched/mm.h>
+
+#include "kmod/works.h"
+#include "kmod/call.h"
+#include "kmod/disk.h"
+#include "kmod/drive.h"
+#include "kmod/memory.h"
+#include "kmod/module.h"
+#include "kmod/overdue.h"
+#include "kmod/queue.h"
+#include "kmod/session.h"
+#include "kmod/tagset.h"
+#include "kmod/tell.h"
+#include "kmod/volume.h"
+#include "kmod/waiting.h"
+
+/* -- connect, close, move ------------------------------------------------------------------------- */
+
+static void rblk_works_accepted(struct rblk_queue *queue)
+{
+	struct rblk_session *session = queue->session;
+
+	lockdep_assert_held(&session->core_lock);
+	if (!core_session_accepted(&session->core, queue->index, queue->target_instance,
+				   queue->keepalive_ms, rblk_drive_now()))
+		rblk_tell_lost(queue, false,
+			       "the target is not that of the other queues (or was restarted)");
+	rblk_tell_mended(session);
+}
+
+/*
+ * Requests of the queue's own hardware context have their own tags; the rest is for those of queues that
+ * are lost. A lone queue needs them only if it is granted fewer than the first time.
+ */
+static void rblk_works_share_tags(struct rblk_queue *queue)
+{
+	const struct rblk_session *session = queue->session;
+	unsigned int borrow = clamp(queue->credits / 8u, 1u, (unsigned int)RBLK_BORROW_MAX);
+
+	if (session->queue_count == 1 && queue->credits >= READ_ONCE(session->credits))
+		borrow = 0;
+	queue->home_tags = queue->credits - borrow;
+}
+
+/* Disks that exist keep their limits: a queue that can do less is of no use. */
+static int rblk_works_check_limits(struct rblk_queue *queue, char *text)
+{
+	const struct rblk_session *session = queue->session;
+	u32 bytes = min(rblk_memory_max_bytes(queue), queue->max_io_bytes);
+
+	if (!READ_ONCE(session->disk_bytes) || bytes >= session->disk_bytes)
+		return 0;
+	scnprintf(text, RBLK_TEXT_BYTES, "%s: queue %u: commands of %u bytes, the disks have %u",
+		  rblk_queue_peer(queue), queue->index, bytes, session->disk_bytes);
+	return -EOPNOTSUPP;
+}
+
+static void rblk_works_connect_run(struct work_struct *work)
+{
+	struct rblk_queue *queue = container_of(work, struct rblk_queue, connect_work);
+	struct rblk_session *session = queue->session;
+	unsigned int noio = memalloc_noio_save();
+	char text[RBLK_TEXT_BYTES];
+	int error = rblk_queue_connect(queue, text);
+	unsigned long flags;
+
+	if (!error)
+		error = rblk_works_check_limits(queue, text);
+	if (!error)
+		rblk_works_share_tags(queue);
+	spin_lock_irqsave(&session->core_lock, flags);
+	if (error && error != -ECANCELED)
+		rblk_tell_attempt(session, text);
+	if (!error)
+		rblk_works_accepted(queue);
+	else if (queue->reject_reason)
+		core_session_rejected(&session->core, queue->index, queue->reject_reason,
+				      queue->reject_detail, rblk_drive_now());
+	else
+		core_session_unreached(&session->core, queue->index, rblk_drive_now());
+	rblk_drive_follow(session);
+	spin_unlock_irqrestore(&session->core_lock, flags);
+	memalloc_noio_restore(noio);
+}
+
+/*
+ * F4, in this order: no request is being dispatched or sent again on it, the queue pair is in ERR and
+ * drained, every key is invalid; only then is anything unmapped. The requests stay started, and wait.
+ */
+static void rblk_works_close(struct rblk_queue *queue)
+{
+	struct rblk_session *session = queue->session;
+	/* What memory is written back to may wait for this. */
+	unsigned int noio = memalloc_noio_save();
+	unsigned long flags;
+	bool open;
+
+	rblk_queue_abort(queue);
+	cancel_work_sync(&queue->connect_work);
+	open = !queue->down; /* else no command ever came, and I/O on other queues goes on */
+	mutex_lock(&session->lifecycle);
+	if (open)
+		rblk_tagset_quiesce(session);
+	rblk_queue_stop(queue);
+	rblk_tagset_settle(session);
+	rblk_queue_release_keys(queue);
+	rblk_waiting_take_lost(queue);
+	rblk_queue_release_hardware(queue);
+	if (open)
+		rblk_tagset_unquiesce(session);
+	mutex_unlock(&session->lifecycle);
+	/* What was to be sent on this connection does not meet the next one. */
+	cancel_work_sync(&queue->probe_work);
+	cancel_delayed_work_sync(&queue->leave_work);
+	rblk_overdue_stop(queue);
+	if (!queue->index)
+		cancel_work_sync(&session->name_work);
+	spin_lock_irqsave(&session->core_lock, flags);
+	core_session_drained(&session->core, queue->index, rblk_drive_now());
+	rblk_drive_follow(session);
+	spin_unlock_irqrestore(&session->core_lock, flags);
+	memalloc_noio_restore(noio);
+}
+
+/* How often a queue that is to move is looked at. */
+#define RBLK_LEAVE_MS 10u
+
+/* It takes no commands any more, and moves when those that it has are answered: none has to be sent again. */
+static void rblk_works_leave_run(struct work_struct *work)
+{
+	struct rblk_queue *queue =
+		container_of(to_delayed_work(work), struct rblk_queue, leave_work);
+	const struct core_queue *core = &queue->session->core.queue[queue->index];
+
+	if (READ_ONCE(core->state) != CORE_QUEUE_LIVE)
+		return;
+	if (rblk_queue_idle(queue))
+		rblk_queue_lost(queue, "moves to another portal");
+	else
+		queue_delayed_work(rblk_workqueue, &queue->leave_work,
+				   msecs_to_jiffies(RBLK_LEAVE_MS));
+}
+
+static void rblk_works_close_run(struct work_struct *work)
+{
+	rblk_works_close(container_of(work, struct rblk_queue, close_work));
+}
+
+/* -- commands of the session ---------------------------------------------------------------------- */
+
+/*
+ * The answer comes when storage has ended what it had begun (F5), and until then from a living target. It
+ * counts for what it was asked for alone: the queue may have been connected and lost again meanwhile.
+ */
+static void rblk_works_fence_run(struct work_struct *work)
+{
+	struct rblk_queue *queue = container_of(work, struct rblk_queue, fence_work);
+	struct rblk_session *session = queue->session;
+	const struct core_lost *lost = &session->core.queue[queue->index].lost;
+	struct rblk_session_command sc = { .opcode = RBLK_OP_FENCE, .lba = queue->index };
+	unsigned int noio = memalloc_noio_save();
+	u64 epoch;
+	u16 via;
+	int error;
+
+	spin_lock_irq(&session->core_lock);
+	sc.argument = queue->lost_incarnation;
+	epoch = queue->lost_epoch;
+	via = queue->via;
+	spin_unlock_irq(&session->core_lock);
+	error = rblk_call_run(session->queues[via], &sc, RBLK_CALL_FOREVER);
+	spin_lock_irq(&session->core_lock);
+	/*
+	 * Without an answer its carrier is lost, which the machine knows (a queue that takes no command is
+	 * going down); or there was no tag for it.
+	 */
+	if ((!error || sc.status || error == -EBUSY) && epoch == session->core.epoch && lost->via == via &&
+	    lost->incarnation == sc.argument) {
+		core_session_fenced(&session->core, queue->index, !error, rblk_drive_now());
+		rblk_drive_follow(session);
+	}
+	spin_unlock_irq(&session->core_lock);
+	memalloc_noio_restore(noio);
+}
+
+static void rblk_works_probe_run(struct work_struct *work)
+{
+	struct rblk_queue *queue = container_of(work, struct rblk_queue, probe_work);
+	struct rblk_session *session = queue->session;
+	u32 event = READ_ONCE(session->event_seen);
+	struct rblk_session_command sc = { .opcode = RBLK_OP_KEEPALIVE };
+
+	if (!queue->index) {
+		sc.argument = event;
+		WRITE_ONCE(session->event_told, event); /* from its SEND on, the target may tell the next */
+	}
+	/* Without an answer the connection is lost by its keep-alive time, or by this one. */
+	rblk_call_run(queue, &sc, session->options.command_ms);
+}
+
+/*
+ * A new epoch: once the target knows us, each disk's volume is opened, by a work of its own. F7:
+ * acknowledgements of the former epoch count as such, so its connections are drained first. Queue 0's
+ * own was, before it was connected again.
+ */
+static void rblk_works_name_run(struct work_struct *work)
+{
+	struct rblk_session *session = container_of(work, struct rblk_session, name_work);
+	unsigned int noio = memalloc_noio_save();
+	char text[RBLK_TEXT_BYTES] = "";
+	struct rblk_disk *disk;
+	unsigned long flags;
+	unsigned int i;
+	int error;
+
+	for (i = 1; i < session->queue_count; i++)
+		flush_work(&session->queues[i]->close_work);
+	error = rblk_volume_identify(session, text);
+	spin_lock_irqsave(&session->core_lock, flags);
+	if (error && text[0])
+		rblk_tell_attempt(session, text);
+	core_session_named(&session->core, !error, rblk_drive_now());
+	rblk_tell_mended(session);
+	rblk_drive_follow(session);
+	list_for_each_entry(disk, &session->disks, peer)
+		if (!error && disk->opened && !disk->ready)
+			mod_delayed_work(rblk_calls, &disk->open_work, 0);
+	spin_unlock_irqrestore(&session->core_lock, flags);
+	memalloc_noio_restore(noio);
+}
+
+/* -- beginning and end ---------------------------------------------------------------------------- */
+
+void rblk_works_init_queue(struct rblk_queue *queue)
+{
+	INIT_WORK(&queue->connect_work, rblk_works_connect_run);
+	/* Two places, for lockdep: name_work waits for all but the first queue's, which waits for it. */
+	if (queue->index)
+		INIT_WORK(&queue->close_work, rblk_works_close_run);
+	else
+		INIT_WORK(&queue->close_work, rblk_works_close_run);
+	INIT_WORK(&queue->fence_work, rblk_works_fence_run);
+	INIT_WORK(&queue->probe_work, rblk_works_probe_run);
+	INIT_DELAYED_WORK(&queue->leave_work, rblk_works_leave_run);
+}
+
+void rblk_works_init(struct rblk_session *session)
+{
+	INIT_WORK(&session->name_work, rblk_works_name_run);
+}
+
+void rblk_works_stop(struct rblk_session *session)
+{
+	unsigned int i;
+
+	for (i = 0; i < session->queue_count; i++) {
+		cancel_work_sync(&session->queues[i]->connect_work);
+		cancel_work_sync(&session->queues[i]->fence_work);
+		cancel_work_sync(&session->queues[i]->probe_work);
+		flush_work(&session->queues[i]->close_work);
+	}
+	cancel_work_sync(&session->name_work);
+}
