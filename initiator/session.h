@@ -131,6 +131,7 @@ struct rblk_session {
 
 	u64 now_ns;       /* as of this turn */
 	u64 timers_ns;    /* last run */
+	u64 devices_ns;   /* last look at devices */
 	u64 events_ns;    /* last look for the fabric's events */
 	bool events_due;  /* the caller slept, or is about to */
 	u64 activity;     /* completions and events so far: tells whether a turn did anything */

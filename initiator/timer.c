@@ -9,6 +9,8 @@
 
 #define MS_NS 1000000ull
 #define TIMER_PERIOD_NS MS_NS
+/* How often devices without a connection are looked for: see fab_devices_check(). */
+#define DEVICES_PERIOD_NS (3000 * MS_NS)
 
 /* -- commands ---------------------------------------------------------------------------------- */
 
@@ -117,6 +119,11 @@ void ini_timer_run(struct rblk_session *session)
 	if (session->now_ns - session->timers_ns < TIMER_PERIOD_NS && !session->events_due)
 		return;
 	session->timers_ns = session->now_ns;
+	if (session->now_ns - session->devices_ns >= DEVICES_PERIOD_NS) {
+		session->devices_ns = session->now_ns;
+		for (u16 i = 0; i < session->fabs.count; i++)
+			fab_devices_check(session->fabs.list[i]);
+	}
 	core_session_tick(&session->core, session->now_ns);
 	/* All reserved tags are in use, so there are outstanding commands, and the next turn
 	 * tries again. */

@@ -28,6 +28,8 @@
 #define IN_USE_NS 20000000
 /* How often an address whose device was removed is tried. */
 #define AGAIN_MS 1000
+/* How often the reactors look for devices that were removed. */
+#define CHECK_MS 5000
 
 /* One configured address. */
 struct place {
@@ -48,6 +50,8 @@ struct tgt_listener {
 	unsigned int reactor_count;
 	struct tgt_leases *leases;
 	struct tgt_log_limit log_limit;
+	bool checks;       /* an address is of RDMA: see reactors_check() */
+	uint64_t check_ns; /* when next */
 };
 
 /* -- listening --------------------------------------------------------------------------------- */
@@ -143,8 +147,10 @@ static int place_open(struct tgt_listener *listener, const struct tgt_address *a
 	}
 	if (!err)
 		err = place_listen_wait(listener, place, wait_ms, error);
-	if (!err)
+	if (!err) {
 		listener->count++;
+		listener->checks |= place->address.kind != FAB_TCP;
+	}
 	return err;
 }
 
@@ -205,9 +211,16 @@ static void places_lost(struct tgt_listener *listener, const struct fab *fab)
 }
 
 /*
- * A driver that waits for its users is not removed before the last of them has closed the device:
- * the reactors are asked to check, because those without a connection are not notified.
+ * A driver that waits for its users is not removed before the last of them has closed the device.
+ * The reactors are asked to check, because rdma_cm tells only of connections and listeners on it.
  */
+static void reactors_check(struct tgt_listener *listener)
+{
+	for (unsigned int i = 0; i < listener->reactor_count; i++)
+		tgt_reactor_check_devices(listener->reactors[i]);
+	listener->check_ns = env_now_ns() + CHECK_MS * 1000000ull;
+}
+
 static void place_retry(struct tgt_listener *listener, struct place *place)
 {
 	char error[TGT_ERROR_BYTES];
@@ -218,8 +231,7 @@ static void place_retry(struct tgt_listener *listener, struct place *place)
 	}
 	tgt_log(TGT_LOG_DEBUG, "%s", error);
 	place->again_ns = env_now_ns() + AGAIN_MS * 1000000ull;
-	for (unsigned int i = 0; i < listener->reactor_count; i++)
-		tgt_reactor_check_devices(listener->reactors[i]);
+	reactors_check(listener);
 }
 
 static void places_retry(struct tgt_listener *listener)
@@ -296,6 +308,8 @@ unsigned int tgt_listener_step(struct tgt_listener *listener)
 		work += count;
 	}
 	places_retry(listener);
+	if (listener->checks && env_now_ns() >= listener->check_ns)
+		reactors_check(listener);
 	return work;
 }
 
@@ -322,6 +336,8 @@ int tgt_listener_timeout_ms(const struct tgt_listener *listener)
 	for (unsigned int i = 0; i < listener->count; i++)
 		if (!listener->places[i].listener && (least < 0 || least > AGAIN_MS))
 			least = AGAIN_MS;
+	if (listener->checks && (least < 0 || least > CHECK_MS))
+		least = CHECK_MS;
 	return least;
 }
 
