@@ -159,6 +159,24 @@ crash
 lost_is 0 # nobody has it open
 write ,fsync || lab_fail "fsync"
 
+# Nothing of ours flushes before the crash: no commit by time, no table of inodes that is still to be filled.
+lab_say "the same under a file system: it stops"
+lab_attach files queues=2 command_ms=5000 give_up_ms=600000
+mount -o errors=remount-ro,noinit_itable,commit=3600 $FILES /tmp/mnt || lab_fail "no file system"
+dd if=/dev/zero of=/tmp/mnt/file bs=4k count=4 conv=fsync status=none || lab_fail "no I/O on files"
+lab_once_begin
+dd if=/dev/zero of=/tmp/mnt/file bs=4k count=4 oflag=direct conv=notrunc status=none || lab_fail "no I/O on files"
+crash
+wait_for state_is $FILES live
+[ "$(attribute $FILES writes_lost)" = 1 ] || lab_fail "files: nothing is lost"
+touch /tmp/mnt/other && sync -f /tmp/mnt/other 2> /dev/null && lab_fail "a file system is synced over writes that may be lost"
+touch /tmp/mnt/third 2> /dev/null && lab_fail "a file system goes on over writes that may be lost"
+umount /tmp/mnt || lab_fail "umount"
+lab_detach
+lab_once_end
+[ "$LAB_ONCE_UNBEGUN" -ge 1 ] || lab_fail "a commit began although the flush before it failed"
+LAB_DEV=$RAW
+
 lab_say "another volume of that name"
 wait_for all_up $RAW
 target_kill
