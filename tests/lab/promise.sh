@@ -9,6 +9,8 @@
 #   compare           calls promise_check with what is now on the disk
 # and may have faults of its own: functions fault_NAME.
 promise=$LAB_BUILD/tests/promise/promise
+# What an earlier run in the same folder has left: a writer would go on with it, but the disks are new.
+rm -f /out/journal* /out/faults /out/writers.log
 pids=()
 
 # -- writers -------------------------------------------------------------------------------------
