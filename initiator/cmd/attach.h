@@ -39,7 +39,7 @@ struct attach_options {
 	uint64_t reconnect_ms;                                         /* 0: not set */
 	uint64_t fail_fast_ms, give_up_ms;                             /* ATTACH_UNSAID: not set */
 	const char *initiator;                                         /* NULL: not set */
-	bool read_only, accept_volatile;
+	bool read_only, accept_volatile, own_session;
 };
 #define ATTACH_UNSAID UINT64_MAX
 #define ATTACH_OPTIONS_DEFAULTS { .fail_fast_ms = ATTACH_UNSAID, .give_up_ms = ATTACH_UNSAID }
@@ -60,6 +60,8 @@ struct attach_options {
 	  "make a read-only disk" },                                                               \
 	{ "volatile", 0, CMD_OPTION_FLAG, offsetof(type, member.accept_volatile), 0, 0, NULL,      \
 	  "also a volume in memory, which cannot be flushed and is lost with its target" },            \
+	{ "own-session", 0, CMD_OPTION_FLAG, offsetof(type, member.own_session), 0, 0, NULL,       \
+	  "share no connections with other volumes of this target" },                              \
 	{ "connect-timeout", 0, CMD_OPTION_TIME, offsetof(type, member.connect_ms),                \
 	  RBLK_ATTACH_WAIT_MS_MIN, RBLK_ATTACH_WAIT_MS_MAX, "TIME",                                \
 	  "how long to try to connect a queue (default: " CMD_QUOTE(RBLK_ATTACH_CONNECT_S) "s)" }, \

@@ -107,6 +107,8 @@ int attach_line_compose(const struct ini_uri *uri, const char *address,
 		line_add(&line, " read_only");
 	if (o->accept_volatile)
 		line_add(&line, " volatile");
+	if (o->own_session)
+		line_add(&line, " own_session");
 	if (line.length >= ATTACH_LINE_BYTES) {
 		snprintf(reason, ATTACH_REASON_BYTES, "%.80s: too long", address);
 		return -EINVAL;

@@ -34,7 +34,7 @@ static void lines_are_volumes(void **state)
 				       "data rblk://host/disk\n"
 				       "  \t a.b_c:d-1\trblk://[fe80::1]:99/x  noauto # why\r\n"
 				       "q rblk://h/v queues=2,poll-queues=1,credits=64,connect-timeout=500ms,"
-				       "command-timeout=10,give-up=0,read-only,name=me");
+				       "command-timeout=10,give-up=0,read-only,own-session,name=me");
 	const struct attach_entry *e = tab.entries;
 
 	assert_int_equal(tab.count, 3);
@@ -43,7 +43,7 @@ static void lines_are_volumes(void **state)
 	assert_int_equal(e[0].line, 3);
 	assert_string_equal(e[0].name, "data");
 	assert_string_equal(e[0].uri, "rblk://host/disk");
-	assert_false(e[0].noauto || e[0].options.read_only);
+	assert_false(e[0].noauto || e[0].options.read_only || e[0].options.own_session);
 	assert_true(e[0].options.give_up_ms == ATTACH_UNSAID);
 	assert_int_equal(e[1].line, 4);
 	assert_string_equal(e[1].name, "a.b_c:d-1");
@@ -56,6 +56,7 @@ static void lines_are_volumes(void **state)
 	assert_int_equal(e[2].options.command_ms, 10000);
 	assert_int_equal(e[2].options.give_up_ms, 0);
 	assert_true(e[2].options.read_only);
+	assert_true(e[2].options.own_session);
 	assert_string_equal(e[2].options.initiator, "me");
 	assert_ptr_equal(attach_tab_find(&tab, "q"), &e[2]);
 	assert_null(attach_tab_find(&tab, "none"));

@@ -169,7 +169,7 @@ cat > /etc/rblk/rblktab <<-END
 	# the volumes of this lab
 	data    $LAB_URI/disk  queues=1,credits=16,give-up=500ms
 	broken  $LAB_URI/disk  queues=zero
-	later   $LAB_URI/ram   noauto,read-only
+	later   $LAB_URI/ram   noauto,read-only,own-session
 	memory  $LAB_URI/ram   volatile  # nothing else
 END
 run 1 attach --all
@@ -181,6 +181,14 @@ run 1 attach --all
 printed ''
 run 1 attach data
 says 'data: is attached already, as /dev/rblk0'
+run 0 attach later
+run 0 list --attached --json
+json '[.attached[] | {(.name): .session}] | add | .memory != .later'
+run 0 detach later
+run 0 attach --read-only "$LAB_URI/ram"
+run 0 list --attached --json
+json '.attached | length == 3 and .[1].session == .[2].session' # without the option
+run 0 detach rblk2
 run 0 attach later
 run 1 attach nobody
 says 'nobody: neither a URI (rblk://HOST/VOLUME) nor a name in /etc/rblk/rblktab'
