@@ -358,13 +358,20 @@ static void life_overdue(struct sim_survivor *survivor, struct sim_life *life)
 	sim_life_close(life, sim_chance(300000));
 }
 
+/* Storage may take longer than that time for every command: then there would be no end. */
+#define PATIENCE_NS (500 * SIM_MS)
+
 static void survivor_timeouts(struct sim_survivor *survivor)
 {
+	uint64_t limit_ns = survivor->command_timeout_ns;
+
+	if (survivor->calm && limit_ns < PATIENCE_NS)
+		limit_ns = PATIENCE_NS;
 	for (unsigned int i = 0; i < SIM_SURVIVOR_LIVES; i++) {
 		struct sim_life *life = &survivor->lives[i];
 
 		if (life->state == SIM_LIFE_LIVE && life->order_count &&
-		    sim_now_ns() - life->heard_ns > survivor->command_timeout_ns)
+		    sim_now_ns() - life->heard_ns > limit_ns)
 			life_overdue(survivor, life);
 	}
 }
