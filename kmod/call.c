@@ -28,6 +28,8 @@ void rblk_call_fail_all(struct rblk_queue *queue)
 
 		if (call->command.account.state == CORE_TAG_FREE)
 			continue;
+		/* The next connection may have so many credits that its tag is one for I/O there. */
+		queue->commands[call->command.tag] = NULL;
 		call->command.error = -ENOTCONN;
 		call->command.account.state = CORE_TAG_FREE;
 		rblk_call_finish(call);

@@ -169,6 +169,16 @@ void sim_fiber_preempt(void)
 						      : 100 * running->preempt_ns));
 }
 
+void sim_fiber_pin(void)
+{
+	locks++;
+}
+
+void sim_fiber_unpin(void)
+{
+	locks--;
+}
+
 /* -- locks --------------------------------------------------------------------------------- */
 
 int __wrap_pthread_mutex_lock(pthread_mutex_t *mutex);

@@ -50,6 +50,9 @@ void sim_fiber_wait(uint64_t limit_ns);
 void sim_fiber_wait_fd(int fd, uint64_t limit_ns);
 /* Nothing wakes it. */
 void sim_fiber_sleep(uint64_t ns);
+/* Until as many unpins: whoever runs keeps its processor, and does not wait. */
+void sim_fiber_pin(void);
+void sim_fiber_unpin(void);
 /* The processor is taken from it, perhaps. In the agenda's own time: nothing. */
 void sim_fiber_preempt(void);
 /* The one that runs; NULL in the agenda's own time. */

@@ -2,13 +2,15 @@
 /*
  * What happens to the initiators' sessions: each event in each state, each change of state and each
  * action of proto/core/session.h is counted for the report, and what must hold after every event is
- * checked. The linker leads librblk's calls of core_session_*() here.
+ * checked; once more for the module's. The linker leads librblk's and the module's calls of
+ * core_session_*() here.
  */
 #include <string.h>
 #include "proto/core/session.h"
 #include "proto/wire/wire_names.h"
 #include "tests/sim/coverage.h"
 #include "tests/sim/history.h"
+#include "tests/sim/machine.h"
 #include "tests/sim/trace.h"
 
 /* Its queues are spread over all portals, so that one that is back is used again. */
@@ -92,6 +94,8 @@ static void after(const struct core_session *session, struct before before)
 		history_after(session, &before);
 	if (session->state != before.state) {
 		sim_reached(from[before.state], name, NULL);
+		if (sim_machine_runs())
+			sim_reached("module", from[before.state], name);
 		if (session->state == CORE_SESSION_FAILED)
 			sim_reached("session fails", failures[session->failure],
 				    core_session_state_name(before.state));
@@ -108,6 +112,8 @@ static struct before seen(const char *event, const struct core_session *session,
 {
 	sim_reached(event, core_session_state_name(session->state),
 		    index < 0 ? NULL : core_queue_state_name(session->queue[index].state));
+	if (sim_machine_runs())
+		sim_reached("module", event, core_session_state_name(session->state));
 	return before_of(session);
 }
 
@@ -274,6 +280,9 @@ bool __wrap_core_session_action(struct core_session *session, struct core_action
 
 	if (is)
 		sim_reached("session action", names[action->kind],
+			    core_session_state_name(session->state));
+	if (is && sim_machine_runs())
+		sim_reached("module is to", names[action->kind],
 			    core_session_state_name(session->state));
 	if (is && action->kind == CORE_ACTION_CONNECT && sim_history_is_kept()) {
 		logging |= (u16)(1u << action->queue);

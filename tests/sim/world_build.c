@@ -219,6 +219,54 @@ static void build_app(unsigned int i)
 	sim_app_start(app, sim_world.host_count + i);
 }
 
+/* The session's times, and what is attached over it. */
+static void build_attach(struct sim_machine *machine)
+{
+	machine->disk_count = machine->host->volume_count > 1 && sim_chance(500000) ? 2 : 1;
+	machine->disks[0].volume = (unsigned int)sim_below(machine->host->volume_count);
+	machine->disks[1].volume = (machine->disks[0].volume + 1) % machine->host->volume_count;
+	machine->attach = (struct sim_attach){
+		.portals = (unsigned int)sim_between(1, machine->host->portal_count),
+		.target = machine->host->machine,
+		.queues = (unsigned int)sim_between(1, 3),
+		.poll_queues = sim_chance(700000) ? 0 : 1,
+		.credits = (unsigned int)sim_between(4, 32),
+		.slot_bytes = 4096u << sim_below(3),
+		.connect_ms = (unsigned int)sim_between(100, 2000),
+		.command_ms = sim_chance(500000) ? (unsigned int)sim_between(100, 1000) : 12000,
+		.reconnect_ms = (unsigned int)sim_between(100, 1000),
+		.give_up_ms = (unsigned int)sim_between(sim_chance(300000) ? 20 : 500,
+							sim_chance(300000) ? 1000 : 60000),
+	};
+	machine->attach.silent_portal = machine->attach.portals > 1 && sim_chance(200000);
+	if (sim_chance(500000))
+		machine->attach.fail_fast_ms =
+			(unsigned int)sim_between(5, sim_chance(500000) ? 100 : 3000);
+}
+
+static void build_machine(void)
+{
+	struct sim_machine *machine = &sim_world.machine;
+
+	machine->host = &sim_world.hosts[sim_below(sim_world.host_count)];
+	build_attach(machine);
+	machine->ops_left = (unsigned int)sim_between(10, sim_world.ops_max);
+	machine->depth = (unsigned int)sim_between(1, 16);
+	machine->flush = rate(20000, 200000);
+	machine->fua = rate(50000, 500000);
+	machine->zeroes = rate(50000, 400000);
+	machine->discard = rate(20000, 100000);
+	machine->read = (uint32_t)sim_between(100000, 800000);
+	machine->large = rate(100000, 500000);
+	machine->fail_fast = rate(100000, 500000);
+	machine->abandon = rate(0, 5000);
+	machine->think_ns = sim_chance(500000) ? 20 * SIM_US : 20 * SIM_MS;
+	sim_blk_fake_timeouts = rate(0, 5000);
+	sim_machine_start(machine,
+			  sim_world.host_count + sim_world.app_count + sim_world.survivor_count);
+	sim_world.machine_count = 1;
+}
+
 /* Some are up to anything, some to a part of it, some to one thing or two. */
 static uint32_t any_mischiefs(void)
 {
@@ -425,12 +473,16 @@ static void make_benign(void)
 void sim_world_build(void)
 {
 	enum world_kind kind = (enum world_kind)sim_below(WORLD_KINDS);
-	bool power = kind == WORLD_POWER;
+	bool power = kind == WORLD_POWER, has_machine;
 
 	build_net(kind);
 	sim_world.ops_max = sim_chance(500000) ? 100 : sim_chance(700000) ? 250 : 600;
 	sim_world.host_count = (unsigned int)sim_between(1, HOSTS_MAX);
 	sim_world.app_count = (unsigned int)sim_between(1, kind == WORLD_MEMORY ? 1 : APPS_MAX);
+	/* The module instead of all librblk but one. */
+	has_machine = kind != WORLD_CROWDED && !reserves(kind) && sim_chance(400000);
+	if (has_machine)
+		sim_world.app_count = 1;
 	for (unsigned int i = 0; i < MACHINES_MAX && sim_chance(700000); i++)
 		sim_clock_skew(i, sim_below(10000 * SIM_S), (int32_t)sim_below(100001) - 50000);
 	for (unsigned int i = 0; i < sim_world.host_count; i++)
@@ -446,8 +498,11 @@ void sim_world_build(void)
 		sim_world.survivor_count = SURVIVORS_MAX;
 	for (unsigned int i = 0; i < sim_world.survivor_count; i++)
 		build_survivor(i);
+	if (has_machine)
+		build_machine();
 	sim_world.faults = sim_chance(100000) ? 0 : (unsigned int)sim_random();
-	sim_world.apps[0].alone = sim_world.app_count == 1 && !sim_world.survivor_count;
+	sim_world.apps[0].alone =
+		sim_world.app_count == 1 && !sim_world.survivor_count && !has_machine;
 	if (kind == WORLD_CROWDED)
 		make_crowded();
 	if (kind == WORLD_STARVED)

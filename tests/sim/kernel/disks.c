@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The module's disks for a user outside of the kernel (machine_kernel.h): attach and detach as
+ * kmod/control.c asks for them, requests as the block layer does.
+ */
+#include "tests/sim/kernel/machine_kernel.h"
+
+#include <arpa/inet.h>
+#include "kmod/call.h"
+#include "kmod/disk.h"
+#include "kmod/module.h"
+#include "kmod/queue.h"
+#include "tests/sim/coverage.h"
+#include "tests/sim/kernel/block.h"
+
+#define PORT 4430
+#define SILENT_PORTAL 3u /* SIM_PORTALS_MAX */
+
+unsigned int *sim_param_slot_bytes(void);
+
+/* -- attaching ----------------------------------------------------------------------------------- */
+
+static void portal_fill(struct rblk_portal *portal, unsigned int number, unsigned int machine)
+{
+	struct sockaddr_in *address = (struct sockaddr_in *)&portal->address;
+
+	address->sin_family = AF_INET;
+	address->sin_port = htons(PORT);
+	address->sin_addr.s_addr = htonl(0x0a000000u | number << 8 | (machine + 1));
+	snprintf(portal->text, sizeof(portal->text), "10.0.%u.%u:%u", number, machine + 1, PORT);
+}
+
+struct rblk_disk *sim_disk_attach(const struct sim_attach *attach, char *text)
+{
+	struct rblk_options options;
+	struct rblk_session_options *o = &options.session;
+	struct rblk_disk *disk;
+	int index;
+
+	memset(&options, 0, sizeof(options));
+	o->portal_count = attach->portals;
+	for (unsigned int i = 0; i < attach->portals; i++)
+		portal_fill(&o->portals[i], attach->silent_portal && !i ? SILENT_PORTAL : i,
+			    attach->target);
+	strscpy(o->initiator, "machine", sizeof(o->initiator));
+	o->queues = attach->queues;
+	o->poll_queues = attach->poll_queues;
+	o->credits = attach->credits;
+	o->connect_ms = attach->connect_ms;
+	o->command_ms = attach->command_ms;
+	o->reconnect_ms = attach->reconnect_ms;
+	o->fail_fast_ms = attach->fail_fast_ms;
+	o->give_up_ms = attach->give_up_ms;
+	strscpy(options.disk.volume, attach->volume, sizeof(options.disk.volume));
+	options.disk.accept_volatile = true;
+	*sim_param_slot_bytes() = attach->slot_bytes;
+	if (rblk_disk_attach(&options, text) || sscanf(text, "rblk%d", &index) != 1)
+		return NULL;
+	disk = rblk_disk_find(index);
+	if (!disk)
+		sim_fail("the kernel: %s was attached, and is not there", text);
+	if (rblk_disk_open(disk))
+		sim_fail("the kernel: %s was attached, and cannot be opened", text);
+	rblk_disk_put(disk);
+	return disk;
+}
+
+void sim_disk_detach(struct rblk_disk *disk, bool force)
+{
+	char name[16], text[RBLK_TEXT_BYTES];
+
+	snprintf(name, sizeof(name), "rblk%d", disk->index);
+	rblk_disk_release(disk);
+	if (rblk_disk_detach(name, force, text))
+		sim_fail("the kernel: detach: %s", text);
+}
+
+/* -- looking ----------------------------------------------------------------------------------------- */
+
+void sim_disk_look(const struct rblk_disk *disk, struct sim_disk_view *view)
+{
+	const struct rblk_session *session = disk->session;
+
+	*view = (struct sim_disk_view){
+		.block_bytes = disk->block_bytes,
+		.max_bytes = disk->disk_bytes,
+		.flags = disk->volume_flags,
+		.blocks = disk->blocks,
+		.epoch = disk->epoch,
+		.ready = disk->ready,
+		.lost = disk->durable.lost,
+		.failed = disk->gate == RBLK_GATE_FAIL || core_session_over(&session->core),
+		.goes_on = session->core.state == CORE_SESSION_LIVE && !session->core.held,
+		.contexts = session->hw_queues,
+		.polled = session->options.poll_queues,
+		.state = session->core.state,
+	};
+	memcpy(view->cache_epoch, disk->durable.epoch, sizeof(view->cache_epoch));
+}
+
+void sim_disk_sample(const struct rblk_disk *disk)
+{
+	static const char *const waits[] = {
+		[RBLK_WAIT_TIME] = "for a time, refused by the target",
+		[RBLK_WAIT_READY] = "for a queue",
+		[RBLK_WAIT_LOST] = "for a fence",
+	};
+	const struct rblk_io *io;
+
+	list_for_each_entry(io, &disk->session->waiting, command.entry)
+		sim_reached("module", "a request waits", waits[io->wait]);
+}
+
+void sim_disk_acknowledge(struct rblk_disk *disk)
+{
+	rblk_disk_acknowledge(disk);
+}
+
+int __real_rblk_call_run(struct rblk_queue *queue, struct rblk_session_command *sc,
+			 unsigned int timeout_ms);
+int __wrap_rblk_call_run(struct rblk_queue *queue, struct rblk_session_command *sc,
+			 unsigned int timeout_ms);
+int __wrap_rblk_call_run(struct rblk_queue *queue, struct rblk_session_command *sc,
+			 unsigned int timeout_ms)
+{
+	const struct rblk_wire_open *open = sc->payload;
+	const struct rblk_wire_volume *volume = sc->report;
+	int error;
+
+	if (sc->opcode == RBLK_OP_OPEN)
+		sim_machine_opens(open->name);
+	error = __real_rblk_call_run(queue, sc, timeout_ms);
+	if (sc->opcode == RBLK_OP_OPEN && !error)
+		sim_machine_opened(open->name, volume->cache_epoch);
+	return error;
+}
+
+/* -- I/O ----------------------------------------------------------------------------------------------- */
+
+struct user {
+	sim_disk_done_fn done;
+	void *arg;
+};
+
+blk_status_t __real_rblk_io_send(struct rblk_io *io, struct rblk_queue *queue);
+blk_status_t __wrap_rblk_io_send(struct rblk_io *io, struct rblk_queue *queue);
+blk_status_t __wrap_rblk_io_send(struct rblk_io *io, struct rblk_queue *queue)
+{
+	const struct user *user = rblk_io_rq(io)->user;
+
+	sim_machine_sends(user->arg);
+	return __real_rblk_io_send(io, queue);
+}
+
+static void on_end(struct request *rq, blk_status_t status)
+{
+	const struct rblk_io *io = blk_mq_rq_to_pdu(rq);
+	struct user *user = rq->user;
+	struct sim_disk_result result = {
+		.done = status == BLK_STS_OK, .error = io->command.error, .status = io->command.status,
+	};
+
+	user->done(user->arg, &result);
+	free(user);
+}
+
+int sim_disk_submit(struct rblk_disk *disk, const struct sim_disk_request *request)
+{
+	static const enum req_op ops[] = {
+		[SIM_COMMAND_READ] = REQ_OP_READ,   [SIM_COMMAND_WRITE] = REQ_OP_WRITE,
+		[SIM_COMMAND_ZEROES] = REQ_OP_WRITE_ZEROES,
+		[SIM_COMMAND_DISCARD] = REQ_OP_DISCARD, [SIM_COMMAND_FLUSH] = REQ_OP_FLUSH,
+	};
+	struct request *rq = sim_blk_get(disk->gendisk->queue, request->context);
+	struct user *user = rq ? calloc(1, sizeof(*user)) : NULL;
+
+	if (!user)
+		return -EAGAIN;
+	*user = (struct user){ request->done, request->arg };
+	rq->cmd_flags = ops[request->kind] | (request->fua ? REQ_FUA : 0) |
+			(request->fail_fast ? REQ_FAILFAST : 0);
+	rq->sector = request->sector;
+	rq->bytes = (u32)(request->sectors << SECTOR_SHIFT);
+	rq->memory = request->memory;
+	rq->end = on_end;
+	rq->user = user;
+	sim_blk_submit(rq, request->last);
+	return 0;
+}
+
+void sim_disk_commit(struct rblk_disk *disk, unsigned int context)
+{
+	struct blk_mq_tag_set *set = &disk->session->tag_set;
+
+	set->ops->commit_rqs(&set->hctxs[context]);
+}
+
+void sim_disk_poll(struct rblk_disk *disk, unsigned int context)
+{
+	struct blk_mq_tag_set *set = &disk->session->tag_set;
+
+	set->ops->poll(&set->hctxs[context], NULL);
+}

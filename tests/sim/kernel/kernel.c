@@ -1,0 +1,435 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * What is behind kernel.h: locks that assert, waiting, works on as many simulated processors as there is
+ * work, pages. One machine in a world has it.
+ */
+#include "tests/sim/kernel/kernel.h"
+
+#include "kmod/module.h"
+#include "tests/sim/fiber.h"
+#include "tests/sim/kernel/machine_kernel.h"
+#include "tests/sim/random.h"
+
+#define WORKERS_MAX 64u
+#define WAITERS_MAX 96u
+#define PAGES_MAX 4096u
+
+struct workqueue_struct *rblk_workqueue, *rblk_calls, *rblk_fences;
+
+static struct {
+	struct sim_actor *actor;
+	struct sim_fiber workers[WORKERS_MAX];
+	unsigned int worker_count, idle;
+	struct list_head due; /* struct work_struct */
+	bool stops;
+	struct {
+		struct sim_fiber *fiber; /* NULL: free */
+		const void *place;
+	} waiters[WAITERS_MAX];
+	uint32_t preempt;
+	bool pages[PAGES_MAX]; /* in use */
+	unsigned int next_page;
+} kernel;
+
+static uint8_t page_memory[PAGES_MAX][PAGE_SIZE] __attribute__((aligned(4096)));
+
+/* -- waiting ----------------------------------------------------------------------------------- */
+
+void sim_sleep_on(const void *place, uint64_t until_ns)
+{
+	struct sim_fiber *self = sim_fiber_self();
+	unsigned int i = 0;
+
+	if (!self)
+		sim_fail("the kernel: something sleeps in a softirq");
+	while (i < WAITERS_MAX && kernel.waiters[i].fiber)
+		i++;
+	if (i == WAITERS_MAX)
+		sim_fail("the kernel: too many wait");
+	kernel.waiters[i].fiber = self;
+	kernel.waiters[i].place = place;
+	sim_fiber_wait(until_ns == UINT64_MAX ? UINT64_MAX
+		       : until_ns > sim_now_ns() ? until_ns - sim_now_ns() : 0);
+	kernel.waiters[i].fiber = NULL;
+}
+
+void sim_wake(const void *place)
+{
+	for (unsigned int i = 0; i < WAITERS_MAX; i++)
+		if (kernel.waiters[i].fiber && kernel.waiters[i].place == place)
+			sim_fiber_wake(kernel.waiters[i].fiber, sim_between(200, 20 * SIM_US));
+}
+
+uint64_t sim_deadline_ns(unsigned long timeout)
+{
+	return timeout == MAX_SCHEDULE_TIMEOUT ? UINT64_MAX : sim_now_ns() + timeout * SIM_MS;
+}
+
+void complete(struct completion *completion)
+{
+	completion->done++;
+	sim_wake(completion);
+}
+
+bool wait_for_completion_timeout(struct completion *completion, unsigned long timeout)
+{
+	uint64_t until_ns = sim_deadline_ns(timeout);
+
+	while (!completion->done && sim_now_ns() < until_ns)
+		sim_sleep_on(completion, until_ns);
+	if (!completion->done)
+		return false;
+	completion->done--;
+	return true;
+}
+
+void msleep(unsigned int ms)
+{
+	sim_fiber_sleep(ms * SIM_MS);
+}
+
+unsigned int sim_rcu_readers;
+
+void sim_rcu_read_unlock(void)
+{
+	if (!--sim_rcu_readers)
+		sim_wake(&sim_rcu_readers);
+}
+
+void synchronize_rcu(void)
+{
+	while (sim_rcu_readers)
+		sim_sleep_on(&sim_rcu_readers, UINT64_MAX);
+	sim_fiber_sleep(sim_below(SIM_MS));
+}
+
+/* -- locks ----------------------------------------------------------------------------------------- */
+
+void spin_lock(spinlock_t *lock)
+{
+	if (lock->held)
+		sim_fail("the kernel: a spinlock is taken that is held");
+	lock->held = true;
+	sim_fiber_pin();
+}
+
+void sim_spin_drop(spinlock_t *lock)
+{
+	if (!lock->held)
+		sim_fail("the kernel: a spinlock is released that is not held");
+	lock->held = false;
+	sim_fiber_unpin();
+}
+
+void spin_unlock(spinlock_t *lock)
+{
+	sim_spin_drop(lock);
+	sim_fiber_preempt();
+}
+
+bool spin_trylock(spinlock_t *lock)
+{
+	if (lock->held)
+		return false;
+	spin_lock(lock);
+	return true;
+}
+
+void mutex_lock(struct mutex *mutex)
+{
+	while (mutex->held)
+		sim_sleep_on(mutex, UINT64_MAX);
+	mutex->held = true;
+}
+
+void mutex_unlock(struct mutex *mutex)
+{
+	mutex->held = false;
+	sim_wake(mutex);
+}
+
+bool refcount_dec_and_test(refcount_t *r)
+{
+	if (!r->value)
+		sim_fail("the kernel: a reference is put that nobody has");
+	return !--r->value;
+}
+
+/* -- works ------------------------------------------------------------------------------------------ */
+
+static void work_run(struct work_struct *work)
+{
+	uint64_t number = work->queued;
+
+	list_del_init(&work->entry);
+	work->pending = work->due = false;
+	work->running = true;
+	work->func(work);
+	work->running = false;
+	work->done = max(work->done, number);
+	/* It came again meanwhile: one work does not run twice at a time. */
+	if (work->due)
+		list_add_tail(&work->entry, &kernel.due);
+	sim_wake(work);
+}
+
+static void worker_run(void *arg)
+{
+	(void)arg;
+	while (!kernel.stops) {
+		if (list_empty(&kernel.due)) {
+			kernel.idle++;
+			sim_sleep_on(&kernel.due, UINT64_MAX);
+			kernel.idle--;
+		} else {
+			work_run(list_first_entry(&kernel.due, struct work_struct, entry));
+		}
+	}
+}
+
+static void worker_add(void)
+{
+	struct sim_fiber *fiber = &kernel.workers[kernel.worker_count++];
+
+	if (kernel.worker_count > WORKERS_MAX)
+		sim_fail("the kernel: too many works at a time");
+	sim_fiber_start(fiber, kernel.actor, worker_run, NULL);
+	fiber->preempt = kernel.preempt;
+	fiber->preempt_ns = 5 * SIM_US;
+}
+
+static void work_due(struct work_struct *work)
+{
+	unsigned int due = 0;
+	struct work_struct *other;
+
+	work->due = true;
+	if (work->running)
+		return;
+	list_add_tail(&work->entry, &kernel.due);
+	list_for_each_entry(other, &kernel.due, entry)
+		due++;
+	if (due > kernel.idle)
+		worker_add();
+	else
+		sim_wake(&kernel.due);
+}
+
+void sim_work_init(struct work_struct *work, work_func_t func)
+{
+	memset(work, 0, sizeof(*work));
+	work->func = func;
+	INIT_LIST_HEAD(&work->entry);
+}
+
+static void on_delayed(void *arg)
+{
+	work_due(arg);
+}
+
+void sim_delayed_work_init(struct delayed_work *delayed, work_func_t func)
+{
+	sim_work_init(&delayed->work, func);
+	delayed->timer = (struct sim_event){.run = on_delayed, .arg = &delayed->work};
+}
+
+bool sim_work_queue(struct work_struct *work)
+{
+	if (work->pending)
+		return false;
+	work->pending = true;
+	work->queued++;
+	work_due(work);
+	return true;
+}
+
+bool sim_work_queue_delayed(struct delayed_work *delayed, unsigned long delay)
+{
+	if (!delay || delayed->work.pending)
+		return sim_work_queue(&delayed->work);
+	delayed->work.pending = true;
+	delayed->work.queued++;
+	sim_event_in(&delayed->timer, delay * SIM_MS);
+	return true;
+}
+
+/* It has been asked for, and does not begin. */
+static bool work_withdraw(struct work_struct *work)
+{
+	bool pending = work->pending;
+
+	work->pending = work->due = false;
+	list_del_init(&work->entry);
+	if (!work->running)
+		work->done = work->queued;
+	return pending;
+}
+
+bool sim_work_modify(struct delayed_work *delayed, unsigned long delay)
+{
+	bool pending;
+
+	sim_event_cancel(&delayed->timer);
+	pending = work_withdraw(&delayed->work);
+	sim_work_queue_delayed(delayed, delay);
+	return pending;
+}
+
+void flush_work(struct work_struct *work)
+{
+	uint64_t number = work->queued;
+
+	while (work->done < number && (work->pending || work->running))
+		sim_sleep_on(work, UINT64_MAX);
+}
+
+void cancel_work_sync(struct work_struct *work)
+{
+	work_withdraw(work);
+	sim_wake(work);
+	while (work->running)
+		sim_sleep_on(work, UINT64_MAX);
+}
+
+void cancel_delayed_work_sync(struct delayed_work *delayed)
+{
+	sim_event_cancel(&delayed->timer);
+	cancel_work_sync(&delayed->work);
+}
+
+/* -- memory, text, chance ------------------------------------------------------------------------ */
+
+static bool pages_are_free(unsigned int first, unsigned int count)
+{
+	for (unsigned int i = first; i < first + count; i++)
+		if (i >= PAGES_MAX || kernel.pages[i])
+			return false;
+	return true;
+}
+
+struct page *alloc_pages_node(int node, gfp_t gfp, unsigned int order)
+{
+	unsigned int count = 1u << order;
+
+	(void)node;
+	(void)gfp;
+	for (unsigned int tries = 0; tries < PAGES_MAX; tries++, kernel.next_page++) {
+		unsigned int first = kernel.next_page % PAGES_MAX;
+
+		if (!pages_are_free(first, count))
+			continue;
+		memset(&kernel.pages[first], true, count);
+		memset(page_memory[first], 0, (size_t)count * PAGE_SIZE);
+		kernel.next_page += count;
+		return (struct page *)page_memory[first];
+	}
+	return NULL;
+}
+
+void __free_pages(struct page *page, unsigned int order)
+{
+	size_t first = (size_t)((uint8_t *)page - page_memory[0]) / PAGE_SIZE;
+
+	if (!kernel.pages[first])
+		sim_fail("the kernel: a page is freed twice");
+	memset(&kernel.pages[first], false, 1u << order);
+}
+
+void *sim_kernel_pages(size_t *bytes)
+{
+	*bytes = sizeof(page_memory);
+	return page_memory;
+}
+
+int scnprintf(char *text, size_t bytes, const char *format, ...)
+{
+	va_list args;
+	int length;
+
+	va_start(args, format);
+	length = vsnprintf(text, bytes, format, args);
+	va_end(args);
+	return length < (int)bytes ? length : (int)bytes - 1;
+}
+
+void strscpy(char *to, const char *from, size_t bytes)
+{
+	snprintf(to, bytes, "%s", from);
+}
+
+void get_random_bytes(void *to, size_t bytes)
+{
+	for (size_t i = 0; i < bytes; i++)
+		((uint8_t *)to)[i] = (uint8_t)sim_random();
+}
+
+u32 get_random_u32(void)
+{
+	return (u32)sim_random();
+}
+
+int param_get_uint(char *buffer, const struct kernel_param *kp)
+{
+	return sprintf(buffer, "%u", *(unsigned int *)kp->arg);
+}
+
+int kstrtouint(const char *text, unsigned int base, unsigned int *value)
+{
+	*value = (unsigned int)strtoul(text, NULL, (int)base);
+	return 0;
+}
+
+int ida_alloc_max(struct ida *ida, unsigned int most, gfp_t gfp)
+{
+	(void)gfp;
+	for (unsigned int id = 0; id <= most; id++)
+		if (!ida->used[id]) {
+			ida->used[id] = true;
+			return (int)id;
+		}
+	return -ENOSPC;
+}
+
+unsigned long find_first_zero_bit(const unsigned long *map, unsigned long bits)
+{
+	unsigned long bit = 0;
+
+	while (bit < bits && test_bit(bit, map))
+		bit++;
+	return bit;
+}
+
+/* -- beginning and end -------------------------------------------------------------------------------- */
+
+void sim_kernel_start(struct sim_actor *actor)
+{
+	memset(&kernel, 0, sizeof(kernel));
+	INIT_LIST_HEAD(&kernel.due);
+	kernel.actor = actor;
+	kernel.preempt = sim_chance(500000) ? 0 : sim_chance(500000) ? 5000 : 100000;
+	sim_rcu_readers = 0;
+}
+
+void sim_kernel_stop(void)
+{
+	for (unsigned int i = 0; i < PAGES_MAX; i++)
+		if (kernel.pages[i])
+			sim_fail("the kernel: a page was not freed");
+	kernel.stops = true;
+	sim_wake(&kernel.due);
+}
+
+bool sim_kernel_stopped(void)
+{
+	for (unsigned int i = 0; i < kernel.worker_count; i++)
+		if (!kernel.workers[i].finished)
+			return false;
+	return true;
+}
+
+void sim_kernel_fini(void)
+{
+	for (unsigned int i = 0; i < kernel.worker_count; i++)
+		sim_fiber_fini(&kernel.workers[i]);
+	kernel.worker_count = 0;
+}

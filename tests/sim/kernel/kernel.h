@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The Linux kernel's interfaces as kmod/ uses them, over the simulator: what the module's own files are compiled
+ * with (CMakeLists.txt makes each <linux/...> that they include an empty file). Locks assert, whoever
+ * sleeps is a fiber, time is virtual. block.h has the block layer, rdma.h RDMA; kernel.c what is behind it.
+ */
+#ifndef RBLK_TESTS_SIM_KERNEL_H
+#define RBLK_TESTS_SIM_KERNEL_H
+
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include "proto/wire/types.h"
+#include "tests/sim/clock.h"
+#include "tests/sim/kernel/list.h"
+#include "tests/sim/trace.h"
+
+/* librblk has functions of these names, too. */
+#define rblk_session_close kmod_session_close
+#define rblk_volume_close kmod_volume_close
+#define rblk_volume_open kmod_volume_open
+
+/* -- words ------------------------------------------------------------------------------------- */
+
+typedef unsigned int gfp_t;
+#define __must_check __attribute__((warn_unused_result))
+#define __printf(text, first) __attribute__((format(printf, text, first)))
+#define unlikely(x) (x)
+#define container_of(pointer, type, member) ((type *)((char *)(pointer) - offsetof(type, member)))
+#define ARRAY_SIZE(array) (sizeof(array) / sizeof((array)[0]))
+#define U8_MAX UINT8_MAX
+#define U64_MAX UINT64_MAX
+#define PAGE_SIZE 4096u
+#define SZ_4K 4096u
+#define SECTOR_SHIFT 9
+#define min(a, b) ({ __auto_type a_ = (a); __auto_type b_ = (b); a_ < b_ ? a_ : b_; })
+#define max(a, b) ({ __auto_type m_ = (a); __auto_type n_ = (b); m_ > n_ ? m_ : n_; })
+#define min_t(type, a, b) min((type)(a), (type)(b))
+#define min3(a, b, c) min(min(a, b), c)
+#define clamp(value, low, high) min(max(value, low), high)
+#define ALIGN(x, to) (((x) + (to) - 1) / (to) * (to))
+#define DIV_ROUND_UP(a, b) (((a) + (b) - 1) / (b))
+#define READ_ONCE(x) (*(const volatile __typeof__(x) *)&(x))
+#define WRITE_ONCE(x, value) ((void)(*(volatile __typeof__(x) *)&(x) = (value)))
+#define smp_load_acquire(p) READ_ONCE(*(p))
+#define smp_store_release(p, value) WRITE_ONCE(*(p), value)
+#define smp_mb() ((void)0)
+#define ERR_PTR(error) ((void *)(intptr_t)(error))
+#define PTR_ERR(pointer) ((int)(intptr_t)(pointer))
+#define IS_ERR(pointer) ((uintptr_t)(pointer) > (uintptr_t)-4096)
+#define ERR_CAST(pointer) ((void *)(pointer))
+#define be32_to_cpu(x) be32toh(x)
+#define ilog2(x) (31 - __builtin_clz(x))
+#define is_power_of_2(x) ((x) && !((x) & ((x) - 1)))
+
+#define fatal_signal_pending(task) ((void)(task), false)
+
+struct net;
+extern struct sim_task {
+	struct sim_nsproxy { struct net *net_ns; } *nsproxy;
+} sim_task;
+static struct sim_task *const current __attribute__((unused)) = &sim_task;
+struct net *get_net(struct net *net);
+void put_net(struct net *net);
+
+#define num_online_cpus() 4u
+#define nr_cpu_ids 8u
+#define is_kdump_kernel() false
+
+/* -- memory, text, chance ------------------------------------------------------------------------ */
+
+#define GFP_KERNEL 0u
+#define __GFP_ZERO 0u
+#define __GFP_COMP 0u
+#define kzalloc(bytes, gfp) calloc(1, bytes)
+#define kcalloc(count, bytes, gfp) calloc(count, bytes)
+#define kvzalloc_node(bytes, gfp, node) calloc(1, bytes)
+#define array_size(count, bytes) ((size_t)(count) * (bytes))
+#define kfree(memory) free(memory)
+#define kvfree(memory) free(memory)
+#define memalloc_noio_save() 0u
+#define memalloc_noio_restore(flags) ((void)(flags))
+/* A page is its memory. Pages that are asked for one after the other mostly lie so, too. */
+struct page;
+struct page *alloc_pages_node(int node, gfp_t gfp, unsigned int order);
+void __free_pages(struct page *page, unsigned int order);
+#define __free_page(page) __free_pages(page, 0)
+#define page_address(page) ((void *)(page))
+#define get_order(bytes) ((bytes) <= PAGE_SIZE ? 0u : (unsigned int)ilog2(((bytes) - 1) / PAGE_SIZE) + 1)
+
+int scnprintf(char *text, size_t bytes, const char *format, ...) __printf(3, 4);
+#define vscnprintf vsnprintf
+void strscpy(char *to, const char *from, size_t bytes);
+void get_random_bytes(void *to, size_t bytes);
+u32 get_random_u32(void);
+#define sim_print(...) sim_trace("kernel", __VA_ARGS__)
+#define pr_info sim_print
+#define pr_warn sim_print
+#define pr_warn_ratelimited sim_print
+#define pr_err sim_print
+#define module_param_cb(name, ops, arg, perm) unsigned int *sim_param_##name(void); \
+	unsigned int *sim_param_##name(void) { (void)(ops); return arg; } struct sim_unused
+#define MODULE_PARM_DESC(name, text) struct sim_unused
+struct kernel_param { void *arg; };
+struct kernel_param_ops {
+	int (*set)(const char *value, const struct kernel_param *kp);
+	int (*get)(char *buffer, const struct kernel_param *kp);
+};
+int param_get_uint(char *buffer, const struct kernel_param *kp);
+int kstrtouint(const char *text, unsigned int base, unsigned int *value);
+
+#define TRACE_EVENT(name, proto, ...) static inline void trace_##name(proto) {} struct sim_unused
+#define TP_PROTO(...) __VA_ARGS__
+
+/* -- counters, bits ------------------------------------------------------------------------------ */
+
+typedef struct { int64_t value; } atomic64_t;
+#define atomic64_inc(a) ((void)(a)->value++)
+typedef struct { unsigned int value; } refcount_t;
+#define refcount_set(r, n) ((void)((r)->value = (n)))
+bool refcount_dec_and_test(refcount_t *r);
+struct kref { refcount_t count; };
+#define kref_init(k) refcount_set(&(k)->count, 1)
+#define kref_get(k) ((void)(k)->count.value++)
+#define kref_put(k, release) ((void)(refcount_dec_and_test(&(k)->count) ? (release)(k) : (void)0))
+struct ida { bool used[256]; };
+#define DEFINE_IDA(name) struct ida name
+int ida_alloc_max(struct ida *ida, unsigned int most, gfp_t gfp);
+#define ida_free(ida, id) ((void)((ida)->used[id] = false))
+
+#define DECLARE_BITMAP(name, bits) unsigned long name[((bits) + 63) / 64]
+#define bitmap_zero(map, bits) memset(map, 0, ((bits) + 63) / 64 * 8)
+#define test_bit(bit, map) ((map)[(bit) / 64] >> (bit) % 64 & 1)
+#define __set_bit(bit, map) ((void)((map)[(bit) / 64] |= 1ul << (bit) % 64))
+#define __clear_bit(bit, map) ((void)((map)[(bit) / 64] &= ~(1ul << (bit) % 64)))
+#define hweight_long(x) ((unsigned int)__builtin_popcountl(x))
+unsigned long find_first_zero_bit(const unsigned long *map, unsigned long bits);
+#define for_each_set_bit(bit, map, bits) \
+	for ((bit) = 0; (bit) < (bits); (bit)++) if (!test_bit(bit, map)) {} else
+
+/* -- time: a jiffy is a millisecond ---------------------------------------------------------------- */
+
+#define MAX_SCHEDULE_TIMEOUT LONG_MAX
+#define jiffies ((unsigned long)(sim_now_ns() / SIM_MS))
+#define get_jiffies_64() ((u64)jiffies)
+#define jiffies64_to_nsecs(j) ((u64)(j) * SIM_MS)
+#define nsecs_to_jiffies(ns) ((unsigned long)((ns) / SIM_MS))
+#define msecs_to_jiffies(ms) ((unsigned long)(ms))
+#define jiffies_to_msecs(j) ((unsigned int)(j))
+#define time_after(a, b) ((long)((b) - (a)) < 0)
+#define time_before(a, b) time_after(b, a)
+#define time_after_eq(a, b) (!time_before(a, b))
+void msleep(unsigned int ms);
+
+/* -- locks: never contended, since who holds a spinlock does not lose its processor ------------------ */
+
+typedef struct { bool held; } spinlock_t;
+struct mutex { bool held; };
+#define DEFINE_MUTEX(name) struct mutex name
+#define spin_lock_init(lock) ((void)((lock)->held = false))
+void spin_lock(spinlock_t *lock);
+void spin_unlock(spinlock_t *lock);
+bool spin_trylock(spinlock_t *lock);
+/* Its holder keeps its processor until it sleeps. */
+void sim_spin_drop(spinlock_t *lock);
+#define spin_lock_irq(lock) spin_lock(lock)
+#define spin_unlock_irq(lock) spin_unlock(lock)
+#define spin_lock_irqsave(lock, flags) ((void)((flags) = 0), spin_lock(lock))
+#define spin_unlock_irqrestore(lock, flags) ((void)(flags), spin_unlock(lock))
+#define mutex_init(mutex) ((void)((mutex)->held = false))
+void mutex_lock(struct mutex *mutex);
+void mutex_unlock(struct mutex *mutex);
+#define mutex_lock_killable(mutex) (mutex_lock(mutex), 0)
+#define lockdep_assert_held(lock) \
+	((lock)->held ? (void)0 : sim_fail("%s: %s is not held", __func__, #lock))
+
+/* -- waiting: of a fiber, for a wake of the same place -------------------------------------------------- */
+
+/* At most so long (UINT64_MAX: no limit), in virtual time. The caller looks again at what it waits for. */
+void sim_sleep_on(const void *place, uint64_t until_ns);
+void sim_wake(const void *place);
+
+typedef struct { char place; } wait_queue_head_t;
+#define init_waitqueue_head(head) ((void)(head))
+#define wake_up(head) sim_wake(head)
+#define wake_up_all(head) sim_wake(head)
+#define wait_event(head, condition) do { \
+	while (!(condition)) \
+		sim_sleep_on(&(head), UINT64_MAX); \
+} while (0)
+#define wait_event_lock_irq(head, condition, lock) do { \
+	while (!(condition)) { \
+		sim_spin_drop(&(lock)); \
+		sim_sleep_on(&(head), UINT64_MAX); \
+		spin_lock(&(lock)); \
+	} \
+} while (0)
+uint64_t sim_deadline_ns(unsigned long timeout);
+/* 0: the time is over and it does not hold; else at least 1. Nobody is killed here. */
+#define wait_event_killable_timeout(head, condition, timeout) ({ \
+	uint64_t until_ = sim_deadline_ns(timeout); \
+	bool holds_; \
+	while (!(holds_ = (condition)) && sim_now_ns() < until_) \
+		sim_sleep_on(&(head), until_); \
+	holds_ ? 1l : 0l; })
+
+struct completion { unsigned int done; };
+#define init_completion(c) ((void)((c)->done = 0))
+#define reinit_completion(c) ((void)((c)->done = 0))
+void complete(struct completion *completion);
+bool wait_for_completion_timeout(struct completion *completion, unsigned long timeout);
+
+/* Who dispatches a request is a reader; nobody else. */
+extern unsigned int sim_rcu_readers;
+void sim_rcu_read_unlock(void);
+void synchronize_rcu(void);
+
+/* -- works ------------------------------------------------------------------------------------------ */
+
+struct work_struct;
+typedef void (*work_func_t)(struct work_struct *work);
+struct work_struct {
+	work_func_t func;
+	struct list_head entry;      /* of those that are due */
+	bool pending;		     /* queued, or its timer runs */
+	bool due, running;
+	uint64_t queued, done;	     /* numbers of times */
+};
+struct delayed_work {
+	struct work_struct work;
+	struct sim_event timer;
+};
+struct workqueue_struct;
+#define to_delayed_work(w) container_of(w, struct delayed_work, work)
+void sim_work_init(struct work_struct *work, work_func_t func);
+void sim_delayed_work_init(struct delayed_work *delayed, work_func_t func);
+#define INIT_WORK(w, f) sim_work_init(w, f)
+#define INIT_WORK_ONSTACK(w, f) sim_work_init(w, f)
+#define destroy_work_on_stack(w) ((void)(w))
+#define INIT_DELAYED_WORK(d, f) sim_delayed_work_init(d, f)
+bool sim_work_queue(struct work_struct *work);
+bool sim_work_queue_delayed(struct delayed_work *delayed, unsigned long delay);
+bool sim_work_modify(struct delayed_work *delayed, unsigned long delay);
+/* There is a processor for each work: which queue it is on does not matter. */
+#define queue_work(queue, work) ((void)(queue), sim_work_queue(work))
+#define queue_delayed_work(queue, delayed, delay) ((void)(queue), sim_work_queue_delayed(delayed, delay))
+#define mod_delayed_work(queue, delayed, delay) ((void)(queue), sim_work_modify(delayed, delay))
+void flush_work(struct work_struct *work);
+void cancel_work_sync(struct work_struct *work);
+void cancel_delayed_work_sync(struct delayed_work *delayed);
+
+#endif

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * A simulated machine's kernel with the module in it, as its user sees it (machine.c): attaching volumes,
+ * asking for I/O. Includes nothing of the kernel's.
+ */
+#ifndef RBLK_TESTS_SIM_KERNEL_MACHINE_KERNEL_H
+#define RBLK_TESTS_SIM_KERNEL_MACHINE_KERNEL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "tests/sim/model.h"
+
+struct rblk_disk;
+struct sim_actor;
+
+/* -- beginning and end: all but the first once everything is detached ---------------------------- */
+
+void sim_kernel_start(struct sim_actor *actor);
+/* Its processors end, each as soon as it gets to it. */
+void sim_kernel_stop(void);
+bool sim_kernel_stopped(void);
+void sim_kernel_fini(void);
+/* All pages there are. */
+void *sim_kernel_pages(size_t *bytes);
+/* rdma.c: its RDMA device; an interrupt of it. */
+void sim_rdma_start(void);
+void sim_rdma_interrupt(void);
+/* The number of its session, as the model knows it. */
+uint32_t sim_rdma_session(void);
+
+/* Of a million answers to block commands: how many are kept back (fail_io_timeout). */
+extern uint32_t sim_blk_fake_timeouts;
+
+/* -- disks --------------------------------------------------------------------------------------- */
+
+/* The words of an attach. */
+struct sim_attach {
+	const char *volume;
+	unsigned int portals, target; /* of that machine */
+	bool silent_portal;	      /* the first never answers */
+	unsigned int queues, poll_queues, credits, slot_bytes;
+	unsigned int connect_ms, command_ms, reconnect_ms, fail_fast_ms, give_up_ms;
+};
+
+/* NULL: it failed, and text (256) says why. Opened. */
+struct rblk_disk *sim_disk_attach(const struct sim_attach *attach, char *text);
+/* With `force` I/O that is under way fails. Its last user has closed it. */
+void sim_disk_detach(struct rblk_disk *disk, bool force);
+
+struct sim_disk_view {
+	uint32_t block_bytes, max_bytes, flags;
+	uint64_t blocks, epoch; /* of the session, in which its handle is valid */
+	uint8_t cache_epoch[16];
+	bool ready, lost, failed;
+	bool goes_on; /* what is sent is sent by a session that has fenced what was lost */
+	unsigned int contexts, polled; /* hardware contexts: all, and the last ones, which are polled */
+	uint8_t state; /* of its session */
+};
+void sim_disk_look(const struct rblk_disk *disk, struct sim_disk_view *view);
+/* For coverage: what do its session's requests wait for now? */
+void sim_disk_sample(const struct rblk_disk *disk);
+/* F7: its user knows. */
+void sim_disk_acknowledge(struct rblk_disk *disk);
+
+/* How a request has ended. */
+struct sim_disk_result {
+	bool done;	 /* with success */
+	int error;	 /* the module's own, instead of an answer */
+	uint16_t status; /* enum rblk_status */
+};
+typedef void (*sim_disk_done_fn)(void *arg, const struct sim_disk_result *result);
+
+struct sim_disk_request {
+	enum sim_command_kind kind;
+	bool fua, fail_fast, last; /* last: nothing comes behind it at once */
+	uint64_t sector, sectors;
+	void *memory;
+	unsigned int context;
+	sim_disk_done_fn done;
+	void *arg;
+};
+/* 0, or -EAGAIN: no request is free. */
+int sim_disk_submit(struct rblk_disk *disk, const struct sim_disk_request *request);
+void sim_disk_commit(struct rblk_disk *disk, unsigned int context);
+void sim_disk_poll(struct rblk_disk *disk, unsigned int context);
+
+/* -- machine.c: its user is told ------------------------------------------------------------------- */
+
+/* A request's command is sent, the first time or again; `arg` is the request's. */
+void sim_machine_sends(const void *arg);
+/* OPEN is sent; it has succeeded. */
+void sim_machine_opens(const char *volume);
+void sim_machine_opened(const char *volume, const uint8_t cache_epoch[16]);
+
+#endif

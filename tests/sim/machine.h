@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * A machine with the kernel module: kmod/'s own files on a simulated kernel (kernel/), and who uses its disks.
+ * He attaches one volume or two over one session, reads, writes and flushes on several hardware
+ * contexts, polled or not, and reports to the model. Detached, by force or not, they are attached again. At the
+ * end, when faults have stopped, he reads everything. A world has one such machine at most, as it is one kernel.
+ */
+#ifndef RBLK_TESTS_SIM_MACHINE_H
+#define RBLK_TESTS_SIM_MACHINE_H
+
+#include "tests/sim/actor.h"
+#include "tests/sim/fiber.h"
+#include "tests/sim/guard.h"
+#include "tests/sim/host.h"
+#include "tests/sim/kernel/machine_kernel.h"
+#include "tests/sim/model.h"
+
+#define SIM_MACHINE_DISKS 2u
+
+struct sim_machine;
+
+/* A volume that is attached, or about to be. */
+struct sim_machine_disk {
+	unsigned int volume; /* index at the host */
+	struct rblk_disk *disk; /* NULL: it is not */
+	struct sim_opening opening; /* of the OPEN that is under way, or was last */
+	unsigned int life;	/* of the volume, when it was opened */
+	unsigned int own_life;	/* what was written since then is durable, or FLUSH fails (F7) */
+	uint64_t epoch;		/* of the session, in which it was opened */
+	uint8_t cache_epoch[16];
+	bool lost;		/* FLUSH fails (F7) */
+	uint64_t wrote, covered; /* acknowledged writes without FUA; of them, by a FLUSH that succeeded */
+	uint64_t verified;	/* sectors, at the end */
+};
+
+/* A request under way; `command` is NULL while the slot is free. */
+struct sim_machine_op {
+	struct sim_machine *machine;
+	struct sim_machine_disk *disk;
+	struct sim_command *command;
+	uint8_t *memory;
+	unsigned int number, context;
+	bool polled;
+	bool covered; /* a FLUSH has succeeded since it began */
+};
+
+struct sim_machine {
+	struct sim_actor actor; /* first */
+	struct sim_fiber fiber;
+	struct sim_guard guard;
+	struct sim_event interrupt;
+	struct sim_host *host;
+	struct sim_machine_disk disks[SIM_MACHINE_DISKS];
+	unsigned int disk_count;
+	struct sim_attach attach; /* all but the volume */
+
+	/* How it works. */
+	unsigned int ops_left, depth;
+	uint32_t flush, fua, zeroes, discard, read, large, fail_fast; /* of a million */
+	uint32_t abandon; /* of a million turns: detaches with requests under way */
+	uint64_t think_ns;
+
+	struct sim_machine_op ops[SIM_SLOTS];
+	unsigned int under_way, completed, op_number;
+	bool calm; /* faults have stopped: it may verify and finish */
+	const char *doing;
+};
+
+void sim_machine_start(struct sim_machine *machine, unsigned int number);
+void sim_machine_fini(struct sim_machine *machine);
+/* Is it the one that runs now? */
+bool sim_machine_runs(void);
+
+/* -- machine_io.c ---------------------------------------------------------------------------- */
+
+/* False: there is no room for it now. */
+bool sim_machine_begin(struct sim_machine *machine, struct sim_machine_disk *disk,
+		       struct sim_command command, bool last);
+/* Any command, on any disk. */
+bool sim_machine_begin_any(struct sim_machine *machine, bool last);
+/* It was opened, perhaps again, perhaps after a loss: what is durable now (F7)? */
+void sim_machine_refresh(struct sim_machine *machine);
+
+#endif

@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The requests of a machine with the module: chosen, begun, ended. What they may have done is told to the
+ * model, and what the module says of losses (F7) is checked.
+ */
+#include "tests/sim/machine.h"
+
+#include <errno.h>
+#include <string.h>
+#include "proto/wire/wire_names.h"
+#include "tests/sim/coverage.h"
+#include "tests/sim/disk.h"
+#include "tests/sim/fabric_sim.h"
+#include "tests/sim/random.h"
+#include "tests/sim/trace.h"
+
+static const char *const kind_names[SIM_COMMAND_KINDS] = {"READ", "WRITE", "ZEROES", "DISCARD",
+							  "FLUSH"};
+static const char *const outcome_names[] = {
+	[SIM_OUTCOME_DONE] = "is done",
+	[SIM_OUTCOME_FAILED] = "has failed",
+	[SIM_OUTCOME_NOTHING] = "was not begun",
+	[SIM_OUTCOME_LOST] = "is lost",
+};
+
+/* -- F7 -------------------------------------------------------------------------------------- */
+
+static bool flush_is_under_way(const struct sim_machine_disk *disk, const struct sim_machine *machine)
+{
+	for (unsigned int i = 0; i < SIM_SLOTS; i++)
+		if (machine->ops[i].command && machine->ops[i].disk == disk &&
+		    machine->ops[i].command->kind == SIM_COMMAND_FLUSH)
+			return true;
+	return false;
+}
+
+/* FLUSH must fail exactly if the cache epoch has changed and writes were not flushed. */
+static void disk_reopened(struct sim_machine *machine, struct sim_machine_disk *disk,
+			  const struct sim_disk_view *view)
+{
+	bool changed = memcmp(disk->cache_epoch, view->cache_epoch, sizeof(disk->cache_epoch)) != 0;
+	unsigned int life = disk->life;
+
+	/* A FLUSH that is under way may have been answered by then. */
+	if (changed && disk->wrote > disk->covered && !view->lost &&
+	    !flush_is_under_way(disk, machine))
+		sim_fail("%s: acknowledged writes may be lost, and FLUSH would succeed (F7)",
+			 machine->actor.name);
+	if (!changed && view->lost && !disk->lost)
+		sim_fail("%s: FLUSH would fail, and nothing can be lost (F7)", machine->actor.name);
+	memcpy(disk->cache_epoch, view->cache_epoch, sizeof(disk->cache_epoch));
+	disk->epoch = view->epoch;
+	disk->life = disk->opening.life;
+	/* A failed flush lost something, and nobody could tell the session (F9). */
+	if (!changed && disk->life != life)
+		disk->own_life = disk->life;
+	disk->lost = view->lost;
+	disk->covered = disk->wrote;
+	sim_reached("module", "has a volume opened anew by the module",
+		    view->lost ? "after a loss" : NULL);
+}
+
+void sim_machine_refresh(struct sim_machine *machine)
+{
+	for (unsigned int i = 0; i < machine->disk_count; i++) {
+		struct sim_machine_disk *disk = &machine->disks[i];
+		struct sim_disk_view view;
+
+		if (!disk->disk)
+			continue;
+		sim_disk_look(disk->disk, &view);
+		if (view.epoch != disk->epoch ||
+		    memcmp(view.cache_epoch, disk->cache_epoch, sizeof(view.cache_epoch)))
+			disk_reopened(machine, disk, &view);
+	}
+}
+
+/* A FLUSH fails because acknowledged writes may be lost: its user knows now, or goes on as before. */
+static void loss_is_told(struct sim_machine_disk *disk)
+{
+	sim_reached("module", "is told that acknowledged writes may be lost", NULL);
+	if (!disk->disk || sim_chance(400000))
+		return;
+	sim_disk_acknowledge(disk->disk);
+	disk->own_life = disk->life;
+	disk->lost = false;
+}
+
+/* What is durable, as far as its user can know. */
+static void account(struct sim_machine_op *op)
+{
+	struct sim_machine_disk *disk = op->disk;
+	const struct sim_command *command = op->command;
+
+	if (command->kind == SIM_COMMAND_WRITE || command->kind == SIM_COMMAND_ZEROES)
+		disk->wrote += !command->fua && !op->covered;
+	if (command->kind != SIM_COMMAND_FLUSH)
+		return;
+	/* It may cover what was answered before it was sent, and has not ended yet. */
+	disk->covered = disk->wrote;
+	for (unsigned int i = 0; i < SIM_SLOTS; i++)
+		if (op->machine->ops[i].command && op->machine->ops[i].disk == disk)
+			op->machine->ops[i].covered = true;
+}
+
+/* -- ends ------------------------------------------------------------------------------------- */
+
+/* What was sent again was fenced before: an answer, or the end of its time, is the end of all of it. */
+static enum sim_outcome outcome_of(const struct sim_machine *machine,
+				   const struct sim_disk_result *result)
+{
+	if (result->done)
+		return SIM_OUTCOME_DONE;
+	if (result->error == -ENOLINK)
+		return SIM_OUTCOME_LOST;
+	if (result->error)
+		return SIM_OUTCOME_FAILED;
+	switch (result->status) {
+	case RBLK_E_IO:
+	case RBLK_E_MEDIUM:
+	case RBLK_E_NO_RESOURCES:
+	case RBLK_E_BUSY:
+	case RBLK_E_DRAINING:
+	case RBLK_E_GONE:
+	case RBLK_E_ABORTED:
+		return SIM_OUTCOME_FAILED;
+	}
+	sim_fail("%s: a request that nothing is wrong with: %s", machine->actor.name,
+		 rblk_status_text(result->status));
+}
+
+static void op_done(void *arg, const struct sim_disk_result *result)
+{
+	struct sim_machine_op *op = arg;
+	struct sim_machine *machine = op->machine;
+	struct sim_command *command = op->command;
+	struct sim_machine_disk *disk = op->disk;
+	enum sim_outcome outcome = outcome_of(machine, result);
+
+	if (!command)
+		sim_fail("%s: a request is ended twice", machine->actor.name);
+	sim_machine_refresh(machine);
+	if (outcome == SIM_OUTCOME_DONE && command->kind == SIM_COMMAND_FLUSH && disk->lost)
+		sim_reached("module", "a FLUSH has succeeded before the loss is known", NULL);
+	command->life = disk->life;
+	command->own_life = disk->own_life;
+	sim_trace(machine->actor.name, "#%u ends: %s, error %d, %s", op->number,
+		  outcome_names[outcome], -result->error, rblk_status_text(result->status));
+	sim_reached("module", kind_names[command->kind], outcome_names[outcome]);
+	if (outcome == SIM_OUTCOME_DONE)
+		account(op);
+	if (command->kind == SIM_COMMAND_FLUSH && outcome == SIM_OUTCOME_FAILED && disk->lost)
+		loss_is_told(disk);
+	op->command = NULL;
+	machine->under_way--;
+	machine->completed += outcome == SIM_OUTCOME_DONE;
+	sim_model_end(command, outcome, op->memory);
+	if (op->memory)
+		sim_guard_return(&machine->guard, op->memory);
+	op->memory = NULL;
+	sim_fiber_wake(&machine->fiber, sim_between(200, 20 * SIM_US));
+}
+
+/* F5: an earlier attempt is no more with the store. */
+void sim_machine_sends(const void *arg)
+{
+	const struct sim_machine_op *op = arg;
+	const struct sim_disk *disk = op->machine->host->disks[op->disk->volume];
+
+	if (disk && op->command->id && sim_disk_is_writing(disk, op->command->id))
+		sim_fail("%s: #%u is sent again, and it is being stored (F5)",
+			 op->machine->actor.name, op->number);
+}
+
+/* -- beginnings ---------------------------------------------------------------------------------- */
+
+static struct sim_machine_op *op_free(struct sim_machine *machine)
+{
+	for (unsigned int i = 0; i < SIM_SLOTS; i++)
+		if (!machine->ops[i].command)
+			return &machine->ops[i];
+	return NULL;
+}
+
+/* Memory, and what it says. False: there is none. */
+static bool op_equip(struct sim_machine_op *op, struct sim_command *command)
+{
+	uint32_t bytes = (uint32_t)command->sectors * SIM_SECTOR;
+	bool read = command->kind == SIM_COMMAND_READ;
+
+	op->memory = NULL;
+	if (!read && command->kind != SIM_COMMAND_WRITE)
+		return true;
+	op->memory = sim_guard_lend(&op->machine->guard, bytes, read);
+	if (!op->memory)
+		return false;
+	if (read)
+		return true;
+	command->id = sim_model_id();
+	for (uint64_t i = 0; i < command->sectors; i++)
+		sim_sector_fill(op->memory + i * SIM_SECTOR, command->id, command->sector + i);
+	return true;
+}
+
+bool sim_machine_begin(struct sim_machine *machine, struct sim_machine_disk *disk,
+		       struct sim_command command, bool last)
+{
+	struct sim_machine_op *op = op_free(machine);
+	struct sim_disk_request request;
+	struct sim_disk_view view;
+
+	if (!op)
+		return false;
+	op->machine = machine;
+	if (!op_equip(op, &command))
+		return false;
+	sim_disk_look(disk->disk, &view);
+	command.volume = machine->host->volumes[disk->volume];
+	command.session = sim_rdma_session();
+	command.life = disk->life;
+	command.own_life = disk->own_life;
+	command.resent = command.unseen = true;
+	if (view.goes_on)
+		sim_model_goes_on(command.session);
+	op->disk = disk;
+	op->covered = false;
+	op->number = ++machine->op_number;
+	op->context = (unsigned int)sim_below(view.contexts);
+	op->polled = op->context >= view.contexts - view.polled;
+	op->command = sim_model_begin(&command);
+	sim_trace(machine->actor.name, "#%u %s%s %llu+%llu id %llu on context %u", op->number,
+		  kind_names[command.kind], command.fua ? " FUA" : "",
+		  (unsigned long long)command.sector, (unsigned long long)command.sectors,
+		  (unsigned long long)command.id, op->context);
+	machine->under_way++;
+	request = (struct sim_disk_request){
+		.kind = command.kind, .fua = command.fua, .fail_fast = sim_chance(machine->fail_fast),
+		.last = last || op->polled || sim_chance(500000), .sector = command.sector,
+		.sectors = command.sectors, .memory = op->memory, .context = op->context,
+		.done = op_done, .arg = op,
+	};
+	if (!sim_disk_submit(disk->disk, &request)) {
+		/* Whoever does not ring now does so a little later. */
+		if (!request.last)
+			sim_disk_commit(disk->disk, request.context);
+		return true;
+	}
+	machine->under_way--;
+	sim_model_end(op->command, SIM_OUTCOME_NOTHING, NULL);
+	op->command = NULL;
+	if (op->memory)
+		sim_guard_return(&machine->guard, op->memory);
+	op->memory = NULL;
+	return false;
+}
+
+static struct sim_command choose(const struct sim_machine *machine,
+				 const struct sim_disk_view *view)
+{
+	uint64_t block = view->block_bytes / SIM_SECTOR, blocks = view->blocks, count;
+	uint64_t most = (view->max_bytes < SIM_SLOT_BYTES ? view->max_bytes : SIM_SLOT_BYTES) /
+			view->block_bytes;
+	struct sim_command command = {.kind = SIM_COMMAND_WRITE};
+
+	if (view->flags & RBLK_VOLUME_FLUSH && view->flags & RBLK_VOLUME_VOLATILE_CACHE &&
+	    sim_chance(machine->flush)) {
+		command.kind = SIM_COMMAND_FLUSH;
+		return command;
+	}
+	count = sim_chance(machine->large) ? sim_between(1, most) : sim_between(1, 4);
+	count = count > most ? most : count;
+	count = count > blocks ? blocks : count;
+	command.sectors = count * block;
+	command.sector =
+		sim_below(sim_chance(500000) && blocks - count > 4 ? 4 : blocks - count + 1) *
+		block;
+	if (sim_chance(machine->read))
+		command.kind = SIM_COMMAND_READ;
+	else if (view->flags & RBLK_VOLUME_WRITE_ZEROES && sim_chance(machine->zeroes))
+		command.kind = SIM_COMMAND_ZEROES;
+	else if (view->flags & RBLK_VOLUME_DISCARD && sim_chance(machine->discard))
+		command.kind = SIM_COMMAND_DISCARD;
+	command.fua = view->flags & RBLK_VOLUME_FUA && sim_chance(machine->fua) &&
+		      (command.kind == SIM_COMMAND_WRITE || command.kind == SIM_COMMAND_ZEROES);
+	return command;
+}
+
+bool sim_machine_begin_any(struct sim_machine *machine, bool last)
+{
+	struct sim_machine_disk *disk = &machine->disks[sim_below(machine->disk_count)];
+	struct sim_disk_view view;
+
+	sim_disk_look(disk->disk, &view);
+	return sim_machine_begin(machine, disk, choose(machine, &view), last);
+}
