@@ -529,6 +529,17 @@ static void verbs_cm_over(struct verbs_conn *conn, const struct rdma_cm_event *e
 				 conn->head.peer);
 }
 
+static void verbs_cm_moved(struct verbs_conn *conn)
+{
+	static const char cause[] = "the hardware address of the local device has changed";
+
+	if (conn->state <= VERBS_CONN_CONNECTING)
+		verbs_conn_fail(conn, ECONNRESET, cause);
+	else if (conn->state < VERBS_CONN_BROKEN)
+		verbs_conn_break(conn, FAB_EVENT_DISCONNECTED, -ECONNRESET, "connection to %s: %s",
+				 conn->head.peer, cause);
+}
+
 static void verbs_cm_conn_event(struct verbs_conn *conn, const struct rdma_cm_event *event)
 {
 	switch (event->event) {
@@ -562,8 +573,12 @@ static void verbs_cm_conn_event(struct verbs_conn *conn, const struct rdma_cm_ev
 		else if (conn->state == VERBS_CONN_RESOLVING)
 			verbs_conn_fail(conn, ENODEV, "the device was removed");
 		break;
+	case RDMA_CM_EVENT_ADDR_CHANGE:
+		/* A bond uses another port: the peer goes on sending to the hardware address of the last one. */
+		verbs_cm_moved(conn);
+		break;
 	default:
-		/* Address changes and the end of TIMEWAIT need no action. */
+		/* The end of TIMEWAIT needs no action. */
 		break;
 	}
 }

@@ -66,12 +66,13 @@ lab_rxe_load() {
 	modprobe -a ip6_udp_tunnel udp_tunnel && insmod "$LAB_KERNEL/rxe/rdma_rxe.ko"
 }
 
-# lab_wire_up N: two more RDMA devices with a wire between them, whose packets can be lost and whose links can go down:
+# lab_wire_up N [MAKE]: two more RDMA devices with a wire between them, whose packets can be lost and whose links can go down:
 # what a device sends to itself, no network sees. The target's end is wireNt, 10.8.N.2, on ${LAB_LINK}Nt; the initiator's is
 # wireNi, 10.8.N.1, on ${LAB_LINK}Ni.
+# MAKE N makes the two ends, if they are not to be plain ones.
 lab_wire_up() {
 	local end
-	modprobe veth && ip link add "wire$1i" type veth peer name "wire$1t" || lab_fail "wire$1: no veth"
+	"${2:-lab_wire_make}" "$1"
 	# A packet between two addresses of one machine takes the wire only if that is asked before what is local.
 	[ -z "$(ip rule list pref 0)" ] || { ip rule add pref 100 lookup local && ip rule del pref 0; } || lab_fail "wire$1: ip rule"
 	for end in i t; do
@@ -85,6 +86,7 @@ lab_wire_up() {
 	lab_wire_link "$1" up
 	for end in i t; do lab_wire_device "$1" $end; done
 }
+lab_wire_make() { modprobe veth && ip link add "wire$1i" type veth peer name "wire$1t" || lab_fail "wire$1: no veth"; }
 # lab_wire_device N i|t: the RDMA device of one end.
 lab_wire_device() {
 	rdma link add "$LAB_LINK$1$2" type "$LAB_LINK" netdev "wire$1$2" || lab_fail "wire$1: no $LAB_LINK$1$2"
