@@ -43,6 +43,20 @@ lab_kmod_unload() {
 	lab_leaks_none
 }
 
+# lab_rblkd_replace ARGUMENT...: a new daemon in the place of the old one, which ends in good order and by kill -9
+# in turn. LAB_REPLACED counts them.
+LAB_REPLACED=0
+lab_rblkd_replace() {
+	if [ $((LAB_REPLACED % 2)) = 0 ]; then
+		lab_rblkd_stop
+	else
+		kill -9 "$LAB_RBLKD"
+		wait "$LAB_RBLKD" 2> /dev/null
+	fi
+	lab_rblkd_start "$@"
+	LAB_REPLACED=$((LAB_REPLACED + 1))
+}
+
 # lab_control LINE: one line to the control device; its answer is printed, its status returned.
 lab_control() {
 	local status=0
