@@ -107,6 +107,5 @@ void doctor_judge(const struct doctor_facts *facts, struct doctor_problems *prob
 json_t *doctor_json(const struct doctor_facts *facts, const struct doctor_problems *problems,
 		    const struct doctor_connection *connection);
 bool doctor_rdma_works(const struct doctor_problems *problems);
-bool doctor_module_loaded(const struct doctor_facts *facts, const char *name);
 
 #endif

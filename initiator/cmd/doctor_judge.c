@@ -50,13 +50,6 @@ static const struct doctor_module *judge_module(const struct doctor_facts *facts
 	return NULL;
 }
 
-bool doctor_module_loaded(const struct doctor_facts *facts, const char *name)
-{
-	const struct doctor_module *module = judge_module(facts, name);
-
-	return module && module->loaded;
-}
-
 static bool judge_module_available(const struct doctor_facts *facts, const char *name)
 {
 	const struct doctor_module *module = judge_module(facts, name);

@@ -227,7 +227,6 @@ void fab_conn_close(struct fab_conn *conn);
 void fab_conn_destroy(struct fab_conn *conn); /* after DRAINED */
 
 void *fab_conn_user(const struct fab_conn *conn);
-void fab_conn_set_user(struct fab_conn *conn, void *user);
 struct fab_device *fab_conn_device(const struct fab_conn *conn);
 uint32_t fab_conn_inline(const struct fab_conn *conn);    /* bytes a SEND or WRITE may inline */
 uint8_t fab_conn_read_out(const struct fab_conn *conn);   /* negotiated ORD, when established */
@@ -243,9 +242,6 @@ struct fab_conn *fab_conn_find(struct fab *fab, uint32_t qp_num);
 const char *fab_device_name(const struct fab_device *device);
 struct fab *fab_device_fab(const struct fab_device *device);
 const struct fab_limits *fab_device_limits(const struct fab_device *device);
-/* For the owner of the fab: e.g. "receives have been posted to this device's SRQ". */
-void *fab_device_user(const struct fab_device *device);
-void fab_device_set_user(struct fab_device *device, void *user);
 /* Small, dense, stable index of the device within its fab: 0, 1, ... */
 unsigned int fab_device_index(const struct fab_device *device);
 #define FAB_DEVICES_MAX 16

@@ -175,11 +175,6 @@ void *fab_conn_user(const struct fab_conn *conn)
 	return conn->user;
 }
 
-void fab_conn_set_user(struct fab_conn *conn, void *user)
-{
-	conn->user = user;
-}
-
 struct fab_device *fab_conn_device(const struct fab_conn *conn)
 {
 	return conn->device;
@@ -220,16 +215,6 @@ struct fab *fab_device_fab(const struct fab_device *device)
 const struct fab_limits *fab_device_limits(const struct fab_device *device)
 {
 	return &device->limits;
-}
-
-void *fab_device_user(const struct fab_device *device)
-{
-	return device->user;
-}
-
-void fab_device_set_user(struct fab_device *device, void *user)
-{
-	device->user = user;
 }
 
 unsigned int fab_device_index(const struct fab_device *device)

@@ -72,7 +72,6 @@ struct fab_device {
 	unsigned int index;
 	char name[64];
 	struct fab_limits limits; /* immediate and invalidate included */
-	void *user;               /* the fab's owner's */
 };
 
 struct fab_listener {

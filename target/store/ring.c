@@ -94,7 +94,7 @@ void tgt_ring_destroy(struct tgt_ring *ring)
 		return;
 	/*
 	 * Older kernels put a file that left the table up to a second later, and tear a ring down
-	 * after its process has ended. Until then nobody else could have a block device for himself.
+	 * after its process has ended. Until then nobody else could open a block device exclusively.
 	 * This waits for both.
 	 */
 	io_uring_unregister_files(&ring->uring);

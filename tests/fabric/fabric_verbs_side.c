@@ -123,20 +123,6 @@ const struct fab_limits *side_limits(const struct side *side)
 	return fab_device_limits(fab_conn_device(side->conn));
 }
 
-struct ibv_wc side_success(struct side *side, uint64_t wr_id)
-{
-	struct ibv_wc wc = side_completion(side);
-
-	if (wc.status != IBV_WC_SUCCESS || wc.wr_id != wr_id)
-		fprintf(stderr, "completion %llu: %s, %llu was expected\n",
-			(unsigned long long)wc.wr_id, ibv_wc_status_str(wc.status),
-			(unsigned long long)wr_id);
-	CHECK(wc.status == IBV_WC_SUCCESS);
-	CHECK(wc.wr_id == wr_id);
-	CHECK(fab_conn_find(side->fab, wc.qp_num) == side->conn);
-	return wc;
-}
-
 unsigned int side_drop(struct side *side)
 {
 	uint64_t deadline_ns = side_deadline();

@@ -47,8 +47,6 @@ void side_await(struct side *side, enum fab_event_type type);
 struct ibv_wc side_completion(struct side *side);
 /* The same unless an event of this type was seen before one came: then false. */
 bool side_completion_before(struct side *side, enum fab_event_type type, struct ibv_wc *wc);
-/* The next completion, which must be a success with this wr_id. */
-struct ibv_wc side_success(struct side *side, uint64_t wr_id);
 /* The limits of the connection's device. */
 const struct fab_limits *side_limits(const struct side *side);
 /* Close and destroy the connection; returns how many flushed completions came. */

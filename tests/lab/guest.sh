@@ -19,8 +19,11 @@ lab_fail() {
 	[ -z "${LAB_RBLKD_LOG:-}" ] || sed 's/^/log: /' "$LAB_RBLKD_LOG" | tail -n 20 >&2
 	dmesg | grep 'rblk[0-9]*: ' | tail -n 20 >&2
 	echo "FAILED: $*" >&2
-	exit 1
+	exit "${LAB_FAIL_STATUS:-1}"
 }
+# lab_broken WORDS: the same, for a promise that was broken: data is wrong or lost, or I/O fails that must not. Such a
+# job has no second chance (tests/lab/second-chance).
+lab_broken() { LAB_FAIL_STATUS=${LAB_EXIT_BROKEN:-1} lab_fail "$@"; }
 
 # lab_wait SECONDS COMMAND...: runs it until it succeeds; fails after ten times SECONDS, the most that it takes
 # on a quiet machine.

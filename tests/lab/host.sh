@@ -5,6 +5,7 @@
 lab_dir=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 lab_cache=${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/rblk
 
+LAB_EXIT_BROKEN=121  # a job's: a promise was broken (guest.sh)
 # boot's exit statuses that are not the job's.
 LAB_EXIT_KERNEL=120  # the guest's kernel complained
 LAB_EXIT_TIMEOUT=124 # out of time

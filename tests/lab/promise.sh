@@ -51,8 +51,8 @@ writers_stop() {
 promise_check() {
 	local where=$1
 	shift
-	"$promise" check --strict "${@/#//out/journal}" "$where" > /out/check || lab_fail "$fault: $(cat /out/check)"
-	grep -h '^[EH]' "${@/#//out/journal}" && lab_fail "$fault: errors"
+	"$promise" check --strict "${@/#//out/journal}" "$where" > /out/check || lab_broken "$fault: $(cat /out/check)"
+	grep -h '^[EH]' "${@/#//out/journal}" && lab_broken "$fault: errors"
 	tail -n 1 /out/check
 }
 

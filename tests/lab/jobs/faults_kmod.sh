@@ -78,7 +78,7 @@ lab_once_end
 for LAB_DEV in "${devices[@]:1}"; do lab_detach; done
 lab_rblkd_stop
 fsck.ext4 -fn /dev/mapper/ext4 > /out/fsck 2>&1 && xfs_repair -n /dev/mapper/xfs >> /out/fsck 2>&1 ||
-	{ cat /out/fsck; lab_fail "a file system is damaged"; }
+	{ cat /out/fsck; lab_broken "a file system is damaged"; }
 mount_both /dev/mapper/
 for writer in "${writers[@]}"; do promise_check "${places[writer]}" "$writer"; done
 umount_both

@@ -109,11 +109,11 @@ done
 touch $over
 for pid in "${exercises[@]}"; do LAB_DEV=/dev/rblk0 lab_watch "$pid"; done
 cat /tmp/rounds
-[ ! -e /tmp/failed ] || { cat /tmp/failed; lab_fail "the above"; }
+[ ! -e /tmp/failed ] || { cat /tmp/failed; lab_broken "the above"; }
 [ "$(wc -l < /tmp/rounds)" = ${#exercises[@]} ] && ! grep -q ': 0 times' /tmp/rounds || lab_fail "an exercise was not done"
 kill $fio
 LAB_DEV=/dev/rblk0 lab_watch $fio
-grep -q 'err= 0' /tmp/fio.txt && ! grep -qE 'verify:|error=' /tmp/fio.txt || { cat /tmp/fio.txt; lab_fail "fio: the above"; }
+grep -q 'err= 0' /tmp/fio.txt && ! grep -qE 'verify:|error=' /tmp/fio.txt || { cat /tmp/fio.txt; lab_broken "fio: the above"; }
 lab_say "the daemon was replaced $LAB_REPLACED times; losses: $(cat $first/rblk/losses)"
 [ "$LAB_REPLACED" -gt 0 ] || lab_fail "the daemon was never replaced"
 for LAB_DEV in /dev/rblk0 $second; do lab_detach; done

@@ -101,7 +101,7 @@ LAB_DEV=/dev/rblk0
 nth 0 control "$attach"
 sweep write used used write "$LAB_DEV"
 sweep read used used read "$LAB_DEV"
-head -c 65536 /dev/zero | tr '\0' '\132' | cmp -n 65536 - "$LAB_DEV" || lab_fail "other bytes than were written"
+head -c 65536 /dev/zero | tr '\0' '\132' | cmp -n 65536 - "$LAB_DEV" || lab_broken "other bytes than were written"
 sweep detach not_detached detached control "detach device=rblk0"
 lab_detach
 nothing_left "the last detach"

@@ -27,13 +27,13 @@ for fs in ext4 xfs; do
 	umount /tmp/mnt || lab_fail "umount $fs"
 	echo 3 > /proc/sys/vm/drop_caches
 	mount -t $fs "$LAB_DEV" /tmp/mnt || lab_fail "mount $fs again"
-	[ "$(sums $LAB_TREE)" = "$(sums /tmp/mnt/tree)" ] || lab_fail "$fs: the files differ"
+	[ "$(sums $LAB_TREE)" = "$(sums /tmp/mnt/tree)" ] || lab_broken "$fs: the files differ"
 	fstrim -v /tmp/mnt || lab_fail "fstrim on $fs"
 	umount /tmp/mnt || lab_fail "umount $fs"
 	case $fs in
 	ext4) fsck.ext4 -fn "$LAB_DEV" > /tmp/fsck 2>&1 ;;
 	xfs) xfs_repair -n "$LAB_DEV" > /tmp/fsck 2>&1 ;;
-	esac || { cat /tmp/fsck; lab_fail "fsck.$fs: not clean"; }
+	esac || { cat /tmp/fsck; lab_broken "fsck.$fs: not clean"; }
 done
 
 lab_say "fio with verification"
@@ -44,7 +44,7 @@ fio --name=verify --filename="$LAB_DEV" --direct=1 --ioengine=io_uring --rw=rand
 sync
 blockdev --flushbufs "$LAB_DEV"
 [ -n "$LAB_SLOW" ] && bytes=$((16 << 20)) || bytes=$(blockdev --getsize64 "$LAB_DEV")
-cmp -n "$bytes" "$LAB_DEV" /dev/vda || lab_fail "the target's disk holds other bytes"
+cmp -n "$bytes" "$LAB_DEV" /dev/vda || lab_broken "the target's disk holds other bytes"
 
 lab_say "what it took"
 keys_ended() { [ "$(lab_counter registrations)" = $(($(lab_counter invalidations) + $(lab_counter remote_invalidations))) ]; }

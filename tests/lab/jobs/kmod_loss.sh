@@ -100,7 +100,7 @@ lab_once_end
 answer=$(lab_control "attach address=$LAB_ADDR volume=disk connect_ms=2000") && lab_fail "attached without a link"
 case $answer in "$LAB_ADDR:4430: "*) ;; *) lab_fail "attach without a link: $answer" ;; esac
 # Soft-RoCE's own queue pair does not survive a message that finds no link: nothing connects through it any
-# more, rping no more than we. So it is made anew.
+# more, rping no more than we (tests/lab/rxe/datagram-error.patch). So it is made anew.
 lab_rblkd_stop
 rdma link delete rxe0 || lab_fail "rxe0: is not deleted"
 ip link set lab0 up

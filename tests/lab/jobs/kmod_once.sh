@@ -54,7 +54,7 @@ lab_once_end() {
 			for (key in behind_flush) if (behind_flush[key] > 0) { print "never begun: " key; bad = 1 }
 			print begun + 0, ended + 0, unbegun + 0
 			exit bad || !ended
-		}' $LAB_ONCE/trace > /tmp/once || { tail -n 20 /tmp/once; lab_fail "requests did not end once: the above"; }
+		}' $LAB_ONCE/trace > /tmp/once || { tail -n 20 /tmp/once; lab_broken "requests did not end once: the above"; }
 	read -r begun ended LAB_ONCE_UNBEGUN < <(tail -n 1 /tmp/once)
 	lab_say "$begun begun, $ended ended, each once; $LAB_ONCE_UNBEGUN ended because the flush before them failed"
 	: > $LAB_ONCE/trace

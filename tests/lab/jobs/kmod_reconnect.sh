@@ -40,7 +40,7 @@ verified() {
 	kill "$2"
 	lab_watch "$2"
 	grep -q 'err= 0' "/tmp/$1.txt" && ! grep -qE 'verify:|error=' "/tmp/$1.txt" ||
-		{ cat "/tmp/$1.txt"; lab_fail "$1: an error, or other bytes than were written"; }
+		{ cat "/tmp/$1.txt"; lab_broken "$1: an error, or other bytes than were written"; }
 }
 
 lab_link_up
@@ -107,7 +107,7 @@ wait_for both_are live
 verified raw $RAW_LOAD
 verified files $FILES_LOAD
 umount /tmp/mnt || lab_fail "umount"
-fsck.ext4 -fn $FILES > /tmp/fsck 2>&1 || { cat /tmp/fsck; lab_fail "fsck: not clean"; }
+fsck.ext4 -fn $FILES > /tmp/fsck 2>&1 || { cat /tmp/fsck; lab_broken "fsck: not clean"; }
 grep -H . /sys/block/rblk*/rblk/{losses,retries,counters}
 LAB_DEV=$FILES
 lab_detach
@@ -140,7 +140,7 @@ write '' || lab_fail "no I/O"
 crash
 lost_is 1
 for i in 1 2 3; do
-	fsync && lab_fail "fsync $i: succeeds over writes that may be lost"
+	fsync && lab_broken "fsync $i: succeeds over writes that may be lost"
 	grep -q 'Input/output error' /tmp/fsync || lab_fail "fsync $i: $(cat /tmp/fsync)"
 done
 write '' && dd if=$RAW of=/dev/null bs=64k count=4 iflag=direct status=none || lab_fail "no I/O"
@@ -169,8 +169,8 @@ dd if=/dev/zero of=/tmp/mnt/file bs=4k count=4 oflag=direct conv=notrunc status=
 crash
 wait_for state_is $FILES live
 [ "$(attribute $FILES writes_lost)" = 1 ] || lab_fail "files: nothing is lost"
-touch /tmp/mnt/other && sync -f /tmp/mnt/other 2> /dev/null && lab_fail "a file system is synced over writes that may be lost"
-touch /tmp/mnt/third 2> /dev/null && lab_fail "a file system goes on over writes that may be lost"
+touch /tmp/mnt/other && sync -f /tmp/mnt/other 2> /dev/null && lab_broken "a file system is synced over writes that may be lost"
+touch /tmp/mnt/third 2> /dev/null && lab_broken "a file system goes on over writes that may be lost"
 umount /tmp/mnt || lab_fail "umount"
 lab_detach
 lab_once_end

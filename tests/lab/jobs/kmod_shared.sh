@@ -64,7 +64,7 @@ verified() { # DISK
 	LAB_DEV=/dev/rblk$1
 	lab_watch "${LOAD[$1]}"
 	grep -q 'err= 0' "/tmp/fio.$1" && ! grep -qE 'verify:|error=' "/tmp/fio.$1" ||
-		{ cat "/tmp/fio.$1"; lab_fail "rblk$1: an error, or other bytes than were written"; }
+		{ cat "/tmp/fio.$1"; lab_broken "rblk$1: an error, or other bytes than were written"; }
 }
 
 lab_link_up

@@ -17,7 +17,7 @@ is() { [ "$2" = "$3" ] || lab_fail "$1: $2, not $3"; }
 written() {
 	dd if=$PATTERN of="$1" bs=64k oflag=direct conv=fsync status=none || lab_fail "$1: cannot be written"
 	dd if="$1" bs=64k iflag=direct count="$(($(stat -c %s $PATTERN) / 65536))" status=none | cmp - $PATTERN ||
-		lab_fail "$1: reads back other bytes"
+		lab_broken "$1: reads back other bytes"
 }
 
 # filesystem DEVICE: made, filled, looked at again after the caches are gone, trimmed.
@@ -25,7 +25,7 @@ filesystem() {
 	mkfs.ext4 -q -F "$1" && mount "$1" /tmp/mnt || lab_fail "$1: no file system"
 	cp $PATTERN /tmp/mnt/file && umount /tmp/mnt || lab_fail "$1: cannot be filled"
 	echo 3 > /proc/sys/vm/drop_caches
-	mount "$1" /tmp/mnt && cmp /tmp/mnt/file $PATTERN || lab_fail "$1: the file differs"
+	mount "$1" /tmp/mnt && cmp /tmp/mnt/file $PATTERN || lab_broken "$1: the file differs"
 	rm /tmp/mnt/file
 	[ "$2" != trim ] || fstrim /tmp/mnt || lab_fail "$1: fstrim"
 	umount /tmp/mnt
@@ -99,11 +99,11 @@ quiet lvm vgremove -qq -f --config "$lvm_conf" vg || lab_fail "vgremove"
 lab_say "discard: reads back zero, at the target as well"
 written ${LAB_DEV}p1
 quiet blkdiscard -f ${LAB_DEV}p1 || lab_fail "blkdiscard"
-cmp -n $(stat -c %s $PATTERN) ${LAB_DEV}p1 /dev/zero || lab_fail "discarded bytes are not zero"
+cmp -n $(stat -c %s $PATTERN) ${LAB_DEV}p1 /dev/zero || lab_broken "discarded bytes are not zero"
 cmp -n $(stat -c %s $PATTERN) -i 1048576:0 $STORE/a.img /dev/zero || lab_fail "the target kept them"
 written ${LAB_DEV}p1
 quiet blkdiscard -f -z ${LAB_DEV}p1 || lab_fail "blkdiscard -z"
-cmp -n $(stat -c %s $PATTERN) ${LAB_DEV}p1 /dev/zero || lab_fail "zeroed bytes are not zero"
+cmp -n $(stat -c %s $PATTERN) ${LAB_DEV}p1 /dev/zero || lab_broken "zeroed bytes are not zero"
 
 lab_say "flushes"
 flushes() { awk '{ print $16 }' /sys/block/$name/stat; }
@@ -152,7 +152,7 @@ truncate -s 96M $STORE/a.img
 exec 8<&-
 kill $monitor
 dd if=$PATTERN of=$LAB_DEV bs=64k seek=$((80 * 16)) count=2 oflag=direct status=none || lab_fail "the new end"
-cmp -n 131072 -i 0:$((80 << 20)) $PATTERN $STORE/a.img || lab_fail "the new end holds other bytes"
+cmp -n 131072 -i 0:$((80 << 20)) $PATTERN $STORE/a.img || lab_broken "the new end holds other bytes"
 # Answers that come together: their message ends one key, and the others are ended here.
 fio --name=keys --filename=$LAB_DEV --direct=1 --ioengine=io_uring --rw=randread --bs=64k --iodepth=8 \
 	--iodepth_batch_submit=8 --iodepth_batch_complete_min=8 --size=4M --output=/tmp/fio.txt || lab_fail "fio"
@@ -173,14 +173,14 @@ dd if=$PATTERN of=$LAB_DEV bs=512 count=1 oflag=direct status=none 2> /dev/null 
 filesystem $LAB_DEV trim
 written $LAB_DEV
 sync
-cmp -n $(stat -c %s $PATTERN) $PATTERN $STORE/large.img || lab_fail "the target's file holds other bytes"
+cmp -n $(stat -c %s $PATTERN) $PATTERN $STORE/large.img || lab_broken "the target's file holds other bytes"
 lab_detach
 
 lab_say "read only"
 lab_attach large read_only
 is getro "$(blockdev --getro $LAB_DEV)" 1
 dd if=/dev/zero of=$LAB_DEV bs=64k count=1 oflag=direct status=none 2> /dev/null && lab_fail "a read-only disk was written"
-cmp -n $(stat -c %s $PATTERN) $PATTERN $LAB_DEV || lab_fail "a read-only disk reads other bytes"
+cmp -n $(stat -c %s $PATTERN) $PATTERN $LAB_DEV || lab_broken "a read-only disk reads other bytes"
 lab_detach
 
 # Two hosts, as their names say. Registrations outlive the target's process, as with sd and nvme.

@@ -42,7 +42,7 @@ wait "$stress" || { status=$?; tail -n 30 /out/stress.txt; lab_fail "stress-ng: 
 grep -cE 'metrc|metrics-check|stress-ng: info.*[0-9]+ +[0-9.]+ ' /out/stress.txt
 tail -n 12 /out/stress.txt
 umount /tmp/mnt || lab_fail "umount"
-"${check[@]}" "$LAB_DEV" || lab_fail "$fs: not clean"
+"${check[@]}" "$LAB_DEV" || lab_broken "$fs: not clean"
 cat "/sys/block/${LAB_DEV#/dev/}/rblk/counters"
 lab_detach
 lab_kmod_unload

@@ -17,5 +17,5 @@ lab_lossy_end
 lab_rblkd_stop
 # Checks the data that the other end wrote, without the fabric.
 fio --name=disk --filename=/dev/vda --direct=1 $(cat /pair/workload) --verify_only --output=/tmp/disk.txt ||
-	{ cat /tmp/disk.txt; lab_fail "the disk differs from what was written"; }
+	{ cat /tmp/disk.txt; lab_broken "the disk differs from what was written"; }
 lab_say "lost packets were sent again: $(rdma -j statistic show link rxe0/1 | tr -d '\n')"

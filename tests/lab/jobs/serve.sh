@@ -52,7 +52,7 @@ head -c 40M /dev/urandom > /run/pattern
 "$RBLK" copy /run/pattern "$LAB_URI/$volume" || lab_fail "rblk copy into $volume: exit status $?"
 cmp -n $((40 << 20)) /run/pattern /dev/vda || lab_fail "/dev/vda: does not have what was copied into it"
 "$RBLK" copy "$LAB_URI/$volume" /run/back || lab_fail "rblk copy from $volume: exit status $?"
-cmp /run/back /dev/vda || lab_fail "rblk copy: the copy differs from /dev/vda"
+cmp /run/back /dev/vda || lab_broken "rblk copy: the copy differs from /dev/vda"
 
 lab_say "ping, four ways"
 ping() { "$RBLK" ping --count 100 --json "$@" > /out/ping.json || lab_fail "rblk ping $*: exit status $?"; }

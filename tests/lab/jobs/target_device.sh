@@ -2,9 +2,9 @@
 # Goal: RDMA devices are removed and added under rblkd, more often than a fabric has places for them. Each time
 # rblkd listens again on the device's address, logs both, releases the old device, and accepts logins there and
 # on its wildcard address. A block device that grows is served whole after a reload, and without one from the next
-# OPEN on; it never shrinks unless that is allowed. A daemon that has ended has let its block devices go. Method:
+# OPEN on; it never shrinks unless that is allowed. A daemon that has ended has released its block devices. Method:
 # two Soft-RoCE devices. One of them is deleted, while a session and reactors with earlier sessions use it, and
-# added again. A loop device whose file is made longer, and which another one takes for itself.
+# added again. A loop device whose file is made longer, and which another program then opens exclusively.
 #   target_device.sh [TIMES]
 . "$LAB/guest.sh"
 times=${1:-20}
@@ -54,21 +54,21 @@ served '24 * 1048576' || lab_fail "at OPEN: $(cat /out/info.log)"
 logged 'volume disk: has grown: now ' 1 || lab_fail "the growth is not logged"
 head -c 24M /dev/urandom > /tmp/data
 "$RBLK" copy --quiet /tmp/data "$LAB_URI/disk" > /out/copy.log 2>&1 || lab_fail "copy: $(cat /out/copy.log)"
-cmp /tmp/data "$disk" || lab_fail "$disk: other bytes than were copied"
+cmp /tmp/data "$disk" || lab_broken "$disk: other bytes than were copied"
 resize 12M
 served '24 * 1048576' || lab_fail "shrunk at OPEN: $(cat /out/info.log)"
 kill -HUP "$LAB_RBLKD"
 lab_wait 20 logged 'set allow_shrink = yes to allow it' 1 || lab_fail "shrunk: $(tail -n 5 "$LAB_RBLKD_LOG")"
 lab_rblkd_stop
 
-lab_say "a disk that is let go"
+lab_say "a disk that is released"
 modprobe dm-mod || lab_fail "dm-mod: does not load"
 for ((i = 1; i <= 5; i++)); do
 	lab_rblkd_start disk="$disk"
 	"$RBLK" copy --quiet "$LAB_URI/disk" /dev/null > /out/copy.log 2>&1 || lab_fail "copy: $(cat /out/copy.log)"
 	lab_rblkd_stop
-	# It takes the disk for itself, and fails while anybody has it open for himself.
+	# It opens the disk exclusively.
 	dmsetup create --noudevsync taken --table "0 $(blockdev --getsz "$disk") linear $disk 0" ||
-		lab_fail "time $i: $disk: not let go when rblkd ended"
+		lab_fail "time $i: $disk: not released when rblkd ended"
 	dmsetup remove --noudevsync taken || lab_fail "dmsetup remove"
 done
