@@ -235,7 +235,7 @@ void sim_delayed_work_init(struct delayed_work *delayed, work_func_t func)
 
 bool sim_work_queue(struct work_struct *work)
 {
-	if (work->pending)
+	if (work->pending || work->cancelling)
 		return false;
 	work->pending = true;
 	work->queued++;
@@ -245,7 +245,7 @@ bool sim_work_queue(struct work_struct *work)
 
 bool sim_work_queue_delayed(struct delayed_work *delayed, unsigned long delay)
 {
-	if (!delay || delayed->work.pending)
+	if (!delay || delayed->work.pending || delayed->work.cancelling)
 		return sim_work_queue(&delayed->work);
 	delayed->work.pending = true;
 	delayed->work.queued++;
@@ -283,18 +283,27 @@ void flush_work(struct work_struct *work)
 		sim_sleep_on(work, UINT64_MAX);
 }
 
-void cancel_work_sync(struct work_struct *work)
+/* Meanwhile nobody queues it, nor does it do so itself: as in the kernel, that is refused. */
+static void work_cancel(struct work_struct *work, struct sim_event *timer)
 {
+	work->cancelling++;
+	if (timer)
+		sim_event_cancel(timer);
 	work_withdraw(work);
 	sim_wake(work);
 	while (work->running)
 		sim_sleep_on(work, UINT64_MAX);
+	work->cancelling--;
+}
+
+void cancel_work_sync(struct work_struct *work)
+{
+	work_cancel(work, NULL);
 }
 
 void cancel_delayed_work_sync(struct delayed_work *delayed)
 {
-	sim_event_cancel(&delayed->timer);
-	cancel_work_sync(&delayed->work);
+	work_cancel(&delayed->work, &delayed->timer);
 }
 
 /* -- memory, text, chance ------------------------------------------------------------------------ */

@@ -226,6 +226,7 @@ struct work_struct {
 	struct list_head entry;      /* of those that are due */
 	bool pending;		     /* queued, or its timer runs */
 	bool due, running;
+	unsigned int cancelling;     /* so many wait for its end; it is not queued meanwhile */
 	uint64_t queued, done;	     /* numbers of times */
 };
 struct delayed_work {
