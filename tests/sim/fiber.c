@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Fibers on ucontext, which begins them; from then on they are switched by _setjmp() and _longjmp(),
- * because swapcontext(3) is two system calls each time. Sanitizers know only the latter. Also poll(2) as librblk's sync.c calls it (the linker leads it here): the
- * descriptor is a simulated fabric's, whose activity wakes the fiber.
+ * because swapcontext(3) is two system calls each time. Sanitizers know only the latter. Also poll(2) as
+ * librblk's sync.c calls it (the linker leads it here): the descriptor is a simulated fabric's, whose activity
+ * wakes the fiber.
  */
 /* A fortified longjmp() takes another stack for a mistake. */
 #undef _FORTIFY_SOURCE
@@ -177,6 +178,11 @@ void sim_fiber_pin(void)
 void sim_fiber_unpin(void)
 {
 	locks--;
+}
+
+bool sim_fiber_pinned(void)
+{
+	return locks > 0;
 }
 
 /* -- locks --------------------------------------------------------------------------------- */

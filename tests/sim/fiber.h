@@ -53,6 +53,7 @@ void sim_fiber_sleep(uint64_t ns);
 /* Until as many unpins: whoever runs keeps its processor, and does not wait. */
 void sim_fiber_pin(void);
 void sim_fiber_unpin(void);
+bool sim_fiber_pinned(void);
 /* The processor is taken from it, perhaps. In the agenda's own time: nothing. */
 void sim_fiber_preempt(void);
 /* The one that runs; NULL in the agenda's own time. */

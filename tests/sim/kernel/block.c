@@ -338,6 +338,7 @@ static bool queue_is_busy(const struct request_queue *q)
 /* Sleeps until its last request has ended. */
 void blk_mq_destroy_queue(struct request_queue *q)
 {
+	sim_might_sleep(__func__);
 	while (queue_is_busy(q))
 		sim_sleep_on(q, UINT64_MAX);
 	sim_event_cancel(&q->timer);
@@ -356,6 +357,7 @@ void blk_put_queue(struct request_queue *q)
 
 void blk_mq_tagset_wait_completed_request(struct blk_mq_tag_set *set)
 {
+	sim_might_sleep(__func__);
 	for (unsigned int i = 0; i < set->nr_hw_queues * set->queue_depth; i++)
 		while (set->requests[i]->state == SIM_RQ_COMPLETE)
 			sim_sleep_on(set, UINT64_MAX);
@@ -377,6 +379,7 @@ struct gendisk *rblk_compat_alloc_disk(struct blk_mq_tag_set *set, const struct 
 
 void del_gendisk(struct gendisk *disk)
 {
+	sim_might_sleep(__func__);
 	while (queue_is_busy(disk->queue))
 		sim_sleep_on(disk->queue, UINT64_MAX);
 }

@@ -35,6 +35,22 @@ static uint8_t page_memory[PAGES_MAX][PAGE_SIZE] __attribute__((aligned(4096)));
 
 /* -- waiting ----------------------------------------------------------------------------------- */
 
+const void *sim_context(void)
+{
+	static const char softirqs = 0;
+	const void *fiber = sim_fiber_self();
+
+	return fiber ? fiber : &softirqs;
+}
+
+void sim_might_sleep(const char *what)
+{
+	if (!sim_fiber_self())
+		sim_fail("the kernel: %s in a softirq", what);
+	if (sim_fiber_pinned())
+		sim_fail("the kernel: %s under a spinlock", what);
+}
+
 void sim_sleep_on(const void *place, uint64_t until_ns)
 {
 	struct sim_fiber *self = sim_fiber_self();
@@ -75,6 +91,7 @@ bool wait_for_completion_timeout(struct completion *completion, unsigned long ti
 {
 	uint64_t until_ns = sim_deadline_ns(timeout);
 
+	sim_might_sleep(__func__);
 	while (!completion->done && sim_now_ns() < until_ns)
 		sim_sleep_on(completion, until_ns);
 	if (!completion->done)
@@ -85,6 +102,7 @@ bool wait_for_completion_timeout(struct completion *completion, unsigned long ti
 
 void msleep(unsigned int ms)
 {
+	sim_might_sleep(__func__);
 	sim_fiber_sleep(ms * SIM_MS);
 }
 
@@ -98,6 +116,7 @@ void sim_rcu_read_unlock(void)
 
 void synchronize_rcu(void)
 {
+	sim_might_sleep(__func__);
 	while (sim_rcu_readers)
 		sim_sleep_on(&sim_rcu_readers, UINT64_MAX);
 	sim_fiber_sleep(sim_below(SIM_MS));
@@ -107,17 +126,17 @@ void synchronize_rcu(void)
 
 void spin_lock(spinlock_t *lock)
 {
-	if (lock->held)
+	if (lock->owner)
 		sim_fail("the kernel: a spinlock is taken that is held");
-	lock->held = true;
+	lock->owner = sim_context();
 	sim_fiber_pin();
 }
 
 void sim_spin_drop(spinlock_t *lock)
 {
-	if (!lock->held)
-		sim_fail("the kernel: a spinlock is released that is not held");
-	lock->held = false;
+	if (lock->owner != sim_context())
+		sim_fail("the kernel: a spinlock is released by who does not hold it");
+	lock->owner = NULL;
 	sim_fiber_unpin();
 }
 
@@ -129,7 +148,7 @@ void spin_unlock(spinlock_t *lock)
 
 bool spin_trylock(spinlock_t *lock)
 {
-	if (lock->held)
+	if (lock->owner)
 		return false;
 	spin_lock(lock);
 	return true;
@@ -137,14 +156,19 @@ bool spin_trylock(spinlock_t *lock)
 
 void mutex_lock(struct mutex *mutex)
 {
-	while (mutex->held)
+	sim_might_sleep(__func__);
+	if (mutex->owner == sim_context())
+		sim_fail("the kernel: a mutex is taken by who holds it");
+	while (mutex->owner)
 		sim_sleep_on(mutex, UINT64_MAX);
-	mutex->held = true;
+	mutex->owner = sim_context();
 }
 
 void mutex_unlock(struct mutex *mutex)
 {
-	mutex->held = false;
+	if (mutex->owner != sim_context())
+		sim_fail("the kernel: a mutex is released by who does not hold it");
+	mutex->owner = NULL;
 	sim_wake(mutex);
 }
 
@@ -279,6 +303,7 @@ void flush_work(struct work_struct *work)
 {
 	uint64_t number = work->queued;
 
+	sim_might_sleep(__func__);
 	while (work->done < number && (work->pending || work->running))
 		sim_sleep_on(work, UINT64_MAX);
 }
@@ -286,6 +311,7 @@ void flush_work(struct work_struct *work)
 /* Meanwhile nobody queues it, nor does it do so itself: as in the kernel, that is refused. */
 static void work_cancel(struct work_struct *work, struct sim_event *timer)
 {
+	sim_might_sleep(timer ? "cancel_delayed_work_sync()" : "cancel_work_sync()");
 	work->cancelling++;
 	if (timer)
 		sim_event_cancel(timer);

@@ -154,12 +154,15 @@ unsigned long find_first_zero_bit(const unsigned long *map, unsigned long bits);
 #define time_after_eq(a, b) (!time_before(a, b))
 void msleep(unsigned int ms);
 
-/* -- locks: never contended, since who holds a spinlock does not lose its processor ------------------ */
+/* -- locks ---------------------------------------------------------------------------------------------- */
 
-typedef struct { bool held; } spinlock_t;
-struct mutex { bool held; };
+/* What runs: a fiber, or the softirqs, which are one. */
+const void *sim_context(void);
+/* A spinlock is never contended, because a fiber that holds one is not preempted. */
+typedef struct { const void *owner; } spinlock_t;
+struct mutex { const void *owner; };
 #define DEFINE_MUTEX(name) struct mutex name
-#define spin_lock_init(lock) ((void)((lock)->held = false))
+#define spin_lock_init(lock) ((void)((lock)->owner = NULL))
 void spin_lock(spinlock_t *lock);
 void spin_unlock(spinlock_t *lock);
 bool spin_trylock(spinlock_t *lock);
@@ -169,15 +172,17 @@ void sim_spin_drop(spinlock_t *lock);
 #define spin_unlock_irq(lock) spin_unlock(lock)
 #define spin_lock_irqsave(lock, flags) ((void)((flags) = 0), spin_lock(lock))
 #define spin_unlock_irqrestore(lock, flags) ((void)(flags), spin_unlock(lock))
-#define mutex_init(mutex) ((void)((mutex)->held = false))
+#define mutex_init(mutex) ((void)((mutex)->owner = NULL))
 void mutex_lock(struct mutex *mutex);
 void mutex_unlock(struct mutex *mutex);
 #define mutex_lock_killable(mutex) (mutex_lock(mutex), 0)
 #define lockdep_assert_held(lock) \
-	((lock)->held ? (void)0 : sim_fail("%s: %s is not held", __func__, #lock))
+	((lock)->owner == sim_context() ? (void)0 : sim_fail("%s: %s is not held", __func__, #lock))
 
 /* -- waiting: of a fiber, for a wake of the same place -------------------------------------------------- */
 
+/* What may wait is not called under a spinlock or in a softirq, whether it waits or not. */
+void sim_might_sleep(const char *what);
 /* At most so long (UINT64_MAX: no limit), in virtual time. The caller looks again at what it waits for. */
 void sim_sleep_on(const void *place, uint64_t until_ns);
 void sim_wake(const void *place);
@@ -187,10 +192,15 @@ typedef struct { char place; } wait_queue_head_t;
 #define wake_up(head) sim_wake(head)
 #define wake_up_all(head) sim_wake(head)
 #define wait_event(head, condition) do { \
+	sim_might_sleep("wait_event()"); \
 	while (!(condition)) \
 		sim_sleep_on(&(head), UINT64_MAX); \
 } while (0)
 #define wait_event_lock_irq(head, condition, lock) do { \
+	lockdep_assert_held(&(lock)); \
+	sim_spin_drop(&(lock)); \
+	sim_might_sleep("wait_event_lock_irq()"); \
+	spin_lock(&(lock)); \
 	while (!(condition)) { \
 		sim_spin_drop(&(lock)); \
 		sim_sleep_on(&(head), UINT64_MAX); \
@@ -202,6 +212,7 @@ uint64_t sim_deadline_ns(unsigned long timeout);
 #define wait_event_killable_timeout(head, condition, timeout) ({ \
 	uint64_t until_ = sim_deadline_ns(timeout); \
 	bool holds_; \
+	sim_might_sleep("wait_event_killable_timeout()"); \
 	while (!(holds_ = (condition)) && sim_now_ns() < until_) \
 		sim_sleep_on(&(head), until_); \
 	holds_ ? 1l : 0l; })

@@ -574,6 +574,7 @@ void ib_drain_qp(struct ib_qp *qp)
 {
 	struct rdma_cm_id *id = qp->id;
 
+	sim_might_sleep(__func__);
 	if (!id->conn)
 		return;
 	fab_conn_close(id->conn);
