@@ -196,6 +196,8 @@ static void machine_run(void *arg)
 			sim_fiber_sleep(sim_between(SIM_MS, 50 * SIM_MS));
 	}
 	machine->doing = "halts";
+	sim_blk_stop();
+	sim_rdma_stop();
 	sim_kernel_stop();
 	while (!sim_kernel_stopped())
 		sim_fiber_sleep(20 * SIM_US);

@@ -16,6 +16,7 @@
 
 uint32_t sim_blk_fake_timeouts;
 static struct request_queue *queues[QUEUES_MAX];
+static unsigned int tag_sets;
 const struct pr_ops { int none; } rblk_pr_ops;
 const struct attribute_group *rblk_disk_groups[1];
 
@@ -274,6 +275,7 @@ int blk_mq_alloc_tag_set(struct blk_mq_tag_set *set)
 	set->requests = calloc(count, sizeof(*set->requests));
 	if (!set->hctxs || !set->requests)
 		sim_fail("out of memory");
+	tag_sets++;
 	set->ops->map_queues(set);
 	for (unsigned int i = 0; i < set->nr_hw_queues; i++) {
 		set->hctxs[i].queue_num = i;
@@ -303,6 +305,7 @@ void blk_mq_free_tag_set(struct blk_mq_tag_set *set)
 	}
 	free(set->requests);
 	free(set->hctxs);
+	tag_sets--;
 }
 
 struct request_queue *sim_blk_queue(struct blk_mq_tag_set *set, void *data)
@@ -389,4 +392,15 @@ void put_disk(struct gendisk *disk)
 	blk_mq_destroy_queue(disk->queue);
 	blk_put_queue(disk->queue);
 	free(disk);
+}
+
+/* -- the end ------------------------------------------------------------------------------------------------- */
+
+void sim_blk_stop(void)
+{
+	for (unsigned int i = 0; i < QUEUES_MAX; i++)
+		if (queues[i])
+			sim_fail("the kernel: a request queue was not destroyed");
+	if (tag_sets)
+		sim_fail("the kernel: %u tag sets were not freed", tag_sets);
 }

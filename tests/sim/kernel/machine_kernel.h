@@ -17,14 +17,17 @@ struct sim_actor;
 /* -- beginning and end: all but the first once everything is detached ---------------------------- */
 
 void sim_kernel_start(struct sim_actor *actor);
-/* Its processors end, each as soon as it gets to it. */
+/* Nothing may be left of the module. Its workers end; sim_kernel_stopped() says when all have. */
 void sim_kernel_stop(void);
 bool sim_kernel_stopped(void);
 void sim_kernel_fini(void);
 /* All pages there are. */
 void *sim_kernel_pages(size_t *bytes);
-/* rdma.c: its RDMA device; an interrupt of it. */
+/* block.c: no disk is left. */
+void sim_blk_stop(void);
+/* rdma.c: its RDMA device, of which nothing is left at the end; an interrupt of it. */
 void sim_rdma_start(void);
+void sim_rdma_stop(void);
 void sim_rdma_interrupt(void);
 /* The number of its session, as the model knows it. */
 uint32_t sim_rdma_session(void);

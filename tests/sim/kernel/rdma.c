@@ -17,7 +17,7 @@
 #define CONNECT_MS 60000u
 
 struct net {
-	unsigned int refs;
+	unsigned int refs, ids, pds;
 	struct fab *fab;      /* as long as there is a session */
 	struct fab_mr *pages; /* all of them: what the kernel's own SENDs and receives use */
 };
@@ -30,6 +30,15 @@ static struct ib_mr *mrs[MRS_MAX];
 static struct list_head cqs;
 
 static void poll_all(void);
+
+static void *make(size_t bytes)
+{
+	void *made = calloc(1, bytes);
+
+	if (!made)
+		sim_fail("out of memory");
+	return made;
+}
 
 /* -- the device ------------------------------------------------------------------------------------ */
 
@@ -49,6 +58,16 @@ void sim_rdma_start(void)
 		.name = "sim0",
 		.num_comp_vectors = 1,
 	};
+}
+
+void sim_rdma_stop(void)
+{
+	for (unsigned int i = 0; i < MRS_MAX; i++)
+		if (mrs[i])
+			sim_fail("the kernel: a memory registration was not freed");
+	if (!list_empty(&cqs) || net.ids || net.pds || net.refs)
+		sim_fail("the kernel: not freed: %s%u ids, %u protection domains, %u references to the network",
+			 list_empty(&cqs) ? "" : "completion queues, ", net.ids, net.pds, net.refs);
 }
 
 struct net *get_net(struct net *of)
@@ -96,18 +115,18 @@ static void net_open(void)
 
 struct ib_pd *ib_alloc_pd(struct ib_device *ibdev, unsigned int flags)
 {
-	struct ib_pd *pd = calloc(1, sizeof(*pd));
+	struct ib_pd *pd = make(sizeof(*pd));
 
 	(void)ibdev;
 	(void)flags;
-	if (!pd)
-		sim_fail("out of memory");
+	net.pds++;
 	pd->local_dma_lkey = fab_mr_lkey(net.pages, fab_side());
 	return pd;
 }
 
 void ib_dealloc_pd(struct ib_pd *pd)
 {
+	net.pds--;
 	free(pd);
 }
 
@@ -122,9 +141,7 @@ struct ib_mr *ib_alloc_mr(struct ib_pd *pd, int type, u32 pages)
 		i++;
 	if (i == MRS_MAX)
 		return ERR_PTR(-ENOMEM);
-	mrs[i] = calloc(1, sizeof(*mrs[i]));
-	if (!mrs[i])
-		sim_fail("out of memory");
+	mrs[i] = make(sizeof(*mrs[i]));
 	mrs[i]->page_size = PAGE_SIZE;
 	return mrs[i];
 }
@@ -175,31 +192,24 @@ void ib_dereg_mr(struct ib_mr *mr)
 
 /* -- completion queues --------------------------------------------------------------------------------- */
 
-struct sim_cq {
-	struct ib_cq cq; /* first */
-	struct list_head link;
-};
-
 struct ib_cq *ib_alloc_cq(struct ib_device *ibdev, void *context, int entries, int vector,
 			  enum ib_poll_context poll)
 {
-	struct sim_cq *cq = calloc(1, sizeof(*cq));
+	struct ib_cq *cq = make(sizeof(*cq));
 
 	(void)ibdev;
 	(void)vector;
-	if (!cq)
-		sim_fail("out of memory");
-	cq->cq = (struct ib_cq){ .cq_context = context, .cqe = entries, .context = poll };
-	INIT_LIST_HEAD(&cq->cq.come);
+	*cq = (struct ib_cq){ .cq_context = context, .cqe = entries, .context = poll };
+	INIT_LIST_HEAD(&cq->come);
 	list_add_tail(&cq->link, &cqs);
-	return &cq->cq;
+	return cq;
 }
 
 void ib_free_cq(struct ib_cq *cq)
 {
 	if (!list_empty(&cq->come))
 		sim_fail("the kernel: a completion queue is freed with completions in it");
-	list_del(&((struct sim_cq *)cq)->link);
+	list_del(&cq->link);
 	free(cq);
 }
 
@@ -227,10 +237,8 @@ int ib_process_cq_direct(struct ib_cq *cq, int budget)
 
 static void cq_add(struct ib_cq *cq, const struct ib_wc *wc)
 {
-	struct sim_wc *come = calloc(1, sizeof(*come));
+	struct sim_wc *come = make(sizeof(*come));
 
-	if (!come)
-		sim_fail("out of memory");
 	come->wc = *wc;
 	list_add_tail(&come->entry, &cq->come);
 }
@@ -298,12 +306,12 @@ static void on_local(void *arg)
 
 static void invalidate(struct ib_qp *qp, const struct ib_send_wr *wr)
 {
-	struct local *local = calloc(1, sizeof(*local));
+	struct local *local = make(sizeof(*local));
 
-	for (unsigned int i = 0; local && i < MRS_MAX; i++)
+	for (unsigned int i = 0; i < MRS_MAX; i++)
 		if (mrs[i] && mrs[i]->rkey == wr->ex.invalidate_rkey && mrs[i]->fab)
 			local->mr = mrs[i];
-	if (!local || !local->mr || local->mr->state != SIM_KEY_VALID)
+	if (!local->mr || local->mr->state != SIM_KEY_VALID)
 		sim_fail("the kernel: an invalidation of a key that is not valid");
 	local->mr->state = SIM_KEY_ENDING;
 	local->qp = qp;
@@ -316,14 +324,10 @@ static void invalidate(struct ib_qp *qp, const struct ib_send_wr *wr)
 
 static void key_begins(const struct ib_reg_wr *wr)
 {
-	int access = 0;
-
 	if (wr->mr->state != SIM_KEY_MAPPED || wr->key != wr->mr->rkey)
 		sim_fail("the kernel: a registration of what is not mapped");
-	access |= wr->access & IB_ACCESS_LOCAL_WRITE ? IBV_ACCESS_LOCAL_WRITE : 0;
-	access |= wr->access & IB_ACCESS_REMOTE_READ ? IBV_ACCESS_REMOTE_READ : 0;
-	access |= wr->access & IB_ACCESS_REMOTE_WRITE ? IBV_ACCESS_REMOTE_WRITE : 0;
-	((struct sim_mr *)wr->mr->fab)->access = access;
+	/* The values are those of the verbs. */
+	((struct sim_mr *)wr->mr->fab)->access = wr->access;
 	wr->mr->state = SIM_KEY_VALID;
 }
 
@@ -385,9 +389,7 @@ int ib_post_recv(struct ib_qp *qp, struct ib_recv_wr *wr, const struct ib_recv_w
 	(void)bad;
 	if (qp->id->conn)
 		return receive_post(qp->id->conn, &sge, (uintptr_t)wr->wr_cqe);
-	early = calloc(1, sizeof(*early));
-	if (!early)
-		sim_fail("out of memory");
+	early = make(sizeof(*early));
 	early->sge = sge;
 	early->wr_id = (uintptr_t)wr->wr_cqe;
 	list_add_tail(&early->entry, &qp->early);
@@ -464,18 +466,18 @@ static void poll_all(void)
 void sim_rdma_interrupt(void)
 {
 	struct fab_event event;
-	struct sim_cq *cq;
+	struct ib_cq *cq;
 
 	do {
 		poll_all();
 		list_for_each_entry(cq, &cqs, link)
-			if (cq->cq.context == IB_POLL_SOFTIRQ)
-				cq_process(&cq->cq, INT_MAX);
+			if (cq->context == IB_POLL_SOFTIRQ)
+				cq_process(cq, INT_MAX);
 		while (net.fab && fab_poll_event(net.fab, &event) > 0)
 			take_event(&event);
 	} while (net.fab && fab_arm(net.fab));
 	list_for_each_entry(cq, &cqs, link)
-		sim_wake(&cq->cq);
+		sim_wake(cq);
 }
 
 static void on_resolved(void *arg)
@@ -489,13 +491,12 @@ static void on_resolved(void *arg)
 struct rdma_cm_id *rdma_create_id(struct net *of, rdma_cm_event_handler handler, void *context,
 				  int space, enum ib_qp_type type)
 {
-	struct rdma_cm_id *id = calloc(1, sizeof(*id));
+	struct rdma_cm_id *id = make(sizeof(*id));
 
 	(void)of;
 	(void)space;
 	(void)type;
-	if (!id)
-		sim_fail("out of memory");
+	net.ids++;
 	id->handler = handler;
 	id->context = context;
 	id->resolved = (struct sim_event){.run = on_resolved, .arg = id};
@@ -508,6 +509,7 @@ void rdma_destroy_id(struct rdma_cm_id *id)
 	if (id->qp)
 		sim_fail("the kernel: an id is destroyed that has a queue pair");
 	sim_event_cancel(&id->resolved);
+	net.ids--;
 	free(id);
 }
 
@@ -531,11 +533,9 @@ int rdma_resolve_route(struct rdma_cm_id *id, int ms)
 
 int rdma_create_qp(struct rdma_cm_id *id, struct ib_pd *pd, struct ib_qp_init_attr *attr)
 {
-	struct ib_qp *qp = calloc(1, sizeof(*qp));
+	struct ib_qp *qp = make(sizeof(*qp));
 
 	(void)pd;
-	if (!qp)
-		sim_fail("out of memory");
 	*qp = (struct ib_qp){ .id = id, .cq = attr->send_cq, .receives = attr->cap.max_recv_wr,
 			      .send_depth = attr->cap.max_send_wr, .send_sge = attr->cap.max_send_sge };
 	INIT_LIST_HEAD(&qp->early);

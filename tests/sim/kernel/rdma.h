@@ -114,6 +114,7 @@ struct ib_cq {
 	int cqe;
 	enum ib_poll_context context;
 	struct list_head come; /* struct sim_wc */
+	struct list_head link; /* of all that there are */
 };
 
 struct rdma_cm_id;
