@@ -3,8 +3,9 @@
  * Tells a session's state machine what happened, and takes its actions: one work hands them out, others, one for each
  * queue and purpose, carry them out (works.c), since connecting, draining and fencing wait. See drive.h.
  *
- * drive_work alone hands out, one action after the other. So whatever it began on a connection is begun
- * before it lets close_work take that down, and close_work ends it: no work of one connection meets the next.
+ * drive_work alone hands out, one action after the other. So whatever it began on a connection is begun before it lets
+ * close_work take that down, and close_work ends it. Only fence_work outlives a connection: it says which incarnation
+ * it fences, and its answer counts for that alone.
  */
 #include <linux/jiffies.h>
 #include <linux/random.h>
@@ -91,7 +92,10 @@ void rblk_queue_lost(struct rblk_queue *queue, const char *format, ...)
 	if (state != CORE_QUEUE_LIVE && state != CORE_QUEUE_CONNECTING)
 		goto out;
 	va_start(args, format);
-	rblk_tell_vlost(queue, state == CORE_QUEUE_LIVE, format, args);
+	if (state == CORE_QUEUE_LIVE)
+		rblk_tell_vlost(queue, format, args);
+	else
+		rblk_tell_vattempt(queue, format, args);
 	va_end(args);
 	core_session_lost(core, queue->index, rblk_drive_now());
 	rblk_drive_follow(session);
@@ -165,10 +169,37 @@ static void rblk_drive_tick_work(struct work_struct *work)
 	for (i = 0; i < session->queue_count; i++)
 		if (test_bit(i, live) && session->core.queue[i].state != CORE_QUEUE_LIVE &&
 		    !core_session_over(&session->core))
-			rblk_tell_lost(session->queues[i], true, "no answer to KEEPALIVE for %u ms",
+			rblk_tell_lost(session->queues[i], "no answer to KEEPALIVE for %u ms",
 				       session->queues[i]->keepalive_ms);
 	rblk_drive_follow(session);
 	spin_unlock_irq(&session->core_lock);
+}
+
+/* -- a new state --------------------------------------------------------------------------------- */
+
+/* What the session's new state means for its disks; then it is told. By drive_work. */
+static void rblk_drive_state_changed(struct rblk_session *session)
+{
+	u8 state = READ_ONCE(session->core.state);
+	struct rblk_disk *disk;
+	bool failed = false;
+
+	spin_lock_irq(&session->core_lock);
+	list_for_each_entry(disk, &session->disks, peer) {
+		/* In the same epoch nobody has told it what changed meanwhile. */
+		if (state == CORE_SESSION_LIVE && disk->ready && READ_ONCE(disk->added))
+			queue_work(rblk_calls, &disk->refresh_work);
+		/* An attach takes the first failure for its answer. */
+		if (state != CORE_SESSION_LIVE && disk->opened && !disk->endures) {
+			WRITE_ONCE(disk->ready, false);
+			WRITE_ONCE(disk->gate, RBLK_GATE_FAIL);
+			failed = true;
+		}
+	}
+	spin_unlock_irq(&session->core_lock);
+	if (failed)
+		rblk_waiting_sweep(session);
+	rblk_tell_state(session, state);
 }
 
 /* -- handing out ------------------------------------------------------------------------------------ */
@@ -228,7 +259,7 @@ static void rblk_drive_act(struct rblk_session *session, const struct core_actio
 		WRITE_ONCE(session->ended, true);
 		break;
 	case CORE_ACTION_STATE:
-		rblk_tell_state(session);
+		rblk_drive_state_changed(session);
 		break;
 	case CORE_ACTION_NONE:
 	case CORE_ACTIONS:

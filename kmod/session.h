@@ -93,14 +93,17 @@ struct rblk_session {
 	u8 route[RBLK_QUEUES_MAX]; /* by hardware context: the queue that takes its requests */
 	u8 gate;                   /* enum rblk_gate */
 	u64 epoch;                 /* that `route` and the disks know of */
-	char reason[RBLK_TEXT_BYTES];  /* why a connection was lost; empty: all are up */
-	char attempt[RBLK_TEXT_BYTES]; /* why the last attempt to connect came to nothing */
-	bool reason_untold;            /* it has not been logged */
-	bool endures;                  /* it comes back when it is lost: an attach has succeeded */
+	bool endures;              /* it comes back when it is lost: an attach has succeeded */
 	/* Which RDMA devices the queues are on, by index; to be compared only. */
 	const struct ib_device *ibdevs[RBLK_QUEUES_MAX];
 
-	u8 told_state; /* that was logged; drive_work */
+	/* tell.c: what the log, sysfs and attach say of it */
+	char reason[RBLK_TEXT_BYTES];  /* why a connection was lost; empty: all are up; core_lock */
+	char attempt[RBLK_TEXT_BYTES]; /* why the last attempt to connect came to nothing; core_lock */
+	bool reason_untold;            /* it has not been logged; core_lock */
+	u8 told_state;                 /* that was logged; drive_work */
+	atomic64_t losses;             /* of connections that were up */
+
 	bool ended;    /* FAILED or ENDED, no queue is connected, nothing waits; drive_work sets it */
 	wait_queue_head_t wait; /* session or disk has changed, or one of the session's own commands ended */
 	struct work_struct drive_work, name_work;
@@ -128,7 +131,7 @@ struct rblk_session {
 	unsigned long waiting_next;           /* jiffies: then; waiting_lock */
 	struct delayed_work waiting_work;
 
-	atomic64_t losses, retries;
+	atomic64_t retries;
 };
 
 /* The first portal's, which names the target in messages. */

@@ -1,45 +1,63 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* What is said of a session's connections; see tell.h. */
+/* Logs and reports a session's connections and its state; see tell.h. */
 #include "kmod/tell.h"
 #include "kmod/disk.h"
 #include "kmod/module.h"
 #include "kmod/queue.h"
 #include "kmod/session.h"
 #include "kmod/trace.h"
-#include "kmod/waiting.h"
 
 /* -- reasons ------------------------------------------------------------------------------------- */
 
-void rblk_tell_vlost(struct rblk_queue *queue, bool live, const char *format, va_list args)
+/* The line of a queue: whose it is, then why. */
+static void __printf(3, 0)
+rblk_tell_vline(struct rblk_queue *queue, char *line, const char *format, va_list args)
+{
+	int length = scnprintf(line, RBLK_TEXT_BYTES, "%s: queue %u: ", rblk_queue_peer(queue),
+			       queue->index);
+
+	vscnprintf(line + length, RBLK_TEXT_BYTES - length, format, args);
+}
+
+void rblk_tell_vlost(struct rblk_queue *queue, const char *format, va_list args)
 {
 	struct rblk_session *session = queue->session;
-	char *text = live ? session->reason : session->attempt, *end = text + RBLK_TEXT_BYTES;
 
 	lockdep_assert_held(&session->core_lock);
-	if (!live || !text[0]) {
-		text += scnprintf(text, end - text, "%s: queue %u: ", rblk_queue_peer(queue),
-				  queue->index);
-		vscnprintf(text, end - text, format, args);
-	}
-	if (!live)
-		return;
+	if (!session->reason[0])
+		rblk_tell_vline(queue, session->reason, format, args);
 	session->reason_untold = true;
 	atomic64_inc(&session->losses);
 }
 
-void rblk_tell_lost(struct rblk_queue *queue, bool live, const char *format, ...)
+void rblk_tell_lost(struct rblk_queue *queue, const char *format, ...)
 {
 	va_list args;
 
 	va_start(args, format);
-	rblk_tell_vlost(queue, live, format, args);
+	rblk_tell_vlost(queue, format, args);
 	va_end(args);
 }
 
-void rblk_tell_attempt(struct rblk_session *session, const char *why)
+void rblk_tell_vattempt(struct rblk_queue *queue, const char *format, va_list args)
+{
+	lockdep_assert_held(&queue->session->core_lock);
+	rblk_tell_vline(queue, queue->session->attempt, format, args);
+}
+
+void rblk_tell_attempt(struct rblk_queue *queue, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	rblk_tell_vattempt(queue, format, args);
+	va_end(args);
+}
+
+void rblk_tell_attempt_line(struct rblk_session *session, const char *line)
 {
 	lockdep_assert_held(&session->core_lock);
-	strscpy(session->attempt, why, sizeof(session->attempt));
+	strscpy(session->attempt, line, sizeof(session->attempt));
 }
 
 void rblk_tell_abandoned(struct rblk_session *session, const char *why)
@@ -89,37 +107,17 @@ void rblk_tell_loss(struct rblk_session *session)
 
 /* -- the state ----------------------------------------------------------------------------------- */
 
-static void rblk_tell_disks(struct rblk_session *session, u8 state)
-{
-	struct rblk_disk *disk;
-	bool failed = false;
-
-	spin_lock_irq(&session->core_lock);
-	list_for_each_entry(disk, &session->disks, peer) {
-		/* In the same epoch nobody has told it what changed meanwhile. */
-		if (state == CORE_SESSION_LIVE && disk->ready && READ_ONCE(disk->added))
-			queue_work(rblk_calls, &disk->refresh_work);
-		/* An attach takes the first failure for its answer. */
-		if (state != CORE_SESSION_LIVE && disk->opened && !disk->endures) {
-			WRITE_ONCE(disk->ready, false);
-			WRITE_ONCE(disk->gate, RBLK_GATE_FAIL);
-			failed = true;
-		}
-		rblk_disk_notify(disk);
-	}
-	spin_unlock_irq(&session->core_lock);
-	if (failed)
-		rblk_waiting_sweep(session);
-}
-
-void rblk_tell_state(struct rblk_session *session)
+void rblk_tell_state(struct rblk_session *session, u8 state)
 {
 	char reason[RBLK_TEXT_BYTES];
-	u8 state = READ_ONCE(session->core.state), was = session->told_state;
+	struct rblk_disk *disk;
 
+	trace_rblk_state(session, session->told_state, state);
 	session->told_state = state;
-	trace_rblk_state(session, was, state);
-	rblk_tell_disks(session, state);
+	spin_lock_irq(&session->core_lock);
+	list_for_each_entry(disk, &session->disks, peer)
+		rblk_disk_notify(disk);
+	spin_unlock_irq(&session->core_lock);
 	if (!READ_ONCE(session->endures))
 		return;
 	if (state == CORE_SESSION_LIVE) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What is said of a session's connections: why one was lost, why none is made, and the session's state. It owns
- * the session's `reason`, `attempt` and count of losses, and tells them to the log and to the disks. Called by
- * drive.c and works.c; attach.c and disks.c ask for the reason.
+ * Logs and reports a session's connections: why one was lost, why none is made, and the session's state. It owns the
+ * session's `reason`, `attempt` and count of losses, and decides nothing. Called by drive.c and works.c; attach.c and
+ * disks.c ask for the reason.
  */
 #ifndef RBLK_KMOD_TELL_H
 #define RBLK_KMOD_TELL_H
@@ -15,14 +15,14 @@ struct rblk_session;
 
 /* -- with session->core_lock held */
 
-/*
- * A connection is lost (`live`): the first reason is kept, and the loss is counted. Or an attempt to make one
- * failed: the last reason is kept.
- */
-void rblk_tell_lost(struct rblk_queue *queue, bool live, const char *format, ...) __printf(3, 4);
-void rblk_tell_vlost(struct rblk_queue *queue, bool live, const char *format, va_list args) __printf(3, 0);
-/* The same of an attempt, as a whole line. */
-void rblk_tell_attempt(struct rblk_session *session, const char *why);
+/* A connection is lost: the first reason is kept, and the loss is counted. */
+void rblk_tell_lost(struct rblk_queue *queue, const char *format, ...) __printf(2, 3);
+void rblk_tell_vlost(struct rblk_queue *queue, const char *format, va_list args) __printf(2, 0);
+/* An attempt to make a connection has failed: the last reason is kept. */
+void rblk_tell_attempt(struct rblk_queue *queue, const char *format, ...) __printf(2, 3);
+void rblk_tell_vattempt(struct rblk_queue *queue, const char *format, va_list args) __printf(2, 0);
+/* The same as a whole line, which names the peer itself. */
+void rblk_tell_attempt_line(struct rblk_session *session, const char *line);
 /* The session is given up for this reason: no other counts. */
 void rblk_tell_abandoned(struct rblk_session *session, const char *why);
 /* If all queues are up, nothing is wrong any more. */
@@ -30,8 +30,8 @@ void rblk_tell_mended(struct rblk_session *session);
 
 /* -- by drive_work, without a lock */
 
-/* The session's state has changed: its disks see it as theirs. */
-void rblk_tell_state(struct rblk_session *session);
+/* The session's state is this one now: traced and logged, and who waits for a change of its disks' state is woken. */
+void rblk_tell_state(struct rblk_session *session, u8 state);
 /* Log the loss that was not logged yet, if there is one. */
 void rblk_tell_loss(struct rblk_session *session);
 

@@ -30,8 +30,8 @@ static void rblk_works_accepted(struct rblk_queue *queue)
 	lockdep_assert_held(&session->core_lock);
 	if (!core_session_accepted(&session->core, queue->index, queue->target_instance,
 				   queue->keepalive_ms, rblk_drive_now()))
-		rblk_tell_lost(queue, false,
-			       "the target is not that of the other queues (or was restarted)");
+		rblk_tell_attempt(queue,
+				  "the target is not that of the other queues (or was restarted)");
 	rblk_tell_mended(session);
 }
 
@@ -77,7 +77,7 @@ static void rblk_works_connect_run(struct work_struct *work)
 		rblk_works_share_tags(queue);
 	spin_lock_irqsave(&session->core_lock, flags);
 	if (error && error != -ECANCELED)
-		rblk_tell_attempt(session, text);
+		rblk_tell_attempt_line(session, text);
 	if (!error)
 		rblk_works_accepted(queue);
 	else if (queue->reject_reason)
@@ -225,7 +225,7 @@ static void rblk_works_name_run(struct work_struct *work)
 	error = rblk_volume_identify(session, text);
 	spin_lock_irqsave(&session->core_lock, flags);
 	if (error && text[0])
-		rblk_tell_attempt(session, text);
+		rblk_tell_attempt_line(session, text);
 	core_session_named(&session->core, !error, rblk_drive_now());
 	rblk_tell_mended(session);
 	rblk_drive_follow(session);
