@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * One of the session's own commands (OPEN, KEEPALIVE, ...): sent on a reserved tag and waited for.
- * Each queue has RBLK_RESERVED_TAGS of them. Called by works.c, volume.c,
- * overdue.c and reservation.c.
+ * Each queue has RBLK_RESERVED_TAGS of them.
  */
 #ifndef RBLK_KMOD_CALL_H
 #define RBLK_KMOD_CALL_H

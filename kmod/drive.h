@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Drives a session as its state machine (proto/core/session.h) says. What happens is told to the machine where it
- * happens, under session->core_lock; what follows is done by works (works.h), which may sleep. What is said of it is
- * tell.h's.
+ * happens, under session->core_lock; what follows is done by works (works.h), which may sleep. tell.h logs and reports
+ * it.
  */
 #ifndef RBLK_KMOD_DRIVE_H
 #define RBLK_KMOD_DRIVE_H

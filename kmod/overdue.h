@@ -5,7 +5,6 @@
  *   not dropped   storage has begun it: it has as long again; then the connection is lost, because the command's
  *                 memory is the target's until then (F4)
  *   not answered  the connection is lost
- * Called by tagset.c (blk-mq's timer), attach.c, drive.c and works.c.
  */
 #ifndef RBLK_KMOD_OVERDUE_H
 #define RBLK_KMOD_OVERDUE_H

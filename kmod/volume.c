@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * IDENTIFY, OPEN and CLOSE, on queue 0. A disk's open_work opens its volume again in a new epoch, and tries
- * until the disk gives up, whatever becomes of other disks; its refresh_work looks whether the volume has
- * changed. works.c begins the former, tell.c and session.c the latter.
+ * until the disk gives up, whatever becomes of other disks; its refresh_work looks whether the volume of an
+ * open handle has changed.
  *
  * A handle belongs to an epoch, and each command that names one says which (struct rblk_session_command):
  * no handle of an older epoch is ever used in the next one, where it may be another disk's.
@@ -355,6 +355,7 @@ static void rblk_volume_refresh_work(struct work_struct *work)
 	if (error) {
 		if (!rblk_session_live(session))
 			goto out; /* the loss is what is logged */
+		/* No loop without a pause: rblk_volume_ask() has tried for connect_ms, with pauses. */
 		if (status == RBLK_E_BUSY || error == -EBUSY)
 			queue_work(rblk_calls, work);
 		else

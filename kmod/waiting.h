@@ -5,7 +5,6 @@
  *          grows (C6)
  *   READY  a queue that takes commands, or a free tag of one; and that its volume is open
  *   LOST   it was on a connection that is lost: the fence of that (F5); then it is READY
- * Called by tagset.c, command.c, drive.c, works.c and tell.c.
  */
 #ifndef RBLK_KMOD_WAITING_H
 #define RBLK_KMOD_WAITING_H
