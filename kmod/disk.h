@@ -46,6 +46,8 @@ struct rblk_disk {
 	unsigned int openers; /* opens_lock */
 	bool closing;         /* no more opens; opens_lock */
 
+	struct mutex reservation_lock; /* one ioctl of pr_ops at a time; outside of all others */
+
 	u64 attachment; /* random; tells this attach from all others. No secret: sysfs, /run */
 
 	/*

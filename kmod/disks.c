@@ -58,6 +58,7 @@ struct rblk_disk *rblk_disk_alloc(const struct rblk_disk_options *options)
 	kref_init(&disk->refs);
 	disk->options = *options;
 	mutex_init(&disk->opens_lock);
+	mutex_init(&disk->reservation_lock);
 	get_random_bytes(&disk->attachment, sizeof(disk->attachment));
 	core_durable_init(&disk->durable);
 	rblk_volume_init(disk);
@@ -179,6 +180,7 @@ void rblk_disk_fail(struct rblk_disk *disk, const char *why)
 	spin_unlock_irqrestore(&session->core_lock, flags);
 	rblk_waiting_sweep(session);
 	rblk_disk_notify(disk);
+	wake_up_all(&session->wait); /* reservation.c */
 }
 
 const char *rblk_disk_state(const struct rblk_disk *disk)

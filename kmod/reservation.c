@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * pr_ops: RESERVE and RESERVATIONS on queue 0, on behalf of an ioctl. They wait out a lost
- * connection as I/O does, and are sent again with the same operation number (F8). One at a time for
- * each session, so that no user takes the reserved tags that the session needs. As with sd and nvme,
- * a key that comes first is the caller's own, and pr_preempt's second one that of the victims; 0, a
- * negative errno, or a PR_STS_ is returned.
+ * pr_ops: RESERVE and RESERVATIONS, on behalf of an ioctl. They wait out a lost connection as I/O does, and are sent
+ * again with the same operation number (F8). One at a time for each disk and on each queue, so that no user takes the
+ * reserved tags that the session needs. As with sd and nvme, a key that comes first is the caller's own, and
+ * pr_preempt's second one that of the victims; 0, a negative errno, or a PR_STS_ is returned.
  */
 #include <linux/blkdev.h>
 #include <linux/sched/signal.h>
@@ -34,8 +33,69 @@ static struct rblk_disk *rblk_reservation_disk(struct block_device *bdev)
 	return bdev->bd_disk->private_data;
 }
 
-/* -- sending, and sending again
- * ------------------------------------------------------------------------- */
+/* -- what it takes: a queue, and a number ---------------------------------------------------------- */
+
+static bool rblk_reservation_over(const struct rblk_disk *disk)
+{
+	return READ_ONCE(disk->gate) == RBLK_GATE_FAIL || core_session_over(&disk->session->core);
+}
+
+/*
+ * A queue that takes commands and carries no other of these, so that ABORT and FENCE find a tag there; queue 0 last,
+ * since it carries OPEN and CLOSE, too. F5: what was lost with queue `lost` waits for the fence of that. -1: not now.
+ */
+static int rblk_reservation_take_queue(struct rblk_disk *disk, int lost, struct rblk_session_command *sc)
+{
+	struct rblk_session *session = disk->session;
+	const struct core_session *core = &session->core;
+	int i = -1;
+
+	spin_lock_irq(&session->core_lock);
+	if (core->state == CORE_SESSION_LIVE && disk->ready && !(lost >= 0 && core->queue[lost].lost.waits))
+		for (i = core->queues - 1; i >= 0; i--)
+			if (core_session_open(core, i) && !session->queues[i]->polled &&
+			    !test_bit(i, &session->reserving))
+				break;
+	if (i >= 0) {
+		__set_bit(i, &session->reserving);
+		sc->volume = disk->handle;
+		sc->epoch = disk->epoch;
+	}
+	spin_unlock_irq(&session->core_lock);
+	return i;
+}
+
+static void rblk_reservation_put_queue(struct rblk_session *session, int queue)
+{
+	spin_lock_irq(&session->core_lock);
+	__clear_bit(queue, &session->reserving);
+	spin_unlock_irq(&session->core_lock);
+	wake_up_all(&session->wait);
+}
+
+/* F8: the next one, when that which had its place was answered. */
+static bool rblk_reservation_take_number(struct rblk_session *session, u64 *number)
+{
+	bool free;
+
+	spin_lock_irq(&session->core_lock);
+	*number = session->operation + 1;
+	free = !__test_and_set_bit(*number % RBLK_OPERATIONS_MAX, session->operations);
+	if (free)
+		session->operation = *number;
+	spin_unlock_irq(&session->core_lock);
+	return free;
+}
+
+static void rblk_reservation_put_number(struct rblk_session *session, u64 number)
+{
+	spin_lock_irq(&session->core_lock);
+	__clear_bit(number % RBLK_OPERATIONS_MAX, session->operations);
+	spin_unlock_irq(&session->core_lock);
+	wake_up_all(&session->wait);
+}
+
+/* -- sending, and sending again -------------------------------------------------------------------- */
 
 static bool rblk_reservation_refused(const struct rblk_session_command *sc, int error)
 {
@@ -43,18 +103,24 @@ static bool rblk_reservation_refused(const struct rblk_session_command *sc, int 
 			  : error == -EBUSY; /* no tag */
 }
 
-/* Can it be sent, or will it never be? */
-static bool rblk_reservation_settled(struct rblk_disk *disk)
+/* Once, as soon as there is a queue for it. *lost: the last one that it was lost with, -1 if none. */
+static int rblk_reservation_send(struct rblk_disk *disk, struct rblk_session_command *sc, int *lost)
 {
-	return (rblk_session_live(disk->session) && READ_ONCE(disk->ready)) ||
-	       READ_ONCE(disk->gate) == RBLK_GATE_FAIL || core_session_over(&disk->session->core);
-}
+	struct rblk_session *session = disk->session;
+	int queue = -1, error;
 
-/* A little later, and when the volume is open again. */
-static int rblk_reservation_pause(struct rblk_disk *disk, unsigned int times)
-{
-	schedule_timeout_killable(msecs_to_jiffies(rblk_waiting_pause_ms(times)));
-	return wait_event_killable(disk->session->wait, rblk_reservation_settled(disk)) ? -EINTR : 0;
+	sc->status = RBLK_OK;
+	if (wait_event_killable(session->wait,
+				rblk_reservation_over(disk) ||
+					(queue = rblk_reservation_take_queue(disk, *lost, sc)) >= 0))
+		return -EINTR;
+	if (queue < 0)
+		return -ENOLINK;
+	error = rblk_call_run(session->queues[queue], sc, RBLK_CALL_FOREVER);
+	rblk_reservation_put_queue(session, queue);
+	if (error && !sc->status && error != -EBUSY)
+		*lost = queue;
+	return error;
 }
 
 /*
@@ -64,22 +130,14 @@ static int rblk_reservation_pause(struct rblk_disk *disk, unsigned int times)
  */
 static int rblk_reservation_run(struct rblk_disk *disk, struct rblk_session_command *sc)
 {
-	struct rblk_session *session = disk->session;
-	unsigned long end = jiffies + msecs_to_jiffies(session->options.give_up_ms);
+	unsigned long end = jiffies + msecs_to_jiffies(disk->session->options.give_up_ms);
 	unsigned int times = 0;
-	int error;
+	int error, lost = -1;
 
-	lockdep_assert_held(&session->reservation_lock);
+	lockdep_assert_held(&disk->reservation_lock);
 	for (;;) {
-		if (core_session_over(&session->core) || READ_ONCE(disk->gate) == RBLK_GATE_FAIL)
-			return -ENOLINK;
-		sc->status = RBLK_OK;
-		spin_lock_irq(&session->core_lock);
-		sc->volume = disk->handle;
-		sc->epoch = disk->epoch;
-		spin_unlock_irq(&session->core_lock);
-		error = rblk_call_run(session->queues[0], sc, RBLK_CALL_FOREVER);
-		if (!error || error == -EINTR)
+		error = rblk_reservation_send(disk, sc, &lost);
+		if (!error || error == -EINTR || error == -ENOLINK)
 			return error;
 		if (rblk_reservation_refused(sc, error)) {
 			if (time_after(jiffies, end))
@@ -88,9 +146,9 @@ static int rblk_reservation_run(struct rblk_disk *disk, struct rblk_session_comm
 			return error;
 		}
 		sc->flags = RBLK_CMD_RETRY;
-		error = rblk_reservation_pause(disk, ++times);
-		if (error)
-			return error;
+		schedule_timeout_killable(msecs_to_jiffies(rblk_waiting_pause_ms(++times)));
+		if (fatal_signal_pending(current))
+			return -EINTR;
 	}
 }
 
@@ -104,15 +162,19 @@ static int rblk_reserve(struct rblk_disk *disk, const struct rblk_wire_reservati
 		.payload = reservation,
 		.payload_bytes = sizeof(*reservation),
 	};
+	struct rblk_session *session = disk->session;
 	int error;
 
 	if (rblk_check_reservation(reservation, sizeof(*reservation)))
 		return -EINVAL;
-	if (mutex_lock_killable(&disk->session->reservation_lock))
+	if (mutex_lock_killable(&disk->reservation_lock))
 		return -EINTR;
-	sc.argument = ++disk->session->operation;
-	error = rblk_reservation_run(disk, &sc);
-	mutex_unlock(&disk->session->reservation_lock);
+	error = wait_event_killable(session->wait, rblk_reservation_take_number(session, &sc.argument));
+	if (!error) {
+		error = rblk_reservation_run(disk, &sc);
+		rblk_reservation_put_number(session, sc.argument);
+	}
+	mutex_unlock(&disk->reservation_lock);
 	return error && sc.status == RBLK_E_RESERVED ? PR_STS_RESERVATION_CONFLICT : error;
 }
 
@@ -210,9 +272,9 @@ static struct rblk_report *rblk_reservation_report(struct rblk_disk *disk)
 
 	if (!report)
 		return ERR_PTR(-ENOMEM);
-	if (!mutex_lock_killable(&disk->session->reservation_lock)) {
+	if (!mutex_lock_killable(&disk->reservation_lock)) {
 		error = rblk_reservation_run(disk, &sc);
-		mutex_unlock(&disk->session->reservation_lock);
+		mutex_unlock(&disk->reservation_lock);
 	}
 	if (!error && rblk_check_reservation_report(report, sizeof(*report)))
 		error = -EPROTO;

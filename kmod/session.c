@@ -187,7 +187,6 @@ static struct rblk_session *rblk_session_alloc(const struct rblk_session_options
 	session->net = get_net(current->nsproxy->net_ns);
 	mutex_init(&session->lifecycle);
 	mutex_init(&session->volume_lock);
-	mutex_init(&session->reservation_lock);
 	spin_lock_init(&session->core_lock);
 	INIT_LIST_HEAD(&session->disks);
 	init_waitqueue_head(&session->wait);

@@ -79,10 +79,8 @@ struct rblk_session {
 	struct mutex lifecycle;
 	struct list_head disks; /* lifecycle and core_lock to change it, either to walk it */
 
-	/* Each around one command on queue 0, so that they leave reserved tags for all others. */
-	struct mutex volume_lock;      /* IDENTIFY, OPEN, CLOSE */
-	struct mutex reservation_lock; /* RESERVE, RESERVATIONS */
-	u64 operation;                 /* F8: the last one's number; reservation_lock */
+	/* Around each IDENTIFY, OPEN and CLOSE on queue 0, so that they leave reserved tags for all others. */
+	struct mutex volume_lock;
 
 	/*
 	 * The state machine. core_lock owns these, for writing; `core.state`, `route` and `gate` are read
@@ -114,6 +112,11 @@ struct rblk_session {
 	unsigned int queue_count;
 	unsigned int hw_queues; /* that blk-mq has: as many as the target allowed at attach */
 	u32 slot_bytes; /* rblk_memory_slot_bytes(), when it was made */
+
+	/* reservation.c; core_lock */
+	unsigned long reserving; /* bitmap: the queues that carry RESERVE or RESERVATIONS */
+	u64 operation;           /* F8: the last number */
+	DECLARE_BITMAP(operations, RBLK_OPERATIONS_MAX); /* F8: places of numbers that are not answered yet */
 
 	/* tagset.c: shared by all disks. Made by the first one, under lifecycle. */
 	struct blk_mq_tag_set tag_set;

@@ -3,13 +3,15 @@
 # not disturb the others; what happens to the session happens to all. Method: two dozen volumes are attached, and what the
 # target and the RDMA stack count is compared with what one takes. Then, while fio verifies what it writes to some of
 # them: the daemon is killed and started again, a volume is missing and comes back, one whose disk is slow is detached
-# by force, an attach waits for a lost session, and many attach and detach at once.
+# by force, an attach waits for a lost session, programs are killed in an ioctl or an attach, and many attach and detach
+# at once.
 . "$LAB/guest.sh"
 . "$LAB/jobs/kmod.sh"
 
 COUNT=24
-[ -n "$LAB_SLOW" ] && COUNT=8
+# No request may be given up here.
 WORDS='queues=2 command_ms=10000 give_up_ms=600000 connect_ms=60000'
+[ -n "$LAB_SLOW" ] && COUNT=8 WORDS='queues=2 command_ms=60000 give_up_ms=7200000 connect_ms=600000'
 FAULTS=/tmp/faults
 
 attribute() { cat "/sys/block/rblk$1/rblk/$2"; }
@@ -153,8 +155,8 @@ lab_say "one that does not answer is detached by force"
 kill -9 "${LOAD[3]}"
 dd if=/dev/zero of=/dev/rblk3 bs=4k count=8 oflag=direct status=none 2> /tmp/dd &
 DD=$!
-held() { [ "$(awk '{ print $1 + $2 }' /sys/block/rblk3/inflight)" -gt 0 ]; }
-lab_wait 20 held || lab_fail "nothing is in flight"
+held() { [ "$(awk '{ print $1 + $2 }' /sys/block/rblk$1/inflight)" -gt 0 ]; }
+wait_for held 3
 flows 0 1
 LAB_DEV=/dev/rblk3
 lab_detach force
@@ -162,6 +164,64 @@ wait $DD && lab_fail "a write to a disk that was detached succeeded"
 wait "${LOAD[3]}" 2> /dev/null
 flows 0 1 2
 "$RBLK" fault $FAULTS plan v3 delay=close:1us
+
+# Another initiator's write to v6 hangs in storage. A RESERVE of v6 waits for it, and so does an attach of v6 once the
+# write's connection has ended. Each is killed more often than there are queues.
+lab_say "killed in an ioctl"
+lab_attach v6 $WORDS initiator=other
+OTHER=${LAB_DEV#/dev/rblk}
+both=$(resources)
+disks=$(ls -d /sys/block/rblk*)
+hangs=$(printf ',delay=write:60s%.0s' $(seq 16)) # as long as can be: they add up
+"$RBLK" fault $FAULTS plan v6 "${hangs#,}" || lab_fail "rblk fault"
+dd if=/dev/zero of=/dev/rblk$OTHER bs=4k count=1 oflag=direct status=none 2> /tmp/dd &
+DD=$!
+wait_for held "$OTHER"
+pr() { timeout 300 "$LAB_BUILD/tests/lab/pr" "$@" > /tmp/pr 2>&1 || lab_fail "pr $*: exit status $?: $(cat /tmp/pr)"; }
+in_module() { grep -q '\[rblk\]' "/proc/$1/stack"; }
+in_call() { grep -q rblk_call_run "/proc/$1/stack"; }
+killed() { # PID WHAT
+	in_module "$1" || lab_fail "$2: it did not wait"
+	kill -9 "$1"
+	wait "$1" 2> /dev/null
+	wait_for all_up 0
+}
+for i in 5 6; do pr /dev/rblk$i register 0 0xa; done
+for i in 1 2 3; do
+	"$LAB_BUILD/tests/lab/pr" /dev/rblk6 reserve 0xa 1 &
+	PR=$!
+	wait_for in_call $PR
+	pr /dev/rblk5 reserve 0xa 1 # another disk's does not wait for that one
+	pr /dev/rblk5 release 0xa 1
+	killed $PR "RESERVE"
+done
+flows 0 1 2
+
+lab_say "killed in an attach"
+echo all > /sys/block/rblk$OTHER/rblk/kill_connection
+for i in 1 2 3; do
+	lab_control "attach address=$LAB_ADDR volume=v6 $WORDS" > /dev/null &
+	ATTACH=$!
+	wait_for in_call $ATTACH
+	killed $ATTACH "OPEN"
+done
+kill -STOP "$LAB_RBLKD"
+lab_control "attach address=$LAB_ADDR volume=v7 $WORDS own_session" > /dev/null &
+ATTACH=$!
+wait_for in_module $ATTACH
+kill -9 $ATTACH
+kill -CONT "$LAB_RBLKD"
+wait $ATTACH 2> /dev/null
+flows 0 1 2
+target_kill # and with it the write that hangs
+target_start $VOLUMES
+wait_for all_are live 0 1 2 "$OTHER"
+wait $DD # it may have been reserved or not
+for i in 5 6; do pr /dev/rblk$i register 0xa 0; done
+lab_wait 60 eval '[ "$(resources)" = "$both" ]' || { resources; lab_fail "what was killed has left something"; }
+is "disks" "$(ls -d /sys/block/rblk*)" "$disks"
+lab_detach
+flows 0 1 2
 
 for i in 0 1 2; do verified $i; done
 
