@@ -10,6 +10,7 @@
 
 #include "kmod/disk.h"
 #include "kmod/drive.h"
+#include "kmod/tagset.h"
 #include "kmod/tell.h"
 #include "kmod/volume.h"
 #include "kmod/waiting.h"
@@ -87,6 +88,8 @@ void rblk_disk_leave(struct rblk_disk *disk)
 	spin_lock_irq(&session->core_lock);
 	list_del(&disk->peer);
 	spin_unlock_irq(&session->core_lock);
+	if (list_is_singular(&session->disks))
+		rblk_tagset_unshare(session);
 	mutex_unlock(&session->lifecycle);
 	/* Nobody finds it to queue them again. */
 	rblk_volume_stop(disk);

@@ -200,7 +200,7 @@ int rblk_tagset_create(struct rblk_session *session)
  * blk-mq divides the tags among the disks that have asked for one of late. Where one disk alone has, and
  * its I/O is held, another one that was idle would find all of them taken. So the placeholder takes part,
  * too, and never uses its share: one disk alone gets a half, and two of them still leave some. It takes part
- * from its first request until its timer finds it idle; a request that is never started sets none. (The
+ * from its first request until its timer finds it idle; a request that is never started sets no timer. (The
  * kernel wants a request for a certain hardware context to be a reserved one.)
  */
 void rblk_tagset_share(struct rblk_session *session)
@@ -208,6 +208,8 @@ void rblk_tagset_share(struct rblk_session *session)
 	struct request *rq;
 	unsigned int i;
 
+	lockdep_assert_held(&session->lifecycle);
+	blk_sync_queue(session->placeholder); /* the timer that rblk_tagset_unshare() has set */
 	for (i = 0; i < session->hw_queues; i++) {
 		rq = blk_mq_alloc_request_hctx(session->placeholder, REQ_OP_DRV_OUT,
 					       BLK_MQ_REQ_NOWAIT | BLK_MQ_REQ_RESERVED, i);
@@ -215,6 +217,25 @@ void rblk_tagset_share(struct rblk_session *session)
 		if (!IS_ERR(rq))
 			blk_mq_free_request(rq);
 	}
+}
+
+/*
+ * The timer that finds the placeholder idle is set by a request that is started; this one ends at once. The
+ * timer runs some seconds later. If there is no request to be had the tags stay divided, which is no error.
+ */
+void rblk_tagset_unshare(struct rblk_session *session)
+{
+	struct request *rq;
+
+	lockdep_assert_held(&session->lifecycle);
+	if (!session->tag_set_ready)
+		return;
+	rq = blk_mq_alloc_request(session->placeholder, REQ_OP_DRV_OUT,
+				  BLK_MQ_REQ_NOWAIT | BLK_MQ_REQ_RESERVED);
+	if (IS_ERR(rq))
+		return;
+	blk_mq_start_request(rq);
+	blk_mq_end_request(rq, BLK_STS_OK);
 }
 
 void rblk_tagset_destroy(struct rblk_session *session)

@@ -13,8 +13,12 @@ struct rblk_session;
 
 /* If there are none yet: as many hardware contexts and tags as the session's connections have now. */
 int rblk_tagset_create(struct rblk_session *session);
-/* The session has several disks, or is about to: from now on no single one may take all tags. */
+/*
+ * With session->lifecycle held. The session has several disks, or is about to: from now on no single one may take
+ * all tags. It has one again: that may, soon.
+ */
 void rblk_tagset_share(struct rblk_session *session);
+void rblk_tagset_unshare(struct rblk_session *session);
 /* No disk uses them any more. */
 void rblk_tagset_destroy(struct rblk_session *session);
 

@@ -107,7 +107,7 @@ flows 0 1 2 3
 # Few tags, and two disks that share them; one has been idle for a while when the other one takes what it gets.
 lab_say "one volume is missing, and what it holds leaves tags to others"
 fio --name=hog --filename="$HOG" --direct=1 --eta=never --ioengine=io_uring --rw=randwrite --bs=4k --iodepth=64 --numjobs=2 \
-	--size=4M --time_based --runtime=3600 --output=/tmp/fio.hog &
+	--size=4M --time_based --runtime=3600 --cpus_allowed=0,1 --cpus_allowed_policy=split --output=/tmp/fio.hog &
 HOGS=$!
 flows "${HOG#/dev/rblk}"
 target_kill
@@ -134,13 +134,21 @@ lab_detach
 wait_for all_are live 0 1 2 3 4
 flows 0 1 2 3
 
+# A queue has 14 tags for requests of its own; a disk that shares them has no more than 7 of each of the two.
+lab_say "a disk that is alone again gets all tags"
+LAB_DEV=$IDLE
+lab_detach
 flows "${HOG#/dev/rblk}"
+target_kill
+all_tags() { [ "$(awk '{ print $1 + $2 }' "/sys/block/${HOG#/dev/}/inflight")" -gt 18 ]; }
+wait_for all_tags
+target_start $VOLUMES
+wait_for all_are live 0 1 2 3 4
+flows 0 1 2 3 "${HOG#/dev/rblk}"
 kill $HOGS
 LAB_DEV=$HOG
 lab_watch $HOGS
 grep -q 'err= 0' /tmp/fio.hog || { cat /tmp/fio.hog; lab_fail "I/O that was held failed"; }
-lab_detach
-LAB_DEV=$IDLE
 lab_detach
 
 lab_say "connections are cut"

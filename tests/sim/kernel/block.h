@@ -147,6 +147,8 @@ bool blk_should_fake_timeout(const struct request_queue *q);
 /* The placeholder's requests are never started: it never has any here. */
 #define BLK_MQ_REQ_NOWAIT 1u
 #define BLK_MQ_REQ_RESERVED 2u
+#define blk_mq_alloc_request(q, op, flags) ((void)(q), (struct request *)ERR_PTR(-EAGAIN))
+#define blk_sync_queue(q) ((void)(q))
 #define blk_mq_alloc_request_hctx(q, op, flags, hctx) ((void)(q), (void)(hctx), (struct request *)ERR_PTR(-EAGAIN))
 #define blk_mq_free_request(rq) ((void)(rq))
 
