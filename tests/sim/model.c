@@ -567,11 +567,6 @@ const char *sim_volume_name(const struct sim_volume *volume)
 	return volume->name;
 }
 
-uint64_t sim_volume_sectors(const struct sim_volume *volume)
-{
-	return volume->sectors;
-}
-
 void sim_model_reset(void)
 {
 	memset(&model, 0, sizeof(model));

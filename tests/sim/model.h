@@ -63,7 +63,6 @@ void sim_model_fini(void);
 
 struct sim_volume *sim_volume_create(const char *name, uint64_t sectors, bool durable);
 const char *sim_volume_name(const struct sim_volume *volume);
-uint64_t sim_volume_sectors(const struct sim_volume *volume);
 
 /* Of this moment: everything that is reported has one, in order. */
 uint64_t sim_model_number(void);

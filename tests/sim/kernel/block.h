@@ -20,7 +20,6 @@ typedef unsigned int blk_status_t;
 #define BLK_STS_PROTECTION 8u
 #define BLK_STS_RESOURCE 9u
 #define BLK_STS_IOERR 10u
-#define BLK_STS_NEXUS BLK_STS_RESV_CONFLICT
 blk_status_t errno_to_blk_status(int error);
 int blk_status_to_errno(blk_status_t status);
 
@@ -82,7 +81,7 @@ struct blk_mq_queue_data {
 };
 
 enum blk_eh_timer_return { BLK_EH_DONE, BLK_EH_RESET_TIMER };
-enum hctx_type { HCTX_TYPE_DEFAULT, HCTX_TYPE_READ, HCTX_TYPE_POLL, HCTX_MAX_TYPES };
+enum { HCTX_TYPE_DEFAULT, HCTX_TYPE_READ, HCTX_TYPE_POLL, HCTX_MAX_TYPES };
 struct io_comp_batch;
 struct blk_mq_queue_map { unsigned int nr_queues, queue_offset; };
 

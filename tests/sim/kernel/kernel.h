@@ -25,7 +25,6 @@
 /* -- words ------------------------------------------------------------------------------------- */
 
 typedef unsigned int gfp_t;
-#define __must_check __attribute__((warn_unused_result))
 #define __printf(text, first) __attribute__((format(printf, text, first)))
 #define unlikely(x) (x)
 #define container_of(pointer, type, member) ((type *)((char *)(pointer) - offsetof(type, member)))
