@@ -14,15 +14,6 @@
 #include "tests/sim/random.h"
 #include "tests/sim/trace.h"
 
-static const char *const kind_names[SIM_COMMAND_KINDS] = {"READ", "WRITE", "ZEROES", "DISCARD",
-							  "FLUSH"};
-static const char *const outcome_names[] = {
-	[SIM_OUTCOME_DONE] = "is done",
-	[SIM_OUTCOME_FAILED] = "has failed",
-	[SIM_OUTCOME_NOTHING] = "was not begun",
-	[SIM_OUTCOME_LOST] = "is lost",
-};
-
 /* -- outcomes ------------------------------------------------------------------------------ */
 
 /* By what the target has answered; the application asks for nothing that is wrong. */
@@ -79,7 +70,7 @@ static void op_done(void *arg, const struct rblk_result *result)
 	op->command = NULL;
 	app->failures += result->status == RBLK_E_IO;
 	app->under_way--;
-	sim_reached("application", kind_names[command->kind], outcome_names[outcome]);
+	sim_reached("application", sim_command_kind_name(command->kind), sim_outcome_name(outcome));
 	app->completed += outcome == SIM_OUTCOME_DONE;
 	app->gone |= result->status == RBLK_E_GONE;
 	/* No FLUSH will succeed by this handle: after some time it opens the volume again. */
@@ -143,9 +134,7 @@ static bool op_memory(struct sim_app *app, struct sim_op *op, struct sim_command
 		return false;
 	if (command->kind == SIM_COMMAND_READ)
 		return true;
-	command->id = sim_model_id();
-	for (uint64_t i = 0; i < command->sectors; i++)
-		sim_sector_fill(op->memory + i * SIM_SECTOR, command->id, command->sector + i);
+	sim_command_fill(command, op->memory);
 	return true;
 }
 
@@ -202,7 +191,8 @@ int sim_op_start(struct sim_app *app, const struct sim_mount *mount, struct sim_
 		sim_model_goes_on(app->session_number);
 	op->command = sim_model_begin(&command);
 	if (command.sectors * SIM_SECTOR > 48u << 10)
-		sim_reached("application", "moves more than 48 KiB", kind_names[command.kind]);
+		sim_reached("application", "moves more than 48 KiB",
+			    sim_command_kind_name(command.kind));
 	if (mount != app->mounts)
 		sim_reached("application", "uses a second volume", NULL);
 	parked = app->session->parking.used;
@@ -211,7 +201,7 @@ int sim_op_start(struct sim_app *app, const struct sim_mount *mount, struct sim_
 	if (app->session->parking.used > parked)
 		op->covers = UINT64_MAX;
 	sim_trace(app->actor.name, "#%u %s%s %llu+%llu id %llu: %s", op->number,
-		  kind_names[command.kind], command.fua ? " FUA" : "",
+		  sim_command_kind_name(command.kind), command.fua ? " FUA" : "",
 		  (unsigned long long)command.sector, (unsigned long long)command.sectors,
 		  (unsigned long long)command.id, err ? strerror(-err) : "begins");
 	if (!err) {
@@ -241,8 +231,8 @@ int sim_op_start(struct sim_app *app, const struct sim_mount *mount, struct sim_
 	if (err == -ENODEV && mount->rblk->gone)
 		return -ENOTCONN;
 	if (err != -EAGAIN && err != -ENOTCONN)
-		sim_fail("%s: %s is refused: %s", app->actor.name, kind_names[command.kind],
-			 strerror(-err));
+		sim_fail("%s: %s is refused: %s", app->actor.name,
+			 sim_command_kind_name(command.kind), strerror(-err));
 	return err;
 }
 

@@ -14,15 +14,6 @@
 #include "tests/sim/random.h"
 #include "tests/sim/trace.h"
 
-static const char *const kind_names[SIM_COMMAND_KINDS] = {"READ", "WRITE", "ZEROES", "DISCARD",
-							  "FLUSH"};
-static const char *const outcome_names[] = {
-	[SIM_OUTCOME_DONE] = "is done",
-	[SIM_OUTCOME_FAILED] = "has failed",
-	[SIM_OUTCOME_NOTHING] = "was not begun",
-	[SIM_OUTCOME_LOST] = "is lost",
-};
-
 /* -- F7 -------------------------------------------------------------------------------------- */
 
 static bool flush_is_under_way(const struct sim_machine_disk *disk, const struct sim_machine *machine)
@@ -145,8 +136,8 @@ static void op_done(void *arg, const struct sim_disk_result *result)
 	command->life = disk->life;
 	command->own_life = disk->own_life;
 	sim_trace(machine->actor.name, "#%u ends: %s, error %d, %s", op->number,
-		  outcome_names[outcome], -result->error, rblk_status_text(result->status));
-	sim_reached("module", kind_names[command->kind], outcome_names[outcome]);
+		  sim_outcome_name(outcome), -result->error, rblk_status_text(result->status));
+	sim_reached("module", sim_command_kind_name(command->kind), sim_outcome_name(outcome));
 	if (outcome == SIM_OUTCOME_DONE)
 		account(op);
 	if (command->kind == SIM_COMMAND_FLUSH && outcome == SIM_OUTCOME_FAILED && disk->lost)
@@ -196,9 +187,7 @@ static bool op_equip(struct sim_machine_op *op, struct sim_command *command)
 		return false;
 	if (read)
 		return true;
-	command->id = sim_model_id();
-	for (uint64_t i = 0; i < command->sectors; i++)
-		sim_sector_fill(op->memory + i * SIM_SECTOR, command->id, command->sector + i);
+	sim_command_fill(command, op->memory);
 	return true;
 }
 
@@ -229,7 +218,7 @@ bool sim_machine_begin(struct sim_machine *machine, struct sim_machine_disk *dis
 	op->polled = op->context >= view.contexts - view.polled;
 	op->command = sim_model_begin(&command);
 	sim_trace(machine->actor.name, "#%u %s%s %llu+%llu id %llu on context %u", op->number,
-		  kind_names[command.kind], command.fua ? " FUA" : "",
+		  sim_command_kind_name(command.kind), command.fua ? " FUA" : "",
 		  (unsigned long long)command.sector, (unsigned long long)command.sectors,
 		  (unsigned long long)command.id, op->context);
 	machine->under_way++;

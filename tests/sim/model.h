@@ -57,6 +57,16 @@ enum sim_outcome {
 	SIM_OUTCOME_LOST,    /* not answered: may be done, even later */
 };
 
+/* -- command.c: what is the same for all who ask ------------------------------------------- */
+
+const char *sim_command_kind_name(enum sim_command_kind kind);
+/* As what follows the kind's name in a sentence. */
+const char *sim_outcome_name(enum sim_outcome outcome);
+/* A WRITE gets its id, and its data by it. */
+void sim_command_fill(struct sim_command *write, uint8_t *data);
+
+/* -- commands, as they are reported -------------------------------------------------------- */
+
 void sim_model_reset(void);
 /* At the end of a seed: frees everything. */
 void sim_model_fini(void);
