@@ -136,6 +136,13 @@ lab_rblkd_stop() {
 	wait "$LAB_RBLKD" || lab_fail "rblkd: exit status $? after SIGTERM: $(tail -n 5 "$LAB_RBLKD_LOG")"
 }
 
+# lab_let_go DEVICE: waits until nobody has the block device for himself. The kernel closes what an io_uring has of a
+# daemon that was killed up to a second after the daemon has gone.
+lab_let_go() {
+	lab_wait 20 perl -MFcntl -e 'sysopen(my $device, shift, O_RDONLY | O_EXCL) or exit 1' "$1" ||
+		lab_fail "$1: somebody has it open"
+}
+
 # A child that has exited is a zombie until it is waited for.
 lab_rblkd_gone() { [ ! -e "/proc/$LAB_RBLKD" ] || grep -q '^State:.Z' "/proc/$LAB_RBLKD/status"; }
 

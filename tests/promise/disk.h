@@ -19,6 +19,8 @@ struct promise_disk_options {
 	uint32_t queues;     /* of a session */
 	uint32_t give_up_ms; /* of a session; 0: its default */
 	uint64_t file_bytes; /* of each file of a folder */
+	/* Of a path: a file that takes "1" after a failed flush; NULL: none. */
+	const char *acknowledge;
 	bool create;	     /* missing files of a folder */
 	bool read_only;
 };

@@ -215,11 +215,19 @@ static int path_disk_wait(struct promise_disk *disk)
 	return 0;
 }
 
-/* A file's error is told once: what a second fsync() says is worth nothing. */
+/*
+ * An error of a file is told once, so what a second fsync() says is worth nothing. A device of
+ * rblk.ko is told that its writer knows.
+ */
 static bool path_disk_acknowledge(struct promise_disk *disk)
 {
-	(void)disk;
-	return false;
+	const char *file = to_path(disk)->options.acknowledge;
+	int fd = file ? open(file, O_WRONLY | O_CLOEXEC) : -1;
+	bool taken = fd >= 0 && write(fd, "1", 1) == 1;
+
+	if (fd >= 0)
+		close(fd);
+	return taken;
 }
 
 static void path_disk_close(struct promise_disk *disk)

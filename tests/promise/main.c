@@ -30,6 +30,8 @@ static const char usage_text[] =
 	"  --flush N        flushes in 1000 commands (20)\n"
 	"  --fua N          writes with FUA in 1000 (100)\n"
 	"  --no-last-flush  end without a flush\n"
+	"  --acknowledge FILE  of a block device: takes \"1\" after a failed flush, and writing\n"
+	"                   goes on\n"
 	"\n"
 	"check exits with 0: kept, 1: broken, 2: cannot tell.\n"
 	"  --strict         no cache was lost: what was acknowledged is there, flushed or not\n"
@@ -51,6 +53,7 @@ enum option_key {
 	KEY_FLUSH,
 	KEY_FUA,
 	KEY_NO_LAST_FLUSH,
+	KEY_ACKNOWLEDGE,
 	KEY_STRICT,
 	KEY_FILE_SIZE,
 };
@@ -69,6 +72,7 @@ static const struct option long_options[] = {
 	{"flush", required_argument, NULL, KEY_FLUSH},
 	{"fua", required_argument, NULL, KEY_FUA},
 	{"no-last-flush", no_argument, NULL, KEY_NO_LAST_FLUSH},
+	{"acknowledge", required_argument, NULL, KEY_ACKNOWLEDGE},
 	{"strict", no_argument, NULL, KEY_STRICT},
 	{"file-size", required_argument, NULL, KEY_FILE_SIZE},
 	{NULL, 0, NULL, 0},
@@ -131,6 +135,9 @@ static void take_option(int key, struct promise_run *run, struct promise_check *
 		break;
 	case KEY_NO_LAST_FLUSH:
 		run->last_flush = false;
+		break;
+	case KEY_ACKNOWLEDGE:
+		run->options.acknowledge = optarg;
 		break;
 	case KEY_STRICT:
 		check->strict = true;

@@ -211,6 +211,20 @@ static void load_wait(struct load *load)
 		load->error = err;
 }
 
+/*
+ * A disk has failed. Where it is a file system that has stopped, what its cache still has is lost
+ * when it is unmounted, and no flush of a later life says so: a flush that failed stands for that.
+ */
+static void promises_end(struct load *load)
+{
+	struct promise_record record = {.event = PROMISE_FLUSH, .number = ++load->flushes};
+
+	append(load, record);
+	record.event = PROMISE_FLUSH_FAILED;
+	record.error = -load->error;
+	append(load, record);
+}
+
 static enum promise_exit load_run(struct load *load)
 {
 	while (wanted(load)) {
@@ -224,6 +238,8 @@ static enum promise_exit load_run(struct load *load)
 		while (load->used && !load->error)
 			load_wait(load);
 	}
+	if (load->error)
+		promises_end(load);
 	append(load, (struct promise_record){.event = PROMISE_END});
 	if (!load->error)
 		return PROMISE_EXIT_OK;
