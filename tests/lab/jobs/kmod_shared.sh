@@ -207,6 +207,9 @@ flows 0 1 2
 
 lab_say "killed in an attach"
 echo all > /sys/block/rblk$OTHER/rblk/kill_connection
+other=$(sed -n 's/.* session \([0-9]*\) \[.*\]: initiator other.*/\1/p' "$LAB_RBLKD_LOG" | tail -n 1)
+ended() { [ "$(grep -o " session $other queue [01] .*: closed" "$LAB_RBLKD_LOG" | cut -d' ' -f5 | sort -u | wc -l)" = 2 ]; }
+wait_for ended
 for i in 1 2 3; do
 	lab_control "attach address=$LAB_ADDR volume=v6 $WORDS" > /dev/null &
 	ATTACH=$!
