@@ -429,7 +429,8 @@ int sim_connect(struct fab *head, const struct sockaddr *addr,
 	memcpy(conn->private_data, options->private_data, options->private_bytes);
 	conn->options.private_data = NULL;
 	conn->prepare = prepare;
-	conn->session = fab->serial;
+	/* One that goes through two fabrics is named after the first. */
+	conn->session = sim_session_of(fab->actor);
 	conn->state = SIM_CONN_RESOLVING;
 	conn->cm = (struct sim_event){.run = on_resolve, .arg = conn};
 	conn->timeout = (struct sim_event){.run = on_timeout, .arg = conn};

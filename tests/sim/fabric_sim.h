@@ -162,7 +162,7 @@ struct sim_conn {
 	uint8_t private_data[RBLK_PRIVATE_DATA_MAX];
 	struct sockaddr_storage address;
 	fab_prepare_fn prepare;
-	uint32_t session; /* the client's fabric: one per session of an initiator */
+	uint32_t session; /* of its initiator: sim_session_of() */
 	uint8_t read_in;  /* READs that we answer at a time */
 	uint32_t promised; /* the server's: receives behind its credits (C5) */
 	struct sim_brought brought[SIM_TAGS]; /* the server's: by tag */
@@ -212,7 +212,7 @@ uint32_t sim_qp_number(void);
 void sim_qp_number_free(uint32_t number);
 /* Something fails now because its device, or its machine, is short of it. */
 bool sim_refuses(const struct sim_fab *fab);
-/* The number of the fabric that the actor has open: for an application, of its session. */
+/* The number of the fabric that the actor has open, the first of them: for an initiator, of its session. */
 uint32_t sim_session_of(const struct sim_actor *actor);
 
 /* A machine's ways out and in: cut, messages are lost. Both, or one of them. */

@@ -139,6 +139,8 @@ static bool machine_work(struct sim_machine *machine)
 		machine_begin_some(machine);
 		if (machine->ops_left && machine->under_way < machine->depth)
 			sim_fiber_sleep(sim_below(machine->think_ns));
+		if (!machine->calm && sim_chance(machine->kill))
+			sim_disk_kill_connection(machine->disks[0].disk);
 		machine_wait(machine, SIM_MS);
 		if (disks_failed(machine) || (!machine->calm && sim_chance(machine->abandon)))
 			return false;
@@ -238,6 +240,7 @@ void sim_machine_start(struct sim_machine *machine, unsigned int number)
 	sim_rdma_start();
 	sim_guard_init(&machine->guard, machine->actor.name);
 	sim_fiber_start(&machine->fiber, &machine->actor, machine_run, machine);
+	sim_kernel_preempts(&machine->fiber);
 }
 
 void sim_machine_fini(struct sim_machine *machine)

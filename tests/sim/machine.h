@@ -44,6 +44,14 @@ struct sim_machine_op {
 	bool covered; /* a FLUSH has succeeded since it began */
 };
 
+/* A write that has failed without an answer: it may still be carried out, until the fence (F5). */
+struct sim_machine_loss {
+	uint64_t id;
+	uint32_t session;
+	unsigned int volume;
+};
+#define SIM_MACHINE_LOSSES 16u
+
 struct sim_machine {
 	struct sim_actor actor; /* first */
 	struct sim_fiber fiber;
@@ -58,9 +66,12 @@ struct sim_machine {
 	unsigned int ops_left, depth;
 	uint32_t flush, fua, zeroes, discard, read, large, fail_fast; /* of a million */
 	uint32_t abandon; /* of a million turns: detaches with requests under way */
+	uint32_t kill;	  /* of a million turns: kills a connection */
 	uint64_t think_ns;
 
 	struct sim_machine_op ops[SIM_SLOTS];
+	struct sim_machine_loss losses[SIM_MACHINE_LOSSES]; /* the last ones */
+	unsigned int loss_count;
 	unsigned int under_way, completed, op_number;
 	bool calm; /* faults have stopped: it may verify and finish */
 	const char *doing;

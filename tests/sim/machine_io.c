@@ -142,6 +142,9 @@ static void op_done(void *arg, const struct sim_disk_result *result)
 		account(op);
 	if (command->kind == SIM_COMMAND_FLUSH && outcome == SIM_OUTCOME_FAILED && disk->lost)
 		loss_is_told(disk);
+	if (outcome == SIM_OUTCOME_LOST && command->id)
+		machine->losses[machine->loss_count++ % SIM_MACHINE_LOSSES] =
+			(struct sim_machine_loss){command->id, command->session, disk->volume};
 	op->command = NULL;
 	machine->under_way--;
 	machine->completed += outcome == SIM_OUTCOME_DONE;
@@ -152,15 +155,31 @@ static void op_done(void *arg, const struct sim_disk_result *result)
 	sim_fiber_wake(&machine->fiber, sim_between(200, 20 * SIM_US));
 }
 
-/* F5: an earlier attempt is no more with the store. */
+static bool is_stored(const struct sim_machine *machine, unsigned int volume, uint64_t id)
+{
+	const struct sim_disk *disk = machine->host->disks[volume];
+
+	return disk && id && sim_disk_is_writing(disk, id);
+}
+
+/* F5: an earlier attempt is no more with the store, nor is what has failed without an answer. */
 void sim_machine_sends(const void *arg)
 {
 	const struct sim_machine_op *op = arg;
-	const struct sim_disk *disk = op->machine->host->disks[op->disk->volume];
+	const struct sim_machine *machine = op->machine;
 
-	if (disk && op->command->id && sim_disk_is_writing(disk, op->command->id))
-		sim_fail("%s: #%u is sent again, and it is being stored (F5)",
-			 op->machine->actor.name, op->number);
+	if (is_stored(machine, op->disk->volume, op->command->id))
+		sim_fail("%s: #%u is sent again, and it is being stored (F5)", machine->actor.name,
+			 op->number);
+	for (unsigned int i = 0; i < SIM_MACHINE_LOSSES; i++) {
+		const struct sim_machine_loss *loss = &machine->losses[i];
+
+		/* Of another disk: its user has given that one up. */
+		if (loss->session == op->command->session && loss->volume == op->disk->volume &&
+		    is_stored(machine, loss->volume, loss->id))
+			sim_fail("%s: #%u is sent, and one that has failed is being stored (F5)",
+				 machine->actor.name, op->number);
+	}
 }
 
 /* -- beginnings ---------------------------------------------------------------------------------- */

@@ -260,6 +260,7 @@ static void build_machine(void)
 	machine->large = rate(100000, 500000);
 	machine->fail_fast = rate(100000, 500000);
 	machine->abandon = rate(0, 5000);
+	machine->kill = rate(5000, 50000);
 	machine->think_ns = sim_chance(500000) ? 20 * SIM_US : 20 * SIM_MS;
 	sim_blk_fake_timeouts = rate(0, 5000);
 	sim_machine_start(machine,
@@ -331,7 +332,8 @@ static void make_crowded(void)
 		sim_world.survivors[i].host = &sim_world.hosts[0];
 		sim_world.survivors[i].volume = 0;
 		sim_world.survivors[i].queue_count = SIM_SURVIVOR_QUEUES;
-		sim_world.survivors[i].mischief = 50000;
+		sim_world.survivors[i].credits = SIM_LIFE_CREDITS;
+		sim_world.survivors[i].mischief = 100000;
 		sim_world.survivors[i].mischiefs =
 			sim_chance(500000)
 				? UINT32_MAX

@@ -8,10 +8,11 @@
 #include <arpa/inet.h>
 #include "kmod/call.h"
 #include "kmod/disk.h"
-#include "kmod/module.h"
+#include "kmod/drive.h"
 #include "kmod/queue.h"
 #include "tests/sim/coverage.h"
 #include "tests/sim/kernel/block.h"
+#include "tests/sim/random.h"
 
 #define PORT 4430
 #define SILENT_PORTAL 3u /* SIM_PORTALS_MAX */
@@ -114,6 +115,14 @@ void sim_disk_sample(const struct rblk_disk *disk)
 void sim_disk_acknowledge(struct rblk_disk *disk)
 {
 	rblk_disk_acknowledge(disk);
+}
+
+/* As kmod/sysfs.c's kill_connection. */
+void sim_disk_kill_connection(struct rblk_disk *disk)
+{
+	const struct rblk_session *session = disk->session;
+
+	rblk_queue_lost(session->queues[sim_below(session->queue_count)], "killed by its user");
 }
 
 int __real_rblk_call_run(struct rblk_queue *queue, struct rblk_session_command *sc,

@@ -27,6 +27,7 @@ static struct {
 		const void *place;
 	} waiters[WAITERS_MAX];
 	uint32_t preempt;
+	uint64_t preempt_ns;
 	bool pages[PAGES_MAX]; /* in use */
 	unsigned int next_page;
 } kernel;
@@ -211,6 +212,12 @@ static void worker_run(void *arg)
 	}
 }
 
+void sim_kernel_preempts(struct sim_fiber *fiber)
+{
+	fiber->preempt = kernel.preempt;
+	fiber->preempt_ns = kernel.preempt_ns;
+}
+
 static void worker_add(void)
 {
 	struct sim_fiber *fiber = &kernel.workers[kernel.worker_count++];
@@ -218,8 +225,7 @@ static void worker_add(void)
 	if (kernel.worker_count > WORKERS_MAX)
 		sim_fail("the kernel: too many works at a time");
 	sim_fiber_start(fiber, kernel.actor, worker_run, NULL);
-	fiber->preempt = kernel.preempt;
-	fiber->preempt_ns = 5 * SIM_US;
+	sim_kernel_preempts(fiber);
 }
 
 static void work_due(struct work_struct *work)
@@ -442,6 +448,7 @@ void sim_kernel_start(struct sim_actor *actor)
 	INIT_LIST_HEAD(&kernel.due);
 	kernel.actor = actor;
 	kernel.preempt = sim_chance(500000) ? 0 : sim_chance(500000) ? 5000 : 100000;
+	kernel.preempt_ns = sim_chance(500000) ? 5 * SIM_US : 200 * SIM_US;
 	sim_rcu_readers = 0;
 }
 

@@ -13,10 +13,13 @@
 
 struct rblk_disk;
 struct sim_actor;
+struct sim_fiber;
 
 /* -- beginning and end: all but the first once everything is detached ---------------------------- */
 
 void sim_kernel_start(struct sim_actor *actor);
+/* Whoever calls it loses its processor as often as its own threads do. */
+void sim_kernel_preempts(struct sim_fiber *fiber);
 /* Nothing may be left of the module. Its workers end; sim_kernel_stopped() says when all have. */
 void sim_kernel_stop(void);
 bool sim_kernel_stopped(void);
@@ -63,6 +66,8 @@ struct sim_disk_view {
 void sim_disk_look(const struct rblk_disk *disk, struct sim_disk_view *view);
 /* For coverage: what do its session's requests wait for now? */
 void sim_disk_sample(const struct rblk_disk *disk);
+/* Any one of its session's. */
+void sim_disk_kill_connection(struct rblk_disk *disk);
 /* F7: its user knows. */
 void sim_disk_acknowledge(struct rblk_disk *disk);
 
