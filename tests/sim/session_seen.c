@@ -10,7 +10,7 @@
 #include "proto/wire/wire_names.h"
 #include "tests/sim/coverage.h"
 #include "tests/sim/history.h"
-#include "tests/sim/machine.h"
+#include "tests/sim/module.h"
 #include "tests/sim/trace.h"
 
 /* Its queues are spread over all portals, so that one that is back is used again. */
@@ -94,7 +94,7 @@ static void after(const struct core_session *session, struct before before)
 		history_after(session, &before);
 	if (session->state != before.state) {
 		sim_reached(from[before.state], name, NULL);
-		if (sim_machine_runs())
+		if (sim_module_runs())
 			sim_reached("module", from[before.state], name);
 		if (session->state == CORE_SESSION_FAILED)
 			sim_reached("session fails", failures[session->failure],
@@ -112,7 +112,7 @@ static struct before seen(const char *event, const struct core_session *session,
 {
 	sim_reached(event, core_session_state_name(session->state),
 		    index < 0 ? NULL : core_queue_state_name(session->queue[index].state));
-	if (sim_machine_runs())
+	if (sim_module_runs())
 		sim_reached("module", event, core_session_state_name(session->state));
 	return before_of(session);
 }
@@ -281,7 +281,7 @@ bool __wrap_core_session_action(struct core_session *session, struct core_action
 	if (is)
 		sim_reached("session action", names[action->kind],
 			    core_session_state_name(session->state));
-	if (is && sim_machine_runs())
+	if (is && sim_module_runs())
 		sim_reached("module is to", names[action->kind],
 			    core_session_state_name(session->state));
 	if (is && action->kind == CORE_ACTION_CONNECT && sim_history_is_kept()) {

@@ -39,7 +39,7 @@ static void machine_cut(void)
 	unsigned int ways = (unsigned int)sim_between(1, 3);
 	unsigned int machine = (unsigned int)sim_below(sim_world.host_count + sim_world.app_count +
 						       sim_world.survivor_count +
-						       sim_world.machine_count);
+						       sim_world.module_count);
 
 	sim_trace("network", "machine %u: %s", machine, names[ways]);
 	sim_reached("machine", names[ways], NULL);
@@ -155,7 +155,7 @@ static void on_calm(void *arg)
 		sim_world.apps[i].calm = true;
 	for (unsigned int i = 0; i < sim_world.survivor_count; i++)
 		sim_world.survivors[i].calm = true;
-	sim_world.machine.calm = true;
+	sim_world.module.calm = true;
 }
 
 /* Before anything of the world can happen. */
@@ -183,7 +183,7 @@ static bool initiators_finished(void)
 	for (unsigned int i = 0; i < sim_world.survivor_count; i++)
 		if (!sim_world.survivors[i].fiber.finished)
 			return false;
-	return !sim_world.machine_count || sim_world.machine.fiber.finished;
+	return !sim_world.module_count || sim_world.module.fiber.finished;
 }
 
 static bool hosts_ended(void)
@@ -204,10 +204,10 @@ static void world_stuck(const char *why)
 		sim_trace(sim_world.survivors[i].actor.name, "%s, %u under way, %u to be begun",
 			  sim_world.survivors[i].doing, sim_world.survivors[i].under_way,
 			  sim_world.survivors[i].ops_left);
-	if (sim_world.machine_count)
-		sim_trace(sim_world.machine.actor.name, "%s, %u under way, %u to be begun",
-			  sim_world.machine.doing, sim_world.machine.under_way,
-			  sim_world.machine.ops_left);
+	if (sim_world.module_count)
+		sim_trace(sim_world.module.actor.name, "%s, %u under way, %u to be begun",
+			  sim_world.module.doing, sim_world.module.under_way,
+			  sim_world.module.ops_left);
 	sim_fail("no progress: %s", why);
 }
 
@@ -231,9 +231,9 @@ static void world_end(void)
 		sim_totals.commands += sim_world.survivors[i].completed;
 		sim_survivor_fini(&sim_world.survivors[i]);
 	}
-	if (sim_world.machine_count) {
-		sim_totals.commands += sim_world.machine.completed;
-		sim_machine_fini(&sim_world.machine);
+	if (sim_world.module_count) {
+		sim_totals.commands += sim_world.module.completed;
+		sim_module_fini(&sim_world.module);
 	}
 	sim_event_cancel(&sim_world.fault);
 	sim_event_cancel(&sim_world.calm);

@@ -220,14 +220,14 @@ static void build_app(unsigned int i)
 }
 
 /* The session's times, and what is attached over it. */
-static void build_attach(struct sim_machine *machine)
+static void build_attach(struct sim_module *module)
 {
-	machine->disk_count = machine->host->volume_count > 1 && sim_chance(500000) ? 2 : 1;
-	machine->disks[0].volume = (unsigned int)sim_below(machine->host->volume_count);
-	machine->disks[1].volume = (machine->disks[0].volume + 1) % machine->host->volume_count;
-	machine->attach = (struct sim_attach){
-		.portals = (unsigned int)sim_between(1, machine->host->portal_count),
-		.target = machine->host->machine,
+	module->disk_count = module->host->volume_count > 1 && sim_chance(500000) ? 2 : 1;
+	module->disks[0].volume = (unsigned int)sim_below(module->host->volume_count);
+	module->disks[1].volume = (module->disks[0].volume + 1) % module->host->volume_count;
+	module->attach = (struct sim_attach){
+		.portals = (unsigned int)sim_between(1, module->host->portal_count),
+		.target = module->host->machine,
 		.queues = (unsigned int)sim_between(1, 3),
 		.poll_queues = sim_chance(700000) ? 0 : 1,
 		.credits = (unsigned int)sim_between(4, 32),
@@ -238,34 +238,34 @@ static void build_attach(struct sim_machine *machine)
 		.give_up_ms = (unsigned int)sim_between(sim_chance(300000) ? 20 : 500,
 							sim_chance(300000) ? 1000 : 60000),
 	};
-	machine->attach.silent_portal = machine->attach.portals > 1 && sim_chance(200000);
+	module->attach.silent_portal = module->attach.portals > 1 && sim_chance(200000);
 	if (sim_chance(500000))
-		machine->attach.fail_fast_ms =
+		module->attach.fail_fast_ms =
 			(unsigned int)sim_between(5, sim_chance(500000) ? 100 : 3000);
 }
 
-static void build_machine(void)
+static void build_module(void)
 {
-	struct sim_machine *machine = &sim_world.machine;
+	struct sim_module *module = &sim_world.module;
 
-	machine->host = &sim_world.hosts[sim_below(sim_world.host_count)];
-	build_attach(machine);
-	machine->ops_left = (unsigned int)sim_between(10, sim_world.ops_max);
-	machine->depth = (unsigned int)sim_between(1, 16);
-	machine->flush = rate(20000, 200000);
-	machine->fua = rate(50000, 500000);
-	machine->zeroes = rate(50000, 400000);
-	machine->discard = rate(20000, 100000);
-	machine->read = (uint32_t)sim_between(100000, 800000);
-	machine->large = rate(100000, 500000);
-	machine->fail_fast = rate(100000, 500000);
-	machine->abandon = rate(0, 5000);
-	machine->kill = rate(5000, 50000);
-	machine->think_ns = sim_chance(500000) ? 20 * SIM_US : 20 * SIM_MS;
+	module->host = &sim_world.hosts[sim_below(sim_world.host_count)];
+	build_attach(module);
+	module->ops_left = (unsigned int)sim_between(10, sim_world.ops_max);
+	module->depth = (unsigned int)sim_between(1, 16);
+	module->flush = rate(20000, 200000);
+	module->fua = rate(50000, 500000);
+	module->zeroes = rate(50000, 400000);
+	module->discard = rate(20000, 100000);
+	module->read = (uint32_t)sim_between(100000, 800000);
+	module->large = rate(100000, 500000);
+	module->fail_fast = rate(100000, 500000);
+	module->abandon = rate(0, 5000);
+	module->kill = rate(5000, 50000);
+	module->think_ns = sim_chance(500000) ? 20 * SIM_US : 20 * SIM_MS;
 	sim_blk_fake_timeouts = rate(0, 5000);
-	sim_machine_start(machine,
+	sim_module_start(module,
 			  sim_world.host_count + sim_world.app_count + sim_world.survivor_count);
-	sim_world.machine_count = 1;
+	sim_world.module_count = 1;
 }
 
 /* Some are up to anything, some to a part of it, some to one thing or two. */
@@ -475,15 +475,15 @@ static void make_benign(void)
 void sim_world_build(void)
 {
 	enum world_kind kind = (enum world_kind)sim_below(WORLD_KINDS);
-	bool power = kind == WORLD_POWER, has_machine;
+	bool power = kind == WORLD_POWER, has_module;
 
 	build_net(kind);
 	sim_world.ops_max = sim_chance(500000) ? 100 : sim_chance(700000) ? 250 : 600;
 	sim_world.host_count = (unsigned int)sim_between(1, HOSTS_MAX);
 	sim_world.app_count = (unsigned int)sim_between(1, kind == WORLD_MEMORY ? 1 : APPS_MAX);
 	/* The module instead of all librblk but one. */
-	has_machine = kind != WORLD_CROWDED && !reserves(kind) && sim_chance(400000);
-	if (has_machine)
+	has_module = kind != WORLD_CROWDED && !reserves(kind) && sim_chance(400000);
+	if (has_module)
 		sim_world.app_count = 1;
 	for (unsigned int i = 0; i < MACHINES_MAX && sim_chance(700000); i++)
 		sim_clock_skew(i, sim_below(10000 * SIM_S), (int32_t)sim_below(100001) - 50000);
@@ -500,11 +500,11 @@ void sim_world_build(void)
 		sim_world.survivor_count = SURVIVORS_MAX;
 	for (unsigned int i = 0; i < sim_world.survivor_count; i++)
 		build_survivor(i);
-	if (has_machine)
-		build_machine();
+	if (has_module)
+		build_module();
 	sim_world.faults = sim_chance(100000) ? 0 : (unsigned int)sim_random();
 	sim_world.apps[0].alone =
-		sim_world.app_count == 1 && !sim_world.survivor_count && !has_machine;
+		sim_world.app_count == 1 && !sim_world.survivor_count && !has_module;
 	if (kind == WORLD_CROWDED)
 		make_crowded();
 	if (kind == WORLD_STARVED)

@@ -8,7 +8,7 @@
 #include "tests/sim/app.h"
 #include "tests/sim/fabric_sim.h"
 #include "tests/sim/host.h"
-#include "tests/sim/machine.h"
+#include "tests/sim/module.h"
 #include "tests/sim/survivor.h"
 #include "tests/sim/world.h"
 
@@ -34,8 +34,8 @@ extern struct sim_world {
 	struct sim_host hosts[HOSTS_MAX];
 	struct sim_app apps[APPS_MAX];
 	struct sim_survivor survivors[SURVIVORS_MAX];
-	struct sim_machine machine; /* the one with the module */
-	unsigned int host_count, app_count, survivor_count, machine_count;
+	struct sim_module module;
+	unsigned int host_count, app_count, survivor_count, module_count;
 	struct sim_event fault, calm, heal[MACHINES_MAX], portal_heal[HOSTS_MAX][SIM_PORTALS_MAX];
 	unsigned int ops_max;
 	unsigned int faults; /* bit per enum fault: those that happen here */

@@ -8,7 +8,7 @@
 #include "kmod/disk.h"
 #include "tests/sim/coverage.h"
 #include "tests/sim/fabric_sim.h"
-#include "tests/sim/kernel/machine_kernel.h"
+#include "tests/sim/kernel/module_kernel.h"
 #include "tests/sim/random.h"
 
 #define QUEUES_MAX 8u

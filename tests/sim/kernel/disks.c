@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The module's disks for a user outside of the kernel (machine_kernel.h): attach and detach as
+ * The module's disks for a user outside of the kernel (module_kernel.h): attach and detach as
  * kmod/control.c asks for them, requests as the block layer does.
  */
-#include "tests/sim/kernel/machine_kernel.h"
+#include "tests/sim/kernel/module_kernel.h"
 
 #include <arpa/inet.h>
 #include "kmod/call.h"
@@ -43,7 +43,7 @@ struct rblk_disk *sim_disk_attach(const struct sim_attach *attach, char *text)
 	for (unsigned int i = 0; i < attach->portals; i++)
 		portal_fill(&o->portals[i], attach->silent_portal && !i ? SILENT_PORTAL : i,
 			    attach->target);
-	strscpy(o->initiator, "machine", sizeof(o->initiator));
+	strscpy(o->initiator, "module", sizeof(o->initiator));
 	o->queues = attach->queues;
 	o->poll_queues = attach->poll_queues;
 	o->credits = attach->credits;
@@ -137,10 +137,10 @@ int __wrap_rblk_call_run(struct rblk_queue *queue, struct rblk_session_command *
 	int error;
 
 	if (sc->opcode == RBLK_OP_OPEN)
-		sim_machine_opens(open->name);
+		sim_module_opens(open->name);
 	error = __real_rblk_call_run(queue, sc, timeout_ms);
 	if (sc->opcode == RBLK_OP_OPEN && !error)
-		sim_machine_opened(open->name, volume->cache_epoch);
+		sim_module_opened(open->name, volume->cache_epoch);
 	return error;
 }
 
@@ -157,7 +157,7 @@ blk_status_t __wrap_rblk_io_send(struct rblk_io *io, struct rblk_queue *queue)
 {
 	const struct user *user = rblk_io_rq(io)->user;
 
-	sim_machine_sends(user->arg);
+	sim_module_sends(user->arg);
 	return __real_rblk_io_send(io, queue);
 }
 

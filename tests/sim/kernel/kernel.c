@@ -7,7 +7,7 @@
 
 #include "kmod/module.h"
 #include "tests/sim/fiber.h"
-#include "tests/sim/kernel/machine_kernel.h"
+#include "tests/sim/kernel/module_kernel.h"
 #include "tests/sim/random.h"
 
 #define WORKERS_MAX 64u

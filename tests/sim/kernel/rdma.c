@@ -7,7 +7,7 @@
 
 #include "tests/sim/coverage.h"
 #include "tests/sim/fabric_sim.h"
-#include "tests/sim/kernel/machine_kernel.h"
+#include "tests/sim/kernel/module_kernel.h"
 #include "tests/sim/random.h"
 
 #define MRS_MAX 4096u

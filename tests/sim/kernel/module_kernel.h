@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * A simulated machine's kernel with the module in it, as its user sees it (machine.c): attaching volumes,
+ * A simulated machine's kernel with the module in it, as its user sees it (module.c): attaching volumes,
  * asking for I/O. Includes nothing of the kernel's.
  */
-#ifndef RBLK_TESTS_SIM_KERNEL_MACHINE_KERNEL_H
-#define RBLK_TESTS_SIM_KERNEL_MACHINE_KERNEL_H
+#ifndef RBLK_TESTS_SIM_KERNEL_MODULE_KERNEL_H
+#define RBLK_TESTS_SIM_KERNEL_MODULE_KERNEL_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -93,12 +93,12 @@ int sim_disk_submit(struct rblk_disk *disk, const struct sim_disk_request *reque
 void sim_disk_commit(struct rblk_disk *disk, unsigned int context);
 void sim_disk_poll(struct rblk_disk *disk, unsigned int context);
 
-/* -- machine.c: its user is told ------------------------------------------------------------------- */
+/* -- module.c: its user is told ------------------------------------------------------------------- */
 
 /* A request's command is sent, the first time or again; `arg` is the request's. */
-void sim_machine_sends(const void *arg);
+void sim_module_sends(const void *arg);
 /* OPEN is sent; it has succeeded. */
-void sim_machine_opens(const char *volume);
-void sim_machine_opened(const char *volume, const uint8_t cache_epoch[16]);
+void sim_module_opens(const char *volume);
+void sim_module_opened(const char *volume, const uint8_t cache_epoch[16]);
 
 #endif

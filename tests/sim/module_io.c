@@ -3,7 +3,7 @@
  * The requests of a machine with the module: chosen, begun, ended. What they may have done is told to the
  * model, and what the module says of losses (F7) is checked.
  */
-#include "tests/sim/machine.h"
+#include "tests/sim/module.h"
 
 #include <errno.h>
 #include <string.h>
@@ -16,17 +16,17 @@
 
 /* -- F7 -------------------------------------------------------------------------------------- */
 
-static bool flush_is_under_way(const struct sim_machine_disk *disk, const struct sim_machine *machine)
+static bool flush_is_under_way(const struct sim_module_disk *disk, const struct sim_module *module)
 {
 	for (unsigned int i = 0; i < SIM_SLOTS; i++)
-		if (machine->ops[i].command && machine->ops[i].disk == disk &&
-		    machine->ops[i].command->kind == SIM_COMMAND_FLUSH)
+		if (module->ops[i].command && module->ops[i].disk == disk &&
+		    module->ops[i].command->kind == SIM_COMMAND_FLUSH)
 			return true;
 	return false;
 }
 
 /* FLUSH must fail exactly if the cache epoch has changed and writes were not flushed. */
-static void disk_reopened(struct sim_machine *machine, struct sim_machine_disk *disk,
+static void disk_reopened(struct sim_module *module, struct sim_module_disk *disk,
 			  const struct sim_disk_view *view)
 {
 	bool changed = memcmp(disk->cache_epoch, view->cache_epoch, sizeof(disk->cache_epoch)) != 0;
@@ -34,11 +34,11 @@ static void disk_reopened(struct sim_machine *machine, struct sim_machine_disk *
 
 	/* A FLUSH that is under way may have been answered by then. */
 	if (changed && disk->wrote > disk->covered && !view->lost &&
-	    !flush_is_under_way(disk, machine))
+	    !flush_is_under_way(disk, module))
 		sim_fail("%s: acknowledged writes may be lost, and FLUSH would succeed (F7)",
-			 machine->actor.name);
+			 module->actor.name);
 	if (!changed && view->lost && !disk->lost)
-		sim_fail("%s: FLUSH would fail, and nothing can be lost (F7)", machine->actor.name);
+		sim_fail("%s: FLUSH would fail, and nothing can be lost (F7)", module->actor.name);
 	memcpy(disk->cache_epoch, view->cache_epoch, sizeof(disk->cache_epoch));
 	disk->epoch = view->epoch;
 	disk->life = disk->opening.life;
@@ -51,10 +51,10 @@ static void disk_reopened(struct sim_machine *machine, struct sim_machine_disk *
 		    view->lost ? "after a loss" : NULL);
 }
 
-void sim_machine_refresh(struct sim_machine *machine)
+void sim_module_refresh(struct sim_module *module)
 {
-	for (unsigned int i = 0; i < machine->disk_count; i++) {
-		struct sim_machine_disk *disk = &machine->disks[i];
+	for (unsigned int i = 0; i < module->disk_count; i++) {
+		struct sim_module_disk *disk = &module->disks[i];
 		struct sim_disk_view view;
 
 		if (!disk->disk)
@@ -62,12 +62,12 @@ void sim_machine_refresh(struct sim_machine *machine)
 		sim_disk_look(disk->disk, &view);
 		if (view.epoch != disk->epoch ||
 		    memcmp(view.cache_epoch, disk->cache_epoch, sizeof(view.cache_epoch)))
-			disk_reopened(machine, disk, &view);
+			disk_reopened(module, disk, &view);
 	}
 }
 
 /* A FLUSH fails because acknowledged writes may be lost: its user knows now, or goes on as before. */
-static void loss_is_told(struct sim_machine_disk *disk)
+static void loss_is_told(struct sim_module_disk *disk)
 {
 	sim_reached("module", "is told that acknowledged writes may be lost", NULL);
 	if (!disk->disk || sim_chance(400000))
@@ -78,9 +78,9 @@ static void loss_is_told(struct sim_machine_disk *disk)
 }
 
 /* What is durable, as far as its user can know. */
-static void account(struct sim_machine_op *op)
+static void account(struct sim_module_op *op)
 {
-	struct sim_machine_disk *disk = op->disk;
+	struct sim_module_disk *disk = op->disk;
 	const struct sim_command *command = op->command;
 
 	if (command->kind == SIM_COMMAND_WRITE || command->kind == SIM_COMMAND_ZEROES)
@@ -90,14 +90,14 @@ static void account(struct sim_machine_op *op)
 	/* It may cover what was answered before it was sent, and has not ended yet. */
 	disk->covered = disk->wrote;
 	for (unsigned int i = 0; i < SIM_SLOTS; i++)
-		if (op->machine->ops[i].command && op->machine->ops[i].disk == disk)
-			op->machine->ops[i].covered = true;
+		if (op->module->ops[i].command && op->module->ops[i].disk == disk)
+			op->module->ops[i].covered = true;
 }
 
 /* -- ends ------------------------------------------------------------------------------------- */
 
 /* What was sent again was fenced before: an answer, or the end of its time, is the end of all of it. */
-static enum sim_outcome outcome_of(const struct sim_machine *machine,
+static enum sim_outcome outcome_of(const struct sim_module *module,
 				   const struct sim_disk_result *result)
 {
 	if (result->done)
@@ -116,26 +116,26 @@ static enum sim_outcome outcome_of(const struct sim_machine *machine,
 	case RBLK_E_ABORTED:
 		return SIM_OUTCOME_FAILED;
 	}
-	sim_fail("%s: a request that nothing is wrong with: %s", machine->actor.name,
+	sim_fail("%s: a request that nothing is wrong with: %s", module->actor.name,
 		 rblk_status_text(result->status));
 }
 
 static void op_done(void *arg, const struct sim_disk_result *result)
 {
-	struct sim_machine_op *op = arg;
-	struct sim_machine *machine = op->machine;
+	struct sim_module_op *op = arg;
+	struct sim_module *module = op->module;
 	struct sim_command *command = op->command;
-	struct sim_machine_disk *disk = op->disk;
-	enum sim_outcome outcome = outcome_of(machine, result);
+	struct sim_module_disk *disk = op->disk;
+	enum sim_outcome outcome = outcome_of(module, result);
 
 	if (!command)
-		sim_fail("%s: a request is ended twice", machine->actor.name);
-	sim_machine_refresh(machine);
+		sim_fail("%s: a request is ended twice", module->actor.name);
+	sim_module_refresh(module);
 	if (outcome == SIM_OUTCOME_DONE && command->kind == SIM_COMMAND_FLUSH && disk->lost)
 		sim_reached("module", "a FLUSH has succeeded before the loss is known", NULL);
 	command->life = disk->life;
 	command->own_life = disk->own_life;
-	sim_trace(machine->actor.name, "#%u ends: %s, error %d, %s", op->number,
+	sim_trace(module->actor.name, "#%u ends: %s, error %d, %s", op->number,
 		  sim_outcome_name(outcome), -result->error, rblk_status_text(result->status));
 	sim_reached("module", sim_command_kind_name(command->kind), sim_outcome_name(outcome));
 	if (outcome == SIM_OUTCOME_DONE)
@@ -143,57 +143,57 @@ static void op_done(void *arg, const struct sim_disk_result *result)
 	if (command->kind == SIM_COMMAND_FLUSH && outcome == SIM_OUTCOME_FAILED && disk->lost)
 		loss_is_told(disk);
 	if (outcome == SIM_OUTCOME_LOST && command->id)
-		machine->losses[machine->loss_count++ % SIM_MACHINE_LOSSES] =
-			(struct sim_machine_loss){command->id, command->session, disk->volume};
+		module->losses[module->loss_count++ % SIM_MODULE_LOSSES] =
+			(struct sim_module_loss){command->id, command->session, disk->volume};
 	op->command = NULL;
-	machine->under_way--;
-	machine->completed += outcome == SIM_OUTCOME_DONE;
+	module->under_way--;
+	module->completed += outcome == SIM_OUTCOME_DONE;
 	sim_model_end(command, outcome, op->memory);
 	if (op->memory)
-		sim_guard_return(&machine->guard, op->memory);
+		sim_guard_return(&module->guard, op->memory);
 	op->memory = NULL;
-	sim_fiber_wake(&machine->fiber, sim_between(200, 20 * SIM_US));
+	sim_fiber_wake(&module->fiber, sim_between(200, 20 * SIM_US));
 }
 
-static bool is_stored(const struct sim_machine *machine, unsigned int volume, uint64_t id)
+static bool is_stored(const struct sim_module *module, unsigned int volume, uint64_t id)
 {
-	const struct sim_disk *disk = machine->host->disks[volume];
+	const struct sim_disk *disk = module->host->disks[volume];
 
 	return disk && id && sim_disk_is_writing(disk, id);
 }
 
 /* F5: an earlier attempt is no more with the store, nor is what has failed without an answer. */
-void sim_machine_sends(const void *arg)
+void sim_module_sends(const void *arg)
 {
-	const struct sim_machine_op *op = arg;
-	const struct sim_machine *machine = op->machine;
+	const struct sim_module_op *op = arg;
+	const struct sim_module *module = op->module;
 
-	if (is_stored(machine, op->disk->volume, op->command->id))
-		sim_fail("%s: #%u is sent again, and it is being stored (F5)", machine->actor.name,
+	if (is_stored(module, op->disk->volume, op->command->id))
+		sim_fail("%s: #%u is sent again, and it is being stored (F5)", module->actor.name,
 			 op->number);
-	for (unsigned int i = 0; i < SIM_MACHINE_LOSSES; i++) {
-		const struct sim_machine_loss *loss = &machine->losses[i];
+	for (unsigned int i = 0; i < SIM_MODULE_LOSSES; i++) {
+		const struct sim_module_loss *loss = &module->losses[i];
 
 		/* Of another disk: its user has given that one up. */
 		if (loss->session == op->command->session && loss->volume == op->disk->volume &&
-		    is_stored(machine, loss->volume, loss->id))
+		    is_stored(module, loss->volume, loss->id))
 			sim_fail("%s: #%u is sent, and one that has failed is being stored (F5)",
-				 machine->actor.name, op->number);
+				 module->actor.name, op->number);
 	}
 }
 
 /* -- beginnings ---------------------------------------------------------------------------------- */
 
-static struct sim_machine_op *op_free(struct sim_machine *machine)
+static struct sim_module_op *op_free(struct sim_module *module)
 {
 	for (unsigned int i = 0; i < SIM_SLOTS; i++)
-		if (!machine->ops[i].command)
-			return &machine->ops[i];
+		if (!module->ops[i].command)
+			return &module->ops[i];
 	return NULL;
 }
 
 /* Memory, and what it says. False: there is none. */
-static bool op_equip(struct sim_machine_op *op, struct sim_command *command)
+static bool op_equip(struct sim_module_op *op, struct sim_command *command)
 {
 	uint32_t bytes = (uint32_t)command->sectors * SIM_SECTOR;
 	bool read = command->kind == SIM_COMMAND_READ;
@@ -201,7 +201,7 @@ static bool op_equip(struct sim_machine_op *op, struct sim_command *command)
 	op->memory = NULL;
 	if (!read && command->kind != SIM_COMMAND_WRITE)
 		return true;
-	op->memory = sim_guard_lend(&op->machine->guard, bytes, read);
+	op->memory = sim_guard_lend(&op->module->guard, bytes, read);
 	if (!op->memory)
 		return false;
 	if (read)
@@ -210,20 +210,20 @@ static bool op_equip(struct sim_machine_op *op, struct sim_command *command)
 	return true;
 }
 
-bool sim_machine_begin(struct sim_machine *machine, struct sim_machine_disk *disk,
+bool sim_module_begin(struct sim_module *module, struct sim_module_disk *disk,
 		       struct sim_command command, bool last)
 {
-	struct sim_machine_op *op = op_free(machine);
+	struct sim_module_op *op = op_free(module);
 	struct sim_disk_request request;
 	struct sim_disk_view view;
 
 	if (!op)
 		return false;
-	op->machine = machine;
+	op->module = module;
 	if (!op_equip(op, &command))
 		return false;
 	sim_disk_look(disk->disk, &view);
-	command.volume = machine->host->volumes[disk->volume];
+	command.volume = module->host->volumes[disk->volume];
 	command.session = sim_rdma_session();
 	command.life = disk->life;
 	command.own_life = disk->own_life;
@@ -232,17 +232,17 @@ bool sim_machine_begin(struct sim_machine *machine, struct sim_machine_disk *dis
 		sim_model_goes_on(command.session);
 	op->disk = disk;
 	op->covered = false;
-	op->number = ++machine->op_number;
+	op->number = ++module->op_number;
 	op->context = (unsigned int)sim_below(view.contexts);
 	op->polled = op->context >= view.contexts - view.polled;
 	op->command = sim_model_begin(&command);
-	sim_trace(machine->actor.name, "#%u %s%s %llu+%llu id %llu on context %u", op->number,
+	sim_trace(module->actor.name, "#%u %s%s %llu+%llu id %llu on context %u", op->number,
 		  sim_command_kind_name(command.kind), command.fua ? " FUA" : "",
 		  (unsigned long long)command.sector, (unsigned long long)command.sectors,
 		  (unsigned long long)command.id, op->context);
-	machine->under_way++;
+	module->under_way++;
 	request = (struct sim_disk_request){
-		.kind = command.kind, .fua = command.fua, .fail_fast = sim_chance(machine->fail_fast),
+		.kind = command.kind, .fua = command.fua, .fail_fast = sim_chance(module->fail_fast),
 		.last = last || op->polled || sim_chance(500000), .sector = command.sector,
 		.sectors = command.sectors, .memory = op->memory, .context = op->context,
 		.done = op_done, .arg = op,
@@ -253,16 +253,16 @@ bool sim_machine_begin(struct sim_machine *machine, struct sim_machine_disk *dis
 			sim_disk_commit(disk->disk, request.context);
 		return true;
 	}
-	machine->under_way--;
+	module->under_way--;
 	sim_model_end(op->command, SIM_OUTCOME_NOTHING, NULL);
 	op->command = NULL;
 	if (op->memory)
-		sim_guard_return(&machine->guard, op->memory);
+		sim_guard_return(&module->guard, op->memory);
 	op->memory = NULL;
 	return false;
 }
 
-static struct sim_command choose(const struct sim_machine *machine,
+static struct sim_command choose(const struct sim_module *module,
 				 const struct sim_disk_view *view)
 {
 	uint64_t block = view->block_bytes / SIM_SECTOR, blocks = view->blocks, count;
@@ -271,33 +271,33 @@ static struct sim_command choose(const struct sim_machine *machine,
 	struct sim_command command = {.kind = SIM_COMMAND_WRITE};
 
 	if (view->flags & RBLK_VOLUME_FLUSH && view->flags & RBLK_VOLUME_VOLATILE_CACHE &&
-	    sim_chance(machine->flush)) {
+	    sim_chance(module->flush)) {
 		command.kind = SIM_COMMAND_FLUSH;
 		return command;
 	}
-	count = sim_chance(machine->large) ? sim_between(1, most) : sim_between(1, 4);
+	count = sim_chance(module->large) ? sim_between(1, most) : sim_between(1, 4);
 	count = count > most ? most : count;
 	count = count > blocks ? blocks : count;
 	command.sectors = count * block;
 	command.sector =
 		sim_below(sim_chance(500000) && blocks - count > 4 ? 4 : blocks - count + 1) *
 		block;
-	if (sim_chance(machine->read))
+	if (sim_chance(module->read))
 		command.kind = SIM_COMMAND_READ;
-	else if (view->flags & RBLK_VOLUME_WRITE_ZEROES && sim_chance(machine->zeroes))
+	else if (view->flags & RBLK_VOLUME_WRITE_ZEROES && sim_chance(module->zeroes))
 		command.kind = SIM_COMMAND_ZEROES;
-	else if (view->flags & RBLK_VOLUME_DISCARD && sim_chance(machine->discard))
+	else if (view->flags & RBLK_VOLUME_DISCARD && sim_chance(module->discard))
 		command.kind = SIM_COMMAND_DISCARD;
-	command.fua = view->flags & RBLK_VOLUME_FUA && sim_chance(machine->fua) &&
+	command.fua = view->flags & RBLK_VOLUME_FUA && sim_chance(module->fua) &&
 		      (command.kind == SIM_COMMAND_WRITE || command.kind == SIM_COMMAND_ZEROES);
 	return command;
 }
 
-bool sim_machine_begin_any(struct sim_machine *machine, bool last)
+bool sim_module_begin_any(struct sim_module *module, bool last)
 {
-	struct sim_machine_disk *disk = &machine->disks[sim_below(machine->disk_count)];
+	struct sim_module_disk *disk = &module->disks[sim_below(module->disk_count)];
 	struct sim_disk_view view;
 
 	sim_disk_look(disk->disk, &view);
-	return sim_machine_begin(machine, disk, choose(machine, &view), last);
+	return sim_module_begin(module, disk, choose(module, &view), last);
 }

@@ -5,22 +5,22 @@
  * polled or not, and reports to the model. Detached, by force or not, they are attached again. At the end, when
  * faults have stopped, it reads everything. A world has one such machine at most, as it is one kernel.
  */
-#ifndef RBLK_TESTS_SIM_MACHINE_H
-#define RBLK_TESTS_SIM_MACHINE_H
+#ifndef RBLK_TESTS_SIM_MODULE_H
+#define RBLK_TESTS_SIM_MODULE_H
 
 #include "tests/sim/actor.h"
 #include "tests/sim/fiber.h"
 #include "tests/sim/guard.h"
 #include "tests/sim/host.h"
-#include "tests/sim/kernel/machine_kernel.h"
+#include "tests/sim/kernel/module_kernel.h"
 #include "tests/sim/model.h"
 
-#define SIM_MACHINE_DISKS 2u
+#define SIM_MODULE_DISKS 2u
 
-struct sim_machine;
+struct sim_module;
 
 /* A volume that is attached, or about to be. */
-struct sim_machine_disk {
+struct sim_module_disk {
 	unsigned int volume; /* index at the host */
 	struct rblk_disk *disk; /* NULL: it is not */
 	struct sim_opening opening; /* of the OPEN that is under way, or was last */
@@ -34,9 +34,9 @@ struct sim_machine_disk {
 };
 
 /* A request under way; `command` is NULL while the slot is free. */
-struct sim_machine_op {
-	struct sim_machine *machine;
-	struct sim_machine_disk *disk;
+struct sim_module_op {
+	struct sim_module *module;
+	struct sim_module_disk *disk;
 	struct sim_command *command;
 	uint8_t *memory;
 	unsigned int number, context;
@@ -45,20 +45,20 @@ struct sim_machine_op {
 };
 
 /* A write that has failed without an answer: it may still be carried out, until the fence (F5). */
-struct sim_machine_loss {
+struct sim_module_loss {
 	uint64_t id;
 	uint32_t session;
 	unsigned int volume;
 };
-#define SIM_MACHINE_LOSSES 16u
+#define SIM_MODULE_LOSSES 16u
 
-struct sim_machine {
+struct sim_module {
 	struct sim_actor actor; /* first */
 	struct sim_fiber fiber;
 	struct sim_guard guard;
 	struct sim_event interrupt;
 	struct sim_host *host;
-	struct sim_machine_disk disks[SIM_MACHINE_DISKS];
+	struct sim_module_disk disks[SIM_MODULE_DISKS];
 	unsigned int disk_count;
 	struct sim_attach attach; /* all but the volume */
 
@@ -69,27 +69,27 @@ struct sim_machine {
 	uint32_t kill;	  /* of a million turns: kills a connection */
 	uint64_t think_ns;
 
-	struct sim_machine_op ops[SIM_SLOTS];
-	struct sim_machine_loss losses[SIM_MACHINE_LOSSES]; /* the last ones */
+	struct sim_module_op ops[SIM_SLOTS];
+	struct sim_module_loss losses[SIM_MODULE_LOSSES]; /* the last ones */
 	unsigned int loss_count;
 	unsigned int under_way, completed, op_number;
 	bool calm; /* faults have stopped: it may verify and finish */
 	const char *doing;
 };
 
-void sim_machine_start(struct sim_machine *machine, unsigned int number);
-void sim_machine_fini(struct sim_machine *machine);
+void sim_module_start(struct sim_module *module, unsigned int number);
+void sim_module_fini(struct sim_module *module);
 /* Is it the one that runs now? */
-bool sim_machine_runs(void);
+bool sim_module_runs(void);
 
-/* -- machine_io.c ---------------------------------------------------------------------------- */
+/* -- module_io.c ---------------------------------------------------------------------------- */
 
 /* False: there is no room for it now. */
-bool sim_machine_begin(struct sim_machine *machine, struct sim_machine_disk *disk,
+bool sim_module_begin(struct sim_module *module, struct sim_module_disk *disk,
 		       struct sim_command command, bool last);
 /* Any command, on any disk. */
-bool sim_machine_begin_any(struct sim_machine *machine, bool last);
+bool sim_module_begin_any(struct sim_module *module, bool last);
 /* It was opened, perhaps again, perhaps after a loss: what is durable now (F7)? */
-void sim_machine_refresh(struct sim_machine *machine);
+void sim_module_refresh(struct sim_module *module);
 
 #endif

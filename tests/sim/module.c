@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The machine with the module (module.h): the life of its user as a fiber, and the interrupts of its RDMA device.
+ */
+#include "tests/sim/module.h"
+
+#include <stdio.h>
+#include <string.h>
+#include "proto/core/session.h"
+#include "tests/sim/coverage.h"
+#include "tests/sim/disk.h"
+#include "tests/sim/inside.h"
+#include "tests/sim/random.h"
+#include "tests/sim/trace.h"
+
+/* The only one: the module's calls come here. */
+static struct sim_module *self;
+
+/* -- opening ------------------------------------------------------------------------------------- */
+
+static struct sim_module_disk *disk_of(const char *volume)
+{
+	for (unsigned int i = 0; i < self->disk_count; i++)
+		if (!strcmp(self->host->config.volumes[self->disks[i].volume].name, volume))
+			return &self->disks[i];
+	sim_fail("%s: OPEN of %s, which is not attached", self->actor.name, volume);
+}
+
+void sim_module_opens(const char *volume)
+{
+	struct sim_module_disk *disk = disk_of(volume);
+
+	disk->opening = sim_model_opening(self->host->volumes[disk->volume]);
+}
+
+void sim_module_opened(const char *volume, const uint8_t cache_epoch[16])
+{
+	struct sim_module_disk *disk = disk_of(volume);
+
+	disk->opening.life = sim_model_opened(&disk->opening, cache_epoch);
+	sim_inside_opened(self->host, disk->volume, &disk->opening);
+}
+
+static bool module_attach(struct sim_module *module)
+{
+	char text[256];
+
+	module->doing = "attaches";
+	for (unsigned int i = 0; i < module->disk_count; i++) {
+		struct sim_module_disk *disk = &module->disks[i];
+		struct sim_disk_view view;
+
+		module->attach.volume = module->host->config.volumes[disk->volume].name;
+		disk->disk = sim_disk_attach(&module->attach, text);
+		sim_trace(module->actor.name, "attach: %s", text);
+		if (!disk->disk)
+			return false;
+		sim_disk_look(disk->disk, &view);
+		disk->own_life = disk->life = disk->opening.life;
+		disk->epoch = view.epoch;
+		disk->wrote = disk->covered = 0;
+		disk->lost = false;
+		memcpy(disk->cache_epoch, view.cache_epoch, sizeof(disk->cache_epoch));
+	}
+	return true;
+}
+
+static void module_detach(struct sim_module *module, bool force)
+{
+	module->doing = "detaches";
+	for (unsigned int i = 0; i < module->disk_count; i++) {
+		struct rblk_disk *disk = module->disks[i].disk;
+		struct sim_disk_view view;
+
+		if (!disk)
+			continue;
+		/* Nobody has it open: it may lose what it likes. */
+		module->disks[i].disk = NULL;
+		sim_disk_look(disk, &view);
+		sim_reached("module: a disk is detached, its session is",
+			    core_session_state_name(view.state),
+			    module->under_way ? "with I/O under way" : NULL);
+		sim_disk_detach(disk, force);
+	}
+	if (module->under_way || sim_guard_lent(&module->guard))
+		sim_fail("%s: %u requests were never completed", module->actor.name,
+			 module->under_way);
+	sim_trace(module->actor.name, "all is detached");
+}
+
+/* -- work ---------------------------------------------------------------------------------------- */
+
+static bool disks_failed(const struct sim_module *module)
+{
+	struct sim_disk_view view;
+
+	for (unsigned int i = 0; i < module->disk_count; i++) {
+		sim_disk_look(module->disks[i].disk, &view);
+		if (view.failed)
+			return true;
+	}
+	return false;
+}
+
+/* Until a request has ended, at most so long. Who has polled requests looks for them. */
+static void module_wait(struct sim_module *module, uint64_t limit_ns)
+{
+	bool polls = false;
+
+	for (unsigned int i = 0; i < SIM_SLOTS; i++) {
+		const struct sim_module_op *op = &module->ops[i];
+
+		if (!op->command || !op->polled || sim_chance(300000))
+			continue;
+		polls = true;
+		sim_disk_poll(op->disk->disk, op->context);
+	}
+	sim_disk_sample(module->disks[0].disk);
+	sim_fiber_wait(polls && limit_ns > 10 * SIM_US ? 10 * SIM_US : limit_ns);
+	sim_module_refresh(module);
+}
+
+static void module_begin_some(struct sim_module *module)
+{
+	unsigned int burst = (unsigned int)sim_between(0, module->depth);
+
+	while (module->ops_left && module->under_way < module->depth && burst) {
+		if (!sim_module_begin_any(module, !--burst))
+			break;
+		module->ops_left--;
+	}
+}
+
+/* False: a disk has failed, or it does not want to wait. */
+static bool module_work(struct sim_module *module)
+{
+	module->doing = "works";
+	while (module->ops_left || module->under_way) {
+		module_begin_some(module);
+		if (module->ops_left && module->under_way < module->depth)
+			sim_fiber_sleep(sim_below(module->think_ns));
+		if (!module->calm && sim_chance(module->kill))
+			sim_disk_kill_connection(module->disks[0].disk);
+		module_wait(module, SIM_MS);
+		if (disks_failed(module) || (!module->calm && sim_chance(module->abandon)))
+			return false;
+	}
+	return true;
+}
+
+static bool disk_verify(struct sim_module *module, struct sim_module_disk *disk)
+{
+	struct sim_disk_view view;
+	uint64_t sectors, most;
+
+	sim_disk_look(disk->disk, &view);
+	sectors = view.blocks * view.block_bytes / SIM_SECTOR;
+	most = (view.max_bytes < SIM_SLOT_BYTES ? view.max_bytes : SIM_SLOT_BYTES) / SIM_SECTOR;
+	disk->verified = 0;
+	while (disk->verified < sectors || module->under_way) {
+		struct sim_command command = {.kind = SIM_COMMAND_READ,
+					      .sector = disk->verified,
+					      .sectors = most};
+
+		if (command.sectors > sectors - disk->verified)
+			command.sectors = sectors - disk->verified;
+		if (command.sectors && sim_module_begin(module, disk, command, true))
+			disk->verified += command.sectors;
+		module_wait(module, SIM_MS);
+		if (disks_failed(module))
+			return false;
+	}
+	return true;
+}
+
+static bool module_verify(struct sim_module *module)
+{
+	module->doing = "verifies";
+	for (unsigned int i = 0; i < module->disk_count; i++)
+		if (!disk_verify(module, &module->disks[i]))
+			return false;
+	return true;
+}
+
+static void module_run(void *arg)
+{
+	struct sim_module *module = arg;
+	bool finished = false;
+
+	while (!finished) {
+		bool well = module_attach(module) && module_work(module);
+
+		if (well && module->calm)
+			finished = well = module_verify(module);
+		module_detach(module, !well || sim_chance(300000));
+		module->doing = "waits";
+		if (!finished)
+			sim_fiber_sleep(sim_between(SIM_MS, 50 * SIM_MS));
+	}
+	module->doing = "halts";
+	sim_blk_stop();
+	sim_rdma_stop();
+	sim_kernel_stop();
+	while (!sim_kernel_stopped())
+		sim_fiber_sleep(20 * SIM_US);
+	module->doing = "has finished";
+}
+
+bool sim_module_runs(void)
+{
+	return self && sim_actor_self() == &self->actor;
+}
+
+/* -- making -------------------------------------------------------------------------------------- */
+
+static void on_interrupt(void *arg)
+{
+	struct sim_module *module = arg;
+	struct sim_actor *before = sim_actor_become(&module->actor);
+
+	sim_rdma_interrupt();
+	sim_actor_become(before);
+}
+
+static void module_wake(struct sim_actor *actor)
+{
+	struct sim_module *module = (struct sim_module *)actor;
+
+	sim_event_by(&module->interrupt, sim_now_ns() + sim_between(200, 20 * SIM_US));
+}
+
+void sim_module_start(struct sim_module *module, unsigned int number)
+{
+	self = module;
+	snprintf(module->actor.name, sizeof(module->actor.name), "module%u", number);
+	module->actor.machine = number;
+	module->actor.wake = module_wake;
+	module->interrupt = (struct sim_event){.run = on_interrupt, .arg = module};
+	sim_kernel_start(&module->actor);
+	sim_rdma_start();
+	sim_guard_init(&module->guard, module->actor.name);
+	sim_fiber_start(&module->fiber, &module->actor, module_run, module);
+	sim_kernel_preempts(&module->fiber);
+}
+
+void sim_module_fini(struct sim_module *module)
+{
+	self = NULL;
+	sim_event_cancel(&module->interrupt);
+	sim_kernel_fini();
+	sim_fiber_fini(&module->fiber);
+	sim_guard_fini(&module->guard);
+}
