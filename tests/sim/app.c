@@ -37,25 +37,25 @@ static bool app_poll(struct sim_app *app)
 
 static bool app_work_left(const struct sim_app *app)
 {
-	return app->ops_left || app->under_way;
+	return app->load.ops_left || app->under_way;
 }
 
 /* False: there is no room for more until something has ended. */
 static bool app_begin_some(struct sim_app *app)
 {
-	unsigned int burst = (unsigned int)sim_between(1, app->depth);
+	unsigned int burst = (unsigned int)sim_between(1, app->load.depth);
 	bool room = true;
 
-	while (room && app->ops_left && app->under_way < app->depth && burst--) {
+	while (room && app->load.ops_left && app->under_way < app->load.depth && burst--) {
 		room = !sim_op_begin(app);
 		if (!room)
 			break;
-		app->ops_left--;
+		app->load.ops_left--;
 		if (app->single)
 			rblk_submit(app->session);
 	}
 	rblk_submit(app->session);
-	return room && app->ops_left && app->under_way < app->depth;
+	return room && app->load.ops_left && app->under_way < app->load.depth;
 }
 
 /* Every command was answered. The target's I/O errors, and no others, were called back. */

@@ -58,8 +58,7 @@ struct sim_app {
 	bool silent_portal;
 
 	/* How it works. */
-	unsigned int ops_left, depth;
-	uint32_t flush, fua, zeroes, discard, read, large; /* of a million */
+	struct sim_load load;
 	uint32_t ask;	   /* of a million turns: where is data? (EXTENTS) */
 	uint32_t callback; /* of a million completions: begins the next command there */
 	uint32_t abandon; /* of a million turns: closes the session with commands under way */

@@ -81,10 +81,10 @@ static void op_done(void *arg, const struct rblk_result *result)
 		sim_guard_return(&app->guard, op->memory);
 	op->memory = NULL;
 	/* Whoever is called back may ask for more. */
-	if (app->working && app->ops_left && outcome == SIM_OUTCOME_DONE &&
+	if (app->working && app->load.ops_left && outcome == SIM_OUTCOME_DONE &&
 	    sim_chance(app->callback)) {
 		sim_reached("application", "begins a command when it is called back", NULL);
-		app->ops_left -= sim_op_begin(app) == 0;
+		app->load.ops_left -= sim_op_begin(app) == 0;
 	}
 }
 
@@ -236,40 +236,25 @@ int sim_op_start(struct sim_app *app, const struct sim_mount *mount, struct sim_
 	return err;
 }
 
-/* Any command, on a range that is often the same few blocks. */
 static struct sim_command op_choose(const struct sim_app *app, const struct sim_mount *mount)
 {
 	const struct rblk_volume_info *info = rblk_volume_info(mount->rblk);
-	uint64_t block = info->block_bytes / SIM_SECTOR, blocks = info->bytes / info->block_bytes;
-	uint64_t most = SIM_SLOT_BYTES / info->block_bytes, count;
-	struct sim_command command = {.kind = SIM_COMMAND_WRITE};
+	const struct sim_scope scope = {
+		.block_bytes = info->block_bytes,
+		.blocks = info->bytes / info->block_bytes,
+		.max_bytes = info->max_io_bytes,
+		.flush = info->can_flush,
+		.fua = info->can_fua,
+		.zeroes = info->can_write_zeroes,
+		.discard = info->can_discard,
+	};
 
-	if (info->can_flush && sim_chance(app->flush)) {
-		command.kind = SIM_COMMAND_FLUSH;
-		return command;
-	}
-	if (app->steady) {
-		command.sectors = block;
-		return command;
-	}
-	if (most > info->max_io_bytes / info->block_bytes)
-		most = info->max_io_bytes / info->block_bytes;
-	count = sim_chance(app->large) ? sim_between(1, most) : sim_between(1, 4);
-	if (count > blocks)
-		count = blocks;
-	command.sectors = count * block;
-	command.sector =
-		sim_below(sim_chance(500000) && blocks - count > 4 ? 4 : blocks - count + 1) *
-		block;
-	if (sim_chance(app->read))
-		command.kind = SIM_COMMAND_READ;
-	else if (info->can_write_zeroes && sim_chance(app->zeroes))
-		command.kind = SIM_COMMAND_ZEROES;
-	else if (info->can_discard && sim_chance(app->discard))
-		command.kind = SIM_COMMAND_DISCARD;
-	command.fua = info->can_fua && sim_chance(app->fua) &&
-		      (command.kind == SIM_COMMAND_WRITE || command.kind == SIM_COMMAND_ZEROES);
-	return command;
+	if (!app->steady)
+		return sim_load_choose(&app->load, &scope);
+	if (info->can_flush && sim_chance(app->load.flush))
+		return (struct sim_command){.kind = SIM_COMMAND_FLUSH};
+	return (struct sim_command){.kind = SIM_COMMAND_WRITE,
+				    .sectors = info->block_bytes / SIM_SECTOR};
 }
 
 int sim_op_begin(struct sim_app *app)

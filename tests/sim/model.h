@@ -65,6 +65,19 @@ const char *sim_outcome_name(enum sim_outcome outcome);
 /* A WRITE gets its id, and its data by it. */
 void sim_command_fill(struct sim_command *write, uint8_t *data);
 
+/* What somebody asks for. */
+struct sim_load {
+	unsigned int ops_left, depth;			   /* commands; at most so many at a time */
+	uint32_t flush, fua, zeroes, discard, read, large; /* of a million */
+};
+/* What a volume has. */
+struct sim_scope {
+	uint64_t block_bytes, blocks, max_bytes; /* of a command */
+	bool flush, fua, zeroes, discard;
+};
+/* Any command, on a range that is often the same few blocks. */
+struct sim_command sim_load_choose(const struct sim_load *load, const struct sim_scope *scope);
+
 /* -- commands, as they are reported -------------------------------------------------------- */
 
 void sim_model_reset(void);

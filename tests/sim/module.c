@@ -122,12 +122,12 @@ static void module_wait(struct sim_module *module, uint64_t limit_ns)
 
 static void module_begin_some(struct sim_module *module)
 {
-	unsigned int burst = (unsigned int)sim_between(0, module->depth);
+	unsigned int burst = (unsigned int)sim_between(0, module->load.depth);
 
-	while (module->ops_left && module->under_way < module->depth && burst) {
+	while (module->load.ops_left && module->under_way < module->load.depth && burst) {
 		if (!sim_module_begin_any(module, !--burst))
 			break;
-		module->ops_left--;
+		module->load.ops_left--;
 	}
 }
 
@@ -135,9 +135,9 @@ static void module_begin_some(struct sim_module *module)
 static bool module_work(struct sim_module *module)
 {
 	module->doing = "works";
-	while (module->ops_left || module->under_way) {
+	while (module->load.ops_left || module->under_way) {
 		module_begin_some(module);
-		if (module->ops_left && module->under_way < module->depth)
+		if (module->load.ops_left && module->under_way < module->load.depth)
 			sim_fiber_sleep(sim_below(module->think_ns));
 		if (!module->calm && sim_chance(module->kill))
 			sim_disk_kill_connection(module->disks[0].disk);

@@ -63,8 +63,8 @@ struct sim_module {
 	struct sim_attach attach; /* all but the volume */
 
 	/* How it works. */
-	unsigned int ops_left, depth;
-	uint32_t flush, fua, zeroes, discard, read, large, fail_fast; /* of a million */
+	struct sim_load load;
+	uint32_t fail_fast; /* of a million requests */
 	uint32_t abandon; /* of a million turns: detaches with requests under way */
 	uint32_t kill;	  /* of a million turns: kills a connection */
 	uint64_t think_ns;

@@ -265,32 +265,17 @@ bool sim_module_begin(struct sim_module *module, struct sim_module_disk *disk,
 static struct sim_command choose(const struct sim_module *module,
 				 const struct sim_disk_view *view)
 {
-	uint64_t block = view->block_bytes / SIM_SECTOR, blocks = view->blocks, count;
-	uint64_t most = (view->max_bytes < SIM_SLOT_BYTES ? view->max_bytes : SIM_SLOT_BYTES) /
-			view->block_bytes;
-	struct sim_command command = {.kind = SIM_COMMAND_WRITE};
+	const struct sim_scope scope = {
+		.block_bytes = view->block_bytes,
+		.blocks = view->blocks,
+		.max_bytes = view->max_bytes,
+		.flush = view->flags & RBLK_VOLUME_FLUSH && view->flags & RBLK_VOLUME_VOLATILE_CACHE,
+		.fua = view->flags & RBLK_VOLUME_FUA,
+		.zeroes = view->flags & RBLK_VOLUME_WRITE_ZEROES,
+		.discard = view->flags & RBLK_VOLUME_DISCARD,
+	};
 
-	if (view->flags & RBLK_VOLUME_FLUSH && view->flags & RBLK_VOLUME_VOLATILE_CACHE &&
-	    sim_chance(module->flush)) {
-		command.kind = SIM_COMMAND_FLUSH;
-		return command;
-	}
-	count = sim_chance(module->large) ? sim_between(1, most) : sim_between(1, 4);
-	count = count > most ? most : count;
-	count = count > blocks ? blocks : count;
-	command.sectors = count * block;
-	command.sector =
-		sim_below(sim_chance(500000) && blocks - count > 4 ? 4 : blocks - count + 1) *
-		block;
-	if (sim_chance(module->read))
-		command.kind = SIM_COMMAND_READ;
-	else if (view->flags & RBLK_VOLUME_WRITE_ZEROES && sim_chance(module->zeroes))
-		command.kind = SIM_COMMAND_ZEROES;
-	else if (view->flags & RBLK_VOLUME_DISCARD && sim_chance(module->discard))
-		command.kind = SIM_COMMAND_DISCARD;
-	command.fua = view->flags & RBLK_VOLUME_FUA && sim_chance(module->fua) &&
-		      (command.kind == SIM_COMMAND_WRITE || command.kind == SIM_COMMAND_ZEROES);
-	return command;
+	return sim_load_choose(&module->load, &scope);
 }
 
 bool sim_module_begin_any(struct sim_module *module, bool last)

@@ -199,7 +199,7 @@ static void world_stuck(const char *why)
 	for (unsigned int i = 0; i < sim_world.app_count; i++)
 		sim_trace(sim_world.apps[i].actor.name, "%s, %u under way, %u to be begun",
 			  sim_world.apps[i].doing, sim_world.apps[i].under_way,
-			  sim_world.apps[i].ops_left);
+			  sim_world.apps[i].load.ops_left);
 	for (unsigned int i = 0; i < sim_world.survivor_count; i++)
 		sim_trace(sim_world.survivors[i].actor.name, "%s, %u under way, %u to be begun",
 			  sim_world.survivors[i].doing, sim_world.survivors[i].under_way,
@@ -207,7 +207,7 @@ static void world_stuck(const char *why)
 	if (sim_world.module_count)
 		sim_trace(sim_world.module.actor.name, "%s, %u under way, %u to be begun",
 			  sim_world.module.doing, sim_world.module.under_way,
-			  sim_world.module.ops_left);
+			  sim_world.module.load.ops_left);
 	sim_fail("no progress: %s", why);
 }
 

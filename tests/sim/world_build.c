@@ -182,6 +182,18 @@ static void build_host(unsigned int i, enum world_kind kind)
 		host->keeps = sim_chance(900000);
 }
 
+static void build_load(struct sim_load *load)
+{
+	load->ops_left = (unsigned int)sim_between(10, sim_world.ops_max);
+	load->depth = (unsigned int)sim_between(1, 16);
+	load->flush = rate(20000, 200000);
+	load->fua = rate(50000, 500000);
+	load->zeroes = rate(50000, 400000);
+	load->discard = rate(20000, 100000);
+	load->read = (uint32_t)sim_between(100000, 800000);
+	load->large = rate(100000, 500000);
+}
+
 static void build_app(unsigned int i)
 {
 	struct sim_app *app = &sim_world.apps[i];
@@ -204,14 +216,7 @@ static void build_app(unsigned int i)
 			(uint32_t)sim_between(5, sim_chance(500000) ? 100 : 3000);
 	app->portals = (unsigned int)sim_between(1, app->host->portal_count);
 	app->silent_portal = app->portals > 1 && sim_chance(200000);
-	app->ops_left = (unsigned int)sim_between(10, sim_world.ops_max);
-	app->depth = (unsigned int)sim_between(1, 16);
-	app->flush = rate(20000, 200000);
-	app->fua = rate(50000, 500000);
-	app->zeroes = rate(50000, 400000);
-	app->discard = rate(20000, 100000);
-	app->read = (uint32_t)sim_between(100000, 800000);
-	app->large = rate(100000, 500000);
+	build_load(&app->load);
 	app->abandon = rate(0, 5000);
 	app->ask = rate(5000, 50000);
 	app->callback = rate(100000, 800000);
@@ -250,14 +255,7 @@ static void build_module(void)
 
 	module->host = &sim_world.hosts[sim_below(sim_world.host_count)];
 	build_attach(module);
-	module->ops_left = (unsigned int)sim_between(10, sim_world.ops_max);
-	module->depth = (unsigned int)sim_between(1, 16);
-	module->flush = rate(20000, 200000);
-	module->fua = rate(50000, 500000);
-	module->zeroes = rate(50000, 400000);
-	module->discard = rate(20000, 100000);
-	module->read = (uint32_t)sim_between(100000, 800000);
-	module->large = rate(100000, 500000);
+	build_load(&module->load);
 	module->fail_fast = rate(100000, 500000);
 	module->abandon = rate(0, 5000);
 	module->kill = rate(5000, 50000);
@@ -320,12 +318,12 @@ static void make_crowded(void)
 		app->mount_count = 1;
 		app->options.queues = 3;
 		app->options.credits = 32;
-		app->depth = SIM_SLOTS;
+		app->load.depth = SIM_SLOTS;
 		app->single = true;
-		app->read = 0;
-		app->large = 0;
+		app->load.read = 0;
+		app->load.large = 0;
 		app->think_ns = SIM_US;
-		app->ops_left = 100;
+		app->load.ops_left = 100;
 	}
 	/* And those who leave without a word keep what they have. */
 	for (unsigned int i = 0; i < sim_world.survivor_count; i++) {
@@ -382,8 +380,8 @@ static void make_starved(void)
 {
 	for (unsigned int i = 0; i < sim_world.app_count; i++) {
 		sim_world.apps[i].options.command_timeout_ms = 30000;
-		sim_world.apps[i].large = 500000;
-		sim_world.apps[i].depth = 8;
+		sim_world.apps[i].load.large = 500000;
+		sim_world.apps[i].load.depth = 8;
 	}
 }
 
@@ -392,10 +390,10 @@ static void make_power(void)
 {
 	sim_world.faults |= 1u << FAULT_POWER;
 	for (unsigned int i = 0; i < sim_world.app_count; i++) {
-		sim_world.apps[i].ops_left = (unsigned int)sim_between(200, 600);
-		sim_world.apps[i].read = 200000;
-		sim_world.apps[i].flush = rate(5000, 50000);
-		sim_world.apps[i].fua = rate(0, 50000);
+		sim_world.apps[i].load.ops_left = (unsigned int)sim_between(200, 600);
+		sim_world.apps[i].load.read = 200000;
+		sim_world.apps[i].load.flush = rate(5000, 50000);
+		sim_world.apps[i].load.fua = rate(0, 50000);
 		sim_world.apps[i].think_ns = 200 * SIM_US;
 	}
 }
@@ -407,15 +405,15 @@ static void make_drained(void)
 	for (unsigned int i = 0; i < sim_world.app_count; i++) {
 		struct sim_app *app = &sim_world.apps[i];
 
-		app->ops_left = (unsigned int)sim_between(300, 900);
+		app->load.ops_left = (unsigned int)sim_between(300, 900);
 		app->options.queues = 3;
 		app->options.no_reconnect = false;
 		app->options.give_up_ms = 60000;
 		app->options.fail_fast_ms = 0;
-		app->depth = 16;
-		app->read = 50000;
-		app->flush = 200000;
-		app->fua = 0;
+		app->load.depth = 16;
+		app->load.read = 50000;
+		app->load.flush = 200000;
+		app->load.fua = 0;
 		app->think_ns = 5 * SIM_MS;
 	}
 }

@@ -86,8 +86,8 @@ static void build_app(void)
 	app->options.credits = 8;
 	app->options.queues = 2;
 	app->options.give_up_ms = 600000;
-	app->ops_left = (unsigned int)sim_between(5, 30);
-	app->depth = 1;
+	app->load.ops_left = (unsigned int)sim_between(5, 30);
+	app->load.depth = 1;
 	app->think_ns = sim_chance(500000) ? 20 * SIM_US : 5 * SIM_MS;
 	app->steady = true;
 	sim_app_start(app, sim_world.host_count);
@@ -120,5 +120,5 @@ void sim_world_build_durable(void)
 	build_world(1u << FAULT_BREAK | 1u << FAULT_CUT | 1u << FAULT_POWER | 1u << FAULT_PORTAL);
 	sim_world.faults |= 1u << FAULT_POWER;
 	sim_world.apps[0].options.queues = 1;
-	sim_world.apps[0].flush = sim_chance(500000) ? 100000 : 400000;
+	sim_world.apps[0].load.flush = sim_chance(500000) ? 100000 : 400000;
 }
