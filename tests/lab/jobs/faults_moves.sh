@@ -48,7 +48,7 @@ make_bond() {
 }
 active() { cat /sys/class/net/wire1i/bonding/active_slave; }
 active_is() { [ "$(active)" = "$1" ]; }
-# Every writer notices, although what is sent arrives: a real adapter would send to the old hardware address for long.
+# Every writer notices. (Soft-RoCE's queue pairs also fail by themselves, a second later: they lose their GID for a while.)
 fault_bond() {
 	local to=port1i
 	! active_is $to || to=port2i
