@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * OPEN: waits for orphaned writes and for the volume's preparation, serves a device that has grown in
+ * OPEN: waits for the ends of connections, for orphaned writes and for the volume's preparation, serves a device that has grown in
  * its new size, and reports the volume.
  */
 #include "target/serve/open.h"
@@ -12,6 +12,7 @@
 #include "target/io/request.h"
 #include "target/serve/handle.h"
 #include "target/serve/letter.h"
+#include "target/serve/look.h"
 #include "target/serve/reactor_impl.h"
 
 /* An OPEN that waits. Made when it is held, freed when it goes on or is dropped. */
@@ -21,7 +22,8 @@ struct tgt_open {
 	struct tgt_request *request;
 	struct tgt_volume *volume; /* a reference */
 	uint32_t flags;		   /* enum rblk_open_flag */
-	uint64_t orphans;	   /* of the volume, that were there when it came */
+	struct tgt_look *look;	   /* at connections that have ended; NULL: over, or not needed */
+	uint64_t orphans;	   /* of the volume, that were there then */
 	struct tgt_port *port;	   /* that is being opened for it; NULL: not yet, or not needed */
 };
 
@@ -95,11 +97,23 @@ static void open_volume(struct tgt_session *session, struct tgt_request *request
 	tgt_request_report(request);
 }
 
-/* F5: writes that an ended connection has left with the store must not land after those of the
- * initiator that opens the volume now. Returns what to wait for, or 0. */
-static uint64_t open_waits(struct tgt_volume *volume, uint32_t flags)
+/*
+ * F5: writes that an ended connection has left with the store must not land after those of the initiator that
+ * opens the volume now. First all reactors see which connections have ended, then their writes end. False: not yet.
+ */
+static bool open_is_alone(struct tgt_open *open)
 {
-	return flags & RBLK_OPEN_READ_ONLY ? 0 : tgt_orphans_now(&volume->orphans);
+	struct tgt_orphans *orphans = &open->volume->orphans;
+
+	if (open->look) {
+		if (!tgt_look_is_over(open->look))
+			return false;
+		tgt_look_end(open->look);
+		open->look = NULL;
+		open->orphans = tgt_orphans_now(orphans);
+	}
+	open->orphans = tgt_orphans_left(orphans, open->orphans);
+	return !open->orphans;
 }
 
 /*
@@ -142,16 +156,22 @@ static enum rblk_status open_prepare(struct tgt_reactor *reactor, struct tgt_ope
 
 /* Takes over the reference to `volume`. */
 static void open_hold(struct tgt_session *session, struct tgt_request *request,
-		      struct tgt_volume *volume, uint32_t flags, uint64_t orphans)
+		      struct tgt_volume *volume, uint32_t flags)
 {
+	bool writes = !(flags & RBLK_OPEN_READ_ONLY);
 	struct tgt_open *open = calloc(1, sizeof(*open));
 
-	if (!open) {
+	if (open && writes)
+		open->look = tgt_look_begin(session->reactor);
+	if (!open || (writes && !open->look)) {
+		free(open);
 		tgt_volume_put(volume);
 		tgt_request_complete(request, RBLK_E_NO_RESOURCES);
 		return;
 	}
 	if (!tgt_request_hold(request)) {
+		if (open->look)
+			tgt_look_end(open->look);
 		tgt_volume_put(volume);
 		free(open);
 		return;
@@ -160,7 +180,6 @@ static void open_hold(struct tgt_session *session, struct tgt_request *request,
 	open->request = request;
 	open->volume = volume;
 	open->flags = flags;
-	open->orphans = orphans;
 	request->held = open;
 	TAILQ_INSERT_TAIL(&session->reactor->opening, open, link);
 }
@@ -170,7 +189,6 @@ void tgt_open_begin(struct tgt_session *session, struct tgt_request *request, co
 {
 	const struct rblk_wire_open *open = (const void *)capsule;
 	struct tgt_volume *volume;
-	uint64_t orphans;
 	uint32_t flags;
 
 	if (request->lane->turn->draining) {
@@ -189,9 +207,8 @@ void tgt_open_begin(struct tgt_session *session, struct tgt_request *request, co
 		tgt_request_complete(request, RBLK_E_NO_VOLUME);
 		return;
 	}
-	orphans = open_waits(volume, flags);
-	if (orphans || !open_prepared(session->reactor, volume))
-		open_hold(session, request, volume, flags, orphans);
+	if (!(flags & RBLK_OPEN_READ_ONLY) || !open_prepared(session->reactor, volume))
+		open_hold(session, request, volume, flags);
 	else
 		open_volume(session, request, volume, flags);
 }
@@ -201,6 +218,8 @@ void tgt_open_drop(struct tgt_session *session, struct tgt_request *request)
 	struct tgt_open *open = request->held;
 
 	TAILQ_REMOVE(&session->reactor->opening, open, link);
+	if (open->look)
+		tgt_look_end(open->look);
 	if (open->port)
 		tgt_handle_port_put(session->reactor, open->port);
 	tgt_volume_put(open->volume);
@@ -218,7 +237,7 @@ static void open_retry(struct tgt_reactor *reactor, struct tgt_open *open)
 		status = RBLK_E_DRAINING;
 	else if (atomic_load(&volume->removed))
 		status = RBLK_E_NO_VOLUME;
-	else if ((open->orphans = tgt_orphans_left(&volume->orphans, open->orphans)))
+	else if (!open_is_alone(open))
 		status = RBLK_E_BUSY;
 	else
 		status = open_prepare(reactor, open);

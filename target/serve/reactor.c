@@ -216,6 +216,7 @@ unsigned int tgt_reactor_step(struct tgt_reactor *reactor)
 		work += reactor_poll_fabric(&reactor->fabrics[i]);
 		work += reactor_poll_events(reactor, &reactor->fabrics[i]);
 	}
+	reactor->polled = work;
 	if (reactor->ring)
 		work += tgt_ring_reap(reactor->ring, REAP_BUDGET);
 	work += tgt_mail_take(reactor);

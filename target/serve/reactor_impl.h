@@ -102,6 +102,7 @@ struct tgt_reactor {
 	struct tgt_log_limit totals_limit;
 
 	uint64_t drain_until_ns;
+	unsigned int polled;  /* what its connections had, in this turn */
 	bool is_peer;	      /* it has a thread (letter.h): control thread, before that begins */
 	bool is_empty;	      /* draining, and without a session */
 	_Atomic bool drained; /* any thread reads */
