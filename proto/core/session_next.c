@@ -42,10 +42,20 @@ int core_session_route(const struct core_session *session, u16 first)
 	return -1;
 }
 
+/* Is a FENCE of another queue under way on this one, or to be sent? */
+static bool fences(const struct core_session *session, u16 via)
+{
+	for (u16 i = 0; i < session->options.queues; i++)
+		if (session->queue[i].lost.fence_sent && session->queue[i].lost.via == via)
+			return true;
+	return false;
+}
+
 int core_session_fence_via(const struct core_session *session, u16 lost)
 {
-	for (u16 via = 0; via < session->queues; via++)
-		if (via != lost && core_session_carries(session, via))
+	for (int via = session->queues - 1; via >= 0; via--)
+		if (via != lost && core_session_carries(session, (u16)via) &&
+		    !fences(session, (u16)via))
 			return via;
 	return -1;
 }
