@@ -13,6 +13,7 @@
 #include "kmod/queue.h"
 #include "kmod/tell.h"
 #include "kmod/volume.h"
+#include "kmod/waiting.h"
 
 /* -- detach --------------------------------------------------------------------------------------- */
 
@@ -125,6 +126,30 @@ static int rblk_attach_connect(struct rblk_disk *disk, char *text)
 	return -ECONNREFUSED;
 }
 
+/*
+ * F5: commands of a disk that was detached by force, or whose attach failed, have ended with errors although they were
+ * lost with a connection. The target may carry them out until it acknowledges the fence of that: the new disk's
+ * commands, which may be for the same blocks, come after it.
+ */
+static int rblk_attach_await_fence(struct rblk_disk *disk, char *text)
+{
+	struct rblk_session *session = disk->session;
+	unsigned int limit_ms = session->options.connect_ms;
+
+	if (wait_event_killable_timeout(session->wait,
+					rblk_waiting_all_fenced(session) || READ_ONCE(session->ended),
+					msecs_to_jiffies(limit_ms)) < 0) {
+		scnprintf(text, RBLK_TEXT_BYTES, "%s: killed", rblk_session_peer(session));
+		return -EINTR;
+	}
+	if (rblk_waiting_all_fenced(session) || READ_ONCE(session->ended))
+		return 0;
+	scnprintf(text, RBLK_TEXT_BYTES,
+		  "%s/%s: the target has not ended in %u ms what was lost of a disk that is detached",
+		  rblk_session_peer(session), disk->options.volume, limit_ms);
+	return -EBUSY;
+}
+
 static int rblk_attach_open(struct rblk_disk *disk, char *text)
 {
 	int error = rblk_volume_open(disk, text);
@@ -204,6 +229,8 @@ static int rblk_attach_build(struct rblk_disk *disk, char *text)
 {
 	int error = rblk_attach_connect(disk, text);
 
+	if (!error)
+		error = rblk_attach_await_fence(disk, text);
 	if (!error)
 		error = rblk_attach_open(disk, text);
 	if (!error)

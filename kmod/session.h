@@ -130,6 +130,7 @@ struct rblk_session {
 
 	spinlock_t waiting_lock;              /* waiting.c; a leaf */
 	struct list_head waiting;             /* struct rblk_io on no queue; waiting_lock */
+	unsigned long unfenced; /* bitmap, waiting_lock: queues whose LOST commands have ended with errors */
 	bool waiting_armed;                   /* the work will run; waiting_lock */
 	unsigned long waiting_next;           /* jiffies: then; waiting_lock */
 	struct delayed_work waiting_work;

@@ -56,6 +56,14 @@ static bool rblk_waiting_too_late(struct rblk_io *io)
 	       (gate == RBLK_GATE_FAIL_FAST && blk_noretry_request(rblk_io_rq(io)));
 }
 
+/* It ends, and is not sent again; what the target has of it may still be carried out. */
+static void rblk_waiting_note_unfenced(struct rblk_session *session, struct rblk_io *io)
+{
+	lockdep_assert_held(&session->waiting_lock);
+	if (req_op(rblk_io_rq(io)) != REQ_OP_READ)
+		__set_bit(io->lost_queue, &session->unfenced);
+}
+
 void rblk_waiting_sweep(struct rblk_session *session)
 {
 	unsigned long flags;
@@ -63,9 +71,13 @@ void rblk_waiting_sweep(struct rblk_session *session)
 	LIST_HEAD(ended);
 
 	spin_lock_irqsave(&session->waiting_lock, flags);
-	list_for_each_entry_safe(io, after, &session->waiting, command.entry)
-		if (rblk_waiting_too_late(io))
-			list_move_tail(&io->command.entry, &ended);
+	list_for_each_entry_safe(io, after, &session->waiting, command.entry) {
+		if (!rblk_waiting_too_late(io))
+			continue;
+		if (io->wait == RBLK_WAIT_LOST)
+			rblk_waiting_note_unfenced(session, io);
+		list_move_tail(&io->command.entry, &ended);
+	}
 	spin_unlock_irqrestore(&session->waiting_lock, flags);
 	rblk_waiting_end_all(&ended);
 }
@@ -81,12 +93,14 @@ static bool rblk_waiting_add(struct rblk_io *io, enum rblk_wait wait, unsigned l
 
 	spin_lock_irqsave(&session->waiting_lock, flags);
 	late = rblk_waiting_too_late(io);
+	io->wait = wait;
 	if (!late) {
-		io->wait = wait;
 		io->again_at = at;
 		list_add_tail(&io->command.entry, &session->waiting);
 		if (wait != RBLK_WAIT_LOST)
 			rblk_waiting_schedule(session, at);
+	} else if (wait == RBLK_WAIT_LOST) {
+		rblk_waiting_note_unfenced(session, io);
 	}
 	spin_unlock_irqrestore(&session->waiting_lock, flags);
 	return !late;
@@ -179,6 +193,7 @@ void rblk_waiting_release(struct rblk_session *session, unsigned int queue)
 	struct rblk_io *io;
 
 	spin_lock_irq(&session->waiting_lock);
+	__clear_bit(queue, &session->unfenced);
 	list_for_each_entry(io, &session->waiting, command.entry) {
 		if (io->wait != RBLK_WAIT_LOST || io->lost_queue != queue)
 			continue;
@@ -188,6 +203,16 @@ void rblk_waiting_release(struct rblk_session *session, unsigned int queue)
 	}
 	rblk_waiting_schedule(session, jiffies);
 	spin_unlock_irq(&session->waiting_lock);
+}
+
+bool rblk_waiting_all_fenced(struct rblk_session *session)
+{
+	bool fenced;
+
+	spin_lock_irq(&session->waiting_lock);
+	fenced = !session->unfenced;
+	spin_unlock_irq(&session->waiting_lock);
+	return fenced;
 }
 
 void rblk_waiting_kick(struct rblk_session *session)

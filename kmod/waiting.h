@@ -39,6 +39,11 @@ u8 rblk_waiting_route(struct rblk_io *io);
 void rblk_waiting_take_lost(struct rblk_queue *queue);
 /* F5: what is LOST of this queue may be sent again. */
 void rblk_waiting_release(struct rblk_session *session, unsigned int queue);
+/*
+ * F5: has the fence been acknowledged of all that has ended with an error while it was LOST? Such a write may be carried
+ * out until then. Who waits for this looks again when session->wait is woken.
+ */
+bool rblk_waiting_all_fenced(struct rblk_session *session);
 /* A queue takes commands now: send what is READY. */
 void rblk_waiting_kick(struct rblk_session *session);
 /* A gate, the session's or a disk's, was closed: end what may not wait any more. Any context. */

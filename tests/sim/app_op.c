@@ -188,7 +188,7 @@ int sim_op_start(struct sim_app *app, const struct sim_mount *mount, struct sim_
 	op->number = ++app->op_number;
 	op->covers = app->working || answers_wait(app->session) ? UINT64_MAX : mount->wrote;
 	if (rblk_session_state(app->session) == RBLK_SESSION_READY)
-		sim_model_goes_on(app->session_number);
+		sim_model_goes_on(app->session_number, NULL);
 	op->command = sim_model_begin(&command);
 	if (command.sectors * SIM_SECTOR > 48u << 10)
 		sim_reached("application", "moves more than 48 KiB",

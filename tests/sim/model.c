@@ -486,8 +486,8 @@ void sim_model_conn_gone(uint32_t session, bool killed)
 		session_fenced(session, killed);
 }
 
-/* Its writes are over: all, or those that were lost. */
-static void session_over(uint32_t session, bool lost_only)
+/* Its writes are over: to one volume, or all; all of them, or those that were lost. */
+static void session_over(uint32_t session, const struct sim_volume *only, bool lost_only)
 {
 	struct model_command *command, *following;
 	struct sim_volume *volume;
@@ -496,19 +496,19 @@ static void session_over(uint32_t session, bool lost_only)
 		for (command = TAILQ_FIRST(&volume->commands); command; command = following) {
 			following = TAILQ_NEXT(command, link);
 			if (command->command.session == session && writes(&command->command) &&
-			    (command->lost || !lost_only))
+			    (!only || only == volume) && (command->lost || !lost_only))
 				command_fenced(command);
 		}
 }
 
-void sim_model_goes_on(uint32_t session)
+void sim_model_goes_on(uint32_t session, const struct sim_volume *volume)
 {
-	session_over(session, true);
+	session_over(session, volume, true);
 }
 
 void sim_model_fenced(uint32_t session)
 {
-	session_over(session, false);
+	session_over(session, NULL, false);
 }
 
 void sim_model_served(struct sim_volume *volume, bool remembered)

@@ -126,8 +126,8 @@ void sim_model_conn_made(uint32_t session);
 void sim_model_conn_gone(uint32_t session, bool killed);
 /* The target has ended a connection, of which storage I/O may be left; once for each. */
 void sim_model_conn_closed(uint32_t session);
-/* Commands of the session may be sent: those that were called back as lost are over (F5). */
-void sim_model_goes_on(uint32_t session);
+/* The session may send commands to this volume, NULL: to any. Its own that were called back as lost are over (F5). */
+void sim_model_goes_on(uint32_t session, const struct sim_volume *volume);
 /* The session's next epoch was accepted: by that the target says that it is fenced (F5). */
 void sim_model_fenced(uint32_t session);
 /* A process has (again) opened the volume's disk: its predecessor's I/O is over (F6). remembered: and

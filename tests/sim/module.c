@@ -41,47 +41,53 @@ void sim_module_opened(const char *volume, const uint8_t cache_epoch[16])
 	sim_inside_opened(self->host, disk->volume, &disk->opening);
 }
 
-static bool module_attach(struct sim_module *module)
+static bool disk_attach(struct sim_module *module, struct sim_module_disk *disk)
 {
+	struct sim_disk_view view;
 	char text[256];
 
 	module->doing = "attaches";
-	for (unsigned int i = 0; i < module->disk_count; i++) {
-		struct sim_module_disk *disk = &module->disks[i];
-		struct sim_disk_view view;
-
-		module->attach.volume = module->host->config.volumes[disk->volume].name;
-		disk->disk = sim_disk_attach(&module->attach, text);
-		sim_trace(module->actor.name, "attach: %s", text);
-		if (!disk->disk)
-			return false;
-		sim_disk_look(disk->disk, &view);
-		disk->own_life = disk->life = disk->opening.life;
-		disk->epoch = view.epoch;
-		disk->wrote = disk->covered = 0;
-		disk->lost = false;
-		memcpy(disk->cache_epoch, view.cache_epoch, sizeof(disk->cache_epoch));
-	}
+	module->attach.volume = module->host->config.volumes[disk->volume].name;
+	disk->disk = sim_disk_attach(&module->attach, text);
+	sim_trace(module->actor.name, "attach: %s", text);
+	if (!disk->disk)
+		return false;
+	sim_disk_look(disk->disk, &view);
+	disk->own_life = disk->life = disk->opening.life;
+	disk->epoch = view.epoch;
+	disk->wrote = disk->covered = 0;
+	disk->lost = false;
+	memcpy(disk->cache_epoch, view.cache_epoch, sizeof(disk->cache_epoch));
 	return true;
+}
+
+static bool module_attach(struct sim_module *module)
+{
+	for (unsigned int i = 0; i < module->disk_count; i++)
+		if (!disk_attach(module, &module->disks[i]))
+			return false;
+	return true;
+}
+
+static void disk_detach(struct sim_module *module, struct sim_module_disk *slot, bool force)
+{
+	struct rblk_disk *disk = slot->disk;
+	struct sim_disk_view view;
+
+	/* Nobody has it open: it may lose what it likes. */
+	slot->disk = NULL;
+	sim_disk_look(disk, &view);
+	sim_reached("module: a disk is detached, its session is", core_session_state_name(view.state),
+		    module->under_way ? "with I/O under way" : NULL);
+	sim_disk_detach(disk, force);
 }
 
 static void module_detach(struct sim_module *module, bool force)
 {
 	module->doing = "detaches";
-	for (unsigned int i = 0; i < module->disk_count; i++) {
-		struct rblk_disk *disk = module->disks[i].disk;
-		struct sim_disk_view view;
-
-		if (!disk)
-			continue;
-		/* Nobody has it open: it may lose what it likes. */
-		module->disks[i].disk = NULL;
-		sim_disk_look(disk, &view);
-		sim_reached("module: a disk is detached, its session is",
-			    core_session_state_name(view.state),
-			    module->under_way ? "with I/O under way" : NULL);
-		sim_disk_detach(disk, force);
-	}
+	for (unsigned int i = 0; i < module->disk_count; i++)
+		if (module->disks[i].disk)
+			disk_detach(module, &module->disks[i], force);
 	if (module->under_way || sim_guard_lent(&module->guard))
 		sim_fail("%s: %u requests were never completed", module->actor.name,
 			 module->under_way);
@@ -131,6 +137,34 @@ static void module_begin_some(struct sim_module *module)
 	}
 }
 
+/*
+ * With two disks one may be detached by force and attached again, over the session of the other: most likely
+ * while a fence is owed for what it had. False: it was not attached.
+ */
+static bool module_replace_one(struct sim_module *module)
+{
+	bool attached;
+
+	if (module->disk_count < 2 || module->calm)
+		return true;
+	for (unsigned int i = 0; i < module->disk_count; i++) {
+		struct sim_module_disk *disk = &module->disks[i];
+		struct sim_disk_view view;
+
+		sim_disk_look(disk->disk, &view);
+		if (!sim_chance(view.unfenced ? 700000 : module->abandon / 2))
+			continue;
+		module->doing = "replaces a disk";
+		disk_detach(module, disk, true);
+		attached = disk_attach(module, disk);
+		sim_reached("module", attached ? "has a disk detached by force and attached again"
+					       : "has a disk detached by force, and it is not attached again",
+			    view.unfenced ? "while a fence was owed" : NULL);
+		return attached;
+	}
+	return true;
+}
+
 /* False: a disk has failed, or it does not want to wait. */
 static bool module_work(struct sim_module *module)
 {
@@ -142,7 +176,8 @@ static bool module_work(struct sim_module *module)
 		if (!module->calm && sim_chance(module->kill))
 			sim_disk_kill_connection(module->disks[0].disk);
 		module_wait(module, SIM_MS);
-		if (disks_failed(module) || (!module->calm && sim_chance(module->abandon)))
+		if (disks_failed(module) || (!module->calm && sim_chance(module->abandon)) ||
+		    !module_replace_one(module))
 			return false;
 	}
 	return true;

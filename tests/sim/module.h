@@ -49,6 +49,7 @@ struct sim_module_loss {
 	uint64_t id;
 	uint32_t session;
 	unsigned int volume;
+	struct sim_disk_lost lost;
 };
 #define SIM_MODULE_LOSSES 16u
 

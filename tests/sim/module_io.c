@@ -144,7 +144,7 @@ static void op_done(void *arg, const struct sim_disk_result *result)
 		loss_is_told(disk);
 	if (outcome == SIM_OUTCOME_LOST && command->id)
 		module->losses[module->loss_count++ % SIM_MODULE_LOSSES] =
-			(struct sim_module_loss){command->id, command->session, disk->volume};
+			(struct sim_module_loss){command->id, command->session, disk->volume, result->lost};
 	op->command = NULL;
 	module->under_way--;
 	module->completed += outcome == SIM_OUTCOME_DONE;
@@ -175,8 +175,12 @@ void sim_module_sends(const void *arg)
 		const struct sim_module_loss *loss = &module->losses[i];
 
 		/* Of another disk: its user has given that one up. */
-		if (loss->session == op->command->session && loss->volume == op->disk->volume &&
-		    is_stored(module, loss->volume, loss->id))
+		if (loss->session != op->command->session || loss->volume != op->disk->volume)
+			continue;
+		if (op->disk->disk && sim_disk_owes_fence(op->disk->disk, &loss->lost))
+			sim_fail("%s: #%u is sent, and a fence is owed for one that has failed (F5)",
+				 module->actor.name, op->number);
+		if (is_stored(module, loss->volume, loss->id))
 			sim_fail("%s: #%u is sent, and one that has failed is being stored (F5)",
 				 module->actor.name, op->number);
 	}
@@ -229,7 +233,7 @@ bool sim_module_begin(struct sim_module *module, struct sim_module_disk *disk,
 	command.own_life = disk->own_life;
 	command.resent = command.unseen = true;
 	if (view.goes_on)
-		sim_model_goes_on(command.session);
+		sim_model_goes_on(command.session, command.volume);
 	op->disk = disk;
 	op->covered = false;
 	op->number = ++module->op_number;

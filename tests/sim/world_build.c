@@ -227,7 +227,7 @@ static void build_app(unsigned int i)
 /* The session's times, and what is attached over it. */
 static void build_attach(struct sim_module *module)
 {
-	module->disk_count = module->host->volume_count > 1 && sim_chance(500000) ? 2 : 1;
+	module->disk_count = module->host->volume_count > 1 && sim_chance(800000) ? 2 : 1;
 	module->disks[0].volume = (unsigned int)sim_below(module->host->volume_count);
 	module->disks[1].volume = (module->disks[0].volume + 1) % module->host->volume_count;
 	module->attach = (struct sim_attach){

@@ -78,6 +78,16 @@ void sim_disk_detach(struct rblk_disk *disk, bool force)
 
 /* -- looking ----------------------------------------------------------------------------------------- */
 
+static bool unfenced(const struct rblk_disk *disk)
+{
+	struct rblk_io *io;
+
+	list_for_each_entry(io, &disk->session->waiting, command.entry)
+		if (io->wait == RBLK_WAIT_LOST && rblk_disk_of(rblk_io_rq(io)) == disk)
+			return true;
+	return false;
+}
+
 void sim_disk_look(const struct rblk_disk *disk, struct sim_disk_view *view)
 {
 	const struct rblk_session *session = disk->session;
@@ -92,6 +102,7 @@ void sim_disk_look(const struct rblk_disk *disk, struct sim_disk_view *view)
 		.lost = disk->durable.lost,
 		.failed = disk->gate == RBLK_GATE_FAIL || core_session_over(&session->core),
 		.goes_on = session->core.state == CORE_SESSION_LIVE && !session->core.held,
+		.unfenced = unfenced(disk),
 		.contexts = session->hw_queues,
 		.polled = session->options.poll_queues,
 		.state = session->core.state,
@@ -161,12 +172,37 @@ blk_status_t __wrap_rblk_io_send(struct rblk_io *io, struct rblk_queue *queue)
 	return __real_rblk_io_send(io, queue);
 }
 
+bool sim_disk_owes_fence(const struct rblk_disk *disk, const struct sim_disk_lost *lost)
+{
+	const struct core_session *core = &disk->session->core;
+	const struct core_lost *owed = &core->queue[lost->queue].lost;
+
+	return lost->lost && core->epoch == lost->epoch && owed->waits && !owed->fenced &&
+	       owed->incarnation == lost->incarnation;
+}
+
+/*
+ * Whoever ends with this error has waited, or could not. What was lost in an older epoch is fenced by the acceptance
+ * of this one, before which nothing can be sent.
+ */
+static struct sim_disk_lost lost_with(const struct rblk_io *io)
+{
+	const struct core_session *core = &io->command.queue->session->core;
+
+	if (io->command.error != -ENOLINK || io->wait != RBLK_WAIT_LOST ||
+	    core->queue[io->lost_queue].lost.renewed)
+		return (struct sim_disk_lost){};
+	return (struct sim_disk_lost){ .lost = true, .queue = io->lost_queue, .epoch = core->epoch,
+				       .incarnation = core->queue[io->lost_queue].lost.incarnation };
+}
+
 static void on_end(struct request *rq, blk_status_t status)
 {
-	const struct rblk_io *io = blk_mq_rq_to_pdu(rq);
+	struct rblk_io *io = blk_mq_rq_to_pdu(rq);
 	struct user *user = rq->user;
 	struct sim_disk_result result = {
 		.done = status == BLK_STS_OK, .error = io->command.error, .status = io->command.status,
+		.lost = lost_with(io),
 	};
 
 	user->done(user->arg, &result);

@@ -60,6 +60,7 @@ struct sim_disk_view {
 	uint8_t cache_epoch[16];
 	bool ready, lost, failed;
 	bool goes_on; /* what is sent is sent by a session that has fenced what was lost */
+	bool unfenced; /* it has requests that wait for a fence */
 	unsigned int contexts, polled; /* hardware contexts: all, and the last ones, which are polled */
 	uint8_t state; /* of its session */
 };
@@ -71,11 +72,22 @@ void sim_disk_kill_connection(struct rblk_disk *disk);
 /* F7: its user knows. */
 void sim_disk_acknowledge(struct rblk_disk *disk);
 
+/* The connection that a request was lost with. */
+struct sim_disk_lost {
+	bool lost;
+	unsigned int queue;
+	uint32_t incarnation;
+	uint64_t epoch;
+};
+/* Has the module yet to learn that the target has fenced it, and is that its business still (F5)? */
+bool sim_disk_owes_fence(const struct rblk_disk *disk, const struct sim_disk_lost *lost);
+
 /* How a request has ended. */
 struct sim_disk_result {
 	bool done;	 /* with success */
 	int error;	 /* the module's own, instead of an answer */
 	uint16_t status; /* enum rblk_status */
+	struct sim_disk_lost lost;
 };
 typedef void (*sim_disk_done_fn)(void *arg, const struct sim_disk_result *result);
 
