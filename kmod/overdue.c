@@ -31,11 +31,9 @@ bool rblk_overdue_ends(struct rblk_io *io)
  * blk-mq holds the request, so it is not another one's yet; but it may be answered meanwhile, or be
  * sent again on another connection. What is noted under the lock is a command of this one.
  */
-static void rblk_overdue_ask(struct rblk_queue *queue, struct rblk_io *io)
+static void rblk_overdue_ask_locked(struct rblk_queue *queue, struct rblk_io *io)
 {
-	unsigned long flags;
-
-	spin_lock_irqsave(&queue->lock, flags);
+	lockdep_assert_held(&queue->lock);
 	if (!queue->down && queue->commands[io->command.tag] == &io->command &&
 	    READ_ONCE(io->command.account.state) == CORE_TAG_SENT &&
 	    queue->abort_count < RBLK_ABORTS_MAX) {
@@ -46,20 +44,35 @@ static void rblk_overdue_ask(struct rblk_queue *queue, struct rblk_io *io)
 		io->abort_asked = true;
 		queue_delayed_work(rblk_calls, &queue->abort_work, 0);
 	}
+}
+
+static void rblk_overdue_ask(struct rblk_queue *queue, struct rblk_io *io)
+{
+	unsigned long flags;
+
+	spin_lock_irqsave(&queue->lock, flags);
+	rblk_overdue_ask_locked(queue, io);
 	spin_unlock_irqrestore(&queue->lock, flags);
 }
 
+/*
+ * Without interrupts, as rblk_queue_serves(): a request that is seen here may end meanwhile, and its disk be detached,
+ * but that disk's queue, which rblk_disk_of() reads, is freed only after an RCU grace period.
+ */
 void rblk_overdue_drop(struct rblk_queue *queue, const struct rblk_disk *disk)
 {
+	unsigned long flags;
 	unsigned int tag;
 
+	spin_lock_irqsave(&queue->lock, flags);
 	for (tag = 0; tag < queue->credits; tag++) {
 		struct rblk_command *command = READ_ONCE(queue->commands[tag]);
 		struct rblk_io *io = command ? rblk_command_io(command) : NULL;
 
 		if (io && rblk_disk_of(rblk_io_rq(io)) == disk && !READ_ONCE(io->abort_asked))
-			rblk_overdue_ask(queue, io);
+			rblk_overdue_ask_locked(queue, io);
 	}
+	spin_unlock_irqrestore(&queue->lock, flags);
 }
 
 enum blk_eh_timer_return rblk_overdue_check(struct request *rq)
