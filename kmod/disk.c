@@ -10,7 +10,6 @@
 
 #include "kmod/disk.h"
 #include "kmod/compat.h"
-#include "kmod/drive.h"
 #include "kmod/memory.h"
 #include "kmod/queue.h"
 #include "kmod/reservation.h"
@@ -60,18 +59,21 @@ static int rblk_disk_limits(struct rblk_disk *disk, struct rblk_limits *l)
 	unsigned int i;
 
 	lockdep_assert_held(&session->lifecycle);
-	/* One that is not connected now is of use only if it can do as much (works.c). */
+	/* One that is not accepted yet is of use only if it can do as much (works.c): it sees disk_bytes then. */
+	spin_lock_irq(&session->core_lock);
 	for (i = 0; i < session->hw_queues; i++) {
-		if (!rblk_drive_is_live(session, i))
+		if (session->core.queue[i].state != CORE_QUEUE_LIVE)
 			continue;
 		max_bytes = min(max_bytes, rblk_memory_max_bytes(session->queues[i]));
 		max_bytes = min(max_bytes, session->queues[i]->max_io_bytes);
 	}
+	if (max_bytes >= PAGE_SIZE)
+		session->disk_bytes = max(session->disk_bytes, max_bytes);
+	spin_unlock_irq(&session->core_lock);
 	/* The block layer cannot promise to send less than a page. */
 	if (max_bytes < PAGE_SIZE)
 		return -EOPNOTSUPP;
 	disk->disk_bytes = max_bytes;
-	WRITE_ONCE(session->disk_bytes, max(session->disk_bytes, max_bytes));
 	*l = (struct rblk_limits){
 		.logical_bytes = disk->block_bytes,
 		.physical_bytes = rblk_disk_hint(disk, disk->physical_bytes, max_bytes),

@@ -55,7 +55,8 @@ static int rblk_works_check_limits(struct rblk_queue *queue, char *text)
 	const struct rblk_session *session = queue->session;
 	u32 bytes = min(rblk_memory_max_bytes(queue), queue->max_io_bytes);
 
-	if (!READ_ONCE(session->disk_bytes) || bytes >= session->disk_bytes)
+	lockdep_assert_held(&session->core_lock);
+	if (!session->disk_bytes || bytes >= session->disk_bytes)
 		return 0;
 	scnprintf(text, RBLK_TEXT_BYTES, "%s: queue %u: commands of %u bytes, the disks have %u",
 		  rblk_queue_peer(queue), queue->index, bytes, session->disk_bytes);
@@ -72,10 +73,11 @@ static void rblk_works_connect_run(struct work_struct *work)
 	unsigned long flags;
 
 	if (!error)
-		error = rblk_works_check_limits(queue, text);
-	if (!error)
 		rblk_works_share_tags(queue);
 	spin_lock_irqsave(&session->core_lock, flags);
+	/* Until it is accepted no disk takes its limits from it; a new disk's are seen here. */
+	if (!error)
+		error = rblk_works_check_limits(queue, text);
 	if (error && error != -ECANCELED)
 		rblk_tell_attempt_line(session, text);
 	if (!error)
