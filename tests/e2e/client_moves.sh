@@ -17,17 +17,8 @@ unshare -n sleep 3600 &
 machine=$!
 trap 'target_stop; kill $machine; rm -rf "$scratch"' EXIT
 there() { nsenter -t $machine -n "$@"; }
-# until COMMAND...: waits until it succeeds, at most two minutes.
-until_so() {
-	local tries=0
-	until "$@"; do
-		tries=$((tries + 1))
-		[ $tries -lt 1200 ] || fail "never: $*"
-		read -rt 0.1 <> <(:) || true
-	done
-}
 own_namespace() { [ "$(readlink /proc/$machine/ns/net)" != "$(readlink /proc/self/ns/net)" ]; }
-until_so own_namespace
+wait_for "own_namespace" own_namespace
 ip link add rblk0 type veth peer name rblk1 netns $machine
 ip addr add 10.77.0.1/24 dev rblk0 && ip link set rblk0 up
 there ip addr add 10.77.0.2/24 dev rblk1 && there ip link set rblk1 up
@@ -46,22 +37,22 @@ lost() { [ "$(grep -c 'keep-alive timeout' "$scratch/target.log")" -ge "$1" ]; }
 connected() { [ -n "$(ss -Htn state established dst "$1")" ]; }
 
 part 0
-until_so connected 10.77.0.2
+wait_for "connected 10.77.0.2" connected 10.77.0.2
 # A machine that sleeps sends nothing; a process that is only stopped still has a kernel that answers for it.
 kill -STOP $copy
 there ip link set rblk1 down
-until_so lost 1
+wait_for "lost 1" lost 1
 there ip link set rblk1 up
 kill -CONT $copy
 part 1
 there ip link set rblk1 down
-until_so lost 2
+wait_for "lost 2" lost 2
 there ip link set rblk1 up
 part 2
-until_so connected 10.77.0.2
+wait_for "connected 10.77.0.2" connected 10.77.0.2
 there ip addr del 10.77.0.2/24 dev rblk1 && there ip addr add 10.77.0.3/24 dev rblk1
 part 3
-until_so connected 10.77.0.3
+wait_for "connected 10.77.0.3" connected 10.77.0.3
 exec 7>&-
 wait $copy || fail "copy: status $?"
 cmp "$scratch/data" "$scratch/disk" || fail "data"

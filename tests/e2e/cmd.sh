@@ -21,6 +21,17 @@ fail() {
 	exit 1
 }
 
+# wait_for WHAT COMMAND...: until the command succeeds; two minutes are time enough.
+wait_for() {
+	local what=$1 tries=0
+	shift
+	until "$@"; do
+		tries=$((tries + 1))
+		[ $tries -lt 2400 ] || fail "$what: not in two minutes"
+		read -rt 0.05 <> <(:) || true
+	done
+}
+
 # target_start ARGUMENT...: starts rblkd with these; sets $target to its URI when it is ready. It
 # listens on $target_listen if that is set.
 target_start() {

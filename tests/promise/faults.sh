@@ -25,17 +25,6 @@ trap finish EXIT
 
 # -- the writers ---------------------------------------------------------------------------------
 
-# wait_for WHAT COMMAND...: until the command succeeds; a minute is time enough.
-wait_for() {
-	local what=$1 tries=0
-	shift
-	until "$@"; do
-		tries=$((tries + 1))
-		[ $tries -lt 1200 ] || fail "$fault: $what: not in a minute"
-		read -rt 0.05 <> <(:) || true
-	done
-}
-
 writer_start() {
 	"$PROMISE" run --seed "$RANDOM" --writer "$1" --first $((($1 - 1) * 1024)) --blocks $blocks --max-blocks 8 --queues "$1" --give-up 120000 \
 		"$scratch/journal$1" "$uri" 2>> "$scratch/err" &
@@ -58,7 +47,7 @@ noticed() { [ "$(notes "$1" "$2")" -ge "$3" ]; }
 progress() {
 	local writer from=()
 	for writer in "${writers[@]}"; do from[writer]=$(($(acknowledged "$writer") + $1)); done
-	for writer in "${writers[@]}"; do wait_for "writer $writer does not get on" got_on "$writer" "${from[writer]}"; done
+	for writer in "${writers[@]}"; do wait_for "$fault: writer $writer does not get on" got_on "$writer" "${from[writer]}"; done
 }
 
 # -- the faults ----------------------------------------------------------------------------------
@@ -75,7 +64,7 @@ fault_pause() {
 	for writer in "${writers[@]}"; do seen[writer]=$(notes "$writer" recovering); done
 	kill -STOP "$target_pid"
 	for writer in "${writers[@]}"; do
-		wait_for "writer $writer does not notice" noticed "$writer" recovering $((seen[writer] + 1))
+		wait_for "$fault: writer $writer does not notice" noticed "$writer" recovering $((seen[writer] + 1))
 	done
 	kill -CONT "$target_pid"
 }
@@ -86,7 +75,7 @@ fault_late() {
 	for writer in "${writers[@]}"; do seen[writer]=$(notes "$writer" recovered); done
 	kill -USR2 "$proxy_pid"
 	for writer in "${writers[@]}"; do
-		wait_for "writer $writer does not recover" noticed "$writer" recovered $((seen[writer] + 1))
+		wait_for "$fault: writer $writer does not recover" noticed "$writer" recovered $((seen[writer] + 1))
 	done
 	progress 100
 	kill -USR2 "$proxy_pid"
@@ -101,7 +90,7 @@ fault_client() {
 proxy_start() {
 	"$PROXY" "${target##*:}" "$@" > "$scratch/port" &
 	proxy_pid=$!
-	wait_for "the proxy does not listen" [ -s "$scratch/port" ]
+	wait_for "$fault: the proxy does not listen" [ -s "$scratch/port" ]
 	proxy_port=$(cat "$scratch/port")
 }
 proxy_stop() {

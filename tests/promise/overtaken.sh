@@ -16,16 +16,6 @@ finish() {
 }
 trap finish EXIT
 
-# wait_for WHAT COMMAND...: until the command succeeds; a minute is time enough.
-wait_for() {
-	local what=$1 tries=0
-	shift
-	until "$@"; do
-		tries=$((tries + 1))
-		[ $tries -lt 1200 ] || fail "$what: not in a minute: $(cat "$scratch/err")"
-		read -rt 0.05 <> <(:) || true
-	done
-}
 reactor() { grep -lx "reactor-$1" /proc/"$target_pid"/task/*/comm | cut -d/ -f5; }
 writer_start() {
 	"$PROMISE" run --seed "$RANDOM" --writer 1 --blocks 48 --max-blocks 4 --depth 12 --give-up 120000 "$@" \
