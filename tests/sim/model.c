@@ -364,10 +364,11 @@ static void command_succeeded(struct model_command *command, const uint8_t *data
 		sector_prune(it->volume, i, oldest);
 }
 
-void sim_model_again(struct sim_command *it)
+void sim_model_again(struct sim_command *it, bool repeated)
 {
 	struct model_command *command = (struct model_command *)it;
 
+	command->repeated |= repeated;
 	command->over = 0;
 	command->process_lost = false;
 }
@@ -436,7 +437,7 @@ static void session_sends_again(uint32_t session)
 		TAILQ_FOREACH(command, &volume->commands, link)
 			if (command->command.session == session && command->command.unseen &&
 			    command->command.resent)
-				sim_model_again(&command->command);
+				sim_model_again(&command->command, true);
 }
 
 void sim_model_conn_made(uint32_t session)

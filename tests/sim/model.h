@@ -98,8 +98,9 @@ bool sim_sector_is_whole(const uint8_t *sector, uint64_t number);
 
 /* `command` is copied. Returns the model's own, valid until sim_model_end(). */
 struct sim_command *sim_model_begin(const struct sim_command *command);
-/* It is sent; what an earlier attempt may have been is over (F5). */
-void sim_model_again(struct sim_command *command);
+/* It is sent; what an earlier attempt may have been is over (F5). repeated: there may have been one,
+ * and that one may have been done. */
+void sim_model_again(struct sim_command *command, bool repeated);
 void sim_model_end(struct sim_command *command, enum sim_outcome outcome, const uint8_t *data);
 
 /* COMPARE was answered: the byte at `offset` of its range was not as expected, the first that was

@@ -2,9 +2,9 @@
 /*
  * COMPARE_AND_WRITE in the model. Success says that each sector held what was expected at the
  * moment at which it was replaced; COMPARE, that one did not, and that nothing was done. Every
- * write has an id of its own, so what was replaced is there no more: one expectation of it is met,
- * and whoever wrote after it wrote after the replacement, too. And nothing is done twice, however
- * often it is sent (F8): the disk tells what it stores.
+ * write has an id of its own, so what was replaced is there no more, unless the write is sent again:
+ * one expectation of it is met, and whoever wrote after it wrote after the replacement, too. And no
+ * COMPARE_AND_WRITE is done twice, however often it is sent (F8): the disk tells what it stores.
  */
 #include "tests/sim/model_impl.h"
 
@@ -51,6 +51,14 @@ enum found {
 	FOUND_ANOTHER,
 };
 
+/* A WRITE that is sent again may be done twice. A COMPARE_AND_WRITE that was begun before its end may
+ * have replaced what the first attempt wrote, and another one what the second wrote. */
+static bool may_have_been_twice(const struct candidate *c, const struct model_command *command)
+{
+	return c->write && c->write->repeated && !c->write->expected &&
+	       sim_candidate_end(c) >= command->command.begin;
+}
+
 static bool could_find(const struct candidate *c, const struct model_command *command, uint64_t id,
 		       enum found what)
 {
@@ -59,7 +67,7 @@ static bool could_find(const struct candidate *c, const struct model_command *co
 	if (c->id == SIM_ID_ANYTHING)
 		return true;
 	return (c->id == id) == (what != FOUND_ANOTHER) &&
-	       !(what == FOUND_TO_REPLACE && c->replaced);
+	       !(what == FOUND_TO_REPLACE && c->replaced && !may_have_been_twice(c, command));
 }
 
 static bool any_found(const struct model_command *command, uint64_t i, enum found what)

@@ -19,6 +19,7 @@ struct model_command {
 	TAILQ_ENTRY(model_command) link; /* volume->commands: not ended for sure */
 	unsigned int refs;
 	bool lost;	   /* its session is, unanswered */
+	bool repeated;	   /* sent more than once: done twice, it may be, with others in between */
 	bool process_lost; /* its target was killed, and has no successor yet */
 	uint64_t over;	   /* 0, or since when nothing more can come of it */
 	unsigned int acked_life; /* of the volume, when it succeeded */

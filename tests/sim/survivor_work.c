@@ -262,7 +262,7 @@ static void errand_send(struct sim_errand *errand, struct sim_life *life)
 		errand_check_fenced(errand);
 	if (!errand->zombie) {
 		errand->command->life = errand->command->own_life = survivor->life;
-		sim_model_again(errand->command);
+		sim_model_again(errand->command, errand->lost_once);
 	}
 	/* A lie that cannot be told is none. */
 	errand->wrong_digest &= (life->features & RBLK_FEATURE_DIGEST) != 0;
