@@ -46,6 +46,9 @@ static bool app_begin_some(struct sim_app *app)
 	unsigned int burst = (unsigned int)sim_between(1, app->load.depth);
 	bool room = true;
 
+	/* Where it leaves only when its commands have ended, it begins no more. */
+	if (app->gone)
+		return false;
 	while (room && app->load.ops_left && app->under_way < app->load.depth && burst--) {
 		room = !sim_op_begin(app);
 		if (!room)
@@ -72,6 +75,18 @@ static void app_check_failures(const struct sim_app *app)
 			 app->actor.name, failures, app->failures);
 }
 
+/*
+ * It leaves at once, as if it were killed, and the target keeps its volumes open for a while. Once
+ * faults have stopped, it lets its commands end first, and closes the volumes: until every session has,
+ * FLUSH fails (F9).
+ */
+static bool app_leaves(const struct sim_app *app)
+{
+	if (app->calm)
+		return app->gone && !app->under_way;
+	return app->gone || sim_chance(app->abandon);
+}
+
 /* False: the session is lost, or given up. */
 static bool app_work(struct sim_app *app)
 {
@@ -87,7 +102,7 @@ static bool app_work(struct sim_app *app)
 		app->working = false;
 		if (!well)
 			return false;
-		if (app->gone || (!app->calm && sim_chance(app->abandon)))
+		if (app_leaves(app))
 			return false;
 		if (more)
 			sim_fiber_sleep(sim_below(app->think_ns));

@@ -5,6 +5,7 @@
  */
 #include <string.h>
 #include "initiator/session.h"
+#include "initiator/volume.h"
 #include "proto/wire/wire.h"
 #include "tests/sim/app.h"
 #include "tests/sim/coverage.h"
@@ -49,7 +50,8 @@ void sim_app_ask_extents(struct sim_app *app)
 		return;
 	}
 	if (err != -EAGAIN && err != -ENOTCONN &&
-	    !(err == -EIO && app->session->core.failing_fast))
+	    !(err == -EIO && app->session->core.failing_fast) &&
+	    !(err == -ENODEV && mount->rblk->gone))
 		sim_fail("%s: EXTENTS is refused: %s", app->actor.name, strerror(-err));
 	sim_model_end(app->look, SIM_OUTCOME_NOTHING, NULL);
 	app->look = NULL;

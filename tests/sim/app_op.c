@@ -81,7 +81,7 @@ static void op_done(void *arg, const struct rblk_result *result)
 		sim_guard_return(&app->guard, op->memory);
 	op->memory = NULL;
 	/* Whoever is called back may ask for more. */
-	if (app->working && app->load.ops_left && outcome == SIM_OUTCOME_DONE &&
+	if (app->working && !app->gone && app->load.ops_left && outcome == SIM_OUTCOME_DONE &&
 	    sim_chance(app->callback)) {
 		sim_reached("application", "begins a command when it is called back", NULL);
 		app->load.ops_left -= sim_op_begin(app) == 0;
