@@ -12,11 +12,40 @@
 
 void rblk_call_finish(struct rblk_call *call)
 {
-	struct rblk_session *session = call->command.queue->session;
+	struct rblk_queue *queue = call->command.queue;
+	unsigned long flags;
 
+	spin_lock_irqsave(&queue->lock, flags);
+	if (call->abandoned)
+		__clear_bit(call - queue->reserved, &queue->reserved_used);
+	call->abandoned = false;
 	/* From then on the waiter owns the command. */
 	smp_store_release(&call->finished, true);
-	wake_up_all(&session->wait);
+	spin_unlock_irqrestore(&queue->lock, flags);
+	wake_up_all(&queue->session->wait);
+}
+
+/*
+ * The answer to CLOSE may take as long as the volume's storage. That must cost the other disks of the session no
+ * connection, so its caller goes away, and the command stays outstanding; it uses no memory of its caller's. One on
+ * each queue, so that other commands find a tag. False: it has to be waited for.
+ */
+static bool rblk_call_abandon(struct rblk_call *call)
+{
+	struct rblk_queue *queue = call->command.queue;
+	bool other = false, abandoned;
+	unsigned long flags;
+	unsigned int i;
+
+	if (call->command.wire.opcode != RBLK_OP_CLOSE)
+		return false;
+	spin_lock_irqsave(&queue->lock, flags);
+	for (i = 0; i < RBLK_RESERVED_TAGS; i++)
+		other |= queue->reserved[i].abandoned;
+	abandoned = !other && !call->finished;
+	call->abandoned = abandoned;
+	spin_unlock_irqrestore(&queue->lock, flags);
+	return abandoned;
 }
 
 void rblk_call_fail_all(struct rblk_queue *queue)
@@ -141,6 +170,10 @@ static int rblk_call_wait(struct rblk_call *call, const char *name, unsigned int
 						  MAX_SCHEDULE_TIMEOUT : msecs_to_jiffies(timeout_ms));
 
 	if (left > 0)
+		return 0;
+	if (!left && rblk_call_abandon(call))
+		return -ETIMEDOUT;
+	if (smp_load_acquire(&call->finished))
 		return 0;
 	if (left < 0)
 		rblk_queue_lost(queue, "killed while waiting for the answer to %s", name);

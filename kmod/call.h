@@ -11,6 +11,7 @@
 struct rblk_call {
 	struct rblk_command command;
 	bool finished; /* stored with release: the command is the waiter's again */
+	bool abandoned; /* queue->lock: nobody waits any more; its end gives the tag back */
 };
 
 static inline struct rblk_call *rblk_command_call(struct rblk_command *command)
@@ -41,8 +42,8 @@ struct rblk_session_command {
 /*
  * Send one and wait. `payload` goes in the capsule (payload_bytes, zero filled to
  * RBLK_CAPSULE_ALIGN); the report, if any, is copied to `report`. Sleeps, killably. 0 or negative
- * errno; -ETIMEDOUT and -EINTR also report the connection as lost. -ENOTCONN: there is none, or none of
- * that epoch.
+ * errno; -ETIMEDOUT and -EINTR also report the connection as lost, but for the first CLOSE of a connection that is not
+ * answered in time: it stays outstanding. -ENOTCONN: there is none, or none of that epoch.
  */
 int rblk_call_run(struct rblk_queue *queue, struct rblk_session_command *sc,
 		  unsigned int timeout_ms);

@@ -22,6 +22,7 @@ enum world_kind {
 	WORLD_RESERVED,	 /* initiators that keep each other from a volume */
 	WORLD_PREEMPTED, /* the same, with READs and WRITEs that take long */
 	WORLD_DRAINED,	 /* power that fails, and connections that take long to drain */
+	WORLD_CLOSED,	 /* disks of the module that are detached while what they have lost is stored slowly */
 	WORLD_KINDS = 12
 };
 
@@ -453,6 +454,24 @@ static void make_reserved(bool preempts)
 	}
 }
 
+/* Another queue than the first is lost: the first one sends CLOSE, and the storage lets it wait. */
+static void make_closed(void)
+{
+	struct sim_module *module = &sim_world.module;
+	struct sim_disk *disk = module->host->disks[module->disks[0].volume];
+
+	sim_world.faults = 0;
+	module->attach.queues = 3;
+	module->attach.command_ms = (unsigned int)sim_between(100, 400);
+	module->attach.give_up_ms = 60000;
+	module->load.depth = 16;
+	module->kill = 10000;
+	if (!disk)
+		return;
+	disk->temper.stall = 200000;
+	disk->temper.stall_ns = sim_between(500, 4000) * SIM_MS;
+}
+
 /* Whatever goes on here is no reason to lose a session. */
 static void make_benign(void)
 {
@@ -480,7 +499,8 @@ void sim_world_build(void)
 	sim_world.host_count = (unsigned int)sim_between(1, HOSTS_MAX);
 	sim_world.app_count = (unsigned int)sim_between(1, kind == WORLD_MEMORY ? 1 : APPS_MAX);
 	/* The module instead of all librblk but one. */
-	has_module = kind != WORLD_CROWDED && !reserves(kind) && sim_chance(400000);
+	has_module = kind != WORLD_CROWDED && !reserves(kind) &&
+		     (sim_chance(400000) || kind == WORLD_CLOSED);
 	if (has_module)
 		sim_world.app_count = 1;
 	for (unsigned int i = 0; i < MACHINES_MAX && sim_chance(700000); i++)
@@ -517,6 +537,8 @@ void sim_world_build(void)
 		make_power();
 	if (kind == WORLD_DRAINED)
 		make_drained();
+	if (kind == WORLD_CLOSED)
+		make_closed();
 	if (reserves(kind))
 		make_reserved(kind == WORLD_PREEMPTED);
 	sim_world.fault_ns = power		     ? 5 * SIM_MS
@@ -526,7 +548,8 @@ void sim_world_build(void)
 						     : 100 * SIM_MS;
 	sim_event_in(&sim_world.fault, sim_below(sim_world.fault_ns));
 	sim_event_in(&sim_world.calm,
-		     kind == WORLD_DRAINED ? sim_between(500 * SIM_MS, 2 * SIM_S)
+		     kind == WORLD_DRAINED || kind == WORLD_CLOSED
+			     ? sim_between(500 * SIM_MS, 2 * SIM_S)
 		     : power || reserves(kind)
 			     ? sim_between(100 * SIM_MS, 500 * SIM_MS)
 			     : sim_between(SIM_MS, sim_chance(500000) ? 50 * SIM_MS : SIM_S));

@@ -136,6 +136,32 @@ void sim_disk_kill_connection(struct rblk_disk *disk)
 	rblk_queue_lost(session->queues[sim_below(session->queue_count)], "killed by its user");
 }
 
+/* -- session commands --------------------------------------------------------------------------------- */
+
+#define NO_CLOSE "no answer to CLOSE"
+
+struct connection {
+	u8 session[16];
+	u64 epoch;
+	u32 incarnation;
+};
+
+/* That a CLOSE was not answered on in time, last. */
+static struct connection late_close;
+
+static struct connection connection_of(const struct rblk_queue *queue)
+{
+	struct connection connection = { .epoch = queue->epoch, .incarnation = queue->incarnation };
+
+	memcpy(connection.session, queue->session->session_id, sizeof(connection.session));
+	return connection;
+}
+
+static bool connection_is(const struct connection *a, const struct connection *b)
+{
+	return !memcmp(a->session, b->session, sizeof(a->session)) && a->epoch == b->epoch && a->incarnation == b->incarnation;
+}
+
 int __real_rblk_call_run(struct rblk_queue *queue, struct rblk_session_command *sc,
 			 unsigned int timeout_ms);
 int __wrap_rblk_call_run(struct rblk_queue *queue, struct rblk_session_command *sc,
@@ -152,7 +178,28 @@ int __wrap_rblk_call_run(struct rblk_queue *queue, struct rblk_session_command *
 	error = __real_rblk_call_run(queue, sc, timeout_ms);
 	if (sc->opcode == RBLK_OP_OPEN && !error)
 		sim_module_opened(open->name, volume->cache_epoch);
+	if (sc->opcode == RBLK_OP_CLOSE && error == -ETIMEDOUT) {
+		sim_reached("module", "a CLOSE is not answered in time", NULL);
+		late_close = connection_of(queue);
+	}
 	return error;
+}
+
+/* One CLOSE that is not answered in time costs no connection. */
+void __real_rblk_queue_lost(struct rblk_queue *queue, const char *format, ...);
+void __wrap_rblk_queue_lost(struct rblk_queue *queue, const char *format, ...);
+void __wrap_rblk_queue_lost(struct rblk_queue *queue, const char *format, ...)
+{
+	struct connection now = connection_of(queue);
+	char text[RBLK_TEXT_BYTES];
+	va_list args;
+
+	va_start(args, format);
+	vscnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	if (!strncmp(text, NO_CLOSE, sizeof(NO_CLOSE) - 1) && !connection_is(&late_close, &now))
+		sim_fail("the kernel: a CLOSE that was not answered in time costs a connection");
+	__real_rblk_queue_lost(queue, "%s", text);
 }
 
 /* -- I/O ----------------------------------------------------------------------------------------------- */
