@@ -79,6 +79,7 @@ struct rblk_disk {
 	struct kernfs_node *state_node; /* sysfs's rblk/state, from `added` until detach */
 
 	struct delayed_work open_work;   /* volume.c: a new epoch */
+	struct delayed_work late_work;   /* volume.c: fail_fast_ms and give_up_ms while it is not open */
 	struct work_struct refresh_work; /* volume.c: the target said that the volume changed */
 };
 
@@ -116,6 +117,8 @@ void rblk_disk_release(struct rblk_disk *disk);
 void rblk_disk_acknowledge(struct rblk_disk *disk);
 /* No new command is sent for it, and what waits or comes fails. Any context. */
 void rblk_disk_fail(struct rblk_disk *disk, const char *why);
+/* The same, if its volume is not open. False: it is, or the disk has failed before. */
+bool rblk_disk_give_up(struct rblk_disk *disk);
 /*
  * Its state, in the words of its session's; why it is not live, as one line (false: nothing is wrong). Any
  * context.

@@ -169,21 +169,50 @@ void rblk_disk_release(struct rblk_disk *disk)
 
 /* -- state ------------------------------------------------------------------------------------------ */
 
+static void rblk_disk_close_gate(struct rblk_disk *disk)
+{
+	lockdep_assert_held(&disk->session->core_lock);
+	WRITE_ONCE(disk->ready, false);
+	/* Before waiting.c looks: who finds no route, and has to wait, looks at it then. */
+	WRITE_ONCE(disk->gate, RBLK_GATE_FAIL);
+}
+
+static void rblk_disk_failed(struct rblk_disk *disk)
+{
+	rblk_waiting_sweep(disk->session);
+	rblk_disk_notify(disk);
+	wake_up_all(&disk->session->wait); /* reservation.c */
+}
+
 void rblk_disk_fail(struct rblk_disk *disk, const char *why)
 {
 	struct rblk_session *session = disk->session;
 	unsigned long flags;
 
 	spin_lock_irqsave(&session->core_lock, flags);
-	if (disk->gate != RBLK_GATE_FAIL && why)
+	if (disk->gate != RBLK_GATE_FAIL)
 		strscpy(disk->reason, why, sizeof(disk->reason));
-	WRITE_ONCE(disk->ready, false);
-	/* Before waiting.c looks: who finds no route, and has to wait, looks at it then. */
-	WRITE_ONCE(disk->gate, RBLK_GATE_FAIL);
+	rblk_disk_close_gate(disk);
 	spin_unlock_irqrestore(&session->core_lock, flags);
-	rblk_waiting_sweep(session);
-	rblk_disk_notify(disk);
-	wake_up_all(&session->wait); /* reservation.c */
+	rblk_disk_failed(disk);
+}
+
+bool rblk_disk_give_up(struct rblk_disk *disk)
+{
+	struct rblk_session *session = disk->session;
+	unsigned long flags;
+	bool late;
+
+	spin_lock_irqsave(&session->core_lock, flags);
+	late = !disk->ready && disk->gate != RBLK_GATE_FAIL;
+	if (late && !disk->reason[0])
+		strscpy(disk->reason, "its volume was not opened again in time", sizeof(disk->reason));
+	if (late)
+		rblk_disk_close_gate(disk);
+	spin_unlock_irqrestore(&session->core_lock, flags);
+	if (late)
+		rblk_disk_failed(disk);
+	return late;
 }
 
 const char *rblk_disk_state(const struct rblk_disk *disk)

@@ -19,6 +19,7 @@
 #include "kmod/queue.h"
 #include "kmod/session.h"
 #include "kmod/tell.h"
+#include "kmod/volume.h"
 #include "kmod/waiting.h"
 #include "kmod/works.h"
 
@@ -62,13 +63,9 @@ static void rblk_drive_renew(struct rblk_session *session)
 	if (session->epoch == session->core.epoch)
 		return;
 	session->epoch = session->core.epoch;
-	list_for_each_entry(disk, &session->disks, peer) {
-		if (!disk->ready)
-			continue;
-		WRITE_ONCE(disk->ready, false);
-		disk->closed_since = jiffies;
-		disk->open_tries = 0;
-	}
+	list_for_each_entry(disk, &session->disks, peer)
+		if (disk->ready)
+			rblk_volume_closed(disk);
 }
 
 void rblk_drive_follow(struct rblk_session *session)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * IDENTIFY, OPEN and CLOSE, on queue 0. A disk's open_work opens its volume again in a new epoch, and tries
- * until the disk gives up, whatever becomes of other disks; its refresh_work looks whether the volume of an
- * open handle has changed.
+ * until the disk gives up, whatever becomes of other disks; its late_work sees to its times meanwhile; its
+ * refresh_work looks whether the volume of an open handle has changed.
  *
  * A handle belongs to an epoch, and each command that names one says which (struct rblk_session_command):
  * no handle of an older epoch is ever used in the next one, where it may be another disk's.
@@ -279,30 +279,72 @@ static void rblk_volume_refused(struct rblk_disk *disk, const char *text)
 		pr_warn("rblk%d: the volume cannot be opened again: %s\n", disk->index, text);
 }
 
-/* It is not ready for that long: what that means for its requests. When to look again; 0: never. */
-static unsigned long rblk_volume_be_late(struct rblk_disk *disk)
+/* It is not open for so long: when late_work has something to do next. */
+static unsigned long rblk_volume_due(const struct rblk_disk *disk, unsigned int waited)
 {
 	const struct rblk_session_options *o = &disk->session->options;
-	unsigned int waited = jiffies_to_msecs(jiffies - disk->closed_since);
-	unsigned int pause = RBLK_ATTACH_RECONNECT_MS_MIN << min(disk->open_tries, 8u);
+	unsigned int limit = o->give_up_ms;
 
-	if (waited >= o->give_up_ms) {
-		rblk_disk_fail(disk, NULL);
-		pr_err("rblk%d [%s]: gave up, I/O fails until it is detached: %s\n", disk->index,
-		       rblk_session_peer(disk->session), disk->reason);
-		return 0;
-	}
-	pause = min3(pause, o->reconnect_ms, o->give_up_ms - waited);
-	if (o->fail_fast_ms && waited >= o->fail_fast_ms) {
-		spin_lock_irq(&disk->session->core_lock);
-		if (disk->gate == RBLK_GATE_HOLD)
-			WRITE_ONCE(disk->gate, RBLK_GATE_FAIL_FAST);
-		spin_unlock_irq(&disk->session->core_lock);
-		rblk_waiting_sweep(disk->session);
-	} else if (o->fail_fast_ms) {
-		pause = min(pause, o->fail_fast_ms - waited);
-	}
-	return msecs_to_jiffies(pause) + 1;
+	if (o->fail_fast_ms > waited)
+		limit = min(limit, o->fail_fast_ms);
+	return msecs_to_jiffies(limit - waited) + 1;
+}
+
+/* Its requests that are to fail fast fail from here on, unless the volume is open by now. */
+static void rblk_volume_fail_fast(struct rblk_disk *disk)
+{
+	spin_lock_irq(&disk->session->core_lock);
+	if (!disk->ready && disk->gate == RBLK_GATE_HOLD)
+		WRITE_ONCE(disk->gate, RBLK_GATE_FAIL_FAST);
+	spin_unlock_irq(&disk->session->core_lock);
+	rblk_waiting_sweep(disk->session);
+}
+
+static void rblk_volume_give_up(struct rblk_disk *disk)
+{
+	char text[RBLK_TEXT_BYTES];
+
+	if (!rblk_disk_give_up(disk))
+		return;
+	rblk_disk_say_reason(disk, text);
+	pr_err("rblk%d [%s]: gave up, I/O fails until it is detached: %s\n", disk->index,
+	       rblk_session_peer(disk->session), text);
+}
+
+/*
+ * fail_fast_ms and give_up_ms of a disk whose volume is not open. They do not wait for an answer to its OPEN, nor for its
+ * turn to send one.
+ */
+static void rblk_volume_late_work(struct work_struct *work)
+{
+	struct rblk_disk *disk = container_of(to_delayed_work(work), struct rblk_disk, late_work);
+	const struct rblk_session_options *o = &disk->session->options;
+	unsigned int noio = memalloc_noio_save(), waited;
+	bool over;
+
+	spin_lock_irq(&disk->session->core_lock);
+	over = disk->ready || disk->gate == RBLK_GATE_FAIL || core_session_over(&disk->session->core);
+	waited = jiffies_to_msecs(jiffies - disk->closed_since);
+	spin_unlock_irq(&disk->session->core_lock);
+	if (over)
+		goto out;
+	if (waited >= o->give_up_ms)
+		rblk_volume_give_up(disk);
+	else if (o->fail_fast_ms && waited >= o->fail_fast_ms)
+		rblk_volume_fail_fast(disk);
+	if (waited < o->give_up_ms)
+		queue_delayed_work(rblk_workqueue, &disk->late_work, rblk_volume_due(disk, waited));
+out:
+	memalloc_noio_restore(noio);
+}
+
+void rblk_volume_closed(struct rblk_disk *disk)
+{
+	lockdep_assert_held(&disk->session->core_lock);
+	WRITE_ONCE(disk->ready, false);
+	disk->closed_since = jiffies;
+	disk->open_tries = 0;
+	mod_delayed_work(rblk_workqueue, &disk->late_work, rblk_volume_due(disk, 0));
 }
 
 static void rblk_volume_open_work(struct work_struct *work)
@@ -311,7 +353,7 @@ static void rblk_volume_open_work(struct work_struct *work)
 	struct rblk_session *session = disk->session;
 	unsigned int noio = memalloc_noio_save();
 	char text[RBLK_TEXT_BYTES] = "";
-	unsigned long later;
+	unsigned int pause;
 
 	if (READ_ONCE(disk->ready) || READ_ONCE(disk->gate) == RBLK_GATE_FAIL ||
 	    core_session_over(&session->core))
@@ -325,10 +367,10 @@ static void rblk_volume_open_work(struct work_struct *work)
 	}
 	disk->open_tries++;
 	rblk_volume_refused(disk, text);
-	later = rblk_volume_be_late(disk);
+	pause = RBLK_ATTACH_RECONNECT_MS_MIN << min(disk->open_tries, 8u);
+	pause = min(pause, session->options.reconnect_ms);
 	/* A new epoch may have queued it for now: then it stays so. */
-	if (later)
-		queue_delayed_work(rblk_calls, &disk->open_work, later);
+	queue_delayed_work(rblk_calls, &disk->open_work, msecs_to_jiffies(pause) + 1);
 out:
 	memalloc_noio_restore(noio);
 }
@@ -383,11 +425,13 @@ out:
 void rblk_volume_init(struct rblk_disk *disk)
 {
 	INIT_DELAYED_WORK(&disk->open_work, rblk_volume_open_work);
+	INIT_DELAYED_WORK(&disk->late_work, rblk_volume_late_work);
 	INIT_WORK(&disk->refresh_work, rblk_volume_refresh_work);
 }
 
 void rblk_volume_stop(struct rblk_disk *disk)
 {
 	cancel_delayed_work_sync(&disk->open_work);
+	cancel_delayed_work_sync(&disk->late_work);
 	cancel_work_sync(&disk->refresh_work);
 }

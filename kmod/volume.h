@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * A disk's volume at the target: opening it, opening it again in each new epoch of the session, its size, F7.
- * Called by attach.c, works.c and disks.c. All sleep but the beginning.
+ * Called by attach.c, drive.c, works.c and disks.c. All sleep, but where it is said that they do not.
  */
 #ifndef RBLK_KMOD_VOLUME_H
 #define RBLK_KMOD_VOLUME_H
@@ -14,12 +14,15 @@ struct rblk_session;
 /* A new epoch: tell the target who we are. 0 or negative errno, with one line in text (RBLK_TEXT_BYTES). */
 int rblk_volume_identify(struct rblk_session *session, char *text);
 
+/* Does not sleep. */
 void rblk_volume_init(struct rblk_disk *disk);
 /*
  * Open the volume and take over what it is; the second time it must be the same volume, and F7 is applied.
  * 0 or negative errno, with one line in text (RBLK_TEXT_BYTES; empty: the session knows why).
  */
 int rblk_volume_open(struct rblk_disk *disk, char *text);
+/* Its handle is not valid any more: fail_fast_ms and give_up_ms count from here. Any context, with core_lock held. */
+void rblk_volume_closed(struct rblk_disk *disk);
 /* If it is open. */
 void rblk_volume_close(struct rblk_disk *disk);
 /* No work of the disk runs, or begins. */

@@ -454,6 +454,24 @@ static void make_reserved(bool preempts)
 	}
 }
 
+/* In a new epoch OPEN waits for what others have left there. */
+static void make_closed_anew(struct sim_module *module)
+{
+	sim_world.faults = 1u << FAULT_KILL | 1u << FAULT_DRAIN;
+	module->attach.command_ms = 2000;
+	module->attach.fail_fast_ms = (unsigned int)sim_between(20, 200);
+	for (unsigned int i = 0; i < sim_world.survivor_count; i++) {
+		struct sim_survivor *survivor = &sim_world.survivors[i];
+
+		survivor->host = module->host;
+		survivor->volume = module->disks[0].volume;
+		survivor->depth = SIM_SURVIVOR_ERRANDS;
+		survivor->read = 100000;
+		survivor->mischief = 50000;
+		survivor->mischiefs = 1u << SIM_MISCHIEF_HANG_UP;
+	}
+}
+
 /* Another queue than the first is lost: the first one sends CLOSE, and the storage lets it wait. */
 static void make_closed(void)
 {
@@ -466,6 +484,8 @@ static void make_closed(void)
 	module->attach.give_up_ms = 60000;
 	module->load.depth = 16;
 	module->kill = 10000;
+	if (sim_chance(500000))
+		make_closed_anew(module);
 	if (!disk)
 		return;
 	disk->temper.stall = 200000;
@@ -514,7 +534,7 @@ void sim_world_build(void)
 	sim_world.survivor_count =
 		sim_chance(500000) ? (unsigned int)sim_between(1, SURVIVORS_MAX) : 0;
 	if (kind == WORLD_CROWDED || kind == WORLD_FENCING || kind == WORLD_MEMORY ||
-	    reserves(kind))
+	    kind == WORLD_CLOSED || reserves(kind))
 		sim_world.survivor_count = SURVIVORS_MAX;
 	for (unsigned int i = 0; i < sim_world.survivor_count; i++)
 		build_survivor(i);

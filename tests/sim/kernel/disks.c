@@ -110,6 +110,30 @@ void sim_disk_look(const struct rblk_disk *disk, struct sim_disk_view *view)
 	memcpy(view->cache_epoch, disk->durable.epoch, sizeof(view->cache_epoch));
 }
 
+/* Late by so much: a machine that does other work, too. */
+#define LATE_MS 100u
+
+/* A disk whose volume is not open holds no request for longer than it may, whatever other disks wait for. */
+static void check_times(const struct rblk_session *session)
+{
+	const struct rblk_session_options *o = &session->options;
+	const struct rblk_disk *disk;
+
+	list_for_each_entry(disk, &session->disks, peer) {
+		unsigned long waited = jiffies - disk->closed_since;
+		u8 gate = max(session->gate, disk->gate);
+
+		if (!disk->opened || !disk->endures || disk->ready)
+			continue;
+		if (waited > o->give_up_ms + LATE_MS && gate != RBLK_GATE_FAIL)
+			sim_fail("the kernel: a disk is not open for %lu ms, and gives up after %u", waited,
+				 o->give_up_ms);
+		if (o->fail_fast_ms && waited > o->fail_fast_ms + LATE_MS && gate == RBLK_GATE_HOLD)
+			sim_fail("the kernel: a disk is not open for %lu ms, and fails fast after %u", waited,
+				 o->fail_fast_ms);
+	}
+}
+
 void sim_disk_sample(const struct rblk_disk *disk)
 {
 	static const char *const waits[] = {
@@ -119,6 +143,7 @@ void sim_disk_sample(const struct rblk_disk *disk)
 	};
 	const struct rblk_io *io;
 
+	check_times(disk->session);
 	list_for_each_entry(io, &disk->session->waiting, command.entry)
 		sim_reached("module", "a request waits", waits[io->wait]);
 }
