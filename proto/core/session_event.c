@@ -369,12 +369,18 @@ static void probe(struct core_queue *queue, u64 now_ns)
 	queue->todo |= QUEUE_PROBE;
 }
 
-/* Queues that seem to be LIVE may not be. */
+/* Queues that seem to be LIVE may not be. A probe without an answer keeps its time: refusals that come
+ * more often than the keep-alive time must not put off the end of its wait.
+ */
 static void probe_all(struct core_session *session, u64 now_ns)
 {
-	for (u16 i = 0; i < session->queues; i++)
-		if (session->queue[i].state == CORE_QUEUE_LIVE)
-			probe(&session->queue[i], now_ns);
+	for (u16 i = 0; i < session->queues; i++) {
+		struct core_queue *queue = &session->queue[i];
+
+		if (queue->state == CORE_QUEUE_LIVE &&
+		    (!queue->probed || queue->heard_ns >= queue->probed_ns))
+			probe(queue, now_ns);
+	}
 }
 
 /* It has never been LIVE, and does not reconnect. */

@@ -255,6 +255,17 @@ static void test_forgotten_but_not_noticed(void **state)
 	want_none();
 	assert_int_equal(session.epoch, 1);
 	assert_int_equal(session.state, CORE_SESSION_LIVE);
+	/* It does not. More refusals do not give it more time. */
+	core_session_drained(&session, 1, 20000 * MS);
+	core_session_tick(&session, 22000 * MS);
+	want(CORE_ACTION_CONNECT, 1);
+	core_session_rejected(&session, 1, RBLK_REJECT_NO_SESSION, 0, 22000 * MS);
+	want(CORE_ACTION_CLOSE, 1);
+	want_none();
+	core_session_tick(&session, 24999 * MS);
+	want_none();
+	core_session_tick(&session, 25000 * MS);
+	want(CORE_ACTION_CLOSE, 0);
 }
 
 static void test_silence(void **state)
