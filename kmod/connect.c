@@ -45,10 +45,25 @@ static size_t rblk_connect_private(void *to, size_t bytes, const void *data, siz
 	return bytes;
 }
 
+/*
+ * Over iWARP the status does not say who refused: Soft-iWARP has ECONNRESET for a refusal by the target, and for a
+ * connection that ended. Only a target sends data.
+ */
+static const void *rblk_connect_reject_data(struct rblk_queue *queue, struct rdma_cm_event *event,
+					    u8 *bytes)
+{
+	struct rdma_cm_id *id = queue->cm_id;
+
+	if (!rdma_protocol_iwarp(id->device, id->port_num))
+		return rdma_consumer_reject_data(id, event, bytes);
+	*bytes = event->param.conn.private_data_len;
+	return event->param.conn.private_data;
+}
+
 static void rblk_connect_rejected(struct rblk_queue *queue, struct rdma_cm_event *event)
 {
 	u8 bytes = 0;
-	const void *data = rdma_consumer_reject_data(queue->cm_id, event, &bytes);
+	const void *data = rblk_connect_reject_data(queue, event, &bytes);
 	struct rblk_wire_reject reject, *r = &reject;
 	char text[RBLK_TEXT_SHORT];
 

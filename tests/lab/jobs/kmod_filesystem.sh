@@ -2,7 +2,7 @@
 # Goal: a remote volume is used like any disk. Method: attach, ext4 and xfs, a tree of real files
 # verified after the caches have been dropped, fio with verification on the device, fsck, detach;
 # and the target's own disk, read directly, holds the same bytes. The counters show that each way of the data
-# was gone, that commands share messages, and that no key outlives its command.
+# was gone, that commands share messages, and that no key outlives its command. A new daemon is found.
 . "$LAB/guest.sh"
 . "$LAB/jobs/kmod.sh"
 
@@ -80,6 +80,14 @@ lab_say "$commands commands in $messages messages"
 [ $((messages * 2)) -lt "$commands" ] || lab_fail "commands do not share messages"
 lab_wait 20 keys_ended || lab_fail "keys that have not ended"
 cat "/sys/block/${LAB_DEV#/dev/}/rblk/counters"
+
+lab_say "a new daemon"
+# It refuses what it takes for an old session's login, and the module must learn why, over iWARP, too.
+attribute() { cat "/sys/block/${LAB_DEV#/dev/}/rblk/$1"; }
+back() { [ "$(attribute losses)" -gt 0 ] && [ "$(attribute state)" = live ]; }
+lab_rblkd_replace "disk=/dev/vda"
+lab_wait 30 back || lab_fail "the disk does not come back: $(attribute reason)"
+cmp -n 1048576 "$LAB_DEV" /dev/vda || lab_broken "the target's disk holds other bytes"
 lab_detach
 lab_kmod_unload
 lab_rblkd_stop

@@ -206,6 +206,7 @@ static inline const void *rdma_consumer_reject_data(struct rdma_cm_id *id,
 	*bytes = event->param.conn.private_data_len;
 	return event->param.conn.private_data;
 }
+#define rdma_protocol_iwarp(ibdev, port) ((void)(ibdev), false)
 #define rdma_reject_msg(id, status) "refused"
 #define rdma_event_msg(event) "an event of the connection"
 
