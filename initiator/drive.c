@@ -169,7 +169,7 @@ static void close_queue(struct ini_queue *queue)
 	    session->now_ns >= session->core.queue[queue->index].by_ns) {
 		portal->error = -ETIMEDOUT;
 		snprintf(portal->words, sizeof(portal->words), "no answer within %u ms",
-			 session->options.connect_timeout_ms);
+			 session->core.queue[queue->index].attempt_ms);
 	}
 	queue->again = false;
 	if (queue->state == INI_QUEUE_CLOSED && !queue->drained)

@@ -159,7 +159,7 @@ static int rblk_connect_event(struct rdma_cm_id *id, struct rdma_cm_event *event
 	return 0;
 }
 
-/* What is left of connect_ms, in milliseconds, at least one. */
+/* What is left of the attempt's time, in milliseconds, at least one. */
 static unsigned int rblk_connect_left_ms(const struct rblk_queue *queue)
 {
 	unsigned long now = jiffies;
@@ -179,7 +179,7 @@ static int rblk_connect_wait(struct rblk_queue *queue, const char *what, char *t
 		return -ECANCELED;
 	if (!in_time || READ_ONCE(queue->aborted)) {
 		scnprintf(text, RBLK_TEXT_BYTES, "%s: queue %u: %s: no answer in %u ms", peer,
-			  queue->index, what, queue->session->options.connect_ms);
+			  queue->index, what, queue->attempt_ms);
 		return -ETIMEDOUT;
 	}
 	if (queue->step_error)

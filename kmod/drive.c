@@ -213,7 +213,8 @@ static void rblk_drive_prepare(struct rblk_session *session, const struct core_a
 		queue->session_queues = session->core.queues;
 		queue->portal = action->portal;
 		/* Before the machine's own time, which would end it without a word. */
-		queue->connect_by = jiffies + msecs_to_jiffies(session->options.connect_ms) - 2;
+		queue->attempt_ms = session->core.queue[action->queue].attempt_ms;
+		queue->connect_by = jiffies + msecs_to_jiffies(queue->attempt_ms) - 2;
 		WRITE_ONCE(queue->aborted, false);
 	} else if (action->kind == CORE_ACTION_FENCE) {
 		queue->lost_incarnation = action->incarnation;

@@ -77,6 +77,7 @@ struct rblk_queue {
 
 	/* connection manager; `step` completes when the awaited event came, with step_error */
 	struct rdma_cm_id *cm_id;
+	unsigned int attempt_ms;  /* drive.c: how long the attempt may take */
 	unsigned long connect_by; /* jiffies; drive.c */
 	struct completion step;
 	int step_error;

@@ -113,6 +113,7 @@ struct core_queue {
 	u32 accepted;	  /* the last that was accepted in this epoch; 0: none */
 	u32 keepalive_ms; /* agreed; 0: none */
 	u64 retry_ns;	  /* ENDED, ENDING: no attempt before */
+	u32 attempt_ms;	  /* CONNECTING: how long the attempt may take */
 	u64 by_ns;	  /* CONNECTING: the end of the attempt */
 	u64 live_ns, heard_ns, probed_ns;
 	struct core_lost lost;

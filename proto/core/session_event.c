@@ -156,6 +156,20 @@ static void begin_anew(struct core_session *session, u64 now_ns)
 
 /* -- consequences ------------------------------------------------------------------------------ */
 
+/*
+ * How many times longer than the pause before it an attempt to come back may take. It is short at
+ * first, because the connection manager repeats a request that was lost only after seconds.
+ */
+#define ATTEMPT_PAUSES 20
+
+static u32 attempt_ms(const struct core_session *session, const struct core_queue *queue)
+{
+	u64 ms = (u64)queue->backoff.delay_ms * ATTEMPT_PAUSES;
+	u32 most = session->options.connect_timeout_ms;
+
+	return session->state == CORE_SESSION_NEW || !ms || ms > most ? most : (u32)ms;
+}
+
 static void connect_queues(struct core_session *session, u64 now_ns)
 {
 	for (u16 i = 0; i < session->queues; i++) {
@@ -167,7 +181,8 @@ static void connect_queues(struct core_session *session, u64 now_ns)
 		queue->state = CORE_QUEUE_CONNECTING;
 		queue->incarnation++;
 		queue->portal = queue->home;
-		queue->by_ns = now_ns + session->options.connect_timeout_ms * MS_NS;
+		queue->attempt_ms = attempt_ms(session, queue);
+		queue->by_ns = now_ns + queue->attempt_ms * MS_NS;
 		queue->todo |= QUEUE_CONNECT;
 	}
 }

@@ -81,6 +81,40 @@ static void test_pause_is_the_targets(void **state)
 	}
 }
 
+/* A request that is lost on the way costs a pause of two seconds, not the whole time limit. Attempts
+ * that get no answer take longer and longer, because the target may only be slow.
+ */
+static void test_attempts_are_short_at_first(void **state)
+{
+	u64 now_ns = 20000 * MS, limit_ns, last_ns = 0;
+
+	(void)state;
+	begin(1, 1);
+	want(CORE_ACTION_CONNECT, 0);
+	assert_true(core_session_next_ns(&session) == 10000 * MS);
+	live(1, 1);
+	session.options.fail_fast_ms = 0;
+	core_session_lost(&session, 0, now_ns);
+	for (int i = 0; i < 8; i++) {
+		want(CORE_ACTION_CLOSE, 0);
+		if (!i)
+			want(CORE_ACTION_STATE, 0);
+		core_session_drained(&session, 0, now_ns);
+		if (i) {
+			now_ns = core_session_next_ns(&session); /* the pause */
+			core_session_tick(&session, now_ns);
+		}
+		want(CORE_ACTION_CONNECT, 0);
+		limit_ns = core_session_next_ns(&session) - now_ns;
+		assert_true(i ? limit_ns > last_ns && limit_ns <= 10000 * MS :
+				limit_ns == 2000 * MS);
+		last_ns = limit_ns;
+		now_ns += limit_ns;
+		core_session_tick(&session, now_ns);
+	}
+	assert_true(last_ns > 9000 * MS);
+}
+
 /* The delay does not grow while the target answers that it drains, and for ten seconds more. */
 static void test_pause_of_a_target_that_drains(void **state)
 {
@@ -156,6 +190,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_pause_is_the_targets),
+		cmocka_unit_test(test_attempts_are_short_at_first),
 		cmocka_unit_test(test_pause_of_a_target_that_drains),
 		cmocka_unit_test(test_pauses_do_not_add_up),
 		cmocka_unit_test(test_what_comes_to_nothing_is_tried_less_and_less),
