@@ -21,8 +21,8 @@
  *
  * How a turn works. fab_poll() with an empty completion queue sends what was posted since the last
  * turn, asks epoll, receives, and hands out completions; what the caller posts in answer, and acks,
- * goes out together in the next turn or in fab_arm(), in one system call per connection. While
- * armed, posts go at once.
+ * goes out together in the next turn or in fab_arm(), in one system call per connection. An ack
+ * with nothing beside it waits one turn longer. While armed, posts go at once.
  */
 #include "proto/fabric/fabric_tcp_fab.h"
 
@@ -155,6 +155,8 @@ static void fab_ask_epoll(struct tcp_fab *fab)
 
 static void fab_turn(struct tcp_fab *fab)
 {
+	fab->loop.turn++;
+	fab->loop.turning = true;
 	fab_pass(fab, TCP_WORK_TX | TCP_WORK_COMPLETE);
 	fab_ask_epoll(fab);
 	tcp_loop_expire(&fab->loop);
@@ -162,6 +164,7 @@ static void fab_turn(struct tcp_fab *fab)
 	/* The caller adds nothing more to what is sent now. */
 	if (tcp_cq_empty(&fab->cq))
 		fab_pass(fab, TCP_WORK_TX | TCP_WORK_COMPLETE);
+	fab->loop.turning = false;
 }
 
 static int tcp_arm(struct fab *head)

@@ -39,6 +39,7 @@ struct tcp_tx {
 	uint32_t response_tail;
 
 	bool ack_wanted;   /* the peer waits for one */
+	uint32_t ack_turn; /* the turn in which it began to */
 	bool blocked;      /* the socket took no more: wait for its edge */
 	uint8_t nak;       /* enum fab_tcp_nak to send behind the responses; then the end */
 	uint32_t nak_sequence;

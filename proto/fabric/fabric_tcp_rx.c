@@ -178,6 +178,8 @@ static void rx_executed(struct tcp_conn *conn)
 	conn->rx.stage = TCP_RX_HEADER;
 	if (!(conn->rx.header.flags & FAB_TCP_ACK_WANTED))
 		return;
+	if (!conn->tx.ack_wanted)
+		conn->tx.ack_turn = tcp_conn_fab(conn)->loop.turn;
 	conn->tx.ack_wanted = true;
 	tcp_conn_mark(conn, TCP_WORK_TX);
 }

@@ -48,6 +48,8 @@ struct tcp_loop {
 	uint32_t active_count;
 	struct tcp_sources timers;
 	uint64_t next_deadline_ns; /* no timer is due before it; may be too early */
+	uint32_t turn;		   /* counts turns, for acks that may wait for one */
+	bool turning;		   /* in a turn: there will be another, or the fab is armed */
 	bool armed; /* the epoll must turn readable when something comes up outside a turn */
 };
 

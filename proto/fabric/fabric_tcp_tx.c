@@ -14,6 +14,7 @@
 #define TX_FRAMES 64 /* per system call */
 #define TX_IOVECS 128
 #define TX_STAGE_BYTES 8192
+#define ACK_TURNS 2 /* what arrived is answered in the next one at the earliest */
 #define TX_SMALL_BYTES 256 /* cheaper to copy than to have as an iovec of its own */
 
 struct tx_frame {
@@ -264,6 +265,17 @@ static bool batch_add_request(struct tx_batch *batch)
 	return true;
 }
 
+/*
+ * The owner's answer to what has just arrived is often only a turn away, and carries the number. An
+ * ACK of its own is sent two turns later, or as soon as the owner goes to sleep or closes.
+ */
+static bool ack_may_wait(const struct tcp_conn *conn)
+{
+	const struct tcp_loop *loop = &tcp_conn_fab(conn)->loop;
+
+	return loop->turning && loop->turn - conn->tx.ack_turn < ACK_TURNS;
+}
+
 /* An ACK only where no other frame carries the number; a NAK behind all responses. */
 static void batch_add_control(struct tx_batch *batch)
 {
@@ -276,7 +288,7 @@ static void batch_add_control(struct tx_batch *batch)
 		header = frame_init(conn, FAB_TCP_NAK);
 		header.status = conn->tx.nak;
 		header.sequence = rblk_to_le32(conn->tx.nak_sequence);
-	} else if (conn->tx.ack_wanted && batch->frames_used == 0) {
+	} else if (conn->tx.ack_wanted && batch->frames_used == 0 && !ack_may_wait(conn)) {
 		header = frame_init(conn, FAB_TCP_ACK);
 	} else {
 		return;
@@ -454,8 +466,11 @@ void tcp_tx_run(struct tcp_conn *conn)
 			return;
 		}
 		if (batch.iovs_used == 0) {
-			if (!batch.error)
+			if (!batch.error) {
+				if (conn->tx.ack_wanted)
+					tcp_conn_mark(conn, TCP_WORK_TX);
 				return;
+			}
 			tx_stall(conn, batch.error);
 			tcp_conn_complete(conn);
 			continue;
