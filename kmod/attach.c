@@ -233,6 +233,9 @@ static int rblk_attach_build(struct rblk_disk *disk, char *text)
 		error = rblk_attach_await_fence(disk, text);
 	if (!error)
 		error = rblk_attach_open(disk, text);
+	/* A disk that failed before this one's volume was known did not tell it what it had lost. */
+	if (!error)
+		error = rblk_attach_await_fence(disk, text);
 	if (!error)
 		error = rblk_attach_check_volatile(disk, text);
 	if (!error)

@@ -58,6 +58,11 @@ struct rblk_disk {
 	u64 epoch;  /* of the session, in which the handle is valid; 0: there was none yet */
 	bool ready; /* the handle is valid: commands may be sent */
 	u8 gate;    /* enum rblk_gate: for this disk alone, beside the session's */
+	/*
+	 * Bitmap: queues whose LOST commands have ended with errors, on any disk of this volume. session->waiting_lock
+	 * owns it for writing.
+	 */
+	unsigned long unfenced;
 	bool endures;              /* it waits for a lost session: its attach has succeeded */
 	char reason[RBLK_TEXT_BYTES]; /* why the volume is not open; empty: it is, or nothing was tried */
 	unsigned long closed_since; /* jiffies: it is not ready since then */
@@ -68,7 +73,7 @@ struct rblk_disk {
 	/* As the target describes it, in the machine's byte order. open_work and refresh_work change `blocks`. */
 	u32 block_bytes, volume_flags, max_io_bytes, max_capsule_bytes;
 	u8 block_shift;
-	bool opened; /* once, so that the next opening must find the same volume */
+	bool opened; /* once, so that the next opening must find the same volume; stored with release, after uuid */
 	u64 blocks;
 	u8 uuid[16];
 	u32 physical_bytes, optimal_bytes, discard_granularity, max_discard_blocks;

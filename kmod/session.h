@@ -10,8 +10,8 @@
  * struct: the users together have one, each disk and each caller that found it another.
  *
  * Locks, in order: rblk_sessions_lock (registry), session->lifecycle (a queue is taken down, what waits is
- * sent, a disk joins or leaves `disks`; sleeps). session->core_lock, session->waiting_lock and queue->lock
- * (spinlocks) are leaves. A disk's locks: disk.h.
+ * sent, a disk joins or leaves `disks`; sleeps). session->waiting_lock, which may be held around session->core_lock,
+ * and queue->lock (spinlocks) are leaves. A disk's locks: disk.h.
  */
 #ifndef RBLK_KMOD_SESSION_H
 #define RBLK_KMOD_SESSION_H

@@ -117,7 +117,7 @@ static void rblk_volume_take(struct rblk_disk *disk, const struct rblk_wire_volu
 	disk->discard_granularity = rblk_le32(v->discard_granularity_bytes);
 	disk->max_discard_blocks = rblk_le32(v->max_discard_blocks);
 	memcpy(disk->uuid, v->uuid, sizeof(disk->uuid));
-	disk->opened = true;
+	smp_store_release(&disk->opened, true);
 }
 
 /* F7: is something lost that was acknowledged and not flushed, and has anyone the volume open? */

@@ -56,12 +56,38 @@ static bool rblk_waiting_too_late(struct rblk_io *io)
 	       (gate == RBLK_GATE_FAIL_FAST && blk_noretry_request(rblk_io_rq(io)));
 }
 
-/* It ends, and is not sent again; what the target has of it may still be carried out. */
+/*
+ * It ends, and is not sent again; what the target has of it may still be carried out. F5: until its fence is acknowledged
+ * no disk of the same volume sends anything.
+ */
 static void rblk_waiting_note_unfenced(struct rblk_session *session, struct rblk_io *io)
 {
+	const struct rblk_disk *disk = rblk_disk_of(rblk_io_rq(io));
+	unsigned long queue = 1ul << io->lost_queue;
+	struct rblk_disk *other;
+
 	lockdep_assert_held(&session->waiting_lock);
-	if (req_op(rblk_io_rq(io)) != REQ_OP_READ)
-		__set_bit(io->lost_queue, &session->unfenced);
+	if (req_op(rblk_io_rq(io)) == REQ_OP_READ || disk->unfenced & queue)
+		return;
+	session->unfenced |= queue;
+	spin_lock(&session->core_lock);
+	list_for_each_entry(other, &session->disks, peer)
+		if (smp_load_acquire(&other->opened) &&
+		    !memcmp(other->uuid, disk->uuid, sizeof(disk->uuid)))
+			WRITE_ONCE(other->unfenced, other->unfenced | queue);
+	spin_unlock(&session->core_lock);
+}
+
+static void rblk_waiting_note_fenced(struct rblk_session *session, unsigned int queue)
+{
+	struct rblk_disk *disk;
+
+	lockdep_assert_held(&session->waiting_lock);
+	session->unfenced &= ~(1ul << queue);
+	spin_lock(&session->core_lock);
+	list_for_each_entry(disk, &session->disks, peer)
+		WRITE_ONCE(disk->unfenced, disk->unfenced & ~(1ul << queue));
+	spin_unlock(&session->core_lock);
 }
 
 void rblk_waiting_sweep(struct rblk_session *session)
@@ -193,7 +219,7 @@ void rblk_waiting_release(struct rblk_session *session, unsigned int queue)
 	struct rblk_io *io;
 
 	spin_lock_irq(&session->waiting_lock);
-	__clear_bit(queue, &session->unfenced);
+	rblk_waiting_note_fenced(session, queue);
 	list_for_each_entry(io, &session->waiting, command.entry) {
 		if (io->wait != RBLK_WAIT_LOST || io->lost_queue != queue)
 			continue;
@@ -230,7 +256,7 @@ u8 rblk_waiting_route(struct rblk_io *io)
 	const struct request *rq = rblk_io_rq(io);
 	const struct rblk_disk *disk = rblk_disk_of(rq);
 
-	if (!smp_load_acquire(&disk->ready))
+	if (!smp_load_acquire(&disk->ready) || READ_ONCE(disk->unfenced))
 		return RBLK_NO_ROUTE;
 	return smp_load_acquire(&disk->session->route[rq->mq_hctx->queue_num]);
 }

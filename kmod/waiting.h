@@ -3,7 +3,8 @@
  * Requests that are started and on no queue. Each waits for one of these:
  *   TIME   the target could not begin it (BUSY, DRAINING, or dropped by ABORT): sent again after a delay that
  *          grows (C6)
- *   READY  a queue that takes commands, or a free tag of one; and that its volume is open
+ *   READY  a queue that takes commands, or a free tag of one; that its volume is open; and the fence of what has
+ *          failed of a disk of the same volume (F5)
  *   LOST   it was on a connection that is lost: the fence of that (F5); then it is READY
  */
 #ifndef RBLK_KMOD_WAITING_H
@@ -30,7 +31,7 @@ unsigned int rblk_waiting_give_up_ms(struct rblk_io *io);
 bool rblk_waiting_refused(struct rblk_io *io);
 /* No queue takes it: it is READY, or ended at once if nothing is to wait any more. Any context. */
 void rblk_waiting_hold(struct rblk_io *io);
-/* The queue that takes it now; RBLK_NO_ROUTE: none does, or its volume is not open. Any context. */
+/* The queue that takes it now; RBLK_NO_ROUTE: none does, its volume is not open, or a fence is owed. Any context. */
 u8 rblk_waiting_route(struct rblk_io *io);
 /*
  * Sleeps. The queue is drained and its keys are dead (F4), session->lifecycle is held, blk-mq quiesced: its

@@ -18,27 +18,38 @@ static struct sim_module *self;
 
 /* -- opening ------------------------------------------------------------------------------------- */
 
-static struct sim_module_disk *disk_of(const char *volume)
+/* Two disks may be of one volume, in worlds where it has one life: then it does not matter whose OPEN it is. */
+static bool disk_is_of(const struct sim_module_disk *disk, const char *volume)
 {
-	for (unsigned int i = 0; i < self->disk_count; i++)
-		if (!strcmp(self->host->config.volumes[self->disks[i].volume].name, volume))
-			return &self->disks[i];
-	sim_fail("%s: OPEN of %s, which is not attached", self->actor.name, volume);
+	return !strcmp(self->host->config.volumes[disk->volume].name, volume);
 }
 
 void sim_module_opens(const char *volume)
 {
-	struct sim_module_disk *disk = disk_of(volume);
+	bool found = false;
 
-	disk->opening = sim_model_opening(self->host->volumes[disk->volume]);
+	for (unsigned int i = 0; i < self->disk_count; i++) {
+		struct sim_module_disk *disk = &self->disks[i];
+
+		if (!disk_is_of(disk, volume))
+			continue;
+		disk->opening = sim_model_opening(self->host->volumes[disk->volume]);
+		found = true;
+	}
+	if (!found)
+		sim_fail("%s: OPEN of %s, which is not attached", self->actor.name, volume);
 }
 
 void sim_module_opened(const char *volume, const uint8_t cache_epoch[16])
 {
-	struct sim_module_disk *disk = disk_of(volume);
+	for (unsigned int i = 0; i < self->disk_count; i++) {
+		struct sim_module_disk *disk = &self->disks[i];
 
-	disk->opening.life = sim_model_opened(&disk->opening, cache_epoch);
-	sim_inside_opened(self->host, disk->volume, &disk->opening);
+		if (!disk_is_of(disk, volume))
+			continue;
+		disk->opening.life = sim_model_opened(&disk->opening, cache_epoch);
+		sim_inside_opened(self->host, disk->volume, &disk->opening);
+	}
 }
 
 static bool disk_attach(struct sim_module *module, struct sim_module_disk *disk)

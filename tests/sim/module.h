@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * A machine with the kernel module: kmod/'s own files on a simulated kernel (kernel/), and a user of its disks,
- * which attaches one volume or two over one session, reads, writes and flushes on several hardware contexts,
- * polled or not, and reports to the model. Detached, by force or not, they are attached again. At the end, when
+ * which attaches one volume or two (in some worlds one volume twice) over one session, reads, writes and flushes on
+ * several hardware contexts, polled or not, and reports to the model. Detached, by force or not, they are attached again. At the end, when
  * faults have stopped, it reads everything. A world has one such machine at most, as it is one kernel.
  */
 #ifndef RBLK_TESTS_SIM_MODULE_H

@@ -488,6 +488,12 @@ static void make_closed(void)
 		make_closed_anew(module);
 	if (!disk)
 		return;
+	/* Two disks of one volume, which never loses anything. */
+	if (!sim_world.faults && sim_chance(500000)) {
+		module->disk_count = 2;
+		module->disks[1].volume = module->disks[0].volume;
+		disk->temper.fail = 0;
+	}
 	disk->temper.stall = 200000;
 	disk->temper.stall_ns = sim_between(500, 4000) * SIM_MS;
 }

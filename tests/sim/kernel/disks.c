@@ -101,7 +101,7 @@ void sim_disk_look(const struct rblk_disk *disk, struct sim_disk_view *view)
 		.ready = disk->ready,
 		.lost = disk->durable.lost,
 		.failed = disk->gate == RBLK_GATE_FAIL || core_session_over(&session->core),
-		.goes_on = session->core.state == CORE_SESSION_LIVE && !session->core.held,
+		.goes_on = session->core.state == CORE_SESSION_LIVE && !session->core.held && !disk->unfenced,
 		.unfenced = unfenced(disk),
 		.contexts = session->hw_queues,
 		.polled = session->options.poll_queues,
