@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Goal: before an OPEN for writing, every reactor has seen which connections have ended (F5): a
+ * reactor answers after a whole turn in which its connections had nothing, or after a bounded
+ * number of turns if it is never quiet. A look that is given up is freed when its last letter is
+ * back. An OPEN without memory for its look, or for itself, is answered NO_RESOURCES and leaves
+ * nothing behind. Method: reactors made by the test, which delivers their letters itself, and
+ * memory that it counts and refuses.
+ */
+#include "tests/unit/unit.h"
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include "proto/fabric/fabric_impl.h"
+#include "target/base/log.h"
+#include "target/io/lane.h"
+#include "target/io/request.h"
+#include "target/serve/letter.h"
+#include "target/serve/look.h"
+#include "target/serve/open.h"
+#include "target/serve/reactor_impl.h"
+#include "target/serve/session.h"
+
+#define REACTORS 2u
+/* More turns than any reactor may take for its answer. */
+#define TURNS_MAX 1000u
+
+static struct rig {
+	struct tgt_peers peers;
+	struct tgt_reactor reactors[REACTORS];
+	struct fab fab;
+	unsigned int arms;
+	struct tgt_letter *letters[REACTORS]; /* on its way to each reactor: one at a time */
+} * rig;
+
+/* -- memory of the code under test ---------------------------------------------------------------
+ */
+
+static unsigned int allocated;
+static unsigned int refuse; /* the n-th allocation from now; 0: none */
+
+void *__real_calloc(size_t count, size_t bytes);
+void *__wrap_calloc(size_t count, size_t bytes);
+void *__wrap_calloc(size_t count, size_t bytes)
+{
+	void *memory;
+
+	if (refuse && !--refuse)
+		return NULL;
+	memory = __real_calloc(count, bytes);
+	allocated += memory != NULL;
+	return memory;
+}
+
+void __real_free(void *memory);
+void __wrap_free(void *memory);
+void __wrap_free(void *memory)
+{
+	allocated -= memory != NULL;
+	__real_free(memory);
+}
+
+/* -- letters -------------------------------------------------------------------------------------
+ */
+
+static int fake_arm(struct fab *fab)
+{
+	(void)fab;
+	rig->arms++;
+	return 0;
+}
+
+static const struct fab_ops fake_ops = {.kind = FAB_TCP, .arm = fake_arm};
+
+void __wrap_tgt_letter_send(struct tgt_reactor *to, struct tgt_letter *letter);
+void __wrap_tgt_letter_send(struct tgt_reactor *to, struct tgt_letter *letter)
+{
+	unsigned int index = (unsigned int)(to - rig->reactors);
+
+	assert_null(rig->letters[index]);
+	rig->letters[index] = letter;
+}
+
+/* A reactor reads the letter that it has, in a turn in which its connections had so much. */
+static void turn(unsigned int index, unsigned int polled)
+{
+	struct tgt_letter *letter = rig->letters[index];
+
+	rig->letters[index] = NULL;
+	rig->reactors[index].polled = polled;
+	if (letter)
+		letter->read(&rig->reactors[index], letter);
+}
+
+static int setup(void **state)
+{
+	(void)state;
+	tgt_log_set_level(TGT_LOG_ERROR);
+	rig = __real_calloc(1, sizeof(*rig));
+	assert_non_null(rig);
+	rig->fab.ops = &fake_ops;
+	for (unsigned int i = 0; i < REACTORS; i++) {
+		struct tgt_reactor *reactor = &rig->reactors[i];
+
+		reactor->peers = &rig->peers;
+		reactor->is_peer = true;
+		reactor->index = i;
+		reactor->fabrics[0].fab = &rig->fab;
+		reactor->fabric_count = 1;
+		TAILQ_INIT(&reactor->opening);
+		rig->peers.reactors[i] = reactor;
+	}
+	atomic_store(&rig->peers.count, REACTORS);
+	allocated = refuse = 0;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	__real_free(rig);
+	return 0;
+}
+
+/* -- looks ---------------------------------------------------------------------------------------
+ */
+
+/* Reactor 0 asks. Its own question is answered first, so that only reactor 1 is left. */
+static struct tgt_look *look_of_the_other(void)
+{
+	struct tgt_look *look = tgt_look_begin(&rig->reactors[0]);
+
+	assert_non_null(look);
+	assert_non_null(rig->letters[0]);
+	assert_non_null(rig->letters[1]);
+	turn(0, 0);
+	turn(0, 0); /* the answer is a letter to itself */
+	turn(0, 0);
+	assert_null(rig->letters[0]);
+	assert_false(tgt_look_is_over(look));
+	return look;
+}
+
+static void it_is_over_after_a_quiet_turn_of_every_reactor(void **state)
+{
+	struct tgt_look *look = look_of_the_other();
+	unsigned int arms = rig->arms;
+
+	(void)state;
+	/* It may have polled before it was asked: its first turn does not count. */
+	turn(1, 0);
+	assert_non_null(rig->letters[1]);
+	assert_true(rig->arms > arms);
+	assert_false(tgt_look_is_over(look));
+	/* Its connections had something. */
+	turn(1, 3);
+	assert_non_null(rig->letters[1]);
+	turn(1, 0);
+	assert_null(rig->letters[1]);
+	assert_false(tgt_look_is_over(look));
+	turn(0, 0);
+	assert_true(tgt_look_is_over(look));
+	tgt_look_end(look);
+	assert_int_equal(allocated, 0);
+}
+
+static void a_reactor_that_is_never_quiet_answers_too(void **state)
+{
+	struct tgt_look *look = look_of_the_other();
+	unsigned int turns = 0;
+
+	(void)state;
+	while (rig->letters[1] && turns++ < TURNS_MAX)
+		turn(1, 1);
+	assert_null(rig->letters[1]);
+	assert_true(turns > 1);
+	turn(0, 1);
+	assert_true(tgt_look_is_over(look));
+	tgt_look_end(look);
+	assert_int_equal(allocated, 0);
+}
+
+static void one_that_is_given_up_is_freed_with_its_last_letter(void **state)
+{
+	struct tgt_look *look = look_of_the_other();
+
+	(void)state;
+	tgt_look_end(look);
+	assert_int_equal(allocated, 1);
+	turn(1, 0);
+	turn(1, 0);
+	assert_int_equal(allocated, 1);
+	turn(0, 0);
+	assert_int_equal(allocated, 0);
+}
+
+/* -- OPEN ----------------------------------------------------------------------------------------
+ */
+
+static struct {
+	struct tgt_volume volume;
+	unsigned int references, completed;
+	enum rblk_status status;
+} open_;
+
+void *__wrap_tgt_request_report_alloc(struct tgt_request *request, uint32_t bytes);
+void *__wrap_tgt_request_report_alloc(struct tgt_request *request, uint32_t bytes)
+{
+	static struct rblk_wire_volume report;
+
+	(void)request;
+	assert_int_equal(bytes, sizeof(report));
+	return &report;
+}
+
+struct tgt_volume *__wrap_tgt_volume_get(struct tgt_registry *registry, const char *name);
+struct tgt_volume *__wrap_tgt_volume_get(struct tgt_registry *registry, const char *name)
+{
+	(void)registry;
+	(void)name;
+	open_.references++;
+	return &open_.volume;
+}
+
+void __wrap_tgt_volume_put(struct tgt_volume *volume);
+void __wrap_tgt_volume_put(struct tgt_volume *volume)
+{
+	assert_ptr_equal(volume, &open_.volume);
+	open_.references--;
+}
+
+void __wrap_tgt_request_complete(struct tgt_request *request, enum rblk_status status);
+void __wrap_tgt_request_complete(struct tgt_request *request, enum rblk_status status)
+{
+	(void)request;
+	open_.completed++;
+	open_.status = status;
+}
+
+bool __wrap_tgt_request_hold(struct tgt_request *request);
+bool __wrap_tgt_request_hold(struct tgt_request *request)
+{
+	(void)request;
+	fail_msg("an OPEN without memory is held");
+	return false;
+}
+
+static void open_without_memory(unsigned int allocation)
+{
+	struct rblk_wire_open wire = {.name = "v"};
+	struct tgt_lane lane = {.turn = &rig->reactors[0].turn};
+	struct tgt_request request = {.lane = &lane};
+	struct tgt_session session = {.reactor = &rig->reactors[0]};
+
+	memset(&open_, 0, sizeof(open_));
+	refuse = allocation;
+	tgt_open_begin(&session, &request, (const char *)&wire, sizeof(wire));
+	assert_int_equal(refuse, 0);
+	assert_int_equal(open_.completed, 1);
+	assert_int_equal(open_.status, RBLK_E_NO_RESOURCES);
+	assert_int_equal(open_.references, 0);
+	assert_int_equal(allocated, 0);
+	assert_true(TAILQ_EMPTY(&rig->reactors[0].opening));
+}
+
+static void an_open_without_memory_is_refused(void **state)
+{
+	(void)state;
+	open_without_memory(1);
+}
+
+static void an_open_without_memory_for_its_look_is_refused(void **state)
+{
+	(void)state;
+	open_without_memory(2);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(it_is_over_after_a_quiet_turn_of_every_reactor,
+						setup, teardown),
+		cmocka_unit_test_setup_teardown(a_reactor_that_is_never_quiet_answers_too, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(one_that_is_given_up_is_freed_with_its_last_letter,
+						setup, teardown),
+		cmocka_unit_test_setup_teardown(an_open_without_memory_is_refused, setup, teardown),
+		cmocka_unit_test_setup_teardown(an_open_without_memory_for_its_look_is_refused,
+						setup, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
