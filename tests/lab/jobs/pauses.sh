@@ -1,24 +1,28 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # How long I/O pauses: the largest completion latency that fio sees (4 KiB reads and writes, depth 8, O_DIRECT) while
 # its target or a path goes away and comes back, of librblk, rblk.ko and nvme-rdma, one after the other in one guest.
-# By hand: it measures, and what it measures depends on how busy the machine is.
+# `tests/lab/pauses` runs it, by hand: it measures, and what it measures depends on how busy the machine is.
 #   pauses.sh [TIMES [SYSTEM...]]    default: 3, of all; /out/pauses has a line of each, in seconds: the median of
 #                                    TIMES, and the largest. Wants one disk of 64M.
 # restart: rblkd ends in good order and is started again; nvmet's port is unlinked and linked. kill: rblkd, killed.
 # flap: no packet arrives for three seconds. device: of two paths, the initiator's RDMA device is deleted: it knows at
-# once. silence: of two paths, one loses every packet.
+# once. silence: of two paths, one loses every packet. Of a pair, whose host 1 is pair-pauses-target.sh, only reboot:
+# host 1 is killed and started again; the seconds are what the pause was longer than the time without a target.
 . "$LAB/guest.sh"
 . "$LAB/jobs/kmod.sh"
+. "$LAB/nvmet.sh"
 times=${1:-3}
 shift $(($# > 0 ? 1 : 0))
 systems=("$@")
 [ $# -gt 0 ] || systems=(librblk kmod nvme nvme_tuned librblk_1s kmod_1s)
 addresses=(10.8.1.2 10.8.2.2) # of two wires
+events=(restart kill flap device silence)
 disk=/dev/vda
+[ ! -d /pair ] || addresses=("$LAB_PEER") events=(reboot)
 
 # -- systems: up_NAME one|two, down_NAME; restart_NAME; kill_NAME where there is a daemon -----------
 
-rblkd_begin() { lab_rblkd_start "${keepalive[@]}" "${addresses[@]/#/--listen=rblk://}" disk=$disk; }
+rblkd_begin() { [ -d /pair ] || lab_rblkd_start "${keepalive[@]}" "${addresses[@]/#/--listen=rblk://}" disk=$disk; }
 rblk_restart() { lab_rblkd_stop; rblkd_begin; }
 rblk_kill() {
 	kill -KILL "$LAB_RBLKD"
@@ -30,7 +34,8 @@ up_librblk() {
 	rblkd_begin
 	FIO=("--ioengine=external:$RBLK_FIO_ENGINE" "--rblk_uri=rblk://$(hosts "$1")/disk" --rblk_queues=2 --rblk_give_up=600000)
 }
-down_librblk() { lab_rblkd_stop; }
+rblkd_end() { [ -d /pair ] || lab_rblkd_stop; }
+down_librblk() { rblkd_end; }
 up_kmod() {
 	rblkd_begin
 	lab_kmod_load
@@ -42,64 +47,39 @@ up_kmod() {
 down_kmod() {
 	[ ! -b "$LAB_DEV" ] || lab_detach
 	lab_kmod_unload
-	lab_rblkd_stop
+	rblkd_end
 }
 
-nvmet=/sys/kernel/config/nvmet
-nvme_path() {
-	# shellcheck disable=SC2086
-	nvme connect -t rdma -a "$1" -s 4420 -n pauses $tuning --hostid=00000000-0000-0000-0000-00000000000a \
-		--hostnqn=nqn.2014-08.org.nvmexpress:uuid:00000000-0000-0000-0000-00000000000a || lab_fail "nvme: no connection to $1"
-}
-# nvmet_listen N: a listener that has ended with its device begins anew.
-nvmet_listen() {
-	rm -f $nvmet/ports/$1/subsystems/pauses
-	ln -s $nvmet/subsystems/pauses $nvmet/ports/$1/subsystems/pauses || lab_fail "nvmet: port $1 does not listen"
-}
-nvmet_begin() {
-	local sub=$nvmet/subsystems/pauses port i=0
-	[ ! -d $sub ] || return 0
-	modprobe -a nvmet nvmet-rdma nvme-rdma || lab_fail "nvme: modules do not load"
-	mkdir $sub $sub/namespaces/1 || lab_fail "nvmet: no configuration"
-	echo 1 > $sub/attr_allow_any_host
-	echo -n $disk > $sub/namespaces/1/device_path
-	echo 1 > $sub/namespaces/1/enable || lab_fail "nvmet: $disk is not served"
-	for address in "${addresses[@]}"; do
-		port=$nvmet/ports/$((++i))
-		mkdir $port
-		echo rdma > $port/addr_trtype
-		echo ipv4 > $port/addr_adrfam
-		echo "$address" > $port/addr_traddr
-		echo 4420 > $port/addr_trsvcid
-	done
-}
+nvme_path() { lab_nvme_connect pauses "$1" "${tuning[@]}"; }
 up_nvme() {
-	nvmet_begin
-	for i in 1 2; do nvmet_listen $i; done
+	modprobe nvme-rdma || lab_fail "nvme-rdma: does not load"
+	if [ ! -d /pair ]; then
+		[ -d $lab_nvmet/subsystems/pauses ] || lab_nvmet_make pauses $disk "${addresses[@]}"
+		for i in 1 2; do lab_nvmet_listen pauses $i; done
+	fi
 	nvme_path "${addresses[0]}"
 	[ "$1" = one ] || nvme_path "${addresses[1]}"
-	lab_wait 20 nvme_disk || lab_fail "nvme: no disk appeared"
-	FIO=(--ioengine=io_uring "--filename=$(nvme_disk)")
+	lab_wait 20 lab_nvme_disk || lab_fail "nvme: no disk appeared"
+	FIO=(--ioengine=io_uring "--filename=$(lab_nvme_disk)")
 }
-nvme_disk() { lsblk -dnpo NAME | grep '^/dev/nvme'; }
-no_nvme_disk() { ! nvme_disk; }
+no_nvme_disk() { ! lab_nvme_disk; }
 down_nvme() {
 	nvme disconnect -n pauses > /dev/null
 	lab_wait 20 no_nvme_disk || lab_fail "nvme: the disk does not go"
 }
 
-keepalive=() tuning='' family=''
+keepalive=() tuning=() family=''
 choose() {
-	keepalive=() tuning='' family=${1%%_*}
+	keepalive=() tuning=() family=${1%%_*}
 	case $1 in
 	*_1s) keepalive=(--keepalive 1s) ;;
-	*_tuned) tuning='--reconnect-delay=1 --keep-alive-tmo=1 --ctrl-loss-tmo=-1' ;;
+	*_tuned) tuning=(--reconnect-delay=1 --keep-alive-tmo=1 --ctrl-loss-tmo=-1) ;;
 	esac
 }
 
 # -- what befalls them -----------------------------------------------------------------------------
 
-happen_restart() { case $family in nvme) nvmet_listen 1 ;; *) rblk_restart ;; esac; }
+happen_restart() { case $family in nvme) lab_nvmet_listen pauses 1 ;; *) rblk_restart ;; esac; }
 happen_kill() { rblk_kill; }
 happen_flap() {
 	lab_wire_lose 1
@@ -110,12 +90,28 @@ happen_device() { rdma link delete ${LAB_LINK}1i || lab_fail "${LAB_LINK}1i: is 
 after_device() { lab_wire_device 1 i; }
 happen_silence() { lab_wire_lose 1; }
 after_silence() { lab_wire_restore 1; }
+incarnation=1
+serving() { [ -e "/pair/serving-$incarnation" ]; }
+happen_reboot() {
+	local begun=$EPOCHREALTIME
+	lab_order kill-1
+	incarnation=$((incarnation + 1))
+	lab_order start-1
+	lab_wait 120 serving || lab_fail "$system: host 1 does not come back"
+	away=$(awk -v begun="$begun" -v now="$EPOCHREALTIME" 'BEGIN { print now - begun }')
+}
 paths() { case $1 in device | silence) echo two ;; *) echo one ;; esac; }
 
 # -- measuring -----------------------------------------------------------------------------------
 
-# The disk's own count: the same for all.
-done_on_disk() { awk '{ print $1 + $5 }' /sys/block/${disk#/dev/}/stat; }
+# The disk's own count: the same for all. (Host 1 of a pair begins anew with each life, and tells it now and then.)
+done_on_disk() {
+	if [ -d /pair ]; then
+		cat "/pair/done-$incarnation-${family/kmod/librblk}"
+	else
+		awk '{ print $1 + $5 }' /sys/block/${disk#/dev/}/stat
+	fi
+}
 got_on() { [ "$(done_on_disk)" -ge "$goal" ]; }
 flows() {
 	goal=$(($(done_on_disk) + $1))
@@ -124,6 +120,7 @@ flows() {
 # measure: the largest latency while $event befalls $system, in /tmp/seconds.
 measure() {
 	local load
+	away=0
 	fio --name=pause --rw=randrw --bs=4k --iodepth=8 --direct=1 --time_based --runtime=3600 --size=48M --eta=never \
 		"${FIO[@]}" --output-format=json --output=/tmp/pause.fio 2> /tmp/pause.err &
 	load=$!
@@ -137,8 +134,8 @@ measure() {
 	kill -INT $load
 	wait $load
 	# What fio prints before its JSON is none.
-	sed -n '/^{/,$p' /tmp/pause.fio | jq -e '.jobs[0] | select(.error == 0) |
-		[.read.clat_ns.max, .write.clat_ns.max] | max / 1e9' > /tmp/seconds ||
+	sed -n '/^{/,$p' /tmp/pause.fio | jq -e --argjson away "$away" '.jobs[0] | select(.error == 0) |
+		([.read.clat_ns.max, .write.clat_ns.max] | max / 1e9) - $away' > /tmp/seconds ||
 		lab_fail "$system, $event: fio: $(cat /tmp/pause.err /tmp/pause.fio)"
 }
 row() {
@@ -160,12 +157,19 @@ row() {
 }
 
 lab_link_up
-for i in 1 2; do lab_wire_up $i; done
-dd if=/dev/zero of=$disk bs=1M count=64 oflag=direct status=none || lab_fail "$disk: cannot be filled"
+if [ -d /pair ]; then
+	lab_wait 120 serving || lab_fail "host 1 does not serve"
+else
+	for i in 1 2; do lab_wire_up $i; done
+	dd if=/dev/zero of=$disk bs=1M count=64 oflag=direct status=none || lab_fail "$disk: cannot be filled"
+fi
 : > /out/pauses
 for system in "${systems[@]}"; do
 	choose "$system"
-	for event in restart kill flap device silence; do
-		[ "$family-$event" = nvme-kill ] || row
+	for event in "${events[@]}"; do
+		# nvmet is no process; and the keep-alive time of host 1 is the default.
+		case $system-$event in nvme*-kill | *_1s-reboot) continue ;; esac
+		row
 	done
 done
+[ ! -d /pair ] || touch /pair/ended
