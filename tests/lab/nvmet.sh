@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # The kernel's NVMe target (nvmet) and initiator over RDMA, beside which jobs look at rblk. Sourced after guest.sh.
-# Ports are numbered from 1, in the order of their addresses.
+# Ports are numbered from 1, in the order of their addresses. What names a disk is fixed: an initiator does not take a
+# disk with another UUID, as nvmet gives it after a boot, for the one that it had.
 lab_nvmet=/sys/kernel/config/nvmet
 
 # lab_nvmet_make SUBSYSTEM DISK ADDRESS...: DISK with a port for each address; none listens yet.
@@ -10,6 +11,9 @@ lab_nvmet_make() {
 	modprobe -a nvmet nvmet-rdma nvme-rdma || lab_fail "nvme: modules do not load"
 	mkdir "$sub" "$sub/namespaces/1" || lab_fail "nvmet: no configuration"
 	echo 1 > "$sub/attr_allow_any_host"
+	echo rblklab > "$sub/attr_serial"
+	echo 00000000-0000-0000-0000-00000000000b > "$sub/namespaces/1/device_uuid"
+	echo 00000000-0000-0000-0000-00000000000b > "$sub/namespaces/1/device_nguid"
 	echo -n "$disk" > "$sub/namespaces/1/device_path"
 	echo 1 > "$sub/namespaces/1/enable" || lab_fail "nvmet: $disk is not served"
 	for address in "$@"; do

@@ -90,11 +90,14 @@ happen_device() { rdma link delete ${LAB_LINK}1i || lab_fail "${LAB_LINK}1i: is 
 after_device() { lab_wire_device 1 i; }
 happen_silence() { lab_wire_lose 1; }
 after_silence() { lab_wire_restore 1; }
+# Both initiators of rblk have the same target.
+side() { echo "$incarnation-${family/kmod/librblk}"; }
+serving() { [ -e "/pair/serving-$(side)" ]; }
 incarnation=1
-serving() { [ -e "/pair/serving-$incarnation" ]; }
 happen_reboot() {
-	local begun=$EPOCHREALTIME
+	local begun
 	lab_order kill-1
+	begun=$EPOCHREALTIME
 	incarnation=$((incarnation + 1))
 	lab_order start-1
 	lab_wait 120 serving || lab_fail "$system: host 1 does not come back"
@@ -107,7 +110,7 @@ paths() { case $1 in device | silence) echo two ;; *) echo one ;; esac; }
 # The disk's own count: the same for all. (Host 1 of a pair begins anew with each life, and tells it now and then.)
 done_on_disk() {
 	if [ -d /pair ]; then
-		cat "/pair/done-$incarnation-${family/kmod/librblk}"
+		cat "/pair/done-$(side)"
 	else
 		awk '{ print $1 + $5 }' /sys/block/${disk#/dev/}/stat
 	fi
@@ -140,6 +143,7 @@ measure() {
 }
 row() {
 	local i all=()
+	[ ! -d /pair ] || lab_wait 120 serving || lab_fail "host 1 does not serve"
 	"up_$family" "$(paths "$event")" || {
 		"down_$family"
 		echo "$event $system: cannot: $(cat /tmp/attach)" | tee -a /out/pauses
@@ -157,9 +161,7 @@ row() {
 }
 
 lab_link_up
-if [ -d /pair ]; then
-	lab_wait 120 serving || lab_fail "host 1 does not serve"
-else
+if [ ! -d /pair ]; then
 	for i in 1 2; do lab_wire_up $i; done
 	dd if=/dev/zero of=$disk bs=1M count=64 oflag=direct status=none || lab_fail "$disk: cannot be filled"
 fi
