@@ -138,7 +138,7 @@ measure() {
 	wait $load
 	# What fio prints before its JSON is none.
 	sed -n '/^{/,$p' /tmp/pause.fio | jq -e --argjson away "$away" '.jobs[0] | select(.error == 0) |
-		([.read.clat_ns.max, .write.clat_ns.max] | max / 1e9) - $away' > /tmp/seconds ||
+		[([.read.clat_ns.max, .write.clat_ns.max] | max / 1e9) - $away, 0] | max' > /tmp/seconds ||
 		lab_fail "$system, $event: fio: $(cat /tmp/pause.err /tmp/pause.fio)"
 }
 row() {
