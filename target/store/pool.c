@@ -2,7 +2,9 @@
 /*
  * The buddy allocator of pool.h. One note per page: the head page of a free block carries its
  * order and its place in that order's list. Allocation takes the smallest list that is not empty
- * (a bitmap says which) and splits; freeing joins buddies as far as they are free.
+ * (a bitmap says which) and splits; freeing joins buddies as far as they are free. Some blocks that
+ * were freed are kept whole, for the next allocation of their size, which is usually soon; they are
+ * joined when nothing else is left.
  */
 #include "target/store/pool.h"
 
@@ -11,10 +13,15 @@
 
 #define ORDERS 32
 #define NONE UINT32_MAX
+/* Blocks of so many small orders are kept, at most so many of each: what a turn gives and takes. */
+#define KEPT_ORDERS 6u
+#define KEPT_MAX 32u
+#define KEPT_MARK 255u
 
 struct page_note {
 	uint32_t next, prev; /* of a free block's head: in its order's list */
-	uint8_t free_order;  /* order + 1 of the free block that begins here; 0: none does */
+	/* order + 1 of the free block that begins here; 0: none does; KEPT_MARK: a kept one */
+	uint8_t free_order;
 };
 
 struct tgt_pool {
@@ -24,6 +31,8 @@ struct tgt_pool {
 	size_t free_bytes;
 	uint32_t nonempty; /* bit per order */
 	uint32_t head[ORDERS];
+	uint32_t kept_count[KEPT_ORDERS];
+	uint32_t kept[KEPT_ORDERS][KEPT_MAX];
 	struct page_note notes[];
 };
 
@@ -98,17 +107,63 @@ void tgt_pool_destroy(struct tgt_pool *pool)
 	free(pool);
 }
 
-void *tgt_pool_alloc(struct tgt_pool *pool, size_t bytes)
+static void pool_join(struct tgt_pool *pool, uint32_t page, unsigned int order)
 {
-	unsigned int want = order_of(bytes);
-	unsigned int order;
-	uint32_t candidates, page;
+	while (order < pool->order_max) {
+		uint32_t buddy = page ^ (1u << order);
 
-	if (want > pool->order_max)
-		return NULL;
-	candidates = pool->nonempty & ~((1u << want) - 1);
+		if (buddy >= pool->pages || pool->notes[buddy].free_order != order + 1)
+			break;
+		list_remove(pool, buddy, order);
+		page &= ~(1u << order);
+		order++;
+	}
+	list_push(pool, page, order);
+}
+
+/* -- kept blocks ------------------------------------------------------------------------------- */
+
+static bool kept_push(struct tgt_pool *pool, uint32_t page, unsigned int order)
+{
+	if (order >= KEPT_ORDERS || pool->kept_count[order] == KEPT_MAX)
+		return false;
+	pool->kept[order][pool->kept_count[order]++] = page;
+	pool->notes[page].free_order = KEPT_MARK;
+	return true;
+}
+
+static uint32_t kept_pop(struct tgt_pool *pool, unsigned int order)
+{
+	uint32_t page;
+
+	if (order >= KEPT_ORDERS || !pool->kept_count[order])
+		return NONE;
+	page = pool->kept[order][--pool->kept_count[order]];
+	pool->notes[page].free_order = 0;
+	return page;
+}
+
+static void kept_join_all(struct tgt_pool *pool)
+{
+	for (unsigned int order = 0; order < KEPT_ORDERS; order++) {
+		uint32_t page;
+
+		while ((page = kept_pop(pool, order)) != NONE)
+			pool_join(pool, page, order);
+	}
+}
+
+/* -- taking and giving ------------------------------------------------------------------------- */
+
+/* The first page of a block of the lists, cut from a larger one if need be. NONE: there is none. */
+static uint32_t pool_cut(struct tgt_pool *pool, unsigned int want)
+{
+	uint32_t candidates = pool->nonempty & ~((1u << want) - 1);
+	unsigned int order;
+	uint32_t page;
+
 	if (!candidates)
-		return NULL;
+		return NONE;
 	order = (unsigned int)__builtin_ctz(candidates);
 	page = pool->head[order];
 	list_remove(pool, page, order);
@@ -116,6 +171,25 @@ void *tgt_pool_alloc(struct tgt_pool *pool, size_t bytes)
 		order--;
 		list_push(pool, page + (1u << order), order);
 	}
+	return page;
+}
+
+void *tgt_pool_alloc(struct tgt_pool *pool, size_t bytes)
+{
+	unsigned int want = order_of(bytes);
+	uint32_t page;
+
+	if (want > pool->order_max)
+		return NULL;
+	page = kept_pop(pool, want);
+	if (page == NONE)
+		page = pool_cut(pool, want);
+	if (page == NONE) {
+		kept_join_all(pool);
+		page = pool_cut(pool, want);
+	}
+	if (page == NONE)
+		return NULL;
 	pool->free_bytes -= (size_t)TGT_POOL_PAGE << want;
 	return pool->base + (size_t)page * TGT_POOL_PAGE;
 }
@@ -127,16 +201,8 @@ void tgt_pool_free(struct tgt_pool *pool, void *block, size_t bytes)
 
 	assert(tgt_pool_owns(pool, block) && !pool->notes[page].free_order);
 	pool->free_bytes += (size_t)TGT_POOL_PAGE << order;
-	while (order < pool->order_max) {
-		uint32_t buddy = page ^ (1u << order);
-
-		if (buddy >= pool->pages || pool->notes[buddy].free_order != order + 1)
-			break;
-		list_remove(pool, buddy, order);
-		page &= ~(1u << order);
-		order++;
-	}
-	list_push(pool, page, order);
+	if (!kept_push(pool, page, order))
+		pool_join(pool, page, order);
 }
 
 bool tgt_pool_owns(const struct tgt_pool *pool, const void *block)

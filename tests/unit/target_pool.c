@@ -106,12 +106,39 @@ static void every_page_can_be_had(void **state)
 	tgt_pool_destroy(pool);
 }
 
+/* What was freed in small blocks, and is kept so, is had in large ones again; then in small ones.
+ */
+static void small_blocks_become_large_ones(void **state)
+{
+	struct tgt_pool *pool = tgt_pool_create(base, PAGES * PAGE, 16 * PAGE);
+	char *small[PAGES], *large[PAGES / 16];
+
+	(void)state;
+	for (unsigned int round = 0; round < 3; round++) {
+		for (unsigned int i = 0; i < PAGES; i++)
+			assert_non_null(small[i] = tgt_pool_alloc(pool, PAGE));
+		assert_null(tgt_pool_alloc(pool, PAGE));
+		for (unsigned int i = 0; i < PAGES; i++)
+			tgt_pool_free(pool, small[i], PAGE);
+		assert_int_equal(tgt_pool_free_bytes(pool), PAGES * PAGE);
+		for (unsigned int i = 0; i < PAGES / 16; i++)
+			assert_non_null(large[i] = tgt_pool_alloc(pool, 16 * PAGE));
+		assert_non_null(small[0] = tgt_pool_alloc(pool, PAGES % 16 * PAGE));
+		assert_null(tgt_pool_alloc(pool, PAGE));
+		tgt_pool_free(pool, small[0], PAGES % 16 * PAGE);
+		for (unsigned int i = 0; i < PAGES / 16; i++)
+			tgt_pool_free(pool, large[i], 16 * PAGE);
+	}
+	tgt_pool_destroy(pool);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(blocks_do_not_overlap),
 		cmocka_unit_test(larger_than_the_largest_is_refused),
 		cmocka_unit_test(every_page_can_be_had),
+		cmocka_unit_test(small_blocks_become_large_ones),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);
