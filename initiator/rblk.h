@@ -124,6 +124,10 @@ RBLK_API struct rblk_session *rblk_session_start(const char *uri,
  */
 RBLK_API void rblk_session_close(struct rblk_session *session);
 
+/*
+ * What becomes of commands. librblk(3) says how these follow from the protocol's states (section 10 of the
+ * specification), which sysfs and `rblk list --attached` show.
+ */
 enum rblk_session_state {
 	RBLK_SESSION_CONNECTING,
 	RBLK_SESSION_READY,
@@ -150,7 +154,7 @@ enum rblk_session_event_type {
 	RBLK_SESSION_EVENT_VOLUME_CHANGED, /* size or abilities: rblk_volume_refresh() learns them */
 	RBLK_SESSION_EVENT_VOLUME_REMOVED, /* the target no longer serves it */
 	RBLK_SESSION_EVENT_RECOVERING,     /* queue 0 is lost and connected again; error says why */
-	RBLK_SESSION_EVENT_RECOVERED,      /* and it is back */
+	RBLK_SESSION_EVENT_RECOVERED,      /* and it is back; the volumes are open */
 	RBLK_SESSION_EVENT_WRITES_LOST,    /* acknowledged writes may be lost: see rblk_acknowledge() */
 };
 
