@@ -333,7 +333,7 @@ void rblk_disk_detach_all(void)
 		if (!rblk_detach_claim(disk, true, text))
 			rblk_detach_run(disk, false, "");
 		else
-			msleep(20); /* another detach is at it */
+			msleep(20); /* another caller detaches it */
 		rblk_disk_put(disk);
 	}
 }

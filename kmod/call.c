@@ -142,7 +142,7 @@ static void rblk_call_fill(struct rblk_command *command, const struct rblk_sessi
 	rblk_memory_sync_slot(queue, command->tag, true);
 }
 
-/* A polled queue has no interrupts: who waits looks, so often. */
+/* A polled queue has no interrupts: the waiting caller polls it this often. */
 #define RBLK_CALL_POLL_MS 4u
 
 static long rblk_call_sleep(struct rblk_call *call, unsigned long timeout)

@@ -59,7 +59,7 @@ static int rblk_disk_limits(struct rblk_disk *disk, struct rblk_limits *l)
 	unsigned int i;
 
 	lockdep_assert_held(&session->lifecycle);
-	/* One that is not accepted yet is of use only if it can do as much (works.c): it sees disk_bytes then. */
+	/* A queue that is accepted later is compared with disk_bytes then (works.c). */
 	spin_lock_irq(&session->core_lock);
 	for (i = 0; i < session->hw_queues; i++) {
 		if (session->core.queue[i].state != CORE_QUEUE_LIVE)

@@ -130,7 +130,7 @@ bool rblk_disk_give_up(struct rblk_disk *disk);
  */
 const char *rblk_disk_state(const struct rblk_disk *disk);
 bool rblk_disk_say_reason(struct rblk_disk *disk, char *text);
-/* Who polls sysfs's state: it has changed. */
+/* Wake those who poll sysfs's state: it has changed. */
 void rblk_disk_notify(struct rblk_disk *disk);
 
 /* -- disk.c: the gendisk and its limits; all sleep */

@@ -91,7 +91,7 @@ void rblk_disk_leave(struct rblk_disk *disk)
 	if (list_is_singular(&session->disks))
 		rblk_tagset_unshare(session);
 	mutex_unlock(&session->lifecycle);
-	/* Nobody finds it to queue them again. */
+	/* The session no longer lists the disk, so nothing queues its works again. */
 	rblk_volume_stop(disk);
 }
 
@@ -173,7 +173,7 @@ static void rblk_disk_close_gate(struct rblk_disk *disk)
 {
 	lockdep_assert_held(&disk->session->core_lock);
 	WRITE_ONCE(disk->ready, false);
-	/* Before waiting.c looks: who finds no route, and has to wait, looks at it then. */
+	/* Before the sweep: a request that begins to wait after the sweep reads the gate under waiting_lock. */
 	WRITE_ONCE(disk->gate, RBLK_GATE_FAIL);
 }
 

@@ -41,7 +41,7 @@ static void rblk_drive_routes(struct rblk_session *session)
 	unsigned int i;
 
 	lockdep_assert_held(&session->core_lock);
-	/* Before the routes: who finds none, and has to wait, looks at it then. */
+	/* Before the routes: a request that finds no route reads the gate before it waits. */
 	if (core_session_over(core))
 		gate = RBLK_GATE_FAIL;
 	else if (core->failing_fast)
@@ -174,7 +174,7 @@ static void rblk_drive_tick_work(struct work_struct *work)
 
 /* -- a new state --------------------------------------------------------------------------------- */
 
-/* What the session's new state means for its disks; then it is told. By drive_work. */
+/* Act on the session's new state for its disks, then tell of it. Called by drive_work. */
 static void rblk_drive_state_changed(struct rblk_session *session)
 {
 	u8 state = READ_ONCE(session->core.state);

@@ -83,7 +83,7 @@ bool rblk_queue_idle(struct rblk_queue *queue)
 	return idle;
 }
 
-/* The requests of tags live as long as the session: one that has just ended is no harm. */
+/* The requests of tags live as long as the session, so one that has just ended may be read. */
 bool rblk_queue_serves(struct rblk_queue *queue, const struct rblk_disk *disk)
 {
 	bool serves = false;
@@ -237,7 +237,7 @@ int rblk_queue_poll(struct rblk_queue *queue)
 	int found;
 
 	if (!spin_trylock(&queue->poll_lock))
-		return 0; /* another one is at it, and ends our requests, too */
+		return 0; /* another poller runs, and ends our requests, too */
 	found = rblk_queue_poll_locked(queue);
 	spin_unlock(&queue->poll_lock);
 	return found;
@@ -347,7 +347,7 @@ static bool rblk_queue_event(struct rblk_queue *queue,
 	struct rblk_session *session = queue->session;
 	u64 result = rblk_le64(completion->result);
 
-	/* V9. One that has been confirmed is not said again, either. */
+	/* V9: one event until it is confirmed, and a confirmed one is not sent again. */
 	if (queue->index || READ_ONCE(session->event_seen) != READ_ONCE(session->event_told) ||
 	    (u32)(result >> 32) == READ_ONCE(session->event_told)) {
 		rblk_queue_lost(queue, "%s",

@@ -30,7 +30,7 @@ void rblk_tell_mended(struct rblk_session *session);
 
 /* -- by drive_work, without a lock */
 
-/* The session's state is this one now: traced and logged, and who waits for a change of its disks' state is woken. */
+/* The session's state has changed to this one: trace it, log it, and wake those who poll the state of its disks. */
 void rblk_tell_state(struct rblk_session *session, u8 state);
 /* Log the loss that was not logged yet, if there is one. */
 void rblk_tell_loss(struct rblk_session *session);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * IDENTIFY, OPEN and CLOSE, on queue 0. A disk's open_work opens its volume again in a new epoch, and tries
- * until the disk gives up, whatever becomes of other disks; its late_work sees to its times meanwhile; its
+ * until the disk gives up, whatever becomes of other disks; its late_work enforces its times meanwhile; its
  * refresh_work looks whether the volume of an open handle has changed.
  *
  * A handle belongs to an epoch, and each command that names one says which (struct rblk_session_command):
@@ -140,7 +140,7 @@ static void rblk_volume_say_lost(const struct rblk_disk *disk)
 	       disk->index, rblk_session_peer(disk->session));
 }
 
-/* What the disk has promised must still hold. NULL: it does. */
+/* Does the volume still have what the disk has promised? NULL: yes; else why not. */
 static const char *rblk_volume_differs(const struct rblk_disk *disk, const struct rblk_wire_volume *v)
 {
 	u32 flags = rblk_le32(v->flags), was = disk->volume_flags;

@@ -45,7 +45,7 @@ static void rblk_waiting_end_all(struct list_head *list)
 	}
 }
 
-/* A gate is closed before rblk_waiting_sweep() takes the lock: whoever comes after that sees it here. */
+/* A gate is closed before rblk_waiting_sweep() takes the lock: a request that comes after the sweep sees it here. */
 static bool rblk_waiting_too_late(struct rblk_io *io)
 {
 	const struct rblk_disk *disk = rblk_disk_of(rblk_io_rq(io));
@@ -57,8 +57,8 @@ static bool rblk_waiting_too_late(struct rblk_io *io)
 }
 
 /*
- * It ends, and is not sent again; what the target has of it may still be carried out. F5: until its fence is acknowledged
- * no disk of the same volume sends anything.
+ * The request ends, and is not sent again; the target may still carry it out. F5: no disk of the same volume sends
+ * anything before its fence is acknowledged.
  */
 static void rblk_waiting_note_unfenced(struct rblk_session *session, struct rblk_io *io)
 {
@@ -157,7 +157,7 @@ static bool rblk_waiting_refused_enough(struct rblk_session *session, struct rbl
 	       time_after(jiffies, io->refused_since + msecs_to_jiffies(limit_ms));
 }
 
-/* Nobody but blk-mq's timer asks for ABORT; a preempted reservation has commands dropped, too. */
+/* Dropped by an ABORT of ours? The target also drops commands of a preempted reservation. */
 static bool rblk_waiting_dropped(const struct rblk_io *io)
 {
 	return io->command.status == RBLK_E_ABORTED && io->abort_asked;

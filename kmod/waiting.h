@@ -42,7 +42,7 @@ void rblk_waiting_take_lost(struct rblk_queue *queue);
 void rblk_waiting_release(struct rblk_session *session, unsigned int queue);
 /*
  * F5: has the fence been acknowledged of all that has ended with an error while it was LOST? Such a write may be carried
- * out until then. Who waits for this looks again when session->wait is woken.
+ * out until then. session->wait is woken when this may have changed.
  */
 bool rblk_waiting_all_fenced(struct rblk_session *session);
 /* A queue takes commands now: send what is READY. */

@@ -99,7 +99,7 @@ static void rblk_works_connect_run(struct work_struct *work)
 static void rblk_works_close(struct rblk_queue *queue)
 {
 	struct rblk_session *session = queue->session;
-	/* What memory is written back to may wait for this. */
+	/* Writeback of memory may wait for this work. */
 	unsigned int noio = memalloc_noio_save();
 	unsigned long flags;
 	bool open;
@@ -118,7 +118,7 @@ static void rblk_works_close(struct rblk_queue *queue)
 	if (open)
 		rblk_tagset_unquiesce(session);
 	mutex_unlock(&session->lifecycle);
-	/* What was to be sent on this connection does not meet the next one. */
+	/* These works send on this connection: they end before the next one is made. */
 	cancel_work_sync(&queue->probe_work);
 	cancel_delayed_work_sync(&queue->leave_work);
 	rblk_overdue_stop(queue);
@@ -134,7 +134,7 @@ static void rblk_works_close(struct rblk_queue *queue)
 /* How often a queue that is to move is looked at. */
 #define RBLK_LEAVE_MS 10u
 
-/* It takes no commands any more, and moves when those that it has are answered: none has to be sent again. */
+/* The queue takes no commands any more, and moves when its last one is answered: none has to be sent again. */
 static void rblk_works_leave_run(struct work_struct *work)
 {
 	struct rblk_queue *queue =

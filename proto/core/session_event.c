@@ -15,8 +15,7 @@ static void set_state(struct core_session *session, enum core_session_state stat
 	session->todo |= SESSION_STATE;
 }
 
-/* Actions on a connection that ends are dropped, except those that its lost commands need.
- */
+/* Actions on a connection that ends are dropped, except those that its lost commands need. */
 static void close_queue(struct core_queue *queue)
 {
 	if (queue->state != CORE_QUEUE_CONNECTING && queue->state != CORE_QUEUE_LIVE)
@@ -59,7 +58,7 @@ static void drop_fences(struct core_session *session, u16 via)
 	}
 }
 
-/* A queue whose home this is; one that would not have to leave it, if there is one. NULL: none. */
+/* A queue whose home this portal is, preferably one that is not LIVE there. NULL: there is none. */
 static struct core_queue *at_home(struct core_session *session, u16 portal)
 {
 	struct core_queue *found = NULL;

@@ -36,7 +36,7 @@ static void spin_watch(struct core_spin *spin, u64 now_ns)
 		if (spin->crowded_ns > SPIN_CROWDED_MAX_NS)
 			spin->crowded_ns = SPIN_CROWDED_MAX_NS;
 		spin->sleep_until_ns = now_ns + spin->crowded_ns;
-		/* Nobody knows when the work came. */
+		/* It is not known when the work came. */
 		spin->idle_since_ns = 0;
 	} else if (spin->crowded_ns && now_ns >= spin->sleep_until_ns &&
 		   now_ns - spin->sleep_until_ns >= spin->crowded_ns) {
