@@ -48,7 +48,7 @@ lab_link_up() {
 	modprobe -a ib_uverbs rdma_ucm || lab_fail "link: modules do not load"
 	case $LAB_LINK in
 	rxe) lab_rxe_load ;;
-	siw) modprobe -q siw || { modprobe libcrc32c && insmod "$LAB_KERNEL/siw/siw.ko"; } ;;
+	siw) lab_siw_load ;;
 	esac || lab_fail "link: $LAB_LINK does not load"
 	if [ ! -e /sys/class/net/eth0 ]; then
 		netdev=lab0
@@ -67,6 +67,13 @@ lab_link_up() {
 lab_rxe_load() {
 	[ -n "${RBLK_LAB_RXE:-}" ] || { modprobe rdma_rxe; return; }
 	modprobe -a ip6_udp_tunnel udp_tunnel && insmod "$LAB_KERNEL/rxe/rdma_rxe.ko"
+}
+
+# The kernel's, or the one that `kernel --siw` has built. It connects in the caller's thread, which would wait two minutes
+# for a silent path.
+lab_siw_load() {
+	sysctl -q -w net.ipv4.tcp_syn_retries=1 || return
+	modprobe -q siw || { modprobe libcrc32c && insmod "$LAB_KERNEL/siw/siw.ko"; }
 }
 
 # lab_wire_up N [MAKE]: two more RDMA devices with a wire between them, whose packets can be lost and whose links can go down:
