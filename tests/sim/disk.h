@@ -78,6 +78,7 @@ struct sim_disk {
 	TAILQ_HEAD(, sim_io) inflight;
 	struct sim_disk_temper temper;
 	bool calm; /* faults have stopped */
+	uint64_t opened; /* the model's number: the last OPEN for writing that has succeeded was sent */
 	struct sim_mark *mark; /* what the target remembers of its failed SYNCs; NULL: nothing */
 	/* A failed SYNC has lost something; whoever asked for it learns of the failure, or is dead. */
 	void (*lost)(void *user);

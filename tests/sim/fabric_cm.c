@@ -136,6 +136,15 @@ static void conn_die(struct sim_conn *conn, enum ibv_wc_status status)
 	sim_event_at(&conn->flush, conn->death_ns);
 }
 
+void sim_conn_ended(struct sim_conn *conn)
+{
+	if (conn->ended_number)
+		return;
+	conn->ended_number = sim_model_number();
+	if (conn->server && conn->session)
+		sim_model_conn_ended(conn->session);
+}
+
 void sim_conn_lose(struct sim_conn *conn, enum ibv_wc_status status, int error)
 {
 	bool failed = conn->state == SIM_CONN_RESOLVING || conn->state == SIM_CONN_REQUESTED;
@@ -146,6 +155,8 @@ void sim_conn_lose(struct sim_conn *conn, enum ibv_wc_status status, int error)
 	if (conn->request)
 		conn->request->client = NULL;
 	conn->request = NULL;
+	/* Even while the thread that it belongs to is late, and has not seen it. */
+	sim_conn_ended(conn);
 	conn_die(conn, status);
 	if (failed)
 		fab_fail(conn->head.fab, error, "%s", strerror(-error));
@@ -192,9 +203,7 @@ void sim_close(struct fab_conn *head)
 		return;
 	sim_trace(conn->fab->actor->name, "qp %u is closed", head->qp_num);
 	conn->closed = true;
-	conn->closed_number = sim_model_number();
-	if (conn->server && conn->session && !conn->fab->dead)
-		sim_model_conn_closed(conn->session);
+	sim_conn_ended(conn);
 	if (conn->request)
 		conn->request->client = NULL;
 	conn->request = NULL;

@@ -490,8 +490,7 @@ void sim_fabric_kill(struct sim_actor *actor, bool power_lost)
 		TAILQ_FOREACH(conn, &fab->conns, link) {
 			if (conn->peer && !power_lost && sim_link_up(conn))
 				sim_conn_lose(conn->peer, IBV_WC_RETRY_EXC_ERR, -ECONNRESET);
-			if (conn->server && conn->session && !conn->closed)
-				sim_model_conn_closed(conn->session);
+			sim_conn_ended(conn);
 			if (conn->server && conn->session)
 				sim_model_conn_gone(conn->session, true);
 			sim_conn_kill(conn);

@@ -155,7 +155,7 @@ struct sim_conn {
 	enum sim_conn_state state;
 	bool server, closed, flushed, drained_told;
 	bool silent;	   /* its end is told to nobody */
-	uint64_t closed_number; /* the model's, when it was closed */
+	uint64_t ended_number; /* the model's, when it was closed, or its end had come here; 0: not yet */
 	uint64_t death_ns; /* in ERR: until then the device may still carry out what arrives */
 	enum ibv_wc_status error; /* of the first work request to fail; then flushes */
 	struct fab_conn_options options;
@@ -254,6 +254,8 @@ void sim_conn_lose(struct sim_conn *conn, enum ibv_wc_status status, int error);
 void sim_conn_silence(struct fab_conn *conn);
 /* Nobody will answer it. */
 void sim_request_free(struct sim_request *request);
+/* It has ended, for whoever asks its process from now on: once. */
+void sim_conn_ended(struct sim_conn *conn);
 /* Its process is dead: what is left of it is over at once. */
 void sim_conn_kill(struct sim_conn *conn);
 void sim_listeners_kill(struct sim_actor *actor);

@@ -86,6 +86,10 @@ static void fiber_resume(void *arg)
 
 	if (fiber->finished)
 		return;
+	if (!fiber->hurried && sim_now_ns() < fiber->held_ns) {
+		sim_event_at(&fiber->resume, fiber->held_ns);
+		return;
+	}
 	running = fiber;
 	before = sim_actor_become(fiber->actor);
 	fiber_enter(fiber);
@@ -101,6 +105,7 @@ void sim_fiber_start(struct sim_fiber *fiber, struct sim_actor *actor, void (*ru
 	fiber->actor = actor;
 	fiber->run = run;
 	fiber->arg = arg;
+	fiber->held_ns = 0;
 	fiber->finished = fiber->waiting = fiber->hurried = fiber->begun = false;
 	fiber->resume = (struct sim_event){.run = fiber_resume, .arg = fiber};
 	fiber->stack = stacks_free ? stacks[--stacks_free] : malloc(SIM_FIBER_STACK);
@@ -128,6 +133,11 @@ void sim_fiber_wake(struct sim_fiber *fiber, uint64_t delay_ns)
 {
 	if (fiber->waiting)
 		sim_event_by(&fiber->resume, sim_now_ns() + delay_ns);
+}
+
+void sim_fiber_hold(struct sim_fiber *fiber, uint64_t ns)
+{
+	fiber->held_ns = sim_now_ns() + ns;
 }
 
 void sim_fiber_run(struct sim_fiber *fiber)

@@ -33,6 +33,7 @@ struct sim_fiber {
 	bool hurried; /* its process is dead or ends: no time passes for it any more */
 	uint32_t preempt; /* of a million calls: how often it loses the processor */
 	uint64_t preempt_ns;
+	uint64_t held_ns; /* until then it does not run */
 };
 
 /* Begins to run at once, from the agenda. */
@@ -41,6 +42,8 @@ void sim_fiber_start(struct sim_fiber *fiber, struct sim_actor *actor, void (*ru
 void sim_fiber_fini(struct sim_fiber *fiber);
 /* Something happened: if it waits, it goes on after `delay_ns`. */
 void sim_fiber_wake(struct sim_fiber *fiber, uint64_t delay_ns);
+/* It has no processor for so long, whatever happens. */
+void sim_fiber_hold(struct sim_fiber *fiber, uint64_t ns);
 /* Let a hurried one run, now, until it would wait. */
 void sim_fiber_run(struct sim_fiber *fiber);
 /* Of the fiber that runs: wait for a wake, at most so long (UINT64_MAX: no limit). What has happened

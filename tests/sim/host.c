@@ -99,6 +99,17 @@ static void thread_prepare(struct sim_host_thread *thread)
 	thread->thread.fiber.preempt_ns = 20 * SIM_US;
 }
 
+void sim_host_late(struct sim_host *host, uint64_t ns)
+{
+	struct sim_thread *thread = &host->reactors[sim_below(SIM_HOST_REACTORS)].thread;
+
+	if (!host->running || host->config.reactors < 2)
+		return;
+	sim_trace(thread->actor.name, "does not run for %llu us", (unsigned long long)ns / SIM_US);
+	sim_reached("thread", "of a reactor does not run for long", NULL);
+	sim_fiber_hold(&thread->fiber, ns);
+}
+
 /* -- start --------------------------------------------------------------------------------- */
 
 static void on_restart(void *arg)

@@ -73,6 +73,8 @@ void sim_host_drain(struct sim_host *host);
 void sim_host_reload(struct sim_host *host, bool all);
 /* SIGKILL, or the power fails with everything. Comes back after `back_ns`. */
 void sim_host_kill(struct sim_host *host, bool power, uint64_t back_ns);
+/* One of several reactors does not run for so long. */
+void sim_host_late(struct sim_host *host, uint64_t ns);
 void sim_host_fini(struct sim_host *host); /* has ended */
 
 /* -- reservation_sim.c ---------------------------------------------------------------------- */

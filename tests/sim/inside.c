@@ -17,7 +17,7 @@
 
 static bool ended_before(const struct sim_conn *conn, uint64_t since)
 {
-	return conn->closed && conn->closed_number < since;
+	return conn->ended_number && conn->ended_number < since;
 }
 
 /* The queue of the request that this is part of. */
@@ -98,11 +98,14 @@ void sim_inside_opened(const struct sim_host *host, unsigned int volume,
 {
 	if (!host->running)
 		return;
-	if (host->disks[volume])
+	if (host->disks[volume]) {
 		check_disk(host->disks[volume], opening->since);
-	else
+		if (host->disks[volume]->opened < opening->since)
+			host->disks[volume]->opened = opening->since;
+	} else {
 		check_memory(host, volume, conn_had_ended, opening->since,
 			     "opened, and a connection that had ended");
+	}
 }
 
 /* -- reservations -------------------------------------------------------------------------- */
@@ -130,6 +133,11 @@ unsigned int sim_inside_queue(const struct sim_conn *conn)
 
 void sim_inside_stores(const struct sim_disk *disk, const struct sim_io *io)
 {
+	bool writes = io->kind == SIM_IO_WRITE || io->kind == SIM_IO_ZERO;
+
+	/* By a thread that had not seen the end when the OPEN came. */
+	if (writes && ended_before(io_conn(io), disk->opened))
+		sim_fail("%s: opened, and a connection that had ended writes", disk->path);
 	if (sim_history_is_kept() && io->kind == SIM_IO_WRITE)
 		sim_history_stores(io_lane(io)->index, io->buffer);
 	if (sim_reservation_is_sure(disk->reservation) && disk->reservation->awaited &&

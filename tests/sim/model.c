@@ -447,7 +447,7 @@ void sim_model_conn_made(uint32_t session)
 	session_sends_again(session);
 }
 
-void sim_model_conn_closed(uint32_t session)
+void sim_model_conn_ended(uint32_t session)
 {
 	model.sessions[session % SESSIONS_MAX].open--;
 	model.sessions[session % SESSIONS_MAX].closed = sim_model_now();

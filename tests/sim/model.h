@@ -125,8 +125,9 @@ void sim_model_waited(const char *who, uint64_t queued_us);
  */
 void sim_model_conn_made(uint32_t session);
 void sim_model_conn_gone(uint32_t session, bool killed);
-/* The target has ended a connection, of which storage I/O may be left; once for each. */
-void sim_model_conn_closed(uint32_t session);
+/* A connection has ended at the target: it has closed it, or its machine knows. Storage I/O may be
+ * left. Once for each. */
+void sim_model_conn_ended(uint32_t session);
 /* The session may send commands to this volume, NULL: to any. Its own that were called back as lost are over (F5). */
 void sim_model_goes_on(uint32_t session, const struct sim_volume *volume);
 /* The session's next epoch was accepted: by that the target says that it is fenced (F5). */

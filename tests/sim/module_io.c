@@ -120,6 +120,13 @@ static enum sim_outcome outcome_of(const struct sim_module *module,
 		 rblk_status_text(result->status));
 }
 
+static bool is_stored(const struct sim_module *module, unsigned int volume, uint64_t id)
+{
+	const struct sim_disk *disk = module->host->disks[volume];
+
+	return disk && id && sim_disk_is_writing(disk, id);
+}
+
 static void op_done(void *arg, const struct sim_disk_result *result)
 {
 	struct sim_module_op *op = arg;
@@ -145,6 +152,8 @@ static void op_done(void *arg, const struct sim_disk_result *result)
 	if (outcome == SIM_OUTCOME_LOST && command->id)
 		module->losses[module->loss_count++ % SIM_MODULE_LOSSES] =
 			(struct sim_module_loss){command->id, command->session, disk->volume, result->lost};
+	if (outcome == SIM_OUTCOME_FAILED && is_stored(module, disk->volume, command->id))
+		sim_fail("%s: #%u has failed, and is being stored (F5)", module->actor.name, op->number);
 	op->command = NULL;
 	module->under_way--;
 	module->completed += outcome == SIM_OUTCOME_DONE;
@@ -153,13 +162,6 @@ static void op_done(void *arg, const struct sim_disk_result *result)
 		sim_guard_return(&module->guard, op->memory);
 	op->memory = NULL;
 	sim_fiber_wake(&module->fiber, sim_between(200, 20 * SIM_US));
-}
-
-static bool is_stored(const struct sim_module *module, unsigned int volume, uint64_t id)
-{
-	const struct sim_disk *disk = module->host->disks[volume];
-
-	return disk && id && sim_disk_is_writing(disk, id);
 }
 
 /* F5: an earlier attempt is no more with the store, nor is what has failed without an answer. */

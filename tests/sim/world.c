@@ -89,7 +89,7 @@ static void device_unplug(struct sim_host *host)
 static void on_fault(void *arg)
 {
 	struct sim_host *host = &sim_world.hosts[sim_below(sim_world.host_count)];
-	enum fault fault = (enum fault)sim_below(FAULTS);
+	enum fault fault = (enum fault)sim_below(sim_world.late ? FAULTS : FAULT_LATE);
 
 	(void)arg;
 	sim_event_in(&sim_world.fault, sim_below(2 * sim_world.fault_ns));
@@ -123,6 +123,9 @@ static void on_fault(void *arg)
 		break;
 	case FAULT_PORTAL:
 		portal_cut(host);
+		break;
+	case FAULT_LATE:
+		sim_host_late(host, sim_below(100 * SIM_MS));
 		break;
 	case FAULTS:
 		break;
@@ -260,6 +263,7 @@ static void world_run(uint64_t seed, void (*build)(void))
 	sim_mailboxes_reset();
 	sim_reservation_files_reset();
 	memset(&sim_world, 0, sizeof(sim_world));
+	sim_world.seed = seed;
 	world_events();
 	build();
 	until_ns = sim_world.calm.at_ns + PROGRESS_NS;

@@ -11,34 +11,6 @@
 #include "tests/sim/fabric_sim.h"
 #include "tests/sim/random.h"
 
-/* Of these a world has one theme; the others are any mixture. */
-enum world_kind {
-	WORLD_CROWDED,	 /* few receive buffers, many writers */
-	WORLD_STARVED,	 /* a pool of one block */
-	WORLD_BENIGN,	 /* nothing goes wrong */
-	WORLD_FENCING,	 /* sessions that are fenced while their writes are with slow disks */
-	WORLD_MEMORY,	 /* volumes in memory that end, and connections that drain slowly */
-	WORLD_POWER,	 /* writes that are not flushed, and power that fails */
-	WORLD_RESERVED,	 /* initiators that keep each other from a volume */
-	WORLD_PREEMPTED, /* the same, with READs and WRITEs that take long */
-	WORLD_DRAINED,	 /* power that fails, and connections that take long to drain */
-	WORLD_CLOSED,	 /* disks of the module that are detached while what they have lost is stored slowly */
-	WORLD_KINDS = 12
-};
-
-static bool reserves(enum world_kind kind)
-{
-	return kind == WORLD_RESERVED || kind == WORLD_PREEMPTED;
-}
-
-/* One of three: never, seldom, often. */
-static uint32_t rate(uint32_t seldom, uint32_t often)
-{
-	uint64_t kind = sim_below(3);
-
-	return kind == 0 ? 0 : kind == 1 ? seldom : often;
-}
-
 static void build_net(enum world_kind kind)
 {
 	static const uint64_t message_bytes[] = {4096, 16384, 65536, 1u << 20};
@@ -63,14 +35,14 @@ static void build_net(enum world_kind kind)
 		.inline_bytes = (uint32_t)sim_below(3) * 64,
 		.latency_min_ns = SIM_US,
 		.latency_max_ns = sim_chance(700000) ? 10 * SIM_US : 2 * SIM_MS,
-		.lose = rate(1000, 30000),
-		.lose_ack = rate(1000, 100000),
-		.lose_response = rate(2000, 100000),
+		.lose = sim_world_rate(1000, 30000),
+		.lose_ack = sim_world_rate(1000, 100000),
+		.lose_response = sim_world_rate(2000, 100000),
 		.resend_ns = sim_chance(500000) ? 200 * SIM_US : 20 * SIM_MS,
 		.resends = 7,
-		.stray_ns = rate(50 * SIM_US, 5 * SIM_MS),
-		.refuse = rate(1000, 10000),
-		.twice = rate(20000, 200000),
+		.stray_ns = sim_world_rate(50 * SIM_US, 5 * SIM_MS),
+		.refuse = sim_world_rate(1000, 10000),
+		.twice = sim_world_rate(20000, 200000),
 		.again = sim_chance(300000),
 		.linger_ns = sim_chance(kind == WORLD_MEMORY  ? 800000
 					: kind == WORLD_POWER ? 500000
@@ -88,7 +60,7 @@ static void build_net(enum world_kind kind)
 	/* Pieces of a transfer that go one by one, or a few at a time. */
 	if (sim_net.limits.max_msg_bytes < 65536)
 		sim_net.limits.max_read_in = (uint32_t)sim_between(1, sim_chance(500000) ? 1 : 4);
-	else if (sim_chance(reserves(kind) ? 700000 : 200000))
+	else if (sim_chance(sim_world_reserves(kind) ? 700000 : 200000))
 		sim_net.limits.max_read_in = 1;
 }
 
@@ -102,10 +74,10 @@ static void build_disk(struct sim_disk *disk, enum world_kind kind)
 	if (sim_chance(300000))
 		disk->bytes = disk->full_bytes / 8192 * 4096;
 	disk->temper = (struct sim_disk_temper){
-		.fail = rate(2000, 50000),
-		.shorten = rate(20000, 300000),
-		.again = rate(10000, 200000),
-		.stall = rate(1000, 30000),
+		.fail = sim_world_rate(2000, 50000),
+		.shorten = sim_world_rate(20000, 300000),
+		.again = sim_world_rate(10000, 200000),
+		.stall = sim_world_rate(1000, 30000),
 		.early = 300000,
 		.saved = (uint32_t)sim_below(1000000),
 		.delay_min_ns = 5 * SIM_US,
@@ -118,9 +90,10 @@ static void build_disk(struct sim_disk *disk, enum world_kind kind)
 	}
 	if (kind == WORLD_DRAINED)
 		disk->temper.delay_max_ns = 20 * SIM_MS;
-	if (kind == WORLD_CROWDED || kind == WORLD_FENCING || reserves(kind))
+	if (kind == WORLD_CROWDED || kind == WORLD_FENCING || kind == WORLD_REPLACED ||
+	    sim_world_reserves(kind))
 		disk->temper.delay_max_ns = 5 * SIM_MS;
-	if (kind == WORLD_FENCING || reserves(kind)) {
+	if (kind == WORLD_FENCING || kind == WORLD_REPLACED || sim_world_reserves(kind)) {
 		disk->temper.stall = kind == WORLD_PREEMPTED ? 500000 : 50000;
 		disk->temper.stall_ns = 50 * SIM_MS;
 	}
@@ -129,7 +102,7 @@ static void build_disk(struct sim_disk *disk, enum world_kind kind)
 static void build_host(unsigned int i, enum world_kind kind)
 {
 	uint32_t memory = kind == WORLD_MEMORY ? 900000
-			  : reserves(kind)     ? 400000
+			  : sim_world_reserves(kind)     ? 400000
 			  : kind == WORLD_FENCING || kind == WORLD_POWER || kind == WORLD_DRAINED
 				  ? 50000
 				  : 300000;
@@ -137,8 +110,9 @@ static void build_host(unsigned int i, enum world_kind kind)
 	struct tgt_config *config = &host->config;
 
 	sim_host_init(host, i);
-	sim_host_portals(host,
-			 sim_chance(500000) ? 1 : (unsigned int)sim_between(2, SIM_PORTALS_MAX));
+	sim_host_portals(host, sim_chance(500000) && kind != WORLD_REPLACED
+				       ? 1
+				       : (unsigned int)sim_between(2, SIM_PORTALS_MAX));
 	config->reactors = (unsigned int)sim_between(1, SIM_HOST_REACTORS);
 	config->queues_max = 4;
 	config->credits = (uint32_t)sim_between(4, 64);
@@ -152,12 +126,13 @@ static void build_host(unsigned int i, enum world_kind kind)
 	config->drain_ms = (uint32_t)sim_between(1, 1000);
 	host->remembers = sim_chance(700000);
 	host->keeps = sim_chance(700000);
-	host->pause = rate(100, 5000);
-	host->preempt = rate(5000, 100000);
+	host->pause = sim_world_rate(100, 5000);
+	host->preempt = sim_world_rate(5000, 100000);
 	config->polling = sim_chance(800000) ? TGT_POLL_NEVER : TGT_POLL_ADAPTIVE;
 	host->pause_ns = 200 * SIM_MS;
-	/* One is for those who reserve it. */
-	for (unsigned int v = (unsigned int)sim_between(reserves(kind) ? 2 : 1, SIM_HOST_VOLUMES);
+	/* One is for those who reserve it; one stays attached while another is replaced. */
+	for (unsigned int v = (unsigned int)sim_between(
+		     sim_world_reserves(kind) || kind == WORLD_REPLACED ? 2 : 1, SIM_HOST_VOLUMES);
 	     v; v--) {
 		uint32_t block = sim_chance(700000) ? 512 : 4096;
 
@@ -179,7 +154,9 @@ static void build_host(unsigned int i, enum world_kind kind)
 		config->pool_bytes = config->max_io_bytes;
 	if (kind == WORLD_DRAINED)
 		config->keepalive_ms = (uint32_t)sim_between(50, 100);
-	if (reserves(kind))
+	if (kind == WORLD_LATE)
+		config->reactors = SIM_HOST_REACTORS;
+	if (sim_world_reserves(kind))
 		host->keeps = sim_chance(900000);
 }
 
@@ -187,12 +164,12 @@ static void build_load(struct sim_load *load)
 {
 	load->ops_left = (unsigned int)sim_between(10, sim_world.ops_max);
 	load->depth = (unsigned int)sim_between(1, 16);
-	load->flush = rate(20000, 200000);
-	load->fua = rate(50000, 500000);
-	load->zeroes = rate(50000, 400000);
-	load->discard = rate(20000, 100000);
+	load->flush = sim_world_rate(20000, 200000);
+	load->fua = sim_world_rate(50000, 500000);
+	load->zeroes = sim_world_rate(50000, 400000);
+	load->discard = sim_world_rate(20000, 100000);
 	load->read = (uint32_t)sim_between(100000, 800000);
-	load->large = rate(100000, 500000);
+	load->large = sim_world_rate(100000, 500000);
 }
 
 static void build_app(unsigned int i)
@@ -218,9 +195,9 @@ static void build_app(unsigned int i)
 	app->portals = (unsigned int)sim_between(1, app->host->portal_count);
 	app->silent_portal = app->portals > 1 && sim_chance(200000);
 	build_load(&app->load);
-	app->abandon = rate(0, 5000);
-	app->ask = rate(5000, 50000);
-	app->callback = rate(100000, 800000);
+	app->abandon = sim_world_rate(0, 5000);
+	app->ask = sim_world_rate(5000, 50000);
+	app->callback = sim_world_rate(100000, 800000);
 	app->think_ns = sim_chance(500000) ? 20 * SIM_US : 20 * SIM_MS;
 	sim_app_start(app, sim_world.host_count + i);
 }
@@ -257,11 +234,11 @@ static void build_module(void)
 	module->host = &sim_world.hosts[sim_below(sim_world.host_count)];
 	build_attach(module);
 	build_load(&module->load);
-	module->fail_fast = rate(100000, 500000);
-	module->abandon = rate(0, 5000);
-	module->kill = rate(5000, 50000);
+	module->fail_fast = sim_world_rate(100000, 500000);
+	module->abandon = sim_world_rate(0, 5000);
+	module->kill = sim_world_rate(5000, 50000);
 	module->think_ns = sim_chance(500000) ? 20 * SIM_US : 20 * SIM_MS;
-	sim_blk_fake_timeouts = rate(0, 5000);
+	sim_blk_fake_timeouts = sim_world_rate(0, 5000);
 	sim_module_start(module,
 			  sim_world.host_count + sim_world.app_count + sim_world.survivor_count);
 	sim_world.module_count = 1;
@@ -289,14 +266,14 @@ static void build_survivor(unsigned int i)
 	survivor->volume = (unsigned int)sim_below(survivor->host->volume_count);
 	survivor->ops_left = (unsigned int)sim_between(10, sim_world.ops_max);
 	survivor->depth = (unsigned int)sim_between(1, SIM_SURVIVOR_ERRANDS);
-	survivor->mischief = sim_chance(200000) ? 200000 : rate(5000, 50000);
+	survivor->mischief = sim_chance(200000) ? 200000 : sim_world_rate(5000, 50000);
 	survivor->mischiefs = any_mischiefs();
-	survivor->flush = rate(20000, 200000);
-	survivor->fua = rate(50000, 500000);
-	survivor->digest = rate(100000, 500000);
+	survivor->flush = sim_world_rate(20000, 200000);
+	survivor->fua = sim_world_rate(50000, 500000);
+	survivor->digest = sim_world_rate(100000, 500000);
 	survivor->zeroes = (uint32_t)sim_between(50000, 400000);
 	survivor->read = (uint32_t)sim_between(100000, 900000);
-	survivor->compare = rate(100000, 700000);
+	survivor->compare = sim_world_rate(100000, 700000);
 	survivor->features = (uint32_t)sim_random() & RBLK_FEATURES_ALL & ~RBLK_FEATURE_SCRATCH;
 	survivor->queue_count = (uint16_t)sim_between(1, SIM_SURVIVOR_QUEUES);
 	survivor->credits = (uint16_t)sim_between(RBLK_CREDITS_MIN, SIM_LIFE_CREDITS);
@@ -306,218 +283,21 @@ static void build_survivor(unsigned int i)
 	sim_survivor_start(survivor, sim_world.host_count + sim_world.app_count + i);
 }
 
-/* Many writers and few receive buffers: what credits promise has to be there. */
-static void make_crowded(void)
+static enum world_kind any_kind(void)
 {
-	for (unsigned int i = 0; i < sim_world.app_count; i++) {
-		struct sim_app *app = &sim_world.apps[i];
+	enum world_kind kind = (enum world_kind)sim_below(WORLD_ANY);
 
-		app->host = &sim_world.hosts[0];
-		app->portals = 1;
-		app->silent_portal = false;
-		app->mounts[0].volume = 0;
-		app->mount_count = 1;
-		app->options.queues = 3;
-		app->options.credits = 32;
-		app->load.depth = SIM_SLOTS;
-		app->single = true;
-		app->load.read = 0;
-		app->load.large = 0;
-		app->think_ns = SIM_US;
-		app->load.ops_left = 100;
-	}
-	/* And those who leave without a word keep what they have. */
-	for (unsigned int i = 0; i < sim_world.survivor_count; i++) {
-		sim_world.survivors[i].host = &sim_world.hosts[0];
-		sim_world.survivors[i].volume = 0;
-		sim_world.survivors[i].queue_count = SIM_SURVIVOR_QUEUES;
-		sim_world.survivors[i].credits = SIM_LIFE_CREDITS;
-		sim_world.survivors[i].mischief = 100000;
-		sim_world.survivors[i].mischiefs =
-			sim_chance(500000)
-				? UINT32_MAX
-				: 1u << SIM_MISCHIEF_HANG_UP | 1u << SIM_MISCHIEF_RESTART;
-	}
-}
-
-static void make_fencing(void)
-{
-	static const uint32_t fencing = 1u << SIM_MISCHIEF_FENCE | 1u << SIM_MISCHIEF_RENEW |
-					1u << SIM_MISCHIEF_SUPERSEDE | 1u << SIM_MISCHIEF_PROBE |
-					1u << SIM_MISCHIEF_ABORT | 1u << SIM_MISCHIEF_HANG_UP;
-
-	for (unsigned int i = 0; i < sim_world.survivor_count; i++) {
-		struct sim_survivor *survivor = &sim_world.survivors[i];
-
-		survivor->queue_count = (uint16_t)sim_between(2, SIM_SURVIVOR_QUEUES);
-		survivor->depth = SIM_SURVIVOR_ERRANDS;
-		survivor->read = 200000;
-		survivor->mischief = 50000;
-		survivor->mischiefs = fencing & (uint32_t)sim_random();
-		survivor->command_timeout_ns = sim_between(5, 50) * SIM_MS;
-	}
-}
-
-static void make_memory(void)
-{
-	static const uint32_t ending = 1u << SIM_MISCHIEF_REOPEN | 1u << SIM_MISCHIEF_CLOSE |
-				       1u << SIM_MISCHIEF_HANG_UP | 1u << SIM_MISCHIEF_RESTART;
-
-	sim_world.faults |= 1u << FAULT_RELOAD | 1u << FAULT_BREAK;
-	for (unsigned int i = 0; i < sim_world.survivor_count; i++) {
-		struct sim_survivor *survivor = &sim_world.survivors[i];
-
-		/* Each is the last to have its volume open. */
-		survivor->volume = i % survivor->host->volume_count;
-		survivor->queue_count = (uint16_t)sim_between(2, SIM_SURVIVOR_QUEUES);
-		survivor->depth = SIM_SURVIVOR_ERRANDS;
-		survivor->mischief = 50000;
-		survivor->mischiefs = ending & (uint32_t)sim_random();
-	}
-}
-
-/* A pool of one block, a disk that takes it for long, and time to be told BUSY. */
-static void make_starved(void)
-{
-	for (unsigned int i = 0; i < sim_world.app_count; i++) {
-		sim_world.apps[i].options.command_timeout_ms = 30000;
-		sim_world.apps[i].load.large = 500000;
-		sim_world.apps[i].load.depth = 8;
-	}
-}
-
-/* Long histories, of writes above all. */
-static void make_power(void)
-{
-	sim_world.faults |= 1u << FAULT_POWER;
-	for (unsigned int i = 0; i < sim_world.app_count; i++) {
-		sim_world.apps[i].load.ops_left = (unsigned int)sim_between(200, 600);
-		sim_world.apps[i].load.read = 200000;
-		sim_world.apps[i].load.flush = rate(5000, 50000);
-		sim_world.apps[i].load.fua = rate(0, 50000);
-		sim_world.apps[i].think_ns = 200 * SIM_US;
-	}
-}
-
-/* FLUSHes on several queues, of which one drains while the others are used again. */
-static void make_drained(void)
-{
-	sim_world.faults = 1u << FAULT_POWER;
-	for (unsigned int i = 0; i < sim_world.app_count; i++) {
-		struct sim_app *app = &sim_world.apps[i];
-
-		app->load.ops_left = (unsigned int)sim_between(300, 900);
-		app->options.queues = 3;
-		app->options.no_reconnect = false;
-		app->options.give_up_ms = 60000;
-		app->options.fail_fast_ms = 0;
-		app->load.depth = 16;
-		app->load.read = 50000;
-		app->load.flush = 200000;
-		app->load.fua = 0;
-		app->think_ns = 5 * SIM_MS;
-	}
-}
-
-/* All survivors share a volume, the first, which no application uses: what a reservation refuses is
- * for them to see. */
-static void make_reserved(bool preempts)
-{
-	static const uint32_t troubles = 1u << SIM_MISCHIEF_HANG_UP | 1u << SIM_MISCHIEF_SUPERSEDE |
-					 1u << SIM_MISCHIEF_FENCE | 1u << SIM_MISCHIEF_RESTART |
-					 1u << SIM_MISCHIEF_CHECKSUM | 1u << SIM_MISCHIEF_RENEW;
-
-	sim_reservation_fail = rate(20000, 200000);
-	sim_world.faults |= sim_chance(500000) ? 1u << FAULT_KILL | 1u << FAULT_DRAIN : 0;
-	for (unsigned int i = 0; i < sim_world.app_count; i++) {
-		struct sim_app *app = &sim_world.apps[i];
-
-		app->mounts[0].volume = 1;
-		app->mount_count = 1;
-	}
-	for (unsigned int i = 0; i < sim_world.survivor_count; i++) {
-		struct sim_survivor *survivor = &sim_world.survivors[i];
-
-		survivor->host = &sim_world.hosts[0];
-		survivor->volume = 0;
-		survivor->reserves = sim_chance(500000) ? 50000 : 300000;
-		survivor->depth = SIM_SURVIVOR_ERRANDS;
-		survivor->think_ns = 20 * SIM_US;
-		survivor->mischief = rate(1000, 20000);
-		survivor->mischiefs = troubles & (uint32_t)sim_random();
-		survivor->ops_left = (unsigned int)sim_between(100, 400);
-		survivor->read = (uint32_t)sim_between(100000, 500000);
-		survivor->compare = rate(10000, 200000);
-		survivor->preempts = preempts;
-		if (preempts)
-			survivor->read = 600000;
-	}
-}
-
-/* In a new epoch OPEN waits for what others have left there. */
-static void make_closed_anew(struct sim_module *module)
-{
-	sim_world.faults = 1u << FAULT_KILL | 1u << FAULT_DRAIN;
-	module->attach.command_ms = 2000;
-	module->attach.fail_fast_ms = (unsigned int)sim_between(20, 200);
-	for (unsigned int i = 0; i < sim_world.survivor_count; i++) {
-		struct sim_survivor *survivor = &sim_world.survivors[i];
-
-		survivor->host = module->host;
-		survivor->volume = module->disks[0].volume;
-		survivor->depth = SIM_SURVIVOR_ERRANDS;
-		survivor->read = 100000;
-		survivor->mischief = 50000;
-		survivor->mischiefs = 1u << SIM_MISCHIEF_HANG_UP;
-	}
-}
-
-/* Another queue than the first is lost: the first one sends CLOSE, and the storage lets it wait. */
-static void make_closed(void)
-{
-	struct sim_module *module = &sim_world.module;
-	struct sim_disk *disk = module->host->disks[module->disks[0].volume];
-
-	sim_world.faults = 0;
-	module->attach.queues = 3;
-	module->attach.command_ms = (unsigned int)sim_between(100, 400);
-	module->attach.give_up_ms = 60000;
-	module->load.depth = 16;
-	module->kill = 10000;
-	if (sim_chance(500000))
-		make_closed_anew(module);
-	if (!disk)
-		return;
-	/* Two disks of one volume, which never loses anything. */
-	if (!sim_world.faults && sim_chance(500000)) {
-		module->disk_count = 2;
-		module->disks[1].volume = module->disks[0].volume;
-		disk->temper.fail = 0;
-	}
-	disk->temper.stall = 200000;
-	disk->temper.stall_ns = sim_between(500, 4000) * SIM_MS;
-}
-
-/* Whatever goes on here is no reason to lose a session. */
-static void make_benign(void)
-{
-	sim_world.faults = 0;
-	sim_net.lose = sim_net.refuse = 0;
-	for (unsigned int i = 0; i < sim_world.host_count; i++) {
-		sim_world.hosts[i].pause = 0;
-		for (unsigned int v = 0; v < sim_world.hosts[i].volume_count; v++)
-			if (sim_world.hosts[i].disks[v])
-				sim_world.hosts[i].disks[v]->temper.stall = 0;
-	}
-	for (unsigned int i = 0; i < sim_world.app_count; i++) {
-		sim_world.apps[i].options.command_timeout_ms = 12000;
-		sim_world.apps[i].benign = true;
+	switch (sim_world.seed % 8) {
+	case 5:
+		return sim_chance(500000) ? WORLD_LATE : WORLD_REPLACED;
+	default:
+		return kind;
 	}
 }
 
 void sim_world_build(void)
 {
-	enum world_kind kind = (enum world_kind)sim_below(WORLD_KINDS);
+	enum world_kind kind = any_kind();
 	bool power = kind == WORLD_POWER, has_module;
 
 	build_net(kind);
@@ -525,8 +305,8 @@ void sim_world_build(void)
 	sim_world.host_count = (unsigned int)sim_between(1, HOSTS_MAX);
 	sim_world.app_count = (unsigned int)sim_between(1, kind == WORLD_MEMORY ? 1 : APPS_MAX);
 	/* The module instead of all librblk but one. */
-	has_module = kind != WORLD_CROWDED && !reserves(kind) &&
-		     (sim_chance(400000) || kind == WORLD_CLOSED);
+	has_module = kind != WORLD_CROWDED && !sim_world_reserves(kind) &&
+		     (sim_chance(400000) || kind == WORLD_CLOSED || kind == WORLD_REPLACED);
 	if (has_module)
 		sim_world.app_count = 1;
 	for (unsigned int i = 0; i < MACHINES_MAX && sim_chance(700000); i++)
@@ -540,7 +320,7 @@ void sim_world_build(void)
 	sim_world.survivor_count =
 		sim_chance(500000) ? (unsigned int)sim_between(1, SURVIVORS_MAX) : 0;
 	if (kind == WORLD_CROWDED || kind == WORLD_FENCING || kind == WORLD_MEMORY ||
-	    kind == WORLD_CLOSED || reserves(kind))
+	    kind == WORLD_CLOSED || kind == WORLD_LATE || sim_world_reserves(kind))
 		sim_world.survivor_count = SURVIVORS_MAX;
 	for (unsigned int i = 0; i < sim_world.survivor_count; i++)
 		build_survivor(i);
@@ -549,34 +329,17 @@ void sim_world_build(void)
 	sim_world.faults = sim_chance(100000) ? 0 : (unsigned int)sim_random();
 	sim_world.apps[0].alone =
 		sim_world.app_count == 1 && !sim_world.survivor_count && !has_module;
-	if (kind == WORLD_CROWDED)
-		make_crowded();
-	if (kind == WORLD_STARVED)
-		make_starved();
-	if (kind == WORLD_BENIGN)
-		make_benign();
-	if (kind == WORLD_FENCING)
-		make_fencing();
-	if (kind == WORLD_MEMORY)
-		make_memory();
-	if (kind == WORLD_POWER)
-		make_power();
-	if (kind == WORLD_DRAINED)
-		make_drained();
-	if (kind == WORLD_CLOSED)
-		make_closed();
-	if (reserves(kind))
-		make_reserved(kind == WORLD_PREEMPTED);
-	sim_world.fault_ns = power		     ? 5 * SIM_MS
+	sim_world_theme(kind);
+	sim_world.fault_ns = power || kind == WORLD_LATE ? 5 * SIM_MS
 			     : kind == WORLD_DRAINED ? 50 * SIM_MS
-			     : reserves(kind)	     ? 30 * SIM_MS
+			     : sim_world_reserves(kind)	     ? 30 * SIM_MS
 			     : sim_chance(500000)    ? 2 * SIM_MS
 						     : 100 * SIM_MS;
 	sim_event_in(&sim_world.fault, sim_below(sim_world.fault_ns));
 	sim_event_in(&sim_world.calm,
 		     kind == WORLD_DRAINED || kind == WORLD_CLOSED
 			     ? sim_between(500 * SIM_MS, 2 * SIM_S)
-		     : power || reserves(kind)
+		     : power || sim_world_reserves(kind)
 			     ? sim_between(100 * SIM_MS, 500 * SIM_MS)
 			     : sim_between(SIM_MS, sim_chance(500000) ? 50 * SIM_MS : SIM_S));
 }

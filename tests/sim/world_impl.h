@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The inside of a world: world_build.c makes it, world.c lets faults happen to it and sees it end.
+ * The inside of a world: world_build.c makes it, world_theme.c gives it a theme, world.c lets faults happen to it and sees it end.
  */
 #ifndef RBLK_TESTS_SIM_WORLD_IMPL_H
 #define RBLK_TESTS_SIM_WORLD_IMPL_H
@@ -26,6 +26,7 @@ enum fault {
 	FAULT_RELOAD,
 	FAULT_UNPLUG,
 	FAULT_PORTAL,
+	FAULT_LATE, /* a reactor, while the others run */
 	FAULTS
 };
 
@@ -38,12 +39,41 @@ extern struct sim_world {
 	unsigned int host_count, app_count, survivor_count, module_count;
 	struct sim_event fault, calm, heal[MACHINES_MAX], portal_heal[HOSTS_MAX][SIM_PORTALS_MAX];
 	unsigned int ops_max;
+	uint64_t seed;
+	bool late; /* reactors do not run for long, now and then */
 	unsigned int faults; /* bit per enum fault: those that happen here */
 	uint64_t fault_ns;   /* mean time between them */
 } sim_world;
 
+/* Of these a world has one theme; the others are any mixture. */
+enum world_kind {
+	WORLD_CROWDED,	 /* few receive buffers, many writers */
+	WORLD_STARVED,	 /* a pool of one block */
+	WORLD_BENIGN,	 /* nothing goes wrong */
+	WORLD_FENCING,	 /* sessions that are fenced while their writes are with slow disks */
+	WORLD_MEMORY,	 /* volumes in memory that end, and connections that drain slowly */
+	WORLD_POWER,	 /* writes that are not flushed, and power that fails */
+	WORLD_RESERVED,	 /* initiators that keep each other from a volume */
+	WORLD_PREEMPTED, /* the same, with READs and WRITEs that take long */
+	WORLD_DRAINED,	 /* power that fails, and connections that take long to drain */
+	WORLD_CLOSED,	 /* disks of the module that are detached while what they have lost is stored slowly */
+	WORLD_ANY = 12,	 /* up to here, any of them */
+	/* Of these every eighth seed is, or two. */
+	WORLD_LATE = WORLD_ANY, /* reactors that do not run for long, and initiators that are killed */
+	WORLD_REPLACED,	 /* disks of the module that are detached and attached while a fence is owed */
+};
+
 /* All of it but what its events do, which are set before this and begin here. */
 void sim_world_build(void);
+
+/* -- world_theme.c --------------------------------------------------------------------------- */
+
+/* Initiators keep each other from a volume. */
+bool sim_world_reserves(enum world_kind kind);
+/* One of three: never, seldom, often. */
+uint32_t sim_world_rate(uint32_t seldom, uint32_t often);
+/* Everything is made. */
+void sim_world_theme(enum world_kind kind);
 
 /* -- world_history.c ------------------------------------------------------------------------ */
 

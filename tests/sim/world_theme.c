@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * What a world's theme changes in what world_build.c has made: who does what, and which faults there are.
+ */
+#include "tests/sim/disk.h"
+#include "tests/sim/fabric_sim.h"
+#include "tests/sim/random.h"
+#include "tests/sim/world_impl.h"
+
+bool sim_world_reserves(enum world_kind kind)
+{
+	return kind == WORLD_RESERVED || kind == WORLD_PREEMPTED;
+}
+
+uint32_t sim_world_rate(uint32_t seldom, uint32_t often)
+{
+	uint64_t kind = sim_below(3);
+
+	return kind == 0 ? 0 : kind == 1 ? seldom : often;
+}
+
+/* Many writers and few receive buffers: what credits promise has to be there. */
+static void make_crowded(void)
+{
+	for (unsigned int i = 0; i < sim_world.app_count; i++) {
+		struct sim_app *app = &sim_world.apps[i];
+
+		app->host = &sim_world.hosts[0];
+		app->portals = 1;
+		app->silent_portal = false;
+		app->mounts[0].volume = 0;
+		app->mount_count = 1;
+		app->options.queues = 3;
+		app->options.credits = 32;
+		app->load.depth = SIM_SLOTS;
+		app->single = true;
+		app->load.read = 0;
+		app->load.large = 0;
+		app->think_ns = SIM_US;
+		app->load.ops_left = 100;
+	}
+	/* And those who leave without a word keep what they have. */
+	for (unsigned int i = 0; i < sim_world.survivor_count; i++) {
+		sim_world.survivors[i].host = &sim_world.hosts[0];
+		sim_world.survivors[i].volume = 0;
+		sim_world.survivors[i].queue_count = SIM_SURVIVOR_QUEUES;
+		sim_world.survivors[i].credits = SIM_LIFE_CREDITS;
+		sim_world.survivors[i].mischief = 100000;
+		sim_world.survivors[i].mischiefs =
+			sim_chance(500000)
+				? UINT32_MAX
+				: 1u << SIM_MISCHIEF_HANG_UP | 1u << SIM_MISCHIEF_RESTART;
+	}
+}
+
+static void make_fencing(void)
+{
+	static const uint32_t fencing = 1u << SIM_MISCHIEF_FENCE | 1u << SIM_MISCHIEF_RENEW |
+					1u << SIM_MISCHIEF_SUPERSEDE | 1u << SIM_MISCHIEF_PROBE |
+					1u << SIM_MISCHIEF_ABORT | 1u << SIM_MISCHIEF_HANG_UP;
+
+	for (unsigned int i = 0; i < sim_world.survivor_count; i++) {
+		struct sim_survivor *survivor = &sim_world.survivors[i];
+
+		survivor->queue_count = (uint16_t)sim_between(2, SIM_SURVIVOR_QUEUES);
+		survivor->depth = SIM_SURVIVOR_ERRANDS;
+		survivor->read = 200000;
+		survivor->mischief = 50000;
+		survivor->mischiefs = fencing & (uint32_t)sim_random();
+		survivor->command_timeout_ns = sim_between(5, 50) * SIM_MS;
+	}
+}
+
+static void make_memory(void)
+{
+	static const uint32_t ending = 1u << SIM_MISCHIEF_REOPEN | 1u << SIM_MISCHIEF_CLOSE |
+				       1u << SIM_MISCHIEF_HANG_UP | 1u << SIM_MISCHIEF_RESTART;
+
+	sim_world.faults |= 1u << FAULT_RELOAD | 1u << FAULT_BREAK;
+	for (unsigned int i = 0; i < sim_world.survivor_count; i++) {
+		struct sim_survivor *survivor = &sim_world.survivors[i];
+
+		/* Each is the last to have its volume open. */
+		survivor->volume = i % survivor->host->volume_count;
+		survivor->queue_count = (uint16_t)sim_between(2, SIM_SURVIVOR_QUEUES);
+		survivor->depth = SIM_SURVIVOR_ERRANDS;
+		survivor->mischief = 50000;
+		survivor->mischiefs = ending & (uint32_t)sim_random();
+	}
+}
+
+/* A pool of one block, a disk that takes it for long, and time to be told BUSY. */
+static void make_starved(void)
+{
+	for (unsigned int i = 0; i < sim_world.app_count; i++) {
+		sim_world.apps[i].options.command_timeout_ms = 30000;
+		sim_world.apps[i].load.large = 500000;
+		sim_world.apps[i].load.depth = 8;
+	}
+}
+
+/* Long histories, of writes above all. */
+static void make_power(void)
+{
+	sim_world.faults |= 1u << FAULT_POWER;
+	for (unsigned int i = 0; i < sim_world.app_count; i++) {
+		sim_world.apps[i].load.ops_left = (unsigned int)sim_between(200, 600);
+		sim_world.apps[i].load.read = 200000;
+		sim_world.apps[i].load.flush = sim_world_rate(5000, 50000);
+		sim_world.apps[i].load.fua = sim_world_rate(0, 50000);
+		sim_world.apps[i].think_ns = 200 * SIM_US;
+	}
+}
+
+/* FLUSHes on several queues, of which one drains while the others are used again. */
+static void make_drained(void)
+{
+	sim_world.faults = 1u << FAULT_POWER;
+	for (unsigned int i = 0; i < sim_world.app_count; i++) {
+		struct sim_app *app = &sim_world.apps[i];
+
+		app->load.ops_left = (unsigned int)sim_between(300, 900);
+		app->options.queues = 3;
+		app->options.no_reconnect = false;
+		app->options.give_up_ms = 60000;
+		app->options.fail_fast_ms = 0;
+		app->load.depth = 16;
+		app->load.read = 50000;
+		app->load.flush = 200000;
+		app->load.fua = 0;
+		app->think_ns = 5 * SIM_MS;
+	}
+}
+
+/* All survivors share a volume, the first, which no application uses: what a reservation refuses is
+ * for them to see. */
+static void make_reserved(bool preempts)
+{
+	static const uint32_t troubles = 1u << SIM_MISCHIEF_HANG_UP | 1u << SIM_MISCHIEF_SUPERSEDE |
+					 1u << SIM_MISCHIEF_FENCE | 1u << SIM_MISCHIEF_RESTART |
+					 1u << SIM_MISCHIEF_CHECKSUM | 1u << SIM_MISCHIEF_RENEW;
+
+	sim_reservation_fail = sim_world_rate(20000, 200000);
+	sim_world.faults |= sim_chance(500000) ? 1u << FAULT_KILL | 1u << FAULT_DRAIN : 0;
+	for (unsigned int i = 0; i < sim_world.app_count; i++) {
+		struct sim_app *app = &sim_world.apps[i];
+
+		app->mounts[0].volume = 1;
+		app->mount_count = 1;
+	}
+	for (unsigned int i = 0; i < sim_world.survivor_count; i++) {
+		struct sim_survivor *survivor = &sim_world.survivors[i];
+
+		survivor->host = &sim_world.hosts[0];
+		survivor->volume = 0;
+		survivor->reserves = sim_chance(500000) ? 50000 : 300000;
+		survivor->depth = SIM_SURVIVOR_ERRANDS;
+		survivor->think_ns = 20 * SIM_US;
+		survivor->mischief = sim_world_rate(1000, 20000);
+		survivor->mischiefs = troubles & (uint32_t)sim_random();
+		survivor->ops_left = (unsigned int)sim_between(100, 400);
+		survivor->read = (uint32_t)sim_between(100000, 500000);
+		survivor->compare = sim_world_rate(10000, 200000);
+		survivor->preempts = preempts;
+		if (preempts)
+			survivor->read = 600000;
+	}
+}
+
+/* In a new epoch OPEN waits for what others have left there. */
+static void make_closed_anew(struct sim_module *module)
+{
+	sim_world.faults = 1u << FAULT_KILL | 1u << FAULT_DRAIN;
+	module->attach.command_ms = 2000;
+	module->attach.fail_fast_ms = (unsigned int)sim_between(20, 200);
+	for (unsigned int i = 0; i < sim_world.survivor_count; i++) {
+		struct sim_survivor *survivor = &sim_world.survivors[i];
+
+		survivor->host = module->host;
+		survivor->volume = module->disks[0].volume;
+		survivor->depth = SIM_SURVIVOR_ERRANDS;
+		survivor->read = 100000;
+		survivor->mischief = 50000;
+		survivor->mischiefs = 1u << SIM_MISCHIEF_HANG_UP;
+	}
+}
+
+/* Another queue than the first is lost: the first one sends CLOSE, and the storage lets it wait. */
+static void make_closed(void)
+{
+	struct sim_module *module = &sim_world.module;
+	struct sim_disk *disk = module->host->disks[module->disks[0].volume];
+
+	sim_world.faults = 0;
+	module->attach.queues = 3;
+	module->attach.command_ms = (unsigned int)sim_between(100, 400);
+	module->attach.give_up_ms = 60000;
+	module->load.depth = 16;
+	module->kill = 10000;
+	if (sim_chance(500000))
+		make_closed_anew(module);
+	if (!disk)
+		return;
+	/* Two disks of one volume, which never loses anything. */
+	if (!sim_world.faults && sim_chance(500000)) {
+		module->disk_count = 2;
+		module->disks[1].volume = module->disks[0].volume;
+		disk->temper.fail = 0;
+	}
+	disk->temper.stall = 200000;
+	disk->temper.stall_ns = sim_between(500, 4000) * SIM_MS;
+}
+
+/* An initiator that is killed has connections to both reactors, of which one is late, and opens the
+ * volume again by the other. */
+static void make_late(void)
+{
+	static const uint32_t ending = 1u << SIM_MISCHIEF_RESTART | 1u << SIM_MISCHIEF_RENEW |
+				       1u << SIM_MISCHIEF_HANG_UP;
+
+	sim_world.late = true;
+	sim_world.faults = 1u << FAULT_LATE | (sim_world.faults & 1u << FAULT_BREAK);
+	for (unsigned int i = 0; i < sim_world.survivor_count; i++) {
+		struct sim_survivor *survivor = &sim_world.survivors[i];
+
+		survivor->queue_count = (uint16_t)sim_between(2, SIM_SURVIVOR_QUEUES);
+		survivor->depth = SIM_SURVIVOR_ERRANDS;
+		survivor->read = 200000;
+		survivor->mischief = 20000;
+		survivor->mischiefs = 1u << SIM_MISCHIEF_RESTART | (ending & (uint32_t)sim_random());
+		survivor->think_ns = 20 * SIM_US;
+		survivor->ops_left = (unsigned int)sim_between(100, 400);
+	}
+}
+
+/* The session goes on by other queues when one is lost whose writes take long: a fence is owed for them. */
+static void make_replaced(void)
+{
+	struct sim_module *module = &sim_world.module;
+
+	sim_world.faults &= 1u << FAULT_BREAK | 1u << FAULT_PORTAL;
+	module->disk_count = 2;
+	module->attach.portals = module->host->portal_count;
+	module->attach.silent_portal = false;
+	module->attach.queues = 3;
+	module->attach.give_up_ms = 60000;
+	if (sim_chance(500000))
+		module->attach.command_ms = (unsigned int)sim_between(10, 100);
+	if (sim_chance(500000))
+		module->attach.fail_fast_ms = (unsigned int)sim_between(5, 50);
+	module->load.ops_left = (unsigned int)sim_between(100, 400);
+	module->load.depth = 16;
+	module->load.read = 100000;
+	module->fail_fast = sim_world_rate(100000, 500000);
+	module->kill = 20000;
+	module->abandon = sim_world_rate(0, 2000);
+	module->think_ns = 20 * SIM_US;
+}
+
+/* Whatever goes on here is no reason to lose a session. */
+static void make_benign(void)
+{
+	sim_world.faults = 0;
+	sim_net.lose = sim_net.refuse = 0;
+	for (unsigned int i = 0; i < sim_world.host_count; i++) {
+		sim_world.hosts[i].pause = 0;
+		for (unsigned int v = 0; v < sim_world.hosts[i].volume_count; v++)
+			if (sim_world.hosts[i].disks[v])
+				sim_world.hosts[i].disks[v]->temper.stall = 0;
+	}
+	for (unsigned int i = 0; i < sim_world.app_count; i++) {
+		sim_world.apps[i].options.command_timeout_ms = 12000;
+		sim_world.apps[i].benign = true;
+	}
+}
+
+void sim_world_theme(enum world_kind kind)
+{
+	if (kind == WORLD_CROWDED)
+		make_crowded();
+	if (kind == WORLD_STARVED)
+		make_starved();
+	if (kind == WORLD_BENIGN)
+		make_benign();
+	if (kind == WORLD_FENCING)
+		make_fencing();
+	if (kind == WORLD_MEMORY)
+		make_memory();
+	if (kind == WORLD_POWER)
+		make_power();
+	if (kind == WORLD_DRAINED)
+		make_drained();
+	if (kind == WORLD_CLOSED)
+		make_closed();
+	if (kind == WORLD_LATE)
+		make_late();
+	if (kind == WORLD_REPLACED)
+		make_replaced();
+	if (sim_world_reserves(kind))
+		make_reserved(kind == WORLD_PREEMPTED);
+}
