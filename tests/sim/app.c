@@ -97,6 +97,7 @@ static bool app_work(struct sim_app *app)
 		if (sim_chance(app->ask))
 			sim_app_ask_extents(app);
 		more = app_begin_some(app);
+		sim_app_abort(app);
 		app->working = true;
 		well = app_poll(app);
 		app->working = false;

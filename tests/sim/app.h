@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * A simulated application: opens a session with librblk, opens one or two volumes, reads, writes,
- * flushes at random, and reports to the model. A lost session is opened again, and the model checks
- * the target's promises. At the end, when faults have stopped, it reads the whole volume.
+ * compares and writes, flushes and aborts commands at random, and reports to the model. A lost
+ * session is opened again, and the model checks the target's promises. At the end, when faults have
+ * stopped, it reads the whole volume.
  */
 #ifndef RBLK_TESTS_SIM_APP_H
 #define RBLK_TESTS_SIM_APP_H
@@ -18,6 +19,8 @@ struct sim_app;
 
 #define SIM_APP_MOUNTS 2u
 #define SIM_APP_EXTENTS 8u
+/* Of the largest volume. */
+#define SIM_APP_SECTORS 512u
 
 /* A volume that it has open. */
 struct sim_mount {
@@ -30,6 +33,7 @@ struct sim_mount {
 	bool opening_again;
 	bool lost;             /* FLUSH fails (F7) */
 	uint8_t cache_epoch[16];
+	uint64_t known[SIM_APP_SECTORS]; /* what a sector said last, or UINT64_MAX */
 	uint64_t wrote, covered; /* acknowledged writes without FUA; of them, by a FLUSH that succeeded */
 	uint64_t verified; /* sectors, at the end */
 };
@@ -40,6 +44,7 @@ struct sim_op {
 	struct sim_mount *mount;
 	uint64_t covers; /* FLUSH: of mount->wrote when it began; UINT64_MAX: all, it may be */
 	bool covered;	 /* a write under way: such a FLUSH has succeeded meanwhile */
+	bool aborted;	 /* it has been asked for */
 	bool doomed;	 /* a FLUSH that was not answered when acknowledged writes may have been lost */
 	struct sim_command *command;
 	uint8_t *memory; /* lent; NULL: a command without data */
@@ -62,6 +67,8 @@ struct sim_app {
 	uint32_t ask;	   /* of a million turns: where is data? (EXTENTS) */
 	uint32_t callback; /* of a million completions: begins the next command there */
 	uint32_t abandon; /* of a million turns: closes the session with commands under way */
+	uint32_t compare; /* of a million READs and WRITEs that could be one: is a COMPARE_AND_WRITE */
+	uint32_t abort;	  /* of a million turns and callbacks: aborts a command */
 	uint64_t think_ns;
 	bool single; /* a message for each command */
 	bool steady; /* it writes the first block of its volume, and keeps its session: for a history */
@@ -76,6 +83,7 @@ struct sim_app {
 	struct sim_command *look; /* EXTENTS under way: the model's; or NULL */
 	struct rblk_extent extents[SIM_APP_EXTENTS];
 	bool registered;   /* its memory is, with the session */
+	bool closing;	   /* its session: what is under way is called back */
 	bool working;	   /* called back now, it may begin commands */
 	unsigned int failures; /* of this session: called back with RBLK_E_IO */
 	bool calm;	   /* faults have stopped: it may verify and finish */
@@ -93,5 +101,16 @@ void sim_app_fini(struct sim_app *app);
 
 /* Unless it has asked already, or cannot. It is a command like others until it is called back. */
 void sim_app_ask_extents(struct sim_app *app);
+
+/* -- app_compare.c --------------------------------------------------------------------------- */
+
+/* The volume is open: nothing is known of what it holds. */
+void sim_mount_forget(struct sim_mount *mount);
+/* A command has ended: what does the volume hold now? `data` is a READ's. */
+void sim_mount_learn(struct sim_mount *mount, const struct sim_command *command, bool done,
+		     const uint8_t *data);
+/* Make a COMPARE of a command that could be one, if what its range holds is known. */
+void sim_mount_compare(const struct sim_app *app, const struct sim_mount *mount,
+		       struct sim_command *command, uint64_t expected[SIM_COMPARE_SECTORS]);
 
 #endif

@@ -35,5 +35,7 @@ void sim_mount_account(const struct sim_op *op);
 int sim_op_start(struct sim_app *app, const struct sim_mount *mount, struct sim_command command);
 /* Any command. */
 int sim_op_begin(struct sim_app *app);
+/* Now and then it aborts one. */
+void sim_app_abort(struct sim_app *app);
 
 #endif

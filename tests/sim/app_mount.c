@@ -122,7 +122,8 @@ void sim_mount_account(const struct sim_op *op)
 	struct sim_mount *mount = op->mount;
 	const struct sim_command *command = op->command;
 
-	if (command->kind == SIM_COMMAND_WRITE || command->kind == SIM_COMMAND_ZEROES)
+	if (command->kind == SIM_COMMAND_WRITE || command->kind == SIM_COMMAND_ZEROES ||
+	    command->kind == SIM_COMMAND_COMPARE)
 		mount->wrote += !command->fua && !op->covered;
 	else if (command->kind == SIM_COMMAND_FLUSH && op->covers == UINT64_MAX)
 		mount_covered(op);
@@ -147,6 +148,7 @@ bool sim_mount_open(struct sim_app *app, struct sim_mount *mount)
 	mount->epoch = app->session->core.epoch;
 	mount->opening_again = false;
 	mount->wrote = mount->covered = 0;
+	sim_mount_forget(mount);
 	mount->lost = false;
 	memcpy(mount->cache_epoch, info->cache_epoch, sizeof(mount->cache_epoch));
 	sim_inside_opened(app->host, mount->volume, &opening);

@@ -32,7 +32,8 @@ static enum sim_outcome outcome_of(const struct sim_app *app, const struct rblk_
 	case RBLK_E_BUSY:
 	case RBLK_E_GONE:
 	case RBLK_E_FENCED:
-	case RBLK_E_ABORTED: /* by the library, when its time was over */
+	case RBLK_E_COMPARE:
+	case RBLK_E_ABORTED: /* by the application; or by the library, when its time was over */
 		return SIM_OUTCOME_NOTHING;
 	case RBLK_E_IO:
 	case RBLK_E_MEDIUM:
@@ -43,6 +44,56 @@ static enum sim_outcome outcome_of(const struct sim_app *app, const struct rblk_
 		 rblk_status_text(result->status));
 }
 
+
+static void op_done(void *arg, const struct rblk_result *result);
+
+/* Any one that is under way. It is called back as without this, and only then is it over. */
+static void abort_any(struct sim_app *app)
+{
+	struct sim_op *op = &app->ops[sim_below(SIM_SLOTS)];
+	int err;
+
+	if (!op->command)
+		return;
+	op->aborted = true;
+	err = rblk_abort(op->mount->rblk, op_done, op);
+	sim_trace(app->actor.name, "#%u is to be aborted: %s", op->number,
+		  err ? strerror(-err) : "asked");
+	if (err)
+		sim_fail("%s: #%u cannot be aborted, and it was not called back: %s",
+			 app->actor.name, op->number, strerror(-err));
+	sim_reached("application", "aborts", sim_command_kind_name(op->command->kind));
+}
+
+void sim_app_abort(struct sim_app *app)
+{
+	if (app->abort && sim_chance(app->abort))
+		abort_any(app);
+}
+
+/* What rblk.h says of the results of commands that are aborted, or differ from what they expect. */
+static void result_check(const struct sim_op *op, const struct rblk_result *result)
+{
+	const struct sim_app *app = op->app;
+	bool differs = result->status == RBLK_E_COMPARE;
+
+	if (result->error == -ECANCELED && !op->aborted && !app->closing)
+		sim_fail("%s: #%u is cancelled, and nobody has asked for that", app->actor.name,
+			 op->number);
+	if (op->aborted)
+		sim_reached("application: a command that it aborts",
+			    !result->error		       ? "is done"
+			    : result->error != -ECANCELED      ? "has failed"
+			    : result->status == RBLK_E_ABORTED ? "was not begun"
+							       : "is lost",
+			    NULL);
+	if (differs != (result->error == -EILSEQ) ||
+	    (differs && op->command->kind != SIM_COMMAND_COMPARE))
+		sim_fail("%s: #%u: %s, %s", app->actor.name, op->number, strerror(-result->error),
+			 rblk_status_text(result->status));
+	if (differs)
+		sim_model_differs(op->command, result->value);
+}
 
 static void op_done(void *arg, const struct rblk_result *result)
 {
@@ -61,8 +112,10 @@ static void op_done(void *arg, const struct rblk_result *result)
 	if (outcome == SIM_OUTCOME_DONE && doomed)
 		sim_fail("%s: a FLUSH outlives the loss of acknowledged writes, and succeeds (F7)",
 			 app->actor.name);
+	result_check(op, result);
 	if (outcome == SIM_OUTCOME_DONE)
 		sim_mount_account(op);
+	sim_mount_learn(op->mount, command, outcome == SIM_OUTCOME_DONE, op->memory);
 	sim_trace(app->actor.name, "#%u ends: %s%s%s", op->number,
 		  result->error ? strerror(-result->error) : "done", result->status ? ", " : "",
 		  result->status ? rblk_status_text(result->status) : "");
@@ -80,7 +133,9 @@ static void op_done(void *arg, const struct rblk_result *result)
 	if (op->memory)
 		sim_guard_return(&app->guard, op->memory);
 	op->memory = NULL;
-	/* Whoever is called back may ask for more. */
+	/* Whoever is called back may abort others, and ask for more. */
+	if (app->working)
+		sim_app_abort(app);
 	if (app->working && !app->gone && app->load.ops_left && outcome == SIM_OUTCOME_DONE &&
 	    sim_chance(app->callback)) {
 		sim_reached("application", "begins a command when it is called back", NULL);
@@ -116,25 +171,31 @@ static int op_call(struct rblk_volume *rblk, struct sim_op *op, const struct sim
 		return rblk_discard(rblk, bytes, offset, op_done, op);
 	case SIM_COMMAND_FLUSH:
 		return rblk_flush(rblk, op_done, op);
-	case SIM_COMMAND_COMPARE: /* none */
+	case SIM_COMMAND_COMPARE:
+		return rblk_compare_and_write(rblk, op->memory, bytes, offset, flags, op_done, op);
 	case SIM_COMMAND_KINDS:
 		break;
 	}
 	return -EINVAL;
 }
 
-/* Memory with the data of a WRITE in it, or for what a READ brings. False: none is free. */
+/* Memory with the data of a WRITE or COMPARE in it, or for what a READ brings. False: none is free. */
 static bool op_memory(struct sim_app *app, struct sim_op *op, struct sim_command *command)
 {
-	if (command->kind != SIM_COMMAND_READ && command->kind != SIM_COMMAND_WRITE)
+	bool compare = command->kind == SIM_COMMAND_COMPARE, read = command->kind == SIM_COMMAND_READ;
+	uint32_t bytes = (uint32_t)command->sectors * SIM_SECTOR * (compare ? 2 : 1);
+
+	if (!read && !compare && command->kind != SIM_COMMAND_WRITE)
 		return true;
-	op->memory = sim_guard_lend(&app->guard, (uint32_t)command->sectors * SIM_SECTOR,
-				    command->kind == SIM_COMMAND_READ);
+	op->memory = sim_guard_lend(&app->guard, bytes, read);
 	if (!op->memory)
 		return false;
-	if (command->kind == SIM_COMMAND_READ)
-		return true;
-	sim_command_fill(command, op->memory);
+	if (compare) {
+		command->id = sim_model_id();
+		sim_compare_fill(command, op->memory);
+	} else if (!read) {
+		sim_command_fill(command, op->memory);
+	}
 	return true;
 }
 
@@ -184,7 +245,7 @@ int sim_op_start(struct sim_app *app, const struct sim_mount *mount, struct sim_
 	command.resent = command.unseen = !app->options.no_reconnect;
 	op->app = app;
 	op->mount = (struct sim_mount *)mount;
-	op->covered = op->doomed = false;
+	op->covered = op->doomed = op->aborted = false;
 	op->number = ++app->op_number;
 	op->covers = app->working || answers_wait(app->session) ? UINT64_MAX : mount->wrote;
 	if (rblk_session_state(app->session) == RBLK_SESSION_READY)
@@ -260,6 +321,9 @@ static struct sim_command op_choose(const struct sim_app *app, const struct sim_
 int sim_op_begin(struct sim_app *app)
 {
 	const struct sim_mount *mount = &app->mounts[sim_below(app->mount_count)];
+	struct sim_command command = op_choose(app, mount);
+	uint64_t expected[SIM_COMPARE_SECTORS];
 
-	return sim_op_start(app, mount, op_choose(app, mount));
+	sim_mount_compare(app, mount, &command, expected);
+	return sim_op_start(app, mount, command);
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * What commands of model.h have in common, whoever asks for them, an application (app_op.c) or a user of the
- * module's disks: their names, which one is next, and a WRITE's data.
+ * module's disks: their names, which one is next, and the data of a WRITE or a COMPARE.
  */
+#include <string.h>
 #include "tests/sim/disk.h"
 #include "tests/sim/guard.h"
 #include "tests/sim/model.h"
@@ -36,6 +37,21 @@ void sim_command_fill(struct sim_command *write, uint8_t *data)
 	write->id = sim_model_id();
 	for (uint64_t i = 0; i < write->sectors; i++)
 		sim_sector_fill(data + i * SIM_SECTOR, write->id, write->sector + i);
+}
+
+void sim_compare_fill(const struct sim_command *compare, uint8_t *data)
+{
+	uint8_t *after = data + compare->sectors * SIM_SECTOR;
+
+	for (uint64_t i = 0; i < compare->sectors; i++) {
+		uint64_t number = compare->sector + i;
+
+		if (compare->expected[i])
+			sim_sector_fill(data + i * SIM_SECTOR, compare->expected[i], number);
+		else
+			memset(data + i * SIM_SECTOR, 0, SIM_SECTOR);
+		sim_sector_fill(after + i * SIM_SECTOR, compare->id, number);
+	}
 }
 
 struct sim_command sim_load_choose(const struct sim_load *load, const struct sim_scope *scope)

@@ -64,6 +64,8 @@ const char *sim_command_kind_name(enum sim_command_kind kind);
 const char *sim_outcome_name(enum sim_outcome outcome);
 /* A WRITE gets its id, and its data by it. */
 void sim_command_fill(struct sim_command *write, uint8_t *data);
+/* What a COMPARE, which has an id, expects, and behind it what it writes. */
+void sim_compare_fill(const struct sim_command *compare, uint8_t *data);
 
 /* What somebody asks for. */
 struct sim_load {

@@ -227,8 +227,6 @@ void sim_survivor_learn(const struct sim_errand *errand, bool done);
 void sim_survivor_forget(struct sim_survivor *survivor);
 /* Expect what is known of its range. False: too little is. */
 bool sim_compare_expect(struct sim_errand *errand);
-/* Its memory: what is expected, then what is to be written. */
-void sim_compare_fill(const struct sim_errand *errand);
 /* A number for a command that is not idempotent; 0: not now (F8). */
 uint64_t sim_survivor_operation(struct sim_survivor *survivor);
 /* It has a number of this epoch. */

@@ -54,20 +54,6 @@ bool sim_compare_expect(struct sim_errand *errand)
 	return true;
 }
 
-void sim_compare_fill(const struct sim_errand *errand)
-{
-	for (uint64_t i = 0; i < errand->sectors; i++) {
-		uint8_t *sector = errand->memory + i * SIM_SECTOR;
-
-		if (errand->expected[i])
-			sim_sector_fill(sector, errand->expected[i], errand->sector + i);
-		else
-			memset(sector, 0, SIM_SECTOR);
-		sim_sector_fill(sector + errand->sectors * SIM_SECTOR, errand->id,
-				errand->sector + i);
-	}
-}
-
 /* -- numbers (F8) -------------------------------------------------------------------------- */
 
 /* The oldest number that may still be sent again. */

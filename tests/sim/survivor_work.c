@@ -356,6 +356,10 @@ static bool errand_equip(struct sim_errand *errand)
 {
 	struct sim_survivor *survivor = errand->survivor;
 	bool compare = errand->kind == SIM_COMMAND_COMPARE, read = errand->kind == SIM_COMMAND_READ;
+	const struct sim_command command = {.sector = errand->sector,
+					    .sectors = errand->sectors,
+					    .id = errand->id,
+					    .expected = errand->expected};
 	uint32_t bytes = errand_bytes(errand);
 
 	if (!read && !compare && errand->kind != SIM_COMMAND_WRITE)
@@ -371,7 +375,7 @@ static bool errand_equip(struct sim_errand *errand)
 	errand->order.capsule_bytes = errand->capsule ? bytes : 0;
 	errand->order.capsule = errand->memory;
 	if (compare)
-		sim_compare_fill(errand);
+		sim_compare_fill(&command, errand->memory);
 	for (uint64_t i = 0; i < errand->sectors && !read && !compare; i++)
 		sim_sector_fill(errand->memory + i * SIM_SECTOR, errand->id, errand->sector + i);
 	return true;

@@ -288,6 +288,8 @@ static enum world_kind any_kind(void)
 	enum world_kind kind = (enum world_kind)sim_below(WORLD_ANY);
 
 	switch (sim_world.seed % 8) {
+	case 3:
+		return WORLD_ASKING;
 	case 5:
 		return sim_chance(500000) ? WORLD_LATE : WORLD_REPLACED;
 	default:
@@ -307,6 +309,8 @@ void sim_world_build(void)
 	/* The module instead of all librblk but one. */
 	has_module = kind != WORLD_CROWDED && !sim_world_reserves(kind) &&
 		     (sim_chance(400000) || kind == WORLD_CLOSED || kind == WORLD_REPLACED);
+	if (kind == WORLD_ASKING)
+		has_module = false;
 	if (has_module)
 		sim_world.app_count = 1;
 	for (unsigned int i = 0; i < MACHINES_MAX && sim_chance(700000); i++)

@@ -61,6 +61,7 @@ enum world_kind {
 	/* Of these every eighth seed is, or two. */
 	WORLD_LATE = WORLD_ANY, /* reactors that do not run for long, and initiators that are killed */
 	WORLD_REPLACED,	 /* disks of the module that are detached and attached while a fence is owed */
+	WORLD_ASKING,	 /* applications that compare and write, and abort commands */
 };
 
 /* All of it but what its events do, which are set before this and begin here. */

@@ -257,6 +257,14 @@ static void make_replaced(void)
 	module->think_ns = 20 * SIM_US;
 }
 
+static void make_asking(void)
+{
+	for (unsigned int i = 0; i < sim_world.app_count; i++) {
+		sim_world.apps[i].compare = sim_world_rate(100000, 500000);
+		sim_world.apps[i].abort = sim_world_rate(5000, 50000);
+	}
+}
+
 /* Whatever goes on here is no reason to lose a session. */
 static void make_benign(void)
 {
@@ -296,6 +304,8 @@ void sim_world_theme(enum world_kind kind)
 		make_late();
 	if (kind == WORLD_REPLACED)
 		make_replaced();
+	if (kind == WORLD_ASKING)
+		make_asking();
 	if (sim_world_reserves(kind))
 		make_reserved(kind == WORLD_PREEMPTED);
 }
