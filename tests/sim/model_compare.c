@@ -59,6 +59,14 @@ static bool may_have_been_twice(const struct candidate *c, const struct model_co
 	       sim_candidate_end(c) >= command->command.begin;
 }
 
+/* Else it may have been done before the loss, and another one may have found the older write again after it. */
+static bool nothing_lost_since(const struct model_command *command)
+{
+	const struct sim_volume *volume = command->command.volume;
+
+	return command->command.begin > volume->crashed && command->command.begin > volume->lost;
+}
+
 static bool could_find(const struct candidate *c, const struct model_command *command, uint64_t id,
 		       enum found what)
 {
@@ -67,7 +75,8 @@ static bool could_find(const struct candidate *c, const struct model_command *co
 	if (c->id == SIM_ID_ANYTHING)
 		return true;
 	return (c->id == id) == (what != FOUND_ANOTHER) &&
-	       !(what == FOUND_TO_REPLACE && c->replaced && !may_have_been_twice(c, command));
+	       !(what == FOUND_TO_REPLACE && c->replaced && nothing_lost_since(command) &&
+		 !may_have_been_twice(c, command));
 }
 
 static bool any_found(const struct model_command *command, uint64_t i, enum found what)
