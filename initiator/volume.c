@@ -341,7 +341,7 @@ int rblk_volume_refresh_start(struct rblk_volume *volume, rblk_volume_callback d
 
 /* The old handle ended with the old epoch; waiting commands use the new one. */
 struct ini_reopen {
-	struct rblk_volume *volume;
+	struct rblk_volume *volume; /* NULL: it was freed, with its session over */
 	const void *report;
 	rblk_volume_callback done;
 	void *arg;
@@ -358,12 +358,16 @@ static void reopen_done(void *arg, const struct rblk_result *result)
 	struct ini_reopen reopen = *(struct ini_reopen *)arg;
 	struct rblk_volume *volume = reopen.volume;
 	struct ini_open open = {.volume = volume, .report = reopen.report};
-	u64 bytes = volume->info.bytes;
 	int err = result->error;
+	u64 bytes;
 
 	free(arg);
+	if (!volume)
+		return;
+	volume->reopen = NULL;
 	if (err && !result->status)
 		return; /* the connection is lost: the next one begins again */
+	bytes = volume->info.bytes;
 	memcpy(open.name, volume->info.name, sizeof(open.name));
 	if (!err)
 		err = open_take(&open);
@@ -392,6 +396,8 @@ int ini_volume_reopen(struct rblk_volume *volume, rblk_volume_callback done, voi
 	err = send_open(volume, volume->info.name, reopen_done, reopen, &reopen->report);
 	if (err)
 		free(reopen);
+	else
+		volume->reopen = reopen;
 	return err;
 }
 
@@ -404,6 +410,8 @@ void ini_volume_free(struct rblk_volume *volume)
 	while (*link != volume)
 		link = &(*link)->next;
 	*link = volume->next;
+	if (volume->reopen)
+		volume->reopen->volume = NULL; /* it is called back later */
 	free(volume);
 }
 

@@ -10,6 +10,8 @@
 #include "proto/core/durable.h"
 #include "proto/wire/wire.h"
 
+struct ini_reopen;
+
 /* Created by rblk_volume_open(), freed by rblk_volume_close() or with its session. */
 struct rblk_volume {
 	struct rblk_session *session;
@@ -23,6 +25,7 @@ struct rblk_volume {
 	bool changing;  /* OPEN or CLOSE of it is outstanding: no I/O is started */
 	bool refreshing; /* OPEN is outstanding to read its size; I/O goes on */
 	bool gone;      /* the target no longer serves it, or serves another in its place */
+	struct ini_reopen *reopen; /* volume.c: the OPEN of a new epoch that is outstanding; NULL: none */
 	struct core_durable durable; /* F7 */
 	u64 written;    /* this session's writer in `durable` */
 	u32 events;     /* of enum rblk_session_event_type, a bit each: not told yet */

@@ -3,10 +3,11 @@
  * Goal: in a new epoch the library opens each volume again once, also if the connection is lost
  * meanwhile: another handle would stay open at the target, which nobody closes. Method: a scripted
  * target (fake_target.h) that forgets the session, and ends the connection at the second OPEN of
- * the new epoch.
+ * the new epoch. A volume may be closed while it is opened again: then the OPEN is not answered.
  */
 #include "tests/unit/unit.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include "tests/e2e/fake_target.h"
 
@@ -67,10 +68,70 @@ static void each_volume_is_opened_once(void **state)
 	fake_target_stop(fake);
 }
 
+static enum fake_answer answer_once(struct fake_target *fake,
+				    const struct rblk_wire_command *command,
+				    struct rblk_wire_completion *completion)
+{
+	struct fake_script *script = fake_target_script(fake);
+
+	(void)completion;
+	if (command->opcode == RBLK_OP_LIST) {
+		script->reject = (struct rblk_wire_reject){
+			.magic = rblk_to_le32(RBLK_MAGIC),
+			.version = rblk_to_le16(RBLK_PROTOCOL_VERSION),
+			.reason = rblk_to_le16(RBLK_REJECT_NO_SESSION),
+		};
+		script->reject_epoch = 1;
+		return FAKE_CLOSE;
+	}
+	if (command->opcode == RBLK_OP_OPEN && fake_target_seen(fake, RBLK_OP_OPEN) > 1)
+		return FAKE_SILENT;
+	return FAKE_REPLY;
+}
+
+static void list_done(void *arg, struct rblk_volume_info *list, int count)
+{
+	free(list);
+	*(int *)arg = count;
+}
+
+/* Its session has ended, and frees the volume at once. The OPEN that is outstanding ends later. */
+static void a_volume_is_closed_while_it_is_opened_again(void **state)
+{
+	struct rblk_options options = fake_target_options();
+	struct fake_script script = {.command = answer_once};
+	char error[RBLK_ERROR_BYTES] = "";
+	struct rblk_session *session;
+	struct rblk_volume *volume;
+	struct fake_target *fake;
+	int count = 1;
+
+	(void)state;
+	fake = fake_target_start(&script);
+	options.no_reconnect = false;
+	session = rblk_session_open(fake_target_uri(fake), &options, error);
+	if (!session)
+		fail_msg("%s", error);
+	volume = rblk_volume_open(session, "disk", 0);
+	assert_non_null(volume);
+	assert_int_equal(
+		rblk_list_start(session, sizeof(struct rblk_volume_info), list_done, &count), 0);
+	while (fake_target_seen(fake, RBLK_OP_OPEN) < 2)
+		assert_true(rblk_wait(session, 100) >= 0);
+	rblk_session_stop(session);
+	assert_int_equal(rblk_volume_close(volume), 0);
+	while (rblk_wait(session, -1) >= 0)
+		;
+	assert_true(count < 0);
+	rblk_session_close(session);
+	fake_target_stop(fake);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_volume_is_opened_once),
+		cmocka_unit_test(a_volume_is_closed_while_it_is_opened_again),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
