@@ -66,6 +66,7 @@ static void listing_answered(void *arg, const struct rblk_result *result)
 {
 	struct ini_listing *listing = arg;
 	struct rblk_session *session = listing->session;
+	const struct rblk_result lost = {.error = -ECONNRESET};
 	int status;
 
 	if (ini_control_again(session, &listing->again, result))
@@ -75,10 +76,11 @@ static void listing_answered(void *arg, const struct rblk_result *result)
 	if (!result->error && status < 0)
 		ini_session_note(session, "%s: the target's list of volumes is malformed",
 				 ini_session_peer(session));
-	/* The answer's tag is free again, so that there is one for the next. */
+	/* The answer's tag is free again, so that there is one for the next; but the connection may be
+	 * lost by now. */
 	if (status > 0) {
 		status = listing_ask(listing);
-		if (!status)
+		if (!status || ini_control_again(session, &listing->again, &lost))
 			return;
 	}
 	listing_finish(listing, status);

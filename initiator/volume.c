@@ -205,6 +205,9 @@ static void open_done(void *arg, const struct rblk_result *result)
 		err = close_handle(session, handle, open_closed, open);
 		if (!err)
 			return;
+		/* The connection is lost by now: the handle ends with the session. */
+		if (!core_session_over(&session->core))
+			err = 0;
 	}
 	open_finish(open, err);
 }
