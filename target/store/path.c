@@ -16,6 +16,7 @@
 #include <sys/sysmacros.h>
 #include <time.h>
 #include <unistd.h>
+#include <uuid/uuid.h>
 #include "proto/core/env.h"
 #include "target/base/error.h"
 #include "target/base/log.h"
@@ -44,8 +45,9 @@ int tgt_path_identify(const char *path, struct tgt_store_id *id)
 
 /*
  * Who holds the lock, in words, as far as /proc/locks knows; `otherwise` if it does not. One of its
- * lines: "12: FLOCK ADVISORY WRITE 4711 08:01:131074 0 EOF". Not for each attempt: while it is read,
- * the kernel gives and releases no lock on the whole machine, and it waits for an RCU grace period first.
+ * lines: "12: FLOCK ADVISORY WRITE 4711 08:01:131074 0 EOF". Not for each attempt: while it is
+ * read, the kernel gives and releases no lock on the whole machine, and it waits for an RCU grace
+ * period first.
  */
 static void holder_words(const char *path, const char *otherwise, char *words, size_t bytes)
 {
@@ -182,6 +184,28 @@ static int path_open_wait(const struct tgt_volume_config *config, int flags, boo
 
 /* -- opening ----------------------------------------------------------------------------------- */
 
+/*
+ * F7: the machine's boot, and which file or device it is: what was acknowledged of another one is
+ * not on this one. A file's file system may be mounted again, so its birth counts rather than the
+ * number of the device. A device that was away has lost its cache.
+ */
+static void path_epoch(const struct tgt_path *path, struct tgt_store_info *info)
+{
+	uint64_t sequence = 0;
+	uint8_t boot[16];
+	char text[128];
+	int length;
+
+	if (path->device && ioctl(path->fd, BLKGETDISKSEQ, &sequence))
+		sequence = 0; /* before Linux 5.15 */
+	memcpy(boot, info->cache_epoch, sizeof(boot));
+	length = snprintf(text, sizeof(text),
+			  "%d %" PRIx64 " %" PRIx64 " %" PRIx64 ".%" PRIu64 " %" PRIx64,
+			  info->id.is_device, info->born_s ? 0 : info->id.device, info->id.inode,
+			  info->born_s, info->born_ns, sequence);
+	uuid_generate_sha1(info->cache_epoch, boot, text, (size_t)length);
+}
+
 /* path->device and path->direct say how. -EOPNOTSUPP: not with O_DIRECT. */
 static int path_open_as(const struct tgt_volume_config *config, struct tgt_path *path,
 			struct tgt_store_info *info, char *error)
@@ -209,6 +233,7 @@ static int path_open_as(const struct tgt_volume_config *config, struct tgt_path 
 		info->born_s = (uint64_t)stx.stx_btime.tv_sec;
 		info->born_ns = stx.stx_btime.tv_nsec;
 	}
+	path_epoch(path, info);
 	return 0;
 }
 

@@ -82,7 +82,7 @@ static int hex_digit(char c)
 	return isdigit((unsigned char)c) ? c - '0' : tolower((unsigned char)c) - 'a' + 10;
 }
 
-/* F7: a disk's cache is lost when the machine goes down: the epoch is the boot id. */
+/* F7: a disk's cache is lost when the machine goes down: the epoch follows from the boot id (path.c). */
 static int boot_id(uint8_t id[16])
 {
 	FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");

@@ -118,7 +118,7 @@ struct tgt_store_info {
 	uint64_t born_s, born_ns; /* of a file whose file system knows: tells it from a later one
 				     with its number */
 	bool rotational;
-	uint8_t cache_epoch[16];     /* F7: the machine's boot id for a disk, random for memory */
+	uint8_t cache_epoch[16];     /* F7: of the machine's boot and the disk; random for memory */
 	/*
 	 * Memory of the store itself, for RDMA straight into and out of it (F2); NULL for disks.
 	 * Page aligned, `bytes` long.

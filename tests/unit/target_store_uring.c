@@ -24,11 +24,14 @@ static unsigned int direct_refused;
 int __real_open(const char *name, int flags, ...);
 /* How often /proc/locks was read, which stops all locks of the machine. */
 static unsigned int locks_read;
+static const char *boot_id; /* NULL: the machine's own */
 FILE *__real_fopen(const char *name, const char *mode);
 FILE *__wrap_fopen(const char *name, const char *mode);
 FILE *__wrap_fopen(const char *name, const char *mode)
 {
 	locks_read += !strcmp(name, "/proc/locks");
+	if (boot_id && !strcmp(name, "/proc/sys/kernel/random/boot_id"))
+		return fmemopen((char *)boot_id, strlen(boot_id), mode);
 	return __real_fopen(name, mode);
 }
 
@@ -407,23 +410,35 @@ static void names_what_is_wrong(void **state)
 				   "try cache = buffered");
 }
 
-static void epoch_is_the_boot(void **state)
+static void open_epoch(uint8_t epoch[16])
 {
-	char text[64] = "", found[64] = "";
-	FILE *file = fopen("/proc/sys/kernel/random/boot_id", "r");
-	const uint8_t *e;
 	struct rig rig;
 
-	assert_non_null(fgets(text, sizeof(text), file));
-	fclose(file);
 	open_or_skip(&rig, TGT_CACHE_BUFFERED);
-	e = rig.store->info.cache_epoch;
-	snprintf(found, sizeof(found),
-		 "%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x\n", e[0],
-		 e[1], e[2], e[3], e[4], e[5], e[6], e[7], e[8], e[9], e[10], e[11], e[12], e[13],
-		 e[14], e[15]);
-	assert_string_equal(found, text);
+	memcpy(epoch, rig.store->info.cache_epoch, 16);
 	rig_close(&rig);
+}
+
+static void epoch_is_of_the_boot_and_of_the_file(void **state)
+{
+	uint8_t first[16], again[16], rebooted[16], other[16];
+	char moved[300];
+
+	open_epoch(first);
+	open_epoch(again);
+	assert_memory_equal(first, again, 16);
+	boot_id = "01234567-89ab-cdef-0123-456789abcdef\n";
+	open_epoch(rebooted);
+	boot_id = NULL;
+	assert_memory_not_equal(first, rebooted, 16);
+	snprintf(moved, sizeof(moved), "%s.moved", path);
+	assert_int_equal(rename(path, moved), 0);
+	rig_file(path, BYTES);
+	open_epoch(other);
+	assert_memory_not_equal(first, other, 16);
+	assert_int_equal(rename(moved, path), 0);
+	open_epoch(again);
+	assert_memory_equal(first, again, 16);
 }
 
 #define WITH_FILE(test) cmocka_unit_test_setup_teardown(test, make_file, remove_file)
@@ -463,7 +478,7 @@ int main(void)
 		WITH_FILE(readers_share_but_keep_writers_out),
 		WITH_FILE(waits_for_a_predecessor),
 		WITH_FILE(names_what_is_wrong),
-		WITH_FILE(epoch_is_the_boot),
+		WITH_FILE(epoch_is_of_the_boot_and_of_the_file),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
