@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# What belongs to rblkd besides the program: manuals, the systemd unit, an example configuration.
+# What belongs to rblkd besides the program: manuals, the systemd unit, its user, an example configuration.
 find_program(RBLK_SCDOC scdoc)
 if(RBLK_SCDOC)
 	foreach(manual IN ITEMS rblkd.8 rblkd.conf.5)
@@ -9,7 +9,7 @@ if(RBLK_SCDOC)
 			COMMAND sh -c "\"$1\" <\"$2\" >\"$3\"" sh ${RBLK_SCDOC} ${source} ${manual})
 		list(APPEND RBLKD_MANUALS ${CMAKE_CURRENT_BINARY_DIR}/${manual})
 		install(FILES ${CMAKE_CURRENT_BINARY_DIR}/${manual}
-			DESTINATION ${CMAKE_INSTALL_MANDIR}/man${section})
+			DESTINATION ${CMAKE_INSTALL_MANDIR}/man${section} COMPONENT rblkd)
 	endforeach()
 	add_custom_target(rblkd_manuals ALL DEPENDS ${RBLKD_MANUALS})
 else()
@@ -18,5 +18,6 @@ endif()
 
 configure_file(rblkd.service.in rblkd.service @ONLY)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/rblkd.service
-	DESTINATION ${CMAKE_INSTALL_PREFIX}/lib/systemd/system)
-install(FILES rblkd.conf DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples)
+	DESTINATION ${CMAKE_INSTALL_PREFIX}/lib/systemd/system COMPONENT rblkd)
+install(FILES install/rblkd.sysusers RENAME rblkd.conf DESTINATION ${CMAKE_INSTALL_PREFIX}/lib/sysusers.d COMPONENT rblkd)
+install(FILES rblkd.conf DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples COMPONENT rblkd)

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# The installed files are exactly those of the list, and need nothing else: the units' programs are there, the
-# installed examples and workloads are valid, and DKMS's source has every file that it includes. Method: an
-# installation into a folder of the test.
+# The installed files are exactly those of the list, each in the package that the list names, and need nothing else:
+# the units' programs are there, the installed examples and workloads are valid, and DKMS's source has every file that
+# it includes. Method: installations into folders of the test, of everything and of each package's component.
 #   install.sh BUILD PREFIX LIB VERSION PART...
 . "$(dirname "$0")/cmd.sh"
 here=$(cd "$(dirname "$0")" && pwd)
@@ -16,14 +16,27 @@ dkms=$(cd "$scratch/root" && find . -name "rblk-$version" -type d)
 [ "$dkms" = "./usr/src/rblk-$version" ] || [ "$dkms" = ".$prefix/src/rblk-$version" ] || fail "DKMS's source: $dkms"
 dkms=$scratch/root/$dkms
 
-while read -r part path; do
+while read -r part package path; do
 	case $part in '#'* | '') continue ;; esac
 	case $parts in *" $part "*) ;; *) continue ;; esac
 	path=${path/#LIB/$lib}
-	printf '%s\n' "$prefix/${path/VERSION/$version}"
+	printf '%s\n' "$package $prefix/${path/VERSION/$version}"
 done < "$here/install.list" | sort > "$scratch/wanted"
-(cd "$scratch/root" && find . ! -type d ! -path "*/src/rblk-$version/*" | sed 's/^\.//') | sort > "$scratch/found"
-diff "$scratch/wanted" "$scratch/found" >&2 || fail "wanted (<) and installed (>)"
+# files ROOT: what is installed there, without DKMS's source.
+files() { (cd "$1" && find . ! -type d ! -path "*/src/rblk-$version/*" | sed 's/^\.//' | sort); }
+files "$scratch/root" > "$scratch/found"
+cut -d' ' -f2 "$scratch/wanted" | sort | diff - "$scratch/found" >&2 || fail "wanted (<) and installed (>)"
+
+# A file without a package would be in none.
+mkdir "$scratch/none"
+DESTDIR=$scratch/none expect 0 cmake --install "$build" --component Unspecified
+[ -z "$(files "$scratch/none")" ] || fail "their install() lacks a COMPONENT, that is, a package:" $(files "$scratch/none")
+for package in $(cut -d' ' -f1 "$scratch/wanted" | sort -u); do
+	mkdir "$scratch/$package"
+	DESTDIR=$scratch/$package expect 0 cmake --install "$build" --component "$package"
+	files "$scratch/$package" | sed "s/^/$package /"
+done | sort > "$scratch/packed"
+diff "$scratch/wanted" "$scratch/packed" >&2 || fail "packages: wanted (<) and installed (>)"
 
 # The programs run, and the units name their paths.
 expect 0 "$root/sbin/rblkd" --version

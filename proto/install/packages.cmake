@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# Packages of what is installed: each install() names, as its COMPONENT, the package that it belongs to. The rooms
+# describe their packages in install/packages.cmake, with rblk_package(). Packages are made for the prefix /usr by a
+# build of their own, with Debian's compiler flags: the target `packages` configures it (RBLK_PACKAGING=ON), builds it
+# and runs CPack. The packages are then in packages/ of the build folder.
+option(RBLK_PACKAGING "This is the build of the target `packages`: installed files are those of packages" OFF)
+set(RBLK_REVISION 1 CACHE STRING "The packages' revision")
+set(RBLK_CONTACT "rblk developers <rblk@example.org>" CACHE STRING "The packages' maintainer")
+set(RBLK_INSTALL_ROOM ${CMAKE_CURRENT_LIST_DIR})
+
+if(NOT RBLK_PACKAGING)
+	add_custom_target(packages USES_TERMINAL VERBATIM
+		COMMAND ${CMAKE_CURRENT_LIST_DIR}/packages ${PROJECT_BINARY_DIR}/packages
+			-DRBLK_REVISION=${RBLK_REVISION} -DRBLK_CONTACT=${RBLK_CONTACT}
+			-DRBLK_FIO=${RBLK_FIO} -DRBLK_FIO_CACHE=${RBLK_FIO_CACHE}
+			-DCMAKE_C_COMPILER=${CMAKE_C_COMPILER} -DCMAKE_C_COMPILER_LAUNCHER=${CMAKE_C_COMPILER_LAUNCHER})
+	return()
+endif()
+
+if(NOT RBLK_SCDOC)
+	message(FATAL_ERROR "packages need scdoc, for the manuals")
+endif()
+find_program(RBLK_GZIP gzip REQUIRED)
+set(RBLK_PACKAGES "")
+set(changelog ${CMAKE_CURRENT_BINARY_DIR}/changelog)
+configure_file(${CMAKE_CURRENT_LIST_DIR}/changelog.in ${changelog} @ONLY)
+execute_process(COMMAND ${RBLK_GZIP} -9 -n -c ${changelog} OUTPUT_FILE ${changelog}.gz COMMAND_ERROR_IS_FATAL ANY)
+
+# rblk_package(NAME SECTION text SUMMARY text DESCRIPTION text [ALL] [DEPENDS list] [RECOMMENDS list] [SUGGESTS list]
+#   [SCRIPTS file...]): a package of the component NAME. ALL: it is the same for every architecture. SCRIPTS are what
+# dpkg gets besides the files, under the name after the last dot: rblkd.postinst is postinst.
+macro(rblk_package name)
+	cmake_parse_arguments(P "ALL" "SECTION;SUMMARY;DESCRIPTION" "DEPENDS;RECOMMENDS;SUGGESTS;SCRIPTS" ${ARGN})
+	string(TOUPPER ${name} C)
+	list(APPEND RBLK_PACKAGES ${name})
+	list(JOIN P_DEPENDS ", " CPACK_DEBIAN_${C}_PACKAGE_DEPENDS)
+	list(JOIN P_RECOMMENDS ", " CPACK_DEBIAN_${C}_PACKAGE_RECOMMENDS)
+	list(JOIN P_SUGGESTS ", " CPACK_DEBIAN_${C}_PACKAGE_SUGGESTS)
+	set(CPACK_DEBIAN_${C}_PACKAGE_NAME ${name})
+	set(CPACK_DEBIAN_${C}_PACKAGE_SECTION ${P_SECTION})
+	set(CPACK_DEBIAN_${C}_DESCRIPTION "${P_SUMMARY}\n${P_DESCRIPTION}")
+	if(P_ALL)
+		set(CPACK_DEBIAN_${C}_PACKAGE_ARCHITECTURE all)
+		set(CPACK_DEBIAN_${C}_PACKAGE_SHLIBDEPS OFF)
+		set(CPACK_DEBIAN_${C}_DEBUGINFO_PACKAGE OFF)
+	endif()
+	set(CPACK_DEBIAN_${C}_PACKAGE_CONTROL_EXTRA "")
+	foreach(script ${P_SCRIPTS})
+		string(REGEX REPLACE ".*\\." "" dpkg_name ${script})
+		set(made ${CMAKE_CURRENT_BINARY_DIR}/control/${name}/${dpkg_name})
+		configure_file(${script} ${made} @ONLY)
+		list(APPEND CPACK_DEBIAN_${C}_PACKAGE_CONTROL_EXTRA ${made})
+	endforeach()
+	install(FILES ${changelog}.gz DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/${name} COMPONENT ${name}
+		RENAME changelog.Debian.gz)
+	install(FILES ${RBLK_INSTALL_ROOM}/copyright DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/${name} COMPONENT ${name})
+endmacro()
+
+foreach(room proto target initiator kmod)
+	include(${PROJECT_SOURCE_DIR}/${room}/install/packages_${room}.cmake)
+endforeach()
+
+set(CPACK_GENERATOR DEB)
+set(CPACK_COMPONENTS_ALL ${RBLK_PACKAGES})
+set(CPACK_COMPONENTS_GROUPING IGNORE)
+set(CPACK_PACKAGE_NAME rblk)
+set(CPACK_PACKAGE_VERSION ${PROJECT_VERSION})
+set(CPACK_PACKAGE_CONTACT "${RBLK_CONTACT}")
+set(CPACK_PACKAGE_DIRECTORY ${PROJECT_BINARY_DIR}/..)
+# What is installed has absolute paths, too (/etc).
+set(CPACK_SET_DESTDIR ON)
+set(CPACK_INSTALL_PREFIX /usr)
+set(CPACK_INSTALL_DEFAULT_DIRECTORY_PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE
+	WORLD_READ WORLD_EXECUTE)
+set(CPACK_PRE_BUILD_SCRIPTS ${CMAKE_CURRENT_LIST_DIR}/staged.cmake)
+
+set(CPACK_DEB_COMPONENT_INSTALL ON)
+set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+set(CPACK_DEBIAN_PACKAGE_SOURCE rblk)
+set(CPACK_DEBIAN_PACKAGE_RELEASE ${RBLK_REVISION})
+set(CPACK_DEBIAN_COMPRESSION_TYPE xz)
+set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
+# librblk0 is none of the installed packages that dpkg-shlibdeps knows: those that need it say so themselves.
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS ${PROJECT_BINARY_DIR}/initiator)
+set(CPACK_DEBIAN_DEBUGINFO_PACKAGE ON)
+include(CPack)

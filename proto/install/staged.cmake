@@ -1,0 +1,12 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# Run by CPack on what was installed for the packages, before it packs them: manuals are compressed, and static
+# libraries have no debug information, as Debian wants it.
+file(GLOB_RECURSE manuals ${CPACK_TEMPORARY_DIRECTORY}/*/usr/share/man/man*/*.[1-9])
+foreach(manual ${manuals})
+	execute_process(COMMAND gzip -9 -n ${manual} COMMAND_ERROR_IS_FATAL ANY)
+endforeach()
+file(GLOB_RECURSE archives ${CPACK_TEMPORARY_DIRECTORY}/*/usr/lib/*.a)
+foreach(archive ${archives})
+	execute_process(COMMAND strip --strip-debug --remove-section=.comment --remove-section=.note --enable-deterministic-archives
+		${archive} COMMAND_ERROR_IS_FATAL ANY)
+endforeach()

@@ -1,0 +1,13 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+rblk_package(rblkd SECTION admin
+	SUMMARY "block storage over RDMA: the target"
+	DESCRIPTION "rblkd serves files, block devices and memory as volumes to other machines, over
+RDMA (InfiniBand, RoCE, iWARP) or TCP. No acknowledged write is lost, and a
+restart of the service is a pause for those who use a volume, not an error.
+
+The service starts when /etc/rblk/rblkd.conf exists; the package has an example."
+	DEPENDS "init-system-helpers (>= 1.54~)" "systemd | systemd-standalone-sysusers | systemd-sysusers"
+	RECOMMENDS rblk-tools rdma-core ibverbs-providers
+	SUGGESTS rblk-doc
+	SCRIPTS ${CMAKE_CURRENT_LIST_DIR}/rblkd.postinst ${CMAKE_CURRENT_LIST_DIR}/rblkd.prerm
+		${CMAKE_CURRENT_LIST_DIR}/rblkd.postrm)

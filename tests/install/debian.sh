@@ -1,0 +1,130 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# The packages in a fresh Debian: installed, upgraded while a volume is written (a pause, no error), removed, purged,
+# and then nothing is left. Method: mmdebstrap makes the Debian in a folder, apt installs into it; the maintainer
+# scripts and Debian's helpers run for real, with tests/install/systemctl in place of a running systemd.
+#   debian.sh FOLDER VERSION [TAR]     TAR: keeps the fresh Debian, and brings it the next time
+set -euo pipefail
+packages=$1 version=$2 tar=${3:-}
+here=$(cd "$(dirname "$0")" && pwd)
+[ "$(id -u)" = 0 ] || { echo "SKIPPED: needs root"; exit 77; }
+scratch=$(mktemp -d)
+system=$scratch/system
+leave() {
+	[ ! -e "$system/run/rblkd.service.pid" ] || kill "$(cat "$system/run/rblkd.service.pid")" 2> /dev/null || true
+	umount -l "$system/dev" "$system/proc" 2> /dev/null || true
+	rm -rf --one-file-system "$scratch"
+}
+trap leave EXIT
+trap 'exit 130' INT TERM
+fail() {
+	echo "FAILED: $*" >&2
+	tail -n 40 "$scratch/out" "$system/log" "$system/calls" >&2 2> /dev/null || true
+	exit 1
+}
+inside() {
+	chroot "$system" env -i PATH=/usr/local/sbin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root DEBIAN_FRONTEND=noninteractive LC_ALL=C.UTF-8 "$@"
+}
+apt() { inside apt-get -qq -y --no-install-recommends "$@" > "$scratch/out" 2>&1 < /dev/null || fail "apt-get $*"; }
+# state: every path, but those that dpkg, apt and Debian's other tools keep for themselves.
+state() {
+	(cd "$system" && find . -xdev ! -path './proc/*' ! -path './dev/*' ! -path './var/lib/dpkg/*' \
+		! -path './var/lib/apt/*' ! -path './var/cache/*' ! -path './var/log/*' ! -path './tmp/*' \
+		! -path './packages*' ! -path './calls' ! -path './log' | sort)
+}
+said() { grep -qE -- "$1" "$system/calls" || fail "systemctl was not called: $1"; }
+
+# What rblk's packages depend on comes with the system, so that what they leave is theirs.
+mkdir "$system"
+[ -n "$tar" ] || tar=$scratch/system.tar
+if [ ! -e "$tar" ]; then
+	code=$(. /etc/os-release && echo "$VERSION_CODENAME")
+	"$here/../../.ci/apt-private" "$scratch/apt" deb "$code,$code-updates,$code-security" --sources > "$scratch/list"
+	depends=$(for file in "$packages"/*.deb; do dpkg-deb -f "$file" Depends | tr ',' '\n'; done |
+		sed 's/ *|.*//; s/(.*//; s/ //g' | grep -v '^librblk0$' | sort -u | paste -sd,)
+	mmdebstrap --mode=root --variant=minbase --aptopt='APT::Install-Recommends "false"' --include="$depends" \
+		"$code" "$tar" "$scratch/list" > "$scratch/out" 2>&1 || fail "mmdebstrap"
+fi
+tar -xf "$tar" -C "$system"
+mount --bind /proc "$system/proc"
+mount --bind /dev "$system/dev"
+mkdir -p "$system/packages/1" "$system/packages/2" "$system/run/systemd/system"
+mv "$system/usr/bin/systemctl" "$system/usr/bin/systemctl.real"
+install -m 755 "$here/systemctl" "$system/usr/bin/"
+# A new version of the same files: what an upgrade does is the scripts'.
+for file in "$packages"/*.deb; do
+	cp "$file" "$system/packages/1/"
+	dpkg-deb -R "$file" "$scratch/unpacked"
+	sed -i "s/$version-[0-9]*/$version-9/" "$scratch/unpacked/DEBIAN/control"
+	dpkg-deb --root-owner-group -b "$scratch/unpacked" "$system/packages/2" > /dev/null
+	rm -r "$scratch/unpacked"
+done
+state > "$scratch/before"
+
+echo "installation"
+apt install $(cd "$system" && printf '/%s ' packages/1/*.deb)
+inside getent passwd rblk > /dev/null || fail "no user rblk"
+inside getent group rblk > /dev/null || fail "no group rblk"
+[ -L "$system/etc/systemd/system/multi-user.target.wants/rblkd.service" ] || fail "rblkd.service is not enabled"
+said ' start rblkd.service$'
+[ ! -e "$system/run/rblkd.service.pid" ] || fail "rblkd was started without a configuration"
+for program in "rblk --version" "rblkd --version" "nbdkit rblk --version"; do
+	inside $program > "$scratch/out" 2>&1 || fail "$program"
+done
+inside fio --enghelp=/usr/lib/"$(gcc -print-multiarch)"/rblk/librblk_fio.so > "$scratch/out" 2>&1 || true
+grep -q rblk_uri "$scratch/out" || fail "fio does not load the engine"
+inside dkms status > "$scratch/out" 2>&1 || fail "dkms status"
+grep -q "^rblk/$version" "$scratch/out" || fail "DKMS does not know the module"
+
+echo "a service with a volume"
+truncate -s 16M "$system/srv/disk.img"
+printf '[target]\nlisten = rblk+tcp://127.0.0.1:0\n[volume disk]\npath = /srv/disk.img\ncache = buffered\n' \
+	> "$system/etc/rblk/rblkd.conf"
+inside deb-systemd-invoke start rblkd.service || fail "start"
+port=$(sed -n 's/.*ready: .*:\([0-9]*\)$/\1/p' "$system/log")
+# The next daemon must be found where the last one was.
+sed -i "s/:0$/:$port/" "$system/etc/rblk/rblkd.conf"
+first=$(cat "$system/run/rblkd.service.pid")
+echo "# the administrator's" >> "$system/etc/rblk/rblktab"
+
+echo "upgrade, while a volume is written"
+head -c 8M /dev/urandom > "$scratch/data"
+mkfifo "$system/tmp/fifo"
+inside rblk copy --chunk 64k - "rblk+tcp://127.0.0.1:$port/disk" < "$system/tmp/fifo" > "$scratch/copy" 2>&1 &
+copy=$!
+exec 7> "$system/tmp/fifo"
+head -c 4M "$scratch/data" >&7
+: > "$system/calls"
+apt install $(cd "$system" && printf '/%s ' packages/2/*.deb) 7>&-
+said ' restart rblkd.service$'
+! grep -q stop "$system/calls" || fail "an upgrade stops the service, and starts it only later"
+second=$(cat "$system/run/rblkd.service.pid")
+[ "$first" != "$second" ] || fail "rblkd was not restarted"
+tail -c +$((4 * 1024 * 1024 + 1)) "$scratch/data" >&7
+exec 7>&-
+wait "$copy" || { cp "$scratch/copy" "$scratch/out"; fail "the copy ended with an error"; }
+cmp -n 8388608 "$scratch/data" "$system/srv/disk.img" || fail "the disk has other data"
+[ "$(inside dpkg-query -W -f '${Version}' rblkd)" = "$version-9" ] || fail "not upgraded"
+grep -q "the administrator's" "$system/etc/rblk/rblktab" || fail "a configuration file was overwritten"
+
+echo "a service that was disabled stays so"
+inside systemctl disable rblkd.service 2> /dev/null
+apt install --reinstall $(cd "$system" && printf '/%s ' packages/2/rblkd_*.deb)
+[ ! -e "$system/etc/systemd/system/multi-user.target.wants/rblkd.service" ] || fail "it was enabled again"
+
+echo "removal"
+names=$(for file in "$packages"/*.deb; do basename "$file" | cut -d_ -f1; done)
+apt remove $names
+! kill -0 "$(cat "$system/run/rblkd.service.pid")" 2> /dev/null || fail "rblkd still runs"
+[ -e "$system/etc/rblk/rblkd.conf" ] && [ -e "$system/etc/rblk/rblktab" ] || fail "removal takes the configuration"
+[ ! -e "$system/usr/sbin/rblkd" ] || fail "/usr/sbin/rblkd is left"
+
+echo "purge"
+mkdir -p "$system/var/lib/rblkd" && touch "$system/var/lib/rblkd/reservations"
+inside dpkg --purge $names > "$scratch/out" 2>&1 || fail "dpkg --purge"
+rm -f "$system/srv/disk.img" "$system/run/rblkd.service.pid"
+# What adding a user leaves; the user stays, because files may still belong to it.
+state | grep -vxE '\./etc/(passwd|group|shadow|gshadow)-|\./etc/\.pwd\.lock' > "$scratch/after"
+grep -vxE '\./etc/(passwd|group|shadow|gshadow)-|\./etc/\.pwd\.lock' "$scratch/before" |
+	diff - "$scratch/after" >&2 || fail "left behind (>)"
+echo "ok: nothing is left but the user rblk"
