@@ -4,7 +4,8 @@ rblk_package(librblk0 SECTION libs
 	DESCRIPTION "With librblk a program reads and writes the volumes of an rblk target over RDMA
 or TCP: asynchronously, with one file descriptor for readiness, and without a
 thread of the library's own."
-	SCRIPTS ${CMAKE_CURRENT_LIST_DIR}/librblk0.triggers ${CMAKE_CURRENT_LIST_DIR}/librblk0.shlibs)
+	SCRIPTS ${CMAKE_CURRENT_LIST_DIR}/librblk0.triggers ${CMAKE_CURRENT_LIST_DIR}/librblk0.shlibs
+	RPM_SCRIPTS ${CMAKE_CURRENT_LIST_DIR}/librblk0.post ${CMAKE_CURRENT_LIST_DIR}/librblk0.postun)
 
 # The symbols and since when they are there; a new version of symbols needs a line in librblk0.symbols.
 list(APPEND CPACK_DEBIAN_LIBRBLK0_PACKAGE_CONTROL_EXTRA ${PROJECT_BINARY_DIR}/control/librblk0/symbols)
@@ -20,7 +21,9 @@ rblk_package(librblk-dev SECTION libdevel
 	DESCRIPTION "The header, the static library, the manual and an example for programs that use
 the volumes of an rblk target."
 	DEPENDS "librblk0 (= ${PROJECT_VERSION}-${RBLK_REVISION})"
-	SUGGESTS rblk-doc libibverbs-dev librdmacm-dev liburing-dev)
+	SUGGESTS rblk-doc libibverbs-dev librdmacm-dev liburing-dev
+	RPM_NAME librblk-devel
+	RPM_REQUIRES "librblk0 = ${PROJECT_VERSION}-${RBLK_REVISION}")
 set(CPACK_DEBIAN_LIBRBLK-DEV_PACKAGE_SHLIBDEPS OFF)
 set(CPACK_DEBIAN_LIBRBLK-DEV_DEBUGINFO_PACKAGE OFF)
 
@@ -34,7 +37,10 @@ rblk-dkms it attaches volumes as disks, at every boot those of
 	RECOMMENDS rdma-core ibverbs-providers
 	SUGGESTS rblk-dkms rblk-doc
 	SCRIPTS ${CMAKE_CURRENT_LIST_DIR}/rblk-tools.conffiles ${CMAKE_CURRENT_LIST_DIR}/rblk-tools.postinst
-		${CMAKE_CURRENT_LIST_DIR}/rblk-tools.prerm ${CMAKE_CURRENT_LIST_DIR}/rblk-tools.postrm)
+		${CMAKE_CURRENT_LIST_DIR}/rblk-tools.prerm ${CMAKE_CURRENT_LIST_DIR}/rblk-tools.postrm
+	RPM_SCRIPTS ${CMAKE_CURRENT_LIST_DIR}/rblk-tools.post ${CMAKE_CURRENT_LIST_DIR}/rblk-tools.preun
+		${CMAKE_CURRENT_LIST_DIR}/rblk-tools.postun)
+set(CPACK_RPM_RBLK-TOOLS_USER_FILELIST "%config(noreplace) /etc/rblk/rblktab")
 install(FILES ${CMAKE_CURRENT_LIST_DIR}/rblktab DESTINATION ${CMAKE_INSTALL_FULL_SYSCONFDIR}/rblk COMPONENT rblk-tools)
 
 if(TARGET rblk_nbdkit)
@@ -42,11 +48,12 @@ if(TARGET rblk_nbdkit)
 		SUMMARY "block storage over RDMA: plugin for nbdkit"
 		DESCRIPTION "nbdkit serves a volume of an rblk target to NBD clients, such as virtual
 machines."
-		DEPENDS "nbdkit (>= ${NBDKIT_VERSION})" ${this_library})
+		DEPENDS "nbdkit (>= ${NBDKIT_VERSION})" ${this_library}
+		RPM_REQUIRES "nbdkit-server >= 1.32")
 endif()
 
-if(RBLK_FIO)
-	# An engine fits the fio that it was compiled for, and no other.
+# An engine fits the fio that it was compiled for, and no other; with Debian's, it is not packed for rpm.
+if(RBLK_FIO AND RBLK_PACKAGE_FORMAT STREQUAL DEB)
 	execute_process(COMMAND dpkg-query -W -f "\${Version}" fio OUTPUT_VARIABLE fio_version COMMAND_ERROR_IS_FATAL ANY)
 	rblk_package(rblk-fio-engine SECTION admin
 		SUMMARY "block storage over RDMA: I/O engine for fio"

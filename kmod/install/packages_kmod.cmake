@@ -8,4 +8,6 @@ installed.
 The command rblk attach of the package rblk-tools loads the module."
 	DEPENDS "dkms (>= 2.8)" make
 	RECOMMENDS rblk-tools
-	SCRIPTS ${CMAKE_CURRENT_LIST_DIR}/rblk-dkms.postinst ${CMAKE_CURRENT_LIST_DIR}/rblk-dkms.prerm)
+	SCRIPTS ${CMAKE_CURRENT_LIST_DIR}/rblk-dkms.postinst ${CMAKE_CURRENT_LIST_DIR}/rblk-dkms.prerm
+	RPM_REQUIRES "dkms >= 2.8" make
+	RPM_SCRIPTS ${CMAKE_CURRENT_LIST_DIR}/rblk-dkms.post ${CMAKE_CURRENT_LIST_DIR}/rblk-dkms.preun)

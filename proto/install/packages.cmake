@@ -4,6 +4,7 @@
 # build of their own, with Debian's compiler flags: the target `packages` configures it (RBLK_PACKAGING=ON), builds it
 # and runs CPack. The packages are then in packages/ of the build folder.
 option(RBLK_PACKAGING "This is the build of the target `packages`: installed files are those of packages" OFF)
+set(RBLK_PACKAGE_FORMAT DEB CACHE STRING "With RBLK_PACKAGING: DEB or RPM")
 set(RBLK_REVISION 1 CACHE STRING "The packages' revision")
 set(RBLK_CONTACT "rblk developers <rblk@example.org>" CACHE STRING "The packages' maintainer")
 set(RBLK_INSTALL_ROOM ${CMAKE_CURRENT_LIST_DIR})
@@ -27,16 +28,24 @@ configure_file(${CMAKE_CURRENT_LIST_DIR}/changelog.in ${changelog} @ONLY)
 execute_process(COMMAND ${RBLK_GZIP} -9 -n -c ${changelog} OUTPUT_FILE ${changelog}.gz COMMAND_ERROR_IS_FATAL ANY)
 
 # rblk_package(NAME SECTION text SUMMARY text DESCRIPTION text [ALL] [DEPENDS list] [RECOMMENDS list] [SUGGESTS list]
-#   [SCRIPTS file...]): a package of the component NAME. ALL: it is the same for every architecture. SCRIPTS are what
-# dpkg gets besides the files, under the name after the last dot: rblkd.postinst is postinst.
+#   [SCRIPTS file...] [RPM_NAME text] [RPM_REQUIRES list] [RPM_SCRIPTS file...]): a package of the component NAME. ALL: it
+# is the same for every architecture. SCRIPTS are what dpkg gets besides the files, under the name after the last dot:
+# rblkd.postinst is postinst. RPM_SCRIPTS are named for rpm's sections: rblkd.post is %post.
 macro(rblk_package name)
-	cmake_parse_arguments(P "ALL" "SECTION;SUMMARY;DESCRIPTION" "DEPENDS;RECOMMENDS;SUGGESTS;SCRIPTS" ${ARGN})
+	cmake_parse_arguments(P "ALL" "SECTION;SUMMARY;DESCRIPTION;RPM_NAME"
+		"DEPENDS;RECOMMENDS;SUGGESTS;SCRIPTS;RPM_REQUIRES;RPM_SCRIPTS" ${ARGN})
+	set(P_NAME ${name})
 	string(TOUPPER ${name} C)
 	list(APPEND RBLK_PACKAGES ${name})
+	rblk_deb_package()
+	rblk_rpm_package()
+endmacro()
+
+macro(rblk_deb_package)
 	list(JOIN P_DEPENDS ", " CPACK_DEBIAN_${C}_PACKAGE_DEPENDS)
 	list(JOIN P_RECOMMENDS ", " CPACK_DEBIAN_${C}_PACKAGE_RECOMMENDS)
 	list(JOIN P_SUGGESTS ", " CPACK_DEBIAN_${C}_PACKAGE_SUGGESTS)
-	set(CPACK_DEBIAN_${C}_PACKAGE_NAME ${name})
+	set(CPACK_DEBIAN_${C}_PACKAGE_NAME ${P_NAME})
 	set(CPACK_DEBIAN_${C}_PACKAGE_SECTION ${P_SECTION})
 	set(CPACK_DEBIAN_${C}_DESCRIPTION "${P_SUMMARY}\n${P_DESCRIPTION}")
 	if(P_ALL)
@@ -47,20 +56,55 @@ macro(rblk_package name)
 	set(CPACK_DEBIAN_${C}_PACKAGE_CONTROL_EXTRA "")
 	foreach(script ${P_SCRIPTS})
 		string(REGEX REPLACE ".*\\." "" dpkg_name ${script})
-		set(made ${CMAKE_CURRENT_BINARY_DIR}/control/${name}/${dpkg_name})
+		set(made ${CMAKE_CURRENT_BINARY_DIR}/control/${P_NAME}/${dpkg_name})
 		configure_file(${script} ${made} @ONLY)
 		list(APPEND CPACK_DEBIAN_${C}_PACKAGE_CONTROL_EXTRA ${made})
 	endforeach()
-	install(FILES ${changelog}.gz DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/${name} COMPONENT ${name}
-		RENAME changelog.Debian.gz)
-	install(FILES ${RBLK_INSTALL_ROOM}/copyright DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/${name} COMPONENT ${name})
+	if(RBLK_PACKAGE_FORMAT STREQUAL DEB)
+		set(doc ${CMAKE_INSTALL_DATADIR}/doc/${P_NAME})
+		install(FILES ${changelog}.gz DESTINATION ${doc} COMPONENT ${P_NAME} RENAME changelog.Debian.gz)
+		install(FILES ${RBLK_INSTALL_ROOM}/copyright DESTINATION ${doc} COMPONENT ${P_NAME})
+	endif()
+endmacro()
+
+macro(rblk_rpm_package)
+	set(rpm_name ${P_NAME})
+	if(P_RPM_NAME)
+		set(rpm_name ${P_RPM_NAME})
+	endif()
+	list(JOIN P_RPM_REQUIRES ", " CPACK_RPM_${C}_PACKAGE_REQUIRES)
+	set(CPACK_RPM_${C}_PACKAGE_NAME ${rpm_name})
+	set(CPACK_RPM_${C}_PACKAGE_SUMMARY "${P_SUMMARY}")
+	set(CPACK_RPM_${C}_PACKAGE_DESCRIPTION "${P_DESCRIPTION}")
+	set(CPACK_RPM_${C}_PACKAGE_GROUP "System Environment/Base")
+	if(P_ALL)
+		set(CPACK_RPM_${C}_PACKAGE_ARCHITECTURE noarch)
+	endif()
+	foreach(script ${P_RPM_SCRIPTS})
+		string(REGEX REPLACE ".*\\." "" section ${script})
+		set(made ${CMAKE_CURRENT_BINARY_DIR}/control/${P_NAME}/${section})
+		configure_file(${script} ${made} @ONLY)
+		if(section STREQUAL post)
+			set(CPACK_RPM_${C}_POST_INSTALL_SCRIPT_FILE ${made})
+		elseif(section STREQUAL preun)
+			set(CPACK_RPM_${C}_PRE_UNINSTALL_SCRIPT_FILE ${made})
+		elseif(section STREQUAL postun)
+			set(CPACK_RPM_${C}_POST_UNINSTALL_SCRIPT_FILE ${made})
+		else()
+			message(FATAL_ERROR "${script}: not a section of rpm's")
+		endif()
+	endforeach()
+	if(RBLK_PACKAGE_FORMAT STREQUAL RPM)
+		install(FILES ${PROJECT_SOURCE_DIR}/LICENSES/GPL-2.0-only.txt ${PROJECT_SOURCE_DIR}/LICENSES/BSD-2-Clause.txt
+			DESTINATION ${CMAKE_INSTALL_DATADIR}/licenses/${rpm_name} COMPONENT ${P_NAME})
+	endif()
 endmacro()
 
 foreach(room proto target initiator kmod)
 	include(${PROJECT_SOURCE_DIR}/${room}/install/packages_${room}.cmake)
 endforeach()
 
-set(CPACK_GENERATOR DEB)
+set(CPACK_GENERATOR ${RBLK_PACKAGE_FORMAT})
 set(CPACK_COMPONENTS_ALL ${RBLK_PACKAGES})
 set(CPACK_COMPONENTS_GROUPING IGNORE)
 set(CPACK_PACKAGE_NAME rblk)
@@ -84,4 +128,23 @@ set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 # librblk0 is none of the installed packages that dpkg-shlibdeps knows: those that need it say so themselves.
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS ${PROJECT_BINARY_DIR}/initiator)
 set(CPACK_DEBIAN_DEBUGINFO_PACKAGE ON)
+
+# Libraries are found by rpm itself (elfdeps): our own, too.
+set(CPACK_RPM_COMPONENT_INSTALL ON)
+set(CPACK_RPM_FILE_NAME RPM-DEFAULT)
+set(CPACK_RPM_PACKAGE_RELEASE ${RBLK_REVISION})
+set(CPACK_RPM_PACKAGE_LICENSE "GPL-2.0-only OR BSD-2-Clause")
+set(CPACK_RPM_PACKAGE_VENDOR "rblk")
+set(CPACK_RPM_COMPRESSION_TYPE xz)
+set(CPACK_PACKAGE_RELOCATABLE OFF)
+set(CPACK_RPM_SPEC_MORE_DEFINE "%define packager ${RBLK_CONTACT}\n%define _build_id_links none")
+set(CPACK_RPM_CHANGELOG_FILE ${CMAKE_CURRENT_BINARY_DIR}/changelog.rpm)
+configure_file(${CMAKE_CURRENT_LIST_DIR}/changelog.rpm.in ${CPACK_RPM_CHANGELOG_FILE} @ONLY)
+# Folders of the system, and our own that several packages share.
+set(CPACK_RPM_EXCLUDE_FROM_AUTO_FILELIST_ADDITION /etc /usr/sbin /usr/include /usr/lib/systemd /usr/lib/systemd/system
+	/usr/lib/systemd/system-generators /usr/lib/sysusers.d /usr/lib/udev /usr/lib/udev/rules.d /usr/lib64
+	/usr/lib64/nbdkit /usr/lib64/nbdkit/plugins /usr/lib64/pkgconfig /usr/share/bash-completion
+	/usr/share/bash-completion/completions /usr/share/zsh /usr/share/zsh/site-functions /usr/share/licenses
+	/usr/share/man /usr/share/man/man1 /usr/share/man/man3 /usr/share/man/man5 /usr/share/man/man7 /usr/share/man/man8
+	/usr/src)
 include(CPack)

@@ -10,3 +10,10 @@ foreach(archive ${archives})
 	execute_process(COMMAND strip --strip-debug --remove-section=.comment --remove-section=.note --enable-deterministic-archives
 		${archive} COMMAND_ERROR_IS_FATAL ANY)
 endforeach()
+# Shared libraries may be executed in packages for rpm; Debian has them without that right.
+file(GLOB_RECURSE libraries ${CPACK_TEMPORARY_DIRECTORY}/*/usr/lib64/*.so*)
+foreach(library ${libraries})
+	if(NOT IS_SYMLINK ${library})
+		execute_process(COMMAND chmod 755 ${library} COMMAND_ERROR_IS_FATAL ANY)
+	endif()
+endforeach()

@@ -10,4 +10,7 @@ The service starts when /etc/rblk/rblkd.conf exists; the package has an example.
 	RECOMMENDS rblk-tools rdma-core ibverbs-providers
 	SUGGESTS rblk-doc
 	SCRIPTS ${CMAKE_CURRENT_LIST_DIR}/rblkd.postinst ${CMAKE_CURRENT_LIST_DIR}/rblkd.prerm
-		${CMAKE_CURRENT_LIST_DIR}/rblkd.postrm)
+		${CMAKE_CURRENT_LIST_DIR}/rblkd.postrm
+	RPM_REQUIRES systemd
+	RPM_SCRIPTS ${CMAKE_CURRENT_LIST_DIR}/rblkd.post ${CMAKE_CURRENT_LIST_DIR}/rblkd.preun
+		${CMAKE_CURRENT_LIST_DIR}/rblkd.postun)
