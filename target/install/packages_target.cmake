@@ -14,3 +14,5 @@ The service starts when /etc/rblk/rblkd.conf exists; the package has an example.
 	RPM_REQUIRES systemd
 	RPM_SCRIPTS ${CMAKE_CURRENT_LIST_DIR}/rblkd.post ${CMAKE_CURRENT_LIST_DIR}/rblkd.preun
 		${CMAKE_CURRENT_LIST_DIR}/rblkd.postun)
+# For its configuration, which is none of the package's files.
+install(DIRECTORY DESTINATION ${CMAKE_INSTALL_FULL_SYSCONFDIR}/rblk COMPONENT rblkd)

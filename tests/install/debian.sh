@@ -62,6 +62,11 @@ done
 state > "$scratch/before"
 
 echo "installation"
+# First as rblk-tutorial(7) has it, then all.
+. "$here/../e2e/tutorial_blocks.sh"
+tutorial_blocks "$here/../../initiator/man/rblk-tutorial.7.scd" package "$scratch/blocks"
+inside sh -ec "cd /packages/1; $(cat "$scratch/blocks/01")" > "$scratch/out" 2>&1 < /dev/null || fail "the tutorial's installation"
+inside rblkd --version > /dev/null || fail "the tutorial's installation has no rblkd"
 apt install $(cd "$system" && printf '/%s ' packages/1/*.deb)
 inside getent passwd rblk > /dev/null || fail "no user rblk"
 inside getent group rblk > /dev/null || fail "no group rblk"

@@ -1,0 +1,77 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# The commands of rblk-tutorial(7) do what the page says, in its order. Method: the page's
+# own text is run by one shell, in namespaces of its own, where /srv, /etc, /run and /var/lib are the test's, the
+# network has only storage1, and tests/install/systemctl stands for systemd.
+#   tutorial.sh PAGE UNITS...       UNITS: the unit files of the build
+. "$(dirname "$0")/cmd.sh"
+here=$(cd "$(dirname "$0")" && pwd)
+. "$here/tutorial_blocks.sh"
+page=$1
+
+tutorial_check "$page" > "$scratch/out" || fail "$page"
+if [ -z "${RBLK_TUTORIAL:-}" ]; then
+	unshare -mn true 2> /dev/null || { echo "SKIPPED: no namespaces (needs root)"; exit 77; }
+	RBLK_TUTORIAL=1 unshare -mn --propagation private "$0" "$@"
+	exit
+fi
+
+# The test's own system, for the paths of the page.
+mkdir "$scratch/etc" "$scratch/units" "$scratch/bin" "$scratch/log"
+cp -a /etc/. "$scratch/etc/"
+rm -rf "$scratch/etc/rblk"
+mkdir "$scratch/etc/rblk"
+echo "127.0.0.1 localhost storage1" > "$scratch/etc/hosts"
+mount --bind "$scratch/etc" /etc
+mkdir "$scratch/srv" "$scratch/run" "$scratch/lib"
+for folder in srv run lib; do
+	case $folder in lib) path=/var/lib ;; *) path=/$folder ;; esac
+	mount --bind "$scratch/$folder" "$path"
+done
+ip link set lo up
+cp "${@:2}" "$scratch/units/"
+sed -i "s|^ExecStart=[^ ]*/rblkd|ExecStart=$RBLKD|" "$scratch/units/rblkd.service"
+ln -s "$RBLK" "$scratch/bin/rblk"
+ln -s "$RBLKD" "$scratch/bin/rblkd"
+ln -s "$here/../install/systemctl" "$scratch/bin/systemctl"
+# What the journal has of the service.
+printf '#!/bin/sh\ncase "$*" in "--unit rblkd --lines "*) tail -n "$4" "%s" ;; *) exit 1 ;; esac\n' \
+	"$scratch/target.log" > "$scratch/bin/journalctl"
+chmod +x "$scratch/bin/journalctl"
+export PATH=$scratch/bin:$PATH STAND_IN_UNITS=$scratch/units STAND_IN_LOG=$scratch/target.log STAND_IN_CALLS=$scratch/calls
+# A service that is left running ends with the test.
+trap 'systemctl stop rblkd.service; rm -rf --one-file-system "$scratch"' EXIT
+: > "$scratch/target.log"
+served() { grep -q 'ready: ' "$scratch/target.log"; }
+
+tutorial_blocks "$page" tcp "$scratch/blocks"
+[ "$(ls "$scratch/blocks" | grep -c '^[0-9]*$')" -ge 15 ] || fail "$page: its examples were not found"
+for block in "$scratch"/blocks/[0-9][0-9]; do
+	echo "--- $(basename "$block")"
+	: > "$scratch/out"
+	command='' end=''
+	while IFS= read -r line; do
+		command+=$line$'\n'
+		# A here-document is one command.
+		case $line in *' << END') end=END ;; END) end='' ;; esac
+		[ -z "$end" ] || continue
+		status=0
+		echo "$command" >> "$scratch/out"
+		case $command in
+		rblkd*'&'*)
+			eval "${command%&*} 2>> \"\$scratch/target.log\" &"
+			wait_for "rblkd: ready" served
+			;;
+		*) eval "$command" >> "$scratch/out" 2>&1 || status=$? ;;
+		esac
+		if [ -e "$block.fails" ]; then
+			[ $status != 0 ] || fail "it must fail: $command"
+		else
+			[ $status = 0 ] || fail "status $status: $command"
+		fi
+		command=''
+	done < "$block"
+	[ ! -e "$block.says" ] || while IFS= read -r words; do
+		grep -vxFf "$block" "$scratch/out" | grep -qF -- "$words" || fail "does not say: $words: $(cat "$block")"
+	done < "$block.says"
+done
