@@ -114,6 +114,7 @@ struct core_queue {
 	u32 keepalive_ms; /* agreed; 0: none */
 	u64 retry_ns;	  /* ENDED, ENDING: no attempt before */
 	u32 attempt_ms;	  /* CONNECTING: how long the attempt may take */
+	u32 patience_ms;  /* longer than the last attempt that got no answer in time; 0: there was none */
 	u64 by_ns;	  /* CONNECTING: the end of the attempt */
 	u64 live_ns, heard_ns, probed_ns;
 	struct core_lost lost;

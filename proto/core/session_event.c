@@ -113,6 +113,9 @@ static void attempt_failed(struct core_session *session, u16 index, u64 now_ns)
 	struct core_queue *queue = &session->queue[index];
 	enum core_retry when = CORE_RETRY_DELAY;
 
+	/* It took (nearly) all of its time: the target may only be slow. */
+	if (now_ns + queue->attempt_ms / 4 * MS_NS >= queue->by_ns)
+		queue->patience_ms = queue->attempt_ms + queue->attempt_ms / 4;
 	if (!index && session->options.portals > 1) {
 		if (queue->untried) {
 			queue->untried--;
@@ -166,6 +169,9 @@ static u32 attempt_ms(const struct core_session *session, const struct core_queu
 	u64 ms = (u64)queue->backoff.delay_ms * ATTEMPT_PAUSES;
 	u32 most = session->options.connect_timeout_ms;
 
+	/* Where the pauses do not grow any more, attempts still do. */
+	if (queue->backoff.delay_ms == queue->backoff.max_ms && ms < queue->patience_ms)
+		ms = queue->patience_ms;
 	return session->state == CORE_SESSION_NEW || !ms || ms > most ? most : (u32)ms;
 }
 
@@ -368,6 +374,7 @@ bool core_session_accepted(struct core_session *session, u16 index, const u8 ins
 	queue->live_ns = queue->heard_ns = now_ns;
 	queue->probed = false;
 	queue->untried = (u16)(session->options.portals - 1);
+	queue->patience_ms = 0;
 	core_lost_accepted(&queue->lost);
 	if (!index)
 		first_accepted(session, instance, now_ns);

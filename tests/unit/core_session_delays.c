@@ -115,6 +115,61 @@ static void test_attempts_are_short_at_first(void **state)
 	assert_true(last_ns > 9000 * MS);
 }
 
+/* However short the pauses must be (--reconnect), a target that takes long to answer is reached. */
+static void test_attempts_grow_beside_short_pauses(void **state)
+{
+	u64 now_ns = 20000 * MS, limit_ns = 0;
+
+	(void)state;
+	live(1, 1);
+	session.options.fail_fast_ms = 0;
+	session.queue[0].backoff.max_ms = 100;
+	core_session_lost(&session, 0, now_ns);
+	want(CORE_ACTION_CLOSE, 0);
+	want(CORE_ACTION_STATE, 0);
+	for (int i = 0; i < 9; i++) {
+		core_session_drained(&session, 0, now_ns);
+		if (i) {
+			assert_true(core_session_next_ns(&session) <= now_ns + 125 * MS);
+			now_ns = core_session_next_ns(&session);
+			core_session_tick(&session, now_ns);
+		}
+		want(CORE_ACTION_CONNECT, 0);
+		limit_ns = core_session_next_ns(&session) - now_ns;
+		if (!i)
+			assert_true(limit_ns == 2000 * MS);
+		if (i < 8) {
+			/* As the kernel module says it: just before the machine's own time. */
+			now_ns += limit_ns - (i % 2 ? 20 * MS : 0);
+			if (i % 2)
+				core_session_unreached(&session, 0, now_ns);
+			else
+				core_session_tick(&session, now_ns);
+			want(CORE_ACTION_CLOSE, 0);
+		}
+	}
+	assert_true(limit_ns == 10000 * MS);
+	/* One that is refused at once is not slow; and from an acceptance on, all begins anew. */
+	assert_true(core_session_accepted(&session, 0, INSTANCE, 5000, now_ns));
+	want(CORE_ACTION_RELEASE, 0);
+	want(CORE_ACTION_STATE, 0);
+	now_ns += 2000 * MS;
+	core_session_lost(&session, 0, now_ns);
+	want(CORE_ACTION_CLOSE, 0);
+	want(CORE_ACTION_STATE, 0);
+	for (int i = 0; i < 20; i++) {
+		core_session_drained(&session, 0, now_ns);
+		if (i) {
+			now_ns = core_session_next_ns(&session);
+			core_session_tick(&session, now_ns);
+		}
+		want(CORE_ACTION_CONNECT, 0);
+		assert_true(core_session_next_ns(&session) - now_ns == 2000 * MS);
+		core_session_unreached(&session, 0, now_ns + MS);
+		want(CORE_ACTION_CLOSE, 0);
+	}
+}
+
 /* The delay does not grow while the target answers that it drains, and for ten seconds more. */
 static void test_pause_of_a_target_that_drains(void **state)
 {
@@ -191,6 +246,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_pause_is_the_targets),
 		cmocka_unit_test(test_attempts_are_short_at_first),
+		cmocka_unit_test(test_attempts_grow_beside_short_pauses),
 		cmocka_unit_test(test_pause_of_a_target_that_drains),
 		cmocka_unit_test(test_pauses_do_not_add_up),
 		cmocka_unit_test(test_what_comes_to_nothing_is_tried_less_and_less),
