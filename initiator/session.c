@@ -413,6 +413,7 @@ int rblk_poll(struct rblk_session *session, unsigned int max)
 {
 	unsigned int count;
 
+	session->polling++;
 	ini_session_turn(session);
 	count = ini_complete_deliver(session, max);
 	count += ini_event_deliver(session);
@@ -423,6 +424,7 @@ int rblk_poll(struct rblk_session *session, unsigned int max)
 	 * not in the next turn. */
 	ini_drive(session);
 	doorbells(session);
+	session->polling--;
 	if (!count && session->ended && !session->done.head && !session->parking.done)
 		return session->error;
 	return (int)count;

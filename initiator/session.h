@@ -117,6 +117,7 @@ struct rblk_session {
 	void *on_event_arg;
 	u32 events;        /* of enum rblk_session_event_type, a bit each: not told yet */
 	bool telling;      /* an event's callback runs */
+	unsigned int polling; /* calls of rblk_poll() that run, one within a callback of the other */
 	unsigned int told; /* callbacks besides I/O since rblk_poll() returned, which counts them */
 
 	u32 event_seen, event_told; /* numbers: of the last event, and of the last KEEPALIVE's */

@@ -5,6 +5,7 @@
  */
 #include "initiator/session.h"
 
+#include <assert.h>
 #include <poll.h>
 #include <stdlib.h>
 #include "initiator/io.h"
@@ -150,6 +151,9 @@ void rblk_session_close(struct rblk_session *session)
 {
 	if (!session)
 		return;
+	/* rblk_poll() goes on behind the callback. */
+	assert(!session->polling && "rblk_session_close(): called from a callback");
+	session->polling++; /* from the callbacks below, either */
 	/* The caller that closes the session needs no event. */
 	session->on_event = NULL;
 	rblk_session_stop(session);
