@@ -73,6 +73,8 @@ static void slot_busy(struct ini_slot *slot)
 		ini_slot_release(slot);
 		return;
 	}
+	/* If the connection is lost now, there is no answer. */
+	memset(&slot->result, 0, sizeof(slot->result));
 	core_tags_retake(&queue->tags, slot->tag);
 	slot->retry_ns = now_ns + (BUSY_DELAY_NS << slot->tries);
 	if (slot->tries < BUSY_DOUBLINGS_MAX)
@@ -117,12 +119,13 @@ static void account(const struct ini_slot *slot)
 		slot->queue->session->stats.target_reads++;
 }
 
-/* This status says that this attempt did nothing. It says nothing about an earlier attempt that
- * was lost. */
+/* This status of an I/O says that this attempt did nothing. It says nothing about an earlier attempt
+ * that was lost. */
 static bool not_begun(u16 status)
 {
 	return status == RBLK_E_BUSY || status == RBLK_E_DRAINING || status == RBLK_E_GONE ||
-	       status == RBLK_E_FENCED || status == RBLK_E_ABORTED || status == RBLK_E_NO_VOLUME;
+	       status == RBLK_E_FENCED || status == RBLK_E_ABORTED || status == RBLK_E_NO_VOLUME ||
+	       status == RBLK_E_RESERVED;
 }
 
 /* Nothing was done, and the target will end the connection: the command is kept, and sent on the
@@ -150,7 +153,7 @@ static void slot_answer(struct ini_slot *slot, u16 status, u64 value, u32 queued
 		return;
 	}
 	slot->answered = true;
-	if (slot->command.flags & RBLK_CMD_RETRY && not_begun(status))
+	if (slot->volume && slot->command.flags & RBLK_CMD_RETRY && not_begun(status))
 		slot->result.status = RBLK_OK;
 	if (status == RBLK_OK && slot->volume)
 		account(slot);

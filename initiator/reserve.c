@@ -86,12 +86,6 @@ static int report_take(const struct ini_reserving *reserving)
 
 /* -- sending, and sending again ---------------------------------------------------------------- */
 
-/* The answer says that it did not begin this time; an earlier attempt may have done it. */
-static bool answered_for_good(int error)
-{
-	return error == -ENODEV || error == -ENOENT || error == -ECANCELED;
-}
-
 static void reserving_answered(void *arg, const struct rblk_result *result)
 {
 	struct ini_reserving *reserving = arg;
@@ -100,7 +94,7 @@ static void reserving_answered(void *arg, const struct rblk_result *result)
 	int error = result->error;
 
 	reserving->flags = RBLK_CMD_RETRY;
-	if (!answered_for_good(error) && ini_control_again(session, &reserving->again, result))
+	if (ini_control_again(session, &reserving->again, result))
 		return;
 	if (error && result->status)
 		ini_session_note(session, "%s: volume \"%s\": %s: %s", ini_session_peer(session),
