@@ -98,6 +98,7 @@ static bool app_work(struct sim_app *app)
 			sim_app_ask_extents(app);
 		more = app_begin_some(app);
 		sim_app_abort(app);
+		sim_app_reserve(app);
 		app->working = true;
 		well = app_poll(app);
 		app->working = false;
@@ -115,7 +116,20 @@ static bool app_work(struct sim_app *app)
 	return true;
 }
 
-/* Everything, once more. False: the session is lost. */
+/* It unregisters. False: the session is lost. */
+static bool app_release(struct sim_app *app)
+{
+	app->doing = "unregisters";
+	while ((app->reserver.often && !app->reserver.released) || app->under_way) {
+		sim_app_reserve(app);
+		if (!app_poll(app) || app->gone)
+			return false;
+		sim_app_wait(app, SIM_MS);
+	}
+	return true;
+}
+
+/* Everything, once more. False: the session is lost, or others have reserved the volume. */
 static bool mount_verify(struct sim_app *app, struct sim_mount *mount)
 {
 	const struct rblk_volume_info *info = rblk_volume_info(mount->rblk);
@@ -123,6 +137,7 @@ static bool mount_verify(struct sim_app *app, struct sim_mount *mount)
 	uint64_t most = SIM_SLOT_BYTES < info->max_io_bytes ? SIM_SLOT_BYTES : info->max_io_bytes;
 
 	mount->verified = 0;
+	app->refused = false;
 	while (mount->verified < sectors || app->under_way) {
 		struct sim_command command = {.kind = SIM_COMMAND_READ,
 					      .sector = mount->verified,
@@ -137,7 +152,7 @@ static bool mount_verify(struct sim_app *app, struct sim_mount *mount)
 			return false;
 		sim_app_wait(app, app->under_way ? UINT64_MAX : SIM_MS);
 	}
-	return !app->gone;
+	return !app->gone && !app->refused;
 }
 
 static bool app_verify(struct sim_app *app)
@@ -200,7 +215,7 @@ static void app_run(void *arg)
 		bool well = sim_app_open_session(app) && sim_app_open_volumes(app) && app_work(app);
 
 		if (well && app->calm)
-			app->finished = app_verify(app) && (!app->alone || app_checksum(app));
+			app->finished = app_release(app) && app_verify(app) && (!app->alone || app_checksum(app));
 		sim_app_end_session(app);
 		if (!app->finished) {
 			app->doing = "waits";

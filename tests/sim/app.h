@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * A simulated application: opens a session with librblk, opens one or two volumes, reads, writes,
- * compares and writes, flushes and aborts commands at random, and reports to the model. A lost
+ * compares and writes, flushes and aborts commands at random, reserves volumes, and reports to the model. A lost
  * session is opened again, and the model checks the target's promises. At the end, when faults have
  * stopped, it reads the whole volume.
  */
@@ -14,6 +14,7 @@
 #include "tests/sim/guard.h"
 #include "tests/sim/host.h"
 #include "tests/sim/model.h"
+#include "tests/sim/reserver.h"
 
 struct sim_app;
 
@@ -49,6 +50,7 @@ struct sim_op {
 	struct sim_command *command;
 	uint8_t *memory; /* lent; NULL: a command without data */
 	unsigned int number;
+	uint64_t reservation; /* sim_reserver_moment(), when it began */
 };
 
 struct sim_app {
@@ -71,6 +73,7 @@ struct sim_app {
 	uint32_t abort;	  /* of a million turns and callbacks: aborts a command */
 	uint64_t think_ns;
 	bool single; /* a message for each command */
+	bool reserved; /* others, or itself, may keep it from its first volume */
 	bool steady; /* it writes the first block of its volume, and keeps its session: for a history */
 
 	struct rblk_session *session;
@@ -82,6 +85,14 @@ struct sim_app {
 	unsigned int under_way, completed, op_number;
 	struct sim_command *look; /* EXTENTS under way: the model's; or NULL */
 	struct rblk_extent extents[SIM_APP_EXTENTS];
+	struct sim_reserver reserver; /* of its first volume */
+	struct rblk_wire_reservation reserve_asked; /* while `reserving`, as what follows: */
+	struct rblk_pr_state reserve_state;
+	struct rblk_pr_registrant registrants[SIM_REGISTRANTS];
+	uint64_t reserve_serial, reserve_epoch;
+	uint32_t reserve_incarnation; /* of queue 0 when it was sent first */
+	bool reserving;	   /* RESERVE or RESERVATIONS is under way, a command like others */
+	bool refused;	   /* a command was, by a reservation, while it verifies */
 	bool registered;   /* its memory is, with the session */
 	bool closing;	   /* its session: what is under way is called back */
 	bool working;	   /* called back now, it may begin commands */
@@ -101,6 +112,11 @@ void sim_app_fini(struct sim_app *app);
 
 /* Unless it has asked already, or cannot. It is a command like others until it is called back. */
 void sim_app_ask_extents(struct sim_app *app);
+
+/* -- app_reserve.c --------------------------------------------------------------------------- */
+
+/* Now and then, unless it does so already. */
+void sim_app_reserve(struct sim_app *app);
 
 /* -- app_compare.c --------------------------------------------------------------------------- */
 

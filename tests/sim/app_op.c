@@ -29,11 +29,17 @@ static enum sim_outcome outcome_of(const struct sim_app *app, const struct rblk_
 			sim_fail("%s: is told that the target is shutting down, and its session survives that",
 				 app->actor.name);
 		return SIM_OUTCOME_NOTHING;
+	case RBLK_E_RESERVED:
+		if (!app->reserved)
+			sim_fail("%s: refused by a reservation, and there are none", app->actor.name);
+		return SIM_OUTCOME_NOTHING;
+	case RBLK_E_ABORTED: /* by the application; or by the library, when its time was over */
+		/* By one who has preempted it, when a part of it was done. */
+		return app->reserved ? SIM_OUTCOME_FAILED : SIM_OUTCOME_NOTHING;
 	case RBLK_E_BUSY:
 	case RBLK_E_GONE:
 	case RBLK_E_FENCED:
 	case RBLK_E_COMPARE:
-	case RBLK_E_ABORTED: /* by the application; or by the library, when its time was over */
 		return SIM_OUTCOME_NOTHING;
 	case RBLK_E_IO:
 	case RBLK_E_MEDIUM:
@@ -77,7 +83,7 @@ static void result_check(const struct sim_op *op, const struct rblk_result *resu
 	const struct sim_app *app = op->app;
 	bool differs = result->status == RBLK_E_COMPARE;
 
-	if (result->error == -ECANCELED && !op->aborted && !app->closing)
+	if (result->error == -ECANCELED && !op->aborted && !app->closing && !app->reserved)
 		sim_fail("%s: #%u is cancelled, and nobody has asked for that", app->actor.name,
 			 op->number);
 	if (op->aborted)
@@ -93,6 +99,23 @@ static void result_check(const struct sim_op *op, const struct rblk_result *resu
 			 rblk_status_text(result->status));
 	if (differs)
 		sim_model_differs(op->command, result->value);
+}
+
+/* As the reservation has it? */
+static void reservation_check(const struct sim_op *op, const struct rblk_result *result)
+{
+	struct sim_app *app = op->app;
+
+	if (result->error == -EBADE) {
+		app->refused = true;
+		sim_reached("application", sim_command_kind_name(op->command->kind),
+			    "is refused by a reservation");
+	}
+	/* An earlier attempt may have been of another time. */
+	if (!app->reserved || (result->error && !result->status))
+		return;
+	sim_reserver_judge(app->host, op->mount->volume, op->reservation, app->actor.name,
+			   op->number, op->command->kind, result->status);
 }
 
 static void op_done(void *arg, const struct rblk_result *result)
@@ -113,6 +136,7 @@ static void op_done(void *arg, const struct rblk_result *result)
 		sim_fail("%s: a FLUSH outlives the loss of acknowledged writes, and succeeds (F7)",
 			 app->actor.name);
 	result_check(op, result);
+	reservation_check(op, result);
 	if (outcome == SIM_OUTCOME_DONE)
 		sim_mount_account(op);
 	sim_mount_learn(op->mount, command, outcome == SIM_OUTCOME_DONE, op->memory);
@@ -247,6 +271,7 @@ int sim_op_start(struct sim_app *app, const struct sim_mount *mount, struct sim_
 	op->mount = (struct sim_mount *)mount;
 	op->covered = op->doomed = op->aborted = false;
 	op->number = ++app->op_number;
+	op->reservation = sim_reserver_moment(app->host, mount->volume);
 	op->covers = app->working || answers_wait(app->session) ? UINT64_MAX : mount->wrote;
 	if (rblk_session_state(app->session) == RBLK_SESSION_READY)
 		sim_model_goes_on(app->session_number, NULL);

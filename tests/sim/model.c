@@ -447,6 +447,11 @@ void sim_model_conn_made(uint32_t session)
 	session_sends_again(session);
 }
 
+bool sim_model_has_conns(uint32_t session)
+{
+	return model.sessions[session % SESSIONS_MAX].conns;
+}
+
 void sim_model_conn_ended(uint32_t session)
 {
 	model.sessions[session % SESSIONS_MAX].open--;

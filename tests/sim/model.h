@@ -127,6 +127,8 @@ void sim_model_waited(const char *who, uint64_t queued_us);
  */
 void sim_model_conn_made(uint32_t session);
 void sim_model_conn_gone(uint32_t session, bool killed);
+/* The target has one that is not gone. */
+bool sim_model_has_conns(uint32_t session);
 /* A connection has ended at the target: it has closed it, or its machine knows. Storage I/O may be
  * left. Once for each. */
 void sim_model_conn_ended(uint32_t session);

@@ -67,7 +67,7 @@ static bool disk_attach(struct sim_module *module, struct sim_module_disk *disk)
 	disk->own_life = disk->life = disk->opening.life;
 	disk->epoch = view.epoch;
 	disk->wrote = disk->covered = 0;
-	disk->lost = false;
+	disk->lost = disk->gone = false;
 	memcpy(disk->cache_epoch, view.cache_epoch, sizeof(disk->cache_epoch));
 	return true;
 }
@@ -87,6 +87,9 @@ static void disk_detach(struct sim_module *module, struct sim_module_disk *slot,
 
 	/* Nobody has it open: it may lose what it likes. */
 	slot->disk = NULL;
+	/* Those who have it open close it. */
+	while (!force && slot->callers)
+		sim_fiber_sleep(SIM_MS);
 	sim_disk_look(disk, &view);
 	sim_reached("module: a disk is detached, its session is", core_session_state_name(view.state),
 		    module->under_way ? "with I/O under way" : NULL);
@@ -176,6 +179,16 @@ static bool module_replace_one(struct sim_module *module)
 	return true;
 }
 
+/* Rather when a program waits in a call. */
+static uint32_t kill_rate(const struct sim_module *module)
+{
+	unsigned int callers = 0;
+
+	for (unsigned int i = 0; i < module->disk_count; i++)
+		callers += module->disks[i].callers;
+	return callers ? 5 * module->kill : module->kill;
+}
+
 /* False: a disk has failed, or it does not want to wait. */
 static bool module_work(struct sim_module *module)
 {
@@ -184,11 +197,31 @@ static bool module_work(struct sim_module *module)
 		module_begin_some(module);
 		if (module->load.ops_left && module->under_way < module->load.depth)
 			sim_fiber_sleep(sim_below(module->think_ns));
-		if (!module->calm && sim_chance(module->kill))
+		if (!module->calm && sim_chance(kill_rate(module)))
 			sim_disk_kill_connection(module->disks[0].disk);
 		module_wait(module, SIM_MS);
 		if (disks_failed(module) || (!module->calm && sim_chance(module->abandon)) ||
 		    !module_replace_one(module))
+			return false;
+	}
+	return true;
+}
+
+static bool disks_gone(const struct sim_module *module)
+{
+	for (unsigned int i = 0; i < module->disk_count; i++)
+		if (module->disks[i].gone)
+			return true;
+	return false;
+}
+
+/* Its programs unregister. False: a disk has failed, or is to be attached again. */
+static bool module_release(struct sim_module *module)
+{
+	module->doing = "unregisters";
+	while (!sim_module_callers_released(module)) {
+		module_wait(module, SIM_MS);
+		if (disks_failed(module) || disks_gone(module))
 			return false;
 	}
 	return true;
@@ -222,10 +255,11 @@ static bool disk_verify(struct sim_module *module, struct sim_module_disk *disk)
 static bool module_verify(struct sim_module *module)
 {
 	module->doing = "verifies";
+	module->refused = false;
 	for (unsigned int i = 0; i < module->disk_count; i++)
 		if (!disk_verify(module, &module->disks[i]))
 			return false;
-	return true;
+	return !module->refused;
 }
 
 static void module_run(void *arg)
@@ -233,17 +267,21 @@ static void module_run(void *arg)
 	struct sim_module *module = arg;
 	bool finished = false;
 
+	sim_module_callers_start(module);
 	while (!finished) {
 		bool well = module_attach(module) && module_work(module);
 
 		if (well && module->calm)
-			finished = well = module_verify(module);
+			finished = well = module_release(module) && module_verify(module);
 		module_detach(module, !well || sim_chance(300000));
 		module->doing = "waits";
 		if (!finished)
 			sim_fiber_sleep(sim_between(SIM_MS, 50 * SIM_MS));
 	}
 	module->doing = "halts";
+	module->halts = true;
+	while (!sim_module_callers_finished(module))
+		sim_fiber_sleep(20 * SIM_US);
 	sim_blk_stop();
 	sim_rdma_stop();
 	sim_kernel_stop();
@@ -293,6 +331,7 @@ void sim_module_fini(struct sim_module *module)
 {
 	self = NULL;
 	sim_event_cancel(&module->interrupt);
+	sim_module_callers_fini(module);
 	sim_kernel_fini();
 	sim_fiber_fini(&module->fiber);
 	sim_guard_fini(&module->guard);

@@ -2,7 +2,7 @@
 /*
  * A machine with the kernel module: kmod/'s own files on a simulated kernel (kernel/), and a user of its disks,
  * which attaches one volume or two (in some worlds one volume twice) over one session, reads, writes and flushes on
- * several hardware contexts, polled or not, and reports to the model. Detached, by force or not, they are attached again. At the end, when
+ * several hardware contexts, polled or not, and reports to the model. In some worlds programs there reserve the volumes. Detached, by force or not, they are attached again. At the end, when
  * faults have stopped, it reads everything. A world has one such machine at most, as it is one kernel.
  */
 #ifndef RBLK_TESTS_SIM_MODULE_H
@@ -14,6 +14,7 @@
 #include "tests/sim/host.h"
 #include "tests/sim/kernel/module_kernel.h"
 #include "tests/sim/model.h"
+#include "tests/sim/reserver.h"
 
 #define SIM_MODULE_DISKS 2u
 
@@ -31,6 +32,16 @@ struct sim_module_disk {
 	bool lost;		/* FLUSH fails (F7) */
 	uint64_t wrote, covered; /* acknowledged writes without FUA; of them, by a FLUSH that succeeded */
 	uint64_t verified;	/* sectors, at the end */
+	bool gone;		/* its handle: it must be attached again */
+	unsigned int callers;	/* programs that are in a call of pr_ops on it */
+};
+
+/* A program that reserves one of the volumes. */
+struct sim_module_caller {
+	struct sim_fiber fiber;
+	struct sim_module *module; /* NULL: there is none */
+	struct sim_module_disk *slot;
+	struct sim_reserver reserver;
 };
 
 /* A request under way; `command` is NULL while the slot is free. */
@@ -42,6 +53,7 @@ struct sim_module_op {
 	unsigned int number, context;
 	bool polled;
 	bool covered; /* a FLUSH has succeeded since it began */
+	uint64_t reservation; /* sim_reserver_moment(), when it began */
 };
 
 /* A write that has failed without an answer: it may still be carried out, until the fence (F5). */
@@ -68,13 +80,18 @@ struct sim_module {
 	uint32_t fail_fast; /* of a million requests */
 	uint32_t abandon; /* of a million turns: detaches with requests under way */
 	uint32_t kill;	  /* of a million turns: kills a connection */
+	uint32_t reserves; /* of a million turns of a program that does; 0: there is none */
+	bool reserved;	   /* others, or itself, may keep it from its volumes */
 	uint64_t think_ns;
 
+	struct sim_module_caller callers[SIM_MODULE_DISKS];
 	struct sim_module_op ops[SIM_SLOTS];
 	struct sim_module_loss losses[SIM_MODULE_LOSSES]; /* the last ones */
 	unsigned int loss_count;
 	unsigned int under_way, completed, op_number;
 	bool calm; /* faults have stopped: it may verify and finish */
+	bool refused; /* a request was, by a reservation, while it verifies */
+	bool halts;   /* nothing is begun any more */
 	const char *doing;
 };
 
@@ -82,6 +99,16 @@ void sim_module_start(struct sim_module *module, unsigned int number);
 void sim_module_fini(struct sim_module *module);
 /* Is it the one that runs now? */
 bool sim_module_runs(void);
+
+/* -- module_reserve.c ----------------------------------------------------------------------- */
+
+/* In worlds that have reservations. */
+void sim_module_callers_start(struct sim_module *module);
+/* Calm, and they have unregistered. */
+bool sim_module_callers_released(const struct sim_module *module);
+/* It halts, and they have ended. */
+bool sim_module_callers_finished(const struct sim_module *module);
+void sim_module_callers_fini(struct sim_module *module);
 
 /* -- module_io.c ---------------------------------------------------------------------------- */
 

@@ -107,6 +107,11 @@ static enum sim_outcome outcome_of(const struct sim_module *module,
 	if (result->error)
 		return SIM_OUTCOME_FAILED;
 	switch (result->status) {
+	case RBLK_E_RESERVED:
+		if (!module->reserved)
+			sim_fail("%s: refused by a reservation, and there are none", module->actor.name);
+		/* Unless an earlier attempt was done, nothing was. */
+		return result->again ? SIM_OUTCOME_FAILED : SIM_OUTCOME_NOTHING;
 	case RBLK_E_IO:
 	case RBLK_E_MEDIUM:
 	case RBLK_E_NO_RESOURCES:
@@ -137,6 +142,13 @@ static void op_done(void *arg, const struct sim_disk_result *result)
 
 	if (!command)
 		sim_fail("%s: a request is ended twice", module->actor.name);
+	if (result->status == RBLK_E_RESERVED) {
+		module->refused = true;
+		sim_reached("module", sim_command_kind_name(command->kind), "is refused by a reservation");
+	}
+	if (module->reserved && !result->error)
+		sim_reserver_judge(module->host, disk->volume, op->reservation, SIM_MODULE_NAME,
+				   op->number, command->kind, result->status);
 	sim_module_refresh(module);
 	if (outcome == SIM_OUTCOME_DONE && command->kind == SIM_COMMAND_FLUSH && disk->lost)
 		sim_reached("module", "a FLUSH has succeeded before the loss is known", NULL);
@@ -152,7 +164,8 @@ static void op_done(void *arg, const struct sim_disk_result *result)
 	if (outcome == SIM_OUTCOME_LOST && command->id)
 		module->losses[module->loss_count++ % SIM_MODULE_LOSSES] =
 			(struct sim_module_loss){command->id, command->session, disk->volume, result->lost};
-	if (outcome == SIM_OUTCOME_FAILED && is_stored(module, disk->volume, command->id))
+	if ((outcome == SIM_OUTCOME_FAILED || outcome == SIM_OUTCOME_NOTHING) &&
+	    is_stored(module, disk->volume, command->id))
 		sim_fail("%s: #%u has failed, and is being stored (F5)", module->actor.name, op->number);
 	op->command = NULL;
 	module->under_way--;
@@ -238,6 +251,7 @@ bool sim_module_begin(struct sim_module *module, struct sim_module_disk *disk,
 		sim_model_goes_on(command.session, command.volume);
 	op->disk = disk;
 	op->covered = false;
+	op->reservation = sim_reserver_moment(module->host, disk->volume);
 	op->number = ++module->op_number;
 	op->context = (unsigned int)sim_below(view.contexts);
 	op->polled = op->context >= view.contexts - view.polled;

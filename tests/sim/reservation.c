@@ -6,6 +6,7 @@
 
 #include <string.h>
 #include "tests/sim/coverage.h"
+#include "tests/sim/model.h"
 #include "tests/sim/trace.h"
 
 static struct sim_registrant *registrant_of(struct sim_reservation_table *table, const char *name)
@@ -154,8 +155,11 @@ void sim_reservation_sent(struct sim_reservation *reservation)
 	reservation->serial++;
 }
 
-static bool says_nothing(uint16_t status)
+static bool says_nothing(const struct rblk_wire_reservation *asked, uint16_t status)
 {
+	/* Whether it can persist, an application does not know. */
+	if (status == RBLK_E_UNSUPPORTED)
+		return asked->flags & RBLK_RESERVE_PERSIST;
 	return status == RBLK_E_BUSY || status == RBLK_E_DRAINING ||
 	       status == RBLK_E_NO_RESOURCES || status == RBLK_E_GONE ||
 	       status == RBLK_E_NO_VOLUME || status == RBLK_E_IO;
@@ -169,7 +173,7 @@ bool sim_reservation_answered(struct sim_reservation *reservation, const char *n
 
 	reservation->under_way--;
 	reservation->serial++;
-	if (says_nothing(status)) {
+	if (says_nothing(asked, status)) {
 		/* About an earlier attempt, whose answer was lost, either. */
 		reservation->unknown |= retried;
 		return true;
@@ -194,11 +198,46 @@ bool sim_reservation_answered(struct sim_reservation *reservation, const char *n
 	return true;
 }
 
-void sim_reservation_lost(struct sim_reservation *reservation)
+void sim_reservation_lost(struct sim_reservation *reservation, uint32_t session)
 {
 	reservation->under_way--;
 	reservation->serial++;
 	reservation->unknown = true;
+	if (!session)
+		return;
+	if (reservation->ghost_count == SIM_GHOSTS)
+		sim_fail("more RESERVEs that nobody hears of than the simulator counts");
+	reservation->ghosts[reservation->ghost_count++] = session;
+}
+
+static void ghost_forget(struct sim_reservation *reservation, unsigned int i)
+{
+	reservation->ghosts[i] = reservation->ghosts[--reservation->ghost_count];
+}
+
+void sim_reservation_fenced(struct sim_reservation *reservation, uint32_t session)
+{
+	for (unsigned int i = 0; i < reservation->ghost_count;)
+		if (reservation->ghosts[i] == session)
+			ghost_forget(reservation, i);
+		else
+			i++;
+}
+
+uint64_t sim_reservation_serial(struct sim_reservation *reservation)
+{
+	for (unsigned int i = 0; i < reservation->ghost_count;)
+		if (sim_model_has_conns(reservation->ghosts[i]))
+			i++;
+		else
+			ghost_forget(reservation, i);
+	return reservation->serial;
+}
+
+/* What was asked for at `serial` can be compared with the table. */
+static bool is_of(const struct sim_reservation *reservation, uint64_t serial)
+{
+	return !reservation->under_way && serial == reservation->serial && !reservation->ghost_count;
 }
 
 static bool table_matches(struct sim_reservation_table *table,
@@ -225,7 +264,7 @@ bool sim_reservation_reported(struct sim_reservation *reservation, uint64_t seri
 	const struct rblk_wire_registrant *wire = (const void *)(report + 1);
 	struct sim_reservation_table *now = &reservation->now;
 
-	if (reservation->under_way || serial != reservation->serial)
+	if (!is_of(reservation, serial))
 		return true;
 	if (!reservation->unknown)
 		return table_matches(now, report);
@@ -242,6 +281,37 @@ bool sim_reservation_reported(struct sim_reservation *reservation, uint64_t seri
 		own->holder = wire[now->count].holder && !all_hold(now);
 	}
 	return true;
+}
+
+bool sim_reservation_has_keys(const struct sim_reservation *reservation, uint64_t serial,
+			      const uint64_t *keys, unsigned int count)
+{
+	const struct sim_reservation_table *now = &reservation->now;
+	uint64_t left = 0;
+
+	if (!is_of(reservation, serial) || reservation->unknown)
+		return true;
+	if (count != now->count)
+		return false;
+	/* In any order. */
+	for (unsigned int i = 0; i < count; i++)
+		left += now->registrants[i].key * now->registrants[i].key - keys[i] * keys[i];
+	return !left;
+}
+
+bool sim_reservation_is_held(const struct sim_reservation *reservation, uint64_t serial,
+			     uint8_t type, uint64_t key)
+{
+	const struct sim_reservation_table *now = &reservation->now;
+
+	if (!is_of(reservation, serial) || reservation->unknown)
+		return true;
+	if (type != now->type || !type)
+		return type == now->type && !key;
+	for (unsigned int i = 0; i < now->count; i++)
+		if (holds(now, &now->registrants[i]) && now->registrants[i].key == key)
+			return true;
+	return false;
 }
 
 void sim_reservation_ended(struct sim_reservation *reservation)

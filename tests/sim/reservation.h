@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What a volume's registrations and reservation must be, from what survivors have asked for and
+ * What a volume's registrations and reservation must be, from what reservers have asked for and
  * been told (specification, section 6.2). Where two RESERVEs were under way together, or nobody
- * heard an answer, it is not known until a report tells. survivor_reserve.c and host.c report to
- * it, inside.c and survivor_work.c ask it.
+ * heard an answer, it is not known until a report tells. reserver.c and host.c report to
+ * it, inside.c and reserver.c ask it.
  */
 #ifndef RBLK_TESTS_SIM_RESERVATION_H
 #define RBLK_TESTS_SIM_RESERVATION_H
@@ -12,7 +12,8 @@
 #include <stdint.h>
 #include "proto/wire/wire.h"
 
-#define SIM_REGISTRANTS 4u
+#define SIM_REGISTRANTS 8u
+#define SIM_GHOSTS 16u
 
 struct sim_registrant {
 	char name[RBLK_NAME_BYTES];
@@ -34,6 +35,8 @@ struct sim_reservation {
 	bool unknown;		/* the table need not be the target's */
 	bool unsure;		/* it is, and need not be in force everywhere */
 	bool awaited;		/* the last change was one that waits for what it stops */
+	uint32_t ghosts[SIM_GHOSTS]; /* sessions whose RESERVEs nobody hears of: they may still be done */
+	unsigned int ghost_count;
 	struct sim_reservation_table now, before; /* ... the last change */
 };
 
@@ -45,11 +48,20 @@ void sim_reservation_sent(struct sim_reservation *reservation);
 bool sim_reservation_answered(struct sim_reservation *reservation, const char *name,
 			      const struct rblk_wire_reservation *asked, bool retried,
 			      uint16_t status);
-/* Nobody will hear what became of it. */
-void sim_reservation_lost(struct sim_reservation *reservation);
+/* Nobody will hear what became of it; session: it may be done as long as that has connections, 0: no more. */
+void sim_reservation_lost(struct sim_reservation *reservation, uint32_t session);
+/* The session has fenced what it has lost: nothing of that is done any more (F5). */
+void sim_reservation_fenced(struct sim_reservation *reservation, uint32_t session);
+/* For a report that is asked for now. */
+uint64_t sim_reservation_serial(struct sim_reservation *reservation);
 /* The report that was asked for at `serial` has come. Returns false if it cannot be. */
 bool sim_reservation_reported(struct sim_reservation *reservation, uint64_t serial,
 			      const struct rblk_wire_reservation_report *report);
+/* Reports without names, which cannot make known what is unknown: false if it cannot be. */
+bool sim_reservation_has_keys(const struct sim_reservation *reservation, uint64_t serial,
+			      const uint64_t *keys, unsigned int count);
+bool sim_reservation_is_held(const struct sim_reservation *reservation, uint64_t serial,
+			     uint8_t type, uint64_t key);
 /* The target's process, or its volume, has ended. */
 void sim_reservation_ended(struct sim_reservation *reservation);
 

@@ -471,7 +471,7 @@ static void survivor_run(void *arg)
 		if (!survivor->calm && sim_chance(survivor->mischief))
 			sim_survivor_mischief(survivor);
 		if (survivor->calm && !survivor->ops_left && !survivor->under_way &&
-		    (survivor->released || !survivor->reserves))
+		    (survivor->reserver.released || !survivor->reserver.often))
 			survivor->finished = sim_survivor_verify(survivor);
 		if (!survivor->finished && !fab_arm(survivor->fab))
 			sim_fiber_wait_fd(fab_fd(survivor->fab), survivor_pause(survivor));

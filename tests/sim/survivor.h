@@ -22,6 +22,7 @@
 #include "tests/sim/host.h"
 #include "tests/sim/life.h"
 #include "tests/sim/model.h"
+#include "tests/sim/reserver.h"
 
 #define SIM_SURVIVOR_LIVES 8u
 #define SIM_SURVIVOR_QUEUES 3u
@@ -115,7 +116,7 @@ struct sim_reserve {
 	uint32_t incarnation;
 	uint16_t queue;
 	bool lost_once;
-	uint64_t not_before_ns, serial;
+	uint64_t serial;
 };
 
 /* What is told and reported, registered as a whole. */
@@ -145,8 +146,6 @@ struct sim_survivor {
 	/* How it works. */
 	unsigned int ops_left, depth;
 	uint32_t mischief, flush, fua, read, zeroes, digest, compare; /* of a million */
-	uint32_t reserves;  /* of a million turns: it changes the reservation; 0: there are none */
-	bool preempts;	    /* those who hold it, above all */
 	uint32_t mischiefs; /* bit per enum sim_mischief: those that it is up to */
 	uint32_t features;
 	uint16_t queue_count, credits;
@@ -174,10 +173,8 @@ struct sim_survivor {
 	uint32_t block_bytes, volume_flags;
 
 	bool named; /* the target knows its name, in this epoch */
+	struct sim_reserver reserver; /* where nobody reserves: not often */
 	struct sim_reserve reserve;
-	uint64_t key;			      /* that it has registered, as far as it knows */
-	bool refused;			      /* its last RESERVE was */
-	bool released;			      /* calm, and it has unregistered */
 	uint64_t operation;		      /* the last number, in this epoch (F8) */
 	uint64_t known[SIM_SURVIVOR_SECTORS]; /* what a sector said last, or UINT64_MAX */
 	struct sim_errand errands[SIM_SURVIVOR_ERRANDS];

@@ -83,7 +83,7 @@ void sim_survivor_check_abort(struct sim_errand *errand, bool aborted)
 
 	/* PREEMPT with ABORT may have come in between. */
 	if (errand->abort_told && errand->order.answered && errand->abort_result != aborted &&
-	    !(survivor->reserves && aborted))
+	    !(survivor->reserver.often && aborted))
 		sim_fail("%s: #%u: ABORT has said that it would %sbe", survivor->actor.name,
 			 errand->number, errand->abort_result ? "" : "not ");
 	for (unsigned int i = 0; i < SIM_SURVIVOR_CONTROLS; i++) {
@@ -156,7 +156,7 @@ static void on_done(struct sim_order *order, bool answered)
 	uint16_t status = answered ? rblk_le16(order->answer.status) : (uint16_t)RBLK_E_FENCED;
 
 	control->under_way = false;
-	if (control->survivor->reserves)
+	if (control->survivor->reserver.often)
 		control->expected |= 1u << RBLK_E_RESERVED | 1u << RBLK_E_ABORTED;
 	sim_trace(control->survivor->actor.name, "%s by queue %u: %s",
 		  rblk_opcode_name(order->command.opcode), control->queue,
@@ -318,7 +318,7 @@ void sim_survivor_manage(struct sim_survivor *survivor)
 	struct sim_life *life = sim_survivor_live(survivor, true);
 
 	/* Without a name it cannot unregister. IDENTIFY was refused, or something else was sent first. */
-	if (survivor->calm && survivor->reserves && survivor->handle && !survivor->named &&
+	if (survivor->calm && survivor->reserver.often && survivor->handle && !survivor->named &&
 	    !survivor->under_way) {
 		sim_survivor_renew(survivor);
 		return;

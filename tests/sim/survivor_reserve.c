@@ -1,21 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * The survivor's RESERVEs and RESERVATIONS, one at a time: sent again behind the fence when their
- * connection was lost, with the number that they had (F8). What they change is reservation.h's.
+ * connection was lost, with the number that they had (F8). What they ask for is reserver.h's.
  * Called by survivor.c in each turn; in worlds that have reservations.
  */
 #include "tests/sim/survivor.h"
 
 #include <string.h>
 #include "proto/wire/wire_check.h"
-#include "proto/wire/wire_names.h"
-#include "tests/sim/coverage.h"
-#include "tests/sim/inside.h"
-#include "tests/sim/random.h"
 #include "tests/sim/trace.h"
-
-#define KEYS 2u
-#define AGAIN_NS (20 * SIM_MS)
 
 static struct sim_reservation *reservation_of(const struct sim_survivor *survivor)
 {
@@ -27,54 +20,7 @@ static bool is_report(const struct sim_reserve *reserve)
 	return reserve->order.command.opcode == RBLK_OP_RESERVATIONS;
 }
 
-static void reserve_trace(const struct sim_survivor *survivor, const char *what)
-{
-	const struct rblk_wire_reservation *asked = &survivor->reserve.asked;
-
-	sim_trace(survivor->actor.name,
-		  "RESERVE %s: action %u type %u flags 0x%x key %llu new %llu other %llu", what,
-		  asked->action, asked->type, asked->flags,
-		  (unsigned long long)rblk_le64(asked->key),
-		  (unsigned long long)rblk_le64(asked->new_key),
-		  (unsigned long long)rblk_le64(asked->other_key));
-}
-
 /* -- answers ------------------------------------------------------------------------------- */
-
-static void reserve_learn(struct sim_survivor *survivor, uint16_t status)
-{
-	const struct rblk_wire_reservation *asked = &survivor->reserve.asked;
-
-	survivor->refused = status == RBLK_E_RESERVED;
-	if (status)
-		return;
-	if (asked->action == RBLK_RESERVE_REGISTER)
-		survivor->key = rblk_le64(asked->new_key);
-	if (asked->action == RBLK_RESERVE_CLEAR)
-		survivor->key = 0;
-	survivor->released |=
-		survivor->calm && asked->action == RBLK_RESERVE_REGISTER && !asked->new_key;
-}
-
-static void reserve_answered(struct sim_survivor *survivor, uint16_t status)
-{
-	static const char *const actions[] = {"",	 "REGISTER", "ACQUIRE",
-					      "RELEASE", "PREEMPT",  "CLEAR"};
-	struct sim_reserve *reserve = &survivor->reserve;
-	struct sim_reservation *reservation = reservation_of(survivor);
-
-	reserve_trace(survivor, rblk_status_text(status));
-	sim_reached("RESERVE", actions[reserve->asked.action], rblk_status_text(status));
-	if (!sim_reservation_answered(reservation, survivor->actor.name, &reserve->asked,
-				      reserve->lost_once, status))
-		sim_fail("%s: RESERVE is answered: %s, which it cannot be", survivor->actor.name,
-			 rblk_status_text(status));
-	reserve_learn(survivor, status);
-	if (status == RBLK_OK && sim_reservation_is_sure(reservation) && reservation->awaited)
-		sim_inside_reserved(survivor->host, survivor->volume,
-				    reserve->asked.flags & RBLK_RESERVE_ABORT &&
-					    reserve->asked.action == RBLK_RESERVE_PREEMPT);
-}
 
 static void report_answered(struct sim_survivor *survivor, uint16_t status)
 {
@@ -86,9 +32,7 @@ static void report_answered(struct sim_survivor *survivor, uint16_t status)
 	if (rblk_check_reservation_report(report,
 					  (size_t)rblk_le64(survivor->reserve.order.answer.result)))
 		sim_fail("%s: a report of reservations that makes no sense", survivor->actor.name);
-	if (!sim_reservation_reported(reservation_of(survivor), survivor->reserve.serial, report))
-		sim_fail("%s: the report of reservations is not what was changed",
-			 survivor->actor.name);
+	sim_reserver_reported(&survivor->reserver, survivor->reserve.serial, report);
 }
 
 static void on_done(struct sim_order *order, bool answered)
@@ -103,7 +47,7 @@ static void on_done(struct sim_order *order, bool answered)
 		return;
 	}
 	reserve->state = SIM_ERRAND_FREE;
-	reserve->not_before_ns = sim_now_ns() + sim_between(SIM_US, AGAIN_NS);
+	sim_reserver_pause(&survivor->reserver);
 	if (!answered)
 		return;
 	/* To be opened again, as it is now. */
@@ -114,88 +58,25 @@ static void on_done(struct sim_order *order, bool answered)
 	if (is_report(reserve))
 		report_answered(survivor, status);
 	else
-		reserve_answered(survivor, status);
+		sim_reserver_answered(&survivor->reserver, &reserve->asked, reserve->lost_once,
+				      status);
 }
 
 void sim_reserve_abandon(struct sim_survivor *survivor)
 {
 	struct sim_reserve *reserve = &survivor->reserve;
 
-	if (reserve->state != SIM_ERRAND_FREE && !is_report(reserve)) {
-		reserve_trace(survivor, "is lost");
-		sim_reservation_lost(reservation_of(survivor));
-	}
+	if (reserve->state != SIM_ERRAND_FREE && !is_report(reserve))
+		sim_reserver_lost(&survivor->reserver, &reserve->asked, 0);
 	reserve->state = SIM_ERRAND_FREE;
 }
 
-/* -- choosing ------------------------------------------------------------------------------ */
-
-static uint8_t any_type(void)
-{
-	return (uint8_t)sim_between(RBLK_RESERVATION_WRITE_EXCLUSIVE,
-				    RBLK_RESERVATION_EXCLUSIVE_ACCESS_ALL);
-}
-
-static void choose_register(const struct sim_survivor *survivor,
-			    struct rblk_wire_reservation *asked)
-{
-	asked->action = RBLK_RESERVE_REGISTER;
-	asked->new_key =
-		rblk_to_le64(survivor->calm || sim_chance(100000) ? 0 : sim_between(1, KEYS));
-	if (survivor->preempts && asked->new_key)
-		asked->new_key = rblk_to_le64(1 + survivor->actor.machine % KEYS);
-	if (survivor->calm || survivor->refused || sim_chance(300000))
-		asked->flags |= RBLK_RESERVE_IGNORE_KEY;
-	if (survivor->volume_flags & RBLK_VOLUME_RESERVATIONS_PERSIST && sim_chance(600000))
-		asked->flags |= sim_chance(700000) ? RBLK_RESERVE_PERSIST : RBLK_RESERVE_VOLATILE;
-}
-
-static void choose_preempt(const struct sim_survivor *survivor, struct rblk_wire_reservation *asked)
-{
-	asked->action = RBLK_RESERVE_PREEMPT;
-	asked->type = any_type();
-	asked->other_key = rblk_to_le64(sim_chance(150000) ? 0 : sim_between(1, KEYS));
-	if (survivor->preempts) {
-		asked->type = RBLK_RESERVATION_EXCLUSIVE_ACCESS;
-		asked->other_key = rblk_to_le64(KEYS + 1 - survivor->key);
-	}
-	asked->flags = survivor->preempts || sim_chance(500000) ? RBLK_RESERVE_ABORT : 0;
-}
-
-static void reserve_choose(struct sim_survivor *survivor)
-{
-	struct rblk_wire_reservation *asked = &survivor->reserve.asked;
-
-	memset(asked, 0, sizeof(*asked));
-	asked->key = rblk_to_le64(sim_chance(20000) ? sim_between(0, KEYS) : survivor->key);
-	switch (survivor->calm || survivor->refused || !survivor->key ? 0 : sim_below(10)) {
-	case 0:
-		choose_register(survivor, asked);
-		break;
-	case 1:
-	case 2:
-	case 3:
-		asked->action = RBLK_RESERVE_ACQUIRE;
-		asked->type = any_type();
-		break;
-	case 4:
-		asked->action = RBLK_RESERVE_RELEASE;
-		asked->type = sim_chance(700000) ? RBLK_RESERVATION_NONE : any_type();
-		break;
-	case 5:
-		asked->action = RBLK_RESERVE_CLEAR;
-		break;
-	default:
-		choose_preempt(survivor, asked);
-		break;
-	}
-}
+/* -- beginning ----------------------------------------------------------------------------- */
 
 static void reserve_begin(struct sim_survivor *survivor)
 {
 	struct sim_reserve *reserve = &survivor->reserve;
-	bool report =
-		!survivor->calm && sim_chance(reservation_of(survivor)->unknown ? 700000 : 100000);
+	bool report = sim_reserver_looks(&survivor->reserver);
 
 	memset(reserve, 0, sizeof(*reserve));
 	reserve->survivor = survivor;
@@ -203,11 +84,8 @@ static void reserve_begin(struct sim_survivor *survivor)
 	reserve->order.reserved_tag = true;
 	reserve->order.command.opcode = report ? RBLK_OP_RESERVATIONS : RBLK_OP_RESERVE;
 	reserve->state = SIM_ERRAND_READY;
-	if (report)
-		return;
-	reserve_choose(survivor);
-	sim_reservation_sent(reservation_of(survivor));
-	reserve_trace(survivor, "begins");
+	if (!report)
+		sim_reserver_begin(&survivor->reserver, &reserve->asked);
 }
 
 /* -- sending ------------------------------------------------------------------------------- */
@@ -254,7 +132,7 @@ static void reserve_encode(struct sim_survivor *survivor, const struct sim_life 
 		command->segment.rkey =
 			rblk_to_le32(fab_mr_rkey(survivor->memory_mr, fab_conn_device(life->conn)));
 		command->segment.length = rblk_to_le32(sizeof(survivor->memory->reserve_report));
-		reserve->serial = reservation_of(survivor)->serial;
+		reserve->serial = sim_reservation_serial(reservation_of(survivor));
 		return;
 	}
 	command->flags = RBLK_CMD_CAPSULE | (reserve->lost_once ? RBLK_CMD_RETRY : 0);
@@ -282,28 +160,25 @@ static void reserve_send(struct sim_survivor *survivor)
 	sim_life_send(life);
 }
 
-/* Mostly when nobody else is about to: what comes of two at a time nobody can foretell. */
-static bool reserve_wanted(const struct sim_survivor *survivor)
-{
-	if (sim_now_ns() < survivor->reserve.not_before_ns || !survivor->named)
-		return false;
-	if (survivor->calm)
-		return !survivor->released;
-	return sim_chance(reservation_of(survivor)->under_way ? survivor->reserves / 10
-							      : survivor->reserves);
-}
-
 void sim_survivor_reserve(struct sim_survivor *survivor)
 {
 	struct sim_reserve *reserve = &survivor->reserve;
+	struct sim_reserver *reserver = &survivor->reserver;
 
-	if (!survivor->reserves)
+	if (!reserver->often)
 		return;
+	reserver->name = survivor->actor.name;
+	reserver->machine = survivor->actor.machine;
+	reserver->host = survivor->host;
+	reserver->volume = survivor->volume;
+	reserver->calm = survivor->calm;
+	reserver->persists = survivor->volume_flags & RBLK_VOLUME_RESERVATIONS_PERSIST;
 	/* Its epoch is over: nobody can tell what became of it. */
 	if ((reserve->state == SIM_ERRAND_LOST || reserve->state == SIM_ERRAND_READY) &&
 	    reserve->lost_once && reserve->epoch != survivor->epoch)
 		sim_reserve_abandon(survivor);
-	if (reserve->state == SIM_ERRAND_FREE && reserve_wanted(survivor))
+	if (reserve->state == SIM_ERRAND_FREE && survivor->named &&
+	    sim_reserver_wants(reserver))
 		reserve_begin(survivor);
 	reserve_send(survivor);
 }
@@ -313,34 +188,21 @@ void sim_survivor_reserve(struct sim_survivor *survivor)
 void sim_reserve_begins(struct sim_errand *errand)
 {
 	const struct sim_survivor *survivor = errand->survivor;
-	const struct sim_reservation *reservation = reservation_of(survivor);
 
-	errand->reservation = survivor->reserves && survivor->named && !errand->zombie &&
-					      sim_reservation_is_sure(reservation)
-				      ? reservation->serial + 1
+	errand->reservation = survivor->reserver.often && survivor->named && !errand->zombie
+				      ? sim_reserver_moment(survivor->host, survivor->volume)
 				      : 0;
 }
 
 void sim_reserve_judge(const struct sim_errand *errand, uint16_t status)
 {
 	const struct sim_survivor *survivor = errand->survivor;
-	const struct sim_reservation *reservation = reservation_of(survivor);
-	enum sim_right right = errand->kind == SIM_COMMAND_READ ? SIM_RIGHT_READ : SIM_RIGHT_WRITE;
-	bool allowed = sim_reservation_allows(reservation, survivor->actor.name, right);
 
-	if (status == RBLK_E_RESERVED && !survivor->reserves)
+	if (status == RBLK_E_RESERVED && !survivor->reserver.often)
 		sim_fail("%s: #%u: refused by a reservation, and there are none",
 			 survivor->actor.name, errand->number);
 	/* The first attempt's answer may be of another time (F8). */
-	if (errand->reservation != reservation->serial + 1 ||
-	    (errand->lost_once && errand->kind == SIM_COMMAND_COMPARE))
-		return;
-	if (status == RBLK_E_RESERVED && allowed)
-		sim_fail("%s: #%u: refused by a reservation that allows it", survivor->actor.name,
-			 errand->number);
-	if (status == RBLK_OK && !allowed)
-		sim_fail("%s: #%u: done, and a reservation does not allow it", survivor->actor.name,
-			 errand->number);
-	if (!allowed)
-		sim_reached("reservation", "is in force", "and refuses");
+	if (!errand->lost_once || errand->kind != SIM_COMMAND_COMPARE)
+		sim_reserver_judge(survivor->host, survivor->volume, errand->reservation,
+				   survivor->actor.name, errand->number, errand->kind, status);
 }

@@ -51,7 +51,7 @@ static void errand_nothing(struct sim_errand *errand)
 	/* A reservation may have come when a part of it was done. */
 	if (!errand->lost_once && !errand->survivor->calm && sim_chance(100000))
 		errand_end(errand,
-			   errand->survivor->reserves ? SIM_OUTCOME_FAILED : SIM_OUTCOME_NOTHING);
+			   errand->survivor->reserver.often ? SIM_OUTCOME_FAILED : SIM_OUTCOME_NOTHING);
 	else
 		errand_again(errand);
 }

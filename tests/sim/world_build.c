@@ -154,8 +154,13 @@ static void build_host(unsigned int i, enum world_kind kind)
 		config->pool_bytes = config->max_io_bytes;
 	if (kind == WORLD_DRAINED)
 		config->keepalive_ms = (uint32_t)sim_between(50, 100);
-	if (kind == WORLD_LATE)
+	if (kind == WORLD_LATE || kind == WORLD_SHARED)
 		config->reactors = SIM_HOST_REACTORS;
+	/* What a connection has left must end, for what its initiator reserves to be known. */
+	if (kind == WORLD_SHARED) {
+		config->keepalive_ms = (uint32_t)sim_between(50, 500);
+		config->session_ms = 2 * config->keepalive_ms;
+	}
 	if (sim_world_reserves(kind))
 		host->keeps = sim_chance(900000);
 }
@@ -292,6 +297,8 @@ static enum world_kind any_kind(void)
 		return WORLD_ASKING;
 	case 5:
 		return sim_chance(500000) ? WORLD_LATE : WORLD_REPLACED;
+	case 7:
+		return WORLD_SHARED;
 	default:
 		return kind;
 	}
@@ -311,6 +318,8 @@ void sim_world_build(void)
 		     (sim_chance(400000) || kind == WORLD_CLOSED || kind == WORLD_REPLACED);
 	if (kind == WORLD_ASKING)
 		has_module = false;
+	if (kind == WORLD_SHARED)
+		has_module = sim_chance(500000);
 	if (has_module)
 		sim_world.app_count = 1;
 	for (unsigned int i = 0; i < MACHINES_MAX && sim_chance(700000); i++)
@@ -326,6 +335,9 @@ void sim_world_build(void)
 	if (kind == WORLD_CROWDED || kind == WORLD_FENCING || kind == WORLD_MEMORY ||
 	    kind == WORLD_CLOSED || kind == WORLD_LATE || sim_world_reserves(kind))
 		sim_world.survivor_count = SURVIVORS_MAX;
+	/* The more reserve it, the less is known of what they have done. */
+	if (kind == WORLD_SHARED)
+		sim_world.survivor_count = (unsigned int)sim_below(2);
 	for (unsigned int i = 0; i < sim_world.survivor_count; i++)
 		build_survivor(i);
 	if (has_module)

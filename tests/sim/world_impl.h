@@ -58,10 +58,11 @@ enum world_kind {
 	WORLD_DRAINED,	 /* power that fails, and connections that take long to drain */
 	WORLD_CLOSED,	 /* disks of the module that are detached while what they have lost is stored slowly */
 	WORLD_ANY = 12,	 /* up to here, any of them */
-	/* Of these every eighth seed is, or two. */
+	/* Of these every eighth seed is one, or of two. */
 	WORLD_LATE = WORLD_ANY, /* reactors that do not run for long, and initiators that are killed */
 	WORLD_REPLACED,	 /* disks of the module that are detached and attached while a fence is owed */
 	WORLD_ASKING,	 /* applications that compare and write, and abort commands */
+	WORLD_SHARED,	 /* applications, or one and the module, that keep each other from a volume */
 };
 
 /* All of it but what its events do, which are set before this and begin here. */
@@ -69,7 +70,7 @@ void sim_world_build(void);
 
 /* -- world_theme.c --------------------------------------------------------------------------- */
 
-/* Initiators keep each other from a volume. */
+/* Initiators keep each other from a volume: survivors, and in WORLD_SHARED any others. */
 bool sim_world_reserves(enum world_kind kind);
 /* One of three: never, seldom, often. */
 uint32_t sim_world_rate(uint32_t seldom, uint32_t often);

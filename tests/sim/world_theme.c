@@ -9,7 +9,7 @@
 
 bool sim_world_reserves(enum world_kind kind)
 {
-	return kind == WORLD_RESERVED || kind == WORLD_PREEMPTED;
+	return kind == WORLD_RESERVED || kind == WORLD_PREEMPTED || kind == WORLD_SHARED;
 }
 
 uint32_t sim_world_rate(uint32_t seldom, uint32_t often)
@@ -153,7 +153,7 @@ static void make_reserved(bool preempts)
 
 		survivor->host = &sim_world.hosts[0];
 		survivor->volume = 0;
-		survivor->reserves = sim_chance(500000) ? 50000 : 300000;
+		survivor->reserver.often = sim_chance(500000) ? 50000 : 300000;
 		survivor->depth = SIM_SURVIVOR_ERRANDS;
 		survivor->think_ns = 20 * SIM_US;
 		survivor->mischief = sim_world_rate(1000, 20000);
@@ -161,10 +161,44 @@ static void make_reserved(bool preempts)
 		survivor->ops_left = (unsigned int)sim_between(100, 400);
 		survivor->read = (uint32_t)sim_between(100000, 500000);
 		survivor->compare = sim_world_rate(10000, 200000);
-		survivor->preempts = preempts;
+		survivor->reserver.preempts = preempts;
 		if (preempts)
 			survivor->read = 600000;
 	}
+}
+
+/* All use the first volume; some reserve it, and the others see what it refuses to them. */
+static void make_shared(void)
+{
+	bool preempts = sim_chance(300000);
+
+	make_reserved(preempts);
+	for (unsigned int i = 0; i < sim_world.app_count; i++) {
+		struct sim_app *app = &sim_world.apps[i];
+
+		app->host = &sim_world.hosts[0];
+		app->portals = (unsigned int)sim_between(1, app->host->portal_count);
+		app->silent_portal = false;
+		app->mounts[0].volume = 0;
+		app->reserved = true;
+		app->reserver.often = sim_world_rate(50000, 200000);
+		app->reserver.preempts = preempts;
+		app->load.ops_left = (unsigned int)sim_between(100, 400);
+		app->load.read = (uint32_t)sim_between(100000, 500000);
+		app->think_ns = sim_chance(500000) ? 20 * SIM_US : SIM_MS;
+	}
+	if (!sim_world.module_count)
+		return;
+	sim_world.module.host = &sim_world.hosts[0];
+	sim_world.module.attach.target = sim_world.hosts[0].machine;
+	sim_world.module.attach.portals = (unsigned int)sim_between(1, sim_world.hosts[0].portal_count);
+	sim_world.module.attach.silent_portal = false;
+	sim_world.module.disks[0].volume = 0;
+	sim_world.module.disks[1].volume = 1;
+	sim_world.module.reserved = true;
+	sim_world.module.kill = sim_world_rate(2000, 20000);
+	sim_world.module.reserves = sim_chance(800000) ? 100000 : 0;
+	sim_world.module.load.ops_left = (unsigned int)sim_between(100, 400);
 }
 
 /* In a new epoch OPEN waits for what others have left there. */
@@ -306,6 +340,8 @@ void sim_world_theme(enum world_kind kind)
 		make_replaced();
 	if (kind == WORLD_ASKING)
 		make_asking();
-	if (sim_world_reserves(kind))
+	if (kind == WORLD_SHARED)
+		make_shared();
+	else if (sim_world_reserves(kind))
 		make_reserved(kind == WORLD_PREEMPTED);
 }

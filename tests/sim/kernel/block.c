@@ -17,7 +17,6 @@
 uint32_t sim_blk_fake_timeouts;
 static struct request_queue *queues[QUEUES_MAX];
 static unsigned int tag_sets;
-const struct pr_ops { int none; } rblk_pr_ops;
 const struct attribute_group *rblk_disk_groups[1];
 
 /* -- statuses -------------------------------------------------------------------------------------- */

@@ -178,15 +178,33 @@ struct sg_table { struct scatterlist *sgl; };
 /* -- disks; sysfs, where nobody looks ---------------------------------------------------------------------- */
 
 struct kernfs_node;
-struct pr_ops;
 struct attribute_group;
-extern const struct pr_ops rblk_pr_ops;
 struct block_device_operations {
 	void *owner;
 	int (*open)(struct gendisk *disk);
 	void (*release)(struct gendisk *disk);
 	const struct pr_ops *pr_ops;
 };
+
+struct block_device { struct gendisk *bd_disk; };
+enum pr_type {
+	PR_WRITE_EXCLUSIVE = 1, PR_EXCLUSIVE_ACCESS, PR_WRITE_EXCLUSIVE_REG_ONLY, PR_EXCLUSIVE_ACCESS_REG_ONLY,
+	PR_WRITE_EXCLUSIVE_ALL_REGS, PR_EXCLUSIVE_ACCESS_ALL_REGS,
+};
+#define PR_FL_IGNORE_KEY 1u
+#define PR_STS_RESERVATION_CONFLICT 0x18
+struct pr_keys { u32 generation, num_keys; u64 keys[8]; };
+struct pr_held_reservation { u64 key; u32 generation; enum pr_type type; };
+struct pr_ops {
+	int (*pr_register)(struct block_device *bdev, u64 old_key, u64 new_key, u32 flags);
+	int (*pr_reserve)(struct block_device *bdev, u64 key, enum pr_type type, u32 flags);
+	int (*pr_release)(struct block_device *bdev, u64 key, enum pr_type type);
+	int (*pr_preempt)(struct block_device *bdev, u64 old_key, u64 new_key, enum pr_type type, bool abort);
+	int (*pr_clear)(struct block_device *bdev, u64 key);
+	int (*pr_read_keys)(struct block_device *bdev, struct pr_keys *keys);
+	int (*pr_read_reservation)(struct block_device *bdev, struct pr_held_reservation *held);
+};
+
 #define THIS_MODULE NULL
 #define sysfs_notify_dirent(node) ((void)(node))
 #define sysfs_get_dirent(parent, name) ((struct kernfs_node *)(parent))
@@ -205,6 +223,7 @@ void put_disk(struct gendisk *disk);
 
 /* What kmod/compat.h gives, whose kernels are not this one. */
 #define RBLK_KMOD_COMPAT_H
+#define RBLK_COMPAT_PR_READ
 struct rblk_limits {
 	u32 logical_bytes, physical_bytes, optimal_bytes;
 	u32 max_sectors, max_segments;

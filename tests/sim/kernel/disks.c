@@ -12,6 +12,7 @@
 #include "kmod/queue.h"
 #include "tests/sim/coverage.h"
 #include "tests/sim/kernel/block.h"
+#include "tests/sim/kernel/reserve.h"
 #include "tests/sim/random.h"
 
 #define PORT 4430
@@ -43,7 +44,7 @@ struct rblk_disk *sim_disk_attach(const struct sim_attach *attach, char *text)
 	for (unsigned int i = 0; i < attach->portals; i++)
 		portal_fill(&o->portals[i], attach->silent_portal && !i ? SILENT_PORTAL : i,
 			    attach->target);
-	strscpy(o->initiator, "module", sizeof(o->initiator));
+	strscpy(o->initiator, SIM_MODULE_NAME, sizeof(o->initiator));
 	o->queues = attach->queues;
 	o->poll_queues = attach->poll_queues;
 	o->credits = attach->credits;
@@ -157,8 +158,12 @@ void sim_disk_acknowledge(struct rblk_disk *disk)
 void sim_disk_kill_connection(struct rblk_disk *disk)
 {
 	const struct rblk_session *session = disk->session;
+	u64 queue = sim_below(session->queue_count);
 
-	rblk_queue_lost(session->queues[sim_below(session->queue_count)], "killed by its user");
+	/* Rather one by which a RESERVE is under way. */
+	if (session->reserving && sim_chance(500000))
+		queue = (u64)__builtin_ctzl(session->reserving);
+	rblk_queue_lost(session->queues[queue], "killed by its user");
 }
 
 /* -- session commands --------------------------------------------------------------------------------- */
@@ -200,6 +205,8 @@ int __wrap_rblk_call_run(struct rblk_queue *queue, struct rblk_session_command *
 
 	if (sc->opcode == RBLK_OP_OPEN)
 		sim_module_opens(open->name);
+	if (sc->opcode == RBLK_OP_RESERVE || sc->opcode == RBLK_OP_RESERVATIONS)
+		return sim_reserve_run(queue, sc, timeout_ms);
 	error = __real_rblk_call_run(queue, sc, timeout_ms);
 	if (sc->opcode == RBLK_OP_OPEN && !error)
 		sim_module_opened(open->name, volume->cache_epoch);
@@ -274,7 +281,7 @@ static void on_end(struct request *rq, blk_status_t status)
 	struct user *user = rq->user;
 	struct sim_disk_result result = {
 		.done = status == BLK_STS_OK, .error = io->command.error, .status = io->command.status,
-		.lost = lost_with(io),
+		.again = io->retry, .lost = lost_with(io),
 	};
 
 	user->done(user->arg, &result);

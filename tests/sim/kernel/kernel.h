@@ -134,6 +134,13 @@ int ida_alloc_max(struct ida *ida, unsigned int most, gfp_t gfp);
 #define test_bit(bit, map) ((map)[(bit) / 64] >> (bit) % 64 & 1)
 #define __set_bit(bit, map) ((void)((map)[(bit) / 64] |= 1ul << (bit) % 64))
 #define __clear_bit(bit, map) ((void)((map)[(bit) / 64] &= ~(1ul << (bit) % 64)))
+static inline bool __test_and_set_bit(unsigned long bit, unsigned long *map)
+{
+	bool was = test_bit(bit, map);
+
+	__set_bit(bit, map);
+	return was;
+}
 #define hweight_long(x) ((unsigned int)__builtin_popcountl(x))
 unsigned long find_first_zero_bit(const unsigned long *map, unsigned long bits);
 #define for_each_set_bit(bit, map, bits) \
@@ -215,6 +222,9 @@ uint64_t sim_deadline_ns(unsigned long timeout);
 	while (!(holds_ = (condition)) && sim_now_ns() < until_) \
 		sim_sleep_on(&(head), until_); \
 	holds_ ? 1l : 0l; })
+
+#define wait_event_killable(head, condition) ({ wait_event(head, condition); 0; })
+#define schedule_timeout_killable(timeout) msleep(jiffies_to_msecs(timeout))
 
 struct completion { unsigned int done; };
 #define init_completion(c) ((void)((c)->done = 0))

@@ -12,6 +12,7 @@
 #include "tests/sim/model.h"
 
 struct rblk_disk;
+struct rblk_wire_reservation;
 struct sim_actor;
 struct sim_fiber;
 
@@ -39,6 +40,9 @@ uint32_t sim_rdma_session(void);
 extern uint32_t sim_blk_fake_timeouts;
 
 /* -- disks --------------------------------------------------------------------------------------- */
+
+/* By which the target knows its session. */
+#define SIM_MODULE_NAME "module"
 
 /* The words of an attach. */
 struct sim_attach {
@@ -72,6 +76,24 @@ void sim_disk_kill_connection(struct rblk_disk *disk);
 /* F7: its user knows. */
 void sim_disk_acknowledge(struct rblk_disk *disk);
 
+/* Another user opens it, and closes it. False: it is about to be detached. */
+bool sim_disk_open(struct rblk_disk *disk);
+void sim_disk_close(struct rblk_disk *disk);
+
+/* What became of an ioctl of pr_ops: of its last attempt. */
+struct sim_disk_answer {
+	int error;	 /* that the ioctl returns */
+	bool answered;
+	uint16_t status; /* enum rblk_status, then */
+	bool lost;	 /* an attempt was, with its connection */
+};
+/* By a user who has it open. Waits. */
+struct sim_disk_answer sim_disk_reserve(struct rblk_disk *disk,
+					const struct rblk_wire_reservation *asked);
+/* 0 or an error. *count: of `keys`; then of those that there are. */
+int sim_disk_read_keys(struct rblk_disk *disk, uint64_t *keys, unsigned int *count);
+int sim_disk_read_reservation(struct rblk_disk *disk, uint8_t *type, uint64_t *key);
+
 /* The connection that a request was lost with. */
 struct sim_disk_lost {
 	bool lost;
@@ -87,6 +109,7 @@ struct sim_disk_result {
 	bool done;	 /* with success */
 	int error;	 /* the module's own, instead of an answer */
 	uint16_t status; /* enum rblk_status */
+	bool again;	 /* an earlier attempt was lost: it may have been done */
 	struct sim_disk_lost lost;
 };
 typedef void (*sim_disk_done_fn)(void *arg, const struct sim_disk_result *result);
