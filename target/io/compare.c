@@ -46,12 +46,10 @@ static uint64_t compare_offset(const struct tgt_request *request)
 
 /* -- the end ----------------------------------------------------------------------------------- */
 
-void tgt_compare_free(struct tgt_request *request)
+void tgt_compare_release(struct tgt_request *request)
 {
 	struct tgt_compare *compare = request->compare;
 
-	if (!compare)
-		return;
 	request->compare = NULL;
 	if (compare->claim.port)
 		tgt_claim_end(&compare->claim);

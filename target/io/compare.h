@@ -25,7 +25,13 @@ void tgt_compare_stored(struct tgt_request *request, int error);
 bool tgt_compare_withdraw(struct tgt_request *request);
 /* Can it still end without having written? */
 bool tgt_compare_may_abort(const struct tgt_request *request);
-/* The request is released. No effect if there is nothing. */
-void tgt_compare_free(struct tgt_request *request);
+/* The request, which has one, is released. */
+void tgt_compare_release(struct tgt_request *request);
+/* The same; no effect if there is nothing. All requests come by here, and hardly any is a COMPARE_AND_WRITE. */
+static inline void tgt_compare_free(struct tgt_request *request)
+{
+	if (request->compare)
+		tgt_compare_release(request);
+}
 
 #endif

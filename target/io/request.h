@@ -70,7 +70,12 @@ bool tgt_request_begin_operation(struct tgt_request *request);
  * it drops the request. Dropped without it, the number may be used again: nothing was done, or (a
  * RESERVE that goes on without its connection) doing it twice is what doing it once is.
  */
-void tgt_request_end_operation(struct tgt_request *request, enum rblk_status status);
+void tgt_request_tell_operation(struct tgt_request *request, enum rblk_status status);
+static inline void tgt_request_end_operation(struct tgt_request *request, enum rblk_status status)
+{
+	if (request->numbered)
+		tgt_request_tell_operation(request, status);
+}
 
 /* -- request.c --------------------------------------------------------------------------------- */
 

@@ -28,10 +28,8 @@ bool tgt_request_begin_operation(struct tgt_request *request)
 	return false;
 }
 
-void tgt_request_end_operation(struct tgt_request *request, enum rblk_status status)
+void tgt_request_tell_operation(struct tgt_request *request, enum rblk_status status)
 {
-	if (!request->numbered)
-		return;
 	request->numbered = false;
 	if (tgt_answers_keeps(status))
 		tgt_answers_end(request->lane->answers, request->argument, status,

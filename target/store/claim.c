@@ -296,10 +296,8 @@ static void write_gone(struct tgt_claims_port *port, const struct tgt_write *wri
 	pthread_mutex_unlock(&claims->lock);
 }
 
-void tgt_write_end(struct tgt_claims_port *port, struct tgt_write *write)
+void tgt_write_ended(struct tgt_claims_port *port, struct tgt_write *write)
 {
-	if (write->state != TGT_WRITE_UNDER_WAY)
-		return;
 	write->state = TGT_WRITE_NONE;
 	TAILQ_REMOVE(&port->writes, write, link);
 	if (tgt_claims_any(port))

@@ -104,8 +104,14 @@ bool tgt_write_begin_now(struct tgt_claims_port *port, struct tgt_write *write, 
 /* A part of a write in flight; the write may end before its part. */
 void tgt_write_goes_on(struct tgt_claims_port *port, struct tgt_write *part, uint64_t offset,
 		       uint64_t bytes);
+/* It is in flight. */
+void tgt_write_ended(struct tgt_claims_port *port, struct tgt_write *write);
 /* No effect unless it is in flight. */
-void tgt_write_end(struct tgt_claims_port *port, struct tgt_write *write);
+static inline void tgt_write_end(struct tgt_claims_port *port, struct tgt_write *write)
+{
+	if (write->state == TGT_WRITE_UNDER_WAY)
+		tgt_write_ended(port, write);
+}
 /* True: it was blocked, and is not any more; `unblocked` is not called. */
 bool tgt_write_withdraw(struct tgt_claims_port *port, struct tgt_write *write);
 
