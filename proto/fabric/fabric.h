@@ -150,8 +150,8 @@ int fab_arm(struct fab *fab);
 int fab_poll(struct fab *fab, struct ibv_wc *wc, int count);
 
 /*
- * Grows whenever fab_poll() has moved data, completions or not: a software fabric needs many turns
- * for a long message, and none of them is idle. Stays 0 where a device does the work.
+ * Grows whenever fab_poll() has received data, or sent a part of what there is to be sent, completions or not: a
+ * software fabric needs many turns for a long message, and none of them is idle. Stays 0 where a device does the work.
  */
 uint64_t fab_activity(const struct fab *fab);
 

@@ -415,7 +415,8 @@ static int batch_send(struct tx_batch *batch)
 			return -errno;
 		sent = 0;
 	}
-	if (sent > 0)
+	/* Where all of it went, this end has nothing more to do about it. */
+	if (sent > 0 && (uint64_t)sent < batch->bytes)
 		tcp_conn_fab(conn)->head.activity++;
 	batch_sent(batch, (uint64_t)sent);
 	return (uint64_t)sent < batch->bytes;
