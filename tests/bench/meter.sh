@@ -35,7 +35,11 @@ meter_machine() {
 	done
 	busy=$((${now/./} * cpus - idle * 1000000 / METER_TICK))
 	echo "all $now $((busy / 1000000)).$(printf %06d $((busy % 1000000)))"
-	[ ! -e $METER_PACKETS ] || echo "packets $now $(< $METER_PACKETS)"
+	if [ -e $METER_PACKETS ]; then
+		echo "packets $now $(< $METER_PACKETS)"
+	elif [ -n "${RBLK_BENCH_ALONE:-}" ]; then
+		echo "packets $now $(alone_segments)"
+	fi
 }
 
 meter_threads() {
