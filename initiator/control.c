@@ -123,7 +123,7 @@ static void identify_done(void *arg, const struct rblk_result *result)
 	if (result->error)
 		ini_session_fail(session, result->error, "%s: login as \"%s\" refused: %s",
 				 ini_session_peer(session), session->initiator_name,
-				 rblk_status_text(result->status));
+				 rblk_refusal_text(result->status, result->value));
 	else
 		ini_session_named(session);
 }

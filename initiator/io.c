@@ -234,7 +234,8 @@ int ini_io_start(struct rblk_volume *volume, const struct ini_io *io)
 				     "the volume is being closed");
 	if (volume->gone)
 		return ini_io_refuse(volume, -ENODEV, rblk_opcode_name(io->opcode),
-				     "the target does not serve the volume any more");
+				     "%s", volume->denied ? rblk_denied_text(volume->denied) :
+							    "the target does not serve the volume any more");
 	if (io->opcode == RBLK_OP_FLUSH && volume->durable.lost)
 		return ini_io_refuse(volume, -EIO, "FLUSH",
 				     "writes that were acknowledged before may be lost");

@@ -344,6 +344,8 @@ int ini_queue_rejected(struct ini_queue *queue, const void *data, size_t bytes,
 	} else if (reason == RBLK_REJECT_QUEUE_COUNT) {
 		ini_session_note(session, "%s: login refused: %s (%u asked for, %u allowed)", peer,
 				 rblk_reject_text(reason), session->core.queues, detail);
+	} else if (reason == RBLK_REJECT_DENIED && detail) {
+		ini_session_note(session, "%s: login refused: %s", peer, rblk_denied_text(detail));
 	} else {
 		ini_session_note(session, "%s: login refused: %s", peer, rblk_reject_text(reason));
 	}

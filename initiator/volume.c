@@ -151,6 +151,7 @@ static void adopt_handle(struct rblk_volume *volume, u32 handle)
 	volume->handle = handle;
 	volume->epoch = volume->session->core.epoch;
 	volume->gone = false;
+	volume->denied = 0;
 	ini_event_opened(volume);
 }
 
@@ -196,7 +197,7 @@ static void open_done(void *arg, const struct rblk_result *result)
 		return;
 	if (err && result->status)
 		ini_session_note(session, "%s: volume \"%s\": %s", ini_session_peer(session),
-				 open->name, rblk_status_text(result->status));
+				 open->name, rblk_refusal_text(result->status, result->value));
 	if (!err)
 		err = open_take(open);
 	/* The answered command's tag is free again, so there is one for this. */
@@ -372,6 +373,12 @@ static void reopen_done(void *arg, const struct rblk_result *result)
 		return; /* the connection is lost: the next one begins again */
 	bytes = volume->info.bytes;
 	memcpy(open.name, volume->info.name, sizeof(open.name));
+	if (result->status == RBLK_E_DENIED) {
+		volume->denied = (u32)result->value;
+		ini_session_note(volume->session, "%s: volume \"%s\": %s",
+				 ini_session_peer(volume->session), open.name,
+				 rblk_refusal_text(result->status, result->value));
+	}
 	if (!err)
 		err = open_take(&open);
 	if (!err) {

@@ -26,6 +26,7 @@ struct rblk_volume {
 	bool refreshing; /* OPEN is outstanding to read its size; I/O goes on */
 	bool gone;      /* the target no longer serves it, or serves another in its place */
 	struct ini_reopen *reopen; /* volume.c: the OPEN of a new epoch that is outstanding; NULL: none */
+	u32 denied;     /* enum rblk_denied: why it could not be opened again; 0: that was not it */
 	struct core_durable durable; /* F7 */
 	u64 written;    /* this session's writer in `durable` */
 	u32 events;     /* of enum rblk_session_event_type, a bit each: not told yet */

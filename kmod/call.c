@@ -211,6 +211,7 @@ int rblk_call_run(struct rblk_queue *queue, struct rblk_session_command *sc,
 	error = command->error;
 	if (!error) {
 		sc->status = command->status;
+		sc->denied = command->denied;
 		error = rblk_status_errno(command->status);
 	}
 	if (!error && sc->report_bytes) {

@@ -35,6 +35,7 @@ struct rblk_session_command {
 	void *report;
 	size_t report_bytes;
 	u16 status; /* out */
+	u16 denied; /* out: RBLK_E_DENIED's reason */
 };
 
 #define RBLK_CALL_FOREVER UINT_MAX /* until it is answered or the connection is lost */

@@ -162,6 +162,8 @@ void rblk_command_answered(struct rblk_command *command,
 			   const struct rblk_wire_completion *completion, u32 invalidated_rkey)
 {
 	command->status = rblk_le16(completion->status);
+	if (command->status == RBLK_E_DENIED)
+		command->denied = (u16)rblk_le64(completion->result);
 	command->queued_us = rblk_le32(completion->queued_us);
 	command->stored_us = rblk_le32(completion->stored_us);
 	rblk_command_end_key(command, invalidated_rkey);

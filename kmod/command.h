@@ -50,6 +50,7 @@ struct rblk_command {
 
 	/* the answer */
 	u16 status;
+	u16 denied; /* RBLK_E_DENIED: enum rblk_denied */
 	int error; /* instead of a status: the connection was lost */
 	u32 queued_us, stored_us;
 };

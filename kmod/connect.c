@@ -78,6 +78,9 @@ static void rblk_connect_rejected(struct rblk_queue *queue, struct rdma_cm_event
 	if (queue->reject_reason == RBLK_REJECT_VERSION)
 		scnprintf(text, sizeof(text), "login refused: protocol %u, this target speaks %u",
 			  RBLK_PROTOCOL_VERSION, queue->reject_detail);
+	else if (queue->reject_reason == RBLK_REJECT_DENIED && queue->reject_detail)
+		scnprintf(text, sizeof(text), "login refused: %s",
+			  rblk_denied_text(queue->reject_detail));
 	else
 		scnprintf(text, sizeof(text), "login refused: %s (%u)",
 			  rblk_reject_text(queue->reject_reason), queue->reject_detail);

@@ -61,15 +61,22 @@ int rblk_volume_identify(struct rblk_session *session, char *text)
 	error = rblk_volume_run(session, &sc);
 	if (error && sc.status)
 		scnprintf(text, RBLK_TEXT_BYTES, "%s: IDENTIFY: %s",
-			  rblk_queue_peer(session->queues[0]), rblk_status_text(sc.status));
+			  rblk_queue_peer(session->queues[0]),
+			  rblk_refusal_text(sc.status, sc.denied));
 	return error;
 }
 
 /* -- opening ------------------------------------------------------------------------------------- */
 
+/* The target's answer to OPEN. */
+struct rblk_volume_answer {
+	u16 status;
+	u16 denied; /* RBLK_E_DENIED: why */
+};
+
 /* Open the volume as it is now; the handle is the caller's to close. */
 static int rblk_volume_ask(struct rblk_disk *disk, u64 epoch, struct rblk_wire_volume *volume,
-			   u16 *status)
+			   struct rblk_volume_answer *answer)
 {
 	struct rblk_wire_open open = {};
 	struct rblk_session_command sc = {
@@ -85,7 +92,8 @@ static int rblk_volume_ask(struct rblk_disk *disk, u64 epoch, struct rblk_wire_v
 	strscpy(open.name, disk->options.volume, sizeof(open.name));
 	open.flags = rblk_to_le32(disk->options.read_only ? RBLK_OPEN_READ_ONLY : 0);
 	error = rblk_volume_run(disk->session, &sc);
-	*status = sc.status;
+	answer->status = sc.status;
+	answer->denied = sc.denied;
 	if (!error && (rblk_check_volume(volume, sizeof(*volume)) || !volume->handle ||
 		       memcmp(volume->name, open.name, sizeof(open.name))))
 		error = -EPROTO;
@@ -189,13 +197,15 @@ static int rblk_volume_use(struct rblk_disk *disk, u64 epoch, const struct rblk_
 	return valid ? 0 : -ENOTCONN;
 }
 
-static void rblk_volume_say_refused(const struct rblk_disk *disk, int error, u16 status, char *text)
+static void rblk_volume_say_refused(const struct rblk_disk *disk, int error,
+				    const struct rblk_volume_answer *answer, char *text)
 {
 	const char *peer = rblk_queue_peer(disk->session->queues[0]), *volume = disk->options.volume;
 
-	if (status)
-		scnprintf(text, RBLK_TEXT_BYTES, "%s/%s: %s%s", peer, volume, rblk_status_text(status),
-			  status == RBLK_E_BUSY ? " for longer than connect_ms" : "");
+	if (answer->status)
+		scnprintf(text, RBLK_TEXT_BYTES, "%s/%s: %s%s", peer, volume,
+			  rblk_refusal_text(answer->status, answer->denied),
+			  answer->status == RBLK_E_BUSY ? " for longer than connect_ms" : "");
 	else if (error == -EPROTO)
 		scnprintf(text, RBLK_TEXT_BYTES, "%s/%s: the target broke the protocol", peer, volume);
 	else if (error == -EBUSY)
@@ -207,7 +217,7 @@ int rblk_volume_open(struct rblk_disk *disk, char *text)
 	struct rblk_session *session = disk->session;
 	struct rblk_wire_volume volume;
 	const char *differs;
-	u16 status = RBLK_OK;
+	struct rblk_volume_answer answer = {};
 	bool live;
 	u64 epoch;
 	int error;
@@ -218,9 +228,9 @@ int rblk_volume_open(struct rblk_disk *disk, char *text)
 	live = session->core.state == CORE_SESSION_LIVE;
 	spin_unlock_irq(&session->core_lock);
 	/* In a new epoch IDENTIFY comes first. */
-	error = live ? rblk_volume_ask(disk, epoch, &volume, &status) : -ENOTCONN;
+	error = live ? rblk_volume_ask(disk, epoch, &volume, &answer) : -ENOTCONN;
 	if (error) {
-		rblk_volume_say_refused(disk, error, status, text);
+		rblk_volume_say_refused(disk, error, &answer, text);
 		return error;
 	}
 	differs = disk->opened ? rblk_volume_differs(disk, &volume) : NULL;
@@ -383,7 +393,7 @@ static void rblk_volume_refresh_work(struct work_struct *work)
 	unsigned int noio = memalloc_noio_save();
 	struct rblk_wire_volume volume;
 	bool ready, lost = false;
-	u16 status = RBLK_OK;
+	struct rblk_volume_answer answer = {};
 	u64 epoch;
 	int error;
 
@@ -393,16 +403,17 @@ static void rblk_volume_refresh_work(struct work_struct *work)
 	spin_unlock_irq(&session->core_lock);
 	if (!ready)
 		goto out;
-	error = rblk_volume_ask(disk, epoch, &volume, &status);
+	error = rblk_volume_ask(disk, epoch, &volume, &answer);
 	if (error) {
 		if (!rblk_session_live(session))
 			goto out; /* the loss is what is logged */
 		/* No loop without a pause: rblk_volume_ask() has tried for connect_ms, with pauses. */
-		if (status == RBLK_E_BUSY || error == -EBUSY)
+		if (answer.status == RBLK_E_BUSY || error == -EBUSY)
 			queue_work(rblk_calls, work);
 		else
 			pr_warn("rblk%d: its volume has changed, but its new size cannot be read: %s\n",
-				disk->index, status ? rblk_status_text(status) : "no valid answer");
+				disk->index, answer.status ? rblk_refusal_text(answer.status, answer.denied) :
+				"no valid answer");
 		goto out;
 	}
 	rblk_volume_close_handle(session, epoch, rblk_le32(volume.handle));

@@ -76,6 +76,10 @@ void copy_fail(struct copy *copy, const struct copy_end *end, const char *what, 
 	copy->error = error;
 	if (end->session && rblk_session_state(end->session) == RBLK_SESSION_FAILED)
 		cmd_error("%s", rblk_session_error(end->session));
+	else if (end->session && error == -ENODEV && rblk_session_error(end->session)[0])
+		/* Perhaps it may not be opened any more: the session says why. */
+		cmd_error("%s: %s at offset %" PRIu64 ": %s; %s", end->name, what, offset,
+			  cmd_reason(error), rblk_session_error(end->session));
 	else
 		cmd_error("%s: %s at offset %" PRIu64 ": %s", end->name, what, offset,
 			  end->session ? cmd_reason(error) : strerror(-error));

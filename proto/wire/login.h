@@ -109,8 +109,20 @@ enum rblk_reject_reason {
 	RBLK_REJECT_NO_CREDITS = 8,        /* receive buffers are all promised to others */
 	RBLK_REJECT_NO_RESOURCES = 9,      /* memory, queue pairs or session slots ran out */
 	RBLK_REJECT_DRAINING = 10,         /* the target is shutting down */
-	RBLK_REJECT_DENIED = 11,           /* this address or initiator is not allowed */
+	RBLK_REJECT_DENIED = 11,           /* detail: enum rblk_denied */
 	RBLK_REJECT_MAX
+};
+
+/*
+ * Why something is not allowed: the detail of RBLK_REJECT_DENIED, and the result of a completion with
+ * RBLK_E_DENIED. The initiator prints rblk_denied_text(); it may be told a reason that it does not know.
+ */
+enum rblk_denied {
+	RBLK_DENIED_UNSAID = 0,
+	RBLK_DENIED_LOCAL = 1,   /* no rules: for the target's own machine only */
+	RBLK_DENIED_ADDRESS = 2, /* no rule is for the address */
+	RBLK_DENIED_RULES = 3,   /* the rules do not give it to this initiator there */
+	RBLK_DENIED_MAX
 };
 
 struct rblk_wire_reject {

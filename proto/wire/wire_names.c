@@ -81,6 +81,15 @@ static const char *const reject_texts[] = {
 };
 ASSERT_COVERS(reject_texts, RBLK_REJECT_MAX);
 
+static const char *const denied_texts[] = {
+	[RBLK_DENIED_UNSAID] = "not allowed",
+	[RBLK_DENIED_LOCAL] = ("only the target's own machine may: its administrator has to add an "
+			       "[initiator] section to rblkd.conf, or --open"),
+	[RBLK_DENIED_ADDRESS] = "no access rule of the target is for this address",
+	[RBLK_DENIED_RULES] = "the target's access rules do not allow it to this initiator",
+};
+ASSERT_COVERS(denied_texts, RBLK_DENIED_MAX);
+
 static const char *const event_names[] = {
 	[RBLK_EVENT_NONE] = "none",
 	[RBLK_EVENT_VOLUME_CHANGED] = "volume changed",
@@ -166,6 +175,17 @@ const char *rblk_status_text(u16 status)
 const char *rblk_reject_text(u16 reason)
 {
 	return text_at(reject_texts, TABLE_LENGTH(reject_texts), reason, "unknown reason");
+}
+
+const char *rblk_denied_text(u64 why)
+{
+	return why < TABLE_LENGTH(denied_texts) ? denied_texts[why] :
+						  denied_texts[RBLK_DENIED_UNSAID];
+}
+
+const char *rblk_refusal_text(u16 status, u64 result)
+{
+	return status == RBLK_E_DENIED ? rblk_denied_text(result) : rblk_status_text(status);
 }
 
 const char *rblk_event_name(u16 event)

@@ -11,6 +11,9 @@
 const char *rblk_opcode_name(u8 opcode);         /* "READ"; unknown: "unknown opcode" */
 const char *rblk_status_text(u16 status);        /* "beyond the end of the volume" */
 const char *rblk_reject_text(u16 reason);        /* "the session's epoch is over" */
+const char *rblk_denied_text(u64 why);           /* enum rblk_denied */
+/* rblk_status_text(), for RBLK_E_DENIED with what its result tells. */
+const char *rblk_refusal_text(u16 status, u64 result);
 const char *rblk_event_name(u16 event);
 const char *rblk_feature_name(u32 bit);          /* one bit */
 const char *rblk_volume_flag_name(u32 bit);      /* one bit */

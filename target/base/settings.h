@@ -50,6 +50,40 @@ struct tgt_volume_config {
 	char source[4200];    /* "file:line" or "command line", for messages */
 };
 
+/* Addresses that a rule is for; base/network.c reads and compares it. */
+struct tgt_network {
+	uint8_t address[16]; /* of IPv4 as IPv6 maps it */
+	uint8_t bits;	     /* of it that count */
+	bool local;	     /* instead: this machine's own addresses */
+};
+
+/* Each includes those before it. */
+enum tgt_right {
+	TGT_RIGHT_NONE,
+	TGT_RIGHT_SEE, /* LIST shows it */
+	TGT_RIGHT_READ,
+	TGT_RIGHT_WRITE,
+};
+
+struct tgt_grant {
+	char volume[RBLK_NAME_BYTES]; /* a '*' at its end stands for any rest */
+	enum tgt_right right;
+};
+
+#define TGT_INITIATORS_MAX 1024
+#define TGT_NETWORKS_MAX 64 /* of one initiator */
+#define TGT_GRANTS_MAX 1024 /* likewise */
+
+/* A section [initiator NAME]: what who may do. */
+struct tgt_initiator_config {
+	char name[RBLK_NAME_BYTES]; /* a '*' at its end stands for any rest */
+	struct tgt_network *networks; /* owned, as are the following */
+	unsigned int network_count;
+	struct tgt_grant *grants;
+	unsigned int grant_count;
+	char *source; /* "file:line", for messages */
+};
+
 struct tgt_config {
 	struct tgt_address listen[TGT_LISTEN_MAX];
 	unsigned int listen_count;
@@ -75,6 +109,9 @@ struct tgt_config {
 	unsigned int log_level;     /* enum tgt_log_level: least important lines that are shown */
 	struct tgt_volume_config *volumes; /* owned; see tgt_config_fini() */
 	unsigned int volume_count;
+	bool open; /* volumes without rules are for everyone, not only for this machine */
+	struct tgt_initiator_config *initiators; /* owned */
+	unsigned int initiator_count;
 };
 
 #endif

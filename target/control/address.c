@@ -2,6 +2,7 @@
 /* The functions of address.h. Knows nothing of sockets that exist; listener.c has those. */
 #include "target/control/address.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -113,6 +114,15 @@ void tgt_address_format_bound(enum fab_kind kind, const struct sockaddr_storage 
 
 	fab_format_address((const struct sockaddr *)bound, numbers, sizeof(numbers));
 	snprintf(text, TGT_ADDRESS_BYTES, "%s%s", scheme_of(kind), numbers);
+}
+
+bool tgt_address_loopback(const struct tgt_address *address)
+{
+	struct in_addr in;
+
+	if (inet_pton(AF_INET, address->host, &in) == 1)
+		return ntohl(in.s_addr) >> 24 == IN_LOOPBACKNET;
+	return strcmp(address->host, "::1") == 0 || strcmp(address->host, "localhost") == 0;
 }
 
 /* -- socket addresses -------------------------------------------------------------------------- */

@@ -29,6 +29,9 @@ void tgt_address_format(const struct tgt_address *address, char text[TGT_ADDRESS
 void tgt_address_format_bound(enum fab_kind kind, const struct sockaddr_storage *bound,
 			      char text[TGT_ADDRESS_BYTES]);
 
+/* Is it one that only this machine reaches? A name other than "localhost" is not looked up. */
+bool tgt_address_loopback(const struct tgt_address *address);
+
 /*
  * The socket addresses of an address. Listening on the first that works is enough. An empty host is
  * [::], which takes IPv4 as well, and then 0.0.0.0, for machines without IPv6. Returns how many, or

@@ -15,6 +15,7 @@
 #include "proto/wire/login.h"
 #include "proto/wire/wire_check.h"
 #include "target/base/error.h"
+#include "target/control/initiators.h"
 #include "target/control/options.h"
 #include "target/store/store.h"
 
@@ -32,6 +33,7 @@ void tgt_config_fini(struct tgt_config *config)
 	free(config->volumes);
 	config->volumes = NULL;
 	config->volume_count = 0;
+	tgt_initiators_fini(config);
 }
 
 /* -- volumes ---------------------------------------------------------------------------------- */
@@ -170,6 +172,12 @@ int tgt_config_complete(struct tgt_config *config, char *error)
 		if (status < 0)
 			return status;
 	}
+	for (i = 0; i < config->initiator_count; i++) {
+		int status = tgt_initiator_complete(&config->initiators[i], error);
+
+		if (status < 0)
+			return status;
+	}
 	return paths_complete(config, error);
 }
 
@@ -181,7 +189,7 @@ struct config_file {
 	const char *path;
 	FILE *stream;
 	unsigned int line;
-	unsigned int place; /* of the section: TGT_IN_TARGET, TGT_IN_VOLUME; 0: none yet */
+	unsigned int place; /* of the section: TGT_IN_TARGET, TGT_IN_VOLUME, TGT_IN_INITIATOR; 0: none yet */
 	uint64_t seen;	    /* options given in this section, by index */
 	bool target_seen;
 	bool failed; /* at `line`; `error` says why */
@@ -194,18 +202,30 @@ static int file_failed(struct config_file *file)
 	return 0; /* as libinih's handler says no */
 }
 
+/* What follows `kind` and a blank in the section's name; NULL: it is of another kind. */
+static const char *section_name(const char *text, const char *kind)
+{
+	size_t length = strlen(kind);
+
+	if (strncmp(text, kind, length) != 0 || (text[length] != ' ' && text[length] != '\t'))
+		return NULL;
+	return text + length + strspn(text + length, " \t");
+}
+
 static void section_begin(struct config_file *file, char *text)
 {
-	char *end = strchr(text, ']'), *name;
+	char *end = strchr(text, ']');
 	char source[sizeof(((struct tgt_volume_config *)0)->source)];
 	struct tgt_volume_config *volume;
+	const char *section, *name;
 
 	if (!end)
 		return; /* libinih complains about it */
 	*end = 0;
-	name = text + 1 + strspn(text + 1, " \t");
+	section = text + 1 + strspn(text + 1, " \t");
 	file->seen = 0;
-	if (strcmp(name, "target") == 0) {
+	snprintf(source, sizeof(source), "%s:%u", file->path, file->line);
+	if (strcmp(section, "target") == 0) {
 		file->place = TGT_IN_TARGET;
 		if (file->target_seen) {
 			tgt_error(file->error, 0, "%s:%u: duplicate section [target]", file->path,
@@ -213,16 +233,19 @@ static void section_begin(struct config_file *file, char *text)
 			file_failed(file);
 		}
 		file->target_seen = true;
-	} else if (strncmp(name, "volume ", 7) == 0 || strncmp(name, "volume\t", 7) == 0) {
+	} else if ((name = section_name(section, "initiator"))) {
+		file->place = TGT_IN_INITIATOR;
+		if (tgt_initiator_add(file->config, name, source, file->error) < 0)
+			file_failed(file);
+	} else if ((name = section_name(section, "volume"))) {
 		file->place = TGT_IN_VOLUME;
-		name += 7 + strspn(name + 7, " \t");
-		snprintf(source, sizeof(source), "%s:%u", file->path, file->line);
 		if (tgt_config_volume_add(file->config, name, source, &volume, file->error) < 0)
 			file_failed(file);
 	} else {
 		tgt_error(file->error, 0,
-			  "%s:%u: unknown section [%s]; there are [target] and [volume NAME]",
-			  file->path, file->line, name);
+			  "%s:%u: unknown section [%s]; there are [target], [volume NAME] and "
+			  "[initiator NAME]",
+			  file->path, file->line, section);
 		file_failed(file);
 	}
 	*end = ']';
@@ -258,18 +281,31 @@ static void *section_object(struct config_file *file)
 {
 	struct tgt_config *config = file->config;
 
-	return file->place == TGT_IN_VOLUME ? (void *)&config->volumes[config->volume_count - 1]
-					    : (void *)config;
+	if (file->place == TGT_IN_INITIATOR)
+		return &config->initiators[config->initiator_count - 1];
+	if (file->place == TGT_IN_VOLUME)
+		return &config->volumes[config->volume_count - 1];
+	return config;
+}
+
+/* Where a key of another section belongs. */
+static const char *key_section(const struct tgt_option *option)
+{
+	if (option->places & TGT_IN_TARGET)
+		return "[target]";
+	return option->places & TGT_IN_VOLUME ? "a [volume NAME] section"
+					      : "an [initiator NAME] section";
 }
 
 static int key_unknown(struct config_file *file, const char *key)
 {
-	unsigned int other = file->place ^ (TGT_IN_TARGET | TGT_IN_VOLUME);
+	const unsigned int sections = TGT_IN_TARGET | TGT_IN_VOLUME | TGT_IN_INITIATOR;
+	const struct tgt_option *other = tgt_option_find(key, file->place ^ sections);
 	const char *meant = tgt_option_suggest(key, file->place);
 
-	if (tgt_option_find(key, other))
+	if (other)
 		tgt_error(file->error, 0, "%s:%u: \"%s\" belongs in %s", file->path, file->line,
-			  key, other == TGT_IN_TARGET ? "[target]" : "a [volume NAME] section");
+			  key, key_section(other));
 	else if (meant)
 		tgt_error(file->error, 0, "%s:%u: unknown key \"%s\"; did you mean \"%s\"?",
 			  file->path, file->line, key, meant);
@@ -313,7 +349,7 @@ static int handle_key(void *context, const char *section, const char *key, const
 		return key_unknown(file, key);
 	table = tgt_options_table(&count);
 	bit = 1ull << (option - table) % OPTIONS_MAX;
-	if (file->seen & bit && option->type != TGT_OPTION_LISTEN) {
+	if (file->seen & bit && !tgt_option_adds(option)) {
 		tgt_error(file->error, 0, "%s:%u: duplicate key \"%s\" in this section", file->path,
 			  file->line, key);
 		return file_failed(file);

@@ -20,6 +20,7 @@
 #include "target/control/address.h"
 #include "target/serve/lease.h"
 #include "target/serve/mail.h"
+#include "target/serve/rules.h"
 
 #define BACKLOG 128
 #define EVENT_BATCH 64u
@@ -250,6 +251,7 @@ static void places_retry(struct tgt_listener *listener)
 static void listener_request(struct tgt_listener *listener, const struct fab_event *event)
 {
 	struct rblk_wire_login login;
+	struct tgt_origin origin;
 	struct tgt_lease *lease = NULL;
 	struct rblk_wire_reject reject = {
 		.magic = rblk_to_le32(RBLK_MAGIC),
@@ -257,10 +259,12 @@ static void listener_request(struct tgt_listener *listener, const struct fab_eve
 		.reason = rblk_to_le16(RBLK_REJECT_NO_RESOURCES),
 	};
 
+	/* Here, because the kernel may take its time to tell this machine's addresses. */
+	tgt_origin_of(fab_request_peer(event->request), &origin);
 	/* Too short to name a session: any reactor will refuse it. */
 	if (event->private_bytes < sizeof(login)) {
-		tgt_reactor_login(listener->reactors[0], event->request, event->private_data,
-				  event->private_bytes, NULL);
+		tgt_reactor_login(listener->reactors[0], event->request, &origin,
+				  event->private_data, event->private_bytes, NULL);
 		return;
 	}
 	/* A connection manager hands it out at any address. */
@@ -270,8 +274,8 @@ static void listener_request(struct tgt_listener *listener, const struct fab_eve
 		fab_reject(event->request, &reject, sizeof(reject));
 		return;
 	}
-	tgt_reactor_login(lease->reactor, event->request, event->private_data, event->private_bytes,
-			  lease);
+	tgt_reactor_login(lease->reactor, event->request, &origin, event->private_data,
+			  event->private_bytes, lease);
 }
 
 static void listener_failed(struct tgt_listener *listener, const struct fab *fab, int status)

@@ -20,6 +20,7 @@
 #include "target/control/check.h"
 #include "target/control/config.h"
 #include "target/control/faults.h"
+#include "target/control/initiators.h"
 #include "target/base/error.h"
 #include "target/control/listener.h"
 #include "target/base/log.h"
@@ -31,6 +32,7 @@
 #include "target/control/watchdog.h"
 #include "target/serve/letter.h"
 #include "target/serve/mail.h"
+#include "target/serve/rules.h"
 #include "target/store/volume.h"
 
 #define EXIT_USAGE 2 /* the command line or the configuration file is wrong; in the manual */
@@ -120,6 +122,12 @@ static void volumes_remove(struct daemon *daemon)
 	}
 }
 
+static int rules_make(struct daemon *daemon, char *error)
+{
+	daemon->peers.rules = tgt_rulebook_create(tgt_rules_create(&daemon->config));
+	return daemon->peers.rules ? 0 : tgt_error(error, -ENOMEM, "access rules: out of memory");
+}
+
 static int reactors_start(struct daemon *daemon, char *error)
 {
 	unsigned int i;
@@ -159,6 +167,7 @@ static int reloader_start(struct daemon *daemon, char *error)
 		.config = &daemon->config,
 		.registry = daemon->registry,
 		.reactors = daemon->reactors,
+		.rules = daemon->peers.rules,
 	};
 
 	return tgt_reloader_create(&options, &daemon->reloader, error);
@@ -172,7 +181,9 @@ static int daemon_start(struct daemon *daemon, char *error)
 	status = volumes_open(daemon, error);
 	if (status < 0)
 		return status;
-	status = reactors_start(daemon, error);
+	status = rules_make(daemon, error);
+	if (status == 0)
+		status = reactors_start(daemon, error);
 	if (status == 0)
 		status = tgt_listener_create(&daemon->config, daemon->reactors, &daemon->listener,
 					     error);
@@ -363,6 +374,7 @@ static bool daemon_end(struct daemon *daemon)
 
 	while (daemon->reactor_count)
 		tgt_reactor_destroy(daemon->reactors[--daemon->reactor_count]);
+	tgt_rulebook_destroy(daemon->peers.rules);
 	/* Late logins were refused just now, with leases of the listener. */
 	tgt_listener_destroy(daemon->listener);
 	volumes_remove(daemon);
@@ -403,6 +415,7 @@ static int daemon_run(struct daemon *daemon)
 			end_now();
 		return EXIT_FAILURE;
 	}
+	tgt_initiators_say(&daemon->config);
 	status_words(daemon, words);
 	tgt_log(TGT_LOG_INFO, "ready: %s", words);
 	tgt_notify_ready(words);

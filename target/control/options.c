@@ -113,6 +113,9 @@ static const struct tgt_option table[] = {
 	{ "listen_wait", 0, TARGET_PLACES, TGT_OPTION_TIME_MS, "TIME", "30s",
 	  "longest wait at the start until another process has left an address",
 	  TARGET(listen_wait_ms), 0, 3600000, NULL },
+	{ "open", 0, TARGET_PLACES, TGT_OPTION_BOOL, "BOOL", "no",
+	  "let everyone use volumes without access rules; otherwise only this machine may",
+	  TARGET(open), 0, 0, NULL },
 	{ "allow_scratch", 0, TARGET_PLACES, TGT_OPTION_BOOL, "BOOL", "no",
 	  "let \"rblk ping\" measure RDMA READ and WRITE on a page of memory",
 	  TARGET(allow_scratch), 0, 0, NULL },
@@ -163,6 +166,15 @@ static const struct tgt_option table[] = {
 	{ "fault", 0, VOLUME_PLACES, TGT_OPTION_FAULT, "PLAN", NULL,
 	  "for tests: delay, fail, tear or lose operations, or power, as in delay=5ms,fail=write:0.01",
 	  VOLUME(fault), 0, 0, NULL },
+
+	{ "address", 0, TGT_IN_INITIATOR, TGT_OPTION_ADDRESS, "ADDRESSES", NULL,
+	  "where it may come from", NO_FIELD, 0, 0, NULL },
+	{ "see", 0, TGT_IN_INITIATOR, TGT_OPTION_GRANT, "VOLUMES", NULL,
+	  "volumes that are shown to it in the list", NO_FIELD, TGT_RIGHT_SEE, 0, NULL },
+	{ "read", 0, TGT_IN_INITIATOR, TGT_OPTION_GRANT, "VOLUMES", NULL,
+	  "volumes that it may read", NO_FIELD, TGT_RIGHT_READ, 0, NULL },
+	{ "write", 0, TGT_IN_INITIATOR, TGT_OPTION_GRANT, "VOLUMES", NULL,
+	  "volumes that it may read and write", NO_FIELD, TGT_RIGHT_WRITE, 0, NULL },
 };
 /* clang-format on */
 

@@ -14,6 +14,7 @@ enum tgt_option_place {
 	TGT_IN_TARGET = 1u << 0,       /* [target] section */
 	TGT_IN_VOLUME = 1u << 1,       /* [volume NAME] section */
 	TGT_ON_COMMAND_LINE = 1u << 2, /* with TGT_IN_VOLUME: for all volumes named there */
+	TGT_IN_INITIATOR = 1u << 3,    /* [initiator NAME] section */
 };
 
 enum tgt_option_type {
@@ -29,6 +30,8 @@ enum tgt_option_type {
 	TGT_OPTION_LISTEN,  /* adds to tgt_config.listen */
 	TGT_OPTION_UUID,
 	TGT_OPTION_FAULT,   /* char[field_bytes]: a fault plan */
+	TGT_OPTION_ADDRESS, /* adds to tgt_initiator_config.networks */
+	TGT_OPTION_GRANT,   /* adds to tgt_initiator_config.grants; least: the enum tgt_right */
 };
 
 struct tgt_option_choice {
@@ -44,7 +47,7 @@ struct tgt_option {
 	const char *value;     /* what --help calls it; NULL: takes none */
 	const char *otherwise; /* default as text, NULL: none */
 	const char *help;
-	size_t offset;         /* of the field in struct tgt_config or tgt_volume_config */
+	size_t offset;         /* of the field in the struct of its section */
 	size_t field_bytes;
 	uint64_t least, most;  /* in the unit of the field */
 	const struct tgt_option_choice *choices;
@@ -62,10 +65,13 @@ void tgt_options_help(FILE *out);
 /* -- options_value.c ------------------------------------------------------------------------ */
 
 /*
- * Sets the option's field of `object`, a struct tgt_config or tgt_volume_config as its place says.
+ * Sets the option's field of `object`, a struct tgt_config, tgt_volume_config or tgt_initiator_config
+ * as its place says.
  * -EINVAL: `why` (TGT_ERROR_BYTES) has the error.
  */
 int tgt_option_set(const struct tgt_option *option, void *object, const char *text, char *why);
+/* May be given several times, each time adding to what was given. */
+bool tgt_option_adds(const struct tgt_option *option);
 /* Sets every option with one of `places` that has a default. */
 void tgt_options_default(void *object, unsigned int places);
 /* The list's most similar member to `word`, or NULL. */

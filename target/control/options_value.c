@@ -14,6 +14,7 @@
 #include "target/base/error.h"
 #include "target/base/units.h"
 #include "target/control/address.h"
+#include "target/control/initiators.h"
 #include "target/store/fault_plan.h"
 
 /* -- guessing ------------------------------------------------------------------------------- */
@@ -259,10 +260,20 @@ int tgt_option_set(const struct tgt_option *option, void *object, const char *te
 		return set_uuid(option, object, text, why);
 	case TGT_OPTION_FAULT:
 		return set_fault(option, object, text, why);
+	case TGT_OPTION_ADDRESS:
+		return tgt_initiator_set_addresses(object, text, why);
+	case TGT_OPTION_GRANT:
+		return tgt_initiator_set_grants(object, (enum tgt_right)option->least, text, why);
 	case TGT_OPTION_ACTION:
 		break; /* has no field */
 	}
 	return tgt_error(why, -EINVAL, "cannot be set");
+}
+
+bool tgt_option_adds(const struct tgt_option *option)
+{
+	return option->type == TGT_OPTION_LISTEN || option->type == TGT_OPTION_ADDRESS ||
+	       option->type == TGT_OPTION_GRANT;
 }
 
 void tgt_options_default(void *object, unsigned int places)

@@ -14,8 +14,10 @@
 #include "target/base/log.h"
 #include "target/base/text.h"
 #include "target/control/config.h"
+#include "target/control/initiators.h"
 #include "target/control/reload_settings.h"
 #include "target/serve/mail.h"
+#include "target/serve/rules.h"
 #include "target/store/path.h"
 
 enum step_kind {
@@ -420,6 +422,18 @@ unsigned int tgt_reload_mend(const struct tgt_reload *reload, const struct tgt_c
 
 /* -- all of it --------------------------------------------------------------------------------- */
 
+/* Before volumes come and go, so that none is served by other rules than its own. */
+static void rules_replace(const struct tgt_reload *reload, struct tgt_rules *rules)
+{
+	if (!rules)
+		return;
+	tgt_rulebook_replace(reload->rules, rules);
+	for (unsigned int i = 0; i < reload->reactor_count; i++)
+		if (!tgt_reactor_rules_changed(reload->reactors[i]))
+			tgt_log(TGT_LOG_ERROR, "reload: out of memory: sessions of reactor %u keep what "
+				"they have open, whatever the new rules say", i);
+}
+
 static void plan_finish(struct plan *plan, struct tgt_config *current, struct tgt_config *wanted)
 {
 	plan_open_late(plan);
@@ -429,6 +443,10 @@ static void plan_finish(struct plan *plan, struct tgt_config *current, struct tg
 	tgt_config_fini(current);
 	current->volumes = wanted->volumes;
 	current->volume_count = wanted->volume_count;
+	current->open = wanted->open;
+	current->initiators = wanted->initiators;
+	current->initiator_count = wanted->initiator_count;
+	tgt_initiators_say(current);
 }
 
 int tgt_reload_apply(const struct tgt_reload *reload, struct tgt_config *current,
@@ -440,12 +458,15 @@ int tgt_reload_apply(const struct tgt_reload *reload, struct tgt_config *current
 		.wanted = wanted,
 		.count = wanted->volume_count,
 	};
+	struct tgt_rules *rules = reload->rules ? tgt_rules_create(wanted) : NULL;
 	unsigned int i;
 	int status;
 
 	plan.steps = calloc(plan.count + 1, sizeof(*plan.steps));
-	if (!plan.steps) {
+	if (!plan.steps || (reload->rules && !rules)) {
 		tgt_error(error, -ENOMEM, "out of memory");
+		tgt_rules_put(rules);
+		free(plan.steps);
 		tgt_config_fini(wanted);
 		return -ENOMEM;
 	}
@@ -453,9 +474,11 @@ int tgt_reload_apply(const struct tgt_reload *reload, struct tgt_config *current
 		plan.steps[i].config = &wanted->volumes[i];
 	status = plan_prepare(&plan, error);
 	if (status == 0) {
+		rules_replace(reload, rules);
 		plan_commit(&plan);
 		plan_finish(&plan, current, wanted);
 	} else {
+		tgt_rules_put(rules);
 		tgt_config_fini(wanted);
 	}
 	free(plan.steps);

@@ -10,10 +10,13 @@
 #include "target/base/settings.h"
 #include "target/serve/reactor.h"
 
+struct tgt_rulebook;
+
 /* What a reload works on, and how it waits. Fixed. */
 struct tgt_reload {
 	struct tgt_registry *registry;
 	struct tgt_reactor **reactors;
+	struct tgt_rulebook *rules; /* NULL: there are none */
 	unsigned int reactor_count;
 	/*
 	 * Sleeps for a moment, until something has ended, above all a former volume's last I/O.

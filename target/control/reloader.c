@@ -153,6 +153,7 @@ int tgt_reloader_create(const struct tgt_reloader_options *options, struct tgt_r
 	reloader->options = *options;
 	reloader->reload = (struct tgt_reload){
 		.registry = options->registry,
+		.rules = options->rules,
 		.reactors = options->reactors,
 		.reactor_count = options->config->reactors,
 		.wait = reloader_wait,

@@ -20,6 +20,7 @@ struct tgt_reloader_options {
 	struct tgt_config *config; /* in force */
 	struct tgt_registry *registry;
 	struct tgt_reactor **reactors;
+	struct tgt_rulebook *rules;
 };
 
 /* Control thread, all of these. error: TGT_ERROR_BYTES. */

@@ -9,6 +9,7 @@
 #include "proto/core/env.h"
 #include "proto/wire/wire_check.h"
 #include "target/io/request.h"
+#include "target/serve/admit.h"
 #include "target/serve/event.h"
 #include "target/serve/fence.h"
 #include "target/serve/handle.h"
@@ -62,8 +63,9 @@ static void admin_identify(struct tgt_request *request, const struct admin_argum
 			identify->initiator, identify->software);
 	tgt_request_complete(request, RBLK_OK);
 	session->named_ns = request->lane->turn->now_ns;
-	/* Last: it may close this queue. */
+	/* Last: these may close this queue. */
 	tgt_rights_name(session, identify->initiator);
+	tgt_admit_again(session);
 }
 
 static void admin_list(struct tgt_request *request, const struct admin_arguments *arguments)
@@ -80,8 +82,8 @@ static void admin_list(struct tgt_request *request, const struct admin_arguments
 	report = tgt_request_report_alloc(request, max * (uint32_t)sizeof(*report));
 	if (!report)
 		return;
-	count = tgt_volume_list(reactor->registry, (unsigned int)request->lba, volumes, max,
-				&total);
+	count = tgt_admit_list(admin_session(request), (unsigned int)request->lba, volumes, max,
+			       &total);
 	for (unsigned int i = 0; i < count; i++) {
 		tgt_volume_describe(volumes[i], reactor->turn.max_io_bytes, TGT_CAPSULE_BYTES,
 				    &report[i]);

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct tgt_host_key host_key(const struct sockaddr *address)
+void tgt_host_key_of(const struct sockaddr *address, struct tgt_host_key *out)
 {
 	const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)address;
 	const struct sockaddr_in *in = (const struct sockaddr_in *)address;
@@ -23,7 +23,7 @@ static struct tgt_host_key host_key(const struct sockaddr *address)
 	} else {
 		key.family = address->sa_family;
 	}
-	return key;
+	*out = key;
 }
 
 /* FNV-1a: what reactors, each with its own record of the host, call it. */
@@ -39,9 +39,10 @@ static uint64_t host_number(const struct tgt_host_key *key)
 
 struct tgt_host *tgt_host_get(struct tgt_reactor *reactor, const struct sockaddr *address)
 {
-	struct tgt_host_key key = host_key(address);
+	struct tgt_host_key key;
 	struct tgt_host *host;
 
+	tgt_host_key_of(address, &key);
 	TAILQ_FOREACH(host, &reactor->hosts, link) {
 		if (memcmp(&host->key, &key, sizeof(key)))
 			continue;

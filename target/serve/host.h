@@ -38,6 +38,7 @@ static inline bool tgt_host_may_take(unsigned int own, unsigned int used, unsign
 	return used < most && (own < kept || used < most - kept);
 }
 
+void tgt_host_key_of(const struct sockaddr *address, struct tgt_host_key *key);
 /* The host at that address, with one user more. NULL: no memory. */
 struct tgt_host *tgt_host_get(struct tgt_reactor *reactor, const struct sockaddr *address);
 static inline void tgt_host_ref(struct tgt_host *host)

@@ -13,6 +13,7 @@
 #include "target/serve/mailbox.h"
 
 struct tgt_reactor;
+struct tgt_rulebook;
 
 /* Head of a letter. The receiver owns it from tgt_letter_send() on; `read` is called on its thread. */
 struct tgt_letter {
@@ -21,14 +22,15 @@ struct tgt_letter {
 };
 
 /*
- * The reactors of a process that have a thread. The creator of the first reactor makes one, all zero;
- * it outlives the last. All are started before one gets a login.
+ * The reactors of a process that have a thread. The creator of the first reactor makes one, all zero
+ * but for the rules; it outlives the last. All are started before one gets a login.
  */
 struct tgt_peers {
 	struct tgt_reactor *reactors[TGT_REACTORS_MAX]; /* control thread writes */
 	_Atomic unsigned int count;
 	_Atomic unsigned int empty;   /* how many of them drain and have no session left */
 	_Atomic unsigned int letters; /* sent and not read yet */
+	struct tgt_rulebook *rules;   /* fixed; NULL: everyone may do everything (tests) */
 };
 
 /* Both reactors belong to one process. */

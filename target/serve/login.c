@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include "proto/core/login.h"
 #include "proto/wire/wire_check.h"
+#include "proto/wire/wire_names.h"
+#include "target/serve/admit.h"
 #include "target/serve/device.h"
 #include "target/serve/host.h"
 #include "target/serve/login_answer.h"
@@ -133,6 +135,7 @@ static bool login_place(struct tgt_login *login, struct tgt_session *session, ui
 		tgt_login_reject(session->reactor, login->request, RBLK_REJECT_NO_RESOURCES, 0, NULL);
 		return true;
 	}
+	session->places[placed->index].origin = login->origin;
 	placed->features = features;
 	placed->letter.read = login_arrive;
 	placed->back = tgt_session_queue_back;
@@ -176,6 +179,21 @@ static struct core_login_verdict login_judge(const struct tgt_login *login,
 	return core_login_judge(&login->wire, &view, &limits);
 }
 
+/* True: the access rules do not let it in, and it is answered. */
+static bool login_denied(struct tgt_reactor *reactor, const struct tgt_login *login,
+			 const struct tgt_session *session)
+{
+	bool joins = session && !session->ending &&
+		     session->epoch == rblk_le64(login->wire.session_epoch);
+	uint32_t why;
+
+	if (reactor->turn.draining ||
+	    tgt_admit_login(&login->origin, reactor, joins ? session : NULL, &why))
+		return false;
+	tgt_login_reject(reactor, login->request, RBLK_REJECT_DENIED, why, rblk_denied_text(why));
+	return true;
+}
+
 /* True: answered. False: an older incarnation or epoch has to end first; that has begun. */
 static bool login_try(struct tgt_reactor *reactor, struct tgt_login *login)
 {
@@ -184,7 +202,7 @@ static bool login_try(struct tgt_reactor *reactor, struct tgt_login *login)
 	struct tgt_fabric *fabric;
 	struct tgt_device *device = login_device(reactor, login, &fabric);
 
-	if (!device)
+	if (!device || login_denied(reactor, login, session))
 		return true;
 	if (session && session->ending)
 		return false;
@@ -283,7 +301,8 @@ static bool login_make_room(struct tgt_reactor *reactor, const struct tgt_login 
 }
 
 void tgt_login_begin(struct tgt_reactor *reactor, struct fab_request *request,
-		     const struct rblk_wire_login *wire, size_t bytes, struct tgt_lease *lease)
+		     const struct tgt_origin *origin, const struct rblk_wire_login *wire, size_t bytes,
+		     struct tgt_lease *lease)
 {
 	enum rblk_wire_error error = rblk_check_login(wire, bytes);
 	struct tgt_login *login;
@@ -302,6 +321,7 @@ void tgt_login_begin(struct tgt_reactor *reactor, struct fab_request *request,
 		tgt_lease_put(lease);
 		return;
 	}
+	login->origin = *origin;
 	if (!login_supersede(reactor, login) || login_try(reactor, login)) {
 		login_free(reactor, login);
 		return;

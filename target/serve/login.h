@@ -9,10 +9,13 @@
 #include "target/serve/lease.h"
 #include "target/serve/reactor_impl.h"
 
+struct tgt_origin;
+
 /* Decide about a login; carried out now, or when the older incarnation or epoch has ended. Takes
  * over request and lease. */
 void tgt_login_begin(struct tgt_reactor *reactor, struct fab_request *request,
-		     const struct rblk_wire_login *wire, size_t bytes, struct tgt_lease *lease);
+		     const struct tgt_origin *origin, const struct rblk_wire_login *wire, size_t bytes,
+		     struct tgt_lease *lease);
 /* A queue has ended: decide again about those that wait. */
 void tgt_login_retry(struct tgt_reactor *reactor);
 /* Timer: refuse those that have waited too long. Returns when to check again, or UINT64_MAX. */

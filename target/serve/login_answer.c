@@ -170,6 +170,7 @@ void tgt_login_accept(struct tgt_login *login, struct tgt_session *session, bool
 		      struct tgt_fabric *fabric, struct tgt_device *device, uint32_t features)
 {
 	struct tgt_reactor *reactor = session->reactor;
+	struct tgt_place *place = &session->places[rblk_le16(login->wire.queue_index)];
 	struct tgt_queue_terms terms = {
 		.lane.index = rblk_le16(login->wire.queue_index),
 		.lane.features = features,
@@ -203,6 +204,7 @@ void tgt_login_accept(struct tgt_login *login, struct tgt_session *session, bool
 	else
 		err = tgt_queue_create(session, fabric, device, login->request, &terms, &queue);
 	if (!err) {
+		place->origin = login->origin;
 		login_establish(login, queue);
 	} else if (queue) {
 		reject_fill(&reject, RBLK_REJECT_NO_RESOURCES, 0);

@@ -8,6 +8,7 @@
 #include "target/serve/host.h"
 #include "target/serve/lease.h"
 #include "target/serve/reactor_impl.h"
+#include "target/serve/rules.h"
 
 /* One per login that is not answered yet; freed when it is. Owns request and lease, uses host. */
 struct tgt_login {
@@ -16,6 +17,7 @@ struct tgt_login {
 	struct tgt_lease *lease;
 	struct tgt_host *host;
 	struct rblk_wire_login wire;
+	struct tgt_origin origin; /* at the session's home */
 	uint64_t begun_ns;
 	char peer[80];
 };

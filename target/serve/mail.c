@@ -6,6 +6,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include "target/serve/admit.h"
 #include "target/serve/event.h"
 #include "target/serve/handle.h"
 #include "target/serve/lease.h"
@@ -24,6 +25,7 @@ enum mail_kind {
 	MAIL_VOLUME_CHANGED,
 	MAIL_RIGHTS_CHANGED,
 	MAIL_LIST_CHANGED,
+	MAIL_RULES_CHANGED,
 	MAIL_CUT,
 	MAIL_FORGET,
 	MAIL_CHECK_DEVICES,
@@ -39,6 +41,7 @@ struct reactor_mail {
 	struct tgt_volume *volume; /* VOLUME_, RIGHTS_: a reference; CUT, FORGET: likewise, or NULL */
 	struct fab_request *request;
 	struct tgt_lease *lease;
+	struct tgt_origin origin;
 	size_t bytes;
 	struct rblk_wire_login login;
 };
@@ -101,7 +104,8 @@ static void reactor_read_mail(struct tgt_reactor *reactor, struct tgt_letter *le
 
 	switch (mail->kind) {
 	case MAIL_LOGIN:
-		tgt_login_begin(reactor, mail->request, &mail->login, mail->bytes, mail->lease);
+		tgt_login_begin(reactor, mail->request, &mail->origin, &mail->login, mail->bytes,
+				mail->lease);
 		break;
 	case MAIL_VOLUME_REMOVED:
 		tgt_handle_volume_removed(reactor, mail->volume);
@@ -120,6 +124,10 @@ static void reactor_read_mail(struct tgt_reactor *reactor, struct tgt_letter *le
 		reactor_fault(reactor, mail);
 		break;
 	case MAIL_LIST_CHANGED:
+		reactor_list_changed(reactor);
+		break;
+	case MAIL_RULES_CHANGED:
+		tgt_admit_changed(reactor);
 		reactor_list_changed(reactor);
 		break;
 	case MAIL_CHECK_DEVICES:
@@ -172,9 +180,10 @@ static bool reactor_send(struct tgt_reactor *reactor, struct reactor_mail letter
 }
 
 void tgt_reactor_login(struct tgt_reactor *reactor, struct fab_request *request,
-		       const void *private_data, size_t private_bytes, struct tgt_lease *lease)
+		       const struct tgt_origin *origin, const void *private_data, size_t private_bytes, struct tgt_lease *lease)
 {
-	struct reactor_mail mail = {.kind = MAIL_LOGIN, .request = request, .lease = lease};
+	struct reactor_mail mail = {
+		.kind = MAIL_LOGIN, .request = request, .origin = *origin, .lease = lease};
 
 	/* Connection managers pad with zeroes: bytes beyond the login are ignored. */
 	mail.bytes = private_bytes < sizeof(mail.login) ? private_bytes : sizeof(mail.login);
@@ -229,6 +238,11 @@ void tgt_reactor_forget(struct tgt_reactor *reactor, struct tgt_volume *volume)
 void tgt_reactor_list_changed(struct tgt_reactor *reactor)
 {
 	reactor_send(reactor, (struct reactor_mail){.kind = MAIL_LIST_CHANGED});
+}
+
+bool tgt_reactor_rules_changed(struct tgt_reactor *reactor)
+{
+	return reactor_send(reactor, (struct reactor_mail){.kind = MAIL_RULES_CHANGED});
 }
 
 void tgt_reactor_check_devices(struct tgt_reactor *reactor)

@@ -10,6 +10,7 @@
 
 struct fab_request;
 struct tgt_lease;
+struct tgt_origin;
 struct tgt_reactor;
 struct tgt_volume;
 
@@ -17,13 +18,15 @@ struct tgt_volume;
 
 /* Decide about a login. Consumes the request, and the listener's lease (or NULL). */
 void tgt_reactor_login(struct tgt_reactor *reactor, struct fab_request *request,
-		       const void *private_data, size_t private_bytes, struct tgt_lease *lease);
+		       const struct tgt_origin *origin, const void *private_data, size_t private_bytes, struct tgt_lease *lease);
 /* Takes over the caller's reference: the reactor closes what it has of the volume, then puts it. */
 void tgt_reactor_volume_removed(struct tgt_reactor *reactor, struct tgt_volume *volume);
 void tgt_reactor_volume_changed(struct tgt_reactor *reactor, struct tgt_volume *volume);
 /* Its reservation has changed. False: no memory, try again. */
 bool tgt_reactor_rights_changed(struct tgt_reactor *reactor, struct tgt_volume *volume);
 void tgt_reactor_list_changed(struct tgt_reactor *reactor);
+/* The rulebook has others: sessions that lose a right to what they have open end. False: no memory. */
+bool tgt_reactor_rules_changed(struct tgt_reactor *reactor);
 /* Log its sessions and memory. */
 void tgt_reactor_log_status(struct tgt_reactor *reactor);
 /*

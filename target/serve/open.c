@@ -10,6 +10,7 @@
 #include "target/base/log.h"
 #include "target/io/lane.h"
 #include "target/io/request.h"
+#include "target/serve/admit.h"
 #include "target/serve/handle.h"
 #include "target/serve/letter.h"
 #include "target/serve/look.h"
@@ -81,7 +82,16 @@ static void open_volume(struct tgt_session *session, struct tgt_request *request
 	struct rblk_wire_volume *report = (void *)request->data;
 	struct tgt_handle *handle;
 	enum rblk_status status;
+	enum tgt_right right;
 
+	/* Once more, because it may have waited. */
+	right = tgt_admit_open(session, request, volume->config.name);
+	if (right < TGT_RIGHT_READ) {
+		tgt_volume_put(volume);
+		return;
+	}
+	if (right < TGT_RIGHT_WRITE)
+		flags |= RBLK_OPEN_READ_ONLY;
 	open_size(session->reactor, volume);
 	status = tgt_handle_open(session, volume, flags, &handle);
 	if (status) {
@@ -189,6 +199,7 @@ void tgt_open_begin(struct tgt_session *session, struct tgt_request *request, co
 {
 	const struct rblk_wire_open *open = (const void *)capsule;
 	struct tgt_volume *volume;
+	enum tgt_right right;
 	uint32_t flags;
 
 	if (request->lane->turn->draining) {
@@ -202,6 +213,12 @@ void tgt_open_begin(struct tgt_session *session, struct tgt_request *request, co
 	if (!tgt_request_report_alloc(request, sizeof(struct rblk_wire_volume)))
 		return;
 	flags = rblk_le32(open->flags);
+	/* Before it is looked for: whether it exists is for those who may use it. */
+	right = tgt_admit_open(session, request, open->name);
+	if (right < TGT_RIGHT_READ)
+		return;
+	if (right < TGT_RIGHT_WRITE)
+		flags |= RBLK_OPEN_READ_ONLY;
 	volume = tgt_volume_get(session->reactor->registry, open->name);
 	if (!volume) {
 		tgt_request_complete(request, RBLK_E_NO_VOLUME);

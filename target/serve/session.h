@@ -16,6 +16,7 @@
 #include "target/io/share.h"
 #include "target/serve/letter.h"
 #include "target/serve/reactor_impl.h"
+#include "target/serve/rules.h"
 
 struct tgt_placed;
 struct tgt_fence_ask;
@@ -25,6 +26,7 @@ struct tgt_place {
 	struct tgt_queue *queue; /* here; NULL: none, or the last one has ended entirely */
 	struct tgt_placed *away; /* the queue is on another reactor; NULL: it is not */
 	uint32_t incarnation;	 /* the highest accepted or fenced */
+	struct tgt_origin origin; /* of its last login; in the home */
 	struct tgt_request_list fences; /* FENCE commands that wait for the queue to end */
 	struct tgt_fence_ask *asks;	/* likewise, of queues on other reactors; NULL: none */
 	unsigned int ask_count;

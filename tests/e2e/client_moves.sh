@@ -26,7 +26,7 @@ there ip addr add 10.77.0.2/24 dev rblk1 && there ip link set rblk1 up
 truncate -s 4M "$scratch/disk"
 head -c 4M /dev/urandom > "$scratch/data"
 target_listen=rblk+tcp://10.77.0.1:0
-target_start --keepalive 1s --cache buffered "$scratch/disk" 7>&-
+target_start --open --keepalive 1s --cache buffered "$scratch/disk" 7>&-
 mkfifo "$scratch/fifo"
 there "$RBLK" copy --chunk 64k --depth 2 - "$target/disk" < "$scratch/fifo" > "$scratch/out" 2> "$scratch/err" &
 copy=$!

@@ -46,6 +46,10 @@ static void refusals_give_the_targets_reason(void **state)
 	expect_refused(&script, ESHUTDOWN, "login refused: the target is shutting down");
 	script.reject.reason = rblk_to_le16(RBLK_REJECT_DENIED);
 	expect_refused(&script, EACCES, "login refused: the target does not allow this address");
+	script.reject.detail = rblk_to_le32(RBLK_DENIED_ADDRESS);
+	expect_refused(&script, EACCES, "login refused: no access rule of the target is for this");
+	script.reject.detail = rblk_to_le32(RBLK_DENIED_MAX); /* of a newer target */
+	expect_refused(&script, EACCES, "login refused: not allowed");
 	script.reject.reason = rblk_to_le16(RBLK_REJECT_QUEUE_COUNT);
 	script.reject.detail = rblk_to_le32(3);
 	expect_refused(&script, EOPNOTSUPP, "(1 asked for, 3 allowed)");

@@ -65,7 +65,7 @@ static void mistakes_have_file_and_line(void **state)
 		 "rblkd.conf:4: duplicate section [target]"},
 		{"reactors = 2\n", "rblkd.conf:1: \"reactors\" is before the first section"},
 		{"[volumes]\n", "rblkd.conf:1: unknown section [volumes]; "
-				"there are [target] and [volume NAME]"},
+				"there are [target], [volume NAME] and [initiator NAME]"},
 		{"[volume a b]\n", "rblkd.conf:1: \"a b\" is not a volume name: "
 				   "1 to 63 of A-Z a-z 0-9 . _ : + -"},
 		{"[volume ]\n", "rblkd.conf:1: \"\" is not a volume name: "
@@ -101,6 +101,23 @@ static void mistakes_have_file_and_line(void **state)
 		 "rblkd.conf:1: volume a: store \"tape\" is not one of uring, memory, null"},
 		{"[volume a]\nstore = fault\npath = /x\n",
 		 "rblkd.conf:1: volume a: store \"fault\" is not one of uring, memory, null"},
+		{"[initiator ]\n", "rblkd.conf:1: \"\" is not an initiator's name: "
+				   "1 to 63 of A-Z a-z 0-9 . _ : + -, at the end perhaps *"},
+		{"[initiator a*b]\n", "rblkd.conf:1: \"a*b\" is not an initiator's name: "
+				      "1 to 63 of A-Z a-z 0-9 . _ : + -, at the end perhaps *"},
+		{"[initiator a]\naddress = ::1\n[initiator b]\n[initiator a]\n",
+		 "initiator a: defined twice, at rblkd.conf:1 and at rblkd.conf:4"},
+		{"[volume v]\nstore = null\nsize = 1M\n[initiator a]\nread = v\n",
+		 "rblkd.conf:4: initiator a: has no address: anyone could use its name; for everyone "
+		 "write address = 0.0.0.0/0, ::/0"},
+		{"[initiator a]\naddress = ::1, here\n",
+		 "rblkd.conf:2: address: \"here\" is not an address, as in 10.9.0.0/16, fd09::1 or local"},
+		{"[initiator a]\nread = v *w\n",
+		 "rblkd.conf:2: read: \"*w\" is not a volume's name, at the end perhaps *"},
+		{"[initiator a]\npath = /x\n", "rblkd.conf:2: \"path\" belongs in a [volume NAME] section"},
+		{"[target]\nread = v\n", "rblkd.conf:2: \"read\" belongs in an [initiator NAME] section"},
+		{"[initiator a]\nadress = ::1\n",
+		 "rblkd.conf:2: unknown key \"adress\"; did you mean \"address\"?"},
 		{"[volume a]\npath = /x\nuuid = 17\n", "rblkd.conf:3: uuid: \"17\" is not a UUID"},
 		{"[volume a]\npath = /x\nfault = slow\n",
 		 "rblkd.conf:3: fault: \"slow\" is not one of "
@@ -145,7 +162,7 @@ static void all_keys_are_read(void **state)
 				   "reactors = 3\npolling = never\npoll_time = 100us\nqueues = 4\n"
 				   "credits = 64\nreceive_buffers = 256\npool_size = 8M\n"
 				   "max_io = 256K\nsessions = 5\nconnections = 6\nkeepalive = 7s\nsession_time = 9s\n"
-				   "drain_time = 8s\nallow_scratch = yes\nmemory_lock = no\n"
+				   "drain_time = 8s\nopen = yes\nallow_scratch = yes\nmemory_lock = no\n"
 				   "state_dir = /run/other\n"
 				   "log_level = debug\n"
 				   "; comment\n"
@@ -154,7 +171,11 @@ static void all_keys_are_read(void **state)
 				   "  block_size = 4K\nread_only = on\ncache = buffered\n"
 				   "lock_wait = 5ms\nfault = delay=5ms\n"
 				   "uuid = 01234567-89ab-cdef-0123-456789abcdef\n"
-				   "[volume two]\nstore = memory\nsize = 2G\n";
+				   "[volume two]\nstore = memory\nsize = 2G\n"
+				   "[initiator db1]\n"
+				   "address = 10.9.0.0/16 , fd09::/64\naddress = local\n"
+				   "see = one\nread = one, t*\nwrite = two\n"
+				   "[initiator *]\naddress = ::/0\n";
 	const uint8_t uuid[16] = {0x01, 0x23, 0x45, 0x67, 0x89, 0xab, 0xcd, 0xef,
 				  0x01, 0x23, 0x45, 0x67, 0x89, 0xab, 0xcd, 0xef};
 	char error[TGT_ERROR_BYTES] = "", listen[TGT_ADDRESS_BYTES];
@@ -188,7 +209,7 @@ static void all_keys_are_read(void **state)
 	two = &config.volumes[1];
 	assert_string_equal(one->name, "one");
 	assert_string_equal(one->path, "/dev/vda");
-	assert_string_equal(one->source, "rblkd.conf:23");
+	assert_string_equal(one->source, "rblkd.conf:24");
 	assert_int_equal(one->block_bytes, 4096);
 	assert_true(one->read_only);
 	assert_int_equal(one->cache, TGT_CACHE_BUFFERED);
@@ -197,6 +218,17 @@ static void all_keys_are_read(void **state)
 	assert_memory_equal(one->uuid, uuid, 16);
 	assert_string_equal(two->store, "memory");
 	assert_int_equal(two->bytes, 2ull << 30);
+	assert_int_equal(config.initiator_count, 2);
+	assert_string_equal(config.initiators[0].name, "db1");
+	assert_int_equal(config.initiators[0].network_count, 3);
+	assert_true(config.initiators[0].networks[2].local);
+	assert_int_equal(config.initiators[0].grant_count, 4);
+	assert_string_equal(config.initiators[0].grants[2].volume, "t*");
+	assert_int_equal(config.initiators[0].grants[2].right, TGT_RIGHT_READ);
+	assert_int_equal(config.initiators[0].grants[3].right, TGT_RIGHT_WRITE);
+	assert_string_equal(config.initiators[0].source, "rblkd.conf:35");
+	assert_string_equal(config.initiators[1].name, "*");
+	assert_true(config.open);
 	assert_false(two->read_only);
 	tgt_config_fini(&config);
 }

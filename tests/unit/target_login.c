@@ -136,11 +136,12 @@ static struct request *log_in(struct rblk_wire_login wire, const char *from)
 {
 	struct request *request = &rig->requests[rig->count++];
 	struct sockaddr_in address = address_of(from);
+	const struct tgt_origin origin = {.local = false};
 
 	assert_true(rig->count <= UNIT_LENGTH(rig->requests));
 	request->head.ops = &fake_ops;
 	memcpy(&request->head.peer, &address, sizeof(address));
-	tgt_login_begin(&rig->reactor, &request->head, &wire, sizeof(wire), NULL);
+	tgt_login_begin(&rig->reactor, &request->head, &origin, &wire, sizeof(wire), NULL);
 	return request;
 }
 

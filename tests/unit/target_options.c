@@ -271,6 +271,7 @@ static void help_shows_the_table(void **state)
 		dashed(options[i].name, name);
 		snprintf(wanted, sizeof(wanted), "--%s", name);
 		if (!(options[i].places & TGT_ON_COMMAND_LINE)) {
+			strcat(wanted, " "); /* "--read" is not "--read-only" */
 			assert_null(strstr(text, wanted));
 			continue;
 		}
@@ -333,7 +334,7 @@ static void manuals_show_the_table(void **state)
 				snprintf(head, sizeof(head), "\n*--%s*", name);
 			manual_entry(command, head, option);
 		}
-		if (option->places & (TGT_IN_TARGET | TGT_IN_VOLUME)) {
+		if (option->places & (TGT_IN_TARGET | TGT_IN_VOLUME | TGT_IN_INITIATOR)) {
 			snprintf(head, sizeof(head), "\n*%s* = ", option->name);
 			manual_entry(file, head, option);
 		}
@@ -361,7 +362,7 @@ static void manuals_show_no_more(void **state)
 		if (strncmp(next + 2 + length, "* =", 3) != 0)
 			continue;
 		snprintf(name, sizeof(name), "%.*s", (int)length, next + 2);
-		if (!tgt_option_find(name, TGT_IN_TARGET | TGT_IN_VOLUME))
+		if (!tgt_option_find(name, TGT_IN_TARGET | TGT_IN_VOLUME | TGT_IN_INITIATOR))
 			fail_msg("rblkd.conf(5) has %s, the table has not", name);
 	}
 	free(command);

@@ -79,6 +79,17 @@ static bool reject_known(u32 code)
 	return code < RBLK_REJECT_MAX;
 }
 
+static const char *denied_text(u32 code)
+{
+	return rblk_denied_text(code);
+}
+
+/* 0 is what an unknown one is taken for. */
+static bool denied_known(u32 code)
+{
+	return code && code < RBLK_DENIED_MAX;
+}
+
 static bool event_known(u32 code)
 {
 	return code < RBLK_EVENT_MAX;
@@ -95,6 +106,13 @@ static void codes(void **state)
 	check_words(status_text, status_known, 65536, "unknown status");
 	check_words(reject_text, reject_known, 65536, "unknown reason");
 	check_words(event_text, event_known, 65536, "unknown event");
+	check_words(denied_text, denied_known, 65536, rblk_denied_text(RBLK_DENIED_UNSAID));
+	assert_string_equal(rblk_denied_text(1ull << 32 | RBLK_DENIED_RULES),
+			    rblk_denied_text(RBLK_DENIED_UNSAID));
+	assert_string_equal(rblk_refusal_text(RBLK_E_DENIED, RBLK_DENIED_RULES),
+			    rblk_denied_text(RBLK_DENIED_RULES));
+	assert_string_equal(rblk_refusal_text(RBLK_E_RANGE, RBLK_DENIED_RULES),
+			    rblk_status_text(RBLK_E_RANGE));
 	check_words(wire_error_text, wire_error_known, 4096, "unknown wire error");
 	assert_string_equal(rblk_wire_error_text((enum rblk_wire_error)~0u), "unknown wire error");
 }

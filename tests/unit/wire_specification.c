@@ -254,6 +254,9 @@ static const struct code rejects[] = {
 	C(RBLK_REJECT_STALE_EPOCH), C(RBLK_REJECT_STALE_INCARNATION), C(RBLK_REJECT_NO_CREDITS),
 	C(RBLK_REJECT_NO_RESOURCES), C(RBLK_REJECT_DRAINING), C(RBLK_REJECT_DENIED),
 };
+static const struct code denied[] = {
+	C(RBLK_DENIED_UNSAID), C(RBLK_DENIED_LOCAL), C(RBLK_DENIED_ADDRESS), C(RBLK_DENIED_RULES),
+};
 static const struct code command_flags[] = {
 	C(RBLK_CMD_FUA), C(RBLK_CMD_CAPSULE), C(RBLK_CMD_INVALIDATE), C(RBLK_CMD_DIGEST),
 	C(RBLK_CMD_IMMEDIATE), C(RBLK_CMD_RETRY), C(RBLK_CMD_NO_UNMAP),
@@ -350,6 +353,7 @@ static void codes_and_limits(void **state)
 	CODES("Limits", limits);
 	CODES("`enum rblk_feature`", features);
 	CODES("`enum rblk_reject_reason`", rejects);
+	CODES("`enum rblk_denied`", denied);
 	CODES("`enum rblk_command_flag`", command_flags);
 	CODES("`enum rblk_completion_flag`", completion_flags);
 	CODES("`enum rblk_event`", events);
@@ -369,6 +373,7 @@ static void lists_are_whole(void **state)
 	unsigned int opcode;
 
 	check_whole(rejects, UNIT_LENGTH(rejects), RBLK_REJECT_MAX);
+	check_whole(denied, UNIT_LENGTH(denied), RBLK_DENIED_MAX);
 	check_whole(events, UNIT_LENGTH(events), RBLK_EVENT_MAX);
 	check_whole(statuses, UNIT_LENGTH(statuses), RBLK_E_MAX);
 	check_whole_flags(features, UNIT_LENGTH(features), RBLK_FEATURES_ALL);

@@ -2,7 +2,7 @@
 # Host 1 of pair-faults-writers.sh: the machine that is killed. rblkd on four disks that outlive it.
 . "$LAB/guest.sh"
 lab_link_up
-lab_rblkd_start --keepalive 1s library=/dev/vda raw=/dev/vdb ext4=/dev/vdc xfs=/dev/vdd
+lab_rblkd_start --open --keepalive 1s library=/dev/vda raw=/dev/vdb ext4=/dev/vdc xfs=/dev/vdd
 touch "/pair/serving-$LAB_INCARNATION"
 # Until the writers have ended, or have failed.
 over() { [ -e /pair/ended ] || [ -e /pair/failed-2 ]; }

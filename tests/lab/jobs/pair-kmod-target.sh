@@ -8,7 +8,7 @@
 [ "$1" != breaking ] || echo 'WARNING: .* at drivers/infiniband/sw/rxe/rxe_comp.c' > /out/excuses
 lab_link_up
 # Lost packets are sent again, but may be late: silence must not end the connection first.
-lab_rblkd_start --keepalive 2min "disk=/dev/vda"
+lab_rblkd_start --open --keepalive 2min "disk=/dev/vda"
 lab_meet ready
 lab_meet attached
 lab_lossy_begin

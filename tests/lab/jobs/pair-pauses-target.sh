@@ -10,7 +10,7 @@ tell() {
 }
 both() { tell librblk vda; tell nvme vdb; }
 over() { [ -e /pair/ended ] || [ -e /pair/failed-2 ]; }
-lab_rblkd_start disk=/dev/vda
+lab_rblkd_start --open disk=/dev/vda
 touch "/pair/serving-$LAB_INCARNATION-librblk"
 lab_nvmet_make pauses /dev/vdb "$LAB_ADDR"
 lab_nvmet_listen pauses 1

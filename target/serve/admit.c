@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The rules applied to sessions. A session may do what each of its connections may do, so that a
+ * connection from elsewhere that joins it by its id gains nothing.
+ */
+#include "target/serve/admit.h"
+
+#include <string.h>
+#include "proto/wire/wire_names.h"
+#include "target/base/log.h"
+#include "target/io/request.h"
+#include "target/serve/letter.h"
+#include "target/serve/placed.h"
+#include "target/serve/sessions.h"
+
+#define LOST_RIGHT "the access rules do not allow it any more"
+
+struct tgt_rules *tgt_admit_rules(const struct tgt_reactor *reactor)
+{
+	struct tgt_rulebook *book = reactor->peers ? reactor->peers->rules : NULL;
+
+	return book ? tgt_rulebook_get(book) : NULL;
+}
+
+static const char *admit_name(const struct tgt_session *session)
+{
+	return session->named ? session->initiator : NULL;
+}
+
+static enum tgt_right handle_need(const struct tgt_handle *handle)
+{
+	return handle->access.read_only ? TGT_RIGHT_READ : TGT_RIGHT_WRITE;
+}
+
+/* An open volume that the session may not use from there (NULL: from where its connections are);
+ * NULL: there is none. */
+static const struct tgt_volume *admit_lost(const struct tgt_session *session,
+					   const struct tgt_rules *rules,
+					   const struct tgt_origin *origin)
+{
+	uint32_t why;
+
+	for (uint32_t i = 0; i < session->handle_slots; i++) {
+		const struct tgt_handle *handle = session->handles[i];
+		const struct tgt_volume *volume;
+		enum tgt_right right;
+
+		if (!handle || !handle->access.port)
+			continue;
+		volume = handle->access.port->volume;
+		if (origin)
+			right = tgt_rules_right(rules, origin, admit_name(session),
+						volume->config.name, &why);
+		else
+			right = tgt_admit_volume(session, rules, volume->config.name, &why);
+		if (right < handle_need(handle))
+			return volume;
+	}
+	return NULL;
+}
+
+bool tgt_admit_login(const struct tgt_origin *origin, const struct tgt_reactor *reactor,
+		     const struct tgt_session *session, uint32_t *why)
+{
+	struct tgt_rules *rules = tgt_admit_rules(reactor);
+	bool may = tgt_rules_let_in(rules, origin, why);
+
+	if (may && session && admit_lost(session, rules, origin)) {
+		*why = RBLK_DENIED_RULES;
+		may = false;
+	}
+	tgt_rules_put(rules);
+	return may;
+}
+
+/* Does the place count? Of a session without connections, those that it had. */
+static bool place_counts(const struct tgt_session *session, const struct tgt_place *place)
+{
+	if (session->queues_here || session->queues_away)
+		return !tgt_place_empty(place);
+	return place->incarnation != 0;
+}
+
+enum tgt_right tgt_admit_volume(const struct tgt_session *session, const struct tgt_rules *rules,
+				const char *volume, uint32_t *why)
+{
+	enum tgt_right least = TGT_RIGHT_WRITE;
+	const struct tgt_origin *last = NULL;
+
+	for (unsigned int i = 0; i < RBLK_QUEUES_MAX; i++) {
+		const struct tgt_place *place = &session->places[i];
+		enum tgt_right right;
+		uint32_t one;
+
+		/* Most often all come from one address. */
+		if (!place_counts(session, place) ||
+		    (last && !memcmp(last, &place->origin, sizeof(place->origin))))
+			continue;
+		last = &place->origin;
+		right = tgt_rules_right(rules, last, admit_name(session), volume, &one);
+		if (right >= least)
+			continue;
+		least = right;
+		*why = one;
+	}
+	return least;
+}
+
+enum tgt_right tgt_admit_open(const struct tgt_session *session, struct tgt_request *request,
+			      const char *volume)
+{
+	struct tgt_rules *rules = tgt_admit_rules(session->reactor);
+	uint32_t why = RBLK_DENIED_UNSAID;
+	enum tgt_right right = tgt_admit_volume(session, rules, volume, &why);
+
+	tgt_rules_put(rules);
+	if (right >= TGT_RIGHT_READ)
+		return right;
+	tgt_log_limited(&request->lane->turn->log_limit, TGT_LOG_WARNING,
+			"session %u [%s] %s: OPEN of volume \"%.63s\" denied: %s", session->number,
+			session->peer, session->initiator, volume, rblk_denied_text(why));
+	request->result = why;
+	tgt_request_complete(request, RBLK_E_DENIED);
+	return TGT_RIGHT_NONE;
+}
+
+unsigned int tgt_admit_list(const struct tgt_session *session, unsigned int first,
+			    struct tgt_volume **list, unsigned int max, unsigned int *total)
+{
+	struct tgt_rules *rules = tgt_admit_rules(session->reactor);
+	struct tgt_volume *page[RBLK_LIST_MAX];
+	unsigned int index = 0, found = 0, count, all;
+	uint32_t why;
+
+	*total = 0;
+	do {
+		count = tgt_volume_list(session->reactor->registry, index, page, RBLK_LIST_MAX, &all);
+		for (unsigned int i = 0; i < count; i++) {
+			bool shown = tgt_admit_volume(session, rules, page[i]->config.name, &why) >=
+				     TGT_RIGHT_SEE;
+
+			if (shown && (*total)++ >= first && found < max)
+				list[found++] = page[i];
+			else
+				tgt_volume_put(page[i]);
+		}
+		index += count;
+	} while (count == RBLK_LIST_MAX);
+	tgt_rules_put(rules);
+	return found;
+}
+
+static void admit_end(struct tgt_session *session, const struct tgt_volume *volume)
+{
+	tgt_log_limited(&session->reactor->turn.log_limit, TGT_LOG_WARNING,
+			"session %u [%s] %s: ended: %s: %s%s", session->number, session->peer,
+			session->initiator, LOST_RIGHT, volume ? "volume " : "its address",
+			volume ? volume->config.name : "");
+	/* Ended whole, so that the initiator has to open what it may still use. */
+	tgt_session_end(session, LOST_RIGHT);
+}
+
+void tgt_admit_again(struct tgt_session *session)
+{
+	struct tgt_rules *rules = tgt_admit_rules(session->reactor);
+	const struct tgt_volume *volume = admit_lost(session, rules, NULL);
+
+	tgt_rules_put(rules);
+	if (volume && !session->ending)
+		admit_end(session, volume);
+}
+
+/* A connection of the session comes from where nobody may come from any more. */
+static bool admit_shut_out(const struct tgt_session *session, const struct tgt_rules *rules)
+{
+	uint32_t why;
+
+	for (unsigned int i = 0; i < RBLK_QUEUES_MAX; i++)
+		if (!tgt_place_empty(&session->places[i]) &&
+		    !tgt_rules_let_in(rules, &session->places[i].origin, &why))
+			return true;
+	return false;
+}
+
+void tgt_admit_changed(struct tgt_reactor *reactor)
+{
+	struct tgt_rules *rules = tgt_admit_rules(reactor);
+	struct tgt_session *session, *following;
+
+	for (session = TAILQ_FIRST(&reactor->sessions); session; session = following) {
+		const struct tgt_volume *volume;
+
+		following = TAILQ_NEXT(session, link);
+		/* A part ends with its home. */
+		if (session->home || session->ending)
+			continue;
+		volume = admit_lost(session, rules, NULL);
+		if (volume || admit_shut_out(session, rules))
+			admit_end(session, volume);
+	}
+	tgt_rules_put(rules);
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * What access rules (rules.h) mean for logins and sessions: who may log in, join a session, open a
+ * volume; and which sessions end when the rules change. The reactor's thread, at a session's home.
+ */
+#ifndef RBLK_TARGET_ADMIT_H
+#define RBLK_TARGET_ADMIT_H
+
+#include "target/serve/session.h"
+
+/* The rules in force, with a reference; NULL: everything is allowed. */
+struct tgt_rules *tgt_admit_rules(const struct tgt_reactor *reactor);
+
+/*
+ * May a login from there come in, and join the session (NULL: there is none)? A session that has volumes open
+ * takes only connections that may use all of them. Otherwise *why: enum rblk_denied.
+ */
+bool tgt_admit_login(const struct tgt_origin *origin, const struct tgt_reactor *reactor,
+		     const struct tgt_session *session, uint32_t *why);
+/* What all connections of the session may do with a volume. *why: as for tgt_rules_right(). */
+enum tgt_right tgt_admit_volume(const struct tgt_session *session, const struct tgt_rules *rules,
+				const char *volume, uint32_t *why);
+/* Likewise, by the rules in force. TGT_RIGHT_READ or more, or the OPEN is answered and logged. */
+enum tgt_right tgt_admit_open(const struct tgt_session *session, struct tgt_request *request,
+			      const char *volume);
+/* Of the volumes that LIST shows to the session: as tgt_volume_list(). */
+unsigned int tgt_admit_list(const struct tgt_session *session, unsigned int first,
+			    struct tgt_volume **list, unsigned int max, unsigned int *total);
+/* Ends the session if it has a volume open that it may not have open, by its name of now. */
+void tgt_admit_again(struct tgt_session *session);
+/* The rules have changed: likewise all sessions, and those that may not even log in. */
+void tgt_admit_changed(struct tgt_reactor *reactor);
+
+#endif

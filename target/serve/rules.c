@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The rulebook and what follows from it. A volume that some rule names is for those whom the rules
+ * name; one that no rule names is for this machine, or for everyone if the target is open.
+ */
+#include "target/serve/rules.h"
+
+#include <ifaddrs.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include "target/base/network.h"
+
+struct tgt_rules {
+	_Atomic unsigned int refs;
+	bool open;
+	struct tgt_initiator_config *initiators;
+	unsigned int count;
+};
+
+struct tgt_rulebook {
+	pthread_mutex_t lock;
+	struct tgt_rules *rules; /* under the lock */
+};
+
+/* -- origins ----------------------------------------------------------------------------------- */
+
+static bool is_loopback(const struct tgt_host_key *key)
+{
+	static const uint8_t in[13] = {[10] = 0xff, [11] = 0xff, [12] = 127};
+	static const uint8_t in6[16] = {[15] = 1};
+
+	return !memcmp(key->address, in, sizeof(in)) || !memcmp(key->address, in6, sizeof(in6));
+}
+
+/* One of the addresses that this machine has now. */
+static bool is_own(const struct tgt_host_key *key)
+{
+	struct ifaddrs *list;
+	bool own = false;
+
+	if (getifaddrs(&list))
+		return false;
+	for (const struct ifaddrs *one = list; one && !own; one = one->ifa_next) {
+		struct tgt_host_key mine;
+
+		if (!one->ifa_addr || (one->ifa_addr->sa_family != AF_INET &&
+				       one->ifa_addr->sa_family != AF_INET6))
+			continue;
+		tgt_host_key_of(one->ifa_addr, &mine);
+		own = !memcmp(&mine, key, sizeof(mine));
+	}
+	freeifaddrs(list);
+	return own;
+}
+
+void tgt_origin_of(const struct sockaddr *address, struct tgt_origin *origin)
+{
+	memset(origin, 0, sizeof(*origin)); /* padding, too: origins are compared as bytes */
+	tgt_host_key_of(address, &origin->key);
+	origin->local =
+		!origin->key.family && (is_loopback(&origin->key) || is_own(&origin->key));
+}
+
+/* -- the rulebook ------------------------------------------------------------------------------ */
+
+static void *copy_of(const void *array, unsigned int count, size_t bytes)
+{
+	/* One more, so that an empty array is not NULL. */
+	void *copy = calloc(count + 1u, bytes);
+
+	if (copy && count)
+		memcpy(copy, array, count * bytes);
+	return copy;
+}
+
+static bool initiator_copy(struct tgt_initiator_config *to, const struct tgt_initiator_config *from)
+{
+	*to = *from;
+	to->source = NULL;
+	to->networks = copy_of(from->networks, from->network_count, sizeof(*from->networks));
+	to->grants = copy_of(from->grants, from->grant_count, sizeof(*from->grants));
+	return to->networks && to->grants;
+}
+
+static void rules_free(struct tgt_rules *rules)
+{
+	for (unsigned int i = 0; i < rules->count; i++) {
+		free(rules->initiators[i].networks);
+		free(rules->initiators[i].grants);
+	}
+	free(rules->initiators);
+	free(rules);
+}
+
+struct tgt_rules *tgt_rules_create(const struct tgt_config *config)
+{
+	struct tgt_rules *rules = calloc(1, sizeof(*rules));
+	bool copied = true;
+
+	if (!rules)
+		return NULL;
+	atomic_init(&rules->refs, 1);
+	rules->open = config->open;
+	rules->initiators = calloc(config->initiator_count + 1u, sizeof(*rules->initiators));
+	while (rules->initiators && copied && rules->count < config->initiator_count) {
+		copied = initiator_copy(&rules->initiators[rules->count],
+					&config->initiators[rules->count]);
+		rules->count++;
+	}
+	if (!rules->initiators || !copied) {
+		rules_free(rules);
+		return NULL;
+	}
+	return rules;
+}
+
+void tgt_rules_put(struct tgt_rules *rules)
+{
+	if (rules && atomic_fetch_sub(&rules->refs, 1) == 1)
+		rules_free(rules);
+}
+
+struct tgt_rulebook *tgt_rulebook_create(struct tgt_rules *rules)
+{
+	struct tgt_rulebook *book = calloc(1, sizeof(*book));
+
+	if (!book || !rules || pthread_mutex_init(&book->lock, NULL)) {
+		tgt_rules_put(rules);
+		free(book);
+		return NULL;
+	}
+	book->rules = rules;
+	return book;
+}
+
+void tgt_rulebook_destroy(struct tgt_rulebook *book)
+{
+	if (!book)
+		return;
+	tgt_rules_put(book->rules);
+	pthread_mutex_destroy(&book->lock);
+	free(book);
+}
+
+void tgt_rulebook_replace(struct tgt_rulebook *book, struct tgt_rules *rules)
+{
+	struct tgt_rules *before;
+
+	pthread_mutex_lock(&book->lock);
+	before = book->rules;
+	book->rules = rules;
+	pthread_mutex_unlock(&book->lock);
+	tgt_rules_put(before);
+}
+
+struct tgt_rules *tgt_rulebook_get(struct tgt_rulebook *book)
+{
+	struct tgt_rules *rules;
+
+	pthread_mutex_lock(&book->lock);
+	rules = book->rules;
+	atomic_fetch_add(&rules->refs, 1);
+	pthread_mutex_unlock(&book->lock);
+	return rules;
+}
+
+/* -- deciding ---------------------------------------------------------------------------------- */
+
+bool tgt_rules_match(const char *pattern, const char *name)
+{
+	size_t length = strlen(pattern);
+
+	if (length && pattern[length - 1] == '*')
+		return strncmp(pattern, name, length - 1) == 0;
+	return strcmp(pattern, name) == 0;
+}
+
+static bool is_from(const struct tgt_initiator_config *initiator, const struct tgt_origin *origin)
+{
+	for (unsigned int i = 0; i < initiator->network_count; i++)
+		if (!origin->key.family &&
+		    tgt_network_has(&initiator->networks[i], origin->key.address, origin->local))
+			return true;
+	return false;
+}
+
+bool tgt_rules_let_in(const struct tgt_rules *rules, const struct tgt_origin *origin, uint32_t *why)
+{
+	if (!rules || rules->open || origin->local)
+		return true;
+	for (unsigned int i = 0; i < rules->count; i++)
+		if (is_from(&rules->initiators[i], origin))
+			return true;
+	*why = rules->count ? RBLK_DENIED_ADDRESS : RBLK_DENIED_LOCAL;
+	return false;
+}
+
+/* The most that its grants give, and whether it has one for the volume. */
+static bool grants_of(const struct tgt_initiator_config *initiator, const char *volume,
+		      enum tgt_right *right)
+{
+	bool named = false;
+
+	*right = TGT_RIGHT_NONE;
+	for (unsigned int i = 0; i < initiator->grant_count; i++) {
+		if (!tgt_rules_match(initiator->grants[i].volume, volume))
+			continue;
+		named = true;
+		if (initiator->grants[i].right > *right)
+			*right = initiator->grants[i].right;
+	}
+	return named;
+}
+
+enum tgt_right tgt_rules_right(const struct tgt_rules *rules, const struct tgt_origin *origin,
+			       const char *initiator, const char *volume, uint32_t *why)
+{
+	enum tgt_right most = TGT_RIGHT_NONE, right;
+	bool named = false;
+
+	if (!rules)
+		return TGT_RIGHT_WRITE;
+	for (unsigned int i = 0; i < rules->count; i++) {
+		if (!grants_of(&rules->initiators[i], volume, &right))
+			continue;
+		named = true;
+		/* Without a name it is one of those that any name stands for. */
+		if (right > most &&
+		    tgt_rules_match(rules->initiators[i].name, initiator ? initiator : "") &&
+		    is_from(&rules->initiators[i], origin))
+			most = right;
+	}
+	if (!named && (rules->open || origin->local))
+		return TGT_RIGHT_WRITE;
+	*why = named ? RBLK_DENIED_RULES : RBLK_DENIED_LOCAL;
+	return most;
+}

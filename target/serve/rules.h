@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Access rules: which initiator, from where, may use which volume. A process has one rulebook, which
+ * all reactors read and a reload replaces as a whole: a decision is by the old rules or by the new
+ * ones. admit.c asks for sessions. Off the data path.
+ */
+#ifndef RBLK_TARGET_RULES_H
+#define RBLK_TARGET_RULES_H
+
+#include "proto/wire/wire.h"
+#include "target/base/settings.h"
+#include "target/serve/host.h"
+
+struct sockaddr;
+struct tgt_rules;
+struct tgt_rulebook;
+
+/* Where a connection comes from. */
+struct tgt_origin {
+	struct tgt_host_key key;
+	bool local; /* from this machine, by whichever of its addresses */
+};
+
+void tgt_origin_of(const struct sockaddr *address, struct tgt_origin *origin);
+
+/* -- the rulebook; any thread ------------------------------------------------------------------ */
+
+/* What the configuration says. NULL: no memory. */
+struct tgt_rules *tgt_rules_create(const struct tgt_config *config);
+/* Takes over the reference to `rules`. NULL: no memory, and they are freed. */
+struct tgt_rulebook *tgt_rulebook_create(struct tgt_rules *rules);
+void tgt_rulebook_destroy(struct tgt_rulebook *book); /* NULL: no effect */
+/* Decides by these from now on. Takes over the reference. */
+void tgt_rulebook_replace(struct tgt_rulebook *book, struct tgt_rules *rules);
+/* Those in force, with a reference. */
+struct tgt_rules *tgt_rulebook_get(struct tgt_rulebook *book);
+void tgt_rules_put(struct tgt_rules *rules);
+
+/* -- deciding; `rules` NULL: everything is allowed ----------------------------------------------- */
+
+/* Is `name` meant by `pattern`, which may end in '*'? */
+bool tgt_rules_match(const char *pattern, const char *name);
+/* May anyone come from there? If not, why: enum rblk_denied. */
+bool tgt_rules_let_in(const struct tgt_rules *rules, const struct tgt_origin *origin, uint32_t *why);
+/* initiator: NULL if it has no name. *why, if that is less than TGT_RIGHT_READ: enum rblk_denied. */
+enum tgt_right tgt_rules_right(const struct tgt_rules *rules, const struct tgt_origin *origin,
+			       const char *initiator, const char *volume, uint32_t *why);
+
+#endif
