@@ -128,7 +128,7 @@ struct rblk_session {
 	u32 event_seen; /* number of the last event; queue 0's CQ handlers */
 	u32 event_told; /* that a KEEPALIVE has named; queue 0's probe_work (V9) */
 
-	spinlock_t waiting_lock;              /* waiting.c; a leaf */
+	spinlock_t waiting_lock;              /* waiting.c; outside of core_lock alone */
 	struct list_head waiting;             /* struct rblk_io on no queue; waiting_lock */
 	unsigned long unfenced; /* bitmap, waiting_lock: queues whose LOST commands have ended with errors */
 	bool waiting_armed;                   /* the work will run; waiting_lock */
