@@ -202,7 +202,7 @@ int rblk_call_run(struct rblk_queue *queue, struct rblk_session_command *sc,
 		rblk_call_unreserve(queue, call, true);
 		return error;
 	}
-	rblk_queue_kick(queue);
+	rblk_queue_kick_now(queue);
 	error = rblk_call_wait(call, rblk_opcode_name(sc->opcode), timeout_ms);
 	if (error) {
 		rblk_call_unreserve(queue, call, false);

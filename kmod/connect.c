@@ -496,9 +496,11 @@ static void rblk_connect_reset(struct rblk_queue *queue)
 /* Connected: from here on commands may be posted, and a polled queue's completions be looked at. */
 static void rblk_connect_open(struct rblk_queue *queue)
 {
+	const struct core_batch_limits limits = rblk_queue_limits(queue);
 	unsigned long flags;
 
 	spin_lock_irqsave(&queue->lock, flags);
+	core_clock_init(&queue->clock, &limits);
 	WRITE_ONCE(queue->down, false);
 	spin_unlock_irqrestore(&queue->lock, flags);
 	spin_lock(&queue->poll_lock);

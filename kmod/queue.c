@@ -51,6 +51,11 @@ void rblk_queue_put_tag(struct rblk_queue *queue, u16 tag)
 	spin_unlock_irqrestore(&queue->lock, flags);
 }
 
+static u32 rblk_queue_capsule_bytes(const struct rblk_command *command)
+{
+	return command->memory == RBLK_MEMORY_CAPSULE ? command->bytes : 0;
+}
+
 int rblk_queue_add(struct rblk_queue *queue, struct rblk_command *command)
 {
 	unsigned long flags;
@@ -64,6 +69,8 @@ int rblk_queue_add(struct rblk_queue *queue, struct rblk_command *command)
 		refcount_set(&command->refs, 2); /* its SEND, its answer */
 		queue->commands[command->tag] = command;
 		list_add_tail(&command->entry, &queue->pending);
+		if (core_clock_add(&queue->clock, rblk_queue_capsule_bytes(command), 1))
+			queue->filling = command;
 	}
 	spin_unlock_irqrestore(&queue->lock, flags);
 	return error;
@@ -107,6 +114,7 @@ struct rblk_packing {
 	struct rblk_message *message;     /* NULL: none is open */
 	struct core_batch batch;          /* what is in it */
 	unsigned int sges;
+	u16 messages; /* in the chain */
 };
 
 static void rblk_packing_link(struct rblk_packing *p, struct ib_send_wr *wr)
@@ -138,6 +146,7 @@ static void rblk_packing_close(struct rblk_queue *queue, struct rblk_packing *p)
 		.send_flags = IB_SEND_SIGNALED,
 	};
 	rblk_packing_link(p, &m->wr);
+	p->messages++;
 	queue->stats.messages++;
 	trace_rblk_send(queue, m->count, p->batch.capsule_bytes);
 	p->message = NULL;
@@ -164,17 +173,12 @@ static void rblk_packing_open(struct rblk_queue *queue, struct rblk_packing *p)
 	core_batch_init(&p->batch, &limits);
 }
 
-static u32 rblk_packing_capsule_bytes(const struct rblk_command *command)
-{
-	return command->memory == RBLK_MEMORY_CAPSULE ? command->bytes : 0;
-}
-
 static void rblk_packing_add(struct rblk_queue *queue, struct rblk_packing *p,
 			     struct rblk_command *command)
 {
 	struct rblk_message *m = p->message;
 	struct rblk_wire_command *wire = &m->descriptors[m->count];
-	u32 capsule_bytes = rblk_packing_capsule_bytes(command);
+	u32 capsule_bytes = rblk_queue_capsule_bytes(command);
 
 	core_batch_add(&p->batch, &command->wire, capsule_bytes, 1);
 	core_tag_send(&command->account, queue->next_sequence);
@@ -194,32 +198,56 @@ static void rblk_packing_add(struct rblk_queue *queue, struct rblk_packing *p,
 	queue->stats.commands++;
 }
 
-void rblk_queue_kick(struct rblk_queue *queue)
+/* A polled queue's completions may be looked at by nobody: nothing waits for them. */
+static bool rblk_queue_holds(struct rblk_queue *queue)
+{
+	return !queue->polled && core_clock_waits(&queue->clock);
+}
+
+/* `hold`: what is pending from there on stays; NULL: nothing does. */
+static int rblk_queue_post_locked(struct rblk_queue *queue, const struct rblk_command *hold)
 {
 	struct rblk_packing p = { .next = &p.first };
 	struct rblk_command *command, *next;
-	unsigned long flags;
-	int error = 0;
 
-	spin_lock_irqsave(&queue->lock, flags);
-	if (queue->down)
-		goto out;
+	lockdep_assert_held(&queue->lock);
 	list_for_each_entry_safe(command, next, &queue->pending, entry) {
+		if (command == hold)
+			break;
 		list_del_init(&command->entry);
-		if (p.message &&
-		    !core_batch_fits(&p.batch, rblk_packing_capsule_bytes(command), 1))
+		if (p.message && !core_batch_fits(&p.batch, rblk_queue_capsule_bytes(command), 1))
 			rblk_packing_close(queue, &p);
 		if (!p.message)
 			rblk_packing_open(queue, &p);
 		rblk_packing_add(queue, &p, command);
 	}
 	rblk_packing_close(queue, &p);
-	if (p.first)
-		error = ib_post_send(queue->qp, p.first, NULL);
-out:
+	core_clock_sent(&queue->clock, p.messages, !hold);
+	return p.first ? ib_post_send(queue->qp, p.first, NULL) : 0;
+}
+
+static void rblk_queue_ring(struct rblk_queue *queue, bool now)
+{
+	unsigned long flags;
+	int error = 0;
+
+	spin_lock_irqsave(&queue->lock, flags);
+	if (!queue->down)
+		error = rblk_queue_post_locked(queue, !now && rblk_queue_holds(queue) ?
+							      queue->filling : NULL);
 	spin_unlock_irqrestore(&queue->lock, flags);
 	if (error)
 		rblk_queue_lost(queue, "posting: error %d", error);
+}
+
+void rblk_queue_kick(struct rblk_queue *queue)
+{
+	rblk_queue_ring(queue, false);
+}
+
+void rblk_queue_kick_now(struct rblk_queue *queue)
+{
+	rblk_queue_ring(queue, true);
 }
 
 /* -- completions; softirq of this queue's CQ, or its poller -------------------------------------- */
@@ -278,6 +306,7 @@ void rblk_queue_send_done(struct ib_cq *cq, struct ib_wc *wc)
 	struct rblk_command *sent[RBLK_DESCRIPTORS_PER_MESSAGE];
 	unsigned long flags;
 	u16 i, count = m->count;
+	int error = 0;
 
 	if (wc->status != IB_WC_SUCCESS) {
 		/* Its commands are held until the queue is drained; nothing is put here. */
@@ -288,9 +317,14 @@ void rblk_queue_send_done(struct ib_cq *cq, struct ib_wc *wc)
 		sent[i] = queue->commands[m->tags[i]];
 	spin_lock_irqsave(&queue->lock, flags);
 	list_add(&m->free, &queue->free_messages);
+	/* What was held back goes before anything else. */
+	if (core_clock_completed(&queue->clock) && !queue->down)
+		error = rblk_queue_post_locked(queue, NULL);
 	spin_unlock_irqrestore(&queue->lock, flags);
 	for (i = 0; i < count; i++)
 		rblk_command_put(sent[i]);
+	if (error)
+		rblk_queue_lost(queue, "posting: error %d", error);
 }
 
 /* The command of a tag that the target names, NULL: there is none. */

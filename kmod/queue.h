@@ -100,6 +100,8 @@ struct rblk_queue {
 	bool down;                    /* lock: nothing may be posted any more */
 	u32 next_sequence;            /* lock */
 	struct list_head pending;     /* lock: commands to be sent */
+	struct core_clock clock;      /* lock: when they are */
+	struct rblk_command *filling; /* lock: the first of them that is in clock's last message */
 	struct list_head free_messages; /* lock */
 	struct rblk_message *messages;
 	struct rblk_ring descriptors; /* RBLK_DESCRIPTORS_PER_MESSAGE for each message */
@@ -180,8 +182,13 @@ void rblk_queue_put_tag(struct rblk_queue *queue, u16 tag);
 
 /* Add a prepared command to those to be sent. Any context. -ENOTCONN when the queue is down. */
 int rblk_queue_add(struct rblk_queue *queue, struct rblk_command *command);
-/* Ring the doorbell: send what was added in as few messages as it fits in. Any context. */
+/*
+ * Ring the doorbell: send what was added in as few messages as it fits in. What does not fill a message waits until the
+ * device has completed the SENDs that it has (core/batch.h). Any context.
+ */
 void rblk_queue_kick(struct rblk_queue *queue);
+/* The same, and nothing waits: the session's commands do not depend on a device that completes its SENDs. */
+void rblk_queue_kick_now(struct rblk_queue *queue);
 
 /* Has it a command of the disk's, sent or to be sent? */
 bool rblk_queue_serves(struct rblk_queue *queue, const struct rblk_disk *disk);

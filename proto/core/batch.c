@@ -26,19 +26,64 @@ bool core_batch_fits(const struct core_batch *batch, u32 capsule_bytes, u16 segm
 	       capsule_bytes <= RBLK_CAPSULE_DATA_MAX - batch->capsule_bytes;
 }
 
+static void core_batch_count(struct core_batch *batch, u32 capsule_bytes, u16 segments)
+{
+	batch->commands++;
+	batch->capsule_bytes += capsule_bytes;
+	if (capsule_bytes)
+		batch->segments += segments;
+}
+
 void core_batch_add(struct core_batch *batch, struct rblk_wire_command *command, u32 capsule_bytes,
 		    u16 segments)
 {
-	command->index = (u8)batch->commands++;
-	if (!capsule_bytes)
-		return;
+	command->index = (u8)batch->commands;
 	/* These two send a payload and get a report: their segment is the report's memory. */
-	if (command->opcode == RBLK_OP_OPEN || command->opcode == RBLK_OP_AUTHENTICATE)
+	if (capsule_bytes &&
+	    (command->opcode == RBLK_OP_OPEN || command->opcode == RBLK_OP_AUTHENTICATE))
 		command->argument = rblk_to_le64(batch->capsule_bytes);
-	else
+	else if (capsule_bytes)
 		command->segment.address = rblk_to_le64(batch->capsule_bytes);
-	batch->capsule_bytes += capsule_bytes;
-	batch->segments += segments;
+	core_batch_count(batch, capsule_bytes, segments);
+}
+
+void core_clock_init(struct core_clock *clock, const struct core_batch_limits *limits)
+{
+	core_batch_init(&clock->filling, limits);
+	clock->sending = 0;
+	clock->owed = false;
+}
+
+bool core_clock_add(struct core_clock *clock, u32 capsule_bytes, u16 segments)
+{
+	struct core_batch *filling = &clock->filling;
+	bool another = !filling->commands || !core_batch_fits(filling, capsule_bytes, segments);
+
+	if (another)
+		core_batch_init(filling, &filling->limits);
+	core_batch_count(filling, capsule_bytes, segments);
+	return another;
+}
+
+bool core_clock_waits(struct core_clock *clock)
+{
+	clock->owed = clock->sending && clock->filling.commands &&
+		      clock->filling.commands < clock->filling.limits.commands;
+	return clock->owed;
+}
+
+void core_clock_sent(struct core_clock *clock, u16 messages, bool all)
+{
+	clock->sending += messages;
+	if (!all)
+		return;
+	clock->filling.commands = 0;
+	clock->owed = false;
+}
+
+bool core_clock_completed(struct core_clock *clock)
+{
+	return !--clock->sending && clock->owed;
 }
 
 u32 core_batch_capsule_max(const struct core_batch_limits *limits)

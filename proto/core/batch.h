@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Packing commands into one message: how many fit, where in-capsule data lies, what the message
- * weighs. The sender lays out what this decides: first the capsule ranges in the order of their
+ * weighs; and when it is sent. The sender lays out what this decides: first the capsule ranges in the order of their
  * commands, then the descriptors, contiguous, at the end (message.h). Pure; no allocation, no I/O.
  */
 #ifndef RBLK_CORE_BATCH_H
@@ -44,6 +44,32 @@ static inline u32 core_batch_bytes(const struct core_batch *batch)
 {
 	return batch->capsule_bytes + core_batch_descriptor_bytes(batch);
 }
+
+/*
+ * When the doorbell of a queue is rung (the kernel module). While the device has a SEND that it has not completed, what
+ * comes shares the next one: batches become larger with the load, and there is no timer. What fills a message has
+ * nothing to wait for. Each SEND must be signalled.
+ */
+struct core_clock {
+	struct core_batch filling; /* the last message of what is to be sent: there may be room in it */
+	u16 sending;               /* SENDs that the device has */
+	bool owed;                 /* the doorbell was to be rung, and waits for them */
+};
+
+/* Of a connection that is new: the device has nothing. */
+void core_clock_init(struct core_clock *clock, const struct core_batch_limits *limits);
+
+/* One more command to be sent. True: it begins another message than those before it. */
+bool core_clock_add(struct core_clock *clock, u32 capsule_bytes, u16 segments);
+
+/* The doorbell is to be rung. True: but not for the message that is filling, which will be later. */
+bool core_clock_waits(struct core_clock *clock);
+
+/* The device has been given so many SENDs. `all`: nothing is left to be sent. */
+void core_clock_sent(struct core_clock *clock, u16 messages, bool all);
+
+/* It has completed one. True: ring now. */
+bool core_clock_completed(struct core_clock *clock);
 
 /* The most in-capsule data that a single command may carry under these limits; 0: none. */
 u32 core_batch_capsule_max(const struct core_batch_limits *limits);

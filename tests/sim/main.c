@@ -5,6 +5,7 @@
  *   sim --seed N [--trace]      one; with all that happens
  *   sim --same FIRST COUNT      each twice: a seed must do the same every time
  *   sim --coverage FIRST COUNT [FLOOR]   those, and what they have reached (coverage.h)
+ *   sim --sends FIRST COUNT HUNDREDTHS   those, in which the module may send at most so many SENDs for a hundred commands
  *   sim --history MODEL N       one world of those that a model speaks of, and its history (history.h)
  * Ends with status 1 at the first seed that finds something, after its trace.
  */
@@ -21,7 +22,7 @@ static int usage(void)
 {
 	fprintf(stderr,
 		"usage: sim --seeds FIRST COUNT | --seed N [--trace] | --same FIRST COUNT |\n"
-		"           --coverage FIRST COUNT [FLOOR] | --history MODEL N\n");
+		"           --coverage FIRST COUNT [FLOOR] | --sends FIRST COUNT HUNDREDTHS | --history MODEL N\n");
 	return 2;
 }
 
@@ -46,11 +47,21 @@ static void report(void)
 	fflush(stdout);
 }
 
+static bool sends_are_few(uint64_t limit)
+{
+	uint64_t sends = sim_totals.module_sends, commands = sim_totals.module_commands;
+
+	printf("the module: %" PRIu64 " commands in %" PRIu64 " SENDs (limit: %" PRIu64 " for 100)\n", commands, sends,
+	       limit);
+	return commands && sends * 100 <= commands * limit;
+}
+
 int main(int argc, char **argv)
 {
 	bool one = argc >= 3 && !strcmp(argv[1], "--seed");
 	bool many = argc == 4 && !strcmp(argv[1], "--seeds");
 	bool same = argc == 4 && !strcmp(argv[1], "--same");
+	bool sends = argc == 5 && !strcmp(argv[1], "--sends");
 	bool coverage = argc >= 4 && argc <= 5 && !strcmp(argv[1], "--coverage");
 	enum sim_trace_mode mode = same ? SIM_TRACE_TAIL : SIM_TRACE_OFF;
 	uint64_t first, count;
@@ -60,7 +71,7 @@ int main(int argc, char **argv)
 		sim_trace_init(SIM_TRACE_TAIL, argv[0]);
 		return sim_world_run_history(strtoull(argv[3], NULL, 0), argv[2]) ? 0 : usage();
 	}
-	if (!one && !many && !same && !coverage)
+	if (!one && !many && !same && !coverage && !sends)
 		return usage();
 	if (one && argc == 4)
 		mode = !strcmp(argv[3], "--trace") ? SIM_TRACE_ALL : SIM_TRACE_TAIL;
@@ -77,6 +88,8 @@ int main(int argc, char **argv)
 	}
 	report();
 	if (coverage && sim_coverage_report(argc == 5 ? argv[4] : NULL))
+		return 1;
+	if (sends && !sends_are_few(strtoull(argv[4], NULL, 0)))
 		return 1;
 	return 0;
 }

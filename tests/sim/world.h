@@ -12,6 +12,7 @@
 /* What the seeds have done so far, so that a run can be seen to have tested something. */
 struct sim_totals {
 	uint64_t seeds, commands, kills, power_losses, drains, reloads, breaks, cuts;
+	uint64_t module_commands, module_sends; /* that it has sent; in so many SENDs */
 };
 extern struct sim_totals sim_totals;
 

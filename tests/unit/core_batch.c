@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Goal: every packed message passes the other end's validator, and every limit can be reached
- * exactly. Method: pack, lay out as a sender does, run rblk_check_message() over the bytes.
+ * exactly; commands share a message while the device has a SEND, and none waits longer. Method: pack, lay out as a
+ * sender does, run rblk_check_message() over the bytes; add, ring and complete, and see what is to be sent.
  */
 #include "tests/unit/unit.h"
 
@@ -170,6 +171,97 @@ static void open_tells_and_is_told(void **state)
 	assert_int_equal(open.index, 1);
 }
 
+/* Add a command and ring for it. True: it was sent, in `messages`. */
+static bool clock_one(struct core_clock *clock, u32 capsule_bytes, u16 messages)
+{
+	core_clock_add(clock, capsule_bytes, 1);
+	if (core_clock_waits(clock))
+		return false;
+	core_clock_sent(clock, messages, true);
+	return true;
+}
+
+static void what_comes_while_a_send_is_out_shares_the_next(void **state)
+{
+	struct core_clock clock;
+
+	core_clock_init(&clock, &wide);
+	assert_true(clock_one(&clock, 0, 1));
+	assert_false(clock_one(&clock, 0, 1));
+	assert_false(clock_one(&clock, 4096, 1));
+	assert_true(core_clock_completed(&clock));
+	core_clock_sent(&clock, 1, true);
+	/* Nothing came meanwhile: nothing is rung for. */
+	assert_false(core_clock_completed(&clock));
+	assert_true(clock_one(&clock, 0, 1));
+}
+
+static void at_depth_one_nothing_waits(void **state)
+{
+	struct core_clock clock;
+
+	core_clock_init(&clock, &wide);
+	for (int i = 0; i < 100; i++) {
+		assert_true(clock_one(&clock, i % 2 ? 4096 : 0, 1));
+		assert_false(core_clock_completed(&clock));
+	}
+}
+
+/* What is added and not rung for is not sent by a completion: the caller has more to add. */
+static void what_nobody_has_rung_for_is_left(void **state)
+{
+	struct core_clock clock;
+
+	core_clock_init(&clock, &wide);
+	assert_true(clock_one(&clock, 0, 1));
+	core_clock_add(&clock, 0, 1);
+	assert_false(core_clock_completed(&clock));
+	assert_false(core_clock_waits(&clock));
+}
+
+static void the_last_of_several_sends_rings(void **state)
+{
+	struct core_clock clock;
+
+	core_clock_init(&clock, &wide);
+	core_clock_add(&clock, 0, 1);
+	core_clock_sent(&clock, 3, true);
+	assert_false(clock_one(&clock, 0, 1));
+	assert_false(core_clock_completed(&clock));
+	assert_false(core_clock_completed(&clock));
+	assert_true(core_clock_completed(&clock));
+}
+
+/* Commands that fill messages have nothing to wait for; one that begins another message does. */
+static void a_full_message_does_not_wait(void **state)
+{
+	struct core_batch_limits limits = wide;
+	struct core_clock clock;
+
+	limits.commands = 4;
+	limits.message_bytes = 2 * (4096 + 64);
+	core_clock_init(&clock, &limits);
+	core_clock_sent(&clock, 1, true);
+	for (int i = 0; i < 3; i++)
+		assert_false(clock_one(&clock, 0, 1));
+	assert_true(clock_one(&clock, 0, 1));
+
+	assert_true(core_clock_add(&clock, 4096, 1));
+	assert_false(core_clock_add(&clock, 4096, 1));
+	assert_true(core_clock_waits(&clock));
+	/* The third page does not fit: the message before it may go, and it waits. */
+	assert_true(core_clock_add(&clock, 4096, 1));
+	assert_true(core_clock_waits(&clock));
+	core_clock_sent(&clock, 1, false);
+	assert_false(core_clock_add(&clock, 4096, 1));
+	assert_int_equal(clock.filling.commands, 2);
+
+	limits.commands = 1;
+	core_clock_init(&clock, &limits);
+	for (int i = 0; i < 3; i++)
+		assert_true(clock_one(&clock, 0, 1));
+}
+
 static void random_mixes_are_valid(void **state)
 {
 	unsigned int seed = 7;
@@ -201,6 +293,11 @@ int main(void)
 		cmocka_unit_test(what_may_travel_in_a_capsule),
 		cmocka_unit_test(data_in_several_pieces),
 		cmocka_unit_test(open_tells_and_is_told),
+		cmocka_unit_test(what_comes_while_a_send_is_out_shares_the_next),
+		cmocka_unit_test(at_depth_one_nothing_waits),
+		cmocka_unit_test(what_nobody_has_rung_for_is_left),
+		cmocka_unit_test(the_last_of_several_sends_rings),
+		cmocka_unit_test(a_full_message_does_not_wait),
 		cmocka_unit_test(random_mixes_are_valid),
 	};
 

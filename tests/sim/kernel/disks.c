@@ -135,6 +135,20 @@ static void check_times(const struct rblk_session *session)
 	}
 }
 
+/* What waits for the device's SENDs is sent when there are none any more. */
+static void check_batches(const struct rblk_session *session)
+{
+	for (unsigned int i = 0; i < session->queue_count; i++) {
+		const struct rblk_queue *queue = session->queues[i];
+
+		if (queue->down || !queue->clock.owed)
+			continue;
+		sim_reached("module", "a command waits for a SEND that the device has", NULL);
+		if (!queue->clock.sending)
+			sim_fail("the kernel: what was kept back is forgotten");
+	}
+}
+
 void sim_disk_sample(const struct rblk_disk *disk)
 {
 	static const char *const waits[] = {
@@ -145,6 +159,7 @@ void sim_disk_sample(const struct rblk_disk *disk)
 	const struct rblk_io *io;
 
 	check_times(disk->session);
+	check_batches(disk->session);
 	list_for_each_entry(io, &disk->session->waiting, command.entry)
 		sim_reached("module", "a request waits", waits[io->wait]);
 }

@@ -5,10 +5,12 @@
  */
 #include "tests/sim/kernel/rdma.h"
 
+#include "proto/wire/wire.h"
 #include "tests/sim/coverage.h"
 #include "tests/sim/fabric_sim.h"
 #include "tests/sim/kernel/module_kernel.h"
 #include "tests/sim/random.h"
+#include "tests/sim/world.h"
 
 #define MRS_MAX 4096u
 #define POLL_BATCH 8
@@ -342,6 +344,9 @@ static int post_message(struct ib_qp *qp, const struct ib_send_wr *from)
 		.send_flags = IBV_SEND_SIGNALED,
 	}, *bad;
 
+	/* The descriptors are the last segment. */
+	sim_totals.module_sends++;
+	sim_totals.module_commands += from->sg_list[from->num_sge - 1].length / sizeof(struct rblk_wire_command);
 	for (int i = 0; i < from->num_sge; i++)
 		sge[i] = (struct ibv_sge){ .addr = from->sg_list[i].addr,
 					   .length = from->sg_list[i].length,
