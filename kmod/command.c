@@ -108,14 +108,19 @@ void rblk_command_put(struct rblk_command *command)
 static void rblk_io_invalidated(struct ib_cq *cq, struct ib_wc *wc)
 {
 	struct rblk_io *io = container_of(wc->wr_cqe, struct rblk_io, inv_cqe);
+	struct rblk_io *ended, *next;
 
 	if (wc->status != IB_WC_SUCCESS) {
 		/* Its key ends with the queue pair; the command is held until then (F4). */
 		rblk_queue_wc_error(io->command.queue, "invalidation", wc);
 		return;
 	}
-	smp_store_release(&io->mr_valid, false);
-	rblk_command_put(&io->command);
+	/* It is the last one of a chain, and the only one that says so. */
+	for (ended = io->inv_first; ended; ended = next) {
+		next = ended == io ? NULL : container_of(ended->inv_wr.next, struct rblk_io, inv_wr);
+		smp_store_release(&ended->mr_valid, false);
+		rblk_command_put(&ended->command);
+	}
 }
 
 static void rblk_io_registered(struct ib_cq *cq, struct ib_wc *wc)

@@ -88,6 +88,7 @@ struct rblk_io {
 	struct ib_mr *mr; /* the queue's for this tag */
 	struct ib_reg_wr reg_wr;
 	struct ib_send_wr inv_wr;
+	struct rblk_io *inv_first; /* of the last invalidation of a chain: whose is the first */
 	struct ib_cqe reg_cqe, inv_cqe;
 	int nents;
 	enum dma_data_direction direction;

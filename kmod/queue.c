@@ -223,7 +223,10 @@ static int rblk_queue_post_locked(struct rblk_queue *queue, const struct rblk_co
 	}
 	rblk_packing_close(queue, &p);
 	core_clock_sent(&queue->clock, p.messages, !hold);
-	return p.first ? ib_post_send(queue->qp, p.first, NULL) : 0;
+	if (!p.first)
+		return 0;
+	queue->stats.doorbells++;
+	return ib_post_send(queue->qp, p.first, NULL);
 }
 
 static void rblk_queue_ring(struct rblk_queue *queue, bool now)
@@ -458,6 +461,47 @@ static void rblk_queue_immediate(struct rblk_queue *queue, const struct ib_wc *w
 	rblk_command_answered_immediate(command, immediate >> 8, immediate);
 }
 
+/*
+ * F3, F4: end the key of an answered command here, since the target's reply did not. All of a reply go in one chain,
+ * of which the last one is signalled: work requests of a send queue are done in order.
+ */
+void rblk_queue_invalidate(struct rblk_queue *queue, struct rblk_io *io)
+{
+	io->inv_wr = (struct ib_send_wr){
+		.wr_cqe = &io->inv_cqe,
+		.opcode = IB_WR_LOCAL_INV,
+		.ex.invalidate_rkey = io->mr->rkey,
+	};
+	if (queue->ending_last)
+		queue->ending_last->inv_wr.next = &io->inv_wr;
+	else
+		queue->ending_first = io;
+	queue->ending_last = io;
+	queue->stats.invalidations++;
+	trace_rblk_invalidate(io, false);
+}
+
+static void rblk_queue_post_invalidations(struct rblk_queue *queue)
+{
+	struct rblk_io *first = queue->ending_first, *last = queue->ending_last;
+	unsigned long flags;
+	int error = 0;
+
+	if (!last)
+		return;
+	last->inv_first = first;
+	last->inv_wr.send_flags = IB_SEND_SIGNALED;
+	queue->ending_first = queue->ending_last = NULL;
+	spin_lock_irqsave(&queue->lock, flags);
+	if (!queue->down) {
+		queue->stats.doorbells++;
+		error = ib_post_send(queue->qp, &first->inv_wr, NULL);
+	}
+	spin_unlock_irqrestore(&queue->lock, flags);
+	if (error)
+		rblk_queue_lost(queue, "posting an invalidation: error %d", error);
+}
+
 int rblk_queue_post_receive(struct rblk_queue *queue, struct rblk_receive *receive)
 {
 	struct ib_sge sge = {
@@ -495,26 +539,5 @@ void rblk_queue_receive_done(struct ib_cq *cq, struct ib_wc *wc)
 		rblk_queue_immediate(queue, wc);
 	else
 		rblk_queue_reply(queue, receive, wc);
-}
-
-/* F3, F4: end the key of an answered command here, since the target's reply did not. */
-void rblk_queue_invalidate(struct rblk_queue *queue, struct rblk_io *io)
-{
-	unsigned long flags;
-	int error = 0;
-
-	io->inv_wr = (struct ib_send_wr){
-		.wr_cqe = &io->inv_cqe,
-		.opcode = IB_WR_LOCAL_INV,
-		.send_flags = IB_SEND_SIGNALED,
-		.ex.invalidate_rkey = io->mr->rkey,
-	};
-	spin_lock_irqsave(&queue->lock, flags);
-	queue->stats.invalidations++;
-	trace_rblk_invalidate(io, false);
-	if (!queue->down)
-		error = ib_post_send(queue->qp, &io->inv_wr, NULL);
-	spin_unlock_irqrestore(&queue->lock, flags);
-	if (error)
-		rblk_queue_lost(queue, "posting an invalidation: error %d", error);
+	rblk_queue_post_invalidations(queue);
 }

@@ -58,6 +58,7 @@ struct rblk_receive {
 
 struct rblk_queue_stats {
 	u64 commands, messages, replies, immediates, registrations, invalidations, remote_invalidations;
+	u64 doorbells;       /* calls that post to the send queue */
 	u64 aborts, dropped; /* ABORTs sent; commands that ended by one */
 };
 
@@ -124,6 +125,9 @@ struct rblk_queue {
 
 	spinlock_t poll_lock; /* one poller at a time, as there is one softirq; outside of lock */
 	bool poll_ended;      /* poll_lock: being drained */
+
+	/* The CQ's handlers own them: keys to be ended behind the reply that is being read; chained by inv_wr. */
+	struct rblk_io *ending_first, *ending_last;
 
 	/* Commands of requests of other queues have the tags from home_tags on. lock: which are in use. */
 	unsigned int home_tags;

@@ -141,16 +141,17 @@ static ssize_t counters_show(struct device *dev, struct device_attribute *attr, 
 		sum.registrations += READ_ONCE(s->registrations);
 		sum.invalidations += READ_ONCE(s->invalidations);
 		sum.remote_invalidations += READ_ONCE(s->remote_invalidations);
+		sum.doorbells += READ_ONCE(s->doorbells);
 		sum.aborts += READ_ONCE(s->aborts);
 		sum.dropped += READ_ONCE(s->dropped);
 	}
 	return sysfs_emit(buf,
 			  "commands %llu\nmessages %llu\nreplies %llu\nimmediates %llu\n"
 			  "registrations %llu\ninvalidations %llu\nremote_invalidations %llu\n"
-			  "aborts %llu\ndropped %llu\n",
+			  "doorbells %llu\naborts %llu\ndropped %llu\n",
 			  sum.commands, sum.messages, sum.replies, sum.immediates,
 			  sum.registrations, sum.invalidations, sum.remote_invalidations,
-			  sum.aborts, sum.dropped);
+			  sum.doorbells, sum.aborts, sum.dropped);
 }
 static DEVICE_ATTR_RO(counters);
 

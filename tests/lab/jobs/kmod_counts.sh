@@ -8,18 +8,19 @@
 
 # count NAME DEPTH RW SIZE I/OS: sets messages, answers and ios; says what one I/O took, in hundredths.
 count() {
-	local name=$1 sent replies immediates commands
+	local name=$1 sent replies immediates commands doorbells
 	commands=$(lab_counter commands) sent=$(lab_counter messages)
-	replies=$(lab_counter replies) immediates=$(lab_counter immediates)
+	replies=$(lab_counter replies) immediates=$(lab_counter immediates) doorbells=$(lab_counter doorbells)
 	fio --name=count --filename="$LAB_DEV" --direct=1 --ioengine=io_uring --rw="$3" --bs="$4" --iodepth="$2" \
 		--iodepth_batch_submit=1 --iodepth_batch_complete_min=1 --number_ios="$5" --size=64M --randrepeat=1 --eta=never --output=/tmp/fio.txt ||
 		{ cat /tmp/fio.txt; lab_fail "fio: $name"; }
 	ios=$(($(lab_counter commands) - commands))
 	messages=$(($(lab_counter messages) - sent))
 	replies=$(($(lab_counter replies) - replies)) immediates=$(($(lab_counter immediates) - immediates))
+	doorbells=$(($(lab_counter doorbells) - doorbells))
 	answers=$((replies + immediates))
 	[ "$ios" -ge $(($5 - $2)) ] || lab_fail "$name: $ios commands for $5 I/Os"
-	lab_say "$name: $ios commands: SENDs $((messages * 100 / ios)), replies $((replies * 100 / ios)), immediates $((immediates * 100 / ios)) for 100"
+	lab_say "$name: $ios commands: SENDs $((messages * 100 / ios)), replies $((replies * 100 / ios)), immediates $((immediates * 100 / ios)), doorbells $((doorbells * 100 / ios)) for 100"
 }
 
 lab_link_up

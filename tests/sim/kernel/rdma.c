@@ -281,6 +281,7 @@ struct local {
 	struct ib_qp *qp;
 	struct ib_mr *mr;
 	struct ib_cqe *cqe;
+	bool signalled;
 };
 
 static void local_end(struct local *local, enum ib_wc_status status)
@@ -291,18 +292,26 @@ static void local_end(struct local *local, enum ib_wc_status status)
 	list_del(&local->entry);
 	if (status == IB_WC_SUCCESS)
 		mr_end(local->mr);
-	cq_add(local->qp->cq, &wc);
+	if (local->signalled || status != IB_WC_SUCCESS)
+		cq_add(local->qp->cq, &wc);
 	free(local);
 }
 
 static void on_local(void *arg)
 {
-	struct local *local = arg;
+	struct local *local = arg, *first;
+	struct ib_qp *qp = local->qp;
+	bool last;
 
 	/* In ERR it comes back flushed, when the queue pair is drained. */
 	if (sim_conn_of(local->qp->id->conn)->state != SIM_CONN_UP)
 		return;
-	local_end(local, IB_WC_SUCCESS);
+	/* They are done in order. */
+	do {
+		first = list_first_entry(&qp->local, struct local, entry);
+		last = first == local;
+		local_end(first, IB_WC_SUCCESS);
+	} while (!last);
 	sim_rdma_interrupt();
 }
 
@@ -318,6 +327,7 @@ static void invalidate(struct ib_qp *qp, const struct ib_send_wr *wr)
 	local->mr->state = SIM_KEY_ENDING;
 	local->qp = qp;
 	local->cqe = wr->wr_cqe;
+	local->signalled = wr->send_flags & IB_SEND_SIGNALED;
 	local->event = (struct sim_event){.run = on_local, .arg = local};
 	list_add_tail(&local->entry, &qp->local);
 	sim_event_in(&local->event, sim_below(sim_chance(900000) ? 10 * SIM_US : SIM_MS));
