@@ -9,10 +9,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include "proto/wire/message.h"
+#include "target/io/counts.h"
 #include "target/store/port.h"
 
 struct tgt_access {
 	struct tgt_port *port; /* NULL: the volume was removed and its users have ended */
+	struct tgt_counts *counts; /* never NULL: of its commands, or shared with others */
 	bool read_only;	       /* opened so, or the volume is */
 	/* What a reservation refuses to its session: a mask of tgt_refused. It and `registered`
 	 * change with the volume's reservation (serve/rights.c). */

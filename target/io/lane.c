@@ -109,5 +109,6 @@ void tgt_lane_violation(struct tgt_lane *lane, const char *rule)
 	tgt_log_limited(&lane->turn->log_limit, TGT_LOG_WARNING,
 			"session %u queue %u [%s]: closed: the peer broke the protocol: %s",
 			lane->session_number, lane->index, fab_conn_peer(lane->conn), rule);
+	lane->end = TGT_END_VIOLATION;
 	lane->ops->close(lane, NULL);
 }

@@ -148,6 +148,7 @@ struct tgt_lane {
 	uint64_t max_msg_bytes;
 
 	bool open; /* false: closing; nothing is accepted from the peer, nothing is posted */
+	uint8_t end; /* enum tgt_end: why it closes, set before it does */
 	bool is_dirty, is_starving;
 	TAILQ_ENTRY(tgt_lane) alive_link, dirty_link, starving_link;
 

@@ -452,17 +452,29 @@ static bool request_queue_reply(struct tgt_request *request, enum tgt_request_st
 static void request_account(struct tgt_request *request)
 {
 	struct tgt_lane *lane = request->lane;
+	struct tgt_counts *counts;
+	uint32_t bytes;
 
+	if (!request->access) {
+		if (request->status != RBLK_OK)
+			lane->turn->refused[request->status]++;
+		return;
+	}
+	counts = request->access->counts;
+	tgt_counts_add(counts, request->opcode, request->queued_us, request->stored_us);
 	lane->queued_us += request->queued_us;
 	lane->stored_us += request->stored_us;
-	if (request->status != RBLK_OK)
-		return;
-	if (request->opcode == RBLK_OP_READ)
+	if (request->status != RBLK_OK) {
+		counts->errors[request->status]++;
+	} else if (request->opcode == RBLK_OP_READ) {
 		lane->bytes_read += request->length;
-	else if (request->opcode == RBLK_OP_WRITE)
-		lane->bytes_written += request->length;
-	else if (request->opcode == RBLK_OP_COMPARE_AND_WRITE)
-		lane->bytes_written += request->length / 2;
+		counts->bytes_read += request->length;
+	} else if (request->opcode == RBLK_OP_WRITE ||
+		   request->opcode == RBLK_OP_COMPARE_AND_WRITE) {
+		bytes = request->opcode == RBLK_OP_WRITE ? request->length : request->length / 2;
+		lane->bytes_written += bytes;
+		counts->bytes_written += bytes;
+	}
 }
 
 static void request_end_orphan(struct tgt_request *request)

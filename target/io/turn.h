@@ -11,6 +11,7 @@
 #include <stdint.h>
 #include <sys/queue.h>
 #include "proto/fabric/fabric.h"
+#include "proto/wire/message.h"
 #include "target/base/log.h"
 #include "target/io/receive.h"
 #include "target/store/pool.h"
@@ -28,6 +29,16 @@
 #define TGT_DIRECT_EXTRA 4u
 /* Work requests of one chain. */
 #define TGT_CHAIN_MAX 64u
+
+/* Why connections end, as far as it is counted. */
+enum tgt_end {
+	TGT_END_TARGET,	      /* by this end: a drain, a fence, a removed device, a fault */
+	TGT_END_DISCONNECTED, /* by the peer */
+	TGT_END_LOST,	      /* the fabric reports it lost */
+	TGT_END_SILENT,	      /* keep-alive timeout */
+	TGT_END_VIOLATION,    /* the peer broke a rule */
+	TGT_ENDS
+};
 
 struct tgt_lane;
 struct tgt_request;
@@ -68,6 +79,8 @@ struct tgt_turn {
 	uint64_t direct_bytes;		 /* of TGT_DIRECT_BYTES, in this turn */
 	struct tgt_receives_list idle;	 /* has receive buffers to post */
 	struct tgt_chain chain;
+	uint64_t refused[RBLK_E_MAX]; /* commands without an open volume, by status */
+	uint64_t ends[TGT_ENDS];      /* connections that have ended */
 	/* For messages that a peer can trigger. Connects and disconnects must not hide errors. */
 	struct tgt_log_limit log_limit, chat_limit;
 };

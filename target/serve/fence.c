@@ -134,6 +134,7 @@ void tgt_fence_begin(struct tgt_session *session, struct tgt_request *request)
 	struct tgt_place *place = fence_place(session, request);
 	struct tgt_queue *own = tgt_queue_of(request->lane);
 
+	session->reactor->fences++;
 	if (place->queue == own && incarnation >= own->incarnation) {
 		tgt_request_complete(request, RBLK_E_INVALID);
 		return;

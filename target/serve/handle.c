@@ -13,6 +13,7 @@
 #include "target/serve/letter.h"
 #include "target/serve/placed.h"
 #include "target/serve/rights.h"
+#include "target/serve/tally.h"
 
 #define INDEX_BITS 10
 #define HANDLE_SLOTS_FIRST 4
@@ -86,6 +87,7 @@ static void handle_release_port(struct tgt_handle *handle)
 
 	if (!port)
 		return;
+	tgt_tally_close(handle);
 	pthread_mutex_lock(&handle->session->lock);
 	handle->access.port = NULL;
 	pthread_mutex_unlock(&handle->session->lock);
@@ -217,6 +219,7 @@ enum rblk_status tgt_handle_open(struct tgt_session *session, struct tgt_volume 
 	do {
 		handle->id = session->handle_generation++ << INDEX_BITS | (uint32_t)index;
 	} while (handle->id == 0);
+	tgt_tally_open(handle);
 	handle_publish(session, handle);
 	tgt_rights_opened(handle);
 	*out = handle;
@@ -380,6 +383,7 @@ static struct tgt_handle *part_open(struct tgt_session *part, uint32_t id,
 			free(handle);
 			return NULL;
 		}
+		tgt_tally_open(handle);
 	}
 	handle_publish(part, handle);
 	if (handle->access.port)

@@ -36,7 +36,7 @@ uint64_t tgt_keepalive_check(struct tgt_reactor *reactor)
 		if (lane->suspect_ns)
 			due_ns = lane->suspect_ns + limit;
 		if (now >= due_ns) {
-			tgt_queue_close(tgt_queue_of(lane), "keep-alive timeout");
+			tgt_queue_lost(tgt_queue_of(lane), TGT_END_SILENT, "keep-alive timeout");
 			continue;
 		}
 		if (due_ns < next_ns)

@@ -40,6 +40,7 @@ void tgt_login_reject(struct tgt_reactor *reactor, struct fab_request *request,
 	tgt_log_limited(&reactor->turn.log_limit, TGT_LOG_WARNING, "login from %s: refused: %s",
 			peer, why ? why : rblk_reject_text((uint16_t)reason));
 	reject_fill(&reject, reason, detail);
+	reactor->logins_refused++;
 	if (reason == RBLK_REJECT_NO_CREDITS || reason == RBLK_REJECT_NO_RESOURCES)
 		tgt_keepalive_press(reactor);
 	fab_reject(request, &reject, sizeof(reject));

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "target/serve/admit.h"
+#include "target/serve/census.h"
 #include "target/serve/event.h"
 #include "target/serve/handle.h"
 #include "target/serve/lease.h"
@@ -30,6 +31,7 @@ enum mail_kind {
 	MAIL_FORGET,
 	MAIL_CHECK_DEVICES,
 	MAIL_STATUS,
+	MAIL_CENSUS,
 	MAIL_ASK,
 	MAIL_DRAIN
 };
@@ -39,6 +41,7 @@ struct reactor_mail {
 	struct tgt_letter head; /* first; not counted as a letter of a reactor */
 	enum mail_kind kind;
 	struct tgt_volume *volume; /* VOLUME_, RIGHTS_: a reference; CUT, FORGET: likewise, or NULL */
+	struct tgt_census_ask *ask; /* CENSUS */
 	struct fab_request *request;
 	struct tgt_lease *lease;
 	struct tgt_origin origin;
@@ -136,6 +139,9 @@ static void reactor_read_mail(struct tgt_reactor *reactor, struct tgt_letter *le
 		break;
 	case MAIL_STATUS:
 		tgt_status_log(reactor);
+		break;
+	case MAIL_CENSUS:
+		mail->ask->answer(mail->ask, reactor->index, tgt_census_take(reactor));
 		break;
 	case MAIL_ASK:
 		atomic_fetch_add_explicit(&reactor->answered, 1, memory_order_relaxed);
@@ -253,6 +259,11 @@ void tgt_reactor_check_devices(struct tgt_reactor *reactor)
 void tgt_reactor_log_status(struct tgt_reactor *reactor)
 {
 	reactor_send(reactor, (struct reactor_mail){.kind = MAIL_STATUS});
+}
+
+bool tgt_reactor_census(struct tgt_reactor *reactor, struct tgt_census_ask *ask)
+{
+	return reactor_send(reactor, (struct reactor_mail){.kind = MAIL_CENSUS, .ask = ask});
 }
 
 void tgt_reactor_ask(struct tgt_reactor *reactor)

@@ -64,6 +64,7 @@ void tgt_queue_join(struct tgt_queue *queue)
 	reactor->queue_count++;
 	atomic_fetch_add(&reactor->load, 1);
 	session->host->queues++;
+	reactor->logins_accepted++;
 	queue->device->queues++;
 	tgt_lane_open(&queue->lane);
 	if (reactor->keepalive_ns)
@@ -137,6 +138,7 @@ void tgt_queue_close(struct tgt_queue *queue, const char *reason)
 		tgt_log_limited(&queue->lane.turn->chat_limit, TGT_LOG_INFO,
 				"session %u queue %u [%s]: closed: %s", queue->session->number,
 				queue->lane.index, fab_conn_peer(queue->lane.conn), reason);
+	queue->lane.turn->ends[queue->lane.end]++;
 	tgt_lane_close(&queue->lane);
 }
 

@@ -50,6 +50,13 @@ int tgt_queue_create(struct tgt_session *session, struct tgt_fabric *fabric,
 
 /* Begin to close it, with one log line unless reason is NULL. Idempotent. */
 void tgt_queue_close(struct tgt_queue *queue, const char *reason);
+/* The same, where it is not this end that wants it. */
+static inline void tgt_queue_lost(struct tgt_queue *queue, enum tgt_end end, const char *reason)
+{
+	if (queue->lane.open)
+		queue->lane.end = (uint8_t)end;
+	tgt_queue_close(queue, reason);
+}
 /* FAB_EVENT_DRAINED. */
 void tgt_queue_drained(struct tgt_queue *queue);
 /* The second phase; from the reactor's turn only, when nothing is on the stack that uses it. */

@@ -67,7 +67,7 @@ static void reactor_sent(const struct ibv_wc *wc, struct tgt_queue *queue)
 		return;
 	}
 	if (wc->status == IBV_WC_WR_FLUSH_ERR) {
-		tgt_queue_close(queue, "the connection was lost");
+		tgt_queue_lost(queue, TGT_END_LOST, "the connection was lost");
 		return;
 	}
 	tgt_log_limited(&queue->lane.turn->log_limit, TGT_LOG_WARNING,
@@ -78,7 +78,7 @@ static void reactor_sent(const struct ibv_wc *wc, struct tgt_queue *queue)
 			: wc->status == IBV_WC_REM_ACCESS_ERR
 				? " (the peer does not expose the memory that it named)"
 				: "");
-	tgt_queue_close(queue, NULL);
+	tgt_queue_lost(queue, TGT_END_LOST, NULL);
 }
 
 static unsigned int reactor_poll_fabric(struct tgt_fabric *fabric)
@@ -138,11 +138,12 @@ static unsigned int reactor_poll_events(struct tgt_reactor *reactor, struct tgt_
 			queue->established = true;
 			break;
 		case FAB_EVENT_DISCONNECTED:
-			tgt_queue_close(queue, event.status ? strerror(-event.status)
-							    : "the peer has disconnected");
+			tgt_queue_lost(queue, event.status ? TGT_END_LOST : TGT_END_DISCONNECTED,
+				       event.status ? strerror(-event.status)
+						    : "the peer has disconnected");
 			break;
 		case FAB_EVENT_FAILED:
-			tgt_queue_close(queue, fab_error(fabric->fab));
+			tgt_queue_lost(queue, TGT_END_LOST, fab_error(fabric->fab));
 			break;
 		case FAB_EVENT_DRAINED:
 			tgt_queue_drained(queue);
@@ -310,6 +311,11 @@ static void *reactor_thread(void *argument)
 	while (!tgt_reactor_drained(reactor)) {
 		unsigned int work = tgt_reactor_step(reactor);
 
+		/* A turn is as long as until the next one, and only idle ones are followed by sleep. */
+		if (reactor->was_busy)
+			reactor->busy_ns += reactor->turn.now_ns - reactor->turn_began_ns;
+		reactor->turn_began_ns = reactor->turn.now_ns;
+		reactor->was_busy = work;
 		if (core_spin_turn(&reactor->spin, reactor->turn.now_ns, work))
 			reactor_sleep(reactor);
 		else if (!work)

@@ -13,6 +13,7 @@
 #include "target/io/work.h"
 #include "target/serve/device.h"
 #include "target/serve/mail.h"
+#include "target/serve/tally.h"
 
 #define RING_DEPTH 1024u
 /* destroy: longest wait for the connections to drain and the stores to end. */
@@ -150,6 +151,7 @@ static void reactor_init(struct tgt_reactor *reactor, const struct tgt_config *c
 	TAILQ_INIT(&reactor->opening);
 	TAILQ_INIT(&reactor->changes);
 	TAILQ_INIT(&reactor->logins);
+	tgt_tallies_init(&reactor->tallies);
 	reactor->mailbox.fd = -1;
 	reactor->tell_rights = tgt_reactor_rights_changed;
 	core_spin_init(&reactor->spin, config->polling == TGT_POLL_ALWAYS ? UINT64_MAX
@@ -260,5 +262,6 @@ void tgt_reactor_destroy(struct tgt_reactor *reactor)
 	tgt_pool_destroy(reactor->reserve);
 	tgt_pool_destroy(reactor->turn.reports);
 	tgt_region_unmap(&reactor->region);
+	tgt_tallies_fini(&reactor->tallies);
 	free(reactor);
 }

@@ -16,6 +16,7 @@
 #include "target/base/settings.h"
 #include "target/io/turn.h"
 #include "target/serve/mailbox.h"
+#include "target/serve/tallies.h"
 #include "target/store/ring.h"
 #include "target/store/store.h"
 
@@ -96,6 +97,13 @@ struct tgt_reactor {
 	bool rejudge; /* a queue has ended: check the waiting logins */
 	bool retire;  /* a device was removed: release it when its queues have ended */
 	struct tgt_port *ports[RBLK_VOLUMES_MAX]; /* by volume->slot */
+
+	/* Counted for census.c. */
+	uint64_t logins_accepted, logins_refused, fences;
+	uint64_t busy_ns;	/* in turns that found work, until: */
+	uint64_t turn_began_ns; /* the last one */
+	bool was_busy;		/* and whether it found work */
+	struct tgt_tallies tallies;
 
 	struct core_spin spin;
 	uint64_t pressed_until_ns; /* silent queues are probed although keepalive_ns is 0 */

@@ -44,6 +44,7 @@ struct tgt_handle {
 	bool event_changed, event_removed;
 	struct tgt_request *closer; /* the CLOSE that waits, or NULL */
 	unsigned int parts;	    /* that have not closed the handle; it waits for them */
+	struct tgt_tally *tally;    /* where access.counts is; NULL: not its own */
 	struct tgt_letter *told;    /* of a part: sent to the home when it has ended */
 };
 
@@ -92,6 +93,7 @@ struct tgt_session {
 	struct tgt_events events;
 
 	struct tgt_totals totals;
+	unsigned int tallies; /* handles here that count for themselves (tally.h) */
 };
 
 #endif

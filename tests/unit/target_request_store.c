@@ -22,6 +22,7 @@ static int fake_submit(struct tgt_port *port, struct tgt_io *io)
 
 static const struct tgt_store_ops fake_ops = { .kind = "fake", .submit = fake_submit };
 
+static struct tgt_counts counts; /* of every command here */
 static struct tgt_access *found;
 
 static struct tgt_access *fake_find(struct tgt_lane *lane, uint32_t handle, enum rblk_status *status)
@@ -44,7 +45,7 @@ static enum rblk_status write_status(int now, int later)
 	struct tgt_store store = { .ops = &fake_ops };
 	struct tgt_volume volume = { .store = &store, .block_bytes = 512 };
 	struct tgt_port port = { .store = &store, .volume = &volume };
-	struct tgt_access access = { .port = &port, .users = 1 };
+	struct tgt_access access = { .port = &port, .users = 1, .counts = &counts };
 	struct tgt_lane lane = { .turn = &turn, .open = true };
 	struct tgt_request request = { .lane = &lane, .access = &access, .blocks = 8 };
 
@@ -74,7 +75,7 @@ static enum rblk_status write_status_late(int late)
 	struct tgt_store store = { .ops = &fake_ops };
 	struct tgt_volume volume = { .store = &store, .block_bytes = 512 };
 	struct tgt_port port = { .store = &store, .volume = &volume };
-	struct tgt_access access = { .port = &port, .users = 2 };
+	struct tgt_access access = { .port = &port, .users = 2, .counts = &counts };
 	struct tgt_lane lane = { .turn = &turn, .open = true };
 	struct tgt_request requests[2];
 
@@ -107,6 +108,21 @@ static void what_was_begun_is_never_busy(void **state)
 {
 	(void)state;
 	assert_int_equal(write_status(0, -EBUSY), RBLK_E_IO);
+}
+
+static void each_command_is_counted_once(void **state)
+{
+	(void)state;
+	memset(&counts, 0, sizeof(counts));
+	assert_int_equal(write_status(1, 0), RBLK_OK);
+	assert_int_equal(write_status(0, -EIO), RBLK_E_IO);
+	assert_int_equal(write_status(-EBUSY, 0), RBLK_E_BUSY);
+	assert_int_equal(counts.operations[RBLK_OP_WRITE], 3);
+	assert_int_equal(tgt_counts_of_kind(&counts, TGT_COUNT_WRITE), 3);
+	assert_int_equal(tgt_counts_of_kind(&counts, TGT_COUNT_READ), 0);
+	assert_int_equal(counts.errors[RBLK_E_IO], 1);
+	assert_int_equal(counts.errors[RBLK_E_BUSY], 1);
+	assert_int_equal(counts.errors[RBLK_OK], 0);
 }
 
 /* It waited for another one to end, and then the store had no room: nothing of it was done. */
@@ -180,7 +196,7 @@ static unsigned int turns_of_a_message(uint8_t opcode, uint8_t flags)
 	struct fab_device device = {0};
 	struct fab_conn conn = { .device = &device };
 	struct tgt_port port = { .store = &store, .volume = &volume, .mr = { &mr } };
-	struct tgt_access access = { .port = &port, .users = 1 };
+	struct tgt_access access = { .port = &port, .users = 1, .counts = &counts };
 	struct tgt_host_share host = {0};
 	struct tgt_share share = { .host = &host, .turn = &turn };
 	struct tgt_lane lane = { .turn = &turn, .share = &share, .conn = &conn, .open = true,
@@ -282,6 +298,7 @@ int main(void)
 		cmocka_unit_test(what_is_refused_for_lack_of_room_is_busy),
 		cmocka_unit_test(what_waited_and_found_no_room_is_busy),
 		cmocka_unit_test(what_was_begun_is_never_busy),
+		cmocka_unit_test(each_command_is_counted_once),
 		cmocka_unit_test(answers_keep_their_meaning),
 		cmocka_unit_test(a_turn_does_so_much_in_memory),
 		cmocka_unit_test(sessions_beyond_the_budget_are_few),

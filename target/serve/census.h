@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * A census: what one reactor is and has done, as one piece of memory that belongs to who asked for
+ * it. The reactor fills it in its turn, in a bounded time (tally.h), so nobody else reads what it
+ * writes, and its data path pays nothing for being observed.
+ */
+#ifndef RBLK_TARGET_CENSUS_H
+#define RBLK_TARGET_CENSUS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "proto/wire/payload.h"
+#include "target/base/settings.h"
+#include "target/io/counts.h"
+#include "target/io/turn.h"
+
+struct tgt_reactor;
+
+/* A session, or a part: then `peer` is empty, and the initiator's name may be. */
+struct tgt_census_session {
+	unsigned int number; /* the same for a session and its parts */
+	bool part;
+	char initiator[RBLK_NAME_BYTES];
+	char peer[80];
+	unsigned int connections, outstanding, handles;
+	uint32_t credits;    /* receive buffers promised to its queues */
+	uint64_t data_bytes; /* of the pool, held */
+	uint64_t commands;   /* session commands included */
+};
+
+/* What a session has done with a volume that it has open. */
+struct tgt_census_use {
+	unsigned int session; /* its number */
+	char volume[RBLK_NAME_BYTES];
+	bool read_only;
+	unsigned int outstanding;
+	struct tgt_counts counts;
+};
+
+/* What handles to it have done that are not among the uses. */
+struct tgt_census_volume {
+	char name[RBLK_NAME_BYTES];
+	struct tgt_counts counts;
+};
+
+struct tgt_census {
+	unsigned int reactor; /* index */
+	unsigned int sessions_here, connections, logins_waiting;
+	uint64_t taken_ns, busy_ns, pool_bytes, pool_used_bytes;
+	uint64_t logins_accepted, logins_refused, fences; /* fences: FENCE commands */
+	uint64_t refused[RBLK_E_MAX]; /* as in struct tgt_turn */
+	uint64_t ends[TGT_ENDS];
+	struct tgt_census_session *sessions; /* all three in this piece of memory */
+	struct tgt_census_use *uses;
+	struct tgt_census_volume *volumes;
+	unsigned int session_count, use_count, volume_count;
+};
+
+/* Who asks, in another thread: the head of its struct (watch/ask.c). */
+struct tgt_census_ask {
+	/* On the reactor's thread, once; it takes the census, which may be NULL: no memory. */
+	void (*answer)(struct tgt_census_ask *ask, unsigned int reactor, struct tgt_census *census);
+};
+
+/* The reactor's thread. The caller frees it with free(). NULL: no memory. */
+struct tgt_census *tgt_census_take(struct tgt_reactor *reactor);
+
+#endif

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Makes and folds the tallies of a reactor's handles and volumes. */
+#include "target/serve/tally.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include "target/serve/session.h"
+
+static struct tgt_tally *tally_create(const char *volume)
+{
+	/* Its size is a multiple of its alignment. */
+	struct tgt_tally *tally = aligned_alloc(alignof(struct tgt_tally), sizeof(*tally));
+
+	if (!tally)
+		return NULL;
+	memset(tally, 0, sizeof(*tally));
+	memcpy(tally->volume, volume, sizeof(tally->volume));
+	return tally;
+}
+
+/*
+ * A volume's own. A slot's former volume has no handle left, so nothing points to its tally: the new
+ * one begins at zero, unless it has the same name, and so goes on.
+ */
+static struct tgt_tally *tally_of_volume(struct tgt_tallies *tallies,
+					 const struct tgt_volume *volume)
+{
+	struct tgt_tally **tally = &tallies->volumes[volume->slot];
+
+	if (!*tally)
+		*tally = tally_create(volume->config.name);
+	else if (strcmp((*tally)->volume, volume->config.name)) {
+		memcpy((*tally)->volume, volume->config.name, sizeof((*tally)->volume));
+		memset(&(*tally)->counts, 0, sizeof((*tally)->counts));
+	}
+	return *tally;
+}
+
+void tgt_tally_open(struct tgt_handle *handle)
+{
+	struct tgt_tallies *tallies = &handle->session->reactor->tallies;
+	const struct tgt_volume *volume = handle->access.port->volume;
+	struct tgt_tally *shared = tally_of_volume(tallies, volume);
+
+	handle->access.counts = shared ? &shared->counts : &tallies->lost;
+	if (!shared || tallies->count >= TGT_TALLIES_MAX ||
+	    handle->session->tallies >= TGT_TALLIES_OF_SESSION)
+		return;
+	handle->tally = tally_create(volume->config.name);
+	if (!handle->tally)
+		return;
+	handle->tally->handle = handle;
+	handle->access.counts = &handle->tally->counts;
+	TAILQ_INSERT_TAIL(&tallies->handles, handle->tally, link);
+	tallies->count++;
+	handle->session->tallies++;
+}
+
+void tgt_tally_close(struct tgt_handle *handle)
+{
+	struct tgt_tallies *tallies = &handle->session->reactor->tallies;
+	struct tgt_tally *tally = handle->tally;
+
+	handle->access.counts = &tallies->lost;
+	if (!tally)
+		return;
+	handle->tally = NULL;
+	tgt_counts_sum(&tallies->volumes[handle->access.port->volume->slot]->counts,
+		       &tally->counts);
+	TAILQ_REMOVE(&tallies->handles, tally, link);
+	tallies->count--;
+	handle->session->tallies--;
+	free(tally);
+}
+
+void tgt_tallies_init(struct tgt_tallies *tallies)
+{
+	TAILQ_INIT(&tallies->handles);
+}
+
+void tgt_tallies_fini(struct tgt_tallies *tallies)
+{
+	for (unsigned int i = 0; i < RBLK_VOLUMES_MAX; i++)
+		free(tallies->volumes[i]);
+}
