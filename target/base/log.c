@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include "proto/core/env.h"
@@ -19,6 +20,34 @@ static _Atomic int log_level = TGT_LOG_INFO;
 void tgt_log_set_level(enum tgt_log_level level)
 {
 	atomic_store_explicit(&log_level, (int)level, memory_order_relaxed);
+}
+
+enum tgt_log_level tgt_log_get_level(void)
+{
+	return (enum tgt_log_level)atomic_load_explicit(&log_level, memory_order_relaxed);
+}
+
+static const char *const level_names[] = {
+	[TGT_LOG_ERROR] = "error",
+	[TGT_LOG_WARNING] = "warning",
+	[TGT_LOG_INFO] = "info",
+	[TGT_LOG_DEBUG] = "debug",
+};
+
+const char *tgt_log_level_name(enum tgt_log_level level)
+{
+	return level_names[level];
+}
+
+bool tgt_log_level_find(const char *name, enum tgt_log_level *level)
+{
+	for (unsigned int i = 0; i < sizeof(level_names) / sizeof(level_names[0]); i++) {
+		if (!level_names[i] || strcmp(level_names[i], name))
+			continue;
+		*level = (enum tgt_log_level)i;
+		return true;
+	}
+	return false;
 }
 
 /*

@@ -13,6 +13,11 @@
 enum tgt_log_level { TGT_LOG_ERROR = 3, TGT_LOG_WARNING = 4, TGT_LOG_INFO = 6, TGT_LOG_DEBUG = 7 };
 
 void tgt_log_set_level(enum tgt_log_level level);
+enum tgt_log_level tgt_log_get_level(void);
+/* "warning" */
+const char *tgt_log_level_name(enum tgt_log_level level);
+/* False: no level has that name. */
+bool tgt_log_level_find(const char *name, enum tgt_log_level *level);
 void tgt_log(enum tgt_log_level level, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 

@@ -34,6 +34,7 @@
 #include "target/serve/mail.h"
 #include "target/serve/rules.h"
 #include "target/store/volume.h"
+#include "target/watch/watch.h"
 
 #define EXIT_USAGE 2 /* the command line or the configuration file is wrong; in the manual */
 #define DRAIN_LOOK_MS 10    /* how often the reactors are asked whether they have drained */
@@ -53,6 +54,7 @@ struct daemon {
 	struct tgt_listener *listener;
 	struct tgt_reloader *reloader;
 	struct tgt_faults *faults; /* NULL: accepts none */
+	struct tgt_watch *watch;
 	uint64_t end_by_ns; /* stopping: nothing is waited for any longer */
 };
 
@@ -173,6 +175,25 @@ static int reloader_start(struct daemon *daemon, char *error)
 	return tgt_reloader_create(&options, &daemon->reloader, error);
 }
 
+static const char *watch_address(const void *context, unsigned int n)
+{
+	return tgt_listener_address(context, n);
+}
+
+static int watch_start(struct daemon *daemon, char *error)
+{
+	const struct tgt_watch_options options = {
+		.source = {.registry = daemon->registry,
+			   .reactors = daemon->reactors,
+			   .reactor_count = daemon->reactor_count},
+		.control_socket = daemon->config.control_socket,
+		.address = watch_address,
+		.context = daemon->listener,
+	};
+
+	return tgt_watch_create(&options, &daemon->watch, error);
+}
+
 static int daemon_start(struct daemon *daemon, char *error)
 {
 	int status;
@@ -196,6 +217,8 @@ static int daemon_start(struct daemon *daemon, char *error)
 		status = tgt_faults_create(daemon->config.fault_socket, daemon->registry,
 					   daemon->reactors, daemon->reactor_count,
 					   &daemon->faults, error);
+	if (status == 0)
+		status = watch_start(daemon, error);
 	return status;
 }
 
@@ -345,6 +368,7 @@ static bool drain(struct daemon *daemon)
 	unsigned int i;
 
 	tgt_notify_stopping("draining");
+	tgt_watch_draining(daemon->watch);
 	tgt_faults_destroy(daemon->faults);
 	daemon->faults = NULL;
 	/* It may wait for a lock, and add volumes that are not needed any more. */
@@ -372,6 +396,7 @@ static bool daemon_end(struct daemon *daemon)
 	struct pollfd signals = {.fd = daemon->signals, .events = POLLIN};
 	char name[RBLK_NAME_BYTES], what[RBLK_NAME_BYTES + 32];
 
+	tgt_watch_stop(daemon->watch);
 	while (daemon->reactor_count)
 		tgt_reactor_destroy(daemon->reactors[--daemon->reactor_count]);
 	tgt_rulebook_destroy(daemon->peers.rules);
@@ -389,6 +414,7 @@ static bool daemon_end(struct daemon *daemon)
 			return false;
 	}
 	tgt_registry_destroy(daemon->registry);
+	tgt_watch_destroy(daemon->watch);
 	return true;
 }
 

@@ -29,7 +29,8 @@ help_options() {
 
 . "$RBLK_COMPLETIONS/rblk.bash-completion"
 . "$RBLKD_COMPLETIONS/rblkd.bash-completion"
-complete -p rblk rblkd > /dev/null || fail "not registered"
+. "$RBLKCTL_COMPLETIONS/rblkctl.bash-completion"
+complete -p rblk rblkd rblkctl > /dev/null || fail "not registered"
 touch 'a file' disk.img
 _rblk_tab() { printf '# comment\n\ndata rblk://h/data noauto\n$(reboot) x\nscratch rblk://h/s\n'; }
 
@@ -73,12 +74,26 @@ offers 'a file disk.img' rblkd --read-only ''
 offers 'disk.img' rblkd name = d
 offers 'a file disk.img' rblkd --config ''
 
+expect 0 "$RBLKCTL" --help
+sed -nE 's/^  ([a-z-]+) .*/\1/p' "$scratch/out" | sort > "$scratch/verbs"
+completes rblkctl help ''
+diff "$scratch/verbs" "$scratch/out" >&2 || fail "verbs of rblkctl"
+for verb in $(grep -v 'help\|version' "$scratch/verbs"); do
+	expect 0 "$RBLKCTL" "$verb" --help
+	help_options > "$scratch/options"
+	completes rblkctl "$verb" -
+	diff "$scratch/options" "$scratch/out" >&2 || fail "rblkctl $verb takes (<), completed are (>)"
+done
+offers 'bytes' rblkctl top --sort b
+offers 'debug error info warning' rblkctl log-level ''
+offers 'disk.img' rblkctl status --socket d
+
 if ! command -v zsh > /dev/null; then
 	echo "SKIPPED: no zsh"
 	exit 0
 fi
 mkdir functions
-cp "$RBLK_COMPLETIONS/_rblk" "$RBLKD_COMPLETIONS/_rblkd" functions
+cp "$RBLK_COMPLETIONS/_rblk" "$RBLKD_COMPLETIONS/_rblkd" "$RBLKCTL_COMPLETIONS/_rblkctl" functions
 cat > keys.zsh <<-'END'
 	# Types each line, and waits until the words after it are on the terminal.
 	zmodload zsh/zpty
@@ -99,6 +114,8 @@ cat > keys.zsh <<-'END'
 	check 'rblk copy disk' 'disk.img'
 	check 'rblkd --drain' '--drain-time'
 	check 'rblkd --polling=ne' '--polling=never'
+	check 'rblkctl sess' 'rblkctl sessions '
+	check 'rblkctl top --sort=vo' '--sort=volume'
 	check 'rblkd --listen rblk:' '--listen rblk://'
 	zpty -d shell
 	echo all

@@ -249,6 +249,16 @@ static void write_uris(void)
 	write_seed("fuzz_uri", "other", "", 0, other, strlen(other));
 }
 
+static void write_requests(void)
+{
+	static const char one[] = "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"echo\",\"params\":{\"word\":\"a\"}}\n",
+			  batch[] = "[{\"jsonrpc\":\"2.0\",\"id\":\"x\",\"method\":\"fail\"},"
+				    "{\"jsonrpc\":\"2.0\",\"method\":\"echo\"}]";
+
+	write_seed("fuzz_rpc", "one", "", 0, one, strlen(one));
+	write_seed("fuzz_rpc", "batch", "", 0, batch, strlen(batch));
+}
+
 int main(int argc, char **argv)
 {
 	if (argc != 2) {
@@ -266,5 +276,6 @@ int main(int argc, char **argv)
 	write_replies();
 	write_payloads();
 	write_uris();
+	write_requests();
 	return 0;
 }

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Options by table: parsing and --help from the same entries. Operands and options may be mixed. */
+#include "target/ctl/ctl.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct ctl_option *option_find(const struct ctl_verb *verb, const char *name,
+					    size_t length, char letter)
+{
+	for (unsigned int i = 0; verb->options[i]; i++) {
+		const struct ctl_option *option = verb->options[i];
+
+		if (name ? strlen(option->name) == length && !strncmp(option->name, name, length)
+			 : option->letter == letter)
+			return option;
+	}
+	return NULL;
+}
+
+/* "500ms", "2s", "1m"; a bare number is seconds. */
+static bool number_read(const struct ctl_option *option, const char *text, uint64_t *value)
+{
+	static const struct {
+		const char *unit;
+		uint64_t ms;
+	} units[] = {{"", 1000}, {"ms", 1}, {"s", 1000}, {"m", 60000}, {"min", 60000}, {"h", 3600000}};
+	char *end;
+
+	if (!isdigit((unsigned char)*text))
+		return false;
+	errno = 0;
+	*value = strtoull(text, &end, 10);
+	if (errno)
+		return false;
+	if (option->kind == CTL_OPTION_NUMBER)
+		return !*end;
+	for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
+		if (strcmp(end, units[i].unit))
+			continue;
+		if (*value > UINT64_MAX / units[i].ms)
+			return false;
+		*value *= units[i].ms;
+		return true;
+	}
+	return false;
+}
+
+static bool has_word(const char *words, const char *word)
+{
+	size_t length = strlen(word);
+
+	while (*words) {
+		size_t next = strcspn(words, " ");
+
+		if (length == next && !strncmp(words, word, length))
+			return true;
+		words += next + (words[next] == ' ');
+	}
+	return false;
+}
+
+static bool option_store(const struct ctl_option *option, struct ctl_values *values,
+			 const char *text)
+{
+	void *place = (char *)values + option->offset;
+	uint64_t number;
+
+	if (option->kind == CTL_OPTION_FLAG) {
+		*(bool *)place = true;
+		return true;
+	}
+	if (option->kind == CTL_OPTION_TEXT) {
+		if (option->words && !has_word(option->words, text)) {
+			ctl_error("--%s: \"%.64s\" is not one of %s", option->name, text,
+				  option->words);
+			return false;
+		}
+		*(const char **)place = text;
+		return true;
+	}
+	if (!number_read(option, text, &number)) {
+		ctl_error("--%s: \"%.64s\" is not %s", option->name, text,
+			  option->kind == CTL_OPTION_NUMBER ? "a number" : "a time, like 500ms or 5s");
+		return false;
+	}
+	if (number < option->least || number > option->most) {
+		ctl_error("--%s: %.64s is not between %" PRIu64 "%s and %" PRIu64 "%s", option->name,
+			  text, option->least, option->kind == CTL_OPTION_TIME ? " ms" : "",
+			  option->most, option->kind == CTL_OPTION_TIME ? " ms" : "");
+		return false;
+	}
+	*(uint64_t *)place = number;
+	return true;
+}
+
+/* One argument that begins with '-'. *taken: the next one is its value. */
+static bool option_take(const struct ctl_verb *verb, struct ctl_values *values,
+			const char *argument, const char *next, int *taken)
+{
+	bool is_long = argument[1] == '-';
+	const char *value = is_long ? strchr(argument, '=') : NULL;
+	size_t length = value ? (size_t)(value - argument - 2) : strlen(argument + 1) - 1;
+	const struct ctl_option *option = NULL;
+
+	*taken = 0;
+	if (is_long)
+		option = option_find(verb, argument + 2, length, 0);
+	else if (!argument[2])
+		option = option_find(verb, NULL, 0, argument[1]);
+	if (!option) {
+		ctl_error("%s: unknown option %s; see rblkctl %s --help", verb->name, argument,
+			  verb->name);
+		return false;
+	}
+	if (option->kind == CTL_OPTION_FLAG && value) {
+		ctl_error("--%s: takes no value", option->name);
+		return false;
+	}
+	if (option->kind == CTL_OPTION_FLAG || value)
+		return option_store(option, values, value ? value + 1 : NULL);
+	if (!next) {
+		ctl_error("--%s: %s is missing", option->name, option->argument);
+		return false;
+	}
+	*taken = 1;
+	return option_store(option, values, next);
+}
+
+int ctl_options_parse(const struct ctl_verb *verb, struct ctl_values *values, char **argv, int argc)
+{
+	bool ended = false;
+	int count = 0, taken;
+
+	for (int i = 0; i < argc; i++) {
+		if (!ended && !strcmp(argv[i], "--")) {
+			ended = true;
+		} else if (ended || argv[i][0] != '-') {
+			argv[count++] = argv[i];
+		} else {
+			if (!option_take(verb, values, argv[i], i + 1 < argc ? argv[i + 1] : NULL,
+					 &taken))
+				return -1;
+			i += taken;
+		}
+	}
+	if (values->help || count <= verb->operands_most)
+		return count;
+	ctl_error("usage: rblkctl %s [OPTION]...%s%s", verb->name, *verb->operands ? " " : "",
+		  verb->operands);
+	return -1;
+}
+
+void ctl_options_help(const struct ctl_verb *verb)
+{
+	char left[64];
+
+	printf("rblkctl %s [OPTION]...%s%s\n%s\n\n", verb->name, *verb->operands ? " " : "",
+	       verb->operands, verb->summary);
+	for (unsigned int i = 0; verb->options[i]; i++) {
+		const struct ctl_option *option = verb->options[i];
+
+		snprintf(left, sizeof(left), "-%c, --%s%s%s", option->letter, option->name,
+			 option->argument ? " " : "", option->argument ? option->argument : "");
+		printf("  %-22s %s", left, option->help);
+		if (option->words)
+			printf(": %s", option->words);
+		printf("\n");
+	}
+}

@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* The verbs that ask once, and those that direct. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "target/ctl/ctl.h"
+
+#define CELLS(...) ((const char *const[]){__VA_ARGS__})
+
+/* -- status ------------------------------------------------------------------------------------ */
+
+static void status_reactors(const json_t *result)
+{
+	struct ctl_table *table = ctl_table_create(6);
+	uint64_t uptime_ns = ctl_integer(result, "uptime_ns");
+	const json_t *reactor;
+	size_t i;
+
+	ctl_table_row(table, CELLS(">REACTOR", ">SESSIONS", ">CONNECTIONS", ">WAITING", ">BUSY",
+				   ">MEMORY USED"));
+	json_array_foreach(json_object_get(result, "reactors"), i, reactor) {
+		char number[16], sessions[16], connections[16], waiting[16], busy[16], memory[64],
+			used[CTL_TEXT_BYTES], bytes[CTL_TEXT_BYTES];
+
+		snprintf(number, sizeof(number), "%" PRIu64, ctl_integer(reactor, "reactor"));
+		snprintf(sessions, sizeof(sessions), "%" PRIu64, ctl_integer(reactor, "sessions"));
+		snprintf(connections, sizeof(connections), "%" PRIu64,
+			 ctl_integer(reactor, "connections"));
+		snprintf(waiting, sizeof(waiting), "%" PRIu64,
+			 ctl_integer(reactor, "logins_waiting"));
+		snprintf(busy, sizeof(busy), "%.1f%%",
+			 uptime_ns ? 100.0 * (double)ctl_integer(reactor, "busy_ns") /
+					     (double)uptime_ns
+				   : 0.0);
+		snprintf(memory, sizeof(memory), "%s of %s",
+			 ctl_format_bytes(ctl_integer(reactor, "pool_used_bytes"), used),
+			 ctl_format_bytes(ctl_integer(reactor, "pool_bytes"), bytes));
+		ctl_table_row(table, CELLS(number, sessions, connections, waiting, busy, memory));
+	}
+	ctl_table_print(table, 0, NULL);
+	ctl_table_destroy(table);
+}
+
+static void status_print(const json_t *result)
+{
+	json_t *ends = json_object_get(result, "connection_ends"), *value;
+	char age[CTL_TEXT_BYTES];
+	const json_t *address;
+	const char *key;
+	size_t i;
+
+	printf("rblkd %s (process %" PRIu64 "): %s for %s\n", ctl_string(result, "version"),
+	       ctl_integer(result, "pid"), ctl_string(result, "state"),
+	       ctl_format_age(ctl_integer(result, "uptime_ns"), age));
+	json_array_foreach(json_object_get(result, "addresses"), i, address)
+		printf("%s%s", i ? ", " : "addresses: ", json_string_value(address));
+	printf("\nvolumes: %" PRIu64 "; sessions: %" PRIu64 "; connections: %" PRIu64
+	       "; log level: %s\n",
+	       ctl_integer(result, "volumes"), ctl_integer(result, "sessions"),
+	       ctl_integer(result, "connections"), ctl_string(result, "log_level"));
+	printf("logins: %" PRIu64 " accepted, %" PRIu64 " refused; connections ended:",
+	       ctl_integer(result, "logins_accepted"), ctl_integer(result, "logins_refused"));
+	i = 0;
+	json_object_foreach(ends, key, value)
+		printf("%s %" JSON_INTEGER_FORMAT " %s", i++ ? "," : "", json_integer_value(value), key);
+	printf("\n\n");
+	status_reactors(result);
+	if (ctl_integer(result, "reactors_silent"))
+		printf("%" PRIu64 " reactors did not answer in time\n",
+		       ctl_integer(result, "reactors_silent"));
+}
+
+/* Prints the result with `print`, or as JSON; takes the reference. */
+static int show(const struct ctl_values *values, json_t *result, void (*print)(const json_t *result))
+{
+	if (!result)
+		return CTL_FAILED;
+	if (values->json)
+		return ctl_json_print(result);
+	print(result);
+	json_decref(result);
+	return fflush(stdout) ? CTL_FAILED : CTL_OK;
+}
+
+int ctl_status(const struct ctl_values *values, char **operands, int count)
+{
+	(void)operands;
+	(void)count;
+	return show(values, ctl_ask(values, "status", NULL), status_print);
+}
+
+/* -- sessions ---------------------------------------------------------------------------------- */
+
+/* "a, b" */
+static void names_join(const json_t *names, char *text, size_t bytes)
+{
+	size_t used = 0, i;
+	const json_t *name;
+
+	snprintf(text, bytes, "-");
+	json_array_foreach(names, i, name)
+		if (used < bytes)
+			used += (size_t)snprintf(text + used, bytes - used, "%s%s", i ? ", " : "",
+						 json_string_value(name));
+}
+
+static void sessions_print(const json_t *result)
+{
+	struct ctl_table *table = ctl_table_create(8);
+	const json_t *session;
+	size_t i;
+
+	ctl_table_row(table, CELLS(">SESSION", "INITIATOR", "ADDRESS", ">CONNECTIONS",
+				   ">OUTSTANDING", ">COMMANDS", ">MEMORY", "VOLUMES"));
+	json_array_foreach(json_object_get(result, "sessions"), i, session) {
+		char number[16], connections[16], outstanding[16], commands[CTL_TEXT_BYTES],
+			memory[CTL_TEXT_BYTES], volumes[512];
+
+		snprintf(number, sizeof(number), "%" PRIu64, ctl_integer(session, "session"));
+		snprintf(connections, sizeof(connections), "%" PRIu64,
+			 ctl_integer(session, "connections"));
+		snprintf(outstanding, sizeof(outstanding), "%" PRIu64,
+			 ctl_integer(session, "outstanding"));
+		names_join(json_object_get(session, "volumes"), volumes, sizeof(volumes));
+		ctl_table_row(table,
+			      CELLS(number, ctl_string(session, "initiator"),
+				    ctl_string(session, "peer"), connections, outstanding,
+				    ctl_format_count((double)ctl_integer(session, "commands"), commands),
+				    ctl_format_bytes(ctl_integer(session, "data_bytes"), memory),
+				    volumes));
+	}
+	ctl_table_print(table, 0, NULL);
+	ctl_table_destroy(table);
+}
+
+int ctl_sessions(const struct ctl_values *values, char **operands, int count)
+{
+	(void)operands;
+	(void)count;
+	return show(values, ctl_ask(values, "sessions", NULL), sessions_print);
+}
+
+/* -- volumes ----------------------------------------------------------------------------------- */
+
+static void volumes_print(const json_t *result)
+{
+	struct ctl_table *table = ctl_table_create(9);
+	const json_t *volume;
+	size_t i;
+
+	ctl_table_row(table, CELLS("VOLUME", ">SIZE", "STORE", ">OPENS", ">OPERATIONS", ">READ",
+				   ">WRITTEN", ">ERRORS", "STATE"));
+	json_array_foreach(json_object_get(result, "volumes"), i, volume) {
+		char size[CTL_TEXT_BYTES], opens[16], operations[CTL_TEXT_BYTES],
+			read[CTL_TEXT_BYTES], written[CTL_TEXT_BYTES], errors[CTL_TEXT_BYTES];
+		bool failed = json_is_true(json_object_get(volume, "flush_failed"));
+		bool read_only = json_is_true(json_object_get(volume, "read_only"));
+
+		snprintf(opens, sizeof(opens), "%" PRIu64, ctl_integer(volume, "opens"));
+		ctl_table_row(
+			table,
+			CELLS(ctl_string(volume, "volume"),
+			      ctl_format_bytes(ctl_integer(volume, "bytes"), size),
+			      ctl_string(volume, "store"), opens,
+			      ctl_format_count((double)ctl_operations(volume), operations),
+			      ctl_format_bytes(ctl_integer(volume, "read_bytes"), read),
+			      ctl_format_bytes(ctl_integer(volume, "written_bytes"), written),
+			      ctl_format_count((double)ctl_errors_of(volume), errors),
+			      failed	  ? "a flush has failed"
+			      : read_only ? "read-only"
+					  : "ok"));
+	}
+	ctl_table_print(table, 0, NULL);
+	ctl_table_destroy(table);
+}
+
+int ctl_volumes(const struct ctl_values *values, char **operands, int count)
+{
+	(void)operands;
+	(void)count;
+	return show(values, ctl_ask(values, "volumes", NULL), volumes_print);
+}
+
+/* -- what directs ------------------------------------------------------------------------------ */
+
+static void level_print(const json_t *result)
+{
+	printf("%s\n", ctl_string(result, "log_level"));
+}
+
+int ctl_log_level(const struct ctl_values *values, char **operands, int count)
+{
+	json_t *params = count ? json_pack("{s:s}", "level", operands[0]) : NULL;
+
+	return show(values, ctl_ask(values, "log-level", params), level_print);
+}
+
+int ctl_drain(const struct ctl_values *values, char **operands, int count)
+{
+	struct ctl_connection *connection = ctl_connect(values->socket);
+	json_t *result;
+
+	(void)operands;
+	(void)count;
+	if (!connection)
+		return CTL_FAILED;
+	result = ctl_call(connection, "drain", NULL);
+	if (result)
+		ctl_wait_end(connection);
+	ctl_disconnect(connection);
+	if (!result)
+		return CTL_FAILED;
+	json_object_set_new(result, "state", json_string("stopped"));
+	if (values->json)
+		return ctl_json_print(result);
+	json_decref(result);
+	return CTL_OK;
+}

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* The table of verbs and their options: for main.c, options.c and completion.c. */
+#include "target/ctl/ctl.h"
+
+#define VALUE(name) offsetof(struct ctl_values, name)
+
+static const struct ctl_option option_socket = {
+	"socket", 's', CTL_OPTION_TEXT, VALUE(socket), 0, 0, "PATH", NULL,
+	"the control socket of rblkd (default: " CTL_SOCKET ")"};
+static const struct ctl_option option_json = {
+	"json", 'j', CTL_OPTION_FLAG, VALUE(json), 0, 0, NULL, NULL, "print JSON"};
+static const struct ctl_option option_help = {
+	"help", 'h', CTL_OPTION_FLAG, VALUE(help), 0, 0, NULL, NULL, "show this help"};
+static const struct ctl_option option_interval = {
+	"interval", 'i', CTL_OPTION_TIME, VALUE(interval_ms), 100, 3600000, "TIME", NULL,
+	"time between two tables (default: 2s)"};
+static const struct ctl_option option_count = {
+	"count", 'n', CTL_OPTION_NUMBER, VALUE(count), 1, 1000000000, "COUNT", NULL,
+	"end after so many tables"};
+static const struct ctl_option option_sort = {
+	"sort", 'S', CTL_OPTION_TEXT, VALUE(sort), 0, 0, "KEY", CTL_SORTS,
+	"order of the rows (default: iops)"};
+static const struct ctl_option option_filter = {
+	"filter", 'f', CTL_OPTION_TEXT, VALUE(filter), 0, 0, "TEXT", NULL,
+	"only rows whose volume or initiator contains this"};
+
+static const struct ctl_option *const options_common[] = {
+	&option_socket, &option_json, &option_help, NULL};
+static const struct ctl_option *const options_top[] = {
+	&option_socket, &option_json,	&option_interval, &option_count,
+	&option_sort,	&option_filter, &option_help,	  NULL};
+
+const struct ctl_verb ctl_verbs[] = {
+	{"status", "", NULL, "what the daemon is and how it does", 0, options_common, ctl_status},
+	{"sessions", "", NULL, "who is connected", 0, options_common, ctl_sessions},
+	{"volumes", "", NULL, "what is served, and what was done with it", 0, options_common,
+	 ctl_volumes},
+	{"top", "", NULL, "a live table of who does how much with which volume", 0, options_top,
+	 ctl_top},
+	{"log-level", "[LEVEL]", "error warning info debug", "show or change the level of the log", 1,
+	 options_common, ctl_log_level},
+	{"drain", "", NULL, "finish what is in flight and stop the daemon", 0, options_common,
+	 ctl_drain},
+	{NULL, NULL, NULL, NULL, 0, NULL, NULL},
+};

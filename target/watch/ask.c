@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Asks all reactors for a census, and waits for their answers. */
+#include "target/watch/ask.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <time.h>
+#include "target/serve/mail.h"
+#include "target/serve/reactor.h"
+
+/* Freed by the last who has it: who asked, or a reactor. */
+struct ask {
+	struct tgt_census_ask head; /* first */
+	pthread_mutex_t lock; /* owns all below */
+	pthread_cond_t changed;
+	unsigned int users;
+	unsigned int open; /* answers that are missing */
+	struct tgt_census *censuses[TGT_REACTORS_MAX];
+};
+
+/* Lock held; releases it. */
+static void ask_put(struct ask *ask)
+{
+	bool last = --ask->users == 0;
+
+	pthread_mutex_unlock(&ask->lock);
+	if (!last)
+		return;
+	for (unsigned int i = 0; i < TGT_REACTORS_MAX; i++)
+		free(ask->censuses[i]);
+	pthread_cond_destroy(&ask->changed);
+	pthread_mutex_destroy(&ask->lock);
+	free(ask);
+}
+
+static void ask_answer(struct tgt_census_ask *head, unsigned int reactor, struct tgt_census *census)
+{
+	struct ask *ask = (struct ask *)head;
+
+	pthread_mutex_lock(&ask->lock);
+	ask->censuses[reactor] = census;
+	ask->open--;
+	pthread_cond_signal(&ask->changed);
+	ask_put(ask);
+}
+
+static struct ask *ask_create(void)
+{
+	struct ask *ask = calloc(1, sizeof(*ask));
+	pthread_condattr_t monotonic;
+
+	if (!ask)
+		return NULL;
+	pthread_mutex_init(&ask->lock, NULL);
+	pthread_condattr_init(&monotonic);
+	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+	pthread_cond_init(&ask->changed, &monotonic);
+	pthread_condattr_destroy(&monotonic);
+	ask->users = 1;
+	ask->head.answer = ask_answer;
+	return ask;
+}
+
+static void ask_send(struct ask *ask, struct tgt_reactor *reactor)
+{
+	pthread_mutex_lock(&ask->lock);
+	ask->users++;
+	ask->open++;
+	pthread_mutex_unlock(&ask->lock);
+	if (!tgt_reactor_drained(reactor) && tgt_reactor_census(reactor, &ask->head))
+		return;
+	pthread_mutex_lock(&ask->lock);
+	ask->open--;
+	ask_put(ask);
+}
+
+int tgt_census_ask(struct tgt_reactor *const *reactors, unsigned int count, unsigned int timeout_ms,
+		   struct tgt_census *out[TGT_REACTORS_MAX])
+{
+	struct ask *ask = ask_create();
+	struct timespec until;
+	int err = 0;
+
+	if (!ask)
+		return -ENOMEM;
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	until.tv_sec += timeout_ms / 1000;
+	until.tv_nsec += (long)(timeout_ms % 1000) * 1000000;
+	if (until.tv_nsec >= 1000000000) {
+		until.tv_nsec -= 1000000000;
+		until.tv_sec++;
+	}
+	for (unsigned int i = 0; i < count; i++)
+		ask_send(ask, reactors[i]);
+	pthread_mutex_lock(&ask->lock);
+	while (ask->open && !err)
+		err = pthread_cond_timedwait(&ask->changed, &ask->lock, &until);
+	for (unsigned int i = 0; i < TGT_REACTORS_MAX; i++) {
+		out[i] = ask->censuses[i];
+		ask->censuses[i] = NULL;
+	}
+	ask_put(ask);
+	return 0;
+}

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* What each method does. Whoever may connect to the socket may call all of them. */
+#include "target/watch/methods.h"
+
+#include <signal.h>
+#include <string.h>
+#include <unistd.h>
+#include "proto/core/env.h"
+#include "proto/wire/login.h"
+#include "target/base/log.h"
+#include "target/watch/report.h"
+
+/* A view is used again for so long. */
+#define VIEW_NS 100000000ull
+
+const struct tgt_view *tgt_methods_view(struct tgt_methods *methods)
+{
+	uint64_t now_ns = env_now_ns();
+
+	if (methods->view_ns && now_ns - methods->view_ns < VIEW_NS)
+		return &methods->view;
+	tgt_methods_fini(methods);
+	if (tgt_view_take(&methods->source, &methods->view))
+		return NULL;
+	methods->view_ns = env_now_ns();
+	return &methods->view;
+}
+
+void tgt_methods_fini(struct tgt_methods *methods)
+{
+	if (methods->view_ns)
+		tgt_view_free(&methods->view);
+	methods->view_ns = 0;
+}
+
+/* -- what there is ----------------------------------------------------------------------------- */
+
+static json_t *status_addresses(const struct tgt_methods *methods)
+{
+	json_t *array = json_array();
+
+	for (unsigned int i = 0; methods->addresses[i]; i++)
+		json_array_append_new(array, tgt_rpc_text(methods->addresses[i]));
+	return array;
+}
+
+static json_t *method_status(struct tgt_rpc_call *call)
+{
+	struct tgt_methods *methods = call->context;
+	const struct tgt_view *view = tgt_methods_view(methods);
+	uint64_t connections = 0, accepted = 0, refused = 0, fences = 0;
+
+	if (!view)
+		return NULL;
+	for (unsigned int i = 0; i < view->reactor_count; i++) {
+		const struct tgt_census *census = view->censuses[i];
+
+		if (!census)
+			continue;
+		connections += census->connections;
+		accepted += census->logins_accepted;
+		refused += census->logins_refused;
+		fences += census->fences;
+	}
+	return json_pack("{s:s, s:i, s:i, s:s, s:I, s:s, s:o, s:i, s:i, s:I, s:I, s:I, s:I, s:o, "
+			 "s:o, s:i}",
+			 "version", RBLK_VERSION, "protocol", RBLK_PROTOCOL_VERSION, "pid",
+			 (int)getpid(), "state",
+			 atomic_load(&methods->draining) ? "draining" : "serving", "uptime_ns",
+			 (json_int_t)(env_now_ns() - methods->started_ns), "log_level",
+			 tgt_log_level_name(tgt_log_get_level()), "addresses",
+			 status_addresses(methods), "volumes", (int)view->volume_count, "sessions",
+			 (int)view->session_count, "connections", (json_int_t)connections,
+			 "logins_accepted", (json_int_t)accepted, "logins_refused",
+			 (json_int_t)refused, "fences", (json_int_t)fences, "connection_ends",
+			 tgt_report_ends(view), "reactors", tgt_report_reactors(view),
+			 "reactors_silent", (int)view->missing);
+}
+
+static json_t *method_sessions(struct tgt_rpc_call *call)
+{
+	const struct tgt_view *view = tgt_methods_view(call->context);
+
+	return view ? json_pack("{s:o}", "sessions", tgt_report_sessions(view)) : NULL;
+}
+
+static json_t *method_volumes(struct tgt_rpc_call *call)
+{
+	const struct tgt_view *view = tgt_methods_view(call->context);
+
+	return view ? json_pack("{s:o}", "volumes", tgt_report_volumes(view)) : NULL;
+}
+
+static json_t *method_counts(struct tgt_rpc_call *call)
+{
+	const struct tgt_view *view = tgt_methods_view(call->context);
+
+	return view ? tgt_report_counts(view) : NULL;
+}
+
+/* -- what changes something ------------------------------------------------------------------- */
+
+static json_t *method_log_level(struct tgt_rpc_call *call)
+{
+	const char *name = json_string_value(json_object_get(call->params, "level"));
+	enum tgt_log_level level;
+
+	if (!json_object_get(call->params, "level"))
+		return json_pack("{s:s}", "log_level", tgt_log_level_name(tgt_log_get_level()));
+	if (!name || !tgt_log_level_find(name, &level))
+		return tgt_rpc_fail(call, TGT_RPC_PARAMS,
+				    "level: \"%.64s\" is not one of error, warning, info, debug",
+				    name ? name : "");
+	/* Before and after: the line is seen whichever of the two levels hides it. */
+	tgt_log(TGT_LOG_WARNING, "control: log level %s, as user %u (process %d) asked", name,
+		(unsigned int)call->caller->uid, (int)call->caller->pid);
+	tgt_log_set_level(level);
+	return json_pack("{s:s}", "log_level", name);
+}
+
+static json_t *method_drain(struct tgt_rpc_call *call)
+{
+	struct tgt_methods *methods = call->context;
+
+	/* A second SIGTERM would end it at once. */
+	if (!atomic_exchange(&methods->draining, true)) {
+		tgt_log(TGT_LOG_WARNING, "control: draining, as user %u (process %d) asked",
+			(unsigned int)call->caller->uid, (int)call->caller->pid);
+		kill(getpid(), SIGTERM);
+	}
+	return json_pack("{s:s}", "state", "draining");
+}
+
+const struct tgt_rpc_method tgt_methods[] = {
+	{"status", method_status, {NULL}},
+	{"sessions", method_sessions, {NULL}},
+	{"volumes", method_volumes, {NULL}},
+	{"counts", method_counts, {NULL}},
+	{"log-level", method_log_level, {"level", NULL}},
+	{"drain", method_drain, {NULL}},
+	{NULL, NULL, {NULL}},
+};

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* The methods of the control socket; rblkctl(1) says what they are for. One thread. */
+#ifndef RBLK_TARGET_WATCH_METHODS_H
+#define RBLK_TARGET_WATCH_METHODS_H
+
+#include <stdatomic.h>
+#include "target/watch/rpc.h"
+#include "target/watch/view.h"
+
+/* More than there can be: each address that was configured may be several. */
+#define TGT_WATCH_ADDRESSES 64u
+
+/* What methods need. */
+struct tgt_methods {
+	struct tgt_watch_source source;
+	const char *addresses[TGT_WATCH_ADDRESSES + 1]; /* NULL ends; these outlive the services */
+	uint64_t started_ns;
+	uint64_t view_ns; /* when the view was taken; 0: there is none */
+	struct tgt_view view;
+	_Atomic bool draining; /* control thread sets */
+};
+
+/* The context of a call is a struct tgt_methods. */
+extern const struct tgt_rpc_method tgt_methods[];
+
+/* A view that is not old; NULL: no memory. So the reactors answer no more often than ten times a
+ * second, however many ask. */
+const struct tgt_view *tgt_methods_view(struct tgt_methods *methods);
+void tgt_methods_fini(struct tgt_methods *methods);
+
+#endif

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Binds the control socket, and removes it. */
+#include "target/watch/place.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include "target/base/error.h"
+#include "target/base/log.h"
+
+#define BACKLOG 16
+
+bool tgt_socket_place_init(struct tgt_socket_place *place, const char *path)
+{
+	memset(place, 0, sizeof(*place));
+	place->lock = place->fd = -1;
+	place->address.sun_family = AF_UNIX;
+	if (strlen(path) >= sizeof(place->address.sun_path))
+		return false;
+	strcpy(place->address.sun_path, path);
+	return true;
+}
+
+/* The folder of the path, if only it is missing: that of the default is made by the unit. */
+static void folder_make(const char *path)
+{
+	char folder[sizeof(((struct sockaddr_un *)0)->sun_path)];
+	char *slash;
+
+	strcpy(folder, path);
+	slash = strrchr(folder, '/');
+	if (!slash || slash == folder)
+		return;
+	*slash = '\0';
+	mkdir(folder, 0755);
+}
+
+static int lock_take(struct tgt_socket_place *place, char *error)
+{
+	char path[sizeof(place->address.sun_path) + 8];
+	int err;
+
+	snprintf(path, sizeof(path), "%s.lock", place->address.sun_path);
+	place->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (place->lock < 0)
+		return tgt_error(error, -errno, "control_socket: %s: %s", path, strerror(errno));
+	if (flock(place->lock, LOCK_EX | LOCK_NB) == 0)
+		return 0;
+	err = errno == EWOULDBLOCK ? EAGAIN : errno;
+	close(place->lock);
+	place->lock = -1;
+	return tgt_error(error, -err, "control_socket: %s: %s", place->address.sun_path,
+			 err == EAGAIN ? "another rblkd has it" : strerror(err));
+}
+
+/* The group's members may connect. */
+static void group_give(const struct tgt_socket_place *place)
+{
+	const struct group *group = getgrnam(TGT_SOCKET_GROUP);
+	const char *path = place->address.sun_path;
+
+	if (!group)
+		return;
+	if (chown(path, (uid_t)-1, group->gr_gid) || chmod(path, 0660))
+		tgt_log(TGT_LOG_WARNING, "control_socket: %s: not for group %s: %s", path,
+			TGT_SOCKET_GROUP, strerror(errno));
+}
+
+static int socket_listen(struct tgt_socket_place *place, char *error)
+{
+	const char *path = place->address.sun_path;
+	struct stat st;
+
+	if (lstat(path, &st) == 0 && (!S_ISSOCK(st.st_mode) || unlink(path)))
+		return tgt_error(error, -EEXIST, "control_socket: %s: exists, and is not a socket of rblkd",
+				 path);
+	place->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	/* The file gets the mode of the socket: nobody else connects before it is the group's. */
+	if (place->fd < 0 || fchmod(place->fd, 0600) ||
+	    bind(place->fd, (const struct sockaddr *)&place->address, sizeof(place->address)) ||
+	    listen(place->fd, BACKLOG))
+		return tgt_error(error, -errno, "control_socket: %s: %s", path, strerror(errno));
+	group_give(place);
+	return 0;
+}
+
+int tgt_socket_place_take(struct tgt_socket_place *place, char *error)
+{
+	int status;
+
+	folder_make(place->address.sun_path);
+	status = lock_take(place, error);
+	if (status)
+		return status;
+	status = socket_listen(place, error);
+	if (status) {
+		if (place->fd >= 0)
+			close(place->fd);
+		close(place->lock);
+		place->fd = place->lock = -1;
+	}
+	return status;
+}
+
+void tgt_socket_place_leave(struct tgt_socket_place *place)
+{
+	if (place->fd < 0)
+		return;
+	unlink(place->address.sun_path);
+	close(place->fd);
+	close(place->lock); /* last: until then nobody else makes one */
+	place->fd = place->lock = -1;
+}

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Views as JSON. Keys are as those of `rblk --json`: times in nanoseconds, sizes in bytes, both
+ * integers; a key has one meaning. All return a new reference, or NULL: no memory.
+ */
+#ifndef RBLK_TARGET_WATCH_REPORT_H
+#define RBLK_TARGET_WATCH_REPORT_H
+
+#include <jansson.h>
+#include "target/watch/view.h"
+
+json_t *tgt_report_sessions(const struct tgt_view *view);
+json_t *tgt_report_volumes(const struct tgt_view *view);
+json_t *tgt_report_reactors(const struct tgt_view *view);
+/* Connections that have ended, by why. */
+json_t *tgt_report_ends(const struct tgt_view *view);
+/* All counts of each session and volume, with latencies by bucket: of what programs take differences. */
+json_t *tgt_report_counts(const struct tgt_view *view);
+
+#endif

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Adds up the censuses of all reactors. */
+#include "target/watch/view.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include "proto/core/env.h"
+#include "target/watch/ask.h"
+
+/* A reactor answers in its next turn; one that is late is left out. */
+#define ANSWER_MS 1000u
+
+/* -- sessions ---------------------------------------------------------------------------------- */
+
+/* Parts behind their session. */
+static int session_order(const void *a, const void *b)
+{
+	const struct tgt_census_session *one = a, *two = b;
+
+	if (one->number != two->number)
+		return one->number < two->number ? -1 : 1;
+	return one->part - two->part;
+}
+
+static void session_add(struct tgt_census_session *to, const struct tgt_census_session *part)
+{
+	to->connections += part->connections;
+	to->outstanding += part->outstanding;
+	to->credits += part->credits;
+	to->data_bytes += part->data_bytes;
+	to->commands += part->commands;
+}
+
+static int view_sessions(struct tgt_view *view)
+{
+	struct tgt_census_session *all;
+	unsigned int count = 0, kept = 0;
+
+	for (unsigned int i = 0; i < view->reactor_count; i++)
+		count += view->censuses[i] ? view->censuses[i]->session_count : 0;
+	all = calloc(count + 1, sizeof(*all));
+	if (!all)
+		return -ENOMEM;
+	view->sessions = all;
+	count = 0;
+	for (unsigned int i = 0; i < view->reactor_count; i++) {
+		const struct tgt_census *census = view->censuses[i];
+
+		for (unsigned int j = 0; census && j < census->session_count; j++)
+			all[count++] = census->sessions[j];
+	}
+	qsort(all, count, sizeof(*all), session_order);
+	for (unsigned int i = 0; i < count; i++) {
+		if (kept && all[kept - 1].number == all[i].number)
+			session_add(&all[kept - 1], &all[i]);
+		else if (!all[i].part)
+			all[kept++] = all[i];
+	}
+	view->session_count = kept;
+	return 0;
+}
+
+static int session_number_order(const void *number, const void *session)
+{
+	unsigned int one = *(const unsigned int *)number;
+	unsigned int two = ((const struct tgt_census_session *)session)->number;
+
+	return one == two ? 0 : one < two ? -1 : 1;
+}
+
+const struct tgt_census_session *tgt_view_session(const struct tgt_view *view, unsigned int number)
+{
+	return bsearch(&number, view->sessions, view->session_count, sizeof(*view->sessions),
+		       session_number_order);
+}
+
+/* -- uses -------------------------------------------------------------------------------------- */
+
+static int use_order(const void *a, const void *b)
+{
+	const struct tgt_census_use *one = a, *two = b;
+
+	if (one->session != two->session)
+		return one->session < two->session ? -1 : 1;
+	return strcmp(one->volume, two->volume);
+}
+
+static int view_uses(struct tgt_view *view)
+{
+	struct tgt_census_use *all;
+	unsigned int count = 0, kept = 0;
+
+	for (unsigned int i = 0; i < view->reactor_count; i++)
+		count += view->censuses[i] ? view->censuses[i]->use_count : 0;
+	all = calloc(count + 1, sizeof(*all));
+	if (!all)
+		return -ENOMEM;
+	view->uses = all;
+	count = 0;
+	for (unsigned int i = 0; i < view->reactor_count; i++) {
+		const struct tgt_census *census = view->censuses[i];
+
+		for (unsigned int j = 0; census && j < census->use_count; j++)
+			all[count++] = census->uses[j];
+	}
+	qsort(all, count, sizeof(*all), use_order);
+	for (unsigned int i = 0; i < count; i++) {
+		if (!kept || use_order(&all[kept - 1], &all[i])) {
+			all[kept++] = all[i];
+			continue;
+		}
+		all[kept - 1].outstanding += all[i].outstanding;
+		all[kept - 1].read_only = all[kept - 1].read_only && all[i].read_only;
+		tgt_counts_sum(&all[kept - 1].counts, &all[i].counts);
+	}
+	view->use_count = kept;
+	return 0;
+}
+
+/* -- volumes ----------------------------------------------------------------------------------- */
+
+static int volume_name_order(const void *name, const void *volume)
+{
+	return strcmp(name, ((const struct tgt_view_volume *)volume)->name);
+}
+
+/* NULL: it is not served any more. */
+static struct tgt_view_volume *view_volume(struct tgt_view *view, const char *name)
+{
+	return bsearch(name, view->volumes, view->volume_count, sizeof(*view->volumes),
+		       volume_name_order);
+}
+
+static void view_volume_counts(struct tgt_view *view)
+{
+	struct tgt_view_volume *volume;
+
+	for (unsigned int i = 0; i < view->use_count; i++) {
+		volume = view_volume(view, view->uses[i].volume);
+		if (!volume)
+			continue;
+		volume->opens++;
+		volume->outstanding += view->uses[i].outstanding;
+		tgt_counts_sum(&volume->counts, &view->uses[i].counts);
+	}
+	for (unsigned int i = 0; i < view->reactor_count; i++) {
+		const struct tgt_census *census = view->censuses[i];
+
+		for (unsigned int j = 0; census && j < census->volume_count; j++) {
+			volume = view_volume(view, census->volumes[j].name);
+			if (volume)
+				tgt_counts_sum(&volume->counts, &census->volumes[j].counts);
+		}
+	}
+}
+
+static void view_volume_fill(struct tgt_view_volume *entry, struct tgt_volume *volume)
+{
+	memcpy(entry->name, volume->config.name, sizeof(entry->name));
+	memcpy(entry->store, volume->config.store, sizeof(entry->store));
+	entry->path = strdup(volume->config.path);
+	entry->bytes = atomic_load(&volume->blocks) * volume->block_bytes;
+	entry->block_bytes = volume->block_bytes;
+	entry->read_only = volume->config.read_only || volume->store->info.read_only;
+	entry->buffered = volume->store->info.buffered;
+	entry->flush_failed = atomic_load(&volume->trouble.lost);
+}
+
+static int view_volumes(struct tgt_view *view, struct tgt_registry *registry)
+{
+	struct tgt_volume **list = calloc(RBLK_VOLUMES_MAX, sizeof(struct tgt_volume *));
+	unsigned int total, count;
+
+	if (!list)
+		return -ENOMEM;
+	count = tgt_volume_list(registry, 0, list, RBLK_VOLUMES_MAX, &total);
+	view->volumes = calloc(count + 1, sizeof(*view->volumes));
+	for (unsigned int i = 0; i < count; i++) {
+		if (view->volumes)
+			view_volume_fill(&view->volumes[view->volume_count++], list[i]);
+		tgt_volume_put(list[i]);
+	}
+	free(list);
+	if (!view->volumes)
+		return -ENOMEM;
+	view_volume_counts(view);
+	return 0;
+}
+
+/* -- all --------------------------------------------------------------------------------------- */
+
+int tgt_view_take(const struct tgt_watch_source *source, struct tgt_view *view)
+{
+	int status;
+
+	memset(view, 0, sizeof(*view));
+	view->taken_ns = env_now_ns();
+	view->reactor_count = source->reactor_count;
+	status = tgt_census_ask(source->reactors, source->reactor_count, ANSWER_MS, view->censuses);
+	if (!status)
+		status = view_sessions(view);
+	if (!status)
+		status = view_uses(view);
+	if (!status)
+		status = view_volumes(view, source->registry);
+	if (status)
+		tgt_view_free(view);
+	for (unsigned int i = 0; !status && i < view->reactor_count; i++)
+		view->missing += !view->censuses[i];
+	return status;
+}
+
+void tgt_view_free(struct tgt_view *view)
+{
+	for (unsigned int i = 0; i < view->volume_count; i++)
+		free(view->volumes[i].path);
+	for (unsigned int i = 0; i < TGT_REACTORS_MAX; i++)
+		free(view->censuses[i]);
+	free(view->sessions);
+	free(view->uses);
+	free(view->volumes);
+	memset(view, 0, sizeof(*view));
+}

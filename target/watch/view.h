@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * What the daemon is and has done, at one time: the censuses of all reactors, added up by volume and by
+ * session. Reports (report.c) and metrics are made of it. The thread of the room's services.
+ */
+#ifndef RBLK_TARGET_WATCH_VIEW_H
+#define RBLK_TARGET_WATCH_VIEW_H
+
+#include "target/serve/census.h"
+#include "target/store/volume.h"
+
+/* What to look at; all of it outlives the services. */
+struct tgt_watch_source {
+	struct tgt_registry *registry;
+	struct tgt_reactor *const *reactors;
+	unsigned int reactor_count;
+};
+
+/* Without a reference: a view must not keep a store open. */
+struct tgt_view_volume {
+	char name[RBLK_NAME_BYTES];
+	char store[16];
+	char *path; /* "": none */
+	uint64_t bytes;
+	uint32_t block_bytes;
+	bool read_only, buffered;
+	bool flush_failed; /* F9 */
+	unsigned int opens, outstanding;
+	struct tgt_counts counts;
+};
+
+struct tgt_view {
+	uint64_t taken_ns;
+	struct tgt_census *censuses[TGT_REACTORS_MAX]; /* NULL: that reactor has not answered */
+	unsigned int reactor_count, missing;
+	struct tgt_census_session *sessions; /* by number */
+	unsigned int session_count;
+	struct tgt_census_use *uses; /* by session, then volume */
+	unsigned int use_count;
+	struct tgt_view_volume *volumes; /* by name */
+	unsigned int volume_count;
+};
+
+/* 0 or -ENOMEM. Waits for the reactors, but not for long. */
+int tgt_view_take(const struct tgt_watch_source *source, struct tgt_view *view);
+void tgt_view_free(struct tgt_view *view);
+
+/* The session of that number; NULL: it has just begun or ended. */
+const struct tgt_census_session *tgt_view_session(const struct tgt_view *view, unsigned int number);
+
+#endif

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* The thread of watch.h: it waits for the socket, for clients, and for the end. */
+#include "target/watch/watch.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include "proto/core/env.h"
+#include "target/base/log.h"
+#include "target/watch/clients.h"
+#include "target/watch/place.h"
+
+/* How often a path is tried that could not be used. */
+#define RETRY_MS 5000
+
+struct tgt_watch {
+	struct tgt_methods methods;
+	struct tgt_clients clients;
+	struct tgt_socket_place place;
+	bool wants_socket; /* fixed */
+	bool told;	   /* that the path cannot be used, and why not: */
+	char why[TGT_ERROR_BYTES];
+	int stop; /* eventfd: readable at the end */
+	pthread_t thread;
+};
+
+/* Says the same reason once. */
+static void watch_take_place(struct tgt_watch *watch)
+{
+	char error[TGT_ERROR_BYTES];
+	int status = tgt_socket_place_take(&watch->place, error);
+
+	if (!status) {
+		if (watch->told)
+			tgt_log(TGT_LOG_INFO, "control_socket: %s: can be used now",
+				watch->place.address.sun_path);
+		watch->told = false;
+		return;
+	}
+	if (watch->told && !strcmp(error, watch->why))
+		return;
+	/* A second daemon, and one without privileges, serve their volumes all the same. */
+	tgt_log(TGT_LOG_INFO, "%s: rblkctl does not reach this daemon", error);
+	strcpy(watch->why, error);
+	watch->told = true;
+}
+
+static void watch_accept(struct tgt_watch *watch)
+{
+	int fd = accept4(watch->place.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+
+	if (fd >= 0)
+		tgt_clients_add(&watch->clients, fd);
+}
+
+static int watch_timeout_ms(const struct tgt_watch *watch)
+{
+	int timeout_ms = tgt_clients_timeout_ms(&watch->clients);
+
+	if (watch->wants_socket && watch->place.fd < 0 &&
+	    (timeout_ms < 0 || timeout_ms > RETRY_MS))
+		timeout_ms = RETRY_MS;
+	return timeout_ms;
+}
+
+static void *watch_thread(void *argument)
+{
+	struct tgt_watch *watch = argument;
+	struct pollfd polled[2 + TGT_CLIENTS_MAX];
+
+	for (;;) {
+		if (watch->wants_socket && watch->place.fd < 0)
+			watch_take_place(watch);
+		polled[0] = (struct pollfd){.fd = watch->stop, .events = POLLIN};
+		polled[1] = (struct pollfd){.fd = watch->place.fd, .events = POLLIN};
+		tgt_clients_poll(&watch->clients, polled + 2);
+		if (poll(polled, 2 + TGT_CLIENTS_MAX, watch_timeout_ms(watch)) < 0)
+			continue;
+		if (polled[0].revents)
+			break;
+		tgt_clients_step(&watch->clients, polled + 2);
+		if (polled[1].revents)
+			watch_accept(watch);
+	}
+	return NULL;
+}
+
+static void watch_free(struct tgt_watch *watch)
+{
+	if (watch->stop >= 0)
+		close(watch->stop);
+	free(watch);
+}
+
+int tgt_watch_create(const struct tgt_watch_options *options, struct tgt_watch **out, char *error)
+{
+	struct tgt_watch *watch = calloc(1, sizeof(*watch));
+	int err;
+
+	if (!watch)
+		return tgt_error(error, -ENOMEM, "control_socket: out of memory");
+	watch->methods.source = options->source;
+	watch->methods.started_ns = env_now_ns();
+	for (unsigned int i = 0; i < TGT_WATCH_ADDRESSES; i++) {
+		watch->methods.addresses[i] = options->address(options->context, i);
+		if (!watch->methods.addresses[i])
+			break;
+	}
+	watch->clients.methods = &watch->methods;
+	watch->wants_socket = strcmp(options->control_socket, "none") != 0;
+	if (!tgt_socket_place_init(&watch->place, options->control_socket)) {
+		free(watch);
+		return tgt_error(error, -ENAMETOOLONG, "control_socket: %s: too long",
+				 options->control_socket);
+	}
+	/* The first attempt is made here: the socket is there when the daemon says that it is ready. */
+	if (watch->wants_socket)
+		watch_take_place(watch);
+	watch->stop = eventfd(0, EFD_CLOEXEC);
+	err = watch->stop < 0 ? errno : pthread_create(&watch->thread, NULL, watch_thread, watch);
+	if (err) {
+		tgt_socket_place_leave(&watch->place);
+		watch_free(watch);
+		return tgt_error(error, -err, "control_socket: %s", strerror(err));
+	}
+	pthread_setname_np(watch->thread, "control-socket");
+	*out = watch;
+	return 0;
+}
+
+void tgt_watch_draining(struct tgt_watch *watch)
+{
+	if (watch)
+		atomic_store(&watch->methods.draining, true);
+}
+
+void tgt_watch_stop(struct tgt_watch *watch)
+{
+	if (!watch)
+		return;
+	eventfd_write(watch->stop, 1);
+	pthread_join(watch->thread, NULL);
+	tgt_methods_fini(&watch->methods);
+	tgt_socket_place_leave(&watch->place);
+}
+
+void tgt_watch_destroy(struct tgt_watch *watch)
+{
+	if (!watch)
+		return;
+	tgt_clients_close(&watch->clients);
+	watch_free(watch);
+}

@@ -1,0 +1,184 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# rblkctl tells what the daemon is and has done, exactly, and directs it; and its manual has its verbs and
+# options. Method: commands whose operations and bytes are known; a failing volume; a load for the live
+# table, on a pipe and on terminals of several widths; a second daemon; wrong command lines.
+. "$(dirname "$0")/cmd.sh"
+socket=$scratch/control
+ctl() { local verb=$1; shift; "$RBLKCTL" "$verb" --socket "$socket" "$@"; }
+# asked FILTER VERB OPTION...: this jq filter is true for what the verb prints as JSON.
+asked() {
+	local filter=$1 verb=$2
+	shift 2
+	expect 0 "$RBLKCTL" "$verb" --socket "$socket" --json "$@"
+	json_is "$filter"
+}
+
+# -- without a daemon ------------------------------------------------------------------------------
+
+expect 1 "$RBLKCTL" status --socket "$socket"
+err_has "rblkctl: $socket: No such file or directory: no rblkd listens there"
+expect 1 "$RBLKCTL" status --socket "$socket" --json
+json_is '.errors | length == 1'
+expect 2 "$RBLKCTL"
+expect 2 "$RBLKCTL" frobnicate
+err_has 'unknown verb "frobnicate"'
+expect 2 "$RBLKCTL" status --frobnicate
+err_has 'unknown option --frobnicate; see rblkctl status --help'
+expect 2 "$RBLKCTL" status more
+err_has 'usage: rblkctl status [OPTION]...'
+expect 2 "$RBLKCTL" top --interval soon
+err_has '--interval: "soon" is not a time'
+expect 2 "$RBLKCTL" top --interval 1ms
+err_has '--interval: 1ms is not between 100 ms and 3600000 ms'
+expect 2 "$RBLKCTL" top --sort size
+err_has '--sort: "size" is not one of iops bytes'
+expect 2 "$RBLKCTL" top --count
+err_has '--count: COUNT is missing'
+
+# -- the manual ------------------------------------------------------------------------------------
+
+manual=$(dirname "$0")/../../target/man/rblkctl.1.scd
+options_of() { awk -v want="# $1" '/^# / { on = $0 == want } on && /^\*-/' "$manual" | grep -oE -- '--[a-z-]+' | sort; }
+expect 0 "$RBLKCTL" --help
+verbs=$(sed -nE 's/^  ([a-z-]+) .*/\1/p' "$scratch/out")
+for verb in $verbs; do
+	grep -q "^\*rblkctl $verb\*" "$manual" || fail "the manual's synopsis lacks $verb"
+	case $verb in help | version) continue ;; esac
+	expect 0 "$RBLKCTL" "$verb" --help
+	sed -nE 's/^  -[a-zA-Z], (--[a-z-]+).*/\1/p' "$scratch/out" | sort > "$scratch/has"
+	[ -s "$scratch/has" ] || fail "$verb --help shows no options"
+	printf '%s\n' "$(options_of DESCRIPTION)" "$(options_of "${verb^^}")" | sed '/^$/d' | sort > "$scratch/told"
+	diff "$scratch/has" "$scratch/told" >&2 || fail "$verb: --help has (<) and the manual has (>)"
+done
+for verb in $(sed -nE 's/^\*rblkctl ([a-z-]+)\*.*/\1/p' "$manual"); do
+	grep -qw -- "$verb" <<< "$verbs" || fail "the manual has $verb, the program has not"
+done
+
+# -- what is counted -------------------------------------------------------------------------------
+
+truncate -s 4M "$scratch/disk"
+head -c 1000448 /dev/urandom > "$scratch/file"
+target_start --control-socket "$socket" --reactors 2 --session-time 1ms --cache buffered --memory-lock=no \
+	--memory ram=1G "$scratch/disk"
+asked '.state == "serving" and .volumes == 2 and .sessions == 0 and .log_level == "info" and .reactors_silent == 0 and
+	(.reactors | length) == 2 and .errors == [] and (.addresses | length) == 1' status
+[ "$(jq -r '.addresses[0]' "$scratch/out")" = "$target" ] || fail "the address"
+asked '[.volumes[].volume] == ["disk", "ram"] and .volumes[0].bytes == 4194304 and .volumes[0].opens == 0' volumes
+expect 0 "$RBLK" copy "$scratch/file" "$target/disk"
+# The copy has read it back by CHECKSUM, and flushed.
+asked '.volumes[0] | .written_bytes == 1000448 and .read_bytes == 0 and .operations.write > 0 and .operations.flush >= 1 and
+	.operations.checksum >= 1 and .errors == {}' volumes
+asked '.volumes[1].operations | add == 0' volumes
+expect 0 "$RBLK" copy --size 1000448 "$target/disk" "$scratch/back"
+cmp "$scratch/file" "$scratch/back" || fail "data"
+asked '.volumes[0] | .written_bytes == 1000448 and .read_bytes == 1000448' volumes
+expect 1 "$RBLK" info "$target/none"
+asked '.logins_accepted >= 3 and .connection_ends.disconnected >= 3 and .connection_ends.violation == 0' status
+# Sessions without connections are kept for a moment.
+quiet() { "$RBLKCTL" status --socket "$socket" --json | jq -e '.sessions == 0' > "$scratch/json"; }
+wait_for "the end of sessions" quiet
+expect 0 "$RBLKCTL" status --socket "$socket"
+out_has ': serving for 0:0'
+out_has "volumes: 2; sessions: 0; connections: 0; log level: info"
+expect 0 "$RBLKCTL" volumes --socket "$socket"
+out_has '977.0 KiB  977.0 KiB       0  ok'
+
+# A session that stays, and has a name that could be dangerous on a terminal.
+mkfifo "$scratch/fifo"
+"$RBLK" copy --name watched - "$target/ram" < "$scratch/fifo" > /dev/null 2>&1 &
+copy=$!
+exec 7> "$scratch/fifo"
+watched() { ctl sessions --json 2> /dev/null | jq -e '[.sessions[] | select(.initiator == "watched")] |
+	length == 1 and .[0].volumes == ["ram"] and .[0].connections >= 1' > "$scratch/json"; }
+wait_for "the session" watched
+expect 0 "$RBLKCTL" sessions --socket "$socket"
+out_has 'watched'
+asked '.volumes[1].opens == 1' volumes
+[ "$("$RBLKCTL" sessions --socket "$socket" | wc -l)" = 2 ] || fail "a session is shown once"
+
+# -- the live table --------------------------------------------------------------------------------
+
+(while head -c 65536 /dev/zero >&7; do read -rt 0.02 <> <(:) || true; done) 2> /dev/null &
+load=$!
+moves() { ctl top --json --interval 500ms --count 1 | jq -e '[.rows[] | select(.initiator == "watched" and .volume == "ram" and
+	.writes_per_s > 0 and .written_bytes_per_s > 0 and .bytes_share > 0.9)] | length == 1' > "$scratch/json"; }
+wait_for "a row with writes" moves
+expect 0 "$RBLKCTL" top --socket "$socket" --interval 200ms --count 2
+[ "$(grep -c '^VOLUME' "$scratch/out")" = 2 ] || fail "two tables"
+out_has watched
+expect 0 "$RBLKCTL" top --socket "$socket" --interval 200ms --count 1 --filter nobody
+[ "$(grep -c watched "$scratch/out")" = 0 ] || fail "the filter"
+# On a terminal: no line is longer than that is wide, the important columns stay, and q ends it.
+shown() { grep -q "$1" "$scratch/screen"; }
+if command -v script > /dev/null; then
+	for width in 40 72 120; do
+		: > "$scratch/screen"
+		{
+			wait_for "the first table" shown 'sorted by iops'
+			printf s
+			wait_for "the next table" shown 'sorted by bytes'
+			printf q
+		} | script -qec "stty cols $width rows 24; exec '$RBLKCTL' top --socket '$socket' --interval 200ms" \
+			/dev/null > "$scratch/screen" || fail "top on a terminal: status $?"
+		sed 's/\x1b\[[0-9;?]*[a-zA-Z]//g' "$scratch/screen" | tr -d '\r' > "$scratch/out"
+		out_has VOLUME
+		out_has IOPS
+		out_has 'sorted by bytes'
+		[ "$(wc -L < "$scratch/out")" -le $width ] || fail "a line is longer than $width"
+	done
+fi
+kill $load || fail "the load has ended"
+exec 7>&-
+wait $copy || fail "the copy"
+wait $load 2> /dev/null || true
+
+# -- errors ----------------------------------------------------------------------------------------
+
+target_stop
+target_start --control-socket "$socket" --fault fail=write:1 --cache buffered "$scratch/disk"
+expect 1 "$RBLK" copy "$scratch/file" "$target/disk"
+asked '.volumes[0] | .errors.io >= 1 and .written_bytes == 0' volumes
+
+# -- directing -------------------------------------------------------------------------------------
+
+asked '.log_level == "info"' log-level
+expect 0 "$RBLKCTL" log-level --socket "$socket" error
+asked '.log_level == "error"' status
+expect 1 "$RBLKCTL" log-level --socket "$socket" loud
+err_has 'log-level: level: "loud" is not one of error, warning, info, debug'
+expect 0 "$RBLKCTL" log-level --socket "$socket" debug
+grep -q 'control: log level error, as user' "$scratch/target.log" || fail "not in the log"
+
+# A second daemon serves without the socket, and gets it when the first one has ended.
+"$RBLKD" --listen rblk+tcp://127.0.0.1:0 --state-dir "$scratch/state2" --control-socket "$socket" --memory other=1M \
+	2> "$scratch/second.log" &
+second=$!
+second_says() { grep -qF -- "$1" "$scratch/second.log"; }
+wait_for "the second daemon" second_says 'ready: '
+second_says "control_socket: $socket: another rblkd has it: rblkctl does not reach this daemon" || fail "no such line"
+asked '.volumes[0].volume == "disk"' volumes
+expect 0 "$RBLKCTL" drain --socket "$socket"
+wait $target_pid || fail "rblkd: status $?"
+target_pid=
+wait_for "the socket" second_says 'can be used now'
+asked '.volumes[0].volume == "other"' volumes
+# What a killed daemon leaves is replaced at once, and an orderly end leaves no socket.
+kill -KILL $second
+wait $second 2> /dev/null || true
+[ -S "$socket" ] || fail "no socket is left"
+expect 1 "$RBLKCTL" status --socket "$socket"
+err_has 'no rblkd listens there'
+target_start --control-socket "$socket" --memory ram=1M
+asked '.volumes == 1' status
+[ "$(stat -c %a "$socket")" = "$(getent group rblk > /dev/null && echo 660 || echo 600)" ] || fail "the mode"
+target_stop
+[ ! -e "$socket" ] || fail "the socket is left"
+# No file of another kind is replaced.
+echo precious > "$socket"
+target_start --control-socket "$socket" --memory ram=1M
+grep -qF "control_socket: $socket: exists, and is not a socket of rblkd" "$scratch/target.log" || fail "not in the log"
+[ "$(cat "$socket")" = precious ] || fail "a file was replaced"
+target_stop
+target_start --control-socket none --memory ram=1M
+target_stop
