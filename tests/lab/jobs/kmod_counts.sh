@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # Goal: what one I/O through the module costs in messages does not grow. Method: fio submits one I/O at a time, as most
 # programs do; the module's counters, and those that the target logs at the session's end, say what it took. At depth 1
-# the counts are exact. At depth 32 an I/O shares what the device has not completed yet: how much that is depends on
-# the machine, and the limits leave room for that.
+# nothing shares a message. At depth 32 an I/O shares what the device has not completed yet: how much that is depends on
+# the machine, and is only said (the simulator's test sim.sends has a limit).
 . "$LAB/guest.sh"
 . "$LAB/jobs/kmod.sh"
 
@@ -29,8 +29,9 @@ lab_kmod_load
 lab_attach bench queues=1 volatile
 for rw in randread randwrite; do
 	count "4k $rw, depth 1" 1 $rw 4k 2000
-	[ "$messages" = "$ios" ] || lab_fail "depth 1: $messages SENDs for $ios commands"
-	[ "$answers" = "$ios" ] || lab_fail "depth 1: $answers answers to $ios commands"
+	# One in a hundred is for the session's own commands, which take along what waits.
+	[ "$messages" -le "$ios" ] && [ $((messages * 100)) -ge $((ios * 99)) ] || lab_fail "depth 1: $messages SENDs for $ios commands"
+	[ "$answers" -le "$ios" ] && [ $((answers * 100)) -ge $((ios * 99)) ] || lab_fail "depth 1: $answers answers to $ios commands"
 	count "4k $rw, depth 32" 32 $rw 4k 8000
 	count "128k $rw, depth 8" 8 $rw 128k 500
 done
