@@ -42,7 +42,7 @@ if [ ! -e "$tar" ]; then
 	"$here/../../.ci/apt-private" "$scratch/apt" deb "$code,$code-updates,$code-security" --sources > "$scratch/list"
 	depends=$(for file in "$packages"/*.deb; do dpkg-deb -f "$file" Depends | tr ',' '\n'; done |
 		sed 's/ *|.*//; s/(.*//; s/ //g' | grep -v '^librblk0$' | sort -u | paste -sd,)
-	mmdebstrap --mode=root --variant=minbase --aptopt='APT::Install-Recommends "false"' --include="$depends" \
+	mmdebstrap --mode=root --variant=minbase --aptopt='APT::Install-Recommends "false"' --include="$depends,linux-headers-amd64" \
 		"$code" "$tar" "$scratch/list" > "$scratch/out" 2>&1 || fail "mmdebstrap"
 fi
 tar -xf "$tar" -C "$system"
@@ -51,14 +51,10 @@ mount --bind /dev "$system/dev"
 mkdir -p "$system/packages/1" "$system/packages/2" "$system/run/systemd/system"
 mv "$system/usr/bin/systemctl" "$system/usr/bin/systemctl.real"
 install -m 755 "$here/systemctl" "$system/usr/bin/"
-# A new version of the same files: what an upgrade does is the scripts'.
-for file in "$packages"/*.deb; do
-	cp "$file" "$system/packages/1/"
-	dpkg-deb -R "$file" "$scratch/unpacked"
-	sed -i "s/$version-[0-9]*/$version-9/" "$scratch/unpacked/DEBIAN/control"
-	dpkg-deb --root-owner-group -b "$scratch/unpacked" "$system/packages/2" > /dev/null
-	rm -r "$scratch/unpacked"
-done
+cp "$packages"/*.deb "$system/packages/1/"
+"$here/next-version" "$version" "$system/packages/2" "$packages"/*.deb
+kernel=$(basename "$(ls -d "$system"/lib/modules/*-amd64 | tail -n 1)")
+inside depmod "$kernel"
 state > "$scratch/before"
 
 echo "installation"
@@ -80,6 +76,10 @@ inside fio --enghelp=/usr/lib/"$(gcc -print-multiarch)"/rblk/librblk_fio.so > "$
 grep -q rblk_uri "$scratch/out" || fail "fio does not load the engine"
 inside dkms status > "$scratch/out" 2>&1 || fail "dkms status"
 grep -q "^rblk/$version" "$scratch/out" || fail "DKMS does not know the module"
+# In a chroot DKMS does not choose a kernel by itself.
+inside dkms install -m rblk -v "$version" -k "$kernel" > "$scratch/out" 2>&1 ||
+	{ cat "$system/var/lib/dkms/rblk/$version/build/make.log" >&2; fail "dkms install"; }
+[ "$(inside modinfo -k "$kernel" -F version rblk)" = "$version" ] || fail "the module's version"
 
 echo "a service with a volume"
 truncate -s 16M "$system/srv/disk.img"
