@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# The commands of rblk-tutorial(7) do what the page says, in its order. Method: the page's
+# The commands of rblk-tutorial(7) that need no kernel module do what the page says, in its order. Method: the page's
 # own text is run by one shell, in namespaces of its own, where /srv, /etc, /run and /var/lib are the test's, the
 # network has only storage1, and tests/install/systemctl stands for systemd.
 #   tutorial.sh PAGE UNITS...       UNITS: the unit files of the build
