@@ -70,6 +70,7 @@ struct sim_app {
 	uint32_t callback; /* of a million completions: begins the next command there */
 	uint32_t abandon; /* of a million turns: closes the session with commands under way */
 	uint32_t compare; /* of a million READs and WRITEs that could be one: is a COMPARE_AND_WRITE */
+	uint32_t breaks;  /* of a million turns in which its volume's reservation changes: loses a connection */
 	uint32_t abort;	  /* of a million turns and callbacks: aborts a command */
 	uint64_t think_ns;
 	bool single; /* a message for each command */

@@ -9,6 +9,8 @@
 #include <string.h>
 #include "proto/wire/wire_names.h"
 #include "tests/sim/coverage.h"
+#include "tests/sim/fabric_sim.h"
+#include "tests/sim/random.h"
 #include "tests/sim/trace.h"
 
 static bool connection_is_the_same(const struct sim_app *app)
@@ -146,10 +148,23 @@ static void reserve_begin(struct sim_app *app)
 		sim_reserver_answered(&app->reserver, &app->reserve_asked, false, RBLK_E_BUSY);
 }
 
+/* What it has under way then is sent again when it may be forbidden. */
+static void connection_break(const struct sim_app *app)
+{
+	const struct rblk_session *session = app->session;
+	const struct ini_queue *queue = &session->queues[sim_below(session->queue_count)];
+
+	if (queue->state == INI_QUEUE_LIVE)
+		sim_conn_break(queue->conn);
+}
+
 void sim_app_reserve(struct sim_app *app)
 {
 	struct sim_reserver *reserver = &app->reserver;
 
+	if (!app->calm && app->host->reservations[app->mounts[0].volume].under_way &&
+	    sim_chance(app->breaks))
+		connection_break(app);
 	if (!reserver->often || app->reserving || app->gone)
 		return;
 	reserver->name = app->actor.name;

@@ -165,7 +165,7 @@ void sim_app_end_session(struct sim_app *app)
 	sim_reached("application: closes its session, which is",
 		    core_session_state_name(app->session->core.state), NULL);
 	/* librblk may have begun epochs by itself. Where numbers count (F8), the next session's is another. */
-	if (app->compare && app->epoch < app->session->core.epoch)
+	if ((app->compare || app->reserved) && app->epoch < app->session->core.epoch)
 		app->epoch = app->session->core.epoch;
 	app->closing = true;
 	rblk_session_close(app->session);

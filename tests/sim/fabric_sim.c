@@ -533,11 +533,20 @@ bool sim_fabric_break(uint64_t n)
 	TAILQ_FOREACH(fab, &fabric.fabs, link)
 		TAILQ_FOREACH(conn, &fab->conns, link)
 			if (conn->state == SIM_CONN_UP && n-- == 0) {
-				sim_trace(fab->actor->name, "qp %u breaks", conn->head.qp_num);
-				sim_conn_lose(conn, IBV_WC_RETRY_EXC_ERR, -ETIMEDOUT);
+				sim_conn_break(&conn->head);
 				return true;
 			}
 	return false;
+}
+
+void sim_conn_break(struct fab_conn *head)
+{
+	struct sim_conn *conn = sim_conn_of(head);
+
+	if (conn->state != SIM_CONN_UP)
+		return;
+	sim_trace(conn->fab->actor->name, "qp %u breaks", conn->head.qp_num);
+	sim_conn_lose(conn, IBV_WC_RETRY_EXC_ERR, -ETIMEDOUT);
 }
 
 const struct fab_ops sim_fabric_ops = {

@@ -198,6 +198,8 @@ void sim_fabric_kill(struct sim_actor *actor, bool power_lost);
 void sim_fabric_unplug(const struct sim_actor *actor);
 /* Bring the random connection number `n` of all that are up to an end; false: there is none. */
 bool sim_fabric_break(uint64_t n);
+/* This one, if it is up. */
+void sim_conn_break(struct fab_conn *conn);
 
 /* Of a fabric, or of a mailbox (thread.c): readable? If not, and nobody has armed it although there
  * is something already: its waiter would sleep over that. */

@@ -179,14 +179,14 @@ static bool module_replace_one(struct sim_module *module)
 	return true;
 }
 
-/* Rather when a program waits in a call. */
+/* Rather when a reservation is about to change: what is sent again may be forbidden then. */
 static uint32_t kill_rate(const struct sim_module *module)
 {
-	unsigned int callers = 0;
+	unsigned int changes = 0;
 
-	for (unsigned int i = 0; i < module->disk_count; i++)
-		callers += module->disks[i].callers;
-	return callers ? 5 * module->kill : module->kill;
+	for (unsigned int i = 0; i < module->disk_count && module->reserved; i++)
+		changes += module->host->reservations[module->disks[i].volume].under_way;
+	return changes ? 10 * module->kill : module->kill;
 }
 
 /* False: a disk has failed, or it does not want to wait. */

@@ -181,6 +181,23 @@ uint64_t sim_reserver_moment(const struct sim_host *host, unsigned int volume)
 	return sim_reservation_is_sure(reservation) ? reservation->serial + 1 : 0;
 }
 
+static void judge_reached(uint8_t type, bool reads, bool allowed)
+{
+	static const char *const types[] = {
+		[RBLK_RESERVATION_WRITE_EXCLUSIVE] = "WRITE_EXCLUSIVE",
+		[RBLK_RESERVATION_EXCLUSIVE_ACCESS] = "EXCLUSIVE_ACCESS",
+		[RBLK_RESERVATION_WRITE_EXCLUSIVE_REGISTRANTS] = "WRITE_EXCLUSIVE_REGISTRANTS",
+		[RBLK_RESERVATION_EXCLUSIVE_ACCESS_REGISTRANTS] = "EXCLUSIVE_ACCESS_REGISTRANTS",
+		[RBLK_RESERVATION_WRITE_EXCLUSIVE_ALL] = "WRITE_EXCLUSIVE_ALL",
+		[RBLK_RESERVATION_EXCLUSIVE_ACCESS_ALL] = "EXCLUSIVE_ACCESS_ALL",
+	};
+	static const char *const what[2][2] = {{"refuses to write", "allows to write"},
+					       {"refuses to read", "allows to read"}};
+
+	if (type)
+		sim_reached("reservation in force", types[type], what[reads][allowed]);
+}
+
 void sim_reserver_judge(const struct sim_host *host, unsigned int volume, uint64_t moment,
 			const char *name, unsigned int number, enum sim_command_kind kind,
 			uint16_t status)
@@ -197,4 +214,6 @@ void sim_reserver_judge(const struct sim_host *host, unsigned int volume, uint64
 		sim_fail("%s: #%u: done, and a reservation does not allow it", name, number);
 	if (!allowed)
 		sim_reached("reservation", "is in force", "and refuses");
+	if (status == RBLK_OK || status == RBLK_E_RESERVED)
+		judge_reached(reservation->now.type, kind == SIM_COMMAND_READ, allowed);
 }

@@ -181,6 +181,8 @@ static void make_shared(void)
 		app->silent_portal = false;
 		app->mounts[0].volume = 0;
 		app->reserved = true;
+		app->options.no_reconnect = sim_chance(150000);
+		app->breaks = sim_world_rate(5000, 50000);
 		app->reserver.often = sim_world_rate(50000, 200000);
 		app->reserver.preempts = preempts;
 		app->load.ops_left = (unsigned int)sim_between(100, 400);
@@ -196,7 +198,7 @@ static void make_shared(void)
 	sim_world.module.disks[0].volume = 0;
 	sim_world.module.disks[1].volume = 1;
 	sim_world.module.reserved = true;
-	sim_world.module.kill = sim_world_rate(2000, 20000);
+	sim_world.module.kill = sim_world_rate(1000, 10000);
 	sim_world.module.reserves = sim_chance(800000) ? 100000 : 0;
 	sim_world.module.load.ops_left = (unsigned int)sim_between(100, 400);
 }
