@@ -84,6 +84,41 @@ int ini_control_start(struct rblk_session *session, const struct rblk_wire_comma
 	return 0;
 }
 
+int ini_control_authenticate(struct ini_queue *queue, const struct rblk_wire_command *command,
+			     const struct rblk_wire_authenticate *payload, rblk_callback done)
+{
+	struct rblk_session *session = queue->session;
+	u8 *capsule = session->control->authenticate[queue->index].payload;
+	u8 *report = session->control->authenticate[queue->index].report;
+	struct ini_slot *slot;
+	__le16 tag;
+
+	if (queue->state != INI_QUEUE_LIVE)
+		return -ENOTCONN;
+	if (queue->capsule_max < RBLK_CAPSULE_ALIGN)
+		return -EMSGSIZE;
+	slot = ini_slot_take(queue, true);
+	if (!slot)
+		return -EAGAIN;
+	memset(capsule, 0, RBLK_CAPSULE_ALIGN);
+	memcpy(capsule, payload, sizeof(*payload));
+	memset(report, 0, sizeof(*payload));
+	tag = slot->command.tag;
+	slot->command = *command;
+	slot->command.tag = tag;
+	slot->command.flags = RBLK_CMD_CAPSULE;
+	slot->command.segment.address = rblk_to_le64((uintptr_t)report);
+	slot->command.segment.rkey = rblk_to_le32(ini_mr_rkey(&session->control_mr, queue->device));
+	slot->command.segment.length = rblk_to_le32(sizeof(*payload));
+	slot->capsule = capsule;
+	slot->capsule_bytes = RBLK_CAPSULE_ALIGN;
+	slot->capsule_lkey = ini_mr_lkey(&session->control_mr, queue->device);
+	slot->done = done;
+	slot->arg = queue;
+	ini_slot_start(slot);
+	return 0;
+}
+
 /* -- commands of lost connections -------------------------------------------------------------- */
 
 bool ini_control_again(struct rblk_session *session, struct ini_again *again,

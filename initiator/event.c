@@ -12,19 +12,12 @@
 
 /* -- connecting -------------------------------------------------------------------------------- */
 
-static void on_established(struct ini_queue *queue, const struct fab_event *event)
+void ini_event_accepted(struct ini_queue *queue)
 {
 	struct rblk_session *session = queue->session;
 	struct core_session *core = &session->core;
-	const struct rblk_wire_accept *accept = event->private_data;
 	u16 at = core->queue[queue->index].portal;
 
-	if (queue->state != INI_QUEUE_CONNECTING)
-		return;
-	if (ini_queue_established(queue, accept, event->private_bytes)) {
-		ini_queue_unreached(queue, -EPROTO);
-		return;
-	}
 	session->portals[at].error = 0;
 	if (core_session_accepted(core, queue->index, queue->target_instance, queue->keepalive_ms,
 				  session->now_ns))
@@ -33,6 +26,22 @@ static void on_established(struct ini_queue *queue, const struct fab_event *even
 			 fab_conn_peer(queue->conn), queue->index);
 	session->portals[at].error = -EREMCHG;
 	memcpy(session->portals[at].words, session->words, sizeof(session->words));
+}
+
+static void on_established(struct ini_queue *queue, const struct fab_event *event)
+{
+	const struct rblk_wire_accept *accept = event->private_data;
+
+	if (queue->state != INI_QUEUE_CONNECTING)
+		return;
+	if (ini_queue_established(queue, accept, event->private_bytes)) {
+		ini_queue_unreached(queue, -EPROTO);
+		return;
+	}
+	if (queue->session->secrets)
+		ini_authenticate(queue);
+	else
+		ini_event_accepted(queue);
 }
 
 static void on_rejected(struct ini_queue *queue, const struct fab_event *event)

@@ -188,7 +188,7 @@ static int queue_prepare(struct fab_conn *conn, void *user)
 int ini_queue_connect(struct ini_queue *queue, struct fab *fab, const struct sockaddr *addr,
 		      u32 timeout_ms)
 {
-	struct rblk_wire_login login;
+	struct rblk_wire_login *login = &queue->login;
 	struct fab_conn_options options = {
 		/* Besides messages, the RDMA READ and WRITE of a ping. */
 		.send_depth = queue->send_depth + 2,
@@ -198,14 +198,14 @@ int ini_queue_connect(struct ini_queue *queue, struct fab *fab, const struct soc
 		/* The target READs what is to be written; only a ping READs from here. */
 		.read_in = 16,
 		.read_out = 1,
-		.private_data = &login,
-		.private_bytes = sizeof(login),
+		.private_data = login,
+		.private_bytes = sizeof(*login),
 		.timeout_ms = timeout_ms,
 		.user = queue,
 	};
 	int err;
 
-	queue_login(queue, &login);
+	queue_login(queue, login);
 	queue->ring_head = queue->ring_tail = 0;
 	queue->messages_sent = queue->messages_done = queue->messages_signalled = 0;
 	queue->repost_head = queue->repost_tail = NULL;
@@ -261,6 +261,7 @@ int ini_queue_established(struct ini_queue *queue, const void *data, size_t byte
 				 ini_session_peer(session), queue->index, fault);
 		return -EPROTO;
 	}
+	queue->accept = *accept;
 	memcpy(queue->target_instance, accept->target_instance, sizeof(queue->target_instance));
 	if (!queue->index)
 		session->event_seen = session->event_told = 0; /* numbered in each incarnation */

@@ -100,6 +100,10 @@ struct ini_queue {
 	u64 conn_id;
 	u32 inline_bytes;
 
+	struct rblk_wire_login login; /* as sent, and its answer */
+	struct rblk_wire_accept accept;
+	struct rblk_wire_proof proof; /* while it authenticates (authenticate.c) */
+
 	/* Agreed at login. */
 	u8 target_instance[16];
 	u32 features, keepalive_ms, max_io_bytes;

@@ -95,6 +95,12 @@ struct rblk_options {
 	 */
 	uint32_t begun_timeout_ms;
 	enum rblk_policy policy;     /* chooses queues, and so paths if the URI has several hosts */
+	/*
+	 * A file with the secret that proves initiator_name (`rblk key new` makes one), read at the start; its
+	 * first secret is used. Then the target has to prove that it has the secret, too: a session
+	 * with one that does not fails with -EACCES. NULL: nothing is proven.
+	 */
+	const char *key_file;
 };
 #define RBLK_OPTIONS_INIT { .size = sizeof(struct rblk_options) }
 

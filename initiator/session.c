@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
+#include "proto/secret/secret.h"
 #include "proto/wire/wire_check.h"
 
 /* rdma_cm repeats a lost request after 4.3 s: time for two of them. */
@@ -116,6 +117,22 @@ static int set_name(struct rblk_session *session, char *error)
 	return 0;
 }
 
+/* The secrets that prove the name; the option's text is not needed any more. */
+static int set_secrets(struct rblk_session *session, char *error)
+{
+	const char *path = session->options.key_file;
+	char words[RBLK_SECRET_ERROR_BYTES];
+
+	session->options.key_file = NULL;
+	if (!path || !*path)
+		return 0;
+	session->secrets = rblk_secrets_read(path, words);
+	if (session->secrets)
+		return 0;
+	snprintf(error, RBLK_ERROR_BYTES, "key file %.90s: %.120s", path, words);
+	return -EKEYREJECTED;
+}
+
 /*
  * An older program's struct is shorter: missing members have their default. A newer one's is
  * longer: members that this library does not know must be zero.
@@ -171,7 +188,7 @@ static int set_options(struct rblk_session *session, const struct rblk_options *
 		memcpy(session->device_name, set->device, strlen(set->device));
 		set->device = session->device_name;
 	}
-	return set_name(session, error);
+	return set_name(session, error) ?: set_secrets(session, error);
 }
 
 /* -- starting ---------------------------------------------------------------------------------- */
@@ -366,6 +383,7 @@ void ini_session_free(struct rblk_session *session)
 {
 	if (!session)
 		return;
+	rblk_secrets_put(session->secrets);
 	ini_buffers_fini(&session->buffers);
 	ini_parking_fini(&session->parking);
 	for (u16 i = 0; i < session->queue_count; i++)

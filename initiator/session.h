@@ -31,6 +31,10 @@ struct ini_control {
 	u8 report[RBLK_RESERVED_TAGS][INI_REPORT_BYTES];
 	u8 extents[INI_EXTENTS_QUERIES][RBLK_EXTENTS_MAX * sizeof(struct rblk_wire_extent)];
 	u8 ping[RBLK_SCRATCH_BYTES];
+	struct {
+		u8 payload[RBLK_CAPSULE_ALIGN];
+		u8 report[sizeof(struct rblk_wire_authenticate)];
+	} authenticate[RBLK_QUEUES_MAX]; /* by queue */
 };
 
 /* A session command that is to be sent again; embedded in its owner's struct. */
@@ -76,6 +80,7 @@ struct rblk_session {
 	struct rblk_options options; /* defaults filled in */
 	struct ini_uri uri;
 	char initiator_name[RBLK_NAME_BYTES];
+	struct rblk_secrets *secrets; /* NULL: it proves nothing, and nothing is proven to it */
 	char device_name[64];
 	struct ini_fabs fabs;
 	struct ini_portal portals[CORE_PORTALS_MAX];
@@ -185,6 +190,8 @@ void ini_session_named(struct rblk_session *session);
 
 /* Process the fabric's events of the connections. */
 void ini_event_poll(struct rblk_session *session);
+/* The queue's connection is there, and has proven what it has to. */
+void ini_event_accepted(struct ini_queue *queue);
 /* Tell the program what has happened since the last call. Returns how many events it was told. */
 unsigned int ini_event_deliver(struct rblk_session *session);
 /* An event message of the target. */
@@ -222,6 +229,14 @@ int ini_control_start(struct rblk_session *session, const struct rblk_wire_comma
 int ini_control_ready(const struct rblk_session *session);
 int ini_control_identify(struct rblk_session *session);
 int ini_control_keepalive(struct ini_queue *queue);
+/* AUTHENTICATE, with the memory of this queue. Negative errno: it is not sent. */
+int ini_control_authenticate(struct ini_queue *queue, const struct rblk_wire_command *command,
+			     const struct rblk_wire_authenticate *payload, rblk_callback done);
+
+/* -- authenticate.c ---------------------------------------------------------------------------- */
+
+/* The queue is connected: ini_event_accepted() follows when both ends have proven themselves. */
+void ini_authenticate(struct ini_queue *queue);
 
 /*
  * A session command whose connection was lost before it was answered: `run` is called when the session

@@ -55,7 +55,7 @@ struct cmd_verb {
 };
 
 extern const struct cmd_verb cmd_verb_acknowledge, cmd_verb_attach, cmd_verb_copy, cmd_verb_detach, cmd_verb_doctor,
-	cmd_verb_fault, cmd_verb_info, cmd_verb_list, cmd_verb_ping, cmd_verb_reserve;
+	cmd_verb_fault, cmd_verb_info, cmd_verb_key, cmd_verb_list, cmd_verb_ping, cmd_verb_reserve;
 
 extern const struct cmd_verb *const cmd_verbs[]; /* verbs.c; ends with NULL */
 /* The values of ping's --kind; NULL: there are no more. */
@@ -113,7 +113,7 @@ void cmd_table_destroy(struct cmd_table *table);
 struct cmd_connect {
 	const char *device;
 	uint64_t timeout_ms, give_up_ms;
-	const char *name;
+	const char *name, *key;
 };
 #define CMD_CONNECT_S 10
 #define CMD_GIVE_UP_S 60
@@ -127,7 +127,9 @@ struct cmd_connect {
 	{ "give-up", 0, CMD_OPTION_TIME, offsetof(type, connect.give_up_ms), 1, 3600000, "TIME",   \
 	  "how long to wait for a lost target (default: " CMD_QUOTE(CMD_GIVE_UP_S) "s)" },         \
 	{ "name", 0, CMD_OPTION_TEXT, offsetof(type, connect.name), 0, 0, "NAME",                  \
-	  "the initiator's name, for the target's log (default: the host's)" }
+	  "the initiator's name, for the target's log and access rules (default: the host's)" },   \
+	{ "key", 0, CMD_OPTION_TEXT, offsetof(type, connect.key), 0, 0, "FILE",                    \
+	  "file with the secret that proves the name, and the target" }
 #define CMD_OPTION_HELP                                                                            \
 	{ "help", 'h', CMD_OPTION_FLAG, 0, 0, 0, NULL, "show this help" }
 #define CMD_OPTION_JSON(type)                                                                      \

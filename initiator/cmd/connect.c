@@ -69,6 +69,7 @@ struct rblk_session *cmd_session_open(const char *uri, const struct cmd_connect 
 	options->give_up_ms = (uint32_t)connect->give_up_ms;
 	options->device = connect->device;
 	options->initiator_name = connect->name;
+	options->key_file = connect->key;
 	session = rblk_session_open(uri, options, error);
 	if (!session)
 		cmd_error("%s", error);

@@ -36,6 +36,7 @@ static void doctor_connect(struct doctor_connection *connection)
 		.connect_timeout_ms = (uint32_t)values.connect.timeout_ms,
 		.device = values.connect.device,
 		.initiator_name = values.connect.name,
+		.key_file = values.connect.key,
 		.queues = cmd_paths_hosts(connection->uri),
 	};
 	struct rblk_volume_info *list = NULL;

@@ -18,6 +18,7 @@ struct engine_options {
 	struct thread_data *td; /* fio's; also keeps the offset of the first option from being 0 */
 	char *uri;
 	char *stats_path;
+	char *name, *key_file;
 	unsigned int queues;
 	unsigned int credits;
 	unsigned int polling; /* enum rblk_polling */

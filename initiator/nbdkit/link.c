@@ -177,6 +177,8 @@ static int link_connect(struct nbd_link *link, const struct nbd_link_options *op
 	struct rblk_options session_options = {
 		.size = sizeof(session_options),
 		.credits = LINK_CREDITS,
+		.initiator_name = options->name,
+		.key_file = options->key_file,
 		.queues = options->queues,
 		.give_up_ms = options->give_up_ms,
 	};

@@ -28,7 +28,7 @@
 #define PLUGIN_PREFERRED_MAX (2u << 20)
 
 static struct {
-	char *uri;
+	char *uri, *name, *key_file;
 	unsigned int queues;
 	unsigned int give_up; /* seconds; 0: the library's default */
 	bool polling;
@@ -39,6 +39,15 @@ static struct {
 static void plugin_unload(void)
 {
 	free(settings.uri);
+	free(settings.name);
+	free(settings.key_file);
+}
+
+static int config_text(char **text, const char *value)
+{
+	free(*text);
+	*text = strdup(value);
+	return *text ? 0 : -1;
 }
 
 static int config_polling(const char *value)
@@ -62,10 +71,15 @@ static int config_give_up(const char *value)
 
 static int plugin_config(const char *key, const char *value)
 {
-	if (strcmp(key, "uri") == 0) {
-		free(settings.uri);
-		settings.uri = strdup(value);
-		return settings.uri ? 0 : -1;
+	if (strcmp(key, "uri") == 0)
+		return config_text(&settings.uri, value);
+	if (strcmp(key, "name") == 0)
+		return config_text(&settings.name, value);
+	if (strcmp(key, "key") == 0) {
+		/* nbdkit may change its folder before it connects. */
+		free(settings.key_file);
+		settings.key_file = nbdkit_absolute_path(value);
+		return settings.key_file ? 0 : -1;
 	}
 	if (strcmp(key, "polling") == 0)
 		return config_polling(value);
@@ -100,6 +114,8 @@ static int plugin_config_complete(void)
 
 #define PLUGIN_HELP                                                                                \
 	"[uri=]URI        rblk://host[:port][/volume] or rblk+tcp://host[:port][/volume]\n"       \
+	"name=NAME        the initiator's name, for the target's log and access rules\n"           \
+	"key=FILE         file with the secret that proves the name, and the target\n"            \
 	"queues=COUNT     connections to the target for each NBD connection (default 1)\n"        \
 	"give-up=SECONDS  after so long without a connection, requests fail (default 60)\n"        \
 	"polling=HOW      never (default): sleep until the target answers; always: spin"
@@ -124,12 +140,17 @@ static int plugin_list_exports(int readonly, int is_tls, struct nbdkit_exports *
 {
 	struct rblk_volume_info *list = NULL;
 	char error[RBLK_ERROR_BYTES];
+	const struct rblk_options options = {
+		.size = sizeof(options),
+		.initiator_name = settings.name,
+		.key_file = settings.key_file,
+	};
 	struct rblk_session *session;
 	int count, err = 0;
 
 	if (uri_has_volume())
 		return nbdkit_use_default_export(exports);
-	session = rblk_session_open(settings.uri, NULL, error);
+	session = rblk_session_open(settings.uri, &options, error);
 	if (!session) {
 		nbdkit_error("%s", error);
 		return -1;
@@ -155,6 +176,8 @@ static void *plugin_open(int readonly)
 	const char *name = nbdkit_export_name();
 	struct nbd_link_options options = {
 		.uri = settings.uri,
+		.name = settings.name,
+		.key_file = settings.key_file,
 		.volume = uri_has_volume() ? NULL : name,
 		.queues = settings.queues,
 		.give_up_ms = settings.give_up * 1000,

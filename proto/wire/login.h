@@ -122,6 +122,9 @@ enum rblk_denied {
 	RBLK_DENIED_LOCAL = 1,   /* no rules: for the target's own machine only */
 	RBLK_DENIED_ADDRESS = 2, /* no rule is for the address */
 	RBLK_DENIED_RULES = 3,   /* the rules do not give it to this initiator there */
+	RBLK_DENIED_UNPROVEN = 4, /* the name has a secret, and AUTHENTICATE has not proven it */
+	RBLK_DENIED_PROOF = 5,	 /* a wrong proof, or the target has no secret for the name */
+	RBLK_DENIED_NAME = 6,	 /* the session has proven another name */
 	RBLK_DENIED_MAX
 };
 

@@ -26,22 +26,43 @@ struct rblk_wire_identify {
 };
 RBLK_ASSERT_SIZE(struct rblk_wire_identify, 192);
 
+#define RBLK_NONCE_BYTES 32
+#define RBLK_PROOF_BYTES 32
+
 /*
- * AUTHENTICATE, in two steps. Step 1 brings the initiator's nonce Ni; the report brings the
- * target's nonce Nt. Step 2 brings the initiator's proof, the report the target's own. A proof is
- * HMAC-SHA256(secret, role || Ni || Nt || session_id || session_epoch), where role is one byte, 'I'
- * or 'T', so that neither end's proof can be replayed to it, and the epoch is its 8 bytes on the
- * wire.
+ * AUTHENTICATE, in two steps, on every queue (specification section 6.3). Step 1 brings the initiator's
+ * nonce; the report brings the target's. Step 2 brings the initiator's proof, the report the target's.
  */
 struct rblk_wire_authenticate {
 	__le32 step; /* 1 or 2 */
 	__u8 reserved0[4];
-	__u8 nonce[32]; /* the sender's */
-	__u8 proof[32]; /* zero in step 1 */
-	char key_name[RBLK_NAME_BYTES];
+	__u8 nonce[RBLK_NONCE_BYTES]; /* the sender's */
+	__u8 proof[RBLK_PROOF_BYTES]; /* zero in step 1 */
+	char name[RBLK_NAME_BYTES];   /* the initiator's, and so which secret */
 	__u8 reserved1[56];
 };
 RBLK_ASSERT_SIZE(struct rblk_wire_authenticate, 192);
+
+/*
+ * What a proof is the HMAC-SHA256 of; never sent. It has all that makes this connection what both ends
+ * take it for: so a proof is worth nothing on another connection, and nothing of the login can be
+ * changed on its way.
+ */
+struct rblk_wire_proof {
+	char label[15]; /* RBLK_PROOF_LABEL */
+	__u8 role;	/* 'I' or 'T': whose proof it is */
+	__u8 channel[32]; /* of an encrypted transport; zero without */
+	__u8 login[56];	  /* struct rblk_wire_login and */
+	__u8 accept[56];  /* rblk_wire_accept as they were sent */
+	__u8 initiator_nonce[RBLK_NONCE_BYTES];
+	__u8 target_nonce[RBLK_NONCE_BYTES];
+	char name[RBLK_NAME_BYTES];
+};
+RBLK_ASSERT_SIZE(struct rblk_wire_proof, 288);
+RBLK_ASSERT_OFFSET(struct rblk_wire_proof, channel, 16);
+RBLK_ASSERT_OFFSET(struct rblk_wire_proof, initiator_nonce, 160);
+RBLK_ASSERT_OFFSET(struct rblk_wire_proof, name, 224);
+#define RBLK_PROOF_LABEL "rblk proof 1" /* zero filled */
 
 enum rblk_open_flag {
 	RBLK_OPEN_READ_ONLY = 1u << 0,

@@ -84,7 +84,7 @@ enum rblk_wire_error rblk_check_authenticate(const void *data, size_t length)
 		return error;
 	if (!RBLK_FIELD_ZERO(authenticate, reserved0) || !RBLK_FIELD_ZERO(authenticate, reserved1))
 		return RBLK_WIRE_RESERVED;
-	if (!rblk_name_valid(authenticate->key_name))
+	if (!rblk_name_valid(authenticate->name))
 		return RBLK_WIRE_NAME;
 	step = rblk_le32(authenticate->step);
 	if (step != 1 && step != 2)

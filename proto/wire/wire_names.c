@@ -87,6 +87,10 @@ static const char *const denied_texts[] = {
 			       "[initiator] section to rblkd.conf, or --open"),
 	[RBLK_DENIED_ADDRESS] = "no access rule of the target is for this address",
 	[RBLK_DENIED_RULES] = "the target's access rules do not allow it to this initiator",
+	[RBLK_DENIED_UNPROVEN] =
+		"the target has a secret for this initiator's name, which has to be proven with its key",
+	[RBLK_DENIED_PROOF] = "the target has another secret for this initiator's name, or none",
+	[RBLK_DENIED_NAME] = "the session has proven another initiator's name",
 };
 ASSERT_COVERS(denied_texts, RBLK_DENIED_MAX);
 

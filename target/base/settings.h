@@ -13,6 +13,8 @@
 #include "proto/fabric/fabric.h"
 #include "proto/wire/payload.h"
 
+struct rblk_secrets;
+
 #define TGT_LISTEN_MAX 16
 #define TGT_REACTORS_MAX 64
 
@@ -81,6 +83,7 @@ struct tgt_initiator_config {
 	unsigned int network_count;
 	struct tgt_grant *grants;
 	unsigned int grant_count;
+	struct rblk_secrets *secrets; /* a reference; NULL: nothing has to prove the name */
 	char *source; /* "file:line", for messages */
 };
 

@@ -327,7 +327,7 @@ static const char *path_wrong(const char *path)
 static bool is_path(const struct tgt_option *option)
 {
 	return strcmp(option->name, "path") == 0 || strcmp(option->name, "state_dir") == 0 ||
-	       strcmp(option->name, "reservations_dir") == 0;
+	       strcmp(option->name, "reservations_dir") == 0 || strcmp(option->name, "secret") == 0;
 }
 
 /* libinih's handler: 1 is yes, 0 is no. */

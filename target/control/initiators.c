@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include "proto/secret/secret.h"
 #include "proto/wire/wire_check.h"
 #include "target/base/error.h"
 #include "target/base/log.h"
@@ -142,13 +143,31 @@ int tgt_initiator_set_grants(struct tgt_initiator_config *initiator, enum tgt_ri
 	return status;
 }
 
-/* Nothing proves a name. */
+int tgt_initiator_add_secrets(struct tgt_initiator_config *initiator, const char *path, char *why)
+{
+	char words[RBLK_SECRET_ERROR_BYTES];
+	struct rblk_secrets *more = rblk_secrets_read(path, words), *all = NULL;
+
+	if (more)
+		all = rblk_secrets_join(initiator->secrets, more, words);
+	rblk_secrets_put(more);
+	if (!all)
+		return tgt_error(why, -EINVAL, "%s: %s", path, words);
+	rblk_secrets_put(initiator->secrets);
+	initiator->secrets = all;
+	return 0;
+}
+
 int tgt_initiator_complete(const struct tgt_initiator_config *initiator, char *error)
 {
-	if (!initiator->network_count)
+	if (initiator->secrets && strchr(initiator->name, '*'))
 		return tgt_error(error, -EINVAL,
-				 "%s: initiator %s: has no address: anyone could use its name; for "
-				 "everyone write address = 0.0.0.0/0, ::/0",
+				 "%s: initiator %s: a secret is for one name, not for all that begin so",
+				 initiator->source, initiator->name);
+	if (!initiator->network_count && !initiator->secrets)
+		return tgt_error(error, -EINVAL,
+				 "%s: initiator %s: has neither secret nor address: anyone could use its "
+				 "name; for everyone write address = 0.0.0.0/0, ::/0",
 				 initiator->source, initiator->name);
 	return 0;
 }
@@ -159,6 +178,7 @@ void tgt_initiators_fini(struct tgt_config *config)
 		free(config->initiators[i].networks);
 		free(config->initiators[i].grants);
 		free(config->initiators[i].source);
+		rblk_secrets_put(config->initiators[i].secrets);
 	}
 	free(config->initiators);
 	config->initiators = NULL;

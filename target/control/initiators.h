@@ -15,6 +15,8 @@ int tgt_initiator_add(struct tgt_config *config, const char *name, const char *s
 int tgt_initiator_set_addresses(struct tgt_initiator_config *initiator, const char *text, char *why);
 int tgt_initiator_set_grants(struct tgt_initiator_config *initiator, enum tgt_right right,
 			     const char *text, char *why);
+/* Reads the file. */
+int tgt_initiator_add_secrets(struct tgt_initiator_config *initiator, const char *path, char *why);
 /* Is it one that can be served? */
 int tgt_initiator_complete(const struct tgt_initiator_config *initiator, char *error);
 void tgt_initiators_fini(struct tgt_config *config);

@@ -15,6 +15,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 #include "proto/core/env.h"
+#include "proto/secret/secret.h"
 #include "proto/wire/login.h"
 #include "target/base/text.h"
 #include "target/control/check.h"
@@ -474,6 +475,8 @@ int main(int argc, char **argv)
 	enum tgt_run_mode mode;
 	int status = EXIT_SUCCESS;
 
+	/* Of the configuration in force, and of the next one while it is read. */
+	rblk_secrets_expect(2 * TGT_INITIATORS_MAX);
 	if (tgt_options_parse(argc, argv, &daemon.config, &mode, error) < 0) {
 		tgt_log(TGT_LOG_ERROR, "%s", error);
 		return EXIT_USAGE;

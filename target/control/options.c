@@ -172,6 +172,8 @@ static const struct tgt_option table[] = {
 
 	{ "address", 0, TGT_IN_INITIATOR, TGT_OPTION_ADDRESS, "ADDRESSES", NULL,
 	  "where it may come from", NO_FIELD, 0, 0, NULL },
+	{ "secret", 0, TGT_IN_INITIATOR, TGT_OPTION_SECRET, "FILE", NULL,
+	  "a file with the secrets that prove its name", NO_FIELD, 0, 0, NULL },
 	{ "see", 0, TGT_IN_INITIATOR, TGT_OPTION_GRANT, "VOLUMES", NULL,
 	  "volumes that are shown to it in the list", NO_FIELD, TGT_RIGHT_SEE, 0, NULL },
 	{ "read", 0, TGT_IN_INITIATOR, TGT_OPTION_GRANT, "VOLUMES", NULL,

@@ -260,6 +260,8 @@ int tgt_option_set(const struct tgt_option *option, void *object, const char *te
 		return set_uuid(option, object, text, why);
 	case TGT_OPTION_FAULT:
 		return set_fault(option, object, text, why);
+	case TGT_OPTION_SECRET:
+		return tgt_initiator_add_secrets(object, text, why);
 	case TGT_OPTION_ADDRESS:
 		return tgt_initiator_set_addresses(object, text, why);
 	case TGT_OPTION_GRANT:
@@ -273,7 +275,7 @@ int tgt_option_set(const struct tgt_option *option, void *object, const char *te
 bool tgt_option_adds(const struct tgt_option *option)
 {
 	return option->type == TGT_OPTION_LISTEN || option->type == TGT_OPTION_ADDRESS ||
-	       option->type == TGT_OPTION_GRANT;
+	       option->type == TGT_OPTION_GRANT || option->type == TGT_OPTION_SECRET;
 }
 
 void tgt_options_default(void *object, unsigned int places)

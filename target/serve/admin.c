@@ -10,6 +10,7 @@
 #include "proto/wire/wire_check.h"
 #include "target/io/request.h"
 #include "target/serve/admit.h"
+#include "target/serve/authenticate.h"
 #include "target/serve/event.h"
 #include "target/serve/fence.h"
 #include "target/serve/handle.h"
@@ -47,6 +48,8 @@ static void admin_identify(struct tgt_request *request, const struct admin_argum
 		tgt_request_complete(request, RBLK_OK);
 		return;
 	}
+	if (!tgt_admit_name(session, request, identify->initiator))
+		return;
 	/* Each new name needs a look-up for every open volume, on every reactor: one per turn is
 	 * enough. */
 	if (session->named_ns == request->lane->turn->now_ns) {
@@ -66,6 +69,11 @@ static void admin_identify(struct tgt_request *request, const struct admin_argum
 	/* Last: these may close this queue. */
 	tgt_rights_name(session, identify->initiator);
 	tgt_admit_again(session);
+}
+
+static void admin_authenticate(struct tgt_request *request, const struct admin_arguments *arguments)
+{
+	tgt_authenticate_begin(request, arguments->capsule, arguments->capsule_bytes);
 }
 
 static void admin_list(struct tgt_request *request, const struct admin_arguments *arguments)
@@ -174,7 +182,7 @@ static const struct admin_command {
 	bool queue_0; /* it concerns the session as a whole: on queue 0 only */
 } commands[RBLK_OP_MAX] = {
 	[RBLK_OP_IDENTIFY] = {admin_identify, true},
-	[RBLK_OP_AUTHENTICATE] = {NULL, true},
+	[RBLK_OP_AUTHENTICATE] = {admin_authenticate, false},
 	[RBLK_OP_LIST] = {admin_list, true},
 	[RBLK_OP_OPEN] = {admin_open, true},
 	[RBLK_OP_CLOSE] = {admin_close, true},

@@ -22,9 +22,25 @@ struct tgt_rules *tgt_admit_rules(const struct tgt_reactor *reactor)
 	return book ? tgt_rulebook_get(book) : NULL;
 }
 
-static const char *admit_name(const struct tgt_session *session)
+static struct tgt_who admit_who(const struct tgt_session *session)
 {
-	return session->named ? session->initiator : NULL;
+	return (struct tgt_who){
+		.name = session->named ? session->initiator : NULL,
+		.proven = session->proven,
+	};
+}
+
+/* What its name needs by these rules, it has proven. */
+static bool admit_proven(const struct tgt_session *session, const struct tgt_rules *rules)
+{
+	const struct rblk_secrets *secrets =
+		session->named ? tgt_rules_secrets(rules, session->initiator) : NULL;
+
+	if (!rules)
+		return true;
+	if (!session->proven)
+		return !secrets;
+	return rblk_secrets_has(secrets, session->secret_id);
 }
 
 static enum tgt_right handle_need(const struct tgt_handle *handle)
@@ -38,6 +54,7 @@ static const struct tgt_volume *admit_lost(const struct tgt_session *session,
 					   const struct tgt_rules *rules,
 					   const struct tgt_origin *origin)
 {
+	const struct tgt_who who = admit_who(session);
 	uint32_t why;
 
 	for (uint32_t i = 0; i < session->handle_slots; i++) {
@@ -49,8 +66,7 @@ static const struct tgt_volume *admit_lost(const struct tgt_session *session,
 			continue;
 		volume = handle->access.port->volume;
 		if (origin)
-			right = tgt_rules_right(rules, origin, admit_name(session),
-						volume->config.name, &why);
+			right = tgt_rules_right(rules, origin, &who, volume->config.name, &why);
 		else
 			right = tgt_admit_volume(session, rules, volume->config.name, &why);
 		if (right < handle_need(handle))
@@ -84,6 +100,7 @@ static bool place_counts(const struct tgt_session *session, const struct tgt_pla
 enum tgt_right tgt_admit_volume(const struct tgt_session *session, const struct tgt_rules *rules,
 				const char *volume, uint32_t *why)
 {
+	const struct tgt_who who = admit_who(session);
 	enum tgt_right least = TGT_RIGHT_WRITE;
 	const struct tgt_origin *last = NULL;
 
@@ -97,7 +114,7 @@ enum tgt_right tgt_admit_volume(const struct tgt_session *session, const struct 
 		    (last && !memcmp(last, &place->origin, sizeof(place->origin))))
 			continue;
 		last = &place->origin;
-		right = tgt_rules_right(rules, last, admit_name(session), volume, &one);
+		right = tgt_rules_right(rules, last, &who, volume, &one);
 		if (right >= least)
 			continue;
 		least = right;
@@ -150,11 +167,32 @@ unsigned int tgt_admit_list(const struct tgt_session *session, unsigned int firs
 	return found;
 }
 
+bool tgt_admit_name(const struct tgt_session *session, struct tgt_request *request,
+		    const char name[RBLK_NAME_BYTES])
+{
+	struct tgt_rules *rules = tgt_admit_rules(session->reactor);
+	uint32_t why = RBLK_DENIED_UNSAID;
+
+	if (session->proven)
+		why = RBLK_DENIED_NAME;
+	else if (tgt_rules_secrets(rules, name))
+		why = RBLK_DENIED_UNPROVEN;
+	tgt_rules_put(rules);
+	if (!why)
+		return true;
+	tgt_log_limited(&request->lane->turn->log_limit, TGT_LOG_WARNING,
+			"session %u [%s]: the name %s denied: %s", session->number, session->peer, name,
+			rblk_denied_text(why));
+	request->result = why;
+	tgt_request_complete(request, RBLK_E_DENIED);
+	return false;
+}
+
 static void admit_end(struct tgt_session *session, const struct tgt_volume *volume)
 {
 	tgt_log_limited(&session->reactor->turn.log_limit, TGT_LOG_WARNING,
 			"session %u [%s] %s: ended: %s: %s%s", session->number, session->peer,
-			session->initiator, LOST_RIGHT, volume ? "volume " : "its address",
+			session->initiator, LOST_RIGHT, volume ? "volume " : "its address or secret",
 			volume ? volume->config.name : "");
 	/* Ended whole, so that the initiator has to open what it may still use. */
 	tgt_session_end(session, LOST_RIGHT);
@@ -195,7 +233,7 @@ void tgt_admit_changed(struct tgt_reactor *reactor)
 		if (session->home || session->ending)
 			continue;
 		volume = admit_lost(session, rules, NULL);
-		if (volume || admit_shut_out(session, rules))
+		if (volume || admit_shut_out(session, rules) || !admit_proven(session, rules))
 			admit_end(session, volume);
 	}
 	tgt_rules_put(rules);

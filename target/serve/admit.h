@@ -23,6 +23,9 @@ enum tgt_right tgt_admit_volume(const struct tgt_session *session, const struct 
 /* Likewise, by the rules in force. TGT_RIGHT_READ or more, or the OPEN is answered and logged. */
 enum tgt_right tgt_admit_open(const struct tgt_session *session, struct tgt_request *request,
 			      const char *volume);
+/* May the session have this name, or go on having another? Otherwise IDENTIFY is answered and logged. */
+bool tgt_admit_name(const struct tgt_session *session, struct tgt_request *request,
+		    const char name[RBLK_NAME_BYTES]);
 /* Of the volumes that LIST shows to the session: as tgt_volume_list(). */
 unsigned int tgt_admit_list(const struct tgt_session *session, unsigned int first,
 			    struct tgt_volume **list, unsigned int max, unsigned int *total);

@@ -17,6 +17,7 @@
 #include "target/serve/measure.h"
 #include "target/serve/queue.h"
 #include "target/serve/sessions.h"
+#include "target/serve/unproven.h"
 
 /* -- answers ----------------------------------------------------------------------------------- */
 
@@ -132,7 +133,8 @@ static void login_terms(struct tgt_reactor *reactor, struct tgt_fabric *fabric,
 	/* C5: this queue's own place, or the one that it leaves to a queue 0. */
 	if (login_leaves_room(reactor, login))
 		room.kept = RBLK_CREDITS_MIN + RBLK_RESERVED_TAGS;
-	terms->ops = &tgt_admin_lane_ops;
+	terms->ops = tgt_unproven_ops(session);
+	terms->proven_ops = &tgt_admin_lane_ops;
 	terms->lane.command_bytes = TGT_COMMAND_BYTES;
 	terms->lane.credits = core_login_credits(wanted, &room);
 	if (!terms->lane.credits)
@@ -153,6 +155,8 @@ static void login_establish(struct tgt_login *login, struct tgt_queue *queue)
 	struct rblk_wire_accept accept;
 
 	login_accept_fill(queue, &accept);
+	queue->login = login->wire;
+	queue->accept = accept;
 	if (fab_conn_establish(queue->lane.conn, &accept, sizeof(accept))) {
 		login_failed(login, queue);
 		return;

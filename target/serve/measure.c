@@ -64,6 +64,7 @@ static void measure_begin(struct tgt_request *request, const char *capsule, uint
 	case RBLK_OP_PING:
 	case RBLK_OP_KEEPALIVE:
 	case RBLK_OP_IDENTIFY:
+	case RBLK_OP_AUTHENTICATE:
 		tgt_admin_begin(request, capsule, capsule_bytes, volume);
 		break;
 	default:
@@ -100,7 +101,7 @@ static const struct tgt_lane_ops measure_lane_ops = {
 void tgt_measure_terms(const struct tgt_reactor *reactor, uint16_t wanted,
 		       struct tgt_queue_terms *terms)
 {
-	terms->ops = &measure_lane_ops;
+	terms->ops = terms->proven_ops = &measure_lane_ops;
 	terms->lane.command_bytes = MEASURE_COMMAND_BYTES;
 	terms->lane.credits = 0;
 	if (reactor->measure_count < TGT_MEASURE_QUEUES_MAX)

@@ -62,6 +62,7 @@ struct tgt_placed *tgt_placed_create(struct tgt_session *session, struct tgt_rea
 	placed->index = rblk_le16(wire->queue_index);
 	memcpy(placed->initiator, session->initiator, sizeof(placed->initiator));
 	placed->named = session->named;
+	placed->proven = session->proven;
 	placed->closing = closing;
 	closing->letter.read = closing_read;
 	memcpy(closing->id, session->id, sizeof(closing->id));

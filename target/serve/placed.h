@@ -31,7 +31,7 @@ struct tgt_placed {
 	struct rblk_wire_login wire;
 	uint32_t features;
 	char initiator[RBLK_NAME_BYTES]; /* the session's name as it was then */
-	bool named;
+	bool named, proven;
 
 	/* Of the home: sent once, to have the queue closed. */
 	struct tgt_closing *closing;

@@ -20,6 +20,7 @@ int tgt_queue_init(struct tgt_queue *queue, struct tgt_session *session, struct 
 	queue->fabric = fabric;
 	queue->device = device;
 	queue->incarnation = terms->incarnation;
+	queue->proven_ops = terms->proven_ops;
 	queue->lane.fabric = fabric->index;
 	queue->lane.session_number = session->number;
 	queue->lane.reports_max = TGT_REPORTS_PER_QUEUE;

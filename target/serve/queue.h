@@ -11,6 +11,13 @@
 #include "target/io/lane.h"
 #include "target/serve/session.h"
 
+/* AUTHENTICATE under way: what step 1 brought. */
+struct tgt_exchange {
+	bool begun;
+	uint8_t initiator_nonce[RBLK_NONCE_BYTES], target_nonce[RBLK_NONCE_BYTES];
+	char name[RBLK_NAME_BYTES];
+};
+
 struct tgt_queue {
 	struct tgt_lane lane; /* first, so that a lane leads back here */
 	/* Fixed after creation. */
@@ -19,6 +26,10 @@ struct tgt_queue {
 	struct tgt_device *device;
 	struct tgt_placed *placed; /* of a part: to be given back at the end; else NULL */
 	uint32_t incarnation;
+	struct rblk_wire_login login;	/* as it came, and its answer: what a proof is bound to */
+	struct rblk_wire_accept accept;
+	struct tgt_exchange exchange;
+	const struct tgt_lane_ops *proven_ops;
 	void (*free)(struct tgt_queue *queue); /* connection, memory, promises */
 
 	bool drained;	  /* no completion or event of the fabric comes any more */
@@ -32,6 +43,7 @@ struct tgt_queue_terms {
 	struct tgt_lane_terms lane;
 	uint32_t incarnation;
 	const struct tgt_lane_ops *ops;
+	const struct tgt_lane_ops *proven_ops; /* from AUTHENTICATE on */
 };
 
 static inline struct tgt_queue *tgt_queue_of(struct tgt_lane *lane)

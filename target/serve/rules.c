@@ -11,6 +11,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include "proto/secret/secret.h"
 #include "target/base/network.h"
 
 struct tgt_rules {
@@ -82,6 +83,7 @@ static bool initiator_copy(struct tgt_initiator_config *to, const struct tgt_ini
 	to->source = NULL;
 	to->networks = copy_of(from->networks, from->network_count, sizeof(*from->networks));
 	to->grants = copy_of(from->grants, from->grant_count, sizeof(*from->grants));
+	to->secrets = rblk_secrets_ref(from->secrets);
 	return to->networks && to->grants;
 }
 
@@ -90,6 +92,7 @@ static void rules_free(struct tgt_rules *rules)
 	for (unsigned int i = 0; i < rules->count; i++) {
 		free(rules->initiators[i].networks);
 		free(rules->initiators[i].grants);
+		rblk_secrets_put(rules->initiators[i].secrets);
 	}
 	free(rules->initiators);
 	free(rules);
@@ -180,6 +183,9 @@ bool tgt_rules_match(const char *pattern, const char *name)
 
 static bool is_from(const struct tgt_initiator_config *initiator, const struct tgt_origin *origin)
 {
+	/* A secret is enough. */
+	if (!initiator->network_count)
+		return initiator->secrets;
 	for (unsigned int i = 0; i < initiator->network_count; i++)
 		if (!origin->key.family &&
 		    tgt_network_has(&initiator->networks[i], origin->key.address, origin->local))
@@ -196,6 +202,21 @@ bool tgt_rules_let_in(const struct tgt_rules *rules, const struct tgt_origin *or
 			return true;
 	*why = rules->count ? RBLK_DENIED_ADDRESS : RBLK_DENIED_LOCAL;
 	return false;
+}
+
+/* Without a name it is one of those that any name stands for. */
+static bool is_of(const struct tgt_initiator_config *initiator, const struct tgt_who *who)
+{
+	return tgt_rules_match(initiator->name, who->name ? who->name : "") &&
+	       (!initiator->secrets || who->proven);
+}
+
+struct rblk_secrets *tgt_rules_secrets(const struct tgt_rules *rules, const char *name)
+{
+	for (unsigned int i = 0; rules && i < rules->count; i++)
+		if (strcmp(rules->initiators[i].name, name) == 0)
+			return rules->initiators[i].secrets;
+	return NULL;
 }
 
 /* The most that its grants give, and whether it has one for the volume. */
@@ -216,7 +237,7 @@ static bool grants_of(const struct tgt_initiator_config *initiator, const char *
 }
 
 enum tgt_right tgt_rules_right(const struct tgt_rules *rules, const struct tgt_origin *origin,
-			       const char *initiator, const char *volume, uint32_t *why)
+			       const struct tgt_who *who, const char *volume, uint32_t *why)
 {
 	enum tgt_right most = TGT_RIGHT_NONE, right;
 	bool named = false;
@@ -227,9 +248,7 @@ enum tgt_right tgt_rules_right(const struct tgt_rules *rules, const struct tgt_o
 		if (!grants_of(&rules->initiators[i], volume, &right))
 			continue;
 		named = true;
-		/* Without a name it is one of those that any name stands for. */
-		if (right > most &&
-		    tgt_rules_match(rules->initiators[i].name, initiator ? initiator : "") &&
+		if (right > most && is_of(&rules->initiators[i], who) &&
 		    is_from(&rules->initiators[i], origin))
 			most = right;
 	}

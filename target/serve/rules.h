@@ -11,6 +11,7 @@
 #include "target/base/settings.h"
 #include "target/serve/host.h"
 
+struct rblk_secrets;
 struct sockaddr;
 struct tgt_rules;
 struct tgt_rulebook;
@@ -42,8 +43,15 @@ void tgt_rules_put(struct tgt_rules *rules);
 bool tgt_rules_match(const char *pattern, const char *name);
 /* May anyone come from there? If not, why: enum rblk_denied. */
 bool tgt_rules_let_in(const struct tgt_rules *rules, const struct tgt_origin *origin, uint32_t *why);
-/* initiator: NULL if it has no name. *why, if that is less than TGT_RIGHT_READ: enum rblk_denied. */
+/* Who asks: name NULL if it has none. */
+struct tgt_who {
+	const char *name;
+	bool proven;
+};
+/* *why, if that is less than TGT_RIGHT_READ: enum rblk_denied. */
 enum tgt_right tgt_rules_right(const struct tgt_rules *rules, const struct tgt_origin *origin,
-			       const char *initiator, const char *volume, uint32_t *why);
+			       const struct tgt_who *who, const char *volume, uint32_t *why);
+/* The secrets of the name, which the rules keep; NULL: it has none, and needs no proof. */
+struct rblk_secrets *tgt_rules_secrets(const struct tgt_rules *rules, const char *name);
 
 #endif

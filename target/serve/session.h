@@ -10,6 +10,7 @@
 #ifndef RBLK_TARGET_SESSION_H
 #define RBLK_TARGET_SESSION_H
 
+#include "proto/secret/secret.h"
 #include "proto/wire/wire.h"
 #include "target/io/access.h"
 #include "target/io/answers.h"
@@ -75,7 +76,9 @@ struct tgt_session {
 	bool measuring; /* fixed: all of its queues are measuring connections (measure.c) */
 	bool ending;	/* ending: no login joins it */
 	char initiator[RBLK_NAME_BYTES]; /* zero filled */
-	bool named; /* from its IDENTIFY */
+	bool named; /* from its IDENTIFY or AUTHENTICATE */
+	bool proven; /* its name, by AUTHENTICATE; each of its connections has to prove it */
+	uint8_t secret_id[RBLK_SECRET_FINGERPRINT]; /* by which secret; in the home */
 	uint64_t named_ns; /* when the last one came */
 	char peer[80]; /* of queue 0 */
 	struct tgt_lease *lease;

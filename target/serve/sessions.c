@@ -75,8 +75,10 @@ struct tgt_session *tgt_session_part(struct tgt_reactor *reactor, const struct t
 	struct tgt_session *part = tgt_session_at(reactor, login->session_id,
 						  rblk_le64(login->session_epoch), true);
 
-	if (part)
+	if (part) {
+		part->proven |= placed->proven;
 		return part;
+	}
 	part = session_alloc(reactor, login, host);
 	if (!part)
 		return NULL;
@@ -84,6 +86,7 @@ struct tgt_session *tgt_session_part(struct tgt_reactor *reactor, const struct t
 	part->number = placed->session->number;
 	memcpy(part->initiator, placed->initiator, sizeof(part->initiator));
 	part->named = placed->named;
+	part->proven = placed->proven;
 	return part;
 }
 

@@ -25,7 +25,7 @@ for verb in list info copy ping attach detach acknowledge reserve fault; do
 	wrong "usage: rblk $verb" "$verb"
 done
 wrong 'usage: rblk doctor' doctor a b
-for verb in list info copy ping attach detach acknowledge reserve doctor fault; do
+for verb in list info copy ping attach detach acknowledge reserve key doctor fault; do
 	wrong "$verb: unknown option --frobnicate; see rblk $verb --help" "$verb" --frobnicate
 	wrong "$verb: unknown option -Z" "$verb" -Z
 done

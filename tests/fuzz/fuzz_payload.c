@@ -76,8 +76,11 @@ static void check_chosen(uint32_t choice, const void *data, size_t size)
 		}
 		break;
 	case 1:
-		if (rblk_check_authenticate(data, size) == RBLK_WIRE_OK)
-			check_name(authenticate->key_name);
+		if (rblk_check_authenticate(data, size) == RBLK_WIRE_OK) {
+			check_name(authenticate->name);
+			FUZZ_ASSERT(rblk_le32(authenticate->step) == 1 ||
+				    rblk_le32(authenticate->step) == 2);
+		}
 		break;
 	case 2:
 		if (rblk_check_open(data, size) == RBLK_WIRE_OK)

@@ -194,7 +194,7 @@ static void write_payloads(void)
 {
 	const struct rblk_wire_identify identify = { .initiator = "host", .software = "rblk 1" };
 	const struct rblk_wire_authenticate authenticate = {
-		.step = rblk_to_le32(1), .nonce = { 1 }, .key_name = "key",
+		.step = rblk_to_le32(1), .nonce = { 1 }, .name = "key",
 	};
 	const struct rblk_wire_open open = { .name = "disk" };
 	const struct rblk_wire_volume volume = {

@@ -108,8 +108,12 @@ static void mistakes_have_file_and_line(void **state)
 		{"[initiator a]\naddress = ::1\n[initiator b]\n[initiator a]\n",
 		 "initiator a: defined twice, at rblkd.conf:1 and at rblkd.conf:4"},
 		{"[volume v]\nstore = null\nsize = 1M\n[initiator a]\nread = v\n",
-		 "rblkd.conf:4: initiator a: has no address: anyone could use its name; for everyone "
-		 "write address = 0.0.0.0/0, ::/0"},
+		 "rblkd.conf:4: initiator a: has neither secret nor address: anyone could use its "
+		 "name; for everyone write address = 0.0.0.0/0, ::/0"},
+		{"[initiator a*]\nsecret = /dev/null\n",
+		 "rblkd.conf:2: secret: /dev/null: is not a regular file"},
+		{"[initiator a]\nsecret = a.key\n",
+		 "rblkd.conf:2: secret: a.key is relative: write an absolute path"},
 		{"[initiator a]\naddress = ::1, here\n",
 		 "rblkd.conf:2: address: \"here\" is not an address, as in 10.9.0.0/16, fd09::1 or local"},
 		{"[initiator a]\nread = v *w\n",

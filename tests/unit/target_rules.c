@@ -7,7 +7,10 @@
 #include "tests/unit/unit.h"
 #include <arpa/inet.h>
 #include <ifaddrs.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+#include "proto/secret/secret.h"
 #include "proto/wire/wire_names.h"
 #include "target/base/error.h"
 #include "target/base/network.h"
@@ -66,12 +69,13 @@ static uint32_t why;
 static enum tgt_right right(const char *address, const char *name, const char *volume)
 {
 	struct tgt_rules *rules = tgt_rules_create(&config);
+	const struct tgt_who who = {.name = name};
 	struct tgt_origin origin = from(address);
 	enum tgt_right found;
 
 	assert_non_null(rules);
 	why = RBLK_DENIED_UNSAID;
-	found = tgt_rules_right(rules, &origin, name, volume, &why);
+	found = tgt_rules_right(rules, &origin, &who, volume, &why);
 	tgt_rules_put(rules);
 	return found;
 }
@@ -193,6 +197,7 @@ static void the_most_counts(void **state)
 /* A reload replaces all at once; who has the old rules keeps them while he decides. */
 static void the_book_is_replaced_whole(void **state)
 {
+	const struct tgt_who a = {.name = "a"};
 	struct tgt_origin origin = from("192.0.2.1");
 	struct tgt_rulebook *book;
 	struct tgt_rules *old, *now;
@@ -206,13 +211,52 @@ static void the_book_is_replaced_whole(void **state)
 	rule("a", "192.0.2.1", "", "v", "");
 	tgt_rulebook_replace(book, tgt_rules_create(&config));
 	now = tgt_rulebook_get(book);
-	assert_int_equal(tgt_rules_right(old, &origin, "a", "v", &why), TGT_RIGHT_WRITE);
-	assert_int_equal(tgt_rules_right(now, &origin, "a", "v", &why), TGT_RIGHT_READ);
+	assert_int_equal(tgt_rules_right(old, &origin, &a, "v", &why), TGT_RIGHT_WRITE);
+	assert_int_equal(tgt_rules_right(now, &origin, &a, "v", &why), TGT_RIGHT_READ);
 	tgt_rules_put(old);
 	tgt_rulebook_destroy(book);
-	assert_int_equal(tgt_rules_right(now, &origin, "a", "v", &why), TGT_RIGHT_READ);
+	assert_int_equal(tgt_rules_right(now, &origin, &a, "v", &why), TGT_RIGHT_READ);
 	tgt_rules_put(now);
-	assert_int_equal(tgt_rules_right(NULL, &origin, NULL, "v", &why), TGT_RIGHT_WRITE);
+	assert_int_equal(tgt_rules_right(NULL, &origin, &(struct tgt_who){0}, "v", &why), TGT_RIGHT_WRITE);
+}
+
+/* A section with a secret is for those that have proven its name, from wherever or from its addresses. */
+static void a_secret_is_needed_where_there_is_one(void **state)
+{
+	const struct tgt_origin here = from("192.0.2.1"), there = from("198.51.100.1");
+	const struct tgt_who claims = {.name = "a"}, proves = {.name = "a", .proven = true};
+	const struct tgt_who other = {.name = "b", .proven = true};
+	char error[TGT_ERROR_BYTES], path[] = "unit-rules-XXXXXX";
+	struct tgt_initiator_config *a;
+	struct tgt_rules *rules;
+	FILE *file = fdopen(mkstemp(path), "w");
+
+	(void)state;
+	assert_non_null(file);
+	assert_int_equal(rblk_secret_write_new(file), 0);
+	fclose(file);
+	assert_int_equal(tgt_initiator_add(&config, "a", "test:1", error), 0);
+	a = &config.initiators[0];
+	assert_int_equal(tgt_initiator_set_grants(a, TGT_RIGHT_WRITE, "v", error), 0);
+	assert_int_equal(tgt_initiator_add_secrets(a, path, error), 0);
+	assert_int_equal(tgt_initiator_complete(a, error), 0);
+	rules = tgt_rules_create(&config);
+	assert_true(tgt_rules_let_in(rules, &there, &why));
+	assert_int_equal(tgt_rules_right(rules, &there, &proves, "v", &why), TGT_RIGHT_WRITE);
+	assert_int_equal(tgt_rules_right(rules, &there, &claims, "v", &why), TGT_RIGHT_NONE);
+	assert_int_equal(tgt_rules_right(rules, &there, &other, "v", &why), TGT_RIGHT_NONE);
+	assert_non_null(tgt_rules_secrets(rules, "a"));
+	assert_null(tgt_rules_secrets(rules, "b"));
+	tgt_rules_put(rules);
+	/* With addresses, both are needed. */
+	assert_int_equal(tgt_initiator_set_addresses(a, "192.0.2.0/24", error), 0);
+	rules = tgt_rules_create(&config);
+	assert_false(tgt_rules_let_in(rules, &there, &why));
+	assert_int_equal(tgt_rules_right(rules, &there, &proves, "v", &why), TGT_RIGHT_NONE);
+	assert_int_equal(tgt_rules_right(rules, &here, &proves, "v", &why), TGT_RIGHT_WRITE);
+	assert_int_equal(tgt_rules_right(rules, &here, &claims, "v", &why), TGT_RIGHT_NONE);
+	tgt_rules_put(rules);
+	unlink(path);
 }
 
 static void networks_are_read_strictly(void **state)
@@ -254,6 +298,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(name_address_and_volume_count, begin, end),
 		cmocka_unit_test_setup_teardown(the_most_counts, begin, end),
 		cmocka_unit_test_setup_teardown(the_book_is_replaced_whole, begin, end),
+		cmocka_unit_test_setup_teardown(a_secret_is_needed_where_there_is_one, begin, end),
 		cmocka_unit_test_setup_teardown(networks_are_read_strictly, begin, end),
 	};
 

@@ -16,7 +16,7 @@ static struct rblk_wire_identify valid_identify(void)
 static struct rblk_wire_authenticate valid_authenticate(void)
 {
 	return (struct rblk_wire_authenticate){
-		.step = rblk_to_le32(2), .nonce = { 1 }, .proof = { 2 }, .key_name = "key",
+		.step = rblk_to_le32(2), .nonce = { 1 }, .proof = { 2 }, .name = "key",
 	};
 }
 
@@ -150,7 +150,7 @@ static void authenticate_fields(void **state)
 
 	assert_int_equal(BROKEN(authenticate, reserved0[0] = 1), RBLK_WIRE_RESERVED);
 	assert_int_equal(BROKEN(authenticate, reserved1[55] = 1), RBLK_WIRE_RESERVED);
-	assert_int_equal(BROKEN(authenticate, key_name[0] = '/'), RBLK_WIRE_NAME);
+	assert_int_equal(BROKEN(authenticate, name[0] = '/'), RBLK_WIRE_NAME);
 	assert_int_equal(BROKEN(authenticate, step = 0), RBLK_WIRE_PAYLOAD);
 	assert_int_equal(BROKEN(authenticate, step = rblk_to_le32(3)), RBLK_WIRE_PAYLOAD);
 	/* Step 1 must not carry a proof. */

@@ -147,7 +147,12 @@ static const struct field identify[] = {
 static const struct field authenticate[] = {
 	F(rblk_wire_authenticate, step), F(rblk_wire_authenticate, reserved0),
 	F(rblk_wire_authenticate, nonce), F(rblk_wire_authenticate, proof),
-	F(rblk_wire_authenticate, key_name), F(rblk_wire_authenticate, reserved1),
+	F(rblk_wire_authenticate, name), F(rblk_wire_authenticate, reserved1),
+};
+static const struct field proof[] = {
+	F(rblk_wire_proof, label), F(rblk_wire_proof, role), F(rblk_wire_proof, channel),
+	F(rblk_wire_proof, login), F(rblk_wire_proof, accept), F(rblk_wire_proof, initiator_nonce),
+	F(rblk_wire_proof, target_nonce), F(rblk_wire_proof, name),
 };
 static const struct field open_payload[] = {
 	F(rblk_wire_open, name), F(rblk_wire_open, flags), F(rblk_wire_open, reserved),
@@ -217,6 +222,7 @@ static void structs(void **state)
 	STRUCT(rblk_wire_completion, completion);
 	STRUCT(rblk_wire_identify, identify);
 	STRUCT(rblk_wire_authenticate, authenticate);
+	STRUCT(rblk_wire_proof, proof);
 	STRUCT(rblk_wire_open, open_payload);
 	STRUCT(rblk_wire_volume, volume);
 	STRUCT(rblk_wire_scratch, scratch);
@@ -256,6 +262,7 @@ static const struct code rejects[] = {
 };
 static const struct code denied[] = {
 	C(RBLK_DENIED_UNSAID), C(RBLK_DENIED_LOCAL), C(RBLK_DENIED_ADDRESS), C(RBLK_DENIED_RULES),
+	C(RBLK_DENIED_UNPROVEN), C(RBLK_DENIED_PROOF), C(RBLK_DENIED_NAME),
 };
 static const struct code command_flags[] = {
 	C(RBLK_CMD_FUA), C(RBLK_CMD_CAPSULE), C(RBLK_CMD_INVALIDATE), C(RBLK_CMD_DIGEST),

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * rblk key: makes files with secrets, and shows what is in one without showing a secret. The library and
+ * rblkd read the files.
+ */
+#include "initiator/cmd/cmd.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include "proto/secret/secret.h"
+
+static struct key_values {
+	bool add;
+} values;
+
+static const struct cmd_option options[] = {
+	{ "add", 'a', CMD_OPTION_FLAG, offsetof(struct key_values, add), 0, 0, NULL,
+	  "new: add a secret at the end of a file that exists" },
+	CMD_OPTION_HELP,
+	CMD_OPTIONS_END,
+};
+
+static const char *key_fingerprint(const struct rblk_secrets *secrets, unsigned int n,
+				   char text[2 * RBLK_SECRET_FINGERPRINT + 1])
+{
+	u8 bytes[RBLK_SECRET_FINGERPRINT];
+
+	rblk_secrets_fingerprint(secrets, n, bytes);
+	for (unsigned int i = 0; i < sizeof(bytes); i++)
+		sprintf(text + 2 * i, "%02x", bytes[i]);
+	return text;
+}
+
+static int key_show(const char *path)
+{
+	char error[RBLK_SECRET_ERROR_BYTES], text[2 * RBLK_SECRET_FINGERPRINT + 1];
+	struct rblk_secrets *secrets = rblk_secrets_read(path, error);
+
+	if (!secrets)
+		return cmd_error("%s: %s", path, error);
+	for (unsigned int i = 0; i < rblk_secrets_count(secrets); i++)
+		printf("%u: %s%s\n", i + 1, key_fingerprint(secrets, i, text),
+		       i ? "" : ", which initiators use");
+	rblk_secrets_put(secrets);
+	return CMD_OK;
+}
+
+/* The file is there, is secret, and has room for one more. CMD_OK or an error message. */
+static int key_may_add(const char *path)
+{
+	char error[RBLK_SECRET_ERROR_BYTES];
+	struct rblk_secrets *secrets = rblk_secrets_read(path, error);
+	unsigned int count = rblk_secrets_count(secrets);
+
+	rblk_secrets_put(secrets);
+	if (!secrets)
+		return cmd_error("%s: %s", path, error);
+	if (count == RBLK_SECRETS_MAX)
+		return cmd_error("%s: has %u secrets already, which is the maximum", path, count);
+	return CMD_OK;
+}
+
+static int key_new(const char *path)
+{
+	int flags = values.add ? O_APPEND : O_CREAT | O_EXCL;
+	FILE *file;
+	int fd, err;
+
+	if (values.add && key_may_add(path))
+		return CMD_FAILED;
+	fd = open(path, O_WRONLY | O_CLOEXEC | O_NOFOLLOW | flags, 0600);
+	if (fd < 0 && errno == EEXIST)
+		return cmd_error("%s: exists; --add adds a secret to it", path);
+	if (fd < 0)
+		return cmd_error("%s: %s", path, strerror(errno));
+	file = fdopen(fd, "w");
+	if (!file) {
+		close(fd);
+		return cmd_error("%s: out of memory", path);
+	}
+	setvbuf(file, NULL, _IOLBF, 256);
+	err = rblk_secret_write_new(file);
+	if (!err && fsync(fd))
+		err = -errno;
+	if (fclose(file) && !err)
+		err = -errno;
+	if (err)
+		return cmd_error("%s: %s", path, strerror(-err));
+	return key_show(path);
+}
+
+static int key_run(char **operands, int count)
+{
+	(void)count;
+	if (!strcmp(operands[0], "new"))
+		return key_new(operands[1]);
+	if (values.add) {
+		cmd_error("--add: only for rblk key new");
+		return CMD_USAGE;
+	}
+	if (!strcmp(operands[0], "show"))
+		return key_show(operands[1]);
+	cmd_error("unknown operation \"%s\"; there are new and show", operands[0]);
+	return CMD_USAGE;
+}
+
+const struct cmd_verb cmd_verb_key = {
+	.name = "key",
+	.operands = "new|show FILE",
+	.summary = "make a secret that proves an initiator's name, or show which a file has",
+	.options = options,
+	.values = &values,
+	.operands_least = 2,
+	.operands_most = 2,
+	.run = key_run,
+};

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* The inside of struct rblk_secrets, for the files of this room. */
+#ifndef RBLK_SECRET_SECRET_IMPL_H
+#define RBLK_SECRET_SECRET_IMPL_H
+
+#include <stdatomic.h>
+#include "proto/secret/secret.h"
+
+/* In OpenSSL's secure memory. Fixed but for refs, once its maker has returned it. */
+struct rblk_secrets {
+	_Atomic unsigned int refs;
+	unsigned int count;
+	u8 list[RBLK_SECRETS_MAX][RBLK_SECRET_BYTES];
+};
+
+#endif

@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Secrets: their memory, files and text. proof.c has what they prove. */
+#include "proto/secret/secret_impl.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <openssl/crypto.h>
+#include <openssl/rand.h>
+#include <openssl/sha.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define PREFIX "rblk1:"
+#define FILE_BYTES_MAX 4096
+#define EXPECTED_DEFAULT 16u
+
+/* -- memory ------------------------------------------------------------------------------------ */
+
+static pthread_once_t memory_once = PTHREAD_ONCE_INIT;
+static unsigned int memory_expected = EXPECTED_DEFAULT;
+
+/* OpenSSL's secure heap: locked, if that is allowed, and not dumped. Blocks are powers of two. */
+static void memory_make(void)
+{
+	size_t block = 64, bytes = 4096;
+
+	while (block < sizeof(struct rblk_secrets))
+		block *= 2;
+	while (bytes < block * memory_expected * 2)
+		bytes *= 2;
+	if (!CRYPTO_secure_malloc_initialized())
+		CRYPTO_secure_malloc_init(bytes, 64);
+}
+
+void rblk_secrets_expect(unsigned int count)
+{
+	if (count > memory_expected)
+		memory_expected = count;
+	pthread_once(&memory_once, memory_make);
+}
+
+static struct rblk_secrets *secrets_alloc(void)
+{
+	struct rblk_secrets *secrets;
+
+	pthread_once(&memory_once, memory_make);
+	secrets = OPENSSL_secure_zalloc(sizeof(*secrets));
+	if (secrets)
+		atomic_init(&secrets->refs, 1);
+	return secrets;
+}
+
+struct rblk_secrets *rblk_secrets_ref(struct rblk_secrets *secrets)
+{
+	if (secrets)
+		atomic_fetch_add(&secrets->refs, 1);
+	return secrets;
+}
+
+void rblk_secrets_put(struct rblk_secrets *secrets)
+{
+	if (secrets && atomic_fetch_sub(&secrets->refs, 1) == 1)
+		OPENSSL_secure_clear_free(secrets, sizeof(*secrets));
+}
+
+unsigned int rblk_secrets_count(const struct rblk_secrets *secrets)
+{
+	return secrets ? secrets->count : 0;
+}
+
+const u8 *rblk_secrets_bytes(const struct rblk_secrets *secrets, unsigned int n)
+{
+	return secrets->list[n];
+}
+
+/* -- errors ------------------------------------------------------------------------------------ */
+
+static struct rblk_secrets *fault(char *error, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+static struct rblk_secrets *fault(char *error, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(error, RBLK_SECRET_ERROR_BYTES, format, args);
+	va_end(args);
+	return NULL;
+}
+
+/* -- text -------------------------------------------------------------------------------------- */
+
+static int digit(char c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* One line without its end. What is wrong with it, or NULL; never says what it contains. */
+static const char *line_parse(const char *line, size_t length, u8 secret[RBLK_SECRET_BYTES])
+{
+	const size_t prefix = strlen(PREFIX);
+
+	if (length < prefix || memcmp(line, PREFIX, prefix))
+		return "is not a secret: it does not begin with " PREFIX;
+	if (length != prefix + 2 * RBLK_SECRET_BYTES)
+		return "is not a whole secret: " PREFIX " and 64 digits";
+	for (size_t i = 0; i < RBLK_SECRET_BYTES; i++) {
+		int high = digit(line[prefix + 2 * i]), low = digit(line[prefix + 2 * i + 1]);
+
+		if (high < 0 || low < 0)
+			return "has other characters than 0-9 and a-f";
+		secret[i] = (u8)(high << 4 | low);
+	}
+	return NULL;
+}
+
+static struct rblk_secrets *text_parse(const char *text, size_t length, char *error)
+{
+	struct rblk_secrets *secrets = secrets_alloc();
+	unsigned int number = 0;
+
+	if (!secrets)
+		return fault(error, "no memory for secrets");
+	for (const char *end = text + length; text < end; number++) {
+		const char *stop = memchr(text, '\n', (size_t)(end - text));
+		size_t bytes = stop ? (size_t)(stop - text) : (size_t)(end - text);
+		const char *line = text, *wrong = NULL;
+
+		text += bytes + 1;
+		while (bytes && (line[bytes - 1] == ' ' || line[bytes - 1] == '\r'))
+			bytes--;
+		if (!bytes || *line == '#')
+			continue;
+		if (secrets->count == RBLK_SECRETS_MAX)
+			wrong = "is one too many: the maximum is 8";
+		else
+			wrong = line_parse(line, bytes, secrets->list[secrets->count]);
+		if (wrong) {
+			rblk_secrets_put(secrets);
+			return fault(error, "line %u %s", number + 1, wrong);
+		}
+		secrets->count++;
+	}
+	if (secrets->count)
+		return secrets;
+	rblk_secrets_put(secrets);
+	return fault(error, "has no secret; \"rblk key new\" makes one");
+}
+
+/* -- files ------------------------------------------------------------------------------------- */
+
+/* What keeps the file from being secret, or false. */
+static bool file_wrong(int fd, char *error)
+{
+	struct stat st;
+
+	if (fstat(fd, &st) < 0)
+		fault(error, "%s", strerror(errno));
+	else if (!S_ISREG(st.st_mode))
+		fault(error, "is not a regular file");
+	else if (st.st_mode & 077)
+		fault(error, "has mode %04o: others than its owner could use it; chmod 600",
+		      (unsigned int)(st.st_mode & 07777));
+	else if (st.st_uid && st.st_uid != geteuid())
+		fault(error, "belongs to user %u, who could change it", (unsigned int)st.st_uid);
+	else
+		return false;
+	return true;
+}
+
+struct rblk_secrets *rblk_secrets_read(const char *path, char *error)
+{
+	struct rblk_secrets *secrets = NULL;
+	char text[FILE_BYTES_MAX + 1];
+	ssize_t bytes;
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+
+	if (fd < 0)
+		return fault(error, "%s", strerror(errno));
+	if (!file_wrong(fd, error)) {
+		bytes = read(fd, text, sizeof(text));
+		if (bytes < 0)
+			fault(error, "%s", strerror(errno));
+		else if (bytes > FILE_BYTES_MAX)
+			fault(error, "is longer than %d bytes", FILE_BYTES_MAX);
+		else
+			secrets = text_parse(text, (size_t)bytes, error);
+		OPENSSL_cleanse(text, sizeof(text));
+	}
+	close(fd);
+	return secrets;
+}
+
+struct rblk_secrets *rblk_secrets_join(const struct rblk_secrets *before,
+				       const struct rblk_secrets *after, char *error)
+{
+	unsigned int first = rblk_secrets_count(before), count = first + rblk_secrets_count(after);
+	struct rblk_secrets *joined;
+
+	if (count > RBLK_SECRETS_MAX)
+		return fault(error, "more than %d secrets", RBLK_SECRETS_MAX);
+	joined = secrets_alloc();
+	if (!joined)
+		return fault(error, "no memory for secrets");
+	if (before)
+		memcpy(joined->list, before->list, first * sizeof(before->list[0]));
+	if (after)
+		memcpy(joined->list[first], after->list, after->count * sizeof(after->list[0]));
+	joined->count = count;
+	return joined;
+}
+
+int rblk_secret_write_new(FILE *out)
+{
+	struct rblk_secrets *secrets = secrets_alloc();
+	int err = 0;
+
+	if (!secrets)
+		return -ENOMEM;
+	if (RAND_priv_bytes(secrets->list[0], RBLK_SECRET_BYTES) != 1)
+		err = -EIO;
+	if (!err && fputs(PREFIX, out) < 0)
+		err = -EIO;
+	for (unsigned int i = 0; i < RBLK_SECRET_BYTES && !err; i++)
+		if (fprintf(out, "%02x", secrets->list[0][i]) < 0)
+			err = -EIO;
+	if (!err && (fputc('\n', out) == EOF || fflush(out)))
+		err = errno ? -errno : -EIO;
+	rblk_secrets_put(secrets);
+	return err;
+}
+
+void rblk_secrets_fingerprint(const struct rblk_secrets *secrets, unsigned int n,
+			      u8 fingerprint[RBLK_SECRET_FINGERPRINT])
+{
+	u8 hash[SHA256_DIGEST_LENGTH];
+
+	SHA256(secrets->list[n], RBLK_SECRET_BYTES, hash);
+	memcpy(fingerprint, hash, RBLK_SECRET_FINGERPRINT);
+}
+
+bool rblk_secrets_has(const struct rblk_secrets *secrets,
+		      const u8 fingerprint[RBLK_SECRET_FINGERPRINT])
+{
+	u8 one[RBLK_SECRET_FINGERPRINT];
+
+	for (unsigned int i = 0; i < rblk_secrets_count(secrets); i++) {
+		rblk_secrets_fingerprint(secrets, i, one);
+		if (!memcmp(one, fingerprint, sizeof(one)))
+			return true;
+	}
+	return false;
+}

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The exchange of AUTHENTICATE. A queue has one exchange at a time: step 1 begins it anew, step 2 ends
+ * it. unproven.c keeps a connection from all else until then.
+ */
+#include "target/serve/authenticate.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include "proto/core/env.h"
+#include "proto/core/proof.h"
+#include "proto/secret/secret.h"
+#include "proto/wire/wire_check.h"
+#include "proto/wire/wire_names.h"
+#include "target/base/log.h"
+#include "target/io/request.h"
+#include "target/serve/admit.h"
+#include "target/serve/placed.h"
+#include "target/serve/rights.h"
+
+static struct tgt_queue *auth_queue(const struct tgt_request *request)
+{
+	return tgt_queue_of(request->lane);
+}
+
+static void auth_deny(struct tgt_request *request, const char name[RBLK_NAME_BYTES], uint32_t why)
+{
+	const struct tgt_queue *queue = auth_queue(request);
+
+	tgt_log_limited(&request->lane->turn->log_limit, TGT_LOG_WARNING,
+			"session %u queue %u [%s]: authentication as \"%.63s\" failed: %s",
+			queue->session->number, queue->lane.index, fab_conn_peer(queue->lane.conn), name,
+			rblk_denied_text(why));
+	request->result = why;
+	tgt_request_complete(request, RBLK_E_DENIED);
+}
+
+/* -- the exchange ------------------------------------------------------------------------------ */
+
+/* What follows for the session, at its home. Otherwise `why`, or 0: no memory. */
+static bool auth_session(struct tgt_session *session, const char name[RBLK_NAME_BYTES],
+			 const uint8_t secret_id[RBLK_SECRET_FINGERPRINT], uint32_t *why)
+{
+	bool named = session->named && !memcmp(session->initiator, name, RBLK_NAME_BYTES);
+
+	*why = RBLK_DENIED_NAME;
+	if (session->proven && !named)
+		return false;
+	*why = 0;
+	if (!named && !tgt_parts_name(session, name, tgt_rights_name))
+		return false;
+	if (!session->proven) {
+		/* Connections from before prove themselves now, by a new login. */
+		for (unsigned int i = 1; i < RBLK_QUEUES_MAX; i++)
+			tgt_place_close(&session->places[i], "its session has proven a name since");
+		if (!named)
+			tgt_rights_name(session, name);
+	}
+	session->proven = true;
+	memcpy(session->secret_id, secret_id, sizeof(session->secret_id));
+	return true;
+}
+
+static void auth_proof(const struct tgt_queue *queue, struct rblk_wire_proof *proof)
+{
+	core_proof_begin(proof, &queue->login, &queue->accept);
+	memcpy(proof->initiator_nonce, queue->exchange.initiator_nonce, RBLK_NONCE_BYTES);
+	memcpy(proof->target_nonce, queue->exchange.target_nonce, RBLK_NONCE_BYTES);
+	memcpy(proof->name, queue->exchange.name, RBLK_NAME_BYTES);
+}
+
+static void auth_first(struct tgt_request *request, const struct rblk_wire_authenticate *told)
+{
+	struct tgt_exchange *exchange = &auth_queue(request)->exchange;
+	struct rblk_wire_authenticate *report = tgt_request_report_alloc(request, sizeof(*report));
+
+	if (!report)
+		return;
+	/* A new nonce each time: nothing that was said before is worth anything. */
+	exchange->begun = true;
+	memcpy(exchange->initiator_nonce, told->nonce, RBLK_NONCE_BYTES);
+	memcpy(exchange->name, told->name, RBLK_NAME_BYTES);
+	env_random(exchange->target_nonce, RBLK_NONCE_BYTES);
+	core_proof_message(report, 1, exchange->target_nonce, NULL, exchange->name);
+	tgt_request_report(request);
+}
+
+/* The secret that the proof was made with; NULL: none. With a reference. */
+static struct rblk_secrets *auth_find(const struct tgt_queue *queue, const uint8_t *told,
+				      const struct rblk_wire_proof *proof, int *secret)
+{
+	struct tgt_rules *rules = tgt_admit_rules(queue->session->reactor);
+	struct rblk_secrets *secrets =
+		rblk_secrets_ref(tgt_rules_secrets(rules, queue->exchange.name));
+
+	tgt_rules_put(rules);
+	*secret = rblk_proof_find(secrets, proof, CORE_PROOF_INITIATOR, told);
+	if (*secret >= 0)
+		return secrets;
+	rblk_secrets_put(secrets);
+	return NULL;
+}
+
+/* A part has the name that its session had proven when the queue was placed. */
+static bool auth_accept(struct tgt_queue *queue, const struct rblk_secrets *secrets, int secret,
+			uint32_t *why)
+{
+	struct tgt_session *session = queue->session;
+	const char *name = queue->exchange.name;
+	uint8_t id[RBLK_SECRET_FINGERPRINT];
+
+	*why = RBLK_DENIED_NAME;
+	if (queue->lane.index)
+		return session->proven && !memcmp(session->initiator, name, RBLK_NAME_BYTES);
+	rblk_secrets_fingerprint(secrets, (unsigned int)secret, id);
+	return auth_session(session, name, id, why);
+}
+
+static void auth_second(struct tgt_request *request, const struct rblk_wire_authenticate *told)
+{
+	struct rblk_wire_authenticate *report = tgt_request_report_alloc(request, sizeof(*report));
+	struct tgt_queue *queue = auth_queue(request);
+	struct tgt_exchange *exchange = &queue->exchange;
+	struct rblk_wire_proof proof;
+	uint8_t own[RBLK_PROOF_BYTES];
+	struct rblk_secrets *secrets;
+	uint32_t why;
+	int secret;
+
+	if (!report)
+		return;
+	exchange->begun = false;
+	auth_proof(queue, &proof);
+	secrets = auth_find(queue, told->proof, &proof, &secret);
+	if (!secrets) {
+		auth_deny(request, exchange->name, RBLK_DENIED_PROOF);
+		return;
+	}
+	rblk_prove(secrets, (unsigned int)secret, &proof, CORE_PROOF_TARGET, own);
+	if (!auth_accept(queue, secrets, secret, &why)) {
+		rblk_secrets_put(secrets);
+		if (why)
+			auth_deny(request, exchange->name, why);
+		else
+			tgt_request_complete(request, RBLK_E_NO_RESOURCES);
+		return;
+	}
+	rblk_secrets_put(secrets);
+	core_proof_message(report, 2, exchange->target_nonce, own, exchange->name);
+	queue->lane.ops = queue->proven_ops;
+	tgt_log_limited(&request->lane->turn->chat_limit, queue->lane.index ? TGT_LOG_DEBUG : TGT_LOG_INFO,
+			"session %u queue %u [%s]: initiator %s has proven its name",
+			queue->session->number, queue->lane.index, fab_conn_peer(queue->lane.conn),
+			exchange->name);
+	tgt_request_report(request);
+}
+
+void tgt_authenticate_begin(struct tgt_request *request, const char *capsule, uint32_t capsule_bytes)
+{
+	const struct rblk_wire_authenticate *told = (const void *)capsule;
+	const struct tgt_exchange *exchange = &auth_queue(request)->exchange;
+
+	if (rblk_check_authenticate(capsule, capsule_bytes))
+		tgt_request_complete(request, RBLK_E_INVALID);
+	else if (rblk_le32(told->step) == 1)
+		auth_first(request, told);
+	else if (exchange->begun &&
+		 core_proof_continues(told, 2, exchange->initiator_nonce, exchange->name))
+		auth_second(request, told);
+	else
+		tgt_request_complete(request, RBLK_E_INVALID);
+}

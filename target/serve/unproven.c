@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The calls of a queue that has to prove its session's name first: a table of its own, so that a proven
+ * queue's commands are not asked.
+ */
+#include "target/serve/unproven.h"
+
+#include "target/io/request.h"
+#include "target/serve/admin.h"
+
+static void unproven_begin(struct tgt_request *request, const char *capsule, uint32_t capsule_bytes,
+			   uint32_t volume)
+{
+	switch (request->opcode) {
+	case RBLK_OP_AUTHENTICATE:
+	case RBLK_OP_KEEPALIVE:
+	case RBLK_OP_PING:
+		tgt_admin_begin(request, capsule, capsule_bytes, volume);
+		break;
+	default:
+		request->result = RBLK_DENIED_UNPROVEN;
+		tgt_request_complete(request, RBLK_E_DENIED);
+	}
+}
+
+static struct tgt_access *unproven_find(struct tgt_lane *lane, uint32_t handle,
+					enum rblk_status *status)
+{
+	*status = RBLK_E_DENIED;
+	return NULL;
+}
+
+/* None of its commands is held. */
+static void unproven_drop(struct tgt_request *request)
+{
+}
+
+static void unproven_event(struct tgt_lane *lane, struct rblk_wire_completion *event)
+{
+	tgt_admin_lane_ops.event(lane, event);
+}
+
+static const struct tgt_lane_ops unproven_lane_ops = {
+	.begin = unproven_begin,
+	.drop = unproven_drop,
+	.find = unproven_find,
+	.event = unproven_event,
+	.close = tgt_queue_lane_close,
+	.over = tgt_queue_lane_over,
+};
+
+const struct tgt_lane_ops *tgt_unproven_ops(const struct tgt_session *session)
+{
+	return session->proven ? &unproven_lane_ops : &tgt_admin_lane_ops;
+}

@@ -1,0 +1,153 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# Secrets as people use them: rblk key makes and shows them, --key proves the initiator's name to the target and the
+# target to the initiator, a reload rotates them; neither end does without, and no message, argument or core has one.
+# Method: the command against targets with the right secret, with another one and without; files with wrong modes; a
+# target that is killed while a copy goes on.
+. "$(dirname "$0")/cmd.sh"
+cd "$scratch"
+
+key() { expect 0 "$RBLK" key "$@"; }
+key new db1.key
+grep -qE '^1: [0-9a-f]{32}, which initiators use$' out || fail "what it made"
+[ "$(stat -c %a db1.key)" = 600 ] || fail "its mode"
+grep -qE '^rblk1:[0-9a-f]{64}$' db1.key || fail "its form"
+cp out made
+key show db1.key
+cmp out made || fail "show"
+expect 1 "$RBLK" key new db1.key
+err_has "db1.key: exists; --add adds a secret to it"
+key new other.key
+if cmp -s db1.key other.key; then fail "two secrets are the same"; fi
+expect 1 "$RBLK" key show none.key
+err_has "none.key: No such file or directory"
+expect 1 "$RBLK" key new --add none.key
+err_has "none.key: No such file or directory"
+expect 2 "$RBLK" key make db1.key
+err_has 'unknown operation "make"; there are new and show'
+expect 2 "$RBLK" key show --add db1.key
+for mode in 644 640 660 602; do
+	chmod $mode db1.key
+	expect 1 "$RBLK" key show db1.key
+	err_has "db1.key: has mode 0$mode: others than its owner could use it; chmod 600"
+	expect 1 "$RBLK" list --key db1.key rblk+tcp://127.0.0.1:1
+	err_has "key file db1.key: has mode 0$mode: others than its owner could use it; chmod 600"
+done
+chmod 600 db1.key
+head -c 40 db1.key > short.key
+chmod 600 short.key
+expect 1 "$RBLK" list --key short.key rblk+tcp://127.0.0.1:1
+err_has "key file short.key: line 1 is not a whole secret: rblk1: and 64 digits"
+
+# conf SECRET...: the target has these for db1, and a volume for it.
+conf() {
+	{
+		printf '[volume data]\nstore = memory\nsize = 1M\n[volume free]\nstore = memory\nsize = 1M\n'
+		printf '[initiator db1]\nwrite = data\n'
+		for file in "$@"; do printf 'secret = %s/%s\n' "$scratch" "$file"; done
+		[ $# != 0 ] || echo "address = local"
+	} > rblkd.conf
+}
+reloaded() {
+	local before
+	before=$(grep -cF -- "$1" target.log || true)
+	kill -HUP "$target_pid"
+	more() { [ "$(grep -cF -- "$1" target.log || true)" -gt "$before" ]; }
+	wait_for "$1" more "$1"
+}
+wrong="authentication as \"db1\" failed: the target has another secret for this initiator's name, or none"
+head -c 64K /dev/urandom > file
+cp db1.key target.key
+conf target.key
+target_start --config rblkd.conf
+port=${target##*:}
+expect 0 "$RBLK" copy --name db1 --key db1.key file "$target/data"
+grep -qF 'initiator db1 has proven its name' target.log || fail "the log does not say who has proven its name"
+expect 0 "$RBLK" list --name db1 --json --key db1.key "$target"
+json_is '[.volumes[].volume] == ["data", "free"]'
+expect 0 "$RBLK" ping --name db1 --key db1.key --count 1 "$target"
+# Another secret, none, and another name with this one.
+expect 1 "$RBLK" info --name db1 --key other.key "$target/data"
+err_has "queue 0: $wrong"
+grep -qF "$wrong" target.log || fail "the log does not say who failed"
+expect 1 "$RBLK" info --name db1 "$target/data"
+err_has "the target has a secret for this initiator's name, which has to be proven with its key"
+expect 1 "$RBLK" info --name db2 --key db1.key "$target/free"
+err_has 'authentication as "db2" failed'
+expect 1 "$RBLK" info --name db2 "$target/data"
+err_has "the target's access rules do not allow it to this initiator"
+
+# Rotation: both are valid, then only the new one; sessions with the old one end.
+key new --add target.key
+[ "$(grep -c . out)" = 2 ] || fail "two secrets"
+reloaded 'reload: 0 volumes added, 0 removed, 0 changed'
+tail -n 1 target.key > next.key
+chmod 600 next.key
+expect 0 "$RBLK" info --name db1 --key db1.key "$target/data"
+expect 0 "$RBLK" info --name db1 --key next.key "$target/data"
+mkfifo fifo
+"$RBLK" copy --name db1 --key db1.key --give-up 1s - "$target/data" < fifo > old.out 2> old.err &
+old=$!
+exec 7> fifo
+head -c 128K file >&7
+opened() { kill -USR1 "$target_pid"; grep -q 'db1.*1 connection.*open: data' target.log; }
+wait_for "db1 has it open" opened
+cp next.key target.key
+reloaded 'reload: 0 volumes added, 0 removed, 0 changed'
+wait_for "its end" grep -qF 'db1: ended: the access rules do not allow it any more' target.log
+head -c 128K file >&7 || true
+exec 7>&-
+if wait $old; then fail "the old secret is still good"; fi
+expect 1 "$RBLK" info --name db1 --key db1.key "$target/data"
+err_has "$wrong"
+# A file that is wrong changes nothing.
+chmod 644 target.key
+reloaded "reload failed, nothing changed: rblkd.conf:9: secret: $scratch/target.key: has mode 0644"
+expect 0 "$RBLK" info --name db1 --key next.key "$target/data"
+chmod 600 target.key
+
+# The proof is made anew on each connection: the target is killed and comes back under a copy.
+mkfifo again
+truncate -s 1M disk
+target_stop
+cat > rblkd.conf <<-END
+	[volume data]
+	path = $scratch/disk
+	cache = buffered
+	[initiator db1]
+	secret = $scratch/target.key
+	write = data
+END
+target_listen=rblk+tcp://127.0.0.1:$port
+target_start --config rblkd.conf
+"$RBLK" copy --name db1 --key next.key --chunk 64k - "$target/data" < again > new.out 2> new.err &
+new=$!
+exec 7> again
+cat file >&7
+proven() { [ "$(grep -c 'has proven its name' target.log)" -ge 1 ]; }
+wait_for "a proof" proven
+target_stop -KILL
+target_start --config rblkd.conf 7>&-
+wait_for "a proof on the new connection" proven
+cat file >&7
+exec 7>&-
+wait $new || fail "the copy: $(cat new.err)"
+cat file file | cmp -n 131072 - disk || fail "data"
+
+# A target that cannot prove itself gets nothing: it has another secret, or none.
+target_stop
+cp other.key target.key
+target_start --config rblkd.conf
+expect 1 "$RBLK" copy --name db1 --key next.key file "$target/data"
+err_has "$wrong"
+target_stop
+target_start --memory data=1M
+expect 1 "$RBLK" copy --name db1 --key next.key file "$target/data"
+err_has "$wrong"
+expect 0 "$RBLK" copy --name db1 file "$target/data"
+
+# Nothing that was said has a secret in it.
+for file in db1.key other.key next.key; do
+	secret=$(sed 's/rblk1://' $file)
+	if grep -rlF -- "$secret" target.log out err ./*.out ./*.err; then fail "a secret was said"; fi
+done

@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Goal: proofs are those of the specification's test vector, and every field that they are bound to
+ * counts; files with secrets are read strictly, and messages never quote them. Method: the vector is
+ * read from the specification's text; one change at a time.
+ */
+#include "tests/unit/unit.h"
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include "proto/core/proof.h"
+#include "proto/secret/secret.h"
+
+#define FILE_NAME "unit-secret.key"
+#define VECTOR "rblk1:000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"
+#define OTHER "rblk1:ff0102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"
+
+static struct rblk_secrets *read_text(const char *text, mode_t mode, char *error)
+{
+	FILE *file = fopen(FILE_NAME, "w");
+	struct rblk_secrets *secrets;
+
+	assert_non_null(file);
+	assert_true(fputs(text, file) >= 0);
+	assert_int_equal(fclose(file), 0);
+	assert_int_equal(chmod(FILE_NAME, mode), 0);
+	secrets = rblk_secrets_read(FILE_NAME, error);
+	unlink(FILE_NAME);
+	return secrets;
+}
+
+static struct rblk_secrets *must_read(const char *text)
+{
+	char error[RBLK_SECRET_ERROR_BYTES] = "";
+	struct rblk_secrets *secrets = read_text(text, 0600, error);
+
+	if (!secrets)
+		fail_msg("%s", error);
+	return secrets;
+}
+
+/* The test vector's. */
+static void vector_fill(struct rblk_wire_proof *proof)
+{
+	struct rblk_wire_accept accept;
+	struct rblk_wire_login login;
+
+	for (u8 i = 0; i < sizeof(login); i++)
+		((u8 *)&login)[i] = i;
+	for (u8 i = 0; i < sizeof(accept); i++)
+		((u8 *)&accept)[i] = (u8)(100 + i);
+	core_proof_begin(proof, &login, &accept);
+	for (u8 i = 0; i < RBLK_NONCE_BYTES; i++) {
+		proof->initiator_nonce[i] = (u8)(160 + i);
+		proof->target_nonce[i] = (u8)(192 + i);
+	}
+	strcpy(proof->name, "db1");
+}
+
+/* "| I | 2c3f... |" of the specification. */
+static void specified(char role, u8 bytes[RBLK_PROOF_BYTES])
+{
+	FILE *file = fopen(RBLK_SPECIFICATION, "r");
+	char line[2048], start[8];
+
+	assert_non_null(file);
+	snprintf(start, sizeof(start), "| %c | ", role);
+	while (fgets(line, sizeof(line), file))
+		if (!strncmp(line, start, 6) && strspn(line + 6, "0123456789abcdef") == 64)
+			break;
+	assert_false(feof(file));
+	fclose(file);
+	for (unsigned int i = 0; i < RBLK_PROOF_BYTES; i++) {
+		const char digits[3] = {line[6 + 2 * i], line[7 + 2 * i], 0};
+
+		bytes[i] = (u8)strtoul(digits, NULL, 16);
+	}
+}
+
+static void proofs_are_the_specifications(void **state)
+{
+	struct rblk_secrets *secrets = must_read(VECTOR "\n");
+	u8 right[RBLK_PROOF_BYTES], proof[RBLK_PROOF_BYTES];
+	struct rblk_wire_proof about;
+
+	(void)state;
+	vector_fill(&about);
+	for (const char *role = "IT"; *role; role++) {
+		specified(*role, right);
+		rblk_prove(secrets, 0, &about, (u8)*role, proof);
+		assert_memory_equal(proof, right, sizeof(right));
+		assert_int_equal(rblk_proof_find(secrets, &about, (u8)*role, right), 0);
+	}
+	rblk_secrets_put(secrets);
+}
+
+/* A proof is right for exactly what it was made for: every bit of it, the role and the secret count. */
+static void everything_counts(void **state)
+{
+	struct rblk_secrets *secrets = must_read(VECTOR "\n"), *other = must_read(OTHER "\n");
+	struct rblk_wire_proof about, changed;
+	u8 proof[RBLK_PROOF_BYTES], none[RBLK_PROOF_BYTES] = {0};
+
+	(void)state;
+	vector_fill(&about);
+	rblk_prove(secrets, 0, &about, 'I', proof);
+	for (size_t i = 0; i < 8 * sizeof(about); i++) {
+		if (i / 8 == offsetof(struct rblk_wire_proof, role))
+			continue; /* the call sets it */
+		changed = about;
+		((u8 *)&changed)[i / 8] ^= (u8)(1u << i % 8);
+		assert_int_equal(rblk_proof_find(secrets, &changed, 'I', proof), -1);
+	}
+	assert_int_equal(rblk_proof_find(secrets, &about, 'T', proof), -1);
+	assert_int_equal(rblk_proof_find(other, &about, 'I', proof), -1);
+	assert_int_equal(rblk_proof_find(NULL, &about, 'I', proof), -1);
+	assert_int_equal(rblk_proof_find(secrets, &about, 'I', none), -1);
+	for (size_t i = 0; i < 8 * sizeof(proof); i++) {
+		proof[i / 8] ^= (u8)(1u << i % 8);
+		assert_int_equal(rblk_proof_find(secrets, &about, 'I', proof), -1);
+		proof[i / 8] ^= (u8)(1u << i % 8);
+	}
+	assert_int_equal(rblk_proof_find(secrets, &about, 'I', proof), 0);
+	rblk_secrets_put(secrets);
+	rblk_secrets_put(other);
+}
+
+static void several_are_valid_at_a_time(void **state)
+{
+	struct rblk_secrets *both = must_read("# old\n" OTHER "\n\n# new\n" VECTOR), *new, *joined;
+	u8 proof[RBLK_PROOF_BYTES], fingerprint[RBLK_SECRET_FINGERPRINT];
+	char error[RBLK_SECRET_ERROR_BYTES];
+	struct rblk_wire_proof about;
+
+	(void)state;
+	assert_int_equal(rblk_secrets_count(both), 2);
+	new = must_read(VECTOR "\n");
+	vector_fill(&about);
+	rblk_prove(new, 0, &about, 'I', proof);
+	assert_int_equal(rblk_proof_find(both, &about, 'I', proof), 1);
+	rblk_secrets_fingerprint(new, 0, fingerprint);
+	assert_true(rblk_secrets_has(both, fingerprint));
+	joined = rblk_secrets_join(NULL, both, error);
+	rblk_secrets_put(both);
+	both = rblk_secrets_join(joined, new, error);
+	rblk_secrets_put(joined);
+	assert_int_equal(rblk_secrets_count(both), 3);
+	assert_memory_equal(rblk_secrets_bytes(both, 2), rblk_secrets_bytes(new, 0), RBLK_SECRET_BYTES);
+	rblk_secrets_fingerprint(both, 0, fingerprint);
+	assert_false(rblk_secrets_has(new, fingerprint));
+	rblk_secrets_put(both);
+	rblk_secrets_put(new);
+}
+
+static void files_are_read_strictly(void **state)
+{
+	static const struct {
+		const char *text, *error;
+	} wrong[] = {
+		{"", "has no secret; \"rblk key new\" makes one"},
+		{"# only a comment\n\n", "has no secret; \"rblk key new\" makes one"},
+		{"0001\n", "line 1 is not a secret: it does not begin with rblk1:"},
+		{"\n" VECTOR "0\n", "line 2 is not a whole secret: rblk1: and 64 digits"},
+		{"rblk1:0001\n", "line 1 is not a whole secret: rblk1: and 64 digits"},
+		{VECTOR "\nrblk1:00010203040506070809XX0b0c0d0e0f101112131415161718191a1b1c1d1e1f\n",
+		 "line 2 has other characters than 0-9 and a-f"},
+	};
+	char error[RBLK_SECRET_ERROR_BYTES], text[9 * 72] = "";
+
+	(void)state;
+	for (size_t i = 0; i < UNIT_LENGTH(wrong); i++) {
+		assert_null(read_text(wrong[i].text, 0600, error));
+		assert_string_equal(error, wrong[i].error);
+	}
+	for (unsigned int i = 0; i < 9; i++)
+		strcat(text, VECTOR "\n");
+	assert_null(read_text(text, 0600, error));
+	assert_string_equal(error, "line 9 is one too many: the maximum is 8");
+	for (mode_t mode = 0601; mode <= 0640; mode += mode == 0601 ? 3 : 034) {
+		assert_null(read_text(VECTOR "\n", mode, error));
+		assert_non_null(strstr(error, "others than its owner could use it; chmod 600"));
+	}
+	assert_null(rblk_secrets_read("/dev/null", error));
+	assert_string_equal(error, "is not a regular file");
+	assert_null(rblk_secrets_read("unit-secret.none", error));
+	assert_string_equal(error, "No such file or directory");
+}
+
+static void new_secrets_differ(void **state)
+{
+	char text[2][RBLK_SECRET_TEXT_BYTES] = {"", ""};
+
+	(void)state;
+	for (unsigned int i = 0; i < 2; i++) {
+		FILE *file = fmemopen(text[i], sizeof(text[i]), "w");
+
+		assert_non_null(file);
+		assert_int_equal(rblk_secret_write_new(file), 0);
+		fclose(file);
+		rblk_secrets_put(must_read(text[i]));
+	}
+	assert_string_not_equal(text[0], text[1]);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(proofs_are_the_specifications),
+		cmocka_unit_test(everything_counts),
+		cmocka_unit_test(several_are_valid_at_a_time),
+		cmocka_unit_test(files_are_read_strictly),
+		cmocka_unit_test(new_secrets_differ),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
