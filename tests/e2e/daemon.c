@@ -207,9 +207,9 @@ static void launch(struct e2e_daemon *daemon, const char *listen, unsigned int d
 		   const char *argument, va_list more)
 {
 	char *arguments[ARGUMENTS_MAX] = { getenv("RBLKD"), "--listen", (char *)listen,
-					   "--state-dir", state };
+					   "--state-dir", state, "--control-socket", "none" };
 	pid_t parent = getpid();
-	int log, n = 5;
+	int log, n = 7;
 
 	memset(daemon, 0, sizeof(*daemon));
 	state_make();

@@ -43,6 +43,9 @@ export PATH=$scratch/bin:$PATH STAND_IN_UNITS=$scratch/units STAND_IN_LOG=$scrat
 trap 'systemctl stop rblkd.service; rm -rf --one-file-system "$scratch"' EXIT
 : > "$scratch/target.log"
 served() { grep -q 'ready: ' "$scratch/target.log"; }
+# The copy of the page has a session: as many have come as before it, and one more.
+sessions() { grep -c ': initiator ' "$scratch/target.log" || true; }
+joined() { [ "$(sessions)" -gt "$before" ]; }
 
 tutorial_blocks "$page" tcp "$scratch/blocks"
 [ "$(ls "$scratch/blocks" | grep -c '^[0-9]*$')" -ge 15 ] || fail "$page: its examples were not found"
@@ -61,6 +64,12 @@ for block in "$scratch"/blocks/[0-9][0-9]; do
 		rblkd*'&'*)
 			eval "${command%&*} 2>> \"\$scratch/target.log\" &"
 			wait_for "rblkd: ready" served
+			;;
+		rblk\ copy*'&'*)
+			before=$(sessions)
+			eval "$command" >> "$scratch/out" 2>&1
+			# In a subshell: the page's own "wait $!" means the copy.
+			(wait_for "the session of: $command" joined) || exit
 			;;
 		*) eval "$command" >> "$scratch/out" 2>&1 || status=$? ;;
 		esac
