@@ -52,6 +52,8 @@ extern const struct ctl_verb ctl_verbs[]; /* a name of NULL ends */
 
 /* -- options.c --------------------------------------------------------------------------------- */
 
+/* Says how the verb is used. Returns CTL_USAGE. */
+int ctl_usage(const char *verb);
 /* Operands go to the front of argv. Returns how many, or -1 after a message. */
 int ctl_options_parse(const struct ctl_verb *verb, struct ctl_values *values, char **argv, int argc);
 void ctl_options_help(const struct ctl_verb *verb);
@@ -63,6 +65,8 @@ struct ctl_connection;
 /* "rblkctl: ..." on standard error; with --json an object of errors, too. Returns CTL_FAILED. */
 int ctl_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void ctl_json_begin(void);
+/* Prints the result with `print`, or as JSON; takes the reference. */
+int ctl_show(const struct ctl_values *values, json_t *result, void (*print)(const json_t *result));
 /* Prints the object, with "errors"; takes the reference. */
 int ctl_json_print(json_t *object);
 
@@ -105,6 +109,7 @@ int ctl_sessions(const struct ctl_values *values, char **operands, int count);
 int ctl_volumes(const struct ctl_values *values, char **operands, int count);
 int ctl_top(const struct ctl_values *values, char **operands, int count);
 int ctl_log_level(const struct ctl_values *values, char **operands, int count);
+int ctl_kick(const struct ctl_values *values, char **operands, int count);
 int ctl_drain(const struct ctl_values *values, char **operands, int count);
 
 /* -- rows.c: what top shows, from two answers to "counts" -------------------------------------- */

@@ -131,6 +131,15 @@ static bool option_take(const struct ctl_verb *verb, struct ctl_values *values,
 	return option_store(option, values, next);
 }
 
+int ctl_usage(const char *name)
+{
+	for (const struct ctl_verb *verb = ctl_verbs; verb->name; verb++)
+		if (!strcmp(verb->name, name))
+			ctl_error("usage: rblkctl %s [OPTION]...%s%s", name,
+				  *verb->operands ? " " : "", verb->operands);
+	return CTL_USAGE;
+}
+
 int ctl_options_parse(const struct ctl_verb *verb, struct ctl_values *values, char **argv, int argc)
 {
 	bool ended = false;
@@ -150,8 +159,7 @@ int ctl_options_parse(const struct ctl_verb *verb, struct ctl_values *values, ch
 	}
 	if (values->help || count <= verb->operands_most)
 		return count;
-	ctl_error("usage: rblkctl %s [OPTION]...%s%s", verb->name, *verb->operands ? " " : "",
-		  verb->operands);
+	ctl_usage(verb->name);
 	return -1;
 }
 

@@ -234,3 +234,14 @@ uint64_t ctl_errors_of(const json_t *object)
 {
 	return sum_of(json_object_get(object, "errors"));
 }
+
+int ctl_show(const struct ctl_values *values, json_t *result, void (*print)(const json_t *result))
+{
+	if (!result)
+		return CTL_FAILED;
+	if (values->json)
+		return ctl_json_print(result);
+	print(result);
+	json_decref(result);
+	return fflush(stdout) ? CTL_FAILED : CTL_OK;
+}

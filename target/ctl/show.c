@@ -71,23 +71,11 @@ static void status_print(const json_t *result)
 		       ctl_integer(result, "reactors_silent"));
 }
 
-/* Prints the result with `print`, or as JSON; takes the reference. */
-static int show(const struct ctl_values *values, json_t *result, void (*print)(const json_t *result))
-{
-	if (!result)
-		return CTL_FAILED;
-	if (values->json)
-		return ctl_json_print(result);
-	print(result);
-	json_decref(result);
-	return fflush(stdout) ? CTL_FAILED : CTL_OK;
-}
-
 int ctl_status(const struct ctl_values *values, char **operands, int count)
 {
 	(void)operands;
 	(void)count;
-	return show(values, ctl_ask(values, "status", NULL), status_print);
+	return ctl_show(values, ctl_ask(values, "status", NULL), status_print);
 }
 
 /* -- sessions ---------------------------------------------------------------------------------- */
@@ -138,7 +126,7 @@ int ctl_sessions(const struct ctl_values *values, char **operands, int count)
 {
 	(void)operands;
 	(void)count;
-	return show(values, ctl_ask(values, "sessions", NULL), sessions_print);
+	return ctl_show(values, ctl_ask(values, "sessions", NULL), sessions_print);
 }
 
 /* -- volumes ----------------------------------------------------------------------------------- */
@@ -179,7 +167,7 @@ int ctl_volumes(const struct ctl_values *values, char **operands, int count)
 {
 	(void)operands;
 	(void)count;
-	return show(values, ctl_ask(values, "volumes", NULL), volumes_print);
+	return ctl_show(values, ctl_ask(values, "volumes", NULL), volumes_print);
 }
 
 /* -- what directs ------------------------------------------------------------------------------ */
@@ -193,7 +181,7 @@ int ctl_log_level(const struct ctl_values *values, char **operands, int count)
 {
 	json_t *params = count ? json_pack("{s:s}", "level", operands[0]) : NULL;
 
-	return show(values, ctl_ask(values, "log-level", params), level_print);
+	return ctl_show(values, ctl_ask(values, "log-level", params), level_print);
 }
 
 int ctl_drain(const struct ctl_values *values, char **operands, int count)

@@ -39,6 +39,8 @@ const struct ctl_verb ctl_verbs[] = {
 	 ctl_top},
 	{"log-level", "[LEVEL]", "error warning info debug", "show or change the level of the log", 1,
 	 options_common, ctl_log_level},
+	{"kick", "INITIATOR|SESSION", NULL, "end an initiator's sessions, or one session", 1,
+	 options_common, ctl_kick},
 	{"drain", "", NULL, "finish what is in flight and stop the daemon", 0, options_common,
 	 ctl_drain},
 	{NULL, NULL, NULL, NULL, 0, NULL, NULL},

@@ -29,6 +29,7 @@ enum mail_kind {
 	MAIL_RULES_CHANGED,
 	MAIL_CUT,
 	MAIL_FORGET,
+	MAIL_KICK,
 	MAIL_CHECK_DEVICES,
 	MAIL_STATUS,
 	MAIL_CENSUS,
@@ -42,6 +43,7 @@ struct reactor_mail {
 	enum mail_kind kind;
 	struct tgt_volume *volume; /* VOLUME_, RIGHTS_: a reference; CUT, FORGET: likewise, or NULL */
 	struct tgt_census_ask *ask; /* CENSUS */
+	unsigned int session;	    /* KICK: its number */
 	struct fab_request *request;
 	struct tgt_lease *lease;
 	struct tgt_origin origin;
@@ -82,6 +84,19 @@ static void reactor_fault(struct tgt_reactor *reactor, const struct reactor_mail
 	}
 	if (mail->volume)
 		tgt_volume_put(mail->volume);
+}
+
+/* Its parts end with it. */
+static void reactor_kick(struct tgt_reactor *reactor, unsigned int number)
+{
+	struct tgt_session *session;
+
+	TAILQ_FOREACH(session, &reactor->sessions, link) {
+		if (session->home || session->number != number || session->ending)
+			continue;
+		tgt_session_end(session, "kicked by rblkctl");
+		return;
+	}
 }
 
 void tgt_mail_begin_drain(struct tgt_reactor *reactor)
@@ -125,6 +140,9 @@ static void reactor_read_mail(struct tgt_reactor *reactor, struct tgt_letter *le
 	case MAIL_CUT:
 	case MAIL_FORGET:
 		reactor_fault(reactor, mail);
+		break;
+	case MAIL_KICK:
+		reactor_kick(reactor, mail->session);
 		break;
 	case MAIL_LIST_CHANGED:
 		reactor_list_changed(reactor);
@@ -239,6 +257,11 @@ void tgt_reactor_cut(struct tgt_reactor *reactor, struct tgt_volume *volume)
 void tgt_reactor_forget(struct tgt_reactor *reactor, struct tgt_volume *volume)
 {
 	reactor_send_volume(reactor, MAIL_FORGET, volume);
+}
+
+bool tgt_reactor_kick(struct tgt_reactor *reactor, unsigned int session)
+{
+	return reactor_send(reactor, (struct reactor_mail){.kind = MAIL_KICK, .session = session});
 }
 
 void tgt_reactor_list_changed(struct tgt_reactor *reactor)

@@ -38,6 +38,8 @@ bool tgt_reactor_census(struct tgt_reactor *reactor, struct tgt_census_ask *ask)
  */
 void tgt_reactor_cut(struct tgt_reactor *reactor, struct tgt_volume *volume);
 void tgt_reactor_forget(struct tgt_reactor *reactor, struct tgt_volume *volume);
+/* For `rblkctl kick`: end the session of that number, if it is at home here. False: no memory. */
+bool tgt_reactor_kick(struct tgt_reactor *reactor, unsigned int session);
 /* A device was lost: check whether this reactor has one that does not exist any more. */
 void tgt_reactor_check_devices(struct tgt_reactor *reactor);
 /*

@@ -8,6 +8,7 @@
 #include "proto/core/env.h"
 #include "proto/wire/login.h"
 #include "target/base/log.h"
+#include "target/watch/kick.h"
 #include "target/watch/report.h"
 
 /* A view is used again for so long. */
@@ -118,6 +119,14 @@ static json_t *method_log_level(struct tgt_rpc_call *call)
 	return json_pack("{s:s}", "log_level", name);
 }
 
+static json_t *method_kick(struct tgt_rpc_call *call)
+{
+	struct tgt_methods *methods = call->context;
+	const struct tgt_view *view = tgt_methods_view(methods);
+
+	return view ? tgt_kick(call, &methods->source, view) : NULL;
+}
+
 static json_t *method_drain(struct tgt_rpc_call *call)
 {
 	struct tgt_methods *methods = call->context;
@@ -137,6 +146,7 @@ const struct tgt_rpc_method tgt_methods[] = {
 	{"volumes", method_volumes, {NULL}},
 	{"counts", method_counts, {NULL}},
 	{"log-level", method_log_level, {"level", NULL}},
+	{"kick", method_kick, {"initiator", "session", NULL}},
 	{"drain", method_drain, {NULL}},
 	{NULL, NULL, {NULL}},
 };
