@@ -24,6 +24,7 @@ struct tgt_open {
 	struct tgt_volume *volume; /* a reference */
 	uint32_t flags;		   /* enum rblk_open_flag */
 	struct tgt_look *look;	   /* at connections that have ended; NULL: over, or not needed */
+	uint64_t since_ns;	   /* when its wait for what follows the look began */
 	uint64_t orphans;	   /* of the volume, that were there then */
 	struct tgt_port *port;	   /* that is being opened for it; NULL: not yet, or not needed */
 };
@@ -111,7 +112,7 @@ static void open_volume(struct tgt_session *session, struct tgt_request *request
  * F5: writes that an ended connection has left with the store must not land after those of the initiator that
  * opens the volume now. First all reactors see which connections have ended, then their writes end. False: not yet.
  */
-static bool open_is_alone(struct tgt_open *open)
+static bool open_is_alone(struct tgt_open *open, uint64_t now_ns)
 {
 	struct tgt_orphans *orphans = &open->volume->orphans;
 
@@ -120,6 +121,7 @@ static bool open_is_alone(struct tgt_open *open)
 			return false;
 		tgt_look_end(open->look);
 		open->look = NULL;
+		open->since_ns = now_ns;
 		open->orphans = tgt_orphans_now(orphans);
 	}
 	open->orphans = tgt_orphans_left(orphans, open->orphans);
@@ -190,6 +192,7 @@ static void open_hold(struct tgt_session *session, struct tgt_request *request,
 	open->request = request;
 	open->volume = volume;
 	open->flags = flags;
+	open->since_ns = request->received_ns;
 	request->held = open;
 	TAILQ_INSERT_TAIL(&session->reactor->opening, open, link);
 }
@@ -254,12 +257,16 @@ static void open_retry(struct tgt_reactor *reactor, struct tgt_open *open)
 		status = RBLK_E_DRAINING;
 	else if (atomic_load(&volume->removed))
 		status = RBLK_E_NO_VOLUME;
-	else if (!open_is_alone(open))
+	else if (!open_is_alone(open, reactor->turn.now_ns))
 		status = RBLK_E_BUSY;
 	else
 		status = open_prepare(reactor, open);
+	/*
+	 * A look ends after so many turns of each reactor, however long they take. With a limit in time, reactors with
+	 * long turns would refuse every OPEN that comes again, and each would begin its look anew.
+	 */
 	if (status == RBLK_E_BUSY &&
-	    reactor->turn.now_ns - request->received_ns < TGT_OPEN_WAIT_NS)
+	    (open->look || reactor->turn.now_ns - open->since_ns < TGT_OPEN_WAIT_NS))
 		return;
 	if (status == RBLK_OK) {
 		tgt_volume_ref(volume);

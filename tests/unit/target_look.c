@@ -4,7 +4,8 @@
  * reactor answers after a whole turn in which its connections had nothing, or after a bounded
  * number of turns if it is never quiet. A look that is given up is freed when its last letter is
  * back. An OPEN without memory for its look, or for itself, is answered NO_RESOURCES and leaves
- * nothing behind. Method: reactors made by the test, which delivers their letters itself, and
+ * nothing behind. One that is held waits for its look as long as that takes, and then for orphans for a
+ * bounded time. Method: reactors made by the test, which delivers their letters itself, and
  * memory that it counts and refuses.
  */
 #include "tests/unit/unit.h"
@@ -199,7 +200,8 @@ static void one_that_is_given_up_is_freed_with_its_last_letter(void **state)
 
 static struct {
 	struct tgt_volume volume;
-	unsigned int references, completed;
+	unsigned int references, completed, held;
+	bool may_hold;
 	enum rblk_status status;
 } open_;
 
@@ -241,8 +243,10 @@ bool __wrap_tgt_request_hold(struct tgt_request *request);
 bool __wrap_tgt_request_hold(struct tgt_request *request)
 {
 	(void)request;
-	fail_msg("an OPEN without memory is held");
-	return false;
+	if (!open_.may_hold)
+		fail_msg("an OPEN without memory is held");
+	open_.held++;
+	return true;
 }
 
 static void open_without_memory(unsigned int allocation)
@@ -275,6 +279,47 @@ static void an_open_without_memory_for_its_look_is_refused(void **state)
 	open_without_memory(2);
 }
 
+static void an_open_waits_for_slow_reactors_and_then_for_orphans(void **state)
+{
+	struct rblk_wire_open wire = {.name = "v"};
+	struct tgt_reactor *reactor = &rig->reactors[0];
+	struct tgt_lane lane = {.turn = &reactor->turn};
+	struct tgt_request request = {.lane = &lane};
+	struct tgt_session session = {.reactor = reactor};
+	uint8_t orphan;
+
+	(void)state;
+	memset(&open_, 0, sizeof(open_));
+	open_.may_hold = true;
+	orphan = tgt_orphans_begin(&open_.volume.orphans);
+	tgt_open_begin(&session, &request, (const char *)&wire, sizeof(wire));
+	assert_int_equal(open_.held, 1);
+	for (unsigned int i = 0; i < 3; i++)
+		turn(0, 0);
+	assert_null(rig->letters[0]);
+	for (unsigned int turns = 0; rig->letters[1]; turns++) {
+		assert_true(turns < TURNS_MAX);
+		reactor->turn.now_ns += TGT_OPEN_WAIT_NS;
+		tgt_open_retry(reactor);
+		assert_int_equal(open_.completed, 0);
+		turn(1, 1);
+	}
+	turn(0, 0);
+	/* The look is over: from here on its time counts. */
+	tgt_open_retry(reactor);
+	reactor->turn.now_ns += TGT_OPEN_WAIT_NS - 1;
+	tgt_open_retry(reactor);
+	assert_int_equal(open_.completed, 0);
+	reactor->turn.now_ns++;
+	tgt_open_retry(reactor);
+	assert_int_equal(open_.completed, 1);
+	assert_int_equal(open_.status, RBLK_E_BUSY);
+	assert_int_equal(open_.references, 0);
+	assert_int_equal(allocated, 0);
+	assert_true(TAILQ_EMPTY(&reactor->opening));
+	tgt_orphans_end(&open_.volume.orphans, orphan);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -287,6 +332,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(an_open_without_memory_is_refused, setup, teardown),
 		cmocka_unit_test_setup_teardown(an_open_without_memory_for_its_look_is_refused,
 						setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			an_open_waits_for_slow_reactors_and_then_for_orphans, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
