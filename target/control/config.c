@@ -15,6 +15,7 @@
 #include "proto/wire/login.h"
 #include "proto/wire/wire_check.h"
 #include "target/base/error.h"
+#include "target/control/document.h"
 #include "target/control/initiators.h"
 #include "target/control/options.h"
 #include "target/store/store.h"
@@ -187,7 +188,7 @@ int tgt_config_complete(struct tgt_config *config, char *error)
 struct config_file {
 	struct tgt_config *config;
 	const char *path;
-	FILE *stream;
+	const char *next; /* what has not been read yet */
 	unsigned int line;
 	unsigned int place; /* of the section: TGT_IN_TARGET, TGT_IN_VOLUME, TGT_IN_INITIATOR; 0: none yet */
 	uint64_t seen;	    /* options given in this section, by index */
@@ -260,10 +261,16 @@ static char *read_line(char *text, int bytes, void *context)
 	struct config_file *file = context;
 	size_t length, blanks;
 
-	if (file->failed || !fgets(text, bytes, file->stream))
+	if (file->failed || !*file->next)
 		return NULL;
 	file->line++;
-	length = strlen(text);
+	length = strcspn(file->next, "\n");
+	length += file->next[length] == '\n';
+	if (length >= (size_t)bytes)
+		length = (size_t)bytes - 1;
+	memcpy(text, file->next, length);
+	text[length] = '\0';
+	file->next += length;
 	if (length + 1 == (size_t)bytes && text[length - 1] != '\n') {
 		tgt_error(file->error, 0, "%s:%u: line longer than %d characters", file->path,
 			  file->line, bytes - 2);
@@ -368,26 +375,30 @@ static int handle_key(void *context, const char *section, const char *key, const
 	return 1;
 }
 
+int tgt_config_load_text(struct tgt_config *config, const char *path, const char *text, char *error)
+{
+	struct config_file file = {
+		.config = config, .path = path[0] ? path : "rblkctl", .next = text, .error = error};
+	int status = ini_parse_stream(read_line, &file, handle_key, &file);
+
+	if (status > 0 && (!file.failed || (unsigned int)status < file.line))
+		/* libinih continues after its own errors; the first wrong line counts. */
+		return tgt_error(error, -EINVAL, "%s:%d: neither \"key = value\" nor a [section]",
+				 file.path, status);
+	if (file.failed)
+		return -EINVAL; /* error was formatted where it was found */
+	if (status < 0)
+		return tgt_error(error, -ENOMEM, "%s: out of memory", file.path);
+	return 0;
+}
+
 int tgt_config_load(struct tgt_config *config, const char *path, char *error)
 {
-	struct config_file file = {.config = config, .path = path, .error = error};
-	int status;
+	struct tgt_document document = {0};
+	int status = tgt_document_read_file(&document, path, error);
 
-	file.stream = fopen(path, "re");
-	if (!file.stream)
-		return tgt_error(error, -errno, "%s: %s", path, strerror(errno));
-	errno = 0;
-	status = ini_parse_stream(read_line, &file, handle_key, &file);
-	if (ferror(file.stream))
-		status = tgt_error(error, -EIO, "%s: %s", path, strerror(errno ? errno : EIO));
-	else if (status > 0 && (!file.failed || (unsigned int)status < file.line))
-		/* libinih continues after its own errors; the first wrong line counts. */
-		status = tgt_error(error, -EINVAL, "%s:%d: neither \"key = value\" nor a [section]",
-				   path, status);
-	else if (file.failed)
-		status = -EINVAL; /* error was formatted where it was found */
-	else if (status < 0)
-		status = tgt_error(error, -ENOMEM, "%s: out of memory", path);
-	fclose(file.stream);
+	if (!status)
+		status = tgt_config_load_text(config, path, document.files[0].text, error);
+	tgt_document_fini(&document);
 	return status;
 }

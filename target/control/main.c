@@ -20,6 +20,7 @@
 #include "target/base/text.h"
 #include "target/control/check.h"
 #include "target/control/config.h"
+#include "target/control/document.h"
 #include "target/control/faults.h"
 #include "target/control/initiators.h"
 #include "target/base/error.h"
@@ -35,6 +36,7 @@
 #include "target/serve/mail.h"
 #include "target/serve/rules.h"
 #include "target/store/volume.h"
+#include "target/watch/users.h"
 #include "target/watch/watch.h"
 
 #define EXIT_USAGE 2 /* the command line or the configuration file is wrong; in the manual */
@@ -48,6 +50,7 @@ struct daemon {
 	char **argv;
 	int signals;		  /* signalfd */
 	struct tgt_config config; /* in force; its volumes are the reloader's while there is one */
+	struct tgt_document document; /* what it was read from, at the start */
 	struct tgt_registry *registry;
 	struct tgt_peers peers; /* the reactors */
 	struct tgt_reactor *reactors[TGT_REACTORS_MAX];
@@ -55,6 +58,7 @@ struct daemon {
 	struct tgt_listener *listener;
 	struct tgt_reloader *reloader;
 	struct tgt_faults *faults; /* NULL: accepts none */
+	struct tgt_watch_source source; /* what the watch looks at */
 	struct tgt_watch *watch;
 	uint64_t end_by_ns; /* stopping: nothing is waited for any longer */
 };
@@ -162,17 +166,28 @@ static void suggest_tcp(const struct daemon *daemon, int status, char *error)
 	tgt_error(error, status, "%s; or serve over TCP: --listen rblk+tcp://127.0.0.1", cause);
 }
 
+static bool volume_used(const void *context, const char *volume, char *words)
+{
+	return tgt_watch_users(context, volume, words);
+}
+
 static int reloader_start(struct daemon *daemon, char *error)
 {
 	const struct tgt_reloader_options options = {
 		.argc = daemon->argc,
 		.argv = daemon->argv,
 		.config = &daemon->config,
+		.document = &daemon->document,
 		.registry = daemon->registry,
 		.reactors = daemon->reactors,
 		.rules = daemon->peers.rules,
+		.used = volume_used,
+		.used_context = &daemon->source,
 	};
 
+	daemon->source = (struct tgt_watch_source){.registry = daemon->registry,
+						   .reactors = daemon->reactors,
+						   .reactor_count = daemon->reactor_count};
 	return tgt_reloader_create(&options, &daemon->reloader, error);
 }
 
@@ -184,9 +199,8 @@ static const char *watch_address(const void *context, unsigned int n)
 static int watch_start(struct daemon *daemon, char *error)
 {
 	const struct tgt_watch_options options = {
-		.source = {.registry = daemon->registry,
-			   .reactors = daemon->reactors,
-			   .reactor_count = daemon->reactor_count},
+		.source = daemon->source,
+		.changer = tgt_reloader_changer(daemon->reloader),
 		.control_socket = daemon->config.control_socket,
 		.address = watch_address,
 		.context = daemon->listener,
@@ -384,7 +398,7 @@ static bool drain(struct daemon *daemon)
 		if (!may_wait(daemon, "commands in flight"))
 			return false;
 	}
-	if (tgt_reloader_destroy(daemon->reloader, daemon->end_by_ns))
+	if (tgt_reloader_stop(daemon->reloader, daemon->end_by_ns))
 		return true;
 	tgt_log(TGT_LOG_ERROR, "stopping: a reload is still blocked while it opens a volume");
 	return false;
@@ -398,6 +412,9 @@ static bool daemon_end(struct daemon *daemon)
 	char name[RBLK_NAME_BYTES], what[RBLK_NAME_BYTES + 32];
 
 	tgt_watch_stop(daemon->watch);
+	if (!tgt_reloader_stop(daemon->reloader, daemon->end_by_ns))
+		return false;
+	tgt_reloader_destroy(daemon->reloader);
 	while (daemon->reactor_count)
 		tgt_reactor_destroy(daemon->reactors[--daemon->reactor_count]);
 	tgt_rulebook_destroy(daemon->peers.rules);
@@ -477,7 +494,8 @@ int main(int argc, char **argv)
 
 	/* Of the configuration in force, and of the next one while it is read. */
 	rblk_secrets_expect(2 * TGT_INITIATORS_MAX);
-	if (tgt_options_parse(argc, argv, &daemon.config, &mode, error) < 0) {
+	if (tgt_options_parse_document(argc, argv, &daemon.document, &daemon.config, &mode, error) < 0) {
+		tgt_document_fini(&daemon.document);
 		tgt_log(TGT_LOG_ERROR, "%s", error);
 		return EXIT_USAGE;
 	}
@@ -510,6 +528,7 @@ int main(int argc, char **argv)
 		close(daemon.signals);
 		break;
 	}
+	tgt_document_fini(&daemon.document);
 	tgt_config_fini(&daemon.config);
 	return status;
 }

@@ -80,6 +80,7 @@ const char *tgt_word_nearest(const char *word, const char *const *words, unsigne
 
 /* -- options_parse.c ------------------------------------------------------------------------ */
 
+struct tgt_document;
 enum tgt_run_mode { TGT_RUN_SERVE, TGT_RUN_CHECK, TGT_RUN_HELP, TGT_RUN_VERSION };
 
 /*
@@ -88,5 +89,11 @@ enum tgt_run_mode { TGT_RUN_SERVE, TGT_RUN_CHECK, TGT_RUN_HELP, TGT_RUN_VERSION 
  */
 int tgt_options_parse(int argc, char **argv, struct tgt_config *config, enum tgt_run_mode *mode,
 		      char *error);
+/*
+ * The same with the configuration's text: read into an empty document, else taken from there. The
+ * caller finis the document in any case.
+ */
+int tgt_options_parse_document(int argc, char **argv, struct tgt_document *document,
+			       struct tgt_config *config, enum tgt_run_mode *mode, char *error);
 
 #endif

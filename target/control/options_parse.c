@@ -13,6 +13,7 @@
 #include "proto/wire/wire_check.h"
 #include "target/base/error.h"
 #include "target/control/config.h"
+#include "target/control/document.h"
 
 #define SOURCE "command line"
 #define OPTIONS_MAX 64
@@ -248,10 +249,26 @@ static int apply_setting(const struct arguments *arguments, const struct given *
 	return status;
 }
 
-static int apply_all(const struct arguments *arguments, struct tgt_config *config, char *error)
+/* The configuration's files, or what is in the document. */
+static int apply_files(struct tgt_document *document, const char *path, struct tgt_config *config,
+		       char *error)
 {
+	int status = 0;
+
+	if (path && !document->count)
+		status = tgt_document_read(document, path, error);
+	for (unsigned int i = 0; i < document->count && status == 0; i++)
+		status = tgt_config_load_text(config, document->files[i].path,
+					      document->files[i].text, error);
+	return status;
+}
+
+static int apply_all(const struct arguments *arguments, struct tgt_document *document,
+		     struct tgt_config *config, char *error)
+{
+	const char *file = NULL;
 	unsigned int first_volume, i;
-	bool listens = false, file = false;
+	bool listens = false;
 	int status;
 
 	for (i = 0; i < arguments->count; i++) {
@@ -260,13 +277,13 @@ static int apply_all(const struct arguments *arguments, struct tgt_config *confi
 		if (is_action(given, "config")) {
 			if (file)
 				return tgt_error(error, -EINVAL, "--config: given twice");
-			file = true;
-			status = tgt_config_load(config, given->value, error);
-			if (status < 0)
-				return status;
+			file = given->value;
 		}
 		listens |= given->option && given->option->type == TGT_OPTION_LISTEN;
 	}
+	status = apply_files(document, file, config, error);
+	if (status < 0)
+		return status;
 	if (listens)
 		config->listen_count = 0; /* instead of the file's, not besides them */
 	first_volume = config->volume_count;
@@ -304,8 +321,8 @@ static enum tgt_run_mode run_mode(const struct arguments *arguments)
 	return mode;
 }
 
-int tgt_options_parse(int argc, char **argv, struct tgt_config *config, enum tgt_run_mode *mode,
-		      char *error)
+int tgt_options_parse_document(int argc, char **argv, struct tgt_document *document,
+			       struct tgt_config *config, enum tgt_run_mode *mode, char *error)
 {
 	struct arguments arguments = {0};
 	int status;
@@ -320,10 +337,20 @@ int tgt_options_parse(int argc, char **argv, struct tgt_config *config, enum tgt
 	if (status == 0) {
 		*mode = run_mode(&arguments);
 		if (*mode == TGT_RUN_SERVE || *mode == TGT_RUN_CHECK)
-			status = apply_all(&arguments, config, error);
+			status = apply_all(&arguments, document, config, error);
 	}
 	if (status < 0)
 		tgt_config_fini(config);
 	free(arguments.given);
+	return status;
+}
+
+int tgt_options_parse(int argc, char **argv, struct tgt_config *config, enum tgt_run_mode *mode,
+		      char *error)
+{
+	struct tgt_document document = {0};
+	int status = tgt_options_parse_document(argc, argv, &document, config, mode, error);
+
+	tgt_document_fini(&document);
 	return status;
 }

@@ -8,6 +8,7 @@
 #include "target/control/reload.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "target/base/error.h"
@@ -47,6 +48,8 @@ struct plan {
 	unsigned int count;
 	unsigned int added, removed, changed;
 	unsigned int dropped; /* taken out of the list, to be opened late */
+	unsigned int left;    /* not served, or as before */
+	char left_error[TGT_ERROR_BYTES];
 	unsigned int told; /* of these, changes of the list that the reactors know of */
 };
 
@@ -189,11 +192,35 @@ static int step_open_early(struct plan *plan, struct step *step, char *error)
 	return status;
 }
 
+/* It goes, or its data does. */
+static bool volume_ends(const struct plan *plan, const struct tgt_volume_config *old)
+{
+	return !volume_find(plan->wanted, old->name) ||
+	       (strcmp(old->store, "memory") == 0 && volume_goes(plan, old));
+}
+
+static int plan_check_use(const struct plan *plan, char *error)
+{
+	const struct tgt_reload *reload = plan->reload;
+	char words[TGT_ERROR_BYTES];
+
+	for (unsigned int i = 0; reload->used && i < plan->current->volume_count; i++) {
+		const struct tgt_volume_config *old = &plan->current->volumes[i];
+
+		if (volume_ends(plan, old) && reload->used(reload->context, old->name, words))
+			return tgt_error(error, -EBUSY,
+					 "volume %s: %.300s: it %s only with --force", old->name, words,
+					 volume_find(plan->wanted, old->name) ? "loses its data"
+									      : "is removed");
+	}
+	return 0;
+}
+
 /* Opens all that can be opened next to what is served, or nothing. */
 static int plan_prepare(struct plan *plan, char *error)
 {
 	unsigned int i;
-	int status = 0;
+	int status = plan_check_use(plan, error);
 
 	for (i = 0; i < plan->count && status == 0; i++)
 		status = step_judge(plan, &plan->steps[i], error);
@@ -241,6 +268,13 @@ static bool volume_drop(const struct plan *plan, const char *name, bool for_good
 	return true;
 }
 
+/* It is not served, or as before; the first reason is told. */
+static void plan_left(struct plan *plan, const char *error, const char *what)
+{
+	if (!plan->left++)
+		snprintf(plan->left_error, sizeof(plan->left_error), "%.400s; %s", error, what);
+}
+
 static void step_put_in_place(struct plan *plan, struct step *step)
 {
 	struct tgt_volume *volume = step->opened;
@@ -254,6 +288,7 @@ static void step_put_in_place(struct plan *plan, struct step *step)
 			step->config->name, step->config->path);
 	if (tgt_volume_publish(volume, error) < 0) {
 		tgt_log(TGT_LOG_ERROR, "reload: %s; not served yet", error);
+		plan_left(plan, error, "not served yet");
 		tgt_volume_put(volume);
 		return;
 	}
@@ -357,6 +392,7 @@ static void step_open_late(struct plan *plan, struct step *step)
 
 	if (status < 0 && status != -EBUSY && status != -EAGAIN && step->old && !step->reverted) {
 		tgt_log(TGT_LOG_ERROR, "reload: %s; serving it as before", step->error);
+		plan_left(plan, step->error, "serving it as before");
 		*step->config = *step->old;
 		step->reverted = true;
 		status = late_add(plan->reload, step->config, step->error);
@@ -370,8 +406,10 @@ static void step_open_late(struct plan *plan, struct step *step)
 	if (!step->settled && !step->waited)
 		tgt_log(TGT_LOG_INFO, "%s; waiting", step->error);
 	step->waited = true;
-	if (step->settled)
-		tgt_log(TGT_LOG_ERROR, "reload: %s; not served yet, trying again", step->error);
+	if (!step->settled)
+		return;
+	tgt_log(TGT_LOG_ERROR, "reload: %s; not served yet, trying again", step->error);
+	plan_left(plan, step->error, "not served yet, trying again");
 }
 
 /* Each by itself: none waits for another's disk. */
@@ -391,10 +429,13 @@ static void plan_open_late(struct plan *plan)
 		}
 		plan_tell(plan);
 	} while (left && reload_waits(plan->reload));
-	for (unsigned int i = 0; i < plan->count; i++)
-		if (plan->steps[i].kind == STEP_LATE && !plan->steps[i].settled)
-			tgt_log(TGT_LOG_ERROR, "reload: %s; not served yet, trying again",
-				plan->steps[i].error);
+	for (unsigned int i = 0; i < plan->count; i++) {
+		if (plan->steps[i].kind != STEP_LATE || plan->steps[i].settled)
+			continue;
+		tgt_log(TGT_LOG_ERROR, "reload: %s; not served yet, trying again",
+			plan->steps[i].error);
+		plan_left(plan, plan->steps[i].error, "not served yet, trying again");
+	}
 }
 
 unsigned int tgt_reload_mend(const struct tgt_reload *reload, const struct tgt_config *current)
@@ -434,10 +475,27 @@ static void rules_replace(const struct tgt_reload *reload, struct tgt_rules *rul
 				"they have open, whatever the new rules say", i);
 }
 
+static void plan_report(const struct plan *plan, const char *restart)
+{
+	struct tgt_change_result *result = plan->reload->result;
+
+	if (!result)
+		return;
+	result->added = plan->added;
+	result->removed = plan->removed;
+	result->changed = plan->changed;
+	result->unserved = plan->left;
+	strcpy(result->restart, restart);
+	strcpy(result->words, plan->left_error);
+}
+
 static void plan_finish(struct plan *plan, struct tgt_config *current, struct tgt_config *wanted)
 {
+	char restart[TGT_RESTART_BYTES];
+
 	plan_open_late(plan);
-	tgt_reload_settings(current, wanted);
+	tgt_reload_settings(current, wanted, restart);
+	plan_report(plan, restart);
 	tgt_log(TGT_LOG_INFO, "reload: %u volume%s added, %u removed, %u changed", plan->added,
 		TGT_S(plan->added), plan->removed, plan->changed);
 	tgt_config_fini(current);

@@ -7,6 +7,7 @@
 #ifndef RBLK_TARGET_RELOAD_H
 #define RBLK_TARGET_RELOAD_H
 
+#include "target/base/change.h"
 #include "target/base/settings.h"
 #include "target/serve/reactor.h"
 
@@ -23,6 +24,13 @@ struct tgt_reload {
 	 * False: the time is over. NULL: do not wait.
 	 */
 	bool (*wait)(void *context);
+	/*
+	 * Who has the volume open? False: nobody. words (TGT_ERROR_BYTES): "session 3 [ADDRESS] NAME has
+	 * it open". A volume in use that would go, or a memory volume that would lose its data, is an
+	 * error then. NULL: volumes in use may go.
+	 */
+	bool (*used)(void *context, const char *volume, char *words);
+	struct tgt_change_result *result; /* gets what was done, and what was not; NULL: nobody asks */
 	void *context;
 };
 

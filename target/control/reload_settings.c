@@ -22,13 +22,14 @@ static bool listen_same(const struct tgt_config *a, const struct tgt_config *b)
 }
 
 /* Names, in one line, the settings that differ but need a restart. */
-static void restart_settings_log(const struct tgt_config *current, const struct tgt_config *wanted)
+static void restart_settings_log(const struct tgt_config *current, const struct tgt_config *wanted,
+				 char names[TGT_RESTART_BYTES])
 {
 	const struct tgt_option *options;
-	char names[512] = "";
 	size_t length = 0;
 	unsigned int i, count;
 
+	names[0] = '\0';
 	options = tgt_options_table(&count);
 	for (i = 0; i < count; i++) {
 		const struct tgt_option *option = &options[i];
@@ -43,17 +44,18 @@ static void restart_settings_log(const struct tgt_config *current, const struct 
 			same = memcmp((const char *)current + option->offset,
 				      (const char *)wanted + option->offset,
 				      option->field_bytes) == 0;
-		if (!same && length < sizeof(names))
-			length += (size_t)snprintf(names + length, sizeof(names) - length, "%s%s",
+		if (!same && length < TGT_RESTART_BYTES)
+			length += (size_t)snprintf(names + length, TGT_RESTART_BYTES - length, "%s%s",
 						   length ? ", " : "", option->name);
 	}
 	if (length)
 		tgt_log(TGT_LOG_WARNING, "reload: these changes need a restart: %s", names);
 }
 
-void tgt_reload_settings(struct tgt_config *current, const struct tgt_config *wanted)
+void tgt_reload_settings(struct tgt_config *current, const struct tgt_config *wanted,
+			 char names[TGT_RESTART_BYTES])
 {
-	restart_settings_log(current, wanted);
+	restart_settings_log(current, wanted, names);
 	tgt_log_set_level((enum tgt_log_level)wanted->log_level);
 	current->log_level = wanted->log_level;
 }

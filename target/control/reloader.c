@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -12,6 +13,7 @@
 #include "proto/core/env.h"
 #include "target/base/error.h"
 #include "target/base/log.h"
+#include "target/control/document.h"
 #include "target/control/options.h"
 #include "target/store/path.h"
 
@@ -22,33 +24,56 @@
 #define WAIT_STEP_NS 20000000
 #define WAIT_NS (10 * NS_PER_S)
 
+/* Changes that wait, and results that are kept: more than the control socket has clients. */
+#define CHANGES_MAX 32u
+#define RESULTS_MAX 128u
+
 struct tgt_reloader {
 	struct tgt_reloader_options options; /* fixed */
-	struct tgt_reload reload;	     /* fixed */
+	struct tgt_changer changer;	     /* fixed */
 	pthread_t thread;
 	int fd;
-	uint64_t wait_until_ns; /* the thread's; 0: this reload has not waited yet */
 
+	/* The thread's. */
+	struct tgt_reload reload;
+	struct tgt_document document; /* what is in force */
+	uint64_t wait_until_ns;	      /* 0: this reload has not waited yet */
+
+	_Atomic bool unsaved; /* the document has changes that its files do not have */
 	pthread_mutex_t lock; /* owns all below */
 	pthread_cond_t changed;
-	bool requested; /* and not begun */
+	bool requested; /* and not begun: to reload whatever is in use */
 	bool busy;
 	bool ended; /* since tgt_reloader_ended() was asked */
 	bool stopping;
-	bool over; /* the thread ends */
+	bool over;   /* the thread ends */
+	bool joined; /* and has ended */
+	struct tgt_change queue[CHANGES_MAX]; /* that wait, in their order */
+	unsigned int queued;
+	uint64_t numbers, done; /* of the last change that was taken, and that has ended */
+	struct tgt_change_result results[RESULTS_MAX]; /* by number */
 };
 
 /* -- on the thread ----------------------------------------------------------------------------- */
 
-/* The thread is needed for something else. */
+/* The thread is needed for something else: another reload, which may end what is waited for. */
 static bool reloader_wanted(struct tgt_reloader *reloader)
 {
 	bool wanted;
 
 	pthread_mutex_lock(&reloader->lock);
 	wanted = reloader->requested || reloader->stopping;
+	for (unsigned int i = 0; i < reloader->queued; i++)
+		wanted |= reloader->queue[i].kind == TGT_CHANGE_RELOAD;
 	pthread_mutex_unlock(&reloader->lock);
 	return wanted;
+}
+
+static bool reloader_used(void *context, const char *volume, char *words)
+{
+	const struct tgt_reloader *reloader = context;
+
+	return reloader->options.used(reloader->options.used_context, volume, words);
 }
 
 static bool reloader_wait(void *context)
@@ -64,21 +89,105 @@ static bool reloader_wait(void *context)
 	return true;
 }
 
-/* Parses the command line again, with its configuration file. */
-static void reloader_reload(struct tgt_reloader *reloader)
+/*
+ * Makes what `wanted` and the command line say be in force, or nothing. An empty document is read from
+ * the files. Takes over the document.
+ */
+static int reloader_apply(struct tgt_reloader *reloader, struct tgt_document *wanted, bool force,
+			  struct tgt_change_result *result, char *error)
 {
 	const struct tgt_reloader_options *options = &reloader->options;
-	char error[TGT_ERROR_BYTES];
-	struct tgt_config wanted;
+	struct tgt_config config;
 	enum tgt_run_mode mode;
 	int status;
 
 	reloader->wait_until_ns = 0;
-	status = tgt_options_parse(options->argc, options->argv, &wanted, &mode, error);
+	reloader->reload.used = force || !options->used ? NULL : reloader_used;
+	reloader->reload.result = result;
+	status = tgt_options_parse_document(options->argc, options->argv, wanted, &config, &mode,
+					    error);
 	if (status == 0)
-		status = tgt_reload_apply(&reloader->reload, options->config, &wanted, error);
+		status = tgt_reload_apply(&reloader->reload, options->config, &config, error);
+	if (status < 0) {
+		tgt_document_fini(wanted);
+		return status;
+	}
+	tgt_document_fini(&reloader->document);
+	reloader->document = *wanted;
+	return 0;
+}
+
+/* Parses the command line again, with its configuration files. */
+static int change_reload(struct tgt_reloader *reloader, bool force, struct tgt_change_result *result,
+			 char *error)
+{
+	struct tgt_document wanted = {0};
+	int status;
+
+	if (!force && tgt_document_changed(&reloader->document))
+		status = tgt_error(error, -EBUSY,
+				   "changes that were not saved would be lost: save them, or reload "
+				   "with --force");
+	else
+		status = reloader_apply(reloader, &wanted, force, result, error);
 	if (status < 0)
 		tgt_log(TGT_LOG_ERROR, "reload failed, nothing changed: %s", error);
+	return status;
+}
+
+static int change_edit(struct tgt_reloader *reloader, const struct tgt_change *change,
+		       struct tgt_change_result *result, char *error)
+{
+	struct tgt_document wanted;
+	int status = tgt_document_copy(&wanted, &reloader->document, error);
+
+	if (status == 0) {
+		status = tgt_document_edit(&wanted, change->edits, change->edit_count, error);
+		if (status < 0)
+			tgt_document_fini(&wanted);
+		else
+			status = reloader_apply(reloader, &wanted, change->force, result, error);
+	}
+	if (status < 0)
+		tgt_log(TGT_LOG_ERROR, "change failed, nothing changed: %s", error);
+	return status;
+}
+
+static int change_save(struct tgt_reloader *reloader, bool force, char *error)
+{
+	int status = tgt_document_save(&reloader->document, force, error);
+
+	if (status < 0)
+		tgt_log(TGT_LOG_ERROR, "the configuration is not saved: %s", error);
+	else
+		tgt_log(TGT_LOG_INFO, "the configuration is saved");
+	return status;
+}
+
+static void reloader_change(struct tgt_reloader *reloader, const struct tgt_change *change,
+			    struct tgt_change_result *result)
+{
+	static const char *const what[] = {"reload", "change of the configuration",
+					   "save of the configuration"};
+	char error[TGT_ERROR_BYTES];
+
+	memset(result, 0, sizeof(*result));
+	tgt_log(TGT_LOG_INFO, "control: %s, as user %u (process %d) asked", what[change->kind],
+		(unsigned int)change->uid, (int)change->pid);
+	switch (change->kind) {
+	case TGT_CHANGE_RELOAD:
+		result->status = change_reload(reloader, change->force, result, error);
+		break;
+	case TGT_CHANGE_EDIT:
+		result->status = change_edit(reloader, change, result, error);
+		break;
+	case TGT_CHANGE_SAVE:
+		result->status = change_save(reloader, change->force, error);
+		break;
+	}
+	if (result->status < 0)
+		strcpy(result->words, error);
+	result->unsaved = tgt_document_changed(&reloader->document);
 }
 
 /* Lock held. Waits for a request, or the time to try again; false: the end. */
@@ -88,7 +197,7 @@ static bool reloader_sleep(struct tgt_reloader *reloader, bool mend)
 
 	clock_gettime(CLOCK_MONOTONIC, &until);
 	until.tv_sec += MEND_S;
-	while (!reloader->requested && !reloader->stopping) {
+	while (!reloader->requested && !reloader->stopping && !reloader->queued) {
 		if (!mend)
 			pthread_cond_wait(&reloader->changed, &reloader->lock);
 		else if (pthread_cond_timedwait(&reloader->changed, &reloader->lock, &until))
@@ -97,31 +206,57 @@ static bool reloader_sleep(struct tgt_reloader *reloader, bool mend)
 	return !reloader->stopping;
 }
 
+/* Lock held, and released meanwhile. The first that waits. */
+static void reloader_take(struct tgt_reloader *reloader)
+{
+	struct tgt_change change = reloader->queue[0];
+	struct tgt_change_result result;
+
+	memmove(&reloader->queue[0], &reloader->queue[1],
+		--reloader->queued * sizeof(reloader->queue[0]));
+	pthread_mutex_unlock(&reloader->lock);
+	reloader_change(reloader, &change, &result);
+	tgt_change_fini(&change);
+	pthread_mutex_lock(&reloader->lock);
+	reloader->results[++reloader->done % RESULTS_MAX] = result;
+	eventfd_write(reloader->changer.fd, 1);
+}
+
+/* Lock held, and released meanwhile. */
+static void reloader_signalled(struct tgt_reloader *reloader)
+{
+	char error[TGT_ERROR_BYTES];
+
+	pthread_mutex_unlock(&reloader->lock);
+	change_reload(reloader, true, NULL, error);
+	pthread_mutex_lock(&reloader->lock);
+}
+
 static void *reloader_thread(void *argument)
 {
 	struct tgt_reloader *reloader = argument;
-	const uint64_t one = 1;
 	bool mend = false;
 
 	pthread_mutex_lock(&reloader->lock);
 	while (reloader_sleep(reloader, mend)) {
 		bool requested = reloader->requested;
 
-		reloader->busy = requested;
+		reloader->busy = requested || reloader->queued;
 		reloader->requested = false;
 		/* With the lock held, so that no later request's interruption is undone. */
 		tgt_path_interrupt(false);
-		pthread_mutex_unlock(&reloader->lock);
 		if (requested)
-			reloader_reload(reloader);
+			reloader_signalled(reloader);
+		else if (reloader->queued)
+			reloader_take(reloader);
+		atomic_store(&reloader->unsaved, tgt_document_changed(&reloader->document));
+		pthread_mutex_unlock(&reloader->lock);
 		mend = tgt_reload_mend(&reloader->reload, reloader->options.config) > 0;
 		pthread_mutex_lock(&reloader->lock);
 		reloader->busy = false;
 		if (requested && !reloader->requested) {
 			reloader->ended = true;
-			/* Full only after 2^64 reloads. */
-			if (write(reloader->fd, &one, sizeof(one)) < 0)
-				abort();
+			eventfd_write(reloader->fd, 1);
 		}
 	}
 	reloader->over = true;
@@ -130,10 +265,70 @@ static void *reloader_thread(void *argument)
 	return NULL;
 }
 
+/* -- changes; any thread ----------------------------------------------------------------------- */
+
+static uint64_t changer_begin(void *context, struct tgt_change *change, char *error)
+{
+	struct tgt_reloader *reloader = context;
+	uint64_t number = 0;
+
+	pthread_mutex_lock(&reloader->lock);
+	if (reloader->stopping) {
+		tgt_error(error, -ESHUTDOWN, "the daemon stops");
+	} else if (reloader->queued == CHANGES_MAX) {
+		tgt_error(error, -EAGAIN, "%u other changes wait already", CHANGES_MAX);
+	} else {
+		number = ++reloader->numbers;
+		reloader->queue[reloader->queued++] = *change;
+		/* A reload ends what a former one waits for. */
+		if (change->kind == TGT_CHANGE_RELOAD && reloader->busy)
+			tgt_path_interrupt(true);
+		pthread_cond_signal(&reloader->changed);
+	}
+	pthread_mutex_unlock(&reloader->lock);
+	if (!number)
+		tgt_change_fini(change);
+	return number;
+}
+
+static bool changer_ended(void *context, uint64_t number, struct tgt_change_result *result)
+{
+	struct tgt_reloader *reloader = context;
+	bool ended;
+
+	pthread_mutex_lock(&reloader->lock);
+	ended = number <= reloader->done;
+	if (ended)
+		*result = reloader->results[number % RESULTS_MAX];
+	if (ended && reloader->done - number >= RESULTS_MAX) {
+		memset(result, 0, sizeof(*result));
+		result->status = tgt_error(result->words, -ESTALE, "it has ended too long ago");
+	}
+	pthread_mutex_unlock(&reloader->lock);
+	return ended;
+}
+
+static bool changer_unsaved(void *context)
+{
+	struct tgt_reloader *reloader = context;
+
+	return atomic_load(&reloader->unsaved);
+}
+
+const struct tgt_changer *tgt_reloader_changer(const struct tgt_reloader *reloader)
+{
+	return &reloader->changer;
+}
+
 /* -- the control thread's ---------------------------------------------------------------------- */
 
 static void reloader_free(struct tgt_reloader *reloader)
 {
+	for (unsigned int i = 0; i < reloader->queued; i++)
+		tgt_change_fini(&reloader->queue[i]);
+	tgt_document_fini(&reloader->document);
+	if (reloader->changer.fd >= 0)
+		close(reloader->changer.fd);
 	if (reloader->fd >= 0)
 		close(reloader->fd);
 	pthread_cond_destroy(&reloader->changed);
@@ -164,9 +359,17 @@ int tgt_reloader_create(const struct tgt_reloader_options *options, struct tgt_r
 	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
 	pthread_cond_init(&reloader->changed, &monotonic);
 	pthread_condattr_destroy(&monotonic);
+	reloader->changer = (struct tgt_changer){
+		.begin = changer_begin,
+		.ended = changer_ended,
+		.unsaved = changer_unsaved,
+		.context = reloader,
+		.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK),
+	};
 	reloader->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	err = reloader->fd < 0 ? errno
-			       : pthread_create(&reloader->thread, NULL, reloader_thread, reloader);
+	err = tgt_document_copy(&reloader->document, options->document, error) < 0 ? ENOMEM
+	      : reloader->fd < 0 || reloader->changer.fd < 0 ? errno
+	      : pthread_create(&reloader->thread, NULL, reloader_thread, reloader);
 	if (err) {
 		reloader_free(reloader);
 		return tgt_error(error, -err, "reloader: %s", strerror(err));
@@ -214,17 +417,16 @@ void tgt_reloader_interrupt(struct tgt_reloader *reloader)
 	pthread_mutex_unlock(&reloader->lock);
 }
 
-bool tgt_reloader_destroy(struct tgt_reloader *reloader, uint64_t deadline_ns)
+bool tgt_reloader_stop(struct tgt_reloader *reloader, uint64_t deadline_ns)
 {
 	struct timespec until = {
 		.tv_sec = (time_t)(deadline_ns / NS_PER_S),
 		.tv_nsec = (long)(deadline_ns % NS_PER_S),
 	};
-
 	bool over;
 	int err = 0;
 
-	if (!reloader)
+	if (!reloader || reloader->joined)
 		return true;
 	tgt_reloader_interrupt(reloader);
 	pthread_mutex_lock(&reloader->lock);
@@ -235,6 +437,12 @@ bool tgt_reloader_destroy(struct tgt_reloader *reloader, uint64_t deadline_ns)
 	if (!over)
 		return false;
 	pthread_join(reloader->thread, NULL);
-	reloader_free(reloader);
+	reloader->joined = true;
 	return true;
+}
+
+void tgt_reloader_destroy(struct tgt_reloader *reloader)
+{
+	if (reloader)
+		reloader_free(reloader);
 }

@@ -111,12 +111,18 @@ void ctl_disconnect(struct ctl_connection *connection)
 	free(connection);
 }
 
-void ctl_wait_end(struct ctl_connection *connection)
+void ctl_be_patient(struct ctl_connection *connection)
 {
 	struct timeval never = {0};
-	char byte;
 
 	setsockopt(connection->fd, SOL_SOCKET, SO_RCVTIMEO, &never, sizeof(never));
+}
+
+void ctl_wait_end(struct ctl_connection *connection)
+{
+	char byte;
+
+	ctl_be_patient(connection);
 	while (recv(connection->fd, &byte, 1, 0) > 0)
 		;
 }

@@ -20,7 +20,7 @@ enum ctl_exit { CTL_OK = 0, CTL_FAILED = 1, CTL_USAGE = 2 };
 /* The values of all options. */
 struct ctl_values {
 	const char *socket;
-	bool json, help;
+	bool json, help, force;
 	uint64_t interval_ms, count; /* count 0: without end */
 	const char *sort, *filter;
 };
@@ -74,6 +74,8 @@ int ctl_json_print(json_t *object);
 struct ctl_connection *ctl_connect(const char *path);
 /* The result, or NULL after a message. Takes over params, which may be NULL. */
 json_t *ctl_call(struct ctl_connection *connection, const char *method, json_t *params);
+/* Its answers may take long. */
+void ctl_be_patient(struct ctl_connection *connection);
 /* Until the daemon has closed the connection. */
 void ctl_wait_end(struct ctl_connection *connection);
 void ctl_disconnect(struct ctl_connection *connection);
@@ -109,6 +111,11 @@ int ctl_sessions(const struct ctl_values *values, char **operands, int count);
 int ctl_volumes(const struct ctl_values *values, char **operands, int count);
 int ctl_top(const struct ctl_values *values, char **operands, int count);
 int ctl_log_level(const struct ctl_values *values, char **operands, int count);
+int ctl_add(const struct ctl_values *values, char **operands, int count);
+int ctl_set(const struct ctl_values *values, char **operands, int count);
+int ctl_remove(const struct ctl_values *values, char **operands, int count);
+int ctl_reload(const struct ctl_values *values, char **operands, int count);
+int ctl_save(const struct ctl_values *values, char **operands, int count);
 int ctl_kick(const struct ctl_values *values, char **operands, int count);
 int ctl_drain(const struct ctl_values *values, char **operands, int count);
 

@@ -24,6 +24,11 @@ static const struct ctl_option option_filter = {
 	"filter", 'f', CTL_OPTION_TEXT, VALUE(filter), 0, 0, "TEXT", NULL,
 	"only rows whose volume or initiator contains this"};
 
+static const struct ctl_option option_force = {
+	"force", 'f', CTL_OPTION_FLAG, VALUE(force), 0, 0, NULL, NULL, "even if something is lost"};
+
+static const struct ctl_option *const options_force[] = {
+	&option_socket, &option_json, &option_force, &option_help, NULL};
 static const struct ctl_option *const options_common[] = {
 	&option_socket, &option_json, &option_help, NULL};
 static const struct ctl_option *const options_top[] = {
@@ -39,6 +44,14 @@ const struct ctl_verb ctl_verbs[] = {
 	 ctl_top},
 	{"log-level", "[LEVEL]", "error warning info debug", "show or change the level of the log", 1,
 	 options_common, ctl_log_level},
+	{"add", "volume|initiator NAME KEY=VALUE...", NULL, "add a volume, or an initiator's rights",
+	 1024, options_common, ctl_add},
+	{"set", "target|volume|initiator [NAME] KEY=VALUE...", NULL, "change settings", 1024,
+	 options_force, ctl_set},
+	{"remove", "volume|initiator NAME", NULL, "remove a volume, or an initiator's rights", 2,
+	 options_force, ctl_remove},
+	{"reload", "", NULL, "read the configuration files again", 0, options_force, ctl_reload},
+	{"save", "", NULL, "write the configuration files", 0, options_force, ctl_save},
 	{"kick", "INITIATOR|SESSION", NULL, "end an initiator's sessions, or one session", 1,
 	 options_common, ctl_kick},
 	{"drain", "", NULL, "finish what is in flight and stop the daemon", 0, options_common,

@@ -483,6 +483,16 @@ void tgt_volume_put(struct tgt_volume *volume)
 		volume_close(volume);
 }
 
+bool tgt_volume_is_open(struct tgt_volume *volume)
+{
+	bool open;
+
+	pthread_mutex_lock(&volume->trouble.lock);
+	open = volume->trouble.ports > 0;
+	pthread_mutex_unlock(&volume->trouble.lock);
+	return open;
+}
+
 unsigned int tgt_volume_list(struct tgt_registry *registry, unsigned int first,
 			     struct tgt_volume **list, unsigned int max, unsigned int *total)
 {

@@ -104,6 +104,8 @@ struct tgt_volume *tgt_volume_remove(struct tgt_registry *registry, const char *
 struct tgt_volume *tgt_volume_get(struct tgt_registry *registry, const char *name);
 struct tgt_volume *tgt_volume_ref(struct tgt_volume *volume);
 void tgt_volume_put(struct tgt_volume *volume);
+/* A reactor has it open, and so a session. Any thread. */
+bool tgt_volume_is_open(struct tgt_volume *volume);
 
 /* The volumes in order of their names from index `first`; each is referenced. Returns how many,
  * *total: of all. */

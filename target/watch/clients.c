@@ -19,6 +19,7 @@ struct tgt_client {
 	size_t bytes;	 /* of the request, so far */
 	char *answer;	 /* being sent; NULL: none */
 	size_t answer_bytes, sent;
+	uint64_t job; /* that its first request waits for; 0: none */
 	bool last; /* it ends when the answer has been sent */
 	char request[TGT_RPC_REQUEST_BYTES];
 };
@@ -69,15 +70,21 @@ static bool client_run(struct tgt_client *client, struct tgt_methods *methods)
 
 	while (!client->answer && (end = memchr(client->request, '\n', client->bytes))) {
 		size_t length = (size_t)(end - client->request) + 1;
+		char *answer = tgt_rpc_answer(tgt_methods, methods, &client->caller,
+					      client->request, length);
 
-		client_answer(client, tgt_rpc_answer(tgt_methods, methods, &client->caller,
-						     client->request, length));
+		/* The request stays, and is asked again when the job has ended. */
+		if (client->job) {
+			client->due_ns = UINT64_MAX;
+			return true;
+		}
+		client_answer(client, answer);
 		client->bytes -= length;
 		memmove(client->request, client->request + length, client->bytes);
 		if (!client_send(client))
 			return false;
 	}
-	if (client->answer || client->bytes < sizeof(client->request))
+	if (client->answer || client->job || client->bytes < sizeof(client->request))
 		return true;
 	/* No end of line within the longest request: nothing after it can be understood. */
 	client->last = true;
@@ -121,7 +128,8 @@ void tgt_clients_add(struct tgt_clients *clients, int fd)
 		return;
 	}
 	client->fd = fd;
-	client->caller = (struct tgt_rpc_caller){.pid = peer.pid, .uid = peer.uid};
+	client->caller = (struct tgt_rpc_caller){
+		.pid = peer.pid, .uid = peer.uid, .job = &client->job};
 	client_expect(client, TGT_CLIENT_NS);
 	clients->clients[i] = client;
 }
@@ -132,12 +140,17 @@ void tgt_clients_poll(const struct tgt_clients *clients, struct pollfd polled[TG
 		const struct tgt_client *client = clients->clients[i];
 
 		polled[i] = (struct pollfd){.fd = client ? client->fd : -1,
-					    .events = client && client->answer ? POLLOUT : POLLIN};
+					    .events = !client || client->job ? 0
+						      : client->answer	     ? POLLOUT
+									     : POLLIN};
 	}
 }
 
 static bool client_step(struct tgt_client *client, struct tgt_methods *methods)
 {
+	/* It has gone; what it has asked for is done all the same. */
+	if (client->job)
+		return false;
 	if (client->answer)
 		return client_send(client) && client_run(client, methods);
 	return client_receive(client, methods);
@@ -155,6 +168,18 @@ void tgt_clients_step(struct tgt_clients *clients, const struct pollfd polled[TG
 			continue;
 		if (polled[i].revents ? client_step(client, clients->methods)
 				      : now_ns < client->due_ns)
+			continue;
+		client_end(client);
+		clients->clients[i] = NULL;
+	}
+}
+
+void tgt_clients_retry(struct tgt_clients *clients)
+{
+	for (unsigned int i = 0; i < TGT_CLIENTS_MAX; i++) {
+		struct tgt_client *client = clients->clients[i];
+
+		if (!client || !client->job || client_run(client, clients->methods))
 			continue;
 		client_end(client);
 		clients->clients[i] = NULL;

@@ -28,6 +28,8 @@ void tgt_clients_add(struct tgt_clients *clients, int fd);
 void tgt_clients_poll(const struct tgt_clients *clients, struct pollfd polled[TGT_CLIENTS_MAX]);
 /* After poll(). */
 void tgt_clients_step(struct tgt_clients *clients, const struct pollfd polled[TGT_CLIENTS_MAX]);
+/* Jobs may have ended: their clients' requests are answered. */
+void tgt_clients_retry(struct tgt_clients *clients);
 /* Until the first limit is over, in milliseconds; -1: there is none. */
 int tgt_clients_timeout_ms(const struct tgt_clients *clients);
 void tgt_clients_close(struct tgt_clients *clients);

@@ -8,6 +8,7 @@
 #include "proto/core/env.h"
 #include "proto/wire/login.h"
 #include "target/base/log.h"
+#include "target/watch/alter.h"
 #include "target/watch/kick.h"
 #include "target/watch/report.h"
 
@@ -64,7 +65,7 @@ static json_t *method_status(struct tgt_rpc_call *call)
 		fences += census->fences;
 	}
 	return json_pack("{s:s, s:i, s:i, s:s, s:I, s:s, s:o, s:i, s:i, s:I, s:I, s:I, s:I, s:o, "
-			 "s:o, s:i}",
+			 "s:o, s:i, s:b}",
 			 "version", RBLK_VERSION, "protocol", RBLK_PROTOCOL_VERSION, "pid",
 			 (int)getpid(), "state",
 			 atomic_load(&methods->draining) ? "draining" : "serving", "uptime_ns",
@@ -75,7 +76,8 @@ static json_t *method_status(struct tgt_rpc_call *call)
 			 "logins_accepted", (json_int_t)accepted, "logins_refused",
 			 (json_int_t)refused, "fences", (json_int_t)fences, "connection_ends",
 			 tgt_report_ends(view), "reactors", tgt_report_reactors(view),
-			 "reactors_silent", (int)view->missing);
+			 "reactors_silent", (int)view->missing, "unsaved_changes",
+			 methods->changer && methods->changer->unsaved(methods->changer->context));
 }
 
 static json_t *method_sessions(struct tgt_rpc_call *call)
@@ -119,6 +121,21 @@ static json_t *method_log_level(struct tgt_rpc_call *call)
 	return json_pack("{s:s}", "log_level", name);
 }
 
+static json_t *method_reload(struct tgt_rpc_call *call)
+{
+	return tgt_alter(call, ((struct tgt_methods *)call->context)->changer, TGT_CHANGE_RELOAD);
+}
+
+static json_t *method_change(struct tgt_rpc_call *call)
+{
+	return tgt_alter(call, ((struct tgt_methods *)call->context)->changer, TGT_CHANGE_EDIT);
+}
+
+static json_t *method_save(struct tgt_rpc_call *call)
+{
+	return tgt_alter(call, ((struct tgt_methods *)call->context)->changer, TGT_CHANGE_SAVE);
+}
+
 static json_t *method_kick(struct tgt_rpc_call *call)
 {
 	struct tgt_methods *methods = call->context;
@@ -146,6 +163,9 @@ const struct tgt_rpc_method tgt_methods[] = {
 	{"volumes", method_volumes, {NULL}},
 	{"counts", method_counts, {NULL}},
 	{"log-level", method_log_level, {"level", NULL}},
+	{"reload", method_reload, {"force", NULL}},
+	{"change", method_change, {"edits", "force", NULL}},
+	{"save", method_save, {"force", NULL}},
 	{"kick", method_kick, {"initiator", "session", NULL}},
 	{"drain", method_drain, {NULL}},
 	{NULL, NULL, {NULL}},

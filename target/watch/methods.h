@@ -4,6 +4,7 @@
 #define RBLK_TARGET_WATCH_METHODS_H
 
 #include <stdatomic.h>
+#include "target/base/change.h"
 #include "target/watch/rpc.h"
 #include "target/watch/view.h"
 
@@ -13,6 +14,7 @@
 /* What methods need. */
 struct tgt_methods {
 	struct tgt_watch_source source;
+	const struct tgt_changer *changer; /* NULL: none */
 	const char *addresses[TGT_WATCH_ADDRESSES + 1]; /* NULL ends; these outlive the services */
 	uint64_t started_ns;
 	uint64_t view_ns; /* when the view was taken; 0: there is none */

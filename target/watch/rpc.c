@@ -19,6 +19,13 @@ json_t *tgt_rpc_fail(struct tgt_rpc_call *call, enum tgt_rpc_code code, const ch
 	return NULL;
 }
 
+json_t *tgt_rpc_later(struct tgt_rpc_call *call, uint64_t job)
+{
+	*call->caller->job = job;
+	call->later = true;
+	return NULL;
+}
+
 json_t *tgt_rpc_text(const char *text)
 {
 	json_t *string = json_string(text);
@@ -107,7 +114,7 @@ static json_t *request_answer(const struct tgt_rpc_method *methods, void *contex
 	call.params = params ? json_incref(params) : json_object();
 	result = request_run(methods, json_string_value(name), &call);
 	json_decref(call.params);
-	if (!id) {
+	if (!id || call.later) {
 		json_decref(result);
 		return NULL;
 	}
@@ -119,6 +126,7 @@ static json_t *request_answer(const struct tgt_rpc_method *methods, void *contex
 static json_t *batch_answer(const struct tgt_rpc_method *methods, void *context,
 			    const struct tgt_rpc_caller *caller, json_t *batch)
 {
+	const struct tgt_rpc_caller one = {.pid = caller->pid, .uid = caller->uid};
 	json_t *answers, *request, *answer;
 	size_t i;
 
@@ -128,7 +136,7 @@ static json_t *batch_answer(const struct tgt_rpc_method *methods, void *context,
 		return answer_error(NULL, TGT_RPC_REQUEST, "too many requests in one batch");
 	answers = json_array();
 	json_array_foreach(batch, i, request) {
-		answer = request_answer(methods, context, caller, request);
+		answer = request_answer(methods, context, &one, request);
 		if (answer)
 			json_array_append_new(answers, answer);
 	}

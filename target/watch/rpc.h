@@ -7,7 +7,9 @@
 #define RBLK_TARGET_WATCH_RPC_H
 
 #include <jansson.h>
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 #include "target/base/error.h"
 
@@ -29,12 +31,16 @@ enum tgt_rpc_code {
 struct tgt_rpc_caller {
 	pid_t pid;
 	uid_t uid;
+	/* For methods that take long: 0 at first. If it is another number after tgt_rpc_answer(), that
+	 * goes on, and the same request is to be answered again later. NULL: they are refused. */
+	uint64_t *job;
 };
 
 struct tgt_rpc_call {
 	void *context;
 	const struct tgt_rpc_caller *caller;
 	json_t *params; /* an object; the call's, perhaps empty */
+	bool later;		     /* no answer yet */
 	enum tgt_rpc_code code;	     /* of a failure */
 	char error[TGT_ERROR_BYTES]; /* likewise */
 };
@@ -49,6 +55,9 @@ struct tgt_rpc_method {
 /* Sets code and error, returns NULL. */
 json_t *tgt_rpc_fail(struct tgt_rpc_call *call, enum tgt_rpc_code code, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
+
+/* There is no answer yet; the method is called again, with this number in caller->job. Returns NULL. */
+json_t *tgt_rpc_later(struct tgt_rpc_call *call, uint64_t job);
 
 /*
  * The answer to one line, with its end of line, which the caller frees with free(); NULL: there is

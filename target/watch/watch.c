@@ -70,19 +70,24 @@ static int watch_timeout_ms(const struct tgt_watch *watch)
 static void *watch_thread(void *argument)
 {
 	struct tgt_watch *watch = argument;
-	struct pollfd polled[2 + TGT_CLIENTS_MAX];
+	const struct tgt_changer *changer = watch->methods.changer;
+	struct pollfd polled[3 + TGT_CLIENTS_MAX];
+	eventfd_t count;
 
 	for (;;) {
 		if (watch->wants_socket && watch->place.fd < 0)
 			watch_take_place(watch);
 		polled[0] = (struct pollfd){.fd = watch->stop, .events = POLLIN};
 		polled[1] = (struct pollfd){.fd = watch->place.fd, .events = POLLIN};
-		tgt_clients_poll(&watch->clients, polled + 2);
-		if (poll(polled, 2 + TGT_CLIENTS_MAX, watch_timeout_ms(watch)) < 0)
+		polled[2] = (struct pollfd){.fd = changer ? changer->fd : -1, .events = POLLIN};
+		tgt_clients_poll(&watch->clients, polled + 3);
+		if (poll(polled, 3 + TGT_CLIENTS_MAX, watch_timeout_ms(watch)) < 0)
 			continue;
 		if (polled[0].revents)
 			break;
-		tgt_clients_step(&watch->clients, polled + 2);
+		if (polled[2].revents && eventfd_read(changer->fd, &count) == 0)
+			tgt_clients_retry(&watch->clients);
+		tgt_clients_step(&watch->clients, polled + 3);
 		if (polled[1].revents)
 			watch_accept(watch);
 	}
@@ -104,6 +109,7 @@ int tgt_watch_create(const struct tgt_watch_options *options, struct tgt_watch *
 	if (!watch)
 		return tgt_error(error, -ENOMEM, "control_socket: out of memory");
 	watch->methods.source = options->source;
+	watch->methods.changer = options->changer;
 	watch->methods.started_ns = env_now_ns();
 	for (unsigned int i = 0; i < TGT_WATCH_ADDRESSES; i++) {
 		watch->methods.addresses[i] = options->address(options->context, i);

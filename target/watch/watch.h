@@ -6,12 +6,14 @@
 #ifndef RBLK_TARGET_WATCH_WATCH_H
 #define RBLK_TARGET_WATCH_WATCH_H
 
+#include "target/base/change.h"
 #include "target/watch/view.h"
 
 struct tgt_watch;
 
 struct tgt_watch_options {
 	struct tgt_watch_source source;
+	const struct tgt_changer *changer; /* NULL: the configuration cannot be changed */
 	const char *control_socket; /* the path; "none": there is none */
 	/* The n-th address that is listened on; NULL: there are no more. Each text stays. */
 	const char *(*address)(const void *context, unsigned int n);

@@ -17,6 +17,8 @@
 #include "tests/e2e/daemon.h"
 
 #define STATUS "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"status\"}\n"
+#define CHANGE "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"change\",\"params\":{\"edits\":["
+#define ADD "{\"edit\":\"add\",\"section\":\"volume more\",\"keys\":{\"store\":\"memory\",\"size\":\"8K\"}}"
 /* More than the daemon takes. */
 #define MANY 40
 
@@ -80,6 +82,16 @@ static void wrong_requests_get_errors(void **state)
 		 "is not one of error, warning, info, debug"},
 		{"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"status\",\"params\":{\"more\":7}}\n",
 		 "status: unknown parameter \\\"more\\\""},
+		{CHANGE "]}}\n", "edits is not an array of edits"},
+		{CHANGE "{\"edit\":\"add\"}]}}\n", "an edit has edit (add, set or remove), section"},
+		{CHANGE "{\"edit\":\"drop\",\"section\":\"volume ram\"}]}}\n", "an edit has edit"},
+		{CHANGE "{\"edit\":\"set\",\"section\":\"target\",\"keys\":{\"open\":7}}]}}\n",
+		 "[target] open: is neither a text, nor some texts, nor null"},
+		/* All or nothing: the first edit is right. */
+		{CHANGE ADD ",{\"edit\":\"remove\",\"section\":\"volume none\"}]}}\n",
+		 "there is no section [volume none]"},
+		{CHANGE ADD "," ADD "]}}\n", "section [volume more] is already there"},
+		{"[{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"reload\"}]\n", "not in a batch"},
 	};
 	int fd = client();
 	char line[8192];
@@ -208,6 +220,24 @@ static void clients_beyond_the_bound_are_told(void **state)
 	} while (!strstr(line, "serving"));
 }
 
+/* Those who ask for changes, and go without the answer, leave nothing behind. */
+static void who_asks_and_goes_harms_nobody(void **state)
+{
+	static const char reload[] = "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"reload\"}\n";
+	int other = client();
+
+	(void)state;
+	for (int i = 0; i < 2 * MANY; i++) {
+		int fd = client();
+
+		if (send(fd, reload, strlen(reload), MSG_NOSIGNAL) < 0)
+			print_message("refused at once\n");
+		close(fd);
+	}
+	check_answers(other);
+	close(other);
+}
+
 static int start(void **state)
 {
 	(void)state;
@@ -235,6 +265,7 @@ int main(void)
 		cmocka_unit_test(a_slow_request_ends_the_connection),
 		cmocka_unit_test(who_takes_no_answers_ends),
 		cmocka_unit_test(clients_beyond_the_bound_are_told),
+		cmocka_unit_test(who_asks_and_goes_harms_nobody),
 	};
 
 	return cmocka_run_group_tests(tests, start, stop);

@@ -14,6 +14,9 @@ asked() {
 	json_is "$filter"
 }
 
+# comes FILTER: this becomes true for what volumes prints; an answer may be a tenth of a second old.
+comes() { wait_for "$1" eval "ctl volumes --json | jq -e '$1' > '$scratch/json'"; }
+
 # -- without a daemon ------------------------------------------------------------------------------
 
 expect 1 "$RBLKCTL" status --socket "$socket"
@@ -67,12 +70,12 @@ asked '.state == "serving" and .volumes == 2 and .sessions == 0 and .log_level =
 asked '[.volumes[].volume] == ["disk", "ram"] and .volumes[0].bytes == 4194304 and .volumes[0].opens == 0' volumes
 expect 0 "$RBLK" copy "$scratch/file" "$target/disk"
 # The copy has read it back by CHECKSUM, and flushed.
-asked '.volumes[0] | .written_bytes == 1000448 and .read_bytes == 0 and .operations.write > 0 and .operations.flush >= 1 and
-	.operations.checksum >= 1 and .errors == {}' volumes
+comes '.volumes[0] | .written_bytes == 1000448 and .read_bytes == 0 and .operations.write > 0 and .operations.flush >= 1 and
+	.operations.checksum >= 1 and .errors == {}'
 asked '.volumes[1].operations | add == 0' volumes
 expect 0 "$RBLK" copy --size 1000448 "$target/disk" "$scratch/back"
 cmp "$scratch/file" "$scratch/back" || fail "data"
-asked '.volumes[0] | .written_bytes == 1000448 and .read_bytes == 1000448' volumes
+comes '.volumes[0] | .written_bytes == 1000448 and .read_bytes == 1000448'
 expect 1 "$RBLK" info "$target/none"
 # A connection's end is counted when the target has seen it, and a session without connections is kept for a moment.
 quiet() { "$RBLKCTL" status --socket "$socket" --json | jq -e '.sessions == 0 and .logins_accepted >= 3 and
@@ -95,7 +98,7 @@ watched() { ctl sessions --json 2> /dev/null | jq -e '[.sessions[] | select(.ini
 wait_for "the session" watched
 expect 0 "$RBLKCTL" sessions --socket "$socket"
 out_has 'watched'
-asked '.volumes[1].opens == 1' volumes
+comes '.volumes[1].opens == 1'
 [ "$("$RBLKCTL" sessions --socket "$socket" | wc -l)" = 2 ] || fail "a session is shown once"
 
 # -- the live table --------------------------------------------------------------------------------
@@ -139,7 +142,7 @@ wait $load 2> /dev/null || true
 target_stop
 target_start --control-socket "$socket" --fault fail=write:1 --cache buffered "$scratch/disk"
 expect 1 "$RBLK" copy "$scratch/file" "$target/disk"
-asked '.volumes[0] | .errors.io >= 1 and .written_bytes == 0' volumes
+comes '.volumes[0] | .errors.io >= 1 and .written_bytes == 0'
 
 # -- directing -------------------------------------------------------------------------------------
 

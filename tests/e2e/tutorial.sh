@@ -31,6 +31,7 @@ done
 ip link set lo up
 cp "${@:2}" "$scratch/units/"
 sed -i "s|^ExecStart=[^ ]*/rblkd|ExecStart=$RBLKD|" "$scratch/units/rblkd.service"
+sed -i "s|^ExecReload=[^ ]*/rblkctl|ExecReload=$RBLKCTL|" "$scratch/units/rblkd.service"
 ln -s "$RBLK" "$scratch/bin/rblk"
 ln -s "$RBLKD" "$scratch/bin/rblkd"
 ln -s "$here/../install/systemctl" "$scratch/bin/systemctl"

@@ -84,7 +84,7 @@ restart_is_a_pause() {
 for unit in "$@"; do
 	name=$(basename "$unit")
 	name=${name/@./@volume.}
-	sed -E "s|^(Exec[A-Za-z]+=)/[^ ]*/rblkd |\1$RBLKD |; s|^(Exec[A-Za-z]+=)/[^ ]*/rblk |\1$RBLK |" \
+	sed -E "s|^(Exec[A-Za-z]+=)/[^ ]*/rblkd |\1$RBLKD |; s|^(Exec[A-Za-z]+=)/[^ ]*/rblk |\1$RBLK |; s|^(Exec[A-Za-z]+=)/[^ ]*/rblkctl |\1$RBLKCTL |" \
 		"$unit" > "$scratch/$name"
 	expect 0 systemd-analyze verify --man=no "$scratch/$name"
 	# Warnings about our units count as failures, too: for example an unknown key.

@@ -87,7 +87,7 @@ static void mistakes_have_their_words(void **state)
 		 "command line: volume m: store = memory, but it has a "
 		 "size that is not a multiple of its block size"},
 		{{"--config", "no.conf"}, "no.conf: No such file or directory"},
-		{{"--config", "a", "--config", "b"}, "a: No such file or directory"},
+		{{"--config", "a", "--config", "b"}, "--config: given twice"},
 		{{"--config", "/dev/null", "--cache=buffered"},
 		 "--cache: no volume on the command line to apply it to"},
 		{{"--config", "/dev/null"},

@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Reads the files of a configuration into memory. */
+#include "target/control/document.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define SUFFIX ".conf"
+
+void tgt_document_fini(struct tgt_document *document)
+{
+	for (unsigned int i = 0; i < document->count; i++) {
+		free(document->files[i].path);
+		free(document->files[i].text);
+	}
+	free(document->files);
+	document->files = NULL;
+	document->count = 0;
+}
+
+bool tgt_document_changed(const struct tgt_document *document)
+{
+	for (unsigned int i = 0; i < document->count; i++)
+		if (document->files[i].changed)
+			return true;
+	return false;
+}
+
+/* An empty one, at the end. NULL: error. */
+static struct tgt_document_file *file_add(struct tgt_document *document, const char *path, char *error)
+{
+	struct tgt_document_file *files;
+
+	if (document->count == TGT_DOCUMENT_FILES_MAX) {
+		tgt_error(error, -E2BIG, "%s: more than %u files", path, TGT_DOCUMENT_FILES_MAX);
+		return NULL;
+	}
+	files = reallocarray(document->files, document->count + 1, sizeof(*files));
+	if (files) {
+		document->files = files;
+		files += document->count;
+		memset(files, 0, sizeof(*files));
+		files->path = strdup(path);
+		files->text = calloc(1, 1);
+		document->count++;
+	}
+	if (files && files->path && files->text)
+		return files;
+	tgt_error(error, -ENOMEM, "%s: out of memory", path);
+	return NULL;
+}
+
+int tgt_document_make(struct tgt_document *document, char *error)
+{
+	return document->count || file_add(document, "", error) ? 0 : -ENOMEM;
+}
+
+int tgt_document_copy(struct tgt_document *to, const struct tgt_document *from, char *error)
+{
+	memset(to, 0, sizeof(*to));
+	for (unsigned int i = 0; i < from->count; i++) {
+		const struct tgt_document_file *other = &from->files[i];
+		struct tgt_document_file *file = file_add(to, other->path, error);
+		char *text = file ? malloc(other->bytes + 1) : NULL;
+
+		if (!text) {
+			tgt_document_fini(to);
+			return tgt_error(error, -ENOMEM, "out of memory");
+		}
+		free(file->text);
+		memcpy(text, other->text, other->bytes + 1);
+		file->text = text;
+		file->bytes = other->bytes;
+		file->seen = other->seen;
+		file->changed = other->changed;
+	}
+	return 0;
+}
+
+/* -- reading ----------------------------------------------------------------------------------- */
+
+static int file_fill(struct tgt_document_file *file, int fd, char *error)
+{
+	size_t room = 1;
+
+	for (;;) {
+		ssize_t got;
+
+		if (file->bytes + 1 == room) {
+			char *text = room < TGT_DOCUMENT_BYTES_MAX
+					     ? realloc(file->text, room + 65536)
+					     : NULL;
+
+			if (!text)
+				return tgt_error(error, -EFBIG, "%s: too long, or out of memory",
+						 file->path);
+			file->text = text;
+			room += 65536;
+		}
+		got = read(fd, file->text + file->bytes, room - file->bytes - 1);
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got < 0)
+			return tgt_error(error, -errno, "%s: %s", file->path, strerror(errno));
+		file->bytes += (size_t)got;
+		file->text[file->bytes] = '\0';
+		if (!got)
+			break;
+	}
+	if (memchr(file->text, 0, file->bytes))
+		return tgt_error(error, -EINVAL, "%s: has a zero byte: it is not text", file->path);
+	return 0;
+}
+
+/* Half a file could mean something else than the whole one. */
+static int file_check_whole(struct tgt_document_file *file, int fd, char *error)
+{
+	struct stat now;
+
+	if (!S_ISREG(file->seen.st_mode))
+		return 0;
+	if (fstat(fd, &now) == 0 && now.st_size == file->seen.st_size &&
+	    (size_t)now.st_size == file->bytes &&
+	    now.st_mtim.tv_sec == file->seen.st_mtim.tv_sec &&
+	    now.st_mtim.tv_nsec == file->seen.st_mtim.tv_nsec)
+		return 0;
+	return tgt_error(error, -EAGAIN, "%s: was written while it was read: reload again",
+			 file->path);
+}
+
+int tgt_document_read_file(struct tgt_document *document, const char *path, char *error)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC), status;
+	struct tgt_document_file *file;
+
+	if (fd < 0)
+		return tgt_error(error, -errno, "%s: %s", path, strerror(errno));
+	file = file_add(document, path, error);
+	status = file ? 0 : -ENOMEM;
+	if (!status && fstat(fd, &file->seen))
+		status = tgt_error(error, -errno, "%s: %s", path, strerror(errno));
+	if (!status)
+		status = file_fill(file, fd, error);
+	if (!status)
+		status = file_check_whole(file, fd, error);
+	close(fd);
+	return status;
+}
+
+/* Names of files that editors and packages leave behind end otherwise. */
+static int is_wanted(const struct dirent *entry)
+{
+	size_t length = strlen(entry->d_name);
+
+	return entry->d_name[0] != '.' && length > strlen(SUFFIX) &&
+	       !strcmp(entry->d_name + length - strlen(SUFFIX), SUFFIX);
+}
+
+static int by_name(const struct dirent **a, const struct dirent **b)
+{
+	return strcmp((*a)->d_name, (*b)->d_name); /* in every locale the same */
+}
+
+static int folder_read(struct tgt_document *document, const char *folder, char *error)
+{
+	struct dirent **entries;
+	int count = scandir(folder, &entries, is_wanted, by_name), status = 0;
+
+	if (count < 0 && (errno == ENOENT || errno == ENOTDIR))
+		return 0;
+	if (count < 0)
+		return tgt_error(error, -errno, "%s: %s", folder, strerror(errno));
+	for (int i = 0; i < count; i++) {
+		char *path = NULL;
+
+		if (!status && asprintf(&path, "%s/%s", folder, entries[i]->d_name) < 0)
+			status = tgt_error(error, -ENOMEM, "%s: out of memory", folder);
+		else if (!status)
+			status = tgt_document_read_file(document, path, error);
+		free(path);
+		free(entries[i]);
+	}
+	free(entries);
+	return status;
+}
+
+int tgt_document_read(struct tgt_document *document, const char *path, char *error)
+{
+	int status = tgt_document_read_file(document, path, error);
+	char *folder;
+
+	if (status)
+		return status;
+	if (asprintf(&folder, "%s.d", path) < 0)
+		return tgt_error(error, -ENOMEM, "%s: out of memory", path);
+	status = folder_read(document, folder, error);
+	free(folder);
+	return status;
+}

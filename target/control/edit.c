@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Edits the text of a configuration, a line at a time, and leaves all others as they are. It finds
+ * sections and keys as config.c does, but what they mean, and whether that is allowed, is config.c's.
+ */
+#include "target/control/document.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define BLANKS " \t"
+
+/* A section in a file: its heading, and all lines until the next one. */
+struct place {
+	struct tgt_document_file *file;
+	size_t begin, end;
+	size_t last; /* behind its last line that is neither empty nor a comment */
+};
+
+/* -- lines ------------------------------------------------------------------------------------- */
+
+static size_t line_end(const struct tgt_document_file *file, size_t begin)
+{
+	const char *end = memchr(file->text + begin, '\n', file->bytes - begin);
+
+	return end ? (size_t)(end - file->text) + 1 : file->bytes;
+}
+
+static const char *line_text(const struct tgt_document_file *file, size_t begin)
+{
+	return file->text + begin + strspn(file->text + begin, BLANKS);
+}
+
+/* "[ volume  data]" is the heading of "volume data". */
+static bool heading_is(const char *line, const char *section)
+{
+	line++; /* '[' */
+	line += strspn(line, BLANKS);
+	for (; *section; section++) {
+		if (*section == ' ') {
+			size_t blanks = strspn(line, BLANKS);
+
+			if (!blanks)
+				return false;
+			line += blanks;
+		} else if (*line++ != *section) {
+			return false;
+		}
+	}
+	return *line == ']';
+}
+
+/* In names of keys '-' and '_' are the same. */
+static bool key_is(const char *line, const char *key)
+{
+	for (; *key; line++, key++)
+		if (*line != *key && !(*line == '-' && *key == '_') && !(*line == '_' && *key == '-'))
+			return false;
+	line += strspn(line, BLANKS);
+	return *line == '=' || *line == ':';
+}
+
+/* Puts `text` in the place of the bytes. */
+static int text_replace(struct tgt_document_file *file, size_t begin, size_t end, const char *text,
+			char *error)
+{
+	size_t length = strlen(text), rest = file->bytes - end + 1;
+	char *now = malloc(begin + length + rest);
+
+	if (!now)
+		return tgt_error(error, -ENOMEM, "out of memory");
+	memcpy(now, file->text, begin);
+	memcpy(now + begin, text, length);
+	memcpy(now + begin + length, file->text + end, rest);
+	free(file->text);
+	file->text = now;
+	file->bytes = begin + length + rest - 1;
+	file->changed = true;
+	return 0;
+}
+
+/* -- sections ---------------------------------------------------------------------------------- */
+
+/* The next one from *place on; a place of {0} begins at the beginning. */
+static bool place_next(struct tgt_document *document, const char *section, struct place *place)
+{
+	struct tgt_document_file *file = place->file ? place->file : document->files;
+	size_t at = place->end;
+	bool found = false;
+
+	for (; file < document->files + document->count; file++, at = 0) {
+		for (; at < file->bytes; at = line_end(file, at)) {
+			const char *line = line_text(file, at);
+
+			if (*line == '[' && found)
+				break;
+			if (*line == '[' && heading_is(line, section)) {
+				*place = (struct place){.file = file, .begin = at};
+				found = true;
+			}
+			if (found && *line && !strchr("#;\r\n", *line))
+				place->last = line_end(file, at);
+		}
+		if (!found)
+			continue;
+		place->end = at;
+		return true;
+	}
+	return false;
+}
+
+static int section_find(struct tgt_document *document, const char *section, struct place *place,
+			char *error)
+{
+	*place = (struct place){0};
+	if (place_next(document, section, place))
+		return 0;
+	return tgt_error(error, -ENOENT, "there is no section [%s] in %s", section,
+			 document->files[0].path[0] ? document->files[0].path
+						    : "a configuration file");
+}
+
+/* At the end of the first file. */
+static int section_append(struct tgt_document *document, const char *section, char *error)
+{
+	struct tgt_document_file *file = &document->files[0];
+	bool whole = !file->bytes || file->text[file->bytes - 1] == '\n';
+	char *text;
+	int status;
+
+	if (asprintf(&text, "%s%s[%s]\n", whole ? "" : "\n", file->bytes ? "\n" : "", section) < 0)
+		return tgt_error(error, -ENOMEM, "out of memory");
+	status = text_replace(file, file->bytes, file->bytes, text, error);
+	free(text);
+	return status;
+}
+
+static int edit_add(struct tgt_document *document, const char *section, char *error)
+{
+	struct place place = {0};
+
+	if (place_next(document, section, &place))
+		return tgt_error(error, -EEXIST, "section [%s] is already there, in %s", section,
+				 place.file->path[0] ? place.file->path : "what was added before");
+	return section_append(document, section, error);
+}
+
+static int edit_find(struct tgt_document *document, const char *section, char *error)
+{
+	struct place place = {0};
+
+	if (strcmp(section, "target") == 0)
+		return place_next(document, section, &place) ? 0
+							     : section_append(document, section, error);
+	return section_find(document, section, &place, error);
+}
+
+/* Comments behind its last key are, for all that is known, about what follows: they stay. */
+static int edit_remove(struct tgt_document *document, const char *section, char *error)
+{
+	struct place place;
+	int status = section_find(document, section, &place, error);
+
+	return status ? status : text_replace(place.file, place.begin, place.last, "", error);
+}
+
+/* -- keys -------------------------------------------------------------------------------------- */
+
+/* The first line of the key at or behind `at`. */
+static bool key_find(const struct place *place, const char *key, size_t *at)
+{
+	for (; *at < place->last; *at = line_end(place->file, *at))
+		if (key_is(line_text(place->file, *at), key))
+			return true;
+	return false;
+}
+
+/* "key = value", with the line's own indentation, comment and end. */
+static char *line_make(const struct tgt_document_file *file, size_t begin, const struct tgt_edit *edit)
+{
+	const char *old = file->text + begin, *end = file->text + line_end(file, begin);
+	const char *comment = end;
+	char *line;
+
+	/* A ';' behind a blank begins a comment. */
+	for (const char *next = old + 1; next < end; next++)
+		if (*next == ';' && strchr(BLANKS, next[-1])) {
+			comment = next - 1;
+			break;
+		}
+	while (comment == end && end > old && strchr("\r\n", end[-1]))
+		comment = --end;
+	end = file->text + line_end(file, begin);
+	if (asprintf(&line, "%.*s%s = %s%.*s", (int)strspn(old, BLANKS), old, edit->key, edit->value,
+		     (int)(end - comment), comment) < 0)
+		return NULL;
+	return line;
+}
+
+/* Removes all lines of the key but the one at `keep` in `kept`. */
+static int key_clear(struct tgt_document *document, const struct tgt_edit *edit,
+		     const struct tgt_document_file *kept, size_t keep, char *error)
+{
+	struct place place = {0};
+	int status = 0;
+
+	while (!status && place_next(document, edit->section, &place)) {
+		size_t at = place.begin;
+
+		while (!status && key_find(&place, edit->key, &at)) {
+			size_t end = line_end(place.file, at);
+
+			if (place.file == kept && at == keep) {
+				at = end;
+				continue;
+			}
+			status = text_replace(place.file, at, end, "", error);
+			place.last -= end - at;
+			place.end -= end - at;
+			if (place.file == kept && at < keep)
+				keep -= end - at;
+		}
+	}
+	return status;
+}
+
+static int key_append(struct tgt_document *document, const struct tgt_edit *edit, char *error)
+{
+	struct place place, other;
+	char *line;
+	int status = section_find(document, edit->section, &place, error);
+	bool whole;
+
+	if (status)
+		return status;
+	/* Behind the last one of its kind, wherever that is. */
+	for (other = (struct place){0}; place_next(document, edit->section, &other);)
+		for (size_t at = other.begin; key_find(&other, edit->key, &at);
+		     at = line_end(other.file, at)) {
+			place = other;
+			place.last = line_end(other.file, at);
+		}
+	whole = place.file->text[place.last - 1] == '\n';
+	if (asprintf(&line, "%s%s = %s\n", whole ? "" : "\n", edit->key, edit->value) < 0)
+		return tgt_error(error, -ENOMEM, "out of memory");
+	status = text_replace(place.file, place.last, place.last, line, error);
+	free(line);
+	return status;
+}
+
+static int edit_set(struct tgt_document *document, const struct tgt_edit *edit, char *error)
+{
+	struct tgt_document_file *file = NULL;
+	struct place place = {0};
+	size_t line = 0;
+	char *text;
+	int status;
+
+	/* The last one: of a setting of [target], that is the one that counts. */
+	while (place_next(document, edit->section, &place))
+		for (size_t at = place.begin; key_find(&place, edit->key, &at);
+		     at = line_end(place.file, at)) {
+			file = place.file;
+			line = at;
+		}
+	if (!file)
+		return key_append(document, edit, error);
+	text = line_make(file, line, edit);
+	if (!text)
+		return tgt_error(error, -ENOMEM, "out of memory");
+	status = text_replace(file, line, line_end(file, line), text, error);
+	free(text);
+	return status ? status : key_clear(document, edit, file, line, error);
+}
+
+/* -- edits ------------------------------------------------------------------------------------- */
+
+/* They become parts of lines: nothing in them may end a line, or begin a comment. */
+static int edit_check(const struct tgt_edit *edit, char *error)
+{
+	const char *texts[] = {edit->section, edit->key, edit->value};
+
+	for (unsigned int i = 0; i < 3; i++)
+		for (const char *next = texts[i]; next && *next; next++)
+			if ((unsigned char)*next < ' ' || *next == 0x7f)
+				return tgt_error(error, -EINVAL,
+						 "[%s]: a control character cannot be part of a setting",
+						 i ? edit->section : "...");
+	if (strpbrk(edit->section, "[]"))
+		return tgt_error(error, -EINVAL, "\"%s\" is not the name of a section", edit->section);
+	if (!edit->key)
+		return 0;
+	if (!*edit->key || strpbrk(edit->key, "=:;#[] "))
+		return tgt_error(error, -EINVAL, "[%s]: \"%s\" is not a key", edit->section, edit->key);
+	if (edit->value && (strstr(edit->value, " ;") || *edit->value == ';'))
+		return tgt_error(error, -EINVAL,
+				 "[%s]: %s: a ; at the beginning or behind a blank would begin a comment",
+				 edit->section, edit->key);
+	return 0;
+}
+
+static int edit_apply(struct tgt_document *document, const struct tgt_edit *edit, char *error)
+{
+	switch (edit->kind) {
+	case TGT_EDIT_ADD:
+		return edit_add(document, edit->section, error);
+	case TGT_EDIT_REMOVE:
+		return edit_remove(document, edit->section, error);
+	case TGT_EDIT_FIND:
+		return edit_find(document, edit->section, error);
+	case TGT_EDIT_SET:
+		return edit_set(document, edit, error);
+	case TGT_EDIT_MORE:
+		return key_append(document, edit, error);
+	case TGT_EDIT_UNSET:
+		return key_clear(document, edit, NULL, 0, error);
+	}
+	return -EINVAL;
+}
+
+int tgt_document_edit(struct tgt_document *document, const struct tgt_edit *edits, unsigned int count,
+		      char *error)
+{
+	int status = tgt_document_make(document, error);
+
+	for (unsigned int i = 0; i < count && !status; i++) {
+		status = edit_check(&edits[i], error);
+		if (!status)
+			status = edit_apply(document, &edits[i], error);
+	}
+	return status;
+}

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* From the parameters of a request to a change, and from its result to an answer. */
+#include "target/watch/alter.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* -- edits ------------------------------------------------------------------------------------- */
+
+/* False: no memory, or too many. The texts are copied; NULL: there is none. */
+static bool edit_add(struct tgt_change *change, enum tgt_edit_kind kind, const char *section,
+		     const char *key, const char *value)
+{
+	unsigned int count = change->edit_count;
+	struct tgt_edit *edit;
+
+	if (count == TGT_EDITS_MAX)
+		return false;
+	edit = reallocarray(change->edits, count + 1, sizeof(*edit));
+	if (!edit)
+		return false;
+	change->edits = edit;
+	edit += count;
+	change->edit_count++;
+	edit->kind = kind;
+	edit->section = strdup(section);
+	edit->key = key ? strdup(key) : NULL;
+	edit->value = value ? strdup(value) : NULL;
+	return edit->section && (edit->key || !key) && (edit->value || !value);
+}
+
+/* A value is a text, several (a line each), or null: no line. False after an error. */
+static bool key_take(struct tgt_rpc_call *call, struct tgt_change *change, const char *section,
+		     const char *key, const json_t *value)
+{
+	bool added = true;
+	const json_t *one;
+	size_t i;
+
+	if (json_is_null(value)) {
+		added = edit_add(change, TGT_EDIT_UNSET, section, key, NULL);
+	} else if (json_is_string(value)) {
+		added = edit_add(change, TGT_EDIT_SET, section, key, json_string_value(value));
+	} else if (json_is_array(value) && json_array_size(value)) {
+		json_array_foreach(value, i, one) {
+			if (!json_is_string(one))
+				break;
+			added = added && edit_add(change, i ? TGT_EDIT_MORE : TGT_EDIT_SET, section,
+						  key, json_string_value(one));
+		}
+		if (i < json_array_size(value))
+			value = NULL;
+	} else {
+		value = NULL;
+	}
+	if (!value)
+		tgt_rpc_fail(call, TGT_RPC_PARAMS,
+			     "change: [%.64s] %.64s: is neither a text, nor some texts, nor null",
+			     section, key);
+	else if (!added)
+		tgt_rpc_fail(call, TGT_RPC_PARAMS,
+			     "change: more than %u edits at once, or out of memory", TGT_EDITS_MAX);
+	return value && added;
+}
+
+/* {"edit": "add", "section": "volume data", "keys": {...}} */
+static bool edit_take(struct tgt_rpc_call *call, struct tgt_change *change, json_t *object)
+{
+	static const struct {
+		const char *word;
+		enum tgt_edit_kind kind;
+	} kinds[] = {{"add", TGT_EDIT_ADD}, {"set", TGT_EDIT_FIND}, {"remove", TGT_EDIT_REMOVE}};
+	const char *word = NULL, *section = NULL, *key;
+	json_t *keys = NULL, *value;
+	unsigned int i = 3;
+
+	if (json_unpack(object, "{s:s, s:s, s?o !}", "edit", &word, "section", &section, "keys",
+			&keys) == 0)
+		for (i = 0; i < 3 && strcmp(word, kinds[i].word); i++)
+			;
+	if (i == 3 || (keys && !json_is_object(keys)) ||
+	    (keys && kinds[i].kind == TGT_EDIT_REMOVE)) {
+		tgt_rpc_fail(call, TGT_RPC_PARAMS,
+			     "change: an edit has edit (add, set or remove), section and, unless it "
+			     "removes, keys");
+		return false;
+	}
+	if (!edit_add(change, kinds[i].kind, section, NULL, NULL)) {
+		tgt_rpc_fail(call, TGT_RPC_PARAMS,
+			     "change: more than %u edits at once, or out of memory", TGT_EDITS_MAX);
+		return false;
+	}
+	json_object_foreach(keys, key, value)
+		if (!key_take(call, change, section, key, value))
+			return false;
+	return true;
+}
+
+static bool edits_take(struct tgt_rpc_call *call, struct tgt_change *change)
+{
+	json_t *edits = json_object_get(call->params, "edits"), *edit;
+	size_t i;
+
+	if (!json_array_size(edits)) {
+		tgt_rpc_fail(call, TGT_RPC_PARAMS, "change: edits is not an array of edits");
+		return false;
+	}
+	json_array_foreach(edits, i, edit)
+		if (!edit_take(call, change, edit))
+			return false;
+	return true;
+}
+
+/* -- changes ----------------------------------------------------------------------------------- */
+
+static json_t *alter_begin(struct tgt_rpc_call *call, const struct tgt_changer *changer,
+			   enum tgt_change_kind kind)
+{
+	struct tgt_change change = {.kind = kind,
+				    .force = json_is_true(json_object_get(call->params, "force")),
+				    .uid = call->caller->uid,
+				    .pid = call->caller->pid};
+	uint64_t number;
+
+	if (kind == TGT_CHANGE_EDIT && !edits_take(call, &change)) {
+		tgt_change_fini(&change);
+		return NULL;
+	}
+	number = changer->begin(changer->context, &change, call->error);
+	call->code = TGT_RPC_FAILED;
+	return number ? tgt_rpc_later(call, number) : NULL;
+}
+
+static json_t *result_restart(const char *names)
+{
+	json_t *array = json_array();
+
+	while (*names) {
+		size_t length = strcspn(names, ",");
+
+		json_array_append_new(array, json_stringn(names, length));
+		names += length;
+		names += strspn(names, ", ");
+	}
+	return array;
+}
+
+json_t *tgt_alter(struct tgt_rpc_call *call, const struct tgt_changer *changer,
+		  enum tgt_change_kind kind)
+{
+	uint64_t number = call->caller->job ? *call->caller->job : 0;
+	struct tgt_change_result result;
+
+	if (!changer)
+		return tgt_rpc_fail(call, TGT_RPC_FAILED, "this daemon does not change");
+	if (!call->caller->job)
+		return tgt_rpc_fail(call, TGT_RPC_PARAMS, "not in a batch: it may take long");
+	if (!number)
+		return alter_begin(call, changer, kind);
+	if (!changer->ended(changer->context, number, &result))
+		return tgt_rpc_later(call, number);
+	*call->caller->job = 0;
+	if (result.status < 0)
+		return tgt_rpc_fail(call, TGT_RPC_FAILED, "%s", result.words);
+	return json_pack("{s:i, s:i, s:i, s:i, s:o, s:o, s:b}", "added", (int)result.added, "removed",
+			 (int)result.removed, "changed", (int)result.changed, "not_served",
+			 (int)result.unserved, "reason",
+			 result.unserved ? tgt_rpc_text(result.words) : json_null(), "needs_restart",
+			 result_restart(result.restart), "unsaved_changes", (int)result.unsaved);
+}

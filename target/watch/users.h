@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Who uses a volume. Any thread but a reactor's. */
+#ifndef RBLK_TARGET_WATCH_USERS_H
+#define RBLK_TARGET_WATCH_USERS_H
+
+#include "target/watch/view.h"
+
+/* False: nobody has it open. words (TGT_ERROR_BYTES): "session 3 [ADDRESS] NAME has it open". Asks the
+ * reactors, and waits for their answers, but not for long. */
+bool tgt_watch_users(const struct tgt_watch_source *source, const char *volume, char *words);
+
+#endif
