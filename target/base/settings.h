@@ -37,6 +37,13 @@ enum tgt_cache_mode {
 	TGT_CACHE_BUFFERED, /* page cache; flushes are still performed */
 };
 
+/* Of operations: 0 is no limit. */
+struct tgt_limit_config {
+	unsigned int iops;   /* a second */
+	uint32_t burst_ms;   /* what was not used for so long may be used at once */
+	uint64_t rate_bytes; /* a second */
+};
+
 struct tgt_volume_config {
 	char name[RBLK_NAME_BYTES];
 	char store[16];       /* "uring", "memory", "null" */
@@ -48,6 +55,7 @@ struct tgt_volume_config {
 	uint8_t uuid[16];     /* all zero: derived from name and path */
 	char fault[256];      /* wrap it in the fault store: "delay=5ms,fail=write:0.01,..." */
 	bool allow_shrink;     /* a reload may serve it with fewer blocks */
+	struct tgt_limit_config limit; /* of all who use it together */
 	uint32_t lock_wait_ms; /* F6: longest wait for another process's lock on the path */
 	char source[4200];    /* "file:line" or "command line", for messages */
 };
@@ -83,6 +91,7 @@ struct tgt_initiator_config {
 	unsigned int network_count;
 	struct tgt_grant *grants;
 	unsigned int grant_count;
+	struct tgt_limit_config limit; /* of all of that name together */
 	struct rblk_secrets *secrets; /* a reference; NULL: nothing has to prove the name */
 	char *source; /* "file:line", for messages */
 };

@@ -213,6 +213,17 @@ static const char *section_name(const char *text, const char *kind)
 	return text + length + strspn(text + length, " \t");
 }
 
+static void *section_object(struct config_file *file)
+{
+	struct tgt_config *config = file->config;
+
+	if (file->place == TGT_IN_INITIATOR)
+		return &config->initiators[config->initiator_count - 1];
+	if (file->place == TGT_IN_VOLUME)
+		return &config->volumes[config->volume_count - 1];
+	return config;
+}
+
 static void section_begin(struct config_file *file, char *text)
 {
 	char *end = strchr(text, ']');
@@ -238,6 +249,8 @@ static void section_begin(struct config_file *file, char *text)
 		file->place = TGT_IN_INITIATOR;
 		if (tgt_initiator_add(file->config, name, source, file->error) < 0)
 			file_failed(file);
+		else
+			tgt_options_default(section_object(file), TGT_IN_INITIATOR);
 	} else if ((name = section_name(section, "volume"))) {
 		file->place = TGT_IN_VOLUME;
 		if (tgt_config_volume_add(file->config, name, source, &volume, file->error) < 0)
@@ -282,17 +295,6 @@ static char *read_line(char *text, int bytes, void *context)
 	if (text[0] == '[')
 		section_begin(file, text);
 	return file->failed ? NULL : text;
-}
-
-static void *section_object(struct config_file *file)
-{
-	struct tgt_config *config = file->config;
-
-	if (file->place == TGT_IN_INITIATOR)
-		return &config->initiators[config->initiator_count - 1];
-	if (file->place == TGT_IN_VOLUME)
-		return &config->volumes[config->volume_count - 1];
-	return config;
 }
 
 /* Where a key of another section belongs. */

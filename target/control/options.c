@@ -16,6 +16,8 @@
 #define TARGET(name) offsetof(struct tgt_config, name), sizeof(((struct tgt_config *)0)->name)
 #define VOLUME(name) \
 	offsetof(struct tgt_volume_config, name), sizeof(((struct tgt_volume_config *)0)->name)
+#define INITIATOR(name) \
+	offsetof(struct tgt_initiator_config, name), sizeof(((struct tgt_initiator_config *)0)->name)
 #define NO_FIELD 0, 0
 
 #define TARGET_PLACES (TGT_IN_TARGET | TGT_ON_COMMAND_LINE)
@@ -150,6 +152,15 @@ static const struct tgt_option table[] = {
 	{ "uuid", 0, TGT_IN_VOLUME, TGT_OPTION_UUID, "UUID", NULL,
 	  "its identity for initiators; by default derived from machine, path and name",
 	  VOLUME(uuid), 0, 0, NULL },
+	{ "limit_iops", 0, TGT_IN_VOLUME, TGT_OPTION_COUNT, "COUNT", "0",
+	  "operations a second of all who use it; 0: no limit",
+	  VOLUME(limit.iops), 0, 10000000, NULL },
+	{ "limit_rate", 0, TGT_IN_VOLUME, TGT_OPTION_SIZE, "SIZE", "0",
+	  "bytes a second likewise",
+	  VOLUME(limit.rate_bytes), 0, 64 * G, NULL },
+	{ "limit_burst", 0, TGT_IN_VOLUME, TGT_OPTION_TIME_MS, "TIME", "100ms",
+	  "what its limits left unused for so long may be used at once",
+	  VOLUME(limit.burst_ms), 20, 3600000, NULL },
 	{ "block_size", 0, VOLUME_PLACES, TGT_OPTION_BLOCK, "SIZE", NULL,
 	  "512, 1K, 2K or 4K; default: the disk's own",
 	  VOLUME(block_bytes), 512, 4096, NULL },
@@ -180,6 +191,15 @@ static const struct tgt_option table[] = {
 	  "volumes that it may read", NO_FIELD, TGT_RIGHT_READ, 0, NULL },
 	{ "write", 0, TGT_IN_INITIATOR, TGT_OPTION_GRANT, "VOLUMES", NULL,
 	  "volumes that it may read and write", NO_FIELD, TGT_RIGHT_WRITE, 0, NULL },
+	{ "limit_iops", 0, TGT_IN_INITIATOR, TGT_OPTION_COUNT, "COUNT", "0",
+	  "its operations a second; 0: no limit",
+	  INITIATOR(limit.iops), 0, 10000000, NULL },
+	{ "limit_rate", 0, TGT_IN_INITIATOR, TGT_OPTION_SIZE, "SIZE", "0",
+	  "bytes a second likewise",
+	  INITIATOR(limit.rate_bytes), 0, 64 * G, NULL },
+	{ "limit_burst", 0, TGT_IN_INITIATOR, TGT_OPTION_TIME_MS, "TIME", "100ms",
+	  "what its limits left unused for so long may be used at once",
+	  INITIATOR(limit.burst_ms), 20, 3600000, NULL },
 };
 /* clang-format on */
 

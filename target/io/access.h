@@ -10,7 +10,11 @@
 #include <stdint.h>
 #include "proto/wire/message.h"
 #include "target/io/counts.h"
+#include "target/io/limit.h"
 #include "target/store/port.h"
+
+/* Limits that an open volume can have: the volume's, and the initiator's. */
+#define TGT_ACCESS_SEATS 2u
 
 struct tgt_access {
 	struct tgt_port *port; /* NULL: the volume was removed and its users have ended */
@@ -20,6 +24,8 @@ struct tgt_access {
 	 * change with the volume's reservation (serve/rights.c). */
 	uint8_t refused;
 	bool registered; /* its initiator has a key */
+	bool limited;	 /* by one of: (serve/limits.c) */
+	struct tgt_seat *seats[TGT_ACCESS_SEATS]; /* NULL: none */
 	uint32_t users; /* commands in flight, and transfers to or from the store's memory */
 	void (*idle)(struct tgt_access *access); /* called after the last user has ended; fixed */
 };

@@ -34,6 +34,7 @@ enum tgt_request_state {
 	TGT_REQUEST_HELD,     /* a session command: the upper room holds it until something ends */
 	TGT_REQUEST_DATA_OUT, /* RDMA WRITEs to post, then the completion; in lane->done */
 	TGT_REQUEST_REPLYING, /* the completion to post; in lane->done, or lane->chained (F2) */
+	TGT_REQUEST_LIMITED,  /* checked; waits for its limit; in turn->limited */
 	TGT_REQUEST_STATES
 };
 

@@ -25,6 +25,7 @@ void tgt_lane_close(struct tgt_lane *lane)
 			tgt_request_drop(request);
 			break;
 		case TGT_REQUEST_WAITING:
+		case TGT_REQUEST_LIMITED:
 		case TGT_REQUEST_HELD:
 		case TGT_REQUEST_DATA_OUT:
 		case TGT_REQUEST_REPLYING:

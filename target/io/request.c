@@ -18,6 +18,7 @@
 #include "target/io/digest.h"
 #include "target/io/extents.h"
 #include "target/io/lane.h"
+#include "target/io/limited.h"
 #include "target/io/share.h"
 #include "target/store/submit.h"
 
@@ -431,8 +432,22 @@ void tgt_request_begin(struct tgt_request *request, const struct rblk_wire_comma
 	status = tgt_request_check(request, rblk_le32(command->volume));
 	if (status)
 		tgt_request_complete(request, status);
-	else
+	else if (!request->access->limited || tgt_limited_pass(request, capsule != NULL))
 		request_go(request, capsule);
+}
+
+void tgt_request_unlimited(struct tgt_request *request)
+{
+	struct tgt_receives *receives = request->lane->receives;
+	uint32_t buffer = request->capsule_buffer;
+	bool held = request->holds_capsule;
+
+	if (!tgt_request_set_state(request, TGT_REQUEST_RECEIVED))
+		return;
+	request->holds_capsule = false;
+	request_go(request, held ? tgt_receives_buffer(receives, buffer) + request->address : NULL);
+	if (held)
+		tgt_receives_release(receives, buffer);
 }
 
 /* -- data out, replied ------------------------------------------------------------------------- */
@@ -569,6 +584,9 @@ void tgt_request_drop(struct tgt_request *request)
 	switch ((enum tgt_request_state)request->state) {
 	case TGT_REQUEST_WAITING:
 		tgt_request_wait_no_more(request);
+		break;
+	case TGT_REQUEST_LIMITED:
+		tgt_limited_leave(request);
 		break;
 	case TGT_REQUEST_DATA_IN:
 		/* Posted as a whole, it is in no list any more. */

@@ -92,7 +92,10 @@ void tgt_request_data_in(struct tgt_request *request);
  * a command that works in the store's own memory. */
 void tgt_request_resume(struct tgt_request *request);
 
-/* Queue the completion; from RECEIVED, WAITING, DATA_IN, STORING or HELD. */
+/* Its limits let a request go on (limited.c). */
+void tgt_request_unlimited(struct tgt_request *request);
+
+/* Queue the completion; from RECEIVED, LIMITED, WAITING, DATA_IN, STORING or HELD. */
 void tgt_request_complete(struct tgt_request *request, enum rblk_status status);
 /* Success of a command with a report: request->data is sent first. */
 void tgt_request_report(struct tgt_request *request);

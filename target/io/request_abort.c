@@ -9,6 +9,7 @@
 #include "target/io/compare.h"
 #include "target/io/extents.h"
 #include "target/io/lane.h"
+#include "target/io/limited.h"
 #include "target/store/submit.h"
 
 bool tgt_request_withdraw(struct tgt_request *request)
@@ -36,6 +37,12 @@ static bool request_may_abort(const struct tgt_request *request)
 bool tgt_request_end_early(struct tgt_request *request, enum rblk_status status)
 {
 	struct tgt_lane *lane = request->lane;
+
+	if (request->state == TGT_REQUEST_LIMITED) {
+		tgt_limited_leave(request);
+		tgt_request_complete(request, status);
+		return true;
+	}
 
 	if (request->state == TGT_REQUEST_WAITING) {
 		tgt_request_wait_no_more(request);

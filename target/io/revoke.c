@@ -13,7 +13,7 @@ static void revoke_request(struct tgt_request *request, bool aborts)
 
 	/* In other states the volume no longer has it, or it is a session command. */
 	if (request->state != TGT_REQUEST_WAITING && request->state != TGT_REQUEST_DATA_IN &&
-	    request->state != TGT_REQUEST_STORING)
+	    request->state != TGT_REQUEST_STORING && request->state != TGT_REQUEST_LIMITED)
 		return;
 	/* Data that is arriving now is not stored if it is refused then (request.c). */
 	if ((refused || aborts) && !tgt_request_cut_short(request))

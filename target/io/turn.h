@@ -13,6 +13,7 @@
 #include "proto/fabric/fabric.h"
 #include "proto/wire/message.h"
 #include "target/base/log.h"
+#include "target/io/limit.h"
 #include "target/io/receive.h"
 #include "target/store/pool.h"
 #include "target/store/region.h"
@@ -76,6 +77,9 @@ struct tgt_turn {
 	uint64_t gathered_ns;		 /* how long memory was gathered in that period */
 	uint64_t gather_seen_ns;	 /* when gathered_ns was last brought up to date */
 	struct tgt_request_list resumed; /* continue in the next turn: work in stores' memory */
+	struct tgt_request_list limited; /* wait for a limit (limited.c), in the order they came */
+	uint64_t limited_ns;		 /* when to look at them again */
+	struct tgt_seat_list seats;	 /* at limits */
 	uint64_t direct_bytes;		 /* of TGT_DIRECT_BYTES, in this turn */
 	struct tgt_receives_list idle;	 /* has receive buffers to post */
 	struct tgt_chain chain;

@@ -17,6 +17,8 @@ void tgt_work_init(struct tgt_turn *turn)
 	TAILQ_INIT(&turn->dirty);
 	TAILQ_INIT(&turn->starving);
 	TAILQ_INIT(&turn->resumed);
+	TAILQ_INIT(&turn->limited);
+	TAILQ_INIT(&turn->seats);
 	TAILQ_INIT(&turn->idle);
 }
 

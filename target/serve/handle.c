@@ -11,6 +11,7 @@
 #include "target/io/request.h"
 #include "target/serve/event.h"
 #include "target/serve/letter.h"
+#include "target/serve/limits.h"
 #include "target/serve/placed.h"
 #include "target/serve/rights.h"
 #include "target/serve/tally.h"
@@ -88,6 +89,7 @@ static void handle_release_port(struct tgt_handle *handle)
 	if (!port)
 		return;
 	tgt_tally_close(handle);
+	tgt_limits_closed(handle);
 	pthread_mutex_lock(&handle->session->lock);
 	handle->access.port = NULL;
 	pthread_mutex_unlock(&handle->session->lock);
@@ -222,6 +224,7 @@ enum rblk_status tgt_handle_open(struct tgt_session *session, struct tgt_volume 
 	tgt_tally_open(handle);
 	handle_publish(session, handle);
 	tgt_rights_opened(handle);
+	tgt_limits_opened(handle);
 	*out = handle;
 	return RBLK_OK;
 }
@@ -386,8 +389,10 @@ static struct tgt_handle *part_open(struct tgt_session *part, uint32_t id,
 		tgt_tally_open(handle);
 	}
 	handle_publish(part, handle);
-	if (handle->access.port)
+	if (handle->access.port) {
 		tgt_rights_opened(handle);
+		tgt_limits_opened(handle);
+	}
 	*status = RBLK_OK;
 	return handle;
 }

@@ -12,6 +12,7 @@
 #include "target/serve/handle.h"
 #include "target/serve/lease.h"
 #include "target/serve/letter.h"
+#include "target/serve/limits.h"
 #include "target/serve/login.h"
 #include "target/serve/queue.h"
 #include "target/serve/reactor_impl.h"
@@ -149,6 +150,7 @@ static void reactor_read_mail(struct tgt_reactor *reactor, struct tgt_letter *le
 		break;
 	case MAIL_RULES_CHANGED:
 		tgt_admit_changed(reactor);
+		tgt_limits_changed(reactor);
 		reactor_list_changed(reactor);
 		break;
 	case MAIL_CHECK_DEVICES:

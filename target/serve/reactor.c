@@ -14,6 +14,7 @@
 #include "proto/core/env.h"
 #include "target/io/message.h"
 #include "target/io/transfer.h"
+#include "target/io/limited.h"
 #include "target/io/work.h"
 #include "target/serve/device.h"
 #include "target/serve/keepalive.h"
@@ -222,6 +223,7 @@ unsigned int tgt_reactor_step(struct tgt_reactor *reactor)
 		work += tgt_ring_reap(reactor->ring, REAP_BUDGET);
 	work += tgt_mail_take(reactor);
 	work += tgt_work_resume(&reactor->turn);
+	work += tgt_limited_resume(&reactor->turn);
 	tgt_work_feed(&reactor->turn);
 	reactor_timers(reactor);
 	work += tgt_session_bury(reactor);
@@ -245,6 +247,8 @@ uint64_t tgt_reactor_deadline_ns(const struct tgt_reactor *reactor)
 
 	if (tgt_work_has_more(&reactor->turn) || reactor->rejudge)
 		return reactor->turn.now_ns;
+	if (!TAILQ_EMPTY(&reactor->turn.limited) && deadline_ns > reactor->turn.limited_ns)
+		deadline_ns = reactor->turn.limited_ns;
 	/* Orphans may belong to another reactor, which does not know that an OPEN or RESERVE
 	 * waits. */
 	if ((!TAILQ_EMPTY(&reactor->opening) || !TAILQ_EMPTY(&reactor->changes)) &&

@@ -6,6 +6,7 @@
 
 #include <string.h>
 #include "target/io/revoke.h"
+#include "target/serve/limits.h"
 #include "target/serve/queue.h"
 
 /* What the reservation of a port's volume refuses to a session: the same for all its handles. */
@@ -134,4 +135,5 @@ void tgt_rights_name(struct tgt_session *session, const char initiator[RBLK_NAME
 			rights_update(session->handles[i], &rights, false);
 		}
 	}
+	tgt_limits_named(session);
 }

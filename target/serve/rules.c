@@ -13,12 +13,19 @@
 #include <string.h>
 #include "proto/secret/secret.h"
 #include "target/base/network.h"
+#include "target/io/limit.h"
 
 struct tgt_rules {
 	_Atomic unsigned int refs;
 	bool open;
 	struct tgt_initiator_config *initiators;
 	unsigned int count;
+	struct tgt_limit **initiator_limits; /* by initiator; NULL: none */
+	struct volume_limit {
+		char volume[RBLK_NAME_BYTES];
+		struct tgt_limit *limit;
+	} *volume_limits;
+	unsigned int volume_limit_count;
 };
 
 struct tgt_rulebook {
@@ -87,8 +94,47 @@ static bool initiator_copy(struct tgt_initiator_config *to, const struct tgt_ini
 	return to->networks && to->grants;
 }
 
+/* Each has a state of its own: new rules begin with their whole bursts. False: no memory. */
+static bool limits_create(struct tgt_rules *rules, const struct tgt_config *config)
+{
+	bool created = true;
+
+	rules->initiator_limits = calloc(config->initiator_count + 1u, sizeof(struct tgt_limit *));
+	rules->volume_limits = calloc(config->volume_count + 1u, sizeof(*rules->volume_limits));
+	if (!rules->initiator_limits || !rules->volume_limits)
+		return false;
+	for (unsigned int i = 0; i < config->initiator_count; i++) {
+		if (!tgt_limit_is_set(&config->initiators[i].limit))
+			continue;
+		rules->initiator_limits[i] = tgt_limit_create(&config->initiators[i].limit);
+		created = created && rules->initiator_limits[i];
+	}
+	for (unsigned int i = 0; i < config->volume_count && created; i++) {
+		struct volume_limit *one = &rules->volume_limits[rules->volume_limit_count];
+
+		if (!tgt_limit_is_set(&config->volumes[i].limit))
+			continue;
+		memcpy(one->volume, config->volumes[i].name, sizeof(one->volume));
+		one->limit = tgt_limit_create(&config->volumes[i].limit);
+		created = one->limit;
+		rules->volume_limit_count++;
+	}
+	return created;
+}
+
+static void limits_free(struct tgt_rules *rules)
+{
+	for (unsigned int i = 0; rules->initiator_limits && i < rules->count; i++)
+		tgt_limit_put(rules->initiator_limits[i]);
+	for (unsigned int i = 0; i < rules->volume_limit_count; i++)
+		tgt_limit_put(rules->volume_limits[i].limit);
+	free(rules->initiator_limits);
+	free(rules->volume_limits);
+}
+
 static void rules_free(struct tgt_rules *rules)
 {
+	limits_free(rules);
 	for (unsigned int i = 0; i < rules->count; i++) {
 		free(rules->initiators[i].networks);
 		free(rules->initiators[i].grants);
@@ -113,7 +159,7 @@ struct tgt_rules *tgt_rules_create(const struct tgt_config *config)
 					&config->initiators[rules->count]);
 		rules->count++;
 	}
-	if (!rules->initiators || !copied) {
+	if (!rules->initiators || !copied || !limits_create(rules, config)) {
 		rules_free(rules);
 		return NULL;
 	}
@@ -216,6 +262,22 @@ struct rblk_secrets *tgt_rules_secrets(const struct tgt_rules *rules, const char
 	for (unsigned int i = 0; rules && i < rules->count; i++)
 		if (strcmp(rules->initiators[i].name, name) == 0)
 			return rules->initiators[i].secrets;
+	return NULL;
+}
+
+struct tgt_limit *tgt_rules_volume_limit(const struct tgt_rules *rules, const char *volume)
+{
+	for (unsigned int i = 0; rules && i < rules->volume_limit_count; i++)
+		if (strcmp(rules->volume_limits[i].volume, volume) == 0)
+			return rules->volume_limits[i].limit;
+	return NULL;
+}
+
+struct tgt_limit *tgt_rules_initiator_limit(const struct tgt_rules *rules, const struct tgt_who *who)
+{
+	for (unsigned int i = 0; rules && i < rules->count; i++)
+		if (rules->initiator_limits[i] && is_of(&rules->initiators[i], who))
+			return rules->initiator_limits[i];
 	return NULL;
 }
 

@@ -13,6 +13,7 @@
 
 struct rblk_secrets;
 struct sockaddr;
+struct tgt_limit;
 struct tgt_rules;
 struct tgt_rulebook;
 
@@ -51,6 +52,9 @@ struct tgt_who {
 /* *why, if that is less than TGT_RIGHT_READ: enum rblk_denied. */
 enum tgt_right tgt_rules_right(const struct tgt_rules *rules, const struct tgt_origin *origin,
 			       const struct tgt_who *who, const char *volume, uint32_t *why);
+/* The limit of the volume, or of the first section that is for the initiator; NULL: none. The rules keep it. */
+struct tgt_limit *tgt_rules_volume_limit(const struct tgt_rules *rules, const char *volume);
+struct tgt_limit *tgt_rules_initiator_limit(const struct tgt_rules *rules, const struct tgt_who *who);
 /* The secrets of the name, which the rules keep; NULL: it has none, and needs no proof. */
 struct rblk_secrets *tgt_rules_secrets(const struct tgt_rules *rules, const char *name);
 

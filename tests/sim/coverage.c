@@ -139,6 +139,7 @@ static const char *const state_names[TGT_REQUEST_STATES] = {
 	[TGT_REQUEST_WAITING] = "waits",	[TGT_REQUEST_DATA_IN] = "data in",
 	[TGT_REQUEST_STORING] = "storing",	[TGT_REQUEST_DATA_OUT] = "data out",
 	[TGT_REQUEST_REPLYING] = "replying",	[TGT_REQUEST_HELD] = "held",
+	[TGT_REQUEST_LIMITED] = "limited",
 };
 
 bool __real_tgt_request_set_state(struct tgt_request *request, enum tgt_request_state state);

@@ -12,13 +12,14 @@
 #include "target/io/request.h"
 
 /* By state left: the states that may follow. F(ree), R(eceived), W(aiting), (data) I(n),
- * S(toring), H(eld), (data) O(ut), (re)P(lying). */
-static const char letters[] = "FRWISHOP";
+ * S(toring), H(eld), (data) O(ut), (re)P(lying), L(imited). */
+static const char letters[] = "FRWISHOPL";
 static const char *const steps[TGT_REQUEST_STATES] = {
-	[TGT_REQUEST_FREE] = "R",      [TGT_REQUEST_RECEIVED] = "WISHOP",
+	[TGT_REQUEST_FREE] = "R",      [TGT_REQUEST_RECEIVED] = "WISHOPL",
 	[TGT_REQUEST_WAITING] = "ISPF", [TGT_REQUEST_DATA_IN] = "SPF",
 	[TGT_REQUEST_STORING] = "OPF", [TGT_REQUEST_HELD] = "OPF",
 	[TGT_REQUEST_DATA_OUT] = "F",  [TGT_REQUEST_REPLYING] = "F",
+	[TGT_REQUEST_LIMITED] = "RPF",
 };
 
 static unsigned int closed;
@@ -44,6 +45,8 @@ static struct queue_rig *rig_create(enum tgt_request_state state)
 	lane->active = state != TGT_REQUEST_FREE;
 	if (state == TGT_REQUEST_WAITING)
 		TAILQ_INSERT_TAIL(&lane->waiting, request, link);
+	if (state == TGT_REQUEST_LIMITED)
+		TAILQ_INSERT_TAIL(&rig->turn.limited, request, link);
 	if (state == TGT_REQUEST_DATA_IN)
 		TAILQ_INSERT_TAIL(&lane->fetching, request, link);
 	if (state == TGT_REQUEST_DATA_OUT || state == TGT_REQUEST_REPLYING) {

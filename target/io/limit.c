@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Sells and spends the time of limits. */
+#include "target/io/limit.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define NS_PER_S 1000000000ull
+/* Of one operation, so that its cost is a number; more costs no more. */
+#define BYTES_MAX (1ull << 30)
+
+struct tgt_limit {
+	_Atomic unsigned int refs;
+	uint64_t per_s[TGT_LIMIT_KINDS]; /* fixed; 0: no limit */
+	uint64_t burst_ns;		 /* fixed: time that nobody used is sold for so long */
+	/* Until when time is sold: on a clock's time, not in a duration. A line of its own for each. */
+	struct {
+		_Alignas(64) _Atomic uint64_t until_ns;
+	} sold[TGT_LIMIT_KINDS];
+};
+
+bool tgt_limit_is_set(const struct tgt_limit_config *config)
+{
+	return config->iops || config->rate_bytes;
+}
+
+struct tgt_limit *tgt_limit_create(const struct tgt_limit_config *config)
+{
+	struct tgt_limit *limit = aligned_alloc(64, sizeof(*limit));
+
+	if (!limit)
+		return NULL;
+	memset(limit, 0, sizeof(*limit));
+	atomic_init(&limit->refs, 1);
+	limit->per_s[TGT_LIMIT_OPERATIONS] = config->iops;
+	limit->per_s[TGT_LIMIT_BYTES] = config->rate_bytes;
+	limit->burst_ns = config->burst_ms * 1000000ull;
+	return limit;
+}
+
+struct tgt_limit *tgt_limit_ref(struct tgt_limit *limit)
+{
+	atomic_fetch_add(&limit->refs, 1);
+	return limit;
+}
+
+void tgt_limit_put(struct tgt_limit *limit)
+{
+	if (limit && atomic_fetch_sub(&limit->refs, 1) == 1)
+		free(limit);
+}
+
+/* As much of `want_ns` as there is. */
+static uint64_t limit_sell(struct tgt_limit *limit, enum tgt_limit_kind kind, uint64_t now_ns,
+			   uint64_t want_ns)
+{
+	uint64_t oldest_ns = now_ns > limit->burst_ns ? now_ns - limit->burst_ns : 0;
+	_Atomic uint64_t *sold = &limit->sold[kind].until_ns;
+	uint64_t until_ns = atomic_load_explicit(sold, memory_order_relaxed), from_ns, take_ns;
+
+	do {
+		from_ns = until_ns > oldest_ns ? until_ns : oldest_ns;
+		if (from_ns >= now_ns)
+			return 0;
+		take_ns = now_ns - from_ns < want_ns ? now_ns - from_ns : want_ns;
+	} while (!atomic_compare_exchange_weak_explicit(sold, &until_ns, from_ns + take_ns,
+							memory_order_relaxed, memory_order_relaxed));
+	return take_ns;
+}
+
+/* -- seats ------------------------------------------------------------------------------------- */
+
+void tgt_seat_init(struct tgt_seat *seat, struct tgt_limit *limit)
+{
+	memset(seat, 0, sizeof(*seat));
+	seat->limit = limit;
+	seat->jitter = (uint32_t)((uintptr_t)seat >> 6);
+}
+
+void tgt_seat_fini(struct tgt_seat *seat)
+{
+	tgt_limit_put(seat->limit);
+}
+
+/* Twice what it has used, so that it can use more; all its debt; and what it has counts. */
+static uint64_t kind_wants(const struct tgt_seat_kind *kind)
+{
+	uint64_t want_ns = 2 * kind->used_ns;
+
+	if (kind->credit_ns > 0)
+		return want_ns > (uint64_t)kind->credit_ns ? want_ns - (uint64_t)kind->credit_ns : 0;
+	if (want_ns < TGT_LIMIT_QUANTUM_NS)
+		want_ns = TGT_LIMIT_QUANTUM_NS;
+	return want_ns + (uint64_t)-kind->credit_ns;
+}
+
+static uint64_t seat_pause(struct tgt_seat *seat)
+{
+	seat->jitter = seat->jitter * 1664525u + 1013904223u;
+	return TGT_LIMIT_QUANTUM_NS / 4 * 3 + seat->jitter % (TGT_LIMIT_QUANTUM_NS / 2);
+}
+
+static void seat_buy(struct tgt_seat *seat, uint64_t now_ns)
+{
+	uint64_t pause_ns = seat_pause(seat), debt_ns = 0;
+
+	for (unsigned int i = 0; i < TGT_LIMIT_KINDS; i++) {
+		struct tgt_seat_kind *kind = &seat->kinds[i];
+
+		if (!seat->limit->per_s[i])
+			continue;
+		kind->credit_ns += (int64_t)limit_sell(seat->limit, (enum tgt_limit_kind)i, now_ns,
+						       kind_wants(kind));
+		kind->used_ns = 0;
+		if (kind->credit_ns <= 0 && (uint64_t)-kind->credit_ns + TGT_LIMIT_WAIT_NS > debt_ns)
+			debt_ns = (uint64_t)-kind->credit_ns + TGT_LIMIT_WAIT_NS;
+	}
+	/* Time that is not bought within the burst is lost. */
+	if (debt_ns > seat->limit->burst_ns / 2)
+		debt_ns = seat->limit->burst_ns / 2;
+	seat->next_ns = now_ns + (debt_ns ? debt_ns : pause_ns);
+}
+
+static bool seat_has_credit(const struct tgt_seat *seat)
+{
+	for (unsigned int i = 0; i < TGT_LIMIT_KINDS; i++)
+		if (seat->limit->per_s[i] && seat->kinds[i].credit_ns <= 0)
+			return false;
+	return true;
+}
+
+bool tgt_seat_ready(struct tgt_seat *seat, uint64_t now_ns)
+{
+	if (seat_has_credit(seat))
+		return true;
+	if (now_ns < seat->next_ns)
+		return false;
+	seat_buy(seat, now_ns);
+	return seat_has_credit(seat);
+}
+
+static void kind_use(struct tgt_seat *seat, enum tgt_limit_kind i, uint64_t units)
+{
+	uint64_t per_s = seat->limit->per_s[i], cost_ns;
+
+	if (!per_s)
+		return;
+	cost_ns = (units * NS_PER_S + per_s / 2) / per_s;
+	seat->kinds[i].credit_ns -= (int64_t)cost_ns;
+	seat->kinds[i].used_ns += cost_ns;
+}
+
+void tgt_seat_use(struct tgt_seat *seat, uint64_t bytes)
+{
+	kind_use(seat, TGT_LIMIT_OPERATIONS, 1);
+	kind_use(seat, TGT_LIMIT_BYTES, bytes < BYTES_MAX ? bytes : BYTES_MAX);
+}

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The list of those that wait, in their order. One that waits for its initiator's limit does not keep
+ * others from the volume; those that wait for the same limit do not overtake each other.
+ */
+#include "target/io/limited.h"
+
+#include "target/io/lane.h"
+
+/* What it moves to or from the store. */
+static uint64_t request_bytes(const struct tgt_request *request)
+{
+	switch (request->opcode) {
+	case RBLK_OP_READ:
+	case RBLK_OP_WRITE:
+		return request->length;
+	case RBLK_OP_COMPARE_AND_WRITE:
+	case RBLK_OP_CHECKSUM:
+		return (uint64_t)request->blocks * request->access->port->volume->block_bytes;
+	default:
+		return 0;
+	}
+}
+
+/* The limit that it waits for; NULL: it may begin. */
+static struct tgt_seat *request_blocker(const struct tgt_request *request)
+{
+	/* Those that were accepted before it began delay no end. */
+	if (request->lane->turn->draining)
+		return NULL;
+	for (unsigned int i = 0; i < TGT_ACCESS_SEATS; i++) {
+		struct tgt_seat *seat = request->access->seats[i];
+
+		if (seat && (seat->blocked || !tgt_seat_ready(seat, request->lane->turn->now_ns)))
+			return seat;
+	}
+	return NULL;
+}
+
+static void request_use(const struct tgt_request *request)
+{
+	for (unsigned int i = 0; i < TGT_ACCESS_SEATS; i++)
+		if (request->access->seats[i])
+			tgt_seat_use(request->access->seats[i], request_bytes(request));
+}
+
+static void turn_await(struct tgt_turn *turn, struct tgt_seat *seat)
+{
+	uint64_t due_ns = seat->next_ns;
+
+	seat->blocked++;
+	if (due_ns < turn->now_ns + TGT_LIMIT_WAIT_NS)
+		due_ns = turn->now_ns + TGT_LIMIT_WAIT_NS;
+	if (turn->limited_ns > due_ns)
+		turn->limited_ns = due_ns;
+}
+
+bool tgt_limited_pass(struct tgt_request *request, bool has_capsule)
+{
+	struct tgt_seat *seat = request_blocker(request);
+
+	if (!seat) {
+		request_use(request);
+		return true;
+	}
+	if (!tgt_request_set_state(request, TGT_REQUEST_LIMITED))
+		return false;
+	if (has_capsule) {
+		request->holds_capsule = true;
+		tgt_receives_hold(request->lane->receives, request->capsule_buffer);
+	}
+	TAILQ_INSERT_TAIL(&request->lane->turn->limited, request, link);
+	turn_await(request->lane->turn, seat);
+	return false;
+}
+
+void tgt_limited_leave(struct tgt_request *request)
+{
+	TAILQ_REMOVE(&request->lane->turn->limited, request, link);
+	/* Others waited behind it; and whoever walks through the list must begin anew. */
+	tgt_limited_again(request->lane->turn);
+}
+
+void tgt_limited_again(struct tgt_turn *turn)
+{
+	turn->limited_ns = 0;
+}
+
+unsigned int tgt_limited_resume(struct tgt_turn *turn)
+{
+	struct tgt_request *request, *following;
+	unsigned int count = 0;
+	struct tgt_seat *seat;
+
+	if (TAILQ_EMPTY(&turn->limited) || (turn->now_ns < turn->limited_ns && !turn->draining))
+		return 0;
+	TAILQ_FOREACH(seat, &turn->seats, link)
+		seat->blocked = 0;
+	turn->limited_ns = UINT64_MAX;
+	for (request = TAILQ_FIRST(&turn->limited); request; request = following) {
+		following = TAILQ_NEXT(request, link);
+		seat = request_blocker(request);
+		if (seat) {
+			turn_await(turn, seat);
+			continue;
+		}
+		TAILQ_REMOVE(&turn->limited, request, link);
+		request_use(request);
+		tgt_request_unlimited(request);
+		count++;
+		if (!turn->limited_ns)
+			break;
+	}
+	return count;
+}

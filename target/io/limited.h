@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Requests that wait until the limits of their volume and their initiator let them begin. The reactor's thread. */
+#ifndef RBLK_TARGET_LIMITED_H
+#define RBLK_TARGET_LIMITED_H
+
+#include "target/io/request.h"
+
+/* A checked request of an access that is limited may begin now. Otherwise it waits, and goes on by
+ * tgt_request_unlimited(). */
+bool tgt_limited_pass(struct tgt_request *request, bool has_capsule);
+/* It waits no more, and does not go on. */
+void tgt_limited_leave(struct tgt_request *request);
+/* The limits have changed: those that wait are judged again in this turn. */
+void tgt_limited_again(struct tgt_turn *turn);
+/* Once a turn: those whose time has come go on. Returns how many. */
+unsigned int tgt_limited_resume(struct tgt_turn *turn);
+
+#endif
