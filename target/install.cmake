@@ -2,7 +2,7 @@
 # What belongs to rblkd besides the program: manuals (rblkctl's, too), the systemd unit, its user, an example configuration.
 find_program(RBLK_SCDOC scdoc)
 if(RBLK_SCDOC)
-	foreach(manual IN ITEMS rblkd.8 rblkd.conf.5 rblkctl.1)
+	foreach(manual IN ITEMS rblkd.8 rblkd.conf.5 rblkctl.1 rblk-storage.7)
 		string(REGEX REPLACE ".*\\." "" section ${manual})
 		set(source ${CMAKE_CURRENT_SOURCE_DIR}/man/${manual}.scd)
 		add_custom_command(OUTPUT ${manual} DEPENDS ${source} VERBATIM

@@ -82,7 +82,8 @@ static int hex_digit(char c)
 	return isdigit((unsigned char)c) ? c - '0' : tolower((unsigned char)c) - 'a' + 10;
 }
 
-/* F7: a disk's cache is lost when the machine goes down: the epoch follows from the boot id (path.c). */
+/* F7: a disk's cache is lost when the machine goes down: the epoch follows from the boot id
+ * (path.c). */
 static int boot_id(uint8_t id[16])
 {
 	FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
@@ -131,13 +132,16 @@ static int probe_device(const struct tgt_volume_config *config, struct tgt_path 
 	/*
 	 * io_uring has no discard on these kernels, but punching a hole in a block device has the
 	 * device zero it, unmapping where it likes, and is refused where it cannot. Zeroing a range
-	 * always works: where the device has no command for it the kernel writes the zeroes.
+	 * always works: where the device has no command for it the kernel writes the zeroes. Some
+	 * devices can discard and have no command for zeroes (dm-thin, most SATA SSDs): the store's
+	 * worker discards there.
 	 */
 	zeroes = queue_number(device, "write_zeroes_max_bytes", 0) > 0;
 	discards = queue_number(device, "discard_max_bytes", 0) > 0;
 	path->punch = zeroes && !info->read_only;
 	path->zero = !info->read_only;
-	info->can_discard = path->punch && discards;
+	path->discard = discards && !zeroes && !info->read_only;
+	info->can_discard = discards && !info->read_only;
 	info->can_write_zeroes = path->zero;
 	info->max_discard_bytes = zeroes ? RANGE_BYTES_HELPED : RANGE_BYTES_WRITTEN;
 	info->discard_granularity = (uint32_t)queue_number(device, "discard_granularity", 0);
@@ -208,7 +212,7 @@ static int probe_file(const struct tgt_volume_config *config, struct tgt_path *p
 		power_of_two((uint64_t)st->st_blksize) ? (uint32_t)st->st_blksize : BLOCK_BYTES_MAX;
 	info->rotational = queue_number(st->st_dev, "rotational", 0);
 	info->volatile_cache = true; /* the file system's own, and the disk's below it */
-	info->can_extents = true; /* if it does not know holes, the kernel reports all as data */
+	info->can_extents = true;    /* if it does not know holes, the kernel reports all as data */
 	if (info->read_only)
 		return 0;
 	/* Beyond its end there is nothing to punch: this only tests the operation. */
@@ -240,8 +244,8 @@ int tgt_path_probe(const struct tgt_volume_config *config, struct tgt_path *path
 		return tgt_error(error, status,
 				 "%s: the file system has no O_DIRECT; try cache = buffered",
 				 config->path);
-	info->queue_depth = (uint32_t)queue_number(path->device ? st.st_rdev : st.st_dev,
-						   "nr_requests", 0);
+	info->queue_depth =
+		(uint32_t)queue_number(path->device ? st.st_rdev : st.st_dev, "nr_requests", 0);
 	if (status == 0)
 		status = tgt_path_size(path, &info->bytes);
 	if (status == 0)

@@ -11,11 +11,12 @@
 
 /* An open file or block device. */
 struct tgt_path {
-	int fd;      /* the caller closes it; the lock goes with its last I/O */
-	bool device; /* block device, else regular file */
-	bool direct; /* O_DIRECT, else through the page cache */
-	bool punch;  /* FALLOC_FL_PUNCH_HOLE: zeroes and gives the space back */
-	bool zero;   /* FALLOC_FL_ZERO_RANGE: zeroes and keeps the space */
+	int fd;	      /* the caller closes it; the lock goes with its last I/O */
+	bool device;  /* block device, else regular file */
+	bool direct;  /* O_DIRECT, else through the page cache */
+	bool punch;   /* FALLOC_FL_PUNCH_HOLE: zeroes and gives the space back */
+	bool zero;    /* FALLOC_FL_ZERO_RANGE: zeroes and keeps the space */
+	bool discard; /* BLKDISCARD: gives the space back, for a device that cannot punch */
 };
 
 /* path->fd, path->device and path->direct are given; fills the rest and *info. error: "path:

@@ -11,6 +11,7 @@
 #include <liburing.h>
 #include <linux/fs.h>
 #include <stdlib.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 #include "target/base/settings.h"
 #include "target/base/error.h"
@@ -233,48 +234,60 @@ static void uring_complete(struct tgt_ring_op *op, int result, uint32_t flags)
 	io->done(io, status);
 }
 
-/* -- where data is ----------------------------------------------------------------------------- */
+/* -- what only the worker can do --------------------------------------------------------------- */
 
-/* io_uring has no lseek(), and the file system may read from disk to answer: the worker asks. */
-struct uring_extents {
+/*
+ * io_uring has no lseek(), and the file system may read from disk to answer. It has no BLKDISCARD
+ * on these kernels either, which some devices need: see struct tgt_path.
+ */
+struct uring_job {
 	struct tgt_job job; /* first: leads back here */
 	struct tgt_io *io;
 };
 
-static int extents_run(struct tgt_job *job)
+static bool needs_worker(const struct tgt_path *path, const struct tgt_io *io)
 {
-	const struct tgt_io *io = ((struct uring_extents *)job)->io;
-	const struct tgt_path *path = &to_uring(io->port->store)->path;
-	uint64_t size;
-	int err = tgt_path_size(path, &size);
+	return io->kind == TGT_IO_EXTENTS || (io->kind == TGT_IO_DISCARD && path->discard);
+}
 
+static int job_run(struct tgt_job *job)
+{
+	const struct tgt_io *io = ((struct uring_job *)job)->io;
+	const struct tgt_path *path = &to_uring(io->port->store)->path;
+	uint64_t range[2] = {io->offset, io->bytes};
+	uint64_t size;
+	int err;
+
+	if (io->kind == TGT_IO_DISCARD)
+		return ioctl(path->fd, BLKDISCARD, range) < 0 ? -errno : 0;
+	err = tgt_path_size(path, &size);
 	return err ? err : tgt_seek_extents(path->fd, size, io, lseek);
 }
 
-static void extents_complete(struct tgt_ring_op *op, int result, uint32_t flags)
+static void job_complete(struct tgt_ring_op *op, int result, uint32_t flags)
 {
-	struct uring_extents *extents = (struct uring_extents *)op; /* through its first members */
-	struct tgt_io *io = extents->io;
+	struct uring_job *job = (struct uring_job *)op; /* through its first members */
+	struct tgt_io *io = job->io;
 
 	(void)flags;
-	free(extents);
+	free(job);
 	io->done(io, result);
 }
 
 /* An allocation for each: this is rare, and a request need not carry a job for it. */
-static int extents_submit(struct tgt_port *port, struct tgt_io *io)
+static int job_submit(struct tgt_port *port, struct tgt_io *io)
 {
-	struct uring_extents *extents = calloc(1, sizeof(*extents));
+	struct uring_job *job = calloc(1, sizeof(*job));
 	int err;
 
-	if (!extents)
+	if (!job)
 		return -ENOMEM;
-	extents->io = io;
-	extents->job.run = extents_run;
-	extents->job.post.op.complete = extents_complete;
-	err = tgt_worker_submit(&to_uring(port->store)->worker, port->ring, &extents->job);
+	job->io = io;
+	job->job.run = job_run;
+	job->job.post.op.complete = job_complete;
+	err = tgt_worker_submit(&to_uring(port->store)->worker, port->ring, &job->job);
 	if (err)
-		free(extents);
+		free(job);
 	return err;
 }
 
@@ -284,8 +297,8 @@ static int uring_submit(struct tgt_port *port, struct tgt_io *io)
 	io->port = port;
 	io->progress = 0;
 	io->retries = 0;
-	if (io->kind == TGT_IO_EXTENTS)
-		return extents_submit(port, io);
+	if (needs_worker(&to_uring(port->store)->path, io))
+		return job_submit(port, io);
 	return uring_issue(io);
 }
 

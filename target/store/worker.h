@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * A store's helper: one thread for what may block and has no way through io_uring (SEEK_HOLE reads
- * a file system's metadata). It takes jobs one after the other from a bounded queue and hands their
- * ends back through the ring of the reactor that gave them. A store has a worker of its own, so
- * that a disk that hangs delays no other volume. The simulator links one without a thread in its
- * place.
+ * a file system's metadata; BLKDISCARD). It takes jobs one after the other from a bounded queue and
+ * hands their ends back through the ring of the reactor that gave them. A store has a worker of its
+ * own, so that a disk that hangs delays no other volume. The simulator links one without a thread
+ * in its place.
  */
 #ifndef RBLK_TARGET_STORE_WORKER_H
 #define RBLK_TARGET_STORE_WORKER_H

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # shellcheck shell=bash
 # The examples of rblk-tutorial(7), for those who run them: tests/e2e/tutorial.sh, tests/lab/jobs/tutorial.sh and
-# tests/install/debian.sh. Sourced; the page's own comments say what the marks mean.
+# tests/install/debian.sh; and those of rblk-storage(7), for tests/lab/jobs/storage.sh. Sourced; the page's own comments say what the marks mean.
 
-# tutorial_check PAGE: each example has a mark, and the mark names a test.
+# tutorial_check PAGE [KINDS]: each example has a mark, and the mark names a test (or, in KINDS, one of these).
 tutorial_check() {
-	awk '
+	awk -v kinds="^(${2:-tcp|kmod|package})\$" '
 	/^; run / { mark = $3; next }
-	/^```/ && !inside { inside = 1; count++; if (mark !~ /^(tcp|kmod|package)$/) { print "line " NR ": an example that no test runs"; bad = 1 } next }
+	/^```/ && !inside { inside = 1; count++; if (mark !~ kinds) { print "line " NR ": an example that no test runs"; bad = 1 } next }
 	/^```/ { inside = 0; mark = ""; next }
 	END { if (count < 10 || inside) { print "no examples"; bad = 1 } exit bad }' "$1"
 }
