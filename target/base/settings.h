@@ -80,6 +80,7 @@ struct tgt_grant {
 	enum tgt_right right;
 };
 
+#define TGT_WEIGHT_MAX 100u
 #define TGT_INITIATORS_MAX 1024
 #define TGT_NETWORKS_MAX 64 /* of one initiator */
 #define TGT_GRANTS_MAX 1024 /* likewise */
@@ -92,6 +93,7 @@ struct tgt_initiator_config {
 	struct tgt_grant *grants;
 	unsigned int grant_count;
 	struct tgt_limit_config limit; /* of all of that name together */
+	unsigned int weight; /* turns that each of its sessions has when a store is full */
 	struct rblk_secrets *secrets; /* a reference; NULL: nothing has to prove the name */
 	char *source; /* "file:line", for messages */
 };

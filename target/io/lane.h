@@ -139,6 +139,7 @@ struct tgt_lane {
 	struct fab_conn *conn;
 	unsigned int fabric;  /* index of the fabric among the reactor's */
 	unsigned int session_number; /* for log lines */
+	uint64_t owner; /* the session, for stores that are full: tgt_window_owner() */
 	uint16_t index;	      /* the queue's in its session */
 	uint16_t credits, tags;
 	uint16_t reply_batch; /* completions in one reply message */

@@ -287,7 +287,7 @@ void tgt_request_submit(struct tgt_request *request, char *buffer)
 	io->buffer_index = request_buffer_index(request, buffer);
 	io->progress = 0;
 	io->ended = request_io_done;
-	io->waiter.owner = request->lane->session_number;
+	io->waiter.owner = request->lane->owner;
 	result = tgt_volume_submit(port->volume, port, io);
 	if (result)
 		tgt_request_stored(request, result > 0 ? 0 : result);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include "target/io/limited.h"
 #include "target/serve/letter.h"
+#include "target/serve/queue.h"
 #include "target/serve/rules.h"
 
 /* Those in force, with a reference; NULL: none. */
@@ -62,17 +63,32 @@ static void handle_set(struct tgt_handle *handle, struct tgt_limit *volume, stru
 	}
 }
 
-static void handle_look(struct tgt_handle *handle, const struct tgt_rules *rules)
+static struct tgt_who session_who(const struct tgt_session *session)
 {
-	const struct tgt_session *session = handle->session;
-	const struct tgt_who who = {
+	return (struct tgt_who){
 		.name = session->named ? session->initiator : NULL,
 		.proven = session->proven,
 	};
+}
+
+static void handle_look(struct tgt_handle *handle, const struct tgt_rules *rules)
+{
+	const struct tgt_who who = session_who(handle->session);
 
 	if (handle->access.port)
 		handle_set(handle, tgt_rules_volume_limit(rules, handle->access.port->volume->config.name),
 			   tgt_rules_initiator_limit(rules, &who));
+}
+
+static void session_weigh(struct tgt_session *session, const struct tgt_rules *rules)
+{
+	const struct tgt_who who = session_who(session);
+
+	session->weight = tgt_rules_weight(rules, &who);
+	for (unsigned int i = 0; i < RBLK_QUEUES_MAX; i++)
+		if (session->places[i].queue)
+			session->places[i].queue->lane.owner =
+				tgt_window_owner(session->number, session->weight);
 }
 
 void tgt_limits_opened(struct tgt_handle *handle)
@@ -80,6 +96,7 @@ void tgt_limits_opened(struct tgt_handle *handle)
 	struct tgt_rules *rules = limits_rules(handle->session->reactor);
 
 	handle_look(handle, rules);
+	session_weigh(handle->session, rules);
 	tgt_rules_put(rules);
 }
 
@@ -90,6 +107,7 @@ void tgt_limits_closed(struct tgt_handle *handle)
 
 static void session_look(struct tgt_session *session, const struct tgt_rules *rules)
 {
+	session_weigh(session, rules);
 	for (uint32_t i = 0; i < session->handle_slots; i++)
 		if (session->handles[i])
 			handle_look(session->handles[i], rules);

@@ -23,6 +23,7 @@ int tgt_queue_init(struct tgt_queue *queue, struct tgt_session *session, struct 
 	queue->proven_ops = terms->proven_ops;
 	queue->lane.fabric = fabric->index;
 	queue->lane.session_number = session->number;
+	queue->lane.owner = tgt_window_owner(session->number, session->weight);
 	queue->lane.reports_max = TGT_REPORTS_PER_QUEUE;
 	queue->lane.answers = session->home ? &session->home->answers : &session->answers;
 	return tgt_lane_init(&queue->lane, &session->reactor->turn, &session->share, terms->ops,

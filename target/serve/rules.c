@@ -281,6 +281,16 @@ struct tgt_limit *tgt_rules_initiator_limit(const struct tgt_rules *rules, const
 	return NULL;
 }
 
+unsigned int tgt_rules_weight(const struct tgt_rules *rules, const struct tgt_who *who)
+{
+	unsigned int weight = 1;
+
+	for (unsigned int i = 0; rules && i < rules->count; i++)
+		if (rules->initiators[i].weight > weight && is_of(&rules->initiators[i], who))
+			weight = rules->initiators[i].weight;
+	return weight;
+}
+
 /* The most that its grants give, and whether it has one for the volume. */
 static bool grants_of(const struct tgt_initiator_config *initiator, const char *volume,
 		      enum tgt_right *right)

@@ -55,6 +55,8 @@ enum tgt_right tgt_rules_right(const struct tgt_rules *rules, const struct tgt_o
 /* The limit of the volume, or of the first section that is for the initiator; NULL: none. The rules keep it. */
 struct tgt_limit *tgt_rules_volume_limit(const struct tgt_rules *rules, const char *volume);
 struct tgt_limit *tgt_rules_initiator_limit(const struct tgt_rules *rules, const struct tgt_who *who);
+/* The largest weight of the sections that are for it; 1: there is none. */
+unsigned int tgt_rules_weight(const struct tgt_rules *rules, const struct tgt_who *who);
 /* The secrets of the name, which the rules keep; NULL: it has none, and needs no proof. */
 struct rblk_secrets *tgt_rules_secrets(const struct tgt_rules *rules, const char *name);
 

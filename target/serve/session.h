@@ -81,6 +81,7 @@ struct tgt_session {
 	uint8_t secret_id[RBLK_SECRET_FINGERPRINT]; /* by which secret; in the home */
 	uint64_t named_ns; /* when the last one came */
 	char peer[80]; /* of queue 0 */
+	unsigned int weight; /* by the rules (limits.c); 0 before the first volume: as 1 */
 	struct tgt_lease *lease;
 	struct tgt_host *host;	/* of its first login */
 	struct tgt_share share; /* of the reactor's memory; its queues' lanes use it */

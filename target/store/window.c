@@ -46,6 +46,7 @@ bool tgt_window_enter(struct tgt_window *window, struct tgt_waiter *waiter)
 		return true;
 	}
 	TAILQ_INIT(&waiter->followers);
+	waiter->taken = 0;
 	first = window_first(window, waiter->owner);
 	if (first)
 		TAILQ_INSERT_TAIL(&first->followers, waiter, link);
@@ -65,10 +66,17 @@ struct tgt_waiter *tgt_window_leave(struct tgt_window *window)
 	}
 	waiter->waiting = false;
 	TAILQ_REMOVE(&window->waiting, waiter, link);
-	/* The owner's next is its first now, and goes behind the other owners. */
+	/* The owner's next is its first now, and goes behind the other owners when its turn is over. */
 	next = waiter_next(waiter);
-	if (next)
-		TAILQ_INSERT_TAIL(&window->waiting, next, link);
+	if (!next)
+		return waiter;
+	next->taken = waiter->taken + 1;
+	if (next->taken < waiter->owner >> 32) {
+		TAILQ_INSERT_HEAD(&window->waiting, next, link);
+		return waiter;
+	}
+	next->taken = 0;
+	TAILQ_INSERT_TAIL(&window->waiting, next, link);
 	return waiter;
 }
 
@@ -83,7 +91,9 @@ void tgt_window_withdraw(struct tgt_window *window, struct tgt_waiter *waiter)
 		return;
 	}
 	next = waiter_next(waiter);
-	if (next)
+	if (next) {
+		next->taken = waiter->taken;
 		TAILQ_INSERT_BEFORE(waiter, next, link);
+	}
 	TAILQ_REMOVE(&window->waiting, waiter, link);
 }

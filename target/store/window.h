@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * How many operations may be in flight at once, and whose turn it is when more want to be: owners
- * that wait are served in turn, one operation each, however many they have. None waits while there
- * is room. submit.c has one for each kind of work of a port; its reactor's thread only.
+ * that wait are served in turn, as many operations each as they have weight, however many wait. None
+ * waits while there is room. submit.c has one for each kind of work of a port; its reactor's thread only.
  */
 #ifndef RBLK_TARGET_STORE_WINDOW_H
 #define RBLK_TARGET_STORE_WINDOW_H
@@ -19,7 +19,8 @@ TAILQ_HEAD(tgt_waiter_list, tgt_waiter);
  * list and keeps the owner's others behind it, in the order in which they came.
  */
 struct tgt_waiter {
-	uint64_t owner; /* the owner whose share it takes: any distinct number */
+	uint64_t owner; /* the owner whose share it takes: tgt_window_owner() */
+	unsigned int taken; /* of an owner's first: operations of the owner's present turn */
 	TAILQ_ENTRY(tgt_waiter) link;
 	struct tgt_waiter_list followers;
 	bool waiting;
@@ -29,6 +30,12 @@ struct tgt_window {
 	unsigned int most, inflight;
 	struct tgt_waiter_list waiting;
 };
+
+/* Any distinct number, and the owner's weight; 0 is 1. */
+static inline uint64_t tgt_window_owner(uint32_t number, uint32_t weight)
+{
+	return (uint64_t)weight << 32 | number;
+}
 
 void tgt_window_init(struct tgt_window *window, unsigned int most);
 /* True: it may begin, and is counted. False: it waits. waiter->owner is set. */

@@ -67,7 +67,9 @@ expect 0 "$RBLK" copy --size 1M "$target/slow" back
 cmp data back || fail "the data"
 
 # An initiator's limit is for it alone, and for whatever it does.
-asked 0 add initiator guest address=local write='*' limit_iops=200 limit_burst=50ms
+asked 1 add initiator guest address=local write='*' weight=0
+err_has 'weight: "0" is not a number from 1 to 100'
+asked 0 add initiator guest address=local write='*' weight=3 limit_iops=200 limit_burst=50ms
 asked 0 set volume disk limit_rate=0
 copied 1000 data "$target/free" --chunk 4k --name guest
 "$RBLK" copy --chunk 4k --name guest data "$target/disk" > copy.log 2>&1 &

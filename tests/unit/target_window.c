@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Goal: when a store is full, owners that wait get turns by their weights, exactly, however many operations
+ * each has; nobody waits for an owner that wants nothing. Method: owners that always have operations
+ * waiting, and a count of whose began.
+ */
+#include "target/store/window.h"
+#include "tests/unit/unit.h"
+
+#define OWNERS 3u
+#define EACH 8u
+#define ROUNDS 1200u
+
+static struct tgt_window window;
+static struct tgt_waiter waiters[OWNERS][EACH];
+static unsigned int begun[OWNERS];
+
+/* Fills the window, then keeps `waiting` operations of each owner there for so many that begin. */
+static void run(const unsigned int weights[OWNERS], const unsigned int waiting[OWNERS])
+{
+	struct tgt_waiter filler = {.owner = tgt_window_owner(99, 0)};
+
+	tgt_window_init(&window, 1);
+	assert_true(tgt_window_enter(&window, &filler));
+	for (unsigned int i = 0; i < OWNERS; i++) {
+		begun[i] = 0;
+		for (unsigned int j = 0; j < waiting[i]; j++) {
+			waiters[i][j].owner = tgt_window_owner(i + 1, weights[i]);
+			assert_false(tgt_window_enter(&window, &waiters[i][j]));
+		}
+	}
+	for (unsigned int n = 0; n < ROUNDS; n++) {
+		struct tgt_waiter *waiter = tgt_window_leave(&window);
+		unsigned int owner;
+
+		assert_non_null(waiter);
+		assert_false(waiter->waiting);
+		owner = (unsigned int)(waiter->owner & 0xffffffff) - 1;
+		begun[owner]++;
+		/* Another one of that owner comes at once. */
+		assert_false(tgt_window_enter(&window, waiter));
+	}
+}
+
+static void turns_follow_weights(void **state)
+{
+	(void)state;
+	run((const unsigned int[]){3, 1, 0}, (const unsigned int[]){EACH, EACH, 0});
+	assert_int_equal(begun[0], ROUNDS / 4 * 3);
+	assert_int_equal(begun[1], ROUNDS / 4);
+	/* However many the others have waiting. */
+	run((const unsigned int[]){3, 1, 0}, (const unsigned int[]){4, EACH, 0});
+	assert_int_equal(begun[0], ROUNDS / 4 * 3);
+	run((const unsigned int[]){5, 0, 6}, (const unsigned int[]){EACH, 2, EACH});
+	assert_int_equal(begun[0], ROUNDS / 12 * 5);
+	assert_int_equal(begun[1], ROUNDS / 12);
+	assert_int_equal(begun[2], ROUNDS / 12 * 6);
+}
+
+static void equal_weights_are_equal(void **state)
+{
+	(void)state;
+	run((const unsigned int[]){1, 1, 0}, (const unsigned int[]){EACH, 2, 3});
+	for (unsigned int i = 0; i < OWNERS; i++)
+		assert_int_equal(begun[i], ROUNDS / OWNERS);
+}
+
+/* A weight is a share of what others want, too. */
+static void the_only_one_gets_all(void **state)
+{
+	(void)state;
+	run((const unsigned int[]){0, 1, 100}, (const unsigned int[]){0, EACH, 0});
+	assert_int_equal(begun[1], ROUNDS);
+}
+
+/* One that is taken back in the middle of its owner's turn neither ends nor prolongs the turn. */
+static void a_withdrawal_keeps_the_turn(void **state)
+{
+	struct tgt_waiter filler = {.owner = tgt_window_owner(99, 0)};
+
+	(void)state;
+	tgt_window_init(&window, 1);
+	assert_true(tgt_window_enter(&window, &filler));
+	for (unsigned int i = 0; i < 2; i++)
+		for (unsigned int j = 0; j < 5; j++) {
+			waiters[i][j].owner = tgt_window_owner(i + 1, 3);
+			assert_false(tgt_window_enter(&window, &waiters[i][j]));
+		}
+	assert_ptr_equal(tgt_window_leave(&window), &waiters[0][0]);
+	tgt_window_withdraw(&window, &waiters[0][1]);
+	assert_ptr_equal(tgt_window_leave(&window), &waiters[0][2]);
+	assert_ptr_equal(tgt_window_leave(&window), &waiters[0][3]);
+	assert_ptr_equal(tgt_window_leave(&window), &waiters[1][0]);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(turns_follow_weights),
+		cmocka_unit_test(equal_weights_are_equal),
+		cmocka_unit_test(the_only_one_gets_all),
+		cmocka_unit_test(a_withdrawal_keeps_the_turn),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
