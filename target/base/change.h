@@ -48,6 +48,7 @@ struct tgt_change_result {
 	int status; /* 0, or negative errno: `words` says why, and what it was before is in force */
 	unsigned int added, removed, changed; /* volumes */
 	unsigned int unserved; /* volumes that could not be opened yet, or only as before */
+	unsigned int reverted; /* those of them that are served as before */
 	bool unsaved;	       /* the files do not have all that is in force */
 	char restart[TGT_RESTART_BYTES]; /* settings that only a restart changes: "credits, queues" */
 	char words[TGT_ERROR_BYTES];	 /* of an error; or about what is unserved */

@@ -49,6 +49,7 @@ struct plan {
 	unsigned int added, removed, changed;
 	unsigned int dropped; /* taken out of the list, to be opened late */
 	unsigned int left;    /* not served, or as before */
+	unsigned int reverted; /* of these, as before */
 	char left_error[TGT_ERROR_BYTES];
 	unsigned int told; /* of these, changes of the list that the reactors know of */
 };
@@ -393,6 +394,7 @@ static void step_open_late(struct plan *plan, struct step *step)
 	if (status < 0 && status != -EBUSY && status != -EAGAIN && step->old && !step->reverted) {
 		tgt_log(TGT_LOG_ERROR, "reload: %s; serving it as before", step->error);
 		plan_left(plan, step->error, "serving it as before");
+		plan->reverted++;
 		*step->config = *step->old;
 		step->reverted = true;
 		status = late_add(plan->reload, step->config, step->error);
@@ -485,6 +487,7 @@ static void plan_report(const struct plan *plan, const char *restart)
 	result->removed = plan->removed;
 	result->changed = plan->changed;
 	result->unserved = plan->left;
+	result->reverted = plan->reverted;
 	strcpy(result->restart, restart);
 	strcpy(result->words, plan->left_error);
 }

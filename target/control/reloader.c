@@ -90,6 +90,35 @@ static bool reloader_wait(void *context)
 }
 
 /*
+ * A volume could be opened only with its former settings, which is known when the others have changed
+ * already: all of them go back. 0: they have, and `error` says why. Otherwise they cannot.
+ */
+static int reloader_undo(struct tgt_reloader *reloader, struct tgt_change_result *result, char *error)
+{
+	const struct tgt_reloader_options *options = &reloader->options;
+	char reason[TGT_ERROR_BYTES];
+	struct tgt_config config;
+	enum tgt_run_mode mode;
+	int status;
+
+	memcpy(reason, result->words, sizeof(reason));
+	reloader->reload.used = NULL;
+	reloader->reload.result = NULL;
+	reloader->wait_until_ns = 0;
+	status = tgt_options_parse_document(options->argc, options->argv, &reloader->document,
+					    &config, &mode, error);
+	if (status == 0)
+		status = tgt_reload_apply(&reloader->reload, options->config, &config, error);
+	if (status < 0) {
+		tgt_log(TGT_LOG_ERROR, "the other changes are in force: %s", error);
+		return status;
+	}
+	memset(result, 0, sizeof(*result));
+	tgt_error(error, 0, "%s", reason);
+	return 0;
+}
+
+/*
  * Makes what `wanted` and the command line say be in force, or nothing. An empty document is read from
  * the files. Takes over the document.
  */
@@ -108,6 +137,8 @@ static int reloader_apply(struct tgt_reloader *reloader, struct tgt_document *wa
 					    error);
 	if (status == 0)
 		status = tgt_reload_apply(&reloader->reload, options->config, &config, error);
+	if (status == 0 && result && result->reverted && reloader_undo(reloader, result, error) == 0)
+		status = -EINVAL;
 	if (status < 0) {
 		tgt_document_fini(wanted);
 		return status;

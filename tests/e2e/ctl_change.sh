@@ -190,6 +190,19 @@ serves '[["a", 1048576], ["fixed", 8192], ["late", 8192]]'
 expect 2 "$RBLKD" --check --config rblkd.conf
 err_has 'rblkd.conf.d/10-late.conf:4: unknown key "zebra"'
 rm rblkd.conf.d/10-late.conf
+# What is known only when a volume has been closed undoes all of the change, too.
+truncate -s +512 a.img
+cp rblkd.conf before.conf
+sed -i 's/^  cache = auto$/  block_size = 4K/' rblkd.conf
+printf '[volume early]\nstore = memory\nsize = 8K\n' > rblkd.conf.d/10-early.conf
+asked 1 reload
+err_has "reload: volume a: $scratch/a.img: size 1049088 is not a multiple of the block size, 4096; serving it as before"
+serves '[["a", 1049088], ["fixed", 8192], ["late", 8192]]'
+cp before.conf rblkd.conf
+rm rblkd.conf.d/10-early.conf
+asked 1 set volume a block_size=4K
+err_has 'is not a multiple of the block size, 4096; serving it as before'
+unsaved false
 # As the unit does it.
 unit=$(sed -n 's/^ExecReload=//p' "$here/../../target/rblkd.service.in")
 [ "$unit" = '@CMAKE_INSTALL_FULL_BINDIR@/rblkctl reload' ] || fail "ExecReload is $unit"
