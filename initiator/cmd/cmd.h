@@ -54,7 +54,7 @@ struct cmd_verb {
 	int (*run)(char **operands, int count); /* enum cmd_exit */
 };
 
-extern const struct cmd_verb cmd_verb_acknowledge, cmd_verb_attach, cmd_verb_copy, cmd_verb_detach, cmd_verb_doctor,
+extern const struct cmd_verb cmd_verb_acknowledge, cmd_verb_attach, cmd_verb_copy, cmd_verb_detach, cmd_verb_discover, cmd_verb_doctor,
 	cmd_verb_fault, cmd_verb_info, cmd_verb_key, cmd_verb_list, cmd_verb_ping, cmd_verb_reserve;
 
 extern const struct cmd_verb *const cmd_verbs[]; /* verbs.c; ends with NULL */

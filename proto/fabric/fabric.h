@@ -193,6 +193,8 @@ struct fab_device *fab_request_device(struct fab *fab, struct fab_request *reque
 void fab_request_read_depth(const struct fab_request *request, uint8_t *in, uint8_t *out);
 const struct sockaddr *fab_request_peer(const struct fab_request *request);
 enum fab_kind fab_request_kind(const struct fab_request *request); /* of the fab that accepts it */
+/* Is this address of this machine an RDMA device's? It may take as long as a system call. Any thread. */
+bool fab_rdma_address(const struct sockaddr *addr);
 /* "10.0.0.2:4430", "[::1]:4430". Always terminated. */
 void fab_format_address(const struct sockaddr *addr, char *text, size_t bytes);
 

@@ -10,5 +10,6 @@
 #include "proto/wire/login.h"
 #include "proto/wire/message.h"
 #include "proto/wire/payload.h"
+#include "proto/wire/discover.h"
 
 #endif

@@ -41,6 +41,7 @@ enum rblk_wire_error {
 	RBLK_WIRE_STATUS,
 	RBLK_WIRE_NAME,           /* not terminated, empty, or a character that is not allowed */
 	RBLK_WIRE_PAYLOAD,        /* a field of a payload */
+	RBLK_WIRE_PORTAL,         /* a portal's address, port or kind, or how many there are */
 	RBLK_WIRE_ERROR_MAX
 };
 
@@ -94,6 +95,12 @@ enum rblk_wire_error rblk_check_scratch(const void *data, size_t length);
  * `length` bytes of the segment.
  */
 enum rblk_wire_error rblk_check_extents(const void *data, size_t length, u64 count, u32 blocks);
+
+/*
+ * A datagram of discovery of the wanted type (enum rblk_discover_type), exactly `length` bytes. On
+ * success an answer's portal_count and portals are within their limits.
+ */
+enum rblk_wire_error rblk_check_discover(const void *data, size_t length, u16 type);
 
 /* A name field: 1..RBLK_NAME_BYTES-1 characters of [A-Za-z0-9._:+-], zero filled to its end. */
 bool rblk_name_valid(const char name[RBLK_NAME_BYTES]);

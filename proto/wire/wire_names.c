@@ -146,6 +146,7 @@ static const char *const wire_error_texts[] = {
 	[RBLK_WIRE_STATUS] = "the status is unknown",
 	[RBLK_WIRE_NAME] = "a name is empty, not terminated, or has a forbidden character",
 	[RBLK_WIRE_PAYLOAD] = "a field of the payload is out of range",
+	[RBLK_WIRE_PORTAL] = "a portal's address, port or kind, or their number, is out of range",
 };
 ASSERT_COVERS(wire_error_texts, RBLK_WIRE_ERROR_MAX);
 

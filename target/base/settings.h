@@ -119,6 +119,9 @@ struct tgt_config {
 	char state_dir[256];        /* a record of a failed FLUSH for the next rblkd (F9) */
 	char reservations_dir[256]; /* files of reservations that are to persist */
 	char control_socket[108];   /* of rblkctl; "none": there is none */
+	char name[RBLK_NAME_BYTES]; /* for discovery; "": the machine's */
+	char discovery[256];        /* network interfaces: "eth0 eth1", "all"; "none" */
+	uint32_t discovery_port;    /* of UDP */
 	char fault_socket[108];     /* accepts faults for users' tests here; "": accepts none */
 	bool memory_lock;           /* huge pages and mlock where they can be had */
 	unsigned int log_level;     /* enum tgt_log_level: least important lines that are shown */

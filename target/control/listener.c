@@ -40,6 +40,7 @@ struct place {
 	int candidates;
 	struct fab_listener *listener; /* NULL: its device was removed */
 	uint64_t again_ns;	       /* without a listener: when to try again */
+	struct sockaddr_storage bound; /* all zero: never */
 	char text[TGT_ADDRESS_BYTES];  /* as bound */
 };
 
@@ -92,6 +93,7 @@ static int place_listen(struct tgt_listener *listener, struct place *place, char
 	if (err)
 		return tgt_error(error, err, "%s: %s", place->text, fab_error(fab));
 	if (fab_listener_address(place->listener, &bound) == 0) {
+		place->bound = bound;
 		tgt_address_format_bound(place->address.kind, &bound, place->text);
 		/* A caller that got a free port finds it again. It is in the same place in both
 		 * families' addresses. */
@@ -348,4 +350,14 @@ int tgt_listener_timeout_ms(const struct tgt_listener *listener)
 const char *tgt_listener_address(const struct tgt_listener *listener, unsigned int n)
 {
 	return n < listener->count ? listener->places[n].text : NULL;
+}
+
+bool tgt_listener_bound(const struct tgt_listener *listener, unsigned int n, enum fab_kind *kind,
+			struct sockaddr_storage *bound)
+{
+	if (n >= listener->count)
+		return false;
+	*kind = listener->places[n].address.kind;
+	*bound = listener->places[n].bound;
+	return true;
 }

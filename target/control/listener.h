@@ -22,6 +22,9 @@ unsigned int tgt_listener_fds(const struct tgt_listener *listener, int fds[TGT_L
 /* When it has something to do without that, in milliseconds; -1: never. */
 int tgt_listener_timeout_ms(const struct tgt_listener *listener);
 unsigned int tgt_listener_step(struct tgt_listener *listener);
+/* Likewise, as a socket address. False past the last. */
+bool tgt_listener_bound(const struct tgt_listener *listener, unsigned int n, enum fab_kind *kind,
+			struct sockaddr_storage *bound);
 /* The n-th address as bound ("rblk+tcp://127.0.0.1:40123"), NULL past the last. */
 const char *tgt_listener_address(const struct tgt_listener *listener, unsigned int n);
 

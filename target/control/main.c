@@ -36,6 +36,7 @@
 #include "target/serve/mail.h"
 #include "target/serve/rules.h"
 #include "target/store/volume.h"
+#include "target/watch/discovery.h"
 #include "target/watch/users.h"
 #include "target/watch/watch.h"
 
@@ -60,6 +61,7 @@ struct daemon {
 	struct tgt_faults *faults; /* NULL: accepts none */
 	struct tgt_watch_source source; /* what the watch looks at */
 	struct tgt_watch *watch;
+	struct tgt_discovery *discovery; /* NULL: not found by anyone */
 	uint64_t end_by_ns; /* stopping: nothing is waited for any longer */
 };
 
@@ -209,6 +211,24 @@ static int watch_start(struct daemon *daemon, char *error)
 	return tgt_watch_create(&options, &daemon->watch, error);
 }
 
+static bool discovery_listened(const void *context, unsigned int n, struct tgt_discovery_listen *listen)
+{
+	return tgt_listener_bound(context, n, &listen->kind, &listen->address);
+}
+
+static int discovery_start(struct daemon *daemon, char *error)
+{
+	const struct tgt_discovery_options options = {
+		.interfaces = daemon->config.discovery,
+		.name = daemon->config.name,
+		.port = (uint16_t)daemon->config.discovery_port,
+		.listened = discovery_listened,
+		.context = daemon->listener,
+	};
+
+	return tgt_discovery_create(&options, &daemon->discovery, error);
+}
+
 static int daemon_start(struct daemon *daemon, char *error)
 {
 	int status;
@@ -234,6 +254,8 @@ static int daemon_start(struct daemon *daemon, char *error)
 					   &daemon->faults, error);
 	if (status == 0)
 		status = watch_start(daemon, error);
+	if (status == 0)
+		status = discovery_start(daemon, error);
 	return status;
 }
 
@@ -315,6 +337,7 @@ static void status_log(const struct daemon *daemon)
 	tgt_log(TGT_LOG_INFO, "status: %s", words);
 	for (i = 0; i < daemon->reactor_count; i++)
 		tgt_reactor_log_status(daemon->reactors[i]);
+	tgt_discovery_log_status(daemon->discovery);
 }
 
 /* Until SIGTERM or SIGINT. */
@@ -384,6 +407,8 @@ static bool drain(struct daemon *daemon)
 
 	tgt_notify_stopping("draining");
 	tgt_watch_draining(daemon->watch);
+	tgt_discovery_destroy(daemon->discovery);
+	daemon->discovery = NULL;
 	tgt_faults_destroy(daemon->faults);
 	daemon->faults = NULL;
 	/* It may wait for a lock, and add volumes that are not needed any more. */
@@ -412,6 +437,7 @@ static bool daemon_end(struct daemon *daemon)
 	char name[RBLK_NAME_BYTES], what[RBLK_NAME_BYTES + 32];
 
 	tgt_watch_stop(daemon->watch);
+	tgt_discovery_destroy(daemon->discovery);
 	if (!tgt_reloader_stop(daemon->reloader, daemon->end_by_ns))
 		return false;
 	tgt_reloader_destroy(daemon->reloader);

@@ -27,6 +27,8 @@ enum tgt_option_type {
 	TGT_OPTION_CHOICE,  /* an enum */
 	TGT_OPTION_BLOCK,   /* uint32_t: a block size */
 	TGT_OPTION_TEXT,    /* char[field_bytes] */
+	TGT_OPTION_NAME,    /* char[RBLK_NAME_BYTES] */
+	TGT_OPTION_INTERFACES, /* char[field_bytes]: names of network interfaces, "all" or "none" */
 	TGT_OPTION_LISTEN,  /* adds to tgt_config.listen */
 	TGT_OPTION_UUID,
 	TGT_OPTION_FAULT,   /* char[field_bytes]: a fault plan */

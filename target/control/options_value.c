@@ -8,9 +8,11 @@
 #include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <net/if.h>
 #include <stdlib.h>
 #include <string.h>
 #include <uuid/uuid.h>
+#include "proto/wire/wire_check.h"
 #include "target/base/error.h"
 #include "target/base/units.h"
 #include "target/control/address.h"
@@ -201,6 +203,35 @@ static int set_text(const struct tgt_option *option, void *object, const char *t
 	return 0;
 }
 
+static int set_name(const struct tgt_option *option, void *object, const char *text, char *why)
+{
+	char name[RBLK_NAME_BYTES] = "";
+
+	if (strlen(text) < sizeof(name))
+		strcpy(name, text);
+	if (!rblk_name_valid(name))
+		return tgt_error(why, -EINVAL, "\"%s\" is not a name: 1 to %d letters, digits and . _ : + -", text,
+				 RBLK_NAME_BYTES - 1);
+	return set_text(option, object, text, why);
+}
+
+static int set_interfaces(const struct tgt_option *option, void *object, const char *text, char *why)
+{
+	const char *word = text + strspn(text, " ,");
+
+	if (!*word)
+		return tgt_error(why, -EINVAL, "names no network interface");
+	for (; *word; word += strspn(word, " ,")) {
+		size_t length = strcspn(word, " ,");
+
+		if (length >= IFNAMSIZ || memchr(word, '/', length))
+			return tgt_error(why, -EINVAL, "\"%.*s\" is not the name of a network interface",
+					 (int)length, word);
+		word += length;
+	}
+	return set_text(option, object, text, why);
+}
+
 static int set_listen(struct tgt_config *config, const char *text, char *why)
 {
 	struct tgt_address address;
@@ -254,6 +285,10 @@ int tgt_option_set(const struct tgt_option *option, void *object, const char *te
 		return set_block(option, object, text, why);
 	case TGT_OPTION_TEXT:
 		return set_text(option, object, text, why);
+	case TGT_OPTION_NAME:
+		return set_name(option, object, text, why);
+	case TGT_OPTION_INTERFACES:
+		return set_interfaces(option, object, text, why);
 	case TGT_OPTION_LISTEN:
 		return set_listen(object, text, why);
 	case TGT_OPTION_UUID:

@@ -238,6 +238,32 @@ static void write_payloads(void)
 		   sizeof(extents));
 }
 
+static void write_discovery(void)
+{
+	const struct rblk_wire_discover query = {
+		.magic = rblk_to_le32(RBLK_MAGIC),
+		.version = rblk_to_le16(RBLK_DISCOVER_VERSION),
+		.type = rblk_to_le16(RBLK_DISCOVER_QUERY),
+		.nonce = { 1 },
+		.name = "storage1",
+	};
+	struct rblk_wire_discover answers[2] = { query, query };
+
+	for (unsigned int i = 0; i < 2; i++) {
+		answers[i].type = rblk_to_le16(RBLK_DISCOVER_ANSWER);
+		answers[i].instance[0] = (u8)(1 + i);
+		answers[i].protocol = rblk_to_le16(RBLK_PROTOCOL_VERSION);
+		answers[i].portal_count = rblk_to_le16(1);
+		answers[i].portals[0] = (struct rblk_wire_portal){
+			.address = { 0xfd, 9 }, .port = rblk_to_le16(4430), .kind = RBLK_PORTAL_TCP };
+		must_pass(rblk_check_discover(&answers[i], sizeof(answers[i]), RBLK_DISCOVER_ANSWER),
+			  "discovery's answer");
+	}
+	must_pass(rblk_check_discover(&query, sizeof(query), RBLK_DISCOVER_QUERY), "discovery's query");
+	write_seed("fuzz_discover", "query", "\0", 1, &query, sizeof(query));
+	write_seed("fuzz_discover", "answers", "\1", 1, answers, sizeof(answers));
+}
+
 static void write_uris(void)
 {
 	static const char one[] = "rblk://10.0.0.2/disk",
@@ -275,6 +301,7 @@ int main(int argc, char **argv)
 	write_batch();
 	write_replies();
 	write_payloads();
+	write_discovery();
 	write_uris();
 	write_requests();
 	return 0;

@@ -189,6 +189,17 @@ static const struct field registrant[] = {
 	F(rblk_wire_registrant, holder), F(rblk_wire_registrant, reserved),
 };
 
+static const struct field discover[] = {
+	F(rblk_wire_discover, magic), F(rblk_wire_discover, version), F(rblk_wire_discover, type),
+	F(rblk_wire_discover, nonce), F(rblk_wire_discover, name), F(rblk_wire_discover, instance),
+	F(rblk_wire_discover, protocol), F(rblk_wire_discover, portal_count),
+	F(rblk_wire_discover, reserved), F(rblk_wire_discover, portals),
+};
+static const struct field portal[] = {
+	F(rblk_wire_portal, address), F(rblk_wire_portal, port), F(rblk_wire_portal, kind),
+	F(rblk_wire_portal, reserved),
+};
+
 static void check_struct(const char *name, size_t bytes, const struct field *fields, size_t count)
 {
 	char heading[HEADING_BYTES];
@@ -230,6 +241,8 @@ static void structs(void **state)
 	STRUCT(rblk_wire_reservation, reservation);
 	STRUCT(rblk_wire_reservation_report, reservation_report);
 	STRUCT(rblk_wire_registrant, registrant);
+	STRUCT(rblk_wire_discover, discover);
+	STRUCT(rblk_wire_portal, portal);
 }
 
 /* -- codes and limits ------------------------------------------------------------------------- */
@@ -249,6 +262,13 @@ static const struct code limits[] = {
 	C(RBLK_IO_BYTES_MAX), C(RBLK_OPERATIONS_MAX), C(RBLK_NAME_BYTES), C(RBLK_VOLUMES_MAX),
 	C(RBLK_HANDLES_MAX), C(RBLK_LIST_MAX), C(RBLK_BLOCK_BYTES_MIN), C(RBLK_BLOCK_BYTES_MAX),
 	C(RBLK_EXTENTS_MAX), C(RBLK_SCRATCH_BYTES), C(RBLK_REGISTRANTS_MAX),
+	C(RBLK_DISCOVER_VERSION), C(RBLK_DISCOVER_BYTES), C(RBLK_DISCOVER_PORTALS_MAX),
+};
+static const struct code discover_types[] = {
+	C(RBLK_DISCOVER_QUERY), C(RBLK_DISCOVER_ANSWER),
+};
+static const struct code portal_kinds[] = {
+	C(RBLK_PORTAL_RDMA), C(RBLK_PORTAL_TCP),
 };
 static const struct code features[] = {
 	C(RBLK_FEATURE_IMMEDIATE), C(RBLK_FEATURE_INVALIDATE), C(RBLK_FEATURE_DIGEST),
@@ -358,6 +378,8 @@ static void check_whole_flags(const struct code *codes, size_t count, unsigned l
 static void codes_and_limits(void **state)
 {
 	CODES("Limits", limits);
+	CODES("`enum rblk_discover_type`", discover_types);
+	CODES("`enum rblk_portal_kind`", portal_kinds);
 	CODES("`enum rblk_feature`", features);
 	CODES("`enum rblk_reject_reason`", rejects);
 	CODES("`enum rblk_denied`", denied);

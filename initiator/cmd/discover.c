@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * rblk discover: which targets there are on the networks of this machine, one line per portal.
+ */
+#include "initiator/cmd/discover.h"
+
+#include <jansson.h>
+#include <stdio.h>
+#include <string.h>
+#include "initiator/cmd/cmd.h"
+#include "proto/wire/wire_check.h"
+
+static struct discover_values {
+	const char *interfaces;
+	uint64_t port, time_ms;
+	bool json;
+} values = { .port = RBLK_DEFAULT_PORT, .time_ms = DISCOVER_TIME_MS };
+
+static const struct cmd_option options[] = {
+	{ "interface", 'i', CMD_OPTION_TEXT, offsetof(struct discover_values, interfaces), 0, 0, "NAMES",
+	  "ask on these network interfaces, as in eth0,eth1 (default: all that can multicast)" },
+	{ "port", 0, CMD_OPTION_NUMBER, offsetof(struct discover_values, port), 1, 65535, "PORT",
+	  "UDP port of the targets' discovery (default: " CMD_QUOTE(RBLK_DEFAULT_PORT) ")" },
+	{ "time", 0, CMD_OPTION_TIME, offsetof(struct discover_values, time_ms), 30, 60000, "TIME",
+	  "how long to wait for answers (default: 1s)" },
+	CMD_OPTION_JSON(struct discover_values),
+	CMD_OPTION_HELP,
+	CMD_OPTIONS_END,
+};
+
+static int discover_print(const struct discover_list *list)
+{
+	char portal[DISCOVER_PORTAL_BYTES], protocol[16];
+	struct cmd_table *table = cmd_table_create(4);
+
+	cmd_table_row(table, "NAME", "PORTAL", ">PROTOCOL", "INTERFACE");
+	for (unsigned int i = 0; i < list->count; i++) {
+		const struct discovered *target = &list->targets[i];
+
+		snprintf(protocol, sizeof(protocol), "%u", target->protocol);
+		if (!target->portal_count)
+			cmd_table_row(table, target->name, "-", protocol, target->interface);
+		for (unsigned int j = 0; j < target->portal_count; j++)
+			cmd_table_row(table, target->name,
+				      discover_portal_format(&target->portals[j], portal), protocol,
+				      target->interface);
+	}
+	cmd_table_print(table);
+	cmd_table_destroy(table);
+	return fflush(stdout) ? cmd_error("standard output: cannot be written") : CMD_OK;
+}
+
+static int discover_print_json(const struct discover_list *list)
+{
+	char portal[DISCOVER_PORTAL_BYTES], instance[CMD_TEXT_BYTES];
+	json_t *targets = json_array();
+
+	for (unsigned int i = 0; i < list->count; i++) {
+		const struct discovered *target = &list->targets[i];
+		json_t *portals = json_array();
+
+		for (unsigned int j = 0; j < target->portal_count; j++)
+			json_array_append_new(
+				portals, cmd_json_text(discover_portal_format(&target->portals[j], portal)));
+		json_array_append_new(
+			targets, json_pack("{s:o, s:o, s:i, s:o, s:o}", "target_name",
+					   cmd_json_text(target->name), "instance",
+					   cmd_json_text(cmd_format_uuid(target->instance, instance)),
+					   "protocol", (int)target->protocol, "interface",
+					   cmd_json_text(target->interface), "portals", portals));
+	}
+	return cmd_json_print(json_pack("{s:o}", "targets", targets));
+}
+
+static int discover_run(char **operands, int count)
+{
+	struct discover_question question = {
+		.name = count ? operands[0] : NULL,
+		.interfaces = values.interfaces,
+		.port = (uint16_t)values.port,
+		.time_ms = values.time_ms,
+	};
+	char name[RBLK_NAME_BYTES] = "";
+	struct discover_list list;
+	int status;
+
+	if (count && strlen(operands[0]) < sizeof(name))
+		strcpy(name, operands[0]);
+	if (count && !rblk_name_valid(name)) {
+		cmd_error("\"%.64s\" is not a target's name: 1 to %d letters, digits and . _ : + -",
+			  operands[0], RBLK_NAME_BYTES - 1);
+		return CMD_USAGE;
+	}
+	if (discover_ask(&question, &list))
+		return CMD_FAILED;
+	if (list.left_out)
+		cmd_error("discover: more targets or portals answered than are listed");
+	if (count && !list.count)
+		status = cmd_error("%s: no target of this name answered", name);
+	else
+		status = values.json ? discover_print_json(&list) : discover_print(&list);
+	discover_list_free(&list);
+	return status;
+}
+
+const struct cmd_verb cmd_verb_discover = {
+	.name = "discover",
+	.operands = "[NAME]",
+	.summary = "find targets on the networks of this machine",
+	.options = options,
+	.values = &values,
+	.operands_least = 0,
+	.operands_most = 1,
+	.run = discover_run,
+};
