@@ -21,3 +21,9 @@ install(FILES ${CMAKE_CURRENT_BINARY_DIR}/rblkd.service
 	DESTINATION ${CMAKE_INSTALL_PREFIX}/lib/systemd/system COMPONENT rblkd)
 install(FILES install/rblkd.sysusers RENAME rblkd.conf DESTINATION ${CMAKE_INSTALL_PREFIX}/lib/sysusers.d COMPONENT rblkd)
 install(FILES rblkd.conf DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples COMPONENT rblkd)
+
+# Scripts for bpftrace on the daemon's probes, which name the program by its path.
+foreach(script rblkd-latency rblkd-waits)
+	configure_file(install/bpftrace/${script}.bt.in ${script}.bt @ONLY)
+	install(FILES ${CMAKE_CURRENT_BINARY_DIR}/${script}.bt DESTINATION ${CMAKE_INSTALL_DATADIR}/rblk/bpftrace COMPONENT rblkd)
+endforeach()
