@@ -22,7 +22,8 @@
  * How a turn works. fab_poll() with an empty completion queue sends what was posted since the last
  * turn, asks epoll, receives, and hands out completions; what the caller posts in answer, and acks,
  * goes out together in the next turn or in fab_arm(), in one system call per connection. An ack
- * with nothing beside it waits one turn longer. While armed, posts go at once.
+ * with nothing beside it waits one turn longer. While armed, posts go at once. In one turn a connection receives and
+ * sends so much at most; what is left keeps the owner awake (fab_arm() is refused).
  */
 #include "proto/fabric/fabric_tcp_fab.h"
 

@@ -15,6 +15,11 @@
 #define TX_IOVECS 128
 #define TX_STAGE_BYTES 8192
 #define ACK_TURNS 2 /* what arrived is answered in the next one at the earliest */
+/*
+ * Of one connection; then it is the turn of others. A peer that takes data as fast as it is sent
+ * would otherwise keep the loop until all that is posted has gone: 128 MiB, for 128 reads of 1 MiB.
+ */
+#define TX_BYTES_PER_TURN (1u << 20)
 #define TX_SMALL_BYTES 256 /* cheaper to copy than to have as an iovec of its own */
 
 struct tx_frame {
@@ -400,10 +405,32 @@ static void batch_sent(struct tx_batch *batch, uint64_t sent)
 	}
 }
 
-/* 0: all of it went; 1: the socket is full; negative errno. */
-static int batch_send(struct tx_batch *batch)
+/* Send no more than so many bytes of it: frames are cut where they are, as by a full socket. */
+static uint64_t batch_cut(struct tx_batch *batch, uint64_t bytes)
+{
+	uint64_t left = bytes;
+	uint32_t i;
+
+	if (batch->bytes <= bytes)
+		return batch->bytes;
+	for (i = 0; left > batch->iovs[i].iov_len; i++)
+		left -= batch->iovs[i].iov_len;
+	batch->iovs[i].iov_len = left;
+	batch->iovs_used = i + 1;
+	return bytes;
+}
+
+enum tx_sent {
+	TX_ALL,
+	TX_PART, /* that the budget admits */
+	TX_FULL, /* less: the socket is full */
+};
+
+/* What went leaves *budget. enum tx_sent, or negative errno. */
+static int batch_send(struct tx_batch *batch, uint64_t *budget)
 {
 	struct tcp_conn *conn = batch->conn;
+	uint64_t offered = batch_cut(batch, *budget);
 	struct msghdr message = {.msg_iov = batch->iovs, .msg_iovlen = batch->iovs_used};
 	ssize_t sent;
 
@@ -419,7 +446,10 @@ static int batch_send(struct tx_batch *batch)
 	if (sent > 0 && (uint64_t)sent < batch->bytes)
 		tcp_conn_fab(conn)->head.activity++;
 	batch_sent(batch, (uint64_t)sent);
-	return (uint64_t)sent < batch->bytes;
+	*budget -= (uint64_t)sent;
+	if ((uint64_t)sent < offered)
+		return TX_FULL;
+	return offered < batch->bytes ? TX_PART : TX_ALL;
 }
 
 /* -- running ---------------------------------------------------------------------------------- */
@@ -455,10 +485,15 @@ static void tx_local_inv(struct tcp_conn *conn)
 
 void tcp_tx_run(struct tcp_conn *conn)
 {
+	uint64_t budget = TX_BYTES_PER_TURN;
 	struct tx_batch batch;
-	int full;
+	int sent;
 
 	while (conn->state == TCP_CONN_READY && !conn->tx.blocked) {
+		if (!budget) {
+			tcp_conn_mark(conn, TCP_WORK_TX);
+			return;
+		}
 		tx_local_inv(conn);
 		if (conn->state != TCP_CONN_READY)
 			return;
@@ -476,17 +511,17 @@ void tcp_tx_run(struct tcp_conn *conn)
 			tcp_conn_complete(conn);
 			continue;
 		}
-		full = batch_send(&batch);
-		if (full == -ENOBUFS || full == -ENOMEM) {
+		sent = batch_send(&batch, &budget);
+		if (sent == -ENOBUFS || sent == -ENOMEM) {
 			/* The kernel is short of memory, and no edge will tell when it has some. */
 			tcp_conn_mark(conn, TCP_WORK_TX);
 			return;
 		}
-		if (full < 0)
-			tcp_conn_fail(conn, full);
-		else if (full > 0)
+		if (sent < 0)
+			tcp_conn_fail(conn, sent);
+		else if (sent == TX_FULL)
 			conn->tx.blocked = true;
-		else if (batch.control && conn->tx.nak)
+		else if (sent == TX_ALL && batch.control && conn->tx.nak)
 			tcp_conn_fail(conn, -EIO);
 	}
 }

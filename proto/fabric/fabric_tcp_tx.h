@@ -7,7 +7,7 @@
 
 #include "proto/fabric/fabric_tcp_conn.h"
 
-/* Send what may be sent, until nothing is left or the socket is full. */
+/* Send what may be sent, until nothing is left, the socket is full, or this connection's share of the turn is used up. */
 void tcp_tx_run(struct tcp_conn *conn);
 /* The request being received has failed: NAK it behind the responses due, then end. */
 void tcp_tx_nak(struct tcp_conn *conn, enum fab_tcp_nak nak, uint32_t sequence);

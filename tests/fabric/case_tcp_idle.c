@@ -51,6 +51,8 @@ ssize_t __wrap_recvmsg(int fd, struct msghdr *message, int flags)
 ssize_t __wrap_sendmsg(int fd, const struct msghdr *message, int flags)
 {
 	calls_socket++;
+	if (peer_takes)
+		return peer_takes(fd, message);
 	return __real_sendmsg(fd, message, flags);
 }
 

@@ -9,6 +9,8 @@
 
 #define STEPS 50 /* more than anything in flight takes */
 
+ssize_t (*peer_takes)(int fd, const struct msghdr *message);
+
 static socklen_t address_bytes(const struct fx *fx)
 {
 	return fx->addr.ss_family == AF_INET ? sizeof(struct sockaddr_in)

@@ -6,6 +6,8 @@
 #ifndef RBLK_TESTS_FABRIC_PEER_H
 #define RBLK_TESTS_FABRIC_PEER_H
 
+#include <sys/socket.h>
+
 #include "fixture.h"
 #include "proto/fabric/fabric_tcp_wire.h"
 
@@ -19,6 +21,9 @@ struct peer {
 	int fd;
 	struct fab_conn *victim;
 };
+
+/* Not NULL: takes what the fabric sends, instead of the socket. */
+extern ssize_t (*peer_takes)(int fd, const struct msghdr *message);
 
 int peer_socket(const struct fx *fx); /* not yet connected */
 void peer_connect(const struct fx *fx, struct peer *peer);
