@@ -12,13 +12,15 @@
 
 static struct attach_values {
 	struct attach_options options;
-	const char *tab;
+	const char *tab, *discover;
 	bool all, json;
 } values = { .options = ATTACH_OPTIONS_DEFAULTS, .tab = ATTACH_TAB };
 
 static const struct cmd_option options[] = {
 	{ "all", 'a', CMD_OPTION_FLAG, offsetof(struct attach_values, all), 0, 0, NULL,
 	  "every volume of rblktab, except those with noauto" },
+	{ "discover", 0, CMD_OPTION_TEXT, offsetof(struct attach_values, discover), 0, 0, "NAME",
+	  "find the target of this name on the network; the operand is its volume" },
 	{ "tab", 0, CMD_OPTION_TEXT, offsetof(struct attach_values, tab), 0, 0, "FILE",
 	  "read this table instead of " ATTACH_TAB },
 	ATTACH_OPTIONS(struct attach_values, options),
@@ -139,11 +141,30 @@ static int attach_tell(const struct attach_done *done)
 	return fflush(stdout) ? cmd_error("standard output: cannot be written") : CMD_OK;
 }
 
+/* --discover NAME VOLUME is discover://NAME/VOLUME. enum cmd_exit */
+static int attach_discover(char **operands, int count)
+{
+	static char uri[sizeof("discover:///") + 2 * RBLK_NAME_BYTES];
+
+	if (values.all || count != 1 || strstr(operands[0], "://")) {
+		cmd_error("usage: rblk attach [OPTION]... --discover NAME VOLUME");
+		return CMD_USAGE;
+	}
+	if (snprintf(uri, sizeof(uri), "discover://%s/%s", values.discover, operands[0]) >= (int)sizeof(uri)) {
+		cmd_error("attach: a name has at most %d characters", RBLK_NAME_BYTES - 1);
+		return CMD_USAGE;
+	}
+	operands[0] = uri;
+	return CMD_OK;
+}
+
 static int attach_verb_run(char **operands, int count)
 {
 	struct attach_done done = { 0 };
 	int status;
 
+	if (values.discover && attach_discover(operands, count) != CMD_OK)
+		return CMD_USAGE;
 	if (values.all ? count : !count) {
 		cmd_error("usage: rblk attach [OPTION]... VOLUME|NAME, or rblk attach --all");
 		return CMD_USAGE;

@@ -5,6 +5,7 @@
  * module cannot see: a value that would be two words, and a URI that is not for it.
  */
 #include "initiator/cmd/attach.h"
+#include "initiator/cmd/discover.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -33,11 +34,26 @@ static void line_add(struct attach_line *line, const char *format, ...)
 	va_end(args);
 }
 
+/* The target's name stands for a host until it is found. */
+static int line_discover(const char *text, struct ini_uri *uri, char *reason)
+{
+	struct ini_uri_host *host = &uri->hosts[0];
+
+	memset(uri, 0, sizeof(*uri));
+	host->kind = FAB_VERBS;
+	snprintf(host->port, sizeof(host->port), "%u", RBLK_DEFAULT_PORT);
+	uri->host_count = 1;
+	return discover_uri_parse(text, host->name, uri->volume, reason);
+}
+
 int attach_uri_parse(const char *text, struct ini_uri *uri, char *reason)
 {
 	char error[RBLK_ERROR_BYTES];
 
-	if (ini_uri_parse(text, uri, error)) {
+	if (discover_uri_is(text)) {
+		if (line_discover(text, uri, reason))
+			return -EINVAL;
+	} else if (ini_uri_parse(text, uri, error)) {
 		snprintf(reason, ATTACH_REASON_BYTES, "%s", error);
 		return -EINVAL;
 	}

@@ -4,6 +4,7 @@
  * each of several hosts), the module's answer, the device node, the record, and an event for udev.
  */
 #include "initiator/cmd/attach.h"
+#include "initiator/cmd/discover.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -272,7 +273,7 @@ static bool run_name_taken(const char *name)
 int attach_run(const char *name, const char *uri, const struct attach_options *options,
 	       struct attached *attached)
 {
-	char reason[ATTACH_REASON_BYTES], line[ATTACH_LINE_BYTES], device[16];
+	char reason[ATTACH_REASON_BYTES], line[ATTACH_LINE_BYTES], found[RBLK_URI_BYTES], device[16];
 	struct ini_uri parsed;
 	int control, err;
 
@@ -287,6 +288,12 @@ int attach_run(const char *name, const char *uri, const struct attach_options *o
 	if (control < 0)
 		return -1;
 	attach_record_clean("");
+	/* Only now: asking takes a second. The record keeps the name. */
+	if (discover_uri_is(uri) && (discover_uri_resolve(uri, DISCOVER_RDMA, found) ||
+				     attach_uri_parse(found, &parsed, reason))) {
+		close(control);
+		return -1;
+	}
 	err = (parsed.host_count > 1 ? run_portals : run_addresses)(name, &parsed, control, options,
 								   device, sizeof(device));
 	if (!err)

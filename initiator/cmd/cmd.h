@@ -51,6 +51,7 @@ struct cmd_verb {
 	const struct cmd_option *options;
 	void *values; /* what options are stored in; the defaults are there already */
 	int operands_least, operands_most;
+	bool connects; /* operands that are discover://NAME become URIs with hosts before it runs */
 	int (*run)(char **operands, int count); /* enum cmd_exit */
 };
 

@@ -289,6 +289,7 @@ const struct cmd_verb cmd_verb_copy = {
 	.summary = "copy a file into a volume or a volume into a file, and verify it",
 	.options = options,
 	.values = &values,
+	.connects = true,
 	.operands_least = 2,
 	.operands_most = 2,
 	.run = copy_run_verb,

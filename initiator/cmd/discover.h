@@ -5,6 +5,7 @@
  *	discover.c         the verb
  *	discover_ask.c     asks over UDP, on network interfaces of this machine
  *	discover_list.c    the answers, put together: pure
+ *	discover_uri.c     discover://NAME/VOLUME, a target by its name
  *
  * An answer is what somebody on the link says. Nothing of it is proven.
  */
@@ -14,6 +15,7 @@
 #include <net/if.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include "initiator/rblk.h"
 #include "proto/wire/discover.h"
 
 /* -- discover_list.c --------------------------------------------------------------------------- */
@@ -67,5 +69,23 @@ struct discover_question {
 
 /* 0 with *list to be freed, or -1 after an error message. */
 int discover_ask(const struct discover_question *question, struct discover_list *list);
+
+/* -- discover_uri.c ---------------------------------------------------------------------------- */
+
+/* Which portals are of use; with ANY those of RDMA, if there are some. */
+enum discover_fabric { DISCOVER_ANY, DISCOVER_RDMA, DISCOVER_TCP };
+#define DISCOVER_REASON_BYTES 320
+
+bool discover_uri_is(const char *text);
+/* One that discover_uri_is(); without a volume it is empty. 0, or -EINVAL with `reason` (DISCOVER_REASON_BYTES). */
+int discover_uri_parse(const char *text, char name[RBLK_NAME_BYTES], char volume[RBLK_NAME_BYTES],
+		       char *reason);
+/* The answers of those who have the name, as one URI with hosts. 0, or -errno with `reason`. */
+int discover_uri_compose(const struct discover_list *list, const char *name, const char *volume,
+			 enum discover_fabric fabric, char uri[RBLK_URI_BYTES], char *reason);
+/* What this machine can use: TCP where it has no RDMA device. */
+enum discover_fabric discover_fabric_here(void);
+/* Asks. 0, or -1 after an error message. */
+int discover_uri_resolve(const char *text, enum discover_fabric fabric, char uri[RBLK_URI_BYTES]);
 
 #endif

@@ -195,6 +195,7 @@ const struct cmd_verb cmd_verb_doctor = {
 	.summary = "examine this machine's RDMA, list problems and how to solve them",
 	.options = options,
 	.values = &values,
+	.connects = true,
 	.operands_least = 0,
 	.operands_most = 1,
 	.run = doctor_run,

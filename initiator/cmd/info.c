@@ -124,6 +124,7 @@ const struct cmd_verb cmd_verb_info = {
 	.summary = "print the properties of a volume",
 	.options = options,
 	.values = &values,
+	.connects = true,
 	.operands_least = 1,
 	.operands_most = 1,
 	.run = info_run,

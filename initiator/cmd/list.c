@@ -111,6 +111,7 @@ const struct cmd_verb cmd_verb_list = {
 	.summary = "list the volumes that a target serves, or the attached ones",
 	.options = options,
 	.values = &values,
+	.connects = true,
 	.operands_least = 0,
 	.operands_most = 1,
 	.run = list_run,

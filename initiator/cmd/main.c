@@ -3,6 +3,7 @@
  * rblk VERB ...: one verb of the table (verbs.c), and what is not a verb's: help and version.
  */
 #include "initiator/cmd/cmd.h"
+#include "initiator/cmd/discover.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,7 +32,7 @@ static void main_help(FILE *out)
 	      "  version     the version of the command and of its library\n"
 	      "\n"
 	      "A target is rblk://HOST[:PORT] (RDMA) or rblk+tcp://HOST[:PORT] (TCP); a volume is\n"
-	      "a target followed by /NAME.\n",
+	      "a target followed by /NAME. With discover://NAME a target is found by its name.\n",
 	      out);
 }
 
@@ -95,6 +96,30 @@ static bool main_wants_json(const struct cmd_verb *verb, char **argv, int argc)
 	return false;
 }
 
+/* enum cmd_exit. The texts stay until the process ends. */
+static int main_discover(const struct cmd_verb *verb, char **operands, int count)
+{
+	char name[RBLK_NAME_BYTES], volume[RBLK_NAME_BYTES], reason[DISCOVER_REASON_BYTES], *uri;
+
+	for (int i = 0; i < count && verb->connects; i++) {
+		if (!discover_uri_is(operands[i]))
+			continue;
+		if (discover_uri_parse(operands[i], name, volume, reason)) {
+			cmd_error("%s", reason);
+			return CMD_USAGE;
+		}
+		uri = malloc(RBLK_URI_BYTES);
+		if (!uri)
+			return cmd_error("out of memory");
+		if (discover_uri_resolve(operands[i], discover_fabric_here(), uri)) {
+			free(uri);
+			return CMD_FAILED;
+		}
+		operands[i] = uri;
+	}
+	return CMD_OK;
+}
+
 static int main_verb(const struct cmd_verb *verb, char **argv, int argc)
 {
 	char **operands = calloc((size_t)argc + 1, sizeof(*operands));
@@ -111,7 +136,9 @@ static int main_verb(const struct cmd_verb *verb, char **argv, int argc)
 		cmd_options_help(verb);
 		status = CMD_OK;
 	} else if (count >= 0) {
-		status = verb->run(operands, count);
+		status = main_discover(verb, operands, count);
+		if (status == CMD_OK)
+			status = verb->run(operands, count);
 	}
 	free(operands);
 	return cmd_json_end(status);

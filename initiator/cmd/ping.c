@@ -282,6 +282,7 @@ const struct cmd_verb cmd_verb_ping = {
 	.summary = "measure the round trip of the network in four ways",
 	.options = options,
 	.values = &values,
+	.connects = true,
 	.operands_least = 1,
 	.operands_most = 1,
 	.run = ping_run,

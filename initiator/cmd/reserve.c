@@ -229,6 +229,7 @@ const struct cmd_verb cmd_verb_reserve = {
 	.summary = "show or change the reservations of a volume",
 	.options = options,
 	.values = &values,
+	.connects = true,
 	.operands_least = 1,
 	.operands_most = 2,
 	.run = reserve_run,

@@ -18,6 +18,14 @@ expect 2 "$RBLK" attach rblk+tcp://localhost/disk
 err_has 'rblk+tcp://localhost/disk: the kernel module supports only RDMA'
 expect 2 "$RBLK" attach rblk://localhost
 err_has 'rblk://localhost: the volume is missing'
+expect 2 "$RBLK" attach --discover st1
+err_has 'usage: rblk attach [OPTION]... --discover NAME VOLUME'
+expect 2 "$RBLK" attach --discover st1 rblk://localhost/disk
+err_has 'usage: rblk attach [OPTION]... --discover NAME VOLUME'
+expect 2 "$RBLK" attach --discover st/1 disk
+err_has 'discover://st/1/disk: names of target and volume'
+expect 2 "$RBLK" attach discover://st1
+err_has 'discover://st1: the volume is missing'
 expect 2 "$RBLK" detach
 err_has 'usage: rblk detach'
 expect 2 "$RBLK" list --attached rblk://localhost

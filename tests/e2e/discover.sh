@@ -78,6 +78,19 @@ for portal in 10.77.0.1 '[fd77::1]'; do
 	expect 1 "${there[@]}" "$RBLK" list "rblk+tcp://$portal:$port"
 	err_has "login refused"
 done
+# A target by its name, from where it may be used.
+by_target() {
+	"$RBLK" list --json discover://storage1 > "$scratch/out" 2> "$scratch/err" && [ "$(jq -c '[.volumes[].volume]' "$scratch/out")" = '["secret"]' ]
+}
+wait_for "discover://storage1" by_target
+put() { "$RBLK" copy "$scratch/data" discover://storage1/secret > "$scratch/out" 2> "$scratch/err"; }
+wait_for "copy" put
+expect 0 "$RBLK" copy "$target/secret" "$scratch/back"
+cmp -n 65536 "$scratch/data" "$scratch/back" || fail "data"
+expect 1 "$RBLK" list discover://storage2
+err_has 'storage2: no target of this name answered'
+expect 2 "$RBLK" list discover://st/1/2
+err_has 'as in discover://NAME/VOLUME'
 # By IPv6 alone.
 "${there[@]}" ip addr del 10.77.0.2/24 dev rblk1
 discovers '.targets | length == 1'

@@ -84,6 +84,9 @@ static void mistakes_are_told(void **state)
 		{ "d rblk://h/v noauto=yes", "noauto: takes no value" },
 		{ "d rblk://h/v colour=red", "unknown option \"colour\"" },
 		{ "d rblk://h/v read-only noauto", "\"noauto\": unexpected word" },
+		{ "d discover://st1", "discover://st1: the volume is missing" },
+		{ "d discover:///v", "discover:///v: names of target and volume" },
+		{ "d discover://a,b/v", "discover://a,b/v: names of target and volume" },
 		{ "d rblk://h/v name=sl/ash", "name \"sl/ash\": 1 to 63 letters" },
 	};
 	struct attach_tab tab;
@@ -111,6 +114,18 @@ static void a_mistake_stays_in_its_line(void **state)
 	attach_tab_free(&tab);
 }
 
+/* Nobody is asked before the volume is attached. */
+static void a_target_by_its_name(void **state)
+{
+	struct attach_tab tab = tab_of("a discover://st1/v queues=2,noauto\n");
+
+	assert_string_equal(tab.entries[0].error, "");
+	assert_string_equal(tab.entries[0].uri, "discover://st1/v");
+	assert_int_equal(tab.entries[0].options.queues, 2);
+	assert_true(tab.entries[0].noauto);
+	attach_tab_free(&tab);
+}
+
 static void what_cannot_be_read(void **state)
 {
 	struct attach_tab tab;
@@ -126,6 +141,7 @@ int main(void)
 		cmocka_unit_test(lines_are_volumes),
 		cmocka_unit_test(mistakes_are_told),
 		cmocka_unit_test(a_mistake_stays_in_its_line),
+		cmocka_unit_test(a_target_by_its_name),
 		cmocka_unit_test(what_cannot_be_read),
 	};
 

@@ -3,6 +3,7 @@
  * Goal: answers that belong to one target become one target; what is kept is bounded, whoever
  * answers. Method: answers written down here are added; the list is compared.
  */
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include "tests/unit/unit.h"
@@ -88,6 +89,66 @@ static void bounded(void **state)
 	discover_list_free(&list);
 }
 
+/* The URI, or the reason why there is none. */
+static const char *composed(const struct discover_list *list, enum discover_fabric fabric)
+{
+	static char uri[RBLK_URI_BYTES], reason[DISCOVER_REASON_BYTES];
+
+	return discover_uri_compose(list, "one", "v", fabric, uri, reason) ? reason : uri;
+}
+
+static void uris(void **state)
+{
+	struct rblk_wire_discover one = answer_make("one", 0), other = answer_make("one", 2);
+	struct discover_list list = { 0 };
+	char uri[RBLK_URI_BYTES], reason[DISCOVER_REASON_BYTES];
+
+	assert_string_equal(composed(&list, DISCOVER_ANY), "one: no target of this name answered");
+	add(&list, &one, "eth0");
+	assert_string_equal(composed(&list, DISCOVER_ANY), "one: it tells no address for RDMA or TCP");
+	portal_add(&one, RBLK_PORTAL_TCP, 1);
+	portal_add(&one, RBLK_PORTAL_TCP, 2);
+	add(&list, &one, "eth0");
+	assert_string_equal(composed(&list, DISCOVER_ANY), "rblk+tcp://10.9.0.1:4430,10.9.0.2:4430/v");
+	assert_string_equal(composed(&list, DISCOVER_RDMA), "one: it tells no address for RDMA");
+	/* RDMA is better; as many paths as a URI has. */
+	for (unsigned int i = 0; i < 10; i++)
+		portal_add(&one, RBLK_PORTAL_RDMA, (uint8_t)(i + 1));
+	add(&list, &one, "eth0");
+	assert_int_equal(strncmp(composed(&list, DISCOVER_ANY), "rblk://10.9.0.1:4430,10.9.0.2:4430,", 35), 0);
+	assert_non_null(strstr(composed(&list, DISCOVER_RDMA), ",10.9.0.8:4430/v"));
+	assert_string_equal(composed(&list, DISCOVER_TCP), "rblk+tcp://10.9.0.1:4430,10.9.0.2:4430/v");
+	assert_int_equal(discover_uri_compose(&list, "one", "", DISCOVER_TCP, uri, reason), 0);
+	assert_string_equal(uri, "rblk+tcp://10.9.0.1:4430,10.9.0.2:4430");
+	/* Which of two is meant nobody knows. */
+	add(&list, &other, "eth0");
+	assert_int_equal(strncmp(composed(&list, DISCOVER_ANY), "one: 2 targets of this name answered", 36), 0);
+	discover_list_free(&list);
+}
+
+static void names(void **state)
+{
+	static const char *const bad[] = { "discover://", "discover:///v", "discover://a b/v", "discover://a/v/w",
+					   "discover://[::1]/v", "discover://a/\x1b" };
+	char name[RBLK_NAME_BYTES], volume[RBLK_NAME_BYTES], reason[DISCOVER_REASON_BYTES];
+	char text[200];
+
+	assert_true(discover_uri_is("discover://a"));
+	assert_false(discover_uri_is("rblk://a"));
+	assert_int_equal(discover_uri_parse("discover://st-1.x/v1", name, volume, reason), 0);
+	assert_string_equal(name, "st-1.x");
+	assert_string_equal(volume, "v1");
+	assert_int_equal(discover_uri_parse("discover://st1", name, volume, reason), 0);
+	assert_string_equal(volume, "");
+	assert_int_equal(discover_uri_parse("discover://st1/", name, volume, reason), 0);
+	for (unsigned int i = 0; i < UNIT_LENGTH(bad); i++)
+		assert_int_equal(discover_uri_parse(bad[i], name, volume, reason), -EINVAL);
+	snprintf(text, sizeof(text), "discover://%063d/v", 0);
+	assert_int_equal(discover_uri_parse(text, name, volume, reason), 0);
+	snprintf(text, sizeof(text), "discover://%064d/v", 0);
+	assert_int_equal(discover_uri_parse(text, name, volume, reason), -EINVAL);
+}
+
 static void ipv6(void **state)
 {
 	struct discover_portal portal = { .address = { 0xfd, 9, [15] = 1 }, .port = 1, .kind = RBLK_PORTAL_RDMA };
@@ -101,6 +162,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(together),
 		cmocka_unit_test(bounded),
+		cmocka_unit_test(uris),
+		cmocka_unit_test(names),
 		cmocka_unit_test(ipv6),
 	};
 
