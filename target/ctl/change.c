@@ -121,7 +121,7 @@ static int section_take(char **operands, int count, char section[256])
 
 static int edit(const struct ctl_values *values, const char *verb, char **operands, int count)
 {
-	json_t *keys = json_object();
+	json_t *keys = json_object(), *edits;
 	char section[256];
 	int taken = section_take(operands, count, section);
 	bool removes = !strcmp(verb, "remove");
@@ -135,11 +135,12 @@ static int edit(const struct ctl_values *values, const char *verb, char **operan
 			json_decref(keys);
 			return CTL_USAGE;
 		}
-	return change(values, "change",
-		      removes ? json_pack("{s:[{s:s, s:s}]}", "edits", "edit", verb, "section", section)
-			      : json_pack("{s:[{s:s, s:s, s:O}]}", "edits", "edit", verb, "section",
-					  section, "keys", keys),
-		      change_print);
+	edits = json_pack("{s:[{s:s, s:s}]}", "edits", "edit", verb, "section", section);
+	if (removes)
+		json_decref(keys);
+	else
+		json_object_set_new(json_array_get(json_object_get(edits, "edits"), 0), "keys", keys);
+	return change(values, "change", edits, change_print);
 }
 
 int ctl_add(const struct ctl_values *values, char **operands, int count)

@@ -279,10 +279,16 @@ static void write_requests(void)
 {
 	static const char one[] = "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"echo\",\"params\":{\"word\":\"a\"}}\n",
 			  batch[] = "[{\"jsonrpc\":\"2.0\",\"id\":\"x\",\"method\":\"fail\"},"
-				    "{\"jsonrpc\":\"2.0\",\"method\":\"echo\"}]";
+				    "{\"jsonrpc\":\"2.0\",\"method\":\"echo\"}]",
+			  change[] = "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"change\",\"params\":{\"edits\":["
+				     "{\"edit\":\"set\",\"section\":\"initiator i\",\"keys\":"
+				     "{\"address\":[\"x\",\"y\"],\"read\":null,\"weight\":\"3\"}},"
+				     "{\"edit\":\"remove\",\"section\":\"volume a\"},"
+				     "{\"edit\":\"add\",\"section\":\"volume b\",\"keys\":{\"path\":\"/b\"}}]}}";
 
 	write_seed("fuzz_rpc", "one", "", 0, one, strlen(one));
 	write_seed("fuzz_rpc", "batch", "", 0, batch, strlen(batch));
+	write_seed("fuzz_change", "change", "", 0, change, strlen(change));
 }
 
 int main(int argc, char **argv)
