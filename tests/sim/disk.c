@@ -20,6 +20,7 @@
 #include "tests/sim/coverage.h"
 #include "tests/sim/history.h"
 #include "tests/sim/inside.h"
+#include "tests/sim/lost.h"
 #include "tests/sim/model.h"
 #include "tests/sim/random.h"
 #include "tests/sim/trace.h"
@@ -277,8 +278,10 @@ void sim_disk_start(struct sim_io *io)
 			sim_fail("%s: sector %llu is to be written with what is no data of it (F2)",
 				 disk->path, (unsigned long long)(io->offset / SIM_SECTOR + i));
 	sim_inside_stores(disk, io);
-	if (io->kind == SIM_IO_WRITE)
+	if (io->kind == SIM_IO_WRITE) {
 		sim_compare_stores(io->buffer, io->offset / SIM_SECTOR);
+		sim_lost_stores(disk, io);
+	}
 	io->event.run = io_end;
 	io->event.arg = io;
 	io->sync_order = disk->order;

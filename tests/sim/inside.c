@@ -108,6 +108,26 @@ void sim_inside_opened(const struct sim_host *host, unsigned int volume,
 	}
 }
 
+/* -- fences -------------------------------------------------------------------------------- */
+
+void sim_inside_fenced(uint32_t session, unsigned int index, uint32_t incarnation)
+{
+	const struct sim_fab *fab;
+	const struct sim_conn *conn;
+
+	for (fab = sim_fabric_next(NULL); fab; fab = sim_fabric_next(fab))
+		TAILQ_FOREACH(conn, &fab->conns, link) {
+			const struct tgt_queue *queue = conn->head.user;
+
+			if (fab->dead || !conn->server || conn->session != session || !queue)
+				continue;
+			if (queue->lane.index == index && queue->incarnation <= incarnation)
+				sim_fail("%s: queue %u, incarnation %u: a fence counts, and its "
+					 "connection is there (F5)",
+					 fab->actor->name, index, incarnation);
+		}
+}
+
 /* -- reservations -------------------------------------------------------------------------- */
 
 static const char *lane_name(const struct tgt_lane *lane)

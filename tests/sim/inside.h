@@ -23,6 +23,11 @@ void sim_inside_opened(const struct sim_host *host, unsigned int volume,
  * initiator that may not write is with the store; reads: nor a READ of one that was removed.
  */
 void sim_inside_reserved(const struct sim_host *host, unsigned int volume, bool reads);
+/*
+ * F5: a FENCE of the session's queue, of this incarnation, counts as acknowledged. The target has no
+ * connection of it any more, nor has a disk a write that came by one.
+ */
+void sim_inside_fenced(uint32_t session, unsigned int queue, uint32_t incarnation);
 /* The disk is given this: may its initiator write? */
 void sim_inside_stores(const struct sim_disk *disk, const struct sim_io *io);
 

@@ -12,6 +12,7 @@
 #include <string.h>
 #include "tests/sim/clock.h"
 #include "tests/sim/disk.h"
+#include "tests/sim/lost.h"
 #include "tests/sim/trace.h"
 
 #define SESSIONS_MAX 4096u
@@ -294,6 +295,8 @@ struct sim_command *sim_model_begin(const struct sim_command *template)
 				  template->kind == SIM_COMMAND_ZEROES	  ? SIM_ID_ZERO
 				  : template->kind == SIM_COMMAND_DISCARD ? SIM_ID_ANYTHING
 									  : template->id);
+	if (writes(template) && template->id)
+		sim_lost_began(&command->command);
 	if (template->kind == SIM_COMMAND_COMPARE)
 		sim_compare_began(command, template->expected);
 	return &command->command;
@@ -391,6 +394,8 @@ void sim_model_end(struct sim_command *it, enum sim_outcome outcome, const uint8
 		/* It ends with the target's connections, if there still are some. */
 		command->lost = true;
 		command->command.resent = false;
+		if (writes(it) && it->id)
+			sim_lost_told(it);
 		if (writes(it) && !command->over &&
 		    (command->process_lost || model.sessions[it->session % SESSIONS_MAX].conns))
 			return;
@@ -577,6 +582,7 @@ void sim_model_reset(void)
 {
 	memset(&model, 0, sizeof(model));
 	sim_compare_reset();
+	sim_lost_reset();
 }
 
 void sim_model_fini(void)

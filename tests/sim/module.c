@@ -179,14 +179,19 @@ static bool module_replace_one(struct sim_module *module)
 	return true;
 }
 
-/* Rather when a reservation is about to change: what is sent again may be forbidden then. */
+/*
+ * Rather when a reservation is about to change: what is sent again may be forbidden then. And when the answer of a
+ * FENCE is on its way to a queue that is connected again.
+ */
 static uint32_t kill_rate(const struct sim_module *module)
 {
 	unsigned int changes = 0;
+	struct sim_disk_view view;
 
 	for (unsigned int i = 0; i < module->disk_count && module->reserved; i++)
 		changes += module->host->reservations[module->disks[i].volume].under_way;
-	return changes ? 10 * module->kill : module->kill;
+	sim_disk_look(module->disks[0].disk, &view);
+	return changes || view.fence_late ? 10 * module->kill : module->kill;
 }
 
 /* False: a disk has failed, or it does not want to wait. */

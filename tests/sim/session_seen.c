@@ -10,6 +10,7 @@
 #include "proto/wire/wire_names.h"
 #include "tests/sim/coverage.h"
 #include "tests/sim/history.h"
+#include "tests/sim/inside.h"
 #include "tests/sim/module.h"
 #include "tests/sim/trace.h"
 
@@ -26,6 +27,23 @@ static void check_homes(const struct core_session *session)
 	     i++)
 		if (!home[i])
 			sim_fail("portal %u is no queue's home any more", i);
+}
+
+/*
+ * F5: what FAIL_FAST has failed, its user may write again; while the target may still carry it out, no queue
+ * takes commands.
+ */
+static void check_held(const struct core_session *session)
+{
+	bool owed = false;
+
+	for (u16 i = 0; i < session->options.queues; i++) {
+		const struct core_lost *lost = &session->queue[i].lost;
+
+		owed |= lost->waits && lost->failed && !lost->fenced;
+	}
+	if (owed && core_session_route(session, 0) >= 0)
+		sim_fail("commands may be sent, and a fence is owed for some that have failed (F5)");
 }
 
 /* Its state before an event. */
@@ -105,6 +123,7 @@ static void after(const struct core_session *session, struct before before)
 	if (session->epoch < before.epoch)
 		sim_fail("a session's epoch goes back");
 	check_homes(session);
+	check_held(session);
 }
 
 /* `event` is a group: "session EVENT in STATE, queue STATE". */
@@ -234,6 +253,9 @@ void __wrap_core_session_fenced(struct core_session *session, u16 queue, bool su
 		sim_reached("session fenced", "when nobody waits for it any more", NULL);
 	else if (success)
 		sim_history("FENCE_HEARD", queue, 0, 0);
+	if (session->queue[queue].lost.fence_sent && success)
+		sim_inside_fenced(sim_session_of(sim_actor_self()), queue,
+				  session->queue[queue].lost.incarnation);
 	__real_core_session_fenced(session, queue, success, now_ns);
 	after(session, before);
 }

@@ -243,6 +243,7 @@ static void build_module(void)
 	module->abandon = sim_world_rate(0, 5000);
 	module->kill = sim_world_rate(5000, 50000);
 	module->think_ns = sim_chance(500000) ? 20 * SIM_US : 20 * SIM_MS;
+	sim_disk_kill_sending = module->kill / 5;
 	sim_blk_fake_timeouts = sim_world_rate(0, 5000);
 	sim_module_start(module,
 			  sim_world.host_count + sim_world.app_count + sim_world.survivor_count);

@@ -11,6 +11,8 @@
 #include "kmod/drive.h"
 #include "kmod/queue.h"
 #include "tests/sim/coverage.h"
+#include "tests/sim/fabric_sim.h"
+#include "tests/sim/fiber.h"
 #include "tests/sim/kernel/block.h"
 #include "tests/sim/kernel/reserve.h"
 #include "tests/sim/random.h"
@@ -89,6 +91,21 @@ static bool unfenced(const struct rblk_disk *disk)
 	return false;
 }
 
+/* Its own login was accepted, and the work that has sent its FENCE over another queue has not ended. */
+static bool fence_is_late(const struct rblk_session *session, unsigned int queue)
+{
+	return session->core.queue[queue].state == CORE_QUEUE_LIVE && session->queues[queue]->fence_work.running;
+}
+
+/* One of those, or -1. */
+static int late_fence(const struct rblk_session *session)
+{
+	for (unsigned int i = 0; i < session->queue_count; i++)
+		if (fence_is_late(session, i))
+			return (int)i;
+	return -1;
+}
+
 void sim_disk_look(const struct rblk_disk *disk, struct sim_disk_view *view)
 {
 	const struct rblk_session *session = disk->session;
@@ -104,6 +121,7 @@ void sim_disk_look(const struct rblk_disk *disk, struct sim_disk_view *view)
 		.failed = disk->gate == RBLK_GATE_FAIL || core_session_over(&session->core),
 		.goes_on = session->core.state == CORE_SESSION_LIVE && !session->core.held && !disk->unfenced,
 		.unfenced = unfenced(disk),
+		.fence_late = late_fence(session) >= 0,
 		.contexts = session->hw_queues,
 		.polled = session->options.poll_queues,
 		.state = session->core.state,
@@ -175,9 +193,15 @@ void sim_disk_kill_connection(struct rblk_disk *disk)
 	const struct rblk_session *session = disk->session;
 	u64 queue = sim_below(session->queue_count);
 
-	/* Rather one by which a RESERVE is under way. */
+	int late = late_fence(session);
+
+	/* Rather one by which a RESERVE is under way; or whose FENCE is answered for what it has lost before. */
 	if (session->reserving && sim_chance(500000))
 		queue = (u64)__builtin_ctzl(session->reserving);
+	if (late >= 0 && sim_chance(800000)) {
+		queue = (u64)late;
+		sim_reached("module", "loses a connection again, before its last FENCE is known to be answered", NULL);
+	}
 	rblk_queue_lost(session->queues[queue], "killed by its user");
 }
 
@@ -223,6 +247,9 @@ int __wrap_rblk_call_run(struct rblk_queue *queue, struct rblk_session_command *
 	if (sc->opcode == RBLK_OP_RESERVE || sc->opcode == RBLK_OP_RESERVATIONS)
 		return sim_reserve_run(queue, sc, timeout_ms);
 	error = __real_rblk_call_run(queue, sc, timeout_ms);
+	/* Whoever waits for the answer is late. */
+	if (sc->opcode == RBLK_OP_FENCE && sim_chance(300000))
+		sim_fiber_sleep(sim_below(10 * SIM_MS));
 	if (sc->opcode == RBLK_OP_OPEN && !error)
 		sim_module_opened(open->name, volume->cache_epoch);
 	if (sc->opcode == RBLK_OP_CLOSE && error == -ETIMEDOUT) {
@@ -256,12 +283,37 @@ struct user {
 	void *arg;
 };
 
+uint32_t sim_disk_kill_sending;
+
+/*
+ * F4: a request has a tag of this connection, and its processor is taken from who sends it; for longer if the
+ * connection is lost meanwhile. Whatever becomes of that, its memory must stay.
+ */
+static void dispatch_slowly(struct rblk_queue *queue)
+{
+	const struct core_session *core = &queue->session->core;
+
+	if (!sim_fiber_self() || sim_fiber_pinned())
+		return;
+	sim_fiber_preempt();
+	if (!sim_net.calm && sim_chance(sim_disk_kill_sending))
+		rblk_queue_lost(queue, "killed by its user");
+	if (core->queue[queue->index].state == CORE_QUEUE_LIVE || sim_chance(500000))
+		return;
+	sim_reached("module", "a connection is lost while a request is being sent on it", NULL);
+	sim_fiber_sleep(sim_below(5 * SIM_MS));
+}
+
 blk_status_t __real_rblk_io_send(struct rblk_io *io, struct rblk_queue *queue);
 blk_status_t __wrap_rblk_io_send(struct rblk_io *io, struct rblk_queue *queue);
 blk_status_t __wrap_rblk_io_send(struct rblk_io *io, struct rblk_queue *queue)
 {
 	const struct user *user = rblk_io_rq(io)->user;
+	u32 incarnation = queue->incarnation;
 
+	dispatch_slowly(queue);
+	if (!queue->memory || queue->incarnation != incarnation)
+		sim_fail("the kernel: a request is sent on a queue that was taken down meanwhile (F4)");
 	sim_module_sends(user->arg);
 	return __real_rblk_io_send(io, queue);
 }

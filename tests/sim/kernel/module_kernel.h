@@ -65,6 +65,7 @@ struct sim_disk_view {
 	bool ready, lost, failed;
 	bool goes_on; /* what is sent is sent by a session that has fenced what was lost */
 	bool unfenced; /* it has requests that wait for a fence */
+	bool fence_late; /* a queue of its session is connected again, before the answer to its FENCE is known */
 	unsigned int contexts, polled; /* hardware contexts: all, and the last ones, which are polled */
 	uint8_t state; /* of its session */
 };
@@ -73,6 +74,8 @@ void sim_disk_look(const struct rblk_disk *disk, struct sim_disk_view *view);
 void sim_disk_sample(const struct rblk_disk *disk);
 /* Any one of its session's. */
 void sim_disk_kill_connection(struct rblk_disk *disk);
+/* Of a million requests: how often a connection is killed while one is being sent on it. */
+extern uint32_t sim_disk_kill_sending;
 /* F7: its user knows. */
 void sim_disk_acknowledge(struct rblk_disk *disk);
 
