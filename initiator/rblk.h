@@ -319,7 +319,9 @@ struct rblk_pr_request {
  * writes of initiators that lost their right. -EBADE: the key is wrong, the initiator is not
  * registered, or another one holds a reservation; -EINVAL: fields that the action does not have, or
  * a RELEASE of another type; -ENOMEM: too many registrants; -EOPNOTSUPP: the target does not
- * support it, or cannot make it persist; -EIO: it could not be saved, nothing has changed.
+ * support it, or cannot make it persist; -EIO: it could not be saved. Then nothing has changed, or it
+ * is in force, and a crash of the target's machine may undo it: rblk_reservations() tells which; when
+ * a later call succeeds, what is in force is saved, too.
  */
 RBLK_API int rblk_reserve(struct rblk_volume *volume, const struct rblk_pr_request *request);
 /* The same without blocking, as rblk_volume_refresh_start(); request: copied. Also -EAGAIN: 64

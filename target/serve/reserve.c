@@ -33,6 +33,7 @@ struct tgt_change {
 	struct tgt_volume *volume;   /* a reference */
 	enum change_state state;
 	bool waits, aborts; /* for what it stops; which is also dropped */
+	bool replaced;	    /* it could not be saved for sure, and a restart finds it: it is in force */
 	uint64_t number;
 	uint64_t orphans;
 	int keep_status;
@@ -86,7 +87,7 @@ static void change_go_on(struct tgt_change *change)
 		return;
 	change->orphans = tgt_orphans_left(&change->volume->orphans, change->orphans);
 	if (!change->orphans || !change->request)
-		change_answer(change, RBLK_OK);
+		change_answer(change, change->replaced ? RBLK_E_IO : RBLK_OK);
 }
 
 static void change_commit(struct tgt_change *change)
@@ -125,7 +126,7 @@ static int keep_run(struct tgt_job *job)
 	const struct tgt_reservations *reservations = &change->volume->reservations;
 
 	return tgt_reservation_save(reservations->folder, reservations->uuid, &change->next,
-				    change->keep_error);
+				    &change->replaced, change->keep_error);
 }
 
 static void keep_failed(struct tgt_change *change, enum rblk_status status)
@@ -139,13 +140,20 @@ static void keep_done(struct tgt_ring_op *op, int result, uint32_t flags)
 	struct tgt_change *change = (struct tgt_change *)op; /* through its first members */
 
 	(void)flags;
-	if (!result) {
-		change_commit(change);
+	if (result)
+		tgt_log(TGT_LOG_ERROR, "volume %s: a reservation cannot be saved, so %s: %s",
+			change->volume->config.name,
+			change->replaced ? "its change may not outlive a crash of this machine"
+					 : "it is not changed",
+			change->keep_error);
+	if (result && !change->replaced) {
+		keep_failed(change, RBLK_E_IO);
 		return;
 	}
-	tgt_log(TGT_LOG_ERROR, "volume %s: a reservation cannot be saved, so it is not changed: %s",
-		change->volume->config.name, change->keep_error);
-	keep_failed(change, RBLK_E_IO);
+	/* What is in force is what a restart finds. The answer says that nobody knows of a crash. */
+	change->replaced = result != 0;
+	tgt_reservations_kept(&change->volume->reservations, result != 0);
+	change_commit(change);
 }
 
 static void change_keep(struct tgt_change *change)

@@ -83,6 +83,20 @@ int tgt_reservation_folder(const char *folder, char *error)
 	return 0;
 }
 
+/* Makes the names in the folder durable. */
+static int folder_sync(const char *folder)
+{
+	int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int err = 0;
+
+	if (fd < 0)
+		return -errno;
+	if (fsync(fd))
+		err = -errno;
+	close(fd);
+	return err;
+}
+
 /* -- loading ----------------------------------------------------------------------------------- */
 
 /* NULL, or what is wrong with it. */
@@ -153,6 +167,24 @@ static ssize_t file_read(int fd, struct file_image *image)
 	return (ssize_t)done + (read(fd, &more, 1) == 1);
 }
 
+/* 0: there is no file. Returns how many bytes it has, or negative errno. */
+static ssize_t file_load(const char *path, struct file_image *image, char *error)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	ssize_t bytes;
+
+	if (fd < 0 && errno == ENOENT)
+		return 0;
+	if (fd < 0)
+		return tgt_error(error, -errno, "%s: %s", path, strerror(errno));
+	bytes = file_read(fd, image);
+	close(fd);
+	if (bytes < 0)
+		return tgt_error(error, (int)bytes, "%s: %s", path, strerror((int)-bytes));
+	/* An empty one is damaged. */
+	return bytes ? bytes : 1;
+}
+
 int tgt_reservation_load(const char *folder, const uint8_t uuid[16],
 			 struct tgt_reservation *reservation, char *error)
 {
@@ -160,26 +192,25 @@ int tgt_reservation_load(const char *folder, const uint8_t uuid[16],
 	char path[PATH_MAX];
 	const char *fault;
 	ssize_t bytes;
-	int fd;
+	int err;
 
 	memset(reservation, 0, sizeof(*reservation));
 	if (file_path(folder, uuid, "", path))
 		return tgt_error(error, -ENAMETOOLONG, "%s: the path is too long", folder);
-	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-	if (fd < 0 && errno == ENOENT)
-		return 0;
-	if (fd < 0)
-		return tgt_error(error, -errno, "%s: %s", path, strerror(errno));
-	bytes = file_read(fd, &image);
-	close(fd);
+	bytes = file_load(path, &image, error);
 	if (bytes < 0)
-		return tgt_error(error, (int)bytes, "%s: %s", path, strerror((int)-bytes));
-	fault = image_fault(&image, (size_t)bytes, uuid);
+		return (int)bytes;
+	fault = bytes ? image_fault(&image, (size_t)bytes, uuid) : NULL;
 	if (fault)
 		return tgt_error(error, -EBADMSG,
 				 "%s: %s: remove it to serve the volume without its reservations",
 				 path, fault);
-	image_decode(&image, reservation);
+	/* The last save may have ended before its name was durable. */
+	err = folder_sync(folder);
+	if (err)
+		return tgt_error(error, err, "%s: %s", folder, strerror(-err));
+	if (bytes)
+		image_decode(&image, reservation);
 	return 0;
 }
 
@@ -230,44 +261,39 @@ static int file_write(const char *path, const void *data, size_t bytes)
 	return err;
 }
 
-/* Makes the names in the folder durable. */
-static int folder_sync(const char *folder)
+/* The file is the new one, or there is none. An error: it is the old one. */
+static int file_replace(const char *path, const char *fresh, const uint8_t uuid[16],
+			const struct tgt_reservation *reservation)
 {
-	int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	int err = 0;
+	struct file_image image;
+	int err;
 
-	if (fd < 0)
-		return -errno;
-	if (fsync(fd))
+	if (!reservation->persist || !reservation->count)
+		return unlink(path) && errno != ENOENT ? -errno : 0;
+	image_encode(reservation, uuid, &image);
+	err = file_write(fresh, &image, image_bytes(reservation->count));
+	if (!err && rename(fresh, path))
 		err = -errno;
-	close(fd);
+	if (err)
+		unlink(fresh);
 	return err;
 }
 
 int tgt_reservation_save(const char *folder, const uint8_t uuid[16],
-			 const struct tgt_reservation *reservation, char *error)
+			 const struct tgt_reservation *reservation, bool *replaced, char *error)
 {
 	char path[PATH_MAX], fresh[PATH_MAX];
-	struct file_image image;
 	int err = file_path(folder, uuid, "", path);
 
+	*replaced = false;
 	if (!err)
 		err = file_path(folder, uuid, ".new", fresh);
 	if (err)
 		return tgt_error(error, err, "%s: the path is too long", folder);
-	if (!reservation->persist || !reservation->count) {
-		if (unlink(path) && errno != ENOENT)
-			return tgt_error(error, -errno, "%s: %s", path, strerror(errno));
-	} else {
-		image_encode(reservation, uuid, &image);
-		err = file_write(fresh, &image, image_bytes(reservation->count));
-		if (!err && rename(fresh, path))
-			err = -errno;
-		if (err) {
-			unlink(fresh);
-			return tgt_error(error, err, "%s: %s", path, strerror(-err));
-		}
-	}
+	err = file_replace(path, fresh, uuid, reservation);
+	if (err)
+		return tgt_error(error, err, "%s: %s", path, strerror(-err));
+	*replaced = true;
 	err = folder_sync(folder);
 	return err ? tgt_error(error, err, "%s: %s", folder, strerror(-err)) : 0;
 }

@@ -15,7 +15,8 @@
 int tgt_reservation_folder(const char *folder, char *error);
 
 /*
- * *reservation: as it was saved, or nobody if there is no file. A file that is damaged, or of
+ * *reservation: as it was saved, or nobody if there is no file; from then on a crash does not bring
+ * back what was there before it. A file that is damaged, or of
  * another volume, is an error and stays as it is: without it the target would admit initiators that
  * it should keep out. 0 or negative errno; error: TGT_ERROR_BYTES.
  */
@@ -23,9 +24,10 @@ int tgt_reservation_load(const char *folder, const uint8_t uuid[16],
 			 struct tgt_reservation *reservation, char *error);
 /*
  * 0: it is on disk. A reservation that is not to persist, or has no registrants, has no file.
- * Otherwise negative errno, and the file is the old one, or (after an I/O error) the new one.
+ * Otherwise negative errno. *replaced: tgt_reservation_load() finds the new one; after an error a crash of
+ * the machine may bring back the old one. Not *replaced: nothing has changed.
  */
 int tgt_reservation_save(const char *folder, const uint8_t uuid[16],
-			 const struct tgt_reservation *reservation, char *error);
+			 const struct tgt_reservation *reservation, bool *replaced, char *error);
 
 #endif

@@ -136,6 +136,7 @@ enum rblk_status tgt_reservations_begin(struct tgt_reservations *reservations,
 	if (!reservations->busy) {
 		*next = reservations->now;
 		status = tgt_reservation_change(next, reserve, changed);
+		*changed |= !status && reservations->unsaved;
 		reservations->busy = *changed;
 	}
 	pthread_mutex_unlock(&reservations->lock);
@@ -148,9 +149,17 @@ bool tgt_reservations_keeps(struct tgt_reservations *reservations,
 	bool keeps;
 
 	pthread_mutex_lock(&reservations->lock);
-	keeps = reservations->folder && (next->persist || reservations->now.persist);
+	keeps = reservations->folder &&
+		(next->persist || reservations->now.persist || reservations->unsaved);
 	pthread_mutex_unlock(&reservations->lock);
 	return keeps;
+}
+
+void tgt_reservations_kept(struct tgt_reservations *reservations, bool unsaved)
+{
+	pthread_mutex_lock(&reservations->lock);
+	reservations->unsaved = unsaved;
+	pthread_mutex_unlock(&reservations->lock);
 }
 
 uint64_t tgt_reservations_commit(struct tgt_reservations *reservations,

@@ -29,6 +29,7 @@ struct tgt_reservations {
 	pthread_mutex_t lock;
 	struct tgt_reservation now;
 	bool busy;	  /* a change is under way */
+	bool unsaved;	  /* what is in force may not outlive a crash of the machine */
 	bool aborts;	  /* the last one was a PREEMPT with ABORT */
 	uint64_t changes; /* commits so far */
 	TAILQ_HEAD(, tgt_reservations_seat) seats;
@@ -67,7 +68,8 @@ void tgt_reservations_saw(struct tgt_reservations *reservations, struct tgt_rese
 
 /*
  * RBLK_OK: *next is the new state. If *changed, the change has begun, and no other one can begin
- * until its end; otherwise there is nothing to do. RBLK_E_BUSY: another one is under way.
+ * until its end; otherwise there is nothing to do. RBLK_E_BUSY: another one is under way. While the
+ * last change is not saved, whatever succeeds counts as one, and so saves both.
  */
 enum rblk_status tgt_reservations_begin(struct tgt_reservations *reservations,
 					const struct tgt_reserve *reserve,
@@ -75,6 +77,8 @@ enum rblk_status tgt_reservations_begin(struct tgt_reservations *reservations,
 /* Must the file be written or removed? */
 bool tgt_reservations_keeps(struct tgt_reservations *reservations,
 			    const struct tgt_reservation *next);
+/* What is committed next is on disk; unsaved: until the machine crashes, for all that is known. */
+void tgt_reservations_kept(struct tgt_reservations *reservations, bool unsaved);
 /* Puts it in force for all look-ups from now on. Returns its number. */
 uint64_t tgt_reservations_commit(struct tgt_reservations *reservations,
 				 const struct tgt_reservation *next, bool aborts);

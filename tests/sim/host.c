@@ -501,7 +501,10 @@ void sim_host_kill(struct sim_host *host, bool power, uint64_t back_ns)
 	for (unsigned int i = 0; i < host->config.reactors; i++)
 		sim_ring_kill(host->reactors[i].reactor->ring);
 	process_end(host, true);
+	if (power)
+		sim_reservation_files_crash(host->machine);
 	for (unsigned int i = 0; power && i < host->volume_count; i++) {
+		sim_reservation_crashed(&host->reservations[i]);
 		if (!host->disks[i])
 			continue;
 		sim_disk_crash(host->disks[i]);

@@ -82,5 +82,7 @@ void sim_host_fini(struct sim_host *host); /* has ended */
 /* Of a million times that reservations are to be kept: it fails. */
 extern uint32_t sim_reservation_fail;
 void sim_reservation_files_reset(void);
+/* A machine has lost its power. */
+void sim_reservation_files_crash(unsigned int machine);
 
 #endif

@@ -146,10 +146,16 @@ static uint16_t do_any(struct sim_reservation_table *table, const char *name,
 
 /* -- what is told -------------------------------------------------------------------------- */
 
+/* Until a report tells; and it may not be kept, until a RESERVE succeeds on what is known. */
+static void not_known(struct sim_reservation *reservation)
+{
+	reservation->unknown = reservation->at_risk = true;
+}
+
 void sim_reservation_sent(struct sim_reservation *reservation)
 {
 	if (reservation->under_way++) {
-		reservation->unknown = true;
+		not_known(reservation);
 		sim_reached("reservation", "is changed by two at a time", NULL);
 	}
 	reservation->serial++;
@@ -162,7 +168,7 @@ static bool says_nothing(const struct rblk_wire_reservation *asked, uint16_t sta
 		return asked->flags & RBLK_RESERVE_PERSIST;
 	return status == RBLK_E_BUSY || status == RBLK_E_DRAINING ||
 	       status == RBLK_E_NO_RESOURCES || status == RBLK_E_GONE ||
-	       status == RBLK_E_NO_VOLUME || status == RBLK_E_IO;
+	       status == RBLK_E_NO_VOLUME;
 }
 
 bool sim_reservation_answered(struct sim_reservation *reservation, const char *name,
@@ -173,9 +179,15 @@ bool sim_reservation_answered(struct sim_reservation *reservation, const char *n
 
 	reservation->under_way--;
 	reservation->serial++;
+	/* It was done or not. */
+	if (status == RBLK_E_IO) {
+		not_known(reservation);
+		return true;
+	}
 	if (says_nothing(asked, status)) {
 		/* About an earlier attempt, whose answer was lost, either. */
-		reservation->unknown |= retried;
+		if (retried)
+			not_known(reservation);
 		return true;
 	}
 	if (reservation->unknown)
@@ -187,7 +199,7 @@ bool sim_reservation_answered(struct sim_reservation *reservation, const char *n
 	}
 	if (status)
 		return true;
-	reservation->unsure = false;
+	reservation->unsure = reservation->at_risk = false;
 	reservation->awaited = asked->action == RBLK_RESERVE_ACQUIRE ||
 			       asked->action == RBLK_RESERVE_PREEMPT ||
 			       asked->action == RBLK_RESERVE_CLEAR;
@@ -202,7 +214,7 @@ void sim_reservation_lost(struct sim_reservation *reservation, uint32_t session)
 {
 	reservation->under_way--;
 	reservation->serial++;
-	reservation->unknown = true;
+	not_known(reservation);
 	if (!session)
 		return;
 	if (reservation->ghost_count == SIM_GHOSTS)
@@ -318,7 +330,7 @@ void sim_reservation_ended(struct sim_reservation *reservation)
 {
 	reservation->serial++;
 	if (reservation->under_way) {
-		reservation->unknown = true;
+		not_known(reservation);
 		return;
 	}
 	if (reservation->unknown)
@@ -327,6 +339,12 @@ void sim_reservation_ended(struct sim_reservation *reservation)
 		sim_reached("reservation", "outlives its target", NULL);
 	else
 		memset(&reservation->now, 0, sizeof(reservation->now));
+}
+
+void sim_reservation_crashed(struct sim_reservation *reservation)
+{
+	if (reservation->at_risk)
+		reservation->unknown = true;
 }
 
 /* -- what is asked ------------------------------------------------------------------------- */

@@ -34,6 +34,7 @@ struct sim_reservation {
 	uint64_t serial;	/* changes with whatever may change it */
 	bool unknown;		/* the table need not be the target's */
 	bool unsure;		/* it is, and need not be in force everywhere */
+	bool at_risk;		/* it need not be kept: a crash of the machine may undo it */
 	bool awaited;		/* the last change was one that waits for what it stops */
 	uint32_t ghosts[SIM_GHOSTS]; /* sessions whose RESERVEs nobody hears of: they may still be done */
 	unsigned int ghost_count;
@@ -64,6 +65,8 @@ bool sim_reservation_is_held(const struct sim_reservation *reservation, uint64_t
 			     uint8_t type, uint64_t key);
 /* The target's process, or its volume, has ended. */
 void sim_reservation_ended(struct sim_reservation *reservation);
+/* And its machine has crashed. */
+void sim_reservation_crashed(struct sim_reservation *reservation);
 
 /* Is it certain, and in force, what `name` may do? */
 static inline bool sim_reservation_is_sure(const struct sim_reservation *reservation)

@@ -2,7 +2,8 @@
 /*
  * target/store/reservation_file.h in the memory of the simulated machines: what was saved is there
  * after any crash. Linked instead of target/store/reservation_file.c. Which of a seed's saves fail,
- * the world says.
+ * the world says: some of them change nothing, others may or may not outlive their machine. After one of
+ * those most fail until faults stop, as with a file system that has failed.
  */
 #include "target/store/reservation_file.h"
 
@@ -11,6 +12,7 @@
 #include <string.h>
 #include "target/base/error.h"
 #include "tests/sim/coverage.h"
+#include "tests/sim/fabric_sim.h"
 #include "tests/sim/host.h"
 #include "tests/sim/random.h"
 #include "tests/sim/trace.h"
@@ -21,6 +23,9 @@ static struct kept {
 	bool used;
 	uint8_t uuid[16];
 	struct tgt_reservation reservation;
+	bool unsure; /* `before` may come back when the machine crashes: */
+	unsigned int machine;
+	struct tgt_reservation before;
 } kept[KEPT_MAX];
 
 uint32_t sim_reservation_fail; /* of a million saves */
@@ -52,31 +57,62 @@ static struct kept *kept_of(const uint8_t uuid[16])
 int tgt_reservation_load(const char *folder, const uint8_t uuid[16],
 			 struct tgt_reservation *reservation, char *error)
 {
-	const struct kept *place = kept_of(uuid);
+	struct kept *place = kept_of(uuid);
 
 	(void)folder;
 	(void)error;
+	place->unsure = false;
 	memset(reservation, 0, sizeof(*reservation));
 	if (place->used)
 		*reservation = place->reservation;
 	return 0;
 }
 
-int tgt_reservation_save(const char *folder, const uint8_t uuid[16],
-			 const struct tgt_reservation *reservation, char *error)
+static void place_fill(struct kept *place, const uint8_t uuid[16],
+		       const struct tgt_reservation *reservation)
 {
-	struct kept *place = kept_of(uuid);
-
-	(void)folder;
-	if (sim_chance(sim_reservation_fail)) {
-		sim_reached("reservation", "cannot be kept", NULL);
-		return tgt_error(error, -EIO, "the simulator refuses");
-	}
 	place->used = true;
 	memcpy(place->uuid, uuid, 16);
 	if (reservation->persist && reservation->count)
 		place->reservation = *reservation;
 	else
 		memset(&place->reservation, 0, sizeof(place->reservation));
-	return 0;
+}
+
+int tgt_reservation_save(const char *folder, const uint8_t uuid[16],
+			 const struct tgt_reservation *reservation, bool *replaced, char *error)
+{
+	struct kept *place = kept_of(uuid);
+	bool fails = sim_chance(place->unsure && !sim_net.calm ? 900000 : sim_reservation_fail);
+
+	(void)folder;
+	*replaced = !fails || sim_chance(500000);
+	if (fails)
+		sim_reached("reservation",
+			    *replaced ? "may be kept, or not" : "cannot be kept", NULL);
+	if (fails && *replaced && !place->unsure) {
+		place->unsure = true;
+		place->machine = sim_actor_self()->machine;
+		place->before = place->reservation;
+	}
+	if (*replaced)
+		place_fill(place, uuid, reservation);
+	if (!fails) {
+		place->unsure = false;
+		return 0;
+	}
+	return tgt_error(error, -EIO, "the simulator refuses");
+}
+
+void sim_reservation_files_crash(unsigned int machine)
+{
+	for (struct kept *place = kept; place < kept + KEPT_MAX; place++) {
+		if (!place->unsure || place->machine != machine)
+			continue;
+		place->unsure = false;
+		if (sim_chance(500000))
+			continue;
+		place->reservation = place->before;
+		sim_reached("reservation", "was not kept", NULL);
+	}
 }

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Goal: what was saved can be loaded, also after an interrupted save; a damaged file is refused
- * with a message and stays; no file is left of reservations that do not persist. Method: files in a
- * folder of the test; each byte and the length of one are changed in turn.
+ * with a message and stays; no file is left of reservations that do not persist; what a save that
+ * has failed says of the file is what a load finds. Method: files in a folder of the test; each byte and the
+ * length of one are changed in turn; fsync(2) fails of the file or of the folder.
  */
 #include "target/store/reservation_file.h"
 #include "tests/unit/target_rig.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -14,10 +16,27 @@
 static char *directory, folder[64], path[160];
 static const uint8_t uuid[16] = {0xab, 1, 2, 3}, other_uuid[16] = {0xcd};
 
+/* fsync(2), to which the linker leads its calls. */
+static bool file_sync_fails, folder_sync_fails;
+
+int __real_fsync(int fd);
+int __wrap_fsync(int fd);
+int __wrap_fsync(int fd)
+{
+	struct stat st;
+
+	assert_int_equal(fstat(fd, &st), 0);
+	if (S_ISDIR(st.st_mode) ? !folder_sync_fails : !file_sync_fails)
+		return __real_fsync(fd);
+	errno = EIO;
+	return -1;
+}
+
 static int setup(void **state)
 {
 	char error[TGT_ERROR_BYTES];
 
+	file_sync_fails = folder_sync_fails = false;
 	directory = rig_directory();
 	snprintf(folder, sizeof(folder), "%s/kept", directory);
 	snprintf(path, sizeof(path), "%s/reservations-ab010203-0000-0000-0000-000000000000",
@@ -53,9 +72,22 @@ static int load(const uint8_t id[16], struct tgt_reservation *reservation, char 
 static void save(const struct tgt_reservation *reservation)
 {
 	char error[TGT_ERROR_BYTES];
+	bool replaced;
 
-	if (tgt_reservation_save(folder, uuid, reservation, error))
+	if (tgt_reservation_save(folder, uuid, reservation, &replaced, error))
 		fail_msg("%s", error);
+	assert_true(replaced);
+}
+
+/* It fails, and says whether the file is the new one. */
+static void save_fails(const struct tgt_reservation *reservation, bool expected)
+{
+	char error[TGT_ERROR_BYTES];
+	bool replaced = !expected;
+
+	assert_int_equal(tgt_reservation_save(folder, uuid, reservation, &replaced, error), -EIO);
+	assert_non_null(strstr(error, folder));
+	assert_int_equal(replaced, expected);
 }
 
 static void expect(const struct tgt_reservation *expected)
@@ -156,6 +188,37 @@ static void an_interrupted_save_changes_nothing(void **state)
 	assert_int_equal(access(fresh, F_OK), -1);
 }
 
+/* The old one, where its data could not be written; the new one, or none, where that is certain but
+ * for a crash. */
+static void what_a_failed_save_says_is_what_is_loaded(void **state)
+{
+	const struct tgt_reservation none = {.count = 0};
+	struct tgt_reservation all = two(), loaded;
+	char error[TGT_ERROR_BYTES];
+
+	save(&all);
+	file_sync_fails = true;
+	all.generation++;
+	save_fails(&all, false);
+	all.generation--;
+	expect(&all);
+	file_sync_fails = false;
+	folder_sync_fails = true;
+	all.generation++;
+	save_fails(&all, true);
+	/* Who loads it counts on it, so it must be durable then. */
+	assert_int_equal(load(uuid, &loaded, error), -EIO);
+	assert_non_null(strstr(error, folder));
+	assert_int_equal(loaded.count, 0);
+	folder_sync_fails = false;
+	expect(&all);
+	folder_sync_fails = true;
+	all.persist = false;
+	save_fails(&all, true);
+	folder_sync_fails = false;
+	expect(&none);
+}
+
 static void refuse(const uint8_t id[16], const char *words)
 {
 	struct tgt_reservation loaded;
@@ -201,11 +264,13 @@ static void a_folder_that_cannot_be_used_is_told(void **state)
 {
 	struct tgt_reservation all = two();
 	char error[TGT_ERROR_BYTES], name[200];
+	bool replaced = true;
 
 	snprintf(name, sizeof(name), "%s/no/such", directory);
 	assert_int_equal(tgt_reservation_folder(name, error), -ENOENT);
 	assert_non_null(strstr(error, name));
-	assert_int_equal(tgt_reservation_save(name, uuid, &all, error), -ENOENT);
+	assert_int_equal(tgt_reservation_save(name, uuid, &all, &replaced, error), -ENOENT);
+	assert_false(replaced);
 	assert_non_null(strstr(error, name));
 }
 
@@ -215,6 +280,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(saved_is_loaded, setup, teardown),
 		cmocka_unit_test_setup_teardown(volatile_leaves_no_file, setup, teardown),
 		cmocka_unit_test_setup_teardown(an_interrupted_save_changes_nothing, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(what_a_failed_save_says_is_what_is_loaded, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(damage_is_refused, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_folder_that_cannot_be_used_is_told, setup,
