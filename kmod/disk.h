@@ -70,7 +70,10 @@ struct rblk_disk {
 	struct core_durable durable; /* F7; session->core_lock */
 	u64 written[RBLK_QUEUES_MAX]; /* F7: its writers, by queue; each its queue's CQ handlers */
 
-	/* As the target describes it, in the machine's byte order. open_work and refresh_work change `blocks`. */
+	/*
+	 * As the target describes it, in the machine's byte order. open_work and refresh_work change `blocks`, with
+	 * opens_lock.
+	 */
 	u32 block_bytes, volume_flags, max_io_bytes, max_capsule_bytes;
 	u8 block_shift;
 	bool opened; /* once, so that the next opening must find the same volume; stored with release, after uuid */

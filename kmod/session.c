@@ -125,6 +125,7 @@ void rblk_session_event(struct rblk_session *session, u16 event, u32 handle)
 	unsigned long flags;
 
 	spin_lock_irqsave(&session->core_lock, flags);
+	session->changes += event == RBLK_EVENT_VOLUME_CHANGED;
 	list_for_each_entry(disk, &session->disks, peer)
 		if (event == RBLK_EVENT_VOLUME_CHANGED && disk->ready && disk->handle == handle)
 			queue_work(rblk_calls, &disk->refresh_work);

@@ -165,19 +165,29 @@ static const char *rblk_volume_differs(const struct rblk_disk *disk, const struc
 	return NULL;
 }
 
+/*
+ * With opens_lock held: the size that open_work has learnt in a later epoch is set after one that refresh_work has of
+ * an older one, or that one is not set any more.
+ */
 static void rblk_volume_take_size(struct rblk_disk *disk, const struct rblk_wire_volume *v)
 {
+	lockdep_assert_held(&disk->opens_lock);
 	if (rblk_le64(v->blocks) != disk->blocks && READ_ONCE(disk->added))
 		rblk_disk_resize(disk, rblk_le64(v->blocks));
 }
 
-/* From here on commands are sent, unless the epoch is over already. */
-static int rblk_volume_use(struct rblk_disk *disk, u64 epoch, const struct rblk_wire_volume *v)
+/*
+ * From here on commands are sent, unless the epoch is over already. A volume that has changed since OPEN was sent may be
+ * this one: the event named a handle that the disk did not have yet.
+ */
+static int rblk_volume_use(struct rblk_disk *disk, u64 epoch, u32 changes,
+			   const struct rblk_wire_volume *v)
 {
 	struct rblk_session *session = disk->session;
 	bool valid, lost = false;
 
 	mutex_lock(&disk->opens_lock);
+	rblk_volume_take_size(disk, v);
 	spin_lock_irq(&session->core_lock);
 	valid = session->core.epoch == epoch && !core_session_over(&session->core);
 	if (valid) {
@@ -189,6 +199,8 @@ static int rblk_volume_use(struct rblk_disk *disk, u64 epoch, const struct rblk_
 			WRITE_ONCE(disk->gate, RBLK_GATE_HOLD);
 			smp_store_release(&disk->ready, true);
 		}
+		if (session->changes != changes && READ_ONCE(disk->added))
+			queue_work(rblk_calls, &disk->refresh_work);
 	}
 	spin_unlock_irq(&session->core_lock);
 	mutex_unlock(&disk->opens_lock);
@@ -218,12 +230,14 @@ int rblk_volume_open(struct rblk_disk *disk, char *text)
 	struct rblk_wire_volume volume;
 	const char *differs;
 	struct rblk_volume_answer answer = {};
+	u32 changes;
 	bool live;
 	u64 epoch;
 	int error;
 
 	text[0] = '\0';
 	spin_lock_irq(&session->core_lock);
+	changes = session->changes;
 	epoch = session->core.epoch;
 	live = session->core.state == CORE_SESSION_LIVE;
 	spin_unlock_irq(&session->core_lock);
@@ -240,11 +254,9 @@ int rblk_volume_open(struct rblk_disk *disk, char *text)
 		rblk_volume_close_handle(session, epoch, rblk_le32(volume.handle));
 		return -ENODEV;
 	}
-	if (disk->opened)
-		rblk_volume_take_size(disk, &volume);
-	else
+	if (!disk->opened)
 		rblk_volume_take(disk, &volume);
-	return rblk_volume_use(disk, epoch, &volume);
+	return rblk_volume_use(disk, epoch, changes, &volume);
 }
 
 struct rblk_volume_closing {
@@ -392,7 +404,7 @@ static void rblk_volume_refresh_work(struct work_struct *work)
 	struct rblk_session *session = disk->session;
 	unsigned int noio = memalloc_noio_save();
 	struct rblk_wire_volume volume;
-	bool ready, lost = false;
+	bool ready, valid, lost = false;
 	struct rblk_volume_answer answer = {};
 	u64 epoch;
 	int error;
@@ -420,12 +432,15 @@ static void rblk_volume_refresh_work(struct work_struct *work)
 	/* The name may mean another volume by now. */
 	if (rblk_volume_differs(disk, &volume))
 		goto out;
-	rblk_volume_take_size(disk, &volume);
 	mutex_lock(&disk->opens_lock);
 	spin_lock_irq(&session->core_lock);
-	if (session->core.epoch == epoch)
+	/* In a later epoch open_work has asked, or will. */
+	valid = session->core.epoch == epoch;
+	if (valid)
 		lost = rblk_volume_learn_epoch(disk, &volume);
 	spin_unlock_irq(&session->core_lock);
+	if (valid)
+		rblk_volume_take_size(disk, &volume);
 	mutex_unlock(&disk->opens_lock);
 	if (lost)
 		rblk_volume_say_lost(disk);

@@ -339,6 +339,15 @@ static bool reload_judge(struct sim_host *host, const bool *before)
 	return all;
 }
 
+/* By a part of what is left. */
+static void disk_grow(struct sim_disk *disk)
+{
+	uint64_t left = (disk->full_bytes - disk->bytes) / 4096;
+
+	if (left)
+		disk->bytes += sim_between(1, left) * 4096;
+}
+
 /* On the control thread. */
 static void control_reload(struct sim_host *host, bool all)
 {
@@ -353,8 +362,8 @@ static void control_reload(struct sim_host *host, bool all)
 
 	for (unsigned int i = 0; i < host->volume_count; i++) {
 		wanted[i] = all || sim_chance(700000);
-		if (host->disks[i] && sim_chance(300000))
-			host->disks[i]->bytes = host->disks[i]->full_bytes;
+		if (host->disks[i] && sim_chance(500000))
+			disk_grow(host->disks[i]);
 		served[i] = is_served(host, i);
 	}
 	config = config_with(&host->config, wanted);

@@ -108,6 +108,18 @@ void sim_inside_opened(const struct sim_host *host, unsigned int volume,
 	}
 }
 
+uint64_t sim_inside_bytes(const struct sim_host *host, unsigned int volume)
+{
+	struct tgt_volume *found =
+		host->running ? tgt_volume_get(host->registry, host->config.volumes[volume].name)
+			      : NULL;
+	uint64_t bytes = found ? found->store->info.bytes : 0;
+
+	if (found)
+		tgt_volume_put(found);
+	return bytes;
+}
+
 /* -- fences -------------------------------------------------------------------------------- */
 
 void sim_inside_fenced(uint32_t session, unsigned int index, uint32_t incarnation)

@@ -31,6 +31,9 @@ void sim_inside_fenced(uint32_t session, unsigned int queue, uint32_t incarnatio
 /* The disk is given this: may its initiator write? */
 void sim_inside_stores(const struct sim_disk *disk, const struct sim_io *io);
 
+/* The size of the host's volume, as it serves it now; 0: it does not. */
+uint64_t sim_inside_bytes(const struct sim_host *host, unsigned int volume);
+
 /* Which queue of its session the target's end of a connection is. */
 unsigned int sim_inside_queue(const struct sim_conn *conn);
 

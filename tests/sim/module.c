@@ -232,6 +232,29 @@ static bool module_release(struct sim_module *module)
 	return true;
 }
 
+/* Of a session that is up: so long an event takes at most that was lost with a connection. */
+#define SIZE_TURNS 20000u
+
+/* The volume may have grown while it was opened again, or was asked for its size: the disk learns of that. */
+static bool disk_size_settles(struct sim_module *module, struct sim_module_disk *disk)
+{
+	struct sim_disk_view view;
+	uint64_t bytes = 0;
+
+	for (unsigned int turns = 0; turns < SIZE_TURNS;) {
+		sim_disk_look(disk->disk, &view);
+		turns += view.ready && view.state == CORE_SESSION_LIVE;
+		bytes = sim_inside_bytes(module->host, disk->volume);
+		if (view.failed)
+			return false;
+		if (bytes && view.blocks * view.block_bytes == bytes)
+			return true;
+		module_wait(module, SIM_MS);
+	}
+	sim_fail("%s: its disk has %llu bytes, and its volume %llu", module->actor.name,
+		 (unsigned long long)view.blocks * view.block_bytes, (unsigned long long)bytes);
+}
+
 static bool disk_verify(struct sim_module *module, struct sim_module_disk *disk)
 {
 	struct sim_disk_view view;
@@ -262,7 +285,8 @@ static bool module_verify(struct sim_module *module)
 	module->doing = "verifies";
 	module->refused = false;
 	for (unsigned int i = 0; i < module->disk_count; i++)
-		if (!disk_verify(module, &module->disks[i]))
+		if (!disk_size_settles(module, &module->disks[i]) ||
+		    !disk_verify(module, &module->disks[i]))
 			return false;
 	return !module->refused;
 }

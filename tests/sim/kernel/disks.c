@@ -250,6 +250,8 @@ int __wrap_rblk_call_run(struct rblk_queue *queue, struct rblk_session_command *
 	/* Whoever waits for the answer is late. */
 	if (sc->opcode == RBLK_OP_FENCE && sim_chance(300000))
 		sim_fiber_sleep(sim_below(10 * SIM_MS));
+	if ((sc->opcode == RBLK_OP_OPEN || sc->opcode == RBLK_OP_CLOSE) && sim_chance(100000))
+		sim_fiber_sleep(sim_below(20 * SIM_MS));
 	if (sc->opcode == RBLK_OP_OPEN && !error)
 		sim_module_opened(open->name, volume->cache_epoch);
 	if (sc->opcode == RBLK_OP_CLOSE && error == -ETIMEDOUT) {
