@@ -46,6 +46,7 @@ struct fab_options {
 	uint32_t srq_depth;  /* shared receive queue entries per device; 0: each connection its own */
 	uint32_t recv_sge;   /* segments of a receive, usually 1 */
 	const char *device;  /* use only this device; NULL: whatever the address leads to */
+	uint32_t vector;     /* which of a device's completion vectors interrupts, modulo their number */
 };
 
 /* Limits of a device that callers must respect; queried, never assumed. */

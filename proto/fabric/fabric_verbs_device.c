@@ -90,7 +90,7 @@ static int verbs_device_query(struct verbs_device *device, uint32_t *max_cqe)
 static int verbs_device_create_cq(struct verbs_device *device, uint32_t max_cqe)
 {
 	uint32_t depth = device->head.fab->options.cq_depth;
-	int err;
+	int err, vectors;
 
 	if (depth > max_cqe)
 		return fab_fail(device->head.fab, -EINVAL,
@@ -105,7 +105,9 @@ static int verbs_device_create_cq(struct verbs_device *device, uint32_t max_cqe)
 	if (err)
 		return fab_fail(device->head.fab, err, "%s: completion channel: %s",
 				device->head.name, strerror(-err));
-	device->cq = ibv_create_cq(device->context, (int)depth, NULL, device->channel, 0);
+	vectors = device->context->num_comp_vectors > 0 ? device->context->num_comp_vectors : 1;
+	device->cq = ibv_create_cq(device->context, (int)depth, NULL, device->channel,
+				   (int)(device->head.fab->options.vector % (uint32_t)vectors));
 	if (!device->cq)
 		return fab_fail(device->head.fab, -errno, "%s: completion queue of %u: %s",
 				device->head.name, depth, strerror(errno));

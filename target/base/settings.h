@@ -98,10 +98,17 @@ struct tgt_initiator_config {
 	char *source; /* "file:line", for messages */
 };
 
+/* Where reactors run: reactor I on CPU I of the list, which begins again at its end. */
+struct tgt_cpus {
+	uint32_t count; /* 0: the scheduler decides */
+	uint16_t cpu[TGT_REACTORS_MAX];
+};
+
 struct tgt_config {
 	struct tgt_address listen[TGT_LISTEN_MAX];
 	unsigned int listen_count;
 	unsigned int reactors;
+	struct tgt_cpus cpus;
 	enum tgt_polling polling;
 	uint32_t poll_us_max;       /* adaptive: longest spin before sleeping */
 	uint32_t queues_max;        /* per session */

@@ -149,7 +149,9 @@ int tgt_config_complete(struct tgt_config *config, char *error)
 			.kind = FAB_VERBS,
 			.port = RBLK_DEFAULT_PORT,
 		};
-	if (!config->reactors) {
+	if (!config->reactors && config->cpus.count) {
+		config->reactors = config->cpus.count;
+	} else if (!config->reactors) {
 		cpu_set_t cpus;
 
 		config->reactors = 1;

@@ -17,9 +17,11 @@
 #include "proto/core/env.h"
 #include "proto/secret/secret.h"
 #include "proto/wire/login.h"
+#include "target/base/affinity.h"
 #include "target/base/text.h"
 #include "target/control/check.h"
 #include "target/control/config.h"
+#include "target/control/cpus.h"
 #include "target/control/document.h"
 #include "target/control/faults.h"
 #include "target/control/initiators.h"
@@ -137,22 +139,37 @@ static int rules_make(struct daemon *daemon, char *error)
 	return daemon->peers.rules ? 0 : tgt_error(error, -ENOMEM, "access rules: out of memory");
 }
 
+static int reactor_start(struct daemon *daemon, unsigned int index, char *error)
+{
+	int status = tgt_reactor_create(&daemon->config, index, daemon->registry, &daemon->peers,
+					&daemon->reactors[index], error);
+
+	if (status < 0)
+		return status;
+	daemon->reactor_count++;
+	status = tgt_reactor_start(daemon->reactors[index]);
+	if (status < 0)
+		return tgt_error(error, status, "reactor %u: %s", index, strerror(-status));
+	return 0;
+}
+
 static int reactors_start(struct daemon *daemon, char *error)
 {
+	const struct tgt_cpus *cpus = &daemon->config.cpus;
+	cpu_set_t before;
 	unsigned int i;
-	int status;
+	int status = 0;
 
-	for (i = 0; i < daemon->config.reactors; i++) {
-		status = tgt_reactor_create(&daemon->config, i, daemon->registry, &daemon->peers,
-					    &daemon->reactors[i], error);
-		if (status < 0)
-			return status;
-		daemon->reactor_count++;
-		status = tgt_reactor_start(daemon->reactors[i]);
-		if (status < 0)
-			return tgt_error(error, status, "reactor %u: %s", i, strerror(-status));
+	if (cpus->count)
+		tgt_affinity_keep();
+	for (i = 0; i < daemon->config.reactors && !status; i++) {
+		status = tgt_cpus_enter(cpus, i, &before, error);
+		if (status)
+			break;
+		status = reactor_start(daemon, i, error);
+		tgt_cpus_leave(cpus, &before);
 	}
-	return 0;
+	return status;
 }
 
 /* The fabric reports what is missing for RDMA; mention the alternative without RDMA. */

@@ -30,6 +30,7 @@ enum tgt_option_type {
 	TGT_OPTION_NAME,    /* char[RBLK_NAME_BYTES] */
 	TGT_OPTION_INTERFACES, /* char[field_bytes]: names of network interfaces, "all" or "none" */
 	TGT_OPTION_LISTEN,  /* adds to tgt_config.listen */
+	TGT_OPTION_CPUS,    /* struct tgt_cpus */
 	TGT_OPTION_UUID,
 	TGT_OPTION_FAULT,   /* char[field_bytes]: a fault plan */
 	TGT_OPTION_SECRET,  /* a file; adds to tgt_initiator_config.secrets */

@@ -16,6 +16,7 @@
 #include "target/base/error.h"
 #include "target/base/units.h"
 #include "target/control/address.h"
+#include "target/control/cpus.h"
 #include "target/control/initiators.h"
 #include "target/store/fault_plan.h"
 
@@ -247,6 +248,11 @@ static int set_listen(struct tgt_config *config, const char *text, char *why)
 	return 0;
 }
 
+static int set_cpus(const struct tgt_option *option, void *object, const char *text, char *why)
+{
+	return tgt_cpus_parse(text, (struct tgt_cpus *)((char *)object + option->offset), why);
+}
+
 static int set_uuid(const struct tgt_option *option, void *object, const char *text, char *why)
 {
 	uuid_t uuid;
@@ -291,6 +297,8 @@ int tgt_option_set(const struct tgt_option *option, void *object, const char *te
 		return set_interfaces(option, object, text, why);
 	case TGT_OPTION_LISTEN:
 		return set_listen(object, text, why);
+	case TGT_OPTION_CPUS:
+		return set_cpus(option, object, text, why);
 	case TGT_OPTION_UUID:
 		return set_uuid(option, object, text, why);
 	case TGT_OPTION_FAULT:

@@ -29,6 +29,17 @@ static bool listens_on(const struct tgt_config *config, enum fab_kind kind)
 	return false;
 }
 
+/*
+ * Drivers spread a device's completion vectors over the CPUs, beginning with CPU 0, where nobody has set them otherwise: the
+ * interrupt then comes where the reactor runs.
+ */
+static uint32_t reactor_vector(const struct tgt_reactor *reactor)
+{
+	const struct tgt_cpus *cpus = &reactor->config.cpus;
+
+	return cpus->count ? cpus->cpu[reactor->index % cpus->count] : reactor->index;
+}
+
 static int reactor_open_fabric(struct tgt_reactor *reactor, enum fab_kind kind, char *error)
 {
 	struct tgt_fabric *fabric = &reactor->fabrics[reactor->fabric_count];
@@ -41,6 +52,7 @@ static int reactor_open_fabric(struct tgt_reactor *reactor, enum fab_kind kind, 
 		.cq_depth = receives * (1 + TGT_SENDS_PER_TAG) + TGT_MEASURE_QUEUES_MAX * 128,
 		.srq_depth = receives,
 		.recv_sge = 1,
+		.vector = reactor_vector(reactor),
 	};
 
 	fabric->fab = fab_open(kind, &options, error);

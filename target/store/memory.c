@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include "proto/core/env.h"
+#include "target/base/affinity.h"
 #include "target/base/settings.h"
 #include "target/base/error.h"
 #include "target/store/worker.h"
@@ -133,6 +134,7 @@ static void *memory_populate(void *arg)
 	struct memory_store *memory = arg;
 	size_t at = 0;
 
+	tgt_affinity_roam();
 	while (at < memory->mapped_bytes && !atomic_load(&memory->closing)) {
 		size_t left = memory->mapped_bytes - at;
 		size_t bytes = left < POPULATE_BYTES ? left : POPULATE_BYTES;

@@ -17,6 +17,7 @@
 #include <uuid/uuid.h>
 #include "proto/core/env.h"
 #include "proto/wire/wire_check.h"
+#include "target/base/affinity.h"
 #include "target/base/error.h"
 #include "target/store/identity.h"
 #include "target/store/mark.h"
@@ -451,6 +452,7 @@ static void volume_close(struct tgt_volume *volume)
 static void *volume_closer(void *argument)
 {
 	pthread_setname_np(pthread_self(), "closer");
+	tgt_affinity_roam();
 	volume_close(argument);
 	return NULL;
 }

@@ -8,6 +8,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include "target/base/affinity.h"
 
 static struct tgt_job *worker_next(struct tgt_worker *worker)
 {
@@ -28,6 +29,7 @@ static void *worker_serve(void *arg)
 	struct tgt_worker *worker = arg;
 	struct tgt_job *job;
 
+	tgt_affinity_roam();
 	while ((job = worker_next(worker))) {
 		int result = job->run(job);
 

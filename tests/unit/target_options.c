@@ -40,6 +40,13 @@ static void mistakes_have_their_words(void **state)
 		{{"x.img", "--reactors=65"}, "--reactors: \"65\" is not a number from 0 to 64"},
 		{{"x.img", "--reactors=-1"}, "--reactors: \"-1\" is not a number from 0 to 64"},
 		{{"x.img", "--reactors="}, "--reactors: needs a value"},
+		{{"x.img", "--cpus", "all"}, "--cpus: \"all\" is not a list of CPUs from 0 to 1023 (0-3,8)"},
+		{{"x.img", "--cpus", "3-1"}, "--cpus: \"3-1\" is not a list of CPUs from 0 to 1023 (0-3,8)"},
+		{{"x.img", "--cpus", "1,"}, "--cpus: \"1,\" is not a list of CPUs from 0 to 1023 (0-3,8)"},
+		{{"x.img", "--cpus", "1024"}, "--cpus: \"1024\" is not a list of CPUs from 0 to 1023 (0-3,8)"},
+		{{"x.img", "--cpus", "-1"}, "--cpus: \"-1\" is not a list of CPUs from 0 to 1023 (0-3,8)"},
+		{{"x.img", "--cpus", "0-2,1"}, "--cpus: \"0-2,1\" has CPU 1 twice"},
+		{{"x.img", "--cpus", "0-64"}, "--cpus: \"0-64\" has more than 64 CPUs"},
 		{{"x.img", "--pool-size", "5x"},
 		 "--pool-size: \"5x\" is not a size from 1M to 64G (512, 64K, 10G, ...)"},
 		{{"x.img", "--pool-size", "99999999999999999999"},
@@ -107,6 +114,25 @@ static void mistakes_have_their_words(void **state)
 		assert_true(parse(mistakes[i].words, &config, &mode, error) < 0);
 		assert_string_equal(error, mistakes[i].error);
 	}
+}
+
+static void cpus_are_lists_in_their_order(void **state)
+{
+	const char *const words[] = {"x.img", "--cpus", "0", "--cpus=9-11,2,1023", NULL};
+	const char *const fewer[] = {"x.img", "--cpus=1,0", "--reactors=1", NULL};
+	static const uint16_t wanted[] = {9, 10, 11, 2, 1023};
+	char error[TGT_ERROR_BYTES];
+	struct tgt_config config;
+	enum tgt_run_mode mode;
+
+	assert_int_equal(parse(words, &config, &mode, error), 0);
+	assert_int_equal(config.cpus.count, 5);
+	assert_memory_equal(config.cpus.cpu, wanted, sizeof(wanted));
+	assert_int_equal(config.reactors, 5);
+	tgt_config_fini(&config);
+	assert_int_equal(parse(fewer, &config, &mode, error), 0);
+	assert_int_equal(config.reactors, 1);
+	tgt_config_fini(&config);
 }
 
 static void one_file_is_enough(void **state)
@@ -374,6 +400,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(mistakes_have_their_words), cmocka_unit_test(one_file_is_enough),
 		cmocka_unit_test(everything_is_understood),
+		cmocka_unit_test(cpus_are_lists_in_their_order),
 		  cmocka_unit_test(modes),
 		cmocka_unit_test(guesses_are_near),	     cmocka_unit_test(help_shows_the_table),
 		cmocka_unit_test(manuals_show_the_table),    cmocka_unit_test(manuals_show_no_more),
