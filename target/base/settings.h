@@ -129,6 +129,7 @@ struct tgt_config {
 	char name[RBLK_NAME_BYTES]; /* for discovery; "": the machine's */
 	char discovery[256];        /* network interfaces: "eth0 eth1", "all"; "none" */
 	uint32_t discovery_port;    /* of UDP */
+	char http[128];             /* "[HOST:]PORT"; "": no HTTP */
 	char fault_socket[108];     /* accepts faults for users' tests here; "": accepts none */
 	bool memory_lock;           /* huge pages and mlock where they can be had */
 	unsigned int log_level;     /* enum tgt_log_level: least important lines that are shown */

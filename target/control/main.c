@@ -221,6 +221,7 @@ static int watch_start(struct daemon *daemon, char *error)
 		.source = daemon->source,
 		.changer = tgt_reloader_changer(daemon->reloader),
 		.control_socket = daemon->config.control_socket,
+		.http = daemon->config.http,
 		.address = watch_address,
 		.context = daemon->listener,
 	};

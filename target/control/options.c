@@ -145,6 +145,10 @@ static const struct tgt_option table[] = {
 	{ "name", 0, TARGET_PLACES, TGT_OPTION_NAME, "NAME", NULL,
 	  "what discovery calls this target; default: the machine's name",
 	  TARGET(name), 0, 0, NULL },
+	{ "http", 0, TARGET_PLACES, TGT_OPTION_TEXT, "[HOST:]PORT", NULL,
+	  "answer /metrics, /healthz and /readyz there; without HOST for this machine only; "
+	  "default: nowhere",
+	  TARGET(http), 0, 0, NULL },
 	{ "fault_socket", 0, TARGET_PLACES, TGT_OPTION_TEXT, "PATH", NULL,
 	  "for tests: accept faults from \"rblk fault\" at this socket; default: none",
 	  TARGET(fault_socket), 0, 0, NULL },

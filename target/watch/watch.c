@@ -12,6 +12,7 @@
 #include "proto/core/env.h"
 #include "target/base/log.h"
 #include "target/watch/clients.h"
+#include "target/watch/http.h"
 #include "target/watch/place.h"
 
 /* How often a path is tried that could not be used. */
@@ -21,6 +22,7 @@ struct tgt_watch {
 	struct tgt_methods methods;
 	struct tgt_clients clients;
 	struct tgt_socket_place place;
+	struct tgt_http *http; /* NULL: none */
 	bool wants_socket; /* fixed */
 	bool told;	   /* that the path cannot be used, and why not: */
 	char why[TGT_ERROR_BYTES];
@@ -60,10 +62,13 @@ static void watch_accept(struct tgt_watch *watch)
 static int watch_timeout_ms(const struct tgt_watch *watch)
 {
 	int timeout_ms = tgt_clients_timeout_ms(&watch->clients);
+	int http_ms = tgt_http_timeout_ms(watch->http);
 
 	if (watch->wants_socket && watch->place.fd < 0 &&
 	    (timeout_ms < 0 || timeout_ms > RETRY_MS))
 		timeout_ms = RETRY_MS;
+	if (http_ms >= 0 && (timeout_ms < 0 || http_ms < timeout_ms))
+		timeout_ms = http_ms;
 	return timeout_ms;
 }
 
@@ -71,7 +76,7 @@ static void *watch_thread(void *argument)
 {
 	struct tgt_watch *watch = argument;
 	const struct tgt_changer *changer = watch->methods.changer;
-	struct pollfd polled[3 + TGT_CLIENTS_MAX];
+	struct pollfd polled[4 + TGT_CLIENTS_MAX];
 	eventfd_t count;
 
 	for (;;) {
@@ -80,14 +85,17 @@ static void *watch_thread(void *argument)
 		polled[0] = (struct pollfd){.fd = watch->stop, .events = POLLIN};
 		polled[1] = (struct pollfd){.fd = watch->place.fd, .events = POLLIN};
 		polled[2] = (struct pollfd){.fd = changer ? changer->fd : -1, .events = POLLIN};
-		tgt_clients_poll(&watch->clients, polled + 3);
-		if (poll(polled, 3 + TGT_CLIENTS_MAX, watch_timeout_ms(watch)) < 0)
+		polled[3] = (struct pollfd){.fd = tgt_http_fd(watch->http), .events = POLLIN};
+		tgt_clients_poll(&watch->clients, polled + 4);
+		if (poll(polled, 4 + TGT_CLIENTS_MAX, watch_timeout_ms(watch)) < 0)
 			continue;
 		if (polled[0].revents)
 			break;
 		if (polled[2].revents && eventfd_read(changer->fd, &count) == 0)
 			tgt_clients_retry(&watch->clients);
-		tgt_clients_step(&watch->clients, polled + 3);
+		tgt_clients_step(&watch->clients, polled + 4);
+		/* Its timeouts, too, so in each turn. */
+		tgt_http_step(watch->http);
 		if (polled[1].revents)
 			watch_accept(watch);
 	}
@@ -123,6 +131,14 @@ int tgt_watch_create(const struct tgt_watch_options *options, struct tgt_watch *
 		return tgt_error(error, -ENAMETOOLONG, "control_socket: %s: too long",
 				 options->control_socket);
 	}
+	if (options->http[0]) {
+		err = tgt_http_create(options->http, &watch->methods, &watch->http, error);
+		if (err) {
+			free(watch);
+			return err;
+		}
+		tgt_log(TGT_LOG_INFO, "http: %s", tgt_http_url(watch->http));
+	}
 	/* The first attempt is made here: the socket is there when the daemon says that it is ready. */
 	if (watch->wants_socket)
 		watch_take_place(watch);
@@ -130,6 +146,7 @@ int tgt_watch_create(const struct tgt_watch_options *options, struct tgt_watch *
 	err = watch->stop < 0 ? errno : pthread_create(&watch->thread, NULL, watch_thread, watch);
 	if (err) {
 		tgt_socket_place_leave(&watch->place);
+		tgt_http_destroy(watch->http);
 		watch_free(watch);
 		return tgt_error(error, -err, "control_socket: %s", strerror(err));
 	}
@@ -150,6 +167,8 @@ void tgt_watch_stop(struct tgt_watch *watch)
 		return;
 	eventfd_write(watch->stop, 1);
 	pthread_join(watch->thread, NULL);
+	tgt_http_destroy(watch->http);
+	watch->http = NULL;
 	tgt_methods_fini(&watch->methods);
 	tgt_socket_place_leave(&watch->place);
 }

@@ -291,6 +291,17 @@ static void write_requests(void)
 	write_seed("fuzz_change", "change", "", 0, change, strlen(change));
 }
 
+/* The first byte: names, a Host, a request. */
+static void write_http(void)
+{
+	static const char request[] = "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n", host[] = "127.0.0.1:4480",
+			  name[] = "disk\"\\\n";
+
+	write_seed("fuzz_http", "name", "\0", 1, name, strlen(name));
+	write_seed("fuzz_http", "host", "\1", 1, host, strlen(host));
+	write_seed("fuzz_http", "request", "\2", 1, request, strlen(request));
+}
+
 int main(int argc, char **argv)
 {
 	if (argc != 2) {
@@ -310,5 +321,6 @@ int main(int argc, char **argv)
 	write_discovery();
 	write_uris();
 	write_requests();
+	write_http();
 	return 0;
 }

@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Clients are libmicrohttpd's, with its limits in number and memory. It limits only their silence,
+ * so the time that each has in all is kept here: by then its socket is shut down.
+ */
+#include "target/watch/http.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <limits.h>
+#include <microhttpd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/queue.h>
+#include "proto/core/env.h"
+#include "target/base/error.h"
+#include "target/watch/paths.h"
+
+/* Of one client: its request's head. */
+#define CLIENT_MEMORY_BYTES 16384
+
+struct http_client {
+	TAILQ_ENTRY(http_client) link;
+	uint64_t due_ns;
+	int fd;
+};
+
+struct http_sent {
+	struct tgt_http *http;
+	char *text;
+	size_t bytes;
+};
+
+struct tgt_http {
+	struct MHD_Daemon *daemon;
+	struct tgt_methods *methods;
+	TAILQ_HEAD(, http_client) clients; /* by due_ns; those beyond their time are not in it */
+	size_t answer_bytes;		   /* of all that are being sent */
+	bool loopback;
+	int fd;
+	char url[80];
+};
+
+/* -- answers ----------------------------------------------------------------------------------- */
+
+static void http_sent_free(void *context)
+{
+	struct http_sent *sent = context;
+
+	sent->http->answer_bytes -= sent->bytes;
+	free(sent->text);
+	free(sent);
+}
+
+/* NULL: no memory. Takes over the text. */
+static struct MHD_Response *http_response(struct tgt_http *http, const struct tgt_answer *answer)
+{
+	struct http_sent *sent = malloc(sizeof(*sent));
+	struct MHD_Response *response;
+
+	if (!sent) {
+		free(answer->text);
+		return NULL;
+	}
+	*sent = (struct http_sent){.http = http, .text = answer->text, .bytes = answer->bytes};
+	http->answer_bytes += sent->bytes;
+	response = MHD_create_response_from_buffer_with_free_callback_cls(sent->bytes, sent->text,
+									  http_sent_free, sent);
+	if (!response)
+		http_sent_free(sent);
+	return response;
+}
+
+static enum MHD_Result http_send(struct tgt_http *http, struct MHD_Connection *connection,
+				 const struct tgt_answer *answer)
+{
+	struct MHD_Response *response = answer->text ? http_response(http, answer) : NULL;
+	enum MHD_Result result;
+
+	if (!response)
+		return MHD_NO;
+	MHD_add_response_header(response, "Content-Type", answer->type);
+	MHD_add_response_header(response, "Cache-Control", "no-store");
+	MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
+	MHD_add_response_header(response, "Content-Security-Policy", answer->policy);
+	MHD_add_response_header(response, "Connection", "close");
+	result = MHD_queue_response(connection, answer->status, response);
+	MHD_destroy_response(response);
+	return result;
+}
+
+/*
+ * A name that resolves to this machine's loopback address today may be a foreign page's own, which
+ * would read here what only this machine's users may: then only names that mean this machine are
+ * answered.
+ */
+static bool http_host_fits(const struct tgt_http *http, struct MHD_Connection *connection)
+{
+	const char *host = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Host");
+
+	return !http->loopback || !host || tgt_paths_host_is_local(host);
+}
+
+static enum MHD_Result http_request(void *context, struct MHD_Connection *connection,
+				    const char *path, const char *method, const char *version,
+				    const char *upload, size_t *upload_bytes, void **state)
+{
+	struct tgt_http *http = context;
+	struct tgt_answer answer;
+
+	(void)version;
+	(void)upload;
+	(void)state;
+	if (*upload_bytes)
+		return MHD_NO;
+	if (strcmp(method, MHD_HTTP_METHOD_GET) && strcmp(method, MHD_HTTP_METHOD_HEAD))
+		tgt_answer_words(&answer, MHD_HTTP_METHOD_NOT_ALLOWED, "only GET and HEAD\n");
+	else if (!http_host_fits(http, connection))
+		tgt_answer_words(&answer, MHD_HTTP_FORBIDDEN,
+				 "ask for localhost, or for an address of this machine\n");
+	else if (http->answer_bytes > TGT_HTTP_ANSWERS_BYTES)
+		tgt_answer_words(&answer, MHD_HTTP_SERVICE_UNAVAILABLE,
+				 "too many answers have not been taken\n");
+	else
+		tgt_paths_answer(http->methods, path, &answer);
+	return http_send(http, connection, &answer);
+}
+
+/* -- clients ----------------------------------------------------------------------------------- */
+
+static void http_client_begin(struct tgt_http *http, struct MHD_Connection *connection,
+			      void **state)
+{
+	struct http_client *client = malloc(sizeof(*client));
+
+	if (!client)
+		return; /* libmicrohttpd's limit of its silence is left */
+	client->fd =
+		MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
+	client->due_ns = env_now_ns() + TGT_HTTP_CLIENT_S * 1000000000ull;
+	TAILQ_INSERT_TAIL(&http->clients, client, link);
+	*state = client;
+}
+
+static void http_client_changed(void *context, struct MHD_Connection *connection, void **state,
+				enum MHD_ConnectionNotificationCode code)
+{
+	struct tgt_http *http = context;
+	struct http_client *client = *state;
+
+	if (code == MHD_CONNECTION_NOTIFY_STARTED) {
+		http_client_begin(http, connection, state);
+	} else if (client) {
+		if (client->due_ns)
+			TAILQ_REMOVE(&http->clients, client, link);
+		free(client);
+		*state = NULL;
+	}
+}
+
+/* Libmicrohttpd closes it when it sees that nothing comes or goes any more. */
+static void http_client_expire(struct tgt_http *http, struct http_client *client)
+{
+	TAILQ_REMOVE(&http->clients, client, link);
+	client->due_ns = 0;
+	shutdown(client->fd, SHUT_RDWR);
+}
+
+/* -- the socket -------------------------------------------------------------------------------- */
+
+union http_address {
+	struct sockaddr any;
+	struct sockaddr_in v4;
+	struct sockaddr_in6 v6;
+};
+
+/* 0 or -EINVAL. */
+static int address_parse(const char *text, union http_address *address)
+{
+	const char *port = strrchr(text, ':');
+	char host[INET6_ADDRSTRLEN + 2] = "127.0.0.1";
+	size_t length = port ? (size_t)(port - text) : strlen(host);
+	unsigned long number;
+	char *end;
+
+	if (length >= sizeof(host))
+		return -EINVAL;
+	if (port)
+		snprintf(host, sizeof(host), "%.*s", (int)length, text);
+	port = port ? port + 1 : text;
+	number = strtoul(port, &end, 10);
+	if (*port < '0' || *port > '9' || *end || number > 65535)
+		return -EINVAL;
+	memset(address, 0, sizeof(*address));
+	if (length > 2 && host[0] == '[' && host[length - 1] == ']') {
+		host[length - 1] = '\0';
+		address->v6.sin6_family = AF_INET6;
+		address->v6.sin6_port = htons((uint16_t)number);
+		return inet_pton(AF_INET6, host + 1, &address->v6.sin6_addr) == 1 ? 0 : -EINVAL;
+	}
+	address->v4.sin_family = AF_INET;
+	address->v4.sin_port = htons((uint16_t)number);
+	return inet_pton(AF_INET, host, &address->v4.sin_addr) == 1 ? 0 : -EINVAL;
+}
+
+static bool address_is_loopback(const union http_address *address)
+{
+	if (address->any.sa_family == AF_INET6)
+		return IN6_IS_ADDR_LOOPBACK(&address->v6.sin6_addr);
+	return ntohl(address->v4.sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
+}
+
+/* Of the socket that listens: with the port that it has. */
+static void http_url_make(struct tgt_http *http)
+{
+	union http_address address;
+	socklen_t bytes = sizeof(address);
+	char host[INET6_ADDRSTRLEN] = "";
+	int fd = MHD_get_daemon_info(http->daemon, MHD_DAEMON_INFO_LISTEN_FD)->listen_fd;
+
+	memset(&address, 0, sizeof(address));
+	getsockname(fd, &address.any, &bytes);
+	if (address.any.sa_family == AF_INET6) {
+		inet_ntop(AF_INET6, &address.v6.sin6_addr, host, sizeof(host));
+		snprintf(http->url, sizeof(http->url), "http://[%s]:%u/", host,
+			 ntohs(address.v6.sin6_port));
+	} else {
+		inet_ntop(AF_INET, &address.v4.sin_addr, host, sizeof(host));
+		snprintf(http->url, sizeof(http->url), "http://%s:%u/", host,
+			 ntohs(address.v4.sin_port));
+	}
+}
+
+static int http_listen(struct tgt_http *http, const union http_address *address)
+{
+	unsigned int flags = MHD_USE_EPOLL;
+
+	/* [::] is all addresses, those of IPv4, too. */
+	if (address->any.sa_family == AF_INET6)
+		flags |= IN6_IS_ADDR_UNSPECIFIED(&address->v6.sin6_addr) ? MHD_USE_DUAL_STACK
+									 : MHD_USE_IPv6;
+	errno = 0;
+	http->daemon =
+		MHD_start_daemon(flags, 0, NULL, NULL, http_request, http, MHD_OPTION_SOCK_ADDR,
+				 &address->any, MHD_OPTION_CONNECTION_LIMIT, TGT_HTTP_CLIENTS_MAX,
+				 MHD_OPTION_PER_IP_CONNECTION_LIMIT, TGT_HTTP_CLIENTS_OF_ADDRESS,
+				 MHD_OPTION_CONNECTION_TIMEOUT, TGT_HTTP_CLIENT_S,
+				 MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CLIENT_MEMORY_BYTES,
+				 MHD_OPTION_NOTIFY_CONNECTION, http_client_changed, http,
+				 MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_END);
+	return http->daemon ? 0 : errno ? -errno : -EADDRNOTAVAIL;
+}
+
+int tgt_http_create(const char *text, struct tgt_methods *methods, struct tgt_http **out,
+		    char *error)
+{
+	struct tgt_http *http = calloc(1, sizeof(*http));
+	union http_address address;
+	int status;
+
+	if (!http)
+		return tgt_error(error, -ENOMEM, "http: out of memory");
+	TAILQ_INIT(&http->clients);
+	http->methods = methods;
+	status = address_parse(text, &address);
+	if (status) {
+		free(http);
+		return tgt_error(error, status,
+				 "http: \"%s\" is not [HOST:]PORT with the number of an address",
+				 text);
+	}
+	http->loopback = address_is_loopback(&address);
+	status = http_listen(http, &address);
+	if (status) {
+		free(http);
+		return tgt_error(error, status, "http: %s: %s", text, strerror(-status));
+	}
+	http->fd = MHD_get_daemon_info(http->daemon, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd;
+	http_url_make(http);
+	*out = http;
+	return 0;
+}
+
+const char *tgt_http_url(const struct tgt_http *http)
+{
+	return http->url;
+}
+
+int tgt_http_fd(const struct tgt_http *http)
+{
+	return http ? http->fd : -1;
+}
+
+int tgt_http_timeout_ms(const struct tgt_http *http)
+{
+	const struct http_client *first = http ? TAILQ_FIRST(&http->clients) : NULL;
+	MHD_UNSIGNED_LONG_LONG ms;
+	uint64_t now_ns;
+	int left_ms = -1;
+
+	if (first) {
+		now_ns = env_now_ns();
+		left_ms =
+			first->due_ns > now_ns ? (int)((first->due_ns - now_ns) / 1000000) + 1 : 0;
+	}
+	if (!http || MHD_get_timeout(http->daemon, &ms) != MHD_YES)
+		return left_ms;
+	if (ms > INT_MAX)
+		ms = INT_MAX;
+	return left_ms >= 0 && left_ms < (int)ms ? left_ms : (int)ms;
+}
+
+void tgt_http_step(struct tgt_http *http)
+{
+	struct http_client *first;
+	uint64_t now_ns;
+
+	if (!http)
+		return;
+	now_ns = env_now_ns();
+	while ((first = TAILQ_FIRST(&http->clients)) && first->due_ns <= now_ns)
+		http_client_expire(http, first);
+	MHD_run(http->daemon);
+}
+
+void tgt_http_destroy(struct tgt_http *http)
+{
+	if (!http)
+		return;
+	MHD_stop_daemon(http->daemon);
+	free(http);
+}

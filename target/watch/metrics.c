@@ -1,0 +1,438 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Writes each family of metrics: its help and type, then a line for each series. A volume's series
+ * are those of all who have used it, and stay; a session's end with it.
+ */
+#include "target/watch/metrics.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include "proto/core/env.h"
+#include "target/watch/names.h"
+
+/* -- lines ------------------------------------------------------------------------------------- */
+
+static void family(FILE *out, const char *name, const char *type, const char *help)
+{
+	fprintf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
+}
+
+/* A label's value, within its quotes. */
+static void escaped(FILE *out, const char *text)
+{
+	for (; *text; text++) {
+		if (*text == '\\' || *text == '"')
+			fputc('\\', out);
+		fputc(*text < ' ' || *text > '~' ? '?' : *text, out);
+	}
+}
+
+static void label(FILE *out, const char *before, const char *name, const char *value)
+{
+	fprintf(out, "%s%s=\"", before, name);
+	escaped(out, value);
+	fputc('"', out);
+}
+
+static void value_u64(FILE *out, uint64_t value)
+{
+	fprintf(out, "} %" PRIu64 "\n", value);
+}
+
+static void plain(FILE *out, const char *name, const char *type, const char *help, uint64_t value)
+{
+	family(out, name, type, help);
+	fprintf(out, "%s %" PRIu64 "\n", name, value);
+}
+
+/* -- the daemon -------------------------------------------------------------------------------- */
+
+static void metrics_daemon(FILE *out, const struct tgt_methods *methods,
+			   const struct tgt_view *view)
+{
+	uint64_t connections = 0;
+
+	for (unsigned int i = 0; i < view->reactor_count; i++)
+		connections += view->censuses[i] ? view->censuses[i]->connections : 0;
+	family(out, "rblk_build_info", "gauge", "Always 1; the version of rblkd is a label.");
+	fprintf(out, "rblk_build_info{version=\"%s\"} 1\n", RBLK_VERSION);
+	family(out, "rblk_start_time_seconds", "gauge",
+	       "When the daemon was started, since the epoch.");
+	fprintf(out, "rblk_start_time_seconds %.3f\n",
+		(double)time(NULL) - (double)(env_now_ns() - methods->started_ns) / 1e9);
+	plain(out, "rblk_draining", "gauge", "1 while the daemon refuses new commands and ends.",
+	      atomic_load(&methods->draining));
+	plain(out, "rblk_sessions", "gauge", "Sessions, with those that may come back.",
+	      view->session_count);
+	plain(out, "rblk_connections", "gauge", "Connections of all sessions.", connections);
+	plain(out, "rblk_reactors_silent", "gauge", "Reactors that did not answer within a second.",
+	      view->missing);
+}
+
+/* Sums over all reactors. */
+static void metrics_events(FILE *out, const struct tgt_view *view)
+{
+	uint64_t accepted = 0, refused = 0, fences = 0, ends[TGT_ENDS] = {0},
+		 errors[RBLK_E_MAX] = {0};
+
+	for (unsigned int i = 0; i < view->reactor_count; i++) {
+		const struct tgt_census *census = view->censuses[i];
+
+		if (!census)
+			continue;
+		accepted += census->logins_accepted;
+		refused += census->logins_refused;
+		fences += census->fences;
+		for (unsigned int end = 0; end < TGT_ENDS; end++)
+			ends[end] += census->ends[end];
+		for (unsigned int error = 0; error < RBLK_E_MAX; error++)
+			errors[error] += census->refused[error];
+	}
+	family(out, "rblk_logins_total", "counter", "Logins of connections.");
+	fprintf(out, "rblk_logins_total{result=\"accepted\"} %" PRIu64 "\n", accepted);
+	fprintf(out, "rblk_logins_total{result=\"refused\"} %" PRIu64 "\n", refused);
+	plain(out, "rblk_fences_total", "counter", "FENCE commands.", fences);
+	family(out, "rblk_connection_ends_total", "counter",
+	       "Connections that have ended, by why.");
+	for (unsigned int end = 0; end < TGT_ENDS; end++)
+		fprintf(out, "rblk_connection_ends_total{reason=\"%s\"} %" PRIu64 "\n",
+			tgt_name_end(end), ends[end]);
+	family(out, "rblk_refused_commands_total", "counter",
+	       "Commands of no open volume that were refused, by error.");
+	for (unsigned int error = 1; error < RBLK_E_MAX; error++)
+		fprintf(out, "rblk_refused_commands_total{error=\"%s\"} %" PRIu64 "\n",
+			tgt_name_error(error), errors[error]);
+}
+
+static void reactor_line(FILE *out, const char *name, const struct tgt_census *census, double value)
+{
+	fprintf(out, "%s{reactor=\"%u\"} %.9g\n", name, census->reactor, value);
+}
+
+static double reactor_busy(const struct tgt_census *census)
+{
+	return (double)census->busy_ns / 1e9;
+}
+
+static double reactor_pool(const struct tgt_census *census)
+{
+	return (double)census->pool_bytes;
+}
+
+static double reactor_pool_used(const struct tgt_census *census)
+{
+	return (double)census->pool_used_bytes;
+}
+
+static double reactor_connections(const struct tgt_census *census)
+{
+	return census->connections;
+}
+
+static double reactor_logins(const struct tgt_census *census)
+{
+	return census->logins_waiting;
+}
+
+static const struct reactor_metric {
+	const char *name, *type, *help;
+	double (*value)(const struct tgt_census *census);
+} reactor_metrics[] = {
+	{"rblk_reactor_busy_seconds_total", "counter", "Time in turns that found work.",
+	 reactor_busy},
+	{"rblk_reactor_pool_bytes", "gauge", "Memory for data.", reactor_pool},
+	{"rblk_reactor_pool_used_bytes", "gauge", "Memory for data in use.", reactor_pool_used},
+	{"rblk_reactor_connections", "gauge", "Connections of the reactor.", reactor_connections},
+	{"rblk_reactor_logins_waiting", "gauge", "Logins that wait for a fence.", reactor_logins},
+};
+
+static void metrics_reactors(FILE *out, const struct tgt_view *view)
+{
+	for (size_t i = 0; i < sizeof(reactor_metrics) / sizeof(reactor_metrics[0]); i++) {
+		const struct reactor_metric *metric = &reactor_metrics[i];
+
+		family(out, metric->name, metric->type, metric->help);
+		for (unsigned int j = 0; j < view->reactor_count; j++)
+			if (view->censuses[j])
+				reactor_line(out, metric->name, view->censuses[j],
+					     metric->value(view->censuses[j]));
+	}
+}
+
+/* -- volumes ----------------------------------------------------------------------------------- */
+
+static void volume_begin(FILE *out, const char *name, const struct tgt_view_volume *volume)
+{
+	fputs(name, out);
+	label(out, "{", "volume", volume->name);
+}
+
+#define EACH_VOLUME(view, volume)                                    \
+	for (const struct tgt_view_volume *volume = (view)->volumes; \
+	     volume < (view)->volumes + (view)->volume_count; volume++)
+
+static uint64_t volume_bytes(const struct tgt_view_volume *volume)
+{
+	return volume->bytes;
+}
+
+static uint64_t volume_opens(const struct tgt_view_volume *volume)
+{
+	return volume->opens;
+}
+
+static uint64_t volume_flush_failed(const struct tgt_view_volume *volume)
+{
+	return volume->flush_failed;
+}
+
+static uint64_t volume_outstanding(const struct tgt_view_volume *volume)
+{
+	return volume->outstanding;
+}
+
+static uint64_t volume_read(const struct tgt_view_volume *volume)
+{
+	return volume->counts.bytes_read;
+}
+
+static uint64_t volume_written(const struct tgt_view_volume *volume)
+{
+	return volume->counts.bytes_written;
+}
+
+static const struct volume_metric {
+	const char *name, *type, *help;
+	uint64_t (*value)(const struct tgt_view_volume *volume);
+} volume_metrics[] = {
+	{"rblk_volume_size_bytes", "gauge", "Size of the volume.", volume_bytes},
+	{"rblk_volume_opens", "gauge", "Sessions that have the volume open.", volume_opens},
+	{"rblk_volume_flush_failed", "gauge",
+	 "1 while a failed flush keeps the volume's flushes failing.", volume_flush_failed},
+	{"rblk_volume_outstanding_commands", "gauge", "Commands that are not answered yet.",
+	 volume_outstanding},
+	{"rblk_volume_read_bytes_total", "counter", "Bytes that initiators have read.",
+	 volume_read},
+	{"rblk_volume_written_bytes_total", "counter", "Bytes that initiators have written.",
+	 volume_written},
+};
+
+static void metrics_volumes(FILE *out, const struct tgt_view *view)
+{
+	for (size_t i = 0; i < sizeof(volume_metrics) / sizeof(volume_metrics[0]); i++) {
+		const struct volume_metric *metric = &volume_metrics[i];
+
+		family(out, metric->name, metric->type, metric->help);
+		EACH_VOLUME(view, volume)
+		{
+			volume_begin(out, metric->name, volume);
+			value_u64(out, metric->value(volume));
+		}
+	}
+}
+
+static void metrics_volume_counts(FILE *out, const struct tgt_view *view)
+{
+	family(out, "rblk_volume_operations_total", "counter",
+	       "Commands answered, with those that failed.");
+	EACH_VOLUME(view, volume)
+	{
+		for (unsigned int i = 0; i < TGT_COUNT_OPCODES; i++) {
+			if (!tgt_name_opcode(i))
+				continue;
+			volume_begin(out, "rblk_volume_operations_total", volume);
+			label(out, ",", "operation", tgt_name_opcode(i));
+			value_u64(out, volume->counts.operations[i]);
+		}
+	}
+	family(out, "rblk_volume_errors_total", "counter", "Commands that failed, by error.");
+	EACH_VOLUME(view, volume)
+	{
+		for (unsigned int i = 1; i < RBLK_E_MAX; i++) {
+			volume_begin(out, "rblk_volume_errors_total", volume);
+			label(out, ",", "error", tgt_name_error(i));
+			value_u64(out, volume->counts.errors[i]);
+		}
+	}
+}
+
+/* -- latencies --------------------------------------------------------------------------------- */
+
+static void latency_begin(FILE *out, const char *suffix, const struct tgt_view_volume *volume,
+			  enum tgt_count_kind kind, enum tgt_count_stage stage)
+{
+	fprintf(out, "rblk_volume_latency_seconds%s", suffix);
+	label(out, "{", "volume", volume->name);
+	label(out, ",", "kind", tgt_name_kind(kind));
+	label(out, ",", "stage", tgt_name_stage(stage));
+}
+
+/* A bucket for each power of two: half of those that are counted. The first two, of 0 and 1 us, are
+ * one. */
+static void metrics_latency(FILE *out, const struct tgt_view_volume *volume,
+			    enum tgt_count_kind kind, enum tgt_count_stage stage)
+{
+	const uint64_t *buckets = volume->counts.latency[kind][stage];
+	uint64_t sum = 0;
+
+	if (!tgt_counts_of_kind(&volume->counts, kind))
+		return; /* most of many volumes have no such commands */
+
+	for (unsigned int i = 0; i < TGT_COUNT_BUCKETS; i++) {
+		sum += buckets[i];
+		if (i % 2 == 0 || i == TGT_COUNT_BUCKETS - 1)
+			continue;
+		latency_begin(out, "_bucket", volume, kind, stage);
+		fprintf(out, ",le=\"%.9g\"", (double)tgt_count_bucket_end(i) / 1e6);
+		value_u64(out, sum);
+	}
+	latency_begin(out, "_bucket", volume, kind, stage);
+	fprintf(out, ",le=\"+Inf\"");
+	value_u64(out, sum);
+	latency_begin(out, "_sum", volume, kind, stage);
+	fprintf(out, "} %.9g\n", (double)volume->counts.us[kind][stage] / 1e6);
+	latency_begin(out, "_count", volume, kind, stage);
+	value_u64(out, sum);
+}
+
+static void metrics_latencies(FILE *out, const struct tgt_view *view)
+{
+	family(out, "rblk_volume_latency_seconds", "histogram",
+	       "Time of a command in the target: until the store got it, in the store, and both.");
+	EACH_VOLUME(view, volume)
+	{
+		for (unsigned int kind = 0; kind < TGT_COUNT_KINDS; kind++)
+			for (unsigned int stage = 0; stage < TGT_STAGES; stage++)
+				metrics_latency(out, volume, kind, stage);
+	}
+}
+
+/* -- sessions ---------------------------------------------------------------------------------- */
+
+static void session_begin(FILE *out, const char *name, const struct tgt_census_session *session)
+{
+	fprintf(out, "%s{session=\"%u\"", name, session->number);
+	label(out, ",", "initiator", session->initiator);
+}
+
+/* A session's lines for a volume that it has open; what is 0 is left out: there are many sessions.
+ */
+static void use_value(FILE *out, const struct tgt_view *view, const struct tgt_census_use *use,
+		      const char *name, const char *key, const char *word, uint64_t value)
+{
+	const struct tgt_census_session *session = tgt_view_session(view, use->session);
+
+	if (!session || !value)
+		return;
+	session_begin(out, name, session);
+	label(out, ",", "volume", use->volume);
+	if (key)
+		label(out, ",", key, word);
+	value_u64(out, value);
+}
+
+#define EACH_USE(view, use)                                   \
+	for (const struct tgt_census_use *use = (view)->uses; \
+	     use < (view)->uses + (view)->use_count; use++)
+
+static void metrics_uses(FILE *out, const struct tgt_view *view)
+{
+	family(out, "rblk_session_operations_total", "counter",
+	       "Commands of the session to a volume that it has open, with those that failed.");
+	EACH_USE(view, use)
+	for (unsigned int i = 0; i < TGT_COUNT_OPCODES; i++)
+		if (tgt_name_opcode(i))
+			use_value(out, view, use, "rblk_session_operations_total", "operation",
+				  tgt_name_opcode(i), use->counts.operations[i]);
+	family(out, "rblk_session_errors_total", "counter", "Those of them that failed, by error.");
+	EACH_USE(view, use)
+	for (unsigned int i = 1; i < RBLK_E_MAX; i++)
+		use_value(out, view, use, "rblk_session_errors_total", "error", tgt_name_error(i),
+			  use->counts.errors[i]);
+	family(out, "rblk_session_read_bytes_total", "counter", "Bytes that the session has read.");
+	EACH_USE(view, use)
+	use_value(out, view, use, "rblk_session_read_bytes_total", NULL, NULL,
+		  use->counts.bytes_read);
+	family(out, "rblk_session_written_bytes_total", "counter",
+	       "Bytes that the session has written.");
+	EACH_USE(view, use)
+	use_value(out, view, use, "rblk_session_written_bytes_total", NULL, NULL,
+		  use->counts.bytes_written);
+}
+
+static void use_latency(FILE *out, const struct tgt_view *view, const struct tgt_census_use *use,
+			enum tgt_count_kind kind, enum tgt_count_stage stage)
+{
+	const struct tgt_census_session *session = tgt_view_session(view, use->session);
+	uint64_t count = tgt_counts_of_kind(&use->counts, kind);
+
+	for (unsigned int i = 0; session && count && i < 2; i++) {
+		session_begin(out,
+			      i ? "rblk_session_latency_seconds_count"
+				: "rblk_session_latency_seconds_sum",
+			      session);
+		label(out, ",", "volume", use->volume);
+		label(out, ",", "kind", tgt_name_kind(kind));
+		label(out, ",", "stage", tgt_name_stage(stage));
+		if (i)
+			value_u64(out, count);
+		else
+			fprintf(out, "} %.9g\n", (double)use->counts.us[kind][stage] / 1e6);
+	}
+}
+
+static void metrics_use_latencies(FILE *out, const struct tgt_view *view)
+{
+	family(out, "rblk_session_latency_seconds", "summary",
+	       "Time of the session's commands in the target, by stage.");
+	EACH_USE(view, use)
+	for (unsigned int kind = 0; kind < TGT_COUNT_KINDS; kind++)
+		for (unsigned int stage = 0; stage < TGT_STAGES; stage++)
+			use_latency(out, view, use, kind, stage);
+}
+
+static void metrics_sessions(FILE *out, const struct tgt_view *view)
+{
+	family(out, "rblk_session_connections", "gauge",
+	       "Connections of the session; 0: it may come back.");
+	for (unsigned int i = 0; i < view->session_count; i++) {
+		session_begin(out, "rblk_session_connections", &view->sessions[i]);
+		value_u64(out, view->sessions[i].connections);
+	}
+	family(out, "rblk_session_credits", "gauge",
+	       "Receive buffers that are promised to the session.");
+	for (unsigned int i = 0; i < view->session_count; i++) {
+		session_begin(out, "rblk_session_credits", &view->sessions[i]);
+		value_u64(out, view->sessions[i].credits);
+	}
+	family(out, "rblk_session_data_bytes", "gauge", "Memory for data that the session holds.");
+	for (unsigned int i = 0; i < view->session_count; i++) {
+		session_begin(out, "rblk_session_data_bytes", &view->sessions[i]);
+		value_u64(out, view->sessions[i].data_bytes);
+	}
+}
+
+char *tgt_metrics_text(const struct tgt_methods *methods, const struct tgt_view *view,
+		       size_t *bytes)
+{
+	char *text = NULL;
+	FILE *out = open_memstream(&text, bytes);
+
+	if (!out)
+		return NULL;
+	metrics_daemon(out, methods, view);
+	metrics_events(out, view);
+	metrics_reactors(out, view);
+	metrics_volumes(out, view);
+	metrics_volume_counts(out, view);
+	metrics_latencies(out, view);
+	metrics_sessions(out, view);
+	metrics_uses(out, view);
+	metrics_use_latencies(out, view);
+	if (fclose(out) == 0)
+		return text;
+	free(text);
+	return NULL;
+}

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Goal: no request breaks what answers over HTTP, and whatever volumes and initiators are called,
+ * each line of /metrics is a comment or one series. Method: the first byte chooses. A request's
+ * bytes go to the server through a socket pair, as a client's would, and what comes back begins as
+ * HTTP does; or names and a Host are the input. There are no reactors.
+ */
+#include "tests/fuzz/fuzz.h"
+
+#include "target/watch/http.c"
+#include "target/watch/metrics.h"
+
+static struct tgt_view_volume volume;
+static struct tgt_census_session session;
+static struct tgt_census_use use;
+static struct tgt_methods methods = {
+	.view = {.sessions = &session,
+		 .session_count = 1,
+		 .uses = &use,
+		 .use_count = 1,
+		 .volumes = &volume,
+		 .volume_count = 1},
+};
+
+const struct tgt_view *tgt_methods_view(struct tgt_methods *all)
+{
+	return &all->view;
+}
+
+const struct tgt_census_session *tgt_view_session(const struct tgt_view *view, unsigned int number)
+{
+	return number == view->sessions[0].number ? view->sessions : NULL;
+}
+
+/* NAME{KEY="...",...} NUMBER */
+static void check_line(const char *line)
+{
+	const char *at = strchr(line, '{');
+
+	if (!strncmp(line, "# HELP rblk_", 12) || !strncmp(line, "# TYPE rblk_", 12))
+		return;
+	FUZZ_ASSERT(!strncmp(line, "rblk_", 5));
+	while (at && *at != '}') {
+		at += 1 + strspn(at + 1, "abcdefghijklmnopqrstuvwxyz_");
+		FUZZ_ASSERT(at[0] == '=' && at[1] == '"');
+		for (at += 2; *at && *at != '"'; at++)
+			if (*at == '\\')
+				FUZZ_ASSERT(*++at);
+		FUZZ_ASSERT(*at++ == '"' && (*at == ',' || *at == '}'));
+	}
+	at = strrchr(line, ' ');
+	FUZZ_ASSERT(at && at[1] && !at[1 + strspn(at + 1, "0123456789.e+-")]);
+}
+
+static void try_names(const uint8_t *data, size_t size)
+{
+	char *text, *line, *rest;
+	size_t bytes = 0;
+
+	memset(volume.name, 0, sizeof(volume.name));
+	memset(session.initiator, 0, sizeof(session.initiator));
+	memcpy(volume.name, data, size < 63 ? size : 63);
+	if (size > 63)
+		memcpy(session.initiator, data + 63, size - 63 < 63 ? size - 63 : 63);
+	memcpy(use.volume, volume.name, sizeof(use.volume));
+	for (unsigned int i = 0; i < TGT_COUNT_KINDS; i++)
+		use.counts.latency[i][0][i] = volume.counts.latency[i][0][i] = size;
+	use.counts.bytes_read = use.counts.errors[1] = size;
+	text = tgt_metrics_text(&methods, &methods.view, &bytes);
+	FUZZ_ASSERT(text && strlen(text) == bytes && bytes && text[bytes - 1] == '\n');
+	for (rest = text; (line = strsep(&rest, "\n")) && rest;)
+		check_line(line);
+	free(text);
+}
+
+static void try_host(const uint8_t *data, size_t size)
+{
+	char *host = malloc(size + 1);
+	union http_address address;
+
+	FUZZ_ASSERT(host);
+	memcpy(host, data, size);
+	host[size] = '\0';
+	/* A name that somebody may own has a letter behind a dot. */
+	if (tgt_paths_host_is_local(host) && host[0] != '[')
+		FUZZ_ASSERT(!strncasecmp(host, "localhost", 9) ||
+			    (host[0] >= '0' && host[0] <= '9'));
+	(void)address_parse(host, &address);
+	free(host);
+}
+
+static void try_request(const uint8_t *data, size_t size)
+{
+	static struct tgt_http *http;
+	struct sockaddr_in peer = {.sin_family = AF_INET};
+	char error[TGT_ERROR_BYTES], answer[16];
+	ssize_t got;
+	int fds[2];
+
+	if (!http)
+		FUZZ_ASSERT(!tgt_http_create("0", &methods, &http, error));
+	FUZZ_ASSERT(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds));
+	FUZZ_ASSERT(MHD_add_connection(http->daemon, fds[0], (struct sockaddr *)&peer,
+				       sizeof(peer)) == MHD_YES);
+	(void)!write(fds[1], data, size);
+	shutdown(fds[1], SHUT_WR);
+	for (unsigned int i = 0; i < 8; i++)
+		tgt_http_step(http);
+	got = read(fds[1], answer, sizeof(answer));
+	FUZZ_ASSERT(got <= 0 || (got == sizeof(answer) && !memcmp(answer, "HTTP/1.", 7)));
+	close(fds[1]);
+	for (unsigned int i = 0; i < 8; i++)
+		tgt_http_step(http);
+	FUZZ_ASSERT(TAILQ_EMPTY(&http->clients) && !http->answer_bytes);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	uint32_t what = fuzz_take(&data, &size, 1) % 4;
+
+	if (what == 0)
+		try_names(data, size);
+	else if (what == 1)
+		try_host(data, size);
+	else
+		try_request(data, size);
+	return 0;
+}
