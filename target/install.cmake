@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# What belongs to rblkd besides the program: manuals (rblkctl's, too), the systemd unit, its user, an example configuration.
+# What belongs to rblkd besides the program: manuals (rblkctl's, too), the systemd unit, its user, an example configuration, a
+# dashboard and alert rules.
 find_program(RBLK_SCDOC scdoc)
 if(RBLK_SCDOC)
 	foreach(manual IN ITEMS rblkd.8 rblkd.conf.5 rblkctl.1 rblk-storage.7)
@@ -27,3 +28,6 @@ foreach(script rblkd-latency rblkd-waits)
 	configure_file(install/bpftrace/${script}.bt.in ${script}.bt @ONLY)
 	install(FILES ${CMAKE_CURRENT_BINARY_DIR}/${script}.bt DESTINATION ${CMAKE_INSTALL_DATADIR}/rblk/bpftrace COMPONENT rblkd)
 endforeach()
+# For those who watch it.
+install(FILES install/grafana.json RENAME rblkd.json DESTINATION ${CMAKE_INSTALL_DATADIR}/rblk/grafana COMPONENT rblkd)
+install(FILES install/alerts.yml RENAME rblkd.yml DESTINATION ${CMAKE_INSTALL_DATADIR}/rblk/prometheus COMPONENT rblkd)
