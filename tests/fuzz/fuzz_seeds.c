@@ -275,6 +275,20 @@ static void write_uris(void)
 	write_seed("fuzz_uri", "other", "", 0, other, strlen(other));
 }
 
+static void write_secrets(void)
+{
+	static const char secret[] = "rblk1:000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
+	char text[2048];
+	int length = snprintf(text, sizeof(text), "# old\n%s \r\n\n# new\n%s", secret, secret);
+
+	write_seed("fuzz_secret", "two", "", 0, text, (size_t)length);
+	length = 0;
+	for (unsigned int i = 0; i < 9; i++)
+		length += snprintf(text + length, sizeof(text) - (size_t)length, "%s\n", secret);
+	write_seed("fuzz_secret", "many", "", 0, text, (size_t)length);
+	write_seed("fuzz_secret", "short", "", 0, secret, 40);
+}
+
 static void write_requests(void)
 {
 	static const char one[] = "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"echo\",\"params\":{\"word\":\"a\"}}\n",
@@ -322,5 +336,6 @@ int main(int argc, char **argv)
 	write_uris();
 	write_requests();
 	write_http();
+	write_secrets();
 	return 0;
 }

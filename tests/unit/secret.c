@@ -177,14 +177,73 @@ static void files_are_read_strictly(void **state)
 		strcat(text, VECTOR "\n");
 	assert_null(read_text(text, 0600, error));
 	assert_string_equal(error, "line 9 is one too many: the maximum is 8");
-	for (mode_t mode = 0601; mode <= 0640; mode += mode == 0601 ? 3 : 034) {
-		assert_null(read_text(VECTOR "\n", mode, error));
+	for (mode_t right = 1; right <= 040; right *= 2) {
+		assert_null(read_text(VECTOR "\n", 0600 | right, error));
 		assert_non_null(strstr(error, "others than its owner could use it; chmod 600"));
 	}
 	assert_null(rblk_secrets_read("/dev/null", error));
 	assert_string_equal(error, "is not a regular file");
 	assert_null(rblk_secrets_read("unit-secret.none", error));
 	assert_string_equal(error, "No such file or directory");
+}
+
+/* Of `bytes`, with a secret at its end. */
+static struct rblk_secrets *read_long(size_t bytes, char *error)
+{
+	char *text = malloc(bytes + 1);
+	struct rblk_secrets *secrets;
+
+	assert_non_null(text);
+	memset(text, '#', bytes);
+	memcpy(text + bytes - strlen(VECTOR) - 1, "\n" VECTOR, strlen(VECTOR) + 2);
+	secrets = read_text(text, 0600, error);
+	free(text);
+	return secrets;
+}
+
+/* Neither is any part of a file taken for the whole, nor one that another user could have written. */
+static void odd_files_are_refused(void **state)
+{
+	char error[RBLK_SECRET_ERROR_BYTES] = "", text[sizeof(VECTOR)];
+	struct rblk_secrets *secrets = read_long(4096, error);
+
+	(void)state;
+	assert_int_equal(rblk_secrets_count(secrets), 1);
+	rblk_secrets_put(secrets);
+	for (size_t bytes = 4097; bytes <= 1u << 20; bytes *= 16) {
+		assert_null(read_long(bytes, error));
+		assert_string_equal(error, "is longer than 4096 bytes");
+	}
+	/* Cut anywhere. */
+	for (size_t length = 1; length < strlen(VECTOR); length++) {
+		memcpy(text, VECTOR, length);
+		text[length] = '\0';
+		assert_null(read_text(text, 0600, error));
+		assert_null(strstr(error, "0001"));
+	}
+	assert_null(read_text(VECTOR " " VECTOR "\n", 0600, error));
+	assert_string_equal(error, "line 1 is not a whole secret: rblk1: and 64 digits");
+	assert_null(rblk_secrets_read(".", error));
+	assert_string_equal(error, "is not a regular file");
+}
+
+static void another_users_file_is_refused(void **state)
+{
+	char error[RBLK_SECRET_ERROR_BYTES] = "";
+	FILE *file;
+
+	(void)state;
+	if (geteuid())
+		skip();
+	file = fopen(FILE_NAME, "w");
+	assert_non_null(file);
+	assert_true(fputs(VECTOR "\n", file) >= 0);
+	assert_int_equal(fclose(file), 0);
+	assert_int_equal(chmod(FILE_NAME, 0600), 0);
+	assert_int_equal(chown(FILE_NAME, 12345, 0), 0);
+	assert_null(rblk_secrets_read(FILE_NAME, error));
+	assert_string_equal(error, "belongs to user 12345, who could change it");
+	unlink(FILE_NAME);
 }
 
 static void new_secrets_differ(void **state)
@@ -210,6 +269,8 @@ int main(void)
 		cmocka_unit_test(everything_counts),
 		cmocka_unit_test(several_are_valid_at_a_time),
 		cmocka_unit_test(files_are_read_strictly),
+		cmocka_unit_test(odd_files_are_refused),
+		cmocka_unit_test(another_users_file_is_refused),
 		cmocka_unit_test(new_secrets_differ),
 	};
 
