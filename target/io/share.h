@@ -35,7 +35,7 @@ struct tgt_host_share {
 
 struct tgt_share {
 	struct tgt_turn *turn;	       /* fixed */
-	struct tgt_host_share *host;   /* fixed: this session included */
+	struct tgt_host_share *host;   /* this session included; serve/ moves all that it holds when it changes */
 	TAILQ_ENTRY(tgt_share) link;   /* turn->starving, while is_starving */
 	struct tgt_lane_list starving; /* its lanes with commands that wait, in turn */
 	bool is_starving;

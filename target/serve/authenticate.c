@@ -5,6 +5,7 @@
  */
 #include "target/serve/authenticate.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include "proto/core/env.h"
@@ -17,6 +18,7 @@
 #include "target/serve/admit.h"
 #include "target/serve/placed.h"
 #include "target/serve/rights.h"
+#include "target/serve/sessions.h"
 
 static struct tgt_queue *auth_queue(const struct tgt_request *request)
 {
@@ -37,6 +39,19 @@ static void auth_deny(struct tgt_request *request, const char name[RBLK_NAME_BYT
 
 /* -- the exchange ------------------------------------------------------------------------------ */
 
+/* It counts as its name's now. False: no memory, or no room for it. */
+static bool auth_count(struct tgt_session *session, const char name[RBLK_NAME_BYTES])
+{
+	struct tgt_reactor *reactor = session->reactor;
+	int err = tgt_session_prove(session, name);
+
+	if (err == -EBUSY)
+		tgt_log_limited(&reactor->turn.log_limit, TGT_LOG_WARNING,
+				"session %u [%s]: no room: %.63s has its share of the %u sessions of reactor %u (--sessions)",
+				session->number, session->peer, name, reactor->sessions_max, reactor->index);
+	return !err;
+}
+
 /* What follows for the session, at its home. Otherwise `why`, or 0: no memory. */
 static bool auth_session(struct tgt_session *session, const char name[RBLK_NAME_BYTES],
 			 const uint8_t secret_id[RBLK_SECRET_FINGERPRINT], uint32_t *why)
@@ -47,6 +62,8 @@ static bool auth_session(struct tgt_session *session, const char name[RBLK_NAME_
 	if (session->proven && !named)
 		return false;
 	*why = 0;
+	if (!session->proven && !auth_count(session, name))
+		return false;
 	if (!named && !tgt_parts_name(session, name, tgt_rights_name))
 		return false;
 	if (!session->proven) {

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The list of hosts: as long as there are sessions and logins of different addresses.
+ * The list of hosts: as long as there are sessions and logins of different addresses and proven names.
  */
 #include "target/serve/host.h"
 
+#include <assert.h>
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,25 +27,30 @@ void tgt_host_key_of(const struct sockaddr *address, struct tgt_host_key *out)
 	*out = key;
 }
 
-/* FNV-1a: what reactors, each with its own record of the host, call it. */
-static uint64_t host_number(const struct tgt_host_key *key)
+/* FNV-1a. */
+static uint64_t number_of(const void *data, size_t size)
 {
-	const uint8_t *bytes = (const uint8_t *)key;
+	const uint8_t *bytes = data;
 	uint64_t number = 0xcbf29ce484222325ull;
 
-	for (size_t i = 0; i < sizeof(*key); i++)
+	for (size_t i = 0; i < size; i++)
 		number = (number ^ bytes[i]) * 0x100000001b3ull;
 	return number;
 }
 
-struct tgt_host *tgt_host_get(struct tgt_reactor *reactor, const struct sockaddr *address)
+/* What reactors, each with its own record of the host, call it. */
+static uint64_t host_number(const struct tgt_host_key *key)
 {
-	struct tgt_host_key key;
+	return number_of(key, sizeof(*key));
+}
+
+static struct tgt_host *host_get(struct tgt_reactor *reactor, const struct tgt_host_key *key,
+				 const char name[RBLK_NAME_BYTES])
+{
 	struct tgt_host *host;
 
-	tgt_host_key_of(address, &key);
 	TAILQ_FOREACH(host, &reactor->hosts, link) {
-		if (memcmp(&host->key, &key, sizeof(key)))
+		if (memcmp(&host->key, key, sizeof(*key)) || memcmp(host->name, name, RBLK_NAME_BYTES))
 			continue;
 		tgt_host_ref(host);
 		return host;
@@ -52,17 +58,41 @@ struct tgt_host *tgt_host_get(struct tgt_reactor *reactor, const struct sockaddr
 	host = calloc(1, sizeof(*host));
 	if (!host)
 		return NULL;
-	host->key = key;
-	host->share.number = host_number(&key);
+	host->key = *key;
+	memcpy(host->name, name, RBLK_NAME_BYTES);
+	host->share.number = host_number(key);
 	host->users = 1;
 	TAILQ_INSERT_TAIL(&reactor->hosts, host, link);
 	return host;
+}
+
+struct tgt_host *tgt_host_get(struct tgt_reactor *reactor, const struct sockaddr *address)
+{
+	static const char none[RBLK_NAME_BYTES];
+	struct tgt_host_key key;
+
+	tgt_host_key_of(address, &key);
+	return host_get(reactor, &key, none);
+}
+
+struct tgt_host *tgt_host_get_named(struct tgt_reactor *reactor, const char name[RBLK_NAME_BYTES])
+{
+	struct tgt_host_key key = {.family = TGT_HOST_NAMED};
+	uint64_t digest;
+
+	/* The rest of the key is what two names differ in, almost always; the list compares the names. */
+	digest = number_of(name, RBLK_NAME_BYTES);
+	memcpy(key.address, &digest, sizeof(digest));
+	return host_get(reactor, &key, name);
 }
 
 void tgt_host_put(struct tgt_reactor *reactor, struct tgt_host *host)
 {
 	if (--host->users)
 		return;
+	/* Whatever was counted for it has been given back, also by a session that was another host's before. */
+	assert(!host->sessions && !host->queues && !host->logins && !host->share.data_bytes &&
+	       !host->share.report_bytes && !host->share.credits);
 	TAILQ_REMOVE(&reactor->hosts, host, link);
 	free(host);
 }

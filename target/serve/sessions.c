@@ -5,6 +5,7 @@
  */
 #include "target/serve/sessions.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -68,6 +69,45 @@ struct tgt_session *tgt_session_create(struct tgt_reactor *reactor,
 	return session;
 }
 
+/* Its accounts go to another host. The caller's reference to that is the session's from now on. */
+static void session_move(struct tgt_session *session, struct tgt_host *host)
+{
+	struct tgt_host *before = session->host;
+	struct tgt_share *share = &session->share;
+
+	before->queues -= session->queues_here;
+	host->queues += session->queues_here;
+	before->share.data_bytes -= share->data_bytes;
+	host->share.data_bytes += share->data_bytes;
+	before->share.report_bytes -= share->report_bytes;
+	host->share.report_bytes += share->report_bytes;
+	before->share.credits -= share->credits;
+	host->share.credits += share->credits;
+	if (!session->home) {
+		before->sessions--;
+		host->sessions++;
+	}
+	share->host = &host->share;
+	session->host = host;
+	tgt_host_put(session->reactor, before);
+}
+
+int tgt_session_prove(struct tgt_session *session, const char name[RBLK_NAME_BYTES])
+{
+	struct tgt_reactor *reactor = session->reactor;
+	struct tgt_host *host = tgt_host_get_named(reactor, name);
+
+	if (!host)
+		return -ENOMEM;
+	/* It has a place already: as if it were asked for now. */
+	if (!session->home && !tgt_host_may_take(host->sessions, reactor->session_count - 1, reactor->sessions_max)) {
+		tgt_host_put(reactor, host);
+		return -EBUSY;
+	}
+	session_move(session, host);
+	return 0;
+}
+
 struct tgt_session *tgt_session_part(struct tgt_reactor *reactor, const struct tgt_placed *placed,
 				     struct tgt_host *host)
 {
@@ -76,10 +116,16 @@ struct tgt_session *tgt_session_part(struct tgt_reactor *reactor, const struct t
 						  rblk_le64(login->session_epoch), true);
 
 	if (part) {
+		if (placed->proven && !part->proven && tgt_session_prove(part, placed->initiator))
+			return NULL;
 		part->proven |= placed->proven;
 		return part;
 	}
-	part = session_alloc(reactor, login, host);
+	if (placed->proven)
+		host = tgt_host_get_named(reactor, placed->initiator);
+	part = host ? session_alloc(reactor, login, host) : NULL;
+	if (placed->proven && host)
+		tgt_host_put(reactor, host); /* the part has its own reference */
 	if (!part)
 		return NULL;
 	part->home = placed->session;

@@ -16,8 +16,13 @@ struct tgt_session *tgt_session_create(struct tgt_reactor *reactor,
 				       struct tgt_lease *lease, struct tgt_host *host);
 struct tgt_session *tgt_session_find(struct tgt_reactor *reactor, const uint8_t id[16]);
 
+/*
+ * It has proven its name: what it has and takes counts as that name's from now on (C6). 0, or -ENOMEM; -EBUSY:
+ * the name has its share of the sessions already.
+ */
+int tgt_session_prove(struct tgt_session *session, const char name[RBLK_NAME_BYTES]);
 /* This reactor's part of the placed queue's session: the existing one, or a new one, which
- * counts for the login's host. NULL: no memory. */
+ * counts for the login's host, or for the name that its session has proven. NULL: no memory. */
 struct tgt_session *tgt_session_part(struct tgt_reactor *reactor, const struct tgt_placed *placed,
 				     struct tgt_host *host);
 /* A placed queue has ended here, or never began: sends it home, and ends the part if it has no

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Goal: what an initiator may take is counted for the name that it has proven, not for its address: one that has its
+ * share of the sessions gets no more of them, and keeps none from another name, nor from those without one, at the
+ * same address. Method: sessions from this machine, of which one address may have seven eighths, with two names and
+ * without; what ends is given back.
+ */
+#include "tests/unit/unit.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+#include "initiator/rblk.h"
+#include "proto/secret/secret.h"
+#include "tests/e2e/daemon.h"
+
+#define SHARE 14u /* seven eighths of the sessions */
+
+static struct e2e_daemon server;
+static char folder[] = "/tmp/rblk-share-XXXXXX";
+
+static char *path_of(const char *name)
+{
+	static char path[128];
+
+	snprintf(path, sizeof(path), "%s/%s", folder, name);
+	return path;
+}
+
+static void secret_make(const char *name)
+{
+	FILE *file = fopen(path_of(name), "w");
+
+	assert_non_null(file);
+	assert_int_equal(fchmod(fileno(file), 0600), 0);
+	assert_int_equal(rblk_secret_write_new(file), 0);
+	fclose(file);
+}
+
+static int start(void **state)
+{
+	FILE *file;
+
+	(void)state;
+	assert_non_null(mkdtemp(folder));
+	secret_make("db1");
+	secret_make("db2");
+	file = fopen(path_of("conf"), "w");
+	assert_non_null(file);
+	fprintf(file, "[volume one]\nstore = memory\nsize = 1M\n"
+		      "[initiator db1]\nsecret = %s/db1\nwrite = one\n"
+		      "[initiator db2]\nsecret = %s/db2\nwrite = one\n", folder, folder);
+	fclose(file);
+	e2e_daemon_start(&server, "--config", path_of("conf"), "--reactors", "1", "--sessions", "16", NULL);
+	return 0;
+}
+
+static int stop(void **state)
+{
+	(void)state;
+	unlink(path_of("db1"));
+	unlink(path_of("db2"));
+	unlink(path_of("conf"));
+	rmdir(folder);
+	return e2e_daemon_stop(&server);
+}
+
+/* With `key` it proves the name; NULL: it is refused. */
+static struct rblk_session *open_as(const char *name, bool key)
+{
+	struct rblk_options options = {
+		.size = sizeof(options),
+		.no_reconnect = true,
+		.initiator_name = name,
+		.key_file = key ? path_of(name) : NULL,
+	};
+	char error[RBLK_ERROR_BYTES];
+
+	return rblk_session_open(e2e_daemon_uri(&server, ""), &options, error);
+}
+
+/* The target may not have noticed yet that others have ended. */
+static struct rblk_session *must_open_as(const char *name, bool key)
+{
+	const struct timespec pause = {.tv_nsec = 50000000};
+	struct rblk_session *session = open_as(name, key);
+
+	for (unsigned int i = 0; i < 1200 && !session; i++) {
+		nanosleep(&pause, NULL);
+		session = open_as(name, key);
+	}
+	assert_non_null(session);
+	return session;
+}
+
+static void a_name_has_its_share_and_no_other(void **state)
+{
+	const char *refused = "no room: db1 has its share of the 16 sessions";
+	struct rblk_session *db1[SHARE], *db2, *unnamed;
+
+	(void)state;
+	for (unsigned int i = 0; i < SHARE; i++) {
+		db1[i] = open_as("db1", true);
+		assert_non_null(db1[i]);
+	}
+	assert_int_equal(e2e_daemon_log_count(&server, refused), 0);
+	assert_null(open_as("db1", true));
+	e2e_daemon_log_wait(&server, refused, 1);
+	/* The address is the same. */
+	db2 = open_as("db2", true);
+	assert_non_null(db2);
+	unnamed = open_as("anyone", false);
+	assert_non_null(unnamed);
+	/* Given back, and had again. */
+	rblk_session_close(unnamed);
+	rblk_session_close(db2);
+	for (unsigned int i = 0; i < SHARE; i++)
+		rblk_session_close(db1[i]);
+	for (unsigned int i = 0; i < SHARE; i++)
+		db1[i] = must_open_as("db2", true);
+	for (unsigned int i = 0; i < SHARE; i++)
+		rblk_session_close(db1[i]);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_name_has_its_share_and_no_other),
+	};
+
+	return cmocka_run_group_tests(tests, start, stop);
+}
