@@ -18,7 +18,8 @@ json() { jq -e "$1" /tmp/out > /dev/null || lab_fail "not so: $1: $(cat /tmp/out
 printed() { [ "$(cat /tmp/out)" = "$1" ] || lab_fail "printed $(cat /tmp/out), not $1"; }
 
 lab_link_up
-lab_rblkd_start --memory ram=32M disk=/dev/vda
+ip link set lab0 multicast on # a dummy device says that it cannot
+lab_rblkd_start --discovery lab0 --name lab-target --memory ram=32M disk=/dev/vda
 
 lab_say "without the module"
 run 0 list --attached --json
@@ -107,6 +108,21 @@ wait $waiter || lab_fail "detach: the device has gone, but: $(cat /tmp/late)"
 run 0 list --attached --json
 json ".attached | length == 1 and .[0].uri == \"$LAB_URI/ram\" and .[0].state == \"live\""
 run 0 detach rblk0
+
+lab_say "a target by its name, found on the network"
+run 0 attach --discover lab-target disk
+printed /dev/rblk0
+run 0 list --attached --json
+json '.attached | length == 1 and .[0].uri == "discover://lab-target/disk" and .[0].state == "live" and .[0].volume == "disk"'
+run 0 detach discover://lab-target/disk
+run 1 attach --discover nobody disk
+says 'nobody: no target of this name answered'
+mkdir -p /etc/rblk
+echo 'found discover://lab-target/disk queues=2' > /tmp/foundtab
+run 0 attach --tab /tmp/foundtab --all
+run 0 list --attached --json
+json '.attached[0] | .name == "found" and .queues == 2'
+run 0 detach found
 
 lab_say "force, with a working target: no written data is lost"
 forced() { # forced HOLDER: the device is removed; it can be attached again when nothing holds it
