@@ -268,7 +268,8 @@ int rblk_disk_attach(const struct rblk_options *options, char *text)
 
 	if (IS_ERR(disk)) {
 		scnprintf(text, RBLK_TEXT_BYTES, "attach: %s",
-			  PTR_ERR(disk) == -ENOSPC ? "too many disks" : "out of memory");
+			  PTR_ERR(disk) == -ENOSPC ? "too many disks" :
+			  PTR_ERR(disk) == -ENOMEM ? "out of memory" : "this kernel has no HMAC-SHA256");
 		return PTR_ERR(disk);
 	}
 	error = rblk_attach_build(disk, text);

@@ -22,4 +22,9 @@
 #define RBLK_ATTACH_RECONNECT_MS_MIN 100 /* of reconnect_ms, and the first pause */
 #define RBLK_ATTACH_GIVE_UP_MS_MAX 86400000 /* of fail_fast_ms, too */
 
+/* The keys of the module's keyring: of type "logon", "rblk:NAME", whose content is a secret. */
+#define RBLK_KEY_PREFIX "rblk:"
+#define RBLK_KEY_NAME_BYTES 192 /* with its end: printable, without blanks */
+#define RBLK_KEY_BYTES 32
+
 #endif

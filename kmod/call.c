@@ -142,6 +142,16 @@ static void rblk_call_fill(struct rblk_command *command, const struct rblk_sessi
 	rblk_memory_sync_slot(queue, command->tag, true);
 }
 
+/*
+ * An attempt to connect ends at once when its connection is lost: its close_work waits for it, and ends its calls only
+ * then.
+ */
+static bool rblk_call_over(struct rblk_call *call)
+{
+	return smp_load_acquire(&call->finished) ||
+	       (call->command.wire.opcode == RBLK_OP_AUTHENTICATE && READ_ONCE(call->command.queue->aborted));
+}
+
 /* A polled queue has no interrupts: the waiting caller polls it this often. */
 #define RBLK_CALL_POLL_MS 4u
 
@@ -152,12 +162,10 @@ static long rblk_call_sleep(struct rblk_call *call, unsigned long timeout)
 	long left = 0;
 
 	if (!queue->polled)
-		return wait_event_killable_timeout(queue->session->wait,
-						   smp_load_acquire(&call->finished), timeout);
+		return wait_event_killable_timeout(queue->session->wait, rblk_call_over(call), timeout);
 	while (!left && (timeout == MAX_SCHEDULE_TIMEOUT || time_before(jiffies, end))) {
 		rblk_queue_poll(queue);
-		left = wait_event_killable_timeout(queue->session->wait,
-						   smp_load_acquire(&call->finished), slice);
+		left = wait_event_killable_timeout(queue->session->wait, rblk_call_over(call), slice);
 	}
 	return left;
 }
@@ -170,7 +178,7 @@ static int rblk_call_wait(struct rblk_call *call, const char *name, unsigned int
 						  MAX_SCHEDULE_TIMEOUT : msecs_to_jiffies(timeout_ms));
 
 	if (left > 0)
-		return 0;
+		return smp_load_acquire(&call->finished) ? 0 : -ECANCELED;
 	if (!left && rblk_call_abandon(call))
 		return -ETIMEDOUT;
 	if (smp_load_acquire(&call->finished))

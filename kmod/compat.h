@@ -12,6 +12,13 @@
 
 #define RBLK_KERNEL(major, minor) (LINUX_VERSION_CODE >= KERNEL_VERSION(major, minor, 0))
 
+/* crypto_memneq() moved in 6.3. */
+#if RBLK_KERNEL(6, 3)
+#include <crypto/utils.h>
+#else
+#include <crypto/algapi.h>
+#endif
+
 /* Limits of a disk, as they are known when the volume has been opened. */
 struct rblk_limits {
 	u32 logical_bytes, physical_bytes, optimal_bytes;

@@ -107,7 +107,7 @@ static void rblk_connect_accepted(struct rblk_queue *queue, const struct rdma_co
 				  "the target accepted another login than was sent");
 		return;
 	}
-	memcpy(queue->target_instance, a->target_instance, sizeof(queue->target_instance));
+	queue->accept = accept;
 	queue->credits = rblk_le16(a->credits);
 	queue->features = rblk_le32(a->features);
 	queue->command_bytes = rblk_le32(a->command_bytes);
@@ -342,7 +342,18 @@ static int rblk_connect_make_qp(struct rblk_queue *queue)
 static int rblk_connect_login(struct rblk_queue *queue, char *text)
 {
 	struct rblk_session *session = queue->session;
-	struct rblk_wire_login login = {
+	struct rblk_wire_login *login = &queue->login;
+	struct rdma_conn_param param = {
+		.private_data = login,
+		.private_data_len = sizeof(*login),
+		.responder_resources = min_t(int, U8_MAX, queue->ibdev->attrs.max_qp_rd_atom),
+		.initiator_depth = 0, /* only the target READs */
+		.flow_control = 1,
+		.retry_count = 7,
+		.rnr_retry_count = 7,
+	};
+
+	*login = (struct rblk_wire_login){
 		.magic = rblk_to_le32(RBLK_MAGIC),
 		.version = rblk_to_le16(RBLK_PROTOCOL_VERSION),
 		.queue_index = rblk_to_le16(queue->index),
@@ -354,17 +365,7 @@ static int rblk_connect_login(struct rblk_queue *queue, char *text)
 		.credits = rblk_to_le16(queue->wanted),
 		.reply_bytes = rblk_to_le32(RBLK_REPLY_BYTES),
 	};
-	struct rdma_conn_param param = {
-		.private_data = &login,
-		.private_data_len = sizeof(login),
-		.responder_resources = min_t(int, U8_MAX, queue->ibdev->attrs.max_qp_rd_atom),
-		.initiator_depth = 0, /* only the target READs */
-		.flow_control = 1,
-		.retry_count = 7,
-		.rnr_retry_count = 7,
-	};
-
-	memcpy(login.session_id, session->session_id, sizeof(login.session_id));
+	memcpy(login->session_id, session->session_id, sizeof(login->session_id));
 	return rdma_connect(queue->cm_id, &param);
 }
 
@@ -411,9 +412,7 @@ static int rblk_connect_register(struct rblk_queue *queue, char *text)
 	return rblk_memory_register(queue);
 }
 
-/*
- * In this order. A step that fails leaves the cleanup to the caller, and may write text.
- */
+/* In this order. A step that fails leaves the cleanup to the caller, and may write text. */
 static const struct {
 	const char *what;
 	int (*run)(struct rblk_queue *queue, char *text);
@@ -534,6 +533,7 @@ void rblk_queue_abort(struct rblk_queue *queue)
 {
 	WRITE_ONCE(queue->aborted, true);
 	complete(&queue->step);
+	wake_up_all(&queue->session->wait); /* AUTHENTICATE */
 }
 
 void rblk_queue_stop(struct rblk_queue *queue)

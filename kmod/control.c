@@ -4,10 +4,11 @@
  * be read back from the same open file. For CAP_SYS_ADMIN.
  *
  *	attach address=10.9.0.1[,10.9.1.1...] volume=disk [port=4430[,4431...]] [queues=N]
- *	       [poll_queues=N] [credits=N] [initiator=NAME] [connect_ms=N] [command_ms=N]
+ *	       [poll_queues=N] [credits=N] [initiator=NAME] [key=NAME] [connect_ms=N] [command_ms=N]
  *	       [reconnect_ms=N] [fail_fast_ms=N] [give_up_ms=N] [read_only] [volatile]
  *	       [own_session]
  *	detach device=rblk0 [force]
+ *	keyring                       answers the number of the keyring that key= is in
  */
 #include <linux/fs.h>
 #include <linux/inet.h>
@@ -20,6 +21,7 @@
 
 #include "kmod/attach_limits.h"
 #include "kmod/disk.h"
+#include "kmod/key.h"
 #include "kmod/module.h"
 #include "proto/wire/wire_check.h"
 
@@ -36,7 +38,7 @@ struct rblk_control {
 enum rblk_key {
 	KEY_ADDRESS, KEY_PORT, KEY_VOLUME, KEY_QUEUES, KEY_CREDITS, KEY_INITIATOR,
 	KEY_POLL_QUEUES, KEY_CONNECT_MS, KEY_COMMAND_MS, KEY_GIVE_UP_MS, KEY_READ_ONLY,
-	KEY_RECONNECT_MS, KEY_FAIL_FAST_MS, KEY_VOLATILE, KEY_OWN_SESSION, KEY_ERROR
+	KEY_RECONNECT_MS, KEY_FAIL_FAST_MS, KEY_VOLATILE, KEY_OWN_SESSION, KEY_KEY, KEY_ERROR
 };
 
 static const match_table_t rblk_keys = {
@@ -47,7 +49,8 @@ static const match_table_t rblk_keys = {
 	{ KEY_GIVE_UP_MS, "give_up_ms=%s" }, { KEY_READ_ONLY, "read_only" },
 	{ KEY_POLL_QUEUES, "poll_queues=%s" },   { KEY_VOLATILE, "volatile" },
 	{ KEY_RECONNECT_MS, "reconnect_ms=%s" }, { KEY_FAIL_FAST_MS, "fail_fast_ms=%s" },
-	{ KEY_OWN_SESSION, "own_session" },   { KEY_ERROR, NULL },
+	{ KEY_OWN_SESSION, "own_session" },   { KEY_KEY, "key=%s" },
+	{ KEY_ERROR, NULL },
 };
 
 /* Where each number goes, and what it may be. */
@@ -97,6 +100,24 @@ static int rblk_control_name(char name[RBLK_NAME_BYTES], const char *value, cons
 	if (rblk_name_valid(name))
 		return 0;
 	scnprintf(text, RBLK_TEXT_BYTES, "attach: %.80s: letters, digits and ._:+- only", word);
+	return -EINVAL;
+}
+
+/* A name in the keyring: it has no blanks, since it is a word of the line. */
+static int rblk_control_key(char key[RBLK_KEY_NAME_BYTES], const substring_t *value, char *text)
+{
+	const char *c;
+
+	if (match_strlcpy(key, value, RBLK_KEY_NAME_BYTES) >= RBLK_KEY_NAME_BYTES) {
+		scnprintf(text, RBLK_TEXT_BYTES, "attach: key=%.64s...: longer than %u characters", key,
+			  RBLK_KEY_NAME_BYTES - 1);
+		return -ENAMETOOLONG;
+	}
+	for (c = key; *c > ' ' && *c < 0x7f; c++)
+		;
+	if (*key && !*c)
+		return 0;
+	scnprintf(text, RBLK_TEXT_BYTES, "attach: key=: empty, or not printable");
 	return -EINVAL;
 }
 
@@ -186,6 +207,8 @@ static int rblk_control_word(struct rblk_options *o, char *word, struct rblk_con
 		match_strlcpy(value, &args[0], sizeof(value));
 		return rblk_control_name(key == KEY_VOLUME ? o->disk.volume : o->session.initiator,
 					 value, word, text);
+	case KEY_KEY:
+		return rblk_control_key(o->session.key, &args[0], text);
 	case KEY_READ_ONLY:
 		o->disk.read_only = true;
 		return 0;
@@ -304,6 +327,10 @@ static int rblk_control_line(char *line, size_t bytes, char *text)
 		return rblk_control_attach(line, text);
 	if (!strcmp(verb, "detach"))
 		return rblk_control_detach(line, text);
+	if (!strcmp(verb, "keyring") && !line) {
+		scnprintf(text, RBLK_TEXT_BYTES, "%d", rblk_keyring_serial());
+		return 0;
+	}
 	scnprintf(text, RBLK_TEXT_BYTES, "\"%.32s\": expected attach or detach", verb);
 	return -EINVAL;
 }

@@ -9,6 +9,7 @@
 #include <rdma/ib_verbs.h>
 
 #include "kmod/disk.h"
+#include "kmod/key.h"
 #include "kmod/module.h"
 
 struct workqueue_struct *rblk_workqueue;
@@ -49,9 +50,12 @@ static int __init rblk_init(void)
 		error = -ENOMEM;
 		goto err_destroy_calls;
 	}
-	error = ib_register_client(&rblk_ib_client);
+	error = rblk_keyring_init();
 	if (error)
 		goto err_destroy_fences;
+	error = ib_register_client(&rblk_ib_client);
+	if (error)
+		goto err_keyring_fini;
 	error = rblk_control_init();
 	if (error)
 		goto err_unregister_client;
@@ -59,6 +63,8 @@ static int __init rblk_init(void)
 
 err_unregister_client:
 	ib_unregister_client(&rblk_ib_client);
+err_keyring_fini:
+	rblk_keyring_fini();
 err_destroy_fences:
 	destroy_workqueue(rblk_fences);
 err_destroy_calls:
@@ -73,6 +79,7 @@ static void __exit rblk_exit(void)
 	rblk_control_fini(); /* no attach or detach comes any more */
 	rblk_disk_detach_all();
 	ib_unregister_client(&rblk_ib_client);
+	rblk_keyring_fini(); /* no session is left that proves anything */
 	destroy_workqueue(rblk_fences);
 	destroy_workqueue(rblk_calls);
 	destroy_workqueue(rblk_workqueue);

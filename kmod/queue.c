@@ -394,8 +394,6 @@ static bool rblk_queue_event(struct rblk_queue *queue,
 	}
 	WRITE_ONCE(session->event_seen, (u32)(result >> 32));
 	trace_rblk_event(queue, rblk_le16(completion->status));
-	if (rblk_le16(completion->status) == RBLK_EVENT_DRAINING)
-		core_session_leaves(&session->core);
 	rblk_session_event(session, rblk_le16(completion->status), (u32)result);
 	return true;
 }

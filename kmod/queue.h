@@ -74,7 +74,8 @@ struct rblk_queue {
 	bool aborted;      /* the attempt is to end; rblk_queue_abort() */
 	u16 reject_reason; /* of the last attempt; 0: none was given */
 	u32 reject_detail;
-	u8 target_instance[16];
+	struct rblk_wire_login login;   /* as it was sent */
+	struct rblk_wire_accept accept; /* that answered it */
 
 	/* connection manager; `step` completes when the awaited event came, with step_error */
 	struct rdma_cm_id *cm_id;

@@ -14,6 +14,7 @@
 #include "kmod/attach_limits.h"
 #include "kmod/disk.h"
 #include "kmod/drive.h"
+#include "kmod/key.h"
 #include "kmod/memory.h"
 #include "kmod/module.h"
 #include "kmod/queue.h"
@@ -38,6 +39,7 @@ static void rblk_session_free(struct kref *refs)
 		if (session->queues[i])
 			rblk_queue_free(session->queues[i]);
 	kfree(session->queues);
+	rblk_prover_destroy(session->prover);
 	put_net(session->net);
 	ida_free(&rblk_session_numbers, session->number);
 	kfree(session);
@@ -118,7 +120,11 @@ void rblk_session_ib_removed(struct ib_device *ibdev)
 
 /* -- events -------------------------------------------------------------------------------------- */
 
-/* The handle may be a new epoch's by the time that the work runs: it asks by the volume's name. */
+/*
+ * The handle may be a new epoch's by the time that the work runs: it asks by the volume's name. What comes before the
+ * connection is accepted, by a target that may not have proven itself yet, is confirmed then; all disks are asked
+ * about their volumes then, too.
+ */
 void rblk_session_event(struct rblk_session *session, u16 event, u32 handle)
 {
 	struct rblk_disk *disk;
@@ -126,12 +132,17 @@ void rblk_session_event(struct rblk_session *session, u16 event, u32 handle)
 
 	spin_lock_irqsave(&session->core_lock, flags);
 	session->changes += event == RBLK_EVENT_VOLUME_CHANGED;
+	if (session->core.queue[0].state != CORE_QUEUE_LIVE)
+		goto out;
+	if (event == RBLK_EVENT_DRAINING)
+		core_session_leaves(&session->core);
 	list_for_each_entry(disk, &session->disks, peer)
 		if (event == RBLK_EVENT_VOLUME_CHANGED && disk->ready && disk->handle == handle)
 			queue_work(rblk_calls, &disk->refresh_work);
-	spin_unlock_irqrestore(&session->core_lock, flags);
 	/* Acknowledge, so that the target may tell the next one. */
 	queue_work(rblk_calls, &session->queues[0]->probe_work);
+out:
+	spin_unlock_irqrestore(&session->core_lock, flags);
 }
 
 /* -- beginning and end ------------------------------------------------------------------------------ */
@@ -152,6 +163,19 @@ static int rblk_session_make_queues(struct rblk_session *session)
 	return 0;
 }
 
+static int rblk_session_make_prover(struct rblk_session *session)
+{
+	struct rblk_prover *prover;
+
+	if (!session->options.key[0])
+		return 0;
+	prover = rblk_prover_create(session->options.key);
+	if (IS_ERR(prover))
+		return PTR_ERR(prover);
+	session->prover = prover;
+	return 0;
+}
+
 static void rblk_session_count_queues(struct rblk_session *session)
 {
 	const struct rblk_session_options *o = &session->options;
@@ -169,13 +193,13 @@ static void rblk_session_count_queues(struct rblk_session *session)
 static struct rblk_session *rblk_session_alloc(const struct rblk_session_options *options, bool own)
 {
 	struct rblk_session *session = kzalloc(sizeof(*session), GFP_KERNEL);
+	int error;
 
 	if (!session)
 		return ERR_PTR(-ENOMEM);
 	session->number = ida_alloc_max(&rblk_session_numbers, RBLK_SESSIONS_MAX - 1, GFP_KERNEL);
 	if (session->number < 0) {
-		int error = session->number;
-
+		error = session->number;
 		kfree(session);
 		return ERR_PTR(error);
 	}
@@ -196,9 +220,12 @@ static struct rblk_session *rblk_session_alloc(const struct rblk_session_options
 	rblk_waiting_init(session);
 	rblk_session_count_queues(session);
 	rblk_drive_init(session);
-	if (rblk_session_make_queues(session)) {
+	error = rblk_session_make_prover(session);
+	if (!error)
+		error = rblk_session_make_queues(session);
+	if (error) {
 		rblk_session_put(session);
-		return ERR_PTR(-ENOMEM);
+		return ERR_PTR(error);
 	}
 	return session;
 }

@@ -23,10 +23,12 @@
 #include <linux/socket.h>
 #include <linux/workqueue.h>
 
+#include "kmod/attach_limits.h"
 #include "proto/core/session.h"
 #include "proto/wire/wire.h"
 
 struct ib_device;
+struct rblk_prover;
 struct rblk_queue;
 struct net;
 
@@ -48,6 +50,7 @@ struct rblk_session_options {
 	struct rblk_portal portals[CORE_PORTALS_MAX];
 	unsigned int portal_count;
 	char initiator[RBLK_NAME_BYTES];
+	char key[RBLK_KEY_NAME_BYTES]; /* that proves it; empty: none, and the target is not asked either */
 	unsigned int queues;        /* wanted; 0: min(cores, 8, what poll_queues leave) */
 	unsigned int poll_queues;   /* as many more, for I/O whose submitter polls */
 	unsigned int credits;       /* wanted per queue */
@@ -108,6 +111,7 @@ struct rblk_session {
 	struct delayed_work tick_work;
 
 	u8 session_id[16]; /* a secret */
+	struct rblk_prover *prover; /* NULL: nothing is proven; fixed */
 	struct rblk_queue **queues; /* queue_count, as long as the session; polled ones are last */
 	unsigned int queue_count;
 	unsigned int hw_queues; /* that blk-mq has: as many as the target allowed at attach */

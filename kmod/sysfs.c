@@ -28,6 +28,8 @@ static struct rblk_disk *rblk_sysfs_disk(struct device *dev)
 RBLK_SHOW(state, "%s", rblk_disk_state(disk));
 RBLK_SHOW(target, "%s", rblk_session_peer(disk->session));
 RBLK_SHOW(volume, "%s", disk->options.volume);
+RBLK_SHOW(initiator, "%s", disk->session->options.initiator);
+RBLK_SHOW(key, "%s", disk->session->options.key); /* its name */
 RBLK_SHOW(attachment, "%016llx", disk->attachment);
 RBLK_SHOW(wwid, "uuid.%16phN", disk->uuid);
 RBLK_SHOW(serial, "%16phN", disk->uuid);
@@ -164,7 +166,8 @@ static struct attribute *rblk_attributes[] = {
 	&dev_attr_counters.attr,     &dev_attr_poll_queues.attr, &dev_attr_attachment.attr,
 	&dev_attr_retries.attr,	     &dev_attr_writes_lost.attr, &dev_attr_reconnect_ms.attr,
 	&dev_attr_fail_fast_ms.attr, &dev_attr_portals.attr,	&dev_attr_connections.attr,
-	&dev_attr_session_number.attr, &dev_attr_kill_connection.attr, &dev_attr_acknowledge.attr, NULL,
+	&dev_attr_session_number.attr, &dev_attr_kill_connection.attr, &dev_attr_acknowledge.attr,
+	&dev_attr_initiator.attr,    &dev_attr_key.attr,	NULL,
 };
 
 static const struct attribute_group rblk_attribute_group = {

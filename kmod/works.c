@@ -8,6 +8,7 @@
 #include <linux/sched/mm.h>
 
 #include "kmod/works.h"
+#include "kmod/authenticate.h"
 #include "kmod/call.h"
 #include "kmod/disk.h"
 #include "kmod/drive.h"
@@ -28,11 +29,14 @@ static void rblk_works_accepted(struct rblk_queue *queue)
 	struct rblk_session *session = queue->session;
 
 	lockdep_assert_held(&session->core_lock);
-	if (!core_session_accepted(&session->core, queue->index, queue->target_instance,
+	if (!core_session_accepted(&session->core, queue->index, queue->accept.target_instance,
 				   queue->keepalive_ms, rblk_drive_now()))
 		rblk_tell_attempt(queue,
 				  "the target is not that of the other queues (or was restarted)");
 	rblk_tell_mended(session);
+	/* What came before is confirmed now: nothing was to be sent before the target had proven itself. */
+	if (!queue->index && READ_ONCE(session->event_seen))
+		queue_work(rblk_calls, &queue->probe_work);
 }
 
 /*
@@ -72,6 +76,8 @@ static void rblk_works_connect_run(struct work_struct *work)
 	int error = rblk_queue_connect(queue, text);
 	unsigned long flags;
 
+	if (!error && session->prover)
+		error = rblk_authenticate(queue, text);
 	if (!error)
 		rblk_works_share_tags(queue);
 	spin_lock_irqsave(&session->core_lock, flags);

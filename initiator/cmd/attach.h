@@ -8,6 +8,7 @@
  *	attach_line.c         the line that the module reads: pure
  *	attach_tab.c          rblktab(5)
  *	attach_control.c      the control device
+ *	attach_key.c          secrets for the module
  *	attach_record.c       the names of what is attached, /run/rblk/
  *	attached.c            what is attached, from sysfs
  *	attached_find.c       which of them an operand means
@@ -38,7 +39,7 @@ struct attach_options {
 	uint64_t queues, poll_queues, credits, connect_ms, command_ms; /* 0: not set */
 	uint64_t reconnect_ms;                                         /* 0: not set */
 	uint64_t fail_fast_ms, give_up_ms;                             /* ATTACH_UNSAID: not set */
-	const char *initiator;                                         /* NULL: not set */
+	const char *initiator, *key;                                   /* NULL: not set */
 	bool read_only, accept_volatile, own_session;
 };
 #define ATTACH_UNSAID UINT64_MAX
@@ -56,6 +57,9 @@ struct attach_options {
 	  "commands outstanding per queue (default: " CMD_QUOTE(RBLK_ATTACH_CREDITS) ")" },        \
 	{ "name", 0, CMD_OPTION_TEXT, offsetof(type, member.initiator), 0, 0, "NAME",              \
 	  "the initiator's name, for the target's log (default: the host's)" },                    \
+	{ "key", 0, CMD_OPTION_TEXT, offsetof(type, member.key), 0, 0, "KEY",                      \
+	  "prove the name, and the target, with this secret: a whole path, or a name of "          \
+	  "rblk key install" },                                                                    \
 	{ "read-only", 'r', CMD_OPTION_FLAG, offsetof(type, member.read_only), 0, 0, NULL,         \
 	  "make a read-only disk" },                                                               \
 	{ "volatile", 0, CMD_OPTION_FLAG, offsetof(type, member.accept_volatile), 0, 0, NULL,      \
@@ -197,6 +201,16 @@ int attach_control_open(void);
 int attach_control_send(int control, const char *line, char *answer);
 /* Run a program that prints nothing of its own; its exit status, or -errno. */
 int attach_program_run(const char *const argv[]);
+
+/* -- attach_key.c ------------------------------------------------------------------------------ */
+
+/* A name, or the whole path of a file. */
+bool attach_key_valid(const char *name);
+/* The file's first secret becomes the key of this name. These: enum cmd_exit, after an error message. */
+int attach_key_install(int control, const char *path, const char *name);
+int attach_key_remove(int control, const char *name);
+/* Before an attach with it: a file is installed, by its path. NULL: nothing. */
+int attach_key_prepare(int control, const char *name);
 
 /* -- attach_run.c ------------------------------------------------------------------------------ */
 

@@ -97,6 +97,12 @@ int attach_line_compose(const struct ini_uri *uri, const char *address,
 			 RBLK_NAME_BYTES - 1);
 		return -EINVAL;
 	}
+	if (o->key && !attach_key_valid(o->key)) {
+		snprintf(reason, ATTACH_REASON_BYTES,
+			 "key \"%.64s\": 1 to %d letters, digits and . _ : + -, or the whole path of a file, "
+			 "without blanks", o->key, RBLK_NAME_BYTES - 1);
+		return -EINVAL;
+	}
 	line_add(&line, "attach address=%s port=%s", address, uri->hosts[0].port);
 	for (unsigned int i = 1; i < uri->host_count; i++)
 		line_add(&line, ",%s", uri->hosts[i].port);
@@ -109,6 +115,8 @@ int attach_line_compose(const struct ini_uri *uri, const char *address,
 		line_add(&line, " credits=%" PRIu64, o->credits);
 	if (o->initiator)
 		line_add(&line, " initiator=%s", o->initiator);
+	if (o->key)
+		line_add(&line, " key=%s", o->key);
 	if (o->connect_ms)
 		line_add(&line, " connect_ms=%" PRIu64, o->connect_ms);
 	if (o->command_ms)

@@ -294,6 +294,10 @@ int attach_run(const char *name, const char *uri, const struct attach_options *o
 		close(control);
 		return -1;
 	}
+	if (attach_key_prepare(control, options->key)) {
+		close(control);
+		return -1;
+	}
 	err = (parsed.host_count > 1 ? run_portals : run_addresses)(name, &parsed, control, options,
 								   device, sizeof(device));
 	if (!err)

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * rblk key: makes files with secrets, and shows what is in one without showing a secret. The library and
- * rblkd read the files.
+ * rblk key: makes files with secrets, shows what is in one without showing a secret, and gives one to the
+ * kernel module. The library and rblkd read the files.
  */
-#include "initiator/cmd/cmd.h"
+#include "initiator/cmd/attach.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -94,28 +95,74 @@ static int key_new(const char *path)
 	return key_show(path);
 }
 
+/* Under its whole path, if it has no name. */
+static int key_install(const char *path, const char *name)
+{
+	char whole[PATH_MAX];
+	int control, status;
+
+	if (!name && !realpath(path, whole))
+		return cmd_error("%s: %s", path, strerror(errno));
+	if (!name)
+		name = whole;
+	if (!attach_key_valid(name)) {
+		cmd_error("key \"%.64s\": 1 to %d letters, digits and . _ : + -; or a whole path without blanks",
+			  name, RBLK_NAME_BYTES - 1);
+		return CMD_USAGE;
+	}
+	control = attach_control_open();
+	if (control < 0)
+		return CMD_FAILED;
+	status = attach_key_install(control, path, name);
+	close(control);
+	if (status == CMD_OK)
+		printf("%s\n", name);
+	return status;
+}
+
+static int key_remove(const char *name)
+{
+	int control = attach_control_open(), status;
+
+	if (control < 0)
+		return CMD_FAILED;
+	status = attach_key_remove(control, name);
+	close(control);
+	return status;
+}
+
 static int key_run(char **operands, int count)
 {
-	(void)count;
-	if (!strcmp(operands[0], "new"))
-		return key_new(operands[1]);
-	if (values.add) {
+	const char *operation = operands[0];
+	bool install = !strcmp(operation, "install");
+
+	if (values.add && strcmp(operation, "new")) {
 		cmd_error("--add: only for rblk key new");
 		return CMD_USAGE;
 	}
-	if (!strcmp(operands[0], "show"))
+	if (count > 2 && !install) {
+		cmd_error("usage: rblk key %s", "new|show|install|remove FILE|NAME");
+		return CMD_USAGE;
+	}
+	if (!strcmp(operation, "new"))
+		return key_new(operands[1]);
+	if (!strcmp(operation, "show"))
 		return key_show(operands[1]);
-	cmd_error("unknown operation \"%s\"; there are new and show", operands[0]);
+	if (install)
+		return key_install(operands[1], count > 2 ? operands[2] : NULL);
+	if (!strcmp(operation, "remove"))
+		return key_remove(operands[1]);
+	cmd_error("unknown operation \"%s\"; there are new, show, install and remove", operation);
 	return CMD_USAGE;
 }
 
 const struct cmd_verb cmd_verb_key = {
 	.name = "key",
-	.operands = "new|show FILE",
-	.summary = "make a secret that proves an initiator's name, or show which a file has",
+	.operands = "new|show|install|remove FILE|NAME [NAME]",
+	.summary = "make a secret that proves an initiator's name, show which a file has, or give one to the kernel",
 	.options = options,
 	.values = &values,
 	.operands_least = 2,
-	.operands_most = 2,
+	.operands_most = 3,
 	.run = key_run,
 };

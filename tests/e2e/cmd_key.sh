@@ -24,7 +24,12 @@ err_has "none.key: No such file or directory"
 expect 1 "$RBLK" key new --add none.key
 err_has "none.key: No such file or directory"
 expect 2 "$RBLK" key make db1.key
-err_has 'unknown operation "make"; there are new and show'
+err_has 'unknown operation "make"; there are new, show, install and remove'
+expect 2 "$RBLK" key new one.key two.key
+expect 2 "$RBLK" key install db1.key 'two words'
+err_has 'key "two words": 1 to 63 letters'
+expect 1 "$RBLK" attach --key ./db1.key rblk://127.0.0.1/data
+err_has 'key "./db1.key": 1 to 63 letters, digits and . _ : + -, or the whole path of a file'
 expect 2 "$RBLK" key show --add db1.key
 for mode in 644 640 660 602; do
 	chmod $mode db1.key

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The target of jobs/kmod_hostile.sh: the scripted target of the end-to-end tests over RDMA, doing
+ * The target of jobs/kmod_hostile.sh and kmod_key.sh: the scripted target of the end-to-end tests over RDMA, doing
  * the one thing that its argument names. It prints "ready" when it listens, and ends on SIGTERM;
  * then it prints what came: a line for each opcode, "WRITE 4, 3 FUA".
  *   kmod_target ADDRESS BEHAVIOUR
@@ -280,6 +280,25 @@ static enum fake_answer answer_mute(struct fake_target *fake, const struct rblk_
 	return command->opcode == RBLK_OP_WRITE || command->opcode == RBLK_OP_ABORT ? FAKE_SILENT : FAKE_REPLY;
 }
 
+/* AUTHENTICATE as a right target answers it, but for the proof; and an event, to make it say more than that. */
+static enum fake_answer answer_without_proof(struct fake_target *fake, const struct rblk_wire_command *command,
+					     struct rblk_wire_completion *completion)
+{
+	struct rblk_wire_authenticate report = { .nonce = { 7 }, .name = "db1" };
+	static u32 step;
+
+	(void)completion;
+	if (command->opcode != RBLK_OP_AUTHENTICATE)
+		return FAKE_REPLY;
+	report.step = rblk_to_le32(step % 2 + 1);
+	if (step++ % 2)
+		report.proof[0] = 1;
+	else
+		fake_target_send_event(fake, RBLK_EVENT_LIST_CHANGED, 1, 0);
+	fake_target_report(fake, command, &report, sizeof(report));
+	return FAKE_REPLY;
+}
+
 #define STATUS(opcode, status)                                                                     \
 	.command = answer_special, .arg = &(struct special){ opcode, FAKE_REPLY, status }
 #define ANSWER(opcode, answer)                                                                     \
@@ -290,6 +309,10 @@ static const struct {
 	struct fake_script script;
 } behaviours[] = {
 	{ "reject-silent", { .reject_silent = true } },
+	{ "prove-unknown", { STATUS(RBLK_OP_AUTHENTICATE, RBLK_E_UNSUPPORTED) } },
+	{ "prove-nothing", { ANSWER(RBLK_OP_AUTHENTICATE, FAKE_REPLY) } },
+	{ "prove-silent", { ANSWER(RBLK_OP_AUTHENTICATE, FAKE_SILENT) } },
+	{ "prove-wrong", { .command = answer_without_proof } },
 	{ "accept-version", { .accept = accept_other_version } },
 	{ "other-instance", { .accept = accept_other_instance } },
 	{ "other-epoch", { .accept = accept_other_epoch } },

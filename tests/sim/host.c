@@ -10,18 +10,22 @@
 #include <stdlib.h>
 #include <string.h>
 #include "proto/core/env.h"
+#include "proto/secret/secret.h"
 #include "target/control/address.h"
 #include "target/control/config.h"
+#include "target/control/initiators.h"
 #include "target/store/pool.h"
 #include "target/serve/device.h"
 #include "target/serve/mail.h"
 #include "target/serve/reactor_impl.h"
+#include "target/serve/rules.h"
 #include "target/control/reload.h"
 #include "target/store/volume.h"
 #include "tests/sim/coverage.h"
 #include "tests/sim/fabric_sim.h"
 #include "tests/sim/history.h"
 #include "tests/sim/random.h"
+#include "tests/sim/secret.h"
 #include "tests/sim/trace.h"
 
 /* A supervisor tries again. */
@@ -169,6 +173,23 @@ void sim_host_init(struct sim_host *host, unsigned int machine)
 	host->wanted = true;
 }
 
+void sim_host_require_proof(struct sim_host *host, const char *name)
+{
+	struct tgt_config config;
+	char error[TGT_ERROR_BYTES];
+
+	tgt_config_init(&config);
+	config.open = true;
+	if (tgt_initiator_add(&config, name, "simulator", error))
+		sim_fail("%s: %s", host->name, error);
+	config.initiators[0].secrets = rblk_secrets_ref(sim_secrets());
+	host->rules = tgt_rulebook_create(tgt_rules_create(&config));
+	if (!host->rules)
+		sim_fail("out of memory");
+	host->peers.rules = host->rules;
+	tgt_config_fini(&config);
+}
+
 static void on_lost(void *volume)
 {
 	sim_model_lost(volume);
@@ -292,6 +313,7 @@ void sim_host_start(struct sim_host *host)
 	host->reload = SIM_RELOAD_NONE;
 	host->drain = host->quit = host->stopping = false;
 	memset(&host->peers, 0, sizeof(host->peers));
+	host->peers.rules = host->rules;
 	for (unsigned int i = 0; i < host->config.reactors; i++)
 		reactor_start(host, i);
 	sim_actor_become(&host->control.thread.actor);
@@ -530,5 +552,6 @@ void sim_host_fini(struct sim_host *host)
 	for (unsigned int i = 0; i < host->volume_count; i++)
 		if (host->disks[i])
 			sim_disk_destroy(host->disks[i]);
+	tgt_rulebook_destroy(host->rules);
 	tgt_config_fini(&host->config);
 }

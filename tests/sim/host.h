@@ -56,6 +56,7 @@ struct sim_host {
 	uint32_t pause; /* of a million wakes: how many come late */
 	uint32_t preempt; /* of a million calls of the kernel: how often a thread loses its processor */
 	uint64_t pause_ns;
+	struct tgt_rulebook *rules; /* NULL: everything is allowed */
 	bool calm;
 };
 
@@ -63,6 +64,8 @@ struct sim_host {
 void sim_host_init(struct sim_host *host, unsigned int machine);
 /* bytes; block_bytes; a disk, or memory. */
 void sim_host_add_volume(struct sim_host *host, uint64_t bytes, uint32_t block_bytes, bool memory);
+/* This name has to be proven, by sim_secrets(); everyone may do everything. Once. */
+void sim_host_require_proof(struct sim_host *host, const char *name);
 /* It listens at so many addresses (sim_portal_cut()), SIM_PORTALS_MAX at most; before it is started. */
 void sim_host_portals(struct sim_host *host, unsigned int count);
 /* Now, or as soon as its disks can be locked. */

@@ -245,6 +245,9 @@ static void build_module(void)
 	module->think_ns = sim_chance(500000) ? 20 * SIM_US : 20 * SIM_MS;
 	sim_disk_kill_sending = module->kill / 5;
 	sim_blk_fake_timeouts = sim_world_rate(0, 5000);
+	module->attach.key = sim_world.seed % 3 == 1;
+	for (unsigned int i = 0; i < sim_world.host_count && module->attach.key; i++)
+		sim_host_require_proof(&sim_world.hosts[i], SIM_MODULE_NAME);
 	sim_module_start(module,
 			  sim_world.host_count + sim_world.app_count + sim_world.survivor_count);
 	sim_world.module_count = 1;

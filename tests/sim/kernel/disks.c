@@ -47,6 +47,8 @@ struct rblk_disk *sim_disk_attach(const struct sim_attach *attach, char *text)
 		portal_fill(&o->portals[i], attach->silent_portal && !i ? SILENT_PORTAL : i,
 			    attach->target);
 	strscpy(o->initiator, SIM_MODULE_NAME, sizeof(o->initiator));
+	if (attach->key)
+		strscpy(o->key, "key", sizeof(o->key));
 	o->queues = attach->queues;
 	o->poll_queues = attach->poll_queues;
 	o->credits = attach->credits;
