@@ -91,11 +91,13 @@ void discover_list_free(struct discover_list *list)
 
 const char *discover_portal_format(const struct discover_portal *portal, char *text)
 {
-	const struct in6_addr *in6 = (const struct in6_addr *)portal->address;
 	const char *scheme = portal->kind == RBLK_PORTAL_RDMA ? "rblk" : "rblk+tcp";
-	bool v4 = IN6_IS_ADDR_V4MAPPED(in6);
 	char host[INET6_ADDRSTRLEN] = "";
+	struct in6_addr in6;
+	bool v4;
 
+	memcpy(&in6, portal->address, sizeof(in6));
+	v4 = IN6_IS_ADDR_V4MAPPED(&in6);
 	inet_ntop(v4 ? AF_INET : AF_INET6, v4 ? portal->address + 12 : portal->address, host, sizeof(host));
 	snprintf(text, DISCOVER_PORTAL_BYTES, v4 ? "%s://%s:%u" : "%s://[%s]:%u", scheme, host, portal->port);
 	return text;

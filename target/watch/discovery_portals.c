@@ -37,11 +37,10 @@ static bool address_any(const struct sockaddr *address)
 	return ((const struct sockaddr_in *)address)->sin_addr.s_addr == htonl(INADDR_ANY);
 }
 
-static bool bytes_loopback(const uint8_t bytes[16])
+static bool address_loopback(const struct in6_addr *in6)
 {
-	const struct in6_addr *in6 = (const struct in6_addr *)bytes;
-
-	return IN6_IS_ADDR_LOOPBACK(in6) || (IN6_IS_ADDR_V4MAPPED(in6) && bytes[12] == IN_LOOPBACKNET);
+	return IN6_IS_ADDR_LOOPBACK(in6) ||
+	       (IN6_IS_ADDR_V4MAPPED(in6) && in6->s6_addr[12] == IN_LOOPBACKNET);
 }
 
 static void portal_add(struct rblk_wire_discover *answer, enum fab_kind kind,
@@ -52,11 +51,12 @@ static void portal_add(struct rblk_wire_discover *answer, enum fab_kind kind,
 		.port = rblk_to_le16(ntohs(port)),
 		.kind = kind == FAB_VERBS ? RBLK_PORTAL_RDMA : RBLK_PORTAL_TCP,
 	};
+	struct in6_addr in6;
 
-	if (count == RBLK_DISCOVER_PORTALS_MAX || !address_bytes(address, portal.address) ||
-	    IN6_IS_ADDR_LINKLOCAL((const struct in6_addr *)portal.address) ||
-	    bytes_loopback(portal.address) != loopback)
+	if (count == RBLK_DISCOVER_PORTALS_MAX || !address_bytes(address, in6.s6_addr) ||
+	    IN6_IS_ADDR_LINKLOCAL(&in6) || address_loopback(&in6) != loopback)
 		return;
+	memcpy(portal.address, &in6, sizeof(portal.address));
 	for (uint16_t i = 0; i < count; i++)
 		if (!memcmp(&answer->portals[i], &portal, sizeof(portal)))
 			return;
