@@ -32,6 +32,22 @@ wait_for() {
 	done
 }
 
+# log_has TEXT: the daemon's log has this text. A thread writes the log, so a line may come after the answer to
+# what it is about.
+log_has() {
+	wait_for "the log: $1" grep -qF -- "$1" "$scratch/target.log"
+}
+
+# reloaded TEXT: sends SIGHUP, then waits until the log has one more such line than before.
+reloaded() {
+	local before
+	before=$(log_count "$1")
+	kill -HUP "$target_pid"
+	log_grew() { [ "$(log_count "$1")" -gt "$before" ]; }
+	wait_for "the log: $1" log_grew "$1"
+}
+log_count() { grep -cF -- "$1" "$scratch/target.log" || true; }
+
 # target_start ARGUMENT...: starts rblkd with these; sets $target to its URI when it is ready. It
 # listens on $target_listen if that is set.
 target_start() {

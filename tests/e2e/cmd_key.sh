@@ -53,13 +53,6 @@ conf() {
 		[ $# != 0 ] || echo "address = local"
 	} > rblkd.conf
 }
-reloaded() {
-	local before
-	before=$(grep -cF -- "$1" target.log || true)
-	kill -HUP "$target_pid"
-	more() { [ "$(grep -cF -- "$1" target.log || true)" -gt "$before" ]; }
-	wait_for "$1" more "$1"
-}
 wrong="authentication as \"db1\" failed: the target has another secret for this initiator's name, or none"
 head -c 64K /dev/urandom > file
 cp db1.key target.key
@@ -67,14 +60,14 @@ conf target.key
 target_start --config rblkd.conf
 port=${target##*:}
 expect 0 "$RBLK" copy --name db1 --key db1.key file "$target/data"
-grep -qF 'initiator db1 has proven its name' target.log || fail "the log does not say who has proven its name"
+log_has 'initiator db1 has proven its name'
 expect 0 "$RBLK" list --name db1 --json --key db1.key "$target"
 json_is '[.volumes[].volume] == ["data", "free"]'
 expect 0 "$RBLK" ping --name db1 --key db1.key --count 1 "$target"
 # Another secret, none, and another name with this one.
 expect 1 "$RBLK" info --name db1 --key other.key "$target/data"
 err_has "queue 0: $wrong"
-grep -qF "$wrong" target.log || fail "the log does not say who failed"
+log_has "$wrong"
 expect 1 "$RBLK" info --name db1 "$target/data"
 err_has "the target has a secret for this initiator's name, which has to be proven with its key"
 expect 1 "$RBLK" info --name db2 --key db1.key "$target/free"

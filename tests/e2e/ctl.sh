@@ -152,7 +152,7 @@ asked '.log_level == "error"' status
 expect 1 "$RBLKCTL" log-level --socket "$socket" loud
 err_has 'log-level: level: "loud" is not one of error, warning, info, debug'
 expect 0 "$RBLKCTL" log-level --socket "$socket" debug
-grep -q 'control: log level error, as user' "$scratch/target.log" || fail "not in the log"
+log_has 'control: log level error, as user'
 
 # A second daemon serves without the socket, and gets it when the first one has ended.
 "$RBLKD" --listen rblk+tcp://127.0.0.1:0 --state-dir "$scratch/state2" --control-socket "$socket" --memory other=1M \
@@ -181,7 +181,7 @@ target_stop
 # No file of another kind is replaced.
 echo precious > "$socket"
 target_start --control-socket "$socket" --memory ram=1M
-grep -qF "control_socket: $socket: exists, and is not a socket of rblkd" "$scratch/target.log" || fail "not in the log"
+log_has "control_socket: $socket: exists, and is not a socket of rblkd"
 [ "$(cat "$socket")" = precious ] || fail "a file was replaced"
 target_stop
 target_start --control-socket none --memory ram=1M

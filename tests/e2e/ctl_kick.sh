@@ -35,7 +35,7 @@ stays=$(number_of bystander)
 before=$(number_of victim)
 expect 0 "$RBLKCTL" kick --socket "$socket" victim
 out_has "session $before of victim [127.0.0.1"
-grep -q "control: session $before \[127.0.0.1.* victim kicked, as user $(id -u) (process" "$scratch/target.log" || fail "not in the log"
+wait_for "the log" grep -q "control: session $before \[127.0.0.1.* victim kicked, as user $(id -u) (process" "$scratch/target.log"
 dd if="$scratch/data" bs=256K skip=1 count=1 status=none >&5
 wait_for "the victim's next session" comes_back victim
 before=$(number_of victim)

@@ -33,7 +33,6 @@ wire() {
 	ip addr add 10.78.255.254/16 dev rblk0
 }
 wire
-log_has() { grep -qF -- "$1" "$scratch/target.log" || fail "the log lacks: $1"; }
 target_listen=rblk+tcp://:0
 # discovers FILTER [ARGUMENT...]: one question after the other, until this jq filter is true: datagrams may be lost.
 discovers() {

@@ -23,7 +23,6 @@ ip link add rblk0 type veth peer name rblk1 netns $machine
 ip addr add 10.77.0.1/24 dev rblk0 && ip link set rblk0 up
 "${there[@]}" ip addr add 10.77.0.2/24 dev rblk1 && "${there[@]}" ip link set rblk1 up
 
-log_has() { grep -qF -- "$1" "$scratch/target.log" || fail "the log lacks: $1"; }
 names() { jq -c '[.volumes[].volume]' "$scratch/out"; }
 # lists JSON COMMAND...: the names that this command lists.
 lists() {
@@ -80,14 +79,6 @@ conf() {
 		size = 1M
 	END
 	printf '%s\n' "$@" >> "$scratch/rblkd.conf"
-}
-# reloaded TEXT: SIGHUP, then wait for one more such line.
-reloaded() {
-	local before
-	before=$(grep -cF -- "$1" "$scratch/target.log" || true)
-	kill -HUP "$target_pid"
-	more() { [ "$(grep -cF -- "$1" "$scratch/target.log" || true)" -gt "$before" ]; }
-	wait_for "$1" more "$1"
 }
 conf '[initiator db1]' 'address = 10.77.0.0/24' 'write = data' 'read = log' \
 	'[initiator web*]' 'address = 10.77.0.2, fd09::1' 'read = da*' 'see = log'

@@ -8,18 +8,6 @@ cd "$scratch"
 truncate -s 1M a.img
 truncate -s 2M b.img
 
-# reloaded TEXT: sends SIGHUP, then waits until the log has one more such line than before.
-reloaded() {
-	local before tries=0
-	before=$(grep -cF -- "$1" target.log || true)
-	kill -HUP "$target_pid"
-	until [ "$(grep -cF -- "$1" target.log || true)" -gt "$before" ]; do
-		tries=$((tries + 1))
-		[ $tries -lt 1200 ] || fail "no such line in a minute: $1"
-		read -rt 0.05 <> <(:) || true
-	done
-}
-logged() { grep -qF -- "$1" target.log || fail "not in the log: $1"; }
 # serves JSON: names and sizes, in their order.
 serves() {
 	expect 0 "$RBLK" list --json "$target"
@@ -45,7 +33,7 @@ cat > rblkd.conf <<-END
 END
 truncate -s 3M a.img
 reloaded 'reload: 1 volume added, 1 removed, 0 changed'
-grep -qF 'volume a: now 6144 blocks of 512 bytes' target.log || fail "growth is not in the log"
+log_has 'volume a: now 6144 blocks of 512 bytes'
 serves '[["a", 3145728], ["b", 2097152], ["fixed", 8192]]'
 
 # After a mistake anywhere nothing changes, although a new volume comes before it.
@@ -83,12 +71,12 @@ cat > rblkd.conf <<-END
 	lock_wait = 30s
 END
 reloaded 'reload: 1 volume added, 1 removed, 1 changed'
-grep -qF 'reload: these changes need a restart: credits' target.log || fail "credits"
+log_has 'reload: these changes need a restart: credits'
 serves '[["a", 3145728], ["c", 2097152], ["fixed", 8192]]'
 json_is '.volumes[0].block_bytes == 4096'
-logged 'volume c: added: '
-logged 'volume b: removed: '
-logged 'volume a: changed: '
+log_has 'volume c: added: '
+log_has 'volume b: removed: '
+log_has 'volume a: changed: '
 
 # The path leads to another file: the target serves that one, and logs it.
 cat > rblkd.conf <<-END
@@ -99,7 +87,7 @@ END
 truncate -s 5M new.img
 mv new.img a.img
 reloaded 'reload: 0 volumes added, 1 removed, 1 changed'
-logged "volume a: $scratch/a.img is now another file"
+log_has "volume a: $scratch/a.img is now another file"
 serves '[["a", 5242880], ["fixed", 8192]]'
 
 # Fewer blocks than are served: only if allow_shrink is set. The file shrinks, the path leads to a smaller
@@ -122,7 +110,7 @@ sed -i 's/64K/32K/' rblkd.conf
 reloaded 'reload failed, nothing changed: volume m: its store has 32768 bytes, but 65536 are served'
 sed -i 's/32K/128K/' rblkd.conf
 reloaded 'reload: 0 volumes added, 0 removed, 1 changed'
-logged 'volume m: the data in its memory is discarded'
+log_has 'volume m: the data in its memory is discarded'
 
 # Another process holds a lock: logins go on, nothing of the reload is visible yet, and the next reload ends the
 # wait.
@@ -136,7 +124,7 @@ cp before.conf again.conf
 cp rblkd.conf waiting.conf
 cp again.conf rblkd.conf
 reloaded 'reload: 0 volumes added, 0 removed, 0 changed'
-logged "reload failed, nothing changed: volume b: $scratch/b.img: in use by "
+log_has "reload failed, nothing changed: volume b: $scratch/b.img: in use by "
 serves '[["a", 1048576], ["fixed", 8192], ["m", 131072]]'
 
 # The wait does not keep the daemon from stopping, either.
@@ -166,12 +154,12 @@ target_start --config rblkd.conf --lock-wait 0 --memory fixed=8K
 echo 'lock_wait = 0' >> rblkd.conf
 head -c 1M /dev/zero > zeroes
 copy_under_way
-logged 'status: serving 2 volumes on '
-logged 'status: reactor 0: '
+log_has 'status: serving 2 volumes on '
+log_has 'status: reactor 0: '
 echo 'block_size = 4K' >> rblkd.conf
 reloaded 'reload: 0 volumes added, 0 removed, 1 changed'
 wait $copy || true
-grep -q 'volume slow: session .* had it open' target.log || fail "who had it open is not in the log"
+wait_for "who had it open" grep -q 'volume slow: session .* had it open' target.log
 serves '[["fixed", 8192], ["slow", 1048576]]'
 json_is '.volumes[1].block_bytes == 4096'
 target_stop
@@ -185,7 +173,7 @@ copy_under_way
 printf '[volume slow]\npath = %s/a.img\nblock_size = 4K\n[volume ok]\npath = %s/b.img\nblock_size = 4K\n' "$scratch" "$scratch" > rblkd.conf
 reloaded 'volume ok: changed: '
 serves '[["ok", 2097152]]'
-logged "in use by this process, for a volume that is being closed; waiting"
+log_has "in use by this process, for a volume that is being closed; waiting"
 if grep -q 'volume slow: changed\|not served yet' target.log; then fail "volume ok waited for volume slow"; fi
 target_stop KILL
 wait $copy || true
