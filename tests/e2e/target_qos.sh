@@ -88,7 +88,7 @@ kill -KILL $copy
 wait $copy 2> /dev/null || true
 gone() { "$RBLKCTL" sessions --socket "$socket" --json | jq -e 'all(.sessions[]; .initiator != "guest")' > json; }
 wait_for "its end" gone
-"$RBLK" copy --chunk 4k --name guest --give-up 500ms data "$target/disk" > copy.log 2>&1 &
+"$RBLK" copy --chunk 4k --name guest data "$target/disk" > copy.log 2>&1 &
 copy=$!
 wait_for "commands that wait" waits
 asked 0 kick guest
