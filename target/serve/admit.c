@@ -9,26 +9,10 @@
 #include "proto/wire/wire_names.h"
 #include "target/base/log.h"
 #include "target/io/request.h"
-#include "target/serve/letter.h"
 #include "target/serve/placed.h"
 #include "target/serve/sessions.h"
 
 #define LOST_RIGHT "the access rules do not allow it any more"
-
-struct tgt_rules *tgt_admit_rules(const struct tgt_reactor *reactor)
-{
-	struct tgt_rulebook *book = reactor->peers ? reactor->peers->rules : NULL;
-
-	return book ? tgt_rulebook_get(book) : NULL;
-}
-
-static struct tgt_who admit_who(const struct tgt_session *session)
-{
-	return (struct tgt_who){
-		.name = session->named ? session->initiator : NULL,
-		.proven = session->proven,
-	};
-}
 
 /* What its name needs by these rules, it has proven. */
 static bool admit_proven(const struct tgt_session *session, const struct tgt_rules *rules)
@@ -54,7 +38,7 @@ static const struct tgt_volume *admit_lost(const struct tgt_session *session,
 					   const struct tgt_rules *rules,
 					   const struct tgt_origin *origin)
 {
-	const struct tgt_who who = admit_who(session);
+	const struct tgt_who who = tgt_session_who(session);
 	uint32_t why;
 
 	for (uint32_t i = 0; i < session->handle_slots; i++) {
@@ -78,7 +62,7 @@ static const struct tgt_volume *admit_lost(const struct tgt_session *session,
 bool tgt_admit_login(const struct tgt_origin *origin, const struct tgt_reactor *reactor,
 		     const struct tgt_session *session, uint32_t *why)
 {
-	struct tgt_rules *rules = tgt_admit_rules(reactor);
+	struct tgt_rules *rules = tgt_reactor_rules(reactor);
 	bool may = tgt_rules_let_in(rules, origin, why);
 
 	if (may && session && admit_lost(session, rules, origin)) {
@@ -100,7 +84,7 @@ static bool place_counts(const struct tgt_session *session, const struct tgt_pla
 enum tgt_right tgt_admit_volume(const struct tgt_session *session, const struct tgt_rules *rules,
 				const char *volume, uint32_t *why)
 {
-	const struct tgt_who who = admit_who(session);
+	const struct tgt_who who = tgt_session_who(session);
 	enum tgt_right least = TGT_RIGHT_WRITE;
 	const struct tgt_origin *last = NULL;
 
@@ -126,7 +110,7 @@ enum tgt_right tgt_admit_volume(const struct tgt_session *session, const struct 
 enum tgt_right tgt_admit_open(const struct tgt_session *session, struct tgt_request *request,
 			      const char *volume)
 {
-	struct tgt_rules *rules = tgt_admit_rules(session->reactor);
+	struct tgt_rules *rules = tgt_reactor_rules(session->reactor);
 	uint32_t why = RBLK_DENIED_UNSAID;
 	enum tgt_right right = tgt_admit_volume(session, rules, volume, &why);
 
@@ -144,7 +128,7 @@ enum tgt_right tgt_admit_open(const struct tgt_session *session, struct tgt_requ
 unsigned int tgt_admit_list(const struct tgt_session *session, unsigned int first,
 			    struct tgt_volume **list, unsigned int max, unsigned int *total)
 {
-	struct tgt_rules *rules = tgt_admit_rules(session->reactor);
+	struct tgt_rules *rules = tgt_reactor_rules(session->reactor);
 	struct tgt_volume *page[RBLK_LIST_MAX];
 	unsigned int index = 0, found = 0, count, all;
 	uint32_t why;
@@ -170,7 +154,7 @@ unsigned int tgt_admit_list(const struct tgt_session *session, unsigned int firs
 bool tgt_admit_name(const struct tgt_session *session, struct tgt_request *request,
 		    const char name[RBLK_NAME_BYTES])
 {
-	struct tgt_rules *rules = tgt_admit_rules(session->reactor);
+	struct tgt_rules *rules = tgt_reactor_rules(session->reactor);
 	uint32_t why = RBLK_DENIED_UNSAID;
 
 	if (session->proven)
@@ -200,7 +184,7 @@ static void admit_end(struct tgt_session *session, const struct tgt_volume *volu
 
 void tgt_admit_again(struct tgt_session *session)
 {
-	struct tgt_rules *rules = tgt_admit_rules(session->reactor);
+	struct tgt_rules *rules = tgt_reactor_rules(session->reactor);
 	const struct tgt_volume *volume = admit_lost(session, rules, NULL);
 
 	tgt_rules_put(rules);
@@ -222,7 +206,7 @@ static bool admit_shut_out(const struct tgt_session *session, const struct tgt_r
 
 void tgt_admit_changed(struct tgt_reactor *reactor)
 {
-	struct tgt_rules *rules = tgt_admit_rules(reactor);
+	struct tgt_rules *rules = tgt_reactor_rules(reactor);
 	struct tgt_session *session, *following;
 
 	for (session = TAILQ_FIRST(&reactor->sessions); session; session = following) {

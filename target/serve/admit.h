@@ -8,9 +8,6 @@
 
 #include "target/serve/session.h"
 
-/* The rules in force, with a reference; NULL: everything is allowed. */
-struct tgt_rules *tgt_admit_rules(const struct tgt_reactor *reactor);
-
 /*
  * May a login from there come in, and join the session (NULL: there is none)? A session that has volumes open
  * takes only connections that may use all of them. Otherwise *why: enum rblk_denied.

@@ -6,7 +6,6 @@
 #include "target/serve/authenticate.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 #include "proto/core/env.h"
 #include "proto/core/proof.h"
@@ -15,7 +14,6 @@
 #include "proto/wire/wire_names.h"
 #include "target/base/log.h"
 #include "target/io/request.h"
-#include "target/serve/admit.h"
 #include "target/serve/placed.h"
 #include "target/serve/rights.h"
 #include "target/serve/sessions.h"
@@ -106,7 +104,7 @@ static void auth_first(struct tgt_request *request, const struct rblk_wire_authe
 static struct rblk_secrets *auth_find(const struct tgt_queue *queue, const uint8_t *told,
 				      const struct rblk_wire_proof *proof, int *secret)
 {
-	struct tgt_rules *rules = tgt_admit_rules(queue->session->reactor);
+	struct tgt_rules *rules = tgt_reactor_rules(queue->session->reactor);
 	struct rblk_secrets *secrets =
 		rblk_secrets_ref(tgt_rules_secrets(rules, queue->exchange.name));
 

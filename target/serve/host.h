@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Hosts: the accounts of all sessions and logins of one host, so that many sessions get no more of
- * the shared resources than one (io/share.h, login_answer.c). A host is known by the name that its sessions have
- * proven (AUTHENTICATE), from wherever they come; and others by their address without the port. A name without a
- * proof (IDENTIFY) does not count: a new one costs nothing. A host with several addresses counts as several. The
- * reactor's thread only.
+ * the shared resources than one (io/share.h, login_answer.c). A host is known by the name that its
+ * sessions have proven (AUTHENTICATE), from wherever they come; others by their address without the
+ * port, so that one with several addresses counts as several. A name without a proof (IDENTIFY) does
+ * not count: a new one costs nothing. The reactor's thread only.
  */
 #ifndef RBLK_TARGET_HOST_H
 #define RBLK_TARGET_HOST_H

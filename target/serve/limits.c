@@ -4,17 +4,7 @@
 
 #include <stdlib.h>
 #include "target/io/limited.h"
-#include "target/serve/letter.h"
 #include "target/serve/queue.h"
-#include "target/serve/rules.h"
-
-/* Those in force, with a reference; NULL: none. */
-static struct tgt_rules *limits_rules(const struct tgt_reactor *reactor)
-{
-	struct tgt_rulebook *book = reactor->peers ? reactor->peers->rules : NULL;
-
-	return book ? tgt_rulebook_get(book) : NULL;
-}
 
 /* NULL: there is no limit; or no memory: nothing is refused for that. */
 static struct tgt_seat *seat_get(struct tgt_turn *turn, struct tgt_limit *limit)
@@ -63,17 +53,9 @@ static void handle_set(struct tgt_handle *handle, struct tgt_limit *volume, stru
 	}
 }
 
-static struct tgt_who session_who(const struct tgt_session *session)
-{
-	return (struct tgt_who){
-		.name = session->named ? session->initiator : NULL,
-		.proven = session->proven,
-	};
-}
-
 static void handle_look(struct tgt_handle *handle, const struct tgt_rules *rules)
 {
-	const struct tgt_who who = session_who(handle->session);
+	const struct tgt_who who = tgt_session_who(handle->session);
 
 	if (handle->access.port)
 		handle_set(handle, tgt_rules_volume_limit(rules, handle->access.port->volume->config.name),
@@ -82,7 +64,7 @@ static void handle_look(struct tgt_handle *handle, const struct tgt_rules *rules
 
 static void session_weigh(struct tgt_session *session, const struct tgt_rules *rules)
 {
-	const struct tgt_who who = session_who(session);
+	const struct tgt_who who = tgt_session_who(session);
 
 	session->weight = tgt_rules_weight(rules, &who);
 	for (unsigned int i = 0; i < RBLK_QUEUES_MAX; i++)
@@ -93,7 +75,7 @@ static void session_weigh(struct tgt_session *session, const struct tgt_rules *r
 
 void tgt_limits_opened(struct tgt_handle *handle)
 {
-	struct tgt_rules *rules = limits_rules(handle->session->reactor);
+	struct tgt_rules *rules = tgt_reactor_rules(handle->session->reactor);
 
 	handle_look(handle, rules);
 	session_weigh(handle->session, rules);
@@ -115,7 +97,7 @@ static void session_look(struct tgt_session *session, const struct tgt_rules *ru
 
 void tgt_limits_named(struct tgt_session *session)
 {
-	struct tgt_rules *rules = limits_rules(session->reactor);
+	struct tgt_rules *rules = tgt_reactor_rules(session->reactor);
 
 	session_look(session, rules);
 	tgt_rules_put(rules);
@@ -124,7 +106,7 @@ void tgt_limits_named(struct tgt_session *session)
 
 void tgt_limits_changed(struct tgt_reactor *reactor)
 {
-	struct tgt_rules *rules = limits_rules(reactor);
+	struct tgt_rules *rules = tgt_reactor_rules(reactor);
 	struct tgt_session *session;
 
 	TAILQ_FOREACH(session, &reactor->sessions, link)

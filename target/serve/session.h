@@ -100,4 +100,21 @@ struct tgt_session {
 	unsigned int tallies; /* handles here that count for themselves (tally.h) */
 };
 
+/* The access rules in force, with a reference; NULL: everything is allowed, and nothing limited. */
+static inline struct tgt_rules *tgt_reactor_rules(const struct tgt_reactor *reactor)
+{
+	struct tgt_rulebook *book = reactor->peers ? reactor->peers->rules : NULL;
+
+	return book ? tgt_rulebook_get(book) : NULL;
+}
+
+/* Who the session is to the rules. Valid as long as the session has this name. */
+static inline struct tgt_who tgt_session_who(const struct tgt_session *session)
+{
+	return (struct tgt_who){
+		.name = session->named ? session->initiator : NULL,
+		.proven = session->proven,
+	};
+}
+
 #endif
