@@ -331,7 +331,7 @@ static int rblk_control_line(char *line, size_t bytes, char *text)
 		scnprintf(text, RBLK_TEXT_BYTES, "%d", rblk_keyring_serial());
 		return 0;
 	}
-	scnprintf(text, RBLK_TEXT_BYTES, "\"%.32s\": expected attach or detach", verb);
+	scnprintf(text, RBLK_TEXT_BYTES, "\"%.32s\": expected attach, detach or keyring", verb);
 	return -EINVAL;
 }
 

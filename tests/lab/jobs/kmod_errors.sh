@@ -23,7 +23,7 @@ truncate -s 16M /tmp/plain.img
 lab_rblkd_start "disk=/dev/vda" --memory ram=16M
 lab_kmod_load
 
-refused "atach x" 'expected attach or detach'
+refused "atach x" 'expected attach, detach or keyring'
 refused "attach" 'address= and volume= are needed'
 refused "attach address=$LAB_ADDR" 'address= and volume= are needed'
 refused "attach address=$LAB_ADDR volume=disk colour=red" '"colour=red": unknown word'
