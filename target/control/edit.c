@@ -157,13 +157,24 @@ static int edit_find(struct tgt_document *document, const char *section, char *e
 	return section_find(document, section, &place, error);
 }
 
+/* Of the empty lines before and behind a section one is enough: what is added and removed again leaves nothing. */
+static size_t section_begin(const struct place *place)
+{
+	const struct tgt_document_file *file = place->file;
+	size_t begin = place->begin;
+	bool empty_before = begin && file->text[begin - 1] == '\n' && (begin == 1 || file->text[begin - 2] == '\n');
+	bool empty_behind = place->last == file->bytes || file->text[place->last] == '\n';
+
+	return empty_before && empty_behind ? begin - 1 : begin;
+}
+
 /* Comments behind its last key are, for all that is known, about what follows: they stay. */
 static int edit_remove(struct tgt_document *document, const char *section, char *error)
 {
 	struct place place;
 	int status = section_find(document, section, &place, error);
 
-	return status ? status : text_replace(place.file, place.begin, place.last, "", error);
+	return status ? status : text_replace(place.file, section_begin(&place), place.last, "", error);
 }
 
 /* -- keys -------------------------------------------------------------------------------------- */

@@ -155,6 +155,14 @@ static void edits_leave_other_lines(void **state)
 	check_edit("# a\n[volume a]\npath = /x\n\n# b\n[volume b]\n",
 		   (struct tgt_edit){.kind = TGT_EDIT_REMOVE, .section = "volume a"},
 		   "# a\n\n# b\n[volume b]\n");
+	/* What "add" has put before it goes with it, so that nothing is left of both. */
+	check_edit("[volume a]\n\n[volume b]\n", (struct tgt_edit){.kind = TGT_EDIT_REMOVE, .section = "volume b"},
+		   "[volume a]\n");
+	check_edit("[volume a]\n\n[volume b]\npath = /x\n\n[volume c]\n",
+		   (struct tgt_edit){.kind = TGT_EDIT_REMOVE, .section = "volume b"}, "[volume a]\n\n[volume c]\n");
+	check_edit("\n[volume b]\n", (struct tgt_edit){.kind = TGT_EDIT_REMOVE, .section = "volume b"}, "");
+	check_edit("[volume a]\n\n[volume b]\n# c\n",
+		   (struct tgt_edit){.kind = TGT_EDIT_REMOVE, .section = "volume b"}, "[volume a]\n\n# c\n");
 }
 
 static void wrong_edits_are_refused(void **state)
