@@ -25,8 +25,8 @@ static uint64_t request_bytes(const struct tgt_request *request)
 /* The limit that it waits for; NULL: it may begin. */
 static struct tgt_seat *request_blocker(const struct tgt_request *request)
 {
-	/* Those that were accepted before it began delay no end. */
-	if (request->lane->turn->draining)
+	/* Those that were accepted before it delay no end: neither the daemon's, nor a volume's whose path is wanted. */
+	if (request->lane->turn->draining || atomic_load(&request->access->port->volume->removed))
 		return NULL;
 	for (unsigned int i = 0; i < TGT_ACCESS_SEATS; i++) {
 		struct tgt_seat *seat = request->access->seats[i];

@@ -95,5 +95,17 @@ asked 0 kick guest
 asked 0 set initiator guest limit_iops=0
 wait $copy || fail "$(cat copy.log)"
 cmp -n 1048576 data disk || fail "the data"
+
+# A volume that is removed does not wait for them: its path would wait for it, for hours here, were there not the
+# program's 30 s for a command.
+asked 0 set initiator guest limit_rate=1
+"$RBLK" copy --chunk 4k --name guest --give-up 500ms data "$target/disk" > copy.log 2>&1 &
+copy=$!
+wait_for "commands that wait" waits
+asked 0 remove volume disk --force
+asked 0 add volume again path="$scratch/disk" cache=buffered lock_wait=10s
+wait $copy && fail "a copy to a volume that is gone"
+expect 0 "$RBLK" copy --size 1M "$target/again" back
+cmp data back || fail "the data"
 target_stop
 grep -q 'stopped$' target.log || fail "no orderly end"
