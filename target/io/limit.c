@@ -10,6 +10,9 @@
 /* Of one operation, so that its cost is a number; more costs no more. */
 #define BYTES_MAX (1ull << 30)
 
+/* That one seat leaves to the others; so that sums of them are numbers, too. */
+#define DEBT_NS_MAX (3600 * NS_PER_S)
+
 struct tgt_limit {
 	_Atomic unsigned int refs;
 	uint64_t per_s[TGT_LIMIT_KINDS]; /* fixed; 0: no limit */
@@ -37,6 +40,11 @@ struct tgt_limit *tgt_limit_create(const struct tgt_limit_config *config)
 	limit->per_s[TGT_LIMIT_BYTES] = config->rate_bytes;
 	limit->burst_ns = config->burst_ms * 1000000ull;
 	return limit;
+}
+
+bool tgt_limit_same(const struct tgt_limit *a, const struct tgt_limit *b)
+{
+	return a && b && memcmp(a->per_s, b->per_s, sizeof(a->per_s)) == 0 && a->burst_ns == b->burst_ns;
 }
 
 struct tgt_limit *tgt_limit_ref(struct tgt_limit *limit)
@@ -69,6 +77,22 @@ static uint64_t limit_sell(struct tgt_limit *limit, enum tgt_limit_kind kind, ui
 	return take_ns;
 }
 
+/* Sells what nobody has asked for: a debt that its seat leaves. */
+static void limit_charge(struct tgt_limit *limit, enum tgt_limit_kind kind, uint64_t now_ns,
+			 uint64_t debt_ns)
+{
+	uint64_t oldest_ns = now_ns > limit->burst_ns ? now_ns - limit->burst_ns : 0;
+	_Atomic uint64_t *sold = &limit->sold[kind].until_ns;
+	uint64_t until_ns = atomic_load_explicit(sold, memory_order_relaxed), from_ns;
+
+	if (debt_ns > DEBT_NS_MAX)
+		debt_ns = DEBT_NS_MAX;
+	do {
+		from_ns = until_ns > oldest_ns ? until_ns : oldest_ns;
+	} while (!atomic_compare_exchange_weak_explicit(sold, &until_ns, from_ns + debt_ns,
+							memory_order_relaxed, memory_order_relaxed));
+}
+
 /* -- seats ------------------------------------------------------------------------------------- */
 
 void tgt_seat_init(struct tgt_seat *seat, struct tgt_limit *limit)
@@ -78,8 +102,12 @@ void tgt_seat_init(struct tgt_seat *seat, struct tgt_limit *limit)
 	seat->jitter = (uint32_t)((uintptr_t)seat >> 6);
 }
 
-void tgt_seat_fini(struct tgt_seat *seat)
+void tgt_seat_fini(struct tgt_seat *seat, uint64_t now_ns)
 {
+	for (unsigned int i = 0; i < TGT_LIMIT_KINDS; i++)
+		if (seat->kinds[i].credit_ns < 0)
+			limit_charge(seat->limit, (enum tgt_limit_kind)i, now_ns,
+				     (uint64_t)-seat->kinds[i].credit_ns);
 	tgt_limit_put(seat->limit);
 }
 

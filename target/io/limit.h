@@ -41,6 +41,8 @@ TAILQ_HEAD(tgt_seat_list, tgt_seat);
 
 /* Is there one? */
 bool tgt_limit_is_set(const struct tgt_limit_config *config);
+/* Made of the same settings? NULL: of none. */
+bool tgt_limit_same(const struct tgt_limit *a, const struct tgt_limit *b);
 /* NULL: no memory. */
 struct tgt_limit *tgt_limit_create(const struct tgt_limit_config *config);
 struct tgt_limit *tgt_limit_ref(struct tgt_limit *limit);
@@ -48,7 +50,8 @@ void tgt_limit_put(struct tgt_limit *limit); /* NULL: no effect */
 
 /* Takes over the reference. */
 void tgt_seat_init(struct tgt_seat *seat, struct tgt_limit *limit);
-void tgt_seat_fini(struct tgt_seat *seat);
+/* What it has used in advance is the limit's from now on: whoever has a seat later waits for it. */
+void tgt_seat_fini(struct tgt_seat *seat, uint64_t now_ns);
 /* May an operation begin? Otherwise not before next_ns. */
 bool tgt_seat_ready(struct tgt_seat *seat, uint64_t now_ns);
 /* One of so many bytes begins. One that is larger than what is left is paid for later. */

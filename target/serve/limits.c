@@ -35,7 +35,7 @@ static void seat_put(struct tgt_turn *turn, struct tgt_seat *seat)
 	if (!seat || --seat->users)
 		return;
 	TAILQ_REMOVE(&turn->seats, seat, link);
-	tgt_seat_fini(seat);
+	tgt_seat_fini(seat, turn->now_ns);
 	free(seat);
 }
 

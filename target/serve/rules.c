@@ -94,7 +94,7 @@ static bool initiator_copy(struct tgt_initiator_config *to, const struct tgt_ini
 	return to->networks && to->grants;
 }
 
-/* Each has a state of its own: new rules begin with their whole bursts. False: no memory. */
+/* Each begins with its whole burst. False: no memory. */
 static bool limits_create(struct tgt_rules *rules, const struct tgt_config *config)
 {
 	bool created = true;
@@ -120,6 +120,29 @@ static bool limits_create(struct tgt_rules *rules, const struct tgt_config *conf
 		rules->volume_limit_count++;
 	}
 	return created;
+}
+
+static void limit_keep(struct tgt_limit **limit, struct tgt_limit *before)
+{
+	if (!tgt_limit_same(*limit, before))
+		return;
+	tgt_limit_put(*limit);
+	*limit = tgt_limit_ref(before);
+}
+
+/*
+ * Limits that do not change go on: otherwise whatever else changes would give all of them their bursts again, and
+ * forgive what was used in advance.
+ */
+static void limits_keep(struct tgt_rules *rules, const struct tgt_rules *before)
+{
+	for (unsigned int i = 0; i < rules->volume_limit_count; i++)
+		limit_keep(&rules->volume_limits[i].limit,
+			   tgt_rules_volume_limit(before, rules->volume_limits[i].volume));
+	for (unsigned int i = 0; i < rules->count; i++)
+		for (unsigned int j = 0; rules->initiator_limits[i] && j < before->count; j++)
+			if (strcmp(rules->initiators[i].name, before->initiators[j].name) == 0)
+				limit_keep(&rules->initiator_limits[i], before->initiator_limits[j]);
 }
 
 static void limits_free(struct tgt_rules *rules)
@@ -196,8 +219,10 @@ void tgt_rulebook_destroy(struct tgt_rulebook *book)
 
 void tgt_rulebook_replace(struct tgt_rulebook *book, struct tgt_rules *rules)
 {
-	struct tgt_rules *before;
+	struct tgt_rules *before = tgt_rulebook_get(book);
 
+	limits_keep(rules, before);
+	tgt_rules_put(before);
 	pthread_mutex_lock(&book->lock);
 	before = book->rules;
 	book->rules = rules;

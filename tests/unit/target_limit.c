@@ -46,7 +46,7 @@ static uint64_t all_done(void)
 static void end(void)
 {
 	for (unsigned int i = 0; i < seat_count; i++)
-		tgt_seat_fini(&seats[i]);
+		tgt_seat_fini(&seats[i], now_ns);
 	tgt_limit_put(limit);
 }
 
@@ -187,6 +187,31 @@ static void a_burst_is_what_was_not_used(void **state)
 	end();
 }
 
+/* Who ends and begins again pays all the same: here a gigabyte of 1 MiB a second, and then what it may. */
+static void a_debt_outlives_its_seat(void **state)
+{
+	(void)state;
+	begin(1, 0, 1 << 20, 100);
+	run(0, 1 << 30, 1);
+	assert_int_equal(done[0], 1);
+	tgt_seat_fini(&seats[0], now_ns);
+	tgt_seat_init(&seats[0], tgt_limit_ref(limit));
+	run_all(1020 * S, 50 * MS, 1 << 30);
+	assert_int_equal(done[0], 1);
+	run_all(10 * S, 50 * MS, 1 << 30);
+	assert_int_equal(done[0], 2);
+	end();
+	/* And who begins again after each of his operations gets no more than his limit. */
+	begin(1, 100, 0, 100);
+	for (uint64_t until_ns = now_ns + 10 * S; now_ns < until_ns; now_ns += MS) {
+		run(0, 4096, 1);
+		tgt_seat_fini(&seats[0], now_ns);
+		tgt_seat_init(&seats[0], tgt_limit_ref(limit));
+	}
+	assert_in_range(done[0], 1, 1011);
+	end();
+}
+
 /* However many operations: seats meet at the limit a few hundred times a second. */
 static void reactors_seldom_meet(void **state)
 {
@@ -212,6 +237,7 @@ int main(void)
 		cmocka_unit_test(a_program_without_queue_gets_its_limit),
 		cmocka_unit_test(the_limit_moves_between_reactors),
 		cmocka_unit_test(a_burst_is_what_was_not_used),
+		cmocka_unit_test(a_debt_outlives_its_seat),
 		cmocka_unit_test(reactors_seldom_meet),
 	};
 

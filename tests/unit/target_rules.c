@@ -220,6 +220,42 @@ static void the_book_is_replaced_whole(void **state)
 	assert_int_equal(tgt_rules_right(NULL, &origin, &(struct tgt_who){0}, "v", &why), TGT_RIGHT_WRITE);
 }
 
+/* What a reload leaves as it was goes on: it gets no new burst, and what it owes is not forgiven. */
+static void limits_that_do_not_change_go_on(void **state)
+{
+	const struct tgt_who a = {.name = "a"}, b = {.name = "b"};
+	struct tgt_volume_config volumes[] = {{.name = "v", .limit = {.iops = 7}}, {.name = "w", .limit = {.iops = 7}}};
+	struct tgt_rulebook *book;
+	struct tgt_rules *old, *now;
+
+	(void)state;
+	rule("a", "192.0.2.1", "", "", "v");
+	rule("b", "192.0.2.1", "", "", "v");
+	config.initiators[0].limit = (struct tgt_limit_config){.rate_bytes = 5, .burst_ms = 100};
+	config.initiators[1].limit = (struct tgt_limit_config){.rate_bytes = 5, .burst_ms = 100};
+	config.volumes = volumes;
+	config.volume_count = UNIT_LENGTH(volumes);
+	book = tgt_rulebook_create(tgt_rules_create(&config));
+	assert_non_null(book);
+	old = tgt_rulebook_get(book);
+	config.initiators[1].limit.burst_ms = 200;
+	volumes[1].limit.iops = 8;
+	tgt_rulebook_replace(book, tgt_rules_create(&config));
+	now = tgt_rulebook_get(book);
+	assert_non_null(tgt_rules_initiator_limit(now, &a));
+	assert_ptr_equal(tgt_rules_initiator_limit(now, &a), tgt_rules_initiator_limit(old, &a));
+	assert_ptr_not_equal(tgt_rules_initiator_limit(now, &b), tgt_rules_initiator_limit(old, &b));
+	assert_ptr_not_equal(tgt_rules_initiator_limit(now, &a), tgt_rules_initiator_limit(now, &b));
+	assert_non_null(tgt_rules_volume_limit(now, "v"));
+	assert_ptr_equal(tgt_rules_volume_limit(now, "v"), tgt_rules_volume_limit(old, "v"));
+	assert_ptr_not_equal(tgt_rules_volume_limit(now, "w"), tgt_rules_volume_limit(old, "w"));
+	tgt_rules_put(old);
+	tgt_rules_put(now);
+	tgt_rulebook_destroy(book);
+	config.volumes = NULL; /* they are not its own */
+	config.volume_count = 0;
+}
+
 /* A section with a secret is for those that have proven its name, from wherever or from its addresses. */
 static void a_secret_is_needed_where_there_is_one(void **state)
 {
@@ -298,6 +334,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(name_address_and_volume_count, begin, end),
 		cmocka_unit_test_setup_teardown(the_most_counts, begin, end),
 		cmocka_unit_test_setup_teardown(the_book_is_replaced_whole, begin, end),
+		cmocka_unit_test_setup_teardown(limits_that_do_not_change_go_on, begin, end),
 		cmocka_unit_test_setup_teardown(a_secret_is_needed_where_there_is_one, begin, end),
 		cmocka_unit_test_setup_teardown(networks_are_read_strictly, begin, end),
 	};
