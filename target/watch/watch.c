@@ -17,11 +17,15 @@
 
 /* How often a path is tried that could not be used. */
 #define RETRY_MS 5000
+/* How long clients wait when there are no descriptors. */
+#define ACCEPT_RETRY_MS 100
 
 struct tgt_watch {
 	struct tgt_methods methods;
 	struct tgt_clients clients;
 	struct tgt_socket_place place;
+	uint64_t accept_ns; /* no client is accepted before */
+	bool starved;	    /* that is told */
 	struct tgt_http *http; /* NULL: none */
 	bool wants_socket; /* fixed */
 	bool told;	   /* that the path cannot be used, and why not: */
@@ -55,8 +59,19 @@ static void watch_accept(struct tgt_watch *watch)
 {
 	int fd = accept4(watch->place.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
-	if (fd >= 0)
+	if (fd >= 0) {
+		watch->starved = false;
 		tgt_clients_add(&watch->clients, fd);
+		return;
+	}
+	if (errno != EMFILE && errno != ENFILE && errno != ENOBUFS && errno != ENOMEM)
+		return;
+	/* The client stays in the socket's queue, and poll() would return at once for it. */
+	watch->accept_ns = env_now_ns() + ACCEPT_RETRY_MS * 1000000ull;
+	if (!watch->starved)
+		tgt_log(TGT_LOG_WARNING, "control_socket: %s: a client waits: %s",
+			watch->place.address.sun_path, strerror(errno));
+	watch->starved = true;
 }
 
 static int watch_timeout_ms(const struct tgt_watch *watch)
@@ -67,6 +82,8 @@ static int watch_timeout_ms(const struct tgt_watch *watch)
 	if (watch->wants_socket && watch->place.fd < 0 &&
 	    (timeout_ms < 0 || timeout_ms > RETRY_MS))
 		timeout_ms = RETRY_MS;
+	if (watch->accept_ns > env_now_ns() && (timeout_ms < 0 || timeout_ms > ACCEPT_RETRY_MS))
+		timeout_ms = ACCEPT_RETRY_MS;
 	if (http_ms >= 0 && (timeout_ms < 0 || http_ms < timeout_ms))
 		timeout_ms = http_ms;
 	return timeout_ms;
@@ -78,12 +95,14 @@ static void *watch_thread(void *argument)
 	const struct tgt_changer *changer = watch->methods.changer;
 	struct pollfd polled[4 + TGT_CLIENTS_MAX];
 	eventfd_t count;
+	bool accepts;
 
 	for (;;) {
 		if (watch->wants_socket && watch->place.fd < 0)
 			watch_take_place(watch);
 		polled[0] = (struct pollfd){.fd = watch->stop, .events = POLLIN};
-		polled[1] = (struct pollfd){.fd = watch->place.fd, .events = POLLIN};
+		accepts = env_now_ns() >= watch->accept_ns;
+		polled[1] = (struct pollfd){.fd = accepts ? watch->place.fd : -1, .events = POLLIN};
 		polled[2] = (struct pollfd){.fd = changer ? changer->fd : -1, .events = POLLIN};
 		polled[3] = (struct pollfd){.fd = tgt_http_fd(watch->http), .events = POLLIN};
 		tgt_clients_poll(&watch->clients, polled + 4);

@@ -176,6 +176,15 @@ err_has 'no rblkd listens there'
 target_start --control-socket "$socket" --memory ram=1M
 asked '.volumes == 1' status
 [ "$(stat -c %a "$socket")" = "$(getent group rblk > /dev/null && echo 660 || echo 600)" ] || fail "the mode"
+# Without descriptors a client waits, and is answered when there are some again.
+descriptors=$(ulimit -Sn)
+prlimit --pid "$target_pid" --nofile=4:
+"$RBLKCTL" status --socket "$socket" > "$scratch/waited" &
+waiting=$!
+wait_for "a client that waits" grep -qF "control_socket: $socket: a client waits: Too many open files" "$scratch/target.log"
+prlimit --pid "$target_pid" --nofile="$descriptors":
+wait $waiting || fail "a client that waited: status $?"
+grep -q 'serving for' "$scratch/waited" || fail "$(cat "$scratch/waited")"
 target_stop
 [ ! -e "$socket" ] || fail "the socket is left"
 # No file of another kind is replaced.
