@@ -68,10 +68,11 @@ static bool auth_session(struct tgt_session *session, const char name[RBLK_NAME_
 		/* Connections from before prove themselves now, by a new login. */
 		for (unsigned int i = 1; i < RBLK_QUEUES_MAX; i++)
 			tgt_place_close(&session->places[i], "its session has proven a name since");
+		/* First: rights and limits of a name with a secret are for who has proven it. */
+		session->proven = true;
 		if (!named)
 			tgt_rights_name(session, name);
 	}
-	session->proven = true;
 	memcpy(session->secret_id, secret_id, sizeof(session->secret_id));
 	return true;
 }

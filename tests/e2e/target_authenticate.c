@@ -57,8 +57,10 @@ static int start(void **state)
 	file = fopen(path_of("conf"), "w");
 	assert_non_null(file);
 	fprintf(file, "[volume one]\nstore = memory\nsize = 1M\n[volume two]\nstore = memory\nsize = 1M\n"
-		      "[initiator db1]\nsecret = %s/db1\nwrite = one\n"
-		      "[initiator db2]\nsecret = %s/db2\nwrite = two\n", folder, folder);
+		      "[volume slow]\nstore = memory\nsize = 1M\n"
+		      "[initiator db1]\nsecret = %s/db1\nwrite = one\nread = slow\nlimit_rate = 1G\n"
+		      "[initiator db2]\nsecret = %s/db2\nwrite = two\n"
+		      "[initiator *]\naddress = local\nread = slow\nlimit_rate = 1\n", folder, folder);
 	fclose(file);
 	e2e_daemon_start(&server, "--config", path_of("conf"), "--reactors", "2", NULL);
 	return 0;
@@ -342,9 +344,28 @@ static void earlier_connections_end(void **state)
 	raw_close(&raw);
 }
 
+/* What it has opened without a name is limited as the name is from the proof on: not to a byte a second. */
+static void limits_follow_the_proof(void **state)
+{
+	struct raw raw;
+	uint32_t handle;
+
+	(void)state;
+	connected(&raw);
+	handle = raw_open(&raw, "slow");
+	assert_true(handle);
+	assert_int_equal(prove(&raw, "db1", db1), RBLK_OK);
+	for (unsigned int i = 0; i < 4; i++) {
+		raw_io(&raw, RBLK_OP_READ, 1, handle, 0, 1, 512);
+		assert_int_equal(raw_wait(&raw, 1), RBLK_OK);
+	}
+	raw_close(&raw);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(limits_follow_the_proof),
 		cmocka_unit_test(a_proof_gives_the_name_and_its_rights),
 		cmocka_unit_test(the_name_is_not_had_without),
 		cmocka_unit_test(wrong_proofs_get_nothing),
