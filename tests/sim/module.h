@@ -33,6 +33,7 @@ struct sim_module_disk {
 	uint64_t wrote, covered; /* acknowledged writes without FUA; of them, by a FLUSH that succeeded */
 	uint64_t verified;	/* sectors, at the end */
 	bool gone;		/* its handle: it must be attached again */
+	bool removed; /* an answer has said GONE: what has the volume's name now is another one */
 	unsigned int callers;	/* programs that are in a call of pr_ops on it */
 };
 
@@ -59,6 +60,7 @@ struct sim_module_op {
 /* A write that has failed without an answer: it may still be carried out, until the fence (F5). */
 struct sim_module_loss {
 	uint64_t id;
+	unsigned int begun; /* the last number that had been begun when it was called back */
 	uint32_t session;
 	unsigned int volume;
 	struct sim_disk_lost lost;

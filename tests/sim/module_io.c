@@ -142,6 +142,7 @@ static void op_done(void *arg, const struct sim_disk_result *result)
 
 	if (!command)
 		sim_fail("%s: a request is ended twice", module->actor.name);
+	disk->removed |= result->status == RBLK_E_GONE;
 	if (result->status == RBLK_E_RESERVED) {
 		module->refused = true;
 		sim_reached("module", sim_command_kind_name(command->kind), "is refused by a reservation");
@@ -163,7 +164,8 @@ static void op_done(void *arg, const struct sim_disk_result *result)
 		loss_is_told(disk);
 	if (outcome == SIM_OUTCOME_LOST && command->id)
 		module->losses[module->loss_count++ % SIM_MODULE_LOSSES] =
-			(struct sim_module_loss){command->id, command->session, disk->volume, result->lost};
+			(struct sim_module_loss){command->id, module->op_number, command->session,
+						 disk->volume, result->lost};
 	if ((outcome == SIM_OUTCOME_FAILED || outcome == SIM_OUTCOME_NOTHING) &&
 	    is_stored(module, disk->volume, command->id))
 		sim_fail("%s: #%u has failed, and is being stored (F5)", module->actor.name, op->number);
@@ -177,7 +179,10 @@ static void op_done(void *arg, const struct sim_disk_result *result)
 	sim_fiber_wake(&module->fiber, sim_between(200, 20 * SIM_US));
 }
 
-/* F5: an earlier attempt is no more with the store, nor is what has failed without an answer. */
+/*
+ * F5: an earlier attempt is no more with the store, nor is what had failed without an answer before this one was begun.
+ * One that was begun before that may already be in a message that waits for the last one's end.
+ */
 void sim_module_sends(const void *arg)
 {
 	const struct sim_module_op *op = arg;
@@ -190,7 +195,8 @@ void sim_module_sends(const void *arg)
 		const struct sim_module_loss *loss = &module->losses[i];
 
 		/* Of another disk: its user has given that one up. */
-		if (loss->session != op->command->session || loss->volume != op->disk->volume)
+		if (loss->session != op->command->session || loss->volume != op->disk->volume ||
+		    op->number <= loss->begun)
 			continue;
 		if (op->disk->disk && sim_disk_owes_fence(op->disk->disk, &loss->lost))
 			sim_fail("%s: #%u is sent, and a fence is owed for one that has failed (F5)",
