@@ -40,7 +40,7 @@ lab_rblkd_start --memory bench=64M
 lab_kmod_load
 lab_attach bench queues=1 volatile
 # limits of: 4k in batches, one at a time; 128k in batches, one at a time
-for limits in "randread 115 198 240 245" "randwrite 40 95 230 230"; do
+for limits in "randread 118 199 270 270" "randwrite 45 120 270 270"; do
 	read -r rw batches one large large_one <<< "$limits"
 	count "4k $rw, depth 1" 1 1 $rw 4k 2000
 	# One in a hundred is for the session's own commands, which take along what waits.
