@@ -21,13 +21,13 @@ fail() {
 	exit 1
 }
 
-# wait_for WHAT COMMAND...: until the command succeeds; two minutes are time enough.
+# wait_for WHAT COMMAND...: until the command succeeds; five minutes are time enough on any machine, and an end that
+# says what was waited for.
 wait_for() {
-	local what=$1 tries=0
+	local what=$1 end=$((SECONDS + 300))
 	shift
 	until "$@"; do
-		tries=$((tries + 1))
-		[ $tries -lt 2400 ] || fail "$what: not in two minutes"
+		[ $SECONDS -lt $end ] || fail "$what: not in five minutes"
 		read -rt 0.05 <> <(:) || true
 	done
 }

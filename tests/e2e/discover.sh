@@ -34,12 +34,14 @@ wire() {
 }
 wire
 target_listen=rblk+tcp://:0
-# discovers FILTER [ARGUMENT...]: one question after the other, until this jq filter is true: datagrams may be lost.
+# discovers FILTER [ARGUMENT...]: one question after the other, until this jq filter is true: datagrams may be lost. Each
+# one waits longer for its answers: a daemon may get no processor for a while.
 discovers() {
-	local filter=$1
+	local filter=$1 patience=300
 	shift
 	true_of() {
-		expect 0 "${there[@]}" "$RBLK" discover --json --time "${patience:-300ms}" "$@"
+		expect 0 "${there[@]}" "$RBLK" discover --json --time "${patience}ms" "$@"
+		patience=$((patience < 10000 ? patience * 2 : patience))
 		jq -e "$filter" "$scratch/out" > /dev/null
 	}
 	wait_for "discover $*: $filter" true_of "$@"
@@ -65,7 +67,7 @@ wrong=$(jq -r --slurpfile schema "$here/../../initiator/cmd/rblk.schema.json" --
 json_is ".targets[0] | .target_name == \"storage1\" and .protocol == 1 and .interface == \"rblk1\" and
 	(.portals | sort) == ([\"rblk+tcp://10.77.0.1:$port\", \"rblk+tcp://10.78.255.254:$port\", \"rblk+tcp://[fd77::1]:$port\"] | sort)"
 by_name() {
-	"${there[@]}" "$RBLK" discover storage1 > "$scratch/out" 2> "$scratch/err" &&
+	timeout 60 "${there[@]}" "$RBLK" discover storage1 > "$scratch/out" 2> "$scratch/err" &&
 		[ "$(grep -cE "^storage1 +rblk\+tcp://[^ ]*:$port +1  rblk1" "$scratch/out")" = 3 ]
 }
 wait_for "the table" by_name
@@ -79,10 +81,11 @@ for portal in 10.77.0.1 '[fd77::1]'; do
 done
 # A target by its name, from where it may be used.
 by_target() {
-	"$RBLK" list --json discover://storage1 > "$scratch/out" 2> "$scratch/err" && [ "$(jq -c '[.volumes[].volume]' "$scratch/out")" = '["secret"]' ]
+	timeout 60 "$RBLK" list --json discover://storage1 > "$scratch/out" 2> "$scratch/err" &&
+		[ "$(jq -c '[.volumes[].volume]' "$scratch/out")" = '["secret"]' ]
 }
 wait_for "discover://storage1" by_target
-put() { "$RBLK" copy "$scratch/data" discover://storage1/secret > "$scratch/out" 2> "$scratch/err"; }
+put() { timeout 60 "$RBLK" copy "$scratch/data" discover://storage1/secret > "$scratch/out" 2> "$scratch/err"; }
 wait_for "copy" put
 expect 0 "$RBLK" copy "$target/secret" "$scratch/back"
 cmp -n 65536 "$scratch/data" "$scratch/back" || fail "data"
@@ -192,8 +195,8 @@ wait $liar || true
 "$PEER" lie rblk0 4430 many > "$scratch/liar" &
 liar=$!
 wait_for "liar" grep -q ready "$scratch/liar"
-patience=3s
-discovers '(.targets | length) == 1024 and (.errors | any(contains("more targets or portals answered than are listed")))'
+discovers '(.targets[0].portals | length) == 32 and
+	(.errors | any(contains("more targets or portals answered than are listed")))'
 kill $liar
 wait $liar || true
 liar=

@@ -6,7 +6,8 @@
  *                            prints how many were malformed, and the answer's text
  *   flood IFACE PORT COUNT ADDRESSES   sends COUNT valid queries, in turn as 10.78.0.0, 10.78.0.1, ... (forged);
  *                            ADDRESSES 0: all as what the interface has
- *   lie IFACE PORT KIND      joins the group and answers each query wrongly; many: by 3,000 targets; prints "ready"
+ *   lie IFACE PORT KIND      joins the group and answers each query wrongly; many: as one target of 48 portals;
+ *                            prints "ready"
  */
 #include <arpa/inet.h>
 #include <ctype.h>
@@ -205,20 +206,21 @@ static void lies_send(int fd, const struct rblk_wire_discover *query, const stru
 	LIE(portals[0].kind = 1);	     /* uncounted */
 }
 
+/* Three times so many portals as one answer has place for. */
 static void many_send(int fd, const struct rblk_wire_discover *query, const struct sockaddr_in *to)
 {
-	/* Each time from another one on, and with pauses: what the other end's buffer does not take is lost. */
-	static unsigned int first;
+	struct rblk_wire_discover answer = answer_make(query);
 
-	for (unsigned int i = 0; i < 3000; i++) {
-		struct rblk_wire_discover answer = answer_make(query);
-
-		snprintf(answer.name, sizeof(answer.name), "liar%u", (first + i) % 3000);
+	answer.portal_count = rblk_to_le16(RBLK_DISCOVER_PORTALS_MAX);
+	for (unsigned int i = 0; i < 3; i++) {
+		for (unsigned int j = 0; j < RBLK_DISCOVER_PORTALS_MAX; j++)
+			answer.portals[j] = (struct rblk_wire_portal){
+				.address = {[10] = 0xff, [11] = 0xff, [12] = 10, [13] = 77, [15] = 1},
+				.port = rblk_to_le16((uint16_t)(1 + i * RBLK_DISCOVER_PORTALS_MAX + j)),
+				.kind = RBLK_PORTAL_TCP,
+			};
 		send_to(fd, &answer, sizeof(answer), to);
-		if (i % 50 == 0)
-			poll(NULL, 0, 5);
 	}
-	first += 1000;
 }
 
 static void lie(const char *kind)
