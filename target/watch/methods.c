@@ -50,20 +50,11 @@ static json_t *method_status(struct tgt_rpc_call *call)
 {
 	struct tgt_methods *methods = call->context;
 	const struct tgt_view *view = tgt_methods_view(methods);
-	uint64_t connections = 0, accepted = 0, refused = 0, fences = 0;
+	const struct tgt_view_totals *totals;
 
 	if (!view)
 		return NULL;
-	for (unsigned int i = 0; i < view->reactor_count; i++) {
-		const struct tgt_census *census = view->censuses[i];
-
-		if (!census)
-			continue;
-		connections += census->connections;
-		accepted += census->logins_accepted;
-		refused += census->logins_refused;
-		fences += census->fences;
-	}
+	totals = &view->totals;
 	return json_pack("{s:s, s:i, s:i, s:s, s:I, s:s, s:o, s:i, s:i, s:I, s:I, s:I, s:I, s:o, "
 			 "s:o, s:i, s:b}",
 			 "version", RBLK_VERSION, "protocol", RBLK_PROTOCOL_VERSION, "pid",
@@ -72,9 +63,9 @@ static json_t *method_status(struct tgt_rpc_call *call)
 			 (json_int_t)(env_now_ns() - methods->started_ns), "log_level",
 			 tgt_log_level_name(tgt_log_get_level()), "addresses",
 			 status_addresses(methods), "volumes", (int)view->volume_count, "sessions",
-			 (int)view->session_count, "connections", (json_int_t)connections,
-			 "logins_accepted", (json_int_t)accepted, "logins_refused",
-			 (json_int_t)refused, "fences", (json_int_t)fences, "connection_ends",
+			 (int)view->session_count, "connections", (json_int_t)totals->connections,
+			 "logins_accepted", (json_int_t)totals->logins_accepted, "logins_refused",
+			 (json_int_t)totals->logins_refused, "fences", (json_int_t)totals->fences, "connection_ends",
 			 tgt_report_ends(view), "reactors", tgt_report_reactors(view),
 			 "reactors_silent", (int)view->missing, "unsaved_changes",
 			 methods->changer && methods->changer->unsaved(methods->changer->context));

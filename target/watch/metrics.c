@@ -52,10 +52,6 @@ static void plain(FILE *out, const char *name, const char *type, const char *hel
 static void metrics_daemon(FILE *out, const struct tgt_methods *methods,
 			   const struct tgt_view *view)
 {
-	uint64_t connections = 0;
-
-	for (unsigned int i = 0; i < view->reactor_count; i++)
-		connections += view->censuses[i] ? view->censuses[i]->connections : 0;
 	family(out, "rblk_build_info", "gauge", "Always 1; the version of rblkd is a label.");
 	fprintf(out, "rblk_build_info{version=\"%s\"} 1\n", RBLK_VERSION);
 	family(out, "rblk_start_time_seconds", "gauge",
@@ -66,44 +62,31 @@ static void metrics_daemon(FILE *out, const struct tgt_methods *methods,
 	      atomic_load(&methods->draining));
 	plain(out, "rblk_sessions", "gauge", "Sessions, with those that may come back.",
 	      view->session_count);
-	plain(out, "rblk_connections", "gauge", "Connections of all sessions.", connections);
+	plain(out, "rblk_connections", "gauge", "Connections of all sessions.",
+	      view->totals.connections);
 	plain(out, "rblk_reactors_silent", "gauge", "Reactors that did not answer within a second.",
 	      view->missing);
 }
 
-/* Sums over all reactors. */
 static void metrics_events(FILE *out, const struct tgt_view *view)
 {
-	uint64_t accepted = 0, refused = 0, fences = 0, ends[TGT_ENDS] = {0},
-		 errors[RBLK_E_MAX] = {0};
+	const struct tgt_view_totals *totals = &view->totals;
 
-	for (unsigned int i = 0; i < view->reactor_count; i++) {
-		const struct tgt_census *census = view->censuses[i];
-
-		if (!census)
-			continue;
-		accepted += census->logins_accepted;
-		refused += census->logins_refused;
-		fences += census->fences;
-		for (unsigned int end = 0; end < TGT_ENDS; end++)
-			ends[end] += census->ends[end];
-		for (unsigned int error = 0; error < RBLK_E_MAX; error++)
-			errors[error] += census->refused[error];
-	}
 	family(out, "rblk_logins_total", "counter", "Logins of connections.");
-	fprintf(out, "rblk_logins_total{result=\"accepted\"} %" PRIu64 "\n", accepted);
-	fprintf(out, "rblk_logins_total{result=\"refused\"} %" PRIu64 "\n", refused);
-	plain(out, "rblk_fences_total", "counter", "FENCE commands.", fences);
+	fprintf(out, "rblk_logins_total{result=\"accepted\"} %" PRIu64 "\n",
+		totals->logins_accepted);
+	fprintf(out, "rblk_logins_total{result=\"refused\"} %" PRIu64 "\n", totals->logins_refused);
+	plain(out, "rblk_fences_total", "counter", "FENCE commands.", totals->fences);
 	family(out, "rblk_connection_ends_total", "counter",
 	       "Connections that have ended, by why.");
 	for (unsigned int end = 0; end < TGT_ENDS; end++)
 		fprintf(out, "rblk_connection_ends_total{reason=\"%s\"} %" PRIu64 "\n",
-			tgt_name_end(end), ends[end]);
+			tgt_name_end(end), totals->ends[end]);
 	family(out, "rblk_refused_commands_total", "counter",
 	       "Commands of no open volume that were refused, by error.");
 	for (unsigned int error = 1; error < RBLK_E_MAX; error++)
 		fprintf(out, "rblk_refused_commands_total{error=\"%s\"} %" PRIu64 "\n",
-			tgt_name_error(error), errors[error]);
+			tgt_name_error(error), totals->refused[error]);
 }
 
 static void reactor_line(FILE *out, const char *name, const struct tgt_census *census, double value)

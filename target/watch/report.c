@@ -131,13 +131,9 @@ json_t *tgt_report_ends(const struct tgt_view *view)
 {
 	json_t *object = json_object();
 
-	for (unsigned int end = 0; end < TGT_ENDS; end++) {
-		uint64_t sum = 0;
-
-		for (unsigned int i = 0; i < view->reactor_count; i++)
-			sum += view->censuses[i] ? view->censuses[i]->ends[end] : 0;
-		json_object_set_new(object, tgt_name_end(end), json_integer(integer(sum)));
-	}
+	for (unsigned int end = 0; end < TGT_ENDS; end++)
+		json_object_set_new(object, tgt_name_end(end),
+				    json_integer(integer(view->totals.ends[end])));
 	return object;
 }
 

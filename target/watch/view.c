@@ -188,6 +188,30 @@ static int view_volumes(struct tgt_view *view, struct tgt_registry *registry)
 	return 0;
 }
 
+/* -- totals ------------------------------------------------------------------------------------ */
+
+static void view_totals(struct tgt_view *view)
+{
+	struct tgt_view_totals *totals = &view->totals;
+
+	for (unsigned int i = 0; i < view->reactor_count; i++) {
+		const struct tgt_census *census = view->censuses[i];
+
+		if (!census) {
+			view->missing++;
+			continue;
+		}
+		totals->connections += census->connections;
+		totals->logins_accepted += census->logins_accepted;
+		totals->logins_refused += census->logins_refused;
+		totals->fences += census->fences;
+		for (unsigned int error = 0; error < RBLK_E_MAX; error++)
+			totals->refused[error] += census->refused[error];
+		for (unsigned int end = 0; end < TGT_ENDS; end++)
+			totals->ends[end] += census->ends[end];
+	}
+}
+
 /* -- all --------------------------------------------------------------------------------------- */
 
 int tgt_view_take(const struct tgt_watch_source *source, struct tgt_view *view)
@@ -206,8 +230,8 @@ int tgt_view_take(const struct tgt_watch_source *source, struct tgt_view *view)
 		status = view_volumes(view, source->registry);
 	if (status)
 		tgt_view_free(view);
-	for (unsigned int i = 0; !status && i < view->reactor_count; i++)
-		view->missing += !view->censuses[i];
+	else
+		view_totals(view);
 	return status;
 }
 

@@ -29,10 +29,17 @@ struct tgt_view_volume {
 	struct tgt_counts counts;
 };
 
+/* Sums over the reactors that have answered. */
+struct tgt_view_totals {
+	uint64_t connections, logins_accepted, logins_refused, fences;
+	uint64_t refused[RBLK_E_MAX], ends[TGT_ENDS];
+};
+
 struct tgt_view {
 	uint64_t taken_ns;
 	struct tgt_census *censuses[TGT_REACTORS_MAX]; /* NULL: that reactor has not answered */
 	unsigned int reactor_count, missing;
+	struct tgt_view_totals totals;
 	struct tgt_census_session *sessions; /* by number */
 	unsigned int session_count;
 	struct tgt_census_use *uses; /* by session, then volume */
