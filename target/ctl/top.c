@@ -24,7 +24,7 @@ static const unsigned int importance[COLUMNS] = {0, 2, 6, 7, 1, 4, 5, 8, 3, 9, 1
 
 struct top {
 	const struct ctl_values *values;
-	const char *sort;
+	char sort[16];
 	bool screen; /* standard output is a terminal, and standard input, too */
 	struct termios before;
 	json_t *last;
@@ -80,12 +80,13 @@ static struct winsize screen_size(void)
 
 static void sort_next(struct top *top)
 {
-	static const char *const keys[] = {"iops", "bytes", "p99", "depth", "volume", "initiator"};
-	unsigned int i = 0, count = sizeof(keys) / sizeof(keys[0]);
+	const char *next = strstr(CTL_SORTS, top->sort);
 
-	while (i < count && strcmp(keys[i], top->sort))
-		i++;
-	top->sort = keys[(i + 1) % count];
+	if (next)
+		next += strlen(top->sort) + strspn(next + strlen(top->sort), " ");
+	if (!next || !*next)
+		next = CTL_SORTS;
+	snprintf(top->sort, sizeof(top->sort), "%.*s", (int)strcspn(next, " "), next);
 }
 
 static uint64_t now_ms(void)
@@ -225,7 +226,7 @@ static bool top_step(struct top *top, struct ctl_connection *connection)
 int ctl_top(const struct ctl_values *values, char **operands, int count)
 {
 	struct ctl_connection *connection = ctl_connect(values->socket);
-	struct top top = {.values = values, .sort = values->sort};
+	struct top top = {.values = values};
 	uint64_t tables = 0;
 	bool good;
 
@@ -233,6 +234,7 @@ int ctl_top(const struct ctl_values *values, char **operands, int count)
 	(void)count;
 	if (!connection)
 		return CTL_FAILED;
+	snprintf(top.sort, sizeof(top.sort), "%s", values->sort);
 	good = top_step(&top, connection);
 	if (good)
 		screen_enter(&top);
