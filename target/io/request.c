@@ -441,9 +441,15 @@ void tgt_request_unlimited(struct tgt_request *request)
 	struct tgt_receives *receives = request->lane->receives;
 	uint32_t buffer = request->capsule_buffer;
 	bool held = request->holds_capsule;
+	enum rblk_status status;
 
 	if (!tgt_request_set_state(request, TGT_REQUEST_RECEIVED))
 		return;
+	status = tgt_request_check_volume(request);
+	if (status) {
+		tgt_request_complete(request, status);
+		return;
+	}
 	request->holds_capsule = false;
 	request_go(request, held ? tgt_receives_buffer(receives, buffer) + request->address : NULL);
 	if (held)

@@ -25,6 +25,8 @@ bool tgt_request_set_state(struct tgt_request *request, enum tgt_request_state s
 /* May this command be done? From RECEIVED; counts as a user of the open volume once it is found, in
  * any case. */
 enum rblk_status tgt_request_check(struct tgt_request *request, uint32_t handle);
+/* The part of it that may have changed since, for one that has waited. */
+enum rblk_status tgt_request_check_volume(const struct tgt_request *request);
 
 /* It changes what a volume holds. */
 static inline bool tgt_opcode_writes(uint8_t opcode)

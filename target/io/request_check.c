@@ -2,7 +2,8 @@
 /*
  * The checks of a block command: its volume is open, its store has the operation, the range lies
  * within the volume, and the data is as long as the range. The validator has checked the descriptor
- * by itself; these checks need the volume. Called by request.c, once per command.
+ * by itself; these checks need the volume. Called by request.c, once per command, and for one that
+ * has waited for a limit once more: its volume may be smaller, read-only or reserved by then.
  */
 #include "target/io/request.h"
 
@@ -58,6 +59,17 @@ static enum rblk_status check_range(const struct tgt_request *request)
 	return RBLK_OK;
 }
 
+enum rblk_status tgt_request_check_volume(const struct tgt_request *request)
+{
+	enum rblk_status status = check_ability(request);
+
+	if (!status && request->opcode != RBLK_OP_FLUSH)
+		status = check_range(request);
+	if (!status && tgt_access_refuses(request->access, request->opcode))
+		status = RBLK_E_RESERVED;
+	return status;
+}
+
 enum rblk_status tgt_request_check(struct tgt_request *request, uint32_t handle)
 {
 	struct tgt_lane *lane = request->lane;
@@ -87,10 +99,5 @@ enum rblk_status tgt_request_check(struct tgt_request *request, uint32_t handle)
 		return RBLK_E_GONE;
 	request->access = access;
 	tgt_access_get(access);
-	status = check_ability(request);
-	if (!status && request->opcode != RBLK_OP_FLUSH)
-		status = check_range(request);
-	if (!status && tgt_access_refuses(access, request->opcode))
-		status = RBLK_E_RESERVED;
-	return status;
+	return tgt_request_check_volume(request);
 }
