@@ -134,8 +134,11 @@ void tgt_clients_add(struct tgt_clients *clients, int fd)
 	clients->clients[i] = client;
 }
 
-void tgt_clients_poll(const struct tgt_clients *clients, struct pollfd polled[TGT_CLIENTS_MAX])
+unsigned int tgt_clients_poll(const struct tgt_clients *clients,
+			      struct pollfd polled[TGT_CLIENTS_MAX])
 {
+	unsigned int count = 0;
+
 	for (unsigned int i = 0; i < TGT_CLIENTS_MAX; i++) {
 		const struct tgt_client *client = clients->clients[i];
 
@@ -143,7 +146,10 @@ void tgt_clients_poll(const struct tgt_clients *clients, struct pollfd polled[TG
 					    .events = !client || client->job ? 0
 						      : client->answer	     ? POLLOUT
 									     : POLLIN};
+		if (client)
+			count = i + 1;
 	}
+	return count;
 }
 
 static bool client_step(struct tgt_client *client, struct tgt_methods *methods)

@@ -25,7 +25,9 @@ struct tgt_clients {
 /* Takes over fd, which does not block. Says why and closes it if there is no room. */
 void tgt_clients_add(struct tgt_clients *clients, int fd);
 /* For poll(): one entry for each place, of -1 where it is free. */
-void tgt_clients_poll(const struct tgt_clients *clients, struct pollfd polled[TGT_CLIENTS_MAX]);
+/* How many of these there are up to the last client: poll() takes no more than descriptors are allowed. */
+unsigned int tgt_clients_poll(const struct tgt_clients *clients,
+			      struct pollfd polled[TGT_CLIENTS_MAX]);
 /* After poll(). */
 void tgt_clients_step(struct tgt_clients *clients, const struct pollfd polled[TGT_CLIENTS_MAX]);
 /* Jobs may have ended: their clients' requests are answered. */

@@ -77,9 +77,14 @@ static int socket_listen(struct tgt_socket_place *place, char *error)
 	const char *path = place->address.sun_path;
 	struct stat st;
 
-	if (lstat(path, &st) == 0 && (!S_ISSOCK(st.st_mode) || unlink(path)))
-		return tgt_error(error, -EEXIST, "control_socket: %s: exists, and is not a socket of rblkd",
-				 path);
+	if (lstat(path, &st) == 0) {
+		if (!S_ISSOCK(st.st_mode))
+			return tgt_error(error, -EEXIST,
+					 "control_socket: %s: exists, and is not a socket of rblkd", path);
+		if (unlink(path))
+			return tgt_error(error, -errno, "control_socket: %s: cannot be removed: %s", path,
+					 strerror(errno));
+	}
 	place->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	/* The file gets the mode of the socket: nobody else connects before it is the group's. */
 	if (place->fd < 0 || fchmod(place->fd, 0600) ||

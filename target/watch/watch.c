@@ -94,6 +94,7 @@ static void *watch_thread(void *argument)
 	struct tgt_watch *watch = argument;
 	const struct tgt_changer *changer = watch->methods.changer;
 	struct pollfd polled[4 + TGT_CLIENTS_MAX];
+	unsigned int clients;
 	eventfd_t count;
 	bool accepts;
 
@@ -105,8 +106,8 @@ static void *watch_thread(void *argument)
 		polled[1] = (struct pollfd){.fd = accepts ? watch->place.fd : -1, .events = POLLIN};
 		polled[2] = (struct pollfd){.fd = changer ? changer->fd : -1, .events = POLLIN};
 		polled[3] = (struct pollfd){.fd = tgt_http_fd(watch->http), .events = POLLIN};
-		tgt_clients_poll(&watch->clients, polled + 4);
-		if (poll(polled, 4 + TGT_CLIENTS_MAX, watch_timeout_ms(watch)) < 0)
+		clients = tgt_clients_poll(&watch->clients, polled + 4);
+		if (poll(polled, 4 + clients, watch_timeout_ms(watch)) < 0)
 			continue;
 		if (polled[0].revents)
 			break;
