@@ -31,15 +31,15 @@ bool tgt_document_changed(const struct tgt_document *document)
 	return false;
 }
 
-/* An empty one, at the end. NULL: error. */
-static struct tgt_document_file *file_add(struct tgt_document *document, const char *path, char *error)
+/* An empty one, at the end: *out. */
+static int file_add(struct tgt_document *document, const char *path, struct tgt_document_file **out,
+		    char *error)
 {
 	struct tgt_document_file *files;
 
-	if (document->count == TGT_DOCUMENT_FILES_MAX) {
-		tgt_error(error, -E2BIG, "%s: more than %u files", path, TGT_DOCUMENT_FILES_MAX);
-		return NULL;
-	}
+	if (document->count == TGT_DOCUMENT_FILES_MAX)
+		return tgt_error(error, -E2BIG, "%s: more than %u files", path,
+				 TGT_DOCUMENT_FILES_MAX);
 	files = reallocarray(document->files, document->count + 1, sizeof(*files));
 	if (files) {
 		document->files = files;
@@ -49,15 +49,17 @@ static struct tgt_document_file *file_add(struct tgt_document *document, const c
 		files->text = calloc(1, 1);
 		document->count++;
 	}
+	*out = files;
 	if (files && files->path && files->text)
-		return files;
-	tgt_error(error, -ENOMEM, "%s: out of memory", path);
-	return NULL;
+		return 0;
+	return tgt_error(error, -ENOMEM, "%s: out of memory", path);
 }
 
 int tgt_document_make(struct tgt_document *document, char *error)
 {
-	return document->count || file_add(document, "", error) ? 0 : -ENOMEM;
+	struct tgt_document_file *file;
+
+	return document->count ? 0 : file_add(document, "", &file, error);
 }
 
 int tgt_document_copy(struct tgt_document *to, const struct tgt_document *from, char *error)
@@ -65,10 +67,11 @@ int tgt_document_copy(struct tgt_document *to, const struct tgt_document *from, 
 	memset(to, 0, sizeof(*to));
 	for (unsigned int i = 0; i < from->count; i++) {
 		const struct tgt_document_file *other = &from->files[i];
-		struct tgt_document_file *file = file_add(to, other->path, error);
-		char *text = file ? malloc(other->bytes + 1) : NULL;
+		struct tgt_document_file *file;
+		char *text = malloc(other->bytes + 1);
 
-		if (!text) {
+		if (!text || file_add(to, other->path, &file, error)) {
+			free(text);
 			tgt_document_fini(to);
 			return tgt_error(error, -ENOMEM, "out of memory");
 		}
@@ -133,23 +136,30 @@ static int file_check_whole(struct tgt_document_file *file, int fd, char *error)
 			 file->path);
 }
 
-int tgt_document_read_file(struct tgt_document *document, const char *path, char *error)
+/* flags: O_NONBLOCK: only a regular file, and nothing is waited for to find out. */
+static int file_read(struct tgt_document *document, const char *path, int flags, char *error)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC), status;
+	int fd = open(path, O_RDONLY | O_CLOEXEC | flags), status;
 	struct tgt_document_file *file;
 
 	if (fd < 0)
 		return tgt_error(error, -errno, "%s: %s", path, strerror(errno));
-	file = file_add(document, path, error);
-	status = file ? 0 : -ENOMEM;
+	status = file_add(document, path, &file, error);
 	if (!status && fstat(fd, &file->seen))
 		status = tgt_error(error, -errno, "%s: %s", path, strerror(errno));
+	if (!status && flags && !S_ISREG(file->seen.st_mode))
+		status = tgt_error(error, -EINVAL, "%s: is not a regular file", path);
 	if (!status)
 		status = file_fill(file, fd, error);
 	if (!status)
 		status = file_check_whole(file, fd, error);
 	close(fd);
 	return status;
+}
+
+int tgt_document_read_file(struct tgt_document *document, const char *path, char *error)
+{
+	return file_read(document, path, 0, error);
 }
 
 /* Names of files that editors and packages leave behind end otherwise. */
@@ -181,7 +191,7 @@ static int folder_read(struct tgt_document *document, const char *folder, char *
 		if (!status && asprintf(&path, "%s/%s", folder, entries[i]->d_name) < 0)
 			status = tgt_error(error, -ENOMEM, "%s: out of memory", folder);
 		else if (!status)
-			status = tgt_document_read_file(document, path, error);
+			status = file_read(document, path, O_NONBLOCK, error);
 		free(path);
 		free(entries[i]);
 	}

@@ -60,9 +60,11 @@ static int replace(const struct tgt_document_file *file, const char *path, const
 	char *fresh;
 	int fd, status;
 
-	if (asprintf(&fresh, "%s.XXXXXX", path) < 0)
+	/* A fixed name: what a daemon left that was killed here is replaced. */
+	if (asprintf(&fresh, "%s.new", path) < 0)
 		return -ENOMEM;
-	fd = mkostemp(fresh, O_CLOEXEC);
+	unlink(fresh);
+	fd = open(fresh, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	if (fd < 0) {
 		status = -errno;
 		free(fresh);

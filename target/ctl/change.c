@@ -17,6 +17,12 @@ static void restart_print(const json_t *result)
 		printf("\n");
 }
 
+void ctl_unsaved_print(const json_t *result)
+{
+	if (json_is_true(json_object_get(result, "unsaved_changes")))
+		printf("not saved: rblkctl save writes it to the configuration file\n");
+}
+
 static void change_print(const json_t *result)
 {
 	uint64_t added = ctl_integer(result, "added");
@@ -24,8 +30,7 @@ static void change_print(const json_t *result)
 	printf("%" PRIu64 " volume%s added, %" PRIu64 " removed, %" PRIu64 " changed\n", added,
 	       added == 1 ? "" : "s", ctl_integer(result, "removed"), ctl_integer(result, "changed"));
 	restart_print(result);
-	if (json_is_true(json_object_get(result, "unsaved_changes")))
-		printf("not saved: rblkctl save writes it to the configuration file\n");
+	ctl_unsaved_print(result);
 }
 
 static void save_print(const json_t *result)

@@ -118,6 +118,8 @@ int ctl_reload(const struct ctl_values *values, char **operands, int count);
 int ctl_save(const struct ctl_values *values, char **operands, int count);
 int ctl_kick(const struct ctl_values *values, char **operands, int count);
 int ctl_drain(const struct ctl_values *values, char **operands, int count);
+/* A line, if changes are not in the configuration's files. */
+void ctl_unsaved_print(const json_t *result);
 
 /* -- rows.c: what top shows, from two answers to "counts" -------------------------------------- */
 

@@ -69,6 +69,7 @@ static void status_print(const json_t *result)
 	if (ctl_integer(result, "reactors_silent"))
 		printf("%" PRIu64 " reactors did not answer in time\n",
 		       ctl_integer(result, "reactors_silent"));
+	ctl_unsaved_print(result);
 }
 
 int ctl_status(const struct ctl_values *values, char **operands, int count)

@@ -47,6 +47,8 @@ out_has '1 volume added, 0 removed, 0 changed'
 out_has 'not saved: rblkctl save'
 serves '[["a", 1048576], ["b", 2097152], ["fixed", 8192], ["m", 65536]]'
 unsaved true
+asked 0 status
+out_has 'not saved: rblkctl save'
 # It grows, and becomes read-only.
 truncate -s 3M b.img
 asked 0 set volume b read_only=yes
@@ -153,7 +155,7 @@ END
 diff wanted.conf rblkd.conf >&2 || fail "the file (>) is not as wanted (<)"
 [ "$(stat -c %a rblkd.conf)" = 640 ] || fail "the mode"
 [ "$(cat rblkd.conf.d/20-m.conf)" = '# for tests' ] || fail "the second file: $(cat rblkd.conf.d/20-m.conf)"
-[ "$(ls -A . rblkd.conf.d | grep -c 'conf\.......$')" = 0 ] || fail "a temporary file is left"
+[ "$(ls -A . rblkd.conf.d | grep -c 'conf\.new$')" = 0 ] || fail "a temporary file is left"
 asked 0 reload
 out_has '0 volumes added, 0 removed, 0 changed'
 # Somebody else edits the file meanwhile.
@@ -189,6 +191,10 @@ err_has 'reload: rblkd.conf.d/10-late.conf:4: unknown key "zebra"'
 serves '[["a", 1048576], ["fixed", 8192], ["late", 8192]]'
 expect 2 "$RBLKD" --check --config rblkd.conf
 err_has 'rblkd.conf.d/10-late.conf:4: unknown key "zebra"'
+rm rblkd.conf.d/10-late.conf
+mkfifo rblkd.conf.d/10-late.conf
+asked 1 reload
+err_has 'rblkd.conf.d/10-late.conf: is not a regular file'
 rm rblkd.conf.d/10-late.conf
 # What is known only when a volume has been closed undoes all of the change, too.
 truncate -s +512 a.img

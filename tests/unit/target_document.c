@@ -233,6 +233,41 @@ static void a_save_is_whole_or_nothing(void **state)
 	tgt_document_fini(&document);
 }
 
+static void what_a_killed_save_left_is_replaced(void **state)
+{
+	struct tgt_document document = {0};
+	char error[TGT_ERROR_BYTES], left[sizeof(path) + 8];
+	FILE *file;
+
+	(void)state;
+	file_write("[volume a]\n");
+	assert_int_equal(tgt_document_read(&document, path, error), 0);
+	snprintf(left, sizeof(left), "%s.new", path);
+	file = fopen(left, "w");
+	assert_non_null(file);
+	assert_true(fputs("[volume a]\npath = /x that is longer than what comes", file) >= 0);
+	fclose(file);
+	assert_int_equal(tgt_document_edit(&document, &SET("volume a", "path", "/z"), 1, error), 0);
+	assert_int_equal(tgt_document_save(&document, false, error), 0);
+	file_is("[volume a]\npath = /z\n");
+	assert_int_equal(files_in_directory(), 1);
+	tgt_document_fini(&document);
+}
+
+static void so_many_files_and_no_more(void **state)
+{
+	struct tgt_document document = {0};
+	char error[TGT_ERROR_BYTES];
+
+	(void)state;
+	file_write("[volume a]\n");
+	for (unsigned int i = 0; i < TGT_DOCUMENT_FILES_MAX; i++)
+		assert_int_equal(tgt_document_read_file(&document, path, error), 0);
+	assert_int_equal(tgt_document_read_file(&document, path, error), -E2BIG);
+	assert_non_null(strstr(error, "more than"));
+	tgt_document_fini(&document);
+}
+
 static void half_a_file_is_not_read(void **state)
 {
 	struct tgt_document document = {0};
@@ -254,6 +289,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(edits_leave_other_lines, setup, teardown),
 		cmocka_unit_test_setup_teardown(wrong_edits_are_refused, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_save_is_whole_or_nothing, setup, teardown),
+		cmocka_unit_test_setup_teardown(what_a_killed_save_left_is_replaced, setup, teardown),
+		cmocka_unit_test_setup_teardown(so_many_files_and_no_more, setup, teardown),
 		cmocka_unit_test_setup_teardown(half_a_file_is_not_read, setup, teardown),
 	};
 
