@@ -12,6 +12,9 @@ RBLKD=$LAB_BUILD/target/rblkd
 RBLK=$LAB_BUILD/initiator/cmd/rblk
 RBLK_FIO_ENGINE=$LAB_BUILD/initiator/fio/librblk_fio.so
 
+# With every check on (debug-kernel), the emulated machine is some fifty times slower.
+case $(uname -r) in *-rblk-debug) LAB_SLOW=1 ;; *) LAB_SLOW='' ;; esac
+
 lab_say() { echo "# $*"; }
 # It prints what a job's function lab_facts knows, and the daemon's log.
 lab_fail() {

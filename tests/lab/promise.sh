@@ -13,6 +13,9 @@
 promise=$LAB_BUILD/tests/promise/promise
 # What an earlier run in the same folder has left: a writer would go on with it, but the disks are new.
 rm -f /out/journal* /out/faults /out/writers.log
+# The daemon's keep-alive time, in seconds, and the words for volumes that are attached.
+alive=1 attach_words=(queues=2 command_ms=10000 give_up_ms=600000)
+[ -z "$LAB_SLOW" ] || alive=5 attach_words=(queues=2 command_ms=60000 give_up_ms=7200000 connect_ms=600000)
 pids=()
 strict=--strict # what was acknowledged is there, flushed or not; empty: a cache may have lost it
 may_fail=''     # 1: writers may see errors, and end by them
@@ -137,8 +140,8 @@ fault_reorder() {
 }
 # All arrive, later than the keep-alive time.
 fault_late() {
-	netem delay 1500ms 300ms
-	sleep 4
+	netem delay $((alive * 1500))ms 300ms
+	sleep $((alive * 4))
 	netem
 }
 # The RDMA devices of the second wire are deleted and made again.
@@ -167,12 +170,12 @@ fault_link() {
 	[ ! "$anew" ] || devices_come
 }
 
-# All but 100M of the machine's memory is taken.
+# All but 100M of the machine's memory is taken; the checks of a slow kernel take more themselves.
 fault_memory() {
-	local free
+	local free left=$([ -n "$LAB_SLOW" ] && echo 300 || echo 100)
 	free=$(awk '/^MemAvailable/ { print int($2 / 1024) }' /proc/meminfo)
 	mount -o remount,size=100% /dev/shm
-	fallocate -l $((free - 100))M /dev/shm/pressure || lab_fail "$fault: no memory is taken"
+	fallocate -l $((free - left))M /dev/shm/pressure || lab_fail "$fault: no memory is taken"
 	progress 100
 	rm /dev/shm/pressure
 }
@@ -229,13 +232,13 @@ fault_disk() {
 	for disk in "${disks[@]%%=*}"; do
 		dmsetup suspend --noudevsync --nolockfs --noflush "$disk" || lab_fail "$fault: dmsetup suspend"
 	done
-	sleep 3 # longer than the keep-alive time: the target must not take it for the writers' silence, nor they for its
+	sleep $((alive * 3)) # longer than the keep-alive time: the target must not take it for the writers' silence, nor they for its
 	for disk in "${disks[@]%%=*}"; do dmsetup resume --noudevsync "$disk" || lab_fail "$fault: dmsetup resume"; done
 }
 # Each write takes longer than the keep-alive time.
 fault_slow() {
-	disks_become delay ' 0 DEVICE 0 1500'
-	sleep 4
+	disks_become delay " 0 DEVICE 0 $((alive * 1500))"
+	sleep $((alive * 4))
 	disks_become linear ''
 }
 
@@ -276,9 +279,8 @@ promise_attach() {
 	done
 }
 promise_detach() { for LAB_DEV in "${attached[@]}"; do lab_detach; done; }
-# promise_fs_make WORD...: attaches them with these words; makes and mounts the file systems.
+# promise_fs_make: attaches them; makes and mounts the file systems.
 promise_fs_make() {
-	attach_words=("$@")
 	mkdir -p /dev/rblk
 	promise_attach
 	fs_each fs_make

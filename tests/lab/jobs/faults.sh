@@ -24,7 +24,7 @@ writer_start() {
 }
 losses() { lines "$1" '^N .* recovering'; }
 target_start() {
-	lab_rblkd_start --keepalive 1s --listen rblk://10.8.1.2 --listen rblk://10.8.2.2 --listen "rblk+tcp://$tcp" \
+	lab_rblkd_start --keepalive ${alive}s --listen rblk://10.8.1.2 --listen rblk://10.8.2.2 --listen "rblk+tcp://$tcp" \
 		disk=/dev/mapper/disk
 }
 compare() { promise_check /dev/mapper/disk "${writers[@]}" > /out/last; }

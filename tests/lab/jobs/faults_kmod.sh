@@ -24,7 +24,7 @@ writer_start() { promise_start "$1" --blocks 2048 --max-blocks 8 "${places[$1]}"
 attribute() { cat "/sys/block/rblk$(($1 - 1))/rblk/$2"; }
 losses() { attribute "$1" losses; }
 target_start() {
-	lab_rblkd_start --keepalive 1s --listen rblk://10.8.1.2 --listen rblk://10.8.2.2 raw=/dev/mapper/raw \
+	lab_rblkd_start --keepalive ${alive}s --listen rblk://10.8.1.2 --listen rblk://10.8.2.2 raw=/dev/mapper/raw \
 		ext4=/dev/mapper/ext4 xfs=/dev/mapper/xfs
 }
 compare() {
@@ -45,7 +45,7 @@ disks_make raw=/dev/vda ext4=/dev/vdb xfs=/dev/vdc
 fault=start
 target_start
 lab_kmod_load
-promise_fs_make queues=2 command_ms=10000 give_up_ms=600000
+promise_fs_make
 promise_rounds "$rounds" "$@"
 
 # What no cache and no module stands before.

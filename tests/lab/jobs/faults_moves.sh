@@ -28,7 +28,7 @@ losses() {
 	2) cat /sys/block/rblk0/rblk/losses ;;
 	esac
 }
-target_start() { lab_rblkd_start --keepalive 1s librblk=/dev/mapper/librblk module=/dev/mapper/module; }
+target_start() { lab_rblkd_start --keepalive ${alive}s librblk=/dev/mapper/librblk module=/dev/mapper/module; }
 compare() {
 	lab_once_end
 	lab_once_begin
@@ -77,7 +77,7 @@ disks_make librblk=/dev/vda module=/dev/vdb
 fault=start
 target_start
 lab_kmod_load
-lab_attach module queues=2 command_ms=10000 give_up_ms=600000
+lab_attach module "${attach_words[@]}"
 lab_once_begin
 promise_rounds "$rounds" "$@"
 lab_once_end

@@ -28,7 +28,7 @@ writer_start() {
 target_start() {
 	local kind volumes=()
 	for kind in "${kinds[@]:1}"; do volumes+=("$kind=/dev/mapper/$kind"); done
-	lab_rblkd_start --keepalive 1s "${volumes[@]}"
+	lab_rblkd_start --keepalive ${alive}s "${volumes[@]}"
 }
 compare() {
 	promise_fs_mend
@@ -67,7 +67,7 @@ disks_make library=/dev/nbd0 raw=/dev/nbd1 ext4=/dev/nbd2 xfs=/dev/nbd3
 fault=start
 target_start
 lab_kmod_load
-promise_fs_make queues=2 command_ms=10000 give_up_ms=600000
+promise_fs_make
 promise_rounds "$rounds" "$@"
 # Otherwise nothing is proved.
 [[ " $* " != *" power "* ]] || [ $lost -gt 0 ] || lab_fail "no cache has lost anything"

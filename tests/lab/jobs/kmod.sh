@@ -4,12 +4,13 @@
 # The module, built for the kernel that is booted.
 LAB_KO=$LAB_BUILD/kmod-lab/$(basename "$LAB_KERNEL")/kmod/rblk.ko
 
-# With every check on, the emulated machine is some fifty times slower, and Soft-RoCE sends a large
-# message again before it has arrived: less and smaller I/O, on which the same code runs.
-case $(uname -r) in
-*-rblk-debug) LAB_SLOW=1 LAB_LOAD="--bsrange=4k-16k --iodepth=4" LAB_VERIFY_SIZE=4M LAB_TREE=/usr/include/linux/netfilter ;;
-*) LAB_SLOW='' LAB_LOAD="--bsrange=4k-256k --iodepth=16" LAB_VERIFY_SIZE=48M LAB_TREE=/usr/include/linux ;;
-esac
+# On a slow kernel Soft-RoCE sends a large message again before it has arrived: less and smaller I/O, on which the same
+# code runs.
+if [ -n "$LAB_SLOW" ]; then
+	LAB_LOAD="--bsrange=4k-16k --iodepth=4" LAB_VERIFY_SIZE=4M LAB_TREE=/usr/include/linux/netfilter
+else
+	LAB_LOAD="--bsrange=4k-256k --iodepth=16" LAB_VERIFY_SIZE=48M LAB_TREE=/usr/include/linux
+fi
 
 # Only the debug kernel has it. Here it scans when it is told to, and what it had found before the module
 # was loaded is nothing to us.
