@@ -96,10 +96,10 @@ static bool main_wants_json(const struct cmd_verb *verb, char **argv, int argc)
 	return false;
 }
 
-/* enum cmd_exit. The texts stay until the process ends. */
-static int main_discover(const struct cmd_verb *verb, char **operands, int count)
+/* enum cmd_exit. found[]: as many as operands, NULL; those that take an operand's place are the caller's. */
+static int main_discover(const struct cmd_verb *verb, char **operands, int count, char **found)
 {
-	char name[RBLK_NAME_BYTES], volume[RBLK_NAME_BYTES], reason[DISCOVER_REASON_BYTES], *uri;
+	char name[RBLK_NAME_BYTES], volume[RBLK_NAME_BYTES], reason[DISCOVER_REASON_BYTES];
 
 	for (int i = 0; i < count && verb->connects; i++) {
 		if (!discover_uri_is(operands[i]))
@@ -108,16 +108,30 @@ static int main_discover(const struct cmd_verb *verb, char **operands, int count
 			cmd_error("%s", reason);
 			return CMD_USAGE;
 		}
-		uri = malloc(RBLK_URI_BYTES);
-		if (!uri)
+		found[i] = malloc(RBLK_URI_BYTES);
+		if (!found[i])
 			return cmd_error("out of memory");
-		if (discover_uri_resolve(operands[i], discover_fabric_here(), uri)) {
-			free(uri);
+		if (discover_uri_resolve(operands[i], discover_fabric_here(), found[i]))
 			return CMD_FAILED;
-		}
-		operands[i] = uri;
+		operands[i] = found[i];
 	}
 	return CMD_OK;
+}
+
+static int main_run(const struct cmd_verb *verb, char **operands, int count)
+{
+	char **found = calloc((size_t)count + 1, sizeof(*found));
+	int status;
+
+	if (!found)
+		return cmd_error("out of memory");
+	status = main_discover(verb, operands, count, found);
+	if (status == CMD_OK)
+		status = verb->run(operands, count);
+	for (int i = 0; i < count; i++)
+		free(found[i]);
+	free(found);
+	return status;
 }
 
 static int main_verb(const struct cmd_verb *verb, char **argv, int argc)
@@ -136,9 +150,7 @@ static int main_verb(const struct cmd_verb *verb, char **argv, int argc)
 		cmd_options_help(verb);
 		status = CMD_OK;
 	} else if (count >= 0) {
-		status = main_discover(verb, operands, count);
-		if (status == CMD_OK)
-			status = verb->run(operands, count);
+		status = main_run(verb, operands, count);
 	}
 	free(operands);
 	return cmd_json_end(status);
