@@ -110,13 +110,16 @@ cmp data back || fail "the data"
 
 # What waits while its volume becomes smaller does not make its file grow again.
 asked 0 set initiator guest limit_rate=0
-asked 0 set volume again limit_iops=1 limit_burst=20ms
+asked 0 set volume again limit_rate=1 limit_burst=20ms
 "$RBLK" copy --chunk 4k --name guest data "$target/again" > copy.log 2>&1 &
 copy=$!
 wait_for "commands that wait" waits
-truncate -s 4k disk
-asked 0 set volume again allow_shrink=yes limit_iops=0
+# But for the first, of each reactor, all wait.
+truncate -s 64k disk
+asked 0 set volume again allow_shrink=yes
+log_has 'volume again: now 128 blocks of 512 bytes'
+asked 0 set volume again limit_rate=0
 wait $copy && fail "a copy beyond the volume's end"
-[ "$(stat -c %s disk)" = 4096 ] || fail "the file has grown: $(stat -c %s disk)"
+[ "$(stat -c %s disk)" = 65536 ] || fail "the file has grown: $(stat -c %s disk)"
 target_stop
 grep -q 'stopped$' target.log || fail "no orderly end"
