@@ -100,7 +100,10 @@ static void first_done(void *arg, const struct rblk_result *result)
 
 void ini_authenticate(struct ini_queue *queue)
 {
-	core_proof_begin(&queue->proof, &queue->login, &queue->accept);
+	struct fab_channel room;
+	const struct fab_channel *channel = fab_conn_channel(queue->conn, &room);
+
+	core_proof_begin(&queue->proof, &queue->login, &queue->accept, channel ? channel->binding : NULL);
 	env_random(queue->proof.initiator_nonce, sizeof(queue->proof.initiator_nonce));
 	memcpy(queue->proof.name, queue->session->initiator_name, sizeof(queue->proof.name));
 	auth_send(queue, 1, NULL, first_done);

@@ -70,6 +70,14 @@ static void on_failed(struct ini_queue *queue, const struct fab *fab, const stru
 	/* An error of `prepare` is nearer to the cause. */
 	if (err != -EOPNOTSUPP || !session->words[0])
 		ini_session_note(session, "%s", fab_error(fab));
+	/* The target does not take the key. One that did before may be someone who wants this to end. */
+	if (err == -EKEYREJECTED && !session->ready) {
+		session->last_error = -EACCES;
+		ini_portal_failed(queue, -EACCES);
+		core_session_rejected(&session->core, queue->index, RBLK_REJECT_DENIED, RBLK_DENIED_PROOF,
+				      session->now_ns);
+		return;
+	}
 	ini_queue_unreached(queue, err);
 }
 
@@ -106,7 +114,7 @@ static void on_disconnected(struct ini_queue *queue, const struct fab_event *eve
 	if (session->target_draining)
 		cause = "the target shut down";
 	else if (event->status && event->status != -ECONNRESET)
-		cause = strerror(-event->status);
+		cause = fab_lost_text(event->status);
 	else if (event->status)
 		cause = "reset by the target: it ended, or it rejected what was sent (see its log)";
 	ini_queue_lose(queue, -ECONNRESET, "connection lost: %s", cause);

@@ -5,6 +5,7 @@
  */
 #include "initiator/queue.h"
 
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include "initiator/session.h"
@@ -185,6 +186,27 @@ static int queue_prepare(struct fab_conn *conn, void *user)
 	return fab_post_recv(conn, queue->receive_wr, &bad);
 }
 
+static bool is_loopback(const struct sockaddr *addr)
+{
+	static const u8 mapped[13] = {[10] = 0xff, [11] = 0xff, [12] = 127};
+	const struct sockaddr_in6 *in6 = (const void *)addr;
+	const struct sockaddr_in *in = (const void *)addr;
+
+	if (addr->sa_family == AF_INET)
+		return ntohl(in->sin_addr.s_addr) >> 24 == 127;
+	return IN6_IS_ADDR_LOOPBACK(&in6->sin6_addr) ||
+	       memcmp(&in6->sin6_addr, mapped, sizeof(mapped)) == 0;
+}
+
+/* By TLS there? NULL: without. */
+static struct rblk_tls_context *queue_tls(const struct rblk_session *session, const struct fab *fab,
+					  const struct sockaddr *addr)
+{
+	if (fab_kind_of(fab) != FAB_TCP)
+		return NULL;
+	return session->options.tls == RBLK_TLS_AUTO && is_loopback(addr) ? NULL : session->tls;
+}
+
 int ini_queue_connect(struct ini_queue *queue, struct fab *fab, const struct sockaddr *addr,
 		      u32 timeout_ms)
 {
@@ -201,6 +223,7 @@ int ini_queue_connect(struct ini_queue *queue, struct fab *fab, const struct soc
 		.private_data = login,
 		.private_bytes = sizeof(*login),
 		.timeout_ms = timeout_ms,
+		.tls = queue_tls(queue->session, fab, addr),
 		.user = queue,
 	};
 	int err;

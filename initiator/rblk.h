@@ -66,6 +66,13 @@ enum rblk_policy {
 	RBLK_POLICY_LEAST_IN_FLIGHT, /* the one with the fewest commands: a slow path gets fewer */
 };
 
+/* Whether connections over TCP are encrypted, with a key_file. */
+enum rblk_tls_use {
+	RBLK_TLS_AUTO = 0, /* to other machines, but not to this one's loopback addresses */
+	RBLK_TLS_ALWAYS,   /* also to these; and hosts over RDMA, which has no TLS, are refused */
+	RBLK_TLS_NEVER,    /* the name is proven, and nothing is encrypted */
+};
+
 /*
  * Zero everywhere means the default; begin with RBLK_OPTIONS_INIT, or set `size`. A program may have
  * been built with an older header than the library's, whose members are fewer, or with a newer one:
@@ -101,6 +108,7 @@ struct rblk_options {
 	 * with one that does not fails with -EACCES. NULL: nothing is proven.
 	 */
 	const char *key_file;
+	enum rblk_tls_use tls; /* of TLS 1.3 by the key_file's secret; ALWAYS needs one */
 };
 #define RBLK_OPTIONS_INIT { .size = sizeof(struct rblk_options) }
 

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 #include "proto/secret/secret.h"
+#include "proto/tls/tls.h"
 #include "proto/wire/wire_check.h"
 
 /* rdma_cm repeats a lost request after 4.3 s: time for two of them. */
@@ -133,6 +134,23 @@ static int set_secrets(struct rblk_session *session, char *error)
 	return -EKEYREJECTED;
 }
 
+static int set_tls(struct rblk_session *session, char *error)
+{
+	const struct ini_uri *uri = &session->uri;
+
+	if (session->options.tls > RBLK_TLS_NEVER)
+		return option_fault(error, "tls is not an enum rblk_tls_use");
+	if (session->options.tls == RBLK_TLS_ALWAYS && !session->secrets)
+		return option_fault(error, "TLS needs a key file");
+	for (u16 i = 0; i < uri->host_count && session->options.tls == RBLK_TLS_ALWAYS; i++)
+		if (uri->hosts[i].kind != FAB_TCP)
+			return option_fault(error, "TLS is for rblk+tcp:// only: over RDMA nothing is encrypted");
+	if (!session->secrets || session->options.tls == RBLK_TLS_NEVER)
+		return 0;
+	session->tls = rblk_tls_client(session->initiator_name, session->secrets);
+	return session->tls ? 0 : option_fault(error, "TLS: out of memory");
+}
+
 /*
  * An older program's struct is shorter: missing members have their default. A newer one's is
  * longer: members that this library does not know must be zero.
@@ -188,7 +206,7 @@ static int set_options(struct rblk_session *session, const struct rblk_options *
 		memcpy(session->device_name, set->device, strlen(set->device));
 		set->device = session->device_name;
 	}
-	return set_name(session, error) ?: set_secrets(session, error);
+	return set_name(session, error) ?: set_secrets(session, error) ?: set_tls(session, error);
 }
 
 /* -- starting ---------------------------------------------------------------------------------- */
@@ -390,6 +408,7 @@ void ini_session_free(struct rblk_session *session)
 		ini_queue_fini(&session->queues[i]);
 	ini_control_fini(session);
 	ini_fabs_close(&session->fabs);
+	rblk_tls_context_destroy(session->tls);
 	for (u16 i = 0; i < session->portal_count; i++)
 		freeaddrinfo(session->portals[i].addresses);
 	free(session);

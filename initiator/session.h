@@ -81,6 +81,7 @@ struct rblk_session {
 	struct ini_uri uri;
 	char initiator_name[RBLK_NAME_BYTES];
 	struct rblk_secrets *secrets; /* NULL: it proves nothing, and nothing is proven to it */
+	struct rblk_tls_context *tls; /* NULL: no connection is by TLS */
 	char device_name[64];
 	struct ini_fabs fabs;
 	struct ini_portal portals[CORE_PORTALS_MAX];

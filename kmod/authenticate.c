@@ -71,7 +71,7 @@ int rblk_authenticate(struct rblk_queue *queue, char *text)
 	u8 own[RBLK_PROOF_BYTES], right[RBLK_PROOF_BYTES];
 	int error;
 
-	core_proof_begin(&proof, &queue->login, &queue->accept);
+	core_proof_begin(&proof, &queue->login, &queue->accept, NULL);
 	get_random_bytes(proof.initiator_nonce, sizeof(proof.initiator_nonce));
 	memcpy(proof.name, o->initiator, sizeof(proof.name));
 	error = rblk_auth_step(queue, 1, &proof, NULL, &report, text);

@@ -27,6 +27,7 @@ enum cmd_option_kind {
 	CMD_OPTION_NUMBER, /* uint64_t, decimal */
 	CMD_OPTION_SIZE,   /* uint64_t, bytes with an optional suffix k, m, g, t (of 1024) */
 	CMD_OPTION_TIME,   /* uint64_t, milliseconds; a suffix us, ms, s, m, min, h; none: seconds */
+	CMD_OPTION_TLS,	   /* enum rblk_tls_use: auto, always, never */
 };
 
 /* A number of the preprocessor as text, for `help`. */
@@ -115,6 +116,7 @@ struct cmd_connect {
 	const char *device;
 	uint64_t timeout_ms, give_up_ms;
 	const char *name, *key;
+	enum rblk_tls_use tls;
 };
 #define CMD_CONNECT_S 10
 #define CMD_GIVE_UP_S 60
@@ -130,7 +132,9 @@ struct cmd_connect {
 	{ "name", 0, CMD_OPTION_TEXT, offsetof(type, connect.name), 0, 0, "NAME",                  \
 	  "the initiator's name, for the target's log and access rules (default: the host's)" },   \
 	{ "key", 0, CMD_OPTION_TEXT, offsetof(type, connect.key), 0, 0, "FILE",                    \
-	  "file with the secret that proves the name, and the target" }
+	  "file with the secret that proves the name, and the target" },                           \
+	{ "tls", 0, CMD_OPTION_TLS, offsetof(type, connect.tls), 0, 0, "WHEN",                     \
+	  "encrypt TCP with the key: auto (default: to other machines), always, never" }
 #define CMD_OPTION_HELP                                                                            \
 	{ "help", 'h', CMD_OPTION_FLAG, 0, 0, 0, NULL, "show this help" }
 #define CMD_OPTION_JSON(type)                                                                      \

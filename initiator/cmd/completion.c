@@ -47,6 +47,8 @@ static struct shell_option shell_option_of(const struct cmd_option *option)
 	shell.is_file = !strcmp(option->argument, "FILE");
 	if (!strcmp(option->argument, "KIND"))
 		shell.words = ping_kinds();
+	if (option->kind == CMD_OPTION_TLS)
+		shell.words = "auto always never";
 	if (!strcmp(option->name, "device")) {
 		shell.bash = "$(_rblk_sysfs '/sys/class/infiniband/*' '')";
 		shell.zsh = "_path_files -W /sys/class/infiniband";

@@ -70,6 +70,7 @@ struct rblk_session *cmd_session_open(const char *uri, const struct cmd_connect 
 	options->device = connect->device;
 	options->initiator_name = connect->name;
 	options->key_file = connect->key;
+	options->tls = connect->tls;
 	session = rblk_session_open(uri, options, error);
 	if (!session)
 		cmd_error("%s", error);

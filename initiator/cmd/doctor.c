@@ -37,6 +37,7 @@ static void doctor_connect(struct doctor_connection *connection)
 		.device = values.connect.device,
 		.initiator_name = values.connect.name,
 		.key_file = values.connect.key,
+		.tls = values.connect.tls,
 		.queues = cmd_paths_hosts(connection->uri),
 	};
 	struct rblk_volume_info *list = NULL;

@@ -92,6 +92,20 @@ static int options_number(const struct cmd_option *option, const char *text, uin
 	return errno || *end ? -EINVAL : 0;
 }
 
+static int options_tls(const char *text, enum rblk_tls_use *use, char *reason)
+{
+	static const char *const words[] = {
+		[RBLK_TLS_AUTO] = "auto", [RBLK_TLS_ALWAYS] = "always", [RBLK_TLS_NEVER] = "never"};
+
+	for (unsigned int i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+		if (!strcmp(text, words[i])) {
+			*use = (enum rblk_tls_use)i;
+			return 0;
+		}
+	snprintf(reason, CMD_REASON_BYTES, "\"%.64s\" is none of auto, always and never", text);
+	return -EINVAL;
+}
+
 int cmd_option_store(const struct cmd_option *option, void *values, const char *text, char *reason)
 {
 	static const char *const kinds[] = {
@@ -111,6 +125,8 @@ int cmd_option_store(const struct cmd_option *option, void *values, const char *
 		*(const char **)place = text;
 		return 0;
 	}
+	if (option->kind == CMD_OPTION_TLS)
+		return options_tls(text, place, reason);
 	if (options_number(option, text, &value)) {
 		snprintf(reason, CMD_REASON_BYTES, "\"%.64s\" is not %s", text,
 			 kinds[option->kind]);

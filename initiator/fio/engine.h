@@ -19,6 +19,7 @@ struct engine_options {
 	char *uri;
 	char *stats_path;
 	char *name, *key_file;
+	unsigned int tls; /* enum rblk_tls_use */
 	unsigned int queues;
 	unsigned int credits;
 	unsigned int polling; /* enum rblk_polling */

@@ -50,6 +50,22 @@ struct fio_option engine_option_table[] = {
 		.group = FIO_OPT_G_INVALID,
 	},
 	{
+		.name = "rblk_tls",
+		.lname = "rblk TLS",
+		.type = FIO_OPT_STR,
+		.off1 = offsetof(struct engine_options, tls),
+		.def = "auto",
+		.help = "When to encrypt TCP with the key",
+		.posval =
+			{
+				{.ival = "auto", .oval = RBLK_TLS_AUTO, .help = "To other machines"},
+				{.ival = "always", .oval = RBLK_TLS_ALWAYS, .help = "Always"},
+				{.ival = "never", .oval = RBLK_TLS_NEVER, .help = "Never"},
+			},
+		.category = FIO_OPT_C_ENGINE,
+		.group = FIO_OPT_G_INVALID,
+	},
+	{
 		.name = "rblk_queues",
 		.lname = "rblk queues",
 		.type = FIO_OPT_INT,

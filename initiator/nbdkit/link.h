@@ -20,7 +20,8 @@ struct nbd_link;
 struct nbd_link_options {
 	const char *uri;
 	const char *volume; /* NULL: the URI's */
-	const char *name, *key_file; /* as of struct rblk_options */
+	const char *name, *key_file; /* these as of struct rblk_options */
+	enum rblk_tls_use tls;
 	uint32_t queues;     /* 0: the library's default */
 	uint32_t give_up_ms; /* so long without a connection, the link fails; 0: the default */
 	bool polling;       /* the thread never sleeps */

@@ -29,6 +29,7 @@
 
 static struct {
 	char *uri, *name, *key_file;
+	enum rblk_tls_use tls;
 	unsigned int queues;
 	unsigned int give_up; /* seconds; 0: the library's default */
 	bool polling;
@@ -48,6 +49,20 @@ static int config_text(char **text, const char *value)
 	free(*text);
 	*text = strdup(value);
 	return *text ? 0 : -1;
+}
+
+static int config_tls(const char *value)
+{
+	static const char *const words[] = {
+		[RBLK_TLS_AUTO] = "auto", [RBLK_TLS_ALWAYS] = "always", [RBLK_TLS_NEVER] = "never"};
+
+	for (unsigned int i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+		if (strcmp(value, words[i]) == 0) {
+			settings.tls = (enum rblk_tls_use)i;
+			return 0;
+		}
+	nbdkit_error("tls=%s: none of \"auto\", \"always\" and \"never\"", value);
+	return -1;
 }
 
 static int config_polling(const char *value)
@@ -81,6 +96,8 @@ static int plugin_config(const char *key, const char *value)
 		settings.key_file = nbdkit_absolute_path(value);
 		return settings.key_file ? 0 : -1;
 	}
+	if (strcmp(key, "tls") == 0)
+		return config_tls(value);
 	if (strcmp(key, "polling") == 0)
 		return config_polling(value);
 	if (strcmp(key, "give-up") == 0)
@@ -116,6 +133,7 @@ static int plugin_config_complete(void)
 	"[uri=]URI        rblk://host[:port][/volume] or rblk+tcp://host[:port][/volume]\n"       \
 	"name=NAME        the initiator's name, for the target's log and access rules\n"           \
 	"key=FILE         file with the secret that proves the name, and the target\n"            \
+	"tls=WHEN         encrypt TCP with the key: auto (default: to other machines), always, never\n" \
 	"queues=COUNT     connections to the target for each NBD connection (default 1)\n"        \
 	"give-up=SECONDS  after so long without a connection, requests fail (default 60)\n"        \
 	"polling=HOW      never (default): sleep until the target answers; always: spin"
@@ -144,6 +162,7 @@ static int plugin_list_exports(int readonly, int is_tls, struct nbdkit_exports *
 		.size = sizeof(options),
 		.initiator_name = settings.name,
 		.key_file = settings.key_file,
+		.tls = settings.tls,
 	};
 	struct rblk_session *session;
 	int count, err = 0;
@@ -178,6 +197,7 @@ static void *plugin_open(int readonly)
 		.uri = settings.uri,
 		.name = settings.name,
 		.key_file = settings.key_file,
+		.tls = settings.tls,
 		.volume = uri_has_volume() ? NULL : name,
 		.queues = settings.queues,
 		.give_up_ms = settings.give_up * 1000,

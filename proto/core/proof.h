@@ -11,12 +11,17 @@
 #define CORE_PROOF_INITIATOR 'I'
 #define CORE_PROOF_TARGET 'T'
 
-/* Of the connection: both messages of its login, as they were sent. The rest is the exchange's. */
+/*
+ * Of the connection: both messages of its login, as they were sent, and what TLS has as its own (32 bytes;
+ * NULL: there is no TLS). The rest is the exchange's.
+ */
 static inline void core_proof_begin(struct rblk_wire_proof *proof, const struct rblk_wire_login *login,
-				    const struct rblk_wire_accept *accept)
+				    const struct rblk_wire_accept *accept, const u8 *channel)
 {
 	memset(proof, 0, sizeof(*proof));
 	memcpy(proof->label, RBLK_PROOF_LABEL, sizeof(RBLK_PROOF_LABEL) - 1);
+	if (channel)
+		memcpy(proof->channel, channel, sizeof(proof->channel));
 	memcpy(proof->login, login, sizeof(proof->login));
 	memcpy(proof->accept, accept, sizeof(proof->accept));
 }

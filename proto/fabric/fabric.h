@@ -27,6 +27,7 @@ struct fab_listener;
 struct fab_request;  /* a connection request not yet answered */
 struct fab_conn;     /* one RC connection: one queue pair */
 struct fab_mr;       /* registered memory, on every device of the fab */
+struct rblk_tls_context; /* proto/tls/tls.h */
 
 #define FAB_ERROR_BYTES 256
 
@@ -47,6 +48,8 @@ struct fab_options {
 	uint32_t recv_sge;   /* segments of a receive, usually 1 */
 	const char *device;  /* use only this device; NULL: whatever the address leads to */
 	uint32_t vector;     /* which of a device's completion vectors interrupts, modulo their number */
+	/* FAB_TCP: listeners take connections that begin with TLS, too. Outlives the fab; NULL: they do not. */
+	struct rblk_tls_context *tls;
 };
 
 /* Limits of a device that callers must respect; queried, never assumed. */
@@ -91,6 +94,7 @@ struct fab_conn_options {
 	const void *private_data; /* connecting only; copied */
 	uint8_t private_bytes;    /* at most RBLK_PRIVATE_DATA_MAX */
 	uint32_t timeout_ms;   /* connecting only: address, route, handshake together */
+	struct rblk_tls_context *tls; /* connecting, FAB_TCP: by TLS; outlives that. NULL: without */
 	void *user;            /* fab_conn_user() */
 };
 
@@ -99,8 +103,9 @@ enum fab_event_type {
 	FAB_EVENT_REQUEST,      /* listener: .request, .private_data */
 	FAB_EVENT_ESTABLISHED,  /* both sides; initiator: .private_data is the acceptance */
 	FAB_EVENT_REJECTED,     /* initiator: .private_data is the rejection, may be empty */
-	FAB_EVENT_FAILED,       /* could not be connected: .status, words in fab_error(). Without
-				   .conn: a listener cannot accept for now; it recovers by itself */
+	FAB_EVENT_FAILED,       /* could not be connected: .status, words in fab_error(). -EKEYREJECTED:
+				   there is no TLS with this peer. Without .conn: a listener cannot accept,
+				   for now or this peer; it recovers by itself */
 	FAB_EVENT_DISCONNECTED, /* was established; .status why. The QP is in ERR from now on */
 	FAB_EVENT_DRAINED,      /* after fab_conn_close(): no completion of it will come any more */
 	FAB_EVENT_DEVICE_GONE,  /* .device is being removed; its connections are disconnected too.
@@ -128,6 +133,8 @@ struct fab *fab_open(enum fab_kind kind, const struct fab_options *options, char
 void fab_close(struct fab *fab);
 
 const char *fab_error(const struct fab *fab);
+/* What the status of a FAB_EVENT_DISCONNECTED means; 0: why is unknown. */
+const char *fab_lost_text(int status);
 enum fab_kind fab_kind_of(const struct fab *fab);
 
 /*
@@ -196,6 +203,16 @@ const struct sockaddr *fab_request_peer(const struct fab_request *request);
 enum fab_kind fab_request_kind(const struct fab_request *request); /* of the fab that accepts it */
 /* Is this address of this machine an RDMA device's? It may take as long as a system call. Any thread. */
 bool fab_rdma_address(const struct sockaddr *addr);
+
+/* What TLS has proven, for the life of the request or connection. */
+struct fab_channel {
+	const char *initiator;	/* its name */
+	const uint8_t *binding; /* 32 bytes that only this connection has, the same at both ends */
+};
+/* NULL: it is without TLS. *channel is filled otherwise. */
+const struct fab_channel *fab_request_channel(const struct fab_request *request, struct fab_channel *channel);
+const struct fab_channel *fab_conn_channel(const struct fab_conn *conn, struct fab_channel *channel);
+
 /* "10.0.0.2:4430", "[::1]:4430". Always terminated. */
 void fab_format_address(const struct sockaddr *addr, char *text, size_t bytes);
 
@@ -237,6 +254,8 @@ uint8_t fab_conn_read_out(const struct fab_conn *conn);   /* negotiated ORD, whe
 uint32_t fab_conn_qp_num(const struct fab_conn *conn);
 /* "10.0.0.2:4430"; static storage of the conn. */
 const char *fab_conn_peer(const struct fab_conn *conn);
+/* The status of FAB_EVENT_DISCONNECTED, once completions may tell of it; 0 if that is not known. */
+int fab_conn_lost(const struct fab_conn *conn);
 /* NULL for a queue pair that does not exist any more (a late receive of an SRQ). */
 struct fab_conn *fab_conn_find(struct fab *fab, uint32_t qp_num);
 

@@ -10,6 +10,7 @@
 #include <stdio.h>
 
 #include "proto/fabric/fabric_impl.h"
+#include "proto/tls/tls.h"
 
 const struct fab_ops *fab_sim_ops;
 
@@ -142,6 +143,25 @@ enum fab_kind fab_request_kind(const struct fab_request *request)
 	return request->ops->kind;
 }
 
+static const struct fab_channel *channel_fill(struct fab_channel *channel, const struct rblk_tls *tls)
+{
+	if (!tls)
+		return NULL;
+	channel->initiator = rblk_tls_name(tls);
+	channel->binding = rblk_tls_channel(tls);
+	return channel;
+}
+
+const struct fab_channel *fab_request_channel(const struct fab_request *request, struct fab_channel *channel)
+{
+	return channel_fill(channel, request->tls);
+}
+
+const struct fab_channel *fab_conn_channel(const struct fab_conn *conn, struct fab_channel *channel)
+{
+	return channel_fill(channel, conn->tls);
+}
+
 int fab_connect(struct fab *fab, const struct sockaddr *addr,
 		const struct fab_conn_options *options, fab_prepare_fn prepare,
 		struct fab_conn **conn)
@@ -193,6 +213,11 @@ uint8_t fab_conn_read_out(const struct fab_conn *conn)
 uint32_t fab_conn_qp_num(const struct fab_conn *conn)
 {
 	return conn->qp_num;
+}
+
+int fab_conn_lost(const struct fab_conn *conn)
+{
+	return conn->lost;
 }
 
 const char *fab_conn_peer(const struct fab_conn *conn)

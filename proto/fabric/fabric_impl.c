@@ -160,6 +160,17 @@ int fab_fail(struct fab *fab, int error, const char *format, ...)
 	return error;
 }
 
+const char *fab_lost_text(int status)
+{
+	if (!status)
+		return "the connection was lost";
+	if (status == -ECONNABORTED)
+		return "TLS was cut off: the peer, or something on the way, has ended it without saying so";
+	if (status == -EBADMSG)
+		return "TLS: what arrived is not what the peer has sent";
+	return strerror(-status);
+}
+
 void fab_format_address(const struct sockaddr *addr, char *text, size_t bytes)
 {
 	char host[INET6_ADDRSTRLEN];

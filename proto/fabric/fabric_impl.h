@@ -82,15 +82,18 @@ struct fab_request {
 	const struct fab_ops *ops;
 	struct sockaddr_storage peer;
 	uint8_t read_in, read_out; /* what the peer offers */
+	struct rblk_tls *tls; /* NULL: without */
 };
 
 struct fab_conn {
 	struct fab *fab;
 	struct fab_device *device; /* NULL until the address is resolved */
 	void *user;
+	struct rblk_tls *tls;  /* NULL: without, or not any more */
 	uint32_t qp_num;       /* unique in the fab; 0 until the queue pair exists */
 	uint32_t inline_bytes; /* what there is */
 	uint8_t read_out;      /* negotiated; valid when established */
+	int lost;	       /* of a software fabric: the status of DISCONNECTED */
 	char peer[80];
 	struct fab_counters counters; /* kept by fab_post_send() */
 };

@@ -17,6 +17,7 @@
  *   fabric_tcp_queue     the rings of work requests and completions
  *   fabric_tcp_mr        keys
  *   fabric_tcp_hello     sockets and hellos
+ *   fabric_tcp_stream.h  bytes of a socket, or of TLS (proto/tls) on it
  *   fabric_tcp_wire.h    the bytes on the wire
  *
  * How a turn works. fab_poll() with an empty completion queue sends what was posted since the last
@@ -50,6 +51,7 @@ static void conn_run(struct tcp_conn *conn, uint8_t work)
 {
 	switch (conn->state) {
 	case TCP_CONN_CONNECTING:
+	case TCP_CONN_SECURING:
 	case TCP_CONN_GREETING:
 	case TCP_CONN_ACCEPTED:
 		tcp_cm_run(conn, work);
@@ -211,8 +213,7 @@ static int tcp_poll(struct fab *head, struct ibv_wc *wc, int count)
 static int accept_event(struct tcp_fab *fab, struct fab_event *event)
 {
 	event->type = FAB_EVENT_FAILED;
-	event->status = fab_fail(&fab->head, fab->accept_error, "cannot accept: %s",
-				 strerror(-fab->accept_error));
+	event->status = fab_fail(&fab->head, fab->accept_error, "%s", fab->accept_words);
 	fab->accept_error = 0;
 	return 1;
 }

@@ -13,6 +13,7 @@
 
 #include "proto/fabric/fabric_tcp_hello.h"
 #include "proto/fabric/fabric_tcp_listen.h"
+#include "proto/fabric/fabric_tcp_stream.h"
 #include "proto/wire/login.h"
 
 #define TCP_CONNECT_MS_DEFAULT 5000u
@@ -34,6 +35,16 @@ static int connect_socket(const struct sockaddr *addr)
 		return err;
 	}
 	return fd;
+}
+
+/* It was created, and is unknown to its caller. */
+static int connect_undo(struct tcp_conn *conn, const char *text, int error)
+{
+	struct fab *fab = conn->head.fab;
+
+	tcp_conn_close(conn);
+	tcp_conn_destroy(&conn->head);
+	return fab_fail(fab, error, "%s: connect: %s", text, strerror(-error));
 }
 
 int tcp_connect(struct fab *fab, const struct sockaddr *addr,
@@ -64,6 +75,11 @@ int tcp_connect(struct fab *fab, const struct sockaddr *addr,
 		close(fd);
 		return fab_fail(fab, err, "%s: connect: %s", text, strerror(-err));
 	}
+	if (options->tls) {
+		conn->head.tls = rblk_tls_create(options->tls, fd);
+		if (!conn->head.tls)
+			return connect_undo(conn, text, -ENOMEM);
+	}
 	conn->prepare = prepare;
 	conn->head.read_out = tcp_reads_min(options->read_out, TCP_READS_MAX);
 	tcp_hello_init(&conn->hello, FAB_TCP_REQUEST, options->private_data,
@@ -75,21 +91,20 @@ int tcp_connect(struct fab *fab, const struct sockaddr *addr,
 	return 0;
 }
 
-/* Within fab_poll_event(): the peer's TCP has answered. */
+/* Within fab_poll_event(): the peer's TCP has answered, and TLS if it is to be. */
 static void conn_greet(struct tcp_conn *conn)
 {
+	const enum tcp_state before = conn->state;
 	int err;
 
-	if (conn->state != TCP_CONN_CONNECTING)
-		return;
 	err = conn->prepare ? conn->prepare(&conn->head, conn->head.user) : 0;
-	if (conn->state != TCP_CONN_CONNECTING)
+	if (conn->state != before)
 		return; /* closed by prepare() itself */
 	if (err) {
 		tcp_conn_fail_connecting(conn, err, "prepare");
 		return;
 	}
-	err = tcp_hello_send(conn->source.fd, &conn->hello);
+	err = tcp_hello_send(conn->source.fd, conn->head.tls, &conn->hello);
 	if (err) {
 		tcp_conn_fail_connecting(conn, err, "connect");
 		return;
@@ -99,6 +114,17 @@ static void conn_greet(struct tcp_conn *conn)
 		return;
 	/* An end of stream may have arrived before: there is no other edge for it. */
 	tcp_conn_mark(conn, TCP_WORK_RX);
+}
+
+/* A part of the TLS handshake. */
+static void conn_secure(struct tcp_conn *conn)
+{
+	int ready = rblk_tls_handshake(conn->head.tls);
+
+	if (ready < 0)
+		tcp_conn_fail_connecting(conn, ready, "connect");
+	else if (ready > 0)
+		tcp_conn_mark(conn, TCP_WORK_PREPARE);
 }
 
 /* The socket has become writable: connected, or failed. */
@@ -111,15 +137,18 @@ static void conn_connected(struct tcp_conn *conn)
 		error = errno;
 	if (error)
 		tcp_conn_fail_connecting(conn, -error, "connect");
-	else
+	else if (!conn->head.tls)
 		tcp_conn_mark(conn, TCP_WORK_PREPARE);
+	else if (tcp_conn_set_state(conn, TCP_CONN_SECURING))
+		conn_secure(conn);
 }
 
 /* The passive side has answered our hello. */
 static void conn_answered(struct tcp_conn *conn)
 {
 	struct tcp_fab *fab = tcp_conn_fab(conn);
-	int ready = tcp_hello_receive(conn->source.fd, &conn->hello, &conn->hello_bytes);
+	int ready = tcp_hello_receive(conn->source.fd, conn->head.tls, &conn->hello,
+				      &conn->hello_bytes);
 
 	if (ready == 0)
 		return;
@@ -166,7 +195,9 @@ int tcp_accept(struct fab *fab, struct fab_request *head, const struct fab_conn_
 		return fab_fail(fab, err, "%s: accept: %s", text, strerror(-err));
 	}
 	conn->head.read_out = tcp_reads_min(options->read_out, head->read_in);
-	request->source.fd = -1; /* the connection's now */
+	conn->head.tls = head->tls;
+	head->tls = NULL;
+	request->source.fd = -1; /* both are the connection's now */
 	tcp_request_free(request);
 	*out = &conn->head;
 	return 0;
@@ -185,7 +216,7 @@ int tcp_conn_establish(struct fab_conn *head, const void *private_data, uint8_t 
 	tcp_hello_init(&hello, FAB_TCP_ACCEPT, private_data, bytes);
 	hello.read_in = conn->read_in;
 	hello.read_out = head->read_out;
-	err = tcp_hello_send(conn->source.fd, &hello);
+	err = tcp_hello_send(conn->source.fd, conn->head.tls, &hello);
 	if (err) {
 		tcp_conn_fail(conn, err);
 		return 0;
@@ -206,7 +237,7 @@ void tcp_conn_refuse(struct fab_conn *head, const void *private_data, uint8_t by
 		return;
 	tcp_hello_init(&hello, FAB_TCP_REJECT, private_data, bytes);
 	/* A peer that has closed the connection meanwhile needs no answer. */
-	(void)tcp_hello_send(conn->source.fd, &hello);
+	(void)tcp_hello_send(conn->source.fd, conn->head.tls, &hello);
 	tcp_conn_end(conn, TCP_CONN_ERROR);
 }
 
@@ -215,8 +246,7 @@ void tcp_conn_refuse(struct fab_conn *head, const void *private_data, uint8_t by
 /* Before it is established: a peer that has closed it, or one that sends too early. */
 static void conn_check_accepted(struct tcp_conn *conn)
 {
-	char byte;
-	ssize_t got = recv(conn->source.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+	ssize_t got = tcp_stream_peek(conn->source.fd, conn->head.tls);
 
 	if (got == 0)
 		tcp_conn_fail(conn, 0);
@@ -236,6 +266,14 @@ void tcp_cm_run(struct tcp_conn *conn, uint8_t work)
 			conn_greet(conn);
 		else if (work & TCP_WORK_TX)
 			conn_connected(conn);
+		break;
+	case TCP_CONN_SECURING:
+		if (work & TCP_WORK_TIMEOUT)
+			tcp_conn_fail_connecting(conn, -ETIMEDOUT, "no answer to the TLS handshake");
+		else if (work & TCP_WORK_PREPARE)
+			conn_greet(conn);
+		else if (work & TCP_WORK_RX)
+			conn_secure(conn);
 		break;
 	case TCP_CONN_GREETING:
 		if (work & TCP_WORK_TIMEOUT)

@@ -17,13 +17,16 @@
 #include <unistd.h>
 
 #include "proto/fabric/fabric_tcp_linger.h"
+#include "proto/fabric/fabric_tcp_stream.h"
 
 /* -- states ----------------------------------------------------------------------------------- */
 
 #define TO(state) (1u << (state))
 
 static const uint8_t conn_transitions[TCP_CONN_STATES] = {
-	[TCP_CONN_CONNECTING] = TO(TCP_CONN_GREETING) | TO(TCP_CONN_ERROR) | TO(TCP_CONN_CLOSING),
+	[TCP_CONN_CONNECTING] = TO(TCP_CONN_SECURING) | TO(TCP_CONN_GREETING) | TO(TCP_CONN_ERROR) |
+				TO(TCP_CONN_CLOSING),
+	[TCP_CONN_SECURING] = TO(TCP_CONN_GREETING) | TO(TCP_CONN_ERROR) | TO(TCP_CONN_CLOSING),
 	[TCP_CONN_GREETING] = TO(TCP_CONN_READY) | TO(TCP_CONN_ERROR) | TO(TCP_CONN_CLOSING),
 	[TCP_CONN_ACCEPTED] = TO(TCP_CONN_READY) | TO(TCP_CONN_ERROR) | TO(TCP_CONN_CLOSING),
 	[TCP_CONN_READY] = TO(TCP_CONN_ERROR) | TO(TCP_CONN_CLOSING),
@@ -33,10 +36,10 @@ static const uint8_t conn_transitions[TCP_CONN_STATES] = {
 };
 
 static const char *const conn_state_names[TCP_CONN_STATES] = {
-	[TCP_CONN_CONNECTING] = "connecting", [TCP_CONN_GREETING] = "greeting",
-	[TCP_CONN_ACCEPTED] = "accepted",     [TCP_CONN_READY] = "ready",
-	[TCP_CONN_ERROR] = "error",	      [TCP_CONN_CLOSING] = "closing",
-	[TCP_CONN_DRAINED] = "drained",
+	[TCP_CONN_CONNECTING] = "connecting", [TCP_CONN_SECURING] = "securing",
+	[TCP_CONN_GREETING] = "greeting",     [TCP_CONN_ACCEPTED] = "accepted",
+	[TCP_CONN_READY] = "ready",	      [TCP_CONN_ERROR] = "error",
+	[TCP_CONN_CLOSING] = "closing",	      [TCP_CONN_DRAINED] = "drained",
 };
 
 static void conn_stop(struct tcp_conn *conn);
@@ -138,6 +141,7 @@ static int conn_init_queues(struct tcp_conn *conn, const struct fab_conn_options
 
 static void conn_free(struct tcp_conn *conn)
 {
+	rblk_tls_destroy(conn->head.tls);
 	if (conn->source.fd >= 0)
 		close(conn->source.fd);
 	tcp_sq_fini(&conn->sq);
@@ -313,6 +317,7 @@ static void conn_stop(struct tcp_conn *conn)
 		if (conn->rq != &conn->own_rq)
 			TAILQ_REMOVE(&fab->starved, conn, rx.starved_link);
 	}
+	tcp_stream_end(&conn->head.tls);
 	if (conn->source.fd >= 0) {
 		tcp_source_unwatch(&fab->loop, &conn->source);
 		tcp_linger_start(fab, conn->source.fd);
@@ -327,6 +332,14 @@ void tcp_conn_end(struct tcp_conn *conn, enum tcp_state state)
 		conn_stop(conn);
 }
 
+/* TLS knows more. */
+static const char *conn_error_text(const struct tcp_conn *conn, int error)
+{
+	const char *words = conn->head.tls ? rblk_tls_words(conn->head.tls) : "";
+
+	return *words ? words : strerror(-error);
+}
+
 void tcp_conn_fail(struct tcp_conn *conn, int status)
 {
 	if (conn->state != TCP_CONN_READY && conn->state != TCP_CONN_ACCEPTED)
@@ -334,17 +347,18 @@ void tcp_conn_fail(struct tcp_conn *conn, int status)
 	/* The device's words for a peer that does not acknowledge; all others are flushed. */
 	if (status == -ETIMEDOUT && conn->sq.done != conn->sq.send)
 		tcp_sq_wr(&conn->sq, conn->sq.done)->status = IBV_WC_RETRY_EXC_ERR;
+	conn->head.lost = status;
 	conn_reason(conn, "connection to %s: %s", conn->head.peer,
-		    status ? strerror(-status) : "closed by the peer");
+		    status ? conn_error_text(conn, status) : "closed by the peer");
 	tcp_conn_end(conn, TCP_CONN_ERROR);
 	tcp_conn_raise(conn, FAB_EVENT_DISCONNECTED, status);
 }
 
 void tcp_conn_fail_connecting(struct tcp_conn *conn, int error, const char *what)
 {
-	if (conn->state != TCP_CONN_CONNECTING && conn->state != TCP_CONN_GREETING)
+	if (conn->state > TCP_CONN_GREETING)
 		return;
-	conn_reason(conn, "%s: %s: %s", conn->head.peer, what, strerror(-error));
+	conn_reason(conn, "%s: %s: %s", conn->head.peer, what, conn_error_text(conn, error));
 	tcp_conn_end(conn, TCP_CONN_ERROR);
 	tcp_conn_raise(conn, FAB_EVENT_FAILED, error);
 }

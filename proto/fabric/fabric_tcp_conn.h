@@ -78,6 +78,7 @@ struct tcp_rx {
 
 enum tcp_state {
 	TCP_CONN_CONNECTING, /* connect() under way, or prepare() not yet called */
+	TCP_CONN_SECURING,   /* connected, TLS handshake under way, or prepare() not yet called */
 	TCP_CONN_GREETING,   /* hello sent, answer awaited */
 	TCP_CONN_ACCEPTED,   /* fab_accept() done, nothing answered */
 	TCP_CONN_READY,      /* both work queues run */

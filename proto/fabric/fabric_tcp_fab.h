@@ -39,6 +39,7 @@ struct tcp_fab {
 	TAILQ_HEAD(, tcp_listener) listeners;
 	struct tcp_requests requests; /* complete, not yet given out */
 	int accept_error; /* negative errno of a listener, an event to be given out; 0: none */
+	char accept_words[FAB_ERROR_BYTES];
 
 	/* fabric_tcp_linger.c */
 	TAILQ_HEAD(, tcp_linger) lingers;

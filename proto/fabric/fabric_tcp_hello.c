@@ -10,6 +10,8 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "proto/tls/tls.h"
+
 /* Silence on an idle connection: probes from 10 s on, dead at 25 s. */
 #define TCP_KEEPALIVE_IDLE_S 10
 #define TCP_KEEPALIVE_INTERVAL_S 5
@@ -84,11 +86,12 @@ int tcp_hello_check(const struct fab_tcp_hello *hello, unsigned int kinds)
 	return 0;
 }
 
-int tcp_hello_receive(int fd, struct fab_tcp_hello *hello, uint32_t *bytes)
+int tcp_hello_receive(int fd, struct rblk_tls *tls, struct fab_tcp_hello *hello, uint32_t *bytes)
 {
 	while (*bytes < sizeof(*hello)) {
-		ssize_t got =
-			recv(fd, (char *)hello + *bytes, sizeof(*hello) - *bytes, MSG_DONTWAIT);
+		const struct iovec rest = {(char *)hello + *bytes, sizeof(*hello) - *bytes};
+		ssize_t got = tls ? rblk_tls_recv(tls, &rest, 1)
+				  : recv(fd, rest.iov_base, rest.iov_len, MSG_DONTWAIT);
 
 		if (got == 0)
 			return -ECONNRESET;
@@ -102,9 +105,11 @@ int tcp_hello_receive(int fd, struct fab_tcp_hello *hello, uint32_t *bytes)
 }
 
 /* The send buffer of a fresh socket is empty: 256 bytes go at once or never. */
-int tcp_hello_send(int fd, const struct fab_tcp_hello *hello)
+int tcp_hello_send(int fd, struct rblk_tls *tls, const struct fab_tcp_hello *hello)
 {
-	ssize_t sent = send(fd, hello, sizeof(*hello), MSG_NOSIGNAL | MSG_DONTWAIT);
+	const struct iovec whole = {(void *)hello, sizeof(*hello)};
+	ssize_t sent = tls ? rblk_tls_send(tls, &whole, 1)
+			   : send(fd, hello, sizeof(*hello), MSG_NOSIGNAL | MSG_DONTWAIT);
 
 	if (sent < 0)
 		return -errno;

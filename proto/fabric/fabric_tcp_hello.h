@@ -12,6 +12,8 @@
 
 #include "proto/fabric/fabric_tcp_wire.h"
 
+struct rblk_tls;
+
 /* 0: neither IPv4 nor IPv6. */
 socklen_t tcp_address_bytes(const struct sockaddr *addr);
 int tcp_socket_tune(int fd);
@@ -19,9 +21,9 @@ void tcp_hello_init(struct fab_tcp_hello *hello, enum fab_tcp_hello_kind kind,
 		    const void *private_data, uint8_t bytes);
 /* -EPROTO, -EPROTONOSUPPORT or 0. `kinds`: bits 1 << enum fab_tcp_hello_kind. */
 int tcp_hello_check(const struct fab_tcp_hello *hello, unsigned int kinds);
-/* The first bytes on a socket. */
-int tcp_hello_send(int fd, const struct fab_tcp_hello *hello);
+/* The first bytes on a socket, or on the TLS stream there (NULL: without). */
+int tcp_hello_send(int fd, struct rblk_tls *tls, const struct fab_tcp_hello *hello);
 /* Receive what is missing. 1: complete, 0: not yet, negative errno. */
-int tcp_hello_receive(int fd, struct fab_tcp_hello *hello, uint32_t *bytes);
+int tcp_hello_receive(int fd, struct rblk_tls *tls, struct fab_tcp_hello *hello, uint32_t *bytes);
 
 #endif

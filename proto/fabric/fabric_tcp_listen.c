@@ -9,6 +9,8 @@
 
 #include <errno.h>
 #include <netinet/in.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -16,15 +18,33 @@
 #include <unistd.h>
 
 #include "proto/fabric/fabric_tcp_hello.h"
+#include "proto/fabric/fabric_tcp_stream.h"
 
 #define TCP_ACCEPTS_PER_TURN 32
 #define TCP_ACCEPT_PAUSE_MS 100 /* out of descriptors: until one is closed */
 #define TCP_BACKLOG_DEFAULT 128
 
+/* An event that tells of it, unless one is due already. */
+static void accept_fail(struct tcp_fab *fab, int error, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+static void accept_fail(struct tcp_fab *fab, int error, const char *format, ...)
+{
+	va_list args;
+
+	if (fab->accept_error)
+		return;
+	va_start(args, format);
+	vsnprintf(fab->accept_words, sizeof(fab->accept_words), format, args);
+	va_end(args);
+	fab->accept_error = error;
+	tcp_loop_wake(&fab->loop);
+}
+
 /* -- requests --------------------------------------------------------------------------------- */
 
 void tcp_request_free(struct tcp_request *request)
 {
+	tcp_stream_end(&request->head.tls);
 	if (request->source.fd >= 0)
 		close(request->source.fd);
 	free(request);
@@ -46,6 +66,45 @@ static void request_drop(struct tcp_fab *fab, struct tcp_request *request)
 	tcp_request_free(request);
 }
 
+static bool request_is_from(const struct tcp_request *request, const struct sockaddr_storage *peer)
+{
+	const struct sockaddr_in6 *a6 = (const void *)&request->head.peer, *b6 = (const void *)peer;
+	const struct sockaddr_in *a4 = (const void *)&request->head.peer, *b4 = (const void *)peer;
+
+	if (request->head.peer.ss_family != peer->ss_family)
+		return false;
+	if (peer->ss_family == AF_INET)
+		return a4->sin_addr.s_addr == b4->sin_addr.s_addr;
+	return memcmp(&a6->sin6_addr, &b6->sin6_addr, sizeof(a6->sin6_addr)) == 0;
+}
+
+/*
+ * For one more of this peer. The oldest has had the most time to send its hello. A real client needs one
+ * round trip only, two with TLS, so a flood of silent connections hardly ever displaces it; one from
+ * another address does never.
+ */
+static void requests_make_room(struct tcp_fab *fab, struct tcp_listener *listener,
+			       const struct sockaddr_storage *peer)
+{
+	struct tcp_request *request, *oldest = NULL;
+	uint32_t count = 0;
+
+	/* Only under a flood are there so many that somebody may have too many. */
+	if (listener->pending_count < TCP_HANDSHAKES_HOST_MAX)
+		return;
+	TAILQ_FOREACH(request, &listener->pending, link) {
+		if (!request_is_from(request, peer))
+			continue;
+		count++;
+		if (!oldest)
+			oldest = request;
+	}
+	if (count >= TCP_HANDSHAKES_HOST_MAX)
+		request_drop(fab, oldest);
+	else if (listener->pending_count == TCP_HANDSHAKES_MAX)
+		request_drop(fab, TAILQ_FIRST(&listener->pending));
+}
+
 /* Takes the descriptor. */
 static void request_create(struct tcp_fab *fab, struct tcp_listener *listener, int fd,
 			   const struct sockaddr_storage *peer)
@@ -56,12 +115,7 @@ static void request_create(struct tcp_fab *fab, struct tcp_listener *listener, i
 		close(fd);
 		return;
 	}
-	/*
-	 * The oldest has had the most time to send its hello. A real client needs one round trip
-	 * only, so a flood of silent connections hardly ever displaces it.
-	 */
-	if (listener->pending_count == TCP_HANDSHAKES_MAX)
-		request_drop(fab, TAILQ_FIRST(&listener->pending));
+	requests_make_room(fab, listener, peer);
 	tcp_source_init(&request->source, TCP_SOURCE_REQUEST, fd);
 	request->head.ops = fab->head.ops;
 	request->head.peer = *peer;
@@ -76,6 +130,41 @@ static void request_create(struct tcp_fab *fab, struct tcp_listener *listener, i
 	tcp_source_set_timer(&fab->loop, &request->source, TCP_HANDSHAKE_MS);
 }
 
+/* Does the peer begin with TLS? 1: that is known, 0: not yet, negative errno. */
+static int request_begin(struct tcp_fab *fab, struct tcp_request *request)
+{
+	unsigned char first;
+	ssize_t got;
+
+	if (request->begun || !fab->head.options.tls)
+		return 1;
+	got = recv(request->source.fd, &first, 1, MSG_PEEK | MSG_DONTWAIT);
+	if (got < 0)
+		return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR ? 0 : -errno;
+	request->begun = true;
+	if (got == 0 || first != RBLK_TLS_FIRST_BYTE)
+		return 1;
+	request->head.tls = rblk_tls_create(fab->head.options.tls, request->source.fd);
+	request->securing = true;
+	return request->head.tls ? 1 : -ENOMEM;
+}
+
+/* A part of the handshake. Its failure is told. */
+static int request_secure(struct tcp_fab *fab, struct tcp_request *request)
+{
+	int ready = rblk_tls_handshake(request->head.tls);
+	char peer[80];
+
+	if (ready > 0)
+		request->securing = false;
+	if (ready >= 0)
+		return ready;
+	fab_format_address((const struct sockaddr *)&request->head.peer, peer, sizeof(peer));
+	accept_fail(fab, -EKEYREJECTED, "connection from %s: refused: %s", peer,
+		    rblk_tls_words(request->head.tls));
+	return ready;
+}
+
 void tcp_request_run(struct tcp_fab *fab, struct tcp_request *request, uint8_t work)
 {
 	int ready;
@@ -84,7 +173,12 @@ void tcp_request_run(struct tcp_fab *fab, struct tcp_request *request, uint8_t w
 		request_drop(fab, request);
 		return;
 	}
-	ready = tcp_hello_receive(request->source.fd, &request->hello, &request->hello_bytes);
+	ready = request_begin(fab, request);
+	if (ready > 0 && request->securing)
+		ready = request_secure(fab, request);
+	if (ready > 0)
+		ready = tcp_hello_receive(request->source.fd, request->head.tls, &request->hello,
+					  &request->hello_bytes);
 	if (ready == 0)
 		return;
 	if (ready > 0)
@@ -108,10 +202,13 @@ void tcp_reject(struct fab_request *head, const void *private_data, uint8_t byte
 {
 	struct tcp_request *request = tcp_container(head, struct tcp_request, head);
 	struct fab_tcp_hello hello;
+	int err;
 
 	tcp_hello_init(&hello, FAB_TCP_REJECT, private_data, bytes);
+	err = tcp_hello_send(request->source.fd, head->tls, &hello);
+	tcp_stream_end(&head->tls);
 	/* A peer that has closed the connection meanwhile needs no answer. */
-	if (send(request->source.fd, &hello, sizeof(hello), MSG_NOSIGNAL | MSG_DONTWAIT) > 0)
+	if (!err)
 		shutdown(request->source.fd, SHUT_WR);
 	tcp_request_free(request);
 }
@@ -127,10 +224,8 @@ struct fab_device *tcp_request_device(struct fab *fab, struct fab_request *reque
 /* Waiting connections stay in the backlog: there will be no new edge for them. */
 static void listener_pause(struct tcp_fab *fab, struct tcp_listener *listener, int error)
 {
-	if (!listener->exhausted) {
-		fab->accept_error = error;
-		tcp_loop_wake(&fab->loop);
-	}
+	if (!listener->exhausted)
+		accept_fail(fab, error, "cannot accept: %s", strerror(-error));
 	listener->exhausted = true;
 	tcp_source_set_timer(&fab->loop, &listener->source, TCP_ACCEPT_PAUSE_MS);
 }

@@ -10,6 +10,7 @@
 
 #define TCP_HANDSHAKE_MS 5000u  /* for a peer that connects and sends nothing */
 #define TCP_HANDSHAKES_MAX 256u /* per listener; beyond, the oldest is dropped */
+#define TCP_HANDSHAKES_HOST_MAX 64u /* of them from one address; likewise */
 
 /*
  * A socket from accept4() until fab_accept() or fab_reject(). While it is a source it belongs to
@@ -22,6 +23,8 @@ struct tcp_request {
 	TAILQ_ENTRY(tcp_request) link; /* listener->pending, then fab->requests */
 	struct fab_tcp_hello hello;
 	uint32_t hello_bytes;
+	bool begun;	/* the first byte has said whether head.tls has to be */
+	bool securing;	/* the TLS handshake is not over */
 };
 
 struct tcp_listener {

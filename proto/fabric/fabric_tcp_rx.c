@@ -17,6 +17,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "proto/fabric/fabric_tcp_stream.h"
 #include "proto/fabric/fabric_tcp_tx.h"
 
 #define RX_CALLS_PER_TURN 8 /* then it is the turn of other connections */
@@ -556,7 +557,7 @@ static int rx_call(struct tcp_conn *conn)
 		ahead = RX_AHEAD_OF_LARGE;
 	iovs[count] = (struct iovec){fab->scratch, ahead};
 	message.msg_iovlen = (size_t)count + 1;
-	got = recvmsg(conn->source.fd, &message, MSG_DONTWAIT);
+	got = tcp_stream_recv(conn->source.fd, conn->head.tls, &message);
 	if (got < 0)
 		return errno == EINTR				 ? RX_GO_ON
 		       : errno == EAGAIN || errno == EWOULDBLOCK ? RX_WAIT

@@ -11,6 +11,8 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "proto/fabric/fabric_tcp_stream.h"
+
 #define TX_FRAMES 64 /* per system call */
 #define TX_IOVECS 128
 #define TX_STAGE_BYTES 8192
@@ -435,7 +437,7 @@ static int batch_send(struct tx_batch *batch, uint64_t *budget)
 	ssize_t sent;
 
 	do
-		sent = sendmsg(conn->source.fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+		sent = tcp_stream_send(conn->source.fd, conn->head.tls, &message);
 	while (sent < 0 && errno == EINTR);
 	if (sent < 0) {
 		if (errno != EAGAIN && errno != EWOULDBLOCK)

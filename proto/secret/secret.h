@@ -40,6 +40,10 @@ void rblk_secrets_fingerprint(const struct rblk_secrets *secrets, unsigned int n
 bool rblk_secrets_has(const struct rblk_secrets *secrets,
 		      const u8 fingerprint[RBLK_SECRET_FINGERPRINT]);
 
+/* A key of its own, of the n-th secret, for what the label (shorter than 16 bytes) and the name say. */
+void rblk_derive(const struct rblk_secrets *secrets, unsigned int n, const char *label,
+		 const char name[RBLK_NAME_BYTES], u8 out[RBLK_SECRET_BYTES]);
+
 /* Writes a new random secret as a line. 0 or negative errno. */
 int rblk_secret_write_new(FILE *out);
 

@@ -124,7 +124,8 @@ enum rblk_denied {
 	RBLK_DENIED_RULES = 3,   /* the rules do not give it to this initiator there */
 	RBLK_DENIED_UNPROVEN = 4, /* the name has a secret, and AUTHENTICATE has not proven it */
 	RBLK_DENIED_PROOF = 5,	 /* a wrong proof, or the target has no secret for the name */
-	RBLK_DENIED_NAME = 6,	 /* the session has proven another name */
+	RBLK_DENIED_NAME = 6,	 /* the session, or TLS, has proven another name */
+	RBLK_DENIED_TLS = 7,	 /* over TCP, the target wants TLS */
 	RBLK_DENIED_MAX
 };
 

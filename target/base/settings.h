@@ -104,6 +104,13 @@ struct tgt_cpus {
 	uint16_t cpu[TGT_REACTORS_MAX];
 };
 
+/* Connections over TCP, but for those of this machine. */
+enum tgt_tls {
+	TGT_TLS_AUTO,	/* whoever proves a name by its secret has to come by TLS */
+	TGT_TLS_ALWAYS, /* everyone has to, from this machine, too */
+	TGT_TLS_NEVER,	/* nobody has to */
+};
+
 struct tgt_config {
 	struct tgt_address listen[TGT_LISTEN_MAX];
 	unsigned int listen_count;
@@ -135,6 +142,7 @@ struct tgt_config {
 	unsigned int log_level;     /* enum tgt_log_level: least important lines that are shown */
 	struct tgt_volume_config *volumes; /* owned; see tgt_config_fini() */
 	unsigned int volume_count;
+	enum tgt_tls tls;
 	bool open; /* volumes without rules are for everyone, not only for this machine */
 	struct tgt_initiator_config *initiators; /* owned */
 	unsigned int initiator_count;

@@ -220,9 +220,27 @@ static bool volume_has_rules(const struct tgt_config *config, const char *volume
 	return false;
 }
 
+static void say_unencrypted(const struct tgt_config *config)
+{
+	unsigned int secrets = 0;
+
+	for (unsigned int i = 0; i < config->initiator_count; i++)
+		secrets += config->initiators[i].secrets != NULL;
+	for (unsigned int i = 0; i < config->listen_count && secrets && config->tls == TGT_TLS_NEVER; i++) {
+		if (config->listen[i].kind != FAB_TCP || tgt_address_loopback(&config->listen[i]))
+			continue;
+		tgt_log(TGT_LOG_WARNING,
+			"tls = never: initiators with secrets may come without TLS, and what they read and "
+			"write is then not encrypted");
+		break;
+	}
+}
+
 void tgt_initiators_say(const struct tgt_config *config)
 {
 	unsigned int without = 0;
+
+	say_unencrypted(config);
 
 	for (unsigned int i = 0; i < config->initiator_count; i++)
 		say_unused(config, &config->initiators[i]);

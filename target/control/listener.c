@@ -14,6 +14,8 @@
 #include <string.h>
 #include <time.h>
 #include "proto/core/env.h"
+#include "proto/secret/secret.h"
+#include "proto/tls/tls.h"
 #include "proto/wire/login.h"
 #include "target/base/error.h"
 #include "target/base/log.h"
@@ -51,12 +53,24 @@ struct tgt_listener {
 	struct tgt_reactor **reactors;
 	unsigned int reactor_count;
 	struct tgt_leases *leases;
+	struct tgt_rulebook *rules;   /* NULL: there is no TLS */
+	struct rblk_tls_context *tls; /* the rules' secrets are its keys; NULL: it has no TCP */
 	struct tgt_log_limit log_limit;
 	bool checks;       /* an address is of RDMA: see reactors_check() */
 	uint64_t check_ns; /* when next */
 };
 
 /* -- listening --------------------------------------------------------------------------------- */
+
+/* What an initiator of that name may prove by TLS; on this thread. */
+static struct rblk_secrets *find_secrets(void *arg, const char *name)
+{
+	struct tgt_rules *rules = tgt_rulebook_get(arg);
+	struct rblk_secrets *secrets = rblk_secrets_ref(tgt_rules_secrets(rules, name));
+
+	tgt_rules_put(rules);
+	return secrets;
+}
 
 static int fab_get(struct tgt_listener *listener, const struct place *place, char *error)
 {
@@ -67,6 +81,12 @@ static int fab_get(struct tgt_listener *listener, const struct place *place, cha
 
 	if (listener->fabs[kind])
 		return 0;
+	if (kind == FAB_TCP && listener->rules) {
+		listener->tls = rblk_tls_server(find_secrets, listener->rules);
+		if (!listener->tls)
+			return tgt_error(error, -ENOMEM, "%s: TLS: out of memory", place->text);
+		options.tls = listener->tls;
+	}
 	listener->fabs[kind] = fab_open(kind, &options, words);
 	if (!listener->fabs[kind])
 		return tgt_error(error, -errno, "%s: %s", place->text, words);
@@ -158,7 +178,7 @@ static int place_open(struct tgt_listener *listener, const struct tgt_address *a
 }
 
 int tgt_listener_create(const struct tgt_config *config, struct tgt_reactor **reactors,
-			struct tgt_listener **out, char *error)
+			struct tgt_rulebook *rules, struct tgt_listener **out, char *error)
 {
 	struct tgt_listener *listener = calloc(1, sizeof(*listener));
 	int err = 0;
@@ -168,6 +188,7 @@ int tgt_listener_create(const struct tgt_config *config, struct tgt_reactor **re
 		return tgt_error(error, -ENOMEM, "listener: out of memory");
 	}
 	listener->reactors = reactors;
+	listener->rules = rules;
 	listener->reactor_count = config->reactors;
 	for (unsigned int i = 0; i < config->listen_count && !err; i++)
 		err = place_open(listener, &config->listen[i], config->listen_wait_ms, error);
@@ -188,6 +209,7 @@ void tgt_listener_destroy(struct tgt_listener *listener)
 		fab_listener_destroy(listener->places[i].listener);
 	for (unsigned int i = 0; i < KINDS; i++)
 		fab_close(listener->fabs[i]);
+	rblk_tls_context_destroy(listener->tls);
 	tgt_leases_destroy(listener->leases);
 	free(listener);
 }
@@ -254,6 +276,7 @@ static void listener_request(struct tgt_listener *listener, const struct fab_eve
 {
 	struct rblk_wire_login login;
 	struct tgt_origin origin;
+	struct fab_channel channel;
 	struct tgt_lease *lease = NULL;
 	struct rblk_wire_reject reject = {
 		.magic = rblk_to_le32(RBLK_MAGIC),
@@ -263,6 +286,8 @@ static void listener_request(struct tgt_listener *listener, const struct fab_eve
 
 	/* Here, because the kernel may take its time to tell this machine's addresses. */
 	tgt_origin_of(fab_request_peer(event->request), &origin);
+	origin.plain = fab_request_kind(event->request) == FAB_TCP &&
+		       !fab_request_channel(event->request, &channel);
 	/* Too short to name a session: any reactor will refuse it. */
 	if (event->private_bytes < sizeof(login)) {
 		tgt_reactor_login(listener->reactors[0], event->request, &origin,

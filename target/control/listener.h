@@ -8,11 +8,12 @@
 
 #include "target/base/settings.h"
 #include "target/serve/reactor.h"
+#include "target/serve/rules.h"
 
 struct tgt_listener;
 
 /* error: TGT_ERROR_BYTES, "rblk://0.0.0.0:4430: address already in use". */
-int tgt_listener_create(const struct tgt_config *config, struct tgt_reactor **reactors,
+int tgt_listener_create(const struct tgt_config *config, struct tgt_reactor **reactors, struct tgt_rulebook *rules,
 			struct tgt_listener **listener, char *error);
 void tgt_listener_destroy(struct tgt_listener *listener);
 

@@ -259,8 +259,8 @@ static int daemon_start(struct daemon *daemon, char *error)
 	if (status == 0)
 		status = reactors_start(daemon, error);
 	if (status == 0)
-		status = tgt_listener_create(&daemon->config, daemon->reactors, &daemon->listener,
-					     error);
+		status = tgt_listener_create(&daemon->config, daemon->reactors,
+					     daemon->peers.rules, &daemon->listener, error);
 	if (status < 0) {
 		suggest_tcp(daemon, status, error);
 		return status;

@@ -37,6 +37,13 @@ static const struct tgt_option_choice cache_choices[] = {
 	{NULL, 0},
 };
 
+static const struct tgt_option_choice tls_choices[] = {
+	{"auto", TGT_TLS_AUTO},
+	{"always", TGT_TLS_ALWAYS},
+	{"never", TGT_TLS_NEVER},
+	{NULL, 0},
+};
+
 static const struct tgt_option_choice log_choices[] = {
 	{"error", TGT_LOG_ERROR},
 	{"warning", TGT_LOG_WARNING},
@@ -121,6 +128,10 @@ static const struct tgt_option table[] = {
 	{ "open", 0, TARGET_PLACES, TGT_OPTION_BOOL, "BOOL", "no",
 	  "let everyone use volumes without access rules; otherwise only this machine may",
 	  TARGET(open), 0, 0, NULL },
+	{ "tls", 0, TARGET_PLACES, TGT_OPTION_CHOICE, "WHO", "auto",
+	  "who has to come by TLS over TCP: auto (other machines' initiators with secrets), always (everyone) "
+	  "or never",
+	  TARGET(tls), 0, 0, tls_choices },
 	{ "allow_scratch", 0, TARGET_PLACES, TGT_OPTION_BOOL, "BOOL", "no",
 	  "let \"rblk ping\" measure RDMA READ and WRITE on a page of memory",
 	  TARGET(allow_scratch), 0, 0, NULL },

@@ -505,6 +505,7 @@ static void plan_finish(struct plan *plan, struct tgt_config *current, struct tg
 	current->volumes = wanted->volumes;
 	current->volume_count = wanted->volume_count;
 	current->open = wanted->open;
+	current->tls = wanted->tls;
 	current->initiators = wanted->initiators;
 	current->initiator_count = wanted->initiator_count;
 	tgt_initiators_say(current);

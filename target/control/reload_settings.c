@@ -36,7 +36,7 @@ static void restart_settings_log(const struct tgt_config *current, const struct 
 		bool same;
 
 		if (!(option->places & TGT_IN_TARGET) || strcmp(option->name, "log_level") == 0 ||
-		    strcmp(option->name, "open") == 0)
+		    strcmp(option->name, "open") == 0 || strcmp(option->name, "tls") == 0)
 			continue;
 		if (option->type == TGT_OPTION_LISTEN)
 			same = listen_same(current, wanted);

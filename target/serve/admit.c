@@ -14,6 +14,18 @@
 
 #define LOST_RIGHT "the access rules do not allow it any more"
 
+/* Its name's secret has not come by a connection that is not for it any more. */
+static bool admit_secured(const struct tgt_session *session, const struct tgt_rules *rules)
+{
+	uint32_t why;
+
+	for (unsigned int i = 0; i < RBLK_QUEUES_MAX; i++)
+		if (!tgt_place_empty(&session->places[i]) &&
+		    !tgt_rules_let_prove(rules, &session->places[i].origin, &why))
+			return false;
+	return true;
+}
+
 /* What its name needs by these rules, it has proven. */
 static bool admit_proven(const struct tgt_session *session, const struct tgt_rules *rules)
 {
@@ -24,7 +36,7 @@ static bool admit_proven(const struct tgt_session *session, const struct tgt_rul
 		return true;
 	if (!session->proven)
 		return !secrets;
-	return rblk_secrets_has(secrets, session->secret_id);
+	return rblk_secrets_has(secrets, session->secret_id) && admit_secured(session, rules);
 }
 
 static enum tgt_right handle_need(const struct tgt_handle *handle)
@@ -65,6 +77,8 @@ bool tgt_admit_login(const struct tgt_origin *origin, const struct tgt_reactor *
 	struct tgt_rules *rules = tgt_reactor_rules(reactor);
 	bool may = tgt_rules_let_in(rules, origin, why);
 
+	if (may && session && session->proven)
+		may = tgt_rules_let_prove(rules, origin, why);
 	if (may && session && admit_lost(session, rules, origin)) {
 		*why = RBLK_DENIED_RULES;
 		may = false;
@@ -155,9 +169,12 @@ bool tgt_admit_name(const struct tgt_session *session, struct tgt_request *reque
 		    const char name[RBLK_NAME_BYTES])
 {
 	struct tgt_rules *rules = tgt_reactor_rules(session->reactor);
+	const struct fab_channel *channel;
 	uint32_t why = RBLK_DENIED_UNSAID;
+	struct fab_channel room;
 
-	if (session->proven)
+	channel = fab_conn_channel(request->lane->conn, &room);
+	if (session->proven || (channel && strcmp(channel->initiator, name) != 0))
 		why = RBLK_DENIED_NAME;
 	else if (tgt_rules_secrets(rules, name))
 		why = RBLK_DENIED_UNPROVEN;

@@ -79,7 +79,10 @@ static bool auth_session(struct tgt_session *session, const char name[RBLK_NAME_
 
 static void auth_proof(const struct tgt_queue *queue, struct rblk_wire_proof *proof)
 {
-	core_proof_begin(proof, &queue->login, &queue->accept);
+	struct fab_channel room;
+	const struct fab_channel *channel = fab_conn_channel(queue->lane.conn, &room);
+
+	core_proof_begin(proof, &queue->login, &queue->accept, channel ? channel->binding : NULL);
 	memcpy(proof->initiator_nonce, queue->exchange.initiator_nonce, RBLK_NONCE_BYTES);
 	memcpy(proof->target_nonce, queue->exchange.target_nonce, RBLK_NONCE_BYTES);
 	memcpy(proof->name, queue->exchange.name, RBLK_NAME_BYTES);
@@ -117,6 +120,27 @@ static struct rblk_secrets *auth_find(const struct tgt_queue *queue, const uint8
 	return NULL;
 }
 
+/* TLS has proven the same name; or the rules do without it where queue 0 comes from. Others were asked
+ * when they logged in. */
+static bool auth_secured(const struct tgt_queue *queue, uint32_t *why)
+{
+	struct tgt_session *session = queue->session;
+	struct fab_channel room;
+	const struct fab_channel *channel = fab_conn_channel(queue->lane.conn, &room);
+	struct tgt_rules *rules;
+	bool may;
+
+	*why = RBLK_DENIED_NAME;
+	if (channel)
+		return strcmp(channel->initiator, queue->exchange.name) == 0;
+	if (queue->lane.index)
+		return true;
+	rules = tgt_reactor_rules(session->reactor);
+	may = tgt_rules_let_prove(rules, &session->places[0].origin, why);
+	tgt_rules_put(rules);
+	return may;
+}
+
 /* A part has the name that its session had proven when the queue was placed. */
 static bool auth_accept(struct tgt_queue *queue, const struct rblk_secrets *secrets, int secret,
 			uint32_t *why)
@@ -125,6 +149,8 @@ static bool auth_accept(struct tgt_queue *queue, const struct rblk_secrets *secr
 	const char *name = queue->exchange.name;
 	uint8_t id[RBLK_SECRET_FINGERPRINT];
 
+	if (!auth_secured(queue, why))
+		return false;
 	*why = RBLK_DENIED_NAME;
 	if (queue->lane.index)
 		return session->proven && !memcmp(session->initiator, name, RBLK_NAME_BYTES);
@@ -138,6 +164,7 @@ static void auth_second(struct tgt_request *request, const struct rblk_wire_auth
 	struct tgt_queue *queue = auth_queue(request);
 	struct tgt_exchange *exchange = &queue->exchange;
 	struct rblk_wire_proof proof;
+	struct fab_channel channel;
 	uint8_t own[RBLK_PROOF_BYTES];
 	struct rblk_secrets *secrets;
 	uint32_t why;
@@ -165,9 +192,9 @@ static void auth_second(struct tgt_request *request, const struct rblk_wire_auth
 	core_proof_message(report, 2, exchange->target_nonce, own, exchange->name);
 	queue->lane.ops = queue->proven_ops;
 	tgt_log_limited(&request->lane->turn->chat_limit, queue->lane.index ? TGT_LOG_DEBUG : TGT_LOG_INFO,
-			"session %u queue %u [%s]: initiator %s has proven its name",
+			"session %u queue %u [%s]: initiator %s has proven its name%s",
 			queue->session->number, queue->lane.index, fab_conn_peer(queue->lane.conn),
-			exchange->name);
+			exchange->name, fab_conn_channel(queue->lane.conn, &channel) ? ", by TLS" : "");
 	tgt_request_report(request);
 }
 

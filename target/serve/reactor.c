@@ -68,7 +68,7 @@ static void reactor_sent(const struct ibv_wc *wc, struct tgt_queue *queue)
 		return;
 	}
 	if (wc->status == IBV_WC_WR_FLUSH_ERR) {
-		tgt_queue_lost(queue, TGT_END_LOST, "the connection was lost");
+		tgt_queue_lost(queue, TGT_END_LOST, fab_lost_text(fab_conn_lost(queue->lane.conn)));
 		return;
 	}
 	tgt_log_limited(&queue->lane.turn->log_limit, TGT_LOG_WARNING,
@@ -140,7 +140,7 @@ static unsigned int reactor_poll_events(struct tgt_reactor *reactor, struct tgt_
 			break;
 		case FAB_EVENT_DISCONNECTED:
 			tgt_queue_lost(queue, event.status ? TGT_END_LOST : TGT_END_DISCONNECTED,
-				       event.status ? strerror(-event.status)
+				       event.status ? fab_lost_text(event.status)
 						    : "the peer has disconnected");
 			break;
 		case FAB_EVENT_FAILED:

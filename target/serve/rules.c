@@ -18,6 +18,7 @@
 struct tgt_rules {
 	_Atomic unsigned int refs;
 	bool open;
+	enum tgt_tls tls;
 	struct tgt_initiator_config *initiators;
 	unsigned int count;
 	struct tgt_limit **initiator_limits; /* by initiator; NULL: none */
@@ -176,6 +177,7 @@ struct tgt_rules *tgt_rules_create(const struct tgt_config *config)
 		return NULL;
 	atomic_init(&rules->refs, 1);
 	rules->open = config->open;
+	rules->tls = config->tls;
 	rules->initiators = calloc(config->initiator_count + 1u, sizeof(*rules->initiators));
 	while (rules->initiators && copied && rules->count < config->initiator_count) {
 		copied = initiator_copy(&rules->initiators[rules->count],
@@ -264,14 +266,34 @@ static bool is_from(const struct tgt_initiator_config *initiator, const struct t
 	return false;
 }
 
-bool tgt_rules_let_in(const struct tgt_rules *rules, const struct tgt_origin *origin, uint32_t *why)
+static bool is_from_known(const struct tgt_rules *rules, const struct tgt_origin *origin)
 {
-	if (!rules || rules->open || origin->local)
+	if (rules->open || origin->local)
 		return true;
 	for (unsigned int i = 0; i < rules->count; i++)
 		if (is_from(&rules->initiators[i], origin))
 			return true;
-	*why = rules->count ? RBLK_DENIED_ADDRESS : RBLK_DENIED_LOCAL;
+	return false;
+}
+
+bool tgt_rules_let_in(const struct tgt_rules *rules, const struct tgt_origin *origin, uint32_t *why)
+{
+	if (!rules)
+		return true;
+	if (!is_from_known(rules, origin))
+		*why = rules->count ? RBLK_DENIED_ADDRESS : RBLK_DENIED_LOCAL;
+	else if (origin->plain && rules->tls == TGT_TLS_ALWAYS)
+		*why = RBLK_DENIED_TLS;
+	else
+		return true;
+	return false;
+}
+
+bool tgt_rules_let_prove(const struct tgt_rules *rules, const struct tgt_origin *origin, uint32_t *why)
+{
+	if (!rules || !origin->plain || origin->local || rules->tls == TGT_TLS_NEVER)
+		return true;
+	*why = RBLK_DENIED_TLS;
 	return false;
 }
 

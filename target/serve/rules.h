@@ -21,6 +21,7 @@ struct tgt_rulebook;
 struct tgt_origin {
 	struct tgt_host_key key;
 	bool local; /* from this machine, by whichever of its addresses */
+	bool plain; /* over TCP, without TLS */
 };
 
 void tgt_origin_of(const struct sockaddr *address, struct tgt_origin *origin);
@@ -44,6 +45,8 @@ void tgt_rules_put(struct tgt_rules *rules);
 bool tgt_rules_match(const char *pattern, const char *name);
 /* May anyone come from there? If not, why: enum rblk_denied. */
 bool tgt_rules_let_in(const struct tgt_rules *rules, const struct tgt_origin *origin, uint32_t *why);
+/* May an initiator that proves its name by a secret come by such a connection? If not, why. */
+bool tgt_rules_let_prove(const struct tgt_rules *rules, const struct tgt_origin *origin, uint32_t *why);
 /* Who asks: name NULL if it has none. */
 struct tgt_who {
 	const char *name;

@@ -22,6 +22,7 @@
 
 #define PAIRS_MAX 64u
 #define CHUNK 65536u
+#define RUN_BYTES 256u
 #define LOOK_MS 5 /* how often the thread checks `wanted` */
 
 enum proxy_state { PROXY_OPEN, PROXY_CUT, PROXY_ENDED };
@@ -29,6 +30,7 @@ enum proxy_state { PROXY_OPEN, PROXY_CUT, PROXY_ENDED };
 /* One direction of one connection: bytes read from fd[0] and not yet written to fd[1]. */
 struct way {
 	int from, to;
+	bool to_target;
 	size_t at, have;
 	char data[CHUNK];
 };
@@ -47,6 +49,9 @@ struct proxy {
 	unsigned int count;
 	_Atomic int wanted, is; /* enum proxy_state */
 	_Atomic uint64_t bytes;
+	_Atomic bool flip[2];	/* by way */
+	_Atomic bool truncate;
+	_Atomic bool runs[256]; /* bytes of which a long run was seen */
 };
 
 static void die(const char *what)
@@ -89,8 +94,20 @@ static void pair_begin(struct proxy *proxy, int client)
 	pair->client = client;
 	pair->server = server;
 	pair->ways[0].from = pair->ways[1].to = client;
+	pair->ways[0].to_target = true;
 	pair->ways[0].to = pair->ways[1].from = server;
 	proxy->pairs[proxy->count++] = pair;
+}
+
+static void look_for_runs(struct proxy *proxy, const char *data, size_t bytes)
+{
+	size_t run = 1;
+
+	for (size_t i = 1; i < bytes; i++) {
+		run = data[i] == data[i - 1] ? run + 1 : 1;
+		if (run == RUN_BYTES)
+			atomic_store(&proxy->runs[(unsigned char)data[i]], true);
+	}
 }
 
 /* False: this connection has ended. */
@@ -107,6 +124,9 @@ static bool way_step(struct proxy *proxy, struct way *way)
 		way->at = 0;
 		way->have = (size_t)bytes;
 		atomic_fetch_add(&proxy->bytes, (uint64_t)bytes);
+		look_for_runs(proxy, way->data, way->have);
+		if (atomic_exchange(&proxy->flip[way->to_target], false))
+			way->data[bytes / 2] ^= 4;
 	}
 	bytes = send(way->to, way->data + way->at, way->have - way->at,
 		     MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -159,6 +179,11 @@ static void step(struct proxy *proxy)
 						.events = full ? POLLOUT : POLLIN};
 		}
 	poll(polled, count, LOOK_MS);
+	if (atomic_exchange(&proxy->truncate, false))
+		for (unsigned int i = 0; i < proxy->count; i++) {
+			shutdown(proxy->pairs[i]->client, SHUT_WR);
+			shutdown(proxy->pairs[i]->server, SHUT_WR);
+		}
 	for (unsigned int i = 0; i < proxy->count;) {
 		struct pair *pair = proxy->pairs[i];
 
@@ -229,6 +254,28 @@ void proxy_cut(struct proxy *proxy)
 void proxy_mend(struct proxy *proxy)
 {
 	want(proxy, PROXY_OPEN);
+}
+
+void proxy_flip(struct proxy *proxy, bool to_target)
+{
+	atomic_store(&proxy->flip[to_target], true);
+}
+
+bool proxy_flips(const struct proxy *proxy)
+{
+	return atomic_load(&proxy->flip[0]) || atomic_load(&proxy->flip[1]);
+}
+
+void proxy_truncate(struct proxy *proxy)
+{
+	atomic_store(&proxy->truncate, true);
+	while (atomic_load(&proxy->truncate))
+		nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+}
+
+bool proxy_saw_run(const struct proxy *proxy, unsigned char byte)
+{
+	return atomic_load(&proxy->runs[byte]);
 }
 
 uint64_t proxy_bytes(const struct proxy *proxy)

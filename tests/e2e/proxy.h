@@ -6,6 +6,7 @@
 #ifndef RBLK_TESTS_E2E_PROXY_H
 #define RBLK_TESTS_E2E_PROXY_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct proxy;
@@ -18,6 +19,14 @@ const char *proxy_host(const struct proxy *proxy);
  * done. */
 void proxy_cut(struct proxy *proxy);
 void proxy_mend(struct proxy *proxy);
+/* One bit of what is forwarded next, this way, is another one at the other end. */
+void proxy_flip(struct proxy *proxy, bool to_target);
+/* Is there one that has not been forwarded yet? */
+bool proxy_flips(const struct proxy *proxy);
+/* Both ends' directions end, as if the other end had ended: nothing is lost, and nothing follows. */
+void proxy_truncate(struct proxy *proxy);
+/* Was a run of this byte, as long as a plain block would have, forwarded since the start? */
+bool proxy_saw_run(const struct proxy *proxy, unsigned char byte);
 /* Bytes that were forwarded, both ways. */
 uint64_t proxy_bytes(const struct proxy *proxy);
 void proxy_stop(struct proxy *proxy);

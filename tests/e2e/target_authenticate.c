@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Goal: a name that has a secret is had by its proof alone, on each connection: wrong, missing, truncated,
- * replayed and reflected proofs, those of another name, and steps out of order get nothing. Method: the
+ * replayed and reflected proofs, those of another name than TLS's, and steps out of order get nothing. Method: the
  * bare fabric against a target with secrets; what is refused is checked by its status and reason, and by
  * what the connection may do then.
  */
@@ -14,6 +14,7 @@
 #include "proto/core/env.h"
 #include "proto/core/proof.h"
 #include "proto/secret/secret.h"
+#include "proto/tls/tls.h"
 #include "tests/e2e/daemon.h"
 #include "tests/e2e/raw.h"
 
@@ -124,7 +125,10 @@ static void first(struct raw *raw, const char *name, struct rblk_wire_proof *pro
 {
 	struct rblk_wire_authenticate message;
 
-	core_proof_begin(proof, &raw->login, &raw->accept);
+	struct fab_channel room;
+	const struct fab_channel *channel = fab_conn_channel(raw->conn, &room);
+
+	core_proof_begin(proof, &raw->login, &raw->accept, channel ? channel->binding : NULL);
 	env_random(proof->initiator_nonce, sizeof(proof->initiator_nonce));
 	strcpy(proof->name, name);
 	core_proof_message(&message, 1, proof->initiator_nonce, NULL, proof->name);
@@ -162,6 +166,23 @@ static void assert_denied(const struct raw *raw, uint16_t status, enum rblk_deni
 {
 	assert_int_equal(status, RBLK_E_DENIED);
 	assert_int_equal(rblk_le64(raw->last[1].result), why);
+}
+
+/* -- over TLS; linked with --wrap=fab_connect ---------------------------------------------------- */
+
+static struct rblk_tls_context *tls; /* NULL: without */
+
+int __real_fab_connect(struct fab *fab, const struct sockaddr *addr, const struct fab_conn_options *options,
+		       fab_prepare_fn prepare, struct fab_conn **conn);
+int __wrap_fab_connect(struct fab *fab, const struct sockaddr *addr, const struct fab_conn_options *options,
+		       fab_prepare_fn prepare, struct fab_conn **conn);
+int __wrap_fab_connect(struct fab *fab, const struct sockaddr *addr, const struct fab_conn_options *options,
+		       fab_prepare_fn prepare, struct fab_conn **conn)
+{
+	struct fab_conn_options own = *options;
+
+	own.tls = tls;
+	return __real_fab_connect(fab, addr, &own, prepare, conn);
 }
 
 static void connected(struct raw *raw)
@@ -362,6 +383,44 @@ static void limits_follow_the_proof(void **state)
 	raw_close(&raw);
 }
 
+/* TLS and AUTHENTICATE are of one name, and the proof of one connection. */
+static void tls_has_the_same_name(void **state)
+{
+	static const char name[RBLK_NAME_BYTES] = "db2";
+	struct rblk_wire_proof proof;
+	u8 own[RBLK_PROOF_BYTES];
+	struct raw raw, thief;
+
+	(void)state;
+	connected(&raw);
+	assert_int_equal(prove(&raw, "db1", db1), RBLK_OK);
+	tls = rblk_tls_client(name, db2);
+	assert_non_null(tls);
+	/* Whoever came as db2 is nobody else, with the right secret, and in the session of another. */
+	raw_init(&thief);
+	thief.login = raw.login;
+	thief.login.queue_index = rblk_to_le16(1);
+	assert_true(raw_connect(&thief, server.host));
+	assert_denied(&thief, prove(&thief, "db1", db1), RBLK_DENIED_NAME);
+	raw_close(&thief);
+	raw_close(&raw);
+	connected(&raw);
+	assert_denied(&raw, prove(&raw, "db1", db1), RBLK_DENIED_NAME);
+	assert_denied(&raw, identify(&raw, "other"), RBLK_DENIED_NAME);
+	assert_denied(&raw, identify(&raw, "db2"), RBLK_DENIED_UNPROVEN);
+	assert_false(raw_open(&raw, "two"));
+	/* A proof that was made without TLS, or within another. */
+	first(&raw, "db2", &proof);
+	memset(proof.channel, 0, sizeof(proof.channel));
+	rblk_prove(db2, 0, &proof, CORE_PROOF_INITIATOR, own);
+	assert_denied(&raw, second(&raw, &proof, own), RBLK_DENIED_PROOF);
+	assert_int_equal(prove(&raw, "db2", db2), RBLK_OK);
+	assert_true(raw_open(&raw, "two"));
+	raw_close(&raw);
+	rblk_tls_context_destroy(tls);
+	tls = NULL;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -372,6 +431,7 @@ int main(void)
 		cmocka_unit_test(replayed_proofs_get_nothing),
 		cmocka_unit_test(each_connection_is_proven),
 		cmocka_unit_test(earlier_connections_end),
+		cmocka_unit_test(tls_has_the_same_name),
 	};
 
 	return cmocka_run_group_tests(tests, start, stop);

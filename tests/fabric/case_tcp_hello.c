@@ -7,6 +7,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -182,26 +183,47 @@ static int descriptors_in_use(void)
 	return highest;
 }
 
-/* One more unfinished handshake than allowed: the oldest is dropped, the others stay. */
+/* From 127.0.0.N, where the addresses are of IPv4. */
+static void connect_from(struct fx *fx, struct peer *peer, uint32_t n)
+{
+	struct sockaddr_in from = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(0x7f000000 + n)};
+
+	peer->fd = peer_socket(fx);
+	CHECK_EQ(bind(peer->fd, (struct sockaddr *)&from, sizeof(from)), 0);
+	peer_connect(fx, peer);
+	fx_step(fx);
+}
+
+/* One more unfinished handshake than allowed, of one address or in all: the oldest is dropped, the others
+ * stay. */
 static void too_many_strangers(void)
 {
-	static struct peer peers[TCP_HANDSHAKES_MAX + 1];
+	static struct peer peers[TCP_HANDSHAKES_MAX + 2];
 	struct fx fx = {0};
+	uint32_t count = 0;
 
 	fx_open(&fx);
+	CHECK_EQ(fx.addr.ss_family, AF_INET);
 	memset(peers, 0, sizeof(peers));
-	for (uint32_t i = 0; i < TCP_HANDSHAKES_MAX; i++) {
-		peer_connect(&fx, &peers[i]);
-		fx_step(&fx);
-	}
-	peer_expect_silence(&fx, &peers[0]);
-	peer_connect(&fx, &peers[TCP_HANDSHAKES_MAX]);
-	peer_expect_end(&fx, &peers[0]);
+	connect_from(&fx, &peers[count++], 99);
+	while (count <= TCP_HANDSHAKES_HOST_MAX)
+		connect_from(&fx, &peers[count++], 2);
 	peer_expect_silence(&fx, &peers[1]);
-	peer_expect_silence(&fx, &peers[TCP_HANDSHAKES_MAX]);
+	connect_from(&fx, &peers[count++], 2);
+	/* Its own oldest, and not the other address's that is older. */
+	peer_expect_end(&fx, &peers[1]);
+	peer_expect_silence(&fx, &peers[0]);
+	peer_expect_silence(&fx, &peers[2]);
+	for (; count <= TCP_HANDSHAKES_MAX; count++)
+		connect_from(&fx, &peers[count], 3 + count / TCP_HANDSHAKES_HOST_MAX);
+	peer_expect_silence(&fx, &peers[0]);
+	connect_from(&fx, &peers[count++], 50);
+	peer_expect_end(&fx, &peers[0]);
+	peer_expect_silence(&fx, &peers[2]);
+	peer_expect_silence(&fx, &peers[count - 1]);
 	/* A proper peer still gets a connection. */
 	fx_connect(&fx);
-	for (uint32_t i = 0; i <= TCP_HANDSHAKES_MAX; i++)
+	for (uint32_t i = 0; i < count; i++)
 		close(peers[i].fd);
 	fx_close(&fx);
 }

@@ -9,7 +9,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <unistd.h>
+#include "proto/secret/secret.h"
+#include "proto/tls/tls.h"
 #include "proto/wire/wire_check.h"
 
 static const char *root;
@@ -289,6 +293,37 @@ static void write_secrets(void)
 	write_seed("fuzz_secret", "short", "", 0, secret, 40);
 }
 
+/* What an initiator says first, and the identity in it. */
+static void write_tls(void)
+{
+	static const char name[RBLK_NAME_BYTES] = "db1";
+	char error[RBLK_SECRET_ERROR_BYTES], path[] = "/tmp/fuzz-seeds-XXXXXX", hello[1024];
+	int fd = mkstemp(path), pair[2];
+	FILE *file = fd < 0 ? NULL : fdopen(fd, "w");
+	struct rblk_tls_context *context;
+	struct rblk_secrets *secrets;
+	struct rblk_tls *tls;
+	ssize_t bytes;
+
+	if (!file || rblk_secret_write_new(file) || fclose(file) ||
+	    socketpair(AF_UNIX, SOCK_STREAM, 0, pair))
+		exit(1);
+	secrets = rblk_secrets_read(path, error);
+	unlink(path);
+	context = rblk_tls_client(name, secrets);
+	tls = rblk_tls_create(context, pair[0]);
+	if (rblk_tls_handshake(tls))
+		exit(1);
+	bytes = recv(pair[1], hello, sizeof(hello), 0);
+	write_seed("fuzz_tls", "hello", "\2", 1, hello, bytes < 0 ? 0 : (size_t)bytes);
+	write_seed("fuzz_tls", "identity", "\1", 1, "rblk1/db1/0123456789abcdef", 26);
+	rblk_tls_destroy(tls);
+	rblk_tls_context_destroy(context);
+	rblk_secrets_put(secrets);
+	close(pair[0]);
+	close(pair[1]);
+}
+
 static void write_requests(void)
 {
 	static const char one[] = "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"echo\",\"params\":{\"word\":\"a\"}}\n",
@@ -328,6 +363,7 @@ int main(int argc, char **argv)
 		return 1;
 	}
 	write_logins();
+	write_tls();
 	write_messages();
 	write_batch();
 	write_replies();

@@ -317,7 +317,7 @@ void sim_host_start(struct sim_host *host)
 	for (unsigned int i = 0; i < host->config.reactors; i++)
 		reactor_start(host, i);
 	sim_actor_become(&host->control.thread.actor);
-	if (tgt_listener_create(&host->config, host->reactor_array, &host->listener, error))
+	if (tgt_listener_create(&host->config, host->reactor_array, NULL, &host->listener, error))
 		sim_fail("%s: %s", host->name, error);
 	sim_thread_start(&host->control.thread, control_run, host);
 	thread_prepare(&host->control);

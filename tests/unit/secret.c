@@ -50,7 +50,7 @@ static void vector_fill(struct rblk_wire_proof *proof)
 		((u8 *)&login)[i] = i;
 	for (u8 i = 0; i < sizeof(accept); i++)
 		((u8 *)&accept)[i] = (u8)(100 + i);
-	core_proof_begin(proof, &login, &accept);
+	core_proof_begin(proof, &login, &accept, NULL);
 	for (u8 i = 0; i < RBLK_NONCE_BYTES; i++) {
 		proof->initiator_nonce[i] = (u8)(160 + i);
 		proof->target_nonce[i] = (u8)(192 + i);

@@ -120,7 +120,7 @@ static int listen_on(const char *text, struct tgt_listener **listener, char *err
 	config.reactors = 1;
 	config.listen_count = 1;
 	assert_null(tgt_address_parse(text, &config.listen[0]));
-	return tgt_listener_create(&config, reactors, listener, error);
+	return tgt_listener_create(&config, reactors, NULL, listener, error);
 }
 
 /* The only reactor, as far as the listener needs one. */

@@ -113,6 +113,41 @@ static void without_rules_this_machine_alone(void **state)
 	assert_true(let_in("192.0.2.7"));
 }
 
+/* May it come, and prove a name, over TCP without TLS? Bits 1 and 2; with TLS, or over RDMA, it may both. */
+static unsigned int plainly(const char *address, enum tgt_tls tls)
+{
+	struct tgt_origin origin = from(address);
+	struct tgt_rules *rules;
+	unsigned int may;
+
+	config.tls = tls;
+	rules = tgt_rules_create(&config);
+	assert_non_null(rules);
+	assert_true(tgt_rules_let_in(rules, &origin, &why));
+	assert_true(tgt_rules_let_prove(rules, &origin, &why));
+	origin.plain = true;
+	why = RBLK_DENIED_TLS;
+	may = (unsigned int)tgt_rules_let_in(rules, &origin, &why);
+	may |= (unsigned int)tgt_rules_let_prove(rules, &origin, &why) << 1;
+	assert_int_equal(why, RBLK_DENIED_TLS);
+	tgt_rules_put(rules);
+	return may;
+}
+
+static void names_are_proven_by_tls_from_elsewhere(void **state)
+{
+	(void)state;
+	config.open = true;
+	assert_int_equal(plainly("192.0.2.7", TGT_TLS_AUTO), 1);
+	assert_int_equal(plainly("2001:db8::7", TGT_TLS_AUTO), 1);
+	assert_int_equal(plainly("127.0.0.1", TGT_TLS_AUTO), 3);
+	assert_int_equal(plainly("::1", TGT_TLS_AUTO), 3);
+	assert_int_equal(plainly("192.0.2.7", TGT_TLS_NEVER), 3);
+	assert_int_equal(plainly("192.0.2.7", TGT_TLS_ALWAYS), 0);
+	assert_int_equal(plainly("127.0.0.1", TGT_TLS_ALWAYS) & 1, 0);
+	assert_true(tgt_rules_let_prove(NULL, &(struct tgt_origin){.plain = true}, &why));
+}
+
 /* Every address of the interfaces is this machine's. */
 static void own_addresses_are_local(void **state)
 {
@@ -331,6 +366,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(without_rules_this_machine_alone, begin, end),
 		cmocka_unit_test_setup_teardown(own_addresses_are_local, begin, end),
+		cmocka_unit_test_setup_teardown(names_are_proven_by_tls_from_elsewhere, begin, end),
 		cmocka_unit_test_setup_teardown(name_address_and_volume_count, begin, end),
 		cmocka_unit_test_setup_teardown(the_most_counts, begin, end),
 		cmocka_unit_test_setup_teardown(the_book_is_replaced_whole, begin, end),

@@ -283,6 +283,7 @@ static const struct code rejects[] = {
 static const struct code denied[] = {
 	C(RBLK_DENIED_UNSAID), C(RBLK_DENIED_LOCAL), C(RBLK_DENIED_ADDRESS), C(RBLK_DENIED_RULES),
 	C(RBLK_DENIED_UNPROVEN), C(RBLK_DENIED_PROOF), C(RBLK_DENIED_NAME),
+	C(RBLK_DENIED_TLS),
 };
 static const struct code command_flags[] = {
 	C(RBLK_CMD_FUA), C(RBLK_CMD_CAPSULE), C(RBLK_CMD_INVALIDATE), C(RBLK_CMD_DIGEST),

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * One end of a TLS 1.3 stream on a TCP socket that does not block, by a key that both ends derive from the
+ * initiator's secret (specification section 6.4). OpenSSL does TLS. Used by fabric_tcp, which makes a
+ * stream of a socket where its caller has given it a context. A stream is one thread's at a time; a
+ * context makes its streams on one thread.
+ */
+#ifndef RBLK_TLS_TLS_H
+#define RBLK_TLS_TLS_H
+
+#include <sys/types.h>
+#include <sys/uio.h>
+#include "proto/wire/wire.h"
+
+#define RBLK_TLS_WORDS_BYTES 160
+#define RBLK_TLS_CHANNEL_BYTES 32
+/* The first byte of a stream that begins with TLS; a hello of fabric_tcp begins with another. */
+#define RBLK_TLS_FIRST_BYTE 22
+
+struct rblk_secrets;
+struct rblk_tls_context; /* which end one is, and with which secrets */
+struct rblk_tls;	 /* a stream */
+
+/* The secrets of that name, with a reference; NULL: it has none. Any thread. */
+typedef struct rblk_secrets *(*rblk_tls_find_fn)(void *arg, const char *name);
+
+/* Connects as `name`, with the first of the secrets, to which it takes a reference. NULL: no memory. */
+struct rblk_tls_context *rblk_tls_client(const char name[RBLK_NAME_BYTES], struct rblk_secrets *secrets);
+/* Is connected to. NULL: no memory. */
+struct rblk_tls_context *rblk_tls_server(rblk_tls_find_fn find, void *arg);
+/* Not before the last handshake is over or destroyed. NULL: no effect. */
+void rblk_tls_context_destroy(struct rblk_tls_context *context);
+
+/* The descriptor remains the caller's, and open for the stream's life. NULL: no memory. */
+struct rblk_tls *rblk_tls_create(struct rblk_tls_context *context, int fd);
+void rblk_tls_destroy(struct rblk_tls *tls); /* NULL: no effect */
+
+/*
+ * 1: both ends have proven that they have the secret; 0: call again when the socket is readable.
+ * -EKEYREJECTED: the other end does not take the key; -ECONNRESET: it has ended the connection; others.
+ */
+int rblk_tls_handshake(struct rblk_tls *tls);
+
+/*
+ * As sendmsg() and recvmsg() on a socket that does not block, -1 with errno included. What was not sent
+ * is sent again from its first byte, unchanged. Less is received than asked only when the socket is
+ * empty. 0: the peer has ended the stream, and has said so. ECONNABORTED: it ended without; EBADMSG: what
+ * arrived is not what the peer has sent.
+ */
+ssize_t rblk_tls_send(struct rblk_tls *tls, const struct iovec *iovs, size_t count);
+ssize_t rblk_tls_recv(struct rblk_tls *tls, const struct iovec *iovs, size_t count);
+/* As recv(MSG_PEEK) of one byte. */
+ssize_t rblk_tls_peek(struct rblk_tls *tls);
+/* Tells the peer that nothing more follows, as far as the socket takes it at once. */
+void rblk_tls_end(struct rblk_tls *tls);
+
+/* After the handshake: the initiator's name, which it has proven; what is this connection's alone. */
+const char *rblk_tls_name(const struct rblk_tls *tls);
+const u8 *rblk_tls_channel(const struct rblk_tls *tls);
+/* What failed; "" while nothing has. */
+const char *rblk_tls_words(const struct rblk_tls *tls);
+
+/* Which name and key an identity means. 0 or -EINVAL. Pure; for the server and its tests. */
+#define RBLK_TLS_KEY_ID_DIGITS 16
+int rblk_tls_identity_parse(const unsigned char *identity, size_t bytes, char name[RBLK_NAME_BYTES],
+			    char key_id[RBLK_TLS_KEY_ID_DIGITS + 1]);
+
+#endif

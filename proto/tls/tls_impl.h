@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* The inside of contexts and streams, for the files of this room. */
+#ifndef RBLK_TLS_TLS_IMPL_H
+#define RBLK_TLS_TLS_IMPL_H
+
+#include <openssl/ssl.h>
+#include "proto/tls/tls.h"
+
+#define RBLK_TLS_IDENTITY_BYTES (6 + RBLK_NAME_BYTES + 1 + RBLK_TLS_KEY_ID_DIGITS + 1)
+
+/* Fixed once made, but for ssl. */
+struct rblk_tls_context {
+	SSL_CTX *ssl; /* NULL until the first stream: a process without TLS does not pay for it */
+	char name[RBLK_NAME_BYTES]; /* the client's */
+	char identity[RBLK_TLS_IDENTITY_BYTES];
+	struct rblk_secrets *secrets;
+	rblk_tls_find_fn find; /* NULL: this is the client */
+	void *arg;
+};
+
+struct rblk_tls {
+	struct rblk_tls_context *context; /* during the handshake */
+	SSL *ssl;
+	bool ready; /* the handshake is over */
+	int failed; /* an errno, from when on nothing works any more */
+	/*
+	 * A record that the socket has not taken whole. Its bytes count as sent but for the last one,
+	 * so that the caller comes again; see rblk_tls_send().
+	 */
+	unsigned char *held;
+	size_t held_bytes;
+	u64 records; /* sent with the key in use */
+	char name[RBLK_NAME_BYTES];
+	u8 channel[RBLK_TLS_CHANNEL_BYTES];
+	char words[RBLK_TLS_WORDS_BYTES];
+};
+
+/* context.c: before a stream is made. False: no memory. */
+bool rblk_tls_context_begin(struct rblk_tls_context *context);
+/* identity.c: of the n-th secret, for this name. */
+void rblk_tls_key_id(const struct rblk_secrets *secrets, unsigned int n, const char name[RBLK_NAME_BYTES],
+		     char text[RBLK_TLS_KEY_ID_DIGITS + 1]);
+void rblk_tls_identity(const struct rblk_secrets *secrets, const char name[RBLK_NAME_BYTES],
+		       char text[RBLK_TLS_IDENTITY_BYTES]);
+SSL_SESSION *rblk_tls_key(SSL *ssl, const struct rblk_secrets *secrets, unsigned int n,
+			  const char name[RBLK_NAME_BYTES]);
+/* socket.c: a BIO of a socket, that raises no SIGPIPE. NULL: no memory. */
+BIO *rblk_tls_socket(int fd);
+
+#endif

@@ -1,0 +1,136 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# TLS as people use it: with a key, TCP to another machine is encrypted, and neither end does without unless both are
+# told so; wrong keys, names and peers without TLS are told at both ends; a session outlives its connections.
+# Method: the command in a network namespace of its own, which is another machine to the target.
+. "$(dirname "$0")/cmd.sh"
+cd "$scratch"
+
+if [ -z "${RBLK_TLS_NETWORK:-}" ]; then
+	if unshare -n ip link add rblk0 type veth peer name rblk1 2> /dev/null; then
+		RBLK_TLS_NETWORK=1 exec unshare -n "$0"
+	fi
+	echo "SKIPPED: no network namespace with a pair of devices (needs root); e2e.lib_tls tests TLS without"
+	exit 0
+fi
+
+# The other machine, where the initiators are.
+unshare -n sleep 3600 &
+machine=$!
+trap 'target_stop; kill $machine; rm -rf "$scratch"' EXIT
+there=(nsenter -t $machine -n)
+own_namespace() { [ "$(readlink /proc/$machine/ns/net)" != "$(readlink /proc/self/ns/net)" ]; }
+wait_for "own_namespace" own_namespace
+ip link set lo up
+ip link add rblk0 type veth peer name rblk1 netns $machine
+ip addr add 10.78.0.1/24 dev rblk0 && ip link set rblk0 up
+"${there[@]}" ip addr add 10.78.0.2/24 dev rblk1 && "${there[@]}" ip link set rblk1 up
+
+"$RBLK" key new db1.key > /dev/null
+"$RBLK" key new other.key > /dev/null
+head -c 2M /dev/urandom > file
+truncate -s 2M disk
+# conf LINE...: of [target]; db1 has a secret, everyone may write the volume "free".
+conf() {
+	{
+		echo "[target]"
+		for line in "$@"; do echo "$line"; done
+		printf '[volume data]\npath = %s/disk\ncache = buffered\n' "$scratch"
+		printf '[volume free]\nstore = memory\nsize = 2M\n'
+		printf '[initiator db1]\nwrite = data\nsecret = %s/target.key\n' "$scratch"
+		printf '[initiator *]\nwrite = free\naddress = 0.0.0.0/0\n'
+	} > rblkd.conf
+}
+reloaded() {
+	local before
+	before=$(grep -cF 'reload: 0 volumes added' target.log || true)
+	kill -HUP "$target_pid"
+	more() { [ "$(grep -cF 'reload: 0 volumes added' target.log || true)" -gt "$before" ]; }
+	wait_for "the reload" more
+}
+log_has() { grep -qF -- "$1" target.log; }
+cp db1.key target.key
+conf
+target_listen=rblk+tcp://10.78.0.1:0
+target_start --config rblkd.conf
+target_listen=rblk+tcp://10.78.0.1:${target##*:}
+
+# A key is enough: the data goes by TLS, and comes back the same.
+expect 0 "${there[@]}" "$RBLK" copy --name db1 --key db1.key file "$target/data"
+log_has 'initiator db1 has proven its name, by TLS' || fail "the log does not say TLS"
+cmp file disk || fail "what was written by TLS"
+expect 0 "${there[@]}" "$RBLK" copy --name db1 --key db1.key "$target/data" back
+cmp file back || fail "what was read by TLS"
+expect 0 "${there[@]}" "$RBLK" ping --name db1 --key db1.key --count 20 "$target"
+expect 0 "${there[@]}" "$RBLK" list --name db1 --key db1.key "$target"
+
+# Without, both ends have to be told.
+wants="the target wants TLS over TCP: it needs the initiator's key, and not --tls never"
+expect 1 "${there[@]}" "$RBLK" info --name db1 --key db1.key --tls never "$target/data"
+err_has "authentication as \"db1\" failed: $wants"
+log_has "authentication as \"db1\" failed: $wants" || fail "the log does not say who came without TLS"
+expect 0 "${there[@]}" "$RBLK" info --name db3 "$target/free"
+conf "tls = never"
+reloaded
+log_has 'tls = never: initiators with secrets may come without TLS' || fail "never is not told"
+expect 0 "${there[@]}" "$RBLK" info --name db1 --key db1.key --tls never "$target/data"
+expect 0 "${there[@]}" "$RBLK" info --name db1 --key db1.key "$target/data"
+conf "tls = always"
+reloaded
+expect 1 "${there[@]}" "$RBLK" info --name db3 "$target/free"
+err_has "$wants"
+log_has "refused: $wants" || fail "the log does not say who was refused"
+expect 1 "$RBLK" info --name db1 --key db1.key --tls never "$target/data"
+expect 0 "$RBLK" info --name db1 --key db1.key --tls always "$target/data"
+conf
+reloaded
+# The machine itself does without, unless told so.
+expect 0 "$RBLK" info --name db1 --key db1.key --tls never "$target/data"
+
+# Keys that are wrong, and names that are others'.
+refused="TLS: the target has another secret for initiator"
+expect 1 "${there[@]}" "$RBLK" info --name db1 --key other.key "$target/data"
+err_has "$refused \"db1\", or none"
+log_has 'refused: initiator "db1" has another secret here' || fail "the log does not say who has a wrong key"
+expect 1 "${there[@]}" "$RBLK" info --name db2 --key db1.key "$target/free"
+err_has "$refused \"db2\", or none"
+log_has 'refused: initiator "db2" has no secret here' || fail "the log does not say who has no key"
+expect 1 "${there[@]}" "$RBLK" info --tls always "$target/free"
+err_has "options: TLS needs a key file"
+expect 1 "${there[@]}" "$RBLK" info --key db1.key --tls always rblk://10.78.0.1/free
+err_has "TLS is for rblk+tcp:// only: over RDMA nothing is encrypted"
+expect 2 "${there[@]}" "$RBLK" info --tls perhaps "$target/free"
+err_has '--tls: "perhaps" is none of auto, always and never'
+
+# A change of the secret without a pause, and its end.
+cat other.key >> target.key
+reloaded
+for key in db1 other; do expect 0 "${there[@]}" "$RBLK" info --name db1 --key $key.key "$target/data"; done
+cp db1.key target.key
+reloaded
+expect 1 "${there[@]}" "$RBLK" info --name db1 --key other.key "$target/data"
+
+# The target is killed under a copy, and the connection is cut off; then it is there again.
+truncate -s 0 disk && truncate -s 2M disk
+mkfifo fifo
+"${there[@]}" "$RBLK" copy --name db1 --key db1.key --chunk 64k - "$target/data" < fifo > copy.out 2> copy.err &
+copy=$!
+exec 7> fifo
+head -c 1M file >&7
+written() { cmp -s -n 524288 file disk; }
+wait_for "the first half" written
+target_stop -KILL
+target_start --config rblkd.conf 7>&-
+back() { log_has 'has proven its name, by TLS'; }
+wait_for "the session is back" back
+tail -c 1M file >&7
+exec 7>&-
+wait $copy || fail "the copy: $(cat copy.err)"
+cmp file disk || fail "what was written before and after"
+
+# A target that has no secret gets nothing.
+target_stop
+target_start --memory free=2M --open
+expect 1 "${there[@]}" "$RBLK" copy --name db1 --key db1.key file "$target/free"
+err_has "$refused \"db1\", or none"
+expect 0 "${there[@]}" "$RBLK" copy file "$target/free"
