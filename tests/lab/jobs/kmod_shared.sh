@@ -10,8 +10,8 @@
 
 COUNT=24
 # No request may be given up here.
-WORDS='queues=2 command_ms=10000 give_up_ms=600000 connect_ms=60000'
-[ -n "$LAB_SLOW" ] && COUNT=8 WORDS='queues=2 command_ms=60000 give_up_ms=7200000 connect_ms=600000'
+WORDS='queues=2 command_ms=10000 give_up_ms=600000 connect_ms=60000' SOON=2000
+[ -n "$LAB_SLOW" ] && COUNT=8 WORDS='queues=2 command_ms=60000 give_up_ms=7200000 connect_ms=600000' SOON=30000
 FAULTS=/tmp/faults
 
 attribute() { cat "/sys/block/rblk$1/rblk/$2"; }
@@ -90,9 +90,9 @@ lab_attach v$COUNT $WORDS own_session
 lab_detach
 lab_wait 20 eval '[ "$(resources)" = "$one" ]' || { resources; lab_fail "what the other sessions had is left"; }
 
-lab_attach v$COUNT $WORDS credits=16 command_ms=2000
+lab_attach v$COUNT $WORDS credits=16 command_ms=$SOON
 HOG=$LAB_DEV
-lab_attach v6 $WORDS credits=16 command_ms=2000
+lab_attach v6 $WORDS credits=16 command_ms=$SOON
 IDLE=$LAB_DEV
 
 lab_say "the daemon is killed"
