@@ -2,11 +2,11 @@
 /*
  * The life of a command, from top to bottom: received -> checked -> data in -> stored -> data out
  * -> replied. request_state.c has the allowed steps, request_check.c the checks, request_memory.c
- * the memory, request_abort.c how one ends early, request_operation.c its number (F8); transfer.c
- * moves bytes, reply.c packs completions, checksum.c has CHECKSUM, extents.c EXTENTS and compare.c
- * COMPARE_AND_WRITE; commands that are not block I/O go to the upper room. Nothing here waits: each
- * function takes a request as far as possible and leaves it in a list, with the store or with the
- * fabric, as its state says.
+ * the memory, request_abort.c how one ends early, request_end.c how each ends, request_operation.c
+ * its number (F8); transfer.c moves bytes, reply.c packs completions, checksum.c has CHECKSUM,
+ * extents.c EXTENTS and compare.c COMPARE_AND_WRITE; commands that are not block I/O go to the upper
+ * room. Nothing here waits: each function takes a request as far as possible and leaves it in a
+ * list, with the store or with the fabric, as its state says.
  */
 #include "target/io/request.h"
 
@@ -498,12 +498,6 @@ static void request_account(struct tgt_request *request)
 	}
 }
 
-static void request_end_orphan(struct tgt_request *request)
-{
-	tgt_orphans_end(&request->access->port->volume->orphans, request->orphan);
-	request->orphan = 0;
-}
-
 void tgt_request_complete(struct tgt_request *request, enum rblk_status status)
 {
 	bool data_out = request->opcode == RBLK_OP_READ && status == RBLK_OK;
@@ -514,7 +508,7 @@ void tgt_request_complete(struct tgt_request *request, enum rblk_status status)
 	request->status = (uint16_t)status;
 	/* A reservation removed its rights while the store had it; now the store has ended it. */
 	if (request->orphan)
-		request_end_orphan(request);
+		tgt_request_end_orphan(request);
 	tgt_request_end_operation(request, status);
 	request_account(request);
 	tgt_request_release_capsule(request);
@@ -541,83 +535,4 @@ void tgt_request_chained(struct tgt_request *request)
 bool tgt_request_hold(struct tgt_request *request)
 {
 	return tgt_request_set_state(request, TGT_REQUEST_HELD);
-}
-
-/* -- free -------------------------------------------------------------------------------------- */
-
-static void request_release(struct tgt_request *request)
-{
-	struct tgt_access *access = request->access;
-
-	if (!tgt_request_set_state(request, TGT_REQUEST_FREE))
-		return;
-	tgt_compare_free(request);
-	if (access)
-		tgt_write_end(&access->port->claims, &request->io.write);
-	/* Its connection was lost before it was answered. */
-	tgt_request_end_operation(request, RBLK_E_FENCED);
-	tgt_request_release_capsule(request);
-	tgt_request_free_data(request);
-	if (request->orphan)
-		request_end_orphan(request);
-	request->access = NULL;
-	request->lane->active--;
-	if (access)
-		tgt_access_put(access);
-}
-
-void tgt_request_finish(struct tgt_request *request)
-{
-	request_release(request);
-}
-
-void tgt_request_orphan(struct tgt_request *request)
-{
-	if (tgt_opcode_writes(request->opcode))
-		tgt_request_count_orphan(request);
-}
-
-void tgt_request_count_orphan(struct tgt_request *request)
-{
-	if (!request->orphan)
-		request->orphan = tgt_orphans_begin(&request->access->port->volume->orphans);
-}
-
-void tgt_request_drop(struct tgt_request *request)
-{
-	struct tgt_lane *lane = request->lane;
-
-	switch ((enum tgt_request_state)request->state) {
-	case TGT_REQUEST_WAITING:
-		tgt_request_wait_no_more(request);
-		break;
-	case TGT_REQUEST_LIMITED:
-		tgt_limited_leave(request);
-		break;
-	case TGT_REQUEST_DATA_IN:
-		/* Posted as a whole, it is in no list any more. */
-		if (request->moved < request->data_bytes)
-			TAILQ_REMOVE(&lane->fetching, request, link);
-		break;
-	case TGT_REQUEST_DATA_OUT:
-	case TGT_REQUEST_REPLYING:
-		if (request->chained) {
-			TAILQ_REMOVE(&lane->chained, request, link);
-			break;
-		}
-		TAILQ_REMOVE(&lane->done, request, link);
-		lane->done_count--;
-		break;
-	case TGT_REQUEST_HELD:
-		lane->ops->drop(request);
-		break;
-	case TGT_REQUEST_STORING:
-	case TGT_REQUEST_FREE: /* this and the next: refused by the state machine */
-	case TGT_REQUEST_RECEIVED:
-	case TGT_REQUEST_STATES:
-		break;
-	}
-	request_release(request);
-	if (!lane->open && !lane->active)
-		lane->ops->over(lane);
 }

@@ -106,16 +106,20 @@ void tgt_request_chained(struct tgt_request *request);
 /* The upper room waits for something to end; it lists the request if true. */
 bool tgt_request_hold(struct tgt_request *request) __attribute__((warn_unused_result));
 
+enum rblk_status tgt_status_of_errno(int error);
+
+/* -- request_end.c ----------------------------------------------------------------------------- */
+
 /* The completion has been posted: release everything but what the posted work still uses. */
 void tgt_request_finish(struct tgt_request *request);
 /* The connection is lost while the store has it. */
 void tgt_request_orphan(struct tgt_request *request);
 /* Counts the request, which the store has, as an orphan of the volume. Only once. */
 void tgt_request_count_orphan(struct tgt_request *request);
+/* One that is counted: its storage I/O has ended. */
+void tgt_request_end_orphan(struct tgt_request *request);
 /* The connection is lost: release everything. Not while a store or the fabric owns the data. */
 void tgt_request_drop(struct tgt_request *request);
-
-enum rblk_status tgt_status_of_errno(int error);
 
 /* -- between request.c and checksum.c ---------------------------------------------------------- */
 
