@@ -2,8 +2,8 @@
 /*
  * COMPARE_AND_WRITE in the model. Success says that each sector held what was expected at the
  * moment at which it was replaced; COMPARE, that one did not, and that nothing was done. Every
- * write has an id of its own, so what was replaced is there no more, unless the write is sent again:
- * one expectation of it is met, and whoever wrote after it wrote after the replacement, too. And no
+ * write but of zeroes has an id of its own, so what was replaced is there no more, unless the write is sent
+ * again: one expectation of it is met, and whoever wrote after it wrote after the replacement, too. And no
  * COMPARE_AND_WRITE is done twice, however often it is sent (F8): the disk tells what it stores.
  */
 #include "tests/sim/model_impl.h"
@@ -128,11 +128,28 @@ void sim_model_differs(struct sim_command *it, uint64_t offset)
 
 /* -- order --------------------------------------------------------------------------------- */
 
+/*
+ * Is it known whose content was replaced, if the sector may have held what was expected of several? An id says that.
+ * Zeroes have none: another COMPARE_AND_WRITE may have replaced one's, and this one another's.
+ */
+static bool finds_one(const struct model_command *command, uint64_t i)
+{
+	const struct candidate *c = command->command.volume->candidates[command->command.sector + i];
+	unsigned int found = 0;
+
+	if (command->expected[i] != SIM_ID_ZERO)
+		return true;
+	for (; c; c = c->next)
+		found += could_find(c, command, SIM_ID_ZERO, FOUND_TO_REPLACE);
+	return found == 1;
+}
+
 /* When what it found had been written for sure, or SIM_NEVER: that may have been beside it. What
  * was found is replaced. */
 static uint64_t sector_replace(const struct model_command *command, uint64_t i)
 {
 	struct candidate *c = command->command.volume->candidates[command->command.sector + i];
+	bool one = finds_one(command, i);
 	uint64_t written = 0;
 
 	for (; c; c = c->next) {
@@ -141,7 +158,7 @@ static uint64_t sector_replace(const struct model_command *command, uint64_t i)
 		if (sim_candidate_end(c) >= command->command.begin || c->id == SIM_ID_ANYTHING)
 			written = SIM_NEVER;
 		else
-			c->replaced = true;
+			c->replaced |= one;
 		if (written < sim_candidate_end(c))
 			written = sim_candidate_end(c);
 	}
