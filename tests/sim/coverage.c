@@ -2,9 +2,9 @@
 /*
  * Counters by name. Names are looked up by the addresses of their parts, because it is done often;
  * the report puts together those that read the same. Also the states of the target's requests, the
- * judgements of its logins, the ends of its queues and the looks into its reply caches, to which
- * the linker leads the calls of tgt_request_set_state(), core_login_judge(), tgt_queue_close() and
- * tgt_answers_begin().
+ * judgements of its logins, the ends of its queues, the looks into its reply caches and those of OPEN at other
+ * reactors, to which the linker leads the calls of tgt_request_set_state(), core_login_judge(),
+ * tgt_queue_close(), tgt_answers_begin() and tgt_look_begin(), tgt_look_is_over() and tgt_look_end().
  */
 #include "tests/sim/coverage.h"
 
@@ -17,6 +17,7 @@
 #include "proto/wire/wire_names.h"
 #include "target/io/answers.h"
 #include "target/io/request.h"
+#include "target/serve/look.h"
 #include "target/serve/queue.h"
 #include "tests/sim/trace.h"
 
@@ -174,6 +175,35 @@ enum tgt_operation __wrap_tgt_answers_begin(struct tgt_answers *answers, uint64_
 	sim_reached(retry ? "operation sent again" : "operation", operations[operation],
 		    operation == TGT_OPERATION_KNOWN ? rblk_status_text(answer->status) : NULL);
 	return operation;
+}
+
+/* -- what OPEN waits for ------------------------------------------------------------------- */
+
+struct tgt_look *__real_tgt_look_begin(struct tgt_reactor *reactor);
+struct tgt_look *__wrap_tgt_look_begin(struct tgt_reactor *reactor);
+struct tgt_look *__wrap_tgt_look_begin(struct tgt_reactor *reactor)
+{
+	sim_reached("look", "begins", reactor->config.reactors > 1 ? "at several reactors" : "at its own reactor");
+	return __real_tgt_look_begin(reactor);
+}
+
+bool __real_tgt_look_is_over(const struct tgt_look *look);
+bool __wrap_tgt_look_is_over(const struct tgt_look *look);
+bool __wrap_tgt_look_is_over(const struct tgt_look *look)
+{
+	bool over = __real_tgt_look_is_over(look);
+
+	sim_reached("look", over ? "is over" : "is not over yet", NULL);
+	return over;
+}
+
+void __real_tgt_look_end(struct tgt_look *look);
+void __wrap_tgt_look_end(struct tgt_look *look);
+void __wrap_tgt_look_end(struct tgt_look *look)
+{
+	if (!__real_tgt_look_is_over(look))
+		sim_reached("look", "is given up", NULL);
+	__real_tgt_look_end(look);
 }
 
 /* -- its logins and queues ----------------------------------------------------------------- */
