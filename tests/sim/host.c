@@ -173,23 +173,6 @@ void sim_host_init(struct sim_host *host, unsigned int machine)
 	host->wanted = true;
 }
 
-void sim_host_require_proof(struct sim_host *host, const char *name)
-{
-	struct tgt_config config;
-	char error[TGT_ERROR_BYTES];
-
-	tgt_config_init(&config);
-	config.open = true;
-	if (tgt_initiator_add(&config, name, "simulator", error))
-		sim_fail("%s: %s", host->name, error);
-	config.initiators[0].secrets = rblk_secrets_ref(sim_secrets());
-	host->rules = tgt_rulebook_create(tgt_rules_create(&config));
-	if (!host->rules)
-		sim_fail("out of memory");
-	host->peers.rules = host->rules;
-	tgt_config_fini(&config);
-}
-
 static void on_lost(void *volume)
 {
 	sim_model_lost(volume);
@@ -240,6 +223,30 @@ static struct tgt_config config_with(const struct tgt_config *config, const bool
 		if (!wanted || wanted[i])
 			copy.volumes[copy.volume_count++] = config->volumes[i];
 	return copy;
+}
+
+void sim_host_rule(struct sim_host *host, const char *proven)
+{
+	struct tgt_config config = config_with(&host->config, NULL);
+	struct tgt_rules *rules;
+	char error[TGT_ERROR_BYTES];
+
+	config.open = true;
+	if (proven && tgt_initiator_add(&config, proven, "simulator", error))
+		sim_fail("%s: %s", host->name, error);
+	if (proven)
+		config.initiators[0].secrets = rblk_secrets_ref(sim_secrets());
+	rules = tgt_rules_create(&config);
+	tgt_config_fini(&config);
+	if (!rules)
+		sim_fail("out of memory");
+	if (host->rules)
+		tgt_rulebook_replace(host->rules, rules);
+	else
+		host->rules = tgt_rulebook_create(rules);
+	if (!host->rules)
+		sim_fail("out of memory");
+	host->peers.rules = host->rules;
 }
 
 static void volumes_remove(struct sim_host *host)

@@ -64,8 +64,9 @@ struct sim_host {
 void sim_host_init(struct sim_host *host, unsigned int machine);
 /* bytes; block_bytes; a disk, or memory. */
 void sim_host_add_volume(struct sim_host *host, uint64_t bytes, uint32_t block_bytes, bool memory);
-/* This name has to be proven, by sim_secrets(); everyone may do everything. Once. */
-void sim_host_require_proof(struct sim_host *host, const char *name);
+/* Its volumes' limits are in force, and this name (NULL: none) has to be proven, by
+ * sim_secrets(); everyone may do everything. */
+void sim_host_rule(struct sim_host *host, const char *proven);
 /* It listens at so many addresses (sim_portal_cut()), SIM_PORTALS_MAX at most; before it is started. */
 void sim_host_portals(struct sim_host *host, unsigned int count);
 /* Now, or as soon as its disks can be locked. */
@@ -85,6 +86,9 @@ void sim_host_fini(struct sim_host *host); /* has ended */
 /* Of a million times that reservations are to be kept: it fails. */
 extern uint32_t sim_reservation_fail;
 void sim_reservation_files_reset(void);
+/* Is this what the next process will find of the volume? Can no crash of the machine bring back what was there before? */
+bool sim_reservation_file_has(const uint8_t uuid[16], const struct tgt_reservation *now);
+bool sim_reservation_file_is_sure(const uint8_t uuid[16]);
 /* A machine has lost its power. */
 void sim_reservation_files_crash(unsigned int machine);
 

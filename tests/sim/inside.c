@@ -219,6 +219,26 @@ void sim_inside_reserved(const struct sim_host *host, unsigned int volume, bool 
 			     "reserved, and one that may not write");
 }
 
+void sim_inside_kept(const struct sim_host *host, unsigned int volume, bool surely)
+{
+	struct tgt_volume *found =
+		host->running ? tgt_volume_get(host->registry, host->config.volumes[volume].name)
+			      : NULL;
+	const struct tgt_reservations *reservations = found ? &found->reservations : NULL;
+
+	if (found && reservations->folder && !reservations->busy) {
+		sim_reached("reservation", "is compared with what is kept of it", surely ? "surely" : NULL);
+		if (!sim_reservation_file_has(reservations->uuid, &reservations->now))
+			sim_fail("%s: what is in force is not what a restart finds",
+				 sim_volume_name(host->volumes[volume]));
+		if (surely && !sim_reservation_file_is_sure(reservations->uuid))
+			sim_fail("%s: RESERVE has succeeded, and a crash may undo what is in force",
+				 sim_volume_name(host->volumes[volume]));
+	}
+	if (found)
+		tgt_volume_put(found);
+}
+
 /* -- numbers ------------------------------------------------------------------------------- */
 
 /* The target's end; NULL: it is not there, or going. */

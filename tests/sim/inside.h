@@ -24,6 +24,11 @@ void sim_inside_opened(const struct sim_host *host, unsigned int volume,
  */
 void sim_inside_reserved(const struct sim_host *host, unsigned int volume, bool reads);
 /*
+ * Section 6.2: a RESERVE is answered, or RESERVATIONS. What is in force is what a restart of the target finds; surely: and a
+ * crash of its machine.
+ */
+void sim_inside_kept(const struct sim_host *host, unsigned int volume, bool surely);
+/*
  * F5: a FENCE of the session's queue, of this incarnation, counts as acknowledged. The target has no
  * connection of it any more, nor has a disk a write that came by one.
  */

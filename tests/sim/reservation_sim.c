@@ -104,6 +104,37 @@ int tgt_reservation_save(const char *folder, const uint8_t uuid[16],
 	return tgt_error(error, -EIO, "the simulator refuses");
 }
 
+/* As the next process will load it. */
+static bool effective(const struct tgt_reservation *reservation)
+{
+	return reservation->persist && reservation->count;
+}
+
+static bool registrants_match(const struct tgt_reservation *a, const struct tgt_reservation *b)
+{
+	for (unsigned int i = 0; i < a->count; i++)
+		if (a->registrants[i].key != b->registrants[i].key ||
+		    a->registrants[i].holder != b->registrants[i].holder ||
+		    memcmp(a->registrants[i].initiator, b->registrants[i].initiator, RBLK_NAME_BYTES))
+			return false;
+	return true;
+}
+
+bool sim_reservation_file_has(const uint8_t uuid[16], const struct tgt_reservation *now)
+{
+	const struct tgt_reservation *file = &kept_of(uuid)->reservation;
+
+	if (!effective(now) || !effective(file))
+		return !effective(now) && !effective(file);
+	return now->generation == file->generation && now->type == file->type && now->count == file->count &&
+	       registrants_match(now, file);
+}
+
+bool sim_reservation_file_is_sure(const uint8_t uuid[16])
+{
+	return !kept_of(uuid)->unsure;
+}
+
 void sim_reservation_files_crash(unsigned int machine)
 {
 	for (struct kept *place = kept; place < kept + KEPT_MAX; place++) {

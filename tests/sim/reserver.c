@@ -152,6 +152,7 @@ void sim_reserver_answered(struct sim_reserver *reserver, const struct rblk_wire
 		sim_fail("%s: RESERVE is answered: %s, which it cannot be", reserver->name,
 			 rblk_status_text(status));
 	reserver_learn(reserver, asked, status);
+	sim_inside_kept(reserver->host, reserver->volume, status == RBLK_OK && !reservation->at_risk);
 	if (status == RBLK_OK && sim_reservation_is_sure(reservation) && reservation->awaited)
 		sim_inside_reserved(reserver->host, reserver->volume,
 				    asked->flags & RBLK_RESERVE_ABORT &&
@@ -170,6 +171,7 @@ void sim_reserver_reported(const struct sim_reserver *reserver, uint64_t serial,
 {
 	if (!sim_reservation_reported(reservation_of(reserver), serial, report))
 		sim_fail("%s: the report of reservations is not what was changed", reserver->name);
+	sim_inside_kept(reserver->host, reserver->volume, false);
 }
 
 /* -- what others are told ------------------------------------------------------------------ */

@@ -247,7 +247,7 @@ static void build_module(void)
 	sim_blk_fake_timeouts = sim_world_rate(0, 5000);
 	module->attach.key = sim_world.seed % 3 == 1;
 	for (unsigned int i = 0; i < sim_world.host_count && module->attach.key; i++)
-		sim_host_require_proof(&sim_world.hosts[i], SIM_MODULE_NAME);
+		sim_host_rule(&sim_world.hosts[i], SIM_MODULE_NAME);
 	sim_module_start(module,
 			  sim_world.host_count + sim_world.app_count + sim_world.survivor_count);
 	sim_world.module_count = 1;
