@@ -136,6 +136,7 @@ struct tgt_config {
 	char name[RBLK_NAME_BYTES]; /* for discovery; "": the machine's */
 	char discovery[256];        /* network interfaces: "eth0 eth1", "all"; "none" */
 	uint32_t discovery_port;    /* of UDP */
+	char journal[108];	    /* the socket of systemd's journal; "none": without */
 	char http[128];             /* "[HOST:]PORT"; "": no HTTP */
 	char fault_socket[108];     /* accepts faults for users' tests here; "": accepts none */
 	bool memory_lock;           /* huge pages and mlock where they can be had */

@@ -19,6 +19,7 @@
 #include "proto/wire/login.h"
 #include "target/base/error.h"
 #include "target/base/log.h"
+#include "target/base/notice.h"
 #include "target/control/address.h"
 #include "target/serve/lease.h"
 #include "target/serve/mail.h"
@@ -307,8 +308,9 @@ static void listener_request(struct tgt_listener *listener, const struct fab_eve
 
 static void listener_failed(struct tgt_listener *listener, const struct fab *fab, int status)
 {
-	tgt_log_limited(&listener->log_limit, TGT_LOG_WARNING, "listener: %s%s", fab_error(fab),
-			status == -EMFILE ? " (" TGT_RAISE_DESCRIPTORS ")" : "");
+	tgt_notice(&(struct tgt_notice_about){.kind = TGT_NOTICE_REFUSED, .error = -status},
+		   &listener->log_limit, TGT_LOG_WARNING, "listener: %s%s", fab_error(fab),
+		   status == -EMFILE ? " (" TGT_RAISE_DESCRIPTORS ")" : "");
 }
 
 unsigned int tgt_listener_step(struct tgt_listener *listener)

@@ -18,6 +18,7 @@
 #include "proto/secret/secret.h"
 #include "proto/wire/login.h"
 #include "target/base/affinity.h"
+#include "target/base/notice.h"
 #include "target/base/text.h"
 #include "target/control/check.h"
 #include "target/control/config.h"
@@ -221,6 +222,7 @@ static int watch_start(struct daemon *daemon, char *error)
 		.source = daemon->source,
 		.changer = tgt_reloader_changer(daemon->reloader),
 		.control_socket = daemon->config.control_socket,
+		.journal = daemon->config.journal,
 		.http = daemon->config.http,
 		.address = watch_address,
 		.context = daemon->listener,
@@ -431,8 +433,8 @@ static bool drain(struct daemon *daemon)
 	daemon->faults = NULL;
 	/* It may wait for a lock, and add volumes that are not needed any more. */
 	tgt_reloader_interrupt(daemon->reloader);
-	tgt_log(TGT_LOG_INFO, "stopping: waiting up to %u ms for commands in flight",
-		daemon->config.drain_ms);
+	tgt_notice(&(struct tgt_notice_about){.kind = TGT_NOTICE_DRAINING}, NULL, TGT_LOG_INFO,
+		   "stopping: waiting up to %u ms for commands in flight", daemon->config.drain_ms);
 	for (i = 0; i < daemon->reactor_count; i++)
 		tgt_reactor_drain(daemon->reactors[i]);
 	while (!all_drained(daemon)) {
@@ -505,7 +507,8 @@ static int daemon_run(struct daemon *daemon)
 	}
 	tgt_initiators_say(&daemon->config);
 	status_words(daemon, words);
-	tgt_log(TGT_LOG_INFO, "ready: %s", words);
+	tgt_notice(&(struct tgt_notice_about){.kind = TGT_NOTICE_READY}, NULL, TGT_LOG_INFO,
+		   "ready: %s", words);
 	tgt_notify_ready(words);
 	serve(daemon);
 	end_within(daemon);

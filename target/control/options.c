@@ -156,6 +156,9 @@ static const struct tgt_option table[] = {
 	{ "name", 0, TARGET_PLACES, TGT_OPTION_NAME, "NAME", NULL,
 	  "what discovery calls this target; default: the machine's name",
 	  TARGET(name), 0, 0, NULL },
+	{ "journal", 0, TARGET_PLACES, TGT_OPTION_TEXT, "PATH", "/run/systemd/journal/socket",
+	  "events go to systemd's journal at this socket; none: they do not",
+	  TARGET(journal), 0, 0, NULL },
 	{ "http", 0, TARGET_PLACES, TGT_OPTION_TEXT, "[HOST:]PORT", NULL,
 	  "answer /metrics, /healthz and /readyz there; without HOST for this machine only; "
 	  "default: nowhere",

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "target/base/error.h"
+#include "target/base/notice.h"
 #include "target/base/log.h"
 #include "target/base/text.h"
 #include "target/control/config.h"
@@ -246,11 +247,12 @@ static void reactors_tell(const struct tgt_reload *reload, struct tgt_volume *vo
 		tell(reload->reactors[i], tgt_volume_ref(volume));
 }
 
-static void log_served(const struct tgt_volume *volume, const char *what)
+static void log_served(const struct tgt_volume *volume, const char *what, enum tgt_notice_kind kind)
 {
-	tgt_log(TGT_LOG_INFO, "volume %s: %s: %s, %llu blocks of %u bytes", volume->config.name,
-		what, volume->config.path[0] ? volume->config.path : volume->config.store,
-		(unsigned long long)atomic_load(&volume->blocks), volume->block_bytes);
+	tgt_notice(&(struct tgt_notice_about){.kind = kind, .volume = volume->config.name}, NULL,
+		   TGT_LOG_INFO, "volume %s: %s: %s, %llu blocks of %u bytes", volume->config.name,
+		   what, volume->config.path[0] ? volume->config.path : volume->config.store,
+		   (unsigned long long)atomic_load(&volume->blocks), volume->block_bytes);
 }
 
 /* The reactors log which sessions have it open. False: it was not served. */
@@ -261,7 +263,7 @@ static bool volume_drop(const struct plan *plan, const char *name, bool for_good
 	if (!volume)
 		return false;
 	if (for_good)
-		log_served(volume, "removed");
+		log_served(volume, "removed", TGT_NOTICE_VOLUME_REMOVED);
 	if (volume->store->info.direct)
 		tgt_log(TGT_LOG_WARNING, "volume %s: the data in its memory is discarded", name);
 	reactors_tell(plan->reload, volume, tgt_reactor_volume_removed);
@@ -293,7 +295,8 @@ static void step_put_in_place(struct plan *plan, struct step *step)
 		tgt_volume_put(volume);
 		return;
 	}
-	log_served(volume, step->old ? "changed" : "added");
+	log_served(volume, step->old ? "changed" : "added",
+		   step->old ? TGT_NOTICE_VOLUME_CHANGED : TGT_NOTICE_VOLUME_ADDED);
 	if (step->old)
 		plan->changed++;
 	else
@@ -308,8 +311,11 @@ static void step_refresh(const struct plan *plan, const struct step *step)
 	if (!volume)
 		return;
 	if (tgt_volume_refresh(volume)) {
-		tgt_log(TGT_LOG_INFO, "volume %s: now %llu blocks of %u bytes", step->config->name,
-			(unsigned long long)atomic_load(&volume->blocks), volume->block_bytes);
+		tgt_notice(&(struct tgt_notice_about){.kind = TGT_NOTICE_VOLUME_CHANGED,
+						      .volume = step->config->name},
+			   NULL, TGT_LOG_INFO, "volume %s: now %llu blocks of %u bytes",
+			   step->config->name, (unsigned long long)atomic_load(&volume->blocks),
+			   volume->block_bytes);
 		reactors_tell(plan->reload, volume, tgt_reactor_volume_changed);
 	}
 	tgt_volume_put(volume);
@@ -339,13 +345,14 @@ static void plan_commit(struct plan *plan)
 
 /* -- what had to wait -------------------------------------------------------------------------- */
 
-static void volume_log_name(const struct tgt_reload *reload, const char *name, const char *what)
+static void volume_log_name(const struct tgt_reload *reload, const char *name, const char *what,
+			    enum tgt_notice_kind kind)
 {
 	struct tgt_volume *volume = tgt_volume_get(reload->registry, name);
 
 	if (!volume)
 		return;
-	log_served(volume, what);
+	log_served(volume, what, kind);
 	tgt_volume_put(volume);
 }
 
@@ -379,7 +386,8 @@ static void step_late_served(struct plan *plan, struct step *step)
 	step->settled = true;
 	if (step->reverted)
 		return;
-	volume_log_name(plan->reload, step->config->name, step->old ? "changed" : "added");
+	volume_log_name(plan->reload, step->config->name, step->old ? "changed" : "added",
+			step->old ? TGT_NOTICE_VOLUME_CHANGED : TGT_NOTICE_VOLUME_ADDED);
 	if (step->old)
 		plan->changed++;
 	else
@@ -457,7 +465,7 @@ unsigned int tgt_reload_mend(const struct tgt_reload *reload, const struct tgt_c
 			left++;
 			continue;
 		}
-		volume_log_name(reload, config->name, "served again");
+		volume_log_name(reload, config->name, "served again", TGT_NOTICE_VOLUME_ADDED);
 		list_tell(reload);
 	}
 	return left;

@@ -7,6 +7,7 @@
 
 #include <string.h>
 #include "proto/core/env.h"
+#include "target/base/notice.h"
 #include "target/base/log.h"
 #include "target/control/notify.h"
 #include "target/serve/mail.h"
@@ -51,7 +52,9 @@ static bool reactor_answers(struct tgt_watchdog *watchdog, unsigned int i, uint6
 		return true;
 	}
 	if (!watchdog->silent[i])
-		tgt_log(TGT_LOG_ERROR,
+		tgt_notice(
+			&(struct tgt_notice_about){.kind = TGT_NOTICE_REACTOR_HANGS}, NULL,
+			TGT_LOG_ERROR,
 			"reactor %u: hangs: its turn has taken %llu ms; systemd's watchdog is not "
 			"notified",
 			i, (unsigned long long)since_ms);

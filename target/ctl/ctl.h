@@ -23,6 +23,7 @@ struct ctl_values {
 	bool json, help, force;
 	uint64_t interval_ms, count; /* count 0: without end */
 	const char *sort, *filter;
+	bool follow;
 };
 
 enum ctl_option_kind { CTL_OPTION_FLAG, CTL_OPTION_TEXT, CTL_OPTION_NUMBER, CTL_OPTION_TIME };
@@ -110,6 +111,7 @@ int ctl_status(const struct ctl_values *values, char **operands, int count);
 int ctl_sessions(const struct ctl_values *values, char **operands, int count);
 int ctl_volumes(const struct ctl_values *values, char **operands, int count);
 int ctl_top(const struct ctl_values *values, char **operands, int count);
+int ctl_events(const struct ctl_values *values, char **operands, int count);
 int ctl_log_level(const struct ctl_values *values, char **operands, int count);
 int ctl_add(const struct ctl_values *values, char **operands, int count);
 int ctl_set(const struct ctl_values *values, char **operands, int count);

@@ -29,6 +29,11 @@ static const struct ctl_option option_force = {
 
 static const struct ctl_option *const options_force[] = {
 	&option_socket, &option_json, &option_force, &option_help, NULL};
+static const struct ctl_option option_follow = {
+	"follow", 'f', CTL_OPTION_FLAG, VALUE(follow), 0, 0, NULL, NULL, "go on with each new one"};
+
+static const struct ctl_option *const options_events[] = {&option_socket, &option_json,
+							  &option_follow, &option_help, NULL};
 static const struct ctl_option *const options_common[] = {
 	&option_socket, &option_json, &option_help, NULL};
 static const struct ctl_option *const options_top[] = {
@@ -42,10 +47,11 @@ const struct ctl_verb ctl_verbs[] = {
 	 ctl_volumes},
 	{"top", "", NULL, "a live table of who does how much with which volume", 0, options_top,
 	 ctl_top},
-	{"log-level", "[LEVEL]", "error warning info debug", "show or change the level of the log", 1,
-	 options_common, ctl_log_level},
-	{"add", "volume|initiator NAME KEY=VALUE...", NULL, "add a volume, or an initiator's rights",
-	 1024, options_common, ctl_add},
+	{"events", "", NULL, "what has happened", 0, options_events, ctl_events},
+	{"log-level", "[LEVEL]", "error warning info debug", "show or change the level of the log",
+	 1, options_common, ctl_log_level},
+	{"add", "volume|initiator NAME KEY=VALUE...", NULL,
+	 "add a volume, or an initiator's rights", 1024, options_common, ctl_add},
 	{"set", "target|volume|initiator [NAME] KEY=VALUE...", NULL, "change settings", 1024,
 	 options_force, ctl_set},
 	{"remove", "volume|initiator NAME", NULL, "remove a volume, or an initiator's rights", 2,

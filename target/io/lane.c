@@ -3,6 +3,7 @@
  * Lanes: what a login allocates for I/O.
  */
 #include "target/io/lane.h"
+#include "target/base/notice.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -106,9 +107,11 @@ void tgt_lane_violation(struct tgt_lane *lane, const char *rule)
 {
 	if (!lane->open)
 		return;
-	tgt_log_limited(&lane->turn->log_limit, TGT_LOG_WARNING,
-			"session %u queue %u [%s]: closed: the peer broke the protocol: %s",
-			lane->session_number, lane->index, fab_conn_peer(lane->conn), rule);
+	tgt_notice(&(struct tgt_notice_about){.kind = TGT_NOTICE_VIOLATION,
+					      .address = fab_conn_peer(lane->conn)},
+		   &lane->turn->log_limit, TGT_LOG_WARNING,
+		   "session %u queue %u [%s]: closed: the peer broke the protocol: %s",
+		   lane->session_number, lane->index, fab_conn_peer(lane->conn), rule);
 	lane->end = TGT_END_VIOLATION;
 	lane->ops->close(lane, NULL);
 }

@@ -10,6 +10,7 @@
 #include <string.h>
 #include "proto/core/login.h"
 #include "proto/wire/wire_names.h"
+#include "target/base/notice.h"
 #include "target/serve/admin.h"
 #include "target/serve/device.h"
 #include "target/serve/event.h"
@@ -38,8 +39,9 @@ void tgt_login_reject(struct tgt_reactor *reactor, struct fab_request *request,
 	char peer[80];
 
 	fab_format_address(fab_request_peer(request), peer, sizeof(peer));
-	tgt_log_limited(&reactor->turn.log_limit, TGT_LOG_WARNING, "login from %s: refused: %s",
-			peer, why ? why : rblk_reject_text((uint16_t)reason));
+	tgt_notice(&(struct tgt_notice_about){.kind = TGT_NOTICE_REFUSED, .address = peer},
+		   &reactor->turn.log_limit, TGT_LOG_WARNING, "login from %s: refused: %s", peer,
+		   why ? why : rblk_reject_text((uint16_t)reason));
 	reject_fill(&reject, reason, detail);
 	reactor->logins_refused++;
 	if (reason == RBLK_REJECT_NO_CREDITS || reason == RBLK_REJECT_NO_RESOURCES)

@@ -7,6 +7,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
+#include "target/base/notice.h"
 #include "target/io/lane_end.h"
 #include "target/serve/device.h"
 #include "target/serve/host.h"
@@ -132,14 +133,30 @@ static void queue_check_end(struct tgt_queue *queue)
 	TAILQ_INSERT_TAIL(&queue->session->reactor->ended, queue, ended_link);
 }
 
+/* That a peer goes, or is let go, is no event. */
+static void queue_log_close(const struct tgt_queue *queue, const char *reason)
+{
+	const char *peer = fab_conn_peer(queue->lane.conn);
+
+	if (queue->lane.end == TGT_END_LOST || queue->lane.end == TGT_END_SILENT)
+		tgt_notice(&(struct tgt_notice_about){.kind = TGT_NOTICE_CONNECTION_LOST,
+						      .initiator = queue->session->initiator,
+						      .address = peer},
+			   &queue->lane.turn->chat_limit, TGT_LOG_INFO,
+			   "session %u queue %u [%s]: closed: %s", queue->session->number,
+			   queue->lane.index, peer, reason);
+	else
+		tgt_log_limited(&queue->lane.turn->chat_limit, TGT_LOG_INFO,
+				"session %u queue %u [%s]: closed: %s", queue->session->number,
+				queue->lane.index, peer, reason);
+}
+
 void tgt_queue_close(struct tgt_queue *queue, const char *reason)
 {
 	if (!queue->lane.open)
 		return;
 	if (reason)
-		tgt_log_limited(&queue->lane.turn->chat_limit, TGT_LOG_INFO,
-				"session %u queue %u [%s]: closed: %s", queue->session->number,
-				queue->lane.index, fab_conn_peer(queue->lane.conn), reason);
+		queue_log_close(queue, reason);
 	queue->lane.turn->ends[queue->lane.end]++;
 	tgt_lane_close(&queue->lane);
 }

@@ -5,6 +5,7 @@
  * polls while it pays and sleeps on the ring otherwise.
  */
 #include "target/serve/reactor.h"
+#include "target/base/notice.h"
 #include "target/serve/reactor_impl.h"
 
 #include <errno.h>
@@ -71,14 +72,18 @@ static void reactor_sent(const struct ibv_wc *wc, struct tgt_queue *queue)
 		tgt_queue_lost(queue, TGT_END_LOST, fab_lost_text(fab_conn_lost(queue->lane.conn)));
 		return;
 	}
-	tgt_log_limited(&queue->lane.turn->log_limit, TGT_LOG_WARNING,
-			"session %u queue %u [%s]: closed: %s%s", queue->session->number,
-			queue->lane.index, fab_conn_peer(queue->lane.conn), ibv_wc_status_str(wc->status),
-			wc->status == IBV_WC_RETRY_EXC_ERR
-				? " (the peer does not answer: is it down, or the link?)"
-			: wc->status == IBV_WC_REM_ACCESS_ERR
-				? " (the peer does not expose the memory that it named)"
-				: "");
+	tgt_notice(&(struct tgt_notice_about){.kind = TGT_NOTICE_CONNECTION_LOST,
+					      .initiator = queue->session->initiator,
+					      .address = fab_conn_peer(queue->lane.conn)},
+		   &queue->lane.turn->log_limit, TGT_LOG_WARNING,
+		   "session %u queue %u [%s]: closed: %s%s", queue->session->number,
+		   queue->lane.index, fab_conn_peer(queue->lane.conn),
+		   ibv_wc_status_str(wc->status),
+		   wc->status == IBV_WC_RETRY_EXC_ERR
+			   ? " (the peer does not answer: is it down, or the link?)"
+		   : wc->status == IBV_WC_REM_ACCESS_ERR
+			   ? " (the peer does not expose the memory that it named)"
+			   : "");
 	tgt_queue_lost(queue, TGT_END_LOST, NULL);
 }
 
@@ -115,8 +120,9 @@ static void reactor_device_gone(struct tgt_reactor *reactor, struct tgt_fabric *
 	/* From a listener's address: there is none here. */
 	if (!device)
 		return;
-	tgt_log(TGT_LOG_WARNING, "reactor %u: device %s was removed: its connections end",
-		reactor->index, fab_device_name(device));
+	tgt_notice(&(struct tgt_notice_about){.kind = TGT_NOTICE_DEVICE_REMOVED}, NULL,
+		   TGT_LOG_WARNING, "reactor %u: device %s was removed: its connections end",
+		   reactor->index, fab_device_name(device));
 	for (lane = TAILQ_FIRST(&reactor->turn.alive); lane; lane = following) {
 		following = TAILQ_NEXT(lane, alive_link);
 		if (fab_conn_device(lane->conn) == device)

@@ -11,6 +11,7 @@
 #include <string.h>
 #include "proto/core/env.h"
 #include "proto/wire/wire_names.h"
+#include "target/base/notice.h"
 #include "target/serve/fence.h"
 #include "target/serve/handle.h"
 #include "target/serve/host.h"
@@ -153,18 +154,21 @@ static void session_log_totals(struct tgt_session *session)
 	uint64_t messages = totals->messages_in + totals->out.sends + totals->out.writes +
 			    totals->out.write_imms + totals->out.reads;
 
-	tgt_log_limited(&session->reactor->totals_limit, TGT_LOG_INFO,
-			"session %u [%s] %s: ended: %" PRIu64 " commands, %" PRIu64 " bytes read, %" PRIu64
-			" written, %" PRIu64 ".%02" PRIu64 " messages a command (in %" PRIu64
-			", sends %" PRIu64 ", writes %" PRIu64 ", immediates %" PRIu64 ", reads %" PRIu64
-			", doorbells %" PRIu64 "), %" PRIu64 " us queued, %" PRIu64 " us stored",
-			session->number, session->peer, session->initiator, totals->commands,
-			totals->bytes_read, totals->bytes_written,
-			totals->commands ? messages / totals->commands : 0,
-			totals->commands ? messages * 100 / totals->commands % 100 : 0,
-			totals->messages_in, totals->out.sends, totals->out.writes,
-			totals->out.write_imms, totals->out.reads, totals->out.doorbells,
-			totals->queued_us, totals->stored_us);
+	tgt_notice(
+		&(struct tgt_notice_about){.kind = TGT_NOTICE_SESSION_ENDED,
+					   .initiator = session->initiator,
+					   .address = session->peer},
+		&session->reactor->totals_limit, TGT_LOG_INFO,
+		"session %u [%s] %s: ended: %" PRIu64 " commands, %" PRIu64 " bytes read, %" PRIu64
+		" written, %" PRIu64 ".%02" PRIu64 " messages a command (in %" PRIu64
+		", sends %" PRIu64 ", writes %" PRIu64 ", immediates %" PRIu64 ", reads %" PRIu64
+		", doorbells %" PRIu64 "), %" PRIu64 " us queued, %" PRIu64 " us stored",
+		session->number, session->peer, session->initiator, totals->commands,
+		totals->bytes_read, totals->bytes_written,
+		totals->commands ? messages / totals->commands : 0,
+		totals->commands ? messages * 100 / totals->commands % 100 : 0, totals->messages_in,
+		totals->out.sends, totals->out.writes, totals->out.write_imms, totals->out.reads,
+		totals->out.doorbells, totals->queued_us, totals->stored_us);
 }
 
 static uint64_t session_keep_ns(const struct tgt_reactor *reactor)

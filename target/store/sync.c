@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include "proto/core/env.h"
+#include "target/base/notice.h"
 #include "target/store/mark.h"
 
 static bool is_sync(const struct tgt_io *io)
@@ -60,11 +61,13 @@ static void volume_latch(struct tgt_volume *volume)
 	if (trouble->mark)
 		atomic_store(&trouble->mark->lost, 1);
 	if (!atomic_exchange(&trouble->lost, true))
-		tgt_log(TGT_LOG_ERROR,
-			"volume %s: acknowledged writes may be lost: FLUSH fails until every "
-			"session has closed the volume%s",
-			volume->config.name,
-			trouble->mark ? "" : ", or until rblkd ends: no state directory");
+		tgt_notice(&(struct tgt_notice_about){.kind = TGT_NOTICE_WRITES_LOST,
+						      .volume = volume->config.name},
+			   NULL, TGT_LOG_ERROR,
+			   "volume %s: acknowledged writes may be lost: FLUSH fails until every "
+			   "session has closed the volume%s",
+			   volume->config.name,
+			   trouble->mark ? "" : ", or until rblkd ends: no state directory");
 }
 
 void tgt_sync_forget(struct tgt_volume *volume)
@@ -72,9 +75,11 @@ void tgt_sync_forget(struct tgt_volume *volume)
 	if (volume->trouble.mark)
 		atomic_store(&volume->trouble.mark->lost, 0);
 	if (atomic_exchange(&volume->trouble.lost, false))
-		tgt_log(TGT_LOG_WARNING,
-			"volume %s: every session has closed it: FLUSH is possible again",
-			volume->config.name);
+		tgt_notice(&(struct tgt_notice_about){.kind = TGT_NOTICE_FLUSH_AGAIN,
+						      .volume = volume->config.name},
+			   NULL, TGT_LOG_WARNING,
+			   "volume %s: every session has closed it: FLUSH is possible again",
+			   volume->config.name);
 }
 
 /* -- syncs beside each other ------------------------------------------------------------------- */

@@ -10,15 +10,19 @@
 #include <sys/socket.h>
 #include <unistd.h>
 #include "proto/core/env.h"
+#include "target/base/notice.h"
 #include "target/base/log.h"
 #include "target/watch/clients.h"
 #include "target/watch/http.h"
+#include "target/watch/journal.h"
 #include "target/watch/place.h"
 
 /* How often a path is tried that could not be used. */
 #define RETRY_MS 5000
 /* How long clients wait when there are no descriptors. */
 #define ACCEPT_RETRY_MS 100
+/* And a journal that is full. */
+#define JOURNAL_MS 1000
 
 struct tgt_watch {
 	struct tgt_methods methods;
@@ -26,6 +30,9 @@ struct tgt_watch {
 	struct tgt_socket_place place;
 	uint64_t accept_ns; /* no client is accepted before */
 	bool starved;	    /* that is told */
+	struct tgt_journal journal;
+	bool journal_waits;    /* it took no more */
+	int notices;	       /* eventfd: readable when there is one */
 	struct tgt_http *http; /* NULL: none */
 	bool wants_socket; /* fixed */
 	bool told;	   /* that the path cannot be used, and why not: */
@@ -86,6 +93,8 @@ static int watch_timeout_ms(const struct tgt_watch *watch)
 		timeout_ms = ACCEPT_RETRY_MS;
 	if (http_ms >= 0 && (timeout_ms < 0 || http_ms < timeout_ms))
 		timeout_ms = http_ms;
+	if (watch->journal_waits && (timeout_ms < 0 || timeout_ms > JOURNAL_MS))
+		timeout_ms = JOURNAL_MS;
 	return timeout_ms;
 }
 
@@ -93,12 +102,13 @@ static void *watch_thread(void *argument)
 {
 	struct tgt_watch *watch = argument;
 	const struct tgt_changer *changer = watch->methods.changer;
-	struct pollfd polled[4 + TGT_CLIENTS_MAX];
+	struct pollfd polled[5 + TGT_CLIENTS_MAX];
 	unsigned int clients;
 	eventfd_t count;
 	bool accepts;
 
 	for (;;) {
+		watch->journal_waits = !tgt_journal_step(&watch->journal);
 		if (watch->wants_socket && watch->place.fd < 0)
 			watch_take_place(watch);
 		polled[0] = (struct pollfd){.fd = watch->stop, .events = POLLIN};
@@ -106,16 +116,19 @@ static void *watch_thread(void *argument)
 		polled[1] = (struct pollfd){.fd = accepts ? watch->place.fd : -1, .events = POLLIN};
 		polled[2] = (struct pollfd){.fd = changer ? changer->fd : -1, .events = POLLIN};
 		polled[3] = (struct pollfd){.fd = tgt_http_fd(watch->http), .events = POLLIN};
-		clients = tgt_clients_poll(&watch->clients, polled + 4);
-		if (poll(polled, 4 + clients, watch_timeout_ms(watch)) < 0)
+		polled[4] = (struct pollfd){.fd = watch->notices, .events = POLLIN};
+		clients = tgt_clients_poll(&watch->clients, polled + 5);
+		if (poll(polled, 5 + clients, watch_timeout_ms(watch)) < 0)
 			continue;
 		if (polled[0].revents)
 			break;
 		if (polled[2].revents && eventfd_read(changer->fd, &count) == 0)
 			tgt_clients_retry(&watch->clients);
-		tgt_clients_step(&watch->clients, polled + 4);
+		tgt_clients_step(&watch->clients, polled + 5);
 		/* Its timeouts, too, so in each turn. */
 		tgt_http_step(watch->http);
+		if (polled[4].revents)
+			eventfd_read(watch->notices, &count);
 		if (polled[1].revents)
 			watch_accept(watch);
 	}
@@ -124,9 +137,37 @@ static void *watch_thread(void *argument)
 
 static void watch_free(struct tgt_watch *watch)
 {
+	tgt_notices_wake(-1);
+	tgt_journal_fini(&watch->journal);
+	if (watch->notices >= 0)
+		close(watch->notices);
 	if (watch->stop >= 0)
 		close(watch->stop);
 	free(watch);
+}
+
+/* What is opened at the start, or never. */
+static int watch_open(struct tgt_watch *watch, const struct tgt_watch_options *options, char *error)
+{
+	int status;
+
+	watch->wants_socket = strcmp(options->control_socket, "none") != 0;
+	if (!tgt_socket_place_init(&watch->place, options->control_socket))
+		return tgt_error(error, -ENAMETOOLONG, "control_socket: %s: too long",
+				 options->control_socket);
+	if (!tgt_journal_init(&watch->journal, options->journal))
+		return tgt_error(error, -ENAMETOOLONG, "journal: %s: too long", options->journal);
+	watch->stop = eventfd(0, EFD_CLOEXEC);
+	watch->notices = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (watch->stop < 0 || watch->notices < 0)
+		return tgt_error(error, -errno, "control_socket: %s", strerror(errno));
+	tgt_notices_wake(watch->notices);
+	if (!options->http[0])
+		return 0;
+	status = tgt_http_create(options->http, &watch->methods, &watch->http, error);
+	if (!status)
+		tgt_log(TGT_LOG_INFO, "http: %s", tgt_http_url(watch->http));
+	return status;
 }
 
 int tgt_watch_create(const struct tgt_watch_options *options, struct tgt_watch **out, char *error)
@@ -145,25 +186,16 @@ int tgt_watch_create(const struct tgt_watch_options *options, struct tgt_watch *
 			break;
 	}
 	watch->clients.methods = &watch->methods;
-	watch->wants_socket = strcmp(options->control_socket, "none") != 0;
-	if (!tgt_socket_place_init(&watch->place, options->control_socket)) {
-		free(watch);
-		return tgt_error(error, -ENAMETOOLONG, "control_socket: %s: too long",
-				 options->control_socket);
-	}
-	if (options->http[0]) {
-		err = tgt_http_create(options->http, &watch->methods, &watch->http, error);
-		if (err) {
-			free(watch);
-			return err;
-		}
-		tgt_log(TGT_LOG_INFO, "http: %s", tgt_http_url(watch->http));
+	watch->stop = watch->notices = watch->journal.fd = -1;
+	err = watch_open(watch, options, error);
+	if (err) {
+		watch_free(watch);
+		return err;
 	}
 	/* The first attempt is made here: the socket is there when the daemon says that it is ready. */
 	if (watch->wants_socket)
 		watch_take_place(watch);
-	watch->stop = eventfd(0, EFD_CLOEXEC);
-	err = watch->stop < 0 ? errno : pthread_create(&watch->thread, NULL, watch_thread, watch);
+	err = pthread_create(&watch->thread, NULL, watch_thread, watch);
 	if (err) {
 		tgt_socket_place_leave(&watch->place);
 		tgt_http_destroy(watch->http);
@@ -189,6 +221,7 @@ void tgt_watch_stop(struct tgt_watch *watch)
 	pthread_join(watch->thread, NULL);
 	tgt_http_destroy(watch->http);
 	watch->http = NULL;
+	tgt_journal_step(&watch->journal);
 	tgt_methods_fini(&watch->methods);
 	tgt_socket_place_leave(&watch->place);
 }
@@ -198,5 +231,7 @@ void tgt_watch_destroy(struct tgt_watch *watch)
 	if (!watch)
 		return;
 	tgt_clients_close(&watch->clients);
+	/* Sessions have ended since stop. */
+	tgt_journal_step(&watch->journal);
 	watch_free(watch);
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The services for people and programs that look at the daemon: the control socket and HTTP, on a
- * thread of their own, so that nobody who asks delays a login or an I/O. Control thread, all of these.
+ * The services for people and programs that look at the daemon: the control socket, HTTP, and what
+ * goes to systemd's journal, on a thread of their own, so that nobody who asks or reads delays a
+ * login or an I/O. Control thread, all of these.
  */
 #ifndef RBLK_TARGET_WATCH_WATCH_H
 #define RBLK_TARGET_WATCH_WATCH_H
@@ -15,6 +16,7 @@ struct tgt_watch_options {
 	struct tgt_watch_source source;
 	const struct tgt_changer *changer; /* NULL: the configuration cannot be changed */
 	const char *control_socket; /* the path; "none": there is none */
+	const char *journal; /* the socket of systemd's journal; "none": events do not go there */
 	const char *http;	    /* "[HOST:]PORT" of HTTP; "": none */
 	/* The n-th address that is listened on; NULL: there are no more. Each text stays. */
 	const char *(*address)(const void *context, unsigned int n);

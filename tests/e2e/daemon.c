@@ -206,10 +206,11 @@ void e2e_daemon_await(struct e2e_daemon *daemon)
 static void launch(struct e2e_daemon *daemon, const char *listen, unsigned int descriptors,
 		   const char *argument, va_list more)
 {
-	char *arguments[ARGUMENTS_MAX] = { getenv("RBLKD"), "--listen", (char *)listen,
-					   "--state-dir", state, "--control-socket", "none" };
+	char *arguments[ARGUMENTS_MAX] = {getenv("RBLKD"), "--listen",	(char *)listen,
+					  "--state-dir",   state,	"--control-socket",
+					  "none",	   "--journal", "none"};
 	pid_t parent = getpid();
-	int log, n = 7;
+	int log, n = 9;
 
 	memset(daemon, 0, sizeof(*daemon));
 	state_make();

@@ -68,6 +68,8 @@ load() {
 loads() { cat $state/loads 2> /dev/null || echo 0; }
 loaded() { [ "$(loads)" -gt "$1" ]; }
 
+two_ready() { [ "$(journalctl -q -o cat _SYSTEMD_UNIT=rblkd.service RBLK_EVENT=ready | grep -c '"event":"ready"')" -ge 2 ]; }
+
 upgrade() {
 	lab_say "an upgrade under load"
 	local first before load
@@ -81,6 +83,8 @@ upgrade() {
 	[ "$(dpkg-query -W -f '${Version}' rblkd | sed 's/.*-//')" = 9 ] || lab_fail "not upgraded: $(cat /out/upgrade)"
 	[ "$(systemctl show -P MainPID rblkd)" != "$first" ] || lab_fail "rblkd was not restarted"
 	active rblkd
+	# Both have told the journal, from within the unit's walls.
+	lab_wait 20 two_ready || lab_fail "events in the journal: $(journalctl -q -o cat RBLK_EVENT=ready)"
 	before=$(loads)
 	lab_wait 60 loaded $((before + 1)) || lab_broken "the load does not go on: $(cat $state/load)"
 	touch $state/stop

@@ -1,0 +1,164 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# What a person wants to know is an event: in memory, for rblkctl events, and in the journal with its fields.
+# Method: a session, a killed initiator, a volume that is not there, a disk that fails, a flood of failures with a follower
+# that stands still, and a drain; a socket in the journal's place (journal.c), which then does not read.
+. "$(dirname "$0")/cmd.sh"
+socket=$scratch/control
+"$JOURNAL" "$scratch/journal" "$scratch/entries" &
+journal=$!
+follow=
+trap 'kill -KILL $journal $follow 2> /dev/null || true; wait $journal $follow 2> /dev/null || true; target_stop; rm -rf "$scratch"' EXIT
+has_socket() { [ -S "$scratch/journal" ]; }
+wait_for "the journal" has_socket
+# events FILTER: what rblkctl events --json has makes this jq filter of the array true.
+events() { "$RBLKCTL" events --socket "$socket" --json | jq -e ".events | $1" > "$scratch/json"; }
+is() { events "$1" || fail "not true of the events: $1: $("$RBLKCTL" events --socket "$socket")"; }
+# entry TEXT...: one entry of the journal has all of these lines.
+entry() {
+	awk -v RS= -v ORS='\n\n' '1' "$scratch/entries" > "$scratch/all"
+	for text; do awk -v RS= -v ORS='\n\n' -v text="$text" 'index("\n" $0 "\n", "\n" text "\n")' "$scratch/all" > "$scratch/some"; mv "$scratch/some" "$scratch/all"; done
+	[ -s "$scratch/all" ]
+}
+
+truncate -s 4M "$scratch/disk"
+head -c 100000 /dev/urandom > "$scratch/file"
+target_start --control-socket "$socket" --journal "$scratch/journal" --session-time 1ms --cache buffered --memory ram=1M \
+	--fault fail=write:1 "$scratch/disk"
+# The line of the log comes a moment before.
+begun() { events 'length == 1'; }
+wait_for "the first event" begun
+is '.[0].event == "ready" and .[0].number == 1 and .[0].level == "info" and (.[0].message | startswith("ready: serving 2 volumes"))'
+is '.[0].time | fromdateiso8601? // (.[:19] + "Z" | fromdateiso8601) | . > (now - 3600) and . <= now + 1'
+expect 1 "$RBLK" copy --name writer "$scratch/file" "$target/disk"
+is 'any(.event == "session_named" and .initiator == "writer" and (.address | startswith("127.0.0.1")))'
+is 'any(.event == "io_failed" and .volume == "disk" and .errno == 5 and .error == "EIO" and .level == "error")'
+ended() { events 'any(.event == "session_ended" and .initiator == "writer")'; }
+wait_for "the session's end" ended
+# The same in the journal, with the line as JSON.
+io() { entry RBLK_EVENT=io_failed RBLK_VOLUME=disk ERRNO=5 PRIORITY=3 SYSLOG_IDENTIFIER=rblkd; }
+wait_for "the journal's entry" io
+sed -n 's/^MESSAGE=//p' "$scratch/all" | head -n 1 > "$scratch/out"
+json_is '.event == "io_failed" and .volume == "disk" and .errno == 5'
+grep -qE '^MESSAGE_ID=[0-9a-f]{32}$' "$scratch/all" || fail "no MESSAGE_ID"
+named() { entry RBLK_EVENT=session_named RBLK_INITIATOR=writer PRIORITY=6; }
+wait_for "the journal's entry of the session" named
+[ "$(sed -n 's/^MESSAGE_ID=//p' "$scratch/entries" | sort -u | wc -l)" = "$(sed -n 's/^RBLK_EVENT=//p' "$scratch/entries" | sort -u | wc -l)" ] ||
+	fail "an ID for each kind"
+grep -q '^WRONG' "$scratch/entries" && fail "an entry that is not fields"
+
+# -- following, and text --------------------------------------------------------------------------
+
+"$RBLKCTL" events --socket "$socket" --follow --json > "$scratch/followed" 2> "$scratch/follow.err" &
+follow=$!
+followed() { jq -e -s "any($1)" "$scratch/followed" > /dev/null 2>&1; }
+wait_for "the old events" followed '.event == "ready"'
+mkfifo "$scratch/fifo"
+"$RBLK" copy --name victim - "$target/ram" < "$scratch/fifo" > /dev/null 2>&1 &
+copy=$!
+exec 7> "$scratch/fifo"
+wait_for "the session, followed" followed '.event == "session_named" and .initiator == "victim"'
+kill -KILL $copy
+wait $copy 2> /dev/null || true
+exec 7>&-
+wait_for "the killed initiator" followed '.event == "session_ended" and .initiator == "victim"'
+expect 0 "$RBLKCTL" events --socket "$socket"
+out_has 'io_failed'
+out_has 'initiator victim'
+[ "$(wc -l < "$scratch/out")" = "$(events length; cat "$scratch/json")" ] || fail "a line for each"
+
+# -- a flood, and who follows slowly ---------------------------------------------------------------
+
+# A follower that stands still holds up nobody, and misses nothing that is still kept. More failures than are kept in a
+# second: the next one counts them, and other kinds still have room.
+kill -STOP $follow
+head -c 4M /dev/urandom > "$scratch/large"
+copies=()
+flooded() {
+	for _ in 1 2 3 4 5; do "$RBLK" copy --name flood "$scratch/large" "$target/disk" > /dev/null 2>&1 & copies+=($!); done
+	for copy in "${copies[@]}"; do wait "$copy" || true; done
+	copies=()
+	events 'any(.event == "io_failed" and .suppressed > 0)'
+}
+wait_for "an event that counts others" flooded
+is '[.[] | select(.event == "io_failed") | .time[:19]] | group_by(.) | all(length <= 20)'
+is '[.[].number] | . == sort and length == (unique | length) and length <= 1000'
+is 'any(.event == "session_named" and .initiator == "flood")'
+last=$(events '.[-1].number' && cat "$scratch/json")
+kill -CONT $follow
+wait_for "what it has not followed yet" followed ".number == $last"
+jq -e -s '[.[].number] | . == [range(1; length + 1)]' "$scratch/followed" > "$scratch/out" || fail "it has missed some, or got them twice"
+# Where there is no daemon, that is said.
+expect 1 "$RBLKCTL" events --socket "$scratch/none"
+"$RBLKCTL" drain --socket "$socket"
+wait $target_pid || fail "rblkd: status $?"
+target_pid=
+wait $follow && fail "following ends with the daemon, and fails"
+grep -q 'the daemon has closed the connection' "$scratch/follow.err" || fail "why it ended"
+draining() { entry RBLK_EVENT=draining; }
+wait_for "the end, in the journal" draining
+
+# -- a journal that does not read, and none ----------------------------------------------------------
+
+# I/O goes on, and later the journal has every event of this daemon, once and in order.
+kill -STOP $journal
+skip=$(stat -c %s "$scratch/entries")
+cat > "$scratch/rblkd.conf" <<-END
+	[volume closed]
+	store = memory
+	size = 1M
+	[initiator other]
+	address = 192.0.2.1
+	read = closed
+END
+target_start --config "$scratch/rblkd.conf" --control-socket "$socket" --journal "$scratch/journal" --session-time 1ms \
+	--cache buffered --fault fail=write:1 "$scratch/disk"
+for i in $(seq 5); do expect 1 "$RBLK" copy --name "n$i" "$scratch/large" "$target/disk"; done
+expect 1 "$RBLK" info --name stranger "$target/closed"
+is 'any(.event == "refused" and .volume == "closed" and .initiator == "stranger" and .error == "EACCES" and .level == "warning")'
+is 'length > 15'
+last=$(events '.[-1].number' && cat "$scratch/json")
+kill -CONT $journal
+sent() {
+	tail -c +$((skip + 1)) "$scratch/entries" | sed -n 's/^MESSAGE=//p' > "$scratch/sent"
+	jq -e -s "length >= $last and [.[].number] == [range(1; length + 1)]" "$scratch/sent" > /dev/null
+}
+wait_for "all in the journal" sent
+refused() { entry RBLK_EVENT=refused RBLK_VOLUME=closed RBLK_INITIATOR=stranger ERRNO=13 PRIORITY=4; }
+wait_for "the refusal in the journal" refused
+target_stop
+for path in "$scratch/nowhere" none; do
+	target_start --control-socket "$socket" --journal "$path" --memory ram=1M
+	wait_for "an event without a journal" begun
+	target_stop
+done
+expect 2 timeout 60 "$RBLKD" --listen rblk+tcp://127.0.0.1:0 --state-dir "$scratch/state" --control-socket none --memory ram=1M \
+	--journal "/$(head -c 200 /dev/zero | tr '\0' a)"
+err_has '--journal: longer than'
+
+# -- systemd's own journal --------------------------------------------------------------------------
+
+# A journald of this test's, with its files in the scratch folder; it reads nothing of this machine.
+if [ ! -x /lib/systemd/systemd-journald ] || [ ! -s /etc/machine-id ] || ! unshare -m true 2> /dev/null; then
+	echo "SKIPPED: systemd-journald, which needs root and a machine-id: only journal.c was in its place"
+	exit 0
+fi
+mkdir -p "$scratch"/run/systemd/{journal,journald.conf.d} "$scratch/run/log/journal"
+printf '[Journal]\n%s\n' Storage=volatile Audit=no ReadKMsg=no ForwardToSyslog=no ForwardToWall=no ForwardToConsole=no \
+	ForwardToKMsg=no > "$scratch/run/systemd/journald.conf.d/test.conf"
+# shellcheck disable=SC2016
+unshare -m sh -c 'mount --bind "$0/run" /run && exec /lib/systemd/systemd-journald' "$scratch" 2> "$scratch/journald.log" &
+kill -KILL $journal
+journal=$!
+has_real() { [ -S "$scratch/run/systemd/journal/socket" ]; }
+wait_for "systemd-journald" has_real
+target_start --control-socket "$socket" --journal "$scratch/run/systemd/journal/socket" --cache buffered --fault fail=write:1 "$scratch/disk"
+expect 1 "$RBLK" copy --name unlucky "$scratch/file" "$target/disk"
+found() { journalctl -q -D "$scratch"/run/log/journal/* -o json "$@" > "$scratch/out" 2> "$scratch/err" && [ -s "$scratch/out" ]; }
+wait_for "the failure" found RBLK_EVENT=io_failed RBLK_VOLUME=disk ERRNO=5 PRIORITY=3
+head -n 1 "$scratch/out" > "$scratch/entry"
+mv "$scratch/entry" "$scratch/out"
+json_is '.SYSLOG_IDENTIFIER == "rblkd" and ._COMM == "rblkd" and (.MESSAGE | fromjson | .event == "io_failed" and .volume == "disk")'
+# As the manual says: one field with several values is any of them.
+wait_for "who it was" found RBLK_EVENT=session_named RBLK_EVENT=refused RBLK_INITIATOR=unlucky
+target_stop

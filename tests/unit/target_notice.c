@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Goal: the last events are kept, in order, each once; a kind that comes too often does not push
+ * out others, and none is dropped without being counted; every kind has its own name and ID,
+ * and the manual has the same ones.
+ * Method: the ring itself, with virtual time.
+ */
+#include "tests/unit/unit.h"
+
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+#include "target/base/notice.h"
+
+static uint64_t clock_ns = 1;
+
+uint64_t __wrap_env_now_ns(void);
+uint64_t __wrap_env_now_ns(void)
+{
+	return clock_ns;
+}
+
+static void happen(enum tgt_notice_kind kind, unsigned int n)
+{
+	const struct tgt_notice_about about = {.kind = kind, .volume = "disk", .error = 5};
+
+	tgt_notice(&about, NULL, TGT_LOG_DEBUG, "number %u", n);
+}
+
+static void test_bursts(void **state)
+{
+	uint64_t before = tgt_notices_last();
+	struct tgt_notice events[TGT_NOTICES_BURST + 4];
+
+	(void)state;
+	clock_ns += 2000000000u;
+	for (unsigned int i = 0; i < TGT_NOTICES_BURST + 7; i++)
+		happen(TGT_NOTICE_REFUSED, i);
+	happen(TGT_NOTICE_IO_FAILED, 0);
+	clock_ns += 2000000000u;
+	happen(TGT_NOTICE_REFUSED, 99);
+	assert_int_equal(tgt_notices_after(before, events, TGT_NOTICES_BURST + 4),
+			 TGT_NOTICES_BURST + 2);
+	for (unsigned int i = 0; i < TGT_NOTICES_BURST; i++) {
+		assert_int_equal(events[i].kind, TGT_NOTICE_REFUSED);
+		assert_int_equal(events[i].number, before + 1 + i);
+		assert_int_equal(events[i].suppressed, 0);
+	}
+	assert_int_equal(events[TGT_NOTICES_BURST].kind, TGT_NOTICE_IO_FAILED);
+	assert_string_equal(events[TGT_NOTICES_BURST + 1].message, "number 99");
+	assert_int_equal(events[TGT_NOTICES_BURST + 1].suppressed, 7);
+	assert_int_equal(events[TGT_NOTICES_BURST + 1].error, 5);
+	assert_string_equal(events[TGT_NOTICES_BURST + 1].volume, "disk");
+	assert_string_equal(events[TGT_NOTICES_BURST + 1].initiator, "");
+}
+
+static void test_ring(void **state)
+{
+	static struct tgt_notice events[TGT_NOTICES_MAX + 1];
+	uint64_t last;
+
+	(void)state;
+	for (unsigned int i = 0; i < 2 * TGT_NOTICES_MAX; i++) {
+		clock_ns += 1000000000u;
+		happen(TGT_NOTICE_READY, i);
+	}
+	last = tgt_notices_last();
+	assert_int_equal(tgt_notices_after(0, events, TGT_NOTICES_MAX + 1), TGT_NOTICES_MAX);
+	for (unsigned int i = 0; i < TGT_NOTICES_MAX; i++)
+		assert_int_equal(events[i].number, last - TGT_NOTICES_MAX + 1 + i);
+	assert_string_equal(events[TGT_NOTICES_MAX - 1].message, "number 1999");
+	assert_int_equal(tgt_notices_after(last - 3, events, 2), 2);
+	assert_int_equal(events[1].number, last - 1);
+	assert_int_equal(tgt_notices_after(last, events, 1), 0);
+	assert_int_equal(tgt_notices_after(UINT64_MAX, events, 1), 0);
+}
+
+static void test_wake(void **state)
+{
+	int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	eventfd_t count;
+
+	(void)state;
+	tgt_notices_wake(fd);
+	clock_ns += 2000000000u;
+	happen(TGT_NOTICE_READY, 0);
+	assert_int_equal(eventfd_read(fd, &count), 0);
+	tgt_notices_wake(-1);
+	happen(TGT_NOTICE_READY, 0);
+	assert_int_equal(eventfd_read(fd, &count), -1);
+	close(fd);
+}
+
+static void test_names(void **state)
+{
+	(void)state;
+	for (unsigned int i = 0; i < TGT_NOTICES; i++) {
+		assert_int_equal(strlen(tgt_notice_id(i)), 32);
+		assert_int_equal(strspn(tgt_notice_id(i), "0123456789abcdef"), 32);
+		for (unsigned int j = 0; j < i; j++) {
+			assert_string_not_equal(tgt_notice_name(i), tgt_notice_name(j));
+			assert_string_not_equal(tgt_notice_id(i), tgt_notice_id(j));
+		}
+	}
+}
+
+/* The part of rblkd(8) about events. The caller frees it. */
+static char *manual_section(void)
+{
+	FILE *file = fopen(RBLK_MANUALS "/rblkd.8.scd", "r");
+	char *text = NULL, *section, *end;
+	size_t size = 0;
+
+	assert_non_null(file);
+	assert_true(getdelim(&text, &size, '\0', file) > 0);
+	fclose(file);
+	section = strstr(text, "\n# EVENTS\n");
+	assert_non_null(section);
+	end = strstr(section + 1, "\n# ");
+	assert_non_null(end);
+	section = strndup(section, (size_t)(end - section));
+	free(text);
+	return section;
+}
+
+/* Each kind is there with its ID, in the table's order, and there are no others. */
+static void test_manual(void **state)
+{
+	char *section = manual_section(), *entry = section, wanted[128];
+	unsigned int i;
+
+	(void)state;
+	for (i = 0; (entry = strstr(entry, "\n*")); entry++, i++) {
+		if (i == TGT_NOTICES)
+			fail_msg("the manual has one more:%.40s", entry);
+		snprintf(wanted, sizeof(wanted), "\n*%s* (%s)\n", tgt_notice_name(i),
+			 tgt_notice_id(i));
+		if (strncmp(entry, wanted, strlen(wanted)))
+			fail_msg("the manual should have%sand has%.60s", wanted, entry);
+	}
+	assert_int_equal(i, TGT_NOTICES);
+	free(section);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_bursts), cmocka_unit_test(test_ring),
+		cmocka_unit_test(test_wake),   cmocka_unit_test(test_names),
+		cmocka_unit_test(test_manual),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
