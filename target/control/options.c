@@ -160,7 +160,7 @@ static const struct tgt_option table[] = {
 	  "events go to systemd's journal at this socket; none: they do not",
 	  TARGET(journal), 0, 0, NULL },
 	{ "http", 0, TARGET_PLACES, TGT_OPTION_TEXT, "[HOST:]PORT", NULL,
-	  "answer /metrics, /healthz and /readyz there; without HOST for this machine only; "
+	  "a page for people, /metrics, /healthz and /readyz there; without HOST for this machine only; "
 	  "default: nowhere",
 	  TARGET(http), 0, 0, NULL },
 	{ "fault_socket", 0, TARGET_PLACES, TGT_OPTION_TEXT, "PATH", NULL,

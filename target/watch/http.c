@@ -84,6 +84,8 @@ static enum MHD_Result http_send(struct tgt_http *http, struct MHD_Connection *c
 	MHD_add_response_header(response, "Cache-Control", "no-store");
 	MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
 	MHD_add_response_header(response, "Content-Security-Policy", answer->policy);
+	MHD_add_response_header(response, "Cross-Origin-Resource-Policy", "same-origin");
+	MHD_add_response_header(response, "Referrer-Policy", "no-referrer");
 	MHD_add_response_header(response, "Connection", "close");
 	result = MHD_queue_response(connection, answer->status, response);
 	MHD_destroy_response(response);
@@ -100,6 +102,19 @@ static bool http_host_fits(const struct tgt_http *http, struct MHD_Connection *c
 	const char *host = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Host");
 
 	return !http->loopback || !host || tgt_paths_host_is_local(host);
+}
+
+/* NULL: not in the query. */
+static const char *http_after(struct MHD_Connection *connection)
+{
+	const char *value = NULL;
+	size_t bytes = 0;
+
+	if (MHD_lookup_connection_value_n(connection, MHD_GET_ARGUMENT_KIND, "after",
+					  strlen("after"), &value, &bytes) != MHD_YES)
+		return NULL;
+	/* Without a value, or with a zero byte in it, it is no number. */
+	return value && strlen(value) == bytes ? value : "";
 }
 
 static enum MHD_Result http_request(void *context, struct MHD_Connection *connection,
@@ -123,7 +138,7 @@ static enum MHD_Result http_request(void *context, struct MHD_Connection *connec
 		tgt_answer_words(&answer, MHD_HTTP_SERVICE_UNAVAILABLE,
 				 "too many answers have not been taken\n");
 	else
-		tgt_paths_answer(http->methods, path, &answer);
+		tgt_paths_answer(http->methods, path, http_after(connection), &answer);
 	return http_send(http, connection, &answer);
 }
 

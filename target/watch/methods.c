@@ -47,15 +47,10 @@ static json_t *status_addresses(const struct tgt_methods *methods)
 	return array;
 }
 
-static json_t *method_status(struct tgt_rpc_call *call)
+json_t *tgt_methods_status(const struct tgt_methods *methods, const struct tgt_view *view)
 {
-	struct tgt_methods *methods = call->context;
-	const struct tgt_view *view = tgt_methods_view(methods);
-	const struct tgt_view_totals *totals;
+	const struct tgt_view_totals *totals = &view->totals;
 
-	if (!view)
-		return NULL;
-	totals = &view->totals;
 	return json_pack("{s:s, s:i, s:i, s:s, s:I, s:s, s:o, s:i, s:i, s:I, s:I, s:I, s:I, s:o, "
 			 "s:o, s:i, s:b}",
 			 "version", RBLK_VERSION, "protocol", RBLK_PROTOCOL_VERSION, "pid",
@@ -70,6 +65,13 @@ static json_t *method_status(struct tgt_rpc_call *call)
 			 tgt_report_ends(view), "reactors", tgt_report_reactors(view),
 			 "reactors_silent", (int)view->missing, "unsaved_changes",
 			 methods->changer && methods->changer->unsaved(methods->changer->context));
+}
+
+static json_t *method_status(struct tgt_rpc_call *call)
+{
+	const struct tgt_view *view = tgt_methods_view(call->context);
+
+	return view ? tgt_methods_status(call->context, view) : NULL;
 }
 
 static json_t *method_sessions(struct tgt_rpc_call *call)

@@ -28,6 +28,8 @@ extern const struct tgt_rpc_method tgt_methods[];
 /* A view that is not old; NULL: no memory. So the reactors answer no more often than ten times a
  * second, however many ask. */
 const struct tgt_view *tgt_methods_view(struct tgt_methods *methods);
+/* What the method status answers: a new reference, or NULL: no memory. */
+json_t *tgt_methods_status(const struct tgt_methods *methods, const struct tgt_view *view);
 void tgt_methods_fini(struct tgt_methods *methods);
 
 #endif

@@ -8,6 +8,8 @@
 #include <string.h>
 #include <strings.h>
 #include "target/watch/metrics.h"
+#include "target/watch/notices.h"
+#include "target/watch/page.h"
 
 #define NOTHING_ALLOWED "default-src 'none'; frame-ancestors 'none'"
 
@@ -20,10 +22,11 @@ void tgt_answer_words(struct tgt_answer *answer, unsigned int status, const char
 				      .bytes = strlen(words)};
 }
 
-static void path_metrics(struct tgt_methods *methods, struct tgt_answer *answer)
+static void path_metrics(struct tgt_methods *methods, const char *after, struct tgt_answer *answer)
 {
 	const struct tgt_view *view = tgt_methods_view(methods);
 
+	(void)after;
 	*answer = (struct tgt_answer){.status = 200,
 				      .type = "text/plain; version=0.0.4; charset=utf-8",
 				      .policy = NOTHING_ALLOWED};
@@ -32,42 +35,89 @@ static void path_metrics(struct tgt_methods *methods, struct tgt_answer *answer)
 }
 
 /* Do all reactors run? */
-static void path_healthz(struct tgt_methods *methods, struct tgt_answer *answer)
+static void path_healthz(struct tgt_methods *methods, const char *after, struct tgt_answer *answer)
 {
 	const struct tgt_view *view = tgt_methods_view(methods);
 
+	(void)after;
 	if (view && !view->missing)
 		tgt_answer_words(answer, 200, "ok\n");
 	else
 		tgt_answer_words(answer, 503, "a reactor does not answer\n");
 }
 
-static void path_readyz(struct tgt_methods *methods, struct tgt_answer *answer)
+static void path_readyz(struct tgt_methods *methods, const char *after, struct tgt_answer *answer)
 {
+	(void)after;
 	if (atomic_load(&methods->draining))
 		tgt_answer_words(answer, 503, "draining\n");
 	else
 		tgt_answer_words(answer, 200, "serving\n");
 }
 
+/* -- the page, and what it asks for ------------------------------------------------------------ */
+
+static void path_page(struct tgt_methods *methods, const char *after, struct tgt_answer *answer)
+{
+	(void)methods;
+	(void)after;
+	*answer = (struct tgt_answer){
+		.status = 200, .type = "text/html; charset=utf-8", .policy = tgt_page_policy()};
+	answer->text = strdup(tgt_page_text());
+	if (answer->text)
+		answer->bytes = strlen(answer->text);
+}
+
+/* Takes the reference; NULL: no memory. */
+static void answer_json(struct tgt_answer *answer, json_t *object)
+{
+	*answer = (struct tgt_answer){
+		.status = 200, .type = "application/json", .policy = NOTHING_ALLOWED};
+	answer->text = object ? json_dumps(object, JSON_COMPACT) : NULL;
+	if (answer->text)
+		answer->bytes = strlen(answer->text);
+	json_decref(object);
+}
+
+static void path_status(struct tgt_methods *methods, const char *after, struct tgt_answer *answer)
+{
+	(void)after;
+	answer_json(answer, tgt_page_status(methods));
+}
+
+static void path_events(struct tgt_methods *methods, const char *after, struct tgt_answer *answer)
+{
+	uint64_t number = 0;
+
+	(void)methods;
+	/* No more digits than always fit. */
+	if (after && (!*after || strlen(after) > 18 || after[strspn(after, "0123456789")])) {
+		tgt_answer_words(answer, 400, "after: not the number of an event\n");
+		return;
+	}
+	if (after)
+		number = strtoull(after, NULL, 10);
+	answer_json(answer, tgt_notices_report(number));
+}
+
 static const struct path {
 	const char *path;
-	void (*answer)(struct tgt_methods *methods, struct tgt_answer *answer);
+	void (*answer)(struct tgt_methods *methods, const char *after, struct tgt_answer *answer);
 } paths[] = {
-	{"/metrics", path_metrics},
-	{"/healthz", path_healthz},
-	{"/readyz", path_readyz},
+	{"/", path_page},	    {"/status.json", path_status}, {"/events.json", path_events},
+	{"/metrics", path_metrics}, {"/healthz", path_healthz},	   {"/readyz", path_readyz},
 };
 
-void tgt_paths_answer(struct tgt_methods *methods, const char *path, struct tgt_answer *answer)
+void tgt_paths_answer(struct tgt_methods *methods, const char *path, const char *after,
+		      struct tgt_answer *answer)
 {
 	for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
 		if (strcmp(paths[i].path, path))
 			continue;
-		paths[i].answer(methods, answer);
+		paths[i].answer(methods, after, answer);
 		return;
 	}
-	tgt_answer_words(answer, 404, "there are /metrics, /healthz and /readyz\n");
+	tgt_answer_words(answer, 404, "there are /, /metrics, /healthz and /readyz\n");
 }
 
 bool tgt_paths_host_is_local(const char *host)

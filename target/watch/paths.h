@@ -13,8 +13,9 @@ struct tgt_answer {
 	size_t bytes;
 };
 
-/* Always an answer, if only 404. The path is a peer's. */
-void tgt_paths_answer(struct tgt_methods *methods, const char *path, struct tgt_answer *answer);
+/* Always an answer, if only 404. The path is a peer's, and so is the query's "after" (NULL: none). */
+void tgt_paths_answer(struct tgt_methods *methods, const char *path, const char *after,
+		      struct tgt_answer *answer);
 /* A line of text. */
 void tgt_answer_words(struct tgt_answer *answer, unsigned int status, const char *words);
 /* "localhost" or the number of an address, with or without a port: names that nobody else can have.

@@ -3,12 +3,15 @@
  * Goal: no request breaks what answers over HTTP, and whatever volumes and initiators are called,
  * each line of /metrics is a comment or one series. Method: the first byte chooses. A request's
  * bytes go to the server through a socket pair, as a client's would, and what comes back begins as
- * HTTP does; or names and a Host are the input. There are no reactors.
+ * HTTP does; or names and a Host are the input. What the page asks for is JSON in UTF-8. There are no
+ * reactors.
  */
 #include "tests/fuzz/fuzz.h"
 
 #include "target/watch/http.c"
 #include "target/watch/metrics.h"
+#include "target/watch/notices.h"
+#include "target/watch/page.h"
 
 static struct tgt_view_volume volume;
 static struct tgt_census_session session;
@@ -25,6 +28,39 @@ static struct tgt_methods methods = {
 const struct tgt_view *tgt_methods_view(struct tgt_methods *all)
 {
 	return &all->view;
+}
+
+json_t *tgt_methods_status(const struct tgt_methods *all, const struct tgt_view *view)
+{
+	(void)all;
+	return json_pack("{s:i}", "sessions", (int)view->session_count);
+}
+
+/* There is one notice. */
+static struct tgt_notice notice = {.number = 1};
+
+unsigned int tgt_notices_after(uint64_t after, struct tgt_notice *out, unsigned int max)
+{
+	if (after || !max)
+		return 0;
+	*out = notice;
+	return 1;
+}
+
+uint64_t tgt_notices_last(void)
+{
+	return 1;
+}
+
+const char *tgt_notice_name(enum tgt_notice_kind kind)
+{
+	return kind == TGT_NOTICE_READY ? "ready" : "refused";
+}
+
+const char *tgt_log_level_name(enum tgt_log_level level)
+{
+	(void)level;
+	return "info";
 }
 
 const struct tgt_census_session *tgt_view_session(const struct tgt_view *view, unsigned int number)
@@ -52,6 +88,18 @@ static void check_line(const char *line)
 	FUZZ_ASSERT(at && at[1] && !at[1 + strspn(at + 1, "0123456789.e+-")]);
 }
 
+/* Takes the reference: jansson writes, and reads, only what is JSON. */
+static void check_json(json_t *object)
+{
+	char *text = object ? json_dumps(object, JSON_COMPACT) : NULL;
+	json_t *read = text ? json_loads(text, 0, NULL) : NULL;
+
+	FUZZ_ASSERT(read && json_equal(read, object));
+	json_decref(read);
+	free(text);
+	json_decref(object);
+}
+
 static void try_names(const uint8_t *data, size_t size)
 {
 	char *text, *line, *rest;
@@ -71,6 +119,12 @@ static void try_names(const uint8_t *data, size_t size)
 	for (rest = text; (line = strsep(&rest, "\n")) && rest;)
 		check_line(line);
 	free(text);
+	memset(notice.message, 0, sizeof(notice.message));
+	memcpy(notice.message, data, size < sizeof(notice.message) ? size : sizeof(notice.message) - 1);
+	memcpy(notice.volume, volume.name, sizeof(notice.volume));
+	memcpy(notice.initiator, session.initiator, sizeof(notice.initiator));
+	check_json(tgt_notices_report(0));
+	check_json(tgt_page_status(&methods));
 }
 
 static void try_host(const uint8_t *data, size_t size)

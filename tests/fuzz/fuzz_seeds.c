@@ -344,11 +344,16 @@ static void write_requests(void)
 static void write_http(void)
 {
 	static const char request[] = "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n", host[] = "127.0.0.1:4480",
-			  name[] = "disk\"\\\n";
+			  name[] = "disk\"\\\n", page[] = "GET / HTTP/1.1\r\n\r\n",
+			  events[] = "GET /events.json?after=17 HTTP/1.1\r\n\r\n",
+			  status[] = "GET /status.json HTTP/1.1\r\n\r\n";
 
 	write_seed("fuzz_http", "name", "\0", 1, name, strlen(name));
 	write_seed("fuzz_http", "host", "\1", 1, host, strlen(host));
 	write_seed("fuzz_http", "request", "\2", 1, request, strlen(request));
+	write_seed("fuzz_http", "page", "\2", 1, page, strlen(page));
+	write_seed("fuzz_http", "events", "\2", 1, events, strlen(events));
+	write_seed("fuzz_http", "status", "\2", 1, status, strlen(status));
 }
 
 int main(int argc, char **argv)
