@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The ring of notices, see notice.h. No lock is held for longer than a copy of one. */
+/*
+ * The notices that are kept, see notice.h. If they are TGT_NOTICES_MAX, the oldest of the kind that
+ * has most makes room: what comes often, because a peer wants it to, never pushes out what comes
+ * seldom. The lock is held for one walk along them and a copy of COPIED of them.
+ */
 #include "target/base/notice.h"
 
 #include <pthread.h>
@@ -7,10 +11,12 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/queue.h>
 #include <time.h>
 #include "proto/core/env.h"
 
 #define WINDOW_NS 1000000000u
+#define COPIED 8u
 
 /* The ids are random, and never change: journals are searched for them. */
 static const struct notice_kind {
@@ -35,7 +41,15 @@ static const struct notice_kind {
 };
 static_assert(sizeof(kinds) / sizeof(kinds[0]) == TGT_NOTICES, "every kind has a name");
 
-struct notice_window {
+struct notice_slot {
+	TAILQ_ENTRY(notice_slot) kept_link, kind_link;
+	struct tgt_notice notice;
+};
+
+struct notice_kept {
+	TAILQ_HEAD(notice_list, notice_slot) slots; /* by number */
+	unsigned int count;
+	/* Of this second: */
 	uint64_t begun_ns;
 	unsigned int used, suppressed;
 };
@@ -43,10 +57,12 @@ struct notice_window {
 /* `lock` owns all of it. */
 static struct {
 	pthread_mutex_t lock;
-	uint64_t last; /* number; that notice is at last % TGT_NOTICES_MAX */
-	int wake;      /* eventfd, -1: none */
-	struct notice_window windows[TGT_NOTICES];
-	struct tgt_notice ring[TGT_NOTICES_MAX];
+	uint64_t last;		 /* number */
+	int wake;		 /* eventfd, -1: none */
+	struct notice_list kept; /* by number; each is in its kind's list, too */
+	unsigned int count;
+	struct notice_kept kinds[TGT_NOTICES];
+	struct notice_slot slots[TGT_NOTICES_MAX]; /* the first `count` are in use */
 } notices = {.lock = PTHREAD_MUTEX_INITIALIZER, .wake = -1};
 
 /* What does not fit is cut off. */
@@ -60,18 +76,50 @@ static void text_keep(char *to, size_t bytes, const char *from)
 }
 
 /* Lock held. */
-static bool window_takes(struct notice_window *window, uint64_t now_ns)
+static bool kind_takes(struct notice_kept *kind, uint64_t now_ns)
 {
-	if (!window->begun_ns || now_ns - window->begun_ns >= WINDOW_NS) {
-		window->begun_ns = now_ns;
-		window->used = 0;
+	if (!kind->begun_ns || now_ns - kind->begun_ns >= WINDOW_NS) {
+		kind->begun_ns = now_ns;
+		kind->used = 0;
 	}
-	if (window->used >= TGT_NOTICES_BURST) {
-		window->suppressed++;
+	if (kind->used >= TGT_NOTICES_BURST) {
+		kind->suppressed++;
 		return false;
 	}
-	window->used++;
+	kind->used++;
 	return true;
+}
+
+/* Lock held. In no list. */
+static struct notice_slot *slot_get(void)
+{
+	struct notice_kept *most = &notices.kinds[0];
+	struct notice_slot *slot;
+
+	if (notices.count < TGT_NOTICES_MAX)
+		return &notices.slots[notices.count++];
+	for (unsigned int i = 1; i < TGT_NOTICES; i++) {
+		if (notices.kinds[i].count > most->count)
+			most = &notices.kinds[i];
+	}
+	slot = TAILQ_FIRST(&most->slots);
+	TAILQ_REMOVE(&most->slots, slot, kind_link);
+	TAILQ_REMOVE(&notices.kept, slot, kept_link);
+	most->count--;
+	return slot;
+}
+
+/* Lock held. A list that was never used has no end yet. */
+static void slot_keep(struct notice_slot *slot, struct notice_kept *kind)
+{
+	if (!notices.kept.tqh_last)
+		TAILQ_INIT(&notices.kept);
+	if (!kind->slots.tqh_last)
+		TAILQ_INIT(&kind->slots);
+	slot->notice.number = ++notices.last;
+	TAILQ_INSERT_TAIL(&notices.kept, slot, kept_link);
+	TAILQ_INSERT_TAIL(&kind->slots, slot, kind_link);
+	kind->count++;
 }
 
 static uint64_t time_now_ns(void)
@@ -85,24 +133,26 @@ static uint64_t time_now_ns(void)
 static void notice_keep(const struct tgt_notice_about *about, enum tgt_log_level level,
 			const char *message)
 {
-	struct notice_window *window = &notices.windows[about->kind];
+	struct notice_kept *kind = &notices.kinds[about->kind];
 	uint64_t now_ns = env_now_ns(), time_ns = time_now_ns();
+	struct notice_slot *slot;
 	struct tgt_notice *notice;
 
 	pthread_mutex_lock(&notices.lock);
-	if (window_takes(window, now_ns)) {
-		notice = &notices.ring[++notices.last % TGT_NOTICES_MAX];
-		notice->number = notices.last;
+	if (kind_takes(kind, now_ns)) {
+		slot = slot_get();
+		notice = &slot->notice;
 		notice->time_ns = time_ns;
 		notice->kind = about->kind;
 		notice->level = level;
 		notice->error = about->error;
-		notice->suppressed = window->suppressed;
-		window->suppressed = 0;
+		notice->suppressed = kind->suppressed;
+		kind->suppressed = 0;
 		text_keep(notice->volume, sizeof(notice->volume), about->volume);
 		text_keep(notice->initiator, sizeof(notice->initiator), about->initiator);
 		text_keep(notice->address, sizeof(notice->address), about->address);
 		text_keep(notice->message, sizeof(notice->message), message);
+		slot_keep(slot, kind);
 		if (notices.wake >= 0)
 			eventfd_write(notices.wake, 1);
 	}
@@ -125,27 +175,42 @@ void tgt_notice(const struct tgt_notice_about *about, struct tgt_log_limit *limi
 	notice_keep(about, level, message);
 }
 
-/* The first one after this number; it may be gone, and then it is the oldest. */
-static bool notice_next(uint64_t after, struct tgt_notice *out)
+/* From the end: who asks has mostly seen all but the last. */
+static const struct notice_slot *slot_after(uint64_t after)
 {
-	uint64_t oldest;
-	bool any;
+	const struct notice_slot *slot, *found = NULL;
+
+	if (!notices.count)
+		return NULL;
+	TAILQ_FOREACH_REVERSE(slot, &notices.kept, notice_list, kept_link) {
+		if (slot->notice.number <= after)
+			break;
+		found = slot;
+	}
+	return found;
+}
+
+static unsigned int notices_copy(uint64_t after, struct tgt_notice *out, unsigned int max)
+{
+	const struct notice_slot *slot;
+	unsigned int count = 0;
 
 	pthread_mutex_lock(&notices.lock);
-	any = after < notices.last;
-	oldest = notices.last > TGT_NOTICES_MAX ? notices.last - TGT_NOTICES_MAX + 1 : 1;
-	if (any)
-		*out = notices.ring[(after + 1 > oldest ? after + 1 : oldest) % TGT_NOTICES_MAX];
+	for (slot = slot_after(after); slot && count < max && count < COPIED;
+	     slot = TAILQ_NEXT(slot, kept_link))
+		out[count++] = slot->notice;
 	pthread_mutex_unlock(&notices.lock);
-	return any;
+	return count;
 }
 
 unsigned int tgt_notices_after(uint64_t after, struct tgt_notice *out, unsigned int max)
 {
-	unsigned int count = 0;
+	unsigned int count = 0, copied;
 
-	while (count < max && notice_next(after, &out[count]))
-		after = out[count++].number;
+	while ((copied = notices_copy(after, out + count, max - count))) {
+		count += copied;
+		after = out[count - 1].number;
+	}
 	return count;
 }
 

@@ -2,10 +2,10 @@
 /*
  * Notices: events of the daemon that a person wants to know, besides their line in the log: of
  * which kind, and about which volume and initiator. (People read "event"; in the code that word is
- * the protocol's, serve/event.h.) The last TGT_NOTICES_MAX are kept; watch/ sends them to the
- * journal, and shows them. Any thread. Peers can cause notices: of each kind, TGT_NOTICES_BURST a
- * second are kept, and the next one counts the others. Nothing on the data path is one, unless it
- * fails.
+ * the protocol's, serve/event.h.) TGT_NOTICES_MAX are kept; watch/ sends them to the journal, and
+ * shows them. Any thread. Peers can cause notices: of each kind, TGT_NOTICES_BURST a second are
+ * kept, and the next one counts the others; and a kind that has many makes room for the others
+ * first. Nothing on the data path is one, unless it fails.
  */
 #ifndef RBLK_TARGET_BASE_NOTICE_H
 #define RBLK_TARGET_BASE_NOTICE_H

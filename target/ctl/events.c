@@ -43,32 +43,43 @@ static bool events_print(const json_t *events, bool as_json)
 	return !fflush(stdout);
 }
 
-/* The next events after *after, which moves on. NULL after a message. */
-static json_t *events_next(struct ctl_connection *connection, uint64_t *after)
+/* What has been read: up to the event with this number. */
+struct events_read {
+	uint64_t after;
+	bool all; /* nothing that was there at first is left to read */
+};
+
+/* The next events. NULL after a message. */
+static json_t *events_next(struct ctl_connection *connection, struct events_read *read)
 {
-	json_t *result =
-		ctl_call(connection, "events", json_pack("{s:I}", "after", (json_int_t)*after));
+	json_t *result = ctl_call(connection, "events",
+				  json_pack("{s:I}", "after", (json_int_t)read->after));
 	const json_t *events = json_object_get(result, "events");
 	size_t count = json_array_size(events);
-	uint64_t first = ctl_integer(json_array_get(events, 0), "number");
+	uint64_t last, missed;
 
+	if (!count) {
+		read->all = true;
+		return result;
+	}
+	last = ctl_integer(json_array_get(events, count - 1), "number");
+	missed = last > read->after + count ? last - read->after - count : 0;
 	/* At first, what is gone is simply old. */
-	if (*after && count && first > *after + 1)
+	if (read->all && missed)
 		fprintf(stderr, "rblkctl: %llu events came too fast, and were missed\n",
-			(unsigned long long)(first - *after - 1));
-	if (count)
-		*after = ctl_integer(json_array_get(events, count - 1), "number");
+			(unsigned long long)missed);
+	read->after = last;
 	return result;
 }
 
 /* Until the daemon ends, or nobody reads. */
 static int events_follow(const struct ctl_values *values, struct ctl_connection *connection)
 {
-	uint64_t after = 0;
+	struct events_read read = {0};
 	json_t *result;
 	bool any, taken;
 
-	while ((result = events_next(connection, &after))) {
+	while ((result = events_next(connection, &read))) {
 		any = json_array_size(json_object_get(result, "events"));
 		taken = events_print(json_object_get(result, "events"), values->json);
 		json_decref(result);
@@ -83,10 +94,10 @@ static int events_follow(const struct ctl_values *values, struct ctl_connection 
 static int events_all(const struct ctl_values *values, struct ctl_connection *connection)
 {
 	json_t *all = json_array(), *result;
-	uint64_t after = 0;
+	struct events_read read = {0};
 	bool any = true;
 
-	while (any && (result = events_next(connection, &after))) {
+	while (any && (result = events_next(connection, &read))) {
 		any = json_array_size(json_object_get(result, "events"));
 		json_array_extend(all, json_object_get(result, "events"));
 		json_decref(result);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Goal: the last events are kept, in order, each once; a kind that comes too often does not push
- * out others, and none is dropped without being counted; every kind has its own name and ID,
- * and the manual has the same ones.
- * Method: the ring itself, with virtual time.
+ * out others, neither in a second nor in days, and none is dropped in a second without being
+ * counted; every kind has its own name and ID, and the manual has the same ones.
+ * Method: the table itself, with virtual time.
  */
 #include "tests/unit/unit.h"
 
@@ -57,25 +57,66 @@ static void test_bursts(void **state)
 	assert_string_equal(events[TGT_NOTICES_BURST + 1].initiator, "");
 }
 
-static void test_ring(void **state)
+/* As often as is kept of one kind. */
+static void happen_often(enum tgt_notice_kind kind, unsigned int count)
+{
+	for (unsigned int i = 0; i < count; i++) {
+		clock_ns += 1000000000u;
+		happen(kind, i);
+	}
+}
+
+static unsigned int count_kind(const struct tgt_notice *events, unsigned int count,
+			       enum tgt_notice_kind kind)
+{
+	unsigned int found = 0;
+
+	for (unsigned int i = 0; i < count; i++)
+		found += events[i].kind == kind;
+	return found;
+}
+
+/* All that are kept, each once, and in their order. */
+static void all_kept(struct tgt_notice *events)
+{
+	assert_int_equal(tgt_notices_after(0, events, TGT_NOTICES_MAX + 1), TGT_NOTICES_MAX);
+	for (unsigned int i = 1; i < TGT_NOTICES_MAX; i++)
+		assert_true(events[i].number > events[i - 1].number);
+	assert_int_equal(events[TGT_NOTICES_MAX - 1].number, tgt_notices_last());
+}
+
+static void test_room(void **state)
 {
 	static struct tgt_notice events[TGT_NOTICES_MAX + 1];
-	uint64_t last;
+	uint64_t before = tgt_notices_last(), last;
 
 	(void)state;
-	for (unsigned int i = 0; i < 2 * TGT_NOTICES_MAX; i++) {
-		clock_ns += 1000000000u;
-		happen(TGT_NOTICE_READY, i);
-	}
+	/* A disk fails, and then a peer is refused for an hour. */
+	happen_often(TGT_NOTICE_WRITES_LOST, 3);
+	happen_often(TGT_NOTICE_REFUSED, 3600);
+	all_kept(events);
+	assert_int_equal(count_kind(events, TGT_NOTICES_MAX, TGT_NOTICE_WRITES_LOST), 3);
 	last = tgt_notices_last();
-	assert_int_equal(tgt_notices_after(0, events, TGT_NOTICES_MAX + 1), TGT_NOTICES_MAX);
-	for (unsigned int i = 0; i < TGT_NOTICES_MAX; i++)
-		assert_int_equal(events[i].number, last - TGT_NOTICES_MAX + 1 + i);
-	assert_string_equal(events[TGT_NOTICES_MAX - 1].message, "number 1999");
+	assert_int_equal(last, before + 3603);
+	for (unsigned int i = 0; i < 900; i++)
+		assert_int_equal(events[TGT_NOTICES_MAX - 1 - i].number, last - i);
+	assert_string_equal(events[TGT_NOTICES_MAX - 1].message, "number 3599");
 	assert_int_equal(tgt_notices_after(last - 3, events, 2), 2);
 	assert_int_equal(events[1].number, last - 1);
 	assert_int_equal(tgt_notices_after(last, events, 1), 0);
 	assert_int_equal(tgt_notices_after(UINT64_MAX, events, 1), 0);
+	/* Another kind that comes as often gets its half, and no more. */
+	happen_often(TGT_NOTICE_VIOLATION, 3600);
+	all_kept(events);
+	assert_int_equal(count_kind(events, TGT_NOTICES_MAX, TGT_NOTICE_WRITES_LOST), 3);
+	assert_in_range(count_kind(events, TGT_NOTICES_MAX, TGT_NOTICE_REFUSED), 450, 500);
+	assert_in_range(count_kind(events, TGT_NOTICES_MAX, TGT_NOTICE_VIOLATION), 450, 500);
+	/* The oldest of the kind has made room, so its newest is there. */
+	for (unsigned int i = 0; i < TGT_NOTICES_MAX; i++) {
+		if (events[i].kind == TGT_NOTICE_REFUSED)
+			last = events[i].number;
+	}
+	assert_int_equal(last, before + 3603);
 }
 
 static void test_wake(void **state)
@@ -148,7 +189,7 @@ static void test_manual(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_bursts), cmocka_unit_test(test_ring),
+		cmocka_unit_test(test_bursts), cmocka_unit_test(test_room),
 		cmocka_unit_test(test_wake),   cmocka_unit_test(test_names),
 		cmocka_unit_test(test_manual),
 	};
