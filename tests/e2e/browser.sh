@@ -15,7 +15,8 @@ browser_start() {
 	mkfifo "$scratch/to" "$scratch/from"
 	exec 8<> "$scratch/to" 9<> "$scratch/from"
 	# Without a sandbox: tests may run as root, and this browser sees no page but ours.
-	HOME=$scratch "$(browser_find)" --headless --no-sandbox --disable-gpu --disable-dev-shm-usage --no-first-run \
+	# In a session of its own: Debian's program is a script, whose child would outlive it.
+	HOME=$scratch setsid "$(browser_find)" --headless --no-sandbox --disable-gpu --disable-dev-shm-usage --no-first-run \
 		--user-data-dir="$scratch/profile" --remote-debugging-pipe about:blank 3<&8 4>&9 8<&- 9>&- > "$scratch/browser.log" 2>&1 &
 	browser_pid=$!
 	: > "$scratch/browser"
@@ -28,7 +29,7 @@ browser_start() {
 
 browser_stop() {
 	[ -n "$browser_pid" ] || return 0
-	kill "$browser_pid" 2> /dev/null || true
+	kill -KILL -- "-$browser_pid" 2> /dev/null || true
 	wait "$browser_pid" 2> /dev/null || true
 	browser_pid=
 }
