@@ -89,7 +89,7 @@ struct fab_conn {
 	struct fab *fab;
 	struct fab_device *device; /* NULL until the address is resolved */
 	void *user;
-	struct rblk_tls *tls;  /* NULL: without, or not any more */
+	struct rblk_tls *tls;  /* NULL: without */
 	uint32_t qp_num;       /* unique in the fab; 0 until the queue pair exists */
 	uint32_t inline_bytes; /* what there is */
 	uint8_t read_out;      /* negotiated; valid when established */

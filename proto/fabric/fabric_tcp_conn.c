@@ -317,7 +317,7 @@ static void conn_stop(struct tcp_conn *conn)
 		if (conn->rq != &conn->own_rq)
 			TAILQ_REMOVE(&fab->starved, conn, rx.starved_link);
 	}
-	tcp_stream_end(&conn->head.tls);
+	tcp_stream_end(conn->head.tls);
 	if (conn->source.fd >= 0) {
 		tcp_source_unwatch(&fab->loop, &conn->source);
 		tcp_linger_start(fab, conn->source.fd);

@@ -24,14 +24,14 @@
 #define TCP_ACCEPT_PAUSE_MS 100 /* out of descriptors: until one is closed */
 #define TCP_BACKLOG_DEFAULT 128
 
-/* An event that tells of it, unless one is due already. */
+/* An event that tells of it. One is due at a time: a stranger who is refused is the least. */
 static void accept_fail(struct tcp_fab *fab, int error, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 static void accept_fail(struct tcp_fab *fab, int error, const char *format, ...)
 {
 	va_list args;
 
-	if (fab->accept_error)
+	if (fab->accept_error && error == -EKEYREJECTED)
 		return;
 	va_start(args, format);
 	vsnprintf(fab->accept_words, sizeof(fab->accept_words), format, args);
@@ -44,7 +44,8 @@ static void accept_fail(struct tcp_fab *fab, int error, const char *format, ...)
 
 void tcp_request_free(struct tcp_request *request)
 {
-	tcp_stream_end(&request->head.tls);
+	tcp_stream_end(request->head.tls);
+	rblk_tls_destroy(request->head.tls);
 	if (request->source.fd >= 0)
 		close(request->source.fd);
 	free(request);
@@ -206,7 +207,7 @@ void tcp_reject(struct fab_request *head, const void *private_data, uint8_t byte
 
 	tcp_hello_init(&hello, FAB_TCP_REJECT, private_data, bytes);
 	err = tcp_hello_send(request->source.fd, head->tls, &hello);
-	tcp_stream_end(&head->tls);
+	tcp_stream_end(head->tls);
 	/* A peer that has closed the connection meanwhile needs no answer. */
 	if (!err)
 		shutdown(request->source.fd, SHUT_WR);

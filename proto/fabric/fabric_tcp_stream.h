@@ -32,13 +32,17 @@ static inline ssize_t tcp_stream_peek(int fd, struct rblk_tls *tls)
 	return tls ? rblk_tls_peek(tls) : recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
 }
 
-/* The TLS stream ends; the socket stays. NULL: no effect. */
-static inline void tcp_stream_end(struct rblk_tls **tls)
+/* There is more to receive than the socket will tell: an end, or an error. */
+static inline bool tcp_stream_over(const struct rblk_tls *tls)
 {
-	if (*tls)
-		rblk_tls_end(*tls);
-	rblk_tls_destroy(*tls);
-	*tls = NULL;
+	return tls && rblk_tls_over(tls);
+}
+
+/* Before the socket is closed. What TLS has proven is known until the stream is destroyed. */
+static inline void tcp_stream_end(struct rblk_tls *tls)
+{
+	if (tls)
+		rblk_tls_end(tls);
 }
 
 #endif

@@ -514,8 +514,9 @@ void tcp_tx_run(struct tcp_conn *conn)
 			continue;
 		}
 		sent = batch_send(&batch, &budget);
-		if (sent == -ENOBUFS || sent == -ENOMEM) {
-			/* The kernel is short of memory, and no edge will tell when it has some. */
+		if ((sent == -ENOBUFS || sent == -ENOMEM) && !conn->head.tls) {
+			/* The kernel is short of memory, and no edge will tell when it has some. TLS
+			 * does not survive it. */
 			tcp_conn_mark(conn, TCP_WORK_TX);
 			return;
 		}

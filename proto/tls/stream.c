@@ -307,9 +307,10 @@ ssize_t rblk_tls_send(struct rblk_tls *tls, const struct iovec *iovs, size_t cou
 		}
 		cursor_move(&cursor, bytes);
 	}
-	if (total > 0)
-		return total;
-	return failed(sent < 0 ? sent : -EAGAIN);
+	/* What went before an error does not matter: nothing follows it. */
+	if (sent < 0)
+		return failed(sent);
+	return total > 0 ? total : failed(-EAGAIN);
 }
 
 /* -- receiving --------------------------------------------------------------------------------- */
@@ -370,14 +371,25 @@ ssize_t rblk_tls_peek(struct rblk_tls *tls)
 
 /* -- the end ------------------------------------------------------------------------------------- */
 
+bool rblk_tls_over(const struct rblk_tls *tls)
+{
+	return tls->failed || SSL_get_shutdown(tls->ssl) & SSL_RECEIVED_SHUTDOWN;
+}
+
 void rblk_tls_end(struct rblk_tls *tls)
 {
-	if (!tls->ready || tls->failed)
+	if (!tls->ssl)
 		return;
 	/* Half a record followed by the end is no end. */
-	if (tls->held && held_send(tls) < 1)
-		return;
-	ERR_clear_error();
-	SSL_shutdown(tls->ssl);
-	ERR_clear_error();
+	if (tls->ready && !tls->failed && (!tls->held || held_send(tls) == 1)) {
+		ERR_clear_error();
+		SSL_shutdown(tls->ssl);
+		ERR_clear_error();
+	}
+	SSL_free(tls->ssl);
+	tls->ssl = NULL;
+	free(tls->held);
+	tls->held = NULL;
+	if (!tls->failed)
+		tls->failed = ENOTCONN;
 }

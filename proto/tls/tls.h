@@ -42,16 +42,21 @@ void rblk_tls_destroy(struct rblk_tls *tls); /* NULL: no effect */
 int rblk_tls_handshake(struct rblk_tls *tls);
 
 /*
- * As sendmsg() and recvmsg() on a socket that does not block, -1 with errno included. What was not sent
- * is sent again from its first byte, unchanged. Less is received than asked only when the socket is
- * empty. 0: the peer has ended the stream, and has said so. ECONNABORTED: it ended without; EBADMSG: what
- * arrived is not what the peer has sent.
+ * As sendmsg() and recvmsg() on a socket that does not block, -1 with errno included; but each error except
+ * EAGAIN is the stream's end. What was not sent is sent again from its first byte, unchanged. Less is received than
+ * asked only when the socket is empty, or when the stream is over. 0: the peer has ended the stream, and has
+ * said so. ECONNABORTED: it ended without; EBADMSG: what arrived is not what the peer has sent.
  */
 ssize_t rblk_tls_send(struct rblk_tls *tls, const struct iovec *iovs, size_t count);
 ssize_t rblk_tls_recv(struct rblk_tls *tls, const struct iovec *iovs, size_t count);
 /* As recv(MSG_PEEK) of one byte. */
 ssize_t rblk_tls_peek(struct rblk_tls *tls);
-/* Tells the peer that nothing more follows, as far as the socket takes it at once. */
+/* Nothing more will be received: the next call says why, and the socket may never be readable again. */
+bool rblk_tls_over(const struct rblk_tls *tls);
+/*
+ * Tells the peer that nothing more follows, as far as the socket takes it at once. Then the descriptor is not
+ * used any more; name, channel and words remain.
+ */
 void rblk_tls_end(struct rblk_tls *tls);
 
 /* After the handshake: the initiator's name, which it has proven; what is this connection's alone. */

@@ -20,9 +20,9 @@ struct rblk_tls_context {
 
 struct rblk_tls {
 	struct rblk_tls_context *context; /* during the handshake */
-	SSL *ssl;
-	bool ready; /* the handshake is over */
-	int failed; /* an errno, from when on nothing works any more */
+	SSL *ssl;	/* NULL: it was ended */
+	bool ready;	/* the handshake is over */
+	int failed;	/* an errno, from when on nothing works any more */
 	/*
 	 * A record that the socket has not taken whole. Its bytes count as sent but for the last one,
 	 * so that the caller comes again; see rblk_tls_send().
