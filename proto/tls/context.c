@@ -43,6 +43,11 @@ static int key_find(SSL *ssl, const unsigned char *identity, size_t bytes, SSL_S
 	struct rblk_secrets *secrets;
 
 	*session = NULL;
+	if (++tls->identities > RBLK_TLS_IDENTITIES_MAX) {
+		snprintf(tls->words, sizeof(tls->words), "it names more than %u initiators",
+			 RBLK_TLS_IDENTITIES_MAX);
+		return 0;
+	}
 	if (rblk_tls_identity_parse(identity, bytes, name, id)) {
 		snprintf(tls->words, sizeof(tls->words), "it names no initiator as rblk does");
 		return 1;
@@ -53,6 +58,7 @@ static int key_find(SSL *ssl, const unsigned char *identity, size_t bytes, SSL_S
 		if (CRYPTO_memcmp(own, id, sizeof(own)) == 0)
 			*session = rblk_tls_key(ssl, secrets, i, name);
 	}
+	tls->words[0] = '\0'; /* of an identity before this one */
 	if (*session)
 		memcpy(tls->name, name, sizeof(tls->name));
 	else
@@ -77,6 +83,8 @@ bool rblk_tls_context_begin(struct rblk_tls_context *context)
 		return false;
 	}
 	SSL_CTX_set_options(ssl, SSL_OP_NO_TICKET | SSL_OP_NO_COMPRESSION | SSL_OP_NO_RENEGOTIATION);
+	/* The machine's configuration of OpenSSL may have set these for other programs. */
+	SSL_CTX_clear_options(ssl, SSL_OP_ALLOW_NO_DHE_KEX | SSL_OP_IGNORE_UNEXPECTED_EOF);
 	SSL_CTX_set_session_cache_mode(ssl, SSL_SESS_CACHE_OFF);
 	SSL_CTX_set_mode(ssl, SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER | SSL_MODE_RELEASE_BUFFERS);
 	SSL_CTX_set_read_ahead(ssl, 1);

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <openssl/bio.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdint.h>
 #include <sys/socket.h>
@@ -88,4 +89,11 @@ BIO *rblk_tls_socket(int fd)
 	if (bio)
 		BIO_set_data(bio, (void *)(intptr_t)fd);
 	return bio;
+}
+
+bool rblk_tls_socket_has_room(int fd)
+{
+	struct pollfd polled = {.fd = fd, .events = POLLOUT};
+
+	return poll(&polled, 1, 0) == 1 && polled.revents & POLLOUT;
 }

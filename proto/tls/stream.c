@@ -17,8 +17,6 @@
 #include "proto/secret/secret.h"
 
 #define RECORD_BYTES 16384u /* TLS has no longer ones */
-/* AES-GCM is good for 2^24.5 full records with one key (RFC 8446, section 5.5). */
-#define KEY_RECORDS (1u << 23)
 #define CHANNEL_LABEL "EXPORTER-rblk-channel-1"
 
 /* -- what went wrong --------------------------------------------------------------------------- */
@@ -117,6 +115,7 @@ struct rblk_tls *rblk_tls_create(struct rblk_tls_context *context, int fd)
 		return NULL;
 	}
 	tls->context = context;
+	tls->fd = fd;
 	SSL_set_bio(tls->ssl, bio, bio);
 	SSL_set_app_data(tls->ssl, tls);
 	if (context->find)
@@ -224,6 +223,27 @@ static const void *cursor_piece(const struct cursor *cursor, unsigned char *copy
 	return copy;
 }
 
+/*
+ * A new key, in time, before the next record. Only where its message goes at once: OpenSSL receives nothing
+ * while it is half sent, and what waits in the socket would have no edge any more. 0 or negative errno.
+ */
+static int key_change(struct rblk_tls *tls)
+{
+	int result;
+
+	if (++tls->records < RBLK_TLS_KEY_RECORDS ||
+	    (tls->records < 2 * RBLK_TLS_KEY_RECORDS && !rblk_tls_socket_has_room(tls->fd)))
+		return 0;
+	tls->records = 0;
+	result = SSL_key_update(tls->ssl, SSL_KEY_UPDATE_NOT_REQUESTED);
+	if (result == 1)
+		result = SSL_do_handshake(tls->ssl);
+	if (result == 1)
+		return 0;
+	result = stream_fault(tls, result);
+	return result ? result : fault(tls, ENOBUFS, "TLS: %s", strerror(ENOBUFS));
+}
+
 /* 1: it is in the socket; 0: the socket is full; negative errno. */
 static int record_send(struct rblk_tls *tls, const void *piece, size_t bytes)
 {
@@ -232,16 +252,10 @@ static int record_send(struct rblk_tls *tls, const void *piece, size_t bytes)
 
 	ERR_clear_error();
 	errno = 0;
-	/* With what is held, OpenSSL refuses: it is tried with the next record. */
-	if (!tls->held && ++tls->records >= KEY_RECORDS &&
-	    SSL_key_update(tls->ssl, SSL_KEY_UPDATE_NOT_REQUESTED))
-		tls->records = 0;
-	/* A new key's message goes by itself, in front. */
-	if (SSL_get_key_update_type(tls->ssl) != SSL_KEY_UPDATE_NONE || SSL_in_init(tls->ssl)) {
-		result = SSL_do_handshake(tls->ssl);
-		if (result != 1)
-			return stream_fault(tls, result);
-	}
+	/* Not in front of what OpenSSL has in part. */
+	result = tls->held ? 0 : key_change(tls);
+	if (result)
+		return result;
 	result = SSL_write_ex(tls->ssl, piece, bytes, &written);
 	return result == 1 ? 1 : stream_fault(tls, result);
 }
@@ -330,7 +344,11 @@ static int some_recv(struct rblk_tls *tls, void *data, size_t bytes, size_t *got
 		return 1;
 	if (SSL_get_error(tls->ssl, result) == SSL_ERROR_ZERO_RETURN)
 		return -ENODATA;
-	return stream_fault(tls, result);
+	result = stream_fault(tls, result);
+	/* Its answer to a request for new keys, which rblk never makes, is half sent: see key_change(). */
+	if (!result && SSL_want_write(tls->ssl))
+		return fault(tls, ENOBUFS, "TLS: the peer asks for new keys, and takes no answer");
+	return result;
 }
 
 static ssize_t recv_result(size_t total, int step)

@@ -6,6 +6,10 @@
 #include <openssl/ssl.h>
 #include "proto/tls/tls.h"
 
+/* A key sends fewer: AES-GCM is good for 2^24.5 full records with one key (RFC 8446, section 5.5). */
+#define RBLK_TLS_KEY_RECORDS (1u << 23)
+/* That a client may name: rblk's names one, and each costs the target a search and some HMACs. */
+#define RBLK_TLS_IDENTITIES_MAX 4u
 #define RBLK_TLS_IDENTITY_BYTES (6 + RBLK_NAME_BYTES + 1 + RBLK_TLS_KEY_ID_DIGITS + 1)
 
 /* Fixed once made, but for ssl. */
@@ -21,8 +25,10 @@ struct rblk_tls_context {
 struct rblk_tls {
 	struct rblk_tls_context *context; /* during the handshake */
 	SSL *ssl;	/* NULL: it was ended */
+	int fd;		/* the caller's */
 	bool ready;	/* the handshake is over */
 	int failed;	/* an errno, from when on nothing works any more */
+	unsigned int identities; /* that the client has named */
 	/*
 	 * A record that the socket has not taken whole. Its bytes count as sent but for the last one,
 	 * so that the caller comes again; see rblk_tls_send().
@@ -46,5 +52,7 @@ SSL_SESSION *rblk_tls_key(SSL *ssl, const struct rblk_secrets *secrets, unsigned
 			  const char name[RBLK_NAME_BYTES]);
 /* socket.c: a BIO of a socket, that raises no SIGPIPE. NULL: no memory. */
 BIO *rblk_tls_socket(int fd);
+/* For some hundred bytes at once. */
+bool rblk_tls_socket_has_room(int fd);
 
 #endif

@@ -5,7 +5,7 @@
  * TLS, or an older one. Method: both ends over a pair of sockets, with small buffers, or with the test
  * between them; the keys are those of the specification's test vector.
  */
-#include "tests/unit/unit.h"
+#include "tests/unit/tls_pair.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <openssl/ssl.h>
@@ -17,120 +17,7 @@
 #include "proto/secret/secret.h"
 #include "proto/tls/tls.h"
 
-#define FILE_NAME "unit-tls.key"
-#define FIRST "rblk1:000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f\n"
-#define SECOND "rblk1:ff0102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f\n"
 #define BYTES 1000000u
-
-static char db1[RBLK_NAME_BYTES] = "db1", db2[RBLK_NAME_BYTES] = "db2";
-static struct rblk_secrets *first, *second, *both;
-
-static struct rblk_secrets *secrets_of(const char *text)
-{
-	char error[RBLK_SECRET_ERROR_BYTES] = "";
-	FILE *file = fopen(FILE_NAME, "w");
-	struct rblk_secrets *secrets;
-
-	assert_non_null(file);
-	assert_true(fputs(text, file) >= 0);
-	assert_int_equal(fclose(file), 0);
-	assert_int_equal(chmod(FILE_NAME, 0600), 0);
-	secrets = rblk_secrets_read(FILE_NAME, error);
-	unlink(FILE_NAME);
-	if (!secrets)
-		fail_msg("%s", error);
-	return secrets;
-}
-
-static int begin(void **state)
-{
-	(void)state;
-	first = secrets_of(FIRST);
-	second = secrets_of(SECOND);
-	both = secrets_of(SECOND FIRST);
-	return 0;
-}
-
-static int end(void **state)
-{
-	(void)state;
-	rblk_secrets_put(first);
-	rblk_secrets_put(second);
-	rblk_secrets_put(both);
-	return 0;
-}
-
-/* The target knows db1 alone, by these. */
-static struct rblk_secrets *find(void *arg, const char *name)
-{
-	return strcmp(name, "db1") ? NULL : rblk_secrets_ref(arg);
-}
-
-/* -- both ends --------------------------------------------------------------------------------- */
-
-struct pair {
-	int fd[2]; /* client, server */
-	struct rblk_tls_context *context[2];
-	struct rblk_tls *tls[2];
-};
-
-static void nonblock(int fd)
-{
-	assert_int_equal(fcntl(fd, F_SETFL, O_NONBLOCK), 0);
-}
-
-static void pair_open(struct pair *pair, const char name[RBLK_NAME_BYTES], struct rblk_secrets *client,
-		      struct rblk_secrets *server)
-{
-	const int small = 4096;
-
-	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair->fd), 0);
-	for (int i = 0; i < 2; i++) {
-		nonblock(pair->fd[i]);
-		setsockopt(pair->fd[i], SOL_SOCKET, SO_SNDBUF, &small, sizeof(small));
-	}
-	pair->context[0] = rblk_tls_client(name, client);
-	pair->context[1] = rblk_tls_server(find, server);
-	for (int i = 0; i < 2; i++) {
-		pair->tls[i] = rblk_tls_create(pair->context[i], pair->fd[i]);
-		assert_non_null(pair->tls[i]);
-	}
-}
-
-static void pair_close(struct pair *pair)
-{
-	for (int i = 0; i < 2; i++) {
-		rblk_tls_destroy(pair->tls[i]);
-		rblk_tls_context_destroy(pair->context[i]);
-		if (pair->fd[i] >= 0)
-			close(pair->fd[i]);
-	}
-}
-
-/* Both results of the handshake. */
-static void pair_shake(struct pair *pair, int result[2])
-{
-	result[0] = result[1] = 0;
-	for (int turn = 0; turn < 20 && !(result[0] && result[1]); turn++)
-		for (int i = 0; i < 2; i++)
-			if (!result[i])
-				result[i] = rblk_tls_handshake(pair->tls[i]);
-}
-
-static void pair_ready(struct pair *pair)
-{
-	int result[2];
-
-	pair_shake(pair, result);
-	if (result[0] != 1 || result[1] != 1)
-		fail_msg("client %d %s, server %d %s", result[0], rblk_tls_words(pair->tls[0]), result[1],
-			 rblk_tls_words(pair->tls[1]));
-	for (int i = 0; i < 2; i++)
-		assert_string_equal(rblk_tls_name(pair->tls[i]), "db1");
-	assert_memory_equal(rblk_tls_channel(pair->tls[0]), rblk_tls_channel(pair->tls[1]),
-			    RBLK_TLS_CHANNEL_BYTES);
-	assert_string_equal(rblk_tls_words(pair->tls[0]), "");
-}
 
 /* -- data -------------------------------------------------------------------------------------- */
 
@@ -158,7 +45,7 @@ static size_t segments(unsigned char *data, size_t at, struct iovec iovs[8])
 }
 
 /* Sends and receives all of it in this direction; how often the socket was full. */
-static unsigned int transfer(struct pair *pair, int from, unsigned char *data, unsigned char *got)
+static unsigned int transfer(struct tls_pair *pair, int from, unsigned char *data, unsigned char *got)
 {
 	size_t sent = 0, received = 0;
 	unsigned int full = 0;
@@ -194,102 +81,87 @@ static unsigned int transfer(struct pair *pair, int from, unsigned char *data, u
 static void brings_what_was_sent(void **state)
 {
 	unsigned char *data = malloc(BYTES), *got = calloc(1, BYTES);
-	struct pair pair;
+	struct tls_pair pair;
 
 	(void)state;
 	for (size_t i = 0; i < BYTES; i++)
 		data[i] = byte_at(i);
-	pair_open(&pair, db1, first, both);
-	pair_ready(&pair);
+	tls_pair_open(&pair, tls_db1, tls_first, tls_both);
+	tls_pair_ready(&pair);
 	for (int from = 0; from < 2; from++) {
 		memset(got, 0, BYTES);
 		/* Without it nothing was held. */
 		assert_true(transfer(&pair, from, data, got) > 10);
 		assert_memory_equal(data, got, BYTES);
 	}
-	pair_close(&pair);
+	tls_pair_close(&pair);
 	free(data);
 	free(got);
 }
 
-static ssize_t say(struct rblk_tls *tls, const char *text)
-{
-	const struct iovec iov = {(void *)text, strlen(text)};
-
-	return rblk_tls_send(tls, &iov, 1);
-}
-
-static ssize_t hear(struct rblk_tls *tls, char text[16])
-{
-	const struct iovec iov = {text, 15};
-
-	memset(text, 0, 16);
-	return rblk_tls_recv(tls, &iov, 1);
-}
-
 static void ends_only_when_told(void **state)
 {
-	struct pair pair;
+	struct tls_pair pair;
 	char text[16];
 
 	(void)state;
 	/* Told. */
-	pair_open(&pair, db1, first, first);
-	pair_ready(&pair);
-	assert_int_equal(say(pair.tls[0], "all"), 3);
+	tls_pair_open(&pair, tls_db1, tls_first, tls_first);
+	tls_pair_ready(&pair);
+	assert_int_equal(tls_say(pair.tls[0], "all"), 3);
 	rblk_tls_end(pair.tls[0]);
 	assert_int_equal(rblk_tls_peek(pair.tls[1]), 1);
-	assert_int_equal(hear(pair.tls[1], text), 3);
+	assert_int_equal(tls_hear(pair.tls[1], text), 3);
 	assert_string_equal(text, "all");
-	assert_int_equal(hear(pair.tls[1], text), 0);
+	assert_int_equal(tls_hear(pair.tls[1], text), 0);
 	assert_int_equal(rblk_tls_peek(pair.tls[1]), 0);
-	pair_close(&pair);
+	tls_pair_close(&pair);
 	/* Cut off, behind a whole record. */
-	pair_open(&pair, db1, first, first);
-	pair_ready(&pair);
-	assert_int_equal(say(pair.tls[0], "half"), 4);
+	tls_pair_open(&pair, tls_db1, tls_first, tls_first);
+	tls_pair_ready(&pair);
+	assert_int_equal(tls_say(pair.tls[0], "half"), 4);
 	shutdown(pair.fd[0], SHUT_WR);
-	assert_int_equal(hear(pair.tls[1], text), 4);
+	assert_int_equal(tls_hear(pair.tls[1], text), 4);
 	for (int i = 0; i < 2; i++) {
-		assert_int_equal(hear(pair.tls[1], text), -1);
+		assert_int_equal(tls_hear(pair.tls[1], text), -1);
 		assert_int_equal(errno, ECONNABORTED);
 	}
 	assert_string_equal(rblk_tls_words(pair.tls[1]), "TLS: cut off: the peer has not ended it");
 	/* Nobody is there any more: an error, not a signal. */
 	close(pair.fd[1]);
 	pair.fd[1] = -1;
-	assert_int_equal(say(pair.tls[0], "more"), -1);
+	assert_int_equal(tls_say(pair.tls[0], "more"), -1);
 	assert_int_equal(errno, EPIPE);
-	pair_close(&pair);
+	tls_pair_close(&pair);
 }
 
 /* Each bit of a record counts. */
 static void changed_bytes_are_found(void **state)
 {
 	unsigned char record[256];
-	struct pair pair;
+	struct tls_pair pair;
 	char text[16];
 	ssize_t bytes;
 
 	(void)state;
 	for (unsigned int bit = 0; bit < 32 * 8; bit += 5) {
-		pair_open(&pair, db1, first, first);
-		pair_ready(&pair);
-		assert_int_equal(say(pair.tls[0], "the data"), 8);
+		tls_pair_open(&pair, tls_db1, tls_first, tls_first);
+		tls_pair_ready(&pair);
+		assert_int_equal(tls_say(pair.tls[0], "the data"), 8);
 		bytes = recv(pair.fd[1], record, sizeof(record), 0);
 		assert_true(bytes >= 30);
 		assert_null(memmem(record, (size_t)bytes, "the data", 8));
 		/* Not the length: it would only be waited for. */
 		if (bit / 8 == 3 || bit / 8 == 4 || bit / 8 >= (unsigned int)bytes) {
-			pair_close(&pair);
+			tls_pair_close(&pair);
 			continue;
 		}
 		record[bit / 8] ^= (unsigned char)(1 << bit % 8);
 		assert_int_equal(send(pair.fd[0], record, (size_t)bytes, 0), bytes);
-		assert_int_equal(hear(pair.tls[1], text), -1);
+		assert_int_equal(tls_hear(pair.tls[1], text), -1);
 		assert_int_equal(errno, EBADMSG);
 		assert_true(strncmp(rblk_tls_words(pair.tls[1]), "TLS: ", 5) == 0);
-		pair_close(&pair);
+		tls_pair_close(&pair);
 	}
 }
 
@@ -298,64 +170,64 @@ static void changed_bytes_are_found(void **state)
 static void refused(const char name[RBLK_NAME_BYTES], struct rblk_secrets *client,
 		    struct rblk_secrets *server, const char *at_client, const char *at_server)
 {
-	struct pair pair;
+	struct tls_pair pair;
 	int result[2];
 
-	pair_open(&pair, name, client, server);
-	pair_shake(&pair, result);
+	tls_pair_open(&pair, name, client, server);
+	tls_pair_shake(&pair, result);
 	assert_int_equal(result[0], -EKEYREJECTED);
 	assert_int_equal(result[1], -EKEYREJECTED);
 	assert_string_equal(rblk_tls_words(pair.tls[0]), at_client);
 	assert_string_equal(rblk_tls_words(pair.tls[1]), at_server);
-	assert_int_equal(say(pair.tls[0], "no"), -1);
+	assert_int_equal(tls_say(pair.tls[0], "no"), -1);
 	assert_int_equal(rblk_tls_handshake(pair.tls[1]), -EKEYREJECTED);
-	pair_close(&pair);
+	tls_pair_close(&pair);
 }
 
 static void only_the_key_opens(void **state)
 {
-	struct pair pair;
+	struct tls_pair pair;
 
 	(void)state;
-	refused(db1, second, first, "TLS: the target has another secret for initiator \"db1\", or none",
+	refused(tls_db1, tls_second, tls_first, "TLS: the target has another secret for initiator \"db1\", or none",
 		"initiator \"db1\" has another secret here");
-	refused(db1, first, NULL, "TLS: the target has another secret for initiator \"db1\", or none",
+	refused(tls_db1, tls_first, NULL, "TLS: the target has another secret for initiator \"db1\", or none",
 		"initiator \"db1\" has no secret here");
 	/* The secret is db1's: nobody else has a name by it. */
-	refused(db2, first, first, "TLS: the target has another secret for initiator \"db2\", or none",
+	refused(tls_db2, tls_first, tls_first, "TLS: the target has another secret for initiator \"db2\", or none",
 		"initiator \"db2\" has no secret here");
 	/* While it is changed, the target has two; the initiator uses its first. */
-	pair_open(&pair, db1, first, both);
-	pair_ready(&pair);
-	pair_close(&pair);
-	pair_open(&pair, db1, both, second);
-	pair_ready(&pair);
-	pair_close(&pair);
+	tls_pair_open(&pair, tls_db1, tls_first, tls_both);
+	tls_pair_ready(&pair);
+	tls_pair_close(&pair);
+	tls_pair_open(&pair, tls_db1, tls_both, tls_second);
+	tls_pair_ready(&pair);
+	tls_pair_close(&pair);
 }
 
 /* Two connections by one secret have nothing in common. */
 static void channels_differ(void **state)
 {
-	struct pair a, b;
+	struct tls_pair a, b;
 
 	(void)state;
-	pair_open(&a, db1, first, first);
-	pair_open(&b, db1, first, first);
-	pair_ready(&a);
-	pair_ready(&b);
+	tls_pair_open(&a, tls_db1, tls_first, tls_first);
+	tls_pair_open(&b, tls_db1, tls_first, tls_first);
+	tls_pair_ready(&a);
+	tls_pair_ready(&b);
 	assert_memory_not_equal(rblk_tls_channel(a.tls[0]), rblk_tls_channel(b.tls[0]),
 				RBLK_TLS_CHANNEL_BYTES);
-	pair_close(&a);
-	pair_close(&b);
+	tls_pair_close(&a);
+	tls_pair_close(&b);
 }
 
 /* What the other end says instead of TLS. */
 static void answered(const char *bytes, size_t count, bool at_server, int error, const char *words)
 {
-	struct pair pair;
+	struct tls_pair pair;
 	unsigned int one = at_server ? 1 : 0;
 
-	pair_open(&pair, db1, first, first);
+	tls_pair_open(&pair, tls_db1, tls_first, tls_first);
 	if (!at_server)
 		assert_int_equal(rblk_tls_handshake(pair.tls[0]), 0);
 	if (count)
@@ -364,7 +236,7 @@ static void answered(const char *bytes, size_t count, bool at_server, int error,
 		shutdown(pair.fd[!one], SHUT_WR);
 	assert_int_equal(rblk_tls_handshake(pair.tls[one]), error);
 	assert_true(strstr(rblk_tls_words(pair.tls[one]), words) != NULL);
-	pair_close(&pair);
+	tls_pair_close(&pair);
 }
 
 static void others_are_told(void **state)
@@ -386,9 +258,9 @@ static void only_pre_shared_keys(void **state)
 	for (int version = TLS1_2_VERSION; version <= TLS1_3_VERSION; version++) {
 		SSL_CTX *context = SSL_CTX_new(TLS_client_method());
 		SSL *ssl = SSL_new(context);
-		struct pair pair;
+		struct tls_pair pair;
 
-		pair_open(&pair, db1, first, first);
+		tls_pair_open(&pair, tls_db1, tls_first, tls_first);
 		SSL_set_max_proto_version(ssl, version);
 		SSL_set_fd(ssl, pair.fd[0]);
 		SSL_set_connect_state(ssl);
@@ -397,7 +269,7 @@ static void only_pre_shared_keys(void **state)
 		assert_int_equal(SSL_do_handshake(ssl), -1);
 		SSL_free(ssl);
 		SSL_CTX_free(context);
-		pair_close(&pair);
+		tls_pair_close(&pair);
 	}
 }
 
@@ -407,7 +279,7 @@ static void certificates_prove_nothing(void **state)
 	EVP_PKEY *key = EVP_RSA_gen(2048);
 	SSL_CTX *context = SSL_CTX_new(TLS_server_method());
 	X509 *certificate = X509_new();
-	struct pair pair;
+	struct tls_pair pair;
 	int result = 0;
 	SSL *ssl;
 
@@ -419,7 +291,7 @@ static void certificates_prove_nothing(void **state)
 	assert_int_equal(SSL_CTX_use_certificate(context, certificate), 1);
 	assert_int_equal(SSL_CTX_use_PrivateKey(context, key), 1);
 	ssl = SSL_new(context);
-	pair_open(&pair, db1, first, first);
+	tls_pair_open(&pair, tls_db1, tls_first, tls_first);
 	SSL_set_fd(ssl, pair.fd[1]);
 	SSL_set_accept_state(ssl);
 	for (int turn = 0; turn < 10 && result == 0; turn++) {
@@ -433,7 +305,7 @@ static void certificates_prove_nothing(void **state)
 	SSL_CTX_free(context);
 	X509_free(certificate);
 	EVP_PKEY_free(key);
-	pair_close(&pair);
+	tls_pair_close(&pair);
 }
 
 /* -- identities ----------------------------------------------------------------------------------- */
@@ -487,7 +359,7 @@ static void derived(void **state)
 		size_t length = (size_t)snprintf(start, sizeof(start), "| %s | ", labels[n]);
 
 		assert_non_null(file);
-		rblk_derive(first, 0, labels[n], db1, key);
+		rblk_derive(tls_first, 0, labels[n], tls_db1, key);
 		for (unsigned int i = 0; i < sizeof(key); i++)
 			sprintf(text + 2 * i, "%02x", key[i]);
 		while (fgets(line, sizeof(line), file))
@@ -514,5 +386,5 @@ int main(void)
 		cmocka_unit_test(derived),
 	};
 
-	return cmocka_run_group_tests(tests, begin, end);
+	return cmocka_run_group_tests(tests, tls_secrets_make, tls_secrets_end);
 }
