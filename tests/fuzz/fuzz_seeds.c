@@ -293,16 +293,22 @@ static void write_secrets(void)
 	write_seed("fuzz_secret", "short", "", 0, secret, 40);
 }
 
-/* What an initiator says first, and the identity in it. */
+static struct rblk_secrets *find(void *arg, const char *name)
+{
+	(void)name;
+	return rblk_secrets_ref(arg);
+}
+
+/* What an initiator says first, the identity in it, and what the target answers. */
 static void write_tls(void)
 {
 	static const char name[RBLK_NAME_BYTES] = "db1";
 	char error[RBLK_SECRET_ERROR_BYTES], path[] = "/tmp/fuzz-seeds-XXXXXX", hello[1024];
 	int fd = mkstemp(path), pair[2];
 	FILE *file = fd < 0 ? NULL : fdopen(fd, "w");
-	struct rblk_tls_context *context;
+	struct rblk_tls_context *context, *target;
 	struct rblk_secrets *secrets;
-	struct rblk_tls *tls;
+	struct rblk_tls *tls, *answering;
 	ssize_t bytes;
 
 	if (!file || rblk_secret_write_new(file) || fclose(file) ||
@@ -314,9 +320,17 @@ static void write_tls(void)
 	tls = rblk_tls_create(context, pair[0]);
 	if (rblk_tls_handshake(tls))
 		exit(1);
-	bytes = recv(pair[1], hello, sizeof(hello), 0);
+	bytes = recv(pair[1], hello, sizeof(hello), MSG_PEEK);
 	write_seed("fuzz_tls", "hello", "\2", 1, hello, bytes < 0 ? 0 : (size_t)bytes);
 	write_seed("fuzz_tls", "identity", "\1", 1, "rblk1/db1/0123456789abcdef", 26);
+	target = rblk_tls_server(find, secrets);
+	answering = rblk_tls_create(target, pair[1]);
+	if (rblk_tls_handshake(answering))
+		exit(1);
+	bytes = recv(pair[0], hello, sizeof(hello), 0);
+	write_seed("fuzz_tls", "answer", "\4", 1, hello, bytes < 0 ? 0 : (size_t)bytes);
+	rblk_tls_destroy(answering);
+	rblk_tls_context_destroy(target);
 	rblk_tls_destroy(tls);
 	rblk_tls_context_destroy(context);
 	rblk_secrets_put(secrets);

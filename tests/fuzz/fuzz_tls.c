@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Goal: nothing that a stranger says before the key is checked breaks the target or gets in. Method: the
+ * Goal: nothing that a stranger says before the key is checked breaks an end or gets in. Method: the
  * first byte of the input chooses. Odd: the rest is an identity, and what is taken for a name is one, from
- * the place where it stands. Even: the rest is what a client sends to a target that knows one name, in two
- * pieces; the handshake must not end well, and its words are text.
+ * the place where it stands. Even: the rest is what a client sends to a target that knows one name, or (by
+ * bit 2) what answers a client's first flight, in two pieces; the handshake must not end well, and its
+ * words are text.
  */
 #include "tests/fuzz/fuzz.h"
 
@@ -15,7 +16,7 @@
 #include "proto/tls/tls.h"
 #include "proto/wire/wire_check.h"
 
-static struct rblk_tls_context *server;
+static struct rblk_tls_context *server, *client;
 static struct rblk_secrets *secrets;
 
 static struct rblk_secrets *find(void *arg, const char *name)
@@ -36,7 +37,8 @@ static void begin(void)
 	unlink(path);
 	FUZZ_ASSERT(secrets);
 	server = rblk_tls_server(find, NULL);
-	FUZZ_ASSERT(server);
+	client = rblk_tls_client((const char[RBLK_NAME_BYTES]){"db1"}, secrets);
+	FUZZ_ASSERT(server && client);
 }
 
 static void identity(const uint8_t *data, size_t size)
@@ -55,7 +57,7 @@ static void identity(const uint8_t *data, size_t size)
 	free(copy);
 }
 
-static void handshake(const uint8_t *data, size_t size)
+static void handshake(struct rblk_tls_context *context, const uint8_t *data, size_t size)
 {
 	size_t half = size / 2;
 	struct rblk_tls *tls;
@@ -63,8 +65,9 @@ static void handshake(const uint8_t *data, size_t size)
 
 	FUZZ_ASSERT(!socketpair(AF_UNIX, SOCK_STREAM, 0, fd));
 	FUZZ_ASSERT(!fcntl(fd[0], F_SETFL, O_NONBLOCK));
-	tls = rblk_tls_create(server, fd[0]);
+	tls = rblk_tls_create(context, fd[0]);
 	FUZZ_ASSERT(tls);
+	FUZZ_ASSERT(context == server || rblk_tls_handshake(tls) == 0);
 	FUZZ_ASSERT(send(fd[1], data, half, 0) == (ssize_t)half);
 	result = rblk_tls_handshake(tls);
 	FUZZ_ASSERT(result <= 0);
@@ -89,6 +92,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (data[0] & 1)
 		identity(data + 1, size - 1);
 	else
-		handshake(data + 1, size - 1);
+		handshake(data[0] & 4 ? client : server, data + 1, size - 1);
 	return 0;
 }
