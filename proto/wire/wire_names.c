@@ -91,7 +91,7 @@ static const char *const denied_texts[] = {
 		"the target has a secret for this initiator's name, which has to be proven with its key",
 	[RBLK_DENIED_PROOF] = "the target has another secret for this initiator's name, or none",
 	[RBLK_DENIED_NAME] = "the session has proven another initiator's name",
-	[RBLK_DENIED_TLS] = "the target wants TLS over TCP: it needs the initiator's key, and not --tls never",
+	[RBLK_DENIED_TLS] = "the target wants TLS over TCP: use a key, and --tls always to loopback addresses",
 };
 ASSERT_COVERS(denied_texts, RBLK_DENIED_MAX);
 

@@ -104,9 +104,9 @@ struct tgt_cpus {
 	uint16_t cpu[TGT_REACTORS_MAX];
 };
 
-/* Connections over TCP, but for those of this machine. */
+/* Who has to come by TLS over TCP. */
 enum tgt_tls {
-	TGT_TLS_AUTO,	/* whoever proves a name by its secret has to come by TLS */
+	TGT_TLS_AUTO,	/* whoever proves a name by its secret, but from this machine */
 	TGT_TLS_ALWAYS, /* everyone has to, from this machine, too */
 	TGT_TLS_NEVER,	/* nobody has to */
 };

@@ -65,7 +65,7 @@ expect 0 "${there[@]}" "$RBLK" ping --name db1 --key db1.key --count 20 "$target
 expect 0 "${there[@]}" "$RBLK" list --name db1 --key db1.key "$target"
 
 # Without, both ends have to be told.
-wants="the target wants TLS over TCP: it needs the initiator's key, and not --tls never"
+wants="the target wants TLS over TCP: use a key, and --tls always to loopback addresses"
 expect 1 "${there[@]}" "$RBLK" info --name db1 --key db1.key --tls never "$target/data"
 err_has "authentication as \"db1\" failed: $wants"
 log_has "authentication as \"db1\" failed: $wants" || fail "the log does not say who came without TLS"
@@ -75,8 +75,33 @@ reloaded
 log_has 'tls = never: initiators with secrets may come without TLS' || fail "never is not told"
 expect 0 "${there[@]}" "$RBLK" info --name db1 --key db1.key --tls never "$target/data"
 expect 0 "${there[@]}" "$RBLK" info --name db1 --key db1.key "$target/data"
-conf "tls = always"
-reloaded
+# A session that is there is for the new settings, too: with a key, and then without.
+ends_by() { # VOLUME SETTINGS OPTION...
+	local volume=$1 settings=$2 before
+	shift 2
+	before=$(grep -cF 'or that it came without TLS' target.log || true)
+	mkfifo fifo
+	"${there[@]}" "$RBLK" copy "$@" --give-up 1s --chunk 64k - "$target/$volume" < fifo > copy.out 2> copy.err &
+	copy=$!
+	exec 7> fifo
+	head -c 1M file >&7
+	first_half() {
+		rm -f copied
+		"$RBLK" copy --name db1 --key db1.key "$target/$volume" copied > out.txt 2>&1 7>&- && cmp -s -n 524288 file copied
+	}
+	wait_for "the first half" first_half
+	conf $settings
+	reloaded
+	ended() { [ "$(grep -cF 'or that it came without TLS' target.log || true)" -gt "$before" ]; }
+	wait_for "the end of the session" ended
+	wait $copy && fail "a session without TLS outlived its rule"
+	exec 7>&-
+	grep -qF "$wants" copy.err || fail "the initiator does not know why: $(cat copy.err)"
+	rm -f fifo copied
+}
+truncate -s 0 disk && truncate -s 2M disk
+ends_by data "" --name db1 --key db1.key --tls never
+ends_by free "tls=always" --name db3
 expect 1 "${there[@]}" "$RBLK" info --name db3 "$target/free"
 err_has "$wants"
 log_has "refused: $wants" || fail "the log does not say who was refused"
