@@ -569,7 +569,8 @@ static int rx_call(struct tcp_conn *conn)
 	fab->head.activity++;
 	step = rx_account(conn, (size_t)got, direct);
 	/* A short read has emptied the socket; the next byte is a new edge. */
-	if (step == RX_GO_ON && (size_t)got < direct + ahead && !rx->hangup && !tcp_stream_over(conn->head.tls))
+	if (step == RX_GO_ON && (size_t)got < direct + ahead && !rx->hangup &&
+	    !tcp_stream_more(conn->head.tls))
 		return RX_WAIT;
 	return step;
 }

@@ -32,10 +32,10 @@ static inline ssize_t tcp_stream_peek(int fd, struct rblk_tls *tls)
 	return tls ? rblk_tls_peek(tls) : recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
 }
 
-/* There is more to receive than the socket will tell: an end, or an error. */
-static inline bool tcp_stream_over(const struct rblk_tls *tls)
+/* There is more to receive than the socket will tell: data, an end, or an error. */
+static inline bool tcp_stream_more(const struct rblk_tls *tls)
 {
-	return tls && rblk_tls_over(tls);
+	return tls && rblk_tls_more(tls);
 }
 
 /* Before the socket is closed. What TLS has proven is known until the stream is destroyed. */

@@ -68,6 +68,19 @@ static int key_find(SSL *ssl, const unsigned char *identity, size_t bytes, SSL_S
 	return 1;
 }
 
+/* Messages of TLS itself that follow the handshake: the peer changes its key. socket.c has the bound. */
+static void message_count(int sent, int version, int type, const void *data, size_t bytes, SSL *ssl, void *arg)
+{
+	struct rblk_tls *tls = SSL_get_app_data(ssl);
+
+	(void)version;
+	(void)data;
+	(void)bytes;
+	(void)arg;
+	if (!sent && type == SSL3_RT_HANDSHAKE && tls->ready)
+		tls->updates++;
+}
+
 bool rblk_tls_context_begin(struct rblk_tls_context *context)
 {
 	SSL_CTX *ssl;
@@ -87,6 +100,7 @@ bool rblk_tls_context_begin(struct rblk_tls_context *context)
 	SSL_CTX_clear_options(ssl, SSL_OP_ALLOW_NO_DHE_KEX | SSL_OP_IGNORE_UNEXPECTED_EOF);
 	SSL_CTX_set_session_cache_mode(ssl, SSL_SESS_CACHE_OFF);
 	SSL_CTX_set_mode(ssl, SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER | SSL_MODE_RELEASE_BUFFERS);
+	SSL_CTX_set_msg_callback(ssl, message_count);
 	SSL_CTX_set_read_ahead(ssl, 1);
 	SSL_CTX_set_default_read_buffer_len(ssl, READ_BUFFER_BYTES);
 	if (context->find) {

@@ -9,12 +9,13 @@
 #include <openssl/bio.h>
 #include <poll.h>
 #include <pthread.h>
-#include <stdint.h>
 #include <sys/socket.h>
 
 static int socket_fd(BIO *bio)
 {
-	return (int)(intptr_t)BIO_get_data(bio);
+	const struct rblk_tls *tls = BIO_get_data(bio);
+
+	return tls->fd;
 }
 
 static bool would_block(void)
@@ -37,8 +38,15 @@ static int socket_write(BIO *bio, const char *data, int bytes)
 
 static int socket_read(BIO *bio, char *data, int bytes)
 {
+	const struct rblk_tls *tls = BIO_get_data(bio);
 	ssize_t got;
 
+	/* OpenSSL would follow the peer's changes of keys for as long as there are any. */
+	if (tls->updates > RBLK_TLS_UPDATES_MAX) {
+		BIO_clear_retry_flags(bio);
+		errno = EPROTO;
+		return -1;
+	}
 	do
 		got = recv(socket_fd(bio), data, (size_t)bytes, MSG_DONTWAIT);
 	while (got < 0 && errno == EINTR);
@@ -80,14 +88,14 @@ static void method_make(void)
 	BIO_meth_set_create(method, socket_create);
 }
 
-BIO *rblk_tls_socket(int fd)
+BIO *rblk_tls_socket(struct rblk_tls *tls)
 {
 	BIO *bio;
 
 	pthread_once(&method_once, method_make);
 	bio = method ? BIO_new(method) : NULL;
 	if (bio)
-		BIO_set_data(bio, (void *)(intptr_t)fd);
+		BIO_set_data(bio, tls);
 	return bio;
 }
 

@@ -104,7 +104,7 @@ static int stream_fault(struct rblk_tls *tls, int result)
 struct rblk_tls *rblk_tls_create(struct rblk_tls_context *context, int fd)
 {
 	struct rblk_tls *tls = rblk_tls_context_begin(context) ? calloc(1, sizeof(*tls)) : NULL;
-	BIO *bio = tls ? rblk_tls_socket(fd) : NULL;
+	BIO *bio = tls ? rblk_tls_socket(tls) : NULL;
 
 	if (bio)
 		tls->ssl = SSL_new(context->ssl);
@@ -344,6 +344,8 @@ static int some_recv(struct rblk_tls *tls, void *data, size_t bytes, size_t *got
 		return 1;
 	if (SSL_get_error(tls->ssl, result) == SSL_ERROR_ZERO_RETURN)
 		return -ENODATA;
+	if (tls->updates > RBLK_TLS_UPDATES_MAX)
+		return fault(tls, EPROTO, "TLS: the peer changes its key over and over");
 	result = stream_fault(tls, result);
 	/* Its answer to a request for new keys, which rblk never makes, is half sent: see key_change(). */
 	if (!result && SSL_want_write(tls->ssl))
@@ -360,21 +362,34 @@ static ssize_t recv_result(size_t total, int step)
 	return failed(step ? step : -EAGAIN);
 }
 
+/* Of data that was received. */
+static void updates_forget(struct rblk_tls *tls, size_t bytes)
+{
+	tls->update_bytes += bytes;
+	if (tls->update_bytes < RBLK_TLS_UPDATES_BYTES)
+		return;
+	tls->update_bytes = 0;
+	tls->updates = 0;
+}
+
 ssize_t rblk_tls_recv(struct rblk_tls *tls, const struct iovec *iovs, size_t count)
 {
+	struct cursor cursor = {.iovs = iovs, .count = count};
+	unsigned int records = 0;
 	size_t total = 0;
 	int step = 1;
 
-	for (size_t i = 0; i < count && step == 1; i++) {
-		size_t at = 0, got;
+	cursor_move(&cursor, 0);
+	while (cursor.count && step == 1 && records++ < RBLK_TLS_RECORDS_PER_CALL) {
+		size_t got;
 
-		while (at < iovs[i].iov_len && step == 1) {
-			step = some_recv(tls, (char *)iovs[i].iov_base + at, iovs[i].iov_len - at, &got,
-					 false);
-			at += got;
-			total += got;
-		}
+		step = some_recv(tls, (char *)cursor.iovs->iov_base + cursor.at,
+				 cursor.iovs->iov_len - cursor.at, &got, false);
+		cursor_move(&cursor, got);
+		total += got;
 	}
+	tls->more = step == 1;
+	updates_forget(tls, total);
 	return recv_result(total, step);
 }
 
@@ -389,9 +404,9 @@ ssize_t rblk_tls_peek(struct rblk_tls *tls)
 
 /* -- the end ------------------------------------------------------------------------------------- */
 
-bool rblk_tls_over(const struct rblk_tls *tls)
+bool rblk_tls_more(const struct rblk_tls *tls)
 {
-	return tls->failed || SSL_get_shutdown(tls->ssl) & SSL_RECEIVED_SHUTDOWN;
+	return tls->more || tls->failed || SSL_get_shutdown(tls->ssl) & SSL_RECEIVED_SHUTDOWN;
 }
 
 void rblk_tls_end(struct rblk_tls *tls)

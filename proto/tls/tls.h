@@ -43,16 +43,16 @@ int rblk_tls_handshake(struct rblk_tls *tls);
 
 /*
  * As sendmsg() and recvmsg() on a socket that does not block, -1 with errno included; but each error except
- * EAGAIN is the stream's end. What was not sent is sent again from its first byte, unchanged. Less is received than
- * asked only when the socket is empty, or when the stream is over. 0: the peer has ended the stream, and has
- * said so. ECONNABORTED: it ended without; EBADMSG: what arrived is not what the peer has sent.
+ * EAGAIN is the stream's end. What was not sent is sent again from its first byte, unchanged. Less is
+ * received than asked when the socket is empty, and where rblk_tls_more() says so. 0: the peer has ended the
+ * stream, and has said so. ECONNABORTED: it ended without; EBADMSG: what arrived is not what the peer has sent.
  */
 ssize_t rblk_tls_send(struct rblk_tls *tls, const struct iovec *iovs, size_t count);
 ssize_t rblk_tls_recv(struct rblk_tls *tls, const struct iovec *iovs, size_t count);
 /* As recv(MSG_PEEK) of one byte. */
 ssize_t rblk_tls_peek(struct rblk_tls *tls);
-/* Nothing more will be received: the next call says why, and the socket may never be readable again. */
-bool rblk_tls_over(const struct rblk_tls *tls);
+/* The next call to receive has more, or says why the stream is over: the socket may never be readable again. */
+bool rblk_tls_more(const struct rblk_tls *tls);
 /*
  * Tells the peer that nothing more follows, as far as the socket takes it at once. Then the descriptor is not
  * used any more; name, channel and words remain.

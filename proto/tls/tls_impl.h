@@ -10,6 +10,11 @@
 #define RBLK_TLS_KEY_RECORDS (1u << 23)
 /* That a client may name: rblk's names one, and each costs the target a search and some HMACs. */
 #define RBLK_TLS_IDENTITIES_MAX 4u
+/* Changes of its key, within so many bytes, after which a peer only keeps this end busy. */
+#define RBLK_TLS_UPDATES_MAX 32u
+#define RBLK_TLS_UPDATES_BYTES (1u << 20)
+/* One call receives no more: a short record takes much more time than its bytes say. */
+#define RBLK_TLS_RECORDS_PER_CALL 128u
 #define RBLK_TLS_IDENTITY_BYTES (6 + RBLK_NAME_BYTES + 1 + RBLK_TLS_KEY_ID_DIGITS + 1)
 
 /* Fixed once made, but for ssl. */
@@ -36,6 +41,9 @@ struct rblk_tls {
 	unsigned char *held;
 	size_t held_bytes;
 	u64 records; /* sent with the key in use */
+	unsigned int updates; /* of the peer's key, within the last `update_bytes` */
+	size_t update_bytes;
+	bool more; /* the last call to receive stopped before the socket was empty */
 	char name[RBLK_NAME_BYTES];
 	u8 channel[RBLK_TLS_CHANNEL_BYTES];
 	char words[RBLK_TLS_WORDS_BYTES];
@@ -50,8 +58,8 @@ void rblk_tls_identity(const struct rblk_secrets *secrets, const char name[RBLK_
 		       char text[RBLK_TLS_IDENTITY_BYTES]);
 SSL_SESSION *rblk_tls_key(SSL *ssl, const struct rblk_secrets *secrets, unsigned int n,
 			  const char name[RBLK_NAME_BYTES]);
-/* socket.c: a BIO of a socket, that raises no SIGPIPE. NULL: no memory. */
-BIO *rblk_tls_socket(int fd);
+/* socket.c: a BIO of its socket, that raises no SIGPIPE. NULL: no memory. */
+BIO *rblk_tls_socket(struct rblk_tls *tls);
 /* For some hundred bytes at once. */
 bool rblk_tls_socket_has_room(int fd);
 

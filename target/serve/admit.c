@@ -204,7 +204,8 @@ static void admit_end(struct tgt_session *session, const struct tgt_volume *volu
 {
 	tgt_log_limited(&session->reactor->turn.log_limit, TGT_LOG_WARNING,
 			"session %u [%s] %s: ended: %s: %s%s", session->number, session->peer,
-			session->initiator, LOST_RIGHT, volume ? "volume " : "its address or secret, or that it came without TLS",
+			session->initiator, LOST_RIGHT,
+			volume ? "volume " : "its address or secret, or that it came without TLS",
 			volume ? volume->config.name : "");
 	/* Ended whole, so that the initiator has to open what it may still use. */
 	tgt_session_end(session, LOST_RIGHT);

@@ -190,6 +190,28 @@ static void ended_behind_good(void)
 	secured_close(&fx, &one);
 }
 
+/* More records than one call receives, all of them before the socket's last edge. */
+static void short_records_arrive(void)
+{
+	struct fx fx = {0};
+	struct secured one = {0};
+	unsigned char wire[WIRE_BYTES];
+	struct {
+		struct fab_tcp_frame frame;
+		char text[PEER_RECEIVE_BYTES];
+	} message = {.frame = {.opcode = FAB_TCP_SEND,
+			       .length = rblk_to_le32(PEER_RECEIVE_BYTES),
+			       .sequence = rblk_to_le32(1)}};
+
+	secured_attach(&fx, &one);
+	for (size_t i = 0; i < sizeof(message); i++) {
+		say(&one, (char *)&message + i, 1);
+		peer_send(&one.peer, wire, take(one.inner[1], wire));
+	}
+	CHECK_EQ(fx_wc_ok(&fx, &fx.b, PEER_RECV_ID).byte_len, PEER_RECEIVE_BYTES);
+	secured_close(&fx, &one);
+}
+
 /* A request that came before the end is answered by what was proven then. */
 static void channel_outlives_the_stream(void)
 {
@@ -289,6 +311,7 @@ static void strangers_hide_nothing(void)
 const struct fx_case fx_cases_tcp_tls[] = {
 	{"changed_behind_good", changed_behind_good, 0},
 	{"ended_behind_good", ended_behind_good, 0},
+	{"short_records_arrive", short_records_arrive, 0},
 	{"channel_outlives_the_stream", channel_outlives_the_stream, 0},
 	{"silent_in_the_handshake", silent_in_the_handshake, 0},
 	{"errors_are_final", errors_are_final, 0},

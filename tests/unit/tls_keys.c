@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Goal: the keys of a TLS stream change in time, and when the peer asks for it, without a byte lost, also
- * while the socket is full; a stranger may not try many names at a time; and what the machine's OpenSSL is
+ * while the socket is full, and not for ever; short records take turns; a stranger may not try many names at a time; and what the machine's OpenSSL is
  * configured to do weakens nothing. Method: both ends over a pair of sockets; a ClientHello of the test's
  * own; a configuration that was made for weaker programs.
  */
@@ -196,6 +196,79 @@ static void who_asks_has_to_read(void **state)
 	tls_pair_close(&pair);
 }
 
+static void more_room(struct tls_pair *pair, int from)
+{
+	const int buffer = 100000;
+
+	setsockopt(pair->fd[from], SOL_SOCKET, SO_SNDBUF, &buffer, sizeof(buffer));
+}
+
+static void change(struct rblk_tls *tls)
+{
+	assert_int_equal(SSL_key_update(tls->ssl, SSL_KEY_UPDATE_NOT_REQUESTED), 1);
+	assert_int_equal(SSL_do_handshake(tls->ssl), 1);
+}
+
+/* Nobody needs so many: they would only keep this end from everything else. */
+static void keys_do_not_change_for_ever(void **state)
+{
+	static unsigned char wire[65536];
+	struct flow flow = {0};
+	struct tls_pair pair;
+	char text[16];
+	size_t bytes;
+
+	(void)state;
+	for (int from = 0; from < 2; from++) {
+		tls_pair_open(&pair, tls_db1, tls_first, tls_first);
+		tls_pair_ready(&pair);
+		more_room(&pair, from);
+		flow = (struct flow){0};
+		/* Each MiB may have as many. */
+		for (unsigned int i = 0; i < 3; i++) {
+			for (unsigned int n = 0; n < RBLK_TLS_UPDATES_MAX; n++)
+				change(pair.tls[from]);
+			do {
+				flow_send(pair.tls[from], &flow);
+				flow_recv(pair.tls[!from], &flow);
+			} while (flow.got < (i + 1) * (RBLK_TLS_UPDATES_BYTES + PIECE));
+		}
+		/* More than OpenSSL takes from the socket at a time. */
+		bytes = 0;
+		while (bytes < 50000) {
+			change(pair.tls[from]);
+			bytes += (size_t)recv(pair.fd[!from], wire + bytes, sizeof(wire) - bytes, 0);
+		}
+		assert_int_equal(send(pair.fd[from], wire, bytes, 0), bytes);
+		assert_int_equal(tls_hear(pair.tls[!from], text), -1);
+		assert_int_equal(errno, EPROTO);
+		assert_string_equal(rblk_tls_words(pair.tls[!from]), "TLS: the peer changes its key over and over");
+		/* It has not even looked at the rest. */
+		assert_true(recv(pair.fd[!from], wire, sizeof(wire), MSG_DONTWAIT) > 0);
+		tls_pair_close(&pair);
+	}
+}
+
+/* Other connections have a turn, and what is left is told of. */
+static void short_records_take_turns(void **state)
+{
+	struct tls_pair pair;
+	char data[1000];
+	const struct iovec iov = {data, sizeof(data)};
+
+	(void)state;
+	tls_pair_open(&pair, tls_db1, tls_first, tls_first);
+	tls_pair_ready(&pair);
+	more_room(&pair, 0);
+	for (unsigned int i = 0; i < RBLK_TLS_RECORDS_PER_CALL + 2; i++)
+		assert_int_equal(tls_say(pair.tls[0], "x"), 1);
+	assert_int_equal(rblk_tls_recv(pair.tls[1], &iov, 1), RBLK_TLS_RECORDS_PER_CALL);
+	assert_true(rblk_tls_more(pair.tls[1]));
+	assert_int_equal(rblk_tls_recv(pair.tls[1], &iov, 1), 2);
+	assert_false(rblk_tls_more(pair.tls[1]));
+	tls_pair_close(&pair);
+}
+
 /* -- strangers ------------------------------------------------------------------------------------- */
 
 struct bytes {
@@ -376,6 +449,8 @@ int main(void)
 		cmocka_unit_test(a_peer_may_ask_for_keys),
 		cmocka_unit_test(receives_while_a_key_is_due),
 		cmocka_unit_test(who_asks_has_to_read),
+		cmocka_unit_test(keys_do_not_change_for_ever),
+		cmocka_unit_test(short_records_take_turns),
 		cmocka_unit_test(names_are_not_tried_by_the_hundred),
 		cmocka_unit_test(words_are_of_the_last_name),
 		cmocka_unit_test(configurations_weaken_nothing),
