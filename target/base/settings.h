@@ -46,8 +46,8 @@ struct tgt_limit_config {
 
 struct tgt_volume_config {
 	char name[RBLK_NAME_BYTES];
-	char store[16];       /* "uring", "memory", "null" */
-	char path[4096];      /* uring */
+	char store[16];       /* "uring", "nvme", "memory", "null" */
+	char path[4096];      /* uring, nvme */
 	uint64_t bytes;       /* memory, null; 0: the path's own size */
 	uint32_t block_bytes; /* 512 or 4096; 0: the store's own, at least 512 */
 	bool read_only;

@@ -7,7 +7,17 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "target/base/error.h"
+#include "target/store/nvme_path.h"
 #include "target/store/path.h"
+
+static int namespace_check(const struct tgt_volume_config *volume, char *error)
+{
+	struct tgt_namespace namespace;
+	char reason[TGT_ERROR_BYTES];
+	int err = tgt_namespace_find(volume->path, &namespace, reason);
+
+	return err ? tgt_error(error, err, "volume %s: %s", volume->name, reason) : 0;
+}
 
 static int path_check(const struct tgt_volume_config *volume, char *error)
 {
@@ -17,6 +27,8 @@ static int path_check(const struct tgt_volume_config *volume, char *error)
 	    access(volume->path, volume->read_only ? R_OK : R_OK | W_OK) < 0)
 		return tgt_error(error, -errno, "volume %s: %s: %s", volume->name, volume->path,
 				 strerror(errno));
+	if (strcmp(volume->store, "nvme") == 0 || tgt_nvme_is_generic(volume->path))
+		return namespace_check(volume, error);
 	if (!S_ISREG(st.st_mode) && !S_ISBLK(st.st_mode))
 		return tgt_error(error, -EINVAL, "volume %s: %s: neither a file nor a block device",
 				 volume->name, volume->path);

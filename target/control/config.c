@@ -98,21 +98,21 @@ int tgt_config_volume_add(struct tgt_config *config, const char *name, const cha
 
 static int volume_complete(const struct tgt_volume_config *volume, char *error)
 {
-	bool uring = strcmp(volume->store, "uring") == 0;
+	bool on_path = strcmp(volume->store, "uring") == 0 || strcmp(volume->store, "nvme") == 0;
 	const char *kind = volume->store;
 	const char *reason = NULL;
 
 	if (!tgt_store_find(kind) || strcmp(kind, "fault") == 0)
 		return tgt_error(error, -EINVAL,
-				 "%s: volume %s: store \"%s\" is not one of uring, memory, null",
+				 "%s: volume %s: store \"%s\" is not one of uring, nvme, memory, null",
 				 volume->source, volume->name, kind);
-	if (uring && !volume->path[0])
+	if (on_path && !volume->path[0])
 		reason = "has no path";
-	else if (uring && volume->bytes)
+	else if (on_path && volume->bytes)
 		reason = "has a path and a size; the size comes from the path";
-	else if (!uring && volume->path[0])
+	else if (!on_path && volume->path[0])
 		reason = "has a path, which this store does not use";
-	else if (!uring && !volume->bytes)
+	else if (!on_path && !volume->bytes)
 		reason = "has no size";
 	else if (volume->bytes % (volume->block_bytes ? volume->block_bytes : RBLK_BLOCK_BYTES_MIN))
 		reason = "has a size that is not a multiple of its block size";

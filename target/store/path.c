@@ -20,6 +20,7 @@
 #include "proto/core/env.h"
 #include "target/base/error.h"
 #include "target/base/log.h"
+#include "target/store/nvme_namespace.h"
 #include "target/store/probe.h"
 
 #define LOCK_RETRY_NS 50000000 /* short for a human, long for a CPU */
@@ -33,11 +34,15 @@ static struct tgt_store_id id_of(const struct stat *st)
 
 int tgt_path_identify(const char *path, struct tgt_store_id *id)
 {
+	struct tgt_namespace namespace;
+	char ignored[TGT_ERROR_BYTES];
 	struct stat st;
 
 	if (stat(path, &st) < 0)
 		return -errno;
 	*id = id_of(&st);
+	if (S_ISCHR(st.st_mode) && tgt_namespace_find(path, &namespace, ignored) == 0)
+		*id = (struct tgt_store_id){.device = namespace.block_device, .is_device = true};
 	return 0;
 }
 
@@ -151,8 +156,7 @@ static int path_open_locked(const struct tgt_volume_config *config, int flags, b
 	return status;
 }
 
-static int path_open_wait(const struct tgt_volume_config *config, int flags, bool device,
-			  char *error)
+int tgt_path_claim(const struct tgt_volume_config *config, int flags, bool device, char *error)
 {
 	const struct timespec pause = {.tv_nsec = LOCK_RETRY_NS};
 	uint64_t deadline = env_now_ns() + (uint64_t)config->lock_wait_ms * 1000000u;
@@ -217,7 +221,7 @@ static int path_open_as(const struct tgt_volume_config *config, struct tgt_path 
 
 	if (path->direct)
 		flags |= O_DIRECT;
-	path->fd = path_open_wait(config, flags, path->device, error);
+	path->fd = tgt_path_claim(config, flags, path->device, error);
 	if (path->fd < 0)
 		return path->fd;
 	status = tgt_path_probe(config, path, info, error);

@@ -17,9 +17,14 @@
  */
 int tgt_path_open(const struct tgt_volume_config *config, struct tgt_path *path,
 		  struct tgt_store_info *info, char *error);
+/*
+ * Opens config->path with these flags and locks it, as tgt_path_open() does; a block device (`device`) exclusively, unless
+ * it is only read. Returns the descriptor or negative errno.
+ */
+int tgt_path_claim(const struct tgt_volume_config *config, int flags, bool device, char *error);
 /* Waits for a lock end with -EINTR, from now until it is called with false. Any thread. */
 void tgt_path_interrupt(bool interrupt);
-/* The file or device at the path now; 0 or negative errno. */
+/* The file or device at the path now; 0 or negative errno. An NVMe namespace's generic device is its block device. */
 int tgt_path_identify(const char *path, struct tgt_store_id *id);
 
 #endif

@@ -49,7 +49,7 @@ static bool queue_word(dev_t device, const char *name, char *word, int bytes)
 	return got;
 }
 
-static uint64_t queue_number(dev_t device, const char *name, uint64_t otherwise)
+uint64_t tgt_probe_queue(dev_t device, const char *name, uint64_t otherwise)
 {
 	char word[64];
 
@@ -124,7 +124,7 @@ static int probe_device(const struct tgt_volume_config *config, struct tgt_path 
 	info->physical_bytes = physical;
 	info->optimal_bytes = optimal;
 	info->alignment = (uint32_t)logical;
-	info->rotational = queue_number(device, "rotational", 0);
+	info->rotational = tgt_probe_queue(device, "rotational", 0);
 	/* Unknown counts as a cache: then flushes are sent, which is always safe. */
 	info->volatile_cache = !path->direct ||
 			       !queue_word(device, "write_cache", word, sizeof(word)) ||
@@ -136,15 +136,15 @@ static int probe_device(const struct tgt_volume_config *config, struct tgt_path 
 	 * devices can discard and have no command for zeroes (dm-thin, most SATA SSDs): the store's
 	 * worker discards there.
 	 */
-	zeroes = queue_number(device, "write_zeroes_max_bytes", 0) > 0;
-	discards = queue_number(device, "discard_max_bytes", 0) > 0;
+	zeroes = tgt_probe_queue(device, "write_zeroes_max_bytes", 0) > 0;
+	discards = tgt_probe_queue(device, "discard_max_bytes", 0) > 0;
 	path->punch = zeroes && !info->read_only;
 	path->zero = !info->read_only;
 	path->discard = discards && !zeroes && !info->read_only;
 	info->can_discard = discards && !info->read_only;
 	info->can_write_zeroes = path->zero;
 	info->max_discard_bytes = zeroes ? RANGE_BYTES_HELPED : RANGE_BYTES_WRITTEN;
-	info->discard_granularity = (uint32_t)queue_number(device, "discard_granularity", 0);
+	info->discard_granularity = (uint32_t)tgt_probe_queue(device, "discard_granularity", 0);
 	return 0;
 }
 
@@ -190,7 +190,7 @@ static int probe_file_alignment(const struct tgt_path *path, const struct stat *
 		return 0;
 	}
 	info->block_bytes =
-		(uint32_t)queue_number(st->st_dev, "logical_block_size", BLOCK_BYTES_MIN);
+		(uint32_t)tgt_probe_queue(st->st_dev, "logical_block_size", BLOCK_BYTES_MIN);
 	info->alignment = info->block_bytes;
 	return 0;
 }
@@ -210,7 +210,7 @@ static int probe_file(const struct tgt_volume_config *config, struct tgt_path *p
 	}
 	info->physical_bytes =
 		power_of_two((uint64_t)st->st_blksize) ? (uint32_t)st->st_blksize : BLOCK_BYTES_MAX;
-	info->rotational = queue_number(st->st_dev, "rotational", 0);
+	info->rotational = tgt_probe_queue(st->st_dev, "rotational", 0);
 	info->volatile_cache = true; /* the file system's own, and the disk's below it */
 	info->can_extents = true;    /* if it does not know holes, the kernel reports all as data */
 	if (info->read_only)
@@ -245,7 +245,7 @@ int tgt_path_probe(const struct tgt_volume_config *config, struct tgt_path *path
 				 "%s: the file system has no O_DIRECT; try cache = buffered",
 				 config->path);
 	info->queue_depth =
-		(uint32_t)queue_number(path->device ? st.st_rdev : st.st_dev, "nr_requests", 0);
+		(uint32_t)tgt_probe_queue(path->device ? st.st_rdev : st.st_dev, "nr_requests", 0);
 	if (status == 0)
 		status = tgt_path_size(path, &info->bytes);
 	if (status == 0)

@@ -6,6 +6,7 @@
 #ifndef RBLK_TARGET_STORE_PROBE_H
 #define RBLK_TARGET_STORE_PROBE_H
 
+#include <sys/types.h>
 #include "target/base/settings.h"
 #include "target/store/store.h"
 
@@ -23,6 +24,8 @@ struct tgt_path {
  * reason"; -EOPNOTSUPP: the file system has no O_DIRECT. */
 int tgt_path_probe(const struct tgt_volume_config *config, struct tgt_path *path,
 		   struct tgt_store_info *info, char *error);
+/* A number of the block device's (or its disk's) queue in sysfs. */
+uint64_t tgt_probe_queue(dev_t device, const char *name, uint64_t otherwise);
 /* Its size now, in bytes; 0 or negative errno. */
 int tgt_path_size(const struct tgt_path *path, uint64_t *bytes);
 

@@ -10,6 +10,7 @@
 #include <poll.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -22,8 +23,17 @@ struct ring_watch {
 	bool armed;
 };
 
+/* Entries of 128 bytes, completions of 32. */
+struct ring_wide {
+	struct io_uring uring;
+	unsigned int inflight;
+	unsigned int buffers; /* of the ring's table, from the first one on, that it has as well */
+	bool *file_used;
+};
+
 struct tgt_ring {
 	struct io_uring uring;
+	struct ring_wide *wide; /* NULL: nobody has wanted it */
 	unsigned int inflight; /* watches apart */
 	_Atomic unsigned int expected; /* posts that are to come, or were not taken yet */
 	unsigned int buffers;  /* of the fixed table in use */
@@ -36,17 +46,19 @@ struct tgt_ring {
 	 * semaphore does. */
 	struct tgt_ring_post *_Atomic posted;
 	int posted_fd;
+	unsigned int depth;
+	struct iovec buffer[TGT_RING_BUFFERS_MAX]; /* the fixed ones, for the wide half */
 };
+
+/*
+ * Completions are announced by a flag that peeking looks at, not by interrupting the thread that polls anyway; kernels
+ * before 5.19 do not know that.
+ */
+#define SETUP_FLAGS (IORING_SETUP_COOP_TASKRUN | IORING_SETUP_TASKRUN_FLAG | IORING_SETUP_CLAMP)
 
 int tgt_ring_create(unsigned int depth, unsigned int max_files, struct tgt_ring **out)
 {
-	/*
-	 * Completions are announced by a flag that peeking looks at, not by interrupting the thread
-	 * that polls anyway; kernels before 5.19 do not know that.
-	 */
-	struct io_uring_params params = {
-		.flags = IORING_SETUP_COOP_TASKRUN | IORING_SETUP_TASKRUN_FLAG | IORING_SETUP_CLAMP,
-	};
+	struct io_uring_params params = {.flags = SETUP_FLAGS};
 	struct tgt_ring *ring = calloc(1, sizeof(*ring));
 	int err;
 
@@ -64,6 +76,7 @@ int tgt_ring_create(unsigned int depth, unsigned int max_files, struct tgt_ring 
 	if (!ring->file_used)
 		goto err_exit;
 	ring->max_files = max_files;
+	ring->depth = depth;
 	err = max_files ? io_uring_register_files_sparse(&ring->uring, max_files) : 0;
 	if (err)
 		goto err_files;
@@ -88,6 +101,14 @@ err_free:
 	return err;
 }
 
+static void wide_destroy(struct ring_wide *wide)
+{
+	io_uring_unregister_files(&wide->uring);
+	io_uring_queue_exit(&wide->uring);
+	free(wide->file_used);
+	free(wide);
+}
+
 void tgt_ring_destroy(struct tgt_ring *ring)
 {
 	if (!ring)
@@ -97,6 +118,8 @@ void tgt_ring_destroy(struct tgt_ring *ring)
 	 * after its process has ended. Until then nobody else could open a block device exclusively.
 	 * This waits for both.
 	 */
+	if (ring->wide)
+		wide_destroy(ring->wide);
 	io_uring_unregister_files(&ring->uring);
 	io_uring_queue_exit(&ring->uring);
 	close(ring->posted_fd);
@@ -104,18 +127,18 @@ void tgt_ring_destroy(struct tgt_ring *ring)
 	free(ring);
 }
 
-static struct io_uring_sqe *ring_sqe(struct tgt_ring *ring)
+static struct io_uring_sqe *uring_sqe(struct io_uring *uring)
 {
-	struct io_uring_sqe *sqe = io_uring_get_sqe(&ring->uring);
+	struct io_uring_sqe *sqe = io_uring_get_sqe(uring);
 
-	if (!sqe && io_uring_submit(&ring->uring) >= 0)
-		sqe = io_uring_get_sqe(&ring->uring);
+	if (!sqe && io_uring_submit(uring) >= 0)
+		sqe = io_uring_get_sqe(uring);
 	return sqe;
 }
 
 struct io_uring_sqe *tgt_ring_get(struct tgt_ring *ring, struct tgt_ring_op *op)
 {
-	struct io_uring_sqe *sqe = ring_sqe(ring);
+	struct io_uring_sqe *sqe = uring_sqe(&ring->uring);
 
 	if (!sqe)
 		return NULL;
@@ -124,6 +147,17 @@ struct io_uring_sqe *tgt_ring_get(struct tgt_ring *ring, struct tgt_ring_op *op)
 	io_uring_sqe_set_data(sqe, op);
 	ring->inflight++;
 	return sqe;
+}
+
+/* Those that it does not have yet. If the kernel refuses (memlock), their users go on without. */
+static void wide_add_buffers(struct tgt_ring *ring)
+{
+	struct ring_wide *wide = ring->wide;
+	unsigned int count = ring->buffers - wide->buffers;
+
+	if (count && io_uring_register_buffers_update_tag(&wide->uring, wide->buffers, &ring->buffer[wide->buffers],
+							  NULL, count) >= 0)
+		wide->buffers += count;
 }
 
 int tgt_ring_register_buffers(struct tgt_ring *ring, const struct iovec *iov, unsigned int count)
@@ -136,7 +170,10 @@ int tgt_ring_register_buffers(struct tgt_ring *ring, const struct iovec *iov, un
 	err = io_uring_register_buffers_update_tag(&ring->uring, first, iov, NULL, count);
 	if (err < 0)
 		return err;
+	memcpy(&ring->buffer[first], iov, count * sizeof(*iov));
 	ring->buffers += count;
+	if (ring->wide)
+		wide_add_buffers(ring);
 	return (int)first;
 }
 
@@ -207,6 +244,125 @@ int tgt_ring_watch(struct tgt_ring *ring, int fd)
 	return 0;
 }
 
+/* -- the wide half ----------------------------------------------------------------------------- */
+
+/* max_files: each user has two. */
+static int wide_create(const struct tgt_ring *ring, struct ring_wide **out)
+{
+	struct io_uring_params params = {
+		.flags = SETUP_FLAGS | IORING_SETUP_SQE128 | IORING_SETUP_CQE32,
+	};
+	struct ring_wide *wide = calloc(1, sizeof(*wide));
+	int err;
+
+	if (!wide)
+		return -ENOMEM;
+	wide->file_used = calloc(2 * ring->max_files + 1, sizeof(*wide->file_used));
+	err = -ENOMEM;
+	if (!wide->file_used)
+		goto err_free;
+	err = io_uring_queue_init_params(ring->depth, &wide->uring, &params);
+	if (err)
+		goto err_free;
+	err = io_uring_register_files_sparse(&wide->uring, 2 * ring->max_files);
+	if (!err)
+		err = io_uring_register_buffers_sparse(&wide->uring, TGT_RING_BUFFERS_MAX);
+	if (err) {
+		io_uring_queue_exit(&wide->uring);
+		goto err_free;
+	}
+	*out = wide;
+	return 0;
+
+err_free:
+	free(wide->file_used);
+	free(wide);
+	return err;
+}
+
+int tgt_ring_widen(struct tgt_ring *ring)
+{
+	int err;
+
+	if (ring->wide)
+		return 0;
+	err = wide_create(ring, &ring->wide);
+	if (err)
+		return err;
+	wide_add_buffers(ring);
+	/* Its completions are seen by the poll of its descriptor when the ring's thread sleeps. */
+	err = tgt_ring_watch(ring, ring->wide->uring.ring_fd);
+	if (err) {
+		wide_destroy(ring->wide);
+		ring->wide = NULL;
+	}
+	return err;
+}
+
+struct io_uring_sqe *tgt_ring_get_wide(struct tgt_ring *ring, struct tgt_ring_op *op)
+{
+	struct io_uring_sqe *sqe = uring_sqe(&ring->wide->uring);
+
+	if (!sqe)
+		return NULL;
+	memset(sqe, 0, 2 * sizeof(*sqe));
+	io_uring_sqe_set_data(sqe, op);
+	ring->wide->inflight++;
+	return sqe;
+}
+
+int tgt_ring_register_wide_file(struct tgt_ring *ring, int fd)
+{
+	struct ring_wide *wide = ring->wide;
+
+	for (unsigned int i = 0; i < 2 * ring->max_files; i++) {
+		int err;
+
+		if (wide->file_used[i])
+			continue;
+		err = io_uring_register_files_update(&wide->uring, i, &fd, 1);
+		if (err < 0)
+			return err;
+		wide->file_used[i] = true;
+		return (int)i;
+	}
+	return -ENFILE;
+}
+
+void tgt_ring_unregister_wide_file(struct tgt_ring *ring, int index)
+{
+	int none = -1;
+
+	io_uring_register_files_update(&ring->wide->uring, (unsigned int)index, &none, 1);
+	ring->wide->file_used[index] = false;
+}
+
+bool tgt_ring_wide_has_buffer(const struct tgt_ring *ring, int index)
+{
+	return index >= 0 && (unsigned int)index < ring->wide->buffers;
+}
+
+/* Nothing is watched through it. */
+static unsigned int wide_reap(struct ring_wide *wide, unsigned int budget)
+{
+	struct io_uring_cqe *cqes[REAP_BATCH];
+	unsigned int done = 0, got;
+
+	do {
+		got = io_uring_peek_batch_cqe(&wide->uring, cqes, REAP_BATCH);
+		for (unsigned int i = 0; i < got; i++) {
+			struct tgt_ring_op *op = io_uring_cqe_get_data(cqes[i]);
+			int result = cqes[i]->res;
+
+			io_uring_cq_advance(&wide->uring, 1);
+			wide->inflight--;
+			op->complete(op, result, 0);
+		}
+		done += got;
+	} while (got == REAP_BATCH && done < budget);
+	return done;
+}
+
 /* -- posted by other threads ------------------------------------------------------------------- */
 
 int tgt_ring_expect(struct tgt_ring *ring)
@@ -263,7 +419,7 @@ static int ring_arm_watches(struct tgt_ring *ring)
 
 		if (watch->armed)
 			continue;
-		sqe = ring_sqe(ring);
+		sqe = uring_sqe(&ring->uring);
 		if (!sqe)
 			return -EBUSY;
 		io_uring_prep_poll_add(sqe, watch->fd, POLLIN);
@@ -273,15 +429,22 @@ static int ring_arm_watches(struct tgt_ring *ring)
 	return 0;
 }
 
-int tgt_ring_submit(struct tgt_ring *ring)
+static int uring_submit_ready(struct io_uring *uring)
 {
 	int err;
 
-	if (!io_uring_sq_ready(&ring->uring))
+	if (!io_uring_sq_ready(uring))
 		return 0;
-	err = io_uring_submit(&ring->uring);
+	err = io_uring_submit(uring);
 	/* What the kernel did not take now stays prepared for the next turn. */
 	return err == -EINTR || err == -EAGAIN || err == -EBUSY || err > 0 ? 0 : err;
+}
+
+int tgt_ring_submit(struct tgt_ring *ring)
+{
+	int err = ring->wide ? uring_submit_ready(&ring->wide->uring) : 0;
+
+	return err ? err : uring_submit_ready(&ring->uring);
 }
 
 unsigned int tgt_ring_reap(struct tgt_ring *ring, unsigned int budget)
@@ -289,6 +452,8 @@ unsigned int tgt_ring_reap(struct tgt_ring *ring, unsigned int budget)
 	struct io_uring_cqe *cqes[REAP_BATCH];
 	unsigned int done = ring_take_posted(ring);
 
+	if (ring->wide)
+		done += wide_reap(ring->wide, budget);
 	while (done < budget) {
 		unsigned int want = budget - done < REAP_BATCH ? budget - done : REAP_BATCH;
 		unsigned int got = io_uring_peek_batch_cqe(&ring->uring, cqes, want);
@@ -320,6 +485,8 @@ int tgt_ring_wait(struct tgt_ring *ring, int timeout_ms)
 	struct io_uring_cqe *cqe;
 	int err = ring_arm_watches(ring);
 
+	if (!err && ring->wide)
+		err = uring_submit_ready(&ring->wide->uring);
 	if (err)
 		return err;
 	err = io_uring_submit_and_wait_timeout(&ring->uring, &cqe, 1,
@@ -330,5 +497,5 @@ int tgt_ring_wait(struct tgt_ring *ring, int timeout_ms)
 
 unsigned int tgt_ring_inflight(const struct tgt_ring *ring)
 {
-	return ring->inflight + atomic_load(&ring->expected);
+	return ring->inflight + atomic_load(&ring->expected) + (ring->wide ? ring->wide->inflight : 0);
 }

@@ -47,6 +47,21 @@ void tgt_ring_unregister_file(struct tgt_ring *ring, int index);
 /* How many there may be now; 0: the kernel does not say. */
 unsigned int tgt_ring_threads(struct tgt_ring *ring);
 
+/*
+ * The ring's wide half: a second io_uring whose entries have 128 bytes and whose completions 32, as NVMe passthrough
+ * wants them. The first tgt_ring_widen() makes it, and it ends with the ring; it is submitted, reaped and waited for with
+ * the ring. A ring without one pays nothing for it but a look a turn. 0 or negative errno; -EINVAL: this kernel has no such
+ * entries (Linux 5.19 has).
+ */
+int tgt_ring_widen(struct tgt_ring *ring);
+/* As tgt_ring_get(), of the wide half; all of the entry is zero but what leads back to `op`. */
+struct io_uring_sqe *tgt_ring_get_wide(struct tgt_ring *ring, struct tgt_ring_op *op);
+/* Fixed files of the wide half; nothing there blocks a thread of the kernel's. */
+int tgt_ring_register_wide_file(struct tgt_ring *ring, int fd);
+void tgt_ring_unregister_wide_file(struct tgt_ring *ring, int index);
+/* Does the wide half have this fixed buffer, too? (Its memory is pinned once more for that.) */
+bool tgt_ring_wide_has_buffer(const struct tgt_ring *ring, int index);
+
 /* Wake the ring's thread whenever fd is readable. For the life of the ring. */
 int tgt_ring_watch(struct tgt_ring *ring, int fd);
 

@@ -11,6 +11,7 @@ const struct tgt_store_ops *tgt_store_find(const char *kind)
 {
 	static const struct tgt_store_ops *const kinds[] = {
 		&tgt_store_uring,
+		&tgt_store_nvme,
 		&tgt_store_memory,
 		&tgt_store_null,
 		&tgt_store_fault,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * A store keeps a volume's blocks. Each kind is one small table of operations in a file of its own
- * (uring.c, memory.c, null.c, fault.c). A store is opened once by the configuring thread (volume.h)
+ * (uring.c, nvme.c, memory.c, null.c, fault.c). A store is opened once by the configuring thread (volume.h)
  * and shared; each reactor that serves it has a port of its own (struct tgt_port).
  *
  * Nothing is faked: a kind that cannot flush durably does not set can_flush.
@@ -175,7 +175,7 @@ struct tgt_port {
 };
 
 struct tgt_store_ops {
-	const char *kind; /* "uring", "memory", "null", "fault" */
+	const char *kind; /* "uring", "nvme", "memory", "null", "fault" */
 
 	/* Configuring thread; may block. error: TGT_ERROR_BYTES, "path: reason". F6: takes the lock. */
 	int (*open)(const struct tgt_volume_config *config, struct tgt_store **store, char *error);
@@ -208,7 +208,8 @@ struct tgt_store_ops {
 	int (*submit)(struct tgt_port *port, struct tgt_io *io);
 };
 
-extern const struct tgt_store_ops tgt_store_uring;
+extern const struct tgt_store_ops tgt_store_uring; /* of an NVMe generic device: the next one */
+extern const struct tgt_store_ops tgt_store_nvme;
 extern const struct tgt_store_ops tgt_store_memory;
 extern const struct tgt_store_ops tgt_store_null;
 /* Wraps the kind that config->store names; chosen by volume.c where config->fault is set. */

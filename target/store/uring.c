@@ -15,8 +15,9 @@
 #include <unistd.h>
 #include "target/base/settings.h"
 #include "target/base/error.h"
-#include "target/store/seek.h"
+#include "target/store/nvme_path.h"
 #include "target/store/path.h"
+#include "target/store/seek.h"
 #include "target/store/worker.h"
 
 /*
@@ -45,9 +46,12 @@ static struct uring_store *to_uring(struct tgt_store *store)
 
 static int uring_open(const struct tgt_volume_config *config, struct tgt_store **store, char *error)
 {
-	struct uring_store *uring = calloc(1, sizeof(*uring));
+	struct uring_store *uring;
 	int status;
 
+	if (tgt_nvme_is_generic(config->path))
+		return tgt_store_nvme.open(config, store, error);
+	uring = calloc(1, sizeof(*uring));
 	if (!uring)
 		return tgt_error(error, -ENOMEM, "%s: out of memory", config->path);
 	status = tgt_path_open(config, &uring->path, &uring->store.info, error);

@@ -3,6 +3,7 @@
 #include "target/watch/view.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "proto/core/env.h"
@@ -157,8 +158,12 @@ static void view_volume_counts(struct tgt_view *view)
 
 static void view_volume_fill(struct tgt_view_volume *entry, struct tgt_volume *volume)
 {
+	const struct tgt_store_ops *ops = volume->store->ops;
+
 	memcpy(entry->name, volume->config.name, sizeof(entry->name));
-	memcpy(entry->store, volume->config.store, sizeof(entry->store));
+	/* Which one it has become: uring and nvme can stand for each other. What faults are in front of is not known here. */
+	snprintf(entry->store, sizeof(entry->store), "%s",
+		 ops == &tgt_store_fault ? volume->config.store : ops->kind);
 	entry->path = strdup(volume->config.path);
 	entry->bytes = atomic_load(&volume->blocks) * volume->block_bytes;
 	entry->block_bytes = volume->block_bytes;

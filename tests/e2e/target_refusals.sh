@@ -53,6 +53,11 @@ cannot 'rblkd.conf:2: path: disk.img is relative' '[volume a]\npath = disk.img\n
 cannot 'nothing to serve: the configuration has no section' '[target]\nqueues = 2\n' 2
 cannot "volume a: $scratch/gone.img: No such file or directory" "[volume a]\npath = $scratch/gone.img\n" 1
 cannot "volume a: $scratch: neither a file nor a block device" "[volume a]\npath = $scratch\n" 1
+no_namespace='not a whole NVMe namespace (/dev/ngXnY or /dev/nvmeXnY)'
+cannot "volume a: $scratch/disk.img: $no_namespace" "[volume a]\nstore = nvme\npath = $scratch/disk.img\n" 1
+refused "volume a: $scratch/disk.img: $no_namespace" --listen rblk+tcp://127.0.0.1:0 -c rblkd.conf
+cannot "volume a: /dev/null: $no_namespace" "[volume a]\nstore = nvme\npath = /dev/null\n" 1
+cannot "volume a: /dev/null: neither a file nor a block device" "[volume a]\npath = /dev/null\n" 1
 cannot "volume a: $scratch/empty.img: size is 0" "[volume a]\npath = $scratch/empty.img\n" 1
 cannot "volume b: $scratch/link.img: already served as volume a ($scratch/disk.img)" \
 	"[volume a]\npath = $scratch/disk.img\n[volume b]\npath = $scratch/link.img\n" 1

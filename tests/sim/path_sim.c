@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * target/store/path.h on simulated disks: opening, the lock (F6), and the cache epoch, which is the
- * machine's boot (F7). Linked instead of target/store/path.c and store_probe.c. Waiting for a lock
- * is left to whoever starts the process (host.c).
+ * machine's boot (F7). No disk is an NVMe namespace. Linked instead of target/store/path.c, probe.c
+ * and nvme_path.c. Waiting for a lock is left to whoever starts the process (host.c).
  */
-#include "target/store/path.h"
+#include "target/store/nvme_path.h"
 
 #include <errno.h>
 #include <string.h>
@@ -13,6 +13,7 @@
 #include "tests/sim/coverage.h"
 #include "tests/sim/disk.h"
 #include "tests/sim/thread.h"
+#include "tests/sim/trace.h"
 
 #define RANGE_BYTES_MAX (1u << 20)
 #define HOLE_BYTES 4096u
@@ -108,4 +109,28 @@ int tgt_path_open(const struct tgt_volume_config *config, struct tgt_path *path,
 	};
 	memcpy(info->cache_epoch, disk->boot_id, sizeof(info->cache_epoch));
 	return 0;
+}
+
+bool tgt_nvme_is_generic(const char *path)
+{
+	(void)path;
+	return false;
+}
+
+int tgt_nvme_open(const struct tgt_volume_config *config, struct tgt_nvme_path *path, struct tgt_store_info *info,
+		  char *error)
+{
+	(void)path;
+	(void)info;
+	return tgt_error(error, -ENODEV, "%s: no NVMe namespace", config->path);
+}
+
+void tgt_nvme_close(struct tgt_nvme_path *path)
+{
+	sim_fail("%s: was never open", path->namespace.generic);
+}
+
+int tgt_nvme_size(const struct tgt_nvme_path *path, uint64_t *bytes)
+{
+	return tgt_path_size(&path->block, bytes);
 }

@@ -316,6 +316,38 @@ void tgt_ring_unregister_file(struct tgt_ring *ring, int index)
 	ring->files[index] = NULL;
 }
 
+/* No disk here takes NVMe commands. */
+int tgt_ring_widen(struct tgt_ring *ring)
+{
+	(void)ring;
+	return -EINVAL;
+}
+
+struct io_uring_sqe *tgt_ring_get_wide(struct tgt_ring *ring, struct tgt_ring_op *op)
+{
+	(void)op;
+	sim_fail("%s: its ring has no wide half", ring->actor->name);
+}
+
+int tgt_ring_register_wide_file(struct tgt_ring *ring, int fd)
+{
+	(void)fd;
+	sim_fail("%s: its ring has no wide half", ring->actor->name);
+}
+
+void tgt_ring_unregister_wide_file(struct tgt_ring *ring, int index)
+{
+	(void)index;
+	sim_fail("%s: its ring has no wide half", ring->actor->name);
+}
+
+bool tgt_ring_wide_has_buffer(const struct tgt_ring *ring, int index)
+{
+	(void)ring;
+	(void)index;
+	return false;
+}
+
 void sim_ring_kill(struct tgt_ring *ring)
 {
 	ring->dead = true;

@@ -98,9 +98,9 @@ static void mistakes_have_file_and_line(void **state)
 		 "rblkd.conf:1: volume a: store = null, but it has a path, which this store does "
 		 "not use"},
 		{"[volume a]\nstore = tape\npath = /x\n",
-		 "rblkd.conf:1: volume a: store \"tape\" is not one of uring, memory, null"},
+		 "rblkd.conf:1: volume a: store \"tape\" is not one of uring, nvme, memory, null"},
 		{"[volume a]\nstore = fault\npath = /x\n",
-		 "rblkd.conf:1: volume a: store \"fault\" is not one of uring, memory, null"},
+		 "rblkd.conf:1: volume a: store \"fault\" is not one of uring, nvme, memory, null"},
 		{"[initiator ]\n", "rblkd.conf:1: \"\" is not an initiator's name: "
 				   "1 to 63 of A-Z a-z 0-9 . _ : + -, at the end perhaps *"},
 		{"[initiator a*b]\n", "rblkd.conf:1: \"a*b\" is not an initiator's name: "

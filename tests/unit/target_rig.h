@@ -93,7 +93,7 @@ static inline int rig_open(struct rig *rig, const struct tgt_store_ops *ops,
 	if (status < 0)
 		return status;
 	assert_int_equal(tgt_ring_create(64, 8, &rig->ring), 0);
-	assert_int_equal(ops->attach(rig->store, rig->ring, &rig->port), 0);
+	assert_int_equal(rig->store->ops->attach(rig->store, rig->ring, &rig->port), 0);
 	return 0;
 }
 
