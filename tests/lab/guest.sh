@@ -94,8 +94,8 @@ lab_wire_up() {
 	done
 	ip addr add "10.8.$1.1/32" dev "wire$1i" && ip addr add "10.8.$1.2/32" dev "wire$1t" || lab_fail "wire$1: addresses"
 	# What programs send; and what rdma_cm asks of a connection request: does its sender live where it came from?
-	for end in "iif lo" "oif wire$1i"; do ip rule add pref 10 $end to "10.8.$1.2" lookup "1${1}1"; done
-	for end in "iif lo" "oif wire$1t"; do ip rule add pref 10 $end to "10.8.$1.1" lookup "1${1}2"; done
+	for end in "iif lo" "oif wire$1i"; do ip rule add pref 10 $end to "10.8.$1.2" lookup "1${1}1" || lab_fail "wire$1: ip rule"; done
+	for end in "iif lo" "oif wire$1t"; do ip rule add pref 10 $end to "10.8.$1.1" lookup "1${1}2" || lab_fail "wire$1: ip rule"; done
 	lab_wire_link "$1" up
 	for end in i t; do lab_wire_device "$1" $end; done
 }

@@ -123,6 +123,7 @@ fault_silence() {
 # None arrives on the second wire, and who has two goes on with the first.
 fault_path() {
 	lab_wire_lose 2
+	lab_wait 60 dropped || lab_fail "$fault: nothing takes the second wire"
 	progress 50
 	lab_wire_restore 2
 }
