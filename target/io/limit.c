@@ -15,6 +15,7 @@
 
 struct tgt_limit {
 	_Atomic unsigned int refs;
+	_Atomic uint32_t seats;		 /* that it has had so far */
 	uint64_t per_s[TGT_LIMIT_KINDS]; /* fixed; 0: no limit */
 	uint64_t burst_ns;		 /* fixed: time that nobody used is sold for so long */
 	/* Until when time is sold: on a clock's time, not in a duration. A line of its own for each. */
@@ -99,7 +100,8 @@ void tgt_seat_init(struct tgt_seat *seat, struct tgt_limit *limit)
 {
 	memset(seat, 0, sizeof(*seat));
 	seat->limit = limit;
-	seat->jitter = (uint32_t)((uintptr_t)seat >> 6);
+	/* Each seat's is another; and the same in each run of the simulator. */
+	seat->jitter = 2654435769u * atomic_fetch_add(&limit->seats, 1);
 }
 
 void tgt_seat_fini(struct tgt_seat *seat, uint64_t now_ns)
