@@ -99,6 +99,21 @@ static void build_disk(struct sim_disk *disk, enum world_kind kind)
 	}
 }
 
+/* So that commands wait now and then, and none for long. */
+static void limit_volumes(struct sim_host *host)
+{
+	for (unsigned int v = 0; v < host->volume_count; v++) {
+		struct tgt_limit_config *limit = &host->config.volumes[v].limit;
+
+		limit->burst_ms = (uint32_t)sim_between(20, 100);
+		if (sim_chance(700000))
+			limit->iops = (unsigned int)sim_between(500, 5000);
+		if (sim_chance(500000))
+			limit->rate_bytes = sim_between(20, 200) << 20;
+	}
+	sim_host_rule(host, NULL);
+}
+
 static void build_host(unsigned int i, enum world_kind kind)
 {
 	uint32_t memory = kind == WORLD_MEMORY ? 900000
@@ -142,6 +157,8 @@ static void build_host(unsigned int i, enum world_kind kind)
 		if (host->disks[host->volume_count - 1])
 			build_disk(host->disks[host->volume_count - 1], kind);
 	}
+	if (sim_world.seed % 5 == 2)
+		limit_volumes(host);
 	if (kind == WORLD_CROWDED) {
 		config->reactors = 1;
 		config->receive_buffers = 32;
