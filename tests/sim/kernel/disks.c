@@ -233,6 +233,28 @@ static bool connection_is(const struct connection *a, const struct connection *b
 	return !memcmp(a->session, b->session, sizeof(a->session)) && a->epoch == b->epoch && a->incarnation == b->incarnation;
 }
 
+uint32_t sim_disk_open_late;
+
+/* Of a disk that is attached: it waits for that. */
+static bool opens_again(const struct rblk_session *session, const char *volume)
+{
+	const struct rblk_disk *disk;
+
+	list_for_each_entry(disk, &session->disks, peer)
+		if (disk->endures && !disk->ready && !strcmp(disk->options.volume, volume))
+			return true;
+	return false;
+}
+
+/* In a new epoch the target may let OPEN wait for what others have left, and the times of the disk go on. */
+static void open_slowly(const struct rblk_session *session, const char *volume)
+{
+	if (sim_net.calm || !opens_again(session, volume) || !sim_chance(sim_disk_open_late))
+		return;
+	sim_reached("module", "an OPEN is answered late", NULL);
+	sim_fiber_sleep(sim_below(SIM_S));
+}
+
 int __real_rblk_call_run(struct rblk_queue *queue, struct rblk_session_command *sc,
 			 unsigned int timeout_ms);
 int __wrap_rblk_call_run(struct rblk_queue *queue, struct rblk_session_command *sc,
@@ -254,6 +276,8 @@ int __wrap_rblk_call_run(struct rblk_queue *queue, struct rblk_session_command *
 		sim_fiber_sleep(sim_below(10 * SIM_MS));
 	if ((sc->opcode == RBLK_OP_OPEN || sc->opcode == RBLK_OP_CLOSE) && sim_chance(100000))
 		sim_fiber_sleep(sim_below(20 * SIM_MS));
+	if (sc->opcode == RBLK_OP_OPEN)
+		open_slowly(queue->session, open->name);
 	if (sc->opcode == RBLK_OP_OPEN && !error)
 		sim_module_opened(open->name, volume->cache_epoch);
 	if (sc->opcode == RBLK_OP_CLOSE && error == -ETIMEDOUT) {

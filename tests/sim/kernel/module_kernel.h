@@ -77,6 +77,8 @@ void sim_disk_sample(const struct rblk_disk *disk);
 void sim_disk_kill_connection(struct rblk_disk *disk);
 /* Of a million requests: how often a connection is killed while one is being sent on it. */
 extern uint32_t sim_disk_kill_sending;
+/* Of a million OPENs of a disk that is attached: how many are answered late. */
+extern uint32_t sim_disk_open_late;
 /* F7: its user knows. */
 void sim_disk_acknowledge(struct rblk_disk *disk);
 
