@@ -90,6 +90,8 @@ static void disk_detach(struct sim_module *module, struct sim_module_disk *slot,
 	/* Those who have it open close it. */
 	while (!force && slot->callers)
 		sim_fiber_sleep(SIM_MS);
+	while (slot->beginners)
+		sim_fiber_sleep(20 * SIM_US);
 	sim_disk_look(disk, &view);
 	sim_reached("module: a disk is detached, its session is", core_session_state_name(view.state),
 		    module->under_way ? "with I/O under way" : NULL);
@@ -300,6 +302,7 @@ static void module_run(void *arg)
 	bool finished = false;
 
 	sim_module_callers_start(module);
+	sim_module_twin_start(module);
 	while (!finished) {
 		bool well = module_attach(module) && module_work(module);
 
@@ -312,7 +315,7 @@ static void module_run(void *arg)
 	}
 	module->doing = "halts";
 	module->halts = true;
-	while (!sim_module_callers_finished(module))
+	while (!sim_module_callers_finished(module) || !sim_module_twin_finished(module))
 		sim_fiber_sleep(20 * SIM_US);
 	sim_blk_stop();
 	sim_rdma_stop();
@@ -364,6 +367,7 @@ void sim_module_fini(struct sim_module *module)
 	self = NULL;
 	sim_event_cancel(&module->interrupt);
 	sim_module_callers_fini(module);
+	sim_module_twin_fini(module);
 	sim_kernel_fini();
 	sim_fiber_fini(&module->fiber);
 	sim_guard_fini(&module->guard);

@@ -2,8 +2,10 @@
 /*
  * A machine with the kernel module: kmod/'s own files on a simulated kernel (kernel/), and a user of its disks,
  * which attaches one volume or two (in some worlds one volume twice) over one session, reads, writes and flushes on
- * several hardware contexts, polled or not, and reports to the model. In some worlds programs there reserve the volumes. Detached, by force or not, they are attached again. At the end, when
- * faults have stopped, it reads everything. A world has one such machine at most, as it is one kernel.
+ * several hardware contexts, polled or not, and reports to the model. In some worlds programs there reserve the
+ * volumes, or write by one disk of a volume what has failed on the other. Detached, by force or not, they are attached
+ * again. At the end, when faults have stopped, it reads everything. A world has one such machine at most, as it is one
+ * kernel.
  */
 #ifndef RBLK_TESTS_SIM_MODULE_H
 #define RBLK_TESTS_SIM_MODULE_H
@@ -35,6 +37,7 @@ struct sim_module_disk {
 	bool gone;		/* its handle: it must be attached again */
 	bool removed; /* an answer has said GONE: what has the volume's name now is another one */
 	unsigned int callers;	/* programs that are in a call of pr_ops on it */
+	unsigned int beginners; /* others than module.c that begin a request on it just now */
 };
 
 /* A program that reserves one of the volumes. */
@@ -43,6 +46,14 @@ struct sim_module_caller {
 	struct sim_module *module; /* NULL: there is none */
 	struct sim_module_disk *slot;
 	struct sim_reserver reserver;
+};
+
+/* A program that writes by another disk what has failed on one of the same volume. */
+struct sim_module_twin {
+	struct sim_fiber fiber;
+	struct sim_module *module; /* NULL: there is none */
+	const struct sim_module_disk *failed; /* NULL, or of this one a WRITE was lost that it has yet to write */
+	uint64_t sector, sectors;
 };
 
 /* A request under way; `command` is NULL while the slot is free. */
@@ -87,6 +98,7 @@ struct sim_module {
 	uint64_t think_ns;
 
 	struct sim_module_caller callers[SIM_MODULE_DISKS];
+	struct sim_module_twin twin;
 	struct sim_module_op ops[SIM_SLOTS];
 	struct sim_module_loss losses[SIM_MODULE_LOSSES]; /* the last ones */
 	unsigned int loss_count;
@@ -111,6 +123,16 @@ bool sim_module_callers_released(const struct sim_module *module);
 /* It halts, and they have ended. */
 bool sim_module_callers_finished(const struct sim_module *module);
 void sim_module_callers_fini(struct sim_module *module);
+
+/* -- module_twin.c -------------------------------------------------------------------------- */
+
+/* In worlds that have two disks of one volume. */
+void sim_module_twin_start(struct sim_module *module);
+/* The request was lost with a connection, and ends with an error while its command is still there. */
+void sim_module_twin_told(const struct sim_module_op *op);
+/* It halts, and this has ended. */
+bool sim_module_twin_finished(struct sim_module *module);
+void sim_module_twin_fini(struct sim_module *module);
 
 /* -- module_io.c ---------------------------------------------------------------------------- */
 

@@ -166,6 +166,8 @@ static void op_done(void *arg, const struct sim_disk_result *result)
 		module->losses[module->loss_count++ % SIM_MODULE_LOSSES] =
 			(struct sim_module_loss){command->id, module->op_number, command->session,
 						 disk->volume, result->lost};
+	if (result->lost.lost)
+		sim_module_twin_told(op);
 	if ((outcome == SIM_OUTCOME_FAILED || outcome == SIM_OUTCOME_NOTHING) &&
 	    is_stored(module, disk->volume, command->id))
 		sim_fail("%s: #%u has failed, and is being stored (F5)", module->actor.name, op->number);
@@ -181,7 +183,9 @@ static void op_done(void *arg, const struct sim_disk_result *result)
 
 /*
  * F5: an earlier attempt is no more with the store, nor is what had failed without an answer before this one was begun.
- * One that was begun before that may already be in a message that waits for the last one's end.
+ * One that was begun before that is concurrent with it, whichever disk of the volume it goes by: their user has no order
+ * of them to rely on. Its route may have been chosen before the failure, and it may already be in a message that waits
+ * for the last one's end.
  */
 void sim_module_sends(const void *arg)
 {

@@ -203,6 +203,18 @@ static void make_shared(void)
 	sim_world.module.load.ops_left = (unsigned int)sim_between(100, 400);
 }
 
+/* Two disks of one volume, which never loses anything. */
+static void make_twins(struct sim_module *module)
+{
+	struct sim_disk *disk = module->host->disks[module->disks[0].volume];
+
+	if (!disk)
+		return;
+	module->disk_count = 2;
+	module->disks[1].volume = module->disks[0].volume;
+	disk->temper.fail = 0;
+}
+
 /* In a new epoch OPEN waits for what others have left there. */
 static void make_closed_anew(struct sim_module *module)
 {
@@ -237,12 +249,8 @@ static void make_closed(void)
 		make_closed_anew(module);
 	if (!disk)
 		return;
-	/* Two disks of one volume, which never loses anything. */
-	if (!sim_world.faults && sim_chance(500000)) {
-		module->disk_count = 2;
-		module->disks[1].volume = module->disks[0].volume;
-		disk->temper.fail = 0;
-	}
+	if (!sim_world.faults && sim_chance(500000))
+		make_twins(module);
 	disk->temper.stall = 200000;
 	disk->temper.stall_ns = sim_between(500, 4000) * SIM_MS;
 }
@@ -276,6 +284,8 @@ static void make_replaced(void)
 
 	sim_world.faults &= 1u << FAULT_BREAK | 1u << FAULT_PORTAL;
 	module->disk_count = 2;
+	if (sim_chance(500000))
+		make_twins(module);
 	module->attach.portals = module->host->portal_count;
 	module->attach.silent_portal = false;
 	module->attach.queues = 3;
