@@ -94,6 +94,7 @@ struct sim_module {
 	uint32_t abandon; /* of a million turns: detaches with requests under way */
 	uint32_t kill;	  /* of a million turns: kills a connection */
 	uint32_t reserves; /* of a million turns of a program that does; 0: there is none */
+	bool preempts;     /* it takes the reservation of others, above all */
 	bool reserved;	   /* others, or itself, may keep it from its volumes */
 	uint64_t think_ns;
 

@@ -125,6 +125,7 @@ void sim_module_callers_start(struct sim_module *module)
 			.host = module->host,
 			.volume = caller->slot->volume,
 			.often = module->reserves,
+			.preempts = module->preempts,
 		};
 		sim_fiber_start(&caller->fiber, &module->actor, caller_run, caller);
 		sim_kernel_preempts(&caller->fiber);

@@ -315,6 +315,8 @@ static enum world_kind any_kind(void)
 	enum world_kind kind = (enum world_kind)sim_below(WORLD_ANY);
 
 	switch (sim_world.seed % 8) {
+	case 1:
+		return sim_chance(500000) ? WORLD_CROWDED : kind;
 	case 3:
 		return WORLD_ASKING;
 	case 5:

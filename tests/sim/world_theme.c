@@ -39,7 +39,7 @@ static void make_crowded(void)
 		app->think_ns = SIM_US;
 		app->load.ops_left = 100;
 	}
-	/* And those who leave without a word keep what they have. */
+	/* And those who leave without a word keep what they have: a machine that begins anew does. */
 	for (unsigned int i = 0; i < sim_world.survivor_count; i++) {
 		sim_world.survivors[i].host = &sim_world.hosts[0];
 		sim_world.survivors[i].volume = 0;
@@ -49,7 +49,7 @@ static void make_crowded(void)
 		sim_world.survivors[i].mischiefs =
 			sim_chance(500000)
 				? UINT32_MAX
-				: 1u << SIM_MISCHIEF_HANG_UP | 1u << SIM_MISCHIEF_RESTART;
+				: 1u << SIM_MISCHIEF_RESTART;
 	}
 }
 
@@ -167,6 +167,29 @@ static void make_reserved(bool preempts)
 	}
 }
 
+/* Its programs reserve, too; a RESERVE that waits for the storage I/O of others may lose its queue, and not the others. */
+static void make_shared_module(struct sim_module *module, bool preempts)
+{
+	module->host = &sim_world.hosts[0];
+	module->attach.target = sim_world.hosts[0].machine;
+	module->attach.portals = (unsigned int)sim_between(1, sim_world.hosts[0].portal_count);
+	module->attach.silent_portal = false;
+	module->disks[0].volume = 0;
+	module->disks[1].volume = 1;
+	module->reserved = true;
+	module->kill = sim_world_rate(1000, 10000);
+	module->reserves = sim_chance(800000) ? 100000 : 0;
+	module->load.ops_left = (unsigned int)sim_between(100, 400);
+	module->preempts = preempts;
+	if (sim_chance(500000))
+		return;
+	module->attach.queues = 3;
+	module->attach.give_up_ms = 60000;
+	module->load.depth = 16;
+	module->load.read = 100000;
+	module->kill = 20000;
+}
+
 /* All use the first volume; some reserve it, and the others see what it refuses to them. */
 static void make_shared(void)
 {
@@ -189,18 +212,8 @@ static void make_shared(void)
 		app->load.read = (uint32_t)sim_between(100000, 500000);
 		app->think_ns = sim_chance(500000) ? 20 * SIM_US : SIM_MS;
 	}
-	if (!sim_world.module_count)
-		return;
-	sim_world.module.host = &sim_world.hosts[0];
-	sim_world.module.attach.target = sim_world.hosts[0].machine;
-	sim_world.module.attach.portals = (unsigned int)sim_between(1, sim_world.hosts[0].portal_count);
-	sim_world.module.attach.silent_portal = false;
-	sim_world.module.disks[0].volume = 0;
-	sim_world.module.disks[1].volume = 1;
-	sim_world.module.reserved = true;
-	sim_world.module.kill = sim_world_rate(1000, 10000);
-	sim_world.module.reserves = sim_chance(800000) ? 100000 : 0;
-	sim_world.module.load.ops_left = (unsigned int)sim_between(100, 400);
+	if (sim_world.module_count)
+		make_shared_module(&sim_world.module, preempts);
 }
 
 /* Two disks of one volume, which never loses anything. */
@@ -303,11 +316,25 @@ static void make_replaced(void)
 	module->think_ns = 20 * SIM_US;
 }
 
+/* Half of the time connections break all the time: what was done, and whose answer was lost, is asked for again. */
 static void make_asking(void)
 {
+	bool breaks = sim_chance(500000);
+
+	if (breaks) {
+		sim_world.faults = 1u << FAULT_BREAK;
+		sim_net.latency_max_ns = 2 * SIM_MS;
+	}
 	for (unsigned int i = 0; i < sim_world.app_count; i++) {
-		sim_world.apps[i].compare = sim_world_rate(100000, 500000);
-		sim_world.apps[i].abort = sim_world_rate(5000, 50000);
+		struct sim_app *app = &sim_world.apps[i];
+
+		app->compare = sim_world_rate(100000, 500000);
+		app->abort = sim_world_rate(5000, 50000);
+		if (!breaks)
+			continue;
+		app->options.no_reconnect = false;
+		app->options.give_up_ms = 60000;
+		app->load.ops_left = (unsigned int)sim_between(100, 400);
 	}
 }
 
