@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * The notices that are kept, see notice.h. If they are TGT_NOTICES_MAX, the oldest of the kind that
- * has most makes room: what comes often, because a peer wants it to, never pushes out what comes
- * seldom. The lock is held for one walk along them and a copy of COPIED of them.
+ * has most makes room, and of the peer that has most of these: what comes often, because a peer wants it to, never
+ * pushes out what comes seldom. The lock is held for two walks along them and a copy of COPIED of them.
  */
 #include "target/base/notice.h"
 
@@ -52,6 +52,7 @@ struct notice_kept {
 	/* Of this second: */
 	uint64_t begun_ns;
 	unsigned int used, suppressed;
+	const struct notice_slot *taken[TGT_NOTICES_BURST]; /* the first `used`; none of them is replaced in it */
 };
 
 /* `lock` owns all of it. */
@@ -75,19 +76,78 @@ static void text_keep(char *to, size_t bytes, const char *from)
 	to[length] = '\0';
 }
 
-/* Lock held. */
-static bool kind_takes(struct notice_kept *kind, uint64_t now_ns)
+/* Who it is about, without the port; "": nobody. A peer calls itself what it likes, so its address comes first. */
+struct notice_peer {
+	char name[sizeof(((struct tgt_notice *)NULL)->address)];
+};
+
+static struct notice_peer peer_of(const char *address, const char *initiator)
 {
+	struct notice_peer peer;
+	char *port;
+
+	text_keep(peer.name, sizeof(peer.name), address && *address ? address : initiator);
+	port = address && *address ? strrchr(peer.name, ':') : NULL;
+	if (port)
+		*port = '\0';
+	return peer;
+}
+
+static struct notice_peer slot_peer(const struct notice_slot *slot)
+{
+	return peer_of(slot->notice.address, slot->notice.initiator);
+}
+
+static bool same_peer(const struct notice_peer *a, const struct notice_peer *b)
+{
+	return !strcmp(a->name, b->name);
+}
+
+/* Lock held. */
+static bool kind_takes(struct notice_kept *kind, const struct notice_peer *peer, uint64_t now_ns)
+{
+	unsigned int of_peer = 0;
+
 	if (!kind->begun_ns || now_ns - kind->begun_ns >= WINDOW_NS) {
 		kind->begun_ns = now_ns;
 		kind->used = 0;
 	}
-	if (kind->used >= TGT_NOTICES_BURST) {
+	for (unsigned int i = 0; i < kind->used && *peer->name; i++) {
+		struct notice_peer other = slot_peer(kind->taken[i]);
+
+		of_peer += same_peer(peer, &other);
+	}
+	if (kind->used >= TGT_NOTICES_BURST || of_peer >= TGT_NOTICES_PEER) {
 		kind->suppressed++;
 		return false;
 	}
-	kind->used++;
 	return true;
+}
+
+/* Lock held. The oldest of a peer that has more than half of them, or of all. */
+static struct notice_slot *kind_oldest(struct notice_kept *kind)
+{
+	struct notice_peer most = {""};
+	struct notice_slot *slot, *first = NULL;
+	unsigned int votes = 0, count = 0;
+
+	/* Who has more than half of the votes is left at the end. */
+	TAILQ_FOREACH(slot, &kind->slots, kind_link) {
+		struct notice_peer peer = slot_peer(slot);
+
+		if (!votes)
+			most = peer;
+		votes = same_peer(&peer, &most) ? votes + 1 : votes - 1;
+	}
+	TAILQ_FOREACH(slot, &kind->slots, kind_link) {
+		struct notice_peer peer = slot_peer(slot);
+
+		if (!same_peer(&peer, &most))
+			continue;
+		first = first ? first : slot;
+		count++;
+	}
+	return count > kind->count / 2 ? first : TAILQ_FIRST(&kind->slots);
 }
 
 /* Lock held. In no list. */
@@ -102,7 +162,7 @@ static struct notice_slot *slot_get(void)
 		if (notices.kinds[i].count > most->count)
 			most = &notices.kinds[i];
 	}
-	slot = TAILQ_FIRST(&most->slots);
+	slot = kind_oldest(most);
 	TAILQ_REMOVE(&most->slots, slot, kind_link);
 	TAILQ_REMOVE(&notices.kept, slot, kept_link);
 	most->count--;
@@ -134,13 +194,15 @@ static void notice_keep(const struct tgt_notice_about *about, enum tgt_log_level
 			const char *message)
 {
 	struct notice_kept *kind = &notices.kinds[about->kind];
+	struct notice_peer peer = peer_of(about->address, about->initiator);
 	uint64_t now_ns = env_now_ns(), time_ns = time_now_ns();
 	struct notice_slot *slot;
 	struct tgt_notice *notice;
 
 	pthread_mutex_lock(&notices.lock);
-	if (kind_takes(kind, now_ns)) {
+	if (kind_takes(kind, &peer, now_ns)) {
 		slot = slot_get();
+		kind->taken[kind->used++] = slot;
 		notice = &slot->notice;
 		notice->time_ns = time_ns;
 		notice->kind = about->kind;

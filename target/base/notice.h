@@ -4,8 +4,9 @@
  * which kind, and about which volume and initiator. (People read "event"; in the code that word is
  * the protocol's, serve/event.h.) TGT_NOTICES_MAX are kept; watch/ sends them to the journal, and
  * shows them. Any thread. Peers can cause notices: of each kind, TGT_NOTICES_BURST a second are
- * kept, and the next one counts the others; and a kind that has many makes room for the others
- * first. Nothing on the data path is one, unless it fails.
+ * kept, TGT_NOTICES_PEER of them about one peer, and the next one counts the others; and a kind that
+ * has many makes room for the others first, and in it a peer that has more than half of them. A peer is an
+ * address without its port, or an initiator where no address is told. Nothing on the data path is one, unless it fails.
  */
 #ifndef RBLK_TARGET_BASE_NOTICE_H
 #define RBLK_TARGET_BASE_NOTICE_H
@@ -15,6 +16,7 @@
 
 #define TGT_NOTICES_MAX 1000u
 #define TGT_NOTICES_BURST 10u
+#define TGT_NOTICES_PEER 5u
 
 /* notice.c has their names and MESSAGE_IDs; rblkd(8) says what they mean. */
 enum tgt_notice_kind {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Goal: the last events are kept, in order, each once; a kind that comes too often does not push
- * out others, neither in a second nor in days, and none is dropped in a second without being
- * counted; every kind has its own name and ID, and the manual has the same ones.
+ * out others, neither in a second nor in days, nor does a peer those of other peers, and none is dropped in
+ * a second without being counted; every kind has its own name and ID, and the manual has the same ones.
  * Method: the table itself, with virtual time.
  */
 #include "tests/unit/unit.h"
@@ -55,6 +55,43 @@ static void test_bursts(void **state)
 	assert_int_equal(events[TGT_NOTICES_BURST + 1].error, 5);
 	assert_string_equal(events[TGT_NOTICES_BURST + 1].volume, "disk");
 	assert_string_equal(events[TGT_NOTICES_BURST + 1].initiator, "");
+}
+
+static void refuse(const char *initiator, const char *address)
+{
+	const struct tgt_notice_about about = {
+		.kind = TGT_NOTICE_REFUSED, .initiator = initiator, .address = address};
+
+	tgt_notice(&about, NULL, TGT_LOG_DEBUG, "refused");
+}
+
+/* It changes its ports and its names, and stays one. */
+static void test_peers_of_a_second(void **state)
+{
+	uint64_t before = tgt_notices_last();
+	struct tgt_notice events[2 * TGT_NOTICES_BURST];
+
+	(void)state;
+	clock_ns += 2000000000u;
+	for (unsigned int i = 0; i < 100; i++) {
+		char name[16], address[32];
+
+		snprintf(name, sizeof(name), "host%u", i);
+		snprintf(address, sizeof(address), "[2001:db8::7]:%u", 1000 + i);
+		refuse(name, address);
+	}
+	refuse("good", "[2001:db8::8]:1000");
+	for (unsigned int i = 0; i < 100; i++)
+		refuse("unknown", NULL);
+	assert_int_equal(tgt_notices_after(before, events, 2 * TGT_NOTICES_BURST), TGT_NOTICES_BURST);
+	assert_string_equal(events[TGT_NOTICES_PEER - 1].initiator, "host4");
+	assert_string_equal(events[TGT_NOTICES_PEER].initiator, "good");
+	assert_int_equal(events[TGT_NOTICES_PEER].suppressed, 100 - TGT_NOTICES_PEER);
+	assert_string_equal(events[TGT_NOTICES_PEER + 1].initiator, "unknown");
+	clock_ns += 2000000000u;
+	refuse("unknown", NULL);
+	assert_int_equal(tgt_notices_after(before + TGT_NOTICES_BURST, events, 2), 1);
+	assert_int_equal(events[0].suppressed, 100 - (TGT_NOTICES_BURST - TGT_NOTICES_PEER - 1));
 }
 
 /* As often as is kept of one kind. */
@@ -117,6 +154,35 @@ static void test_room(void **state)
 			last = events[i].number;
 	}
 	assert_int_equal(last, before + 3603);
+}
+
+static unsigned int count_address(const struct tgt_notice *events, const char *address)
+{
+	unsigned int found = 0;
+
+	for (unsigned int i = 0; i < TGT_NOTICES_MAX; i++)
+		found += !strcmp(events[i].address, address);
+	return found;
+}
+
+static void test_room_of_peers(void **state)
+{
+	static struct tgt_notice events[TGT_NOTICES_MAX + 1];
+
+	(void)state;
+	for (unsigned int i = 0; i < 3; i++) {
+		clock_ns += 1000000000u;
+		refuse("good", "10.0.0.1:1");
+	}
+	for (unsigned int i = 0; i < 5000; i++) {
+		clock_ns += 1000000000u;
+		refuse("bad", "10.0.0.2:1");
+	}
+	all_kept(events);
+	assert_int_equal(count_address(events, "10.0.0.1:1"), 3);
+	assert_true(count_address(events, "10.0.0.2:1") > 200);
+	/* Its newest is there. */
+	assert_string_equal(events[TGT_NOTICES_MAX - 1].address, "10.0.0.2:1");
 }
 
 static void test_wake(void **state)
@@ -189,8 +255,12 @@ static void test_manual(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_bursts), cmocka_unit_test(test_room),
-		cmocka_unit_test(test_wake),   cmocka_unit_test(test_names),
+		cmocka_unit_test(test_bursts),
+		cmocka_unit_test(test_peers_of_a_second),
+		cmocka_unit_test(test_room),
+		cmocka_unit_test(test_room_of_peers),
+		cmocka_unit_test(test_wake),
+		cmocka_unit_test(test_names),
 		cmocka_unit_test(test_manual),
 	};
 
