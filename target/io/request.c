@@ -481,6 +481,9 @@ static void request_account(struct tgt_request *request)
 			lane->turn->refused[request->status]++;
 		return;
 	}
+	/* RESERVE and RESERVATIONS: session commands, which no volume counts. */
+	if (request->opcode >= TGT_COUNT_OPCODES)
+		return;
 	counts = request->access->counts;
 	tgt_counts_add(counts, request->opcode, request->queued_us, request->stored_us);
 	lane->queued_us += request->queued_us;

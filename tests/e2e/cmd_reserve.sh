@@ -59,7 +59,22 @@ expect 0 "$RBLK" reserve --name c --key 7 "$disk" clear
 expect 0 "$RBLK" reserve --json "$disk"
 json_is '.reservation_type == "none" and .registrants == [] and (.persists | not)'
 
+# A volume counts I/O, not what is done with reservations.
+target_stop
+target_start --cache buffered --control-socket "$scratch/control" "$scratch/disk"
+disk=$target/disk
+expect 0 "$RBLK" reserve --name a --new-key 1 "$disk" register
+expect 1 "$RBLK" reserve --name a --key 2 "$disk" clear
+expect 0 "$RBLK" reserve "$disk" show
+expect 0 "$RBLK" copy --name a "$scratch/data" "$disk"
+counted() { "$RBLKCTL" volumes --json --socket "$scratch/control" > "$scratch/out" && jq -e '.volumes[0].operations.flush >= 1' "$scratch/out"; }
+wait_for "the counts" counted > /dev/null
+json_is '.volumes[0].errors == {}'
+
 # With a damaged file the daemon does not serve the volume, and says why.
+target_stop
+target_start --cache buffered --reservations-dir "$scratch/kept" "$scratch/disk"
+disk=$target/disk
 expect 0 "$RBLK" reserve --name a --new-key 1 --persist "$disk" register
 target_stop
 for file in "$scratch"/kept/reservations-*; do
