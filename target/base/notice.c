@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * The notices that are kept, see notice.h. If they are TGT_NOTICES_MAX, the oldest of the kind that
- * has most makes room, and of the peer that has most of these: what comes often, because a peer wants it to, never
+ * has most makes room, and of the peer that has more than half of these: what comes often, because a peer wants it to, never
  * pushes out what comes seldom. The lock is held for two walks along them and a copy of COPIED of them.
  */
 #include "target/base/notice.h"
