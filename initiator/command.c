@@ -61,6 +61,7 @@ struct ini_slot *ini_slot_take(struct ini_queue *queue, bool reserved)
 	slot->data_bytes = 0;
 	slot->first_ns = 0;
 	slot->tries = 0;
+	slot->digests = 0;
 	slot->answered = false;
 	memset(&slot->result, 0, sizeof(slot->result));
 	return slot;

@@ -8,9 +8,12 @@
 #include "initiator/queue.h"
 
 #include <arpa/inet.h>
+#include <limits.h>
 #include "initiator/parked.h"
+#include "initiator/publish.h"
 #include "initiator/session.h"
 #include "initiator/volume.h"
+#include "proto/core/digest.h"
 #include "proto/wire/wire_check.h"
 #include "proto/wire/wire_names.h"
 
@@ -62,24 +65,44 @@ static bool slot_expired(const struct ini_slot *slot, u64 now_ns)
 	       slot->queue->session->options.command_timeout_ms * 1000000ull;
 }
 
-/* BUSY: not begun; send it again after a delay, with another sequence. */
-static void slot_busy(struct ini_slot *slot)
+/* Send it again after a delay, with another sequence. */
+static void slot_again(struct ini_slot *slot, u64 delay_ns)
 {
 	struct ini_queue *queue = slot->queue;
-	u64 now_ns = queue->session->now_ns;
 
-	if (slot->result.status == RBLK_E_BUSY && slot_expired(slot, now_ns)) {
+	/* If the connection is lost now, there is no answer. */
+	memset(&slot->result, 0, sizeof(slot->result));
+	core_tags_retake(&queue->tags, slot->tag);
+	slot->retry_ns = queue->session->now_ns + delay_ns;
+	ini_list_append(&queue->retry, slot, INI_PLACE_RETRY);
+}
+
+/* BUSY, or DRAINING before a restart: not begun. Sent again after a growing delay, for BUSY until its time is over. */
+static void slot_busy(struct ini_slot *slot)
+{
+	struct rblk_session *session = slot->queue->session;
+
+	if (slot->result.status == RBLK_E_BUSY && slot_expired(slot, session->now_ns)) {
 		slot->answered = true;
 		ini_slot_release(slot);
 		return;
 	}
-	/* If the connection is lost now, there is no answer. */
-	memset(&slot->result, 0, sizeof(slot->result));
-	core_tags_retake(&queue->tags, slot->tag);
-	slot->retry_ns = now_ns + (BUSY_DELAY_NS << slot->tries);
+	if (slot->result.status == RBLK_E_BUSY)
+		session->stats.busy_retries++;
+	slot_again(slot, BUSY_DELAY_NS << slot->tries);
 	if (slot->tries < BUSY_DOUBLINGS_MAX)
 		slot->tries++;
-	ini_list_append(&queue->retry, slot, INI_PLACE_RETRY);
+}
+
+/* Data that did not match its digest: nothing was stored, or nothing that was read counts. */
+static bool slot_digest_retried(struct ini_slot *slot)
+{
+	if (slot->digests == CORE_DIGEST_RETRIES)
+		return false;
+	slot->digests++;
+	slot->queue->session->stats.digest_retries++;
+	slot_again(slot, 0);
+	return true;
 }
 
 u64 ini_queue_retry(struct ini_queue *queue, u64 now_ns)
@@ -91,7 +114,6 @@ u64 ini_queue_retry(struct ini_queue *queue, u64 now_ns)
 	queue->retry = (struct ini_list){ NULL, NULL };
 	while ((slot = ini_list_pop(&retry))) {
 		if (slot->retry_ns <= now_ns) {
-			queue->session->stats.busy_retries++;
 			ini_slot_start(slot);
 			continue;
 		}
@@ -125,7 +147,7 @@ static bool not_begun(u16 status)
 {
 	return status == RBLK_E_BUSY || status == RBLK_E_DRAINING || status == RBLK_E_GONE ||
 	       status == RBLK_E_FENCED || status == RBLK_E_ABORTED || status == RBLK_E_NO_VOLUME ||
-	       status == RBLK_E_RESERVED;
+	       status == RBLK_E_RESERVED || status == RBLK_E_DIGEST;
 }
 
 /* Nothing was done, and the target will end the connection: the command is kept, and sent on the
@@ -139,7 +161,8 @@ static bool waits_for_restart(const struct ini_slot *slot)
 static void slot_answer(struct ini_slot *slot, u16 status, u64 value, u32 queued_us, u32 stored_us)
 {
 	/* Nothing was done, and the command is not sent again. */
-	if (slot->canceled && (status == RBLK_E_BUSY || status == RBLK_E_DRAINING))
+	if (slot->canceled && (status == RBLK_E_BUSY || status == RBLK_E_DRAINING ||
+			       status == RBLK_E_DIGEST))
 		status = RBLK_E_ABORTED;
 	slot->result.status = status;
 	slot->result.error = rblk_status_errno(status);
@@ -152,12 +175,23 @@ static void slot_answer(struct ini_slot *slot, u16 status, u64 value, u32 queued
 		slot_busy(slot);
 		return;
 	}
+	if (status == RBLK_E_DIGEST && slot_digest_retried(slot))
+		return;
 	slot->answered = true;
 	if (slot->volume && slot->command.flags & RBLK_CMD_RETRY && not_begun(status))
 		slot->result.status = RBLK_OK;
 	if (status == RBLK_OK && slot->volume)
 		account(slot);
 	ini_slot_release(slot);
+}
+
+/* A wrong answer, but an answer: called back with the rest after the drain. */
+static void slot_wrong(struct ini_slot *slot, const char *what)
+{
+	slot->result.error = -EPROTO;
+	slot->answered = true;
+	ini_slot_release(slot);
+	violation(slot->queue, what);
 }
 
 /* V9: one event at a time, on queue 0 alone: there is one receive for it. */
@@ -178,9 +212,10 @@ static bool reply_event(struct ini_queue *queue, const struct rblk_wire_completi
 
 static bool reply_completion(struct ini_queue *queue, const struct rblk_wire_completion *completion)
 {
-	u16 tag = rblk_le16(completion->tag);
+	u16 tag = rblk_le16(completion->tag), status = rblk_le16(completion->status);
 	enum core_tags_error error;
 	struct ini_slot *slot;
+	const char *fault;
 
 	if (completion->flags & RBLK_CPL_EVENT)
 		return reply_event(queue, completion);
@@ -191,11 +226,17 @@ static bool reply_completion(struct ini_queue *queue, const struct rblk_wire_com
 	}
 	slot = &queue->slots[tag];
 	/* Data came by an RDMA WRITE of its own; that by immediate is counted as such. */
-	if (rblk_opcode_direction(slot->command.opcode) == RBLK_DATA_TO_INITIATOR &&
-	    rblk_le16(completion->status) == RBLK_OK)
+	if (rblk_opcode_direction(slot->command.opcode) == RBLK_DATA_TO_INITIATOR && !status)
 		queue->session->stats.target_writes++;
-	slot_answer(slot, rblk_le16(completion->status), rblk_le64(completion->result),
-		    rblk_le32(completion->queued_us), rblk_le32(completion->stored_us));
+	fault = core_digest_fault(&slot->command, completion);
+	if (fault) {
+		slot_wrong(slot, fault);
+		return false;
+	}
+	if (!ini_digest_matches(slot, completion))
+		status = RBLK_E_DIGEST;
+	slot_answer(slot, status, rblk_le64(completion->result), rblk_le32(completion->queued_us),
+		    rblk_le32(completion->stored_us));
 	return true;
 }
 
@@ -233,11 +274,7 @@ static void receive_immediate(struct ini_queue *queue, u32 immediate)
 	}
 	slot = &queue->slots[tag];
 	if (!(slot->command.flags & RBLK_CMD_IMMEDIATE)) {
-		/* A wrong answer, but an answer: called back with the rest after the drain. */
-		slot->result.error = -EPROTO;
-		slot->answered = true;
-		ini_slot_release(slot);
-		violation(queue, "an immediate for a command that did not allow it");
+		slot_wrong(slot, "an immediate for a command that did not allow it");
 		return;
 	}
 	slot_answer(slot, RBLK_OK, 0, rblk_time_decode((u8)(immediate >> 8)),
@@ -410,12 +447,45 @@ static bool deliver_one(struct rblk_session *session, struct ini_slot *slot)
 	return told;
 }
 
-unsigned int ini_complete_deliver(struct rblk_session *session, unsigned int max)
+static void publish_one(const struct ini_slot *slot, u64 now_ns)
 {
+	const struct rblk_volume *volume = slot->volume;
+	struct ini_publish_command command = {
+		.opcode = slot->command.opcode,
+		.answered = slot->answered,
+		.error = slot->result.error,
+	};
+
+	if (!volume || !volume->counted)
+		return;
+	command.bytes = (u64)rblk_le32(slot->command.blocks) << volume->block_shift;
+	if (slot->first_ns && now_ns > slot->first_ns)
+		command.ns = now_ns - slot->first_ns;
+	ini_publish_count(volume->counted, &command);
+}
+
+/* The same for a session with a page: a loop of its own, so that I/O without one costs nothing more. */
+static unsigned int deliver_published(struct rblk_session *session, unsigned int most)
+{
+	u64 now_ns = env_now_ns();
 	unsigned int count = 0;
 	struct ini_slot *slot;
 
-	while ((!max || count < max) && (slot = ini_list_pop(&session->done)))
+	while (count < most && (slot = ini_list_pop(&session->done))) {
+		publish_one(slot, now_ns);
+		count += deliver_one(session, slot);
+	}
+	return count;
+}
+
+unsigned int ini_complete_deliver(struct rblk_session *session, unsigned int max)
+{
+	unsigned int count = 0, most = max ? max : UINT_MAX;
+	struct ini_slot *slot;
+
+	if (session->publish)
+		count = deliver_published(session, most);
+	while (count < most && (slot = ini_list_pop(&session->done)))
 		count += deliver_one(session, slot);
 	if (session->parking.done)
 		count += ini_parked_deliver(session, max);

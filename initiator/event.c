@@ -31,11 +31,13 @@ void ini_event_accepted(struct ini_queue *queue)
 static void on_established(struct ini_queue *queue, const struct fab_event *event)
 {
 	const struct rblk_wire_accept *accept = event->private_data;
+	int err;
 
 	if (queue->state != INI_QUEUE_CONNECTING)
 		return;
-	if (ini_queue_established(queue, accept, event->private_bytes)) {
-		ini_queue_unreached(queue, -EPROTO);
+	err = ini_queue_established(queue, accept, event->private_bytes);
+	if (err) {
+		ini_queue_unreached(queue, err);
 		return;
 	}
 	if (queue->session->secrets)

@@ -185,7 +185,10 @@ static int start_slot(struct rblk_volume *volume, struct ini_slot *slot, const s
 		ini_slot_put(slot);
 		return err;
 	}
-	if (io->opcode == RBLK_OP_READ && queue->features & RBLK_FEATURE_IMMEDIATE)
+	ini_digest_add(slot, io);
+	/* An immediate has no room for a digest. */
+	if (io->opcode == RBLK_OP_READ && queue->features & RBLK_FEATURE_IMMEDIATE &&
+	    !(command->flags & RBLK_CMD_DIGEST))
 		command->flags |= RBLK_CMD_IMMEDIATE;
 	if (io->opcode == RBLK_OP_FLUSH)
 		slot->flush = io->flush ? io->flush : core_durable_flush(&volume->durable);

@@ -5,6 +5,7 @@
 #include "initiator/parked.h"
 
 #include <assert.h>
+#include "initiator/publish.h"
 #include "initiator/volume.h"
 #include "proto/wire/wire_names.h"
 
@@ -221,6 +222,9 @@ unsigned int ini_parked_deliver(struct rblk_session *session, unsigned int max)
 		void *arg = parked->io.arg;
 
 		count += !parked->io.piece;
+		if (parked->volume->counted)
+			ini_publish_count(parked->volume->counted,
+					  &(struct ini_publish_command){.error = result.error});
 		ini_parked_remove(parking, parked);
 		done(arg, &result);
 	}

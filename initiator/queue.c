@@ -129,6 +129,8 @@ static u32 wanted_features(const struct rblk_session *session)
 		features |= RBLK_FEATURE_IMMEDIATE;
 	if (session->options.measuring)
 		features |= RBLK_FEATURE_SCRATCH;
+	if (session->options.digest)
+		features |= RBLK_FEATURE_DIGEST;
 	return features;
 }
 
@@ -283,6 +285,11 @@ int ini_queue_established(struct ini_queue *queue, const void *data, size_t byte
 		ini_session_note(session, "%s: queue %u: the target's acceptance is wrong: %s",
 				 ini_session_peer(session), queue->index, fault);
 		return -EPROTO;
+	}
+	if (session->options.digest && !(rblk_le32(accept->features) & RBLK_FEATURE_DIGEST)) {
+		ini_session_note(session, "%s: queue %u: the target cannot do digests",
+				 ini_session_peer(session), queue->index);
+		return -EOPNOTSUPP;
 	}
 	queue->accept = *accept;
 	memcpy(queue->target_instance, accept->target_instance, sizeof(queue->target_instance));

@@ -70,6 +70,7 @@ struct ini_slot {
 	struct rblk_result result;
 	u16 tag;                     /* fixed */
 	u8 tries;                    /* BUSY answers */
+	u8 digests;                  /* times that the data did not match its digest */
 	u8 place;                    /* enum ini_place */
 	bool answered;
 	bool lost;  /* the target had it when its connection was lost */
@@ -196,6 +197,18 @@ void ini_queue_sent(struct ini_queue *queue, u32 message);
 
 void ini_list_append(struct ini_list *list, struct ini_slot *slot, enum ini_place place);
 struct ini_slot *ini_list_pop(struct ini_list *list);
+
+/* -- digest.c ---------------------------------------------------------------------------------- */
+
+struct ini_io;
+
+/*
+ * Adds the digest of its data to a command, or the request for a read's. The command's memory and keys are set. No effect where
+ * digests are not agreed, or without data.
+ */
+void ini_digest_add(struct ini_slot *slot, const struct ini_io *io);
+/* Is the data in memory what the target has read? The answer has no core_digest_fault(); true without a digest. */
+bool ini_digest_matches(const struct ini_slot *slot, const struct rblk_wire_completion *completion);
 
 /* -- abort.c ----------------------------------------------------------------------------------- */
 

@@ -5,7 +5,8 @@
  * The shape: a session is a connection to one target, a volume is opened in a session, I/O is
  * started with rblk_read() and its like, sent with rblk_submit(), and completed within rblk_poll(),
  * which calls the callbacks. There is no hidden thread: nothing happens outside these calls, and a
- * program that waits in its own loop watches rblk_fd().
+ * program that waits in its own loop watches rblk_fd(). (Once in a process, the first session that polls adaptively has
+ * a thread while it is started, to measure what a wake-up takes.)
  *
  * Callbacks may start and submit I/O, start what ends in _start, and stop the session. They must not
  * call rblk_poll(), rblk_wait(), rblk_session_close() or any other call that blocks; the comment of
@@ -109,6 +110,20 @@ struct rblk_options {
 	 */
 	const char *key_file;
 	enum rblk_tls_use tls; /* of TLS 1.3 by the key_file's secret; ALWAYS needs one */
+	/*
+	 * All data has a CRC32C from this library to the target's memory and back. The target stores nothing that
+	 * does not match; a command is sent again up to three times, then it fails with -EBADMSG. Data
+	 * to be written must not change between the call and the callback, or it does not match. Costs
+	 * processor time at both ends, and a second message for a lone read.
+	 */
+	bool digest;
+	/*
+	 * Where the session counts what it does while it lasts, for `rblk top` of the same user or of root: "yes": in
+	 * the usual folder; the whole path of another one; "no": nowhere. If its file cannot be made, the session is not
+	 * opened. NULL: as the environment variable RBLK_STATISTICS says, in the same words; if that is not set, or
+	 * the file cannot be made, the session does not count.
+	 */
+	const char *statistics;
 };
 #define RBLK_OPTIONS_INIT { .size = sizeof(struct rblk_options) }
 
@@ -553,6 +568,7 @@ struct rblk_stats {
 	uint64_t busy_retries;    /* commands that the target answered BUSY and that were sent again */
 	uint64_t queued_us_total, stored_us_total; /* sums over the commands */
 	uint64_t retries;         /* commands that were sent again after their connection was lost */
+	uint64_t digest_retries;  /* commands that were sent again because their data did not match its digest */
 };
 /*
  * bytes: sizeof(*stats). A program's shorter struct, of an older header, is filled as far as it goes;

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
+#include "initiator/publish.h"
 #include "proto/secret/secret.h"
 #include "proto/tls/tls.h"
 #include "proto/wire/wire_check.h"
@@ -24,8 +25,8 @@
 #define RECONNECT_MAX_MS 10000
 #define GIVE_UP_MS 60000
 #define CREDITS 64
-/* Adaptive: some times what a sleep costs, so that guessing wrong costs little more. */
-#define SPIN_MAX_NS 200000ull
+/* Adaptive: the longest poll is at least this, however fast wake-ups are here. */
+#define SPIN_LEAST_NS 200000ull
 /* How often a busy session checks for the fabric's events: that costs a system call. */
 #define EVENTS_PERIOD_NS 1000000ull
 
@@ -328,7 +329,7 @@ static u64 spin_max_ns(enum rblk_polling polling)
 	case RBLK_POLL_ADAPTIVE:
 		break;
 	}
-	return SPIN_MAX_NS;
+	return core_spin_max_ns(env_wake_ns(), SPIN_LEAST_NS);
 }
 
 static void init_core(struct rblk_session *session)
@@ -365,6 +366,11 @@ static int session_init(struct rblk_session *session, const char *uri,
 	session->session_id[0] |= 1; /* never all zero */
 	session->now_ns = env_now_ns();
 	init_core(session);
+	err = ini_publish_create(session->options.statistics, uri, session->initiator_name,
+				 &session->publish, error);
+	session->options.statistics = NULL; /* the caller's text */
+	if (err)
+		return err;
 	session->events_due = true;
 	core_spin_init(&session->spin, spin_max_ns(session->options.polling));
 	return 0;
@@ -402,6 +408,7 @@ void ini_session_free(struct rblk_session *session)
 	if (!session)
 		return;
 	rblk_secrets_put(session->secrets);
+	ini_publish_destroy(session->publish);
 	ini_buffers_fini(&session->buffers);
 	ini_parking_fini(&session->parking);
 	for (u16 i = 0; i < session->queue_count; i++)

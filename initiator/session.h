@@ -19,6 +19,7 @@
 #include "proto/core/spin.h"
 
 struct addrinfo;
+struct ini_publish;
 
 /*
  * One registered block: payloads that are told, and reports, of queue 0's reserved tags; reports of
@@ -144,6 +145,7 @@ struct rblk_session {
 	u64 activity;     /* completions and events so far: tells whether a turn did anything */
 	struct core_spin spin; /* of sync.c */
 	struct rblk_stats stats; /* counters that the connections do not keep */
+	struct ini_publish *publish; /* NULL: it publishes nothing */
 
 	/* Scratch of the doorbell: what is being posted. */
 	struct ibv_send_wr send_wr[INI_CHAIN_MAX];
@@ -170,6 +172,11 @@ void ini_session_turn(struct rblk_session *session);
 const char *ini_session_peer(const struct rblk_session *session);
 /* `ended`, or never connected; all callbacks are made, and volumes freed. */
 void ini_session_free(struct rblk_session *session);
+
+/* -- stats.c ----------------------------------------------------------------------------------- */
+
+/* There is a page: what is not counted by command, for those who look at it. */
+void ini_session_publish(struct rblk_session *session);
 
 /* -- drive.c ----------------------------------------------------------------------------------- */
 

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Owns what a session reports about itself: the sums of its counters and of its connections' work
- * requests, what was granted and agreed, and the state of its paths.
+ * requests, what was granted and agreed, and the state of its paths; and what of it is on its page.
  */
 #include "initiator/session.h"
 
 #include <stdio.h>
+#include "initiator/publish.h"
+#include "initiator/volume.h"
 #include "proto/wire/wire_names.h"
 
 #define END_OF(type, member) (offsetof(type, member) + sizeof(((type *)0)->member))
@@ -39,6 +41,14 @@ int rblk_session_stats(const struct rblk_session *session, struct rblk_stats *to
 	}
 	copy_out(to, bytes, &stats, sizeof(stats));
 	return 0;
+}
+
+void ini_session_publish(struct rblk_session *session)
+{
+	ini_publish_state(session->publish, rblk_session_state(session));
+	for (const struct rblk_volume *volume = session->volumes; volume; volume = volume->next)
+		if (volume->counted)
+			ini_publish_outstanding(volume->counted, volume->inflight);
 }
 
 unsigned int rblk_session_credits(const struct rblk_session *session)

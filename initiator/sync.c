@@ -106,6 +106,8 @@ int rblk_arm(struct rblk_session *session)
 	int armed;
 
 	session->events_due = true;
+	if (session->publish)
+		ini_session_publish(session);
 	/* `told`: events that followed from the callbacks of the last rblk_poll(), which it did
 	 * not count. */
 	if (session->done.head || session->parking.done || session->told || session->ended)

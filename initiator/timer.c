@@ -119,6 +119,8 @@ void ini_timer_run(struct rblk_session *session)
 	if (session->now_ns - session->timers_ns < TIMER_PERIOD_NS && !session->events_due)
 		return;
 	session->timers_ns = session->now_ns;
+	if (session->publish)
+		ini_session_publish(session);
 	if (session->now_ns - session->devices_ns >= DEVICES_PERIOD_NS) {
 		session->devices_ns = session->now_ns;
 		for (u16 i = 0; i < session->fabs.count; i++)

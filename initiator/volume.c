@@ -6,6 +6,7 @@
 #include "initiator/volume.h"
 
 #include <stdlib.h>
+#include "initiator/publish.h"
 #include "initiator/session.h"
 #include "proto/wire/wire_check.h"
 #include "proto/wire/wire_names.h"
@@ -76,6 +77,7 @@ static void open_finish(struct ini_open *open, int error)
 	} else if (open->fresh) {
 		volume->next = session->volumes;
 		session->volumes = volume;
+		volume->counted = ini_publish_open(session->publish, volume->info.name);
 	}
 	free(open);
 	session->told++;
@@ -420,6 +422,7 @@ void ini_volume_free(struct rblk_volume *volume)
 	while (*link != volume)
 		link = &(*link)->next;
 	*link = volume->next;
+	ini_publish_close(volume->counted);
 	if (volume->reopen)
 		volume->reopen->volume = NULL; /* it is called back later */
 	free(volume);

@@ -10,6 +10,7 @@
 #include "proto/core/durable.h"
 #include "proto/wire/wire.h"
 
+struct ini_page_volume;
 struct ini_reopen;
 
 /* Created by rblk_volume_open(), freed by rblk_volume_close() or with its session. */
@@ -31,6 +32,7 @@ struct rblk_volume {
 	u64 written;    /* this session's writer in `durable` */
 	u32 events;     /* of enum rblk_session_event_type, a bit each: not told yet */
 	u32 told;       /* likewise: told in this rblk_poll() */
+	struct ini_page_volume *counted; /* publish.c; NULL: it is not */
 };
 
 /* A validated report, converted for the API. */

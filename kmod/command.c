@@ -6,6 +6,7 @@
  */
 #include "kmod/command.h"
 #include "kmod/call.h"
+#include "kmod/digest.h"
 #include "kmod/disk.h"
 #include "kmod/memory.h"
 #include "kmod/queue.h"
@@ -86,6 +87,8 @@ static void rblk_io_ended(struct rblk_io *io)
 {
 	struct request *rq = rblk_io_rq(io);
 
+	if (io->command.status == RBLK_OK && !rblk_digest_matches(io))
+		io->command.status = RBLK_E_DIGEST;
 	if (rblk_waiting_refused(io))
 		return; /* it goes again */
 	rblk_io_note_durable(io);
@@ -171,6 +174,7 @@ void rblk_command_answered(struct rblk_command *command,
 		command->denied = (u16)rblk_le64(completion->result);
 	command->queued_us = rblk_le32(completion->queued_us);
 	command->stored_us = rblk_le32(completion->stored_us);
+	command->digest = rblk_le32(completion->digest);
 	rblk_command_end_key(command, invalidated_rkey);
 }
 
@@ -277,6 +281,8 @@ static blk_status_t rblk_io_prepare(struct rblk_io *io)
 		error = rblk_memory_map(io);
 	if (error == -ENOMEM)
 		return BLK_STS_RESOURCE;
+	if (!error && command->bytes)
+		rblk_digest_add(io);
 	return errno_to_blk_status(error);
 }
 

@@ -53,6 +53,7 @@ struct rblk_command {
 	u16 denied; /* RBLK_E_DENIED: enum rblk_denied */
 	int error; /* instead of a status: the connection was lost */
 	u32 queued_us, stored_us;
+	u32 digest; /* of a read that asked for it and succeeded */
 };
 
 #define RBLK_INLINE_SG 2
@@ -82,6 +83,7 @@ struct rblk_io {
 	unsigned long again_at;      /* jiffies: TIME, READY: not before */
 	u8 refusals;                 /* by the target, one after the other */
 	unsigned long refused_since; /* jiffies: the first of them */
+	u8 digests;                  /* times that its data did not match its digest */
 
 	/* memory.c: RBLK_MEMORY_FAST */
 	bool mr_valid; /* registered and not yet invalidated; the sender's release, the handlers' acquire */

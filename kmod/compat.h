@@ -12,6 +12,13 @@
 
 #define RBLK_KERNEL(major, minor) (LINUX_VERSION_CODE >= KERNEL_VERSION(major, minor, 0))
 
+/* crc32c() moved in 6.14. */
+#if RBLK_KERNEL(6, 14)
+#include <linux/crc32.h>
+#else
+#include <linux/crc32c.h>
+#endif
+
 /* crypto_memneq() moved in 6.3. */
 #if RBLK_KERNEL(6, 3)
 #include <crypto/utils.h>
@@ -25,6 +32,7 @@ struct rblk_limits {
 	u32 max_sectors, max_segments;
 	u32 discard_granularity, max_discard_sectors, max_zeroes_sectors;
 	bool write_cache, fua, rotational;
+	bool stable; /* pages do not change while they are written */
 };
 
 #define RBLK_DMA_ALIGNMENT_MASK 3u
@@ -56,6 +64,8 @@ static inline struct gendisk *rblk_compat_alloc_disk(struct blk_mq_tag_set *set,
 		lim.features |= BLK_FEAT_FUA;
 	if (l->rotational)
 		lim.features |= BLK_FEAT_ROTATIONAL;
+	if (l->stable)
+		lim.features |= BLK_FEAT_STABLE_WRITES;
 	return blk_mq_alloc_disk(set, &lim, data);
 #else
 	struct gendisk *disk = blk_mq_alloc_disk(set, &lim, data);
@@ -64,6 +74,8 @@ static inline struct gendisk *rblk_compat_alloc_disk(struct blk_mq_tag_set *set,
 		blk_queue_write_cache(disk->queue, l->write_cache, l->fua);
 		if (!l->rotational)
 			blk_queue_flag_set(QUEUE_FLAG_NONROT, disk->queue);
+		if (l->stable)
+			blk_queue_flag_set(QUEUE_FLAG_STABLE_WRITES, disk->queue);
 	}
 	return disk;
 #endif
@@ -104,6 +116,8 @@ static inline struct gendisk *rblk_compat_alloc_disk(struct blk_mq_tag_set *set,
 	blk_queue_write_cache(q, l->write_cache, l->fua);
 	if (!l->rotational)
 		blk_queue_flag_set(QUEUE_FLAG_NONROT, q);
+	if (l->stable)
+		blk_queue_flag_set(QUEUE_FLAG_STABLE_WRITES, q);
 	return disk;
 }
 

@@ -2,7 +2,8 @@
 /*
  * Connects a queue and takes it down: address, route, queue pair, login; drain, release. Called by
  * works.c, of which only one at a time runs for a queue. The connection manager's events
- * arrive on its own thread and only set a step's outcome or report the loss; they never free anything.
+ * arrive on its own thread and only set a step's outcome or report the loss; they never free anything. What a
+ * login says, and what its answer means, is login.c's.
  */
 #include <linux/slab.h>
 #include <net/net_namespace.h>
@@ -12,11 +13,6 @@
 #include "kmod/session.h"
 #include "kmod/drive.h"
 #include "kmod/memory.h"
-#include "proto/wire/wire_check.h"
-#include "proto/wire/wire_names.h"
-
-static const u32 rblk_wanted_features =
-	RBLK_FEATURE_IMMEDIATE | RBLK_FEATURE_INVALIDATE | RBLK_FEATURE_EVENTS;
 
 /* -- connection manager ------------------------------------------------------------------------ */
 
@@ -34,94 +30,11 @@ static void rblk_connect_step(struct rblk_queue *queue, int error, const char *t
 	complete(&queue->step);
 }
 
-/*
- * Private data as a struct of at most `bytes`: it lies in the connection manager's message, at any
- * address, which a struct with 64-bit fields must not. Returns how many bytes there are of it.
- */
-static size_t rblk_connect_private(void *to, size_t bytes, const void *data, size_t data_bytes)
-{
-	bytes = data ? min(bytes, data_bytes) : 0;
-	memcpy(to, data, bytes);
-	return bytes;
-}
-
-/*
- * Over iWARP the status does not say who refused: Soft-iWARP has ECONNRESET for a refusal by the target, and for a
- * connection that ended. Only a target sends data.
- */
-static const void *rblk_connect_reject_data(struct rblk_queue *queue, struct rdma_cm_event *event,
-					    u8 *bytes)
-{
-	struct rdma_cm_id *id = queue->cm_id;
-
-	if (!rdma_protocol_iwarp(id->device, id->port_num))
-		return rdma_consumer_reject_data(id, event, bytes);
-	*bytes = event->param.conn.private_data_len;
-	return event->param.conn.private_data;
-}
-
-static void rblk_connect_rejected(struct rblk_queue *queue, struct rdma_cm_event *event)
-{
-	u8 bytes = 0;
-	const void *data = rblk_connect_reject_data(queue, event, &bytes);
-	struct rblk_wire_reject reject, *r = &reject;
-	char text[RBLK_TEXT_SHORT];
-
-	if (rblk_check_reject(r, rblk_connect_private(r, sizeof(*r), data, bytes)) != RBLK_WIRE_OK) {
-		scnprintf(text, sizeof(text), "nobody listens there (%s)",
-			  rdma_reject_msg(queue->cm_id, event->status));
-		rblk_connect_step(queue, -ECONNREFUSED, text);
-		return;
-	}
-	queue->reject_reason = rblk_le16(r->reason);
-	queue->reject_detail = rblk_le32(r->detail);
-	if (queue->reject_reason == RBLK_REJECT_VERSION)
-		scnprintf(text, sizeof(text), "login refused: protocol %u, this target speaks %u",
-			  RBLK_PROTOCOL_VERSION, queue->reject_detail);
-	else if (queue->reject_reason == RBLK_REJECT_DENIED && queue->reject_detail)
-		scnprintf(text, sizeof(text), "login refused: %s",
-			  rblk_denied_text(queue->reject_detail));
-	else
-		scnprintf(text, sizeof(text), "login refused: %s (%u)",
-			  rblk_reject_text(queue->reject_reason), queue->reject_detail);
-	rblk_connect_step(queue, -ECONNREFUSED, text);
-}
-
-static void rblk_connect_accepted(struct rblk_queue *queue, const struct rdma_conn_param *param)
-{
-	struct rblk_wire_accept accept, *a = &accept;
-	size_t bytes = rblk_connect_private(a, sizeof(*a), param->private_data,
-					    param->private_data_len);
-	enum rblk_wire_error error = rblk_check_accept(a, bytes);
-	struct core_batch_limits limits;
-
-	if (error) {
-		rblk_connect_step(queue, -EPROTO, rblk_wire_error_text(error));
-		return;
-	}
-	if (rblk_le16(a->credits) > queue->wanted ||
-	    rblk_le32(a->features) & ~rblk_wanted_features ||
-	    rblk_le32(a->incarnation) != queue->incarnation ||
-	    rblk_le64(a->session_epoch) != queue->epoch) {
-		rblk_connect_step(queue, -EPROTO,
-				  "the target accepted another login than was sent");
-		return;
-	}
-	queue->accept = accept;
-	queue->credits = rblk_le16(a->credits);
-	queue->features = rblk_le32(a->features);
-	queue->command_bytes = rblk_le32(a->command_bytes);
-	queue->max_io_bytes = rblk_le32(a->max_io_bytes);
-	queue->keepalive_ms = rblk_le32(a->keepalive_ms);
-	queue->max_batch = rblk_le16(a->max_batch);
-	limits = rblk_queue_limits(queue);
-	queue->capsule_bytes = min_t(u32, RBLK_CAPSULE_DATA_MAX, core_batch_capsule_max(&limits));
-	rblk_connect_step(queue, 0, "");
-}
-
 static int rblk_connect_event(struct rdma_cm_id *id, struct rdma_cm_event *event)
 {
 	struct rblk_queue *queue = id->context;
+	char text[RBLK_TEXT_SHORT] = "";
+	int error;
 
 	switch (event->event) {
 	case RDMA_CM_EVENT_ADDR_RESOLVED:
@@ -129,7 +42,8 @@ static int rblk_connect_event(struct rdma_cm_id *id, struct rdma_cm_event *event
 		rblk_connect_step(queue, 0, "");
 		break;
 	case RDMA_CM_EVENT_ESTABLISHED:
-		rblk_connect_accepted(queue, &event->param.conn);
+		error = rblk_login_accepted(queue, &event->param.conn, text);
+		rblk_connect_step(queue, error, text);
 		break;
 	case RDMA_CM_EVENT_ADDR_ERROR:
 		rblk_connect_step(queue, -EHOSTUNREACH, "no RDMA device reaches this address");
@@ -144,7 +58,8 @@ static int rblk_connect_event(struct rdma_cm_id *id, struct rdma_cm_event *event
 		rblk_connect_step(queue, -ECONNRESET, "the handshake failed");
 		break;
 	case RDMA_CM_EVENT_REJECTED:
-		rblk_connect_rejected(queue, event);
+		error = rblk_login_rejected(queue, event, text);
+		rblk_connect_step(queue, error, text);
 		break;
 	case RDMA_CM_EVENT_DISCONNECTED:
 	case RDMA_CM_EVENT_ADDR_CHANGE:
@@ -339,36 +254,6 @@ static int rblk_connect_make_qp(struct rblk_queue *queue)
 	return 0;
 }
 
-static int rblk_connect_login(struct rblk_queue *queue, char *text)
-{
-	struct rblk_session *session = queue->session;
-	struct rblk_wire_login *login = &queue->login;
-	struct rdma_conn_param param = {
-		.private_data = login,
-		.private_data_len = sizeof(*login),
-		.responder_resources = min_t(int, U8_MAX, queue->ibdev->attrs.max_qp_rd_atom),
-		.initiator_depth = 0, /* only the target READs */
-		.flow_control = 1,
-		.retry_count = 7,
-		.rnr_retry_count = 7,
-	};
-
-	*login = (struct rblk_wire_login){
-		.magic = rblk_to_le32(RBLK_MAGIC),
-		.version = rblk_to_le16(RBLK_PROTOCOL_VERSION),
-		.queue_index = rblk_to_le16(queue->index),
-		.incarnation = rblk_to_le32(queue->incarnation),
-		.features = rblk_to_le32(rblk_wanted_features),
-		.session_epoch = rblk_to_le64(queue->epoch),
-		.fence_incarnation = rblk_to_le32(queue->fence_incarnation),
-		.queue_count = rblk_to_le16(queue->session_queues),
-		.credits = rblk_to_le16(queue->wanted),
-		.reply_bytes = rblk_to_le32(RBLK_REPLY_BYTES),
-	};
-	memcpy(login->session_id, session->session_id, sizeof(login->session_id));
-	return rdma_connect(queue->cm_id, &param);
-}
-
 /* -- the steps ------------------------------------------------------------------------------------ */
 
 static int rblk_connect_resolve_address(struct rblk_queue *queue, char *text)
@@ -405,6 +290,11 @@ static int rblk_connect_make_all(struct rblk_queue *queue, char *text)
 	if (!error)
 		error = rblk_connect_make_receives(queue);
 	return error;
+}
+
+static int rblk_connect_login(struct rblk_queue *queue, char *text)
+{
+	return rblk_login_send(queue);
 }
 
 static int rblk_connect_register(struct rblk_queue *queue, char *text)

@@ -6,7 +6,7 @@
  *	attach address=10.9.0.1[,10.9.1.1...] volume=disk [port=4430[,4431...]] [queues=N]
  *	       [poll_queues=N] [credits=N] [initiator=NAME] [key=NAME] [connect_ms=N] [command_ms=N]
  *	       [reconnect_ms=N] [fail_fast_ms=N] [give_up_ms=N] [read_only] [volatile]
- *	       [own_session]
+ *	       [own_session] [digest]
  *	detach device=rblk0 [force]
  *	keyring                       answers the number of the keyring that key= is in
  */
@@ -38,7 +38,7 @@ struct rblk_control {
 enum rblk_key {
 	KEY_ADDRESS, KEY_PORT, KEY_VOLUME, KEY_QUEUES, KEY_CREDITS, KEY_INITIATOR,
 	KEY_POLL_QUEUES, KEY_CONNECT_MS, KEY_COMMAND_MS, KEY_GIVE_UP_MS, KEY_READ_ONLY,
-	KEY_RECONNECT_MS, KEY_FAIL_FAST_MS, KEY_VOLATILE, KEY_OWN_SESSION, KEY_KEY, KEY_ERROR
+	KEY_RECONNECT_MS, KEY_FAIL_FAST_MS, KEY_VOLATILE, KEY_OWN_SESSION, KEY_KEY, KEY_DIGEST, KEY_ERROR
 };
 
 static const match_table_t rblk_keys = {
@@ -50,7 +50,7 @@ static const match_table_t rblk_keys = {
 	{ KEY_POLL_QUEUES, "poll_queues=%s" },   { KEY_VOLATILE, "volatile" },
 	{ KEY_RECONNECT_MS, "reconnect_ms=%s" }, { KEY_FAIL_FAST_MS, "fail_fast_ms=%s" },
 	{ KEY_OWN_SESSION, "own_session" },   { KEY_KEY, "key=%s" },
-	{ KEY_ERROR, NULL },
+	{ KEY_DIGEST, "digest" },	     { KEY_ERROR, NULL },
 };
 
 /* Where each number goes, and what it may be. */
@@ -214,6 +214,9 @@ static int rblk_control_word(struct rblk_options *o, char *word, struct rblk_con
 		return 0;
 	case KEY_OWN_SESSION:
 		o->disk.own_session = true;
+		return 0;
+	case KEY_DIGEST:
+		o->session.digest = 1;
 		return 0;
 	case KEY_VOLATILE:
 		o->disk.accept_volatile = true;

@@ -85,6 +85,8 @@ static int rblk_disk_limits(struct rblk_disk *disk, struct rblk_limits *l)
 			       disk->volume_flags & RBLK_VOLUME_VOLATILE_CACHE,
 		.fua = disk->volume_flags & RBLK_VOLUME_FUA,
 		.rotational = disk->volume_flags & RBLK_VOLUME_ROTATIONAL,
+		/* A page that changed after its digest was computed would not match it. */
+		.stable = disk->session->options.digest,
 	};
 	if (disk->volume_flags & RBLK_VOLUME_DISCARD) {
 		/* Split only where one fits: a coarser granularity than the most would not be. */

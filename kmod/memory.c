@@ -302,6 +302,27 @@ void rblk_memory_copy_out(struct rblk_io *io)
 	rblk_memory_copy(io, false);
 }
 
+/* The work request that makes its memory's new key valid; and the key in the command, for the target. */
+static void rblk_memory_tell_key(struct rblk_io *io)
+{
+	struct rblk_command *command = &io->command;
+	struct ib_mr *mr = io->mr;
+
+	io->reg_wr = (struct ib_reg_wr){
+		.wr = { .wr_cqe = &io->reg_cqe, .opcode = IB_WR_REG_MR },
+		.mr = mr,
+		.key = mr->rkey,
+		.access = IB_ACCESS_LOCAL_WRITE |
+			  (io->direction == DMA_TO_DEVICE ? IB_ACCESS_REMOTE_READ
+							  : IB_ACCESS_REMOTE_WRITE),
+	};
+	command->wire.segment.address = rblk_to_le64(mr->iova);
+	command->wire.segment.rkey = rblk_to_le32(mr->rkey);
+	command->wire.segment.length = rblk_to_le32(command->bytes);
+	if (command->queue->features & RBLK_FEATURE_INVALIDATE)
+		command->wire.flags |= RBLK_CMD_INVALIDATE;
+}
+
 /* Register the request's own pages under a new key. */
 static int rblk_memory_map_fast(struct rblk_io *io)
 {
@@ -334,19 +355,7 @@ static int rblk_memory_map_fast(struct rblk_io *io)
 	io->mr = mr;
 	io->mr_valid = false; /* until it is sent */
 	command->memory = RBLK_MEMORY_FAST;
-	io->reg_wr = (struct ib_reg_wr){
-		.wr = { .wr_cqe = &io->reg_cqe, .opcode = IB_WR_REG_MR },
-		.mr = mr,
-		.key = mr->rkey,
-		.access = IB_ACCESS_LOCAL_WRITE |
-			  (io->direction == DMA_TO_DEVICE ? IB_ACCESS_REMOTE_READ
-							  : IB_ACCESS_REMOTE_WRITE),
-	};
-	command->wire.segment.address = rblk_to_le64(mr->iova);
-	command->wire.segment.rkey = rblk_to_le32(mr->rkey);
-	command->wire.segment.length = rblk_to_le32(command->bytes);
-	if (queue->features & RBLK_FEATURE_INVALIDATE)
-		command->wire.flags |= RBLK_CMD_INVALIDATE;
+	rblk_memory_tell_key(io);
 	return 0;
 
 err_unmap:
@@ -383,12 +392,18 @@ int rblk_memory_map(struct rblk_io *io)
 	return 0;
 }
 
+void rblk_memory_unmap_pages(struct rblk_io *io)
+{
+	if (io->command.memory != RBLK_MEMORY_FAST)
+		return;
+	ib_dma_unmap_sg(io->command.queue->ibdev, io->table.sgl, io->nents, io->direction);
+	sg_free_table_chained(&io->table, RBLK_INLINE_SG);
+	io->command.memory = RBLK_MEMORY_NONE;
+}
+
 void rblk_memory_unmap(struct rblk_io *io)
 {
-	if (io->command.memory == RBLK_MEMORY_FAST) {
-		ib_dma_unmap_sg(io->command.queue->ibdev, io->table.sgl, io->nents, io->direction);
-		sg_free_table_chained(&io->table, RBLK_INLINE_SG);
-	}
+	rblk_memory_unmap_pages(io);
 	io->command.memory = RBLK_MEMORY_NONE;
 	if (io->borrowed)
 		rblk_queue_put_tag(io->command.queue, io->command.tag);

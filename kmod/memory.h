@@ -39,6 +39,8 @@ int rblk_memory_map(struct rblk_io *io);
  * any context. Idempotent.
  */
 void rblk_memory_unmap(struct rblk_io *io);
+/* Of that, only pages that were registered: the device has no more to do with them. */
+void rblk_memory_unmap_pages(struct rblk_io *io);
 /* A read that went through its slot: copy it to the request's pages. */
 void rblk_memory_copy_out(struct rblk_io *io);
 

@@ -9,6 +9,7 @@
 #include <linux/slab.h>
 
 #include "kmod/queue.h"
+#include "kmod/digest.h"
 #include "kmod/disk.h"
 #include "kmod/drive.h"
 #include "kmod/memory.h"
@@ -360,6 +361,7 @@ static bool rblk_queue_completion(struct rblk_queue *queue,
 	u16 tag = rblk_le16(completion->tag);
 	struct rblk_command *command = rblk_queue_command(queue, tag);
 	enum core_tags_error error = CORE_TAGS_NOT_SENT;
+	const char *fault;
 
 	if (command && rblk_queue_fakes_timeout(queue, command)) {
 		*named |= rblk_command_has_key(command, invalidated);
@@ -369,6 +371,11 @@ static bool rblk_queue_completion(struct rblk_queue *queue,
 		error = core_tag_answer(&command->account, rblk_le32(completion->sequence));
 	if (error) {
 		rblk_queue_bad_answer(queue, tag, core_tags_error_text(error));
+		return false;
+	}
+	fault = core_digest_fault(&command->wire, completion);
+	if (fault) {
+		rblk_queue_bad_answer(queue, tag, fault);
 		return false;
 	}
 	if (rblk_command_has_key(command, invalidated))

@@ -57,7 +57,7 @@ struct rblk_receive {
 };
 
 struct rblk_queue_stats {
-	u64 commands, messages, replies, immediates, registrations, invalidations, remote_invalidations;
+	u64 commands, messages, replies, immediates, registrations, invalidations, remote_invalidations, digest_retries;
 	u64 doorbells;       /* calls that post to the send queue */
 	u64 aborts, dropped; /* ABORTs sent; commands that ended by one */
 };
@@ -204,6 +204,14 @@ bool rblk_queue_idle(struct rblk_queue *queue);
 int rblk_queue_poll(struct rblk_queue *queue);
 /* The same, behind any other poller, and for all that has been answered by then. */
 void rblk_queue_poll_all(struct rblk_queue *queue);
+
+/*
+ * Between login.c and connect.c: the login, as a step of connecting, and its answer. 0 or a negative errno, for an
+ * answer with text (RBLK_TEXT_SHORT).
+ */
+int rblk_login_send(struct rblk_queue *queue);
+int rblk_login_accepted(struct rblk_queue *queue, const struct rdma_conn_param *param, char *text);
+int rblk_login_rejected(struct rblk_queue *queue, struct rdma_cm_event *event, char *text);
 
 /* Between queue.c, connect.c and command.c. */
 void rblk_queue_send_done(struct ib_cq *cq, struct ib_wc *wc);

@@ -59,6 +59,7 @@ struct rblk_session_options {
 	unsigned int reconnect_ms;  /* the longest pause between two attempts to connect */
 	unsigned int fail_fast_ms;  /* without a connection for so long: REQ_FAILFAST fails; 0: never */
 	unsigned int give_up_ms;    /* without a connection for so long: everything fails, for good */
+	unsigned int digest;        /* 1: all data has a CRC32C */
 };
 
 /* What becomes of a request that no queue takes; the higher the worse. */

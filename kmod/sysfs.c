@@ -30,6 +30,7 @@ RBLK_SHOW(target, "%s", rblk_session_peer(disk->session));
 RBLK_SHOW(volume, "%s", disk->options.volume);
 RBLK_SHOW(initiator, "%s", disk->session->options.initiator);
 RBLK_SHOW(key, "%s", disk->session->options.key); /* its name */
+RBLK_SHOW(digest, "%u", disk->session->options.digest);
 RBLK_SHOW(attachment, "%016llx", disk->attachment);
 RBLK_SHOW(wwid, "uuid.%16phN", disk->uuid);
 RBLK_SHOW(serial, "%16phN", disk->uuid);
@@ -146,14 +147,15 @@ static ssize_t counters_show(struct device *dev, struct device_attribute *attr, 
 		sum.doorbells += READ_ONCE(s->doorbells);
 		sum.aborts += READ_ONCE(s->aborts);
 		sum.dropped += READ_ONCE(s->dropped);
+		sum.digest_retries += READ_ONCE(s->digest_retries);
 	}
 	return sysfs_emit(buf,
 			  "commands %llu\nmessages %llu\nreplies %llu\nimmediates %llu\n"
 			  "registrations %llu\ninvalidations %llu\nremote_invalidations %llu\n"
-			  "doorbells %llu\naborts %llu\ndropped %llu\n",
+			  "doorbells %llu\naborts %llu\ndropped %llu\ndigest_retries %llu\n",
 			  sum.commands, sum.messages, sum.replies, sum.immediates,
 			  sum.registrations, sum.invalidations, sum.remote_invalidations,
-			  sum.doorbells, sum.aborts, sum.dropped);
+			  sum.doorbells, sum.aborts, sum.dropped, sum.digest_retries);
 }
 static DEVICE_ATTR_RO(counters);
 
@@ -167,7 +169,8 @@ static struct attribute *rblk_attributes[] = {
 	&dev_attr_retries.attr,	     &dev_attr_writes_lost.attr, &dev_attr_reconnect_ms.attr,
 	&dev_attr_fail_fast_ms.attr, &dev_attr_portals.attr,	&dev_attr_connections.attr,
 	&dev_attr_session_number.attr, &dev_attr_kill_connection.attr, &dev_attr_acknowledge.attr,
-	&dev_attr_initiator.attr,    &dev_attr_key.attr,	NULL,
+	&dev_attr_initiator.attr,    &dev_attr_key.attr,
+	&dev_attr_digest.attr,	     NULL,
 };
 
 static const struct attribute_group rblk_attribute_group = {

@@ -34,6 +34,7 @@ static blk_status_t rblk_tagset_queue_rq(struct blk_mq_hw_ctx *hctx,
 
 	io->command.queue = home;
 	io->refusals = 0;
+	io->digests = 0;
 	io->retry = false;
 	io->overdue = false;
 	io->expired = false;

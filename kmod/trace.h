@@ -21,7 +21,7 @@ TRACE_EVENT(rblk_submit,
 	TP_STRUCT__entry(
 		__field(int, device) __field(unsigned int, queue) __field(u16, tag)
 		__field(u8, opcode) __field(u8, flags) __field(u64, lba) __field(u32, blocks)
-		__field(int, memory)
+		__field(int, memory) __field(u64, sector)
 	),
 	TP_fast_assign(
 		__entry->device = rblk_disk_of(rblk_io_rq(io))->index;
@@ -32,10 +32,11 @@ TRACE_EVENT(rblk_submit,
 		__entry->lba = rblk_le64(io->command.wire.lba);
 		__entry->blocks = rblk_le32(io->command.wire.blocks);
 		__entry->memory = io->command.memory;
+		__entry->sector = blk_rq_pos(rblk_io_rq(io));
 	),
-	TP_printk("rblk%d queue %u tag %u opcode %u flags %#x lba %llu blocks %u memory %d",
+	TP_printk("rblk%d queue %u tag %u opcode %u flags %#x lba %llu blocks %u memory %d sector %llu",
 		  __entry->device, __entry->queue, __entry->tag, __entry->opcode, __entry->flags,
-		  __entry->lba, __entry->blocks, __entry->memory)
+		  __entry->lba, __entry->blocks, __entry->memory, __entry->sector)
 );
 
 TRACE_EVENT(rblk_complete,

@@ -8,6 +8,7 @@
 
 #include "kmod/waiting.h"
 #include "kmod/command.h"
+#include "kmod/digest.h"
 #include "kmod/disk.h"
 #include "kmod/memory.h"
 #include "kmod/module.h"
@@ -175,6 +176,10 @@ bool rblk_waiting_refused(struct rblk_io *io)
 			io->command.error = -ETIMEDOUT;
 			return false;
 		}
+	} else if (status == RBLK_E_DIGEST && io->digests < CORE_DIGEST_RETRIES) {
+		/* Nothing was stored, or nothing that was read counts. */
+		io->digests++;
+		io->command.queue->stats.digest_retries++;
 	} else if (status != RBLK_E_DRAINING && status != RBLK_E_BUSY) {
 		io->refusals = 0;
 		return false;
@@ -186,7 +191,12 @@ bool rblk_waiting_refused(struct rblk_io *io)
 	io->refusals = min(io->refusals + 1, U8_MAX);
 	rblk_memory_unmap(io);
 	pause = msecs_to_jiffies(rblk_waiting_pause_ms(io->refusals));
-	return rblk_waiting_add(io, RBLK_WAIT_TIME, jiffies + pause);
+	if (rblk_waiting_add(io, RBLK_WAIT_TIME, jiffies + pause))
+		return true;
+	/* It could go again, and cannot wait for that: another path may do better. */
+	if (status == RBLK_E_DIGEST)
+		io->command.error = -ENOLINK;
+	return false;
 }
 
 void rblk_waiting_take_lost(struct rblk_queue *queue)

@@ -21,6 +21,7 @@ configure_file(rblkd.service.in rblkd.service @ONLY)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/rblkd.service
 	DESTINATION ${CMAKE_INSTALL_PREFIX}/lib/systemd/system COMPONENT rblkd)
 install(FILES install/rblkd.sysusers RENAME rblkd.conf DESTINATION ${CMAKE_INSTALL_PREFIX}/lib/sysusers.d COMPONENT rblkd)
+install(FILES install/rblkd.tmpfiles RENAME rblkd.conf DESTINATION ${CMAKE_INSTALL_PREFIX}/lib/tmpfiles.d COMPONENT rblkd)
 install(FILES rblkd.conf DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples COMPONENT rblkd)
 
 # Scripts for bpftrace on the daemon's probes, which name the program by its path.

@@ -18,7 +18,7 @@ static struct attach_values {
 
 static const struct cmd_option options[] = {
 	{ "all", 'a', CMD_OPTION_FLAG, offsetof(struct attach_values, all), 0, 0, NULL,
-	  "every volume of rblktab, except those with noauto" },
+	  "every volume of rblktab, except those with noauto or initramfs" },
 	{ "discover", 0, CMD_OPTION_TEXT, offsetof(struct attach_values, discover), 0, 0, "NAME",
 	  "find the target of this name on the network; the operand is its volume" },
 	{ "tab", 0, CMD_OPTION_TEXT, offsetof(struct attach_values, tab), 0, 0, "FILE",
@@ -117,7 +117,7 @@ static bool attach_options_given(void)
 	       o->credits != none.credits || o->connect_ms != none.connect_ms ||
 	       o->command_ms != none.command_ms || o->reconnect_ms != none.reconnect_ms ||
 	       o->fail_fast_ms != none.fail_fast_ms || o->give_up_ms != none.give_up_ms ||
-	       o->initiator || o->key || o->read_only || o->accept_volatile || o->own_session;
+	       o->initiator || o->key || o->read_only || o->accept_volatile || o->own_session || o->digest;
 }
 
 static int attach_uri_check(const char *text)

@@ -40,7 +40,7 @@ struct attach_options {
 	uint64_t reconnect_ms;                                         /* 0: not set */
 	uint64_t fail_fast_ms, give_up_ms;                             /* ATTACH_UNSAID: not set */
 	const char *initiator, *key;                                   /* NULL: not set */
-	bool read_only, accept_volatile, own_session;
+	bool read_only, accept_volatile, own_session, digest;
 };
 #define ATTACH_UNSAID UINT64_MAX
 #define ATTACH_OPTIONS_DEFAULTS { .fail_fast_ms = ATTACH_UNSAID, .give_up_ms = ATTACH_UNSAID }
@@ -66,6 +66,8 @@ struct attach_options {
 	  "also a volume in memory, which cannot be flushed and is lost with its target" },            \
 	{ "own-session", 0, CMD_OPTION_FLAG, offsetof(type, member.own_session), 0, 0, NULL,       \
 	  "share no connections with other volumes of this target" },                              \
+	{ "digest", 0, CMD_OPTION_FLAG, offsetof(type, member.digest), 0, 0, NULL,                 \
+	  "check all data by CRC32C, from this machine to the target's memory and back" },         \
 	{ "connect-timeout", 0, CMD_OPTION_TIME, offsetof(type, member.connect_ms),                \
 	  RBLK_ATTACH_WAIT_MS_MIN, RBLK_ATTACH_WAIT_MS_MAX, "TIME",                                \
 	  "how long to try to connect a queue (default: " CMD_QUOTE(RBLK_ATTACH_CONNECT_S) "s)" }, \
@@ -137,11 +139,13 @@ struct attached {
 	char state[16], reason[256];
 	char attachment[40]; /* unique to this attach until the next reboot; not a secret */
 	char wwid[48], serial[40];
+	char key[RBLK_KEY_NAME_BYTES]; /* the name of the one that proves this machine's; "": none */
 	uint64_t bytes;
 	uint64_t block_bytes, queues, credits, losses, retries;
 	uint64_t session; /* its number: attached volumes may share one */
 	uint64_t connect_ms, command_ms, reconnect_ms, fail_fast_ms, give_up_ms, keepalive_ms;
 	bool read_only;
+	bool digest;      /* all data has one */
 	bool writes_lost; /* acknowledged and not flushed: FLUSH fails (F7) */
 	struct {
 		char name[32];

@@ -86,11 +86,8 @@ static bool line_name_valid(const char *name)
 	return rblk_name_valid(padded);
 }
 
-int attach_line_compose(const struct ini_uri *uri, const char *address,
-			const struct attach_options *o, char *text, char *reason)
+static int line_check_names(const struct attach_options *o, char *reason)
 {
-	struct attach_line line = { text, 0 };
-
 	if (o->initiator && !line_name_valid(o->initiator)) {
 		snprintf(reason, ATTACH_REASON_BYTES,
 			 "name \"%.64s\": 1 to %d letters, digits and . _ : + -", o->initiator,
@@ -103,36 +100,55 @@ int attach_line_compose(const struct ini_uri *uri, const char *address,
 			 "without blanks", o->key, RBLK_NAME_BYTES - 1);
 		return -EINVAL;
 	}
+	return 0;
+}
+
+/* What is not said has the module's default. */
+static void line_add_options(struct attach_line *line, const struct attach_options *o)
+{
+	if (o->queues)
+		line_add(line, " queues=%" PRIu64, o->queues);
+	if (o->poll_queues)
+		line_add(line, " poll_queues=%" PRIu64, o->poll_queues);
+	if (o->credits)
+		line_add(line, " credits=%" PRIu64, o->credits);
+	if (o->initiator)
+		line_add(line, " initiator=%s", o->initiator);
+	if (o->key)
+		line_add(line, " key=%s", o->key);
+	if (o->connect_ms)
+		line_add(line, " connect_ms=%" PRIu64, o->connect_ms);
+	if (o->command_ms)
+		line_add(line, " command_ms=%" PRIu64, o->command_ms);
+	if (o->reconnect_ms)
+		line_add(line, " reconnect_ms=%" PRIu64, o->reconnect_ms);
+	if (o->fail_fast_ms != ATTACH_UNSAID)
+		line_add(line, " fail_fast_ms=%" PRIu64, o->fail_fast_ms);
+	if (o->give_up_ms != ATTACH_UNSAID)
+		line_add(line, " give_up_ms=%" PRIu64, o->give_up_ms);
+	if (o->read_only)
+		line_add(line, " read_only");
+	if (o->accept_volatile)
+		line_add(line, " volatile");
+	if (o->own_session)
+		line_add(line, " own_session");
+	if (o->digest)
+		line_add(line, " digest");
+}
+
+int attach_line_compose(const struct ini_uri *uri, const char *address,
+			const struct attach_options *o, char *text, char *reason)
+{
+	struct attach_line line = { text, 0 };
+	int error = line_check_names(o, reason);
+
+	if (error)
+		return error;
 	line_add(&line, "attach address=%s port=%s", address, uri->hosts[0].port);
 	for (unsigned int i = 1; i < uri->host_count; i++)
 		line_add(&line, ",%s", uri->hosts[i].port);
 	line_add(&line, " volume=%s", uri->volume);
-	if (o->queues)
-		line_add(&line, " queues=%" PRIu64, o->queues);
-	if (o->poll_queues)
-		line_add(&line, " poll_queues=%" PRIu64, o->poll_queues);
-	if (o->credits)
-		line_add(&line, " credits=%" PRIu64, o->credits);
-	if (o->initiator)
-		line_add(&line, " initiator=%s", o->initiator);
-	if (o->key)
-		line_add(&line, " key=%s", o->key);
-	if (o->connect_ms)
-		line_add(&line, " connect_ms=%" PRIu64, o->connect_ms);
-	if (o->command_ms)
-		line_add(&line, " command_ms=%" PRIu64, o->command_ms);
-	if (o->reconnect_ms)
-		line_add(&line, " reconnect_ms=%" PRIu64, o->reconnect_ms);
-	if (o->fail_fast_ms != ATTACH_UNSAID)
-		line_add(&line, " fail_fast_ms=%" PRIu64, o->fail_fast_ms);
-	if (o->give_up_ms != ATTACH_UNSAID)
-		line_add(&line, " give_up_ms=%" PRIu64, o->give_up_ms);
-	if (o->read_only)
-		line_add(&line, " read_only");
-	if (o->accept_volatile)
-		line_add(&line, " volatile");
-	if (o->own_session)
-		line_add(&line, " own_session");
+	line_add_options(&line, o);
 	if (line.length >= ATTACH_LINE_BYTES) {
 		snprintf(reason, ATTACH_REASON_BYTES, "%.80s: too long", address);
 		return -EINVAL;

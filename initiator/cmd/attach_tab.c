@@ -15,6 +15,8 @@
 static const struct cmd_option tab_options[] = {
 	ATTACH_OPTIONS(struct attach_entry, options),
 	{ "noauto", 0, CMD_OPTION_FLAG, offsetof(struct attach_entry, noauto), 0, 0, NULL, "" },
+	/* The initial RAM file system attaches it, from a table without this word. */
+	{ "initramfs", 0, CMD_OPTION_FLAG, offsetof(struct attach_entry, noauto), 0, 0, NULL, "" },
 	CMD_OPTIONS_END,
 };
 

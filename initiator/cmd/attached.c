@@ -113,6 +113,8 @@ int attached_read(const char *root, const char *device, struct attached *a)
 	attached_file(root, device, "rblk/attachment", a->attachment, sizeof(a->attachment));
 	attached_file(root, device, "rblk/wwid", a->wwid, sizeof(a->wwid));
 	attached_file(root, device, "rblk/serial", a->serial, sizeof(a->serial));
+	attached_file(root, device, "rblk/key", a->key, sizeof(a->key));
+	a->digest = attached_number(root, device, "rblk/digest") != 0;
 	a->queues = attached_number(root, device, "rblk/queues");
 	a->credits = attached_number(root, device, "rblk/credits");
 	a->session = attached_number(root, device, "rblk/session_number");

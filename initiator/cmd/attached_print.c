@@ -61,7 +61,7 @@ static json_t *print_device(const struct attached *a)
 
 	snprintf(device, sizeof(device), "/dev/%s", a->device);
 	return json_pack("{s:s s:o s:o s:s s:s s:s s:o s:s s:s s:I s:I s:b s:I s:I s:I s:I s:b s:I s:I s:I s:I "
-			 "s:I s:I s:o s:o s:I}",
+			 "s:I s:I s:o s:o s:I s:o s:b}",
 			 "device", device, "name", cmd_json_words(a->name), "uri",
 			 cmd_json_words(a->uri), "peer", a->target, "volume", a->volume, "state",
 			 a->state, "error", cmd_json_words(a->reason), "wwid", a->wwid, "serial",
@@ -74,7 +74,7 @@ static json_t *print_device(const struct attached *a)
 			 print_ns(a->reconnect_ms), "fail_fast_ns", print_ns(a->fail_fast_ms), "give_up_ns",
 			 print_ns(a->give_up_ms), "keepalive_ns", print_ns(a->keepalive_ms),
 			 "counters", print_counters(a), "paths", cmd_paths_json(&a->paths), "session",
-			 (json_int_t)a->session);
+			 (json_int_t)a->session, "key", cmd_json_words(a->key), "digest", (int)a->digest);
 }
 
 int attached_print_json(const struct attached *list, int count)

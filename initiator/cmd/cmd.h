@@ -57,7 +57,7 @@ struct cmd_verb {
 };
 
 extern const struct cmd_verb cmd_verb_acknowledge, cmd_verb_attach, cmd_verb_copy, cmd_verb_detach, cmd_verb_discover, cmd_verb_doctor,
-	cmd_verb_fault, cmd_verb_info, cmd_verb_key, cmd_verb_list, cmd_verb_ping, cmd_verb_reserve;
+	cmd_verb_fault, cmd_verb_info, cmd_verb_key, cmd_verb_list, cmd_verb_ping, cmd_verb_reserve, cmd_verb_top;
 
 extern const struct cmd_verb *const cmd_verbs[]; /* verbs.c; ends with NULL */
 /* The values of ping's --kind; NULL: there are no more. */
@@ -101,10 +101,9 @@ const char *cmd_format_uuid(const uint8_t uuid[16], char *text);
 /* "1:05", "2:00:07". */
 const char *cmd_format_seconds(uint64_t seconds, char *text);
 
-/* A table: cells are copied; printed with columns as wide as they need to be. */
+/* proto/screen/table.h with cells as arguments. */
 struct cmd_table;
 struct cmd_table *cmd_table_create(unsigned int columns);
-/* As many strings as there are columns. A column whose heading begins with '>' is right-aligned. */
 void cmd_table_row(struct cmd_table *table, ...);
 void cmd_table_print(const struct cmd_table *table);
 void cmd_table_destroy(struct cmd_table *table);
@@ -117,6 +116,7 @@ struct cmd_connect {
 	uint64_t timeout_ms, give_up_ms;
 	const char *name, *key;
 	enum rblk_tls_use tls;
+	bool digest;
 };
 #define CMD_CONNECT_S 10
 #define CMD_GIVE_UP_S 60
@@ -134,7 +134,9 @@ struct cmd_connect {
 	{ "key", 0, CMD_OPTION_TEXT, offsetof(type, connect.key), 0, 0, "FILE",                    \
 	  "file with the secret that proves the name, and the target" },                           \
 	{ "tls", 0, CMD_OPTION_TLS, offsetof(type, connect.tls), 0, 0, "WHEN",                     \
-	  "encrypt TCP with the key: auto (default: to other machines), always, never" }
+	  "encrypt TCP with the key: auto (default: to other machines), always, never" },          \
+	{ "digest", 0, CMD_OPTION_FLAG, offsetof(type, connect.digest), 0, 0, NULL,                \
+	  "check all data by CRC32C, from this end to the target's memory and back" }
 #define CMD_OPTION_HELP                                                                            \
 	{ "help", 'h', CMD_OPTION_FLAG, 0, 0, 0, NULL, "show this help" }
 #define CMD_OPTION_JSON(type)                                                                      \

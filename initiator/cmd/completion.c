@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "initiator/cmd/cmd.h"
+#include "initiator/cmd/top.h"
 #include "proto/shell/completion.h"
 
 static bool operand_is(const struct cmd_verb *verb, const char *what)
@@ -47,6 +48,8 @@ static struct shell_option shell_option_of(const struct cmd_option *option)
 	shell.is_file = !strcmp(option->argument, "FILE");
 	if (!strcmp(option->argument, "KIND"))
 		shell.words = ping_kinds();
+	if (!strcmp(option->name, "sort"))
+		shell.words = TOP_SORTS;
 	if (option->kind == CMD_OPTION_TLS)
 		shell.words = "auto always never";
 	if (!strcmp(option->name, "device")) {
@@ -132,6 +135,10 @@ static void zsh_verb(const struct cmd_verb *verb)
 		struct shell_option shell = shell_option_of(option);
 
 		shell_zsh_option(&shell);
+	}
+	if (!*verb->operands) {
+		printf("\n		;;\n");
+		return;
 	}
 	printf(" \\\n		'*:%s:_rblk_operands%s%s%s%s'\n		;;\n", verb->operands,
 	       takes_uri(verb) ? " uri" : "", operand_is(verb, "SOURCE") ? " file" : "",

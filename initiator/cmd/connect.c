@@ -71,6 +71,7 @@ struct rblk_session *cmd_session_open(const char *uri, const struct cmd_connect 
 	options->initiator_name = connect->name;
 	options->key_file = connect->key;
 	options->tls = connect->tls;
+	options->digest = connect->digest;
 	session = rblk_session_open(uri, options, error);
 	if (!session)
 		cmd_error("%s", error);

@@ -16,6 +16,7 @@
 #include <sys/mman.h>
 #include <isa-l/mem_routines.h>
 #include "initiator/cmd/crc32c.h"
+#include "proto/digest/digest.h"
 
 #define COPY_PAGE 4096u /* buffers begin on pages, whatever the chunk's length */
 
@@ -315,7 +316,7 @@ static int copy_remember(struct copy *copy, const struct copy_slot *slot)
 		copy->chunks = chunks;
 	}
 	chunks[copy->chunk_count++] = (struct copy_chunk){
-		slot->zero ? crc32c_zeroes(bytes) : crc32c(slot->data, bytes), bytes, slot->zero
+		slot->zero ? crc32c_zeroes(bytes) : rblk_digest(0, slot->data, bytes), bytes, slot->zero
 	};
 	return 0;
 }

@@ -1,28 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #include "initiator/cmd/crc32c.h"
 
-#include <limits.h>
-#include <isa-l/crc.h>
+#include "proto/digest/digest.h"
 
 /* The polynomial, bits reversed: bit 31 is the coefficient of x^0. */
 #define CRC32C_POLYNOMIAL 0x82f63b78u
 #define CRC32C_ONE 0x80000000u
-
-uint32_t crc32c(const void *data, size_t bytes)
-{
-	const size_t most = INT_MAX & ~(size_t)4095; /* ISA-L counts with an int */
-	unsigned char *next = (unsigned char *)data; /* and is not const correct */
-	uint32_t crc = UINT32_MAX;
-	size_t length;
-
-	while (bytes) {
-		length = bytes < most ? bytes : most;
-		crc = crc32_iscsi(next, (int)length, crc);
-		next += length;
-		bytes -= length;
-	}
-	return ~crc;
-}
 
 /* a * b modulo the polynomial. */
 static uint32_t crc32c_multiply(uint32_t a, uint32_t b)
@@ -41,7 +24,7 @@ static uint32_t crc32c_multiply(uint32_t a, uint32_t b)
 /* The CRC of 2^n zeroes gives that of 2^(n + 1). */
 uint32_t crc32c_zeroes(uint64_t bytes)
 {
-	uint32_t power = crc32c("", 1); /* a byte of zero */
+	uint32_t power = rblk_digest(0, "", 1); /* a byte of zero */
 	uint64_t power_bytes = 1;
 	uint32_t crc = 0;
 

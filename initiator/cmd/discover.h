@@ -3,7 +3,8 @@
  * Discovery: asks a multicast group which targets there are (specification section 3.1).
  *
  *	discover.c         the verb
- *	discover_ask.c     asks over UDP, on network interfaces of this machine
+ *	discover_ask.c     asks on network interfaces of this machine: over UDP, and over RDMA by
+ *	discover_rdma.c    the multicast groups of their RDMA devices
  *	discover_list.c    the answers, put together: pure
  *	discover_uri.c     discover://NAME/VOLUME, a target by its name
  *
@@ -13,9 +14,12 @@
 #define RBLK_CMD_DISCOVER_H
 
 #include <net/if.h>
+#include <poll.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include "initiator/rblk.h"
+#include "proto/fabric/fabric.h"
+#include "proto/fabric/fabric_group.h"
 #include "proto/wire/discover.h"
 
 /* -- discover_list.c --------------------------------------------------------------------------- */
@@ -23,6 +27,9 @@
 /* What is kept, whoever answers: the rest is counted. */
 #define DISCOVER_TARGETS_MAX 1024
 #define DISCOVER_PORTALS_MAX 32 /* of one target, over all networks */
+
+/* How is asked, and answered. */
+enum discover_over { DISCOVER_OVER_RDMA = 1, DISCOVER_OVER_UDP = 2 };
 
 struct discover_portal {
 	uint8_t address[16]; /* IPv4 as IPv6 maps it */
@@ -35,6 +42,7 @@ struct discovered {
 	uint8_t instance[16];
 	uint16_t protocol;
 	char interface[IFNAMSIZ]; /* by which the first answer came */
+	unsigned int over;	  /* by which answers came: of enum discover_over */
 	struct discover_portal portals[DISCOVER_PORTALS_MAX];
 	unsigned int portal_count;
 };
@@ -47,7 +55,7 @@ struct discover_list {
 
 /* An answer that rblk_check_discover() has passed. 0 or -ENOMEM. */
 int discover_list_add(struct discover_list *list, const struct rblk_wire_discover *answer,
-		      const char *interface);
+		      const char *interface, enum discover_over over);
 /* By name, then by instance. */
 void discover_list_sort(struct discover_list *list);
 void discover_list_free(struct discover_list *list);
@@ -56,6 +64,40 @@ void discover_list_free(struct discover_list *list);
 /* "rblk://10.9.0.1:4430", "rblk+tcp://[fd09::1]:4430". text: DISCOVER_PORTAL_BYTES; returns it. */
 const char *discover_portal_format(const struct discover_portal *portal, char *text);
 
+/* -- discover_rdma.c --------------------------------------------------------------------------- */
+
+#define DISCOVER_GROUPS_MAX 16 /* network interfaces with RDMA */
+
+/* All zero at first. The groups are left, and freed, by discover_rdma_leave(). */
+struct discover_rdma {
+	struct discover_group {
+		struct fab_group *group;
+		char interface[IFNAMSIZ];
+	} groups[DISCOVER_GROUPS_MAX];
+	unsigned int count;
+	bool wanted; /* an error message also for devices that have no multicast */
+	bool failed; /* an error message was written */
+};
+
+/*
+ * One more group, if `local` is an RDMA device's address and there is room. An error message if joining fails; without
+ * `wanted` none for a device that has no multicast.
+ */
+void discover_rdma_join(struct discover_rdma *rdma, const char *interface, const struct sockaddr *local);
+bool discover_rdma_has(const struct discover_rdma *rdma, const char *interface);
+void discover_rdma_leave(struct discover_rdma *rdma);
+/* Returns by how many groups it was sent. An error message for each of the others. */
+unsigned int discover_rdma_send(struct discover_rdma *rdma, const struct rblk_wire_discover *query);
+/* Fills entries, DISCOVER_GROUPS_MAX * FAB_GROUP_FDS at most; returns how many. */
+unsigned int discover_rdma_polled(const struct discover_rdma *rdma, struct pollfd *polled);
+/* Is given a datagram, not checked, which is valid until it returns. 0, or a negative errno: no more of them. */
+typedef int discover_take_fn(void *context, const void *data, size_t length, const char *interface);
+/*
+ * 0: that was all; 1: there may be more, which polling does not tell; or the -errno of `take`. A lost group is left, after an
+ * error message.
+ */
+int discover_rdma_receive(struct discover_rdma *rdma, discover_take_fn *take, void *context);
+
 /* -- discover_ask.c ---------------------------------------------------------------------------- */
 
 #define DISCOVER_TIME_MS 1000
@@ -63,7 +105,8 @@ const char *discover_portal_format(const struct discover_portal *portal, char *t
 struct discover_question {
 	const char *name;	/* of the target; NULL: every one */
 	const char *interfaces; /* "eth0,eth1"; NULL: all that can multicast, but the loopback */
-	uint16_t port;
+	uint16_t port;	   /* of UDP */
+	unsigned int over; /* of enum discover_over; 0: by all ways that this machine has */
 	uint64_t time_ms; /* how long answers are taken */
 };
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Asks over UDP: a socket for each family, a query into the group on each network interface, sent
- * several times because datagrams are lost, and every answer until the time is over. The answers to
- * other questions, and what is malformed, are dropped.
+ * Asks: over UDP, by a socket for each family, and over RDMA (discover_rdma.c), a query into the group on each
+ * network interface, sent several times because datagrams are lost, and every answer until the time is over. The
+ * answers to other questions, and what is malformed, are dropped.
  */
 #include "initiator/cmd/discover.h"
 
@@ -29,15 +29,19 @@ struct ask_interface {
 	unsigned int index;
 	char name[IFNAMSIZ];
 	bool has[2]; /* an address of this family */
+	struct sockaddr_storage first[2]; /* which: not one of IPv6 that is valid on one link */
 	bool asked;
 };
 
 struct ask {
 	const struct discover_question *question;
 	struct rblk_wire_discover query;
-	int fds[2]; /* -1: the machine lacks the family */
+	int fds[2]; /* -1: not asked over UDP, or the machine lacks the family */
+	struct discover_rdma rdma;
+	struct discover_list *list;
 	struct ask_interface interfaces[ASK_INTERFACES_MAX];
 	unsigned int interface_count;
+	bool rdma_asked;
 	int error; /* of the last query that could not be sent */
 };
 
@@ -90,6 +94,21 @@ static struct ask_interface *ask_interface(struct ask *ask, const char *name)
 	return interface;
 }
 
+static void ask_address(struct ask_interface *interface, const struct sockaddr *address)
+{
+	unsigned int family = address->sa_family == AF_INET6 ? V6 : V4;
+
+	if (address->sa_family != AF_INET && address->sa_family != AF_INET6)
+		return;
+	interface->has[family] = true;
+	if (interface->first[family].ss_family)
+		return;
+	if (family == V4)
+		memcpy(&interface->first[V4], address, sizeof(struct sockaddr_in));
+	else if (!IN6_IS_ADDR_LINKLOCAL(&((const struct sockaddr_in6 *)address)->sin6_addr))
+		memcpy(&interface->first[V6], address, sizeof(struct sockaddr_in6));
+}
+
 /* 0, or -1 after an error message. */
 static int ask_interfaces(struct ask *ask)
 {
@@ -105,10 +124,8 @@ static int ask_interfaces(struct ask *ask)
 	}
 	for (const struct ifaddrs *at = list; at; at = at->ifa_next) {
 		interface = ask_wanted(ask, at) ? ask_interface(ask, at->ifa_name) : NULL;
-		if (interface && at->ifa_addr->sa_family == AF_INET)
-			interface->has[V4] = true;
-		if (interface && at->ifa_addr->sa_family == AF_INET6)
-			interface->has[V6] = true;
+		if (interface)
+			ask_address(interface, at->ifa_addr);
 	}
 	freeifaddrs(list);
 	for (; name && *name && !status; name += strspn(name, ",")) {
@@ -174,8 +191,22 @@ static bool ask_send(struct ask *ask, unsigned int family, unsigned int index)
 	return sent;
 }
 
+/* By IPv4 if there is one, for RoCE v2 has no groups of IPv6. */
+static void ask_join(struct ask *ask)
+{
+	for (unsigned int i = 0; i < ask->interface_count; i++) {
+		const struct ask_interface *interface = &ask->interfaces[i];
+
+		for (unsigned int family = 0; family < 2; family++)
+			if (interface->first[family].ss_family && !discover_rdma_has(&ask->rdma, interface->name))
+				discover_rdma_join(&ask->rdma, interface->name,
+						   (const struct sockaddr *)&interface->first[family]);
+	}
+}
+
 static void ask_all(struct ask *ask)
 {
+	ask->rdma_asked |= discover_rdma_send(&ask->rdma, &ask->query) > 0;
 	for (unsigned int i = 0; i < ask->interface_count; i++)
 		for (unsigned int family = 0; family < 2; family++)
 			if (ask->fds[family] >= 0 && ask->interfaces[i].has[family])
@@ -206,8 +237,26 @@ static const char *ask_came_by(const struct ask *ask, struct msghdr *message)
 	return "";
 }
 
+/* 0 or -ENOMEM. */
+static int ask_take(const struct ask *ask, const void *data, size_t length, const char *interface,
+		    enum discover_over over)
+{
+	const struct rblk_wire_discover *answer = data;
+
+	if (rblk_check_discover(answer, length, RBLK_DISCOVER_ANSWER) ||
+	    memcmp(answer->nonce, ask->query.nonce, sizeof(answer->nonce)) ||
+	    (ask->question->name && memcmp(answer->name, ask->query.name, sizeof(answer->name))))
+		return 0;
+	return discover_list_add(ask->list, answer, interface, over);
+}
+
+static int ask_take_rdma(void *context, const void *data, size_t length, const char *interface)
+{
+	return ask_take(context, data, length, interface, DISCOVER_OVER_RDMA);
+}
+
 /* One datagram. 0, 1: there is none, or -ENOMEM. */
-static int ask_receive(const struct ask *ask, int fd, struct discover_list *list)
+static int ask_receive(const struct ask *ask, int fd)
 {
 	struct rblk_wire_discover answer;
 	struct iovec data = { .iov_base = &answer, .iov_len = sizeof(answer) };
@@ -222,29 +271,27 @@ static int ask_receive(const struct ask *ask, int fd, struct discover_list *list
 
 	if (length < 0)
 		return 1;
-	if (rblk_check_discover(&answer, (size_t)length + !!(message.msg_flags & MSG_TRUNC),
-				RBLK_DISCOVER_ANSWER) ||
-	    memcmp(answer.nonce, ask->query.nonce, sizeof(answer.nonce)) ||
-	    (ask->question->name &&
-	     memcmp(answer.name, ask->query.name, sizeof(answer.name))))
-		return 0;
-	return discover_list_add(list, &answer, ask_came_by(ask, &message));
+	return ask_take(ask, &answer, (size_t)length + !!(message.msg_flags & MSG_TRUNC),
+			ask_came_by(ask, &message), DISCOVER_OVER_UDP);
 }
 
 /* Until this time. 0 or -ENOMEM. */
-static int ask_listen(const struct ask *ask, uint64_t until_ns, struct discover_list *list)
+static int ask_listen(struct ask *ask, uint64_t until_ns)
 {
-	struct pollfd polled[2] = { { .fd = ask->fds[V4], .events = POLLIN },
-				    { .fd = ask->fds[V6], .events = POLLIN } };
+	struct pollfd polled[2 + DISCOVER_GROUPS_MAX * FAB_GROUP_FDS] = {
+		{ .fd = ask->fds[V4], .events = POLLIN }, { .fd = ask->fds[V6], .events = POLLIN } };
 	uint64_t now_ns;
-	int err = 0;
+	nfds_t count;
+	int err = 0, more;
 
 	while (err >= 0 && (now_ns = ask_now_ns()) < until_ns) {
-		if (poll(polled, 2, (int)((until_ns - now_ns) / 1000000) + 1) <= 0)
+		more = err = discover_rdma_receive(&ask->rdma, ask_take_rdma, ask);
+		count = 2 + discover_rdma_polled(&ask->rdma, polled + 2);
+		if (err < 0 || poll(polled, count, more ? 0 : (int)((until_ns - now_ns) / 1000000) + 1) <= 0)
 			continue;
 		for (unsigned int family = 0; family < 2 && err >= 0; family++)
 			if (polled[family].revents)
-				err = ask_receive(ask, ask->fds[family], list);
+				err = ask_receive(ask, ask->fds[family]);
 	}
 	return err < 0 ? err : 0;
 }
@@ -253,10 +300,15 @@ static int ask_listen(const struct ask *ask, uint64_t until_ns, struct discover_
 
 static bool ask_asked(const struct ask *ask)
 {
+	if (ask->rdma_asked)
+		return true;
 	for (unsigned int i = 0; i < ask->interface_count; i++)
 		if (ask->interfaces[i].asked)
 			return true;
-	if (!ask->interface_count)
+	if (ask->question->over == DISCOVER_OVER_RDMA) {
+		if (!ask->rdma.failed)
+			cmd_error("discover: no network interface is up that has an RDMA device");
+	} else if (!ask->interface_count)
 		cmd_error("discover: no network interface is up that can multicast");
 	else
 		cmd_error("discover: no query could be sent on %s%s: %s", ask->interfaces[0].name,
@@ -265,18 +317,23 @@ static bool ask_asked(const struct ask *ask)
 	return false;
 }
 
-static int ask_run(struct ask *ask, struct discover_list *list)
+static int ask_run(struct ask *ask)
 {
-	uint64_t began_ns = ask_now_ns();
+	uint64_t began_ns;
 	int err = 0;
 
 	if (ask_interfaces(ask))
 		return -1;
+	ask->rdma.wanted = ask->question->over == DISCOVER_OVER_RDMA;
+	if (ask->question->over != DISCOVER_OVER_UDP && discover_fabric_here() != DISCOVER_TCP)
+		ask_join(ask);
+	/* Joining may take seconds, which are not the answers'. */
+	began_ns = ask_now_ns();
 	for (unsigned int i = 0; i < ASK_TIMES && !err; i++) {
 		ask_all(ask);
 		if (!ask_asked(ask))
 			return -1;
-		err = ask_listen(ask, began_ns + ask->question->time_ms * 1000000 / ASK_TIMES * (i + 1), list);
+		err = ask_listen(ask, began_ns + ask->question->time_ms * 1000000 / ASK_TIMES * (i + 1));
 	}
 	if (err)
 		cmd_error("out of memory");
@@ -287,6 +344,8 @@ int discover_ask(const struct discover_question *question, struct discover_list 
 {
 	struct ask ask = {
 		.question = question,
+		.list = list,
+		.fds = { -1, -1 },
 		.query = { .magic = rblk_to_le32(RBLK_MAGIC),
 			   .version = rblk_to_le16(RBLK_DISCOVER_VERSION),
 			   .type = rblk_to_le16(RBLK_DISCOVER_QUERY) },
@@ -298,11 +357,14 @@ int discover_ask(const struct discover_question *question, struct discover_list 
 		cmd_error("discover: no random number: %s", strerror(errno));
 		return -1;
 	}
-	ask.fds[V4] = ask_open(V4);
-	ask.fds[V6] = ask_open(V6);
+	if (question->over != DISCOVER_OVER_RDMA) {
+		ask.fds[V4] = ask_open(V4);
+		ask.fds[V6] = ask_open(V6);
+	}
 	if (question->name)
 		snprintf(ask.query.name, sizeof(ask.query.name), "%s", question->name);
-	status = ask_run(&ask, list);
+	status = ask_run(&ask);
+	discover_rdma_leave(&ask.rdma);
 	for (unsigned int family = 0; family < 2; family++)
 		if (ask.fds[family] >= 0)
 			close(ask.fds[family]);

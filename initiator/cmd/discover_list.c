@@ -44,7 +44,7 @@ static void portal_add(struct discover_list *list, struct discovered *target,
 }
 
 int discover_list_add(struct discover_list *list, const struct rblk_wire_discover *answer,
-		      const char *interface)
+		      const char *interface, enum discover_over over)
 {
 	struct discovered *target = list_find(list, answer);
 	uint16_t count = rblk_le16(answer->portal_count);
@@ -64,6 +64,7 @@ int discover_list_add(struct discover_list *list, const struct rblk_wire_discove
 		memcpy(target->instance, answer->instance, sizeof(target->instance));
 		snprintf(target->interface, sizeof(target->interface), "%s", interface);
 	}
+	target->over |= over;
 	for (uint16_t i = 0; i < count; i++)
 		portal_add(list, target, &answer->portals[i]);
 	return 0;

@@ -38,6 +38,7 @@ static void doctor_connect(struct doctor_connection *connection)
 		.initiator_name = values.connect.name,
 		.key_file = values.connect.key,
 		.tls = values.connect.tls,
+		.digest = values.connect.digest,
 		.queues = cmd_paths_hosts(connection->uri),
 	};
 	struct rblk_volume_info *list = NULL;

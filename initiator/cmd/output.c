@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "proto/screen/table.h"
+
 /* An operand may be as long as a path; the rest of a message is short. */
 #define ERROR_BYTES (PATH_MAX + 1024)
 
@@ -75,85 +77,41 @@ const char *cmd_format_seconds(uint64_t seconds, char *text)
 
 /* -- tables ------------------------------------------------------------------------------------ */
 
-#define TABLE_COLUMNS_MAX 16
-
 struct cmd_table {
 	unsigned int columns;
-	unsigned int rows;
-	bool right[TABLE_COLUMNS_MAX];
-	char **cells; /* rows * columns */
+	struct screen_table *screen;
 };
-
-static void *table_checked(void *memory)
-{
-	if (!memory) {
-		cmd_error("out of memory");
-		exit(CMD_FAILED);
-	}
-	return memory;
-}
 
 struct cmd_table *cmd_table_create(unsigned int columns)
 {
-	struct cmd_table *table = table_checked(calloc(1, sizeof(*table)));
+	struct cmd_table *table = malloc(sizeof(*table));
 
-	table->columns = columns < TABLE_COLUMNS_MAX ? columns : TABLE_COLUMNS_MAX;
+	if (!table)
+		exit(cmd_error("out of memory"));
+	table->columns = columns;
+	table->screen = screen_table_create(columns);
 	return table;
 }
 
 void cmd_table_row(struct cmd_table *table, ...)
 {
-	size_t used = (size_t)table->rows * table->columns;
-	unsigned int column;
-	const char *text;
+	const char *cells[SCREEN_COLUMNS_MAX];
 	va_list args;
 
-	table->cells = table_checked(
-		realloc(table->cells, (used + table->columns) * sizeof(*table->cells)));
 	va_start(args, table);
-	for (column = 0; column < table->columns; column++) {
-		text = va_arg(args, const char *);
-		if (!table->rows && text[0] == '>') {
-			table->right[column] = true;
-			text++;
-		}
-		table->cells[used + column] = table_checked(strdup(text));
-	}
+	for (unsigned int i = 0; i < table->columns; i++)
+		cells[i] = va_arg(args, const char *);
 	va_end(args);
-	table->rows++;
+	screen_table_row(table->screen, cells);
 }
 
 void cmd_table_print(const struct cmd_table *table)
 {
-	int width[TABLE_COLUMNS_MAX] = { 0 };
-	unsigned int row, column;
-	const char *cell;
-
-	for (row = 0; row < table->rows; row++)
-		for (column = 0; column < table->columns; column++) {
-			cell = table->cells[row * table->columns + column];
-			if ((int)strlen(cell) > width[column])
-				width[column] = (int)strlen(cell);
-		}
-	for (row = 0; row < table->rows; row++)
-		for (column = 0; column < table->columns; column++) {
-			cell = table->cells[row * table->columns + column];
-			if (table->right[column])
-				printf("%*s", width[column], cell);
-			else if (column + 1 < table->columns)
-				printf("%-*s", width[column], cell);
-			else
-				printf("%s", cell);
-			printf("%s", column + 1 < table->columns ? "  " : "\n");
-		}
+	screen_table_print(table->screen, 0, NULL);
 }
 
 void cmd_table_destroy(struct cmd_table *table)
 {
-	size_t i;
-
-	for (i = 0; i < (size_t)table->rows * table->columns; i++)
-		free(table->cells[i]);
-	free(table->cells);
+	screen_table_destroy(table->screen);
 	free(table);
 }

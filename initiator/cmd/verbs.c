@@ -6,6 +6,6 @@
 
 const struct cmd_verb *const cmd_verbs[] = {
 	&cmd_verb_discover, &cmd_verb_list, &cmd_verb_info, &cmd_verb_copy, &cmd_verb_ping,
-	&cmd_verb_attach, &cmd_verb_detach, &cmd_verb_acknowledge,
+	&cmd_verb_attach, &cmd_verb_detach, &cmd_verb_acknowledge, &cmd_verb_top,
 	&cmd_verb_reserve, &cmd_verb_key,    &cmd_verb_doctor, &cmd_verb_fault, NULL,
 };

@@ -20,6 +20,7 @@ struct engine_options {
 	char *stats_path;
 	char *name, *key_file;
 	unsigned int tls; /* enum rblk_tls_use */
+	unsigned int digest;
 	unsigned int queues;
 	unsigned int credits;
 	unsigned int polling; /* enum rblk_polling */

@@ -66,6 +66,16 @@ struct fio_option engine_option_table[] = {
 		.group = FIO_OPT_G_INVALID,
 	},
 	{
+		.name = "rblk_digest",
+		.lname = "rblk digest",
+		.type = FIO_OPT_BOOL,
+		.off1 = offsetof(struct engine_options, digest),
+		.def = "0",
+		.help = "Check all data by CRC32C, from this end to the target's memory and back",
+		.category = FIO_OPT_C_ENGINE,
+		.group = FIO_OPT_G_INVALID,
+	},
+	{
 		.name = "rblk_queues",
 		.lname = "rblk queues",
 		.type = FIO_OPT_INT,

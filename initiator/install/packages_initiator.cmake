@@ -38,6 +38,7 @@ rblk-dkms it attaches volumes as disks, at every boot those of
 	SUGGESTS rblk-dkms rblk-doc
 	SCRIPTS ${CMAKE_CURRENT_LIST_DIR}/rblk-tools.conffiles ${CMAKE_CURRENT_LIST_DIR}/rblk-tools.postinst
 		${CMAKE_CURRENT_LIST_DIR}/rblk-tools.prerm ${CMAKE_CURRENT_LIST_DIR}/rblk-tools.postrm
+		${CMAKE_CURRENT_LIST_DIR}/rblk-tools.triggers
 	RPM_SCRIPTS ${CMAKE_CURRENT_LIST_DIR}/rblk-tools.post ${CMAKE_CURRENT_LIST_DIR}/rblk-tools.preun
 		${CMAKE_CURRENT_LIST_DIR}/rblk-tools.postun)
 set(CPACK_RPM_RBLK-TOOLS_USER_FILELIST "%config(noreplace) /etc/rblk/rblktab")

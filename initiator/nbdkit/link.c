@@ -180,6 +180,7 @@ static int link_connect(struct nbd_link *link, const struct nbd_link_options *op
 		.initiator_name = options->name,
 		.key_file = options->key_file,
 		.tls = options->tls,
+		.digest = options->digest,
 		.queues = options->queues,
 		.give_up_ms = options->give_up_ms,
 	};

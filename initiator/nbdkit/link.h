@@ -22,6 +22,7 @@ struct nbd_link_options {
 	const char *volume; /* NULL: the URI's */
 	const char *name, *key_file; /* these as of struct rblk_options */
 	enum rblk_tls_use tls;
+	bool digest;
 	uint32_t queues;     /* 0: the library's default */
 	uint32_t give_up_ms; /* so long without a connection, the link fails; 0: the default */
 	bool polling;       /* the thread never sleeps */

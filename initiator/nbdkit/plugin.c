@@ -30,6 +30,7 @@
 static struct {
 	char *uri, *name, *key_file;
 	enum rblk_tls_use tls;
+	bool digest;
 	unsigned int queues;
 	unsigned int give_up; /* seconds; 0: the library's default */
 	bool polling;
@@ -65,6 +66,14 @@ static int config_tls(const char *value)
 	return -1;
 }
 
+static int config_digest(const char *value)
+{
+	int digest = nbdkit_parse_bool(value);
+
+	settings.digest = digest == 1;
+	return digest < 0 ? -1 : 0;
+}
+
 static int config_polling(const char *value)
 {
 	settings.polling = strcmp(value, "always") == 0;
@@ -98,6 +107,8 @@ static int plugin_config(const char *key, const char *value)
 	}
 	if (strcmp(key, "tls") == 0)
 		return config_tls(value);
+	if (strcmp(key, "digest") == 0)
+		return config_digest(value);
 	if (strcmp(key, "polling") == 0)
 		return config_polling(value);
 	if (strcmp(key, "give-up") == 0)
@@ -134,6 +145,7 @@ static int plugin_config_complete(void)
 	"name=NAME        the initiator's name, for the target's log and access rules\n"           \
 	"key=FILE         file with the secret that proves the name, and the target\n"            \
 	"tls=WHEN         encrypt TCP with the key: auto (default: to other machines), always, never\n" \
+	"digest=BOOL      check all data by CRC32C (default false)\n"                             \
 	"queues=COUNT     connections to the target for each NBD connection (default 1)\n"        \
 	"give-up=SECONDS  after so long without a connection, requests fail (default 60)\n"        \
 	"polling=HOW      never (default): sleep until the target answers; always: spin"
@@ -163,6 +175,7 @@ static int plugin_list_exports(int readonly, int is_tls, struct nbdkit_exports *
 		.initiator_name = settings.name,
 		.key_file = settings.key_file,
 		.tls = settings.tls,
+		.digest = settings.digest,
 	};
 	struct rblk_session *session;
 	int count, err = 0;
@@ -198,6 +211,7 @@ static void *plugin_open(int readonly)
 		.name = settings.name,
 		.key_file = settings.key_file,
 		.tls = settings.tls,
+		.digest = settings.digest,
 		.volume = uri_has_volume() ? NULL : name,
 		.queues = settings.queues,
 		.give_up_ms = settings.give_up * 1000,

@@ -13,7 +13,7 @@
 /* Monotonic nanoseconds since an arbitrary start. Any thread. */
 uint64_t env_now_ns(void);
 
-/* Processor time that the calling thread has used so far, in nanoseconds. For measuring only. */
+/* Processor time that the calling thread has used so far, in nanoseconds. A system call. */
 uint64_t env_thread_cpu_ns(void);
 
 /*
@@ -22,6 +22,13 @@ uint64_t env_thread_cpu_ns(void);
  * softirqs); it then waits for a whole time slice. Any thread.
  */
 void env_yield(void);
+
+/*
+ * How long it takes here until a thread that is woken from another processor runs, in nanoseconds: the lower
+ * quartile of some wake-ups. The first call in the process measures it, with a thread of its own, in some milliseconds (20 if
+ * that gets no processor); later calls return the same. 0: it could not be measured. Any thread.
+ */
+uint64_t env_wake_ns(void);
 
 /* Fill with random bytes fit for keys and session ids. Any thread; cannot fail. */
 void env_random(void *buffer, size_t bytes);

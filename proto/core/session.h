@@ -99,7 +99,7 @@ struct core_session_options {
 	u32 random; /* so that not all initiators reconnect at the same time */
 };
 
-/* Owned by session_event.c; a caller may read state, portal, incarnation and leaving. */
+/* Owned by session_event.c and session_state.c; a caller may read state, portal, incarnation and leaving. */
 struct core_queue {
 	u8 state;	  /* enum core_queue_state */
 	u8 todo;	  /* actions not taken yet */

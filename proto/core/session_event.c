@@ -1,49 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * The initiator's session. Each event changes states and records what to do; settle() decides what
- * follows; core_session_action() returns it. Nothing here sends, waits or allocates.
+ * The initiator's session: what each event changes. session_state.c has the changes that several events
+ * share, and what follows after each event; session_next.c what the caller is told to do. Nothing here
+ * sends, waits or allocates.
  */
 #include "proto/core/session_impl.h"
 
-/* -- changing ---------------------------------------------------------------------------------- */
-
-static void set_state(struct core_session *session, enum core_session_state state)
-{
-	if (session->state == state)
-		return;
-	session->state = (u8)state;
-	session->todo |= SESSION_STATE;
-}
-
-/* Actions on a connection that ends are dropped, except those that its lost commands need. */
-static void close_queue(struct core_queue *queue)
-{
-	if (queue->state != CORE_QUEUE_CONNECTING && queue->state != CORE_QUEUE_LIVE)
-		return;
-	/* A login that the caller has not been told to send needs no close, but is handled the
-	 * same way.
-	 */
-	queue->state = CORE_QUEUE_ENDING;
-	queue->todo &= QUEUE_RELEASE | QUEUE_FENCE; /* for commands that were lost before */
-	queue->todo |= QUEUE_CLOSE;
-	queue->leaving = false;
-}
-
-static void close_all(struct core_session *session)
-{
-	for (u16 i = 0; i < session->options.queues; i++)
-		close_queue(&session->queue[i]);
-}
-
-static void fail(struct core_session *session, enum core_failure why)
-{
-	if (core_session_over(session))
-		return;
-	session->failure = (u8)why;
-	session->todo &= (u8) ~(SESSION_NAME | SESSION_FAIL_FAST);
-	set_state(session, CORE_SESSION_FAILED);
-	close_all(session);
-}
+/* -- fences, portals, epochs -------------------------------------------------------------------- */
 
 /* A FENCE sent, or to be sent, on this queue gets no answer any more. */
 static void drop_fences(struct core_session *session, u16 via)
@@ -87,7 +50,7 @@ static void move_first(struct core_session *session, u16 portal)
 	if (queue) {
 		queue->home = session->queue[0].home;
 		if (queue->state == CORE_QUEUE_CONNECTING)
-			close_queue(queue); /* its next attempt is where it belongs */
+			core_queue_close(queue); /* its next attempt is where it belongs */
 	}
 	session->queue[0].home = portal;
 }
@@ -127,10 +90,10 @@ static void attempt_failed(struct core_session *session, u16 index, u64 now_ns)
 			move_first(session, (u16)((queue->home + 1) % session->options.portals));
 	}
 	if (!index && session->state == CORE_SESSION_NEW && when != CORE_RETRY_NOW) {
-		fail(session, CORE_FAILURE_UNREACHED);
+		core_session_fail(session, CORE_FAILURE_UNREACHED);
 		return;
 	}
-	close_queue(queue);
+	core_queue_close(queue);
 	core_queue_plan_retry(session, index, when, now_ns);
 }
 
@@ -141,12 +104,12 @@ static void begin_anew(struct core_session *session, u64 now_ns)
 	session->named = false;
 	session->todo &= (u8)~SESSION_NAME;
 	if (session->state != CORE_SESSION_NEW)
-		set_state(session, CORE_SESSION_RENEWING);
+		core_session_set_state(session, CORE_SESSION_RENEWING);
 	for (u16 i = 0; i < session->options.queues; i++) {
 		struct core_queue *queue = &session->queue[i];
 
 		if (queue->state == CORE_QUEUE_CONNECTING) {
-			close_queue(queue);
+			core_queue_close(queue);
 			core_queue_plan_retry(session, i, CORE_RETRY_NOW, now_ns);
 		}
 		queue->incarnation = 0;
@@ -154,137 +117,6 @@ static void begin_anew(struct core_session *session, u64 now_ns)
 		queue->todo &= (u8)~QUEUE_FENCE;
 		core_lost_renew(&queue->lost);
 	}
-}
-
-/* -- consequences ------------------------------------------------------------------------------ */
-
-/*
- * How many times longer than the pause before it an attempt to come back may take. It is short at
- * first, because the connection manager repeats a request that was lost only after seconds.
- */
-#define ATTEMPT_PAUSES 20
-
-static u32 attempt_ms(const struct core_session *session, const struct core_queue *queue)
-{
-	u64 ms = (u64)queue->backoff.delay_ms * ATTEMPT_PAUSES;
-	u32 most = session->options.connect_timeout_ms;
-
-	/* Where the pauses do not grow any more, attempts still do. */
-	if (queue->backoff.delay_ms == queue->backoff.max_ms && ms < queue->patience_ms)
-		ms = queue->patience_ms;
-	return session->state == CORE_SESSION_NEW || !ms || ms > most ? most : (u32)ms;
-}
-
-static void connect_queues(struct core_session *session, u64 now_ns)
-{
-	for (u16 i = 0; i < session->queues; i++) {
-		struct core_queue *queue = &session->queue[i];
-
-		if (queue->state != CORE_QUEUE_ENDED || now_ns < queue->retry_ns ||
-		    !core_session_may_connect(session, i))
-			continue;
-		queue->state = CORE_QUEUE_CONNECTING;
-		queue->incarnation++;
-		queue->portal = queue->home;
-		queue->attempt_ms = attempt_ms(session, queue);
-		queue->by_ns = now_ns + queue->attempt_ms * MS_NS;
-		queue->todo |= QUEUE_CONNECT;
-	}
-}
-
-/* F5 over a LIVE queue, so that commands do not wait for a portal that is gone. */
-static void send_fences(struct core_session *session, u64 now_ns)
-{
-	for (u16 i = 0; i < session->options.queues; i++) {
-		struct core_queue *queue = &session->queue[i];
-		int via;
-
-		if (!core_lost_wants_fence(&queue->lost) || now_ns < queue->lost.retry_ns)
-			continue;
-		via = core_session_fence_via(session, i);
-		if (via < 0)
-			continue;
-		queue->lost.fence_sent = true;
-		queue->lost.via = (u16)via;
-		queue->todo |= QUEUE_FENCE;
-	}
-}
-
-static void release_commands(struct core_session *session)
-{
-	for (u16 i = 0; i < session->options.queues; i++) {
-		struct core_queue *queue = &session->queue[i];
-
-		if (!core_lost_ready(&queue->lost, session->named))
-			continue;
-		queue->lost.waits = false;
-		queue->lost.fence_sent = false;
-		queue->renewed = queue->lost.renewed;
-		queue->todo &= (u8)~QUEUE_FENCE;
-		queue->todo |= QUEUE_RELEASE;
-	}
-}
-
-static void end_all(struct core_session *session)
-{
-	if (session->failed_all)
-		return;
-	for (u16 i = 0; i < session->options.queues; i++)
-		if (session->queue[i].state != CORE_QUEUE_ENDED)
-			return;
-	session->failed_all = true;
-	session->todo |= SESSION_FAIL_ALL;
-}
-
-/* F5: what FAIL_FAST has failed must not land on what is sent from now on. */
-static void hold_commands(struct core_session *session)
-{
-	session->held = false;
-	for (u16 i = 0; i < session->options.queues; i++)
-		session->held |= core_lost_holds(&session->queue[i].lost);
-}
-
-static void fail_fast(struct core_session *session)
-{
-	session->failing_fast = true;
-	session->todo |= SESSION_FAIL_FAST;
-	for (u16 i = 0; i < session->options.queues; i++)
-		session->queue[i].lost.failed = session->queue[i].lost.waits;
-}
-
-static bool no_queue_is_up(const struct core_session *session)
-{
-	for (u16 i = 0; i < session->queues; i++)
-		if (core_session_carries(session, i))
-			return false;
-	return true;
-}
-
-static void settle(struct core_session *session, u64 now_ns)
-{
-	bool dead;
-
-	session->acts = true;
-	if (core_session_over(session)) {
-		end_all(session);
-		return;
-	}
-	dead = session->state != CORE_SESSION_NEW && no_queue_is_up(session);
-	if (dead && !session->dead)
-		session->dead_ns = now_ns;
-	session->dead = dead;
-	if (!dead)
-		session->failing_fast = false;
-	if (dead && !session->options.give_up_ms) {
-		/* A session that does not reconnect. */
-		fail(session, CORE_FAILURE_GIVE_UP);
-		end_all(session);
-		return;
-	}
-	connect_queues(session, now_ns);
-	send_fences(session, now_ns);
-	hold_commands(session);
-	release_commands(session);
 }
 
 /* -- events ------------------------------------------------------------------------------------ */
@@ -306,21 +138,21 @@ void core_session_init(struct core_session *session, const struct core_session_o
 void core_session_start(struct core_session *session, u64 now_ns)
 {
 	session->start_ns = now_ns;
-	settle(session, now_ns);
+	core_session_settle(session, now_ns);
 }
 
 void core_session_abandon(struct core_session *session, u64 now_ns)
 {
-	fail(session, CORE_FAILURE_ABANDONED);
-	settle(session, now_ns);
+	core_session_fail(session, CORE_FAILURE_ABANDONED);
+	core_session_settle(session, now_ns);
 }
 
 void core_session_stop(struct core_session *session, u64 now_ns)
 {
 	session->todo &= (u8) ~(SESSION_NAME | SESSION_FAIL_FAST);
-	set_state(session, CORE_SESSION_ENDED);
-	close_all(session);
-	settle(session, now_ns);
+	core_session_set_state(session, CORE_SESSION_ENDED);
+	core_session_close_all(session);
+	core_session_settle(session, now_ns);
 }
 
 static bool same_target(const struct core_session *session, u16 index, const u8 instance[16])
@@ -352,7 +184,7 @@ static void first_accepted(struct core_session *session, const u8 instance[16], 
 		}
 	}
 	if (session->named)
-		set_state(session, CORE_SESSION_LIVE);
+		core_session_set_state(session, CORE_SESSION_LIVE);
 	else
 		session->todo |= SESSION_NAME;
 }
@@ -366,7 +198,7 @@ bool core_session_accepted(struct core_session *session, u16 index, const u8 ins
 		return true; /* closed meanwhile */
 	if (!same_target(session, index, instance)) {
 		attempt_failed(session, index, now_ns);
-		settle(session, now_ns);
+		core_session_settle(session, now_ns);
 		return false;
 	}
 	queue->state = CORE_QUEUE_LIVE;
@@ -379,7 +211,7 @@ bool core_session_accepted(struct core_session *session, u16 index, const u8 ins
 	if (!index)
 		first_accepted(session, instance, now_ns);
 	queue->accepted = queue->incarnation;
-	settle(session, now_ns);
+	core_session_settle(session, now_ns);
 	return true;
 }
 
@@ -416,12 +248,12 @@ static void refused(struct core_session *session, u16 index, u64 now_ns)
 	struct core_queue *queue = &session->queue[index];
 
 	if (!index && session->state == CORE_SESSION_NEW) {
-		fail(session, CORE_FAILURE_REFUSED);
+		core_session_fail(session, CORE_FAILURE_REFUSED);
 		return;
 	}
 	/* A session that was LIVE tries until give-up, because an operator may correct the
 	 * target. */
-	close_queue(queue);
+	core_queue_close(queue);
 	core_queue_plan_retry(session, index, CORE_RETRY_LATE, now_ns);
 }
 
@@ -430,7 +262,7 @@ static void no_session(struct core_session *session, u16 index, u64 now_ns)
 	struct core_queue *queue = &session->queue[index];
 	bool alone = !core_session_live(session);
 
-	close_queue(queue);
+	core_queue_close(queue);
 	if (!index && alone) {
 		core_queue_plan_retry(session, index, CORE_RETRY_NOW, now_ns);
 		begin_anew(session, now_ns);
@@ -448,7 +280,7 @@ static void fewer_queues(struct core_session *session, u16 index, u32 most, u64 
 		refused(session, index, now_ns);
 		return;
 	}
-	close_queue(queue);
+	core_queue_close(queue);
 	core_queue_plan_retry(session, index, CORE_RETRY_NOW, now_ns);
 	/* One number for an epoch, and the target may know this one. */
 	begin_anew(session, now_ns);
@@ -471,10 +303,10 @@ void core_session_rejected(struct core_session *session, u16 index, u16 reason, 
 		no_session(session, index, now_ns);
 		break;
 	case RBLK_REJECT_STALE_EPOCH:
-		fail(session, CORE_FAILURE_REFUSED);
+		core_session_fail(session, CORE_FAILURE_REFUSED);
 		break;
 	case RBLK_REJECT_STALE_INCARNATION:
-		close_queue(queue);
+		core_queue_close(queue);
 		/* Try once more at once, with an incarnation higher than the target's. */
 		core_queue_plan_retry(session, index,
 				      detail > queue->incarnation ? CORE_RETRY_NOW
@@ -490,16 +322,16 @@ void core_session_rejected(struct core_session *session, u16 index, u16 reason, 
 	case RBLK_REJECT_NO_RESOURCES:
 	case RBLK_REJECT_DRAINING:
 		if (!index && impatient(session)) {
-			fail(session, CORE_FAILURE_REFUSED);
+			core_session_fail(session, CORE_FAILURE_REFUSED);
 			break;
 		}
-		close_queue(queue);
+		core_queue_close(queue);
 		core_queue_plan_retry(session, index, CORE_RETRY_DELAY, now_ns);
 		break;
 	default:
 		refused(session, index, now_ns);
 	}
-	settle(session, now_ns);
+	core_session_settle(session, now_ns);
 }
 
 void core_session_unreached(struct core_session *session, u16 index, u64 now_ns)
@@ -507,7 +339,7 @@ void core_session_unreached(struct core_session *session, u16 index, u64 now_ns)
 	if (session->queue[index].state != CORE_QUEUE_CONNECTING)
 		return;
 	attempt_failed(session, index, now_ns);
-	settle(session, now_ns);
+	core_session_settle(session, now_ns);
 }
 
 static void live_lost(struct core_session *session, u16 index, u64 now_ns)
@@ -516,7 +348,7 @@ static void live_lost(struct core_session *session, u16 index, u64 now_ns)
 
 	drop_fences(session, index);
 	core_lost_begin(&queue->lost, queue->incarnation, now_ns);
-	close_queue(queue);
+	core_queue_close(queue);
 	if (!index && session->leaves)
 		core_session_expect(session, now_ns);
 	core_queue_plan_retry(session, index, core_queue_after_loss(session, index, now_ns),
@@ -524,12 +356,12 @@ static void live_lost(struct core_session *session, u16 index, u64 now_ns)
 	if (index)
 		return;
 	if (impatient(session)) {
-		fail(session, CORE_FAILURE_UNREACHED);
+		core_session_fail(session, CORE_FAILURE_UNREACHED);
 		return;
 	}
 	move_first_to_live(session);
 	if (session->state == CORE_SESSION_LIVE)
-		set_state(session, CORE_SESSION_RECOVERING);
+		core_session_set_state(session, CORE_SESSION_RECOVERING);
 }
 
 void core_session_lost(struct core_session *session, u16 index, u64 now_ns)
@@ -538,7 +370,7 @@ void core_session_lost(struct core_session *session, u16 index, u64 now_ns)
 		live_lost(session, index, now_ns);
 	else if (session->queue[index].state == CORE_QUEUE_CONNECTING)
 		attempt_failed(session, index, now_ns);
-	settle(session, now_ns);
+	core_session_settle(session, now_ns);
 }
 
 void core_session_drained(struct core_session *session, u16 index, u64 now_ns)
@@ -550,8 +382,8 @@ void core_session_drained(struct core_session *session, u16 index, u64 now_ns)
 	queue->state = CORE_QUEUE_ENDED;
 	queue->lost.drained = true;
 	if (session->failing_fast && !core_session_over(session))
-		fail_fast(session);
-	settle(session, now_ns);
+		core_session_fail_fast(session);
+	core_session_settle(session, now_ns);
 }
 
 void core_session_fenced(struct core_session *session, u16 index, bool success, u64 now_ns)
@@ -566,7 +398,7 @@ void core_session_fenced(struct core_session *session, u16 index, bool success, 
 		queue->lost.fenced = true;
 	else
 		queue->lost.retry_ns = now_ns + session->options.reconnect_min_ms * MS_NS;
-	settle(session, now_ns);
+	core_session_settle(session, now_ns);
 }
 
 void core_session_named(struct core_session *session, bool success, u64 now_ns)
@@ -576,13 +408,13 @@ void core_session_named(struct core_session *session, bool success, u64 now_ns)
 		return;
 	if (success) {
 		session->named = true;
-		set_state(session, CORE_SESSION_LIVE);
+		core_session_set_state(session, CORE_SESSION_LIVE);
 	} else if (session->state == CORE_SESSION_NEW) {
-		fail(session, CORE_FAILURE_NAMING);
+		core_session_fail(session, CORE_FAILURE_NAMING);
 	} else {
 		live_lost(session, 0, now_ns);
 	}
-	settle(session, now_ns);
+	core_session_settle(session, now_ns);
 }
 
 /* -- time -------------------------------------------------------------------------------------- */
@@ -615,10 +447,10 @@ void core_session_tick(struct core_session *session, u64 now_ns)
 			check_silence(session, i, now_ns);
 	}
 	if (now_ns >= core_session_deadline_ns(session))
-		fail(session, CORE_FAILURE_TIMEOUT);
+		core_session_fail(session, CORE_FAILURE_TIMEOUT);
 	if (now_ns >= core_session_give_up_ns(session))
-		fail(session, CORE_FAILURE_GIVE_UP);
+		core_session_fail(session, CORE_FAILURE_GIVE_UP);
 	if (now_ns >= core_session_fail_fast_ns(session) && !core_session_over(session))
-		fail_fast(session);
-	settle(session, now_ns);
+		core_session_fail_fast(session);
+	core_session_settle(session, now_ns);
 }

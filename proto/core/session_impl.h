@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Between the two halves of the initiator's session: session_event.c handles events, session_next.c
- * decides what follows from them. Included by nothing else.
+ * Between the files of the initiator's session: session_event.c handles events, session_state.c has the
+ * changes of states that they share and what follows from them, session_next.c says what to do next, and
+ * when. Included by nothing else.
  */
 #ifndef RBLK_CORE_SESSION_IMPL_H
 #define RBLK_CORE_SESSION_IMPL_H
@@ -25,6 +26,21 @@ enum session_todo {
 	SESSION_FAIL_FAST = 1 << 2,
 	SESSION_FAIL_ALL = 1 << 3,
 };
+
+/* -- session_state.c --------------------------------------------------------------------------- */
+
+void core_session_set_state(struct core_session *session, enum core_session_state state);
+/* The caller is to end its connection. No effect on a queue that has none, or whose connection ends already. */
+void core_queue_close(struct core_queue *queue);
+void core_session_close_all(struct core_session *session);
+/* For good. No effect on a session that is over. */
+void core_session_fail(struct core_session *session, enum core_failure why);
+/* The commands that wait are to fail now; the session goes on. */
+void core_session_fail_fast(struct core_session *session);
+/* The end of each event: what follows from the states that it has left. */
+void core_session_settle(struct core_session *session, u64 now_ns);
+
+/* -- session_next.c ---------------------------------------------------------------------------- */
 
 /* Queue 0 begins an epoch. */
 static inline bool core_session_may_connect(const struct core_session *session, u16 index)

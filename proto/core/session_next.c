@@ -1,23 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* What follows from the state of an initiator's session: the next action, the next time, a queue.
- */
+/* What an initiator's session tells its caller: the next action, the next time, a queue. session_state.c prepares it. */
 #include "proto/core/session_impl.h"
-
-const char *core_session_state_name(u8 state)
-{
-	static const char *const names[CORE_SESSION_STATES] = {"new",	   "live",   "recovering",
-							       "renewing", "failed", "ended"};
-
-	return state < CORE_SESSION_STATES ? names[state] : "unknown";
-}
-
-const char *core_queue_state_name(u8 state)
-{
-	static const char *const names[CORE_QUEUE_STATES] = {"ended", "connecting", "live",
-							     "ending"};
-
-	return state < CORE_QUEUE_STATES ? names[state] : "unknown";
-}
 
 /* -- looking ----------------------------------------------------------------------------------- */
 
@@ -60,8 +43,7 @@ int core_session_fence_via(const struct core_session *session, u16 lost)
 	return -1;
 }
 
-/* -- times
- * ------------------------------------------------------------------------------------------ */
+/* -- times ------------------------------------------------------------------------------------- */
 
 u64 core_queue_keepalive_ns(const struct core_queue *queue)
 {

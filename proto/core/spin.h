@@ -1,14 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Poll, then arm: how long a loop that found no work keeps polling before it sleeps. Waking up
- * costs tens of microseconds, so polling pays only if the next work is expected sooner than
- * `max_ns`. Learns from the gaps between work; clock readings in, a decision out.
+ * costs some to hundreds of microseconds, so polling pays only if the next work is expected sooner than
+ * `max_ns`. Learns from the gaps between work; clock readings in, a decision out. Only the loop's own thread
+ * calls these: after a slow turn they read its processor time (env.h).
  *
  * Polling does not pay either where other threads want the processor: a thread that polls all the
  * time has used up its share when the work comes, and waits for a time slice; a thread that slept
- * would run at once. This shows as a turn without work that lasted milliseconds. The loop then
- * sleeps instead of polling, for a time that grows as long as each new attempt ends in the same
- * way.
+ * would run at once. This shows as slow turns: turns without work that last milliseconds, in which the
+ * thread did not run, one soon after another. The loop then sleeps instead of polling, for a time that
+ * grows as long as each new attempt ends in the same way.
+ *
+ * If the thread's own time says that it ran, a hypervisor had stopped the processor. That costs a
+ * sleeping thread as much time as a polling one, and the sleeping one has to be woken besides: the
+ * loop goes on polling.
  */
 #ifndef RBLK_CORE_SPIN_H
 #define RBLK_CORE_SPIN_H
@@ -22,7 +27,16 @@ struct core_spin {
 	u64 turn_ns;	   /* of the last turn, if it had no work and no sleep followed; else 0 */
 	u64 crowded_ns;	   /* no spinning so long if the processor is taken again; 0: it was not */
 	u64 sleep_until_ns; /* no spinning before */
+	u64 slow_ns;	   /* end of the last slow turn (milliseconds, no work), if no sleep followed; else 0 */
+	u64 slow_cpu_ns;   /* processor time that the thread had used by then */
+	u32 lost_turns;	   /* slow turns in a row that another thread took */
 };
+
+/*
+ * The longest spin where a wake-up takes wake_ns (env_wake_ns()): some times that, because a sleep costs a wake-up at
+ * each end, and the time that the peer waits. Not less than least_ns.
+ */
+u64 core_spin_max_ns(u64 wake_ns, u64 least_ns);
 
 void core_spin_init(struct core_spin *spin, u64 max_ns);
 

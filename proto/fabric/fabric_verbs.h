@@ -4,9 +4,11 @@
  * what.
  *   fabric_verbs.c         a fab: open, close, arm, poll, post; delivering events
  *   fabric_verbs_device.c  a device: its context, CQ, SRQ, limits, asynchronous events
+ *   fabric_verbs_sync.c    librdmacm's own contexts of devices
  *   fabric_verbs_mr.c      registered memory
  *   fabric_verbs_conn.c    a connection: states, queue pair, drain, destroy
- *   fabric_verbs_cm.c      rdma_cm: listen, request, connect, accept, and its events
+ *   fabric_verbs_listen.c  listeners
+ *   fabric_verbs_cm.c      rdma_cm: request, connect, accept, and its events
  *
  * Each fab opens a device's context for itself instead of using the one that rdma_cm opens: that
  * one is shared by all threads of the process, its asynchronous events with it, and it is closed
@@ -198,14 +200,18 @@ int verbs_device_get(struct verbs_fab *fab, struct ibv_device *ibdev, struct ver
 void verbs_device_destroy(struct verbs_device *device);
 void verbs_device_release(struct fab_device *device);
 void verbs_devices_check(struct fab *fab);
-/* Let librdmacm close its contexts of devices that do not exist any more. */
-void verbs_devices_sync(void);
 int verbs_device_arm(struct verbs_device *device);
 void verbs_device_async(struct verbs_device *device);
 /* Its connections are disconnected, DEVICE_GONE follows. Idempotent. */
 void verbs_device_lost(struct verbs_device *device, int status, const char *why);
 /* Give a removed device back to the kernel once nothing of ours is on it. */
 void verbs_device_settle(struct verbs_device *device);
+
+/* -- fabric_verbs_sync.c -- */
+/* Let librdmacm close its contexts of devices that do not exist any more. */
+void verbs_devices_sync(void);
+/* It was called: librdmacm has contexts of all devices, and is to be asked again whenever one may have gone. */
+bool verbs_devices_all_open(void);
 
 /* -- fabric_verbs_mr.c -- */
 /* With one device: 0, or negative errno with words in fab_error(). Undone by verbs_mr_remove(). */
@@ -246,13 +252,20 @@ void verbs_conn_expire(struct verbs_conn *conn);
 void verbs_conn_close(struct fab_conn *conn);
 void verbs_conn_destroy(struct fab_conn *conn);
 
-/* -- fabric_verbs_cm.c -- */
-/* One event of the channel; clears cm_ready when there is none. */
-void verbs_cm_event(struct verbs_fab *fab);
+/* -- fabric_verbs_listen.c -- */
 int verbs_listen(struct fab *fab, const struct sockaddr *addr, int backlog,
 		 struct fab_listener **listener);
 void verbs_listener_destroy(struct fab_listener *listener);
 int verbs_listener_address(const struct fab_listener *listener, struct sockaddr_storage *addr);
+/*
+ * The device of the address of this id's listener is being removed, and the kernel waits for the id's
+ * destruction.
+ */
+void verbs_listener_lost(struct verbs_fab *fab, const struct rdma_cm_id *id);
+
+/* -- fabric_verbs_cm.c -- */
+/* One event of the channel; clears cm_ready when there is none. */
+void verbs_cm_event(struct verbs_fab *fab);
 int verbs_accept(struct fab *fab, struct fab_request *request,
 		 const struct fab_conn_options *options, struct fab_conn **conn);
 void verbs_reject(struct fab_request *request, const void *private_data, uint8_t bytes);

@@ -13,7 +13,6 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -383,9 +382,6 @@ static bool verbs_device_listed(const struct verbs_device *device, struct ibv_de
 	return false;
 }
 
-/* Whether librdmacm has opened all devices of this machine: see verbs_devices_sync(). */
-static atomic_bool all_open;
-
 /* Open, and without a connection whose id would tell of the device's removal. */
 static bool verbs_device_idle(const struct verbs_device *device)
 {
@@ -399,7 +395,7 @@ void verbs_devices_check(struct fab *head)
 	unsigned int idle = 0;
 	int count = 0;
 
-	if (atomic_load(&all_open))
+	if (verbs_devices_all_open())
 		verbs_devices_sync();
 	for (unsigned int i = 0; i < fab->device_count; i++)
 		idle += verbs_device_idle(fab->devices[i]);
@@ -412,22 +408,6 @@ void verbs_devices_check(struct fab *head)
 		if (!verbs_device_listed(fab->devices[i], list, count))
 			verbs_device_lost(fab->devices[i], -ENODEV, "the device was removed");
 	ibv_free_device_list(list);
-}
-
-/*
- * librdmacm has a context of its own of each device that an id was bound to, and looks whether it is still there
- * only when it meets an unknown device, or is asked for all. A driver that waits for its users would wait for that.
- * Asking for all opens all, and keeps them open: so it is asked only when one has gone, and from then on each time
- * that devices are checked, for any of them may be the next to go.
- */
-void verbs_devices_sync(void)
-{
-	struct ibv_context **contexts;
-
-	atomic_store(&all_open, true);
-	contexts = rdma_get_devices(NULL);
-	if (contexts)
-		rdma_free_devices(contexts);
 }
 
 static void verbs_device_qp_event(struct ibv_async_event *event)

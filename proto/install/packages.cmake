@@ -84,7 +84,9 @@ macro(rblk_rpm_package)
 		string(REGEX REPLACE ".*\\." "" section ${script})
 		set(made ${CMAKE_CURRENT_BINARY_DIR}/control/${P_NAME}/${section})
 		configure_file(${script} ${made} @ONLY)
-		if(section STREQUAL post)
+		if(section STREQUAL pre)
+			set(CPACK_RPM_${C}_PRE_INSTALL_SCRIPT_FILE ${made})
+		elseif(section STREQUAL post)
 			set(CPACK_RPM_${C}_POST_INSTALL_SCRIPT_FILE ${made})
 		elseif(section STREQUAL preun)
 			set(CPACK_RPM_${C}_PRE_UNINSTALL_SCRIPT_FILE ${made})
@@ -142,7 +144,7 @@ set(CPACK_RPM_CHANGELOG_FILE ${CMAKE_CURRENT_BINARY_DIR}/changelog.rpm)
 configure_file(${CMAKE_CURRENT_LIST_DIR}/changelog.rpm.in ${CPACK_RPM_CHANGELOG_FILE} @ONLY)
 # Folders of the system, and our own that several packages share.
 set(CPACK_RPM_EXCLUDE_FROM_AUTO_FILELIST_ADDITION /etc /usr/sbin /usr/include /usr/lib/systemd /usr/lib/systemd/system
-	/usr/lib/systemd/system-generators /usr/lib/sysusers.d /usr/lib/udev /usr/lib/udev/rules.d /usr/lib64
+	/usr/lib/systemd/system-generators /usr/lib/sysusers.d /usr/lib/tmpfiles.d /usr/lib/udev /usr/lib/udev/rules.d /usr/lib64
 	/usr/lib64/nbdkit /usr/lib64/nbdkit/plugins /usr/lib64/pkgconfig /usr/share/bash-completion
 	/usr/share/bash-completion/completions /usr/share/zsh /usr/share/zsh/site-functions /usr/share/licenses
 	/usr/share/man /usr/share/man/man1 /usr/share/man/man3 /usr/share/man/man5 /usr/share/man/man7 /usr/share/man/man8

@@ -23,8 +23,8 @@ struct rblk_secrets;
 void rblk_secrets_expect(unsigned int count);
 /*
  * Reads the file: a secret a line, in the order of the lines; blank lines and those that begin with #
- * do not count. It must be a regular file of this user or root, without rights for others. NULL: error
- * (RBLK_SECRET_ERROR_BYTES) says why, without the file's name.
+ * do not count. It must be a regular file of this user or root, without rights for others; root takes
+ * files of user rblk, too. NULL: error (RBLK_SECRET_ERROR_BYTES) says why, without the file's name.
  */
 struct rblk_secrets *rblk_secrets_read(const char *path, char *error);
 /* Those of both. The references to them stay the caller's; `before` may be NULL. NULL: error. */

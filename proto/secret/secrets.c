@@ -8,14 +8,17 @@
 #include <openssl/rand.h>
 #include <openssl/sha.h>
 #include <pthread.h>
+#include <pwd.h>
 #include <stdarg.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #define PREFIX "rblk1:"
 #define FILE_BYTES_MAX 4096
 #define EXPECTED_DEFAULT 16u
+#define SERVICE "rblk" /* whom rblkd's service runs as (target/install/rblkd.sysusers) */
 
 /* -- memory ------------------------------------------------------------------------------------ */
 
@@ -153,6 +156,21 @@ static struct rblk_secrets *text_parse(const char *text, size_t length, char *er
 
 /* -- files ------------------------------------------------------------------------------------- */
 
+/* Root looks after the service's files: it checks its configuration, and adds secrets. */
+static bool user_is_service(uid_t user)
+{
+	struct passwd entry, *found = NULL;
+	char buffer[1024];
+
+	return getpwuid_r(user, &entry, buffer, sizeof(buffer), &found) == 0 && found &&
+	       strcmp(found->pw_name, SERVICE) == 0;
+}
+
+static bool user_is_trusted(uid_t user)
+{
+	return !user || user == geteuid() || (!geteuid() && user_is_service(user));
+}
+
 /* What keeps the file from being secret, or false. */
 static bool file_wrong(int fd, char *error)
 {
@@ -165,7 +183,7 @@ static bool file_wrong(int fd, char *error)
 	else if (st.st_mode & 077)
 		fault(error, "has mode %04o: others than its owner could use it; chmod 600",
 		      (unsigned int)(st.st_mode & 07777));
-	else if (st.st_uid && st.st_uid != geteuid())
+	else if (!user_is_trusted(st.st_uid))
 		fault(error, "belongs to user %u, who could change it", (unsigned int)st.st_uid);
 	else
 		return false;

@@ -98,6 +98,9 @@ struct tgt_initiator_config {
 	char *source; /* "file:line", for messages */
 };
 
+/* As long as pays, by what a wake-up takes here (core_spin_max_ns()). */
+#define TGT_POLL_TIME_AUTO UINT32_MAX
+
 /* Where reactors run: reactor I on CPU I of the list, which begins again at its end. */
 struct tgt_cpus {
 	uint32_t count; /* 0: the scheduler decides */
@@ -117,7 +120,7 @@ struct tgt_config {
 	unsigned int reactors;
 	struct tgt_cpus cpus;
 	enum tgt_polling polling;
-	uint32_t poll_us_max;       /* adaptive: longest spin before sleeping */
+	uint32_t poll_us_max;       /* adaptive: longest spin before sleeping, or TGT_POLL_TIME_AUTO */
 	uint32_t queues_max;        /* per session */
 	uint32_t credits;           /* most that one queue is granted */
 	uint32_t receive_buffers;   /* per reactor and device: bounds the credits granted */

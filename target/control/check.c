@@ -6,29 +6,46 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include "target/base/denied.h"
 #include "target/base/error.h"
 #include "target/store/nvme_path.h"
 #include "target/store/path.h"
 
+static int denied(const struct tgt_volume_config *volume, const char *path, char *error)
+{
+	char advice[TGT_DENIED_BYTES];
+
+	return tgt_error(error, -errno, "volume %s: %s: %s%s", volume->name, path, strerror(errno),
+			 tgt_denied(path, errno, advice));
+}
+
+static bool may_use(const struct tgt_volume_config *volume, const char *path)
+{
+	return access(path, volume->read_only ? R_OK : R_OK | W_OK) == 0;
+}
+
+/* rblkd must be able to open the block device. If it cannot open the generic one, it serves the volume with a warning. */
 static int namespace_check(const struct tgt_volume_config *volume, char *error)
 {
 	struct tgt_namespace namespace;
 	char reason[TGT_ERROR_BYTES];
 	int err = tgt_namespace_find(volume->path, &namespace, reason);
 
-	return err ? tgt_error(error, err, "volume %s: %s", volume->name, reason) : 0;
+	if (err)
+		return tgt_error(error, err, "volume %s: %s", volume->name, reason);
+	return may_use(volume, namespace.block) ? 0 : denied(volume, namespace.block, error);
 }
 
 static int path_check(const struct tgt_volume_config *volume, char *error)
 {
 	struct stat st;
 
-	if (stat(volume->path, &st) < 0 ||
-	    access(volume->path, volume->read_only ? R_OK : R_OK | W_OK) < 0)
-		return tgt_error(error, -errno, "volume %s: %s: %s", volume->name, volume->path,
-				 strerror(errno));
+	if (stat(volume->path, &st) < 0)
+		return denied(volume, volume->path, error);
 	if (strcmp(volume->store, "nvme") == 0 || tgt_nvme_is_generic(volume->path))
 		return namespace_check(volume, error);
+	if (!may_use(volume, volume->path))
+		return denied(volume, volume->path, error);
 	if (!S_ISREG(st.st_mode) && !S_ISBLK(st.st_mode))
 		return tgt_error(error, -EINVAL, "volume %s: %s: neither a file nor a block device",
 				 volume->name, volume->path);

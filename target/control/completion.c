@@ -34,7 +34,7 @@ static const char *option_words(const struct tgt_option *option)
 		return "512 1K 2K 4K";
 	if (option->type == TGT_OPTION_BOOL)
 		return "yes no";
-	if (option->type != TGT_OPTION_CHOICE)
+	if (!option->choices)
 		return NULL;
 	for (choice = option->choices; choice->name; choice++)
 		used += (size_t)snprintf(words + used, sizeof(words) - used, "%s%s",

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include "target/base/denied.h"
 
 #define SUFFIX ".conf"
 
@@ -141,9 +142,10 @@ static int file_read(struct tgt_document *document, const char *path, int flags,
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC | flags), status;
 	struct tgt_document_file *file;
+	char advice[TGT_DENIED_BYTES];
 
 	if (fd < 0)
-		return tgt_error(error, -errno, "%s: %s", path, strerror(errno));
+		return tgt_error(error, -errno, "%s: %s%s", path, strerror(errno), tgt_denied(path, errno, advice));
 	status = file_add(document, path, &file, error);
 	if (!status && fstat(fd, &file->seen))
 		status = tgt_error(error, -errno, "%s: %s", path, strerror(errno));
@@ -180,11 +182,12 @@ static int folder_read(struct tgt_document *document, const char *folder, char *
 {
 	struct dirent **entries;
 	int count = scandir(folder, &entries, is_wanted, by_name), status = 0;
+	char advice[TGT_DENIED_BYTES];
 
 	if (count < 0 && (errno == ENOENT || errno == ENOTDIR))
 		return 0;
 	if (count < 0)
-		return tgt_error(error, -errno, "%s: %s", folder, strerror(errno));
+		return tgt_error(error, -errno, "%s: %s%s", folder, strerror(errno), tgt_denied(folder, errno, advice));
 	for (int i = 0; i < count; i++) {
 		char *path = NULL;
 

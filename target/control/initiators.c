@@ -5,8 +5,10 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include "proto/secret/secret.h"
 #include "proto/wire/wire_check.h"
+#include "target/base/denied.h"
 #include "target/base/error.h"
 #include "target/base/log.h"
 #include "target/base/network.h"
@@ -145,14 +147,16 @@ int tgt_initiator_set_grants(struct tgt_initiator_config *initiator, enum tgt_ri
 
 int tgt_initiator_add_secrets(struct tgt_initiator_config *initiator, const char *path, char *why)
 {
-	char words[RBLK_SECRET_ERROR_BYTES];
+	char words[RBLK_SECRET_ERROR_BYTES], advice[TGT_DENIED_BYTES] = "";
 	struct rblk_secrets *more = rblk_secrets_read(path, words), *all = NULL;
 
 	if (more)
 		all = rblk_secrets_join(initiator->secrets, more, words);
 	rblk_secrets_put(more);
+	if (!more && access(path, R_OK) < 0)
+		tgt_denied(path, errno, advice);
 	if (!all)
-		return tgt_error(why, -EINVAL, "%s: %s", path, words);
+		return tgt_error(why, -EINVAL, "%s: %s%s", path, words, advice);
 	rblk_secrets_put(initiator->secrets);
 	initiator->secrets = all;
 	return 0;

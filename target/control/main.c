@@ -163,6 +163,9 @@ static int reactors_start(struct daemon *daemon, char *error)
 
 	if (cpus->count)
 		tgt_affinity_keep();
+	/* Measured now: later this thread has one reactor's CPU alone. */
+	if (daemon->config.polling == TGT_POLL_ADAPTIVE && daemon->config.poll_us_max == TGT_POLL_TIME_AUTO)
+		env_wake_ns();
 	for (i = 0; i < daemon->config.reactors && !status; i++) {
 		status = tgt_cpus_enter(cpus, i, &before, error);
 		if (status)

@@ -30,6 +30,11 @@ static const struct tgt_option_choice polling_choices[] = {
 	{NULL, 0},
 };
 
+static const struct tgt_option_choice poll_time_choices[] = {
+	{"auto", TGT_POLL_TIME_AUTO},
+	{NULL, 0},
+};
+
 static const struct tgt_option_choice cache_choices[] = {
 	{"auto", TGT_CACHE_AUTO},
 	{"direct", TGT_CACHE_DIRECT},
@@ -88,9 +93,9 @@ static const struct tgt_option table[] = {
 	{ "polling", 0, TARGET_PLACES, TGT_OPTION_CHOICE, "MODE", "adaptive",
 	  "adaptive: poll while busy, sleep when idle; always; never",
 	  TARGET(polling), 0, 0, polling_choices },
-	{ "poll_time", 0, TARGET_PLACES, TGT_OPTION_TIME_US, "TIME", "50us",
-	  "adaptive polling: longest time to poll before sleeping",
-	  TARGET(poll_us_max), 0, 1000000, NULL },
+	{ "poll_time", 0, TARGET_PLACES, TGT_OPTION_TIME_US, "TIME", "auto",
+	  "adaptive polling: longest time to poll before sleeping; auto: 16 times what a wake-up takes",
+	  TARGET(poll_us_max), 0, 1000000, poll_time_choices },
 	{ "queues", 0, TARGET_PLACES, TGT_OPTION_COUNT, "COUNT", "16",
 	  "maximum number of queues in one session",
 	  TARGET(queues_max), 1, RBLK_QUEUES_MAX, NULL },

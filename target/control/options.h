@@ -22,7 +22,7 @@ enum tgt_option_type {
 	TGT_OPTION_COUNT,   /* unsigned int */
 	TGT_OPTION_SIZE,    /* uint32_t or uint64_t, bytes */
 	TGT_OPTION_TIME_MS, /* uint32_t */
-	TGT_OPTION_TIME_US, /* uint32_t */
+	TGT_OPTION_TIME_US, /* uint32_t; or one of its choices, words such as auto */
 	TGT_OPTION_BOOL,
 	TGT_OPTION_CHOICE,  /* an enum */
 	TGT_OPTION_BLOCK,   /* uint32_t: a block size */

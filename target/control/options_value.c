@@ -140,18 +140,35 @@ static int set_size(const struct tgt_option *option, void *object, const char *t
 	return 0;
 }
 
+/* The word of the option's own that `text` is. NULL: none. */
+static const struct tgt_option_choice *choice_of(const struct tgt_option *option, const char *text)
+{
+	const struct tgt_option_choice *choice;
+
+	for (choice = option->choices; choice && choice->name; choice++)
+		if (!strcmp(choice->name, text))
+			return choice;
+	return NULL;
+}
+
 static int set_time(const struct tgt_option *option, void *object, const char *text, char *why)
 {
+	const struct tgt_option_choice *choice = choice_of(option, text);
 	uint64_t unit_us = option->type == TGT_OPTION_TIME_MS ? 1000 : 1;
 	char from[32], to[32];
 	uint64_t value;
 
+	if (choice) {
+		field_write(option, object, choice->value);
+		return 0;
+	}
 	if (tgt_units_time(text, &value) < 0 || value % unit_us ||
 	    value / unit_us < option->least || value / unit_us > option->most)
 		return tgt_error(
-			why, -EINVAL, "\"%s\" is not a time from %s to %s (%s20ms, 30s, ...)", text,
+			why, -EINVAL, "\"%s\" is not a time from %s to %s (%s20ms, 30s, ...)%s%s", text,
 			time_words(option->least * unit_us, from),
-			time_words(option->most * unit_us, to), unit_us == 1 ? "500us, " : "");
+			time_words(option->most * unit_us, to), unit_us == 1 ? "500us, " : "",
+			option->choices ? ", or " : "", option->choices ? option->choices->name : "");
 	field_write(option, object, value / unit_us);
 	return 0;
 }
@@ -168,18 +185,17 @@ static int set_bool(const struct tgt_option *option, void *object, const char *t
 
 static int set_choice(const struct tgt_option *option, void *object, const char *text, char *why)
 {
-	const struct tgt_option_choice *choice;
+	const struct tgt_option_choice *choice = choice_of(option, text);
 	char names[128] = "";
 	size_t length = 0;
 
-	for (choice = option->choices; choice->name; choice++) {
-		if (strcmp(choice->name, text) == 0) {
-			field_write(option, object, choice->value);
-			return 0;
-		}
+	if (choice) {
+		field_write(option, object, choice->value);
+		return 0;
+	}
+	for (choice = option->choices; choice->name; choice++)
 		length += (size_t)snprintf(names + length, sizeof(names) - length, "%s%s",
 					   length ? ", " : "", choice->name);
-	}
 	return tgt_error(why, -EINVAL, "\"%s\" is not one of %s", text, names);
 }
 

@@ -12,6 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "proto/screen/table.h"
+
 #define CTL_SOCKET "/run/rblkd/control"
 
 /* What the program exits with; in the manual under EXIT STATUS. */
@@ -85,20 +87,8 @@ json_t *ctl_ask(const struct ctl_values *values, const char *method, json_t *par
 
 /* -- print.c ----------------------------------------------------------------------------------- */
 
-#define CTL_TEXT_BYTES 32
-#define CTL_COLUMNS_MAX 16
-/* Text of a peer never moves the cursor: other bytes than printable ASCII and UTF-8 become '?'. */
-struct ctl_table;
-struct ctl_table *ctl_table_create(unsigned int columns);
-/* As many strings as there are columns. A heading that begins with '>' is right-aligned. */
-void ctl_table_row(struct ctl_table *table, const char *const *cells);
-/* width: of the terminal, 0: any. Columns are left out from the end of `order` (indices of columns,
- * the most important first) until the others fit. NULL: none is. */
-void ctl_table_print(const struct ctl_table *table, unsigned int width, const unsigned int *order);
-void ctl_table_destroy(struct ctl_table *table);
+#define CTL_TEXT_BYTES SCREEN_TEXT_BYTES
 const char *ctl_format_bytes(uint64_t bytes, char *text);
-const char *ctl_format_count(double count, char *text);
-const char *ctl_format_us(double us, char *text); /* "340us", "2.1ms" */
 const char *ctl_format_age(uint64_t ns, char *text);
 uint64_t ctl_integer(const json_t *object, const char *key);
 const char *ctl_string(const json_t *object, const char *key);
@@ -131,6 +121,7 @@ struct ctl_row {
 	double read_bytes, written_bytes;
 	double p50_us, p99_us; /* in the target; 0 if nothing was done */
 	uint64_t outstanding;
+	double limited, limited_ns;	 /* a second: commands that had to wait for a limit; their waits */
 	double bytes_share, store_share; /* of all, 0 to 1 */
 };
 

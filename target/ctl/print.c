@@ -1,153 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Tables and numbers for people. */
+/* Numbers for people, and what answers have. */
 #include "target/ctl/ctl.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-struct ctl_table {
-	unsigned int columns, rows;
-	bool right[CTL_COLUMNS_MAX];
-	char **cells; /* rows * columns */
-};
-
-static void *checked(void *memory)
-{
-	if (!memory)
-		exit(ctl_error("out of memory"));
-	return memory;
-}
-
-struct ctl_table *ctl_table_create(unsigned int columns)
-{
-	struct ctl_table *table = checked(calloc(1, sizeof(*table)));
-
-	table->columns = columns;
-	return table;
-}
-
-/* Bytes of a UTF-8 character that may be shown; 0: none begins here. */
-static size_t character_bytes(const unsigned char *text)
-{
-	size_t bytes = text[0] < 0x80 ? 1 : text[0] >= 0xf0 ? 4 : text[0] >= 0xe0 ? 3 : 2;
-
-	if (bytes == 1)
-		return text[0] >= ' ' && text[0] < 0x7f;
-	/* C1 controls are two bytes. */
-	if (text[0] < 0xc2 || text[0] > 0xf4 || (text[0] == 0xc2 && text[1] < 0xa0))
-		return 0;
-	for (size_t i = 1; i < bytes; i++)
-		if ((text[i] & 0xc0) != 0x80)
-			return 0;
-	return bytes;
-}
-
-static char *cell_copy(const char *text)
-{
-	char *copy = checked(strdup(text));
-	size_t bytes;
-
-	for (char *c = copy; *c; c += bytes) {
-		bytes = character_bytes((unsigned char *)c);
-		if (!bytes) {
-			*c = '?';
-			bytes = 1;
-		}
-	}
-	return copy;
-}
-
-/* In characters. */
-static int cell_width(const char *text)
-{
-	int width = 0;
-
-	for (; *text; text++)
-		width += (*text & 0xc0) != 0x80;
-	return width;
-}
-
-void ctl_table_row(struct ctl_table *table, const char *const *cells)
-{
-	size_t used = (size_t)table->rows * table->columns;
-
-	table->cells =
-		checked(realloc(table->cells, (used + table->columns) * sizeof(*table->cells)));
-	for (unsigned int i = 0; i < table->columns; i++) {
-		const char *text = cells[i];
-
-		if (!table->rows && text[0] == '>') {
-			table->right[i] = true;
-			text++;
-		}
-		table->cells[used + i] = cell_copy(text);
-	}
-	table->rows++;
-}
-
-static unsigned int table_widths(const struct ctl_table *table, int widths[CTL_COLUMNS_MAX])
-{
-	unsigned int sum = 0;
-
-	for (unsigned int i = 0; i < table->columns; i++) {
-		widths[i] = 0;
-		for (unsigned int row = 0; row < table->rows; row++) {
-			int width = cell_width(table->cells[row * table->columns + i]);
-
-			if (width > widths[i])
-				widths[i] = width;
-		}
-		sum += (unsigned int)widths[i] + 2;
-	}
-	return sum - 2;
-}
-
-static void row_print(const struct ctl_table *table, unsigned int row,
-		      const int widths[CTL_COLUMNS_MAX], const bool shown[CTL_COLUMNS_MAX])
-{
-	int blanks = 0; /* before the next cell */
-
-	for (unsigned int i = 0; i < table->columns; i++) {
-		const char *cell = table->cells[row * table->columns + i];
-		int room = widths[i] - cell_width(cell);
-
-		if (!shown[i])
-			continue;
-		printf("%*s%s", blanks + (table->right[i] ? room : 0), "", cell);
-		blanks = 2 + (table->right[i] ? 0 : room);
-	}
-	printf("\n");
-}
-
-void ctl_table_print(const struct ctl_table *table, unsigned int width, const unsigned int *order)
-{
-	int widths[CTL_COLUMNS_MAX];
-	unsigned int sum = table_widths(table, widths), left = table->columns;
-	bool shown[CTL_COLUMNS_MAX];
-
-	for (unsigned int i = 0; i < table->columns; i++)
-		shown[i] = true;
-	while (width && order && sum > width && left > 1) {
-		unsigned int column = order[--left];
-
-		shown[column] = false;
-		sum -= (unsigned int)widths[column] + 2;
-	}
-	for (unsigned int row = 0; row < table->rows; row++)
-		row_print(table, row, widths, shown);
-}
-
-void ctl_table_destroy(struct ctl_table *table)
-{
-	for (unsigned int i = 0; i < table->rows * table->columns; i++)
-		free(table->cells[i]);
-	free(table->cells);
-	free(table);
-}
-
-/* -- numbers ----------------------------------------------------------------------------------- */
 
 const char *ctl_format_bytes(uint64_t bytes, char *text)
 {
@@ -160,28 +18,6 @@ const char *ctl_format_bytes(uint64_t bytes, char *text)
 		unit++;
 	}
 	snprintf(text, CTL_TEXT_BYTES, unit ? "%.1f %s" : "%.0f %s", value, units[unit]);
-	return text;
-}
-
-const char *ctl_format_count(double count, char *text)
-{
-	if (count >= 1e7)
-		snprintf(text, CTL_TEXT_BYTES, "%.1fM", count / 1e6);
-	else if (count >= 1e4)
-		snprintf(text, CTL_TEXT_BYTES, "%.1fk", count / 1e3);
-	else
-		snprintf(text, CTL_TEXT_BYTES, "%.0f", count);
-	return text;
-}
-
-const char *ctl_format_us(double us, char *text)
-{
-	if (us >= 1e6)
-		snprintf(text, CTL_TEXT_BYTES, "%.1fs", us / 1e6);
-	else if (us >= 1e3)
-		snprintf(text, CTL_TEXT_BYTES, "%.1fms", us / 1e3);
-	else
-		snprintf(text, CTL_TEXT_BYTES, "%.0fus", us);
 	return text;
 }
 

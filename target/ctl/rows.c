@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "proto/screen/quantile.h"
+
 #define BUCKETS_MAX 128
 
 /* -- counts ------------------------------------------------------------------------------------ */
@@ -13,6 +15,7 @@
 /* What was done within the time, of one use. */
 struct work {
 	double operations, reads, writes, read_bytes, written_bytes, stored_ns;
+	double limited, limited_ns;
 	double buckets[BUCKETS_MAX];
 };
 
@@ -57,6 +60,8 @@ static void work_make(struct work *work, const json_t *before, const json_t *aft
 	work->writes = grown(old, new, "write");
 	work->read_bytes = grown(before, after, "read_bytes");
 	work->written_bytes = grown(before, after, "written_bytes");
+	work->limited = grown(before, after, "limited_commands");
+	work->limited_ns = grown(before, after, "limited_ns");
 	work_kind(work, before, after, "read");
 	work_kind(work, before, after, "write");
 	work_kind(work, before, after, "other");
@@ -70,41 +75,36 @@ static void work_add(struct work *all, const struct work *one)
 	all->read_bytes += one->read_bytes;
 	all->written_bytes += one->written_bytes;
 	all->stored_ns += one->stored_ns;
+	all->limited += one->limited;
+	all->limited_ns += one->limited_ns;
 	for (size_t i = 0; i < BUCKETS_MAX; i++)
 		all->buckets[i] += one->buckets[i];
 }
 
-/* In microseconds: as far into its bucket as the rank is. */
-static double quantile(const struct work *work, const json_t *ends, double part_of)
+/* Where the buckets end, in microseconds. */
+static void ends_read(const json_t *array, double ends[BUCKETS_MAX])
 {
-	double sum = 0, rank, begin = 0, end = 0;
-	size_t i;
+	size_t count = json_array_size(array);
 
-	for (i = 0; i < BUCKETS_MAX; i++)
-		sum += work->buckets[i];
-	if (sum <= 0)
-		return 0;
-	rank = sum * part_of;
-	for (i = 0; i < BUCKETS_MAX; i++) {
-		begin = end;
-		if (i < json_array_size(ends))
-			end = (double)json_integer_value(json_array_get(ends, i)) / 1000;
-		if (rank <= work->buckets[i] && work->buckets[i] > 0)
-			break;
-		rank -= work->buckets[i];
+	for (size_t i = 0; i < BUCKETS_MAX; i++) {
+		if (i < count)
+			ends[i] = (double)json_integer_value(json_array_get(array, i)) / 1000;
+		else
+			ends[i] = i ? ends[i - 1] : 0;
 	}
-	return i < BUCKETS_MAX ? begin + (end - begin) * rank / work->buckets[i] : end;
 }
 
-static void row_fill(struct ctl_row *row, const struct work *work, const json_t *ends, double seconds)
+static void row_fill(struct ctl_row *row, const struct work *work, const double *ends, double seconds)
 {
 	row->reads = work->reads / seconds;
 	row->writes = work->writes / seconds;
 	row->others = (work->operations - work->reads - work->writes) / seconds;
 	row->read_bytes = work->read_bytes / seconds;
 	row->written_bytes = work->written_bytes / seconds;
-	row->p50_us = quantile(work, ends, 0.5);
-	row->p99_us = quantile(work, ends, 0.99);
+	row->limited = work->limited / seconds;
+	row->limited_ns = work->limited_ns / seconds;
+	row->p50_us = screen_quantile(work->buckets, ends, BUCKETS_MAX, 0.5);
+	row->p99_us = screen_quantile(work->buckets, ends, BUCKETS_MAX, 0.99);
 }
 
 /* -- rows -------------------------------------------------------------------------------------- */
@@ -191,12 +191,14 @@ bool ctl_rows_make(const json_t *before, const json_t *after, const char *filter
 		   struct ctl_rows *rows)
 {
 	const json_t *uses = json_object_get(after, "uses");
-	const json_t *ends = json_object_get(after, "bucket_ends_ns"), *use;
+	const json_t *use;
 	double seconds = grown(before, after, "taken_ns") / 1e9;
 	struct work *works = calloc(json_array_size(uses) + 1, sizeof(*works));
 	struct work all = {0};
+	double ends[BUCKETS_MAX];
 	size_t i;
 
+	ends_read(json_object_get(after, "bucket_ends_ns"), ends);
 	memset(rows, 0, sizeof(*rows));
 	rows->rows = calloc(json_array_size(uses) + 1, sizeof(*rows->rows));
 	if (!works || !rows->rows) {

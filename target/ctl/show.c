@@ -12,12 +12,12 @@
 
 static void status_reactors(const json_t *result)
 {
-	struct ctl_table *table = ctl_table_create(6);
+	struct screen_table *table = screen_table_create(6);
 	uint64_t uptime_ns = ctl_integer(result, "uptime_ns");
 	const json_t *reactor;
 	size_t i;
 
-	ctl_table_row(table, CELLS(">REACTOR", ">SESSIONS", ">CONNECTIONS", ">WAITING", ">BUSY",
+	screen_table_row(table, CELLS(">REACTOR", ">SESSIONS", ">CONNECTIONS", ">WAITING", ">BUSY",
 				   ">MEMORY USED"));
 	json_array_foreach(json_object_get(result, "reactors"), i, reactor) {
 		char number[16], sessions[16], connections[16], waiting[16], busy[16], memory[64],
@@ -36,10 +36,10 @@ static void status_reactors(const json_t *result)
 		snprintf(memory, sizeof(memory), "%s of %s",
 			 ctl_format_bytes(ctl_integer(reactor, "pool_used_bytes"), used),
 			 ctl_format_bytes(ctl_integer(reactor, "pool_bytes"), bytes));
-		ctl_table_row(table, CELLS(number, sessions, connections, waiting, busy, memory));
+		screen_table_row(table, CELLS(number, sessions, connections, waiting, busy, memory));
 	}
-	ctl_table_print(table, 0, NULL);
-	ctl_table_destroy(table);
+	screen_table_print(table, 0, NULL);
+	screen_table_destroy(table);
 }
 
 static void status_print(const json_t *result)
@@ -96,11 +96,11 @@ static void names_join(const json_t *names, char *text, size_t bytes)
 
 static void sessions_print(const json_t *result)
 {
-	struct ctl_table *table = ctl_table_create(8);
+	struct screen_table *table = screen_table_create(8);
 	const json_t *session;
 	size_t i;
 
-	ctl_table_row(table, CELLS(">SESSION", "INITIATOR", "ADDRESS", ">CONNECTIONS",
+	screen_table_row(table, CELLS(">SESSION", "INITIATOR", "ADDRESS", ">CONNECTIONS",
 				   ">OUTSTANDING", ">COMMANDS", ">MEMORY", "VOLUMES"));
 	json_array_foreach(json_object_get(result, "sessions"), i, session) {
 		char number[16], connections[16], outstanding[16], commands[CTL_TEXT_BYTES],
@@ -112,15 +112,15 @@ static void sessions_print(const json_t *result)
 		snprintf(outstanding, sizeof(outstanding), "%" PRIu64,
 			 ctl_integer(session, "outstanding"));
 		names_join(json_object_get(session, "volumes"), volumes, sizeof(volumes));
-		ctl_table_row(table,
+		screen_table_row(table,
 			      CELLS(number, ctl_string(session, "initiator"),
 				    ctl_string(session, "peer"), connections, outstanding,
-				    ctl_format_count((double)ctl_integer(session, "commands"), commands),
+				    screen_format_count((double)ctl_integer(session, "commands"), commands),
 				    ctl_format_bytes(ctl_integer(session, "data_bytes"), memory),
 				    volumes));
 	}
-	ctl_table_print(table, 0, NULL);
-	ctl_table_destroy(table);
+	screen_table_print(table, 0, NULL);
+	screen_table_destroy(table);
 }
 
 int ctl_sessions(const struct ctl_values *values, char **operands, int count)
@@ -134,34 +134,37 @@ int ctl_sessions(const struct ctl_values *values, char **operands, int count)
 
 static void volumes_print(const json_t *result)
 {
-	struct ctl_table *table = ctl_table_create(9);
+	struct screen_table *table = screen_table_create(11);
 	const json_t *volume;
 	size_t i;
 
-	ctl_table_row(table, CELLS("VOLUME", ">SIZE", "STORE", ">OPENS", ">OPERATIONS", ">READ",
-				   ">WRITTEN", ">ERRORS", "STATE"));
+	screen_table_row(table, CELLS("VOLUME", ">SIZE", "STORE", ">OPENS", ">OPERATIONS", ">READ",
+				   ">WRITTEN", ">ERRORS", ">LIMITED", ">WAITED", "STATE"));
 	json_array_foreach(json_object_get(result, "volumes"), i, volume) {
 		char size[CTL_TEXT_BYTES], opens[16], operations[CTL_TEXT_BYTES],
-			read[CTL_TEXT_BYTES], written[CTL_TEXT_BYTES], errors[CTL_TEXT_BYTES];
+			read[CTL_TEXT_BYTES], written[CTL_TEXT_BYTES], errors[CTL_TEXT_BYTES],
+			limited[CTL_TEXT_BYTES], waited[CTL_TEXT_BYTES];
 		bool failed = json_is_true(json_object_get(volume, "flush_failed"));
 		bool read_only = json_is_true(json_object_get(volume, "read_only"));
 
 		snprintf(opens, sizeof(opens), "%" PRIu64, ctl_integer(volume, "opens"));
-		ctl_table_row(
+		screen_table_row(
 			table,
 			CELLS(ctl_string(volume, "volume"),
 			      ctl_format_bytes(ctl_integer(volume, "bytes"), size),
 			      ctl_string(volume, "store"), opens,
-			      ctl_format_count((double)ctl_operations(volume), operations),
+			      screen_format_count((double)ctl_operations(volume), operations),
 			      ctl_format_bytes(ctl_integer(volume, "read_bytes"), read),
 			      ctl_format_bytes(ctl_integer(volume, "written_bytes"), written),
-			      ctl_format_count((double)ctl_errors_of(volume), errors),
+			      screen_format_count((double)ctl_errors_of(volume), errors),
+			      screen_format_count((double)ctl_integer(volume, "limited_commands"), limited),
+			      screen_format_us((double)ctl_integer(volume, "limited_ns") / 1e3, waited),
 			      failed	  ? "a flush has failed"
 			      : read_only ? "read-only"
 					  : "ok"));
 	}
-	ctl_table_print(table, 0, NULL);
-	ctl_table_destroy(table);
+	screen_table_print(table, 0, NULL);
+	screen_table_destroy(table);
 }
 
 int ctl_volumes(const struct ctl_values *values, char **operands, int count)

@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * The engine of CHECKSUM. Each piece is one turn's work, so that a checksum of a whole volume does
- * not delay other sessions.
+ * not delay other sessions; and costs the limits what a READ of it would.
  */
 #include "target/io/checksum.h"
 
-#include "target/io/digest.h"
+#include "proto/digest/digest.h"
 #include "target/io/lane.h"
+#include "target/io/limited.h"
 #include "target/io/share.h"
+
+/* The most that one turn of a reactor digests of one command. */
+#define DIGEST_PIECE (256u << 10)
 
 static const struct tgt_volume *checksum_volume(const struct tgt_request *request)
 {
@@ -19,15 +23,24 @@ static uint64_t checksum_bytes(const struct tgt_request *request)
 	return (uint64_t)request->blocks * checksum_volume(request)->block_bytes;
 }
 
+static bool checksum_is_direct(const struct tgt_request *request)
+{
+	return checksum_volume(request)->store->info.direct != NULL;
+}
+
+uint64_t tgt_checksum_piece(const struct tgt_request *request)
+{
+	uint64_t left = checksum_bytes(request) - request->done_bytes, most = DIGEST_PIECE;
+
+	if (!checksum_is_direct(request) && most > request->lane->turn->max_io_bytes)
+		most = request->lane->turn->max_io_bytes;
+	return left < most ? left : most;
+}
+
 void tgt_checksum_begin(struct tgt_request *request)
 {
-	uint64_t total = checksum_bytes(request);
-	uint32_t most = request->lane->turn->max_io_bytes;
-
-	if (most > TGT_DIGEST_PIECE)
-		most = TGT_DIGEST_PIECE;
-	if (!checksum_volume(request)->store->info.direct) {
-		tgt_request_get_memory(request, total < most ? (uint32_t)total : most);
+	if (!checksum_is_direct(request)) {
+		tgt_request_get_memory(request, (uint32_t)tgt_checksum_piece(request));
 		return;
 	}
 	request->home = TGT_HOME_DIRECT;
@@ -37,11 +50,10 @@ void tgt_checksum_begin(struct tgt_request *request)
 void tgt_checksum_next(struct tgt_request *request)
 {
 	const struct tgt_volume *volume = checksum_volume(request);
-	uint64_t left = checksum_bytes(request) - request->done_bytes;
-	uint64_t bytes = left < TGT_DIGEST_PIECE ? left : TGT_DIGEST_PIECE;
+	uint64_t bytes = tgt_checksum_piece(request);
 	struct tgt_io *io = &request->io;
 
-	if (!left) {
+	if (!bytes) {
 		tgt_request_complete(request, RBLK_OK);
 		return;
 	}
@@ -61,14 +73,15 @@ void tgt_checksum_next(struct tgt_request *request)
 		tgt_checksum_stored(request);
 		return;
 	}
-	if (io->bytes > request->data_bytes)
-		io->bytes = request->data_bytes;
 	tgt_request_submit(request, request->data);
 }
 
 void tgt_checksum_stored(struct tgt_request *request)
 {
-	request->result = tgt_digest((uint32_t)request->result, request->data, request->io.bytes);
+	request->result = rblk_digest((uint32_t)request->result, request->data, request->io.bytes);
 	request->done_bytes += request->io.bytes;
+	if (request->lane->open && !request->aborted && request->access->limited &&
+	    tgt_checksum_piece(request) && !tgt_limited_pass(request, false))
+		return;
 	tgt_request_put_off(request);
 }

@@ -8,6 +8,8 @@
 
 #include "target/io/request.h"
 
+/* The bytes of its next piece, one turn's work; 0: there is none. */
+uint64_t tgt_checksum_piece(const struct tgt_request *request);
 /* The command has been checked. */
 void tgt_checksum_begin(struct tgt_request *request);
 /* It has its memory, or its turn has come again: the next piece, or the answer. */

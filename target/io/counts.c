@@ -19,7 +19,7 @@ uint64_t tgt_counts_of_kind(const struct tgt_counts *counts, enum tgt_count_kind
 {
 	uint64_t sum = 0;
 
-	for (unsigned int i = 0; i < TGT_COUNT_BUCKETS; i++)
+	for (unsigned int i = 0; i < CORE_BUCKETS; i++)
 		sum += counts->latency[kind][TGT_STAGE_QUEUED][i];
 	return sum;
 }

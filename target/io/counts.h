@@ -2,12 +2,14 @@
 /*
  * What a session's commands to one volume have done, counted by the reactor that did them: plain
  * memory of that reactor, which nobody else reads (serve/census.c hands out copies). Counted once for
- * each command, when its answer is known (request.c). serve/tally.c owns them.
+ * each command, when its answer is known (request.c); waits for limits when they begin and end (limited.c).
+ * serve/tally.c owns them.
  */
 #ifndef RBLK_TARGET_COUNTS_H
 #define RBLK_TARGET_COUNTS_H
 
 #include <stdint.h>
+#include "proto/core/buckets.h"
 #include "proto/wire/message.h"
 
 /* Block commands; session commands are counted nowhere here. */
@@ -21,18 +23,14 @@ enum tgt_count_stage {
 	TGT_STAGES
 };
 
-/*
- * Latencies in buckets, two to an octave of microseconds: 0, 1, 2, 3, 4-5, 6-7, 8-11, 12-15, ... The
- * last one has all from 12.6 s on.
- */
-#define TGT_COUNT_BUCKETS 48u
-
 struct tgt_counts {
 	uint64_t operations[TGT_COUNT_OPCODES]; /* by opcode, with those that failed */
 	uint64_t errors[RBLK_E_MAX];		/* by status */
 	uint64_t bytes_read, bytes_written;
 	uint64_t us[TGT_COUNT_KINDS][TGT_STAGES]; /* sums of the latencies */
-	uint64_t latency[TGT_COUNT_KINDS][TGT_STAGES][TGT_COUNT_BUCKETS];
+	uint64_t latency[TGT_COUNT_KINDS][TGT_STAGES][CORE_BUCKETS];
+	/* limited.c: commands that had to wait for a limit; how long in all, without waits that go on. */
+	uint64_t limited_commands, limited_ns;
 };
 
 static inline enum tgt_count_kind tgt_count_kind_of(uint8_t opcode)
@@ -42,32 +40,11 @@ static inline enum tgt_count_kind tgt_count_kind_of(uint8_t opcode)
 					 : TGT_COUNT_OTHER;
 }
 
-static inline unsigned int tgt_count_bucket(uint32_t us)
-{
-	unsigned int octave, bucket;
-
-	if (us < 2)
-		return us;
-	octave = 31u - (unsigned int)__builtin_clz(us);
-	bucket = 2 * octave + (us >> (octave - 1) & 1);
-	return bucket < TGT_COUNT_BUCKETS ? bucket : TGT_COUNT_BUCKETS - 1;
-}
-
-/* The first latency that is beyond the bucket, in microseconds; UINT64_MAX for the last bucket. */
-static inline uint64_t tgt_count_bucket_end(unsigned int bucket)
-{
-	if (bucket >= TGT_COUNT_BUCKETS - 1)
-		return UINT64_MAX;
-	if (bucket < 2)
-		return bucket + 1;
-	return bucket & 1 ? 2ull << bucket / 2 : 3ull << (bucket / 2 - 1);
-}
-
 static inline void tgt_counts_stage(struct tgt_counts *counts, enum tgt_count_kind kind,
 				    enum tgt_count_stage stage, uint32_t us)
 {
 	counts->us[kind][stage] += us;
-	counts->latency[kind][stage][tgt_count_bucket(us)]++;
+	counts->latency[kind][stage][core_bucket(us)]++;
 }
 
 /* A block command is answered. */

@@ -34,7 +34,7 @@ enum tgt_request_state {
 	TGT_REQUEST_HELD,     /* a session command: the upper room holds it until something ends */
 	TGT_REQUEST_DATA_OUT, /* RDMA WRITEs to post, then the completion; in lane->done */
 	TGT_REQUEST_REPLYING, /* the completion to post; in lane->done, or lane->chained (F2) */
-	TGT_REQUEST_LIMITED,  /* checked; waits for its limit; in turn->limited */
+	TGT_REQUEST_LIMITED,  /* checked, or a CHECKSUM between its pieces; waits for its limit; in turn->limited */
 	TGT_REQUEST_STATES
 };
 
@@ -76,7 +76,10 @@ struct tgt_request {
 
 	struct tgt_access *access; /* counted */
 	struct tgt_compare *compare; /* COMPARE_AND_WRITE, from its claim on; compare.c's */
-	void *held;		   /* HELD: the upper room's own state */
+	union {
+		void *held;	     /* a session command that is HELD: the upper room's own state */
+		uint64_t limited_ns; /* a block command: when its last wait for a limit began; 0: none has */
+	};
 	char *data;
 	uint32_t data_bytes;
 	uint32_t lkey;

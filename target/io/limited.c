@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The list of those that wait, in their order. One that waits for its initiator's limit does not keep
- * others from the volume; those that wait for the same limit do not overtake each other.
+ * The list of commands that wait for a limit, in their order, and the counts of them. One that waits for its
+ * initiator's limit does not keep others from the volume; those that wait for the same limit do not overtake each other.
  */
 #include "target/io/limited.h"
 
+#include "target/io/checksum.h"
 #include "target/io/lane.h"
 
 /* What it moves to or from the store. */
@@ -14,8 +15,9 @@ static uint64_t request_bytes(const struct tgt_request *request)
 	case RBLK_OP_READ:
 	case RBLK_OP_WRITE:
 		return request->length;
-	case RBLK_OP_COMPARE_AND_WRITE:
 	case RBLK_OP_CHECKSUM:
+		return tgt_checksum_piece(request);
+	case RBLK_OP_COMPARE_AND_WRITE:
 		return (uint64_t)request->blocks * request->access->port->volume->block_bytes;
 	default:
 		return 0;
@@ -44,6 +46,25 @@ static void request_use(const struct tgt_request *request)
 			tgt_seat_use(request->access->seats[i], request_bytes(request));
 }
 
+/* A command is counted once, however often it waits: a CHECKSUM may wait before each of its pieces. */
+static void request_await(struct tgt_request *request)
+{
+	if (!request->limited_ns)
+		request->access->counts->limited_commands++;
+	request->limited_ns = request->lane->turn->now_ns;
+}
+
+/* It has waited: it goes on, or ends. The store did not have it meanwhile, but may have had earlier pieces of a CHECKSUM. */
+static void request_waited(struct tgt_request *request)
+{
+	uint64_t waited_ns = request->lane->turn->now_ns - request->limited_ns;
+	uint64_t queued_us = request->queued_us + waited_ns / 1000;
+
+	request->access->counts->limited_ns += waited_ns;
+	request->submitted_ns += waited_ns;
+	request->queued_us = queued_us < UINT32_MAX ? (uint32_t)queued_us : UINT32_MAX;
+}
+
 static void turn_await(struct tgt_turn *turn, struct tgt_seat *seat)
 {
 	uint64_t due_ns = seat->next_ns;
@@ -69,6 +90,7 @@ bool tgt_limited_pass(struct tgt_request *request, bool has_capsule)
 		request->holds_capsule = true;
 		tgt_receives_hold(request->lane->receives, request->capsule_buffer);
 	}
+	request_await(request);
 	TAILQ_INSERT_TAIL(&request->lane->turn->limited, request, link);
 	turn_await(request->lane->turn, seat);
 	return false;
@@ -77,6 +99,7 @@ bool tgt_limited_pass(struct tgt_request *request, bool has_capsule)
 void tgt_limited_leave(struct tgt_request *request)
 {
 	TAILQ_REMOVE(&request->lane->turn->limited, request, link);
+	request_waited(request);
 	/* Others waited behind it; and whoever walks through the list must begin anew. */
 	tgt_limited_again(request->lane->turn);
 }
@@ -105,6 +128,7 @@ unsigned int tgt_limited_resume(struct tgt_turn *turn)
 			continue;
 		}
 		TAILQ_REMOVE(&turn->limited, request, link);
+		request_waited(request);
 		request_use(request);
 		tgt_request_unlimited(request);
 		count++;

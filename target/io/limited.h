@@ -5,8 +5,8 @@
 
 #include "target/io/request.h"
 
-/* A checked request of an access that is limited may begin now. Otherwise it waits, and goes on by
- * tgt_request_unlimited(). */
+/* A checked request of an access that is limited may begin now, a CHECKSUM its next piece. Otherwise it waits, and
+ * goes on by tgt_request_unlimited(). */
 bool tgt_limited_pass(struct tgt_request *request, bool has_capsule);
 /* It waits no more, and does not go on. */
 void tgt_limited_leave(struct tgt_request *request);

@@ -12,10 +12,10 @@
 
 #include <errno.h>
 #include <string.h>
+#include "proto/digest/digest.h"
 #include "target/io/answers.h"
 #include "target/io/checksum.h"
 #include "target/io/compare.h"
-#include "target/io/digest.h"
 #include "target/io/extents.h"
 #include "target/io/lane.h"
 #include "target/io/limited.h"
@@ -46,6 +46,9 @@ static uint32_t request_port_lkey(const struct tgt_request *request)
 
 /* -- received ---------------------------------------------------------------------------------- */
 
+static_assert(sizeof(((struct tgt_request *)0)->held) <= sizeof(((struct tgt_request *)0)->limited_ns),
+	      "what clears limited_ns clears held");
+
 static void request_decode(struct tgt_request *request, const struct rblk_wire_command *command)
 {
 	request->opcode = command->opcode;
@@ -64,7 +67,7 @@ static void request_decode(struct tgt_request *request, const struct rblk_wire_c
 	request->put_off = false;
 	request->holds_capsule = false;
 	request->orphan = 0;
-	request->held = NULL;
+	request->limited_ns = 0; /* and held */
 	request->chained = false;
 	request->numbered = false;
 	request->access = NULL;
@@ -96,7 +99,7 @@ static void request_fetch(struct tgt_request *request)
 static bool digest_matches(const struct tgt_request *request, const char *data)
 {
 	return !(request->flags & RBLK_CMD_DIGEST) ||
-	       tgt_digest(0, data, request->length) == request->digest;
+	       rblk_digest(0, data, request->length) == request->digest;
 }
 
 /* F2: all of it is here before the store sees any of it. */
@@ -255,7 +258,7 @@ void tgt_request_stored(struct tgt_request *request, int error)
 		return;
 	}
 	if (!error && request->opcode == RBLK_OP_READ && request->flags & RBLK_CMD_DIGEST)
-		request->digest = tgt_digest(0, request->data, request->length);
+		request->digest = rblk_digest(0, request->data, request->length);
 	/* The answer of an ABORT holds, whatever the store's error. */
 	tgt_request_complete(request, error && request->aborted ? RBLK_E_ABORTED
 								: tgt_status_of_errno(error));
@@ -331,20 +334,19 @@ static void request_read(struct tgt_request *request)
 	const struct tgt_volume *volume = request_volume(request);
 	char *direct = volume->store->info.direct;
 
-	if (!direct) {
-		tgt_request_get_memory(request, request->length);
+	if (direct && tgt_share_over_budget(request->lane->share, request->length)) {
+		tgt_request_put_off(request);
 		return;
 	}
-	if (tgt_share_over_budget(request->lane->share, request->length)) {
-		tgt_request_put_off(request);
+	/* In the store's own memory a write may come between the digest and the transfer. */
+	if (!direct || request->flags & RBLK_CMD_DIGEST) {
+		tgt_request_get_memory(request, request->length);
 		return;
 	}
 	request->home = TGT_HOME_DIRECT;
 	request->data = direct + request->lba * volume->block_bytes;
 	request->data_bytes = request->length;
 	request->lkey = request_port_lkey(request);
-	if (request->flags & RBLK_CMD_DIGEST)
-		request->digest = tgt_digest(0, request->data, request->length);
 	tgt_request_complete(request, RBLK_OK);
 }
 
@@ -440,14 +442,18 @@ void tgt_request_unlimited(struct tgt_request *request)
 {
 	struct tgt_receives *receives = request->lane->receives;
 	uint32_t buffer = request->capsule_buffer;
-	bool held = request->holds_capsule;
+	bool held = request->holds_capsule, begun = request->done_bytes > 0;
 	enum rblk_status status;
 
-	if (!tgt_request_set_state(request, TGT_REQUEST_RECEIVED))
+	if (!tgt_request_set_state(request, begun ? TGT_REQUEST_STORING : TGT_REQUEST_RECEIVED))
 		return;
 	status = tgt_request_check_volume(request);
 	if (status) {
 		tgt_request_complete(request, status);
+		return;
+	}
+	if (begun) {
+		tgt_checksum_next(request);
 		return;
 	}
 	request->holds_capsule = false;

@@ -142,6 +142,30 @@ static int reactor_create_memory(struct tgt_reactor *reactor, char *error)
 	return 0;
 }
 
+/* poll_time = auto: the longest poll is at least this, however fast wake-ups are here. */
+#define SPIN_LEAST_NS 50000ull
+
+static uint64_t reactor_spin_max_ns(const struct tgt_config *config, unsigned int index)
+{
+	uint64_t wake_ns, max_ns;
+
+	switch (config->polling) {
+	case TGT_POLL_ALWAYS:
+		return UINT64_MAX;
+	case TGT_POLL_NEVER:
+		return 0;
+	case TGT_POLL_ADAPTIVE:
+		break;
+	}
+	if (config->poll_us_max != TGT_POLL_TIME_AUTO)
+		return (uint64_t)config->poll_us_max * 1000;
+	wake_ns = env_wake_ns();
+	max_ns = core_spin_max_ns(wake_ns, SPIN_LEAST_NS);
+	tgt_log(TGT_LOG_DEBUG, "reactor %u: polls for up to %u us: a wake-up takes %u us", index,
+		(unsigned int)(max_ns / 1000), (unsigned int)(wake_ns / 1000));
+	return max_ns;
+}
+
 static void reactor_init(struct tgt_reactor *reactor, const struct tgt_config *config,
 			 unsigned int index)
 {
@@ -166,10 +190,7 @@ static void reactor_init(struct tgt_reactor *reactor, const struct tgt_config *c
 	tgt_tallies_init(&reactor->tallies);
 	reactor->mailbox.fd = -1;
 	reactor->tell_rights = tgt_reactor_rights_changed;
-	core_spin_init(&reactor->spin, config->polling == TGT_POLL_ALWAYS ? UINT64_MAX
-				       : config->polling == TGT_POLL_NEVER
-					       ? 0
-					       : (uint64_t)config->poll_us_max * 1000);
+	core_spin_init(&reactor->spin, reactor_spin_max_ns(config, index));
 	reactor->turn.now_ns = env_now_ns();
 }
 

@@ -49,6 +49,9 @@ static int mark_file(const char *folder, const char *path, char *error)
 	if (mkdir(folder, 0700) && errno != EEXIST)
 		return tgt_error(error, -errno, "%s: %s", folder, strerror(errno));
 	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	/* One that is there and another user's: without it, a failed FLUSH is forgotten. */
+	if (fd < 0 && errno == EACCES && lstat(path, &st) == 0)
+		return tgt_error(error, -EPERM, "%s: not a file of rblkd's own", path);
 	if (fd < 0)
 		return tgt_error(error, -errno, "%s: %s", folder, strerror(errno));
 	if (fstat(fd, &st) < 0 || !mark_is_ours(&st)) {

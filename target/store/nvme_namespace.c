@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include "target/base/denied.h"
 #include "target/base/error.h"
 
 #define GENERIC "ng%un%u"
@@ -81,6 +82,7 @@ int tgt_namespace_find(const char *path, struct tgt_namespace *namespace, char *
 {
 	char folder[PATH_MAX], file[PATH_MAX + 64];
 	unsigned int instance, id;
+	char advice[TGT_DENIED_BYTES];
 	const char *name, *last;
 	struct stat st;
 	bool generic;
@@ -88,7 +90,7 @@ int tgt_namespace_find(const char *path, struct tgt_namespace *namespace, char *
 
 	memset(namespace, 0, sizeof(*namespace));
 	if (stat(path, &st) < 0)
-		return tgt_error(error, -errno, "%s: %s", path, strerror(errno));
+		return tgt_error(error, -errno, "%s: %s%s", path, strerror(errno), tgt_denied(path, errno, advice));
 	generic = S_ISCHR(st.st_mode);
 	name = generic || S_ISBLK(st.st_mode) ? device_folder(&st, folder) : NULL;
 	if (!name || !name_is(name, generic, &instance, &id))

@@ -220,6 +220,9 @@ static int open_generic(const struct tgt_volume_config *config, struct tgt_nvme_
 				 path->namespace.block);
 	snprintf(generic.path, sizeof(generic.path), "%s", path->namespace.generic);
 	path->fd = tgt_path_claim(&generic, O_CLOEXEC | (config->read_only ? O_RDONLY : O_RDWR), false, error);
+	/* As without CAP_SYS_ADMIN: the words remain, and the block layer serves it. */
+	if (path->fd == -EACCES || path->fd == -EPERM)
+		return -EOPNOTSUPP;
 	if (path->fd < 0)
 		return path->fd;
 	err = check_node(path->fd, generic.path, path->namespace.generic_device, error);

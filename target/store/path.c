@@ -18,6 +18,7 @@
 #include <unistd.h>
 #include <uuid/uuid.h>
 #include "proto/core/env.h"
+#include "target/base/denied.h"
 #include "target/base/error.h"
 #include "target/base/log.h"
 #include "target/store/nvme_namespace.h"
@@ -121,6 +122,7 @@ static int path_open_locked(const struct tgt_volume_config *config, int flags, b
 			    char *words, size_t bytes, char *error)
 {
 	bool writes = !config->read_only;
+	char advice[TGT_DENIED_BYTES];
 	int fd, status;
 
 	fd = open(config->path, flags | (device && writes ? O_EXCL : 0));
@@ -136,7 +138,8 @@ static int path_open_locked(const struct tgt_volume_config *config, int flags, b
 				 "%s: the file system has no O_DIRECT; try cache = buffered",
 				 config->path);
 	if (fd < 0)
-		return tgt_error(error, -errno, "%s: %s", config->path, strerror(errno));
+		return tgt_error(error, -errno, "%s: %s%s", config->path, strerror(errno),
+				 tgt_denied(config->path, errno, advice));
 	/*
 	 * F6: the lock belongs to the file description, which io_uring's requests hold. A killed
 	 * predecessor's lock is released when its last I/O has ended, so that I/O cannot overtake
@@ -244,13 +247,15 @@ static int path_open_as(const struct tgt_volume_config *config, struct tgt_path 
 int tgt_path_open(const struct tgt_volume_config *config, struct tgt_path *path,
 		  struct tgt_store_info *info, char *error)
 {
+	char advice[TGT_DENIED_BYTES];
 	struct stat st;
 	int status;
 
 	if (!config->path[0])
 		return tgt_error(error, -EINVAL, "no path given");
 	if (stat(config->path, &st) < 0)
-		return tgt_error(error, -errno, "%s: %s", config->path, strerror(errno));
+		return tgt_error(error, -errno, "%s: %s%s", config->path, strerror(errno),
+				 tgt_denied(config->path, errno, advice));
 	if (S_ISDIR(st.st_mode))
 		return tgt_error(error, -EISDIR, "%s: %s", config->path, strerror(EISDIR));
 	if (!S_ISREG(st.st_mode) && !S_ISBLK(st.st_mode))

@@ -7,14 +7,15 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <isa-l.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <uuid/uuid.h>
+#include "proto/digest/digest.h"
 #include "proto/wire/wire_check.h"
+#include "target/base/denied.h"
 #include "target/base/error.h"
 
 #define FILE_VERSION 1u
@@ -55,12 +56,10 @@ static size_t image_bytes(uint32_t count)
 static uint32_t image_crc(const struct file_image *image, uint32_t count)
 {
 	struct file_head head = image->head;
-	unsigned int crc;
 
 	head.crc = 0;
-	crc = crc32_iscsi((unsigned char *)&head, sizeof(head), ~0u);
-	return ~crc32_iscsi((unsigned char *)image->registrants,
-			    (int)(count * sizeof(struct file_registrant)), crc);
+	return rblk_digest(rblk_digest(0, &head, sizeof(head)), image->registrants,
+			   count * sizeof(struct file_registrant));
 }
 
 static int file_path(const char *folder, const uint8_t uuid[16], const char *suffix,
@@ -171,12 +170,13 @@ static ssize_t file_read(int fd, struct file_image *image)
 static ssize_t file_load(const char *path, struct file_image *image, char *error)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	char advice[TGT_DENIED_BYTES];
 	ssize_t bytes;
 
 	if (fd < 0 && errno == ENOENT)
 		return 0;
 	if (fd < 0)
-		return tgt_error(error, -errno, "%s: %s", path, strerror(errno));
+		return tgt_error(error, -errno, "%s: %s%s", path, strerror(errno), tgt_denied(path, errno, advice));
 	bytes = file_read(fd, image);
 	close(fd);
 	if (bytes < 0)

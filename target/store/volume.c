@@ -322,6 +322,23 @@ static void volume_free(struct tgt_volume *volume)
 	free(volume);
 }
 
+/* In no registry yet. NULL: out of memory. */
+static struct tgt_volume *volume_alloc(struct tgt_registry *registry,
+				       const struct tgt_volume_config *config)
+{
+	struct tgt_volume *volume = calloc(1, sizeof(*volume));
+
+	if (!volume)
+		return NULL;
+	volume->registry = registry;
+	volume->config = *config;
+	volume->refs = 1;
+	volume->slot = RBLK_VOLUMES_MAX;
+	pthread_mutex_init(&volume->trouble.lock, NULL);
+	tgt_claims_init(&volume->claims);
+	return volume;
+}
+
 int tgt_volume_open(struct tgt_registry *registry, const struct tgt_volume_config *config,
 		    struct tgt_volume **out, char *error)
 {
@@ -332,15 +349,9 @@ int tgt_volume_open(struct tgt_registry *registry, const struct tgt_volume_confi
 	if (!rblk_name_valid(config->name))
 		return tgt_error(error, -EINVAL, "volume \"%.63s\": not a valid name",
 				 config->name);
-	volume = calloc(1, sizeof(*volume));
+	volume = volume_alloc(registry, config);
 	if (!volume)
 		return tgt_error(error, -ENOMEM, "volume %s: out of memory", config->name);
-	volume->registry = registry;
-	volume->config = *config;
-	volume->refs = 1;
-	volume->slot = RBLK_VOLUMES_MAX;
-	pthread_mutex_init(&volume->trouble.lock, NULL);
-	tgt_claims_init(&volume->claims);
 	/* Before the lock is tried: do not wait for a lock that this process keeps. */
 	status = registry_check_path(registry, config, &leaving, error);
 	if (status == 0)

@@ -5,80 +5,54 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <poll.h>
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 #include "proto/core/env.h"
-#include "proto/wire/wire_check.h"
 #include "target/base/error.h"
 #include "target/base/log.h"
-#include "target/watch/discovery_limit.h"
+#include "target/watch/discovery_desk.h"
+#include "target/watch/discovery_interfaces.h"
 #include "target/watch/discovery_net.h"
+#include "target/watch/discovery_rdma.h"
+#include "target/watch/discovery_window.h"
 
-/*
- * The thread reads so many datagrams in a window, then sleeps until its end. What comes meanwhile waits
- * in the sockets' buffers, which are small, and what does not fit there is the kernel's to drop.
- */
-#define WINDOW_NS 100000000ull
-#define WINDOW_READS 64u
 /* Interfaces are looked at so often at most, however often they change; and so often at least. */
 #define SCAN_NS 1000000000ull
 #define SCAN_IDLE_NS 60000000000ull
-/* Lines about a flood. */
-#define FLOOD_NS 60000000000ull
 
 struct tgt_discovery {
-	struct tgt_discovery_self self; /* fixed, as is the next */
-	char interfaces[sizeof(((struct tgt_config *)0)->discovery)];
+	char interfaces[sizeof(((struct tgt_config *)0)->discovery)]; /* fixed */
+	struct tgt_discovery_desk desk;
+	struct tgt_discovery_rdma *rdma; /* the other thread; NULL: no address is listened on by RDMA */
 	/* The thread's, as are the following. */
 	struct tgt_discovery_net net;
-	struct tgt_discovery_limit limit;
-	uint64_t window_ns, scanned_ns, flood_ns; /* when they began, or were last */
-	unsigned int window_reads;
+	struct tgt_discovery_window window;
+	uint64_t scanned_ns;
 	bool scan_due;
-	/* Written by the thread, read by any. */
-	_Atomic uint64_t answered, limited, malformed;
-	int stop; /* eventfd: readable at the end */
+	int changes; /* readable: interfaces or addresses have changed; -1: nobody tells */
+	int stop;    /* eventfd: readable at the end */
 	pthread_t thread;
 };
 
 /* -- queries ----------------------------------------------------------------------------------- */
 
-static void query_limited(struct tgt_discovery *discovery, const struct tgt_discovery_query *query,
-			  uint64_t now_ns)
-{
-	uint64_t limited = ++discovery->limited;
-	char from[64];
-
-	if (discovery->flood_ns && now_ns - discovery->flood_ns < FLOOD_NS)
-		return;
-	discovery->flood_ns = now_ns;
-	fab_format_address((const struct sockaddr *)&query->from, from, sizeof(from));
-	tgt_log(TGT_LOG_WARNING,
-		"discovery: too many queries, lately from %s on %s: %" PRIu64 " were not answered so far",
-		from, query->interface->name, limited);
-}
-
 static void query_take(struct tgt_discovery *discovery, unsigned int family,
 		       const struct tgt_discovery_query *query, uint64_t now_ns)
 {
+	struct tgt_discovery_question question = {.discover = &query->discover, .length = query->length};
+	struct rblk_wire_discover answer;
+
 	if (!query->interface)
 		return; /* another daemon's, or someone who is not on a link of ours */
-	if (rblk_check_discover(&query->discover, query->length, RBLK_DISCOVER_QUERY)) {
-		discovery->malformed++;
-		return;
-	}
-	if (query->discover.name[0] &&
-	    memcmp(query->discover.name, discovery->self.name, sizeof(query->discover.name)) != 0)
-		return;
-	if (!tgt_discovery_limit_take(&discovery->limit, query->address, now_ns))
-		query_limited(discovery, query, now_ns);
-	else if (tgt_discovery_net_answer(&discovery->net, family, query))
-		discovery->answered++;
+	memcpy(question.address, query->address, sizeof(question.address));
+	question.interface = query->interface->name;
+	answer = query->interface->answer;
+	if (tgt_discovery_desk_take(&discovery->desk, &question, &answer, now_ns) &&
+	    tgt_discovery_net_answer(&discovery->net, family, query, &answer))
+		tgt_discovery_desk_answered(&discovery->desk);
 }
 
 /* Both families in turn, so that neither keeps the other waiting. */
@@ -87,14 +61,14 @@ static void queries_take(struct tgt_discovery *discovery, uint64_t now_ns)
 	struct tgt_discovery_query query;
 	bool more = true;
 
-	while (more && discovery->window_reads < WINDOW_READS) {
+	while (more && tgt_discovery_window_open(&discovery->window, now_ns)) {
 		more = false;
 		for (unsigned int family = 0; family < TGT_DISCOVERY_FAMILIES; family++) {
 			if (discovery->net.fds[family] < 0 ||
 			    !tgt_discovery_net_receive(&discovery->net, family, &query))
 				continue;
 			more = true;
-			discovery->window_reads++;
+			discovery->window.reads++;
 			query_take(discovery, family, &query, now_ns);
 		}
 	}
@@ -109,13 +83,9 @@ static void scan(struct tgt_discovery *discovery, uint64_t now_ns)
 	discovery->scanned_ns = now_ns;
 }
 
-static int timeout_ms(const struct tgt_discovery *discovery, uint64_t now_ns)
+static uint64_t scan_at_ns(const struct tgt_discovery *discovery)
 {
-	uint64_t end_ns = discovery->scanned_ns + (discovery->scan_due ? SCAN_NS : SCAN_IDLE_NS);
-
-	if (discovery->window_reads >= WINDOW_READS && discovery->window_ns + WINDOW_NS < end_ns)
-		end_ns = discovery->window_ns + WINDOW_NS;
-	return end_ns > now_ns ? (int)((end_ns - now_ns) / 1000000u) + 1 : 0;
+	return discovery->scanned_ns + (discovery->scan_due ? SCAN_NS : SCAN_IDLE_NS);
 }
 
 /* False: the end. */
@@ -123,28 +93,22 @@ static bool turn(struct tgt_discovery *discovery)
 {
 	struct tgt_discovery_net *net = &discovery->net;
 	uint64_t now_ns = env_now_ns();
-	bool full;
-
-	if (now_ns - discovery->window_ns >= WINDOW_NS) {
-		discovery->window_ns = now_ns;
-		discovery->window_reads = 0;
-	}
-	full = discovery->window_reads >= WINDOW_READS;
+	bool open = tgt_discovery_window_open(&discovery->window, now_ns);
 	struct pollfd polled[] = {
 		{.fd = discovery->stop, .events = POLLIN},
-		{.fd = discovery->scan_due ? -1 : net->changes, .events = POLLIN},
-		{.fd = full ? -1 : net->fds[0], .events = POLLIN},
-		{.fd = full ? -1 : net->fds[1], .events = POLLIN},
+		{.fd = discovery->scan_due ? -1 : discovery->changes, .events = POLLIN},
+		{.fd = open ? net->fds[0] : -1, .events = POLLIN},
+		{.fd = open ? net->fds[1] : -1, .events = POLLIN},
 	};
 
-	if (poll(polled, 4, timeout_ms(discovery, now_ns)) < 0)
+	if (poll(polled, 4, tgt_discovery_window_wait_ms(&discovery->window, scan_at_ns(discovery), now_ns)) < 0)
 		return true;
 	if (polled[0].revents)
 		return false;
 	now_ns = env_now_ns();
 	if (polled[1].revents)
-		discovery->scan_due |= tgt_discovery_net_changed(net);
-	if (now_ns - discovery->scanned_ns >= (discovery->scan_due ? SCAN_NS : SCAN_IDLE_NS))
+		discovery->scan_due |= tgt_discovery_changes_read(discovery->changes);
+	if (now_ns >= scan_at_ns(discovery))
 		scan(discovery, now_ns);
 	if (polled[2].revents || polled[3].revents)
 		queries_take(discovery, now_ns);
@@ -160,9 +124,8 @@ static void *discovery_thread(void *argument)
 
 /* -- begin and end ----------------------------------------------------------------------------- */
 
-static void self_init(struct tgt_discovery *discovery, const struct tgt_discovery_options *options)
+static void self_init(struct tgt_discovery_self *self, const struct tgt_discovery_options *options)
 {
-	struct tgt_discovery_self *self = &discovery->self;
 	char host[256] = "";
 
 	if (!options->name[0])
@@ -177,17 +140,39 @@ static void self_init(struct tgt_discovery *discovery, const struct tgt_discover
 
 static void discovery_free(struct tgt_discovery *discovery)
 {
+	tgt_discovery_rdma_destroy(discovery->rdma);
 	tgt_discovery_net_close(&discovery->net);
+	if (discovery->changes >= 0)
+		close(discovery->changes);
 	if (discovery->stop >= 0)
 		close(discovery->stop);
+	tgt_discovery_desk_fini(&discovery->desk);
 	free(discovery);
+}
+
+/* The sockets and threads. 0 or -errno. */
+static int discovery_start(struct tgt_discovery *discovery, char *error)
+{
+	int err = tgt_discovery_net_open(&discovery->net, error);
+
+	if (err)
+		return err;
+	discovery->changes = tgt_discovery_changes_open();
+	/* The first here: who asks when the daemon has said that it is ready is answered. */
+	scan(discovery, env_now_ns());
+	err = tgt_discovery_rdma_create(&discovery->desk, &discovery->rdma, error);
+	if (err)
+		return err;
+	discovery->stop = eventfd(0, EFD_CLOEXEC);
+	err = discovery->stop < 0 ? errno :
+				    pthread_create(&discovery->thread, NULL, discovery_thread, discovery);
+	return err ? tgt_error(error, -err, "discovery: %s", strerror(err)) : 0;
 }
 
 int tgt_discovery_create(const struct tgt_discovery_options *options, struct tgt_discovery **out,
 			 char *error)
 {
 	struct tgt_discovery *discovery;
-	uint64_t seed;
 	int err;
 
 	*out = NULL;
@@ -196,28 +181,19 @@ int tgt_discovery_create(const struct tgt_discovery_options *options, struct tgt
 	discovery = calloc(1, sizeof(*discovery));
 	if (!discovery)
 		return tgt_error(error, -ENOMEM, "discovery: out of memory");
-	discovery->stop = -1;
-	env_random(&seed, sizeof(seed));
-	tgt_discovery_limit_init(&discovery->limit, seed);
-	self_init(discovery, options);
-	discovery->net.self = &discovery->self;
+	discovery->stop = discovery->changes = -1;
+	discovery->net.fds[0] = discovery->net.fds[1] = -1;
 	/* A copy: a reload may change the configuration. */
 	snprintf(discovery->interfaces, sizeof(discovery->interfaces), "%s", options->interfaces);
+	tgt_discovery_desk_init(&discovery->desk, discovery->interfaces);
+	self_init(&discovery->desk.self, options);
+	discovery->net.self = &discovery->desk.self;
 	discovery->net.wanted = discovery->interfaces;
 	discovery->net.port = options->port;
-	err = tgt_discovery_net_open(&discovery->net, error);
-	if (err) {
-		free(discovery);
-		return err;
-	}
-	/* The first here: who asks when the daemon has said that it is ready is answered. */
-	scan(discovery, env_now_ns());
-	discovery->stop = eventfd(0, EFD_CLOEXEC);
-	err = discovery->stop < 0 ? errno :
-				    pthread_create(&discovery->thread, NULL, discovery_thread, discovery);
+	err = discovery_start(discovery, error);
 	if (err) {
 		discovery_free(discovery);
-		return tgt_error(error, -err, "discovery: %s", strerror(err));
+		return err;
 	}
 	pthread_setname_np(discovery->thread, "discovery");
 	*out = discovery;
@@ -239,5 +215,6 @@ void tgt_discovery_log_status(const struct tgt_discovery *discovery)
 		tgt_log(TGT_LOG_INFO,
 			"discovery: %s: %" PRIu64 " queries answered, %" PRIu64 " over the limits, %" PRIu64
 			" malformed",
-			discovery->self.name, discovery->answered, discovery->limited, discovery->malformed);
+			discovery->desk.self.name, discovery->desk.answered, discovery->desk.limited,
+			discovery->desk.malformed);
 }

@@ -5,14 +5,14 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <ifaddrs.h>
-#include <linux/netlink.h>
-#include <linux/rtnetlink.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 #include "target/base/error.h"
 #include "target/base/log.h"
+#include "target/watch/discovery_address.h"
+#include "target/watch/discovery_interfaces.h"
 
 #define V4 0u
 #define V6 1u
@@ -72,21 +72,6 @@ static int socket_open(unsigned int family, uint16_t port)
 	return -1;
 }
 
-static int changes_open(void)
-{
-	struct sockaddr_nl address = {
-		.nl_family = AF_NETLINK,
-		.nl_groups = RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR,
-	};
-	int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE);
-
-	if (fd >= 0 && bind(fd, (struct sockaddr *)&address, sizeof(address))) {
-		close(fd);
-		fd = -1;
-	}
-	return fd;
-}
-
 int tgt_discovery_net_open(struct tgt_discovery_net *net, char *error)
 {
 	int err = EAFNOSUPPORT;
@@ -96,13 +81,8 @@ int tgt_discovery_net_open(struct tgt_discovery_net *net, char *error)
 		if (net->fds[family] < 0)
 			err = errno;
 	}
-	net->changes = -1;
 	if (net->fds[V4] < 0 && net->fds[V6] < 0)
 		return tgt_error(error, -err, "discovery: UDP port %u: %s", net->port, strerror(err));
-	net->changes = changes_open();
-	if (net->changes < 0)
-		tgt_log(TGT_LOG_WARNING, "discovery: network interfaces that come later are not noticed: %s",
-			strerror(errno));
 	return 0;
 }
 
@@ -111,35 +91,9 @@ void tgt_discovery_net_close(struct tgt_discovery_net *net)
 	for (unsigned int family = 0; family < TGT_DISCOVERY_FAMILIES; family++)
 		if (net->fds[family] >= 0)
 			close(net->fds[family]);
-	if (net->changes >= 0)
-		close(net->changes);
 }
 
 /* -- interfaces -------------------------------------------------------------------------------- */
-
-/* Is the word in the list, which blanks or commas separate? */
-static bool list_has(const char *list, const char *word)
-{
-	size_t length = strlen(word);
-
-	for (list += strspn(list, " ,"); *list; list += strspn(list, " ,")) {
-		size_t this = strcspn(list, " ,");
-
-		if (this == length && !memcmp(list, word, length))
-			return true;
-		list += this;
-	}
-	return false;
-}
-
-static bool interface_wanted(const struct tgt_discovery_net *net, const struct ifaddrs *at)
-{
-	if (!(at->ifa_flags & IFF_UP))
-		return false;
-	if (!strcmp(net->wanted, "all"))
-		return (at->ifa_flags & IFF_MULTICAST) && !(at->ifa_flags & IFF_LOOPBACK);
-	return list_has(net->wanted, at->ifa_name);
-}
 
 static struct tgt_discovery_interface *interface_find(struct tgt_discovery_net *net,
 						      unsigned int index)
@@ -159,6 +113,7 @@ static bool group_change(const struct tgt_discovery_net *net, unsigned int famil
 
 	inet_pton(AF_INET, RBLK_DISCOVER_GROUP_IPV4, &v4.imr_multiaddr);
 	inet_pton(AF_INET6, RBLK_DISCOVER_GROUP_IPV6, &v6.ipv6mr_multiaddr);
+	errno = EAFNOSUPPORT;
 	if (net->fds[family] < 0)
 		return false;
 	if (family == V4)
@@ -173,17 +128,24 @@ static bool group_change(const struct tgt_discovery_net *net, unsigned int famil
 static void interface_join(struct tgt_discovery_net *net, struct tgt_discovery_interface *interface)
 {
 	bool before = interface->joined[V4] || interface->joined[V6];
+	int err = 0;
 
 	for (unsigned int family = 0; family < TGT_DISCOVERY_FAMILIES; family++)
-		if (!interface->joined[family])
+		if (!interface->joined[family]) {
 			interface->joined[family] = group_change(net, family, interface->index, true);
+			if (!interface->joined[family] && !err)
+				err = errno;
+		}
 	if (interface->joined[V4] || interface->joined[V6]) {
+		interface->refused = 0;
 		if (!before)
 			tgt_log(TGT_LOG_INFO, "discovery: queries on %s are answered as %s", interface->name,
 				net->self->name);
-	} else if (!before) {
+	} else if (err != interface->refused) {
+		/* Once for each cause: it is tried again with every scan. */
+		interface->refused = err;
 		tgt_log(TGT_LOG_WARNING, "discovery: %s: cannot join the multicast group: %s",
-			interface->name, strerror(errno));
+			interface->name, strerror(err));
 	}
 }
 
@@ -198,8 +160,10 @@ static void scan_one(struct tgt_discovery_net *net, const struct ifaddrs *addres
 		return;
 	if (!interface) {
 		if (net->interface_count == TGT_DISCOVERY_INTERFACES) {
-			tgt_log(TGT_LOG_WARNING, "discovery: %s is left out: more than %d network interfaces",
-				at->ifa_name, TGT_DISCOVERY_INTERFACES);
+			if (!net->left_out)
+				tgt_log(TGT_LOG_WARNING, "discovery: %s is left out: more than %d network interfaces",
+					at->ifa_name, TGT_DISCOVERY_INTERFACES);
+			net->left_out = true;
 			return;
 		}
 		interface = &net->interfaces[net->interface_count++];
@@ -216,13 +180,18 @@ void tgt_discovery_net_scan(struct tgt_discovery_net *net)
 	struct ifaddrs *addresses;
 
 	if (getifaddrs(&addresses)) {
-		tgt_log(TGT_LOG_WARNING, "discovery: network interfaces: %s", strerror(errno));
+		int err = errno;
+
+		if (err != net->unscanned)
+			tgt_log(TGT_LOG_WARNING, "discovery: network interfaces: %s", strerror(err));
+		net->unscanned = err;
 		return;
 	}
+	net->unscanned = 0;
 	for (unsigned int i = 0; i < net->interface_count; i++)
 		net->interfaces[i].seen = false;
 	for (const struct ifaddrs *at = addresses; at; at = at->ifa_next)
-		if (interface_wanted(net, at))
+		if (tgt_discovery_interface_wanted(net->wanted, at))
 			scan_one(net, addresses, at);
 	for (unsigned int i = 0; i < net->interface_count;) {
 		struct tgt_discovery_interface *interface = &net->interfaces[i];
@@ -237,24 +206,9 @@ void tgt_discovery_net_scan(struct tgt_discovery_net *net)
 				group_change(net, family, interface->index, false);
 		tgt_log(TGT_LOG_INFO, "discovery: %s is down or gone", interface->name);
 		*interface = net->interfaces[--net->interface_count];
+		net->left_out = false;
 	}
 	freeifaddrs(addresses);
-}
-
-bool tgt_discovery_net_changed(struct tgt_discovery_net *net)
-{
-	char buffer[4096];
-	bool changed = false;
-	ssize_t length;
-
-	/* Bounded: what comes meanwhile is read the next time. Lost notices are a change, too. */
-	for (unsigned int i = 0; i < 64; i++) {
-		length = recv(net->changes, buffer, sizeof(buffer), 0);
-		if (length < 0 && errno != ENOBUFS)
-			break;
-		changed = true;
-	}
-	return changed;
 }
 
 /* -- datagrams --------------------------------------------------------------------------------- */
@@ -289,17 +243,6 @@ static unsigned int control_index(struct msghdr *message, unsigned int family)
 	return 0;
 }
 
-static void query_address(struct tgt_discovery_query *query)
-{
-	memset(query->address, 0, sizeof(query->address));
-	if (query->from.ss_family == AF_INET6) {
-		memcpy(query->address, &((struct sockaddr_in6 *)&query->from)->sin6_addr, 16);
-	} else {
-		query->address[10] = query->address[11] = 0xff;
-		memcpy(query->address + 12, &((struct sockaddr_in *)&query->from)->sin_addr, 4);
-	}
-}
-
 bool tgt_discovery_net_receive(struct tgt_discovery_net *net, unsigned int family,
 			       struct tgt_discovery_query *query)
 {
@@ -319,15 +262,14 @@ bool tgt_discovery_net_receive(struct tgt_discovery_net *net, unsigned int famil
 		return false;
 	query->length = (size_t)length + !!(message.msg_flags & MSG_TRUNC);
 	query->interface = interface_find(net, control_index(&message, family));
-	query_address(query);
+	tgt_discovery_address((const struct sockaddr *)&query->from, query->address);
 	return true;
 }
 
 bool tgt_discovery_net_answer(struct tgt_discovery_net *net, unsigned int family,
-			      const struct tgt_discovery_query *query)
+			      const struct tgt_discovery_query *query, const struct rblk_wire_discover *answer)
 {
-	struct rblk_wire_discover answer = query->interface->answer;
-	struct iovec data = {.iov_base = &answer, .iov_len = sizeof(answer)};
+	struct iovec data = {.iov_base = (void *)answer, .iov_len = sizeof(*answer)};
 	union control control = {.bytes = {0}};
 	struct msghdr message = {
 		.msg_name = (void *)&query->from,
@@ -341,7 +283,6 @@ bool tgt_discovery_net_answer(struct tgt_discovery_net *net, unsigned int family
 	struct in_pktinfo v4 = {.ipi_ifindex = (int)query->interface->index};
 	struct in6_pktinfo v6 = {.ipi6_ifindex = query->interface->index};
 
-	memcpy(answer.nonce, query->discover.nonce, sizeof(answer.nonce));
 	at->cmsg_level = family == V4 ? IPPROTO_IP : IPPROTO_IPV6;
 	at->cmsg_type = family == V4 ? IP_PKTINFO : IPV6_PKTINFO;
 	at->cmsg_len = CMSG_LEN(family == V4 ? sizeof(v4) : sizeof(v6));

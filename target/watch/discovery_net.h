@@ -16,6 +16,7 @@ struct tgt_discovery_interface {
 	char name[IFNAMSIZ];
 	bool joined[TGT_DISCOVERY_FAMILIES]; /* its group: IPv4, IPv6 */
 	bool seen;			     /* in the scan that is under way */
+	int refused;			     /* errno of the join that was last warned of; 0: none */
 	struct rblk_wire_discover answer;    /* without a nonce */
 };
 
@@ -24,9 +25,10 @@ struct tgt_discovery_net {
 	const char *wanted; /* "eth0 eth1", or "all" */
 	uint16_t port;
 	int fds[TGT_DISCOVERY_FAMILIES]; /* non-blocking; -1: the machine lacks the family */
-	int changes;			 /* readable: interfaces or addresses have changed; -1: nobody tells */
 	struct tgt_discovery_interface interfaces[TGT_DISCOVERY_INTERFACES];
 	unsigned int interface_count;
+	bool left_out; /* an interface, which was warned of, until there is room */
+	int unscanned; /* errno of the last scan */
 };
 
 /* 0, or -errno with `error` (TGT_ERROR_BYTES). */
@@ -34,8 +36,6 @@ int tgt_discovery_net_open(struct tgt_discovery_net *net, char *error);
 void tgt_discovery_net_close(struct tgt_discovery_net *net);
 /* Which interfaces there are, and their addresses. Joins and leaves. */
 void tgt_discovery_net_scan(struct tgt_discovery_net *net);
-/* Reads what `changes` has. True: something has changed, so that a scan is due. */
-bool tgt_discovery_net_changed(struct tgt_discovery_net *net);
 
 /* A datagram that came to the group. */
 struct tgt_discovery_query {
@@ -50,6 +50,6 @@ bool tgt_discovery_net_receive(struct tgt_discovery_net *net, unsigned int famil
 			       struct tgt_discovery_query *query);
 /* Back by the interface by which the query came, and no farther than its link. */
 bool tgt_discovery_net_answer(struct tgt_discovery_net *net, unsigned int family,
-			      const struct tgt_discovery_query *query);
+			      const struct tgt_discovery_query *query, const struct rblk_wire_discover *answer);
 
 #endif

@@ -7,6 +7,7 @@
 #include <netinet/in.h>
 #include <string.h>
 #include "proto/wire/wire_check.h"
+#include "target/watch/discovery_address.h"
 
 void tgt_discovery_name(const char *host, char name[RBLK_NAME_BYTES])
 {
@@ -15,19 +16,6 @@ void tgt_discovery_name(const char *host, char name[RBLK_NAME_BYTES])
 		name[i] = isalnum((unsigned char)host[i]) || strchr("._:+-", host[i]) ? host[i] : '-';
 	if (!rblk_name_valid(name))
 		strcpy(name, "rblkd");
-}
-
-/* IPv4 as IPv6 maps it. False: neither family. */
-static bool address_bytes(const struct sockaddr *address, uint8_t bytes[16])
-{
-	memset(bytes, 0, 16);
-	if (address->sa_family == AF_INET6) {
-		memcpy(bytes, &((const struct sockaddr_in6 *)address)->sin6_addr, 16);
-		return true;
-	}
-	bytes[10] = bytes[11] = 0xff;
-	memcpy(bytes + 12, &((const struct sockaddr_in *)address)->sin_addr, 4);
-	return address->sa_family == AF_INET;
 }
 
 static bool address_any(const struct sockaddr *address)
@@ -53,7 +41,7 @@ static void portal_add(struct rblk_wire_discover *answer, enum fab_kind kind,
 	};
 	struct in6_addr in6;
 
-	if (count == RBLK_DISCOVER_PORTALS_MAX || !address_bytes(address, in6.s6_addr) ||
+	if (count == RBLK_DISCOVER_PORTALS_MAX || !tgt_discovery_address(address, in6.s6_addr) ||
 	    IN6_IS_ADDR_LINKLOCAL(&in6) || address_loopback(&in6) != loopback)
 		return;
 	memcpy(portal.address, &in6, sizeof(portal.address));

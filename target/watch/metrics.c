@@ -41,6 +41,11 @@ static void value_u64(FILE *out, uint64_t value)
 	fprintf(out, "} %" PRIu64 "\n", value);
 }
 
+static void value_seconds(FILE *out, double seconds)
+{
+	fprintf(out, "} %.9g\n", seconds);
+}
+
 static void plain(FILE *out, const char *name, const char *type, const char *help, uint64_t value)
 {
 	family(out, name, type, help);
@@ -186,6 +191,11 @@ static uint64_t volume_written(const struct tgt_view_volume *volume)
 	return volume->counts.bytes_written;
 }
 
+static uint64_t volume_limited(const struct tgt_view_volume *volume)
+{
+	return volume->counts.limited_commands;
+}
+
 static const struct volume_metric {
 	const char *name, *type, *help;
 	uint64_t (*value)(const struct tgt_view_volume *volume);
@@ -200,6 +210,9 @@ static const struct volume_metric {
 	 volume_read},
 	{"rblk_volume_written_bytes_total", "counter", "Bytes that initiators have written.",
 	 volume_written},
+	{"rblk_volume_limited_commands_total", "counter",
+	 "Commands that had to wait for a limit of the volume or of their initiator.",
+	 volume_limited},
 };
 
 static void metrics_volumes(FILE *out, const struct tgt_view *view)
@@ -213,6 +226,13 @@ static void metrics_volumes(FILE *out, const struct tgt_view *view)
 			volume_begin(out, metric->name, volume);
 			value_u64(out, metric->value(volume));
 		}
+	}
+	family(out, "rblk_volume_limited_seconds_total", "counter",
+	       "Time that all commands together have waited for a limit of the volume or of their initiator.");
+	EACH_VOLUME(view, volume)
+	{
+		volume_begin(out, "rblk_volume_limited_seconds_total", volume);
+		value_seconds(out, (double)volume->counts.limited_ns / 1e9);
 	}
 }
 
@@ -263,19 +283,19 @@ static void metrics_latency(FILE *out, const struct tgt_view_volume *volume,
 	if (!tgt_counts_of_kind(&volume->counts, kind))
 		return; /* most of many volumes have no such commands */
 
-	for (unsigned int i = 0; i < TGT_COUNT_BUCKETS; i++) {
+	for (unsigned int i = 0; i < CORE_BUCKETS; i++) {
 		sum += buckets[i];
-		if (i % 2 == 0 || i == TGT_COUNT_BUCKETS - 1)
+		if (i % 2 == 0 || i == CORE_BUCKETS - 1)
 			continue;
 		latency_begin(out, "_bucket", volume, kind, stage);
-		fprintf(out, ",le=\"%.9g\"", (double)tgt_count_bucket_end(i) / 1e6);
+		fprintf(out, ",le=\"%.9g\"", (double)core_bucket_end(i) / 1e6);
 		value_u64(out, sum);
 	}
 	latency_begin(out, "_bucket", volume, kind, stage);
 	fprintf(out, ",le=\"+Inf\"");
 	value_u64(out, sum);
 	latency_begin(out, "_sum", volume, kind, stage);
-	fprintf(out, "} %.9g\n", (double)volume->counts.us[kind][stage] / 1e6);
+	value_seconds(out, (double)volume->counts.us[kind][stage] / 1e6);
 	latency_begin(out, "_count", volume, kind, stage);
 	value_u64(out, sum);
 }
@@ -300,17 +320,26 @@ static void session_begin(FILE *out, const char *name, const struct tgt_census_s
 	label(out, ",", "initiator", session->initiator);
 }
 
+/* False: the session has just ended. */
+static bool use_begin(FILE *out, const struct tgt_view *view, const struct tgt_census_use *use,
+		      const char *name)
+{
+	const struct tgt_census_session *session = tgt_view_session(view, use->session);
+
+	if (!session)
+		return false;
+	session_begin(out, name, session);
+	label(out, ",", "volume", use->volume);
+	return true;
+}
+
 /* A session's lines for a volume that it has open; what is 0 is left out: there are many sessions.
  */
 static void use_value(FILE *out, const struct tgt_view *view, const struct tgt_census_use *use,
 		      const char *name, const char *key, const char *word, uint64_t value)
 {
-	const struct tgt_census_session *session = tgt_view_session(view, use->session);
-
-	if (!session || !value)
+	if (!value || !use_begin(out, view, use, name))
 		return;
-	session_begin(out, name, session);
-	label(out, ",", "volume", use->volume);
 	if (key)
 		label(out, ",", key, word);
 	value_u64(out, value);
@@ -345,6 +374,20 @@ static void metrics_uses(FILE *out, const struct tgt_view *view)
 		  use->counts.bytes_written);
 }
 
+static void metrics_use_limits(FILE *out, const struct tgt_view *view)
+{
+	family(out, "rblk_session_limited_commands_total", "counter",
+	       "Commands of the session that had to wait for a limit of the volume or of its initiator.");
+	EACH_USE(view, use)
+	use_value(out, view, use, "rblk_session_limited_commands_total", NULL, NULL,
+		  use->counts.limited_commands);
+	family(out, "rblk_session_limited_seconds_total", "counter",
+	       "Time that all of these have waited for a limit of the volume or of the session's initiator.");
+	EACH_USE(view, use)
+	if (use->counts.limited_ns && use_begin(out, view, use, "rblk_session_limited_seconds_total"))
+		value_seconds(out, (double)use->counts.limited_ns / 1e9);
+}
+
 static void use_latency(FILE *out, const struct tgt_view *view, const struct tgt_census_use *use,
 			enum tgt_count_kind kind, enum tgt_count_stage stage)
 {
@@ -362,7 +405,7 @@ static void use_latency(FILE *out, const struct tgt_view *view, const struct tgt
 		if (i)
 			value_u64(out, count);
 		else
-			fprintf(out, "} %.9g\n", (double)use->counts.us[kind][stage] / 1e6);
+			value_seconds(out, (double)use->counts.us[kind][stage] / 1e6);
 	}
 }
 
@@ -413,6 +456,7 @@ char *tgt_metrics_text(const struct tgt_methods *methods, const struct tgt_view 
 	metrics_latencies(out, view);
 	metrics_sessions(out, view);
 	metrics_uses(out, view);
+	metrics_use_limits(out, view);
 	metrics_use_latencies(out, view);
 	if (fclose(out) == 0)
 		return text;

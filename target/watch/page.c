@@ -71,7 +71,7 @@ static json_t *page_latency(const struct tgt_counts *counts)
 	for (unsigned int kind = 0; kind < TGT_COUNT_KINDS; kind++) {
 		const uint64_t *buckets = counts->latency[kind][TGT_STAGE_BOTH];
 		json_t *array = json_array();
-		unsigned int count = TGT_COUNT_BUCKETS;
+		unsigned int count = CORE_BUCKETS;
 
 		while (count && !buckets[count - 1])
 			count--;
@@ -105,9 +105,9 @@ json_t *tgt_page_status(struct tgt_methods *methods)
 		return NULL;
 	json_object_del(status, "pid");
 	ends = json_array();
-	for (unsigned int i = 0; i + 1 < TGT_COUNT_BUCKETS; i++)
+	for (unsigned int i = 0; i + 1 < CORE_BUCKETS; i++)
 		json_array_append_new(ends,
-				      json_integer((json_int_t)(tgt_count_bucket_end(i) * 1000)));
+				      json_integer((json_int_t)(core_bucket_end(i) * 1000)));
 	json_object_set_new(status, "taken_ns", json_integer((json_int_t)view->taken_ns));
 	json_object_set_new(status, "bucket_ends_ns", ends);
 	json_object_set_new(status, "volumes", page_volumes(view));

@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include "target/base/denied.h"
 #include "target/base/error.h"
 #include "target/base/log.h"
 
@@ -43,13 +44,14 @@ static void folder_make(const char *path)
 
 static int lock_take(struct tgt_socket_place *place, char *error)
 {
-	char path[sizeof(place->address.sun_path) + 8];
+	char path[sizeof(place->address.sun_path) + 8], advice[TGT_DENIED_BYTES];
 	int err;
 
 	snprintf(path, sizeof(path), "%s.lock", place->address.sun_path);
 	place->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (place->lock < 0)
-		return tgt_error(error, -errno, "control_socket: %s: %s", path, strerror(errno));
+		return tgt_error(error, -errno, "control_socket: %s: %s%s", path, strerror(errno),
+				 tgt_denied(path, errno, advice));
 	if (flock(place->lock, LOCK_EX | LOCK_NB) == 0)
 		return 0;
 	err = errno == EWOULDBLOCK ? EAGAIN : errno;

@@ -40,6 +40,8 @@ static void report_add_counts(json_t *object, const struct tgt_counts *counts)
 	json_object_set_new(object, "read_bytes", json_integer(integer(counts->bytes_read)));
 	json_object_set_new(object, "written_bytes", json_integer(integer(counts->bytes_written)));
 	json_object_set_new(object, "errors", report_errors(counts->errors));
+	json_object_set_new(object, "limited_commands", json_integer(integer(counts->limited_commands)));
+	json_object_set_new(object, "limited_ns", json_integer(integer(counts->limited_ns)));
 }
 
 /* -- sessions ---------------------------------------------------------------------------------- */
@@ -140,9 +142,9 @@ json_t *tgt_report_ends(const struct tgt_view *view)
 /* -- counts ------------------------------------------------------------------------------------ */
 
 /* Without the zeroes at its end. */
-static json_t *report_buckets(const uint64_t buckets[TGT_COUNT_BUCKETS])
+static json_t *report_buckets(const uint64_t buckets[CORE_BUCKETS])
 {
-	unsigned int count = TGT_COUNT_BUCKETS;
+	unsigned int count = CORE_BUCKETS;
 	json_t *array = json_array();
 
 	while (count && !buckets[count - 1])
@@ -175,9 +177,9 @@ static json_t *report_bucket_ends(void)
 {
 	json_t *array = json_array();
 
-	for (unsigned int i = 0; i + 1 < TGT_COUNT_BUCKETS; i++)
+	for (unsigned int i = 0; i + 1 < CORE_BUCKETS; i++)
 		json_array_append_new(array,
-				      json_integer(integer(tgt_count_bucket_end(i) * 1000)));
+				      json_integer(integer(core_bucket_end(i) * 1000)));
 	return array;
 }
 

@@ -81,7 +81,8 @@ static void watch_accept(struct tgt_watch *watch)
 	watch->starved = true;
 }
 
-static int watch_timeout_ms(const struct tgt_watch *watch)
+/* `accepts`: the socket is among what is polled, as was decided before. The clock may have gone past accept_ns since. */
+static int watch_timeout_ms(const struct tgt_watch *watch, bool accepts)
 {
 	int timeout_ms = tgt_clients_timeout_ms(&watch->clients);
 	int http_ms = tgt_http_timeout_ms(watch->http);
@@ -89,7 +90,7 @@ static int watch_timeout_ms(const struct tgt_watch *watch)
 	if (watch->wants_socket && watch->place.fd < 0 &&
 	    (timeout_ms < 0 || timeout_ms > RETRY_MS))
 		timeout_ms = RETRY_MS;
-	if (watch->accept_ns > env_now_ns() && (timeout_ms < 0 || timeout_ms > ACCEPT_RETRY_MS))
+	if (!accepts && (timeout_ms < 0 || timeout_ms > ACCEPT_RETRY_MS))
 		timeout_ms = ACCEPT_RETRY_MS;
 	if (http_ms >= 0 && (timeout_ms < 0 || http_ms < timeout_ms))
 		timeout_ms = http_ms;
@@ -118,7 +119,7 @@ static void *watch_thread(void *argument)
 		polled[3] = (struct pollfd){.fd = tgt_http_fd(watch->http), .events = POLLIN};
 		polled[4] = (struct pollfd){.fd = watch->notices, .events = POLLIN};
 		clients = tgt_clients_poll(&watch->clients, polled + 5);
-		if (poll(polled, 5 + clients, watch_timeout_ms(watch)) < 0)
+		if (poll(polled, 5 + clients, watch_timeout_ms(watch, accepts)) < 0)
 			continue;
 		if (polled[0].revents)
 			break;

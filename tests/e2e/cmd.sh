@@ -91,3 +91,27 @@ err_has() {
 json_is() {
 	jq -e "$1" "$scratch/out" > /dev/null || fail "not true of the output: $1"
 }
+
+# top_on_terminals HEADING COMMAND: a live table, every 200 ms, on terminals of several widths (where there is
+# script(1)): no line is longer than the terminal is wide, the most important columns stay, s sorts by the next key, and q
+# ends it.
+top_on_terminals() {
+	local heading=$1 command=$2 width
+	command -v script > /dev/null || { echo "SKIPPED: no script(1)"; return 0; }
+	for width in 40 72 120; do
+		: > "$scratch/screen"
+		{
+			wait_for "the first table" screen_has 'sorted by iops'
+			printf s
+			wait_for "the next table" screen_has 'sorted by bytes'
+			printf q
+		} | script -qec "stty cols $width rows 24; exec $command --interval 200ms" /dev/null > "$scratch/screen" ||
+			fail "top on a terminal: status $?"
+		sed 's/\x1b\[[0-9;?]*[a-zA-Z]//g' "$scratch/screen" | tr -d '\r' > "$scratch/out"
+		out_has "$heading"
+		out_has IOPS
+		out_has 'sorted by bytes'
+		[ "$(wc -L < "$scratch/out")" -le $width ] || fail "a line is longer than $width"
+	done
+}
+screen_has() { grep -q "$1" "$scratch/screen"; }

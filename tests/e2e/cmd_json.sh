@@ -88,6 +88,8 @@ is list_attached
 	echo "the target closed the connection" > rblk/reason
 	echo 10.0.0.1:4430 > rblk/target
 	echo 7000 > rblk/give_up_ms
+	echo > rblk/key
+	echo 0 > rblk/digest
 	printf 'commands 12\nmessages 3\n' > rblk/counters
 	printf '10.0.0.1:4430\n10.0.0.2:4430\n' > rblk/portals
 	printf '0 live 10.0.0.2:4430\n1 ended 10.0.0.1:4430\n' > rblk/connections
@@ -95,7 +97,13 @@ is list_attached
 expect 0 "$FACTS" attached "$root"
 is list_attached
 json_is '.attached[0] | .state == "recovering" and .give_up_ns == 7000000000 and .counters.commands == 12 and
+	.key == null and .digest == false and
 	[.paths[] | .host, .path_state, .connections] == ["10.0.0.1:4430", "down", 0, "10.0.0.2:4430", "up", 1]'
+echo db1.key > "$root/sys/block/rblk0/rblk/key"
+echo 1 > "$root/sys/block/rblk0/rblk/digest"
+expect 0 "$FACTS" attached "$root"
+is list_attached
+json_is '.attached[0] | .key == "db1.key" and .digest'
 
 # What fails.
 target_stop

@@ -25,7 +25,10 @@ for verb in list info copy ping attach detach acknowledge reserve fault; do
 	wrong "usage: rblk $verb" "$verb"
 done
 wrong 'usage: rblk doctor' doctor a b
-for verb in list info copy ping attach detach acknowledge reserve key doctor fault; do
+wrong 'usage: rblk top' top a
+wrong '--sort: "size" is not one of iops bytes' top --sort size
+wrong '--interval: 1ms is not between 100 ms and 3600000 ms' top --interval 1ms
+for verb in list info copy ping attach detach acknowledge top reserve key doctor fault; do
 	wrong "$verb: unknown option --frobnicate; see rblk $verb --help" "$verb" --frobnicate
 	wrong "$verb: unknown option -Z" "$verb" -Z
 done
@@ -65,7 +68,7 @@ for ask in help --help -h 'help help' 'help --help' 'help -h' 'version --help' '
 	expect 0 "$RBLK" $ask
 	out_has 'version'
 done
-for verb in list info copy ping attach detach acknowledge reserve doctor fault; do
+for verb in list info copy ping attach detach acknowledge top reserve doctor fault; do
 	expect 0 "$RBLK" help $verb
 	mv "$scratch/out" "$scratch/help"
 	expect 0 "$RBLK" $verb -h

@@ -53,6 +53,8 @@ offers 'rdma-signalled rdma-unsignalled' rblk ping --kind = r
 offers 'rdma-signalled rdma-unsignalled send-events send-polled' rblk ping -k ''
 offers 'rdma-signalled rdma-unsignalled send-events send-polled' rblk ping --kind =
 offers '' rblk ping --count ''
+offers 'depth' rblk top --sort d
+offers '' rblk top ''
 offers 'disk.img' rblk attach --tab d
 offers 'a file disk.img rblk+tcp:// rblk://' rblk copy ''
 offers 'rblk+tcp:// rblk://' rblk list rb

@@ -86,7 +86,7 @@ expect 0 "$RBLKCTL" status --socket "$socket"
 out_has ': serving for 0:0'
 out_has "volumes: 2; sessions: 0; connections: 0; log level: info"
 expect 0 "$RBLKCTL" volumes --socket "$socket"
-out_has '977.0 KiB  977.0 KiB       0  ok'
+out_has '977.0 KiB  977.0 KiB       0        0     0us  ok'
 
 # A session that stays, and has a name that could be dangerous on a terminal.
 mkfifo "$scratch/fifo"
@@ -113,25 +113,7 @@ expect 0 "$RBLKCTL" top --socket "$socket" --interval 200ms --count 2
 out_has watched
 expect 0 "$RBLKCTL" top --socket "$socket" --interval 200ms --count 1 --filter nobody
 [ "$(grep -c watched "$scratch/out")" = 0 ] || fail "the filter"
-# On a terminal: no line is longer than that is wide, the important columns stay, and q ends it.
-shown() { grep -q "$1" "$scratch/screen"; }
-if command -v script > /dev/null; then
-	for width in 40 72 120; do
-		: > "$scratch/screen"
-		{
-			wait_for "the first table" shown 'sorted by iops'
-			printf s
-			wait_for "the next table" shown 'sorted by bytes'
-			printf q
-		} | script -qec "stty cols $width rows 24; exec '$RBLKCTL' top --socket '$socket' --interval 200ms" \
-			/dev/null > "$scratch/screen" || fail "top on a terminal: status $?"
-		sed 's/\x1b\[[0-9;?]*[a-zA-Z]//g' "$scratch/screen" | tr -d '\r' > "$scratch/out"
-		out_has VOLUME
-		out_has IOPS
-		out_has 'sorted by bytes'
-		[ "$(wc -L < "$scratch/out")" -le $width ] || fail "a line is longer than $width"
-	done
-fi
+top_on_terminals VOLUME "'$RBLKCTL' top --socket '$socket'"
 kill $load || fail "the load has ended"
 exec 7>&-
 wait $copy || fail "the copy"

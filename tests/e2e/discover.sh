@@ -64,11 +64,11 @@ discovers '.targets | length == 1'
 wrong=$(jq -r --slurpfile schema "$here/../../initiator/cmd/rblk.schema.json" --arg object discover -f "$here/json_schema.jq" \
 	"$scratch/out")
 [ -z "$wrong" ] || fail "$wrong"
-json_is ".targets[0] | .target_name == \"storage1\" and .protocol == 1 and .interface == \"rblk1\" and
+json_is ".targets[0] | .target_name == \"storage1\" and .protocol == 1 and .interface == \"rblk1\" and .over == [\"udp\"] and
 	(.portals | sort) == ([\"rblk+tcp://10.77.0.1:$port\", \"rblk+tcp://10.78.255.254:$port\", \"rblk+tcp://[fd77::1]:$port\"] | sort)"
 by_name() {
 	timeout 60 "${there[@]}" "$RBLK" discover storage1 > "$scratch/out" 2> "$scratch/err" &&
-		[ "$(grep -cE "^storage1 +rblk\+tcp://[^ ]*:$port +1  rblk1" "$scratch/out")" = 3 ]
+		[ "$(grep -cE "^storage1 +rblk\+tcp://[^ ]*:$port +1  rblk1 +udp" "$scratch/out")" = 3 ]
 }
 wait_for "the table" by_name
 expect 1 "${there[@]}" "$RBLK" discover --time 300ms storage2
@@ -160,7 +160,7 @@ flood() {
 # Until two looks find the same.
 idle() { local before; before=$(($(reactors))); read -rt 0.2 <> <(:) || true; [ $(($(reactors))) = "$before" ]; }
 flood 20000 0
-log_has 'discovery: too many queries, lately from 10.77.0.2:'
+log_has 'discovery: too many queries, lately from 10.77.0.2 on rblk0: '
 [ "$(grep -c 'discovery: too many' "$scratch/target.log")" -le 2 ] || fail "too many lines"
 [ "$(counted 2)" -gt 0 ] || fail "no query was over the limits"
 flood 20000 256
@@ -201,7 +201,32 @@ kill $liar
 wait $liar || true
 liar=
 
+# A group that cannot be joined is told of once, however often it is tried: here with each interface that comes. An MTU
+# that is too small for IPv6 leaves no group of its.
+echo 0 > /proc/sys/net/ipv4/igmp_max_memberships
+ip link set rblk0 mtu 1200
+target_start --memory secret=1M --discovery rblk0,rblk2,rblk3 --name storage1
+log_has 'discovery: rblk0: cannot join the multicast group: '
+ip link add rblk2 mtu 1200 type veth peer name rblk3 mtu 1200
+for interface in rblk2 rblk3; do
+	ip link set $interface up
+	log_has "discovery: $interface: cannot join the multicast group: "
+done
+refused_times() { grep -c 'discovery: rblk0: cannot join' "$scratch/target.log"; }
+[ "$(refused_times)" = 1 ] || fail "$(refused_times) warnings"
+echo 20 > /proc/sys/net/ipv4/igmp_max_memberships
+ip addr add 10.79.0.1/24 dev rblk0
+log_has 'discovery: queries on rblk0 are answered as storage1'
+[ "$(refused_times)" = 1 ] || fail "$(refused_times) warnings"
+target_stop
+
 # Mistakes.
+expect 2 "$RBLK" discover --over ip
+err_has '--over "ip": rdma or udp'
+if [ ! -e /sys/class/infiniband ] || [ -z "$(ls /sys/class/infiniband)" ]; then
+	expect 1 "$RBLK" discover --over rdma
+	err_has 'no network interface is up that has an RDMA device'
+fi
 expect 2 "$RBLK" discover 'st/1'
 err_has '"st/1" is not a target'"'"'s name'
 expect 1 "$RBLK" discover --interface none0

@@ -20,6 +20,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include "proto/wire/wire_check.h"
+#include "tests/e2e/discover_twists.h"
 
 static unsigned int index_of;
 static struct sockaddr_in group = {.sin_family = AF_INET};
@@ -28,16 +29,6 @@ static void die(const char *what)
 {
 	fprintf(stderr, "discover_peer: %s: %s\n", what, strerror(errno));
 	exit(1);
-}
-
-static struct rblk_wire_discover query_make(uint8_t nonce)
-{
-	return (struct rblk_wire_discover){
-		.magic = rblk_to_le32(RBLK_MAGIC),
-		.version = rblk_to_le16(RBLK_DISCOVER_VERSION),
-		.type = rblk_to_le16(RBLK_DISCOVER_QUERY),
-		.nonce = {nonce},
-	};
 }
 
 /* A socket that sends into the group by the interface; from: 0, or a forged address. */
@@ -65,38 +56,13 @@ static void send_to(int fd, const void *data, size_t bytes, const struct sockadd
 
 static unsigned int sent;
 
-static void twisted(int fd, const void *data, size_t bytes)
-{
-	send_to(fd, data, bytes, &group);
-	sent++;
-}
-
-#define TWIST(assignment)                                                                          \
-	do {                                                                                       \
-		struct rblk_wire_discover d = query_make((uint8_t)(2 + sent));                     \
-		d.assignment;                                                                      \
-		twisted(fd, &d, sizeof(d));                                                        \
-	} while (0)
-
 static void twists_send(int fd)
 {
-	static const size_t lengths[] = {0, 1, 4, 63, 511, 513, 1024};
-	struct rblk_wire_discover good[2] = {query_make(1), query_make(1)};
+	struct rblk_wire_discover query[2];
+	size_t bytes;
 
-	for (unsigned int i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++)
-		twisted(fd, good, lengths[i]);
-	TWIST(magic = 0);
-	TWIST(version = rblk_to_le16(2));
-	TWIST(type = 0);
-	TWIST(type = rblk_to_le16(RBLK_DISCOVER_ANSWER)); /* an answer asks for none */
-	TWIST(name[0] = '*');
-	TWIST(name[63] = 'x');
-	TWIST(instance[0] = 1);
-	TWIST(protocol = rblk_to_le16(1));
-	TWIST(portal_count = rblk_to_le16(0xffff));
-	TWIST(reserved[0] = 1);
-	TWIST(portals[15].reserved[4] = 1);
-	TWIST(portals[0].kind = 1);
+	for (; discover_twist(sent, query, &bytes); sent++)
+		send_to(fd, query, bytes, &group);
 }
 
 /* Nothing else may come: not to what is malformed, and nothing that is longer than its question. */
@@ -110,7 +76,7 @@ static void answer_check(const uint8_t *answer, ssize_t length, const struct rbl
 static void twists(uint16_t port, const char *unicast)
 {
 	struct sockaddr_in direct = {.sin_family = AF_INET, .sin_port = htons(port)};
-	struct rblk_wire_discover good = query_make(1);
+	struct rblk_wire_discover good = discover_query(1);
 	struct pollfd polled = {.fd = socket_make(0), .events = POLLIN};
 	uint8_t answer[2048];
 	bool answered = false;
@@ -123,7 +89,7 @@ static void twists(uint16_t port, const char *unicast)
 	/* Another target's name. */
 	strcpy(good.name, "another");
 	send_to(polled.fd, &good, sizeof(good), &group);
-	good = query_make(1);
+	good = discover_query(1);
 	/* Again and again: it may be over the limit. The unicast query's answer is an error of a receive. */
 	for (unsigned int i = 0; i < 60 && !answered; i++) {
 		send_to(polled.fd, &good, sizeof(good), &group);
@@ -148,7 +114,7 @@ static void twists(uint16_t port, const char *unicast)
 
 static void flood(unsigned long count, unsigned long addresses)
 {
-	struct rblk_wire_discover good = query_make(1);
+	struct rblk_wire_discover good = discover_query(1);
 	int fds[256];
 
 	if (addresses > 256)

@@ -76,6 +76,31 @@ static void options_of_another_version(void **state)
 	rblk_session_close(session);
 }
 
+/* Where a session may not publish: it does not begin; the words name the folder. */
+static void statistics_that_cannot_be(void **state)
+{
+	static const struct {
+		const char *statistics, *words;
+	} rows[] = {
+		{ "maybe", "options: statistics: maybe: is not yes, no, or the whole path of a folder" },
+		{ "/no/such/folder", "options: statistics: /no/such/folder: No such file or directory" },
+		{ "/proc/self/exe", "options: statistics: /proc/self/exe: Not a directory" },
+	};
+	struct rblk_options options = RBLK_OPTIONS_INIT;
+	struct rblk_session *session;
+	char error[RBLK_ERROR_BYTES];
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		options.statistics = rows[i].statistics;
+		assert_null(rblk_session_open(e2e_daemon_uri(&daemon_, "one"), &options, error));
+		assert_string_equal(error, rows[i].words);
+	}
+	options.statistics = "no";
+	session = rblk_session_open(e2e_daemon_uri(&daemon_, "one"), &options, error);
+	assert_non_null(session);
+	rblk_session_close(session);
+}
+
 static void options_without_a_size(void **state)
 {
 	static const size_t sizes[] = { 0, sizeof(size_t), 4097, SIZE_MAX };
@@ -175,6 +200,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(options_of_another_version),
+		cmocka_unit_test(statistics_that_cannot_be),
 		cmocka_unit_test(options_without_a_size),
 		cmocka_unit_test(stats_of_another_version),
 		cmocka_unit_test(info_of_another_version),

@@ -23,6 +23,7 @@
 #define PAIRS_MAX 64u
 #define CHUNK 65536u
 #define RUN_BYTES 256u
+#define DATA_BYTES 2048 /* the middle of as much is data, not a command or a reply */
 #define LOOK_MS 5 /* how often the thread checks `wanted` */
 
 enum proxy_state { PROXY_OPEN, PROXY_CUT, PROXY_ENDED };
@@ -50,6 +51,7 @@ struct proxy {
 	_Atomic int wanted, is; /* enum proxy_state */
 	_Atomic uint64_t bytes;
 	_Atomic bool flip[2];	/* by way */
+	_Atomic bool flip_data[2], flip_all;
 	_Atomic bool truncate;
 	_Atomic bool runs[256]; /* bytes of which a long run was seen */
 };
@@ -110,6 +112,14 @@ static void look_for_runs(struct proxy *proxy, const char *data, size_t bytes)
 	}
 }
 
+static bool flips(struct proxy *proxy, const struct way *way, ssize_t bytes)
+{
+	if (atomic_exchange(&proxy->flip[way->to_target], false))
+		return true;
+	return bytes >= DATA_BYTES && (atomic_load(&proxy->flip_all) ||
+				       atomic_exchange(&proxy->flip_data[way->to_target], false));
+}
+
 /* False: this connection has ended. */
 static bool way_step(struct proxy *proxy, struct way *way)
 {
@@ -125,7 +135,7 @@ static bool way_step(struct proxy *proxy, struct way *way)
 		way->have = (size_t)bytes;
 		atomic_fetch_add(&proxy->bytes, (uint64_t)bytes);
 		look_for_runs(proxy, way->data, way->have);
-		if (atomic_exchange(&proxy->flip[way->to_target], false))
+		if (flips(proxy, way, bytes))
 			way->data[bytes / 2] ^= 4;
 	}
 	bytes = send(way->to, way->data + way->at, way->have - way->at,
@@ -261,9 +271,20 @@ void proxy_flip(struct proxy *proxy, bool to_target)
 	atomic_store(&proxy->flip[to_target], true);
 }
 
+void proxy_flip_all(struct proxy *proxy, bool on)
+{
+	atomic_store(&proxy->flip_all, on);
+}
+
+void proxy_flip_data(struct proxy *proxy, bool to_target)
+{
+	atomic_store(&proxy->flip_data[to_target], true);
+}
+
 bool proxy_flips(const struct proxy *proxy)
 {
-	return atomic_load(&proxy->flip[0]) || atomic_load(&proxy->flip[1]);
+	return atomic_load(&proxy->flip[0]) || atomic_load(&proxy->flip[1]) ||
+	       atomic_load(&proxy->flip_data[0]) || atomic_load(&proxy->flip_data[1]);
 }
 
 void proxy_truncate(struct proxy *proxy)

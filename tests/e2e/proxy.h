@@ -21,8 +21,12 @@ void proxy_cut(struct proxy *proxy);
 void proxy_mend(struct proxy *proxy);
 /* One bit of what is forwarded next, this way, is another one at the other end. */
 void proxy_flip(struct proxy *proxy, bool to_target);
+/* One bit of the next data, this way: of a piece that is longer than a command or a reply. */
+void proxy_flip_data(struct proxy *proxy, bool to_target);
 /* Is there one that has not been forwarded yet? */
 bool proxy_flips(const struct proxy *proxy);
+/* While it is on: one bit of each such piece, both ways. */
+void proxy_flip_all(struct proxy *proxy, bool on);
 /* Both ends' directions end, as if the other end had ended: nothing is lost, and nothing follows. */
 void proxy_truncate(struct proxy *proxy);
 /* Was a run of this byte, as long as a plain block would have, forwarded since the start? */

@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Goal: what an initiator may take is counted for the name that it has proven, not for its address: one that has its
- * share of the sessions gets no more of them, and keeps none from another name, nor from those without one, at the
- * same address. Method: sessions from this machine, of which one address may have seven eighths, with two names and
- * without; what ends is given back.
+ * share of the sessions gets no more of them, from whichever of several addresses, and keeps none from another name, nor
+ * from those without one, at the same address. A name that is only claimed does not count: its addresses do. Method:
+ * sessions from addresses of this machine, of which one may have seven eighths, with two names and without; what ends
+ * is given back.
  */
 #include "tests/unit/unit.h"
 
+#include <arpa/inet.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -21,6 +24,21 @@
 
 static struct e2e_daemon server;
 static char folder[] = "/tmp/rblk-share-XXXXXX";
+
+/* The address that connections come from. */
+static const char *source = "127.0.0.1";
+
+int __real_connect(int fd, const struct sockaddr *address, socklen_t bytes);
+int __wrap_connect(int fd, const struct sockaddr *address, socklen_t bytes);
+
+int __wrap_connect(int fd, const struct sockaddr *address, socklen_t bytes)
+{
+	struct sockaddr_in from = {.sin_family = AF_INET};
+
+	assert_int_equal(inet_pton(AF_INET, source, &from.sin_addr), 1);
+	assert_int_equal(bind(fd, (struct sockaddr *)&from, sizeof(from)), 0);
+	return __real_connect(fd, address, bytes);
+}
 
 static char *path_of(const char *name)
 {
@@ -82,18 +100,33 @@ static struct rblk_session *open_as(const char *name, bool key)
 	return rblk_session_open(e2e_daemon_uri(&server, ""), &options, error);
 }
 
+static struct rblk_session *open_from(const char *address, const char *name, bool key)
+{
+	struct rblk_session *session;
+
+	source = address;
+	session = open_as(name, key);
+	source = "127.0.0.1";
+	return session;
+}
+
 /* The target may not have noticed yet that others have ended. */
-static struct rblk_session *must_open_as(const char *name, bool key)
+static struct rblk_session *must_open_from(const char *address, const char *name, bool key)
 {
 	const struct timespec pause = {.tv_nsec = 50000000};
-	struct rblk_session *session = open_as(name, key);
+	struct rblk_session *session = open_from(address, name, key);
 
 	for (unsigned int i = 0; i < 1200 && !session; i++) {
 		nanosleep(&pause, NULL);
-		session = open_as(name, key);
+		session = open_from(address, name, key);
 	}
 	assert_non_null(session);
 	return session;
+}
+
+static struct rblk_session *must_open_as(const char *name, bool key)
+{
+	return must_open_from("127.0.0.1", name, key);
 }
 
 static void a_name_has_its_share_and_no_other(void **state)
@@ -125,10 +158,47 @@ static void a_name_has_its_share_and_no_other(void **state)
 		rblk_session_close(db1[i]);
 }
 
+/* From three addresses at once: what is refused to one is refused to all of them, and to no other. */
+static void a_name_has_one_share_at_all_its_addresses(void **state)
+{
+	static const char *const addresses[] = {"127.0.0.1", "127.0.0.2", "127.0.0.3"};
+	struct rblk_session *db1[SHARE], *db2;
+
+	(void)state;
+	for (unsigned int i = 0; i < SHARE; i++)
+		db1[i] = must_open_from(addresses[i % UNIT_LENGTH(addresses)], "db1", true);
+	for (unsigned int i = 0; i < UNIT_LENGTH(addresses); i++)
+		assert_null(open_from(addresses[i], "db1", true));
+	assert_null(open_from("127.0.0.4", "db1", true));
+	db2 = open_from(addresses[1], "db2", true);
+	assert_non_null(db2);
+	rblk_session_close(db2);
+	for (unsigned int i = 0; i < SHARE; i++)
+		rblk_session_close(db1[i]);
+}
+
+static void a_name_without_proof_has_one_for_each_address(void **state)
+{
+	struct rblk_session *first[SHARE], *second;
+
+	(void)state;
+	for (unsigned int i = 0; i < SHARE; i++)
+		first[i] = must_open_as("anyone", false);
+	assert_null(open_from("127.0.0.1", "anyone", false));
+	e2e_daemon_log_wait(&server, "are for other hosts", 1);
+	second = open_from("127.0.0.2", "anyone", false);
+	assert_non_null(second);
+	rblk_session_close(second);
+	for (unsigned int i = 0; i < SHARE; i++)
+		rblk_session_close(first[i]);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_name_has_its_share_and_no_other),
+		cmocka_unit_test(a_name_has_one_share_at_all_its_addresses),
+		cmocka_unit_test(a_name_without_proof_has_one_for_each_address),
 	};
 
 	return cmocka_run_group_tests(tests, start, stop);

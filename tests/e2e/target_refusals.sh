@@ -103,12 +103,46 @@ else
 	echo "SKIPPED: no file without O_DIRECT: $sysfs"
 fi
 
-# A file without read permission: only a user who is not root is refused.
-if [ "$(id -u)" = 0 ] && runuser -u nobody -- test -x "$RBLKD"; then
-	chmod 755 "$scratch"
+# What another user keeps to himself, a file with a volume, secrets or configuration, or a folder: the message says who
+# rblkd is, and what to do; --check says the same. Then the user does that, and it is served.
+# denied LINE ARGUMENT...: as user nobody, rblkd prints exactly this line, and exits with 1, or 2 as above.
+denied() {
+	local line=$1 status=$2
+	shift 2
+	expect "$status" runuser -u nobody -- "$scratch/program" "$@"
+	[ "$(cat "$scratch/err")" = "rblkd: $line" ] || fail "wanted: rblkd: $line"
+}
+if [ "$(id -u)" = 0 ]; then
+	# That user may not be able to enter the build folder.
+	cp "$RBLKD" program
+	chmod 755 "$scratch" program
 	chmod 600 disk.img
-	expect 1 runuser -u nobody -- "$RBLKD" "${tcp[@]}" "$scratch/disk.img"
-	err_has "rblkd: volume disk: $scratch/disk.img: Permission denied"
+	chown=": Permission denied; rblkd runs as user nobody: chown nobody"
+	denied "volume disk: $scratch/disk.img$chown $scratch/disk.img" 1 "${tcp[@]}" "$scratch/disk.img"
+	printf '[volume a]\npath = %s\n' "$scratch/disk.img" > rblkd.conf
+	chmod 644 rblkd.conf
+	denied "volume a: $scratch/disk.img$chown $scratch/disk.img" 1 --check -c rblkd.conf
+	mkdir closed
+	cp disk.img closed/
+	printf '[volume a]\npath = %s\n' "$scratch/closed/disk.img" > rblkd.conf
+	chmod 700 closed
+	enter="$scratch/closed/disk.img: Permission denied; rblkd runs as user nobody: it may not enter $scratch/closed"
+	denied "volume a: $enter" 1 --check -c rblkd.conf
+	denied "volume disk: $enter" 1 "${tcp[@]}" "$scratch/closed/disk.img"
+	expect 0 "$RBLK" key new key
+	printf '[volume a]\nstore = memory\nsize = 1M\n[initiator db1]\nsecret = %s/key\nwrite = a\n' "$scratch" > rblkd.conf
+	denied "rblkd.conf:5: secret: $scratch/key$chown $scratch/key" 2 --check -c rblkd.conf
+	chown nobody key disk.img
+	expect 0 runuser -u nobody -- "$scratch/program" --check -c rblkd.conf
+	printf '[volume a]\npath = %s\n' "$scratch/disk.img" > rblkd.conf
+	expect 0 runuser -u nobody -- "$scratch/program" --check -c rblkd.conf
+	chmod 400 disk.img
+	denied "volume a: $scratch/disk.img: Permission denied; rblkd runs as user nobody: chmod u+rw $scratch/disk.img" 1 \
+		--check -c rblkd.conf
+	chmod 600 rblkd.conf
+	denied "rblkd.conf: Permission denied; rblkd runs as user nobody: chown nobody rblkd.conf" 2 --check -c rblkd.conf
+	chown root disk.img
+	chmod 600 disk.img
 else
 	echo "SKIPPED: no unprivileged user to run as"
 fi

@@ -23,6 +23,8 @@ rm -rf "$scratch/etc/rblk"
 mkdir "$scratch/etc/rblk"
 echo "127.0.0.1 localhost storage1" > "$scratch/etc/hosts"
 mount --bind "$scratch/etc" /etc
+systemd-sysusers "$here/../../target/install/rblkd.sysusers" || fail "no user rblk"
+mkdir -p /etc/tmpfiles.d && cp "$here/../../target/install/rblkd.tmpfiles" /etc/tmpfiles.d/rblkd.conf
 mkdir "$scratch/srv" "$scratch/run" "$scratch/lib"
 for folder in srv run lib; do
 	case $folder in lib) path=/var/lib ;; *) path=/$folder ;; esac
@@ -30,18 +32,20 @@ for folder in srv run lib; do
 done
 ip link set lo up
 cp "${@:2}" "$scratch/units/"
-sed -i "s|^ExecStart=[^ ]*/rblkd|ExecStart=$RBLKD|" "$scratch/units/rblkd.service"
+# User rblk may not be able to enter the build folder.
+chmod 755 "$scratch"
+cp "$RBLKD" "$scratch/bin/rblkd"
+sed -i "s|^ExecStart=[^ ]*/rblkd|ExecStart=$scratch/bin/rblkd|" "$scratch/units/rblkd.service"
 sed -i "s|^ExecReload=[^ ]*/rblkctl|ExecReload=$RBLKCTL|" "$scratch/units/rblkd.service"
 ln -s "$RBLK" "$scratch/bin/rblk"
-ln -s "$RBLKD" "$scratch/bin/rblkd"
 ln -s "$here/../install/systemctl" "$scratch/bin/systemctl"
 # What the journal has of the service.
 printf '#!/bin/sh\ncase "$*" in "--unit rblkd --lines "*) tail -n "$4" "%s" ;; *) exit 1 ;; esac\n' \
 	"$scratch/target.log" > "$scratch/bin/journalctl"
 chmod +x "$scratch/bin/journalctl"
 export PATH=$scratch/bin:$PATH STAND_IN_UNITS=$scratch/units STAND_IN_LOG=$scratch/target.log STAND_IN_CALLS=$scratch/calls
-# A service that is left running ends with the test.
-trap 'systemctl stop rblkd.service; rm -rf --one-file-system "$scratch"' EXIT
+# What is left running ends with the test, or ctest would wait for it.
+trap 'kill $(jobs -p) 2> /dev/null || true; systemctl stop rblkd.service || true; rm -rf --one-file-system "$scratch"' EXIT
 : > "$scratch/target.log"
 served() { grep -q 'ready: ' "$scratch/target.log"; }
 # The copy of the page has a session: as many have come as before it, and one more.
@@ -87,3 +91,4 @@ for block in "$scratch"/blocks/[0-9][0-9]; do
 		grep -qF -- "$words" "$scratch/said" || fail "does not say: $words: $(cat "$block")"
 	done < "$block.says"
 done
+[ "$(stat -c %U "/proc/$(cat /run/rblkd.service.pid)")" = rblk ] || fail "the service does not run as user rblk"

@@ -27,7 +27,7 @@ static void check_answer(struct discover_list *list, const struct rblk_wire_disc
 	FUZZ_ASSERT(size == RBLK_DISCOVER_BYTES);
 	FUZZ_ASSERT(rblk_name_valid(answer->name));
 	FUZZ_ASSERT(rblk_le16(answer->portal_count) <= RBLK_DISCOVER_PORTALS_MAX);
-	FUZZ_ASSERT(!discover_list_add(list, answer, "eth0"));
+	FUZZ_ASSERT(!discover_list_add(list, answer, "eth0", DISCOVER_OVER_RDMA));
 }
 
 static void check_list(struct discover_list *list)
@@ -44,11 +44,29 @@ static void check_list(struct discover_list *list)
 	discover_list_free(list);
 }
 
+/* Every header has a source, or none: the same each time, in 40 bytes. */
+static void check_source(const uint8_t *data, size_t size)
+{
+	uint8_t *header, first[16], second[16];
+	bool found;
+
+	if (size < FAB_GROUP_HEADER_BYTES)
+		return;
+	header = fuzz_copy(data, FAB_GROUP_HEADER_BYTES);
+	memset(first, 0, sizeof(first));
+	memset(second, 0xff, sizeof(second));
+	found = fab_group_source(header, first);
+	FUZZ_ASSERT(fab_group_source(header, second) == found);
+	FUZZ_ASSERT(!found || !memcmp(first, second, sizeof(first)));
+	free(header);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	uint32_t choice = fuzz_take(&data, &size, 1);
 	struct discover_list list = { 0 };
 
+	check_source(data, size);
 	do {
 		size_t bytes = size > 2 * RBLK_DISCOVER_BYTES - 1 ? RBLK_DISCOVER_BYTES : size;
 		void *copy = fuzz_copy(data, bytes);

@@ -24,7 +24,10 @@ if command -v skopeo > /dev/null; then
 	skopeo inspect "docker-archive:$scratch/1.tar" > "$scratch/out" 2>&1 || fail "skopeo: docker-archive"
 fi
 
-two() { "$install/two-hosts" "$scratch/1.tar" "$@" > "$scratch/out" 2>&1; }
+# Its network namespaces are named after its process: by these ids this test knows its own among the machine's.
+two() {
+	sh -c 'echo $$ >> "$0"; exec "$@"' "$scratch/pids" "$install/two-hosts" "$scratch/1.tar" "$@" > "$scratch/out" 2>&1
+}
 says() { grep -qF -- "$1" "$scratch/out" || fail "does not say: $1"; }
 two -- rblk copy /bin/bash rblk+tcp://storage1/scratch || fail "two-hosts: rblk copy"
 says "verified: crc32c"
@@ -35,4 +38,9 @@ two -- sh -c '[ "$(hostname)" = client1 ] && ! rblk list rblk+tcp://127.0.0.1' |
 ! two -- rblk info rblk+tcp://storage1/none || fail "two-hosts: a failure is none"
 ! two --no-such-option -- true || fail "two-hosts: rblkd failed, and nobody said so"
 says "two-hosts: rblkd does not serve"
-[ -z "$(ip netns list | grep -E '(storage1|client1)-')" ] || fail "left behind: $(ip netns list)"
+
+[ -s "$scratch/pids" ] || fail "two-hosts was not run"
+ip netns list > "$scratch/names"
+while read -r pid; do
+	! grep -E "^(storage1|client1)-$pid( |$)" "$scratch/names" || fail "two-hosts has left a network namespace behind"
+done < "$scratch/pids"

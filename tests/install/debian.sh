@@ -1,8 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# The packages in a fresh Debian: installed, upgraded while a volume is written (a pause, no error), removed, purged,
-# and then nothing is left. Method: mmdebstrap makes the Debian in a folder, apt installs into it; the maintainer
-# scripts and Debian's helpers run for real, with tests/install/systemctl in place of a running systemd.
+# The packages in a fresh Debian: installed, upgraded while a volume is written (a pause, no error), upgraded from a version
+# that root ran (and root goes on to, until the administrator moves it), removed, purged, and then nothing is left.
+# Method: mmdebstrap makes the Debian in a folder, apt installs into it; the maintainer scripts and Debian's helpers run for
+# real, with tests/install/systemctl in place of a running systemd.
 #   debian.sh FOLDER VERSION [TAR]     TAR: keeps the fresh Debian, and brings it the next time
 set -euo pipefail
 packages=$1 version=$2 tar=${3:-}
@@ -32,6 +33,12 @@ state() {
 		! -path './var/lib/apt/*' ! -path './var/cache/*' ! -path './var/log/*' ! -path './tmp/*' \
 		! -path './packages*' ! -path './calls' ! -path './log' | sort)
 }
+# runs_as USER: the daemon.
+runs_as() {
+	local owner
+	owner=$(stat -c %u "/proc/$(cat "$system/run/rblkd.service.pid")")
+	[ "$owner" = "$(inside id -u "$1")" ] || fail "rblkd runs as user $owner, not as $1"
+}
 said() { grep -qE -- "$1" "$system/calls" || fail "systemctl was not called: $1"; }
 
 # What rblk's packages depend on comes with the system, so that what they leave is theirs.
@@ -48,11 +55,12 @@ fi
 tar -xf "$tar" -C "$system"
 mount --bind /proc "$system/proc"
 mount --bind /dev "$system/dev"
-mkdir -p "$system/packages/1" "$system/packages/2" "$system/run/systemd/system"
+mkdir -p "$system/packages/0" "$system/packages/1" "$system/packages/2" "$system/run/systemd/system"
 mv "$system/usr/bin/systemctl" "$system/usr/bin/systemctl.real"
 install -m 755 "$here/systemctl" "$system/usr/bin/"
 cp "$packages"/*.deb "$system/packages/1/"
 "$here/next-version" "$version" "$system/packages/2" "$packages"/*.deb
+"$here/former-version" "$version" "$system/packages/0" "$packages"/rblkd_*.deb
 kernel=$(basename "$(ls -d "$system"/lib/modules/*-amd64 | tail -n 1)")
 inside depmod "$kernel"
 state > "$scratch/before"
@@ -83,9 +91,11 @@ inside dkms install -m rblk -v "$version" -k "$kernel" > "$scratch/out" 2>&1 ||
 
 echo "a service with a volume"
 truncate -s 16M "$system/srv/disk.img"
+inside chown rblk /srv/disk.img
 printf '[target]\nlisten = rblk+tcp://127.0.0.1:0\n[volume disk]\npath = /srv/disk.img\ncache = buffered\n' \
 	> "$system/etc/rblk/rblkd.conf"
 inside deb-systemd-invoke start rblkd.service || fail "start"
+runs_as rblk
 port=$(sed -n 's/.*ready: .*:\([0-9]*\)$/\1/p' "$system/log")
 # The next daemon must be found where the last one was.
 sed -i "s/:0$/:$port/" "$system/etc/rblk/rblkd.conf"
@@ -112,6 +122,32 @@ cmp -n 8388608 "$scratch/data" "$system/srv/disk.img" || fail "the disk has othe
 [ "$(inside dpkg-query -W -f '${Version}' rblkd)" = "$version-9" ] || fail "not upgraded"
 grep -q "the administrator's" "$system/etc/rblk/rblktab" || fail "a configuration file was overwritten"
 
+runs_as rblk
+user=$system/etc/systemd/system/rblkd.service.d/00-user.conf
+[ ! -e "$user" ] || fail "a service that user rblk has run is root's now"
+
+echo "upgrade from a version that root ran"
+inside chown root:root /srv/disk.img /etc/rblk/rblkd.conf
+chmod 600 "$system/srv/disk.img" "$system/etc/rblk/rblkd.conf"
+apt install --allow-downgrades $(cd "$system" && printf '/%s ' packages/0/rblkd_*.deb)
+runs_as root
+inside rblk list "rblk+tcp://127.0.0.1:$port" > "$scratch/out" 2>&1 && grep -q disk "$scratch/out" || fail "root does not serve it"
+apt install $(cd "$system" && printf '/%s ' packages/2/rblkd_*.deb)
+[ "$(grep -c '^rblkd: the service goes on to run as root' "$scratch/out")" = 1 ] || fail "the upgrade does not say who runs it"
+runs_as root
+inside rblk list "rblk+tcp://127.0.0.1:$port" > "$scratch/out" 2>&1 && grep -q disk "$scratch/out" || fail "it is not served after the upgrade"
+# The administrator does what the file says.
+sed -n 's/^#   //p' "$user" | sed '/^chown/d' > "$scratch/move"
+[ "$(wc -l < "$scratch/move")" = 3 ] || fail "00-user.conf: $(cat "$user")"
+! inside sh -ec "$(head -n 1 "$scratch/move")" > "$scratch/out" 2>&1 || fail "--check as rblk sees nothing wrong"
+grep -qF '/srv/disk.img: Permission denied; rblkd runs as user rblk: chown rblk /srv/disk.img' "$scratch/out" || fail "the reason"
+inside chown rblk /srv/disk.img
+inside sh -ec "$(cat "$scratch/move")" > "$scratch/out" 2>&1 || fail "moving it to user rblk"
+runs_as rblk
+apt install --reinstall $(cd "$system" && printf '/%s ' packages/2/rblkd_*.deb)
+runs_as rblk
+[ ! -e "$user" ] || fail "a service that was moved is root's again"
+
 echo "a service that was disabled stays so"
 inside systemctl disable rblkd.service 2> /dev/null
 apt install --reinstall $(cd "$system" && printf '/%s ' packages/2/rblkd_*.deb)
@@ -126,6 +162,7 @@ apt remove $names
 
 echo "purge"
 mkdir -p "$system/var/lib/rblkd" && touch "$system/var/lib/rblkd/reservations"
+mkdir -p "$(dirname "$user")" && touch "$user"
 inside dpkg --purge $names > "$scratch/out" 2>&1 || fail "dpkg --purge"
 rm -f "$system/srv/disk.img" "$system/run/rblkd.service.pid"
 # What adding a user leaves; the user stays, because files may still belong to it.

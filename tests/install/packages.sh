@@ -55,7 +55,7 @@ sed -n 's/^ \(rblk_[a-z_]*\)@RBLK_[0-9.]* [0-9.]*$/\1/p' "$scratch/librblk0.cont
 	diff "$scratch/exported" - >&2 || fail "librblk0: exported (<) and named in symbols (>)"
 [ "$(wc -l < "$scratch/exported")" -gt 20 ] || fail "librblk0: exports too little"
 [ "$(cat "$scratch/rblk-tools.control/conffiles")" = /etc/rblk/rblktab ] || fail "rblk-tools: conffiles"
-for script in rblkd.control/{postinst,prerm,postrm} rblk-tools.control/{postinst,prerm,postrm} \
+for script in rblkd.control/{preinst,postinst,prerm,postrm} rblk-tools.control/{postinst,prerm,postrm} \
 	rblk-dkms.control/{postinst,prerm}; do
 	sh -n "$scratch/$script" || fail "$script"
 	! grep -nE '@[A-Z_]+@' "$scratch/$script" || fail "$script: not filled in"

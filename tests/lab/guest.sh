@@ -66,8 +66,9 @@ lab_link_up() {
 	lab_wait 10 lab_port_active || lab_fail "link: $LAB_RDMA does not become active"
 }
 
-# Debian's, or the one that boot-rxe has built.
+# Debian's, or the one that boot-rxe has built; it takes the CRC of boot-nocrc if that is there.
 lab_rxe_load() {
+	[ -z "${RBLK_LAB_CRC:-}" ] || insmod "$RBLK_LAB_CRC" || return
 	[ -n "${RBLK_LAB_RXE:-}" ] || { modprobe rdma_rxe; return; }
 	modprobe -a ip6_udp_tunnel udp_tunnel && insmod "$LAB_KERNEL/rxe/rdma_rxe.ko"
 }

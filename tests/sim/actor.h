@@ -6,6 +6,7 @@
 #ifndef RBLK_TESTS_SIM_ACTOR_H
 #define RBLK_TESTS_SIM_ACTOR_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* Embedded in what it is: a reactor, a listener, an application. */
@@ -13,6 +14,8 @@ struct sim_actor {
 	char name[16];	      /* "target0.r0", "app2" */
 	unsigned int machine; /* on which it runs: index of the network's end */
 	void (*wake)(struct sim_actor *actor);
+	bool digests; /* all its data has a digest: bits of it may change on the way */
+	unsigned int spared; /* that many transfers of data do not change now */
 };
 
 struct sim_actor *sim_actor_self(void);

@@ -239,6 +239,7 @@ void sim_app_start(struct sim_app *app, unsigned int machine)
 	snprintf(app->actor.name, sizeof(app->actor.name), "app%u", machine);
 	app->actor.machine = machine;
 	app->actor.wake = app_wake;
+	app->actor.digests = app->options.digest;
 	app->options.size = sizeof(app->options);
 	app->options.polling = RBLK_POLL_NEVER;
 	app->options.initiator_name = app->actor.name;

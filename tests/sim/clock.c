@@ -171,6 +171,11 @@ uint64_t env_thread_cpu_ns(void)
 	return agenda.now_ns;
 }
 
+uint64_t env_wake_ns(void)
+{
+	return 5 * SIM_US;
+}
+
 void env_random(void *buffer, size_t bytes)
 {
 	unsigned char *next = buffer;

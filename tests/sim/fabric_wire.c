@@ -17,6 +17,9 @@
 #include "tests/sim/trace.h"
 
 #define PACKET_BYTES 512u
+#define REPORTS_MAX 4096u /* a WRITE that is longer is of data, which has a digest */
+#define FLIPS 200000	   /* of a million */
+#define FLIPS_APART 20	   /* transfers */
 
 static const char *opcode_name(enum ibv_wr_opcode opcode)
 {
@@ -247,12 +250,32 @@ static void execute_receive(struct sim_conn *conn, const struct sim_wqe *wqe)
 	free(receive);
 }
 
+/* One bit of an initiator's data, now and then, and not so often that a command would fail. */
+static void flip(const struct sim_conn *initiator, struct sim_wqe *wqe)
+{
+	struct sim_actor *actor = initiator->fab->actor;
+
+	if (!actor->digests || sim_net.calm)
+		return;
+	if (actor->spared) {
+		actor->spared--;
+		return;
+	}
+	if (!sim_chance(FLIPS))
+		return;
+	actor->spared = FLIPS_APART;
+	sim_reached("fabric", "a bit of the data changes", opcode_name(wqe->wr.opcode));
+	sim_trace(actor->name, "a bit of %u bytes changes", wqe->bytes);
+	wqe->data[sim_below(wqe->bytes)] ^= (uint8_t)(1u << sim_below(8));
+}
+
 static void execute_read(struct sim_conn *peer, struct sim_wqe *wqe)
 {
 	memcpy(wqe->data,
 	       memory_at(peer, wqe->wr.wr.rdma.remote_addr, wqe->bytes, wqe->wr.wr.rdma.rkey,
 			 IBV_ACCESS_REMOTE_READ),
 	       wqe->bytes);
+	flip(peer, wqe);
 }
 
 static void execute(struct sim_conn *peer, struct sim_wqe *wqe)
@@ -266,6 +289,8 @@ static void execute(struct sim_conn *peer, struct sim_wqe *wqe)
 		return;
 	case IBV_WR_RDMA_WRITE:
 	case IBV_WR_RDMA_WRITE_WITH_IMM:
+		if (wqe->bytes > REPORTS_MAX)
+			flip(peer, wqe);
 		if (wqe->bytes)
 			memcpy(memory_at(peer, wqe->wr.wr.rdma.remote_addr, wqe->bytes,
 					 wqe->wr.wr.rdma.rkey, IBV_ACCESS_REMOTE_WRITE),

@@ -2,7 +2,8 @@
 /*
  * The model of model.h. Everything that is reported has a number, in order, because much happens at
  * one moment of virtual time: a candidate's `dead` is when the sector is known not to hold it any
- * more, `buried` when not even a crash can bring it back. Crashes are model_life.c's.
+ * more, `buried` when not even a crash can bring it back. Crashes are model_life.c's, sessions and what
+ * they have lost model_session.c's.
  */
 #include "tests/sim/model_impl.h"
 
@@ -15,7 +16,6 @@
 #include "tests/sim/lost.h"
 #include "tests/sim/trace.h"
 
-#define SESSIONS_MAX 4096u
 /* A target's patience is 5 s; besides, its threads come late and its READs are sent again. */
 #define WAITED_US_MAX 8000000u
 
@@ -23,10 +23,6 @@ static struct {
 	uint64_t now; /* number of the last report */
 	uint64_t id;  /* of the last WRITE */
 	struct sim_volume *volumes;
-	struct {
-		unsigned int conns, open; /* at the target; of these, not ended by it */
-		uint64_t closed;	  /* when the last of them was */
-	} sessions[SESSIONS_MAX];
 } model;
 
 uint64_t sim_model_now(void)
@@ -272,7 +268,7 @@ static void read_check(const struct sim_command *read, const uint8_t *data)
 
 /* -- commands ------------------------------------------------------------------------------ */
 
-static bool writes(const struct sim_command *command)
+bool sim_command_writes(const struct sim_command *command)
 {
 	return command->kind == SIM_COMMAND_WRITE || command->kind == SIM_COMMAND_ZEROES ||
 	       command->kind == SIM_COMMAND_DISCARD || command->kind == SIM_COMMAND_COMPARE;
@@ -290,19 +286,19 @@ struct sim_command *sim_model_begin(const struct sim_command *template)
 	command->command.end = SIM_NEVER;
 	command->refs = 1;
 	TAILQ_INSERT_TAIL(&volume->commands, command, link);
-	for (uint64_t i = 0; i < template->sectors && writes(template); i++)
+	for (uint64_t i = 0; i < template->sectors && sim_command_writes(template); i++)
 		sim_candidate_add(volume, template->sector + i, command,
 				  template->kind == SIM_COMMAND_ZEROES	  ? SIM_ID_ZERO
 				  : template->kind == SIM_COMMAND_DISCARD ? SIM_ID_ANYTHING
 									  : template->id);
-	if (writes(template) && template->id)
+	if (sim_command_writes(template) && template->id)
 		sim_lost_began(&command->command);
 	if (template->kind == SIM_COMMAND_COMPARE)
 		sim_compare_began(command, template->expected);
 	return &command->command;
 }
 
-static void command_over(struct model_command *command)
+void sim_model_over(struct model_command *command)
 {
 	TAILQ_REMOVE(&command->command.volume->commands, command, link);
 	if (command->command.end == SIM_NEVER)
@@ -355,7 +351,7 @@ static void command_succeeded(struct model_command *command, const uint8_t *data
 			 it->volume->name);
 	if (it->kind == SIM_COMMAND_FLUSH)
 		volume_flushed(it->volume, it, oldest);
-	if (!writes(it))
+	if (!sim_command_writes(it))
 		return;
 	if (it->kind == SIM_COMMAND_COMPARE && it->begin > it->volume->crashed &&
 	    it->begin > it->volume->lost)
@@ -387,21 +383,21 @@ void sim_model_end(struct sim_command *it, enum sim_outcome outcome, const uint8
 	case SIM_OUTCOME_FAILED:
 		break;
 	case SIM_OUTCOME_NOTHING:
-		if (writes(it))
+		if (sim_command_writes(it))
 			candidates_withdraw(command);
 		break;
 	case SIM_OUTCOME_LOST:
 		/* It ends with the target's connections, if there still are some. */
 		command->lost = true;
 		command->command.resent = false;
-		if (writes(it) && it->id)
+		if (sim_command_writes(it) && it->id)
 			sim_lost_told(it);
-		if (writes(it) && !command->over &&
-		    (command->process_lost || model.sessions[it->session % SESSIONS_MAX].conns))
+		if (sim_command_writes(it) && !command->over &&
+		    (command->process_lost || sim_model_has_conns(it->session)))
 			return;
 		break;
 	}
-	command_over(command);
+	sim_model_over(command);
 }
 
 struct sim_command *sim_model_look(struct sim_volume *volume)
@@ -430,126 +426,6 @@ void sim_model_waited(const char *who, uint64_t queued_us)
 			 who, queued_us / 1000);
 }
 
-/* -- sessions ------------------------------------------------------------------------------ */
-
-/* What its initiator sends again by itself may be sent now; nothing of that is over. */
-static void session_sends_again(uint32_t session)
-{
-	struct model_command *command;
-	struct sim_volume *volume;
-
-	for (volume = model.volumes; volume; volume = volume->next)
-		TAILQ_FOREACH(command, &volume->commands, link)
-			if (command->command.session == session && command->command.unseen &&
-			    command->command.resent)
-				sim_model_again(&command->command, true);
-}
-
-void sim_model_conn_made(uint32_t session)
-{
-	model.sessions[session % SESSIONS_MAX].conns++;
-	model.sessions[session % SESSIONS_MAX].open++;
-	session_sends_again(session);
-}
-
-bool sim_model_has_conns(uint32_t session)
-{
-	return model.sessions[session % SESSIONS_MAX].conns;
-}
-
-void sim_model_conn_ended(uint32_t session)
-{
-	model.sessions[session % SESSIONS_MAX].open--;
-	model.sessions[session % SESSIONS_MAX].closed = sim_model_now();
-}
-
-/* Nothing more can come of it; its application may know that it is lost, or not yet. */
-static void command_fenced(struct model_command *command)
-{
-	command->process_lost = false;
-	command->over = sim_model_now();
-	if (command->lost)
-		command_over(command);
-}
-
-/* Commands of the session that were lost, or will be found to be, with its connections. */
-static void session_fenced(uint32_t session, bool killed)
-{
-	struct model_command *command, *following;
-	struct sim_volume *volume;
-
-	for (volume = model.volumes; volume; volume = volume->next)
-		for (command = TAILQ_FIRST(&volume->commands); command; command = following) {
-			following = TAILQ_NEXT(command, link);
-			if (command->command.session != session || !writes(&command->command))
-				continue;
-			/* A killed process's I/O goes on until its successor is let in (F6). */
-			if (killed && volume->durable)
-				command->process_lost = true;
-			else
-				command_fenced(command);
-		}
-}
-
-void sim_model_conn_gone(uint32_t session, bool killed)
-{
-	if (--model.sessions[session % SESSIONS_MAX].conns == 0 || killed)
-		session_fenced(session, killed);
-}
-
-/* Its writes are over: to one volume, or all; all of them, or those that were lost. */
-static void session_over(uint32_t session, const struct sim_volume *only, bool lost_only)
-{
-	struct model_command *command, *following;
-	struct sim_volume *volume;
-
-	for (volume = model.volumes; volume; volume = volume->next)
-		for (command = TAILQ_FIRST(&volume->commands); command; command = following) {
-			following = TAILQ_NEXT(command, link);
-			if (command->command.session == session && writes(&command->command) &&
-			    (!only || only == volume) && (command->lost || !lost_only))
-				command_fenced(command);
-		}
-}
-
-void sim_model_goes_on(uint32_t session, const struct sim_volume *volume)
-{
-	session_over(session, volume, true);
-}
-
-void sim_model_fenced(uint32_t session)
-{
-	session_over(session, NULL, false);
-}
-
-void sim_model_served(struct sim_volume *volume, bool remembered)
-{
-	struct model_command *command, *following;
-
-	if (!remembered && volume->life != volume->machine_life)
-		volume->served_life = ++volume->life;
-	for (command = TAILQ_FIRST(&volume->commands); command; command = following) {
-		following = TAILQ_NEXT(command, link);
-		if (command->process_lost)
-			command_fenced(command);
-	}
-}
-
-/* Connections of a session that had all ended before have left nothing with the store. */
-void sim_model_inherited(struct sim_volume *volume, uint64_t since)
-{
-	struct model_command *command, *following;
-
-	for (command = TAILQ_FIRST(&volume->commands); command; command = following) {
-		uint32_t session = command->command.session % SESSIONS_MAX;
-
-		following = TAILQ_NEXT(command, link);
-		if (session && writes(&command->command) && model.sessions[session].conns &&
-		    !model.sessions[session].open && model.sessions[session].closed < since)
-			command_fenced(command);
-	}
-}
-
 /* -- volumes ------------------------------------------------------------------------------- */
 
 struct sim_volume *sim_volume_create(const char *name, uint64_t sectors, bool durable)
@@ -573,6 +449,11 @@ struct sim_volume *sim_volume_create(const char *name, uint64_t sectors, bool du
 	return volume;
 }
 
+struct sim_volume *sim_model_volumes(void)
+{
+	return model.volumes;
+}
+
 const char *sim_volume_name(const struct sim_volume *volume)
 {
 	return volume->name;
@@ -581,6 +462,7 @@ const char *sim_volume_name(const struct sim_volume *volume)
 void sim_model_reset(void)
 {
 	memset(&model, 0, sizeof(model));
+	sim_sessions_reset();
 	sim_compare_reset();
 	sim_lost_reset();
 }
@@ -596,7 +478,7 @@ void sim_model_fini(void)
 			while (volume->candidates[i])
 				candidate_free(&volume->candidates[i]);
 		while ((command = TAILQ_FIRST(&volume->commands)))
-			command_over(command);
+			sim_model_over(command);
 		free(volume->candidates);
 		free(volume->several);
 		model.volumes = volume->next;

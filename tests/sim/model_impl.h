@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The inside of the model, for model.c, model_compare.c and model_life.c.
+ * The inside of the model, for model.c, model_compare.c, model_life.c and model_session.c.
  */
 #ifndef RBLK_TESTS_SIM_MODEL_IMPL_H
 #define RBLK_TESTS_SIM_MODEL_IMPL_H
@@ -85,6 +85,15 @@ void sim_candidate_add(struct sim_volume *volume, uint64_t sector, struct model_
 		       uint64_t id);
 /* For traces, before it fails. */
 void sim_sector_explain(const struct sim_volume *volume, uint64_t sector);
+bool sim_command_writes(const struct sim_command *command);
+/* Nothing more can come of it. It is freed when no candidate refers to it. */
+void sim_model_over(struct model_command *command);
+/* The first of all. */
+struct sim_volume *sim_model_volumes(void);
+
+/* -- model_session.c ------------------------------------------------------------------------ */
+
+void sim_sessions_reset(void);
 /* An OPEN that was sent at `since` has succeeded: what had ended by then has left nothing. */
 void sim_model_inherited(struct sim_volume *volume, uint64_t since);
 

@@ -354,6 +354,7 @@ void sim_module_start(struct sim_module *module, unsigned int number)
 	snprintf(module->actor.name, sizeof(module->actor.name), "module%u", number);
 	module->actor.machine = number;
 	module->actor.wake = module_wake;
+	module->actor.digests = module->attach.digest;
 	module->interrupt = (struct sim_event){.run = on_interrupt, .arg = module};
 	sim_kernel_start(&module->actor);
 	sim_rdma_start();

@@ -59,7 +59,6 @@ static void errand_nothing(struct sim_errand *errand)
 static void errand_check_digest(const struct sim_errand *errand)
 {
 	const struct rblk_wire_completion *answer = &errand->order.answer;
-	const struct sim_survivor *survivor = errand->survivor;
 
 	if (!(errand->order.command.flags & RBLK_CMD_DIGEST))
 		return;
@@ -70,10 +69,8 @@ static void errand_check_digest(const struct sim_errand *errand)
 	}
 	if (!(answer->flags & RBLK_CPL_DIGEST))
 		errand_fail(errand, "a digest was asked for, and there is none");
-	/* In memory, another's WRITE may come between the digest and the data. */
-	if (survivor->host->disks[survivor->volume] &&
-	    rblk_le32(answer->digest) !=
-		    sim_crc32c(0, errand->memory, (size_t)errand->sectors * SIM_SECTOR))
+	if (rblk_le32(answer->digest) !=
+	    sim_crc32c(0, errand->memory, (size_t)errand->sectors * SIM_SECTOR))
 		errand_fail(errand, "the digest is not that of the data");
 }
 

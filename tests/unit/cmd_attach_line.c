@@ -45,13 +45,14 @@ static void everything_can_be_said(void **state)
 		.read_only = true,
 		.accept_volatile = true,
 		.own_session = true,
+		.digest = true,
 	};
 
 	compose("rblk://h/v", "::1", &all);
 	assert_string_equal(line, "attach address=::1 port=4430 volume=v queues=4 poll_queues=2 credits=32 "
 				  "initiator=me key=/etc/rblk/key connect_ms=100 command_ms=2000 reconnect_ms=300 "
 				  "fail_fast_ms=0 give_up_ms=0 "
-				  "read_only volatile own_session");
+				  "read_only volatile own_session digest");
 }
 
 static void each_host_has_its_port(void **state)

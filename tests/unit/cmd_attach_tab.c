@@ -34,10 +34,11 @@ static void lines_are_volumes(void **state)
 				       "data rblk://host/disk\n"
 				       "  \t a.b_c:d-1\trblk://[fe80::1]:99/x  noauto # why\r\n"
 				       "q rblk://h/v queues=2,poll-queues=1,credits=64,connect-timeout=500ms,"
-				       "command-timeout=10,give-up=0,read-only,own-session,name=me");
+				       "command-timeout=10,give-up=0,read-only,own-session,name=me\n"
+				       "root rblk://h/root initramfs");
 	const struct attach_entry *e = tab.entries;
 
-	assert_int_equal(tab.count, 3);
+	assert_int_equal(tab.count, 4);
 	for (size_t i = 0; i < tab.count; i++)
 		assert_string_equal(e[i].error, "");
 	assert_int_equal(e[0].line, 3);
@@ -58,6 +59,7 @@ static void lines_are_volumes(void **state)
 	assert_true(e[2].options.read_only);
 	assert_true(e[2].options.own_session);
 	assert_string_equal(e[2].options.initiator, "me");
+	assert_true(e[3].noauto); /* the initial RAM file system has attached it */
 	assert_ptr_equal(attach_tab_find(&tab, "q"), &e[2]);
 	assert_null(attach_tab_find(&tab, "none"));
 	attach_tab_free(&tab);

@@ -56,6 +56,8 @@ static int setup(void **state)
 	put_device("rblk2", "rblk/attachment", "bb\n");
 	put_device("rblk2", "rblk/queues", "4\n");
 	put_device("rblk2", "rblk/give_up_ms", "60000\n");
+	put_device("rblk2", "rblk/key", "/etc/rblk/key\n");
+	put_device("rblk2", "rblk/digest", "1\n");
 	put_device("rblk2", "rblk/portals", "10.9.0.1:4430\n[fe80::2]:4430\n");
 	put_device("rblk2", "rblk/connections",
 		   "0 live [fe80::2]:4430\n1 connecting 10.9.0.1:4430\n"
@@ -90,6 +92,8 @@ static void devices_are_found_in_order(void **state)
 	assert_int_equal(list[0].queues, 4);
 	assert_int_equal(list[0].give_up_ms, 60000);
 	assert_true(list[0].read_only);
+	assert_string_equal(list[0].key, "/etc/rblk/key");
+	assert_true(list[0].digest);
 	assert_int_equal(attached_counter(&list[0], "commands"), 12);
 	assert_int_equal(attached_counter(&list[0], "messages"), 3);
 	assert_int_equal(attached_counter(&list[0], "none"), 0);
@@ -100,6 +104,8 @@ static void devices_are_found_in_order(void **state)
 	assert_string_equal(list[0].paths.list[1].host, "[fe80::2]:4430");
 	assert_int_equal(list[0].paths.list[1].connections, 2);
 	assert_int_equal(list[1].paths.count, 0);
+	assert_string_equal(list[1].key, "");
+	assert_false(list[1].digest);
 	free(list);
 }
 

@@ -33,10 +33,16 @@ static void portal_add(struct rblk_wire_discover *answer, uint8_t kind, uint8_t 
 	answer->portal_count = rblk_to_le16(count + 1u);
 }
 
-static void add(struct discover_list *list, const struct rblk_wire_discover *answer, const char *interface)
+static void add_over(struct discover_list *list, const struct rblk_wire_discover *answer, const char *interface,
+		     enum discover_over over)
 {
 	assert_int_equal(rblk_check_discover(answer, sizeof(*answer), RBLK_DISCOVER_ANSWER), RBLK_WIRE_OK);
-	assert_int_equal(discover_list_add(list, answer, interface), 0);
+	assert_int_equal(discover_list_add(list, answer, interface, over), 0);
+}
+
+static void add(struct discover_list *list, const struct rblk_wire_discover *answer, const char *interface)
+{
+	add_over(list, answer, interface, DISCOVER_OVER_UDP);
 }
 
 static void together(void **state)
@@ -51,13 +57,15 @@ static void together(void **state)
 	portal_add(&two, RBLK_PORTAL_RDMA, 1);
 	portal_add(&two, 77, 1); /* of a kind to come */
 	add(&list, &one, "eth0");
-	add(&list, &two, "eth1");
+	add_over(&list, &two, "eth1", DISCOVER_OVER_RDMA);
 	add(&list, &other, "eth0"); /* another one by the same name */
 	add(&list, &first, "eth0");
 	discover_list_sort(&list);
 	assert_int_equal(list.count, 3);
 	assert_string_equal(list.targets[0].name, "a");
 	assert_int_equal(list.targets[1].portal_count, 2);
+	assert_int_equal(list.targets[0].over, DISCOVER_OVER_UDP);
+	assert_int_equal(list.targets[1].over, DISCOVER_OVER_UDP | DISCOVER_OVER_RDMA);
 	assert_string_equal(list.targets[1].interface, "eth0");
 	assert_string_equal(discover_portal_format(&list.targets[1].portals[0], text), "rblk+tcp://10.9.0.1:4430");
 	assert_string_equal(discover_portal_format(&list.targets[1].portals[1], text), "rblk://10.9.0.1:4430");

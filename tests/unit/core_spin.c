@@ -6,9 +6,19 @@
  */
 #include "tests/unit/unit.h"
 
+#include "proto/core/env.h"
 #include "proto/core/spin.h"
 
 #define MAX_NS 50000u
+
+/* The thread's time, in the place of the machine's. */
+static u64 used_ns;
+
+uint64_t __wrap_env_thread_cpu_ns(void);
+uint64_t __wrap_env_thread_cpu_ns(void)
+{
+	return used_ns;
+}
 
 /* Work at `now`, then turns without work each 1 us: how long it spins before it wants to sleep. */
 static u64 spins_for(struct core_spin *spin, u64 *now)
@@ -62,12 +72,18 @@ static void long_gaps_are_slept_through(void **state)
 	assert_true(spins_for(&spin, &now) > 5000);
 }
 
-/* A turn without work; the next turn comes only when another thread's time slice is over. */
+/*
+ * A turn without work; the next turn comes only when another thread's time slice is over. Four
+ * times: the first one says when to look, three are no coincidence.
+ */
 static void lose_processor(struct core_spin *spin, u64 *now)
 {
-	core_spin_turn(spin, *now += 1000, 1);
-	assert_false(core_spin_turn(spin, *now += 1000, 0));
-	*now += 3000000;
+	for (unsigned int i = 0; i < 4; i++) {
+		core_spin_turn(spin, *now += 1000, 1);
+		assert_false(core_spin_turn(spin, *now += 1000, 0));
+		used_ns += 2000;
+		*now += 3000000;
+	}
 }
 
 /* For how long from `now` on every turn without work wants to sleep. */
@@ -97,7 +113,7 @@ static void a_crowded_processor_is_left(void **state)
 	/* Also if there was work when the thread ran again. */
 	core_spin_turn(&spin, now, 1);
 	first = sleeps_for(&spin, &now);
-	assert_true(first >= 9000000);
+	assert_true(first >= 39000000);
 	gaps(&spin, &now, 10000, 100);
 	lose_processor(&spin, &now);
 	assert_true(core_spin_turn(&spin, now, 0));
@@ -108,6 +124,112 @@ static void a_crowded_processor_is_left(void **state)
 	lose_processor(&spin, &now);
 	core_spin_turn(&spin, now, 1);
 	assert_true(sleeps_for(&spin, &now) <= first + 2000000);
+}
+
+/* The clock jumps, and the thread's time as far: nobody else ran here. */
+static void a_stop_by_a_hypervisor_is_polled_through(void **state)
+{
+	struct core_spin spin;
+	u64 now = 1;
+
+	(void)state;
+	core_spin_init(&spin, MAX_NS);
+	gaps(&spin, &now, 10000, 100);
+	for (unsigned int i = 0; i < 100; i++) {
+		core_spin_turn(&spin, now += 10000, 1);
+		assert_false(core_spin_turn(&spin, now += 1000, 0));
+		now += 3000000;
+		used_ns += 3011000;
+		assert_false(core_spin_turn(&spin, now, 0));
+	}
+	assert_true(spins_for(&spin, &now) > 20000);
+}
+
+/* Turns of 20 us for a while, then one in which another thread runs. True: it sleeps. */
+static bool sleeps_beside(struct core_spin *spin, u64 *now, u64 run_ns, u64 lost_ns)
+{
+	for (u64 ran = 0; ran < run_ns; ran += 20000) {
+		used_ns += 20000;
+		if (core_spin_turn(spin, *now += 20000, 0))
+			return true;
+	}
+	return core_spin_turn(spin, *now += lost_ns, 0);
+}
+
+/* Also one that is quicker than a spin, and leaves the loop more than half of the time. */
+static void slow_turns_do_not_keep_an_idle_loop_polling(void **state)
+{
+	struct core_spin spin;
+	u64 now = 1;
+	bool slept = false;
+
+	(void)state;
+	core_spin_init(&spin, 2000000);
+	core_spin_turn(&spin, now, 1);
+	for (unsigned int i = 0; i < 10 && !slept; i++)
+		slept = sleeps_beside(&spin, &now, 1500000, 1200000);
+	assert_true(slept);
+}
+
+/* There is always work after some turns, so a spin never ends by itself. */
+static void a_competitor_of_equal_share_is_seen(void **state)
+{
+	struct core_spin spin;
+	u64 now = 1;
+	bool slept = false;
+
+	(void)state;
+	core_spin_init(&spin, 2000000);
+	gaps(&spin, &now, 20000, 100);
+	for (unsigned int i = 0; i < 10 && !slept; i++) {
+		for (u64 ran = 0; ran < 3000000; ran += 20000) {
+			used_ns += 20000;
+			slept |= core_spin_turn(&spin, now += 20000, ran % 100000 == 0);
+		}
+		slept |= core_spin_turn(&spin, now += 20000, 0);
+		slept |= core_spin_turn(&spin, now += 2500000, 0);
+	}
+	assert_true(slept);
+}
+
+/* Two loops that poll yield to each other, and a hypervisor stops them now and then. */
+static void sharing_with_one_that_polls_is_polled_through(void **state)
+{
+	struct core_spin spin;
+	u64 now = 1;
+
+	(void)state;
+	core_spin_init(&spin, MAX_NS);
+	for (unsigned int i = 0; i < 100; i++) {
+		gaps(&spin, &now, 20000, 500);
+		used_ns += 5000000;
+		assert_false(core_spin_turn(&spin, now += 1000, 0));
+		now += 3000000;
+		assert_false(core_spin_turn(&spin, now, 0));
+	}
+	assert_true(spins_for(&spin, &now) > 20000);
+}
+
+/* What a thread did not run between two stops, in short pieces and asleep, is no reason to sleep. */
+static void what_was_lost_before_a_sleep_does_not_count(void **state)
+{
+	struct core_spin spin;
+	u64 now = 1;
+
+	(void)state;
+	core_spin_init(&spin, MAX_NS);
+	for (unsigned int i = 0; i < 100; i++) {
+		gaps(&spin, &now, 10000, 100);
+		used_ns += 1000000;
+		assert_false(core_spin_turn(&spin, now += 1000, 0));
+		now += 3000000;
+		used_ns += 3000000;
+		assert_false(core_spin_turn(&spin, now, 0));
+		while (!core_spin_turn(&spin, now += 1000, 0))
+			used_ns += 1000;
+		now += 30000000; /* asleep */
+		core_spin_turn(&spin, now, 1);
+	}
 }
 
 static void a_sleep_is_not_a_loss(void **state)
@@ -156,15 +278,31 @@ static void never_and_always(void **state)
 		assert_false(core_spin_turn(&spin, now += 1000000000, 0));
 }
 
+static void a_spin_costs_so_many_wake_ups(void **state)
+{
+	(void)state;
+	assert_int_equal(core_spin_max_ns(0, 50000), 50000);
+	assert_int_equal(core_spin_max_ns(3124, 50000), 50000);
+	assert_int_equal(core_spin_max_ns(20000, 50000), 320000);
+	assert_int_equal(core_spin_max_ns(124999, 50000), 1999984);
+	assert_int_equal(core_spin_max_ns(UINT64_MAX, 50000), 2000000);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(short_gaps_are_spun_over),
 		cmocka_unit_test(long_gaps_are_slept_through),
 		cmocka_unit_test(a_crowded_processor_is_left),
+		cmocka_unit_test(a_stop_by_a_hypervisor_is_polled_through),
+		cmocka_unit_test(slow_turns_do_not_keep_an_idle_loop_polling),
+		cmocka_unit_test(a_competitor_of_equal_share_is_seen),
+		cmocka_unit_test(sharing_with_one_that_polls_is_polled_through),
+		cmocka_unit_test(what_was_lost_before_a_sleep_does_not_count),
 		cmocka_unit_test(a_sleep_is_not_a_loss),
 		cmocka_unit_test(time_away_is_not_a_loss),
 		cmocka_unit_test(never_and_always),
+		cmocka_unit_test(a_spin_costs_so_many_wake_ups),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -24,7 +24,7 @@ plain_mr_valid() {
 		grep -vE 'smp_(store_release|load_acquire)\(|bool mr_valid;|mr_valid = false; /\* until it is sent \*/' || true
 }
 
-# Matches a cast of the event's pointer, or its use without rblk_connect_private().
+# Matches a cast of the event's pointer, or its use without rblk_login_private().
 private_data_in_place() {
 	grep -HnE '= *\(.*\*\) *(data|.*private_data)\b|rblk_check_(accept|reject)\((data|.*private_data)' "$@" || true
 }

@@ -43,6 +43,7 @@ static struct {
 	unsigned int segments, max_kb, zeroes_max, discard_max;
 	bool subsystem, no_generic;
 	int identify_errno; /* 0: answers */
+	int generic_errno;  /* of opening the generic device; 0: it can be opened */
 	/* What becomes of commands. */
 	int result;	      /* of the next `count` ones with `opcode` */
 	unsigned int count;
@@ -150,6 +151,10 @@ int __wrap_open(const char *name, int flags, ...)
 		return __real_open(name, flags, mode);
 	if (S_ISBLK(st.st_mode))
 		fake.exclusive = flags & O_EXCL;
+	else if (fake.generic_errno) {
+		errno = fake.generic_errno;
+		return -1;
+	}
 	snprintf(file, sizeof(file), "%s/%s", fake.folder, name + strlen("/dev/"));
 	return __real_open(file, (flags & ~(O_EXCL | O_DIRECT)) | O_CREAT, 0600);
 }

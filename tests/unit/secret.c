@@ -5,6 +5,7 @@
  * read from the specification's text; one change at a time.
  */
 #include "tests/unit/unit.h"
+#include <pwd.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -227,9 +228,26 @@ static void odd_files_are_refused(void **state)
 	assert_string_equal(error, "is not a regular file");
 }
 
+/* User 12345 has the name `service`; nobody has another number. */
+static const char *service = "storage";
+
+int __wrap_getpwuid_r(uid_t user, struct passwd *entry, char *buffer, size_t bytes, struct passwd **found);
+int __wrap_getpwuid_r(uid_t user, struct passwd *entry, char *buffer, size_t bytes, struct passwd **found)
+{
+	*found = NULL;
+	if (user != 12345)
+		return 0;
+	assert_true(bytes > strlen(service));
+	strcpy(buffer, service);
+	entry->pw_name = buffer;
+	*found = entry;
+	return 0;
+}
+
 static void another_users_file_is_refused(void **state)
 {
 	char error[RBLK_SECRET_ERROR_BYTES] = "";
+	struct rblk_secrets *secrets;
 	FILE *file;
 
 	(void)state;
@@ -243,6 +261,13 @@ static void another_users_file_is_refused(void **state)
 	assert_int_equal(chown(FILE_NAME, 12345, 0), 0);
 	assert_null(rblk_secrets_read(FILE_NAME, error));
 	assert_string_equal(error, "belongs to user 12345, who could change it");
+	/* But root takes those of the service's user. */
+	service = "rblk";
+	secrets = rblk_secrets_read(FILE_NAME, error);
+	assert_non_null(secrets);
+	rblk_secrets_put(secrets);
+	service = "rblk2";
+	assert_null(rblk_secrets_read(FILE_NAME, error));
 	unlink(FILE_NAME);
 }
 

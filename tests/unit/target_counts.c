@@ -20,12 +20,12 @@
 
 static void check_bucket(uint32_t us)
 {
-	unsigned int bucket = tgt_count_bucket(us);
+	unsigned int bucket = core_bucket(us);
 
-	assert_in_range(bucket, 0, TGT_COUNT_BUCKETS - 1);
-	assert_true(us < tgt_count_bucket_end(bucket));
+	assert_in_range(bucket, 0, CORE_BUCKETS - 1);
+	assert_true(us < core_bucket_end(bucket));
 	if (bucket)
-		assert_true(us >= tgt_count_bucket_end(bucket - 1));
+		assert_true(us >= core_bucket_end(bucket - 1));
 }
 
 static void a_latency_is_in_its_bucket(void **state)
@@ -37,12 +37,12 @@ static void a_latency_is_in_its_bucket(void **state)
 		for (int near = -2; near <= 2; near++)
 			check_bucket((1u << shift) + (1u << (shift - 1)) + (uint32_t)near);
 	check_bucket(UINT32_MAX);
-	for (unsigned int i = 1; i < TGT_COUNT_BUCKETS; i++)
-		assert_true(tgt_count_bucket_end(i) > tgt_count_bucket_end(i - 1));
+	for (unsigned int i = 1; i < CORE_BUCKETS; i++)
+		assert_true(core_bucket_end(i) > core_bucket_end(i - 1));
 	/* No bucket is wider than half of what it begins with, so that a quantile is no further off. */
-	for (unsigned int i = 2; i < TGT_COUNT_BUCKETS - 1; i++)
-		assert_true((tgt_count_bucket_end(i) - tgt_count_bucket_end(i - 1)) * 2 <=
-			    tgt_count_bucket_end(i - 1));
+	for (unsigned int i = 2; i < CORE_BUCKETS - 1; i++)
+		assert_true((core_bucket_end(i) - core_bucket_end(i - 1)) * 2 <=
+			    core_bucket_end(i - 1));
 }
 
 /* -- tallies ----------------------------------------------------------------------------------- */

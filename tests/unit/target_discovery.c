@@ -12,8 +12,11 @@
 #include <string.h>
 #include "tests/unit/unit.h"
 #include "proto/wire/wire_check.h"
+#include "target/watch/discovery_address.h"
+#include "target/watch/discovery_desk.h"
 #include "target/watch/discovery_limit.h"
 #include "target/watch/discovery_portals.h"
+#include "target/watch/discovery_window.h"
 
 /* -- the limit ---------------------------------------------------------------------------------- */
 
@@ -67,6 +70,65 @@ static void all_together(void **state)
 	for (uint64_t i = 0; i < 100000; i++)
 		answers += taken(200000 + i, 1, now + i * (10 * SECOND / 100000));
 	assert_in_range(answers, 1, 10 * TGT_DISCOVERY_RATE_ALL);
+}
+
+/* So many reads, and the next when the window is over; what waits for it wakes then, or earlier. */
+static void window_reads(void **state)
+{
+	struct tgt_discovery_window window = { 0 };
+	uint64_t now = 5 * SECOND;
+
+	assert_true(tgt_discovery_window_open(&window, now));
+	for (unsigned int i = 0; i < TGT_DISCOVERY_WINDOW_READS; i++) {
+		assert_int_equal(tgt_discovery_window_wait_ms(&window, now + SECOND, now), 1001);
+		assert_true(tgt_discovery_window_open(&window, now + i));
+		window.reads++;
+	}
+	assert_false(tgt_discovery_window_open(&window, now + TGT_DISCOVERY_WINDOW_NS - 1));
+	assert_int_equal(tgt_discovery_window_wait_ms(&window, now + SECOND, now), 101);
+	assert_int_equal(tgt_discovery_window_wait_ms(&window, now + SECOND / 100, now), 11);
+	assert_int_equal(tgt_discovery_window_wait_ms(&window, now, now + 1), 0);
+	assert_true(tgt_discovery_window_open(&window, now + TGT_DISCOVERY_WINDOW_NS));
+	assert_int_equal(window.reads, 0);
+}
+
+/* -- the desk ----------------------------------------------------------------------------------- */
+
+static struct tgt_discovery_desk desk;
+
+/* By whatever fabric: the limits of an address are one. */
+static void one_desk(void **state)
+{
+	struct rblk_wire_discover query = { .magic = rblk_to_le32(RBLK_MAGIC),
+					    .version = rblk_to_le16(RBLK_DISCOVER_VERSION),
+					    .type = rblk_to_le16(RBLK_DISCOVER_QUERY),
+					    .nonce = { 7 } };
+	struct tgt_discovery_question question = {
+		.discover = &query, .length = sizeof(query), .address = { 1 }, .interface = "eth0" };
+	struct rblk_wire_discover answer = { .nonce = { 0 } };
+	uint64_t now = 5 * SECOND;
+
+	memset(&desk, 0, sizeof(desk));
+	strcpy(desk.self.name, "storage1");
+	tgt_discovery_desk_init(&desk, "all");
+	for (unsigned int i = 0; i < TGT_DISCOVERY_BURST; i++)
+		assert_true(tgt_discovery_desk_take(&desk, &question, &answer, now));
+	assert_int_equal(answer.nonce[0], 7);
+	question.interface = "eth1";
+	assert_false(tgt_discovery_desk_take(&desk, &question, &answer, now));
+	assert_int_equal(desk.limited, 1);
+	question.address[0] = 2;
+	strcpy(query.name, "storage2");
+	assert_false(tgt_discovery_desk_take(&desk, &question, &answer, now));
+	strcpy(query.name, "storage1");
+	assert_true(tgt_discovery_desk_take(&desk, &question, &answer, now));
+	question.length--;
+	assert_false(tgt_discovery_desk_take(&desk, &question, &answer, now));
+	question.length += 2;
+	assert_false(tgt_discovery_desk_take(&desk, &question, &answer, now));
+	assert_int_equal(desk.malformed, 2);
+	assert_int_equal(desk.limited, 1);
+	tgt_discovery_desk_fini(&desk);
 }
 
 /* Who asks in the name of many does not get rid of what he has had himself. */
@@ -236,13 +298,47 @@ static void names(void **state)
 	assert_int_equal(strlen(name), RBLK_NAME_BYTES - 1);
 }
 
+/* -- the link ----------------------------------------------------------------------------------- */
+
+static bool on_link(const char *address, const char *local, const char *mask)
+{
+	struct entry entry;
+	uint8_t a[16], b[16];
+
+	entry_make(&entry, "x", mask);
+	assert_int_equal(inet_pton(AF_INET6, address, a), 1);
+	assert_int_equal(inet_pton(AF_INET6, local, b), 1);
+	return tgt_discovery_on_link(a, b, tgt_discovery_prefix(entry.ifaddrs.ifa_addr));
+}
+
+static void links(void **state)
+{
+	static const char v4[] = "::ffff:10.9.3.1", v6[] = "fd09::1";
+
+	assert_true(on_link("::ffff:10.9.3.2", v4, "255.255.255.0"));
+	assert_true(on_link(v4, v4, "255.255.255.0")); /* this machine */
+	assert_false(on_link("::ffff:10.9.4.2", v4, "255.255.255.0"));
+	assert_false(on_link("::ffff:10.9.3.255", v4, "255.255.255.0"));
+	assert_true(on_link("::ffff:10.9.4.255", v4, "255.255.0.0"));
+	assert_false(on_link("::ffff:10.9.255.255", v4, "255.255.0.0"));
+	assert_true(on_link("::ffff:10.9.3.0", v4, "255.255.255.254")); /* one of two */
+	assert_false(on_link("::ffff:10.9.3.2", v4, "255.255.255.255"));
+	assert_false(on_link("::ffff:255.255.255.255", v4, "255.0.0.0"));
+	assert_false(on_link("fd09::2", v4, "255.255.255.0"));
+	assert_true(on_link("fd09::2", v6, "ffff:ffff:ffff:ffff::"));
+	assert_true(on_link("fd09::ffff:ffff:ffff:ffff", v6, "ffff:ffff:ffff:ffff::"));
+	assert_false(on_link("fd08::2", v6, "ffff:ffff:ffff:ffff::"));
+	assert_false(on_link("::ffff:10.9.3.2", v6, "ffff:ffff:ffff:ffff::"));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(one_address),	cmocka_unit_test(all_together),
 		cmocka_unit_test(not_forgotten), cmocka_unit_test(any_address),
 		cmocka_unit_test(one_listen),	cmocka_unit_test(many_addresses),
-		cmocka_unit_test(names),
+		cmocka_unit_test(names),	cmocka_unit_test(window_reads),
+		cmocka_unit_test(links),	cmocka_unit_test(one_desk),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

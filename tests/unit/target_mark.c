@@ -168,6 +168,13 @@ static void a_file_of_others_is_not_used(void **state)
 	leave(&disk, 5);
 	assert_int_equal(chown(path, 4711, (gid_t)-1), 0);
 	assert_int_equal(tgt_mark_open(folder, &disk, &mark, error), -EPERM);
+	/* One that it may not even open is no folder without rights, which an ordinary user's usually is. */
+	assert_int_equal(chmod(directory, 0755), 0);
+	assert_int_equal(chown(folder, 4712, (gid_t)-1), 0);
+	assert_int_equal(seteuid(4712), 0);
+	assert_int_equal(tgt_mark_open(folder, &disk, &mark, error), -EPERM);
+	assert_string_equal(error, wanted);
+	assert_int_equal(seteuid(0), 0);
 }
 
 #define MARK_TEST(function) cmocka_unit_test_setup_teardown(function, setup, teardown)

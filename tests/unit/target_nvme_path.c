@@ -168,14 +168,17 @@ static void open_without(struct rig *rig, const char *path, char line[1024])
 static void without_passthrough_the_block_device_is_served(void **state)
 {
 	static const struct {
-		int identify_errno, kernel;
+		int identify_errno, kernel, generic_errno;
 		bool no_generic;
 		const char *words;
 	} ways[] = {
-		{EACCES, 0, false, FAKE_GENERIC ": the kernel lets only CAP_SYS_ADMIN identify it: no passthrough"},
-		{0, -EACCES, false, FAKE_GENERIC ": the kernel lets only CAP_SYS_ADMIN pass commands to it: no passthrough"},
-		{0, -EOPNOTSUPP, false, "passes no NVMe commands through io_uring (Linux 5.19 and later do): no passthrough"},
-		{0, 0, true, FAKE_BLOCK ": the kernel has no generic device for it (Linux 5.13 and later do): no passthrough"},
+		{EACCES, 0, 0, false, FAKE_GENERIC ": the kernel lets only CAP_SYS_ADMIN identify it: no passthrough"},
+		{0, -EACCES, 0, false, FAKE_GENERIC ": the kernel lets only CAP_SYS_ADMIN pass commands to it: no passthrough"},
+		{0, -EOPNOTSUPP, 0, false, "passes no NVMe commands through io_uring (Linux 5.19 and later do): no passthrough"},
+		{0, 0, 0, true, FAKE_BLOCK ": the kernel has no generic device for it (Linux 5.13 and later do): no passthrough"},
+		/* Another user's device, and one that the service's unit does not allow. */
+		{0, 0, EACCES, false, FAKE_GENERIC ": Permission denied; rblkd runs as user "},
+		{0, 0, EPERM, false, FAKE_GENERIC ": Operation not permitted; rblkd runs as user "},
 	};
 
 	(void)state;
@@ -186,6 +189,7 @@ static void without_passthrough_the_block_device_is_served(void **state)
 		fake.identify_errno = ways[i].identify_errno;
 		fake.kernel = ways[i].kernel;
 		fake.no_generic = ways[i].no_generic;
+		fake.generic_errno = ways[i].generic_errno;
 		open_without(&rig, ways[i].no_generic ? FAKE_BLOCK : FAKE_GENERIC, line);
 		assert_non_null(strstr(line, "volume v: "));
 		assert_non_null(strstr(line, ways[i].words));
@@ -194,6 +198,9 @@ static void without_passthrough_the_block_device_is_served(void **state)
 	}
 	/* A device that is gone is an error. */
 	fake.no_generic = false;
+	fake.generic_errno = ENXIO;
+	assert_string_equal(refusal(FAKE_GENERIC, -ENXIO), FAKE_GENERIC ": No such device or address");
+	fake.generic_errno = 0;
 	fake.kernel = -ENODEV;
 	assert_string_equal(refusal(FAKE_GENERIC, -ENODEV), FAKE_GENERIC ": passing a command to it: No such device");
 	/* A bad first block is not. */

@@ -22,88 +22,89 @@ static int parse(const char *const *words, struct tgt_config *config, enum tgt_r
 	return tgt_options_parse(argc, argv, config, mode, error);
 }
 
+static const struct {
+	const char *words[ARGUMENTS_MAX];
+	const char *error;
+} mistakes[] = {
+	{{NULL}, "nothing to serve: name a file, or --memory NAME=SIZE, or --config FILE"},
+	{{"--blok-size=512", "x.img"},
+	 "unknown option \"--blok-size\"; did you mean \"--block-size\"?"},
+	{{"--wombat", "x.img"}, "unknown option \"--wombat\"; see rblkd --help"},
+	{{"-z"}, "unknown option \"-z\"; see rblkd --help"},
+	{{"--check=yes", "x.img"}, "--check=yes: takes no value"},
+	{{"--listen"}, "--listen: needs a value"},
+	{{"x.img", "--reactors", "many"},
+	 "--reactors: \"many\" is not a number from 0 to 64"},
+	{{"x.img", "--reactors=65"}, "--reactors: \"65\" is not a number from 0 to 64"},
+	{{"x.img", "--reactors=-1"}, "--reactors: \"-1\" is not a number from 0 to 64"},
+	{{"x.img", "--reactors="}, "--reactors: needs a value"},
+	{{"x.img", "--cpus", "all"}, "--cpus: \"all\" is not a list of CPUs from 0 to 1023 (0-3,8)"},
+	{{"x.img", "--cpus", "3-1"}, "--cpus: \"3-1\" is not a list of CPUs from 0 to 1023 (0-3,8)"},
+	{{"x.img", "--cpus", "1,"}, "--cpus: \"1,\" is not a list of CPUs from 0 to 1023 (0-3,8)"},
+	{{"x.img", "--cpus", "1024"}, "--cpus: \"1024\" is not a list of CPUs from 0 to 1023 (0-3,8)"},
+	{{"x.img", "--cpus", "-1"}, "--cpus: \"-1\" is not a list of CPUs from 0 to 1023 (0-3,8)"},
+	{{"x.img", "--cpus", "0-2,1"}, "--cpus: \"0-2,1\" has CPU 1 twice"},
+	{{"x.img", "--cpus", "0-64"}, "--cpus: \"0-64\" has more than 64 CPUs"},
+	{{"x.img", "--pool-size", "5x"},
+	 "--pool-size: \"5x\" is not a size from 1M to 64G (512, 64K, 10G, ...)"},
+	{{"x.img", "--pool-size", "99999999999999999999"},
+	 "--pool-size: \"99999999999999999999\" is not a size from 1M to 64G "
+	 "(512, 64K, 10G, ...)"},
+	{{"x.img", "--keepalive", "5"},
+	 "--keepalive: \"5\" is not a time from 0 to 3600s (20ms, 30s, ...)"},
+	{{"x.img", "--keepalive", "500us"},
+	 "--keepalive: \"500us\" is not a time from 0 to 3600s (20ms, 30s, ...)"},
+	{{"x.img", "--poll-time", "2s"},
+	 "--poll-time: \"2s\" is not a time from 0 to 1s (500us, 20ms, 30s, ...), or auto"},
+	{{"x.img", "--polling", "sometimes"},
+	 "--polling: \"sometimes\" is not one of adaptive, always, never"},
+	{{"x.img", "--allow-scratch=maybe"},
+	 "--allow-scratch: \"maybe\" is neither yes nor no"},
+	{{"x.img", "--block-size", "1000"},
+	 "--block-size: \"1000\" is not a block size: 512, 1K, 2K or 4K"},
+	{{"x.img", "--listen", "udp://there"},
+	 "--listen: \"udp://there\" is not an address: "
+	 "it begins with neither rblk:// nor rblk+tcp://"},
+	{{"x.img", "--listen", "sim://h"},
+	 "--listen: \"sim://h\" is not an address: "
+	 "it begins with neither rblk:// nor rblk+tcp://"},
+	{{"x.img", "--listen", "rblk+tcp://h:65536"},
+	 "--listen: \"rblk+tcp://h:65536\" is not an address: "
+	 "the port must be a number from 0 to 65535"},
+	{{"x.img", "--fault", "slow"},
+	 "--fault: \"slow\" is not one of delay=, fail=, tear=, lose=, power=, after=, count=, "
+	 "seed="},
+	{{"x.img", "y/x.raw"}, "volume x: defined twice on the command line"},
+	{{"a=x.img", "b=x.img"},
+	 "command line: volume b: volume a already uses path x.img"},
+	{{"my disk.img"},
+	 "my disk.img: \"my disk\" is not a volume name; give it one, as in NAME=my "
+	 "disk.img"},
+	{{"a b=x"},
+	 "command line: \"a b\" is not a volume name: "
+	 "1 to 63 of A-Z a-z 0-9 . _ : + -"},
+	{{"=x"}, "=x: a name has 1 to 63 characters"},
+	{{"x="}, "volume x: path: needs a value"},
+	{{"--memory", "m"}, "--memory: \"m\" is not NAME=SIZE"},
+	{{"--memory", "m=lots"},
+	 "--memory: m: \"lots\" is not a size from 512 to 1024T (512, 64K, 10G, ...)"},
+	{{"--memory", "m=1000"},
+	 "command line: volume m: store = memory, but it has a "
+	 "size that is not a multiple of its block size"},
+	{{"--config", "no.conf"}, "no.conf: No such file or directory"},
+	{{"--config", "a", "--config", "b"}, "--config: given twice"},
+	{{"--config", "/dev/null", "--cache=buffered"},
+	 "--cache: no volume on the command line to apply it to"},
+	{{"--config", "/dev/null"},
+	 "nothing to serve: the configuration has no section [volume NAME]"},
+	{{"x.img", "--max-io=2M", "--pool-size=1M"},
+	 "pool_size is less than max_io: one command could never get a buffer"},
+	{{"x.img", "--credits=1024", "--receive-buffers=1024"},
+	 "receive_buffers must be at least credits + 4: one queue needs those"},
+};
+
 static void mistakes_have_their_words(void **state)
 {
-	static const struct {
-		const char *words[ARGUMENTS_MAX];
-		const char *error;
-	} mistakes[] = {
-		{{NULL}, "nothing to serve: name a file, or --memory NAME=SIZE, or --config FILE"},
-		{{"--blok-size=512", "x.img"},
-		 "unknown option \"--blok-size\"; did you mean \"--block-size\"?"},
-		{{"--wombat", "x.img"}, "unknown option \"--wombat\"; see rblkd --help"},
-		{{"-z"}, "unknown option \"-z\"; see rblkd --help"},
-		{{"--check=yes", "x.img"}, "--check=yes: takes no value"},
-		{{"--listen"}, "--listen: needs a value"},
-		{{"x.img", "--reactors", "many"},
-		 "--reactors: \"many\" is not a number from 0 to 64"},
-		{{"x.img", "--reactors=65"}, "--reactors: \"65\" is not a number from 0 to 64"},
-		{{"x.img", "--reactors=-1"}, "--reactors: \"-1\" is not a number from 0 to 64"},
-		{{"x.img", "--reactors="}, "--reactors: needs a value"},
-		{{"x.img", "--cpus", "all"}, "--cpus: \"all\" is not a list of CPUs from 0 to 1023 (0-3,8)"},
-		{{"x.img", "--cpus", "3-1"}, "--cpus: \"3-1\" is not a list of CPUs from 0 to 1023 (0-3,8)"},
-		{{"x.img", "--cpus", "1,"}, "--cpus: \"1,\" is not a list of CPUs from 0 to 1023 (0-3,8)"},
-		{{"x.img", "--cpus", "1024"}, "--cpus: \"1024\" is not a list of CPUs from 0 to 1023 (0-3,8)"},
-		{{"x.img", "--cpus", "-1"}, "--cpus: \"-1\" is not a list of CPUs from 0 to 1023 (0-3,8)"},
-		{{"x.img", "--cpus", "0-2,1"}, "--cpus: \"0-2,1\" has CPU 1 twice"},
-		{{"x.img", "--cpus", "0-64"}, "--cpus: \"0-64\" has more than 64 CPUs"},
-		{{"x.img", "--pool-size", "5x"},
-		 "--pool-size: \"5x\" is not a size from 1M to 64G (512, 64K, 10G, ...)"},
-		{{"x.img", "--pool-size", "99999999999999999999"},
-		 "--pool-size: \"99999999999999999999\" is not a size from 1M to 64G "
-		 "(512, 64K, 10G, ...)"},
-		{{"x.img", "--keepalive", "5"},
-		 "--keepalive: \"5\" is not a time from 0 to 3600s (20ms, 30s, ...)"},
-		{{"x.img", "--keepalive", "500us"},
-		 "--keepalive: \"500us\" is not a time from 0 to 3600s (20ms, 30s, ...)"},
-		{{"x.img", "--poll-time", "2s"},
-		 "--poll-time: \"2s\" is not a time from 0 to 1s (500us, 20ms, 30s, ...)"},
-		{{"x.img", "--polling", "sometimes"},
-		 "--polling: \"sometimes\" is not one of adaptive, always, never"},
-		{{"x.img", "--allow-scratch=maybe"},
-		 "--allow-scratch: \"maybe\" is neither yes nor no"},
-		{{"x.img", "--block-size", "1000"},
-		 "--block-size: \"1000\" is not a block size: 512, 1K, 2K or 4K"},
-		{{"x.img", "--listen", "udp://there"},
-		 "--listen: \"udp://there\" is not an address: "
-		 "it begins with neither rblk:// nor rblk+tcp://"},
-		{{"x.img", "--listen", "sim://h"},
-		 "--listen: \"sim://h\" is not an address: "
-		 "it begins with neither rblk:// nor rblk+tcp://"},
-		{{"x.img", "--listen", "rblk+tcp://h:65536"},
-		 "--listen: \"rblk+tcp://h:65536\" is not an address: "
-		 "the port must be a number from 0 to 65535"},
-		{{"x.img", "--fault", "slow"},
-		 "--fault: \"slow\" is not one of delay=, fail=, tear=, lose=, power=, after=, count=, "
-		 "seed="},
-		{{"x.img", "y/x.raw"}, "volume x: defined twice on the command line"},
-		{{"a=x.img", "b=x.img"},
-		 "command line: volume b: volume a already uses path x.img"},
-		{{"my disk.img"},
-		 "my disk.img: \"my disk\" is not a volume name; give it one, as in NAME=my "
-		 "disk.img"},
-		{{"a b=x"},
-		 "command line: \"a b\" is not a volume name: "
-		 "1 to 63 of A-Z a-z 0-9 . _ : + -"},
-		{{"=x"}, "=x: a name has 1 to 63 characters"},
-		{{"x="}, "volume x: path: needs a value"},
-		{{"--memory", "m"}, "--memory: \"m\" is not NAME=SIZE"},
-		{{"--memory", "m=lots"},
-		 "--memory: m: \"lots\" is not a size from 512 to 1024T (512, 64K, 10G, ...)"},
-		{{"--memory", "m=1000"},
-		 "command line: volume m: store = memory, but it has a "
-		 "size that is not a multiple of its block size"},
-		{{"--config", "no.conf"}, "no.conf: No such file or directory"},
-		{{"--config", "a", "--config", "b"}, "--config: given twice"},
-		{{"--config", "/dev/null", "--cache=buffered"},
-		 "--cache: no volume on the command line to apply it to"},
-		{{"--config", "/dev/null"},
-		 "nothing to serve: the configuration has no section [volume NAME]"},
-		{{"x.img", "--max-io=2M", "--pool-size=1M"},
-		 "pool_size is less than max_io: one command could never get a buffer"},
-		{{"x.img", "--credits=1024", "--receive-buffers=1024"},
-		 "receive_buffers must be at least credits + 4: one queue needs those"},
-	};
 	char error[TGT_ERROR_BYTES];
 	struct tgt_config config;
 	enum tgt_run_mode mode;
@@ -149,6 +150,7 @@ static void one_file_is_enough(void **state)
 	assert_string_equal(listen, "rblk://:4430");
 	assert_in_range(config.reactors, 1, 8);
 	assert_int_equal(config.polling, TGT_POLL_ADAPTIVE);
+	assert_int_equal(config.poll_us_max, TGT_POLL_TIME_AUTO);
 	assert_int_equal(config.volume_count, 1);
 	assert_string_equal(config.volumes[0].name, "disk");
 	assert_string_equal(config.volumes[0].path, "/srv/images/disk.img");

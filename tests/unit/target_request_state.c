@@ -17,9 +17,9 @@ static const char letters[] = "FRWISHOPL";
 static const char *const steps[TGT_REQUEST_STATES] = {
 	[TGT_REQUEST_FREE] = "R",      [TGT_REQUEST_RECEIVED] = "WISHOPL",
 	[TGT_REQUEST_WAITING] = "ISPF", [TGT_REQUEST_DATA_IN] = "SPF",
-	[TGT_REQUEST_STORING] = "OPF", [TGT_REQUEST_HELD] = "OPF",
+	[TGT_REQUEST_STORING] = "WOPFL",[TGT_REQUEST_HELD] = "OPF",
 	[TGT_REQUEST_DATA_OUT] = "F",  [TGT_REQUEST_REPLYING] = "F",
-	[TGT_REQUEST_LIMITED] = "RPF",
+	[TGT_REQUEST_LIMITED] = "RSPF",
 };
 
 static unsigned int closed;
@@ -30,6 +30,16 @@ static void fake_conn_close(struct fab_conn *conn)
 }
 
 static const struct fab_ops fake_ops = { .conn_close = fake_conn_close };
+
+/* Of a request that waits for its limit. */
+static void opened_idle(struct tgt_access *access)
+{
+	(void)access;
+}
+
+static struct tgt_counts counts;
+static struct tgt_port port;
+static struct tgt_access opened = {.port = &port, .counts = &counts, .idle = opened_idle};
 
 /* A queue whose only request is in `state`, and in the list that belongs to it. */
 static struct queue_rig *rig_create(enum tgt_request_state state)
@@ -45,8 +55,11 @@ static struct queue_rig *rig_create(enum tgt_request_state state)
 	lane->active = state != TGT_REQUEST_FREE;
 	if (state == TGT_REQUEST_WAITING)
 		TAILQ_INSERT_TAIL(&lane->waiting, request, link);
-	if (state == TGT_REQUEST_LIMITED)
+	if (state == TGT_REQUEST_LIMITED) {
+		request->access = &opened;
+		opened.users = 1;
 		TAILQ_INSERT_TAIL(&rig->turn.limited, request, link);
+	}
 	if (state == TGT_REQUEST_DATA_IN)
 		TAILQ_INSERT_TAIL(&lane->fetching, request, link);
 	if (state == TGT_REQUEST_DATA_OUT || state == TGT_REQUEST_REPLYING) {

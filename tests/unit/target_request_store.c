@@ -246,7 +246,7 @@ static void a_turn_does_so_much_in_memory(void **state)
 	const unsigned int least = COMMANDS * BYTES / TGT_DIRECT_BYTES;
 
 	(void)state;
-	assert_int_equal(turns_of_a_message(RBLK_OP_READ, RBLK_CMD_DIGEST), least);
+	assert_int_equal(turns_of_a_message(RBLK_OP_READ, 0), least);
 	assert_int_equal(turns_of_a_message(RBLK_OP_WRITE_ZEROES, 0), least);
 	/* A checksum takes one more turn after its last piece. */
 	assert_true(turns_of_a_message(RBLK_OP_CHECKSUM, 0) >= least);
@@ -292,6 +292,41 @@ static void what_is_put_off_can_be_aborted(void **state)
 	assert_int_equal(request.status, RBLK_E_ABORTED);
 }
 
+static void no_close(struct tgt_lane *lane, const char *reason)
+{
+	fail_msg("the connection was closed: %s", reason);
+}
+
+/* A READ with a digest needs memory, also of a volume in memory; when its turn comes, there may be none. */
+static void what_is_put_off_may_wait_for_memory(void **state)
+{
+	static const struct tgt_lane_ops ops = { .close = no_close };
+	struct tgt_turn turn = { .now_ns = 1, .short_of_memory = true };
+	char memory[4096];
+	struct tgt_store store = { .ops = &fake_ops, .info.direct = memory };
+	struct tgt_volume volume = { .store = &store, .block_bytes = 512, .blocks = 8 };
+	struct tgt_port port = { .store = &store, .volume = &volume };
+	struct tgt_access access = { .port = &port, .users = 1, .counts = &counts };
+	struct tgt_host_share host = {0};
+	struct tgt_share share = {0};
+	struct tgt_lane lane = { .turn = &turn, .share = &share, .open = true, .ops = &ops };
+	struct tgt_request request = { .lane = &lane, .access = &access, .opcode = RBLK_OP_READ,
+				       .flags = RBLK_CMD_DIGEST, .blocks = 8, .length = sizeof(memory),
+				       .state = TGT_REQUEST_RECEIVED };
+
+	(void)state;
+	tgt_work_init(&turn);
+	tgt_share_init(&share, &turn, &host);
+	TAILQ_INIT(&lane.waiting);
+	TAILQ_INIT(&lane.done);
+	tgt_request_put_off(&request);
+	assert_int_equal(tgt_work_resume(&turn), 1);
+	assert_int_equal(request.state, TGT_REQUEST_WAITING);
+	assert_ptr_equal(TAILQ_FIRST(&lane.waiting), &request);
+	assert_true(tgt_request_end_early(&request, RBLK_E_ABORTED));
+	assert_int_equal(request.state, TGT_REQUEST_REPLYING);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -303,6 +338,7 @@ int main(void)
 		cmocka_unit_test(a_turn_does_so_much_in_memory),
 		cmocka_unit_test(sessions_beyond_the_budget_are_few),
 		cmocka_unit_test(what_is_put_off_can_be_aborted),
+		cmocka_unit_test(what_is_put_off_may_wait_for_memory),
 	};
 
 	return cmocka_run_group_tests_name("target request and store", tests, NULL, NULL);

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * fastcrc: a "crc32" that does not read the data, for benchmarks under emulation only.
+ * fastcrc: a "crc32" that does not read the data, for benchmarks under emulation, and for tests in which damaged packets
+ * are to arrive (tests/lab/boot-nocrc).
  *
  * rdma_rxe computes a CRC of every packet through the kernel's crypto interface, where a real
  * device has a circuit for it. Under emulation that CRC is most of the link's cost and hides the
  * cost of protocols. This one depends only on the number of bytes. So both ends agree on it, but
- * damaged packets are not detected: never use it for a test of correctness.
+ * damaged packets are not detected: never use it for any other test of correctness.
  *
  * It must be loaded before rdma_rxe, and the crypto manager must not test it (cryptomgr.notests=1),
  * because it would fail.

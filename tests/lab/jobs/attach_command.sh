@@ -32,7 +32,7 @@ says 'rblk0: is not attached'
 
 lab_say "by URI; the command loads the module"
 mkdir -p /etc/modprobe.d
-echo "install rblk /sbin/modprobe -a rdma_cm ib_core && /sbin/insmod $LAB_KO" > /etc/modprobe.d/rblk-lab.conf
+echo "install rblk /sbin/modprobe -a rdma_cm ib_core libcrc32c; /sbin/insmod $LAB_KO" > /etc/modprobe.d/rblk-lab.conf
 run 0 attach --queues 2 --credits 32 --give-up 7s --connect-timeout 3s --name here "$LAB_URI/disk"
 printed /dev/rblk0
 [ -b /dev/rblk0 ] || lab_fail "/dev/rblk0: not there when the command ends"
@@ -50,6 +50,23 @@ run 0 list --attached --json
 json ".attached[0].counters.commands >= $before + 64"
 run 0 list --attached
 grep -qE '^rblk0 +- +'"$LAB_ADDR"':4430 +disk +.* +2 +[0-9]+ +live$' /tmp/out || lab_fail "list: $(cat /tmp/out)"
+
+lab_say "top"
+"$RBLK" top --json --interval 200ms --filter rblk0 > /tmp/top 2> /tmp/err &
+top=$!
+begun() { [ -s /tmp/top ]; }
+lab_wait 60 begun || lab_fail "top: $(cat /tmp/err)"
+dd if=/dev/rblk0 of=/dev/null bs=64k count=64 iflag=direct status=none || lab_fail "/dev/rblk0: cannot be read"
+seen() {
+	jq -se '[.[].uses[]] | (map(.reads) | add) >= 64 and (map(.read_bytes) | add) >= 4194304 and
+		(map(.writes) | add) == 0 and any(.average_ns > 0) and all(.device == "/dev/rblk0" and .volume == "disk" and
+		.state == "live" and .pid == null and .p50_ns == null and .failures == null)' /tmp/top > /dev/null 2>&1
+}
+lab_wait 60 seen || lab_fail "top: $(cat /tmp/top)"
+kill "$top"
+wait "$top" || true
+"$RBLK" top --count 1 --interval 100ms > /tmp/out || lab_fail "top as a table"
+grep -q '^rblk0 .* live ' /tmp/out || lab_fail "top: $(cat /tmp/out)"
 
 lab_say "requests that must be refused"
 run 1 attach "$LAB_URI/none"

@@ -72,7 +72,8 @@ attach "$LAB_URI/disk"
 rblk detach --all || lab_fail "detach --all"
 
 lab_say "units"
-printf '# a comment\n\nlater %s/disk noauto\nodd/name x\n last.one\t%s/disk\tqueues=2' "$LAB_URI" "$LAB_URI" >> /etc/rblk/rblktab
+printf '# a comment\n\nlater %s/disk noauto\nroot %s/disk queues=2,initramfs\nodd/name x\n last.one\t%s/disk\tqueues=2' \
+	"$LAB_URI" "$LAB_URI" "$LAB_URI" >> /etc/rblk/rblktab
 units=/usr/local/lib/systemd/system
 mkdir -p /tmp/normal
 /usr/local/lib/systemd/system-generators/rblk-generator /tmp/normal /tmp/normal /tmp/normal || lab_fail "generator"

@@ -32,9 +32,14 @@ lab_leaks_none() {
 	[ ! -s /tmp/leaks ] || { cat /tmp/leaks; lab_fail "memory is lost: the above"; }
 }
 
+# What insmod does not load by itself; newer kernels have CRC32C built in.
+lab_kmod_needs() {
+	modprobe -a rdma_cm ib_core || lab_fail "rdma_cm: does not load"
+	modprobe -q libcrc32c || [ "$(uname -r | cut -d. -f1-2)" != 6.1 ] || lab_fail "libcrc32c: does not load"
+}
 lab_kmod_load() {
 	[ -e "$LAB_KO" ] || lab_fail "$LAB_KO: not built"
-	modprobe -a rdma_cm ib_core || lab_fail "rdma_cm: does not load"
+	lab_kmod_needs
 	lab_leaks_forget
 	insmod "$LAB_KO" || lab_fail "rblk.ko: does not load"
 }

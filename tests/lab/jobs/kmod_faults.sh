@@ -86,7 +86,7 @@ used() { [ "$(cat /sys/block/rblk0/rblk/state)" = live ] || lab_fail "I/O: $(cat
 lab_link_up
 # One thread, which opens the device once: what the target has is the same after each session.
 lab_rblkd_start --reactors 1 disk=/dev/vda
-modprobe -a rdma_cm ib_core
+lab_kmod_needs
 log_checked "before anything failed"
 : > /tmp/answers
 lab_kmod_load

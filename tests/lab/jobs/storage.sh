@@ -13,9 +13,10 @@ for room in target initiator; do
 	(cd "$LAB_BUILD" && cmake --install $room > /tmp/install 2>&1) || lab_fail "install: $(tail -n 5 /tmp/install)"
 done
 ldconfig
+systemd-sysusers /usr/local/lib/sysusers.d/rblkd.conf || lab_fail "systemd-sysusers"
 /lib/systemd/systemd-udevd --daemon || lab_fail "udevd: does not start"
 mkdir -p /etc/modprobe.d /etc/rblk /mnt /run/rblkd /var/lib/rblkd
-echo "install rblk /sbin/modprobe -a rdma_cm ib_core && /sbin/insmod $LAB_KO" > /etc/modprobe.d/rblk-lab.conf
+echo "install rblk /sbin/modprobe -a rdma_cm ib_core libcrc32c; /sbin/insmod $LAB_KO" > /etc/modprobe.d/rblk-lab.conf
 install -m 755 "$LAB/../install/systemctl" /usr/local/bin/systemctl
 export STAND_IN_UNITS=/usr/local/lib/systemd/system
 lab_link_up

@@ -68,7 +68,7 @@ wait $write || lab_fail "the write did not wait"
 lab_wait 10 grep -q 'is back after' /tmp/rblk-waits || lab_fail "rblk-waits: $(cat /tmp/rblk-waits)"
 for name in rblk-waits rblkd-waits; do finish $name; done
 has rblk-waits 'session 0 has lost its connection'
-has rblk-waits "^@us\[.+, 0, target's disk\]: [1-9]"
+has rblk-waits "^@us\[dd, 0, target's disk\]: [1-9]"
 has rblkd-waits '^@ns\[[0-9]+, disk\]: [1-9]'
 has rblkd-waits '^@completions_in_a_reply'
 lab_detach

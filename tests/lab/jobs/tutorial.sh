@@ -10,7 +10,7 @@ page=$LAB/../../initiator/man/rblk-tutorial.7.scd
 ldconfig
 /lib/systemd/systemd-udevd --daemon || lab_fail "udevd: does not start"
 mkdir -p /etc/modprobe.d /etc/rblk /srv
-echo "install rblk /sbin/modprobe -a rdma_cm ib_core && /sbin/insmod $LAB_KO" > /etc/modprobe.d/rblk-lab.conf
+echo "install rblk /sbin/modprobe -a rdma_cm ib_core libcrc32c; /sbin/insmod $LAB_KO" > /etc/modprobe.d/rblk-lab.conf
 lab_link_up
 echo "$LAB_ADDR storage1" >> /etc/hosts
 lab_rblkd_start data=/dev/vda

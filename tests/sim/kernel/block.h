@@ -6,6 +6,7 @@
 #ifndef RBLK_TESTS_SIM_KERNEL_BLOCK_H
 #define RBLK_TESTS_SIM_KERNEL_BLOCK_H
 
+#include "tests/sim/crc32c.h"
 #include "tests/sim/kernel/kernel.h"
 
 typedef unsigned int blk_status_t;
@@ -158,6 +159,13 @@ struct req_iterator { bool begun; };
 #define rq_for_each_segment(bv, rq, iter) \
 	for ((iter).begun = false, (bv) = (struct bio_vec){ (rq)->memory, (rq)->bytes }; !(iter).begun; \
 	     (iter).begun = true)
+#define bvec_kmap_local(bv) ((bv)->memory)
+#define kunmap_local(memory) ((void)(memory))
+/* As the kernel has it: nothing is inverted, neither at first nor in the end. */
+static inline u32 crc32c(u32 crc, const void *data, size_t bytes)
+{
+	return ~sim_crc32c(~crc, data, bytes);
+}
 #define memcpy_from_bvec(to, bv) memcpy(to, (bv)->memory, (bv)->bv_len)
 #define memcpy_to_bvec(bv, from) memcpy((bv)->memory, from, (bv)->bv_len)
 
@@ -228,7 +236,7 @@ struct rblk_limits {
 	u32 logical_bytes, physical_bytes, optimal_bytes;
 	u32 max_sectors, max_segments;
 	u32 discard_granularity, max_discard_sectors, max_zeroes_sectors;
-	bool write_cache, fua, rotational;
+	bool write_cache, fua, rotational, stable;
 };
 #define RBLK_COMPAT_OPEN(name) static int name(struct gendisk *disk)
 #define RBLK_COMPAT_RELEASE(name) static void name(struct gendisk *disk)

@@ -56,6 +56,7 @@ struct rblk_disk *sim_disk_attach(const struct sim_attach *attach, char *text)
 	o->command_ms = attach->command_ms;
 	o->reconnect_ms = attach->reconnect_ms;
 	o->fail_fast_ms = attach->fail_fast_ms;
+	o->digest = attach->digest;
 	o->give_up_ms = attach->give_up_ms;
 	strscpy(options.disk.volume, attach->volume, sizeof(options.disk.volume));
 	options.disk.accept_volatile = true;

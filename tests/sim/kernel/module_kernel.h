@@ -52,6 +52,7 @@ struct sim_attach {
 	bool key;		      /* it proves its name, and wants a proof */
 	unsigned int queues, poll_queues, credits, slot_bytes;
 	unsigned int connect_ms, command_ms, reconnect_ms, fail_fast_ms, give_up_ms;
+	bool digest;
 };
 
 /* NULL: it failed, and text (256) says why. Opened. */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * The verbs and the connection manager of rdma.h over the simulated fabric: one device, one fabric for the
- * machine's session. Completions and events come in softirqs, which the agenda runs.
+ * machine's session. Completions and events come in softirqs, which the agenda runs. mr.c has registered memory.
  */
-#include "tests/sim/kernel/rdma.h"
+#include "tests/sim/kernel/mr.h"
 
 #include "proto/wire/wire.h"
 #include "tests/sim/coverage.h"
@@ -12,7 +12,6 @@
 #include "tests/sim/random.h"
 #include "tests/sim/world.h"
 
-#define MRS_MAX 4096u
 #define POLL_BATCH 8
 #define SEND_SGE_MAX 16
 /* Longer than anyone waits. */
@@ -28,7 +27,6 @@ static struct net net;
 static struct sim_nsproxy nsproxy = { &net };
 struct sim_task sim_task = { &nsproxy };
 static struct ib_device device;
-static struct ib_mr *mrs[MRS_MAX];
 static struct list_head cqs;
 
 static void poll_all(void);
@@ -47,7 +45,7 @@ static void *make(size_t bytes)
 void sim_rdma_start(void)
 {
 	memset(&net, 0, sizeof(net));
-	memset(mrs, 0, sizeof(mrs));
+	sim_mrs_start();
 	INIT_LIST_HEAD(&cqs);
 	device = (struct ib_device){
 		.attrs = {
@@ -64,9 +62,7 @@ void sim_rdma_start(void)
 
 void sim_rdma_stop(void)
 {
-	for (unsigned int i = 0; i < MRS_MAX; i++)
-		if (mrs[i])
-			sim_fail("the kernel: a memory registration was not freed");
+	sim_mrs_stop();
 	if (!list_empty(&cqs) || net.ids || net.pds || net.refs)
 		sim_fail("the kernel: not freed: %s%u ids, %u protection domains, %u references to the network",
 			 list_empty(&cqs) ? "" : "completion queues, ", net.ids, net.pds, net.refs);
@@ -92,7 +88,12 @@ uint32_t sim_rdma_session(void)
 	return net.fab ? ((const struct sim_fab *)net.fab)->serial : 0;
 }
 
-static const struct fab_device *fab_side(void)
+struct fab *sim_rdma_fab(void)
+{
+	return net.fab;
+}
+
+const struct fab_device *sim_rdma_side(void)
 {
 	return &((const struct sim_fab *)net.fab)->device;
 }
@@ -122,7 +123,7 @@ struct ib_pd *ib_alloc_pd(struct ib_device *ibdev, unsigned int flags)
 	(void)ibdev;
 	(void)flags;
 	net.pds++;
-	pd->local_dma_lkey = fab_mr_lkey(net.pages, fab_side());
+	pd->local_dma_lkey = fab_mr_lkey(net.pages, sim_rdma_side());
 	return pd;
 }
 
@@ -130,66 +131,6 @@ void ib_dealloc_pd(struct ib_pd *pd)
 {
 	net.pds--;
 	free(pd);
-}
-
-struct ib_mr *ib_alloc_mr(struct ib_pd *pd, int type, u32 pages)
-{
-	unsigned int i = 0;
-
-	(void)pd;
-	(void)type;
-	(void)pages;
-	while (i < MRS_MAX && mrs[i])
-		i++;
-	if (i == MRS_MAX)
-		return ERR_PTR(-ENOMEM);
-	mrs[i] = make(sizeof(*mrs[i]));
-	mrs[i]->page_size = PAGE_SIZE;
-	return mrs[i];
-}
-
-static bool mr_is_invalidated(const struct ib_mr *mr)
-{
-	return ((const struct sim_mr *)mr->fab)->invalid;
-}
-
-static void mr_end(struct ib_mr *mr)
-{
-	if (mr->fab)
-		fab_mr_deregister(mr->fab);
-	mr->fab = NULL;
-	mr->state = SIM_KEY_NONE;
-}
-
-int ib_map_mr_sg(struct ib_mr *mr, struct scatterlist *sgl, int count, unsigned int *offset,
-		 unsigned int page)
-{
-	u32 bytes = sgl[0].dma_length;
-
-	(void)offset;
-	(void)page;
-	for (int i = 1; i < count; bytes += sgl[i++].dma_length)
-		if (sgl[i].dma_address != sgl[0].dma_address + bytes)
-			return i; /* a registration is one piece here */
-	if (mr->fab && (mr->state == SIM_KEY_VALID || mr->state == SIM_KEY_ENDING) &&
-	    !mr_is_invalidated(mr))
-		sim_fail("the kernel: memory gets a key whose last one is valid (F4)");
-	mr_end(mr);
-	if (fab_mr_register(net.fab, (void *)(uintptr_t)sgl[0].dma_address, bytes, 0, &mr->fab))
-		return -ENOMEM;
-	mr->rkey = fab_mr_rkey(mr->fab, fab_side());
-	mr->iova = sgl[0].dma_address;
-	mr->state = SIM_KEY_MAPPED;
-	return count;
-}
-
-void ib_dereg_mr(struct ib_mr *mr)
-{
-	mr_end(mr);
-	for (unsigned int i = 0; i < MRS_MAX; i++)
-		if (mrs[i] == mr)
-			mrs[i] = NULL;
-	free(mr);
 }
 
 /* -- completion queues --------------------------------------------------------------------------------- */
@@ -291,7 +232,7 @@ static void local_end(struct local *local, enum ib_wc_status status)
 	sim_event_cancel(&local->event);
 	list_del(&local->entry);
 	if (status == IB_WC_SUCCESS)
-		mr_end(local->mr);
+		sim_mr_end(local->mr);
 	if (local->signalled || status != IB_WC_SUCCESS)
 		cq_add(local->qp->cq, &wc);
 	free(local);
@@ -319,12 +260,7 @@ static void invalidate(struct ib_qp *qp, const struct ib_send_wr *wr)
 {
 	struct local *local = make(sizeof(*local));
 
-	for (unsigned int i = 0; i < MRS_MAX; i++)
-		if (mrs[i] && mrs[i]->rkey == wr->ex.invalidate_rkey && mrs[i]->fab)
-			local->mr = mrs[i];
-	if (!local->mr || local->mr->state != SIM_KEY_VALID)
-		sim_fail("the kernel: an invalidation of a key that is not valid");
-	local->mr->state = SIM_KEY_ENDING;
+	local->mr = sim_mr_ending(wr->ex.invalidate_rkey);
 	local->qp = qp;
 	local->cqe = wr->wr_cqe;
 	local->signalled = wr->send_flags & IB_SEND_SIGNALED;
@@ -332,15 +268,6 @@ static void invalidate(struct ib_qp *qp, const struct ib_send_wr *wr)
 	list_add_tail(&local->entry, &qp->local);
 	sim_event_in(&local->event, sim_below(sim_chance(900000) ? 10 * SIM_US : SIM_MS));
 	sim_reached("module", "a key is ended by the initiator", NULL);
-}
-
-static void key_begins(const struct ib_reg_wr *wr)
-{
-	if (wr->mr->state != SIM_KEY_MAPPED || wr->key != wr->mr->rkey)
-		sim_fail("the kernel: a registration of what is not mapped");
-	/* The values are those of the verbs. */
-	((struct sim_mr *)wr->mr->fab)->access = wr->access;
-	wr->mr->state = SIM_KEY_VALID;
 }
 
 static int post_message(struct ib_qp *qp, const struct ib_send_wr *from)
@@ -371,7 +298,7 @@ int ib_post_send(struct ib_qp *qp, struct ib_send_wr *wr, const struct ib_send_w
 	(void)bad;
 	for (; wr && !error; wr = wr->next) {
 		if (wr->opcode == IB_WR_REG_MR)
-			key_begins((const struct ib_reg_wr *)wr);
+			sim_mr_begins((const struct ib_reg_wr *)wr);
 		else if (wr->opcode == IB_WR_LOCAL_INV)
 			invalidate(qp, wr);
 		else

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The kernel's verbs and connection manager as kmod/ uses them, over the simulated fabric. rdma.c.
+ * The kernel's verbs and connection manager as kmod/ uses them, over the simulated fabric. rdma.c, mr.c.
  */
 #ifndef RBLK_TESTS_SIM_KERNEL_RDMA_H
 #define RBLK_TESTS_SIM_KERNEL_RDMA_H

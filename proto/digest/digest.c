@@ -2,12 +2,12 @@
 /*
  * CRC32C by ISA-L, which neither inverts the register at first nor at the end.
  */
-#include "target/io/digest.h"
+#include "proto/digest/digest.h"
 
 #include <isa-l.h>
 #include <limits.h>
 
-uint32_t tgt_digest(uint32_t before, const void *data, size_t bytes)
+uint32_t rblk_digest(uint32_t before, const void *data, size_t bytes)
 {
 	const unsigned char *next = data;
 	uint32_t crc = ~before;

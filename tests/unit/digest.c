@@ -6,30 +6,30 @@
 #include "tests/unit/unit.h"
 
 #include <string.h>
-#include "target/io/digest.h"
+#include "proto/digest/digest.h"
 
 static void known_values(void **state)
 {
 	unsigned char data[32];
 
 	(void)state;
-	assert_int_equal(tgt_digest(0, "123456789", 9), 0xe3069283u);
-	assert_int_equal(tgt_digest(0, "", 0), 0);
+	assert_int_equal(rblk_digest(0, "123456789", 9), 0xe3069283u);
+	assert_int_equal(rblk_digest(0, "", 0), 0);
 	memset(data, 0, sizeof(data));
-	assert_int_equal(tgt_digest(0, data, sizeof(data)), 0x8a9136aau);
+	assert_int_equal(rblk_digest(0, data, sizeof(data)), 0x8a9136aau);
 	memset(data, 0xff, sizeof(data));
-	assert_int_equal(tgt_digest(0, data, sizeof(data)), 0x62a8ab43u);
+	assert_int_equal(rblk_digest(0, data, sizeof(data)), 0x62a8ab43u);
 }
 
 static void pieces_make_the_whole(void **state)
 {
 	static const char text[] = "the digest of two pieces is the digest of both";
-	uint32_t whole = tgt_digest(0, text, sizeof(text));
+	uint32_t whole = rblk_digest(0, text, sizeof(text));
 
 	(void)state;
 	for (size_t cut = 0; cut <= sizeof(text); cut++)
 		assert_int_equal(
-			tgt_digest(tgt_digest(0, text, cut), text + cut, sizeof(text) - cut),
+			rblk_digest(rblk_digest(0, text, cut), text + cut, sizeof(text) - cut),
 			whole);
 }
 

@@ -3,16 +3,13 @@
  * CRC32C as the wire means it: polynomial 0x1edc6f41 reflected, register all ones at first,
  * inverted at the end; "123456789" gives 0xe3069283. Pure; any thread.
  */
-#ifndef RBLK_TARGET_DIGEST_H
-#define RBLK_TARGET_DIGEST_H
+#ifndef RBLK_DIGEST_H
+#define RBLK_DIGEST_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-/* The most that one turn of a reactor digests of one command. */
-#define TGT_DIGEST_PIECE (256u << 10)
-
 /* The digest of earlier bytes, whose digest is `before` (0: there are none), followed by `data`. */
-uint32_t tgt_digest(uint32_t before, const void *data, size_t bytes);
+uint32_t rblk_digest(uint32_t before, const void *data, size_t bytes);
 
 #endif

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Goal: a command that has to wait for a limit is counted once, however often it waits, with all the time of its waits,
+ * whether it goes on or is ended; one that may begin at once is not counted. Method: requests of a lane made by the
+ * test, at a limit of one operation a second, on a clock of the test's; what a command does then is the test's, too.
+ */
+#include "target/io/limited.h"
+#include "tests/unit/target_queue_rig.h"
+
+#define S 1000000000ull
+
+static struct queue_rig *rig;
+static struct tgt_counts counts;
+static struct tgt_volume volume;
+static struct tgt_port port = {.volume = &volume};
+static struct tgt_seat seat;
+static struct tgt_access access_limited = {.port = &port, .counts = &counts, .limited = true, .seats = {&seat}};
+static unsigned int gone_on;
+
+/* Linked instead of request.c's. */
+void __wrap_tgt_request_unlimited(struct tgt_request *request);
+void __wrap_tgt_request_unlimited(struct tgt_request *request)
+{
+	bool begun = request->done_bytes > 0;
+
+	assert_true(tgt_request_set_state(request, begun ? TGT_REQUEST_STORING : TGT_REQUEST_RECEIVED));
+	gone_on++;
+}
+
+static int begin(void **state)
+{
+	static const struct fab_ops none;
+	const struct tgt_limit_config config = {.iops = 1, .burst_ms = 100};
+	struct tgt_limit *limit = tgt_limit_create(&config);
+
+	(void)state;
+	assert_non_null(limit);
+	rig = queue_rig_create(&none, 2, 1);
+	rig->turn.now_ns = 5 * S;
+	tgt_seat_init(&seat, limit);
+	TAILQ_INSERT_TAIL(&rig->turn.seats, &seat, link);
+	counts = (struct tgt_counts){0};
+	gone_on = 0;
+	return 0;
+}
+
+static int end(void **state)
+{
+	(void)state;
+	tgt_seat_fini(&seat, rig->turn.now_ns);
+	queue_rig_free(rig);
+	return 0;
+}
+
+/* A new command in this slot. */
+static struct tgt_request *arrive(uint16_t tag)
+{
+	struct tgt_request *request = &rig->lane.requests[tag];
+
+	request->state = TGT_REQUEST_RECEIVED;
+	request->opcode = RBLK_OP_READ;
+	request->access = &access_limited;
+	request->done_bytes = 0;
+	request->limited_ns = 0;
+	return request;
+}
+
+static void check_counts(uint64_t commands, uint64_t ns)
+{
+	assert_int_equal(counts.limited_commands, commands);
+	assert_int_equal(counts.limited_ns, ns);
+}
+
+/* Until the one that waits goes on. In short steps: what a seat does not ask for in time is lost. */
+static void let_go_on(void)
+{
+	uint64_t from_ns = rig->turn.now_ns, before_ns = counts.limited_ns;
+
+	gone_on = 0;
+	do {
+		assert_int_equal(counts.limited_ns, before_ns);
+		assert_true(rig->turn.now_ns < from_ns + 10 * S);
+		rig->turn.now_ns += S / 100;
+		tgt_limited_again(&rig->turn);
+	} while (!tgt_limited_resume(&rig->turn));
+	assert_int_equal(gone_on, 1);
+	assert_int_equal(counts.limited_ns, before_ns + rig->turn.now_ns - from_ns);
+}
+
+static void waits_are_counted(void **state)
+{
+	uint64_t all_ns;
+
+	(void)state;
+	assert_true(tgt_limited_pass(arrive(0), false));
+	check_counts(0, 0);
+	assert_false(tgt_limited_pass(arrive(1), false));
+	check_counts(1, 0);
+	let_go_on();
+	all_ns = counts.limited_ns;
+	check_counts(1, all_ns);
+	/* The next command in its slot is another one. */
+	assert_false(tgt_limited_pass(arrive(1), false));
+	check_counts(2, all_ns);
+	let_go_on();
+	assert_int_equal(counts.limited_commands, 2);
+}
+
+/* A CHECKSUM, before each of its pieces. */
+static void a_command_that_waits_again_is_counted_once(void **state)
+{
+	struct tgt_request *request;
+	uint64_t all_ns;
+
+	(void)state;
+	assert_true(tgt_limited_pass(arrive(0), false));
+	request = arrive(1);
+	assert_false(tgt_limited_pass(request, false));
+	for (unsigned int piece = 1; piece < 4; piece++) {
+		let_go_on();
+		request->done_bytes += 4096;
+		request->state = TGT_REQUEST_STORING;
+		assert_false(tgt_limited_pass(request, false));
+		assert_int_equal(counts.limited_commands, 1);
+	}
+	/* It is aborted. */
+	all_ns = counts.limited_ns;
+	rig->turn.now_ns += S;
+	tgt_limited_leave(request);
+	check_counts(1, all_ns + S);
+	assert_true(TAILQ_EMPTY(&rig->turn.limited));
+}
+
+/* A drain lets all go on. */
+static void each_that_waits_is_counted(void **state)
+{
+	(void)state;
+	assert_true(tgt_limited_pass(arrive(0), false));
+	assert_false(tgt_limited_pass(arrive(0), false));
+	rig->turn.now_ns += S / 10;
+	assert_false(tgt_limited_pass(arrive(1), false));
+	check_counts(2, 0);
+	rig->turn.now_ns += S / 10;
+	rig->turn.draining = true;
+	assert_int_equal(tgt_limited_resume(&rig->turn), 2);
+	check_counts(2, 3 * (S / 10));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(waits_are_counted, begin, end),
+		cmocka_unit_test_setup_teardown(a_command_that_waits_again_is_counted_once, begin, end),
+		cmocka_unit_test_setup_teardown(each_that_waits_is_counted, begin, end),
+	};
+
+	return cmocka_run_group_tests_name("target limited", tests, NULL, NULL);
+}
