@@ -51,7 +51,8 @@ wait_for "all but the first to be counted" all_but_one
 expect 0 "$RBLK" copy --chunk 4k --name host data "$target/free"
 ctl set volume slow limit_iops=0
 wait $copy || fail "$(cat copy.log)"
-volume slow '.limited_commands > 8 and .limited_ns > 0' || fail "what has waited: $(cat json)"
+all_have_waited() { volume slow '.opens == 0 and .limited_commands > 8 and .limited_ns > 0'; }
+wait_for "what has waited to be counted" all_have_waited
 waited=$("$RBLKCTL" volumes --socket "$socket" --json | jq '.volumes[] | select(.volume == "slow") | .limited_commands')
 waited_ns=$("$RBLKCTL" volumes --socket "$socket" --json | jq '.volumes[] | select(.volume == "slow") | .limited_ns')
 # The limit is gone, and what was counted stays, without the session.
