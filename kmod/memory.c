@@ -355,6 +355,7 @@ static int rblk_memory_map_fast(struct rblk_io *io)
 	io->mr = mr;
 	io->mr_valid = false; /* until it is sent */
 	command->memory = RBLK_MEMORY_FAST;
+	atomic_inc(&queue->large);
 	rblk_memory_tell_key(io);
 	return 0;
 
@@ -396,6 +397,7 @@ void rblk_memory_unmap_pages(struct rblk_io *io)
 {
 	if (io->command.memory != RBLK_MEMORY_FAST)
 		return;
+	atomic_dec(&io->command.queue->large);
 	ib_dma_unmap_sg(io->command.queue->ibdev, io->table.sgl, io->nents, io->direction);
 	sg_free_table_chained(&io->table, RBLK_INLINE_SG);
 	io->command.memory = RBLK_MEMORY_NONE;

@@ -27,7 +27,7 @@ struct rblk_disk;
 struct rblk_session;
 struct rblk_io;
 
-/* Tags of a queue for the requests of queues that are lost. */
+/* Tags of a queue for other queues' requests: those of queues that are lost, and large ones. */
 #define RBLK_BORROW_MAX 128
 /* Commands that an ABORT is to be sent for; more wait until these have been asked for. */
 #define RBLK_ABORTS_MAX 32
@@ -145,6 +145,8 @@ struct rblk_queue {
 	struct delayed_work abort_work;
 	u32 aborts[RBLK_ABORTS_MAX];
 	unsigned int abort_count;
+
+	atomic_t large; /* commands that have registrations of their own (memory.c); tagset.c spreads by it */
 
 	struct rblk_queue_stats stats;  /* lock, or the CQ's softirq or poller: or abort_work: each has one writer */
 };

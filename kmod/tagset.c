@@ -14,6 +14,9 @@
 #include "kmod/queue.h"
 #include "kmod/waiting.h"
 
+/* With so many large requests on a queue, the next ones go to the queue that has the fewest. */
+#define RBLK_TAGSET_LARGE 2
+
 /* -- operations ---------------------------------------------------------------------------------- */
 
 /* Not an error of queue_rq's: that would leave a started request of dm-multipath's behind. */
@@ -21,6 +24,43 @@ static void rblk_tagset_end(struct rblk_io *io, blk_status_t status)
 {
 	io->command.error = blk_status_to_errno(status);
 	blk_mq_complete_request(rblk_io_rq(io));
+}
+
+/*
+ * All requests of a processor go to one queue, and a queue is served by one thread of the target, whose processor moves
+ * the data of large ones at a fraction of the link's speed. So large requests are spread over the queues; they hardly
+ * ever share a message anyway. One or two at a time stay, where the target is awake.
+ */
+static u8 rblk_tagset_spread(const struct rblk_session *session, u8 route, struct request *rq)
+{
+	unsigned int i, plain = session->hw_queues - session->options.poll_queues;
+	int count, fewest = atomic_read(&session->queues[route]->large);
+
+	if (fewest < RBLK_TAGSET_LARGE || blk_rq_payload_bytes(rq) <= session->slot_bytes ||
+	    session->queues[route]->polled)
+		return route;
+	for (i = 0; i < plain; i++) {
+		if (smp_load_acquire(&session->route[i]) != i)
+			continue; /* it is lost */
+		count = atomic_read(&session->queues[i]->large);
+		if (count >= fewest)
+			continue;
+		fewest = count;
+		route = i;
+	}
+	return route;
+}
+
+/* Other queues have few tags for requests that are not theirs. False: no tag is free. */
+static bool rblk_tagset_take_tag(struct rblk_session *session, struct rblk_io *io, u8 *route)
+{
+	u8 other = rblk_tagset_spread(session, *route, rblk_io_rq(io));
+
+	if (other != *route && rblk_queue_take_tag(session->queues[other], io)) {
+		*route = other;
+		return true;
+	}
+	return rblk_queue_take_tag(session->queues[*route], io);
 }
 
 static blk_status_t rblk_tagset_queue_rq(struct blk_mq_hw_ctx *hctx,
@@ -44,7 +84,7 @@ static blk_status_t rblk_tagset_queue_rq(struct blk_mq_hw_ctx *hctx,
 		rblk_waiting_hold(io);
 		return BLK_STS_OK;
 	}
-	if (!rblk_queue_take_tag(session->queues[route], io))
+	if (!rblk_tagset_take_tag(session, io, &route))
 		return BLK_STS_RESOURCE;
 	/* Started before it is sent: its answer may come at once. */
 	blk_mq_start_request(bd->rq);

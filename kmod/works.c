@@ -41,7 +41,7 @@ static void rblk_works_accepted(struct rblk_queue *queue)
 
 /*
  * Requests of the queue's own hardware context have their own tags; the rest is for those of queues that
- * are lost. A lone queue needs them only if it is granted fewer than the first time.
+ * are lost, and for large ones of others. A lone queue needs them only if it is granted fewer than the first time.
  */
 static void rblk_works_share_tags(struct rblk_queue *queue)
 {

@@ -4,6 +4,7 @@
 # answers that took, and the counts that the target logs at the session's end how many RDMA WRITEs and READs. At depth 1
 # nothing shares a message. How much an I/O shares at depth depends on the machine: the limits are what was counted and a
 # tenth to a fifth more. For those of batches of 4 KiB, and for what they are to be for 128 KiB, see proto/COST.md.
+# And large requests of one processor are spread over the queues, small ones are not: the tracepoint says where each goes.
 . "$LAB/guest.sh"
 . "$LAB/jobs/kmod.sh"
 
@@ -33,6 +34,22 @@ count() {
 # at_most HUNDREDTHS: of the last count.
 at_most() {
 	[ "$hundredths" -le "$1" ] || lab_fail "$hundredths messages for 100 I/Os, at most $1 are allowed"
+}
+
+TRACING=/sys/kernel/tracing
+# spread SIZE DEPTH FROM TO: of fio's reads on one processor, that many of a hundred went to the queue that had fewer.
+spread() {
+	local zero one least
+	: > $TRACING/trace
+	fio --name=spread --filename="$LAB_DEV" --direct=1 --ioengine=io_uring --rw=randread --bs="$1" --iodepth="$2" \
+		--number_ios=300 --size=64M --randrepeat=1 --cpus_allowed=0 --eta=never --output=/tmp/fio.txt ||
+		{ cat /tmp/fio.txt; lab_fail "fio: $1 at depth $2"; }
+	zero=$(grep -c 'rblk_submit: .* queue 0 tag .* opcode 1 ' $TRACING/trace)
+	one=$(grep -c 'rblk_submit: .* queue 1 tag .* opcode 1 ' $TRACING/trace)
+	lab_say "$1 at depth $2, two queues: $zero and $one"
+	[ $((zero + one)) -ge 280 ] || lab_fail "$((zero + one)) reads were traced, of some 300"
+	least=$(((zero < one ? zero : one) * 100 / (zero + one)))
+	[ "$least" -ge "$3" ] && [ "$least" -le "$4" ] || lab_fail "$least of a hundred on the other queue; from $3 to $4 are expected"
 }
 
 lab_link_up
@@ -66,4 +83,17 @@ for word in writes immediates reads; do
 	moved=$((moved + $(sed "s/.*[ (]$word \([0-9]*\),.*/\1/" <<< "$line")))
 done
 [ "$moved" -ge "$transfers" ] && [ "$moved" -le $((transfers + 200)) ] || lab_fail "$moved RDMA WRITEs and READs for $transfers I/Os"
+
+lab_say "large requests are spread"
+lab_rblkd_start --memory bench=64M
+lab_kmod_load
+lab_attach bench queues=2 volatile
+echo 1 > $TRACING/events/rblk/rblk_submit/enable || lab_fail "no tracepoint"
+spread 4k 32 0 5
+spread 128k 1 0 5
+spread 128k 8 25 50
+echo 0 > $TRACING/events/rblk/rblk_submit/enable
+lab_detach
+lab_kmod_unload
+lab_rblkd_stop
 lab_say done

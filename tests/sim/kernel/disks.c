@@ -338,12 +338,16 @@ blk_status_t __wrap_rblk_io_send(struct rblk_io *io, struct rblk_queue *queue);
 blk_status_t __wrap_rblk_io_send(struct rblk_io *io, struct rblk_queue *queue)
 {
 	const struct user *user = rblk_io_rq(io)->user;
+	const struct rblk_session *session = queue->session;
+	unsigned int home = rblk_io_rq(io)->mq_hctx->queue_num;
 	u32 incarnation = queue->incarnation;
 
 	dispatch_slowly(queue);
 	if (!queue->memory || queue->incarnation != incarnation)
 		sim_fail("the kernel: a request is sent on a queue that was taken down meanwhile (F4)");
 	sim_module_sends(user->arg);
+	if (io->borrowed && session->route[home] == home)
+		sim_reached("module", "a large request goes to the queue that has the fewest", NULL);
 	return __real_rblk_io_send(io, queue);
 }
 

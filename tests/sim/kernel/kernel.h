@@ -115,6 +115,10 @@ int kstrtouint(const char *text, unsigned int base, unsigned int *value);
 
 /* -- counters, bits ------------------------------------------------------------------------------ */
 
+typedef struct { int value; } atomic_t;
+#define atomic_read(a) ((a)->value)
+#define atomic_inc(a) ((void)(a)->value++)
+#define atomic_dec(a) ((void)(a)->value--)
 typedef struct { int64_t value; } atomic64_t;
 #define atomic64_inc(a) ((void)(a)->value++)
 typedef struct { unsigned int value; } refcount_t;
