@@ -58,6 +58,7 @@ void rblk_io_complete(struct request *rq)
 		rblk_memory_copy_out(io);
 	rblk_memory_unmap(io);
 	trace_rblk_complete(io);
+	rblk_times_count(rq, status);
 	blk_mq_end_request(rq, status);
 }
 

@@ -19,6 +19,7 @@
 #include <linux/workqueue.h>
 
 #include "kmod/session.h"
+#include "kmod/times.h"
 #include "proto/core/durable.h"
 
 /* The words of an attach that are the disk's. */
@@ -48,6 +49,7 @@ struct rblk_disk {
 
 	struct mutex reservation_lock; /* one ioctl of pr_ops at a time; outside of all others */
 
+	struct rblk_times __percpu *times; /* times.c */
 	u64 attachment; /* random; tells this attach from all others. No secret: sysfs, /run */
 
 	/*

@@ -30,6 +30,7 @@ static void rblk_disk_free(struct kref *refs)
 	if (disk->session)
 		rblk_session_put(disk->session);
 	ida_free(&rblk_disk_indexes, disk->index);
+	rblk_times_destroy(disk);
 	kfree(disk);
 }
 
@@ -46,16 +47,17 @@ void rblk_disk_put(struct rblk_disk *disk)
 struct rblk_disk *rblk_disk_alloc(const struct rblk_disk_options *options)
 {
 	struct rblk_disk *disk = kzalloc(sizeof(*disk), GFP_KERNEL);
+	int error;
 
 	if (!disk)
 		return ERR_PTR(-ENOMEM);
+	error = rblk_times_create(disk);
+	if (error)
+		goto err_free;
 	disk->index = ida_alloc_max(&rblk_disk_indexes, RBLK_DISKS_MAX - 1, GFP_KERNEL);
-	if (disk->index < 0) {
-		int error = disk->index;
-
-		kfree(disk);
-		return ERR_PTR(error);
-	}
+	error = disk->index;
+	if (error < 0)
+		goto err_destroy_times;
 	kref_init(&disk->refs);
 	disk->options = *options;
 	mutex_init(&disk->opens_lock);
@@ -64,6 +66,12 @@ struct rblk_disk *rblk_disk_alloc(const struct rblk_disk_options *options)
 	core_durable_init(&disk->durable);
 	rblk_volume_init(disk);
 	return disk;
+
+err_destroy_times:
+	rblk_times_destroy(disk);
+err_free:
+	kfree(disk);
+	return ERR_PTR(error);
 }
 
 void rblk_disk_register(struct rblk_disk *disk, struct rblk_session *session)

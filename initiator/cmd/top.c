@@ -91,7 +91,7 @@ static void table_row(struct screen_table *table, const struct top_row *row, dou
 	char iops[SCREEN_TEXT_BYTES], reads[SCREEN_TEXT_BYTES], mean[SCREEN_TEXT_BYTES],
 		p50[SCREEN_TEXT_BYTES], p99[SCREEN_TEXT_BYTES], depth[SCREEN_TEXT_BYTES],
 		failed[SCREEN_TEXT_BYTES], in[32] = "-", out[32] = "-", share[16] = "-";
-	bool timed = use->counted && operations > 0, spread = timed && !use->attached;
+	bool timed = use->counted && operations > 0, spread = timed && use->spread;
 
 	if (use->counted) {
 		snprintf(in, sizeof(in), "%.1f", (double)row->read_bytes / seconds / 1e6);
@@ -106,7 +106,7 @@ static void table_row(struct screen_table *table, const struct top_row *row, dou
 		      cell_us(timed, row->mean_us, mean), cell_us(spread, row->p50_us, p50),
 		      cell_us(spread, row->p99_us, p99),
 		      cell_rate(use->counted, (double)use->outstanding, depth),
-		      cell_rate(!use->attached, (double)row->failed / seconds, failed), share));
+		      cell_rate(use->spread, (double)row->failed / seconds, failed), share));
 }
 
 static void top_table(const struct top *top, const struct top_rows *rows, bool cut)
@@ -157,12 +157,12 @@ static json_t *row_json(const struct top_row *row)
 		cmd_json_words(use->uri), "peer", cmd_json_words(use->peer), "state",
 		cmd_json_text(use->state), "reads", json_count(counted, row->reads), "writes",
 		json_count(counted, row->writes), "others", json_count(counted, row->others),
-		"failures", json_count(!use->attached, row->failed), "read_bytes",
+		"failures", json_count(use->spread, row->failed), "read_bytes",
 		json_count(counted, row->read_bytes), "written_bytes",
 		json_count(counted, row->written_bytes), "average_ns",
 		json_ns_of_us(timed, row->mean_us), "p50_ns",
-		json_ns_of_us(timed && !use->attached, row->p50_us), "p99_ns",
-		json_ns_of_us(timed && !use->attached, row->p99_us), "outstanding",
+		json_ns_of_us(timed && use->spread, row->p50_us), "p99_ns",
+		json_ns_of_us(timed && use->spread, row->p99_us), "outstanding",
 		json_count(counted, use->outstanding));
 }
 

@@ -25,11 +25,12 @@ struct top_use {
 	char peer[80];		  /* of a disk */
 	bool counted; /* the counts are true: the block layer's may be switched off */
 	uint64_t reads, writes, others;
-	uint64_t failed; /* sessions only */
+	bool spread; /* failed and buckets are true, too: an older module has none for its disks */
+	uint64_t failed;
 	uint64_t read_bytes, written_bytes;
 	uint64_t ns; /* sum of the times of all operations */
 	uint64_t outstanding;
-	uint64_t buckets[CORE_BUCKETS]; /* of these times; sessions only */
+	uint64_t buckets[CORE_BUCKETS]; /* of these times */
 };
 
 /* All of them, at one time. */
@@ -72,7 +73,7 @@ struct top_row {
 	const struct top_use *use; /* of the later look */
 	uint64_t reads, writes, others, failed, read_bytes, written_bytes;
 	double mean_us;	       /* 0 if nothing was done */
-	double p50_us, p99_us; /* sessions only */
+	double p50_us, p99_us; /* 0 if nothing was done */
 	double bytes_share;    /* of all, 0 to 1 */
 };
 

@@ -78,7 +78,7 @@ static void volume_add(const char *key, const struct ini_page *page, unsigned in
 	snprintf(use->volume, sizeof(use->volume), "%s", volume->name);
 	snprintf(use->uri, sizeof(use->uri), "%s", page->uri);
 	snprintf(use->state, sizeof(use->state), "%s", state_name(page->state));
-	use->counted = true;
+	use->counted = use->spread = true;
 	use->reads = volume->reads;
 	use->writes = volume->writes;
 	use->others = volume->others;

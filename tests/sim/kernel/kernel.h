@@ -30,6 +30,7 @@ typedef unsigned int gfp_t;
 #define container_of(pointer, type, member) ((type *)((char *)(pointer) - offsetof(type, member)))
 #define ARRAY_SIZE(array) (sizeof(array) / sizeof((array)[0]))
 #define U8_MAX UINT8_MAX
+#define U32_MAX UINT32_MAX
 #define U64_MAX UINT64_MAX
 #define PAGE_SIZE 4096u
 #define SZ_4K 4096u
@@ -79,6 +80,13 @@ void put_net(struct net *net);
 #define array_size(count, bytes) ((size_t)(count) * (bytes))
 #define kfree(memory) free(memory)
 #define kvfree(memory) free(memory)
+/* There is one processor. */
+#define __percpu
+#define alloc_percpu(type) ((type *)calloc(1, sizeof(type)))
+#define free_percpu(memory) free(memory)
+#define this_cpu_inc(count) ((void)(count)++)
+#define per_cpu_ptr(memory, cpu) ((void)(cpu), (memory))
+#define for_each_possible_cpu(cpu) for ((cpu) = 0; (cpu) < 1; (cpu)++)
 #define memalloc_noio_save() 0u
 #define memalloc_noio_restore(flags) ((void)(flags))
 /* A page is its memory. Pages that are asked for one after the other mostly lie so, too. */
@@ -153,6 +161,9 @@ unsigned long find_first_zero_bit(const unsigned long *map, unsigned long bits);
 /* -- time: a jiffy is a millisecond ---------------------------------------------------------------- */
 
 #define MAX_SCHEDULE_TIMEOUT LONG_MAX
+#define ktime_get_ns() sim_now_ns()
+#define NSEC_PER_USEC 1000u
+#define div_u64(number, by) ((u64)(number) / (by))
 #define jiffies ((unsigned long)(sim_now_ns() / SIM_MS))
 #define get_jiffies_64() ((u64)jiffies)
 #define jiffies64_to_nsecs(j) ((u64)(j) * SIM_MS)
