@@ -21,6 +21,14 @@ fail() {
 	exit 1
 }
 
+# no_tool WHAT: ends a test that cannot do all that it should without this program. tests/run has all programs, so there
+# the test fails; others are told what was skipped.
+no_tool() {
+	[ "${RBLK_TOOLS:-}" != all ] || fail "there is no $1"
+	echo "SKIPPED: there is no $1"
+	exit 77
+}
+
 # wait_for WHAT COMMAND...: until the command succeeds; five minutes are time enough on any machine, and an end that
 # says what was waited for.
 wait_for() {

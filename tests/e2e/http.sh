@@ -3,10 +3,10 @@
 # /metrics is what Prometheus expects, and counts exactly; /healthz and /readyz tell the state. Wrong, huge, slow and many
 # requests harm nobody: who copies meanwhile sends the same commands as without them.
 # Method: commands whose operations and bytes are known; curl; bash's own sockets for what curl does not send; the format
-# by exposition.awk, and by promtool if it is installed (package prometheus, which tests/packages does not name, because it starts a server).
+# by exposition.awk, and by promtool (tests/promtool).
 . "$(dirname "$0")/cmd.sh"
 here=$(dirname "$0")
-command -v curl > /dev/null || { echo "SKIPPED: no curl"; exit 77; }
+command -v curl > /dev/null || no_tool curl
 
 # http_start ARGUMENT...: as target_start does, with $url.
 http_start() {
@@ -73,11 +73,8 @@ grep -qF 'kind="write",stage="both"' <(grep -F "rblk_session_latency_seconds_cou
 [ "$(count rblk_session_credits)" -gt 0 ] || fail "the session's credits"
 [ "$(grep -c '^rblk_reactor_busy_seconds_total{' "$scratch/metrics")" = 2 ] || fail "two reactors"
 awk -f "$here/exposition.awk" "$scratch/metrics" >&2 || fail "the format"
-if command -v promtool > /dev/null; then
-	promtool check metrics < "$scratch/metrics" >&2 || fail "promtool"
-else
-	echo "promtool (package prometheus) is not installed: the names are checked by exposition.awk alone" >&2
-fi
+promtool=$("$here/../promtool" --present) || promtool=
+[ -z "$promtool" ] || "$promtool" check metrics < "$scratch/metrics" >&2 || fail "promtool"
 exec 7>&-
 wait $copy || fail "the copy"
 
@@ -178,3 +175,4 @@ wait_for "the drain" draining
 kill -KILL $copy 2> /dev/null || true
 wait $copy 2> /dev/null || true
 target_stop KILL
+[ -n "$promtool" ] || no_tool "promtool (tests/promtool gets it): names were checked by exposition.awk alone"

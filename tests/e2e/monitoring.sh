@@ -1,10 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # The installed dashboard and alert rules name only metrics, labels and label values that /metrics has, and are valid. Method: the
-# metrics of a daemon with a session at work; jq; promtool if it is installed (package prometheus).
+# metrics of a daemon with a session at work; jq; promtool (tests/promtool).
 . "$(dirname "$0")/cmd.sh"
 install=$(dirname "$0")/../../target/install
-command -v curl > /dev/null || { echo "SKIPPED: no curl"; exit 77; }
+command -v curl > /dev/null || no_tool curl
 
 target_start --http 0 --memory ram=8M
 url=$(sed -n 's/.*http: \(http:.*\)\/$/\1/p' "$scratch/target.log")
@@ -45,15 +45,12 @@ for file in dashboard alerts; do
 done
 [ "$(grep -c 'alert:' "$install/alerts.yml")" -ge 8 ] || fail "alerts are missing"
 expect 0 jq -e '[.panels[] | .id] | length == (unique | length) and length > 10' "$install/grafana.json"
-if command -v promtool > /dev/null; then
-	promtool check rules "$install/alerts.yml" >&2 || fail "promtool: the rules"
-	# Each of the dashboard's expressions, as a rule, with Grafana's variables filled in.
-	{
-		printf 'groups:\n- name: dashboard\n  rules:\n'
-		jq -r '.panels[].targets[].expr' "$install/grafana.json" | sed 's/\$__rate_interval/5m/g; s/\$[a-z]*/.*/g' |
-			awk '{ gsub(/\047/, "\047\047"); printf "  - record: x:%d\n    expr: \047%s\047\n", NR, $0 }'
-	} > "$scratch/dashboard.yml"
-	promtool check rules "$scratch/dashboard.yml" >&2 || fail "promtool: the dashboard"
-else
-	echo "promtool (package prometheus) is not installed: expressions are not parsed" >&2
-fi
+promtool=$("$(dirname "$0")/../promtool" --present) || no_tool "promtool (tests/promtool gets it): expressions were not parsed"
+"$promtool" check rules "$install/alerts.yml" >&2 || fail "promtool: the rules"
+# Each of the dashboard's expressions, as a rule, with Grafana's variables filled in.
+{
+	printf 'groups:\n- name: dashboard\n  rules:\n'
+	jq -r '.panels[].targets[].expr' "$install/grafana.json" | sed 's/\$__rate_interval/5m/g; s/\$[a-z]*/.*/g' |
+		awk '{ gsub(/\047/, "\047\047"); printf "  - record: x:%d\n    expr: \047%s\047\n", NR, $0 }'
+} > "$scratch/dashboard.yml"
+"$promtool" check rules "$scratch/dashboard.yml" >&2 || fail "promtool: the dashboard"

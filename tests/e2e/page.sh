@@ -3,11 +3,10 @@
 # The page for people shows a workload that runs, an initiator that is killed and a disk that fails; it fits a phone, and
 # has a dark scheme; nothing that a peer says about itself becomes more than text, and nothing comes from elsewhere.
 # Method: curl, for what is served; then a page in headless Chromium that stays open while rblkd has all of that
-# (browser.sh; package chromium-headless-shell, which tests/packages does not name, because it and what it needs is
-# larger than all the rest).
+# (browser.sh).
 . "$(dirname "$0")/cmd.sh"
 . "$(dirname "$0")/browser.sh"
-command -v curl > /dev/null || { echo "SKIPPED: no curl"; exit 77; }
+command -v curl > /dev/null || no_tool curl
 work=
 trap '[ -z "$work" ] || kill -KILL $work 2> /dev/null || true; browser_stop; target_stop; rm -rf "$scratch" || true' EXIT
 
@@ -69,10 +68,7 @@ done
 [ "$(code -H 'Host: rebound.example' "$url/status.json")" = 403 ] || fail "a foreign name"
 [ "$(code "$url/page.html")" = 404 ] || fail "another path"
 
-if ! browser_find > /dev/null; then
-	echo "SKIPPED: no chromium-headless-shell and no chromium: what the page shows was not looked at"
-	exit 77
-fi
+browser_find > /dev/null || no_tool "chromium-headless-shell and no chromium: what the page shows was not looked at"
 
 # -- a workload that runs ----------------------------------------------------------------------------
 

@@ -5,7 +5,7 @@
 # sessions come, and each session has counts of its own. Method: commands at a limit of one a second, of which the first goes
 # at once and all others wait until the limit is removed.
 . "$(dirname "$0")/cmd.sh"
-command -v curl > /dev/null || { echo "SKIPPED: no curl"; exit 77; }
+command -v curl > /dev/null || no_tool curl
 cd "$scratch"
 socket=$scratch/control
 ctl() { expect 0 "$RBLKCTL" "$1" --socket "$socket" "${@:2}"; }
