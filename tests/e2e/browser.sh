@@ -15,9 +15,10 @@ browser_start() {
 	mkfifo "$scratch/to" "$scratch/from"
 	exec 8<> "$scratch/to" 9<> "$scratch/from"
 	# Without a sandbox: tests may run as root, and this browser sees no page but ours.
-	# In a session of its own: Debian's program is a script, whose child would outlive it.
+	# In a session of its own: Debian's program is a script, whose child would outlive it. Each pipe has only the end that
+	# the browser uses, so that it ends by itself when the test is killed.
 	HOME=$scratch setsid "$(browser_find)" --headless --no-sandbox --disable-gpu --disable-dev-shm-usage --no-first-run \
-		--user-data-dir="$scratch/profile" --remote-debugging-pipe about:blank 3<&8 4>&9 8<&- 9>&- > "$scratch/browser.log" 2>&1 &
+		--user-data-dir="$scratch/profile" --remote-debugging-pipe about:blank 3< "$scratch/to" 4> "$scratch/from" 8<&- 9>&- > "$scratch/browser.log" 2>&1 &
 	browser_pid=$!
 	: > "$scratch/browser"
 	browser_call Target.createTarget '{"url":"about:blank"}'
