@@ -11,6 +11,7 @@ work=
 trap '[ -z "$work" ] || kill -KILL $work 2> /dev/null || true; browser_stop; target_stop; rm -rf "$scratch" || true' EXIT
 
 # page_target HTTP: "disk" fails each write, "worn" each flush.
+long=the-volume-of-a-data-base-with-a-name-as-long-as-some-have-it
 page_target() {
 	cat > "$scratch/rblkd.conf" <<-END
 		[volume disk]
@@ -22,7 +23,7 @@ page_target() {
 		cache = buffered
 		fault = fail=flush:1
 	END
-	target_start --config "$scratch/rblkd.conf" --http "$1" --session-time 1ms --memory ram=16M
+	target_start --config "$scratch/rblkd.conf" --http "$1" --session-time 1ms --memory ram=16M --memory "$long=1M"
 	url=$(sed -n 's/.*http: \(http:.*\)\/$/\1/p' "$scratch/target.log")
 	[ -n "$url" ] || fail "no address in the log"
 }
@@ -54,7 +55,7 @@ if grep -nE 'https?://|//[a-z]|src=|href=|@import|url\(|innerHTML|insertAdjacent
 	fail "the page names something elsewhere, or makes markup of text"
 fi
 expect 0 curl -sS --max-time 60 "$url/status.json"
-json_is '.state == "serving" and [.volumes[].volume] == ["disk", "ram", "worn"] and .sessions == [] and (.bucket_ends_ns | length) > 10 and
+json_is '.state == "serving" and [.volumes[].volume] == ["disk", "ram", "'$long'", "worn"] and .sessions == [] and (.bucket_ends_ns | length) > 10 and
 	(.volumes[0].latency | keys) == ["other", "read", "write"]'
 # What the page does not show is not told.
 json_is '(has("pid") | not) and (.volumes | all(has("path") | not))'
@@ -75,8 +76,8 @@ browser_find > /dev/null || no_tool "chromium-headless-shell and no chromium: wh
 browser_start
 browser_call Page.navigate "{\"url\":\"$url/\"}"
 shows "the state" 'document.querySelector("#state.good")?.textContent === "serving"'
-shows "the volumes" '[...document.querySelectorAll("#volumes tbody tr")].map(row => row.cells[0].textContent).join() === "disk,ram,worn"'
-shows "the start" '[...document.querySelectorAll("#events li")].some(li => li.textContent.includes("ready: serving 3 volumes"))'
+shows "the volumes" '[...document.querySelectorAll("#volumes tbody tr")].map(row => row.cells[0].textContent).join() === "disk,ram,'$long',worn"'
+shows "the start" '[...document.querySelectorAll("#events li")].some(li => li.textContent.includes("ready: serving 4 volumes"))'
 # row TABLE NAME: an expression for its row.
 row() { printf '[...document.querySelectorAll("#%s tbody tr")].find(row => row.cells[0].textContent === "%s")' "$1" "$2"; }
 if [ -n "${RBLK_FIO_ENGINE:-}" ]; then
@@ -120,6 +121,7 @@ mkfifo "$scratch/fifo"
 work=$!
 exec 7> "$scratch/fifo"
 shows "who holds it" "$(row sessions holder)?.cells[1].textContent === 'worn'"
+shows "a few commands as a whole number" "/^[0-9]$/.test($(row sessions holder)?.cells[3].textContent)"
 expect 1 "$RBLK" copy --name unlucky "$scratch/file" "$target/worn"
 shows "a flush that has failed" "$(row volumes worn)?.cells[1].textContent === 'a flush has failed'"
 shows "what that means" '[...document.querySelectorAll("#events li")].some(li => li.textContent.includes("writes_lost"))'
@@ -143,6 +145,10 @@ evaluate 'try { document.getElementById("about").innerHTML = "<b>x</b>"; "taken"
 for width in 320 360 1280; do
 	browser_call Emulation.setDeviceMetricsOverride "{\"width\":$width,\"height\":740,\"deviceScaleFactor\":2,\"mobile\":true}"
 	shows "at $width pixels" "innerWidth === $width && document.documentElement.scrollWidth === $width && document.getElementById('volumes').getBoundingClientRect().height > 50"
+	# Whatever has a long name, the most important numbers need no scrolling.
+	for column in State IOPS p99; do
+		shows "$column at $width pixels" "[...document.querySelectorAll('#volumes th')].find(cell => cell.textContent === '$column').getBoundingClientRect().right <= $width"
+	done
 done
 # Text is readable: WCAG's contrast of 4.5 at least, everywhere.
 contrast='(() => {
