@@ -38,6 +38,7 @@ cp "$RBLKD" "$scratch/bin/rblkd"
 sed -i "s|^ExecStart=[^ ]*/rblkd|ExecStart=$scratch/bin/rblkd|" "$scratch/units/rblkd.service"
 sed -i "s|^ExecReload=[^ ]*/rblkctl|ExecReload=$RBLKCTL|" "$scratch/units/rblkd.service"
 ln -s "$RBLK" "$scratch/bin/rblk"
+ln -s "$RBLKCTL" "$scratch/bin/rblkctl"
 ln -s "$here/../install/systemctl" "$scratch/bin/systemctl"
 # What the journal has of the service.
 printf '#!/bin/sh\ncase "$*" in "--unit rblkd --lines "*) tail -n "$4" "%s" ;; *) exit 1 ;; esac\n' \
