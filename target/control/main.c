@@ -35,6 +35,7 @@
 #include "target/serve/reactor.h"
 #include "target/control/reloader.h"
 #include "target/control/watchdog.h"
+#include "target/serve/counted.h"
 #include "target/serve/letter.h"
 #include "target/serve/mail.h"
 #include "target/serve/rules.h"
@@ -137,7 +138,10 @@ static void volumes_remove(struct daemon *daemon)
 static int rules_make(struct daemon *daemon, char *error)
 {
 	daemon->peers.rules = tgt_rulebook_create(tgt_rules_create(&daemon->config));
-	return daemon->peers.rules ? 0 : tgt_error(error, -ENOMEM, "access rules: out of memory");
+	daemon->peers.counted = tgt_counted_create();
+	if (daemon->peers.rules && daemon->peers.counted)
+		return 0;
+	return tgt_error(error, -ENOMEM, "access rules: out of memory");
 }
 
 static int reactor_start(struct daemon *daemon, unsigned int index, char *error)
@@ -467,6 +471,7 @@ static bool daemon_end(struct daemon *daemon)
 	while (daemon->reactor_count)
 		tgt_reactor_destroy(daemon->reactors[--daemon->reactor_count]);
 	tgt_rulebook_destroy(daemon->peers.rules);
+	tgt_counted_destroy(daemon->peers.counted);
 	/* Late logins were refused just now, with leases of the listener. */
 	tgt_listener_destroy(daemon->listener);
 	volumes_remove(daemon);

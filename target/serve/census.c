@@ -11,7 +11,7 @@
 
 /* How many of each there are, for the one allocation. */
 struct census_room {
-	unsigned int sessions, uses, volumes;
+	unsigned int sessions, uses, volumes, initiators;
 };
 
 static struct census_room census_room(const struct tgt_reactor *reactor)
@@ -23,6 +23,8 @@ static struct census_room census_room(const struct tgt_reactor *reactor)
 		room.sessions++;
 	for (unsigned int i = 0; i < RBLK_VOLUMES_MAX; i++)
 		room.volumes += reactor->tallies.volumes[i] != NULL;
+	for (unsigned int i = 0; i <= TGT_COUNTED_MAX; i++)
+		room.initiators += reactor->tallies.initiators[i] != NULL;
 	return room;
 }
 
@@ -31,15 +33,17 @@ static struct tgt_census *census_alloc(const struct census_room *room)
 	struct tgt_census *census;
 	size_t uses = room->uses * sizeof(*census->uses);
 	size_t volumes = room->volumes * sizeof(*census->volumes);
+	size_t initiators = room->initiators * sizeof(*census->initiators);
 
-	/* The first two end where a uint64_t may begin: so do their structs. */
-	census = calloc(1, sizeof(*census) + uses + volumes +
+	/* All but the last end where a uint64_t may begin: so their structs do. */
+	census = calloc(1, sizeof(*census) + uses + volumes + initiators +
 				   room->sessions * sizeof(*census->sessions));
 	if (!census)
 		return NULL;
 	census->uses = (struct tgt_census_use *)(census + 1);
 	census->volumes = (struct tgt_census_volume *)((char *)census->uses + uses);
-	census->sessions = (struct tgt_census_session *)((char *)census->volumes + volumes);
+	census->initiators = (struct tgt_census_initiator *)((char *)census->volumes + volumes);
+	census->sessions = (struct tgt_census_session *)((char *)census->initiators + initiators);
 	return census;
 }
 
@@ -73,6 +77,7 @@ static void census_use(struct tgt_census *census, const struct tgt_tally *tally)
 	use->session = tally->handle->session->number;
 	memcpy(use->volume, tally->volume, sizeof(use->volume));
 	use->read_only = tally->handle->access.read_only;
+	use->initiator = tally->initiator;
 	use->outstanding = tally->handle->access.users;
 	use->counts = tally->counts;
 }
@@ -83,6 +88,17 @@ static void census_volume(struct tgt_census *census, const struct tgt_tally *tal
 
 	memcpy(volume->name, tally->volume, sizeof(volume->name));
 	volume->counts = tally->counts;
+}
+
+static void census_initiator(struct tgt_census *census, unsigned int number,
+			     const struct tgt_initiator_tally *tally)
+{
+	struct tgt_census_initiator *initiator = &census->initiators[census->initiator_count++];
+
+	initiator->number = number;
+	memcpy(initiator->name, tally->name, sizeof(initiator->name));
+	initiator->proven = tally->proven;
+	initiator->counts = tally->counts;
 }
 
 struct tgt_census *tgt_census_take(struct tgt_reactor *reactor)
@@ -114,5 +130,8 @@ struct tgt_census *tgt_census_take(struct tgt_reactor *reactor)
 	for (unsigned int i = 0; i < RBLK_VOLUMES_MAX; i++)
 		if (reactor->tallies.volumes[i])
 			census_volume(census, reactor->tallies.volumes[i]);
+	for (unsigned int i = 0; i <= TGT_COUNTED_MAX; i++)
+		if (reactor->tallies.initiators[i])
+			census_initiator(census, i, reactor->tallies.initiators[i]);
 	return census;
 }

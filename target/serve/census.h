@@ -34,6 +34,7 @@ struct tgt_census_use {
 	unsigned int session; /* its number */
 	char volume[RBLK_NAME_BYTES];
 	bool read_only;
+	unsigned int initiator; /* the number of who opened it */
 	unsigned int outstanding;
 	struct tgt_counts counts;
 };
@@ -44,6 +45,14 @@ struct tgt_census_volume {
 	struct tgt_counts counts;
 };
 
+/* Likewise of an initiator, whose sessions may have ended. */
+struct tgt_census_initiator {
+	unsigned int number;
+	char name[RBLK_NAME_BYTES]; /* "": the others (tallies.h) */
+	bool proven;
+	struct tgt_counts counts;
+};
+
 struct tgt_census {
 	unsigned int reactor; /* index */
 	unsigned int sessions_here, connections, logins_waiting;
@@ -51,10 +60,11 @@ struct tgt_census {
 	uint64_t logins_accepted, logins_refused, fences; /* fences: FENCE commands */
 	uint64_t refused[RBLK_E_MAX]; /* as in struct tgt_turn */
 	uint64_t ends[TGT_ENDS];
-	struct tgt_census_session *sessions; /* all three in this piece of memory */
+	struct tgt_census_session *sessions; /* all four in this piece of memory */
 	struct tgt_census_use *uses;
 	struct tgt_census_volume *volumes;
-	unsigned int session_count, use_count, volume_count;
+	struct tgt_census_initiator *initiators;
+	unsigned int session_count, use_count, volume_count, initiator_count;
 };
 
 /* Who asks, in another thread: the head of its struct (watch/ask.c). */

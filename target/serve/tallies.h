@@ -4,6 +4,7 @@
 #define RBLK_TARGET_TALLIES_H
 
 #include <stdalign.h>
+#include <stdbool.h>
 #include <sys/queue.h>
 #include "proto/wire/payload.h"
 #include "target/io/counts.h"
@@ -12,14 +13,32 @@
 #define TGT_TALLIES_MAX 1024u
 #define TGT_TALLIES_OF_SESSION 64u
 
+/*
+ * Initiators that are told apart after their sessions have ended: in all; by one address, without a proof;
+ * and by all addresses, so that names which are proven have the rest. counted.h gives them numbers.
+ */
+#define TGT_COUNTED_MAX 256u
+#define TGT_COUNTED_OF_ADDRESS 16u
+#define TGT_COUNTED_UNPROVEN_MAX 192u
+/* The number of all others. */
+#define TGT_COUNTED_OTHER TGT_COUNTED_MAX
+
 struct tgt_handle;
 
 struct tgt_tally {
 	TAILQ_ENTRY(tgt_tally) link;	/* a handle's: reactor->tallies.handles */
 	const struct tgt_handle *handle; /* whose it is; NULL: a volume's */
 	char volume[RBLK_NAME_BYTES];
+	unsigned int initiator; /* a handle's: the number of who has opened it */
 	/* No other thread's writes are in its cache lines. */
 	alignas(64) struct tgt_counts counts;
+};
+
+/* What an initiator's handles have left when they were closed. */
+struct tgt_initiator_tally {
+	char name[RBLK_NAME_BYTES]; /* "": of the others */
+	bool proven;
+	struct tgt_counts counts;
 };
 
 TAILQ_HEAD(tgt_tally_list, tgt_tally);
@@ -28,6 +47,7 @@ struct tgt_tallies {
 	struct tgt_tally_list handles;
 	unsigned int count;			     /* in it */
 	struct tgt_tally *volumes[RBLK_VOLUMES_MAX]; /* by volume->slot; NULL: never opened here */
+	struct tgt_initiator_tally *initiators[TGT_COUNTED_MAX + 1]; /* by number; NULL: likewise */
 	struct tgt_counts lost;			     /* for want of memory: in no census */
 };
 

@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include "target/serve/counted.h"
 #include "target/serve/session.h"
 
 static struct tgt_tally *tally_create(const char *volume)
@@ -36,6 +37,34 @@ static struct tgt_tally *tally_of_volume(struct tgt_tallies *tallies,
 	return *tally;
 }
 
+static unsigned int initiator_number(const struct tgt_session *session)
+{
+	const struct tgt_peers *peers = session->reactor->peers;
+
+	if (!peers || !peers->counted)
+		return TGT_COUNTED_OTHER;
+	return tgt_counted_number(peers->counted, session->initiator, session->proven,
+				  &session->host->key);
+}
+
+/* An initiator's own is there before it counts, so that a census has its name. */
+static unsigned int tally_of_initiator(struct tgt_tallies *tallies,
+				       const struct tgt_session *session)
+{
+	unsigned int number = initiator_number(session);
+	struct tgt_initiator_tally *tally = tallies->initiators[number];
+
+	if (tally)
+		return number;
+	tally = calloc(1, sizeof(*tally));
+	tallies->initiators[number] = tally;
+	if (tally && number != TGT_COUNTED_OTHER) {
+		memcpy(tally->name, session->initiator, sizeof(tally->name));
+		tally->proven = session->proven;
+	}
+	return number;
+}
+
 void tgt_tally_open(struct tgt_handle *handle)
 {
 	struct tgt_tallies *tallies = &handle->session->reactor->tallies;
@@ -50,6 +79,7 @@ void tgt_tally_open(struct tgt_handle *handle)
 	if (!handle->tally)
 		return;
 	handle->tally->handle = handle;
+	handle->tally->initiator = tally_of_initiator(tallies, handle->session);
 	handle->access.counts = &handle->tally->counts;
 	TAILQ_INSERT_TAIL(&tallies->handles, handle->tally, link);
 	tallies->count++;
@@ -60,6 +90,7 @@ void tgt_tally_close(struct tgt_handle *handle)
 {
 	struct tgt_tallies *tallies = &handle->session->reactor->tallies;
 	struct tgt_tally *tally = handle->tally;
+	struct tgt_initiator_tally *initiator;
 
 	handle->access.counts = &tallies->lost;
 	if (!tally)
@@ -67,6 +98,9 @@ void tgt_tally_close(struct tgt_handle *handle)
 	handle->tally = NULL;
 	tgt_counts_sum(&tallies->volumes[handle->access.port->volume->slot]->counts,
 		       &tally->counts);
+	initiator = tallies->initiators[tally->initiator];
+	if (initiator)
+		tgt_counts_sum(&initiator->counts, &tally->counts);
 	TAILQ_REMOVE(&tallies->handles, tally, link);
 	tallies->count--;
 	handle->session->tallies--;
@@ -82,4 +116,6 @@ void tgt_tallies_fini(struct tgt_tallies *tallies)
 {
 	for (unsigned int i = 0; i < RBLK_VOLUMES_MAX; i++)
 		free(tallies->volumes[i]);
+	for (unsigned int i = 0; i <= TGT_COUNTED_MAX; i++)
+		free(tallies->initiators[i]);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Writes each family of metrics: its help and type, then a line for each series. A volume's series
- * are those of all who have used it, and stay; a session's end with it.
+ * are those of all who have used it, and stay; so do an initiator's; a session's end with it.
  */
 #include "target/watch/metrics.h"
 
@@ -151,8 +151,10 @@ static void metrics_reactors(FILE *out, const struct tgt_view *view)
 
 /* -- volumes ----------------------------------------------------------------------------------- */
 
-static void volume_begin(FILE *out, const char *name, const struct tgt_view_volume *volume)
+static void volume_begin(FILE *out, const char *name, const void *whose)
 {
+	const struct tgt_view_volume *volume = whose;
+
 	fputs(name, out);
 	label(out, "{", "volume", volume->name);
 }
@@ -263,41 +265,57 @@ static void metrics_volume_counts(FILE *out, const struct tgt_view *view)
 
 /* -- latencies --------------------------------------------------------------------------------- */
 
-static void latency_begin(FILE *out, const char *suffix, const struct tgt_view_volume *volume,
+/* A volume or an initiator: the name of its family, and how its labels are written. */
+struct latency_of {
+	const char *family;
+	void (*begin)(FILE *out, const char *name, const void *whose);
+	const void *whose;
+	const struct tgt_counts *counts;
+};
+
+static void latency_begin(FILE *out, const char *suffix, const struct latency_of *of,
 			  enum tgt_count_kind kind, enum tgt_count_stage stage)
 {
-	fprintf(out, "rblk_volume_latency_seconds%s", suffix);
-	label(out, "{", "volume", volume->name);
+	char name[64];
+
+	snprintf(name, sizeof(name), "%s%s", of->family, suffix);
+	of->begin(out, name, of->whose);
 	label(out, ",", "kind", tgt_name_kind(kind));
 	label(out, ",", "stage", tgt_name_stage(stage));
 }
 
 /* A bucket for each power of two: half of those that are counted. The first two, of 0 and 1 us, are
  * one. */
-static void metrics_latency(FILE *out, const struct tgt_view_volume *volume,
-			    enum tgt_count_kind kind, enum tgt_count_stage stage)
+static void metrics_latency(FILE *out, const struct latency_of *of, enum tgt_count_kind kind,
+			    enum tgt_count_stage stage)
 {
-	const uint64_t *buckets = volume->counts.latency[kind][stage];
+	const uint64_t *buckets = of->counts->latency[kind][stage];
 	uint64_t sum = 0;
-
-	if (!tgt_counts_of_kind(&volume->counts, kind))
-		return; /* most of many volumes have no such commands */
 
 	for (unsigned int i = 0; i < CORE_BUCKETS; i++) {
 		sum += buckets[i];
 		if (i % 2 == 0 || i == CORE_BUCKETS - 1)
 			continue;
-		latency_begin(out, "_bucket", volume, kind, stage);
+		latency_begin(out, "_bucket", of, kind, stage);
 		fprintf(out, ",le=\"%.9g\"", (double)core_bucket_end(i) / 1e6);
 		value_u64(out, sum);
 	}
-	latency_begin(out, "_bucket", volume, kind, stage);
+	latency_begin(out, "_bucket", of, kind, stage);
 	fprintf(out, ",le=\"+Inf\"");
 	value_u64(out, sum);
-	latency_begin(out, "_sum", volume, kind, stage);
-	value_seconds(out, (double)volume->counts.us[kind][stage] / 1e6);
-	latency_begin(out, "_count", volume, kind, stage);
+	latency_begin(out, "_sum", of, kind, stage);
+	value_seconds(out, (double)of->counts->us[kind][stage] / 1e6);
+	latency_begin(out, "_count", of, kind, stage);
 	value_u64(out, sum);
+}
+
+/* Most of many volumes and initiators have no commands of some kinds. */
+static void metrics_latencies_of(FILE *out, const struct latency_of *of)
+{
+	for (unsigned int kind = 0; kind < TGT_COUNT_KINDS; kind++)
+		for (unsigned int stage = 0;
+		     stage < TGT_STAGES && tgt_counts_of_kind(of->counts, kind); stage++)
+			metrics_latency(out, of, kind, stage);
 }
 
 static void metrics_latencies(FILE *out, const struct tgt_view *view)
@@ -306,9 +324,76 @@ static void metrics_latencies(FILE *out, const struct tgt_view *view)
 	       "Time of a command in the target: until the store got it, in the store, and both.");
 	EACH_VOLUME(view, volume)
 	{
-		for (unsigned int kind = 0; kind < TGT_COUNT_KINDS; kind++)
-			for (unsigned int stage = 0; stage < TGT_STAGES; stage++)
-				metrics_latency(out, volume, kind, stage);
+		const struct latency_of of = {"rblk_volume_latency_seconds", volume_begin, volume,
+					      &volume->counts};
+
+		metrics_latencies_of(out, &of);
+	}
+}
+
+/* -- initiators -------------------------------------------------------------------------------- */
+
+/* No initiator can have the name of the others. */
+static void initiator_begin(FILE *out, const char *name, const void *whose)
+{
+	const struct tgt_view_initiator *initiator = whose;
+
+	fputs(name, out);
+	label(out, "{", "initiator", initiator->name[0] ? initiator->name : "(others)");
+	label(out, ",", "proven", initiator->proven ? "yes" : "no");
+}
+
+#define EACH_INITIATOR(view, initiator)                                       \
+	for (const struct tgt_view_initiator *initiator = (view)->initiators; \
+	     initiator < (view)->initiators + (view)->initiator_count; initiator++)
+
+/* What is 0 is left out: there may be many names. */
+static void metrics_initiators(FILE *out, const struct tgt_view *view)
+{
+	family(out, "rblk_initiator_operations_total", "counter",
+	       "Commands of all sessions of the initiator, with those that failed.");
+	EACH_INITIATOR(view, initiator)
+	for (unsigned int i = 0; i < TGT_COUNT_OPCODES; i++)
+		if (tgt_name_opcode(i) && initiator->counts.operations[i]) {
+			initiator_begin(out, "rblk_initiator_operations_total", initiator);
+			label(out, ",", "operation", tgt_name_opcode(i));
+			value_u64(out, initiator->counts.operations[i]);
+		}
+	family(out, "rblk_initiator_errors_total", "counter",
+	       "Those of them that failed, by error.");
+	EACH_INITIATOR(view, initiator)
+	for (unsigned int i = 1; i < RBLK_E_MAX; i++)
+		if (initiator->counts.errors[i]) {
+			initiator_begin(out, "rblk_initiator_errors_total", initiator);
+			label(out, ",", "error", tgt_name_error(i));
+			value_u64(out, initiator->counts.errors[i]);
+		}
+	family(out, "rblk_initiator_read_bytes_total", "counter",
+	       "Bytes that the initiator has read.");
+	EACH_INITIATOR(view, initiator)
+	{
+		initiator_begin(out, "rblk_initiator_read_bytes_total", initiator);
+		value_u64(out, initiator->counts.bytes_read);
+	}
+	family(out, "rblk_initiator_written_bytes_total", "counter",
+	       "Bytes that the initiator has written.");
+	EACH_INITIATOR(view, initiator)
+	{
+		initiator_begin(out, "rblk_initiator_written_bytes_total", initiator);
+		value_u64(out, initiator->counts.bytes_written);
+	}
+}
+
+static void metrics_initiator_latencies(FILE *out, const struct tgt_view *view)
+{
+	family(out, "rblk_initiator_latency_seconds", "histogram",
+	       "Time of the initiator's commands in the target, by stage.");
+	EACH_INITIATOR(view, initiator)
+	{
+		const struct latency_of of = {"rblk_initiator_latency_seconds", initiator_begin,
+					      initiator, &initiator->counts};
+
+		metrics_latencies_of(out, &of);
 	}
 }
 
@@ -454,6 +539,8 @@ char *tgt_metrics_text(const struct tgt_methods *methods, const struct tgt_view 
 	metrics_volumes(out, view);
 	metrics_volume_counts(out, view);
 	metrics_latencies(out, view);
+	metrics_initiators(out, view);
+	metrics_initiator_latencies(out, view);
 	metrics_sessions(out, view);
 	metrics_uses(out, view);
 	metrics_use_limits(out, view);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "proto/core/env.h"
+#include "target/serve/tallies.h"
 #include "target/watch/ask.h"
 
 /* A reactor answers in its next turn; one that is late is left out. */
@@ -193,6 +194,41 @@ static int view_volumes(struct tgt_view *view, struct tgt_registry *registry)
 	return 0;
 }
 
+/* -- initiators -------------------------------------------------------------------------------- */
+
+/* All have the places of their numbers here. */
+static void view_initiators_add(struct tgt_view_initiator *all, bool *there,
+				const struct tgt_census *census)
+{
+	for (unsigned int i = 0; i < census->initiator_count; i++) {
+		const struct tgt_census_initiator *one = &census->initiators[i];
+
+		there[one->number] = true;
+		memcpy(all[one->number].name, one->name, sizeof(one->name));
+		all[one->number].proven = one->proven;
+		tgt_counts_sum(&all[one->number].counts, &one->counts);
+	}
+	for (unsigned int i = 0; i < census->use_count; i++)
+		tgt_counts_sum(&all[census->uses[i].initiator].counts, &census->uses[i].counts);
+}
+
+static int view_initiators(struct tgt_view *view)
+{
+	bool there[TGT_COUNTED_MAX + 1] = {false};
+	struct tgt_view_initiator *all = calloc(TGT_COUNTED_MAX + 1, sizeof(*all));
+
+	if (!all)
+		return -ENOMEM;
+	view->initiators = all;
+	for (unsigned int i = 0; i < view->reactor_count; i++)
+		if (view->censuses[i])
+			view_initiators_add(all, there, view->censuses[i]);
+	for (unsigned int i = 0; i <= TGT_COUNTED_MAX; i++)
+		if (there[i])
+			all[view->initiator_count++] = all[i];
+	return 0;
+}
+
 /* -- totals ------------------------------------------------------------------------------------ */
 
 static void view_totals(struct tgt_view *view)
@@ -233,6 +269,8 @@ int tgt_view_take(const struct tgt_watch_source *source, struct tgt_view *view)
 		status = view_uses(view);
 	if (!status)
 		status = view_volumes(view, source->registry);
+	if (!status)
+		status = view_initiators(view);
 	if (status)
 		tgt_view_free(view);
 	else
@@ -249,5 +287,6 @@ void tgt_view_free(struct tgt_view *view)
 	free(view->sessions);
 	free(view->uses);
 	free(view->volumes);
+	free(view->initiators);
 	memset(view, 0, sizeof(*view));
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What the daemon is and has done, at one time: the censuses of all reactors, added up by volume and by
- * session. Reports (report.c) and metrics are made of it. The thread of the room's services.
+ * What the daemon is and has done, at one time: the censuses of all reactors, added up by volume, by
+ * session and by initiator. Reports (report.c) and metrics are made of it. The thread of the room's services.
  */
 #ifndef RBLK_TARGET_WATCH_VIEW_H
 #define RBLK_TARGET_WATCH_VIEW_H
@@ -29,6 +29,13 @@ struct tgt_view_volume {
 	struct tgt_counts counts;
 };
 
+/* What an initiator has done since the daemon began, in all its sessions. */
+struct tgt_view_initiator {
+	char name[RBLK_NAME_BYTES]; /* "": all that are not told apart (serve/tallies.h) */
+	bool proven;
+	struct tgt_counts counts;
+};
+
 /* Sums over the reactors that have answered. */
 struct tgt_view_totals {
 	uint64_t connections, logins_accepted, logins_refused, fences;
@@ -46,6 +53,8 @@ struct tgt_view {
 	unsigned int use_count;
 	struct tgt_view_volume *volumes; /* by name */
 	unsigned int volume_count;
+	struct tgt_view_initiator *initiators; /* in the order in which they came, the others last */
+	unsigned int initiator_count;
 };
 
 /* 0 or -ENOMEM. Waits for the reactors, but not for long. */

@@ -77,6 +77,33 @@ promtool=$("$here/../promtool" --present) || promtool=
 [ -z "$promtool" ] || "$promtool" check metrics < "$scratch/metrics" >&2 || fail "promtool"
 exec 7>&-
 wait $copy || fail "the copy"
+# What an initiator has done stays when its sessions have ended, and is all that was done. The last block was filled up.
+is rblk_sessions 0
+get /metrics > "$scratch/metrics"
+[ "$(count 'rblk_session_')" = 0 ] || fail "a session has ended"
+who='initiator="host-1:a+b",proven="no"'
+is "rblk_initiator_written_bytes_total{$who}" 3000320
+writes=$(metric 'rblk_volume_operations_total{volume="ram",operation="write"}')
+[ "$writes" -gt 0 ] || fail "no writes"
+is "rblk_initiator_operations_total{$who,operation=\"write\"}" "$writes"
+for stage in queued stored both; do
+	is "rblk_initiator_latency_seconds_count{$who,kind=\"write\",stage=\"$stage\"}" "$writes"
+	is "rblk_initiator_latency_seconds_bucket{$who,kind=\"write\",stage=\"$stage\",le=\"+Inf\"}" "$writes"
+done
+for what in operations_total latency_seconds_count written_bytes_total read_bytes_total errors_total; do
+	[ "$(count "rblk_initiator_$what{")" = "$(count "rblk_volume_$what{")" ] || fail "initiators' and volumes' $what differ"
+done
+# A second session goes on with the counts; an address has 16 names, and the others share one.
+head -c 4096 /dev/zero > "$scratch/block"
+expect 0 "$RBLK" copy --name host-1:a+b "$scratch/block" "$target/ram"
+is "rblk_initiator_written_bytes_total{$who}" 3004416
+for n in {1..20}; do expect 0 "$RBLK" copy --name "many-$n" "$scratch/block" "$target/ram"; done
+is rblk_sessions 0
+get /metrics > "$scratch/metrics"
+[ "$(grep -c '^rblk_initiator_written_bytes_total{' "$scratch/metrics")" = 17 ] || fail "16 names, and the others"
+# Two names were there before.
+is 'rblk_initiator_written_bytes_total{initiator="many-14",proven="no"}' 4096
+is 'rblk_initiator_written_bytes_total{initiator="(others)",proven="no"}' $((6 * 4096))
 
 # -- wrong requests --------------------------------------------------------------------------------
 

@@ -2,7 +2,8 @@
 /*
  * Goal: a latency is counted in the bucket that has it; what a volume's handles have done is in a
  * census exactly once, while they are open and after they were closed, with and without a tally of
- * their own; and a session has no more than its part of these. Method: buckets of many latencies; a
+ * their own; and a session has no more than its part of these. Likewise what an initiator has done, by
+ * its name, of which so many are told apart as the bounds say. Method: buckets of many latencies; a
  * reactor made by the test, with handles of two volumes.
  */
 #include "tests/unit/unit.h"
@@ -11,6 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include "target/serve/census.h"
+#include "target/serve/counted.h"
+#include "target/serve/host.h"
+#include "target/serve/letter.h"
 #include "target/serve/reactor_impl.h"
 #include "target/serve/session.h"
 #include "target/serve/tally.h"
@@ -48,9 +52,12 @@ static void a_latency_is_in_its_bucket(void **state)
 /* -- tallies ----------------------------------------------------------------------------------- */
 
 #define POOL_BYTES (1u << 20)
+#define WHERE 9u /* the last byte of the host's address */
 
 struct world {
 	struct tgt_reactor reactor;
+	struct tgt_peers peers;
+	struct tgt_host host;
 	struct tgt_session session;
 	struct tgt_volume volumes[2];
 	struct tgt_port ports[2];
@@ -68,6 +75,11 @@ static struct world *world_create(void)
 	world->reactor.pool_bytes = tgt_pool_free_bytes(world->reactor.turn.pool);
 	TAILQ_INIT(&world->reactor.sessions);
 	tgt_tallies_init(&world->reactor.tallies);
+	world->peers.counted = tgt_counted_create();
+	assert_non_null(world->peers.counted);
+	world->reactor.peers = &world->peers;
+	world->host.key.address[15] = WHERE;
+	world->session.host = &world->host;
 	world->session.reactor = &world->reactor;
 	world->session.number = 7;
 	strcpy(world->session.initiator, "db1");
@@ -83,6 +95,7 @@ static struct world *world_create(void)
 static void world_free(struct world *world)
 {
 	tgt_tallies_fini(&world->reactor.tallies);
+	tgt_counted_destroy(world->peers.counted);
 	tgt_pool_destroy(world->reactor.turn.pool);
 	free(world->memory);
 	free(world);
@@ -180,12 +193,124 @@ static void handles_beyond_the_bound_count_for_the_volume(void **state)
 	world_free(world);
 }
 
+/* Reads of an initiator, with those of its open handles; `found`: how many entries it has. */
+static uint64_t counted_for(struct world *world, const char *name, bool proven, unsigned int *found)
+{
+	struct tgt_census *census = tgt_census_take(&world->reactor);
+	unsigned int number = UINT32_MAX;
+	uint64_t all = 0;
+
+	assert_non_null(census);
+	*found = 0;
+	for (unsigned int i = 0; i < census->initiator_count; i++) {
+		const struct tgt_census_initiator *initiator = &census->initiators[i];
+
+		if (strcmp(initiator->name, name) || initiator->proven != proven)
+			continue;
+		++*found;
+		number = initiator->number;
+		all += initiator->counts.operations[RBLK_OP_READ];
+	}
+	for (unsigned int i = 0; i < census->use_count; i++)
+		if (census->uses[i].initiator == number)
+			all += census->uses[i].counts.operations[RBLK_OP_READ];
+	free(census);
+	return all;
+}
+
+static void world_rename(struct world *world, const char *name, bool proven)
+{
+	memset(world->session.initiator, 0, sizeof(world->session.initiator));
+	strcpy(world->session.initiator, name);
+	world->session.proven = proven;
+}
+
+/* Also of several names, volumes and sessions; a proof makes another one of a name. */
+static void closed_handles_leave_their_counts_to_the_initiator(void **state)
+{
+	struct world *world = world_create();
+	struct tgt_handle *one = handle_open(world, 0), *two = handle_open(world, 1), *liar;
+	unsigned int found;
+
+	(void)state;
+	tgt_counts_add(one->access.counts, RBLK_OP_READ, 3, 5);
+	tgt_counts_add(two->access.counts, RBLK_OP_READ, 3, 5);
+	assert_int_equal(counted_for(world, "db1", false, &found), 2);
+	handle_close(one);
+	assert_int_equal(counted_for(world, "db1", false, &found), 2);
+	world_rename(world, "db1", true);
+	liar = handle_open(world, 0);
+	tgt_counts_add(liar->access.counts, RBLK_OP_READ, 3, 5);
+	/* It had the old name when it was opened. */
+	handle_close(two);
+	assert_int_equal(counted_for(world, "db1", false, &found), 2);
+	assert_int_equal(found, 1);
+	handle_close(liar);
+	assert_int_equal(counted_for(world, "db1", true, &found), 1);
+	assert_int_equal(found, 1);
+	assert_int_equal(counted_for(world, "", false, &found), 0);
+	assert_int_equal(found, 0);
+	world_free(world);
+}
+
+/* Opens and closes, with one read; true: the name has counts of its own. */
+static bool name_is_told_apart(struct world *world, unsigned int address, unsigned int n,
+			       bool proven)
+{
+	struct tgt_handle *handle;
+	char name[RBLK_NAME_BYTES];
+	unsigned int found;
+
+	world->host.key.address[15] = (uint8_t)address;
+	snprintf(name, sizeof(name), "%s%u-%u", proven ? "p" : "u", address, n);
+	world_rename(world, name, proven);
+	handle = handle_open(world, 0);
+	tgt_counts_add(handle->access.counts, RBLK_OP_READ, 3, 5);
+	handle_close(handle);
+	if (counted_for(world, name, proven, &found) == 0)
+		return false;
+	assert_int_equal(found, 1);
+	return true;
+}
+
+static void names_beyond_the_bounds_are_counted_together(void **state)
+{
+	struct world *world = world_create();
+	unsigned int told = 0, tried = 0, found;
+
+	(void)state;
+	for (unsigned int n = 0; n < TGT_COUNTED_OF_ADDRESS + 4; n++, tried++)
+		told += name_is_told_apart(world, WHERE, n, false);
+	assert_int_equal(told, TGT_COUNTED_OF_ADDRESS);
+	/* Other addresses have theirs, up to the bound of all. */
+	for (unsigned int address = 20; address < 40; address++)
+		for (unsigned int n = 0; n < TGT_COUNTED_OF_ADDRESS; n++, tried++)
+			told += name_is_told_apart(world, address, n, false);
+	assert_int_equal(told, TGT_COUNTED_UNPROVEN_MAX);
+	/* The rest is for those who can prove their name, from one address, too. */
+	for (unsigned int n = 0; n < TGT_COUNTED_MAX; n++, tried++)
+		told += name_is_told_apart(world, WHERE, n, true);
+	assert_int_equal(told, TGT_COUNTED_MAX);
+	assert_int_equal(counted_for(world, "", false, &found), tried - told);
+	assert_int_equal(found, 1);
+	/* Who was told apart, still is, wherever it comes from; nothing is lost or counted twice. */
+	world->host.key.address[15] = 77;
+	world_rename(world, "u9-0", false);
+	handle_close(handle_open(world, 0));
+	assert_int_equal(counted_for(world, "u9-0", false, &found), 1);
+	assert_int_equal(found, 1);
+	assert_int_equal(counted_for(world, "", false, &found), tried - told);
+	world_free(world);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_latency_is_in_its_bucket),
 		cmocka_unit_test(closed_handles_leave_their_counts),
 		cmocka_unit_test(handles_beyond_the_bound_count_for_the_volume),
+		cmocka_unit_test(closed_handles_leave_their_counts_to_the_initiator),
+		cmocka_unit_test(names_beyond_the_bounds_are_counted_together),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
