@@ -59,6 +59,8 @@ struct rblk_disk {
 	u32 handle;
 	u64 epoch;  /* of the session, in which the handle is valid; 0: there was none yet */
 	bool ready; /* the handle is valid: commands may be sent */
+	u32 gone;       /* its last handle, of a volume that was removed or replaced; 0: there is none to be closed */
+	u64 gone_epoch; /* in which that was valid; both core_lock */
 	u8 gate;    /* enum rblk_gate: for this disk alone, beside the session's */
 	/*
 	 * Bitmap: queues whose LOST commands have ended with errors, on any disk of this volume. session->waiting_lock
@@ -88,7 +90,7 @@ struct rblk_disk {
 	u32 disk_bytes; /* the longest command, as blk-mq was told */
 	struct kernfs_node *state_node; /* sysfs's rblk/state, from `added` until detach */
 
-	struct delayed_work open_work;   /* volume.c: a new epoch */
+	struct delayed_work open_work;   /* volume.c: a new epoch, or the volume is gone */
 	struct delayed_work late_work;   /* volume.c: fail_fast_ms and give_up_ms while it is not open */
 	struct work_struct refresh_work; /* volume.c: the target said that the volume changed */
 };

@@ -19,6 +19,7 @@
 #include "kmod/module.h"
 #include "kmod/queue.h"
 #include "kmod/tagset.h"
+#include "kmod/volume.h"
 #include "kmod/waiting.h"
 
 /* A session for each disk, if none is shared. */
@@ -136,9 +137,12 @@ void rblk_session_event(struct rblk_session *session, u16 event, u32 handle)
 		goto out;
 	if (event == RBLK_EVENT_DRAINING)
 		core_session_leaves(&session->core);
-	list_for_each_entry(disk, &session->disks, peer)
+	list_for_each_entry(disk, &session->disks, peer) {
 		if (event == RBLK_EVENT_VOLUME_CHANGED && disk->ready && disk->handle == handle)
 			queue_work(rblk_calls, &disk->refresh_work);
+		else if (event == RBLK_EVENT_VOLUME_REMOVED)
+			rblk_volume_gone(disk, handle);
+	}
 	/* Acknowledge, so that the target may tell the next one. */
 	queue_work(rblk_calls, &session->queues[0]->probe_work);
 out:

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * IDENTIFY, OPEN and CLOSE, on queue 0. A disk's open_work opens its volume again in a new epoch, and tries
- * until the disk gives up, whatever becomes of other disks; its late_work enforces its times meanwhile; its
- * refresh_work looks whether the volume of an open handle has changed.
+ * IDENTIFY, OPEN and CLOSE, on queue 0. A disk's open_work opens its volume again in a new epoch, and when the target has
+ * removed or replaced it, and tries until the disk gives up, whatever becomes of other disks; its late_work enforces its
+ * times meanwhile; its refresh_work looks whether the volume of an open handle has changed.
  *
  * A handle belongs to an epoch, and each command that names one says which (struct rblk_session_command):
  * no handle of an older epoch is ever used in the next one, where it may be another disk's.
@@ -21,6 +21,9 @@
 #include "kmod/waiting.h"
 #include "proto/wire/wire_check.h"
 #include "proto/wire/wire_names.h"
+
+/* So much later it is looked whether the last commands of a volume that is gone are answered. */
+#define RBLK_VOLUME_SETTLE_MS 10u
 
 /*
  * One command until it is answered with anything but BUSY (C6), for connect_ms, after pauses that grow. A
@@ -259,6 +262,25 @@ int rblk_volume_open(struct rblk_disk *disk, char *text)
 	return rblk_volume_use(disk, epoch, changes, &volume);
 }
 
+/* What the target said is gone lives there until it is closed, or the epoch is over. */
+static void rblk_volume_bury(struct rblk_disk *disk)
+{
+	struct rblk_session *session = disk->session;
+	u64 epoch;
+	u32 gone;
+
+	spin_lock_irq(&session->core_lock);
+	gone = disk->gone;
+	epoch = disk->gone_epoch;
+	disk->gone = 0;
+	/* It is closed once: the target may give the number to another disk. */
+	if (gone && gone == disk->handle && epoch == disk->epoch)
+		WRITE_ONCE(disk->handle, 0);
+	spin_unlock_irq(&session->core_lock);
+	if (gone)
+		rblk_volume_close_handle(session, epoch, gone);
+}
+
 struct rblk_volume_closing {
 	struct work_struct work;
 	struct rblk_disk *disk;
@@ -268,7 +290,8 @@ static void rblk_volume_close_work(struct work_struct *work)
 {
 	struct rblk_disk *disk = container_of(work, struct rblk_volume_closing, work)->disk;
 
-	rblk_volume_close_handle(disk->session, disk->epoch, disk->handle);
+	if (disk->handle)
+		rblk_volume_close_handle(disk->session, disk->epoch, disk->handle);
 }
 
 void rblk_volume_close(struct rblk_disk *disk)
@@ -369,6 +392,35 @@ void rblk_volume_closed(struct rblk_disk *disk)
 	mod_delayed_work(rblk_workqueue, &disk->late_work, rblk_volume_due(disk, 0));
 }
 
+void rblk_volume_gone(struct rblk_disk *disk, u32 handle)
+{
+	lockdep_assert_held(&disk->session->core_lock);
+	/* Before it is added, the attach fails. */
+	if (!disk->ready || disk->handle != handle || !smp_load_acquire(&disk->added))
+		return;
+	disk->gone = handle;
+	disk->gone_epoch = disk->epoch;
+	rblk_volume_closed(disk);
+	mod_delayed_work(rblk_calls, &disk->open_work, 0);
+}
+
+/*
+ * F7: what was acknowledged by the volume that is gone is counted before the next one's cache epoch is learnt. No command
+ * with the old handle comes after those that are outstanding, as the target answers it with GONE. False: not yet.
+ */
+static bool rblk_volume_settled(struct rblk_disk *disk)
+{
+	struct rblk_session *session = disk->session;
+	unsigned int i;
+
+	for (i = 0; i < session->queue_count; i++)
+		if (rblk_queue_serves(session->queues[i], disk))
+			return false;
+	/* A handler may be at one that its queue has let go of already. */
+	synchronize_rcu();
+	return true;
+}
+
 static void rblk_volume_open_work(struct work_struct *work)
 {
 	struct rblk_disk *disk = container_of(to_delayed_work(work), struct rblk_disk, open_work);
@@ -380,6 +432,12 @@ static void rblk_volume_open_work(struct work_struct *work)
 	if (READ_ONCE(disk->ready) || READ_ONCE(disk->gate) == RBLK_GATE_FAIL ||
 	    core_session_over(&session->core))
 		goto out;
+	if (!rblk_volume_settled(disk)) {
+		queue_delayed_work(rblk_calls, &disk->open_work,
+				   msecs_to_jiffies(RBLK_VOLUME_SETTLE_MS) + 1);
+		goto out;
+	}
+	rblk_volume_bury(disk);
 	if (!rblk_volume_open(disk, text)) {
 		disk->open_tries = 0;
 		rblk_disk_notify(disk);

@@ -23,6 +23,11 @@ void rblk_volume_init(struct rblk_disk *disk);
 int rblk_volume_open(struct rblk_disk *disk, char *text);
 /* Its handle is not valid any more: fail_fast_ms and give_up_ms count from here. Any context, with core_lock held. */
 void rblk_volume_closed(struct rblk_disk *disk);
+/*
+ * The target has said of this handle that its volume was removed or replaced: if it is the disk's, the volume is opened
+ * again. Any context, with core_lock held.
+ */
+void rblk_volume_gone(struct rblk_disk *disk, u32 handle);
 /* If it is open. */
 void rblk_volume_close(struct rblk_disk *disk);
 /* No work of the disk runs, or begins. */

@@ -14,6 +14,7 @@
 #include "kmod/module.h"
 #include "kmod/overdue.h"
 #include "kmod/queue.h"
+#include "kmod/volume.h"
 
 /* Have the work run at that time, or earlier. waiting_lock is held. */
 static void rblk_waiting_schedule(struct rblk_session *session, unsigned long at)
@@ -150,8 +151,8 @@ unsigned int rblk_waiting_give_up_ms(struct rblk_io *io)
 /* Has the target refused it for too long? */
 static bool rblk_waiting_refused_enough(struct rblk_session *session, struct rblk_io *io)
 {
-	/* A target that drains is a path that is about to be lost. */
-	unsigned int limit_ms = io->command.status == RBLK_E_DRAINING ?
+	/* A target that drains is a path that is about to be lost; a volume that is gone is opened again, or given up. */
+	unsigned int limit_ms = io->command.status != RBLK_E_BUSY ?
 					rblk_waiting_give_up_ms(io) : session->options.command_ms;
 
 	return io->refusals &&
@@ -162,6 +163,21 @@ static bool rblk_waiting_refused_enough(struct rblk_session *session, struct rbl
 static bool rblk_waiting_dropped(const struct rblk_io *io)
 {
 	return io->command.status == RBLK_E_ABORTED && io->abort_asked;
+}
+
+/* Nothing was done. The request is to be sent again when the volume is open again; that ends by the disk's gate. */
+static bool rblk_waiting_gone(struct rblk_io *io)
+{
+	struct rblk_disk *disk = rblk_disk_of(rblk_io_rq(io));
+	unsigned long flags;
+
+	if (io->command.status != RBLK_E_GONE)
+		return false;
+	spin_lock_irqsave(&disk->session->core_lock, flags);
+	rblk_volume_gone(disk, rblk_le32(io->command.wire.volume));
+	spin_unlock_irqrestore(&disk->session->core_lock, flags);
+	/* While it is attached nobody opens it again. */
+	return smp_load_acquire(&disk->added);
 }
 
 bool rblk_waiting_refused(struct rblk_io *io)
@@ -180,7 +196,7 @@ bool rblk_waiting_refused(struct rblk_io *io)
 		/* Nothing was stored, or nothing that was read counts. */
 		io->digests++;
 		io->command.queue->stats.digest_retries++;
-	} else if (status != RBLK_E_DRAINING && status != RBLK_E_BUSY) {
+	} else if (!rblk_waiting_gone(io) && status != RBLK_E_DRAINING && status != RBLK_E_BUSY) {
 		io->refusals = 0;
 		return false;
 	} else if (rblk_waiting_refused_enough(session, io)) {

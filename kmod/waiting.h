@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Requests that are started and on no queue. Each waits for one of these:
- *   TIME   the target could not begin it (BUSY, DRAINING, or dropped by ABORT): sent again after a delay that
+ *   TIME   the target could not begin it (BUSY, DRAINING, GONE, or dropped by ABORT): sent again after a delay that
  *          grows (C6)
  *   READY  a queue that takes commands, or a free tag of one; that its volume is open; and the fence of what has
  *          failed of a disk of the same volume (F5)

@@ -67,7 +67,7 @@ static bool disk_attach(struct sim_module *module, struct sim_module_disk *disk)
 	disk->own_life = disk->life = disk->opening.life;
 	disk->epoch = view.epoch;
 	disk->wrote = disk->covered = 0;
-	disk->lost = disk->gone = disk->removed = false;
+	disk->lost = disk->gone = false;
 	memcpy(disk->cache_epoch, view.cache_epoch, sizeof(disk->cache_epoch));
 	return true;
 }
@@ -249,8 +249,6 @@ static bool disk_size_settles(struct sim_module *module, struct sim_module_disk 
 		bytes = sim_inside_bytes(module->host, disk->volume);
 		if (view.failed)
 			return false;
-		if (disk->removed)
-			return true;
 		if (bytes && view.blocks * view.block_bytes == bytes)
 			return true;
 		module_wait(module, SIM_MS);
@@ -289,7 +287,6 @@ static bool module_verify(struct sim_module *module)
 	module->doing = "verifies";
 	module->refused = false;
 	for (unsigned int i = 0; i < module->disk_count; i++)
-		/* Verified first: a volume that was removed says so there. */
 		if (!disk_verify(module, &module->disks[i]) ||
 		    !disk_size_settles(module, &module->disks[i]))
 			return false;

@@ -35,7 +35,6 @@ struct sim_module_disk {
 	uint64_t wrote, covered; /* acknowledged writes without FUA; of them, by a FLUSH that succeeded */
 	uint64_t verified;	/* sectors, at the end */
 	bool gone;		/* its handle: it must be attached again */
-	bool removed; /* an answer has said GONE: what has the volume's name now is another one */
 	unsigned int callers;	/* programs that are in a call of pr_ops on it */
 	unsigned int beginners; /* others than module.c that begin a request on it just now */
 };
@@ -65,6 +64,7 @@ struct sim_module_op {
 	unsigned int number, context;
 	bool polled;
 	bool covered; /* a FLUSH has succeeded since it began */
+	bool fail_fast;
 	uint64_t reservation; /* sim_reserver_moment(), when it began */
 };
 

@@ -132,6 +132,19 @@ static bool is_stored(const struct sim_module *module, unsigned int volume, uint
 	return disk && id && sim_disk_is_writing(disk, id);
 }
 
+/* What is refused because its volume is gone waits until the disk has it again, or ends with the disk's patience. */
+static void gone_is_told(const struct sim_module *module, const struct sim_module_op *op)
+{
+	struct sim_disk_view view;
+
+	if (!op->disk->disk)
+		return;
+	sim_disk_look(op->disk->disk, &view);
+	if (!view.failed && !op->fail_fast)
+		sim_fail("%s: #%u has failed because its volume is gone, and the disk has not", module->actor.name,
+			 op->number);
+}
+
 static void op_done(void *arg, const struct sim_disk_result *result)
 {
 	struct sim_module_op *op = arg;
@@ -142,7 +155,8 @@ static void op_done(void *arg, const struct sim_disk_result *result)
 
 	if (!command)
 		sim_fail("%s: a request is ended twice", module->actor.name);
-	disk->removed |= result->status == RBLK_E_GONE;
+	if (!result->done && !result->error && result->status == RBLK_E_GONE)
+		gone_is_told(module, op);
 	if (result->status == RBLK_E_RESERVED) {
 		module->refused = true;
 		sim_reached("module", sim_command_kind_name(command->kind), "is refused by a reservation");
@@ -277,6 +291,7 @@ bool sim_module_begin(struct sim_module *module, struct sim_module_disk *disk,
 		.sectors = command.sectors, .memory = op->memory, .context = op->context,
 		.done = op_done, .arg = op,
 	};
+	op->fail_fast = request.fail_fast;
 	if (!sim_disk_submit(disk->disk, &request)) {
 		/* Whoever does not ring now does so a little later. */
 		if (!request.last)
