@@ -132,8 +132,8 @@ int rblk_disk_create(struct rblk_disk *disk)
 	gendisk->private_data = disk;
 	snprintf(gendisk->disk_name, sizeof(gendisk->disk_name), "rblk%d", disk->index);
 	set_capacity(gendisk, disk->blocks << (disk->block_shift - SECTOR_SHIFT));
-	if (disk->volume_flags & RBLK_VOLUME_READ_ONLY || disk->options.read_only)
-		set_disk_ro(gendisk, true);
+	disk->read_only = disk->volume_flags & RBLK_VOLUME_READ_ONLY || disk->options.read_only;
+	set_disk_ro(gendisk, disk->read_only);
 	/* From here on it is held back with the others; it has had no request. */
 	mutex_lock(&session->lifecycle);
 	disk->gendisk = gendisk;
@@ -170,6 +170,17 @@ void rblk_disk_destroy(struct rblk_disk *disk)
 	sysfs_put(disk->state_node);
 	if (disk->gendisk)
 		put_disk(disk->gendisk);
+}
+
+void rblk_disk_permit(struct rblk_disk *disk, bool writes)
+{
+	bool read_only = !writes || disk->options.read_only;
+
+	if (read_only == disk->read_only)
+		return;
+	disk->read_only = read_only;
+	set_disk_ro(disk->gendisk, read_only);
+	pr_info("%s: %s now\n", disk->gendisk->disk_name, read_only ? "read-only" : "writable");
 }
 
 void rblk_disk_resize(struct rblk_disk *disk, u64 blocks)

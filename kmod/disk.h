@@ -87,6 +87,7 @@ struct rblk_disk {
 
 	struct gendisk *gendisk; /* NULL until the volume is open */
 	bool added;
+	bool read_only; /* as the gendisk is; opens_lock, once it is added */
 	u32 disk_bytes; /* the longest command, as blk-mq was told */
 	struct kernfs_node *state_node; /* sysfs's rblk/state, from `added` until detach */
 
@@ -148,6 +149,8 @@ int rblk_disk_add(struct rblk_disk *disk);
 void rblk_disk_remove(struct rblk_disk *disk);  /* invisible; waits for its I/O */
 void rblk_disk_destroy(struct rblk_disk *disk); /* after remove, or instead of add */
 void rblk_disk_resize(struct rblk_disk *disk, u64 blocks);
+/* Whether the target takes writes. */
+void rblk_disk_permit(struct rblk_disk *disk, bool writes);
 
 extern const struct attribute_group *rblk_disk_groups[]; /* sysfs.c */
 

@@ -169,14 +169,17 @@ static const char *rblk_volume_differs(const struct rblk_disk *disk, const struc
 }
 
 /*
- * With opens_lock held: the size that open_work has learnt in a later epoch is set after one that refresh_work has of
- * an older one, or that one is not set any more.
+ * With opens_lock held: what open_work has learnt in a later epoch is set after what refresh_work has of an older one, or
+ * that is not set any more.
  */
-static void rblk_volume_take_size(struct rblk_disk *disk, const struct rblk_wire_volume *v)
+static void rblk_volume_take_changes(struct rblk_disk *disk, const struct rblk_wire_volume *v)
 {
 	lockdep_assert_held(&disk->opens_lock);
-	if (rblk_le64(v->blocks) != disk->blocks && READ_ONCE(disk->added))
+	if (!READ_ONCE(disk->added))
+		return;
+	if (rblk_le64(v->blocks) != disk->blocks)
 		rblk_disk_resize(disk, rblk_le64(v->blocks));
+	rblk_disk_permit(disk, !(rblk_le32(v->flags) & RBLK_VOLUME_READ_ONLY));
 }
 
 /*
@@ -190,7 +193,7 @@ static int rblk_volume_use(struct rblk_disk *disk, u64 epoch, u32 changes,
 	bool valid, lost = false;
 
 	mutex_lock(&disk->opens_lock);
-	rblk_volume_take_size(disk, v);
+	rblk_volume_take_changes(disk, v);
 	spin_lock_irq(&session->core_lock);
 	valid = session->core.epoch == epoch && !core_session_over(&session->core);
 	if (valid) {
@@ -498,7 +501,7 @@ static void rblk_volume_refresh_work(struct work_struct *work)
 		lost = rblk_volume_learn_epoch(disk, &volume);
 	spin_unlock_irq(&session->core_lock);
 	if (valid)
-		rblk_volume_take_size(disk, &volume);
+		rblk_volume_take_changes(disk, &volume);
 	mutex_unlock(&disk->opens_lock);
 	if (lost)
 		rblk_volume_say_lost(disk);
