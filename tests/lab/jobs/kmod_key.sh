@@ -2,7 +2,7 @@
 # Goal: a disk that is attached with a key proves its name on each connection and takes none to a target that does not
 # prove itself; its secret can be changed under I/O; whoever fails is told why; nobody is told a secret. Method: targets
 # with the right secret, with another one and without, against disks with the same; connections are cut, the daemon is
-# killed, the key is replaced and removed; in the end all that was said is searched for the secrets.
+# killed, the key is replaced and removed, and expires; in the end all that was said is searched for the secrets.
 . "$LAB/guest.sh"
 . "$LAB/jobs/kmod.sh"
 cd /tmp || lab_fail "no /tmp"
@@ -123,6 +123,31 @@ wait_for reason_has 'key mine: the kernel does not have it; "rblk key install" g
 run 0 key install second.key mine
 wait_for all_up
 flows "with the right key again"
+
+lab_say "a key that expires"
+# As "keyctl timeout" of who has the module's keyring among his own: what must be proven then is not.
+expire() {
+	local keyring key
+	keyring=$(awk '$8 == "keyring" && $9 == ".rblk:" { print $1 }' /proc/keys)
+	key=$(awk '$8 == "logon" && $9 == "rblk:mine:" { print $1 }' /proc/keys)
+	# KEYCTL_LINK to the process's keyring (-2), and KEYCTL_SET_TIMEOUT, by keyctl(2), which is 250 here.
+	perl -e 'my ($keyring, $key) = map { hex } @ARGV;
+		syscall(250, 8, $keyring, -2) == 0 && syscall(250, 15, $key, 1) == 0 or die "keyctl: $!\n"' "$keyring" "$key" ||
+		lab_fail "the key's time is not set: $(cat /proc/keys)"
+}
+expire
+expired() { grep 'rblk:mine:' /proc/keys | grep -q ' expd '; }
+wait_for expired
+flows "with a key that has expired since"
+echo 0 > /sys/block/rblk0/rblk/kill_connection
+wait_for reason_has 'key mine: it has expired'
+run 0 list --attached
+grep -qF 'key mine: it has expired' out || lab_fail "list: $(cat out)"
+attach 1 attach --own-session --key mine
+says "key mine: it has expired"
+run 0 key install second.key mine
+wait_for all_up
+flows "with a new key"
 run 0 detach rblk0
 
 lab_say "a disk that gives up says it in the kernel's log"
