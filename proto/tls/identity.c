@@ -75,3 +75,12 @@ SSL_SESSION *rblk_tls_key(SSL *ssl, const struct rblk_secrets *secrets, unsigned
 	OPENSSL_cleanse(key, sizeof(key));
 	return session;
 }
+
+void rblk_tls_key_forget(SSL *ssl)
+{
+	static const u8 none[RBLK_SECRET_BYTES];
+	SSL_SESSION *session = SSL_get_session(ssl);
+
+	if (session)
+		SSL_SESSION_set1_master_key(session, none, sizeof(none));
+}

@@ -159,6 +159,7 @@ int rblk_tls_handshake(struct rblk_tls *tls)
 	if (!tls->context->find)
 		memcpy(tls->name, tls->context->name, sizeof(tls->name));
 	tls->words[0] = '\0';
+	rblk_tls_key_forget(tls->ssl);
 	tls->ready = true;
 	tls->context = NULL;
 	return 1;

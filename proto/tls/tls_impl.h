@@ -58,6 +58,11 @@ void rblk_tls_identity(const struct rblk_secrets *secrets, const char name[RBLK_
 		       char text[RBLK_TLS_IDENTITY_BYTES]);
 SSL_SESSION *rblk_tls_key(SSL *ssl, const struct rblk_secrets *secrets, unsigned int n,
 			  const char name[RBLK_NAME_BYTES]);
+/*
+ * After the handshake: OpenSSL keeps the key with the connection and needs it no more. It is as good as the secret, for as
+ * long as that is valid, and a core would have it.
+ */
+void rblk_tls_key_forget(SSL *ssl);
 /* socket.c: a BIO of its socket, that raises no SIGPIPE. NULL: no memory. */
 BIO *rblk_tls_socket(struct rblk_tls *tls);
 /* For some hundred bytes at once. */

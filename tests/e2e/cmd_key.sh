@@ -3,7 +3,7 @@
 # Secrets as people use them: rblk key makes and shows them, --key proves the initiator's name to the target and the
 # target to the initiator, a reload rotates them; neither end does without, and no message, argument or core has one.
 # Method: the command against targets with the right secret, with another one and without; files with wrong modes; a
-# target that is killed while a copy goes on.
+# target that is killed while a copy goes on; the memory of both programs at work, as a core would have it.
 . "$(dirname "$0")/cmd.sh"
 cd "$scratch"
 
@@ -143,6 +143,31 @@ target_start --memory data=1M
 expect 1 "$RBLK" copy --name db1 --key next.key file "$target/data"
 err_has "$wrong"
 expect 0 "$RBLK" copy --name db1 file "$target/data"
+
+# What a core of either would have, with TLS and without, has neither the secret nor the key that TLS derives from it.
+# The secret is found where it has to be, in memory that is not dumped.
+target_stop
+cp next.key target.key
+truncate -s 16M disk
+target_start --config rblkd.conf
+mkfifo core
+for tls in never always; do
+	"$RBLK" copy --name db1 --key next.key --tls $tls --chunk 64k - "$target/data" < core > core.out 2> core.err &
+	copy=$!
+	exec 7> core
+	cat file >&7
+	in_use() { kill -USR1 "$target_pid"; [ "$(grep -c 'db1.*1 connection.*open: data' target.log)" -gt 0 ]; }
+	wait_for "db1 has it open" in_use
+	for pid in $target_pid $copy; do
+		expect 0 "$LOOK" "$pid" next.key db1
+		grep -qx 'dumped 0, kept out [1-9][0-9]*' out || fail "tls $tls: $(cat out) of $(cat "/proc/$pid/comm")"
+		[ -z "$(tr '\0' '\n' < "/proc/$pid/cmdline" | grep -F -- "$(sed 's/rblk1://' next.key)")" ] || fail "an argument"
+	done
+	exec 7>&-
+	wait $copy || fail "the copy: $(cat core.err)"
+	target_stop
+	target_start --config rblkd.conf
+done
 
 # Nothing that was said has a secret in it.
 for file in db1.key other.key next.key; do
