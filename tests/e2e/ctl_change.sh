@@ -124,6 +124,42 @@ out_has 'these changes need a restart: credits'
 expect 0 "$RBLKCTL" log-level --socket "$socket"
 out_has debug
 
+# A secret is changed under an initiator that uses it: who proves the new one may, and who has the old one, or none, may not.
+for name in one two; do expect 0 "$RBLK" key new $name.key; done
+asked 1 add initiator db2 secret="$scratch/none.key" write=b
+err_has "secret: $scratch/none.key: No such file or directory"
+asked 0 add initiator db2 secret="$scratch/one.key" write=b
+expect 0 "$RBLK" copy --name db2 --key one.key data "$target/b"
+expect 1 "$RBLK" copy --name db2 --key two.key data "$target/b"
+err_has 'authentication as "db2" failed'
+mkfifo proven
+"$RBLK" copy --name db2 --key one.key --give-up 1s - "$target/b" < proven > proven.log 2>&1 &
+copy=$!
+exec 7> proven
+head -c 4096 data >&7
+proves() { ctl sessions --json | jq -e 'any(.sessions[]; .initiator == "db2" and .volumes == ["b"])' > json; }
+wait_for "db2's session" proves
+chmod 644 two.key
+asked 1 set initiator db2 secret="$scratch/two.key"
+err_has "secret: $scratch/two.key: has mode 0644"
+proves || fail "a change that fails has ended the session"
+chmod 600 two.key
+asked 0 set initiator db2 secret="$scratch/two.key"
+out_has '0 volumes added, 0 removed, 0 changed'
+log_has 'db2: ended: the access rules do not allow it any more'
+exec 7>&-
+wait $copy && fail "the old secret is still good"
+expect 1 "$RBLK" copy --name db2 --key one.key data "$target/b"
+err_has 'authentication as "db2" failed'
+expect 1 "$RBLK" copy --name db2 data "$target/b"
+expect 0 "$RBLK" copy --name db2 --key two.key data "$target/b"
+# Both, while the initiators change to the new one. What is asked for has the path, and nothing has what is in the file.
+asked 0 set initiator db2 secret="$scratch/two.key" secret="$scratch/one.key"
+expect 0 "$RBLK" copy --name db2 --key one.key data "$target/b"
+expect 0 "$RBLK" copy --name db2 --key two.key data "$target/b"
+if grep -F -- "$(sed 's/rblk1://' two.key)" target.log out err ./*.log; then fail "a secret was said"; fi
+asked 0 remove initiator db2
+
 # -- save ------------------------------------------------------------------------------------------
 
 chmod 640 rblkd.conf
