@@ -366,6 +366,12 @@ static int handle_key(void *context, const char *section, const char *key, const
 		return file_failed(file);
 	}
 	file->seen |= bit;
+	/* It is not said again: it would be in the log. */
+	if (option->type == TGT_OPTION_SECRET && strstr(value, "rblk1:")) {
+		tgt_error(file->error, 0, "%s:%u: %s: is a secret itself: write the path of a file that has it", file->path,
+			  file->line, option->name);
+		return file_failed(file);
+	}
 	if (is_path(option) && *value && path_wrong(value)) {
 		tgt_error(file->error, 0, "%s:%u: %s: %s %s", file->path, file->line, option->name,
 			  value, path_wrong(value));

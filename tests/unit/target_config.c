@@ -126,6 +126,8 @@ static const struct mistake mistakes_in_initiators[] = {
 	 "rblkd.conf:2: secret: a.key is relative: write an absolute path"},
 	{"[initiator a]\naddress = ::1, here\n",
 	 "rblkd.conf:2: address: \"here\" is not an address, as in 10.9.0.0/16, fd09::1 or local"},
+	{"[initiator a]\nsecret = rblk1:000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f\n",
+	 "rblkd.conf:2: secret: is a secret itself: write the path of a file that has it"},
 	{"[initiator a]\nread = v *w\n",
 	 "rblkd.conf:2: read: \"*w\" is not a volume's name, at the end perhaps *"},
 	{"[initiator a]\npath = /x\n", "rblkd.conf:2: \"path\" belongs in a [volume NAME] section"},
