@@ -15,7 +15,8 @@ trap 'exit 130' INT TERM
 callgrind=(env GLIBC_TUNABLES=glibc.cpu.x86_rep_stosb_threshold=1000000000:glibc.cpu.x86_rep_movsb_threshold=1000000000
 	valgrind --tool=callgrind "--callgrind-out-file=$out/counts")
 
-# callgrind_start [COMMAND...] -- RBLKD-OPTION... : starts rblkd with a null volume, under COMMAND (callgrind, or none). Sets
+callgrind_volume=(--null bench=256M)
+# callgrind_start [COMMAND...] -- RBLKD-OPTION... : starts rblkd with this volume, under COMMAND (callgrind, or none). Sets
 # server, its process, and uri, the volume's. The reactor must not sleep: valgrind runs one thread at a time, and none while
 # it sleeps in its ring.
 callgrind_start() {
@@ -24,7 +25,7 @@ callgrind_start() {
 	shift
 	: > "$out/server.log" # or the last daemon's log would be read as this one's
 	taskset -c "$cpu" nice -n 5 "${command[@]}" "$build/target/rblkd" --listen rblk+tcp://127.0.0.1:0 \
-		--polling always --null bench=256M "$@" > "$out/server.log" 2>&1 &
+		--polling always "${callgrind_volume[@]}" "$@" > "$out/server.log" 2>&1 &
 	server=$!
 	until grep -q 'ready: ' "$out/server.log"; do
 		kill -0 "$server" 2> /dev/null || setup_fail "rblkd: $(tail -n 3 "$out/server.log")"
