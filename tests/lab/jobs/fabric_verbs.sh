@@ -14,7 +14,9 @@ lab_link_up
 # The program says "idle" when all connections are gone, and waits for a line.
 objects() { rdma -j resource show | tr -d ' ' | grep -o '"\(qp\|cm_id\|mr\|srq\)":[0-9]*' | tr '\n' ' '; }
 coproc CYCLE { "$tests/fabric_verbs_cycle" verbs "$LAB_ADDR" "$connections" 2>&1; }
-while read -r line <&"${CYCLE[0]}" && [ "$line" != idle ]; do echo "$line"; done
+# bash closes its own descriptor when the program ends, with what it has said last.
+exec {said}<&"${CYCLE[0]}"
+while read -r line <&"$said" && [ "$line" != idle ]; do echo "$line"; done
 [ "$line" = idle ] || lab_fail "cycles: ended early"
 # On Soft-RoCE one QP belongs to the kernel; the acceptor keeps its SRQ and memory, the listener its
 # id.
