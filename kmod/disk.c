@@ -174,8 +174,12 @@ void rblk_disk_destroy(struct rblk_disk *disk)
 
 void rblk_disk_permit(struct rblk_disk *disk, bool writes)
 {
-	bool read_only = !writes || disk->options.read_only;
+	/* As at attach: what cannot be flushed is written to only if it was attached as volatile. */
+	bool lossy = !(disk->volume_flags & RBLK_VOLUME_FLUSH) &&
+		     disk->volume_flags & RBLK_VOLUME_VOLATILE_CACHE && !disk->options.accept_volatile;
+	bool read_only = !writes || disk->options.read_only || lossy;
 
+	lockdep_assert_held(&disk->opens_lock);
 	if (read_only == disk->read_only)
 		return;
 	disk->read_only = read_only;

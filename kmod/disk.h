@@ -49,18 +49,18 @@ struct rblk_disk {
 
 	struct mutex reservation_lock; /* one ioctl of pr_ops at a time; outside of all others */
 
-	struct rblk_times __percpu *times; /* times.c */
+	struct rblk_times __percpu *times; /* times.c; from alloc until the last reference is dropped */
 	u64 attachment; /* random; tells this attach from all others. No secret: sysfs, /run */
 
 	/*
-	 * The open volume. session->core_lock owns handle, epoch, ready, gate and reason, for writing; ready
-	 * and gate are read without it.
+	 * The open volume. session->core_lock owns handle, epoch, ready, gone, gone_epoch, gate and reason, for
+	 * writing; ready and gate are read without it.
 	 */
 	u32 handle;
 	u64 epoch;  /* of the session, in which the handle is valid; 0: there was none yet */
 	bool ready; /* the handle is valid: commands may be sent */
-	u32 gone;       /* its last handle, of a volume that was removed or replaced; 0: there is none to be closed */
-	u64 gone_epoch; /* in which that was valid; both core_lock */
+	u32 gone;       /* the handle of a volume that was removed or replaced, still to be closed; 0: none */
+	u64 gone_epoch; /* of the session, in which that handle is valid */
 	u8 gate;    /* enum rblk_gate: for this disk alone, beside the session's */
 	/*
 	 * Bitmap: queues whose LOST commands have ended with errors, on any disk of this volume. session->waiting_lock
@@ -148,8 +148,8 @@ int rblk_disk_create(struct rblk_disk *disk);
 int rblk_disk_add(struct rblk_disk *disk);
 void rblk_disk_remove(struct rblk_disk *disk);  /* invisible; waits for its I/O */
 void rblk_disk_destroy(struct rblk_disk *disk); /* after remove, or instead of add */
+/* What the target says of the open volume: its size; whether it takes writes. opens_lock is held. */
 void rblk_disk_resize(struct rblk_disk *disk, u64 blocks);
-/* Whether the target takes writes. */
 void rblk_disk_permit(struct rblk_disk *disk, bool writes);
 
 extern const struct attribute_group *rblk_disk_groups[]; /* sysfs.c */

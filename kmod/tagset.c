@@ -82,6 +82,8 @@ static blk_status_t rblk_tagset_queue_rq(struct blk_mq_hw_ctx *hctx,
 	if (unlikely(route == RBLK_NO_ROUTE)) {
 		blk_mq_start_request(bd->rq);
 		rblk_waiting_hold(io);
+		if (bd->last)
+			rblk_queue_kick(home); /* those before it had a route */
 		return BLK_STS_OK;
 	}
 	if (!rblk_tagset_take_tag(session, io, &route))
@@ -90,8 +92,11 @@ static blk_status_t rblk_tagset_queue_rq(struct blk_mq_hw_ctx *hctx,
 	blk_mq_start_request(bd->rq);
 	status = rblk_io_send(io, session->queues[route]);
 	/* Another queue's doorbell is nobody's to ring later: the route may have changed by then. */
-	if (bd->last || route != home->index)
+	if (route != home->index)
 		rblk_queue_kick(session->queues[route]);
+	/* Those before the last one may be on their own queue, wherever this one went. */
+	if (bd->last)
+		rblk_queue_kick(home);
 	if (status == BLK_STS_OK || status == BLK_STS_RESOURCE)
 		return status;
 	if (status == BLK_STS_TRANSPORT)

@@ -2,7 +2,7 @@
 /*
  * What a disk's requests have taken, in buckets (proto/core/buckets.h), and how many have failed: for each processor,
  * so that counting shares nothing. A request's time is the block layer's, from its making to its end, with all waiting;
- * where the disk's queue/iostats is 0 there is none, and only failures are counted.
+ * where the block layer takes none (queue/iostats is 0, and nothing else asks for it), only failures are counted.
  */
 #ifndef RBLK_KMOD_TIMES_H
 #define RBLK_KMOD_TIMES_H

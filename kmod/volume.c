@@ -22,7 +22,7 @@
 #include "proto/wire/wire_check.h"
 #include "proto/wire/wire_names.h"
 
-/* So much later it is looked whether the last commands of a volume that is gone are answered. */
+/* How often open_work looks whether the last commands of a volume that is gone are answered. */
 #define RBLK_VOLUME_SETTLE_MS 10u
 
 /*
@@ -265,8 +265,8 @@ int rblk_volume_open(struct rblk_disk *disk, char *text)
 	return rblk_volume_use(disk, epoch, changes, &volume);
 }
 
-/* What the target said is gone lives there until it is closed, or the epoch is over. */
-static void rblk_volume_bury(struct rblk_disk *disk)
+/* Closes the handle of the volume that is gone: at the target it lives until CLOSE, or the end of the epoch. */
+static void rblk_volume_close_gone(struct rblk_disk *disk)
 {
 	struct rblk_session *session = disk->session;
 	u64 epoch;
@@ -408,14 +408,18 @@ void rblk_volume_gone(struct rblk_disk *disk, u32 handle)
 }
 
 /*
- * F7: what was acknowledged by the volume that is gone is counted before the next one's cache epoch is learnt. No command
- * with the old handle comes after those that are outstanding, as the target answers it with GONE. False: not yet.
+ * True: no command with the old handle is outstanding, and none will be sent. So the handle can be closed, and what the
+ * volume that is gone has acknowledged is counted before the next one's cache epoch is learnt (F7).
  */
 static bool rblk_volume_settled(struct rblk_disk *disk)
 {
 	struct rblk_session *session = disk->session;
 	unsigned int i;
 
+	/* Who saw the disk ready has its command on a queue after this: waiting.c sends under lifecycle, blk-mq under RCU. */
+	mutex_lock(&session->lifecycle);
+	mutex_unlock(&session->lifecycle);
+	synchronize_rcu();
 	for (i = 0; i < session->queue_count; i++)
 		if (rblk_queue_serves(session->queues[i], disk))
 			return false;
@@ -440,7 +444,8 @@ static void rblk_volume_open_work(struct work_struct *work)
 				   msecs_to_jiffies(RBLK_VOLUME_SETTLE_MS) + 1);
 		goto out;
 	}
-	rblk_volume_bury(disk);
+	rblk_volume_close_gone(disk);
+	rblk_disk_notify(disk); /* it is renewing */
 	if (!rblk_volume_open(disk, text)) {
 		disk->open_tries = 0;
 		rblk_disk_notify(disk);
@@ -458,6 +463,17 @@ out:
 	memalloc_noio_restore(noio);
 }
 
+/*
+ * It takes more than another size. With another cache epoch it was replaced: that is learnt when what the old one has is
+ * answered (F7). And a handle that was opened for reading stays so.
+ */
+static bool rblk_volume_wants_opening(const struct rblk_disk *disk, const struct rblk_wire_volume *v)
+{
+	lockdep_assert_held(&disk->opens_lock);
+	return memcmp(v->cache_epoch, disk->durable.epoch, sizeof(v->cache_epoch)) ||
+	       (disk->read_only && !disk->options.read_only && !(rblk_le32(v->flags) & RBLK_VOLUME_READ_ONLY));
+}
+
 /* The volume's size may have changed: open it again to learn it, and close the second handle. */
 static void rblk_volume_refresh_work(struct work_struct *work)
 {
@@ -465,13 +481,15 @@ static void rblk_volume_refresh_work(struct work_struct *work)
 	struct rblk_session *session = disk->session;
 	unsigned int noio = memalloc_noio_save();
 	struct rblk_wire_volume volume;
-	bool ready, valid, lost = false;
+	bool ready, valid;
 	struct rblk_volume_answer answer = {};
 	u64 epoch;
+	u32 handle;
 	int error;
 
 	spin_lock_irq(&session->core_lock);
 	epoch = disk->epoch;
+	handle = disk->handle;
 	ready = disk->ready && session->core.state == CORE_SESSION_LIVE;
 	spin_unlock_irq(&session->core_lock);
 	if (!ready)
@@ -495,16 +513,16 @@ static void rblk_volume_refresh_work(struct work_struct *work)
 		goto out;
 	mutex_lock(&disk->opens_lock);
 	spin_lock_irq(&session->core_lock);
-	/* In a later epoch open_work has asked, or will. */
-	valid = session->core.epoch == epoch;
-	if (valid)
-		lost = rblk_volume_learn_epoch(disk, &volume);
+	/* In a later epoch, or if the volume was replaced, open_work has asked, or will. */
+	valid = session->core.epoch == epoch && disk->ready && disk->handle == handle;
+	if (valid && rblk_volume_wants_opening(disk, &volume)) {
+		rblk_volume_gone(disk, handle);
+		valid = false;
+	}
 	spin_unlock_irq(&session->core_lock);
 	if (valid)
 		rblk_volume_take_changes(disk, &volume);
 	mutex_unlock(&disk->opens_lock);
-	if (lost)
-		rblk_volume_say_lost(disk);
 out:
 	memalloc_noio_restore(noio);
 }

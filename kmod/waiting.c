@@ -165,7 +165,7 @@ static bool rblk_waiting_dropped(const struct rblk_io *io)
 	return io->command.status == RBLK_E_ABORTED && io->abort_asked;
 }
 
-/* Nothing was done. The request is to be sent again when the volume is open again; that ends by the disk's gate. */
+/* The target did nothing. The request waits until the volume is open again, or the disk's gate ends it. */
 static bool rblk_waiting_gone(struct rblk_io *io)
 {
 	struct rblk_disk *disk = rblk_disk_of(rblk_io_rq(io));
@@ -176,7 +176,7 @@ static bool rblk_waiting_gone(struct rblk_io *io)
 	spin_lock_irqsave(&disk->session->core_lock, flags);
 	rblk_volume_gone(disk, rblk_le32(io->command.wire.volume));
 	spin_unlock_irqrestore(&disk->session->core_lock, flags);
-	/* While it is attached nobody opens it again. */
+	/* Before the disk is added nobody opens the volume again: the attach fails. */
 	return smp_load_acquire(&disk->added);
 }
 

@@ -135,13 +135,13 @@ static void volumes_remove(struct daemon *daemon)
 	}
 }
 
-static int rules_make(struct daemon *daemon, char *error)
+static int peers_make(struct daemon *daemon, char *error)
 {
 	daemon->peers.rules = tgt_rulebook_create(tgt_rules_create(&daemon->config));
 	daemon->peers.counted = tgt_counted_create();
 	if (daemon->peers.rules && daemon->peers.counted)
 		return 0;
-	return tgt_error(error, -ENOMEM, "access rules: out of memory");
+	return tgt_error(error, -ENOMEM, "access rules and names of initiators: out of memory");
 }
 
 static int reactor_start(struct daemon *daemon, unsigned int index, char *error)
@@ -264,7 +264,7 @@ static int daemon_start(struct daemon *daemon, char *error)
 	status = volumes_open(daemon, error);
 	if (status < 0)
 		return status;
-	status = rules_make(daemon, error);
+	status = peers_make(daemon, error);
 	if (status == 0)
 		status = reactors_start(daemon, error);
 	if (status == 0)
