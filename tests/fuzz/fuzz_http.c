@@ -14,6 +14,7 @@
 #include "target/watch/page.h"
 
 static struct tgt_view_volume volume;
+static struct tgt_view_initiator initiator;
 static struct tgt_census_session session;
 static struct tgt_census_use use;
 static struct tgt_methods methods = {
@@ -22,7 +23,9 @@ static struct tgt_methods methods = {
 		 .uses = &use,
 		 .use_count = 1,
 		 .volumes = &volume,
-		 .volume_count = 1},
+		 .volume_count = 1,
+		 .initiators = &initiator,
+		 .initiator_count = 1},
 };
 
 const struct tgt_view *tgt_methods_view(struct tgt_methods *all)
@@ -111,9 +114,11 @@ static void try_names(const uint8_t *data, size_t size)
 	if (size > 63)
 		memcpy(session.initiator, data + 63, size - 63 < 63 ? size - 63 : 63);
 	memcpy(use.volume, volume.name, sizeof(use.volume));
+	memcpy(initiator.name, session.initiator, sizeof(initiator.name));
 	for (unsigned int i = 0; i < TGT_COUNT_KINDS; i++)
-		use.counts.latency[i][0][i] = volume.counts.latency[i][0][i] = size;
-	use.counts.bytes_read = use.counts.errors[1] = size;
+		use.counts.latency[i][0][i] = volume.counts.latency[i][0][i] =
+			initiator.counts.latency[i][0][i] = size;
+	use.counts.bytes_read = use.counts.errors[1] = initiator.counts.errors[1] = size;
 	text = tgt_metrics_text(&methods, &methods.view, &bytes);
 	FUZZ_ASSERT(text && strlen(text) == bytes && bytes && text[bytes - 1] == '\n');
 	for (rest = text; (line = strsep(&rest, "\n")) && rest;)
