@@ -316,6 +316,25 @@ unsigned int e2e_daemon_descriptors(const struct e2e_daemon *daemon)
 	return count;
 }
 
+unsigned int e2e_daemon_resident_kib(const struct e2e_daemon *daemon)
+{
+	unsigned int kib = 0;
+	char path[64], line[128];
+	FILE *status;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", daemon->pid);
+	status = fopen(path, "r");
+	if (!status)
+		give_up("rblkd has ended");
+	while (fgets(line, sizeof(line), status))
+		if (sscanf(line, "VmRSS: %u kB", &kib) == 1)
+			break;
+	fclose(status);
+	if (!kib)
+		give_up("rblkd has no memory");
+	return kib;
+}
+
 void e2e_daemon_wait_descriptors(const struct e2e_daemon *daemon, unsigned int most)
 {
 	const struct timespec pause = { .tv_nsec = 5000000 };

@@ -10,6 +10,18 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+/* Programs with a sanitizer take other memory and time than they do without. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define E2E_SANITIZED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define E2E_SANITIZED 1
+#endif
+#endif
+#ifndef E2E_SANITIZED
+#define E2E_SANITIZED 0
+#endif
+
 struct e2e_daemon {
 	pid_t pid;       /* 0: not running */
 	char log[64];    /* the file with what it said */
@@ -38,6 +50,8 @@ void e2e_daemon_kill(struct e2e_daemon *daemon);
 unsigned int e2e_daemon_descriptors(const struct e2e_daemon *daemon);
 /* Waits until there are no more than `most`; aborts the test if that does not happen. */
 void e2e_daemon_wait_descriptors(const struct e2e_daemon *daemon, unsigned int most);
+/* Memory that it has resident. */
+unsigned int e2e_daemon_resident_kib(const struct e2e_daemon *daemon);
 /* How many lines of its log have these words. A thread writes the log: the newest lines may be
  * missing. */
 unsigned int e2e_daemon_log_count(const struct e2e_daemon *daemon, const char *words);

@@ -37,23 +37,6 @@ static struct client {
 	unsigned int outstanding, done, lost;
 } clients[SESSIONS];
 
-static unsigned int resident_kib(void)
-{
-	unsigned int kib = 0;
-	char path[64], line[128];
-	FILE *status;
-
-	snprintf(path, sizeof(path), "/proc/%d/status", server.pid);
-	status = fopen(path, "r");
-	assert_non_null(status);
-	while (fgets(line, sizeof(line), status))
-		if (sscanf(line, "VmRSS: %u kB", &kib) == 1)
-			break;
-	fclose(status);
-	assert_true(kib);
-	return kib;
-}
-
 static void on_event(void *arg, struct rblk_session *session, const struct rblk_session_event *event)
 {
 	struct client *client = arg;
@@ -153,9 +136,9 @@ static void overloaded(void **state)
 	(void)state;
 	for (unsigned int i = 0; i < SESSIONS; i++)
 		client_open(&clients[i]);
-	before_kib = resident_kib();
+	before_kib = e2e_daemon_resident_kib(&server);
 	while (least_done() < LEAST || !busy_retries() || logins < LOGINS) {
-		unsigned int kib = resident_kib();
+		unsigned int kib = e2e_daemon_resident_kib(&server);
 
 		most_kib = kib > most_kib ? kib : most_kib;
 		for (unsigned int i = 0; i < SESSIONS; i++)

@@ -37,17 +37,6 @@
 #define GROWTH_KIB 4096u
 #define STATUS "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"status\"}\n"
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define SANITIZED 1
-#endif
-#endif
-#ifndef SANITIZED
-#define SANITIZED 0
-#endif
-
 static struct e2e_daemon server;
 static char folder[] = "/tmp/rblk-floods-XXXXXX";
 static struct rblk_secrets *right, *wrong;
@@ -279,23 +268,6 @@ static void client_beside(struct client *client, struct flood *flood)
 	assert_exact(client, &before, operations);
 }
 
-static unsigned int resident_kib(void)
-{
-	unsigned int kib = 0;
-	char path[64], line[128];
-	FILE *status;
-
-	snprintf(path, sizeof(path), "/proc/%d/status", server.pid);
-	status = fopen(path, "r");
-	assert_non_null(status);
-	while (fgets(line, sizeof(line), status))
-		if (sscanf(line, "VmRSS: %u kB", &kib) == 1)
-			break;
-	fclose(status);
-	assert_true(kib);
-	return kib;
-}
-
 static void flooded(void (*round)(struct flood *flood, unsigned int n), unsigned int divisor)
 {
 	struct rblk_options options = {.size = sizeof(options),
@@ -317,16 +289,16 @@ static void flooded(void (*round)(struct flood *flood, unsigned int n), unsigned
 	flood_start(&flood, SHORT / divisor);
 	client_beside(&client, &flood);
 	flood_wait(&flood);
-	kib = resident_kib();
+	kib = e2e_daemon_resident_kib(&server);
 	flood_start(&flood, LONG / divisor);
 	client_beside(&client, &flood);
 	flood_wait(&flood);
 	print_message("%lu rounds, %lu answered, %lu refused; resident: %u KiB, then %u KiB\n",
 		      atomic_load(&flood.done), atomic_load(&flood.answered),
-		      atomic_load(&flood.refused), kib, resident_kib());
+		      atomic_load(&flood.refused), kib, e2e_daemon_resident_kib(&server));
 	/* A sanitizer keeps what was freed. */
-	if (!SANITIZED)
-		assert_true(resident_kib() < kib + GROWTH_KIB);
+	if (!E2E_SANITIZED)
+		assert_true(e2e_daemon_resident_kib(&server) < kib + GROWTH_KIB);
 	assert_true(atomic_load(&flood.refused) > 0 &&
 		    (round == prove || atomic_load(&flood.answered) > 0));
 	rblk_session_close(client.session);

@@ -23,17 +23,6 @@
 #define BYTES_EACH ((RBLK_CREDITS_MIN + RBLK_RESERVED_TAGS) * 20480ull + 65536)
 #define STRETCH_S 3
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define SANITIZED 1
-#endif
-#endif
-#ifndef SANITIZED
-#define SANITIZED 0
-#endif
-
 static struct e2e_daemon server;
 static struct raw *peers;
 
@@ -173,7 +162,7 @@ static void a_thousand_idle_connections_cost_nothing(void **state)
 	for (unsigned int i = 1; i < PEERS; i++)
 		connect_one(&peers[i]);
 	before = settled();
-	if (!SANITIZED)
+	if (!E2E_SANITIZED)
 		assert_in_range((server_bytes() - bytes) / (PEERS - 1), 0, BYTES_EACH);
 	print_message("%llu bytes for each connection\n", (server_bytes() - bytes) / (PEERS - 1));
 	nanosleep(&stretch, NULL);
