@@ -6,7 +6,8 @@
  *   fabric_verbs_device.c  a device: its context, CQ, SRQ, limits, asynchronous events
  *   fabric_verbs_sync.c    librdmacm's own contexts of devices
  *   fabric_verbs_mr.c      registered memory
- *   fabric_verbs_conn.c    a connection: states, queue pair, drain, destroy
+ *   fabric_verbs_conn.c    a connection: states, drain, destroy
+ *   fabric_verbs_qp.c      its queue pair
  *   fabric_verbs_listen.c  listeners
  *   fabric_verbs_cm.c      rdma_cm: request, connect, accept, and its events
  *
@@ -238,19 +239,26 @@ void verbs_conn_raise(struct verbs_conn *conn, enum fab_event_type type);
 /* The connection has ended: queue pair to ERR, event `type` with this text. */
 void verbs_conn_break(struct verbs_conn *conn, enum fab_event_type type, int status,
 		      const char *format, ...) __attribute__((format(printf, 4, 5)));
-int verbs_conn_create_qp(struct verbs_conn *conn, struct rdma_cm_id *id,
-			 struct verbs_device *device);
-void verbs_conn_destroy_qp(struct verbs_conn *conn);
-/* INIT to RTS with what the cm negotiated. */
-int verbs_conn_start_qp(struct verbs_conn *conn);
-/* See that what was posted in ERR is flushed. */
-void verbs_conn_flush(struct verbs_conn *conn);
 void verbs_conn_error(struct verbs_conn *conn, const struct ibv_wc *wc);
 void verbs_conn_marker(struct verbs_conn *conn);
 void verbs_conn_drain(struct verbs_conn *conn);
 void verbs_conn_expire(struct verbs_conn *conn);
 void verbs_conn_close(struct fab_conn *conn);
 void verbs_conn_destroy(struct fab_conn *conn);
+
+/* -- fabric_verbs_qp.c -- */
+int verbs_conn_create_qp(struct verbs_conn *conn, struct rdma_cm_id *id,
+			 struct verbs_device *device);
+/* All that verbs_conn_create_qp() made; a queue pair already destroyed by the drain is none. */
+void verbs_conn_destroy_qp(struct verbs_conn *conn);
+/* The queue pair alone. Waits for the driver. */
+void verbs_qp_destroy(struct verbs_conn *conn);
+/* INIT to RTS with what the cm negotiated. */
+int verbs_conn_start_qp(struct verbs_conn *conn);
+/* To ERR: all that is posted comes back flushed. Software devices flush what is posted in ERR only when told again. */
+void verbs_conn_flush(struct verbs_conn *conn);
+/* It takes its receives from the device's SRQ. */
+bool verbs_conn_has_srq(const struct verbs_conn *conn);
 
 /* -- fabric_verbs_listen.c -- */
 int verbs_listen(struct fab *fab, const struct sockaddr *addr, int backlog,
