@@ -15,7 +15,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define PREFIX "rblk1:"
 #define FILE_BYTES_MAX 4096
 #define EXPECTED_DEFAULT 16u
 #define SERVICE "rblk" /* whom rblkd's service runs as (target/install/rblkd.sysusers) */
@@ -105,12 +104,12 @@ static int digit(char c)
 /* One line without its end. What is wrong with it, or NULL; never says what it contains. */
 static const char *line_parse(const char *line, size_t length, u8 secret[RBLK_SECRET_BYTES])
 {
-	const size_t prefix = strlen(PREFIX);
+	const size_t prefix = strlen(RBLK_SECRET_PREFIX);
 
-	if (length < prefix || memcmp(line, PREFIX, prefix))
-		return "is not a secret: it does not begin with " PREFIX;
+	if (length < prefix || memcmp(line, RBLK_SECRET_PREFIX, prefix))
+		return "is not a secret: it does not begin with " RBLK_SECRET_PREFIX;
 	if (length != prefix + 2 * RBLK_SECRET_BYTES)
-		return "is not a whole secret: " PREFIX " and 64 digits";
+		return "is not a whole secret: " RBLK_SECRET_PREFIX " and 64 digits";
 	for (size_t i = 0; i < RBLK_SECRET_BYTES; i++) {
 		int high = digit(line[prefix + 2 * i]), low = digit(line[prefix + 2 * i + 1]);
 
@@ -241,7 +240,7 @@ int rblk_secret_write_new(FILE *out)
 		return -ENOMEM;
 	if (RAND_priv_bytes(secrets->list[0], RBLK_SECRET_BYTES) != 1)
 		err = -EIO;
-	if (!err && fputs(PREFIX, out) < 0)
+	if (!err && fputs(RBLK_SECRET_PREFIX, out) < 0)
 		err = -EIO;
 	for (unsigned int i = 0; i < RBLK_SECRET_BYTES && !err; i++)
 		if (fprintf(out, "%02x", secrets->list[0][i]) < 0)

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "proto/secret/secret.h"
 #include "proto/wire/login.h"
 #include "proto/wire/wire_check.h"
 #include "target/base/error.h"
@@ -367,7 +368,7 @@ static int handle_key(void *context, const char *section, const char *key, const
 	}
 	file->seen |= bit;
 	/* It is not said again: it would be in the log. */
-	if (option->type == TGT_OPTION_SECRET && strstr(value, "rblk1:")) {
+	if (option->type == TGT_OPTION_SECRET && strstr(value, RBLK_SECRET_PREFIX)) {
 		tgt_error(file->error, 0, "%s:%u: %s: is a secret itself: write the path of a file that has it", file->path,
 			  file->line, option->name);
 		return file_failed(file);

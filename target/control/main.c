@@ -35,9 +35,9 @@
 #include "target/serve/reactor.h"
 #include "target/control/reloader.h"
 #include "target/control/watchdog.h"
-#include "target/serve/counted.h"
 #include "target/serve/letter.h"
 #include "target/serve/mail.h"
+#include "target/serve/names.h"
 #include "target/serve/rules.h"
 #include "target/store/volume.h"
 #include "target/watch/discovery.h"
@@ -138,8 +138,8 @@ static void volumes_remove(struct daemon *daemon)
 static int peers_make(struct daemon *daemon, char *error)
 {
 	daemon->peers.rules = tgt_rulebook_create(tgt_rules_create(&daemon->config));
-	daemon->peers.counted = tgt_counted_create();
-	if (daemon->peers.rules && daemon->peers.counted)
+	daemon->peers.names = tgt_names_create();
+	if (daemon->peers.rules && daemon->peers.names)
 		return 0;
 	return tgt_error(error, -ENOMEM, "access rules and names of initiators: out of memory");
 }
@@ -471,7 +471,7 @@ static bool daemon_end(struct daemon *daemon)
 	while (daemon->reactor_count)
 		tgt_reactor_destroy(daemon->reactors[--daemon->reactor_count]);
 	tgt_rulebook_destroy(daemon->peers.rules);
-	tgt_counted_destroy(daemon->peers.counted);
+	tgt_names_destroy(daemon->peers.names);
 	/* Late logins were refused just now, with leases of the listener. */
 	tgt_listener_destroy(daemon->listener);
 	volumes_remove(daemon);

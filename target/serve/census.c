@@ -23,7 +23,7 @@ static struct census_room census_room(const struct tgt_reactor *reactor)
 		room.sessions++;
 	for (unsigned int i = 0; i < RBLK_VOLUMES_MAX; i++)
 		room.volumes += reactor->tallies.volumes[i] != NULL;
-	for (unsigned int i = 0; i <= TGT_COUNTED_MAX; i++)
+	for (unsigned int i = 0; i <= TGT_NAMES_MAX; i++)
 		room.initiators += reactor->tallies.initiators[i] != NULL;
 	return room;
 }
@@ -130,7 +130,7 @@ struct tgt_census *tgt_census_take(struct tgt_reactor *reactor)
 	for (unsigned int i = 0; i < RBLK_VOLUMES_MAX; i++)
 		if (reactor->tallies.volumes[i])
 			census_volume(census, reactor->tallies.volumes[i]);
-	for (unsigned int i = 0; i <= TGT_COUNTED_MAX; i++)
+	for (unsigned int i = 0; i <= TGT_NAMES_MAX; i++)
 		if (reactor->tallies.initiators[i])
 			census_initiator(census, i, reactor->tallies.initiators[i]);
 	return census;

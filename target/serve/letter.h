@@ -14,7 +14,7 @@
 
 struct tgt_reactor;
 struct tgt_rulebook;
-struct tgt_counted;
+struct tgt_names;
 
 /* Head of a letter. The receiver owns it from tgt_letter_send() on; `read` is called on its thread. */
 struct tgt_letter {
@@ -24,7 +24,7 @@ struct tgt_letter {
 
 /*
  * The reactors of a process that have a thread. The creator of the first reactor makes one, all zero
- * but for the rules and the counted initiators; it outlives the last. All are started before one gets a login.
+ * but for the rules and the initiators' names; it outlives the last. All are started before one gets a login.
  */
 struct tgt_peers {
 	struct tgt_reactor *reactors[TGT_REACTORS_MAX]; /* control thread writes */
@@ -32,7 +32,7 @@ struct tgt_peers {
 	_Atomic unsigned int empty;   /* how many of them drain and have no session left */
 	_Atomic unsigned int letters; /* sent and not read yet */
 	struct tgt_rulebook *rules;   /* fixed; NULL: everyone may do everything (tests) */
-	struct tgt_counted *counted;  /* fixed; NULL: initiators are not told apart (tests) */
+	struct tgt_names *names;  /* fixed; NULL: initiators are not told apart (tests) */
 };
 
 /* Both reactors belong to one process. */

@@ -9,19 +9,23 @@
 #include "proto/wire/payload.h"
 #include "target/io/counts.h"
 
-/* Handles with a tally of their own: of a reactor, and of one session. */
+/*
+ * Handles with a tally of their own: of a reactor, so that a census stays short; and of one session, so that the tallies
+ * of a reactor are there for sixteen sessions at least.
+ */
 #define TGT_TALLIES_MAX 1024u
 #define TGT_TALLIES_OF_SESSION 64u
 
 /*
- * Initiators that are told apart after their sessions have ended: in all; by one address, without a proof;
- * and by all addresses, so that names which are proven have the rest. counted.h gives them numbers.
+ * Initiators that are told apart after their sessions have ended: in all, each with a tally in every reactor; by one
+ * address, without a proof; and by all addresses, so that a quarter is left for names which are proven. names.h gives
+ * them numbers.
  */
-#define TGT_COUNTED_MAX 256u
-#define TGT_COUNTED_OF_ADDRESS 16u
-#define TGT_COUNTED_UNPROVEN_MAX 192u
+#define TGT_NAMES_MAX 256u
+#define TGT_NAMES_OF_ADDRESS 16u
+#define TGT_NAMES_UNPROVEN_MAX 192u
 /* The number of all others. */
-#define TGT_COUNTED_OTHER TGT_COUNTED_MAX
+#define TGT_NAMES_OTHER TGT_NAMES_MAX
 
 struct tgt_handle;
 
@@ -47,7 +51,7 @@ struct tgt_tallies {
 	struct tgt_tally_list handles;
 	unsigned int count;			     /* in it */
 	struct tgt_tally *volumes[RBLK_VOLUMES_MAX]; /* by volume->slot; NULL: never opened here */
-	struct tgt_initiator_tally *initiators[TGT_COUNTED_MAX + 1]; /* by number; NULL: likewise */
+	struct tgt_initiator_tally *initiators[TGT_NAMES_MAX + 1]; /* by number; NULL: likewise */
 	struct tgt_counts lost;			     /* for want of memory: in no census */
 };
 

@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include "target/serve/counted.h"
+#include "target/serve/names.h"
 #include "target/serve/session.h"
 
 static struct tgt_tally *tally_create(const char *volume)
@@ -41,9 +41,9 @@ static unsigned int initiator_number(const struct tgt_session *session)
 {
 	const struct tgt_peers *peers = session->reactor->peers;
 
-	if (!peers || !peers->counted)
-		return TGT_COUNTED_OTHER;
-	return tgt_counted_number(peers->counted, session->initiator, session->proven,
+	if (!peers || !peers->names)
+		return TGT_NAMES_OTHER;
+	return tgt_names_number(peers->names, session->initiator, session->proven,
 				  &session->host->key);
 }
 
@@ -58,7 +58,7 @@ static unsigned int tally_of_initiator(struct tgt_tallies *tallies,
 		return number;
 	tally = calloc(1, sizeof(*tally));
 	tallies->initiators[number] = tally;
-	if (tally && number != TGT_COUNTED_OTHER) {
+	if (tally && number != TGT_NAMES_OTHER) {
 		memcpy(tally->name, session->initiator, sizeof(tally->name));
 		tally->proven = session->proven;
 	}
@@ -116,6 +116,6 @@ void tgt_tallies_fini(struct tgt_tallies *tallies)
 {
 	for (unsigned int i = 0; i < RBLK_VOLUMES_MAX; i++)
 		free(tallies->volumes[i]);
-	for (unsigned int i = 0; i <= TGT_COUNTED_MAX; i++)
+	for (unsigned int i = 0; i <= TGT_NAMES_MAX; i++)
 		free(tallies->initiators[i]);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Who counts what: a tally for each handle; and one for each volume and for each initiator (counted.h),
+ * Who counts what: a tally for each handle; and one for each volume and for each initiator (names.h),
  * which have what handles left when they were closed. So the sum of a volume's tally and of its
  * handles' tallies is all that this reactor has done with it; likewise an initiator's, as it was
  * called when it opened them. Handles beyond a bound count directly into their volume's and for no

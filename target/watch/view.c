@@ -214,8 +214,8 @@ static void view_initiators_add(struct tgt_view_initiator *all, bool *there,
 
 static int view_initiators(struct tgt_view *view)
 {
-	bool there[TGT_COUNTED_MAX + 1] = {false};
-	struct tgt_view_initiator *all = calloc(TGT_COUNTED_MAX + 1, sizeof(*all));
+	bool there[TGT_NAMES_MAX + 1] = {false};
+	struct tgt_view_initiator *all = calloc(TGT_NAMES_MAX + 1, sizeof(*all));
 
 	if (!all)
 		return -ENOMEM;
@@ -223,7 +223,7 @@ static int view_initiators(struct tgt_view *view)
 	for (unsigned int i = 0; i < view->reactor_count; i++)
 		if (view->censuses[i])
 			view_initiators_add(all, there, view->censuses[i]);
-	for (unsigned int i = 0; i <= TGT_COUNTED_MAX; i++)
+	for (unsigned int i = 0; i <= TGT_NAMES_MAX; i++)
 		if (there[i])
 			all[view->initiator_count++] = all[i];
 	return 0;

@@ -12,9 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include "target/serve/census.h"
-#include "target/serve/counted.h"
 #include "target/serve/host.h"
 #include "target/serve/letter.h"
+#include "target/serve/names.h"
 #include "target/serve/reactor_impl.h"
 #include "target/serve/session.h"
 #include "target/serve/tally.h"
@@ -75,8 +75,8 @@ static struct world *world_create(void)
 	world->reactor.pool_bytes = tgt_pool_free_bytes(world->reactor.turn.pool);
 	TAILQ_INIT(&world->reactor.sessions);
 	tgt_tallies_init(&world->reactor.tallies);
-	world->peers.counted = tgt_counted_create();
-	assert_non_null(world->peers.counted);
+	world->peers.names = tgt_names_create();
+	assert_non_null(world->peers.names);
 	world->reactor.peers = &world->peers;
 	world->host.key.address[15] = WHERE;
 	world->session.host = &world->host;
@@ -95,7 +95,7 @@ static struct world *world_create(void)
 static void world_free(struct world *world)
 {
 	tgt_tallies_fini(&world->reactor.tallies);
-	tgt_counted_destroy(world->peers.counted);
+	tgt_names_destroy(world->peers.names);
 	tgt_pool_destroy(world->reactor.turn.pool);
 	free(world->memory);
 	free(world);
@@ -279,18 +279,18 @@ static void names_beyond_the_bounds_are_counted_together(void **state)
 	unsigned int told = 0, tried = 0, found;
 
 	(void)state;
-	for (unsigned int n = 0; n < TGT_COUNTED_OF_ADDRESS + 4; n++, tried++)
+	for (unsigned int n = 0; n < TGT_NAMES_OF_ADDRESS + 4; n++, tried++)
 		told += name_is_told_apart(world, WHERE, n, false);
-	assert_int_equal(told, TGT_COUNTED_OF_ADDRESS);
+	assert_int_equal(told, TGT_NAMES_OF_ADDRESS);
 	/* Other addresses have theirs, up to the bound of all. */
 	for (unsigned int address = 20; address < 40; address++)
-		for (unsigned int n = 0; n < TGT_COUNTED_OF_ADDRESS; n++, tried++)
+		for (unsigned int n = 0; n < TGT_NAMES_OF_ADDRESS; n++, tried++)
 			told += name_is_told_apart(world, address, n, false);
-	assert_int_equal(told, TGT_COUNTED_UNPROVEN_MAX);
+	assert_int_equal(told, TGT_NAMES_UNPROVEN_MAX);
 	/* The rest is for those who can prove their name, from one address, too. */
-	for (unsigned int n = 0; n < TGT_COUNTED_MAX; n++, tried++)
+	for (unsigned int n = 0; n < TGT_NAMES_MAX; n++, tried++)
 		told += name_is_told_apart(world, WHERE, n, true);
-	assert_int_equal(told, TGT_COUNTED_MAX);
+	assert_int_equal(told, TGT_NAMES_MAX);
 	assert_int_equal(counted_for(world, "", false, &found), tried - told);
 	assert_int_equal(found, 1);
 	/* Who was told apart, still is, wherever it comes from; nothing is lost or counted twice. */

@@ -5,21 +5,21 @@
  * two. Names cost a peer nothing, so there are bounds (tallies.h); those beyond them share one
  * number. Any thread, under a lock, when a volume is opened.
  */
-#ifndef RBLK_TARGET_COUNTED_H
-#define RBLK_TARGET_COUNTED_H
+#ifndef RBLK_TARGET_NAMES_H
+#define RBLK_TARGET_NAMES_H
 
 #include <stdbool.h>
 #include "proto/wire/payload.h"
 
-struct tgt_counted;
+struct tgt_names;
 struct tgt_host_key;
 
 /* NULL: no memory. */
-struct tgt_counted *tgt_counted_create(void);
-void tgt_counted_destroy(struct tgt_counted *counted); /* NULL: no effect */
+struct tgt_names *tgt_names_create(void);
+void tgt_names_destroy(struct tgt_names *names); /* NULL: no effect */
 
-/* The number of a name, or TGT_COUNTED_OTHER. `from`: the host that says it. */
-unsigned int tgt_counted_number(struct tgt_counted *counted, const char name[RBLK_NAME_BYTES],
-				bool proven, const struct tgt_host_key *from);
+/* The number of a name, or TGT_NAMES_OTHER. `from`: the host that says it. */
+unsigned int tgt_names_number(struct tgt_names *names, const char name[RBLK_NAME_BYTES],
+			      bool proven, const struct tgt_host_key *from);
 
 #endif

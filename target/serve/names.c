@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* The list of names. It is short, and asked only when a volume is opened. */
+#include "target/serve/names.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include "target/serve/host.h"
+#include "target/serve/tallies.h"
+
+struct initiator {
+	char name[RBLK_NAME_BYTES];
+	bool proven;
+	struct tgt_host_key from; /* who said it first */
+};
+
+struct tgt_names {
+	pthread_mutex_t lock; /* of all below */
+	unsigned int count, unproven;
+	struct initiator list[TGT_NAMES_MAX];
+};
+
+struct tgt_names *tgt_names_create(void)
+{
+	struct tgt_names *names = calloc(1, sizeof(*names));
+
+	if (names)
+		pthread_mutex_init(&names->lock, NULL);
+	return names;
+}
+
+void tgt_names_destroy(struct tgt_names *names)
+{
+	if (!names)
+		return;
+	pthread_mutex_destroy(&names->lock);
+	free(names);
+}
+
+/* Lock held. */
+static bool has_room(const struct tgt_names *names, bool proven,
+		     const struct tgt_host_key *from)
+{
+	unsigned int same = 0;
+
+	if (names->count == TGT_NAMES_MAX)
+		return false;
+	if (proven)
+		return true;
+	for (unsigned int i = 0; i < names->count; i++)
+		same += !names->list[i].proven &&
+			!memcmp(&names->list[i].from, from, sizeof(*from));
+	return names->unproven < TGT_NAMES_UNPROVEN_MAX && same < TGT_NAMES_OF_ADDRESS;
+}
+
+/* Lock held. */
+static unsigned int number_of(struct tgt_names *names, const char name[RBLK_NAME_BYTES],
+			      bool proven, const struct tgt_host_key *from)
+{
+	struct initiator *new;
+
+	for (unsigned int i = 0; i < names->count; i++)
+		if (names->list[i].proven == proven &&
+		    !strncmp(names->list[i].name, name, RBLK_NAME_BYTES))
+			return i;
+	if (!has_room(names, proven, from))
+		return TGT_NAMES_OTHER;
+	new = &names->list[names->count];
+	memcpy(new->name, name, RBLK_NAME_BYTES);
+	new->proven = proven;
+	new->from = *from;
+	names->unproven += !proven;
+	return names->count++;
+}
+
+unsigned int tgt_names_number(struct tgt_names *names, const char name[RBLK_NAME_BYTES],
+			      bool proven, const struct tgt_host_key *from)
+{
+	unsigned int number;
+
+	pthread_mutex_lock(&names->lock);
+	number = number_of(names, name, proven, from);
+	pthread_mutex_unlock(&names->lock);
+	return number;
+}
