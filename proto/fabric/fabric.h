@@ -42,6 +42,18 @@ enum fab_kind {
 	FAB_SIM2,
 };
 
+/*
+ * What takes the driver as long as milliseconds: to make or to destroy a queue pair. From
+ * fab_aside_fn until `end` the job belongs to whoever took it.
+ */
+struct fab_job {
+	void (*run)(struct fab_job *job); /* on any thread */
+	void (*end)(struct fab_job *job); /* afterwards, on the fab's thread */
+};
+
+/* Takes a job, and soon calls both. False: it cannot, and the fabric does both at once. On the fab's thread. */
+typedef bool (*fab_aside_fn)(struct fab_job *job, void *user);
+
 struct fab_options {
 	uint32_t cq_depth;   /* completions that may be outstanding over all connections */
 	uint32_t srq_depth;  /* shared receive queue entries per device; 0: each connection its own */
@@ -50,6 +62,12 @@ struct fab_options {
 	uint32_t vector;     /* which of a device's completion vectors interrupts, modulo their number */
 	/* FAB_TCP: listeners take connections that begin with TLS, too. Outlives the fab; NULL: they do not. */
 	struct rblk_tls_context *tls;
+	/*
+	 * For connections that are accepted and use the SRQ, and for the end of every connection. NULL: this thread
+	 * does all itself. Jobs that were taken in one order end in that order.
+	 */
+	fab_aside_fn aside;
+	void *aside_user;
 };
 
 /* Limits of a device that callers must respect; queried, never assumed. */
@@ -104,7 +122,8 @@ enum fab_event_type {
 	FAB_EVENT_ESTABLISHED,  /* both sides; initiator: .private_data is the acceptance */
 	FAB_EVENT_REJECTED,     /* initiator: .private_data is the rejection, may be empty */
 	FAB_EVENT_FAILED,       /* could not be connected: .status, words in fab_error(). -EKEYREJECTED:
-				   there is no TLS with this peer. Without .conn: a listener cannot accept,
+				   there is no TLS with this peer. Of an accepted connection:
+				   fab_conn_refuse() may still tell the peer why. Without .conn: a listener cannot accept,
 				   for now or this peer; it recovers by itself */
 	FAB_EVENT_DISCONNECTED, /* was established; .status why. The QP is in ERR from now on */
 	FAB_EVENT_DRAINED,      /* after fab_conn_close(): no completion of it will come any more */
@@ -228,9 +247,10 @@ int fab_connect(struct fab *fab, const struct sockaddr *addr,
 		struct fab_conn **conn);
 
 /*
- * After fab_accept() the queue pair exists and takes receives; nothing has been answered yet. This
- * sends the acceptance with its private data; ESTABLISHED (or DISCONNECTED) follows as an event.
- * To refuse after all: fab_conn_refuse(), then close and destroy as usual.
+ * After fab_accept() the queue pair exists and takes receives, unless it is made aside (fab_options):
+ * then that begins here. Nothing has been answered yet. This sends the acceptance with its private
+ * data; ESTABLISHED (or FAILED, or DISCONNECTED) follows as an event. To refuse after all:
+ * fab_conn_refuse(), then close and destroy as usual.
  */
 int fab_conn_establish(struct fab_conn *conn, const void *private_data, uint8_t bytes);
 void fab_conn_refuse(struct fab_conn *conn, const void *private_data, uint8_t bytes);

@@ -17,7 +17,7 @@
  * numbers.
  *
  * All of a fab belongs to one thread, but for what verbs_mr_work() does with the memory that it is
- * given and the devices that this holds (mr_jobs). A cm event is copied and acknowledged before it
+ * given and the devices that this holds (mr_jobs), and what a verbs_job does with its queue pair. A cm event is copied and acknowledged before it
  * is acted upon: rdma_migrate_id() and rdma_destroy_id() wait for events not yet acknowledged.
  */
 #ifndef RBLK_FABRIC_VERBS_H
@@ -117,10 +117,28 @@ enum verbs_conn_state {
 
 /* What a draining connection waits for, in this order. */
 enum verbs_drain {
+	VERBS_DRAIN_MADE,      /* a queue pair that another thread is making */
 	VERBS_DRAIN_MARKERS,   /* the last work request of each queue */
 	VERBS_DRAIN_LAST_WQE,  /* SRQ: the device's word that it takes no more from there */
 	VERBS_DRAIN_EMPTY,     /* what completed before that has been polled */
+	VERBS_DRAIN_DESTROYING, /* another thread destroys the queue pair */
 	VERBS_DRAIN_DESTROYED, /* the queue pair is destroyed: polled empty once more */
+};
+
+/* A new queue pair, and what came of making it. */
+struct verbs_made {
+	struct ibv_qp *qp; /* NULL: see err */
+	uint32_t inline_bytes;
+	int err;
+	const char *step; /* of err */
+};
+
+/* Makes or destroys the queue pair of a connection; `made` is the other thread's in between. */
+struct verbs_job {
+	struct fab_job head; /* first */
+	struct verbs_conn *conn;
+	bool active; /* the fab's thread: begun and not ended */
+	struct verbs_made made;
 };
 
 /* Created by fab_connect() or fab_accept(), freed by fab_conn_destroy(). */
@@ -131,8 +149,10 @@ struct verbs_conn {
 	uint8_t private_data[RBLK_PRIVATE_DATA_MAX];
 	fab_prepare_fn prepare;		 /* connecting only */
 	struct rdma_cm_id *id;		 /* its context is this connection */
-	struct ibv_qp *qp;		 /* NULL until the device is known */
+	struct ibv_qp *qp;		 /* NULL until it is made, and while another thread has it */
+	struct verbs_job job;
 	bool postable;			 /* the queue pair exists and has not been closed */
+	bool unanswered;		 /* accepting: the peer waits for an answer */
 	bool timed, ready, polls_wanted; /* on the fab's list; counted there */
 	struct ibv_pd *pd;		 /* of a private domain, else NULL */
 	unsigned int private_mrs;
@@ -243,16 +263,21 @@ void verbs_conn_error(struct verbs_conn *conn, const struct ibv_wc *wc);
 void verbs_conn_marker(struct verbs_conn *conn);
 void verbs_conn_drain(struct verbs_conn *conn);
 void verbs_conn_expire(struct verbs_conn *conn);
+/* From verbs_job: the queue pair exists, or err says why not; it is destroyed. */
+void verbs_conn_qp_made(struct verbs_conn *conn, int err);
+void verbs_conn_qp_destroyed(struct verbs_conn *conn);
 void verbs_conn_close(struct fab_conn *conn);
 void verbs_conn_destroy(struct fab_conn *conn);
 
 /* -- fabric_verbs_qp.c -- */
+/* For a device: its limits, its count, and a queue pair in INIT, unless that is made aside later. */
 int verbs_conn_create_qp(struct verbs_conn *conn, struct rdma_cm_id *id,
 			 struct verbs_device *device);
 /* All that verbs_conn_create_qp() made; a queue pair already destroyed by the drain is none. */
 void verbs_conn_destroy_qp(struct verbs_conn *conn);
-/* The queue pair alone. Waits for the driver. */
-void verbs_qp_destroy(struct verbs_conn *conn);
+/* Make it and move it to RTS, or destroy it, aside if possible; verbs_conn_qp_made() or _destroyed() follows. */
+void verbs_qp_begin_make(struct verbs_conn *conn);
+void verbs_qp_begin_destroy(struct verbs_conn *conn);
 /* INIT to RTS with what the cm negotiated. */
 int verbs_conn_start_qp(struct verbs_conn *conn);
 /* To ERR: all that is posted comes back flushed. Software devices flush what is posted in ERR only when told again. */
@@ -282,6 +307,8 @@ int verbs_connect(struct fab *fab, const struct sockaddr *addr,
 		  const struct fab_conn_options *options, fab_prepare_fn prepare,
 		  struct fab_conn **conn);
 int verbs_conn_establish(struct fab_conn *conn, const void *private_data, uint8_t bytes);
+/* The queue pair is in RTS: send the acceptance that verbs_conn_establish() has kept. */
+void verbs_conn_answer(struct verbs_conn *conn);
 void verbs_conn_refuse(struct fab_conn *conn, const void *private_data, uint8_t bytes);
 
 #endif

@@ -122,6 +122,7 @@ int verbs_accept(struct fab *head, struct fab_request *request_head,
 	}
 	conn->id = request->id;
 	conn->id->context = conn;
+	conn->unanswered = true;
 	free(request);
 	*out = &conn->head;
 	return 0;
@@ -134,40 +135,66 @@ err_free:
 	return err;
 }
 
-int verbs_conn_establish(struct fab_conn *head, const void *private_data, uint8_t bytes)
+static int verbs_conn_accept(struct verbs_conn *conn, const void *private_data, uint8_t bytes)
 {
-	struct verbs_conn *conn = verbs_conn(head);
 	struct rdma_conn_param param = {
 		.private_data = private_data,
 		.private_data_len = bytes,
 		.responder_resources = conn->read_in,
-		.initiator_depth = head->read_out,
+		.initiator_depth = conn->head.read_out,
 		.rnr_retry_count = VERBS_RNR_RETRY_COUNT,
-		.srq = conn->qp && conn->qp->srq,
-		.qp_num = conn->qp ? conn->qp->qp_num : 0,
+		.srq = conn->qp->srq != NULL,
+		.qp_num = conn->qp->qp_num,
 	};
+
+	if (rdma_accept(conn->id, &param))
+		return fab_fail(conn->head.fab, -errno, "accept %s: %s", conn->head.peer,
+				errno == EINVAL || errno == ECONNRESET ? "the peer has given up"
+								       : strerror(errno));
+	conn->unanswered = false;
+	return verbs_conn_set_state(conn, VERBS_CONN_ESTABLISHING) ? 0 : -EPROTO;
+}
+
+int verbs_conn_establish(struct fab_conn *head, const void *private_data, uint8_t bytes)
+{
+	struct verbs_conn *conn = verbs_conn(head);
 	int err;
 
 	if (conn->state != VERBS_CONN_ACCEPTED)
 		return fab_fail(head->fab, -ENOTCONN, "accept %s: %s", head->peer,
 				conn->reason[0] ? conn->reason : "closed");
+	if (!conn->qp) {
+		if (bytes > sizeof(conn->private_data))
+			return fab_fail(head->fab, -EINVAL, "accept %s: %u bytes of private data, %zu fit",
+					head->peer, bytes, sizeof(conn->private_data));
+		if (bytes > 0)
+			memcpy(conn->private_data, private_data, bytes);
+		conn->options.private_bytes = bytes;
+		verbs_qp_begin_make(conn);
+		return 0;
+	}
 	err = verbs_conn_start_qp(conn);
 	if (err)
 		return fab_fail(head->fab, err, "accept %s: queue pair: %s", head->peer,
 				strerror(-err));
-	if (rdma_accept(conn->id, &param))
-		return fab_fail(head->fab, -errno, "accept %s: %s", head->peer,
-				errno == EINVAL || errno == ECONNRESET ? "the peer has given up"
-								       : strerror(errno));
-	return verbs_conn_set_state(conn, VERBS_CONN_ESTABLISHING) ? 0 : -EPROTO;
+	return verbs_conn_accept(conn, private_data, bytes);
+}
+
+void verbs_conn_answer(struct verbs_conn *conn)
+{
+	int err = verbs_conn_accept(conn, conn->private_data, conn->options.private_bytes);
+
+	if (err)
+		verbs_conn_break(conn, FAB_EVENT_FAILED, err, "%s", conn->head.fab->error);
 }
 
 void verbs_conn_refuse(struct fab_conn *head, const void *private_data, uint8_t bytes)
 {
 	struct verbs_conn *conn = verbs_conn(head);
 
-	if (conn->state == VERBS_CONN_ACCEPTED)
+	if (conn->unanswered)
 		rdma_reject(conn->id, private_data, bytes);
+	conn->unanswered = false;
 }
 
 /* -- connecting ------------------------------------------------------------------------------- */

@@ -223,6 +223,9 @@ void verbs_conn_drain(struct verbs_conn *conn)
 	const struct verbs_device *device = verbs_device(conn->head.device);
 
 	switch (conn->drain) {
+	case VERBS_DRAIN_MADE:
+	case VERBS_DRAIN_DESTROYING:
+		return;
 	case VERBS_DRAIN_MARKERS:
 		/* A removed device flushes nothing: destroying the queue pair has to suffice. */
 		if (conn->markers > 0 && !device->gone)
@@ -240,9 +243,9 @@ void verbs_conn_drain(struct verbs_conn *conn)
 	case VERBS_DRAIN_EMPTY:
 		if (conn->empties == device->empties)
 			return;
-		verbs_qp_destroy(conn);
-		conn->drain = VERBS_DRAIN_DESTROYED;
-		verbs_conn_want_poll(conn, true);
+		verbs_conn_want_poll(conn, false);
+		conn->drain = VERBS_DRAIN_DESTROYING;
+		verbs_qp_begin_destroy(conn);
 		return;
 	case VERBS_DRAIN_DESTROYED:
 		if (conn->empties == device->empties)
@@ -251,6 +254,12 @@ void verbs_conn_drain(struct verbs_conn *conn)
 		verbs_conn_drained(conn);
 		return;
 	}
+}
+
+void verbs_conn_qp_destroyed(struct verbs_conn *conn)
+{
+	conn->drain = VERBS_DRAIN_DESTROYED;
+	verbs_conn_want_poll(conn, true);
 }
 
 void verbs_conn_marker(struct verbs_conn *conn)
@@ -281,19 +290,9 @@ static void verbs_conn_post_markers(struct verbs_conn *conn)
 		conn->markers++;
 }
 
-void verbs_conn_close(struct fab_conn *head)
+/* Closed by the caller, and no other thread has the queue pair. */
+static void verbs_conn_begin_drain(struct verbs_conn *conn, bool connected)
 {
-	struct verbs_conn *conn = verbs_conn(head);
-	bool connected = conn->state == VERBS_CONN_ESTABLISHING ||
-			 conn->state == VERBS_CONN_ESTABLISHED || conn->state == VERBS_CONN_BROKEN;
-
-	if (conn->state >= VERBS_CONN_DRAINING)
-		return;
-	/* The caller has closed it: of all events it still gets only DRAINED. */
-	verbs_conn_clear_events(conn);
-	if (!verbs_conn_set_state(conn, VERBS_CONN_DRAINING))
-		return;
-	conn->postable = false;
 	if (!conn->qp) {
 		verbs_conn_drained(conn);
 		return;
@@ -314,6 +313,37 @@ void verbs_conn_close(struct fab_conn *head)
 	conn->drain = VERBS_DRAIN_MARKERS;
 	verbs_conn_set_deadline(conn, env_now_ns() + VERBS_DRAIN_MARKERS_MS * NS_PER_MS);
 	verbs_conn_drain(conn);
+}
+
+void verbs_conn_close(struct fab_conn *head)
+{
+	struct verbs_conn *conn = verbs_conn(head);
+	bool connected = conn->state == VERBS_CONN_ESTABLISHING ||
+			 conn->state == VERBS_CONN_ESTABLISHED || conn->state == VERBS_CONN_BROKEN;
+
+	if (conn->state >= VERBS_CONN_DRAINING)
+		return;
+	/* The caller has closed it: of all events it still gets only DRAINED. */
+	verbs_conn_clear_events(conn);
+	if (!verbs_conn_set_state(conn, VERBS_CONN_DRAINING))
+		return;
+	conn->postable = false;
+	conn->drain = VERBS_DRAIN_MADE;
+	if (!conn->job.active)
+		verbs_conn_begin_drain(conn, connected);
+}
+
+/* What happened to the connection meanwhile goes first. */
+void verbs_conn_qp_made(struct verbs_conn *conn, int err)
+{
+	if (conn->state == VERBS_CONN_DRAINING)
+		verbs_conn_begin_drain(conn, false);
+	else if (conn->state == VERBS_CONN_BROKEN)
+		verbs_conn_flush(conn);
+	else if (err)
+		verbs_conn_break(conn, FAB_EVENT_FAILED, err, "accept %s", conn->head.fab->error);
+	else
+		verbs_conn_answer(conn);
 }
 
 /* The deadline of the present state has passed. */

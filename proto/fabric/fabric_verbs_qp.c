@@ -2,6 +2,10 @@
 /*
  * A connection's queue pair: made, moved from state to state, destroyed. fabric_verbs_conn.c has the
  * connection's own states, and says when.
+ *
+ * The driver takes up to milliseconds to make or to destroy one. A fab with `aside` has that done by
+ * another thread, for connections that are accepted, and for the end of all. While that has the queue
+ * pair, conn->qp is NULL, so nobody here touches it.
  */
 #include "proto/fabric/fabric_verbs.h"
 
@@ -18,14 +22,15 @@
 /* Reserved: bits of the kernel's own that rdma_cm lets through and no driver accepts. */
 #define VERBS_QP_MASK_KERNEL (7u << 21)
 
-/* Move to `state` with the attributes that the cm has for it. */
-static int verbs_qp_modify(struct verbs_conn *conn, enum ibv_qp_state state)
+/* Move to `state` with the attributes that the cm has for it. Any thread. */
+static int verbs_qp_modify(const struct verbs_conn *conn, struct rdma_cm_id *id, struct ibv_qp *qp,
+			   enum ibv_qp_state state)
 {
 	struct ibv_qp_attr attr = {.qp_state = state};
 	int mask;
 	int err;
 
-	if (rdma_init_qp_attr(conn->id, &attr, &mask))
+	if (rdma_init_qp_attr(id, &attr, &mask))
 		return -errno;
 	mask &= ~(int)VERBS_QP_MASK_KERNEL;
 	if (mask & IBV_QP_MIN_RNR_TIMER)
@@ -34,7 +39,7 @@ static int verbs_qp_modify(struct verbs_conn *conn, enum ibv_qp_state state)
 		attr.max_dest_rd_atomic = conn->read_in;
 	if (mask & IBV_QP_MAX_QP_RD_ATOMIC)
 		attr.max_rd_atomic = conn->head.read_out;
-	err = ibv_modify_qp(conn->qp, &attr, mask);
+	err = ibv_modify_qp(qp, &attr, mask);
 	return -err;
 }
 
@@ -47,7 +52,8 @@ void verbs_conn_flush(struct verbs_conn *conn)
 		ibv_modify_qp(conn->qp, &attr, IBV_QP_STATE);
 }
 
-int verbs_conn_start_qp(struct verbs_conn *conn)
+/* Any thread. */
+static int verbs_qp_start(const struct verbs_conn *conn, struct ibv_qp *qp)
 {
 	int err;
 
@@ -55,12 +61,17 @@ int verbs_conn_start_qp(struct verbs_conn *conn)
 	if (verbs_device(conn->head.device)->iwarp)
 		return 0;
 	/* INIT again: the cm knows only now which accesses the peer gets. */
-	err = verbs_qp_modify(conn, IBV_QPS_INIT);
+	err = verbs_qp_modify(conn, conn->id, qp, IBV_QPS_INIT);
 	if (!err)
-		err = verbs_qp_modify(conn, IBV_QPS_RTR);
+		err = verbs_qp_modify(conn, conn->id, qp, IBV_QPS_RTR);
 	if (!err)
-		err = verbs_qp_modify(conn, IBV_QPS_RTS);
+		err = verbs_qp_modify(conn, conn->id, qp, IBV_QPS_RTS);
 	return err;
+}
+
+int verbs_conn_start_qp(struct verbs_conn *conn)
+{
+	return verbs_qp_start(conn, conn->qp);
 }
 
 bool verbs_conn_has_srq(const struct verbs_conn *conn)
@@ -99,8 +110,11 @@ static uint32_t verbs_conn_send_sge(const struct verbs_conn *conn,
 	return wanted < most ? wanted : most;
 }
 
-static struct ibv_qp *verbs_qp_create(struct verbs_conn *conn, struct verbs_device *device)
+/* -- making ----------------------------------------------------------------------------------- */
+
+static struct ibv_qp *verbs_qp_create(struct verbs_conn *conn, uint32_t *inline_bytes)
 {
+	const struct verbs_device *device = verbs_device(conn->head.device);
 	bool srq = verbs_conn_has_srq(conn);
 	struct ibv_qp_init_attr init = {
 		.qp_context = conn,
@@ -126,7 +140,7 @@ static struct ibv_qp *verbs_qp_create(struct verbs_conn *conn, struct verbs_devi
 			return NULL;
 		init.cap.max_inline_data /= 2;
 	}
-	conn->head.inline_bytes = init.cap.max_inline_data;
+	*inline_bytes = init.cap.max_inline_data;
 	return qp;
 }
 
@@ -149,11 +163,58 @@ static int verbs_conn_enter(struct verbs_conn *conn)
 	return fab_conn_table_insert(fab, &conn->head);
 }
 
+/* One in INIT. Any thread. */
+static void verbs_qp_make(struct verbs_conn *conn, struct rdma_cm_id *id, struct verbs_made *made)
+{
+	made->err = 0;
+	made->step = "queue pair";
+	made->qp = verbs_qp_create(conn, &made->inline_bytes);
+	if (!made->qp) {
+		made->err = errno ? -errno : -EIO;
+		return;
+	}
+	made->step = "queue pair to INIT";
+	made->err = verbs_qp_modify(conn, id, made->qp, IBV_QPS_INIT);
+}
+
+/* The connection has what was made, or err says why not. */
+static int verbs_conn_adopt(struct verbs_conn *conn, const struct verbs_made *made)
+{
+	struct verbs_device *device = verbs_device(conn->head.device);
+	const char *step = made->step;
+	int err = made->err;
+
+	if (!err) {
+		conn->head.qp_num = verbs_qp_num(device, made->qp->qp_num);
+		step = "connection table";
+		err = verbs_conn_enter(conn);
+	}
+	if (err) {
+		if (made->qp)
+			ibv_destroy_qp(made->qp);
+		conn->head.qp_num = 0;
+		return verbs_conn_fail_qp(conn, err, step);
+	}
+	conn->qp = made->qp;
+	conn->head.inline_bytes = made->inline_bytes;
+	conn->postable = conn->state < VERBS_CONN_DRAINING;
+	return 0;
+}
+
+static void verbs_conn_leave_device(struct verbs_conn *conn)
+{
+	if (conn->pd)
+		ibv_dealloc_pd(conn->pd);
+	conn->pd = NULL;
+	verbs_device(conn->head.device)->conns--;
+	conn->head.device = NULL;
+}
+
 /* The id becomes the connection's only when all has succeeded. */
 int verbs_conn_create_qp(struct verbs_conn *conn, struct rdma_cm_id *id,
 			 struct verbs_device *device)
 {
-	struct rdma_cm_id *own_id = conn->id;
+	struct verbs_made made;
 	int err = verbs_conn_check_options(conn, device);
 
 	if (err)
@@ -162,65 +223,98 @@ int verbs_conn_create_qp(struct verbs_conn *conn, struct rdma_cm_id *id,
 	device->conns++;
 	if (conn->options.private_domain) {
 		conn->pd = ibv_alloc_pd(device->context);
-		if (!conn->pd) {
+		if (!conn->pd)
 			err = verbs_conn_fail_qp(conn, -errno, "protection domain");
-			goto err_device;
-		}
 	}
-	conn->qp = verbs_qp_create(conn, device);
-	if (!conn->qp) {
-		err = verbs_conn_fail_qp(conn, -errno, "queue pair");
-		goto err_dealloc_pd;
+	if (!err && !(conn->state == VERBS_CONN_ACCEPTED && conn->head.fab->options.aside &&
+		      verbs_conn_has_srq(conn))) {
+		verbs_qp_make(conn, id, &made);
+		err = verbs_conn_adopt(conn, &made);
 	}
-	conn->head.qp_num = verbs_qp_num(device, conn->qp->qp_num);
-	conn->id = id;
-	err = verbs_qp_modify(conn, IBV_QPS_INIT);
-	conn->id = own_id;
-	if (err) {
-		err = verbs_conn_fail_qp(conn, err, "queue pair to INIT");
-		goto err_destroy_qp;
-	}
-	err = verbs_conn_enter(conn);
-	if (err) {
-		err = verbs_conn_fail_qp(conn, err, "connection table");
-		goto err_destroy_qp;
-	}
-	conn->postable = true;
-	return 0;
-
-err_destroy_qp:
-	ibv_destroy_qp(conn->qp);
-	conn->qp = NULL;
-	conn->head.qp_num = 0;
-err_dealloc_pd:
-	if (conn->pd)
-		ibv_dealloc_pd(conn->pd);
-	conn->pd = NULL;
-err_device:
-	device->conns--;
-	conn->head.device = NULL;
+	if (err)
+		verbs_conn_leave_device(conn);
 	return err;
 }
 
-void verbs_qp_destroy(struct verbs_conn *conn)
-{
-	if (conn->qp)
-		ibv_destroy_qp(conn->qp);
-	conn->qp = NULL;
-}
+/* -- destroying ------------------------------------------------------------------------------- */
 
 void verbs_conn_destroy_qp(struct verbs_conn *conn)
 {
-	struct verbs_device *device = conn->head.device ? verbs_device(conn->head.device) : NULL;
-
-	if (!device)
+	if (!conn->head.device)
 		return;
 	assert(conn->private_mrs == 0 && "fab_mr_deregister() comes before fab_conn_destroy()");
+	assert(!conn->job.active);
 	fab_conn_table_remove(conn->head.fab, &conn->head);
-	verbs_qp_destroy(conn);
-	if (conn->pd)
-		ibv_dealloc_pd(conn->pd);
-	conn->pd = NULL;
-	conn->head.device = NULL;
-	device->conns--;
+	if (conn->qp)
+		ibv_destroy_qp(conn->qp);
+	conn->qp = NULL;
+	verbs_conn_leave_device(conn);
+}
+
+/* -- aside ------------------------------------------------------------------------------------ */
+
+static struct verbs_job *verbs_job(struct fab_job *head)
+{
+	return (struct verbs_job *)head;
+}
+
+static void verbs_job_begin(struct verbs_conn *conn, void (*run)(struct fab_job *job),
+			    void (*end)(struct fab_job *job))
+{
+	const struct fab_options *options = &conn->head.fab->options;
+	struct verbs_job *job = &conn->job;
+
+	assert(!job->active);
+	job->head = (struct fab_job){.run = run, .end = end};
+	job->conn = conn;
+	job->active = true;
+	if (options->aside && options->aside(&job->head, options->aside_user))
+		return;
+	run(&job->head);
+	end(&job->head);
+}
+
+static void verbs_make_run(struct fab_job *head)
+{
+	struct verbs_conn *conn = verbs_job(head)->conn;
+	struct verbs_made *made = &verbs_job(head)->made;
+
+	verbs_qp_make(conn, conn->id, made);
+	if (made->err)
+		return;
+	made->step = "queue pair to RTS";
+	made->err = verbs_qp_start(conn, made->qp);
+}
+
+static void verbs_make_end(struct fab_job *head)
+{
+	struct verbs_job *job = verbs_job(head);
+
+	job->active = false;
+	verbs_conn_qp_made(job->conn, verbs_conn_adopt(job->conn, &job->made));
+}
+
+void verbs_qp_begin_make(struct verbs_conn *conn)
+{
+	verbs_job_begin(conn, verbs_make_run, verbs_make_end);
+}
+
+static void verbs_destroy_run(struct fab_job *head)
+{
+	ibv_destroy_qp(verbs_job(head)->made.qp);
+}
+
+static void verbs_destroy_end(struct fab_job *head)
+{
+	struct verbs_job *job = verbs_job(head);
+
+	job->active = false;
+	verbs_conn_qp_destroyed(job->conn);
+}
+
+void verbs_qp_begin_destroy(struct verbs_conn *conn)
+{
+	conn->job.made.qp = conn->qp;
+	conn->qp = NULL;
+	verbs_job_begin(conn, verbs_destroy_run, verbs_destroy_end);
 }

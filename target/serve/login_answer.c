@@ -91,11 +91,14 @@ static void login_accept_fill(const struct tgt_queue *queue, struct rblk_wire_ac
 	accept->max_batch = rblk_to_le16(RBLK_BATCH_MAX);
 }
 
-/* The connection exists, but the answer could not be sent. */
-static void login_failed(const struct tgt_login *login, struct tgt_queue *queue)
+void tgt_login_failed(struct tgt_queue *queue, const char *why)
 {
+	struct rblk_wire_reject reject;
+
 	tgt_log_limited(&queue->lane.turn->log_limit, TGT_LOG_WARNING, "login from %s: failed: %s",
-			login->peer, fab_error(queue->fabric->fab));
+			fab_conn_peer(queue->lane.conn), why);
+	reject_fill(&reject, RBLK_REJECT_NO_RESOURCES, 0);
+	fab_conn_refuse(queue->lane.conn, &reject, sizeof(reject));
 	tgt_queue_close(queue, NULL);
 }
 
@@ -160,7 +163,7 @@ static void login_establish(struct tgt_login *login, struct tgt_queue *queue)
 	queue->login = login->wire;
 	queue->accept = accept;
 	if (fab_conn_establish(queue->lane.conn, &accept, sizeof(accept))) {
-		login_failed(login, queue);
+		tgt_login_failed(queue, fab_error(queue->fabric->fab));
 		return;
 	}
 	if (queue->lane.index == 0) {
@@ -184,7 +187,6 @@ void tgt_login_accept(struct tgt_login *login, struct tgt_session *session, bool
 		.lane.reply_bytes = rblk_le32(login->wire.reply_bytes),
 		.incarnation = rblk_le32(login->wire.incarnation),
 	};
-	struct rblk_wire_reject reject;
 	struct tgt_queue *queue = NULL;
 	unsigned int used;
 	int err;
@@ -214,9 +216,7 @@ void tgt_login_accept(struct tgt_login *login, struct tgt_session *session, bool
 		place->origin = login->origin;
 		login_establish(login, queue);
 	} else if (queue) {
-		reject_fill(&reject, RBLK_REJECT_NO_RESOURCES, 0);
-		fab_conn_refuse(queue->lane.conn, &reject, sizeof(reject));
-		login_failed(login, queue);
+		tgt_login_failed(queue, fab_error(fabric->fab));
 	} else {
 		tgt_login_reject(reactor, login->request, RBLK_REJECT_NO_RESOURCES, 0,
 				 err == -ENOMEM ? "out of memory for a connection"

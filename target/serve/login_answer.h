@@ -31,6 +31,8 @@ void tgt_login_reject_device(const struct tgt_login *login, struct tgt_reactor *
 /* Connects the queue in its session, which may begin with it. Answers the request in every case. */
 void tgt_login_accept(struct tgt_login *login, struct tgt_session *session, bool begins,
 		      struct tgt_fabric *fabric, struct tgt_device *device, uint32_t features);
+/* The connection exists, but cannot be answered, or its queue pair cannot be made: refused, and closed. */
+void tgt_login_failed(struct tgt_queue *queue, const char *why);
 /* A login's first queue of a session that is not here. Answers the request in every case. */
 void tgt_login_begin_session(struct tgt_login *login, struct tgt_reactor *reactor,
 			     struct tgt_fabric *fabric, struct tgt_device *device,

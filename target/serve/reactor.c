@@ -21,6 +21,7 @@
 #include "target/serve/keepalive.h"
 #include "target/serve/letter.h"
 #include "target/serve/login.h"
+#include "target/serve/login_answer.h"
 #include "target/serve/mail.h"
 #include "target/serve/open.h"
 #include "target/serve/queue.h"
@@ -150,7 +151,7 @@ static unsigned int reactor_poll_events(struct tgt_reactor *reactor, struct tgt_
 						    : "the peer has disconnected");
 			break;
 		case FAB_EVENT_FAILED:
-			tgt_queue_lost(queue, TGT_END_LOST, fab_error(fabric->fab));
+			tgt_login_failed(queue, fab_error(fabric->fab));
 			break;
 		case FAB_EVENT_DRAINED:
 			tgt_queue_drained(queue);

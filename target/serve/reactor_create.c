@@ -11,6 +11,7 @@
 #include "target/base/error.h"
 #include "target/io/lane.h"
 #include "target/io/work.h"
+#include "target/serve/aside.h"
 #include "target/serve/device.h"
 #include "target/serve/mail.h"
 #include "target/serve/tally.h"
@@ -53,6 +54,8 @@ static int reactor_open_fabric(struct tgt_reactor *reactor, enum fab_kind kind, 
 		.srq_depth = receives,
 		.recv_sge = 1,
 		.vector = reactor_vector(reactor),
+		.aside = tgt_aside_take,
+		.aside_user = reactor,
 	};
 
 	fabric->fab = fab_open(kind, &options, error);
@@ -222,8 +225,10 @@ int tgt_reactor_create(const struct tgt_config *config, unsigned int index,
 	struct tgt_reactor *reactor = calloc(1, sizeof(*reactor));
 	int err;
 
-	if (!reactor)
+	if (!reactor || tgt_worker_init(&reactor->aside, "queue-pairs")) {
+		free(reactor);
 		return tgt_error(error, -ENOMEM, "reactor %u: out of memory", index);
+	}
 	reactor_init(reactor, config, index);
 	reactor->registry = registry;
 	reactor->peers = peers;
@@ -288,6 +293,7 @@ void tgt_reactor_destroy(struct tgt_reactor *reactor)
 		tgt_mail_take(reactor);
 		tgt_mailbox_fini(&reactor->mailbox);
 	}
+	tgt_worker_fini(&reactor->aside);
 	tgt_ring_destroy(reactor->ring);
 	for (unsigned int i = 0; i < reactor->fabric_count; i++)
 		reactor_close_fabric(&reactor->fabrics[i]);

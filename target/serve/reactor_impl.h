@@ -19,6 +19,7 @@
 #include "target/serve/tallies.h"
 #include "target/store/ring.h"
 #include "target/store/store.h"
+#include "target/store/worker.h"
 
 /* Measuring connections (measure.c), per reactor. */
 #define TGT_MEASURE_QUEUES_MAX 4u
@@ -71,6 +72,7 @@ struct tgt_reactor {
 	struct tgt_fabric fabrics[TGT_FABRICS_MAX];
 	unsigned int fabric_count;
 	struct tgt_ring *ring;
+	struct tgt_worker aside; /* its helper thread, see aside.h */
 	struct tgt_region region; /* the turn's pools and the reserve */
 	size_t pool_bytes;	  /* of the turn's pool, when nothing is in use */
 	struct tgt_pool *reserve; /* memory for queues' replies, which nothing else can take */

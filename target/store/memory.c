@@ -101,7 +101,7 @@ static int memory_open(const struct tgt_volume_config *config, struct tgt_store 
 		free(memory);
 		return status;
 	}
-	status = tgt_worker_init(&memory->worker);
+	status = tgt_worker_init(&memory->worker, "store");
 	if (status < 0) {
 		munmap(memory->base, memory->mapped_bytes);
 		free(memory);

@@ -59,7 +59,7 @@ static int uring_open(const struct tgt_volume_config *config, struct tgt_store *
 		free(uring);
 		return status;
 	}
-	status = tgt_worker_init(&uring->worker);
+	status = tgt_worker_init(&uring->worker, "store");
 	if (status < 0) {
 		close(uring->path.fd);
 		free(uring);

@@ -50,7 +50,7 @@ int tgt_registry_create(struct tgt_registry **out)
 
 	if (!registry)
 		return -ENOMEM;
-	if (tgt_worker_init(&registry->keeper)) {
+	if (tgt_worker_init(&registry->keeper, "reservations")) {
 		free(registry);
 		return -ENOMEM;
 	}

@@ -42,9 +42,9 @@ static void *worker_serve(void *arg)
 	return NULL;
 }
 
-int tgt_worker_init(struct tgt_worker *worker)
+int tgt_worker_init(struct tgt_worker *worker, const char *name)
 {
-	*worker = (struct tgt_worker){.jobs = 0};
+	*worker = (struct tgt_worker){.name = name};
 	if (pthread_mutex_init(&worker->mutex, NULL))
 		return -ENOMEM;
 	if (pthread_cond_init(&worker->wake, NULL)) {
@@ -76,7 +76,7 @@ static int worker_start(struct tgt_worker *worker)
 	if (err || worker->started)
 		return err;
 	worker->started = true;
-	pthread_setname_np(worker->thread, "store");
+	pthread_setname_np(worker->thread, worker->name);
 	return 0;
 }
 

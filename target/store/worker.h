@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * A store's helper: one thread for what may block and has no way through io_uring (SEEK_HOLE reads
- * a file system's metadata; BLKDISCARD). It takes jobs one after the other from a bounded queue and
+ * A helper: one thread for what may block and has no way through io_uring (SEEK_HOLE reads
+ * a file system's metadata; BLKDISCARD; a driver makes a queue pair). It takes jobs one after the other from a bounded queue and
  * hands their ends back through the ring of the reactor that gave them. A store has a worker of its
- * own, so that a disk that hangs delays no other volume. The simulator links one without a thread
+ * own, so that a disk that hangs delays no other volume, and so has a reactor. The simulator links one without a thread
  * in its place.
  */
 #ifndef RBLK_TARGET_STORE_WORKER_H
@@ -13,7 +13,8 @@
 #include <stdbool.h>
 #include "target/store/ring.h"
 
-/* Jobs that wait or run. Each session has few at a time (TGT_EXTENTS_PER_SESSION in io/). */
+/* Jobs that wait or run. Each session has few at a time (TGT_EXTENTS_PER_SESSION in io/), each
+ * connection one. */
 #define TGT_WORKER_JOBS_MAX 256u
 
 /* The reactor's until submit and from `post.op.complete` on; the worker's in between. */
@@ -24,17 +25,19 @@ struct tgt_job {
 	struct tgt_job *next;
 };
 
-/* In its store, from its opening to its closing. */
+/* In its store or reactor, from its opening to its closing. */
 struct tgt_worker {
 	pthread_mutex_t mutex; /* of all that follows */
 	pthread_cond_t wake;
 	struct tgt_job *head, *tail;
 	unsigned int jobs;
 	bool started, closing;
+	const char *name; /* of the thread */
 	pthread_t thread;
 };
 
-int tgt_worker_init(struct tgt_worker *worker);
+/* The thread's name, at most 15 characters, outlives the worker. */
+int tgt_worker_init(struct tgt_worker *worker, const char *name);
 /* No job waits or runs. */
 void tgt_worker_fini(struct tgt_worker *worker);
 

@@ -149,6 +149,7 @@ static void acceptor_drop(const struct hello *hello)
 	while (!(side->seen & (1u << FAB_EVENT_DRAINED))) {
 		struct fab_event event;
 
+		side_end_jobs(side);
 		if (side->count == 0) {
 			side->first = 0;
 			side->count = fab_poll(side->fab, side->wc, SIDE_WCS);

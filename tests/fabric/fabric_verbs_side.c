@@ -5,6 +5,94 @@
 
 #include <poll.h>
 #include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+/* -- the helper ------------------------------------------------------------------------------- */
+
+static void *helper_thread(void *argument)
+{
+	struct side_helper *helper = argument;
+
+	pthread_mutex_lock(&helper->mutex);
+	for (;;) {
+		struct fab_job *job;
+
+		while (!helper->waiting_count && !helper->ends)
+			pthread_cond_wait(&helper->wake, &helper->mutex);
+		if (!helper->waiting_count)
+			break;
+		job = helper->waiting[0];
+		pthread_mutex_unlock(&helper->mutex);
+		job->run(job);
+		pthread_mutex_lock(&helper->mutex);
+		memmove(helper->waiting, helper->waiting + 1,
+			sizeof(job) * (size_t)--helper->waiting_count);
+		helper->done[helper->done_count++] = job;
+		CHECK(eventfd_write(helper->fd, 1) == 0);
+	}
+	pthread_mutex_unlock(&helper->mutex);
+	return NULL;
+}
+
+static bool helper_take(struct fab_job *job, void *user)
+{
+	struct side_helper *helper = user;
+	bool takes;
+
+	pthread_mutex_lock(&helper->mutex);
+	takes = helper->waiting_count + helper->done_count < SIDE_JOBS;
+	if (takes)
+		helper->waiting[helper->waiting_count++] = job;
+	pthread_cond_signal(&helper->wake);
+	pthread_mutex_unlock(&helper->mutex);
+	return takes;
+}
+
+static void helper_open(struct side *side)
+{
+	struct side_helper *helper = calloc(1, sizeof(*helper));
+
+	CHECK(helper);
+	helper->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	CHECK(helper->fd >= 0);
+	CHECK(pthread_mutex_init(&helper->mutex, NULL) == 0 && pthread_cond_init(&helper->wake, NULL) == 0);
+	CHECK(pthread_create(&helper->thread, NULL, helper_thread, helper) == 0);
+	side->helper = helper;
+}
+
+static void helper_close(struct side_helper *helper)
+{
+	pthread_mutex_lock(&helper->mutex);
+	helper->ends = true;
+	pthread_cond_signal(&helper->wake);
+	pthread_mutex_unlock(&helper->mutex);
+	pthread_join(helper->thread, NULL);
+	CHECK(helper->waiting_count == 0 && helper->done_count == 0);
+	close(helper->fd);
+	free(helper);
+}
+
+bool side_end_jobs(struct side *side)
+{
+	struct side_helper *helper = side->helper;
+	struct fab_job *done[SIDE_JOBS];
+	eventfd_t count;
+	int n;
+
+	if (!helper || eventfd_read(helper->fd, &count) < 0)
+		return false;
+	pthread_mutex_lock(&helper->mutex);
+	n = helper->done_count;
+	memcpy(done, helper->done, sizeof(done));
+	helper->done_count = 0;
+	pthread_mutex_unlock(&helper->mutex);
+	for (int i = 0; i < n; i++)
+		done[i]->end(done[i]);
+	return n > 0;
+}
+
+/* -- the side --------------------------------------------------------------------------------- */
 
 void side_open(struct side *side, enum fab_kind kind, uint32_t srq_depth)
 {
@@ -14,6 +102,11 @@ void side_open(struct side *side, enum fab_kind kind, uint32_t srq_depth)
 
 	memset(side, 0, sizeof(*side));
 	side->sleep = sleep;
+	if (srq_depth) {
+		helper_open(side);
+		options.aside = helper_take;
+		options.aside_user = side->helper;
+	}
 	side->fab = fab_open(kind, &options, error);
 	if (!side->fab)
 		fprintf(stderr, "%s\n", error);
@@ -24,6 +117,9 @@ void side_close(struct side *side)
 {
 	fab_close(side->fab);
 	side->fab = NULL;
+	if (side->helper)
+		helper_close(side->helper);
+	side->helper = NULL;
 }
 
 static void side_keep_event(struct side *side, const struct fab_event *event)
@@ -44,29 +140,32 @@ static void side_keep_event(struct side *side, const struct fab_event *event)
 static void side_turn(struct side *side, uint64_t deadline_ns)
 {
 	struct fab_event event;
-	bool idle = true;
+	bool idle = !side_end_jobs(side);
 
 	CHECK(env_now_ns() < deadline_ns);
 	if (side->count == 0) {
 		side->first = 0;
 		side->count = fab_poll(side->fab, side->wc, SIDE_WCS);
-		idle = side->count == 0;
+		idle = idle && side->count == 0;
 	}
 	if (fab_poll_event(side->fab, &event)) {
 		side_keep_event(side, &event);
 		idle = false;
 	}
 	if (idle && side->sleep && fab_arm(side->fab) == 0) {
-		struct pollfd fd = {.fd = fab_fd(side->fab), .events = POLLIN};
+		struct pollfd fds[] = {
+			{.fd = fab_fd(side->fab), .events = POLLIN},
+			{.fd = side->helper ? side->helper->fd : -1, .events = POLLIN},
+		};
 		int timeout_ms = fab_timeout_ms(side->fab);
 
 		side->sleeps++;
 		/* After a lost wakeup only the deadline wakes the thread, and that fails the
 		 * test. */
 		if (timeout_ms < 0)
-			CHECK(poll(&fd, 1, SIDE_WAIT_MS) == 1);
+			CHECK(poll(fds, 2, SIDE_WAIT_MS) >= 1);
 		else
-			poll(&fd, 1, timeout_ms);
+			poll(fds, 2, timeout_ms);
 	}
 }
 

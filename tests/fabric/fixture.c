@@ -77,13 +77,39 @@ bool fx_filled(const unsigned char *data, size_t bytes, uint32_t seed)
 
 /* -- ends ------------------------------------------------------------------------------------- */
 
+static bool fx_take_job(struct fab_job *job, void *user)
+{
+	struct fx_end *end = user;
+
+	if (end->job_count == FX_CONNS_MAX)
+		return false;
+	end->jobs[end->job_count++] = job;
+	return true;
+}
+
+static void fx_end_jobs(struct fx_end *end)
+{
+	int count = end->job_count;
+	struct fab_job *jobs[FX_CONNS_MAX];
+
+	memcpy(jobs, end->jobs, sizeof(jobs));
+	end->job_count = 0;
+	for (int i = 0; i < count; i++) {
+		jobs[i]->run(jobs[i]);
+		jobs[i]->end(jobs[i]);
+	}
+}
+
 void fx_end_open(struct fx_end *end, const char *name, const struct fab_options *options)
 {
+	struct fab_options mine = *options;
 	char error[FAB_ERROR_BYTES];
 
 	memset(end, 0, sizeof(*end));
 	end->name = name;
-	end->fab = fab_open(fx_target.kind, options, error);
+	mine.aside = fx_take_job;
+	mine.aside_user = end;
+	end->fab = fab_open(fx_target.kind, &mine, error);
 	if (!end->fab)
 		fx_fail(__FILE__, __LINE__, "fab_open: %s", error);
 	end->memory = aligned_alloc(4096, FX_MEMORY_BYTES);
@@ -108,6 +134,7 @@ void fx_end_step(struct fx_end *end)
 {
 	struct fab_event event;
 
+	fx_end_jobs(end);
 	end->wc_count += fab_poll(end->fab, end->wcs + end->wc_count, FX_WCS_MAX - end->wc_count);
 	while (fab_poll_event(end->fab, &event) == 1) {
 		end->events[event.type]++;

@@ -514,10 +514,28 @@ static void on_ready_to_use(void *arg)
 	sim_conn_established(arg);
 }
 
+/* Its queue pair was to be made by another thread. The peer waits for sim_refuse(). */
+static void on_unmade(void *arg)
+{
+	struct sim_conn *conn = arg;
+
+	sim_reached("fabric", "a queue pair cannot be made", NULL);
+	sim_conn_ended(conn);
+	conn_die(conn, IBV_WC_WR_FLUSH_ERR);
+	sim_fab_note(conn->fab, conn, FAB_EVENT_FAILED,
+		     fab_fail(conn->head.fab, -ENOMEM, "no queue pair"), NULL, 0);
+}
+
 int sim_establish(struct fab_conn *head, const void *private_data, uint8_t bytes)
 {
 	struct sim_conn *conn = sim_conn_of(head);
 	struct sim_conn *client = conn->peer;
+
+	if (sim_refuses(conn->fab)) {
+		conn->cm = (struct sim_event){.run = on_unmade, .arg = conn};
+		sim_event_in(&conn->cm, sim_latency_ns());
+		return 0;
+	}
 
 	conn->cm = (struct sim_event){.run = on_ready_to_use, .arg = conn};
 	conn->timeout = (struct sim_event){.run = on_timeout, .arg = conn};

@@ -5,9 +5,9 @@
  */
 #include "target/store/worker.h"
 
-int tgt_worker_init(struct tgt_worker *worker)
+int tgt_worker_init(struct tgt_worker *worker, const char *name)
 {
-	*worker = (struct tgt_worker){.jobs = 0};
+	*worker = (struct tgt_worker){.name = name};
 	return 0;
 }
 

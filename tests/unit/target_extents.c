@@ -214,7 +214,7 @@ static void the_queue_is_bounded_and_in_order(void **state)
 	sem_t hold;
 
 	sem_init(&hold, 0, 0);
-	assert_int_equal(tgt_worker_init(&worker), 0);
+	assert_int_equal(tgt_worker_init(&worker, "test"), 0);
 	assert_int_equal(tgt_ring_create(64, 1, &ring), 0);
 	for (unsigned int i = 0; i <= TGT_WORKER_JOBS_MAX; i++) {
 		jobs[i] = (struct job){.number = (int)i, .hold = &hold};
@@ -255,7 +255,7 @@ static void no_wake_is_lost(void **state)
 
 	assert_int_equal(tgt_ring_create(64, 1, &ring), 0);
 	for (int w = 0; w < WORKERS; w++)
-		assert_int_equal(tgt_worker_init(&workers[w]), 0);
+		assert_int_equal(tgt_worker_init(&workers[w], "test"), 0);
 	for (int round = 0; round < ROUNDS; round++) {
 		unsigned int left = 0;
 

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * What a reactor has its own helper thread do: queue pairs are made and destroyed there, which takes a driver up to
+ * milliseconds, while the reactor serves its other sessions.
+ */
+#ifndef RBLK_TARGET_SERVE_ASIDE_H
+#define RBLK_TARGET_SERVE_ASIDE_H
+
+#include <stdbool.h>
+#include "proto/fabric/fabric.h"
+
+/*
+ * A fab_aside_fn of a struct tgt_reactor: the job ends in a reap of the reactor's ring. False: too many wait already, or
+ * there is no memory, so the reactor does it itself. That is the bound for a peer that connects again and again.
+ */
+bool tgt_aside_take(struct fab_job *work, void *reactor);
+
+#endif
