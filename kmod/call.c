@@ -4,6 +4,7 @@
  * whose answer did not come in time stays taken, since the answer may still come.
  */
 #include "kmod/call.h"
+#include "kmod/closing.h"
 #include "kmod/session.h"
 #include "kmod/drive.h"
 #include "kmod/memory.h"
@@ -13,16 +14,22 @@
 void rblk_call_finish(struct rblk_call *call)
 {
 	struct rblk_queue *queue = call->command.queue;
+	int error = call->command.error;
+	u16 status = call->command.status;
+	struct rblk_closing *abandoned;
 	unsigned long flags;
 
 	spin_lock_irqsave(&queue->lock, flags);
-	if (call->abandoned)
+	abandoned = call->abandoned;
+	if (abandoned)
 		__clear_bit(call - queue->reserved, &queue->reserved_used);
-	call->abandoned = false;
-	/* From then on the waiter owns the command. */
+	call->abandoned = NULL;
+	/* From then on the waiter, or the tag's next user, owns the command. */
 	smp_store_release(&call->finished, true);
 	spin_unlock_irqrestore(&queue->lock, flags);
 	wake_up_all(&queue->session->wait);
+	if (abandoned)
+		rblk_closing_answered(abandoned, error, status);
 }
 
 /*
@@ -30,22 +37,23 @@ void rblk_call_finish(struct rblk_call *call)
  * connection, so its caller goes away, and the command stays outstanding; it uses no memory of its caller's. One on
  * each queue, so that other commands find a tag. False: it has to be waited for.
  */
-static bool rblk_call_abandon(struct rblk_call *call)
+static bool rblk_call_abandon(struct rblk_call *call, struct rblk_session_command *sc)
 {
 	struct rblk_queue *queue = call->command.queue;
-	bool other = false, abandoned;
+	bool other = false;
 	unsigned long flags;
 	unsigned int i;
 
-	if (call->command.wire.opcode != RBLK_OP_CLOSE)
+	if (!sc->closing)
 		return false;
 	spin_lock_irqsave(&queue->lock, flags);
 	for (i = 0; i < RBLK_RESERVED_TAGS; i++)
-		other |= queue->reserved[i].abandoned;
-	abandoned = !other && !call->finished;
-	call->abandoned = abandoned;
+		other |= queue->reserved[i].abandoned != NULL;
+	sc->abandoned = !other && !call->finished;
+	if (sc->abandoned)
+		call->abandoned = sc->closing;
 	spin_unlock_irqrestore(&queue->lock, flags);
-	return abandoned;
+	return sc->abandoned;
 }
 
 void rblk_call_fail_all(struct rblk_queue *queue)
@@ -171,21 +179,22 @@ static long rblk_call_sleep(struct rblk_call *call, unsigned long timeout)
 }
 
 /* Until it has been answered, or cannot be any more. */
-static int rblk_call_wait(struct rblk_call *call, const char *name, unsigned int timeout_ms)
+static int rblk_call_wait(struct rblk_call *call, struct rblk_session_command *sc, unsigned int timeout_ms)
 {
+	const char *name = rblk_opcode_name(sc->opcode);
 	struct rblk_queue *queue = call->command.queue;
 	long left = rblk_call_sleep(call, timeout_ms == RBLK_CALL_FOREVER ?
 						  MAX_SCHEDULE_TIMEOUT : msecs_to_jiffies(timeout_ms));
 
 	if (left > 0)
 		return smp_load_acquire(&call->finished) ? 0 : -ECANCELED;
-	if (!left && rblk_call_abandon(call))
+	if (!left && rblk_call_abandon(call, sc))
 		return -ETIMEDOUT;
 	if (smp_load_acquire(&call->finished))
 		return 0;
 	if (left < 0)
 		rblk_queue_lost(queue, "killed while waiting for the answer to %s", name);
-	else if (call->command.wire.opcode == RBLK_OP_ABORT)
+	else if (sc->opcode == RBLK_OP_ABORT)
 		rblk_queue_lost(queue, "no answer to a command in %u ms, nor to its ABORT in %u ms",
 				queue->session->options.command_ms, timeout_ms);
 	else
@@ -211,7 +220,7 @@ int rblk_call_run(struct rblk_queue *queue, struct rblk_session_command *sc,
 		return error;
 	}
 	rblk_queue_kick_now(queue);
-	error = rblk_call_wait(call, rblk_opcode_name(sc->opcode), timeout_ms);
+	error = rblk_call_wait(call, sc, timeout_ms);
 	if (error) {
 		rblk_call_unreserve(queue, call, false);
 		return error;

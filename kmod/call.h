@@ -8,10 +8,13 @@
 
 #include "kmod/command.h"
 
+struct rblk_closing;
+
 struct rblk_call {
 	struct rblk_command command;
 	bool finished; /* stored with release: the command is the waiter's again */
-	bool abandoned; /* queue->lock: nobody waits any more; its end gives the tag back */
+	/* queue->lock; NULL, or nobody waits any more: its end gives the tag back, and is told to this one. */
+	struct rblk_closing *abandoned;
 };
 
 static inline struct rblk_call *rblk_command_call(struct rblk_command *command)
@@ -36,6 +39,8 @@ struct rblk_session_command {
 	size_t report_bytes;
 	u16 status; /* out */
 	u16 denied; /* out: RBLK_E_DENIED's reason */
+	struct rblk_closing *closing; /* of CLOSE: whose it is */
+	bool abandoned; /* out, of CLOSE: it stays outstanding; its end is told to `closing`, which may be freed by now */
 };
 
 #define RBLK_CALL_FOREVER UINT_MAX /* until it is answered or the connection is lost */

@@ -35,6 +35,8 @@ struct rblk_options {
 	struct rblk_disk_options disk;
 };
 
+struct rblk_closing;
+
 struct rblk_disk {
 	struct kref refs;
 	struct list_head entry; /* registry; rblk_disks_lock */
@@ -53,14 +55,14 @@ struct rblk_disk {
 	u64 attachment; /* random; tells this attach from all others. No secret: sysfs, /run */
 
 	/*
-	 * The open volume. session->core_lock owns handle, epoch, ready, gone, gone_epoch, gate and reason, for
-	 * writing; ready and gate are read without it.
+	 * The open volume. session->core_lock owns handle, closer, epoch, ready, gone, gate and reason, for writing; ready
+	 * and gate are read without it.
 	 */
 	u32 handle;
+	struct rblk_closing *closer; /* of handle: to close it with; NULL: there is none */
 	u64 epoch;  /* of the session, in which the handle is valid; 0: there was none yet */
 	bool ready; /* the handle is valid: commands may be sent */
-	u32 gone;       /* the handle of a volume that was removed or replaced, still to be closed; 0: none */
-	u64 gone_epoch; /* of the session, in which that handle is valid */
+	bool gone;  /* the handle's volume was removed or replaced: open_work closes it */
 	u8 gate;    /* enum rblk_gate: for this disk alone, beside the session's */
 	/*
 	 * Bitmap: queues whose LOST commands have ended with errors, on any disk of this volume. session->waiting_lock

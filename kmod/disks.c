@@ -9,6 +9,7 @@
 #include <linux/sysfs.h>
 
 #include "kmod/disk.h"
+#include "kmod/closing.h"
 #include "kmod/drive.h"
 #include "kmod/tagset.h"
 #include "kmod/tell.h"
@@ -29,6 +30,7 @@ static void rblk_disk_free(struct kref *refs)
 
 	if (disk->session)
 		rblk_session_put(disk->session);
+	rblk_closing_free(disk->closer);
 	ida_free(&rblk_disk_indexes, disk->index);
 	rblk_times_destroy(disk);
 	kfree(disk);

@@ -12,6 +12,7 @@
 
 #include "kmod/session.h"
 #include "kmod/attach_limits.h"
+#include "kmod/closing.h"
 #include "kmod/disk.h"
 #include "kmod/drive.h"
 #include "kmod/key.h"
@@ -222,6 +223,7 @@ static struct rblk_session *rblk_session_alloc(const struct rblk_session_options
 	get_random_bytes(session->session_id, sizeof(session->session_id));
 	session->session_id[0] |= 1; /* never all zero */
 	rblk_waiting_init(session);
+	rblk_closing_init(session);
 	rblk_session_count_queues(session);
 	rblk_drive_init(session);
 	error = rblk_session_make_prover(session);
@@ -290,6 +292,7 @@ void rblk_session_leave(struct rblk_session *session)
 		return;
 	/* It is in the registry until it has no connection: an RDMA device may go away meanwhile. */
 	rblk_drive_stop(session);
+	rblk_closing_stop(session);
 	rblk_waiting_stop(session);
 	rblk_tagset_destroy(session);
 	mutex_lock(&rblk_sessions_lock);

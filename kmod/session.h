@@ -85,6 +85,10 @@ struct rblk_session {
 
 	/* Around each IDENTIFY, OPEN and CLOSE on queue 0, so that they leave reserved tags for all others. */
 	struct mutex volume_lock;
+	/* closing.c; core_lock: handles that are to be closed */
+	struct list_head closings;
+	unsigned int closing_count;
+	struct delayed_work closing_work;
 
 	/*
 	 * The state machine. core_lock owns these, for writing; `core.state`, `route` and `gate` are read

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * IDENTIFY, OPEN and CLOSE, on queue 0. A disk's open_work opens its volume again in a new epoch, and when the target has
- * removed or replaced it, and tries until the disk gives up, whatever becomes of other disks; its late_work enforces its
- * times meanwhile; its refresh_work looks whether the volume of an open handle has changed.
+ * IDENTIFY and OPEN, on queue 0; CLOSE is closing.c's. A disk's open_work opens its volume again in a new epoch, and when
+ * the target has removed or replaced it, and tries until the disk gives up, whatever becomes of other disks; its late_work
+ * enforces its times meanwhile; its refresh_work looks whether the volume of an open handle has changed.
  *
  * A handle belongs to an epoch, and each command that names one says which (struct rblk_session_command):
  * no handle of an older epoch is ever used in the next one, where it may be another disk's.
@@ -14,6 +14,7 @@
 #include "kmod/volume.h"
 #include "kmod/attach_limits.h"
 #include "kmod/call.h"
+#include "kmod/closing.h"
 #include "kmod/disk.h"
 #include "kmod/drive.h"
 #include "kmod/module.h"
@@ -77,9 +78,9 @@ struct rblk_volume_answer {
 	u16 denied; /* RBLK_E_DENIED: why */
 };
 
-/* Open the volume as it is now; the handle is the caller's to close. */
+/* Open the volume as it is now. *closing: to close the handle with, the caller's; only of success. */
 static int rblk_volume_ask(struct rblk_disk *disk, u64 epoch, struct rblk_wire_volume *volume,
-			   struct rblk_volume_answer *answer)
+			   struct rblk_volume_answer *answer, struct rblk_closing **closing)
 {
 	struct rblk_wire_open open = {};
 	struct rblk_session_command sc = {
@@ -92,6 +93,9 @@ static int rblk_volume_ask(struct rblk_disk *disk, u64 epoch, struct rblk_wire_v
 	};
 	int error;
 
+	*closing = rblk_closing_alloc();
+	if (!*closing)
+		return -ENOMEM;
 	strscpy(open.name, disk->options.volume, sizeof(open.name));
 	open.flags = rblk_to_le32(disk->options.read_only ? RBLK_OPEN_READ_ONLY : 0);
 	error = rblk_volume_run(disk->session, &sc);
@@ -100,18 +104,11 @@ static int rblk_volume_ask(struct rblk_disk *disk, u64 epoch, struct rblk_wire_v
 	if (!error && (rblk_check_volume(volume, sizeof(*volume)) || !volume->handle ||
 		       memcmp(volume->name, open.name, sizeof(open.name))))
 		error = -EPROTO;
+	if (error)
+		rblk_closing_free(*closing);
+	else
+		rblk_closing_name(*closing, epoch, rblk_le32(volume->handle));
 	return error;
-}
-
-static void rblk_volume_close_handle(struct rblk_session *session, u64 epoch, u32 handle)
-{
-	struct rblk_session_command sc = {
-		.opcode = RBLK_OP_CLOSE,
-		.epoch = epoch,
-		.volume = handle,
-	};
-
-	rblk_volume_run(session, &sc);
 }
 
 static void rblk_volume_take(struct rblk_disk *disk, const struct rblk_wire_volume *v)
@@ -186,10 +183,11 @@ static void rblk_volume_take_changes(struct rblk_disk *disk, const struct rblk_w
  * From here on commands are sent, unless the epoch is over already. A volume that has changed since OPEN was sent may be
  * this one: the event named a handle that the disk did not have yet.
  */
-static int rblk_volume_use(struct rblk_disk *disk, u64 epoch, u32 changes,
+static int rblk_volume_use(struct rblk_disk *disk, struct rblk_closing *closing, u32 changes,
 			   const struct rblk_wire_volume *v)
 {
 	struct rblk_session *session = disk->session;
+	u64 epoch = closing->epoch;
 	bool valid, lost = false;
 
 	mutex_lock(&disk->opens_lock);
@@ -198,8 +196,9 @@ static int rblk_volume_use(struct rblk_disk *disk, u64 epoch, u32 changes,
 	valid = session->core.epoch == epoch && !core_session_over(&session->core);
 	if (valid) {
 		lost = rblk_volume_learn_epoch(disk, v);
-		WRITE_ONCE(disk->handle, rblk_le32(v->handle));
+		WRITE_ONCE(disk->handle, closing->handle);
 		disk->epoch = epoch;
+		swap(disk->closer, closing);
 		if (disk->gate != RBLK_GATE_FAIL) {
 			disk->reason[0] = '\0';
 			WRITE_ONCE(disk->gate, RBLK_GATE_HOLD);
@@ -210,6 +209,8 @@ static int rblk_volume_use(struct rblk_disk *disk, u64 epoch, u32 changes,
 	}
 	spin_unlock_irq(&session->core_lock);
 	mutex_unlock(&disk->opens_lock);
+	/* That of an older epoch, or of one that is over: at the target the handle has ended with it. */
+	rblk_closing_free(closing);
 	if (lost)
 		rblk_volume_say_lost(disk);
 	return valid ? 0 : -ENOTCONN;
@@ -228,6 +229,8 @@ static void rblk_volume_say_refused(const struct rblk_disk *disk, int error,
 		scnprintf(text, RBLK_TEXT_BYTES, "%s/%s: the target broke the protocol", peer, volume);
 	else if (error == -EBUSY)
 		scnprintf(text, RBLK_TEXT_BYTES, "%s/%s: no tag for OPEN in connect_ms", peer, volume);
+	else if (error == -ENOMEM)
+		scnprintf(text, RBLK_TEXT_BYTES, "%s/%s: out of memory", peer, volume);
 }
 
 int rblk_volume_open(struct rblk_disk *disk, char *text)
@@ -236,6 +239,7 @@ int rblk_volume_open(struct rblk_disk *disk, char *text)
 	struct rblk_wire_volume volume;
 	const char *differs;
 	struct rblk_volume_answer answer = {};
+	struct rblk_closing *closing;
 	u32 changes;
 	bool live;
 	u64 epoch;
@@ -248,7 +252,7 @@ int rblk_volume_open(struct rblk_disk *disk, char *text)
 	live = session->core.state == CORE_SESSION_LIVE;
 	spin_unlock_irq(&session->core_lock);
 	/* In a new epoch IDENTIFY comes first. */
-	error = live ? rblk_volume_ask(disk, epoch, &volume, &answer) : -ENOTCONN;
+	error = live ? rblk_volume_ask(disk, epoch, &volume, &answer, &closing) : -ENOTCONN;
 	if (error) {
 		rblk_volume_say_refused(disk, error, &answer, text);
 		return error;
@@ -257,57 +261,46 @@ int rblk_volume_open(struct rblk_disk *disk, char *text)
 	if (differs) {
 		scnprintf(text, RBLK_TEXT_BYTES, "%s/%s: %s", rblk_queue_peer(session->queues[0]),
 			  disk->options.volume, differs);
-		rblk_volume_close_handle(session, epoch, rblk_le32(volume.handle));
+		rblk_closing_add(session, closing);
 		return -ENODEV;
 	}
 	if (!disk->opened)
 		rblk_volume_take(disk, &volume);
-	return rblk_volume_use(disk, epoch, changes, &volume);
+	return rblk_volume_use(disk, closing, changes, &volume);
+}
+
+/* NULL: it has none. Nothing is sent with the handle any more. */
+static struct rblk_closing *rblk_volume_take_handle(struct rblk_disk *disk, bool gone)
+{
+	struct rblk_closing *closing = NULL;
+
+	spin_lock_irq(&disk->session->core_lock);
+	if (!gone || disk->gone) {
+		swap(disk->closer, closing);
+		WRITE_ONCE(disk->handle, 0);
+	}
+	disk->gone = false;
+	spin_unlock_irq(&disk->session->core_lock);
+	return closing;
 }
 
 /* Closes the handle of the volume that is gone: at the target it lives until CLOSE, or the end of the epoch. */
 static void rblk_volume_close_gone(struct rblk_disk *disk)
 {
-	struct rblk_session *session = disk->session;
-	u64 epoch;
-	u32 gone;
+	struct rblk_closing *closing = rblk_volume_take_handle(disk, true);
 
-	spin_lock_irq(&session->core_lock);
-	gone = disk->gone;
-	epoch = disk->gone_epoch;
-	disk->gone = 0;
-	/* It is closed once: the target may give the number to another disk. */
-	if (gone && gone == disk->handle && epoch == disk->epoch)
-		WRITE_ONCE(disk->handle, 0);
-	spin_unlock_irq(&session->core_lock);
-	if (gone)
-		rblk_volume_close_handle(session, epoch, gone);
-}
-
-struct rblk_volume_closing {
-	struct work_struct work;
-	struct rblk_disk *disk;
-};
-
-static void rblk_volume_close_work(struct work_struct *work)
-{
-	struct rblk_disk *disk = container_of(work, struct rblk_volume_closing, work)->disk;
-
-	if (disk->handle)
-		rblk_volume_close_handle(disk->session, disk->epoch, disk->handle);
+	if (closing)
+		rblk_closing_add(disk->session, closing);
 }
 
 void rblk_volume_close(struct rblk_disk *disk)
 {
-	struct rblk_volume_closing closing = { .disk = disk };
+	struct rblk_closing *closing = rblk_volume_take_handle(disk, false);
 
-	if (!disk->epoch || !rblk_session_live(disk->session))
+	if (!closing)
 		return;
-	/* By a work: if the caller is killed while it waits, that costs the other disks no connection. */
-	INIT_WORK_ONSTACK(&closing.work, rblk_volume_close_work);
-	queue_work(rblk_calls, &closing.work);
-	flush_work(&closing.work);
-	destroy_work_on_stack(&closing.work);
+	rblk_closing_add(disk->session, closing);
+	rblk_closing_wait(disk->session, closing);
 }
 
 /* -- opening again ----------------------------------------------------------------------------------- */
@@ -401,8 +394,7 @@ void rblk_volume_gone(struct rblk_disk *disk, u32 handle)
 	/* Before it is added, the attach fails. */
 	if (!disk->ready || disk->handle != handle || !smp_load_acquire(&disk->added))
 		return;
-	disk->gone = handle;
-	disk->gone_epoch = disk->epoch;
+	disk->gone = true;
 	rblk_volume_closed(disk);
 	mod_delayed_work(rblk_calls, &disk->open_work, 0);
 }
@@ -483,6 +475,7 @@ static void rblk_volume_refresh_work(struct work_struct *work)
 	struct rblk_wire_volume volume;
 	bool ready, valid;
 	struct rblk_volume_answer answer = {};
+	struct rblk_closing *closing;
 	u64 epoch;
 	u32 handle;
 	int error;
@@ -494,7 +487,7 @@ static void rblk_volume_refresh_work(struct work_struct *work)
 	spin_unlock_irq(&session->core_lock);
 	if (!ready)
 		goto out;
-	error = rblk_volume_ask(disk, epoch, &volume, &answer);
+	error = rblk_volume_ask(disk, epoch, &volume, &answer, &closing);
 	if (error) {
 		if (!rblk_session_live(session))
 			goto out; /* the loss is what is logged */
@@ -503,11 +496,13 @@ static void rblk_volume_refresh_work(struct work_struct *work)
 			queue_work(rblk_calls, work);
 		else
 			pr_warn("rblk%d: its volume has changed, but its new size cannot be read: %s\n",
-				disk->index, answer.status ? rblk_refusal_text(answer.status, answer.denied) :
-				"no valid answer");
+				disk->index,
+				answer.status	   ? rblk_refusal_text(answer.status, answer.denied) :
+				error == -ENOMEM ? "out of memory" :
+						     "no valid answer");
 		goto out;
 	}
-	rblk_volume_close_handle(session, epoch, rblk_le32(volume.handle));
+	rblk_closing_add(session, closing);
 	/* The name may mean another volume by now. */
 	if (rblk_volume_differs(disk, &volume))
 		goto out;

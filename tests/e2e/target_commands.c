@@ -179,6 +179,38 @@ static void close_is_answered_behind_the_commands_of_the_handle(void **state)
 	assert_int_equal(e2e_daemon_stop(&slow), 0);
 }
 
+static uint16_t close_volume(struct raw *raw, uint32_t volume)
+{
+	struct rblk_wire_command *command = raw_command(raw, 0, 0);
+
+	raw_fill(raw, command, 0, RBLK_OP_CLOSE, 2);
+	command->volume = rblk_to_le32(volume);
+	raw_send(raw, 64);
+	return raw_wait(raw, 2);
+}
+
+/* A CLOSE that is sent again does not close another one's handle. */
+static void a_handle_is_not_given_again_soon(void **state)
+{
+	enum { OPENS = 1000 };
+	static uint32_t handles[OPENS];
+	struct raw raw;
+
+	(void)state;
+	raw_init(&raw);
+	assert_true(raw_connect(&raw, server.host));
+	for (unsigned int i = 0; i < OPENS; i++) {
+		handles[i] = raw_open(&raw, "mem");
+		assert_int_not_equal(handles[i], 0);
+		for (unsigned int j = 0; j < i; j++)
+			assert_int_not_equal(handles[i], handles[j]);
+		if (i)
+			assert_int_equal(close_volume(&raw, handles[i - 1]), RBLK_E_NO_VOLUME);
+		assert_int_equal(close_volume(&raw, handles[i]), RBLK_OK);
+	}
+	raw_close(&raw);
+}
+
 static uint16_t fence(struct raw *raw, uint64_t queue, uint32_t incarnation)
 {
 	return raw_simple_numbers(raw, RBLK_OP_FENCE, 1, queue, incarnation);
@@ -206,6 +238,7 @@ int main(void)
 		cmocka_unit_test(data_that_does_not_match_its_digest_is_not_stored),
 		cmocka_unit_test(abort_ends_what_has_not_begun),
 		cmocka_unit_test(close_is_answered_behind_the_commands_of_the_handle),
+		cmocka_unit_test(a_handle_is_not_given_again_soon),
 		cmocka_unit_test(fence_of_nothing_succeeds),
 	};
 

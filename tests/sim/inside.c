@@ -6,6 +6,7 @@
 
 #include <stddef.h>
 #include "target/io/request.h"
+#include "target/serve/placed.h"
 #include "target/serve/queue.h"
 #include "target/serve/session.h"
 #include "target/store/volume.h"
@@ -118,6 +119,26 @@ uint64_t sim_inside_bytes(const struct sim_host *host, unsigned int volume)
 	if (found)
 		tgt_volume_put(found);
 	return bytes;
+}
+
+/* Those for which a CLOSE waits are closed. */
+unsigned int sim_inside_handles(const struct sim_host *host, const uint8_t session[16], uint64_t epoch,
+				uint32_t handles[SIM_INSIDE_HANDLES])
+{
+	unsigned int count = 0;
+
+	for (unsigned int i = 0; host->running && i < host->config.reactors; i++) {
+		const struct tgt_session *at = tgt_session_at(host->reactors[i].reactor, session, epoch, false);
+
+		for (uint32_t n = 0; at && n < at->handle_slots; n++) {
+			if (!at->handles[n] || at->handles[n]->closing)
+				continue;
+			if (count < SIM_INSIDE_HANDLES)
+				handles[count] = at->handles[n]->id;
+			count++;
+		}
+	}
+	return count;
 }
 
 /* -- fences -------------------------------------------------------------------------------- */

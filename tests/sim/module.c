@@ -257,6 +257,41 @@ static bool disk_size_settles(struct sim_module *module, struct sim_module_disk 
 		 (unsigned long long)view.blocks * view.block_bytes, (unsigned long long)bytes);
 }
 
+/* That no disk has: at first those that are still to be closed, or were opened to look at a volume. */
+static unsigned int unknown_handles(const struct sim_module *module)
+{
+	const struct rblk_disk *disk = module->disks[0].disk;
+	uint32_t handles[SIM_INSIDE_HANDLES];
+	unsigned int count, unknown = 0;
+	uint8_t session[16];
+	uint64_t epoch;
+
+	sim_disk_session(disk, session, &epoch);
+	count = sim_inside_handles(module->host, session, epoch, handles);
+	for (unsigned int i = 0; i < count; i++)
+		unknown += i >= SIM_INSIDE_HANDLES || !sim_disk_session_has(disk, handles[i]);
+	return unknown;
+}
+
+/* The target has no handle of the session's but those of its disks, and what OPENs without an answer have left. */
+static bool handles_settle(struct sim_module *module)
+{
+	const struct rblk_disk *disk = module->disks[0].disk;
+	struct sim_disk_view view;
+
+	for (unsigned int turns = 0; turns < SIZE_TURNS;) {
+		sim_disk_look(disk, &view);
+		turns += view.ready && view.state == CORE_SESSION_LIVE;
+		if (disks_failed(module))
+			return false;
+		if (unknown_handles(module) <= sim_disk_opens_lost(disk))
+			return true;
+		module_wait(module, SIM_MS);
+	}
+	sim_fail("%s: %u handles that no disk has are open at the target, and %u OPENs were lost", module->actor.name,
+		 unknown_handles(module), sim_disk_opens_lost(disk));
+}
+
 static bool disk_verify(struct sim_module *module, struct sim_module_disk *disk)
 {
 	struct sim_disk_view view;
@@ -290,7 +325,7 @@ static bool module_verify(struct sim_module *module)
 		if (!disk_verify(module, &module->disks[i]) ||
 		    !disk_size_settles(module, &module->disks[i]))
 			return false;
-	return !module->refused;
+	return !module->refused && handles_settle(module);
 }
 
 static void module_run(void *arg)

@@ -7,6 +7,7 @@
 
 #include <arpa/inet.h>
 #include "kmod/call.h"
+#include "kmod/closing.h"
 #include "kmod/disk.h"
 #include "kmod/drive.h"
 #include "kmod/queue.h"
@@ -185,6 +186,22 @@ void sim_disk_sample(const struct rblk_disk *disk)
 		sim_reached("module", "a request waits", waits[io->wait]);
 }
 
+void sim_disk_session(const struct rblk_disk *disk, uint8_t id[16], uint64_t *epoch)
+{
+	memcpy(id, disk->session->session_id, 16);
+	*epoch = disk->session->core.epoch;
+}
+
+bool sim_disk_session_has(const struct rblk_disk *disk, uint32_t handle)
+{
+	const struct rblk_disk *other;
+
+	list_for_each_entry(other, &disk->session->disks, peer)
+		if (other->ready && other->handle == handle)
+			return true;
+	return false;
+}
+
 void sim_disk_acknowledge(struct rblk_disk *disk)
 {
 	rblk_disk_acknowledge(disk);
@@ -234,6 +251,33 @@ static bool connection_is(const struct connection *a, const struct connection *b
 	return !memcmp(a->session, b->session, sizeof(a->session)) && a->epoch == b->epoch && a->incarnation == b->incarnation;
 }
 
+/* So many OPENs of this epoch of a session, the last that has sent one, have got no answer. */
+static struct {
+	struct connection epoch;
+	unsigned int lost;
+} opens;
+
+static void open_ended(const struct rblk_queue *queue, const struct rblk_session_command *sc, int error)
+{
+	struct connection epoch = { .epoch = sc->epoch };
+
+	memcpy(epoch.session, queue->session->session_id, sizeof(epoch.session));
+	if (!connection_is(&opens.epoch, &epoch))
+		opens.lost = 0;
+	opens.epoch = epoch;
+	opens.lost += error && !sc->status && error != -EBUSY;
+}
+
+unsigned int sim_disk_opens_lost(const struct rblk_disk *disk)
+{
+	const struct rblk_session *session = disk->session;
+
+	return session->core.epoch == opens.epoch.epoch &&
+			       !memcmp(session->session_id, opens.epoch.session, sizeof(opens.epoch.session))
+		       ? opens.lost
+		       : 0;
+}
+
 uint32_t sim_disk_open_late;
 
 /* Of a disk that is attached: it waits for that. */
@@ -269,9 +313,15 @@ int __wrap_rblk_call_run(struct rblk_queue *queue, struct rblk_session_command *
 
 	if (sc->opcode == RBLK_OP_OPEN)
 		sim_module_opens(open->name);
+	if (sc->opcode == RBLK_OP_CLOSE && !sim_net.calm && sim_chance(sim_disk_kill_sending))
+		rblk_queue_lost(queue, "killed by its user");
 	if (sc->opcode == RBLK_OP_RESERVE || sc->opcode == RBLK_OP_RESERVATIONS)
 		return sim_reserve_run(queue, sc, timeout_ms);
 	error = __real_rblk_call_run(queue, sc, timeout_ms);
+	if (sc->opcode == RBLK_OP_OPEN)
+		open_ended(queue, sc, error);
+	if (sc->opcode == RBLK_OP_CLOSE && error && !sc->status && !sc->abandoned && error != -EBUSY)
+		sim_reached("module", "a CLOSE is lost", NULL);
 	/* Whoever waits for the answer is late. */
 	if (sc->opcode == RBLK_OP_FENCE && sim_chance(300000))
 		sim_fiber_sleep(sim_below(10 * SIM_MS));
@@ -281,7 +331,7 @@ int __wrap_rblk_call_run(struct rblk_queue *queue, struct rblk_session_command *
 		open_slowly(queue->session, open->name);
 	if (sc->opcode == RBLK_OP_OPEN && !error)
 		sim_module_opened(open->name, volume->cache_epoch);
-	if (sc->opcode == RBLK_OP_CLOSE && error == -ETIMEDOUT) {
+	if (sc->opcode == RBLK_OP_CLOSE && error == -ETIMEDOUT && sc->abandoned) {
 		sim_reached("module", "a CLOSE is not answered in time", NULL);
 		late_close = connection_of(queue);
 	}

@@ -38,6 +38,7 @@ typedef unsigned int gfp_t;
 #define min(a, b) ({ __auto_type a_ = (a); __auto_type b_ = (b); a_ < b_ ? a_ : b_; })
 #define max(a, b) ({ __auto_type m_ = (a); __auto_type n_ = (b); m_ > n_ ? m_ : n_; })
 #define min_t(type, a, b) min((type)(a), (type)(b))
+#define swap(a, b) do { __auto_type s_ = (a); (a) = (b); (b) = s_; } while (0)
 #define min3(a, b, c) min(min(a, b), c)
 #define clamp(value, low, high) min(max(value, low), high)
 #define ALIGN(x, to) (((x) + (to) - 1) / (to) * (to))
@@ -238,6 +239,7 @@ uint64_t sim_deadline_ns(unsigned long timeout);
 		sim_sleep_on(&(head), until_); \
 	holds_ ? 1l : 0l; })
 
+#define wait_event_timeout(head, condition, timeout) ((void)wait_event_killable_timeout(head, condition, timeout))
 #define wait_event_killable(head, condition) ({ wait_event(head, condition); 0; })
 #define schedule_timeout_killable(timeout) msleep(jiffies_to_msecs(timeout))
 
