@@ -180,7 +180,7 @@ enum rblk_session_event_type {
 	RBLK_SESSION_EVENT_FAILED,         /* error says why; every command has been called back */
 	RBLK_SESSION_EVENT_DRAINING,       /* the target shuts down and will end the connections */
 	RBLK_SESSION_EVENT_LIST_CHANGED,   /* rblk_list() would answer differently */
-	RBLK_SESSION_EVENT_VOLUME_CHANGED, /* size or abilities: rblk_volume_refresh() learns them */
+	RBLK_SESSION_EVENT_VOLUME_CHANGED, /* size, abilities, or what the program may do: rblk_volume_refresh() learns it */
 	RBLK_SESSION_EVENT_VOLUME_REMOVED, /* the target no longer serves it */
 	RBLK_SESSION_EVENT_RECOVERING,     /* queue 0 is lost and connected again; error says why */
 	RBLK_SESSION_EVENT_RECOVERED,      /* and it is back; the volumes are open */
@@ -256,7 +256,8 @@ RBLK_API int rblk_volume_close(struct rblk_volume *volume);
 RBLK_API const struct rblk_volume_info *rblk_volume_info(const struct rblk_volume *volume);
 /*
  * Read size and abilities again. Blocks. Outstanding commands go on, with the new size. If the
- * volume was removed and is served again (ENODEV), there must be none.
+ * volume was removed and is served again (ENODEV), there must be none; nor if the target's rules now allow writing,
+ * or it stays read-only until the next refresh.
  */
 RBLK_API int rblk_volume_refresh(struct rblk_volume *volume);
 /*

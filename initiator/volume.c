@@ -192,6 +192,7 @@ static void open_done(void *arg, const struct rblk_result *result)
 	struct ini_open *open = arg;
 	struct rblk_volume *volume = open->volume;
 	struct rblk_session *session = volume->session;
+	bool read_only = volume->info.read_only;
 	int err = result->error;
 	u32 handle;
 
@@ -204,6 +205,9 @@ static void open_done(void *arg, const struct rblk_result *result)
 		err = open_take(open);
 	/* The answered command's tag is free again, so there is one for this. */
 	handle = err ? 0 : choose_handle(volume, report_handle(open->report));
+	/* The old handle stays, which has no new rights: a refresh without outstanding commands gets them. */
+	if (handle && handle == report_handle(open->report))
+		volume->info.read_only |= read_only;
 	if (handle) {
 		err = close_handle(session, handle, open_closed, open);
 		if (!err)

@@ -11,6 +11,7 @@
 #include "target/base/notice.h"
 #include "target/base/log.h"
 #include "target/io/request.h"
+#include "target/serve/event.h"
 #include "target/serve/placed.h"
 #include "target/serve/sessions.h"
 
@@ -233,6 +234,29 @@ static bool admit_shut_out(const struct tgt_session *session, const struct tgt_r
 	return false;
 }
 
+void tgt_admit_look(struct tgt_handle *handle, enum tgt_right right)
+{
+	bool unrestricted = handle->restricted && right >= TGT_RIGHT_WRITE;
+
+	/* Once: whoever does not open it again is not told with each reload. */
+	if (unrestricted && !handle->unrestricted)
+		tgt_event_volume(handle, false);
+	handle->unrestricted = unrestricted;
+}
+
+static void admit_look_all(struct tgt_session *session, const struct tgt_rules *rules)
+{
+	uint32_t why;
+
+	for (uint32_t i = 0; i < session->handle_slots; i++) {
+		struct tgt_handle *handle = session->handles[i];
+
+		if (handle && handle->restricted && handle->access.port && !handle->closing)
+			tgt_admit_look(handle, tgt_admit_volume(session, rules,
+								 handle->access.port->volume->config.name, &why));
+	}
+}
+
 void tgt_admit_changed(struct tgt_reactor *reactor)
 {
 	struct tgt_rules *rules = tgt_reactor_rules(reactor);
@@ -248,6 +272,8 @@ void tgt_admit_changed(struct tgt_reactor *reactor)
 		volume = admit_lost(session, rules, NULL);
 		if (volume || admit_shut_out(session, rules) || !admit_proven(session, rules))
 			admit_end(session, volume);
+		else
+			admit_look_all(session, rules);
 	}
 	tgt_rules_put(rules);
 }

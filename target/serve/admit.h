@@ -26,9 +26,14 @@ bool tgt_admit_name(const struct tgt_session *session, struct tgt_request *reque
 /* Of the volumes that LIST shows to the session: as tgt_volume_list(). */
 unsigned int tgt_admit_list(const struct tgt_session *session, unsigned int first,
 			    struct tgt_volume **list, unsigned int max, unsigned int *total);
+/*
+ * What its session may do with the open volume now. If that is to write, and the handle is for reading because it was not
+ * when it was opened, the initiator is told that it may open the volume again.
+ */
+void tgt_admit_look(struct tgt_handle *handle, enum tgt_right right);
 /* Ends the session if it has a volume open that it may not have open, by its name of now. */
 void tgt_admit_again(struct tgt_session *session);
-/* The rules have changed: likewise all sessions, and those that may not even log in. */
+/* The rules have changed: likewise all sessions, and those that may not even log in. Others are told of new rights. */
 void tgt_admit_changed(struct tgt_reactor *reactor);
 
 #endif

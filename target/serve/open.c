@@ -23,6 +23,7 @@ struct tgt_open {
 	struct tgt_request *request;
 	struct tgt_volume *volume; /* a reference */
 	uint32_t flags;		   /* enum rblk_open_flag */
+	bool restricted;	   /* RBLK_OPEN_READ_ONLY is the rules' */
 	struct tgt_look *look;	   /* at connections that have ended; NULL: over, or not needed */
 	uint64_t since_ns;	   /* when its wait for what follows the look began */
 	uint64_t orphans;	   /* of the volume, that were there then */
@@ -76,9 +77,19 @@ static void open_size(struct tgt_reactor *reactor, struct tgt_volume *volume)
 
 /* -- opening ------------------------------------------------------------------------------------- */
 
+/* Whoever may only read gets no more. True: that makes a difference. */
+static bool open_restrict(uint32_t *flags, enum tgt_right right)
+{
+	bool restricts = right < TGT_RIGHT_WRITE && !(*flags & RBLK_OPEN_READ_ONLY);
+
+	if (restricts)
+		*flags |= RBLK_OPEN_READ_ONLY;
+	return restricts;
+}
+
 /* Takes over the reference to `volume`. */
 static void open_volume(struct tgt_session *session, struct tgt_request *request,
-			struct tgt_volume *volume, uint32_t flags)
+			struct tgt_volume *volume, uint32_t flags, bool restricted)
 {
 	struct rblk_wire_volume *report = (void *)request->data;
 	struct tgt_handle *handle;
@@ -91,14 +102,16 @@ static void open_volume(struct tgt_session *session, struct tgt_request *request
 		tgt_volume_put(volume);
 		return;
 	}
-	if (right < TGT_RIGHT_WRITE)
-		flags |= RBLK_OPEN_READ_ONLY;
+	restricted |= open_restrict(&flags, right);
 	open_size(session->reactor, volume);
 	status = tgt_handle_open(session, volume, flags, &handle);
 	if (status) {
 		tgt_request_complete(request, status);
 		return;
 	}
+	handle->restricted = restricted;
+	/* It has waited, and the rules have changed meanwhile: what it waited for is not what a writer waits for. */
+	tgt_admit_look(handle, right);
 	tgt_volume_describe(handle->access.port->volume, request->lane->turn->max_io_bytes,
 			    TGT_CAPSULE_BYTES, report);
 	report->handle = rblk_to_le32(handle->id);
@@ -168,7 +181,7 @@ static enum rblk_status open_prepare(struct tgt_reactor *reactor, struct tgt_ope
 
 /* Takes over the reference to `volume`. */
 static void open_hold(struct tgt_session *session, struct tgt_request *request,
-		      struct tgt_volume *volume, uint32_t flags)
+		      struct tgt_volume *volume, uint32_t flags, bool restricted)
 {
 	bool writes = !(flags & RBLK_OPEN_READ_ONLY);
 	struct tgt_open *open = calloc(1, sizeof(*open));
@@ -192,6 +205,7 @@ static void open_hold(struct tgt_session *session, struct tgt_request *request,
 	open->request = request;
 	open->volume = volume;
 	open->flags = flags;
+	open->restricted = restricted;
 	open->since_ns = request->received_ns;
 	request->held = open;
 	TAILQ_INSERT_TAIL(&session->reactor->opening, open, link);
@@ -203,6 +217,7 @@ void tgt_open_begin(struct tgt_session *session, struct tgt_request *request, co
 	const struct rblk_wire_open *open = (const void *)capsule;
 	struct tgt_volume *volume;
 	enum tgt_right right;
+	bool restricted;
 	uint32_t flags;
 
 	if (request->lane->turn->draining) {
@@ -220,17 +235,16 @@ void tgt_open_begin(struct tgt_session *session, struct tgt_request *request, co
 	right = tgt_admit_open(session, request, open->name);
 	if (right < TGT_RIGHT_READ)
 		return;
-	if (right < TGT_RIGHT_WRITE)
-		flags |= RBLK_OPEN_READ_ONLY;
+	restricted = open_restrict(&flags, right);
 	volume = tgt_volume_get(session->reactor->registry, open->name);
 	if (!volume) {
 		tgt_request_complete(request, RBLK_E_NO_VOLUME);
 		return;
 	}
 	if (!(flags & RBLK_OPEN_READ_ONLY) || !open_prepared(session->reactor, volume))
-		open_hold(session, request, volume, flags);
+		open_hold(session, request, volume, flags, restricted);
 	else
-		open_volume(session, request, volume, flags);
+		open_volume(session, request, volume, flags, restricted);
 }
 
 void tgt_open_drop(struct tgt_session *session, struct tgt_request *request)
@@ -270,7 +284,7 @@ static void open_retry(struct tgt_reactor *reactor, struct tgt_open *open)
 		return;
 	if (status == RBLK_OK) {
 		tgt_volume_ref(volume);
-		open_volume(open->session, request, volume, open->flags);
+		open_volume(open->session, request, volume, open->flags, open->restricted);
 	} else {
 		tgt_request_complete(request, status);
 	}
