@@ -69,6 +69,14 @@ static int mark_file(const char *folder, const char *path, char *error)
 	return tgt_error(error, status, "%s: %s", folder, strerror(-status));
 }
 
+/* Is it of this boot, and of this file or device? */
+static bool mark_is_of(const struct tgt_mark *mark, const struct tgt_store_info *info)
+{
+	return !memcmp(mark->magic, magic, sizeof(magic)) &&
+	       !memcmp(mark->cache_epoch, info->cache_epoch, sizeof(mark->cache_epoch)) &&
+	       mark->born_s == info->born_s && mark->born_ns == info->born_ns;
+}
+
 int tgt_mark_open(const char *folder, const struct tgt_store_info *info, struct tgt_mark **out,
 		  char *error)
 {
@@ -85,9 +93,7 @@ int tgt_mark_open(const char *folder, const struct tgt_store_info *info, struct 
 	close(fd);
 	if (mark == MAP_FAILED)
 		return tgt_error(error, -errno, "%s: %s", path, strerror(errno));
-	if (memcmp(mark->magic, magic, sizeof(magic)) ||
-	    memcmp(mark->cache_epoch, info->cache_epoch, sizeof(mark->cache_epoch)) ||
-	    mark->born_s != info->born_s || mark->born_ns != info->born_ns) {
+	if (!mark_is_of(mark, info)) {
 		/* The magic last: a process that is killed here leaves an invalid file. */
 		memset(mark->magic, 0, sizeof(mark->magic));
 		memcpy(mark->cache_epoch, info->cache_epoch, sizeof(mark->cache_epoch));
@@ -99,6 +105,29 @@ int tgt_mark_open(const char *folder, const struct tgt_store_info *info, struct 
 	}
 	*out = mark;
 	return 0;
+}
+
+bool tgt_mark_find(const char *folder, const struct tgt_store_info *info, uint64_t *epoch, bool *lost)
+{
+	struct tgt_mark mark;
+	char path[PATH_MAX];
+	struct stat st;
+	bool found;
+	int fd;
+
+	if (mark_path(folder, &info->id, path) < 0)
+		return false;
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	if (fd < 0)
+		return false;
+	found = fstat(fd, &st) == 0 && mark_is_ours(&st) && st.st_size == sizeof(mark) &&
+		pread(fd, &mark, sizeof(mark), 0) == sizeof(mark) && mark_is_of(&mark, info);
+	close(fd);
+	if (!found)
+		return false;
+	*epoch = atomic_load(&mark.epoch);
+	*lost = atomic_load(&mark.lost) != 0;
+	return *epoch;
 }
 
 void tgt_mark_close(const char *folder, const struct tgt_store_info *info, struct tgt_mark *mark)

@@ -29,6 +29,11 @@ struct tgt_mark {
  */
 int tgt_mark_open(const char *folder, const struct tgt_store_info *info, struct tgt_mark **mark,
 		  char *error);
+/*
+ * What a volume that is only read has to know: the failure of an earlier process's sync, or of this one's while the volume
+ * was writable. False: there is none. Nothing is written, as several processes may serve such a volume.
+ */
+bool tgt_mark_find(const char *folder, const struct tgt_store_info *info, uint64_t *epoch, bool *lost);
 /* Removes the file if it has no failure. NULL: no effect. */
 void tgt_mark_close(const char *folder, const struct tgt_store_info *info, struct tgt_mark *mark);
 

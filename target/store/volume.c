@@ -228,13 +228,13 @@ static int volume_store_open(struct tgt_volume *volume, char *error)
 }
 
 /* No session has it open yet: the mark holds until the volume is closed. */
-static void volume_restore(struct tgt_volume *volume)
+static void volume_restore(struct tgt_volume *volume, uint64_t epoch, bool lost)
 {
 	struct tgt_volume_trouble *trouble = &volume->trouble;
 
-	atomic_store(&trouble->epoch, atomic_load(&trouble->mark->epoch));
-	atomic_store(&trouble->lost, atomic_load(&trouble->mark->lost) != 0);
-	if (atomic_load(&trouble->lost))
+	atomic_store(&trouble->epoch, epoch);
+	atomic_store(&trouble->lost, lost);
+	if (lost)
 		tgt_log(TGT_LOG_WARNING,
 			"volume %s: acknowledged writes may have been lost before rblkd was started "
 			"again: FLUSH fails until every session has closed the volume",
@@ -248,11 +248,18 @@ static void volume_remember(struct tgt_volume *volume)
 	struct tgt_volume_trouble *trouble = &volume->trouble;
 	const char *folder = volume->registry->folder;
 	char reason[TGT_ERROR_BYTES];
+	uint64_t epoch;
 	int status;
+	bool lost;
 
-	if (!folder || !info->can_flush || info->read_only || volume->config.read_only ||
-	    (!info->id.device && !info->id.inode))
+	if (!folder || !info->can_flush || (!info->id.device && !info->id.inode))
 		return;
+	/* It may have been writable, and be again. */
+	if (info->read_only || volume->config.read_only) {
+		if (tgt_mark_find(folder, info, &epoch, &lost))
+			volume_restore(volume, epoch, lost);
+		return;
+	}
 	status = tgt_mark_open(folder, info, &trouble->mark, reason);
 	if (status < 0) {
 		/* Usually an ordinary user cannot make the folder: a debug message is enough. */
@@ -261,7 +268,7 @@ static void volume_remember(struct tgt_volume *volume)
 			volume->config.name, reason);
 		return;
 	}
-	volume_restore(volume);
+	volume_restore(volume, atomic_load(&trouble->mark->epoch), atomic_load(&trouble->mark->lost) != 0);
 }
 
 /*

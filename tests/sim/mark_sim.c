@@ -50,6 +50,20 @@ int tgt_mark_open(const char *folder, const struct tgt_store_info *info, struct 
 	return 0;
 }
 
+bool tgt_mark_find(const char *folder, const struct tgt_store_info *info, uint64_t *epoch, bool *lost)
+{
+	struct sim_mark *mark = ((struct sim_disk *)(uintptr_t)info->id.device)->mark;
+
+	(void)folder;
+	if (!mark || memcmp(mark->kept.cache_epoch, info->cache_epoch, sizeof(info->cache_epoch)))
+		return false;
+	*epoch = atomic_load(&mark->kept.epoch);
+	*lost = atomic_load(&mark->kept.lost) != 0;
+	if (*epoch)
+		sim_reached("mark", "of a failed flush is found", "by a volume that is only read");
+	return *epoch;
+}
+
 void tgt_mark_close(const char *folder, const struct tgt_store_info *info, struct tgt_mark *live)
 {
 	struct sim_mark *mark = (struct sim_mark *)live;

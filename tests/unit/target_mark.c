@@ -121,6 +121,24 @@ static void rubbish_is_not_believed(void **state)
 	}
 }
 
+static void who_only_reads_finds_it_and_writes_nothing(void **state)
+{
+	struct tgt_store_info other = disk;
+	uint64_t epoch = 0;
+	bool lost = false;
+
+	assert_false(tgt_mark_find(folder, &file, &epoch, &lost));
+	leave(&disk, 0x1234);
+	assert_true(tgt_mark_find(folder, &disk, &epoch, &lost));
+	assert_int_equal(epoch, 0x1234);
+	assert_true(lost);
+	other.cache_epoch[15]++;
+	assert_false(tgt_mark_find(folder, &other, &epoch, &lost));
+	assert_false(tgt_mark_find(folder, &file, &epoch, &lost));
+	assert_false(there_is("f-810-4d"));
+	expect_mark(&disk, 0x1234);
+}
+
 static void a_folder_that_cannot_be_is_said(void **state)
 {
 	char error[TGT_ERROR_BYTES], wanted[TGT_ERROR_BYTES], deep[128];
@@ -186,6 +204,7 @@ int main(void)
 		MARK_TEST(what_says_nothing_is_removed),
 		MARK_TEST(another_boot_and_another_file_know_nothing_of_it),
 		MARK_TEST(rubbish_is_not_believed),
+		MARK_TEST(who_only_reads_finds_it_and_writes_nothing),
 		MARK_TEST(a_folder_that_cannot_be_is_said),
 		MARK_TEST(a_file_of_others_is_not_used),
 	};
