@@ -349,8 +349,29 @@ static bool is_served(const struct sim_host *host, unsigned int volume)
 	return found;
 }
 
+/* Of those that are wanted some are to be read-only now. */
+static void reload_turn(const struct sim_host *host, struct tgt_config *config)
+{
+	for (unsigned int i = 0; i < config->volume_count; i++)
+		for (unsigned int j = 0; j < host->volume_count; j++)
+			if (host->turns[j] && !strcmp(config->volumes[i].name, host->config.volumes[j].name))
+				config->volumes[i].read_only = sim_chance(500000);
+}
+
+/* It is served, and was; by another store than before. */
+static bool is_replaced(const struct tgt_config *old, const struct tgt_config *config, const char *name)
+{
+	bool read_only[2] = {false, false};
+
+	for (unsigned int i = 0; i < old->volume_count; i++)
+		read_only[0] |= !strcmp(old->volumes[i].name, name) && old->volumes[i].read_only;
+	for (unsigned int i = 0; i < config->volume_count; i++)
+		read_only[1] |= !strcmp(config->volumes[i].name, name) && config->volumes[i].read_only;
+	return read_only[0] != read_only[1];
+}
+
 /* What was in memory is gone with its volume. */
-static bool reload_judge(struct sim_host *host, const bool *before)
+static bool reload_judge(struct sim_host *host, const bool *before, const bool *replaced)
 {
 	bool all = true;
 
@@ -358,7 +379,7 @@ static bool reload_judge(struct sim_host *host, const bool *before)
 		bool served = is_served(host, i);
 
 		all &= served;
-		if (served && !before[i] && host->disks[i])
+		if (served && (!before[i] || replaced[i]) && host->disks[i])
 			sim_model_served(host->volumes[i], host->remembers);
 		if (before[i] && !served)
 			sim_reservation_ended(&host->reservations[i]);
@@ -380,7 +401,7 @@ static void disk_grow(struct sim_disk *disk)
 /* On the control thread. */
 static void control_reload(struct sim_host *host, bool all)
 {
-	bool wanted[SIM_HOST_VOLUMES], served[SIM_HOST_VOLUMES];
+	bool wanted[SIM_HOST_VOLUMES], served[SIM_HOST_VOLUMES], replaced[SIM_HOST_VOLUMES];
 	const struct tgt_reload reload = {
 		.registry = host->registry,
 		.reactors = host->reactor_array,
@@ -396,9 +417,12 @@ static void control_reload(struct sim_host *host, bool all)
 		served[i] = is_served(host, i);
 	}
 	config = config_with(&host->config, wanted);
+	reload_turn(host, &config);
+	for (unsigned int i = 0; i < host->volume_count; i++)
+		replaced[i] = is_replaced(&host->served, &config, host->config.volumes[i].name);
 	tgt_reload_apply(&reload, &host->served, &config, error);
 	sim_trace(host->name, "is told to reload: %s", error);
-	if (!reload_judge(host, served) && all)
+	if (!reload_judge(host, served, replaced) && all)
 		sim_event_in(&host->mend, RETRY_NS);
 }
 

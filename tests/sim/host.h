@@ -38,6 +38,7 @@ struct sim_host {
 	struct sim_volume *volumes[SIM_HOST_VOLUMES]; /* by index in config */
 	struct sim_disk *disks[SIM_HOST_VOLUMES];     /* NULL: in memory */
 	struct sim_reservation reservations[SIM_HOST_VOLUMES];
+	bool turns[SIM_HOST_VOLUMES]; /* read-only and writable again, as it is told to reload */
 	unsigned int volume_count;
 	unsigned int machine;	   /* its number in the network */
 	unsigned int portal_count; /* addresses at which it listens */

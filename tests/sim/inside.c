@@ -121,6 +121,18 @@ uint64_t sim_inside_bytes(const struct sim_host *host, unsigned int volume)
 	return bytes;
 }
 
+bool sim_inside_read_only(const struct sim_host *host, unsigned int volume)
+{
+	struct tgt_volume *found =
+		host->running ? tgt_volume_get(host->registry, host->config.volumes[volume].name)
+			      : NULL;
+	bool read_only = found && found->config.read_only;
+
+	if (found)
+		tgt_volume_put(found);
+	return read_only;
+}
+
 /* Those for which a CLOSE waits are closed. */
 unsigned int sim_inside_handles(const struct sim_host *host, const uint8_t session[16], uint64_t epoch,
 				uint32_t handles[SIM_INSIDE_HANDLES])

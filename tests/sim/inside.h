@@ -39,6 +39,9 @@ void sim_inside_stores(const struct sim_disk *disk, const struct sim_io *io);
 /* The size of the host's volume, as it serves it now; 0: it does not. */
 uint64_t sim_inside_bytes(const struct sim_host *host, unsigned int volume);
 
+/* Does the host serve its volume, and for reading alone? */
+bool sim_inside_read_only(const struct sim_host *host, unsigned int volume);
+
 /* How many handles the session has open there; the numbers of the first of them are in `handles`. */
 #define SIM_INSIDE_HANDLES 64u
 unsigned int sim_inside_handles(const struct sim_host *host, const uint8_t session[16], uint64_t epoch,

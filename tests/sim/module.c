@@ -66,6 +66,7 @@ static bool disk_attach(struct sim_module *module, struct sim_module_disk *disk)
 	sim_disk_look(disk->disk, &view);
 	disk->own_life = disk->life = disk->opening.life;
 	disk->epoch = view.epoch;
+	disk->handle = view.handle;
 	disk->wrote = disk->covered = 0;
 	disk->lost = disk->gone = false;
 	memcpy(disk->cache_epoch, view.cache_epoch, sizeof(disk->cache_epoch));
@@ -237,8 +238,11 @@ static bool module_release(struct sim_module *module)
 /* Of a session that is up: so long an event takes at most that was lost with a connection. */
 #define SIZE_TURNS 20000u
 
-/* The volume may have grown while it was opened again, or was asked for its size: the disk learns of that. */
-static bool disk_size_settles(struct sim_module *module, struct sim_module_disk *disk)
+/*
+ * The volume may have grown, or become read-only or writable, while it was opened again or looked at: the disk learns of
+ * that.
+ */
+static bool disk_settles(struct sim_module *module, struct sim_module_disk *disk)
 {
 	struct sim_disk_view view;
 	uint64_t bytes = 0;
@@ -249,10 +253,17 @@ static bool disk_size_settles(struct sim_module *module, struct sim_module_disk 
 		bytes = sim_inside_bytes(module->host, disk->volume);
 		if (view.failed)
 			return false;
-		if (bytes && view.blocks * view.block_bytes == bytes)
+		if (bytes && view.blocks * view.block_bytes == bytes &&
+		    view.read_only == sim_inside_read_only(module->host, disk->volume)) {
+			sim_reached("module", "has a disk in the end that is",
+				    view.read_only ? "read-only" : "writable");
 			return true;
+		}
 		module_wait(module, SIM_MS);
 	}
+	if (view.blocks * view.block_bytes == bytes)
+		sim_fail("%s: its disk is %s, and its volume is not", module->actor.name,
+			 view.read_only ? "read-only" : "writable");
 	sim_fail("%s: its disk has %llu bytes, and its volume %llu", module->actor.name,
 		 (unsigned long long)view.blocks * view.block_bytes, (unsigned long long)bytes);
 }
@@ -323,7 +334,7 @@ static bool module_verify(struct sim_module *module)
 	module->refused = false;
 	for (unsigned int i = 0; i < module->disk_count; i++)
 		if (!disk_verify(module, &module->disks[i]) ||
-		    !disk_size_settles(module, &module->disks[i]))
+		    !disk_settles(module, &module->disks[i]))
 			return false;
 	return !module->refused && handles_settle(module);
 }

@@ -30,6 +30,7 @@ struct sim_module_disk {
 	unsigned int life;	/* of the volume, when it was opened */
 	unsigned int own_life;	/* what was written since then is durable, or FLUSH fails (F7) */
 	uint64_t epoch;		/* of the session, in which it was opened */
+	uint32_t handle;
 	uint8_t cache_epoch[16];
 	bool lost;		/* FLUSH fails (F7) */
 	uint64_t wrote, covered; /* acknowledged writes without FUA; of them, by a FLUSH that succeeded */

@@ -41,6 +41,7 @@ static void disk_reopened(struct sim_module *module, struct sim_module_disk *dis
 		sim_fail("%s: FLUSH would fail, and nothing can be lost (F7)", module->actor.name);
 	memcpy(disk->cache_epoch, view->cache_epoch, sizeof(disk->cache_epoch));
 	disk->epoch = view->epoch;
+	disk->handle = view->handle;
 	disk->life = disk->opening.life;
 	/* A failed flush lost something, and nobody could tell the session (F9). */
 	if (!changed && disk->life != life)
@@ -60,7 +61,7 @@ void sim_module_refresh(struct sim_module *module)
 		if (!disk->disk)
 			continue;
 		sim_disk_look(disk->disk, &view);
-		if (view.epoch != disk->epoch ||
+		if (view.epoch != disk->epoch || (view.ready && view.handle != disk->handle) ||
 		    memcmp(view.cache_epoch, disk->cache_epoch, sizeof(view.cache_epoch)))
 			disk_reopened(module, disk, &view);
 	}
@@ -98,6 +99,7 @@ static void account(struct sim_module_op *op)
 
 /* What was sent again was fenced before: an answer, or the end of its time, is the end of all of it. */
 static enum sim_outcome outcome_of(const struct sim_module *module,
+				   const struct sim_module_disk *disk,
 				   const struct sim_disk_result *result)
 {
 	if (result->done)
@@ -111,6 +113,10 @@ static enum sim_outcome outcome_of(const struct sim_module *module,
 		if (!module->reserved)
 			sim_fail("%s: refused by a reservation, and there are none", module->actor.name);
 		/* Unless an earlier attempt was done, nothing was. */
+		return result->again ? SIM_OUTCOME_FAILED : SIM_OUTCOME_NOTHING;
+	case RBLK_E_READ_ONLY:
+		if (!module->host->turns[disk->volume])
+			sim_fail("%s: a write is refused, and its volume is writable", module->actor.name);
 		return result->again ? SIM_OUTCOME_FAILED : SIM_OUTCOME_NOTHING;
 	case RBLK_E_IO:
 	case RBLK_E_MEDIUM:
@@ -151,7 +157,7 @@ static void op_done(void *arg, const struct sim_disk_result *result)
 	struct sim_module *module = op->module;
 	struct sim_command *command = op->command;
 	struct sim_module_disk *disk = op->disk;
-	enum sim_outcome outcome = outcome_of(module, result);
+	enum sim_outcome outcome = outcome_of(module, disk, result);
 
 	if (!command)
 		sim_fail("%s: a request is ended twice", module->actor.name);
@@ -319,8 +325,12 @@ static struct sim_command choose(const struct sim_module *module,
 		.zeroes = view->flags & RBLK_VOLUME_WRITE_ZEROES,
 		.discard = view->flags & RBLK_VOLUME_DISCARD,
 	};
+	struct sim_load load = module->load;
 
-	return sim_load_choose(&module->load, &scope);
+	/* The block layer lets nobody write to a disk that is read-only. */
+	if (view->read_only)
+		load.read = 1000000;
+	return sim_load_choose(&load, &scope);
 }
 
 bool sim_module_begin_any(struct sim_module *module, bool last)

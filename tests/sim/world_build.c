@@ -336,6 +336,32 @@ static enum world_kind any_kind(void)
 	}
 }
 
+/* Nobody else uses the volume. */
+static bool is_modules_alone(const struct sim_host *host, unsigned int volume)
+{
+	for (unsigned int i = 0; i < sim_world.app_count; i++)
+		for (unsigned int j = 0; j < sim_world.apps[i].mount_count; j++)
+			if (sim_world.apps[i].host == host && sim_world.apps[i].mounts[j].volume == volume)
+				return false;
+	for (unsigned int i = 0; i < sim_world.survivor_count; i++)
+		if (sim_world.survivors[i].host == host && sim_world.survivors[i].volume == volume)
+			return false;
+	return true;
+}
+
+/* What is in memory is lost when its volume is replaced; others turn read-only and writable again. */
+static void let_volumes_turn(const struct sim_module *module)
+{
+	struct sim_host *host = module->host;
+
+	for (unsigned int i = 0; i < module->disk_count; i++) {
+		unsigned int volume = module->disks[i].volume;
+
+		if (!module->reserved && host->disks[volume] && is_modules_alone(host, volume))
+			host->turns[volume] = sim_chance(500000);
+	}
+}
+
 void sim_world_build(void)
 {
 	enum world_kind kind = any_kind();
@@ -378,6 +404,8 @@ void sim_world_build(void)
 	sim_world.apps[0].alone =
 		sim_world.app_count == 1 && !sim_world.survivor_count && !has_module;
 	sim_world_theme(kind);
+	if (has_module)
+		let_volumes_turn(&sim_world.module);
 	sim_world.fault_ns = power || kind == WORLD_LATE ? 5 * SIM_MS
 			     : kind == WORLD_DRAINED ? 50 * SIM_MS
 			     : sim_world_reserves(kind)	     ? 30 * SIM_MS

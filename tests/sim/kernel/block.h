@@ -75,6 +75,7 @@ struct gendisk {
 	void *private_data;
 	char disk_name[32];
 	u64 sectors;
+	bool read_only;
 };
 
 struct blk_mq_queue_data {
@@ -223,7 +224,7 @@ struct sim_device { struct { struct kernfs_node *sd; } kobj; };
 #define disk_to_dev(disk) ((void)(disk), &(struct sim_device){{NULL}})
 #define set_capacity(disk, count) ((void)((disk)->sectors = (count)))
 #define set_capacity_and_notify(disk, count) (set_capacity(disk, count), true)
-#define set_disk_ro(disk, read_only) ((void)(disk))
+#define set_disk_ro(disk, ro) ((void)((disk)->read_only = (ro)))
 #define rounddown_pow_of_two(x) (1u << ilog2(x))
 #define rounddown(x, to) ((x) / (to) * (to))
 /* It is not seen any more, and its I/O has ended; it is freed. */

@@ -62,9 +62,11 @@ void sim_disk_detach(struct rblk_disk *disk, bool force);
 
 struct sim_disk_view {
 	uint32_t block_bytes, max_bytes, flags;
+	uint32_t handle; /* it was opened with, last */
 	uint64_t blocks, epoch; /* of the session, in which its handle is valid */
 	uint8_t cache_epoch[16];
 	bool ready, lost, failed;
+	bool read_only; /* as the block layer knows it */
 	bool goes_on; /* what is sent is sent by a session that has fenced what was lost */
 	bool unfenced; /* it has requests that wait for a fence */
 	bool fence_late; /* a queue of its session is connected again, before the answer to its FENCE is known */
