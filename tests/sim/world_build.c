@@ -270,6 +270,7 @@ static void build_module(void)
 	module->think_ns = sim_chance(500000) ? 20 * SIM_US : 20 * SIM_MS;
 	sim_disk_kill_sending = module->kill / 5;
 	sim_disk_open_late = sim_world_rate(50000, 500000);
+	sim_disk_starve = sim_world_rate(0, 300000);
 	sim_blk_fake_timeouts = sim_world_rate(0, 5000);
 	module->attach.key = sim_world.seed % 3 == 1;
 	for (unsigned int i = 0; i < sim_world.host_count && module->attach.key; i++)

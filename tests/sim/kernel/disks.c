@@ -35,12 +35,15 @@ static void portal_fill(struct rblk_portal *portal, unsigned int number, unsigne
 	snprintf(portal->text, sizeof(portal->text), "10.0.%u.%u:%u", number, machine + 1, PORT);
 }
 
+uint32_t sim_disk_starve;
+
 struct rblk_disk *sim_disk_attach(const struct sim_attach *attach, char *text)
 {
 	struct rblk_options options;
 	struct rblk_session_options *o = &options.session;
 	struct rblk_disk *disk;
-	int index;
+	unsigned int refused;
+	int index, error;
 
 	memset(&options, 0, sizeof(options));
 	o->portal_count = attach->portals;
@@ -62,7 +65,15 @@ struct rblk_disk *sim_disk_attach(const struct sim_attach *attach, char *text)
 	strscpy(options.disk.volume, attach->volume, sizeof(options.disk.volume));
 	options.disk.accept_volatile = true;
 	*sim_param_slot_bytes() = attach->slot_bytes;
-	if (rblk_disk_attach(&options, text) || sscanf(text, "rblk%d", &index) != 1)
+	if (!sim_net.calm && sim_chance(sim_disk_starve))
+		sim_kernel_starve();
+	error = rblk_disk_attach(&options, text);
+	refused = sim_kernel_starved();
+	if (refused)
+		sim_reached("module", "an attach finds no memory", NULL);
+	if (refused && (!error || !strstr(text, "out of memory")))
+		sim_fail("the kernel: an attach that found no memory says: %s", text);
+	if (error || sscanf(text, "rblk%d", &index) != 1)
 		return NULL;
 	disk = rblk_disk_find(index);
 	if (!disk)

@@ -28,6 +28,8 @@ static struct {
 	} waiters[WAITERS_MAX];
 	uint32_t preempt;
 	uint64_t preempt_ns;
+	const struct sim_fiber *hungry; /* of its allocations some fail */
+	unsigned int allocations, refused;
 	bool pages[PAGES_MAX]; /* in use */
 	unsigned int next_page;
 } kernel;
@@ -340,6 +342,44 @@ void cancel_delayed_work_sync(struct delayed_work *delayed)
 
 /* -- memory, text, chance ------------------------------------------------------------------------ */
 
+/* Of a million, where there is little. */
+#define REFUSED 100000u
+
+void *sim_kernel_alloc(size_t count, size_t bytes)
+{
+	void *memory;
+
+	if (kernel.hungry && kernel.hungry == sim_fiber_self() && sim_chance(REFUSED)) {
+		kernel.refused++;
+		return NULL;
+	}
+	memory = calloc(count, bytes);
+	if (!memory)
+		sim_fail("out of memory");
+	kernel.allocations++;
+	return memory;
+}
+
+void sim_kernel_free(void *memory)
+{
+	kernel.allocations -= memory != NULL;
+	free(memory);
+}
+
+void sim_kernel_starve(void)
+{
+	kernel.hungry = sim_fiber_self();
+}
+
+unsigned int sim_kernel_starved(void)
+{
+	unsigned int refused = kernel.refused;
+
+	kernel.hungry = NULL;
+	kernel.refused = 0;
+	return refused;
+}
+
 static bool pages_are_free(unsigned int first, unsigned int count)
 {
 	for (unsigned int i = first; i < first + count; i++)
@@ -457,6 +497,8 @@ void sim_kernel_stop(void)
 	for (unsigned int i = 0; i < PAGES_MAX; i++)
 		if (kernel.pages[i])
 			sim_fail("the kernel: a page was not freed");
+	if (kernel.allocations)
+		sim_fail("the kernel: %u allocations were not freed", kernel.allocations);
 	kernel.stops = true;
 	sim_wake(&kernel.due);
 }

@@ -75,16 +75,22 @@ void put_net(struct net *net);
 #define GFP_KERNEL 0u
 #define __GFP_ZERO 0u
 #define __GFP_COMP 0u
-#define kzalloc(bytes, gfp) calloc(1, bytes)
-#define kcalloc(count, bytes, gfp) calloc(count, bytes)
-#define kvzalloc_node(bytes, gfp, node) calloc(1, bytes)
+/* What is allocated is counted: nothing may be left at the end. */
+void *sim_kernel_alloc(size_t count, size_t bytes);
+void sim_kernel_free(void *memory);
+/* From here on some of the caller's own allocations fail, until it asks how many have. */
+void sim_kernel_starve(void);
+unsigned int sim_kernel_starved(void);
+#define kzalloc(bytes, gfp) sim_kernel_alloc(1, bytes)
+#define kcalloc(count, bytes, gfp) sim_kernel_alloc(count, bytes)
+#define kvzalloc_node(bytes, gfp, node) sim_kernel_alloc(1, bytes)
 #define array_size(count, bytes) ((size_t)(count) * (bytes))
-#define kfree(memory) free(memory)
-#define kvfree(memory) free(memory)
+#define kfree(memory) sim_kernel_free(memory)
+#define kvfree(memory) sim_kernel_free(memory)
 /* There is one processor. */
 #define __percpu
-#define alloc_percpu(type) ((type *)calloc(1, sizeof(type)))
-#define free_percpu(memory) free(memory)
+#define alloc_percpu(type) ((type *)sim_kernel_alloc(1, sizeof(type)))
+#define free_percpu(memory) sim_kernel_free(memory)
 #define this_cpu_inc(count) ((void)(count)++)
 #define per_cpu_ptr(memory, cpu) ((void)(cpu), (memory))
 #define for_each_possible_cpu(cpu) for ((cpu) = 0; (cpu) < 1; (cpu)++)
