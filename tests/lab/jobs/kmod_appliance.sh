@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # Goal: what an administrator does at the target holds over RDMA, for attached disks and for librblk: access rules, limits,
-# kick, read_only, a new size, the removal of a volume, secrets and digests; views, events and metrics name the initiator.
+# kick, read_only, new rights, a new size, the removal of a volume, secrets and digests; views, events and metrics name the initiator.
 # Method: one rblkd; all of it is changed live, under verified writes by fio on the disk and by its engine; what both ends
 # say is compared.
 . "$LAB/guest.sh"
@@ -50,9 +50,12 @@ cat > rblkd.conf <<-END
 	[volume small]
 	path = /tmp/small.img
 	cache = buffered
+	[volume fleeting]
+	store = memory
+	size = 16M
 	[initiator app]
 	address = local
-	write = data log
+	write = data log fleeting
 	[initiator reader]
 	address = local
 	read = data
@@ -91,6 +94,22 @@ run 0 "$RBLK" detach rblk0
 run 1 "$RBLK" copy --quiet --name reader small.img "$LAB_URI/data"
 says 'the volume is read only'
 volume data '.written_bytes == 0' || lab_broken "a reader has written: $(cat json)"
+
+lab_say "a reader that may write, and may not any more, while it has the disk open"
+attach 0 reader "$LAB_URI/data"
+wait_for is_read_only 1
+exec 5< /dev/rblk0
+may() { sed -i "/^.initiator reader/,/^see/s/^[a-z]* = data/$1 = data/" rblkd.conf && ctl reload; }
+may write
+wait_for is_read_only 0
+dd if=/dev/urandom of=/dev/rblk0 bs=4k count=1 oflag=direct status=none || lab_fail "a reader that may write cannot"
+[ "$(attribute losses)" = 0 ] || lab_fail "a new right has cost the connection"
+may read
+wait_for is_read_only 1
+wait_for all_up
+dd if=/dev/zero of=/dev/rblk0 bs=4k count=1 oflag=direct status=none 2> err && lab_broken "a reader has written"
+exec 5<&-
+run 0 "$RBLK" detach rblk0
 
 lab_say "who is there"
 attach 0 app --command-timeout 4s "$LAB_URI/data"
@@ -191,6 +210,25 @@ ctl set volume data read_only=
 wait_for is_read_only 0
 dd if=/dev/urandom of=/dev/rblk0 bs=64k count=4 oflag=direct status=none || lab_fail "it is not writable again"
 [ "$(attribute losses)" = "$losses" ] || lab_fail "a change of the volume has cost the connection"
+run 0 "$RBLK" detach rblk0
+
+lab_say "a volume in memory, read-only and not any more, while it is open"
+attach 0 app --volatile "$LAB_URI/fleeting"
+wait_for is_read_only 0
+exec 5<> /dev/rblk0
+writes() { dd if=/dev/urandom bs=4k count=1 conv=fsync status=none >&5 2> err; }
+writes || lab_fail "a memory volume: $(cat err)"
+for _ in 1 2; do
+	ctl set volume fleeting read_only=yes --force
+	wait_for is_read_only 1
+	wait_for all_up
+	writes && lab_broken "a read-only volume was written to"
+	ctl set volume fleeting read_only= --force
+	wait_for is_read_only 0
+	writes || lab_fail "it is not writable again: $(cat err)"
+done
+exec 5<&-
+[ "$(attribute losses)" = 0 ] || lab_fail "a change of the volume has cost the connection"
 run 0 "$RBLK" detach rblk0
 
 lab_say "a volume that is removed"
