@@ -23,6 +23,12 @@
 #define SPIN_CROWDED_MIN_NS 40000000ull
 #define SPIN_CROWDED_MAX_NS 640000000ull
 
+/* Gaps that are slept through before one is polled again: more each time that it was no use. */
+#define SPIN_REST_MIN 8
+#define SPIN_REST_MAX 512
+/* None is polled if they are longer: so few events are not worth it, and a hypervisor's time slices are shorter. */
+#define SPIN_TRY_NS 10000000ull
+
 /*
  * The longest spin: so many wake-ups, but not more than that time. With fixed times, 50 us in rblkd and 200 us in librblk,
  * neither polled at depth 1 in an emulated machine whose wake-ups take 120 to 160 us.
@@ -32,8 +38,10 @@
 
 u64 core_spin_max_ns(u64 wake_ns, u64 least_ns)
 {
-	u64 max_ns = wake_ns < SPIN_MAX_MOST_NS / SPIN_WAKE_UPS ? wake_ns * SPIN_WAKE_UPS : SPIN_MAX_MOST_NS;
+	u64 max_ns = wake_ns * SPIN_WAKE_UPS;
 
+	if (!wake_ns || wake_ns > SPIN_MAX_MOST_NS / SPIN_WAKE_UPS)
+		max_ns = SPIN_MAX_MOST_NS;
 	return max_ns > least_ns ? max_ns : least_ns;
 }
 
@@ -41,6 +49,7 @@ void core_spin_init(struct core_spin *spin, u64 max_ns)
 {
 	spin->max_ns = max_ns;
 	spin->gap_ns = max_ns;
+	spin->slept_ns = 0;
 	spin->idle_since_ns = 0;
 	spin->turn_ns = 0;
 	spin->crowded_ns = 0;
@@ -48,6 +57,11 @@ void core_spin_init(struct core_spin *spin, u64 max_ns)
 	spin->slow_ns = 0;
 	spin->slow_cpu_ns = 0;
 	spin->lost_turns = 0;
+	spin->polled = false;
+	spin->slept_long = false;
+	spin->rest = 0;
+	spin->last_rest = 0;
+	spin->gains = 0;
 }
 
 /*
@@ -99,14 +113,61 @@ static bool spin_watch(struct core_spin *spin, u64 now_ns)
 	return false;
 }
 
-static void spin_learn(struct core_spin *spin, u64 gap_ns)
+static void spin_average(u64 *average_ns, u64 gap_ns, u64 cap_ns)
 {
-	u64 cap = spin->max_ns * SPIN_GAP_CAP;
+	if (gap_ns > cap_ns)
+		gap_ns = cap_ns;
+	*average_ns += gap_ns >> SPIN_GAP_SHIFT;
+	*average_ns -= *average_ns >> SPIN_GAP_SHIFT;
+}
 
-	if (gap_ns > cap)
-		gap_ns = cap;
-	spin->gap_ns += gap_ns >> SPIN_GAP_SHIFT;
-	spin->gap_ns -= spin->gap_ns >> SPIN_GAP_SHIFT;
+/* Polling pays if the work comes within the longest spin, or in half the time that it takes if the loop sleeps. */
+static bool spin_pays(const struct core_spin *spin)
+{
+	u64 slept_ns = spin->slept_ns;
+
+	/* As long as a polled gap can be. */
+	if (slept_ns > spin->max_ns * SPIN_GAP_CAP)
+		slept_ns = spin->max_ns * SPIN_GAP_CAP;
+	return spin->gap_ns <= spin->max_ns || spin->gap_ns <= slept_ns / 2;
+}
+
+/* As much is said for polling as against it. */
+static void spin_try(struct core_spin *spin)
+{
+	spin->rest = 0;
+	spin->gap_ns = spin->max_ns;
+}
+
+static void spin_learn_polled(struct core_spin *spin, u64 gap_ns)
+{
+	spin_average(&spin->gap_ns, gap_ns, spin->max_ns * SPIN_GAP_CAP);
+	if (spin_pays(spin)) {
+		spin->gains += spin->gains < SPIN_REST_MAX;
+		return;
+	}
+	spin->last_rest = spin->gains < spin->last_rest ? spin->last_rest * 2 : SPIN_REST_MIN;
+	if (spin->last_rest > SPIN_REST_MAX)
+		spin->last_rest = SPIN_REST_MAX;
+	spin->rest = spin->last_rest;
+	spin->gains = 0;
+}
+
+static void spin_learn_slept(struct core_spin *spin, u64 gap_ns)
+{
+	bool was_long = spin->slept_long;
+
+	if (!spin->slept_ns)
+		spin->slept_ns = gap_ns < SPIN_TRY_NS ? gap_ns : SPIN_TRY_NS;
+	spin_average(&spin->slept_ns, gap_ns, 2 * SPIN_TRY_NS);
+	spin->slept_long = spin->slept_ns > spin->max_ns;
+	if (spin->rest > 1)
+		spin->rest--;
+	else if (spin->rest && spin->slept_ns <= SPIN_TRY_NS)
+		spin_try(spin);
+	/* It has become busy. */
+	if (was_long && !spin->slept_long)
+		spin_try(spin);
 }
 
 void core_spin_leave(struct core_spin *spin)
@@ -114,18 +175,37 @@ void core_spin_leave(struct core_spin *spin)
 	spin->turn_ns = 0;
 	spin->idle_since_ns = 0;
 	spin->slow_ns = 0;
+	spin->polled = false;
 }
 
 /* After a turn without work: is it time to sleep? */
 static bool spin_is_over(const struct core_spin *spin, u64 now_ns)
 {
-	u64 limit_ns = spin->gap_ns * SPIN_GAPS;
+	u64 limit_ns = spin->gap_ns * SPIN_GAPS, most_ns = spin->max_ns;
 
-	if (!spin->max_ns || spin->gap_ns > spin->max_ns || now_ns < spin->sleep_until_ns)
+	if (!spin->max_ns || spin->rest || now_ns < spin->sleep_until_ns)
 		return true;
-	if (limit_ns > spin->max_ns)
-		limit_ns = spin->max_ns;
+	/* The peer may be asleep: this attempt has to outlast its wake-up, so that the peer finds that it pays, too. */
+	if (most_ns < spin->slept_ns)
+		most_ns = spin->slept_ns < SPIN_TRY_NS ? spin->slept_ns : SPIN_TRY_NS;
+	if (limit_ns > most_ns)
+		limit_ns = most_ns;
 	return now_ns - spin->idle_since_ns >= limit_ns;
+}
+
+/* The work has come; `slow`: it is not known when. */
+static void spin_learn(struct core_spin *spin, u64 now_ns, bool slow)
+{
+	u64 gap_ns = now_ns - spin->idle_since_ns;
+
+	if (spin->max_ns && spin->idle_since_ns && !slow) {
+		if (spin->polled)
+			spin_learn_polled(spin, gap_ns);
+		else if (now_ns >= spin->sleep_until_ns)
+			spin_learn_slept(spin, gap_ns);
+	}
+	spin->idle_since_ns = 0;
+	spin->polled = false;
 }
 
 bool core_spin_turn(struct core_spin *spin, u64 now_ns, unsigned int work)
@@ -137,9 +217,7 @@ bool core_spin_turn(struct core_spin *spin, u64 now_ns, unsigned int work)
 	slow = spin->max_ns && spin_watch(spin, now_ns);
 	spin->turn_ns = 0;
 	if (work) {
-		if (spin->max_ns && spin->idle_since_ns && !slow)
-			spin_learn(spin, now_ns - spin->idle_since_ns);
-		spin->idle_since_ns = 0;
+		spin_learn(spin, now_ns, slow);
 		return false;
 	}
 	if (!spin->idle_since_ns)
@@ -150,5 +228,6 @@ bool core_spin_turn(struct core_spin *spin, u64 now_ns, unsigned int work)
 		return true;
 	}
 	spin->turn_ns = now_ns ? now_ns : 1;
+	spin->polled = true;
 	return false;
 }

@@ -14,6 +14,11 @@
  * If the thread's own time says that it ran, a hypervisor had stopped the processor. That costs a
  * sleeping thread as much time as a polling one, and the sleeping one has to be woken besides: the
  * loop goes on polling.
+ *
+ * How long the work takes to come can depend on the polling itself. Where a hypervisor has more to run than processors, a
+ * thread that sleeps gives its processor back, and waits milliseconds for it when it is woken; one that polls may also take
+ * it from the very thread that the work comes from. So gaps that were polled and gaps that were slept through are averaged
+ * apart, and while it sleeps the loop polls through a gap now and then.
  */
 #ifndef RBLK_CORE_SPIN_H
 #define RBLK_CORE_SPIN_H
@@ -22,7 +27,8 @@
 
 struct core_spin {
 	u64 max_ns;	   /* longest spin; 0: never spin. (u64)-1: never sleep */
-	u64 gap_ns;	   /* running average of the gaps between work */
+	u64 gap_ns;	   /* running average of the gaps between work that were polled, in whole or in part */
+	u64 slept_ns;	   /* the same of those that were slept through at once */
 	u64 idle_since_ns; /* of the first turn without work; 0: the last turn had some */
 	u64 turn_ns;	   /* of the last turn, if it had no work and no sleep followed; else 0 */
 	u64 crowded_ns;	   /* no spinning so long if the processor is taken again; 0: it was not */
@@ -30,11 +36,16 @@ struct core_spin {
 	u64 slow_ns;	   /* end of the last slow turn (milliseconds, no work), if no sleep followed; else 0 */
 	u64 slow_cpu_ns;   /* processor time that the thread had used by then */
 	u32 lost_turns;	   /* slow turns in a row that another thread took */
+	bool polled;	   /* there was a turn since the last work that no sleep followed */
+	bool slept_long;   /* gaps that are slept through are longer than the longest spin */
+	u32 rest;	   /* so many gaps more are slept through before one is polled */
+	u32 last_rest;	   /* the last time there were so many */
+	u32 gains;	   /* gaps that were polled since then */
 };
 
 /*
  * The longest spin where a wake-up takes wake_ns (env_wake_ns()): some times that, because a sleep costs a wake-up at
- * each end, and the time that the peer waits. Not less than least_ns.
+ * each end, and the time that the peer waits. Not less than least_ns. 0, because nobody has answered in time, is a long one.
  */
 u64 core_spin_max_ns(u64 wake_ns, u64 least_ns);
 

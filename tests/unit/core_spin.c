@@ -40,7 +40,8 @@ static void gaps(struct core_spin *spin, u64 *now, u64 gap_ns, unsigned int coun
 {
 	for (unsigned int i = 0; i < count; i++) {
 		core_spin_turn(spin, *now, 1);
-		core_spin_turn(spin, *now + 1, 0);
+		for (u64 at = *now + 1; at < *now + gap_ns && !core_spin_turn(spin, at, 0);)
+			at += 500000;
 		*now += gap_ns;
 	}
 	core_spin_turn(spin, *now, 1);
@@ -264,6 +265,85 @@ static void time_away_is_not_a_loss(void **state)
 	assert_true(spins_for(&spin, &now) > 20000);
 }
 
+/*
+ * How long the work takes to come: if the loop polls, for most gaps and for one of `every`; and if it
+ * sleeps, from then on.
+ */
+struct source {
+	u64 polled_ns, late_ns, slept_ns;
+	unsigned int every; /* 0: none is late */
+};
+
+/* Of `count` gaps, how many the loop polled. */
+static unsigned int polled_of(struct core_spin *spin, u64 *now, const struct source *source,
+			      unsigned int count)
+{
+	unsigned int polled = 0;
+
+	for (unsigned int i = 0; i < count; i++) {
+		u64 due = source->every && i % source->every == 0 ? source->late_ns : source->polled_ns;
+		u64 begin = *now + 1000;
+		bool sleeps;
+
+		core_spin_turn(spin, *now, 1);
+		for (*now = begin; !(sleeps = core_spin_turn(spin, *now, 0)) && *now < begin + due;)
+			*now += 5000;
+		polled += *now > begin;
+		if (sleeps)
+			*now += source->slept_ns;
+	}
+	return polled;
+}
+
+#define MS 1000000ull
+
+/* A hypervisor with more to run than processors: a wake-up has to wait for one. */
+static void where_wake_ups_are_slow_it_polls(void **state)
+{
+	const struct source source = {.polled_ns = 100000, .late_ns = 4 * MS, .slept_ns = 3 * MS, .every = 10};
+	struct core_spin spin;
+	u64 now = 1;
+
+	(void)state;
+	core_spin_init(&spin, MS);
+	/* Whatever it begins with. */
+	gaps(&spin, &now, 3 * MS, 100);
+	assert_true(polled_of(&spin, &now, &source, 4000) > 3000);
+}
+
+/* Its peer has no processor as long as it polls. */
+static void where_polling_delays_the_work_it_sleeps(void **state)
+{
+	const struct source source = {.polled_ns = 10 * MS, .slept_ns = 500000};
+	struct core_spin spin;
+	u64 now = 1;
+
+	(void)state;
+	core_spin_init(&spin, 2 * MS);
+	gaps(&spin, &now, 100000, 100);
+	polled_of(&spin, &now, &source, 1000);
+	assert_true(polled_of(&spin, &now, &source, 4000) < 40);
+	/* And back, when it has the processor again. */
+	gaps(&spin, &now, 100000, 600);
+	assert_true(spins_for(&spin, &now) > 100000);
+}
+
+/* Nobody gains by polling for it. */
+static void what_comes_seldom_is_slept_through(void **state)
+{
+	const struct source seldom = {.polled_ns = 5 * MS, .slept_ns = 5 * MS};
+	const struct source never = {.polled_ns = 20 * MS, .slept_ns = 20 * MS};
+	struct core_spin spin;
+	u64 now = 1;
+
+	(void)state;
+	core_spin_init(&spin, 2 * MS);
+	polled_of(&spin, &now, &seldom, 1000);
+	assert_true(polled_of(&spin, &now, &seldom, 4000) < 20);
+	polled_of(&spin, &now, &never, 1000);
+	assert_int_equal(polled_of(&spin, &now, &never, 4000), 0);
+}
+
 static void never_and_always(void **state)
 {
 	struct core_spin spin;
@@ -281,7 +361,9 @@ static void never_and_always(void **state)
 static void a_spin_costs_so_many_wake_ups(void **state)
 {
 	(void)state;
-	assert_int_equal(core_spin_max_ns(0, 50000), 50000);
+	assert_int_equal(core_spin_max_ns(1, 50000), 50000);
+	/* Nobody answered in time. */
+	assert_int_equal(core_spin_max_ns(0, 50000), 2000000);
 	assert_int_equal(core_spin_max_ns(3124, 50000), 50000);
 	assert_int_equal(core_spin_max_ns(20000, 50000), 320000);
 	assert_int_equal(core_spin_max_ns(124999, 50000), 1999984);
@@ -301,6 +383,9 @@ int main(void)
 		cmocka_unit_test(what_was_lost_before_a_sleep_does_not_count),
 		cmocka_unit_test(a_sleep_is_not_a_loss),
 		cmocka_unit_test(time_away_is_not_a_loss),
+		cmocka_unit_test(where_wake_ups_are_slow_it_polls),
+		cmocka_unit_test(where_polling_delays_the_work_it_sleeps),
+		cmocka_unit_test(what_comes_seldom_is_slept_through),
 		cmocka_unit_test(never_and_always),
 		cmocka_unit_test(a_spin_costs_so_many_wake_ups),
 	};
