@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * CLOSE, on queue 0; see closing.h. The session's closing_work alone sends it and frees records, one after the other; what
- * is not answered it tries again.
+ * CLOSE, on queue 0; see closing.h. The session's closing_work sends it, for one record after the other, tries again what
+ * was not answered, and frees what is over.
  */
 #include <linux/sched/mm.h>
 #include <linux/slab.h>
@@ -64,8 +64,9 @@ void rblk_closing_add(struct rblk_session *session, struct rblk_closing *closing
 /* -- what a CLOSE has come to ------------------------------------------------------------------------ */
 
 /*
- * A target that has closed the handle already, or is about to, answers NO_VOLUME; one that drains ends the session. What is
- * not answered may have been done; a number is not another handle's so soon.
+ * Answered, whatever the status: a handle that is closed already, or about to be, gives NO_VOLUME; a target that drains
+ * ends the session. A CLOSE without an answer may have been done. It is sent again, which is harmless: the number is not
+ * another handle's so soon (proto/README.md, 6, CLOSE).
  */
 static void rblk_closing_judge(struct rblk_closing *closing, int error, u16 status)
 {

@@ -41,7 +41,7 @@ void rblk_closing_wait(struct rblk_session *session, const struct rblk_closing *
 
 /* The answer of a CLOSE that nobody waits for any more, or -ENOTCONN: it cannot come. Any context. */
 void rblk_closing_answered(struct rblk_closing *closing, int error, u16 status);
-/* The session is live. Any context, also with core_lock held. */
+/* The session is live. Any context. */
 void rblk_closing_kick(struct rblk_session *session);
 
 /* Does not sleep. */

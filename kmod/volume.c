@@ -269,7 +269,7 @@ int rblk_volume_open(struct rblk_disk *disk, char *text)
 	return rblk_volume_use(disk, closing, changes, &volume);
 }
 
-/* NULL: it has none. Nothing is sent with the handle any more. */
+/* From the disk, to close it: nothing is sent with it any more. `gone`: only if its volume is. NULL: there is none. */
 static struct rblk_closing *rblk_volume_take_handle(struct rblk_disk *disk, bool gone)
 {
 	struct rblk_closing *closing = NULL;

@@ -23,11 +23,18 @@
 #define SPIN_CROWDED_MIN_NS 40000000ull
 #define SPIN_CROWDED_MAX_NS 640000000ull
 
-/* Gaps that are slept through before one is polled again: more each time that it was no use. */
+/*
+ * So many gaps are slept through before one is polled again: twice as many each time that it was no use, so that soon
+ * attempts cost a five-hundredth of the gaps' time at most.
+ */
 #define SPIN_REST_MIN 8
 #define SPIN_REST_MAX 512
-/* None is polled if they are longer: so few events are not worth it, and a hypervisor's time slices are shorter. */
+/* Nothing is polled if gaps are longer: so few events are not worth it, and a hypervisor's time slices are shorter. */
 #define SPIN_TRY_NS 10000000ull
+/* So many of the longest spins such an attempt lasts at most; with the longest spin that there is, SPIN_TRY_NS. */
+#define SPIN_TRY_SPINS 5
+/* After so many gaps that only slept_ns speaks for, some are slept through, to measure it again. */
+#define SPIN_DOUBTS 64
 
 /*
  * The longest spin: so many wake-ups, but not more than that time. With fixed times, 50 us in rblkd and 200 us in librblk,
@@ -62,6 +69,7 @@ void core_spin_init(struct core_spin *spin, u64 max_ns)
 	spin->rest = 0;
 	spin->last_rest = 0;
 	spin->gains = 0;
+	spin->doubts = 0;
 }
 
 /*
@@ -144,8 +152,14 @@ static void spin_learn_polled(struct core_spin *spin, u64 gap_ns)
 	spin_average(&spin->gap_ns, gap_ns, spin->max_ns * SPIN_GAP_CAP);
 	if (spin_pays(spin)) {
 		spin->gains += spin->gains < SPIN_REST_MAX;
+		spin->doubts += spin->gap_ns > spin->max_ns;
+		if (spin->doubts < SPIN_DOUBTS)
+			return;
+		spin->doubts = 0;
+		spin->rest = SPIN_REST_MIN;
 		return;
 	}
+	spin->doubts = 0;
 	spin->last_rest = spin->gains < spin->last_rest ? spin->last_rest * 2 : SPIN_REST_MIN;
 	if (spin->last_rest > SPIN_REST_MAX)
 		spin->last_rest = SPIN_REST_MAX;
@@ -187,7 +201,7 @@ static bool spin_is_over(const struct core_spin *spin, u64 now_ns)
 		return true;
 	/* The peer may be asleep: this attempt has to outlast its wake-up, so that the peer finds that it pays, too. */
 	if (most_ns < spin->slept_ns)
-		most_ns = spin->slept_ns < SPIN_TRY_NS ? spin->slept_ns : SPIN_TRY_NS;
+		most_ns = spin->slept_ns < most_ns * SPIN_TRY_SPINS ? spin->slept_ns : most_ns * SPIN_TRY_SPINS;
 	if (limit_ns > most_ns)
 		limit_ns = most_ns;
 	return now_ns - spin->idle_since_ns >= limit_ns;

@@ -26,7 +26,7 @@
 #include "proto/wire/types.h"
 
 struct core_spin {
-	u64 max_ns;	   /* longest spin; 0: never spin. (u64)-1: never sleep */
+	u64 max_ns;	   /* longest spin, but for attempts after slow wake-ups; 0: never spin. (u64)-1: never sleep */
 	u64 gap_ns;	   /* running average of the gaps between work that were polled, in whole or in part */
 	u64 slept_ns;	   /* the same of those that were slept through at once */
 	u64 idle_since_ns; /* of the first turn without work; 0: the last turn had some */
@@ -39,13 +39,15 @@ struct core_spin {
 	bool polled;	   /* there was a turn since the last work that no sleep followed */
 	bool slept_long;   /* gaps that are slept through are longer than the longest spin */
 	u32 rest;	   /* so many gaps more are slept through before one is polled */
-	u32 last_rest;	   /* the last time there were so many */
-	u32 gains;	   /* gaps that were polled since then */
+	u32 last_rest;	   /* what `rest` was set to the last time */
+	u32 gains;	   /* gaps since then for which polling paid */
+	u32 doubts;	   /* those that were longer than the longest spin: slept_ns speaks for polling, and may be old */
 };
 
 /*
  * The longest spin where a wake-up takes wake_ns (env_wake_ns()): some times that, because a sleep costs a wake-up at
- * each end, and the time that the peer waits. Not less than least_ns. 0, because nobody has answered in time, is a long one.
+ * each end, and the time that the peer waits. Not less than least_ns. 0, which
+ * could not be measured, counts as slow: the longest that there is.
  */
 u64 core_spin_max_ns(u64 wake_ns, u64 least_ns);
 

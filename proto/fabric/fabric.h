@@ -43,8 +43,8 @@ enum fab_kind {
 };
 
 /*
- * What takes the driver as long as milliseconds: to make or to destroy a queue pair. From
- * fab_aside_fn until `end` the job belongs to whoever took it.
+ * Making or destroying a queue pair, which can take a driver milliseconds. The job belongs to its taker
+ * from fab_aside_fn until `end`.
  */
 struct fab_job {
 	void (*run)(struct fab_job *job); /* on any thread */
@@ -63,8 +63,8 @@ struct fab_options {
 	/* FAB_TCP: listeners take connections that begin with TLS, too. Outlives the fab; NULL: they do not. */
 	struct rblk_tls_context *tls;
 	/*
-	 * For connections that are accepted and use the SRQ, and for the end of every connection. NULL: this thread
-	 * does all itself. Jobs that were taken in one order end in that order.
+	 * FAB_VERBS: takes the making of the queue pairs of accepted connections that use the SRQ, and the
+	 * destroying of all. NULL: this thread does it. Jobs end in the order in which they were taken.
 	 */
 	fab_aside_fn aside;
 	void *aside_user;

@@ -17,7 +17,8 @@
  * numbers.
  *
  * All of a fab belongs to one thread, but for what verbs_mr_work() does with the memory that it is
- * given and the devices that this holds (mr_jobs), and what a verbs_job does with its queue pair. A cm event is copied and acknowledged before it
+ * given and the devices that this holds (mr_jobs), and what a verbs_job does with its queue pair.
+ * A cm event is copied and acknowledged before it
  * is acted upon: rdma_migrate_id() and rdma_destroy_id() wait for events not yet acknowledged.
  */
 #ifndef RBLK_FABRIC_VERBS_H
@@ -270,12 +271,16 @@ void verbs_conn_close(struct fab_conn *conn);
 void verbs_conn_destroy(struct fab_conn *conn);
 
 /* -- fabric_verbs_qp.c -- */
-/* For a device: its limits, its count, and a queue pair in INIT, unless that is made aside later. */
+/*
+ * The connection is this device's from now on: checks its limits, counts it, and makes a queue pair in INIT, unless
+ * another thread is to make it (verbs_qp_begin_make()).
+ */
 int verbs_conn_create_qp(struct verbs_conn *conn, struct rdma_cm_id *id,
 			 struct verbs_device *device);
 /* All that verbs_conn_create_qp() made; a queue pair already destroyed by the drain is none. */
 void verbs_conn_destroy_qp(struct verbs_conn *conn);
-/* Make it and move it to RTS, or destroy it, aside if possible; verbs_conn_qp_made() or _destroyed() follows. */
+/* Aside if possible: make it and move it to RTS; destroy it. verbs_conn_qp_made() or verbs_conn_qp_destroyed() follow,
+ * perhaps before these return. */
 void verbs_qp_begin_make(struct verbs_conn *conn);
 void verbs_qp_begin_destroy(struct verbs_conn *conn);
 /* INIT to RTS with what the cm negotiated. */

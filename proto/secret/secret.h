@@ -13,7 +13,7 @@
 #define RBLK_SECRET_BYTES 32
 #define RBLK_SECRETS_MAX 8	     /* valid at a time, of one name */
 #define RBLK_SECRET_PREFIX "rblk1:" /* a secret as text begins with it */
-#define RBLK_SECRET_TEXT_BYTES 80    /* "rblk1:" and 64 hexadecimal digits */
+#define RBLK_SECRET_TEXT_BYTES 80    /* RBLK_SECRET_PREFIX and 64 hexadecimal digits */
 #define RBLK_SECRET_FINGERPRINT 16   /* bytes of SHA-256 of the secret */
 #define RBLK_SECRET_ERROR_BYTES 256
 

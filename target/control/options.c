@@ -94,7 +94,8 @@ static const struct tgt_option table[] = {
 	  "adaptive: poll while busy, sleep when idle; always; never",
 	  TARGET(polling), 0, 0, polling_choices },
 	{ "poll_time", 0, TARGET_PLACES, TGT_OPTION_TIME_US, "TIME", "auto",
-	  "adaptive polling: longest time to poll before sleeping; auto: 16 times what a wake-up takes",
+	  "adaptive polling: longest time to poll before sleeping (now and then five times that, where "
+	  "wake-ups are slow); auto: 16 times what a wake-up takes",
 	  TARGET(poll_us_max), 0, 1000000, poll_time_choices },
 	{ "queues", 0, TARGET_PLACES, TGT_OPTION_COUNT, "COUNT", "16",
 	  "maximum number of queues in one session",

@@ -5,8 +5,13 @@
 #include <stdlib.h>
 #include "target/serve/reactor_impl.h"
 
+#define NS_PER_S 1000000000ull
+/* A driver that works takes milliseconds. */
+#define ASIDE_LATE_NS (5 * NS_PER_S)
+
 struct aside_job {
 	struct tgt_job job; /* first: leads back here */
+	struct tgt_reactor *reactor;
 	struct fab_job *work;
 };
 
@@ -25,6 +30,8 @@ static void aside_end(struct tgt_ring_op *op, int result, uint32_t flags)
 
 	(void)result;
 	(void)flags;
+	aside->reactor->aside_jobs--;
+	aside->reactor->aside_since_ns = aside->reactor->turn.now_ns;
 	free(aside);
 	work->end(work);
 }
@@ -37,10 +44,25 @@ bool tgt_aside_take(struct fab_job *work, void *user)
 	if (!aside)
 		return false;
 	aside->work = work;
+	aside->reactor = reactor;
 	aside->job.run = aside_run;
 	aside->job.post.op.complete = aside_end;
-	if (tgt_worker_submit(&reactor->aside, reactor->ring, &aside->job) == 0)
-		return true;
-	free(aside);
-	return false;
+	if (tgt_worker_submit(&reactor->aside, reactor->ring, &aside->job)) {
+		free(aside);
+		return false;
+	}
+	if (!reactor->aside_jobs++)
+		reactor->aside_since_ns = reactor->turn.now_ns;
+	return true;
+}
+
+void tgt_aside_check(struct tgt_reactor *reactor)
+{
+	uint64_t late_ns = reactor->turn.now_ns - reactor->aside_since_ns;
+
+	if (reactor->aside_jobs && late_ns >= ASIDE_LATE_NS)
+		tgt_log_limited(&reactor->turn.log_limit, TGT_LOG_ERROR,
+				"reactor %u: a driver has taken %llu s to make or destroy a queue pair: logins and the ends "
+				"of connections wait for it",
+				reactor->index, (unsigned long long)(late_ns / NS_PER_S));
 }

@@ -9,10 +9,15 @@
 #include <stdbool.h>
 #include "proto/fabric/fabric.h"
 
+struct tgt_reactor;
+
 /*
  * A fab_aside_fn of a struct tgt_reactor: the job ends in a reap of the reactor's ring. False: too many wait already, or
  * there is no memory, so the reactor does it itself. That is the bound for a peer that connects again and again.
  */
 bool tgt_aside_take(struct fab_job *work, void *reactor);
+
+/* Says so in the log if a driver has taken seconds for a job: until it ends, others wait. Now and then, on the reactor's thread. */
+void tgt_aside_check(struct tgt_reactor *reactor);
 
 #endif

@@ -21,6 +21,8 @@
 #define HANDLE_SLOTS_FIRST 4
 #define USERS_LOGGED_MAX 16u
 static_assert(RBLK_HANDLES_MAX == 1u << INDEX_BITS, "a handle's index fits its bits");
+/* proto/README.md, 6, CLOSE: no number comes again within a million OPENs of its session. */
+static_assert(1ull << (32 - INDEX_BITS) > 1000000, "a handle's number does not come again soon");
 
 /* -- ports ------------------------------------------------------------------------------------- */
 

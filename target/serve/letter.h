@@ -32,7 +32,7 @@ struct tgt_peers {
 	_Atomic unsigned int empty;   /* how many of them drain and have no session left */
 	_Atomic unsigned int letters; /* sent and not read yet */
 	struct tgt_rulebook *rules;   /* fixed; NULL: everyone may do everything (tests) */
-	struct tgt_names *names;  /* fixed; NULL: initiators are not told apart (tests) */
+	struct tgt_names *names; /* fixed; NULL: initiators are not told apart (tests) */
 };
 
 /* Both reactors belong to one process. */

@@ -95,11 +95,17 @@ void tgt_login_failed(struct tgt_queue *queue, const char *why)
 {
 	struct rblk_wire_reject reject;
 
-	tgt_log_limited(&queue->lane.turn->log_limit, TGT_LOG_WARNING, "login from %s: failed: %s",
-			fab_conn_peer(queue->lane.conn), why);
+	struct tgt_reactor *reactor = queue->session->reactor;
+	const char *peer = fab_conn_peer(queue->lane.conn);
+
+	tgt_notice(&(struct tgt_notice_about){.kind = TGT_NOTICE_REFUSED, .address = peer},
+		   &reactor->turn.log_limit, TGT_LOG_WARNING, "login from %s: failed: %s", peer, why);
+	reactor->logins_refused++;
+	/* Connections of hosts that are gone may hold what is missing. */
+	tgt_keepalive_press(reactor);
 	reject_fill(&reject, RBLK_REJECT_NO_RESOURCES, 0);
 	fab_conn_refuse(queue->lane.conn, &reject, sizeof(reject));
-	tgt_queue_close(queue, NULL);
+	tgt_queue_lost(queue, TGT_END_LOST, NULL);
 }
 
 /* -- accepting --------------------------------------------------------------------------------- */

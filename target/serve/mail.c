@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "target/serve/admit.h"
+#include "target/serve/aside.h"
 #include "target/serve/census.h"
 #include "target/serve/event.h"
 #include "target/serve/handle.h"
@@ -154,6 +155,7 @@ static void reactor_read_mail(struct tgt_reactor *reactor, struct tgt_letter *le
 		reactor_list_changed(reactor);
 		break;
 	case MAIL_CHECK_DEVICES:
+		tgt_aside_check(reactor);
 		for (unsigned int i = 0; i < reactor->fabric_count; i++)
 			fab_devices_check(reactor->fabrics[i].fab);
 		break;

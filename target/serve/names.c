@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The list of names. It is short, and asked only when a volume is opened. */
+/* The list of initiators' names. It is short, and asked only when a volume is opened. */
 #include "target/serve/names.h"
 
 #include <pthread.h>

@@ -110,7 +110,7 @@ static void open_volume(struct tgt_session *session, struct tgt_request *request
 		return;
 	}
 	handle->restricted = restricted;
-	/* It has waited, and the rules have changed meanwhile: what it waited for is not what a writer waits for. */
+	/* The rules may have changed while it waited: it stays for reading, as it has not waited for what a writer waits for. */
 	tgt_admit_look(handle, right);
 	tgt_volume_describe(handle->access.port->volume, request->lane->turn->max_io_bytes,
 			    TGT_CAPSULE_BYTES, report);

@@ -293,6 +293,7 @@ void tgt_reactor_destroy(struct tgt_reactor *reactor)
 		tgt_mail_take(reactor);
 		tgt_mailbox_fini(&reactor->mailbox);
 	}
+	/* Every connection has drained, and a job of its is over before that: there is none. */
 	tgt_worker_fini(&reactor->aside);
 	tgt_ring_destroy(reactor->ring);
 	for (unsigned int i = 0; i < reactor->fabric_count; i++)

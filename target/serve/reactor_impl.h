@@ -73,6 +73,8 @@ struct tgt_reactor {
 	unsigned int fabric_count;
 	struct tgt_ring *ring;
 	struct tgt_worker aside; /* its helper thread, see aside.h */
+	unsigned int aside_jobs;  /* that it has */
+	uint64_t aside_since_ns; /* when the oldest of them became the oldest */
 	struct tgt_region region; /* the turn's pools and the reserve */
 	size_t pool_bytes;	  /* of the turn's pool, when nothing is in use */
 	struct tgt_pool *reserve; /* memory for queues' replies, which nothing else can take */

@@ -43,8 +43,8 @@ struct tgt_handle {
 	uint32_t id;  /* generation << 10 | index: never 0 */
 	bool closing; /* CLOSE waits, or the session ends: not found any more */
 	bool event_changed, event_removed;
-	bool restricted; /* it is for reading because the rules were so, not because it was asked for that */
-	bool unrestricted; /* and by the rules of now it need not be: the initiator is told (admit.c) */
+	bool restricted;   /* for reading by the rules, though it was opened for writing */
+	bool unrestricted; /* the rules allow writing by now, and the initiator was told (admit.c) */
 	struct tgt_request *closer; /* the CLOSE that waits, or NULL */
 	unsigned int parts;	    /* that have not closed the handle; it waits for them */
 	struct tgt_tally *tally;    /* where access.counts is; NULL: not its own */

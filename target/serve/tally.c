@@ -44,7 +44,7 @@ static unsigned int initiator_number(const struct tgt_session *session)
 	if (!peers || !peers->names)
 		return TGT_NAMES_OTHER;
 	return tgt_names_number(peers->names, session->initiator, session->proven,
-				  &session->host->key);
+				&session->host->key);
 }
 
 /* An initiator's own is there before it counts, so that a census has its name. */

@@ -117,7 +117,8 @@ bool tgt_mark_find(const char *folder, const struct tgt_store_info *info, uint64
 
 	if (mark_path(folder, &info->id, path) < 0)
 		return false;
-	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	/* A pipe that somebody has put there must not hold us up. */
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 	if (fd < 0)
 		return false;
 	found = fstat(fd, &st) == 0 && mark_is_ours(&st) && st.st_size == sizeof(mark) &&

@@ -31,7 +31,8 @@ int tgt_mark_open(const char *folder, const struct tgt_store_info *info, struct 
 		  char *error);
 /*
  * What a volume that is only read has to know: the failure of an earlier process's sync, or of this one's while the volume
- * was writable. False: there is none. Nothing is written, as several processes may serve such a volume.
+ * was writable. False: there is none. Nothing is written, as several processes may serve such a volume: so what is told to
+ * every session is told again when the volume is opened anew, until one that is writable has settled it.
  */
 bool tgt_mark_find(const char *folder, const struct tgt_store_info *info, uint64_t *epoch, bool *lost);
 /* Removes the file if it has no failure. NULL: no effect. */

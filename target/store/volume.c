@@ -227,7 +227,7 @@ static int volume_store_open(struct tgt_volume *volume, char *error)
 	return 0;
 }
 
-/* No session has it open yet: the mark holds until the volume is closed. */
+/* No session has it open yet. */
 static void volume_restore(struct tgt_volume *volume, uint64_t epoch, bool lost)
 {
 	struct tgt_volume_trouble *trouble = &volume->trouble;
@@ -236,8 +236,8 @@ static void volume_restore(struct tgt_volume *volume, uint64_t epoch, bool lost)
 	atomic_store(&trouble->lost, lost);
 	if (lost)
 		tgt_log(TGT_LOG_WARNING,
-			"volume %s: acknowledged writes may have been lost before rblkd was started "
-			"again: FLUSH fails until every session has closed the volume",
+			"volume %s: a sync has failed earlier, and acknowledged writes may be lost: "
+			"FLUSH fails until every session has closed the volume",
 			volume->config.name);
 }
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * A helper: one thread for what may block and has no way through io_uring (SEEK_HOLE reads
- * a file system's metadata; BLKDISCARD; a driver makes a queue pair). It takes jobs one after the other from a bounded queue and
- * hands their ends back through the ring of the reactor that gave them. A store has a worker of its
- * own, so that a disk that hangs delays no other volume, and so has a reactor. The simulator links one without a thread
+ * A helper thread for what may block and has no way through io_uring: SEEK_HOLE reads a file system's
+ * metadata; BLKDISCARD; a driver makes a queue pair. It takes jobs one after the other from a bounded queue and
+ * hands their ends back through the ring of the reactor that gave them. Each store has its own, so that a
+ * disk that hangs delays no other volume; so have each reactor (serve/aside.h) and the registry. The simulator links one without a thread
  * in its place.
  */
 #ifndef RBLK_TARGET_STORE_WORKER_H
@@ -25,7 +25,7 @@ struct tgt_job {
 	struct tgt_job *next;
 };
 
-/* In its store or reactor, from its opening to its closing. */
+/* Its owner's (a store, a reactor, the registry), from opening to closing. */
 struct tgt_worker {
 	pthread_mutex_t mutex; /* of all that follows */
 	pthread_cond_t wake;

@@ -133,10 +133,12 @@ static void turn(unsigned int depth)
 	assert_true(rblk_wait(program.session, 100) >= 0);
 }
 
-/* What the target had to say was said before the answer. */
+/* The change's letter was sent before: a reactor reads it in the turn of the first READ at the latest, so what it has to say
+ * comes before the second one's answer. */
 static void not_told(unsigned int changed)
 {
-	assert_int_equal(rblk_pread(program.volume, program.data, BLOCK, 0), 0);
+	for (unsigned int i = 0; i < 2; i++)
+		assert_int_equal(rblk_pread(program.volume, program.data, BLOCK, 0), 0);
 	turn(0);
 	assert_int_equal(program.changed, changed);
 }
@@ -166,7 +168,10 @@ static void a_reader_becomes_a_writer(void **state)
 	one_handle();
 }
 
-/* Its handle stays as long as commands are outstanding with it. */
+/*
+ * Its handle stays if commands are outstanding with it when the new one is there, which is chance here. Whatever the volume
+ * says of itself then is true.
+ */
 static void a_reader_becomes_a_writer_under_reads(void **state)
 {
 	(void)state;
@@ -175,11 +180,13 @@ static void a_reader_becomes_a_writer_under_reads(void **state)
 	reload("write");
 	while (!program.refreshed)
 		turn(DEPTH);
-	assert_true(rblk_volume_info(program.volume)->read_only);
 	while (program.outstanding)
 		turn(0);
 	assert_int_equal(program.errors, 0);
-	assert_int_equal(rblk_volume_refresh(program.volume), 0);
+	if (rblk_volume_info(program.volume)->read_only) {
+		assert_int_equal(rblk_pwrite(program.volume, program.data, BLOCK, 0, 0), -EROFS);
+		assert_int_equal(rblk_volume_refresh(program.volume), 0);
+	}
 	may_write();
 	one_handle();
 }

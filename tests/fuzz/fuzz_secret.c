@@ -31,7 +31,7 @@ static void check_secrets(const struct rblk_secrets *secrets, const uint8_t *dat
 {
 	static const char digits[] = "0123456789abcdef";
 	uint8_t fingerprint[RBLK_SECRET_FINGERPRINT];
-	char text[RBLK_SECRET_TEXT_BYTES] = "rblk1:";
+	char text[RBLK_SECRET_TEXT_BYTES] = RBLK_SECRET_PREFIX;
 
 	FUZZ_ASSERT(rblk_secrets_count(secrets) >= 1 && rblk_secrets_count(secrets) <= RBLK_SECRETS_MAX);
 	for (unsigned int i = 0; i < rblk_secrets_count(secrets); i++) {

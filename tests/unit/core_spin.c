@@ -342,6 +342,14 @@ static void what_comes_seldom_is_slept_through(void **state)
 	assert_true(polled_of(&spin, &now, &seldom, 4000) < 20);
 	polled_of(&spin, &now, &never, 1000);
 	assert_int_equal(polled_of(&spin, &now, &never, 4000), 0);
+	/* Then a little more often than that: that sleeping took long is no reason for ever. */
+	for (u64 gap_ns = 2 * MS + 400000; gap_ns < 9 * MS; gap_ns += 400000) {
+		const struct source steady = {.polled_ns = gap_ns, .slept_ns = gap_ns};
+
+		polled_of(&spin, &now, &never, 200);
+		polled_of(&spin, &now, &steady, 1500);
+		assert_true(polled_of(&spin, &now, &steady, 4000) < 200);
+	}
 }
 
 static void never_and_always(void **state)
