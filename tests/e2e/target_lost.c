@@ -137,7 +137,7 @@ static void a_failed_flush_survives_the_daemon(void **state)
 	rblk_session_close(client.session);
 
 	e2e_daemon_start(&daemon, file.volume, "--cache", "buffered", NULL);
-	e2e_daemon_log_wait(&daemon, "volume disk: acknowledged writes may have been lost before", 1);
+	e2e_daemon_log_wait(&daemon, "volume disk: a sync has failed earlier", 1);
 	client_open(&client, &daemon);
 	memcpy(after, epoch(&client), 16);
 	assert_memory_not_equal(before, after, 16);
