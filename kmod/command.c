@@ -5,6 +5,7 @@
  * session's own commands is call.c's.
  */
 #include "kmod/command.h"
+#include "kmod/await.h"
 #include "kmod/call.h"
 #include "kmod/digest.h"
 #include "kmod/disk.h"
@@ -90,9 +91,13 @@ static void rblk_io_ended(struct rblk_io *io)
 
 	if (io->command.status == RBLK_OK && !rblk_digest_matches(io))
 		io->command.status = RBLK_E_DIGEST;
+	if (io->command.status != RBLK_OK)
+		rblk_await_take(io, false); /* it may be another's before whoever waits has seen that */
 	if (rblk_waiting_refused(io))
 		return; /* it goes again */
 	rblk_io_note_durable(io);
+	if (rblk_await_take(io, true))
+		return;
 	if (!blk_mq_complete_request_remote(rq))
 		rblk_io_complete(rq);
 }
@@ -103,6 +108,7 @@ void rblk_command_put(struct rblk_command *command)
 		return;
 	command->account.state = CORE_TAG_FREE;
 	command->queue->commands[command->tag] = NULL;
+	WRITE_ONCE(command->queue->ended, command->queue->ended + 1);
 	if (rblk_command_is_call(command))
 		rblk_call_finish(rblk_command_call(command));
 	else

@@ -7,6 +7,7 @@
 #include <linux/blk-mq.h>
 
 #include "kmod/tagset.h"
+#include "kmod/await.h"
 #include "kmod/compat.h"
 #include "kmod/disk.h"
 #include "kmod/drive.h"
@@ -70,9 +71,12 @@ static blk_status_t rblk_tagset_queue_rq(struct blk_mq_hw_ctx *hctx,
 	struct rblk_session *session = home->session;
 	struct rblk_io *io = blk_mq_rq_to_pdu(bd->rq);
 	u8 route = rblk_waiting_route(io);
+	struct rblk_awaiter awaiter;
 	blk_status_t status;
+	bool awaits;
 
 	io->command.queue = home;
+	io->awaiter = NULL;
 	io->refusals = 0;
 	io->digests = 0;
 	io->retry = false;
@@ -90,7 +94,14 @@ static blk_status_t rblk_tagset_queue_rq(struct blk_mq_hw_ctx *hctx,
 		return BLK_STS_RESOURCE;
 	/* Started before it is sent: its answer may come at once. */
 	blk_mq_start_request(bd->rq);
+	awaits = bd->last && route == home->index && rblk_await_begin(&awaiter, home, io);
 	status = rblk_io_send(io, session->queues[route]);
+	if (awaits && status == BLK_STS_OK) {
+		rblk_await_answer(&awaiter, home, io);
+		return BLK_STS_OK;
+	}
+	if (awaits)
+		rblk_await_cancel(io);
 	/* Another queue's doorbell is nobody's to ring later: the route may have changed by then. */
 	if (route != home->index)
 		rblk_queue_kick(session->queues[route]);

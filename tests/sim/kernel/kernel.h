@@ -61,6 +61,7 @@ typedef unsigned int gfp_t;
 struct net;
 extern struct sim_task {
 	struct sim_nsproxy { struct net *net_ns; } *nsproxy;
+	unsigned int flags;
 } sim_task;
 static struct sim_task *const current __attribute__((unused)) = &sim_task;
 struct net *get_net(struct net *net);
@@ -116,6 +117,7 @@ u32 get_random_u32(void);
 #define pr_err sim_print
 #define module_param_cb(name, ops, arg, perm) unsigned int *sim_param_##name(void); \
 	unsigned int *sim_param_##name(void) { (void)(ops); return arg; } struct sim_unused
+#define module_param(name, type, perm) struct sim_unused
 #define MODULE_PARM_DESC(name, text) struct sim_unused
 struct kernel_param { void *arg; };
 struct kernel_param_ops {
@@ -206,6 +208,21 @@ void mutex_unlock(struct mutex *mutex);
 #define mutex_lock_killable(mutex) (mutex_lock(mutex), 0)
 #define lockdep_assert_held(lock) \
 	((lock)->owner == sim_context() ? (void)0 : sim_fail("%s: %s is not held", __func__, #lock))
+
+/* -- waiting on the processor: of whoever submits -------------------------------------------------------- */
+
+#define PF_WQ_WORKER 1u
+#define IS_ENABLED(option) false
+#define in_task() true
+#define irqs_disabled() false
+#define local_bh_disable() ((void)0)
+#define local_bh_enable() ((void)0)
+#define xchg(p, value) ({ __auto_type was_ = *(p); *(p) = (value); was_; })
+#define cmpxchg(p, old, value) ({ __auto_type was_ = *(p); if (was_ == (old)) *(p) = (value); was_; })
+/* Somebody always does of what is no fiber, which cannot wait. */
+bool need_resched(void);
+/* The rest of the world goes on. */
+void cpu_relax(void);
 
 /* -- waiting: of a fiber, for a wake of the same place -------------------------------------------------- */
 

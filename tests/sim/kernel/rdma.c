@@ -25,7 +25,7 @@ struct net {
 
 static struct net net;
 static struct sim_nsproxy nsproxy = { &net };
-struct sim_task sim_task = { &nsproxy };
+struct sim_task sim_task = { .nsproxy = &nsproxy };
 static struct ib_device device;
 static struct list_head cqs;
 

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* Waiting for answers on the processor; see await.h. */
+#include <linux/blk-mq.h>
+#include <linux/ktime.h>
+#include <linux/module.h>
+#include <linux/sched.h>
+
+#include "kmod/await.h"
+#include "kmod/command.h"
+#include "kmod/queue.h"
+
+static bool await = true;
+module_param(await, bool, 0644);
+MODULE_PARM_DESC(await, "wait for answers on the processor where that is found to be faster than sleeping (default: Y)");
+
+/*
+ * Only a thread of its own may wait: not a worker of the block layer's, which has other requests to send. On a preemptible
+ * kernel for real-time a waiter could keep the handler of its answer from running.
+ */
+static bool rblk_await_may(const struct rblk_queue *queue)
+{
+	return READ_ONCE(await) && !queue->polled && in_task() && !irqs_disabled() && !(current->flags & PF_WQ_WORKER) &&
+	       !IS_ENABLED(CONFIG_PREEMPT_RT);
+}
+
+bool rblk_await_begin(struct rblk_awaiter *awaiter, struct rblk_queue *queue, struct rblk_io *io)
+{
+	/* What others do with the queue at the same time may be seen or not. */
+	bool alone = READ_ONCE(queue->next_sequence) == READ_ONCE(queue->ended) && list_empty(&queue->pending) &&
+		     req_op(rblk_io_rq(io)) <= REQ_OP_WRITE && rblk_await_may(queue);
+
+	if (!core_await_submit(&queue->await, alone ? ktime_get_ns() : 0, alone))
+		return false;
+	awaiter->state = RBLK_AWAIT_OPEN;
+	io->awaiter = awaiter;
+	return true;
+}
+
+void rblk_await_cancel(struct rblk_io *io)
+{
+	io->awaiter = NULL;
+}
+
+bool rblk_await_take(struct rblk_io *io, bool ends)
+{
+	struct rblk_awaiter *awaiter = READ_ONCE(io->awaiter);
+
+	if (awaiter)
+		awaiter = xchg(&io->awaiter, NULL);
+	if (!awaiter)
+		return false;
+	smp_store_release(&awaiter->state, ends ? RBLK_AWAIT_ANSWERED : RBLK_AWAIT_REFUSED);
+	return ends;
+}
+
+/* What became of it. RBLK_AWAIT_OPEN: nothing, and the handlers know that nobody waits any more. */
+static u8 rblk_await_state(struct rblk_awaiter *awaiter, struct rblk_io *io)
+{
+	u64 until_ns = ktime_get_ns() + CORE_AWAIT_MOST_NS;
+	u8 state;
+
+	while (!(state = smp_load_acquire(&awaiter->state)) && !need_resched() && ktime_get_ns() < until_ns)
+		cpu_relax();
+	if (state || cmpxchg(&io->awaiter, awaiter, NULL) == awaiter)
+		return state;
+	/* A handler has just taken it, and is about to say what for. */
+	while (!(state = smp_load_acquire(&awaiter->state)))
+		cpu_relax();
+	return state;
+}
+
+void rblk_await_answer(struct rblk_awaiter *awaiter, struct rblk_queue *queue, struct rblk_io *io)
+{
+	struct request *rq = rblk_io_rq(io);
+	u8 state;
+
+	/* A device in software works in softirqs. They run here, where otherwise their thread would take the processor. */
+	local_bh_disable();
+	rblk_queue_kick(queue);
+	local_bh_enable();
+	state = rblk_await_state(awaiter, io);
+	core_await_waited(&queue->await, state != RBLK_AWAIT_OPEN);
+	queue->awaited++;
+	if (state == RBLK_AWAIT_OPEN)
+		queue->awaited_in_vain++;
+	if (state != RBLK_AWAIT_ANSWERED)
+		return;
+	local_bh_disable(); /* for blk-mq's softirq, if it takes that */
+	if (!blk_mq_complete_request_remote(rq))
+		rblk_io_complete(rq);
+	local_bh_enable();
+}

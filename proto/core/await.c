@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* Trials of waiting against sleeping; see await.h. */
+#include "proto/core/await.h"
+
+/* Cycles of each way in a trial. A median of so few would cost more to keep than it is worth. */
+#define AWAIT_TRIAL 16u
+/* The winner is kept for so many cycles: twice as many each time, so that soon a trial is a hundredth of them. */
+#define AWAIT_KEEP_MIN 128u
+#define AWAIT_KEEP_MAX 4096u
+/* A cycle that is longer says nothing: the submitter had something else to do. */
+#define AWAIT_CYCLE_MOST_NS 20000000ull
+/* Waits in vain, one after the other: others want the processor, or the answers take too long. */
+#define AWAIT_FAILURES 4u
+
+enum core_await_phase { AWAIT_SLEEPS, AWAIT_WAITS, AWAIT_KEEPS };
+
+void core_await_init(struct core_await *await)
+{
+	*await = (struct core_await){ .left = AWAIT_TRIAL, .keep = AWAIT_KEEP_MIN };
+}
+
+static void core_await_keep(struct core_await *await, bool wins)
+{
+	if (wins != await->wins)
+		await->keep = AWAIT_KEEP_MIN;
+	await->wins = wins;
+	await->phase = AWAIT_KEEPS;
+	await->left = await->keep;
+	if (await->keep < AWAIT_KEEP_MAX)
+		await->keep *= 2;
+}
+
+/* This way has had all of its cycles. */
+static void core_await_next(struct core_await *await)
+{
+	switch (await->phase) {
+	case AWAIT_SLEEPS:
+		await->phase = AWAIT_WAITS;
+		await->left = AWAIT_TRIAL;
+		break;
+	case AWAIT_WAITS:
+		/* It has to save an eighth: it uses a processor that could sleep. */
+		core_await_keep(await, await->waited_ns < await->slept_ns - await->slept_ns / 8);
+		break;
+	default:
+		await->phase = AWAIT_SLEEPS;
+		await->left = AWAIT_TRIAL;
+		await->slept_ns = await->waited_ns = 0;
+		await->failures = 0;
+	}
+}
+
+bool core_await_submit(struct core_await *await, u64 now_ns, bool alone)
+{
+	u64 cycle_ns = now_ns - await->begun_ns;
+
+	if (alone && await->begun_ns && cycle_ns <= AWAIT_CYCLE_MOST_NS) {
+		if (await->waits)
+			await->waited_ns += cycle_ns;
+		else
+			await->slept_ns += cycle_ns;
+		if (!--await->left)
+			core_await_next(await);
+	}
+	await->begun_ns = alone ? now_ns : 0;
+	await->waits = alone && (await->phase == AWAIT_WAITS || (await->phase == AWAIT_KEEPS && await->wins));
+	return await->waits;
+}
+
+void core_await_waited(struct core_await *await, bool answered)
+{
+	await->failures = answered ? 0 : await->failures + 1;
+	if (await->failures < AWAIT_FAILURES)
+		return;
+	await->failures = 0;
+	core_await_keep(await, false);
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Is whoever submits a command to wait for its answer on the processor (the kernel module)? That pays where one command at
+ * a time is under way and waking is dear: a processor that sleeps has to be interrupted, and in a virtual machine given
+ * back by the host. It is a loss where the submitter has something else to do meanwhile, or others want the processor.
+ *
+ * Decided by trial. Commands that come one at a time form cycles, each from one submission to the next. What waking costs,
+ * and what a submitter that waits misses, is all in them. Some are spent one way, some the other; the way whose cycles are
+ * clearly shorter is kept for a time, which grows while the same way wins. Pure: clock readings in, a decision out. Two
+ * submitters at once may spoil a trial, nothing else.
+ */
+#ifndef RBLK_CORE_AWAIT_H
+#define RBLK_CORE_AWAIT_H
+
+#include "proto/wire/types.h"
+
+/* No command is waited for longer. */
+#define CORE_AWAIT_MOST_NS 1000000ull
+
+struct core_await {
+	u64 begun_ns;	/* when the last command was submitted; 0: it was not alone */
+	u64 slept_ns;	/* the cycles of the trial that were slept through, all together */
+	u64 waited_ns;	/* those that were waited through */
+	u32 left;	/* so many cycles more this way */
+	u32 keep;	/* for so many the winner of the next trial is kept */
+	u8 phase;	/* enum core_await_phase */
+	bool wins;	/* waiting has won the last trial */
+	bool waits;	/* the last command was waited for */
+	u8 failures;	/* commands in a row that were waited for in vain */
+};
+
+/* All 0: new. */
+void core_await_init(struct core_await *await);
+
+/*
+ * A command is submitted; `alone`: no other is under way. True: wait for it, CORE_AWAIT_MOST_NS at most, and only while
+ * nobody else wants the processor; then core_await_waited().
+ */
+bool core_await_submit(struct core_await *await, u64 now_ns, bool alone);
+
+/* The wait is over. `answered`: by the answer. */
+void core_await_waited(struct core_await *await, bool answered);
+
+#endif

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Goal: a submitter waits on the processor where that makes its commands follow each other clearly faster, and only there.
+ * Method: submitters on a clock of their own, who take as long for a command when they sleep as when they wait, or not;
+ * and how many of their commands were waited for.
+ */
+#include "tests/unit/unit.h"
+
+#include "proto/core/await.h"
+
+struct submitter {
+	struct core_await await;
+	u64 now_ns;
+	u64 slept_ns, waited_ns; /* what a cycle takes each way */
+	bool in_vain;		 /* no answer comes while it waits */
+};
+
+/* How many of so many commands, one at a time, were waited for. */
+static unsigned int submit(struct submitter *s, unsigned int commands)
+{
+	unsigned int waits = 0;
+
+	for (unsigned int i = 0; i < commands; i++) {
+		bool wait = core_await_submit(&s->await, s->now_ns, true);
+
+		if (wait)
+			core_await_waited(&s->await, !s->in_vain);
+		waits += wait;
+		s->now_ns += wait ? s->waited_ns : s->slept_ns;
+	}
+	return waits;
+}
+
+static struct submitter submitter_of(u64 slept_ns, u64 waited_ns)
+{
+	struct submitter s = { .now_ns = 1000, .slept_ns = slept_ns, .waited_ns = waited_ns };
+
+	core_await_init(&s.await);
+	return s;
+}
+
+static void waiting_that_is_faster_is_kept(void **state)
+{
+	struct submitter s = submitter_of(100000, 60000);
+
+	(void)state;
+	assert_in_range(submit(&s, 1000), 900, 1000);
+	/* Trials become rare, and are not given up: half of each is slept through. */
+	submit(&s, 50000);
+	assert_in_range(submit(&s, 100000), 99000, 99950);
+}
+
+static void sleeping_that_is_as_good_is_kept(void **state)
+{
+	struct submitter s = submitter_of(100000, 90000);
+
+	(void)state;
+	submit(&s, 50000);
+	assert_in_range(submit(&s, 100000), 100, 1000);
+}
+
+/* The submitter has something to do meanwhile, which waits when it does. */
+static void waiting_that_costs_is_left(void **state)
+{
+	struct submitter s = submitter_of(100000, 60000);
+	unsigned int waits;
+
+	(void)state;
+	submit(&s, 10000);
+	s.waited_ns = 150000;
+	submit(&s, 5000);
+	waits = submit(&s, 10000);
+	assert_in_range(waits, 1, 1000);
+	s.waited_ns = 20000;
+	submit(&s, 5000);
+	assert_in_range(submit(&s, 10000), 9000, 10000);
+}
+
+/* Others want the processor: after four in a row it is not tried for a time, that grows. */
+static void waiting_in_vain_is_left_at_once(void **state)
+{
+	struct submitter s = submitter_of(100000, 60000);
+
+	(void)state;
+	submit(&s, 1000);
+	s.in_vain = true;
+	assert_in_range(submit(&s, 100), 4, 4 + 16);
+	submit(&s, 50000);
+	assert_in_range(submit(&s, 100000), 40, 400);
+}
+
+static void commands_that_are_not_alone_are_not_waited_for(void **state)
+{
+	struct submitter s = submitter_of(100000, 60000);
+
+	(void)state;
+	submit(&s, 100);
+	assert_true(core_await_submit(&s.await, s.now_ns, true));
+	for (unsigned int i = 0; i < 1000; i++)
+		assert_false(core_await_submit(&s.await, 0, false));
+	/* What came before is still known. */
+	assert_true(core_await_submit(&s.await, s.now_ns + 1, true));
+}
+
+/* Hours between two commands say nothing of either way. */
+static void a_long_pause_is_no_cycle(void **state)
+{
+	struct submitter s = submitter_of(100000, 60000);
+	u64 hour = 3600000000000ull;
+
+	(void)state;
+	submit(&s, 25); /* in the half of the trial that waits */
+	assert_true(core_await_submit(&s.await, s.now_ns, true));
+	core_await_waited(&s.await, true);
+	s.now_ns += hour;
+	assert_in_range(submit(&s, 100), 85, 100);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(waiting_that_is_faster_is_kept),
+		cmocka_unit_test(sleeping_that_is_as_good_is_kept),
+		cmocka_unit_test(waiting_that_costs_is_left),
+		cmocka_unit_test(waiting_in_vain_is_left_at_once),
+		cmocka_unit_test(commands_that_are_not_alone_are_not_waited_for),
+		cmocka_unit_test(a_long_pause_is_no_cycle),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
