@@ -61,6 +61,8 @@ lab_link_up
 lab_rblkd_start --memory bench=64M
 lab_kmod_load
 lab_attach bench queues=1 volatile
+scheduler=$(cat "/sys/block/${LAB_DEV#/dev/}/queue/scheduler")
+[[ $scheduler == *"[none]"* ]] || lab_fail "the disk's I/O scheduler: $scheduler"
 # limits of: 4k in batches, one at a time; 128k in batches, one at a time
 # One at a time nothing has to be shared: where the target keeps up, it answers each command before the next one comes.
 for limits in "randread 118 205 270 270" "randwrite 50 205 270 270"; do

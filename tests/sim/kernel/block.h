@@ -244,6 +244,7 @@ struct rblk_limits {
 #define RBLK_COMPAT_RELEASE(name) static void name(struct gendisk *disk)
 #define RBLK_COMPAT_DISK disk
 #define RBLK_COMPAT_TAG_FLAGS 0
+#define BLK_MQ_F_NO_SCHED_BY_DEFAULT 0
 typedef unsigned int rblk_compat_node_t;
 struct gendisk *rblk_compat_alloc_disk(struct blk_mq_tag_set *set, const struct rblk_limits *l,
 				       void *data);
