@@ -50,6 +50,8 @@ void core_batch_add(struct core_batch *batch, struct rblk_wire_command *command,
 void core_clock_init(struct core_clock *clock, const struct core_batch_limits *limits)
 {
 	core_batch_init(&clock->filling, limits);
+	clock->last_bytes = 0;
+	clock->last_segments = 0;
 	clock->sending = 0;
 	clock->owed = false;
 }
@@ -62,13 +64,15 @@ bool core_clock_add(struct core_clock *clock, u32 capsule_bytes, u16 segments)
 	if (another)
 		core_batch_init(filling, &filling->limits);
 	core_batch_count(filling, capsule_bytes, segments);
+	clock->last_bytes = capsule_bytes;
+	clock->last_segments = segments;
 	return another;
 }
 
 bool core_clock_waits(struct core_clock *clock)
 {
 	clock->owed = clock->sending && clock->filling.commands &&
-		      clock->filling.commands < clock->filling.limits.commands;
+		      core_batch_fits(&clock->filling, clock->last_bytes, clock->last_segments);
 	return clock->owed;
 }
 

@@ -47,11 +47,13 @@ static inline u32 core_batch_bytes(const struct core_batch *batch)
 
 /*
  * When the doorbell of a queue is rung (the kernel module). While the device has a SEND that it has not completed, what
- * comes shares the next one: batches become larger with the load, and there is no timer. What fills a message has
- * nothing to wait for. Each SEND must be signalled.
+ * comes shares the next one: batches become larger with the load, and there is no timer. A message that has no room for
+ * another command like its last one has nothing to wait for. Each SEND must be signalled.
  */
 struct core_clock {
 	struct core_batch filling; /* the last message of what is to be sent: there may be room in it */
+	u32 last_bytes;            /* the in-capsule data of the last command in it, and its pieces */
+	u16 last_segments;
 	u16 sending;               /* SENDs that the device has */
 	bool owed;                 /* the doorbell was to be rung, and waits for them */
 };

@@ -71,7 +71,7 @@ for limits in "randread 118 205 270 270" "randwrite 50 205 270 270"; do
 	count "4k $rw, depth 1" 1 1 $rw 4k 2000
 	awaited=$(($(lab_counter awaited) - awaited))
 	lab_say "answers that were waited for: $awaited"
-	[ "$awaited" -gt 0 ] && [ "$awaited" -lt "$ios" ] || lab_fail "of $ios answers $awaited were waited for on the processor"
+	[ "$awaited" -gt 0 ] || lab_fail "of $ios answers none was waited for on the processor"
 	# One in a hundred is for the session's own commands, which take along what waits.
 	[ "$messages" -le "$ios" ] && [ $((messages * 100)) -ge $((ios * 99)) ] || lab_fail "depth 1: $messages SENDs for $ios commands"
 	[ "$answers" -le "$ios" ] && [ $((answers * 100)) -ge $((ios * 99)) ] || lab_fail "depth 1: $answers answers to $ios commands"
