@@ -2,22 +2,17 @@
 /* Trials of waiting against sleeping; see await.h. */
 #include "proto/core/await.h"
 
-/* Cycles of each way in a trial. A median of so few would cost more to keep than it is worth. */
+/* Cycles of each way in a trial. Their sums decide, not their medians: a few that take long are what waking may cost. */
 #define AWAIT_TRIAL 16u
-/* The winner is kept for so many cycles: twice as many each time, so that soon a trial is a hundredth of them. */
+/* The winner is kept for so many cycles: twice as many each time. A trial may go wrong by chance, so not for too many. */
 #define AWAIT_KEEP_MIN 128u
-#define AWAIT_KEEP_MAX 4096u
+#define AWAIT_KEEP_MAX 1024u
 /* A cycle that is longer says nothing: the submitter had something else to do. */
 #define AWAIT_CYCLE_MOST_NS 20000000ull
-/* Waits in vain, one after the other: others want the processor, or the answers take too long. */
+/* So many waits in vain, one after the other, ask for a new trial: others want the processor, or the answers take longer. */
 #define AWAIT_FAILURES 4u
 
 enum core_await_phase { AWAIT_SLEEPS, AWAIT_WAITS, AWAIT_KEEPS };
-
-void core_await_init(struct core_await *await)
-{
-	*await = (struct core_await){ .left = AWAIT_TRIAL, .keep = AWAIT_KEEP_MIN };
-}
 
 static void core_await_keep(struct core_await *await, bool wins)
 {
@@ -28,6 +23,19 @@ static void core_await_keep(struct core_await *await, bool wins)
 	await->left = await->keep;
 	if (await->keep < AWAIT_KEEP_MAX)
 		await->keep *= 2;
+}
+
+static void core_await_try(struct core_await *await)
+{
+	await->phase = AWAIT_SLEEPS;
+	await->left = AWAIT_TRIAL;
+	await->slept_ns = await->waited_ns = 0;
+}
+
+void core_await_init(struct core_await *await)
+{
+	*await = (struct core_await){ .keep = AWAIT_KEEP_MIN };
+	core_await_try(await);
 }
 
 /* This way has had all of its cycles. */
@@ -43,10 +51,7 @@ static void core_await_next(struct core_await *await)
 		core_await_keep(await, await->waited_ns < await->slept_ns - await->slept_ns / 8);
 		break;
 	default:
-		await->phase = AWAIT_SLEEPS;
-		await->left = AWAIT_TRIAL;
-		await->slept_ns = await->waited_ns = 0;
-		await->failures = 0;
+		core_await_try(await);
 	}
 }
 
@@ -59,8 +64,10 @@ bool core_await_submit(struct core_await *await, u64 now_ns, bool alone)
 			await->waited_ns += cycle_ns;
 		else
 			await->slept_ns += cycle_ns;
-		if (!--await->left)
-			core_await_next(await);
+		if (await->left > 1)
+			await->left--;
+		else
+			core_await_next(await); /* 0: two have counted it down at once */
 	}
 	await->begun_ns = alone ? now_ns : 0;
 	await->waits = alone && (await->phase == AWAIT_WAITS || (await->phase == AWAIT_KEEPS && await->wins));
@@ -70,8 +77,8 @@ bool core_await_submit(struct core_await *await, u64 now_ns, bool alone)
 void core_await_waited(struct core_await *await, bool answered)
 {
 	await->failures = answered ? 0 : await->failures + 1;
-	if (await->failures < AWAIT_FAILURES)
+	if (await->failures < AWAIT_FAILURES || await->phase != AWAIT_KEEPS)
 		return;
 	await->failures = 0;
-	core_await_keep(await, false);
+	core_await_try(await);
 }
