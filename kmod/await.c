@@ -7,6 +7,7 @@
 
 #include "kmod/await.h"
 #include "kmod/command.h"
+#include "kmod/compat.h"
 #include "kmod/queue.h"
 
 static bool await = true;
@@ -14,23 +15,30 @@ module_param(await, bool, 0644);
 MODULE_PARM_DESC(await, "wait for answers on the processor where that is found to be faster than sleeping (default: Y)");
 
 /*
- * Only a thread of its own may wait: not a worker of the block layer's, which has other requests to send. On a preemptible
- * kernel for real-time a waiter could keep the handler of its answer from running.
+ * Workers do not wait: they have other requests to send. Nor does anybody where the handler of the answer could not run: with
+ * softirqs or interrupts off, or on a kernel for real-time, which can preempt handlers.
  */
 static bool rblk_await_may(const struct rblk_queue *queue)
 {
-	return READ_ONCE(await) && !queue->polled && in_task() && !irqs_disabled() && !(current->flags & PF_WQ_WORKER) &&
-	       !IS_ENABLED(CONFIG_PREEMPT_RT);
+	return READ_ONCE(await) && !queue->polled && !in_interrupt() && !irqs_disabled() &&
+	       !(current->flags & PF_WQ_WORKER) && !IS_ENABLED(CONFIG_PREEMPT_RT);
+}
+
+/* Is it likely that its submitter depends on it? Nobody waits for writeback and for what is read ahead. */
+static bool rblk_await_is_wanted(const struct request *rq)
+{
+	return req_op(rq) <= REQ_OP_WRITE && op_is_sync(rq->cmd_flags) && !(rq->cmd_flags & REQ_RAHEAD);
 }
 
 bool rblk_await_begin(struct rblk_awaiter *awaiter, struct rblk_queue *queue, struct rblk_io *io)
 {
 	/* What others do with the queue at the same time may be seen or not. */
 	bool alone = READ_ONCE(queue->next_sequence) == READ_ONCE(queue->ended) && list_empty(&queue->pending) &&
-		     req_op(rblk_io_rq(io)) <= REQ_OP_WRITE && rblk_await_may(queue);
+		     rblk_await_is_wanted(rblk_io_rq(io)) && rblk_await_may(queue);
 
 	if (!core_await_submit(&queue->await, alone ? ktime_get_ns() : 0, alone))
 		return false;
+	preempt_disable();
 	awaiter->state = RBLK_AWAIT_OPEN;
 	io->awaiter = awaiter;
 	return true;
@@ -39,6 +47,7 @@ bool rblk_await_begin(struct rblk_awaiter *awaiter, struct rblk_queue *queue, st
 void rblk_await_cancel(struct rblk_io *io)
 {
 	io->awaiter = NULL;
+	preempt_enable();
 }
 
 bool rblk_await_take(struct rblk_io *io, bool ends)
@@ -49,17 +58,17 @@ bool rblk_await_take(struct rblk_io *io, bool ends)
 		awaiter = xchg(&io->awaiter, NULL);
 	if (!awaiter)
 		return false;
-	smp_store_release(&awaiter->state, ends ? RBLK_AWAIT_ANSWERED : RBLK_AWAIT_REFUSED);
+	smp_store_release(&awaiter->state, ends ? RBLK_AWAIT_ANSWERED : RBLK_AWAIT_LEFT);
 	return ends;
 }
 
-/* What became of it. RBLK_AWAIT_OPEN: nothing, and the handlers know that nobody waits any more. */
+/* The outcome. RBLK_AWAIT_OPEN: there is none, and the handlers know that nobody waits any more. */
 static u8 rblk_await_state(struct rblk_awaiter *awaiter, struct rblk_io *io)
 {
 	u64 until_ns = ktime_get_ns() + CORE_AWAIT_MOST_NS;
 	u8 state;
 
-	while (!(state = smp_load_acquire(&awaiter->state)) && !need_resched() && ktime_get_ns() < until_ns)
+	while (!(state = smp_load_acquire(&awaiter->state)) && !rblk_compat_need_resched() && ktime_get_ns() < until_ns)
 		cpu_relax();
 	if (state || cmpxchg(&io->awaiter, awaiter, NULL) == awaiter)
 		return state;
@@ -69,12 +78,21 @@ static u8 rblk_await_state(struct rblk_awaiter *awaiter, struct rblk_io *io)
 	return state;
 }
 
+/* The waiter ends the request, as a handler would have. */
+static void rblk_await_end(struct request *rq)
+{
+	local_bh_disable(); /* for blk-mq's softirq, if it takes that */
+	if (!blk_mq_complete_request_remote(rq))
+		rblk_io_complete(rq);
+	local_bh_enable();
+}
+
 void rblk_await_answer(struct rblk_awaiter *awaiter, struct rblk_queue *queue, struct rblk_io *io)
 {
 	struct request *rq = rblk_io_rq(io);
 	u8 state;
 
-	/* A device in software works in softirqs. They run here, where otherwise their thread would take the processor. */
+	/* Soft-RoCE before 6.4 works in softirqs. They run here, where otherwise their thread would take the processor. */
 	local_bh_disable();
 	rblk_queue_kick(queue);
 	local_bh_enable();
@@ -83,10 +101,7 @@ void rblk_await_answer(struct rblk_awaiter *awaiter, struct rblk_queue *queue, s
 	queue->awaited++;
 	if (state == RBLK_AWAIT_OPEN)
 		queue->awaited_in_vain++;
-	if (state != RBLK_AWAIT_ANSWERED)
-		return;
-	local_bh_disable(); /* for blk-mq's softirq, if it takes that */
-	if (!blk_mq_complete_request_remote(rq))
-		rblk_io_complete(rq);
-	local_bh_enable();
+	if (state == RBLK_AWAIT_ANSWERED)
+		rblk_await_end(rq);
+	preempt_enable();
 }

@@ -92,7 +92,7 @@ static void rblk_io_ended(struct rblk_io *io)
 	if (io->command.status == RBLK_OK && !rblk_digest_matches(io))
 		io->command.status = RBLK_E_DIGEST;
 	if (io->command.status != RBLK_OK)
-		rblk_await_take(io, false); /* it may be another's before whoever waits has seen that */
+		rblk_await_take(io, false); /* it may be another's before its waiter has seen that */
 	if (rblk_waiting_refused(io))
 		return; /* it goes again */
 	rblk_io_note_durable(io);

@@ -228,7 +228,7 @@ static int rblk_tagset_create_locked(struct rblk_session *session)
 	set->reserved_tags = RBLK_TAGSET_RESERVED;
 	set->numa_node = ibdev_to_node(session->queues[0]->ibdev);
 	set->cmd_size = sizeof(struct rblk_io);
-	/* With one queue, too, no I/O scheduler by default: it would hand each request to a worker, and the disk has its own. */
+	/* With one queue, too, no I/O scheduler by default: it would hand each request to a worker. The target's disk may have one. */
 	set->flags = RBLK_COMPAT_TAG_FLAGS | BLK_MQ_F_NO_SCHED_BY_DEFAULT;
 	set->timeout = msecs_to_jiffies(session->options.command_ms);
 	set->driver_data = session;

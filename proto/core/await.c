@@ -11,11 +11,17 @@
 #define AWAIT_CYCLE_MOST_NS 20000000ull
 /* So many waits in vain, one after the other, ask for a new trial: others want the processor, or the answers take longer. */
 #define AWAIT_FAILURES 4u
+/*
+ * Where waiting is kept, one command in so many is not waited for. A submitter that does not depend on its answers then
+ * submits the next one meanwhile; as long as it is made to wait, that cannot be seen.
+ */
+#define AWAIT_PROBE 32u
 
 enum core_await_phase { AWAIT_SLEEPS, AWAIT_WAITS, AWAIT_KEEPS };
 
 static void core_await_keep(struct core_await *await, bool wins)
 {
+	await->failures = 0;
 	if (wins != await->wins)
 		await->keep = AWAIT_KEEP_MIN;
 	await->wins = wins;
@@ -30,6 +36,7 @@ static void core_await_try(struct core_await *await)
 	await->phase = AWAIT_SLEEPS;
 	await->left = AWAIT_TRIAL;
 	await->slept_ns = await->waited_ns = 0;
+	await->begun_ns = 0; /* the cycle that has begun is not part of it */
 }
 
 void core_await_init(struct core_await *await)
@@ -55,30 +62,44 @@ static void core_await_next(struct core_await *await)
 	}
 }
 
+/* A cycle has ended. */
+static void core_await_cycle(struct core_await *await, u64 cycle_ns)
+{
+	u32 left = await->left;
+
+	if (cycle_ns > AWAIT_CYCLE_MOST_NS) {
+		if (await->phase == AWAIT_WAITS)
+			core_await_try(await); /* so slow a submitter is not waited for without end */
+		return;
+	}
+	if (await->waits)
+		await->waited_ns += cycle_ns;
+	else
+		await->slept_ns += cycle_ns;
+	/* Two submitters may count it down at once: it is written, never decremented in place. */
+	if (left > 1)
+		await->left = left - 1;
+	else
+		core_await_next(await);
+}
+
 bool core_await_submit(struct core_await *await, u64 now_ns, bool alone)
 {
-	u64 cycle_ns = now_ns - await->begun_ns;
-
-	if (alone && await->begun_ns && cycle_ns <= AWAIT_CYCLE_MOST_NS) {
-		if (await->waits)
-			await->waited_ns += cycle_ns;
-		else
-			await->slept_ns += cycle_ns;
-		if (await->left > 1)
-			await->left--;
-		else
-			core_await_next(await); /* 0: two have counted it down at once */
-	}
+	if (alone && await->begun_ns)
+		core_await_cycle(await, now_ns - await->begun_ns);
+	if (!alone && await->phase == AWAIT_KEEPS && await->wins)
+		core_await_try(await); /* more than one at a time: whether to wait is open again */
 	await->begun_ns = alone ? now_ns : 0;
-	await->waits = alone && (await->phase == AWAIT_WAITS || (await->phase == AWAIT_KEEPS && await->wins));
+	await->waits = alone && (await->phase == AWAIT_WAITS ||
+				 (await->phase == AWAIT_KEEPS && await->wins && await->left % AWAIT_PROBE));
 	return await->waits;
 }
 
 void core_await_waited(struct core_await *await, bool answered)
 {
 	await->failures = answered ? 0 : await->failures + 1;
-	if (await->failures < AWAIT_FAILURES || await->phase != AWAIT_KEEPS)
-		return;
-	await->failures = 0;
-	core_await_try(await);
+	if (await->failures >= AWAIT_FAILURES && await->phase == AWAIT_KEEPS) {
+		await->failures = 0;
+		core_await_try(await);
+	}
 }

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Is whoever submits a command to wait for its answer on the processor (the kernel module)? That pays where one command at
+ * Is the submitter of a command to wait for its answer on the processor (the kernel module)? That pays where one command at
  * a time is under way and waking is dear: a processor that sleeps has to be interrupted, and in a virtual machine given
  * back by the host. It is a loss where the submitter has something else to do meanwhile, or others want the processor.
  *
  * Decided by trial. Commands that come one at a time form cycles, each from one submission to the next. What waking costs,
- * and what a submitter that waits misses, is all in them. Some are spent one way, some the other; the way whose cycles are
- * clearly shorter is kept for a time, which grows while the same way wins. Pure: clock readings in, a decision out. Two
- * submitters at once may spoil a trial, nothing else.
+ * and what a submitter misses while it waits, is all in them. Some are slept through, some waited through. Waiting is kept
+ * if its cycles are shorter by more than an eighth, sleeping otherwise, for a number of commands that grows while the same
+ * way wins. A submitter that has several commands under way is found out by commands that are not waited for. Pure:
+ * clock readings in, a decision out. Several submitters at once may spoil a trial, nothing else.
  */
 #ifndef RBLK_CORE_AWAIT_H
 #define RBLK_CORE_AWAIT_H

@@ -45,9 +45,9 @@ static void waiting_that_is_faster_is_kept(void **state)
 
 	(void)state;
 	assert_in_range(submit(&s, 1000), 900, 1000);
-	/* Trials become rare, and are not given up: half of each is slept through. */
+	/* Trials become rare, and are not given up: half of each is slept through, and one command in 32 besides. */
 	submit(&s, 50000);
-	assert_in_range(submit(&s, 100000), 97000, 99000);
+	assert_in_range(submit(&s, 100000), 95000, 96000);
 }
 
 static void sleeping_that_is_as_good_is_kept(void **state)
@@ -110,8 +110,55 @@ static void commands_that_are_not_alone_are_not_waited_for(void **state)
 	assert_true(core_await_submit(&s.await, s.now_ns, true));
 	for (unsigned int i = 0; i < 1000; i++)
 		assert_false(core_await_submit(&s.await, 0, false));
-	/* What came before is still known. */
-	assert_true(core_await_submit(&s.await, s.now_ns + 1, true));
+	/* Then whether to wait is tried again, by 16 that are slept through first. */
+	assert_int_equal(submit(&s, 17), 1);
+}
+
+/* One that submits the next command without an answer: from the first one that is not waited for on, none is. */
+static void a_submitter_of_several_is_found_out(void **state)
+{
+	struct submitter s = submitter_of(100000, 60000);
+	unsigned int waits = 0;
+	bool alone = true;
+
+	(void)state;
+	submit(&s, 100);
+	for (unsigned int i = 0; i < 1000; i++) {
+		alone = core_await_submit(&s.await, s.now_ns += 5000, alone);
+		if (alone)
+			core_await_waited(&s.await, true);
+		waits += alone;
+	}
+	assert_in_range(waits, 0, 31);
+}
+
+/* A wait in vain that asks for a trial is not part of it. */
+static void a_trial_begins_anew(void **state)
+{
+	struct submitter s = submitter_of(100000, 60000);
+
+	(void)state;
+	submit(&s, 100);
+	s.in_vain = true;
+	s.waited_ns = 1000000;
+	while (submit(&s, 1))
+		;
+	s.in_vain = false;
+	s.waited_ns = 60000;
+	submit(&s, 33);
+	assert_in_range(submit(&s, 100), 95, 100);
+}
+
+/* Answers that take long: nothing is decided, and few are waited for. */
+static void slow_answers_are_not_waited_for_without_end(void **state)
+{
+	struct submitter s = submitter_of(100000, 60000);
+
+	(void)state;
+	submit(&s, 20);
+	s.in_vain = true;
+	s.slept_ns = s.waited_ns = 25000000;
+	assert_in_range(submit(&s, 1000), 1, 2);
 }
 
 /* Hours between two commands say nothing of either way. */
@@ -121,11 +168,14 @@ static void a_long_pause_is_no_cycle(void **state)
 	u64 hour = 3600000000000ull;
 
 	(void)state;
-	submit(&s, 25); /* in the half of the trial that waits */
-	assert_true(core_await_submit(&s.await, s.now_ns, true));
-	core_await_waited(&s.await, true);
+	submit(&s, 10);
 	s.now_ns += hour;
-	assert_in_range(submit(&s, 100), 85, 100);
+	assert_int_equal(submit(&s, 7), 0);
+	assert_int_equal(submit(&s, 10), 10);
+	/* In the half of the trial that waits, it begins the trial anew. */
+	s.now_ns += hour;
+	assert_int_equal(submit(&s, 16), 0);
+	assert_in_range(submit(&s, 100), 95, 99);
 }
 
 int main(void)
@@ -137,6 +187,9 @@ int main(void)
 		cmocka_unit_test(waiting_in_vain_is_left_at_once),
 		cmocka_unit_test(waiting_in_vain_may_be_faster_still),
 		cmocka_unit_test(commands_that_are_not_alone_are_not_waited_for),
+		cmocka_unit_test(a_submitter_of_several_is_found_out),
+		cmocka_unit_test(a_trial_begins_anew),
+		cmocka_unit_test(slow_answers_are_not_waited_for_without_end),
 		cmocka_unit_test(a_long_pause_is_no_cycle),
 	};
 

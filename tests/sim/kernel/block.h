@@ -29,6 +29,8 @@ enum req_op { REQ_OP_READ, REQ_OP_WRITE, REQ_OP_FLUSH, REQ_OP_DISCARD, REQ_OP_WR
 #define REQ_FUA (1u << 8)
 #define REQ_NOUNMAP (1u << 9)
 #define REQ_FAILFAST (1u << 10)
+#define REQ_RAHEAD 0u
+#define op_is_sync(flags) true /* all are O_DIRECT's */
 #define READ 0
 #define WRITE 1
 
