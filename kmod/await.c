@@ -27,7 +27,8 @@ static bool rblk_await_may(const struct rblk_queue *queue)
 /* Is it likely that its submitter depends on it? Nobody waits for writeback and for what is read ahead. */
 static bool rblk_await_is_wanted(const struct request *rq)
 {
-	return req_op(rq) <= REQ_OP_WRITE && op_is_sync(rq->cmd_flags) && !(rq->cmd_flags & REQ_RAHEAD);
+	return (req_op(rq) == REQ_OP_READ || req_op(rq) == REQ_OP_WRITE) && op_is_sync(rq->cmd_flags) &&
+	       !(rq->cmd_flags & REQ_RAHEAD);
 }
 
 bool rblk_await_begin(struct rblk_awaiter *awaiter, struct rblk_queue *queue, struct rblk_io *io)
