@@ -209,7 +209,7 @@ void mutex_unlock(struct mutex *mutex);
 #define lockdep_assert_held(lock) \
 	((lock)->owner == sim_context() ? (void)0 : sim_fail("%s: %s is not held", __func__, #lock))
 
-/* -- waiting on the processor: of whoever submits -------------------------------------------------------- */
+/* -- waiting on the processor: of a submitter -------------------------------------------------------- */
 
 #define PF_WQ_WORKER 1u
 #define IS_ENABLED(option) false
