@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * The simulated RC fabric (FAB_SIM). fabric_sim.c owns contexts, memory and polling; fabric_cm.c
- * connects and closes; fabric_post.c takes work requests, fabric_wire.c carries them out. Messages
+ * connects, fabric_end.c ends connections; fabric_post.c takes work requests, fabric_wire.c carries them out. Messages
  * take time, may be sent again (and then read their memory again), responses may come late; what RC
  * promises holds: order per connection, one execution, FENCE, keys and bounds. Whatever a device
  * would refuse is a failure of the code under test, and ends the seed.
@@ -246,23 +246,30 @@ int sim_connect(struct fab *fab, const struct sockaddr *addr,
 		struct fab_conn **conn);
 int sim_establish(struct fab_conn *conn, const void *private_data, uint8_t bytes);
 void sim_refuse(struct fab_conn *conn, const void *private_data, uint8_t bytes);
-void sim_close(struct fab_conn *conn);
-void sim_destroy(struct fab_conn *conn);
 /* The step that a `resolved` note stands for: true if `event` is to be told. */
 bool sim_resolved(struct sim_conn *conn, struct fab_event *event);
+/* Nobody will answer it. */
+void sim_request_free(struct sim_request *request);
+void sim_listeners_kill(struct sim_actor *actor);
+/* The server learns that the client is there: by its word, or by a first message. */
+void sim_conn_established(struct sim_conn *conn);
+
+/* -- fabric_end.c -------------------------------------------------------------------------- */
+
+void sim_close(struct fab_conn *conn);
+void sim_destroy(struct fab_conn *conn);
+/* Of a new connection. */
+void sim_end_init(struct sim_conn *conn);
+/* Into ERR: the work that it has posted ends with `status`, after a while. */
+void sim_conn_die(struct sim_conn *conn, enum ibv_wc_status status);
 /* The connection is lost on this side: into ERR, DISCONNECTED is told. */
 void sim_conn_lose(struct sim_conn *conn, enum ibv_wc_status status, int error);
 /* Its peer will have to find out by itself that it has ended. */
 void sim_conn_silence(struct fab_conn *conn);
-/* Nobody will answer it. */
-void sim_request_free(struct sim_request *request);
 /* It has ended, for whoever asks its process from now on: once. */
 void sim_conn_ended(struct sim_conn *conn);
 /* Its process is dead: what is left of it is over at once. */
 void sim_conn_kill(struct sim_conn *conn);
-void sim_listeners_kill(struct sim_actor *actor);
-/* The server learns that the client is there: by its word, or by a first message. */
-void sim_conn_established(struct sim_conn *conn);
 /* Everything of a closed connection has been polled. */
 void sim_conn_check_drained(struct sim_conn *conn);
 
