@@ -9,128 +9,55 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-#include "initiator/rblk.h"
-#include "tests/e2e/daemon.h"
+#include "tests/e2e/changing_volume.h"
 
-#define BLOCK 4096u
-#define DEPTH 16u
+static struct changing_volume disk;
 
-static struct e2e_daemon server;
-static struct e2e_file file;
-static char config[64];
-
-static struct program {
-	struct rblk_session *session;
-	struct rblk_volume *volume;
-	uint8_t *data;
-	unsigned int outstanding, errors, changed, refreshed;
-} program;
-
-/* right: "read" or "write". */
-static void write_config(const char *right)
+/* The configuration's access rule; right: "read" or "write". */
+static const char *rule(const char *right)
 {
-	FILE *to = fopen(config, "w");
+	static char text[64];
 
-	assert_non_null(to);
-	fprintf(to, "[volume disk]\npath = %s\ncache = buffered\n[initiator app]\naddress = local\n%s = disk\n", file.path,
-		right);
-	assert_int_equal(fclose(to), 0);
+	snprintf(text, sizeof(text), "[initiator app]\naddress = local\n%s = disk\n", right);
+	return text;
 }
 
 static void reload(const char *right)
 {
-	unsigned int reloads = e2e_daemon_log_count(&server, "reload: ");
+	unsigned int reloads = e2e_daemon_log_count(&disk.server, "reload: ");
 
-	write_config(right);
-	assert_int_equal(kill(server.pid, SIGHUP), 0);
-	e2e_daemon_log_wait(&server, "reload: ", reloads + 1);
-}
-
-static void on_refreshed(void *arg, struct rblk_volume *volume, int error)
-{
-	(void)arg;
-	assert_ptr_equal(volume, program.volume);
-	assert_int_equal(error, 0);
-	program.refreshed++;
-}
-
-static void on_event(void *arg, struct rblk_session *session, const struct rblk_session_event *event)
-{
-	(void)arg;
-	(void)session;
-	if (event->type != RBLK_SESSION_EVENT_VOLUME_CHANGED)
-		return;
-	assert_ptr_equal(event->volume, program.volume);
-	program.changed++;
-	assert_int_equal(rblk_volume_refresh_start(event->volume, on_refreshed, NULL), 0);
+	changing_volume_configure(&disk, rule(right));
+	assert_int_equal(kill(disk.server.pid, SIGHUP), 0);
+	e2e_daemon_log_wait(&disk.server, "reload: ", reloads + 1);
 }
 
 static int start(void **state)
 {
 	struct rblk_options options = RBLK_OPTIONS_INIT;
-	char error[RBLK_ERROR_BYTES] = "";
 
 	(void)state;
-	memset(&program, 0, sizeof(program));
-	e2e_file_create(&file, "disk", 1 << 20);
-	strcpy(config, "/var/tmp/rblk-e2e-rights-XXXXXX");
-	close(mkstemp(config));
-	write_config("read");
-	e2e_daemon_start(&server, "--config", config, NULL);
 	options.initiator_name = "app";
-	program.session = rblk_session_open(e2e_daemon_uri(&server, "disk"), &options, error);
-	if (!program.session)
-		fail_msg("%s", error);
-	rblk_session_on_event(program.session, on_event, NULL);
-	program.data = rblk_buffer_alloc(program.session, DEPTH * BLOCK);
-	assert_non_null(program.data);
+	changing_volume_start(&disk, rule("read"), &options);
 	return 0;
 }
 
 static int stop(void **state)
 {
 	(void)state;
-	rblk_session_close(program.session);
-	assert_int_equal(e2e_daemon_stop(&server), 0);
-	e2e_file_remove(&file);
-	unlink(config);
-	return 0;
+	return changing_volume_stop(&disk);
 }
 
 static void open_volume(uint32_t flags)
 {
-	program.volume = rblk_volume_open(program.session, NULL, flags);
-	assert_non_null(program.volume);
-	assert_true(rblk_volume_info(program.volume)->read_only);
-	assert_int_equal(rblk_pwrite(program.volume, program.data, BLOCK, 0, 0), -EROFS);
+	changing_volume_open(&disk, flags);
+	assert_true(rblk_volume_info(disk.volume)->read_only);
+	assert_int_equal(rblk_pwrite(disk.volume, disk.data, BLOCK, 0, 0), -EROFS);
 }
 
 static void may_write(void)
 {
-	assert_false(rblk_volume_info(program.volume)->read_only);
-	assert_int_equal(rblk_pwrite(program.volume, program.data, BLOCK, 0, 0), 0);
-}
-
-static void done(void *arg, const struct rblk_result *result)
-{
-	(void)arg;
-	program.outstanding--;
-	program.errors += result->error != 0;
-}
-
-/* Keeps `depth` reads in flight, and waits for one event. */
-static void turn(unsigned int depth)
-{
-	while (program.outstanding < depth) {
-		assert_int_equal(rblk_read(program.volume, program.data + program.outstanding * BLOCK, BLOCK, 0, 0, done,
-					   NULL),
-				 0);
-		program.outstanding++;
-	}
-	assert_true(rblk_wait(program.session, 100) >= 0);
+	assert_false(rblk_volume_info(disk.volume)->read_only);
+	assert_int_equal(rblk_pwrite(disk.volume, disk.data, BLOCK, 0, 0), 0);
 }
 
 /* The change's letter was sent before: a reactor reads it in the turn of the first READ at the latest, so what it has to say
@@ -138,17 +65,9 @@ static void turn(unsigned int depth)
 static void not_told(unsigned int changed)
 {
 	for (unsigned int i = 0; i < 2; i++)
-		assert_int_equal(rblk_pread(program.volume, program.data, BLOCK, 0), 0);
-	turn(0);
-	assert_int_equal(program.changed, changed);
-}
-
-/* No second handle is left. */
-static void one_handle(void)
-{
-	kill(server.pid, SIGUSR1);
-	e2e_daemon_log_wait(&server, "open: disk", 1);
-	assert_int_equal(e2e_daemon_log_count(&server, "open: disk, disk"), 0);
+		assert_int_equal(rblk_pread(disk.volume, disk.data, BLOCK, 0), 0);
+	changing_volume_turn(&disk, 0);
+	assert_int_equal(disk.changed, changed);
 }
 
 static void a_reader_becomes_a_writer(void **state)
@@ -159,13 +78,13 @@ static void a_reader_becomes_a_writer(void **state)
 	reload("read");
 	not_told(0);
 	reload("write");
-	while (!program.refreshed)
-		turn(0);
+	while (!disk.refreshed)
+		changing_volume_turn(&disk, 0);
 	may_write();
-	assert_int_equal(program.changed, 1);
+	assert_int_equal(disk.changed, 1);
 	reload("write");
 	not_told(1);
-	one_handle();
+	changing_volume_assert_one_handle(&disk);
 }
 
 /*
@@ -176,19 +95,18 @@ static void a_reader_becomes_a_writer_under_reads(void **state)
 {
 	(void)state;
 	open_volume(0);
-	turn(DEPTH);
+	changing_volume_turn(&disk, DEPTH);
 	reload("write");
-	while (!program.refreshed)
-		turn(DEPTH);
-	while (program.outstanding)
-		turn(0);
-	assert_int_equal(program.errors, 0);
-	if (rblk_volume_info(program.volume)->read_only) {
-		assert_int_equal(rblk_pwrite(program.volume, program.data, BLOCK, 0, 0), -EROFS);
-		assert_int_equal(rblk_volume_refresh(program.volume), 0);
+	while (!disk.refreshed)
+		changing_volume_turn(&disk, DEPTH);
+	changing_volume_settle(&disk);
+	assert_int_equal(disk.errors, 0);
+	if (rblk_volume_info(disk.volume)->read_only) {
+		assert_int_equal(rblk_pwrite(disk.volume, disk.data, BLOCK, 0, 0), -EROFS);
+		assert_int_equal(rblk_volume_refresh(disk.volume), 0);
 	}
 	may_write();
-	one_handle();
+	changing_volume_assert_one_handle(&disk);
 }
 
 static void who_wants_to_read_is_not_told(void **state)
