@@ -9,7 +9,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 #include "proto/core/env.h"
 #include "proto/core/proof.h"
@@ -17,6 +16,7 @@
 #include "proto/tls/tls.h"
 #include "tests/e2e/daemon.h"
 #include "tests/e2e/raw.h"
+#include "tests/e2e/secret_file.h"
 
 static struct e2e_daemon server;
 static char folder[] = "/tmp/rblk-auth-XXXXXX";
@@ -30,31 +30,15 @@ static char *path_of(const char *name)
 	return path;
 }
 
-/* A file with a new secret, and its content. */
-static struct rblk_secrets *secret_make(const char *name, const char *mode)
-{
-	FILE *file = fopen(path_of(name), mode);
-	char error[RBLK_SECRET_ERROR_BYTES];
-	struct rblk_secrets *secrets;
-
-	assert_non_null(file);
-	assert_int_equal(fchmod(fileno(file), 0600), 0);
-	assert_int_equal(rblk_secret_write_new(file), 0);
-	fclose(file);
-	secrets = rblk_secrets_read(path_of(name), error);
-	assert_non_null(secrets);
-	return secrets;
-}
-
 static int start(void **state)
 {
 	FILE *file;
 
 	(void)state;
 	assert_non_null(mkdtemp(folder));
-	db1 = secret_make("db1", "w");
-	db1_next = secret_make("db1", "a"); /* both */
-	db2 = secret_make("db2", "w");
+	db1 = secret_file_make(path_of("db1"), "w");
+	db1_next = secret_file_make(path_of("db1"), "a"); /* both */
+	db2 = secret_file_make(path_of("db2"), "w");
 	file = fopen(path_of("conf"), "w");
 	assert_non_null(file);
 	fprintf(file, "[volume one]\nstore = memory\nsize = 1M\n[volume two]\nstore = memory\nsize = 1M\n"

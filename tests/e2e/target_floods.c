@@ -18,7 +18,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 #include "initiator/rblk.h"
@@ -27,6 +26,7 @@
 #include "proto/tls/tls.h"
 #include "tests/e2e/daemon.h"
 #include "tests/e2e/raw.h"
+#include "tests/e2e/secret_file.h"
 
 #define BLOCK 4096u
 #define OPERATIONS 2000u /* of the one who does nothing wrong; at the least */
@@ -334,21 +334,6 @@ static char *path_of(const char *name)
 	return path;
 }
 
-static struct rblk_secrets *secret_make(const char *name)
-{
-	FILE *file = fopen(path_of(name), "w");
-	char error[RBLK_SECRET_ERROR_BYTES];
-	struct rblk_secrets *secrets;
-
-	assert_non_null(file);
-	assert_int_equal(fchmod(fileno(file), 0600), 0);
-	assert_int_equal(rblk_secret_write_new(file), 0);
-	fclose(file);
-	secrets = rblk_secrets_read(path_of(name), error);
-	assert_non_null(secrets);
-	return secrets;
-}
-
 static int start(void **state)
 {
 	char path[128];
@@ -356,8 +341,8 @@ static int start(void **state)
 
 	(void)state;
 	assert_non_null(mkdtemp(folder));
-	right = secret_make("right");
-	wrong = secret_make("wrong");
+	right = secret_file_make(path_of("right"), "w");
+	wrong = secret_file_make(path_of("wrong"), "w");
 	file = fopen(path_of("conf"), "w");
 	assert_non_null(file);
 	fprintf(file,

@@ -13,12 +13,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 #include "initiator/rblk.h"
-#include "proto/secret/secret.h"
 #include "tests/e2e/daemon.h"
+#include "tests/e2e/secret_file.h"
 
 #define SHARE 14u /* seven eighths of the sessions */
 
@@ -48,24 +47,14 @@ static char *path_of(const char *name)
 	return path;
 }
 
-static void secret_make(const char *name)
-{
-	FILE *file = fopen(path_of(name), "w");
-
-	assert_non_null(file);
-	assert_int_equal(fchmod(fileno(file), 0600), 0);
-	assert_int_equal(rblk_secret_write_new(file), 0);
-	fclose(file);
-}
-
 static int start(void **state)
 {
 	FILE *file;
 
 	(void)state;
 	assert_non_null(mkdtemp(folder));
-	secret_make("db1");
-	secret_make("db2");
+	secret_file_write(path_of("db1"), "w");
+	secret_file_write(path_of("db2"), "w");
 	file = fopen(path_of("conf"), "w");
 	assert_non_null(file);
 	fprintf(file, "[volume one]\nstore = memory\nsize = 1M\n"
