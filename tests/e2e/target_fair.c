@@ -3,14 +3,13 @@
  * Goal: one initiator cannot take what all share, and many sessions of one host take no more than
  * one session. Method: initiators that ask for more than the target has and move none of the data,
  * next to one that reads a little and checks each answer. Another host is another address of the
- * loopback device; a wrapped connect() binds to it.
+ * loopback device (source_address.h).
  */
 #include "tests/unit/unit.h"
 
-#include <arpa/inet.h>
-#include <sys/socket.h>
 #include "tests/e2e/daemon.h"
 #include "tests/e2e/raw.h"
+#include "tests/e2e/source_address.h"
 
 #define IO_BLOCKS 1024u /* 512 KiB */
 #define GREEDY 64u /* 32 MiB in one message: twice the pool, and more than sockets hold */
@@ -22,22 +21,6 @@
 
 static struct e2e_daemon server;
 static struct e2e_file disk;
-
-static const char *source; /* the address that connections come from; NULL: the system chooses */
-
-int __real_connect(int fd, const struct sockaddr *address, socklen_t bytes);
-int __wrap_connect(int fd, const struct sockaddr *address, socklen_t bytes);
-
-int __wrap_connect(int fd, const struct sockaddr *address, socklen_t bytes)
-{
-	struct sockaddr_in from = {.sin_family = AF_INET};
-
-	if (source) {
-		assert_int_equal(inet_pton(AF_INET, source, &from.sin_addr), 1);
-		assert_int_equal(bind(fd, (struct sockaddr *)&from, sizeof(from)), 0);
-	}
-	return __real_connect(fd, address, bytes);
-}
 
 static int start(void **state)
 {
@@ -144,10 +127,10 @@ static void many_sessions_of_one_host_leave_memory_for_others(void **state)
 	static struct raw greedy[SESSIONS];
 
 	(void)state;
-	source = "127.0.0.2";
+	source_address = "127.0.0.2";
 	for (unsigned int i = 0; i < SESSIONS; i++)
 		write_without_end(&greedy[i]);
-	source = NULL;
+	source_address = NULL;
 	small_reads_succeed();
 	for (unsigned int i = 0; i < SESSIONS; i++)
 		raw_close(&greedy[i]);

@@ -8,36 +8,20 @@
  */
 #include "tests/unit/unit.h"
 
-#include <arpa/inet.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 #include "initiator/rblk.h"
 #include "tests/e2e/daemon.h"
 #include "tests/e2e/secret_file.h"
+#include "tests/e2e/source_address.h"
 
 #define SHARE 14u /* seven eighths of the sessions */
 
 static struct e2e_daemon server;
 static char folder[] = "/tmp/rblk-share-XXXXXX";
-
-/* The address that connections come from. */
-static const char *source = "127.0.0.1";
-
-int __real_connect(int fd, const struct sockaddr *address, socklen_t bytes);
-int __wrap_connect(int fd, const struct sockaddr *address, socklen_t bytes);
-
-int __wrap_connect(int fd, const struct sockaddr *address, socklen_t bytes)
-{
-	struct sockaddr_in from = {.sin_family = AF_INET};
-
-	assert_int_equal(inet_pton(AF_INET, source, &from.sin_addr), 1);
-	assert_int_equal(bind(fd, (struct sockaddr *)&from, sizeof(from)), 0);
-	return __real_connect(fd, address, bytes);
-}
 
 static char *path_of(const char *name)
 {
@@ -93,9 +77,9 @@ static struct rblk_session *open_from(const char *address, const char *name, boo
 {
 	struct rblk_session *session;
 
-	source = address;
+	source_address = address;
 	session = open_as(name, key);
-	source = "127.0.0.1";
+	source_address = NULL;
 	return session;
 }
 

@@ -8,36 +8,18 @@
  */
 #include "tests/unit/unit.h"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
 #include <unistd.h>
 #include "tests/e2e/daemon.h"
 #include "tests/e2e/raw.h"
 #include "tests/e2e/reserver.h"
+#include "tests/e2e/source_address.h"
 
 static struct e2e_daemon server;
 static struct e2e_file disk;
 static char kept[64];
-static const char *source; /* the address that connections come from, or NULL */
-
-int __real_connect(int fd, const struct sockaddr *address, socklen_t bytes);
-int __wrap_connect(int fd, const struct sockaddr *address, socklen_t bytes);
-
-int __wrap_connect(int fd, const struct sockaddr *address, socklen_t bytes)
-{
-	struct sockaddr_in from = {.sin_family = AF_INET};
-
-	if (source) {
-		assert_int_equal(inet_pton(AF_INET, source, &from.sin_addr), 1);
-		assert_int_equal(bind(fd, (struct sockaddr *)&from, sizeof(from)), 0);
-	}
-	return __real_connect(fd, address, bytes);
-}
 
 /* -- the daemon -------------------------------------------------------------------------------- */
 
@@ -444,9 +426,9 @@ static void one_host_leaves_room_for_others(void **state)
 		status = REGISTER(&greedy, 7);
 	}
 	assert_int_equal(status, RBLK_E_NO_RESOURCES);
-	source = "127.0.0.9";
+	source_address = "127.0.0.9";
 	connect_as(&other, "other", "disk");
-	source = NULL;
+	source_address = NULL;
 	assert_int_equal(REGISTER(&other, 8), RBLK_OK);
 	/* The report contains as many registrants as fit. */
 	assert_int_equal(rblk_le32(reserver_report(&other, 16)->registrants), 0);
