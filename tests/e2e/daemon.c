@@ -424,3 +424,23 @@ void e2e_file_remove(const struct e2e_file *file)
 {
 	unlink(file->path);
 }
+
+void e2e_folder_create(char path[64])
+{
+	strcpy(path, "/var/tmp/rblk-e2e-XXXXXX");
+	if (!mkdtemp(path)) {
+		perror(path);
+		abort();
+	}
+}
+
+void e2e_folder_remove(const char *path)
+{
+	char command[128];
+
+	snprintf(command, sizeof(command), "rm -rf %s", path);
+	if (system(command)) {
+		fprintf(stderr, "%s cannot be removed\n", path);
+		abort();
+	}
+}

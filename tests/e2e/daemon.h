@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * rblkd as a child process of a test: started on 127.0.0.1 and a port of the system's choice,
- * its log kept in a file, ended (or killed) with the test; and a file for it to serve.
+ * its log kept in a file, ended (or killed) with the test; a file for it to serve, and a folder for what it keeps.
  */
 #ifndef RBLK_TESTS_E2E_DAEMON_H
 #define RBLK_TESTS_E2E_DAEMON_H
@@ -75,5 +75,9 @@ struct e2e_file {
 };
 void e2e_file_create(struct e2e_file *file, const char *name, uint64_t bytes);
 void e2e_file_remove(const struct e2e_file *file);
+
+/* An empty folder in /var/tmp; it is removed with all that is in it. */
+void e2e_folder_create(char path[64]);
+void e2e_folder_remove(const char *path);
 
 #endif

@@ -8,10 +8,7 @@
 #include "tests/unit/unit.h"
 
 #include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 #include "initiator/rblk.h"
 #include "tests/e2e/daemon.h"
 
@@ -30,8 +27,7 @@ struct host {
 static int start(void **state)
 {
 	e2e_file_create(&disk, "disk", 4 << 20);
-	strcpy(kept, "/var/tmp/rblk-kept-XXXXXX");
-	assert_non_null(mkdtemp(kept));
+	e2e_folder_create(kept);
 	e2e_daemon_start(&server, "--cache", "buffered", "--reactors", "2", "--reservations-dir",
 			 kept, "--fault", "delay=write:500ms", disk.volume, NULL);
 	return 0;
@@ -39,11 +35,8 @@ static int start(void **state)
 
 static int stop(void **state)
 {
-	char command[128];
-
 	e2e_file_remove(&disk);
-	snprintf(command, sizeof(command), "rm -rf %s", kept);
-	assert_int_equal(system(command), 0);
+	e2e_folder_remove(kept);
 	return e2e_daemon_stop(&server);
 }
 

@@ -9,9 +9,7 @@
 #include "tests/unit/unit.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 #include "tests/e2e/daemon.h"
 #include "tests/e2e/raw.h"
 #include "tests/e2e/reserver.h"
@@ -23,14 +21,24 @@ static char kept[64];
 
 /* -- the daemon -------------------------------------------------------------------------------- */
 
-static int start(void **state)
+/* With one more option. */
+static int start_with(const char *option, const char *value)
 {
 	e2e_file_create(&disk, "disk", 4 << 20);
-	strcpy(kept, "/var/tmp/rblk-kept-XXXXXX");
-	assert_non_null(mkdtemp(kept));
-	e2e_daemon_start(&server, "--cache", "buffered", "--reactors", "2", "--reservations-dir",
-			 kept, "--memory", "mem=4M", disk.volume, NULL);
+	e2e_folder_create(kept);
+	e2e_daemon_start(&server, "--cache", "buffered", "--reactors", "2", "--reservations-dir", kept, option, value,
+			 disk.volume, NULL);
 	return 0;
+}
+
+static int start(void **state)
+{
+	return start_with("--memory", "mem=4M");
+}
+
+static int start_slow(void **state)
+{
+	return start_with("--fault", "delay=write:1s");
 }
 
 static void start_again(void)
@@ -39,23 +47,10 @@ static void start_again(void)
 			       "--reservations-dir", kept, "--memory", "mem=4M", disk.volume, NULL);
 }
 
-static int start_slow(void **state)
-{
-	e2e_file_create(&disk, "disk", 4 << 20);
-	strcpy(kept, "/var/tmp/rblk-kept-XXXXXX");
-	assert_non_null(mkdtemp(kept));
-	e2e_daemon_start(&server, "--cache", "buffered", "--reactors", "2", "--reservations-dir",
-			 kept, "--fault", "delay=write:1s", disk.volume, NULL);
-	return 0;
-}
-
 static int stop(void **state)
 {
-	char command[128];
-
 	e2e_file_remove(&disk);
-	snprintf(command, sizeof(command), "rm -rf %s", kept);
-	assert_int_equal(system(command), 0);
+	e2e_folder_remove(kept);
 	return e2e_daemon_stop(&server);
 }
 
