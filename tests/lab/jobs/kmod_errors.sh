@@ -130,15 +130,14 @@ counted aborts 1 || lab_fail "no ABORT was sent"
 [ "$(attribute losses)" = 0 ] || lab_fail "$(attribute losses) connections were lost: $(attribute reason)"
 lab_detach
 
-# slow_reads: sets READ to how many of four have succeeded, all on queue 0. The pool has room for two; the others have
-# not begun when ABORT comes, if it comes before they are told BUSY, after 5 s.
+# slow_reads SIZE COMMAND...: sets READ to how many of four have succeeded, while COMMAND runs.
 slow_reads() {
 	local readers='' i
 	for i in 1 2 3 4; do
-		taskset 1 dd if="$LAB_DEV" of=/dev/null bs=512k count=1 skip=$i iflag=direct status=none 2> /tmp/read.$i &
+		taskset 1 dd if="$LAB_DEV" of=/dev/null bs="$1" count=1 skip=$i iflag=direct status=none 2> /tmp/read.$i &
 		readers+=" $!"
 	done
-	"$@"
+	"${@:2}"
 	READ=0
 	for i in $readers; do wait "$i" && READ=$((READ + 1)); done
 }
@@ -146,10 +145,11 @@ until_dropped() {
 	lab_wait 1 counted dropped 1
 	plan delay=close:1us
 }
+# The pool has room for two; the others have not begun when ABORT comes, if it comes before they are told BUSY, after 5 s.
 lab_attach disk queues=2 command_ms=2500
 for i in 1 2 3 4 5; do
 	plan delay=read:6s
-	slow_reads until_dropped
+	slow_reads 512k until_dropped
 	[ $READ = 4 ] || lab_fail "$READ of 4 slow reads succeeded: $(cat /tmp/read.*)"
 	counted dropped 1 && break
 done
@@ -159,7 +159,8 @@ lab_detach
 lab_say "a disk that is slower than give_up_ms"
 lab_attach disk queues=2 command_ms=3000 give_up_ms=1000
 plan delay=read:12s
-slow_reads true
+# Small ones, which all are on queue 0: large ones are spread over the queues, and if all are lost, the session is given up.
+slow_reads 4k true
 [ $READ = 0 ] || lab_fail "$READ reads that took too long succeeded"
 # On a machine that crawls, those that have not begun may have been told BUSY.
 [ "$(cat /tmp/read.* | grep -c 'Connection timed out')" -ge 2 ] || lab_fail "reads that took too long: $(cat /tmp/read.*)"
