@@ -17,9 +17,13 @@
  */
 #define AWAIT_PROBE 32u
 
-enum core_await_phase { AWAIT_SLEEPS, AWAIT_WAITS, AWAIT_KEEPS };
+enum core_await_phase {
+	AWAIT_SLEEPS, /* trial, first half: no command is waited for; slept_ns grows */
+	AWAIT_WAITS,  /* trial, second half: each one is waited for; waited_ns grows */
+	AWAIT_KEEPS,  /* the winner's way for `left` cycles, then a new trial */
+};
 
-static void core_await_keep(struct core_await *await, bool wins)
+static void core_await_end_trial(struct core_await *await, bool wins)
 {
 	await->failures = 0;
 	if (wins != await->wins)
@@ -31,7 +35,7 @@ static void core_await_keep(struct core_await *await, bool wins)
 		await->keep *= 2;
 }
 
-static void core_await_try(struct core_await *await)
+static void core_await_begin_trial(struct core_await *await)
 {
 	await->phase = AWAIT_SLEEPS;
 	await->left = AWAIT_TRIAL;
@@ -42,11 +46,11 @@ static void core_await_try(struct core_await *await)
 void core_await_init(struct core_await *await)
 {
 	*await = (struct core_await){ .keep = AWAIT_KEEP_MIN };
-	core_await_try(await);
+	core_await_begin_trial(await);
 }
 
 /* This way has had all of its cycles. */
-static void core_await_next(struct core_await *await)
+static void core_await_end_phase(struct core_await *await)
 {
 	switch (await->phase) {
 	case AWAIT_SLEEPS:
@@ -55,10 +59,10 @@ static void core_await_next(struct core_await *await)
 		break;
 	case AWAIT_WAITS:
 		/* It has to save an eighth: it uses a processor that could sleep. */
-		core_await_keep(await, await->waited_ns < await->slept_ns - await->slept_ns / 8);
+		core_await_end_trial(await, await->waited_ns < await->slept_ns - await->slept_ns / 8);
 		break;
 	default:
-		core_await_try(await);
+		core_await_begin_trial(await);
 	}
 }
 
@@ -69,26 +73,28 @@ static void core_await_cycle(struct core_await *await, u64 cycle_ns)
 
 	if (cycle_ns > AWAIT_CYCLE_MOST_NS) {
 		if (await->phase == AWAIT_WAITS)
-			core_await_try(await); /* so slow a submitter is not waited for without end */
-		return;
-	}
-	if (await->waits)
+			core_await_begin_trial(await); /* or a trial that such cycles never end would wait for ever */
+		if (await->phase != AWAIT_KEEPS)
+			return;
+	} else if (await->waits) {
 		await->waited_ns += cycle_ns;
-	else
+	} else {
 		await->slept_ns += cycle_ns;
+	}
 	/* Two submitters may count it down at once: it is written, never decremented in place. */
 	if (left > 1)
 		await->left = left - 1;
 	else
-		core_await_next(await);
+		core_await_end_phase(await);
 }
 
 bool core_await_submit(struct core_await *await, u64 now_ns, bool alone)
 {
 	if (alone && await->begun_ns)
 		core_await_cycle(await, now_ns - await->begun_ns);
-	if (!alone && await->phase == AWAIT_KEEPS && await->wins)
-		core_await_try(await); /* more than one at a time: whether to wait is open again */
+	/* More than one at a time: whether to wait is open again. Nor would a trial end without cycles. */
+	if (!alone && (await->phase == AWAIT_WAITS || (await->phase == AWAIT_KEEPS && await->wins)))
+		core_await_begin_trial(await);
 	await->begun_ns = alone ? now_ns : 0;
 	await->waits = alone && (await->phase == AWAIT_WAITS ||
 				 (await->phase == AWAIT_KEEPS && await->wins && await->left % AWAIT_PROBE));
@@ -100,6 +106,6 @@ void core_await_waited(struct core_await *await, bool answered)
 	await->failures = answered ? 0 : await->failures + 1;
 	if (await->failures >= AWAIT_FAILURES && await->phase == AWAIT_KEEPS) {
 		await->failures = 0;
-		core_await_try(await);
+		core_await_begin_trial(await);
 	}
 }

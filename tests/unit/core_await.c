@@ -178,6 +178,37 @@ static void a_long_pause_is_no_cycle(void **state)
 	assert_in_range(submit(&s, 100), 95, 99);
 }
 
+/* Each other command is one that nobody is to wait for: a write and a flush in turn, or batches between single reads. */
+static void a_trial_without_cycles_does_not_wait_for_ever(void **state)
+{
+	(void)state;
+	for (unsigned int before = 0; before < 40; before++) {
+		struct submitter s = submitter_of(5000000, 5000000);
+		unsigned int waits = 0;
+
+		s.in_vain = true;
+		submit(&s, before);
+		for (unsigned int i = 0; i < 1000; i++) {
+			waits += submit(&s, 1);
+			core_await_submit(&s.await, s.now_ns, false);
+			s.now_ns += 1000000;
+		}
+		assert_in_range(waits, 0, 1);
+	}
+}
+
+/* Who has won with quick commands, and then pauses before each, is tried again. */
+static void a_submitter_that_slows_down_is_not_waited_for_without_end(void **state)
+{
+	struct submitter s = submitter_of(100000, 60000);
+
+	(void)state;
+	submit(&s, 33);
+	s.slept_ns = s.waited_ns = 25000000;
+	assert_in_range(submit(&s, 5000), 1, 1024);
+	assert_int_equal(submit(&s, 1000), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -191,6 +222,8 @@ int main(void)
 		cmocka_unit_test(a_trial_begins_anew),
 		cmocka_unit_test(slow_answers_are_not_waited_for_without_end),
 		cmocka_unit_test(a_long_pause_is_no_cycle),
+		cmocka_unit_test(a_trial_without_cycles_does_not_wait_for_ever),
+		cmocka_unit_test(a_submitter_that_slows_down_is_not_waited_for_without_end),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
