@@ -24,7 +24,7 @@ static bool rblk_await_may(const struct rblk_queue *queue)
 	       !(current->flags & PF_WQ_WORKER) && !IS_ENABLED(CONFIG_PREEMPT_RT);
 }
 
-/* Is it likely that its submitter depends on it? Nobody waits for writeback and for what is read ahead. */
+/* Does its submitter probably depend on it? Not for writeback or readahead. */
 static bool rblk_await_is_wanted(const struct request *rq)
 {
 	return (req_op(rq) == REQ_OP_READ || req_op(rq) == REQ_OP_WRITE) && op_is_sync(rq->cmd_flags) &&
@@ -59,12 +59,12 @@ bool rblk_await_take(struct rblk_io *io, bool ends)
 		awaiter = xchg(&io->awaiter, NULL);
 	if (!awaiter)
 		return false;
-	smp_store_release(&awaiter->state, ends ? RBLK_AWAIT_ANSWERED : RBLK_AWAIT_LEFT);
+	smp_store_release(&awaiter->state, ends ? RBLK_AWAIT_ANSWERED : RBLK_AWAIT_KEPT);
 	return ends;
 }
 
-/* The outcome. RBLK_AWAIT_OPEN: there is none, and the handlers know that nobody waits any more. */
-static u8 rblk_await_state(struct rblk_awaiter *awaiter, struct rblk_io *io)
+/* Waits. Returns the outcome; RBLK_AWAIT_OPEN: it gave up, and no handler touches the awaiter any more. */
+static u8 rblk_await_spin(struct rblk_awaiter *awaiter, struct rblk_io *io)
 {
 	u64 until_ns = ktime_get_ns() + CORE_AWAIT_MOST_NS;
 	u8 state;
@@ -73,7 +73,7 @@ static u8 rblk_await_state(struct rblk_awaiter *awaiter, struct rblk_io *io)
 		cpu_relax();
 	if (state || cmpxchg(&io->awaiter, awaiter, NULL) == awaiter)
 		return state;
-	/* A handler has just taken it, and is about to say what for. */
+	/* A handler on another processor has just taken it. It runs with softirqs off, so it is not preempted: some instructions more. */
 	while (!(state = smp_load_acquire(&awaiter->state)))
 		cpu_relax();
 	return state;
@@ -93,11 +93,11 @@ void rblk_await_answer(struct rblk_awaiter *awaiter, struct rblk_queue *queue, s
 	struct request *rq = rblk_io_rq(io);
 	u8 state;
 
-	/* Soft-RoCE before 6.4 works in softirqs. They run here, where otherwise their thread would take the processor. */
+	/* Soft-RoCE before 6.4 works in softirqs. They run here: left to ksoftirqd, they would take the processor from the waiter. */
 	local_bh_disable();
 	rblk_queue_kick(queue);
 	local_bh_enable();
-	state = rblk_await_state(awaiter, io);
+	state = rblk_await_spin(awaiter, io);
 	core_await_waited(&queue->await, state != RBLK_AWAIT_OPEN);
 	queue->awaited++;
 	if (state == RBLK_AWAIT_OPEN)

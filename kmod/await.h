@@ -15,7 +15,7 @@ struct rblk_queue;
 enum rblk_await_state {
 	RBLK_AWAIT_OPEN,     /* there is no answer */
 	RBLK_AWAIT_ANSWERED, /* the waiter ends the request */
-	RBLK_AWAIT_LEFT,     /* the handler keeps the request: it goes again, or fails */
+	RBLK_AWAIT_KEPT,     /* the handler keeps the request: it goes again, or fails */
 };
 
 /*
@@ -27,9 +27,9 @@ struct rblk_awaiter {
 };
 
 /*
- * The request is about to be sent on the queue of its hardware context. Is its answer to be waited for? Then io->awaiter is
- * set, preemption is off (a waiter that does not run would hold an answered request), and one of the next two is to be
- * called. By queue_rq alone, for the last request of a batch.
+ * Decides whether the answer to a request is waited for, which is about to be sent on its own queue. True: io->awaiter is
+ * set and preemption is off (a waiter that does not run would hold up an answered request); one of the next two is to be
+ * called. For queue_rq alone, and the last request of a batch.
  */
 bool rblk_await_begin(struct rblk_awaiter *awaiter, struct rblk_queue *queue, struct rblk_io *io);
 /* It was not sent. */
@@ -40,7 +40,10 @@ void rblk_await_cancel(struct rblk_io *io);
  */
 void rblk_await_answer(struct rblk_awaiter *awaiter, struct rblk_queue *queue, struct rblk_io *io);
 
-/* By the handlers, for each answer. `ends`: the request ends now. True: and its waiter ends it. Else nobody waits any more. */
+/*
+ * By the CQ's handlers, in a softirq, for each answer. `ends`: the request is over, and does not go again. True: its waiter
+ * ends it, and the handler must not touch it any more. False: the handler keeps it, and nobody waits for it any more.
+ */
 bool rblk_await_take(struct rblk_io *io, bool ends);
 
 #endif

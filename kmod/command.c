@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * One command's life: request -> descriptor -> sent -> answered -> key ended -> request ended.
- * Called by disk.c and waiting.c for requests, by queue.c for answers. What is special about the
+ * Called by tagset.c and waiting.c for requests, by queue.c for answers. What is special about the
  * session's own commands is call.c's.
  */
 #include "kmod/command.h"
@@ -92,7 +92,7 @@ static void rblk_io_ended(struct rblk_io *io)
 	if (io->command.status == RBLK_OK && !rblk_digest_matches(io))
 		io->command.status = RBLK_E_DIGEST;
 	if (io->command.status != RBLK_OK)
-		rblk_await_take(io, false); /* it may be another's before its waiter has seen that */
+		rblk_await_take(io, false); /* first: from here on it may go again, or end and be reused */
 	if (rblk_waiting_refused(io))
 		return; /* it goes again */
 	rblk_io_note_durable(io);

@@ -158,7 +158,7 @@ typedef typeof(__builtin_choose_expr(
 #define PR_STS_RESERVATION_CONFLICT 0x18
 #endif
 
-/* Since 6.13 most threads ask for the processor by a flag of their own. */
+/* Since 6.13 an ordinary thread may ask for the processor by TIF_NEED_RESCHED_LAZY alone. */
 #ifdef TIF_NEED_RESCHED_LAZY
 #define rblk_compat_need_resched() (need_resched() || test_thread_flag(TIF_NEED_RESCHED_LAZY))
 #else

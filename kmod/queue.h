@@ -101,7 +101,7 @@ struct rblk_queue {
 
 	spinlock_t lock;
 	bool down;                    /* lock: nothing may be posted any more */
-	u32 next_sequence;            /* lock: of the next command; as many have been sent */
+	u32 next_sequence;            /* lock: of the next command to be packed; as many have been */
 	u32 ended;                    /* the CQ's handlers: so many of them have ended */
 	struct list_head pending;     /* lock: commands to be sent */
 	struct core_clock clock;      /* lock: when they are */

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * blk-mq's side of a session: one hardware context per queue, requests become commands, commit_rqs rings
- * the doorbell. Owns the tag set, which all disks of the session share. What becomes of commands is
- * command.c's.
+ * the doorbell. Owns the tag set, which all disks of the session share. queue_rq may wait for the answer
+ * (await.c). What becomes of commands is command.c's.
  */
 #include <linux/blk-mq.h>
 
@@ -94,6 +94,7 @@ static blk_status_t rblk_tagset_queue_rq(struct blk_mq_hw_ctx *hctx,
 		return BLK_STS_RESOURCE;
 	/* Started before it is sent: its answer may come at once. */
 	blk_mq_start_request(bd->rq);
+	/* On its own queue only: the trials and counters are that queue's, and this is its doorbell. */
 	awaits = bd->last && route == home->index && rblk_await_begin(&awaiter, home, io);
 	status = rblk_io_send(io, session->queues[route]);
 	if (awaits && status == BLK_STS_OK) {
@@ -228,7 +229,7 @@ static int rblk_tagset_create_locked(struct rblk_session *session)
 	set->reserved_tags = RBLK_TAGSET_RESERVED;
 	set->numa_node = ibdev_to_node(session->queues[0]->ibdev);
 	set->cmd_size = sizeof(struct rblk_io);
-	/* With one queue, too, no I/O scheduler by default: it would hand each request to a worker. The target's disk may have one. */
+	/* No I/O scheduler by default, even with one queue: it would hand each request to a worker, which must not wait (await.c). */
 	set->flags = RBLK_COMPAT_TAG_FLAGS | BLK_MQ_F_NO_SCHED_BY_DEFAULT;
 	set->timeout = msecs_to_jiffies(session->options.command_ms);
 	set->driver_data = session;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Is the submitter of a command to wait for its answer on the processor (the kernel module)? That pays where one command at
- * a time is under way and waking is dear: a processor that sleeps has to be interrupted, and in a virtual machine given
+ * Decides whether the submitter of a command waits for its answer on the processor, or sleeps. kmod/await.c calls it, and
+ * does the waiting. That pays where one command at a time is under way and waking is dear: a processor that sleeps has to be interrupted, and in a virtual machine given
  * back by the host. It is a loss where the submitter has something else to do meanwhile, or others want the processor.
  *
  * Decided by trial. Commands that come one at a time form cycles, each from one submission to the next. What waking costs,
@@ -19,7 +19,7 @@
 #define CORE_AWAIT_MOST_NS 1000000ull
 
 struct core_await {
-	u64 begun_ns;	/* when the last command was submitted; 0: it was not alone */
+	u64 begun_ns;	/* when the last command was submitted; 0: no cycle counts that begins with it */
 	u64 slept_ns;	/* the cycles of the trial that were slept through, all together */
 	u64 waited_ns;	/* those that were waited through */
 	u32 left;	/* so many cycles more this way */
@@ -30,12 +30,12 @@ struct core_await {
 	u8 failures;	/* commands in a row that were waited for in vain */
 };
 
-/* All 0: new. */
+/* Begins with a trial. */
 void core_await_init(struct core_await *await);
 
 /*
  * A command is submitted; `alone`: no other is under way. True: wait for it, CORE_AWAIT_MOST_NS at most, and only while
- * nobody else wants the processor; then core_await_waited().
+ * nobody else wants the processor; then core_await_waited(), unless it could not be sent.
  */
 bool core_await_submit(struct core_await *await, u64 now_ns, bool alone);
 
