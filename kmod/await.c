@@ -39,70 +39,54 @@ bool rblk_await_begin(struct rblk_awaiter *awaiter, struct rblk_queue *queue, st
 
 	if (!core_await_submit(&queue->await, alone ? ktime_get_ns() : 0, alone))
 		return false;
-	preempt_disable();
-	awaiter->state = RBLK_AWAIT_OPEN;
-	io->awaiter = awaiter;
+	awaiter->released = false;
+	WRITE_ONCE(io->awaiter, awaiter);
 	return true;
 }
 
 void rblk_await_cancel(struct rblk_io *io)
 {
-	io->awaiter = NULL;
-	preempt_enable();
+	WRITE_ONCE(io->awaiter, NULL);
 }
 
-bool rblk_await_take(struct rblk_io *io, bool ends)
+struct rblk_awaiter *rblk_await_take(struct rblk_io *io)
 {
-	struct rblk_awaiter *awaiter = READ_ONCE(io->awaiter);
-
-	if (awaiter)
-		awaiter = xchg(&io->awaiter, NULL);
-	if (!awaiter)
-		return false;
-	smp_store_release(&awaiter->state, ends ? RBLK_AWAIT_ANSWERED : RBLK_AWAIT_KEPT);
-	return ends;
+	return READ_ONCE(io->awaiter) ? xchg(&io->awaiter, NULL) : NULL;
 }
 
-/* Waits. Returns the outcome; RBLK_AWAIT_OPEN: it gave up, and no handler touches the awaiter any more. */
-static u8 rblk_await_spin(struct rblk_awaiter *awaiter, struct rblk_io *io)
+void rblk_await_release(struct rblk_awaiter *awaiter)
+{
+	if (awaiter)
+		smp_store_release(&awaiter->released, true);
+}
+
+/* False: it gave up, and no handler touches the awaiter any more. */
+static bool rblk_await_spin(struct rblk_awaiter *awaiter, struct rblk_io *io)
 {
 	u64 until_ns = ktime_get_ns() + CORE_AWAIT_MOST_NS;
-	u8 state;
+	bool released;
 
-	while (!(state = smp_load_acquire(&awaiter->state)) && !rblk_compat_need_resched() && ktime_get_ns() < until_ns)
+	while (!(released = smp_load_acquire(&awaiter->released)) && !rblk_compat_need_resched() && ktime_get_ns() < until_ns)
 		cpu_relax();
-	if (state || cmpxchg(&io->awaiter, awaiter, NULL) == awaiter)
-		return state;
-	/* A handler on another processor has just taken it. It runs with softirqs off, so it is not preempted: some instructions more. */
-	while (!(state = smp_load_acquire(&awaiter->state)))
+	if (!released && cmpxchg(&io->awaiter, awaiter, NULL) == awaiter)
+		return false;
+	/* A handler on another processor has just taken it. It runs with softirqs off, so nobody preempts it. */
+	while (!smp_load_acquire(&awaiter->released))
 		cpu_relax();
-	return state;
-}
-
-/* The waiter ends the request, as a handler would have. */
-static void rblk_await_end(struct request *rq)
-{
-	local_bh_disable(); /* for blk-mq's softirq, if it takes that */
-	if (!blk_mq_complete_request_remote(rq))
-		rblk_io_complete(rq);
-	local_bh_enable();
+	return true;
 }
 
 void rblk_await_answer(struct rblk_awaiter *awaiter, struct rblk_queue *queue, struct rblk_io *io)
 {
-	struct request *rq = rblk_io_rq(io);
-	u8 state;
+	bool answered;
 
 	/* Soft-RoCE before 6.4 works in softirqs. They run here: left to ksoftirqd, they would take the processor from the waiter. */
 	local_bh_disable();
 	rblk_queue_kick(queue);
 	local_bh_enable();
-	state = rblk_await_spin(awaiter, io);
-	core_await_waited(&queue->await, state != RBLK_AWAIT_OPEN);
+	answered = rblk_await_spin(awaiter, io);
+	core_await_waited(&queue->await, answered);
 	queue->awaited++;
-	if (state == RBLK_AWAIT_OPEN)
+	if (!answered)
 		queue->awaited_in_vain++;
-	if (state == RBLK_AWAIT_ANSWERED)
-		rblk_await_end(rq);
-	preempt_enable();
 }

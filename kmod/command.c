@@ -87,19 +87,22 @@ static void rblk_io_note_durable(struct rblk_io *io)
 
 static void rblk_io_ended(struct rblk_io *io)
 {
+	struct rblk_awaiter *awaiter = rblk_await_take(io); /* first: the request may go again, or be reused */
 	struct request *rq = rblk_io_rq(io);
 
 	if (io->command.status == RBLK_OK && !rblk_digest_matches(io))
 		io->command.status = RBLK_E_DIGEST;
-	if (io->command.status != RBLK_OK)
-		rblk_await_take(io, false); /* first: from here on it may go again, or end and be reused */
-	if (rblk_waiting_refused(io))
-		return; /* it goes again */
-	rblk_io_note_durable(io);
-	if (rblk_await_take(io, true))
-		return;
-	if (!blk_mq_complete_request_remote(rq))
-		rblk_io_complete(rq);
+	if (!rblk_waiting_refused(io)) {
+		rblk_io_note_durable(io);
+		if (awaiter) {
+			/* Its processor need not be interrupted for that. */
+			blk_mq_set_request_complete(rq);
+			rblk_io_complete(rq);
+		} else if (!blk_mq_complete_request_remote(rq)) {
+			rblk_io_complete(rq);
+		}
+	} /* else it goes again */
+	rblk_await_release(awaiter);
 }
 
 void rblk_command_put(struct rblk_command *command)

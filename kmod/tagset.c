@@ -76,7 +76,7 @@ static blk_status_t rblk_tagset_queue_rq(struct blk_mq_hw_ctx *hctx,
 	bool awaits;
 
 	io->command.queue = home;
-	io->awaiter = NULL;
+	WRITE_ONCE(io->awaiter, NULL);
 	io->refusals = 0;
 	io->digests = 0;
 	io->retry = false;

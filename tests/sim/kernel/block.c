@@ -78,12 +78,17 @@ static void on_remote(void *arg)
 	rq->q->set->ops->complete(rq);
 }
 
-bool blk_mq_complete_request_remote(struct request *rq)
+void blk_mq_set_request_complete(struct request *rq)
 {
 	if (rq->state != SIM_RQ_IN_FLIGHT)
 		sim_fail("the kernel: a request is completed that %s",
 			 rq->state == SIM_RQ_IDLE ? "is not started" : "has been completed");
 	rq->state = SIM_RQ_COMPLETE;
+}
+
+bool blk_mq_complete_request_remote(struct request *rq)
+{
+	blk_mq_set_request_complete(rq);
 	if (sim_chance(700000))
 		return false;
 	sim_event_in(&rq->remote, sim_below(sim_chance(900000) ? 20 * SIM_US : SIM_MS));

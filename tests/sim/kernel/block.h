@@ -141,6 +141,7 @@ void blk_mq_start_request(struct request *rq);
 bool blk_mq_request_started(const struct request *rq);
 bool blk_mq_request_completed(const struct request *rq);
 void blk_mq_complete_request(struct request *rq);
+void blk_mq_set_request_complete(struct request *rq);
 bool blk_mq_complete_request_remote(struct request *rq);
 void blk_mq_end_request(struct request *rq, blk_status_t status);
 void blk_mq_quiesce_queue_nowait(struct request_queue *q);

@@ -214,8 +214,6 @@ void mutex_unlock(struct mutex *mutex);
 #define PF_WQ_WORKER 1u
 #define IS_ENABLED(option) false
 #define in_interrupt() false
-#define preempt_disable() ((void)0)
-#define preempt_enable() ((void)0)
 #define rblk_compat_need_resched() need_resched()
 #define irqs_disabled() false
 #define local_bh_disable() ((void)0)
