@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Decides whether the submitter of a command waits for its answer on the processor, or sleeps. kmod/await.c calls it, and
- * does the waiting. That pays where one command at a time is under way and waking is dear: a processor that sleeps has to be interrupted, and in a virtual machine given
- * back by the host. It is a loss where the submitter has something else to do meanwhile, or others want the processor.
+ * does the waiting. That pays where one command at a time is under way and waking is dear: a processor that sleeps has to be
+ * interrupted, and in a virtual machine given back by the host. It is a loss where the submitter has something else to do
+ * meanwhile, or others want the processor.
  *
  * Decided by trial. Commands that come one at a time form cycles, each from one submission to the next. What waking costs,
  * and what a submitter misses while it waits, is all in them. Some are slept through, some waited through. Waiting is kept

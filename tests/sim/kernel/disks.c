@@ -6,6 +6,7 @@
 #include "tests/sim/kernel/module_kernel.h"
 
 #include <arpa/inet.h>
+#include "kmod/await.h"
 #include "kmod/call.h"
 #include "kmod/closing.h"
 #include "kmod/disk.h"
@@ -412,6 +413,15 @@ blk_status_t __wrap_rblk_io_send(struct rblk_io *io, struct rblk_queue *queue)
 	if (io->borrowed && session->route[home] == home)
 		sim_reached("module", "a large request goes to the queue that has the fewest", NULL);
 	return __real_rblk_io_send(io, queue);
+}
+
+void __real_rblk_await_answer(struct rblk_awaiter *awaiter, struct rblk_queue *queue, struct rblk_io *io);
+void __wrap_rblk_await_answer(struct rblk_awaiter *awaiter, struct rblk_queue *queue, struct rblk_io *io);
+void __wrap_rblk_await_answer(struct rblk_awaiter *awaiter, struct rblk_queue *queue, struct rblk_io *io)
+{
+	__real_rblk_await_answer(awaiter, queue, io);
+	if (READ_ONCE(io->awaiter) == awaiter)
+		sim_fail("the kernel: a waiter leaves its stack, to which a handler may write");
 }
 
 bool sim_disk_owes_fence(const struct rblk_disk *disk, const struct sim_disk_lost *lost)
