@@ -16,6 +16,7 @@ struct sim_actor {
 	void (*wake)(struct sim_actor *actor);
 	bool digests; /* all its data has a digest: bits of it may change on the way */
 	unsigned int spared; /* that many transfers of data do not change now */
+	unsigned int flips;  /* so many did since nothing was under way */
 };
 
 struct sim_actor *sim_actor_self(void);

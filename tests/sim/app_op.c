@@ -146,7 +146,8 @@ static void op_done(void *arg, const struct rblk_result *result)
 	sim_model_waited(app->actor.name, result->queued_us);
 	op->command = NULL;
 	app->failures += result->status == RBLK_E_IO;
-	app->under_way--;
+	if (!--app->under_way)
+		app->actor.flips = 0;
 	sim_reached("application", sim_command_kind_name(command->kind), sim_outcome_name(outcome));
 	app->completed += outcome == SIM_OUTCOME_DONE;
 	app->gone |= result->status == RBLK_E_GONE;

@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include "proto/core/digest.h"
 #include "tests/sim/coverage.h"
 #include "tests/sim/guard.h"
 #include "tests/sim/random.h"
@@ -250,7 +251,7 @@ static void execute_receive(struct sim_conn *conn, const struct sim_wqe *wqe)
 	free(receive);
 }
 
-/* One bit of an initiator's data, now and then, and not so often that a command would fail. */
+/* One bit of an initiator's data, now and then, and less often than one command is tried: it would fail. */
 static void flip(const struct sim_conn *initiator, struct sim_wqe *wqe)
 {
 	struct sim_actor *actor = initiator->fab->actor;
@@ -261,8 +262,9 @@ static void flip(const struct sim_conn *initiator, struct sim_wqe *wqe)
 		actor->spared--;
 		return;
 	}
-	if (!sim_chance(FLIPS))
+	if (actor->flips == CORE_DIGEST_RETRIES || !sim_chance(FLIPS))
 		return;
+	actor->flips++;
 	actor->spared = FLIPS_APART;
 	sim_reached("fabric", "a bit of the data changes", opcode_name(wqe->wr.opcode));
 	sim_trace(actor->name, "a bit of %u bytes changes", wqe->bytes);

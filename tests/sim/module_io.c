@@ -192,7 +192,8 @@ static void op_done(void *arg, const struct sim_disk_result *result)
 	    is_stored(module, disk->volume, command->id))
 		sim_fail("%s: #%u has failed, and is being stored (F5)", module->actor.name, op->number);
 	op->command = NULL;
-	module->under_way--;
+	if (!--module->under_way)
+		module->actor.flips = 0;
 	module->completed += outcome == SIM_OUTCOME_DONE;
 	sim_model_end(command, outcome, op->memory);
 	if (op->memory)

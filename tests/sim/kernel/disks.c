@@ -429,7 +429,10 @@ bool sim_disk_owes_fence(const struct rblk_disk *disk, const struct sim_disk_los
 	const struct core_session *core = &disk->session->core;
 	const struct core_lost *owed = &core->queue[lost->queue].lost;
 
-	return lost->lost && core->epoch == lost->epoch && owed->waits && !owed->fenced &&
+	/* A machine's next session counts its epochs and incarnations anew. */
+	return lost->lost &&
+	       !memcmp(disk->session->session_id, lost->session_id, sizeof(lost->session_id)) &&
+	       core->epoch == lost->epoch && owed->waits && !owed->fenced &&
 	       owed->incarnation == lost->incarnation;
 }
 
@@ -439,13 +442,17 @@ bool sim_disk_owes_fence(const struct rblk_disk *disk, const struct sim_disk_los
  */
 static struct sim_disk_lost lost_with(const struct rblk_io *io)
 {
-	const struct core_session *core = &io->command.queue->session->core;
+	const struct rblk_session *session = io->command.queue->session;
+	const struct core_session *core = &session->core;
+	struct sim_disk_lost lost = {};
 
 	if (io->command.error != -ENOLINK || io->wait != RBLK_WAIT_LOST ||
 	    core->queue[io->lost_queue].lost.renewed)
-		return (struct sim_disk_lost){};
-	return (struct sim_disk_lost){ .lost = true, .queue = io->lost_queue, .epoch = core->epoch,
+		return lost;
+	lost = (struct sim_disk_lost){ .lost = true, .queue = io->lost_queue, .epoch = core->epoch,
 				       .incarnation = core->queue[io->lost_queue].lost.incarnation };
+	memcpy(lost.session_id, session->session_id, sizeof(lost.session_id));
+	return lost;
 }
 
 static void on_end(struct request *rq, blk_status_t status)

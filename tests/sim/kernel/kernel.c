@@ -27,6 +27,8 @@ static struct {
 	struct {
 		struct sim_fiber *fiber; /* NULL: free */
 		const void *place;
+		bool woken; /* since it last slept */
+		bool looks; /* at what it waits for: it does not wait for anything else */
 	} waiters[WAITERS_MAX];
 	uint32_t preempt;
 	uint64_t preempt_ns;
@@ -77,35 +79,67 @@ void __wrap_core_await_waited(struct core_await *await, bool answered)
 
 void sim_might_sleep(const char *what)
 {
-	if (!sim_fiber_self())
+	const struct sim_fiber *self = sim_fiber_self();
+
+	if (!self)
 		sim_fail("the kernel: %s in a softirq", what);
 	if (sim_fiber_pinned())
 		sim_fail("the kernel: %s under a spinlock", what);
+	for (unsigned int i = 0; i < WAITERS_MAX; i++)
+		if (kernel.waiters[i].fiber == self && kernel.waiters[i].looks)
+			sim_fail("the kernel: %s in the condition of a wait_event()", what);
 }
 
-void sim_sleep_on(const void *place, uint64_t until_ns)
+unsigned int sim_wait_begin(const void *place)
 {
-	struct sim_fiber *self = sim_fiber_self();
 	unsigned int i = 0;
 
-	if (!self)
-		sim_fail("the kernel: something sleeps in a softirq");
 	while (i < WAITERS_MAX && kernel.waiters[i].fiber)
 		i++;
 	if (i == WAITERS_MAX)
 		sim_fail("the kernel: too many wait");
-	kernel.waiters[i].fiber = self;
+	kernel.waiters[i].fiber = sim_fiber_self();
 	kernel.waiters[i].place = place;
-	sim_fiber_wait(until_ns == UINT64_MAX ? UINT64_MAX
-		       : until_ns > sim_now_ns() ? until_ns - sim_now_ns() : 0);
-	kernel.waiters[i].fiber = NULL;
+	kernel.waiters[i].woken = false;
+	kernel.waiters[i].looks = true;
+	return i;
+}
+
+void sim_wait_sleep(unsigned int waiter, uint64_t until_ns)
+{
+	if (kernel.waiters[waiter].woken)
+		sim_reached("module", "is woken while it looks at what it waits for", NULL);
+	else
+		sim_fiber_wait(until_ns == UINT64_MAX ? UINT64_MAX
+			       : until_ns > sim_now_ns() ? until_ns - sim_now_ns() : 0);
+	kernel.waiters[waiter].woken = false;
+}
+
+void sim_wait_end(unsigned int waiter)
+{
+	kernel.waiters[waiter].fiber = NULL;
+}
+
+void sim_sleep_on(const void *place, uint64_t until_ns)
+{
+	unsigned int waiter;
+
+	if (!sim_fiber_self())
+		sim_fail("the kernel: something sleeps in a softirq");
+	waiter = sim_wait_begin(place);
+	kernel.waiters[waiter].looks = false;
+	sim_wait_sleep(waiter, until_ns);
+	sim_wait_end(waiter);
 }
 
 void sim_wake(const void *place)
 {
-	for (unsigned int i = 0; i < WAITERS_MAX; i++)
-		if (kernel.waiters[i].fiber && kernel.waiters[i].place == place)
-			sim_fiber_wake(kernel.waiters[i].fiber, sim_between(200, 20 * SIM_US));
+	for (unsigned int i = 0; i < WAITERS_MAX; i++) {
+		if (!kernel.waiters[i].fiber || kernel.waiters[i].place != place)
+			continue;
+		kernel.waiters[i].woken = true;
+		sim_fiber_wake(kernel.waiters[i].fiber, sim_between(200, 20 * SIM_US));
+	}
 }
 
 uint64_t sim_deadline_ns(unsigned long timeout)

@@ -233,14 +233,24 @@ void sim_might_sleep(const char *what);
 void sim_sleep_on(const void *place, uint64_t until_ns);
 void sim_wake(const void *place);
 
+/*
+ * As prepare_to_wait() does: who looks at what it waits for is a waiter before it looks, because others go on meanwhile
+ * (spin_unlock()). A wake then ends its next sleep at once.
+ */
+unsigned int sim_wait_begin(const void *place);
+void sim_wait_sleep(unsigned int waiter, uint64_t until_ns);
+void sim_wait_end(unsigned int waiter);
+
 typedef struct { char place; } wait_queue_head_t;
 #define init_waitqueue_head(head) ((void)(head))
 #define wake_up(head) sim_wake(head)
 #define wake_up_all(head) sim_wake(head)
 #define wait_event(head, condition) do { \
 	sim_might_sleep("wait_event()"); \
+	unsigned int waiter_ = sim_wait_begin(&(head)); \
 	while (!(condition)) \
-		sim_sleep_on(&(head), UINT64_MAX); \
+		sim_wait_sleep(waiter_, UINT64_MAX); \
+	sim_wait_end(waiter_); \
 } while (0)
 #define wait_event_lock_irq(head, condition, lock) do { \
 	lockdep_assert_held(&(lock)); \
@@ -259,8 +269,10 @@ uint64_t sim_deadline_ns(unsigned long timeout);
 	uint64_t until_ = sim_deadline_ns(timeout); \
 	bool holds_; \
 	sim_might_sleep("wait_event_killable_timeout()"); \
+	unsigned int waiter_ = sim_wait_begin(&(head)); \
 	while (!(holds_ = (condition)) && sim_now_ns() < until_) \
-		sim_sleep_on(&(head), until_); \
+		sim_wait_sleep(waiter_, until_); \
+	sim_wait_end(waiter_); \
 	holds_ ? 1l : 0l; })
 
 #define wait_event_timeout(head, condition, timeout) ((void)wait_event_killable_timeout(head, condition, timeout))

@@ -117,6 +117,7 @@ struct sim_disk_lost {
 	unsigned int queue;
 	uint32_t incarnation;
 	uint64_t epoch;
+	uint8_t session_id[16];
 };
 /* Has the module yet to learn that the target has fenced it, and is that its business still (F5)? */
 bool sim_disk_owes_fence(const struct rblk_disk *disk, const struct sim_disk_lost *lost);
