@@ -375,6 +375,9 @@ static void act(struct rblk_session *session, const struct core_action *action)
 	case CORE_ACTION_RELEASE:
 		ini_parked_release(session, action->queue, action->renewed);
 		break;
+	case CORE_ACTION_RELEASE_HARMLESS:
+		ini_parked_release_harmless(session, action->queue);
+		break;
 	case CORE_ACTION_PROBE:
 		ini_control_keepalive(queue);
 		break;

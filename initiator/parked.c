@@ -149,6 +149,22 @@ static bool outcome_unknown(const struct ini_parked *parked, bool renewed)
 	return renewed && parked->io.opcode == RBLK_OP_COMPARE_AND_WRITE;
 }
 
+/* A LOST one is READY, or ends if it is not to be sent again. The link to what is behind it. */
+static struct ini_parked **let_go(struct rblk_session *session, struct ini_parked **link)
+{
+	struct ini_parking *parking = &session->parking;
+	struct ini_parked *parked = *link;
+
+	if (parked->end) {
+		ini_parking_finish(parking, ini_parking_unlink(parking, link), parked->end);
+		return link;
+	}
+	parked->state = INI_PARKED_READY;
+	parking->ready++;
+	session->stats.retries++;
+	return &parked->next;
+}
+
 void ini_parked_release(struct rblk_session *session, u16 queue, bool renewed)
 {
 	struct ini_parking *parking = &session->parking;
@@ -163,15 +179,21 @@ void ini_parked_release(struct rblk_session *session, u16 queue, bool renewed)
 			ini_parking_finish(parking, ini_parking_unlink(parking, link), -EIO);
 			continue;
 		}
-		if (parked->end) {
-			ini_parking_finish(parking, ini_parking_unlink(parking, link), parked->end);
-			continue;
-		}
-		parked->state = INI_PARKED_READY;
 		parked->io.flags |= RBLK_CMD_RETRY;
-		parking->ready++;
-		session->stats.retries++;
-		link = &parked->next;
+		link = let_go(session, link);
+	}
+}
+
+void ini_parked_release_harmless(struct rblk_session *session, u16 queue)
+{
+	struct ini_parked **link = &session->parking.waiting, *parked;
+
+	while ((parked = *link)) {
+		if (parked->state == INI_PARKED_LOST && parked->queue == queue &&
+		    !core_lost_needs_fence(parked->io.opcode))
+			link = let_go(session, link);
+		else
+			link = &parked->next;
 	}
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Commands without a queue (parking.h): which ones are put there, when they are started on a queue,
- * and when they end. Commands of a lost connection wait for the fence of its incarnation (F5).
+ * and when they end. Commands of a lost connection wait for the fence of its incarnation (F5), unless
+ * they change nothing.
  */
 #ifndef RBLK_INITIATOR_PARKED_H
 #define RBLK_INITIATOR_PARKED_H
@@ -21,6 +22,8 @@ void ini_park_queue(struct ini_queue *queue);
 /* The target acknowledged the fence of the commands lost with this queue. `renewed`: in a new
  * epoch. */
 void ini_parked_release(struct rblk_session *session, u16 queue, bool renewed);
+/* Those of them that need no fence may be sent again, as they were sent first (F5). */
+void ini_parked_release_harmless(struct rblk_session *session, u16 queue);
 /* A new epoch begins: commands that may have been done in the old one, and must not be done
  * twice, fail (F8). */
 void ini_parked_renew(struct rblk_session *session);

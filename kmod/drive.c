@@ -252,6 +252,9 @@ static void rblk_drive_act(struct rblk_session *session, const struct core_actio
 	case CORE_ACTION_RELEASE:
 		rblk_waiting_release(session, action->queue);
 		break;
+	case CORE_ACTION_RELEASE_HARMLESS:
+		rblk_waiting_release_harmless(session, action->queue);
+		break;
 	case CORE_ACTION_FAIL_FAST:
 		rblk_waiting_sweep(session);
 		break;

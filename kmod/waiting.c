@@ -58,6 +58,11 @@ static bool rblk_waiting_too_late(struct rblk_io *io)
 	       (gate == RBLK_GATE_FAIL_FAST && blk_noretry_request(rblk_io_rq(io)));
 }
 
+static bool rblk_waiting_needs_fence(struct rblk_io *io)
+{
+	return core_lost_needs_fence(io->command.wire.opcode);
+}
+
 /*
  * The request ends, and is not sent again; the target may still carry it out. F5: no disk of the same volume sends
  * anything before its fence is acknowledged.
@@ -69,7 +74,7 @@ static void rblk_waiting_note_unfenced(struct rblk_session *session, struct rblk
 	struct rblk_disk *other;
 
 	lockdep_assert_held(&session->waiting_lock);
-	if (req_op(rblk_io_rq(io)) == REQ_OP_READ || disk->unfenced & queue)
+	if (!rblk_waiting_needs_fence(io) || disk->unfenced & queue)
 		return;
 	session->unfenced |= queue;
 	spin_lock(&session->core_lock);
@@ -240,20 +245,34 @@ void rblk_waiting_take_lost(struct rblk_queue *queue)
 	}
 }
 
-void rblk_waiting_release(struct rblk_session *session, unsigned int queue)
+/* What is LOST of this queue is READY: all of it, which is fenced, or what needs no fence. */
+static void rblk_waiting_let_go(struct rblk_session *session, unsigned int queue, bool fenced)
 {
 	struct rblk_io *io;
 
-	spin_lock_irq(&session->waiting_lock);
-	rblk_waiting_note_fenced(session, queue);
+	lockdep_assert_held(&session->waiting_lock);
 	list_for_each_entry(io, &session->waiting, command.entry) {
-		if (io->wait != RBLK_WAIT_LOST || io->lost_queue != queue)
+		if (io->wait != RBLK_WAIT_LOST || io->lost_queue != queue || (!fenced && rblk_waiting_needs_fence(io)))
 			continue;
 		io->wait = RBLK_WAIT_READY;
-		io->retry = true;
+		io->retry |= fenced;
 		atomic64_inc(&session->retries);
 	}
 	rblk_waiting_schedule(session, jiffies);
+}
+
+void rblk_waiting_release(struct rblk_session *session, unsigned int queue)
+{
+	spin_lock_irq(&session->waiting_lock);
+	rblk_waiting_note_fenced(session, queue);
+	rblk_waiting_let_go(session, queue, true);
+	spin_unlock_irq(&session->waiting_lock);
+}
+
+void rblk_waiting_release_harmless(struct rblk_session *session, unsigned int queue)
+{
+	spin_lock_irq(&session->waiting_lock);
+	rblk_waiting_let_go(session, queue, false);
 	spin_unlock_irq(&session->waiting_lock);
 }
 

@@ -5,7 +5,7 @@
  *          grows (C6)
  *   READY  a queue that takes commands, or a free tag of one; that its volume is open; and the fence of what has
  *          failed of a disk of the same volume (F5)
- *   LOST   it was on a connection that is lost: the fence of that (F5); then it is READY
+ *   LOST   it was on a connection that is lost: the fence of that, unless it is a read (F5); then it is READY
  */
 #ifndef RBLK_KMOD_WAITING_H
 #define RBLK_KMOD_WAITING_H
@@ -40,6 +40,8 @@ u8 rblk_waiting_route(struct rblk_io *io);
 void rblk_waiting_take_lost(struct rblk_queue *queue);
 /* F5: what is LOST of this queue may be sent again. */
 void rblk_waiting_release(struct rblk_session *session, unsigned int queue);
+/* F5: those of them that need no fence may be. */
+void rblk_waiting_release_harmless(struct rblk_session *session, unsigned int queue);
 /*
  * F5: has the fence been acknowledged of all that has ended with an error while it was LOST? Such a write may be carried
  * out until then. session->wait is woken when this may have changed.

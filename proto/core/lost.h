@@ -3,12 +3,13 @@
  * What was in flight on a connection that is lost: when may it be sent again? When the queue pair
  * is drained and its keys are dead (F4), when the target has acknowledged the fence of that
  * incarnation (F5), and, if the session had to begin a new epoch, when its volumes are open again.
- * One for each queue. Pure; the caller owns the struct and tells what happens.
+ * What changes nothing waits for no fence. One for each queue. Pure; the caller owns the struct and
+ * tells what happens.
  */
 #ifndef RBLK_CORE_LOST_H
 #define RBLK_CORE_LOST_H
 
-#include "proto/wire/types.h"
+#include "proto/wire/wire.h"
 
 struct core_lost {
 	bool waits;	 /* something was lost, and is not released */
@@ -16,6 +17,7 @@ struct core_lost {
 	bool drained;	 /* F4 holds */
 	bool fenced;	 /* F5 holds */
 	bool fence_sent; /* FENCE is under way on queue `via` */
+	bool harmless;	 /* what needs no fence has been released */
 	bool failed;	 /* some was failed and is not sent again, but may still be carried out */
 	u16 via;
 	u32 incarnation; /* that was lost */
@@ -70,6 +72,18 @@ static inline void core_lost_epoch_accepted(struct core_lost *lost)
 static inline bool core_lost_holds(const struct core_lost *lost)
 {
 	return lost->waits && lost->failed && !lost->fenced;
+}
+
+/* F5: may a command that was lost change the volume when it is carried out late? */
+static inline bool core_lost_needs_fence(u8 opcode)
+{
+	return opcode != RBLK_OP_READ && opcode != RBLK_OP_EXTENTS && opcode != RBLK_OP_CHECKSUM;
+}
+
+/* May what needs no fence be sent again, and was it not yet? `named`: as below. */
+static inline bool core_lost_harmless_ready(const struct core_lost *lost, bool named)
+{
+	return lost->waits && lost->drained && !lost->harmless && (named || !lost->renewed);
 }
 
 /* May it be sent again? `named`: the volumes are open in this epoch. */

@@ -69,6 +69,8 @@ enum core_action_kind {
 	CORE_ACTION_NAME,
 	/* Commands lost with `queue` may be sent again (F5). `renewed`: in a new epoch (F7, F8). */
 	CORE_ACTION_RELEASE,
+	/* Those of them that need no fence may (core_lost_needs_fence()), without RBLK_CMD_RETRY. */
+	CORE_ACTION_RELEASE_HARMLESS,
 	/* Send KEEPALIVE on `queue`. */
 	CORE_ACTION_PROBE,
 	/* fail_fast_ms have passed: fail waiting commands, except those that are not drained yet

@@ -18,6 +18,7 @@ enum queue_todo {
 	QUEUE_FENCE = 1 << 3,
 	QUEUE_RELEASE = 1 << 4,
 	QUEUE_PROBE = 1 << 5,
+	QUEUE_RELEASE_HARMLESS = 1 << 6,
 };
 
 enum session_todo {

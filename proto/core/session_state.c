@@ -41,7 +41,8 @@ void core_queue_close(struct core_queue *queue)
 	 * same way.
 	 */
 	queue->state = CORE_QUEUE_ENDING;
-	queue->todo &= QUEUE_RELEASE | QUEUE_FENCE; /* for commands that were lost before */
+	/* For commands that were lost before. */
+	queue->todo &= QUEUE_RELEASE | QUEUE_RELEASE_HARMLESS | QUEUE_FENCE;
 	queue->todo |= QUEUE_CLOSE;
 	queue->leaving = false;
 }
@@ -121,12 +122,16 @@ static void release_commands(struct core_session *session)
 	for (u16 i = 0; i < session->options.queues; i++) {
 		struct core_queue *queue = &session->queue[i];
 
+		if (core_lost_harmless_ready(&queue->lost, session->named)) {
+			queue->lost.harmless = true;
+			queue->todo |= QUEUE_RELEASE_HARMLESS;
+		}
 		if (!core_lost_ready(&queue->lost, session->named))
 			continue;
 		queue->lost.waits = false;
 		queue->lost.fence_sent = false;
 		queue->renewed = queue->lost.renewed;
-		queue->todo &= (u8)~QUEUE_FENCE;
+		queue->todo &= (u8)~(QUEUE_FENCE | QUEUE_RELEASE_HARMLESS);
 		queue->todo |= QUEUE_RELEASE;
 	}
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Goal: what waits for a fence while storage is slow (F5). A write that failed fast never lands on
- * one that is acknowledged later; and many fences on one queue leave it its keep-alive. Method:
+ * Goal: what waits for a fence while storage is slow (F5), and what does not. A write that failed fast never
+ * lands on one that is acknowledged later; many fences on one queue leave it its keep-alive; and a read of
+ * a lost connection goes again while the fence waits. Method:
  * rblkd with a store that delays its first writes, reached over two proxies that are cut while
  * these writes are in the store.
  */
@@ -167,11 +168,57 @@ static void fences_leave_keepalive(void **state)
 	end();
 }
 
+/* -- reads ------------------------------------------------------------------------------------- */
+
+static bool a_fence_is_owed(void)
+{
+	for (unsigned int q = 0; q < 2; q++)
+		if (session->core.queue[q].lost.waits && !session->core.queue[q].lost.fenced)
+			return true;
+	return false;
+}
+
+static void reads_wait_for_no_fence(void **state)
+{
+	struct rblk_options options = RBLK_OPTIONS_INIT;
+	struct outcome writes[2] = {{false}}, reads[2] = {{false}};
+
+	(void)state;
+	options.queues = 2;
+	/* On each queue a write that hangs, and behind it a read that is lost, or not. */
+	begin("delay=write:60s,delay=read:500ms", &options);
+	for (unsigned int i = 0; i < 2; i++)
+		write_begin(i, &writes[i]);
+	/* The store has them when a command behind each is answered. */
+	for (unsigned int i = 0; i < 2; i++)
+		assert_int_equal(rblk_pread(volume, data + 2 * BLOCK, BLOCK, 0), 0);
+	for (unsigned int i = 0; i < 2; i++) {
+		assert_int_equal(rblk_read(volume, data + (2 + i) * BLOCK, BLOCK, 0, 0, done,
+					   &reads[i]),
+				 0);
+		assert_int_equal(rblk_submit(session), 0);
+	}
+	proxy_cut(paths[0]);
+	while (!a_fence_is_owed())
+		assert_true(rblk_wait(session, 10) >= 0);
+	for (unsigned int i = 0; i < 2; i++) {
+		wait_for(&reads[i]);
+		assert_int_equal(reads[i].error, 0);
+	}
+	assert_true(a_fence_is_owed());
+	assert_false(writes[0].ended || writes[1].ended);
+	e2e_daemon_kill(&server);
+	rblk_session_close(session);
+	for (unsigned int i = 0; i < PATHS; i++)
+		proxy_stop(paths[i]);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(failed_fast_does_not_land_later),
 		cmocka_unit_test(fences_leave_keepalive),
+		cmocka_unit_test(reads_wait_for_no_fence),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -24,7 +24,8 @@
  *   NO_LOCK          a started target serves before its predecessor's storage I/O is over (F6)
  * tests/model/histories has it accept what the simulator has seen librblk and rblkd do (history.pml).
  * (That a fenced queue's commands which had not begun are dropped makes the fence prompt, not safe: it
- * waits for whatever there is.)
+ * waits for whatever there is. Reads are not in it, because they wait for no fence: whenever one is carried out, the
+ * disk has what was acknowledged, as land() claims, and its answer comes by the connection that it was sent on last.)
  */
 #include "history.pml"
 

@@ -297,6 +297,7 @@ bool __wrap_core_session_action(struct core_session *session, struct core_action
 		[CORE_ACTION_NAME] = "name",	     [CORE_ACTION_RELEASE] = "release",
 		[CORE_ACTION_PROBE] = "probe",	     [CORE_ACTION_FAIL_FAST] = "fail fast",
 		[CORE_ACTION_FAIL_ALL] = "fail all", [CORE_ACTION_STATE] = "state",
+		[CORE_ACTION_RELEASE_HARMLESS] = "release reads",
 	};
 	bool is = __real_core_session_action(session, action);
 

@@ -25,10 +25,11 @@ static void test_lone_queue_comes_back(void **state)
 	core_session_tick(&session, 20001 * MS);
 	want_none();
 	core_session_drained(&session, 0, 20002 * MS);
+	want(CORE_ACTION_RELEASE_HARMLESS, 0);
 	action = want(CORE_ACTION_CONNECT, 0);
 	assert_int_equal(action.incarnation, 2);
 	assert_int_equal(action.fence, 1);
-	want_none(); /* drained, and not fenced: nothing is released (F5) */
+	want_none(); /* drained, and not fenced: nothing else is released (F5) */
 	core_session_accepted(&session, 0, INSTANCE, 5000, 20003 * MS);
 	action = want(CORE_ACTION_RELEASE, 0);
 	assert_false(action.renewed);
@@ -57,6 +58,29 @@ static void test_fence_by_another_queue(void **state)
 	core_session_drained(&session, 1, 20002 * MS);
 	want(CORE_ACTION_RELEASE, 1);
 	want(CORE_ACTION_CONNECT, 1);
+	want_none();
+}
+
+/* F5: reads go again when the queue is drained, however long its fence takes, and once. */
+static void test_reads_wait_for_no_fence(void **state)
+{
+	(void)state;
+	assert_false(core_lost_needs_fence(RBLK_OP_READ));
+	assert_true(core_lost_needs_fence(RBLK_OP_WRITE));
+	assert_true(core_lost_needs_fence(RBLK_OP_FLUSH));
+	live(2, 2);
+	core_session_lost(&session, 1, 20000 * MS);
+	want(CORE_ACTION_CLOSE, 1);
+	want(CORE_ACTION_FENCE, 1);
+	want_none(); /* F4 */
+	core_session_drained(&session, 1, 20002 * MS);
+	want(CORE_ACTION_RELEASE_HARMLESS, 1);
+	want(CORE_ACTION_CONNECT, 1);
+	core_session_heard(&session, 0, 20100 * MS);
+	core_session_tick(&session, 20100 * MS);
+	want_none();
+	core_session_fenced(&session, 1, true, 20101 * MS);
+	want(CORE_ACTION_RELEASE, 1);
 	want_none();
 }
 
@@ -166,6 +190,7 @@ static void test_first_queue_changes_portal(void **state)
 	want(CORE_ACTION_STATE, 0);
 	assert_int_equal(core_session_route(&session, 0), 1);
 	core_session_drained(&session, 0, 20000 * MS);
+	want(CORE_ACTION_RELEASE_HARMLESS, 0);
 	action = want(CORE_ACTION_CONNECT, 0);
 	assert_int_equal(action.portal, 1);
 	want_none();
@@ -181,6 +206,7 @@ static void test_first_queue_changes_portal(void **state)
 	want(CORE_ACTION_CLOSE, 1);
 	want(CORE_ACTION_FENCE, 1);
 	core_session_drained(&session, 1, 20002 * MS);
+	want(CORE_ACTION_RELEASE_HARMLESS, 1);
 	action = want(CORE_ACTION_CONNECT, 1);
 	assert_int_equal(action.portal, 0);
 	/* The portal stays away for now; the queue goes on trying it. */
@@ -248,6 +274,7 @@ static void test_forgotten_but_not_noticed(void **state)
 	want(CORE_ACTION_CLOSE, 1);
 	want(CORE_ACTION_FENCE, 1);
 	core_session_drained(&session, 1, 20000 * MS);
+	want(CORE_ACTION_RELEASE_HARMLESS, 1);
 	want(CORE_ACTION_CONNECT, 1);
 	core_session_rejected(&session, 1, RBLK_REJECT_NO_SESSION, 0, 20000 * MS);
 	want(CORE_ACTION_CLOSE, 1);
@@ -304,6 +331,7 @@ static void test_fail_fast_and_give_up(void **state)
 	assert_true(session.failing_fast);
 	/* Commands that were not drained then may fail now. */
 	core_session_drained(&session, 0, 26000 * MS);
+	want(CORE_ACTION_RELEASE_HARMLESS, 0);
 	want(CORE_ACTION_CONNECT, 0);
 	want(CORE_ACTION_FAIL_FAST, 0);
 	core_session_tick(&session, 80000 * MS);
@@ -424,6 +452,7 @@ int main(void)
 		cmocka_unit_test(test_lone_queue_comes_back),
 		cmocka_unit_test(test_fence_by_another_queue),
 		cmocka_unit_test(test_fence_refused_is_sent_again),
+		cmocka_unit_test(test_reads_wait_for_no_fence),
 		cmocka_unit_test(test_fence_carrier_is_lost),
 		cmocka_unit_test(test_fences_leave_tags),
 		cmocka_unit_test(test_fences_one_after_the_other),

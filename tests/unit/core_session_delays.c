@@ -100,6 +100,8 @@ static void test_attempts_are_short_at_first(void **state)
 		if (!i)
 			want(CORE_ACTION_STATE, 0);
 		core_session_drained(&session, 0, now_ns);
+		if (!i)
+			want(CORE_ACTION_RELEASE_HARMLESS, 0);
 		if (i) {
 			now_ns = core_session_next_ns(&session); /* the pause */
 			core_session_tick(&session, now_ns);
@@ -129,6 +131,8 @@ static void test_attempts_grow_beside_short_pauses(void **state)
 	want(CORE_ACTION_STATE, 0);
 	for (int i = 0; i < 9; i++) {
 		core_session_drained(&session, 0, now_ns);
+		if (!i)
+			want(CORE_ACTION_RELEASE_HARMLESS, 0);
 		if (i) {
 			assert_true(core_session_next_ns(&session) <= now_ns + 125 * MS);
 			now_ns = core_session_next_ns(&session);
@@ -159,6 +163,8 @@ static void test_attempts_grow_beside_short_pauses(void **state)
 	want(CORE_ACTION_STATE, 0);
 	for (int i = 0; i < 20; i++) {
 		core_session_drained(&session, 0, now_ns);
+		if (!i)
+			want(CORE_ACTION_RELEASE_HARMLESS, 0);
 		if (i) {
 			now_ns = core_session_next_ns(&session);
 			core_session_tick(&session, now_ns);

@@ -231,6 +231,9 @@ static void act(const struct core_action *action)
 		if (world.lost[queue])
 			released(action);
 		break;
+	case CORE_ACTION_RELEASE_HARMLESS:
+		assert_true(world.drained[queue] || !world.lost[queue]); /* F4 */
+		break;
 	case CORE_ACTION_LEAVE:
 		core_session_lost(&session, queue, world.now_ns);
 		break;
