@@ -27,12 +27,17 @@ void *ini_pages_alloc(size_t bytes, size_t *mapped_bytes)
 
 	if (!bytes || bytes > SIZE_MAX / 2)
 		return NULL;
-	/* Fewer entries in the device's translation cache; reserved pages only, so never required. */
+	/*
+	 * Fewer entries in the device's translation cache. They are made at once: a cgroup's limit (hugetlb)
+	 * may refuse what mmap() has reserved, and that is a SIGBUS. A kernel before 5.14 cannot tell.
+	 */
 	if (bytes >= HUGE_PAGE_BYTES) {
 		*mapped_bytes = round_up(bytes, HUGE_PAGE_BYTES);
 		memory = mmap(NULL, *mapped_bytes, protection, flags | MAP_HUGETLB, -1, 0);
-		if (memory != MAP_FAILED)
+		if (memory != MAP_FAILED && madvise(memory, *mapped_bytes, MADV_POPULATE_WRITE) == 0)
 			return memory;
+		if (memory != MAP_FAILED)
+			munmap(memory, *mapped_bytes);
 	}
 	*mapped_bytes = round_up(bytes, PAGE_BYTES);
 	memory = mmap(NULL, *mapped_bytes, protection, flags, -1, 0);

@@ -29,6 +29,8 @@ foreach(script rblkd-latency rblkd-waits)
 	configure_file(install/bpftrace/${script}.bt.in ${script}.bt @ONLY)
 	install(FILES ${CMAKE_CURRENT_BINARY_DIR}/${script}.bt DESTINATION ${CMAKE_INSTALL_DATADIR}/rblk/bpftrace COMPONENT rblkd)
 endforeach()
+# For engines of containers, whose own profiles forbid io_uring.
+install(FILES install/seccomp.json DESTINATION ${CMAKE_INSTALL_DATADIR}/rblk COMPONENT rblkd)
 # For those who watch it.
 install(FILES install/grafana.json RENAME rblkd.json DESTINATION ${CMAKE_INSTALL_DATADIR}/rblk/grafana COMPONENT rblkd)
 install(FILES install/alerts.yml RENAME rblkd.yml DESTINATION ${CMAKE_INSTALL_DATADIR}/rblk/prometheus COMPONENT rblkd)

@@ -138,7 +138,7 @@ static int attach_tell(const struct attach_done *done)
 		return attached_print_json(done->list, done->count);
 	for (int i = 0; i < done->count; i++)
 		printf("/dev/%s\n", done->list[i].device);
-	return fflush(stdout) ? cmd_error("standard output: cannot be written") : CMD_OK;
+	return CMD_OK;
 }
 
 /* --discover NAME VOLUME is discover://NAME/VOLUME. enum cmd_exit */

@@ -80,7 +80,7 @@ static int discover_print(const struct discover_list *list)
 	}
 	cmd_table_print(table);
 	cmd_table_destroy(table);
-	return fflush(stdout) ? cmd_error("standard output: cannot be written") : CMD_OK;
+	return CMD_OK;
 }
 
 static int discover_print_json(const struct discover_list *list)

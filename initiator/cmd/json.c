@@ -45,7 +45,7 @@ int cmd_json_print(json_t *root)
 	json_printed = true;
 	failed = json_dumpf(root, out, JSON_INDENT(2)) || putc('\n', out) == EOF || fflush(out);
 	json_decref(root);
-	return failed ? cmd_error("standard output: cannot be written") : CMD_OK;
+	return failed ? CMD_FAILED : CMD_OK; /* main() says it */
 }
 
 int cmd_json_end(int status)

@@ -4,6 +4,7 @@
  */
 #include "initiator/cmd/cmd.h"
 #include "initiator/cmd/discover.h"
+#include "proto/program/program.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -156,7 +157,7 @@ static int main_verb(const struct cmd_verb *verb, char **argv, int argc)
 	return cmd_json_end(status);
 }
 
-int main(int argc, char **argv)
+static int main_command(int argc, char **argv)
 {
 	const struct cmd_verb *verb;
 
@@ -172,4 +173,10 @@ int main(int argc, char **argv)
 	if (main_is(argv[1], "version", "--version", "-V"))
 		return main_version(argv + 2, argc - 2);
 	return main_unknown(argv[1]);
+}
+
+int main(int argc, char **argv)
+{
+	rblk_program_begin();
+	return rblk_program_end("rblk", main_command(argc, argv));
 }

@@ -170,6 +170,17 @@ static bool user_is_trusted(uid_t user)
 	return !user || user == geteuid() || (!geteuid() && user_is_service(user));
 }
 
+/*
+ * Its owner alone may use it. Where that is root, its group may read it, too: root has chosen the group, and
+ * containers' platforms give secrets so (0440, and the group of the container's user).
+ */
+static bool mode_is_private(const struct stat *st)
+{
+	mode_t others = st->st_mode & 077;
+
+	return !others || (!st->st_uid && others == S_IRGRP);
+}
+
 /* What keeps the file from being secret, or false. */
 static bool file_wrong(int fd, char *error)
 {
@@ -179,9 +190,9 @@ static bool file_wrong(int fd, char *error)
 		fault(error, "%s", strerror(errno));
 	else if (!S_ISREG(st.st_mode))
 		fault(error, "is not a regular file");
-	else if (st.st_mode & 077)
-		fault(error, "has mode %04o: others than its owner could use it; chmod 600",
-		      (unsigned int)(st.st_mode & 07777));
+	else if (!mode_is_private(&st))
+		fault(error, "has mode %04o: others than its owner could use it; chmod 600%s",
+		      (unsigned int)(st.st_mode & 07777), st.st_uid ? "" : ", or 640 for its group");
 	else if (!user_is_trusted(st.st_uid))
 		fault(error, "belongs to user %u, who could change it", (unsigned int)st.st_uid);
 	else

@@ -15,6 +15,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 #include "proto/core/env.h"
+#include "proto/program/program.h"
 #include "proto/secret/secret.h"
 #include "proto/wire/login.h"
 #include "target/base/affinity.h"
@@ -71,6 +72,17 @@ struct daemon {
 
 /* -- start ------------------------------------------------------------------------------------ */
 
+/* First of all: they end a process that does not expect them. They wait for the signalfd. */
+static void signals_defer(void)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGHUP);
+	sigaddset(&set, SIGUSR1);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+}
+
 /* Before any thread is made, so that all of them inherit it: signals come to the signalfd alone. */
 static int signals_open(struct daemon *daemon, char *error)
 {
@@ -89,18 +101,25 @@ static int signals_open(struct daemon *daemon, char *error)
 	return 0;
 }
 
-/*
- * A connection over TCP is a descriptor. The soft limit is for programs that use select(); this one
- * may use the hard limit. If that is too low, the code that needs descriptors reports it.
- */
-static void descriptors_raise(void)
+static void limit_raise(int which)
 {
 	struct rlimit limit;
 
-	if (getrlimit(RLIMIT_NOFILE, &limit))
+	if (getrlimit(which, &limit))
 		return;
 	limit.rlim_cur = limit.rlim_max;
-	setrlimit(RLIMIT_NOFILE, &limit);
+	setrlimit(which, &limit);
+}
+
+/*
+ * Soft limits are for other programs; this one may use the hard limits. A connection over TCP is a
+ * descriptor: a limit for programs that use select() is too low. And a volume's file is written where an
+ * initiator says. If a hard limit is too low, the code that meets it reports it.
+ */
+static void limits_raise(void)
+{
+	limit_raise(RLIMIT_NOFILE);
+	limit_raise(RLIMIT_FSIZE);
 }
 
 static int volumes_open(struct daemon *daemon, char *error)
@@ -260,7 +279,7 @@ static int daemon_start(struct daemon *daemon, char *error)
 {
 	int status;
 
-	descriptors_raise();
+	limits_raise();
 	status = volumes_open(daemon, error);
 	if (status < 0)
 		return status;
@@ -540,7 +559,7 @@ static int check(const struct tgt_config *config)
 	return EXIT_SUCCESS;
 }
 
-int main(int argc, char **argv)
+static int daemon_main(int argc, char **argv)
 {
 	struct daemon daemon = {.argc = argc, .argv = argv, .signals = -1};
 	char error[TGT_ERROR_BYTES];
@@ -586,4 +605,11 @@ int main(int argc, char **argv)
 	tgt_document_fini(&daemon.document);
 	tgt_config_fini(&daemon.config);
 	return status;
+}
+
+int main(int argc, char **argv)
+{
+	rblk_program_begin();
+	signals_defer();
+	return rblk_program_end("rblkd", daemon_main(argc, argv));
 }

@@ -41,7 +41,7 @@ int ctl_json_print(json_t *object)
 	json_dumpf(object, stdout, JSON_COMPACT);
 	json_decref(object);
 	printf("\n");
-	return fflush(stdout) ? CTL_FAILED : CTL_OK;
+	return CTL_OK;
 }
 
 int ctl_error(const char *format, ...)

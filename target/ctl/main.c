@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "proto/program/program.h"
 #include "target/ctl/ctl.h"
 
 static const struct ctl_verb *verb_find(const char *name)
@@ -58,7 +59,7 @@ static bool wants_json(char **argv, int argc)
 	return false;
 }
 
-int main(int argc, char **argv)
+static int ctl_main(int argc, char **argv)
 {
 	struct ctl_values values = {.socket = CTL_SOCKET, .interval_ms = 2000, .sort = "iops"};
 	const struct ctl_verb *verb;
@@ -87,4 +88,10 @@ int main(int argc, char **argv)
 		return CTL_OK;
 	}
 	return verb->run(&values, argv + 2, count);
+}
+
+int main(int argc, char **argv)
+{
+	rblk_program_begin();
+	return rblk_program_end("rblkctl", ctl_main(argc, argv));
 }

@@ -79,5 +79,5 @@ int ctl_show(const struct ctl_values *values, json_t *result, void (*print)(cons
 		return ctl_json_print(result);
 	print(result);
 	json_decref(result);
-	return fflush(stdout) ? CTL_FAILED : CTL_OK;
+	return CTL_OK;
 }

@@ -204,6 +204,10 @@ static const char *ring_advice(int err)
 		return " (" TGT_RAISE_DESCRIPTORS "; at least 2048, and one for each connection)";
 	if (err == -ENOMEM)
 		return " (raise the memlock limit: ulimit -l, or LimitMEMLOCK= in the unit)";
+	if (err == -EPERM || err == -EACCES || err == -ENOSYS)
+		return " (it is forbidden here: in a container give it a seccomp profile that allows io_uring, "
+		       "such as /usr/share/rblk/seccomp.json, see CONTAINERS in rblkd(8); on the machine "
+		       "sysctl kernel.io_uring_disabled=0)";
 	return "";
 }
 

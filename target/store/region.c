@@ -27,17 +27,31 @@ static void region_register(struct tgt_region *region, struct tgt_ring *ring)
 	region->buffer_first = tgt_ring_register_buffers(ring, iov, count);
 }
 
+/*
+ * All of it is made at once: the pages that mmap() reserves can be refused later by a cgroup's limit
+ * (hugetlb), as containers have it, and that is a SIGBUS. A kernel before 5.14 cannot tell.
+ */
+static void *map_huge(size_t bytes)
+{
+	void *base = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB, -1, 0);
+
+	if (base == MAP_FAILED || madvise(base, bytes, MADV_POPULATE_WRITE) == 0)
+		return base;
+	munmap(base, bytes);
+	return MAP_FAILED;
+}
+
 int tgt_region_map(struct tgt_region *region, size_t bytes, bool huge, struct tgt_ring *ring)
 {
-	int flags = MAP_PRIVATE | MAP_ANONYMOUS;
 	size_t mapped = (bytes + HUGE_BYTES - 1) & ~(HUGE_BYTES - 1);
 	void *base = MAP_FAILED;
 
 	if (huge)
-		base = mmap(NULL, mapped, PROT_READ | PROT_WRITE, flags | MAP_HUGETLB, -1, 0);
+		base = map_huge(mapped);
 	if (base == MAP_FAILED) {
 		mapped = (bytes + 4095) & ~4095ul;
-		base = mmap(NULL, mapped, PROT_READ | PROT_WRITE, flags, -1, 0);
+		base = mmap(NULL, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 		if (base == MAP_FAILED)
 			return -errno;
 		/* A hint: kernels without transparent huge pages refuse it, without harm. */

@@ -17,6 +17,7 @@ struct tgt_methods {
 	const struct tgt_changer *changer; /* NULL: none */
 	const char *addresses[TGT_WATCH_ADDRESSES + 1]; /* NULL ends; these outlive the services */
 	uint64_t started_ns;
+	double started_s; /* the same since the epoch, by the clock of that time: it may be set since */
 	uint64_t view_ns; /* when the view was taken; 0: there is none */
 	struct tgt_view view;
 	_Atomic bool draining; /* control thread sets */

@@ -8,8 +8,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
-#include "proto/core/env.h"
 #include "target/watch/names.h"
 
 /* -- lines ------------------------------------------------------------------------------------- */
@@ -61,8 +59,7 @@ static void metrics_daemon(FILE *out, const struct tgt_methods *methods,
 	fprintf(out, "rblk_build_info{version=\"%s\"} 1\n", RBLK_VERSION);
 	family(out, "rblk_start_time_seconds", "gauge",
 	       "When the daemon was started, since the epoch.");
-	fprintf(out, "rblk_start_time_seconds %.3f\n",
-		(double)time(NULL) - (double)(env_now_ns() - methods->started_ns) / 1e9);
+	fprintf(out, "rblk_start_time_seconds %.3f\n", methods->started_s);
 	plain(out, "rblk_draining", "gauge", "1 while the daemon refuses new commands and ends.",
 	      atomic_load(&methods->draining));
 	plain(out, "rblk_sessions", "gauge", "Sessions, with those that may come back.",

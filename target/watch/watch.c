@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 #include "proto/core/env.h"
 #include "target/base/notice.h"
@@ -174,13 +175,16 @@ static int watch_open(struct tgt_watch *watch, const struct tgt_watch_options *o
 int tgt_watch_create(const struct tgt_watch_options *options, struct tgt_watch **out, char *error)
 {
 	struct tgt_watch *watch = calloc(1, sizeof(*watch));
+	struct timespec now;
 	int err;
 
 	if (!watch)
 		return tgt_error(error, -ENOMEM, "control_socket: out of memory");
 	watch->methods.source = options->source;
 	watch->methods.changer = options->changer;
+	clock_gettime(CLOCK_REALTIME, &now);
 	watch->methods.started_ns = env_now_ns();
+	watch->methods.started_s = (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 	for (unsigned int i = 0; i < TGT_WATCH_ADDRESSES; i++) {
 		watch->methods.addresses[i] = options->address(options->context, i);
 		if (!watch->methods.addresses[i])

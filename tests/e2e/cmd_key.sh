@@ -31,7 +31,7 @@ err_has 'key "two words": 1 to 63 letters'
 expect 1 "$RBLK" attach --key ./db1.key rblk://127.0.0.1/data
 err_has 'key "./db1.key": 1 to 63 letters, digits and . _ : + -, or the whole path of a file'
 expect 2 "$RBLK" key show --add db1.key
-for mode in 644 640 660 602; do
+for mode in 644 620 660 602; do
 	chmod $mode db1.key
 	expect 1 "$RBLK" key show db1.key
 	err_has "db1.key: has mode 0$mode: others than its owner could use it; chmod 600"

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # If the system gives the target too little, it says in one line what it lacks and what to do. It
 # exits with 1 if it cannot serve without that, and else serves. Method: rblkd under limits on
-# descriptors and on locked memory (without root's right to lock more).
+# descriptors, on files and on locked memory (without root's right to lock more).
 . "$(dirname "$0")/cmd.sh"
 
 # Too few descriptors for io_uring's table of volumes.
@@ -22,6 +22,21 @@ under() {
 under prlimit --nofile=256:4096
 target_start --memory m=1M --reactors 1
 grep -q '^Max open files *4096 *4096 ' "/proc/$target_pid/limits" || fail "the limit was not raised"
+expect 0 "$RBLK" ping --count 1 "$target"
+target_stop
+
+# So with the size of files. Beyond a hard limit a write fails, and nothing else: not the daemon.
+truncate -s 4M "$scratch/large"
+head -c 2M /dev/urandom > "$scratch/data"
+under prlimit --fsize=4096:unlimited
+target_start --reactors 1 "disk=$scratch/large"
+expect 0 "$RBLK" copy "$scratch/data" "$target/disk"
+target_stop
+under prlimit --fsize=1048576:1048576
+target_start --reactors 1 "disk=$scratch/large"
+expect 1 "$RBLK" copy "$scratch/data" "$target/disk"
+log_has 'File too large'
+kill -0 "$target_pid" || fail "a write has ended rblkd"
 expect 0 "$RBLK" ping --count 1 "$target"
 target_stop
 

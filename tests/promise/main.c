@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "proto/program/program.h"
 #include "tests/promise/run.h"
 
 static const char usage_text[] =
@@ -150,7 +151,7 @@ static void take_option(int key, struct promise_run *run, struct promise_check *
 	}
 }
 
-int main(int argc, char **argv)
+static int promise_main(int argc, char **argv)
 {
 	struct promise_run run = {
 		.seed = 1,
@@ -187,4 +188,10 @@ int main(int argc, char **argv)
 	check.journal_count = (unsigned int)(argc - optind - 1);
 	check.disk = argv[argc - 1];
 	return promise_check(&check, &broken);
+}
+
+int main(int argc, char **argv)
+{
+	rblk_program_begin();
+	return rblk_program_end("promise", promise_main(argc, argv));
 }

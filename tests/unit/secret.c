@@ -178,7 +178,7 @@ static void files_are_read_strictly(void **state)
 		strcat(text, VECTOR "\n");
 	assert_null(read_text(text, 0600, error));
 	assert_string_equal(error, "line 9 is one too many: the maximum is 8");
-	for (mode_t right = 1; right <= 040; right *= 2) {
+	for (mode_t right = 1; right <= 020; right *= 2) {
 		assert_null(read_text(VECTOR "\n", 0600 | right, error));
 		assert_non_null(strstr(error, "others than its owner could use it; chmod 600"));
 	}
@@ -244,6 +244,24 @@ int __wrap_getpwuid_r(uid_t user, struct passwd *entry, char *buffer, size_t byt
 	return 0;
 }
 
+/* As a container's platform gives them: 0440, of root and the group that the container's user is in. */
+static void group_may_read_what_is_roots(void **state)
+{
+	char error[RBLK_SECRET_ERROR_BYTES] = "";
+	struct rblk_secrets *secrets;
+
+	(void)state;
+	if (geteuid())
+		skip();
+	secrets = read_text(VECTOR "\n", 0440, error);
+	if (!secrets)
+		fail_msg("%s", error);
+	rblk_secrets_put(secrets);
+	assert_null(read_text(VECTOR "\n", 0460, error));
+	assert_non_null(strstr(error, "chmod 600, or 640 for its group"));
+	assert_null(read_text(VECTOR "\n", 0444, error));
+}
+
 static void another_users_file_is_refused(void **state)
 {
 	char error[RBLK_SECRET_ERROR_BYTES] = "";
@@ -266,6 +284,10 @@ static void another_users_file_is_refused(void **state)
 	secrets = rblk_secrets_read(FILE_NAME, error);
 	assert_non_null(secrets);
 	rblk_secrets_put(secrets);
+	assert_int_equal(chmod(FILE_NAME, 0640), 0);
+	assert_null(rblk_secrets_read(FILE_NAME, error));
+	assert_string_equal(error, "has mode 0640: others than its owner could use it; chmod 600");
+	assert_int_equal(chmod(FILE_NAME, 0600), 0);
 	service = "rblk2";
 	assert_null(rblk_secrets_read(FILE_NAME, error));
 	unlink(FILE_NAME);
@@ -295,6 +317,7 @@ int main(void)
 		cmocka_unit_test(several_are_valid_at_a_time),
 		cmocka_unit_test(files_are_read_strictly),
 		cmocka_unit_test(odd_files_are_refused),
+		cmocka_unit_test(group_may_read_what_is_roots),
 		cmocka_unit_test(another_users_file_is_refused),
 		cmocka_unit_test(new_secrets_differ),
 	};
