@@ -52,10 +52,4 @@ static inline bool tgt_answers_keeps(enum rblk_status status)
 	       status == RBLK_E_MEDIUM || status == RBLK_E_COMPARE || status == RBLK_E_RESERVED;
 }
 
-/* The opcodes whose `argument` is an operation number. */
-static inline bool tgt_opcode_numbered(uint8_t opcode)
-{
-	return opcode == RBLK_OP_COMPARE_AND_WRITE || opcode == RBLK_OP_RESERVE;
-}
-
 #endif

@@ -423,15 +423,19 @@ void tgt_request_begin(struct tgt_request *request, const struct rblk_wire_comma
 		return;
 	request->lane->active++;
 	request->lane->commands++;
-	if (tgt_opcode_numbered(request->opcode) && !tgt_request_begin_operation(request))
-		return;
 	if (request->opcode >= RBLK_OP_IDENTIFY) {
 		request->lane->ops->begin(request, capsule, capsule_bytes,
 					  rblk_le32(command->volume));
 		return;
 	}
 	request->capsule_buffer = buffer;
-	status = tgt_request_check(request, rblk_le32(command->volume));
+	status = tgt_request_find(request, rblk_le32(command->volume));
+	/* F8: the connection may name the volume, so it may ask what became of the number. Only then may the command be
+	 * refused: what was done is not to be denied to its retry. */
+	if (!status && request->opcode == RBLK_OP_COMPARE_AND_WRITE && !tgt_request_begin_operation(request))
+		return;
+	if (!status)
+		status = tgt_request_check(request);
 	if (status)
 		tgt_request_complete(request, status);
 	else if (!request->access->limited || tgt_limited_pass(request, capsule != NULL))

@@ -22,9 +22,11 @@ bool tgt_request_set_state(struct tgt_request *request, enum tgt_request_state s
 
 /* -- request_check.c --------------------------------------------------------------------------- */
 
-/* May this command be done? From RECEIVED; counts as a user of the open volume once it is found, in
- * any case. */
-enum rblk_status tgt_request_check(struct tgt_request *request, uint32_t handle);
+/* The open volume that it names; from RECEIVED. It counts as its user from now on, unless the volume is gone. Not OK: the
+ * connection has no such volume, or may not use any; nothing else is looked up for it then. */
+enum rblk_status tgt_request_find(struct tgt_request *request, uint32_t handle);
+/* Then: may it be done? */
+enum rblk_status tgt_request_check(const struct tgt_request *request);
 /* The part of it that may have changed since, for one that has waited. */
 enum rblk_status tgt_request_check_volume(const struct tgt_request *request);
 

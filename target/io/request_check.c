@@ -70,14 +70,11 @@ enum rblk_status tgt_request_check_volume(const struct tgt_request *request)
 	return status;
 }
 
-enum rblk_status tgt_request_check(struct tgt_request *request, uint32_t handle)
+enum rblk_status tgt_request_find(struct tgt_request *request, uint32_t handle)
 {
-	struct tgt_lane *lane = request->lane;
 	struct tgt_access *access;
 	enum rblk_status status;
 
-	if (lane->turn->draining)
-		return RBLK_E_DRAINING;
 	switch (request->opcode) {
 	case RBLK_OP_READ:
 	case RBLK_OP_WRITE:
@@ -91,13 +88,19 @@ enum rblk_status tgt_request_check(struct tgt_request *request, uint32_t handle)
 	default:
 		return RBLK_E_UNSUPPORTED;
 	}
-	access = lane->ops->find(lane, handle, &status);
+	access = request->lane->ops->find(request->lane, handle, &status);
 	if (!access)
 		return status;
-	if (!access->port ||
-	    atomic_load_explicit(&access->port->volume->removed, memory_order_relaxed))
-		return RBLK_E_GONE;
-	request->access = access;
-	tgt_access_get(access);
-	return tgt_request_check_volume(request);
+	if (access->port && !atomic_load_explicit(&access->port->volume->removed, memory_order_relaxed)) {
+		request->access = access;
+		tgt_access_get(access);
+	}
+	return RBLK_OK;
+}
+
+enum rblk_status tgt_request_check(const struct tgt_request *request)
+{
+	if (request->lane->turn->draining)
+		return RBLK_E_DRAINING;
+	return request->access ? tgt_request_check_volume(request) : RBLK_E_GONE;
 }

@@ -15,6 +15,7 @@
 #include "target/base/notice.h"
 #include "target/base/log.h"
 #include "target/io/request.h"
+#include "target/serve/event.h"
 #include "target/serve/placed.h"
 #include "target/serve/rights.h"
 #include "target/serve/sessions.h"
@@ -196,6 +197,8 @@ static void auth_second(struct tgt_request *request, const struct rblk_wire_auth
 	rblk_secrets_put(secrets);
 	core_proof_message(report, 2, exchange->target_nonce, own, exchange->name);
 	queue->lane.ops = queue->proven_ops;
+	if (queue->lane.index == 0)
+		tgt_event_kick(queue->session);
 	tgt_log_limited(&request->lane->turn->chat_limit, queue->lane.index ? TGT_LOG_DEBUG : TGT_LOG_INFO,
 			"session %u queue %u [%s]: initiator %s has proven its name%s",
 			queue->session->number, queue->lane.index, fab_conn_peer(queue->lane.conn),

@@ -12,7 +12,8 @@ void tgt_event_kick(struct tgt_session *session)
 	const struct tgt_events *events = &session->events;
 	struct tgt_queue *queue = session->places[0].queue;
 
-	if (!queue || !queue->lane.open)
+	/* Whoever has not proven the session's name is not told, and so cannot confirm. */
+	if (!queue || !queue->lane.open || !tgt_queue_is_proven(queue))
 		return;
 	/* An initiator without RBLK_FEATURE_EVENTS gets none; a later incarnation may. */
 	queue->lane.event_due =

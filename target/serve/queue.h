@@ -51,6 +51,12 @@ static inline struct tgt_queue *tgt_queue_of(struct tgt_lane *lane)
 	return (struct tgt_queue *)lane;
 }
 
+/* It has proven its session's name, or its session has proven none. */
+static inline bool tgt_queue_is_proven(const struct tgt_queue *queue)
+{
+	return queue->lane.ops == queue->proven_ops;
+}
+
 /*
  * Accept the request with these terms: slots, accounts, connection, receives. Does not answer yet
  * (fab_conn_establish). Negative errno with *queue NULL: the request is still the caller's; with

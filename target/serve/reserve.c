@@ -189,19 +189,22 @@ static void reserve_log(const struct tgt_session *session, const struct tgt_volu
 		(unsigned long long)reserve->key, (unsigned long long)reserve->other_key);
 }
 
-/* The handle's volume; counts as its user. NULL: answered. */
-static struct tgt_volume *reserve_volume(struct tgt_session *session, struct tgt_request *request,
-					 uint32_t id)
+/* NULL: answered. */
+static struct tgt_handle *reserve_handle(struct tgt_session *session, struct tgt_request *request, uint32_t id)
 {
 	enum rblk_status status;
 	struct tgt_handle *handle = tgt_handle_use(session, id, &status);
 
+	if (!handle)
+		tgt_request_complete(request, status);
+	return handle;
+}
+
+/* The handle's volume; counts as its user. NULL: answered. */
+static struct tgt_volume *reserve_volume(struct tgt_request *request, struct tgt_handle *handle)
+{
 	if (request->lane->turn->draining) {
 		tgt_request_complete(request, RBLK_E_DRAINING);
-		return NULL;
-	}
-	if (!handle) {
-		tgt_request_complete(request, status);
 		return NULL;
 	}
 	if (!handle->access.port || atomic_load(&handle->access.port->volume->removed)) {
@@ -271,6 +274,7 @@ void tgt_reserve_begin(struct tgt_session *session, struct tgt_request *request,
 		       const char *capsule, uint32_t bytes, uint32_t id)
 {
 	const struct rblk_wire_reservation *wire = (const void *)capsule;
+	struct tgt_handle *handle;
 	struct tgt_volume *volume;
 	struct tgt_reserve reserve;
 
@@ -278,14 +282,20 @@ void tgt_reserve_begin(struct tgt_session *session, struct tgt_request *request,
 		tgt_request_complete(request, RBLK_E_INVALID);
 		return;
 	}
-	volume = reserve_volume(session, request, id);
-	if (!volume)
+	handle = reserve_handle(session, request, id);
+	if (!handle)
 		return;
 	/* After the handle was looked up, which tells a part the name. */
 	if (!session->named) {
 		tgt_request_complete(request, RBLK_E_DENIED);
 		return;
 	}
+	/* F8: as for block commands, behind what the connection may name, before what else may refuse it. */
+	if (!tgt_request_begin_operation(request))
+		return;
+	volume = reserve_volume(request, handle);
+	if (!volume)
+		return;
 	reserve = (struct tgt_reserve){
 		.initiator = session->initiator,
 		.host = (const uint8_t *)&session->host->key,
@@ -302,7 +312,8 @@ void tgt_reserve_begin(struct tgt_session *session, struct tgt_request *request,
 
 void tgt_reserve_report(struct tgt_session *session, struct tgt_request *request, uint32_t id)
 {
-	struct tgt_volume *volume = reserve_volume(session, request, id);
+	struct tgt_handle *handle = reserve_handle(session, request, id);
+	struct tgt_volume *volume = handle ? reserve_volume(request, handle) : NULL;
 	struct rblk_wire_reservation_report *report;
 	uint32_t max;
 

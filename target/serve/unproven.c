@@ -13,9 +13,11 @@ static void unproven_begin(struct tgt_request *request, const char *capsule, uin
 {
 	switch (request->opcode) {
 	case RBLK_OP_AUTHENTICATE:
-	case RBLK_OP_KEEPALIVE:
 	case RBLK_OP_PING:
 		tgt_admin_begin(request, capsule, capsule_bytes, volume);
+		break;
+	case RBLK_OP_KEEPALIVE: /* confirms no event: it was told none */
+		tgt_request_complete(request, RBLK_OK);
 		break;
 	default:
 		request->result = RBLK_DENIED_UNPROVEN;
@@ -35,16 +37,11 @@ static void unproven_drop(struct tgt_request *request)
 {
 }
 
-static void unproven_event(struct tgt_lane *lane, struct rblk_wire_completion *event)
-{
-	tgt_admin_lane_ops.event(lane, event);
-}
-
 static const struct tgt_lane_ops unproven_lane_ops = {
 	.begin = unproven_begin,
 	.drop = unproven_drop,
 	.find = unproven_find,
-	.event = unproven_event,
+	.event = NULL, /* none is due: event.c */
 	.close = tgt_queue_lane_close,
 	.over = tgt_queue_lane_over,
 };

@@ -7,6 +7,7 @@
  */
 #include "tests/unit/unit.h"
 
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -330,6 +331,103 @@ static void each_connection_is_proven(void **state)
 	raw_close(&raw);
 }
 
+/* A COMPARE_AND_WRITE of zeroes by zeroes. */
+static uint16_t compare_and_write(struct raw *raw, uint32_t handle, uint64_t number, uint8_t flags)
+{
+	struct rblk_wire_command *command = raw_command(raw, 0, 0);
+
+	memset(raw->memory + RAW_DATA, 0, 1024);
+	raw_fill(raw, command, 0, RBLK_OP_COMPARE_AND_WRITE, 1);
+	command->flags = flags;
+	command->volume = rblk_to_le32(handle);
+	command->blocks = rblk_to_le32(1);
+	command->argument = rblk_to_le64(number);
+	command->segment.length = rblk_to_le32(1024);
+	command->segment.address = rblk_to_le64((uintptr_t)raw->memory + RAW_DATA);
+	command->segment.rkey = rblk_to_le32(fab_mr_rkey(raw->mr, fab_conn_device(raw->conn)));
+	raw_send(raw, 64);
+	return raw_wait(raw, 1);
+}
+
+static uint16_t reserve(struct raw *raw, uint32_t handle, uint64_t number)
+{
+	struct rblk_wire_reservation payload = {.action = RBLK_RESERVE_REGISTER, .new_key = rblk_to_le64(1)};
+	struct rblk_wire_command *command = raw_command(raw, RBLK_CAPSULE_ALIGN, 0);
+
+	memset(raw->memory + RAW_SEND, 0, RBLK_CAPSULE_ALIGN);
+	memcpy(raw->memory + RAW_SEND, &payload, sizeof(payload));
+	raw_fill(raw, command, 0, RBLK_OP_RESERVE, 1);
+	command->flags = RBLK_CMD_CAPSULE;
+	command->volume = rblk_to_le32(handle);
+	command->argument = rblk_to_le64(number);
+	command->segment.length = rblk_to_le32(RBLK_CAPSULE_ALIGN);
+	raw_send(raw, RBLK_CAPSULE_ALIGN + 64);
+	return raw_wait(raw, 1);
+}
+
+/* F8: what the session has answered is neither read nor taken from it by a connection that has proven nothing. */
+static void numbers_are_the_owners(void **state)
+{
+	struct raw raw, thief;
+	uint32_t handle;
+
+	(void)state;
+	connected(&raw);
+	assert_int_equal(prove(&raw, "db1", db1), RBLK_OK);
+	handle = raw_open(&raw, "one");
+	assert_int_equal(compare_and_write(&raw, handle, 1, 0), RBLK_OK);
+
+	raw_init(&thief);
+	thief.login = raw.login;
+	thief.login.queue_index = rblk_to_le16(1);
+	assert_true(raw_connect(&thief, server.host));
+	assert_int_equal(compare_and_write(&thief, handle, 1, RBLK_CMD_RETRY), RBLK_E_DENIED);
+	for (unsigned int i = 0; i < RBLK_OPERATIONS_MAX; i++) {
+		assert_int_equal(compare_and_write(&thief, handle, (1ull << 40) + i, 0), RBLK_E_DENIED);
+		assert_int_equal(reserve(&thief, handle, (1ull << 41) + i), RBLK_E_DENIED);
+	}
+	raw_close(&thief);
+
+	/* Nor does it take a handle that is none. */
+	for (unsigned int i = 0; i < RBLK_OPERATIONS_MAX; i++) {
+		assert_int_equal(compare_and_write(&raw, handle + 1, (1ull << 40) + i, 0), RBLK_E_NO_VOLUME);
+		assert_int_equal(reserve(&raw, handle + 1, (1ull << 41) + i), RBLK_E_NO_VOLUME);
+	}
+	assert_int_equal(compare_and_write(&raw, handle, 1, RBLK_CMD_RETRY), RBLK_OK);
+	assert_int_equal(compare_and_write(&raw, handle, 2, 0), RBLK_OK);
+	assert_int_equal(reserve(&raw, handle, 3), RBLK_OK);
+	raw_close(&raw);
+}
+
+/* Queue 0 without a proof is told no event, so that it cannot confirm one in the owner's place. */
+static void events_are_the_owners(void **state)
+{
+	unsigned int before = e2e_daemon_log_count(&server, "reload: ");
+	struct raw raw, thief;
+
+	(void)state;
+	connected(&raw);
+	assert_int_equal(prove(&raw, "db1", db1), RBLK_OK);
+	assert_true(raw_open(&raw, "one"));
+	raw_init(&thief);
+	thief.login = raw.login;
+	thief.login.incarnation = rblk_to_le32(2);
+	thief.login.features = rblk_to_le32(RBLK_FEATURE_EVENTS);
+	assert_true(raw_connect(&thief, server.host));
+	kill(server.pid, SIGHUP);
+	e2e_daemon_log_wait(&server, "reload: ", before + 1);
+	for (unsigned int i = 0; i < 4; i++)
+		assert_int_equal(raw_simple_numbers(&thief, RBLK_OP_KEEPALIVE, 1, 0, 1), RBLK_OK);
+	assert_int_equal(rblk_le64(thief.event.result), 0);
+	assert_int_equal(prove(&thief, "db1", db1), RBLK_OK);
+	/* The answer of the proof may have left before the event. */
+	assert_int_equal(raw_simple(&thief, RBLK_OP_KEEPALIVE, 1), RBLK_OK);
+	assert_int_equal(rblk_le64(thief.event.result) >> 32, 1);
+	assert_int_equal(rblk_le16(thief.event.status), RBLK_EVENT_LIST_CHANGED);
+	raw_close(&thief);
+	raw_close(&raw);
+}
+
 /* A connection that was there before the session had proven a name is ended. */
 static void earlier_connections_end(void **state)
 {
@@ -414,6 +512,8 @@ int main(void)
 		cmocka_unit_test(wrong_proofs_get_nothing),
 		cmocka_unit_test(replayed_proofs_get_nothing),
 		cmocka_unit_test(each_connection_is_proven),
+		cmocka_unit_test(numbers_are_the_owners),
+		cmocka_unit_test(events_are_the_owners),
 		cmocka_unit_test(earlier_connections_end),
 		cmocka_unit_test(tls_has_the_same_name),
 	};
