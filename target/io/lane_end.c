@@ -49,7 +49,8 @@ void tgt_lane_drained(struct tgt_lane *lane)
 {
 	tgt_share_leave(lane);
 	tgt_transfer_abandon(lane);
+	/* Also those that went on after the lane was closed: a command may close its own lane, and be answered then. */
 	for (uint16_t tag = 0; tag < lane->tags; tag++)
-		if (lane->requests[tag].state == TGT_REQUEST_DATA_IN)
+		if (lane->requests[tag].state != TGT_REQUEST_FREE && lane->requests[tag].state != TGT_REQUEST_STORING)
 			tgt_request_drop(&lane->requests[tag]);
 }

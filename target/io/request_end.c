@@ -82,8 +82,8 @@ void tgt_request_drop(struct tgt_request *request)
 		lane->ops->drop(request);
 		break;
 	case TGT_REQUEST_STORING:
-	case TGT_REQUEST_FREE: /* this and the next: refused by the state machine */
 	case TGT_REQUEST_RECEIVED:
+	case TGT_REQUEST_FREE: /* this and the next: refused by the state machine */
 	case TGT_REQUEST_STATES:
 		break;
 	}

@@ -15,7 +15,7 @@
  * S(toring), H(eld), (data) O(ut), (re)P(lying), L(imited). */
 static const char letters[] = "FRWISHOPL";
 static const char *const steps[TGT_REQUEST_STATES] = {
-	[TGT_REQUEST_FREE] = "R",      [TGT_REQUEST_RECEIVED] = "WISHOPL",
+	[TGT_REQUEST_FREE] = "R",      [TGT_REQUEST_RECEIVED] = "WISHOPLF",
 	[TGT_REQUEST_WAITING] = "ISPF", [TGT_REQUEST_DATA_IN] = "SPF",
 	[TGT_REQUEST_STORING] = "WOPFL",[TGT_REQUEST_HELD] = "OPF",
 	[TGT_REQUEST_DATA_OUT] = "F",  [TGT_REQUEST_REPLYING] = "F",
@@ -148,11 +148,48 @@ static void a_second_answer_is_refused(void **state)
 	queue_rig_free(rig);
 }
 
+static void answered(struct tgt_request *request)
+{
+	tgt_request_complete(request, RBLK_E_DENIED);
+	assert_int_equal(request->state, TGT_REQUEST_REPLYING);
+}
+
+static void held(struct tgt_request *request)
+{
+	assert_true(tgt_request_hold(request));
+}
+
+static void left(struct tgt_request *request)
+{
+	assert_int_equal(request->state, TGT_REQUEST_RECEIVED);
+}
+
+/* A command whose effect closes its own connection goes on a little: the connection's end ends it, too. */
+static void what_outlives_the_close_ends_when_drained(void **state)
+{
+	static void (*const ways[])(struct tgt_request *request) = {answered, held, left};
+
+	(void)state;
+	for (size_t i = 0; i < UNIT_LENGTH(ways); i++) {
+		struct queue_rig *rig = rig_create(TGT_REQUEST_RECEIVED);
+		struct tgt_request *request = &rig->lane.requests[0];
+
+		tgt_lane_close(&rig->lane);
+		ways[i](request);
+		tgt_lane_drained(&rig->lane);
+		assert_int_equal(request->state, TGT_REQUEST_FREE);
+		assert_int_equal(rig->lane.active, 0);
+		assert_true(TAILQ_EMPTY(&rig->lane.done));
+		queue_rig_free(rig);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_pair_of_states),
 		cmocka_unit_test(a_second_answer_is_refused),
+		cmocka_unit_test(what_outlives_the_close_ends_when_drained),
 	};
 
 	return cmocka_run_group_tests_name("target request states", tests, NULL, NULL);
