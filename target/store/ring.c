@@ -149,14 +149,26 @@ struct io_uring_sqe *tgt_ring_get(struct tgt_ring *ring, struct tgt_ring_op *op)
 	return sqe;
 }
 
+/* All or none: at the limit of locked memory the kernel takes some, and says how many. */
+static int register_buffers(struct io_uring *uring, unsigned int first, const struct iovec *iov, unsigned int count)
+{
+	static const struct iovec none[TGT_RING_BUFFERS_MAX];
+	int done = io_uring_register_buffers_update_tag(uring, first, iov, NULL, count);
+
+	if (done == (int)count)
+		return 0;
+	if (done > 0)
+		io_uring_register_buffers_update_tag(uring, first, none, NULL, (unsigned int)done);
+	return done < 0 ? done : -ENOMEM;
+}
+
 /* Those that it does not have yet. If the kernel refuses (memlock), their users go on without. */
 static void wide_add_buffers(struct tgt_ring *ring)
 {
 	struct ring_wide *wide = ring->wide;
 	unsigned int count = ring->buffers - wide->buffers;
 
-	if (count && io_uring_register_buffers_update_tag(&wide->uring, wide->buffers, &ring->buffer[wide->buffers],
-							  NULL, count) >= 0)
+	if (count && !register_buffers(&wide->uring, wide->buffers, &ring->buffer[wide->buffers], count))
 		wide->buffers += count;
 }
 
@@ -167,8 +179,8 @@ int tgt_ring_register_buffers(struct tgt_ring *ring, const struct iovec *iov, un
 
 	if (count > TGT_RING_BUFFERS_MAX - first)
 		return -ENOSPC;
-	err = io_uring_register_buffers_update_tag(&ring->uring, first, iov, NULL, count);
-	if (err < 0)
+	err = register_buffers(&ring->uring, first, iov, count);
+	if (err)
 		return err;
 	memcpy(&ring->buffer[first], iov, count * sizeof(*iov));
 	ring->buffers += count;

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Goal: fixed buffers are all there or none is: a ring that counts some that the kernel did not take fails every operation
+ * with them. Method: a real ring, whose kernel takes as many buffers at a time as the test says, as at the limit of locked
+ * memory.
+ */
+#include "tests/unit/unit.h"
+#include <errno.h>
+#include <liburing.h>
+#include <stdlib.h>
+#include "target/store/ring.h"
+
+#define COUNT 3u
+#define BYTES 4096u
+
+static unsigned int takes = UINT32_MAX;
+
+int __real_io_uring_register_buffers_update_tag(struct io_uring *ring, unsigned int first, const struct iovec *iov,
+						const __u64 *tags, unsigned int count);
+int __wrap_io_uring_register_buffers_update_tag(struct io_uring *ring, unsigned int first, const struct iovec *iov,
+						const __u64 *tags, unsigned int count);
+int __wrap_io_uring_register_buffers_update_tag(struct io_uring *ring, unsigned int first, const struct iovec *iov,
+						const __u64 *tags, unsigned int count)
+{
+	return __real_io_uring_register_buffers_update_tag(ring, first, iov, tags, count < takes ? count : takes);
+}
+
+static char *memory;
+
+static void buffers(struct iovec iov[COUNT])
+{
+	for (unsigned int i = 0; i < COUNT; i++)
+		iov[i] = (struct iovec){.iov_base = memory + i * BYTES, .iov_len = BYTES};
+}
+
+static void some_count_as_none(void **state)
+{
+	struct tgt_ring *ring;
+	struct iovec iov[COUNT];
+
+	(void)state;
+	buffers(iov);
+	assert_int_equal(tgt_ring_create(8, 1, &ring), 0);
+	takes = 1;
+	assert_int_equal(tgt_ring_register_buffers(ring, iov, COUNT), -ENOMEM);
+	takes = UINT32_MAX;
+	/* Nothing of it is left: the places are free, and these are the first. */
+	assert_int_equal(tgt_ring_register_buffers(ring, iov, COUNT), 0);
+	assert_int_equal(tgt_ring_register_buffers(ring, iov, COUNT), COUNT);
+	tgt_ring_destroy(ring);
+}
+
+static void the_wide_half_goes_without(void **state)
+{
+	struct tgt_ring *ring;
+	struct iovec iov[COUNT];
+	int err;
+
+	(void)state;
+	buffers(iov);
+	assert_int_equal(tgt_ring_create(8, 1, &ring), 0);
+	assert_int_equal(tgt_ring_register_buffers(ring, iov, COUNT), 0);
+	takes = 1;
+	err = tgt_ring_widen(ring);
+	takes = UINT32_MAX;
+	if (err == -EINVAL) {
+		print_message("SKIP: this kernel has no wide entries\n");
+		tgt_ring_destroy(ring);
+		skip();
+	}
+	assert_int_equal(err, 0);
+	for (int i = 0; i < (int)COUNT; i++)
+		assert_false(tgt_ring_wide_has_buffer(ring, i));
+	tgt_ring_destroy(ring);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(some_count_as_none),
+		cmocka_unit_test(the_wide_half_goes_without),
+	};
+
+	memory = aligned_alloc(BYTES, COUNT * BYTES);
+	return cmocka_run_group_tests_name("target ring", tests, NULL, NULL);
+}
