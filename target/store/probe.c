@@ -226,6 +226,26 @@ static int probe_file(const struct tgt_volume_config *config, struct tgt_path *p
 	return 0;
 }
 
+/*
+ * The disk's requests, if it says how many it has: more transfers would only block threads that wait for one. Ranges always
+ * block, on a slow disk for long.
+ */
+#define TRANSFERS_MIN 32u
+#define TRANSFERS_MAX 256u
+#define RANGES_MAX 2u
+#define LOOKUPS_MAX 2u
+
+static void probe_depths(dev_t device, struct tgt_depths *depths)
+{
+	uint64_t requests = tgt_probe_queue(device, "nr_requests", TRANSFERS_MAX);
+
+	if (requests > TRANSFERS_MAX)
+		requests = TRANSFERS_MAX;
+	if (requests < TRANSFERS_MIN)
+		requests = TRANSFERS_MIN;
+	*depths = (struct tgt_depths){.transfers = (uint32_t)requests, .ranges = RANGES_MAX, .lookups = LOOKUPS_MAX};
+}
+
 /* -- both -------------------------------------------------------------------------------------- */
 
 int tgt_path_probe(const struct tgt_volume_config *config, struct tgt_path *path,
@@ -244,8 +264,7 @@ int tgt_path_probe(const struct tgt_volume_config *config, struct tgt_path *path
 		return tgt_error(error, status,
 				 "%s: the file system has no O_DIRECT; try cache = buffered",
 				 config->path);
-	info->queue_depth =
-		(uint32_t)tgt_probe_queue(path->device ? st.st_rdev : st.st_dev, "nr_requests", 0);
+	probe_depths(path->device ? st.st_rdev : st.st_dev, &info->depths);
 	if (status == 0)
 		status = tgt_path_size(path, &info->bytes);
 	if (status == 0)

@@ -37,11 +37,15 @@ struct tgt_ring {
 	unsigned int inflight; /* watches apart */
 	_Atomic unsigned int expected; /* posts that are to come, or were not taken yet */
 	unsigned int buffers;  /* of the fixed table in use */
-	unsigned int max_files, files;
-	unsigned int threads; /* of io-wq, for what blocks and has an end, without any file */
+	unsigned int max_files;
+	unsigned int threads; /* of io-wq, for what blocks and has an end, without any file; 0: not asked yet */
+	unsigned int blocking; /* the files' */
 	unsigned int watch_count;
 	struct ring_watch watches[WATCHES_MAX];
-	bool *file_used;
+	struct ring_file {
+		bool used;
+		unsigned int blocking;
+	} *files;
 	/* What other threads have posted, the last first; and an eventfd that counts them as a
 	 * semaphore does. */
 	struct tgt_ring_post *_Atomic posted;
@@ -71,9 +75,9 @@ int tgt_ring_create(unsigned int depth, unsigned int max_files, struct tgt_ring 
 	}
 	if (err)
 		goto err_free;
-	ring->file_used = calloc(max_files ? max_files : 1, sizeof(*ring->file_used));
+	ring->files = calloc(max_files ? max_files : 1, sizeof(*ring->files));
 	err = -ENOMEM;
-	if (!ring->file_used)
+	if (!ring->files)
 		goto err_exit;
 	ring->max_files = max_files;
 	ring->depth = depth;
@@ -93,7 +97,7 @@ int tgt_ring_create(unsigned int depth, unsigned int max_files, struct tgt_ring 
 	return 0;
 
 err_files:
-	free(ring->file_used);
+	free(ring->files);
 err_exit:
 	io_uring_queue_exit(&ring->uring);
 err_free:
@@ -123,7 +127,7 @@ void tgt_ring_destroy(struct tgt_ring *ring)
 	io_uring_unregister_files(&ring->uring);
 	io_uring_queue_exit(&ring->uring);
 	close(ring->posted_fd);
-	free(ring->file_used);
+	free(ring->files);
 	free(ring);
 }
 
@@ -196,28 +200,29 @@ unsigned int tgt_ring_threads(struct tgt_ring *ring)
 	return io_uring_register_iowq_max_workers(&ring->uring, threads) < 0 ? 0 : threads[0];
 }
 
-/* They are made when they are needed. If the kernel refuses, slow files delay others. */
+/* If the kernel refuses, slow files delay others. */
 static void ring_set_threads(struct tgt_ring *ring)
 {
-	unsigned int threads[2] = {ring->threads + ring->files * TGT_RING_BLOCKING, 0};
+	unsigned int threads[2] = {ring->threads + ring->blocking, 0};
 
 	if (ring->threads)
 		io_uring_register_iowq_max_workers(&ring->uring, threads);
 }
 
-int tgt_ring_register_file(struct tgt_ring *ring, int fd)
+int tgt_ring_register_file(struct tgt_ring *ring, int fd, unsigned int blocking)
 {
 	for (unsigned int i = 0; i < ring->max_files; i++) {
 		int err;
 
-		if (ring->file_used[i])
+		if (ring->files[i].used)
 			continue;
 		err = io_uring_register_files_update(&ring->uring, i, &fd, 1);
 		if (err < 0)
 			return err;
-		ring->file_used[i] = true;
-		if (!ring->files++)
+		ring->files[i] = (struct ring_file){.used = true, .blocking = blocking};
+		if (!ring->threads)
 			ring->threads = tgt_ring_threads(ring);
+		ring->blocking += blocking;
 		ring_set_threads(ring);
 		return (int)i;
 	}
@@ -229,8 +234,8 @@ void tgt_ring_unregister_file(struct tgt_ring *ring, int index)
 	int none = -1;
 
 	io_uring_register_files_update(&ring->uring, (unsigned int)index, &none, 1);
-	ring->file_used[index] = false;
-	ring->files--;
+	ring->blocking -= ring->files[index].blocking;
+	ring->files[index] = (struct ring_file){0};
 	ring_set_threads(ring);
 }
 

@@ -37,12 +37,11 @@ struct io_uring_sqe *tgt_ring_get(struct tgt_ring *ring, struct tgt_ring_op *op)
 #define TGT_RING_BUFFERS_MAX 256
 int tgt_ring_register_buffers(struct tgt_ring *ring, const struct iovec *iov, unsigned int count);
 /*
- * Returns the fixed file's index or negative errno. Each file gets the ring that many more of the
- * kernel's threads (io-wq), which it may keep busy with operations that block (fsync, fallocate):
- * then operations of a slow file never delay another file's.
+ * Returns the fixed file's index or negative errno. `blocking`: how many operations of it may be under way at once, any of
+ * which blocks a thread of the kernel's (io-wq) if its disk does not answer. The ring may have so many more threads: then
+ * operations of a slow file never delay another file's. The kernel makes them when they are needed.
  */
-#define TGT_RING_BLOCKING 3u
-int tgt_ring_register_file(struct tgt_ring *ring, int fd);
+int tgt_ring_register_file(struct tgt_ring *ring, int fd, unsigned int blocking);
 void tgt_ring_unregister_file(struct tgt_ring *ring, int index);
 /* How many there may be now; 0: the kernel does not say. */
 unsigned int tgt_ring_threads(struct tgt_ring *ring);

@@ -98,13 +98,26 @@ static inline bool tgt_store_id_same(const struct tgt_store_id *a, const struct 
 	       a->is_device == b->is_device;
 }
 
+/*
+ * How many operations of a kind a store takes at once: each of them may block a thread of the kernel's (io-wq) if its disk does
+ * not answer, so a ring has threads for all that its files take (ring.h). 0: it does not say, and blocks none; submit.c has a
+ * number for it.
+ */
+struct tgt_depths {
+	uint32_t transfers; /* READ and WRITE, of all ports together */
+	uint32_t ranges;    /* DISCARD and WRITE_ZEROES, of each port */
+	uint32_t lookups;   /* EXTENTS, likewise */
+};
+/* FLUSH, of each port: those that come meanwhile are done together. */
+#define TGT_FLUSHES_MAX 1u
+
 /* What a store is able to do and how big it is; filled by open, renewed by refresh. */
 struct tgt_store_info {
 	uint64_t bytes;
 	uint32_t block_bytes;        /* smallest unit that it can read and write: 512 .. 4096 */
 	uint32_t physical_bytes;     /* a power of two */
 	uint32_t optimal_bytes;
-	uint32_t queue_depth;        /* requests that the disk takes at once; 0: unknown */
+	struct tgt_depths depths;
 	uint32_t alignment;          /* of buffer addresses: 1 .. 4096 */
 	uint32_t discard_granularity;
 	uint64_t max_discard_bytes;  /* of one DISCARD or WRITE_ZEROES */
@@ -158,7 +171,8 @@ struct tgt_port {
 	struct tgt_reservations_seat seat; /* likewise: of the volume's reservations */
 	/* submit.c's: */
 	struct tgt_log_limit log_limit; /* of errors */
-	struct tgt_window transfers;         /* READ and WRITE */
+	struct tgt_window transfers;         /* READ and WRITE: its part of the store's */
+	unsigned int sharers;                /* ports of the volume, when that part was cut */
 	struct tgt_window ranges;            /* DISCARD and WRITE_ZEROES */
 	struct tgt_window lookups;           /* EXTENTS */
 	struct tgt_io *flushing;             /* the FLUSH that the store has, or NULL */

@@ -54,28 +54,36 @@ static void volume_answered(struct tgt_port *port, struct tgt_io *io, int error)
 
 /* -- limits ------------------------------------------------------------------------------------ */
 
-/*
- * Transfers in flight by one port: as many as the disk takes at once, for what it does not take
- * blocks a thread of the kernel's (io-wq) each, and those are few and serve all volumes.
- */
-#define TRANSFERS_MIN 32u
+/* Of a store that does not say how much it takes. */
 #define TRANSFERS_MAX 256u
-/* Ranges always block one, on a slow disk for long. The other one is for FLUSH. */
-#define RANGES_MAX (TGT_RING_BLOCKING - 1)
-/* One thread of the store's works at them. */
+#define RANGES_MAX 2u
 #define LOOKUPS_MAX 2u
+/* A port's part of the transfers is no smaller, however many ports there are. */
+#define PART_MIN 8u
+
+/* Reactors that serve the volume take together what the store takes; others come and go. */
+static void port_share(struct tgt_port *port)
+{
+	unsigned int all = port->store->info.depths.transfers, ports, part;
+
+	if (!all)
+		return;
+	ports = atomic_load_explicit(&port->trouble->ports, memory_order_relaxed);
+	if (ports == port->sharers)
+		return;
+	port->sharers = ports;
+	part = all / ports;
+	port->transfers.most = part > PART_MIN ? part : PART_MIN;
+}
 
 static void port_limit(struct tgt_port *port)
 {
-	unsigned int depth = port->store->info.queue_depth;
+	const struct tgt_depths *depths = &port->store->info.depths;
 
-	if (!depth || depth > TRANSFERS_MAX)
-		depth = TRANSFERS_MAX;
-	if (depth < TRANSFERS_MIN)
-		depth = TRANSFERS_MIN;
-	tgt_window_init(&port->transfers, depth);
-	tgt_window_init(&port->ranges, RANGES_MAX);
-	tgt_window_init(&port->lookups, LOOKUPS_MAX);
+	tgt_window_init(&port->transfers, TRANSFERS_MAX);
+	tgt_window_init(&port->ranges, depths->ranges ? depths->ranges : RANGES_MAX);
+	tgt_window_init(&port->lookups, depths->lookups ? depths->lookups : LOOKUPS_MAX);
+	port->sharers = 0;
 	TAILQ_INIT(&port->flushed);
 	TAILQ_INIT(&port->unflushed);
 }
@@ -175,9 +183,11 @@ static void port_next(struct tgt_port *port, struct tgt_io *io, struct tgt_waite
 		return;
 	}
 	window = window_of(port, io->kind);
-	do
-		waiter = tgt_window_leave(window);
-	while (waiter && !io_begin_late(tgt_io_of(waiter), ended));
+	tgt_window_leave(window);
+	port_share(port);
+	while ((waiter = tgt_window_next(window)))
+		if (!io_begin_late(tgt_io_of(waiter), ended))
+			tgt_window_leave(window);
 }
 
 /* `io` has ended; its result is final except for the other syncs. */
@@ -211,8 +221,10 @@ static void io_done(struct tgt_io *io, int error)
 /* True: it may begin. */
 static bool port_enter(struct tgt_port *port, struct tgt_io *io)
 {
-	if (io->kind != TGT_IO_FLUSH)
+	if (io->kind != TGT_IO_FLUSH) {
+		port_share(port);
 		return tgt_window_enter(window_of(port, io->kind), &io->waiter);
+	}
 	if (port->flushing) {
 		io->waiter.waiting = true;
 		TAILQ_INSERT_TAIL(&port->unflushed, &io->waiter, link);
@@ -258,7 +270,7 @@ static int io_enter(struct tgt_io *io)
 	if (!port_enter(port, io))
 		return 0;
 	status = io_begin(io);
-	/* It began at once, so nothing waits: nothing else ends by this. */
+	/* Those that waited would have begun before it: nothing else ends by this. */
 	if (status)
 		port_next(port, io, &ended);
 	assert(TAILQ_EMPTY(&ended));
@@ -302,7 +314,7 @@ int tgt_volume_attach(struct tgt_volume *volume, struct tgt_ring *ring, struct t
 	port_limit(*port);
 	tgt_sync_port_init(*port, volume, io_over);
 	pthread_mutex_lock(&volume->trouble.lock);
-	volume->trouble.ports++;
+	atomic_fetch_add(&volume->trouble.ports, 1);
 	pthread_mutex_unlock(&volume->trouble.lock);
 	return 0;
 }
@@ -314,7 +326,7 @@ void tgt_volume_detach(struct tgt_volume *volume, struct tgt_port *port)
 	tgt_claims_detach(&port->claims);
 	volume->store->ops->detach(port);
 	pthread_mutex_lock(&volume->trouble.lock);
-	if (!--volume->trouble.ports)
+	if (atomic_fetch_sub(&volume->trouble.ports, 1) == 1)
 		tgt_sync_forget(volume);
 	pthread_mutex_unlock(&volume->trouble.lock);
 }

@@ -101,7 +101,9 @@ static int uring_attach(struct tgt_store *store, struct tgt_ring *ring, struct t
 		return -ENOMEM;
 	uring->port.store = store;
 	uring->port.ring = ring;
-	uring->file_index = tgt_ring_register_file(ring, to_uring(store)->path.fd);
+	/* Lookups block the worker. */
+	uring->file_index = tgt_ring_register_file(ring, to_uring(store)->path.fd,
+						   store->info.depths.transfers + store->info.depths.ranges + TGT_FLUSHES_MAX);
 	if (uring->file_index < 0) {
 		int status = uring->file_index;
 

@@ -31,7 +31,7 @@ struct tgt_volume_trouble {
 	/* Of `ports`, and of forgetting with the last one: a reactor that opens the volume meanwhile may set `lost`
 	 * again, so it waits for that. Not on the way of an operation. */
 	pthread_mutex_t lock;
-	unsigned int ports; /* reactors that have it open */
+	_Atomic unsigned int ports; /* reactors that have it open; changes under the lock */
 	/* F7: drawn at each such failure, mixed into the store's cache epoch; 0: there was none. */
 	_Atomic uint64_t epoch;
 	struct tgt_orphans syncs; /* under way, counted as orphans are */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The turns of window.h. Only waiting costs: an owner's place is found by a search through all. */
+/* The turns of window.h. Only waiting costs: an owner's place is looked up by its number. */
 #include "target/store/window.h"
 
 #include <assert.h>
@@ -9,6 +9,13 @@ void tgt_window_init(struct tgt_window *window, unsigned int most)
 	window->most = most;
 	window->inflight = 0;
 	TAILQ_INIT(&window->waiting);
+	for (unsigned int i = 0; i < TGT_WINDOW_BUCKETS; i++)
+		LIST_INIT(&window->firsts[i]);
+}
+
+static struct tgt_first_list *window_bucket(struct tgt_window *window, uint64_t owner)
+{
+	return &window->firsts[owner % TGT_WINDOW_BUCKETS];
 }
 
 /* The owner's first that waits, or NULL. */
@@ -16,22 +23,25 @@ static struct tgt_waiter *window_first(struct tgt_window *window, uint64_t owner
 {
 	struct tgt_waiter *first;
 
-	TAILQ_FOREACH(first, &window->waiting, link)
+	LIST_FOREACH(first, window_bucket(window, owner), owner_link)
 		if (first->owner == owner)
 			return first;
 	return NULL;
 }
 
-/* Takes the first follower out of `waiter`, and the others behind it; NULL: there is none. */
-static struct tgt_waiter *waiter_next(struct tgt_waiter *waiter)
+/* Takes `waiter`, its owner's first, out of the window's lists; its first follower is the first now, and belongs there next.
+ * NULL: there is none. */
+static struct tgt_waiter *window_succeed(struct tgt_window *window, struct tgt_waiter *waiter)
 {
 	struct tgt_waiter *next = TAILQ_FIRST(&waiter->followers);
 
+	LIST_REMOVE(waiter, owner_link);
 	if (!next)
 		return NULL;
 	TAILQ_REMOVE(&waiter->followers, next, link);
 	TAILQ_INIT(&next->followers);
 	TAILQ_CONCAT(&next->followers, &waiter->followers, link);
+	LIST_INSERT_HEAD(window_bucket(window, next->owner), next, owner_link);
 	return next;
 }
 
@@ -39,8 +49,8 @@ bool tgt_window_enter(struct tgt_window *window, struct tgt_waiter *waiter)
 {
 	struct tgt_waiter *first;
 
-	/* While one waits there is no room: each that ends starts the next. */
-	waiter->waiting = window->inflight >= window->most;
+	/* Those that wait come before it. */
+	waiter->waiting = window->inflight >= window->most || !TAILQ_EMPTY(&window->waiting);
 	if (!waiter->waiting) {
 		window->inflight++;
 		return true;
@@ -48,26 +58,32 @@ bool tgt_window_enter(struct tgt_window *window, struct tgt_waiter *waiter)
 	TAILQ_INIT(&waiter->followers);
 	waiter->taken = 0;
 	first = window_first(window, waiter->owner);
-	if (first)
+	if (first) {
 		TAILQ_INSERT_TAIL(&first->followers, waiter, link);
-	else
+	} else {
 		TAILQ_INSERT_TAIL(&window->waiting, waiter, link);
+		LIST_INSERT_HEAD(window_bucket(window, waiter->owner), waiter, owner_link);
+	}
 	return false;
 }
 
-struct tgt_waiter *tgt_window_leave(struct tgt_window *window)
+void tgt_window_leave(struct tgt_window *window)
+{
+	assert(window->inflight);
+	window->inflight--;
+}
+
+struct tgt_waiter *tgt_window_next(struct tgt_window *window)
 {
 	struct tgt_waiter *waiter = TAILQ_FIRST(&window->waiting), *next;
 
-	assert(window->inflight);
-	if (!waiter) {
-		window->inflight--;
+	if (!waiter || window->inflight >= window->most)
 		return NULL;
-	}
+	window->inflight++;
 	waiter->waiting = false;
 	TAILQ_REMOVE(&window->waiting, waiter, link);
 	/* The owner's next is its first now, and goes behind the other owners when its turn is over. */
-	next = waiter_next(waiter);
+	next = window_succeed(window, waiter);
 	if (!next)
 		return waiter;
 	next->taken = waiter->taken + 1;
@@ -90,7 +106,7 @@ void tgt_window_withdraw(struct tgt_window *window, struct tgt_waiter *waiter)
 		TAILQ_REMOVE(&first->followers, waiter, link);
 		return;
 	}
-	next = waiter_next(waiter);
+	next = window_succeed(window, waiter);
 	if (next) {
 		next->taken = waiter->taken;
 		TAILQ_INSERT_BEFORE(waiter, next, link);

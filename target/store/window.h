@@ -12,7 +12,11 @@
 #include <stdint.h>
 #include <sys/queue.h>
 
+/* Owners' firsts are found by so many short lists. */
+#define TGT_WINDOW_BUCKETS 64u
+
 TAILQ_HEAD(tgt_waiter_list, tgt_waiter);
+LIST_HEAD(tgt_first_list, tgt_waiter);
 
 /*
  * An operation's place while it waits; a member of it. The first of each owner is in the window's
@@ -22,13 +26,16 @@ struct tgt_waiter {
 	uint64_t owner; /* the owner whose share it takes: tgt_window_owner() */
 	unsigned int taken; /* of an owner's first: operations of the owner's present turn */
 	TAILQ_ENTRY(tgt_waiter) link;
-	struct tgt_waiter_list followers;
+	struct tgt_waiter_list followers;    /* of an owner's first */
+	LIST_ENTRY(tgt_waiter) owner_link; /* likewise: in the window's `firsts` */
 	bool waiting;
 };
 
 struct tgt_window {
-	unsigned int most, inflight;
-	struct tgt_waiter_list waiting;
+	unsigned int most; /* may change: it holds for those that begin from then on */
+	unsigned int inflight;
+	struct tgt_waiter_list waiting;			  /* each owner's first, in turn */
+	struct tgt_first_list firsts[TGT_WINDOW_BUCKETS]; /* the same, by owner */
 };
 
 /* Any distinct number, and the owner's weight; 0 is 1. */
@@ -40,8 +47,10 @@ static inline uint64_t tgt_window_owner(uint32_t number, uint32_t weight)
 void tgt_window_init(struct tgt_window *window, unsigned int most);
 /* True: it may begin, and is counted. False: it waits. waiter->owner is set. */
 bool tgt_window_enter(struct tgt_window *window, struct tgt_waiter *waiter);
-/* One has ended. The next, which may begin and is counted; or NULL. */
-struct tgt_waiter *tgt_window_leave(struct tgt_window *window);
+/* One has ended. */
+void tgt_window_leave(struct tgt_window *window);
+/* Then, until it is NULL: one that may begin, and is counted. */
+struct tgt_waiter *tgt_window_next(struct tgt_window *window);
 /* Cancels one that waits; the turns of others do not change. */
 void tgt_window_withdraw(struct tgt_window *window, struct tgt_waiter *waiter);
 

@@ -3,7 +3,7 @@
  * Goal: volumes whose disk does not answer do not delay FLUSH, WRITE_ZEROES and reads of other
  * volumes. Method: this test freezes and thaws the file system in RBLK_E2E_SLOW_DIR, so it needs
  * root and a file system of its own (tests/lab/jobs/target_slow.sh). That has more files than the
- * kernel gives a ring threads that may block, and each one is zeroed.
+ * kernel gives a ring threads that may block, and each one is zeroed; or one of them has more direct writes than that.
  */
 #include "tests/unit/unit.h"
 
@@ -20,6 +20,10 @@
 #define SLOW 24 /* more than 4 for each of 4 processors */
 #define EACH 2	/* all of them within the credits of one session */
 #define PIECE 65536u
+#define SLOW_BYTES (2u << 20)
+#define WRITES 256
+#define MANY 64 /* more than 4 for each of 4 processors, and 3 for the volume */
+#define BLOCK 4096u
 
 static int frozen = -1; /* the directory, while its file system is frozen */
 
@@ -59,47 +63,77 @@ static void done(void *arg, const struct rblk_result *result)
 	--*left;
 }
 
-/* Begins to zero in every slow volume; returns how many commands. */
-static int zero_all(struct rblk_session *session, int *left)
+/* Begins to zero in every slow volume. */
+static void zero_all(struct rblk_session *session, int *left)
 {
-	int count = 0;
-
 	for (int i = 0; i < SLOW; i++) {
 		char name[8];
 		struct rblk_volume *volume;
 
 		snprintf(name, sizeof(name), "s%d", i);
 		volume = volume_open(session, name);
-		for (int k = 0; k < EACH; k++, count++)
+		for (int k = 0; k < EACH; k++, ++*left)
 			assert_int_equal(rblk_write_zeroes(volume, PIECE, (uint64_t)k * PIECE, 0,
 							   done, left),
 					 0);
 	}
-	*left = count;
-	return count;
 }
 
-static void slow_file(const char *volume)
+/* Begins to write to one of them, as much as the session may have outstanding. */
+static void write_one(struct rblk_session *session, int *left)
 {
-	const char *path = strchr(volume, '=') + 1;
+	struct rblk_volume *volume = volume_open(session, "s0");
+	char *data = rblk_buffer_alloc(session, WRITES * BLOCK);
+
+	assert_non_null(data);
+	memset(data, 5, WRITES * BLOCK);
+	while (*left < WRITES &&
+	       !rblk_write(volume, data + *left * BLOCK, BLOCK, (uint64_t)*left * BLOCK, 0, done, left))
+		++*left;
+	assert_true(*left >= MANY);
+}
+
+static void slow_file(const char *path)
+{
+	static const char data[PIECE];
 	int fd = open(path, O_CREAT | O_TRUNC | O_RDWR, 0600);
 
-	if (fd < 0 || ftruncate(fd, 1 << 20))
+	/* Written, so that it needs no new blocks. */
+	for (unsigned int at = 0; fd >= 0 && at < SLOW_BYTES; at += PIECE)
+		if (pwrite(fd, data, PIECE, at) != (ssize_t)PIECE)
+			fail_msg("%s: cannot be written", path);
+	if (fd < 0 || fsync(fd))
 		fail_msg("%s: cannot be made", path);
 	close(fd);
 }
 
-static void frozen_volumes_keep_none_waiting(void **state)
+/* The configuration: `good` elsewhere, and `slow` files in the directory. */
+static void config_write(const char *path, const char *good, const char *directory, const char *cache, int slow)
+{
+	FILE *file = fopen(path, "w");
+	char name[256];
+
+	assert_non_null(file);
+	fprintf(file, "[volume good]\npath = %s\n", good);
+	for (int i = 0; i < slow; i++) {
+		snprintf(name, sizeof(name), "%s/s%d", directory, i);
+		slow_file(name);
+		fprintf(file, "[volume s%d]\npath = %s\ncache = %s\n", i, name, cache);
+	}
+	assert_int_equal(fclose(file), 0);
+}
+
+/* Whatever `begin` has the slow volumes do does not delay the other one. */
+static void keep_none_waiting(const char *cache, int slow_volumes, void (*begin)(struct rblk_session *session, int *left))
 {
 	const char *directory = getenv("RBLK_E2E_SLOW_DIR");
 	struct rblk_options patient = {.size = sizeof(patient), .command_timeout_ms = 600000};
 	struct rblk_session *slow, *good;
 	struct rblk_volume *volume;
-	static char v[SLOW][300];
+	char config[] = "/tmp/rblk-slow-XXXXXX", error[RBLK_ERROR_BYTES];
 	struct e2e_daemon daemon;
-	char error[RBLK_ERROR_BYTES];
 	struct e2e_file file;
-	int left, fd;
+	int left = 0, fd;
 	void *data;
 
 	if (!directory) {
@@ -107,14 +141,9 @@ static void frozen_volumes_keep_none_waiting(void **state)
 		skip();
 	}
 	e2e_file_create(&file, "good", 16u << 20);
-	for (int i = 0; i < SLOW; i++) {
-		snprintf(v[i], sizeof(v[i]), "s%d=%s/s%d", i, directory, i);
-		slow_file(v[i]);
-	}
-	e2e_daemon_start(&daemon, file.volume, "--cache", "buffered", "--reactors", "1",
-			 "--keepalive", "0", v[0], v[1], v[2], v[3], v[4], v[5], v[6], v[7], v[8],
-			 v[9], v[10], v[11], v[12], v[13], v[14], v[15], v[16], v[17], v[18], v[19],
-			 v[20], v[21], v[22], v[23], NULL);
+	close(mkstemp(config));
+	config_write(config, file.path, directory, cache, slow_volumes);
+	e2e_daemon_start(&daemon, "--config", config, "--reactors", "1", "--keepalive", "0", NULL);
 	good = session_open(&daemon);
 	slow = rblk_session_open(e2e_daemon_uri(&daemon, "good"), &patient, error);
 	assert_non_null(slow);
@@ -124,12 +153,13 @@ static void frozen_volumes_keep_none_waiting(void **state)
 	assert_int_equal(ioctl(fd, FIFREEZE, 0), 0);
 	frozen = fd;
 
-	zero_all(slow, &left);
+	begin(slow, &left);
 	assert_int_equal(rblk_submit(slow), 0);
 	volume = volume_open(good, "good");
 	data = rblk_buffer_alloc(good, PIECE);
 	memset(data, 7, PIECE);
 	for (int i = 0; i < 8; i++) {
+		rblk_poll(slow, 0);
 		/* command_timeout_ms is the hang guard. */
 		if (rblk_pwrite(volume, data, PIECE, 0, 0) || rblk_fsync(volume) ||
 		    rblk_pread(volume, data, PIECE, 0)) {
@@ -146,13 +176,25 @@ static void frozen_volumes_keep_none_waiting(void **state)
 	rblk_session_close(good);
 	assert_int_equal(e2e_daemon_stop(&daemon), 0);
 	close(fd);
+	unlink(config);
 	e2e_file_remove(&file);
+}
+
+static void frozen_volumes_keep_none_waiting(void **state)
+{
+	keep_none_waiting("buffered", SLOW, zero_all);
+}
+
+static void frozen_direct_writes_keep_none_waiting(void **state)
+{
+	keep_none_waiting("direct", 1, write_one);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(frozen_volumes_keep_none_waiting),
+		cmocka_unit_test(frozen_direct_writes_keep_none_waiting),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

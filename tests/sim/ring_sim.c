@@ -300,8 +300,9 @@ int tgt_ring_watch(struct tgt_ring *ring, int fd)
 	return 0;
 }
 
-int tgt_ring_register_file(struct tgt_ring *ring, int fd)
+int tgt_ring_register_file(struct tgt_ring *ring, int fd, unsigned int blocking)
 {
+	(void)blocking; /* each operation here has a time of its own */
 	for (unsigned int i = 0; i < FILES; i++) {
 		if (ring->files[i])
 			continue;

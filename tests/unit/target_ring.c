@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Goal: fixed buffers are all there or none is: a ring that counts some that the kernel did not take fails every operation
- * with them. Method: a real ring, whose kernel takes as many buffers at a time as the test says, as at the limit of locked
- * memory.
+ * with them. A ring may have as many threads as its files may block. Method: a real ring, whose kernel takes as many buffers at
+ * a time as the test says, as at the limit of locked memory.
  */
 #include "tests/unit/unit.h"
 #include <errno.h>
+#include <fcntl.h>
 #include <liburing.h>
 #include <stdlib.h>
+#include <unistd.h>
 #include "target/store/ring.h"
 
 #define COUNT 3u
@@ -74,11 +76,40 @@ static void the_wide_half_goes_without(void **state)
 	tgt_ring_destroy(ring);
 }
 
+/* Each file adds the threads that its operations may block. */
+static void files_bring_their_threads(void **state)
+{
+	unsigned int before, sum = 0;
+	struct tgt_ring *ring;
+	int fds[8];
+
+	(void)state;
+	assert_int_equal(tgt_ring_create(64, 8, &ring), 0);
+	before = tgt_ring_threads(ring);
+	if (!before)
+		fail_msg("the kernel does not say");
+	for (unsigned int i = 0; i < 8; i++) {
+		fds[i] = open("/tmp", O_TMPFILE | O_RDWR, 0600);
+		assert_true(fds[i] >= 0);
+		sum += 10 * (i + 1);
+		assert_int_equal(tgt_ring_register_file(ring, fds[i], 10 * (i + 1)), (int)i);
+		assert_int_equal(tgt_ring_threads(ring), before + sum);
+	}
+	for (unsigned int i = 0; i < 8; i++) {
+		tgt_ring_unregister_file(ring, (int)i);
+		close(fds[i]);
+		sum -= 10 * (i + 1);
+		assert_int_equal(tgt_ring_threads(ring), before + sum);
+	}
+	tgt_ring_destroy(ring);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(some_count_as_none),
 		cmocka_unit_test(the_wide_half_goes_without),
+		cmocka_unit_test(files_bring_their_threads),
 	};
 
 	memory = aligned_alloc(BYTES, COUNT * BYTES);

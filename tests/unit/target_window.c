@@ -15,6 +15,13 @@ static struct tgt_window window;
 static struct tgt_waiter waiters[OWNERS][EACH];
 static unsigned int begun[OWNERS];
 
+/* One ends, and another begins. */
+static struct tgt_waiter *next(void)
+{
+	tgt_window_leave(&window);
+	return tgt_window_next(&window);
+}
+
 /* Fills the window, then keeps `waiting` operations of each owner there for so many that begin. */
 static void run(const unsigned int weights[OWNERS], const unsigned int waiting[OWNERS])
 {
@@ -30,7 +37,7 @@ static void run(const unsigned int weights[OWNERS], const unsigned int waiting[O
 		}
 	}
 	for (unsigned int n = 0; n < ROUNDS; n++) {
-		struct tgt_waiter *waiter = tgt_window_leave(&window);
+		struct tgt_waiter *waiter = next();
 		unsigned int owner;
 
 		assert_non_null(waiter);
@@ -86,11 +93,62 @@ static void a_withdrawal_keeps_the_turn(void **state)
 			waiters[i][j].owner = tgt_window_owner(i + 1, 3);
 			assert_false(tgt_window_enter(&window, &waiters[i][j]));
 		}
-	assert_ptr_equal(tgt_window_leave(&window), &waiters[0][0]);
+	assert_ptr_equal(next(), &waiters[0][0]);
 	tgt_window_withdraw(&window, &waiters[0][1]);
-	assert_ptr_equal(tgt_window_leave(&window), &waiters[0][2]);
-	assert_ptr_equal(tgt_window_leave(&window), &waiters[0][3]);
-	assert_ptr_equal(tgt_window_leave(&window), &waiters[1][0]);
+	assert_ptr_equal(next(), &waiters[0][2]);
+	assert_ptr_equal(next(), &waiters[0][3]);
+	assert_ptr_equal(next(), &waiters[1][0]);
+}
+
+/* A window that has become smaller lets nobody in until it is no fuller than that; one that has become larger is filled by
+ * those that wait, before those that come. */
+static void a_window_may_change(void **state)
+{
+	struct tgt_waiter early[4] = {0}, late = {.owner = tgt_window_owner(2, 0)};
+
+	(void)state;
+	tgt_window_init(&window, 2);
+	for (unsigned int i = 0; i < 4; i++) {
+		early[i].owner = tgt_window_owner(1, 0);
+		assert_true(tgt_window_enter(&window, &early[i]) == (i < 2));
+	}
+	window.most = 1;
+	assert_null(next());
+	assert_ptr_equal(next(), &early[2]);
+	window.most = 3;
+	assert_false(tgt_window_enter(&window, &late));
+	assert_ptr_equal(tgt_window_next(&window), &early[3]);
+	assert_ptr_equal(tgt_window_next(&window), &late);
+	assert_null(tgt_window_next(&window));
+	assert_int_equal(window.inflight, 3);
+}
+
+#define CROWD 3000u /* owners, each with one operation that waits, or two */
+
+/* Each is found again among very many, and nobody's place is lost. */
+static void a_crowd_is_served_in_turn(void **state)
+{
+	static struct tgt_waiter crowd[2][CROWD];
+	struct tgt_waiter filler = {.owner = tgt_window_owner(0, 0)};
+
+	(void)state;
+	tgt_window_init(&window, 1);
+	assert_true(tgt_window_enter(&window, &filler));
+	for (unsigned int n = 0; n < 2; n++)
+		for (unsigned int i = 0; i < CROWD; i++) {
+			crowd[n][i].owner = tgt_window_owner(i + 1, 1);
+			assert_false(tgt_window_enter(&window, &crowd[n][i]));
+		}
+	for (unsigned int i = 0; i < CROWD; i += 3)
+		tgt_window_withdraw(&window, &crowd[i % 2][i]);
+	for (unsigned int n = 0; n < 2; n++)
+		for (unsigned int i = 0; i < CROWD; i++) {
+			if (i % 3)
+				assert_ptr_equal(next(), &crowd[n][i]);
+			else if (!n)
+				assert_ptr_equal(next(), &crowd[!(i % 2)][i]);
+		}
+	assert_null(next());
 }
 
 int main(void)
@@ -100,6 +158,8 @@ int main(void)
 		cmocka_unit_test(equal_weights_are_equal),
 		cmocka_unit_test(the_only_one_gets_all),
 		cmocka_unit_test(a_withdrawal_keeps_the_turn),
+		cmocka_unit_test(a_window_may_change),
+		cmocka_unit_test(a_crowd_is_served_in_turn),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
