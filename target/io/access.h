@@ -19,6 +19,7 @@
 struct tgt_access {
 	struct tgt_port *port; /* NULL: the volume was removed and its users have ended */
 	struct tgt_counts *counts; /* never NULL: of its commands, or shared with others */
+	struct tgt_portion *portion; /* of its session's memory for data, with all handles of this volume (share.h) */
 	bool read_only;	       /* opened so, or the volume is */
 	/* What a reservation refuses to its session: a mask of tgt_refused. It and `registered`
 	 * change with the volume's reservation (serve/rights.c). */

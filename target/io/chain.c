@@ -5,6 +5,7 @@
 #include "target/io/chain.h"
 
 #include <string.h>
+#include "target/io/share.h"
 
 static void chain_post(struct tgt_lane *lane)
 {
@@ -115,6 +116,9 @@ struct ibv_send_wr *tgt_chain_write(struct tgt_request *request)
 	} while (request->moved < request->data_bytes);
 	if (request->home == TGT_HOME_POOL || request->home == TGT_HOME_REPORT) {
 		sent->report = request->home == TGT_HOME_REPORT;
+		/* The disk has it no more. */
+		if (!sent->report)
+			tgt_portion_give(request->access->portion, request->data_bytes);
 		sent->block = request->data;
 		sent->block_bytes = request->data_bytes;
 	}

@@ -46,6 +46,12 @@ static uint64_t compare_offset(const struct tgt_request *request)
 
 /* -- the end ----------------------------------------------------------------------------------- */
 
+static void piece_free(struct tgt_request *request, const struct tgt_compare *compare)
+{
+	tgt_portion_give(request->access->portion, compare->piece_bytes);
+	tgt_share_free(request->lane, compare->piece, compare->piece_bytes, false);
+}
+
 void tgt_compare_release(struct tgt_request *request)
 {
 	struct tgt_compare *compare = request->compare;
@@ -56,7 +62,7 @@ void tgt_compare_release(struct tgt_request *request)
 	if (compare->spare)
 		free(compare->piece);
 	else if (compare->piece)
-		tgt_share_free(request->lane, compare->piece, compare->piece_bytes, false);
+		piece_free(request, compare);
 	request->lane->share->compares--;
 	free(compare);
 }
@@ -109,7 +115,7 @@ static struct tgt_compare *compare_create(struct tgt_request *request)
 	if (compare_volume(request)->store->info.direct)
 		return compare;
 	compare->piece_bytes = bytes < PIECE_BYTES ? bytes : PIECE_BYTES;
-	compare->piece = tgt_share_alloc(request->lane, compare->piece_bytes);
+	compare->piece = tgt_share_alloc(request->lane, request->access->portion, compare->piece_bytes);
 	if (compare->piece)
 		return compare;
 	compare->piece_bytes = SPARE_BYTES;

@@ -27,7 +27,7 @@
 enum tgt_request_state {
 	TGT_REQUEST_FREE = 0, /* unused; the tag may be used */
 	TGT_REQUEST_RECEIVED, /* being checked: this turn's call chain owns it */
-	TGT_REQUEST_WAITING,  /* for data memory; in lane->waiting */
+	TGT_REQUEST_WAITING,  /* for data memory; in lane->waiting, or in its portion's */
 	TGT_REQUEST_DATA_IN,  /* RDMA READs to post (in lane->fetching) or posted (owned by the
 				 fabric) */
 	TGT_REQUEST_STORING,  /* the store owns io and data; or, put off, in turn->resumed */
@@ -58,6 +58,7 @@ struct tgt_request {
 	uint8_t home;	    /* enum tgt_home */
 	uint16_t status;    /* enum rblk_status */
 	bool aborted;	    /* ABORT has come: stop at the next piece */
+	bool bounded;	    /* WAITING: for its volume's share, not in lane->waiting */
 	bool put_off;	    /* STORING, in turn->resumed */
 	bool holds_capsule; /* a receive buffer is held for it */
 	uint8_t orphan;	    /* STORING, and counted as the volume's; or 0 */
@@ -89,6 +90,7 @@ struct tgt_request {
 	uint64_t done_bytes; /* checksum: of the range */
 	uint64_t result;
 	uint64_t received_ns, submitted_ns;
+	uint64_t waiting_ns; /* since when it is WAITING */
 	uint32_t queued_us, stored_us;
 };
 

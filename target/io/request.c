@@ -64,6 +64,7 @@ static void request_decode(struct tgt_request *request, const struct rblk_wire_c
 	request->home = TGT_HOME_NONE;
 	request->status = RBLK_OK;
 	request->aborted = false;
+	request->bounded = false;
 	request->put_off = false;
 	request->holds_capsule = false;
 	request->orphan = 0;

@@ -43,8 +43,10 @@ static inline bool tgt_opcode_writes(uint8_t opcode)
 void tgt_request_get_memory(struct tgt_request *request, uint32_t bytes);
 /* A request that is WAITING leaves its list, without memory. */
 void tgt_request_wait_no_more(struct tgt_request *request);
-/* Memory may be there again: true if the request could go on. */
+/* Memory may be there again: true if the request could go on, or waits for its volume's share from now on. */
 bool tgt_request_retry_memory(struct tgt_request *request);
+/* Likewise, of one that waits for its volume's share: true if it went on, so that the next one may, too. */
+bool tgt_request_retry_bounded(struct tgt_request *request);
 /* Memory for what a session command reports, zeroed; then tgt_request_report() or _complete().
  * NULL: there is none; the request has been answered. */
 void *tgt_request_report_alloc(struct tgt_request *request, uint32_t bytes);

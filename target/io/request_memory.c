@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * The memory of a request: the block that its data or its report lies in, the wait for one, and the
- * receive buffer of an in-capsule write. share.c decides how much a session may have; request.c
+ * receive buffer of an in-capsule write. share.c decides how much a session, and a volume of it, may have; request.c
  * calls this, and tgt_request_with_memory() continues a command that waited.
  */
 #include "target/io/request.h"
@@ -12,7 +12,7 @@
 
 static bool request_take_memory(struct tgt_request *request)
 {
-	request->data = tgt_share_alloc(request->lane, request->data_bytes);
+	request->data = tgt_share_alloc(request->lane, request->access->portion, request->data_bytes);
 	if (!request->data)
 		return false;
 	request->home = TGT_HOME_POOL;
@@ -20,43 +20,115 @@ static bool request_take_memory(struct tgt_request *request)
 	return true;
 }
 
+/* A command does not overtake those that wait: a large one would never get its memory. Sessions that have their share do not
+ * make others wait, and volumes that have theirs do not make their session's other volumes wait. */
+static bool request_may_take(const struct tgt_request *request)
+{
+	return !request->lane->share->is_starving && !request->lane->turn->short_of_memory &&
+	       TAILQ_EMPTY(&request->access->portion->waiting);
+}
+
+static void request_wait_bounded(struct tgt_request *request)
+{
+	struct tgt_portion *portion = request->access->portion;
+
+	request->bounded = true;
+	if (TAILQ_EMPTY(&portion->waiting))
+		TAILQ_INSERT_TAIL(&portion->turn->bounded, portion, link);
+	TAILQ_INSERT_TAIL(&portion->waiting, request, link);
+}
+
+static void request_wait(struct tgt_request *request)
+{
+	struct tgt_portion *portion = request->access->portion;
+	struct tgt_lane *lane = request->lane;
+
+	if (!TAILQ_EMPTY(&portion->waiting) || tgt_portion_is_full(lane->share, portion, request->data_bytes)) {
+		request_wait_bounded(request);
+		return;
+	}
+	TAILQ_INSERT_TAIL(&lane->waiting, request, link);
+	tgt_share_wait(lane, request->data_bytes);
+}
+
 void tgt_request_get_memory(struct tgt_request *request, uint32_t bytes)
 {
-	struct tgt_lane *lane = request->lane;
-	struct tgt_turn *turn = lane->turn;
+	struct tgt_turn *turn = request->lane->turn;
 
 	request->data_bytes = bytes;
-	/* A command does not overtake those that wait: a large one would never get its memory.
-	 * Sessions that have their share do not make others wait. */
-	if (!lane->share->is_starving && !turn->short_of_memory && request_take_memory(request)) {
+	if (request_may_take(request) && request_take_memory(request)) {
 		tgt_request_with_memory(request);
 		return;
 	}
 	if (!tgt_request_set_state(request, TGT_REQUEST_WAITING))
 		return;
-	TAILQ_INSERT_TAIL(&lane->waiting, request, link);
-	tgt_share_wait(lane, bytes);
-	tgt_turn_timer(turn, request->received_ns + TGT_MEMORY_WAIT_NS);
+	request->waiting_ns = turn->now_ns;
+	request_wait(request);
+	tgt_turn_timer(turn, request->waiting_ns + TGT_MEMORY_WAIT_NS);
+}
+
+/* Out of the list in which it waits. */
+static void request_leave(struct tgt_request *request)
+{
+	struct tgt_portion *portion;
+
+	if (!request->bounded) {
+		TAILQ_REMOVE(&request->lane->waiting, request, link);
+		return;
+	}
+	portion = request->access->portion;
+	request->bounded = false;
+	TAILQ_REMOVE(&portion->waiting, request, link);
+	if (TAILQ_EMPTY(&portion->waiting))
+		TAILQ_REMOVE(&portion->turn->bounded, portion, link);
 }
 
 void tgt_request_wait_no_more(struct tgt_request *request)
 {
-	TAILQ_REMOVE(&request->lane->waiting, request, link);
+	request_leave(request);
 	/* Memory may have been gathered for it: check again. */
 	request->lane->turn->memory_freed = true;
 }
 
 bool tgt_request_retry_memory(struct tgt_request *request)
 {
+	struct tgt_portion *portion = request->access->portion;
+
+	/* Its lane goes on without it. */
+	if (tgt_portion_is_full(request->lane->share, portion, request->data_bytes)) {
+		request_leave(request);
+		request_wait_bounded(request);
+		return true;
+	}
 	if (!request_take_memory(request))
 		return false;
-	TAILQ_REMOVE(&request->lane->waiting, request, link);
+	request_leave(request);
 	tgt_request_with_memory(request);
 	return true;
 }
 
+bool tgt_request_retry_bounded(struct tgt_request *request)
+{
+	const struct tgt_portion *portion = request->access->portion;
+	struct tgt_lane *lane = request->lane;
+
+	if (!tgt_portion_has_room(lane->share, portion, request->data_bytes))
+		return false;
+	request_leave(request);
+	if (!lane->share->is_starving && !lane->turn->short_of_memory && request_take_memory(request)) {
+		tgt_request_with_memory(request);
+		return true;
+	}
+	/* Behind others, and no more than one at a time. */
+	TAILQ_INSERT_TAIL(&lane->waiting, request, link);
+	tgt_share_wait(lane, request->data_bytes);
+	return false;
+}
+
 void tgt_request_free_data(struct tgt_request *request)
 {
+	if (request->home == TGT_HOME_POOL)
+		tgt_portion_give(request->access->portion, request->data_bytes);
 	if (request->home == TGT_HOME_POOL || request->home == TGT_HOME_REPORT)
 		tgt_share_free(request->lane, request->data, request->data_bytes,
 			       request->home == TGT_HOME_REPORT);

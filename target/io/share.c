@@ -15,9 +15,9 @@ void tgt_share_init(struct tgt_share *share, struct tgt_turn *turn, struct tgt_h
 
 /* -- taking ------------------------------------------------------------------------------------ */
 
-/* How much a host that holds `held` may still take of a pool with `free_bytes`: after that it holds
+/* How much may one that holds `held` still take where `free_bytes` are free? After that it holds
  * TGT_SHARE_OF_FREE times what stays free. */
-static uint64_t host_room(uint64_t held, uint64_t free_bytes)
+static uint64_t room_of(uint64_t held, uint64_t free_bytes)
 {
 	if (TGT_SHARE_OF_FREE * free_bytes <= held)
 		return 0;
@@ -27,13 +27,28 @@ static uint64_t host_room(uint64_t held, uint64_t free_bytes)
 /* May the session take so much more, as far as shares go? */
 static bool is_within(uint64_t held, uint64_t host_held, uint32_t bytes, uint64_t free_bytes)
 {
-	uint64_t room = host_room(host_held, free_bytes);
+	uint64_t room = room_of(host_held, free_bytes);
 
 	if (!host_held)
 		return true;
 	if (bytes > room)
 		return false;
-	return !held || held + bytes <= TGT_SHARE_OF_FREE * (room - bytes);
+	return !held || bytes <= room_of(held, room);
+}
+
+static uint64_t session_room(const struct tgt_share *share)
+{
+	return room_of(share->data_bytes, room_of(share->host->data_bytes, tgt_pool_free_bytes(share->turn->pool)));
+}
+
+bool tgt_portion_has_room(const struct tgt_share *share, const struct tgt_portion *portion, uint32_t bytes)
+{
+	return !portion->data_bytes || bytes <= room_of(portion->data_bytes, session_room(share));
+}
+
+bool tgt_portion_is_full(const struct tgt_share *share, const struct tgt_portion *portion, uint32_t bytes)
+{
+	return bytes <= session_room(share) && !tgt_portion_has_room(share, portion, bytes);
 }
 
 /* Blocks are counted as they are cut. */
@@ -62,12 +77,29 @@ static void pool_give(struct tgt_pool *pool, uint64_t *held, uint64_t *host_held
 	*host_held -= given;
 }
 
-void *tgt_share_alloc(struct tgt_lane *lane, uint32_t bytes)
+void *tgt_share_alloc(struct tgt_lane *lane, struct tgt_portion *portion, uint32_t bytes)
 {
 	struct tgt_share *share = lane->share;
+	void *block;
 
-	return pool_take(lane->turn->pool, &share->data_bytes, &share->host->data_bytes,
-			 bytes);
+	if (!tgt_portion_has_room(share, portion, bytes))
+		return NULL;
+	block = pool_take(lane->turn->pool, &share->data_bytes, &share->host->data_bytes, bytes);
+	if (block)
+		portion->data_bytes += tgt_pool_block_bytes(bytes);
+	return block;
+}
+
+void tgt_portion_init(struct tgt_portion *portion, struct tgt_turn *turn)
+{
+	*portion = (struct tgt_portion){.turn = turn};
+	TAILQ_INIT(&portion->waiting);
+}
+
+void tgt_portion_give(struct tgt_portion *portion, uint32_t bytes)
+{
+	portion->data_bytes -= tgt_pool_block_bytes(bytes);
+	portion->turn->memory_freed |= !TAILQ_EMPTY(&portion->waiting);
 }
 
 void *tgt_share_alloc_report(struct tgt_lane *lane, uint32_t bytes)

@@ -9,6 +9,10 @@
  * is always something left for the next host and for the next session of a host. serve/host.h says
  * which sessions are of one host.
  *
+ * Likewise the commands of one session for one volume together (a portion) hold no more than TGT_SHARE_OF_FREE times what the
+ * session may still take: a volume whose disk does not answer leaves memory to the session's other volumes, whose commands
+ * pass those that wait for its bound.
+ *
  * Commands for which there is no memory wait; sessions are served in turn, and in each session its
  * lanes. serve/ embeds one in each session. The reactor's thread only.
  */
@@ -47,14 +51,31 @@ struct tgt_share {
 	unsigned int compares; /* COMPARE_AND_WRITEs from their claim on */
 };
 
+/* What the commands of a session for one volume hold, from its first handle to its last (serve/handle.c). */
+struct tgt_portion {
+	TAILQ_ENTRY(tgt_portion) link;	 /* turn->bounded, while commands wait */
+	struct tgt_request_list waiting; /* for this bound, in the order they came */
+	struct tgt_turn *turn;		 /* fixed */
+	uint64_t data_bytes;		 /* of turn->pool, until it is on its way to the initiator */
+	unsigned int handles;		 /* serve/'s */
+};
+
 /* `host` outlives it. */
 void tgt_share_init(struct tgt_share *share, struct tgt_turn *turn, struct tgt_host_share *host);
 
-/* A block of turn->pool, or of the lane's pool for reports. NULL: none is free, or the session or
+/* A block of turn->pool, or of the lane's pool for reports. NULL: none is free, or the portion, the session or
  * its host has its share. */
-void *tgt_share_alloc(struct tgt_lane *lane, uint32_t bytes);
+void *tgt_share_alloc(struct tgt_lane *lane, struct tgt_portion *portion, uint32_t bytes);
 void *tgt_share_alloc_report(struct tgt_lane *lane, uint32_t bytes);
 void tgt_share_free(struct tgt_lane *lane, void *block, uint32_t bytes, bool report);
+
+/* A block of so many bytes counts for the portion no more: it is freed, or the transport has it. */
+void tgt_portion_give(struct tgt_portion *portion, uint32_t bytes);
+/* The session has so much for it, but the volume has its share. */
+bool tgt_portion_is_full(const struct tgt_share *share, const struct tgt_portion *portion, uint32_t bytes);
+/* Both have. */
+bool tgt_portion_has_room(const struct tgt_share *share, const struct tgt_portion *portion, uint32_t bytes);
+void tgt_portion_init(struct tgt_portion *portion, struct tgt_turn *turn);
 
 /*
  * Has the turn done enough in stores' own memory? If not, so many bytes are counted. A session may

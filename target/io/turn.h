@@ -44,10 +44,12 @@ enum tgt_end {
 struct tgt_lane;
 struct tgt_request;
 struct tgt_share;
+struct tgt_portion;
 
 TAILQ_HEAD(tgt_lane_list, tgt_lane);
 TAILQ_HEAD(tgt_request_list, tgt_request);
 TAILQ_HEAD(tgt_share_list, tgt_share);
+TAILQ_HEAD(tgt_portion_list, tgt_portion);
 
 /* Work requests gathered for one lane in one turn. A reactor has one, and reuses it. */
 struct tgt_chain {
@@ -71,6 +73,7 @@ struct tgt_turn {
 	struct tgt_lane_list alive;	 /* open lanes, least recently heard first */
 	struct tgt_lane_list dirty;	 /* has something to post in this turn */
 	struct tgt_share_list starving;	 /* sessions with commands that wait for memory, in turn */
+	struct tgt_portion_list bounded; /* volumes of sessions with commands that wait for the volume's share */
 	bool memory_freed;		 /* since they were last looked at */
 	bool short_of_memory;		 /* it is gathered for one of them: no other overtakes it */
 	uint64_t gather_begun_ns;	 /* start of the present TGT_GATHER_PERIOD_NS */

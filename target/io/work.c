@@ -16,6 +16,7 @@ void tgt_work_init(struct tgt_turn *turn)
 	TAILQ_INIT(&turn->alive);
 	TAILQ_INIT(&turn->dirty);
 	TAILQ_INIT(&turn->starving);
+	TAILQ_INIT(&turn->bounded);
 	TAILQ_INIT(&turn->resumed);
 	TAILQ_INIT(&turn->limited);
 	TAILQ_INIT(&turn->seats);
@@ -63,6 +64,18 @@ static bool work_feed_session(struct tgt_share *share)
 	return true;
 }
 
+static void work_feed_bounded(struct tgt_turn *turn)
+{
+	struct tgt_portion *portion, *following;
+	struct tgt_request *request;
+
+	for (portion = TAILQ_FIRST(&turn->bounded); portion; portion = following) {
+		following = TAILQ_NEXT(portion, link);
+		while ((request = TAILQ_FIRST(&portion->waiting)) && tgt_request_retry_bounded(request))
+			;
+	}
+}
+
 /*
  * Sessions in turn. One that has its share is skipped. For one that holds nothing and finds no
  * memory, memory is gathered: no other overtakes it, for a bounded time.
@@ -76,6 +89,7 @@ void tgt_work_feed(struct tgt_turn *turn)
 		return;
 	turn->memory_freed = false;
 	tgt_share_gather(turn, false);
+	work_feed_bounded(turn);
 	while (fed) {
 		fed = false;
 		for (share = TAILQ_FIRST(&turn->starving); share; share = following) {
@@ -91,20 +105,33 @@ void tgt_work_feed(struct tgt_turn *turn)
 	}
 }
 
+/* Those that waited for their volume's share before are not the last to be due. */
+static void work_expire_list(const struct tgt_turn *turn, struct tgt_request_list *list)
+{
+	struct tgt_request *request, *following;
+
+	for (request = TAILQ_FIRST(list); request; request = following) {
+		following = TAILQ_NEXT(request, link);
+		if (turn->now_ns - request->waiting_ns < TGT_MEMORY_WAIT_NS)
+			continue;
+		tgt_request_wait_no_more(request);
+		tgt_request_complete(request, RBLK_E_BUSY);
+	}
+}
+
 void tgt_work_expire(struct tgt_turn *turn)
 {
-	struct tgt_request *request;
+	struct tgt_portion *portion, *following;
 	struct tgt_share *share;
 	struct tgt_lane *lane;
 
 	TAILQ_FOREACH(share, &turn->starving, link)
-		TAILQ_FOREACH(lane, &share->starving, starving_link) {
-			while ((request = TAILQ_FIRST(&lane->waiting)) &&
-			       turn->now_ns - request->received_ns >= TGT_MEMORY_WAIT_NS) {
-				tgt_request_wait_no_more(request);
-				tgt_request_complete(request, RBLK_E_BUSY);
-			}
-		}
+		TAILQ_FOREACH(lane, &share->starving, starving_link)
+			work_expire_list(turn, &lane->waiting);
+	for (portion = TAILQ_FIRST(&turn->bounded); portion; portion = following) {
+		following = TAILQ_NEXT(portion, link);
+		work_expire_list(turn, &portion->waiting);
+	}
 	/* The time for gathering may be over: then the others get theirs. */
 	if (turn->short_of_memory) {
 		tgt_share_gather(turn, true);

@@ -26,7 +26,7 @@ void tgt_work_post(struct tgt_turn *turn);
 static inline bool tgt_work_has_more(const struct tgt_turn *turn)
 {
 	return !TAILQ_EMPTY(&turn->resumed) || !TAILQ_EMPTY(&turn->dirty) ||
-	       (turn->memory_freed && !TAILQ_EMPTY(&turn->starving));
+	       (turn->memory_freed && (!TAILQ_EMPTY(&turn->starving) || !TAILQ_EMPTY(&turn->bounded)));
 }
 
 /* No command and no transfer is under way on any open lane. */

@@ -72,6 +72,33 @@ void tgt_handle_port_put(struct tgt_reactor *reactor, struct tgt_port *port)
 	port_end(reactor, port);
 }
 
+/* -- portions ---------------------------------------------------------------------------------- */
+
+/* Of the session's memory for the volume, which all its handles of it share. NULL: no memory. */
+static struct tgt_portion *portion_get(const struct tgt_session *session, const struct tgt_port *port)
+{
+	struct tgt_portion *portion = NULL;
+
+	for (uint32_t i = 0; i < session->handle_slots && !portion; i++)
+		if (session->handles[i] && session->handles[i]->access.port == port)
+			portion = session->handles[i]->access.portion;
+	if (!portion) {
+		portion = malloc(sizeof(*portion));
+		if (!portion)
+			return NULL;
+		tgt_portion_init(portion, &session->reactor->turn);
+	}
+	portion->handles++;
+	return portion;
+}
+
+/* No command of the handle is left. */
+static void portion_put(struct tgt_portion *portion)
+{
+	if (!--portion->handles)
+		free(portion);
+}
+
 /* -- handles ----------------------------------------------------------------------------------- */
 
 struct tgt_handle *tgt_handle_find(const struct tgt_session *session, uint32_t id)
@@ -93,6 +120,8 @@ static void handle_release_port(struct tgt_handle *handle)
 		return;
 	tgt_tally_close(handle);
 	tgt_limits_closed(handle);
+	portion_put(handle->access.portion);
+	handle->access.portion = NULL;
 	pthread_mutex_lock(&handle->session->lock);
 	handle->access.port = NULL;
 	pthread_mutex_unlock(&handle->session->lock);
@@ -215,7 +244,9 @@ enum rblk_status tgt_handle_open(struct tgt_session *session, struct tgt_volume 
 		return RBLK_E_NO_RESOURCES;
 	}
 	/* open.c has waited for one that is OPENING. */
-	if (handle->access.port->state != TGT_PORT_READY) {
+	if (handle->access.port->state == TGT_PORT_READY)
+		handle->access.portion = portion_get(session, handle->access.port);
+	if (!handle->access.portion) {
 		tgt_handle_port_put(session->reactor, handle->access.port);
 		free(handle);
 		return RBLK_E_NO_RESOURCES;
@@ -385,7 +416,11 @@ static struct tgt_handle *part_open(struct tgt_session *part, uint32_t id,
 	handle->access.idle = handle_idle;
 	if (volume) {
 		handle->access.port = tgt_handle_port_get(part->reactor, volume);
-		if (!handle->access.port) {
+		if (handle->access.port)
+			handle->access.portion = portion_get(part, handle->access.port);
+		if (!handle->access.portion) {
+			if (handle->access.port)
+				tgt_handle_port_put(part->reactor, handle->access.port);
 			free(handle);
 			return NULL;
 		}

@@ -210,7 +210,8 @@ static void reactor_timers(struct tgt_reactor *reactor)
 	next_ns = due_ns < next_ns ? due_ns : next_ns;
 	tgt_work_expire(&reactor->turn);
 	tgt_turn_timer(&reactor->turn, next_ns);
-	if (!TAILQ_EMPTY(&reactor->turn.starving) && reactor->turn.timer_ns > reactor->turn.now_ns + 10 * TIMER_NS)
+	if ((!TAILQ_EMPTY(&reactor->turn.starving) || !TAILQ_EMPTY(&reactor->turn.bounded)) &&
+	    reactor->turn.timer_ns > reactor->turn.now_ns + 10 * TIMER_NS)
 		reactor->turn.timer_ns = reactor->turn.now_ns + 10 * TIMER_NS;
 	if (reactor->turn.timer_ns < reactor->turn.now_ns + TIMER_NS)
 		reactor->turn.timer_ns = reactor->turn.now_ns + TIMER_NS;

@@ -205,6 +205,11 @@ void tgt_pool_free(struct tgt_pool *pool, void *block, size_t bytes)
 		pool_join(pool, page, order);
 }
 
+size_t tgt_pool_block_bytes(size_t bytes)
+{
+	return (size_t)TGT_POOL_PAGE << order_of(bytes);
+}
+
 bool tgt_pool_owns(const struct tgt_pool *pool, const void *block)
 {
 	const char *at = block;

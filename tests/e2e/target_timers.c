@@ -27,7 +27,7 @@ static int start(void **state)
 	 * Two commands of half a megabyte are a session's share of the pool; a disk that takes
 	 * longer than the target lets a command wait.
 	 */
-	e2e_daemon_start(&server, "--keepalive", "1500ms", "--session-time", "3s", "--pool-size", "2M",
+	e2e_daemon_start(&server, "--keepalive", "1500ms", "--session-time", "3s", "--pool-size", "3M",
 			 "--reactors", "1", "--fault", "delay=read:8s", "--cache", "buffered", disk.volume, NULL);
 	return 0;
 }
@@ -152,7 +152,7 @@ static void a_session_that_nobody_comes_back_to_is_forgotten(void **state)
 	raw_close(&alive);
 }
 
-/* C6. Two commands have the session's share of the pool. The others wait in turn; commands
+/* C6. Two commands have what their volume may have of the pool. The others wait in turn; commands
  * without data do not wait. */
 static void a_command_that_finds_no_memory_is_answered_busy(void **state)
 {

@@ -306,7 +306,8 @@ static void what_is_put_off_may_wait_for_memory(void **state)
 	struct tgt_store store = { .ops = &fake_ops, .info.direct = memory };
 	struct tgt_volume volume = { .store = &store, .block_bytes = 512, .blocks = 8 };
 	struct tgt_port port = { .store = &store, .volume = &volume };
-	struct tgt_access access = { .port = &port, .users = 1, .counts = &counts };
+	struct tgt_portion portion;
+	struct tgt_access access = { .port = &port, .portion = &portion, .users = 1, .counts = &counts };
 	struct tgt_host_share host = {0};
 	struct tgt_share share = {0};
 	struct tgt_lane lane = { .turn = &turn, .share = &share, .open = true, .ops = &ops };
@@ -317,6 +318,8 @@ static void what_is_put_off_may_wait_for_memory(void **state)
 	(void)state;
 	tgt_work_init(&turn);
 	tgt_share_init(&share, &turn, &host);
+	tgt_portion_init(&portion, &turn);
+	turn.pool = tgt_pool_create(memory, sizeof(memory), sizeof(memory));
 	TAILQ_INIT(&lane.waiting);
 	TAILQ_INIT(&lane.done);
 	tgt_request_put_off(&request);
@@ -325,6 +328,7 @@ static void what_is_put_off_may_wait_for_memory(void **state)
 	assert_ptr_equal(TAILQ_FIRST(&lane.waiting), &request);
 	assert_true(tgt_request_end_early(&request, RBLK_E_ABORTED));
 	assert_int_equal(request.state, TGT_REQUEST_REPLYING);
+	tgt_pool_destroy(turn.pool);
 }
 
 int main(void)

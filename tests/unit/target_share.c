@@ -20,8 +20,15 @@ struct world {
 	struct tgt_host_share greedy, other;
 	struct tgt_share shares[SESSIONS];
 	struct tgt_lane lanes[SESSIONS];
+	struct tgt_portion portions[SESSIONS]; /* of a volume; `accesses` have it open */
+	struct tgt_access accesses[SESSIONS];
 	struct tgt_request requests[SESSIONS];
 };
+
+static void *take(struct world *world, unsigned int session, uint32_t bytes)
+{
+	return tgt_share_alloc(&world->lanes[session], &world->portions[session], bytes);
+}
 
 static void lane_begin(struct world *world, unsigned int i, struct tgt_host_share *host)
 {
@@ -36,7 +43,10 @@ static void lane_begin(struct world *world, unsigned int i, struct tgt_host_shar
 	TAILQ_INIT(&lane->waiting);
 	TAILQ_INIT(&lane->fetching);
 	TAILQ_INIT(&lane->done);
+	tgt_portion_init(&world->portions[i], &world->turn);
+	world->accesses[i].portion = &world->portions[i];
 	world->requests[i].lane = lane;
+	world->requests[i].access = &world->accesses[i];
 }
 
 /* The last session belongs to the other host. */
@@ -71,9 +81,9 @@ static void a_host_has_one_share_however_many_sessions(void **state)
 
 	(void)state;
 	for (unsigned int i = 0; i < SESSIONS - 1; i++)
-		data += tgt_share_alloc(&world->lanes[i], TGT_POOL_PAGE) != NULL;
+		data += take(world, i, TGT_POOL_PAGE) != NULL;
 	assert_int_equal(data, PAGES * TGT_SHARE_OF_FREE / (TGT_SHARE_OF_FREE + 1));
-	assert_non_null(tgt_share_alloc(&world->lanes[SESSIONS - 1], TGT_POOL_PAGE));
+	assert_non_null(take(world, SESSIONS - 1, TGT_POOL_PAGE));
 	world_free(world);
 }
 
@@ -93,11 +103,13 @@ static void reports_are_shared_likewise(void **state)
 static void a_session_leaves_something_to_others_of_its_host(void **state)
 {
 	struct world *world = world_create();
+	struct tgt_portion portions[PAGES + 3] = {0};
 	unsigned int pages, all = 0;
 
 	(void)state;
 	for (unsigned int i = 0; i < 3; i++) {
-		for (pages = 0; tgt_share_alloc(&world->lanes[i], TGT_POOL_PAGE); pages++)
+		/* Each for a volume of its own, so that only the session's share counts. */
+		for (pages = 0; tgt_share_alloc(&world->lanes[i], &portions[all + pages], TGT_POOL_PAGE); pages++)
 			;
 		all += pages;
 		assert_true(pages > 0);
@@ -111,10 +123,11 @@ static void a_session_leaves_something_to_others_of_its_host(void **state)
 static void what_is_given_back_is_there_again(void **state)
 {
 	struct world *world = world_create();
-	void *block = tgt_share_alloc(&world->lanes[0], TGT_POOL_PAGE);
+	void *block = take(world, 0, TGT_POOL_PAGE);
 
 	(void)state;
 	assert_int_equal(world->shares[0].data_bytes, TGT_POOL_PAGE);
+	tgt_portion_give(&world->portions[0], TGT_POOL_PAGE);
 	tgt_share_free(&world->lanes[0], block, TGT_POOL_PAGE, false);
 	assert_int_equal(world->shares[0].data_bytes, 0);
 	assert_int_equal(world->greedy.data_bytes, 0);
@@ -129,7 +142,6 @@ static void large_read_waits(struct world *world)
 
 	request->opcode = RBLK_OP_READ;
 	request->state = TGT_REQUEST_RECEIVED;
-	request->received_ns = world->turn.now_ns;
 	tgt_request_get_memory(request, PAGES * TGT_POOL_PAGE / 2);
 	assert_int_equal(request->state, TGT_REQUEST_WAITING);
 }
@@ -141,7 +153,7 @@ static void memory_is_gathered_for_a_bounded_time(void **state)
 
 	(void)state;
 	for (unsigned int i = 0; i < PAGES * 3 / 4; i++)
-		assert_non_null(tgt_share_alloc(&world->lanes[i], TGT_POOL_PAGE));
+		assert_non_null(take(world, i, TGT_POOL_PAGE));
 	large_read_waits(world);
 	assert_true(turn->short_of_memory);
 	turn->now_ns += TGT_GATHER_NS - 1;
@@ -173,16 +185,149 @@ static void a_share_that_is_used_up_gathers_nothing(void **state)
 
 	(void)state;
 	for (unsigned int i = 0; i < PAGES * 3 / 4; i++)
-		assert_non_null(tgt_share_alloc(&world->lanes[i], TGT_POOL_PAGE));
+		assert_non_null(take(world, i, TGT_POOL_PAGE));
 	request->opcode = RBLK_OP_READ;
 	request->state = TGT_REQUEST_RECEIVED;
-	request->received_ns = world->turn.now_ns;
 	tgt_request_get_memory(request, TGT_POOL_PAGE);
 	assert_int_equal(request->state, TGT_REQUEST_WAITING);
 	assert_false(world->turn.short_of_memory);
 	tgt_request_wait_no_more(request);
 	tgt_share_leave(&world->lanes[SESSIONS - 2]);
 	world_free(world);
+}
+
+/* -- volumes of a session ---------------------------------------------------------------------- */
+
+static void never_idle(struct tgt_access *access)
+{
+}
+
+/* WRITEs of a page, whose data is to be fetched; `other` is another volume of session 0. */
+struct writes {
+	struct world *world;
+	struct tgt_portion other_portion;
+	struct tgt_access other;
+	struct tgt_request requests[PAGES];
+	unsigned int count;
+};
+
+static struct tgt_request *write_page(struct writes *writes, struct tgt_access *access)
+{
+	struct tgt_request *request = &writes->requests[writes->count++];
+
+	access->idle = never_idle;
+	tgt_access_get(access);
+	request->lane = &writes->world->lanes[0];
+	request->access = access;
+	request->opcode = RBLK_OP_WRITE;
+	request->state = TGT_REQUEST_RECEIVED;
+	tgt_request_get_memory(request, TGT_POOL_PAGE);
+	return request;
+}
+
+/* Writes to the first volume until one waits, which is returned. */
+static struct tgt_request *writes_begin(struct writes *writes)
+{
+	struct tgt_request *request;
+
+	memset(writes, 0, sizeof(*writes));
+	writes->world = world_create();
+	tgt_portion_init(&writes->other_portion, &writes->world->turn);
+	writes->other.portion = &writes->other_portion;
+	do
+		request = write_page(writes, &writes->world->accesses[0]);
+	while (request->state == TGT_REQUEST_DATA_IN);
+	assert_int_equal(request->state, TGT_REQUEST_WAITING);
+	return request;
+}
+
+static void writes_end(struct writes *writes)
+{
+	assert_true(TAILQ_EMPTY(&writes->world->turn.bounded));
+	assert_true(TAILQ_EMPTY(&writes->world->lanes[0].waiting));
+	tgt_share_leave(&writes->world->lanes[0]);
+	world_free(writes->world);
+}
+
+static void done(struct tgt_request *request)
+{
+	TAILQ_REMOVE(&request->lane->fetching, request, link);
+	tgt_request_free_data(request);
+}
+
+/* What waits for its volume's share is passed by commands for another volume, and by none for its own. */
+static void a_volume_leaves_memory_to_others_of_its_session(void **state)
+{
+	struct writes writes;
+	struct tgt_request *first = writes_begin(&writes), *second, *last;
+
+	(void)state;
+	assert_int_equal(writes.count - 1, PAGES * 27 / 64);
+	second = write_page(&writes, &writes.world->accesses[0]);
+	assert_int_equal(second->state, TGT_REQUEST_WAITING);
+	for (unsigned int i = 0; i < 4; i++)
+		assert_int_equal(write_page(&writes, &writes.other)->state, TGT_REQUEST_DATA_IN);
+	last = &writes.requests[writes.count - 1];
+	/* Memory of the other volume does not let it go on, that of its own does, in their order. */
+	done(last);
+	tgt_work_feed(&writes.world->turn);
+	assert_int_equal(first->state, TGT_REQUEST_WAITING);
+	for (unsigned int i = 0; first->state == TGT_REQUEST_WAITING; i++) {
+		done(&writes.requests[i]);
+		assert_true(tgt_work_has_more(&writes.world->turn));
+		tgt_work_feed(&writes.world->turn);
+	}
+	assert_int_equal(second->state, TGT_REQUEST_WAITING);
+	tgt_request_drop(second);
+	writes_end(&writes);
+}
+
+/* For a session that has no memory at all they wait in their order; its turn then finds which of them may go on. */
+static void who_waits_for_its_volume_keeps_no_lane_waiting(void **state)
+{
+	struct writes writes;
+	struct tgt_request *slow = writes_begin(&writes), *good, *again;
+
+	(void)state;
+	do
+		good = write_page(&writes, &writes.other);
+	while (good->state == TGT_REQUEST_DATA_IN);
+	/* Both volumes have their shares now, and wait for them. */
+	assert_true(slow->bounded && good->bounded);
+	writes.world->turn.short_of_memory = true;
+	tgt_share_gather(&writes.world->turn, true);
+	again = write_page(&writes, &writes.other);
+	assert_int_equal(again->state, TGT_REQUEST_WAITING);
+	writes.world->turn.short_of_memory = false;
+	for (unsigned int i = 0; i < writes.count; i++)
+		if (writes.requests[i].state == TGT_REQUEST_DATA_IN && writes.requests[i].access == &writes.other)
+			done(&writes.requests[i]);
+	tgt_work_feed(&writes.world->turn);
+	assert_int_equal(good->state, TGT_REQUEST_DATA_IN);
+	assert_int_equal(again->state, TGT_REQUEST_DATA_IN);
+	assert_int_equal(slow->state, TGT_REQUEST_WAITING);
+	tgt_request_drop(slow);
+	writes_end(&writes);
+}
+
+/* They are answered BUSY in time, too; the time runs from when they began to wait. */
+static void who_waits_for_its_volume_is_busy_in_time(void **state)
+{
+	struct writes writes;
+	struct tgt_request *slow = writes_begin(&writes);
+	struct tgt_counts counts = {0};
+
+	(void)state;
+	writes.world->accesses[0].counts = &counts;
+	slow->received_ns = writes.world->turn.now_ns - TGT_MEMORY_WAIT_NS;
+	writes.world->turn.now_ns += TGT_MEMORY_WAIT_NS - 1;
+	tgt_work_expire(&writes.world->turn);
+	assert_int_equal(slow->state, TGT_REQUEST_WAITING);
+	writes.world->turn.now_ns++;
+	tgt_work_expire(&writes.world->turn);
+	assert_int_equal(slow->state, TGT_REQUEST_REPLYING);
+	assert_int_equal(slow->status, RBLK_E_BUSY);
+	writes_end(&writes);
 }
 
 int main(void)
@@ -194,6 +339,9 @@ int main(void)
 		cmocka_unit_test(what_is_given_back_is_there_again),
 		cmocka_unit_test(memory_is_gathered_for_a_bounded_time),
 		cmocka_unit_test(a_share_that_is_used_up_gathers_nothing),
+		cmocka_unit_test(a_volume_leaves_memory_to_others_of_its_session),
+		cmocka_unit_test(who_waits_for_its_volume_keeps_no_lane_waiting),
+		cmocka_unit_test(who_waits_for_its_volume_is_busy_in_time),
 	};
 
 	return cmocka_run_group_tests_name("target shares", tests, NULL, NULL);
