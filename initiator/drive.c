@@ -107,36 +107,70 @@ static u32 connect_ms(const struct ini_queue *queue)
 	return (u32)left_ms / (queue->addresses_left + 1u) + 1;
 }
 
-/* The portal's next address. */
+/* The portal's next address: each is tried once in an attempt, whatever other queues do there. */
 static void connect_next(struct ini_queue *queue)
 {
 	struct rblk_session *session = queue->session;
 	struct ini_portal *portal = portal_of(queue);
-	int err = -EADDRNOTAVAIL;
+	int err = -EHOSTUNREACH;
 
+	if (!portal->addresses.count)
+		ini_session_note(session, "%.180s: %s", portal->host->name,
+				 gai_strerror(portal->name_error));
 	while (queue->addresses_left) {
-		const struct addrinfo *address = portal->next;
-
 		queue->addresses_left--;
-		err = ini_queue_connect(queue, portal->fab, address->ai_addr, connect_ms(queue));
+		queue->address = (u16)((queue->address + 1) % portal->addresses.count);
+		err = ini_queue_connect(queue, portal->fab,
+					(const struct sockaddr *)&portal->addresses.of[queue->address],
+					connect_ms(queue));
 		if (!err)
 			return;
 		ini_session_note(session, "%s", fab_error(portal->fab));
-		portal->next = address->ai_next ? address->ai_next : portal->addresses;
 	}
 	session->last_error = err;
 	ini_portal_failed(queue, err);
 	core_session_unreached(&session->core, queue->index, session->now_ns);
 }
 
+/* The address that worked stays the first, if the name still has it. */
+static void portal_renew(struct ini_portal *portal, const struct ini_addresses *found)
+{
+	struct sockaddr_storage worked = portal->addresses.of[portal->first];
+
+	portal->addresses = *found;
+	portal->first = 0;
+	for (u16 i = 0; i < found->count; i++)
+		if (!memcmp(&found->of[i], &worked, sizeof(worked)))
+			portal->first = i;
+}
+
+/*
+ * The last attempt or connection there has failed: a target may have moved, and a name may be known by now. The answer
+ * is for a later attempt, so nobody waits for it.
+ */
+static void portal_look_up(struct ini_portal *portal)
+{
+	struct ini_addresses found;
+
+	if (portal->lookup && ini_lookup_answered(portal->lookup, &found, &portal->name_error)) {
+		portal->lookup = NULL;
+		if (!portal->name_error)
+			portal_renew(portal, &found);
+	}
+	if (!portal->lookup && portal->error && !portal->numeric)
+		portal->lookup = ini_lookup_start(portal->host->name, portal->host->port);
+}
+
 static void begin_attempt(struct ini_queue *queue, const struct core_action *action)
 {
-	const struct ini_portal *portal = &queue->session->portals[action->portal];
+	struct ini_portal *portal = &queue->session->portals[action->portal];
 
+	portal_look_up(portal);
 	queue->incarnation = action->incarnation;
 	queue->fence_incarnation = action->fence;
 	queue->again = false;
-	queue->addresses_left = portal->count;
+	queue->addresses_left = portal->addresses.count;
+	queue->address = (u16)(portal->first + portal->addresses.count - 1);
 	connect_next(queue);
 }
 

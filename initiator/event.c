@@ -19,6 +19,7 @@ void ini_event_accepted(struct ini_queue *queue)
 	u16 at = core->queue[queue->index].portal;
 
 	session->portals[at].error = 0;
+	session->portals[at].first = queue->address;
 	if (core_session_accepted(core, queue->index, queue->target_instance, queue->keepalive_ms,
 				  session->now_ns))
 		return;

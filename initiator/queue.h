@@ -92,6 +92,7 @@ struct ini_queue {
 	u32 incarnation; /* of this connection or attempt, and the one that it fences */
 	u32 fence_incarnation;
 	u32 fencing; /* of the FENCE for this queue that is not called back yet; 0: there is none */
+	u16 address;	    /* of the portal: tried last */
 	u16 addresses_left; /* of the portal, for this attempt */
 
 	struct fab_conn *conn;     /* NULL in CLOSED */

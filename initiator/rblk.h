@@ -4,9 +4,11 @@
  *
  * The shape: a session is a connection to one target, a volume is opened in a session, I/O is
  * started with rblk_read() and its like, sent with rblk_submit(), and completed within rblk_poll(),
- * which calls the callbacks. There is no hidden thread: nothing happens outside these calls, and a
- * program that waits in its own loop watches rblk_fd(). (Once in a process, the first session that polls adaptively has
- * a thread while it is started, to measure what a wake-up takes.)
+ * which calls the callbacks. Nothing happens outside these calls, and a program that waits in its own loop watches
+ * rblk_fd(). Two kinds of threads exist for a short time, with all signals blocked, and share nothing with the program:
+ * once in a process, the first session that polls adaptively has one while it is started, to measure what a wake-up
+ * takes; and while a host that is named by a name cannot be reached, one asks for its addresses again. That one may
+ * outlast its session, and so the library is never unloaded.
  *
  * Callbacks may start and submit I/O, start what ends in _start, and stop the session. They must not
  * call rblk_poll(), rblk_wait(), rblk_session_close() or any other call that blocks; the comment of
@@ -128,10 +130,12 @@ struct rblk_options {
 #define RBLK_OPTIONS_INIT { .size = sizeof(struct rblk_options) }
 
 /*
- * Connect and log in. Blocks while the host's name is resolved, then at most connect_timeout_ms.
+ * Connect and log in. Blocks while the hosts' names are resolved, then at most connect_timeout_ms.
  * uri: rblk://host[:port][,host[:port]]...[/volume] over RDMA, rblk+tcp://... over TCP, at most
  * RBLK_URI_BYTES; the volume's name is remembered. Several hosts, at most eight, are several paths
- * to one target: queue i begins at host i modulo their number. A host may have a scheme of its own,
+ * to one target: queue i begins at host i modulo their number. All addresses of a host's name are tried, sixteen at
+ * most. While a host cannot be reached its name is resolved again, without blocking; one that was unknown at the start
+ * becomes a path when it is known. A host may have a scheme of its own,
  * which holds for the hosts behind it, too: rblk://a,rblk+tcp://b/disk. options: NULL for the
  * defaults. NULL on failure: errno is set and error (RBLK_ERROR_BYTES, may be NULL) has the
  * message, with the target's reason.
@@ -141,8 +145,8 @@ RBLK_API struct rblk_session *rblk_session_open(const char *uri, const struct rb
 /*
  * The same without waiting for the target: returns a session in state CONNECTING, or FAILED if
  * that is certain already. rblk_poll() continues the connection; an event and rblk_session_state()
- * tell when it is READY or FAILED. The host's name is resolved here, which may block; an address as
- * the host does not. NULL as above, for a wrong URI or option, an unknown host, no memory.
+ * tell when it is READY or FAILED. The hosts' names are resolved here, which may block; an address as
+ * the host does not. NULL as above, for a wrong URI or option, unknown hosts only, no memory.
  */
 RBLK_API struct rblk_session *rblk_session_start(const char *uri,
 						 const struct rblk_options *options, char *error);

@@ -232,68 +232,56 @@ static int open_fabric(struct rblk_session *session, const struct ini_uri_host *
 	return *fab ? 0 : -(errno ? errno : EIO);
 }
 
-static int resolve(struct ini_portal *portal, const struct ini_uri_host *host, char *error)
+static void portal_failed(struct ini_portal *portal, int error, const char *words)
 {
-	struct addrinfo hints = { .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM };
-	int err = getaddrinfo(host->name, host->port, &hints, &portal->addresses);
-
-	if (err) {
-		portal->addresses = NULL;
-		snprintf(error, RBLK_ERROR_BYTES, "%.180s: %s", host->name, gai_strerror(err));
-		return err == EAI_SYSTEM ? -errno : -EHOSTUNREACH;
-	}
-	portal->next = portal->addresses;
-	for (const struct addrinfo *address = portal->addresses; address; address = address->ai_next)
-		portal->count++;
-	return 0;
-}
-
-/* `portal` has been zeroed, and is left so on an error. */
-static int init_portal(struct rblk_session *session, struct ini_portal *portal,
-		       const struct ini_uri_host *host, char *error)
-{
-	int err = resolve(portal, host, error);
-
-	if (!err)
-		err = open_fabric(session, host, &portal->fab, error);
-	if (err && portal->addresses) {
-		freeaddrinfo(portal->addresses);
-		memset(portal, 0, sizeof(*portal));
-	}
-	return err;
-}
-
-static void unknown_host(struct rblk_session *session, const struct ini_uri_host *host, int error,
-			 const char *words)
-{
-	struct ini_portal *portal =
-		&session->portals[session->uri.host_count - ++session->unknown_count];
-
-	ini_uri_format_host(&session->uri, host, portal->where, sizeof(portal->where));
 	portal->error = error;
 	memcpy(portal->words, words, sizeof(portal->words));
 }
 
-/* A host whose name cannot be resolved now, or whose fabric this machine does not have, is left
- * out for the whole session. At least one must remain. */
+/* Its name, for the first time. */
+static int resolve(struct ini_portal *portal, char *error)
+{
+	portal->name_error = ini_names_ask(portal->host->name, portal->host->port, &portal->addresses);
+	if (!portal->name_error)
+		return 0;
+	snprintf(error, RBLK_ERROR_BYTES, "%.180s: %s", portal->host->name, gai_strerror(portal->name_error));
+	portal_failed(portal, -EHOSTUNREACH, error);
+	return -EHOSTUNREACH;
+}
+
+/*
+ * A host whose fabric this machine does not have is left out for the whole session; one whose name is not known now is
+ * asked for again (drive.c). At least one must have an address.
+ */
 static int init_portals(struct rblk_session *session, char *error)
 {
-	int err = 0, last = 0;
+	u16 known = 0;
+	int err, last = 0;
 
 	for (u16 i = 0; i < session->uri.host_count; i++) {
 		const struct ini_uri_host *host = &session->uri.hosts[i];
 		struct ini_portal *portal = &session->portals[session->portal_count];
+		struct fab *fab = NULL;
 
-		err = init_portal(session, portal, host, error);
-		if (err) {
-			last = err;
-			unknown_host(session, host, err, error);
-			continue;
-		}
+		err = open_fabric(session, host, &fab, error);
+		if (err)
+			portal = &session->portals[session->uri.host_count - ++session->unknown_count];
+		else
+			session->portal_count++;
+		portal->fab = fab;
+		portal->host = host;
 		ini_uri_format_host(&session->uri, host, portal->where, sizeof(portal->where));
-		session->portal_count++;
+		if (err) {
+			portal_failed(portal, err, error);
+		} else {
+			portal->numeric = ini_names_numeric(host->name);
+			err = resolve(portal, error);
+		}
+		known += !err;
+		if (err)
+			last = err;
 	}
-	if (!session->portal_count)
+	if (!known)
 		return last;
 	err = ini_fabs_join(&session->fabs);
 	if (err)
@@ -417,7 +405,7 @@ void ini_session_free(struct rblk_session *session)
 	ini_fabs_close(&session->fabs);
 	rblk_tls_context_destroy(session->tls);
 	for (u16 i = 0; i < session->portal_count; i++)
-		freeaddrinfo(session->portals[i].addresses);
+		ini_lookup_drop(session->portals[i].lookup);
 	free(session);
 }
 

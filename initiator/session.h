@@ -10,6 +10,7 @@
 
 #include "initiator/buffer.h"
 #include "initiator/fabrics.h"
+#include "initiator/names.h"
 #include "initiator/parking.h"
 #include "initiator/queue.h"
 #include "initiator/rblk.h"
@@ -18,7 +19,6 @@
 #include "proto/core/session.h"
 #include "proto/core/spin.h"
 
-struct addrinfo;
 struct ini_publish;
 
 /*
@@ -65,13 +65,19 @@ struct ini_operation {
 	void *arg;
 };
 
-/* Where the target is reached: one host of the URI, and the addresses that its name has. */
+/*
+ * Where the target is reached: one host of the URI, and the addresses that its name has. They are replaced while an
+ * attempt there has failed, and may be none so far.
+ */
 struct ini_portal {
-	char where[INI_URI_HOST_TEXT]; /* host:port as the URI has it */
+	char where[INI_URI_HOST_TEXT];	 /* host:port as the URI has it */
+	const struct ini_uri_host *host; /* of session->uri */
 	struct fab *fab;
-	struct addrinfo *addresses;
-	const struct addrinfo *next; /* to be tried next, or again */
-	u16 count;
+	struct ini_addresses addresses;
+	u16 first;		   /* address that an attempt begins with: the last that worked */
+	bool numeric;		   /* the host is an address */
+	int name_error;		   /* the resolver's, of the last question */
+	struct ini_lookup *lookup; /* a question on its way; NULL: none */
 	int error;                    /* of the last attempt or connection there; 0: it is well, or untried */
 	char words[RBLK_ERROR_BYTES]; /* the same */
 };
@@ -87,8 +93,7 @@ struct rblk_session {
 	struct ini_fabs fabs;
 	struct ini_portal portals[CORE_PORTALS_MAX];
 	u16 portal_count;
-	/* Hosts without an address, or of a fabric that this machine lacks: after the portals, only
-	 * for their words. */
+	/* Hosts of a fabric that this machine lacks: after the portals, only for their words. */
 	u16 unknown_count;
 
 	struct core_session core; /* the states; session->core.state is the session's */

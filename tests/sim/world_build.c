@@ -200,6 +200,12 @@ static bool has_digests(void)
 	return sim_world.seed / 8 % 8 == 1;
 }
 
+/* Likewise. */
+static bool has_names(void)
+{
+	return sim_world.seed % 16 == 6;
+}
+
 static void build_app(unsigned int i)
 {
 	struct sim_app *app = &sim_world.apps[i];
@@ -223,6 +229,7 @@ static void build_app(unsigned int i)
 	app->options.digest = has_digests();
 	app->portals = (unsigned int)sim_between(1, app->host->portal_count);
 	app->silent_portal = app->portals > 1 && sim_chance(200000);
+	app->named = has_names();
 	build_load(&app->load);
 	app->abandon = sim_world_rate(0, 5000);
 	app->ask = sim_world_rate(5000, 50000);
