@@ -124,6 +124,7 @@ static int set_secrets(struct rblk_session *session, char *error)
 {
 	const char *path = session->options.key_file;
 	char words[RBLK_SECRET_ERROR_BYTES];
+	int err;
 
 	session->options.key_file = NULL;
 	if (!path || !*path)
@@ -131,8 +132,9 @@ static int set_secrets(struct rblk_session *session, char *error)
 	session->secrets = rblk_secrets_read(path, words);
 	if (session->secrets)
 		return 0;
+	err = -errno;
 	snprintf(error, RBLK_ERROR_BYTES, "key file %.90s: %.120s", path, words);
-	return -EKEYREJECTED;
+	return err;
 }
 
 static int set_tls(struct rblk_session *session, char *error)
@@ -149,7 +151,10 @@ static int set_tls(struct rblk_session *session, char *error)
 	if (!session->secrets || session->options.tls == RBLK_TLS_NEVER)
 		return 0;
 	session->tls = rblk_tls_client(session->initiator_name, session->secrets);
-	return session->tls ? 0 : option_fault(error, "TLS: out of memory");
+	if (session->tls)
+		return 0;
+	option_fault(error, "TLS: out of memory");
+	return -ENOMEM;
 }
 
 /*
@@ -496,9 +501,9 @@ void rblk_session_stop(struct rblk_session *session)
 	if (!core_session_over(&session->core)) {
 		ini_session_note(session, "%s: closed", ini_session_peer(session));
 		session->error = -ECANCELED;
+		/* What follows, callbacks too, is rblk_poll()'s: the caller may hold a lock that they take. */
 		core_session_stop(&session->core, session->now_ns);
 	}
-	ini_drive(session);
 }
 
 enum rblk_session_state rblk_session_state(const struct rblk_session *session)

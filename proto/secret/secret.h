@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Secrets that initiator and target share, and the proofs by them (AUTHENTICATE; specification
- * section 6.3). OpenSSL does the cryptography. A secret lies in memory that is locked and not part of
- * a core dump, and is never printed; its fingerprint tells two apart. Any thread.
+ * section 6.3). OpenSSL does the cryptography. A secret lies in memory that is locked, if the limits allow it, is not
+ * part of a core dump, and is zeroed in a process that is forked. It is never printed; its fingerprint tells two apart. Any thread.
  */
 #ifndef RBLK_SECRET_SECRET_H
 #define RBLK_SECRET_SECRET_H
@@ -20,12 +20,11 @@
 /* Some secrets; the first is the one that an initiator uses. Shared by references. */
 struct rblk_secrets;
 
-/* The process will have so many at a time. Before the first; otherwise there is room for some. */
-void rblk_secrets_expect(unsigned int count);
 /*
  * Reads the file: a secret a line, in the order of the lines; blank lines and those that begin with #
  * do not count. It must be a regular file of this user or root, without rights for others; root takes
- * files of user rblk, too. NULL: error (RBLK_SECRET_ERROR_BYTES) says why, without the file's name.
+ * files of user rblk, too. NULL: error (RBLK_SECRET_ERROR_BYTES) says why, without the file's name, and errno:
+ * EKEYREJECTED for what is wrong with the file.
  */
 struct rblk_secrets *rblk_secrets_read(const char *path, char *error);
 /* Those of both. The references to them stay the caller's; `before` may be NULL. NULL: error. */

@@ -6,11 +6,13 @@
 #include <stdatomic.h>
 #include "proto/secret/secret.h"
 
-/* In OpenSSL's secure memory. Fixed but for refs, once its maker has returned it. */
+/* In a page of its own. Fixed but for refs, once its maker has returned it; all zero in a process that was forked. */
 struct rblk_secrets {
 	_Atomic unsigned int refs;
 	unsigned int count;
 	u8 list[RBLK_SECRETS_MAX][RBLK_SECRET_BYTES];
 };
+#define RBLK_SECRETS_BYTES 4096u
+static_assert(sizeof(struct rblk_secrets) <= RBLK_SECRETS_BYTES, "a page holds them");
 
 #endif

@@ -7,51 +7,35 @@
 #include <openssl/crypto.h>
 #include <openssl/rand.h>
 #include <openssl/sha.h>
-#include <pthread.h>
 #include <pwd.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #define FILE_BYTES_MAX 4096
-#define EXPECTED_DEFAULT 16u
 #define SERVICE "rblk" /* whom rblkd's service runs as (target/install/rblkd.sysusers) */
 
 /* -- memory ------------------------------------------------------------------------------------ */
 
-static pthread_once_t memory_once = PTHREAD_ONCE_INIT;
-static unsigned int memory_expected = EXPECTED_DEFAULT;
-
-/* OpenSSL's secure heap: locked, if that is allowed, and not dumped. Blocks are powers of two. */
-static void memory_make(void)
-{
-	size_t block = 64, bytes = 4096;
-
-	while (block < sizeof(struct rblk_secrets))
-		block *= 2;
-	while (bytes < block * memory_expected * 2)
-		bytes *= 2;
-	if (!CRYPTO_secure_malloc_initialized())
-		CRYPTO_secure_malloc_init(bytes, 64);
-}
-
-void rblk_secrets_expect(unsigned int count)
-{
-	if (count > memory_expected)
-		memory_expected = count;
-	pthread_once(&memory_once, memory_make);
-}
-
+/*
+ * A page for each, none of them OpenSSL's: its secure heap is one for the whole process, and a library that sets it up
+ * decides for its host program how much there is.
+ */
 static struct rblk_secrets *secrets_alloc(void)
 {
-	struct rblk_secrets *secrets;
+	struct rblk_secrets *secrets = mmap(NULL, RBLK_SECRETS_BYTES, PROT_READ | PROT_WRITE,
+					    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
-	pthread_once(&memory_once, memory_make);
-	secrets = OPENSSL_secure_zalloc(sizeof(*secrets));
-	if (secrets)
-		atomic_init(&secrets->refs, 1);
+	if (secrets == MAP_FAILED)
+		return NULL;
+	/* As far as the limits and the kernel allow it. */
+	(void)mlock(secrets, RBLK_SECRETS_BYTES);
+	(void)madvise(secrets, RBLK_SECRETS_BYTES, MADV_DONTDUMP);
+	(void)madvise(secrets, RBLK_SECRETS_BYTES, MADV_WIPEONFORK);
+	atomic_init(&secrets->refs, 1);
 	return secrets;
 }
 
@@ -64,8 +48,10 @@ struct rblk_secrets *rblk_secrets_ref(struct rblk_secrets *secrets)
 
 void rblk_secrets_put(struct rblk_secrets *secrets)
 {
-	if (secrets && atomic_fetch_sub(&secrets->refs, 1) == 1)
-		OPENSSL_secure_clear_free(secrets, sizeof(*secrets));
+	if (!secrets || atomic_fetch_sub(&secrets->refs, 1) != 1)
+		return;
+	OPENSSL_cleanse(secrets, sizeof(*secrets));
+	munmap(secrets, RBLK_SECRETS_BYTES);
 }
 
 unsigned int rblk_secrets_count(const struct rblk_secrets *secrets)
@@ -80,16 +66,23 @@ const u8 *rblk_secrets_bytes(const struct rblk_secrets *secrets, unsigned int n)
 
 /* -- errors ------------------------------------------------------------------------------------ */
 
-static struct rblk_secrets *fault(char *error, const char *format, ...)
-	__attribute__((format(printf, 2, 3)));
-static struct rblk_secrets *fault(char *error, const char *format, ...)
+/* NULL, with errno, which formatting may change. */
+static struct rblk_secrets *fault(char *error, int number, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+static struct rblk_secrets *fault(char *error, int number, const char *format, ...)
 {
 	va_list args;
 
 	va_start(args, format);
 	vsnprintf(error, RBLK_SECRET_ERROR_BYTES, format, args);
 	va_end(args);
+	errno = number;
 	return NULL;
+}
+
+static struct rblk_secrets *no_memory(char *error)
+{
+	return fault(error, ENOMEM, "no memory for secrets");
 }
 
 /* -- text -------------------------------------------------------------------------------------- */
@@ -126,7 +119,7 @@ static struct rblk_secrets *text_parse(const char *text, size_t length, char *er
 	unsigned int number = 0;
 
 	if (!secrets)
-		return fault(error, "no memory for secrets");
+		return no_memory(error);
 	for (const char *end = text + length; text < end; number++) {
 		const char *stop = memchr(text, '\n', (size_t)(end - text));
 		size_t bytes = stop ? (size_t)(stop - text) : (size_t)(end - text);
@@ -143,14 +136,14 @@ static struct rblk_secrets *text_parse(const char *text, size_t length, char *er
 			wrong = line_parse(line, bytes, secrets->list[secrets->count]);
 		if (wrong) {
 			rblk_secrets_put(secrets);
-			return fault(error, "line %u %s", number + 1, wrong);
+			return fault(error, EKEYREJECTED, "line %u %s", number + 1, wrong);
 		}
 		secrets->count++;
 	}
 	if (secrets->count)
 		return secrets;
 	rblk_secrets_put(secrets);
-	return fault(error, "has no secret; \"rblk key new\" makes one");
+	return fault(error, EKEYREJECTED, "has no secret; \"rblk key new\" makes one");
 }
 
 /* -- files ------------------------------------------------------------------------------------- */
@@ -187,14 +180,14 @@ static bool file_wrong(int fd, char *error)
 	struct stat st;
 
 	if (fstat(fd, &st) < 0)
-		fault(error, "%s", strerror(errno));
+		fault(error, errno, "%s", strerror(errno));
 	else if (!S_ISREG(st.st_mode))
-		fault(error, "is not a regular file");
+		fault(error, EKEYREJECTED, "is not a regular file");
 	else if (!mode_is_private(&st))
-		fault(error, "has mode %04o: others than its owner could use it; chmod 600%s",
+		fault(error, EKEYREJECTED, "has mode %04o: others than its owner could use it; chmod 600%s",
 		      (unsigned int)(st.st_mode & 07777), st.st_uid ? "" : ", or 640 for its group");
 	else if (!user_is_trusted(st.st_uid))
-		fault(error, "belongs to user %u, who could change it", (unsigned int)st.st_uid);
+		fault(error, EKEYREJECTED, "belongs to user %u, who could change it", (unsigned int)st.st_uid);
 	else
 		return false;
 	return true;
@@ -208,13 +201,13 @@ struct rblk_secrets *rblk_secrets_read(const char *path, char *error)
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 
 	if (fd < 0)
-		return fault(error, "%s", strerror(errno));
+		return fault(error, errno, "%s", strerror(errno));
 	if (!file_wrong(fd, error)) {
 		bytes = read(fd, text, sizeof(text));
 		if (bytes < 0)
-			fault(error, "%s", strerror(errno));
+			fault(error, errno, "%s", strerror(errno));
 		else if (bytes > FILE_BYTES_MAX)
-			fault(error, "is longer than %d bytes", FILE_BYTES_MAX);
+			fault(error, EKEYREJECTED, "is longer than %d bytes", FILE_BYTES_MAX);
 		else
 			secrets = text_parse(text, (size_t)bytes, error);
 		OPENSSL_cleanse(text, sizeof(text));
@@ -230,10 +223,10 @@ struct rblk_secrets *rblk_secrets_join(const struct rblk_secrets *before,
 	struct rblk_secrets *joined;
 
 	if (count > RBLK_SECRETS_MAX)
-		return fault(error, "more than %d secrets", RBLK_SECRETS_MAX);
+		return fault(error, EKEYREJECTED, "more than %d secrets", RBLK_SECRETS_MAX);
 	joined = secrets_alloc();
 	if (!joined)
-		return fault(error, "no memory for secrets");
+		return no_memory(error);
 	if (before)
 		memcpy(joined->list, before->list, first * sizeof(before->list[0]));
 	if (after)

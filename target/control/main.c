@@ -566,8 +566,6 @@ static int daemon_main(int argc, char **argv)
 	enum tgt_run_mode mode;
 	int status = EXIT_SUCCESS;
 
-	/* Of the configuration in force, and of the next one while it is read. */
-	rblk_secrets_expect(2 * TGT_INITIATORS_MAX);
 	if (tgt_options_parse_document(argc, argv, &daemon.document, &daemon.config, &mode, error) < 0) {
 		tgt_document_fini(&daemon.document);
 		tgt_log(TGT_LOG_ERROR, "%s", error);

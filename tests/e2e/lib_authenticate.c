@@ -7,6 +7,7 @@
 #include "tests/unit/unit.h"
 
 #include <errno.h>
+#include <openssl/crypto.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -136,12 +137,32 @@ static void keys_that_cannot_be_used(void **state)
 	errno = 0;
 	assert_null(rblk_session_open("rblk+tcp://127.0.0.1:1/v", &options, text));
 	assert_string_equal(text, "key file e2e-no.key: No such file or directory");
-	assert_int_equal(errno, EKEYREJECTED);
+	assert_int_equal(errno, ENOENT);
 	assert_int_equal(chmod(KEY, 0640), 0);
 	options.key_file = KEY;
 	assert_null(rblk_session_open("rblk+tcp://127.0.0.1:1/v", &options, text));
 	assert_non_null(strstr(text, KEY ": has mode 0640: others than its owner could use it"));
+	assert_int_equal(errno, EKEYREJECTED);
 	assert_int_equal(chmod(KEY, 0600), 0);
+}
+
+/* As many as a program wants, and OpenSSL's secure heap stays the program's. */
+static void many_sessions_have_one(void **state)
+{
+	struct rblk_options options = fake_target_options();
+	struct rblk_session *sessions[100];
+	char text[RBLK_ERROR_BYTES] = "";
+
+	(void)state;
+	options.key_file = KEY;
+	for (unsigned int i = 0; i < 100; i++) {
+		sessions[i] = rblk_session_start("rblk+tcp://127.0.0.1:1/v", &options, text);
+		if (!sessions[i])
+			fail_msg("session %u: %s", i, text);
+	}
+	assert_int_equal(CRYPTO_secure_malloc_initialized(), 0);
+	for (unsigned int i = 0; i < 100; i++)
+		rblk_session_close(sessions[i]);
 }
 
 int main(void)
@@ -151,6 +172,7 @@ int main(void)
 		cmocka_unit_test_setup(a_target_without_a_proof, reports_reset),
 		cmocka_unit_test_setup(answers_of_another_exchange, reports_reset),
 		cmocka_unit_test_setup(keys_that_cannot_be_used, reports_reset),
+		cmocka_unit_test_setup(many_sessions_have_one, reports_reset),
 	};
 
 	return cmocka_run_group_tests(tests, begin, end);
