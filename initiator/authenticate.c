@@ -79,6 +79,7 @@ static void second_done(void *arg, const struct rblk_result *result)
 		auth_refuse(queue, RBLK_DENIED_PROOF, "the target did not prove that it has the secret");
 		return;
 	}
+	queue->proven = true;
 	ini_event_accepted(queue);
 }
 
@@ -103,6 +104,10 @@ void ini_authenticate(struct ini_queue *queue)
 	struct fab_channel room;
 	const struct fab_channel *channel = fab_conn_channel(queue->conn, &room);
 
+	if (!rblk_secrets_count(queue->session->secrets)) {
+		auth_refuse(queue, RBLK_DENIED_UNSAID, "a process that was forked does not have the secret");
+		return;
+	}
 	core_proof_begin(&queue->proof, &queue->login, &queue->accept, channel ? channel->binding : NULL);
 	env_random(queue->proof.initiator_nonce, sizeof(queue->proof.initiator_nonce));
 	memcpy(queue->proof.name, queue->session->initiator_name, sizeof(queue->proof.name));

@@ -234,7 +234,7 @@ int ini_queue_connect(struct ini_queue *queue, struct fab *fab, const struct soc
 	queue->ring_head = queue->ring_tail = 0;
 	queue->messages_sent = queue->messages_done = queue->messages_signalled = 0;
 	queue->repost_head = queue->repost_tail = NULL;
-	queue->distrusted = false;
+	queue->distrusted = queue->proven = false;
 	err = fab_connect(fab, addr, &options, queue_prepare, &queue->conn);
 	if (err) {
 		queue->conn = NULL;
@@ -408,6 +408,7 @@ void ini_queue_drained(struct ini_queue *queue)
 	queue->conn = NULL;
 	queue->device = NULL;
 	queue->conn_id = UINT64_MAX;
+	queue->proven = false;
 	/* F4: no SEND reads any memory any more. */
 	queue->messages_done = queue->messages_sent;
 	queue->ring_tail = queue->ring_head;

@@ -88,6 +88,7 @@ struct ini_queue {
 	enum ini_queue_state state;
 	bool again;      /* closed, and then the portal's next address is tried, in the same attempt */
 	bool drained;    /* the session is told when the last callback was made */
+	bool proven;	 /* both ends of this connection have proven themselves */
 	bool distrusted; /* the target broke the protocol here: its further messages are ignored */
 	u32 incarnation; /* of this connection or attempt, and the one that it fences */
 	u32 fence_incarnation;

@@ -126,6 +126,12 @@ struct rblk_options {
 	 * the file cannot be made, the session does not count.
 	 */
 	const char *statistics;
+	/*
+	 * A signal whose handler runs while a call blocks ends the call with EINTR. A command that had not begun at the
+	 * target is dropped. If one cannot be taken back, or is waiting for a connection, or a second signal comes, the
+	 * session fails with EINTR. Not for rblk_session_close(), whose wait is short.
+	 */
+	bool interruptible;
 };
 #define RBLK_OPTIONS_INIT { .size = sizeof(struct rblk_options) }
 
@@ -173,7 +179,7 @@ enum rblk_session_state {
 	RBLK_SESSION_RECOVERING,
 };
 /*
- * Begin to disconnect, without blocking: rblk_poll() completes it, calls back outstanding commands
+ * Begin to disconnect, without blocking and without callbacks: rblk_poll() completes it, calls back outstanding commands
  * with -ECANCELED and then returns -ECANCELED. After that rblk_session_close() does not wait. No effect
  * if the session has FAILED.
  */
@@ -521,7 +527,9 @@ RBLK_API int rblk_poll(struct rblk_session *session, unsigned int max);
 
 /*
  * Submit, then poll until rblk_poll() returns something or timeout_ms has passed (-1: no limit).
- * Returns as rblk_poll(); 0 after the timeout, or without a limit if nothing can arrive.
+ * Returns as rblk_poll(); 0 after the timeout, or without a limit if nothing can arrive; -EINTR if a signal's handler
+ * ran while it slept, and nothing else is lost by that. A signal before that does not end it: a program that must not
+ * miss one has a loop of its own, with signalfd(2) or ppoll(2).
  */
 RBLK_API int rblk_wait(struct rblk_session *session, int timeout_ms);
 
@@ -541,7 +549,7 @@ RBLK_API int rblk_timeout_ms(const struct rblk_session *session);
 
 /*
  * Blocking calls: start, submit, wait for this one, making the callbacks of others meanwhile.
- * 0 or negative errno: as the call that starts the command, or as its result has it.
+ * 0 or negative errno: as the call that starts the command, or as its result has it; -EINTR: options.interruptible.
  */
 RBLK_API int rblk_pread(struct rblk_volume *volume, void *data, size_t bytes, uint64_t offset);
 RBLK_API int rblk_pwrite(struct rblk_volume *volume, const void *data, size_t bytes,
@@ -583,11 +591,13 @@ RBLK_API int rblk_session_stats(const struct rblk_session *session, struct rblk_
 				size_t bytes);
 RBLK_API unsigned int rblk_session_credits(const struct rblk_session *session);
 
-/* The connection, as text; valid until the session is closed. */
+/* The session's first connection. Later versions add members at its end. */
 struct rblk_session_info {
-	const char *peer;   /* "10.0.0.2:4430" */
-	const char *device; /* "mlx5_0", "tcp" */
+	char peer[288];     /* "10.0.0.2:4430"; without a connection, the host as the URI has it */
+	char device[64];    /* "mlx5_0", "tcp"; "": there is no connection */
 	char features[128]; /* agreed with the target: "immediate events"; may be empty */
+	bool tls;           /* it is encrypted; others of the session may differ: rblk_session_paths() */
+	bool proven;        /* both ends have proven that they have the secret of options.key_file */
 };
 /* bytes: sizeof(*info), as for rblk_session_stats(). */
 RBLK_API int rblk_session_info(const struct rblk_session *session, struct rblk_session_info *info,
@@ -605,6 +615,8 @@ struct rblk_path_info {
 	unsigned int connections; /* of the session's queues, there, now */
 	int error;                /* negative errno: why the last one ended; 0: it works, or was not tried */
 	char words[RBLK_ERROR_BYTES]; /* the same */
+	bool tls;                 /* what is connected there is encrypted */
+	bool proven;              /* and both ends have proven themselves */
 };
 /*
  * The state of the paths to at most `max` hosts of the URI. With as many queues as hosts, each was

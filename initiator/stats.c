@@ -13,8 +13,8 @@
 #define END_OF(type, member) (offsetof(type, member) + sizeof(((type *)0)->member))
 /* Version 0.1's: no version has a shorter struct. */
 #define STATS_BYTES_MIN END_OF(struct rblk_stats, stored_us_total)
-#define INFO_BYTES_MIN END_OF(struct rblk_session_info, features)
-#define PATH_BYTES_MIN END_OF(struct rblk_path_info, words)
+#define INFO_BYTES_MIN END_OF(struct rblk_session_info, proven)
+#define PATH_BYTES_MIN END_OF(struct rblk_path_info, proven)
 #define PATH_BYTES_MAX 65536 /* rejects an invalid size */
 
 /* The caller's struct may be of another version: copy the members that both have, zero the rest. */
@@ -61,17 +61,23 @@ unsigned int rblk_session_credits(const struct rblk_session *session)
 	return credits;
 }
 
+static bool is_encrypted(const struct ini_queue *queue)
+{
+	struct fab_channel channel;
+
+	return queue->conn && fab_conn_channel(queue->conn, &channel);
+}
+
 int rblk_session_info(const struct rblk_session *session, struct rblk_session_info *to, size_t bytes)
 {
 	const struct ini_queue *queue = &session->queues[0];
-	struct rblk_session_info info = {
-		.peer = ini_session_peer(session),
-		.device = queue->device ? fab_device_name(queue->device) : "",
-	};
+	struct rblk_session_info info = {.tls = is_encrypted(queue), .proven = queue->proven};
 	size_t length = 0;
 
 	if (bytes < INFO_BYTES_MIN)
 		return -EINVAL;
+	snprintf(info.peer, sizeof(info.peer), "%s", ini_session_peer(session));
+	snprintf(info.device, sizeof(info.device), "%s", queue->device ? fab_device_name(queue->device) : "");
 	for (u32 bit = 1; bit & RBLK_FEATURES_ALL; bit <<= 1)
 		if (queue->features & bit)
 			length += (size_t)snprintf(info.features + length,
@@ -98,6 +104,8 @@ static void path_of(const struct rblk_session *session, u16 portal, struct rblk_
 			snprintf(path->peer, sizeof(path->peer), "%s", fab_conn_peer(queue->conn));
 			snprintf(path->device, sizeof(path->device), "%s",
 				 fab_device_name(queue->device));
+			path->tls = is_encrypted(queue);
+			path->proven = queue->proven;
 		}
 	}
 	path->error = from->error;

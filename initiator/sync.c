@@ -6,6 +6,7 @@
 #include "initiator/session.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
 #include "initiator/io.h"
@@ -13,7 +14,7 @@
 
 /* -- one turn ---------------------------------------------------------------------------------- */
 
-/* Armed first: what arrived in between makes it poll again instead. */
+/* Armed first: what arrived in between makes it poll again instead. 0, or -EINTR: a signal's handler has run. */
 static int sleep_until(struct rblk_session *session, u64 deadline_ns)
 {
 	struct pollfd fd = {.fd = session->fabs.fd, .events = POLLIN};
@@ -29,9 +30,7 @@ static int sleep_until(struct rblk_session *session, u64 deadline_ns)
 			timeout_ms = left_ms < INT32_MAX ? (int)left_ms : INT32_MAX;
 	}
 	session->stats.sleeps++;
-	/* An interrupt is like a wake-up: the caller checks and comes back. */
-	poll(&fd, 1, timeout_ms);
-	return 0;
+	return poll(&fd, 1, timeout_ms) < 0 && errno == EINTR ? -EINTR : 0;
 }
 
 int ini_sync_turn(struct rblk_session *session, u64 deadline_ns)
@@ -53,7 +52,8 @@ int ini_sync_turn(struct rblk_session *session, u64 deadline_ns)
 
 int ini_sync_sleep(struct rblk_session *session)
 {
-	return sleep_until(session, UINT64_MAX);
+	sleep_until(session, UINT64_MAX);
+	return 0;
 }
 
 /* READY, the callback of an I/O or of a session command, the error of a session that is being stopped. */
@@ -108,9 +108,12 @@ int rblk_arm(struct rblk_session *session)
 	session->events_due = true;
 	if (session->publish)
 		ini_session_publish(session);
-	/* `told`: events that followed from the callbacks of the last rblk_poll(), which it did
-	 * not count. */
-	if (session->done.head || session->parking.done || session->told || session->ended)
+	/*
+	 * `told`: events that followed from the callbacks of the last rblk_poll(), which it did not count. Actions are
+	 * due if rblk_session_stop(), or a queue that rblk_submit() has lost, came after it.
+	 */
+	if (session->done.head || session->parking.done || session->told || session->ended ||
+	    core_session_acts(&session->core))
 		return 1;
 	armed = ini_fabs_arm(&session->fabs);
 	if (armed < 0)
@@ -122,6 +125,20 @@ int rblk_arm(struct rblk_session *session)
 int rblk_timeout_ms(const struct rblk_session *session)
 {
 	return ini_timer_next_ms(session);
+}
+
+/* -- calls that block -------------------------------------------------------------------------- */
+
+/* A turn of one. -EINTR: a signal has interrupted it, and the program wants such calls to end then. */
+static int block(struct rblk_session *session)
+{
+	return ini_sync_turn(session, UINT64_MAX) == -EINTR && session->options.interruptible ? -EINTR : 0;
+}
+
+/* What has begun and cannot be taken back ends with the session (F4, F5): the caller's memory is its own then. */
+static void interrupt(struct rblk_session *session)
+{
+	ini_session_fail(session, -EINTR, "%s: interrupted by a signal", ini_session_peer(session));
 }
 
 /* -- sessions ---------------------------------------------------------------------------------- */
@@ -136,7 +153,8 @@ struct rblk_session *rblk_session_open(const char *uri, const struct rblk_option
 		return NULL;
 	/* Bounded by the session's own timer, and what follows a failure by the fabric's drain. */
 	while (!session->ready && !session->ended)
-		ini_sync_turn(session, UINT64_MAX);
+		if (block(session))
+			interrupt(session);
 	if (ini_session_usable(session))
 		return session;
 	while (!session->ended) /* it failed as soon as it was ready */
@@ -187,12 +205,16 @@ static void list_done(void *arg, struct rblk_volume_info *list, int count)
 	*(struct control_wait *)arg = (struct control_wait){ true, count, list };
 }
 
-/* Started, with `err`. Ends: answered, or the command's time is over and the session fails. */
+/*
+ * Started, with `err`; -EAGAIN: it was interrupted before. Ends: answered, or the command's time is over and the
+ * session fails.
+ */
 static int control_finish(struct rblk_session *session, struct control_wait *wait, int err)
 {
 	while (!err && !wait->finished)
-		ini_sync_turn(session, UINT64_MAX);
-	return err ? err : wait->result;
+		if (block(session))
+			interrupt(session);
+	return err == -EAGAIN ? -EINTR : err ? err : wait->result;
 }
 
 struct rblk_volume *rblk_volume_open(struct rblk_session *session, const char *name, u32 flags)
@@ -200,8 +222,8 @@ struct rblk_volume *rblk_volume_open(struct rblk_session *session, const char *n
 	struct control_wait wait = { 0 };
 	int err;
 
-	while ((err = rblk_volume_open_start(session, name, flags, volume_done, &wait)) == -EAGAIN)
-		ini_sync_turn(session, UINT64_MAX);
+	while ((err = rblk_volume_open_start(session, name, flags, volume_done, &wait)) == -EAGAIN && !block(session))
+		;
 	err = control_finish(session, &wait, err);
 	if (err)
 		errno = -err;
@@ -214,8 +236,8 @@ int rblk_volume_close(struct rblk_volume *volume)
 	struct control_wait wait = { 0 };
 	int err;
 
-	while ((err = rblk_volume_close_start(volume, volume_done, &wait)) == -EAGAIN)
-		ini_sync_turn(session, UINT64_MAX);
+	while ((err = rblk_volume_close_start(volume, volume_done, &wait)) == -EAGAIN && !block(session))
+		;
 	/* There is no caller left to tell. */
 	if (err == -ENOTCONN) {
 		ini_volume_free(volume);
@@ -230,8 +252,8 @@ int rblk_volume_refresh(struct rblk_volume *volume)
 	struct control_wait wait = { 0 };
 	int err;
 
-	while ((err = rblk_volume_refresh_start(volume, volume_done, &wait)) == -EAGAIN)
-		ini_sync_turn(session, UINT64_MAX);
+	while ((err = rblk_volume_refresh_start(volume, volume_done, &wait)) == -EAGAIN && !block(session))
+		;
 	return control_finish(session, &wait, err);
 }
 
@@ -241,8 +263,8 @@ int rblk_reserve(struct rblk_volume *volume, const struct rblk_pr_request *reque
 	struct control_wait wait = { 0 };
 	int err;
 
-	while ((err = rblk_reserve_start(volume, request, volume_done, &wait)) == -EAGAIN)
-		ini_sync_turn(session, UINT64_MAX);
+	while ((err = rblk_reserve_start(volume, request, volume_done, &wait)) == -EAGAIN && !block(session))
+		;
 	return control_finish(session, &wait, err);
 }
 
@@ -254,8 +276,8 @@ int rblk_reservations(struct rblk_volume *volume, struct rblk_pr_state *state, s
 	int err;
 
 	while ((err = rblk_reservations_start(volume, state, bytes, registrants, max, volume_done,
-					      &wait)) == -EAGAIN)
-		ini_sync_turn(session, UINT64_MAX);
+					      &wait)) == -EAGAIN && !block(session))
+		;
 	return control_finish(session, &wait, err);
 }
 
@@ -264,8 +286,8 @@ int rblk_list(struct rblk_session *session, struct rblk_volume_info **list, size
 	struct control_wait wait = { 0 };
 	int result;
 
-	while ((result = rblk_list_start(session, info_bytes, list_done, &wait)) == -EAGAIN)
-		ini_sync_turn(session, UINT64_MAX);
+	while ((result = rblk_list_start(session, info_bytes, list_done, &wait)) == -EAGAIN && !block(session))
+		;
 	result = control_finish(session, &wait, result);
 	if (result >= 0)
 		*list = wait.object;
@@ -287,11 +309,32 @@ static void io_done(void *arg, const struct rblk_result *result)
 	wait->finished = true;
 }
 
-static int io_finish(struct rblk_session *session, struct io_wait *wait)
+/* The target drops what it has not begun. A second signal does not wait for that; nor does one without a connection. */
+static int io_interrupt(struct rblk_volume *volume, struct io_wait *wait)
 {
+	struct rblk_session *session = rblk_volume_session(volume);
+
+	rblk_abort(volume, io_done, wait);
+	while (!wait->finished) {
+		bool again = block(session);
+
+		if (!wait->finished && (again || core_session_route(&session->core, 0) < 0))
+			interrupt(session);
+	}
+	return wait->error == -ECANCELED ? -EINTR : wait->error;
+}
+
+/* As control_finish(). */
+static int io_finish(struct rblk_volume *volume, struct io_wait *wait, int err)
+{
+	struct rblk_session *session = rblk_volume_session(volume);
+
+	if (err)
+		return err == -EAGAIN ? -EINTR : err;
 	rblk_submit(session);
 	while (!wait->finished)
-		ini_sync_turn(session, UINT64_MAX);
+		if (block(session))
+			return io_interrupt(volume, wait);
 	return wait->error;
 }
 
@@ -301,9 +344,9 @@ int rblk_pread(struct rblk_volume *volume, void *data, size_t bytes, uint64_t of
 	struct io_wait wait = { 0 };
 	int err;
 
-	while ((err = rblk_read(volume, data, bytes, offset, 0, io_done, &wait)) == -EAGAIN)
-		ini_sync_turn(session, UINT64_MAX);
-	return err ? err : io_finish(session, &wait);
+	while ((err = rblk_read(volume, data, bytes, offset, 0, io_done, &wait)) == -EAGAIN && !block(session))
+		;
+	return io_finish(volume, &wait, err);
 }
 
 int rblk_pwrite(struct rblk_volume *volume, const void *data, size_t bytes, uint64_t offset,
@@ -313,9 +356,9 @@ int rblk_pwrite(struct rblk_volume *volume, const void *data, size_t bytes, uint
 	struct io_wait wait = { 0 };
 	int err;
 
-	while ((err = rblk_write(volume, data, bytes, offset, flags, io_done, &wait)) == -EAGAIN)
-		ini_sync_turn(session, UINT64_MAX);
-	return err ? err : io_finish(session, &wait);
+	while ((err = rblk_write(volume, data, bytes, offset, flags, io_done, &wait)) == -EAGAIN && !block(session))
+		;
+	return io_finish(volume, &wait, err);
 }
 
 int rblk_preadv(struct rblk_volume *volume, const struct iovec *iov, int count, uint64_t offset)
@@ -324,9 +367,9 @@ int rblk_preadv(struct rblk_volume *volume, const struct iovec *iov, int count, 
 	struct io_wait wait = { 0 };
 	int err;
 
-	while ((err = rblk_readv(volume, iov, count, offset, 0, io_done, &wait)) == -EAGAIN)
-		ini_sync_turn(session, UINT64_MAX);
-	return err ? err : io_finish(session, &wait);
+	while ((err = rblk_readv(volume, iov, count, offset, 0, io_done, &wait)) == -EAGAIN && !block(session))
+		;
+	return io_finish(volume, &wait, err);
 }
 
 int rblk_pwritev(struct rblk_volume *volume, const struct iovec *iov, int count, uint64_t offset,
@@ -336,9 +379,9 @@ int rblk_pwritev(struct rblk_volume *volume, const struct iovec *iov, int count,
 	struct io_wait wait = { 0 };
 	int err;
 
-	while ((err = rblk_writev(volume, iov, count, offset, flags, io_done, &wait)) == -EAGAIN)
-		ini_sync_turn(session, UINT64_MAX);
-	return err ? err : io_finish(session, &wait);
+	while ((err = rblk_writev(volume, iov, count, offset, flags, io_done, &wait)) == -EAGAIN && !block(session))
+		;
+	return io_finish(volume, &wait, err);
 }
 
 int rblk_fsync(struct rblk_volume *volume)
@@ -347,9 +390,9 @@ int rblk_fsync(struct rblk_volume *volume)
 	struct io_wait wait = { 0 };
 	int err;
 
-	while ((err = rblk_flush(volume, io_done, &wait)) == -EAGAIN)
-		ini_sync_turn(session, UINT64_MAX);
-	return err ? err : io_finish(session, &wait);
+	while ((err = rblk_flush(volume, io_done, &wait)) == -EAGAIN && !block(session))
+		;
+	return io_finish(volume, &wait, err);
 }
 
 int rblk_pcompare_and_write(struct rblk_volume *volume, const void *data, size_t bytes,
@@ -359,12 +402,10 @@ int rblk_pcompare_and_write(struct rblk_volume *volume, const void *data, size_t
 	struct io_wait wait = { 0 };
 	int err;
 
-	while ((err = rblk_compare_and_write(volume, data, bytes, offset, flags, io_done, &wait)) ==
-	       -EAGAIN)
-		ini_sync_turn(session, UINT64_MAX);
-	if (err)
-		return err;
-	err = io_finish(session, &wait);
+	while ((err = rblk_compare_and_write(volume, data, bytes, offset, flags, io_done, &wait)) == -EAGAIN &&
+	       !block(session))
+		;
+	err = io_finish(volume, &wait, err);
 	if (err == -EILSEQ && difference)
 		*difference = wait.value;
 	return err;
@@ -377,9 +418,8 @@ int rblk_get_extents(struct rblk_volume *volume, uint64_t bytes, uint64_t offset
 	struct io_wait wait = { 0 };
 	int err;
 
-	while ((err = rblk_extents(volume, bytes, offset, extents, max, io_done, &wait)) == -EAGAIN)
-		ini_sync_turn(session, UINT64_MAX);
-	if (!err)
-		err = io_finish(session, &wait);
+	while ((err = rblk_extents(volume, bytes, offset, extents, max, io_done, &wait)) == -EAGAIN && !block(session))
+		;
+	err = io_finish(volume, &wait, err);
 	return err ? err : (int)wait.value;
 }

@@ -288,6 +288,8 @@ static int volume_name(struct rblk_session *session, const char *given, char nam
 	return 0;
 }
 
+#define OPEN_FLAGS (RBLK_VOLUME_OPEN_READ_ONLY | RBLK_VOLUME_OPEN_NEED_FLUSH | RBLK_VOLUME_OPEN_NEED_FUA)
+
 static u32 wire_open_flags(u32 flags)
 {
 	u32 wire = 0;
@@ -308,6 +310,11 @@ int rblk_volume_open_start(struct rblk_session *session, const char *name, u32 f
 	struct rblk_volume *volume;
 	int err = done ? ini_control_ready(session) : -EINVAL;
 
+	if (!err && flags & ~OPEN_FLAGS) {
+		ini_session_note(session, "%s: OPEN: unknown flags 0x%x", ini_session_peer(session),
+				 flags & ~OPEN_FLAGS);
+		err = -EINVAL;
+	}
 	if (!err)
 		err = volume_name(session, name, wire_name);
 	if (err)

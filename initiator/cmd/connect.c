@@ -72,6 +72,7 @@ struct rblk_session *cmd_session_open(const char *uri, const struct cmd_connect 
 	options->key_file = connect->key;
 	options->tls = connect->tls;
 	options->digest = connect->digest;
+	options->interruptible = true; /* where a verb has handlers */
 	session = rblk_session_open(uri, options, error);
 	if (!session)
 		cmd_error("%s", error);

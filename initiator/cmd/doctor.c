@@ -54,6 +54,8 @@ static void doctor_connect(struct doctor_connection *connection)
 	snprintf(connection->peer, sizeof(connection->peer), "%s", info.peer);
 	snprintf(connection->device, sizeof(connection->device), "%s", info.device);
 	snprintf(connection->features, sizeof(connection->features), "%s", info.features);
+	connection->tls = info.tls;
+	connection->proven = info.proven;
 	cmd_paths_read(session, &connection->paths);
 	connection->credits = cmd_paths_credits(session, &connection->paths);
 	connection->volumes = rblk_list(session, &list, sizeof(*list));
@@ -139,9 +141,10 @@ static void doctor_print_connection(const struct doctor_connection *connection)
 	if (!connection->connected) {
 		printf("connection   failed: %s\n", connection->error);
 	} else {
-		printf("connection   %s through %s in %.1f ms: %u credits, %d volume%s, features: "
+		printf("connection   %s through %s in %.1f ms: %s, %s, %u credits, %d volume%s, features: "
 		       "%s\n",
 		       connection->peer, connection->device, (double)connection->elapsed_ns / 1e6,
+		       connection->tls ? "encrypted" : "not encrypted", connection->proven ? "proven" : "not proven",
 		       connection->credits, connection->volumes,
 		       connection->volumes == 1 ? "" : "s",
 		       connection->features[0] ? connection->features : "none");

@@ -92,7 +92,8 @@ struct doctor_connection {
 	const char *uri; /* NULL: none was */
 	bool connected;
 	char error[RBLK_ERROR_BYTES];
-	char peer[128], device[64], features[128];
+	char peer[288], device[64], features[128];
+	bool tls, proven;
 	struct cmd_paths paths; /* if it is connected */
 	unsigned int credits; /* of one connection */
 	int volumes;

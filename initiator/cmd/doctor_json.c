@@ -83,12 +83,14 @@ static json_t *json_connection(const struct doctor_connection *connection)
 
 	if (!connection->uri)
 		return json_null();
-	return json_pack("{s:s s:b s:o s:o s:o s:o s:I s:o s:o s:o}", "uri", connection->uri,
+	return json_pack("{s:s s:b s:o s:o s:o s:o s:o s:o s:I s:o s:o s:o}", "uri", connection->uri,
 			 "connected", connected, "error",
 			 cmd_json_words(connected ? NULL : connection->error), "peer",
 			 cmd_json_words(connected ? connection->peer : NULL), "fabric_device",
 			 cmd_json_words(connected ? connection->device : NULL), "features",
 			 connected ? cmd_json_features(connection->features) : json_null(),
+			 "tls", connected ? json_boolean(connection->tls) : json_null(), "proven",
+			 connected ? json_boolean(connection->proven) : json_null(),
 			 "elapsed_ns", (json_int_t)connection->elapsed_ns, "credits",
 			 connected ? json_integer(connection->credits) : json_null(),
 			 "volume_count",

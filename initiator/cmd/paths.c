@@ -52,9 +52,10 @@ void cmd_paths_print(const struct cmd_paths *paths, const char *before, int widt
 
 		printf("%s%-*s %s: ", before, width, "path", path->host);
 		if (path->connections)
-			printf("up, %u connection%s%s%s\n", path->connections,
+			printf("up, %u connection%s%s%s%s\n", path->connections,
 			       path->connections == 1 ? "" : "s",
-			       path->device[0] ? " through " : "", path->device);
+			       path->device[0] ? " through " : "", path->device,
+			       path->tls ? ", encrypted" : "");
 		else
 			printf("down%s%s\n", path->words[0] ? ": " : "", path->words);
 	}
@@ -69,10 +70,10 @@ json_t *cmd_paths_json(const struct cmd_paths *paths)
 
 		json_array_append_new(
 			list,
-			json_pack("{s:o s:s s:I s:o s:o s:o}", "host", cmd_json_text(path->host),
+			json_pack("{s:o s:s s:I s:o s:o s:b s:o}", "host", cmd_json_text(path->host),
 				  "path_state", path->connections ? "up" : "down", "connections",
 				  (json_int_t)path->connections, "peer", cmd_json_words(path->peer),
-				  "fabric_device", cmd_json_words(path->device), "error",
+				  "fabric_device", cmd_json_words(path->device), "tls", path->tls, "error",
 				  cmd_json_words(path->connections ? "" : path->words)));
 	}
 	return list;

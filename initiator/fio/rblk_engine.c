@@ -215,7 +215,9 @@ static enum fio_q_status engine_queue(struct thread_data *td, struct io_u *io_u)
 	result = engine_start(td, io_u);
 	/* fio repeats a sync that was answered BUSY at once, and reaps nothing in between. */
 	while (result == -EAGAIN && ddir_sync(io_u->ddir)) {
-		if (rblk_wait(engine->session, -1) < 0)
+		int waited = rblk_wait(engine->session, -1);
+
+		if (waited < 0 && waited != -EINTR)
 			break;
 		result = engine_start(td, io_u);
 	}
@@ -252,6 +254,9 @@ static int engine_getevents(struct thread_data *td, unsigned int min, unsigned i
 	result = rblk_poll(engine->session, 0);
 	while (result >= 0 && engine->count < min) {
 		result = rblk_wait(engine->session, timeout_ms);
+		/* fio ends by itself: it starts no more, and waits for these. */
+		if (result == -EINTR)
+			result = 0;
 		if (!result && t)
 			break;
 	}

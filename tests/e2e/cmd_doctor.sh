@@ -23,7 +23,7 @@ fi
 
 # Over TCP, missing RDMA does not matter.
 expect 0 "$RBLK" doctor "$target"
-grep -qE '^connection +127\.0\.0\.1:[0-9]+ through tcp in [0-9.]+ ms: [0-9]+ credits, 1 volume,' \
+grep -qE '^connection +127\.0\.0\.1:[0-9]+ through tcp in [0-9.]+ ms: not encrypted, not proven, [0-9]+ credits, 1 volume,' \
 	"$scratch/out" || fail "connection"
 expect 0 "$RBLK" doctor --json "$target"
 json_is '.connection | .connected and .volume_count == 1 and .credits >= 4'

@@ -56,7 +56,7 @@ expect 0 "$RBLK" list --json "$target"
 is list
 expect 0 "$RBLK" info -j "$target/disk"
 is info
-json_is '.volume == "disk" and .errors == [] and (.features | index("events"))'
+json_is '.volume == "disk" and .errors == [] and (.features | index("events")) and .tls == false and .proven == false'
 expect 0 "$RBLK" copy --json "$scratch/file" "$target/disk"
 is copy
 json_is '.copied_bytes == 1000000 and .elapsed_ns > 0 and .verified'

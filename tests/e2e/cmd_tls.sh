@@ -107,10 +107,13 @@ err_has "$wants"
 log_has "refused: $wants" || fail "the log does not say who was refused"
 expect 1 "$RBLK" info --name db1 --key db1.key --tls never "$target/data"
 expect 0 "$RBLK" info --name db1 --key db1.key --tls always "$target/data"
+out_has "encrypted            yes: TLS 1.3"
 conf
 reloaded
 # The machine itself does without, unless told so.
 expect 0 "$RBLK" info --name db1 --key db1.key --tls never "$target/data"
+out_has "encrypted            no"
+out_has "proven               yes: both ends have the secret"
 
 # Keys that are wrong, and names that are others'.
 refused="TLS: the target has another secret for initiator"

@@ -61,6 +61,8 @@ static int begin(void **state)
 {
 	struct rblk_options options = options_of(RBLK_TLS_ALWAYS);
 	char error[RBLK_ERROR_BYTES] = "", uri[64];
+	struct rblk_session_info info;
+	struct rblk_path_info path;
 	char conf[512];
 
 	(void)state;
@@ -83,6 +85,10 @@ static int begin(void **state)
 		fail_msg("%s", rblk_session_error(session));
 	data = rblk_buffer_alloc(session, MAX_IO);
 	assert_non_null(data);
+	assert_int_equal(rblk_session_info(session, &info, sizeof(info)), 0);
+	assert_true(info.tls && info.proven);
+	assert_int_equal(rblk_session_paths(session, &path, sizeof(path), 1), 1);
+	assert_true(path.tls && path.proven);
 	return 0;
 }
 

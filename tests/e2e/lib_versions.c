@@ -196,6 +196,18 @@ static void list_of_another_version(void **state)
 	rblk_session_close(session);
 }
 
+/* A flag of a later version may be a need that would not be met. */
+static void flags_of_another_version(void **state)
+{
+	struct rblk_session *session = open_session();
+
+	errno = 0;
+	assert_null(rblk_volume_open(session, NULL, 1u << 30));
+	assert_int_equal(errno, EINVAL);
+	assert_non_null(strstr(rblk_session_error(session), "OPEN: unknown flags 0x40000000"));
+	rblk_session_close(session);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -204,6 +216,7 @@ int main(void)
 		cmocka_unit_test(options_without_a_size),
 		cmocka_unit_test(stats_of_another_version),
 		cmocka_unit_test(info_of_another_version),
+		cmocka_unit_test(flags_of_another_version),
 		cmocka_unit_test(list_of_another_version),
 	};
 
