@@ -138,10 +138,10 @@ static void keys_that_cannot_be_used(void **state)
 	assert_null(rblk_session_open("rblk+tcp://127.0.0.1:1/v", &options, text));
 	assert_string_equal(text, "key file e2e-no.key: No such file or directory");
 	assert_int_equal(errno, ENOENT);
-	assert_int_equal(chmod(KEY, 0640), 0);
+	assert_int_equal(chmod(KEY, 0644), 0);
 	options.key_file = KEY;
 	assert_null(rblk_session_open("rblk+tcp://127.0.0.1:1/v", &options, text));
-	assert_non_null(strstr(text, KEY ": has mode 0640: others than its owner could use it"));
+	assert_non_null(strstr(text, KEY ": has mode 0644: others than its owner could use it"));
 	assert_int_equal(errno, EKEYREJECTED);
 	assert_int_equal(chmod(KEY, 0600), 0);
 }
