@@ -182,6 +182,9 @@ static void rblk_packing_add(struct rblk_queue *queue, struct rblk_packing *p,
 	u32 capsule_bytes = rblk_queue_capsule_bytes(command);
 
 	core_batch_add(&p->batch, &command->wire, capsule_bytes, 1);
+	/* F4: before it counts as sent. A hostile target may answer what it has not seen, and its key is to end all the same. */
+	if (command->memory == RBLK_MEMORY_FAST)
+		smp_store_release(&rblk_command_io(command)->mr_valid, true);
 	core_tag_send(&command->account, queue->next_sequence);
 	command->wire.sequence = rblk_to_le32(queue->next_sequence++);
 	if (capsule_bytes) {
@@ -190,7 +193,6 @@ static void rblk_packing_add(struct rblk_queue *queue, struct rblk_packing *p,
 		struct rblk_io *io = rblk_command_io(command);
 
 		rblk_packing_link(p, &io->reg_wr.wr);
-		smp_store_release(&io->mr_valid, true);
 		queue->stats.registrations++;
 		trace_rblk_register(io);
 	}

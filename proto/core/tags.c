@@ -55,8 +55,8 @@ int core_tags_take(struct core_tags *tags, bool reserved)
 void core_tag_send(struct core_tag *tag, u32 sequence)
 {
 	tags_assert(tag->state == CORE_TAG_TAKEN);
-	tag->state = CORE_TAG_SENT;
 	tag->sequence = sequence;
+	__atomic_store_n(&tag->state, CORE_TAG_SENT, __ATOMIC_RELEASE);
 }
 
 u32 core_tags_send(struct core_tags *tags, u16 tag)
@@ -70,7 +70,7 @@ enum core_tags_error core_tag_answer_immediate(struct core_tag *tag)
 {
 	if (!tag)
 		return CORE_TAGS_UNKNOWN;
-	if (tag->state != CORE_TAG_SENT)
+	if (__atomic_load_n(&tag->state, __ATOMIC_ACQUIRE) != CORE_TAG_SENT)
 		return CORE_TAGS_NOT_SENT;
 	tag->state = CORE_TAG_ANSWERED;
 	return CORE_TAGS_OK;
@@ -78,7 +78,8 @@ enum core_tags_error core_tag_answer_immediate(struct core_tag *tag)
 
 enum core_tags_error core_tag_answer(struct core_tag *tag, u32 sequence)
 {
-	if (tag && tag->state == CORE_TAG_SENT && tag->sequence != sequence)
+	if (tag && __atomic_load_n(&tag->state, __ATOMIC_ACQUIRE) == CORE_TAG_SENT &&
+	    tag->sequence != sequence)
 		return CORE_TAGS_SEQUENCE;
 	return core_tag_answer_immediate(tag);
 }

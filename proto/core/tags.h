@@ -47,7 +47,7 @@ enum core_tags_error {
  * One tag by itself, for an owner that allocates tags in its own way (in the kernel, blk-mq). An
  * answer may be checked on another processor than the one that sent; the caller orders the two.
  */
-/* TAKEN -> SENT. */
+/* TAKEN -> SENT, with release: whoever takes an answer to it sees what was stored before, the sequence too. */
 void core_tag_send(struct core_tag *tag, u32 sequence);
 /* SENT -> ANSWERED, by a reply or by an immediate. A NULL tag is one that the queue does not have. */
 enum core_tags_error core_tag_answer(struct core_tag *tag, u32 sequence);

@@ -415,6 +415,21 @@ blk_status_t __wrap_rblk_io_send(struct rblk_io *io, struct rblk_queue *queue)
 	return __real_rblk_io_send(io, queue);
 }
 
+/*
+ * F4: a hostile target may answer as soon as a command counts as sent, on another processor than the one that sends: its
+ * key is to end by then.
+ */
+void __real_core_tag_send(struct core_tag *tag, u32 sequence);
+void __wrap_core_tag_send(struct core_tag *tag, u32 sequence);
+void __wrap_core_tag_send(struct core_tag *tag, u32 sequence)
+{
+	struct rblk_command *command = container_of(tag, struct rblk_command, account);
+
+	if (command->memory == RBLK_MEMORY_FAST && !READ_ONCE(rblk_command_io(command)->mr_valid))
+		sim_fail("the kernel: a command counts as sent before its key does as valid (F4)");
+	__real_core_tag_send(tag, sequence);
+}
+
 void __real_rblk_await_answer(struct rblk_awaiter *awaiter, struct rblk_queue *queue, struct rblk_io *io);
 void __wrap_rblk_await_answer(struct rblk_awaiter *awaiter, struct rblk_queue *queue, struct rblk_io *io);
 void __wrap_rblk_await_answer(struct rblk_awaiter *awaiter, struct rblk_queue *queue, struct rblk_io *io)
