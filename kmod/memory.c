@@ -238,8 +238,14 @@ void rblk_memory_destroy(struct rblk_queue *queue)
 
 u32 rblk_memory_max_bytes(const struct rblk_queue *queue)
 {
+	/* Software devices have none: they use the processor's own addresses. */
+	struct device *dma_device = queue->ibdev->dma_device;
+	/* A bounce buffer holds one segment, and a request may be one. */
+	size_t mapping = dma_device ? dma_max_mapping_size(dma_device) : SIZE_MAX;
 	/* One page less: a request that begins in the middle of a page touches one more. */
-	return (queue->memory->fast_pages - 1) * SZ_4K;
+	u32 bytes = (queue->memory->fast_pages - 1) * SZ_4K;
+
+	return min_t(size_t, bytes, round_down(mapping, SZ_4K));
 }
 
 void *rblk_memory_slot(struct rblk_queue *queue, u16 tag)
@@ -343,7 +349,7 @@ static int rblk_memory_map_fast(struct rblk_io *io)
 	io->nents = nents;
 	mapped = ib_dma_map_sg(queue->ibdev, io->table.sgl, nents, io->direction);
 	if (!mapped) {
-		error = -EIO;
+		error = -ENOMEM; /* bounce buffers or I/O addresses are short for now */
 		goto err_free_table;
 	}
 	error = ib_map_mr_sg(mr, io->table.sgl, mapped, NULL, SZ_4K);

@@ -86,6 +86,8 @@ void sim_disk_sample(const struct rblk_disk *disk);
 void sim_disk_kill_connection(struct rblk_disk *disk);
 /* Of a million requests, and CLOSEs: how often a connection is killed while one is being sent on it. */
 extern uint32_t sim_disk_kill_sending;
+/* Of a million mappings of a request's pages for the device: how many fail. */
+extern uint32_t sim_disk_unmapped;
 /* Of a million attaches: how many find little memory. */
 extern uint32_t sim_disk_starve;
 /* Of a million OPENs of a disk that is attached: how many are answered late. */

@@ -5,7 +5,10 @@
  */
 #include "tests/sim/kernel/mr.h"
 
+#include "tests/sim/coverage.h"
 #include "tests/sim/fabric_sim.h"
+#include "tests/sim/kernel/module_kernel.h"
+#include "tests/sim/random.h"
 #include "tests/sim/world.h"
 
 #define MRS_MAX 4096u
@@ -40,6 +43,22 @@ struct ib_mr *ib_alloc_mr(struct ib_pd *pd, int type, u32 pages)
 		sim_fail("out of memory");
 	mrs[i]->page_size = PAGE_SIZE;
 	return mrs[i];
+}
+
+uint32_t sim_disk_unmapped;
+
+int ib_dma_map_sg(struct ib_device *ibdev, struct scatterlist *sgl, int count, enum dma_data_direction direction)
+{
+	(void)direction;
+	if (sgl->length > ibdev->dma_device->mapping)
+		return 0; /* at no time */
+	if (!sim_net.calm && sim_chance(sim_disk_unmapped)) {
+		sim_reached("module", "pages cannot be mapped for now", NULL);
+		return 0;
+	}
+	sgl->dma_address = (u64)(uintptr_t)sgl->address;
+	sgl->dma_length = sgl->length;
+	return count;
 }
 
 static bool mr_is_invalidated(const struct ib_mr *mr)

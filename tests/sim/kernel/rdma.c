@@ -27,6 +27,7 @@ static struct net net;
 static struct sim_nsproxy nsproxy = { &net };
 struct sim_task sim_task = { .nsproxy = &nsproxy };
 static struct ib_device device;
+static struct device dma_device;
 static struct list_head cqs;
 
 static void poll_all(void);
@@ -47,6 +48,7 @@ void sim_rdma_start(void)
 	memset(&net, 0, sizeof(net));
 	sim_mrs_start();
 	INIT_LIST_HEAD(&cqs);
+	dma_device.mapping = sim_chance(500000) ? SIZE_MAX : (size_t)sim_between(4, 40) * PAGE_SIZE;
 	device = (struct ib_device){
 		.attrs = {
 			.device_cap_flags = IB_DEVICE_MEM_MGT_EXTENSIONS,
@@ -57,6 +59,7 @@ void sim_rdma_start(void)
 		},
 		.name = "sim0",
 		.num_comp_vectors = 1,
+		.dma_device = &dma_device,
 	};
 }
 

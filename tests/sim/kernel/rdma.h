@@ -20,11 +20,15 @@ struct ib_device_attr {
 	u32 max_send_sge, max_fast_reg_page_list_len, max_qp_wr;
 	int max_qp_rd_atom;
 };
+struct device { size_t mapping; }; /* what one segment may have */
 struct ib_device {
 	struct ib_device_attr attrs;
 	char name[16];
 	int num_comp_vectors;
+	struct device *dma_device;
 };
+#define dma_max_mapping_size(device) ((device)->mapping)
+#define round_down(x, y) ((x) / (y) * (y))
 struct ib_pd { u32 local_dma_lkey; };
 
 #define IB_ACCESS_LOCAL_WRITE 1
@@ -45,8 +49,8 @@ struct ib_mr {
 	((void)(direction), (u64)(uintptr_t)page_address(page) + (offset))
 #define ib_dma_mapping_error(ibdev, dma) ((void)(dma), false)
 #define ib_dma_unmap_page(ibdev, dma, bytes, direction) ((void)(dma))
-#define ib_dma_map_sg(ibdev, sgl, count, direction) \
-	((sgl)->dma_address = (u64)(uintptr_t)(sgl)->address, (sgl)->dma_length = (sgl)->length, (count))
+/* 0: there is nothing to map with just now. */
+int ib_dma_map_sg(struct ib_device *ibdev, struct scatterlist *sgl, int count, enum dma_data_direction direction);
 #define ib_dma_unmap_sg(ibdev, sgl, count, direction) ((void)(sgl))
 #define ib_dma_sync_single_for_device(ibdev, dma, bytes, direction) ((void)(dma))
 #define ib_dma_sync_single_for_cpu(ibdev, dma, bytes, direction) ((void)(dma))
