@@ -22,6 +22,7 @@ static bool rblk_command_is_call(const struct rblk_command *command)
 
 /* -- ending -------------------------------------------------------------------------------------- */
 
+/* dm-multipath sends again, on another path, what fails with TRANSPORT, TIMEOUT or IOERR (blk_path_error()). */
 static blk_status_t rblk_io_status(const struct rblk_io *io)
 {
 	const struct rblk_command *command = &io->command;
@@ -31,8 +32,12 @@ static blk_status_t rblk_io_status(const struct rblk_io *io)
 	switch (command->status) {
 	case RBLK_OK:
 		return BLK_STS_OK;
+	case RBLK_E_BUSY: /* these for too long; another path may lead to another target */
+	case RBLK_E_NO_RESOURCES:
 	case RBLK_E_DRAINING:
-		return BLK_STS_TRANSPORT; /* another path may lead to another target */
+	case RBLK_E_GONE:
+	case RBLK_E_NO_VOLUME:
+		return BLK_STS_TRANSPORT;
 	case RBLK_E_UNSUPPORTED:
 		return BLK_STS_NOTSUPP;
 	case RBLK_E_NO_SPACE:
@@ -41,11 +46,11 @@ static blk_status_t rblk_io_status(const struct rblk_io *io)
 		return BLK_STS_MEDIUM;
 	case RBLK_E_DIGEST:
 		return BLK_STS_PROTECTION;
-	case RBLK_E_BUSY:         /* for too long */
-	case RBLK_E_NO_RESOURCES: /* not BLK_STS_RESOURCE: something of it may have been done */
-		return BLK_STS_IOERR;
-	default:
-		return errno_to_blk_status(rblk_status_errno(command->status));
+	case RBLK_E_RESERVED:
+	case RBLK_E_ABORTED: /* by a preemption: what this module has aborted is sent again, or has timed out */
+		return errno_to_blk_status(-EBADE); /* BLK_STS_RESV_CONFLICT; before 6.5 BLK_STS_NEXUS */
+	default: /* the target's definite answer, the same on every path */
+		return BLK_STS_TARGET;
 	}
 }
 
@@ -63,6 +68,9 @@ void rblk_io_complete(struct request *rq)
 	blk_mq_end_request(rq, status);
 }
 
+/* F7: of a FLUSH over lost writes. Definite (BLK_STS_TARGET): on no other path would it be true. */
+#define RBLK_FLUSH_ERROR (-EREMOTEIO)
+
 /* F7: what is acknowledged here, is it durable? By the queue's CQ handlers. */
 static void rblk_io_note_durable(struct rblk_io *io)
 {
@@ -78,7 +86,7 @@ static void rblk_io_note_durable(struct rblk_io *io)
 	} else if (command->wire.opcode == RBLK_OP_FLUSH) {
 		spin_lock_irqsave(lock, flags);
 		if (disk->durable.lost)
-			command->error = -EIO;
+			command->error = RBLK_FLUSH_ERROR;
 		else
 			core_durable_flushed(&disk->durable, io->flush);
 		spin_unlock_irqrestore(lock, flags);
@@ -282,7 +290,7 @@ static blk_status_t rblk_io_prepare(struct rblk_io *io)
 	command->wire.flags = flags | (io->retry ? RBLK_CMD_RETRY : 0);
 	command->wire.volume = rblk_to_le32(READ_ONCE(disk->handle));
 	if (opcode == RBLK_OP_FLUSH && !rblk_io_number_flush(io))
-		return BLK_STS_IOERR;
+		return errno_to_blk_status(RBLK_FLUSH_ERROR);
 	if (opcode != RBLK_OP_FLUSH) {
 		command->wire.lba = rblk_to_le64(blk_rq_pos(rq) >> shift);
 		command->wire.blocks = rblk_to_le32(blk_rq_bytes(rq) >> disk->block_shift);

@@ -153,15 +153,17 @@ unsigned int rblk_waiting_give_up_ms(struct rblk_io *io)
 		       min(o->fail_fast_ms, o->give_up_ms) : o->give_up_ms;
 }
 
-/* Has the target refused it for too long? */
-static bool rblk_waiting_refused_enough(struct rblk_session *session, struct rblk_io *io)
+/* Has the target refused it for as long as a lost connection would be waited for? */
+static bool rblk_waiting_refused_enough(struct rblk_io *io)
 {
-	/* A target that drains is a path that is about to be lost; a volume that is gone is opened again, or given up. */
-	unsigned int limit_ms = io->command.status != RBLK_E_BUSY ?
-					rblk_waiting_give_up_ms(io) : session->options.command_ms;
-
 	return io->refusals &&
-	       time_after(jiffies, io->refused_since + msecs_to_jiffies(limit_ms));
+	       time_after(jiffies, io->refused_since + msecs_to_jiffies(rblk_waiting_give_up_ms(io)));
+}
+
+/* The target may take it later: it is overloaded, or drains. */
+static bool rblk_waiting_later(u16 status)
+{
+	return status == RBLK_E_BUSY || status == RBLK_E_NO_RESOURCES || status == RBLK_E_DRAINING;
 }
 
 /* Dropped by an ABORT of ours? The target also drops commands of a preempted reservation. */
@@ -187,7 +189,6 @@ static bool rblk_waiting_gone(struct rblk_io *io)
 
 bool rblk_waiting_refused(struct rblk_io *io)
 {
-	struct rblk_session *session = io->command.queue->session;
 	u16 status = io->command.status;
 	unsigned long pause;
 
@@ -201,10 +202,10 @@ bool rblk_waiting_refused(struct rblk_io *io)
 		/* Nothing was stored, or nothing that was read counts. */
 		io->digests++;
 		io->command.queue->stats.digest_retries++;
-	} else if (!rblk_waiting_gone(io) && status != RBLK_E_DRAINING && status != RBLK_E_BUSY) {
+	} else if (!rblk_waiting_gone(io) && !rblk_waiting_later(status)) {
 		io->refusals = 0;
 		return false;
-	} else if (rblk_waiting_refused_enough(session, io)) {
+	} else if (rblk_waiting_refused_enough(io)) {
 		return false;
 	}
 	if (!io->refusals)

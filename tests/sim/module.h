@@ -63,6 +63,7 @@ struct sim_module_op {
 	struct sim_command *command;
 	uint8_t *memory;
 	unsigned int number, context;
+	uint64_t begun_ns;
 	bool polled;
 	bool covered; /* a FLUSH has succeeded since it began */
 	bool fail_fast;

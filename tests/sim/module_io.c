@@ -106,6 +106,8 @@ static enum sim_outcome outcome_of(const struct sim_module *module,
 		return SIM_OUTCOME_DONE;
 	if (result->error == -ENOLINK)
 		return SIM_OUTCOME_LOST;
+	if (result->error && result->error != -ETIMEDOUT && result->error != -EREMOTEIO)
+		sim_fail("%s: a request that nothing is wrong with: error %d", module->actor.name, result->error);
 	if (result->error)
 		return SIM_OUTCOME_FAILED;
 	switch (result->status) {
@@ -151,6 +153,19 @@ static void gone_is_told(const struct sim_module *module, const struct sim_modul
 			 op->number);
 }
 
+/* What the target only has no room for, or drains, waits for as long as a lost connection would be waited for. */
+static void refusal_is_told(const struct sim_module *module, const struct sim_module_op *op)
+{
+	struct sim_disk_view view = {0};
+
+	if (op->disk->disk)
+		sim_disk_look(op->disk->disk, &view);
+	if (op->disk->disk && !view.failed && !op->fail_fast &&
+	    sim_now_ns() - op->begun_ns < module->attach.give_up_ms * SIM_MS)
+		sim_fail("%s: #%u has failed because the target is busy, before give_up_ms", module->actor.name,
+			 op->number);
+}
+
 static void op_done(void *arg, const struct sim_disk_result *result)
 {
 	struct sim_module_op *op = arg;
@@ -163,6 +178,10 @@ static void op_done(void *arg, const struct sim_disk_result *result)
 		sim_fail("%s: a request is ended twice", module->actor.name);
 	if (!result->done && !result->error && result->status == RBLK_E_GONE)
 		gone_is_told(module, op);
+	if (!result->done && !result->error &&
+	    (result->status == RBLK_E_BUSY || result->status == RBLK_E_NO_RESOURCES ||
+	     result->status == RBLK_E_DRAINING))
+		refusal_is_told(module, op);
 	if (result->status == RBLK_E_RESERVED) {
 		module->refused = true;
 		sim_reached("module", sim_command_kind_name(command->kind), "is refused by a reservation");
@@ -283,6 +302,7 @@ bool sim_module_begin(struct sim_module *module, struct sim_module_disk *disk,
 	op->disk = disk;
 	op->covered = false;
 	op->reservation = sim_reserver_moment(module->host, disk->volume);
+	op->begun_ns = sim_now_ns();
 	op->number = ++module->op_number;
 	op->context = (unsigned int)sim_below(view.contexts);
 	op->polled = op->context >= view.contexts - view.polled;

@@ -141,7 +141,7 @@ crash
 lost_is 1
 for i in 1 2 3; do
 	fsync && lab_broken "fsync $i: succeeds over writes that may be lost"
-	grep -q 'Input/output error' /tmp/fsync || lab_fail "fsync $i: $(cat /tmp/fsync)"
+	grep -q 'Remote I/O error' /tmp/fsync || lab_fail "fsync $i: $(cat /tmp/fsync)"
 done
 write '' && dd if=$RAW of=/dev/null bs=64k count=4 iflag=direct status=none || lab_fail "no I/O"
 echo 2 2> /dev/null > /sys/block/rblk0/rblk/acknowledge && lab_fail "acknowledge: 2 was accepted"
