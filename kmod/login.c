@@ -8,9 +8,13 @@
 #include "proto/wire/wire_check.h"
 #include "proto/wire/wire_names.h"
 
+/* iWARP has no immediate data (proto/README.md, 2). */
 static u32 rblk_login_features(const struct rblk_queue *queue)
 {
-	return RBLK_FEATURE_IMMEDIATE | RBLK_FEATURE_INVALIDATE | RBLK_FEATURE_EVENTS |
+	const struct rdma_cm_id *id = queue->cm_id;
+
+	return (rdma_protocol_iwarp(id->device, id->port_num) ? 0 : RBLK_FEATURE_IMMEDIATE) |
+	       RBLK_FEATURE_INVALIDATE | RBLK_FEATURE_EVENTS |
 	       (queue->session->options.digest ? RBLK_FEATURE_DIGEST : 0);
 }
 
