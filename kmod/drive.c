@@ -103,7 +103,15 @@ out:
 
 void rblk_queue_heard(struct rblk_queue *queue)
 {
-	core_session_heard(&queue->session->core, queue->index, rblk_drive_now());
+	struct rblk_session *session = queue->session;
+	unsigned long flags = 0;
+
+	/* A 32-bit kernel stores the time in two halves, which a reader under the lock must not see apart. */
+	if (!IS_ENABLED(CONFIG_64BIT))
+		spin_lock_irqsave(&session->core_lock, flags);
+	core_session_heard(&session->core, queue->index, rblk_drive_now());
+	if (!IS_ENABLED(CONFIG_64BIT))
+		spin_unlock_irqrestore(&session->core_lock, flags);
 }
 
 void rblk_drive_abandon(struct rblk_session *session, const char *why)

@@ -186,8 +186,8 @@ static bool volume_geometry_valid(const struct rblk_wire_volume *volume)
 	if (!power_of_two(block_bytes) ||
 	    !rblk_between(block_bytes, RBLK_BLOCK_BYTES_MIN, RBLK_BLOCK_BYTES_MAX))
 		return false;
-	/* The size in bytes fits a signed 64-bit offset. */
-	if (!blocks || blocks > ((u64)-1 >> 1) / block_bytes)
+	/* The size in bytes fits a signed 64-bit offset. No division: a 32-bit kernel has none of 64 bits. */
+	if (!blocks || blocks > ((u64)-1 >> 1) >> __builtin_ctz(block_bytes))
 		return false;
 	/* May be below block_bytes: a volume may be given larger blocks than its disk has. */
 	if (!power_of_two(physical_bytes))
