@@ -85,8 +85,13 @@ int rblk_authenticate(struct rblk_queue *queue, char *text)
 		return error;
 	}
 	error = rblk_auth_step(queue, 2, &proof, own, &report, text);
-	if (!error && !rblk_key_same_proof(report.proof, right))
-		error = rblk_auth_refuse(queue, RBLK_DENIED_PROOF, text,
-					 "the target did not prove that it has the secret");
-	return error;
+	if (error)
+		return error;
+	if (!rblk_key_same_proof(report.proof, right))
+		return rblk_auth_refuse(queue, RBLK_DENIED_PROOF, text,
+					"the target did not prove that it has the secret");
+	spin_lock_irq(&queue->lock);
+	queue->proven = true;
+	spin_unlock_irq(&queue->lock);
+	return 0;
 }

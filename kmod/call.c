@@ -73,7 +73,10 @@ void rblk_call_fail_all(struct rblk_queue *queue)
 	}
 }
 
-/* While it is held, the queue's memory stays: rblk_queue_stop() waits for rblk_call_unreserve(). */
+/*
+ * While it is held, the queue's memory stays: rblk_queue_stop() waits for rblk_call_unreserve(). Here alone a command
+ * comes to a connection whose target has not proven itself yet: a caller that tries again may meet the next connection.
+ */
 static struct rblk_call *rblk_call_reserve(struct rblk_queue *queue,
 					   const struct rblk_session_command *sc)
 {
@@ -83,7 +86,8 @@ static struct rblk_call *rblk_call_reserve(struct rblk_queue *queue,
 	spin_lock_irqsave(&queue->lock, flags);
 	bit = find_first_zero_bit(&queue->reserved_used, RBLK_RESERVED_TAGS);
 	/* While it is up, its epoch stays; and it is not taken down while it has callers. */
-	if (queue->down || (sc->epoch && sc->epoch != queue->epoch)) {
+	if (queue->down || (sc->epoch && sc->epoch != queue->epoch) ||
+	    (!queue->proven && sc->opcode != RBLK_OP_AUTHENTICATE)) {
 		call = ERR_PTR(-ENOTCONN);
 	} else if (bit < RBLK_RESERVED_TAGS &&
 		   (sc->opcode == RBLK_OP_KEEPALIVE ||

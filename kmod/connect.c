@@ -393,6 +393,7 @@ static void rblk_connect_open(struct rblk_queue *queue)
 	spin_lock_irqsave(&queue->lock, flags);
 	core_clock_init(&queue->clock, &limits);
 	WRITE_ONCE(queue->down, false);
+	queue->proven = !queue->session->prover;
 	spin_unlock_irqrestore(&queue->lock, flags);
 	spin_lock(&queue->poll_lock);
 	queue->poll_ended = false;

@@ -101,6 +101,7 @@ struct rblk_queue {
 
 	spinlock_t lock;
 	bool down;                    /* lock: nothing may be posted any more */
+	bool proven;                  /* lock: the target has proven itself, or need not; until then AUTHENTICATE alone is sent */
 	u32 next_sequence;            /* lock: of the next command to be packed; as many have been */
 	u32 ended;                    /* the CQ's handlers: so many of them have ended */
 	struct list_head pending;     /* lock: commands to be sent */

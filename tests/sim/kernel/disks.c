@@ -417,7 +417,7 @@ blk_status_t __wrap_rblk_io_send(struct rblk_io *io, struct rblk_queue *queue)
 
 /*
  * F4: a hostile target may answer as soon as a command counts as sent, on another processor than the one that sends: its
- * key is to end by then.
+ * key is to end by then. Section 6.3: nothing but AUTHENTICATE before the target has proven itself.
  */
 void __real_core_tag_send(struct core_tag *tag, u32 sequence);
 void __wrap_core_tag_send(struct core_tag *tag, u32 sequence);
@@ -427,6 +427,9 @@ void __wrap_core_tag_send(struct core_tag *tag, u32 sequence)
 
 	if (command->memory == RBLK_MEMORY_FAST && !READ_ONCE(rblk_command_io(command)->mr_valid))
 		sim_fail("the kernel: a command counts as sent before its key does as valid (F4)");
+	if (!command->queue->proven && command->wire.opcode != RBLK_OP_AUTHENTICATE)
+		sim_fail("the kernel: opcode %u is sent to a target that has not proven itself (section 6.3)",
+			 command->wire.opcode);
 	__real_core_tag_send(tag, sequence);
 }
 
