@@ -269,6 +269,11 @@ static void reopened(void *arg, struct rblk_volume *volume, int error)
 {
 	struct rblk_session *session = arg;
 
+	if (error == -EXDEV) {
+		ini_portal_failed(&session->queues[0], error);
+		core_session_misled(&session->core, session->now_ns);
+		return;
+	}
 	if (error) {
 		core_session_named(&session->core, false, session->now_ns);
 		return;

@@ -48,7 +48,8 @@ static int listing_take(struct ini_listing *listing, u64 result)
 	if (count > RBLK_LIST_MAX || total > RBLK_VOLUMES_MAX)
 		return -EPROTO;
 	for (u32 i = 0; i < count; i++) {
-		if (rblk_check_volume(&report[i], sizeof(report[i])))
+		if (rblk_check_volume(&report[i], sizeof(report[i]),
+				      listing->session->queues[0].features))
 			return -EPROTO;
 		ini_volume_info(listing->session, &report[i], &info);
 		/* A program of another version has another step; members unknown here stay zero. */

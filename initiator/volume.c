@@ -114,7 +114,10 @@ int rblk_acknowledge(struct rblk_volume *volume)
 	return lost;
 }
 
-/* The report of an OPEN that succeeded. 0 or -EPROTO, with a message. */
+/*
+ * The report of an OPEN that succeeded. 0 or negative errno, with a message; -EXDEV: this target may
+ * not take the volume over (F10).
+ */
 static int open_take(struct ini_open *open)
 {
 	struct rblk_volume *volume = open->volume;
@@ -123,7 +126,7 @@ static int open_take(struct ini_open *open)
 	enum rblk_wire_error broken;
 
 	memcpy(&report, open->report, sizeof(report));
-	broken = rblk_check_volume(&report, sizeof(report));
+	broken = rblk_check_volume(&report, sizeof(report), session->queues[0].features);
 	if (!broken && (!report.handle || memcmp(report.name, open->name, sizeof(open->name))))
 		broken = RBLK_WIRE_VOLUME;
 	if (broken) {
@@ -142,6 +145,12 @@ static int open_take(struct ini_open *open)
 				 ini_session_peer(session), open->name);
 		return -ENODEV;
 	}
+	if (!core_domain_admits(&volume->domain, session->core.instance, report.fence_domain)) {
+		ini_session_note(session, "%s: volume \"%s\": " CORE_DOMAIN_TEXT,
+				 ini_session_peer(session), open->name);
+		return -EXDEV;
+	}
+	core_domain_opened(&volume->domain, session->core.instance, report.fence_domain);
 	ini_volume_info(session, &report, &volume->info);
 	learn_epoch(volume);
 	volume->block_shift = (u32)__builtin_ctz(volume->info.block_bytes);
@@ -370,6 +379,19 @@ static bool may_pass(u16 status)
 	return status == RBLK_E_BUSY || status == RBLK_E_NO_RESOURCES || status == RBLK_E_DRAINING;
 }
 
+/*
+ * The volume was open at another target, which its portal may lead to again: what this one says of it is not the end of
+ * the volume. With a single portal it is, but for F10: an address may move to and fro.
+ */
+static bool may_be_elsewhere(const struct rblk_volume *volume, int err)
+{
+	const struct rblk_session *session = volume->session;
+
+	return err == -EXDEV ||
+	       (session->core.options.portals > 1 &&
+		memcmp(volume->domain.instance, session->core.instance, sizeof(volume->domain.instance)));
+}
+
 static void reopen_done(void *arg, const struct rblk_result *result)
 {
 	struct ini_reopen reopen = *(struct ini_reopen *)arg;
@@ -386,8 +408,9 @@ static void reopen_done(void *arg, const struct rblk_result *result)
 		return; /* the connection is lost: the next one begins again */
 	bytes = volume->info.bytes;
 	memcpy(open.name, volume->info.name, sizeof(open.name));
-	if (result->status == RBLK_E_DENIED) {
-		volume->denied = (u32)result->value;
+	if (result->status) {
+		if (result->status == RBLK_E_DENIED)
+			volume->denied = (u32)result->value;
 		ini_session_note(volume->session, "%s: volume \"%s\": %s",
 				 ini_session_peer(volume->session), open.name,
 				 rblk_refusal_text(result->status, result->value));
@@ -400,7 +423,10 @@ static void reopen_done(void *arg, const struct rblk_result *result)
 		if (volume->info.bytes != bytes)
 			volume->events |= 1u << RBLK_SESSION_EVENT_VOLUME_CHANGED;
 	}
-	if (err && !may_pass(result->status)) {
+	if (err && !may_pass(result->status) && may_be_elsewhere(volume, err)) {
+		volume->denied = 0;
+		err = -EXDEV;
+	} else if (err && !may_pass(result->status)) {
 		volume->gone = true;
 		volume->events |= 1u << RBLK_SESSION_EVENT_VOLUME_REMOVED;
 		err = 0;

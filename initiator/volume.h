@@ -7,6 +7,7 @@
 #define RBLK_INITIATOR_VOLUME_H
 
 #include "initiator/rblk.h"
+#include "proto/core/domain.h"
 #include "proto/core/durable.h"
 #include "proto/wire/wire.h"
 
@@ -28,6 +29,7 @@ struct rblk_volume {
 	bool gone;      /* the target no longer serves it, or serves another in its place */
 	struct ini_reopen *reopen; /* volume.c: the OPEN of a new epoch that is outstanding; NULL: none */
 	u32 denied;     /* enum rblk_denied: why it could not be opened again; 0: that was not it */
+	struct core_domain domain;   /* F10: where it was opened last */
 	struct core_durable durable; /* F7 */
 	u64 written;    /* this session's writer in `durable` */
 	u32 events;     /* of enum rblk_session_event_type, a bit each: not told yet */
@@ -38,7 +40,10 @@ struct rblk_volume {
 /* A validated report, converted for the API. */
 void ini_volume_info(const struct rblk_session *session, const struct rblk_wire_volume *wire,
 		     struct rblk_volume_info *info);
-/* The session began a new epoch: open it again. `done` is told of success, or that it must be tried again. */
+/*
+ * The session began a new epoch: open it again. `done` is told of success, that it must be tried again, or -EXDEV: not at
+ * this target (F10).
+ */
 int ini_volume_reopen(struct rblk_volume *volume, rblk_volume_callback done, void *arg);
 /* One of the session's, closed or not. */
 void ini_volume_free(struct rblk_volume *volume);

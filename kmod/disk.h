@@ -20,6 +20,7 @@
 
 #include "kmod/session.h"
 #include "kmod/times.h"
+#include "proto/core/domain.h"
 #include "proto/core/durable.h"
 
 /* The words of an attach that are the disk's. */
@@ -63,6 +64,8 @@ struct rblk_disk {
 	u64 epoch;  /* of the session, in which the handle is valid; 0: there was none yet */
 	bool ready; /* the handle is valid: commands may be sent */
 	bool gone;  /* the handle's volume was removed or replaced: open_work closes it */
+	u64 foreign; /* the last epoch at whose target the volume cannot be used, another one than before; core_lock */
+	struct core_domain domain; /* F10: where it was opened last; core_lock */
 	u8 gate;    /* enum rblk_gate: for this disk alone, beside the session's */
 	/*
 	 * Bitmap: queues whose LOST commands have ended with errors, on any disk of this volume. session->waiting_lock

@@ -14,7 +14,7 @@ static u32 rblk_login_features(const struct rblk_queue *queue)
 	const struct rdma_cm_id *id = queue->cm_id;
 
 	return (rdma_protocol_iwarp(id->device, id->port_num) ? 0 : RBLK_FEATURE_IMMEDIATE) |
-	       RBLK_FEATURE_INVALIDATE | RBLK_FEATURE_EVENTS |
+	       RBLK_FEATURE_INVALIDATE | RBLK_FEATURE_EVENTS | RBLK_FEATURE_FENCE_DOMAIN |
 	       (queue->session->options.digest ? RBLK_FEATURE_DIGEST : 0);
 }
 

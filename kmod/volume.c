@@ -19,6 +19,7 @@
 #include "kmod/drive.h"
 #include "kmod/module.h"
 #include "kmod/queue.h"
+#include "kmod/tell.h"
 #include "kmod/waiting.h"
 #include "proto/wire/wire_check.h"
 #include "proto/wire/wire_names.h"
@@ -101,7 +102,7 @@ static int rblk_volume_ask(struct rblk_disk *disk, u64 epoch, struct rblk_wire_v
 	error = rblk_volume_run(disk->session, &sc);
 	answer->status = sc.status;
 	answer->denied = sc.denied;
-	if (!error && (rblk_check_volume(volume, sizeof(*volume)) || !volume->handle ||
+	if (!error && (rblk_check_volume(volume, sizeof(*volume), disk->session->queues[0]->features) || !volume->handle ||
 		       memcmp(volume->name, open.name, sizeof(open.name))))
 		error = -EPROTO;
 	if (error)
@@ -148,6 +149,17 @@ static void rblk_volume_say_lost(const struct rblk_disk *disk)
 	       disk->index, rblk_session_peer(disk->session));
 }
 
+/* F10: may it be used at the target that queue 0 has reached? An instance is of its epoch, which the caller checks later. */
+static bool rblk_volume_admits(const struct rblk_disk *disk, const struct rblk_wire_volume *v)
+{
+	bool admits;
+
+	spin_lock_irq(&disk->session->core_lock);
+	admits = core_domain_admits(&disk->domain, disk->session->core.instance, v->fence_domain);
+	spin_unlock_irq(&disk->session->core_lock);
+	return admits;
+}
+
 /* Does the volume still have what the disk has promised? NULL: yes; else why not. */
 static const char *rblk_volume_differs(const struct rblk_disk *disk, const struct rblk_wire_volume *v)
 {
@@ -156,6 +168,8 @@ static const char *rblk_volume_differs(const struct rblk_disk *disk, const struc
 
 	if (memcmp(v->uuid, disk->uuid, sizeof(disk->uuid)))
 		return "another volume has its name now";
+	if (!rblk_volume_admits(disk, v))
+		return CORE_DOMAIN_TEXT;
 	if (rblk_le32(v->block_bytes) != disk->block_bytes)
 		return "its blocks have another size now";
 	if (rblk_le32(v->max_io_bytes) < disk->disk_bytes)
@@ -195,6 +209,7 @@ static int rblk_volume_use(struct rblk_disk *disk, struct rblk_closing *closing,
 	spin_lock_irq(&session->core_lock);
 	valid = session->core.epoch == epoch && !core_session_over(&session->core);
 	if (valid) {
+		core_domain_opened(&disk->domain, session->core.instance, v->fence_domain);
 		lost = rblk_volume_learn_epoch(disk, v);
 		WRITE_ONCE(disk->handle, closing->handle);
 		disk->epoch = epoch;
@@ -233,6 +248,33 @@ static void rblk_volume_say_refused(const struct rblk_disk *disk, int error,
 		scnprintf(text, RBLK_TEXT_BYTES, "%s/%s: out of memory", peer, volume);
 }
 
+/*
+ * The volume was open at another target, and cannot be used at the one that answers in this epoch: if no disk of the session
+ * can, it goes on to the next portal (F10). A restarted target that lacks the volume looks the same.
+ */
+static void rblk_volume_foreign(struct rblk_disk *disk, u64 epoch)
+{
+	struct rblk_session *session = disk->session;
+	const struct core_session *core = &session->core;
+	const struct rblk_disk *other;
+	bool all = true;
+
+	spin_lock_irq(&session->core_lock);
+	if (core->epoch != epoch || core->options.portals == 1 || !disk->domain.known ||
+	    !memcmp(disk->domain.instance, core->instance, sizeof(core->instance)))
+		goto out;
+	disk->foreign = epoch;
+	list_for_each_entry(other, &session->disks, peer)
+		all &= other->foreign == epoch || other->gate == RBLK_GATE_FAIL;
+	if (all) {
+		rblk_tell_attempt(session->queues[0], "its disks cannot be used there");
+		core_session_misled(&session->core, rblk_drive_now());
+		rblk_drive_follow(session);
+	}
+out:
+	spin_unlock_irq(&session->core_lock);
+}
+
 int rblk_volume_open(struct rblk_disk *disk, char *text)
 {
 	struct rblk_session *session = disk->session;
@@ -255,6 +297,8 @@ int rblk_volume_open(struct rblk_disk *disk, char *text)
 	error = live ? rblk_volume_ask(disk, epoch, &volume, &answer, &closing) : -ENOTCONN;
 	if (error) {
 		rblk_volume_say_refused(disk, error, &answer, text);
+		if (answer.status && answer.status != RBLK_E_BUSY)
+			rblk_volume_foreign(disk, epoch);
 		return error;
 	}
 	differs = disk->opened ? rblk_volume_differs(disk, &volume) : NULL;
@@ -262,6 +306,7 @@ int rblk_volume_open(struct rblk_disk *disk, char *text)
 		scnprintf(text, RBLK_TEXT_BYTES, "%s/%s: %s", rblk_queue_peer(session->queues[0]),
 			  disk->options.volume, differs);
 		rblk_closing_add(session, closing);
+		rblk_volume_foreign(disk, epoch);
 		return -ENODEV;
 	}
 	if (!disk->opened)

@@ -177,6 +177,12 @@ void core_session_drained(struct core_session *session, u16 queue, u64 now_ns);
 void core_session_fenced(struct core_session *session, u16 queue, bool success, u64 now_ns);
 /* The answer to NAME. False: in NEW the session fails; later queue 0 is connected again. */
 void core_session_named(struct core_session *session, bool success, u64 now_ns);
+/*
+ * F10: what the session has open may not be used at the target that it has reached in this epoch,
+ * which is another than before. It is left for the next portal, in a new epoch; the time until
+ * give-up goes on unless the session was named there.
+ */
+void core_session_misled(struct core_session *session, u64 now_ns);
 /* Time has passed. */
 void core_session_tick(struct core_session *session, u64 now_ns);
 

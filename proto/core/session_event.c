@@ -268,7 +268,10 @@ static void no_session(struct core_session *session, u16 index, u64 now_ns)
 		begin_anew(session, now_ns);
 		return;
 	}
+	/* If the others answer, this portal leads to another target: queue 0 does not wait there. */
 	probe_all(session, now_ns);
+	if (!index)
+		move_first_to_live(session);
 	core_queue_plan_retry(session, index, CORE_RETRY_DELAY, now_ns);
 }
 
@@ -414,6 +417,28 @@ void core_session_named(struct core_session *session, bool success, u64 now_ns)
 	} else {
 		live_lost(session, 0, now_ns);
 	}
+	core_session_settle(session, now_ns);
+}
+
+void core_session_misled(struct core_session *session, u64 now_ns)
+{
+	struct core_queue *first = &session->queue[0];
+
+	if (core_session_over(session) || first->state != CORE_QUEUE_LIVE)
+		return;
+	for (u16 i = 0; i < session->options.queues; i++) {
+		struct core_queue *queue = &session->queue[i];
+
+		if (queue->state != CORE_QUEUE_LIVE)
+			continue;
+		drop_fences(session, i);
+		core_lost_begin(&queue->lost, queue->incarnation, now_ns);
+		core_queue_close(queue);
+	}
+	begin_anew(session, now_ns);
+	move_first(session, (u16)((first->portal + 1) % session->options.portals));
+	/* Portals that do not help are tried more and more rarely, however quickly they answer. */
+	core_queue_plan_retry(session, 0, CORE_RETRY_DELAY, now_ns);
 	core_session_settle(session, now_ns);
 }
 

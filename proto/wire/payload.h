@@ -109,12 +109,16 @@ struct rblk_wire_volume {
 	__le32 max_capsule_bytes; /* in-capsule data of one WRITE */
 	__le32 discard_granularity_bytes; /* 0 where there is no DISCARD */
 	__le32 max_discard_blocks;        /* of one DISCARD or WRITE_ZEROES */
-	__u8 reserved[52];
+	__u8 reserved0[4];
+	/* F10: OPEN only, with RBLK_FEATURE_FENCE_DOMAIN: where the target fences; zero: not beyond its process */
+	__u8 fence_domain[16];
+	__u8 reserved1[32];
 };
 RBLK_ASSERT_SIZE(struct rblk_wire_volume, 192);
 RBLK_ASSERT_OFFSET(struct rblk_wire_volume, blocks, 96);
 RBLK_ASSERT_OFFSET(struct rblk_wire_volume, flags, 120);
 RBLK_ASSERT_OFFSET(struct rblk_wire_volume, max_discard_blocks, 136);
+RBLK_ASSERT_OFFSET(struct rblk_wire_volume, fence_domain, 144);
 
 /* LIST: result of the completion: total number of volumes << 32 | number in this answer. */
 

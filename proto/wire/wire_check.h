@@ -87,8 +87,8 @@ enum rblk_wire_error rblk_check_reservation(const void *data, size_t length);
 /* `length`: of the memory that the target was to write the report to. */
 enum rblk_wire_error rblk_check_reservation_report(const void *data, size_t length);
 
-/* Reports of a target: `length` bytes can be read; only the struct is checked. */
-enum rblk_wire_error rblk_check_volume(const void *data, size_t length);
+/* Reports of a target: `length` bytes can be read; only the struct is checked. `features`: agreed on its queue. */
+enum rblk_wire_error rblk_check_volume(const void *data, size_t length, u32 features);
 enum rblk_wire_error rblk_check_scratch(const void *data, size_t length);
 /*
  * The answer to EXTENTS of `blocks` blocks: `count` (the completion's result) extents in the

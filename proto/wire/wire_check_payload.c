@@ -199,7 +199,13 @@ static bool volume_geometry_valid(const struct rblk_wire_volume *volume)
 	       max_capsule_bytes % RBLK_CAPSULE_ALIGN == 0;
 }
 
-enum rblk_wire_error rblk_check_volume(const void *data, size_t length)
+/* Only an open volume has one, and only where it was agreed that there is such a field. */
+static bool volume_may_have_domain(const struct rblk_wire_volume *volume, u32 features)
+{
+	return volume->handle && features & RBLK_FEATURE_FENCE_DOMAIN;
+}
+
+enum rblk_wire_error rblk_check_volume(const void *data, size_t length, u32 features)
 {
 	const struct rblk_wire_volume *volume = data;
 	u32 flags;
@@ -207,7 +213,10 @@ enum rblk_wire_error rblk_check_volume(const void *data, size_t length)
 	if (length < sizeof(*volume))
 		return RBLK_WIRE_SHORT;
 	flags = rblk_le32(volume->flags);
-	if (!RBLK_FIELD_ZERO(volume, reserved) || flags & ~RBLK_VOLUME_FLAGS_ALL)
+	if (!RBLK_FIELD_ZERO(volume, reserved0) || !RBLK_FIELD_ZERO(volume, reserved1) ||
+	    flags & ~RBLK_VOLUME_FLAGS_ALL)
+		return RBLK_WIRE_RESERVED;
+	if (!volume_may_have_domain(volume, features) && !RBLK_FIELD_ZERO(volume, fence_domain))
 		return RBLK_WIRE_RESERVED;
 	if (!rblk_name_valid(volume->name))
 		return RBLK_WIRE_NAME;

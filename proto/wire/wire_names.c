@@ -71,7 +71,7 @@ static const char *const reject_texts[] = {
 	[RBLK_REJECT_VERSION] = "the target speaks another protocol version",
 	[RBLK_REJECT_FEATURES] = "the target lacks or forbids a feature",
 	[RBLK_REJECT_QUEUE_COUNT] = "more queues than the target allows",
-	[RBLK_REJECT_NO_SESSION] = "the target does not know the session",
+	[RBLK_REJECT_NO_SESSION] = "the target does not know the session: it was restarted, or is another one",
 	[RBLK_REJECT_STALE_EPOCH] = "the session's epoch is over",
 	[RBLK_REJECT_STALE_INCARNATION] = "the queue's incarnation is over",
 	[RBLK_REJECT_NO_CREDITS] = "the target's receive buffers are all promised to others",
@@ -106,7 +106,7 @@ ASSERT_COVERS(event_names, RBLK_EVENT_MAX);
 
 /* Bits: the table's index is the bit's number. */
 static const char *const feature_names[] = {
-	"immediate", "invalidate", "digest", "events", "scratch", "extents",
+	"immediate", "invalidate", "digest", "events", "scratch", "extents", "fence-domain",
 };
 static_assert((1u << TABLE_LENGTH(feature_names)) - 1 == RBLK_FEATURES_ALL,
 	      "feature_names covers its enum");

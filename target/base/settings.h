@@ -53,6 +53,7 @@ struct tgt_volume_config {
 	bool read_only;
 	enum tgt_cache_mode cache;
 	uint8_t uuid[16];     /* all zero: derived from name and path */
+	uint8_t fence_domain[16]; /* F10; all zero: the store's own */
 	char fault[256];      /* wrap it in the fault store: "delay=5ms,fail=write:0.01,..." */
 	bool allow_shrink;     /* a reload may serve it with fewer blocks */
 	struct tgt_limit_config limit; /* of all who use it together */

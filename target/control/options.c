@@ -188,6 +188,10 @@ static const struct tgt_option table[] = {
 	{ "uuid", 0, TGT_IN_VOLUME, TGT_OPTION_UUID, "UUID", NULL,
 	  "its identity for initiators; by default derived from machine, path and name",
 	  VOLUME(uuid), 0, 0, NULL },
+	{ "fence_domain", 0, TGT_IN_VOLUME, TGT_OPTION_UUID, "UUID", NULL,
+	  "the same at targets of which the one that starts is sure that the other has ended; default: this "
+	  "machine and store",
+	  VOLUME(fence_domain), 0, 0, NULL },
 	{ "limit_iops", 0, TGT_IN_VOLUME, TGT_OPTION_COUNT, "COUNT", "0",
 	  "operations a second of all who use it; 0: no limit",
 	  VOLUME(limit.iops), 0, 10000000, NULL },

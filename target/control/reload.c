@@ -307,17 +307,23 @@ static void step_put_in_place(struct plan *plan, struct step *step)
 static void step_refresh(const struct plan *plan, const struct step *step)
 {
 	struct tgt_volume *volume = tgt_volume_get(plan->reload->registry, step->config->name);
+	bool moves, grows;
 
 	if (!volume)
 		return;
-	if (tgt_volume_refresh(volume)) {
+	moves = tgt_volume_set_fence_domain(volume, step->config->fence_domain);
+	if (moves)
+		tgt_log(TGT_LOG_INFO, "volume %s: its fence domain has changed", step->config->name);
+	grows = tgt_volume_refresh(volume);
+	if (grows)
 		tgt_notice(&(struct tgt_notice_about){.kind = TGT_NOTICE_VOLUME_CHANGED,
 						      .volume = step->config->name},
 			   NULL, TGT_LOG_INFO, "volume %s: now %llu blocks of %u bytes",
 			   step->config->name, (unsigned long long)atomic_load(&volume->blocks),
 			   volume->block_bytes);
+	/* So that sessions learn the domain before they need it (F10). */
+	if (moves || grows)
 		reactors_tell(plan->reload, volume, tgt_reactor_volume_changed);
-	}
 	tgt_volume_put(volume);
 }
 

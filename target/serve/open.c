@@ -115,6 +115,8 @@ static void open_volume(struct tgt_session *session, struct tgt_request *request
 	tgt_volume_describe(handle->access.port->volume, request->lane->turn->max_io_bytes,
 			    TGT_CAPSULE_BYTES, report);
 	report->handle = rblk_to_le32(handle->id);
+	if (request->lane->features & RBLK_FEATURE_FENCE_DOMAIN)
+		tgt_volume_fence_domain(handle->access.port->volume, report->fence_domain);
 	request->result = handle->id;
 	if (handle->access.read_only)
 		report->flags |= rblk_to_le32(RBLK_VOLUME_READ_ONLY);

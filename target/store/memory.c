@@ -17,6 +17,7 @@
 #include "target/base/affinity.h"
 #include "target/base/settings.h"
 #include "target/base/error.h"
+#include "target/store/domain.h"
 #include "target/store/worker.h"
 
 #define PAGE_BYTES 4096u
@@ -124,6 +125,7 @@ static int memory_open(const struct tgt_volume_config *config, struct tgt_store 
 		.direct = memory->base,
 	};
 	env_random(memory->store.info.cache_epoch, sizeof(memory->store.info.cache_epoch));
+	tgt_domain_local(&memory->store.info, config->name);
 	*store = &memory->store;
 	return 0;
 }

@@ -11,6 +11,7 @@
 #include "proto/core/env.h"
 #include "target/base/settings.h"
 #include "target/base/error.h"
+#include "target/store/domain.h"
 
 static int null_open(const struct tgt_volume_config *config, struct tgt_store **store, char *error)
 {
@@ -34,6 +35,7 @@ static int null_open(const struct tgt_volume_config *config, struct tgt_store **
 		.volatile_cache = true,
 	};
 	env_random(null->info.cache_epoch, sizeof(null->info.cache_epoch));
+	tgt_domain_local(&null->info, config->name);
 	*store = null;
 	return 0;
 }

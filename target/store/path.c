@@ -21,6 +21,7 @@
 #include "target/base/denied.h"
 #include "target/base/error.h"
 #include "target/base/log.h"
+#include "target/store/domain.h"
 #include "target/store/nvme_namespace.h"
 #include "target/store/probe.h"
 
@@ -241,6 +242,7 @@ static int path_open_as(const struct tgt_volume_config *config, struct tgt_path 
 		info->born_ns = stx.stx_btime.tv_nsec;
 	}
 	path_epoch(path, info);
+	tgt_domain_local(info, config->name);
 	return 0;
 }
 

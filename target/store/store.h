@@ -133,6 +133,11 @@ struct tgt_store_info {
 	bool rotational;
 	uint8_t cache_epoch[16];     /* F7: of the machine's boot and the disk; random for memory */
 	/*
+	 * F10: of another instance with the same one nothing is under way here any more, nor will be. Of the machine and
+	 * the disk (domain.h), because F6 makes sure of it there; a store that fences by other means has its own.
+	 */
+	uint8_t fence_domain[16];
+	/*
 	 * Memory of the store itself, for RDMA straight into and out of it (F2); NULL for disks.
 	 * Page aligned, `bytes` long.
 	 */

@@ -377,6 +377,7 @@ int tgt_volume_open(struct tgt_registry *registry, const struct tgt_volume_confi
 		goto err_close_store;
 	volume_remember(volume);
 	volume->id = volume->store->info.id;
+	tgt_volume_set_fence_domain(volume, config->fence_domain);
 	pthread_mutex_lock(&registry->lock);
 	volume->next = registry->all;
 	registry->all = volume;
@@ -564,6 +565,25 @@ static void volume_epoch(const struct tgt_volume *volume, uint8_t epoch[16])
 
 	for (i = 0; i < 16; i++)
 		epoch[i] = own[i] ^ (uint8_t)(failure >> i % 8 * 8);
+}
+
+void tgt_volume_fence_domain(const struct tgt_volume *volume, uint8_t domain[16])
+{
+	uint64_t halves[2] = {atomic_load(&volume->fence_domain[0]), atomic_load(&volume->fence_domain[1])};
+
+	memcpy(domain, halves, sizeof(halves));
+}
+
+bool tgt_volume_set_fence_domain(struct tgt_volume *volume, const uint8_t configured[16])
+{
+	const uint8_t *domain = uuid_is_null(configured) ? volume->store->info.fence_domain : configured;
+	uint64_t halves[2];
+	bool changes;
+
+	memcpy(halves, domain, sizeof(halves));
+	changes = atomic_exchange(&volume->fence_domain[0], halves[0]) != halves[0];
+	changes |= atomic_exchange(&volume->fence_domain[1], halves[1]) != halves[1];
+	return changes;
 }
 
 void tgt_volume_describe(const struct tgt_volume *volume, uint32_t max_io_bytes,

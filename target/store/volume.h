@@ -41,7 +41,7 @@ struct tgt_volume_trouble {
 };
 
 /*
- * Fixed after creation but for: trouble, store->info.bytes and `removed` (configuring thread
+ * Fixed after creation but for: trouble, store->info.bytes, fence_domain and `removed` (configuring thread
  * writes, reactors read: atomic), refs. `slot` is unique among living volumes and <
  * RBLK_VOLUMES_MAX: reactors index their ports with it.
  */
@@ -52,6 +52,8 @@ struct tgt_volume {
 	struct tgt_store_id id; /* the store's; known until that is closed */
 	uint32_t block_bytes;
 	_Atomic uint64_t blocks;
+	/* F10, in two halves. Configuring thread writes, reactors read: a report of two reloads' halves is nobody's domain. */
+	_Atomic uint64_t fence_domain[2];
 	_Atomic bool removed;
 	unsigned int slot;
 	_Atomic unsigned int refs;
@@ -115,6 +117,12 @@ unsigned int tgt_volume_list(struct tgt_registry *registry, unsigned int first,
 /* As the wire describes it (handle 0). max_io and max_capsule are the session's. */
 void tgt_volume_describe(const struct tgt_volume *volume, uint32_t max_io_bytes,
 			 uint32_t max_capsule_bytes, struct rblk_wire_volume *out);
+
+/* F10: what OPEN reports as its fence domain. Any thread. */
+void tgt_volume_fence_domain(const struct tgt_volume *volume, uint8_t domain[16]);
+/* Configuring thread. From now on it is the configured one, or, if that is all zero, the store's; true if that is a change
+ * (reactors are then told). */
+bool tgt_volume_set_fence_domain(struct tgt_volume *volume, const uint8_t configured[16]);
 
 /* -- size.c ------------------------------------------------------------------------------------- */
 

@@ -21,6 +21,7 @@ F6 between two targets on one disk: target_refusals.sh
 F7 binds an initiator to its own application: tests/sim
 F8 the answer to a number that comes again, or too late: e2e.target_compare
 F9 binds a target to its own disk: e2e.target_lost, unit.target_submit
+F10 binds an initiator between two targets: e2e.lib_targets
 4.5 a target cannot see what an initiator waited for
 '
 

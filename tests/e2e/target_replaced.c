@@ -2,7 +2,9 @@
 /*
  * Goal (F7): a FLUSH does not succeed for writes that went to another file than the volume's path
  * leads to now. Method: the path is a link, which is turned to another file while rblkd is away, or
- * before a reload. A client that has flushed, and one whose file has stayed, notice nothing.
+ * before a reload. A client that has flushed, and one whose file has stayed, notice nothing. Another
+ * file is another store, which a session uses only because the configuration gives it the same fence
+ * domain (F10; lib_targets.c has what happens without).
  */
 #include "tests/unit/unit.h"
 
@@ -18,7 +20,7 @@
 
 struct scene {
 	struct e2e_file first, second;
-	char link[40], volume[64];
+	char link[40], config[40];
 	struct e2e_daemon daemon;
 	struct rblk_session *session;
 	struct rblk_volume *disk;
@@ -34,14 +36,22 @@ static void turn_link(const struct scene *scene, const struct e2e_file *to)
 static void begin(struct scene *scene)
 {
 	char error[RBLK_ERROR_BYTES] = "";
+	FILE *file;
 
 	memset(scene, 0, sizeof(*scene));
 	e2e_file_create(&scene->first, "first", 1u << 20);
 	e2e_file_create(&scene->second, "second", 1u << 20);
 	snprintf(scene->link, sizeof(scene->link), "%s.link", scene->first.path);
-	snprintf(scene->volume, sizeof(scene->volume), "disk=%s", scene->link);
+	snprintf(scene->config, sizeof(scene->config), "%s.conf", scene->first.path);
+	file = fopen(scene->config, "w");
+	assert_non_null(file);
+	fprintf(file,
+		"[volume disk]\npath = %s\ncache = buffered\n"
+		"fence_domain = 6d1f0c1e-7d4a-4a53-9a0e-2f1d5b7c9e11\n",
+		scene->link);
+	fclose(file);
 	turn_link(scene, &scene->first);
-	e2e_daemon_start(&scene->daemon, scene->volume, "--cache", "buffered", NULL);
+	e2e_daemon_start(&scene->daemon, "--config", scene->config, NULL);
 	scene->session = rblk_session_open(e2e_daemon_uri(&scene->daemon, "disk"), NULL, error);
 	if (!scene->session)
 		fail_msg("%s", error);
@@ -56,6 +66,7 @@ static void end(struct scene *scene)
 	rblk_session_close(scene->session);
 	assert_int_equal(e2e_daemon_stop(&scene->daemon), 0);
 	unlink(scene->link);
+	unlink(scene->config);
 	e2e_file_remove(&scene->first);
 	e2e_file_remove(&scene->second);
 }
@@ -63,7 +74,7 @@ static void end(struct scene *scene)
 static void restart(struct scene *scene)
 {
 	e2e_daemon_kill(&scene->daemon);
-	e2e_daemon_start_again(&scene->daemon, scene->volume, "--cache", "buffered", NULL);
+	e2e_daemon_start_again(&scene->daemon, "--config", scene->config, NULL);
 	assert_int_equal(rblk_pread(scene->disk, scene->data, PIECE, 0), 0);
 }
 

@@ -31,6 +31,13 @@ static void check_volume(const struct rblk_wire_volume *volume)
 	FUZZ_ASSERT(rblk_le32(volume->max_capsule_bytes) <= RBLK_CAPSULE_DATA_MAX);
 }
 
+/* F10: without the feature there is none. */
+static void check_no_domain(const struct rblk_wire_volume *volume)
+{
+	for (unsigned int i = 0; i < sizeof(volume->fence_domain); i++)
+		FUZZ_ASSERT(!volume->fence_domain[i]);
+}
+
 /* The first bytes are what the command asked for and the completion's result. */
 static void check_extents(const uint8_t *data, size_t size)
 {
@@ -87,8 +94,10 @@ static void check_chosen(uint32_t choice, const void *data, size_t size)
 			check_name(open->name);
 		break;
 	case 3:
-		if (rblk_check_volume(data, size) == RBLK_WIRE_OK)
+		if (rblk_check_volume(data, size, RBLK_FEATURES_ALL) == RBLK_WIRE_OK)
 			check_volume(data);
+		if (rblk_check_volume(data, size, 0) == RBLK_WIRE_OK)
+			check_no_domain(data);
 		break;
 	case 4:
 		if (rblk_check_reservation(data, size) == RBLK_WIRE_OK)

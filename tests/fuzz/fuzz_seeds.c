@@ -226,7 +226,7 @@ static void write_payloads(void)
 	must_pass(rblk_check_identify(&identify, sizeof(identify)), "identify");
 	must_pass(rblk_check_authenticate(&authenticate, sizeof(authenticate)), "authenticate");
 	must_pass(rblk_check_open(&open, sizeof(open)), "open");
-	must_pass(rblk_check_volume(&volume, sizeof(volume)), "volume");
+	must_pass(rblk_check_volume(&volume, sizeof(volume), RBLK_FEATURES_ALL), "volume");
 	must_pass(rblk_check_reservation(&reservation, sizeof(reservation)), "reservation");
 	must_pass(rblk_check_reservation_report(&report, sizeof(report)), "reservation report");
 	must_pass(rblk_check_scratch(&scratch, sizeof(scratch)), "scratch");

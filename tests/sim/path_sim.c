@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "target/base/error.h"
+#include "target/store/domain.h"
 #include "tests/sim/coverage.h"
 #include "tests/sim/disk.h"
 #include "tests/sim/thread.h"
@@ -108,7 +109,15 @@ int tgt_path_open(const struct tgt_volume_config *config, struct tgt_path *path,
 		.id = id_of(disk),
 	};
 	memcpy(info->cache_epoch, disk->boot_id, sizeof(info->cache_epoch));
+	tgt_domain_local(info, config->path);
 	return 0;
+}
+
+/* F10, of what is no disk: the simulator's machines have no other targets. */
+void tgt_domain_local(struct tgt_store_info *info, const char *name)
+{
+	memset(info->fence_domain, 0, sizeof(info->fence_domain));
+	memcpy(info->fence_domain, name, strnlen(name, sizeof(info->fence_domain)));
 }
 
 bool tgt_nvme_is_generic(const char *path)

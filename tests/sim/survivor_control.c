@@ -35,7 +35,7 @@ static void open_done(struct sim_control *control, uint16_t status)
 	survivor->open_at_ns = sim_now_ns() + sim_between(SIM_MS, 20 * SIM_MS);
 	if (status)
 		return;
-	if (rblk_check_volume(volume, sizeof(*volume)) ||
+	if (rblk_check_volume(volume, sizeof(*volume), RBLK_FEATURES_ALL) ||
 	    rblk_le32(volume->handle) != (uint32_t)rblk_le64(control->order.answer.result))
 		sim_control_fail(control, "a report that makes no sense");
 	survivor->handle = rblk_le32(volume->handle);

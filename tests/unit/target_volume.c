@@ -212,7 +212,7 @@ static void described_as_the_wire_allows(void **state)
 		volume = tgt_volume_get(registry, "v");
 		memset(&described, 0xff, sizeof(described));
 		tgt_volume_describe(volume, (1u << 20) + 512, 8192, &described);
-		assert_int_equal(rblk_check_volume(&described, sizeof(described)), RBLK_WIRE_OK);
+		assert_int_equal(rblk_check_volume(&described, sizeof(described), 0), RBLK_WIRE_OK);
 		assert_string_equal(described.name, "v");
 		assert_int_equal(rblk_le64(described.blocks), 16);
 		assert_int_equal(rblk_le32(described.block_bytes), 4096);
@@ -243,7 +243,7 @@ static void read_only_is_said(void **state)
 	flags = rblk_le32(described.flags);
 	assert_true(flags & RBLK_VOLUME_READ_ONLY);
 	assert_false(flags & (RBLK_VOLUME_DISCARD | RBLK_VOLUME_WRITE_ZEROES));
-	assert_int_equal(rblk_check_volume(&described, sizeof(described)), RBLK_WIRE_OK);
+	assert_int_equal(rblk_check_volume(&described, sizeof(described), 0), RBLK_WIRE_OK);
 	tgt_volume_put(volume);
 	drop("v");
 }

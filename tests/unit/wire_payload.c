@@ -268,29 +268,55 @@ static void volume_lengths(void **state)
 {
 	struct rblk_wire_volume volumes[2] = { valid_volume() };
 
-	assert_int_equal(rblk_check_volume(volumes, sizeof(volumes[0]) - 1), RBLK_WIRE_SHORT);
-	assert_int_equal(rblk_check_volume(volumes, sizeof(volumes[0])), RBLK_WIRE_OK);
+	assert_int_equal(rblk_check_volume(volumes, sizeof(volumes[0]) - 1, RBLK_FEATURES_ALL), RBLK_WIRE_SHORT);
+	assert_int_equal(rblk_check_volume(volumes, sizeof(volumes[0]), RBLK_FEATURES_ALL), RBLK_WIRE_OK);
 	/* Only the first volume of a buffer is checked. */
-	assert_int_equal(rblk_check_volume(volumes, sizeof(volumes)), RBLK_WIRE_OK);
+	assert_int_equal(rblk_check_volume(volumes, sizeof(volumes), RBLK_FEATURES_ALL), RBLK_WIRE_OK);
+}
+
+#define BROKEN_VOLUME(assignment)                                                                  \
+	({                                                                                         \
+		struct rblk_wire_volume broken = valid_volume();                                   \
+		broken.assignment;                                                                 \
+		rblk_check_volume(&broken, sizeof(broken), RBLK_FEATURES_ALL);                     \
+	})
+
+/* F10: of an open volume, and only where the field was agreed on. */
+static void volume_fence_domain(void **state)
+{
+	struct rblk_wire_volume volume = valid_volume();
+
+	volume.fence_domain[15] = 1;
+	volume.handle = 0;
+	assert_int_equal(rblk_check_volume(&volume, sizeof(volume), RBLK_FEATURES_ALL),
+			 RBLK_WIRE_RESERVED);
+	volume.handle = rblk_to_le32(7);
+	assert_int_equal(rblk_check_volume(&volume, sizeof(volume), RBLK_FEATURES_ALL), RBLK_WIRE_OK);
+	assert_int_equal(rblk_check_volume(&volume, sizeof(volume),
+					   RBLK_FEATURES_ALL & ~RBLK_FEATURE_FENCE_DOMAIN),
+			 RBLK_WIRE_RESERVED);
+	volume.fence_domain[15] = 0;
+	assert_int_equal(rblk_check_volume(&volume, sizeof(volume), 0), RBLK_WIRE_OK);
 }
 
 static void volume_fields(void **state)
 {
-	assert_int_equal(BROKEN(volume, reserved[51] = 1), RBLK_WIRE_RESERVED);
-	assert_int_equal(BROKEN(volume, flags = rblk_to_le32(RBLK_VOLUME_FLAGS_ALL + 1)),
+	assert_int_equal(BROKEN_VOLUME(reserved0[3] = 1), RBLK_WIRE_RESERVED);
+	assert_int_equal(BROKEN_VOLUME(reserved1[31] = 1), RBLK_WIRE_RESERVED);
+	assert_int_equal(BROKEN_VOLUME(flags = rblk_to_le32(RBLK_VOLUME_FLAGS_ALL + 1)),
 			 RBLK_WIRE_RESERVED);
-	assert_int_equal(BROKEN(volume, name[63] = 'x'), RBLK_WIRE_NAME);
-	assert_int_equal(BROKEN(volume, block_bytes = 0), RBLK_WIRE_PAYLOAD);
-	assert_int_equal(BROKEN(volume, block_bytes = rblk_to_le32(256)), RBLK_WIRE_PAYLOAD);
-	assert_int_equal(BROKEN(volume, block_bytes = rblk_to_le32(1000)), RBLK_WIRE_PAYLOAD);
-	assert_int_equal(BROKEN(volume, block_bytes = rblk_to_le32(4096)), RBLK_WIRE_OK);
-	assert_int_equal(BROKEN(volume, block_bytes = rblk_to_le32(8192)), RBLK_WIRE_PAYLOAD);
-	assert_int_equal(BROKEN(volume, physical_bytes = 0), RBLK_WIRE_PAYLOAD);
-	assert_int_equal(BROKEN(volume, physical_bytes = rblk_to_le32(1000)), RBLK_WIRE_PAYLOAD);
-	assert_int_equal(BROKEN(volume, blocks = 0), RBLK_WIRE_PAYLOAD);
-	assert_int_equal(BROKEN(volume, blocks = rblk_to_le64((1ull << 54) - 1)), RBLK_WIRE_OK);
-	assert_int_equal(BROKEN(volume, blocks = rblk_to_le64(1ull << 54)), RBLK_WIRE_PAYLOAD);
-	assert_int_equal(BROKEN(volume, blocks = ~0ull), RBLK_WIRE_PAYLOAD);
+	assert_int_equal(BROKEN_VOLUME(name[63] = 'x'), RBLK_WIRE_NAME);
+	assert_int_equal(BROKEN_VOLUME(block_bytes = 0), RBLK_WIRE_PAYLOAD);
+	assert_int_equal(BROKEN_VOLUME(block_bytes = rblk_to_le32(256)), RBLK_WIRE_PAYLOAD);
+	assert_int_equal(BROKEN_VOLUME(block_bytes = rblk_to_le32(1000)), RBLK_WIRE_PAYLOAD);
+	assert_int_equal(BROKEN_VOLUME(block_bytes = rblk_to_le32(4096)), RBLK_WIRE_OK);
+	assert_int_equal(BROKEN_VOLUME(block_bytes = rblk_to_le32(8192)), RBLK_WIRE_PAYLOAD);
+	assert_int_equal(BROKEN_VOLUME(physical_bytes = 0), RBLK_WIRE_PAYLOAD);
+	assert_int_equal(BROKEN_VOLUME(physical_bytes = rblk_to_le32(1000)), RBLK_WIRE_PAYLOAD);
+	assert_int_equal(BROKEN_VOLUME(blocks = 0), RBLK_WIRE_PAYLOAD);
+	assert_int_equal(BROKEN_VOLUME(blocks = rblk_to_le64((1ull << 54) - 1)), RBLK_WIRE_OK);
+	assert_int_equal(BROKEN_VOLUME(blocks = rblk_to_le64(1ull << 54)), RBLK_WIRE_PAYLOAD);
+	assert_int_equal(BROKEN_VOLUME(blocks = ~0ull), RBLK_WIRE_PAYLOAD);
 }
 
 static void volume_limits(void **state)
@@ -298,29 +324,29 @@ static void volume_limits(void **state)
 	const u32 no_discard = RBLK_VOLUME_FLAGS_ALL & ~RBLK_VOLUME_DISCARD;
 	struct rblk_wire_volume volume = valid_volume();
 
-	assert_int_equal(BROKEN(volume, max_io_bytes = 0), RBLK_WIRE_PAYLOAD);
-	assert_int_equal(BROKEN(volume, max_io_bytes = rblk_to_le32(512)), RBLK_WIRE_OK);
-	assert_int_equal(BROKEN(volume, max_io_bytes = rblk_to_le32(513)), RBLK_WIRE_PAYLOAD);
-	assert_int_equal(BROKEN(volume, max_io_bytes = rblk_to_le32(RBLK_IO_BYTES_MAX + 512)),
+	assert_int_equal(BROKEN_VOLUME(max_io_bytes = 0), RBLK_WIRE_PAYLOAD);
+	assert_int_equal(BROKEN_VOLUME(max_io_bytes = rblk_to_le32(512)), RBLK_WIRE_OK);
+	assert_int_equal(BROKEN_VOLUME(max_io_bytes = rblk_to_le32(513)), RBLK_WIRE_PAYLOAD);
+	assert_int_equal(BROKEN_VOLUME(max_io_bytes = rblk_to_le32(RBLK_IO_BYTES_MAX + 512)),
 			 RBLK_WIRE_PAYLOAD);
-	assert_int_equal(BROKEN(volume, max_capsule_bytes = 0), RBLK_WIRE_OK);
-	assert_int_equal(BROKEN(volume, max_capsule_bytes = rblk_to_le32(256)), RBLK_WIRE_PAYLOAD);
-	assert_int_equal(BROKEN(volume, max_capsule_bytes = rblk_to_le32(RBLK_CAPSULE_DATA_MAX)),
+	assert_int_equal(BROKEN_VOLUME(max_capsule_bytes = 0), RBLK_WIRE_OK);
+	assert_int_equal(BROKEN_VOLUME(max_capsule_bytes = rblk_to_le32(256)), RBLK_WIRE_PAYLOAD);
+	assert_int_equal(BROKEN_VOLUME(max_capsule_bytes = rblk_to_le32(RBLK_CAPSULE_DATA_MAX)),
 			 RBLK_WIRE_OK);
-	assert_int_equal(BROKEN(volume,
+	assert_int_equal(BROKEN_VOLUME(
 				max_capsule_bytes = rblk_to_le32(RBLK_CAPSULE_DATA_MAX + 512)),
 			 RBLK_WIRE_PAYLOAD);
-	assert_int_equal(BROKEN(volume, discard_granularity_bytes = 0), RBLK_WIRE_PAYLOAD);
-	assert_int_equal(BROKEN(volume, max_discard_blocks = 0), RBLK_WIRE_PAYLOAD);
+	assert_int_equal(BROKEN_VOLUME(discard_granularity_bytes = 0), RBLK_WIRE_PAYLOAD);
+	assert_int_equal(BROKEN_VOLUME(max_discard_blocks = 0), RBLK_WIRE_PAYLOAD);
 	/* Without DISCARD there is no granularity; WRITE_ZEROES still has a limit. */
-	assert_int_equal(BROKEN(volume, flags = rblk_to_le32(no_discard)), RBLK_WIRE_PAYLOAD);
+	assert_int_equal(BROKEN_VOLUME(flags = rblk_to_le32(no_discard)), RBLK_WIRE_PAYLOAD);
 	volume.flags = rblk_to_le32(no_discard);
 	volume.discard_granularity_bytes = 0;
-	assert_int_equal(rblk_check_volume(&volume, sizeof(volume)), RBLK_WIRE_OK);
+	assert_int_equal(rblk_check_volume(&volume, sizeof(volume), RBLK_FEATURES_ALL), RBLK_WIRE_OK);
 	volume.max_discard_blocks = 0;
-	assert_int_equal(rblk_check_volume(&volume, sizeof(volume)), RBLK_WIRE_PAYLOAD);
+	assert_int_equal(rblk_check_volume(&volume, sizeof(volume), RBLK_FEATURES_ALL), RBLK_WIRE_PAYLOAD);
 	volume.flags = rblk_to_le32(no_discard & ~RBLK_VOLUME_WRITE_ZEROES);
-	assert_int_equal(rblk_check_volume(&volume, sizeof(volume)), RBLK_WIRE_OK);
+	assert_int_equal(rblk_check_volume(&volume, sizeof(volume), RBLK_FEATURES_ALL), RBLK_WIRE_OK);
 }
 
 static void scratch_fields(void **state)
@@ -384,6 +410,7 @@ int main(void)
 		cmocka_unit_test(reservation_reports),
 		cmocka_unit_test(volume_lengths),
 		cmocka_unit_test(volume_fields),
+		cmocka_unit_test(volume_fence_domain),
 		cmocka_unit_test(volume_limits),
 		cmocka_unit_test(scratch_fields),
 		cmocka_unit_test(extents_fields),

@@ -164,7 +164,8 @@ static const struct field volume[] = {
 	F(rblk_wire_volume, physical_bytes), F(rblk_wire_volume, optimal_bytes),
 	F(rblk_wire_volume, flags), F(rblk_wire_volume, max_io_bytes),
 	F(rblk_wire_volume, max_capsule_bytes), F(rblk_wire_volume, discard_granularity_bytes),
-	F(rblk_wire_volume, max_discard_blocks), F(rblk_wire_volume, reserved),
+	F(rblk_wire_volume, max_discard_blocks), F(rblk_wire_volume, reserved0),
+	F(rblk_wire_volume, fence_domain), F(rblk_wire_volume, reserved1),
 };
 static const struct field scratch[] = {
 	F(rblk_wire_scratch, address), F(rblk_wire_scratch, rkey), F(rblk_wire_scratch, length),
@@ -273,6 +274,7 @@ static const struct code portal_kinds[] = {
 static const struct code features[] = {
 	C(RBLK_FEATURE_IMMEDIATE), C(RBLK_FEATURE_INVALIDATE), C(RBLK_FEATURE_DIGEST),
 	C(RBLK_FEATURE_EVENTS), C(RBLK_FEATURE_SCRATCH), C(RBLK_FEATURE_EXTENTS),
+	C(RBLK_FEATURE_FENCE_DOMAIN),
 };
 static const struct code rejects[] = {
 	C(RBLK_REJECT_NONE), C(RBLK_REJECT_MALFORMED), C(RBLK_REJECT_VERSION),

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* The fence domain of domain.h, from what Linux says of machine and device. */
+#include "target/store/domain.h"
+
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/sysmacros.h>
+#include <uuid/uuid.h>
+#include "target/base/log.h"
+
+#define WORD_BYTES 128
+
+/* The first line of a file, without what ends it. False: there is none, or it is empty. */
+static bool file_word(const char *path, char word[WORD_BYTES])
+{
+	FILE *file = fopen(path, "re");
+	bool got;
+
+	if (!file)
+		return false;
+	got = fgets(word, WORD_BYTES, file) != NULL;
+	fclose(file);
+	if (!got)
+		return false;
+	word[strcspn(word, "\n")] = 0;
+	return word[0] != 0;
+}
+
+/* -- the machine ------------------------------------------------------------------------------- */
+
+/* What makers of boards forget to replace; and too few different digits to be anyone's own. */
+static bool is_own(const char *uuid)
+{
+	static const char *const placeholders[] = {
+		"03000200-0400-0500-0006-000700080009",
+		"00020003-0004-0005-0006-000700080009",
+	};
+	unsigned int seen = 0, digits = 0;
+
+	for (unsigned int i = 0; i < sizeof(placeholders) / sizeof(*placeholders); i++)
+		if (!strcasecmp(uuid, placeholders[i]))
+			return false;
+	for (; *uuid; uuid++)
+		if (*uuid != '-' && *uuid != '0' && !(seen & 1u << (*uuid & 31))) {
+			seen |= 1u << (*uuid & 31);
+			digits++;
+		}
+	return digits >= 4;
+}
+
+/*
+ * systemd reads the first for a service that is not root's: rblkd.service asks for it. Then what
+ * root may read, and what a device tree has instead.
+ */
+static bool machine_uuid(const char *root, const char *credentials, char word[WORD_BYTES])
+{
+	static const char *const places[] = {
+		"/sys/class/dmi/id/product_uuid",
+		"/sys/firmware/devicetree/base/vm,uuid",
+		"/sys/firmware/devicetree/base/serial-number",
+	};
+	char path[PATH_MAX];
+
+	if (credentials) {
+		snprintf(path, sizeof(path), "%s/product_uuid", credentials);
+		if (file_word(path, word) && is_own(word))
+			return true;
+	}
+	for (unsigned int i = 0; i < sizeof(places) / sizeof(*places); i++) {
+		snprintf(path, sizeof(path), "%s%s", root, places[i]);
+		if (file_word(path, word) && is_own(word))
+			return true;
+	}
+	return false;
+}
+
+bool tgt_domain_machine(const char *root, const char *credentials, char words[TGT_MACHINE_BYTES])
+{
+	char uuid[WORD_BYTES], id[WORD_BYTES] = "", path[PATH_MAX];
+	bool lasts = machine_uuid(root, credentials, uuid);
+
+	/* In a container there may be no machine-id. */
+	snprintf(path, sizeof(path), "%s%s", root,
+		 lasts ? "/etc/machine-id" : "/proc/sys/kernel/random/boot_id");
+	if (!file_word(path, id) && !lasts)
+		words[0] = 0; /* not even /proc is there */
+	else
+		snprintf(words, TGT_MACHINE_BYTES, "%s %.100s %.100s", lasts ? "machine" : "boot",
+			 lasts ? uuid : "-", id);
+	return lasts;
+}
+
+/* -- the store --------------------------------------------------------------------------------- */
+
+/* The device's own name, of whichever kind it is; a partition's is its disk's, with its number. */
+void tgt_domain_device(const char *root, uint64_t device, char words[TGT_DEVICE_BYTES])
+{
+	static const char *const names[] = {"wwid", "device/wwid", "dm/uuid", "md/uuid", "serial"};
+	char folder[PATH_MAX], path[PATH_MAX + 32], word[WORD_BYTES], part[WORD_BYTES] = "";
+
+	snprintf(folder, sizeof(folder), "%s/sys/dev/block/%u:%u", root, major(device), minor(device));
+	snprintf(path, sizeof(path), "%s/partition", folder);
+	if (file_word(path, part))
+		strncat(folder, "/..", sizeof(folder) - strlen(folder) - 1);
+	for (unsigned int i = 0; i < sizeof(names) / sizeof(*names); i++) {
+		snprintf(path, sizeof(path), "%s/%s", folder, names[i]);
+		if (!file_word(path, word))
+			continue;
+		snprintf(words, TGT_DEVICE_BYTES, "device %s %s", word, part);
+		return;
+	}
+	snprintf(words, TGT_DEVICE_BYTES, "device %u:%u", major(device), minor(device));
+}
+
+/* As for the cache epoch (path.c), a file's birth stands for its file system where that knows it. */
+static void store_words(const struct tgt_store_info *info, const char *name, char words[TGT_DEVICE_BYTES])
+{
+	if (info->id.is_device)
+		tgt_domain_device("", info->id.device, words);
+	else if (info->id.device || info->id.inode)
+		snprintf(words, TGT_DEVICE_BYTES, "file %" PRIx64 " %" PRIx64 " %" PRIx64 ".%" PRIu64,
+			 info->born_s ? 0 : info->id.device, info->id.inode, info->born_s, info->born_ns);
+	else
+		snprintf(words, TGT_DEVICE_BYTES, "memory %s", name);
+}
+
+void tgt_domain_local(struct tgt_store_info *info, const char *name)
+{
+	static const uuid_t space = {0x8c, 0x05, 0x4b, 0xd1, 0x6e, 0x3a, 0x47, 0x90,
+				     0xb2, 0x1f, 0x77, 0xd4, 0x0a, 0x9c, 0x5e, 0x63};
+	char machine[TGT_MACHINE_BYTES], store[TGT_DEVICE_BYTES];
+	char text[TGT_MACHINE_BYTES + TGT_DEVICE_BYTES];
+	static bool said;
+
+	if (!tgt_domain_machine("", getenv("CREDENTIALS_DIRECTORY"), machine) && !said) {
+		said = true;
+		tgt_log(TGT_LOG_DEBUG, "nothing that rblkd may read identifies this machine over a reboot: "
+				       "without fence_domain, a reboot is another target to sessions (F10)");
+	}
+	memset(info->fence_domain, 0, sizeof(info->fence_domain));
+	if (!machine[0])
+		return;
+	store_words(info, name, store);
+	snprintf(text, sizeof(text), "%s|%s", machine, store);
+	uuid_generate_sha1(info->fence_domain, space, text, strlen(text));
+}

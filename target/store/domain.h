@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The fence domain of a local store (specification, F10): a hash of this machine and of what the
+ * store's lock is on (F6). So another process of this machine that serves the same store is in the
+ * same domain, and what it serves another one's; another machine is in none of its domains.
+ * Configuring thread.
+ *
+ * The machine is known over a reboot by the UUID that its firmware or hypervisor gives it, together
+ * with the machine-id of its installation. A machine-id alone is none: clones have their original's,
+ * and may reach its disks. Where there is no such UUID, or rblkd may not read it, the id of the boot
+ * stands for the machine: nothing else has that, so a restart of rblkd is within the domain, but a
+ * reboot is not.
+ */
+#ifndef RBLK_TARGET_STORE_DOMAIN_H
+#define RBLK_TARGET_STORE_DOMAIN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include "target/store/store.h"
+
+#define TGT_MACHINE_BYTES 256
+#define TGT_DEVICE_BYTES 256
+
+/* info->fence_domain, from info->id, or from the volume's name where it is empty. */
+void tgt_domain_local(struct tgt_store_info *info, const char *name);
+
+/* -- what it is made of. `root` is put before each path: empty but for tests. -------------------- */
+
+/* Words that only this machine has. False: they are of this boot. */
+bool tgt_domain_machine(const char *root, const char *credentials, char words[TGT_MACHINE_BYTES]);
+/* Words that only this block device has among the machine's, the same after a reboot if it has a name of its own. */
+void tgt_domain_device(const char *root, uint64_t device, char words[TGT_DEVICE_BYTES]);
+
+#endif

@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Goal (F10): a session whose hosts are two rblkd that serve a volume of one uuid stays with the one
+ * that it has. It sends nothing to the other, which cannot know what the first may still write, goes
+ * on when the first is back, and says why the other is not used. It moves if both have one fence
+ * domain: because the configuration says so, or because the second serves the same file of the same
+ * machine when the first has ended. Method: two files stand for one disk that two machines reach; a
+ * block that the other target must never have is looked for in its file.
+ */
+#include "tests/unit/unit.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/sendfile.h>
+#include <time.h>
+#include <unistd.h>
+#include "initiator/rblk.h"
+#include "tests/e2e/daemon.h"
+
+#define PIECE 4096u
+#define BYTES (1u << 20)
+#define DOMAIN "fence_domain = 6d1f0c1e-7d4a-4a53-9a0e-2f1d5b7c9e11\n"
+#define REASON "no common fence domain"
+
+/* A target, the file that it serves, and its configuration. */
+struct side {
+	struct e2e_file file;
+	struct e2e_daemon daemon;
+	char config[64];
+};
+
+static struct side first, second;
+static struct rblk_session *session;
+static struct rblk_volume *disk;
+static uint8_t *data;
+
+static void side_create(struct side *side, const char *path, const char *domain)
+{
+	FILE *file;
+
+	memset(side, 0, sizeof(*side));
+	e2e_file_create(&side->file, "disk", BYTES);
+	snprintf(side->config, sizeof(side->config), "%s.conf", side->file.path);
+	file = fopen(side->config, "w");
+	assert_non_null(file);
+	fprintf(file,
+		"[target]\nkeepalive = 300ms\n[volume disk]\npath = %s\ncache = buffered\n"
+		"uuid = 0f4b1c52-6a77-4f0e-8f25-aa41c0de0001\nlock_wait = 5ms\n%s",
+		path ? path : side->file.path, domain);
+	fclose(file);
+}
+
+static void side_start(struct side *side)
+{
+	if (side->daemon.host[0])
+		e2e_daemon_start_again(&side->daemon, "--config", side->config, NULL);
+	else
+		e2e_daemon_start(&side->daemon, "--config", side->config, NULL);
+}
+
+static void side_remove(struct side *side)
+{
+	if (side->daemon.pid)
+		e2e_daemon_kill(&side->daemon);
+	unlink(side->config);
+	e2e_file_remove(&side->file);
+}
+
+static void copy_file(const struct e2e_file *from, const struct e2e_file *to)
+{
+	int source = open(from->path, O_RDONLY), sink = open(to->path, O_WRONLY);
+
+	assert_true(source >= 0 && sink >= 0);
+	assert_int_equal(sendfile(sink, source, NULL, BYTES), BYTES);
+	close(source);
+	close(sink);
+}
+
+static void expect_untouched(const struct side *side)
+{
+	static uint8_t block[PIECE], zero[PIECE];
+	int fd = open(side->file.path, O_RDONLY);
+
+	assert_true(fd >= 0);
+	for (off_t at = 0; at < BYTES; at += PIECE) {
+		assert_int_equal(pread(fd, block, PIECE, at), PIECE);
+		assert_memory_equal(block, zero, PIECE);
+	}
+	close(fd);
+}
+
+/* The hosts of both, the first one's first; the second may have to start. */
+static void session_start(const struct rblk_options *given, const char *second_host)
+{
+	struct rblk_options options = *given;
+	char uri[256], error[RBLK_ERROR_BYTES] = "";
+
+	snprintf(uri, sizeof(uri), "rblk+tcp://%s,%s/disk", first.daemon.host, second_host);
+	options.size = sizeof(options);
+	session = rblk_session_open(uri, &options, error);
+	if (!session)
+		fail_msg("%s", error);
+	disk = rblk_volume_open(session, NULL, 0);
+	if (!disk)
+		fail_msg("%s", rblk_session_error(session));
+	data = rblk_buffer_alloc(session, PIECE);
+	assert_non_null(data);
+}
+
+static void session_end(void)
+{
+	rblk_session_close(session);
+	session = NULL;
+}
+
+static void write_piece(uint8_t value, uint64_t at)
+{
+	memset(data, value, PIECE);
+	assert_int_equal(rblk_pwrite(disk, data, PIECE, at, 0), 0);
+}
+
+static void expect_piece(uint8_t value, uint64_t at)
+{
+	memset(data, (uint8_t)~value, PIECE);
+	assert_int_equal(rblk_pread(disk, data, PIECE, at), 0);
+	for (unsigned int i = 0; i < PIECE; i++)
+		assert_int_equal(data[i], value);
+}
+
+struct outcome {
+	bool done;
+	int error;
+};
+
+static void outcome_done(void *arg, const struct rblk_result *result)
+{
+	*(struct outcome *)arg = (struct outcome){.done = true, .error = result->error};
+}
+
+/* Polls until the target has refused the volume so many times, as its path's words say. */
+static void await_refusal(unsigned int host)
+{
+	struct rblk_path_info paths[2];
+	time_t until = time(NULL) + 120;
+
+	for (;;) {
+		assert_true(time(NULL) < until);
+		assert_true(rblk_wait(session, 20) >= 0);
+		assert_int_equal(rblk_session_paths(session, paths, sizeof(paths[0]), 2), 2);
+		if (strstr(paths[host].words, REASON))
+			return;
+	}
+}
+
+static void await(const struct outcome *outcome)
+{
+	time_t until = time(NULL) + 120;
+
+	while (!outcome->done) {
+		assert_true(time(NULL) < until);
+		assert_true(rblk_wait(session, 20) >= 0);
+	}
+}
+
+/*
+ * The first target is gone, the second serves "the same disk": nothing is sent to it, and nothing fails. The first comes
+ * back, as after a restart, and has everything.
+ */
+static void the_other_is_not_used(void **state)
+{
+	struct outcome outcome = {0};
+
+	(void)state;
+	side_create(&first, NULL, "");
+	side_create(&second, NULL, "");
+	side_start(&first);
+	side_start(&second);
+	session_start(&(struct rblk_options){.queues = 2}, second.daemon.host);
+	write_piece(0xa1, 0);
+	assert_int_equal(rblk_fsync(disk), 0);
+	e2e_daemon_kill(&first.daemon);
+	memset(data, 0xb2, PIECE);
+	assert_int_equal(rblk_write(disk, data, PIECE, PIECE, 0, outcome_done, &outcome), 0);
+	await_refusal(1);
+	assert_false(outcome.done);
+	expect_untouched(&second);
+	side_start(&first);
+	await(&outcome);
+	assert_int_equal(outcome.error, 0);
+	expect_piece(0xa1, 0);
+	expect_piece(0xb2, PIECE);
+	expect_untouched(&second);
+	session_end();
+	side_remove(&first);
+	side_remove(&second);
+}
+
+/* A target that only stands still has not ended: what it has is not sent elsewhere, and is done once. */
+static void a_stopped_target_is_waited_for(void **state)
+{
+	struct outcome outcome = {0};
+
+	(void)state;
+	side_create(&first, NULL, "");
+	side_create(&second, NULL, "");
+	side_start(&first);
+	side_start(&second);
+	session_start(&(struct rblk_options){.queues = 2, .connect_timeout_ms = 1000},
+		      second.daemon.host);
+	write_piece(0xa1, 0);
+	assert_int_equal(kill(first.daemon.pid, SIGSTOP), 0);
+	memset(data, 0xb2, PIECE);
+	assert_int_equal(rblk_write(disk, data, PIECE, 0, 0, outcome_done, &outcome), 0);
+	await_refusal(1);
+	assert_false(outcome.done);
+	expect_untouched(&second);
+	assert_int_equal(kill(first.daemon.pid, SIGCONT), 0);
+	await(&outcome);
+	assert_int_equal(outcome.error, 0);
+	expect_piece(0xb2, 0);
+	expect_untouched(&second);
+	session_end();
+	side_remove(&first);
+	side_remove(&second);
+}
+
+/* It does not come back: the session gives up, and its words say why the other was no help. */
+static void it_gives_up_with_the_reason(void **state)
+{
+	struct outcome outcome = {0};
+
+	(void)state;
+	side_create(&first, NULL, "");
+	side_create(&second, NULL, "");
+	side_start(&first);
+	side_start(&second);
+	session_start(&(struct rblk_options){.queues = 1, .give_up_ms = 1500}, second.daemon.host);
+	write_piece(0xa1, 0);
+	e2e_daemon_kill(&first.daemon);
+	assert_int_equal(rblk_write(disk, data, PIECE, 0, 0, outcome_done, &outcome), 0);
+	while (!outcome.done)
+		rblk_wait(session, 20);
+	assert_int_equal(outcome.error, -ETIMEDOUT);
+	expect_untouched(&second);
+	assert_int_equal(e2e_daemon_log_count(&second.daemon, "violat"), 0);
+	session_end();
+	side_remove(&first);
+	side_remove(&second);
+}
+
+/* Both have one domain, and the first has ended, as the administrator promises: the session moves, with all that was written. */
+static void one_configured_domain(void **state)
+{
+	struct outcome outcome = {0};
+
+	(void)state;
+	side_create(&first, NULL, DOMAIN);
+	side_create(&second, NULL, DOMAIN);
+	side_start(&first);
+	side_start(&second);
+	session_start(&(struct rblk_options){.queues = 2}, second.daemon.host);
+	write_piece(0xa1, 0);
+	assert_int_equal(rblk_fsync(disk), 0);
+	e2e_daemon_kill(&first.daemon);
+	copy_file(&first.file, &second.file);
+	memset(data, 0xb2, PIECE);
+	assert_int_equal(rblk_write(disk, data, PIECE, PIECE, 0, outcome_done, &outcome), 0);
+	await(&outcome);
+	assert_int_equal(outcome.error, 0);
+	expect_piece(0xa1, 0);
+	expect_piece(0xb2, PIECE);
+	session_end();
+	side_remove(&first);
+	side_remove(&second);
+}
+
+/* The same file of the same machine: another rblkd at another address is only a restart, as F6 holds. */
+static void the_same_file(void **state)
+{
+	(void)state;
+	side_create(&first, NULL, "");
+	side_start(&first);
+	side_create(&second, first.file.path, "");
+	e2e_daemon_start(&second.daemon, "--memory", "other=1M", NULL);
+	session_start(&(struct rblk_options){.queues = 2}, second.daemon.host);
+	write_piece(0xa1, 0);
+	e2e_daemon_kill(&first.daemon);
+	e2e_daemon_kill(&second.daemon);
+	side_start(&second);
+	expect_piece(0xa1, 0);
+	write_piece(0xb2, PIECE);
+	assert_int_equal(rblk_fsync(disk), 0);
+	session_end();
+	side_remove(&first);
+	side_remove(&second);
+}
+
+/* A reload gives the volume a domain: the session learns it when it reads the size again, and moves then. */
+static void a_reload_changes_the_domain(void **state)
+{
+	FILE *file;
+
+	(void)state;
+	side_create(&first, NULL, "");
+	side_create(&second, NULL, DOMAIN);
+	side_start(&first);
+	side_start(&second);
+	session_start(&(struct rblk_options){.queues = 2}, second.daemon.host);
+	write_piece(0xa1, 0);
+	file = fopen(first.config, "a");
+	assert_non_null(file);
+	fputs(DOMAIN, file);
+	fclose(file);
+	assert_int_equal(kill(first.daemon.pid, SIGHUP), 0);
+	e2e_daemon_log_wait(&first.daemon, "volume disk: its fence domain has changed", 1);
+	assert_int_equal(rblk_volume_refresh(disk), 0);
+	e2e_daemon_kill(&first.daemon);
+	copy_file(&first.file, &second.file);
+	expect_piece(0xa1, 0);
+	session_end();
+	side_remove(&first);
+	side_remove(&second);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(the_other_is_not_used),
+		cmocka_unit_test(a_stopped_target_is_waited_for),
+		cmocka_unit_test(it_gives_up_with_the_reason),
+		cmocka_unit_test(one_configured_domain),
+		cmocka_unit_test(the_same_file),
+		cmocka_unit_test(a_reload_changes_the_domain),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
