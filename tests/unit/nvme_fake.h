@@ -47,6 +47,7 @@ static struct {
 	/* What becomes of commands. */
 	int result;	      /* of the next `count` ones with `opcode` */
 	unsigned int count;
+	unsigned int pass; /* so many of them go well first */
 	uint8_t opcode;
 	int kernel;	      /* every command's, if it is not 0 */
 	bool fixed_refused;
@@ -353,7 +354,9 @@ static inline int fake_command(const struct io_uring_sqe *sqe)
 	fake_record(cmd, fixed, first, cmd->opcode == TGT_NVME_FLUSH ? 0 : blocks);
 	if (fake.kernel || (fixed && fake.fixed_refused))
 		return fake.kernel ? fake.kernel : -EINVAL;
-	if (fake.count && cmd->opcode == fake.opcode) {
+	if (fake.count && cmd->opcode == fake.opcode && fake.pass)
+		fake.pass--;
+	else if (fake.count && cmd->opcode == fake.opcode) {
 		fake.count--;
 		return fake.result;
 	}

@@ -323,7 +323,7 @@ static void what_comes_back_for_now_is_repeated(void **state)
 /* A part of a transfer that is repeated does not begin the whole again. */
 static void only_a_part_is_repeated(void **state)
 {
-	unsigned char *out = pattern(1 << 20);
+	unsigned char *out = pattern(3 << 19);
 	struct rig rig;
 
 	(void)state;
@@ -337,6 +337,38 @@ static void only_a_part_is_repeated(void **state)
 	assert_int_equal(fake.commands[1].first, 0);
 	assert_int_equal(fake.commands[2].first, 1024);
 	assert_memory_equal(fake.data, out, 1 << 20);
+	/* And one behind the first does not go on behind itself. */
+	memset(fake.data, 0, sizeof(fake.data));
+	fake.command_count = 0;
+	fake.pass = 1;
+	fake.count = 2;
+	assert_int_equal(rig_io(&rig, TGT_IO_WRITE, 0, 0, out, 3 << 19), 0);
+	assert_int_equal(fake.command_count, 5);
+	assert_int_equal(fake.commands[3].first, 1024);
+	assert_memory_equal(fake.data, out, 3 << 19);
+	rig_close(&rig);
+	free(out);
+}
+
+/* A Flush that comes back for now has made nothing durable. */
+static void a_flush_is_repeated(void **state)
+{
+	unsigned char *out = pattern(8192);
+	struct rig rig;
+
+	(void)state;
+	fake_open(&rig);
+	fake.opcode = TGT_NVME_FLUSH;
+	fake.result = 0x8;
+	assert_int_equal(rig_io(&rig, TGT_IO_WRITE, 0, 0, out, 8192), 0);
+	fake.count = 3;
+	assert_int_equal(rig_io(&rig, TGT_IO_FLUSH, 0, 0, NULL, 0), 0);
+	assert_int_equal(fake.pauses, 3);
+	assert_memory_equal(fake.durable, out, 8192);
+	fake.result = -EAGAIN;
+	fake.count = 1000;
+	assert_int_not_equal(rig_io(&rig, TGT_IO_FLUSH, 0, 0, NULL, 0), 0);
+	fake.count = 0;
 	rig_close(&rig);
 	free(out);
 }
@@ -419,6 +451,7 @@ int main(void)
 		FAKE_TEST(statuses_have_their_errors),
 		FAKE_TEST(what_comes_back_for_now_is_repeated),
 		FAKE_TEST(only_a_part_is_repeated),
+		FAKE_TEST(a_flush_is_repeated),
 		FAKE_TEST(a_completion_wakes_the_ring),
 		FAKE_TEST(its_size_is_the_block_devices),
 		FAKE_TEST(a_namespace_that_was_formatted_is_served_no_more),
