@@ -153,6 +153,40 @@ unsigned int sim_inside_handles(const struct sim_host *host, const uint8_t sessi
 	return count;
 }
 
+/* -- claims -------------------------------------------------------------------------------- */
+
+/* What the device may still write there, between the two halves of a COMPARE_AND_WRITE. */
+static void claim_check_conn(const struct sim_conn *conn, const struct tgt_claim *claim, const char *direct)
+{
+	uintptr_t first = (uintptr_t)direct + claim->offset;
+	const struct sim_wqe *wqe;
+
+	TAILQ_FOREACH(wqe, &conn->sq, link)
+		if (sim_wqe_is_read(wqe) && !wqe->responded && wqe->sge[0].addr < first + claim->bytes &&
+		    first < wqe->sge[0].addr + wqe->sge[0].length)
+			sim_fail("%s: a READ into what a COMPARE_AND_WRITE has claimed is under way",
+				 conn->fab->actor->name);
+}
+
+void __real_tgt_claim_end(struct tgt_claim *claim);
+void __wrap_tgt_claim_end(struct tgt_claim *claim);
+void __wrap_tgt_claim_end(struct tgt_claim *claim)
+{
+	const struct tgt_port *port =
+		(const void *)((const char *)claim->port - offsetof(struct tgt_port, claims));
+	const char *direct = port->store->info.direct;
+	const struct sim_fab *fab;
+	const struct sim_conn *conn;
+
+	for (fab = claim->granted && direct ? sim_fabric_next(NULL) : NULL; fab; fab = sim_fabric_next(fab))
+		TAILQ_FOREACH(conn, &fab->conns, link)
+			if (!fab->dead && conn->server && !conn->flushed)
+				claim_check_conn(conn, claim, direct);
+	if (direct)
+		sim_reached("compare", claim->granted ? "has claimed memory" : "has waited for memory in vain", NULL);
+	__real_tgt_claim_end(claim);
+}
+
 /* -- fences -------------------------------------------------------------------------------- */
 
 void sim_inside_fenced(uint32_t session, unsigned int index, uint32_t incarnation)
