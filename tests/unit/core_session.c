@@ -98,6 +98,24 @@ static void test_fence_refused_is_sent_again(void **state)
 	want(CORE_ACTION_FENCE, 1);
 }
 
+/* A second answer, or one for an earlier loss, is none for a FENCE that has yet to be sent. */
+static void test_answer_without_fence(void **state)
+{
+	(void)state;
+	live(2, 2);
+	core_session_lost(&session, 1, 20000 * MS);
+	want(CORE_ACTION_CLOSE, 1);
+	want(CORE_ACTION_FENCE, 1);
+	core_session_fenced(&session, 1, false, 20000 * MS);
+	core_session_fenced(&session, 1, true, 20001 * MS);
+	core_session_drained(&session, 1, 20002 * MS);
+	want(CORE_ACTION_RELEASE_HARMLESS, 1);
+	want(CORE_ACTION_CONNECT, 1);
+	want_none();
+	core_session_tick(&session, 20100 * MS);
+	want(CORE_ACTION_FENCE, 1);
+}
+
 static void test_fence_carrier_is_lost(void **state)
 {
 	struct core_action action;
@@ -224,6 +242,34 @@ static void test_first_queue_changes_portal(void **state)
 	}
 	assert_int_equal(session.state, CORE_SESSION_LIVE);
 	assert_true(session.queue[1].incarnation > 5);
+	/* It left once: when it is back, it stays. */
+	while (session.queue[1].state != CORE_QUEUE_CONNECTING) {
+		core_session_heard(&session, 0, core_session_next_ns(&session));
+		core_session_tick(&session, core_session_next_ns(&session));
+	}
+	assert_true(core_session_accepted(&session, 1, INSTANCE, 0, 80000 * MS));
+	assert_true(core_session_open(&session, 1));
+	while (core_session_action(&session, &action))
+		assert_int_not_equal(action.kind, CORE_ACTION_LEAVE);
+}
+
+/* Fences and reply caches are a target's own: none of its queues, nor its session, is another one's. */
+static void test_another_target_accepts(void **state)
+{
+	(void)state;
+	live(2, 1);
+	core_session_lost(&session, 1, 20000 * MS);
+	core_session_drained(&session, 1, 20000 * MS);
+	assert_int_equal(session.queue[1].state, CORE_QUEUE_CONNECTING);
+	assert_false(core_session_accepted(&session, 1, OTHER, 5000, 20001 * MS));
+	assert_int_equal(session.queue[1].state, CORE_QUEUE_ENDING);
+	core_session_lost(&session, 0, 20002 * MS);
+	core_session_drained(&session, 0, 20002 * MS);
+	assert_int_equal(session.queue[0].state, CORE_QUEUE_CONNECTING);
+	assert_false(core_session_accepted(&session, 0, OTHER, 5000, 20003 * MS));
+	assert_int_equal(session.queue[0].state, CORE_QUEUE_ENDING);
+	assert_int_equal(session.state, CORE_SESSION_RECOVERING);
+	assert_int_equal(session.epoch, 1);
 }
 
 static void test_target_forgot(void **state)
@@ -414,6 +460,23 @@ static void test_refusals(void **state)
 	}
 }
 
+/* The target knows a later incarnation than the queue has come to: the next login is of one above that. */
+static void test_stale_incarnation(void **state)
+{
+	struct core_action action;
+
+	(void)state;
+	live(2, 1);
+	core_session_lost(&session, 1, 20000 * MS);
+	core_session_drained(&session, 1, 20000 * MS);
+	core_session_rejected(&session, 1, RBLK_REJECT_STALE_INCARNATION, 9, 20000 * MS);
+	while (core_session_action(&session, &action))
+		continue;
+	core_session_drained(&session, 1, 20000 * MS);
+	action = want(CORE_ACTION_CONNECT, 1);
+	assert_int_equal(action.incarnation, 10);
+}
+
 static void test_fewer_queues(void **state)
 {
 	(void)state;
@@ -453,16 +516,19 @@ int main(void)
 		cmocka_unit_test(test_fence_by_another_queue),
 		cmocka_unit_test(test_fence_refused_is_sent_again),
 		cmocka_unit_test(test_reads_wait_for_no_fence),
+		cmocka_unit_test(test_answer_without_fence),
 		cmocka_unit_test(test_fence_carrier_is_lost),
 		cmocka_unit_test(test_fences_leave_tags),
 		cmocka_unit_test(test_fences_one_after_the_other),
 		cmocka_unit_test(test_first_queue_changes_portal),
+		cmocka_unit_test(test_another_target_accepts),
 		cmocka_unit_test(test_target_forgot),
 		cmocka_unit_test(test_forgotten_but_not_noticed),
 		cmocka_unit_test(test_silence),
 		cmocka_unit_test(test_fail_fast_and_give_up),
 		cmocka_unit_test(test_nobody_there),
 		cmocka_unit_test(test_refusals),
+		cmocka_unit_test(test_stale_incarnation),
 		cmocka_unit_test(test_fewer_queues),
 		cmocka_unit_test(test_stop),
 	};
