@@ -38,6 +38,7 @@ struct sim_net {
 	unsigned int resends;	/* then the connection is given up */
 	uint32_t refuse;	/* of what a device or machine is asked for: it is short of it */
 	uint32_t twice;		/* of requests to connect: it comes again, when its sender is gone */
+	uint16_t batch_max;	/* a target takes so many commands in a message; 0: as many as ours */
 	bool again;		/* numbers and keys are used again as soon as they are free */
 	uint64_t linger_ns;	/* a queue pair in ERR takes at most so long to drain; 0: mostly little */
 	bool calm;		/* faults have stopped */
@@ -165,6 +166,7 @@ struct sim_conn {
 	uint32_t session; /* of its initiator: sim_session_of() */
 	uint8_t read_in;  /* READs that we answer at a time */
 	uint32_t promised; /* the server's: receives behind its credits (C5) */
+	uint16_t batch_max; /* the server's: commands in a message to it (C7) */
 	struct sim_brought brought[SIM_TAGS]; /* the server's: by tag */
 
 	struct sim_wqe_list sq;

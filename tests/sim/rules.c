@@ -5,6 +5,7 @@
 #include "tests/sim/rules.h"
 
 #include <arpa/inet.h>
+#include "tests/sim/coverage.h"
 #include "tests/sim/disk.h"
 #include "tests/sim/history.h"
 #include "tests/sim/inside.h"
@@ -32,6 +33,11 @@ void sim_rules_received(struct sim_conn *conn, uint64_t wr_id, const uint8_t *me
 	last = (const void *)(message + bytes - sizeof(*last));
 	if ((last->index + 1u) * sizeof(*last) > bytes)
 		return;
+	if (conn->batch_max && last->index >= conn->batch_max)
+		sim_fail("%s: qp %u: a message of %u commands, and it takes %u (C7)", conn->fab->actor->name,
+			 conn->head.qp_num, last->index + 1u, conn->batch_max);
+	if (conn->batch_max && last->index + 1u == conn->batch_max && conn->batch_max > 1)
+		sim_reached("fabric", "a message of as many commands as the target takes", NULL);
 	*receive_serial(conn->fab, wr_id) = serial;
 	first = last - last->index;
 	for (const struct rblk_wire_command *command = first; command <= last; command++) {

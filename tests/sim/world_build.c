@@ -194,7 +194,19 @@ static void build_load(struct sim_load *load)
 	load->large = sim_world_rate(100000, 500000);
 }
 
+static bool has_keys(void)
+{
+	return sim_world.seed % 3 == 1;
+}
+
 /* In an eighth of the seeds, and not by chance: all others' histories stay what they are. */
+static uint16_t batch_max(void)
+{
+	/* Where nobody proves a name: what the target has answered is part of that. */
+	return sim_world.seed / 8 % 8 == 2 && !has_keys() ? (uint16_t)(2 + sim_world.seed / 64 % 8) : 0;
+}
+
+/* Likewise. */
 static bool has_digests(void)
 {
 	return sim_world.seed / 8 % 8 == 1;
@@ -280,7 +292,7 @@ static void build_module(void)
 	sim_disk_starve = sim_world_rate(0, 300000);
 	sim_disk_unmapped = sim_world_rate(0, 200000);
 	sim_blk_fake_timeouts = sim_world_rate(0, 5000);
-	module->attach.key = sim_world.seed % 3 == 1;
+	module->attach.key = has_keys();
 	for (unsigned int i = 0; i < sim_world.host_count && module->attach.key; i++)
 		sim_host_rule(&sim_world.hosts[i], SIM_MODULE_NAME);
 	sim_module_start(module,
@@ -377,6 +389,7 @@ void sim_world_build(void)
 	bool power = kind == WORLD_POWER, has_module;
 
 	build_net(kind);
+	sim_net.batch_max = batch_max();
 	sim_world.ops_max = sim_chance(500000) ? 100 : sim_chance(700000) ? 250 : 600;
 	sim_world.host_count = (unsigned int)sim_between(1, HOSTS_MAX);
 	sim_world.app_count = (unsigned int)sim_between(1, kind == WORLD_MEMORY ? 1 : APPS_MAX);
