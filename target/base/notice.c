@@ -38,6 +38,9 @@ static const struct notice_kind {
 	[TGT_NOTICE_RELOAD_FAILED] = {"reload_failed", "a31674c1f2d44a4181e9de03bd12881b"},
 	[TGT_NOTICE_REACTOR_HANGS] = {"reactor_hangs", "909a609946fd4b489a4130f75d4ce533"},
 	[TGT_NOTICE_DEVICE_REMOVED] = {"device_removed", "916a85ef87174c44958d6c4d313e9b5c"},
+	[TGT_NOTICE_VOLUME_MISSING] = {"volume_missing", "d8a57b4114e54b7a93edcd54865a3dec"},
+	[TGT_NOTICE_ADDRESS_MISSING] = {"address_missing", "f847be014328408ca9b54a626d0349f9"},
+	[TGT_NOTICE_ADDRESS_ADDED] = {"address_added", "b5f186fb713d465782a2db1839a46efc"},
 };
 static_assert(sizeof(kinds) / sizeof(kinds[0]) == TGT_NOTICES, "every kind has a name");
 

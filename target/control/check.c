@@ -8,6 +8,7 @@
 #include <unistd.h>
 #include "target/base/denied.h"
 #include "target/base/error.h"
+#include "target/base/log.h"
 #include "target/store/nvme_path.h"
 #include "target/store/path.h"
 
@@ -75,16 +76,18 @@ static int path_check_twice(const struct tgt_config *config, unsigned int n, cha
 	return 0;
 }
 
-int tgt_check_paths(const struct tgt_config *config, char *error)
+unsigned int tgt_check(const struct tgt_config *config)
 {
-	int status = 0;
+	char error[TGT_ERROR_BYTES];
+	unsigned int wrong = 0;
 
-	for (unsigned int i = 0; i < config->volume_count && status == 0; i++) {
+	for (unsigned int i = 0; i < config->volume_count; i++) {
 		if (!config->volumes[i].path[0])
 			continue;
-		status = path_check(&config->volumes[i], error);
-		if (status == 0)
-			status = path_check_twice(config, i, error);
+		if (path_check(&config->volumes[i], error) == 0 && path_check_twice(config, i, error) == 0)
+			continue;
+		tgt_log(TGT_LOG_ERROR, "%s", error);
+		wrong++;
 	}
-	return status;
+	return wrong;
 }

@@ -8,7 +8,7 @@
 
 #include "target/base/settings.h"
 
-/* 0, or a negative errno and `error` (TGT_ERROR_BYTES): "volume a: /srv/a: No such file or directory". */
-int tgt_check_paths(const struct tgt_config *config, char *error);
+/* Logs all that could not be served ("volume a: /srv/a: No such file or directory"), and returns how many. */
+unsigned int tgt_check(const struct tgt_config *config);
 
 #endif

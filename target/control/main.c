@@ -21,6 +21,7 @@
 #include "target/base/affinity.h"
 #include "target/base/notice.h"
 #include "target/base/text.h"
+#include "target/base/unserved.h"
 #include "target/control/check.h"
 #include "target/control/config.h"
 #include "target/control/cpus.h"
@@ -58,6 +59,7 @@ struct daemon {
 	struct tgt_config config; /* in force; its volumes are the reloader's while there is one */
 	struct tgt_document document; /* what it was read from, at the start */
 	struct tgt_registry *registry;
+	struct tgt_unserved *unserved; /* what is missing; any thread */
 	struct tgt_peers peers; /* the reactors */
 	struct tgt_reactor *reactors[TGT_REACTORS_MAX];
 	unsigned int reactor_count;
@@ -122,23 +124,31 @@ static void limits_raise(void)
 	limit_raise(RLIMIT_FSIZE);
 }
 
+/*
+ * Of so many: what is missing need not keep the rest from being served. But whoever names something on the command
+ * line is there to read that nothing of it can be served; a service with a configuration file goes on trying.
+ */
+static unsigned int may_lack(const struct daemon *daemon, unsigned int all)
+{
+	if (daemon->config.require_all || !all)
+		return 0;
+	return daemon->document.count ? all : all - 1;
+}
+
 static int volumes_open(struct daemon *daemon, char *error)
 {
-	unsigned int i;
+	struct tgt_reload reload;
 	int status;
 
 	status = tgt_registry_create(&daemon->registry);
-	if (status < 0)
-		return tgt_error(error, status, "%s", strerror(-status));
+	daemon->unserved = tgt_unserved_create();
+	if (status < 0 || !daemon->unserved)
+		return tgt_error(error, -ENOMEM, "%s", strerror(ENOMEM));
 	tgt_registry_use_threads(daemon->registry);
 	tgt_registry_remember(daemon->registry, daemon->config.state_dir);
 	tgt_registry_keep(daemon->registry, daemon->config.reservations_dir);
-	for (i = 0; i < daemon->config.volume_count; i++) {
-		status = tgt_volume_add(daemon->registry, &daemon->config.volumes[i], error);
-		if (status < 0)
-			return status;
-	}
-	return 0;
+	reload = (struct tgt_reload){.registry = daemon->registry, .unserved = daemon->unserved};
+	return tgt_reload_begin(&reload, &daemon->config, may_lack(daemon, daemon->config.volume_count), error);
 }
 
 static void volumes_remove(struct daemon *daemon)
@@ -158,6 +168,7 @@ static int peers_make(struct daemon *daemon, char *error)
 {
 	daemon->peers.rules = tgt_rulebook_create(tgt_rules_create(&daemon->config));
 	daemon->peers.names = tgt_names_create();
+	daemon->peers.unserved = daemon->unserved;
 	if (daemon->peers.rules && daemon->peers.names)
 		return 0;
 	return tgt_error(error, -ENOMEM, "access rules and names of initiators: out of memory");
@@ -227,13 +238,15 @@ static int reloader_start(struct daemon *daemon, char *error)
 		.registry = daemon->registry,
 		.reactors = daemon->reactors,
 		.rules = daemon->peers.rules,
+		.unserved = daemon->unserved,
 		.used = volume_used,
 		.used_context = &daemon->source,
 	};
 
 	daemon->source = (struct tgt_watch_source){.registry = daemon->registry,
 						   .reactors = daemon->reactors,
-						   .reactor_count = daemon->reactor_count};
+						   .reactor_count = daemon->reactor_count,
+						   .unserved = daemon->unserved};
 	return tgt_reloader_create(&options, &daemon->reloader, error);
 }
 
@@ -250,6 +263,7 @@ static int watch_start(struct daemon *daemon, char *error)
 		.control_socket = daemon->config.control_socket,
 		.journal = daemon->config.journal,
 		.http = daemon->config.http,
+		.require_http = daemon->config.require_all,
 		.address = watch_address,
 		.context = daemon->listener,
 	};
@@ -307,16 +321,22 @@ static int daemon_start(struct daemon *daemon, char *error)
 
 /* -- serving ---------------------------------------------------------------------------------- */
 
-/* "serving 2 volumes on rblk+tcp://127.0.0.1:40123, ..." */
+/* "serving 2 volumes on rblk+tcp://127.0.0.1:40123, ..."; "serving 1 volume (missing: 1 volume, 0 addresses) on ..." */
 static void status_words(const struct daemon *daemon, char words[STATUS_BYTES])
 {
+	unsigned int volumes = tgt_unserved_count(daemon->unserved, TGT_UNSERVED_VOLUME);
+	unsigned int addresses = tgt_unserved_count(daemon->unserved, TGT_UNSERVED_ADDRESS);
 	const char *address;
 	unsigned int n, total;
 	size_t length;
 
 	tgt_volume_list(daemon->registry, 0, NULL, 0, &total);
-	length = (size_t)snprintf(words, STATUS_BYTES, "serving %u volume%s on ", total,
-				  TGT_S(total));
+	length = (size_t)snprintf(words, STATUS_BYTES, "serving %u volume%s ", total, TGT_S(total));
+	if (volumes || addresses)
+		length += (size_t)snprintf(words + length, STATUS_BYTES - length,
+					   "(missing: %u volume%s, %u address%s) ", volumes, TGT_S(volumes),
+					   addresses, addresses == 1 ? "" : "es");
+	length += (size_t)snprintf(words + length, STATUS_BYTES - length, "on ");
 	for (n = 0; (address = tgt_listener_address(daemon->listener, n)); n++)
 		if (length < STATUS_BYTES)
 			length += (size_t)snprintf(words + length, STATUS_BYTES - length, "%s%s",
@@ -506,6 +526,7 @@ static bool daemon_end(struct daemon *daemon)
 	}
 	tgt_registry_destroy(daemon->registry);
 	tgt_watch_destroy(daemon->watch);
+	tgt_unserved_destroy(daemon->unserved);
 	return true;
 }
 
@@ -547,12 +568,8 @@ static int daemon_run(struct daemon *daemon)
 
 static int check(const struct tgt_config *config)
 {
-	char error[TGT_ERROR_BYTES];
-
-	if (tgt_check_paths(config, error) < 0) {
-		tgt_log(TGT_LOG_ERROR, "%s", error);
+	if (tgt_check(config) > 0)
 		return EXIT_FAILURE;
-	}
 	printf("rblkd: the configuration is valid: %u volume%s, %u address%s\n",
 	       config->volume_count, TGT_S(config->volume_count), config->listen_count,
 	       config->listen_count == 1 ? "" : "es");

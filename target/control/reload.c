@@ -11,10 +11,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "proto/core/env.h"
 #include "target/base/error.h"
 #include "target/base/notice.h"
 #include "target/base/log.h"
 #include "target/base/text.h"
+#include "target/base/unserved.h"
 #include "target/control/config.h"
 #include "target/control/initiators.h"
 #include "target/control/reload_settings.h"
@@ -290,11 +292,12 @@ static void step_put_in_place(struct plan *plan, struct step *step)
 			"volume %s: %s is now another file, which is served from now on",
 			step->config->name, step->config->path);
 	if (tgt_volume_publish(volume, error) < 0) {
-		tgt_log(TGT_LOG_ERROR, "reload: %s; not served yet", error);
+		tgt_unserved_add(plan->reload->unserved, TGT_UNSERVED_VOLUME, step->config->name, error);
 		plan_left(plan, error, "not served yet");
 		tgt_volume_put(volume);
 		return;
 	}
+	tgt_unserved_remove(plan->reload->unserved, TGT_UNSERVED_VOLUME, step->config->name);
 	log_served(volume, step->old ? "changed" : "added",
 		   step->old ? TGT_NOTICE_VOLUME_CHANGED : TGT_NOTICE_VOLUME_ADDED);
 	if (step->old)
@@ -335,6 +338,7 @@ static void plan_commit(struct plan *plan)
 	for (i = 0; i < current->volume_count; i++) {
 		if (volume_find(plan->wanted, current->volumes[i].name))
 			continue;
+		tgt_unserved_remove(plan->reload->unserved, TGT_UNSERVED_VOLUME, current->volumes[i].name);
 		volume_drop(plan, current->volumes[i].name, true);
 		plan->removed++;
 	}
@@ -356,6 +360,7 @@ static void volume_log_name(const struct tgt_reload *reload, const char *name, c
 {
 	struct tgt_volume *volume = tgt_volume_get(reload->registry, name);
 
+	tgt_unserved_remove(reload->unserved, TGT_UNSERVED_VOLUME, name);
 	if (!volume)
 		return;
 	log_served(volume, what, kind);
@@ -390,14 +395,23 @@ static int late_add(const struct tgt_reload *reload, const struct tgt_volume_con
 static void step_late_served(struct plan *plan, struct step *step)
 {
 	step->settled = true;
-	if (step->reverted)
+	if (step->reverted) {
+		tgt_unserved_remove(plan->reload->unserved, TGT_UNSERVED_VOLUME, step->config->name);
 		return;
+	}
 	volume_log_name(plan->reload, step->config->name, step->old ? "changed" : "added",
 			step->old ? TGT_NOTICE_VOLUME_CHANGED : TGT_NOTICE_VOLUME_ADDED);
 	if (step->old)
 		plan->changed++;
 	else
 		plan->added++;
+}
+
+/* Not by this reload. */
+static void step_left(struct plan *plan, const struct step *step)
+{
+	tgt_unserved_add(plan->reload->unserved, TGT_UNSERVED_VOLUME, step->config->name, step->error);
+	plan_left(plan, step->error, "not served yet, trying again");
 }
 
 /* One attempt. The wanted configuration gets the old settings if only those can be served. */
@@ -422,10 +436,8 @@ static void step_open_late(struct plan *plan, struct step *step)
 	if (!step->settled && !step->waited)
 		tgt_log(TGT_LOG_INFO, "%s; waiting", step->error);
 	step->waited = true;
-	if (!step->settled)
-		return;
-	tgt_log(TGT_LOG_ERROR, "reload: %s; not served yet, trying again", step->error);
-	plan_left(plan, step->error, "not served yet, trying again");
+	if (step->settled)
+		step_left(plan, step);
 }
 
 /* Each by itself: none waits for another's disk. */
@@ -445,13 +457,44 @@ static void plan_open_late(struct plan *plan)
 		}
 		plan_tell(plan);
 	} while (left && reload_waits(plan->reload));
-	for (unsigned int i = 0; i < plan->count; i++) {
-		if (plan->steps[i].kind != STEP_LATE || plan->steps[i].settled)
-			continue;
-		tgt_log(TGT_LOG_ERROR, "reload: %s; not served yet, trying again",
-			plan->steps[i].error);
-		plan_left(plan, plan->steps[i].error, "not served yet, trying again");
+	for (unsigned int i = 0; i < plan->count; i++)
+		if (plan->steps[i].kind == STEP_LATE && !plan->steps[i].settled)
+			step_left(plan, &plan->steps[i]);
+}
+
+/* With what is left of its wait. */
+static int begin_add(const struct tgt_reload *reload, struct tgt_volume_config config, uint64_t begun_ns, char *error)
+{
+	uint64_t waited_ms = (env_now_ns() - begun_ns) / 1000000u;
+
+	config.lock_wait_ms -= (uint32_t)(waited_ms < config.lock_wait_ms ? waited_ms : config.lock_wait_ms);
+	return tgt_volume_add(reload->registry, &config, error);
+}
+
+int tgt_reload_begin(const struct tgt_reload *reload, const struct tgt_config *current, unsigned int lacking,
+		     char *error)
+{
+	char(*reasons)[TGT_ERROR_BYTES] = calloc(current->volume_count + 1, sizeof(*reasons));
+	uint64_t begun_ns = env_now_ns();
+	unsigned int left = 0;
+	int status = 0, failed = 0;
+
+	if (!reasons)
+		return tgt_error(error, -ENOMEM, "out of memory");
+	for (unsigned int i = 0; i < current->volume_count && left <= lacking && status != -EINTR; i++) {
+		status = begin_add(reload, current->volumes[i], begun_ns, reasons[i]);
+		if (status == 0)
+			reasons[i][0] = '\0'; /* of a first attempt */
+		else if (!left++ || status == -EINTR)
+			failed = tgt_error(error, status, "%s", reasons[i]);
 	}
+	if (status != -EINTR && left <= lacking)
+		failed = 0;
+	for (unsigned int i = 0; i < current->volume_count && !failed; i++)
+		if (reasons[i][0])
+			tgt_unserved_add(reload->unserved, TGT_UNSERVED_VOLUME, current->volumes[i].name, reasons[i]);
+	free(reasons);
+	return failed;
 }
 
 unsigned int tgt_reload_mend(const struct tgt_reload *reload, const struct tgt_config *current)
@@ -468,6 +511,7 @@ unsigned int tgt_reload_mend(const struct tgt_reload *reload, const struct tgt_c
 			continue;
 		}
 		if (late_add(reload, config, error) < 0) {
+			tgt_unserved_add(reload->unserved, TGT_UNSERVED_VOLUME, config->name, error);
 			left++;
 			continue;
 		}

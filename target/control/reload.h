@@ -12,6 +12,7 @@
 #include "target/serve/reactor.h"
 
 struct tgt_rulebook;
+struct tgt_unserved;
 
 /* What a reload works on, and how it waits. Fixed. */
 struct tgt_reload {
@@ -19,6 +20,7 @@ struct tgt_reload {
 	struct tgt_reactor **reactors;
 	struct tgt_rulebook *rules; /* NULL: there are none */
 	unsigned int reactor_count;
+	struct tgt_unserved *unserved; /* gets the volumes that cannot be served; NULL: nobody asks */
 	/*
 	 * Sleeps for a moment, until something has ended, above all a former volume's last I/O.
 	 * False: the time is over. NULL: do not wait.
@@ -46,6 +48,11 @@ struct tgt_reload {
 int tgt_reload_apply(const struct tgt_reload *reload, struct tgt_config *current,
 		     struct tgt_config *wanted, char *error);
 
+/* At the start, before there are reactors: serves volumes of `current`, but for at most `lacking` that cannot be served
+ * yet. Each waits for another process's lock, all of them together only as long as the one that may wait longest. 0, or
+ * a negative errno and the first reason in `error` (TGT_ERROR_BYTES). */
+int tgt_reload_begin(const struct tgt_reload *reload, const struct tgt_config *current, unsigned int lacking,
+		     char *error);
 /* Tries again to serve volumes of `current` that are not served. Returns how many still are not. */
 unsigned int tgt_reload_mend(const struct tgt_reload *reload, const struct tgt_config *current);
 

@@ -14,6 +14,7 @@
 #include "target/base/error.h"
 #include "target/base/notice.h"
 #include "target/base/log.h"
+#include "target/base/unserved.h"
 #include "target/control/document.h"
 #include "target/control/options.h"
 #include "target/store/path.h"
@@ -269,11 +270,12 @@ static void reloader_signalled(struct tgt_reloader *reloader)
 static void *reloader_thread(void *argument)
 {
 	struct tgt_reloader *reloader = argument;
-	bool mend = false;
+	unsigned int left = tgt_unserved_count(reloader->options.unserved, TGT_UNSERVED_VOLUME);
 
 	pthread_mutex_lock(&reloader->lock);
-	while (reloader_sleep(reloader, mend)) {
-		bool requested = reloader->requested;
+	while (reloader_sleep(reloader, left > 0)) {
+		bool requested = reloader->requested, mended;
+		unsigned int before = left;
 
 		reloader->busy = requested || reloader->queued;
 		reloader->requested = false;
@@ -285,10 +287,11 @@ static void *reloader_thread(void *argument)
 			reloader_take(reloader);
 		atomic_store(&reloader->unsaved, tgt_document_changed(&reloader->document));
 		pthread_mutex_unlock(&reloader->lock);
-		mend = tgt_reload_mend(&reloader->reload, reloader->options.config) > 0;
+		left = tgt_reload_mend(&reloader->reload, reloader->options.config);
+		mended = left < before;
 		pthread_mutex_lock(&reloader->lock);
 		reloader->busy = false;
-		if (requested && !reloader->requested) {
+		if ((requested || mended) && !reloader->requested) {
 			reloader->ended = true;
 			eventfd_write(reloader->fd, 1);
 		}
@@ -383,6 +386,7 @@ int tgt_reloader_create(const struct tgt_reloader_options *options, struct tgt_r
 	reloader->reload = (struct tgt_reload){
 		.registry = options->registry,
 		.rules = options->rules,
+		.unserved = options->unserved,
 		.reactors = options->reactors,
 		.reactor_count = options->config->reactors,
 		.wait = reloader_wait,

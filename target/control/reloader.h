@@ -24,6 +24,7 @@ struct tgt_reloader_options {
 	struct tgt_registry *registry;
 	struct tgt_reactor **reactors;
 	struct tgt_rulebook *rules;
+	struct tgt_unserved *unserved; /* outlives it */
 	/* As in struct tgt_reload; NULL: volumes in use may always go. */
 	bool (*used)(const void *context, const char *volume, char *words);
 	const void *used_context;
@@ -36,7 +37,7 @@ int tgt_reloader_create(const struct tgt_reloader_options *options, struct tgt_r
 void tgt_reloader_request(struct tgt_reloader *reloader);
 /* Readable when a reload may have ended. */
 int tgt_reloader_fd(const struct tgt_reloader *reloader);
-/* All requested reloads have ended since the last call. */
+/* All requested reloads have ended since the last call, or what was missing is served. */
 bool tgt_reloader_ended(struct tgt_reloader *reloader);
 /* No further reload begins, and the present one stops waiting. Returns at once. */
 void tgt_reloader_interrupt(struct tgt_reloader *reloader);

@@ -42,6 +42,15 @@ static void status_reactors(const json_t *result)
 	screen_table_destroy(table);
 }
 
+static void status_missing(const json_t *result, const char *key)
+{
+	const json_t *missing;
+	size_t i;
+
+	json_array_foreach(json_object_get(result, key), i, missing)
+		printf("missing: %s\n", ctl_string(missing, "reason"));
+}
+
 static void status_print(const json_t *result)
 {
 	json_t *ends = json_object_get(result, "connection_ends"), *value;
@@ -69,6 +78,8 @@ static void status_print(const json_t *result)
 	if (ctl_integer(result, "reactors_silent"))
 		printf("%" PRIu64 " reactors did not answer in time\n",
 		       ctl_integer(result, "reactors_silent"));
+	status_missing(result, "missing_volumes");
+	status_missing(result, "missing_addresses");
 	ctl_unsaved_print(result);
 }
 
@@ -162,6 +173,14 @@ static void volumes_print(const json_t *result)
 			      failed	  ? "a flush has failed"
 			      : read_only ? "read-only"
 					  : "ok"));
+	}
+	json_array_foreach(json_object_get(result, "missing"), i, volume)
+	{
+		char state[600];
+
+		snprintf(state, sizeof(state), "missing: %s", ctl_string(volume, "reason"));
+		screen_table_row(table, CELLS(ctl_string(volume, "volume"), "-", "-", "-", "-", "-", "-", "-", "-",
+					      "-", state));
 	}
 	screen_table_print(table, 0, NULL);
 	screen_table_destroy(table);

@@ -14,6 +14,7 @@
 
 struct tgt_reactor;
 struct tgt_rulebook;
+struct tgt_unserved;
 struct tgt_names;
 
 /* Head of a letter. The receiver owns it from tgt_letter_send() on; `read` is called on its thread. */
@@ -32,6 +33,7 @@ struct tgt_peers {
 	_Atomic unsigned int empty;   /* how many of them drain and have no session left */
 	_Atomic unsigned int letters; /* sent and not read yet */
 	struct tgt_rulebook *rules;   /* fixed; NULL: everyone may do everything (tests) */
+	struct tgt_unserved *unserved; /* fixed; NULL: nothing is missing (tests) */
 	struct tgt_names *names; /* fixed; NULL: initiators are not told apart (tests) */
 };
 

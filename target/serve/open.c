@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include "proto/wire/wire_check.h"
 #include "target/base/log.h"
+#include "target/base/unserved.h"
 #include "target/io/lane.h"
 #include "target/io/request.h"
 #include "target/serve/admit.h"
@@ -213,6 +214,12 @@ static void open_hold(struct tgt_session *session, struct tgt_request *request,
 	TAILQ_INSERT_TAIL(&session->reactor->opening, open, link);
 }
 
+/* Its disk may be a little late, as after a start of the machine: for so long the initiator does not lose the volume. */
+static bool open_awaited(struct tgt_reactor *reactor, const char *name)
+{
+	return tgt_unserved_awaited(reactor->peers->unserved, TGT_UNSERVED_VOLUME, name, TGT_OPEN_AWAITED_MS);
+}
+
 void tgt_open_begin(struct tgt_session *session, struct tgt_request *request, const char *capsule,
 		    uint32_t bytes)
 {
@@ -240,7 +247,7 @@ void tgt_open_begin(struct tgt_session *session, struct tgt_request *request, co
 	restricted = open_restrict(&flags, right);
 	volume = tgt_volume_get(session->reactor->registry, open->name);
 	if (!volume) {
-		tgt_request_complete(request, RBLK_E_NO_VOLUME);
+		tgt_request_complete(request, open_awaited(session->reactor, open->name) ? RBLK_E_BUSY : RBLK_E_NO_VOLUME);
 		return;
 	}
 	if (!(flags & RBLK_OPEN_READ_ONLY) || !open_prepared(session->reactor, volume))

@@ -52,7 +52,7 @@ json_t *tgt_methods_status(const struct tgt_methods *methods, const struct tgt_v
 	const struct tgt_view_totals *totals = &view->totals;
 
 	return json_pack("{s:s, s:i, s:i, s:s, s:I, s:s, s:o, s:i, s:i, s:I, s:I, s:I, s:I, s:o, "
-			 "s:o, s:i, s:b}",
+			 "s:o, s:i, s:b, s:o, s:o}",
 			 "version", RBLK_VERSION, "protocol", RBLK_PROTOCOL_VERSION, "pid",
 			 (int)getpid(), "state",
 			 atomic_load(&methods->draining) ? "draining" : "serving", "uptime_ns",
@@ -64,7 +64,9 @@ json_t *tgt_methods_status(const struct tgt_methods *methods, const struct tgt_v
 			 (json_int_t)totals->logins_refused, "fences", (json_int_t)totals->fences, "connection_ends",
 			 tgt_report_ends(view), "reactors", tgt_report_reactors(view),
 			 "reactors_silent", (int)view->missing, "unsaved_changes",
-			 methods->changer && methods->changer->unsaved(methods->changer->context));
+			 methods->changer && methods->changer->unsaved(methods->changer->context),
+			 "missing_volumes", tgt_report_missing(view, TGT_UNSERVED_VOLUME), "missing_addresses",
+			 tgt_report_missing(view, TGT_UNSERVED_ADDRESS));
 }
 
 static json_t *method_status(struct tgt_rpc_call *call)
@@ -85,7 +87,9 @@ static json_t *method_volumes(struct tgt_rpc_call *call)
 {
 	const struct tgt_view *view = tgt_methods_view(call->context);
 
-	return view ? json_pack("{s:o}", "volumes", tgt_report_volumes(view)) : NULL;
+	return view ? json_pack("{s:o, s:o}", "volumes", tgt_report_volumes(view), "missing",
+				tgt_report_missing(view, TGT_UNSERVED_VOLUME))
+		    : NULL;
 }
 
 static json_t *method_counts(struct tgt_rpc_call *call)

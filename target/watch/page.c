@@ -96,6 +96,16 @@ static json_t *page_volumes(const struct tgt_view *view)
 	return volumes;
 }
 
+/* Without the reasons, which have paths. */
+static void page_missing(json_t *status)
+{
+	json_t *missing;
+	size_t i;
+
+	json_array_foreach(json_object_get(status, "missing_volumes"), i, missing)
+		json_object_del(missing, "reason");
+}
+
 json_t *tgt_page_status(struct tgt_methods *methods)
 {
 	const struct tgt_view *view = tgt_methods_view(methods);
@@ -104,6 +114,7 @@ json_t *tgt_page_status(struct tgt_methods *methods)
 	if (!status)
 		return NULL;
 	json_object_del(status, "pid");
+	page_missing(status);
 	ends = json_array();
 	for (unsigned int i = 0; i + 1 < CORE_BUCKETS; i++)
 		json_array_append_new(ends,

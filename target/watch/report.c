@@ -104,6 +104,18 @@ json_t *tgt_report_volumes(const struct tgt_view *view)
 	return array;
 }
 
+json_t *tgt_report_missing(const struct tgt_view *view, enum tgt_unserved_kind kind)
+{
+	json_t *array = json_array();
+
+	for (unsigned int i = 0; i < view->unserved_counts[kind]; i++)
+		json_array_append_new(array, json_pack("{s:o, s:o}",
+						       kind == TGT_UNSERVED_VOLUME ? "volume" : "address",
+						       tgt_rpc_text(view->unserved[kind][i].name), "reason",
+						       tgt_rpc_text(view->unserved[kind][i].reason)));
+	return array;
+}
+
 /* -- reactors ---------------------------------------------------------------------------------- */
 
 json_t *tgt_report_reactors(const struct tgt_view *view)

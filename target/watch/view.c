@@ -271,11 +271,14 @@ int tgt_view_take(const struct tgt_watch_source *source, struct tgt_view *view)
 		status = view_volumes(view, source->registry);
 	if (!status)
 		status = view_initiators(view);
-	if (status)
+	if (status) {
 		tgt_view_free(view);
-	else
-		view_totals(view);
-	return status;
+		return status;
+	}
+	for (unsigned int kind = 0; kind < TGT_UNSERVED_KINDS; kind++)
+		view->unserved[kind] = tgt_unserved_list(source->unserved, kind, &view->unserved_counts[kind]);
+	view_totals(view);
+	return 0;
 }
 
 void tgt_view_free(struct tgt_view *view)
@@ -284,6 +287,8 @@ void tgt_view_free(struct tgt_view *view)
 		free(view->volumes[i].path);
 	for (unsigned int i = 0; i < TGT_REACTORS_MAX; i++)
 		free(view->censuses[i]);
+	for (unsigned int kind = 0; kind < TGT_UNSERVED_KINDS; kind++)
+		free(view->unserved[kind]);
 	free(view->sessions);
 	free(view->uses);
 	free(view->volumes);

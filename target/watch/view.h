@@ -6,6 +6,7 @@
 #ifndef RBLK_TARGET_WATCH_VIEW_H
 #define RBLK_TARGET_WATCH_VIEW_H
 
+#include "target/base/unserved.h"
 #include "target/serve/census.h"
 #include "target/store/volume.h"
 
@@ -14,6 +15,7 @@ struct tgt_watch_source {
 	struct tgt_registry *registry;
 	struct tgt_reactor *const *reactors;
 	unsigned int reactor_count;
+	struct tgt_unserved *unserved; /* NULL: nothing is missing */
 };
 
 /* Without a reference: a view must not keep a store open. */
@@ -53,6 +55,8 @@ struct tgt_view {
 	unsigned int use_count;
 	struct tgt_view_volume *volumes; /* by name */
 	unsigned int volume_count;
+	struct tgt_unserved_one *unserved[TGT_UNSERVED_KINDS]; /* what is missing, by kind; NULL: nothing */
+	unsigned int unserved_counts[TGT_UNSERVED_KINDS];
 	struct tgt_view_initiator *initiators; /* in the order in which they came, the others last */
 	unsigned int initiator_count;
 };

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -13,6 +14,7 @@
 #include "proto/core/env.h"
 #include "target/base/notice.h"
 #include "target/base/log.h"
+#include "target/base/unserved.h"
 #include "target/watch/clients.h"
 #include "target/watch/http.h"
 #include "target/watch/journal.h"
@@ -34,7 +36,9 @@ struct tgt_watch {
 	struct tgt_journal journal;
 	bool journal_waits;    /* it took no more */
 	int notices;	       /* eventfd: readable when there is one */
-	struct tgt_http *http; /* NULL: none */
+	struct tgt_http *http; /* NULL: none, or not yet: */
+	const char *http_address; /* "": none is wanted */
+	uint64_t http_ns; /* it is not tried before */
 	bool wants_socket; /* fixed */
 	bool told;	   /* that the path cannot be used, and why not: */
 	char why[TGT_ERROR_BYTES];
@@ -63,6 +67,35 @@ static void watch_take_place(struct tgt_watch *watch)
 	watch->told = true;
 }
 
+/* Says once that it is missing. 0, or negative errno and error. */
+static int watch_take_http(struct tgt_watch *watch, char *error)
+{
+	char name[160];
+	int status = tgt_http_create(watch->http_address, &watch->methods, &watch->http, error);
+
+	snprintf(name, sizeof(name), "http: %s", watch->http_address);
+	watch->http_ns = env_now_ns() + RETRY_MS * 1000000ull;
+	if (status)
+		return status;
+	if (tgt_unserved_remove(watch->methods.source.unserved, TGT_UNSERVED_ADDRESS, name))
+		tgt_notice(&(struct tgt_notice_about){.kind = TGT_NOTICE_ADDRESS_ADDED, .address = name}, NULL,
+			   TGT_LOG_INFO, "http: %s", tgt_http_url(watch->http));
+	else
+		tgt_log(TGT_LOG_INFO, "http: %s", tgt_http_url(watch->http));
+	return 0;
+}
+
+static void watch_retry_http(struct tgt_watch *watch)
+{
+	char error[TGT_ERROR_BYTES], name[160];
+
+	if (watch->http || !watch->http_address[0] || env_now_ns() < watch->http_ns)
+		return;
+	snprintf(name, sizeof(name), "http: %s", watch->http_address);
+	if (watch_take_http(watch, error))
+		tgt_unserved_add(watch->methods.source.unserved, TGT_UNSERVED_ADDRESS, name, error);
+}
+
 static void watch_accept(struct tgt_watch *watch)
 {
 	int fd = accept4(watch->place.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
@@ -88,7 +121,7 @@ static int watch_timeout_ms(const struct tgt_watch *watch, bool accepts)
 	int timeout_ms = tgt_clients_timeout_ms(&watch->clients);
 	int http_ms = tgt_http_timeout_ms(watch->http);
 
-	if (watch->wants_socket && watch->place.fd < 0 &&
+	if (((watch->wants_socket && watch->place.fd < 0) || (watch->http_address[0] && !watch->http)) &&
 	    (timeout_ms < 0 || timeout_ms > RETRY_MS))
 		timeout_ms = RETRY_MS;
 	if (!accepts && (timeout_ms < 0 || timeout_ms > ACCEPT_RETRY_MS))
@@ -113,6 +146,7 @@ static void *watch_thread(void *argument)
 		watch->journal_waits = !tgt_journal_step(&watch->journal);
 		if (watch->wants_socket && watch->place.fd < 0)
 			watch_take_place(watch);
+		watch_retry_http(watch);
 		polled[0] = (struct pollfd){.fd = watch->stop, .events = POLLIN};
 		accepts = env_now_ns() >= watch->accept_ns;
 		polled[1] = (struct pollfd){.fd = accepts ? watch->place.fd : -1, .events = POLLIN};
@@ -153,6 +187,7 @@ static int watch_open(struct tgt_watch *watch, const struct tgt_watch_options *o
 {
 	int status;
 
+	watch->http_address = options->http;
 	watch->wants_socket = strcmp(options->control_socket, "none") != 0;
 	if (!tgt_socket_place_init(&watch->place, options->control_socket))
 		return tgt_error(error, -ENAMETOOLONG, "control_socket: %s: too long",
@@ -166,10 +201,13 @@ static int watch_open(struct tgt_watch *watch, const struct tgt_watch_options *o
 	tgt_notices_wake(watch->notices);
 	if (!options->http[0])
 		return 0;
-	status = tgt_http_create(options->http, &watch->methods, &watch->http, error);
-	if (!status)
-		tgt_log(TGT_LOG_INFO, "http: %s", tgt_http_url(watch->http));
-	return status;
+	status = watch_take_http(watch, error);
+	/* Wrong is what it is every time. */
+	if (!status || status == -EINVAL || options->require_http)
+		return status;
+	watch->http_ns = 0;
+	watch_retry_http(watch);
+	return 0;
 }
 
 int tgt_watch_create(const struct tgt_watch_options *options, struct tgt_watch **out, char *error)
@@ -191,6 +229,7 @@ int tgt_watch_create(const struct tgt_watch_options *options, struct tgt_watch *
 			break;
 	}
 	watch->clients.methods = &watch->methods;
+	watch->http_address = "";
 	watch->stop = watch->notices = watch->journal.fd = -1;
 	err = watch_open(watch, options, error);
 	if (err) {

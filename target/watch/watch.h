@@ -17,15 +17,16 @@ struct tgt_watch_options {
 	const struct tgt_changer *changer; /* NULL: the configuration cannot be changed */
 	const char *control_socket; /* the path; "none": there is none */
 	const char *journal; /* the socket of systemd's journal; "none": events do not go there */
-	const char *http;	    /* "[HOST:]PORT" of HTTP; "": none */
+	const char *http;	    /* "[HOST:]PORT" of HTTP; "": none. The text stays the caller's */
+	bool require_http;	    /* it is an error if that cannot be listened on */
 	/* The n-th address that is listened on; NULL: there are no more. Each text stays. */
 	const char *(*address)(const void *context, unsigned int n);
 	const void *context;
 };
 
 /*
- * A path that cannot be used is logged, and tried again: serving volumes goes on without. 0, or
- * negative errno and error (TGT_ERROR_BYTES): there is no thread.
+ * A path or an address of HTTP that cannot be used is logged, and tried again: serving volumes goes on
+ * without. 0, or negative errno and error (TGT_ERROR_BYTES): there is no thread.
  */
 int tgt_watch_create(const struct tgt_watch_options *options, struct tgt_watch **watch, char *error);
 /* The daemon drains now. NULL: no effect. */

@@ -55,7 +55,7 @@ cannot "volume a: $scratch/gone.img: No such file or directory" "[volume a]\npat
 cannot "volume a: $scratch: neither a file nor a block device" "[volume a]\npath = $scratch\n" 1
 no_namespace='not a whole NVMe namespace (/dev/ngXnY or /dev/nvmeXnY)'
 cannot "volume a: $scratch/disk.img: $no_namespace" "[volume a]\nstore = nvme\npath = $scratch/disk.img\n" 1
-refused "volume a: $scratch/disk.img: $no_namespace" --listen rblk+tcp://127.0.0.1:0 -c rblkd.conf
+refused "volume a: $scratch/disk.img: $no_namespace" --listen rblk+tcp://127.0.0.1:0 --require-all -c rblkd.conf
 cannot "volume a: /dev/null: $no_namespace" "[volume a]\nstore = nvme\npath = /dev/null\n" 1
 cannot "volume a: /dev/null: neither a file nor a block device" "[volume a]\npath = /dev/null\n" 1
 cannot "volume a: $scratch/empty.img: size is 0" "[volume a]\npath = $scratch/empty.img\n" 1
@@ -163,7 +163,7 @@ target_stop
 ln disk.img hard.img
 ln -s disk.img soft.img
 for other in hard soft; do
-	expect 1 timeout 120 "$RBLKD" --listen rblk+tcp://127.0.0.1:0 --lock-wait 10min disk.img $other.img
+	expect 1 timeout 120 "$RBLKD" --require-all --listen rblk+tcp://127.0.0.1:0 --lock-wait 10min disk.img $other.img
 	[ "$(cat "$scratch/err")" = "rblkd: volume $other: $other.img: already served as volume disk (disk.img)" ] ||
 		fail "one file under two names"
 done

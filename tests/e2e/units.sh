@@ -98,7 +98,7 @@ serves_as_nobody() {
 	line=${line/#$RBLKD/$scratch\/program}
 	local as_nobody=(setpriv --reuid=65534 --regid=65534 --clear-groups --inh-caps=-all --bounding-set=-all)
 	mkdir "$scratch/state" && chown 65534 "$scratch/state"
-	expect 1 "${as_nobody[@]}" $line
+	expect 1 "${as_nobody[@]}" $line --require-all
 	err_has "$scratch/disk: Permission denied; rblkd runs as user nobody: chown nobody $scratch/disk"
 	chown 65534 "$scratch/disk"
 	: > "$scratch/target.log"
