@@ -65,7 +65,8 @@ enum core_action_kind {
 	CORE_ACTION_LEAVE,
 	/* Send FENCE of `queue` up to `incarnation` on `via`; its answer: core_session_fenced(). */
 	CORE_ACTION_FENCE,
-	/* A new epoch: IDENTIFY and open the volumes on queue 0; then core_session_named(). */
+	/* A new epoch, and no connection of the old one is left: IDENTIFY and open the volumes on queue
+	 * 0; then core_session_named(). */
 	CORE_ACTION_NAME,
 	/* Commands lost with `queue` may be sent again (F5). `renewed`: in a new epoch (F7, F8). */
 	CORE_ACTION_RELEASE,

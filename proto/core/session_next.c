@@ -189,6 +189,19 @@ static const struct {
 	{SESSION_NAME, CORE_ACTION_NAME},
 };
 
+/*
+ * F7: what a connection of the old epoch acknowledges counts as acknowledged in that one, so volumes are opened in the new
+ * one only when all of those are drained.
+ */
+static bool may_name(const struct core_session *session)
+{
+	for (u16 i = 0; i < session->options.queues; i++)
+		if (session->queue[i].lost.waits && !session->queue[i].lost.drained)
+			return false;
+	/* It may have been lost meanwhile; its next acceptance asks for NAME again. */
+	return session->queue[0].state == CORE_QUEUE_LIVE;
+}
+
 bool core_session_action(struct core_session *session, struct core_action *action)
 {
 	memset(action, 0, sizeof(*action));
@@ -198,7 +211,8 @@ bool core_session_action(struct core_session *session, struct core_action *actio
 					 action))
 				return true;
 	for (u16 a = 0; a < sizeof(session_actions) / sizeof(*session_actions); a++) {
-		if (!(session->todo & session_actions[a].todo))
+		if (!(session->todo & session_actions[a].todo) ||
+		    (session_actions[a].todo == SESSION_NAME && !may_name(session)))
 			continue;
 		session->todo &= (u8)~session_actions[a].todo;
 		action->kind = session_actions[a].kind;

@@ -284,6 +284,17 @@ void __wrap_core_session_tick(struct core_session *session, u64 now_ns)
 	after(session, before);
 }
 
+/* F7: what the old epoch's connections acknowledge is counted before the volumes' cache epochs are learnt anew. */
+static void check_named(const struct core_session *session)
+{
+	bool drains = false;
+
+	for (u16 i = 0; i < session->options.queues; i++)
+		drains |= session->queue[i].lost.waits && !session->queue[i].lost.drained;
+	if (drains)
+		sim_fail("volumes are opened in a new epoch, and a connection of the old one drains (F7)");
+}
+
 /* -- actions -------------------------------------------------------------------------------------
  */
 
@@ -312,6 +323,8 @@ bool __wrap_core_session_action(struct core_session *session, struct core_action
 		sim_history(action->fence ? "LOGIN_AGAIN" : "LOGIN", action->queue, action->epoch,
 			    action->incarnation);
 	}
+	if (is && action->kind == CORE_ACTION_NAME)
+		check_named(session);
 	if (is && action->kind == CORE_ACTION_RELEASE)
 		sim_reached("session action", "release",
 			    action->renewed ? "in a new epoch" : "in the same epoch");
