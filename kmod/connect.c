@@ -449,10 +449,6 @@ void rblk_queue_stop(struct rblk_queue *queue)
 		ib_drain_qp(queue->qp);
 	}
 	rblk_call_fail_all(queue);
-	/* They read their slots, which are freed next. Nothing that they wait for is outstanding. */
-	spin_lock_irq(&queue->lock);
-	wait_event_lock_irq(queue->session_idle, !queue->session_callers, queue->lock);
-	spin_unlock_irq(&queue->lock);
 }
 
 void rblk_queue_release_keys(struct rblk_queue *queue)
@@ -460,12 +456,17 @@ void rblk_queue_release_keys(struct rblk_queue *queue)
 	if (queue->qp)
 		rdma_destroy_qp(queue->cm_id);
 	queue->qp = NULL;
-	rblk_memory_destroy(queue);
+	rblk_memory_end_keys(queue);
 }
 
 void rblk_queue_release_hardware(struct rblk_queue *queue)
 {
 	rblk_queue_release_keys(queue);
+	/* They read their slots, and may be a user's, who is slow. Nothing that they wait for is outstanding. */
+	spin_lock_irq(&queue->lock);
+	wait_event_lock_irq(queue->session_idle, !queue->session_callers, queue->lock);
+	spin_unlock_irq(&queue->lock);
+	rblk_memory_destroy(queue);
 	rblk_ring_release(&queue->replies, queue->ibdev);
 	rblk_ring_release(&queue->descriptors, queue->ibdev);
 	if (queue->cq)

@@ -52,14 +52,14 @@ static u32 rblk_disk_discard_sectors(const struct rblk_disk *disk)
 	return min(disk->max_discard_blocks, (UINT_MAX >> SECTOR_SHIFT) >> shift) << shift;
 }
 
-static int rblk_disk_limits(struct rblk_disk *disk, struct rblk_limits *l)
+/* From here on a queue that can do less is refused (works.c). */
+static int rblk_disk_find_limits(struct rblk_disk *disk, struct rblk_limits *l)
 {
 	struct rblk_session *session = disk->session;
 	u32 max_bytes = disk->max_io_bytes, discard = rblk_disk_discard_sectors(disk);
 	unsigned int i;
 
-	lockdep_assert_held(&session->lifecycle);
-	/* A queue that is accepted later is compared with disk_bytes then (works.c). */
+	/* A queue that is live has its memory; one that is accepted later is compared with disk_bytes then (works.c). */
 	spin_lock_irq(&session->core_lock);
 	for (i = 0; i < session->hw_queues; i++) {
 		if (session->core.queue[i].state != CORE_QUEUE_LIVE)
@@ -98,18 +98,6 @@ static int rblk_disk_limits(struct rblk_disk *disk, struct rblk_limits *l)
 	if (disk->volume_flags & RBLK_VOLUME_WRITE_ZEROES)
 		l->max_zeroes_sectors = discard;
 	return 0;
-}
-
-/* From here on a queue that can do less is refused (works.c). */
-static int rblk_disk_find_limits(struct rblk_disk *disk, struct rblk_limits *limits)
-{
-	int error;
-
-	/* No queue is taken down meanwhile: what it agreed to at login, and its memory, stay. */
-	mutex_lock(&disk->session->lifecycle);
-	error = rblk_disk_limits(disk, limits);
-	mutex_unlock(&disk->session->lifecycle);
-	return error;
 }
 
 int rblk_disk_create(struct rblk_disk *disk)

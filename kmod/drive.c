@@ -32,13 +32,26 @@ u64 rblk_drive_now(void)
 /* -- what happened ------------------------------------------------------------------------------- */
 
 /*
- * Which queue takes the requests of each hardware context: its own, or another that has interrupts.
- * Called with core_lock held, after each event.
+ * Which queue takes the requests of a hardware context: its own, or the next one that has interrupts. So lost queues'
+ * requests are spread over the others, which have few tags for them.
  */
+static u8 rblk_drive_route(const struct rblk_session *session, unsigned int home)
+{
+	unsigned int i, queue;
+
+	for (i = 0; i < session->queue_count; i++) {
+		queue = (home + i) % session->queue_count;
+		if (core_session_open(&session->core, queue) && (!i || !session->queues[queue]->polled))
+			return queue;
+	}
+	return RBLK_NO_ROUTE;
+}
+
+/* Called with core_lock held, after each event. */
 static void rblk_drive_routes(struct rblk_session *session)
 {
 	const struct core_session *core = &session->core;
-	u8 other = RBLK_NO_ROUTE, gate = RBLK_GATE_HOLD;
+	u8 gate = RBLK_GATE_HOLD;
 	unsigned int i;
 
 	lockdep_assert_held(&session->core_lock);
@@ -48,11 +61,8 @@ static void rblk_drive_routes(struct rblk_session *session)
 	else if (core->failing_fast)
 		gate = RBLK_GATE_FAIL_FAST;
 	WRITE_ONCE(session->gate, gate);
-	for (i = 0; i < session->queue_count && other == RBLK_NO_ROUTE; i++)
-		if (core_session_open(core, i) && !session->queues[i]->polled)
-			other = i;
 	for (i = 0; i < session->queue_count; i++)
-		smp_store_release(&session->route[i], core_session_open(core, i) ? i : other);
+		smp_store_release(&session->route[i], rblk_drive_route(session, i));
 }
 
 /* In a new epoch no handle is valid. */
@@ -124,16 +134,6 @@ void rblk_drive_abandon(struct rblk_session *session, const char *why)
 	core_session_abandon(&session->core, rblk_drive_now());
 	rblk_drive_follow(session);
 	spin_unlock_irqrestore(&session->core_lock, flags);
-}
-
-bool rblk_drive_is_live(struct rblk_session *session, unsigned int queue)
-{
-	bool live;
-
-	spin_lock_irq(&session->core_lock);
-	live = session->core.queue[queue].state == CORE_QUEUE_LIVE;
-	spin_unlock_irq(&session->core_lock);
-	return live;
 }
 
 /* -- the timer ------------------------------------------------------------------------------------ */

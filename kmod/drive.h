@@ -21,8 +21,6 @@ void rblk_drive_start(struct rblk_session *session);
 bool rblk_drive_settled(const struct rblk_session *session);
 /* From here on a lost session comes back: until then it fails at once. */
 void rblk_drive_endure(struct rblk_disk *disk);
-/* Is that queue's connection up now? With session->lifecycle held its limits and memory stay, even if it is lost. */
-bool rblk_drive_is_live(struct rblk_session *session, unsigned int queue);
 /* FAILED, for this reason: all that waits fails as soon as it may. Any context. */
 void rblk_drive_abandon(struct rblk_session *session, const char *why);
 /* Sleeps. The session is over: returns when no queue has a connection and no work runs. */

@@ -41,6 +41,11 @@ module_param_cb(slot_bytes, &rblk_slot_bytes_ops, &slot_bytes, 0644);
 MODULE_PARM_DESC(slot_bytes,
 		 "largest I/O that is copied rather than registered: 4096 to 65536, for new sessions");
 
+struct rblk_slot_key {
+	u64 iova;
+	u32 rkey;
+};
+
 struct rblk_memory {
 	struct rblk_slots slots;
 	unsigned int order; /* of a chunk's pages */
@@ -50,6 +55,7 @@ struct rblk_memory {
 	u64 *dma;             /* likewise */
 	struct ib_mr **slot_mrs; /* slots.mrs */
 	struct ib_reg_wr *slot_wrs;
+	struct rblk_slot_key *slot_keys;
 	struct ib_cqe slot_cqe;
 	struct ib_mr **fast_mrs; /* credits */
 };
@@ -137,8 +143,9 @@ int rblk_memory_create(struct rblk_queue *queue, unsigned int credits, unsigned 
 	m->dma = kcalloc(m->slots.chunks, sizeof(*m->dma), GFP_KERNEL);
 	m->slot_mrs = kcalloc(m->slots.mrs, sizeof(*m->slot_mrs), GFP_KERNEL);
 	m->slot_wrs = kcalloc(m->slots.mrs, sizeof(*m->slot_wrs), GFP_KERNEL);
+	m->slot_keys = kcalloc(m->slots.mrs, sizeof(*m->slot_keys), GFP_KERNEL);
 	m->fast_mrs = kcalloc(credits, sizeof(*m->fast_mrs), GFP_KERNEL);
-	if (!m->chunks || !m->dma || !m->slot_mrs || !m->slot_wrs || !m->fast_mrs)
+	if (!m->chunks || !m->dma || !m->slot_mrs || !m->slot_wrs || !m->slot_keys || !m->fast_mrs)
 		goto err_destroy;
 	error = rblk_memory_alloc_slots(queue, m);
 	if (!error)
@@ -180,6 +187,7 @@ static int rblk_memory_map_slots(struct rblk_memory *m, u32 tags, unsigned int n
 		return mapped;
 	if ((u32)mapped != count)
 		return -EINVAL;
+	m->slot_keys[n] = (struct rblk_slot_key){ .iova = mr->iova, .rkey = mr->rkey };
 	m->slot_wrs[n] = (struct ib_reg_wr){
 		.wr = { .wr_cqe = &m->slot_cqe, .opcode = IB_WR_REG_MR },
 		.mr = mr,
@@ -209,6 +217,27 @@ int rblk_memory_register(struct rblk_queue *queue)
 	return error ? error : ib_post_send(queue->qp, &m->slot_wrs[0].wr, NULL);
 }
 
+static void rblk_memory_end_mrs(struct ib_mr **mrs, unsigned int count)
+{
+	unsigned int i;
+
+	for (i = 0; mrs && i < count; i++) {
+		if (mrs[i])
+			ib_dereg_mr(mrs[i]);
+		mrs[i] = NULL;
+	}
+}
+
+void rblk_memory_end_keys(struct rblk_queue *queue)
+{
+	struct rblk_memory *m = queue->memory;
+
+	if (!m)
+		return;
+	rblk_memory_end_mrs(m->fast_mrs, m->credits);
+	rblk_memory_end_mrs(m->slot_mrs, m->slots.mrs);
+}
+
 void rblk_memory_destroy(struct rblk_queue *queue)
 {
 	struct rblk_memory *m = queue->memory;
@@ -216,18 +245,14 @@ void rblk_memory_destroy(struct rblk_queue *queue)
 
 	if (!m)
 		return;
-	for (i = 0; m->fast_mrs && i < m->credits; i++)
-		if (m->fast_mrs[i])
-			ib_dereg_mr(m->fast_mrs[i]);
-	for (i = 0; m->slot_mrs && i < m->slots.mrs; i++)
-		if (m->slot_mrs[i])
-			ib_dereg_mr(m->slot_mrs[i]);
+	rblk_memory_end_keys(queue);
 	for (i = 0; m->chunks && m->dma && i < m->slots.chunks && m->chunks[i]; i++) {
 		ib_dma_unmap_page(queue->ibdev, m->dma[i], m->slots.chunk_bytes,
 				  DMA_BIDIRECTIONAL);
 		__free_pages(m->chunks[i], m->order);
 	}
 	kfree(m->fast_mrs);
+	kfree(m->slot_keys);
 	kfree(m->slot_wrs);
 	kfree(m->slot_mrs);
 	kfree(m->dma);
@@ -267,10 +292,11 @@ void rblk_memory_slot_segment(struct rblk_queue *queue, u16 tag, u32 bytes,
 			      struct rblk_wire_segment *segment)
 {
 	const struct rblk_memory *m = queue->memory;
-	struct ib_mr *mr = m->slot_mrs[rblk_slots_mr(&m->slots, tag)];
+	/* A session's own command may be prepared while its queue is taken down, when there are no regions any more. */
+	const struct rblk_slot_key *key = &m->slot_keys[rblk_slots_mr(&m->slots, tag)];
 
-	segment->address = rblk_to_le64(mr->iova + rblk_slots_mr_offset(&m->slots, tag));
-	segment->rkey = rblk_to_le32(mr->rkey);
+	segment->address = rblk_to_le64(key->iova + rblk_slots_mr_offset(&m->slots, tag));
+	segment->rkey = rblk_to_le32(key->rkey);
 	segment->length = rblk_to_le32(bytes);
 }
 

@@ -26,6 +26,8 @@ u32 rblk_memory_slot_registrations(const struct ib_device *ibdev, u32 slot_bytes
  * work requests posted on queue->qp, so after it has been connected: rblk_memory_register(). */
 int rblk_memory_create(struct rblk_queue *queue, unsigned int credits, unsigned int tags);
 int rblk_memory_register(struct rblk_queue *queue);
+/* Ends every key; the slots' memory stays. Then the rest. Both do nothing where there is nothing. */
+void rblk_memory_end_keys(struct rblk_queue *queue);
 void rblk_memory_destroy(struct rblk_queue *queue);
 u32 rblk_memory_max_bytes(const struct rblk_queue *queue);
 

@@ -167,8 +167,8 @@ int rblk_queue_connect(struct rblk_queue *queue, char *text);
 /* Any context: let a rblk_queue_connect() that waits fail at once. */
 void rblk_queue_abort(struct rblk_queue *queue);
 /*
- * Sleeps. QP to ERR and drained: afterwards no completion of it will come (F4), and no caller of
- * rblk_call_run() is left. Idempotent.
+ * Sleeps. QP to ERR and drained: afterwards no completion of it will come (F4), and callers of
+ * rblk_call_run() have no more to wait for. Idempotent.
  */
 void rblk_queue_stop(struct rblk_queue *queue);
 /* Without a connection. */
@@ -178,7 +178,7 @@ void rblk_queue_free(struct rblk_queue *queue);
  * unmapped; the device is still there to unmap from.
  */
 void rblk_queue_release_keys(struct rblk_queue *queue);
-/* The rest: it can be connected again. */
+/* The rest, when no caller of rblk_call_run() is left: it can be connected again. */
 void rblk_queue_release_hardware(struct rblk_queue *queue);
 
 /* The portal that it is at, or was last tried at, for messages. */

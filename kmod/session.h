@@ -9,8 +9,8 @@
  * finds it any more, its connections are closed, its works end. References (refs) keep only the
  * struct: the users together have one, each disk and each caller that found it another.
  *
- * Locks, in order: rblk_sessions_lock (registry), session->lifecycle (a queue is taken down, what waits is
- * sent, a disk joins or leaves `disks`; sleeps). session->waiting_lock, which may be held around session->core_lock,
+ * Locks, in order: rblk_sessions_lock (registry), session->lifecycle (what waits is sent, a disk joins or
+ * leaves `disks`; sleeps). session->waiting_lock, which may be held around session->core_lock,
  * and queue->lock (spinlocks) are leaves. A disk's locks: disk.h.
  */
 #ifndef RBLK_KMOD_SESSION_H

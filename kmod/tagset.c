@@ -5,6 +5,7 @@
  * (await.c). What becomes of commands is command.c's.
  */
 #include <linux/blk-mq.h>
+#include <linux/delay.h>
 
 #include "kmod/tagset.h"
 #include "kmod/await.h"
@@ -52,16 +53,35 @@ static u8 rblk_tagset_spread(const struct rblk_session *session, u8 route, struc
 	return route;
 }
 
-/* Other queues have few tags for requests that are not theirs. False: no tag is free. */
-static bool rblk_tagset_take_tag(struct rblk_session *session, struct rblk_io *io, u8 *route)
+/* Its own queue is lost, and the one that takes its requests has no tag left for them. */
+static bool rblk_tagset_borrow(struct rblk_session *session, struct rblk_io *io, u8 *route)
 {
-	u8 other = rblk_tagset_spread(session, *route, rblk_io_rq(io));
+	unsigned int i, plain = session->hw_queues - session->options.poll_queues;
+
+	for (i = 1; i < plain; i++) {
+		u8 other = (*route + i) % plain;
+
+		if (smp_load_acquire(&session->route[other]) == other &&
+		    rblk_queue_take_tag(session->queues[other], io)) {
+			*route = other;
+			return true;
+		}
+	}
+	return false;
+}
+
+bool rblk_tagset_take_tag(struct rblk_session *session, struct rblk_io *io, u8 *route)
+{
+	struct request *rq = rblk_io_rq(io);
+	u8 other = rblk_tagset_spread(session, *route, rq);
 
 	if (other != *route && rblk_queue_take_tag(session->queues[other], io)) {
 		*route = other;
 		return true;
 	}
-	return rblk_queue_take_tag(session->queues[*route], io);
+	if (rblk_queue_take_tag(session->queues[*route], io))
+		return true;
+	return *route != rq->mq_hctx->queue_num && rblk_tagset_borrow(session, io, route);
 }
 
 static blk_status_t rblk_tagset_queue_rq(struct blk_mq_hw_ctx *hctx,
@@ -176,21 +196,28 @@ static const struct blk_mq_ops rblk_mq_ops = {
 
 /*
  * A hardware context for each queue that the target allows, and a request for each tag that a queue has
- * for its own. 0: no queue is connected.
+ * for its own; *node: where the first one's device is. 0: no queue is connected. (Under core_lock a queue that is live
+ * has its limits, memory and device.)
  */
-static unsigned int rblk_tagset_count_queues(struct rblk_session *session)
+static unsigned int rblk_tagset_count_queues(struct rblk_session *session, int *node)
 {
 	unsigned int i, depth = UINT_MAX, plain = session->queue_count - session->options.poll_queues;
 
 	session->hw_queues = session->core.queues;
 	session->options.poll_queues = session->hw_queues > plain ? session->hw_queues - plain : 0;
 	session->credits = UINT_MAX;
+	spin_lock_irq(&session->core_lock);
 	for (i = 0; i < session->hw_queues; i++) {
-		if (!rblk_drive_is_live(session, i))
+		const struct rblk_queue *queue = session->queues[i];
+
+		if (session->core.queue[i].state != CORE_QUEUE_LIVE)
 			continue;
-		session->credits = min_t(unsigned int, session->credits, session->queues[i]->credits);
-		depth = min(depth, session->queues[i]->home_tags);
+		session->credits = min_t(unsigned int, session->credits, queue->credits);
+		if (depth == UINT_MAX)
+			*node = ibdev_to_node(queue->ibdev);
+		depth = min(depth, queue->home_tags);
 	}
+	spin_unlock_irq(&session->core_lock);
 	return depth == UINT_MAX ? 0 : depth;
 }
 
@@ -213,12 +240,12 @@ static int rblk_tagset_create_locked(struct rblk_session *session)
 {
 	struct blk_mq_tag_set *set = &session->tag_set;
 	unsigned int depth;
-	int error;
+	int error, node;
 
 	lockdep_assert_held(&session->lifecycle);
 	if (session->tag_set_ready)
 		return 0;
-	depth = rblk_tagset_count_queues(session);
+	depth = rblk_tagset_count_queues(session, &node);
 	if (!depth)
 		return -ENOTCONN;
 	memset(set, 0, sizeof(*set));
@@ -227,7 +254,7 @@ static int rblk_tagset_create_locked(struct rblk_session *session)
 	set->nr_maps = session->options.poll_queues ? HCTX_MAX_TYPES : 1;
 	set->queue_depth = depth + RBLK_TAGSET_RESERVED;
 	set->reserved_tags = RBLK_TAGSET_RESERVED;
-	set->numa_node = ibdev_to_node(session->queues[0]->ibdev);
+	set->numa_node = node;
 	set->cmd_size = sizeof(struct rblk_io);
 	/* No I/O scheduler by default, even with one queue: it would hand each request to a worker, which must not wait (await.c). */
 	set->flags = RBLK_COMPAT_TAG_FLAGS | BLK_MQ_F_NO_SCHED_BY_DEFAULT;
@@ -240,7 +267,7 @@ static int rblk_tagset_create_locked(struct rblk_session *session)
 	if (error)
 		blk_mq_free_tag_set(set);
 	else
-		session->tag_set_ready = true;
+		smp_store_release(&session->tag_set_ready, true);
 	return error;
 }
 
@@ -248,7 +275,6 @@ int rblk_tagset_create(struct rblk_session *session)
 {
 	int error;
 
-	/* No queue is taken down meanwhile. */
 	mutex_lock(&session->lifecycle);
 	error = rblk_tagset_create_locked(session);
 	mutex_unlock(&session->lifecycle);
@@ -307,40 +333,35 @@ void rblk_tagset_destroy(struct rblk_session *session)
 	session->tag_set_ready = false;
 }
 
-/* -- holding back ------------------------------------------------------------------------------------ */
+/* -- a queue's end ---------------------------------------------------------------------------------- */
 
-void rblk_tagset_quiesce(struct rblk_session *session)
+struct rblk_settling {
+	const struct rblk_queue *queue;
+	unsigned int left;
+};
+
+static bool rblk_tagset_count_unended(struct request *rq, void *data)
 {
-	struct rblk_disk *disk;
+	struct rblk_settling *settling = data;
+	const struct rblk_io *io = blk_mq_rq_to_pdu(rq);
 
-	lockdep_assert_held(&session->lifecycle);
-	list_for_each_entry(disk, &session->disks, peer)
-		if (disk->gendisk)
-			blk_mq_quiesce_queue_nowait(disk->gendisk->queue);
-	/* One grace period for all: what is being dispatched has been. (No queue's dispatch sleeps.) */
-	synchronize_rcu();
+	settling->left += blk_mq_request_completed(rq) && READ_ONCE(io->command.queue) == settling->queue;
+	return true;
 }
 
-void rblk_tagset_unquiesce(struct rblk_session *session)
+void rblk_tagset_settle(struct rblk_queue *queue)
 {
-	struct rblk_disk *disk;
+	struct rblk_session *session = queue->session;
+	struct rblk_settling settling = { .queue = queue };
 
-	lockdep_assert_held(&session->lifecycle);
-	list_for_each_entry(disk, &session->disks, peer)
-		if (disk->gendisk)
-			blk_mq_unquiesce_queue(disk->gendisk->queue);
-	/*
-	 * Before 6.13 a request that has just met the quiesced queue is inserted unnoticed, and
-	 * would never run: once those are inserted, run the queues again.
-	 */
-	synchronize_rcu();
-	list_for_each_entry(disk, &session->disks, peer)
-		if (disk->gendisk)
-			blk_mq_run_hw_queues(disk->gendisk->queue, true);
-}
-
-void rblk_tagset_settle(struct rblk_session *session)
-{
-	if (session->tag_set_ready)
-		blk_mq_tagset_wait_completed_request(&session->tag_set);
+	/* One that is just being made has had no request yet. */
+	if (!smp_load_acquire(&session->tag_set_ready))
+		return;
+	for (;;) {
+		settling.left = 0;
+		blk_mq_tagset_busy_iter(&session->tag_set, rblk_tagset_count_unended, &settling);
+		if (!settling.left)
+			return;
+		msleep(1);
+	}
 }

@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * blk-mq's tags, which the disks of a session share: the tag set, its operations, and holding all its
- * disks back. Called by disk.c, session.c and works.c; sleeps.
+ * blk-mq's tags, which the disks of a session share: the tag set, its operations, and the end of what a queue
+ * has answered. Called by disk.c, session.c, waiting.c and works.c; sleeps, but where it is said.
  */
 #ifndef RBLK_KMOD_TAGSET_H
 #define RBLK_KMOD_TAGSET_H
 
+#include <linux/types.h>
+
+struct rblk_io;
+struct rblk_queue;
 struct rblk_session;
 
 /* Tags of blk-mq's that no disk gets: the lowest of each hardware context. See rblk_tagset_share(). */
@@ -22,13 +26,15 @@ void rblk_tagset_unshare(struct rblk_session *session);
 /* No disk uses them any more. */
 void rblk_tagset_destroy(struct rblk_session *session);
 
-/* With session->lifecycle held: hold back all disks' requests that are not yet started / let them continue. */
-void rblk_tagset_quiesce(struct rblk_session *session);
-void rblk_tagset_unquiesce(struct rblk_session *session);
 /*
- * Wait for requests that were answered before the drain and are still being ended on some CPU: they use
- * their slots.
+ * Any context. A tag of the queue *route for a request, or of another one, which *route then is: for a large request of
+ * one that has fewer of these, for one whose own queue is lost of one that has a tag left. False: none is free.
  */
-void rblk_tagset_settle(struct rblk_session *session);
+bool rblk_tagset_take_tag(struct rblk_session *session, struct rblk_io *io, u8 *route);
+/*
+ * The queue is drained: wait for requests that it has answered before, and that are still being ended on some CPU: they
+ * use their slots. Nothing new is answered on it, so the wait is short, whatever other queues do.
+ */
+void rblk_tagset_settle(struct rblk_queue *queue);
 
 #endif

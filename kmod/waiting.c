@@ -14,6 +14,7 @@
 #include "kmod/module.h"
 #include "kmod/overdue.h"
 #include "kmod/queue.h"
+#include "kmod/tagset.h"
 #include "kmod/volume.h"
 
 /* Have the work run at that time, or earlier. waiting_lock is held. */
@@ -223,10 +224,8 @@ bool rblk_waiting_refused(struct rblk_io *io)
 
 void rblk_waiting_take_lost(struct rblk_queue *queue)
 {
-	struct rblk_session *session = queue->session;
 	unsigned int tag;
 
-	lockdep_assert_held(&session->lifecycle);
 	for (tag = 0; tag < queue->credits; tag++) {
 		struct rblk_command *command = queue->commands[tag];
 		struct rblk_io *io;
@@ -343,7 +342,7 @@ static void rblk_waiting_send(struct rblk_session *session, struct rblk_io *io)
 		rblk_waiting_hold(io); /* it went meanwhile */
 		return;
 	}
-	if (!rblk_queue_take_tag(session->queues[route], io)) {
+	if (!rblk_tagset_take_tag(session, io, &route)) {
 		if (!rblk_waiting_add(io, RBLK_WAIT_READY, jiffies + 1))
 			rblk_waiting_end(io);
 		return;
@@ -366,7 +365,7 @@ static void rblk_waiting_send(struct rblk_session *session, struct rblk_io *io)
 	}
 }
 
-/* With lifecycle held: no queue is taken down meanwhile. */
+/* With lifecycle held: a queue that is lost is not taken down before what was routed to it is on it (works.c). */
 static void rblk_waiting_work(struct work_struct *work)
 {
 	struct rblk_session *session =

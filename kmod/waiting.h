@@ -34,8 +34,7 @@ void rblk_waiting_hold(struct rblk_io *io);
 /* The queue that takes it now; RBLK_NO_ROUTE: none does, its volume is not open, or a fence is owed. Any context. */
 u8 rblk_waiting_route(struct rblk_io *io);
 /*
- * Sleeps. The queue is drained and its keys are dead (F4), session->lifecycle is held, blk-mq quiesced: its
- * requests are unmapped and LOST.
+ * Sleeps. The queue is drained and its keys are dead (F4): its requests are unmapped and LOST.
  */
 void rblk_waiting_take_lost(struct rblk_queue *queue);
 /* F5: what is LOST of this queue may be sent again. */

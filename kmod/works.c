@@ -98,9 +98,18 @@ static void rblk_works_connect_run(struct work_struct *work)
 	memalloc_noio_restore(noio);
 }
 
+/* It is no request's route any more. Who still saw it as one has its command on it after this: waiting.c sends under lifecycle, blk-mq under RCU. */
+static void rblk_works_await_senders(struct rblk_session *session)
+{
+	mutex_lock(&session->lifecycle);
+	mutex_unlock(&session->lifecycle);
+	synchronize_rcu();
+}
+
 /*
  * F4, in this order: no request is being dispatched or sent again on it, the queue pair is in ERR and
- * drained, every key is invalid; only then is anything unmapped. The requests stay started, and wait.
+ * drained, every key is invalid; only then is anything unmapped. The requests stay started, and wait. Other queues,
+ * and all disks' I/O on them, go on.
  */
 static void rblk_works_close(struct rblk_queue *queue)
 {
@@ -112,18 +121,15 @@ static void rblk_works_close(struct rblk_queue *queue)
 
 	rblk_queue_abort(queue);
 	cancel_work_sync(&queue->connect_work);
-	open = !queue->down; /* else no command ever came, and I/O on other queues goes on */
-	mutex_lock(&session->lifecycle);
+	open = !queue->down; /* else no command ever came */
 	if (open)
-		rblk_tagset_quiesce(session);
+		rblk_works_await_senders(session);
 	rblk_queue_stop(queue);
-	rblk_tagset_settle(session);
+	if (open)
+		rblk_tagset_settle(queue);
 	rblk_queue_release_keys(queue);
 	rblk_waiting_take_lost(queue);
 	rblk_queue_release_hardware(queue);
-	if (open)
-		rblk_tagset_unquiesce(session);
-	mutex_unlock(&session->lifecycle);
 	/* These works send on this connection: they end before the next one is made. */
 	cancel_work_sync(&queue->probe_work);
 	cancel_delayed_work_sync(&queue->leave_work);
@@ -213,11 +219,7 @@ static void rblk_works_probe_run(struct work_struct *work)
 	rblk_call_run(queue, &sc, session->options.command_ms);
 }
 
-/*
- * A new epoch: once the target knows us, each disk's volume is opened, by a work of its own. F7:
- * acknowledgements of the former epoch count as such, so its connections are drained first. Queue 0's
- * own was, before it was connected again.
- */
+/* A new epoch: once the target knows us, each disk's volume is opened, by a work of its own. */
 static void rblk_works_name_run(struct work_struct *work)
 {
 	struct rblk_session *session = container_of(work, struct rblk_session, name_work);
@@ -225,12 +227,8 @@ static void rblk_works_name_run(struct work_struct *work)
 	char text[RBLK_TEXT_BYTES] = "";
 	struct rblk_disk *disk;
 	unsigned long flags;
-	unsigned int i;
-	int error;
+	int error = rblk_volume_identify(session, text);
 
-	for (i = 1; i < session->queue_count; i++)
-		flush_work(&session->queues[i]->close_work);
-	error = rblk_volume_identify(session, text);
 	spin_lock_irqsave(&session->core_lock, flags);
 	if (error && text[0])
 		rblk_tell_attempt_line(session, text);
@@ -249,11 +247,7 @@ static void rblk_works_name_run(struct work_struct *work)
 void rblk_works_init_queue(struct rblk_queue *queue)
 {
 	INIT_WORK(&queue->connect_work, rblk_works_connect_run);
-	/* Two places, for lockdep: name_work waits for all but the first queue's, which waits for it. */
-	if (queue->index)
-		INIT_WORK(&queue->close_work, rblk_works_close_run);
-	else
-		INIT_WORK(&queue->close_work, rblk_works_close_run);
+	INIT_WORK(&queue->close_work, rblk_works_close_run);
 	INIT_WORK(&queue->fence_work, rblk_works_fence_run);
 	INIT_WORK(&queue->probe_work, rblk_works_probe_run);
 	INIT_DELAYED_WORK(&queue->leave_work, rblk_works_leave_run);

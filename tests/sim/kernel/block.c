@@ -91,7 +91,7 @@ bool blk_mq_complete_request_remote(struct request *rq)
 	blk_mq_set_request_complete(rq);
 	if (sim_chance(700000))
 		return false;
-	sim_event_in(&rq->remote, sim_below(sim_chance(900000) ? 20 * SIM_US : SIM_MS));
+	sim_event_in(&rq->remote, sim_below(sim_chance(900000) ? 20 * SIM_US : sim_chance(500000) ? SIM_MS : 20 * SIM_MS));
 	return true;
 }
 
@@ -125,7 +125,6 @@ void blk_mq_end_request(struct request *rq, blk_status_t status)
 		sim_fail("the kernel: a request is ended that was not completed");
 	rq->state = SIM_RQ_IDLE;
 	rq->end(rq, status);
-	sim_wake(rq->q->set);
 	request_put(rq);
 }
 
@@ -156,11 +155,10 @@ static bool dispatch(struct request *rq, bool last)
 {
 	struct request_queue *q = rq->q;
 	struct blk_mq_queue_data data = { .rq = rq, .last = last };
-	blk_status_t status = BLK_STS_RESOURCE;
+	blk_status_t status;
 
 	sim_rcu_readers++;
-	if (!q->quiesced)
-		status = q->set->ops->queue_rq(rq->mq_hctx, &data);
+	status = q->set->ops->queue_rq(rq->mq_hctx, &data);
 	sim_rcu_read_unlock();
 	if (status == BLK_STS_OK)
 		return true;
@@ -175,7 +173,7 @@ static void queue_run(struct work_struct *work)
 	struct request_queue *q = container_of(work, struct request_queue, run_work);
 	struct blk_mq_hw_ctx *hctx = NULL;
 
-	while (!q->quiesced && !list_empty(&q->waiting)) {
+	while (!list_empty(&q->waiting)) {
 		struct request *rq = list_first_entry(&q->waiting, struct request, entry);
 
 		list_del_init(&rq->entry);
@@ -196,10 +194,8 @@ void sim_blk_submit(struct request *rq, bool last)
 {
 	struct request_queue *q = rq->q;
 
-	if (list_empty(&q->waiting) && !q->quiesced && dispatch(rq, last))
+	if (list_empty(&q->waiting) && dispatch(rq, last))
 		return;
-	if (q->quiesced)
-		sim_reached("module", "a request comes while its disk is held back", NULL);
 	list_add_tail(&rq->entry, &q->waiting);
 	sim_event_by(&q->rerun, sim_now_ns() + RERUN_NS);
 	if (last)
@@ -211,26 +207,6 @@ static void on_rerun(void *arg)
 	struct request_queue *q = arg;
 
 	sim_work_queue(&q->run_work);
-}
-
-void blk_mq_quiesce_queue_nowait(struct request_queue *q)
-{
-	q->quiesced++;
-}
-
-void blk_mq_unquiesce_queue(struct request_queue *q)
-{
-	if (!q->quiesced)
-		sim_fail("the kernel: a queue is let go that nobody holds back");
-	if (!--q->quiesced)
-		blk_mq_run_hw_queues(q, true);
-}
-
-void blk_mq_run_hw_queues(struct request_queue *q, bool async)
-{
-	(void)async;
-	if (!list_empty(&q->waiting))
-		sim_work_queue(&q->run_work);
 }
 
 /* -- time-outs ---------------------------------------------------------------------------------------------- */
@@ -363,12 +339,11 @@ void blk_put_queue(struct request_queue *q)
 	free(q);
 }
 
-void blk_mq_tagset_wait_completed_request(struct blk_mq_tag_set *set)
+void blk_mq_tagset_busy_iter(struct blk_mq_tag_set *set, bool (*look)(struct request *rq, void *data), void *data)
 {
-	sim_might_sleep(__func__);
 	for (unsigned int i = 0; i < set->nr_hw_queues * set->queue_depth; i++)
-		while (set->requests[i]->state == SIM_RQ_COMPLETE)
-			sim_sleep_on(set, UINT64_MAX);
+		if (blk_mq_request_started(set->requests[i]) && !look(set->requests[i], data))
+			return;
 }
 
 /* -- disks ---------------------------------------------------------------------------------------------------- */

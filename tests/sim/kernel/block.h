@@ -64,7 +64,6 @@ struct request {
 struct request_queue {
 	void *queuedata;
 	struct blk_mq_tag_set *set;
-	unsigned int quiesced;
 	struct list_head waiting; /* not dispatched yet */
 	struct work_struct run_work, timeout_work;
 	struct sim_event timer, rerun;
@@ -144,10 +143,8 @@ void blk_mq_complete_request(struct request *rq);
 void blk_mq_set_request_complete(struct request *rq);
 bool blk_mq_complete_request_remote(struct request *rq);
 void blk_mq_end_request(struct request *rq, blk_status_t status);
-void blk_mq_quiesce_queue_nowait(struct request_queue *q);
-void blk_mq_unquiesce_queue(struct request_queue *q);
-void blk_mq_run_hw_queues(struct request_queue *q, bool async);
-void blk_mq_tagset_wait_completed_request(struct blk_mq_tag_set *set);
+/* Each request that is started. */
+void blk_mq_tagset_busy_iter(struct blk_mq_tag_set *set, bool (*look)(struct request *rq, void *data), void *data);
 bool blk_should_fake_timeout(const struct request_queue *q);
 /* The placeholder's requests are never started: it never has any here. */
 #define BLK_MQ_REQ_NOWAIT 1u

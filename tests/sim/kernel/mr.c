@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Memory registrations of rdma.h: each is one piece of memory, with a key of the simulated fabric. A key that is used
- * before the work request that begins it is an error, and so is a new key while the last one is valid (F4).
+ * before the work request that begins it is an error, and so is a new key while the last one is valid (F4), one that is
+ * used twice, and memory that is given back while its key is valid.
  */
 #include "tests/sim/kernel/mr.h"
 
@@ -111,9 +112,22 @@ void sim_mr_begins(const struct ib_reg_wr *wr)
 {
 	if (wr->mr->state != SIM_KEY_MAPPED || wr->key != wr->mr->rkey)
 		sim_fail("the kernel: a registration of what is not mapped");
+	/* Whoever has learnt the last one would have this memory, too. */
+	if (wr->mr->used && !wr->mr->renewed)
+		sim_fail("the kernel: a registration keeps its last one's key (F4)");
+	wr->mr->used = true;
+	wr->mr->renewed = false;
 	/* The values are those of the verbs. */
 	((struct sim_mr *)wr->mr->fab)->access = wr->access;
 	wr->mr->state = SIM_KEY_VALID;
+}
+
+void sim_mr_unmapped(const struct scatterlist *sgl)
+{
+	for (unsigned int i = 0; i < MRS_MAX; i++)
+		if (mrs[i] && mrs[i]->fab && mrs[i]->iova == sgl->dma_address &&
+		    (mrs[i]->state == SIM_KEY_VALID || mrs[i]->state == SIM_KEY_ENDING) && !mr_is_invalidated(mrs[i]))
+			sim_fail("the kernel: memory is unmapped whose key is valid (F4)");
 }
 
 struct ib_mr *sim_mr_ending(u32 rkey)

@@ -40,6 +40,7 @@ struct ib_mr {
 	u32 rkey, page_size;
 	u64 iova;
 	enum sim_key state;
+	bool used, renewed; /* it has had a valid key; the next one is another */
 	struct fab_mr *fab;
 };
 #define IB_MR_TYPE_MEM_REG 0
@@ -51,7 +52,9 @@ struct ib_mr {
 #define ib_dma_unmap_page(ibdev, dma, bytes, direction) ((void)(dma))
 /* 0: there is nothing to map with just now. */
 int ib_dma_map_sg(struct ib_device *ibdev, struct scatterlist *sgl, int count, enum dma_data_direction direction);
-#define ib_dma_unmap_sg(ibdev, sgl, count, direction) ((void)(sgl))
+#define ib_dma_unmap_sg(ibdev, sgl, count, direction) ((void)(count), sim_mr_unmapped(sgl))
+/* From here on the memory is another's. */
+void sim_mr_unmapped(const struct scatterlist *sgl);
 #define ib_dma_sync_single_for_device(ibdev, dma, bytes, direction) ((void)(dma))
 #define ib_dma_sync_single_for_cpu(ibdev, dma, bytes, direction) ((void)(dma))
 struct ib_mr *ib_alloc_mr(struct ib_pd *pd, int type, u32 pages);
@@ -60,7 +63,8 @@ int ib_map_mr_sg(struct ib_mr *mr, struct scatterlist *sgl, int count, unsigned 
 		 unsigned int page);
 void ib_dereg_mr(struct ib_mr *mr);
 #define ib_inc_rkey(key) (key)
-#define ib_update_fast_reg_key(mr, key) ((void)(mr), (void)(key))
+/* ib_map_mr_sg() gives the new key; this one only notes that it was asked for. */
+#define ib_update_fast_reg_key(mr, key) ((void)(key), (mr)->renewed = true)
 
 /* -- work requests, completions ----------------------------------------------------------------------- */
 
