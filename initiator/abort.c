@@ -7,14 +7,32 @@
 #include "initiator/io.h"
 #include "initiator/parked.h"
 #include "initiator/session.h"
+#include "proto/wire/wire_names.h"
 
 #include <errno.h>
 
-/* The answer to ABORT is ignored: the command's own completion says whether it was dropped. */
+/*
+ * The command's own completion says whether it was dropped. What the target does not have any more was answered before,
+ * on the same connection: that answer does not come.
+ */
 static void abort_done(void *arg, const struct rblk_result *result)
 {
-	(void)arg;
-	(void)result;
+	const struct ini_slot *abort = arg; /* its tag is free, but nobody has used it yet */
+	struct ini_queue *queue = abort->queue;
+	u32 sequence = (u32)rblk_le64(abort->command.lba);
+
+	if (result->error || result->value != RBLK_ABORT_UNKNOWN || queue->state != INI_QUEUE_LIVE)
+		return;
+	for (u32 tag = 0; tag < queue->tags.credits; tag++) {
+		const struct ini_slot *slot = &queue->slots[tag];
+
+		if (queue->tag_array[tag].state != CORE_TAG_SENT || queue->tag_array[tag].sequence != sequence)
+			continue;
+		ini_queue_lose(queue, -ETIMEDOUT, "%s was not answered within %u ms, and the target does not have it",
+			       rblk_opcode_name(slot->command.opcode),
+			       (unsigned int)((queue->session->now_ns - slot->sent_ns) / 1000000));
+		return;
+	}
 }
 
 void ini_slot_abort(struct ini_slot *slot)
@@ -31,8 +49,10 @@ void ini_slot_abort(struct ini_slot *slot)
 	abort->command.opcode = RBLK_OP_ABORT;
 	abort->command.lba = rblk_to_le64(queue->tag_array[slot->tag].sequence);
 	abort->done = abort_done;
+	abort->arg = abort;
 	ini_slot_start(abort);
 	slot->abort_sent = true;
+	slot->asked_ns = queue->session->now_ns;
 }
 
 /* -- by the program ---------------------------------------------------------------------------- */

@@ -64,7 +64,8 @@ struct ini_slot {
 	u64 retry_ns;
 	u64 overdue_ns;              /* its time was over then; 0: it is not */
 	bool canceled;               /* it was sent, and the program has aborted it */
-	bool abort_sent;             /* for either: the target was asked to drop it */
+	bool abort_sent;             /* for either: the target was asked to drop it, in asked_ns */
+	u64 asked_ns;
 	struct ini_slot *next;       /* in the list of its place */
 	u64 flush;                   /* FLUSH: its number (core/durable.h) */
 	struct rblk_result result;

@@ -97,11 +97,12 @@ struct rblk_options {
 	uint32_t give_up_ms;         /* so long without a connection, the session fails; default 60000 */
 	/*
 	 * A command that is not answered within command_timeout_ms is aborted. If it had not begun
-	 * at the target, it ends with -ETIMEDOUT, and nothing was done. If it had, it may run on
-	 * for so long more and end well; default: command_timeout_ms, at most an hour. Then, or if
-	 * the ABORT is not answered either, the library ends the connection, and when the target
+	 * at the target, it ends with -ETIMEDOUT, and nothing was done. If it had, it runs on while the
+	 * target answers, for so long more if this is set; default: without a limit, at most an hour. Then, or
+	 * if the ABORT is not answered either, the library ends the connection, and when the target
 	 * has fenced it the command ends with -ETIMEDOUT: nothing of it is in flight any more, and
-	 * it is unknown whether it was done.
+	 * it is unknown whether it was done. The fence waits for the same storage, and so do all other
+	 * writes of that connection, of other volumes as well.
 	 */
 	uint32_t begun_timeout_ms;
 	enum rblk_policy policy;     /* chooses queues, and so paths if the URI has several hosts */

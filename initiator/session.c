@@ -190,7 +190,6 @@ static int set_options(struct rblk_session *session, const struct rblk_options *
 	}
 	set->connect_timeout_ms = or_default(set->connect_timeout_ms, CONNECT_TIMEOUT_MS);
 	set->command_timeout_ms = or_default(set->command_timeout_ms, COMMAND_TIMEOUT_MS);
-	set->begun_timeout_ms = or_default(set->begun_timeout_ms, set->command_timeout_ms);
 	set->give_up_ms = or_default(set->give_up_ms, GIVE_UP_MS);
 	set->credits = or_default(set->credits, CREDITS);
 	set->queues = or_default(set->queues, 1);

@@ -42,12 +42,15 @@ static u64 slot_due_ns(const struct ini_slot *slot)
 		return slot->sent_ns + abort_ns(session);
 	if (!slot->overdue_ns)
 		return slot->sent_ns + command_ns(session);
+	/* What has begun takes as long as its store: other volumes use this connection, too. */
+	if (!session->options.begun_timeout_ms)
+		return UINT64_MAX;
 	return slot->overdue_ns + session->options.begun_timeout_ms * MS_NS;
 }
 
 /*
  * Its time is over. I/O is aborted first, which ends a command that has not begun. One that has
- * begun to write may run for begun_timeout_ms more. True: the connection must be ended.
+ * begun runs on, for begun_timeout_ms if the program has set that. True: the connection must be ended.
  */
 static bool slot_overdue(struct ini_slot *slot)
 {
@@ -57,9 +60,14 @@ static bool slot_overdue(struct ini_slot *slot)
 	return false;
 }
 
+/* An ABORT asks whether the target is alive, too: again and again while the command has no answer. */
 static bool wants_abort(const struct ini_slot *slot)
 {
-	return (slot->overdue_ns || slot->canceled) && !slot->abort_sent;
+	const struct rblk_session *session = slot->queue->session;
+
+	if (slot->abort_sent)
+		return slot->overdue_ns && session->now_ns - slot->asked_ns >= command_ns(session);
+	return slot->overdue_ns || slot->canceled;
 }
 
 static void lose_overdue(struct ini_queue *queue, const struct ini_slot *slot)

@@ -232,7 +232,8 @@ int rblk_call_run(struct rblk_queue *queue, struct rblk_session_command *sc,
 	error = command->error;
 	if (!error) {
 		sc->status = command->status;
-		sc->denied = command->denied;
+		sc->denied = sc->status == RBLK_E_DENIED ? command->detail : RBLK_DENIED_UNSAID;
+		sc->result = command->detail;
 		error = rblk_status_errno(command->status);
 	}
 	if (!error && sc->report_bytes) {

@@ -39,6 +39,7 @@ struct rblk_session_command {
 	size_t report_bytes;
 	u16 status; /* out */
 	u16 denied; /* out: RBLK_E_DENIED's reason */
+	u16 result; /* out: ABORT's, enum rblk_abort_result */
 	struct rblk_closing *closing; /* of CLOSE: whose it is */
 	bool abandoned; /* out, of CLOSE: it stays outstanding; its end is told to `closing`, which may be freed by now */
 };

@@ -188,8 +188,8 @@ void rblk_command_answered(struct rblk_command *command,
 			   const struct rblk_wire_completion *completion, u32 invalidated_rkey)
 {
 	command->status = rblk_le16(completion->status);
-	if (command->status == RBLK_E_DENIED)
-		command->denied = (u16)rblk_le64(completion->result);
+	if (command->status == RBLK_E_DENIED || command->wire.opcode == RBLK_OP_ABORT)
+		command->detail = (u16)rblk_le64(completion->result);
 	command->queued_us = rblk_le32(completion->queued_us);
 	command->stored_us = rblk_le32(completion->stored_us);
 	command->digest = rblk_le32(completion->digest);
@@ -221,6 +221,7 @@ void rblk_command_reset(struct rblk_command *command, u16 tag, u8 opcode)
 	command->wire.tag = rblk_to_le16(tag);
 	command->wire.opcode = opcode;
 	command->status = RBLK_OK;
+	command->detail = 0;
 	command->error = 0;
 	command->bytes = 0;
 	command->memory = RBLK_MEMORY_NONE;

@@ -50,7 +50,7 @@ struct rblk_command {
 
 	/* the answer */
 	u16 status;
-	u16 denied; /* RBLK_E_DENIED: enum rblk_denied */
+	u16 detail; /* RBLK_E_DENIED: enum rblk_denied; of ABORT: enum rblk_abort_result; else 0 */
 	int error; /* instead of a status: the connection was lost */
 	u32 queued_us, stored_us;
 	u32 digest; /* of a read that asked for it and succeeded */

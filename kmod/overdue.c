@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/*
- * Asks the target to drop what it does not answer, and loses the connection if that does not help;
- * see overdue.h.
- */
+/* Asks the target to drop what it does not answer, and whether it is alive; see overdue.h. */
 #include <linux/jiffies.h>
 
 #include "kmod/overdue.h"
@@ -96,11 +93,14 @@ enum blk_eh_timer_return rblk_overdue_check(struct request *rq)
 	/* It waits, or was sent again later than blk-mq knows of. */
 	if (state == CORE_TAG_FREE || age < once)
 		return BLK_EH_RESET_TIMER;
-	if (age < once + rq->timeout || (state == CORE_TAG_SENT && !io->abort_asked))
+	if (state == CORE_TAG_SENT || age < once + rq->timeout)
 		rblk_overdue_ask(queue, io);
-	else
+	else /* our device does not send it, or does not end its key */
 		rblk_queue_lost(queue, "a command was not answered in %u ms",
 				jiffies_to_msecs(age));
+	if (state == CORE_TAG_SENT && io->abort_asked && age >= once + rq->timeout && age < once + 2 * rq->timeout)
+		pr_warn_ratelimited("rblk%d [%s]: no answer to a command for %u ms: the target has begun it, and its storage takes that long\n",
+				    rblk_disk_of(rq)->index, rblk_queue_peer(queue), jiffies_to_msecs(age));
 	return BLK_EH_RESET_TIMER;
 }
 
@@ -128,7 +128,28 @@ static void rblk_overdue_put_back(struct rblk_queue *queue, u32 sequence)
 	spin_unlock_irq(&queue->lock);
 }
 
-/* The answer says only that the target lives: what was dropped has a completion of its own. */
+/* Is the command with this number still without an answer? */
+static bool rblk_overdue_waits(struct rblk_queue *queue, u32 sequence)
+{
+	bool waits = false;
+	unsigned int tag;
+
+	spin_lock_irq(&queue->lock);
+	for (tag = 0; !waits && tag < queue->credits; tag++) {
+		const struct rblk_command *command = READ_ONCE(queue->commands[tag]);
+
+		waits = command && READ_ONCE(command->account.state) == CORE_TAG_SENT &&
+			command->account.sequence == sequence;
+	}
+	spin_unlock_irq(&queue->lock);
+	return waits;
+}
+
+/*
+ * The answer says that the target lives: what was dropped has a completion of its own, and what has begun takes as
+ * long as its storage, which is no reason to take the connection from other disks. What the target does not have any
+ * more was answered before.
+ */
 static void rblk_overdue_abort_work(struct work_struct *work)
 {
 	struct rblk_queue *queue =
@@ -153,6 +174,11 @@ static void rblk_overdue_abort_work(struct work_struct *work)
 					rblk_status_text(sc.status));
 		if (error)
 			return; /* without a status the connection is lost */
+		if (sc.result == RBLK_ABORT_UNKNOWN && rblk_overdue_waits(queue, sequence)) {
+			rblk_queue_lost(queue, "a command was not answered in %u ms, and the target does not have it",
+					queue->session->options.command_ms);
+			return;
+		}
 	}
 }
 

@@ -2,8 +2,9 @@
 /*
  * Requests that are not answered in time (command_ms). The target is asked to drop such a command (ABORT):
  *   dropped       it had not begun; it is sent again, or fails when that has gone on for too long (waiting.c)
- *   not dropped   storage has begun it: it has as long again; then the connection is lost, because the command's
- *                 memory is the target's until then (F4)
+ *   not dropped   storage has begun it: it waits for that, however long it takes, and is asked for again each time. A
+ *                 volume that hangs costs the disks that share its connections nothing
+ *   not there     its answer is lost, and so is the connection, because its memory is the target's until then (F4)
  *   not answered  the connection is lost
  */
 #ifndef RBLK_KMOD_OVERDUE_H

@@ -52,13 +52,20 @@ enum rblk_opcode {
 	RBLK_OP_OPEN = 19,         /* in capsule: struct rblk_wire_open; reports rblk_wire_volume */
 	RBLK_OP_CLOSE = 20,        /* volume: the handle */
 	RBLK_OP_FENCE = 21,        /* lba: queue index; argument: incarnation (F5) */
-	RBLK_OP_ABORT = 22,        /* lba: sequence number of the command, on this queue */
+	RBLK_OP_ABORT = 22,        /* lba: sequence number of the command, on this queue;
+				      result: enum rblk_abort_result */
 	RBLK_OP_KEEPALIVE = 23,    /* argument: number of the last event seen, or 0 */
 	RBLK_OP_PING = 24,         /* answered at once; result: the answering thread's CPU time, ns */
 	RBLK_OP_SCRATCH = 25,      /* measuring sessions only; reports: struct rblk_wire_scratch */
 	RBLK_OP_RESERVE = 26, /* in capsule: struct rblk_wire_reservation; argument: as for 6 */
 	RBLK_OP_RESERVATIONS = 27, /* reports: struct rblk_wire_reservation_report */
 	RBLK_OP_MAX
+};
+
+enum rblk_abort_result {
+	RBLK_ABORT_RUNS = 0,    /* it has begun, and runs on */
+	RBLK_ABORT_DROPPED = 1, /* it is answered ABORTED */
+	RBLK_ABORT_UNKNOWN = 2, /* it is not outstanding: it was answered before */
 };
 
 enum rblk_command_flag {

@@ -136,17 +136,18 @@ static void admin_fence(struct tgt_request *request, const struct admin_argument
 	tgt_fence_begin(admin_session(request), request);
 }
 
-/* lba: the sequence number of the command. result: 1 if it will be answered ABORTED. */
+/* lba: the sequence number of the command. */
 static void admin_abort(struct tgt_request *request, const struct admin_arguments *arguments)
 {
 	struct tgt_lane *lane = request->lane;
 
+	request->result = RBLK_ABORT_UNKNOWN;
 	for (uint16_t tag = 0; tag < lane->tags; tag++) {
 		struct tgt_request *victim = &lane->requests[tag];
 
 		if (victim != request && victim->state != TGT_REQUEST_FREE &&
 		    victim->sequence == (uint32_t)request->lba) {
-			request->result = tgt_request_end_early(victim, RBLK_E_ABORTED);
+			request->result = tgt_request_end_early(victim, RBLK_E_ABORTED) ? RBLK_ABORT_DROPPED : RBLK_ABORT_RUNS;
 			break;
 		}
 	}

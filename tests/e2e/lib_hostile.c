@@ -55,16 +55,19 @@ static enum fake_answer silent_on_io(struct fake_target *fake,
 				     const struct rblk_wire_command *command,
 				     struct rblk_wire_completion *completion)
 {
+	if (command->opcode == RBLK_OP_ABORT)
+		completion->result = rblk_to_le64(RBLK_ABORT_UNKNOWN);
 	return lib_is_io(command) ? FAKE_SILENT : FAKE_REPLY;
 }
 
+/* It says itself that it has answered. */
 static void a_target_that_keeps_silent(void **state)
 {
 	struct fixture f = { .script.command = silent_on_io, .options = impatient(300) };
 
 	lib_open(&f);
 	lib_start_io(&f, true);
-	lib_expect_failure(&f, -ETIMEDOUT, "WRITE was not answered within 300 ms");
+	lib_expect_failure(&f, -ETIMEDOUT, "and the target does not have it");
 	lib_close(&f);
 }
 

@@ -139,11 +139,11 @@ static void abort_ends_what_has_not_begun(void **state)
 	first = raw.sequence;
 	for (uint16_t tag = 1; tag <= 3; tag++)
 		raw_io(&raw, RBLK_OP_READ, tag, volume, 0, 1024, 1024 * BLOCK);
-	assert_int_equal(abort_command(&raw, first + 2), 1);
+	assert_int_equal(abort_command(&raw, first + 2), RBLK_ABORT_DROPPED);
 	assert_int_equal(raw_wait(&raw, 3), RBLK_E_ABORTED);
-	assert_int_equal(abort_command(&raw, first), 0);
-	assert_int_equal(abort_command(&raw, first + 2), 0); /* already answered */
-	assert_int_equal(abort_command(&raw, 12345), 0);
+	assert_int_equal(abort_command(&raw, first), RBLK_ABORT_RUNS);
+	assert_int_equal(abort_command(&raw, first + 2), RBLK_ABORT_UNKNOWN); /* already answered */
+	assert_int_equal(abort_command(&raw, 12345), RBLK_ABORT_UNKNOWN);
 	assert_int_equal(raw_wait(&raw, 1), RBLK_OK);
 	assert_int_equal(raw_wait(&raw, 2), RBLK_OK);
 	raw_close(&raw);

@@ -272,6 +272,16 @@ static enum fake_answer answer_event_elsewhere(struct fake_target *fake,
 	return FAKE_REPLY;
 }
 
+/* It says itself that it has answered. */
+static enum fake_answer answer_silent(struct fake_target *fake, const struct rblk_wire_command *command,
+				      struct rblk_wire_completion *completion)
+{
+	(void)fake;
+	if (command->opcode == RBLK_OP_ABORT)
+		completion->result = rblk_to_le64(RBLK_ABORT_UNKNOWN);
+	return command->opcode == RBLK_OP_WRITE ? FAKE_SILENT : FAKE_REPLY;
+}
+
 static enum fake_answer answer_mute(struct fake_target *fake, const struct rblk_wire_command *command,
 				    struct rblk_wire_completion *completion)
 {
@@ -340,7 +350,7 @@ static const struct {
 	{ "close-read", { ANSWER(RBLK_OP_READ, FAKE_CLOSE) } },
 	{ "twice", { ANSWER(RBLK_OP_WRITE, FAKE_REPLY_TWICE) } },
 	{ "mute", { .command = answer_mute } },
-	{ "silent", { ANSWER(RBLK_OP_WRITE, FAKE_SILENT) } },
+	{ "silent", { .command = answer_silent } },
 	{ "closing", { ANSWER(RBLK_OP_WRITE, FAKE_CLOSE) } },
 	{ "immediate", { ANSWER(RBLK_OP_WRITE, FAKE_IMMEDIATE) } },
 	{ "raw", { ANSWER(RBLK_OP_WRITE, FAKE_REPLY_RAW), .raw = { 1, 2, 3 }, .raw_bytes = 33 } },

@@ -64,7 +64,7 @@ static void fence_done(struct sim_control *control, uint16_t status)
 
 static void abort_done(struct sim_control *control, uint16_t status)
 {
-	bool will = rblk_le64(control->order.answer.result);
+	bool will = rblk_le64(control->order.answer.result) == RBLK_ABORT_DROPPED;
 	struct sim_errand *victim = control->victim;
 
 	if (status)
@@ -136,7 +136,7 @@ static void extents_done(const struct sim_control *control)
 static void pair_done(struct sim_control *control, bool answered)
 {
 	bool aborted = control->order.command.opcode == RBLK_OP_ABORT
-			       ? rblk_le64(control->order.answer.result)
+			       ? rblk_le64(control->order.answer.result) == RBLK_ABORT_DROPPED
 			       : rblk_le16(control->order.answer.status) == RBLK_E_ABORTED;
 
 	if (control->order.command.opcode == RBLK_OP_ABORT)

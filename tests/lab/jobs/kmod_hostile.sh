@@ -236,7 +236,7 @@ lab_detach
 lab_target_stop
 WRITE_SIZE=64k lost invalidate 'an invalidation that no answer names'
 lost closing 'connection'
-# Begun, says the answer to ABORT; and no answer to that either.
+# Answered, says the answer to ABORT; and no answer to that either.
 lost silent 'a command was not answered in' command_ms=1000
 lost mute 'no answer to a command in 1000 ms, nor to its ABORT in 1000 ms' command_ms=1000
 
