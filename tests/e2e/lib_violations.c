@@ -173,6 +173,20 @@ static enum fake_answer two_events(struct fake_target *fake,
 	return FAKE_SILENT;
 }
 
+/* It comes again when it has been confirmed. */
+static enum fake_answer event_again(struct fake_target *fake, const struct rblk_wire_command *command,
+				    struct rblk_wire_completion *completion)
+{
+	if (command->opcode == RBLK_OP_KEEPALIVE && rblk_le64(command->argument) == 1)
+		fake_target_send_event(fake, RBLK_EVENT_LIST_CHANGED, 1, 0);
+	if (!lib_is_io(command))
+		return FAKE_REPLY;
+	/* Of several commands, that have different tags. */
+	if (!command->tag)
+		fake_target_send_event(fake, RBLK_EVENT_LIST_CHANGED, 1, 0);
+	return FAKE_SILENT;
+}
+
 static enum fake_answer event_elsewhere(struct fake_target *fake,
 					const struct rblk_wire_command *command,
 					struct rblk_wire_completion *completion)
@@ -223,6 +237,7 @@ static const struct false_event {
 	const char *words;
 } false_events[] = {
 	{ "V9", two_events, 1, false, "an event before the last one was confirmed" },
+	{ "V9", event_again, 1, false, "an event before the last one was confirmed" },
 	{ "V9", event_elsewhere, 2, false, "an event on another queue than the first" },
 	{ "V5", event_unknown, 1, false, "the status is unknown" },
 	{ "V5", event_without_number, 1, false, "the argument is missing" },
