@@ -306,6 +306,22 @@ void sim_inside_kept(const struct sim_host *host, unsigned int volume, bool sure
 		tgt_volume_put(found);
 }
 
+/* -- writes straight into memory ------------------------------------------------------------- */
+
+void __real_tgt_request_finish(struct tgt_request *request);
+void __wrap_tgt_request_finish(struct tgt_request *request);
+void __wrap_tgt_request_finish(struct tgt_request *request)
+{
+	/* A reservation has cut it short, of several READs. */
+	if (request->home == TGT_HOME_DIRECT && request->opcode == RBLK_OP_WRITE && request->moved < request->data_bytes) {
+		sim_reached("reservation", "cuts a WRITE into memory short", NULL);
+		if (request->status == RBLK_OK)
+			sim_fail("%s: a WRITE is answered, and not all of its data is fetched (F2)",
+				 lane_name(request->lane));
+	}
+	__real_tgt_request_finish(request);
+}
+
 /* -- numbers ------------------------------------------------------------------------------- */
 
 /* The target's end; NULL: it is not there, or going. */

@@ -20,6 +20,9 @@ static void mischief_fence(struct sim_survivor *survivor, struct sim_life *life)
 	else if (queue < survivor->queue_count)
 		incarnation = survivor->places[queue].incarnation + (uint32_t)sim_below(3);
 	sim_survivor_fence(survivor, life, queue, incarnation);
+	/* Behind one of a later incarnation, that of the connection which this has to end. */
+	if (queue < survivor->queue_count && incarnation > survivor->places[queue].accepted && sim_chance(500000))
+		sim_survivor_fence(survivor, life, queue, survivor->places[queue].accepted);
 }
 
 /* Of two ABORTs of one command only one can be the one that did it. */
