@@ -88,6 +88,12 @@ static void admin_list(struct tgt_request *request, const struct admin_arguments
 	struct rblk_wire_volume *report;
 	unsigned int count, total;
 
+	/* Each looks at all volumes. */
+	if (admin_session(request)->listed_ns == request->lane->turn->now_ns) {
+		tgt_request_complete(request, RBLK_E_BUSY);
+		return;
+	}
+	admin_session(request)->listed_ns = request->lane->turn->now_ns;
 	if (max > RBLK_LIST_MAX)
 		max = RBLK_LIST_MAX;
 	/* The longest report: the list is only read with this memory in hand. */

@@ -47,28 +47,82 @@ static enum tgt_right handle_need(const struct tgt_handle *handle)
 	return handle->access.read_only ? TGT_RIGHT_READ : TGT_RIGHT_WRITE;
 }
 
+/* -- what a session may do --------------------------------------------------------------------- */
+
+/* Does the place count? Of a session without connections, those that it had. */
+static bool place_counts(const struct tgt_session *session, const struct tgt_place *place)
+{
+	if (session->queues_here || session->queues_away)
+		return !tgt_place_empty(place);
+	return place->incarnation != 0;
+}
+
+/* The rules as they are for a session: for each place that its connections come from, found once for all volumes. */
+struct admission {
+	unsigned int count;
+	struct tgt_ruling rulings[RBLK_QUEUES_MAX];
+};
+
+static bool is_known(const struct tgt_session *session, unsigned int place)
+{
+	for (unsigned int i = 0; i < place; i++)
+		if (place_counts(session, &session->places[i]) &&
+		    !memcmp(&session->places[i].origin, &session->places[place].origin, sizeof(struct tgt_origin)))
+			return true;
+	return false;
+}
+
+/* From there; NULL: from where its connections are. */
+static void admission_begin(struct admission *admission, const struct tgt_session *session,
+			    const struct tgt_rules *rules, const struct tgt_origin *origin)
+{
+	const struct tgt_who who = tgt_session_who(session);
+
+	admission->count = 0;
+	if (origin) {
+		tgt_rules_judge(rules, origin, &who, &admission->rulings[admission->count++]);
+		return;
+	}
+	for (unsigned int i = 0; i < RBLK_QUEUES_MAX; i++)
+		if (place_counts(session, &session->places[i]) && !is_known(session, i))
+			tgt_rules_judge(rules, &session->places[i].origin, &who,
+					&admission->rulings[admission->count++]);
+}
+
+/* *why: as for tgt_ruling_right(). */
+static enum tgt_right admission_right(const struct admission *admission, const char *volume, uint32_t *why)
+{
+	enum tgt_right least = TGT_RIGHT_WRITE, right;
+	uint32_t one;
+
+	for (unsigned int i = 0; i < admission->count; i++) {
+		right = tgt_ruling_right(&admission->rulings[i], volume, &one);
+		if (right >= least)
+			continue;
+		least = right;
+		*why = one;
+	}
+	return least;
+}
+
 /* An open volume that the session may not use from there (NULL: from where its connections are);
  * NULL: there is none. */
 static const struct tgt_volume *admit_lost(const struct tgt_session *session,
 					   const struct tgt_rules *rules,
 					   const struct tgt_origin *origin)
 {
-	const struct tgt_who who = tgt_session_who(session);
+	struct admission admission;
 	uint32_t why;
 
+	admission_begin(&admission, session, rules, origin);
 	for (uint32_t i = 0; i < session->handle_slots; i++) {
 		const struct tgt_handle *handle = session->handles[i];
 		const struct tgt_volume *volume;
-		enum tgt_right right;
 
 		if (!handle || !handle->access.port)
 			continue;
 		volume = handle->access.port->volume;
-		if (origin)
-			right = tgt_rules_right(rules, origin, &who, volume->config.name, &why);
-		else
-			right = tgt_admit_volume(session, rules, volume->config.name, &why);
-		if (right < handle_need(handle))
+		if (admission_right(&admission, volume->config.name, &why) < handle_need(handle))
 			return volume;
 	}
 	return NULL;
@@ -90,47 +144,16 @@ bool tgt_admit_login(const struct tgt_origin *origin, const struct tgt_reactor *
 	return may;
 }
 
-/* Does the place count? Of a session without connections, those that it had. */
-static bool place_counts(const struct tgt_session *session, const struct tgt_place *place)
-{
-	if (session->queues_here || session->queues_away)
-		return !tgt_place_empty(place);
-	return place->incarnation != 0;
-}
-
-enum tgt_right tgt_admit_volume(const struct tgt_session *session, const struct tgt_rules *rules,
-				const char *volume, uint32_t *why)
-{
-	const struct tgt_who who = tgt_session_who(session);
-	enum tgt_right least = TGT_RIGHT_WRITE;
-	const struct tgt_origin *last = NULL;
-
-	for (unsigned int i = 0; i < RBLK_QUEUES_MAX; i++) {
-		const struct tgt_place *place = &session->places[i];
-		enum tgt_right right;
-		uint32_t one;
-
-		/* Most often all come from one address. */
-		if (!place_counts(session, place) ||
-		    (last && !memcmp(last, &place->origin, sizeof(place->origin))))
-			continue;
-		last = &place->origin;
-		right = tgt_rules_right(rules, last, &who, volume, &one);
-		if (right >= least)
-			continue;
-		least = right;
-		*why = one;
-	}
-	return least;
-}
-
 enum tgt_right tgt_admit_open(const struct tgt_session *session, struct tgt_request *request,
 			      const char *volume)
 {
 	struct tgt_rules *rules = tgt_reactor_rules(session->reactor);
 	uint32_t why = RBLK_DENIED_UNSAID;
-	enum tgt_right right = tgt_admit_volume(session, rules, volume, &why);
+	struct admission admission;
+	enum tgt_right right;
 
+	admission_begin(&admission, session, rules, NULL);
+	right = admission_right(&admission, volume, &why);
 	tgt_rules_put(rules);
 	if (right >= TGT_RIGHT_READ)
 		return right;
@@ -153,14 +176,15 @@ unsigned int tgt_admit_list(const struct tgt_session *session, unsigned int firs
 	struct tgt_rules *rules = tgt_reactor_rules(session->reactor);
 	struct tgt_volume *page[RBLK_LIST_MAX];
 	unsigned int index = 0, found = 0, count, all;
+	struct admission admission;
 	uint32_t why;
 
 	*total = 0;
+	admission_begin(&admission, session, rules, NULL);
 	do {
 		count = tgt_volume_list(session->reactor->registry, index, page, RBLK_LIST_MAX, &all);
 		for (unsigned int i = 0; i < count; i++) {
-			bool shown = tgt_admit_volume(session, rules, page[i]->config.name, &why) >=
-				     TGT_RIGHT_SEE;
+			bool shown = admission_right(&admission, page[i]->config.name, &why) >= TGT_RIGHT_SEE;
 
 			if (shown && (*total)++ >= first && found < max)
 				list[found++] = page[i];
@@ -246,14 +270,16 @@ void tgt_admit_look(struct tgt_handle *handle, enum tgt_right right)
 
 static void admit_look_all(struct tgt_session *session, const struct tgt_rules *rules)
 {
+	struct admission admission;
 	uint32_t why;
 
+	admission_begin(&admission, session, rules, NULL);
 	for (uint32_t i = 0; i < session->handle_slots; i++) {
 		struct tgt_handle *handle = session->handles[i];
 
 		if (handle && handle->restricted && handle->access.port && !handle->closing)
-			tgt_admit_look(handle, tgt_admit_volume(session, rules,
-								 handle->access.port->volume->config.name, &why));
+			tgt_admit_look(handle,
+				       admission_right(&admission, handle->access.port->volume->config.name, &why));
 	}
 }
 

@@ -14,10 +14,8 @@
  */
 bool tgt_admit_login(const struct tgt_origin *origin, const struct tgt_reactor *reactor,
 		     const struct tgt_session *session, uint32_t *why);
-/* What all connections of the session may do with a volume. *why: as for tgt_rules_right(). */
-enum tgt_right tgt_admit_volume(const struct tgt_session *session, const struct tgt_rules *rules,
-				const char *volume, uint32_t *why);
-/* Likewise, by the rules in force. TGT_RIGHT_READ or more, or the OPEN is answered and logged. */
+/* What all connections of the session may do with a volume, by the rules in force. TGT_RIGHT_READ or more, or the OPEN is
+ * answered and logged. */
 enum tgt_right tgt_admit_open(const struct tgt_session *session, struct tgt_request *request,
 			      const char *volume);
 /* May the session have this name, or go on having another? Otherwise IDENTIFY is answered and logged. */

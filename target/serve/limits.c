@@ -16,6 +16,9 @@ static struct tgt_seat *seat_get(struct tgt_turn *turn, struct tgt_limit *limit)
 	TAILQ_FOREACH(seat, &turn->seats, link)
 		if (seat->limit == limit) {
 			seat->users++;
+			/* The next one is often for the same. */
+			TAILQ_REMOVE(&turn->seats, seat, link);
+			TAILQ_INSERT_HEAD(&turn->seats, seat, link);
 			return seat;
 		}
 	seat = malloc(sizeof(*seat));
@@ -43,23 +46,32 @@ static void handle_set(struct tgt_handle *handle, struct tgt_limit *volume, stru
 {
 	struct tgt_turn *turn = &handle->session->reactor->turn;
 	struct tgt_access *access = &handle->access;
-	struct tgt_seat *seats[TGT_ACCESS_SEATS] = {seat_get(turn, volume), seat_get(turn, initiator)};
+	struct tgt_limit *limits[TGT_ACCESS_SEATS] = {volume, initiator};
 
 	access->limited = false;
 	for (unsigned int i = 0; i < TGT_ACCESS_SEATS; i++) {
-		seat_put(turn, access->seats[i]);
-		access->seats[i] = seats[i];
-		access->limited |= seats[i] != NULL;
+		struct tgt_seat *before = access->seats[i];
+
+		if (limits[i] != (before ? before->limit : NULL)) {
+			access->seats[i] = seat_get(turn, limits[i]);
+			seat_put(turn, before);
+		}
+		access->limited |= access->seats[i] != NULL;
 	}
 }
 
-static void handle_look(struct tgt_handle *handle, const struct tgt_rules *rules)
+/* `initiator`: its session's limit. */
+static void handle_look(struct tgt_handle *handle, const struct tgt_rules *rules, struct tgt_limit *initiator)
 {
-	const struct tgt_who who = tgt_session_who(handle->session);
-
 	if (handle->access.port)
-		handle_set(handle, tgt_rules_volume_limit(rules, handle->access.port->volume->config.name),
-			   tgt_rules_initiator_limit(rules, &who));
+		handle_set(handle, tgt_rules_volume_limit(rules, handle->access.port->volume->config.name), initiator);
+}
+
+static struct tgt_limit *session_limit(const struct tgt_session *session, const struct tgt_rules *rules)
+{
+	const struct tgt_who who = tgt_session_who(session);
+
+	return tgt_rules_initiator_limit(rules, &who);
 }
 
 static void session_weigh(struct tgt_session *session, const struct tgt_rules *rules)
@@ -77,7 +89,7 @@ void tgt_limits_opened(struct tgt_handle *handle)
 {
 	struct tgt_rules *rules = tgt_reactor_rules(handle->session->reactor);
 
-	handle_look(handle, rules);
+	handle_look(handle, rules, session_limit(handle->session, rules));
 	session_weigh(handle->session, rules);
 	tgt_rules_put(rules);
 }
@@ -89,10 +101,12 @@ void tgt_limits_closed(struct tgt_handle *handle)
 
 static void session_look(struct tgt_session *session, const struct tgt_rules *rules)
 {
+	struct tgt_limit *limit = session_limit(session, rules);
+
 	session_weigh(session, rules);
 	for (uint32_t i = 0; i < session->handle_slots; i++)
 		if (session->handles[i])
-			handle_look(session->handles[i], rules);
+			handle_look(session->handles[i], rules, limit);
 }
 
 void tgt_limits_named(struct tgt_session *session)

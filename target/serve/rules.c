@@ -22,11 +22,14 @@ struct tgt_rules {
 	struct tgt_initiator_config *initiators;
 	unsigned int count;
 	struct tgt_limit **initiator_limits; /* by initiator; NULL: none */
-	struct volume_limit {
-		char volume[RBLK_NAME_BYTES];
-		struct tgt_limit *limit;
-	} *volume_limits;
-	unsigned int volume_limit_count;
+	struct volume_rule *volumes;	     /* of the configuration, by name */
+	unsigned int volume_count;
+};
+
+struct volume_rule {
+	char name[RBLK_NAME_BYTES];
+	bool named; /* by some section */
+	struct tgt_limit *limit; /* NULL: none */
 };
 
 struct tgt_rulebook {
@@ -73,6 +76,45 @@ void tgt_origin_of(const struct sockaddr *address, struct tgt_origin *origin)
 		!origin->key.family && (is_loopback(&origin->key) || is_own(&origin->key));
 }
 
+/* -- sections ---------------------------------------------------------------------------------- */
+
+bool tgt_rules_match(const char *pattern, const char *name)
+{
+	size_t length = strlen(pattern);
+
+	if (length && pattern[length - 1] == '*')
+		return strncmp(pattern, name, length - 1) == 0;
+	return strcmp(pattern, name) == 0;
+}
+
+/* The most that its grants give, and whether it has one for the volume. */
+static bool grants_of(const struct tgt_initiator_config *initiator, const char *volume,
+		      enum tgt_right *right)
+{
+	bool named = false;
+
+	*right = TGT_RIGHT_NONE;
+	for (unsigned int i = 0; i < initiator->grant_count; i++) {
+		if (!tgt_rules_match(initiator->grants[i].volume, volume))
+			continue;
+		named = true;
+		if (initiator->grants[i].right > *right)
+			*right = initiator->grants[i].right;
+	}
+	return named;
+}
+
+/* Slow: for all volumes of the configuration it is done once. */
+static bool is_named(const struct tgt_rules *rules, const char *volume)
+{
+	enum tgt_right right;
+
+	for (unsigned int i = 0; i < rules->count; i++)
+		if (grants_of(&rules->initiators[i], volume, &right))
+			return true;
+	return false;
+}
+
 /* -- the rulebook ------------------------------------------------------------------------------ */
 
 static void *copy_of(const void *array, unsigned int count, size_t bytes)
@@ -95,14 +137,44 @@ static bool initiator_copy(struct tgt_initiator_config *to, const struct tgt_ini
 	return to->networks && to->grants;
 }
 
+static int volume_compare(const void *a, const void *b)
+{
+	return strcmp(((const struct volume_rule *)a)->name, ((const struct volume_rule *)b)->name);
+}
+
+/* NULL: the configuration has no such volume. */
+static struct volume_rule *volume_find(const struct tgt_rules *rules, const char *name)
+{
+	struct volume_rule key = {.named = false};
+
+	if (!rules || strlen(name) >= sizeof(key.name))
+		return NULL;
+	strcpy(key.name, name);
+	return bsearch(&key, rules->volumes, rules->volume_count, sizeof(key), volume_compare);
+}
+
+/* False: no memory. */
+static bool volumes_create(struct tgt_rules *rules, const struct tgt_config *config)
+{
+	rules->volumes = calloc(config->volume_count + 1u, sizeof(*rules->volumes));
+	if (!rules->volumes)
+		return false;
+	rules->volume_count = config->volume_count;
+	for (unsigned int i = 0; i < config->volume_count; i++) {
+		memcpy(rules->volumes[i].name, config->volumes[i].name, sizeof(rules->volumes[i].name));
+		rules->volumes[i].named = is_named(rules, config->volumes[i].name);
+	}
+	qsort(rules->volumes, rules->volume_count, sizeof(*rules->volumes), volume_compare);
+	return true;
+}
+
 /* Each begins with its whole burst. False: no memory. */
 static bool limits_create(struct tgt_rules *rules, const struct tgt_config *config)
 {
 	bool created = true;
 
 	rules->initiator_limits = calloc(config->initiator_count + 1u, sizeof(struct tgt_limit *));
-	rules->volume_limits = calloc(config->volume_count + 1u, sizeof(*rules->volume_limits));
-	if (!rules->initiator_limits || !rules->volume_limits)
+	if (!rules->initiator_limits)
 		return false;
 	for (unsigned int i = 0; i < config->initiator_count; i++) {
 		if (!tgt_limit_is_set(&config->initiators[i].limit))
@@ -110,15 +182,13 @@ static bool limits_create(struct tgt_rules *rules, const struct tgt_config *conf
 		rules->initiator_limits[i] = tgt_limit_create(&config->initiators[i].limit);
 		created = created && rules->initiator_limits[i];
 	}
-	for (unsigned int i = 0; i < config->volume_count && created; i++) {
-		struct volume_limit *one = &rules->volume_limits[rules->volume_limit_count];
+	for (unsigned int i = 0; i < config->volume_count; i++) {
+		struct volume_rule *one = volume_find(rules, config->volumes[i].name);
 
-		if (!tgt_limit_is_set(&config->volumes[i].limit))
+		if (one->limit || !tgt_limit_is_set(&config->volumes[i].limit))
 			continue;
-		memcpy(one->volume, config->volumes[i].name, sizeof(one->volume));
 		one->limit = tgt_limit_create(&config->volumes[i].limit);
-		created = one->limit;
-		rules->volume_limit_count++;
+		created = created && one->limit;
 	}
 	return created;
 }
@@ -137,9 +207,9 @@ static void limit_keep(struct tgt_limit **limit, struct tgt_limit *before)
  */
 static void limits_keep(struct tgt_rules *rules, const struct tgt_rules *before)
 {
-	for (unsigned int i = 0; i < rules->volume_limit_count; i++)
-		limit_keep(&rules->volume_limits[i].limit,
-			   tgt_rules_volume_limit(before, rules->volume_limits[i].volume));
+	for (unsigned int i = 0; i < rules->volume_count; i++)
+		if (rules->volumes[i].limit)
+			limit_keep(&rules->volumes[i].limit, tgt_rules_volume_limit(before, rules->volumes[i].name));
 	for (unsigned int i = 0; i < rules->count; i++)
 		for (unsigned int j = 0; rules->initiator_limits[i] && j < before->count; j++)
 			if (strcmp(rules->initiators[i].name, before->initiators[j].name) == 0)
@@ -150,10 +220,10 @@ static void limits_free(struct tgt_rules *rules)
 {
 	for (unsigned int i = 0; rules->initiator_limits && i < rules->count; i++)
 		tgt_limit_put(rules->initiator_limits[i]);
-	for (unsigned int i = 0; i < rules->volume_limit_count; i++)
-		tgt_limit_put(rules->volume_limits[i].limit);
+	for (unsigned int i = 0; i < rules->volume_count; i++)
+		tgt_limit_put(rules->volumes[i].limit);
 	free(rules->initiator_limits);
-	free(rules->volume_limits);
+	free(rules->volumes);
 }
 
 static void rules_free(struct tgt_rules *rules)
@@ -184,7 +254,7 @@ struct tgt_rules *tgt_rules_create(const struct tgt_config *config)
 					&config->initiators[rules->count]);
 		rules->count++;
 	}
-	if (!rules->initiators || !copied || !limits_create(rules, config)) {
+	if (!rules->initiators || !copied || !volumes_create(rules, config) || !limits_create(rules, config)) {
 		rules_free(rules);
 		return NULL;
 	}
@@ -244,15 +314,6 @@ struct tgt_rules *tgt_rulebook_get(struct tgt_rulebook *book)
 }
 
 /* -- deciding ---------------------------------------------------------------------------------- */
-
-bool tgt_rules_match(const char *pattern, const char *name)
-{
-	size_t length = strlen(pattern);
-
-	if (length && pattern[length - 1] == '*')
-		return strncmp(pattern, name, length - 1) == 0;
-	return strcmp(pattern, name) == 0;
-}
 
 static bool is_from(const struct tgt_initiator_config *initiator, const struct tgt_origin *origin)
 {
@@ -314,10 +375,9 @@ struct rblk_secrets *tgt_rules_secrets(const struct tgt_rules *rules, const char
 
 struct tgt_limit *tgt_rules_volume_limit(const struct tgt_rules *rules, const char *volume)
 {
-	for (unsigned int i = 0; rules && i < rules->volume_limit_count; i++)
-		if (strcmp(rules->volume_limits[i].volume, volume) == 0)
-			return rules->volume_limits[i].limit;
-	return NULL;
+	const struct volume_rule *one = volume_find(rules, volume);
+
+	return one ? one->limit : NULL;
 }
 
 struct tgt_limit *tgt_rules_initiator_limit(const struct tgt_rules *rules, const struct tgt_who *who)
@@ -338,40 +398,38 @@ unsigned int tgt_rules_weight(const struct tgt_rules *rules, const struct tgt_wh
 	return weight;
 }
 
-/* The most that its grants give, and whether it has one for the volume. */
-static bool grants_of(const struct tgt_initiator_config *initiator, const char *volume,
-		      enum tgt_right *right)
+void tgt_rules_judge(const struct tgt_rules *rules, const struct tgt_origin *origin, const struct tgt_who *who,
+		     struct tgt_ruling *ruling)
 {
-	bool named = false;
-
-	*right = TGT_RIGHT_NONE;
-	for (unsigned int i = 0; i < initiator->grant_count; i++) {
-		if (!tgt_rules_match(initiator->grants[i].volume, volume))
-			continue;
-		named = true;
-		if (initiator->grants[i].right > *right)
-			*right = initiator->grants[i].right;
-	}
-	return named;
+	memset(ruling, 0, sizeof(*ruling));
+	ruling->rules = rules;
+	if (!rules)
+		return;
+	ruling->trusted = rules->open || origin->local;
+	for (unsigned int i = 0; i < rules->count; i++)
+		if (is_of(&rules->initiators[i], who) && is_from(&rules->initiators[i], origin))
+			ruling->sections[i / 64] |= 1ull << i % 64;
 }
 
-enum tgt_right tgt_rules_right(const struct tgt_rules *rules, const struct tgt_origin *origin,
-			       const struct tgt_who *who, const char *volume, uint32_t *why)
+enum tgt_right tgt_ruling_right(const struct tgt_ruling *ruling, const char *volume, uint32_t *why)
 {
+	const struct tgt_rules *rules = ruling->rules;
 	enum tgt_right most = TGT_RIGHT_NONE, right;
-	bool named = false;
+	const struct volume_rule *one;
+	bool named;
 
 	if (!rules)
 		return TGT_RIGHT_WRITE;
-	for (unsigned int i = 0; i < rules->count; i++) {
-		if (!grants_of(&rules->initiators[i], volume, &right))
-			continue;
-		named = true;
-		if (right > most && is_of(&rules->initiators[i], who) &&
-		    is_from(&rules->initiators[i], origin))
-			most = right;
-	}
-	if (!named && (rules->open || origin->local))
+	for (unsigned int word = 0; word < TGT_INITIATORS_MAX / 64; word++)
+		for (uint64_t left = ruling->sections[word]; left; left &= left - 1) {
+			grants_of(&rules->initiators[word * 64 + (unsigned int)__builtin_ctzll(left)], volume, &right);
+			if (right > most)
+				most = right;
+		}
+	one = volume_find(rules, volume);
+	/* A volume of another configuration, shortly before or after a reload. */
+	named = one ? one->named : is_named(rules, volume);
+	if (!named && ruling->trusted)
 		return TGT_RIGHT_WRITE;
 	*why = named ? RBLK_DENIED_RULES : RBLK_DENIED_LOCAL;
 	return most;

@@ -2,7 +2,7 @@
 /*
  * Access rules: which initiator, from where, may use which volume. A process has one rulebook, which
  * all reactors read and a reload replaces as a whole: a decision is by the old rules or by the new
- * ones. admit.c asks for sessions. Off the data path.
+ * ones. admit.c asks for sessions. Off the data path, but on reactors' threads: whoever may log in can ask about every volume.
  */
 #ifndef RBLK_TARGET_RULES_H
 #define RBLK_TARGET_RULES_H
@@ -52,9 +52,17 @@ struct tgt_who {
 	const char *name;
 	bool proven;
 };
+/* Which sections are for whoever asks from there: found once, for decisions about any number of volumes. */
+struct tgt_ruling {
+	const struct tgt_rules *rules; /* the caller's */
+	bool trusted;		       /* volumes that no rule names are for it */
+	uint64_t sections[TGT_INITIATORS_MAX / 64];
+};
+static_assert(TGT_INITIATORS_MAX % 64 == 0, "each section has a bit");
+void tgt_rules_judge(const struct tgt_rules *rules, const struct tgt_origin *origin, const struct tgt_who *who,
+		     struct tgt_ruling *ruling);
 /* *why, if that is less than TGT_RIGHT_READ: enum rblk_denied. */
-enum tgt_right tgt_rules_right(const struct tgt_rules *rules, const struct tgt_origin *origin,
-			       const struct tgt_who *who, const char *volume, uint32_t *why);
+enum tgt_right tgt_ruling_right(const struct tgt_ruling *ruling, const char *volume, uint32_t *why);
 /* The limit of the volume, or of the first section that is for the initiator; NULL: none. The rules keep it. */
 struct tgt_limit *tgt_rules_volume_limit(const struct tgt_rules *rules, const char *volume);
 struct tgt_limit *tgt_rules_initiator_limit(const struct tgt_rules *rules, const struct tgt_who *who);

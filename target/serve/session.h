@@ -81,7 +81,8 @@ struct tgt_session {
 	bool named; /* from its IDENTIFY or AUTHENTICATE */
 	bool proven; /* its name, by AUTHENTICATE; each of its connections has to prove it */
 	uint8_t secret_id[RBLK_SECRET_FINGERPRINT]; /* by which secret; in the home */
-	uint64_t named_ns; /* when the last one came */
+	uint64_t named_ns; /* the turn in which the last one came */
+	uint64_t listed_ns; /* likewise, of LIST */
 	char peer[80]; /* of queue 0 */
 	unsigned int weight; /* by the rules (limits.c); 0 before the first volume: as 1 */
 	struct tgt_lease *lease;

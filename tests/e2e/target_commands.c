@@ -232,6 +232,30 @@ static void fence_of_nothing_succeeds(void **state)
 	raw_close(&raw);
 }
 
+/* Each LIST looks at all volumes: of those in one message one is done, and the others may come again. */
+static void one_list_at_a_time(void **state)
+{
+	struct raw raw;
+
+	(void)state;
+	raw_init(&raw);
+	assert_true(raw_connect(&raw, server.host));
+	for (uint16_t i = 0; i < 4; i++) {
+		struct rblk_wire_command *command = raw_command(&raw, 0, i);
+
+		raw_fill(&raw, command, i, RBLK_OP_LIST, i);
+		command->segment.address = rblk_to_le64((uintptr_t)raw.memory + RAW_DATA + i * 4096u);
+		command->segment.rkey = rblk_to_le32(fab_mr_rkey(raw.mr, fab_conn_device(raw.conn)));
+		command->segment.length = rblk_to_le32(2 * sizeof(struct rblk_wire_volume));
+	}
+	raw_send(&raw, 4 * 64);
+	assert_int_equal(raw_wait(&raw, 0), RBLK_OK);
+	assert_int_equal(rblk_le64(raw.last[0].result), 2ull << 32 | 2);
+	for (uint16_t i = 1; i < 4; i++)
+		assert_int_equal(raw_wait(&raw, i), RBLK_E_BUSY);
+	raw_close(&raw);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -240,6 +264,7 @@ int main(void)
 		cmocka_unit_test(close_is_answered_behind_the_commands_of_the_handle),
 		cmocka_unit_test(a_handle_is_not_given_again_soon),
 		cmocka_unit_test(fence_of_nothing_succeeds),
+		cmocka_unit_test(one_list_at_a_time),
 	};
 
 	return cmocka_run_group_tests(tests, start, stop);

@@ -66,6 +66,15 @@ static struct tgt_origin from(const char *text)
 
 static uint32_t why;
 
+static enum tgt_right rules_right(const struct tgt_rules *rules, const struct tgt_origin *origin, const struct tgt_who *who,
+				  const char *volume, uint32_t *denied)
+{
+	struct tgt_ruling ruling;
+
+	tgt_rules_judge(rules, origin, who, &ruling);
+	return tgt_ruling_right(&ruling, volume, denied);
+}
+
 static enum tgt_right right(const char *address, const char *name, const char *volume)
 {
 	struct tgt_rules *rules = tgt_rules_create(&config);
@@ -75,7 +84,7 @@ static enum tgt_right right(const char *address, const char *name, const char *v
 
 	assert_non_null(rules);
 	why = RBLK_DENIED_UNSAID;
-	found = tgt_rules_right(rules, &origin, &who, volume, &why);
+	found = rules_right(rules, &origin, &who, volume, &why);
 	tgt_rules_put(rules);
 	return found;
 }
@@ -246,13 +255,13 @@ static void the_book_is_replaced_whole(void **state)
 	rule("a", "192.0.2.1", "", "v", "");
 	tgt_rulebook_replace(book, tgt_rules_create(&config));
 	now = tgt_rulebook_get(book);
-	assert_int_equal(tgt_rules_right(old, &origin, &a, "v", &why), TGT_RIGHT_WRITE);
-	assert_int_equal(tgt_rules_right(now, &origin, &a, "v", &why), TGT_RIGHT_READ);
+	assert_int_equal(rules_right(old, &origin, &a, "v", &why), TGT_RIGHT_WRITE);
+	assert_int_equal(rules_right(now, &origin, &a, "v", &why), TGT_RIGHT_READ);
 	tgt_rules_put(old);
 	tgt_rulebook_destroy(book);
-	assert_int_equal(tgt_rules_right(now, &origin, &a, "v", &why), TGT_RIGHT_READ);
+	assert_int_equal(rules_right(now, &origin, &a, "v", &why), TGT_RIGHT_READ);
 	tgt_rules_put(now);
-	assert_int_equal(tgt_rules_right(NULL, &origin, &(struct tgt_who){0}, "v", &why), TGT_RIGHT_WRITE);
+	assert_int_equal(rules_right(NULL, &origin, &(struct tgt_who){0}, "v", &why), TGT_RIGHT_WRITE);
 }
 
 /* What a reload leaves as it was goes on: it gets no new burst, and what it owes is not forgiven. */
@@ -313,9 +322,9 @@ static void a_secret_is_needed_where_there_is_one(void **state)
 	assert_int_equal(tgt_initiator_complete(a, error), 0);
 	rules = tgt_rules_create(&config);
 	assert_true(tgt_rules_let_in(rules, &there, &why));
-	assert_int_equal(tgt_rules_right(rules, &there, &proves, "v", &why), TGT_RIGHT_WRITE);
-	assert_int_equal(tgt_rules_right(rules, &there, &claims, "v", &why), TGT_RIGHT_NONE);
-	assert_int_equal(tgt_rules_right(rules, &there, &other, "v", &why), TGT_RIGHT_NONE);
+	assert_int_equal(rules_right(rules, &there, &proves, "v", &why), TGT_RIGHT_WRITE);
+	assert_int_equal(rules_right(rules, &there, &claims, "v", &why), TGT_RIGHT_NONE);
+	assert_int_equal(rules_right(rules, &there, &other, "v", &why), TGT_RIGHT_NONE);
 	assert_non_null(tgt_rules_secrets(rules, "a"));
 	assert_null(tgt_rules_secrets(rules, "b"));
 	tgt_rules_put(rules);
@@ -323,9 +332,9 @@ static void a_secret_is_needed_where_there_is_one(void **state)
 	assert_int_equal(tgt_initiator_set_addresses(a, "192.0.2.0/24", error), 0);
 	rules = tgt_rules_create(&config);
 	assert_false(tgt_rules_let_in(rules, &there, &why));
-	assert_int_equal(tgt_rules_right(rules, &there, &proves, "v", &why), TGT_RIGHT_NONE);
-	assert_int_equal(tgt_rules_right(rules, &here, &proves, "v", &why), TGT_RIGHT_WRITE);
-	assert_int_equal(tgt_rules_right(rules, &here, &claims, "v", &why), TGT_RIGHT_NONE);
+	assert_int_equal(rules_right(rules, &there, &proves, "v", &why), TGT_RIGHT_NONE);
+	assert_int_equal(rules_right(rules, &here, &proves, "v", &why), TGT_RIGHT_WRITE);
+	assert_int_equal(rules_right(rules, &here, &claims, "v", &why), TGT_RIGHT_NONE);
 	tgt_rules_put(rules);
 	unlink(path);
 }
@@ -361,6 +370,83 @@ static void networks_are_read_strictly(void **state)
 	assert_true(network.local);
 }
 
+/* -- many of all ------------------------------------------------------------------------------- */
+
+static unsigned int looks; /* at a network */
+
+bool __real_tgt_network_has(const struct tgt_network *network, const uint8_t address[16], bool local);
+bool __wrap_tgt_network_has(const struct tgt_network *network, const uint8_t address[16], bool local);
+bool __wrap_tgt_network_has(const struct tgt_network *network, const uint8_t address[16], bool local)
+{
+	looks++;
+	return __real_tgt_network_has(network, address, local);
+}
+
+static void many_volumes(const char names[][8], unsigned int count)
+{
+	config.volumes = calloc(count, sizeof(*config.volumes));
+	assert_non_null(config.volumes);
+	config.volume_count = count;
+	for (unsigned int i = 0; i < count; i++)
+		strcpy(config.volumes[i].name, names[i]);
+}
+
+/* Sections are looked at once, however many volumes are asked about: any initiator may ask about all. */
+static void sections_are_looked_at_once(void **state)
+{
+	enum { MANY = 100 };
+	static char names[MANY][8];
+	const struct tgt_who who = {.name = "host7"};
+	struct tgt_origin origin = from("10.1.1.1");
+	struct tgt_ruling ruling;
+	struct tgt_rules *rules;
+	char name[16];
+
+	(void)state;
+	for (unsigned int i = 0; i < MANY; i++) {
+		snprintf(names[i], sizeof(names[i]), "v%u", (i * 37) % MANY);
+		snprintf(name, sizeof(name), "host%u", i);
+		rule(name, "10.0.0.0/8", "", "", names[i]);
+	}
+	many_volumes(names, MANY);
+	rules = tgt_rules_create(&config);
+	assert_non_null(rules);
+	looks = 0;
+	tgt_rules_judge(rules, &origin, &who, &ruling);
+	assert_in_range(looks, 1, MANY);
+	looks = 0;
+	for (unsigned int i = 0; i < MANY; i++)
+		assert_int_equal(tgt_ruling_right(&ruling, names[i], &why), i == 7 ? TGT_RIGHT_WRITE : TGT_RIGHT_NONE);
+	assert_int_equal(looks, 0);
+	tgt_rules_put(rules);
+}
+
+/* Whether the configuration has the volume makes no difference to what its sections say of it. */
+static void volumes_known_and_unknown(void **state)
+{
+	static const char names[][8] = {"web", "web-2", "w", "db", "other"};
+	static const char *const who[] = {"a", "b", NULL}, *const where[] = {"10.1.1.1", "127.0.0.1", "192.0.2.1"};
+	enum tgt_right without[5][3][3];
+
+	(void)state;
+	rule("a", "10.0.0.0/8", "w", "web*", "db");
+	rule("b*", "local", "", "d*", "web-2");
+	for (unsigned int pass = 0; pass < 2; pass++) {
+		for (unsigned int v = 0; v < 5; v++)
+			for (unsigned int i = 0; i < 9; i++) {
+				enum tgt_right found = right(where[i / 3], who[i % 3], names[v]);
+
+				if (pass)
+					assert_int_equal(found, without[v][i / 3][i % 3]);
+				without[v][i / 3][i % 3] = found;
+			}
+		if (!pass)
+			many_volumes(names, 5);
+	}
+	assert_int_equal(right("127.0.0.1", NULL, "other"), TGT_RIGHT_WRITE);
+	assert_int_equal(right("127.0.0.1", NULL, "db"), TGT_RIGHT_NONE);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -373,6 +459,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(limits_that_do_not_change_go_on, begin, end),
 		cmocka_unit_test_setup_teardown(a_secret_is_needed_where_there_is_one, begin, end),
 		cmocka_unit_test_setup_teardown(networks_are_read_strictly, begin, end),
+		cmocka_unit_test_setup_teardown(sections_are_looked_at_once, begin, end),
+		cmocka_unit_test_setup_teardown(volumes_known_and_unknown, begin, end),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
