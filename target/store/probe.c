@@ -133,14 +133,13 @@ static int probe_device(const struct tgt_volume_config *config, struct tgt_path 
 	 * io_uring has no discard on these kernels, but punching a hole in a block device has the
 	 * device zero it, unmapping where it likes, and is refused where it cannot. Zeroing a range
 	 * always works: where the device has no command for it the kernel writes the zeroes. Some
-	 * devices can discard and have no command for zeroes (dm-thin, most SATA SSDs): the store's
-	 * worker discards there.
+	 * devices can discard and have no command for zeroes (dm-thin, most SATA SSDs), or turn out to have none
+	 * (a SCSI disk that refuses WRITE SAME): the store's worker discards there.
 	 */
 	zeroes = tgt_probe_queue(device, "write_zeroes_max_bytes", 0) > 0;
 	discards = tgt_probe_queue(device, "discard_max_bytes", 0) > 0;
 	path->punch = zeroes && !info->read_only;
 	path->zero = !info->read_only;
-	path->discard = discards && !zeroes && !info->read_only;
 	info->can_discard = discards && !info->read_only;
 	info->can_write_zeroes = path->zero;
 	info->max_discard_bytes = zeroes ? RANGE_BYTES_HELPED : RANGE_BYTES_WRITTEN;

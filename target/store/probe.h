@@ -7,6 +7,7 @@
 #define RBLK_TARGET_STORE_PROBE_H
 
 #include <sys/types.h>
+#include <stdatomic.h>
 #include "target/base/settings.h"
 #include "target/store/store.h"
 
@@ -15,9 +16,10 @@ struct tgt_path {
 	int fd;	      /* the caller closes it; the lock goes with its last I/O */
 	bool device;  /* block device, else regular file */
 	bool direct;  /* O_DIRECT, else through the page cache */
-	bool punch;   /* FALLOC_FL_PUNCH_HOLE: zeroes and gives the space back */
-	bool zero;    /* FALLOC_FL_ZERO_RANGE: zeroes and keeps the space */
-	bool discard; /* BLKDISCARD: gives the space back, for a device that cannot punch */
+	/* FALLOC_FL_PUNCH_HOLE: zeroes and gives the space back; without, a device's BLKDISCARD gives it back. A device may find
+	 * out late that it cannot (uring.c); any thread. */
+	_Atomic bool punch;
+	bool zero; /* FALLOC_FL_ZERO_RANGE: zeroes and keeps the space */
 };
 
 /* path->fd, path->device and path->direct are given; fills the rest and *info. error: "path:

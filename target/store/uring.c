@@ -25,6 +25,8 @@
  * with other work. The kernel needs a handful at most: this many in a row is a failing device.
  */
 #define RETRIES_MAX 1000
+/* In io->retries: the device has refused to punch. */
+#define WITHOUT_PUNCH (1u << 31)
 
 /* Opened by the configuring thread, closed as volume.c says; the file is fixed in between. */
 struct uring_store {
@@ -144,9 +146,16 @@ static void prep_transfer(struct io_uring_sqe *sqe, int file, struct tgt_io *io)
 		sqe->rw_flags = RWF_DSYNC;
 }
 
+static bool range_punches(const struct tgt_path *path, const struct tgt_io *io)
+{
+	if (io->retries & WITHOUT_PUNCH)
+		return false;
+	return io->kind == TGT_IO_DISCARD || (path->punch && !(io->flags & TGT_IO_NO_UNMAP));
+}
+
 static int range_mode(const struct tgt_path *path, const struct tgt_io *io)
 {
-	if (io->kind == TGT_IO_DISCARD || (path->punch && !(io->flags & TGT_IO_NO_UNMAP)))
+	if (range_punches(path, io))
 		return FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE;
 	return FALLOC_FL_ZERO_RANGE | FALLOC_FL_KEEP_SIZE;
 }
@@ -183,6 +192,12 @@ static int uring_issue(struct tgt_io *io)
 	return 0;
 }
 
+/* Once more. False: too often. */
+static bool retried(struct tgt_io *io)
+{
+	return (io->retries++ & ~WITHOUT_PUNCH) < RETRIES_MAX;
+}
+
 /*
  * So much more of a transfer is done. Direct I/O wants its memory aligned, for some devices to more
  * than a block: what follows the last such boundary is done again with the rest.
@@ -195,7 +210,7 @@ static int transfer_advance(struct tgt_io *io, unsigned int bytes)
 	if (done < io->bytes && alignment)
 		done -= done % alignment;
 	if (done == io->progress)
-		return io->retries++ < RETRIES_MAX ? 1 : -EIO;
+		return retried(io) ? 1 : -EIO;
 	io->progress = done;
 	return done < io->bytes;
 }
@@ -204,7 +219,7 @@ static int transfer_advance(struct tgt_io *io, unsigned int bytes)
 static int uring_advance(struct tgt_io *io, int result)
 {
 	if (result == -EAGAIN || result == -EINTR)
-		return io->retries++ < RETRIES_MAX ? 1 : -EIO;
+		return retried(io) ? 1 : -EIO;
 	if (result < 0)
 		return result;
 	switch (io->kind) {
@@ -227,19 +242,6 @@ static int uring_advance(struct tgt_io *io, int result)
 	return 0;
 }
 
-static void uring_complete(struct tgt_ring_op *op, int result, uint32_t flags)
-{
-	struct tgt_io *io = (struct tgt_io *)op; /* its first member */
-	int status = uring_advance(io, result);
-
-	if (status > 0) {
-		status = uring_issue(io);
-		if (status == 0)
-			return;
-	}
-	io->done(io, status);
-}
-
 /* -- what only the worker can do --------------------------------------------------------------- */
 
 /*
@@ -253,7 +255,8 @@ struct uring_job {
 
 static bool needs_worker(const struct tgt_path *path, const struct tgt_io *io)
 {
-	return io->kind == TGT_IO_EXTENTS || (io->kind == TGT_IO_DISCARD && path->discard);
+	return io->kind == TGT_IO_EXTENTS ||
+	       (io->kind == TGT_IO_DISCARD && path->device && (!path->punch || io->retries & WITHOUT_PUNCH));
 }
 
 static int job_run(struct tgt_job *job)
@@ -297,15 +300,47 @@ static int job_submit(struct tgt_port *port, struct tgt_io *io)
 	return err;
 }
 
+/*
+ * A device's command for zeroes may turn out not to be one (sd, loop): the kernel forgets it then, and refuses to punch from now
+ * on. Zeroes are written instead, as it does itself, and space is given back by BLKDISCARD.
+ */
+static bool punch_refused(struct tgt_io *io, int result)
+{
+	struct tgt_path *path = &to_uring(io->port->store)->path;
+
+	if (result != -EOPNOTSUPP || !path->device || (io->kind != TGT_IO_DISCARD && io->kind != TGT_IO_WRITE_ZEROES) ||
+	    io->retries & WITHOUT_PUNCH)
+		return false;
+	path->punch = false;
+	io->retries |= WITHOUT_PUNCH;
+	return true;
+}
+
+static int uring_go_on(struct tgt_io *io)
+{
+	return needs_worker(&to_uring(io->port->store)->path, io) ? job_submit(io->port, io) : uring_issue(io);
+}
+
+static void uring_complete(struct tgt_ring_op *op, int result, uint32_t flags)
+{
+	struct tgt_io *io = (struct tgt_io *)op; /* its first member */
+	int status = punch_refused(io, result) ? 1 : uring_advance(io, result);
+
+	if (status > 0) {
+		status = uring_go_on(io);
+		if (status == 0)
+			return;
+	}
+	io->done(io, status);
+}
+
 static int uring_submit(struct tgt_port *port, struct tgt_io *io)
 {
 	io->ring_op.complete = uring_complete;
 	io->port = port;
 	io->progress = 0;
 	io->retries = 0;
-	if (needs_worker(&to_uring(port->store)->path, io))
-		return job_submit(port, io);
-	return uring_issue(io);
+	return uring_go_on(io);
 }
 
 const struct tgt_store_ops tgt_store_uring = {
