@@ -379,7 +379,7 @@ static void nvme_paused(struct tgt_ring_op *op, int result, uint32_t flags)
 	(void)flags;
 	op->complete = nvme_complete;
 	if (nvme_issue(io))
-		nvme_end(io, -EIO);
+		tgt_ring_retry(io->port->ring, op);
 }
 
 static int nvme_pause(struct tgt_io *io)
@@ -405,8 +405,10 @@ static void nvme_complete(struct tgt_ring_op *op, int result, uint32_t flags)
 		error = nvme_issue(io);
 	else if (next == NVME_AFTER_PAUSE)
 		error = nvme_pause(io);
-	if (next == NVME_END || error)
-		nvme_end(io, error == -EBUSY ? -EIO : error); /* it was begun */
+	if (next == NVME_END)
+		nvme_end(io, error);
+	else if (error) /* no room, for now; it was begun, so this is not BUSY */
+		tgt_ring_retry(io->port->ring, op);
 }
 
 static int nvme_submit(struct tgt_port *port, struct tgt_io *io)

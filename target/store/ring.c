@@ -16,6 +16,8 @@
 
 #define WATCHES_MAX 8
 #define REAP_BATCH 32
+/* How long to sleep when the kernel has taken nothing. */
+#define RETRY_MS 1
 
 struct ring_watch {
 	struct tgt_ring_op op; /* first: leads back here */
@@ -48,6 +50,7 @@ struct tgt_ring {
 	} *files;
 	/* What other threads have posted, the last first; and an eventfd that counts them as a
 	 * semaphore does. */
+	struct tgt_ring_op *again, **again_end; /* those that found no entry, in their order */
 	struct tgt_ring_post *_Atomic posted;
 	int posted_fd;
 	unsigned int depth;
@@ -79,6 +82,7 @@ int tgt_ring_create(unsigned int depth, unsigned int max_files, struct tgt_ring 
 	err = -ENOMEM;
 	if (!ring->files)
 		goto err_exit;
+	ring->again_end = &ring->again;
 	ring->max_files = max_files;
 	ring->depth = depth;
 	err = max_files ? io_uring_register_files_sparse(&ring->uring, max_files) : 0;
@@ -151,6 +155,30 @@ struct io_uring_sqe *tgt_ring_get(struct tgt_ring *ring, struct tgt_ring_op *op)
 	io_uring_sqe_set_data(sqe, op);
 	ring->inflight++;
 	return sqe;
+}
+
+void tgt_ring_retry(struct tgt_ring *ring, struct tgt_ring_op *op)
+{
+	op->next = NULL;
+	*ring->again_end = op;
+	ring->again_end = &op->next;
+	ring->inflight++;
+}
+
+/* Those that put themselves back are the next reap's. */
+static unsigned int ring_retry(struct tgt_ring *ring)
+{
+	struct tgt_ring_op *op = ring->again, *next;
+	unsigned int done = 0;
+
+	ring->again = NULL;
+	ring->again_end = &ring->again;
+	for (; op; op = next, done++) {
+		next = op->next;
+		ring->inflight--;
+		op->complete(op, -EAGAIN, 0);
+	}
+	return done;
 }
 
 /* All or none: at the limit of locked memory the kernel takes some, and says how many. */
@@ -469,6 +497,8 @@ unsigned int tgt_ring_reap(struct tgt_ring *ring, unsigned int budget)
 	struct io_uring_cqe *cqes[REAP_BATCH];
 	unsigned int done = ring_take_posted(ring);
 
+	if (ring->again)
+		done += ring_retry(ring);
 	if (ring->wide)
 		done += wide_reap(ring->wide, budget);
 	while (done < budget) {
@@ -495,13 +525,16 @@ unsigned int tgt_ring_reap(struct tgt_ring *ring, unsigned int budget)
 
 int tgt_ring_wait(struct tgt_ring *ring, int timeout_ms)
 {
-	struct __kernel_timespec limit = {
-		.tv_sec = timeout_ms / 1000,
-		.tv_nsec = (long long)(timeout_ms % 1000) * 1000000,
-	};
+	struct __kernel_timespec limit;
 	struct io_uring_cqe *cqe;
 	int err = ring_arm_watches(ring);
 
+	if (ring->again)
+		timeout_ms = RETRY_MS;
+	limit = (struct __kernel_timespec){
+		.tv_sec = timeout_ms / 1000,
+		.tv_nsec = (long long)(timeout_ms % 1000) * 1000000,
+	};
 	if (!err && ring->wide)
 		err = uring_submit_ready(&ring->wide->uring);
 	if (err)

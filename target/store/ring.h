@@ -23,14 +23,17 @@ struct io_uring_sqe;
  */
 struct tgt_ring_op {
 	void (*complete)(struct tgt_ring_op *op, int result, uint32_t flags);
+	struct tgt_ring_op *next; /* the ring's: tgt_ring_retry() */
 };
 
 int tgt_ring_create(unsigned int depth, unsigned int max_files, struct tgt_ring **ring);
 void tgt_ring_destroy(struct tgt_ring *ring);
 
-/* A submission entry that will complete `op`; NULL only if the ring is broken (it submits to make
+/* A submission entry that will complete `op`; NULL: it is full, and the kernel takes nothing now (it submits to make
  * room). The caller preps it at once. Submitted by the reactor at the end of its turn. */
 struct io_uring_sqe *tgt_ring_get(struct tgt_ring *ring, struct tgt_ring_op *op);
+/* For what was begun and found no entry to go on with, of either half: `complete` is called with -EAGAIN in a later reap. */
+void tgt_ring_retry(struct tgt_ring *ring, struct tgt_ring_op *op);
 
 /* Add fixed buffers, each at most 1 GiB, for the ring's life. Returns the index of the first, the
  * others follow; or negative errno. -ENOMEM: memlock, -ENOSPC: more than TGT_RING_BUFFERS_MAX. */

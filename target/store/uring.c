@@ -330,6 +330,11 @@ static void uring_complete(struct tgt_ring_op *op, int result, uint32_t flags)
 		status = uring_go_on(io);
 		if (status == 0)
 			return;
+		/* No room to go on, for now; it was begun, so this is not BUSY. */
+		if (status == -EBUSY) {
+			tgt_ring_retry(io->port->ring, op);
+			return;
+		}
 	}
 	io->done(io, status);
 }

@@ -46,6 +46,8 @@ struct tgt_ring {
 	unsigned int inflight;
 	TAILQ_HEAD(, ring_slot) done;
 	const struct tgt_ring_op *failed; /* while its failure is being told */
+	const struct tgt_ring_op *reaped; /* while its completion is */
+	const struct tgt_ring_op *owed;	  /* that found no room to go on: to be tried again */
 	struct sim_file *files[FILES];
 	int watches[WATCHES];
 	unsigned int watch_count;
@@ -86,12 +88,8 @@ void tgt_ring_destroy(struct tgt_ring *ring)
 
 static void ring_push(struct tgt_ring *ring);
 
-/* Not in the middle of what is to be durable: that counts as a failed flush (F9), of which the model
- * is told by the disk. */
-static bool ring_refuses(const struct tgt_ring *ring, const struct tgt_io *io)
+static bool ring_refuses(const struct tgt_ring *ring)
 {
-	if (io->flags & TGT_IO_FUA && (io->progress || io->retries))
-		return false;
 	return !ring->dead && !sim_net.calm && sim_chance(sim_net.refuse);
 }
 
@@ -103,8 +101,12 @@ struct io_uring_sqe *tgt_ring_get(struct tgt_ring *ring, struct tgt_ring_op *op)
 		sim_fail("%s: I/O that has failed is submitted again", ring->actor->name);
 	if (ring->prepared == ENTRIES)
 		ring_push(ring);
-	if (ring_refuses(ring, (const struct tgt_io *)op)) {
-		sim_reached("ring", "is full", NULL);
+	if (ring_refuses(ring)) {
+		const struct tgt_io *io = (const struct tgt_io *)op;
+
+		/* What has completed in part, and wants to go on. */
+		ring->owed = ring->reaped == op && (io->progress || io->retries) ? op : NULL;
+		sim_reached("ring", "is full", ring->owed ? "for what was begun" : NULL);
 		return NULL;
 	}
 	sqe = &ring->sqes[ring->prepared];
@@ -134,6 +136,13 @@ static void ring_complete(struct tgt_ring *ring, struct tgt_ring_op *op, int res
 void sim_ring_done(struct tgt_ring *ring, struct sim_io *io)
 {
 	ring_complete(ring, io->op, io->result, io->lost ? io->file->disk : NULL);
+}
+
+void tgt_ring_retry(struct tgt_ring *ring, struct tgt_ring_op *op)
+{
+	ring->owed = NULL;
+	ring->inflight++;
+	ring_complete(ring, op, -EAGAIN, NULL);
 }
 
 int tgt_ring_expect(struct tgt_ring *ring)
@@ -242,8 +251,11 @@ unsigned int tgt_ring_reap(struct tgt_ring *ring, unsigned int budget)
 		free(slot);
 		ring->inflight--;
 		ring->failed = result == -EIO ? op : NULL;
+		ring->reaped = op;
 		op->complete(op, result, 0);
-		ring->failed = NULL;
+		ring->failed = ring->reaped = NULL;
+		if (ring->owed)
+			sim_fail("%s: I/O that was begun is given up for want of room", ring->actor->name);
 		done++;
 	}
 	return done;

@@ -402,6 +402,42 @@ static void a_completion_wakes_the_ring(void **state)
 	free(buffer);
 }
 
+static unsigned int gets = UINT32_MAX; /* entries that there are, before: */
+static unsigned int refusals;
+
+struct io_uring_sqe *__real_tgt_ring_get_wide(struct tgt_ring *ring, struct tgt_ring_op *op);
+struct io_uring_sqe *__wrap_tgt_ring_get_wide(struct tgt_ring *ring, struct tgt_ring_op *op);
+struct io_uring_sqe *__wrap_tgt_ring_get_wide(struct tgt_ring *ring, struct tgt_ring_op *op)
+{
+	if (gets) {
+		gets--;
+	} else if (refusals) {
+		refusals--;
+		return NULL;
+	}
+	return __real_tgt_ring_get_wide(ring, op);
+}
+
+/* What was begun goes on when the ring has room again. */
+static void what_was_begun_goes_on_when_there_is_room(void **state)
+{
+	unsigned char *out = pattern(1 << 20);
+	struct rig rig;
+
+	(void)state;
+	fake.mdts = 7;
+	fake.max_kb = 1280;
+	fake_open(&rig);
+	gets = 1;
+	refusals = 3;
+	assert_int_equal(rig_io(&rig, TGT_IO_WRITE, 0, 4096, out, 1 << 20), 0);
+	assert_int_equal(refusals, 0);
+	gets = UINT32_MAX;
+	assert_memory_equal(fake.data + 4096, out, 1 << 20);
+	rig_close(&rig);
+	free(out);
+}
+
 static void its_size_is_the_block_devices(void **state)
 {
 	uint64_t bytes = 0;
@@ -453,6 +489,7 @@ int main(void)
 		FAKE_TEST(only_a_part_is_repeated),
 		FAKE_TEST(a_flush_is_repeated),
 		FAKE_TEST(a_completion_wakes_the_ring),
+		FAKE_TEST(what_was_begun_goes_on_when_there_is_room),
 		FAKE_TEST(its_size_is_the_block_devices),
 		FAKE_TEST(a_namespace_that_was_formatted_is_served_no_more),
 	};

@@ -461,9 +461,56 @@ static void who_holds_a_lock_is_asked_twice(void **state)
 	close(fd);
 }
 
+/* -- a ring without room ----------------------------------------------------------------------- */
+
+static unsigned int gets = UINT32_MAX; /* entries that there are, before: */
+static unsigned int refusals;
+
+struct io_uring_sqe *__real_tgt_ring_get(struct tgt_ring *ring, struct tgt_ring_op *op);
+struct io_uring_sqe *__wrap_tgt_ring_get(struct tgt_ring *ring, struct tgt_ring_op *op);
+struct io_uring_sqe *__wrap_tgt_ring_get(struct tgt_ring *ring, struct tgt_ring_op *op)
+{
+	if (gets) {
+		gets--;
+	} else if (refusals) {
+		refusals--;
+		return NULL;
+	}
+	return __real_tgt_ring_get(ring, op);
+}
+
+/* What was begun goes on when there is room again; what was not is for the caller to try again. */
+static void what_was_begun_goes_on_when_there_is_room(void **state)
+{
+	unsigned char *in = rig_buffer(4096, 'x');
+	struct rig rig;
+
+	(void)state;
+	open_or_skip(&rig, TGT_CACHE_BUFFERED);
+	if (!rig.store->info.can_write_zeroes) {
+		print_message("SKIP: no zeroes here\n");
+		skip();
+	}
+	assert_int_equal(rig_io(&rig, TGT_IO_WRITE, 0, 0, in, 4096), 0);
+	gets = 1;
+	refusals = 5;
+	assert_int_equal(rig_io(&rig, TGT_IO_WRITE_ZEROES, TGT_IO_FUA, 0, NULL, 4096), 0);
+	assert_int_equal(refusals, 0);
+	rig_file_bytes(path, in, 4096, 0);
+	for (unsigned int i = 0; i < 4096; i++)
+		assert_int_equal(in[i], 0);
+	gets = 0;
+	refusals = 1;
+	assert_int_equal(rig_io(&rig, TGT_IO_FLUSH, 0, 0, NULL, 0), -EBUSY);
+	gets = UINT32_MAX;
+	rig_close(&rig);
+	free(in);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		WITH_FILE(what_was_begun_goes_on_when_there_is_room),
 		WITH_FILE(who_holds_a_lock_is_asked_twice),
 		WITH_FILE(writes_and_reads_buffered),
 		WITH_FILE(writes_and_reads_direct),
