@@ -22,6 +22,9 @@
 #include "target/serve/sessions.h"
 #include "target/serve/status.h"
 
+/* Read in one turn: a flood of logins leaves room for I/O. */
+#define MAIL_BATCH 32u
+
 enum mail_kind {
 	MAIL_LOGIN,
 	MAIL_VOLUME_REMOVED,
@@ -177,7 +180,7 @@ static void reactor_read_mail(struct tgt_reactor *reactor, struct tgt_letter *le
 
 unsigned int tgt_mail_take(struct tgt_reactor *reactor)
 {
-	struct tgt_mail *mail = tgt_mailbox_take(&reactor->mailbox);
+	struct tgt_mail *mail = tgt_mailbox_take(&reactor->mailbox, MAIL_BATCH);
 	unsigned int count = 0;
 
 	while (mail) {

@@ -13,6 +13,7 @@ int tgt_mailbox_init(struct tgt_mailbox *mailbox)
 {
 	atomic_init(&mailbox->top, NULL);
 	mailbox->owed = 0;
+	mailbox->taken = NULL;
 	mailbox->fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 	return mailbox->fd < 0 ? -errno : 0;
 }
@@ -35,13 +36,11 @@ void tgt_mailbox_send(struct tgt_mailbox *mailbox, struct tgt_mail *mail)
 		eventfd_write(mailbox->fd, 1);
 }
 
-struct tgt_mail *tgt_mailbox_take(struct tgt_mailbox *mailbox)
+/* All of the stack, turned round. */
+static struct tgt_mail *mailbox_empty(struct tgt_mailbox *mailbox)
 {
 	struct tgt_mail *mail, *oldest = NULL;
 
-	/* The common case on the hot path: one load. */
-	if (!atomic_load_explicit(&mailbox->top, memory_order_relaxed))
-		return NULL;
 	mail = atomic_exchange_explicit(&mailbox->top, NULL, memory_order_acquire);
 	/* Exactly one of these senders found the stack empty: it has written fd, or is about to. */
 	mailbox->owed++;
@@ -55,6 +54,22 @@ struct tgt_mail *tgt_mailbox_take(struct tgt_mailbox *mailbox)
 	return oldest;
 }
 
+struct tgt_mail *tgt_mailbox_take(struct tgt_mailbox *mailbox, unsigned int most)
+{
+	struct tgt_mail *first = mailbox->taken, *last;
+
+	/* The common case on the hot path: two loads. */
+	if (!first && !atomic_load_explicit(&mailbox->top, memory_order_relaxed))
+		return NULL;
+	if (!first)
+		first = mailbox_empty(mailbox);
+	for (last = first; last->next && most > 1; most--)
+		last = last->next;
+	mailbox->taken = last->next;
+	last->next = NULL;
+	return first;
+}
+
 bool tgt_mailbox_settle(struct tgt_mailbox *mailbox)
 {
 	eventfd_t count;
@@ -63,5 +78,5 @@ bool tgt_mailbox_settle(struct tgt_mailbox *mailbox)
 	if (mailbox->owed && eventfd_read(mailbox->fd, &count) == 0)
 		mailbox->owed -=
 			(unsigned int)count < mailbox->owed ? (unsigned int)count : mailbox->owed;
-	return !atomic_load_explicit(&mailbox->top, memory_order_acquire);
+	return !mailbox->taken && !atomic_load_explicit(&mailbox->top, memory_order_acquire);
 }

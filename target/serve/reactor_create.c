@@ -294,7 +294,8 @@ void tgt_reactor_destroy(struct tgt_reactor *reactor)
 	}
 	/* Mail that came too late for the thread: logins are refused, references released. */
 	if (reactor->mailbox.fd >= 0) {
-		tgt_mail_take(reactor);
+		while (tgt_mail_take(reactor))
+			;
 		tgt_mailbox_fini(&reactor->mailbox);
 	}
 	/* Every connection has drained, and a job of its is over before that: there is none. */

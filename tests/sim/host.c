@@ -48,8 +48,8 @@ static void reactor_sleeps(struct sim_thread *thread)
 {
 	struct tgt_mailbox *mailbox = &((struct sim_host_thread *)thread)->reactor->mailbox;
 
-	if (atomic_load(&mailbox->top) && !sim_mailbox_ready(mailbox->fd) &&
-	    !sim_mailbox_written(mailbox->fd))
+	if (mailbox->taken || (atomic_load(&mailbox->top) && !sim_mailbox_ready(mailbox->fd) &&
+			       !sim_mailbox_written(mailbox->fd)))
 		sim_fail("%s: it sleeps, and has mail", thread->actor.name);
 }
 

@@ -5,6 +5,7 @@
  * the fd whenever the mailbox is empty; after a lost wakeup the poll times out.
  */
 #include "tests/unit/unit.h"
+#include <limits.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -44,16 +45,43 @@ static void in_order(void **state)
 	struct tgt_mail *mail;
 
 	assert_int_equal(tgt_mailbox_init(&mailbox), 0);
-	assert_null(tgt_mailbox_take(&mailbox));
+	assert_null(tgt_mailbox_take(&mailbox, UINT_MAX));
 	assert_true(tgt_mailbox_settle(&mailbox));
 	for (unsigned int i = 0; i < 3; i++)
 		tgt_mailbox_send(&mailbox, &letters[i].head);
 	assert_false(tgt_mailbox_settle(&mailbox));
-	mail = tgt_mailbox_take(&mailbox);
+	mail = tgt_mailbox_take(&mailbox, UINT_MAX);
 	for (unsigned int i = 0; i < 3; i++, mail = mail->next)
 		assert_ptr_equal(mail, &letters[i].head);
 	assert_null(mail);
 	assert_true(tgt_mailbox_settle(&mailbox));
+	tgt_mailbox_fini(&mailbox);
+}
+
+/* What is left for later keeps the owner awake, and comes before what arrives meanwhile. */
+static void in_batches(void **state)
+{
+	struct letter letters[7];
+	struct tgt_mailbox mailbox;
+	struct tgt_mail *mail;
+	unsigned int next = 0;
+
+	assert_int_equal(tgt_mailbox_init(&mailbox), 0);
+	for (unsigned int i = 0; i < 5; i++)
+		tgt_mailbox_send(&mailbox, &letters[i].head);
+	while (next < 7) {
+		unsigned int count = 0;
+
+		assert_false(tgt_mailbox_settle(&mailbox));
+		for (mail = tgt_mailbox_take(&mailbox, 2); mail; mail = mail->next, count++)
+			assert_ptr_equal(mail, &letters[next++].head);
+		assert_in_range(count, 1, 2);
+		if (next == 2)
+			for (unsigned int i = 5; i < 7; i++)
+				tgt_mailbox_send(&mailbox, &letters[i].head);
+	}
+	assert_true(tgt_mailbox_settle(&mailbox));
+	assert_null(tgt_mailbox_take(&mailbox, 2));
 	tgt_mailbox_fini(&mailbox);
 }
 
@@ -69,7 +97,7 @@ static void quiet_when_settled(void **state)
 	assert_int_equal(poll(&fd, 1, 0), 0);
 	tgt_mailbox_send(&mailbox, &letter.head);
 	assert_int_equal(poll(&fd, 1, 0), 1);
-	assert_ptr_equal(tgt_mailbox_take(&mailbox), &letter.head);
+	assert_ptr_equal(tgt_mailbox_take(&mailbox, UINT_MAX), &letter.head);
 	assert_true(tgt_mailbox_settle(&mailbox));
 	assert_int_equal(poll(&fd, 1, 0), 0);
 	tgt_mailbox_fini(&mailbox);
@@ -89,7 +117,7 @@ static void nothing_is_lost_between_threads(void **state)
 		assert_int_equal(pthread_create(&threads[i], NULL, send_all, &senders[i]), 0);
 	}
 	while (total < SENDERS * LETTERS) {
-		struct tgt_mail *mail = tgt_mailbox_take(&mailbox);
+		struct tgt_mail *mail = tgt_mailbox_take(&mailbox, 1 + total % 7);
 		struct pollfd fd = { .fd = mailbox.fd, .events = POLLIN };
 
 		if (!mail && tgt_mailbox_settle(&mailbox))
@@ -105,7 +133,7 @@ static void nothing_is_lost_between_threads(void **state)
 		pthread_join(threads[i], NULL);
 		free(senders[i].letters);
 	}
-	assert_null(tgt_mailbox_take(&mailbox));
+	assert_null(tgt_mailbox_take(&mailbox, UINT_MAX));
 	tgt_mailbox_fini(&mailbox);
 }
 
@@ -113,6 +141,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(in_order),
+		cmocka_unit_test(in_batches),
 		cmocka_unit_test(quiet_when_settled),
 		cmocka_unit_test(nothing_is_lost_between_threads),
 	};
