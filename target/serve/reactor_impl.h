@@ -43,7 +43,7 @@ struct tgt_queue;
 struct tgt_login;
 struct tgt_device;
 struct tgt_open;
-struct tgt_change;
+struct tgt_reserve_change;
 struct tgt_host;
 struct tgt_peers;
 
@@ -51,7 +51,7 @@ TAILQ_HEAD(tgt_session_list, tgt_session);
 TAILQ_HEAD(tgt_queue_list, tgt_queue);
 TAILQ_HEAD(tgt_login_list, tgt_login);
 TAILQ_HEAD(tgt_open_list, tgt_open);
-TAILQ_HEAD(tgt_change_list, tgt_change);
+TAILQ_HEAD(tgt_reserve_change_list, tgt_reserve_change);
 TAILQ_HEAD(tgt_host_list, tgt_host);
 
 struct tgt_fabric {
@@ -97,7 +97,7 @@ struct tgt_reactor {
 	unsigned int session_number;	/* of the last, for log lines */
 	struct tgt_queue_list ended;	/* to be destroyed at the end of this turn */
 	struct tgt_open_list opening;	/* OPENs that wait for a volume's orphans (F5) */
-	struct tgt_change_list changes; /* of reservations, that wait */
+	struct tgt_reserve_change_list changes; /* of reservations, that wait */
 	struct tgt_login_list logins;	/* wait for an older incarnation or epoch to end */
 	unsigned int login_count;
 	bool rejudge; /* a queue has ended: check the waiting logins */

@@ -25,9 +25,9 @@ enum change_state {
 };
 
 /* A RESERVE that waits. Allocated when it is held; freed after its answer. */
-struct tgt_change {
+struct tgt_reserve_change {
 	struct tgt_job job;	      /* first; KEEPING: the keeper's */
-	TAILQ_ENTRY(tgt_change) link; /* reactor->changes */
+	TAILQ_ENTRY(tgt_reserve_change) link; /* reactor->changes */
 	struct tgt_reactor *reactor;
 	struct tgt_request *request; /* NULL: its connection has ended */
 	struct tgt_volume *volume;   /* a reference */
@@ -43,14 +43,14 @@ struct tgt_change {
 
 /* -- the end ----------------------------------------------------------------------------------- */
 
-static void change_free(struct tgt_change *change)
+static void change_free(struct tgt_reserve_change *change)
 {
 	TAILQ_REMOVE(&change->reactor->changes, change, link);
 	tgt_volume_put(change->volume);
 	free(change);
 }
 
-static void change_answer(struct tgt_change *change, enum rblk_status status)
+static void change_answer(struct tgt_reserve_change *change, enum rblk_status status)
 {
 	struct tgt_request *request = change->request;
 
@@ -71,7 +71,7 @@ static bool change_tell(void *owner, void *context)
 }
 
 /* Goes on as far as it can. May free it. */
-static void change_go_on(struct tgt_change *change)
+static void change_go_on(struct tgt_reserve_change *change)
 {
 	struct tgt_reservations *reservations = &change->volume->reservations;
 
@@ -90,7 +90,7 @@ static void change_go_on(struct tgt_change *change)
 		change_answer(change, change->replaced ? RBLK_E_IO : RBLK_OK);
 }
 
-static void change_commit(struct tgt_change *change)
+static void change_commit(struct tgt_reserve_change *change)
 {
 	change->number = tgt_reservations_commit(&change->volume->reservations, &change->next,
 						 change->aborts);
@@ -101,7 +101,7 @@ static void change_commit(struct tgt_change *change)
 
 void tgt_reserve_retry(struct tgt_reactor *reactor)
 {
-	struct tgt_change *change, *following;
+	struct tgt_reserve_change *change, *following;
 
 	for (change = TAILQ_FIRST(&reactor->changes); change; change = following) {
 		following = TAILQ_NEXT(change, link);
@@ -111,7 +111,7 @@ void tgt_reserve_retry(struct tgt_reactor *reactor)
 
 void tgt_reserve_drop(struct tgt_request *request)
 {
-	struct tgt_change *change = request->held;
+	struct tgt_reserve_change *change = request->held;
 
 	change->request = NULL;
 	request->held = NULL;
@@ -122,14 +122,14 @@ void tgt_reserve_drop(struct tgt_request *request)
 /* The keeper's thread. */
 static int keep_run(struct tgt_job *job)
 {
-	struct tgt_change *change = (struct tgt_change *)job;
+	struct tgt_reserve_change *change = (struct tgt_reserve_change *)job;
 	const struct tgt_reservations *reservations = &change->volume->reservations;
 
 	return tgt_reservation_save(reservations->folder, reservations->uuid, &change->next,
 				    &change->replaced, change->keep_error);
 }
 
-static void keep_failed(struct tgt_change *change, enum rblk_status status)
+static void keep_failed(struct tgt_reserve_change *change, enum rblk_status status)
 {
 	tgt_reservations_end(&change->volume->reservations);
 	change_answer(change, status);
@@ -137,7 +137,7 @@ static void keep_failed(struct tgt_change *change, enum rblk_status status)
 
 static void keep_done(struct tgt_ring_op *op, int result, uint32_t flags)
 {
-	struct tgt_change *change = (struct tgt_change *)op; /* through its first members */
+	struct tgt_reserve_change *change = (struct tgt_reserve_change *)op; /* through its first members */
 
 	(void)flags;
 	if (result)
@@ -156,7 +156,7 @@ static void keep_done(struct tgt_ring_op *op, int result, uint32_t flags)
 	change_commit(change);
 }
 
-static void change_keep(struct tgt_change *change)
+static void change_keep(struct tgt_reserve_change *change)
 {
 	struct tgt_reactor *reactor = change->reactor;
 	struct tgt_worker *keeper = tgt_registry_keeper(reactor->registry);
@@ -217,10 +217,10 @@ static struct tgt_volume *reserve_volume(struct tgt_request *request, struct tgt
 }
 
 /* Holds the request until its change is done. NULL: answered, or its queue is closed. */
-static struct tgt_change *change_create(struct tgt_session *session, struct tgt_request *request,
+static struct tgt_reserve_change *change_create(struct tgt_session *session, struct tgt_request *request,
 					struct tgt_volume *volume)
 {
-	struct tgt_change *change = calloc(1, sizeof(*change));
+	struct tgt_reserve_change *change = calloc(1, sizeof(*change));
 
 	if (!change) {
 		tgt_request_complete(request, RBLK_E_NO_RESOURCES);
@@ -241,7 +241,7 @@ static struct tgt_change *change_create(struct tgt_session *session, struct tgt_
 static void reserve_change(struct tgt_session *session, struct tgt_request *request,
 			   struct tgt_volume *volume, const struct tgt_reserve *reserve)
 {
-	struct tgt_change *change = change_create(session, request, volume);
+	struct tgt_reserve_change *change = change_create(session, request, volume);
 	enum rblk_status status;
 	bool changed;
 

@@ -14,7 +14,7 @@
 #include "target/store/ring.h"
 
 /* The message to a port's thread. It outlives the port if it is in flight when the port ends. */
-struct tgt_look {
+struct tgt_claim_look {
 	struct tgt_ring_post post; /* first: leads back here */
 	struct tgt_claims_port *port;	   /* NULL: it has ended. Its thread's */
 	bool running;		   /* owned by its thread: `port` is being handled */
@@ -30,7 +30,7 @@ static bool overlaps(uint64_t a, uint64_t a_bytes, uint64_t b, uint64_t b_bytes)
 
 static void port_wake(struct tgt_claims_port *port)
 {
-	struct tgt_look *look = port->look;
+	struct tgt_claim_look *look = port->look;
 
 	if (look->posted)
 		return;
@@ -139,7 +139,7 @@ static bool look_once(struct tgt_claims_port *port)
 /* In the reap of the port's ring. */
 static void port_look(struct tgt_ring_op *op, int result, uint32_t flags)
 {
-	struct tgt_look *look = (struct tgt_look *)op; /* through its first members */
+	struct tgt_claim_look *look = (struct tgt_claim_look *)op; /* through its first members */
 
 	(void)result;
 	(void)flags;
@@ -196,7 +196,7 @@ int tgt_claims_attach(struct tgt_claims *claims, struct tgt_claims_port *port,
 	pthread_mutex_unlock(&claims->lock);
 	if (port->bit)
 		return 0;
-	/* Each of 64 reactors has one, and a former one that has not ended yet. */
+	/* More than there are reactors. */
 	free(port->look);
 	return -ENOMEM;
 }
@@ -204,10 +204,12 @@ int tgt_claims_attach(struct tgt_claims *claims, struct tgt_claims_port *port,
 void tgt_claims_detach(struct tgt_claims_port *port)
 {
 	struct tgt_claims *claims = port->volume;
-	struct tgt_look *look = port->look;
+	struct tgt_claim_look *look = port->look;
 	struct tgt_claim *claim;
 	bool kept;
 
+	if (!look)
+		return;
 	assert(TAILQ_EMPTY(&port->writes) && TAILQ_EMPTY(&port->blocked));
 	pthread_mutex_lock(&claims->lock);
 	TAILQ_REMOVE(&claims->ports, port, link);
@@ -222,6 +224,7 @@ void tgt_claims_detach(struct tgt_claims_port *port)
 	kept = look->posted || look->running;
 	pthread_mutex_unlock(&claims->lock);
 	look->port = NULL;
+	port->look = NULL;
 	if (!kept)
 		free(look);
 }

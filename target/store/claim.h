@@ -17,7 +17,7 @@
 #include <stdint.h>
 #include <sys/queue.h>
 
-struct tgt_look;
+struct tgt_claim_look;
 struct tgt_ring;
 
 /* Of a volume, at a time. Every eighth is kept for hosts that have fewer than that, so that one
@@ -72,7 +72,7 @@ struct tgt_claims_port {
 	struct tgt_write_list writes;  /* under way */
 	struct tgt_write_list blocked; /* wait for claims, in the order in which they came */
 	void (*unblocked)(struct tgt_write *write); /* called when the write is in flight; fixed */
-	struct tgt_look *look;	       /* the message to its thread */
+	struct tgt_claim_look *look;	       /* the message to its thread */
 	TAILQ_ENTRY(tgt_claims_port) link; /* claims->ports */
 	/* Under the volume's lock: */
 	uint64_t bit;
@@ -85,6 +85,7 @@ void tgt_claims_fini(struct tgt_claims *claims); /* no port and no claim is left
 /* A port of the volume begins and ends, with nothing under way; on its thread. 0 or -ENOMEM. */
 int tgt_claims_attach(struct tgt_claims *claims, struct tgt_claims_port *port,
 		      struct tgt_ring *ring, void (*unblocked)(struct tgt_write *write));
+/* No effect if it was detached before. */
 void tgt_claims_detach(struct tgt_claims_port *port);
 
 /* -- writes ------------------------------------------------------------------------------------ */

@@ -54,7 +54,7 @@ static void http_sent_free(void *context)
 }
 
 /* NULL: no memory. Takes over the text. */
-static struct MHD_Response *http_response(struct tgt_http *http, const struct tgt_answer *answer)
+static struct MHD_Response *http_response(struct tgt_http *http, const struct tgt_http_answer *answer)
 {
 	struct http_sent *sent = malloc(sizeof(*sent));
 	struct MHD_Response *response;
@@ -73,7 +73,7 @@ static struct MHD_Response *http_response(struct tgt_http *http, const struct tg
 }
 
 static enum MHD_Result http_send(struct tgt_http *http, struct MHD_Connection *connection,
-				 const struct tgt_answer *answer)
+				 const struct tgt_http_answer *answer)
 {
 	struct MHD_Response *response = answer->text ? http_response(http, answer) : NULL;
 	enum MHD_Result result;
@@ -122,7 +122,7 @@ static enum MHD_Result http_request(void *context, struct MHD_Connection *connec
 				    const char *upload, size_t *upload_bytes, void **state)
 {
 	struct tgt_http *http = context;
-	struct tgt_answer answer;
+	struct tgt_http_answer answer;
 
 	(void)version;
 	(void)upload;

@@ -13,21 +13,21 @@
 
 #define NOTHING_ALLOWED "default-src 'none'; frame-ancestors 'none'"
 
-void tgt_answer_words(struct tgt_answer *answer, unsigned int status, const char *words)
+void tgt_answer_words(struct tgt_http_answer *answer, unsigned int status, const char *words)
 {
-	*answer = (struct tgt_answer){.status = status,
+	*answer = (struct tgt_http_answer){.status = status,
 				      .type = "text/plain; charset=utf-8",
 				      .policy = NOTHING_ALLOWED,
 				      .text = strdup(words),
 				      .bytes = strlen(words)};
 }
 
-static void path_metrics(struct tgt_methods *methods, const char *after, struct tgt_answer *answer)
+static void path_metrics(struct tgt_methods *methods, const char *after, struct tgt_http_answer *answer)
 {
 	const struct tgt_view *view = tgt_methods_view(methods);
 
 	(void)after;
-	*answer = (struct tgt_answer){.status = 200,
+	*answer = (struct tgt_http_answer){.status = 200,
 				      .type = "text/plain; version=0.0.4; charset=utf-8",
 				      .policy = NOTHING_ALLOWED};
 	if (view)
@@ -35,7 +35,7 @@ static void path_metrics(struct tgt_methods *methods, const char *after, struct 
 }
 
 /* Do all reactors run? */
-static void path_healthz(struct tgt_methods *methods, const char *after, struct tgt_answer *answer)
+static void path_healthz(struct tgt_methods *methods, const char *after, struct tgt_http_answer *answer)
 {
 	const struct tgt_view *view = tgt_methods_view(methods);
 
@@ -46,7 +46,7 @@ static void path_healthz(struct tgt_methods *methods, const char *after, struct 
 		tgt_answer_words(answer, 503, "a reactor does not answer\n");
 }
 
-static void path_readyz(struct tgt_methods *methods, const char *after, struct tgt_answer *answer)
+static void path_readyz(struct tgt_methods *methods, const char *after, struct tgt_http_answer *answer)
 {
 	(void)after;
 	if (atomic_load(&methods->draining))
@@ -57,11 +57,11 @@ static void path_readyz(struct tgt_methods *methods, const char *after, struct t
 
 /* -- the page, and what it asks for ------------------------------------------------------------ */
 
-static void path_page(struct tgt_methods *methods, const char *after, struct tgt_answer *answer)
+static void path_page(struct tgt_methods *methods, const char *after, struct tgt_http_answer *answer)
 {
 	(void)methods;
 	(void)after;
-	*answer = (struct tgt_answer){
+	*answer = (struct tgt_http_answer){
 		.status = 200, .type = "text/html; charset=utf-8", .policy = tgt_page_policy()};
 	answer->text = strdup(tgt_page_text());
 	if (answer->text)
@@ -69,9 +69,9 @@ static void path_page(struct tgt_methods *methods, const char *after, struct tgt
 }
 
 /* Takes the reference; NULL: no memory. */
-static void answer_json(struct tgt_answer *answer, json_t *object)
+static void answer_json(struct tgt_http_answer *answer, json_t *object)
 {
-	*answer = (struct tgt_answer){
+	*answer = (struct tgt_http_answer){
 		.status = 200, .type = "application/json", .policy = NOTHING_ALLOWED};
 	answer->text = object ? json_dumps(object, JSON_COMPACT) : NULL;
 	if (answer->text)
@@ -79,13 +79,13 @@ static void answer_json(struct tgt_answer *answer, json_t *object)
 	json_decref(object);
 }
 
-static void path_status(struct tgt_methods *methods, const char *after, struct tgt_answer *answer)
+static void path_status(struct tgt_methods *methods, const char *after, struct tgt_http_answer *answer)
 {
 	(void)after;
 	answer_json(answer, tgt_page_status(methods));
 }
 
-static void path_events(struct tgt_methods *methods, const char *after, struct tgt_answer *answer)
+static void path_events(struct tgt_methods *methods, const char *after, struct tgt_http_answer *answer)
 {
 	uint64_t number = 0;
 
@@ -102,14 +102,14 @@ static void path_events(struct tgt_methods *methods, const char *after, struct t
 
 static const struct path {
 	const char *path;
-	void (*answer)(struct tgt_methods *methods, const char *after, struct tgt_answer *answer);
+	void (*answer)(struct tgt_methods *methods, const char *after, struct tgt_http_answer *answer);
 } paths[] = {
 	{"/", path_page},	    {"/status.json", path_status}, {"/events.json", path_events},
 	{"/metrics", path_metrics}, {"/healthz", path_healthz},	   {"/readyz", path_readyz},
 };
 
 void tgt_paths_answer(struct tgt_methods *methods, const char *path, const char *after,
-		      struct tgt_answer *answer)
+		      struct tgt_http_answer *answer)
 {
 	for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
 		if (strcmp(paths[i].path, path))

@@ -5,7 +5,7 @@
 
 #include "target/watch/methods.h"
 
-struct tgt_answer {
+struct tgt_http_answer {
 	unsigned int status; /* of HTTP */
 	const char *type;    /* MIME */
 	const char *policy;  /* Content-Security-Policy */
@@ -15,9 +15,9 @@ struct tgt_answer {
 
 /* Always an answer, if only 404. The path is a peer's, and so is the query's "after" (NULL: none). */
 void tgt_paths_answer(struct tgt_methods *methods, const char *path, const char *after,
-		      struct tgt_answer *answer);
+		      struct tgt_http_answer *answer);
 /* A line of text. */
-void tgt_answer_words(struct tgt_answer *answer, unsigned int status, const char *words);
+void tgt_answer_words(struct tgt_http_answer *answer, unsigned int status, const char *words);
 /* "localhost" or the number of an address, with or without a port: names that nobody else can have.
  */
 bool tgt_paths_host_is_local(const char *host);
