@@ -186,6 +186,8 @@ void tgt_port_close(struct tgt_port *port)
 		registered = true;
 	}
 	port->state = TGT_PORT_CLOSING;
+	/* The next port of this reactor may be there before this one has gone: it has the reactor's place among the claims. */
+	tgt_volume_retire(port);
 	if (registered && port_work_aside(port, NULL, port_closed))
 		return;
 	port_work(port);

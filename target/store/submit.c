@@ -319,11 +319,16 @@ int tgt_volume_attach(struct tgt_volume *volume, struct tgt_ring *ring, struct t
 	return 0;
 }
 
-void tgt_volume_detach(struct tgt_volume *volume, struct tgt_port *port)
+void tgt_volume_retire(struct tgt_port *port)
 {
 	assert(!port->transfers.inflight && !port->ranges.inflight && !port->lookups.inflight &&
 	       !port->flushing && TAILQ_EMPTY(&port->kept));
 	tgt_claims_detach(&port->claims);
+}
+
+void tgt_volume_detach(struct tgt_volume *volume, struct tgt_port *port)
+{
+	tgt_volume_retire(port);
 	volume->store->ops->detach(port);
 	pthread_mutex_lock(&volume->trouble.lock);
 	if (atomic_fetch_sub(&volume->trouble.ports, 1) == 1)

@@ -14,6 +14,8 @@
  * detach in struct tgt_store_ops; the last detach of all reactors clears what F9 remembers. */
 int tgt_volume_attach(struct tgt_volume *volume, struct tgt_ring *ring, struct tgt_port **port);
 void tgt_volume_detach(struct tgt_volume *volume, struct tgt_port *port);
+/* Before it, if that comes much later: no operation comes any more, and nothing is in flight. */
+void tgt_volume_retire(struct tgt_port *port);
 
 /*
  * As submit in struct tgt_store_ops, but that io->ended takes the place of io->done: it is called

@@ -7,6 +7,7 @@
  */
 #include "target/store/port.h"
 #include "target/base/log.h"
+#include "target/store/submit.h"
 #include "tests/unit/target_rig.h"
 
 #include <pthread.h>
@@ -177,6 +178,24 @@ static void without_a_ring_it_is_done_at_once(void **state)
 	assert_int_equal(ended, 2);
 }
 
+/* Each of all reactors has a port, and one of them opens the volume again while its former port is still deregistered. */
+static void a_port_that_ends_slowly_keeps_no_place(void **state)
+{
+	struct tgt_port *port = open_port(ring), *others[TGT_REACTORS_MAX], *again;
+
+	sem_wait(&entered);
+	let_go();
+	for (unsigned int i = 1; i < TGT_REACTORS_MAX; i++)
+		assert_int_equal(tgt_volume_attach(volume, ring, &others[i]), 0);
+	tgt_port_close(port);
+	sem_wait(&entered);
+	assert_int_equal(tgt_volume_attach(volume, ring, &again), 0);
+	tgt_volume_detach(volume, again);
+	for (unsigned int i = 1; i < TGT_REACTORS_MAX; i++)
+		tgt_volume_detach(volume, others[i]);
+	let_go();
+}
+
 /* A peer that opens a volume again and again does not fill the log. */
 static void failures_are_logged_with_a_limit(void **state)
 {
@@ -204,6 +223,7 @@ int main(void)
 		PORT_TEST(neither_is_done_on_the_callers_thread),
 		PORT_TEST(what_is_refused_is_a_failed_port),
 		PORT_TEST(without_a_ring_it_is_done_at_once),
+		PORT_TEST(a_port_that_ends_slowly_keeps_no_place),
 		PORT_TEST(failures_are_logged_with_a_limit),
 	};
 
