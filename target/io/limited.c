@@ -15,6 +15,10 @@ static uint64_t request_bytes(const struct tgt_request *request)
 	case RBLK_OP_READ:
 	case RBLK_OP_WRITE:
 		return request->length;
+	case RBLK_OP_WRITE_ZEROES:
+		if (!request->access->port->volume->store->info.writes_zeroes)
+			return 0;
+		return (uint64_t)request->blocks * request->access->port->volume->block_bytes;
 	case RBLK_OP_CHECKSUM:
 		return tgt_checksum_piece(request);
 	case RBLK_OP_COMPARE_AND_WRITE:

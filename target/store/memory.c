@@ -120,6 +120,7 @@ static int memory_open(const struct tgt_volume_config *config, struct tgt_store 
 		.alignment = 1,
 		.max_discard_bytes = ZERO_BYTES_MAX,
 		.can_write_zeroes = true,
+		.writes_zeroes = true,
 		.can_compare = true,
 		.volatile_cache = true,
 		.direct = memory->base,

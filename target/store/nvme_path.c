@@ -165,6 +165,8 @@ static void path_limits(struct tgt_nvme_path *path, const struct tgt_nvme_identi
 		info->max_discard_bytes = least(info->max_discard_bytes, path->discard_bytes * RANGE_COMMANDS_MAX);
 	info->alignment = 4; /* of PRPs; the kernel copies what its driver cannot take */
 	info->volatile_cache = identity->volatile_cache;
+	info->fua_alone = true; /* a bit of the command, which fails by itself */
+	info->writes_zeroes = false; /* the block device's answer does not count */
 }
 
 /* -- opening ----------------------------------------------------------------------------------- */

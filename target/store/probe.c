@@ -140,6 +140,10 @@ static int probe_device(const struct tgt_volume_config *config, struct tgt_path 
 	discards = tgt_probe_queue(device, "discard_max_bytes", 0) > 0;
 	path->punch = zeroes && !info->read_only;
 	path->zero = !info->read_only;
+	info->writes_zeroes = !zeroes;
+	/* Without a cache a flush has nothing to lose. With one, the kernel does a durable write as a write and a flush, and its
+	 * error tells not which: a disk may report a flush, too, as a failure of its medium. */
+	info->fua_alone = !info->volatile_cache;
 	info->can_discard = discards && !info->read_only;
 	info->can_write_zeroes = path->zero;
 	info->max_discard_bytes = zeroes ? RANGE_BYTES_HELPED : RANGE_BYTES_WRITTEN;

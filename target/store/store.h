@@ -9,6 +9,7 @@
 #ifndef RBLK_TARGET_STORE_H
 #define RBLK_TARGET_STORE_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -125,7 +126,11 @@ struct tgt_store_info {
 	bool can_flush, can_fua, can_discard, can_write_zeroes;
 	bool can_extents; /* else all of it is data */
 	bool can_compare; /* data can be read back: COMPARE_AND_WRITE */
+	/* WRITE_ZEROES writes its range, as there is no command for it. Devices may find that out late: any thread. */
+	_Atomic bool writes_zeroes;
 	bool volatile_cache;         /* has a cache, so flushes are needed */
+	/* F9: the error of a durable write is its own, and not that of a flush, which loses what others have written. */
+	bool fua_alone;
 	bool buffered;               /* through this machine's page cache */
 	struct tgt_store_id id;
 	uint64_t born_s, born_ns; /* of a file whose file system knows: tells it from a later one

@@ -23,13 +23,13 @@ static bool is_sync(const struct tgt_io *io)
  * May acknowledged writes be lost now? The kernel reports a failed writeback to one fdatasync and
  * then takes the pages for clean, and a device that failed to flush its cache may have dropped what
  * was in it: in both cases the next sync succeeds and means nothing. A durable write is a write and
- * a sync in one operation, and its error does not tell which of them failed.
+ * a sync in one operation, and its error does not tell which of them failed, but for some stores.
  */
 static bool sync_lost(const struct tgt_io *io, int error)
 {
 	if (io->kind == TGT_IO_FLUSH)
 		return error != -EOPNOTSUPP;
-	if (!(io->flags & TGT_IO_FUA) || error == -EOPNOTSUPP)
+	if (!(io->flags & TGT_IO_FUA) || error == -EOPNOTSUPP || io->volume->store->info.fua_alone)
 		return false;
 	/* Without the page cache only the write itself can lack space, and it is not acknowledged.
 	 */

@@ -312,6 +312,7 @@ static bool punch_refused(struct tgt_io *io, int result)
 	    io->retries & WITHOUT_PUNCH)
 		return false;
 	path->punch = false;
+	io->port->store->info.writes_zeroes = true;
 	io->retries |= WITHOUT_PUNCH;
 	return true;
 }

@@ -146,12 +146,46 @@ static void each_that_waits_is_counted(void **state)
 	check_counts(2, 3 * (S / 10));
 }
 
+/* The bytes that this one has paid for. */
+static uint64_t paid(uint8_t opcode, bool writes_zeroes)
+{
+	static const struct tgt_limit_config config = {.rate_bytes = 1000000000, .burst_ms = 100};
+	struct tgt_store store = {.info.writes_zeroes = writes_zeroes};
+	struct tgt_seat before = seat;
+	struct tgt_request *request;
+	uint64_t used_ns;
+
+	volume.store = &store;
+	volume.block_bytes = 512;
+	tgt_seat_init(&seat, tgt_limit_create(&config));
+	request = arrive(0);
+	request->opcode = opcode;
+	request->blocks = 1000;
+	request->length = opcode == RBLK_OP_WRITE ? 1000 * 512 : 0;
+	assert_true(tgt_limited_pass(request, false));
+	used_ns = seat.kinds[TGT_LIMIT_BYTES].used_ns;
+	tgt_seat_fini(&seat, rig->turn.now_ns);
+	seat = before;
+	return used_ns;
+}
+
+/* What has to be written counts, however it was asked for. */
+static void zeroes_count_where_they_are_written(void **state)
+{
+	(void)state;
+	assert_int_equal(paid(RBLK_OP_WRITE, false), 1000 * 512);
+	assert_int_equal(paid(RBLK_OP_WRITE_ZEROES, true), 1000 * 512);
+	assert_int_equal(paid(RBLK_OP_WRITE_ZEROES, false), 0);
+	assert_int_equal(paid(RBLK_OP_DISCARD, true), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(waits_are_counted, begin, end),
 		cmocka_unit_test_setup_teardown(a_command_that_waits_again_is_counted_once, begin, end),
 		cmocka_unit_test_setup_teardown(each_that_waits_is_counted, begin, end),
+		cmocka_unit_test_setup_teardown(zeroes_count_where_they_are_written, begin, end),
 	};
 
 	return cmocka_run_group_tests_name("target limited", tests, NULL, NULL);

@@ -317,23 +317,29 @@ static void which_errors_are_remembered(void **state)
 		uint32_t flags;
 		int error;
 		bool remembered;
+		bool alone; /* its durable writes fail by themselves */
 	} cases[] = {
-		{false, TGT_IO_FLUSH, 0, -EIO, true},
-		{false, TGT_IO_FLUSH, 0, -ETIMEDOUT, true},
-		{false, TGT_IO_FLUSH, 0, -EOPNOTSUPP, false},
-		{false, TGT_IO_WRITE, 0, -EIO, false},
-		{false, TGT_IO_WRITE, TGT_IO_FUA, -EIO, true},
-		{false, TGT_IO_WRITE, TGT_IO_FUA, -ENOSPC, false},
-		{false, TGT_IO_WRITE_ZEROES, TGT_IO_FUA, -EIO, true},
-		{false, TGT_IO_READ, 0, -EIO, false},
-		{true, TGT_IO_WRITE, 0, -EIO, false},
-		{true, TGT_IO_WRITE, TGT_IO_FUA, -ENOSPC, true},
-		{true, TGT_IO_DISCARD, 0, -EIO, false},
+		{false, TGT_IO_WRITE, TGT_IO_FUA, -ENODATA, true, false}, /* of the write or the flush */
+		{false, TGT_IO_WRITE, TGT_IO_FUA, -ENODATA, false, true},
+		{false, TGT_IO_WRITE, TGT_IO_FUA, -EIO, false, true},
+		{false, TGT_IO_FLUSH, 0, -EIO, true, true},
+		{false, TGT_IO_FLUSH, 0, -EIO, true, false},
+		{false, TGT_IO_FLUSH, 0, -ETIMEDOUT, true, false},
+		{false, TGT_IO_FLUSH, 0, -EOPNOTSUPP, false, false},
+		{false, TGT_IO_WRITE, 0, -EIO, false, false},
+		{false, TGT_IO_WRITE, TGT_IO_FUA, -EIO, true, false},
+		{false, TGT_IO_WRITE, TGT_IO_FUA, -ENOSPC, false, false},
+		{false, TGT_IO_WRITE_ZEROES, TGT_IO_FUA, -EIO, true, false},
+		{false, TGT_IO_READ, 0, -EIO, false, false},
+		{true, TGT_IO_WRITE, 0, -EIO, false, false},
+		{true, TGT_IO_WRITE, TGT_IO_FUA, -ENOSPC, true, false},
+		{true, TGT_IO_DISCARD, 0, -EIO, false, false},
 	};
 	struct scene scene;
 
 	for (size_t i = 0; i < UNIT_LENGTH(cases); i++) {
 		scene_open(&scene, cases[i].buffered);
+		scene.store.info.fua_alone = cases[i].alone;
 		assert_int_equal(run(&scene, 0, cases[i].kind, cases[i].flags, 0, cases[i].error),
 				 cases[i].error);
 		assert_int_equal(flush_latched(&scene, 1), cases[i].remembered);
