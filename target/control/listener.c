@@ -22,6 +22,7 @@
 #include "target/base/notice.h"
 #include "target/control/address.h"
 #include "target/serve/lease.h"
+#include "target/serve/login_answer.h"
 #include "target/serve/mail.h"
 #include "target/serve/rules.h"
 
@@ -273,37 +274,33 @@ static void places_retry(struct tgt_listener *listener)
 
 /* -- requests ---------------------------------------------------------------------------------- */
 
-static void listener_request(struct tgt_listener *listener, const struct fab_event *event)
+/* False: no memory, and the request is the caller's. */
+static bool listener_request(struct tgt_listener *listener, const struct fab_event *event)
 {
 	struct rblk_wire_login login;
 	struct tgt_origin origin;
 	struct fab_channel channel;
-	struct tgt_lease *lease = NULL;
-	struct rblk_wire_reject reject = {
-		.magic = rblk_to_le32(RBLK_MAGIC),
-		.version = rblk_to_le16(RBLK_PROTOCOL_VERSION),
-		.reason = rblk_to_le16(RBLK_REJECT_NO_RESOURCES),
-	};
+	struct tgt_lease *lease;
 
 	/* Here, because the kernel may take its time to tell this machine's addresses. */
 	tgt_origin_of(fab_request_peer(event->request), &origin);
 	origin.plain = fab_request_kind(event->request) == FAB_TCP &&
 		       !fab_request_channel(event->request, &channel);
 	/* Too short to name a session: any reactor will refuse it. */
-	if (event->private_bytes < sizeof(login)) {
-		tgt_reactor_login(listener->reactors[0], event->request, &origin,
-				  event->private_data, event->private_bytes, NULL);
-		return;
-	}
+	if (event->private_bytes < sizeof(login))
+		return tgt_reactor_login(listener->reactors[0], event->request, &origin, event->private_data,
+					 event->private_bytes, NULL);
 	/* A connection manager hands it out at any address. */
 	memcpy(&login, event->private_data, sizeof(login));
 	lease = tgt_lease_get(listener->leases, login.session_id);
-	if (!lease) {
-		fab_reject(event->request, &reject, sizeof(reject));
-		return;
-	}
-	tgt_reactor_login(lease->reactor, event->request, &origin, event->private_data,
-			  event->private_bytes, lease);
+	return lease && tgt_reactor_login(lease->reactor, event->request, &origin, event->private_data,
+					  event->private_bytes, lease);
+}
+
+static void listener_login(struct tgt_listener *listener, const struct fab_event *event)
+{
+	if (!listener_request(listener, event))
+		tgt_login_reject_early(event->request, &listener->log_limit);
 }
 
 static void listener_failed(struct tgt_listener *listener, const struct fab *fab, int status)
@@ -331,7 +328,7 @@ unsigned int tgt_listener_step(struct tgt_listener *listener)
 			while (count < EVENT_BATCH && fab_poll_event(fab, &event) > 0) {
 				count++;
 				if (event.type == FAB_EVENT_REQUEST)
-					listener_request(listener, &event);
+					listener_login(listener, &event);
 				else if (event.type == FAB_EVENT_FAILED)
 					listener_failed(listener, fab, event.status);
 				else if (event.type == FAB_EVENT_DEVICE_GONE)

@@ -32,21 +32,32 @@ static void reject_fill(struct rblk_wire_reject *reject, enum rblk_reject_reason
 	reject->detail = rblk_to_le32(detail);
 }
 
-void tgt_login_reject(struct tgt_reactor *reactor, struct fab_request *request,
-		      enum rblk_reject_reason reason, uint32_t detail, const char *why)
+/* Said in the log and to the initiator. */
+static void login_refuse(struct fab_request *request, struct tgt_log_limit *limit, enum rblk_reject_reason reason,
+			 uint32_t detail, const char *why)
 {
 	struct rblk_wire_reject reject;
 	char peer[80];
 
 	fab_format_address(fab_request_peer(request), peer, sizeof(peer));
-	tgt_notice(&(struct tgt_notice_about){.kind = TGT_NOTICE_REFUSED, .address = peer},
-		   &reactor->turn.log_limit, TGT_LOG_WARNING, "login from %s: refused: %s", peer,
-		   why ? why : rblk_reject_text((uint16_t)reason));
+	tgt_notice(&(struct tgt_notice_about){.kind = TGT_NOTICE_REFUSED, .address = peer}, limit, TGT_LOG_WARNING,
+		   "login from %s: refused: %s", peer, why ? why : rblk_reject_text((uint16_t)reason));
 	reject_fill(&reject, reason, detail);
+	fab_reject(request, &reject, sizeof(reject));
+}
+
+void tgt_login_reject_early(struct fab_request *request, struct tgt_log_limit *limit)
+{
+	login_refuse(request, limit, RBLK_REJECT_NO_RESOURCES, 0, "out of memory");
+}
+
+void tgt_login_reject(struct tgt_reactor *reactor, struct fab_request *request,
+		      enum rblk_reject_reason reason, uint32_t detail, const char *why)
+{
 	reactor->logins_refused++;
 	if (reason == RBLK_REJECT_NO_CREDITS || reason == RBLK_REJECT_NO_RESOURCES)
 		tgt_keepalive_press(reactor);
-	fab_reject(request, &reject, sizeof(reject));
+	login_refuse(request, &reactor->turn.log_limit, reason, detail, why);
 }
 
 /* The option's name says which resource is exhausted. */

@@ -22,6 +22,8 @@ struct tgt_login {
 	char peer[80];
 };
 
+/* One for which there is no memory, before it has come to a reactor; on the thread of `limit`. */
+void tgt_login_reject_early(struct fab_request *request, struct tgt_log_limit *limit);
 /* why: for the log; NULL: the reason's own words. */
 void tgt_login_reject(struct tgt_reactor *reactor, struct fab_request *request,
 		      enum rblk_reject_reason reason, uint32_t detail, const char *why);

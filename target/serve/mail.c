@@ -210,7 +210,7 @@ static bool reactor_send(struct tgt_reactor *reactor, struct reactor_mail letter
 	return true;
 }
 
-void tgt_reactor_login(struct tgt_reactor *reactor, struct fab_request *request,
+bool tgt_reactor_login(struct tgt_reactor *reactor, struct fab_request *request,
 		       const struct tgt_origin *origin, const void *private_data, size_t private_bytes, struct tgt_lease *lease)
 {
 	struct reactor_mail mail = {
@@ -220,10 +220,10 @@ void tgt_reactor_login(struct tgt_reactor *reactor, struct fab_request *request,
 	mail.bytes = private_bytes < sizeof(mail.login) ? private_bytes : sizeof(mail.login);
 	if (mail.bytes)
 		memcpy(&mail.login, private_data, mail.bytes);
-	if (!reactor_send(reactor, mail)) {
-		fab_reject(request, NULL, 0);
-		tgt_lease_put(lease);
-	}
+	if (reactor_send(reactor, mail))
+		return true;
+	tgt_lease_put(lease);
+	return false;
 }
 
 /* Out of memory: the message is lost, and the volume stays open until its handles are closed. */

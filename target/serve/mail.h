@@ -17,8 +17,9 @@ struct tgt_volume;
 
 /* -- messages to a reactor; any thread; each is carried out on the reactor's thread ------------ */
 
-/* Decide about a login. Consumes the request, and the listener's lease (or NULL). */
-void tgt_reactor_login(struct tgt_reactor *reactor, struct fab_request *request,
+/* Decide about a login. Consumes the request, and the listener's lease (or NULL). False: no memory, and the request is still
+ * the caller's. */
+bool tgt_reactor_login(struct tgt_reactor *reactor, struct fab_request *request,
 		       const struct tgt_origin *origin, const void *private_data, size_t private_bytes, struct tgt_lease *lease);
 /* Takes over the caller's reference: the reactor closes what it has of the volume, then puts it. */
 void tgt_reactor_volume_removed(struct tgt_reactor *reactor, struct tgt_volume *volume);

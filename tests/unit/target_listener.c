@@ -8,12 +8,17 @@
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
+#include <unistd.h>
 #include "proto/fabric/fabric_impl.h"
 #include "target/base/error.h"
 #include "target/control/address.h"
 #include "target/control/listener.h"
+#include "target/serve/lease.h"
+#include "target/serve/mail.h"
 #include "tests/unit/unit.h"
 
 /* -- the fabric -------------------------------------------------------------------------------- */
@@ -26,6 +31,48 @@ static struct fake {
 	unsigned int attempts, told, checks;
 	int refuse_v6, refuse; /* errno of fab_listen(), 0: works */
 } fake;
+
+/* A login, and what becomes of it. */
+static struct login {
+	struct fab_request request;
+	struct rblk_wire_login wire;
+	bool due, no_lease, no_mail;
+	unsigned int rejected;
+	struct rblk_wire_reject reject;
+	struct tgt_lease lease;
+} login;
+
+struct tgt_lease *__wrap_tgt_lease_get(struct tgt_leases *leases, const uint8_t id[16]);
+struct tgt_lease *__wrap_tgt_lease_get(struct tgt_leases *leases, const uint8_t id[16])
+{
+	return login.no_lease ? NULL : &login.lease;
+}
+
+bool __wrap_tgt_reactor_login(struct tgt_reactor *reactor, struct fab_request *request, const struct tgt_origin *origin,
+			      const void *private_data, size_t private_bytes, struct tgt_lease *lease);
+bool __wrap_tgt_reactor_login(struct tgt_reactor *reactor, struct fab_request *request, const struct tgt_origin *origin,
+			      const void *private_data, size_t private_bytes, struct tgt_lease *lease)
+{
+	return !login.no_mail;
+}
+
+static void fake_reject(struct fab_request *request, const void *private_data, uint8_t bytes)
+{
+	assert_int_equal(bytes, sizeof(login.reject));
+	memcpy(&login.reject, private_data, bytes);
+	login.rejected++;
+}
+
+static bool login_event(struct fab_event *event)
+{
+	if (!login.due)
+		return false;
+	login.due = false;
+	login.request.ops = fake.fab.ops;
+	*event = (struct fab_event){.type = FAB_EVENT_REQUEST, .request = &login.request,
+				    .private_bytes = sizeof(login.wire), .private_data = (const void *)&login.wire};
+	return true;
+}
 
 static struct fab *fake_open(const struct fab_options *options, char *error)
 {
@@ -76,6 +123,8 @@ static int fake_poll(struct fab *fab, struct ibv_wc *wc, int count)
 
 static int fake_poll_event(struct fab *fab, struct fab_event *event)
 {
+	if (login_event(event))
+		return 1;
 	memset(event, 0, sizeof(*event));
 	event->type = FAB_EVENT_DEVICE_GONE;
 	return fake.gone && fake.listening && !fake.told++;
@@ -102,6 +151,7 @@ static const struct fab_ops fake_ops = {
 	.listen = fake_listen,
 	.listener_destroy = fake_listener_destroy,
 	.listener_address = fake_listener_address,
+	.reject = fake_reject,
 };
 
 static int setup(void **state)
@@ -260,6 +310,34 @@ static void a_name_is_resolved_once(void **state)
 	tgt_listener_destroy(listener);
 }
 
+/* The initiator is told why, and the log says whom it was. */
+static void a_login_without_memory_is_refused_with_words(void **state)
+{
+	struct tgt_listener *listener;
+	char error[TGT_ERROR_BYTES], said[1024];
+
+	assert_int_equal(listen_on("sim://:99", &listener, error), 0);
+	for (unsigned int i = 0; i < 3; i++) {
+		int saved = dup(STDERR_FILENO);
+		FILE *log = tmpfile();
+
+		login = (struct login){.due = true, .no_lease = i == 0, .no_mail = i == 1};
+		assert_non_null(log);
+		dup2(fileno(log), STDERR_FILENO);
+		tgt_listener_step(listener);
+		dup2(saved, STDERR_FILENO);
+		close(saved);
+		rewind(log);
+		memset(said, 0, sizeof(said));
+		assert_true(fread(said, 1, sizeof(said) - 1, log) > 0 || i == 2);
+		fclose(log);
+		assert_int_equal(login.rejected, i < 2);
+		assert_int_equal(rblk_le16(login.reject.reason), i < 2 ? RBLK_REJECT_NO_RESOURCES : 0);
+		assert_true(i == 2 || strstr(said, "refused: out of memory"));
+	}
+	tgt_listener_destroy(listener);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -268,6 +346,7 @@ int main(void)
 		cmocka_unit_test_setup(a_port_in_use_is_not_asked_for_twice, setup),
 		cmocka_unit_test_setup(a_device_that_comes_back_is_listened_on, setup),
 		cmocka_unit_test_setup(a_name_is_resolved_once, setup),
+		cmocka_unit_test_setup(a_login_without_memory_is_refused_with_words, setup),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
