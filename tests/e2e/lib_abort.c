@@ -210,6 +210,38 @@ static void what_was_busy_ends_at_once(void **state)
 	lib_close(&f);
 }
 
+static enum fake_answer lost_then_busy(struct fake_target *fake,
+				       const struct rblk_wire_command *command,
+				       struct rblk_wire_completion *completion)
+{
+	(void)fake;
+	if (command->opcode != RBLK_OP_WRITE)
+		return FAKE_REPLY;
+	if (!(command->flags & RBLK_CMD_RETRY))
+		return FAKE_CLOSE;
+	completion->status = rblk_to_le16(RBLK_E_BUSY);
+	return FAKE_REPLY;
+}
+
+/* It waits in the library like that, but what was done of it on a lost connection nobody knows. */
+static void what_was_lost_before_is_unknown(void **state)
+{
+	struct fixture f = {.script.command = lost_then_busy, .options = fake_target_options()};
+	struct rblk_stats stats = {.busy_retries = 0};
+
+	f.options.no_reconnect = false;
+	lib_open(&f);
+	assert_int_equal(rblk_write(f.volume, f.data, 512, 0, 0, lib_done, &f.outcomes[0]), 0);
+	while (stats.busy_retries < 3) {
+		assert_true(rblk_wait(f.session, 10) >= 0);
+		rblk_session_stats(f.session, &stats, sizeof(stats));
+	}
+	assert_int_equal(rblk_abort(f.volume, lib_done, &f.outcomes[0]), 0);
+	wait_called(&f, &f.outcomes[0]);
+	expect(&f.outcomes[0], -ECANCELED, RBLK_OK);
+	lib_close(&f);
+}
+
 /* -- vectors, and commands that the library sends by itself ----------------------------------- */
 
 #define PIECES 12
@@ -321,6 +353,7 @@ int main(void)
 		cmocka_unit_test(what_has_begun_has_its_own_result),
 		cmocka_unit_test(busy_is_not_sent_again),
 		cmocka_unit_test(what_was_busy_ends_at_once),
+		cmocka_unit_test(what_was_lost_before_is_unknown),
 		cmocka_unit_test(a_vector_is_stopped),
 		cmocka_unit_test(what_the_library_wraps_is_found),
 		cmocka_unit_test(lost_commands_are_not_sent_again),
