@@ -38,18 +38,16 @@ static bool auth_answered(struct ini_queue *queue, const struct rblk_result *res
 	return !result->error;
 }
 
-/* The target's message; NULL: it is malformed, or not of this exchange. */
-static const struct rblk_wire_authenticate *auth_report(struct ini_queue *queue, u32 step)
+/* The target's message. False: it is malformed, or not of this exchange. */
+static bool auth_report(struct ini_queue *queue, u32 step, struct rblk_wire_authenticate *report)
 {
-	const struct rblk_wire_authenticate *report =
-		(void *)queue->session->control->authenticate[queue->index].report;
-
+	memcpy(report, queue->session->control->authenticate[queue->index].report, sizeof(*report));
 	if (!rblk_check_authenticate(report, sizeof(*report)) &&
 	    core_proof_continues(report, step, queue->proof.target_nonce,
 				 queue->session->initiator_name))
-		return report;
+		return true;
 	auth_refuse(queue, RBLK_DENIED_UNSAID, "the target's answer is malformed");
-	return NULL;
+	return false;
 }
 
 static void auth_send(struct ini_queue *queue, u32 step, const u8 *proof, rblk_callback done)
@@ -68,14 +66,11 @@ static void auth_send(struct ini_queue *queue, u32 step, const u8 *proof, rblk_c
 static void second_done(void *arg, const struct rblk_result *result)
 {
 	struct ini_queue *queue = arg;
-	const struct rblk_wire_authenticate *report;
+	struct rblk_wire_authenticate report;
 
-	if (!auth_answered(queue, result))
+	if (!auth_answered(queue, result) || !auth_report(queue, 2, &report))
 		return;
-	report = auth_report(queue, 2);
-	if (!report)
-		return;
-	if (rblk_proof_find(queue->session->secrets, &queue->proof, CORE_PROOF_TARGET, report->proof)) {
+	if (rblk_proof_find(queue->session->secrets, &queue->proof, CORE_PROOF_TARGET, report.proof)) {
 		auth_refuse(queue, RBLK_DENIED_PROOF, "the target did not prove that it has the secret");
 		return;
 	}
@@ -86,15 +81,12 @@ static void second_done(void *arg, const struct rblk_result *result)
 static void first_done(void *arg, const struct rblk_result *result)
 {
 	struct ini_queue *queue = arg;
-	const struct rblk_wire_authenticate *report;
+	struct rblk_wire_authenticate report;
 	u8 proof[RBLK_PROOF_BYTES];
 
-	if (!auth_answered(queue, result))
+	if (!auth_answered(queue, result) || !auth_report(queue, 1, &report))
 		return;
-	report = auth_report(queue, 1);
-	if (!report)
-		return;
-	memcpy(queue->proof.target_nonce, report->nonce, sizeof(queue->proof.target_nonce));
+	memcpy(queue->proof.target_nonce, report.nonce, sizeof(queue->proof.target_nonce));
 	rblk_prove(queue->session->secrets, 0, &queue->proof, CORE_PROOF_INITIATOR, proof);
 	auth_send(queue, 2, proof, second_done);
 }

@@ -166,8 +166,7 @@ static void identify_done(void *arg, const struct rblk_result *result)
 static void scratch_done(void *arg, const struct rblk_result *result)
 {
 	struct rblk_session *session = arg;
-	/* The first reserved tag was free, so its place has the report. */
-	const void *report = session->control->report[0];
+	struct rblk_wire_scratch report;
 
 	if (session->core.named || (result->error && !result->status))
 		return;
@@ -176,12 +175,14 @@ static void scratch_done(void *arg, const struct rblk_result *result)
 				 ini_session_peer(session), rblk_status_text(result->status));
 		return;
 	}
-	if (rblk_check_scratch(report, sizeof(session->scratch))) {
+	/* The first reserved tag was free, so its place has the report. */
+	memcpy(&report, session->control->report[0], sizeof(report));
+	if (rblk_check_scratch(&report, sizeof(report))) {
 		ini_session_fail(session, -EPROTO, "%s: the target's scratch report is malformed",
 				 ini_session_peer(session));
 		return;
 	}
-	memcpy(&session->scratch, report, sizeof(session->scratch));
+	session->scratch = report;
 	ini_session_named(session);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Owns the question of which parts of a volume hold data: EXTENTS, whose report lands in one of a
- * few places of the session's registered memory, is checked there and handed to the caller in
+ * few places of the session's registered memory, is copied, checked and handed to the caller in
  * bytes.
  */
 #include "initiator/io.h"
@@ -14,9 +14,9 @@ static_assert((int)RBLK_EXTENT_IS_HOLE == (int)RBLK_EXTENT_HOLE &&
 	      "the API's flags are the protocol's");
 
 /* Merge neighbours of the same kind. Returns how many there are then. */
-static unsigned int extents_convert(const struct ini_extents *query, u64 count)
+static unsigned int extents_convert(const struct ini_extents *query, const struct rblk_wire_extent *wire,
+				    u64 count)
 {
-	const struct rblk_wire_extent *wire = query->report;
 	u64 offset = query->offset;
 	unsigned int used = 0;
 
@@ -41,16 +41,18 @@ static void extents_done(void *arg, const struct rblk_result *answer)
 {
 	struct ini_extents *query = arg;
 	struct rblk_session *session = query->volume->session;
+	struct rblk_wire_extent report[RBLK_EXTENTS_MAX];
 	struct rblk_result result = *answer;
 
+	memcpy(report, query->report, query->report_bytes);
 	if (!result.error &&
-	    rblk_check_extents(query->report, query->report_bytes, result.value, query->blocks)) {
+	    rblk_check_extents(report, query->report_bytes, result.value, query->blocks)) {
 		ini_session_note(session,
 				 "%s: volume \"%s\": the target's list of extents is malformed",
 				 ini_session_peer(session), query->volume->info.name);
 		result.error = -EPROTO;
 	}
-	result.value = result.error ? 0 : extents_convert(query, result.value);
+	result.value = result.error ? 0 : extents_convert(query, report, result.value);
 	/* Free before the callback, which may ask for the next range. */
 	query->volume = NULL;
 	query->done(query->arg, &result);

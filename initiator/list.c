@@ -41,17 +41,18 @@ static void listing_finish(struct ini_listing *listing, int error)
 /* One answer. 1: there is more; 0: that was all; or -EPROTO. */
 static int listing_take(struct ini_listing *listing, u64 result)
 {
-	const struct rblk_wire_volume *report = listing->report;
+	const struct rblk_wire_volume *reports = listing->report;
 	u32 total = (u32)(result >> 32), count = (u32)result;
+	struct rblk_wire_volume report;
 	struct rblk_volume_info info;
 
 	if (count > RBLK_LIST_MAX || total > RBLK_VOLUMES_MAX)
 		return -EPROTO;
 	for (u32 i = 0; i < count; i++) {
-		if (rblk_check_volume(&report[i], sizeof(report[i]),
-				      listing->session->queues[0].features))
+		memcpy(&report, &reports[i], sizeof(report));
+		if (rblk_check_volume(&report, sizeof(report), listing->session->queues[0].features))
 			return -EPROTO;
-		ini_volume_info(listing->session, &report[i], &info);
+		ini_volume_info(listing->session, &report, &info);
 		/* A program of another version has another step; members unknown here stay zero. */
 		if (info.size > listing->info_bytes)
 			info.size = listing->info_bytes;

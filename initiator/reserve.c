@@ -58,12 +58,17 @@ static void reserving_finish(struct ini_reserving *reserving, int error)
 
 static int report_take(const struct ini_reserving *reserving)
 {
-	const struct rblk_wire_reservation_report *report = reserving->report;
-	const struct rblk_wire_registrant *list = (const void *)(report + 1);
+	struct {
+		struct rblk_wire_reservation_report head;
+		struct rblk_wire_registrant list[RBLK_REGISTRANTS_MAX];
+	} copy;
+	const struct rblk_wire_reservation_report *report = &copy.head;
+	const struct rblk_wire_registrant *list = copy.list;
 	struct rblk_pr_state state = {.size = sizeof(state)};
 	u32 count;
 
-	if (rblk_check_reservation_report(report, INI_REPORT_BYTES))
+	memcpy(&copy, reserving->report, sizeof(copy));
+	if (rblk_check_reservation_report(report, sizeof(copy)))
 		return -EPROTO;
 	count = rblk_le32(report->registrants);
 	state.generation = rblk_le32(report->generation);

@@ -23,7 +23,8 @@ struct ini_publish;
 
 /*
  * One registered block: payloads that are told, and reports, of queue 0's reserved tags; reports of
- * EXTENTS; a one-sided ping's page.
+ * EXTENTS; a one-sided ping's page. The target may write to it at any time, whatever it has answered: a report is
+ * copied first, and the copy is checked and used.
  */
 #define INI_REPORT_BYTES (RBLK_LIST_MAX * (u32)sizeof(struct rblk_wire_volume))
 #define INI_EXTENTS_QUERIES 4 /* at a time: what a target works on for one session */

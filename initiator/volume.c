@@ -55,7 +55,8 @@ struct ini_open {
 	struct rblk_volume *volume;
 	char name[RBLK_NAME_BYTES];
 	bool fresh; /* not among the session's yet */
-	const void *report;
+	const void *report; /* where it arrives: open_take() copies it */
+	u32 handle;	    /* that it says */
 	rblk_volume_callback done;
 	void *arg;
 };
@@ -151,6 +152,7 @@ static int open_take(struct ini_open *open)
 		return -EXDEV;
 	}
 	core_domain_opened(&volume->domain, session->core.instance, report.fence_domain);
+	open->handle = rblk_le32(report.handle);
 	ini_volume_info(session, &report, &volume->info);
 	learn_epoch(volume);
 	volume->block_shift = (u32)__builtin_ctz(volume->info.block_bytes);
@@ -180,14 +182,6 @@ static u32 choose_handle(struct rblk_volume *volume, u32 fresh)
 	return old == fresh ? 0 : old;
 }
 
-static u32 report_handle(const void *report)
-{
-	struct rblk_wire_volume volume;
-
-	memcpy(&volume, report, sizeof(volume));
-	return rblk_le32(volume.handle);
-}
-
 static int close_handle(struct rblk_session *session, u32 handle, rblk_callback done, void *arg)
 {
 	const struct rblk_wire_command command = {.opcode = RBLK_OP_CLOSE,
@@ -213,9 +207,9 @@ static void open_done(void *arg, const struct rblk_result *result)
 	if (!err)
 		err = open_take(open);
 	/* The answered command's tag is free again, so there is one for this. */
-	handle = err ? 0 : choose_handle(volume, report_handle(open->report));
+	handle = err ? 0 : choose_handle(volume, open->handle);
 	/* The old handle stays, which has no new rights: a refresh without outstanding commands gets them. */
-	if (handle && handle == report_handle(open->report))
+	if (handle && handle == open->handle)
 		volume->info.read_only |= read_only;
 	if (handle) {
 		err = close_handle(session, handle, open_closed, open);
@@ -418,7 +412,7 @@ static void reopen_done(void *arg, const struct rblk_result *result)
 	if (!err)
 		err = open_take(&open);
 	if (!err) {
-		adopt_handle(volume, report_handle(open.report));
+		adopt_handle(volume, open.handle);
 		/* The target's event ended with the old handle. */
 		if (volume->info.bytes != bytes)
 			volume->events |= 1u << RBLK_SESSION_EVENT_VOLUME_CHANGED;
