@@ -176,6 +176,13 @@ int ini_buffer_remove(struct ini_buffers *buffers, const void *memory, bool own)
 	return 0;
 }
 
+void ini_buffers_forget(struct ini_buffers *buffers, const struct fab_device *device)
+{
+	for (u32 i = 0; i < buffers->count; i++)
+		if (buffers->sorted[i]->device == device)
+			buffers->sorted[i]->device = NULL;
+}
+
 void ini_buffers_fini(struct ini_buffers *buffers)
 {
 	for (u32 i = 0; i < buffers->count; i++)

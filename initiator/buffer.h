@@ -37,6 +37,9 @@ struct ini_buffer *ini_buffer_at(struct ini_buffers *buffers, const void *memory
 struct ini_buffer *ini_buffer_find(struct ini_buffers *buffers, const struct fab_device *device,
 				   const void *memory, size_t bytes);
 
+/* The device is released: none of its keys is used any more. */
+void ini_buffers_forget(struct ini_buffers *buffers, const struct fab_device *device);
+
 /* Deregister and free all; when no command is left. */
 void ini_buffers_fini(struct ini_buffers *buffers);
 

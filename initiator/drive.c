@@ -85,6 +85,8 @@ static void connect_next(struct ini_queue *queue);
 void ini_queue_ended(struct ini_queue *queue)
 {
 	ini_queue_drained(queue);
+	if (queue->session->gone_count)
+		ini_event_release_devices(queue->session);
 	if (queue->again) {
 		queue->again = false;
 		connect_next(queue);

@@ -123,12 +123,34 @@ static void on_disconnected(struct ini_queue *queue, const struct fab_event *eve
 	ini_queue_lose(queue, -ECONNRESET, "connection lost: %s", cause);
 }
 
-static void on_device_gone(struct rblk_session *session, const struct fab_device *device)
+/* Those that no connection is on any more; another device may get their place, and their address. */
+void ini_event_release_devices(struct rblk_session *session)
+{
+	for (u32 i = 0; i < session->gone_count;) {
+		struct fab_device *device = session->gone[i];
+		bool used = false;
+
+		for (u16 q = 0; q < session->queue_count; q++)
+			used |= session->queues[q].device == device;
+		if (used) {
+			i++;
+			continue;
+		}
+		ini_buffers_forget(&session->buffers, device);
+		fab_device_release(device);
+		session->gone[i] = session->gone[--session->gone_count];
+	}
+}
+
+static void on_device_gone(struct rblk_session *session, struct fab_device *device)
 {
 	for (u16 i = 0; i < session->queue_count; i++)
 		if (session->queues[i].conn && session->queues[i].device == device)
 			ini_queue_lose(&session->queues[i], -ENODEV, "the RDMA device %s was removed",
 				       fab_device_name(device));
+	if (session->gone_count < INI_FABS_MAX * FAB_DEVICES_MAX)
+		session->gone[session->gone_count++] = device;
+	ini_event_release_devices(session);
 }
 
 static void poll_fab(struct rblk_session *session, struct fab *fab)

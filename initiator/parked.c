@@ -87,6 +87,8 @@ static void park_slot(struct ini_slot *slot)
 	assert(parked);
 	parked->volume = slot->volume;
 	parked->io = io_of(slot);
+	if (slot->gather)
+		slot->gather->device = NULL; /* another may have its address when it is sent again */
 	parked->buffer = slot->buffer;
 	parked->queue = queue->index;
 	if (slot->lost)

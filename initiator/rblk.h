@@ -45,6 +45,14 @@
 #include <sys/uio.h>
 
 #ifdef __cplusplus
+/* C++ before 20 has no initializers by name: what the macros ..._INIT stand for there. */
+template <typename T> static inline T rblk_sized()
+{
+	T value = T();
+
+	value.size = sizeof(value);
+	return value;
+}
 extern "C" {
 #endif
 
@@ -134,7 +142,11 @@ struct rblk_options {
 	 */
 	bool interruptible;
 };
+#ifdef __cplusplus
+#define RBLK_OPTIONS_INIT rblk_sized<rblk_options>()
+#else
 #define RBLK_OPTIONS_INIT { .size = sizeof(struct rblk_options) }
+#endif
 
 /*
  * Connect and log in. Blocks while the hosts' names are resolved, then at most connect_timeout_ms.
@@ -348,7 +360,11 @@ struct rblk_pr_request {
 	uint64_t key;   /* of this initiator now, 0: it is not registered */
 	uint64_t new_key, other_key;
 };
+#ifdef __cplusplus
+#define RBLK_PR_REQUEST_INIT rblk_sized<rblk_pr_request>()
+#else
 #define RBLK_PR_REQUEST_INIT { .size = sizeof(struct rblk_pr_request) }
+#endif
 /*
  * Blocks, without a time limit: after ACQUIRE, PREEMPT and CLEAR the target's store has ended all
  * writes of initiators that lost their right. -EBADE: the key is wrong, the initiator is not

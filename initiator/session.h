@@ -143,6 +143,10 @@ struct rblk_session {
 	u32 early_next;
 	bool target_draining;
 
+	/* Removed, and not released yet. */
+	struct fab_device *gone[INI_FABS_MAX * FAB_DEVICES_MAX];
+	u32 gone_count;
+
 	u64 now_ns;       /* as of this turn */
 	u64 timers_ns;    /* last run */
 	u64 devices_ns;   /* last look at devices */
@@ -204,6 +208,8 @@ void ini_session_named(struct rblk_session *session);
 
 /* Process the fabric's events of the connections. */
 void ini_event_poll(struct rblk_session *session);
+/* A queue has no connection any more: what was removed, and is not used, is released. */
+void ini_event_release_devices(struct rblk_session *session);
 /* The queue's connection is there, and has proven what it has to. */
 void ini_event_accepted(struct ini_queue *queue);
 /* Tell the program what has happened since the last call. Returns how many events it was told. */

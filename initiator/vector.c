@@ -5,6 +5,7 @@
  * command. Further commands of a vector follow as the first ones complete, each with the credit of
  * a completed one, so one credit suffices for any vector.
  */
+#include <assert.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <sys/uio.h>
@@ -187,9 +188,10 @@ static void piece_done(void *arg, const struct rblk_result *result)
 		vector->result.error = -ECANCELED;
 	if (!vector->result.error)
 		err = vector_start(vector);
-	/* There was a credit; so the session has failed meanwhile, or is about to. */
+	/* There was a credit; so the session has failed meanwhile, or is about to. -EAGAIN: another piece will go on. */
 	if (err && err != -EAGAIN)
 		vector->result.error = err;
+	assert((err != -EAGAIN || vector->outstanding) && "a vector waits for nothing");
 	if (!vector->outstanding)
 		vector_finish(vector);
 }

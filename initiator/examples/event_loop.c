@@ -138,6 +138,7 @@ static void on_closed(void *arg, struct rblk_volume *volume, int error)
 {
 	struct program *program = arg;
 
+	(void)error; /* the session ends now, and with it whatever the target has left of the volume */
 	program->volume = volume;
 	program_stop(program);
 }

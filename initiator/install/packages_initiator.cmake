@@ -21,7 +21,7 @@ rblk_package(librblk-dev SECTION libdevel
 	DESCRIPTION "The header, the static library, the manual and an example for programs that use
 the volumes of an rblk target."
 	DEPENDS "librblk0 (= ${PROJECT_VERSION}-${RBLK_REVISION})"
-	SUGGESTS rblk-doc libibverbs-dev librdmacm-dev liburing-dev libssl-dev
+	SUGGESTS rblk-doc libibverbs-dev librdmacm-dev libisal-dev libssl-dev
 	RPM_NAME librblk-devel
 	RPM_REQUIRES "librblk0 = ${PROJECT_VERSION}-${RBLK_REVISION}")
 set(CPACK_DEBIAN_LIBRBLK-DEV_PACKAGE_SHLIBDEPS OFF)

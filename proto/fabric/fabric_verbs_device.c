@@ -304,7 +304,17 @@ static bool verbs_device_read_channel(struct verbs_device *device)
 	return true;
 }
 
-/* 1: there is a completion; 0: armed. A device armed and not seen to fire is left as it is. */
+/* Others go on. */
+static int verbs_device_unarmed(struct verbs_device *device, const char *why)
+{
+	device->armed = false;
+	if (device->gone)
+		return 0; /* no completion will come */
+	verbs_device_lost(device, -EIO, why);
+	return 1;
+}
+
+/* 1: there is a completion, or an event; 0: armed. A device armed and not seen to fire is left as it is. */
 int verbs_device_arm(struct verbs_device *device)
 {
 	int n;
@@ -316,19 +326,15 @@ int verbs_device_arm(struct verbs_device *device)
 	if (device->armed && verbs_device_read_channel(device))
 		device->armed = false;
 	if (!device->armed || device->seen) {
-		int err = ibv_req_notify_cq(device->cq, 0);
-
-		if (err)
-			return fab_fail(device->head.fab, -err, "%s: arming: %s", device->head.name,
-					strerror(err));
+		if (ibv_req_notify_cq(device->cq, 0))
+			return verbs_device_unarmed(device, "its completion queue cannot be armed");
 		device->armed = true;
 		device->seen = false;
 	}
 	/* What completed before the CQ was armed raises no event. */
 	n = ibv_poll_cq(device->cq, 1, &device->stash);
 	if (n < 0)
-		return fab_fail(device->head.fab, -EIO, "%s: completion queue cannot be polled",
-				device->head.name);
+		return verbs_device_unarmed(device, "its completion queue cannot be polled");
 	device->stashed = n > 0;
 	return n;
 }

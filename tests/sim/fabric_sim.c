@@ -111,9 +111,12 @@ static void srq_empty(struct sim_fab *fab)
 static void sim_device_release(struct fab_device *device)
 {
 	struct sim_fab *fab = to_fab(device->fab);
+	const struct sim_conn *conn;
 
-	if (!TAILQ_EMPTY(&fab->conns))
-		sim_fail("%s: its device is released with connections left", fab->actor->name);
+	TAILQ_FOREACH(conn, &fab->conns, link)
+		if (conn->head.device)
+			sim_fail("%s: its device is released with connections left", fab->actor->name);
+	sim_reached("fabric", "a removed device is released", NULL);
 	srq_empty(fab);
 }
 

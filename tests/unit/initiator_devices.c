@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Goal: librblk looks every few seconds whether the devices that it has open still exist, for
- * rdma_cm tells only of those with a connection; and not in every turn, as it takes system calls.
+ * rdma_cm tells only of those with a connection; and not in every turn, as it takes system calls. One that was removed is
+ * released as soon as no connection is on it: else its place is lost for the session's life.
  * Method: a session of which the test moves the clock, on fabrics that count the looks.
  */
 #include "initiator/session.h"
@@ -17,14 +18,34 @@
 static struct rblk_session session;
 static struct fab fab_list[2];
 static unsigned int looks[2];
+static struct fab_device devices[2];
+static unsigned int removed, released[2]; /* how many are yet to be told of; and of each */
 
 static void fake_devices_check(struct fab *fab)
 {
 	looks[fab - fab_list]++;
 }
 
-static const struct fab_ops with_devices = {.kind = FAB_VERBS, .devices_check = fake_devices_check};
-static const struct fab_ops without = {.kind = FAB_TCP};
+static int fake_poll_event(struct fab *fab, struct fab_event *event)
+{
+	if (fab != &fab_list[0] || !removed)
+		return 0;
+	*event = (struct fab_event){.type = FAB_EVENT_DEVICE_GONE, .device = &devices[--removed]};
+	return 1;
+}
+
+static void fake_device_release(struct fab_device *device)
+{
+	released[device - devices]++;
+}
+
+static const struct fab_ops with_devices = {
+	.kind = FAB_VERBS,
+	.devices_check = fake_devices_check,
+	.poll_event = fake_poll_event,
+	.device_release = fake_device_release,
+};
+static const struct fab_ops without = {.kind = FAB_TCP, .poll_event = fake_poll_event};
 
 static int setup(void **state)
 {
@@ -32,6 +53,9 @@ static int setup(void **state)
 	memset(&session, 0, sizeof(session));
 	memset(fab_list, 0, sizeof(fab_list));
 	memset(looks, 0, sizeof(looks));
+	memset(released, 0, sizeof(released));
+	devices[0].fab = devices[1].fab = &fab_list[0];
+	removed = 0;
 	fab_list[0].ops = &with_devices;
 	fab_list[1].ops = &without;
 	session.fabs.list[0] = &fab_list[0];
@@ -66,11 +90,31 @@ static void not_in_every_turn(void **state)
 	assert_int_equal(looks[0], 1);
 }
 
+static void removed_devices_are_released(void **state)
+{
+	struct ini_queue *queue = &session.queues[0];
+
+	(void)state;
+	session.queue_count = 1;
+	queue->session = &session;
+	queue->device = &devices[0];
+	removed = 2;
+	ini_event_poll(&session);
+	assert_int_equal(released[1], 1);
+	assert_int_equal(released[0], 0);
+	queue->device = NULL; /* its connection is drained */
+	ini_event_release_devices(&session);
+	ini_event_release_devices(&session);
+	assert_int_equal(released[0], 1);
+	assert_int_equal(released[1], 1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(devices_are_looked_for_again_and_again, setup),
 		cmocka_unit_test_setup(not_in_every_turn, setup),
+		cmocka_unit_test_setup(removed_devices_are_released, setup),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
