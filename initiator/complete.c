@@ -58,11 +58,13 @@ void ini_slot_release(struct ini_slot *slot)
 		ini_slot_finish(slot);
 }
 
-/* Repeated BUSY is bounded by the command's timeout, like no answer. */
+/* Repeated BUSY is bounded by the command's timeout, like no answer; DRAINING like no connection. */
 static bool slot_expired(const struct ini_slot *slot, u64 now_ns)
 {
-	return now_ns - slot->first_ns >=
-	       slot->queue->session->options.command_timeout_ms * 1000000ull;
+	const struct rblk_options *options = &slot->queue->session->options;
+	u32 limit_ms = slot->result.status == RBLK_E_BUSY ? options->command_timeout_ms : options->give_up_ms;
+
+	return now_ns - slot->first_ns >= limit_ms * 1000000ull;
 }
 
 /* Send it again after a delay, with another sequence. */
@@ -77,12 +79,12 @@ static void slot_again(struct ini_slot *slot, u64 delay_ns)
 	ini_list_append(&queue->retry, slot, INI_PLACE_RETRY);
 }
 
-/* BUSY, or DRAINING before a restart: not begun. Sent again after a growing delay, for BUSY until its time is over. */
+/* BUSY, or DRAINING before a restart: not begun. Sent again after a growing delay, until its time is over. */
 static void slot_busy(struct ini_slot *slot)
 {
 	struct rblk_session *session = slot->queue->session;
 
-	if (slot->result.status == RBLK_E_BUSY && slot_expired(slot, session->now_ns)) {
+	if (slot_expired(slot, session->now_ns)) {
 		slot->answered = true;
 		ini_slot_release(slot);
 		return;

@@ -157,6 +157,29 @@ static void busy_is_given_up_in_time(void **state)
 	lib_close(&f);
 }
 
+static enum fake_answer draining_for_ever(struct fake_target *fake,
+					  const struct rblk_wire_command *command,
+					  struct rblk_wire_completion *completion)
+{
+	if (command->opcode == RBLK_OP_WRITE)
+		completion->status = rblk_to_le16(RBLK_E_DRAINING);
+	return FAKE_REPLY;
+}
+
+/* It says that it shuts down, and does not. */
+static void draining_is_given_up_in_time(void **state)
+{
+	struct fixture f = { .script.command = draining_for_ever, .options = fake_target_options() };
+
+	f.options.no_reconnect = false;
+	f.options.give_up_ms = 200;
+	lib_open(&f);
+	assert_int_equal(rblk_pwrite(f.volume, f.data, BYTES, 0, 0), -ESHUTDOWN);
+	assert_true(fake_target_seen(f.fake, RBLK_OP_WRITE) > 1);
+	assert_int_equal(rblk_session_state(f.session), RBLK_SESSION_READY);
+	lib_close(&f);
+}
+
 /* -- events, keep-alive, credits ---------------------------------------------------------------- */
 
 static enum fake_answer event_after_flush(struct fake_target *fake,
@@ -240,6 +263,7 @@ int main(void)
 		cmocka_unit_test(buffers_in_use_stay),
 		cmocka_unit_test(busy_is_tried_again),
 		cmocka_unit_test(busy_is_given_up_in_time),
+		cmocka_unit_test(draining_is_given_up_in_time),
 		cmocka_unit_test(an_event_is_seen_and_told),
 		cmocka_unit_test(an_idle_session_keeps_alive),
 		cmocka_unit_test(credits_run_out_and_come_back),

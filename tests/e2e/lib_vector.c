@@ -243,7 +243,7 @@ static enum fake_answer fail_second(struct fake_target *fake,
 				    const struct rblk_wire_command *command,
 				    struct rblk_wire_completion *completion)
 {
-	if (command->opcode == RBLK_OP_READ && rblk_le64(command->lba))
+	if (command->opcode == RBLK_OP_READ && rblk_le64(command->lba) == 1)
 		completion->status = rblk_to_le16(RBLK_E_MEDIUM);
 	return command->opcode == RBLK_OP_WRITE ? FAKE_SILENT : FAKE_REPLY;
 }

@@ -50,6 +50,7 @@ struct sim_op {
 	struct sim_command *command;
 	uint8_t *memory; /* lent; NULL: a command without data */
 	unsigned int number;
+	uint64_t begun_ns;
 	uint64_t reservation; /* sim_reserver_moment(), when it began */
 };
 

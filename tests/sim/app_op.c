@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <string.h>
 #include "initiator/volume.h"
+#include "proto/core/env.h"
 #include "proto/wire/wire_names.h"
 #include "tests/sim/coverage.h"
 #include "tests/sim/disk.h"
@@ -17,15 +18,17 @@
 /* -- outcomes ------------------------------------------------------------------------------ */
 
 /* By what the target has answered; the application asks for nothing that is wrong. */
-static enum sim_outcome outcome_of(const struct sim_app *app, const struct rblk_result *result)
+static enum sim_outcome outcome_of(const struct sim_op *op, const struct rblk_result *result)
 {
+	const struct sim_app *app = op->app;
+
 	if (!result->error)
 		return SIM_OUTCOME_DONE;
 	switch (result->status) {
 	case RBLK_OK:
 		return SIM_OUTCOME_LOST;
 	case RBLK_E_DRAINING:
-		if (!app->options.no_reconnect)
+		if (!app->options.no_reconnect && env_now_ns() - op->begun_ns < app->options.give_up_ms * SIM_MS)
 			sim_fail("%s: is told that the target is shutting down, and its session survives that",
 				 app->actor.name);
 		return SIM_OUTCOME_NOTHING;
@@ -131,7 +134,7 @@ static void op_done(void *arg, const struct rblk_result *result)
 	sim_mounts_refresh(app);
 	command->life = op->mount->life;
 	command->own_life = op->mount->own_life;
-	outcome = outcome_of(app, result);
+	outcome = outcome_of(op, result);
 	if (outcome == SIM_OUTCOME_DONE && doomed)
 		sim_fail("%s: a FLUSH outlives the loss of acknowledged writes, and succeeds (F7)",
 			 app->actor.name);
@@ -272,6 +275,7 @@ int sim_op_start(struct sim_app *app, const struct sim_mount *mount, struct sim_
 	op->mount = (struct sim_mount *)mount;
 	op->covered = op->doomed = op->aborted = false;
 	op->number = ++app->op_number;
+	op->begun_ns = env_now_ns();
 	op->reservation = sim_reserver_moment(app->host, mount->volume);
 	op->covers = app->working || answers_wait(app->session) ? UINT64_MAX : mount->wrote;
 	if (rblk_session_state(app->session) == RBLK_SESSION_READY)
