@@ -41,7 +41,7 @@ static const char *uri_scheme(const char *text, enum fab_kind *kind)
 	for (size_t i = 0; i < sizeof(schemes) / sizeof(schemes[0]); i++) {
 		size_t length = strlen(schemes[i].prefix);
 
-		if (!strncmp(text, schemes[i].prefix, length)) {
+		if (!strncasecmp(text, schemes[i].prefix, length)) {
 			*kind = schemes[i].kind;
 			return text + length;
 		}
@@ -49,16 +49,53 @@ static const char *uri_scheme(const char *text, enum fab_kind *kind)
 	return NULL;
 }
 
-/* Copy [from, end) as a string; false if it does not fit. */
-static bool uri_copy(char *to, size_t bytes, const char *from, const char *end)
+static int uri_digit(char c)
 {
-	size_t length = (size_t)(end - from);
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	c |= 0x20;
+	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
 
-	if (length >= bytes)
-		return false;
+/* [from, end) as a string, with %XX as what it stands for. NULL, or what is wrong. */
+static const char *uri_decode(char *to, size_t bytes, const char *from, const char *end)
+{
+	size_t length = 0;
+
+	memset(to, 0, bytes);
+	while (from < end && length < bytes - 1) {
+		char c = *from++;
+
+		if (c == '%') {
+			int high = end - from < 2 ? -1 : uri_digit(from[0]);
+			int low = high < 0 ? -1 : uri_digit(from[1]);
+
+			if (low < 0 || high + low == 0)
+				return "a % has two hexadecimal digits, not 00, behind it";
+			c = (char)(high << 4 | low);
+			from += 2;
+		}
+		to[length++] = c;
+	}
+	return from < end ? "is too long" : NULL;
+}
+
+/* In brackets only a zone has a %, which is %25 by RFC 6874; the plain one is taken, too. */
+static const char *uri_decode_ipv6(char *to, size_t bytes, const char *from, const char *end)
+{
+	const char *zone = memchr(from, '%', (size_t)(end - from));
+	size_t length = zone ? (size_t)(zone - from) + 1 : 0, zone_length;
+
+	if (!zone)
+		return uri_decode(to, bytes, from, end);
+	zone += end - zone > 3 && !strncmp(zone, "%25", 3) ? 3 : 1;
+	zone_length = (size_t)(end - zone);
+	if (length + zone_length >= bytes)
+		return "is too long";
 	memset(to, 0, bytes);
 	memcpy(to, from, length);
-	return true;
+	memcpy(to + length, zone, zone_length);
+	return NULL;
 }
 
 static int uri_port(const char *text, const char *from, const char *end, struct ini_uri_host *to,
@@ -84,9 +121,10 @@ static int uri_port(const char *text, const char *from, const char *end, struct 
 static int uri_host(const char *text, const char *from, const char *end, struct ini_uri_host *to,
 		    char *error)
 {
-	const char *host = from, *host_end, *rest;
+	const char *host = from, *host_end, *rest, *wrong;
+	bool bracket = from < end && *from == '[';
 
-	if (from < end && *from == '[') {
+	if (bracket) {
 		host = from + 1;
 		host_end = memchr(host, ']', (size_t)(end - host));
 		if (!host_end)
@@ -105,8 +143,10 @@ static int uri_host(const char *text, const char *from, const char *end, struct 
 	}
 	if (host_end == host)
 		return uri_fail(error, text, "the host is missing");
-	if (!uri_copy(to->name, sizeof(to->name), host, host_end))
-		return uri_fail(error, text, "the host's name is too long");
+	wrong = bracket ? uri_decode_ipv6(to->name, sizeof(to->name), host, host_end) :
+			  uri_decode(to->name, sizeof(to->name), host, host_end);
+	if (wrong)
+		return uri_fail(error, text, "the host's name: %s", wrong);
 	if (rest < end)
 		return uri_port(text, rest + 1, end, to, error);
 	snprintf(to->port, sizeof(to->port), "%u", RBLK_DEFAULT_PORT);
@@ -167,7 +207,7 @@ void ini_uri_format_host(const struct ini_uri *uri, const struct ini_uri_host *h
 
 int ini_uri_parse(const char *text, struct ini_uri *uri, char *error)
 {
-	const char *from, *end, *volume;
+	const char *from, *end, *volume, *wrong;
 	enum fab_kind kind;
 
 	memset(uri, 0, sizeof(*uri));
@@ -183,9 +223,10 @@ int ini_uri_parse(const char *text, struct ini_uri *uri, char *error)
 	volume = *end ? end + 1 : "";
 	if (!*volume)
 		return 0;
-	if (!uri_copy(uri->volume, sizeof(uri->volume), volume, volume + strlen(volume)))
-		return uri_fail(error, text, "a volume's name has at most %d characters",
-				RBLK_NAME_BYTES - 1);
+	wrong = uri_decode(uri->volume, sizeof(uri->volume), volume, volume + strlen(volume));
+	if (wrong)
+		return uri_fail(error, text, "the volume's name, which has at most %d characters: %s",
+				RBLK_NAME_BYTES - 1, wrong);
 	if (!rblk_name_valid(uri->volume))
 		return uri_fail(error, text,
 				"a volume's name consists of letters, digits and . _ : + -");

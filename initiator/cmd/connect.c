@@ -11,7 +11,7 @@
 
 bool cmd_is_uri(const char *text)
 {
-	return !strncmp(text, "rblk://", 7) || !strncmp(text, "rblk+tcp://", 11);
+	return !strncasecmp(text, "rblk://", 7) || !strncasecmp(text, "rblk+tcp://", 11);
 }
 
 bool cmd_uri_needs_rdma(const char *text)

@@ -23,7 +23,12 @@ static void good_ones(void **state)
 		{ "rblk+tcp://host:65535/v", FAB_TCP, "host", "65535", "v" },
 		{ "rblk+tcp://[::1]/v", FAB_TCP, "::1", "4430", "v" },
 		{ "rblk+tcp://[fe80::1%eth0]:99", FAB_TCP, "fe80::1%eth0", "99", "" },
+		{ "rblk+tcp://[fe80::1%25eth0]:99/v", FAB_TCP, "fe80::1%eth0", "99", "v" },
+		{ "rblk+tcp://[fe80::1%25]/v", FAB_TCP, "fe80::1%25", "4430", "v" },
 		{ "rblk+sim://a:7/v", FAB_SIM, "a", "7", "v" },
+		{ "RBLK://host/v", FAB_VERBS, "host", "4430", "v" },
+		{ "Rblk+TCP://host/V", FAB_TCP, "host", "4430", "V" },
+		{ "rblk://h%6Fst%2eexample:7/a%2bb%5F", FAB_VERBS, "host.example", "7", "a+b_" },
 	};
 	char error[RBLK_ERROR_BYTES];
 	struct ini_uri uri;
@@ -120,6 +125,14 @@ static void bad_ones(void **state)
 		{"rblk://1,2,3,4,5,6,7,8,rblk+tcp://9/v", "more than 8 hosts"},
 		{"rblk://host/a/b", "consists of letters"},
 		{"rblk://host/a b", "consists of letters"},
+		{"rblk://host/a%20b", "consists of letters"},
+		{"rblk://host/a%2fb", "consists of letters"},
+		{"rblk://host/a%", "two hexadecimal digits"},
+		{"rblk://host/a%2", "two hexadecimal digits"},
+		{"rblk://host/a%g0", "two hexadecimal digits"},
+		{"rblk://host/a%0g", "two hexadecimal digits"},
+		{"rblk://host/a%00b", "not 00"},
+		{"rblk://ho%st/v", "two hexadecimal digits"},
 		{"rblk://host/"
 		 "0123456789012345678901234567890123456789012345678901234567890123",
 		 "at most 63"},
@@ -149,7 +162,7 @@ static void long_ones(void **state)
 	assert_non_null(strstr(error, "at most 511"));
 	text[RBLK_URI_BYTES - 1] = '\0';
 	assert_int_equal(ini_uri_parse(text, &uri, error), -EINVAL);
-	assert_non_null(strstr(error, "host's name is too long"));
+	assert_non_null(strstr(error, "host's name: is too long"));
 }
 
 int main(void)
