@@ -121,6 +121,20 @@ static void reservation_check(const struct sim_op *op, const struct rblk_result 
 			   op->number, op->command->kind, result->status);
 }
 
+/* What librblk calls back without an answer is fenced, unless the session is over, or fails fast (F5). */
+static void loss_check(const struct sim_op *op)
+{
+	const struct sim_app *app = op->app;
+	const struct core_session *core = &app->session->core;
+	const struct sim_disk *disk = app->host->disks[op->mount->volume];
+
+	if (core_session_over(core) || core->failing_fast || core->held)
+		return;
+	sim_reached("application", "is told of a loss while its session goes on", NULL);
+	if (disk && op->command->id && sim_disk_is_writing(disk, op->command->id))
+		sim_fail("%s: #%u is called back as lost, and is being stored (F5)", app->actor.name, op->number);
+}
+
 static void op_done(void *arg, const struct rblk_result *result)
 {
 	struct sim_op *op = arg;
@@ -140,6 +154,8 @@ static void op_done(void *arg, const struct rblk_result *result)
 			 app->actor.name);
 	result_check(op, result);
 	reservation_check(op, result);
+	if (outcome == SIM_OUTCOME_LOST)
+		loss_check(op);
 	if (outcome == SIM_OUTCOME_DONE)
 		sim_mount_account(op);
 	sim_mount_learn(op->mount, command, outcome == SIM_OUTCOME_DONE, op->memory);
