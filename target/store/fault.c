@@ -105,6 +105,25 @@ static void delay_close(const struct tgt_fault_plan *plan)
 		nanosleep(&delay, NULL);
 }
 
+static const struct tgt_fault_plan *plan_now(struct fault_store *fault)
+{
+	const struct fault_change *change =
+		atomic_load_explicit(&fault->change, memory_order_acquire);
+
+	return change ? &change->plan : &fault->plan;
+}
+
+static int fault_sync(struct tgt_store *store)
+{
+	const struct tgt_fault_plan *plan = plan_now(to_fault(store));
+	struct tgt_store *base = to_fault(store)->base;
+
+	for (unsigned int i = 0; i < plan->rule_count; i++)
+		if (plan->rules[i].action == TGT_FAULT_FAIL && plan->rules[i].kinds & TGT_FAULT_CLOSE)
+			return plan->rules[i].error;
+	return base->ops->sync ? base->ops->sync(base) : 0;
+}
+
 static void fault_close(struct tgt_store *store)
 {
 	struct fault_store *fault = to_fault(store);
@@ -195,14 +214,6 @@ static int fault_device_bytes(struct tgt_store *store, uint64_t *bytes)
 	struct tgt_store *base = to_fault(store)->base;
 
 	return base->ops->device_bytes ? base->ops->device_bytes(base, bytes) : -EOPNOTSUPP;
-}
-
-static const struct tgt_fault_plan *plan_now(struct fault_store *fault)
-{
-	const struct fault_change *change =
-		atomic_load_explicit(&fault->change, memory_order_acquire);
-
-	return change ? &change->plan : &fault->plan;
 }
 
 /* One random sequence per rule, so that one rule does not shift another one's. */
@@ -542,6 +553,7 @@ static int fault_submit(struct tgt_port *port, struct tgt_io *io)
 const struct tgt_store_ops tgt_store_fault = {
 	.kind = "fault",
 	.open = fault_open,
+	.sync = fault_sync,
 	.close = fault_close,
 	.refresh = fault_refresh,
 	.device_bytes = fault_device_bytes,

@@ -131,8 +131,8 @@ static int parse_rule(struct tgt_fault_plan *plan, enum tgt_fault_action action,
 		snprintf(why, bytes, "\"delay\" needs a time, as in delay=5ms");
 		return -EINVAL;
 	}
-	if (action != TGT_FAULT_DELAY && rule->kinds & TGT_FAULT_CLOSE) {
-		snprintf(why, bytes, "\"close\" can only be delayed");
+	if (action != TGT_FAULT_DELAY && action != TGT_FAULT_FAIL && rule->kinds & TGT_FAULT_CLOSE) {
+		snprintf(why, bytes, "\"close\" can only be delayed or fail");
 		return -EINVAL;
 	}
 	if (action == TGT_FAULT_TEAR && rule->kinds != 1u << TGT_IO_WRITE) {

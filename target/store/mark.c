@@ -14,9 +14,9 @@
 #include <unistd.h>
 #include "target/base/error.h"
 
-static const char magic[8] = "rblkF9\n";
+static const char magic[8] = "rblkF9a";
 
-static_assert(sizeof(struct tgt_mark) == 56, "the same in every version that knows its magic");
+static_assert(sizeof(struct tgt_mark) == 64, "the same in every version that knows its magic");
 
 static int mark_path(const char *folder, const struct tgt_store_id *id, char path[PATH_MAX])
 {
@@ -49,7 +49,7 @@ static int mark_file(const char *folder, const char *path, char *error)
 	if (mkdir(folder, 0700) && errno != EEXIST)
 		return tgt_error(error, -errno, "%s: %s", folder, strerror(errno));
 	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-	/* One that is there and another user's: without it, a failed FLUSH is forgotten. */
+	/* One that is there and another user's: the next process will know nothing. */
 	if (fd < 0 && errno == EACCES && lstat(path, &st) == 0)
 		return tgt_error(error, -EPERM, "%s: not a file of rblkd's own", path);
 	if (fd < 0)
@@ -101,15 +101,15 @@ int tgt_mark_open(const char *folder, const struct tgt_store_info *info, struct 
 		mark->born_ns = info->born_ns;
 		atomic_store(&mark->epoch, 0);
 		atomic_store(&mark->lost, 0);
+		atomic_store(&mark->state, TGT_MARK_CLEAN);
 		memcpy(mark->magic, magic, sizeof(magic));
 	}
 	*out = mark;
 	return 0;
 }
 
-bool tgt_mark_find(const char *folder, const struct tgt_store_info *info, uint64_t *epoch, bool *lost)
+bool tgt_mark_find(const char *folder, const struct tgt_store_info *info, struct tgt_mark *mark)
 {
-	struct tgt_mark mark;
 	char path[PATH_MAX];
 	struct stat st;
 	bool found;
@@ -121,23 +121,13 @@ bool tgt_mark_find(const char *folder, const struct tgt_store_info *info, uint64
 	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 	if (fd < 0)
 		return false;
-	found = fstat(fd, &st) == 0 && mark_is_ours(&st) && st.st_size == sizeof(mark) &&
-		pread(fd, &mark, sizeof(mark), 0) == sizeof(mark) && mark_is_of(&mark, info);
+	found = fstat(fd, &st) == 0 && mark_is_ours(&st) && st.st_size == sizeof(*mark) &&
+		pread(fd, mark, sizeof(*mark), 0) == sizeof(*mark) && mark_is_of(mark, info);
 	close(fd);
-	if (!found)
-		return false;
-	*epoch = atomic_load(&mark.epoch);
-	*lost = atomic_load(&mark.lost) != 0;
-	return *epoch;
+	return found;
 }
 
-void tgt_mark_close(const char *folder, const struct tgt_store_info *info, struct tgt_mark *mark)
+void tgt_mark_close(struct tgt_mark *mark)
 {
-	char path[PATH_MAX];
-
-	if (!mark)
-		return;
-	if (!atomic_load(&mark->epoch) && mark_path(folder, &info->id, path) == 0)
-		unlink(path);
 	munmap(mark, sizeof(*mark));
 }

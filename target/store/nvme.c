@@ -101,6 +101,12 @@ static int nvme_open(const struct tgt_volume_config *config, struct tgt_store **
 	return 0;
 }
 
+/* The block device's flush is the namespace's own: it covers what was passed through, too. */
+static int nvme_sync(struct tgt_store *store)
+{
+	return fdatasync(to_nvme(store)->path.block.fd) < 0 ? -errno : 0;
+}
+
 static void nvme_close(struct tgt_store *store)
 {
 	tgt_nvme_close(&to_nvme(store)->path);
@@ -439,6 +445,7 @@ static int nvme_submit(struct tgt_port *port, struct tgt_io *io)
 const struct tgt_store_ops tgt_store_nvme = {
 	.kind = "nvme",
 	.open = nvme_open,
+	.sync = nvme_sync,
 	.close = nvme_close,
 	.refresh = nvme_refresh,
 	.device_bytes = nvme_device_bytes,

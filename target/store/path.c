@@ -214,6 +214,26 @@ static void path_epoch(const struct tgt_path *path, struct tgt_store_info *info)
 	uuid_generate_sha1(info->cache_epoch, boot, text, (size_t)length);
 }
 
+/*
+ * The kernel tells a failed write of a file to who opens it next, as long as it keeps the file's inode: no longer when
+ * memory is short, or the file system is mounted anew. So the inode is labelled: a hint on the lifetime of what is written
+ * is in its memory only, and this value means the same as none. True: the last process that served it has done that.
+ * Another user's file cannot be labelled, and is as if its inode had gone. Of a device the kernel keeps that until the
+ * device goes, which path_epoch() sees.
+ */
+static bool path_label(const struct tgt_path *path, bool writes)
+{
+	uint64_t label = RWH_WRITE_LIFE_NONE, found = 0;
+
+	if (path->device)
+		return true;
+	if (fcntl(path->fd, F_GET_RW_HINT, &found))
+		found = 0;
+	if (writes && found != label)
+		fcntl(path->fd, F_SET_RW_HINT, &label);
+	return found == label;
+}
+
 /* path->device and path->direct say how. -EOPNOTSUPP: not with O_DIRECT. */
 static int path_open_as(const struct tgt_volume_config *config, struct tgt_path *path,
 			struct tgt_store_info *info, char *error)
@@ -243,6 +263,7 @@ static int path_open_as(const struct tgt_volume_config *config, struct tgt_path 
 	}
 	path_epoch(path, info);
 	tgt_domain_local(info, config->name);
+	info->cache_kept = path_label(path, !info->read_only && !config->read_only);
 	return 0;
 }
 

@@ -137,6 +137,7 @@ struct tgt_store_info {
 				     with its number */
 	bool rotational;
 	uint8_t cache_epoch[16];     /* F7: of the machine's boot and the disk; random for memory */
+	bool cache_kept; /* what the kernel knows of failed writes is what it knew when the last process served it */
 	/*
 	 * F10: of another instance with the same one nothing is under way here any more, nor will be. Of the machine and
 	 * the disk (domain.h), because F6 makes sure of it there; a store that fences by other means has its own.
@@ -203,7 +204,12 @@ struct tgt_store_ops {
 
 	/* Configuring thread; may block. error: TGT_ERROR_BYTES, "path: reason". F6: takes the lock. */
 	int (*open)(const struct tgt_volume_config *config, struct tgt_store **store, char *error);
-	/* No port is left. May block; volume.h says on which thread. */
+	/*
+	 * No port is left. Makes durable what was written, and returns 0, or negative errno if some of it may be lost.
+	 * May block; the thread that closes. NULL: there is nothing to make durable.
+	 */
+	int (*sync)(struct tgt_store *store);
+	/* Likewise. May block; volume.h says on which thread. */
 	void (*close)(struct tgt_store *store);
 	/* Configuring thread. Read its size again: sets info.bytes. NULL: its size is fixed. */
 	int (*refresh)(struct tgt_store *store);

@@ -8,6 +8,7 @@
 #include "target/store/sync.h"
 
 #include <errno.h>
+#include <string.h>
 #include "proto/core/env.h"
 #include "target/base/notice.h"
 #include "target/store/mark.h"
@@ -68,6 +69,14 @@ static void volume_latch(struct tgt_volume *volume)
 			   "session has closed the volume%s",
 			   volume->config.name,
 			   trouble->mark ? "" : ", or until rblkd ends: no state directory");
+}
+
+void tgt_sync_failed(struct tgt_volume *volume, int error)
+{
+	tgt_log(TGT_LOG_ERROR, "volume %s: making durable what was written failed: %s", volume->config.name,
+		strerror(-error));
+	if (error != -EOPNOTSUPP)
+		volume_latch(volume);
 }
 
 void tgt_sync_forget(struct tgt_volume *volume)
@@ -179,8 +188,24 @@ void tgt_sync_begin(struct tgt_io *io)
 	io->sync = is_sync(io) ? tgt_orphans_begin(&io->port->trouble->syncs) : 0;
 }
 
+/*
+ * A write of a file fails like this when its file system, or what is below it, has stopped: what was acknowledged before may
+ * never be written. As long as the process lives, a FLUSH says so. The next one cannot know it after a kill.
+ */
+static bool write_doubts(const struct tgt_io *io, int error)
+{
+	const struct tgt_store_info *info = &io->volume->store->info;
+
+	return io->kind != TGT_IO_READ && io->kind != TGT_IO_EXTENTS && (info->buffered || !info->id.is_device) &&
+	       (error == -EIO || error == -ENOSPC || error == -EROFS || error == -EUCLEAN);
+}
+
 void tgt_sync_end(struct tgt_io *io, int error)
 {
+	struct tgt_mark *mark = io->volume->trouble.mark;
+
+	if (error && mark && write_doubts(io, error))
+		atomic_store(&mark->state, TGT_MARK_DOUBTED);
 	if (!io->sync)
 		return;
 	/* First the latch: a thread that sees the end of this one must see the latch, too. */

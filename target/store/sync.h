@@ -27,6 +27,8 @@ bool tgt_sync_keep(struct tgt_io *io);
 /* Can the success of `io` be trusted? 0 or -EIO. */
 int tgt_sync_judge(const struct tgt_io *io);
 
+/* Making durable what was written has failed when the store was closed. */
+void tgt_sync_failed(struct tgt_volume *volume, int error);
 /* F7: acknowledged writes may be lost. Any thread. */
 void tgt_sync_new_epoch(struct tgt_volume *volume);
 /* A FLUSH would mean nothing now. */

@@ -73,6 +73,11 @@ static int uring_open(const struct tgt_volume_config *config, struct tgt_store *
 	return 0;
 }
 
+static int uring_sync(struct tgt_store *store)
+{
+	return fdatasync(to_uring(store)->path.fd) < 0 ? -errno : 0;
+}
+
 static void uring_close(struct tgt_store *store)
 {
 	struct uring_store *uring = to_uring(store);
@@ -352,6 +357,7 @@ static int uring_submit(struct tgt_port *port, struct tgt_io *io)
 const struct tgt_store_ops tgt_store_uring = {
 	.kind = "uring",
 	.open = uring_open,
+	.sync = uring_sync,
 	.close = uring_close,
 	.refresh = uring_refresh,
 	.device_bytes = uring_device_bytes,

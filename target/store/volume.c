@@ -19,8 +19,8 @@
 #include "proto/wire/wire_check.h"
 #include "target/base/affinity.h"
 #include "target/base/error.h"
+#include "target/store/epoch.h"
 #include "target/store/identity.h"
-#include "target/store/mark.h"
 #include "target/store/path.h"
 #include "target/store/reservation_file.h"
 #include "target/store/worker.h"
@@ -227,50 +227,6 @@ static int volume_store_open(struct tgt_volume *volume, char *error)
 	return 0;
 }
 
-/* No session has it open yet. */
-static void volume_restore(struct tgt_volume *volume, uint64_t epoch, bool lost)
-{
-	struct tgt_volume_trouble *trouble = &volume->trouble;
-
-	atomic_store(&trouble->epoch, epoch);
-	atomic_store(&trouble->lost, lost);
-	if (lost)
-		tgt_log(TGT_LOG_WARNING,
-			"volume %s: a sync has failed earlier, and acknowledged writes may be lost: "
-			"FLUSH fails until every session has closed the volume",
-			volume->config.name);
-}
-
-/* The mark of an earlier process's failed sync, and a place for this one's (F9). */
-static void volume_remember(struct tgt_volume *volume)
-{
-	const struct tgt_store_info *info = &volume->store->info;
-	struct tgt_volume_trouble *trouble = &volume->trouble;
-	const char *folder = volume->registry->folder;
-	char reason[TGT_ERROR_BYTES];
-	uint64_t epoch;
-	int status;
-	bool lost;
-
-	if (!folder || !info->can_flush || (!info->id.device && !info->id.inode))
-		return;
-	/* It may have been writable, and be again. */
-	if (info->read_only || volume->config.read_only) {
-		if (tgt_mark_find(folder, info, &epoch, &lost))
-			volume_restore(volume, epoch, lost);
-		return;
-	}
-	status = tgt_mark_open(folder, info, &trouble->mark, reason);
-	if (status < 0) {
-		/* Usually an ordinary user cannot make the folder: a debug message is enough. */
-		tgt_log(geteuid() && status != -EPERM ? TGT_LOG_DEBUG : TGT_LOG_WARNING,
-			"volume %s: %s: a failed FLUSH would be forgotten when rblkd ends",
-			volume->config.name, reason);
-		return;
-	}
-	volume_restore(volume, atomic_load(&trouble->mark->epoch), atomic_load(&trouble->mark->lost) != 0);
-}
-
 /*
  * For files and devices that only this process serves: memory volumes end with the process, and
  * another process may serve read-only ones, too.
@@ -375,7 +331,7 @@ int tgt_volume_open(struct tgt_registry *registry, const struct tgt_volume_confi
 	status = volume_reservations(volume, error);
 	if (status < 0)
 		goto err_close_store;
-	volume_remember(volume);
+	tgt_epoch_begin(volume, registry->folder);
 	volume->id = volume->store->info.id;
 	tgt_volume_set_fence_domain(volume, config->fence_domain);
 	pthread_mutex_lock(&registry->lock);
@@ -453,7 +409,7 @@ static void volume_close(struct tgt_volume *volume)
 	struct tgt_volume **place = &registry->all;
 
 	/* First: with the lock on the path (F6) the mark is the next process's. */
-	tgt_mark_close(registry->folder, &volume->store->info, volume->trouble.mark);
+	tgt_epoch_end(volume);
 	volume->store->ops->close(volume->store);
 	pthread_mutex_lock(&registry->lock);
 	if (volume->slot < RBLK_VOLUMES_MAX)
@@ -556,17 +512,6 @@ static uint32_t volume_flags(const struct tgt_volume *volume)
 	return flags;
 }
 
-/* F7, F9: the store's, until a sync fails. */
-static void volume_epoch(const struct tgt_volume *volume, uint8_t epoch[16])
-{
-	uint64_t failure = atomic_load(&volume->trouble.epoch);
-	const uint8_t *own = volume->store->info.cache_epoch;
-	unsigned int i;
-
-	for (i = 0; i < 16; i++)
-		epoch[i] = own[i] ^ (uint8_t)(failure >> i % 8 * 8);
-}
-
 void tgt_volume_fence_domain(const struct tgt_volume *volume, uint8_t domain[16])
 {
 	uint64_t halves[2] = {atomic_load(&volume->fence_domain[0]), atomic_load(&volume->fence_domain[1])};
@@ -604,7 +549,7 @@ void tgt_volume_describe(const struct tgt_volume *volume, uint32_t max_io_bytes,
 	memset(out, 0, sizeof(*out));
 	memcpy(out->name, volume->config.name, sizeof(out->name));
 	memcpy(out->uuid, volume->config.uuid, sizeof(out->uuid));
-	volume_epoch(volume, out->cache_epoch);
+	tgt_epoch_get(volume, out->cache_epoch);
 	out->blocks = rblk_to_le64(atomic_load(&volume->blocks));
 	out->block_bytes = rblk_to_le32(volume->block_bytes);
 	out->physical_bytes = rblk_to_le32(info->physical_bytes);

@@ -32,10 +32,11 @@ struct tgt_volume_trouble {
 	 * again, so it waits for that. Not on the way of an operation. */
 	pthread_mutex_t lock;
 	_Atomic unsigned int ports; /* reactors that have it open; changes under the lock */
-	/* F7: drawn at each such failure, mixed into the store's cache epoch; 0: there was none. */
+	/* F7: mixed into the store's cache epoch; drawn at each such failure, and where nothing vouches for what an
+	 * earlier process has left (epoch.h). */
 	_Atomic uint64_t epoch;
 	struct tgt_orphans syncs; /* under way, counted as orphans are */
-	struct tgt_mark *mark;	  /* the same beyond the end of the process; NULL: not kept */
+	struct tgt_mark *mark;	  /* the same beyond the end of the process; NULL: not kept, or only read */
 	struct tgt_port *_Atomic waiting; /* ports to wake when one ends: a stack */
 	_Atomic uint64_t errors[TGT_IO_KINDS];
 };

@@ -9,9 +9,17 @@
 # connection is reset, or silent until another one has taken its place, and then delivers what it held. slow: a
 # connection is reset while storage holds some writes for a second: they must not land on newer ones (F5). portal:
 # one of two goes away and comes back. client: a writer is killed and goes on with its journal. power: rblkd is
-# killed and a part of what was not flushed is gone. PROMISE, PROXY, RBLKD are the programs.
-. "$(dirname "$0")/../e2e/cmd.sh"
+# killed and a part of what was not flushed is gone. mount: the file system below rblkd shuts itself down, rblkd is killed,
+# and the file system is mounted anew before it starts again. PROMISE, PROXY, RBLKD are the programs.
 fault=$1 times=$2
+if [ "$fault" = mount ] && [ -z "${RBLK_MOUNT:-}" ]; then
+	if [ "$(id -u)" = 0 ] && losetup -f > /dev/null 2>&1; then
+		RBLK_MOUNT=1 exec unshare -m "$0" "$@"
+	fi
+	echo "SKIPPED: no mount(8) of a file (root, a loop device)"
+	exit 77
+fi
+. "$(dirname "$0")/../e2e/cmd.sh"
 writers=(1 2)
 writer_pids=()
 proxy_pid=
@@ -19,7 +27,8 @@ finish() {
 	kill -KILL "${writer_pids[@]}" $proxy_pid 2> /dev/null || true
 	wait $proxy_pid 2> /dev/null || true
 	target_stop -KILL
-	rm -rf "$scratch"
+	[ "$fault" != mount ] || umount -l "$scratch/mnt" 2> /dev/null || true
+	rm -rf --one-file-system "$scratch"
 }
 trap finish EXIT
 
@@ -58,6 +67,16 @@ target_again() {
 }
 fault_kill() { target_stop -KILL; target_again; }
 fault_power() { fault_kill; }
+# While rblkd is stopped, so that no writer sees an error. EXT4_IOC_SHUTDOWN, without the log.
+shut_down() { perl -e 'open my $f, "<", $ARGV[0] or die; ioctl($f, 0x8004587d, pack("L", 2)) or die "$!"' "$scratch/mnt"; }
+fault_mount() {
+	kill -STOP "$target_pid"
+	shut_down
+	target_stop -KILL
+	wait_for "the file system is in use" umount "$scratch/mnt"
+	mount -o loop "$scratch/image" "$scratch/mnt"
+	target_again
+}
 fault_restart() { target_stop; target_again; }
 fault_pause() {
 	local writer seen=()
@@ -114,18 +133,26 @@ compare() {
 	# Without a loss of power no write may have failed, and no flush.
 	[ -z "$strict" ] || ! grep -h '^[EH]' "${journals[@]}" > "$scratch/out" || fail "$fault: errors"
 	# shellcheck disable=SC2086
-	expect 0 "$PROMISE" check $strict "${journals[@]}" "$scratch/disk"
+	expect 0 "$PROMISE" check $strict "${journals[@]}" "$disk"
 }
 
 # -- the test ------------------------------------------------------------------------------------
 
-strict=--strict
-target_options=(--keepalive 1s "disk=$scratch/disk")
+strict=--strict disk=$scratch/disk
+if [ "$fault" = mount ]; then
+	strict='' disk=$scratch/mnt/disk
+	truncate -s 64M "$scratch/image"
+	mkfs.ext4 -q -F "$scratch/image"
+	mkdir "$scratch/mnt"
+	mount -o loop "$scratch/image" "$scratch/mnt"
+fi
+target_options=(--keepalive 1s "disk=$disk")
 # Few blocks, so that a write that storage ends late has newer ones to land on.
 blocks=1024
 [ "$fault" != slow ] || { blocks=32 target_options+=(--fault delay=write:1s:0.05); }
 [ "$fault" != power ] || { strict='' target_options+=(--fault power=0.5); }
-truncate -s 12M "$scratch/disk"
+[ "$fault" != mount ] || target_options+=(--cache buffered)
+truncate -s 12M "$disk"
 target_start "${target_options[@]}"
 uri=$target/disk
 case $fault in

@@ -129,6 +129,15 @@ static void io_read(struct sim_io *io, uint64_t count)
 		       sector_now(io->file->disk, io->offset / SIM_SECTOR + i), SIM_SECTOR);
 }
 
+bool sim_disk_has_unsaved(const struct sim_disk *disk)
+{
+	for (uint64_t i = 0; i < disk->bytes / SIM_SECTOR; i++)
+		for (const struct sim_version *version = disk->cached[i]; version; version = version->older)
+			if (version->unsaved)
+				return true;
+	return false;
+}
+
 static void io_sync(struct sim_io *io, uint64_t first, uint64_t count, uint64_t order)
 {
 	for (uint64_t i = first; i < first + count; i++)
@@ -136,16 +145,15 @@ static void io_sync(struct sim_io *io, uint64_t first, uint64_t count, uint64_t 
 }
 
 /* A SYNC, or a flush behind a durable WRITE, has failed. */
-static void io_sync_failed(struct sim_io *io)
+static void sync_failed(struct sim_disk *disk, uint64_t order)
 {
-	struct sim_disk *disk = io->file->disk;
 	bool lost = false;
 
 	for (uint64_t i = 0; i < disk->bytes / SIM_SECTOR; i++) {
 		if (sim_chance(disk->temper.saved))
-			sector_sync(disk, i, io->sync_order);
+			sector_sync(disk, i, order);
 		else
-			lost |= sector_lose(disk, i, io->sync_order);
+			lost |= sector_lose(disk, i, order);
 	}
 	if (lost)
 		disk->lost(disk->user);
@@ -178,7 +186,7 @@ static void io_carry_out(struct sim_io *io)
 		if (io->durable && io->result >= 0)
 			io_sync(io, first, count, UINT64_MAX);
 		else if (io->durable && io->result == -EIO && sim_chance(500000))
-			io_sync_failed(io);
+			sync_failed(disk, io->sync_order);
 		break;
 	case SIM_IO_SYNC:
 		if (io->result >= 0)
@@ -186,9 +194,27 @@ static void io_carry_out(struct sim_io *io)
 		if (io->result >= 0)
 			io_sync(io, 0, disk->bytes / SIM_SECTOR, io->sync_order);
 		else
-			io_sync_failed(io);
+			sync_failed(disk, io->sync_order);
 		break;
 	}
+}
+
+int sim_disk_sync(struct sim_file *file)
+{
+	struct sim_disk *disk = file->disk;
+
+	if (file->dead)
+		return 0;
+	if (!disk->calm && sim_chance(disk->temper.fail)) {
+		sync_failed(disk, disk->order);
+		disk->told(disk->user, true);
+		sim_reached("disk", "SYNC at the end fails", NULL);
+		return -EIO;
+	}
+	for (uint64_t i = 0; i < disk->bytes / SIM_SECTOR; i++)
+		sector_sync(disk, i, disk->order);
+	sim_history("SYNC", 0, 0, 0);
+	return 0;
 }
 
 static void file_put(struct sim_file *file)

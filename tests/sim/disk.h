@@ -26,6 +26,7 @@ struct sim_reservation;
 struct sim_file {
 	struct sim_disk *disk;
 	bool open;
+	bool dead; /* its process is: what it still does has no effect */
 	unsigned int inflight;
 	int fd;
 };
@@ -79,10 +80,14 @@ struct sim_disk {
 	struct sim_disk_temper temper;
 	bool calm; /* faults have stopped */
 	uint64_t opened; /* the model's number: the last OPEN for writing that has succeeded was sent */
-	struct sim_mark *mark; /* what the target remembers of its failed SYNCs; NULL: nothing */
+	struct sim_mark *mark; /* what the target leaves of it for its next process; NULL: nothing */
+	const bool *marked;    /* there is a folder for that */
+	bool forgotten;	       /* mounted anew since a process has last opened it for writing */
 	/* A failed SYNC has lost something; whoever asked for it learns of the failure, or is dead. */
 	void (*lost)(void *user);
 	void (*told)(void *user, bool alive);
+	/* A process opens it, and nothing vouches that nothing was lost before. */
+	void (*doubted)(void *user);
 	void *user;
 	const struct sim_reservation *reservation;
 };
@@ -101,6 +106,10 @@ bool sim_disk_is_writing(const struct sim_disk *disk, uint64_t word);
 bool sim_disk_is_zero(const struct sim_disk *disk, uint64_t offset, uint64_t bytes);
 /* Something in flight reads or writes this memory of a living process. */
 bool sim_disk_uses(const void *memory, size_t bytes);
+/* Through this file, by a thread that waits for it. 0 or -EIO. */
+int sim_disk_sync(struct sim_file *file);
+/* What was written can be read until the power fails, but a SYNC has failed to write it. */
+bool sim_disk_has_unsaved(const struct sim_disk *disk);
 /* The power is lost: everything in flight ends somewhere, and the cache may be gone. */
 void sim_disk_crash(struct sim_disk *disk);
 
@@ -113,6 +122,9 @@ struct sim_file *sim_file_of_fd(int fd);
 
 /* The process that serves the disk is dead: its mark stays as it is. */
 void sim_mark_kill(struct sim_disk *disk);
+/* There is one, of this boot; and its process has made everything durable at its end. */
+bool sim_mark_is_there(const struct sim_disk *disk);
+bool sim_mark_is_clean(const struct sim_disk *disk);
 void sim_mark_free(struct sim_disk *disk);
 
 /* -- ring_sim.c ---------------------------------------------------------------------------- */

@@ -183,6 +183,11 @@ static void on_told(void *volume, bool alive)
 	sim_model_told(volume, alive);
 }
 
+static void on_doubted(void *volume)
+{
+	sim_model_doubted(volume);
+}
+
 void sim_host_add_volume(struct sim_host *host, uint64_t bytes, uint32_t block_bytes, bool memory)
 {
 	unsigned int i = host->volume_count++;
@@ -206,6 +211,8 @@ void sim_host_add_volume(struct sim_host *host, uint64_t bytes, uint32_t block_b
 	host->disks[i]->boot_id = host->boot_id;
 	host->disks[i]->lost = on_lost;
 	host->disks[i]->told = on_told;
+	host->disks[i]->doubted = on_doubted;
+	host->disks[i]->marked = &host->remembers;
 	host->disks[i]->user = host->volumes[i];
 	host->disks[i]->reservation = &host->reservations[i];
 }
@@ -278,7 +285,7 @@ static bool volumes_add(struct sim_host *host)
 
 		if (!err) {
 			if (host->disks[i])
-				sim_model_served(host->volumes[i], host->remembers);
+				sim_model_served(host->volumes[i]);
 			continue;
 		}
 		sim_trace(host->name, "does not start: %s", error);
@@ -304,6 +311,44 @@ static void reactor_start(struct sim_host *host, unsigned int i)
 	host->reactor_array[i] = thread->reactor;
 }
 
+/*
+ * Its file system is mounted anew: what was not durable may be gone, and who opens the disk is told of no error. Behind an
+ * end in good order everything was durable.
+ */
+static void disk_mount(struct sim_host *host, unsigned int i)
+{
+	struct sim_disk *disk = host->disks[i];
+	bool clean = host->remembers && sim_mark_is_clean(disk);
+
+	/* Known, as a FLUSH has failed; the model does not have what becomes of it without a crash. */
+	if (disk->holder || (clean && sim_disk_has_unsaved(disk)))
+		return;
+	sim_trace(disk->path, "is mounted anew");
+	sim_reached("disk", "is mounted anew", clean ? "behind an end in good order" : NULL);
+	sim_disk_crash(disk);
+	if (!clean)
+		sim_model_crash(host->volumes[i]);
+	disk->forgotten = true;
+}
+
+/* Between two processes. */
+static void below_happens(struct sim_host *host)
+{
+	for (unsigned int i = 0; i < host->volume_count; i++) {
+		struct sim_disk *disk = host->disks[i];
+
+		if (!disk || host->calm)
+			continue;
+		if (sim_chance(host->mounts))
+			disk_mount(host, i);
+		if (disk->mark && !disk->holder && sim_chance(host->mounts / 4)) {
+			sim_trace(disk->path, "its mark is gone");
+			sim_reached("mark", "is gone with its folder", NULL);
+			sim_mark_free(disk);
+		}
+	}
+}
+
 void sim_host_start(struct sim_host *host)
 {
 	char error[TGT_ERROR_BYTES];
@@ -312,6 +357,7 @@ void sim_host_start(struct sim_host *host)
 	if (host->running)
 		return;
 	before = sim_actor_become(&host->control.thread.actor);
+	below_happens(host);
 	if (!volumes_add(host)) {
 		sim_actor_become(before);
 		sim_event_in(&host->restart, RETRY_NS);
@@ -380,7 +426,7 @@ static bool reload_judge(struct sim_host *host, const bool *before, const bool *
 
 		all &= served;
 		if (served && (!before[i] || replaced[i]) && host->disks[i])
-			sim_model_served(host->volumes[i], host->remembers);
+			sim_model_served(host->volumes[i]);
 		if (before[i] && !served)
 			sim_reservation_ended(&host->reservations[i]);
 		if (before[i] && !served && !host->disks[i])
@@ -555,8 +601,11 @@ void sim_host_kill(struct sim_host *host, bool power, uint64_t back_ns)
 				    ? "with I/O in flight"
 				    : NULL);
 	for (unsigned int i = 0; i < host->volume_count; i++)
-		if (host->disks[i])
+		if (host->disks[i]) {
 			sim_mark_kill(host->disks[i]);
+			if (host->disks[i]->holder)
+				host->disks[i]->holder->dead = true;
+		}
 	sim_fabric_kill(&host->control.thread.actor, power);
 	for (unsigned int i = 0; i < host->config.reactors; i++)
 		sim_fabric_kill(&host->reactors[i].thread.actor, power);

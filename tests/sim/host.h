@@ -53,7 +53,8 @@ struct sim_host {
 	enum sim_reload reload; /* what the control thread is to do: */
 	bool drain, quit;
 	bool keeps;	/* reservations that are to persist */
-	bool remembers; /* failed flushes of the disks, beyond the end of its process (F9) */
+	bool remembers; /* what was lost of the disks, beyond the end of its process (F9) */
+	uint32_t mounts; /* of a million starts: how often something happens below the process before */
 	uint32_t pause; /* of a million wakes: how many come late */
 	uint32_t preempt; /* of a million calls of the kernel: how often a thread loses its processor */
 	uint64_t pause_ns;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * target/store/mark.h in the memory of the simulated machine: a mark is its disk's, and lives until
- * the machine boots again. What a killed process still does has no effect on it. Linked instead of
+ * the machine boots again, or its folder is gone. What a killed process still does has no effect on it. Linked instead of
  * target/store/mark.c.
  */
 #include "target/store/mark.h"
@@ -24,6 +24,19 @@ static void mark_copy(struct tgt_mark *to, struct tgt_mark *from)
 	memcpy(to->cache_epoch, from->cache_epoch, sizeof(to->cache_epoch));
 	atomic_store(&to->epoch, atomic_load(&from->epoch));
 	atomic_store(&to->lost, atomic_load(&from->lost));
+	atomic_store(&to->state, atomic_load(&from->state));
+}
+
+static bool mark_is_of(const struct sim_mark *mark, const struct tgt_store_info *info)
+{
+	return mark && !memcmp(mark->kept.cache_epoch, info->cache_epoch, sizeof(info->cache_epoch));
+}
+
+static void mark_reached(const struct sim_mark *mark, const char *by)
+{
+	if (atomic_load(&mark->kept.lost))
+		sim_reached("mark", "of a failed flush is found and it holds", by);
+	sim_reached("mark", atomic_load(&mark->kept.state) == TGT_MARK_CLEAN ? "is left in good order" : "is left by a kill", by);
 }
 
 int tgt_mark_open(const char *folder, const struct tgt_store_info *info, struct tgt_mark **out,
@@ -38,39 +51,34 @@ int tgt_mark_open(const char *folder, const struct tgt_store_info *info, struct 
 		mark = disk->mark = calloc(1, sizeof(*mark));
 	if (!mark)
 		sim_fail("out of memory");
-	if (memcmp(mark->kept.cache_epoch, info->cache_epoch, sizeof(info->cache_epoch)))
+	if (mark_is_of(mark, info))
+		mark_reached(mark, NULL);
+	else
 		*mark = (struct sim_mark){.dead = false};
 	mark->dead = false;
 	mark_copy(&mark->live, &mark->kept);
 	memcpy(mark->live.cache_epoch, info->cache_epoch, sizeof(info->cache_epoch));
-	if (atomic_load(&mark->live.epoch))
-		sim_reached("mark", "of a failed flush is found",
-			    atomic_load(&mark->live.lost) ? "and it holds" : NULL);
 	*out = &mark->live;
 	return 0;
 }
 
-bool tgt_mark_find(const char *folder, const struct tgt_store_info *info, uint64_t *epoch, bool *lost)
+bool tgt_mark_find(const char *folder, const struct tgt_store_info *info, struct tgt_mark *out)
 {
 	struct sim_mark *mark = ((struct sim_disk *)(uintptr_t)info->id.device)->mark;
 
 	(void)folder;
-	if (!mark || memcmp(mark->kept.cache_epoch, info->cache_epoch, sizeof(info->cache_epoch)))
+	if (!mark_is_of(mark, info))
 		return false;
-	*epoch = atomic_load(&mark->kept.epoch);
-	*lost = atomic_load(&mark->kept.lost) != 0;
-	if (*epoch)
-		sim_reached("mark", "of a failed flush is found", "by a volume that is only read");
-	return *epoch;
+	mark_copy(out, &mark->kept);
+	mark_reached(mark, "by a volume that is only read");
+	return true;
 }
 
-void tgt_mark_close(const char *folder, const struct tgt_store_info *info, struct tgt_mark *live)
+void tgt_mark_close(struct tgt_mark *live)
 {
 	struct sim_mark *mark = (struct sim_mark *)live;
 
-	(void)folder;
-	(void)info;
-	if (mark && !mark->dead)
+	if (!mark->dead)
 		mark_copy(&mark->kept, &mark->live);
 }
 
@@ -83,7 +91,18 @@ void sim_mark_kill(struct sim_disk *disk)
 	disk->mark->dead = true;
 }
 
+bool sim_mark_is_there(const struct sim_disk *disk)
+{
+	return disk->mark && !memcmp(disk->mark->kept.cache_epoch, disk->boot_id, sizeof(disk->mark->kept.cache_epoch));
+}
+
+bool sim_mark_is_clean(const struct sim_disk *disk)
+{
+	return sim_mark_is_there(disk) && atomic_load(&disk->mark->kept.state) == TGT_MARK_CLEAN;
+}
+
 void sim_mark_free(struct sim_disk *disk)
 {
 	free(disk->mark);
+	disk->mark = NULL;
 }

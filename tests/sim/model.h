@@ -136,9 +136,8 @@ void sim_model_conn_ended(uint32_t session);
 void sim_model_goes_on(uint32_t session, const struct sim_volume *volume);
 /* The session's next epoch was accepted: by that the target says that it is fenced (F5). */
 void sim_model_fenced(uint32_t session);
-/* A process has (again) opened the volume's disk: its predecessor's I/O is over (F6). remembered: and
- * it knows of the failed flushes that its predecessor was told of (F9). */
-void sim_model_served(struct sim_volume *volume, bool remembered);
+/* A process has (again) opened the volume's disk: its predecessor's I/O is over (F6). */
+void sim_model_served(struct sim_volume *volume);
 
 /* -- crashes ------------------------------------------------------------------------------- */
 
@@ -147,11 +146,12 @@ void sim_model_crash(struct sim_volume *volume);
 /*
  * A flush of the disk has failed, and what it should have written may be lost. From when the target
  * knows, it reports another cache epoch, and no FLUSH succeeds by a handle from before. A process
- * that died (alive: false) before it was told could not say it to anyone, nor can its successor; of
- * the others' failures a successor knows that remembers them.
+ * that died (alive: false) before it was told could not say it to anyone, nor can its successor.
  */
 void sim_model_lost(struct sim_volume *volume);
 void sim_model_told(struct sim_volume *volume, bool alive);
+/* A process opens the disk that cannot know whether something was lost before: it reports another cache epoch. */
+void sim_model_doubted(struct sim_volume *volume);
 /* What an OPEN is held to, as of when it is sent. */
 struct sim_opening {
 	struct sim_volume *volume;

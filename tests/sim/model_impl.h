@@ -52,17 +52,11 @@ struct sim_volume {
 	struct candidate **candidates;
 	uint64_t *several; /* a bit per sector that may have more than one: all that a FLUSH looks at */
 	TAILQ_HEAD(, model_command) commands;
-	unsigned int life; /* counts the losses of the cache, as far as targets were told */
+	unsigned int life; /* counts the losses of the cache, as far as targets were told, or could not know */
 	uint64_t crashed;  /* the last of them with its machine or process */
 	uint64_t lost;	   /* when a failed flush has last lost something */
 	uint64_t told;	   /* when the target learnt of the last by a failed flush: */
 	unsigned int told_life; /* the life that began then */
-	/*
-	 * Since when (a life) its machine has run, and when the process, or the reload, began that
-	 * serves it now: where what its predecessor knew of failed flushes is not handed on, the cache
-	 * epoch of a machine's first life comes again.
-	 */
-	unsigned int machine_life, served_life;
 	struct epoch epochs[SIM_EPOCHS_MAX];
 	unsigned int epoch_count;
 	struct sim_volume *next;

@@ -28,7 +28,6 @@ void sim_model_crash(struct sim_volume *volume)
 
 	volume->life++;
 	volume->crashed = now;
-	volume->machine_life = volume->served_life = volume->life;
 	sim_trace("model", "volume %s: life %u", volume->name, volume->life);
 	for (uint64_t i = 0; i < volume->sectors; i++) {
 		if (volume->durable && sector_unflushed(volume, i))
@@ -79,17 +78,17 @@ void sim_model_told(struct sim_volume *volume, bool alive)
 	sim_trace("model", "volume %s: life %u, after a failed flush", volume->name, volume->life);
 }
 
+void sim_model_doubted(struct sim_volume *volume)
+{
+	volume->life++;
+	sim_trace("model", "volume %s: life %u, as nothing vouches for the last", volume->name, volume->life);
+}
+
 struct sim_opening sim_model_opening(struct sim_volume *volume)
 {
 	struct sim_opening opening = {.volume = volume, .life = volume->life, .since = sim_model_now()};
 
 	return opening;
-}
-
-/* The same as in an earlier life, because a new process does not know of it. */
-static bool epoch_comes_again(const struct sim_volume *volume, const struct epoch *epoch)
-{
-	return volume->served_life == volume->life && epoch->life >= volume->machine_life;
 }
 
 unsigned int sim_model_opened(const struct sim_opening *opening, const uint8_t value[16])
@@ -103,8 +102,7 @@ unsigned int sim_model_opened(const struct sim_opening *opening, const uint8_t v
 		return volume->life;
 	for (unsigned int i = 0; i < volume->epoch_count; i++) {
 		epoch = &volume->epochs[i];
-		if (!memcmp(epoch->value, value, 16) == (epoch->life == volume->life) ||
-		    epoch_comes_again(volume, epoch))
+		if (!memcmp(epoch->value, value, 16) == (epoch->life == volume->life))
 			continue;
 		sim_fail("volume %s: %s (F7)", volume->name,
 			 epoch->life == volume->life

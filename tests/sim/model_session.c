@@ -108,12 +108,10 @@ void sim_model_fenced(uint32_t session)
 	session_over(session, NULL, false);
 }
 
-void sim_model_served(struct sim_volume *volume, bool remembered)
+void sim_model_served(struct sim_volume *volume)
 {
 	struct model_command *command, *following;
 
-	if (!remembered && volume->life != volume->machine_life)
-		volume->served_life = ++volume->life;
 	for (command = TAILQ_FIRST(&volume->commands); command; command = following) {
 		following = TAILQ_NEXT(command, link);
 		if (command->process_lost)

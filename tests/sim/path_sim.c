@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * target/store/path.h on simulated disks: opening, the lock (F6), and the cache epoch, which is the
- * machine's boot (F7). No disk is an NVMe namespace. Linked instead of target/store/path.c, probe.c
+ * machine's boot (F7), and whether the kernel still knows of failed writes. No disk is an NVMe namespace. Linked instead of target/store/path.c, probe.c
  * and nvme_path.c. Waiting for a lock is left to whoever starts the process (host.c).
  */
 #include "target/store/nvme_path.h"
@@ -31,6 +31,22 @@ int __wrap_close(int fd)
 		return __real_close(fd);
 	sim_file_close(file);
 	return 0;
+}
+
+int __real_fdatasync(int fd);
+int __wrap_fdatasync(int fd);
+int __wrap_fdatasync(int fd)
+{
+	struct sim_file *file = sim_file_of_fd(fd);
+	int err;
+
+	if (!file)
+		return __real_fdatasync(fd);
+	err = sim_disk_sync(file);
+	if (!err)
+		return 0;
+	errno = -err;
+	return -1;
 }
 
 /* Of a disk: what a file system says of a file. Its blocks that are zero are holes. */
@@ -110,6 +126,11 @@ int tgt_path_open(const struct tgt_volume_config *config, struct tgt_path *path,
 	};
 	memcpy(info->cache_epoch, disk->boot_id, sizeof(info->cache_epoch));
 	tgt_domain_local(info, config->path);
+	info->cache_kept = !disk->forgotten;
+	if (!*disk->marked || !sim_mark_is_there(disk) || (disk->forgotten && !sim_mark_is_clean(disk)))
+		disk->doubted(disk->user);
+	if (!config->read_only)
+		disk->forgotten = false;
 	return 0;
 }
 

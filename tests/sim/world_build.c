@@ -140,6 +140,7 @@ static void build_host(unsigned int i, enum world_kind kind)
 	config->session_ms = config->keepalive_ms ? 2 * config->keepalive_ms : 30000;
 	config->drain_ms = (uint32_t)sim_between(1, 1000);
 	host->remembers = sim_chance(700000);
+	host->mounts = sim_world_rate(100000, 500000);
 	host->keeps = sim_chance(700000);
 	host->pause = sim_world_rate(100, 5000);
 	host->preempt = sim_world_rate(5000, 100000);

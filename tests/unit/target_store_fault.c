@@ -326,7 +326,7 @@ static void plans_are_judged(void **state)
 		 "an error's name"},
 		{"tear=read", "\"tear\" is for writes only"},
 		{"power=write", "\"power\" is not of some kinds of operations"},
-		{"fail=close", "\"close\" can only be delayed"},
+		{"tear=close", "\"close\" can only be delayed or fail"},
 		{"lose=write+flush", "\"lose\" is for flushes only"},
 		{"after=1,fail=1", "\"after\" needs a fault before it"},
 		{"fail=1,count=many", "\"many\" is not a number"},

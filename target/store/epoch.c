@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* The beginning and the end of epoch.h. What changes the epoch in between is sync.c's. */
+#include "target/store/epoch.h"
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+#include "target/store/mark.h"
+#include "target/store/sync.h"
+
+/* No session has it open yet. */
+static void epoch_restore(struct tgt_volume *volume, uint64_t epoch, bool lost)
+{
+	struct tgt_volume_trouble *trouble = &volume->trouble;
+
+	atomic_store(&trouble->epoch, epoch);
+	atomic_store(&trouble->lost, lost);
+	if (lost)
+		tgt_log(TGT_LOG_WARNING,
+			"volume %s: a sync has failed earlier, and acknowledged writes may be lost: "
+			"FLUSH fails until every session has closed the volume",
+			volume->config.name);
+}
+
+/* Could acknowledged writes have been lost since the process that left it was told that all is well? */
+static bool mark_vouches(const struct tgt_mark *mark, const struct tgt_store_info *info)
+{
+	switch (atomic_load(&mark->state)) {
+	case TGT_MARK_CLEAN:
+		return atomic_load(&mark->epoch) != 0;
+	case TGT_MARK_SERVED:
+		return info->cache_kept;
+	default:
+		return false;
+	}
+}
+
+/* NULL: there is none; it was said why. */
+static struct tgt_mark *mark_open(struct tgt_volume *volume, const char *folder)
+{
+	char reason[TGT_ERROR_BYTES];
+	struct tgt_mark *mark;
+	int status = tgt_mark_open(folder, &volume->store->info, &mark, reason);
+
+	if (!status)
+		return mark;
+	/* Usually an ordinary user cannot make the folder: a debug message is enough. */
+	tgt_log(geteuid() && status != -EPERM ? TGT_LOG_DEBUG : TGT_LOG_WARNING,
+		"volume %s: %s: when rblkd is started again, initiators are told that writes which they did not flush "
+		"may be lost",
+		volume->config.name, reason);
+	return NULL;
+}
+
+static void epoch_begin_writable(struct tgt_volume *volume, const char *folder)
+{
+	struct tgt_mark *mark = mark_open(volume, folder);
+
+	if (!mark) {
+		tgt_sync_new_epoch(volume);
+		return;
+	}
+	volume->trouble.mark = mark;
+	epoch_restore(volume, atomic_load(&mark->epoch), atomic_load(&mark->lost) != 0);
+	/* First the epoch: a process that is killed here leaves a mark that does not vouch, either. */
+	if (!mark_vouches(mark, &volume->store->info))
+		tgt_sync_new_epoch(volume);
+	atomic_store(&mark->state, TGT_MARK_SERVED);
+}
+
+/* It may have been writable, and be again. Others may serve it, too: nothing is written. */
+static void epoch_begin_read_only(struct tgt_volume *volume, const char *folder)
+{
+	struct tgt_mark mark;
+
+	if (tgt_mark_find(folder, &volume->store->info, &mark)) {
+		epoch_restore(volume, atomic_load(&mark.epoch), atomic_load(&mark.lost) != 0);
+		if (mark_vouches(&mark, &volume->store->info))
+			return;
+	}
+	tgt_sync_new_epoch(volume);
+}
+
+void tgt_epoch_begin(struct tgt_volume *volume, const char *folder)
+{
+	const struct tgt_store_info *info = &volume->store->info;
+
+	/* Memory begins anew each time, and has an epoch of its own. */
+	if (!info->can_flush || (!info->id.device && !info->id.inode))
+		return;
+	if (!folder)
+		tgt_sync_new_epoch(volume);
+	else if (info->read_only || volume->config.read_only)
+		epoch_begin_read_only(volume, folder);
+	else
+		epoch_begin_writable(volume, folder);
+}
+
+void tgt_epoch_end(struct tgt_volume *volume)
+{
+	struct tgt_store *store = volume->store;
+	struct tgt_mark *mark = volume->trouble.mark;
+	int err;
+
+	if (!mark)
+		return;
+	err = store->ops->sync ? store->ops->sync(store) : 0;
+	if (err)
+		tgt_sync_failed(volume, err);
+	else
+		atomic_store(&mark->state, TGT_MARK_CLEAN);
+	volume->trouble.mark = NULL;
+	tgt_mark_close(mark);
+}
+
+void tgt_epoch_get(const struct tgt_volume *volume, uint8_t epoch[16])
+{
+	uint64_t change = atomic_load(&volume->trouble.epoch);
+	const uint8_t *own = volume->store->info.cache_epoch;
+
+	for (unsigned int i = 0; i < 16; i++)
+		epoch[i] = own[i] ^ (uint8_t)(change >> i % 8 * 8);
+}
