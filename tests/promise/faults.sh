@@ -24,9 +24,10 @@ writers=(1 2)
 writer_pids=()
 proxy_pid=
 finish() {
+	# First the target: it may be stopped, and `wait` waits for all.
+	target_stop -KILL
 	kill -KILL "${writer_pids[@]}" $proxy_pid 2> /dev/null || true
 	wait $proxy_pid 2> /dev/null || true
-	target_stop -KILL
 	[ "$fault" != mount ] || umount -l "$scratch/mnt" 2> /dev/null || true
 	rm -rf --one-file-system "$scratch"
 }
@@ -68,7 +69,7 @@ target_again() {
 fault_kill() { target_stop -KILL; target_again; }
 fault_power() { fault_kill; }
 # While rblkd is stopped, so that no writer sees an error. EXT4_IOC_SHUTDOWN, without the log.
-shut_down() { perl -e 'open my $f, "<", $ARGV[0] or die; ioctl($f, 0x8004587d, pack("L", 2)) or die "$!"' "$scratch/mnt"; }
+shut_down() { perl -e 'open my $f, "<", $ARGV[0] or die; my $how = pack("L", 2); ioctl($f, 0x8004587d, $how) or die "$!"' "$disk"; }
 fault_mount() {
 	kill -STOP "$target_pid"
 	shut_down
