@@ -6,9 +6,11 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <uuid/uuid.h>
 #include "target/base/denied.h"
 #include "target/base/error.h"
 #include "target/base/log.h"
+#include "target/store/identity.h"
 #include "target/store/nvme_path.h"
 #include "target/store/path.h"
 
@@ -76,15 +78,49 @@ static int path_check_twice(const struct tgt_config *config, unsigned int n, cha
 	return 0;
 }
 
+/* -EEXIST: an earlier volume would have the same UUID. `uuids`: theirs; this one's is added. */
+static int identity_check(const struct tgt_config *config, unsigned int n, uint8_t (*uuids)[16], char *error)
+{
+	const struct tgt_volume_config *volume = &config->volumes[n];
+	struct tgt_identity identity;
+	char text[UUID_STR_LEN];
+	int status = tgt_identity_find(volume, config->reservations_dir, &identity, error);
+
+	if (status)
+		return status; /* with no UUID, which is none's */
+	memcpy(uuids[n], identity.uuid, sizeof(uuids[n]));
+	uuid_unparse_lower(identity.uuid, text);
+	for (unsigned int i = 0; i < n; i++)
+		if (!memcmp(uuids[i], uuids[n], sizeof(uuids[n])))
+			return tgt_error(error, -EEXIST,
+					 "volume %s: its uuid %s is that of volume %s (%s), of which it may be a copy: "
+					 "give one of them another uuid",
+					 volume->name, text, config->volumes[i].name,
+					 config->volumes[i].path[0] ? config->volumes[i].path : config->volumes[i].store);
+	return 0;
+}
+
+/* `uuids`: of the earlier volumes. */
+static int volume_check(const struct tgt_config *config, unsigned int n, uint8_t (*uuids)[16], char *error)
+{
+	const struct tgt_volume_config *volume = &config->volumes[n];
+	int status = 0;
+
+	if (volume->path[0])
+		status = path_check(volume, error);
+	if (status == 0 && volume->path[0])
+		status = path_check_twice(config, n, error);
+	return status ? status : identity_check(config, n, uuids, error);
+}
+
 unsigned int tgt_check(const struct tgt_config *config)
 {
+	static uint8_t uuids[RBLK_VOLUMES_MAX][16];
 	char error[TGT_ERROR_BYTES];
 	unsigned int wrong = 0;
 
 	for (unsigned int i = 0; i < config->volume_count; i++) {
-		if (!config->volumes[i].path[0])
-			continue;
-		if (path_check(&config->volumes[i], error) == 0 && path_check_twice(config, i, error) == 0)
+		if (volume_check(config, i, uuids, error) == 0)
 			continue;
 		tgt_log(TGT_LOG_ERROR, "%s", error);
 		wrong++;

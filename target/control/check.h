@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * --check: whether the paths of a configuration, which is right by itself, could be opened, without opening them.
+ * --check: whether the paths of a configuration, which is right by itself, could be served, without serving them.
  * Main thread.
  */
 #ifndef RBLK_TARGET_CHECK_H

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <uuid/uuid.h>
 #include "proto/secret/secret.h"
 #include "proto/wire/login.h"
 #include "proto/wire/wire_check.h"
@@ -123,8 +124,8 @@ static int volume_complete(const struct tgt_volume_config *volume, char *error)
 			 volume->name, kind, reason);
 }
 
-/* F6 in the configuration: two volumes on one path would lock each other out, or worse. */
-static int paths_complete(const struct tgt_config *config, char *error)
+/* F6 in the configuration: two volumes on one path would lock each other out, or worse. Of one UUID they would be one. */
+static int volumes_differ(const struct tgt_config *config, char *error)
 {
 	unsigned int i, j;
 
@@ -137,6 +138,10 @@ static int paths_complete(const struct tgt_config *config, char *error)
 						 "%s: volume %s: volume %s already uses path %s",
 						 volume->source, volume->name,
 						 config->volumes[j].name, volume->path);
+		for (j = 0; j < i && !uuid_is_null(volume->uuid); j++)
+			if (!memcmp(config->volumes[j].uuid, volume->uuid, sizeof(volume->uuid)))
+				return tgt_error(error, -EINVAL, "%s: volume %s: volume %s already has this uuid",
+						 volume->source, volume->name, config->volumes[j].name);
 	}
 	return 0;
 }
@@ -182,7 +187,7 @@ int tgt_config_complete(struct tgt_config *config, char *error)
 		if (status < 0)
 			return status;
 	}
-	return paths_complete(config, error);
+	return volumes_differ(config, error);
 }
 
 /* -- the file --------------------------------------------------------------------------------- */

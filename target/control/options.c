@@ -189,7 +189,7 @@ static const struct tgt_option table[] = {
 	  "the size of a memory or null volume",
 	  VOLUME(bytes), 512, 1024 * T, NULL },
 	{ "uuid", 0, TGT_IN_VOLUME, TGT_OPTION_UUID, "UUID", NULL,
-	  "its identity for initiators; by default derived from machine, path and name",
+	  "its identity for initiators; by default the one that was kept of it",
 	  VOLUME(uuid), 0, 0, NULL },
 	{ "fence_domain", 0, TGT_IN_VOLUME, TGT_OPTION_UUID, "UUID", NULL,
 	  "the same at targets of which the one that starts is sure that the other has ended; default: this "

@@ -10,13 +10,13 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 #include <uuid/uuid.h>
 #include "proto/digest/digest.h"
 #include "proto/wire/wire_check.h"
 #include "target/base/denied.h"
 #include "target/base/error.h"
+#include "target/store/folder.h"
 
 #define FILE_VERSION 1u
 
@@ -62,38 +62,19 @@ static uint32_t image_crc(const struct file_image *image, uint32_t count)
 			   count * sizeof(struct file_registrant));
 }
 
-static int file_path(const char *folder, const uint8_t uuid[16], const char *suffix,
-		     char path[PATH_MAX])
+static int file_path(const char *folder, const uint8_t uuid[16], char path[PATH_MAX])
 {
 	char text[UUID_STR_LEN];
 	int length;
 
 	uuid_unparse_lower(uuid, text);
-	length = snprintf(path, PATH_MAX, "%s/reservations-%s%s", folder, text, suffix);
+	length = snprintf(path, PATH_MAX, "%s/reservations-%s", folder, text);
 	return length < PATH_MAX ? 0 : -ENAMETOOLONG;
 }
 
-int tgt_reservation_folder(const char *folder, char *error)
+bool tgt_reservation_exists(const char *folder, const uint8_t uuid[16], char path[PATH_MAX])
 {
-	if (mkdir(folder, 0700) && errno != EEXIST)
-		return tgt_error(error, -errno, "%s: %s", folder, strerror(errno));
-	if (access(folder, R_OK | W_OK | X_OK))
-		return tgt_error(error, -errno, "%s: %s", folder, strerror(errno));
-	return 0;
-}
-
-/* Makes the names in the folder durable. */
-static int folder_sync(const char *folder)
-{
-	int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	int err = 0;
-
-	if (fd < 0)
-		return -errno;
-	if (fsync(fd))
-		err = -errno;
-	close(fd);
-	return err;
+	return file_path(folder, uuid, path) == 0 && access(path, F_OK) == 0;
 }
 
 /* -- loading ----------------------------------------------------------------------------------- */
@@ -195,7 +176,7 @@ int tgt_reservation_load(const char *folder, const uint8_t uuid[16],
 	int err;
 
 	memset(reservation, 0, sizeof(*reservation));
-	if (file_path(folder, uuid, "", path))
+	if (file_path(folder, uuid, path))
 		return tgt_error(error, -ENAMETOOLONG, "%s: the path is too long", folder);
 	bytes = file_load(path, &image, error);
 	if (bytes < 0)
@@ -206,7 +187,7 @@ int tgt_reservation_load(const char *folder, const uint8_t uuid[16],
 				 "%s: %s: remove it to serve the volume without its reservations",
 				 path, fault);
 	/* The last save may have ended before its name was durable. */
-	err = folder_sync(folder);
+	err = tgt_folder_sync(folder);
 	if (err)
 		return tgt_error(error, err, "%s: %s", folder, strerror(-err));
 	if (bytes)
@@ -238,62 +219,30 @@ static void image_encode(const struct tgt_reservation *reservation, const uint8_
 	image->head.crc = rblk_to_le32(image_crc(image, reservation->count));
 }
 
-/* If the process is killed here, the next save overwrites its file. */
-static int file_write(const char *path, const void *data, size_t bytes)
-{
-	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
-	int err = 0;
-
-	if (fd < 0)
-		return -errno;
-	for (size_t done = 0; done < bytes && !err;) {
-		ssize_t count = write(fd, (const char *)data + done, bytes - done);
-
-		if (count < 0)
-			err = -errno;
-		else
-			done += (size_t)count;
-	}
-	if (!err && fsync(fd))
-		err = -errno;
-	if (close(fd) && !err)
-		err = -errno;
-	return err;
-}
-
 /* The file is the new one, or there is none. An error: it is the old one. */
-static int file_replace(const char *path, const char *fresh, const uint8_t uuid[16],
-			const struct tgt_reservation *reservation)
+static int file_replace(const char *path, const uint8_t uuid[16], const struct tgt_reservation *reservation)
 {
 	struct file_image image;
-	int err;
 
 	if (!reservation->persist || !reservation->count)
 		return unlink(path) && errno != ENOENT ? -errno : 0;
 	image_encode(reservation, uuid, &image);
-	err = file_write(fresh, &image, image_bytes(reservation->count));
-	if (!err && rename(fresh, path))
-		err = -errno;
-	if (err)
-		unlink(fresh);
-	return err;
+	return tgt_folder_replace(path, &image, image_bytes(reservation->count));
 }
 
 int tgt_reservation_save(const char *folder, const uint8_t uuid[16],
 			 const struct tgt_reservation *reservation, bool *replaced, char *error)
 {
-	char path[PATH_MAX], fresh[PATH_MAX];
-	int err = file_path(folder, uuid, "", path);
+	char path[PATH_MAX];
+	int err = file_path(folder, uuid, path);
 
 	*replaced = false;
-	if (!err)
-		err = file_path(folder, uuid, ".new", fresh);
 	if (err)
 		return tgt_error(error, err, "%s: the path is too long", folder);
-	err = file_replace(path, fresh, uuid, reservation);
+	err = file_replace(path, uuid, reservation);
 	if (err)
 		return tgt_error(error, err, "%s: %s", path, strerror(-err));
 	*replaced = true;
-	err = folder_sync(folder);
+	err = tgt_folder_sync(folder);
 	return err ? tgt_error(error, err, "%s: %s", folder, strerror(-err)) : 0;
 }

@@ -20,9 +20,9 @@
 #include "target/base/affinity.h"
 #include "target/base/error.h"
 #include "target/store/epoch.h"
+#include "target/store/folder.h"
 #include "target/store/identity.h"
 #include "target/store/path.h"
-#include "target/store/reservation_file.h"
 #include "target/store/worker.h"
 
 /*
@@ -103,7 +103,7 @@ void tgt_registry_remember(struct tgt_registry *registry, const char *folder)
 bool tgt_registry_keep(struct tgt_registry *registry, const char *folder)
 {
 	char reason[TGT_ERROR_BYTES];
-	int err = tgt_reservation_folder(folder, reason);
+	int err = tgt_folder_make(folder, reason);
 
 	/* Usually an ordinary user cannot make the folder. */
 	if (err)
@@ -149,7 +149,11 @@ static unsigned int registry_place(const struct tgt_registry *registry, const ch
 
 /* -- adding -------------------------------------------------------------------------------- */
 
-static int volume_geometry_check(struct tgt_volume *volume, char *error)
+/*
+ * kept_bytes: blocks that it has had before, or 0. Partition tables and file systems are made for a block size: it stays,
+ * although the disk or the file system is another one now.
+ */
+static int volume_geometry_check(struct tgt_volume *volume, uint32_t kept_bytes, char *error)
 {
 	const struct tgt_store_info *info = &volume->store->info;
 	const char *name = volume->config.name;
@@ -157,7 +161,12 @@ static int volume_geometry_check(struct tgt_volume *volume, char *error)
 	uint32_t block = volume->config.block_bytes;
 
 	if (!block)
-		block = info->block_bytes;
+		block = kept_bytes ? kept_bytes : info->block_bytes;
+	if (block < info->block_bytes && !volume->config.block_bytes)
+		return tgt_error(error, -EINVAL,
+				 "volume %s: %s: it was served with blocks of %u bytes, and needs %u now: what is on it would be "
+				 "misread; cache = buffered keeps the blocks of a file, block_size = %u changes them",
+				 name, path, block, info->block_bytes, info->block_bytes);
 	if (block < info->block_bytes)
 		return tgt_error(error, -EINVAL,
 				 "volume %s: %s: block size %u is less than the store's own, %u",
@@ -171,6 +180,21 @@ static int volume_geometry_check(struct tgt_volume *volume, char *error)
 	volume->block_bytes = block;
 	volume->blocks = info->bytes / block;
 	return 0;
+}
+
+/* Sets its geometry and its UUID. */
+static int volume_identify(struct tgt_volume *volume, char *error)
+{
+	const char *folder = volume->registry->reservations;
+	struct tgt_identity identity;
+	int status = tgt_identity_find(&volume->config, folder, &identity, error);
+
+	if (!status)
+		status = volume_geometry_check(volume, identity.block_bytes, error);
+	if (!status)
+		status = tgt_identity_keep(&volume->config, folder, &identity, volume->block_bytes, error);
+	memcpy(volume->config.uuid, identity.uuid, sizeof(volume->config.uuid));
+	return status;
 }
 
 /* Not both for reading: readers may share (F6). */
@@ -249,6 +273,24 @@ static int volume_reservations(struct tgt_volume *volume, char *error)
 	return 0;
 }
 
+/* It would be taken for another one by initiators, and their reservations would share a file; lock held. */
+static int registry_check_uuid(const struct tgt_registry *registry, const struct tgt_volume *volume, char *error)
+{
+	char uuid[UUID_STR_LEN];
+
+	uuid_unparse_lower(volume->config.uuid, uuid);
+	for (unsigned int i = 0; i < registry->count; i++) {
+		const struct tgt_volume_config *other = &registry->sorted[i]->config;
+
+		if (!memcmp(other->uuid, volume->config.uuid, sizeof(other->uuid)))
+			return tgt_error(error, -EEXIST,
+					 "volume %s: its uuid %s is that of volume %s (%s), of which it may be a copy: "
+					 "give one of them another uuid",
+					 volume->config.name, uuid, other->name, other->path[0] ? other->path : other->store);
+	}
+	return 0;
+}
+
 int tgt_volume_publish(struct tgt_volume *volume, char *error)
 {
 	struct tgt_registry *registry = volume->registry;
@@ -267,6 +309,9 @@ int tgt_volume_publish(struct tgt_volume *volume, char *error)
 		status = tgt_error(error, -ENOSPC, "volume %s: too many volumes, the maximum is %u",
 				   volume->config.name, RBLK_VOLUMES_MAX);
 	} else {
+		status = registry_check_uuid(registry, volume, error);
+	}
+	if (!status) {
 		memmove(&registry->sorted[place + 1], &registry->sorted[place],
 			(registry->count - place) * sizeof(registry->sorted[0]));
 		registry->sorted[place] = volume;
@@ -323,11 +368,9 @@ int tgt_volume_open(struct tgt_registry *registry, const struct tgt_volume_confi
 		status = -EAGAIN;
 	if (status < 0)
 		goto err_free;
-	status = volume_geometry_check(volume, error);
+	status = volume_identify(volume, error);
 	if (status < 0)
 		goto err_close_store;
-	if (uuid_is_null(volume->config.uuid))
-		tgt_volume_uuid(config, volume->config.uuid);
 	status = volume_reservations(volume, error);
 	if (status < 0)
 		goto err_close_store;

@@ -62,7 +62,7 @@ target_start() {
 	local tries=0 ready
 	: > "$scratch/target.log"
 	"$RBLKD" --listen "${target_listen:-rblk+tcp://127.0.0.1:0}" --state-dir "$scratch/state" \
-		--control-socket none --journal none "$@" 2> "$scratch/target.log" &
+		--reservations-dir "$scratch/identities" --control-socket none --journal none "$@" 2> "$scratch/target.log" &
 	target_pid=$!
 	until ready=$(grep -o 'ready: .*' "$scratch/target.log"); do
 		kill -0 "$target_pid" 2>/dev/null || fail "rblkd $*: ended"

@@ -208,9 +208,9 @@ static void launch(struct e2e_daemon *daemon, const char *listen, unsigned int d
 {
 	char *arguments[ARGUMENTS_MAX] = {getenv("RBLKD"), "--listen",	(char *)listen,
 					  "--state-dir",   state,	"--control-socket",
-					  "none",	   "--journal", "none"};
+					  "none",	   "--journal", "none",		"--reservations-dir", state};
 	pid_t parent = getpid();
-	int log, n = 9;
+	int log, n = 11;
 
 	memset(daemon, 0, sizeof(*daemon));
 	state_make();

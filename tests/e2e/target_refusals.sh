@@ -75,6 +75,21 @@ printf '%b' "$shared"'read_only = yes\n[target]\nlisten = rblk://:4430\nlisten =
 expect 0 "$RBLKD" --check -c rblkd.conf
 out_has 'rblkd: the configuration is valid: 3 volumes, 2 addresses'
 
+# Of one identity there is one volume: given twice, or because a copy has come to the path of what was served before.
+uuid=6f7c0f0e-1d0c-4f2e-8a43-5f0f6a1c9b11
+cp disk.img other.img
+cannot "rblkd.conf:4: volume b: volume a already has this uuid" \
+	"[volume a]\npath = $scratch/disk.img\nuuid = $uuid\n[volume b]\npath = $scratch/other.img\nuuid = $uuid\n" 2
+target_start a=disk.img
+target_stop
+mv disk.img moved.img
+mv other.img disk.img
+cannot 'volume b: its uuid ' "[target]\nreservations_dir = $scratch/identities\n[volume a]\npath = $scratch/disk.img
+[volume b]\npath = $scratch/moved.img\n" 1
+err_has " is that of volume a ($scratch/disk.img), of which it may be a copy: give one of them another uuid"
+expect 1 "$RBLKD" --listen rblk+tcp://127.0.0.1:0 -c rblkd.conf
+err_has " is that of volume a ($scratch/disk.img), of which it may be a copy: give one of them another uuid"
+
 # Addresses of version 0.1 are still accepted; messages have today's form.
 wrong '--listen: "tcp://127.0.0.1:65536" is not an address: the port must be a number from 0 to 65535' \
 	--listen tcp://127.0.0.1:65536 disk.img

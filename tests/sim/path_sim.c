@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * target/store/path.h on simulated disks: opening, the lock (F6), and the cache epoch, which is the
- * machine's boot (F7), and whether the kernel still knows of failed writes. No disk is an NVMe namespace. Linked instead of target/store/path.c, probe.c
- * and nvme_path.c. Waiting for a lock is left to whoever starts the process (host.c).
+ * machine's boot (F7), and whether the kernel still knows of failed writes. No disk is an NVMe namespace. Linked instead of target/store/path.c, probe.c,
+ * nvme_path.c and store_key.c. Waiting for a lock is left to whoever starts the process (host.c).
  */
 #include "target/store/nvme_path.h"
+#include "target/store/store_key.h"
 
 #include <errno.h>
 #include <string.h>
@@ -88,6 +89,14 @@ int tgt_path_identify(const char *path, struct tgt_store_id *id)
 		return -ENOENT;
 	*id = id_of(disk);
 	return 0;
+}
+
+/* Nothing is kept of which volume it is. */
+int tgt_store_key(const char *path, char key[TGT_STORE_KEY_BYTES])
+{
+	(void)path;
+	key[0] = 0;
+	return -ENOENT;
 }
 
 int tgt_path_size(const struct tgt_path *path, uint64_t *bytes)

@@ -6,6 +6,7 @@
  * those most fail until faults stop, as with a file system that has failed.
  */
 #include "target/store/reservation_file.h"
+#include "target/store/folder.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -36,11 +37,31 @@ void sim_reservation_files_reset(void)
 	sim_reservation_fail = 0;
 }
 
-int tgt_reservation_folder(const char *folder, char *error)
+int tgt_folder_make(const char *folder, char *error)
 {
 	(void)folder;
 	(void)error;
 	return 0;
+}
+
+/* Only for what is not kept here (path_sim.c). */
+int tgt_folder_sync(const char *folder)
+{
+	sim_fail("%s: is made durable", folder);
+}
+
+int tgt_folder_replace(const char *path, const void *data, size_t bytes)
+{
+	(void)data;
+	(void)bytes;
+	sim_fail("%s: is written", path);
+}
+
+bool tgt_reservation_exists(const char *folder, const uint8_t uuid[16], char path[PATH_MAX])
+{
+	(void)uuid;
+	(void)path;
+	sim_fail("%s: is asked for", folder);
 }
 
 static struct kept *kept_of(const uint8_t uuid[16])

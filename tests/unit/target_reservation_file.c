@@ -6,6 +6,7 @@
  * length of one are changed in turn; fsync(2) fails of the file or of the folder.
  */
 #include "target/store/reservation_file.h"
+#include "target/store/folder.h"
 #include "tests/unit/target_rig.h"
 
 #include <errno.h>
@@ -18,6 +19,7 @@ static const uint8_t uuid[16] = {0xab, 1, 2, 3}, other_uuid[16] = {0xcd};
 
 /* fsync(2), to which the linker leads its calls. */
 static bool file_sync_fails, folder_sync_fails;
+static unsigned int folder_syncs;
 
 int __real_fsync(int fd);
 int __wrap_fsync(int fd);
@@ -26,6 +28,7 @@ int __wrap_fsync(int fd)
 	struct stat st;
 
 	assert_int_equal(fstat(fd, &st), 0);
+	folder_syncs += S_ISDIR(st.st_mode);
 	if (S_ISDIR(st.st_mode) ? !folder_sync_fails : !file_sync_fails)
 		return __real_fsync(fd);
 	errno = EIO;
@@ -41,7 +44,7 @@ static int setup(void **state)
 	snprintf(folder, sizeof(folder), "%s/kept", directory);
 	snprintf(path, sizeof(path), "%s/reservations-ab010203-0000-0000-0000-000000000000",
 		 folder);
-	assert_int_equal(tgt_reservation_folder(folder, error), 0);
+	assert_int_equal(tgt_folder_make(folder, error), 0);
 	return 0;
 }
 
@@ -267,11 +270,27 @@ static void a_folder_that_cannot_be_used_is_told(void **state)
 	bool replaced = true;
 
 	snprintf(name, sizeof(name), "%s/no/such", directory);
-	assert_int_equal(tgt_reservation_folder(name, error), -ENOENT);
+	assert_int_equal(tgt_folder_make(name, error), -ENOENT);
 	assert_non_null(strstr(error, name));
 	assert_int_equal(tgt_reservation_save(name, uuid, &all, &replaced, error), -ENOENT);
 	assert_false(replaced);
 	assert_non_null(strstr(error, name));
+}
+
+/* After a crash of the machine the folder must be there, too: it is a name in its parent. */
+static void a_folder_that_is_made_is_durable(void **state)
+{
+	char error[TGT_ERROR_BYTES], name[200];
+	unsigned int before = folder_syncs;
+
+	snprintf(name, sizeof(name), "%s/made", directory);
+	folder_sync_fails = true;
+	assert_int_equal(tgt_folder_make(name, error), -EIO);
+	folder_sync_fails = false;
+	assert_int_equal(tgt_folder_make(name, error), 0);
+	assert_int_equal(folder_syncs, before + 2);
+	assert_int_equal(tgt_folder_make(name, error), 0);
+	assert_int_equal(folder_syncs, before + 2);
 }
 
 int main(void)
@@ -286,6 +305,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(damage_is_refused, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_folder_that_cannot_be_used_is_told, setup,
 						teardown),
+		cmocka_unit_test_setup_teardown(a_folder_that_is_made_is_durable, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
