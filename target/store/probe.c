@@ -58,6 +58,17 @@ uint64_t tgt_probe_queue(dev_t device, const char *name, uint64_t otherwise)
 	return strtoull(word, NULL, 10);
 }
 
+/*
+ * Of the memory of direct I/O. Most devices take what is aligned to their blocks; some (DASD on s390) need more. The kernel
+ * says it as a mask, since 6.0; before, blocks were enough for all.
+ */
+static uint32_t queue_alignment(dev_t device, uint32_t block_bytes)
+{
+	uint64_t alignment = tgt_probe_queue(device, "dma_alignment", 0) + 1;
+
+	return alignment > block_bytes ? (uint32_t)alignment : block_bytes;
+}
+
 static bool power_of_two(uint64_t value)
 {
 	return value && !(value & (value - 1));
@@ -123,7 +134,7 @@ static int probe_device(const struct tgt_volume_config *config, struct tgt_path 
 	info->block_bytes = (uint32_t)logical;
 	info->physical_bytes = physical;
 	info->optimal_bytes = optimal;
-	info->alignment = (uint32_t)logical;
+	info->alignment = queue_alignment(device, (uint32_t)logical);
 	info->rotational = tgt_probe_queue(device, "rotational", 0);
 	/* Unknown counts as a cache: then flushes are sent, which is always safe. */
 	info->volatile_cache = !path->direct ||
@@ -153,12 +164,20 @@ static int probe_device(const struct tgt_volume_config *config, struct tgt_path 
 
 /* -- regular files ----------------------------------------------------------------------------- */
 
-/*
- * Tried on a nameless file in the same directory, so that the real one is not touched. Where the
- * directory cannot be written the answer stays unknown, which counts as no.
- */
-static bool file_system_zeroes(const char *file_path)
+/* One that is full could do it, if it had room. */
+static bool zeroes_at(int fd, off_t offset)
 {
+	return fallocate(fd, FALLOC_FL_ZERO_RANGE | FALLOC_FL_KEEP_SIZE, offset, BLOCK_BYTES_MAX) == 0 || errno == ENOSPC ||
+	       errno == EDQUOT;
+}
+
+/*
+ * Tried on a nameless file in the same directory, so that the real one is not touched. Where the directory cannot be
+ * written, beyond the end of the real one; what that has allocated is given back.
+ */
+static bool file_system_zeroes(const char *file_path, int file, off_t size)
+{
+	off_t end = (size + BLOCK_BYTES_MAX - 1) & ~(off_t)(BLOCK_BYTES_MAX - 1);
 	char directory[PATH_MAX];
 	bool works;
 	char *slash;
@@ -169,15 +188,19 @@ static bool file_system_zeroes(const char *file_path)
 	slash = strrchr(directory, '/');
 	slash[slash == directory ? 1 : 0] = 0;
 	fd = open(directory, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-	if (fd < 0)
-		return false;
-	works = ftruncate(fd, BLOCK_BYTES_MAX) == 0 &&
-		fallocate(fd, FALLOC_FL_ZERO_RANGE | FALLOC_FL_KEEP_SIZE, 0, BLOCK_BYTES_MAX) == 0;
-	close(fd);
-	return works;
+	if (fd >= 0) {
+		works = ftruncate(fd, BLOCK_BYTES_MAX) == 0 && zeroes_at(fd, 0);
+		close(fd);
+		return works;
+	}
+	works = zeroes_at(file, end);
+	return ftruncate(file, size) == 0 && works;
 }
 
-/* Direct I/O's alignments as the file system states them, or as the disk below it has them. */
+/*
+ * Direct I/O's alignments as the file system states them, or as the disk below it has them. Where neither is known (btrfs and
+ * network file systems on older kernels), it may go through the page cache, whatever O_DIRECT says.
+ */
 static int probe_file_alignment(const struct tgt_path *path, const struct stat *st,
 				struct tgt_store_info *info)
 {
@@ -192,9 +215,12 @@ static int probe_file_alignment(const struct tgt_path *path, const struct stat *
 		info->alignment = stx.stx_dio_mem_align;
 		return 0;
 	}
-	info->block_bytes =
-		(uint32_t)tgt_probe_queue(st->st_dev, "logical_block_size", BLOCK_BYTES_MIN);
-	info->alignment = info->block_bytes;
+	info->block_bytes = (uint32_t)tgt_probe_queue(st->st_dev, "logical_block_size", 0);
+	if (!info->block_bytes) {
+		info->block_bytes = BLOCK_BYTES_MIN;
+		info->buffered = true;
+	}
+	info->alignment = queue_alignment(st->st_dev, info->block_bytes);
 	return 0;
 }
 
@@ -221,7 +247,7 @@ static int probe_file(const struct tgt_volume_config *config, struct tgt_path *p
 	/* Beyond its end there is nothing to punch: this only tests the operation. */
 	path->punch = fallocate(path->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, st->st_size,
 				BLOCK_BYTES_MAX) == 0;
-	path->zero = file_system_zeroes(config->path);
+	path->zero = file_system_zeroes(config->path, path->fd, st->st_size);
 	info->can_discard = path->punch;
 	info->can_write_zeroes = path->zero;
 	info->max_discard_bytes = RANGE_BYTES_HELPED;

@@ -131,7 +131,7 @@ struct tgt_store_info {
 	bool volatile_cache;         /* has a cache, so flushes are needed */
 	/* F9: the error of a durable write is its own, and not that of a flush, which loses what others have written. */
 	bool fua_alone;
-	bool buffered;               /* through this machine's page cache */
+	bool buffered;               /* through this machine's page cache, or it may be */
 	struct tgt_store_id id;
 	uint64_t born_s, born_ns; /* of a file whose file system knows: tells it from a later one
 				     with its number */

@@ -19,6 +19,9 @@ static char path[64];
 
 /* Linked instead of open(): a file system without O_DIRECT, on any kernel. */
 static bool no_direct;
+static bool no_nameless; /* likewise: a folder that another user owns */
+static bool no_dioalign, no_queue; /* who knows how direct I/O has to be aligned: statx(), sysfs */
+static const char *dma_alignment; /* of sysfs; NULL: the device's own */
 static unsigned int direct_refused;
 
 int __real_open(const char *name, int flags, ...);
@@ -30,6 +33,10 @@ FILE *__wrap_fopen(const char *name, const char *mode);
 FILE *__wrap_fopen(const char *name, const char *mode)
 {
 	locks_read += !strcmp(name, "/proc/locks");
+	if (no_queue && !strncmp(name, "/sys/dev/block/", 15))
+		return NULL;
+	if (dma_alignment && strstr(name, "/queue/dma_alignment"))
+		return fmemopen((char *)dma_alignment, strlen(dma_alignment), mode);
 	if (boot_id && !strcmp(name, "/proc/sys/kernel/random/boot_id"))
 		return fmemopen((char *)boot_id, strlen(boot_id), mode);
 	return __real_fopen(name, mode);
@@ -44,6 +51,10 @@ int __wrap_open(const char *name, int flags, ...)
 	va_start(args, flags);
 	mode = flags & (O_CREAT | __O_TMPFILE) ? va_arg(args, mode_t) : 0;
 	va_end(args);
+	if (no_nameless && (flags & __O_TMPFILE) == __O_TMPFILE) {
+		errno = EACCES;
+		return -1;
+	}
 	if (no_direct && flags & O_DIRECT) {
 		direct_refused++;
 		errno = EINVAL;
@@ -52,8 +63,21 @@ int __wrap_open(const char *name, int flags, ...)
 	return __real_open(name, flags, mode);
 }
 
+int __real_statx(int fd, const char *name, int flags, unsigned int mask, struct statx *stx);
+int __wrap_statx(int fd, const char *name, int flags, unsigned int mask, struct statx *stx);
+int __wrap_statx(int fd, const char *name, int flags, unsigned int mask, struct statx *stx)
+{
+	int err = __real_statx(fd, name, flags, mask, stx);
+
+	if (no_dioalign)
+		stx->stx_mask &= ~(uint32_t)STATX_DIOALIGN;
+	return err;
+}
+
 static int make_file(void **state)
 {
+	no_nameless = no_dioalign = no_queue = false;
+	dma_alignment = NULL;
 	no_direct = false;
 	directory = rig_directory();
 	snprintf(path, sizeof(path), "%s/disk", directory);
@@ -410,6 +434,44 @@ static void names_what_is_wrong(void **state)
 				   "try cache = buffered");
 }
 
+/* It is found out all the same, and nothing is left of the trial. */
+static void zeroes_in_a_folder_of_another_user(void **state)
+{
+	struct stat before, after;
+	bool can;
+	struct rig rig;
+
+	open_or_skip(&rig, TGT_CACHE_BUFFERED);
+	can = rig.store->info.can_write_zeroes;
+	rig_close(&rig);
+	assert_int_equal(stat(path, &before), 0);
+	no_nameless = true;
+	open_or_skip(&rig, TGT_CACHE_BUFFERED);
+	assert_int_equal(rig.store->info.can_write_zeroes, can);
+	rig_close(&rig);
+	assert_int_equal(stat(path, &after), 0);
+	assert_int_equal(after.st_size, before.st_size);
+	assert_int_equal(after.st_blocks, before.st_blocks);
+}
+
+static void alignment_that_nobody_knows(void **state)
+{
+	struct rig rig;
+
+	no_dioalign = true;
+	dma_alignment = "4095\n";
+	open_or_skip(&rig, TGT_CACHE_DIRECT);
+	if (!rig.store->info.buffered) /* there is a queue */
+		assert_int_equal(rig.store->info.alignment, 4096);
+	rig_close(&rig);
+	dma_alignment = NULL;
+	no_queue = true;
+	open_or_skip(&rig, TGT_CACHE_DIRECT);
+	assert_true(rig.store->info.buffered); /* so each durable write is looked at twice (F9) */
+	assert_int_equal(rig.store->info.block_bytes, 512);
+	rig_close(&rig);
+}
+
 static void open_epoch(uint8_t epoch[16])
 {
 	struct rig rig;
@@ -525,6 +587,8 @@ int main(void)
 		WITH_FILE(readers_share_but_keep_writers_out),
 		WITH_FILE(waits_for_a_predecessor),
 		WITH_FILE(names_what_is_wrong),
+		WITH_FILE(zeroes_in_a_folder_of_another_user),
+		WITH_FILE(alignment_that_nobody_knows),
 		WITH_FILE(epoch_is_of_the_boot_and_of_the_file),
 	};
 
