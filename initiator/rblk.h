@@ -96,7 +96,7 @@ struct rblk_options {
 	uint32_t credits;            /* commands outstanding per queue, 4 to 1024; default 64; the target may grant less */
 	uint32_t queues;             /* default 1, at most 16 */
 	enum rblk_polling polling;
-	const char *initiator_name;  /* for the target's log, at most 63 bytes; default: the host's name */
+	const char *initiator_name;  /* for the target's log, access rules, reservations; at most 63 bytes; default: the host's, or of its machine-id */
 	const char *device;          /* RDMA device to use; default: the one that reaches the address */
 	bool measuring;              /* `rblk ping`'s sessions: no volumes, see rblk_ping() */
 	bool no_immediate;           /* do not ask for reads by RDMA WRITE WITH IMMEDIATE */

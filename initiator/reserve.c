@@ -104,7 +104,7 @@ static void reserving_answered(void *arg, const struct rblk_result *result)
 	if (error && result->status)
 		ini_session_note(session, "%s: volume \"%s\": %s: %s", ini_session_peer(session),
 				 reserving->volume->info.name, what,
-				 rblk_status_text(result->status));
+				 rblk_refusal_text(result->status, result->value));
 	if (!error && !reserving->number) {
 		error = report_take(reserving);
 		if (error)

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
+#include "initiator/own_name.h"
 #include "initiator/publish.h"
 #include "proto/secret/secret.h"
 #include "proto/tls/tls.h"
@@ -86,28 +87,12 @@ static u32 or_default(u32 value, u32 otherwise)
 	return value ? value : otherwise;
 }
 
-/* The host's name, with the characters that a name allows. */
-static void default_name(char name[RBLK_NAME_BYTES])
-{
-	char host[RBLK_NAME_BYTES];
-
-	memset(name, 0, RBLK_NAME_BYTES);
-	if (gethostname(host, sizeof(host)))
-		host[0] = '\0';
-	host[sizeof(host) - 1] = '\0';
-	memcpy(name, host, strlen(host));
-	if (!rblk_name_valid(name)) {
-		memset(name, 0, RBLK_NAME_BYTES);
-		memcpy(name, "unnamed", sizeof("unnamed"));
-	}
-}
-
 static int set_name(struct rblk_session *session, char *error)
 {
 	const char *name = session->options.initiator_name;
 
 	if (!name || !*name) {
-		default_name(session->initiator_name);
+		ini_own_name(session->initiator_name);
 		return 0;
 	}
 	if (strlen(name) >= RBLK_NAME_BYTES)

@@ -242,10 +242,10 @@ static void rblk_control_defaults(struct rblk_session_options *o)
 	o->reconnect_ms = RBLK_ATTACH_RECONNECT_S * MSEC_PER_SEC;
 	o->fail_fast_ms = RBLK_ATTACH_FAIL_FAST_S * MSEC_PER_SEC;
 	o->give_up_ms = RBLK_ATTACH_GIVE_UP_S * MSEC_PER_SEC;
-	strscpy(o->initiator, utsname()->nodename, sizeof(o->initiator));
-	if (!rblk_name_valid(o->initiator)) {
+	/* One that is cut short may be another host's, too. `rblk attach` knows of the machine's id. */
+	if (strscpy(o->initiator, utsname()->nodename, sizeof(o->initiator)) < 0 || !rblk_name_distinct(o->initiator)) {
 		memset(o->initiator, 0, sizeof(o->initiator));
-		strscpy(o->initiator, "unnamed", sizeof(o->initiator));
+		strscpy(o->initiator, RBLK_NAME_UNNAMED, sizeof(o->initiator));
 	}
 }
 

@@ -6,6 +6,7 @@
  */
 #include "initiator/cmd/attach.h"
 #include "initiator/cmd/discover.h"
+#include "initiator/own_name.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -103,9 +104,11 @@ static int line_check_names(const struct attach_options *o, char *reason)
 	return 0;
 }
 
-/* What is not said has the module's default. */
+/* What is not said has the module's default, which knows the host's name, but not the machine's id. */
 static void line_add_options(struct attach_line *line, const struct attach_options *o)
 {
+	char name[RBLK_NAME_BYTES];
+
 	if (o->queues)
 		line_add(line, " queues=%" PRIu64, o->queues);
 	if (o->poll_queues)
@@ -114,6 +117,8 @@ static void line_add_options(struct attach_line *line, const struct attach_optio
 		line_add(line, " credits=%" PRIu64, o->credits);
 	if (o->initiator)
 		line_add(line, " initiator=%s", o->initiator);
+	else if (!ini_own_name(name) && strcmp(name, RBLK_NAME_UNNAMED) != 0)
+		line_add(line, " initiator=%s", name);
 	if (o->key)
 		line_add(line, " key=%s", o->key);
 	if (o->connect_ms)

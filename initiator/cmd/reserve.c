@@ -117,6 +117,9 @@ static const char *reserve_reason(int error)
 		       "force";
 	case -EOPNOTSUPP:
 		return "the target does not do this for the volume";
+	case -EACCES:
+		return "denied: this initiator has no name of its own (give it one with --name, or its host one), or may "
+		       "only read the volume";
 	case -EIO:
 		return "the target could not keep it, nothing has changed";
 	default:

@@ -128,6 +128,7 @@ enum rblk_denied {
 	RBLK_DENIED_PROOF = 5,	 /* a wrong proof, or the target has no secret for the name */
 	RBLK_DENIED_NAME = 6,	 /* the session, or TLS, has proven another name */
 	RBLK_DENIED_TLS = 7,	 /* over TCP, the target wants TLS */
+	RBLK_DENIED_UNNAMED = 8, /* RESERVE: the initiator has no name of its own */
 	RBLK_DENIED_MAX
 };
 

@@ -10,6 +10,7 @@
 #include "proto/wire/types.h"
 
 #define RBLK_NAME_BYTES 64 /* of a volume or initiator name: at most 63 characters, zero filled */
+#define RBLK_NAME_UNNAMED "unnamed" /* an initiator that knows no name of its own: it cannot reserve */
 #define RBLK_VOLUMES_MAX 1024
 #define RBLK_HANDLES_MAX 1024 /* open at one time in a session */
 #define RBLK_LIST_MAX 64      /* volumes in one answer to LIST */
@@ -20,7 +21,7 @@
 
 /* IDENTIFY: the initiator's name, for logs and access rules. */
 struct rblk_wire_identify {
-	char initiator[RBLK_NAME_BYTES]; /* configured name, default the host's name */
+	char initiator[RBLK_NAME_BYTES]; /* configured name, else the host's, else RBLK_NAME_UNNAMED */
 	char software[RBLK_NAME_BYTES];  /* program and version, printable ASCII */
 	__u8 reserved[64];
 };

@@ -104,6 +104,8 @@ enum rblk_wire_error rblk_check_discover(const void *data, size_t length, u16 ty
 
 /* A name field: 1..RBLK_NAME_BYTES-1 characters of [A-Za-z0-9._:+-], zero filled to its end. */
 bool rblk_name_valid(const char name[RBLK_NAME_BYTES]);
+/* And one that tells this host from others: neither RBLK_NAME_UNNAMED, nor what a host is called that has no name. */
+bool rblk_name_distinct(const char name[RBLK_NAME_BYTES]);
 
 /* May this opcode use a reserved tag? False for an unknown one. */
 bool rblk_opcode_reserved_tag(u8 opcode);

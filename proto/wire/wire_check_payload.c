@@ -47,6 +47,12 @@ bool rblk_name_valid(const char name[RBLK_NAME_BYTES])
 	return text_valid(name, name_character);
 }
 
+bool rblk_name_distinct(const char name[RBLK_NAME_BYTES])
+{
+	return rblk_name_valid(name) && strcmp(name, RBLK_NAME_UNNAMED) != 0 && strcmp(name, "localhost") != 0 &&
+	       strcmp(name, "localhost.localdomain") != 0;
+}
+
 /* A payload of `bytes`, zero filled up to the end of its capsule unit. */
 static enum rblk_wire_error check_told(const void *data, size_t length, size_t bytes)
 {

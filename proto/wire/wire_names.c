@@ -92,6 +92,7 @@ static const char *const denied_texts[] = {
 	[RBLK_DENIED_PROOF] = "the target has another secret for this initiator's name, or none",
 	[RBLK_DENIED_NAME] = "the session has proven another initiator's name",
 	[RBLK_DENIED_TLS] = "the target wants TLS over TCP: use a key, and --tls always to loopback addresses",
+	[RBLK_DENIED_UNNAMED] = "this initiator has no name of its own: give it one, or its host a name",
 };
 ASSERT_COVERS(denied_texts, RBLK_DENIED_MAX);
 

@@ -286,7 +286,8 @@ void tgt_reserve_begin(struct tgt_session *session, struct tgt_request *request,
 	if (!handle)
 		return;
 	/* After the handle was looked up, which tells a part the name. */
-	if (!session->named) {
+	if (!session->named || !strcmp(session->initiator, RBLK_NAME_UNNAMED)) {
+		request->result = RBLK_DENIED_UNNAMED;
 		tgt_request_complete(request, RBLK_E_DENIED);
 		return;
 	}

@@ -62,7 +62,7 @@ struct tgt_session *tgt_session_create(struct tgt_reactor *reactor,
 	session->number = ++reactor->session_number * reactor->config.reactors + reactor->index;
 	session->lease = lease;
 	tgt_lease_share(lease);
-	strcpy(session->initiator, "unnamed");
+	strcpy(session->initiator, RBLK_NAME_UNNAMED);
 	/* Handles of a forgotten session must not name volumes of this one. */
 	env_random(&session->handle_generation, sizeof(session->handle_generation));
 	reactor->session_count++;

@@ -106,6 +106,22 @@ static void refused_io_is_ebade(void **state)
 	rblk_session_close(b.session);
 }
 
+/* Otherwise all hosts without a name would be one registrant. */
+static void who_has_no_name_cannot_reserve(void **state)
+{
+	struct host none = host_open("unnamed"), a = host_open("a");
+	struct rblk_pr_state now;
+
+	assert_int_equal(RESERVE(&none, .action = RBLK_PR_REGISTER, .new_key = 1), -EACCES);
+	assert_non_null(strstr(rblk_session_error(none.session), "has no name of its own"));
+	assert_int_equal(rblk_pwrite(none.volume, none.data, BYTES, 0, 0), 0);
+	assert_int_equal(RESERVE(&a, .action = RBLK_PR_REGISTER, .new_key = 1), 0);
+	assert_int_equal(rblk_reservations(none.volume, &now, sizeof(now), NULL, 0), 0);
+	assert_int_equal(now.total, 1);
+	rblk_session_close(none.session);
+	rblk_session_close(a.session);
+}
+
 static void what_makes_no_sense_is_not_sent(void **state)
 {
 	struct host a = host_open("a");
@@ -198,6 +214,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(refused_io_is_ebade, start, stop),
+		cmocka_unit_test_setup_teardown(who_has_no_name_cannot_reserve, start, stop),
 		cmocka_unit_test_setup_teardown(what_makes_no_sense_is_not_sent, start, stop),
 		cmocka_unit_test_setup_teardown(preempt_ends_after_the_write, start, stop),
 		cmocka_unit_test_setup_teardown(a_killed_target_loses_none, start, stop),
