@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "proto/screen/quantile.h"
-#include "proto/wire/payload.h"
 
 #define BUCKETS_MAX 128
 
@@ -181,7 +180,7 @@ static void row_name(struct ctl_row *row, const json_t *use)
 {
 	const char *initiator = ctl_string(use, "initiator");
 
-	if (!*initiator || !strcmp(initiator, RBLK_NAME_UNNAMED))
+	if (!*initiator || !strcmp(initiator, "unnamed"))
 		initiator = ctl_string(use, "peer");
 	snprintf(row->volume, sizeof(row->volume), "%s", ctl_string(use, "volume"));
 	snprintf(row->initiator, sizeof(row->initiator), "%s", initiator);

@@ -96,7 +96,8 @@ static int rblk_disk_wait(struct promise_disk *disk)
 {
 	int count = rblk_wait(to_rblk(disk)->session, 1000);
 
-	return count < 0 ? count : 0;
+	/* A signal tells the load to end in good order. */
+	return count < 0 && count != -EINTR ? count : 0;
 }
 
 static int rblk_disk_read(struct promise_disk *disk, void *data, uint32_t bytes, uint64_t offset)
