@@ -115,6 +115,8 @@ bool tgt_volume_is_open(struct tgt_volume *volume);
 unsigned int tgt_volume_list(struct tgt_registry *registry, unsigned int first,
 			     struct tgt_volume **list, unsigned int max, unsigned int *total);
 
+/* -- describe.c -------------------------------------------------------------------------------- */
+
 /* As the wire describes it (handle 0). max_io and max_capsule are the session's. */
 void tgt_volume_describe(const struct tgt_volume *volume, uint32_t max_io_bytes,
 			 uint32_t max_capsule_bytes, struct rblk_wire_volume *out);

@@ -87,7 +87,7 @@ mv other.img disk.img
 cannot 'volume b: its uuid ' "[target]\nreservations_dir = $scratch/identities\n[volume a]\npath = $scratch/disk.img
 [volume b]\npath = $scratch/moved.img\n" 1
 err_has " is that of volume a ($scratch/disk.img), of which it may be a copy: give one of them another uuid"
-expect 1 "$RBLKD" --listen rblk+tcp://127.0.0.1:0 -c rblkd.conf
+expect 1 "$RBLKD" --listen rblk+tcp://127.0.0.1:0 --require-all -c rblkd.conf
 err_has " is that of volume a ($scratch/disk.img), of which it may be a copy: give one of them another uuid"
 
 # Addresses of version 0.1 are still accepted; messages have today's form.
