@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Goal: what a session shares between reactors keeps its order, whichever letter is late: a CLOSE is answered when no reactor
+ * uses the handle any more, none opens a handle whose CLOSE waits, and a login that another reactor refuses takes back no
+ * FENCE. Method: a session and two parts of it on reactors made by the test, which delivers their letters when it likes.
+ */
+#include "tests/unit/unit.h"
+#include <stdlib.h>
+#include <string.h>
+#include "target/io/request.h"
+#include "target/io/work.h"
+#include "target/serve/fence.h"
+#include "target/serve/handle.h"
+#include "target/serve/placed.h"
+#include "target/serve/queue.h"
+
+#define HANDLE (1u << 10)
+
+static struct rig {
+	struct tgt_peers peers;
+	struct tgt_reactor reactors[3]; /* the home's, and two others */
+	struct tgt_session sessions[3]; /* the home, and its parts there */
+	struct tgt_placed placed[3];	/* of the parts' queues */
+	struct tgt_handle *handle;	/* the home's */
+	struct tgt_request closer;
+	struct tgt_letter *letters[8];
+	struct tgt_reactor *to[8];
+	unsigned int sent, delivered, answers;
+	enum rblk_status answer;
+} *rig;
+
+void __wrap_tgt_letter_send(struct tgt_reactor *to, struct tgt_letter *letter);
+void __wrap_tgt_letter_send(struct tgt_reactor *to, struct tgt_letter *letter)
+{
+	assert_true(rig->sent < UNIT_LENGTH(rig->letters));
+	/* Whoever reads it at once finds the handle closed at the home. */
+	assert_true(!rig->handle || to == &rig->reactors[0] || rig->handle->closing);
+	rig->to[rig->sent] = to;
+	rig->letters[rig->sent++] = letter;
+}
+
+void __wrap_tgt_request_complete(struct tgt_request *request, enum rblk_status status);
+void __wrap_tgt_request_complete(struct tgt_request *request, enum rblk_status status)
+{
+	rig->answers++;
+	rig->answer = status;
+}
+
+bool __wrap_tgt_request_hold(struct tgt_request *request);
+bool __wrap_tgt_request_hold(struct tgt_request *request)
+{
+	return true;
+}
+
+static void deliver(void)
+{
+	unsigned int next = rig->delivered++;
+
+	assert_true(next < rig->sent);
+	rig->letters[next]->read(rig->to[next], rig->letters[next]);
+}
+
+static void session_begin(unsigned int i)
+{
+	struct tgt_session *session = &rig->sessions[i];
+
+	session->reactor = &rig->reactors[i];
+	session->home = i ? &rig->sessions[0] : NULL;
+	session->id[0] = 7;
+	session->epoch = 1;
+	pthread_mutex_init(&session->lock, NULL);
+	for (unsigned int place = 0; place < RBLK_QUEUES_MAX; place++)
+		TAILQ_INIT(&session->places[place].fences);
+	TAILQ_INSERT_TAIL(&rig->reactors[i].sessions, session, link);
+	if (!i)
+		return;
+	rig->placed[i].reactor = &rig->reactors[i];
+	rig->sessions[0].places[i].away = &rig->placed[i];
+	rig->sessions[0].queues_away++;
+}
+
+/* Of a volume that was removed, so that no store is needed. */
+static void handle_begin(void)
+{
+	struct tgt_session *home = &rig->sessions[0];
+
+	rig->handle = calloc(1, sizeof(*rig->handle));
+	home->handles = calloc(4, sizeof(*home->handles));
+	assert_true(rig->handle && home->handles);
+	home->handle_slots = 4;
+	home->handles_open = 1;
+	home->handles[0] = rig->handle;
+	rig->handle->session = home;
+	rig->handle->id = HANDLE;
+}
+
+static int begin(void **state)
+{
+	(void)state;
+	rig = calloc(1, sizeof(*rig));
+	assert_non_null(rig);
+	atomic_init(&rig->peers.count, 3);
+	for (unsigned int i = 0; i < 3; i++) {
+		rig->peers.reactors[i] = &rig->reactors[i];
+		rig->reactors[i].peers = &rig->peers;
+		TAILQ_INIT(&rig->reactors[i].sessions);
+		tgt_work_init(&rig->reactors[i].turn);
+		session_begin(i);
+	}
+	return 0;
+}
+
+static int end(void **state)
+{
+	(void)state;
+	for (unsigned int i = 0; i < 3; i++) {
+		tgt_handle_close_all(&rig->sessions[i]);
+		pthread_mutex_destroy(&rig->sessions[i].lock);
+	}
+	free(rig);
+	return 0;
+}
+
+/* A command on another reactor names the handle. */
+static struct tgt_handle *use(unsigned int part, enum rblk_status *status)
+{
+	return tgt_handle_use(&rig->sessions[part], HANDLE, status);
+}
+
+static void a_close_waits_for_commands_everywhere(void **state)
+{
+	enum rblk_status status;
+	struct tgt_handle *used;
+
+	(void)state;
+	handle_begin();
+	used = use(1, &status);
+	assert_non_null(used);
+	tgt_access_get(&used->access);
+	assert_int_equal(tgt_handle_close(rig->handle, &rig->closer), RBLK_E_BUSY);
+	assert_int_equal(rig->sent, 2); /* to both parts */
+	deliver();
+	deliver();
+	/* The second had not opened it, and answers at once. */
+	assert_int_equal(rig->sent, 3);
+	deliver();
+	assert_int_equal(rig->answers, 0);
+	tgt_access_put(&used->access);
+	assert_int_equal(rig->answers, 0);
+	assert_int_equal(rig->sent, 4);
+	rig->handle = NULL; /* it ends now */
+	deliver();
+	assert_int_equal(rig->answers, 1);
+	assert_int_equal(rig->answer, RBLK_OK);
+	assert_int_equal(rig->sessions[0].handles_open, 0);
+}
+
+static void no_reactor_opens_what_is_being_closed(void **state)
+{
+	enum rblk_status status;
+	struct tgt_handle *used;
+
+	(void)state;
+	handle_begin();
+	used = use(1, &status);
+	assert_non_null(used);
+	tgt_access_get(&used->access);
+	assert_int_equal(tgt_handle_close(rig->handle, &rig->closer), RBLK_E_BUSY);
+	/* Before the letter has come, and behind it. */
+	assert_null(use(2, &status));
+	assert_int_equal(status, RBLK_E_NO_VOLUME);
+	deliver();
+	deliver();
+	for (unsigned int part = 1; part < 3; part++) {
+		assert_null(use(part, &status));
+		assert_int_equal(status, RBLK_E_NO_VOLUME);
+	}
+	tgt_access_put(&used->access);
+	deliver();
+	rig->handle = NULL;
+	deliver();
+	assert_int_equal(rig->answers, 1);
+}
+
+/* -- logins ------------------------------------------------------------------------------------ */
+
+/* A login of queue 1 goes to another reactor, which refuses it; FENCE meanwhile, if it is not 0. Returns the incarnation that
+ * its place remembers. */
+static uint32_t refused(uint32_t incarnation, uint32_t fence)
+{
+	struct rblk_wire_login wire = {.queue_index = rblk_to_le16(1), .incarnation = rblk_to_le32(incarnation)};
+	struct tgt_session *home = &rig->sessions[0];
+	struct tgt_place *place = &home->places[1];
+	struct tgt_queue queue = {.session = home};
+	struct tgt_request request = {.lane = &queue.lane, .lba = 1, .argument = fence};
+	struct tgt_placed *placed;
+
+	place->away = NULL;
+	place->incarnation = 3;
+	placed = tgt_placed_create(home, &rig->reactors[1], NULL, &wire);
+	assert_non_null(placed);
+	tgt_placed_send(placed);
+	rig->delivered = rig->sent; /* that reactor has it */
+	assert_int_equal(place->incarnation, incarnation);
+	if (fence)
+		tgt_fence_begin(home, &request);
+	tgt_placed_end(placed);
+	tgt_fence_done(place);
+	/* That the queue be closed: there is none. */
+	while (rig->delivered < rig->sent)
+		deliver();
+	return place->incarnation;
+}
+
+static void a_refused_login_takes_back_no_fence(void **state)
+{
+	(void)state;
+	/* It may come again. */
+	assert_int_equal(refused(4, 0), 3);
+	/* F5: the fenced incarnation, and those below, may not. */
+	assert_int_equal(refused(4, 4), 4);
+	assert_int_equal(refused(4, 9), 9);
+	/* One that fences less is over at once, and changes nothing. */
+	assert_int_equal(refused(4, 2), 3);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(a_close_waits_for_commands_everywhere, begin, end),
+		cmocka_unit_test_setup_teardown(no_reactor_opens_what_is_being_closed, begin, end),
+		cmocka_unit_test_setup_teardown(a_refused_login_takes_back_no_fence, begin, end),
+	};
+
+	return cmocka_run_group_tests_name("target parts", tests, NULL, NULL);
+}
