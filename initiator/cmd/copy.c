@@ -238,6 +238,8 @@ static int copy_do(struct copy *copy, FILE *out)
 	int64_t differ = 0;
 	uint64_t elapsed_ns;
 
+	if (copy_end_clear(&copy->destination))
+		return CMD_FAILED;
 	if (copy_run(copy) || copy_interrupted)
 		return copy_say_stopped(copy);
 	if (copy_end_sync(&copy->destination, copy->done_bytes))

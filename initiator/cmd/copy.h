@@ -33,6 +33,7 @@ struct copy_end {
 	bool seekable;
 	bool regular;		      /* a file with holes, whose length is set */
 	bool standard;		      /* standard input or output */
+	bool created;		      /* by this copy, which has written nothing yet: a refusal removes it */
 	struct copy_holes *holes;     /* copy_holes.c's; NULL: not known where they are */
 	struct rblk_session *session; /* NULL for a file */
 	struct rblk_volume *volume;
@@ -104,6 +105,8 @@ int copy_end_open_volume(struct copy_end *end, const char *uri, bool output,
 			 const struct cmd_connect *connect, uint32_t depth);
 int copy_end_open_source(struct copy_end *end, const char *path);
 int copy_end_open_destination(struct copy_end *end, const char *path);
+/* All checks are done: what the output had goes. Prints its error. 0 or negative errno. */
+int copy_end_clear(struct copy_end *end);
 /* Of an output: durable, where it can be. */
 int copy_end_sync(struct copy_end *end, uint64_t bytes);
 int copy_end_close(struct copy_end *end);

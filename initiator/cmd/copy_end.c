@@ -67,6 +67,8 @@ static int copy_end_examine(struct copy_end *end)
 
 static int copy_end_open_file(struct copy_end *end, const char *path, int flags, int standard)
 {
+	int result;
+
 	if (!strcmp(path, "-")) {
 		end->standard = true;
 		end->name = end->output ? "standard output" : "standard input";
@@ -76,8 +78,12 @@ static int copy_end_open_file(struct copy_end *end, const char *path, int flags,
 		end->fd = open(path, flags | O_CLOEXEC, 0666);
 	}
 	if (end->fd < 0) {
-		cmd_error("%s: %s", end->name, strerror(errno));
-		return -errno;
+		result = -errno;
+		cmd_error("%s: %s%s", end->name, strerror(errno),
+			  flags & O_EXCL && result == -EBUSY
+				  ? ": it is mounted, or another program or device has it"
+				  : "");
+		return result;
 	}
 	return copy_end_examine(end);
 }
@@ -88,22 +94,40 @@ int copy_end_open_source(struct copy_end *end, const char *path)
 	return copy_end_open_file(end, path, O_RDONLY, STDIN_FILENO);
 }
 
+/* A block device that has a file system mounted, or is part of another device, is not opened: O_EXCL. */
+static int copy_end_flags(const char *path)
+{
+	struct stat status;
+
+	if (lstat(path, &status))
+		return O_WRONLY | O_CREAT | O_EXCL;
+	if (stat(path, &status))
+		return O_WRONLY | O_CREAT;
+	return S_ISBLK(status.st_mode) ? O_WRONLY | O_EXCL : O_WRONLY;
+}
+
 int copy_end_open_destination(struct copy_end *end, const char *path)
 {
-	int result;
+	int flags = copy_end_flags(path), result;
 
 	end->output = true;
-	result = copy_end_open_file(end, path, O_WRONLY | O_CREAT, STDOUT_FILENO);
+	result = copy_end_open_file(end, path, flags, STDOUT_FILENO);
 	if (result)
 		return result;
+	end->created = (flags & (O_CREAT | O_EXCL)) == (O_CREAT | O_EXCL);
 	/* `rblk copy ... - > file` may append: then it is a stream like any other. */
 	if (!strcmp(path, "-"))
-		end->seekable = end->regular = false;
-	if (end->regular && ftruncate(end->fd, 0)) {
-		cmd_error("%s: %s", end->name, strerror(errno));
-		return -errno;
-	}
+		end->seekable = end->regular = end->created = false;
 	return 0;
+}
+
+int copy_end_clear(struct copy_end *end)
+{
+	end->created = false;
+	if (!end->regular || !end->output || !ftruncate(end->fd, 0))
+		return 0;
+	cmd_error("%s: %s", end->name, strerror(errno));
+	return -EIO;
 }
 
 int copy_end_sync(struct copy_end *end, uint64_t bytes)
@@ -135,6 +159,8 @@ int copy_end_close(struct copy_end *end)
 
 	if (end->session)
 		rblk_session_close(end->session);
+	if (end->created)
+		unlink(end->name);
 	if (end->fd >= 0 && close(end->fd) && end->output) {
 		cmd_error("%s: %s", end->name, strerror(errno));
 		result = -EIO;

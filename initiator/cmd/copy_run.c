@@ -86,24 +86,27 @@ void copy_fail(struct copy *copy, const struct copy_end *end, const char *what, 
 			  end->session ? cmd_reason(error) : strerror(-error));
 }
 
-/* Sleep until a session or the starved pipe has something, at most COPY_WAIT_MS. */
+/* Sleep until a session or the starved pipe has something, or a session's time has come; COPY_WAIT_MS at most. */
 static int copy_sleep(struct copy *copy)
 {
 	struct rblk_session *sessions[] = { copy->source.session, copy->destination.session };
 	struct pollfd fds[3];
 	nfds_t count = 0;
-	int i;
+	int i, due_ms, wait_ms = COPY_WAIT_MS;
 
 	for (i = 0; i < 2; i++) {
 		if (!sessions[i])
 			continue;
 		if (rblk_arm(sessions[i]) > 0)
 			return 0;
+		due_ms = rblk_timeout_ms(sessions[i]);
+		if (due_ms >= 0 && due_ms < wait_ms)
+			wait_ms = due_ms;
 		fds[count++] = (struct pollfd){ .fd = rblk_fd(sessions[i]), .events = POLLIN };
 	}
 	if (copy->starved)
 		fds[count++] = (struct pollfd){ .fd = copy->source.fd, .events = POLLIN };
-	return poll(fds, count, COPY_WAIT_MS) < 0 && errno != EINTR ? -errno : 0;
+	return poll(fds, count, wait_ms) < 0 && errno != EINTR ? -errno : 0;
 }
 
 int copy_wait(struct copy *copy)

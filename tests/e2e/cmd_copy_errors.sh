@@ -28,6 +28,17 @@ err_has "is a volume"
 expect 2 "$RBLK" copy "$scratch/large"
 err_has "usage: rblk copy"
 
+# What is refused leaves the destination as it was: all checks come first. Nothing is left of a file that it made.
+head -c 4096 /dev/urandom > "$scratch/precious"
+cp "$scratch/precious" "$scratch/kept"
+expect 1 "$RBLK" copy --size 4m "$target/disk" "$scratch/precious"
+err_has "$target/disk: has 1 MiB, fewer than the 4 MiB of --size"
+cmp -s "$scratch/precious" "$scratch/kept" || fail "a copy that was refused has changed its destination"
+expect 1 "$RBLK" copy --size 4m "$target/disk" "$scratch/new"
+[ ! -e "$scratch/new" ] || fail "a copy that was refused has left a file"
+"$RBLK" copy --quiet "$target/disk" "$scratch/precious" || fail "copy to a file that exists"
+cmp -s "$scratch/precious" "$scratch/disk" || fail "a file that existed has other data"
+
 # A store that fails.
 target_stop
 target_start --fault fail=write:1 "$scratch/disk"
