@@ -16,7 +16,7 @@ static struct reserve_values {
 } values = {.connect = CMD_CONNECT_DEFAULTS};
 
 static const struct cmd_option options[] = {
-	{"key", 'k', CMD_OPTION_TEXT, offsetof(struct reserve_values, key), 0, 0, "KEY",
+	{"own-key", 'k', CMD_OPTION_TEXT, offsetof(struct reserve_values, key), 0, 0, "KEY",
 	 "this initiator's key (default: 0, it is not registered)"},
 	{"new-key", 0, CMD_OPTION_TEXT, offsetof(struct reserve_values, new_key), 0, 0, "KEY",
 	 "register: the key from now on (default: 0, unregister)"},
@@ -99,7 +99,7 @@ static int request_parse(struct rblk_pr_request *request)
 			 (values.abort ? RBLK_PR_ABORT : 0u) |
 			 (values.persist ? RBLK_PR_PERSIST : 0u) |
 			 (values.is_volatile ? RBLK_PR_VOLATILE : 0u);
-	if (key_parse("key", values.key, &request->key) ||
+	if (key_parse("own-key", values.key, &request->key) ||
 	    key_parse("new-key", values.new_key, &request->new_key) ||
 	    key_parse("other-key", values.other_key, &request->other_key))
 		return CMD_USAGE;

@@ -15,7 +15,7 @@ expect 0 "$RBLK" reserve "$disk"
 out_has 'reservation none, 0 registrants, volatile'
 expect 0 "$RBLK" reserve --name a --new-key 0xaa --persist "$disk" register
 expect 0 "$RBLK" reserve --name b --new-key 11 "$disk" register
-expect 0 "$RBLK" reserve --name a --key 0xaa --type write-exclusive "$disk" acquire
+expect 0 "$RBLK" reserve --name a --own-key 0xaa --type write-exclusive "$disk" acquire
 expect 0 "$RBLK" reserve "$disk" show
 out_has 'reservation write-exclusive, 2 registrants, persistent'
 grep -qE '^a +0xaa +yes$' "$scratch/out" || fail "the holder"
@@ -27,11 +27,11 @@ expect 1 "$RBLK" copy --name b "$scratch/data" "$disk"
 expect 0 "$RBLK" copy --name a "$scratch/data" "$disk"
 
 # Refused, and why.
-expect 1 "$RBLK" reserve --name b --key 11 --type write-exclusive "$disk" acquire
+expect 1 "$RBLK" reserve --name b --own-key 11 --type write-exclusive "$disk" acquire
 err_has 'another one holds a reservation'
-expect 1 "$RBLK" reserve --name b --key 12 "$disk" clear
+expect 1 "$RBLK" reserve --name b --own-key 12 "$disk" clear
 err_has "the key is not this initiator's"
-expect 1 "$RBLK" reserve --name a --key 0xaa --type exclusive-access "$disk" release
+expect 1 "$RBLK" reserve --name a --own-key 0xaa --type exclusive-access "$disk" release
 err_has 'the type is not the one in force'
 for words in '"seize" is not an action|seize' '"x" is not a key|register --new-key x' \
 	'"-1" is not a key|register --new-key -1' '"all" is not a type|acquire --type all'; do
@@ -39,23 +39,23 @@ for words in '"seize" is not an action|seize' '"x" is not a key|register --new-k
 	expect 2 "$RBLK" reserve "$disk" ${words#*|}
 	err_has "${words%|*}"
 done
-expect 1 "$RBLK" reserve --name a --key 0xaa --abort "$disk" clear
+expect 1 "$RBLK" reserve --name a --own-key 0xaa --abort "$disk" clear
 err_has 'options that do not belong to this action'
 
 # After a restart the reservation is the same.
 target_stop
 target_start --cache buffered --reservations-dir "$scratch/kept" "$scratch/disk"
 disk=$target/disk
-expect 0 "$RBLK" reserve --json --name b --key 11 --other-key 0xaa --type exclusive-access --abort "$disk" preempt
+expect 0 "$RBLK" reserve --json --name b --own-key 11 --other-key 0xaa --type exclusive-access --abort "$disk" preempt
 wrong=$(jq -r --slurpfile schema "$schema" --arg object reserve -f "$here/json_schema.jq" "$scratch/out") ||
 	fail "jq failed"
 [ -z "$wrong" ] || fail "$wrong"
 json_is '.reservation_type == "exclusive-access" and .persists and .volume == "disk" and
 	.registrants == [{"initiator": "b", "reservation_key": "0xb", "holder": true}]'
 expect 1 "$RBLK" copy --name a "$scratch/data" "$disk"
-expect 0 "$RBLK" reserve --name b --key 11 --type exclusive-access "$disk" release
+expect 0 "$RBLK" reserve --name b --own-key 11 --type exclusive-access "$disk" release
 expect 0 "$RBLK" reserve --name c --new-key 7 --ignore-key --volatile "$disk" register
-expect 0 "$RBLK" reserve --name c --key 7 "$disk" clear
+expect 0 "$RBLK" reserve --name c --own-key 7 "$disk" clear
 expect 0 "$RBLK" reserve --json "$disk"
 json_is '.reservation_type == "none" and .registrants == [] and (.persists | not)'
 
@@ -64,7 +64,7 @@ target_stop
 target_start --cache buffered --control-socket "$scratch/control" "$scratch/disk"
 disk=$target/disk
 expect 0 "$RBLK" reserve --name a --new-key 1 "$disk" register
-expect 1 "$RBLK" reserve --name a --key 2 "$disk" clear
+expect 1 "$RBLK" reserve --name a --own-key 2 "$disk" clear
 expect 0 "$RBLK" reserve "$disk" show
 expect 0 "$RBLK" copy --name a "$scratch/data" "$disk"
 counted() { "$RBLKCTL" volumes --json --socket "$scratch/control" > "$scratch/out" && jq -e '.volumes[0].operations.flush >= 1' "$scratch/out"; }

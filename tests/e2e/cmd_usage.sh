@@ -33,6 +33,12 @@ for verb in list info copy ping attach detach acknowledge top reserve key doctor
 	wrong "$verb: unknown option -Z" "$verb" -Z
 done
 
+# No verb has two options of one name: the second could not be given.
+while read -r verb; do
+	twice=$("$RBLK" "$verb" --help | grep -oE '^  (-.,|   ) --[a-z-]+' | grep -oE '\-\-.*' | sort | uniq -d || true)
+	[ -z "$twice" ] || fail "rblk $verb has two options" $twice
+done < <("$RBLK" help | awk '/^  [a-z]/ { print $1 }')
+
 # Values of options; for times, every unit.
 wrong '--timeout: "2sec" is not a time, like 500ms, 5s or 2m' list --timeout 2sec $nobody
 wrong '--timeout: 2h is not between 1 ms and 3600000 ms' list --timeout 2h $nobody
