@@ -33,7 +33,7 @@ struct doctor_port {
 	uint32_t number;
 	char state[16];      /* "ACTIVE" */
 	char link_layer[16]; /* "Ethernet", "InfiniBand" */
-	bool active, ethernet;
+	bool active, initial, ethernet; /* initial: INIT, which a subnet manager would end */
 	uint32_t active_mtu, max_mtu; /* bytes */
 	struct doctor_gid gids[DOCTOR_GIDS_MAX];
 	unsigned int gid_count;
@@ -44,6 +44,7 @@ struct doctor_device {
 	char transport[16]; /* "InfiniBand", "iWARP" */
 	bool iwarp;         /* over TCP: neither RoCE's addresses nor its packet sizes */
 	char netdev[16];    /* of the first port, where there is one */
+	bool addressed;     /* that has an IP address */
 	char error[128];    /* why it could not be opened; empty: it was opened */
 	uint32_t max_qp, max_cq, max_mr, max_sge, max_srq_wr, max_qp_wr;
 	uint32_t max_read_in, max_read_out; /* IRD, ORD */

@@ -105,6 +105,37 @@ static void judge_nodes(const struct doctor_facts *facts, struct doctor_problems
 	}
 }
 
+/* rdma_cm finds a port by an IP address: on InfiniBand that is one of IPoIB. */
+static bool port_found(const struct doctor_device *device, const struct doctor_port *port)
+{
+	return port->ethernet || device->iwarp || device->addressed;
+}
+
+static void judge_infiniband(const struct doctor_device *device, const struct doctor_port *port, bool fatal,
+			     struct doctor_problems *problems)
+{
+	struct doctor_problem *problem;
+
+	if (port_found(device, port))
+		return;
+	problem = judge_add(problems, fatal, "%s port %u: InfiniBand without an IP address: no rblk://HOST reaches it",
+			    device->name, port->number);
+	judge_fix(problem, "modprobe ib_ipoib, then ip address add ADDRESS/PREFIX dev %s",
+		  device->netdev[0] ? device->netdev : "ib0");
+}
+
+static void judge_inactive(const struct doctor_device *device, const struct doctor_port *port, bool fatal,
+			   struct doctor_problems *problems)
+{
+	struct doctor_problem *problem = judge_add(problems, fatal, "%s port %u: is %s", device->name, port->number,
+						   port->state);
+
+	if (port->initial && !port->ethernet && !device->iwarp)
+		judge_fix(problem, "start a subnet manager (opensm) on this fabric: none has set the port up");
+	else
+		judge_fix(problem, "ip link set dev %s up", device->netdev[0] ? device->netdev : "DEVICE");
+}
+
 static void judge_port(const struct doctor_device *device, const struct doctor_port *port,
 		       struct doctor_problems *problems)
 {
@@ -137,28 +168,26 @@ static void judge_port(const struct doctor_device *device, const struct doctor_p
 /* One usable port on one device is enough; others that are down are only reported. */
 static void judge_devices(const struct doctor_facts *facts, struct doctor_problems *problems)
 {
-	struct doctor_problem *problem;
-	unsigned int active = 0;
+	unsigned int usable = 0;
 	unsigned int i, k;
 
 	for (i = 0; i < facts->device_count; i++)
 		for (k = 0; k < facts->devices[i].port_count; k++)
-			active += facts->devices[i].ports[k].active;
+			usable += facts->devices[i].ports[k].active &&
+				  port_found(&facts->devices[i], &facts->devices[i].ports[k]);
 	for (i = 0; i < facts->device_count; i++) {
 		const struct doctor_device *device = &facts->devices[i];
 
 		if (device->error[0])
-			judge_add(problems, !active, "%s: cannot be opened: %s", device->name,
+			judge_add(problems, !usable, "%s: cannot be opened: %s", device->name,
 				  device->error);
 		for (k = 0; k < device->port_count; k++) {
 			const struct doctor_port *port = &device->ports[k];
 
-			if (!port->active) {
-				problem = judge_add(problems, !active, "%s port %u: is %s",
-						    device->name, port->number, port->state);
-				judge_fix(problem, "ip link set dev %s up",
-					  device->netdev[0] ? device->netdev : "DEVICE");
-			}
+			if (port->active)
+				judge_infiniband(device, port, !usable, problems);
+			else
+				judge_inactive(device, port, !usable, problems);
 			judge_port(device, port, problems);
 		}
 	}

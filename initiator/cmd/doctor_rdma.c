@@ -4,6 +4,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <ifaddrs.h>
 #include <net/if.h>
 #include <stdio.h>
 #include <string.h>
@@ -64,6 +65,7 @@ static void rdma_port(struct doctor_device *device, struct ibv_context *context,
 	if (!strncmp(port->state, "PORT_", 5))
 		memmove(port->state, port->state + 5, strlen(port->state + 5) + 1);
 	port->active = attributes.state == IBV_PORT_ACTIVE;
+	port->initial = attributes.state == IBV_PORT_INIT;
 	port->ethernet = attributes.link_layer == IBV_LINK_LAYER_ETHERNET;
 	snprintf(port->link_layer, sizeof(port->link_layer), "%s",
 		 port->ethernet ? "Ethernet" : "InfiniBand");
@@ -81,6 +83,18 @@ static void rdma_netdev(struct doctor_device *device)
 			if (!device->netdev[0])
 				memcpy(device->netdev, device->ports[i].gids[k].netdev,
 				       sizeof(device->netdev));
+}
+
+static void rdma_addressed(struct doctor_device *device)
+{
+	struct ifaddrs *addresses, *at;
+
+	if (!device->netdev[0] || getifaddrs(&addresses))
+		return;
+	for (at = addresses; at; at = at->ifa_next)
+		device->addressed |= at->ifa_addr && !strcmp(at->ifa_name, device->netdev) &&
+				     (at->ifa_addr->sa_family == AF_INET || at->ifa_addr->sa_family == AF_INET6);
+	freeifaddrs(addresses);
 }
 
 static void rdma_device(struct doctor_device *device, struct ibv_device *verbs)
@@ -113,6 +127,7 @@ static void rdma_device(struct doctor_device *device, struct ibv_device *verbs)
 			rdma_port(device, context, (uint8_t)port);
 		rdma_gids(device, context);
 		rdma_netdev(device);
+		rdma_addressed(device);
 	}
 	ibv_close_device(context);
 }

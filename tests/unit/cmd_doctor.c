@@ -117,12 +117,29 @@ static void addresses_and_mtu(void **state)
 	port->gids[0].link_local = false;
 	port->gids[0].roce_v2 = false;
 	expect_problem(true, "only link-local RoCE v2 addresses", NULL);
-	port->ethernet = false;
-	doctor_judge(&facts, &problems);
-	assert_int_equal(problems.count, 0);
 	healthy(state);
 	port->active_mtu = 1024;
 	expect_problem(true, "packets carry 1024 bytes where 4096 are possible", NULL);
+}
+
+/* InfiniBand has no RoCE addresses; rdma_cm finds it by an IP address of IPoIB, and a subnet manager sets it up. */
+static void infiniband_has_addresses_and_a_manager(void **state)
+{
+	struct doctor_port *port = &facts.devices[0].ports[0];
+
+	(void)state;
+	port->ethernet = false;
+	port->gids[0].roce_v2 = false;
+	expect_problem(false, "InfiniBand without an IP address",
+		       "modprobe ib_ipoib, then ip address add ADDRESS/PREFIX dev eth1");
+	facts.devices[0].addressed = true;
+	doctor_judge(&facts, &problems);
+	assert_int_equal(problems.count, 0);
+	port->active = false;
+	port->initial = true;
+	strcpy(port->state, "INIT");
+	expect_problem(false, "port 1: is INIT",
+		       "start a subnet manager (opensm) on this fabric: none has set the port up");
 }
 
 /* iWARP runs over TCP: it has no RoCE addresses and uses TCP's packet sizes. */
@@ -164,6 +181,7 @@ int main(void)
 		cmocka_unit_test_setup(ports_down, healthy),
 		cmocka_unit_test_setup(device_cannot_be_opened, healthy),
 		cmocka_unit_test_setup(addresses_and_mtu, healthy),
+		cmocka_unit_test_setup(infiniband_has_addresses_and_a_manager, healthy),
 		cmocka_unit_test_setup(iwarp_has_no_roce, healthy),
 		cmocka_unit_test_setup(memlock, healthy),
 	};
