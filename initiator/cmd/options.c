@@ -61,9 +61,7 @@ int cmd_time_parse(const char *text, uint64_t *ms)
 	if (errno)
 		return -ERANGE;
 	if (!strcmp(end, "us")) {
-		if (*ms % 1000)
-			return -EINVAL;
-		*ms /= 1000;
+		*ms = *ms / 1000 + (*ms % 1000 != 0); /* times are whole milliseconds, and none ends early */
 		return 0;
 	}
 	for (i = 0; i < sizeof(units) / sizeof(units[0]); i++) {

@@ -127,12 +127,18 @@ static int engine_check_sizes(struct thread_data *td, const struct rblk_volume_i
 
 	for_each_rw_ddir(ddir)
 	{
-		if (td->o.min_bs[ddir] % info->block_bytes == 0 && !td->o.bs_unaligned)
+		if (td->o.min_bs[ddir] % info->block_bytes == 0 && td->o.max_bs[ddir] % info->block_bytes == 0 &&
+		    !td->o.bs_unaligned)
 			continue;
 		snprintf(text, sizeof(text),
 			 "%s: block sizes must be multiples of the volume's, %u bytes", info->name,
 			 info->block_bytes);
 		return engine_fail(td, -EINVAL, "block size", text);
+	}
+	if (td->o.start_offset % info->block_bytes) {
+		snprintf(text, sizeof(text), "%s: offset=%llu is no multiple of the volume's block size, %u bytes",
+			 info->name, td->o.start_offset, info->block_bytes);
+		return engine_fail(td, -EINVAL, "offset", text);
 	}
 	if (largest > info->max_io_bytes) {
 		snprintf(text, sizeof(text),

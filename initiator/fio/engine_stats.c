@@ -34,6 +34,7 @@ void engine_stats_subtract(struct rblk_stats *later, const struct rblk_stats *ea
 	later->doorbells -= earlier->doorbells;
 	later->sleeps -= earlier->sleeps;
 	later->busy_retries -= earlier->busy_retries;
+	later->retries -= earlier->retries;
 	later->digest_retries -= earlier->digest_retries;
 	later->queued_us_total -= earlier->queued_us_total;
 	later->stored_us_total -= earlier->stored_us_total;
@@ -63,6 +64,7 @@ static void engine_stats_merge(json_t *root, const struct engine_stats *stats)
 	engine_stats_sum(root, "doorbells", s->doorbells);
 	engine_stats_sum(root, "sleeps", s->sleeps);
 	engine_stats_sum(root, "busy_retries", s->busy_retries);
+	engine_stats_sum(root, "retries", s->retries);
 	engine_stats_sum(root, "digest_retries", s->digest_retries);
 	engine_stats_sum(root, "queued_us_total", s->queued_us_total);
 	engine_stats_sum(root, "stored_us_total", s->stored_us_total);

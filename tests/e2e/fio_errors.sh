@@ -15,6 +15,10 @@ err_has "rblk: $address: volume \"none\": no such volume"
 [ "$(grep -c '^rblk: ' "$scratch/err")" = 1 ] || fail "not exactly one message"
 expect 1 "${engine[@]}" --rblk_uri="$target/disk" --bs=1000
 err_has "rblk: disk: block sizes must be multiples of the volume's, 512 bytes"
+expect 1 "${engine[@]}" --rblk_uri="$target/disk" --bsrange=512-6000
+err_has "rblk: disk: block sizes must be multiples of the volume's, 512 bytes"
+expect 1 "${engine[@]}" --rblk_uri="$target/disk" --bs=4k --offset=100
+err_has "rblk: disk: offset=100 is no multiple of the volume's block size, 512 bytes"
 expect 1 "${engine[@]}" --rblk_uri="$target/disk" --bs=2m --size=2m
 err_has "rblk: disk: a block size of 2097152 bytes is more than the target's maximum, 1048576"
 expect 1 "${engine[@]}" --rblk_uri="$target/disk" --nrfiles=2
