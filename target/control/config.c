@@ -273,6 +273,25 @@ static void section_begin(struct config_file *file, char *text)
 	*end = ']';
 }
 
+/* A ';' behind a blank begins a comment. A path that has one would name another file, which might be there. */
+static void path_check(struct config_file *file, const char *text)
+{
+	size_t key = strcspn(text, " \t=");
+	const char *at = text;
+
+	if (key != strlen("path") || strncmp(text, "path", key))
+		return;
+	while ((at = strchr(at + 1, ';')))
+		if (strchr(" \t", at[-1]) && !strchr(" \t\r\n", at[1])) {
+			tgt_error(file->error, 0,
+				  "%s:%u: path: is \"%.*s\" part of it? Behind a blank, ; begins a comment: a comment has a blank "
+				  "behind its ;, a path cannot have one there",
+				  file->path, file->line, (int)strcspn(at, "\r\n"), at);
+			file_failed(file);
+			return;
+		}
+}
+
 /*
  * One line for libinih, as fgets(). Leading blanks are taken away: it would take an indented line
  * for more of the value before.
@@ -302,6 +321,8 @@ static char *read_line(char *text, int bytes, void *context)
 	memmove(text, text + blanks, length - blanks + 1);
 	if (text[0] == '[')
 		section_begin(file, text);
+	else
+		path_check(file, text);
 	return file->failed ? NULL : text;
 }
 

@@ -137,6 +137,18 @@ static int file_check_whole(struct tgt_document_file *file, int fd, char *error)
 			 file->path);
 }
 
+/* A byte-order mark, as some editors put it at the beginning of UTF-8, is no part of the first line. */
+static void file_drop_mark(struct tgt_document_file *file)
+{
+	static const char mark[] = "\xef\xbb\xbf";
+	const size_t bytes = sizeof(mark) - 1;
+
+	if (file->bytes < bytes || memcmp(file->text, mark, bytes))
+		return;
+	file->bytes -= bytes;
+	memmove(file->text, file->text + bytes, file->bytes + 1);
+}
+
 /* flags: O_NONBLOCK: only a regular file, and nothing is waited for to find out. */
 static int file_read(struct tgt_document *document, const char *path, int flags, char *error)
 {
@@ -155,6 +167,8 @@ static int file_read(struct tgt_document *document, const char *path, int flags,
 		status = file_fill(file, fd, error);
 	if (!status)
 		status = file_check_whole(file, fd, error);
+	if (!status)
+		file_drop_mark(file);
 	close(fd);
 	return status;
 }

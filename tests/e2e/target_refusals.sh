@@ -36,6 +36,13 @@ refused "volume half: half.img: size 66048 is not a multiple of the block size, 
 wrong "volume disk: defined twice on the command line" "${tcp[@]}" disk.img disk=odd.img
 wrong 'unknown option "--blok-size"; did you mean "--block-size"?' --blok-size=4K disk.img
 
+# Editors may put a byte-order mark before the first section. A path with " ;" would be cut to another file's.
+printf '\xef\xbb\xbf[target]\nlisten = rblk+tcp://127.0.0.1:0\n[volume disk]\npath = %s/disk.img ; a comment\n' "$scratch" > marked.conf
+expect 0 "$RBLKD" --check -c marked.conf
+printf '[volume disk]\npath = %s/disk.img ;2\n' "$scratch" > cut.conf
+wrong "cut.conf:2: path: is \";2\" part of it? Behind a blank, ; begins a comment: a comment has a blank behind its ;, a path cannot have one there" \
+	-c cut.conf
+
 printf '[target]\nlisten = rblk+tcp://127.0.0.1:0\n[volume disk]\npath = /disk.img\nblok_size = 4K\n' > rblkd.conf
 wrong 'rblkd.conf:5: unknown key "blok_size"; did you mean "block_size"?' -c rblkd.conf
 wrong 'rblkd.conf:5: unknown key "blok_size"; did you mean "block_size"?' --check -c rblkd.conf
