@@ -59,6 +59,7 @@ struct ini_slot *ini_slot_take(struct ini_queue *queue, bool reserved)
 	slot->canceled = false;
 	slot->capsule_bytes = 0;
 	slot->data_bytes = 0;
+	slot->owes = 0;
 	slot->first_ns = 0;
 	slot->tries = 0;
 	slot->digests = 0;

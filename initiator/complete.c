@@ -9,6 +9,7 @@
 
 #include <arpa/inet.h>
 #include <limits.h>
+#include "initiator/durable.h"
 #include "initiator/parked.h"
 #include "initiator/publish.h"
 #include "initiator/session.h"
@@ -127,18 +128,17 @@ u64 ini_queue_retry(struct ini_queue *queue, u64 now_ns)
 }
 
 /* Accounts for a successful I/O: durability (F7), and how its data came. */
-static void account(const struct ini_slot *slot)
+static void account(struct ini_slot *slot)
 {
-	struct rblk_volume *volume = slot->volume;
+	struct rblk_session *session = slot->queue->session;
 	u8 opcode = slot->command.opcode;
 	bool has_data = opcode == RBLK_OP_WRITE || opcode == RBLK_OP_COMPARE_AND_WRITE;
 
-	if (opcode == RBLK_OP_FLUSH)
-		core_durable_flushed(&volume->durable, slot->flush);
-	/* A DISCARD that is lost loses nothing; other commands change nothing. */
-	else if ((has_data || opcode == RBLK_OP_WRITE_ZEROES) &&
-		 !(slot->command.flags & RBLK_CMD_FUA))
-		core_durable_wrote(&volume->durable, &volume->written);
+	/* Another session may have learnt by now that writes are lost. */
+	if (slot->owes && !ini_durable_done(session->durables, slot->volume->durable, opcode, slot->owes, slot->flush)) {
+		slot->result.error = -EIO;
+		slot->volume->flush_failed = true;
+	}
 	if (has_data && slot->data_bytes)
 		slot->queue->session->stats.target_reads++;
 }

@@ -280,9 +280,6 @@ static void reopened(void *arg, struct rblk_volume *volume, int error)
 		core_session_named(&session->core, false, session->now_ns);
 		return;
 	}
-	/* Others are still with connections that drain (durable.floor). */
-	if (volume->durable.lost)
-		ini_parked_fail_flushes(volume);
 	reopen_next(session, volume->next);
 }
 

@@ -8,6 +8,7 @@
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include "initiator/durable.h"
 #include "initiator/parked.h"
 #include "initiator/session.h"
 #include "proto/wire/wire_names.h"
@@ -190,8 +191,8 @@ static int start_slot(struct rblk_volume *volume, struct ini_slot *slot, const s
 	if (io->opcode == RBLK_OP_READ && queue->features & RBLK_FEATURE_IMMEDIATE &&
 	    !(command->flags & RBLK_CMD_DIGEST))
 		command->flags |= RBLK_CMD_IMMEDIATE;
-	if (io->opcode == RBLK_OP_FLUSH)
-		slot->flush = io->flush ? io->flush : core_durable_flush(&volume->durable);
+	slot->flush = io->flush;
+	slot->owes = core_durable_owes(&volume->open, io->opcode, io->flags);
 	slot->piece = io->piece;
 	slot->volume = volume;
 	slot->done = io->done;
@@ -239,9 +240,11 @@ int ini_io_start(struct rblk_volume *volume, const struct ini_io *io)
 		return ini_io_refuse(volume, -ENODEV, rblk_opcode_name(io->opcode),
 				     "%s", volume->denied ? rblk_denied_text(volume->denied) :
 							    "the target does not serve the volume any more");
-	if (io->opcode == RBLK_OP_FLUSH && volume->durable.lost)
+	if (io->opcode == RBLK_OP_FLUSH && !ini_durable_may_flush(volume->durable, io->flush)) {
+		volume->flush_failed = true;
 		return ini_io_refuse(volume, -EIO, "FLUSH",
 				     "writes that were acknowledged before may be lost");
+	}
 	if (session->parking.used && ini_parking_full(session))
 		return -EAGAIN;
 	slot = take_slot(session);
@@ -334,7 +337,10 @@ int rblk_flush(struct rblk_volume *volume, rblk_callback done, void *arg)
 	if (err)
 		return err;
 	return ini_io_start(volume,
-			    &(struct ini_io){.opcode = RBLK_OP_FLUSH, .done = done, .arg = arg});
+			    &(struct ini_io){.opcode = RBLK_OP_FLUSH,
+					     .flush = ini_durable_flush(volume->durable),
+					     .done = done,
+					     .arg = arg});
 }
 
 /* No data: only a range and flags. */

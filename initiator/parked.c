@@ -97,14 +97,6 @@ static void park_slot(struct ini_slot *slot)
 	core_tags_put(&queue->tags, slot->tag);
 }
 
-/* F7: this FLUSH was sent, and the writes that it covers were lost before its connection was
- * drained. */
-static bool outlives_loss(const struct ini_slot *slot)
-{
-	return slot->command.opcode == RBLK_OP_FLUSH &&
-	       core_durable_outlived(&slot->volume->durable, slot->flush);
-}
-
 static bool slot_waits(const struct ini_queue *queue, u32 tag)
 {
 	return queue->tag_array[tag].state != CORE_TAG_FREE &&
@@ -131,8 +123,6 @@ void ini_park_queue(struct ini_queue *queue)
 		slot->place = INI_PLACE_NONE;
 		if (slot->answered)
 			ini_slot_finish(slot); /* it was held only for its SEND, which is over */
-		else if (slot->volume && outlives_loss(slot))
-			ini_slot_fail(slot, -EIO);
 		else if (slot->volume)
 			park_slot(slot);
 		else
@@ -219,19 +209,6 @@ void ini_parked_fail(struct rblk_session *session, int error)
 
 	while (parking->waiting)
 		ini_parking_finish(parking, ini_parking_unlink(parking, &parking->waiting), error);
-}
-
-void ini_parked_fail_flushes(struct rblk_volume *volume)
-{
-	struct ini_parking *parking = &volume->session->parking;
-	struct ini_parked **link = &parking->waiting, *parked;
-
-	while ((parked = *link)) {
-		if (parked->volume == volume && parked->io.opcode == RBLK_OP_FLUSH)
-			ini_parking_finish(parking, ini_parking_unlink(parking, link), -EIO);
-		else
-			link = &parked->next;
-	}
 }
 
 unsigned int ini_parked_deliver(struct rblk_session *session, unsigned int max)

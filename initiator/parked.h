@@ -31,8 +31,6 @@ void ini_parked_renew(struct rblk_session *session);
 void ini_parked_remove(struct ini_parking *parking, struct ini_parked *parked);
 /* All commands end with this error. */
 void ini_parked_fail(struct rblk_session *session, int error);
-/* FLUSHes of a volume whose acknowledged writes may be lost end with EIO (F7). */
-void ini_parked_fail_flushes(struct rblk_volume *volume);
 /* Call back at most `max` (0: all). Returns how many callbacks were the program's own. */
 unsigned int ini_parked_deliver(struct rblk_session *session, unsigned int max);
 

@@ -26,7 +26,7 @@ struct ini_io {
 	u64 bytes;        /* 0: FLUSH, no range at all */
 	u64 offset;
 	u64 operation;    /* COMPARE_AND_WRITE: its number (F8) */
-	u64 flush;        /* FLUSH: its number, 0: none yet (core/durable.h) */
+	u64 flush;        /* FLUSH: its number (core/durable.h) */
 	rblk_callback done;
 	void *arg;
 };

@@ -68,6 +68,7 @@ struct ini_slot {
 	u64 asked_ns;
 	struct ini_slot *next;       /* in the list of its place */
 	u64 flush;                   /* FLUSH: its number (core/durable.h) */
+	u32 owes;                    /* 0, or by which generation its success counts (core/durable.h) */
 	struct rblk_result result;
 	u16 tag;                     /* fixed */
 	u8 tries;                    /* BUSY answers */

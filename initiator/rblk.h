@@ -284,9 +284,12 @@ RBLK_API const struct rblk_volume_info *rblk_volume_info(const struct rblk_volum
  */
 RBLK_API int rblk_volume_refresh(struct rblk_volume *volume);
 /*
- * Writes that were acknowledged, and not flushed, may be lost: the target's machine went down, or
- * its disk could not be written. From then on rblk_flush() fails with -EIO, until the volume is
- * closed, or the program acknowledges the loss with this call. 1: it did; 0: there was no loss.
+ * Writes that were acknowledged, and not flushed, may be lost: the target's machine went down, or its disk could not be
+ * written. That concerns every open of the volume (its uuid) in the process, in all sessions and threads, whichever wrote,
+ * also one that is closed by now. From then on rblk_flush() fails with -EIO on all of them, until each that was open then
+ * is closed, or has acknowledged the loss with this call; if one is closed before it was told, the next open is. Each is told with RBLK_SESSION_EVENT_WRITES_LOST, by the next
+ * rblk_poll() of its session. 1: this one has acknowledged a loss; 0: it had none to.
+ * Closed volumes with unflushed writes are remembered until they are opened again, 1024 of them.
  */
 RBLK_API int rblk_acknowledge(struct rblk_volume *volume);
 RBLK_API struct rblk_session *rblk_volume_session(const struct rblk_volume *volume);
@@ -465,7 +468,7 @@ RBLK_API int rblk_readv(struct rblk_volume *volume, const struct iovec *iov, int
 			uint64_t offset, uint32_t flags, rblk_callback done, void *arg);
 RBLK_API int rblk_writev(struct rblk_volume *volume, const struct iovec *iov, int count,
 			 uint64_t offset, uint32_t flags, rblk_callback done, void *arg);
-/* On success, all writes that were called back before this call are durable. */
+/* On success, all writes to the volume that were called back in this process before this call are durable. */
 RBLK_API int rblk_flush(struct rblk_volume *volume, rblk_callback done, void *arg);
 RBLK_API int rblk_discard(struct rblk_volume *volume, uint64_t bytes, uint64_t offset,
 			  rblk_callback done, void *arg);

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
+#include "initiator/durable.h"
 #include "initiator/own_name.h"
 #include "initiator/publish.h"
 #include "proto/secret/secret.h"
@@ -339,6 +340,7 @@ static int session_init(struct rblk_session *session, const char *uri,
 		err = init_memory(session, error);
 	if (err)
 		return err;
+	session->durables = ini_durables();
 	env_random(session->session_id, sizeof(session->session_id));
 	session->session_id[0] |= 1; /* never all zero */
 	session->now_ns = env_now_ns();
@@ -408,6 +410,17 @@ static void doorbells(struct rblk_session *session)
 			ini_queue_doorbell(&session->queues[i]);
 }
 
+/* F7: another session, on another thread, may have found that. */
+static void look_for_loss(struct rblk_session *session)
+{
+	u32 losses = __atomic_load_n(&session->durables->losses, __ATOMIC_ACQUIRE);
+
+	if (losses == session->losses)
+		return;
+	session->losses = losses;
+	ini_volumes_look_for_loss(session);
+}
+
 void ini_session_turn(struct rblk_session *session)
 {
 	unsigned int work;
@@ -437,6 +450,7 @@ int rblk_poll(struct rblk_session *session, unsigned int max)
 	session->polling++;
 	ini_session_turn(session);
 	count = ini_complete_deliver(session, max);
+	look_for_loss(session);
 	count += ini_event_deliver(session);
 	/* A caller that sleeps on 0 must be told everything that it may wait for. */
 	count += session->told;

@@ -19,6 +19,7 @@
 #include "proto/core/session.h"
 #include "proto/core/spin.h"
 
+struct ini_durables;
 struct ini_publish;
 
 /*
@@ -114,6 +115,8 @@ struct rblk_session {
 	struct ini_parking parking;
 	struct ini_buffers buffers;
 	struct rblk_volume *volumes;
+	struct ini_durables *durables; /* the process's (durable.h) */
+	u32 losses; /* durables->losses, as of the last look at the volumes */
 
 	struct ini_control *control;
 	struct ini_again *again; /* session commands that wait for a connection */
@@ -220,6 +223,11 @@ void ini_event_received(struct rblk_session *session, const struct rblk_wire_com
 void ini_event_opened(struct rblk_volume *volume);
 /* The cause of an error completion, as text that tells what to do. */
 const char *ini_event_cause(enum ibv_wc_status status);
+
+/* -- volume.c ---------------------------------------------------------------------------------- */
+
+/* A volume somewhere in the process has lost acknowledged writes: which of the session's are to be told? */
+void ini_volumes_look_for_loss(struct rblk_session *session);
 
 /* -- timer.c ----------------------------------------------------------------------------------- */
 

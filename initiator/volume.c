@@ -6,6 +6,7 @@
 #include "initiator/volume.h"
 
 #include <stdlib.h>
+#include "initiator/durable.h"
 #include "initiator/publish.h"
 #include "initiator/session.h"
 #include "proto/wire/wire_check.h"
@@ -61,6 +62,30 @@ struct ini_open {
 	void *arg;
 };
 
+static void volume_free(struct rblk_volume *volume)
+{
+	bool told = volume->loss_told && !(volume->events & 1u << RBLK_SESSION_EVENT_WRITES_LOST);
+
+	ini_durable_leave(volume->session->durables, volume->durable, &volume->open, told || volume->flush_failed,
+			  volume->info.can_flush);
+	free(volume);
+}
+
+static struct rblk_volume *volume_alloc(struct rblk_session *session, u32 open_flags)
+{
+	struct rblk_volume *volume = calloc(1, sizeof(*volume));
+
+	if (!volume)
+		return NULL;
+	volume->session = session;
+	volume->open_flags = open_flags;
+	volume->durable = ini_durable_alloc();
+	if (volume->durable)
+		return volume;
+	free(volume);
+	return NULL;
+}
+
 static void open_finish(struct ini_open *open, int error)
 {
 	struct rblk_volume *volume = open->volume;
@@ -73,7 +98,7 @@ static void open_finish(struct ini_open *open, int error)
 	else
 		volume->refreshing = false;
 	if (open->fresh && error) {
-		free(volume);
+		volume_free(volume);
 		volume = NULL;
 	} else if (open->fresh) {
 		volume->next = session->volumes;
@@ -93,26 +118,24 @@ static void open_closed(void *arg, const struct rblk_result *result)
 	open_finish(arg, result->status ? result->error : 0);
 }
 
-/* F7: are acknowledged writes lost? */
-static void learn_epoch(struct rblk_volume *volume)
+void ini_volumes_look_for_loss(struct rblk_session *session)
 {
-	bool dirty = core_durable_dirty(&volume->durable, volume->written);
-
-	if (!core_durable_opened(&volume->durable, volume->info.cache_epoch, dirty))
-		return;
-	ini_session_note(volume->session,
-			 "%s: volume \"%s\": writes that were acknowledged and not flushed may be lost",
-			 ini_session_peer(volume->session), volume->info.name);
-	volume->events |= 1u << RBLK_SESSION_EVENT_WRITES_LOST;
-	volume->session->told++;
+	for (struct rblk_volume *volume = session->volumes; volume; volume = volume->next) {
+		if (volume->loss_told || !ini_durable_unaware(volume->durable, &volume->open))
+			continue;
+		ini_session_note(session,
+				 "%s: volume \"%s\": writes that were acknowledged and not flushed may be lost",
+				 ini_session_peer(session), volume->info.name);
+		volume->loss_told = true;
+		volume->events |= 1u << RBLK_SESSION_EVENT_WRITES_LOST;
+		session->told++;
+	}
 }
 
 int rblk_acknowledge(struct rblk_volume *volume)
 {
-	bool lost = volume->durable.lost;
-
-	core_durable_acknowledge(&volume->durable);
-	return lost;
+	volume->loss_told = volume->flush_failed = false;
+	return ini_durable_acknowledge(volume->durable, &volume->open);
 }
 
 /*
@@ -154,7 +177,10 @@ static int open_take(struct ini_open *open)
 	core_domain_opened(&volume->domain, session->core.instance, report.fence_domain);
 	open->handle = rblk_le32(report.handle);
 	ini_volume_info(session, &report, &volume->info);
-	learn_epoch(volume);
+	/* It is one of the session's from then on: its open may be told. */
+	if (!volume->open.learnt)
+		volume->durable = ini_durable_join(session->durables, volume->durable, report.uuid, &volume->open);
+	ini_durable_learn(session->durables, volume->durable, &volume->open, report.cache_epoch);
 	volume->block_shift = (u32)__builtin_ctz(volume->info.block_bytes);
 	return 0;
 }
@@ -165,6 +191,7 @@ static void adopt_handle(struct rblk_volume *volume, u32 handle)
 	volume->epoch = volume->session->core.epoch;
 	volume->gone = false;
 	volume->denied = 0;
+	core_durable_adopt(&volume->open, volume->info.volatile_cache);
 	ini_event_opened(volume);
 }
 
@@ -322,15 +349,12 @@ int rblk_volume_open_start(struct rblk_session *session, const char *name, u32 f
 		err = volume_name(session, name, wire_name);
 	if (err)
 		return err;
-	volume = calloc(1, sizeof(*volume));
+	volume = volume_alloc(session, wire_open_flags(flags));
 	if (!volume)
 		return -ENOMEM;
-	volume->session = session;
-	core_durable_init(&volume->durable);
-	volume->open_flags = wire_open_flags(flags);
 	err = open_start(volume, wire_name, true, done, arg);
 	if (err)
-		free(volume);
+		volume_free(volume);
 	return err;
 }
 
@@ -456,7 +480,7 @@ void ini_volume_free(struct rblk_volume *volume)
 	ini_publish_close(volume->counted);
 	if (volume->reopen)
 		volume->reopen->volume = NULL; /* it is called back later */
-	free(volume);
+	volume_free(volume);
 }
 
 /* An outstanding CLOSE. */

@@ -11,6 +11,7 @@
 #include "proto/core/durable.h"
 #include "proto/wire/wire.h"
 
+struct ini_durable;
 struct ini_page_volume;
 struct ini_reopen;
 
@@ -30,8 +31,10 @@ struct rblk_volume {
 	struct ini_reopen *reopen; /* volume.c: the OPEN of a new epoch that is outstanding; NULL: none */
 	u32 denied;     /* enum rblk_denied: why it could not be opened again; 0: that was not it */
 	struct core_domain domain;   /* F10: where it was opened last */
-	struct core_durable durable; /* F7 */
-	u64 written;    /* this session's writer in `durable` */
+	struct ini_durable *durable; /* F7: shared by all opens of the volume in the process, once it is open */
+	struct core_durable_open open; /* its part there */
+	bool loss_told; /* as an event, which may be among those that are not told yet: */
+	bool flush_failed; /* for a loss: so its users have heard of it */
 	u32 events;     /* of enum rblk_session_event_type, a bit each: not told yet */
 	u32 told;       /* likewise: told in this rblk_poll() */
 	struct ini_page_volume *counted; /* publish.c; NULL: it is not */

@@ -9,6 +9,7 @@
 #include "kmod/call.h"
 #include "kmod/digest.h"
 #include "kmod/disk.h"
+#include "kmod/durable.h"
 #include "kmod/memory.h"
 #include "kmod/queue.h"
 #include "kmod/trace.h"
@@ -71,28 +72,6 @@ void rblk_io_complete(struct request *rq)
 /* F7: of a FLUSH over lost writes. Definite (BLK_STS_TARGET): on no other path would it be true. */
 #define RBLK_FLUSH_ERROR (-EREMOTEIO)
 
-/* F7: what is acknowledged here, is it durable? By the queue's CQ handlers. */
-static void rblk_io_note_durable(struct rblk_io *io)
-{
-	struct rblk_command *command = &io->command;
-	struct rblk_disk *disk = rblk_disk_of(rblk_io_rq(io));
-	spinlock_t *lock = &disk->session->core_lock;
-	unsigned long flags;
-
-	if (command->status != RBLK_OK || command->wire.flags & RBLK_CMD_FUA)
-		return;
-	if (command->wire.opcode == RBLK_OP_WRITE || command->wire.opcode == RBLK_OP_WRITE_ZEROES) {
-		core_durable_wrote(&disk->durable, &disk->written[command->queue->index]);
-	} else if (command->wire.opcode == RBLK_OP_FLUSH) {
-		spin_lock_irqsave(lock, flags);
-		if (disk->durable.lost)
-			command->error = RBLK_FLUSH_ERROR;
-		else
-			core_durable_flushed(&disk->durable, io->flush);
-		spin_unlock_irqrestore(lock, flags);
-	}
-}
-
 static void rblk_io_ended(struct rblk_io *io)
 {
 	struct rblk_awaiter *awaiter = rblk_await_take(io); /* first: the request may go again, or be reused */
@@ -101,7 +80,8 @@ static void rblk_io_ended(struct rblk_io *io)
 	if (io->command.status == RBLK_OK && !rblk_digest_matches(io))
 		io->command.status = RBLK_E_DIGEST;
 	if (!rblk_waiting_refused(io)) {
-		rblk_io_note_durable(io);
+		if (io->command.status == RBLK_OK && io->owes && !rblk_durable_done(io))
+			io->command.error = RBLK_FLUSH_ERROR;
 		if (awaiter) {
 			/* Its processor need not be interrupted for that. */
 			blk_mq_set_request_complete(rq);
@@ -257,23 +237,6 @@ static blk_status_t rblk_io_describe(const struct request *rq, u8 *opcode, u8 *f
 	return BLK_STS_OK;
 }
 
-/* F7: it has a number from before it is sent first. False: it is to fail. */
-static bool rblk_io_number_flush(struct rblk_io *io)
-{
-	struct rblk_disk *disk = rblk_disk_of(rblk_io_rq(io));
-	spinlock_t *lock = &disk->session->core_lock;
-	unsigned long flags;
-	bool lost;
-
-	spin_lock_irqsave(lock, flags);
-	lost = disk->durable.lost ||
-	       (io->flush && core_durable_outlived(&disk->durable, io->flush));
-	if (!lost && !io->flush)
-		io->flush = core_durable_flush(&disk->durable);
-	spin_unlock_irqrestore(lock, flags);
-	return !lost;
-}
-
 /* Descriptor and data. */
 static blk_status_t rblk_io_prepare(struct rblk_io *io)
 {
@@ -290,8 +253,7 @@ static blk_status_t rblk_io_prepare(struct rblk_io *io)
 	rblk_command_reset(command, command->tag, opcode);
 	command->wire.flags = flags | (io->retry ? RBLK_CMD_RETRY : 0);
 	command->wire.volume = rblk_to_le32(READ_ONCE(disk->handle));
-	if (opcode == RBLK_OP_FLUSH && !rblk_io_number_flush(io))
-		return errno_to_blk_status(RBLK_FLUSH_ERROR);
+	io->owes = core_durable_owes(&disk->part, opcode, flags);
 	if (opcode != RBLK_OP_FLUSH) {
 		command->wire.lba = rblk_to_le64(blk_rq_pos(rq) >> shift);
 		command->wire.blocks = rblk_to_le32(blk_rq_bytes(rq) >> disk->block_shift);

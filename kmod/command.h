@@ -76,7 +76,8 @@ struct rblk_io {
 	bool overdue;                /* it was not answered in time, since it was sent in overdue_since (jiffies) */
 	bool expired;                /* it is not sent again: it fails when it may (F5) */
 	unsigned long overdue_since;
-	u64 flush;     /* FLUSH: its number, 0: none yet (core/durable.h) */
+	u64 flush;     /* FLUSH: its number (core/durable.h) */
+	u32 owes;      /* 0, or by which generation its success counts (core/durable.h) */
 
 	/* waiting.c */
 	u8 wait;                     /* enum rblk_wait */

@@ -37,6 +37,7 @@ struct rblk_options {
 };
 
 struct rblk_closing;
+struct rblk_durable;
 
 struct rblk_disk {
 	struct kref refs;
@@ -76,8 +77,9 @@ struct rblk_disk {
 	char reason[RBLK_TEXT_BYTES]; /* why the volume is not open; empty: it is, or nothing was tried */
 	unsigned long closed_since; /* jiffies: it is not ready since then */
 	unsigned int open_tries;    /* open_work: since then */
-	struct core_durable durable; /* F7; session->core_lock */
-	u64 written[RBLK_QUEUES_MAX]; /* F7: its writers, by queue; each its queue's CQ handlers */
+	struct rblk_durable *durable; /* durable.c: F7, of its volume; NULL until that is open */
+	struct core_durable_open part; /* its own there */
+	u8 cache_epoch[16]; /* of the handle; session->core_lock */
 
 	/*
 	 * As the target describes it, in the machine's byte order. open_work and refresh_work change `blocks`, with
@@ -131,8 +133,6 @@ struct rblk_disk *rblk_disk_find_any(void);
 /* The block device's open and release. */
 int rblk_disk_open(struct rblk_disk *disk);
 void rblk_disk_release(struct rblk_disk *disk);
-/* F7: whoever has the volume open knows that writes may be lost. */
-void rblk_disk_acknowledge(struct rblk_disk *disk);
 /* No new command is sent for it, and what waits or comes fails. Any context. */
 void rblk_disk_fail(struct rblk_disk *disk, const char *why);
 /* The same, if its volume is not open. False: it is, or the disk has failed before. */

@@ -11,6 +11,7 @@
 #include "kmod/disk.h"
 #include "kmod/closing.h"
 #include "kmod/drive.h"
+#include "kmod/durable.h"
 #include "kmod/tagset.h"
 #include "kmod/tell.h"
 #include "kmod/volume.h"
@@ -31,6 +32,7 @@ static void rblk_disk_free(struct kref *refs)
 	if (disk->session)
 		rblk_session_put(disk->session);
 	rblk_closing_free(disk->closer);
+	rblk_durable_put(disk);
 	ida_free(&rblk_disk_indexes, disk->index);
 	rblk_times_destroy(disk);
 	kfree(disk);
@@ -65,7 +67,6 @@ struct rblk_disk *rblk_disk_alloc(const struct rblk_disk_options *options)
 	mutex_init(&disk->opens_lock);
 	mutex_init(&disk->reservation_lock);
 	get_random_bytes(&disk->attachment, sizeof(disk->attachment));
-	core_durable_init(&disk->durable);
 	rblk_volume_init(disk);
 	return disk;
 
@@ -151,20 +152,12 @@ int rblk_disk_open(struct rblk_disk *disk)
 	if (disk->closing) {
 		error = -ENXIO;
 	} else {
-		disk->openers++;
+		if (!disk->openers++)
+			rblk_durable_join(disk);
 		kref_get(&disk->refs);
 	}
 	mutex_unlock(&disk->opens_lock);
 	return error;
-}
-
-void rblk_disk_acknowledge(struct rblk_disk *disk)
-{
-	unsigned long flags;
-
-	spin_lock_irqsave(&disk->session->core_lock, flags);
-	core_durable_acknowledge(&disk->durable);
-	spin_unlock_irqrestore(&disk->session->core_lock, flags);
 }
 
 void rblk_disk_release(struct rblk_disk *disk)
@@ -172,7 +165,7 @@ void rblk_disk_release(struct rblk_disk *disk)
 	mutex_lock(&disk->opens_lock);
 	/* F7: everyone who had it open has closed it. */
 	if (!--disk->openers)
-		rblk_disk_acknowledge(disk);
+		rblk_durable_leave(disk);
 	mutex_unlock(&disk->opens_lock);
 	rblk_disk_put(disk);
 }

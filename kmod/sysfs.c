@@ -9,6 +9,7 @@
 
 #include "kmod/disk.h"
 #include "kmod/drive.h"
+#include "kmod/durable.h"
 #include "kmod/queue.h"
 
 static struct rblk_disk *rblk_sysfs_disk(struct device *dev)
@@ -34,7 +35,7 @@ RBLK_SHOW(digest, "%u", disk->session->options.digest);
 RBLK_SHOW(attachment, "%016llx", disk->attachment);
 RBLK_SHOW(wwid, "uuid.%16phN", disk->uuid);
 RBLK_SHOW(serial, "%16phN", disk->uuid);
-RBLK_SHOW(cache_epoch, "%16phN", disk->durable.epoch);
+RBLK_SHOW(cache_epoch, "%16phN", disk->cache_epoch);
 RBLK_SHOW(queues, "%u", disk->session->hw_queues);
 RBLK_SHOW(poll_queues, "%u", disk->session->options.poll_queues);
 RBLK_SHOW(credits, "%u", disk->session->credits);
@@ -42,7 +43,7 @@ RBLK_SHOW(losses, "%lld", atomic64_read(&disk->session->losses));
 RBLK_SHOW(connect_ms, "%u", disk->session->options.connect_ms);
 RBLK_SHOW(command_ms, "%u", disk->session->options.command_ms);
 RBLK_SHOW(retries, "%lld", atomic64_read(&disk->session->retries));
-RBLK_SHOW(writes_lost, "%d", READ_ONCE(disk->durable.lost));
+RBLK_SHOW(writes_lost, "%d", rblk_durable_lost(disk));
 RBLK_SHOW(reconnect_ms, "%u", disk->session->options.reconnect_ms);
 RBLK_SHOW(fail_fast_ms, "%u", disk->session->options.fail_fast_ms);
 RBLK_SHOW(give_up_ms, "%u", disk->session->options.give_up_ms);
@@ -122,7 +123,7 @@ static ssize_t acknowledge_store(struct device *dev, struct device_attribute *at
 {
 	if (!sysfs_streq(buf, "1"))
 		return -EINVAL;
-	rblk_disk_acknowledge(rblk_sysfs_disk(dev));
+	rblk_durable_acknowledge(rblk_sysfs_disk(dev));
 	return bytes;
 }
 static DEVICE_ATTR_WO(acknowledge);

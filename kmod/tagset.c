@@ -12,6 +12,7 @@
 #include "kmod/compat.h"
 #include "kmod/disk.h"
 #include "kmod/drive.h"
+#include "kmod/durable.h"
 #include "kmod/overdue.h"
 #include "kmod/queue.h"
 #include "kmod/waiting.h"
@@ -102,7 +103,7 @@ static blk_status_t rblk_tagset_queue_rq(struct blk_mq_hw_ctx *hctx,
 	io->retry = false;
 	io->overdue = false;
 	io->expired = false;
-	io->flush = 0;
+	io->flush = req_op(bd->rq) == REQ_OP_FLUSH ? rblk_durable_number(rblk_disk_of(bd->rq)) : 0;
 	if (unlikely(route == RBLK_NO_ROUTE)) {
 		blk_mq_start_request(bd->rq);
 		rblk_waiting_hold(io);

@@ -17,6 +17,7 @@
 #include "kmod/closing.h"
 #include "kmod/disk.h"
 #include "kmod/drive.h"
+#include "kmod/durable.h"
 #include "kmod/module.h"
 #include "kmod/queue.h"
 #include "kmod/tell.h"
@@ -129,26 +130,6 @@ static void rblk_volume_take(struct rblk_disk *disk, const struct rblk_wire_volu
 	smp_store_release(&disk->opened, true);
 }
 
-/* F7: is something lost that was acknowledged and not flushed, and has anyone the volume open? */
-static bool rblk_volume_learn_epoch(struct rblk_disk *disk, const struct rblk_wire_volume *v)
-{
-	bool dirty = false;
-	unsigned int i;
-
-	lockdep_assert_held(&disk->opens_lock);
-	lockdep_assert_held(&disk->session->core_lock);
-	for (i = 0; i < disk->session->queue_count; i++)
-		dirty |= core_durable_dirty(&disk->durable, READ_ONCE(disk->written[i]));
-	return core_durable_opened(&disk->durable, v->cache_epoch, dirty && disk->openers);
-}
-
-static void rblk_volume_say_lost(const struct rblk_disk *disk)
-{
-	pr_err("rblk%d [%s]: writes that were acknowledged and not flushed may be lost: "
-	       "FLUSH fails until all have closed it, or acknowledge\n",
-	       disk->index, rblk_session_peer(disk->session));
-}
-
 /* F10: may it be used at the target that queue 0 has reached? An instance is of its epoch, which the caller checks later. */
 static bool rblk_volume_admits(const struct rblk_disk *disk, const struct rblk_wire_volume *v)
 {
@@ -210,7 +191,8 @@ static int rblk_volume_use(struct rblk_disk *disk, struct rblk_closing *closing,
 	valid = session->core.epoch == epoch && !core_session_over(&session->core);
 	if (valid) {
 		core_domain_opened(&disk->domain, session->core.instance, v->fence_domain);
-		lost = rblk_volume_learn_epoch(disk, v);
+		/* F7: what the disk has been told of, and what its next commands owe. */
+		lost = rblk_durable_learn(disk, v->cache_epoch, rblk_le32(v->flags) & RBLK_VOLUME_VOLATILE_CACHE);
 		WRITE_ONCE(disk->handle, closing->handle);
 		disk->epoch = epoch;
 		swap(disk->closer, closing);
@@ -227,7 +209,7 @@ static int rblk_volume_use(struct rblk_disk *disk, struct rblk_closing *closing,
 	/* That of an older epoch, or of one that is over: at the target the handle has ended with it. */
 	rblk_closing_free(closing);
 	if (lost)
-		rblk_volume_say_lost(disk);
+		rblk_durable_say_lost(disk);
 	return valid ? 0 : -ENOTCONN;
 }
 
@@ -309,8 +291,15 @@ int rblk_volume_open(struct rblk_disk *disk, char *text)
 		rblk_volume_foreign(disk, epoch);
 		return -ENODEV;
 	}
-	if (!disk->opened)
+	if (!disk->opened) {
+		error = rblk_durable_get(disk, volume.uuid);
+		if (error) {
+			rblk_volume_say_refused(disk, error, &answer, text);
+			rblk_closing_add(session, closing);
+			return error;
+		}
 		rblk_volume_take(disk, &volume);
+	}
 	return rblk_volume_use(disk, closing, changes, &volume);
 }
 
@@ -507,7 +496,7 @@ out:
 static bool rblk_volume_wants_opening(const struct rblk_disk *disk, const struct rblk_wire_volume *v)
 {
 	lockdep_assert_held(&disk->opens_lock);
-	return memcmp(v->cache_epoch, disk->durable.epoch, sizeof(v->cache_epoch)) ||
+	return memcmp(v->cache_epoch, disk->cache_epoch, sizeof(v->cache_epoch)) ||
 	       (disk->read_only && !disk->options.read_only && !(rblk_le32(v->flags) & RBLK_VOLUME_READ_ONLY));
 }
 

@@ -53,13 +53,14 @@ struct link_waiter {
 };
 
 /*
- * Created by nbd_link_open() and freed by nbd_link_close(), on nbdkit's threads. session, volume,
+ * Created by nbd_link_open() and freed by nbd_link_close(), on nbdkit's threads. session, volume, info,
  * slot_bytes, memory, wake_fd, thread and polling are fixed in between; the rest, and every call
  * on the session, is the mutex's.
  */
 struct nbd_link {
 	struct rblk_session *session;
 	struct rblk_volume *volume;
+	struct rblk_volume_info info; /* as it was opened: the library's changes when it is opened again */
 	size_t slot_bytes;
 	char *memory; /* LINK_SLOTS slots, registered */
 	int wake_fd;  /* eventfd: the thread is to look again */
@@ -159,10 +160,8 @@ static int link_start_thread(struct nbd_link *link)
 
 static int link_alloc_slots(struct nbd_link *link)
 {
-	const struct rblk_volume_info *info = rblk_volume_info(link->volume);
-
-	link->slot_bytes =
-		info->max_io_bytes < LINK_SLOT_BYTES ? info->max_io_bytes : LINK_SLOT_BYTES;
+	link->info = *rblk_volume_info(link->volume);
+	link->slot_bytes = link->info.max_io_bytes < LINK_SLOT_BYTES ? link->info.max_io_bytes : LINK_SLOT_BYTES;
 	link->memory = rblk_buffer_alloc(link->session, LINK_SLOTS * link->slot_bytes);
 	if (!link->memory)
 		return errno ? -errno : -ENOMEM;
@@ -255,7 +254,7 @@ void nbd_link_close(struct nbd_link *link)
 
 const struct rblk_volume_info *nbd_link_info(const struct nbd_link *link)
 {
-	return rblk_volume_info(link->volume);
+	return &link->info;
 }
 
 void nbd_link_error(struct nbd_link *link, char *error)
@@ -466,10 +465,21 @@ int nbd_link_flush(struct nbd_link *link)
 	return link_run(link, &command, 1);
 }
 
+/* As the target has it now. */
+static uint64_t link_range_most(struct nbd_link *link)
+{
+	uint64_t most;
+
+	pthread_mutex_lock(&link->mutex);
+	most = rblk_volume_info(link->volume)->max_discard_bytes;
+	pthread_mutex_unlock(&link->mutex);
+	return most;
+}
+
 /* One command after the other: each covers as much as the target takes. */
 static int link_range(struct nbd_link *link, struct link_command command, uint64_t bytes)
 {
-	uint64_t most = rblk_volume_info(link->volume)->max_discard_bytes;
+	uint64_t most = link_range_most(link);
 
 	if (!most)
 		return -EOPNOTSUPP;
@@ -488,8 +498,13 @@ static int link_range(struct nbd_link *link, struct link_command command, uint64
 
 int nbd_link_discard(struct nbd_link *link, uint32_t bytes, uint64_t offset)
 {
-	return link_range(link, (struct link_command){ .operation = LINK_DISCARD, .offset = offset },
-			  bytes);
+	uint64_t block = link->info.block_bytes;
+	uint64_t begin = (offset + block - 1) / block * block, end = (offset + bytes) / block * block;
+
+	if (begin >= end)
+		return 0;
+	return link_range(link, (struct link_command){ .operation = LINK_DISCARD, .offset = begin },
+			  end - begin);
 }
 
 int nbd_link_zero(struct nbd_link *link, uint32_t bytes, uint64_t offset, uint32_t flags)

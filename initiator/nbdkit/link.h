@@ -34,7 +34,7 @@ struct nbd_link *nbd_link_open(const struct nbd_link_options *options, char *err
 /* Only while no call is in progress. */
 void nbd_link_close(struct nbd_link *link);
 
-/* Fixed while the link is open. */
+/* As the volume was when the link was opened; fixed until it is closed. */
 const struct rblk_volume_info *nbd_link_info(const struct nbd_link *link);
 /* Why the session failed; copied to error (RBLK_ERROR_BYTES), empty while it has not. */
 void nbd_link_error(struct nbd_link *link, char *error);
@@ -43,8 +43,12 @@ void nbd_link_error(struct nbd_link *link, char *error);
 int nbd_link_read(struct nbd_link *link, void *data, uint32_t bytes, uint64_t offset);
 int nbd_link_write(struct nbd_link *link, const void *data, uint32_t bytes, uint64_t offset,
 		   uint32_t flags);
-/* On success, all writes answered on any link to the volume before this call are durable. */
+/*
+ * On success, all writes answered on any link to the volume before this call are durable, also on one that is closed by
+ * now. If such writes may be lost, it fails with -EIO until all links that were open then are closed.
+ */
 int nbd_link_flush(struct nbd_link *link);
+/* Whole blocks of any range: what is left of it at the ends stays as it is. */
 int nbd_link_discard(struct nbd_link *link, uint32_t bytes, uint64_t offset);
 int nbd_link_zero(struct nbd_link *link, uint32_t bytes, uint64_t offset, uint32_t flags);
 

@@ -160,9 +160,12 @@ static void plugin_dump(void)
 /* A URI with a volume has one export, whatever name is asked for; one without has all volumes. */
 static bool uri_has_volume(void)
 {
-	const char *host = strstr(settings.uri, "://") + 3;
-	const char *slash = strchr(host, '/');
+	const char *host = settings.uri, *scheme, *slash;
 
+	/* The volume follows the last host, and a host may have a scheme of its own. */
+	while ((scheme = strstr(host, "://")))
+		host = scheme + 3;
+	slash = strchr(host, '/');
 	return slash && slash[1];
 }
 
@@ -300,7 +303,10 @@ static int plugin_can_extents(void *handle)
 	return nbd_link_info(handle)->can_extents;
 }
 
-/* A flush covers what was answered on every connection: the protocol's FLUSH is the volume's. */
+/*
+ * A flush covers what was answered on every connection: the protocol's FLUSH is the volume's, and the library knows for
+ * the whole process whether such a write may be lost (link.h).
+ */
 static int plugin_can_multi_conn(void *handle)
 {
 	return 1;

@@ -1,97 +1,126 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * An initiator's record of which writes are durable on one volume, and whether acknowledged ones
- * may be lost. Specification section 8, F7.
+ * What an initiator knows of one volume: is there an acknowledged write that is not durable, and
+ * may one be lost? Specification section 8, F7. There is one struct core_durable for a volume (its
+ * uuid) in a process or a kernel; every open of the volume has a part in it, because a FLUSH speaks
+ * for all of them.
  *
- * FLUSHes are numbered as they are sent. Each writer (a queue: writers share nothing) keeps the
- * number of the next FLUSH as of its last acknowledged write; so a write costs one comparison.
- * Pure; the caller owns the memory, and calls all but core_durable_wrote() one at a time.
+ * FLUSHes are numbered as they are asked for. `written` is the number of the next FLUSH as of the
+ * last acknowledged write, so a write costs three loads, and a store only once between two FLUSHes.
+ * Another cache epoch begins another generation, and each command carries the generation of the
+ * handle that it was sent with: an answer of an older generation may be heard when another open has
+ * learnt of the loss already.
+ *
+ * The caller owns the memory, and has a lock for each struct core_durable. All functions are called
+ * with it, but core_durable_owes(), which belongs to the open's session, and core_durable_noted().
  */
 #ifndef RBLK_CORE_DURABLE_H
 #define RBLK_CORE_DURABLE_H
 
 #include "proto/wire/types.h"
 
-struct core_durable {
-	u64 next;     /* FLUSH to be sent */
-	u64 flushed;  /* the last one that succeeded */
-	u64 floor;    /* a FLUSH below was sent before a loss: it fails, also if it is sent again */
-	u8 epoch[16]; /* the volume's cache epoch as of the last OPEN */
-	bool known;   /* there was one */
-	bool lost;    /* acknowledged writes may be lost: every FLUSH fails */
+/*
+ * Reads without the lock, of what is stored with it. On 32 bits a read may be torn: when a number
+ * exceeds them, it seems to be another one, and the lock is taken in vain.
+ */
+#ifdef __KERNEL__
+#include <linux/compiler.h>
+#include <asm/barrier.h>
+
+#define core_durable_load(x) READ_ONCE(x)
+#define core_durable_store(x, value) WRITE_ONCE(x, value)
+#define core_durable_acquire(x)                  \
+	({                                       \
+		typeof(x) value_ = READ_ONCE(x); \
+		smp_rmb();                       \
+		value_;                          \
+	})
+#define core_durable_release(x, value) \
+	({                             \
+		smp_wmb();             \
+		WRITE_ONCE(x, value);  \
+	})
+#else
+#define core_durable_load(x) __atomic_load_n(&(x), __ATOMIC_RELAXED)
+#define core_durable_store(x, value) __atomic_store_n(&(x), value, __ATOMIC_RELAXED)
+#define core_durable_acquire(x) __atomic_load_n(&(x), __ATOMIC_ACQUIRE)
+#define core_durable_release(x, value) __atomic_store_n(&(x), value, __ATOMIC_RELEASE)
+#endif
+
+/* One open of the volume: its owner's memory, from core_durable_join() until core_durable_leave().
+ */
+struct core_durable_open {
+	struct core_durable_open *next;
+	u32 learnt;   /* generation that its last OPEN has shown; 0: there was none */
+	u32 adopted;  /* generation of the handle that it uses. Its session's, as the next: */
+	bool caches;  /* the volume has a volatile cache, as that handle's report has it */
+	bool unaware; /* acknowledged writes may be lost, and it has not acknowledged that */
 };
 
-/* Nothing was written yet; every writer begins with 0. */
-static inline void core_durable_init(struct core_durable *durable)
-{
-	memset(durable, 0, sizeof(*durable));
-	durable->next = 1;
-}
+struct core_durable {
+	struct core_durable_open *opens; /* that are told of a loss */
+	u64 next;			 /* FLUSH to be asked for */
+	u64 flushed;			 /* the last one that succeeded */
+	u64 written; /* an acknowledged write: this FLUSH, or a later one, covers it; 0: there was
+			none */
+	u64 floor;   /* a FLUSH below was asked for before a loss: it fails */
+	u32 generation; /* counts cache epochs; 0: none is known */
+	u32 unaware;	/* of `opens`: while there is one, every FLUSH fails */
+	bool untold;	/* the next open has to be told of a loss */
+	u8 epoch[16];	/* the volume's cache epoch as of the last OPEN */
+};
 
-/* A write without FUA was acknowledged, on this writer. Any thread, one for each writer at a time.
+/* Nothing was written, and nobody has it open. */
+void core_durable_init(struct core_durable *durable);
+/* It is told of losses from here on. */
+void core_durable_join(struct core_durable *durable, struct core_durable_open *open);
+/*
+ * It is not any more, and nobody has to wait for it. told: its users have heard of the loss, if it is unaware of one; else
+ * the next that joins has to.
  */
-static inline void core_durable_wrote(const struct core_durable *durable, u64 *writer)
-{
-	u64 next = *(const volatile u64 *)&durable->next;
-
-	if (*writer != next)
-		*writer = next;
-}
-
-/* A FLUSH is about to be sent: its number. It does not cover writes acknowledged from here on.
- */
-static inline u64 core_durable_flush(struct core_durable *durable)
-{
-	return durable->next++;
-}
+void core_durable_leave(struct core_durable *durable, struct core_durable_open *open, bool told);
 
 /*
- * Was this FLUSH, which waits or whose connection is lost, sent before a loss? Then it fails even
- * if the loss is acknowledged meanwhile.
+ * An OPEN has shown this cache epoch. True: acknowledged writes may be lost, which nobody knew, and
+ * somebody is told: from now on FLUSH fails. What was written before is then neither durable nor
+ * owed any more.
  */
-static inline bool core_durable_outlived(const struct core_durable *durable, u64 number)
-{
-	return number < durable->floor;
-}
-
-/* That FLUSH has succeeded. */
-static inline void core_durable_flushed(struct core_durable *durable, u64 number)
-{
-	if (number > durable->flushed)
-		durable->flushed = number;
-}
-
-/* Has this writer an acknowledged write that no FLUSH has covered? */
-static inline bool core_durable_dirty(const struct core_durable *durable, u64 writer)
-{
-	return writer > durable->flushed;
-}
+bool core_durable_learn(struct core_durable *durable, struct core_durable_open *open,
+			const u8 epoch[16]);
+/* From here on the open uses the handle of the OPEN that it has learnt from. caches:
+ * RBLK_VOLUME_VOLATILE_CACHE. */
+void core_durable_adopt(struct core_durable_open *open, bool caches);
 
 /*
- * The volume was opened. `dirty`: some writer is. True: acknowledged writes may have been lost, and
- * from now on FLUSH fails until core_durable_acknowledge(). What was written before is then neither
- * durable nor dirty any more.
+ * A command is about to be sent with the open's handle: 0, or the generation by which its success
+ * counts, as core_durable_wrote() or, of a FLUSH, core_durable_flushed() has it.
  */
-static inline bool core_durable_opened(struct core_durable *durable, const u8 epoch[16], bool dirty)
+u32 core_durable_owes(const struct core_durable_open *open, u8 opcode, u8 flags);
+/* A write of this generation has succeeded: is that known already? Without the lock; any thread. */
+static inline bool core_durable_noted(const struct core_durable *durable, u32 generation)
 {
-	bool changed = durable->known && memcmp(durable->epoch, epoch, sizeof(durable->epoch));
+	u64 written = core_durable_acquire(durable->written);
 
-	memcpy(durable->epoch, epoch, sizeof(durable->epoch));
-	durable->known = true;
-	if (!changed)
-		return false;
-	durable->flushed = durable->next++;
-	if (dirty) {
-		durable->lost = true;
-		durable->floor = durable->next;
-	}
-	return dirty;
+	return written == core_durable_load(durable->next) &&
+	       generation == core_durable_load(durable->generation);
 }
+/* It is not: it is from here on. True: it may be lost, as core_durable_learn() has it. */
+bool core_durable_wrote(struct core_durable *durable, u32 generation);
 
-/* The users of the volume have acknowledged the loss. */
-static inline void core_durable_acknowledge(struct core_durable *durable)
+/* A FLUSH is asked for: its number. It does not cover writes acknowledged from here on. */
+u64 core_durable_flush(struct core_durable *durable);
+/* Can it succeed, as far as is known? If not, it fails with EIO. */
+bool core_durable_may_flush(const struct core_durable *durable, u64 number);
+/* It was answered with success, sent with a handle of this generation. False: it fails with EIO all
+ * the same. */
+bool core_durable_flushed(struct core_durable *durable, u32 generation, u64 number);
+
+/* The open's users know of the loss. True: there was one that they had not acknowledged. */
+bool core_durable_acknowledge(struct core_durable *durable, struct core_durable_open *open);
+/* Is there an acknowledged write that no FLUSH has covered? */
+static inline bool core_durable_dirty(const struct core_durable *durable)
 {
-	durable->lost = false;
+	return durable->written > durable->flushed;
 }
 
 #endif

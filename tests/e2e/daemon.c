@@ -425,6 +425,44 @@ void e2e_file_remove(const struct e2e_file *file)
 	unlink(file->path);
 }
 
+void e2e_turning_turn(const struct e2e_turning *turning, const struct e2e_file *to)
+{
+	unlink(turning->path);
+	if (symlink(to->path, turning->path)) {
+		perror(turning->path);
+		abort();
+	}
+}
+
+void e2e_turning_create(struct e2e_turning *turning)
+{
+	FILE *file;
+
+	e2e_file_create(&turning->first, "first", 1u << 20);
+	e2e_file_create(&turning->second, "second", 1u << 20);
+	snprintf(turning->path, sizeof(turning->path), "%s.link", turning->first.path);
+	snprintf(turning->config, sizeof(turning->config), "%s.conf", turning->first.path);
+	file = fopen(turning->config, "w");
+	if (!file) {
+		perror(turning->config);
+		abort();
+	}
+	fprintf(file,
+		"[volume disk]\npath = %s\ncache = buffered\n"
+		"fence_domain = 6d1f0c1e-7d4a-4a53-9a0e-2f1d5b7c9e11\n",
+		turning->path);
+	fclose(file);
+	e2e_turning_turn(turning, &turning->first);
+}
+
+void e2e_turning_remove(const struct e2e_turning *turning)
+{
+	unlink(turning->path);
+	unlink(turning->config);
+	e2e_file_remove(&turning->first);
+	e2e_file_remove(&turning->second);
+}
+
 void e2e_folder_create(char path[64])
 {
 	strcpy(path, "/var/tmp/rblk-e2e-XXXXXX");

@@ -76,6 +76,20 @@ struct e2e_file {
 void e2e_file_create(struct e2e_file *file, const char *name, uint64_t bytes);
 void e2e_file_remove(const struct e2e_file *file);
 
+/*
+ * A configuration with the volume "disk" on a path that leads to one of two files of 1 MiB, which the
+ * daemon takes for one store in one fence domain (F10): behind the other file it has another cache
+ * epoch (F7).
+ */
+struct e2e_turning {
+	struct e2e_file first, second;
+	char path[40], config[40];
+};
+/* It leads to the first. */
+void e2e_turning_create(struct e2e_turning *turning);
+void e2e_turning_turn(const struct e2e_turning *turning, const struct e2e_file *to);
+void e2e_turning_remove(const struct e2e_turning *turning);
+
 /* An empty folder in /var/tmp; it is removed with all that is in it. */
 void e2e_folder_create(char path[64]);
 void e2e_folder_remove(const char *path);

@@ -74,6 +74,10 @@ json_is '[.[] | [.offset, .length, .type]] == [[0, 25165824, 0]]'
 # All volumes of a target, each under its own name.
 nbd 0 "$RBLK_NBDKIT" "$target" -- 'nbdinfo --list --json "$uri"'
 json_is '[.exports[] | [."export-name", ."export-size"]] == [["disk", 50331648], ["mem", 25165824]]'
+nbd 0 "$RBLK_NBDKIT" "$target,$target" -- 'nbdinfo --list --json "$uri"'
+json_is '[.exports[]."export-name"] == ["disk", "mem"]'
+nbd 0 "$RBLK_NBDKIT" "$target,$target/disk" -- 'nbdinfo --json "$uri"'
+json_is '.exports[0]."export-size" == 50331648'
 nbd 1 "$RBLK_NBDKIT" "$target" -- 'nbdinfo "nbd+unix:///absent?socket=$unixsocket"'
 err_has 'absent'
 

@@ -2,8 +2,9 @@
 /*
  * Goal: any number of threads share an NBD connection's link, with requests longer than a slot, and
  * get their own data. When the target is killed and stays away, each gets an error and none waits
- * for ever. Method: threads with a part of the volume each, without nbdkit, so that the link can
- * run under sanitizers.
+ * for ever. A flush on one link fails when writes answered on another may be lost, and a trim takes whole blocks of what
+ * it is given. Method: threads with a part of the volume each, without nbdkit, so that the link can run under sanitizers;
+ * a volume whose path is a link, which is turned to another file.
  */
 #include "tests/unit/unit.h"
 
@@ -173,8 +174,97 @@ static void a_dead_target_is_an_error_for_all(void **state)
 	nbd_link_close(link);
 }
 
+/* -- a file, which can be flushed ---------------------------------------------------------------- */
+
+static struct e2e_turning file;
+
+static int start_file(void **state)
+{
+	e2e_turning_create(&file);
+	e2e_daemon_start(&server, "--config", file.config, NULL);
+	return 0;
+}
+
+static int stop_file(void **state)
+{
+	int status = e2e_daemon_stop(&server);
+
+	e2e_turning_remove(&file);
+	return status;
+}
+
+static struct nbd_link *open_disk(void)
+{
+	struct nbd_link_options options = {.uri = e2e_daemon_uri(&server, "disk")};
+	char error[RBLK_ERROR_BYTES];
+	struct nbd_link *link = nbd_link_open(&options, error);
+
+	if (!link)
+		fail_msg("%s", error);
+	return link;
+}
+
+static void lose(void)
+{
+	e2e_daemon_kill(&server);
+	e2e_turning_turn(&file, &file.second);
+	e2e_daemon_start_again(&server, "--config", file.config, NULL);
+}
+
+static void a_flush_speaks_for_all_links(void **state)
+{
+	static const uint8_t data[4096] = {1};
+	struct nbd_link *writer = open_disk(), *other = open_disk();
+
+	assert_int_equal(nbd_link_write(writer, data, sizeof(data), 0, 0), 0);
+	assert_int_equal(nbd_link_flush(other), 0);
+	assert_int_equal(nbd_link_write(writer, data, sizeof(data), 0, 0), 0);
+	lose();
+	assert_int_equal(nbd_link_flush(other), -EIO);
+	assert_int_equal(nbd_link_flush(writer), -EIO);
+	/* A client that has connected anew, beside one that does not know yet. */
+	nbd_link_close(writer);
+	writer = open_disk();
+	assert_int_equal(nbd_link_flush(writer), -EIO);
+	nbd_link_close(other);
+	assert_int_equal(nbd_link_flush(writer), 0);
+	nbd_link_close(writer);
+}
+
+static bool is_zero(struct nbd_link *link, uint64_t offset)
+{
+	static const uint8_t zeroes[512];
+	uint8_t data[512];
+
+	assert_int_equal(nbd_link_read(link, data, sizeof(data), offset), 0);
+	return !memcmp(data, zeroes, sizeof(data));
+}
+
+static void a_trim_takes_whole_blocks(void **state)
+{
+	struct nbd_link *link = open_disk();
+	static uint8_t data[3 * 512];
+
+	memset(data, 1, sizeof(data));
+	assert_int_equal(nbd_link_write(link, data, sizeof(data), 0, 0), 0);
+	assert_int_equal(nbd_link_discard(link, 100, 10), 0);
+	assert_int_equal(nbd_link_discard(link, 512, 1), 0);
+	assert_false(is_zero(link, 0));
+	assert_false(is_zero(link, 512));
+	assert_int_equal(nbd_link_discard(link, 1000, 100), 0);
+	assert_false(is_zero(link, 0));
+	assert_true(is_zero(link, 512));
+	assert_int_equal(nbd_link_discard(link, 1000, 512), 0);
+	assert_false(is_zero(link, 1024));
+	nbd_link_close(link);
+}
+
 int main(void)
 {
+	const struct CMUnitTest files[] = {
+		cmocka_unit_test_setup_teardown(a_flush_speaks_for_all_links, start_file, stop_file),
+		cmocka_unit_test_setup_teardown(a_trim_takes_whole_blocks, start_file, stop_file),
+	};
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(sleeping_link),
 		cmocka_unit_test(spinning_link),
@@ -182,5 +272,5 @@ int main(void)
 		cmocka_unit_test(a_dead_target_is_an_error_for_all),
 	};
 
-	return cmocka_run_group_tests(tests, start, stop);
+	return cmocka_run_group_tests(tests, start, stop) + cmocka_run_group_tests(files, NULL, NULL);
 }

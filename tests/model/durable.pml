@@ -17,7 +17,7 @@
  *   NO_DRAIN     a command is completed before its lost connection has drained and its key is dead (F4)
  *   NO_EPOCH     the cache epoch that OPEN reports is not looked at (F7)
  *   TOLD_ONCE    FLUSH fails once after a loss, and then succeeds, though nobody has said that he knows (F7)
- *   FLUSH_GOES_ON a FLUSH that waits for the new connection is sent although the cache was lost (F7)
+ *   FLUSH_GOES_ON a FLUSH that waits for the new connection succeeds although the cache was lost (F7)
  *   DONE_TWICE   a command that is answered and not told yet is sent again when its connection is lost
  */
 #include "history.pml"
@@ -147,6 +147,7 @@ proctype Initiator() IN_STEP {
 	byte outstanding = NOTHING;	/* or WRITE, FLUSH */
 	bool sent, answered;		/* it is; the latter, and not called back yet */
 	bool ok, drained = true, dirty, lost, told;
+	bool doomed;	/* the FLUSH was asked for before a loss */
 
 	do
 	/* Something new. */
@@ -197,10 +198,11 @@ proctype Initiator() IN_STEP {
 			:: else ->
 				SAW(E_HEARD_FLUSH, 0, 0, 0)
 				if
-				:: covers > forgiven -> CLAIM(medium >= covers)
+				:: !doomed && covers > forgiven -> CLAIM(medium >= covers)
 				:: else
 				fi;
-				dirty = acked > covers
+				dirty = !doomed && acked > covers;
+				doomed = false
 			fi
 		:: else
 		fi;
@@ -274,10 +276,7 @@ proctype Initiator() IN_STEP {
 			:: dirty ->
 				lost = true;
 #ifndef FLUSH_GOES_ON
-				if
-				:: outstanding == FLUSH && !answered -> outstanding = NOTHING
-				:: else
-				fi;
+				doomed = outstanding == FLUSH && !answered;
 #endif
 				dirty = false
 			:: else

@@ -240,6 +240,10 @@ void sim_app_start(struct sim_app *app, unsigned int machine)
 	app->actor.machine = machine;
 	app->actor.wake = app_wake;
 	app->actor.digests = app->options.digest;
+	app->process = &app->own_process;
+	app->process->apps[0] = app;
+	app->process->app_count = 1;
+	ini_durables_init(&app->process->durables);
 	app->options.size = sizeof(app->options);
 	app->options.polling = RBLK_POLL_NEVER;
 	app->options.initiator_name = app->actor.name;
@@ -247,8 +251,15 @@ void sim_app_start(struct sim_app *app, unsigned int machine)
 	sim_fiber_start(&app->fiber, &app->actor, app_run, app);
 }
 
+void sim_app_share(struct sim_app *app, struct sim_app *other)
+{
+	app->process = other->process;
+	app->process->apps[app->process->app_count++] = app;
+}
+
 void sim_app_fini(struct sim_app *app)
 {
+	ini_durables_fini(&app->own_process.durables);
 	sim_fiber_fini(&app->fiber);
 	sim_guard_fini(&app->guard);
 }

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * A simulated application: opens a session with librblk, opens one or two volumes, reads, writes,
+ * A simulated application: opens a session with librblk, opens one or two volumes, or one of them twice, reads, writes,
  * compares and writes, flushes and aborts commands at random, reserves volumes, and reports to the model. A lost
  * session is opened again, and the model checks the target's promises. At the end, when faults have
- * stopped, it reads the whole volume.
+ * stopped, it reads the whole volume. Two of them may be threads of one process.
  */
 #ifndef RBLK_TESTS_SIM_APP_H
 #define RBLK_TESTS_SIM_APP_H
 
+#include "initiator/durable.h"
 #include "initiator/rblk.h"
 #include "tests/sim/actor.h"
 #include "tests/sim/fiber.h"
@@ -23,6 +24,22 @@ struct sim_app;
 /* Of the largest volume. */
 #define SIM_APP_SECTORS 512u
 
+/* What a process owes of a volume (F7). */
+struct sim_owed {
+	uint64_t wrote, covered; /* acknowledged writes that owe; of them, by a FLUSH that succeeded */
+	uint8_t cache_epoch[16]; /* that the last OPEN has shown */
+	bool known;		 /* there was one */
+	bool cached;		 /* the volume was seen to have a volatile cache */
+};
+
+/* The applications of one process, which has one librblk. */
+struct sim_process {
+	struct ini_durables durables;
+	struct sim_owed owed[SIM_HOST_VOLUMES];
+	struct sim_app *apps[2];
+	unsigned int app_count;
+};
+
 /* A volume that it has open. */
 struct sim_mount {
 	unsigned int volume; /* index at the host */
@@ -32,10 +49,10 @@ struct sim_mount {
 	uint64_t epoch;        /* of the session, when its handle was opened */
 	struct sim_opening opening; /* it is, or may be, opened anew since then */
 	bool opening_again;
-	bool lost;             /* FLUSH fails (F7) */
+	bool lost;             /* it has to know of that before FLUSH succeeds again (F7) */
 	uint8_t cache_epoch[16];
 	uint64_t known[SIM_APP_SECTORS]; /* what a sector said last, or UINT64_MAX */
-	uint64_t wrote, covered; /* acknowledged writes without FUA; of them, by a FLUSH that succeeded */
+	bool cached, can_flush;	/* the volume has a volatile cache; and can flush it */
 	uint64_t verified; /* sectors, at the end */
 };
 
@@ -43,8 +60,8 @@ struct sim_mount {
 struct sim_op {
 	struct sim_app *app;
 	struct sim_mount *mount;
-	uint64_t covers; /* FLUSH: of mount->wrote when it began; UINT64_MAX: all, it may be */
-	bool covered;	 /* a write under way: such a FLUSH has succeeded meanwhile */
+	uint64_t covers; /* FLUSH: of owed->wrote when it began; UINT64_MAX: all, it may be */
+	bool covered;	 /* a write under way: such a FLUSH has succeeded meanwhile, or the cache epoch has changed */
 	bool aborted;	 /* it has been asked for */
 	bool doomed;	 /* a FLUSH that was not answered when acknowledged writes may have been lost */
 	struct sim_command *command;
@@ -79,6 +96,8 @@ struct sim_app {
 	bool reserved; /* others, or itself, may keep it from its first volume */
 	bool steady; /* it writes the first block of its volume, and keeps its session: for a history */
 
+	struct sim_process *process; /* own_process, or another application's */
+	struct sim_process own_process;
 	struct rblk_session *session;
 	uint32_t session_number;
 	uint8_t session_id[16]; /* kept while sessions are renewed */
@@ -109,6 +128,8 @@ struct sim_app {
 };
 
 void sim_app_start(struct sim_app *app, unsigned int machine);
+/* It is a thread of the other's process. Both have been started, and have not run yet. */
+void sim_app_share(struct sim_app *app, struct sim_app *other);
 void sim_app_fini(struct sim_app *app);
 
 /* -- app_extents.c --------------------------------------------------------------------------- */

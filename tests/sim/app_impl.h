@@ -26,8 +26,18 @@ bool sim_mount_open(struct sim_app *app, struct sim_mount *mount);
 void sim_mounts_watch(struct sim_app *app);
 /* Has the session begun a new epoch, and opened its volumes anew? */
 void sim_mounts_refresh(struct sim_app *app);
+/* What its process owes of its volume. */
+struct sim_owed *sim_mount_owed(const struct sim_app *app, const struct sim_mount *mount);
 /* A command has succeeded: what is durable, as far as its application can know? */
 void sim_mount_account(const struct sim_op *op);
+/* Why a FLUSH by it must not begin now; NULL: it may. */
+const char *sim_mount_must_not_flush(const struct sim_app *app, const struct sim_mount *mount);
+/* A FLUSH has failed for a loss: the process has been told of it. */
+void sim_mount_is_told(const struct sim_app *app, const struct sim_mount *mount);
+/* It is closed now. */
+void sim_mount_closed(const struct sim_app *app, struct sim_mount *mount);
+/* The process is another one from now on: it has forgotten what it owes. Nothing is open. */
+void sim_app_forget(struct sim_app *app);
 
 /* -- app_op.c -------------------------------------------------------------------------------- */
 

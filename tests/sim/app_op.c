@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include "initiator/durable.h"
 #include "initiator/volume.h"
 #include "proto/core/env.h"
 #include "proto/wire/wire_names.h"
@@ -158,6 +159,9 @@ static void op_done(void *arg, const struct rblk_result *result)
 		loss_check(op);
 	if (outcome == SIM_OUTCOME_DONE)
 		sim_mount_account(op);
+	if (command->kind == SIM_COMMAND_FLUSH && result->error == -EIO && op->mount->rblk &&
+	    op->mount->rblk->flush_failed)
+		sim_mount_is_told(app, op->mount);
 	sim_mount_learn(op->mount, command, outcome == SIM_OUTCOME_DONE, op->memory);
 	sim_trace(app->actor.name, "#%u ends: %s%s%s", op->number,
 		  result->error ? strerror(-result->error) : "done", result->status ? ", " : "",
@@ -251,6 +255,9 @@ static void op_loss_known(struct sim_app *app, struct sim_mount *mount)
 		return;
 	sim_mounts_refresh(app);
 	sim_reached("application", "is told that acknowledged writes may be lost", NULL);
+	/* Another thread's session has found it, and has not looked yet. */
+	if (app->process->app_count > 1 && !mount->lost)
+		return;
 	/* Sometimes it does nothing, and FLUSH must continue to fail. */
 	if (sim_chance(400000))
 		return;
@@ -264,13 +271,23 @@ static void op_loss_known(struct sim_app *app, struct sim_mount *mount)
 	mount->lost = false;
 }
 
-/* What is answered, and not called back yet, is covered by a FLUSH, too. */
-static bool answers_wait(const struct rblk_session *session)
+static bool session_has_answers(const struct rblk_session *session)
 {
 	for (unsigned int i = 0; i < session->queue_count; i++)
 		if (session->queues[i].held.head)
 			return true;
 	return session->done.head != NULL;
+}
+
+/* What is answered, and not called back yet, is covered by a FLUSH, too. */
+static bool answers_wait(const struct sim_app *app)
+{
+	const struct sim_process *process = app->process;
+
+	for (unsigned int i = 0; i < process->app_count; i++)
+		if (process->apps[i]->session && session_has_answers(process->apps[i]->session))
+			return true;
+	return false;
 }
 
 /* 0, or why it was not started: -EAGAIN, -ENOTCONN. */
@@ -293,7 +310,7 @@ int sim_op_start(struct sim_app *app, const struct sim_mount *mount, struct sim_
 	op->number = ++app->op_number;
 	op->begun_ns = env_now_ns();
 	op->reservation = sim_reserver_moment(app->host, mount->volume);
-	op->covers = app->working || answers_wait(app->session) ? UINT64_MAX : mount->wrote;
+	op->covers = app->working || answers_wait(app) ? UINT64_MAX : sim_mount_owed(app, mount)->wrote;
 	if (rblk_session_state(app->session) == RBLK_SESSION_READY)
 		sim_model_goes_on(app->session_number, NULL);
 	op->command = sim_model_begin(&command);
@@ -312,9 +329,11 @@ int sim_op_start(struct sim_app *app, const struct sim_mount *mount, struct sim_
 		  (unsigned long long)command.sector, (unsigned long long)command.sectors,
 		  (unsigned long long)command.id, err ? strerror(-err) : "begins");
 	if (!err) {
-		if (command.kind == SIM_COMMAND_FLUSH && mount->lost)
-			sim_fail("%s: FLUSH does not fail any more, and nobody has acknowledged the loss (F7)",
-				 app->actor.name);
+		const char *unaware = sim_mount_must_not_flush(app, mount);
+
+		if (command.kind == SIM_COMMAND_FLUSH && unaware)
+			sim_fail("%s: FLUSH does not fail any more, and %s has not acknowledged the loss (F7)",
+				 app->actor.name, unaware);
 		app->under_way++;
 		sim_history(command.kind == SIM_COMMAND_FLUSH ? "BEGIN_FLUSH" : "BEGIN", 0,
 			    command.id, 0);
@@ -326,8 +345,9 @@ int sim_op_start(struct sim_app *app, const struct sim_mount *mount, struct sim_
 		sim_guard_return(&app->guard, op->memory);
 	op->memory = NULL;
 	if (err == -EIO && command.kind == SIM_COMMAND_FLUSH &&
-	    (mount->lost || mount->rblk->durable.lost)) {
+	    mount->rblk->durable->core.unaware) {
 		sim_history("REFUSED", 0, 0, 0);
+		sim_mount_is_told(app, mount);
 		op_loss_known(app, (struct sim_mount *)mount);
 		return -EAGAIN;
 	}

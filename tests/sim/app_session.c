@@ -101,6 +101,7 @@ bool sim_app_open_session(struct sim_app *app)
 	app->session = rblk_session_start(uri, &app->options, error);
 	if (!app->session)
 		sim_fail("%s: %s: %s", app->actor.name, uri, error);
+	app->session->durables = &app->process->durables;
 	app->session_number = sim_session_of(&app->actor);
 	app->failures = 0;
 	if (!app->steady)
@@ -155,9 +156,12 @@ static bool volumes_cleanly_closed(struct sim_app *app)
 {
 	app->doing = "closes its volumes";
 	for (unsigned int i = 0; i < app->mount_count; i++) {
-		if (app->mounts[i].rblk)
-			rblk_volume_close(app->mounts[i].rblk);
-		app->mounts[i].rblk = NULL;
+		struct rblk_volume *rblk = app->mounts[i].rblk;
+
+		if (!rblk)
+			continue;
+		rblk_volume_close(rblk);
+		sim_mount_closed(app, &app->mounts[i]);
 	}
 	return !app->registered || rblk_buffer_unregister(app->session, app->guard.base) == 0;
 }
@@ -178,8 +182,12 @@ void sim_app_end_session(struct sim_app *app)
 	app->session = NULL;
 	app->registered = false;
 	for (unsigned int i = 0; i < app->mount_count; i++)
-		app->mounts[i].rblk = NULL;
+		if (app->mounts[i].rblk)
+			sim_mount_closed(app, &app->mounts[i]);
 	if (app->under_way || sim_guard_lent(&app->guard))
 		sim_fail("%s: %u commands were never completed", app->actor.name, app->under_way);
 	sim_trace(app->actor.name, "session closed");
+	/* It may have been its process that has ended. */
+	if (app->process->app_count == 1 && sim_chance(300000))
+		sim_app_forget(app);
 }

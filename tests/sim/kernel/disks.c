@@ -11,6 +11,7 @@
 #include "kmod/closing.h"
 #include "kmod/disk.h"
 #include "kmod/drive.h"
+#include "kmod/durable.h"
 #include "kmod/queue.h"
 #include "tests/sim/coverage.h"
 #include "tests/sim/fabric_sim.h"
@@ -135,7 +136,7 @@ void sim_disk_look(const struct rblk_disk *disk, struct sim_disk_view *view)
 		.handle = disk->handle,
 		.ready = disk->ready,
 		.read_only = disk->gendisk->read_only,
-		.lost = disk->durable.lost,
+		.lost = rblk_durable_lost(disk),
 		.failed = disk->gate == RBLK_GATE_FAIL || core_session_over(&session->core),
 		.goes_on = session->core.state == CORE_SESSION_LIVE && !session->core.held && !disk->unfenced,
 		.unfenced = unfenced(disk),
@@ -144,7 +145,7 @@ void sim_disk_look(const struct rblk_disk *disk, struct sim_disk_view *view)
 		.polled = session->options.poll_queues,
 		.state = session->core.state,
 	};
-	memcpy(view->cache_epoch, disk->durable.epoch, sizeof(view->cache_epoch));
+	memcpy(view->cache_epoch, disk->cache_epoch, sizeof(view->cache_epoch));
 }
 
 /* Late by so much: a machine that does other work, too. */
@@ -218,7 +219,7 @@ bool sim_disk_session_has(const struct rblk_disk *disk, uint32_t handle)
 
 void sim_disk_acknowledge(struct rblk_disk *disk)
 {
-	rblk_disk_acknowledge(disk);
+	rblk_durable_acknowledge(disk);
 }
 
 /* As kmod/sysfs.c's kill_connection. */
