@@ -16,10 +16,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/sendfile.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 #include "initiator/rblk.h"
 #include "tests/e2e/daemon.h"
+#include "tests/e2e/fake_target.h"
 
 #define PIECE 4096u
 #define BYTES (1u << 20)
@@ -203,6 +205,7 @@ static void the_other_is_not_used(void **state)
 static void a_stopped_target_is_waited_for(void **state)
 {
 	struct outcome outcome = {0};
+	int status;
 
 	(void)state;
 	side_create(&first, NULL, "");
@@ -213,6 +216,9 @@ static void a_stopped_target_is_waited_for(void **state)
 		      second.daemon.host);
 	write_piece(0xa1, 0);
 	assert_int_equal(kill(first.daemon.pid, SIGSTOP), 0);
+	/* Its threads stop when they see that. */
+	assert_int_equal(waitpid(first.daemon.pid, &status, WUNTRACED), first.daemon.pid);
+	assert_true(WIFSTOPPED(status));
 	memset(data, 0xb2, PIECE);
 	assert_int_equal(rblk_write(disk, data, PIECE, 0, 0, outcome_done, &outcome), 0);
 	await_refusal(1);
@@ -326,6 +332,88 @@ static void a_reload_changes_the_domain(void **state)
 	side_remove(&second);
 }
 
+/* -- what a target says ------------------------------------------------------------------------- */
+
+/* A target that forgets the session at its first FLUSH; from then on it is, perhaps, another instance. */
+static const struct saying {
+	const char *what;
+	bool another, feature;
+	u8 domain[2]; /* before and after */
+	int error;    /* of the FLUSH, which goes on */
+} sayings[] = {
+	{"the same instance, without domains", false, false, {0, 0}, 0},
+	{"another instance, without the feature", true, false, {0, 0}, -ETIMEDOUT},
+	{"another instance, that has no domain", true, true, {0, 0}, -ETIMEDOUT},
+	{"another instance, of the same domain", true, true, {7, 7}, 0},
+	{"another instance, of another domain", true, true, {7, 8}, -ETIMEDOUT},
+	{"another instance, that has none any more", true, true, {7, 0}, -ETIMEDOUT},
+	{"the same instance, of another domain", false, true, {7, 8}, 0},
+};
+static const struct saying *saying;
+static _Atomic bool forgot;
+
+static enum fake_answer forget_once(struct fake_target *fake, const struct rblk_wire_command *command,
+				    struct rblk_wire_completion *completion)
+{
+	struct fake_script *script = fake_target_script(fake);
+
+	(void)completion;
+	if (command->opcode != RBLK_OP_FLUSH || forgot)
+		return FAKE_REPLY;
+	forgot = true;
+	script->reject = (struct rblk_wire_reject){
+		.magic = rblk_to_le32(RBLK_MAGIC),
+		.version = rblk_to_le16(RBLK_PROTOCOL_VERSION),
+		.reason = rblk_to_le16(RBLK_REJECT_NO_SESSION),
+	};
+	script->reject_epoch = 1;
+	return FAKE_CLOSE;
+}
+
+static void say_instance(struct rblk_wire_accept *accept)
+{
+	accept->target_instance[1] = forgot && saying->another;
+	if (!saying->feature)
+		accept->features &= ~rblk_to_le32(RBLK_FEATURE_FENCE_DOMAIN);
+}
+
+static void say_domain(struct rblk_wire_volume *volume)
+{
+	volume->fence_domain[3] = saying->domain[forgot];
+}
+
+static void every_saying(void **state)
+{
+	for (unsigned int i = 0; i < UNIT_LENGTH(sayings); i++) {
+		struct rblk_options options = fake_target_options();
+		struct fake_script script = {
+			.command = forget_once, .accept = say_instance, .volume = say_domain};
+		char error[RBLK_ERROR_BYTES] = "";
+		struct fake_target *fake;
+		int err;
+
+		saying = &sayings[i];
+		forgot = false;
+		print_message("%s\n", saying->what);
+		fake = fake_target_start(&script);
+		options.no_reconnect = false;
+		options.give_up_ms = saying->error ? 1000 : 60000;
+		session = rblk_session_open(fake_target_uri(fake), &options, error);
+		if (!session)
+			fail_msg("%s", error);
+		disk = rblk_volume_open(session, "disk", 0);
+		assert_non_null(disk);
+		err = rblk_fsync(disk);
+		assert_int_equal(err, saying->error);
+		if (err)
+			assert_non_null(strstr(rblk_session_error(session), REASON));
+		assert_int_equal(fake_target_seen(fake, RBLK_OP_FLUSH), err ? 1 : 2);
+		session_end();
+		fake_target_stop(fake);
+	}
+	(void)state;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -335,6 +423,7 @@ int main(void)
 		cmocka_unit_test(one_configured_domain),
 		cmocka_unit_test(the_same_file),
 		cmocka_unit_test(a_reload_changes_the_domain),
+		cmocka_unit_test(every_saying),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -362,6 +362,7 @@ static const struct field_lie volume_lies[] = {
 	{ "6.1", OF_VOLUME(max_capsule_bytes), RBLK_CAPSULE_DATA_MAX + 512, PAYLOAD_WRONG },
 	{ "6.1", OF_VOLUME(discard_granularity_bytes), 512, PAYLOAD_WRONG },
 	{ "6.1", OF_VOLUME(reserved0), 1, "a reserved byte or flag" },
+	{ "6.1", OF_VOLUME(reserved1), 1, "a reserved byte or flag" },
 };
 /* clang-format on */
 

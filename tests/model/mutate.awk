@@ -226,3 +226,51 @@ function durable_stale_data(    begin) {
 	x[begin] = x[next_of("BEGIN", 1, "")]
 	return print_without(0)
 }
+
+# -- domain.pml ---------------------------------------------------------------------------------
+
+# F10: the volume is used at the other target, which serves beside the first.
+function domain_stranger_used(    serve, at) {
+	serve = next_of("SERVE", 1, 1)
+	at = serve ? next_of("AT", serve, 0) : 0
+	if (!at || happens_between("KILL", 0, at, ""))
+		return 0
+	queue[at] = 1
+	return print_without(0)
+}
+
+# F6: a target serves, and a write of the one before it on its machine is still with the disk.
+function domain_served_early(    serve, land, store) {
+	for (serve = next_of("SERVE", 1, ""); serve; serve = next_of("SERVE", serve + 1, "")) {
+		land = last_of("LAND", serve, "")
+		store = land ? last_of("STORE", land, "") : 0
+		if (store && x[store] == x[land] && y[land] == queue[serve] && last_of("KILL", land, y[land]) > store)
+			return move(serve, land)
+	}
+	return 0
+}
+
+# F5: the volume is open again, and a write of the lost connection is still with the disk.
+function domain_opened_early(    at, land, store) {
+	for (at = next_of("AT", 1, ""); at; at = next_of("AT", at + 1, "")) {
+		land = last_of("LAND", at, "")
+		store = land ? last_of("STORE", land, "") : 0
+		if (store && x[store] == x[land] && y[land] == queue[at] && last_of("SHUT", land, "") > store &&
+		    !happens_between("KILL|SERVE", store, at, ""))
+			return move(at, land)
+	}
+	return 0
+}
+
+# An older write lands once more, over a newer one.
+function domain_stale_write() {
+	return fence_stale_write()
+}
+
+# A write is acknowledged that was never stored.
+function domain_never_landed(    land) {
+	for (land = next_of("LAND", 1, ""); land; land = next_of("LAND", land + 1, ""))
+		if (event[land + 1] == "REPLY" && event[land + 2] == "HEARD")
+			return print_without(land)
+	return 0
+}

@@ -37,7 +37,8 @@ static bool app_poll(struct sim_app *app)
 
 static bool app_work_left(const struct sim_app *app)
 {
-	return app->load.ops_left || app->under_way;
+	/* A new session may begin at either of two targets: it keeps the one that it has. */
+	return app->load.ops_left || app->under_way || (app->other && !app->calm);
 }
 
 /* False: there is no room for more until something has ended. */

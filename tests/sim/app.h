@@ -81,6 +81,7 @@ struct sim_app {
 	struct rblk_options options;
 	unsigned int portals; /* of the host that it names; the first may be one that never answers */
 	bool silent_portal;
+	const struct sim_host *other; /* a second target that it names behind the first; NULL: none */
 	bool named;	   /* the URI has one name, which has the addresses of all these portals */
 
 	/* How it works. */

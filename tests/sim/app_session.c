@@ -70,6 +70,11 @@ static void app_uri(const struct sim_app *app, char *uri, size_t bytes)
 	bool mixed = app->portals > 1 && sim_chance(300000);
 	size_t used = 0;
 
+	if (app->other) {
+		snprintf(uri, bytes, "%s10.0.0.%u:4430,10.0.0.%u:4430/%s", schemes[0], app->host->machine + 1,
+			 app->other->machine + 1, app->host->config.volumes[app->mounts[0].volume].name);
+		return;
+	}
 	if (app->named) {
 		snprintf(uri, bytes, "%starget-%u-%u:4430/%s", schemes[0], app->host->machine + 1, app->portals,
 			 app->host->config.volumes[app->mounts[0].volume].name);

@@ -14,9 +14,11 @@
 #include "tests/sim/disk.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "tests/sim/actor.h"
 #include "tests/sim/coverage.h"
 #include "tests/sim/history.h"
 #include "tests/sim/inside.h"
@@ -29,6 +31,8 @@
 #define FILES_MAX 4096
 /* Descriptors that cannot be real ones; fabrics have those below. */
 #define FD_FIRST (1 << 24)
+
+unsigned int sim_stranger = UINT_MAX;
 
 static struct sim_disk *disks[DISKS_MAX];
 static struct sim_file *files[FILES_MAX];
@@ -180,7 +184,7 @@ static void io_carry_out(struct sim_io *io)
 	case SIM_IO_ZERO:
 		io_write(io, 0, count);
 		if (io->kind == SIM_IO_WRITE && sim_history_is_kept())
-			sim_history_stored(io->copy ? io->copy : io->buffer);
+			sim_history_stored(io->copy ? io->copy : io->buffer, io->file->machine);
 		if (io->kind == SIM_IO_WRITE && io->result >= 0)
 			sim_compare_stored(io->copy ? io->copy : io->buffer, first, count);
 		if (io->durable && io->result >= 0)
@@ -221,7 +225,7 @@ static void file_put(struct sim_file *file)
 {
 	if (file->open || file->inflight)
 		return;
-	file->disk->holder = NULL;
+	file->disk->holder[file->machine] = NULL;
 	files[file->fd - FD_FIRST] = NULL;
 	free(file);
 }
@@ -291,6 +295,8 @@ void sim_disk_start(struct sim_io *io)
 	struct sim_disk *disk = io->file->disk;
 	uint64_t delay_ns = sim_between(disk->temper.delay_min_ns, disk->temper.delay_max_ns);
 
+	if (io->file->machine == sim_stranger)
+		sim_fail("%s: I/O by a target that does not know what another may still write (F10)", disk->path);
 	if (io->offset > disk->bytes || io->bytes > disk->bytes - io->offset ||
 	    (io->offset | io->bytes) % disk->block_bytes)
 		sim_fail("%s: I/O at %llu+%llu is not on the disk", disk->path,
@@ -404,10 +410,13 @@ void sim_disk_crash(struct sim_disk *disk)
 
 struct sim_file *sim_file_open(struct sim_disk *disk)
 {
+	unsigned int machine = sim_actor_self()->machine;
 	struct sim_file *file;
 	int slot = 0;
 
-	if (disk->holder)
+	if (machine >= SIM_DISK_MACHINES)
+		sim_fail("%s: opened by no target", disk->path);
+	if (disk->holder[machine])
 		return NULL;
 	while (slot < FILES_MAX && files[slot])
 		slot++;
@@ -415,10 +424,11 @@ struct sim_file *sim_file_open(struct sim_disk *disk)
 	if (!file)
 		sim_fail("no file");
 	file->disk = disk;
+	file->machine = machine;
 	file->open = true;
 	file->fd = FD_FIRST + slot;
 	files[slot] = file;
-	disk->holder = file;
+	disk->holder[machine] = file;
 	return file;
 }
 
@@ -459,7 +469,7 @@ struct sim_disk *sim_disk_create(const char *path, uint64_t bytes, uint32_t bloc
 
 void sim_disk_destroy(struct sim_disk *disk)
 {
-	if (!TAILQ_EMPTY(&disk->inflight) || disk->holder)
+	if (!TAILQ_EMPTY(&disk->inflight) || disk->holder[0] || disk->holder[1])
 		sim_fail("%s: still in use at the end", disk->path);
 	for (uint64_t i = 0; i < disk->bytes / SIM_SECTOR; i++)
 		versions_free(disk->cached[i]);

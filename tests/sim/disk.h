@@ -22,9 +22,13 @@ struct sim_disk;
 struct sim_mark;
 struct sim_reservation;
 
+/* Machines that can reach one disk. */
+#define SIM_DISK_MACHINES 2u
+
 /* An open file description: lives until it is closed and the last I/O through it has ended. */
 struct sim_file {
 	struct sim_disk *disk;
+	unsigned int machine; /* whose kernel has it */
 	bool open;
 	bool dead; /* its process is: what it still does has no effect */
 	unsigned int inflight;
@@ -75,7 +79,7 @@ struct sim_disk {
 	struct sim_version **cached; /* per sector, newest first; NULL: as durable */
 	uint64_t order;		     /* of the last version */
 	const uint8_t *boot_id;	     /* the machine's */
-	struct sim_file *holder;     /* of the lock */
+	struct sim_file *holder[SIM_DISK_MACHINES]; /* of the lock, which is each machine's own (F6) */
 	TAILQ_HEAD(, sim_io) inflight;
 	struct sim_disk_temper temper;
 	bool calm; /* faults have stopped */
@@ -113,7 +117,13 @@ bool sim_disk_has_unsaved(const struct sim_disk *disk);
 /* The power is lost: everything in flight ends somewhere, and the cache may be gone. */
 void sim_disk_crash(struct sim_disk *disk);
 
-/* NULL: locked by another (F6). */
+/*
+ * A machine whose target serves another one's disk, and cannot know what that one may still write: it may not be given
+ * any I/O (F10). UINT_MAX: there is none.
+ */
+extern unsigned int sim_stranger;
+
+/* NULL: locked by another process of this machine (F6). */
 struct sim_file *sim_file_open(struct sim_disk *disk);
 void sim_file_close(struct sim_file *file);
 struct sim_file *sim_file_of_fd(int fd);

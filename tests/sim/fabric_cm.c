@@ -6,10 +6,12 @@
 #include "tests/sim/fabric_sim.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
 #include "tests/sim/coverage.h"
+#include "tests/sim/disk.h"
 #include "tests/sim/fiber.h"
 #include "tests/sim/model.h"
 #include "tests/sim/random.h"
@@ -183,7 +185,7 @@ static void on_ghost(void *arg)
 	free(ghost);
 }
 
-static void ghost_send(const struct sim_conn *conn, const struct sim_request *like)
+static struct ghost *ghost_send(const struct sim_conn *conn, const struct sim_request *like)
 {
 	struct ghost *ghost = calloc(1, sizeof(*ghost));
 
@@ -195,6 +197,16 @@ static void ghost_send(const struct sim_conn *conn, const struct sim_request *li
 	ghost->bytes = conn->options.private_bytes;
 	memcpy(ghost->data, conn->private_data, ghost->bytes);
 	sim_event_in(&ghost->event, sim_below(sim_chance(500000) ? SIM_MS : 100 * SIM_MS));
+	return ghost;
+}
+
+/* To the other of two targets, as when an address moves between machines. */
+static void ghost_stray(const struct sim_conn *conn, const struct sim_request *like)
+{
+	struct sockaddr_in *address = (struct sockaddr_in *)&ghost_send(conn, like)->address;
+
+	address->sin_addr.s_addr = htonl(0x0a000000u + sim_stranger + 1);
+	sim_reached("fabric", "a login comes to another target, too", NULL);
 }
 
 /* The first login of a session. A second of it would begin the session again in a target that was
@@ -230,6 +242,8 @@ static void on_request_arrives(void *arg)
 		htonl(0x0a010000u + conn->fab->actor->machine);
 	if (!sim_net.calm && !begins_session(conn) && sim_chance(sim_net.twice))
 		ghost_send(conn, &like);
+	if (!sim_net.calm && sim_stranger != UINT_MAX && begins_session(conn) && sim_chance(800000))
+		ghost_stray(conn, &like);
 	conn->request = request_tell(fab, conn, &like, conn->private_data,
 				     conn->options.private_bytes);
 }
@@ -311,7 +325,8 @@ int sim_accept(struct fab *head, struct fab_request *request_head,
 		client->request = NULL;
 		client->peer = conn;
 		conn->peer = client;
-		conn->session = client->session;
+		/* What it knows of its ends says nothing of what the session has elsewhere (F10). */
+		conn->session = fab->actor->machine == sim_stranger ? 0 : client->session;
 		conn->address = client->address;
 		if (conn->head.read_out > client->read_in)
 			sim_fail("%s: more READs outstanding than the peer answers",

@@ -143,20 +143,20 @@ enum core_tags_error __wrap_core_tags_answer(struct core_tags *tags, u16 tag, u3
 
 /* -- the target ---------------------------------------------------------------------------- */
 
-void sim_history_stores(unsigned int queue, const uint8_t *data)
+void sim_history_stores(unsigned int queue, const uint8_t *data, unsigned int machine)
 {
 	uint64_t word;
 
 	memcpy(&word, data, sizeof(word));
-	sim_history("STORE", queue, word, 0);
+	sim_history("STORE", queue, word, machine);
 }
 
-void sim_history_stored(const uint8_t *data)
+void sim_history_stored(const uint8_t *data, unsigned int machine)
 {
 	uint64_t word;
 
 	memcpy(&word, data, sizeof(word));
-	sim_history("LAND", 0, word, 0);
+	sim_history("LAND", 0, word, machine);
 }
 
 void sim_history_replied(unsigned int queue, uint8_t opcode, unsigned int argument)

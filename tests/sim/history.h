@@ -31,10 +31,10 @@ void sim_history(const char *event, unsigned int queue, uint64_t x, uint64_t y);
 
 /* The initiator posts a message. */
 void sim_history_posted(const struct sim_conn *conn, const struct ibv_send_wr *wr);
-/* A write of sectors that begin with this word is given to the disk by `queue`, or is carried out.
+/* A write of sectors that begin with this word is given to the disk by `queue`, or is carried out; by which target.
  */
-void sim_history_stores(unsigned int queue, const uint8_t *data);
-void sim_history_stored(const uint8_t *data);
+void sim_history_stores(unsigned int queue, const uint8_t *data, unsigned int machine);
+void sim_history_stored(const uint8_t *data, unsigned int machine);
 /* The target answers a command that came by this queue. `argument`: of FENCE, whom. */
 void sim_history_replied(unsigned int queue, uint8_t opcode, unsigned int argument);
 

@@ -217,6 +217,21 @@ void sim_host_add_volume(struct sim_host *host, uint64_t bytes, uint32_t block_b
 	host->disks[i]->reservation = &host->reservations[i];
 }
 
+void sim_host_borrow(struct sim_host *host, const struct sim_host *owner)
+{
+	struct tgt_volume_config *config;
+	char error[TGT_ERROR_BYTES];
+
+	if (tgt_config_volume_add(&host->config, owner->config.volumes[0].name, "simulation", &config, error))
+		sim_fail("%s", error);
+	config->block_bytes = owner->config.volumes[0].block_bytes;
+	strcpy(config->path, owner->config.volumes[0].path);
+	host->volumes[0] = owner->volumes[0];
+	host->disks[0] = owner->disks[0];
+	host->volume_count = 1;
+	host->borrowed = true;
+}
+
 /* As if it had been read anew; NULL: with all volumes. */
 static struct tgt_config config_with(const struct tgt_config *config, const bool *wanted)
 {
@@ -284,7 +299,7 @@ static bool volumes_add(struct sim_host *host)
 		int err = tgt_volume_add(host->registry, &host->config.volumes[i], error);
 
 		if (!err) {
-			if (host->disks[i])
+			if (host->disks[i] && host->machine != sim_stranger)
 				sim_model_served(host->volumes[i]);
 			continue;
 		}
@@ -321,7 +336,7 @@ static void disk_mount(struct sim_host *host, unsigned int i)
 	bool clean = host->remembers && sim_mark_is_clean(disk);
 
 	/* Known, as a FLUSH has failed; the model does not have what becomes of it without a crash. */
-	if (disk->holder || (clean && sim_disk_has_unsaved(disk)))
+	if (disk->holder[host->machine] || (clean && sim_disk_has_unsaved(disk)))
 		return;
 	sim_trace(disk->path, "is mounted anew");
 	sim_reached("disk", "is mounted anew", clean ? "behind an end in good order" : NULL);
@@ -341,7 +356,7 @@ static void below_happens(struct sim_host *host)
 			continue;
 		if (sim_chance(host->mounts))
 			disk_mount(host, i);
-		if (disk->mark && !disk->holder && sim_chance(host->mounts / 4)) {
+		if (disk->mark && !disk->holder[host->machine] && sim_chance(host->mounts / 4)) {
 			sim_trace(disk->path, "its mark is gone");
 			sim_reached("mark", "is gone with its folder", NULL);
 			sim_mark_free(disk);
@@ -380,7 +395,7 @@ void sim_host_start(struct sim_host *host)
 	for (unsigned int i = 0; i < host->config.reactors; i++)
 		((struct sim_fab *)host->reactors[i].reactor->fabrics[0].fab)->refuses = true;
 	sim_trace(host->name, "serves");
-	sim_history("SERVE", 0, 0, 0);
+	sim_history("SERVE", host->machine, 0, 0);
 }
 
 /* -- reload -------------------------------------------------------------------------------- */
@@ -594,7 +609,7 @@ void sim_host_kill(struct sim_host *host, bool power, uint64_t back_ns)
 	if (!host->running)
 		return;
 	sim_trace(host->name, power ? "loses its power" : "is killed");
-	sim_history("KILL", 0, 0, 0);
+	sim_history("KILL", host->machine, 0, 0);
 	for (unsigned int i = 0; i < host->volume_count; i++)
 		sim_reached("target", power ? "loses its power" : "is killed",
 			    host->disks[i] && !TAILQ_EMPTY(&host->disks[i]->inflight)
@@ -603,8 +618,8 @@ void sim_host_kill(struct sim_host *host, bool power, uint64_t back_ns)
 	for (unsigned int i = 0; i < host->volume_count; i++)
 		if (host->disks[i]) {
 			sim_mark_kill(host->disks[i]);
-			if (host->disks[i]->holder)
-				host->disks[i]->holder->dead = true;
+			if (host->disks[i]->holder[host->machine])
+				host->disks[i]->holder[host->machine]->dead = true;
 		}
 	sim_fabric_kill(&host->control.thread.actor, power);
 	for (unsigned int i = 0; i < host->config.reactors; i++)
@@ -630,7 +645,7 @@ void sim_host_fini(struct sim_host *host)
 {
 	sim_event_cancel(&host->restart);
 	for (unsigned int i = 0; i < host->volume_count; i++)
-		if (host->disks[i])
+		if (host->disks[i] && !host->borrowed)
 			sim_disk_destroy(host->disks[i]);
 	tgt_rulebook_destroy(host->rules);
 	tgt_config_fini(&host->config);

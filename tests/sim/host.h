@@ -38,6 +38,7 @@ struct sim_host {
 	struct sim_volume *volumes[SIM_HOST_VOLUMES]; /* by index in config */
 	struct sim_disk *disks[SIM_HOST_VOLUMES];     /* NULL: in memory */
 	struct sim_reservation reservations[SIM_HOST_VOLUMES];
+	bool borrowed; /* its disk is another host's, which frees it */
 	bool turns[SIM_HOST_VOLUMES]; /* read-only and writable again, as it is told to reload */
 	unsigned int volume_count;
 	unsigned int machine;	   /* its number in the network */
@@ -66,6 +67,8 @@ struct sim_host {
 void sim_host_init(struct sim_host *host, unsigned int machine);
 /* bytes; block_bytes; a disk, or memory. */
 void sim_host_add_volume(struct sim_host *host, uint64_t bytes, uint32_t block_bytes, bool memory);
+/* Both serve the first disk of `owner`, as one that two machines reach. */
+void sim_host_borrow(struct sim_host *host, const struct sim_host *owner);
 /* Its volumes' limits are in force, and this name (NULL: none) has to be proven, by
  * sim_secrets(); everyone may do everything. */
 void sim_host_rule(struct sim_host *host, const char *proven);

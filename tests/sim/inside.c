@@ -238,7 +238,7 @@ void sim_inside_stores(const struct sim_disk *disk, const struct sim_io *io)
 	if (writes && ended_before(io_conn(io), disk->opened))
 		sim_fail("%s: opened, and a connection that had ended writes", disk->path);
 	if (sim_history_is_kept() && io->kind == SIM_IO_WRITE)
-		sim_history_stores(io_lane(io)->index, io->buffer);
+		sim_history_stores(io_lane(io)->index, io->buffer, io->file->machine);
 	if (sim_reservation_is_sure(disk->reservation) && disk->reservation->awaited &&
 	    !may_write(disk, io))
 		sim_fail("%s: %s writes, and a reservation does not allow it", disk->path,

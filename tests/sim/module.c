@@ -201,7 +201,8 @@ static uint32_t kill_rate(const struct sim_module *module)
 static bool module_work(struct sim_module *module)
 {
 	module->doing = "works";
-	while (module->load.ops_left || module->under_way) {
+	/* A new session may begin at either of two targets: it keeps the one that it has. */
+	while (module->load.ops_left || module->under_way || (module->attach.other && !module->calm)) {
 		module_begin_some(module);
 		if (module->load.ops_left && module->under_way < module->load.depth)
 			sim_fiber_sleep(sim_below(module->think_ns));

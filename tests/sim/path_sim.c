@@ -136,18 +136,21 @@ int tgt_path_open(const struct tgt_volume_config *config, struct tgt_path *path,
 	memcpy(info->cache_epoch, disk->boot_id, sizeof(info->cache_epoch));
 	tgt_domain_local(info, config->path);
 	info->cache_kept = !disk->forgotten;
-	if (!*disk->marked || !sim_mark_is_there(disk) || (disk->forgotten && !sim_mark_is_clean(disk)))
+	/* What a target says that no session may use is nobody's concern (F10). */
+	if (sim_actor_self()->machine != sim_stranger &&
+	    (!*disk->marked || !sim_mark_is_there(disk) || (disk->forgotten && !sim_mark_is_clean(disk))))
 		disk->doubted(disk->user);
 	if (!config->read_only)
 		disk->forgotten = false;
 	return 0;
 }
 
-/* F10, of what is no disk: the simulator's machines have no other targets. */
+/* F10: of the machine, and of the disk. */
 void tgt_domain_local(struct tgt_store_info *info, const char *name)
 {
 	memset(info->fence_domain, 0, sizeof(info->fence_domain));
-	memcpy(info->fence_domain, name, strnlen(name, sizeof(info->fence_domain)));
+	memcpy(info->fence_domain, name, strnlen(name, sizeof(info->fence_domain) - 1));
+	info->fence_domain[sizeof(info->fence_domain) - 1] = (uint8_t)(sim_actor_self()->machine + 1);
 }
 
 bool tgt_nvme_is_generic(const char *path)

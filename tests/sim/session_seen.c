@@ -93,6 +93,9 @@ static void history_after(const struct core_session *session, const struct befor
 		sim_history("RENEW", 0, session->epoch, 0);
 	if (core_session_open(session, 0) != before->open)
 		sim_history(before->open ? "SHUT" : "OPEN", 0, 0, 0);
+	/* Where two targets are named, each is a portal. */
+	if (core_session_open(session, 0) && !before->open)
+		sim_history("AT", session->queue[0].portal, 0, 0);
 }
 
 static void after(const struct core_session *session, struct before before)
@@ -184,6 +187,8 @@ bool __wrap_core_session_accepted(struct core_session *session, u16 queue, const
 	same = __real_core_session_accepted(session, queue, instance, keepalive_ms, now_ns);
 	if (!same)
 		sim_reached("session accepted", "by another target than the others", NULL);
+	else if (session->queue[queue].state == CORE_QUEUE_LIVE && memcmp(session->instance, instance, 16))
+		sim_fail("an acceptance by another target is taken for the session's");
 	after(session, before);
 	return same;
 }
@@ -267,6 +272,16 @@ void __wrap_core_session_named(struct core_session *session, bool success, u64 n
 	struct before before = seen(success ? "session named" : "session not named", session, 0);
 
 	__real_core_session_named(session, success, now_ns);
+	after(session, before);
+}
+
+void __real_core_session_misled(struct core_session *session, u64 now_ns);
+void __wrap_core_session_misled(struct core_session *session, u64 now_ns);
+void __wrap_core_session_misled(struct core_session *session, u64 now_ns)
+{
+	struct before before = seen("session misled", session, 0);
+
+	__real_core_session_misled(session, now_ns);
 	after(session, before);
 }
 

@@ -37,6 +37,7 @@ extern struct sim_world {
 	struct sim_survivor survivors[SURVIVORS_MAX];
 	struct sim_module module;
 	unsigned int host_count, app_count, survivor_count, module_count;
+	struct sim_event manager; /* of two targets on one disk: world_two.c */
 	struct sim_event fault, calm, heal[MACHINES_MAX], portal_heal[HOSTS_MAX][SIM_PORTALS_MAX];
 	unsigned int ops_max;
 	uint64_t seed;
@@ -76,6 +77,13 @@ bool sim_world_reserves(enum world_kind kind);
 uint32_t sim_world_rate(uint32_t seldom, uint32_t often);
 /* Everything is made. */
 void sim_world_theme(enum world_kind kind);
+
+/* -- world_two.c ----------------------------------------------------------------------------- */
+
+/* Two targets that serve one disk, and one initiator that names both (F10). */
+void sim_world_build_two(void);
+/* The same for a history: librblk, which writes one block again and again. */
+void sim_world_build_domain(void);
 
 /* -- world_history.c ------------------------------------------------------------------------ */
 

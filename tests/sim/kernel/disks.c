@@ -14,6 +14,7 @@
 #include "kmod/durable.h"
 #include "kmod/queue.h"
 #include "tests/sim/coverage.h"
+#include "tests/sim/disk.h"
 #include "tests/sim/fabric_sim.h"
 #include "tests/sim/fiber.h"
 #include "tests/sim/kernel/block.h"
@@ -52,6 +53,8 @@ struct rblk_disk *sim_disk_attach(const struct sim_attach *attach, char *text)
 	for (unsigned int i = 0; i < attach->portals; i++)
 		portal_fill(&o->portals[i], attach->silent_portal && !i ? SILENT_PORTAL : i,
 			    attach->target);
+	if (attach->other)
+		portal_fill(&o->portals[o->portal_count++], 0, attach->other);
 	strscpy(o->initiator, SIM_MODULE_NAME, sizeof(o->initiator));
 	if (attach->key)
 		strscpy(o->key, "key", sizeof(o->key));
@@ -315,6 +318,14 @@ static void open_slowly(const struct rblk_session *session, const char *volume)
 	sim_fiber_sleep(sim_below(SIM_S));
 }
 
+/* What a target that is not the session's says is no concern of the model (F10). */
+static bool is_strangers(const struct rblk_queue *queue)
+{
+	const struct sockaddr_in *address = (const void *)&queue->session->options.portals[queue->portal].address;
+
+	return sim_stranger != UINT_MAX && (ntohl(address->sin_addr.s_addr) & 0xff) == sim_stranger + 1;
+}
+
 int __real_rblk_call_run(struct rblk_queue *queue, struct rblk_session_command *sc,
 			 unsigned int timeout_ms);
 int __wrap_rblk_call_run(struct rblk_queue *queue, struct rblk_session_command *sc,
@@ -344,7 +355,7 @@ int __wrap_rblk_call_run(struct rblk_queue *queue, struct rblk_session_command *
 		sim_fiber_sleep(sim_below(20 * SIM_MS));
 	if (sc->opcode == RBLK_OP_OPEN)
 		open_slowly(queue->session, open->name);
-	if (sc->opcode == RBLK_OP_OPEN && !error)
+	if (sc->opcode == RBLK_OP_OPEN && !error && !is_strangers(queue))
 		sim_module_opened(open->name, volume->cache_epoch);
 	if (sc->opcode == RBLK_OP_CLOSE && error == -ETIMEDOUT && sc->abandoned) {
 		sim_reached("module", "a CLOSE is not answered in time", NULL);

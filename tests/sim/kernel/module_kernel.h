@@ -49,6 +49,7 @@ struct sim_attach {
 	const char *volume;
 	unsigned int portals, target; /* of that machine */
 	bool silent_portal;	      /* the first never answers */
+	unsigned int other;	      /* behind it, the first portal of this machine's target; 0: none */
 	bool key;		      /* it proves its name, and wants a proof */
 	unsigned int queues, poll_queues, credits, slot_bytes;
 	unsigned int connect_ms, command_ms, reconnect_ms, fail_fast_ms, give_up_ms;
