@@ -67,7 +67,8 @@ struct sim_op {
 	struct sim_command *command;
 	uint8_t *memory; /* lent; NULL: a command without data */
 	unsigned int number;
-	uint64_t begun_ns;
+	uint64_t begun_ns;    /* by its own clock */
+	uint64_t began_at_ns; /* by none that goes wrong */
 	uint64_t reservation; /* sim_reserver_moment(), when it began */
 };
 
@@ -92,6 +93,7 @@ struct sim_app {
 	uint32_t compare; /* of a million READs and WRITEs that could be one: is a COMPARE_AND_WRITE */
 	uint32_t breaks;  /* of a million turns in which its volume's reservation changes: loses a connection */
 	uint32_t abort;	  /* of a million turns and callbacks: aborts a command */
+	uint32_t hung_breaks; /* of a million turns while a disk hangs: loses one connection, once */
 	uint64_t think_ns;
 	bool single; /* a message for each command */
 	bool reserved; /* others, or itself, may keep it from its first volume */

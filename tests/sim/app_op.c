@@ -13,6 +13,7 @@
 #include "tests/sim/coverage.h"
 #include "tests/sim/disk.h"
 #include "tests/sim/history.h"
+#include "tests/sim/hung.h"
 #include "tests/sim/random.h"
 #include "tests/sim/trace.h"
 
@@ -167,6 +168,8 @@ static void op_done(void *arg, const struct rblk_result *result)
 		  result->error ? strerror(-result->error) : "done", result->status ? ", " : "",
 		  result->status ? rblk_status_text(result->status) : "");
 	sim_model_waited(app->actor.name, result->queued_us);
+	sim_hung_ended(app->actor.name, app->host->disks[op->mount->volume], command, op->began_at_ns,
+		       outcome == SIM_OUTCOME_DONE);
 	op->command = NULL;
 	app->failures += result->status == RBLK_E_IO;
 	if (!--app->under_way)
@@ -309,6 +312,7 @@ int sim_op_start(struct sim_app *app, const struct sim_mount *mount, struct sim_
 	op->covered = op->doomed = op->aborted = false;
 	op->number = ++app->op_number;
 	op->begun_ns = env_now_ns();
+	op->began_at_ns = sim_now_ns();
 	op->reservation = sim_reserver_moment(app->host, mount->volume);
 	op->covers = app->working || answers_wait(app) ? UINT64_MAX : sim_mount_owed(app, mount)->wrote;
 	if (rblk_session_state(app->session) == RBLK_SESSION_READY)
@@ -384,12 +388,25 @@ static struct sim_command op_choose(const struct sim_app *app, const struct sim_
 				    .sectors = info->block_bytes / SIM_SECTOR};
 }
 
+/* Of a disk that hangs it has only so many. */
+static bool has_enough(const struct sim_app *app, const struct sim_mount *mount)
+{
+	unsigned int count = 0;
+
+	for (unsigned int i = 0; i < SIM_SLOTS; i++)
+		count += app->ops[i].command && app->ops[i].mount == mount;
+	return count >= SIM_HUNG_DEPTH && sim_hung_is(app->host->disks[mount->volume]);
+}
+
 int sim_op_begin(struct sim_app *app)
 {
 	const struct sim_mount *mount = &app->mounts[sim_below(app->mount_count)];
-	struct sim_command command = op_choose(app, mount);
 	uint64_t expected[SIM_COMPARE_SECTORS];
+	struct sim_command command;
 
+	if (has_enough(app, mount))
+		mount = &app->mounts[mount == app->mounts];
+	command = op_choose(app, mount);
 	sim_mount_compare(app, mount, &command, expected);
 	return sim_op_start(app, mount, command);
 }

@@ -10,6 +10,7 @@
 #include "proto/wire/wire_names.h"
 #include "tests/sim/coverage.h"
 #include "tests/sim/fabric_sim.h"
+#include "tests/sim/hung.h"
 #include "tests/sim/random.h"
 #include "tests/sim/trace.h"
 
@@ -164,6 +165,8 @@ void sim_app_reserve(struct sim_app *app)
 
 	if (!app->calm && app->host->reservations[app->mounts[0].volume].under_way &&
 	    sim_chance(app->breaks))
+		connection_break(app);
+	if (sim_hung_breaks(app->hung_breaks))
 		connection_break(app);
 	if (!reserver->often || app->reserving || app->gone)
 		return;

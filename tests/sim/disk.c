@@ -21,6 +21,7 @@
 #include "tests/sim/actor.h"
 #include "tests/sim/coverage.h"
 #include "tests/sim/history.h"
+#include "tests/sim/hung.h"
 #include "tests/sim/inside.h"
 #include "tests/sim/lost.h"
 #include "tests/sim/model.h"
@@ -322,6 +323,7 @@ void sim_disk_start(struct sim_io *io)
 	TAILQ_INSERT_TAIL(&disk->inflight, io, link);
 	if (!disk->calm && sim_chance(disk->temper.stall))
 		delay_ns += sim_below(disk->temper.stall_ns);
+	delay_ns += sim_hung_ns(disk);
 	/* Nobody has promised that a WRITE is carried out at one moment. */
 	if (io->kind == SIM_IO_WRITE && io->result > 0 && sim_chance(disk->temper.early))
 		io_write(io, 0, sim_below((uint64_t)io->result / SIM_SECTOR + 1));

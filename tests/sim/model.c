@@ -13,6 +13,7 @@
 #include <string.h>
 #include "tests/sim/clock.h"
 #include "tests/sim/disk.h"
+#include "tests/sim/hung.h"
 #include "tests/sim/lost.h"
 #include "tests/sim/trace.h"
 
@@ -465,6 +466,7 @@ void sim_model_reset(void)
 	sim_sessions_reset();
 	sim_compare_reset();
 	sim_lost_reset();
+	sim_hung_reset();
 }
 
 void sim_model_fini(void)

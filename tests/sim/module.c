@@ -9,6 +9,7 @@
 #include "proto/core/session.h"
 #include "tests/sim/coverage.h"
 #include "tests/sim/disk.h"
+#include "tests/sim/hung.h"
 #include "tests/sim/inside.h"
 #include "tests/sim/random.h"
 #include "tests/sim/trace.h"
@@ -208,7 +209,11 @@ static bool module_work(struct sim_module *module)
 			sim_fiber_sleep(sim_below(module->think_ns));
 		if (!module->calm && sim_chance(kill_rate(module)))
 			sim_disk_kill_connection(module->disks[0].disk);
+		if (sim_hung_breaks(module->hung_breaks))
+			sim_disk_kill_connection(module->disks[0].disk);
 		module_wait(module, SIM_MS);
+		if (module->benign && disks_failed(module))
+			sim_fail("%s: a disk has failed, and nothing was wrong", module->actor.name);
 		if (disks_failed(module) || (!module->calm && sim_chance(module->abandon)) ||
 		    !module_replace_one(module))
 			return false;

@@ -95,6 +95,8 @@ struct sim_module {
 	uint32_t fail_fast; /* of a million requests */
 	uint32_t abandon; /* of a million turns: detaches with requests under way */
 	uint32_t kill;	  /* of a million turns: kills a connection */
+	uint32_t hung_breaks; /* of a million turns while a disk hangs: loses one connection, once */
+	bool benign;	   /* nothing happens that is a reason for a disk to fail */
 	uint32_t reserves; /* of a million turns of a program that does; 0: there is none */
 	bool preempts;     /* it takes the reservation of others, above all */
 	bool reserved;	   /* others, or itself, may keep it from its volumes */

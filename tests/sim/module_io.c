@@ -11,6 +11,7 @@
 #include "tests/sim/coverage.h"
 #include "tests/sim/disk.h"
 #include "tests/sim/fabric_sim.h"
+#include "tests/sim/hung.h"
 #include "tests/sim/random.h"
 #include "tests/sim/trace.h"
 
@@ -210,6 +211,8 @@ static void op_done(void *arg, const struct sim_disk_result *result)
 	if ((outcome == SIM_OUTCOME_FAILED || outcome == SIM_OUTCOME_NOTHING) &&
 	    is_stored(module, disk->volume, command->id))
 		sim_fail("%s: #%u has failed, and is being stored (F5)", module->actor.name, op->number);
+	sim_hung_ended(module->actor.name, module->host->disks[disk->volume], command, op->begun_ns,
+		       outcome == SIM_OUTCOME_DONE);
 	op->command = NULL;
 	if (!--module->under_way)
 		module->actor.flips = 0;
@@ -354,10 +357,23 @@ static struct sim_command choose(const struct sim_module *module,
 	return sim_load_choose(&load, &scope);
 }
 
+/* Of a disk that hangs it has only so many. */
+static bool has_enough(const struct sim_module *module, const struct sim_module_disk *disk)
+{
+	unsigned int count = 0;
+
+	for (unsigned int i = 0; i < SIM_SLOTS; i++)
+		count += module->ops[i].command && module->ops[i].disk == disk;
+	return count >= SIM_HUNG_DEPTH && sim_hung_is(module->host->disks[disk->volume]);
+}
+
 bool sim_module_begin_any(struct sim_module *module, bool last)
 {
 	struct sim_module_disk *disk = &module->disks[sim_below(module->disk_count)];
 	struct sim_disk_view view;
+
+	if (has_enough(module, disk))
+		disk = &module->disks[disk == module->disks];
 
 	sim_disk_look(disk->disk, &view);
 	return sim_module_begin(module, disk, choose(module, &view), last);

@@ -117,6 +117,7 @@ static void limit_volumes(struct sim_host *host)
 static void build_host(unsigned int i, enum world_kind kind)
 {
 	uint32_t memory = kind == WORLD_MEMORY ? 900000
+			  : kind == WORLD_HUNG		 ? 0
 			  : sim_world_reserves(kind)     ? 400000
 			  : kind == WORLD_FENCING || kind == WORLD_POWER || kind == WORLD_DRAINED
 				  ? 50000
@@ -148,7 +149,7 @@ static void build_host(unsigned int i, enum world_kind kind)
 	host->pause_ns = 200 * SIM_MS;
 	/* One is for those who reserve it; one stays attached while another is replaced. */
 	for (unsigned int v = (unsigned int)sim_between(
-		     sim_world_reserves(kind) || kind == WORLD_REPLACED ? 2 : 1, SIM_HOST_VOLUMES);
+		     sim_world_reserves(kind) || kind == WORLD_REPLACED || kind == WORLD_HUNG ? 2 : 1, SIM_HOST_VOLUMES);
 	     v; v--) {
 		uint32_t block = sim_chance(700000) ? 512 : 4096;
 
@@ -158,7 +159,7 @@ static void build_host(unsigned int i, enum world_kind kind)
 		if (host->disks[host->volume_count - 1])
 			build_disk(host->disks[host->volume_count - 1], kind);
 	}
-	if (sim_world.seed % 5 == 2)
+	if (sim_world.seed % 5 == 2 && kind != WORLD_HUNG)
 		limit_volumes(host);
 	if (kind == WORLD_CROWDED) {
 		config->reactors = 1;
@@ -170,6 +171,14 @@ static void build_host(unsigned int i, enum world_kind kind)
 	}
 	if (kind == WORLD_STARVED)
 		config->pool_bytes = config->max_io_bytes;
+	/* Memory and receives for all: a hung disk takes its share of them. */
+	if (kind == WORLD_HUNG) {
+		config->pool_bytes = 4u << 20;
+		config->receive_buffers = 256;
+		config->credits = 64;
+		config->sessions_max = 16;
+		config->queues_total_max = 32;
+	}
 	if (kind == WORLD_DRAINED)
 		config->keepalive_ms = (uint32_t)sim_between(50, 100);
 	if (kind == WORLD_LATE || kind == WORLD_SHARED)
@@ -362,6 +371,8 @@ static enum world_kind any_kind(void)
 {
 	enum world_kind kind = (enum world_kind)sim_below(WORLD_ANY);
 
+	if (sim_world.seed % 16 == 10)
+		return WORLD_HUNG;
 	switch (sim_world.seed % 8) {
 	case 1:
 		return sim_chance(500000) ? WORLD_CROWDED : kind;
@@ -417,7 +428,7 @@ void sim_world_build(void)
 		     (sim_chance(400000) || kind == WORLD_CLOSED || kind == WORLD_REPLACED);
 	if (kind == WORLD_ASKING)
 		has_module = false;
-	if (kind == WORLD_SHARED)
+	if (kind == WORLD_SHARED || kind == WORLD_HUNG)
 		has_module = sim_chance(500000);
 	if (has_module)
 		sim_world.app_count = 1;
@@ -435,6 +446,8 @@ void sim_world_build(void)
 	if (kind == WORLD_CROWDED || kind == WORLD_FENCING || kind == WORLD_MEMORY ||
 	    kind == WORLD_CLOSED || kind == WORLD_LATE || sim_world_reserves(kind))
 		sim_world.survivor_count = SURVIVORS_MAX;
+	if (kind == WORLD_HUNG)
+		sim_world.survivor_count = 0;
 	/* The more reserve it, the less is known of what they have done. */
 	if (kind == WORLD_SHARED)
 		sim_world.survivor_count = (unsigned int)sim_below(2);

@@ -63,6 +63,7 @@ enum world_kind {
 	WORLD_LATE = WORLD_ANY, /* reactors that do not run for long, and initiators that are killed */
 	WORLD_REPLACED,	 /* disks of the module that are detached and attached while a fence is owed */
 	WORLD_ASKING,	 /* applications that compare and write, and abort commands */
+	WORLD_HUNG,	 /* a disk that hangs, beside one that is well, and nothing else goes wrong */
 	WORLD_SHARED,	 /* applications, or one and the module, that keep each other from a volume */
 };
 

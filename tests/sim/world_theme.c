@@ -4,6 +4,7 @@
  */
 #include "tests/sim/disk.h"
 #include "tests/sim/fabric_sim.h"
+#include "tests/sim/hung.h"
 #include "tests/sim/random.h"
 #include "tests/sim/world_impl.h"
 
@@ -355,8 +356,71 @@ static void make_benign(void)
 	}
 }
 
+static void make_hung_app(struct sim_app *app, uint32_t breaks)
+{
+	app->host = &sim_world.hosts[0];
+	app->portals = app->host->portal_count;
+	app->silent_portal = false;
+	app->mount_count = 2;
+	for (unsigned int m = 0; m < app->mount_count; m++)
+		app->mounts[m].volume = m;
+	app->options.queues = 3;
+	app->options.credits = 32;
+	app->options.command_timeout_ms = (uint32_t)sim_between(100, 300);
+	app->options.give_up_ms = (uint32_t)sim_between(500, 1000);
+	app->options.fail_fast_ms = 0;
+	app->options.no_reconnect = false;
+	app->load.ops_left = (unsigned int)sim_between(200, 400);
+	app->load.depth = 12;
+	app->think_ns = 100 * SIM_MS;
+	app->abandon = app->abort = app->ask = 0;
+	app->hung_breaks = breaks;
+	app->benign = true;
+}
+
+static void make_hung_module(struct sim_module *module, uint32_t breaks)
+{
+	module->host = &sim_world.hosts[0];
+	module->disk_count = 2;
+	for (unsigned int i = 0; i < module->disk_count; i++)
+		module->disks[i].volume = i;
+	module->attach.target = module->host->machine;
+	module->attach.portals = module->host->portal_count;
+	module->attach.silent_portal = false;
+	module->attach.queues = 3;
+	module->attach.poll_queues = 0;
+	module->attach.credits = 32;
+	module->attach.command_ms = (unsigned int)sim_between(100, 300);
+	module->attach.give_up_ms = (unsigned int)sim_between(500, 1000);
+	module->attach.fail_fast_ms = sim_chance(500000) ? 0 : 200;
+	module->load.ops_left = (unsigned int)sim_between(200, 400);
+	module->load.depth = 12;
+	module->think_ns = 100 * SIM_MS;
+	module->abandon = module->kill = module->fail_fast = 0;
+	sim_disk_kill_sending = sim_disk_open_late = sim_disk_starve = sim_blk_fake_timeouts = 0;
+	module->hung_breaks = breaks;
+	module->benign = true;
+}
+
+/* It hangs much longer than its sessions would wait for a target that is lost. */
+static void make_hung(void)
+{
+	uint32_t breaks = sim_chance(500000) ? 0 : 50000;
+
+	make_benign();
+	for (unsigned int i = 0; i < sim_world.app_count; i++)
+		make_hung_app(&sim_world.apps[i], breaks);
+	if (sim_world.module_count)
+		make_hung_module(&sim_world.module, breaks);
+	for (unsigned int v = 0; v < sim_world.hosts[0].volume_count; v++)
+		sim_world.hosts[0].disks[v]->temper.fail = 0;
+	sim_hung_begin(sim_world.hosts[0].disks[0], sim_between(5, 100) * SIM_MS, sim_between(4, 8) * SIM_S, SIM_S);
+}
+
 void sim_world_theme(enum world_kind kind)
 {
+	if (kind == WORLD_HUNG)
+		make_hung();
 	if (kind == WORLD_CROWDED)
 		make_crowded();
 	if (kind == WORLD_STARVED)

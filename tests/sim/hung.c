@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* The disk of hung.h. */
+#include "tests/sim/hung.h"
+
+#include "tests/sim/coverage.h"
+#include "tests/sim/module.h"
+#include "tests/sim/random.h"
+#include "tests/sim/trace.h"
+
+/* Much longer than any command takes in such a world, and much shorter than the disk hangs. */
+#define LIMIT_NS SIM_S
+
+static struct {
+	const struct sim_disk *disk; /* NULL: none hangs */
+	uint64_t from_ns, until_ns, patience_ns;
+	bool broken;
+} hung;
+
+void sim_hung_reset(void)
+{
+	hung.disk = NULL;
+}
+
+void sim_hung_begin(const struct sim_disk *disk, uint64_t from_ns, uint64_t ns, uint64_t patience_ns)
+{
+	hung.disk = disk;
+	hung.from_ns = sim_now_ns() + from_ns;
+	hung.until_ns = hung.from_ns + ns;
+	hung.patience_ns = patience_ns;
+	hung.broken = false;
+}
+
+bool sim_hung_is(const struct sim_disk *disk)
+{
+	return disk && disk == hung.disk;
+}
+
+static bool hangs_now(void)
+{
+	return hung.disk && sim_now_ns() >= hung.from_ns && sim_now_ns() < hung.until_ns;
+}
+
+uint64_t sim_hung_ns(const struct sim_disk *disk)
+{
+	return sim_hung_is(disk) && hangs_now() ? hung.until_ns - sim_now_ns() : 0;
+}
+
+bool sim_hung_breaks(uint32_t chance)
+{
+	if (!hangs_now() || hung.broken || !sim_chance(chance))
+		return false;
+	hung.broken = true;
+	return true;
+}
+
+void sim_hung_ended(const char *who, const struct sim_disk *disk, const struct sim_command *command, uint64_t begun_ns,
+		    bool done)
+{
+	uint64_t now_ns = sim_now_ns();
+	bool read = command->kind == SIM_COMMAND_READ;
+
+	if (!hung.disk || sim_hung_is(disk) || !done || now_ns < hung.from_ns || begun_ns >= hung.until_ns)
+		return;
+	if (now_ns - begun_ns > LIMIT_NS && (read || !hung.broken))
+		sim_fail("%s: a command on a disk that is well took %llu ms, because another disk hangs", who,
+			 (unsigned long long)((now_ns - begun_ns) / SIM_MS));
+	if (now_ns - hung.from_ns > hung.patience_ns && hangs_now())
+		sim_reached("hung disk", hung.broken ? "a connection is lost, and others are read" : "others go on",
+			    sim_module_runs() ? "by the module" : "by an application");
+}
