@@ -37,7 +37,7 @@ void rblk_closing_name(struct rblk_closing *closing, u64 epoch, u32 handle)
 
 void rblk_closing_kick(struct rblk_session *session)
 {
-	mod_delayed_work(rblk_calls, &session->closing_work, 0);
+	mod_delayed_work(rblk_opens, &session->closing_work, 0);
 }
 
 void rblk_closing_add(struct rblk_session *session, struct rblk_closing *closing)
@@ -166,7 +166,7 @@ static void rblk_closing_work(struct work_struct *work)
 		rblk_closing_send(session, closing);
 	}
 	if (rblk_closing_sort(session) && rblk_session_live(session))
-		queue_delayed_work(rblk_calls, &session->closing_work, msecs_to_jiffies(RBLK_CLOSING_AGAIN_MS) + 1);
+		queue_delayed_work(rblk_opens, &session->closing_work, msecs_to_jiffies(RBLK_CLOSING_AGAIN_MS) + 1);
 	wake_up_all(&session->wait);
 	memalloc_noio_restore(noio);
 }

@@ -14,6 +14,7 @@
 
 struct workqueue_struct *rblk_workqueue;
 struct workqueue_struct *rblk_calls;
+struct workqueue_struct *rblk_opens;
 struct workqueue_struct *rblk_fences;
 
 /* Nothing is kept per RDMA device; this only notifies us before one is removed. */
@@ -45,10 +46,15 @@ static int __init rblk_init(void)
 		error = -ENOMEM;
 		goto err_destroy_workqueue;
 	}
+	rblk_opens = alloc_workqueue("rblk_opens", WQ_UNBOUND | WQ_MEM_RECLAIM, 0);
+	if (!rblk_opens) {
+		error = -ENOMEM;
+		goto err_destroy_calls;
+	}
 	rblk_fences = alloc_workqueue("rblk_fences", WQ_UNBOUND | WQ_MEM_RECLAIM, 0);
 	if (!rblk_fences) {
 		error = -ENOMEM;
-		goto err_destroy_calls;
+		goto err_destroy_opens;
 	}
 	error = rblk_keyring_init();
 	if (error)
@@ -67,6 +73,8 @@ err_keyring_fini:
 	rblk_keyring_fini();
 err_destroy_fences:
 	destroy_workqueue(rblk_fences);
+err_destroy_opens:
+	destroy_workqueue(rblk_opens);
 err_destroy_calls:
 	destroy_workqueue(rblk_calls);
 err_destroy_workqueue:
@@ -81,6 +89,7 @@ static void __exit rblk_exit(void)
 	ib_unregister_client(&rblk_ib_client);
 	rblk_keyring_fini(); /* no session is left that proves anything */
 	destroy_workqueue(rblk_fences);
+	destroy_workqueue(rblk_opens);
 	destroy_workqueue(rblk_calls);
 	destroy_workqueue(rblk_workqueue);
 }

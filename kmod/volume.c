@@ -202,7 +202,7 @@ static int rblk_volume_use(struct rblk_disk *disk, struct rblk_closing *closing,
 			smp_store_release(&disk->ready, true);
 		}
 		if (session->changes != changes && READ_ONCE(disk->added))
-			queue_work(rblk_calls, &disk->refresh_work);
+			queue_work(rblk_opens, &disk->refresh_work);
 	}
 	spin_unlock_irq(&session->core_lock);
 	mutex_unlock(&disk->opens_lock);
@@ -430,7 +430,7 @@ void rblk_volume_gone(struct rblk_disk *disk, u32 handle)
 		return;
 	disk->gone = true;
 	rblk_volume_closed(disk);
-	mod_delayed_work(rblk_calls, &disk->open_work, 0);
+	mod_delayed_work(rblk_opens, &disk->open_work, 0);
 }
 
 /*
@@ -466,7 +466,7 @@ static void rblk_volume_open_work(struct work_struct *work)
 	    core_session_over(&session->core))
 		goto out;
 	if (!rblk_volume_settled(disk)) {
-		queue_delayed_work(rblk_calls, &disk->open_work,
+		queue_delayed_work(rblk_opens, &disk->open_work,
 				   msecs_to_jiffies(RBLK_VOLUME_SETTLE_MS) + 1);
 		goto out;
 	}
@@ -484,7 +484,7 @@ static void rblk_volume_open_work(struct work_struct *work)
 	pause = RBLK_ATTACH_RECONNECT_MS_MIN << min(disk->open_tries, 8u);
 	pause = min(pause, session->options.reconnect_ms);
 	/* A new epoch may have queued it for now: then it stays so. */
-	queue_delayed_work(rblk_calls, &disk->open_work, msecs_to_jiffies(pause) + 1);
+	queue_delayed_work(rblk_opens, &disk->open_work, msecs_to_jiffies(pause) + 1);
 out:
 	memalloc_noio_restore(noio);
 }
@@ -527,7 +527,7 @@ static void rblk_volume_refresh_work(struct work_struct *work)
 			goto out; /* the loss is what is logged */
 		/* No loop without a pause: rblk_volume_ask() has tried for connect_ms, with pauses. */
 		if (answer.status == RBLK_E_BUSY || error == -EBUSY)
-			queue_work(rblk_calls, work);
+			queue_work(rblk_opens, work);
 		else
 			pr_warn("rblk%d: its volume has changed, but its new size cannot be read: %s\n",
 				disk->index,

@@ -237,7 +237,7 @@ static void rblk_works_name_run(struct work_struct *work)
 	rblk_drive_follow(session);
 	list_for_each_entry(disk, &session->disks, peer)
 		if (!error && disk->opened && !disk->ready)
-			mod_delayed_work(rblk_calls, &disk->open_work, 0);
+			mod_delayed_work(rblk_opens, &disk->open_work, 0);
 	spin_unlock_irqrestore(&session->core_lock, flags);
 	memalloc_noio_restore(noio);
 }
