@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * The session's own commands; see call.h. A reserved tag is a caller's from reserve to unreserve; one
- * whose answer did not come in time stays taken, since the answer may still come.
+ * The session's own commands; see call.h. A reserved tag is a caller's from reserve to unreserve; that of a command
+ * that was left stays taken until its end, since the answer may still come.
  */
 #include "kmod/call.h"
-#include "kmod/closing.h"
 #include "kmod/session.h"
 #include "kmod/drive.h"
 #include "kmod/memory.h"
@@ -14,46 +13,41 @@
 void rblk_call_finish(struct rblk_call *call)
 {
 	struct rblk_queue *queue = call->command.queue;
-	int error = call->command.error;
-	u16 status = call->command.status;
-	struct rblk_closing *abandoned;
+	rblk_left_fn left;
 	unsigned long flags;
 
 	spin_lock_irqsave(&queue->lock, flags);
-	abandoned = call->abandoned;
-	if (abandoned)
-		__clear_bit(call - queue->reserved, &queue->reserved_used);
-	call->abandoned = NULL;
-	/* From then on the waiter, or the tag's next user, owns the command. */
+	left = call->left;
+	/* From then on the waiter owns the command. */
 	smp_store_release(&call->finished, true);
 	spin_unlock_irqrestore(&queue->lock, flags);
+	if (left) {
+		left(queue->session, call, call->left_arg);
+		spin_lock_irqsave(&queue->lock, flags);
+		call->left = NULL;
+		__clear_bit(call - queue->reserved, &queue->reserved_used);
+		spin_unlock_irqrestore(&queue->lock, flags);
+	}
 	wake_up_all(&queue->session->wait);
-	if (abandoned)
-		rblk_closing_answered(abandoned, error, status);
 }
 
 /*
- * The answer to CLOSE may take as long as the volume's storage. That must cost the other disks of the session no
- * connection, so its caller goes away, and the command stays outstanding; it uses no memory of its caller's. One on
- * each queue, so that other commands find a tag. False: it has to be waited for.
+ * The caller goes away, and the command stays outstanding: payload and report are in its slot. False: it has ended, or
+ * a target that lives would have answered.
  */
-static bool rblk_call_abandon(struct rblk_call *call, struct rblk_session_command *sc)
+static bool rblk_call_leave(struct rblk_call *call, struct rblk_session_command *sc)
 {
 	struct rblk_queue *queue = call->command.queue;
-	bool other = false;
 	unsigned long flags;
-	unsigned int i;
 
-	if (!sc->closing)
-		return false;
 	spin_lock_irqsave(&queue->lock, flags);
-	for (i = 0; i < RBLK_RESERVED_TAGS; i++)
-		other |= queue->reserved[i].abandoned != NULL;
-	sc->abandoned = !other && !call->finished;
-	if (sc->abandoned)
-		call->abandoned = sc->closing;
+	sc->was_left = sc->left && !call->finished;
+	if (sc->was_left) {
+		call->left = sc->left;
+		call->left_arg = sc->left_arg;
+	}
 	spin_unlock_irqrestore(&queue->lock, flags);
-	return sc->abandoned;
+	return sc->was_left;
 }
 
 void rblk_call_fail_all(struct rblk_queue *queue)
@@ -74,6 +68,15 @@ void rblk_call_fail_all(struct rblk_queue *queue)
 }
 
 /*
+ * How many reserved tags may be taken when one more is. Those that may be left, or wait for long, leave one for ABORT
+ * and FENCE, and all others one for KEEPALIVE.
+ */
+static unsigned int rblk_call_room(const struct rblk_session_command *sc)
+{
+	return RBLK_RESERVED_TAGS - (sc->opcode == RBLK_OP_KEEPALIVE ? 1 : sc->left ? 3 : 2);
+}
+
+/*
  * While it is held, the queue's memory stays: rblk_queue_stop() waits for rblk_call_unreserve(). Here alone a command
  * comes to a connection whose target has not proven itself yet: a caller that tries again may meet the next connection.
  */
@@ -89,10 +92,7 @@ static struct rblk_call *rblk_call_reserve(struct rblk_queue *queue,
 	if (queue->down || (sc->epoch && sc->epoch != queue->epoch) ||
 	    (!queue->proven && sc->opcode != RBLK_OP_AUTHENTICATE)) {
 		call = ERR_PTR(-ENOTCONN);
-	} else if (bit < RBLK_RESERVED_TAGS &&
-		   (sc->opcode == RBLK_OP_KEEPALIVE ||
-		    hweight_long(queue->reserved_used) < RBLK_RESERVED_TAGS - 1)) {
-		/* The last one is KEEPALIVE's: others may take long to be answered. */
+	} else if (hweight_long(queue->reserved_used) <= rblk_call_room(sc)) {
 		__set_bit(bit, &queue->reserved_used);
 		queue->session_callers++;
 		call = &queue->reserved[bit];
@@ -103,6 +103,7 @@ static struct rblk_call *rblk_call_reserve(struct rblk_queue *queue,
 	call->command.queue = queue;
 	INIT_LIST_HEAD(&call->command.entry);
 	call->finished = false;
+	call->left = NULL;
 	return call;
 }
 
@@ -123,9 +124,18 @@ static void rblk_call_unreserve(struct rblk_queue *queue, struct rblk_call *call
  * The payload is in the first half of the command's slot, the report is written to the second, so that they
  * cannot overlap; without a payload, a report may fill the slot.
  */
-static u32 rblk_call_report_offset(const struct rblk_session_command *sc)
+static u32 rblk_call_report_offset(bool payload)
 {
-	return sc->payload_bytes ? RBLK_SLOT_BYTES_MIN / 2 : 0;
+	return payload ? RBLK_SLOT_BYTES_MIN / 2 : 0;
+}
+
+const void *rblk_call_report(const struct rblk_call *call)
+{
+	const struct rblk_command *command = &call->command;
+
+	rblk_memory_sync_slot(command->queue, command->tag, false);
+	return rblk_memory_slot(command->queue, command->tag) +
+	       rblk_call_report_offset(command->memory == RBLK_MEMORY_CAPSULE);
 }
 
 static void rblk_call_fill(struct rblk_command *command, const struct rblk_session_command *sc)
@@ -149,7 +159,7 @@ static void rblk_call_fill(struct rblk_command *command, const struct rblk_sessi
 	if (sc->report_bytes) {
 		rblk_memory_slot_segment(queue, command->tag, sc->report_bytes, &wire->segment);
 		wire->segment.address = rblk_to_le64(rblk_le64(wire->segment.address) +
-						     rblk_call_report_offset(sc));
+						     rblk_call_report_offset(sc->payload_bytes));
 	}
 	rblk_memory_sync_slot(queue, command->tag, true);
 }
@@ -192,18 +202,16 @@ static int rblk_call_wait(struct rblk_call *call, struct rblk_session_command *s
 
 	if (left > 0)
 		return smp_load_acquire(&call->finished) ? 0 : -ECANCELED;
-	if (!left && rblk_call_abandon(call, sc))
-		return -ETIMEDOUT;
+	if (rblk_call_leave(call, sc))
+		return left < 0 ? -EINTR : -ETIMEDOUT;
 	if (smp_load_acquire(&call->finished))
 		return 0;
-	if (left < 0)
-		rblk_queue_lost(queue, "killed while waiting for the answer to %s", name);
-	else if (sc->opcode == RBLK_OP_ABORT)
+	if (sc->opcode == RBLK_OP_ABORT)
 		rblk_queue_lost(queue, "no answer to a command in %u ms, nor to its ABORT in %u ms",
 				queue->session->options.command_ms, timeout_ms);
 	else
 		rblk_queue_lost(queue, "no answer to %s in %u ms", name, timeout_ms);
-	return left < 0 ? -EINTR : -ETIMEDOUT;
+	return -ETIMEDOUT;
 }
 
 int rblk_call_run(struct rblk_queue *queue, struct rblk_session_command *sc,
@@ -236,12 +244,8 @@ int rblk_call_run(struct rblk_queue *queue, struct rblk_session_command *sc,
 		sc->result = command->detail;
 		error = rblk_status_errno(command->status);
 	}
-	if (!error && sc->report_bytes) {
-		rblk_memory_sync_slot(queue, command->tag, false);
-		memcpy(sc->report,
-		       rblk_memory_slot(queue, command->tag) + rblk_call_report_offset(sc),
-		       sc->report_bytes);
-	}
+	if (!error && sc->report_bytes)
+		memcpy(sc->report, rblk_call_report(call), sc->report_bytes);
 	rblk_call_unreserve(queue, call, true);
 	return error;
 }

@@ -1,20 +1,29 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * One of the session's own commands (OPEN, KEEPALIVE, ...): sent on a reserved tag and waited for.
- * Each queue has RBLK_RESERVED_TAGS of them.
+ * Each queue has RBLK_RESERVED_TAGS of them. The answer to some may take as long as a volume's storage: whoever does not
+ * wait so long, or is killed, leaves the command, and not the connection, which other disks use.
  */
 #ifndef RBLK_KMOD_CALL_H
 #define RBLK_KMOD_CALL_H
 
 #include "kmod/command.h"
 
-struct rblk_closing;
+struct rblk_call;
+struct rblk_session;
+
+/*
+ * A command that was left has ended, answered or with call->command.error; its tag is free when this returns. Any
+ * context.
+ */
+typedef void (*rblk_left_fn)(struct rblk_session *session, const struct rblk_call *call, void *arg);
 
 struct rblk_call {
 	struct rblk_command command;
 	bool finished; /* stored with release: the command is the waiter's again */
 	/* queue->lock; NULL, or nobody waits any more: its end gives the tag back, and is told to this one. */
-	struct rblk_closing *abandoned;
+	rblk_left_fn left;
+	void *left_arg;
 };
 
 static inline struct rblk_call *rblk_command_call(struct rblk_command *command)
@@ -22,9 +31,11 @@ static inline struct rblk_call *rblk_command_call(struct rblk_command *command)
 	return container_of(command, struct rblk_call, command);
 }
 
+/* Of one that was answered: where its report lies. */
+const void *rblk_call_report(const struct rblk_call *call);
 /* It has been answered, or cannot be any more. Any context. */
 void rblk_call_finish(struct rblk_call *call);
-/* The queue has been drained: waiting callers get -ENOTCONN. */
+/* The queue has been drained: waiting callers get -ENOTCONN, and so does left(). */
 void rblk_call_fail_all(struct rblk_queue *queue);
 
 /* The command and its answer. */
@@ -40,8 +51,9 @@ struct rblk_session_command {
 	u16 status; /* out */
 	u16 denied; /* out: RBLK_E_DENIED's reason */
 	u16 result; /* out: ABORT's, enum rblk_abort_result */
-	struct rblk_closing *closing; /* of CLOSE: whose it is */
-	bool abandoned; /* out, of CLOSE: it stays outstanding; its end is told to `closing`, which may be freed by now */
+	rblk_left_fn left; /* of those whose answer may take as long as storage: who is told the end of one that was left */
+	void *left_arg;
+	bool was_left; /* out: it stays outstanding; left() has left_arg */
 };
 
 #define RBLK_CALL_FOREVER UINT_MAX /* until it is answered or the connection is lost */
@@ -49,8 +61,8 @@ struct rblk_session_command {
 /*
  * Send one and wait. `payload` goes in the capsule (payload_bytes, zero filled to
  * RBLK_CAPSULE_ALIGN); the report, if any, is copied to `report`. Sleeps, killably. 0 or negative
- * errno; -ETIMEDOUT and -EINTR also report the connection as lost, but for the first CLOSE of a connection that is not
- * answered in time: it stays outstanding. -ENOTCONN: there is none, or none of that epoch.
+ * errno. -ETIMEDOUT, -EINTR: it was left, if it can be; else the connection is reported as lost. -ENOTCONN: there is
+ * none, or none of that epoch, or the target has not proven itself yet. -EBUSY: no tag is free.
  */
 int rblk_call_run(struct rblk_queue *queue, struct rblk_session_command *sc,
 		  unsigned int timeout_ms);

@@ -79,13 +79,27 @@ static void rblk_closing_judge(struct rblk_closing *closing, int error, u16 stat
 	spin_unlock_irqrestore(&session->core_lock, flags);
 }
 
-void rblk_closing_answered(struct rblk_closing *closing, int error, u16 status)
+/* rblk_left_fn of a CLOSE. */
+static void rblk_closing_answered(struct rblk_session *session, const struct rblk_call *call, void *arg)
 {
-	struct rblk_session *session = closing->session;
-
-	rblk_closing_judge(closing, error, status);
+	rblk_closing_judge(arg, call->command.error, call->command.status);
 	/* From there on it may be freed. */
 	rblk_closing_kick(session);
+}
+
+void rblk_closing_opened(struct rblk_session *session, const struct rblk_call *call, void *arg)
+{
+	struct rblk_closing *closing = arg;
+	const struct rblk_wire_volume *volume;
+
+	if (call->command.error || call->command.status) {
+		rblk_closing_free(closing);
+		return;
+	}
+	/* No more is taken of it than a number, which the target knows or does not. */
+	volume = rblk_call_report(call);
+	rblk_closing_name(closing, closing->epoch, rblk_le32(READ_ONCE(volume->handle)));
+	rblk_closing_add(session, closing);
 }
 
 /* -- sending ----------------------------------------------------------------------------------------- */
@@ -96,7 +110,8 @@ static void rblk_closing_send(struct rblk_session *session, struct rblk_closing 
 		.opcode = RBLK_OP_CLOSE,
 		.epoch = closing->epoch,
 		.volume = closing->handle,
-		.closing = closing,
+		.left = rblk_closing_answered,
+		.left_arg = closing,
 	};
 	int error;
 
@@ -104,7 +119,7 @@ static void rblk_closing_send(struct rblk_session *session, struct rblk_closing 
 	error = rblk_call_run(session->queues[0], &sc, session->options.command_ms);
 	mutex_unlock(&session->volume_lock);
 	/* Else rblk_closing_answered() judges, or has: it is not ours any more. */
-	if (!sc.abandoned)
+	if (!sc.was_left)
 		rblk_closing_judge(closing, error, sc.status);
 	wake_up_all(&session->wait);
 }

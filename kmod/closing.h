@@ -12,11 +12,12 @@
 #include <linux/list.h>
 #include <linux/types.h>
 
+struct rblk_call;
 struct rblk_session;
 
 enum rblk_closing_state {
 	RBLK_CLOSING_DUE,  /* its CLOSE is to be sent, perhaps again */
-	RBLK_CLOSING_SENT, /* closing_work waits for the answer, or nobody does (call.c) */
+	RBLK_CLOSING_SENT, /* closing_work waits for the answer, or has left it (call.h) */
 	RBLK_CLOSING_DONE, /* to be freed */
 };
 
@@ -39,8 +40,11 @@ void rblk_closing_add(struct rblk_session *session, struct rblk_closing *closing
 /* Sleeps, for command_ms at most: until one that was added is closed, or left for later. */
 void rblk_closing_wait(struct rblk_session *session, const struct rblk_closing *closing);
 
-/* The answer of a CLOSE that nobody waits for any more, or -ENOTCONN: it cannot come. Any context. */
-void rblk_closing_answered(struct rblk_closing *closing, int error, u16 status);
+/*
+ * rblk_left_fn of an OPEN that nobody waits for any more; `arg` is its record, with the epoch: if it has opened a handle,
+ * that is closed.
+ */
+void rblk_closing_opened(struct rblk_session *session, const struct rblk_call *call, void *arg);
 /* The session is live. Any context. */
 void rblk_closing_kick(struct rblk_session *session);
 

@@ -95,6 +95,16 @@ static void rblk_reservation_put_number(struct rblk_session *session, u64 number
 	wake_up_all(&session->wait);
 }
 
+/* rblk_left_fn of RESERVE: only now its number may have a successor in its place. */
+static void rblk_reservation_left(struct rblk_session *session, const struct rblk_call *call, void *arg)
+{
+	unsigned long flags;
+
+	spin_lock_irqsave(&session->core_lock, flags);
+	__clear_bit(rblk_le64(call->command.wire.argument) % RBLK_OPERATIONS_MAX, session->operations);
+	spin_unlock_irqrestore(&session->core_lock, flags);
+}
+
 /* -- sending, and sending again -------------------------------------------------------------------- */
 
 static bool rblk_reservation_refused(const struct rblk_session_command *sc, int error)
@@ -163,6 +173,7 @@ static int rblk_reserve(struct rblk_disk *disk, const struct rblk_wire_reservati
 		.opcode = RBLK_OP_RESERVE,
 		.payload = reservation,
 		.payload_bytes = sizeof(*reservation),
+		.left = rblk_reservation_left,
 	};
 	struct rblk_session *session = disk->session;
 	int error;
@@ -174,7 +185,8 @@ static int rblk_reserve(struct rblk_disk *disk, const struct rblk_wire_reservati
 	error = wait_event_killable(session->wait, rblk_reservation_take_number(session, &sc.argument));
 	if (!error) {
 		error = rblk_reservation_run(disk, &sc);
-		rblk_reservation_put_number(session, sc.argument);
+		if (!sc.was_left)
+			rblk_reservation_put_number(session, sc.argument);
 	}
 	mutex_unlock(&disk->reservation_lock);
 	return error && sc.status == RBLK_E_RESERVED ? PR_STS_RESERVATION_CONFLICT : error;

@@ -80,7 +80,10 @@ struct rblk_volume_answer {
 	u16 denied; /* RBLK_E_DENIED: why */
 };
 
-/* Open the volume as it is now. *closing: to close the handle with, the caller's; only of success. */
+/*
+ * Open the volume as it is now. *closing: to close the handle with, the caller's; only of success. An OPEN that is not
+ * answered in time, or whose caller is killed, is left: its handle is closed when it is known.
+ */
 static int rblk_volume_ask(struct rblk_disk *disk, u64 epoch, struct rblk_wire_volume *volume,
 			   struct rblk_volume_answer *answer, struct rblk_closing **closing)
 {
@@ -92,12 +95,15 @@ static int rblk_volume_ask(struct rblk_disk *disk, u64 epoch, struct rblk_wire_v
 		.payload_bytes = sizeof(open),
 		.report = volume,
 		.report_bytes = sizeof(*volume),
+		.left = rblk_closing_opened,
 	};
 	int error;
 
 	*closing = rblk_closing_alloc();
 	if (!*closing)
 		return -ENOMEM;
+	rblk_closing_name(*closing, epoch, 0);
+	sc.left_arg = *closing;
 	strscpy(open.name, disk->options.volume, sizeof(open.name));
 	open.flags = rblk_to_le32(disk->options.read_only ? RBLK_OPEN_READ_ONLY : 0);
 	error = rblk_volume_run(disk->session, &sc);
@@ -106,9 +112,9 @@ static int rblk_volume_ask(struct rblk_disk *disk, u64 epoch, struct rblk_wire_v
 	if (!error && (rblk_check_volume(volume, sizeof(*volume), disk->session->queues[0]->features) || !volume->handle ||
 		       memcmp(volume->name, open.name, sizeof(open.name))))
 		error = -EPROTO;
-	if (error)
+	if (error && !sc.was_left)
 		rblk_closing_free(*closing);
-	else
+	else if (!error)
 		rblk_closing_name(*closing, epoch, rblk_le32(volume->handle));
 	return error;
 }
@@ -228,6 +234,10 @@ static void rblk_volume_say_refused(const struct rblk_disk *disk, int error,
 		scnprintf(text, RBLK_TEXT_BYTES, "%s/%s: no tag for OPEN in connect_ms", peer, volume);
 	else if (error == -ENOMEM)
 		scnprintf(text, RBLK_TEXT_BYTES, "%s/%s: out of memory", peer, volume);
+	else if (error == -ETIMEDOUT)
+		scnprintf(text, RBLK_TEXT_BYTES, "%s/%s: no answer to OPEN in command_ms", peer, volume);
+	else if (error == -EINTR)
+		scnprintf(text, RBLK_TEXT_BYTES, "%s/%s: killed", peer, volume);
 }
 
 /*

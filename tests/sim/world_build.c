@@ -318,6 +318,7 @@ static void build_module(void)
 	sim_disk_kill_sending = module->kill / 5;
 	sim_disk_open_late = sim_world_rate(50000, 500000);
 	sim_disk_starve = sim_world_rate(0, 300000);
+	sim_disk_killed = sim_world_rate(0, 300000);
 	sim_disk_unmapped = sim_world_rate(0, 200000);
 	sim_blk_fake_timeouts = sim_world_rate(0, 5000);
 	module->attach.key = has_keys();

@@ -13,6 +13,7 @@
 #include "kmod/drive.h"
 #include "kmod/durable.h"
 #include "kmod/queue.h"
+#include "proto/wire/wire_names.h"
 #include "tests/sim/coverage.h"
 #include "tests/sim/disk.h"
 #include "tests/sim/fabric_sim.h"
@@ -38,7 +39,13 @@ static void portal_fill(struct rblk_portal *portal, unsigned int number, unsigne
 	snprintf(portal->text, sizeof(portal->text), "10.0.%u.%u:%u", number, machine + 1, PORT);
 }
 
-uint32_t sim_disk_starve;
+uint32_t sim_disk_starve, sim_disk_killed;
+
+void sim_disk_kill_caller(void)
+{
+	if (!sim_net.calm && sim_chance(sim_disk_killed))
+		sim_kernel_kill(sim_now_ns() + sim_below(sim_chance(500000) ? 2 * SIM_MS : 200 * SIM_MS));
+}
 
 struct rblk_disk *sim_disk_attach(const struct sim_attach *attach, char *text)
 {
@@ -72,11 +79,14 @@ struct rblk_disk *sim_disk_attach(const struct sim_attach *attach, char *text)
 	*sim_param_slot_bytes() = attach->slot_bytes;
 	if (!sim_net.calm && sim_chance(sim_disk_starve))
 		sim_kernel_starve();
+	sim_disk_kill_caller();
 	error = rblk_disk_attach(&options, text);
+	if (sim_kernel_spare() && error)
+		sim_reached("module", "an attach is killed", NULL);
 	refused = sim_kernel_starved();
 	if (refused)
 		sim_reached("module", "an attach finds no memory", NULL);
-	if (refused && (!error || !strstr(text, "out of memory")))
+	if (refused && (!error || !strstr(text, "out of memory")) && error != -EINTR)
 		sim_fail("the kernel: an attach that found no memory says: %s", text);
 	if (error || sscanf(text, "rblk%d", &index) != 1)
 		return NULL;
@@ -245,53 +255,44 @@ void sim_disk_kill_connection(struct rblk_disk *disk)
 
 /* -- session commands --------------------------------------------------------------------------------- */
 
-#define NO_CLOSE "no answer to CLOSE"
-
-struct connection {
-	u8 session[16];
-	u64 epoch;
-	u32 incarnation;
-};
-
-/* That a CLOSE was not answered on in time, last. */
-static struct connection late_close;
-
-static struct connection connection_of(const struct rblk_queue *queue)
-{
-	struct connection connection = { .epoch = queue->epoch, .incarnation = queue->incarnation };
-
-	memcpy(connection.session, queue->session->session_id, sizeof(connection.session));
-	return connection;
-}
-
-static bool connection_is(const struct connection *a, const struct connection *b)
-{
-	return !memcmp(a->session, b->session, sizeof(a->session)) && a->epoch == b->epoch && a->incarnation == b->incarnation;
-}
-
 /* So many OPENs of this epoch of a session, the last that has sent one, have got no answer. */
 static struct {
-	struct connection epoch;
+	u8 session[16];
+	u64 epoch;
 	unsigned int lost;
 } opens;
 
 static void open_ended(const struct rblk_queue *queue, const struct rblk_session_command *sc, int error)
 {
-	struct connection epoch = { .epoch = sc->epoch };
+	const u8 *session = queue->session->session_id;
 
-	memcpy(epoch.session, queue->session->session_id, sizeof(epoch.session));
-	if (!connection_is(&opens.epoch, &epoch))
+	if (memcmp(opens.session, session, sizeof(opens.session)) || opens.epoch != sc->epoch)
 		opens.lost = 0;
-	opens.epoch = epoch;
-	opens.lost += error && !sc->status && error != -EBUSY;
+	memcpy(opens.session, session, sizeof(opens.session));
+	opens.epoch = sc->epoch;
+	opens.lost += error && !sc->status && error != -EBUSY && !sc->was_left;
+}
+
+/* Of one that was left. */
+void __real_rblk_closing_opened(struct rblk_session *session, const struct rblk_call *call, void *arg);
+void __wrap_rblk_closing_opened(struct rblk_session *session, const struct rblk_call *call, void *arg);
+void __wrap_rblk_closing_opened(struct rblk_session *session, const struct rblk_call *call, void *arg)
+{
+	struct rblk_session_command sc = { .epoch = ((const struct rblk_closing *)arg)->epoch,
+					   .status = call->command.status };
+
+	open_ended(call->command.queue, &sc, call->command.error);
+	if (!call->command.error && !call->command.status)
+		sim_reached("module", "an OPEN that was left opens a handle", NULL);
+	__real_rblk_closing_opened(session, call, arg);
 }
 
 unsigned int sim_disk_opens_lost(const struct rblk_disk *disk)
 {
 	const struct rblk_session *session = disk->session;
 
-	return session->core.epoch == opens.epoch.epoch &&
-			       !memcmp(session->session_id, opens.epoch.session, sizeof(opens.epoch.session))
+	return session->core.epoch == opens.epoch &&
+			       !memcmp(session->session_id, opens.session, sizeof(opens.session))
 		       ? opens.lost
 		       : 0;
 }
@@ -346,7 +347,7 @@ int __wrap_rblk_call_run(struct rblk_queue *queue, struct rblk_session_command *
 	error = __real_rblk_call_run(queue, sc, timeout_ms);
 	if (sc->opcode == RBLK_OP_OPEN)
 		open_ended(queue, sc, error);
-	if (sc->opcode == RBLK_OP_CLOSE && error && !sc->status && !sc->abandoned && error != -EBUSY)
+	if (sc->opcode == RBLK_OP_CLOSE && error && !sc->status && !sc->was_left && error != -EBUSY)
 		sim_reached("module", "a CLOSE is lost", NULL);
 	/* Whoever waits for the answer is late. */
 	if (sc->opcode == RBLK_OP_FENCE && sim_chance(300000))
@@ -357,27 +358,25 @@ int __wrap_rblk_call_run(struct rblk_queue *queue, struct rblk_session_command *
 		open_slowly(queue->session, open->name);
 	if (sc->opcode == RBLK_OP_OPEN && !error && !is_strangers(queue))
 		sim_module_opened(open->name, volume->cache_epoch);
-	if (sc->opcode == RBLK_OP_CLOSE && error == -ETIMEDOUT && sc->abandoned) {
-		sim_reached("module", "a CLOSE is not answered in time", NULL);
-		late_close = connection_of(queue);
-	}
+	if (sc->was_left)
+		sim_reached("module", rblk_opcode_name(sc->opcode), error == -EINTR ? "is left by who is killed" : "is left");
 	return error;
 }
 
-/* One CLOSE that is not answered in time costs no connection. */
+/* An answer that may take as long as a volume's storage costs no connection, nor does a user who is killed. */
 void __real_rblk_queue_lost(struct rblk_queue *queue, const char *format, ...);
 void __wrap_rblk_queue_lost(struct rblk_queue *queue, const char *format, ...);
 void __wrap_rblk_queue_lost(struct rblk_queue *queue, const char *format, ...)
 {
-	struct connection now = connection_of(queue);
 	char text[RBLK_TEXT_BYTES];
 	va_list args;
 
 	va_start(args, format);
 	vscnprintf(text, sizeof(text), format, args);
 	va_end(args);
-	if (!strncmp(text, NO_CLOSE, sizeof(NO_CLOSE) - 1) && !connection_is(&late_close, &now))
-		sim_fail("the kernel: a CLOSE that was not answered in time costs a connection");
+	if (!strncmp(text, "no answer to CLOSE", 18) || !strncmp(text, "no answer to OPEN", 17) ||
+	    !strncmp(text, "killed while", 12))
+		sim_fail("the kernel: who does not wait any more costs a connection: %s", text);
 	__real_rblk_queue_lost(queue, "%s", text);
 }
 

@@ -33,6 +33,8 @@ static struct {
 	uint32_t preempt;
 	uint64_t preempt_ns;
 	const struct sim_fiber *hungry; /* of its allocations some fail */
+	const struct sim_fiber *mortal; /* a user's program, in a call of the kernel, which ends at dies_ns */
+	uint64_t dies_ns;
 	unsigned int allocations, refused;
 	bool pages[PAGES_MAX]; /* in use */
 	unsigned int next_page;
@@ -48,6 +50,32 @@ const void *sim_context(void)
 	const void *fiber = sim_fiber_self();
 
 	return fiber ? fiber : &softirqs;
+}
+
+void sim_kernel_kill(uint64_t dies_ns)
+{
+	kernel.mortal = sim_fiber_self();
+	kernel.dies_ns = dies_ns;
+}
+
+bool sim_kernel_spare(void)
+{
+	bool mortal = kernel.mortal == sim_fiber_self(), killed = sim_killed();
+
+	if (mortal)
+		kernel.mortal = NULL;
+	return killed;
+}
+
+bool sim_killed(void)
+{
+	return kernel.mortal && kernel.mortal == sim_fiber_self() && sim_now_ns() >= kernel.dies_ns;
+}
+
+uint64_t sim_killed_by(uint64_t until_ns)
+{
+	return kernel.mortal && kernel.mortal == sim_fiber_self() && kernel.dies_ns < until_ns ? kernel.dies_ns
+											     : until_ns;
 }
 
 bool need_resched(void)

@@ -56,7 +56,7 @@ typedef unsigned int gfp_t;
 #define ilog2(x) (31 - __builtin_clz(x))
 #define is_power_of_2(x) ((x) && !((x) & ((x) - 1)))
 
-#define fatal_signal_pending(task) ((void)(task), false)
+#define fatal_signal_pending(task) ((void)(task), sim_killed())
 
 struct net;
 extern struct sim_task {
@@ -80,6 +80,9 @@ void put_net(struct net *net);
 void *sim_kernel_alloc(size_t count, size_t bytes);
 void sim_kernel_free(void *memory);
 /* From here on some of the caller's own allocations fail, until it asks how many have. */
+/* This fiber is a user's, and is killed at that time, unless it is spared before. True: it was. One at a time. */
+void sim_kernel_kill(uint64_t dies_ns);
+bool sim_kernel_spare(void);
 void sim_kernel_starve(void);
 unsigned int sim_kernel_starved(void);
 #define kzalloc(bytes, gfp) sim_kernel_alloc(1, bytes)
@@ -205,7 +208,7 @@ void sim_spin_drop(spinlock_t *lock);
 #define mutex_init(mutex) ((void)((mutex)->owner = NULL))
 void mutex_lock(struct mutex *mutex);
 void mutex_unlock(struct mutex *mutex);
-#define mutex_lock_killable(mutex) (mutex_lock(mutex), 0)
+#define mutex_lock_killable(mutex) (sim_killed() ? -EINTR : (mutex_lock(mutex), 0))
 #define lockdep_assert_held(lock) \
 	((lock)->owner == sim_context() ? (void)0 : sim_fail("%s: %s is not held", __func__, #lock))
 
@@ -264,19 +267,24 @@ typedef struct { char place; } wait_queue_head_t;
 	} \
 } while (0)
 uint64_t sim_deadline_ns(unsigned long timeout);
-/* 0: the time is over and it does not hold; else at least 1. Nobody is killed here. */
+/* Has this fiber been killed (sim_kernel_kill())? When it will be, or `until_ns`, if that is earlier. */
+bool sim_killed(void);
+uint64_t sim_killed_by(uint64_t until_ns);
+/* 0: the time is over and it does not hold; negative: the caller is killed; else at least 1. */
 #define wait_event_killable_timeout(head, condition, timeout) ({ \
-	uint64_t until_ = sim_deadline_ns(timeout); \
+	uint64_t until_ = sim_killed_by(sim_deadline_ns(timeout)); \
 	bool holds_; \
 	sim_might_sleep("wait_event_killable_timeout()"); \
 	unsigned int waiter_ = sim_wait_begin(&(head)); \
 	while (!(holds_ = (condition)) && sim_now_ns() < until_) \
 		sim_wait_sleep(waiter_, until_); \
 	sim_wait_end(waiter_); \
-	holds_ ? 1l : 0l; })
+	holds_ ? 1l : sim_killed() ? (long)-EINTR : 0l; })
 
 #define wait_event_timeout(head, condition, timeout) ((void)wait_event_killable_timeout(head, condition, timeout))
-#define wait_event_killable(head, condition) ({ wait_event(head, condition); 0; })
+#define wait_event_killable(head, condition) ({ \
+	long left_ = wait_event_killable_timeout(head, condition, MAX_SCHEDULE_TIMEOUT); \
+	left_ < 0 ? (int)left_ : 0; })
 #define schedule_timeout_killable(timeout) msleep(jiffies_to_msecs(timeout))
 
 struct completion { unsigned int done; };

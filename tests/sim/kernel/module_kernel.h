@@ -89,6 +89,10 @@ void sim_disk_kill_connection(struct rblk_disk *disk);
 extern uint32_t sim_disk_kill_sending;
 /* Of a million mappings of a request's pages for the device: how many fail. */
 extern uint32_t sim_disk_unmapped;
+/* Of a million attaches and ioctls: how many are killed by their user (RESERVE is not: the next one might overtake it). */
+extern uint32_t sim_disk_killed;
+/* Whoever calls a function of the kernel next may be: until sim_kernel_spare(). */
+void sim_disk_kill_caller(void);
 /* Of a million attaches: how many find little memory. */
 extern uint32_t sim_disk_starve;
 /* Of a million OPENs of a disk that is attached: how many are answered late. */

@@ -143,8 +143,11 @@ int sim_disk_read_keys(struct rblk_disk *disk, uint64_t *keys, unsigned int *cou
 	struct block_device bdev = { disk->gendisk };
 	struct ioctl *ioctl = ioctl_begin();
 	struct pr_keys read = { .num_keys = min(*count, (unsigned int)ARRAY_SIZE(read.keys)) };
-	int error = rblk_pr_ops.pr_read_keys(&bdev, &read);
+	int error;
 
+	sim_disk_kill_caller();
+	error = rblk_pr_ops.pr_read_keys(&bdev, &read);
+	sim_kernel_spare();
 	ioctl->context = NULL;
 	if (error)
 		return error;
