@@ -354,8 +354,9 @@ struct rblk_queue *rblk_queue_alloc(struct rblk_session *session, unsigned int i
 	init_waitqueue_head(&queue->session_idle);
 	queue->commands = kcalloc(queue->wanted + RBLK_RESERVED_TAGS, sizeof(*queue->commands),
 				  GFP_KERNEL);
+	queue->owners = kcalloc(queue->wanted + RBLK_RESERVED_TAGS, sizeof(*queue->owners), GFP_KERNEL);
 	queue->reserved = kcalloc(RBLK_RESERVED_TAGS, sizeof(*queue->reserved), GFP_KERNEL);
-	if (queue->commands && queue->reserved)
+	if (queue->commands && queue->owners && queue->reserved)
 		return queue;
 	rblk_queue_free(queue);
 	return NULL;
@@ -489,6 +490,7 @@ void rblk_queue_release_hardware(struct rblk_queue *queue)
 void rblk_queue_free(struct rblk_queue *queue)
 {
 	kfree(queue->reserved);
+	kfree(queue->owners);
 	kfree(queue->commands);
 	kfree(queue);
 }

@@ -24,38 +24,38 @@ bool rblk_overdue_ends(struct rblk_io *io)
 	       time_after_eq(jiffies, io->overdue_since + msecs_to_jiffies(limit_ms));
 }
 
+/* False: there is no room, or no connection. */
+static bool rblk_overdue_add(struct rblk_queue *queue, u32 sequence)
+{
+	lockdep_assert_held(&queue->lock);
+	if (queue->down || queue->abort_count == RBLK_ABORTS_MAX)
+		return false;
+	queue->aborts[queue->abort_count++] = sequence;
+	queue_delayed_work(rblk_calls, &queue->abort_work, 0);
+	return true;
+}
+
 /*
  * blk-mq holds the request, so it is not another one's yet; but it may be answered meanwhile, or be
  * sent again on another connection. What is noted under the lock is a command of this one.
  */
-static void rblk_overdue_ask_locked(struct rblk_queue *queue, struct rblk_io *io)
-{
-	lockdep_assert_held(&queue->lock);
-	if (!queue->down && queue->commands[io->command.tag] == &io->command &&
-	    READ_ONCE(io->command.account.state) == CORE_TAG_SENT &&
-	    queue->abort_count < RBLK_ABORTS_MAX) {
-		queue->aborts[queue->abort_count++] = io->command.account.sequence;
-		if (!io->overdue)
-			io->overdue_since = io->sent_at;
-		io->overdue = true;
-		io->abort_asked = true;
-		queue_delayed_work(rblk_calls, &queue->abort_work, 0);
-	}
-}
-
 static void rblk_overdue_ask(struct rblk_queue *queue, struct rblk_io *io)
 {
 	unsigned long flags;
 
 	spin_lock_irqsave(&queue->lock, flags);
-	rblk_overdue_ask_locked(queue, io);
+	if (queue->commands[io->command.tag] == &io->command &&
+	    READ_ONCE(io->command.account.state) == CORE_TAG_SENT &&
+	    rblk_overdue_add(queue, io->command.account.sequence)) {
+		if (!io->overdue)
+			io->overdue_since = io->sent_at;
+		io->overdue = true;
+		io->abort_asked = true;
+	}
 	spin_unlock_irqrestore(&queue->lock, flags);
 }
 
-/*
- * Without interrupts, as rblk_queue_serves(): a request that is seen here may end meanwhile, and its disk be detached,
- * but that disk's queue, which rblk_disk_of() reads, is freed only after an RCU grace period.
- */
+/* The requests themselves are not looked at, nor marked: nobody holds them here, and they may be other disks' by now. */
 void rblk_overdue_drop(struct rblk_queue *queue, const struct rblk_disk *disk)
 {
 	unsigned long flags;
@@ -63,11 +63,10 @@ void rblk_overdue_drop(struct rblk_queue *queue, const struct rblk_disk *disk)
 
 	spin_lock_irqsave(&queue->lock, flags);
 	for (tag = 0; tag < queue->credits; tag++) {
-		struct rblk_command *command = READ_ONCE(queue->commands[tag]);
-		struct rblk_io *io = command ? rblk_command_io(command) : NULL;
+		struct rblk_owner *owner = &queue->owners[tag];
 
-		if (io && rblk_disk_of(rblk_io_rq(io)) == disk && !READ_ONCE(io->abort_asked))
-			rblk_overdue_ask_locked(queue, io);
+		if (READ_ONCE(queue->commands[tag]) && owner->disk == disk && owner->sent && !owner->dropped)
+			owner->dropped = rblk_overdue_add(queue, owner->sequence);
 	}
 	spin_unlock_irqrestore(&queue->lock, flags);
 }

@@ -57,6 +57,11 @@ static u32 rblk_queue_capsule_bytes(const struct rblk_command *command)
 	return command->memory == RBLK_MEMORY_CAPSULE ? command->bytes : 0;
 }
 
+static const struct rblk_disk *rblk_queue_owner(struct rblk_command *command)
+{
+	return command->tag < command->queue->credits ? rblk_disk_of(rblk_io_rq(rblk_command_io(command))) : NULL;
+}
+
 int rblk_queue_add(struct rblk_queue *queue, struct rblk_command *command)
 {
 	unsigned long flags;
@@ -69,6 +74,7 @@ int rblk_queue_add(struct rblk_queue *queue, struct rblk_command *command)
 		command->account.state = CORE_TAG_TAKEN;
 		refcount_set(&command->refs, 2); /* its SEND, its answer */
 		queue->commands[command->tag] = command;
+		queue->owners[command->tag] = (struct rblk_owner){ .disk = rblk_queue_owner(command) };
 		list_add_tail(&command->entry, &queue->pending);
 		if (core_clock_add(&queue->clock, rblk_queue_capsule_bytes(command), 1))
 			queue->filling = command;
@@ -91,7 +97,7 @@ bool rblk_queue_idle(struct rblk_queue *queue)
 	return idle;
 }
 
-/* The requests of tags live as long as the session, so one that has just ended may be read. */
+/* Not by the requests: one that has just ended may be freed with its disk (a FLUSH of the block layer's own is). */
 bool rblk_queue_serves(struct rblk_queue *queue, const struct rblk_disk *disk)
 {
 	bool serves = false;
@@ -99,11 +105,8 @@ bool rblk_queue_serves(struct rblk_queue *queue, const struct rblk_disk *disk)
 	unsigned int tag;
 
 	spin_lock_irqsave(&queue->lock, flags);
-	for (tag = 0; !serves && tag < queue->credits; tag++) {
-		struct rblk_command *command = READ_ONCE(queue->commands[tag]);
-
-		serves = command && rblk_disk_of(rblk_io_rq(rblk_command_io(command))) == disk;
-	}
+	for (tag = 0; !serves && tag < queue->credits; tag++)
+		serves = READ_ONCE(queue->commands[tag]) && queue->owners[tag].disk == disk;
 	spin_unlock_irqrestore(&queue->lock, flags);
 	return serves;
 }
@@ -185,6 +188,8 @@ static void rblk_packing_add(struct rblk_queue *queue, struct rblk_packing *p,
 	/* F4: before it counts as sent. A hostile target may answer what it has not seen, and its key is to end all the same. */
 	if (command->memory == RBLK_MEMORY_FAST)
 		smp_store_release(&rblk_command_io(command)->mr_valid, true);
+	queue->owners[command->tag].sequence = queue->next_sequence;
+	queue->owners[command->tag].sent = true;
 	core_tag_send(&command->account, queue->next_sequence);
 	command->wire.sequence = rblk_to_le32(queue->next_sequence++);
 	if (capsule_bytes) {

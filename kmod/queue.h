@@ -57,6 +57,13 @@ struct rblk_receive {
 	u64 dma;
 };
 
+/* Of the command that has a tag, for who may not look at that: it may end, and be another's, or be freed, meanwhile. */
+struct rblk_owner {
+	const struct rblk_disk *disk; /* only compared; NULL: one of the session's own */
+	u32 sequence;
+	bool sent, dropped; /* it has a sequence; ABORT is asked for because its disk is detached */
+};
+
 struct rblk_queue_stats {
 	u64 commands, messages, replies, immediates, registrations, invalidations, remote_invalidations, digest_retries;
 	u64 doorbells;       /* calls that post to the send queue */
@@ -121,6 +128,7 @@ struct rblk_queue {
 	struct rblk_ring replies; /* RBLK_REPLY_BYTES for each receive */
 
 	struct rblk_command **commands; /* by tag: wanted + RBLK_RESERVED_TAGS; see command.h */
+	struct rblk_owner *owners;       /* by tag, of those in `commands`; lock */
 	struct rblk_call *reserved;      /* RBLK_RESERVED_TAGS of them, for the session's commands */
 	unsigned long reserved_used;    /* bitmap, lock */
 	unsigned int session_callers;   /* lock: in rblk_call_run(), using slots */

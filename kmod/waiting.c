@@ -167,10 +167,11 @@ static bool rblk_waiting_later(u16 status)
 	return status == RBLK_E_BUSY || status == RBLK_E_NO_RESOURCES || status == RBLK_E_DRAINING;
 }
 
-/* Dropped by an ABORT of ours? The target also drops commands of a preempted reservation. */
-static bool rblk_waiting_dropped(const struct rblk_io *io)
+/* Dropped by an ABORT of ours, for its own sake or its disk's? The target also drops those of a preempted reservation. */
+static bool rblk_waiting_dropped(struct rblk_io *io)
 {
-	return io->command.status == RBLK_E_ABORTED && io->abort_asked;
+	return io->command.status == RBLK_E_ABORTED &&
+	       (io->abort_asked || READ_ONCE(rblk_disk_of(rblk_io_rq(io))->gate) == RBLK_GATE_FAIL);
 }
 
 /* The target did nothing. The request waits until the volume is open again, or the disk's gate ends it. */
@@ -217,7 +218,7 @@ bool rblk_waiting_refused(struct rblk_io *io)
 	if (rblk_waiting_add(io, RBLK_WAIT_TIME, jiffies + pause))
 		return true;
 	/* It could go again, and cannot wait for that: another path may do better. */
-	if (status == RBLK_E_DIGEST)
+	if (status == RBLK_E_DIGEST || status == RBLK_E_ABORTED)
 		io->command.error = -ENOLINK;
 	return false;
 }
