@@ -199,7 +199,7 @@ static int rblk_attach_add_disk(struct rblk_disk *disk, char *text)
 			  error);
 	/* An event that came before was only confirmed. */
 	else if (READ_ONCE(disk->session->event_seen))
-		queue_work(rblk_opens, &disk->refresh_work);
+		rblk_volume_recheck(disk);
 	return error;
 }
 

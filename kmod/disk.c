@@ -172,13 +172,13 @@ void rblk_disk_permit(struct rblk_disk *disk, bool writes)
 		return;
 	disk->read_only = read_only;
 	set_disk_ro(disk->gendisk, read_only);
-	pr_info("%s: %s now\n", disk->gendisk->disk_name, read_only ? "read-only" : "writable");
+	pr_info_ratelimited("%s: %s now\n", disk->gendisk->disk_name, read_only ? "read-only" : "writable");
 }
 
 void rblk_disk_resize(struct rblk_disk *disk, u64 blocks)
 {
 	disk->blocks = blocks;
 	if (set_capacity_and_notify(disk->gendisk, blocks << (disk->block_shift - SECTOR_SHIFT)))
-		pr_info("%s: %llu blocks of %u bytes now\n", disk->gendisk->disk_name, blocks,
+		pr_info_ratelimited("%s: %llu blocks of %u bytes now\n", disk->gendisk->disk_name, blocks,
 			disk->block_bytes);
 }

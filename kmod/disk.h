@@ -100,7 +100,8 @@ struct rblk_disk {
 
 	struct delayed_work open_work;   /* volume.c: a new epoch, or the volume is gone */
 	struct delayed_work late_work;   /* volume.c: fail_fast_ms and give_up_ms while it is not open */
-	struct work_struct refresh_work; /* volume.c: the target said that the volume changed */
+	struct delayed_work refresh_work; /* volume.c: the target said that the volume changed */
+	unsigned long refreshed;          /* jiffies: when that was looked at last */
 };
 
 /* The disk of a request. */

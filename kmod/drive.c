@@ -194,7 +194,7 @@ static void rblk_drive_state_changed(struct rblk_session *session)
 	list_for_each_entry(disk, &session->disks, peer) {
 		/* In the same epoch nobody has told it what changed meanwhile. */
 		if (state == CORE_SESSION_LIVE && disk->ready && READ_ONCE(disk->added))
-			queue_work(rblk_opens, &disk->refresh_work);
+			rblk_volume_recheck(disk);
 		/* An attach takes the first failure for its answer. */
 		if (state != CORE_SESSION_LIVE && disk->opened && !disk->endures) {
 			WRITE_ONCE(disk->ready, false);

@@ -140,7 +140,7 @@ void rblk_session_event(struct rblk_session *session, u16 event, u32 handle)
 		core_session_leaves(&session->core);
 	list_for_each_entry(disk, &session->disks, peer) {
 		if (event == RBLK_EVENT_VOLUME_CHANGED && disk->ready && disk->handle == handle)
-			queue_work(rblk_opens, &disk->refresh_work);
+			rblk_volume_recheck(disk);
 		else if (event == RBLK_EVENT_VOLUME_REMOVED)
 			rblk_volume_gone(disk, handle);
 	}

@@ -121,11 +121,11 @@ void rblk_tell_state(struct rblk_session *session, u8 state)
 	if (!READ_ONCE(session->endures))
 		return;
 	if (state == CORE_SESSION_LIVE) {
-		pr_info("rblk: session %d [%s]: connected again\n", session->number,
+		pr_info_ratelimited("rblk: session %d [%s]: connected again\n", session->number,
 			rblk_session_peer(session));
 	} else if (state == CORE_SESSION_FAILED) {
 		rblk_tell_reason(session, reason);
-		pr_err("rblk: session %d [%s]: gave up, I/O fails until its disks are detached: %s\n",
+		pr_err_ratelimited("rblk: session %d [%s]: gave up, I/O fails until its disks are detached: %s\n",
 		       session->number, rblk_session_peer(session), reason);
 	}
 }

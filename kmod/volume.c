@@ -27,6 +27,8 @@
 
 /* How often open_work looks whether the last commands of a volume that is gone are answered. */
 #define RBLK_VOLUME_SETTLE_MS 10u
+/* A change of a volume may cause a line in the log and a uevent: as often at most, whatever the target tells. */
+#define RBLK_VOLUME_REFRESH_MS 200u
 
 /*
  * One command until it is answered with anything but BUSY (C6), for connect_ms, after pauses that grow. A
@@ -136,6 +138,13 @@ static void rblk_volume_take(struct rblk_disk *disk, const struct rblk_wire_volu
 	smp_store_release(&disk->opened, true);
 }
 
+void rblk_volume_recheck(struct rblk_disk *disk)
+{
+	unsigned long now = jiffies, next = READ_ONCE(disk->refreshed) + msecs_to_jiffies(RBLK_VOLUME_REFRESH_MS);
+
+	queue_delayed_work(rblk_opens, &disk->refresh_work, time_after(next, now) ? next - now : 0);
+}
+
 /* F10: may it be used at the target that queue 0 has reached? An instance is of its epoch, which the caller checks later. */
 static bool rblk_volume_admits(const struct rblk_disk *disk, const struct rblk_wire_volume *v)
 {
@@ -208,7 +217,7 @@ static int rblk_volume_use(struct rblk_disk *disk, struct rblk_closing *closing,
 			smp_store_release(&disk->ready, true);
 		}
 		if (session->changes != changes && READ_ONCE(disk->added))
-			queue_work(rblk_opens, &disk->refresh_work);
+			rblk_volume_recheck(disk);
 	}
 	spin_unlock_irq(&session->core_lock);
 	mutex_unlock(&disk->opens_lock);
@@ -361,7 +370,7 @@ static void rblk_volume_refused(struct rblk_disk *disk, const char *text)
 		strscpy(disk->reason, text, sizeof(disk->reason));
 	spin_unlock_irq(&session->core_lock);
 	if (disk->open_tries == 1)
-		pr_warn("rblk%d: the volume cannot be opened again: %s\n", disk->index, text);
+		pr_warn_ratelimited("rblk%d: the volume cannot be opened again: %s\n", disk->index, text);
 }
 
 /* It is not open for so long: when late_work has something to do next. */
@@ -392,7 +401,7 @@ static void rblk_volume_give_up(struct rblk_disk *disk)
 	if (!rblk_disk_give_up(disk))
 		return;
 	rblk_disk_say_reason(disk, text);
-	pr_err("rblk%d [%s]: gave up, I/O fails until it is detached: %s\n", disk->index,
+	pr_err_ratelimited("rblk%d [%s]: gave up, I/O fails until it is detached: %s\n", disk->index,
 	       rblk_session_peer(disk->session), text);
 }
 
@@ -513,7 +522,7 @@ static bool rblk_volume_wants_opening(const struct rblk_disk *disk, const struct
 /* The volume's size may have changed: open it again to learn it, and close the second handle. */
 static void rblk_volume_refresh_work(struct work_struct *work)
 {
-	struct rblk_disk *disk = container_of(work, struct rblk_disk, refresh_work);
+	struct rblk_disk *disk = container_of(to_delayed_work(work), struct rblk_disk, refresh_work);
 	struct rblk_session *session = disk->session;
 	unsigned int noio = memalloc_noio_save();
 	struct rblk_wire_volume volume;
@@ -524,6 +533,7 @@ static void rblk_volume_refresh_work(struct work_struct *work)
 	u32 handle;
 	int error;
 
+	WRITE_ONCE(disk->refreshed, jiffies);
 	spin_lock_irq(&session->core_lock);
 	epoch = disk->epoch;
 	handle = disk->handle;
@@ -535,11 +545,10 @@ static void rblk_volume_refresh_work(struct work_struct *work)
 	if (error) {
 		if (!rblk_session_live(session))
 			goto out; /* the loss is what is logged */
-		/* No loop without a pause: rblk_volume_ask() has tried for connect_ms, with pauses. */
-		if (answer.status == RBLK_E_BUSY || error == -EBUSY)
-			queue_work(rblk_opens, work);
+		if (answer.status == RBLK_E_BUSY || error == -EBUSY || error == -ETIMEDOUT)
+			rblk_volume_recheck(disk);
 		else
-			pr_warn("rblk%d: its volume has changed, but its new size cannot be read: %s\n",
+			pr_warn_ratelimited("rblk%d: its volume has changed, but its new size cannot be read: %s\n",
 				disk->index,
 				answer.status	   ? rblk_refusal_text(answer.status, answer.denied) :
 				error == -ENOMEM ? "out of memory" :
@@ -570,12 +579,13 @@ void rblk_volume_init(struct rblk_disk *disk)
 {
 	INIT_DELAYED_WORK(&disk->open_work, rblk_volume_open_work);
 	INIT_DELAYED_WORK(&disk->late_work, rblk_volume_late_work);
-	INIT_WORK(&disk->refresh_work, rblk_volume_refresh_work);
+	INIT_DELAYED_WORK(&disk->refresh_work, rblk_volume_refresh_work);
+	disk->refreshed = jiffies - msecs_to_jiffies(RBLK_VOLUME_REFRESH_MS);
 }
 
 void rblk_volume_stop(struct rblk_disk *disk)
 {
 	cancel_delayed_work_sync(&disk->open_work);
 	cancel_delayed_work_sync(&disk->late_work);
-	cancel_work_sync(&disk->refresh_work);
+	cancel_delayed_work_sync(&disk->refresh_work);
 }

@@ -21,6 +21,8 @@ void rblk_volume_init(struct rblk_disk *disk);
  * 0 or negative errno, with one line in text (RBLK_TEXT_BYTES; empty: the session knows why).
  */
 int rblk_volume_open(struct rblk_disk *disk, char *text);
+/* Look at the volume, which may have changed; soon, but not too often. Any context. */
+void rblk_volume_recheck(struct rblk_disk *disk);
 /* Its handle is not valid any more: fail_fast_ms and give_up_ms count from here. Any context, with core_lock held. */
 void rblk_volume_closed(struct rblk_disk *disk);
 /*

@@ -117,6 +117,8 @@ u32 get_random_u32(void);
 #define pr_info sim_print
 #define pr_warn sim_print
 #define pr_warn_ratelimited sim_print
+#define pr_info_ratelimited sim_print
+#define pr_err_ratelimited sim_print
 #define pr_err sim_print
 #define module_param_cb(name, ops, arg, perm) unsigned int *sim_param_##name(void); \
 	unsigned int *sim_param_##name(void) { (void)(ops); return arg; } struct sim_unused
