@@ -123,7 +123,7 @@ static int buffers_reserve(struct ini_buffers *buffers)
 }
 
 int ini_buffer_insert(struct ini_buffers *buffers, void *memory, size_t bytes, size_t mapped_bytes,
-		      const struct ini_mr *mr)
+		      bool read_only, const struct ini_mr *mr)
 {
 	struct ini_buffer *buffer;
 	u32 at = buffers_upper(buffers, memory);
@@ -143,6 +143,7 @@ int ini_buffer_insert(struct ini_buffers *buffers, void *memory, size_t bytes, s
 	buffer->memory = memory;
 	buffer->bytes = bytes;
 	buffer->mapped_bytes = mapped_bytes;
+	buffer->read_only = read_only;
 	memmove(&buffers->sorted[at + 1], &buffers->sorted[at],
 		(buffers->count - at) * sizeof(*buffers->sorted));
 	buffers->sorted[at] = buffer;

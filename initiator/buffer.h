@@ -17,6 +17,7 @@ struct ini_buffer {
 	u8 *memory;
 	size_t bytes;
 	size_t mapped_bytes; /* of our own mapping; 0: the caller's memory */
+	bool read_only;	     /* no device may write it */
 	struct ini_mr mr;
 	const struct fab_device *device; /* the device of the keys; NULL: not looked up yet */
 	u32 lkey, rkey;
@@ -49,7 +50,7 @@ void ini_buffers_fini(struct ini_buffers *buffers);
  * INI_BUFFERS_MAX; -ENOMEM.
  */
 int ini_buffer_insert(struct ini_buffers *buffers, void *memory, size_t bytes, size_t mapped_bytes,
-		      const struct ini_mr *mr);
+		      bool read_only, const struct ini_mr *mr);
 /* own: of ini_pages_alloc(). -ENOENT: no buffer begins there; -EBUSY: commands use it. */
 int ini_buffer_remove(struct ini_buffers *buffers, const void *memory, bool own);
 

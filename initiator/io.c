@@ -89,6 +89,14 @@ static int refuse_data(const struct rblk_volume *volume, const struct ini_io *io
 			     ini_io_data_bytes(io), io->data);
 }
 
+int ini_io_check_buffer(const struct rblk_volume *volume, u8 opcode, const struct ini_buffer *buffer)
+{
+	if (opcode != RBLK_OP_READ || !buffer->read_only)
+		return 0;
+	return ini_io_refuse(volume, -EFAULT, rblk_opcode_name(opcode), "the buffer at %p is read-only",
+			     (const void *)buffer->memory);
+}
+
 /* In the capsule where volume, target and device agree to it, else by the target's RDMA. */
 static int attach_data(struct rblk_volume *volume, struct ini_slot *slot, const struct ini_io *io)
 {
@@ -101,6 +109,8 @@ static int attach_data(struct rblk_volume *volume, struct ini_slot *slot, const 
 
 	if (!buffer)
 		return refuse_data(volume, io);
+	if (ini_io_check_buffer(volume, io->opcode, buffer))
+		return -EFAULT;
 	if (!buffer->lkey && !buffer->rkey)
 		return -EIO;
 	command->segment.length = rblk_to_le32((u32)bytes);
@@ -222,6 +232,8 @@ static int start_later(struct rblk_volume *volume, const struct ini_io *io)
 		buffer = ini_buffer_at(&session->buffers, io->data, ini_io_data_bytes(io));
 		if (!buffer)
 			return refuse_data(volume, io);
+		if (ini_io_check_buffer(volume, io->opcode, buffer))
+			return -EFAULT;
 	}
 	return ini_park_new(volume, io, buffer);
 }

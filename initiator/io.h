@@ -24,6 +24,8 @@ int ini_io_refuse(const struct rblk_volume *volume, int error, const char *what,
 /* `what`: the command's name, for the message. 0, -EINVAL, -EROFS or -EOPNOTSUPP. */
 int ini_io_check(const struct rblk_volume *volume, const char *what, const struct ini_ask *ask);
 /* Whole blocks within the volume, at most max_bytes. 0, -EINVAL or -ERANGE, with a message. */
+/* A READ needs a buffer that devices may write. 0, or -EFAULT with words. */
+int ini_io_check_buffer(const struct rblk_volume *volume, u8 opcode, const struct ini_buffer *buffer);
 int ini_io_check_range(const struct rblk_volume *volume, const char *what, u64 bytes, u64 offset,
 		       u64 max_bytes);
 /* vector.c: the session's, when no command is left. */

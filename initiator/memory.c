@@ -15,6 +15,7 @@
 #include "initiator/session.h"
 
 #define DATA_ACCESS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ)
+#define READ_ONLY_ACCESS IBV_ACCESS_REMOTE_READ /* what goes out in a capsule needs no right */
 
 /* The usual reason for a failed registration has its own message. */
 static void register_failed(struct rblk_session *session, size_t bytes, int err)
@@ -46,16 +47,17 @@ static const char *insert_reason(int err)
 }
 
 static int register_memory(struct rblk_session *session, void *memory, size_t bytes,
-			   size_t mapped_bytes)
+			   size_t mapped_bytes, bool read_only)
 {
 	struct ini_mr mr;
-	int err = ini_mr_register(&session->fabs, memory, bytes, DATA_ACCESS, &mr);
+	int err = ini_mr_register(&session->fabs, memory, bytes,
+				  read_only ? READ_ONLY_ACCESS : DATA_ACCESS, &mr);
 
 	if (err) {
 		register_failed(session, bytes, err);
 		return err;
 	}
-	err = ini_buffer_insert(&session->buffers, memory, bytes, mapped_bytes, &mr);
+	err = ini_buffer_insert(&session->buffers, memory, bytes, mapped_bytes, read_only, &mr);
 	if (err) {
 		ini_session_note(session, "register %zu bytes: %s", bytes, insert_reason(err));
 		ini_mr_deregister(&mr);
@@ -74,7 +76,7 @@ void *rblk_buffer_alloc(struct rblk_session *session, size_t bytes)
 		errno = ENOMEM;
 		return NULL;
 	}
-	err = register_memory(session, memory, bytes, mapped_bytes);
+	err = register_memory(session, memory, bytes, mapped_bytes, false);
 	if (err) {
 		ini_pages_free(memory, mapped_bytes);
 		errno = -err;
@@ -94,16 +96,22 @@ void rblk_buffer_free(struct rblk_session *session, void *buffer)
 	(void)err;
 }
 
-int rblk_buffer_register(struct rblk_session *session, void *memory, size_t bytes)
+int rblk_buffer_register(struct rblk_session *session, const void *memory, size_t bytes, u32 flags)
 {
+	if (flags & ~RBLK_BUFFER_READ_ONLY) {
+		ini_session_note(session, "register %zu bytes: unknown flags 0x%x", bytes,
+				 flags & ~RBLK_BUFFER_READ_ONLY);
+		return -EINVAL;
+	}
 	if (!memory || !bytes || bytes > SIZE_MAX - (uintptr_t)memory) {
 		ini_session_note(session, "register %zu bytes at %p: no such memory", bytes, memory);
 		return -EINVAL;
 	}
-	return register_memory(session, memory, bytes, 0);
+	/* Its type says what the program may do with it; the library only gives it to devices. */
+	return register_memory(session, (void *)(uintptr_t)memory, bytes, 0, flags & RBLK_BUFFER_READ_ONLY);
 }
 
-int rblk_buffer_unregister(struct rblk_session *session, void *memory)
+int rblk_buffer_unregister(struct rblk_session *session, const void *memory)
 {
 	int err = ini_buffer_remove(&session->buffers, memory, false);
 

@@ -417,13 +417,20 @@ RBLK_API int rblk_reservations_start(struct rblk_volume *volume, struct rblk_pr_
 RBLK_API void *rblk_buffer_alloc(struct rblk_session *session, size_t bytes);
 /* Memory of rblk_buffer_alloc() that no command uses, else the program is aborted. NULL: nothing. */
 RBLK_API void rblk_buffer_free(struct rblk_session *session, void *buffer);
+enum rblk_buffer_flag {
+	/*
+	 * It is only written to volumes: the target has no right to change it, and a mapping that the program can only
+	 * read will do. Reading from a volume into it is refused with -EFAULT.
+	 */
+	RBLK_BUFFER_READ_ONLY = 1u << 0,
+};
 /*
  * The caller's own memory, which must exist until it is unregistered or the session is closed. -EEXIST:
- * it overlaps a buffer; -ENOSPC: too many buffers; -ENOMEM, -EINVAL.
+ * it overlaps a buffer; -ENOSPC: too many buffers; -ENOMEM; -EINVAL: no memory, or unknown flags.
  */
-RBLK_API int rblk_buffer_register(struct rblk_session *session, void *memory, size_t bytes);
+RBLK_API int rblk_buffer_register(struct rblk_session *session, const void *memory, size_t bytes, uint32_t flags);
 /* memory: as it was registered. -EBUSY: commands use it; -ENOENT: it is not registered. */
-RBLK_API int rblk_buffer_unregister(struct rblk_session *session, void *memory);
+RBLK_API int rblk_buffer_unregister(struct rblk_session *session, const void *memory);
 
 /* -- I/O --------------------------------------------------------------------------------------- */
 

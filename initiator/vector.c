@@ -96,6 +96,8 @@ static int vector_append(struct ini_vector *vector, const char *what, const stru
 		return ini_io_refuse(volume, -EFAULT, what,
 				     "%zu bytes at %p do not lie within one buffer of the session",
 				     memory->iov_len, memory->iov_base);
+	if (ini_io_check_buffer(volume, vector->opcode, buffer))
+		return -EFAULT;
 	vector->bytes += memory->iov_len;
 	if (run_extends(vector, memory))
 		return 0;

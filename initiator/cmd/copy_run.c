@@ -44,7 +44,7 @@ int copy_init(struct copy *copy)
 	for (i = 0; i < 2; i++) {
 		if (!sessions[i])
 			continue;
-		result = rblk_buffer_register(sessions[i], copy->memory, copy->memory_bytes);
+		result = rblk_buffer_register(sessions[i], copy->memory, copy->memory_bytes, 0);
 		if (result)
 			return cmd_error("%s", rblk_session_error(sessions[i]));
 	}

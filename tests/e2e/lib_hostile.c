@@ -92,10 +92,10 @@ static void buffers_in_use_stay(void **state)
 	u8 *own = aligned_alloc(4096, 8192);
 
 	lib_open(&f);
-	assert_int_equal(rblk_buffer_register(f.session, own, 8192), 0);
-	assert_int_equal(rblk_buffer_register(f.session, own + 4096, 4096), -EEXIST);
+	assert_int_equal(rblk_buffer_register(f.session, own, 8192, 0), 0);
+	assert_int_equal(rblk_buffer_register(f.session, own + 4096, 4096, 0), -EEXIST);
 	assert_non_null(strstr(rblk_session_error(f.session), "overlap"));
-	assert_int_equal(rblk_buffer_register(f.session, NULL, 4096), -EINVAL);
+	assert_int_equal(rblk_buffer_register(f.session, NULL, 4096, 0), -EINVAL);
 	assert_non_null(strstr(rblk_session_error(f.session), "no such memory"));
 	assert_int_equal(rblk_read(f.volume, own, 8192, 0, 0, lib_done, &f.outcomes[0]), 0);
 	assert_int_equal(rblk_buffer_unregister(f.session, own), -EBUSY);

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include "initiator/rblk.h"
 #include "tests/e2e/daemon.h"
 
@@ -442,6 +443,40 @@ static void discarded_blocks_can_be_written_again(void **state)
 	close_world(&w);
 }
 
+/* Memory that nobody can write is written to a volume, in a capsule and by the target's RDMA, and nothing is read into it. */
+static void a_buffer_may_be_read_only(void **state)
+{
+	static uint8_t *own;
+	struct iovec iov[2];
+	struct world w;
+
+	(void)state;
+	open_world(&w, "memory", 1);
+	own = mmap(NULL, MAX_IO, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	assert_true(own != MAP_FAILED);
+	for (uint32_t i = 0; i < MAX_IO; i++)
+		own[i] = (uint8_t)(i * 7);
+	assert_int_equal(mprotect(own, MAX_IO, PROT_READ), 0);
+	assert_int_equal(rblk_buffer_register(w.session, own, MAX_IO, 2), -EINVAL);
+	assert_non_null(strstr(rblk_session_error(w.session), "unknown flags 0x2"));
+	assert_int_equal(rblk_buffer_register(w.session, own, MAX_IO, RBLK_BUFFER_READ_ONLY), 0);
+	for (uint32_t bytes = 512; bytes <= MAX_IO; bytes *= 2) {
+		memset(w.data, 0, bytes);
+		assert_int_equal(rblk_pwrite(w.volume, own, bytes, 0, 0), 0);
+		assert_int_equal(rblk_pread(w.volume, w.data, bytes, 0), 0);
+		assert_memory_equal(w.data, own, bytes);
+	}
+	assert_int_equal(rblk_pread(w.volume, own, 512, 0), -EFAULT);
+	assert_non_null(strstr(rblk_session_error(w.session), "is read-only"));
+	iov[0] = (struct iovec){w.data, 512};
+	iov[1] = (struct iovec){own, 512};
+	assert_int_equal(rblk_preadv(w.volume, iov, 2, 0), -EFAULT);
+	assert_int_equal(rblk_pwritev(w.volume, iov, 2, 0, 0), 0);
+	assert_int_equal(rblk_buffer_unregister(w.session, own), 0);
+	munmap(own, MAX_IO);
+	close_world(&w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -456,6 +491,7 @@ int main(void)
 		cmocka_unit_test(opened_read_only_it_is_not_written),
 		cmocka_unit_test(the_list_names_all),
 		cmocka_unit_test(discarded_blocks_can_be_written_again),
+		cmocka_unit_test(a_buffer_may_be_read_only),
 	};
 
 	return cmocka_run_group_tests(tests, start, stop);

@@ -149,7 +149,7 @@ bool sim_app_open_volumes(struct sim_app *app)
 	for (unsigned int i = 0; i < app->mount_count; i++)
 		if (!sim_mount_open(app, &app->mounts[i]))
 			return false;
-	if (rblk_buffer_register(app->session, app->guard.base, (size_t)SIM_SLOTS * SIM_SLOT_BYTES))
+	if (rblk_buffer_register(app->session, app->guard.base, (size_t)SIM_SLOTS * SIM_SLOT_BYTES, 0))
 		sim_fail("%s: %s", app->actor.name, rblk_session_error(app->session));
 	app->registered = true;
 	if (sim_chance(200000) && rblk_session_state(app->session) == RBLK_SESSION_READY)
