@@ -17,6 +17,7 @@
 #include "proto/wire/login.h"
 #include "proto/wire/wire_check.h"
 #include "target/base/error.h"
+#include "target/control/cpus.h"
 #include "target/control/document.h"
 #include "target/control/initiators.h"
 #include "target/control/options.h"
@@ -148,7 +149,7 @@ static int volumes_differ(const struct tgt_config *config, char *error)
 
 int tgt_config_complete(struct tgt_config *config, char *error)
 {
-	unsigned int i;
+	unsigned int i, quota;
 
 	if (!config->listen_count)
 		config->listen[config->listen_count++] = (struct tgt_address){
@@ -165,6 +166,10 @@ int tgt_config_complete(struct tgt_config *config, char *error)
 			config->reactors = (unsigned int)CPU_COUNT(&cpus);
 		if (config->reactors > REACTORS_AUTO_MAX)
 			config->reactors = REACTORS_AUTO_MAX;
+		quota = tgt_cpus_quota("");
+		/* More would only be throttled together. */
+		if (quota && config->reactors > quota)
+			config->reactors = quota;
 	}
 	if (config->pool_bytes < config->max_io_bytes)
 		return tgt_error(

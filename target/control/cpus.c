@@ -2,6 +2,8 @@
 /* Lists of CPUs, and the calling thread's affinity; see cpus.h. */
 #include "target/control/cpus.h"
 
+#include <stdio.h>
+#include <limits.h>
 #include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -84,4 +86,51 @@ void tgt_cpus_leave(const struct tgt_cpus *cpus, const cpu_set_t *before)
 {
 	if (cpus->count)
 		sched_setaffinity(0, sizeof(*before), before);
+}
+
+/* -- cgroups ----------------------------------------------------------------------------------- */
+
+/* Of one cgroup: "200000 100000" is two CPUs, "max 100000" all. 0: it does not say. */
+static unsigned int quota_of(const char *root, const char *group)
+{
+	unsigned long long quota, period;
+	char path[PATH_MAX];
+	unsigned int count = 0;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "%s/sys/fs/cgroup%s/cpu.max", root, group);
+	file = fopen(path, "re");
+	if (!file)
+		return 0;
+	if (fscanf(file, "%llu %llu", &quota, &period) == 2 && quota && period && quota / period < UINT_MAX)
+		count = (unsigned int)((quota + period - 1) / period);
+	fclose(file);
+	return count;
+}
+
+unsigned int tgt_cpus_quota(const char *root)
+{
+	char path[PATH_MAX], group[PATH_MAX] = "";
+	unsigned int least = 0;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "%s/proc/self/cgroup", root);
+	file = fopen(path, "re");
+	if (!file)
+		return 0;
+	while (fgets(path, sizeof(path), file))
+		if (!strncmp(path, "0::/", 4))
+			snprintf(group, sizeof(group), "%.*s", (int)strcspn(path + 3, "\n"), path + 3);
+	fclose(file);
+	/* Each limits what is below it. */
+	for (;;) {
+		unsigned int count = quota_of(root, group);
+		char *slash = strrchr(group, '/');
+
+		if (count && (!least || count < least))
+			least = count;
+		if (!slash)
+			return least;
+		*slash = '\0';
+	}
 }

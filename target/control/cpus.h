@@ -19,4 +19,10 @@ int tgt_cpus_parse(const char *text, struct tgt_cpus *cpus, char *why);
 int tgt_cpus_enter(const struct tgt_cpus *cpus, unsigned int reactor, cpu_set_t *before, char *error);
 void tgt_cpus_leave(const struct tgt_cpus *cpus, const cpu_set_t *before);
 
+/*
+ * How many CPUs' time the cgroups of this process allow it (cpu.max, of cgroup v2), rounded up; 0: they do not say.
+ * root: "" but in tests.
+ */
+unsigned int tgt_cpus_quota(const char *root);
+
 #endif

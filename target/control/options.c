@@ -85,7 +85,7 @@ static const struct tgt_option table[] = {
 	  TGT_ADDRESS_GRAMMAR "; may be repeated; default rblk://:4430",
 	  NO_FIELD, 0, 0, NULL },
 	{ "reactors", 0, TARGET_PLACES, TGT_OPTION_COUNT, "COUNT", "0",
-	  "serving threads; 0: one per CPU, at most 8, or one for each of cpus",
+	  "serving threads; 0: one per CPU that it may use (cgroups' limits count), at most 8, or one for each of cpus",
 	  TARGET(reactors), 0, TGT_REACTORS_MAX, NULL },
 	{ "cpus", 0, TARGET_PLACES, TGT_OPTION_CPUS, "LIST", NULL,
 	  "the CPUs that the serving threads run on, one each: 0-3,8; default: any",

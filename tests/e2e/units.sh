@@ -109,6 +109,8 @@ serves_as_nobody() {
 	expect 0 "$RBLK" copy "$scratch/data" "$target/disk"
 	target_stop
 }
+# A target and an initiator on one machine: the disk goes before its target.
+goes_first() { setting "$1" After | grep -qw rblkd.service || fail "$1: not stopped before rblkd"; }
 # systemd's own judgement, of 10: it was 2.9 when the daemon ran as root.
 exposed_little() { expect 0 systemd-analyze security --offline=true --threshold=21 --no-pager "$1"; }
 for unit in "$@"; do
@@ -123,6 +125,7 @@ for unit in "$@"; do
 	sed 's/^TimeoutStopSec=/TimeoutStopSecond=/' "$scratch/$name" > "$scratch/bad-$name"
 	systemd-analyze verify --man=no "$scratch/bad-$name" > "$scratch/out" 2>&1 || true
 	out_has "'TimeoutStopSecond'"
+	[ "$name" = rblkd.service ] || goes_first "$scratch/$name"
 	[ "$name" != rblkd.service ] || { times_suffice "$scratch/$name"; restart_is_a_pause "$scratch/$name"
 		serves_as_nobody "$scratch/$name"; exposed_little "$scratch/$name"; }
 done
