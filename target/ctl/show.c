@@ -105,18 +105,38 @@ static void names_join(const json_t *names, char *text, size_t bytes)
 						 json_string_value(name));
 }
 
+/* What its connections are: "TLS", "RDMA", "TCP"; "TLS 1, TCP 3" if they differ. */
+static void over_words(const json_t *session, char text[CTL_TEXT_BYTES])
+{
+	uint64_t all = ctl_integer(session, "connections");
+	uint64_t of[] = {ctl_integer(session, "rdma_connections"), ctl_integer(session, "encrypted_connections"), 0};
+	static const char *const names[] = {"RDMA", "TLS", "TCP"};
+	size_t length = 0;
+
+	of[2] = all > of[0] + of[1] ? all - of[0] - of[1] : 0;
+	snprintf(text, CTL_TEXT_BYTES, "-");
+	for (size_t i = 0; i < 3; i++) {
+		if (of[i] && of[i] == all)
+			snprintf(text, CTL_TEXT_BYTES, "%s", names[i]);
+		else if (of[i] && length < CTL_TEXT_BYTES)
+			length += (size_t)snprintf(text + length, CTL_TEXT_BYTES - length, "%s%s %" PRIu64,
+						   length ? ", " : "", names[i], of[i]);
+	}
+}
+
 static void sessions_print(const json_t *result)
 {
-	struct screen_table *table = screen_table_create(8);
+	struct screen_table *table = screen_table_create(10);
 	const json_t *session;
 	size_t i;
 
-	screen_table_row(table, CELLS(">SESSION", "INITIATOR", "ADDRESS", ">CONNECTIONS",
+	screen_table_row(table, CELLS(">SESSION", "INITIATOR", "PROVEN", "ADDRESS", ">CONNECTIONS", "OVER",
 				   ">OUTSTANDING", ">COMMANDS", ">MEMORY", "VOLUMES"));
 	json_array_foreach(json_object_get(result, "sessions"), i, session) {
 		char number[16], connections[16], outstanding[16], commands[CTL_TEXT_BYTES],
-			memory[CTL_TEXT_BYTES], volumes[512];
+			memory[CTL_TEXT_BYTES], over[CTL_TEXT_BYTES], volumes[512];
 
+		over_words(session, over);
 		snprintf(number, sizeof(number), "%" PRIu64, ctl_integer(session, "session"));
 		snprintf(connections, sizeof(connections), "%" PRIu64,
 			 ctl_integer(session, "connections"));
@@ -125,7 +145,8 @@ static void sessions_print(const json_t *result)
 		names_join(json_object_get(session, "volumes"), volumes, sizeof(volumes));
 		screen_table_row(table,
 			      CELLS(number, ctl_string(session, "initiator"),
-				    ctl_string(session, "peer"), connections, outstanding,
+				    json_is_true(json_object_get(session, "proven")) ? "yes" : "no",
+				    ctl_string(session, "peer"), connections, over, outstanding,
 				    screen_format_count((double)ctl_integer(session, "commands"), commands),
 				    ctl_format_bytes(ctl_integer(session, "data_bytes"), memory),
 				    volumes));

@@ -50,7 +50,9 @@ static struct tgt_census *census_alloc(const struct census_room *room)
 static void census_session(struct tgt_census *census, const struct tgt_session *session)
 {
 	struct tgt_census_session *entry = &census->sessions[census->session_count++];
+	struct fab_channel channel;
 
+	entry->proven = session->proven;
 	entry->number = session->number;
 	entry->part = session->home != NULL;
 	memcpy(entry->initiator, session->initiator, sizeof(entry->initiator));
@@ -65,6 +67,8 @@ static void census_session(struct tgt_census *census, const struct tgt_session *
 
 		if (!queue)
 			continue;
+		entry->encrypted += fab_conn_channel(queue->lane.conn, &channel) != NULL;
+		entry->rdma += fab_kind_of(queue->fabric->fab) == FAB_VERBS;
 		entry->outstanding += queue->lane.active;
 		entry->commands += queue->lane.commands;
 	}

@@ -23,7 +23,9 @@ struct tgt_census_session {
 	bool part;
 	char initiator[RBLK_NAME_BYTES];
 	char peer[80];
+	bool proven; /* its name, by a secret, on each of its connections */
 	unsigned int connections, outstanding, handles;
+	unsigned int encrypted, rdma; /* of its connections: under TLS; over RDMA */
 	uint32_t credits;    /* receive buffers promised to its queues */
 	uint64_t data_bytes; /* of the pool, held */
 	uint64_t commands;   /* session commands included */

@@ -28,6 +28,8 @@ static int session_order(const void *a, const void *b)
 static void session_add(struct tgt_census_session *to, const struct tgt_census_session *part)
 {
 	to->connections += part->connections;
+	to->encrypted += part->encrypted;
+	to->rdma += part->rdma;
 	to->outstanding += part->outstanding;
 	to->credits += part->credits;
 	to->data_bytes += part->data_bytes;

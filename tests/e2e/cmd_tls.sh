@@ -52,7 +52,7 @@ log_has() { grep -qF -- "$1" target.log; }
 cp db1.key target.key
 conf
 target_listen=rblk+tcp://10.78.0.1:0
-target_start --config rblkd.conf
+target_start --config rblkd.conf --control-socket "$scratch/control"
 target_listen=rblk+tcp://10.78.0.1:${target##*:}
 
 # A key is enough: the data goes by TLS, and comes back the same.
@@ -63,6 +63,20 @@ expect 0 "${there[@]}" "$RBLK" copy --name db1 --key db1.key "$target/data" back
 cmp file back || fail "what was read by TLS"
 expect 0 "${there[@]}" "$RBLK" ping --name db1 --key db1.key --count 20 "$target"
 expect 0 "${there[@]}" "$RBLK" list --name db1 --key db1.key "$target"
+
+# The target shows it while the session is there.
+mkfifo early
+"${there[@]}" "$RBLK" copy --name db1 --key db1.key - "$target/data" < early > copied.early 2>&1 &
+copy=$!
+exec 8> early
+shown() { "$RBLKCTL" sessions --json --socket "$scratch/control" 2> /dev/null | jq -e '[.sessions[] | select(.connections > 0 and
+	.initiator == "db1" and .proven and .encrypted_connections == .connections and .rdma_connections == 0)] != []' > /dev/null; }
+wait_for "the session, proven and encrypted" shown
+expect 0 "$RBLKCTL" sessions --socket "$scratch/control"
+grep -qE ' db1 +yes +10\.78\.0\.2:[0-9]+ +[1-9][0-9]* +TLS ' out || fail "the row of the session"
+cat file >&8
+exec 8>&-
+wait $copy || fail "the copy: $(cat copied.early)"
 
 # Without, both ends have to be told.
 wants="the target wants TLS over TCP: use a key, and --tls always to loopback addresses"

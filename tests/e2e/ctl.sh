@@ -94,10 +94,11 @@ mkfifo "$scratch/fifo"
 copy=$!
 exec 7> "$scratch/fifo"
 watched() { ctl sessions --json 2> /dev/null | jq -e '[.sessions[] | select(.initiator == "watched")] |
-	length == 1 and .[0].volumes == ["ram"] and .[0].connections >= 1' > "$scratch/json"; }
+	length == 1 and .[0].volumes == ["ram"] and .[0].connections >= 1 and .[0].proven == false and
+	.[0].encrypted_connections == 0 and .[0].rdma_connections == 0' > "$scratch/json"; }
 wait_for "the session" watched
 expect 0 "$RBLKCTL" sessions --socket "$socket"
-out_has 'watched'
+grep -qE '^ +[0-9]+ +watched +no +127\.[^ ]+ +[0-9]+ +TCP ' "$scratch/out" || fail 'the row of the session'
 comes '.volumes[1].opens == 1'
 [ "$("$RBLKCTL" sessions --socket "$socket" | wc -l)" = 2 ] || fail "a session is shown once"
 
