@@ -59,6 +59,7 @@ struct fab_options {
 	uint32_t srq_depth;  /* shared receive queue entries per device; 0: each connection its own */
 	uint32_t recv_sge;   /* segments of a receive, usually 1 */
 	const char *device;  /* use only this device; NULL: whatever the address leads to */
+	bool later; /* FAB_VERBS: open it even if this machine has no RDMA yet: fab_listen() and fab_accept() look again */
 	uint32_t vector;     /* which of a device's completion vectors interrupts, modulo their number */
 	/* FAB_TCP: listeners take connections that begin with TLS, too. Outlives the fab; NULL: they do not. */
 	struct rblk_tls_context *tls;

@@ -38,7 +38,7 @@ int verbs_fd_watch(struct verbs_fab *fab, int fd, void *tag)
 	return epoll_ctl(fab->head.fd, EPOLL_CTL_ADD, fd, &event) ? -errno : 0;
 }
 
-static void verbs_open_words(int err, char *error)
+void verbs_open_words(int err, char *error)
 {
 	const char *cause = strerror(err);
 
@@ -53,20 +53,37 @@ static void verbs_open_words(int err, char *error)
 	errno = err;
 }
 
-static int verbs_fab_init(struct verbs_fab *fab)
+int verbs_channel_open(struct verbs_fab *fab)
 {
-	int flags;
+	int flags, err = 0;
 
-	fab->head.fd = epoll_create1(EPOLL_CLOEXEC);
-	if (fab->head.fd < 0)
-		return -errno;
+	if (fab->channel)
+		return 0;
+	errno = 0;
 	fab->channel = rdma_create_event_channel();
 	if (!fab->channel)
 		return errno ? -errno : -ENODEV;
 	flags = fcntl(fab->channel->fd, F_GETFL);
 	if (flags < 0 || fcntl(fab->channel->fd, F_SETFL, flags | O_NONBLOCK) < 0)
+		err = -errno;
+	if (!err)
+		err = verbs_fd_watch(fab, fab->channel->fd, fab);
+	if (!err)
+		return 0;
+	rdma_destroy_event_channel(fab->channel);
+	fab->channel = NULL;
+	return err;
+}
+
+static int verbs_fab_init(struct verbs_fab *fab)
+{
+	int err;
+
+	fab->head.fd = epoll_create1(EPOLL_CLOEXEC);
+	if (fab->head.fd < 0)
 		return -errno;
-	return verbs_fd_watch(fab, fab->channel->fd, fab);
+	err = verbs_channel_open(fab);
+	return fab->head.options.later ? 0 : err;
 }
 
 static void verbs_close(struct fab *head)

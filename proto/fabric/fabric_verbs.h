@@ -215,6 +215,10 @@ static inline uint32_t verbs_qp_num(const struct verbs_device *device, uint32_t 
 
 /* -- fabric_verbs.c -- */
 int verbs_fd_watch(struct verbs_fab *fab, int fd, void *tag);
+/* Opens the connection manager, if that has not been done. */
+int verbs_channel_open(struct verbs_fab *fab);
+/* Why it cannot be opened; error: FAB_ERROR_BYTES. */
+void verbs_open_words(int err, char *error);
 
 /* -- fabric_verbs_device.c -- */
 /* The fab's own view of a device of rdma_cm's; opened if need be. */

@@ -98,8 +98,11 @@ int verbs_accept(struct fab *head, struct fab_request *request_head,
 	struct verbs_fab *fab = verbs_fab(head);
 	struct verbs_device *device;
 	struct verbs_conn *conn;
-	int err = verbs_device_get(fab, request->id->verbs->device, &device);
+	int err = verbs_channel_open(fab);
 
+	if (err)
+		return fab_fail(head, err, "accept: %s", strerror(-err));
+	err = verbs_device_get(fab, request->id->verbs->device, &device);
 	if (err)
 		return err;
 	conn = verbs_conn_alloc(fab, options, VERBS_CONN_ACCEPTED);

@@ -84,8 +84,8 @@ int verbs_listen(struct fab *head, const struct sockaddr *addr, int backlog,
 	struct verbs_fab *fab = verbs_fab(head);
 	struct verbs_listener *listener = calloc(1, sizeof(*listener));
 	struct sockaddr_storage bound = {0};
-	char text[80];
-	int err = -ENODEV;
+	char text[80], words[FAB_ERROR_BYTES];
+	int opened, err = -ENODEV;
 
 	fab_format_address(addr, text, sizeof(text));
 	if (!listener)
@@ -96,6 +96,12 @@ int verbs_listen(struct fab *head, const struct sockaddr *addr, int backlog,
 	listener->head.fab = head;
 	if (fab->listener_lost)
 		verbs_devices_sync();
+	opened = verbs_channel_open(fab);
+	if (opened) {
+		free(listener);
+		verbs_open_words(-opened, words);
+		return fab_fail(head, opened, "%s", words);
+	}
 	/* A wildcard address binds without any device, and would wait forever. */
 	if (verbs_any_device())
 		err = verbs_listen_ids(fab, listener, (struct sockaddr *)&bound, backlog);

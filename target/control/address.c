@@ -147,7 +147,7 @@ int tgt_address_resolve(const struct tgt_address *address,
 				 .ai_socktype = SOCK_STREAM};
 	char text[TGT_ADDRESS_BYTES], port[8];
 	struct addrinfo *list;
-	int err;
+	int err, count = 0;
 
 	memset(found, 0, TGT_ADDRESS_CANDIDATES * sizeof(found[0]));
 	if (!address->host[0]) {
@@ -160,7 +160,8 @@ int tgt_address_resolve(const struct tgt_address *address,
 		tgt_address_format(address, text);
 		return tgt_error(error, -EINVAL, "%s: %s", text, gai_strerror(err));
 	}
-	memcpy(&found[0], list->ai_addr, list->ai_addrlen);
+	for (const struct addrinfo *one = list; one && count < TGT_ADDRESS_CANDIDATES; one = one->ai_next)
+		memcpy(&found[count++], one->ai_addr, one->ai_addrlen);
 	freeaddrinfo(list);
-	return 1;
+	return count;
 }

@@ -33,11 +33,12 @@ void tgt_address_format_bound(enum fab_kind kind, const struct sockaddr_storage 
 bool tgt_address_loopback(const struct tgt_address *address);
 
 /*
- * The socket addresses of an address. Listening on the first that works is enough. An empty host is
- * [::], which takes IPv4 as well, and then 0.0.0.0, for machines without IPv6. Returns how many, or
- * a negative errno with `error` (TGT_ERROR_BYTES). Asks the resolver, where the host is a name.
+ * The socket addresses of an address: all of a name, which are all to be listened on, up to
+ * TGT_ADDRESS_CANDIDATES. An empty host is [::], which takes IPv4 as well, and then 0.0.0.0, for machines without
+ * IPv6: one of them is enough. Returns how many, or a negative errno with `error` (TGT_ERROR_BYTES). Asks the
+ * resolver, where the host is a name.
  */
-#define TGT_ADDRESS_CANDIDATES 2
+#define TGT_ADDRESS_CANDIDATES 16
 int tgt_address_resolve(const struct tgt_address *address,
 			struct sockaddr_storage found[TGT_ADDRESS_CANDIDATES], char *error);
 

@@ -10,6 +10,7 @@
 #include <inttypes.h>
 #include <netinet/in.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -20,7 +21,9 @@
 #include "target/base/error.h"
 #include "target/base/log.h"
 #include "target/base/notice.h"
+#include "target/base/unserved.h"
 #include "target/control/address.h"
+#include "target/control/resolve.h"
 #include "target/serve/lease.h"
 #include "target/serve/login_answer.h"
 #include "target/serve/mail.h"
@@ -36,22 +39,33 @@
 /* How often the reactors look for devices that were removed. */
 #define CHECK_MS 5000
 
-/* One configured address. */
+/* More than there are interfaces, for each address that was configured. */
+#define PLACES_MAX 64u
+
+/*
+ * One socket to listen on: of a configured address, or one of those that a configured name has. Other threads read `text`,
+ * behind `count` and `ready`.
+ */
 struct place {
 	struct tgt_address address;
-	/* Its socket addresses: resolved once, because the resolver may take long. */
-	struct sockaddr_storage found[TGT_ADDRESS_CANDIDATES];
-	int candidates;
-	struct fab_listener *listener; /* NULL: its device was removed */
+	/* Resolved once, because the resolver may take long; without a host, that of each family, and the first that can be
+	 * listened on. */
+	struct sockaddr_storage found[2];
+	int candidates; /* 0: the name could not be resolved: */
+	struct tgt_resolve *resolve; /* that is tried again; NULL: not now */
+	bool several;		       /* of a name that has other addresses, too */
+	struct fab_listener *listener; /* NULL: it cannot be listened on now */
 	uint64_t again_ns;	       /* without a listener: when to try again */
-	struct sockaddr_storage bound; /* all zero: never */
-	char text[TGT_ADDRESS_BYTES];  /* as bound */
+	char name[TGT_ADDRESS_BYTES];  /* fixed; for messages */
+	char text[TGT_ADDRESS_BYTES];  /* as bound, from the first time on: */
+	_Atomic bool ready;
 };
 
 struct tgt_listener {
 	struct fab *fabs[KINDS]; /* by enum fab_kind, NULL: not listened on */
-	struct place places[TGT_LISTEN_MAX];
-	unsigned int count;
+	struct place places[PLACES_MAX];
+	_Atomic unsigned int count;
+	struct tgt_unserved *unserved; /* NULL: nobody asks what is missing */
 	struct tgt_reactor **reactors;
 	unsigned int reactor_count;
 	struct tgt_leases *leases;
@@ -77,7 +91,7 @@ static struct rblk_secrets *find_secrets(void *arg, const char *name)
 static int fab_get(struct tgt_listener *listener, const struct place *place, char *error)
 {
 	/* Nothing is received here: the reactors' fabs have the connections. */
-	struct fab_options options = {.cq_depth = 16, .recv_sge = 1};
+	struct fab_options options = {.cq_depth = 16, .recv_sge = 1, .later = true};
 	enum fab_kind kind = place->address.kind;
 	char words[FAB_ERROR_BYTES];
 
@@ -86,12 +100,12 @@ static int fab_get(struct tgt_listener *listener, const struct place *place, cha
 	if (kind == FAB_TCP && listener->rules) {
 		listener->tls = rblk_tls_server(find_secrets, listener->rules);
 		if (!listener->tls)
-			return tgt_error(error, -ENOMEM, "%s: TLS: out of memory", place->text);
+			return tgt_error(error, -ENOMEM, "%s: TLS: out of memory", place->name);
 		options.tls = listener->tls;
 	}
 	listener->fabs[kind] = fab_open(kind, &options, words);
 	if (!listener->fabs[kind])
-		return tgt_error(error, -errno, "%s: %s", place->text, words);
+		return tgt_error(error, -errno, "%s: %s", place->name, words);
 	return 0;
 }
 
@@ -101,27 +115,44 @@ static bool family_missing(int err)
 	return err == -EAFNOSUPPORT || err == -EPROTONOSUPPORT || err == -EADDRNOTAVAIL;
 }
 
+/* Others of its name get the port that the kernel chose. It is in the same place in both families' addresses. */
+static void place_set_port(struct tgt_listener *listener, const struct place *place, in_port_t port)
+{
+	for (unsigned int i = 0; i < listener->count; i++) {
+		struct place *other = &listener->places[i];
+
+		for (int j = 0; j < other->candidates && (other == place || other->several); j++)
+			if (memcmp(&other->address, &place->address, sizeof(other->address)) == 0)
+				((struct sockaddr_in *)&other->found[j])->sin_port = port;
+	}
+}
+
 static int place_listen(struct tgt_listener *listener, struct place *place, char *error)
 {
-	struct fab *fab = listener->fabs[place->address.kind];
 	struct sockaddr_storage bound;
-	int err = -EADDRNOTAVAIL;
+	struct fab *fab;
+	int err = fab_get(listener, place, error);
 
+	if (err)
+		return err;
+	if (!place->candidates)
+		return tgt_error(error, -EINVAL, "%s: it is not known yet", place->name);
+	fab = listener->fabs[place->address.kind];
+	err = -EADDRNOTAVAIL;
 	for (int i = 0; i < place->candidates; i++) {
 		err = fab_listen(fab, (struct sockaddr *)&place->found[i], BACKLOG, &place->listener);
 		if (!err || !family_missing(err))
 			break;
 	}
 	if (err)
-		return tgt_error(error, err, "%s: %s", place->text, fab_error(fab));
-	if (fab_listener_address(place->listener, &bound) == 0) {
-		place->bound = bound;
+		return tgt_error(error, err, "%s: %s", place->name, fab_error(fab));
+	if (!place->ready && fab_listener_address(place->listener, &bound) == 0) {
 		tgt_address_format_bound(place->address.kind, &bound, place->text);
-		/* A caller that got a free port finds it again. It is in the same place in both
-		 * families' addresses. */
-		for (int i = 0; i < place->candidates; i++)
-			((struct sockaddr_in *)&place->found[i])->sin_port =
-				((struct sockaddr_in *)&bound)->sin_port;
+		if (!place->address.port)
+			place_set_port(listener, place, ((struct sockaddr_in *)&bound)->sin_port);
+		place->found[0] = bound;
+		place->candidates = 1;
+		atomic_store(&place->ready, true);
 	}
 	return 0;
 }
@@ -157,43 +188,139 @@ static int place_listen_wait(struct tgt_listener *listener, struct place *place,
 	return err;
 }
 
-static int place_open(struct tgt_listener *listener, const struct tgt_address *address,
-		      uint32_t wait_ms, char *error)
+/* A name often has an address of a family that the machine has disabled; the others do. */
+static bool place_needless(const struct place *place, int err)
 {
-	struct place *place = &listener->places[listener->count];
-	int err;
+	const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)&place->found[0];
 
-	place->address = *address;
-	tgt_address_format(address, place->text);
-	err = fab_get(listener, place, error);
-	if (!err) {
-		place->candidates = tgt_address_resolve(&place->address, place->found, error);
-		err = place->candidates < 0 ? place->candidates : 0;
-	}
-	if (!err)
-		err = place_listen_wait(listener, place, wait_ms, error);
-	if (!err) {
-		listener->count++;
-		listener->checks |= place->address.kind != FAB_TCP;
-	}
-	return err;
+	return place->several && place->found[0].ss_family == AF_INET6 &&
+	       (err == -EAFNOSUPPORT || err == -EPROTONOSUPPORT ||
+		(err == -EADDRNOTAVAIL && IN6_IS_ADDR_LOOPBACK(&in6->sin6_addr)));
 }
 
-int tgt_listener_create(const struct tgt_config *config, struct tgt_reactor **reactors,
-			struct tgt_rulebook *rules, struct tgt_listener **out, char *error)
+static void place_missing(struct tgt_listener *listener, struct place *place, int err, const char *reason)
 {
+	char advice[TGT_ERROR_BYTES];
+	bool no_rdma = place->address.kind == FAB_VERBS && (err == -ENODEV || err == -ENOENT || err == -ENOSYS);
+
+	tgt_error(advice, err, "%s%s", reason, no_rdma ? "; to serve over TCP: listen = rblk+tcp://:4430" : "");
+	tgt_unserved_add(listener->unserved, TGT_UNSERVED_ADDRESS, place->name, advice);
+	place->again_ns = env_now_ns() + AGAIN_MS * 1000000ull;
+}
+
+/* `place` and new ones become those of a name's addresses; those without room are left out, and logged. */
+static void places_fill(struct tgt_listener *listener, struct place *place, const struct sockaddr_storage *found,
+			int candidates)
+{
+	unsigned int count = listener->count;
+
+	for (int i = 0; i < candidates; i++) {
+		struct place *one = i ? &listener->places[count] : place;
+
+		if (i && count == PLACES_MAX) {
+			tgt_log(TGT_LOG_ERROR, "%s: has too many addresses to listen on all", place->name);
+			break;
+		}
+		count += i > 0;
+		one->address = place->address;
+		one->several = candidates > 1;
+		one->found[0] = found[i];
+		if (candidates > 1)
+			tgt_address_format_bound(place->address.kind, &found[i], one->name);
+		one->again_ns = 0;
+		one->candidates = 1;
+	}
+	atomic_store(&listener->count, count);
+}
+
+/* *unresolved: the name has no addresses now, as `error` says. */
+static int places_add(struct tgt_listener *listener, const struct tgt_address *address, bool *unresolved, char *error)
+{
+	struct sockaddr_storage found[TGT_ADDRESS_CANDIDATES];
+	struct place *place = &listener->places[listener->count];
+	int candidates = tgt_address_resolve(address, found, error);
+
+	if (listener->count == PLACES_MAX)
+		return tgt_error(error, -ENOSPC, "too many addresses to listen on, the maximum is %u", PLACES_MAX);
+	place->address = *address;
+	tgt_address_format(address, place->name);
+	listener->checks |= address->kind != FAB_TCP;
+	atomic_store(&listener->count, listener->count + 1);
+	*unresolved = candidates < 0;
+	if (address->host[0]) {
+		places_fill(listener, place, found, candidates);
+	} else {
+		memcpy(place->found, found, sizeof(place->found));
+		place->candidates = candidates;
+	}
+	return 0;
+}
+
+/* All that were added: those that cannot be listened on are missing, if they may be. */
+/* unresolved: the reason for those without addresses. */
+static int places_open(struct tgt_listener *listener, const struct tgt_config *config, unsigned int lacking,
+		       const char *unresolved, char *error)
+{
+	int errors[PLACES_MAX];
+	char(*reasons)[TGT_ERROR_BYTES] = calloc(PLACES_MAX, sizeof(*reasons));
+	uint64_t begun_ns = env_now_ns();
+	unsigned int left = 0, count = 0;
+	int failed = reasons ? 0 : tgt_error(error, -ENOMEM, "listener: out of memory");
+
+	for (unsigned int i = 0; i < listener->count && !failed; i++) {
+		uint64_t waited_ms = (env_now_ns() - begun_ns) / 1000000u;
+		uint32_t wait_ms = config->listen_wait_ms;
+
+		wait_ms -= waited_ms < wait_ms ? (uint32_t)waited_ms : wait_ms;
+		errors[i] = listener->places[i].candidates
+				    ? place_listen_wait(listener, &listener->places[i], wait_ms, reasons[i])
+				    : tgt_error(reasons[i], -EINVAL, "%s", unresolved);
+		count += !errors[i];
+		if (errors[i] && !place_needless(&listener->places[i], errors[i]) && ++left > lacking)
+			failed = tgt_error(error, errors[i], "%s", reasons[i]);
+	}
+	/* Of a name nothing but what is needless. */
+	if (!failed && !count && !left)
+		failed = tgt_error(error, errors[0], "%s", reasons[0]);
+	for (unsigned int i = 0; i < listener->count && !failed; i++) {
+		if (errors[i] && place_needless(&listener->places[i], errors[i]))
+			listener->places[i].again_ns = UINT64_MAX;
+		else if (errors[i])
+			place_missing(listener, &listener->places[i], errors[i], reasons[i]);
+	}
+	free(reasons);
+	return failed;
+}
+
+/* So many of its addresses need not be there. */
+static unsigned int may_lack(const struct tgt_listener *listener, const struct tgt_listener_options *options)
+{
+	if (options->config->require_all)
+		return 0;
+	return options->none_will_do ? listener->count : listener->count - 1;
+}
+
+int tgt_listener_create(const struct tgt_listener_options *options, struct tgt_listener **out, char *error)
+{
+	const struct tgt_config *config = options->config;
 	struct tgt_listener *listener = calloc(1, sizeof(*listener));
+	char unresolved[TGT_ERROR_BYTES] = "";
+	bool is_unresolved = false;
 	int err = 0;
 
-	if (!listener || tgt_leases_create(reactors, config->reactors, &listener->leases)) {
+	if (!listener || tgt_leases_create(options->reactors, config->reactors, &listener->leases)) {
 		free(listener);
 		return tgt_error(error, -ENOMEM, "listener: out of memory");
 	}
-	listener->reactors = reactors;
-	listener->rules = rules;
+	listener->reactors = options->reactors;
+	listener->rules = options->rules;
+	listener->unserved = options->unserved;
 	listener->reactor_count = config->reactors;
 	for (unsigned int i = 0; i < config->listen_count && !err; i++)
-		err = place_open(listener, &config->listen[i], config->listen_wait_ms, error);
+		if (!(err = places_add(listener, &config->listen[i], &is_unresolved, error)) && is_unresolved)
+			strcpy(unresolved, error);
+	if (!err)
+		err = places_open(listener, config, may_lack(listener, options), unresolved, error);
 	if (err) {
 		tgt_listener_destroy(listener);
 		return err;
@@ -207,8 +334,11 @@ void tgt_listener_destroy(struct tgt_listener *listener)
 {
 	if (!listener)
 		return;
-	for (unsigned int i = 0; i < listener->count; i++)
-		fab_listener_destroy(listener->places[i].listener);
+	for (unsigned int i = 0; i < listener->count; i++) {
+		if (listener->places[i].listener)
+			fab_listener_destroy(listener->places[i].listener);
+		tgt_resolve_leave(listener->places[i].resolve);
+	}
 	for (unsigned int i = 0; i < KINDS; i++)
 		fab_close(listener->fabs[i]);
 	rblk_tls_context_destroy(listener->tls);
@@ -221,6 +351,7 @@ void tgt_listener_destroy(struct tgt_listener *listener)
 static void places_lost(struct tgt_listener *listener, const struct fab *fab)
 {
 	struct sockaddr_storage bound;
+	char error[TGT_ERROR_BYTES];
 
 	for (unsigned int i = 0; i < listener->count; i++) {
 		struct place *place = &listener->places[i];
@@ -230,10 +361,8 @@ static void places_lost(struct tgt_listener *listener, const struct fab *fab)
 			continue;
 		fab_listener_destroy(place->listener);
 		place->listener = NULL;
-		place->again_ns = env_now_ns() + AGAIN_MS * 1000000ull;
-		tgt_log(TGT_LOG_WARNING,
-			"%s: its device was removed: no logins until the device is back",
-			place->text);
+		tgt_error(error, 0, "%s: its device was removed: no logins until the device is back", place->text);
+		place_missing(listener, place, 0, error);
 	}
 }
 
@@ -248,17 +377,49 @@ static void reactors_check(struct tgt_listener *listener)
 	listener->check_ns = env_now_ns() + CHECK_MS * 1000000ull;
 }
 
+/* Without a wait. False: not known yet, and tried again. */
+static bool place_resolve(struct tgt_listener *listener, struct place *place)
+{
+	struct sockaddr_storage found[TGT_ADDRESS_CANDIDATES];
+	char error[TGT_ERROR_BYTES];
+	int candidates;
+
+	place->again_ns = env_now_ns() + AGAIN_MS * 1000000ull;
+	if (!place->resolve) {
+		place->resolve = tgt_resolve_begin(&place->address);
+		return false;
+	}
+	candidates = tgt_resolve_end(place->resolve, found, error);
+	if (candidates == -EAGAIN)
+		return false;
+	place->resolve = NULL;
+	if (candidates < 0) {
+		place_missing(listener, place, candidates, error);
+		return false;
+	}
+	tgt_unserved_remove(listener->unserved, TGT_UNSERVED_ADDRESS, place->name);
+	places_fill(listener, place, found, candidates);
+	return true;
+}
+
 static void place_retry(struct tgt_listener *listener, struct place *place)
 {
 	char error[TGT_ERROR_BYTES];
+	int err;
 
-	if (place_listen(listener, place, error) == 0) {
-		tgt_log(TGT_LOG_INFO, "%s: its device is back: listening again", place->text);
+	if (!place->candidates && !place_resolve(listener, place))
+		return;
+	err = place_listen(listener, place, error);
+
+	if (err == 0) {
+		tgt_unserved_remove(listener->unserved, TGT_UNSERVED_ADDRESS, place->name);
+		tgt_notice(&(struct tgt_notice_about){.kind = TGT_NOTICE_ADDRESS_ADDED, .address = place->text}, NULL,
+			   TGT_LOG_INFO, "%s: is there now: listening", place->text);
 		return;
 	}
-	tgt_log(TGT_LOG_DEBUG, "%s", error);
-	place->again_ns = env_now_ns() + AGAIN_MS * 1000000ull;
-	reactors_check(listener);
+	place_missing(listener, place, err, error);
+	if (place->address.kind != FAB_TCP)
+		reactors_check(listener);
 }
 
 static void places_retry(struct tgt_listener *listener)
@@ -364,7 +525,8 @@ int tgt_listener_timeout_ms(const struct tgt_listener *listener)
 			least = timeout_ms;
 	}
 	for (unsigned int i = 0; i < listener->count; i++)
-		if (!listener->places[i].listener && (least < 0 || least > AGAIN_MS))
+		if (!listener->places[i].listener && listener->places[i].again_ns != UINT64_MAX &&
+		    (least < 0 || least > AGAIN_MS))
 			least = AGAIN_MS;
 	if (listener->checks && (least < 0 || least > CHECK_MS))
 		least = CHECK_MS;
@@ -373,15 +535,27 @@ int tgt_listener_timeout_ms(const struct tgt_listener *listener)
 
 const char *tgt_listener_address(const struct tgt_listener *listener, unsigned int n)
 {
-	return n < listener->count ? listener->places[n].text : NULL;
+	unsigned int count = atomic_load(&listener->count);
+
+	for (unsigned int i = 0; i < count; i++)
+		if (atomic_load(&listener->places[i].ready) && !n--)
+			return listener->places[i].text;
+	return NULL;
 }
 
 bool tgt_listener_bound(const struct tgt_listener *listener, unsigned int n, enum fab_kind *kind,
 			struct sockaddr_storage *bound)
 {
-	if (n >= listener->count)
-		return false;
-	*kind = listener->places[n].address.kind;
-	*bound = listener->places[n].bound;
-	return true;
+	unsigned int count = atomic_load(&listener->count);
+
+	for (unsigned int i = 0; i < count; i++) {
+		const struct place *place = &listener->places[i];
+
+		if (!place->candidates || n--)
+			continue;
+		*kind = place->address.kind;
+		*bound = place->found[0];
+		return true;
+	}
+	return false;
 }

@@ -228,6 +228,19 @@ static bool volume_used(const void *context, const char *volume, char *words)
 	return tgt_watch_users(context, volume, words);
 }
 
+static int listener_start(struct daemon *daemon, char *error)
+{
+	const struct tgt_listener_options options = {
+		.config = &daemon->config,
+		.reactors = daemon->reactors,
+		.rules = daemon->peers.rules,
+		.unserved = daemon->unserved,
+		.none_will_do = daemon->document.count > 0,
+	};
+
+	return tgt_listener_create(&options, &daemon->listener, error);
+}
+
 static int reloader_start(struct daemon *daemon, char *error)
 {
 	const struct tgt_reloader_options options = {
@@ -301,8 +314,7 @@ static int daemon_start(struct daemon *daemon, char *error)
 	if (status == 0)
 		status = reactors_start(daemon, error);
 	if (status == 0)
-		status = tgt_listener_create(&daemon->config, daemon->reactors,
-					     daemon->peers.rules, &daemon->listener, error);
+		status = listener_start(daemon, error);
 	if (status < 0) {
 		suggest_tcp(daemon, status, error);
 		return status;

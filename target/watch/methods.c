@@ -41,9 +41,10 @@ void tgt_methods_fini(struct tgt_methods *methods)
 static json_t *status_addresses(const struct tgt_methods *methods)
 {
 	json_t *array = json_array();
+	const char *address;
 
-	for (unsigned int i = 0; methods->addresses[i]; i++)
-		json_array_append_new(array, tgt_rpc_text(methods->addresses[i]));
+	for (unsigned int i = 0; (address = methods->address(methods->address_context, i)); i++)
+		json_array_append_new(array, tgt_rpc_text(address));
 	return array;
 }
 

@@ -8,14 +8,12 @@
 #include "target/watch/rpc.h"
 #include "target/watch/view.h"
 
-/* More than there can be: each address that was configured may be several. */
-#define TGT_WATCH_ADDRESSES 64u
-
 /* What methods need. */
 struct tgt_methods {
 	struct tgt_watch_source source;
 	const struct tgt_changer *changer; /* NULL: none */
-	const char *addresses[TGT_WATCH_ADDRESSES + 1]; /* NULL ends; these outlive the services */
+	const char *(*address)(const void *context, unsigned int n); /* see watch.h */
+	const void *address_context;
 	uint64_t started_ns;
 	double started_s; /* the same since the epoch, by the clock of that time: it may be set since */
 	uint64_t view_ns; /* when the view was taken; 0: there is none */

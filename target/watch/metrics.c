@@ -70,8 +70,8 @@ static void metrics_daemon(FILE *out, const struct tgt_methods *methods,
 	      view->missing);
 }
 
-/* 0 for what is served, so that a rule sees the end, too. */
-static void metrics_missing(FILE *out, const struct tgt_methods *methods, const struct tgt_view *view)
+/* 0 for volumes that are served, so that a rule sees the end, too. */
+static void metrics_missing(FILE *out, const struct tgt_view *view)
 {
 	family(out, "rblk_volume_missing", "gauge",
 	       "1 while the volume is configured, but cannot be served.");
@@ -85,10 +85,6 @@ static void metrics_missing(FILE *out, const struct tgt_methods *methods, const 
 	}
 	family(out, "rblk_address_missing", "gauge",
 	       "1 while the address is configured, but cannot be listened on.");
-	for (unsigned int i = 0; methods->addresses[i]; i++) {
-		label(out, "rblk_address_missing{", "address", methods->addresses[i]);
-		value_u64(out, 0);
-	}
 	for (unsigned int i = 0; i < view->unserved_counts[TGT_UNSERVED_ADDRESS]; i++) {
 		label(out, "rblk_address_missing{", "address", view->unserved[TGT_UNSERVED_ADDRESS][i].name);
 		value_u64(out, 1);
@@ -556,7 +552,7 @@ char *tgt_metrics_text(const struct tgt_methods *methods, const struct tgt_view 
 	if (!out)
 		return NULL;
 	metrics_daemon(out, methods, view);
-	metrics_missing(out, methods, view);
+	metrics_missing(out, view);
 	metrics_events(out, view);
 	metrics_reactors(out, view);
 	metrics_volumes(out, view);

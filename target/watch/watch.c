@@ -223,11 +223,8 @@ int tgt_watch_create(const struct tgt_watch_options *options, struct tgt_watch *
 	clock_gettime(CLOCK_REALTIME, &now);
 	watch->methods.started_ns = env_now_ns();
 	watch->methods.started_s = (double)now.tv_sec + (double)now.tv_nsec / 1e9;
-	for (unsigned int i = 0; i < TGT_WATCH_ADDRESSES; i++) {
-		watch->methods.addresses[i] = options->address(options->context, i);
-		if (!watch->methods.addresses[i])
-			break;
-	}
+	watch->methods.address = options->address;
+	watch->methods.address_context = options->context;
 	watch->clients.methods = &watch->methods;
 	watch->http_address = "";
 	watch->stop = watch->notices = watch->journal.fd = -1;

@@ -19,7 +19,7 @@ struct tgt_watch_options {
 	const char *journal; /* the socket of systemd's journal; "none": events do not go there */
 	const char *http;	    /* "[HOST:]PORT" of HTTP; "": none. The text stays the caller's */
 	bool require_http;	    /* it is an error if that cannot be listened on */
-	/* The n-th address that is listened on; NULL: there are no more. Each text stays. */
+	/* The n-th address that is listened on; NULL: there are no more. Each text stays. Any thread. */
 	const char *(*address)(const void *context, unsigned int n);
 	const void *context;
 };

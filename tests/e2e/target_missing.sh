@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# Goal: what is missing at the start (a disk, a lock, HTTP's port) keeps nothing else from being served; it is told
+# Goal: what is missing at the start (a disk, a lock, an address, RDMA, HTTP's port) keeps nothing else from being served; it is told
 # everywhere, and served when it is there. Method: each is missing, then comes; rblkctl, events and metrics are asked
 # before and after.
 . "$(dirname "$0")/cmd.sh"
@@ -77,6 +77,46 @@ expect 1 "$RBLKCTL" add volume c path=/nowhere --socket "$socket"
 asked volumes
 json_is '.missing == []'
 target_stop
+
+# An address that no interface has; RDMA, where the machine has none; all of it. With a configuration file the
+# daemon waits even then.
+target_start --control-socket "$socket" --listen rblk+tcp://192.0.2.77:4430 --memory m=1M
+comes '.missing_addresses[0].address == "rblk+tcp://192.0.2.77:4430" and (.addresses | length) == 1' status
+expect 0 "$RBLK" list "$target"
+target_stop
+printf '[volume m]\nstore = memory\nsize = 1M\n' > "$scratch/rblkd.conf"
+if [ ! -d /sys/class/infiniband ] || [ -z "$(ls /sys/class/infiniband)" ]; then
+	target_start --control-socket "$socket" --listen rblk://:4430 --memory m=1M
+	log_has 'to serve over TCP: listen = rblk+tcp://:4430'
+	comes '.missing_addresses[0].address == "rblk://:4430"' status
+	expect 0 "$RBLK" info "$target/m"
+	target_stop
+	expect 1 "$RBLKD" --control-socket none --journal none --listen rblk://:4430 --memory m=1M
+	target_listen=rblk://:4430 target_start --control-socket "$socket" --config "$scratch/rblkd.conf"
+	comes '.addresses == [] and (.missing_addresses | length) == 1' status
+	target_stop
+else
+	echo "SKIPPED: this machine has an RDMA device"
+fi
+if unshare -n true 2> /dev/null; then
+	cat > "$scratch/comes" << 'END'
+set -e
+ip link set lo up
+"$@" & pid=$!
+until [ -S "$socket" ]; do read -rt 0.05 <> <(:) || true; done
+until "$RBLKCTL" status --socket "$socket" --json | grep -q '"addresses":\[\]'; do read -rt 0.05 <> <(:) || true; done
+ip addr add 192.0.2.77/32 dev lo
+until "$RBLK" list rblk+tcp://192.0.2.77; do read -rt 0.5 <> <(:) || true; done
+kill $pid
+wait $pid
+END
+	export socket
+	expect 0 unshare -n bash "$scratch/comes" "$RBLKD" --control-socket "$socket" --journal none --state-dir "$scratch/state" \
+		--listen rblk+tcp://192.0.2.77:4430 --config "$scratch/rblkd.conf"
+else
+	echo "SKIPPED: no network namespace"
+fi
+target_listen=
 
 # Its initiator waits for a disk that is a little late.
 rm -f "$gone"

@@ -15,6 +15,7 @@
 #include <unistd.h>
 #include "proto/fabric/fabric_impl.h"
 #include "target/base/error.h"
+#include "target/base/unserved.h"
 #include "target/control/address.h"
 #include "target/control/listener.h"
 #include "target/serve/lease.h"
@@ -27,9 +28,10 @@ static struct fake {
 	struct fab fab;
 	struct fab_listener listener;
 	struct sockaddr_storage bound;
-	bool listening, gone;
+	unsigned int listening;
+	bool gone;
 	unsigned int attempts, told, checks;
-	int refuse_v6, refuse; /* errno of fab_listen(), 0: works */
+	int refuse_v6, refuse_v4, refuse; /* errno of fab_listen(), 0: works */
 } fake;
 
 /* A login, and what becomes of it. */
@@ -92,12 +94,14 @@ static int fake_listen(struct fab *fab, const struct sockaddr *addr, int backlog
 	fake.attempts++;
 	if (!err && addr->sa_family == AF_INET6)
 		err = fake.refuse_v6;
+	if (!err && addr->sa_family == AF_INET)
+		err = fake.refuse_v4;
 	if (err)
 		return fab_fail(fab, -err, "listen: %s", strerror(err));
 	memcpy(&fake.bound, addr,
 	       addr->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6)
 					   : sizeof(struct sockaddr_in));
-	fake.listening = true;
+	fake.listening++;
 	fake.gone = false;
 	fake.listener.fab = fab;
 	*listener = &fake.listener;
@@ -107,7 +111,7 @@ static int fake_listen(struct fab *fab, const struct sockaddr *addr, int backlog
 static void fake_listener_destroy(struct fab_listener *listener)
 {
 	assert_true(fake.listening);
-	fake.listening = false;
+	fake.listening--;
 }
 
 static int fake_listener_address(const struct fab_listener *listener, struct sockaddr_storage *addr)
@@ -154,11 +158,29 @@ static const struct fab_ops fake_ops = {
 	.reject = fake_reject,
 };
 
+static struct tgt_unserved *unserved;
+static bool none_will_do;
+
 static int setup(void **state)
 {
 	fake = (struct fake){.fab = {.ops = &fake_ops, .fd = -1}};
 	fab_sim_ops = &fake_ops;
+	tgt_unserved_destroy(unserved);
+	unserved = tgt_unserved_create();
+	assert_non_null(unserved);
 	return 0;
+}
+
+/* How often the list of what is missing has it. */
+static unsigned int missing(const char *name)
+{
+	unsigned int count, found = 0;
+	struct tgt_unserved_one *list = tgt_unserved_list(unserved, TGT_UNSERVED_ADDRESS, &count);
+
+	for (unsigned int i = 0; i < count; i++)
+		found += !strcmp(list[i].name, name);
+	free(list);
+	return found;
 }
 
 static int listen_on(const char *text, struct tgt_listener **listener, char *error)
@@ -170,7 +192,10 @@ static int listen_on(const char *text, struct tgt_listener **listener, char *err
 	config.reactors = 1;
 	config.listen_count = 1;
 	assert_null(tgt_address_parse(text, &config.listen[0]));
-	return tgt_listener_create(&config, reactors, NULL, listener, error);
+	return tgt_listener_create(&(struct tgt_listener_options){.config = &config,
+								.reactors = reactors,
+								.unserved = unserved,
+								.none_will_do = none_will_do}, listener, error);
 }
 
 /* The only reactor, as far as the listener needs one. */
@@ -252,9 +277,10 @@ static void a_device_that_comes_back_is_listened_on(void **state)
 
 /* -- names ------------------------------------------------------------------------------------- */
 
-/* Linked instead of getaddrinfo(): the address of the name the next time that it is resolved. */
-static const char *resolves_to = "10.0.0.1";
-static unsigned int resolved;
+/* Linked instead of getaddrinfo(): the address of the name the next time that it is resolved; a thread asks, too. */
+static const char *_Atomic resolves_to = "10.0.0.1";
+static _Atomic bool with_v6; /* and before it fd00::1 */
+static _Atomic unsigned int resolved;
 
 int __wrap_getaddrinfo(const char *host, const char *port, const struct addrinfo *hints,
 		       struct addrinfo **list);
@@ -264,6 +290,10 @@ int __wrap_getaddrinfo(const char *host, const char *port, const struct addrinfo
 	static struct sockaddr_in in;
 	static struct addrinfo info = {.ai_addr = (struct sockaddr *)&in,
 				       .ai_addrlen = sizeof(in)};
+	static struct sockaddr_in6 in6;
+	static struct addrinfo info6 = {.ai_addr = (struct sockaddr *)&in6,
+					.ai_addrlen = sizeof(in6),
+					.ai_next = &info};
 
 	resolved++;
 	if (!resolves_to)
@@ -271,7 +301,10 @@ int __wrap_getaddrinfo(const char *host, const char *port, const struct addrinfo
 	in.sin_family = AF_INET;
 	in.sin_port = htons((uint16_t)atoi(port));
 	assert_int_equal(inet_pton(AF_INET, resolves_to, &in.sin_addr), 1);
-	*list = &info;
+	in6.sin6_family = AF_INET6;
+	in6.sin6_port = in.sin_port;
+	assert_int_equal(inet_pton(AF_INET6, "fd00::1", &in6.sin6_addr), 1);
+	*list = with_v6 ? &info6 : &info;
 	return 0;
 }
 
@@ -338,6 +371,81 @@ static void a_login_without_memory_is_refused_with_words(void **state)
 	tgt_listener_destroy(listener);
 }
 
+/* Steps until the n-th address is there. */
+static void step_until(struct tgt_listener *listener, unsigned int n)
+{
+	const struct timespec pause = {.tv_nsec = 10000000};
+
+	while (!tgt_listener_address(listener, n)) {
+		tgt_listener_step(listener);
+		nanosleep(&pause, NULL);
+	}
+}
+
+static void all_addresses_of_a_name_are_listened_on(void **state)
+{
+	struct tgt_listener *listener;
+	char error[TGT_ERROR_BYTES];
+
+	resolves_to = "10.0.0.1";
+	with_v6 = true;
+	assert_int_equal(listen_on("sim://storage.example:99", &listener, error), 0);
+	assert_string_equal(tgt_listener_address(listener, 0), "sim://[fd00::1]:99");
+	assert_string_equal(tgt_listener_address(listener, 1), "sim://10.0.0.1:99");
+	assert_null(tgt_listener_address(listener, 2));
+	tgt_listener_destroy(listener);
+	/* One that is not there yet: the other is, and is joined. */
+	fake.refuse_v4 = EADDRNOTAVAIL;
+	assert_int_equal(listen_on("sim://storage.example:99", &listener, error), 0);
+	assert_int_equal(missing("sim://10.0.0.1:99"), 1);
+	assert_string_equal(tgt_listener_address(listener, 0), "sim://[fd00::1]:99");
+	assert_null(tgt_listener_address(listener, 1));
+	fake.refuse_v4 = 0;
+	step_until(listener, 1);
+	assert_string_equal(tgt_listener_address(listener, 1), "sim://10.0.0.1:99");
+	assert_int_equal(missing("sim://10.0.0.1:99"), 0);
+	tgt_listener_destroy(listener);
+	/* A family that this machine has not: nothing is missing. */
+	fake.refuse_v6 = EAFNOSUPPORT;
+	assert_int_equal(listen_on("sim://storage.example:99", &listener, error), 0);
+	assert_string_equal(tgt_listener_address(listener, 0), "sim://10.0.0.1:99");
+	assert_int_equal(missing("sim://[fd00::1]:99"), 0);
+	tgt_listener_destroy(listener);
+	/* None of them. */
+	fake.refuse = EADDRNOTAVAIL;
+	assert_int_equal(listen_on("sim://storage.example:99", &listener, error), -EADDRNOTAVAIL);
+	with_v6 = false;
+}
+
+static void what_is_missing_is_tried_again(void **state)
+{
+	struct tgt_listener *listener;
+	char error[TGT_ERROR_BYTES];
+
+	none_will_do = true;
+	fake.refuse = ENODEV;
+	assert_int_equal(listen_on("sim://10.0.0.1:99", &listener, error), 0);
+	assert_null(tgt_listener_address(listener, 0));
+	assert_int_equal(missing("sim://10.0.0.1:99"), 1);
+	assert_in_range(tgt_listener_timeout_ms(listener), 1, 1000);
+	fake.refuse = 0;
+	step_until(listener, 0);
+	assert_int_equal(missing("sim://10.0.0.1:99"), 0);
+	tgt_listener_destroy(listener);
+	/* A name that is not known yet. */
+	resolves_to = NULL;
+	assert_int_equal(listen_on("sim://storage.example:99", &listener, error), 0);
+	assert_int_equal(missing("sim://storage.example:99"), 1);
+	resolves_to = "10.0.0.1";
+	with_v6 = true;
+	step_until(listener, 1);
+	assert_string_equal(tgt_listener_address(listener, 0), "sim://[fd00::1]:99");
+	assert_string_equal(tgt_listener_address(listener, 1), "sim://10.0.0.1:99");
+	assert_int_equal(missing("sim://storage.example:99"), 0);
+	tgt_listener_destroy(listener);
+	none_will_do = with_v6 = false;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -347,6 +455,8 @@ int main(void)
 		cmocka_unit_test_setup(a_device_that_comes_back_is_listened_on, setup),
 		cmocka_unit_test_setup(a_name_is_resolved_once, setup),
 		cmocka_unit_test_setup(a_login_without_memory_is_refused_with_words, setup),
+		cmocka_unit_test_setup(all_addresses_of_a_name_are_listened_on, setup),
+		cmocka_unit_test_setup(what_is_missing_is_tried_again, setup),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

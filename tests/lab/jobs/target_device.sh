@@ -30,7 +30,7 @@ for ((i = 1; i <= times; i++)); do
 	wait $ping && lab_fail "time $i: the session did not end"
 	logged "rblk://$away:4430: its device was removed" $i || lab_fail "time $i: the removal is not logged"
 	device_up || lab_fail "time $i: rxe1 does not come back"
-	lab_wait 20 logged "rblk://$away:4430: its device is back: listening again" $i ||
+	lab_wait 20 logged "rblk://$away:4430: is there now: listening" $i ||
 		lab_fail "time $i: does not listen again: $(tail -n 5 "$LAB_RBLKD_LOG")"
 	for uri in rblk://$away/m rblk://$away:4431/m rblk://$LAB_ADDR:4431/m; do
 		"$RBLK" info $uri > /out/info.log 2>&1 || lab_fail "time $i: $uri: $(cat /out/info.log)"
