@@ -580,6 +580,10 @@ static int daemon_run(struct daemon *daemon)
 
 static int check(const struct tgt_config *config)
 {
+	/* What a start would warn of, but not what it would only say. */
+	if (tgt_log_get_level() > TGT_LOG_WARNING)
+		tgt_log_set_level(TGT_LOG_WARNING);
+	tgt_initiators_say(config);
 	if (tgt_check(config) > 0)
 		return EXIT_FAILURE;
 	printf("rblkd: the configuration is valid: %u volume%s, %u address%s\n",

@@ -124,6 +124,7 @@ struct tgt_census *tgt_census_take(struct tgt_reactor *reactor)
 	census->pool_used_bytes = reactor->pool_bytes - tgt_pool_free_bytes(reactor->turn.pool);
 	census->logins_accepted = reactor->logins_accepted;
 	census->logins_refused = reactor->logins_refused;
+	census->logins_renewed = reactor->logins_renewed;
 	census->fences = reactor->fences;
 	memcpy(census->refused, reactor->turn.refused, sizeof(census->refused));
 	memcpy(census->ends, reactor->turn.ends, sizeof(census->ends));

@@ -59,7 +59,7 @@ struct tgt_census {
 	unsigned int reactor; /* index */
 	unsigned int sessions_here, connections, logins_waiting;
 	uint64_t taken_ns, busy_ns, pool_bytes, pool_used_bytes;
-	uint64_t logins_accepted, logins_refused, fences; /* fences: FENCE commands */
+	uint64_t logins_accepted, logins_refused, logins_renewed, fences; /* fences: FENCE commands */
 	uint64_t refused[RBLK_E_MAX]; /* as in struct tgt_turn */
 	uint64_t ends[TGT_ENDS];
 	struct tgt_census_session *sessions; /* all four in this piece of memory */

@@ -40,8 +40,13 @@ static void login_refuse(struct fab_request *request, struct tgt_log_limit *limi
 	char peer[80];
 
 	fab_format_address(fab_request_peer(request), peer, sizeof(peer));
-	tgt_notice(&(struct tgt_notice_about){.kind = TGT_NOTICE_REFUSED, .address = peer}, limit, TGT_LOG_WARNING,
-		   "login from %s: refused: %s", peer, why ? why : rblk_reject_text((uint16_t)reason));
+	/* An initiator that comes back after a restart begins its session anew: nothing is wrong. */
+	if (reason == RBLK_REJECT_NO_SESSION)
+		tgt_log_limited(limit, TGT_LOG_INFO, "login from %s: %s", peer, rblk_reject_text((uint16_t)reason));
+	else
+		tgt_notice(&(struct tgt_notice_about){.kind = TGT_NOTICE_REFUSED, .address = peer}, limit,
+			   TGT_LOG_WARNING, "login from %s: refused: %s", peer,
+			   why ? why : rblk_reject_text((uint16_t)reason));
 	reject_fill(&reject, reason, detail);
 	fab_reject(request, &reject, sizeof(reject));
 }
@@ -54,7 +59,10 @@ void tgt_login_reject_early(struct fab_request *request, struct tgt_log_limit *l
 void tgt_login_reject(struct tgt_reactor *reactor, struct fab_request *request,
 		      enum rblk_reject_reason reason, uint32_t detail, const char *why)
 {
-	reactor->logins_refused++;
+	if (reason == RBLK_REJECT_NO_SESSION)
+		reactor->logins_renewed++;
+	else
+		reactor->logins_refused++;
 	if (reason == RBLK_REJECT_NO_CREDITS || reason == RBLK_REJECT_NO_RESOURCES)
 		tgt_keepalive_press(reactor);
 	login_refuse(request, &reactor->turn.log_limit, reason, detail, why);

@@ -99,6 +99,8 @@ static void metrics_events(FILE *out, const struct tgt_view *view)
 	fprintf(out, "rblk_logins_total{result=\"accepted\"} %" PRIu64 "\n",
 		totals->logins_accepted);
 	fprintf(out, "rblk_logins_total{result=\"refused\"} %" PRIu64 "\n", totals->logins_refused);
+	/* Not known any more after a restart: the initiator begins a new session. */
+	fprintf(out, "rblk_logins_total{result=\"renewed\"} %" PRIu64 "\n", totals->logins_renewed);
 	plain(out, "rblk_fences_total", "counter", "FENCE commands.", totals->fences);
 	family(out, "rblk_connection_ends_total", "counter",
 	       "Connections that have ended, by why.");

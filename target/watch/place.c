@@ -16,6 +16,7 @@
 #include "target/base/log.h"
 
 #define BACKLOG 16
+#define LOCK_PATH_BYTES (sizeof(((struct sockaddr_un *)0)->sun_path) + 8)
 
 bool tgt_socket_place_init(struct tgt_socket_place *place, const char *path)
 {
@@ -42,19 +43,32 @@ static void folder_make(const char *path)
 	mkdir(folder, 0755);
 }
 
+static void lock_path(const struct tgt_socket_place *place, char path[LOCK_PATH_BYTES])
+{
+	snprintf(path, LOCK_PATH_BYTES, "%s.lock", place->address.sun_path);
+}
+
+/* Whoever had it before has removed it meanwhile: the lock is of a file that nobody else finds. */
+static bool lock_is_gone(int fd, const char *path)
+{
+	struct stat here, there;
+
+	return fstat(fd, &here) || stat(path, &there) || here.st_dev != there.st_dev || here.st_ino != there.st_ino;
+}
+
 static int lock_take(struct tgt_socket_place *place, char *error)
 {
-	char path[sizeof(place->address.sun_path) + 8], advice[TGT_DENIED_BYTES];
+	char path[LOCK_PATH_BYTES], advice[TGT_DENIED_BYTES];
 	int err;
 
-	snprintf(path, sizeof(path), "%s.lock", place->address.sun_path);
+	lock_path(place, path);
 	place->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (place->lock < 0)
 		return tgt_error(error, -errno, "control_socket: %s: %s%s", path, strerror(errno),
 				 tgt_denied(path, errno, advice));
-	if (flock(place->lock, LOCK_EX | LOCK_NB) == 0)
+	if (flock(place->lock, LOCK_EX | LOCK_NB) == 0 && !lock_is_gone(place->lock, path))
 		return 0;
-	err = errno == EWOULDBLOCK ? EAGAIN : errno;
+	err = errno == EWOULDBLOCK || errno == ENOENT || !errno ? EAGAIN : errno;
 	close(place->lock);
 	place->lock = -1;
 	return tgt_error(error, -err, "control_socket: %s: %s", place->address.sun_path,
@@ -117,10 +131,15 @@ int tgt_socket_place_take(struct tgt_socket_place *place, char *error)
 
 void tgt_socket_place_leave(struct tgt_socket_place *place)
 {
+	char path[LOCK_PATH_BYTES];
+
 	if (place->fd < 0)
 		return;
+	lock_path(place, path);
 	unlink(place->address.sun_path);
 	close(place->fd);
+	/* Otherwise a daemon of another user could never lock it. */
+	unlink(path);
 	close(place->lock); /* last: until then nobody else makes one */
 	place->fd = place->lock = -1;
 }

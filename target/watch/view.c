@@ -247,6 +247,7 @@ static void view_totals(struct tgt_view *view)
 		totals->connections += census->connections;
 		totals->logins_accepted += census->logins_accepted;
 		totals->logins_refused += census->logins_refused;
+		totals->logins_renewed += census->logins_renewed;
 		totals->fences += census->fences;
 		for (unsigned int error = 0; error < RBLK_E_MAX; error++)
 			totals->refused[error] += census->refused[error];

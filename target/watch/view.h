@@ -40,7 +40,7 @@ struct tgt_view_initiator {
 
 /* Sums over the reactors that have answered. */
 struct tgt_view_totals {
-	uint64_t connections, logins_accepted, logins_refused, fences;
+	uint64_t connections, logins_accepted, logins_refused, logins_renewed, fences;
 	uint64_t refused[RBLK_E_MAX], ends[TGT_ENDS];
 };
 

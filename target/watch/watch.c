@@ -158,8 +158,11 @@ static void *watch_thread(void *argument)
 			continue;
 		if (polled[0].revents)
 			break;
-		if (polled[2].revents && eventfd_read(changer->fd, &count) == 0)
+		if (polled[2].revents && eventfd_read(changer->fd, &count) == 0) {
+			/* Whoever has changed something sees it, however young the view is. */
+			tgt_methods_fini(&watch->methods);
 			tgt_clients_retry(&watch->clients);
+		}
 		tgt_clients_step(&watch->clients, polled + 5);
 		/* Its timeouts, too, so in each turn. */
 		tgt_http_step(watch->http);

@@ -75,8 +75,17 @@ json_is '[.events[] | select(.event == "address_added")] | length == 1'
 # A volume that is removed from the configuration is not missing any more; nor one whose change failed before.
 expect 1 "$RBLKCTL" add volume c path=/nowhere --socket "$socket"
 asked volumes
+json_is '[.volumes[].volume] == ["a", "gone"]'
+# What has just been asked for is seen at once.
+expect 0 "$RBLKCTL" add volume d store=memory size=1M --socket "$socket"
+asked volumes
+json_is '[.volumes[].volume] == ["a", "d", "gone"]'
+expect 0 "$RBLKCTL" remove volume d --socket "$socket"
+asked volumes
+json_is '[.volumes[].volume] == ["a", "gone"]'
 json_is '.missing == []'
 target_stop
+[ ! -e "$socket.lock" ] || fail "a lock is left behind, which another user could not take"
 
 # An address that no interface has; RDMA, where the machine has none; all of it. With a configuration file the
 # daemon waits even then.
@@ -129,8 +138,11 @@ copy=$!
 log_has 'initiator '
 target_stop -KILL
 mv "$scratch/late.img" "$scratch/away.img"
-target_start "b=$scratch/late.img" --memory m=1M
+target_start --control-socket "$socket" "b=$scratch/late.img" --memory m=1M
 log_has ': initiator '
+# It comes back, and that is no event of somebody who was refused.
+asked events
+json_is '[.events[] | select(.event == "refused")] == []'
 mv "$scratch/away.img" "$scratch/late.img"
 wait $copy || fail "the copy: $(cat "$scratch/copied")"
 grep -qF 'verified: crc32c' "$scratch/copied" || fail "the copy is not verified"
@@ -163,3 +175,7 @@ expect 1 "$RBLKD" --check --config "$scratch/rblkd.conf"
 err_has "volume a: $scratch/b.img: No such file or directory"
 err_has "volume c: $scratch/c.img: No such file or directory"
 [ "$(wc -l < "$scratch/err")" = 2 ] || fail "other lines"
+# What a start would warn of is told, too.
+printf '[volume m]\nstore = memory\nsize = 1M\n[initiator db1]\naddress = 192.0.2.1\nwrite = mm\n' > "$scratch/rblkd.conf"
+expect 0 "$RBLKD" --check --config "$scratch/rblkd.conf"
+err_has 'initiator db1: there is no volume'

@@ -366,6 +366,7 @@ static void below_happens(struct sim_host *host)
 
 void sim_host_start(struct sim_host *host)
 {
+	struct tgt_listener_options listening;
 	char error[TGT_ERROR_BYTES];
 	struct sim_actor *before;
 
@@ -385,7 +386,8 @@ void sim_host_start(struct sim_host *host)
 	for (unsigned int i = 0; i < host->config.reactors; i++)
 		reactor_start(host, i);
 	sim_actor_become(&host->control.thread.actor);
-	if (tgt_listener_create(&host->config, host->reactor_array, NULL, &host->listener, error))
+	listening = (struct tgt_listener_options){.config = &host->config, .reactors = host->reactor_array};
+	if (tgt_listener_create(&listening, &host->listener, error))
 		sim_fail("%s: %s", host->name, error);
 	sim_thread_start(&host->control.thread, control_run, host);
 	thread_prepare(&host->control);
