@@ -443,7 +443,8 @@ static void what_is_missing_is_tried_again(void **state)
 	assert_string_equal(tgt_listener_address(listener, 1), "sim://10.0.0.1:99");
 	assert_int_equal(missing("sim://storage.example:99"), 0);
 	tgt_listener_destroy(listener);
-	none_will_do = with_v6 = false;
+	none_will_do = false;
+	with_v6 = false;
 }
 
 int main(void)
