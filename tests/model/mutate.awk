@@ -207,11 +207,14 @@ function durable_never_landed(    land) {
 }
 
 # A command is sent before the volume is open again.
-function durable_sent_early(    shut, open) {
+function durable_sent_early(    shut, open, sent) {
 	for (shut = next_of("SHUT", 1, ""); shut; shut = next_of("SHUT", shut + 1, "")) {
 		open = next_of("OPEN", shut, "")
-		if (open && event[open + 1] ~ /^SENT/)
-			return move(open + 1, open)
+		sent = open + 1
+		while (event[sent] ~ /^AT/) # domain.pml's, which says where it is open
+			sent++
+		if (open && event[sent] ~ /^SENT/)
+			return move(sent, open)
 	}
 	return 0
 }
