@@ -42,8 +42,8 @@ void ini_durables_fini(struct ini_durables *durables);
 
 /* For a volume that is about to be opened: nobody else has it. NULL: no memory. */
 struct ini_durable *ini_durable_alloc(void);
-/* It is this volume's: `own` is it from now on, or is freed. Returns the volume's, which `open` has
- * joined. */
+/* The volume has this uuid. Returns its record, which `open` has joined: `own` if it is the first, else
+ * the one that is there, and `own` is freed. */
 struct ini_durable *ini_durable_join(struct ini_durables *durables, struct ini_durable *own,
 				     const u8 uuid[16], struct core_durable_open *open);
 /* The volume is closed, or could not be opened. told: as in core/durable.h. remember: what no FLUSH
@@ -61,7 +61,7 @@ bool ini_durable_may_flush(struct ini_durable *durable, u64 number);
 bool ini_durable_done(struct ini_durables *durables, struct ini_durable *durable, u8 opcode,
 		      u32 generation, u64 number);
 bool ini_durable_acknowledge(struct ini_durable *durable, struct core_durable_open *open);
-/* Has the open to be told of a loss? */
+/* Is there a loss that the open's users have not acknowledged? */
 bool ini_durable_unaware(struct ini_durable *durable, const struct core_durable_open *open);
 
 #endif

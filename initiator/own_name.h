@@ -2,7 +2,8 @@
 /*
  * The name of an initiator that was given none. Reservations know initiators by their names, so it is the same at each start
  * and no other machine has it: the host's name, or "host-" and 24 digits that follow from the machine's id where that is no
- * name (too long, "(none)", "localhost"), or RBLK_NAME_UNNAMED where there is none of both; it cannot reserve.
+ * name (too long, "(none)", "localhost"), or RBLK_NAME_UNNAMED where there is neither; an initiator of that name cannot
+ * reserve.
  */
 #ifndef RBLK_INITIATOR_OWN_NAME_H
 #define RBLK_INITIATOR_OWN_NAME_H

@@ -208,8 +208,8 @@ static void list_done(void *arg, struct rblk_volume_info *list, int count)
 }
 
 /*
- * Started, with `err`; -EAGAIN: it was interrupted before. Ends: answered, or the command's time is over and the
- * session fails.
+ * Waits for a command that was started with result `err` (-EAGAIN: a signal came before it was sent). It ends when it is
+ * answered, or when its time is over and the session fails.
  */
 static int control_finish(struct rblk_session *session, struct control_wait *wait, int err)
 {

@@ -24,14 +24,15 @@ struct rblk_durable {
 static DEFINE_MUTEX(rblk_durables_lock); /* the list, and how many disks each has */
 static LIST_HEAD(rblk_durables);
 
-static struct rblk_durable *rblk_durable_find(const u8 uuid[16])
+/* The one that is there, or a new one. NULL: no memory. */
+static struct rblk_durable *rblk_durable_find_or_add(const u8 uuid[16])
 {
 	struct rblk_durable *durable;
 
 	lockdep_assert_held(&rblk_durables_lock);
-	list_for_each_entry(
-		durable, &rblk_durables,
-		entry) if (!memcmp(durable->uuid, uuid, sizeof(durable->uuid))) return durable;
+	list_for_each_entry(durable, &rblk_durables, entry)
+		if (!memcmp(durable->uuid, uuid, sizeof(durable->uuid)))
+			return durable;
 	durable = kzalloc(sizeof(*durable), GFP_KERNEL);
 	if (!durable)
 		return NULL;
@@ -45,7 +46,7 @@ static struct rblk_durable *rblk_durable_find(const u8 uuid[16])
 int rblk_durable_get(struct rblk_disk *disk, const u8 uuid[16])
 {
 	mutex_lock(&rblk_durables_lock);
-	disk->durable = rblk_durable_find(uuid);
+	disk->durable = rblk_durable_find_or_add(uuid);
 	if (disk->durable)
 		disk->durable->disks++;
 	mutex_unlock(&rblk_durables_lock);
@@ -79,7 +80,7 @@ void rblk_durable_leave(struct rblk_disk *disk)
 {
 	lockdep_assert_held(&disk->opens_lock);
 	spin_lock_irq(&disk->durable->lock);
-	/* The last one has closed it: as with other disks, nobody is left who had to know. */
+	/* told: its last opener has gone, and as with other disks nobody is left who would have to know. */
 	core_durable_leave(&disk->durable->core, &disk->part, true);
 	spin_unlock_irq(&disk->durable->lock);
 }
@@ -99,8 +100,7 @@ bool rblk_durable_learn(struct rblk_disk *disk, const u8 epoch[16], bool caches)
 
 void rblk_durable_say_lost(const struct rblk_disk *disk)
 {
-	pr_err("rblk%d [%s]: writes that were acknowledged and not flushed may be lost: FLUSH "
-	       "fails on each disk of "
+	pr_err("rblk%d [%s]: writes that were acknowledged and not flushed may be lost: FLUSH fails on each disk of "
 	       "volume \"%s\" until all have closed them, or acknowledge\n",
 	       disk->index, rblk_session_peer(disk->session), disk->options.volume);
 }

@@ -57,7 +57,10 @@ struct rblk_receive {
 	u64 dma;
 };
 
-/* Of the command that has a tag, for who may not look at that: it may end, and be another's, or be freed, meanwhile. */
+/*
+ * What is known of the command that has a tag, without looking at the command: only queue->lock is held, and it may end
+ * meanwhile, be another disk's, or be freed.
+ */
 struct rblk_owner {
 	const struct rblk_disk *disk; /* only compared; NULL: one of the session's own */
 	u32 sequence;

@@ -27,8 +27,9 @@ void rblk_tagset_unshare(struct rblk_session *session);
 void rblk_tagset_destroy(struct rblk_session *session);
 
 /*
- * Any context. A tag of the queue *route for a request, or of another one, which *route then is: for a large request of
- * one that has fewer of these, for one whose own queue is lost of one that has a tag left. False: none is free.
+ * Any context. Takes a tag for a request: of the queue *route, or of another one, which *route is then. A large request
+ * goes to a queue that has fewer of them; a request whose own queue is lost, to any that has a tag left. False: none is
+ * free.
  */
 bool rblk_tagset_take_tag(struct rblk_session *session, struct rblk_io *io, u8 *route);
 /*

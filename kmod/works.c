@@ -98,7 +98,10 @@ static void rblk_works_connect_run(struct work_struct *work)
 	memalloc_noio_restore(noio);
 }
 
-/* It is no request's route any more. Who still saw it as one has its command on it after this: waiting.c sends under lifecycle, blk-mq under RCU. */
+/*
+ * The queue is no request's route any more. Whoever has still read it as one has added its command to the queue when this
+ * returns: waiting.c sends under lifecycle, blk-mq dispatches under RCU.
+ */
 static void rblk_works_await_senders(struct rblk_session *session)
 {
 	mutex_lock(&session->lifecycle);

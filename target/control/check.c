@@ -87,7 +87,7 @@ static int identity_check(const struct tgt_config *config, unsigned int n, uint8
 	int status = tgt_identity_find(volume, config->reservations_dir, &identity, error);
 
 	if (status)
-		return status; /* with no UUID, which is none's */
+		return status; /* uuids[n] stays zero, which no volume has */
 	memcpy(uuids[n], identity.uuid, sizeof(uuids[n]));
 	uuid_unparse_lower(identity.uuid, text);
 	for (unsigned int i = 0; i < n; i++)

@@ -48,11 +48,11 @@
  */
 struct place {
 	struct tgt_address address;
-	/* Resolved once, because the resolver may take long; without a host, that of each family, and the first that can be
-	 * listened on. */
+	/* Not resolved again once it is known, because the resolver may take long. Without a host: the wildcard address of each
+	 * family, of which the first that can be listened on is taken. */
 	struct sockaddr_storage found[2];
-	int candidates; /* 0: the name could not be resolved: */
-	struct tgt_resolve *resolve; /* that is tried again; NULL: not now */
+	int candidates;		     /* in `found`; 0: the name could not be resolved so far */
+	struct tgt_resolve *resolve; /* it is being resolved again; NULL: it is not */
 	bool several;		       /* of a name that has other addresses, too */
 	struct fab_listener *listener; /* NULL: it cannot be listened on now */
 	uint64_t again_ns;	       /* without a listener: when to try again */
@@ -188,7 +188,7 @@ static int place_listen_wait(struct tgt_listener *listener, struct place *place,
 	return err;
 }
 
-/* A name often has an address of a family that the machine has disabled; the others do. */
+/* A name often has an address of a family that the machine has disabled: its other addresses are enough. */
 static bool place_needless(const struct place *place, int err)
 {
 	const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)&place->found[0];
@@ -256,8 +256,10 @@ static int places_add(struct tgt_listener *listener, const struct tgt_address *a
 	return 0;
 }
 
-/* All that were added: those that cannot be listened on are missing, if they may be. */
-/* unresolved: the reason for those without addresses. */
+/*
+ * Listens on all that were added. At most `lacking` of them may be missing. unresolved: the reason for those whose name
+ * has no address.
+ */
 static int places_open(struct tgt_listener *listener, const struct tgt_config *config, unsigned int lacking,
 		       const char *unresolved, char *error)
 {
@@ -279,7 +281,7 @@ static int places_open(struct tgt_listener *listener, const struct tgt_config *c
 		if (errors[i] && !place_needless(&listener->places[i], errors[i]) && ++left > lacking)
 			failed = tgt_error(error, errors[i], "%s", reasons[i]);
 	}
-	/* Of a name nothing but what is needless. */
+	/* Nothing is listened on, although nothing counts as missing: all were needless addresses of names. */
 	if (!failed && !count && !left)
 		failed = tgt_error(error, errors[0], "%s", reasons[0]);
 	for (unsigned int i = 0; i < listener->count && !failed; i++) {
@@ -292,7 +294,7 @@ static int places_open(struct tgt_listener *listener, const struct tgt_config *c
 	return failed;
 }
 
-/* So many of its addresses need not be there. */
+/* How many of its addresses may be missing at the start. */
 static unsigned int may_lack(const struct tgt_listener *listener, const struct tgt_listener_options *options)
 {
 	if (options->config->require_all)

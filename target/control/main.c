@@ -74,7 +74,7 @@ struct daemon {
 
 /* -- start ------------------------------------------------------------------------------------ */
 
-/* First of all: they end a process that does not expect them. They wait for the signalfd. */
+/* Before all else: by default these signals end the process. From here on they stay pending for the signalfd. */
 static void signals_defer(void)
 {
 	sigset_t set;
@@ -125,8 +125,9 @@ static void limits_raise(void)
 }
 
 /*
- * Of so many: what is missing need not keep the rest from being served. But whoever names something on the command
- * line is there to read that nothing of it can be served; a service with a configuration file goes on trying.
+ * How many of `all` may be missing at the start: what is missing does not keep the rest from being served. Of what the
+ * command line names one has to be there, because somebody reads the error; a service with a configuration file goes on
+ * trying.
  */
 static unsigned int may_lack(const struct daemon *daemon, unsigned int all)
 {

@@ -407,7 +407,7 @@ static void step_late_served(struct plan *plan, struct step *step)
 		plan->added++;
 }
 
-/* Not by this reload. */
+/* It is not served by this reload; tgt_reload_mend() tries it again. */
 static void step_left(struct plan *plan, const struct step *step)
 {
 	tgt_unserved_add(plan->reload->unserved, TGT_UNSERVED_VOLUME, step->config->name, step->error);
@@ -462,7 +462,7 @@ static void plan_open_late(struct plan *plan)
 			step_left(plan, &plan->steps[i]);
 }
 
-/* With what is left of its wait. */
+/* Adds a volume at the start. What earlier volumes have waited for their locks counts as its wait, too. */
 static int begin_add(const struct tgt_reload *reload, struct tgt_volume_config config, uint64_t begun_ns, char *error)
 {
 	uint64_t waited_ms = (env_now_ns() - begun_ns) / 1000000u;
@@ -484,7 +484,7 @@ int tgt_reload_begin(const struct tgt_reload *reload, const struct tgt_config *c
 	for (unsigned int i = 0; i < current->volume_count && left <= lacking && status != -EINTR; i++) {
 		status = begin_add(reload, current->volumes[i], begun_ns, reasons[i]);
 		if (status == 0)
-			reasons[i][0] = '\0'; /* of a first attempt */
+			reasons[i][0] = '\0'; /* a first attempt may have left one */
 		else if (!left++ || status == -EINTR)
 			failed = tgt_error(error, status, "%s", reasons[i]);
 	}

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * The fence domain of a local store (specification, F10): a hash of this machine and of what the
- * store's lock is on (F6). So another process of this machine that serves the same store is in the
- * same domain, and what it serves another one's; another machine is in none of its domains.
- * Configuring thread.
+ * store's lock is on (F6). So a later process of this machine reports the same domain for the same
+ * store, and another one for any other store; another machine reports none of them. Configuring
+ * thread.
  *
  * The machine is known over a reboot by the UUID that its firmware or hypervisor gives it, together
  * with the machine-id of its installation. A machine-id alone is none: clones have their original's,

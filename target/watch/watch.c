@@ -205,7 +205,7 @@ static int watch_open(struct tgt_watch *watch, const struct tgt_watch_options *o
 	if (!options->http[0])
 		return 0;
 	status = watch_take_http(watch, error);
-	/* Wrong is what it is every time. */
+	/* -EINVAL: the text is wrong, and to try again would not help. */
 	if (!status || status == -EINVAL || options->require_http)
 		return status;
 	watch->http_ns = 0;
