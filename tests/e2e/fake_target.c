@@ -418,6 +418,16 @@ struct fake_script *fake_target_script(struct fake_target *fake)
 	return fake->script;
 }
 
+void fake_target_forget(struct fake_target *fake)
+{
+	fake->script->reject = (struct rblk_wire_reject){
+		.magic = rblk_to_le32(RBLK_MAGIC),
+		.version = rblk_to_le16(RBLK_PROTOCOL_VERSION),
+		.reason = rblk_to_le16(RBLK_REJECT_NO_SESSION),
+	};
+	fake->script->reject_epoch = 1;
+}
+
 unsigned int fake_target_queue(const struct fake_target *fake)
 {
 	return (unsigned int)(fake->queue - fake->queues);

@@ -355,18 +355,11 @@ static _Atomic bool forgot;
 static enum fake_answer forget_once(struct fake_target *fake, const struct rblk_wire_command *command,
 				    struct rblk_wire_completion *completion)
 {
-	struct fake_script *script = fake_target_script(fake);
-
 	(void)completion;
 	if (command->opcode != RBLK_OP_FLUSH || forgot)
 		return FAKE_REPLY;
 	forgot = true;
-	script->reject = (struct rblk_wire_reject){
-		.magic = rblk_to_le32(RBLK_MAGIC),
-		.version = rblk_to_le16(RBLK_PROTOCOL_VERSION),
-		.reason = rblk_to_le16(RBLK_REJECT_NO_SESSION),
-	};
-	script->reject_epoch = 1;
+	fake_target_forget(fake);
 	return FAKE_CLOSE;
 }
 
