@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * initiator/names.h without a resolver and threads. The name target-MACHINE-PORTALS has the addresses of that host's
- * portals in any order, behind one at which nothing ever answers; asked again, it answers now or later, in another order. Linked instead of initiator/names.c.
+ * portals in any order, behind one at which nothing ever answers; asked again, it answers now or later, in another order.
+ * Linked instead of initiator/names.c.
  */
 #include "initiator/names.h"
 

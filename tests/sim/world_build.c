@@ -64,6 +64,21 @@ static void build_net(enum world_kind kind)
 		sim_net.limits.max_read_in = 1;
 }
 
+void sim_world_plain_config(struct tgt_config *config)
+{
+	config->reactors = (unsigned int)sim_between(1, SIM_HOST_REACTORS);
+	config->queues_max = 4;
+	config->credits = 16;
+	config->receive_buffers = 128;
+	config->max_io_bytes = 65536;
+	config->pool_bytes = 1u << 20;
+	config->sessions_max = 16;
+	config->queues_total_max = 32;
+	config->keepalive_ms = (uint32_t)sim_between(50, 500);
+	config->session_ms = 2 * config->keepalive_ms;
+	config->polling = TGT_POLL_NEVER;
+}
+
 static void build_disk(struct sim_disk *disk, enum world_kind kind)
 {
 	disk->can_discard = sim_chance(500000);

@@ -16,17 +16,7 @@ static void build_net(void)
 	sim_net = (struct sim_net){
 		.limits =
 			{
-				.max_sge = SIM_SGE_MAX,
-				.max_read_sge = 1,
-				.max_send_wr = 4096,
-				.max_recv_wr = 4096,
-				.max_srq_wr = 4096,
-				.max_read_in = 16,
-				.max_read_out = 16,
-				.invalidate_inline = true,
-				.acknowledged = true,
-				.late_flush = true,
-				.max_msg_bytes = 1u << 20,
+				SIM_WORLD_PLAIN_LIMITS,
 			},
 		.latency_min_ns = SIM_US,
 		.latency_max_ns = sim_chance(500000) ? 10 * SIM_US : 2 * SIM_MS,
@@ -44,22 +34,11 @@ static void build_net(void)
 static void build_host(void)
 {
 	struct sim_host *host = &sim_world.hosts[0];
-	struct tgt_config *config = &host->config;
 	struct sim_disk *disk;
 
 	sim_host_init(host, 0);
 	sim_host_portals(host, (unsigned int)sim_between(1, 2));
-	config->reactors = (unsigned int)sim_between(1, SIM_HOST_REACTORS);
-	config->queues_max = 4;
-	config->credits = 16;
-	config->receive_buffers = 128;
-	config->max_io_bytes = 65536;
-	config->pool_bytes = 1u << 20;
-	config->sessions_max = 16;
-	config->queues_total_max = 32;
-	config->keepalive_ms = (uint32_t)sim_between(50, 500);
-	config->session_ms = 2 * config->keepalive_ms;
-	config->polling = TGT_POLL_NEVER;
+	sim_world_plain_config(&host->config);
 	host->remembers = true;
 	host->pause = sim_chance(300000) ? 5000 : 0;
 	host->preempt = sim_chance(300000) ? 100000 : 0;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The inside of a world: world_build.c makes it, world_theme.c gives it a theme, world.c lets faults happen to it and sees it end.
+ * The inside of a world: world_build.c makes it, or world_two.c, or world_history.c; world_theme.c gives it a theme; world.c
+ * lets faults happen to it and sees it end.
  */
 #ifndef RBLK_TESTS_SIM_WORLD_IMPL_H
 #define RBLK_TESTS_SIM_WORLD_IMPL_H
@@ -69,6 +70,13 @@ enum world_kind {
 
 /* All of it but what its events do, which are set before this and begin here. */
 void sim_world_build(void);
+/* A target that has enough of everything, for worlds that are about something else. */
+void sim_world_plain_config(struct tgt_config *config);
+/* Devices likewise: members of struct fab_limits. */
+#define SIM_WORLD_PLAIN_LIMITS                                                                     \
+	.max_sge = SIM_SGE_MAX, .max_read_sge = 1, .max_send_wr = 4096, .max_recv_wr = 4096,       \
+	.max_srq_wr = 4096, .max_read_in = 16, .max_read_out = 16, .invalidate_inline = true,      \
+	.acknowledged = true, .late_flush = true, .max_msg_bytes = 1u << 20
 
 /* -- world_theme.c --------------------------------------------------------------------------- */
 

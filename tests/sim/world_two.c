@@ -22,17 +22,7 @@ static void build_net(void)
 	sim_net = (struct sim_net){
 		.limits =
 			{
-				.max_sge = SIM_SGE_MAX,
-				.max_read_sge = 1,
-				.max_send_wr = 4096,
-				.max_recv_wr = 4096,
-				.max_srq_wr = 4096,
-				.max_read_in = 16,
-				.max_read_out = 16,
-				.invalidate_inline = true,
-				.acknowledged = true,
-				.late_flush = true,
-				.max_msg_bytes = 1u << 20,
+				SIM_WORLD_PLAIN_LIMITS,
 				.immediate = sim_chance(700000),
 				.invalidate = sim_chance(700000),
 			},
@@ -50,21 +40,10 @@ static void build_net(void)
 static void build_host(unsigned int i)
 {
 	struct sim_host *host = &sim_world.hosts[i];
-	struct tgt_config *config = &host->config;
 
 	sim_host_init(host, i);
-	config->reactors = (unsigned int)sim_between(1, SIM_HOST_REACTORS);
-	config->queues_max = 4;
-	config->credits = 16;
-	config->receive_buffers = 128;
-	config->max_io_bytes = 65536;
-	config->pool_bytes = 1u << 20;
-	config->sessions_max = 16;
-	config->queues_total_max = 32;
-	config->keepalive_ms = (uint32_t)sim_between(50, 500);
-	config->session_ms = 2 * config->keepalive_ms;
-	config->drain_ms = (uint32_t)sim_between(1, 1000);
-	config->polling = TGT_POLL_NEVER;
+	sim_world_plain_config(&host->config);
+	host->config.drain_ms = (uint32_t)sim_between(1, 1000);
 	host->pause = sim_chance(300000) ? 5000 : 0;
 	host->preempt = sim_chance(300000) ? 100000 : 0;
 	host->pause_ns = 200 * SIM_MS;
