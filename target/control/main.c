@@ -11,8 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
-#include <sys/signalfd.h>
 #include <unistd.h>
 #include "proto/core/env.h"
 #include "proto/program/program.h"
@@ -35,6 +33,7 @@
 #include "target/control/notify.h"
 #include "target/control/options.h"
 #include "target/serve/reactor.h"
+#include "target/control/process.h"
 #include "target/control/reloader.h"
 #include "target/control/watchdog.h"
 #include "target/serve/letter.h"
@@ -73,56 +72,6 @@ struct daemon {
 };
 
 /* -- start ------------------------------------------------------------------------------------ */
-
-/* Before all else: by default these signals end the process. From here on they stay pending for the signalfd. */
-static void signals_defer(void)
-{
-	sigset_t set;
-
-	sigemptyset(&set);
-	sigaddset(&set, SIGHUP);
-	sigaddset(&set, SIGUSR1);
-	sigprocmask(SIG_BLOCK, &set, NULL);
-}
-
-/* Before any thread is made, so that all of them inherit it: signals come to the signalfd alone. */
-static int signals_open(struct daemon *daemon, char *error)
-{
-	sigset_t set;
-
-	sigemptyset(&set);
-	sigaddset(&set, SIGTERM);
-	sigaddset(&set, SIGINT);
-	sigaddset(&set, SIGHUP);
-	sigaddset(&set, SIGUSR1);
-	sigprocmask(SIG_BLOCK, &set, NULL);
-	signal(SIGPIPE, SIG_IGN); /* a closed peer is an error of write(), and must not end us */
-	daemon->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-	if (daemon->signals < 0)
-		return tgt_error(error, -errno, "signalfd: %s", strerror(errno));
-	return 0;
-}
-
-static void limit_raise(int which)
-{
-	struct rlimit limit;
-
-	if (getrlimit(which, &limit))
-		return;
-	limit.rlim_cur = limit.rlim_max;
-	setrlimit(which, &limit);
-}
-
-/*
- * Soft limits are for other programs; this one may use the hard limits. A connection over TCP is a
- * descriptor: a limit for programs that use select() is too low. And a volume's file is written where an
- * initiator says. If a hard limit is too low, the code that meets it reports it.
- */
-static void limits_raise(void)
-{
-	limit_raise(RLIMIT_NOFILE);
-	limit_raise(RLIMIT_FSIZE);
-}
 
 /*
  * How many of `all` may be missing at the start: what is missing does not keep the rest from being served. Of what the
@@ -307,7 +256,7 @@ static int daemon_start(struct daemon *daemon, char *error)
 {
 	int status;
 
-	limits_raise();
+	tgt_process_raise_limits();
 	status = volumes_open(daemon, error);
 	if (status < 0)
 		return status;
@@ -371,16 +320,6 @@ static void reload_ended(const struct daemon *daemon)
 	tgt_notify_ready(words);
 }
 
-/* The next signal, 0 if there is none. */
-static int signal_take(const struct daemon *daemon)
-{
-	struct signalfd_siginfo info;
-
-	if (read(daemon->signals, &info, sizeof(info)) != sizeof(info))
-		return 0;
-	return (int)info.ssi_signo;
-}
-
 /*
  * Sleeps until there is a signal, something for the listener, a reload has ended, or timeout_ms are over (-1:
  * never).
@@ -431,7 +370,7 @@ static void serve(struct daemon *daemon)
 		tgt_watchdog_step(&watchdog);
 		if (tgt_reloader_ended(daemon->reloader))
 			reload_ended(daemon);
-		while ((taken = signal_take(daemon))) {
+		while ((taken = tgt_process_take_signal(daemon->signals))) {
 			if (taken == SIGHUP)
 				reload(daemon);
 			else if (taken == SIGUSR1)
@@ -463,7 +402,7 @@ static void end_within(struct daemon *daemon)
 /* False: stop waiting for this, the time is over or a second signal came. */
 static bool may_wait(struct daemon *daemon, const char *what)
 {
-	int taken = signal_take(daemon);
+	int taken = tgt_process_take_signal(daemon->signals);
 
 	if (taken == SIGTERM || taken == SIGINT) {
 		tgt_log(TGT_LOG_WARNING, "stopping immediately: received a second signal");
@@ -617,7 +556,8 @@ static int daemon_main(int argc, char **argv)
 		status = check(&daemon.config);
 		break;
 	case TGT_RUN_SERVE:
-		if (signals_open(&daemon, error) < 0) {
+		daemon.signals = tgt_process_open_signals(error);
+		if (daemon.signals < 0) {
 			tgt_log(TGT_LOG_ERROR, "%s", error);
 			status = EXIT_FAILURE;
 			break;
@@ -642,6 +582,6 @@ static int daemon_main(int argc, char **argv)
 int main(int argc, char **argv)
 {
 	rblk_program_begin();
-	signals_defer();
+	tgt_process_defer_signals();
 	return rblk_program_end("rblkd", daemon_main(argc, argv));
 }

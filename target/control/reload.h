@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * From the served configuration to the wanted one: adds, removes and changes volumes, without
- * touching the others. Waits for locks, and so runs on the reloader's thread (reloader.h); the
- * simulator calls it from its control thread, and never waits.
+ * touching the others. Waits for locks, and so runs on the reloader's thread (reloader.h), but at
+ * the start; the simulator calls it from its control thread, and never waits.
  */
 #ifndef RBLK_TARGET_RELOAD_H
 #define RBLK_TARGET_RELOAD_H
@@ -48,12 +48,15 @@ struct tgt_reload {
 int tgt_reload_apply(const struct tgt_reload *reload, struct tgt_config *current,
 		     struct tgt_config *wanted, char *error);
 
+/* Tries again to serve volumes of `current` that are not served. Returns how many still are not. */
+unsigned int tgt_reload_mend(const struct tgt_reload *reload, const struct tgt_config *current);
+
+/* -- reload_begin.c ---------------------------------------------------------------------------- */
+
 /* At the start, before there are reactors: serves volumes of `current`, but for at most `lacking` that cannot be served
  * yet. Each waits for another process's lock, all of them together only as long as the one that may wait longest. 0, or
  * a negative errno and the first reason in `error` (TGT_ERROR_BYTES). */
 int tgt_reload_begin(const struct tgt_reload *reload, const struct tgt_config *current, unsigned int lacking,
 		     char *error);
-/* Tries again to serve volumes of `current` that are not served. Returns how many still are not. */
-unsigned int tgt_reload_mend(const struct tgt_reload *reload, const struct tgt_config *current);
 
 #endif
