@@ -40,10 +40,13 @@ static struct rblk_session *session;
 static struct rblk_volume *disk;
 static uint8_t *data;
 
+/* Each test has a volume of its own: the process remembers of which one the last test has left writes unflushed (F7). */
 static void side_create(struct side *side, const char *path, const char *domain)
 {
+	static unsigned int volumes;
 	FILE *file;
 
+	volumes += side == &first;
 	memset(side, 0, sizeof(*side));
 	e2e_file_create(&side->file, "disk", BYTES);
 	snprintf(side->config, sizeof(side->config), "%s.conf", side->file.path);
@@ -51,8 +54,8 @@ static void side_create(struct side *side, const char *path, const char *domain)
 	assert_non_null(file);
 	fprintf(file,
 		"[target]\nkeepalive = 300ms\n[volume disk]\npath = %s\ncache = buffered\n"
-		"uuid = 0f4b1c52-6a77-4f0e-8f25-aa41c0de0001\nlock_wait = 5ms\n%s",
-		path ? path : side->file.path, domain);
+		"uuid = 0f4b1c52-6a77-4f0e-8f25-aa41c0de%04x\nlock_wait = 5ms\n%s",
+		path ? path : side->file.path, volumes, domain);
 	fclose(file);
 }
 
