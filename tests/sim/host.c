@@ -19,17 +19,14 @@
 #include "target/serve/mail.h"
 #include "target/serve/reactor_impl.h"
 #include "target/serve/rules.h"
-#include "target/control/reload.h"
 #include "target/store/volume.h"
 #include "tests/sim/coverage.h"
 #include "tests/sim/fabric_sim.h"
 #include "tests/sim/history.h"
+#include "tests/sim/host_impl.h"
 #include "tests/sim/random.h"
 #include "tests/sim/secret.h"
 #include "tests/sim/trace.h"
-
-/* A supervisor tries again. */
-#define RETRY_NS (20 * SIM_MS)
 
 /* -- threads ------------------------------------------------------------------------------- */
 
@@ -63,8 +60,6 @@ static void reactor_ended(struct sim_thread *thread)
 		sim_event_in(&host->end, SIM_US);
 }
 
-static void control_reload(struct sim_host *host, bool all);
-
 /* As main.c's. */
 static void *control_run(void *argument)
 {
@@ -76,7 +71,7 @@ static void *control_run(void *argument)
 
 		host->reload = SIM_RELOAD_NONE;
 		if (reload && !host->stopping)
-			control_reload(host, reload == SIM_RELOAD_ALL);
+			sim_host_reload_now(host, reload == SIM_RELOAD_ALL);
 		for (unsigned int i = 0; host->drain && i < host->config.reactors; i++)
 			tgt_reactor_drain(host->reactors[i].reactor);
 		host->drain = false;
@@ -232,8 +227,7 @@ void sim_host_borrow(struct sim_host *host, const struct sim_host *owner)
 	host->borrowed = true;
 }
 
-/* As if it had been read anew; NULL: with all volumes. */
-static struct tgt_config config_with(const struct tgt_config *config, const bool *wanted)
+struct tgt_config sim_host_config_with(const struct tgt_config *config, const bool *wanted)
 {
 	struct tgt_config copy = *config;
 
@@ -249,7 +243,7 @@ static struct tgt_config config_with(const struct tgt_config *config, const bool
 
 void sim_host_rule(struct sim_host *host, const char *proven)
 {
-	struct tgt_config config = config_with(&host->config, NULL);
+	struct tgt_config config = sim_host_config_with(&host->config, NULL);
 	struct tgt_rules *rules;
 	char error[TGT_ERROR_BYTES];
 
@@ -376,7 +370,7 @@ void sim_host_start(struct sim_host *host)
 	below_happens(host);
 	if (!volumes_add(host)) {
 		sim_actor_become(before);
-		sim_event_in(&host->restart, RETRY_NS);
+		sim_event_in(&host->restart, SIM_HOST_RETRY_NS);
 		return;
 	}
 	host->reload = SIM_RELOAD_NONE;
@@ -393,7 +387,7 @@ void sim_host_start(struct sim_host *host)
 	thread_prepare(&host->control);
 	sim_actor_become(before);
 	host->running = true;
-	host->served = config_with(&host->config, NULL);
+	host->served = sim_host_config_with(&host->config, NULL);
 	for (unsigned int i = 0; i < host->config.reactors; i++)
 		((struct sim_fab *)host->reactors[i].reactor->fabrics[0].fab)->refuses = true;
 	sim_trace(host->name, "serves");
@@ -401,93 +395,6 @@ void sim_host_start(struct sim_host *host)
 }
 
 /* -- reload -------------------------------------------------------------------------------- */
-
-static bool is_served(const struct sim_host *host, unsigned int volume)
-{
-	struct tgt_volume *found =
-		tgt_volume_get(host->registry, host->config.volumes[volume].name);
-
-	if (found)
-		tgt_volume_put(found);
-	return found;
-}
-
-/* Of those that are wanted some are to be read-only now. */
-static void reload_turn(const struct sim_host *host, struct tgt_config *config)
-{
-	for (unsigned int i = 0; i < config->volume_count; i++)
-		for (unsigned int j = 0; j < host->volume_count; j++)
-			if (host->turns[j] && !strcmp(config->volumes[i].name, host->config.volumes[j].name))
-				config->volumes[i].read_only = sim_chance(500000);
-}
-
-/* It is served, and was; by another store than before. */
-static bool is_replaced(const struct tgt_config *old, const struct tgt_config *config, const char *name)
-{
-	bool read_only[2] = {false, false};
-
-	for (unsigned int i = 0; i < old->volume_count; i++)
-		read_only[0] |= !strcmp(old->volumes[i].name, name) && old->volumes[i].read_only;
-	for (unsigned int i = 0; i < config->volume_count; i++)
-		read_only[1] |= !strcmp(config->volumes[i].name, name) && config->volumes[i].read_only;
-	return read_only[0] != read_only[1];
-}
-
-/* What was in memory is gone with its volume. */
-static bool reload_judge(struct sim_host *host, const bool *before, const bool *replaced)
-{
-	bool all = true;
-
-	for (unsigned int i = 0; i < host->volume_count; i++) {
-		bool served = is_served(host, i);
-
-		all &= served;
-		if (served && (!before[i] || replaced[i]) && host->disks[i])
-			sim_model_served(host->volumes[i]);
-		if (before[i] && !served)
-			sim_reservation_ended(&host->reservations[i]);
-		if (before[i] && !served && !host->disks[i])
-			sim_model_crash(host->volumes[i]);
-	}
-	return all;
-}
-
-/* By a part of what is left. */
-static void disk_grow(struct sim_disk *disk)
-{
-	uint64_t left = (disk->full_bytes - disk->bytes) / 4096;
-
-	if (left)
-		disk->bytes += sim_between(1, left) * 4096;
-}
-
-/* On the control thread. */
-static void control_reload(struct sim_host *host, bool all)
-{
-	bool wanted[SIM_HOST_VOLUMES], served[SIM_HOST_VOLUMES], replaced[SIM_HOST_VOLUMES];
-	const struct tgt_reload reload = {
-		.registry = host->registry,
-		.reactors = host->reactor_array,
-		.reactor_count = host->config.reactors,
-	};
-	char error[TGT_ERROR_BYTES] = "done";
-	struct tgt_config config;
-
-	for (unsigned int i = 0; i < host->volume_count; i++) {
-		wanted[i] = all || sim_chance(700000);
-		if (host->disks[i] && sim_chance(500000))
-			disk_grow(host->disks[i]);
-		served[i] = is_served(host, i);
-	}
-	config = config_with(&host->config, wanted);
-	reload_turn(host, &config);
-	for (unsigned int i = 0; i < host->volume_count; i++)
-		replaced[i] = is_replaced(&host->served, &config, host->config.volumes[i].name);
-	tgt_reload_apply(&reload, &host->served, &config, error);
-	sim_trace(host->name, "is told to reload: %s", error);
-	if (!reload_judge(host, served, replaced) && all)
-		sim_event_in(&host->mend, RETRY_NS);
-}
 
 /* A signal: the control thread goes on. */
 static void control_kick(struct sim_host *host)

@@ -2,7 +2,7 @@
 /*
  * The Linux kernel's interfaces as kmod/ uses them, over the simulator: what the module's own files are compiled
  * with (CMakeLists.txt makes each <linux/...> that they include an empty file). Locks assert, whoever
- * sleeps is a fiber, time is virtual. block.h has the block layer, rdma.h RDMA; kernel.c what is behind it.
+ * sleeps is a fiber, time is virtual. block.h has the block layer, rdma.h RDMA; kernel.c and locks.c what is behind it.
  */
 #ifndef RBLK_TESTS_SIM_KERNEL_H
 #define RBLK_TESTS_SIM_KERNEL_H
