@@ -33,7 +33,7 @@ void rblk_call_finish(struct rblk_call *call)
 
 /*
  * The caller goes away, and the command stays outstanding: payload and report are in its slot. False: it has ended, or
- * a target that lives would have answered.
+ * is of a kind that is not left, because a target that lives answers it at once.
  */
 static bool rblk_call_leave(struct rblk_call *call, struct rblk_session_command *sc)
 {
@@ -68,8 +68,8 @@ void rblk_call_fail_all(struct rblk_queue *queue)
 }
 
 /*
- * How many reserved tags may be taken when one more is. Those that may be left, or wait for long, leave one for ABORT
- * and FENCE, and all others one for KEEPALIVE.
+ * How many reserved tags may be taken already for this command to take another. A command that may be left leaves one for
+ * ABORT and FENCE besides, and every command but KEEPALIVE leaves one for KEEPALIVE.
  */
 static unsigned int rblk_call_room(const struct rblk_session_command *sc)
 {

@@ -25,7 +25,7 @@
 #define TGT_MEASURE_QUEUES_MAX 4u
 /* An OPEN waits this long for the writes of connections that have ended. */
 #define TGT_OPEN_WAIT_NS 5000000000ull
-/* An OPEN of a volume that is missing is BUSY for so long: less than initiators wait for a target. */
+/* An OPEN of a volume that is missing is answered BUSY for so long. It is less than initiators wait for a target. */
 #define TGT_OPEN_AWAITED_MS 30000u
 /* Logins that wait for an older incarnation or epoch to end: so many, one for each queue of a
  * session, and so long. When the list is full, those of the host with the most are refused. */

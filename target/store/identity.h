@@ -35,8 +35,8 @@ int tgt_identity_find(const struct tgt_volume_config *config, const char *folder
 int tgt_identity_keep(const struct tgt_volume_config *config, const char *folder, const struct tgt_identity *identity,
 		      uint32_t block_bytes, char *error);
 /*
- * The hash of machine, path and name; the same in every version. False: the machine has no id but its host name. The path is made absolute, but links are not resolved:
- * /dev/disk/by-id/... is stable, /dev/sdb is not.
+ * The hash of machine, path and name; the same in every version. False: the machine has no id but its host name. The path
+ * is made absolute, but links are not resolved: /dev/disk/by-id/... is stable, /dev/sdb is not.
  */
 bool tgt_identity_derive(const struct tgt_volume_config *config, uint8_t uuid[16]);
 

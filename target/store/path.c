@@ -215,10 +215,10 @@ static void path_epoch(const struct tgt_path *path, struct tgt_store_info *info)
 }
 
 /*
- * The kernel tells a failed write of a file to who opens it next, as long as it keeps the file's inode: no longer when
- * memory is short, or the file system is mounted anew. So the inode is labelled: a hint on the lifetime of what is written
- * is in its memory only, and this value means the same as none. True: the last process that served it has done that.
- * Another user's file cannot be labelled, and is as if its inode had gone. Of a device the kernel keeps that until the
+ * The kernel tells a failed write of a file to whoever opens it next, but only while it keeps the file's inode; it drops that
+ * when memory is short, or when the file system is mounted anew. So the inode is labelled by a write hint, which is in its
+ * memory only, with a value that means the same as none. True: it still has the label of the last process that served it.
+ * Another user's file cannot be labelled: it counts as one whose inode was dropped. Errors of a device are kept until the
  * device goes, which path_epoch() sees.
  */
 static bool path_label(const struct tgt_path *path, bool writes)

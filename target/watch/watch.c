@@ -67,7 +67,7 @@ static void watch_take_place(struct tgt_watch *watch)
 	watch->told = true;
 }
 
-/* Says once that it is missing. 0, or negative errno and error. */
+/* Listens for HTTP, and remembers when to try again. 0, or negative errno and error. */
 static int watch_take_http(struct tgt_watch *watch, char *error)
 {
 	char name[160];
