@@ -192,20 +192,27 @@ static enum fake_answer always_busy(struct fake_target *fake,
 	return FAKE_REPLY;
 }
 
+/* A write that the target has refused as BUSY some times is aborted. */
+static void abort_busy(struct fixture *f)
+{
+	struct rblk_stats stats = {.busy_retries = 0};
+
+	assert_int_equal(rblk_write(f->volume, f->data, 512, 0, 0, lib_done, &f->outcomes[0]), 0);
+	while (stats.busy_retries < 3) {
+		assert_true(rblk_wait(f->session, 10) >= 0);
+		rblk_session_stats(f->session, &stats, sizeof(stats));
+	}
+	assert_int_equal(rblk_abort(f->volume, lib_done, &f->outcomes[0]), 0);
+	wait_called(f, &f->outcomes[0]);
+}
+
 /* The command waits in the library, to be sent again; its data was in the capsule. */
 static void what_was_busy_ends_at_once(void **state)
 {
 	struct fixture f = {.script.command = always_busy};
-	struct rblk_stats stats = {.busy_retries = 0};
 
 	lib_open(&f);
-	assert_int_equal(rblk_write(f.volume, f.data, 512, 0, 0, lib_done, &f.outcomes[0]), 0);
-	while (stats.busy_retries < 3) {
-		assert_true(rblk_wait(f.session, 10) >= 0);
-		rblk_session_stats(f.session, &stats, sizeof(stats));
-	}
-	assert_int_equal(rblk_abort(f.volume, lib_done, &f.outcomes[0]), 0);
-	wait_called(&f, &f.outcomes[0]);
+	abort_busy(&f);
 	expect(&f.outcomes[0], -ECANCELED, RBLK_E_ABORTED);
 	lib_close(&f);
 }
@@ -227,17 +234,10 @@ static enum fake_answer lost_then_busy(struct fake_target *fake,
 static void what_was_lost_before_is_unknown(void **state)
 {
 	struct fixture f = {.script.command = lost_then_busy, .options = fake_target_options()};
-	struct rblk_stats stats = {.busy_retries = 0};
 
 	f.options.no_reconnect = false;
 	lib_open(&f);
-	assert_int_equal(rblk_write(f.volume, f.data, 512, 0, 0, lib_done, &f.outcomes[0]), 0);
-	while (stats.busy_retries < 3) {
-		assert_true(rblk_wait(f.session, 10) >= 0);
-		rblk_session_stats(f.session, &stats, sizeof(stats));
-	}
-	assert_int_equal(rblk_abort(f.volume, lib_done, &f.outcomes[0]), 0);
-	wait_called(&f, &f.outcomes[0]);
+	abort_busy(&f);
 	expect(&f.outcomes[0], -ECANCELED, RBLK_OK);
 	lib_close(&f);
 }
