@@ -287,8 +287,8 @@ RBLK_API int rblk_volume_refresh(struct rblk_volume *volume);
  * Writes that were acknowledged, and not flushed, may be lost: the target's machine went down, or its disk could not be
  * written. That concerns every open of the volume (its uuid) in the process, in all sessions and threads, whichever wrote,
  * also one that is closed by now. From then on rblk_flush() fails with -EIO on all of them, until each that was open then
- * is closed, or has acknowledged the loss with this call; if one is closed before it was told, the next open is. Each is told with RBLK_SESSION_EVENT_WRITES_LOST, by the next
- * rblk_poll() of its session. 1: this one has acknowledged a loss; 0: it had none to.
+ * is closed, or has acknowledged the loss with this call. Each is told with RBLK_SESSION_EVENT_WRITES_LOST, by the next
+ * rblk_poll() of its session; if one is closed before that, the next open of the volume is told. 1: this one has acknowledged a loss; 0: it had none to.
  * Closed volumes with unflushed writes are remembered until they are opened again, 1024 of them.
  */
 RBLK_API int rblk_acknowledge(struct rblk_volume *volume);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Parses rblk://host[:port][,host[:port]...][/volume] and rblk+tcp://... Schemes may be in capitals, names may have %XX in
- * place of a character. IPv6 addresses stand in brackets, with a zone behind %25 (RFC 6874) or %. Several hosts are portals of one target. A host may have a scheme of its own
- * (rblk://a,rblk+tcp://b/volume), which then holds for the hosts behind it, too. No name is
- * resolved here.
+ * place of a character. IPv6 addresses stand in brackets, with a zone behind %25 (RFC 6874) or %. Several hosts are portals
+ * of one target. A host may have a scheme of its own (rblk://a,rblk+tcp://b/volume), which then holds for the hosts behind
+ * it, too. No name is resolved here.
  */
 #ifndef RBLK_INITIATOR_URI_H
 #define RBLK_INITIATOR_URI_H

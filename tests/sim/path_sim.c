@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * target/store/path.h on simulated disks: opening, the lock (F6), and the cache epoch, which is the
- * machine's boot (F7), and whether the kernel still knows of failed writes. No disk is an NVMe namespace. Linked instead of target/store/path.c, probe.c,
- * nvme_path.c and store_key.c. Waiting for a lock is left to whoever starts the process (host.c).
+ * machine's boot (F7), and whether the kernel still knows of failed writes. No disk is an NVMe namespace. Linked instead of
+ * target/store/path.c, probe.c, nvme_path.c and store_key.c. Waiting for a lock is left to whoever starts the process (host.c).
  */
 #include "target/store/nvme_path.h"
 #include "target/store/store_key.h"
