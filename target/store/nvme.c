@@ -354,6 +354,8 @@ static enum nvme_next nvme_advance(struct tgt_io *io, int result, int *error)
 	const struct tgt_nvme_path *path = &to_nvme(io->port->store)->path;
 
 	*error = 0;
+	if (result == TGT_RING_NO_ROOM)
+		return NVME_GO_ON;
 	if (result != 0)
 		return nvme_failed(io, result, error);
 	if (io->kind == TGT_IO_FLUSH)

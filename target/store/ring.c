@@ -165,20 +165,18 @@ void tgt_ring_retry(struct tgt_ring *ring, struct tgt_ring_op *op)
 	ring->inflight++;
 }
 
-/* Those that put themselves back are the next reap's. */
-static unsigned int ring_retry(struct tgt_ring *ring)
+/* Those that put themselves back are the next reap's. It counts as no work: the reactor may sleep until there is room. */
+static void ring_retry(struct tgt_ring *ring)
 {
 	struct tgt_ring_op *op = ring->again, *next;
-	unsigned int done = 0;
 
 	ring->again = NULL;
 	ring->again_end = &ring->again;
-	for (; op; op = next, done++) {
+	for (; op; op = next) {
 		next = op->next;
 		ring->inflight--;
-		op->complete(op, -EAGAIN, 0);
+		op->complete(op, TGT_RING_NO_ROOM, 0);
 	}
-	return done;
 }
 
 /* All or none: at the limit of locked memory the kernel takes some, and says how many. */
@@ -498,7 +496,7 @@ unsigned int tgt_ring_reap(struct tgt_ring *ring, unsigned int budget)
 	unsigned int done = ring_take_posted(ring);
 
 	if (ring->again)
-		done += ring_retry(ring);
+		ring_retry(ring);
 	if (ring->wide)
 		done += wide_reap(ring->wide, budget);
 	while (done < budget) {

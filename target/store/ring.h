@@ -9,6 +9,7 @@
 #ifndef RBLK_TARGET_RING_H
 #define RBLK_TARGET_RING_H
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -32,7 +33,11 @@ void tgt_ring_destroy(struct tgt_ring *ring);
 /* A submission entry that will complete `op`; NULL: it is full, and the kernel takes nothing now (it submits to make
  * room). The caller preps it at once. Submitted by the reactor at the end of its turn. */
 struct io_uring_sqe *tgt_ring_get(struct tgt_ring *ring, struct tgt_ring_op *op);
-/* For what was begun and found no entry to go on with, of either half: `complete` is called with -EAGAIN in a later reap. */
+/*
+ * For what was begun and found no entry to go on with, of either half: `complete` is called with TGT_RING_NO_ROOM in a later
+ * reap, at most a millisecond later. That was no attempt of the store's, and counts for none.
+ */
+#define TGT_RING_NO_ROOM INT_MIN /* no errno */
 void tgt_ring_retry(struct tgt_ring *ring, struct tgt_ring_op *op);
 
 /* Add fixed buffers, each at most 1 GiB, for the ring's life. Returns the index of the first, the

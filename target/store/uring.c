@@ -223,6 +223,8 @@ static int transfer_advance(struct tgt_io *io, unsigned int bytes)
 /* What is left after a completion: negative errno, 0 when all is done, 1 when there is more. */
 static int uring_advance(struct tgt_io *io, int result)
 {
+	if (result == TGT_RING_NO_ROOM)
+		return 1;
 	if (result == -EAGAIN || result == -EINTR)
 		return retried(io) ? 1 : -EIO;
 	if (result < 0)

@@ -142,7 +142,7 @@ void tgt_ring_retry(struct tgt_ring *ring, struct tgt_ring_op *op)
 {
 	ring->owed = NULL;
 	ring->inflight++;
-	ring_complete(ring, op, -EAGAIN, NULL);
+	ring_complete(ring, op, TGT_RING_NO_ROOM, NULL);
 }
 
 int tgt_ring_expect(struct tgt_ring *ring)
