@@ -98,7 +98,9 @@ static int fab_get(struct tgt_listener *listener, const struct place *place, cha
 	if (listener->fabs[kind])
 		return 0;
 	if (kind == FAB_TCP && listener->rules) {
-		listener->tls = rblk_tls_server(find_secrets, listener->rules);
+		/* An attempt before this one may have made it. */
+		if (!listener->tls)
+			listener->tls = rblk_tls_server(find_secrets, listener->rules);
 		if (!listener->tls)
 			return tgt_error(error, -ENOMEM, "%s: TLS: out of memory", place->name);
 		options.tls = listener->tls;
@@ -417,6 +419,10 @@ static void place_retry(struct tgt_listener *listener, struct place *place)
 		tgt_unserved_remove(listener->unserved, TGT_UNSERVED_ADDRESS, place->name);
 		tgt_notice(&(struct tgt_notice_about){.kind = TGT_NOTICE_ADDRESS_ADDED, .address = place->text}, NULL,
 			   TGT_LOG_INFO, "%s: is there now: listening", place->text);
+		return;
+	}
+	if (place_needless(place, err)) {
+		place->again_ns = UINT64_MAX;
 		return;
 	}
 	place_missing(listener, place, err, error);
