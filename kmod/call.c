@@ -76,6 +76,26 @@ static unsigned int rblk_call_room(const struct rblk_session_command *sc)
 	return RBLK_RESERVED_TAGS - (sc->opcode == RBLK_OP_KEEPALIVE ? 1 : sc->left ? 3 : 2);
 }
 
+/* One that storage holds up, and that nobody waits for: not an OPEN, which the target answers BUSY after some seconds. */
+static bool rblk_call_stuck(const struct rblk_queue *queue)
+{
+	unsigned int i;
+
+	lockdep_assert_held(&queue->lock);
+	for (i = 0; i < RBLK_RESERVED_TAGS; i++)
+		if (queue->reserved[i].left && queue->reserved[i].command.wire.opcode != RBLK_OP_OPEN)
+			return true;
+	return false;
+}
+
+/* Volumes that hang take one of the two tags for commands that may be left at most: other disks' OPEN has the other. */
+static bool rblk_call_may_take(const struct rblk_queue *queue, const struct rblk_session_command *sc)
+{
+	if (hweight_long(queue->reserved_used) > rblk_call_room(sc))
+		return false;
+	return !sc->left || sc->opcode == RBLK_OP_OPEN || !rblk_call_stuck(queue);
+}
+
 /*
  * While it is held, the queue's memory stays: rblk_queue_stop() waits for rblk_call_unreserve(). Here alone a command
  * comes to a connection whose target has not proven itself yet: a caller that tries again may meet the next connection.
@@ -92,7 +112,7 @@ static struct rblk_call *rblk_call_reserve(struct rblk_queue *queue,
 	if (queue->down || (sc->epoch && sc->epoch != queue->epoch) ||
 	    (!queue->proven && sc->opcode != RBLK_OP_AUTHENTICATE)) {
 		call = ERR_PTR(-ENOTCONN);
-	} else if (hweight_long(queue->reserved_used) <= rblk_call_room(sc)) {
+	} else if (rblk_call_may_take(queue, sc)) {
 		__set_bit(bit, &queue->reserved_used);
 		queue->session_callers++;
 		call = &queue->reserved[bit];

@@ -273,6 +273,11 @@ struct rblk_report {
 	struct rblk_wire_registrant registrants[RBLK_REPORT_REGISTRANTS];
 };
 
+/* rblk_left_fn of RESERVATIONS: its report is in the slot, and nobody reads it. */
+static void rblk_reservation_unread(struct rblk_session *session, const struct rblk_call *call, void *arg)
+{
+}
+
 /* To be freed with kfree(); or an error. */
 static struct rblk_report *rblk_reservation_report(struct rblk_disk *disk)
 {
@@ -281,6 +286,7 @@ static struct rblk_report *rblk_reservation_report(struct rblk_disk *disk)
 		.opcode = RBLK_OP_RESERVATIONS,
 		.report = report,
 		.report_bytes = sizeof(*report),
+		.left = rblk_reservation_unread,
 	};
 	int error = -EINTR;
 

@@ -567,6 +567,9 @@ static void rblk_volume_refresh_work(struct work_struct *work)
 		rblk_volume_gone(disk, handle);
 		valid = false;
 	}
+	/* F10: a session learns a domain that has changed before it needs it. */
+	if (valid)
+		core_domain_opened(&disk->domain, session->core.instance, volume.fence_domain);
 	spin_unlock_irq(&session->core_lock);
 	if (valid)
 		rblk_volume_take_changes(disk, &volume);

@@ -375,7 +375,7 @@ void __wrap_rblk_queue_lost(struct rblk_queue *queue, const char *format, ...)
 	vscnprintf(text, sizeof(text), format, args);
 	va_end(args);
 	if (!strncmp(text, "no answer to CLOSE", 18) || !strncmp(text, "no answer to OPEN", 17) ||
-	    !strncmp(text, "killed while", 12))
+	    !strncmp(text, "no answer to RESERV", 19) || !strncmp(text, "killed while", 12))
 		sim_fail("the kernel: who does not wait any more costs a connection: %s", text);
 	__real_rblk_queue_lost(queue, "%s", text);
 }

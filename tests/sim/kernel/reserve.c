@@ -9,6 +9,7 @@
 #include "kmod/disk.h"
 #include "kmod/queue.h"
 #include "kmod/reservation.h"
+#include "tests/sim/coverage.h"
 #include "tests/sim/kernel/block.h"
 #include "tests/sim/kernel/module_kernel.h"
 
@@ -147,7 +148,8 @@ int sim_disk_read_keys(struct rblk_disk *disk, uint64_t *keys, unsigned int *cou
 
 	sim_disk_kill_caller();
 	error = rblk_pr_ops.pr_read_keys(&bdev, &read);
-	sim_kernel_spare();
+	if (sim_kernel_spare() && error == -EINTR)
+		sim_reached("module", "a reader of reservations is killed", NULL);
 	ioctl->context = NULL;
 	if (error)
 		return error;
