@@ -92,6 +92,8 @@ static void a_failed_flush_is_told_to_everyone(void **state)
 	memcpy(after, epoch(&late), 16);
 	assert_memory_not_equal(before, after, 16); /* F7 */
 	assert_int_equal(flush(&late), -EIO);
+	/* It is told of the other epoch, too: who closes without having heard of a loss leaves it to the next open (F7). */
+	assert_int_equal(flush(&b), -EIO);
 	assert_int_equal(rblk_volume_close(late.volume), 0);
 	assert_int_equal(rblk_volume_close(b.volume), 0);
 	assert_int_equal(flush(&a), -EIO);
