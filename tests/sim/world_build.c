@@ -114,17 +114,6 @@ static void build_disk(struct sim_disk *disk, enum world_kind kind)
 	}
 }
 
-/* Most have a volatile cache; some have none, or get one or lose it when their machine boots. Not by chance. */
-static void build_cache(struct sim_host *host, unsigned int volume)
-{
-	struct sim_disk *disk = host->disks[volume];
-	uint64_t fate = (sim_world.seed / 3 + volume) % 5;
-
-	disk->volatile_cache = fate != 1 && fate != 2;
-	disk->cache_turns = fate == 2 || fate == 3;
-	sim_model_keeps(host->volumes[volume], !disk->volatile_cache);
-}
-
 /* So that commands wait now and then, and none for long. */
 static void limit_volumes(struct sim_host *host)
 {
@@ -182,10 +171,8 @@ static void build_host(unsigned int i, enum world_kind kind)
 		sim_host_add_volume(host,
 				    (uint64_t)sim_between(8, sim_chance(800000) ? 32 : 64) * 4096,
 				    block, sim_chance(memory));
-		if (host->disks[host->volume_count - 1]) {
+		if (host->disks[host->volume_count - 1])
 			build_disk(host->disks[host->volume_count - 1], kind);
-			build_cache(host, host->volume_count - 1);
-		}
 	}
 	if (sim_world.seed % 5 == 2 && kind != WORLD_HUNG)
 		limit_volumes(host);
