@@ -169,7 +169,7 @@ static void op_done(void *arg, const struct rblk_result *result)
 		  result->status ? rblk_status_text(result->status) : "");
 	sim_model_waited(app->actor.name, result->queued_us);
 	sim_hung_ended(app->actor.name, app->host->disks[op->mount->volume], command, op->began_at_ns,
-		       outcome == SIM_OUTCOME_DONE);
+		       outcome == SIM_OUTCOME_DONE, false);
 	op->command = NULL;
 	app->failures += result->status == RBLK_E_IO;
 	if (!--app->under_way)

@@ -54,7 +54,7 @@ bool sim_hung_breaks(uint32_t chance)
 }
 
 void sim_hung_ended(const char *who, const struct sim_disk *disk, const struct sim_command *command, uint64_t begun_ns,
-		    bool done)
+		    bool done, bool module)
 {
 	uint64_t now_ns = sim_now_ns();
 	bool read = command->kind == SIM_COMMAND_READ;
@@ -62,10 +62,10 @@ void sim_hung_ended(const char *who, const struct sim_disk *disk, const struct s
 	if (!hung.disk || sim_hung_is(disk) || !done || now_ns < hung.from_ns || begun_ns >= hung.until_ns)
 		return;
 	/* By the module, once a connection is lost, what the hung disk reads may have all tags that queues lend each other. */
-	if (now_ns - begun_ns > LIMIT_NS && (!hung.broken || (read && !sim_module_runs())))
+	if (now_ns - begun_ns > LIMIT_NS && (!hung.broken || (read && !module)))
 		sim_fail("%s: a command on a disk that is well took %llu ms, because another disk hangs", who,
 			 (unsigned long long)((now_ns - begun_ns) / SIM_MS));
 	if (now_ns - hung.from_ns > hung.patience_ns && hangs_now())
 		sim_reached("hung disk", hung.broken ? "a connection is lost, and others are read" : "others go on",
-			    sim_module_runs() ? "by the module" : "by an application");
+			    module ? "by the module" : "by an application");
 }

@@ -23,8 +23,8 @@ bool sim_hung_is(const struct sim_disk *disk);
 uint64_t sim_hung_ns(const struct sim_disk *disk);
 /* Is the time for a connection to break, once? Then it has. */
 bool sim_hung_breaks(uint32_t chance);
-/* A command on a disk has ended. */
+/* A command on a disk has ended, of the module or an application. */
 void sim_hung_ended(const char *who, const struct sim_disk *disk, const struct sim_command *command, uint64_t begun_ns,
-		    bool done);
+		    bool done, bool module);
 
 #endif

@@ -212,7 +212,7 @@ static void op_done(void *arg, const struct sim_disk_result *result)
 	    is_stored(module, disk->volume, command->id))
 		sim_fail("%s: #%u has failed, and is being stored (F5)", module->actor.name, op->number);
 	sim_hung_ended(module->actor.name, module->host->disks[disk->volume], command, op->begun_ns,
-		       outcome == SIM_OUTCOME_DONE);
+		       outcome == SIM_OUTCOME_DONE, true);
 	op->command = NULL;
 	if (!--module->under_way)
 		module->actor.flips = 0;
