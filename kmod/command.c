@@ -237,6 +237,28 @@ static blk_status_t rblk_io_describe(const struct request *rq, u8 *opcode, u8 *f
 	return BLK_STS_OK;
 }
 
+/*
+ * Since it was opened again, the volume may take less at a time than blk-mq was told at attach. 0: it has neither command,
+ * and the target says why.
+ */
+static bool rblk_io_fits(const struct rblk_disk *disk, u8 opcode, u32 blocks)
+{
+	return (opcode != RBLK_OP_DISCARD && opcode != RBLK_OP_WRITE_ZEROES) || !disk->max_discard_blocks ||
+	       blocks <= disk->max_discard_blocks;
+}
+
+/*
+ * F7: it has got a volatile cache since it was attached, of which blk-mq does not know. No FLUSH will come, and FUA was
+ * taken off what should have it.
+ */
+static bool rblk_io_writes_through(const struct rblk_disk *disk, u8 opcode)
+{
+	const u32 cached = RBLK_VOLUME_FLUSH | RBLK_VOLUME_FUA | RBLK_VOLUME_VOLATILE_CACHE;
+
+	return (opcode == RBLK_OP_WRITE || opcode == RBLK_OP_WRITE_ZEROES) && !disk->flushes &&
+	       (disk->volume_flags & cached) == cached;
+}
+
 /* Descriptor and data. */
 static blk_status_t rblk_io_prepare(struct rblk_io *io)
 {
@@ -250,6 +272,10 @@ static blk_status_t rblk_io_prepare(struct rblk_io *io)
 
 	if (status)
 		return status;
+	if (!rblk_io_fits(disk, opcode, blk_rq_bytes(rq) >> disk->block_shift))
+		return BLK_STS_NOTSUPP;
+	if (rblk_io_writes_through(disk, opcode))
+		flags |= RBLK_CMD_FUA;
 	rblk_command_reset(command, command->tag, opcode);
 	command->wire.flags = flags | (io->retry ? RBLK_CMD_RETRY : 0);
 	command->wire.volume = rblk_to_le32(READ_ONCE(disk->handle));

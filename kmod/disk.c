@@ -115,6 +115,7 @@ int rblk_disk_create(struct rblk_disk *disk)
 	if (IS_ERR(gendisk))
 		return PTR_ERR(gendisk);
 	gendisk->queue->queuedata = disk;
+	disk->flushes = limits.write_cache;
 	/* No major of its own: extended numbers, as NVMe's, a type that LVM takes without being told. */
 	gendisk->fops = &rblk_disk_ops;
 	gendisk->private_data = disk;

@@ -83,7 +83,7 @@ struct rblk_disk {
 
 	/*
 	 * As the target describes it, in the machine's byte order. open_work and refresh_work change `blocks`, with
-	 * opens_lock.
+	 * opens_lock; open_work volume_flags, max_capsule_bytes and max_discard_blocks, while nothing is sent.
 	 */
 	u32 block_bytes, volume_flags, max_io_bytes, max_capsule_bytes;
 	u8 block_shift;
@@ -95,6 +95,7 @@ struct rblk_disk {
 	struct gendisk *gendisk; /* NULL until the volume is open */
 	bool added;
 	bool read_only; /* as the gendisk is; opens_lock, once it is added */
+	bool flushes;   /* blk-mq was told of a volatile cache: it sends FLUSH and FUA; fixed */
 	u32 disk_bytes; /* the longest command, as blk-mq was told */
 	struct kernfs_node *state_node; /* sysfs's rblk/state, from `added` until detach */
 

@@ -207,7 +207,7 @@ static int rblk_pr_register(struct block_device *bdev, u64 old_key, u64 new_key,
 		r.flags |= RBLK_RESERVE_IGNORE_KEY;
 	else
 		r.key = rblk_to_le64(old_key);
-	if (new_key && disk->volume_flags & RBLK_VOLUME_RESERVATIONS_PERSIST)
+	if (new_key && READ_ONCE(disk->volume_flags) & RBLK_VOLUME_RESERVATIONS_PERSIST)
 		r.flags |= RBLK_RESERVE_PERSIST;
 	return rblk_reserve(disk, &r);
 }

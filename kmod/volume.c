@@ -121,19 +121,24 @@ static int rblk_volume_ask(struct rblk_disk *disk, u64 epoch, struct rblk_wire_v
 	return error;
 }
 
+/* What may change while it is the same volume, as when its target's machine boots. No command of the disk is being prepared. */
+static void rblk_volume_take_limits(struct rblk_disk *disk, const struct rblk_wire_volume *v)
+{
+	WRITE_ONCE(disk->volume_flags, rblk_le32(v->flags));
+	disk->max_capsule_bytes = rblk_le32(v->max_capsule_bytes); /* what a queue receives may be less */
+	disk->max_discard_blocks = rblk_le32(v->max_discard_blocks);
+}
+
 static void rblk_volume_take(struct rblk_disk *disk, const struct rblk_wire_volume *v)
 {
+	rblk_volume_take_limits(disk, v);
 	disk->block_bytes = rblk_le32(v->block_bytes);
 	disk->block_shift = ilog2(disk->block_bytes);
 	disk->blocks = rblk_le64(v->blocks);
-	disk->volume_flags = rblk_le32(v->flags);
 	disk->max_io_bytes = rblk_le32(v->max_io_bytes);
-	/* Announced for the volume; what a queue receives may be less. */
-	disk->max_capsule_bytes = rblk_le32(v->max_capsule_bytes);
 	disk->physical_bytes = rblk_le32(v->physical_bytes);
 	disk->optimal_bytes = rblk_le32(v->optimal_bytes);
 	disk->discard_granularity = rblk_le32(v->discard_granularity_bytes);
-	disk->max_discard_blocks = rblk_le32(v->max_discard_blocks);
 	memcpy(disk->uuid, v->uuid, sizeof(disk->uuid));
 	smp_store_release(&disk->opened, true);
 }
@@ -159,7 +164,7 @@ static bool rblk_volume_admits(const struct rblk_disk *disk, const struct rblk_w
 /* Does the volume still have what the disk has promised? NULL: yes; else why not. */
 static const char *rblk_volume_differs(const struct rblk_disk *disk, const struct rblk_wire_volume *v)
 {
-	u32 flags = rblk_le32(v->flags), was = disk->volume_flags;
+	u32 flags = rblk_le32(v->flags), was = READ_ONCE(disk->volume_flags);
 	const u32 able = RBLK_VOLUME_FLUSH | RBLK_VOLUME_FUA;
 
 	if (memcmp(v->uuid, disk->uuid, sizeof(disk->uuid)))
@@ -170,8 +175,9 @@ static const char *rblk_volume_differs(const struct rblk_disk *disk, const struc
 		return "its blocks have another size now";
 	if (rblk_le32(v->max_io_bytes) < disk->disk_bytes)
 		return "its longest command is shorter now";
-	if (was & ~flags & able || flags & ~was & RBLK_VOLUME_VOLATILE_CACHE)
-		return "what it can make durable has changed";
+	/* No FLUSH comes for a cache that blk-mq was not told of: each write has FUA then. */
+	if (was & ~flags & able || (flags & ~was & RBLK_VOLUME_VOLATILE_CACHE && !disk->flushes && (flags & able) != able))
+		return "it can make less durable now";
 	return NULL;
 }
 
@@ -206,6 +212,7 @@ static int rblk_volume_use(struct rblk_disk *disk, struct rblk_closing *closing,
 	valid = session->core.epoch == epoch && !core_session_over(&session->core);
 	if (valid) {
 		core_domain_opened(&disk->domain, session->core.instance, v->fence_domain);
+		rblk_volume_take_limits(disk, v);
 		/* F7: what the disk has been told of, and what its next commands owe. */
 		lost = rblk_durable_learn(disk, v->cache_epoch, rblk_le32(v->flags) & RBLK_VOLUME_VOLATILE_CACHE);
 		WRITE_ONCE(disk->handle, closing->handle);
@@ -549,10 +556,8 @@ static void rblk_volume_refresh_work(struct work_struct *work)
 			rblk_volume_recheck(disk);
 		else
 			pr_warn_ratelimited("rblk%d: its volume has changed, but its new size cannot be read: %s\n",
-				disk->index,
-				answer.status	   ? rblk_refusal_text(answer.status, answer.denied) :
-				error == -ENOMEM ? "out of memory" :
-						     "no valid answer");
+				disk->index, answer.status ? rblk_refusal_text(answer.status, answer.denied) :
+				error == -ENOMEM ? "out of memory" : "no valid answer");
 		goto out;
 	}
 	rblk_closing_add(session, closing);

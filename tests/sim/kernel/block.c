@@ -355,8 +355,8 @@ struct gendisk *rblk_compat_alloc_disk(struct blk_mq_tag_set *set, const struct 
 
 	if (!disk)
 		sim_fail("out of memory");
-	(void)l;
 	disk->queue = sim_blk_queue(set, data);
+	disk->queue->write_cache = l->write_cache;
 	return disk;
 }
 

@@ -63,6 +63,7 @@ struct request {
 
 struct request_queue {
 	void *queuedata;
+	bool write_cache; /* else there are no FLUSHes, nor FUA */
 	struct blk_mq_tag_set *set;
 	struct list_head waiting; /* not dispatched yet */
 	struct work_struct run_work, timeout_work;

@@ -149,6 +149,7 @@ void sim_disk_look(const struct rblk_disk *disk, struct sim_disk_view *view)
 		.handle = disk->handle,
 		.ready = disk->ready,
 		.read_only = disk->gendisk->read_only,
+		.write_cache = disk->gendisk->queue->write_cache,
 		.lost = rblk_durable_lost(disk),
 		.failed = disk->gate == RBLK_GATE_FAIL || core_session_over(&session->core),
 		.goes_on = session->core.state == CORE_SESSION_LIVE && !session->core.held && !disk->unfenced,
@@ -493,6 +494,10 @@ static void on_end(struct request *rq, blk_status_t status)
 		.again = io->retry, .lost = lost_with(io),
 	};
 
+	/* F7: attached without a cache, it writes through what its volume has got since. What has no FLUSH is memory. */
+	if (result.done && io->owes && !rblk_disk_of(rq)->gendisk->queue->write_cache &&
+	    rblk_disk_of(rq)->volume_flags & RBLK_VOLUME_FLUSH)
+		sim_fail("the kernel: a write needs a FLUSH, and none will come (F7)");
 	user->done(user->arg, &result);
 	free(user);
 }

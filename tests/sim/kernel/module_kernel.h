@@ -67,7 +67,8 @@ struct sim_disk_view {
 	uint64_t blocks, epoch; /* of the session, in which its handle is valid */
 	uint8_t cache_epoch[16];
 	bool ready, lost, failed;
-	bool read_only; /* as the block layer knows it */
+	bool read_only; /* as the block layer knows it, and: */
+	bool write_cache; /* it has FLUSH and FUA */
 	bool goes_on; /* what is sent is sent by a session that has fenced what was lost */
 	bool unfenced; /* it has requests that wait for a fence */
 	bool fence_late; /* a queue of its session is connected again, before the answer to its FENCE is known */
