@@ -62,18 +62,20 @@ static bool line_get(const char *text, const char *word, char *rest, size_t byte
 {
 	size_t length = strlen(word), size;
 
-	for (; text; text = strchr(text, '\n'), text += !!text) {
-		if (strncmp(text, word, length) != 0 || text[length] != ' ')
-			continue;
-		text += length + 1;
-		size = strcspn(text, "\n");
-		if (size >= bytes)
+	for (;; text++) {
+		if (!strncmp(text, word, length) && text[length] == ' ')
+			break;
+		text = strchr(text, '\n');
+		if (!text)
 			return false;
-		memcpy(rest, text, size);
-		rest[size] = 0;
-		return true;
 	}
-	return false;
+	text += length + 1;
+	size = strcspn(text, "\n");
+	if (size >= bytes)
+		return false;
+	memcpy(rest, text, size);
+	rest[size] = 0;
+	return true;
 }
 
 bool tgt_identity_file_read(const char *folder, const uint8_t uuid[16], struct tgt_identity_record *record)

@@ -7,6 +7,7 @@
 #include "tests/unit/unit.h"
 #include <stdlib.h>
 #include <string.h>
+#include "target/store/port.h"
 #include "target/io/request.h"
 #include "target/io/share.h"
 #include "target/io/work.h"
@@ -22,6 +23,7 @@ struct world {
 	struct tgt_lane lanes[SESSIONS];
 	struct tgt_portion portions[SESSIONS]; /* of a volume; `accesses` have it open */
 	struct tgt_access accesses[SESSIONS];
+	struct tgt_port port; /* no write claims anything there */
 	struct tgt_request requests[SESSIONS];
 };
 
@@ -45,6 +47,7 @@ static void lane_begin(struct world *world, unsigned int i, struct tgt_host_shar
 	TAILQ_INIT(&lane->done);
 	tgt_portion_init(&world->portions[i], &world->turn);
 	world->accesses[i].portion = &world->portions[i];
+	world->accesses[i].port = &world->port;
 	world->requests[i].lane = lane;
 	world->requests[i].access = &world->accesses[i];
 }
@@ -234,6 +237,7 @@ static struct tgt_request *writes_begin(struct writes *writes)
 	writes->world = world_create();
 	tgt_portion_init(&writes->other_portion, &writes->world->turn);
 	writes->other.portion = &writes->other_portion;
+	writes->other.port = &writes->world->port;
 	do
 		request = write_page(writes, &writes->world->accesses[0]);
 	while (request->state == TGT_REQUEST_DATA_IN);
