@@ -90,7 +90,7 @@ static void slow_storage_times_out(void **state)
 static void what_has_begun_runs_on(void **state)
 {
 	struct rblk_options options = {.size = sizeof(options),
-				       .command_timeout_ms = 100};
+				       .command_timeout_ms = 1000};
 	struct outcome slow = {0};
 	struct e2e_daemon daemon;
 	struct rblk_session *session;
