@@ -189,9 +189,9 @@ is rblk/state live
 lab_detach
 lab_target_stop
 
-# Something of it may have been done: not asked again, and no reason to lose the connection.
+# A target without memory is asked again as a busy one is, and it is no reason to lose the connection.
 lab_target_start no-resources
-lab_attach disk queues=1 credits=8
+lab_attach disk queues=1 credits=8 give_up_ms=500
 write_blocks 1 2> /dev/null && lab_fail "NO_RESOURCES: a write was successful"
 is rblk/state live
 lab_detach
@@ -199,7 +199,7 @@ lab_target_stop
 
 # Not for ever, and ever more seldom (C6); and it is no reason to lose the connection.
 lab_target_start always-busy
-lab_attach disk queues=1 credits=8 command_ms=5000
+lab_attach disk queues=1 credits=8 give_up_ms=5000
 write_blocks 1 2> /dev/null && lab_fail "a write that was never done was successful"
 read_blocks 1 || lab_fail "no I/O"
 is rblk/state live
