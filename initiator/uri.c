@@ -57,8 +57,11 @@ static int uri_digit(char c)
 	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* [from, end) as a string, with %XX as what it stands for. NULL, or what is wrong. */
-static const char *uri_decode(char *to, size_t bytes, const char *from, const char *end)
+/* In a host's name they would end or divide it wherever it is written down. */
+#define URI_DELIMITERS ",/:[]"
+
+/* [from, end) as a string, with %XX as what it stands for, which is none of `never`. NULL, or what is wrong. */
+static const char *uri_decode(char *to, size_t bytes, const char *from, const char *end, const char *never)
 {
 	size_t length = 0;
 
@@ -73,6 +76,8 @@ static const char *uri_decode(char *to, size_t bytes, const char *from, const ch
 			if (low < 0 || high + low == 0)
 				return "a % has two hexadecimal digits, not 00, behind it";
 			c = (char)(high << 4 | low);
+			if (strchr(never, c))
+				return "a % stands for one of " URI_DELIMITERS;
 			from += 2;
 		}
 		to[length++] = c;
@@ -87,7 +92,7 @@ static const char *uri_decode_ipv6(char *to, size_t bytes, const char *from, con
 	size_t length = zone ? (size_t)(zone - from) + 1 : 0, zone_length;
 
 	if (!zone)
-		return uri_decode(to, bytes, from, end);
+		return uri_decode(to, bytes, from, end, URI_DELIMITERS);
 	zone += end - zone > 3 && !strncmp(zone, "%25", 3) ? 3 : 1;
 	zone_length = (size_t)(end - zone);
 	if (length + zone_length >= bytes)
@@ -144,7 +149,7 @@ static int uri_host(const char *text, const char *from, const char *end, struct 
 	if (host_end == host)
 		return uri_fail(error, text, "the host is missing");
 	wrong = bracket ? uri_decode_ipv6(to->name, sizeof(to->name), host, host_end) :
-			  uri_decode(to->name, sizeof(to->name), host, host_end);
+			  uri_decode(to->name, sizeof(to->name), host, host_end, URI_DELIMITERS);
 	if (wrong)
 		return uri_fail(error, text, "the host's name: %s", wrong);
 	if (rest < end)
@@ -223,7 +228,7 @@ int ini_uri_parse(const char *text, struct ini_uri *uri, char *error)
 	volume = *end ? end + 1 : "";
 	if (!*volume)
 		return 0;
-	wrong = uri_decode(uri->volume, sizeof(uri->volume), volume, volume + strlen(volume));
+	wrong = uri_decode(uri->volume, sizeof(uri->volume), volume, volume + strlen(volume), "");
 	if (wrong)
 		return uri_fail(error, text, "the volume's name, which has at most %d characters: %s",
 				RBLK_NAME_BYTES - 1, wrong);

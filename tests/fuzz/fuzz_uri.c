@@ -39,10 +39,27 @@ static void check_host(const struct ini_uri *uri, const struct ini_uri_host *hos
 		    ini_uri_mixed(uri));
 }
 
+/* With %25 for each %, but in brackets for the first alone: a zone is taken as it is, and an empty one has no 25. Three times as long at most. */
+static const char *encoded(const char *name, char *to)
+{
+	bool bracketed = strchr(name, ':'), zone = false;
+	char *at = to;
+
+	for (; *name; name++) {
+		bool percent = *name == '%';
+
+		at += percent && !zone && (name[1] || !bracketed) ? sprintf(at, "%%25") : sprintf(at, "%c", *name);
+		zone |= percent && bracketed;
+	}
+	*at = '\0';
+	return to;
+}
+
 /* Every host with its scheme and its port. */
 static void check_again(const struct ini_uri *uri)
 {
-	char text[INI_URI_HOSTS * (INI_URI_HOST_TEXT + 1) + RBLK_NAME_BYTES + 1];
+	char text[3 * (INI_URI_HOSTS * (INI_URI_HOST_TEXT + 1) + RBLK_NAME_BYTES + 1)];
+	char name[3 * sizeof(uri->hosts[0].name) + 3 * sizeof(uri->volume)];
 	char error[RBLK_ERROR_BYTES];
 	struct ini_uri again;
 	size_t used = 0;
@@ -51,8 +68,8 @@ static void check_again(const struct ini_uri *uri)
 		used += (size_t)snprintf(
 			text + used, sizeof(text) - used,
 			strchr(uri->hosts[i].name, ':') ? "%s%s[%s]:%s" : "%s%s%s:%s", i ? "," : "",
-			scheme_of(uri->hosts[i].kind), uri->hosts[i].name, uri->hosts[i].port);
-	snprintf(text + used, sizeof(text) - used, "/%s", uri->volume);
+			scheme_of(uri->hosts[i].kind), encoded(uri->hosts[i].name, name), uri->hosts[i].port);
+	snprintf(text + used, sizeof(text) - used, "/%s", encoded(uri->volume, name));
 	/* Schemes and ports that were left out may make it too long. A bracket within a name is
 	 * odd, and no name server knows one. */
 	if (strlen(text) >= RBLK_URI_BYTES)

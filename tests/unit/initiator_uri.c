@@ -129,6 +129,7 @@ static void bad_ones(void **state)
 		{"rblk://host/a%2fb", "consists of letters"},
 		{"rblk://host/a%", "two hexadecimal digits"},
 		{"rblk://host/a%2", "two hexadecimal digits"},
+		{"rblk://a%2fb/v", "a % stands for one of"},
 		{"rblk://host/a%g0", "two hexadecimal digits"},
 		{"rblk://host/a%0g", "two hexadecimal digits"},
 		{"rblk://host/a%00b", "not 00"},
