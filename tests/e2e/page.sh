@@ -78,8 +78,9 @@ browser_call Page.navigate "{\"url\":\"$url/\"}"
 shows "the state" 'document.querySelector("#state.good")?.textContent === "serving"'
 shows "the volumes" '[...document.querySelectorAll("#volumes tbody tr")].map(row => row.cells[0].textContent).join() === "disk,ram,'$long',worn"'
 shows "the start" '[...document.querySelectorAll("#events li")].some(li => li.textContent.includes("ready: serving 4 volumes"))'
-# row TABLE NAME: an expression for its row.
+# row TABLE NAME: an expression for the row that begins with NAME. cell TABLE NAME HEADING: for its cell of that column.
 row() { printf '[...document.querySelectorAll("#%s tbody tr")].find(row => row.cells[0].textContent === "%s")' "$1" "$2"; }
+cell() { printf '%s?.cells[[...document.querySelectorAll("#%s th")].findIndex(th => th.textContent === "%s")]' "$(row "$1" "$2")" "$1" "$3"; }
 if [ -n "${RBLK_FIO_ENGINE:-}" ]; then
 	fio --name=try --ioengine="external:$RBLK_FIO_ENGINE" --rblk_uri="$target/ram" --rblk_name=runner --thread --rw=randrw --bs=4k \
 		--iodepth=4 --size=8m --time_based --runtime=1h --rate_iops=200 > "$scratch/fio" 2>&1 &
@@ -90,8 +91,8 @@ else
 	work=$!
 fi
 # A row's numbers, what is written over the curves, and the curves.
-shows "the workload's volume" "parseFloat($(row volumes ram)?.cells[2].textContent) > 0 && /[1-9]/.test($(row volumes ram)?.cells[6].textContent)"
-shows "the initiator" "$(row sessions runner)?.cells[1].textContent === 'ram' && $(row sessions runner)?.cells[6].textContent.startsWith('127.0.0.1')"
+shows "the workload's volume" "parseFloat($(cell volumes ram IOPS).textContent) > 0 && /[1-9]/.test($(cell volumes ram Written/s).textContent)"
+shows "the initiator" "$(cell sessions runner Volumes).textContent === 'ram' && $(cell sessions runner Address).textContent.startsWith('127.0.0.1')"
 shows "writes a second" 'parseFloat(document.getElementById("writes").textContent) > 0'
 shows "latencies" '/^[0-9.]+ (µs|ms|s)$/.test(document.getElementById("p99").textContent)'
 for curve in "iops .two" "latency .two"; do
@@ -111,19 +112,19 @@ shows "that nothing is done" 'document.getElementById("reads").textContent === "
 
 # -- a disk that fails -------------------------------------------------------------------------------
 
-shows "no errors yet" "$(row volumes disk)?.cells[4].textContent === '0'"
+shows "no errors yet" "$(cell volumes disk Errors).textContent === '0'"
 expect 1 "$RBLK" copy --name unlucky "$scratch/file" "$target/disk"
-shows "the errors" "/^[0-9]+ io/.test($(row volumes disk)?.cells[4].textContent) && $(row volumes disk)?.cells[4].className === 'bad'"
+shows "the errors" "/^[0-9]+ io/.test($(cell volumes disk Errors).textContent) && $(cell volumes disk Errors).className === 'bad'"
 shows "the failure" '[...document.querySelectorAll("#events li")].some(li => li.textContent.includes("io_failed") && li.textContent.includes("volume disk: ") && li.querySelector(".bad"))'
 # Somebody has it open, so that the failure stays.
 mkfifo "$scratch/fifo"
 "$RBLK" copy --name holder - "$target/worn" < "$scratch/fifo" > /dev/null 2>&1 &
 work=$!
 exec 7> "$scratch/fifo"
-shows "who holds it" "$(row sessions holder)?.cells[1].textContent === 'worn'"
-shows "a few commands as a whole number" "/^[0-9]$/.test($(row sessions holder)?.cells[3].textContent)"
+shows "who holds it" "$(cell sessions holder Volumes).textContent === 'worn'"
+shows "a few commands as a whole number" "/^[0-9]$/.test($(cell sessions holder Commands).textContent)"
 expect 1 "$RBLK" copy --name unlucky "$scratch/file" "$target/worn"
-shows "a flush that has failed" "$(row volumes worn)?.cells[1].textContent === 'a flush has failed'"
+shows "a flush that has failed" "$(cell volumes worn State).textContent === 'a flush has failed'"
 shows "what that means" '[...document.querySelectorAll("#events li")].some(li => li.textContent.includes("writes_lost"))'
 kill -KILL $work
 wait $work 2> /dev/null || true
