@@ -18,21 +18,40 @@
 #include "proto/wire/wire_check.h"
 #include "proto/wire/wire_names.h"
 
+/*
+ * A bit of `borrowed` for the disk, or `borrow`. A disk never has more of them than are left then: what hangs keeps to
+ * half of them, two of what hangs to three quarters, and others find one.
+ */
+static unsigned int rblk_queue_free_bit(const struct rblk_queue *queue, const struct rblk_disk *disk, unsigned int borrow)
+{
+	unsigned int bit, own = 0, used = 0;
+
+	lockdep_assert_held(&queue->lock);
+	for_each_set_bit(bit, queue->borrowed, borrow) {
+		own += queue->owners[queue->home_tags + bit].disk == disk;
+		used++;
+	}
+	return used + own < borrow ? find_first_zero_bit(queue->borrowed, borrow) : borrow;
+}
+
 bool rblk_queue_take_tag(struct rblk_queue *queue, struct rblk_io *io)
 {
 	const struct request *rq = rblk_io_rq(io);
-	unsigned int borrow = queue->credits - queue->home_tags;
+	unsigned int bit, borrow = queue->credits - queue->home_tags;
+	const struct rblk_disk *disk = rblk_disk_of(rq);
 	unsigned int tag = rq->tag - RBLK_TAGSET_RESERVED;
-	unsigned long flags, bit;
+	unsigned long flags;
 
 	if (rq->mq_hctx->queue_num == queue->index && tag < queue->home_tags) {
 		io->command.tag = tag;
 		return true;
 	}
 	spin_lock_irqsave(&queue->lock, flags);
-	bit = find_first_zero_bit(queue->borrowed, borrow);
-	if (bit < borrow)
+	bit = rblk_queue_free_bit(queue, disk, borrow);
+	if (bit < borrow) {
 		__set_bit(bit, queue->borrowed);
+		queue->owners[queue->home_tags + bit] = (struct rblk_owner){ .disk = disk };
+	}
 	spin_unlock_irqrestore(&queue->lock, flags);
 	if (bit >= borrow)
 		return false;

@@ -41,12 +41,12 @@ static void rblk_works_accepted(struct rblk_queue *queue)
 
 /*
  * Requests of the queue's own hardware context have their own tags; the rest is for those of queues that
- * are lost, and for large ones of others. A lone queue needs them only if it is granted fewer than the first time.
+ * are lost, and for large ones of others: two at least, so that no disk has all. A lone queue needs them only if it is granted fewer than the first time.
  */
 static void rblk_works_share_tags(struct rblk_queue *queue)
 {
 	const struct rblk_session *session = queue->session;
-	unsigned int borrow = clamp(queue->credits / 8u, 1u, (unsigned int)RBLK_BORROW_MAX);
+	unsigned int borrow = clamp(queue->credits / 8u, 2u, (unsigned int)RBLK_BORROW_MAX);
 
 	if (session->queue_count == 1 && queue->credits >= READ_ONCE(session->credits))
 		borrow = 0;

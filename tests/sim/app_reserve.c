@@ -166,8 +166,10 @@ void sim_app_reserve(struct sim_app *app)
 	if (!app->calm && app->host->reservations[app->mounts[0].volume].under_way &&
 	    sim_chance(app->breaks))
 		connection_break(app);
-	if (sim_hung_breaks(app->hung_breaks))
+	if (sim_hung_may_break(app->hung_breaks)) {
 		connection_break(app);
+		sim_hung_broken();
+	}
 	if (!reserver->often || app->reserving || app->gone)
 		return;
 	reserver->name = app->actor.name;

@@ -9,10 +9,12 @@
 
 /* Much longer than any command takes in such a world, and much shorter than the disk hangs. */
 #define LIMIT_NS SIM_S
+/* By then both ends know of a connection that breaks, and nothing new is sent on it. */
+#define SETTLED_NS SIM_S
 
 static struct {
 	const struct sim_disk *disk; /* NULL: none hangs */
-	uint64_t from_ns, until_ns, patience_ns;
+	uint64_t from_ns, until_ns, patience_ns, broken_ns;
 	bool broken;
 } hung;
 
@@ -45,12 +47,15 @@ uint64_t sim_hung_ns(const struct sim_disk *disk)
 	return sim_hung_is(disk) && hangs_now() ? hung.until_ns - sim_now_ns() : 0;
 }
 
-bool sim_hung_breaks(uint32_t chance)
+bool sim_hung_may_break(uint32_t chance)
 {
-	if (!hangs_now() || hung.broken || !sim_chance(chance))
-		return false;
+	return hangs_now() && !hung.broken && sim_chance(chance);
+}
+
+void sim_hung_broken(void)
+{
 	hung.broken = true;
-	return true;
+	hung.broken_ns = sim_now_ns();
 }
 
 void sim_hung_ended(const char *who, const struct sim_disk *disk, const struct sim_command *command, uint64_t begun_ns,
@@ -61,8 +66,7 @@ void sim_hung_ended(const char *who, const struct sim_disk *disk, const struct s
 
 	if (!hung.disk || sim_hung_is(disk) || !done || now_ns < hung.from_ns || begun_ns >= hung.until_ns)
 		return;
-	/* By the module, once a connection is lost, what the hung disk reads may have all tags that queues lend each other. */
-	if (now_ns - begun_ns > LIMIT_NS && (!hung.broken || (read && !module)))
+	if (now_ns - begun_ns > LIMIT_NS && (!hung.broken || read || begun_ns > hung.broken_ns + SETTLED_NS))
 		sim_fail("%s: a command on a disk that is well took %llu ms, because another disk hangs", who,
 			 (unsigned long long)((now_ns - begun_ns) / SIM_MS));
 	if (now_ns - hung.from_ns > hung.patience_ns && hangs_now())

@@ -21,8 +21,10 @@ void sim_hung_begin(const struct sim_disk *disk, uint64_t from_ns, uint64_t ns, 
 bool sim_hung_is(const struct sim_disk *disk);
 /* How much longer what it is given now takes. */
 uint64_t sim_hung_ns(const struct sim_disk *disk);
-/* Is the time for a connection to break, once? Then it has. */
-bool sim_hung_breaks(uint32_t chance);
+/* Is it time for a connection to break, once? */
+bool sim_hung_may_break(uint32_t chance);
+/* It has. */
+void sim_hung_broken(void);
 /* A command on a disk has ended, of the module or an application. */
 void sim_hung_ended(const char *who, const struct sim_disk *disk, const struct sim_command *command, uint64_t begun_ns,
 		    bool done, bool module);

@@ -198,6 +198,14 @@ static uint32_t kill_rate(const struct sim_module *module)
 	return changes || view.fence_late ? 10 * module->kill : module->kill;
 }
 
+/* A connection that has commands of the disk that hangs, and of the one that is well. */
+static void hung_break(const struct sim_module *module)
+{
+	if (sim_hung_may_break(module->hung_breaks) &&
+	    sim_disk_kill_shared(module->disks[0].disk, module->disks[1].disk))
+		sim_hung_broken();
+}
+
 /* False: a disk has failed, or it does not want to wait. */
 static bool module_work(struct sim_module *module)
 {
@@ -205,11 +213,10 @@ static bool module_work(struct sim_module *module)
 	/* A new session may begin at either of two targets: it keeps the one that it has. */
 	while (module->load.ops_left || module->under_way || (module->attach.other && !module->calm)) {
 		module_begin_some(module);
+		hung_break(module);
 		if (module->load.ops_left && module->under_way < module->load.depth)
 			sim_fiber_sleep(sim_below(module->think_ns));
 		if (!module->calm && sim_chance(kill_rate(module)))
-			sim_disk_kill_connection(module->disks[0].disk);
-		if (sim_hung_breaks(module->hung_breaks))
 			sim_disk_kill_connection(module->disks[0].disk);
 		module_wait(module, SIM_MS);
 		if (module->benign && disks_failed(module))

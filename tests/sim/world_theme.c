@@ -387,9 +387,9 @@ static void make_hung_module(struct sim_module *module, uint32_t breaks)
 	module->attach.target = module->host->machine;
 	module->attach.portals = module->host->portal_count;
 	module->attach.silent_portal = false;
-	module->attach.queues = 3;
+	module->attach.queues = (unsigned int)sim_between(2, 3);
 	module->attach.poll_queues = 0;
-	module->attach.credits = 32;
+	module->attach.credits = sim_chance(500000) ? 16 : 32;
 	module->attach.command_ms = (unsigned int)sim_between(100, 300);
 	module->attach.give_up_ms = (unsigned int)sim_between(500, 1000);
 	module->attach.fail_fast_ms = sim_chance(500000) ? 0 : 200;
@@ -405,7 +405,7 @@ static void make_hung_module(struct sim_module *module, uint32_t breaks)
 /* It hangs much longer than its sessions would wait for a target that is lost. */
 static void make_hung(void)
 {
-	uint32_t breaks = sim_chance(500000) ? 0 : 50000;
+	uint32_t breaks = sim_chance(300000) ? 0 : 100000;
 
 	make_benign();
 	for (unsigned int i = 0; i < sim_world.app_count; i++)

@@ -254,6 +254,22 @@ void sim_disk_kill_connection(struct rblk_disk *disk)
 	rblk_queue_lost(session->queues[queue], "killed by its user");
 }
 
+bool sim_disk_kill_shared(struct rblk_disk *disk, struct rblk_disk *other)
+{
+	const struct rblk_session *session = disk->session;
+
+	for (unsigned int i = 0; i < session->queue_count; i++) {
+		struct rblk_queue *queue = session->queues[i];
+
+		if (session->core.queue[i].state != CORE_QUEUE_LIVE || !rblk_queue_serves(queue, disk) ||
+		    !rblk_queue_serves(queue, other))
+			continue;
+		rblk_queue_lost(queue, "killed by its user");
+		return true;
+	}
+	return false;
+}
+
 /* -- session commands --------------------------------------------------------------------------------- */
 
 /* So many OPENs of this epoch of a session, the last that has sent one, have got no answer. */
@@ -409,6 +425,17 @@ static void dispatch_slowly(struct rblk_queue *queue)
 	sim_fiber_sleep(sim_below(5 * SIM_MS));
 }
 
+/* What hangs would keep them, and the others' requests of lost queues find none. */
+static void borrows_all(const struct rblk_queue *queue, const struct rblk_disk *disk)
+{
+	unsigned int bit, own = 0, borrow = queue->credits - queue->home_tags;
+
+	for_each_set_bit(bit, queue->borrowed, borrow)
+		own += queue->owners[queue->home_tags + bit].disk == disk;
+	if (own == borrow)
+		sim_fail("the kernel: one disk has all tags that a queue lends");
+}
+
 blk_status_t __real_rblk_io_send(struct rblk_io *io, struct rblk_queue *queue);
 blk_status_t __wrap_rblk_io_send(struct rblk_io *io, struct rblk_queue *queue);
 blk_status_t __wrap_rblk_io_send(struct rblk_io *io, struct rblk_queue *queue)
@@ -422,6 +449,8 @@ blk_status_t __wrap_rblk_io_send(struct rblk_io *io, struct rblk_queue *queue)
 	if (!queue->memory || queue->incarnation != incarnation)
 		sim_fail("the kernel: a request is sent on a queue that was taken down meanwhile (F4)");
 	sim_module_sends(user->arg);
+	if (io->borrowed)
+		borrows_all(queue, rblk_disk_of(rblk_io_rq(io)));
 	if (io->borrowed && session->route[home] == home)
 		sim_reached("module", "a large request goes to the queue that has the fewest", NULL);
 	return __real_rblk_io_send(io, queue);

@@ -86,6 +86,8 @@ unsigned int sim_disk_opens_lost(const struct rblk_disk *disk);
 void sim_disk_sample(const struct rblk_disk *disk);
 /* Any one of its session's. */
 void sim_disk_kill_connection(struct rblk_disk *disk);
+/* One that has commands of two disks of one session; false: there is none. */
+bool sim_disk_kill_shared(struct rblk_disk *disk, struct rblk_disk *other);
 /* Of a million requests, and CLOSEs: how often a connection is killed while one is being sent on it. */
 extern uint32_t sim_disk_kill_sending;
 /* Of a million mappings of a request's pages for the device: how many fail. */
