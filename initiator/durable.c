@@ -122,11 +122,12 @@ void ini_durable_leave(struct ini_durables *durables, struct ini_durable *durabl
 {
 	bool dirty;
 
-	if (!durable->opens) {
-		durable_free(durable); /* it was never opened */
+	pthread_mutex_lock(&durables->lock);
+	if (!durable->opens) { /* it was never opened, so nobody else has it */
+		pthread_mutex_unlock(&durables->lock);
+		durable_free(durable);
 		return;
 	}
-	pthread_mutex_lock(&durables->lock);
 	pthread_mutex_lock(&durable->lock);
 	core_durable_leave(&durable->core, open, told);
 	dirty = core_durable_dirty(&durable->core) || durable->core.untold;
