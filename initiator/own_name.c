@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
+#include "proto/core/env.h"
 #include "proto/wire/wire_check.h"
 
 #define ID_DIGITS 32u /* of the machine's id, as systemd writes it */
@@ -16,18 +17,14 @@ static bool name_of_machine(char name[RBLK_NAME_BYTES])
 {
 	static const char purpose[] = "rblk initiator";
 	unsigned char hash[EVP_MAX_MD_SIZE];
-	char text[sizeof(purpose) + ID_DIGITS + 2] = "";
-	FILE *file = fopen("/etc/machine-id", "re");
-	bool read;
+	char id[ENV_MACHINE_ID_BYTES], text[sizeof(purpose) + ID_DIGITS];
 
-	if (!file)
+	if (!env_machine_id("", id) || strlen(id) != ID_DIGITS ||
+	    strspn(id, "0123456789abcdef") != ID_DIGITS)
 		return false;
-	strcpy(text, purpose);
-	read = fgets(text + sizeof(purpose), (int)(sizeof(text) - sizeof(purpose)), file);
-	fclose(file);
-	/* Before the first start has ended it is "uninitialized". */
-	if (!read || strspn(text + sizeof(purpose), "0123456789abcdef") != ID_DIGITS ||
-	    !EVP_Digest(text, sizeof(purpose) + ID_DIGITS, hash, NULL, EVP_sha256(), NULL))
+	memcpy(text, purpose, sizeof(purpose));
+	memcpy(text + sizeof(purpose), id, ID_DIGITS);
+	if (!EVP_Digest(text, sizeof(purpose) + ID_DIGITS, hash, NULL, EVP_sha256(), NULL))
 		return false;
 	strcpy(name, "host-");
 	for (unsigned int i = 0; i < NAME_BYTES_OF_ID; i++)

@@ -8,27 +8,19 @@
 #include <string.h>
 #include <unistd.h>
 #include <uuid/uuid.h>
+#include "proto/core/env.h"
 #include "target/base/error.h"
 #include "target/base/log.h"
 #include "target/store/identity_file.h"
 #include "target/store/reservation_file.h"
 
 /* Identifies this machine. False: it has no id, and this is its host name, which may change. */
-static bool machine_name(char *name, size_t bytes)
+static bool machine_name(char name[ENV_MACHINE_ID_BYTES])
 {
-	FILE *file = fopen("/etc/machine-id", "re");
-
-	name[0] = 0;
-	if (file) {
-		if (!fgets(name, (int)bytes, file))
-			name[0] = 0;
-		fclose(file);
-		name[strcspn(name, "\n")] = 0;
-	}
-	if (name[0])
+	if (env_machine_id("", name))
 		return true;
-	if (gethostname(name, bytes - 1) == 0)
-		name[bytes - 1] = 0;
+	if (gethostname(name, ENV_MACHINE_ID_BYTES - 1) == 0)
+		name[ENV_MACHINE_ID_BYTES - 1] = 0;
 	return false;
 }
 
@@ -45,8 +37,8 @@ bool tgt_identity_derive(const struct tgt_volume_config *config, uint8_t uuid[16
 	static const uuid_t space = {0x3f, 0x7a, 0x1c, 0x52, 0x0d, 0x94, 0x4e, 0x6b,
 				     0x9a, 0x21, 0x6d, 0x88, 0xe0, 0x47, 0xb3, 0x15};
 	char text[PATH_MAX + sizeof(config->path) + 256 + RBLK_NAME_BYTES];
-	char machine[256], directory[PATH_MAX + 1];
-	bool lasts = machine_name(machine, sizeof(machine));
+	char machine[ENV_MACHINE_ID_BYTES], directory[PATH_MAX + 1];
+	bool lasts = machine_name(machine);
 	int length;
 
 	path_directory(config, directory);
