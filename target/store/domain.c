@@ -10,6 +10,7 @@
 #include <strings.h>
 #include <sys/sysmacros.h>
 #include <uuid/uuid.h>
+#include "proto/core/env.h"
 #include "target/base/log.h"
 
 #define WORD_BYTES 128
@@ -80,40 +81,26 @@ static bool machine_uuid(const char *root, const char *credentials, char word[WO
 
 bool tgt_domain_machine(const char *root, const char *credentials, char words[TGT_MACHINE_BYTES])
 {
-	char uuid[WORD_BYTES], id[WORD_BYTES] = "", path[PATH_MAX];
-	bool lasts = machine_uuid(root, credentials, uuid);
+	char uuid[WORD_BYTES], id[ENV_MACHINE_ID_BYTES], boot[WORD_BYTES], path[PATH_MAX];
 
-	/* In a container there may be no machine-id. */
-	snprintf(path, sizeof(path), "%s%s", root,
-		 lasts ? "/etc/machine-id" : "/proc/sys/kernel/random/boot_id");
-	if (!file_word(path, id) && !lasts)
-		words[0] = 0; /* not even /proc is there */
-	else
-		snprintf(words, TGT_MACHINE_BYTES, "%s %.100s %.100s", lasts ? "machine" : "boot",
-			 lasts ? uuid : "-", id);
-	return lasts;
+	words[0] = 0;
+	if (machine_uuid(root, credentials, uuid)) {
+		env_machine_id(root, id); /* in a container there may be none */
+		snprintf(words, TGT_MACHINE_BYTES, "machine %.100s %.100s", uuid, id);
+		return true;
+	}
+	snprintf(path, sizeof(path), "%s/proc/sys/kernel/random/boot_id", root);
+	if (file_word(path, boot)) /* else not even /proc is there */
+		snprintf(words, TGT_MACHINE_BYTES, "boot - %.100s", boot);
+	return false;
 }
 
 /* -- the store --------------------------------------------------------------------------------- */
 
-/* The device's own name, of whichever kind it is; a partition's is its disk's, with its number. */
 void tgt_domain_device(const char *root, uint64_t device, char words[TGT_DEVICE_BYTES])
 {
-	static const char *const names[] = {"wwid", "device/wwid", "dm/uuid", "md/uuid", "serial"};
-	char folder[PATH_MAX], path[PATH_MAX + 32], word[WORD_BYTES], part[WORD_BYTES] = "";
-
-	snprintf(folder, sizeof(folder), "%s/sys/dev/block/%u:%u", root, major(device), minor(device));
-	snprintf(path, sizeof(path), "%s/partition", folder);
-	if (file_word(path, part))
-		strncat(folder, "/..", sizeof(folder) - strlen(folder) - 1);
-	for (unsigned int i = 0; i < sizeof(names) / sizeof(*names); i++) {
-		snprintf(path, sizeof(path), "%s/%s", folder, names[i]);
-		if (!file_word(path, word))
-			continue;
-		snprintf(words, TGT_DEVICE_BYTES, "device %s %s", word, part);
-		return;
-	}
-	snprintf(words, TGT_DEVICE_BYTES, "device %u:%u", major(device), minor(device));
+	if (!tgt_device_name(root, device, words))
+		snprintf(words, TGT_DEVICE_BYTES, "device %u:%u", major(device), minor(device));
 }
 
 /* As for the cache epoch (path.c), a file's birth stands for its file system where that knows it. */

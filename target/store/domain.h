@@ -16,10 +16,11 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include "target/store/device_name.h"
 #include "target/store/store.h"
 
 #define TGT_MACHINE_BYTES 256
-#define TGT_DEVICE_BYTES 256
+#define TGT_DEVICE_BYTES TGT_DEVICE_NAME_BYTES
 
 /* info->fence_domain, from info->id, or from the volume's name where it is empty. */
 void tgt_domain_local(struct tgt_store_info *info, const char *name);

@@ -5,7 +5,6 @@
  */
 #include "target/store/store_key.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -16,49 +15,10 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
-#include <sys/sysmacros.h>
 #include <sys/vfs.h>
 #include <unistd.h>
+#include "target/store/device_name.h"
 #include "target/store/path.h"
-
-/* -- devices ----------------------------------------------------------------------------------- */
-
-/* A word of /sys/dev/block/MAJOR:MINOR, without blanks at its ends; false: it is not there, or empty. */
-static bool device_word(dev_t device, const char *name, char word[128])
-{
-	char path[128], *end;
-	FILE *file;
-	size_t skip;
-
-	snprintf(path, sizeof(path), "/sys/dev/block/%u:%u/%s", major(device), minor(device), name);
-	file = fopen(path, "re");
-	if (!file)
-		return false;
-	if (!fgets(word, 128, file))
-		word[0] = 0;
-	fclose(file);
-	skip = strspn(word, " \t\n");
-	memmove(word, word + skip, strlen(word) - skip + 1);
-	for (end = word + strlen(word); end > word && isspace((unsigned char)end[-1]);)
-		*--end = 0;
-	return word[0];
-}
-
-static void device_key(dev_t device, char key[TGT_STORE_KEY_BYTES])
-{
-	/* NVMe; SCSI and SATA; device mapper; virtio. Of a partition: its disk's. */
-	static const char *const names[] = {"wwid", "device/wwid", "dm/uuid", "serial"};
-	char word[128], partition[128] = "", name[64];
-	bool is_partition = device_word(device, "partition", partition);
-
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-		snprintf(name, sizeof(name), "%s%s", is_partition ? "../" : "", names[i]);
-		if (!device_word(device, name, word))
-			continue;
-		snprintf(key, TGT_STORE_KEY_BYTES, "device %s%s%s", word, is_partition ? " partition " : "", partition);
-		return;
-	}
-}
 
 /* -- files ------------------------------------------------------------------------------------- */
 
@@ -126,7 +86,7 @@ int tgt_store_key(const char *path, char key[TGT_STORE_KEY_BYTES])
 	if (err)
 		return err;
 	if (id.is_device) {
-		device_key(id.device, key);
+		tgt_device_name("", id.device, key);
 		return 0;
 	}
 	/* Not a pipe that somebody has put there, which would hold us up. */

@@ -84,7 +84,7 @@ static void clones_are_others(void **state)
 	assert_string_not_equal(first, words);
 }
 
-/* A container: no machine-id, or an empty one; it is made again and is the same. */
+/* A container: no machine-id, or an empty one, or an image's; it is made again and is the same. */
 static void container_without_an_id(void **state)
 {
 	char first[TGT_MACHINE_BYTES], words[TGT_MACHINE_BYTES];
@@ -92,6 +92,9 @@ static void container_without_an_id(void **state)
 	put("/sys/class/dmi/id/product_uuid", UUID "\n");
 	put("/etc/machine-id", "");
 	assert_true(machine(first));
+	put("/etc/machine-id", "uninitialized\n");
+	assert_true(machine(words));
+	assert_string_equal(first, words);
 	take_away("/etc/machine-id");
 	assert_true(machine(words));
 	assert_string_equal(first, words);
@@ -159,9 +162,18 @@ static void devices(void **state)
 	put("/sys/dev/block/8:16/sdb2/partition", "2\n");
 	tgt_domain_device(root, makedev(8, 16), words);
 	assert_string_equal(first, words);
+	/* An array of disks, whose number may be another one after a start. */
+	put("/sys/dev/block/9:127/md/uuid", "6fb7d3a8:0f8c2b0e:6e4b1c44:9d2f7a10\n");
+	put("/sys/dev/block/9:0/md/uuid", " 6fb7d3a8:0f8c2b0e:6e4b1c44:9d2f7a10 \n");
+	assert_true(tgt_device_name(root, makedev(9, 127), first));
+	assert_true(tgt_device_name(root, makedev(9, 0), words));
+	assert_string_equal(first, "device 6fb7d3a8:0f8c2b0e:6e4b1c44:9d2f7a10");
+	assert_string_equal(first, words);
 	/* Two loop devices, of one file perhaps: nothing makes sure of one who serves the other. */
 	put("/sys/dev/block/7:0/size", "1\n");
 	put("/sys/dev/block/7:1/size", "1\n");
+	assert_false(tgt_device_name(root, makedev(7, 0), words));
+	assert_string_equal(words, "");
 	tgt_domain_device(root, makedev(7, 0), first);
 	tgt_domain_device(root, makedev(7, 1), words);
 	assert_string_not_equal(first, words);
@@ -192,7 +204,10 @@ static void partitions(void **state)
 	assert_string_not_equal(disk, first);
 	assert_string_not_equal(disk, second);
 	assert_string_not_equal(first, second);
-	assert_non_null(strstr(first, "eui.0025385b71b0a3d1"));
+	assert_true(tgt_device_name(root, makedev(8, 33), disk));
+	assert_string_equal(disk,
+			    "device eui.0025385b71b0a3d1 partition 1"); /* as identities are kept */
+	assert_string_equal(disk, first);
 }
 
 static void stores(void **state)
