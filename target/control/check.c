@@ -13,6 +13,7 @@
 #include "target/store/identity.h"
 #include "target/store/nvme_path.h"
 #include "target/store/path.h"
+#include "target/store/volume.h"
 
 static int denied(const struct tgt_volume_config *volume, const char *path, char *error)
 {
@@ -70,10 +71,9 @@ static int path_check_twice(const struct tgt_config *config, unsigned int n, cha
 		const struct tgt_volume_config *earlier = &config->volumes[i];
 
 		if (!earlier->path[0] || tgt_path_identify(earlier->path, &other) < 0 ||
-		    !tgt_store_id_same(&id, &other) || (earlier->read_only && volume->read_only))
+		    !tgt_store_id_shared(&id, &other) || (earlier->read_only && volume->read_only))
 			continue;
-		return tgt_error(error, -EALREADY, "volume %s: %s: already served as volume %s (%s)",
-				 volume->name, volume->path, earlier->name, earlier->path);
+		return tgt_volume_taken(volume, earlier, tgt_store_id_same(&id, &other), error);
 	}
 	return 0;
 }

@@ -104,7 +104,7 @@ static bool path_is_let_go(const struct plan *plan, const char *path)
 
 		if (!volume)
 			continue;
-		found = tgt_store_id_same(&volume->store->info.id, &id) && volume_goes(plan, old);
+		found = tgt_store_id_shared(&volume->store->info.id, &id) && volume_goes(plan, old);
 		tgt_volume_put(volume);
 	}
 	return found;

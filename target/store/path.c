@@ -21,16 +21,27 @@
 #include "target/base/denied.h"
 #include "target/base/error.h"
 #include "target/base/log.h"
+#include "target/store/device_name.h"
 #include "target/store/domain.h"
 #include "target/store/nvme_namespace.h"
 #include "target/store/probe.h"
 
 #define LOCK_RETRY_NS 50000000 /* short for a human, long for a CPU */
 
+static struct tgt_store_id id_of_device(uint64_t device)
+{
+	struct tgt_store_id id = {.device = device, .is_device = true};
+	char name[TGT_DEVICE_NAME_BYTES];
+
+	if (tgt_device_name("", device, name))
+		uuid_generate_sha1(id.disk, (const uuid_t){0}, name, strlen(name));
+	return id;
+}
+
 static struct tgt_store_id id_of(const struct stat *st)
 {
 	if (S_ISBLK(st->st_mode))
-		return (struct tgt_store_id){.device = st->st_rdev, .is_device = true};
+		return id_of_device(st->st_rdev);
 	return (struct tgt_store_id){.device = st->st_dev, .inode = st->st_ino};
 }
 
@@ -44,7 +55,7 @@ int tgt_path_identify(const char *path, struct tgt_store_id *id)
 		return -errno;
 	*id = id_of(&st);
 	if (S_ISCHR(st.st_mode) && tgt_namespace_find(path, &namespace, ignored) == 0)
-		*id = (struct tgt_store_id){.device = namespace.block_device, .is_device = true};
+		*id = id_of_device(namespace.block_device);
 	return 0;
 }
 

@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 #include "target/base/error.h"
 #include "target/base/log.h"
 #include "target/store/claim.h"
@@ -90,13 +91,24 @@ static inline struct tgt_io *tgt_io_of(struct tgt_waiter *waiter)
 struct tgt_store_id {
 	uint64_t device, inode; /* of the file; of a block device its own number, and 0 */
 	bool is_device;
+	uint8_t disk[16]; /* hash of a block device's own name (device_name.h); all zero: it has
+			     none */
 };
 
-/* An empty one equals no other. */
+/* By the same device node; an empty one equals no other. */
 static inline bool tgt_store_id_same(const struct tgt_store_id *a, const struct tgt_store_id *b)
 {
 	return (a->device || a->inode) && a->device == b->device && a->inode == b->inode &&
 	       a->is_device == b->is_device;
+}
+
+/* The same, or two paths to one disk. */
+static inline bool tgt_store_id_shared(const struct tgt_store_id *a, const struct tgt_store_id *b)
+{
+	static const uint8_t none[sizeof(a->disk)];
+
+	return tgt_store_id_same(a, b) ||
+	       (memcmp(a->disk, none, sizeof(none)) && !memcmp(a->disk, b->disk, sizeof(none)));
 }
 
 /*

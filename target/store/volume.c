@@ -201,17 +201,30 @@ static int volume_identify(struct tgt_volume *volume, char *error)
 static bool volume_has_path(const struct tgt_volume *volume, const struct tgt_volume_config *config,
 			    const struct tgt_store_id *id)
 {
-	return tgt_store_id_same(&volume->id, id) &&
+	return tgt_store_id_shared(&volume->id, id) &&
 	       !(volume->config.read_only && config->read_only);
 }
 
-/* -EALREADY: one that is served, or is to be, has that file or device, by whatever name. *leaving:
- * one has it that was removed. */
+int tgt_volume_taken(const struct tgt_volume_config *config, const struct tgt_volume_config *other,
+		     bool same_node, char *error)
+{
+	return tgt_error(error, -EALREADY, "volume %s: %s: already served as volume %s (%s)%s",
+			 config->name, config->path, other->name, other->path,
+			 same_node ? ""
+				   : ": two paths to one disk: serve it once, through multipath");
+}
+
+/*
+ * -EALREADY: one that is served, or is to be, has that file or device, by whatever name. *leaving:
+ * one has it that was removed. -EAGAIN: likewise, by another path to the disk, where no lock of its
+ * would stop us.
+ */
 static int registry_check_path(struct tgt_registry *registry,
 			       const struct tgt_volume_config *config, bool *leaving, char *error)
 {
 	const struct tgt_volume *other;
 	struct tgt_store_id id;
+	bool same_node;
 	int status = 0;
 
 	*leaving = false;
@@ -222,13 +235,16 @@ static int registry_check_path(struct tgt_registry *registry,
 	for (other = registry->all; other && status == 0; other = other->next) {
 		if (!volume_has_path(other, config, &id))
 			continue;
-		if (atomic_load(&other->removed))
+		same_node = tgt_store_id_same(&other->id, &id);
+		if (!atomic_load(&other->removed))
+			status = tgt_volume_taken(config, &other->config, same_node, error);
+		else if (same_node)
 			*leaving = true;
 		else
-			status = tgt_error(error, -EALREADY,
-					   "volume %s: %s: already served as volume %s (%s)",
-					   config->name, config->path, other->config.name,
-					   other->config.path);
+			status = tgt_error(
+				error, -EAGAIN,
+				"volume %s: %s: its disk is in use by %s, which is being closed",
+				config->name, config->path, other->config.path);
 	}
 	pthread_mutex_unlock(&registry->lock);
 	return status;

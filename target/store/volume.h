@@ -103,6 +103,10 @@ int tgt_volume_add(struct tgt_registry *registry, const struct tgt_volume_config
 /* Not found any more; the registry's reference is returned to the caller, which tells the reactors
  * and then puts it. NULL if there is no such volume. */
 struct tgt_volume *tgt_volume_remove(struct tgt_registry *registry, const char *name);
+/* Any thread. -EALREADY, and error (TGT_ERROR_BYTES) says that `other` has the file or device;
+ * same_node: by whatever name, else by another path to the disk. */
+int tgt_volume_taken(const struct tgt_volume_config *config, const struct tgt_volume_config *other,
+		     bool same_node, char *error);
 /* Any thread; a lock inside, so not for the data path. tgt_volume_get: NULL if there is none. */
 struct tgt_volume *tgt_volume_get(struct tgt_registry *registry, const char *name);
 struct tgt_volume *tgt_volume_ref(struct tgt_volume *volume);

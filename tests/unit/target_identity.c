@@ -5,6 +5,7 @@
  * registries over files of the test, one after the other; /etc/machine-id and the host name are the test's.
  */
 #include "target/store/identity.h"
+#include "target/control/check.h"
 #include "target/store/identity_file.h"
 #include "target/store/path.h"
 #include "target/store/reservation_file.h"
@@ -18,6 +19,8 @@ static char *directory, folder[64], disk[64];
 static struct tgt_registry *registry;
 static const char *machine_id, *host_name; /* NULL: there is none */
 static uint32_t block_bytes; /* that files need; 0: their own */
+static bool disks; /* each file is a block device, a path to a disk whose name is the file's first
+		      byte */
 
 FILE *__real_fopen(const char *name, const char *mode);
 FILE *__wrap_fopen(const char *name, const char *mode);
@@ -35,6 +38,25 @@ int __wrap_gethostname(char *name, size_t bytes)
 	return 0;
 }
 
+static void make_disk(const char *path, struct tgt_store_id *id)
+{
+	id->is_device = true;
+	id->device = id->inode;
+	id->inode = 0;
+	rig_file_bytes(path, id->disk, 1, 0);
+}
+
+int __real_tgt_path_identify(const char *path, struct tgt_store_id *id);
+int __wrap_tgt_path_identify(const char *path, struct tgt_store_id *id);
+int __wrap_tgt_path_identify(const char *path, struct tgt_store_id *id)
+{
+	int status = __real_tgt_path_identify(path, id);
+
+	if (!status && disks)
+		make_disk(path, id);
+	return status;
+}
+
 int __real_tgt_path_open(const struct tgt_volume_config *config, struct tgt_path *path, struct tgt_store_info *info,
 			 char *error);
 int __wrap_tgt_path_open(const struct tgt_volume_config *config, struct tgt_path *path, struct tgt_store_info *info,
@@ -46,6 +68,8 @@ int __wrap_tgt_path_open(const struct tgt_volume_config *config, struct tgt_path
 
 	if (!status && block_bytes)
 		info->block_bytes = block_bytes;
+	if (!status && disks)
+		make_disk(config->path, &info->id);
 	return status;
 }
 
@@ -58,6 +82,7 @@ static int setup(void **state)
 	machine_id = "0123456789abcdef0123456789abcdef\n";
 	host_name = "storage1";
 	block_bytes = 0;
+	disks = false;
 	if (tgt_registry_create(&registry))
 		return -1;
 	return tgt_registry_keep(registry, folder) ? 0 : -1;
@@ -247,6 +272,69 @@ static void two_volumes_are_never_one(void **state)
 	drop("b");
 }
 
+static void path_to_disk(char *path, const char *name, char byte)
+{
+	int fd;
+
+	sprintf(path, "%s/%s", directory, name);
+	rig_file(path, 65536);
+	fd = open(path, O_WRONLY);
+	assert_int_equal(write(fd, &byte, 1), 1);
+	close(fd);
+}
+
+/* Nothing else would stop it: the lock is on the device node. A UUID of its own does not make it
+ * another disk. */
+static void two_paths_to_one_disk_are_one_volume(void **state)
+{
+	char one[80], same[80], other[80], nameless[2][80], error[TGT_ERROR_BYTES];
+	struct tgt_volume_config first, second, both[2];
+	struct tgt_config config = {.volumes = both, .volume_count = 2};
+	struct tgt_volume *held;
+
+	disks = true;
+	path_to_disk(one, "sda", 'x');
+	path_to_disk(same, "sdb", 'x');
+	path_to_disk(other, "sdc", 'y');
+	path_to_disk(nameless[0], "loop0", 0);
+	path_to_disk(nameless[1], "loop1", 0);
+	first = volume_of("a", one);
+	second = volume_of("b", same);
+	uuid_generate(second.uuid);
+	assert_int_equal(add(&first, error), 0);
+	expect_refused(&second, -EALREADY, "already served as volume a");
+	expect_refused(&second, -EALREADY,
+		       "two paths to one disk: serve it once, through multipath");
+	both[0] = first;
+	both[1] = second;
+	assert_int_equal(tgt_check(&config), 1);
+	/* While it is being closed, too. */
+	held = tgt_volume_get(registry, "a");
+	drop("a");
+	expect_refused(&second, -EAGAIN, "which is being closed");
+	tgt_volume_put(held);
+	assert_int_equal(add(&second, error), 0);
+	drop("b");
+	/* Readers may share; other disks, and those without a name, are others. */
+	first.read_only = second.read_only = true;
+	assert_int_equal(add(&first, error), 0);
+	assert_int_equal(add(&second, error), 0);
+	drop("a");
+	drop("b");
+	first = volume_of("a", one);
+	second = volume_of("b", other);
+	assert_int_equal(add(&first, error), 0);
+	assert_int_equal(add(&second, error), 0);
+	drop("a");
+	drop("b");
+	first = volume_of("a", nameless[0]);
+	second = volume_of("b", nameless[1]);
+	assert_int_equal(add(&first, error), 0);
+	assert_int_equal(add(&second, error), 0);
+	drop("a");
+	drop("b");
+}
+
 static void blocks_stay_although_the_disk_has_others(void **state)
 {
 	struct tgt_volume_config config = volume_of("data", disk);
@@ -355,6 +443,7 @@ int main(void)
 		IDENTITY_TEST(another_path_or_machine_finds_it_again),
 		IDENTITY_TEST(what_takes_its_place_has_it_then),
 		IDENTITY_TEST(two_volumes_are_never_one),
+		IDENTITY_TEST(two_paths_to_one_disk_are_one_volume),
 		IDENTITY_TEST(blocks_stay_although_the_disk_has_others),
 		IDENTITY_TEST(reservations_of_a_former_uuid_are_not_forgotten),
 		IDENTITY_TEST(a_machine_without_an_id_has_to_keep_it),
