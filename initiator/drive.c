@@ -122,7 +122,7 @@ static void connect_next(struct ini_queue *queue)
 	while (queue->addresses_left) {
 		queue->addresses_left--;
 		queue->address = (u16)((queue->address + 1) % portal->addresses.count);
-		err = ini_queue_connect(queue, portal->fab,
+		err = ini_queue_connect(queue, portal,
 					(const struct sockaddr *)&portal->addresses.of[queue->address],
 					connect_ms(queue));
 		if (!err)

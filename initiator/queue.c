@@ -209,9 +209,10 @@ static struct rblk_tls_context *queue_tls(const struct rblk_session *session, co
 	return session->options.tls == RBLK_TLS_AUTO && is_loopback(addr) ? NULL : session->tls;
 }
 
-int ini_queue_connect(struct ini_queue *queue, struct fab *fab, const struct sockaddr *addr,
+int ini_queue_connect(struct ini_queue *queue, const struct ini_portal *portal, const struct sockaddr *addr,
 		      u32 timeout_ms)
 {
+	const struct rblk_options *wanted = &queue->session->options;
 	struct rblk_wire_login *login = &queue->login;
 	struct fab_conn_options options = {
 		/* Besides messages, the RDMA READ and WRITE of a ping. */
@@ -225,7 +226,10 @@ int ini_queue_connect(struct ini_queue *queue, struct fab *fab, const struct soc
 		.private_data = login,
 		.private_bytes = sizeof(*login),
 		.timeout_ms = timeout_ms,
-		.tls = queue_tls(queue->session, fab, addr),
+		.tls = queue_tls(queue->session, portal->fab, addr),
+		.source = portal->source,
+		.tos = (u8)wanted->tos,
+		.ack_timeout = (u8)wanted->ack_timeout,
 		.user = queue,
 	};
 	int err;
@@ -235,7 +239,7 @@ int ini_queue_connect(struct ini_queue *queue, struct fab *fab, const struct soc
 	queue->messages_sent = queue->messages_done = queue->messages_signalled = 0;
 	queue->repost_head = queue->repost_tail = NULL;
 	queue->distrusted = queue->proven = false;
-	err = fab_connect(fab, addr, &options, queue_prepare, &queue->conn);
+	err = fab_connect(portal->fab, addr, &options, queue_prepare, &queue->conn);
 	if (err) {
 		queue->conn = NULL;
 		return err;

@@ -18,6 +18,7 @@
 #include "proto/fabric/fabric.h"
 
 struct ini_buffer;
+struct ini_portal;
 struct ini_queue;
 
 enum ini_queue_state {
@@ -168,7 +169,7 @@ static inline u64 ini_conn_id(u16 fab, u32 qp_num)
 }
 
 /* CLOSED -> CONNECTING. Negative errno: still CLOSED, message in fab_error(). */
-int ini_queue_connect(struct ini_queue *queue, struct fab *fab, const struct sockaddr *addr,
+int ini_queue_connect(struct ini_queue *queue, const struct ini_portal *portal, const struct sockaddr *addr,
 		      u32 timeout_ms);
 /* CONNECTING -> LIVE if the acceptance is right, else negative errno and the session's message. */
 int ini_queue_established(struct ini_queue *queue, const void *data, size_t bytes);

@@ -97,7 +97,7 @@ struct rblk_options {
 	uint32_t queues;             /* default 1, at most 16 */
 	enum rblk_polling polling;
 	const char *initiator_name;  /* for the target's log, access rules, reservations; at most 63 bytes; default: the host's, or of its machine-id */
-	const char *device;          /* RDMA device to use; default: the one that reaches the address */
+	const char *device;          /* RDMA device to use, from its own address; default: the one that the routes lead to */
 	bool measuring;              /* `rblk ping`'s sessions: no volumes, see rblk_ping() */
 	bool no_immediate;           /* do not ask for reads by RDMA WRITE WITH IMMEDIATE */
 	bool no_reconnect;           /* a lost session fails at once, not after give_up_ms */
@@ -141,6 +141,12 @@ struct rblk_options {
 	 * session fails with EINTR. Not for rblk_session_close(), whose wait is short.
 	 */
 	bool interruptible;
+	/* Addresses of this machine to connect from: one, or by commas one for each host, again from the first if they
+	 * are fewer. NULL: as the routes say. */
+	const char *source;
+	uint32_t tos; /* of IP packets to the target: TOS or traffic class, 0 to 255, DSCP * 4; 0: the system's */
+	/* RDMA: a packet not acknowledged for 4.096 us * 2^this is sent again; 1 to 31; 0: the device's. Not for iWARP. */
+	uint32_t ack_timeout;
 };
 #ifdef __cplusplus
 #define RBLK_OPTIONS_INIT rblk_sized<rblk_options>()

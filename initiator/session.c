@@ -13,6 +13,7 @@
 #include "initiator/durable.h"
 #include "initiator/own_name.h"
 #include "initiator/publish.h"
+#include "initiator/source.h"
 #include "proto/secret/secret.h"
 #include "proto/tls/tls.h"
 #include "proto/wire/wire_check.h"
@@ -27,6 +28,8 @@
 #define RECONNECT_MAX_MS 10000
 #define GIVE_UP_MS 60000
 #define CREDITS 64
+#define TOS_MAX 255u
+#define ACK_TIMEOUT_MAX 31u /* five bits of a queue pair */
 /* Adaptive: the longest poll is at least this, however fast wake-ups are here. */
 #define SPIN_LEAST_NS 200000ull
 /* How often a busy session checks for the fabric's events: that costs a system call. */
@@ -143,6 +146,27 @@ static int set_tls(struct rblk_session *session, char *error)
 	return -ENOMEM;
 }
 
+/* How connections are made. Texts are not needed any more. */
+static int set_connecting(struct rblk_session *session, char *error)
+{
+	struct rblk_options *set = &session->options;
+
+	if (set->device) {
+		if (strlen(set->device) >= sizeof(session->device_name))
+			return option_fault(error, "the device's name is too long");
+		memcpy(session->device_name, set->device, strlen(set->device));
+		set->device = session->device_name;
+	}
+	if (set->source && !ini_source_parse(set->source, &session->sources))
+		return option_fault(error, "source is no address, nor several by commas");
+	set->source = NULL;
+	if (set->tos > TOS_MAX)
+		return option_fault(error, "tos must be from 0 to 255");
+	if (set->ack_timeout > ACK_TIMEOUT_MAX)
+		return option_fault(error, "ack_timeout must be from 0 to 31");
+	return 0;
+}
+
 /*
  * An older program's struct is shorter: missing members have their default. A newer one's is
  * longer: members that this library does not know must be zero.
@@ -191,13 +215,8 @@ static int set_options(struct rblk_session *session, const struct rblk_options *
 		return option_fault(error, "polling is not an enum rblk_polling");
 	if (set->policy > RBLK_POLICY_LEAST_IN_FLIGHT)
 		return option_fault(error, "policy is not an enum rblk_policy");
-	if (set->device) {
-		if (strlen(set->device) >= sizeof(session->device_name))
-			return option_fault(error, "the device's name is too long");
-		memcpy(session->device_name, set->device, strlen(set->device));
-		set->device = session->device_name;
-	}
-	return set_name(session, error) ?: set_secrets(session, error) ?: set_tls(session, error);
+	return set_connecting(session, error) ?: set_name(session, error) ?: set_secrets(session, error) ?:
+	       set_tls(session, error);
 }
 
 /* -- starting ---------------------------------------------------------------------------------- */
@@ -260,6 +279,7 @@ static int init_portals(struct rblk_session *session, char *error)
 			session->portal_count++;
 		portal->fab = fab;
 		portal->host = host;
+		portal->source = ini_source_of(&session->sources, i);
 		ini_uri_format_host(&session->uri, host, portal->where, sizeof(portal->where));
 		if (err) {
 			portal_failed(portal, err, error);

@@ -75,6 +75,7 @@ struct ini_portal {
 	char where[INI_URI_HOST_TEXT];	 /* host:port as the URI has it */
 	const struct ini_uri_host *host; /* of session->uri */
 	struct fab *fab;
+	const struct sockaddr *source; /* of session->sources; NULL: as the routes say */
 	struct ini_addresses addresses;
 	u16 first;		   /* address that an attempt begins with: the last that worked */
 	bool numeric;		   /* the host is an address */
@@ -92,6 +93,7 @@ struct rblk_session {
 	struct rblk_secrets *secrets; /* NULL: it proves nothing, and nothing is proven to it */
 	struct rblk_tls_context *tls; /* NULL: no connection is by TLS */
 	char device_name[64];
+	struct ini_addresses sources; /* options.source */
 	struct ini_fabs fabs;
 	struct ini_portal portals[CORE_PORTALS_MAX];
 	u16 portal_count;

@@ -22,6 +22,9 @@
 #define RBLK_ATTACH_RECONNECT_MS_MIN 100 /* of reconnect_ms, and the first pause */
 #define RBLK_ATTACH_GIVE_UP_MS_MAX 86400000 /* of fail_fast_ms, too */
 
+#define RBLK_ATTACH_TOS_MAX 255
+#define RBLK_ATTACH_ACK_TIMEOUT_MAX 31 /* five bits of a queue pair; 0: the device's */
+
 /* The keys of the module's keyring: of type "logon", "rblk:NAME", whose content is a secret. */
 #define RBLK_KEY_PREFIX "rblk:"
 #define RBLK_KEY_NAME_BYTES 192 /* with its end: printable, without blanks */

@@ -259,10 +259,18 @@ static int rblk_connect_make_qp(struct rblk_queue *queue)
 static int rblk_connect_resolve_address(struct rblk_queue *queue, char *text)
 {
 	struct rblk_session_options *o = &queue->session->options;
+	struct rblk_portal *portal = &o->portals[queue->portal];
+	int error = 0;
 
-	return rdma_resolve_addr(queue->cm_id, NULL,
-				 (struct sockaddr *)&o->portals[queue->portal].address,
-				 rblk_connect_left_ms(queue));
+	if (o->tos)
+		rdma_set_service_type(queue->cm_id, o->tos);
+	if (o->ack_timeout)
+		error = rdma_set_ack_timeout(queue->cm_id, o->ack_timeout);
+	if (error)
+		return error;
+	return rdma_resolve_addr(queue->cm_id,
+				 portal->source.ss_family ? (struct sockaddr *)&portal->source : NULL,
+				 (struct sockaddr *)&portal->address, rblk_connect_left_ms(queue));
 }
 
 static int rblk_connect_resolve_route(struct rblk_queue *queue, char *text)

@@ -6,7 +6,7 @@
  *	attach address=10.9.0.1[,10.9.1.1...] volume=disk [port=4430[,4431...]] [queues=N]
  *	       [poll_queues=N] [credits=N] [initiator=NAME] [key=NAME] [connect_ms=N] [command_ms=N]
  *	       [reconnect_ms=N] [fail_fast_ms=N] [give_up_ms=N] [read_only] [volatile]
- *	       [own_session] [digest]
+ *	       [own_session] [digest] [source=10.9.0.2[,10.9.1.2...]] [tos=N] [ack_timeout=N]
  *	detach device=rblk0 [force]
  *	keyring                       answers the number of the keyring that key= is in
  */
@@ -38,7 +38,8 @@ struct rblk_control {
 enum rblk_key {
 	KEY_ADDRESS, KEY_PORT, KEY_VOLUME, KEY_QUEUES, KEY_CREDITS, KEY_INITIATOR,
 	KEY_POLL_QUEUES, KEY_CONNECT_MS, KEY_COMMAND_MS, KEY_GIVE_UP_MS, KEY_READ_ONLY,
-	KEY_RECONNECT_MS, KEY_FAIL_FAST_MS, KEY_VOLATILE, KEY_OWN_SESSION, KEY_KEY, KEY_DIGEST, KEY_ERROR
+	KEY_RECONNECT_MS, KEY_FAIL_FAST_MS, KEY_VOLATILE, KEY_OWN_SESSION, KEY_KEY, KEY_DIGEST,
+	KEY_SOURCE, KEY_TOS, KEY_ACK_TIMEOUT, KEY_ERROR
 };
 
 static const match_table_t rblk_keys = {
@@ -50,7 +51,9 @@ static const match_table_t rblk_keys = {
 	{ KEY_POLL_QUEUES, "poll_queues=%s" },   { KEY_VOLATILE, "volatile" },
 	{ KEY_RECONNECT_MS, "reconnect_ms=%s" }, { KEY_FAIL_FAST_MS, "fail_fast_ms=%s" },
 	{ KEY_OWN_SESSION, "own_session" },   { KEY_KEY, "key=%s" },
-	{ KEY_DIGEST, "digest" },	     { KEY_ERROR, NULL },
+	{ KEY_DIGEST, "digest" },	     { KEY_SOURCE, "source=%s" },
+	{ KEY_TOS, "tos=%s" },		     { KEY_ACK_TIMEOUT, "ack_timeout=%s" },
+	{ KEY_ERROR, NULL },
 };
 
 /* Where each number goes, and what it may be. */
@@ -73,6 +76,9 @@ static const struct {
 			       RBLK_ATTACH_GIVE_UP_MS_MAX },
 	[KEY_GIVE_UP_MS] = { offsetof(struct rblk_session_options, give_up_ms), 0,
 			     RBLK_ATTACH_GIVE_UP_MS_MAX },
+	[KEY_TOS] = { offsetof(struct rblk_session_options, tos), 0, RBLK_ATTACH_TOS_MAX },
+	[KEY_ACK_TIMEOUT] = { offsetof(struct rblk_session_options, ack_timeout), 0,
+			      RBLK_ATTACH_ACK_TIMEOUT_MAX },
 };
 
 static int rblk_control_number(struct rblk_session_options *o, enum rblk_key key, unsigned int value,
@@ -121,10 +127,11 @@ static int rblk_control_key(char key[RBLK_KEY_NAME_BYTES], const substring_t *va
 	return -EINVAL;
 }
 
-/* Words of an attach line that belong together: addresses, and the port of each or one for all. */
+/* Words of an attach line that belong together: addresses, and the port and the source of each, or one for all. */
 struct rblk_control_portals {
 	char addresses[CORE_PORTALS_MAX * 64];
 	char ports[CORE_PORTALS_MAX * 8];
+	char sources[CORE_PORTALS_MAX * 64];
 };
 
 static int rblk_control_port(const char *port, char *text)
@@ -180,6 +187,43 @@ static int rblk_control_portals(struct rblk_session_options *o, struct rblk_cont
 	return -EINVAL;
 }
 
+static int rblk_control_source(struct rblk_portal *portal, const char *source, char *text)
+{
+	int error = inet_pton_with_scope(current->nsproxy->net_ns, portal->address.ss_family, source, NULL,
+					 &portal->source);
+
+	if (error)
+		scnprintf(text, RBLK_TEXT_BYTES, "attach: source=%.80s: no numeric address of the family of %.64s",
+			  source, portal->text);
+	return error;
+}
+
+/* Those of further addresses begin with the first again. */
+static int rblk_control_sources(struct rblk_session_options *o, const char *sources, char *text)
+{
+	const char *at = sources;
+	char source[64];
+	unsigned int i;
+	int error = 0;
+
+	for (i = 0; *sources && i < o->portal_count && !error; i++) {
+		size_t length = strcspn(at, ",");
+
+		strscpy(source, at, min(length + 1, sizeof(source)));
+		error = rblk_control_source(&o->portals[i], source, text);
+		at = at[length] ? at + length + 1 : sources;
+	}
+	return error;
+}
+
+static int rblk_control_list(char *list, size_t bytes, const substring_t *value, const char *word, char *text)
+{
+	if (match_strlcpy(list, value, bytes) < bytes)
+		return 0;
+	scnprintf(text, RBLK_TEXT_BYTES, "attach: %.80s...: too long", word);
+	return -E2BIG;
+}
+
 /* One word of an attach line. */
 static int rblk_control_word(struct rblk_options *o, char *word, struct rblk_control_portals *portals,
 			     char *text)
@@ -191,17 +235,11 @@ static int rblk_control_word(struct rblk_options *o, char *word, struct rblk_con
 
 	switch (key) {
 	case KEY_ADDRESS:
-		if (match_strlcpy(portals->addresses, &args[0], sizeof(portals->addresses)) <
-		    sizeof(portals->addresses))
-			return 0;
-		scnprintf(text, RBLK_TEXT_BYTES, "attach: %.80s...: too long", word);
-		return -E2BIG;
+		return rblk_control_list(portals->addresses, sizeof(portals->addresses), &args[0], word, text);
 	case KEY_PORT:
-		if (match_strlcpy(portals->ports, &args[0], sizeof(portals->ports)) <
-		    sizeof(portals->ports))
-			return 0;
-		scnprintf(text, RBLK_TEXT_BYTES, "attach: %.80s...: too long", word);
-		return -E2BIG;
+		return rblk_control_list(portals->ports, sizeof(portals->ports), &args[0], word, text);
+	case KEY_SOURCE:
+		return rblk_control_list(portals->sources, sizeof(portals->sources), &args[0], word, text);
 	case KEY_VOLUME:
 	case KEY_INITIATOR:
 		match_strlcpy(value, &args[0], sizeof(value));
@@ -273,7 +311,8 @@ static int rblk_control_options(char *line, struct rblk_options *o,
 			  RBLK_QUEUES_MAX);
 		return -ERANGE;
 	}
-	return rblk_control_portals(&o->session, portals, text);
+	error = rblk_control_portals(&o->session, portals, text);
+	return error ? error : rblk_control_sources(&o->session, portals->sources, text);
 }
 
 static int rblk_control_attach(char *line, char *text)

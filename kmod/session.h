@@ -39,6 +39,7 @@ struct net;
 /* An address at which the target is reached. */
 struct rblk_portal {
 	struct sockaddr_storage address; /* port included */
+	struct sockaddr_storage source;  /* to connect from; family 0: as the routes say */
 	char text[64];                   /* for messages: "10.9.0.1:4430" */
 };
 
@@ -60,6 +61,8 @@ struct rblk_session_options {
 	unsigned int fail_fast_ms;  /* without a connection for so long: REQ_FAILFAST fails; 0: never */
 	unsigned int give_up_ms;    /* without a connection for so long: everything fails, for good */
 	unsigned int digest;        /* 1: all data has a CRC32C */
+	unsigned int tos;           /* of IP packets to the target; 0: the system's */
+	unsigned int ack_timeout;   /* a packet is repeated after 4.096 us * 2^this; 0: the device's */
 };
 
 /* What becomes of a request that no queue takes; the higher the worse. */

@@ -117,7 +117,7 @@ static bool attach_options_given(void)
 	       o->credits != none.credits || o->connect_ms != none.connect_ms ||
 	       o->command_ms != none.command_ms || o->reconnect_ms != none.reconnect_ms ||
 	       o->fail_fast_ms != none.fail_fast_ms || o->give_up_ms != none.give_up_ms ||
-	       o->initiator || o->key || o->read_only || o->accept_volatile || o->own_session || o->digest;
+	       o->tos || o->ack_timeout || o->source || o->initiator || o->key || o->read_only || o->accept_volatile || o->own_session || o->digest;
 }
 
 static int attach_uri_check(const char *text)

@@ -37,9 +37,9 @@
 /* The options of an attach; the module has its own default for what is not set. */
 struct attach_options {
 	uint64_t queues, poll_queues, credits, connect_ms, command_ms; /* 0: not set */
-	uint64_t reconnect_ms;                                         /* 0: not set */
+	uint64_t reconnect_ms, tos, ack_timeout;                       /* 0: not set */
 	uint64_t fail_fast_ms, give_up_ms;                             /* ATTACH_UNSAID: not set */
-	const char *initiator, *key;                                   /* NULL: not set */
+	const char *initiator, *key, *source;                          /* NULL: not set */
 	bool read_only, accept_volatile, own_session, digest;
 };
 #define ATTACH_UNSAID UINT64_MAX
@@ -60,6 +60,13 @@ struct attach_options {
 	{ "key", 0, CMD_OPTION_TEXT, offsetof(type, member.key), 0, 0, "KEY",                      \
 	  "prove the name, and the target, with this secret: a whole path, or a name of "          \
 	  "rblk key install" },                                                                    \
+	{ "source", 0, CMD_OPTION_TEXT, offsetof(type, member.source), 0, 0, "ADDRESS",            \
+	  "connect from this address of this machine; several by commas: one for each host" },     \
+	{ "tos", 0, CMD_OPTION_NUMBER, offsetof(type, member.tos), 0, RBLK_ATTACH_TOS_MAX,         \
+	  "NUMBER", "TOS or traffic class of packets to the target: DSCP * 4 (default: the system's)" }, \
+	{ "ack-timeout", 0, CMD_OPTION_NUMBER, offsetof(type, member.ack_timeout), 0,              \
+	  RBLK_ATTACH_ACK_TIMEOUT_MAX, "NUMBER",                                                   \
+	  "repeat unacknowledged packets after 4.096 us * 2^NUMBER (default: the device's)" },     \
 	{ "read-only", 'r', CMD_OPTION_FLAG, offsetof(type, member.read_only), 0, 0, NULL,         \
 	  "make a read-only disk" },                                                               \
 	{ "volatile", 0, CMD_OPTION_FLAG, offsetof(type, member.accept_volatile), 0, 0, NULL,      \

@@ -7,6 +7,7 @@
 #include "initiator/cmd/attach.h"
 #include "initiator/cmd/discover.h"
 #include "initiator/own_name.h"
+#include "initiator/source.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -89,6 +90,8 @@ static bool line_name_valid(const char *name)
 
 static int line_check_names(const struct attach_options *o, char *reason)
 {
+	struct ini_addresses sources;
+
 	if (o->initiator && !line_name_valid(o->initiator)) {
 		snprintf(reason, ATTACH_REASON_BYTES,
 			 "name \"%.64s\": 1 to %d letters, digits and . _ : + -", o->initiator,
@@ -99,6 +102,10 @@ static int line_check_names(const struct attach_options *o, char *reason)
 		snprintf(reason, ATTACH_REASON_BYTES,
 			 "key \"%.64s\": 1 to %d letters, digits and . _ : + -, or the whole path of a file, "
 			 "without blanks", o->key, RBLK_NAME_BYTES - 1);
+		return -EINVAL;
+	}
+	if (o->source && !ini_source_parse(o->source, &sources)) {
+		snprintf(reason, ATTACH_REASON_BYTES, "source \"%.64s\": no address, nor several by commas", o->source);
 		return -EINVAL;
 	}
 	return 0;
@@ -131,6 +138,12 @@ static void line_add_options(struct attach_line *line, const struct attach_optio
 		line_add(line, " fail_fast_ms=%" PRIu64, o->fail_fast_ms);
 	if (o->give_up_ms != ATTACH_UNSAID)
 		line_add(line, " give_up_ms=%" PRIu64, o->give_up_ms);
+	if (o->source)
+		line_add(line, " source=%s", o->source);
+	if (o->tos)
+		line_add(line, " tos=%" PRIu64, o->tos);
+	if (o->ack_timeout)
+		line_add(line, " ack_timeout=%" PRIu64, o->ack_timeout);
 	if (o->read_only)
 		line_add(line, " read_only");
 	if (o->accept_volatile)

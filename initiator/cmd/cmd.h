@@ -112,7 +112,8 @@ void cmd_table_destroy(struct cmd_table *table);
 
 /* Options that every verb with a connection has; the first member of its values. */
 struct cmd_connect {
-	const char *device;
+	const char *device, *source;
+	uint64_t tos, ack_timeout;
 	uint64_t timeout_ms, give_up_ms;
 	const char *name, *key;
 	enum rblk_tls_use tls;
@@ -124,7 +125,13 @@ struct cmd_connect {
 	{ .timeout_ms = CMD_CONNECT_S * 1000, .give_up_ms = CMD_GIVE_UP_S * 1000 }
 #define CMD_CONNECT_OPTIONS(type)                                                                  \
 	{ "device", 0, CMD_OPTION_TEXT, offsetof(type, connect.device), 0, 0, "NAME",              \
-	  "RDMA device to use (default: the one that routes to the address)" },                    \
+	  "RDMA device to use (default: the one that the routes lead to)" },                       \
+	{ "source", 0, CMD_OPTION_TEXT, offsetof(type, connect.source), 0, 0, "ADDRESS",           \
+	  "connect from this address of this machine; several by commas: one for each host" },     \
+	{ "tos", 0, CMD_OPTION_NUMBER, offsetof(type, connect.tos), 0, 255, "NUMBER",              \
+	  "TOS or traffic class of packets to the target: DSCP * 4 (default: the system's)" },     \
+	{ "ack-timeout", 0, CMD_OPTION_NUMBER, offsetof(type, connect.ack_timeout), 0, 31,         \
+	  "NUMBER", "RDMA: repeat unacknowledged packets after 4.096 us * 2^NUMBER (default: the device's)" }, \
 	{ "timeout", 0, CMD_OPTION_TIME, offsetof(type, connect.timeout_ms), 1, 3600000, "TIME",   \
 	  "how long to try to connect (default: " CMD_QUOTE(CMD_CONNECT_S) "s)" },                 \
 	{ "give-up", 0, CMD_OPTION_TIME, offsetof(type, connect.give_up_ms), 1, 3600000, "TIME",   \

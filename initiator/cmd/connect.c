@@ -68,6 +68,9 @@ struct rblk_session *cmd_session_open(const char *uri, const struct cmd_connect 
 	options->connect_timeout_ms = (uint32_t)connect->timeout_ms;
 	options->give_up_ms = (uint32_t)connect->give_up_ms;
 	options->device = connect->device;
+	options->source = connect->source;
+	options->tos = (uint32_t)connect->tos;
+	options->ack_timeout = (uint32_t)connect->ack_timeout;
 	options->initiator_name = connect->name;
 	options->key_file = connect->key;
 	options->tls = connect->tls;

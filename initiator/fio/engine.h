@@ -18,7 +18,8 @@ struct engine_options {
 	struct thread_data *td; /* fio's; also keeps the offset of the first option from being 0 */
 	char *uri;
 	char *stats_path;
-	char *name, *key_file;
+	char *name, *key_file, *device, *source;
+	unsigned int tos, ack_timeout;
 	unsigned int tls; /* enum rblk_tls_use */
 	unsigned int digest;
 	unsigned int queues;

@@ -20,7 +20,8 @@ struct nbd_link;
 struct nbd_link_options {
 	const char *uri;
 	const char *volume; /* NULL: the URI's */
-	const char *name, *key_file; /* these as of struct rblk_options */
+	const char *name, *key_file, *device, *source; /* these as of struct rblk_options */
+	uint32_t tos, ack_timeout;
 	enum rblk_tls_use tls;
 	bool digest;
 	uint32_t queues;     /* 0: the library's default */

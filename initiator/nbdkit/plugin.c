@@ -28,9 +28,10 @@
 #define PLUGIN_PREFERRED_MAX (2u << 20)
 
 static struct {
-	char *uri, *name, *key_file;
+	char *uri, *name, *key_file, *device, *source;
 	enum rblk_tls_use tls;
 	bool digest;
+	unsigned int tos, ack_timeout;
 	unsigned int queues;
 	unsigned int give_up; /* seconds; 0: the library's default */
 	bool polling;
@@ -43,6 +44,8 @@ static void plugin_unload(void)
 	free(settings.uri);
 	free(settings.name);
 	free(settings.key_file);
+	free(settings.device);
+	free(settings.source);
 }
 
 static int config_text(char **text, const char *value)
@@ -83,13 +86,29 @@ static int config_polling(const char *value)
 	return -1;
 }
 
-static int config_give_up(const char *value)
+static const struct {
+	const char *key;
+	unsigned int *number, min, max;
+} numbers[] = {
+	{"queues", &settings.queues, 1, 16},
+	{"give-up", &settings.give_up, 1, PLUGIN_GIVE_UP_MAX},
+	{"tos", &settings.tos, 0, 255},
+	{"ack-timeout", &settings.ack_timeout, 0, 31},
+};
+
+static int config_number(const char *key, const char *value)
 {
-	if (nbdkit_parse_unsigned("give-up", value, &settings.give_up))
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+		if (strcmp(key, numbers[i].key) != 0)
+			continue;
+		if (nbdkit_parse_unsigned(key, value, numbers[i].number))
+			return -1;
+		if (*numbers[i].number >= numbers[i].min && *numbers[i].number <= numbers[i].max)
+			return 0;
+		nbdkit_error("%s=%s: not from %u to %u", key, value, numbers[i].min, numbers[i].max);
 		return -1;
-	if (settings.give_up >= 1 && settings.give_up <= PLUGIN_GIVE_UP_MAX)
-		return 0;
-	nbdkit_error("give-up=%s: not from 1 to %u", value, PLUGIN_GIVE_UP_MAX);
+	}
+	nbdkit_error("unknown parameter \"%s\"", key);
 	return -1;
 }
 
@@ -111,18 +130,11 @@ static int plugin_config(const char *key, const char *value)
 		return config_digest(value);
 	if (strcmp(key, "polling") == 0)
 		return config_polling(value);
-	if (strcmp(key, "give-up") == 0)
-		return config_give_up(value);
-	if (strcmp(key, "queues") != 0) {
-		nbdkit_error("unknown parameter \"%s\"", key);
-		return -1;
-	}
-	if (nbdkit_parse_unsigned("queues", value, &settings.queues))
-		return -1;
-	if (settings.queues >= 1 && settings.queues <= 16)
-		return 0;
-	nbdkit_error("queues=%s: not from 1 to 16", value);
-	return -1;
+	if (strcmp(key, "device") == 0)
+		return config_text(&settings.device, value);
+	if (strcmp(key, "source") == 0)
+		return config_text(&settings.source, value);
+	return config_number(key, value);
 }
 
 static int plugin_config_complete(void)
@@ -146,6 +158,10 @@ static int plugin_config_complete(void)
 	"key=FILE         file with the secret that proves the name, and the target\n"            \
 	"tls=WHEN         encrypt TCP with the key: auto (default: to other machines), always, never\n" \
 	"digest=BOOL      check all data by CRC32C (default false)\n"                             \
+	"device=NAME      RDMA device to use (default: the one that the routes lead to)\n"        \
+	"source=ADDRESS   connect from this address of this machine; several by commas: one for each host\n" \
+	"tos=NUMBER       TOS or traffic class of packets to the target: DSCP * 4\n"             \
+	"ack-timeout=NUMBER  RDMA: repeat unacknowledged packets after 4.096 us * 2^NUMBER\n"    \
 	"queues=COUNT     connections to the target for each NBD connection (default 1)\n"        \
 	"give-up=SECONDS  after so long without a connection, requests fail (default 60)\n"        \
 	"polling=HOW      never (default): sleep until the target answers; always: spin"
@@ -177,6 +193,10 @@ static int plugin_list_exports(int readonly, int is_tls, struct nbdkit_exports *
 		.size = sizeof(options),
 		.initiator_name = settings.name,
 		.key_file = settings.key_file,
+		.device = settings.device,
+		.source = settings.source,
+		.tos = settings.tos,
+		.ack_timeout = settings.ack_timeout,
 		.tls = settings.tls,
 		.digest = settings.digest,
 	};
@@ -213,6 +233,10 @@ static void *plugin_open(int readonly)
 		.uri = settings.uri,
 		.name = settings.name,
 		.key_file = settings.key_file,
+		.device = settings.device,
+		.source = settings.source,
+		.tos = settings.tos,
+		.ack_timeout = settings.ack_timeout,
 		.tls = settings.tls,
 		.digest = settings.digest,
 		.volume = uri_has_volume() ? NULL : name,

@@ -58,7 +58,7 @@ struct fab_options {
 	uint32_t cq_depth;   /* completions that may be outstanding over all connections */
 	uint32_t srq_depth;  /* shared receive queue entries per device; 0: each connection its own */
 	uint32_t recv_sge;   /* segments of a receive, usually 1 */
-	const char *device;  /* use only this device; NULL: whatever the address leads to */
+	const char *device;  /* use only this device, from an address of its own; NULL: whatever the address leads to */
 	bool later; /* FAB_VERBS: open it even if this machine has no RDMA yet: fab_listen() and fab_accept() look again */
 	uint32_t vector;     /* which of a device's completion vectors interrupts, modulo their number */
 	/* FAB_TCP: listeners take connections that begin with TLS, too. Outlives the fab; NULL: they do not. */
@@ -114,6 +114,10 @@ struct fab_conn_options {
 	uint8_t private_bytes;    /* at most RBLK_PRIVATE_DATA_MAX */
 	uint32_t timeout_ms;   /* connecting only: address, route, handshake together */
 	struct rblk_tls_context *tls; /* connecting, FAB_TCP: by TLS; outlives that. NULL: without */
+	const struct sockaddr *source; /* connecting only: from this address; copied. NULL: as the routes say */
+	uint8_t tos;           /* connecting only: IP's TOS or traffic class; 0: the system's */
+	uint8_t ack_timeout;   /* connecting only, FAB_VERBS: 4.096 us * 2^this, at most 31, until a packet is repeated; 0: the
+				  device's */
 	void *user;            /* fab_conn_user() */
 };
 

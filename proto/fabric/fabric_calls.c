@@ -166,6 +166,12 @@ int fab_connect(struct fab *fab, const struct sockaddr *addr,
 		const struct fab_conn_options *options, fab_prepare_fn prepare,
 		struct fab_conn **conn)
 {
+	if (options->source && options->source->sa_family != addr->sa_family) {
+		char peer[80];
+
+		fab_format_address(addr, peer, sizeof(peer));
+		return fab_fail(fab, -EAFNOSUPPORT, "connect to %s: the source address is of another family", peer);
+	}
 	return fab->ops->connect(fab, addr, options, prepare, conn);
 }
 

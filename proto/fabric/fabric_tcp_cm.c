@@ -7,6 +7,7 @@
 #include "proto/fabric/fabric_tcp_cm.h"
 
 #include <errno.h>
+#include <netinet/in.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -20,7 +21,28 @@
 
 /* -- connecting ------------------------------------------------------------------------------- */
 
-static int connect_socket(const struct sockaddr *addr)
+/* The port is chosen by connect(): many connections come from one address. */
+static int connect_bind(int fd, const struct sockaddr *source)
+{
+	const int yes = 1;
+
+	if (setsockopt(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &yes, sizeof(yes)) ||
+	    bind(fd, source, tcp_address_bytes(source)))
+		return -errno;
+	return 0;
+}
+
+static int connect_set_tos(int fd, const struct sockaddr *addr, int tos)
+{
+	const struct sockaddr_in6 *in6 = (const void *)addr;
+	bool ipv6 = addr->sa_family == AF_INET6 && !IN6_IS_ADDR_V4MAPPED(&in6->sin6_addr);
+
+	if (setsockopt(fd, ipv6 ? IPPROTO_IPV6 : IPPROTO_IP, ipv6 ? IPV6_TCLASS : IP_TOS, &tos, sizeof(tos)))
+		return -errno;
+	return 0;
+}
+
+static int connect_socket(const struct sockaddr *addr, const struct fab_conn_options *options)
 {
 	int fd = socket(addr->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	int err;
@@ -28,6 +50,10 @@ static int connect_socket(const struct sockaddr *addr)
 	if (fd < 0)
 		return -errno;
 	err = tcp_socket_tune(fd);
+	if (!err && options->tos)
+		err = connect_set_tos(fd, addr, options->tos);
+	if (!err && options->source)
+		err = connect_bind(fd, options->source);
 	if (!err && connect(fd, addr, tcp_address_bytes(addr)) < 0 && errno != EINPROGRESS)
 		err = -errno;
 	if (err) {
@@ -35,6 +61,13 @@ static int connect_socket(const struct sockaddr *addr)
 		return err;
 	}
 	return fd;
+}
+
+static int connect_fail(struct fab *fab, const char *text, const struct fab_conn_options *options, int error)
+{
+	return fab_fail(fab, error, "%s: connect: %s", text,
+			options->source && error == -EADDRNOTAVAIL ? "the source address is not this machine's" :
+								     strerror(-error));
 }
 
 /* It was created, and is unknown to its caller. */
@@ -65,9 +98,9 @@ int tcp_connect(struct fab *fab, const struct sockaddr *addr,
 	err = tcp_conn_check_options(fab, options);
 	if (err)
 		return err;
-	fd = connect_socket(addr);
+	fd = connect_socket(addr, options);
 	if (fd < 0)
-		return fab_fail(fab, fd, "%s: connect: %s", text, strerror(-fd));
+		return connect_fail(fab, text, options, fd);
 	err = tcp_conn_create(fab, fd, addr, options,
 			      tcp_reads_min(options->read_in, TCP_READS_MAX), TCP_CONN_CONNECTING,
 			      &conn);

@@ -9,6 +9,7 @@
  *   fabric_verbs_conn.c    a connection: states, drain, destroy
  *   fabric_verbs_qp.c      its queue pair
  *   fabric_verbs_listen.c  listeners
+ *   fabric_verbs_address.c which addresses are RDMA devices'
  *   fabric_verbs_cm.c      rdma_cm: request, connect, accept, and its events
  *
  * Each fab opens a device's context for itself instead of using the one that rdma_cm opens: that
@@ -304,6 +305,13 @@ int verbs_listener_address(const struct fab_listener *listener, struct sockaddr_
  * destruction.
  */
 void verbs_listener_lost(struct verbs_fab *fab, const struct rdma_cm_id *id);
+
+/* -- fabric_verbs_address.c -- */
+/*
+ * Where the routes lead to `peer` by another device: *source is this one's address to reach it from, without a port.
+ * False: they lead there by this one, or it has no such address.
+ */
+bool verbs_source_find(const char *device, const struct sockaddr *peer, struct sockaddr_storage *source);
 
 /* -- fabric_verbs_cm.c -- */
 /* One event of the channel; clears cm_ready when there is none. */

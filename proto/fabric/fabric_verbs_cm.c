@@ -212,6 +212,10 @@ static const char *verbs_connect_cause(int err)
 		return "no route to it";
 	case ECONNREFUSED: /* iWARP: by TCP, before rdma_cm has anything to reject */
 		return "refused: nobody listens on that port";
+	case ENOSYS:
+		return "this kernel cannot set ack_timeout";
+	case EADDRNOTAVAIL:
+		return "the source address is not this machine's";
 	case ETIMEDOUT:
 		return "no answer: the host is down or its address does not answer ARP";
 	default:
@@ -224,12 +228,38 @@ static void verbs_conn_fail(struct verbs_conn *conn, int err, const char *words)
 	verbs_conn_break(conn, FAB_EVENT_FAILED, -err, "connect to %s: %s", conn->head.peer, words);
 }
 
+/* Before the address is resolved. 0 or a positive errno. */
+static int verbs_connect_set(struct rdma_cm_id *id, const struct fab_conn_options *options)
+{
+	uint8_t tos = options->tos, ack_timeout = options->ack_timeout;
+
+	if (tos && rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, &tos, sizeof(tos)))
+		return errno;
+	if (ack_timeout && rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &ack_timeout,
+					   sizeof(ack_timeout)))
+		return errno;
+	return 0;
+}
+
+/* As was asked for, or of the device that was. NULL: as the routes say; that they lead to another one is told later. */
+static struct sockaddr *verbs_connect_source(const struct fab *fab, const struct sockaddr *addr,
+					     const struct fab_conn_options *options, struct sockaddr_storage *source)
+{
+	memset(source, 0, sizeof(*source));
+	if (options->source)
+		memcpy(source, options->source,
+		       addr->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in));
+	else if (!fab->options.device || !verbs_source_find(fab->options.device, addr, source))
+		return NULL;
+	return (struct sockaddr *)source;
+}
+
 int verbs_connect(struct fab *head, const struct sockaddr *addr,
 		  const struct fab_conn_options *options, fab_prepare_fn prepare,
 		  struct fab_conn **out)
 {
 	struct verbs_fab *fab = verbs_fab(head);
-	struct sockaddr_storage peer = {0};
+	struct sockaddr_storage peer = {0}, source;
 	struct verbs_conn *conn;
 	char text[80];
 	int err;
@@ -254,7 +284,10 @@ int verbs_connect(struct fab *head, const struct sockaddr *addr,
 		err = errno;
 		goto err_free;
 	}
-	if (rdma_resolve_addr(conn->id, NULL, (struct sockaddr *)&peer,
+	err = verbs_connect_set(conn->id, options);
+	if (err)
+		goto err_destroy_id;
+	if (rdma_resolve_addr(conn->id, verbs_connect_source(head, addr, options, &source), (struct sockaddr *)&peer,
 			      (int)conn->options.timeout_ms)) {
 		err = errno;
 		if (err != EINVAL)

@@ -118,6 +118,7 @@ struct verbs_conn *verbs_conn_alloc(struct verbs_fab *fab, const struct fab_conn
 	conn->head.user = options->user;
 	conn->options = *options;
 	conn->options.private_data = conn->private_data;
+	conn->options.source = NULL; /* the caller's */
 	conn->state = state;
 	TAILQ_INSERT_TAIL(&fab->conns, conn, all_entry);
 	return conn;

@@ -102,5 +102,5 @@ nbd 1 "${plugin[@]}" -- 'nbdinfo "$uri"'
 # The manual has every parameter that the program has, and no other.
 nbdkit "$RBLK_NBDKIT" --help > "$scratch/help"
 manual=$(dirname "$0")/../../initiator/man/nbdkit-rblk-plugin.1.scd
-diff <(grep -oE '^(\[uri=\]|[a-z]+=)' "$scratch/help" | tr -d '[]=' | sort) \
-	<(sed -n 's/^\*\([a-z]*\)=\*_.*/\1/p' "$manual" | sort) >&2 || fail "manual and --help differ"
+diff <(grep -oE '^(\[uri=\]|[a-z-]+=)' "$scratch/help" | tr -d '[]=' | sort) \
+	<(sed -n 's/^\*\([a-z-]*\)=\*_.*/\1/p' "$manual" | sort) >&2 || fail "manual and --help differ"

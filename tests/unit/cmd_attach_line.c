@@ -42,6 +42,9 @@ static void everything_can_be_said(void **state)
 		.give_up_ms = 0,
 		.initiator = "me",
 		.key = "/etc/rblk/key",
+		.source = "fe80::1%eth0,::2",
+		.tos = 104,
+		.ack_timeout = 18,
 		.read_only = true,
 		.accept_volatile = true,
 		.own_session = true,
@@ -51,7 +54,7 @@ static void everything_can_be_said(void **state)
 	compose("rblk://h/v", "::1", &all);
 	assert_string_equal(line, "attach address=::1 port=4430 volume=v queues=4 poll_queues=2 credits=32 "
 				  "initiator=me key=/etc/rblk/key connect_ms=100 command_ms=2000 reconnect_ms=300 "
-				  "fail_fast_ms=0 give_up_ms=0 "
+				  "fail_fast_ms=0 give_up_ms=0 source=fe80::1%eth0,::2 tos=104 ack_timeout=18 "
 				  "read_only volatile own_session digest");
 }
 
@@ -80,6 +83,20 @@ static void a_name_is_one_word(void **state)
 	}
 }
 
+static void a_source_is_addresses(void **state)
+{
+	static const char *const bad[] = {"", "host", "10.0.0.1,", ",10.0.0.1", "10.0.0.1 x", "10.0.0.1/24"};
+	struct attach_options options = ATTACH_OPTIONS_DEFAULTS;
+	struct ini_uri uri;
+
+	assert_int_equal(attach_uri_parse("rblk://h/v", &uri, reason), 0);
+	for (size_t i = 0; i < UNIT_LENGTH(bad); i++) {
+		options.source = bad[i];
+		assert_int_equal(attach_line_compose(&uri, "::1", &options, line, reason), -EINVAL);
+		assert_non_null(strstr(reason, "no address"));
+	}
+}
+
 static void other_uris_are_refused(void **state)
 {
 	struct ini_uri uri;
@@ -103,6 +120,7 @@ int main(void)
 		cmocka_unit_test(everything_can_be_said),
 		cmocka_unit_test(each_host_has_its_port),
 		cmocka_unit_test(a_name_is_one_word),
+		cmocka_unit_test(a_source_is_addresses),
 		cmocka_unit_test(other_uris_are_refused),
 	};
 

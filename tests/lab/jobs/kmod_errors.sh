@@ -29,6 +29,15 @@ refused "attach address=$LAB_ADDR" 'address= and volume= are needed'
 refused "attach address=$LAB_ADDR volume=disk colour=red" '"colour=red": unknown word'
 refused "attach address=$LAB_ADDR volume=disk queues=17" 'queues=17: must be from 1 to 16'
 refused "attach address=$LAB_ADDR volume=disk queues=x" 'queues=x: not a number'
+refused "attach address=$LAB_ADDR volume=disk tos=256" 'tos=256: must be from 0 to 255'
+refused "attach address=$LAB_ADDR volume=disk ack_timeout=32" 'ack_timeout=32: must be from 0 to 31'
+for source in host ::1 1.2.3.4,; do
+	refused "attach address=$LAB_ADDR,$LAB_ADDR volume=disk source=$source" "no numeric address of the family of $LAB_ADDR:4430"
+done
+# Of another machine: no connection is made from an address that was not asked for.
+refused "attach address=$LAB_ADDR volume=disk source=192.0.2.1 connect_ms=1000" "$LAB_ADDR:4430"
+lab_attach disk source=$LAB_ADDR tos=104 ack_timeout=18
+lab_detach
 refused "attach address=$LAB_ADDR volume=di/sk" 'letters, digits and ._:+- only'
 refused "attach address=$LAB_ADDR volume=disk port=0" 'port=0: must be from 1 to 65535'
 refused "attach address=nohost volume=disk" 'not a numeric address'

@@ -207,6 +207,8 @@ int rdma_resolve_route(struct rdma_cm_id *id, int ms);
 int rdma_create_qp(struct rdma_cm_id *id, struct ib_pd *pd, struct ib_qp_init_attr *attr);
 void rdma_destroy_qp(struct rdma_cm_id *id);
 int rdma_connect(struct rdma_cm_id *id, struct rdma_conn_param *param);
+#define rdma_set_service_type(id, tos) ((void)(id), (void)(tos))
+#define rdma_set_ack_timeout(id, timeout) ((void)(id), (void)(timeout), 0)
 #define rdma_disconnect(id) ((void)(id)) /* ib_drain_qp() hangs up */
 static inline const void *rdma_consumer_reject_data(struct rdma_cm_id *id,
 						    struct rdma_cm_event *event, u8 *bytes)
