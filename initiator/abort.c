@@ -121,7 +121,8 @@ static void cancel_slot(struct ini_slot *slot)
 static bool started_by(rblk_callback done, void *arg, const struct ini_origin *origin)
 {
 	return (done == origin->done && arg == origin->arg) ||
-	       ini_vector_stops(done, arg, origin) || ini_compare_is(done, arg, origin) ||
+	       ini_vector_stops(done, arg, origin) ||
+	       ini_checksum_stops(done, arg, origin) || ini_compare_is(done, arg, origin) ||
 	       ini_extents_is(done, arg, origin);
 }
 

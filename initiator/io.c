@@ -398,12 +398,3 @@ int rblk_write_zeroes(struct rblk_volume *volume, uint64_t bytes, uint64_t offse
 	return start_range(volume, RBLK_OP_WRITE_ZEROES, bytes, offset,
 			   volume->info.max_discard_bytes, &ask, arg);
 }
-
-int rblk_checksum(struct rblk_volume *volume, uint64_t bytes, uint64_t offset, rblk_callback done,
-		  void *arg)
-{
-	const struct ini_ask ask = {.able = volume->info.can_checksum, .done = done};
-
-	return start_range(volume, RBLK_OP_CHECKSUM, bytes, offset, ini_io_blocks_max(volume), &ask,
-			   arg);
-}

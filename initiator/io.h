@@ -39,9 +39,10 @@ struct ini_origin {
 };
 /*
  * Does the callback of an outstanding command stand for a call of the program with this origin? A
- * vector then starts no further command.
+ * vector or long CHECKSUM then starts no further command.
  */
 bool ini_vector_stops(rblk_callback done, void *arg, const struct ini_origin *origin);
+bool ini_checksum_stops(rblk_callback done, void *arg, const struct ini_origin *origin);
 bool ini_compare_is(rblk_callback done, const void *arg, const struct ini_origin *origin);
 bool ini_extents_is(rblk_callback done, const void *arg, const struct ini_origin *origin);
 

@@ -487,7 +487,10 @@ RBLK_API int rblk_discard(struct rblk_volume *volume, uint64_t bytes, uint64_t o
 			  rblk_callback done, void *arg);
 RBLK_API int rblk_write_zeroes(struct rblk_volume *volume, uint64_t bytes, uint64_t offset,
 			       uint32_t flags, rblk_callback done, void *arg);
-/* CRC32C of a range, computed by the target, in result->value. */
+/*
+ * CRC32C of a range, computed by the target, in result->value. A long one takes several commands, one after the other;
+ * command_timeout_ms is for each.
+ */
 RBLK_API int rblk_checksum(struct rblk_volume *volume, uint64_t bytes, uint64_t offset,
 			   rblk_callback done, void *arg);
 

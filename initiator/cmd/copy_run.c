@@ -15,7 +15,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <isa-l/mem_routines.h>
-#include "initiator/cmd/crc32c.h"
+#include "proto/digest/combine.h"
 #include "proto/digest/digest.h"
 
 #define COPY_PAGE 4096u /* buffers begin on pages, whatever the chunk's length */
@@ -319,7 +319,7 @@ static int copy_remember(struct copy *copy, const struct copy_slot *slot)
 		copy->chunks = chunks;
 	}
 	chunks[copy->chunk_count++] = (struct copy_chunk){
-		slot->zero ? crc32c_zeroes(bytes) : rblk_digest(0, slot->data, bytes), bytes, slot->zero
+		slot->zero ? rblk_digest_zeroes(bytes) : rblk_digest(0, slot->data, bytes), bytes, slot->zero
 	};
 	return 0;
 }

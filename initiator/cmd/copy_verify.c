@@ -9,7 +9,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include "initiator/cmd/crc32c.h"
+#include "proto/digest/combine.h"
 
 #define VERIFY_PIECE_BYTES (64u << 20) /* of a hole; well within a command's time on any disk */
 
@@ -115,7 +115,7 @@ static bool verify_hole(struct verify *verify, struct verify_slot *next)
 		most = VERIFY_PIECE_BYTES;
 	next->offset = verify->offset;
 	next->bytes = verify_least(to - verify->offset, most);
-	next->crc = crc32c_zeroes(next->bytes);
+	next->crc = rblk_digest_zeroes(next->bytes);
 	return true;
 }
 
@@ -130,7 +130,7 @@ static bool verify_next(struct verify *verify, struct verify_slot *next)
 		again = &verify->again[verify->again_count - 1];
 		next->offset = again->offset;
 		next->bytes = verify_least(again->bytes, copy->chunk_bytes);
-		next->crc = crc32c_zeroes(next->bytes);
+		next->crc = rblk_digest_zeroes(next->bytes);
 		return true;
 	}
 	while (verify->chunk < copy->chunk_count) {
@@ -264,7 +264,7 @@ uint32_t copy_verify_crc(const struct copy *copy, uint64_t *bytes)
 
 	*bytes = 0;
 	for (i = 0; i < copy->chunk_count; i++) {
-		crc = crc32c_combine(crc, copy->chunks[i].crc, copy->chunks[i].bytes);
+		crc = rblk_digest_combine(crc, copy->chunks[i].crc, copy->chunks[i].bytes);
 		*bytes += copy->chunks[i].bytes;
 	}
 	return crc;

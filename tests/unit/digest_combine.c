@@ -4,7 +4,7 @@
  * split of a buffer.
  */
 #include "tests/unit/unit.h"
-#include "initiator/cmd/crc32c.h"
+#include "proto/digest/combine.h"
 #include "proto/digest/digest.h"
 
 static void combine_equals_whole(void **state)
@@ -17,7 +17,7 @@ static void combine_equals_whole(void **state)
 		data[i] = (uint8_t)(i * i + 7 * i + 3);
 	whole = rblk_digest(0, data, sizeof(data));
 	for (i = 0; i <= sizeof(data); i++)
-		assert_int_equal(crc32c_combine(rblk_digest(0, data, i), rblk_digest(0, data + i, sizeof(data) - i),
+		assert_int_equal(rblk_digest_combine(rblk_digest(0, data, i), rblk_digest(0, data + i, sizeof(data) - i),
 						sizeof(data) - i),
 				 whole);
 }
@@ -28,10 +28,10 @@ static void zeroes_equal_zeroes(void **state)
 	uint64_t bytes;
 
 	for (bytes = 0; bytes <= sizeof(zeroes); bytes++)
-		assert_int_equal(crc32c_zeroes(bytes), rblk_digest(0, zeroes, (size_t)bytes));
+		assert_int_equal(rblk_digest_zeroes(bytes), rblk_digest(0, zeroes, (size_t)bytes));
 	/* Longer than memory can hold: combined from two. */
-	assert_int_equal(crc32c_zeroes(20ull << 30),
-			 crc32c_combine(crc32c_zeroes(13ull << 30), crc32c_zeroes(7ull << 30),
+	assert_int_equal(rblk_digest_zeroes(20ull << 30),
+			 rblk_digest_combine(rblk_digest_zeroes(13ull << 30), rblk_digest_zeroes(7ull << 30),
 					7ull << 30));
 }
 
