@@ -37,14 +37,15 @@ void sim_app_ask_extents(struct sim_app *app)
 	const struct sim_mount *mount = &app->mounts[sim_below(app->mount_count)];
 	const struct rblk_volume_info *info = rblk_volume_info(mount->rblk);
 	uint64_t blocks = info->bytes / info->block_bytes, first = sim_below(blocks);
+	unsigned int most;
 	int err;
 
 	if (app->look || !info->can_extents)
 		return;
 	app->look = sim_model_look(app->host->volumes[mount->volume]);
+	most = (unsigned int)sim_between(1, SIM_APP_EXTENTS);
 	err = rblk_extents(mount->rblk, sim_between(1, blocks - first) * info->block_bytes,
-			   first * info->block_bytes, app->extents,
-			   (unsigned int)sim_between(1, SIM_APP_EXTENTS), extents_done, app);
+			   first * info->block_bytes, app->extents, most, extents_done, app);
 	if (!err) {
 		app->under_way++;
 		return;

@@ -113,11 +113,13 @@ void sim_end_init(struct sim_conn *conn)
 static void hang_up(struct sim_conn *conn)
 {
 	struct sim_conn *peer = conn->peer;
+	uint64_t due_ns;
 
-	if (peer && peer->state != SIM_CONN_ERR && !conn->fab->dead && !conn->silent &&
-	    sim_link_up(conn))
-		sim_event_by(&peer->hangup,
-			     sim_now_ns() + sim_latency_ns() + sim_below(sim_net.stray_ns));
+	if (!peer || peer->state == SIM_CONN_ERR || conn->fab->dead || conn->silent || !sim_link_up(conn))
+		return;
+	due_ns = sim_now_ns() + sim_latency_ns();
+	due_ns += sim_below(sim_net.stray_ns);
+	sim_event_by(&peer->hangup, due_ns);
 }
 
 void sim_conn_silence(struct fab_conn *head)

@@ -255,6 +255,7 @@ static void execute_receive(struct sim_conn *conn, const struct sim_wqe *wqe)
 static void flip(const struct sim_conn *initiator, struct sim_wqe *wqe)
 {
 	struct sim_actor *actor = initiator->fab->actor;
+	uint8_t *byte;
 
 	if (!actor->digests || sim_net.calm)
 		return;
@@ -268,7 +269,8 @@ static void flip(const struct sim_conn *initiator, struct sim_wqe *wqe)
 	actor->spared = FLIPS_APART;
 	sim_reached("fabric", "a bit of the data changes", opcode_name(wqe->wr.opcode));
 	sim_trace(actor->name, "a bit of %u bytes changes", wqe->bytes);
-	wqe->data[sim_below(wqe->bytes)] ^= (uint8_t)(1u << sim_below(8));
+	byte = &wqe->data[sim_below(wqe->bytes)];
+	*byte ^= (uint8_t)(1u << sim_below(8));
 }
 
 static void execute_read(struct sim_conn *peer, struct sim_wqe *wqe)

@@ -4,6 +4,7 @@
  *   sim --seeds FIRST COUNT     those; the usual way (COUNT 0: until stopped)
  *   sim --seed N [--trace]      one; with all that happens
  *   sim --same FIRST COUNT      each twice: a seed must do the same every time
+ *   sim --digest FIRST COUNT    those, and a digest of what each has done: the same whatever it is built with
  *   sim --coverage FIRST COUNT [FLOOR]   those, and what they have reached (coverage.h)
  *   sim --sends FIRST COUNT HUNDREDTHS   those, in which the module may send at most so many SENDs for a hundred commands
  *   sim --history MODEL N       one world of those that a model speaks of, and its history (history.h)
@@ -22,7 +23,7 @@ static int usage(void)
 {
 	fprintf(stderr,
 		"usage: sim --seeds FIRST COUNT | --seed N [--trace] | --same FIRST COUNT |\n"
-		"           --coverage FIRST COUNT [FLOOR] | --sends FIRST COUNT HUNDREDTHS | --history MODEL N\n");
+		"           --digest FIRST COUNT | --coverage FIRST COUNT [FLOOR] | --sends FIRST COUNT HUNDREDTHS | --history MODEL N\n");
 	return 2;
 }
 
@@ -61,9 +62,10 @@ int main(int argc, char **argv)
 	bool one = argc >= 3 && !strcmp(argv[1], "--seed");
 	bool many = argc == 4 && !strcmp(argv[1], "--seeds");
 	bool same = argc == 4 && !strcmp(argv[1], "--same");
+	bool digest = argc == 4 && !strcmp(argv[1], "--digest");
 	bool sends = argc == 5 && !strcmp(argv[1], "--sends");
 	bool coverage = argc >= 4 && argc <= 5 && !strcmp(argv[1], "--coverage");
-	enum sim_trace_mode mode = same ? SIM_TRACE_TAIL : SIM_TRACE_OFF;
+	enum sim_trace_mode mode = same || digest ? SIM_TRACE_TAIL : SIM_TRACE_OFF;
 	uint64_t first, count;
 
 	fab_sim_ops = &sim_fabric_ops;
@@ -71,7 +73,7 @@ int main(int argc, char **argv)
 		sim_trace_init(SIM_TRACE_TAIL, argv[0]);
 		return sim_world_run_history(strtoull(argv[3], NULL, 0), argv[2]) ? 0 : usage();
 	}
-	if (!one && !many && !same && !coverage && !sends)
+	if (!one && !many && !same && !digest && !coverage && !sends)
 		return usage();
 	if (one && argc == 4)
 		mode = !strcmp(argv[3], "--trace") ? SIM_TRACE_ALL : SIM_TRACE_TAIL;
@@ -83,6 +85,8 @@ int main(int argc, char **argv)
 			run_same(seed);
 		else
 			sim_world_run(seed);
+		if (digest)
+			printf("seed %" PRIu64 ": %016" PRIx64 "\n", seed, sim_trace_hash());
 		if (!count && sim_totals.seeds % 10000 == 0)
 			report();
 	}

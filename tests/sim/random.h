@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * The one source of chance in a simulated world: a sequence that the seed alone determines. Every
- * decision of the simulator, and env_random() of the code under test, draws from it.
+ * decision of the simulator, and env_random() of the code under test, draws from it. No two draws in one
+ * call's arguments, or on both sides of an operator but && || ?: : each compiler has its own order there
+ * (sim.compilers).
  */
 #ifndef RBLK_TESTS_SIM_RANDOM_H
 #define RBLK_TESTS_SIM_RANDOM_H

@@ -167,10 +167,9 @@ static void build_host(unsigned int i, enum world_kind kind)
 		     sim_world_reserves(kind) || kind == WORLD_REPLACED || kind == WORLD_HUNG ? 2 : 1, SIM_HOST_VOLUMES);
 	     v; v--) {
 		uint32_t block = sim_chance(700000) ? 512 : 4096;
+		bool is_memory = sim_chance(memory);
 
-		sim_host_add_volume(host,
-				    (uint64_t)sim_between(8, sim_chance(800000) ? 32 : 64) * 4096,
-				    block, sim_chance(memory));
+		sim_host_add_volume(host, sim_between(8, sim_chance(800000) ? 32 : 64) * 4096, block, is_memory);
 		if (host->disks[host->volume_count - 1])
 			build_disk(host->disks[host->volume_count - 1], kind);
 	}
@@ -243,6 +242,13 @@ static bool has_names(void)
 	return sim_world.seed % 16 == 6;
 }
 
+static unsigned int any_give_up_ms(void)
+{
+	uint64_t most_ms = sim_chance(300000) ? 1000 : 60000;
+
+	return (unsigned int)sim_between(sim_chance(300000) ? 20 : 500, most_ms);
+}
+
 static void build_app(unsigned int i)
 {
 	struct sim_app *app = &sim_world.apps[i];
@@ -258,8 +264,7 @@ static void build_app(unsigned int i)
 	app->options.queues = (uint32_t)sim_between(1, 3);
 	app->options.no_immediate = sim_chance(300000);
 	app->options.no_reconnect = sim_chance(400000);
-	app->options.give_up_ms = (uint32_t)sim_between(sim_chance(300000) ? 20 : 500,
-							sim_chance(300000) ? 1000 : 60000);
+	app->options.give_up_ms = any_give_up_ms();
 	if (sim_chance(300000))
 		app->options.fail_fast_ms =
 			(uint32_t)sim_between(5, sim_chance(500000) ? 100 : 3000);
@@ -310,8 +315,7 @@ static void build_attach(struct sim_module *module)
 		.connect_ms = (unsigned int)sim_between(100, 2000),
 		.command_ms = sim_chance(500000) ? (unsigned int)sim_between(100, 1000) : 12000,
 		.reconnect_ms = (unsigned int)sim_between(100, 1000),
-		.give_up_ms = (unsigned int)sim_between(sim_chance(300000) ? 20 : 500,
-							sim_chance(300000) ? 1000 : 60000),
+		.give_up_ms = any_give_up_ms(),
 	};
 	module->attach.silent_portal = module->attach.portals > 1 && sim_chance(200000);
 	if (sim_chance(500000))
@@ -448,8 +452,11 @@ void sim_world_build(void)
 		has_module = sim_chance(500000);
 	if (has_module)
 		sim_world.app_count = 1;
-	for (unsigned int i = 0; i < MACHINES_MAX && sim_chance(700000); i++)
-		sim_clock_skew(i, sim_below(10000 * SIM_S), (int32_t)sim_below(100001) - 50000);
+	for (unsigned int i = 0; i < MACHINES_MAX && sim_chance(700000); i++) {
+		int32_t drift_ppm = (int32_t)sim_below(100001) - 50000;
+
+		sim_clock_skew(i, sim_below(10000 * SIM_S), drift_ppm);
+	}
 	for (unsigned int i = 0; i < sim_world.host_count; i++)
 		build_host(i, kind);
 	for (unsigned int i = 0; i < sim_world.host_count; i++)

@@ -406,6 +406,7 @@ static void make_hung_module(struct sim_module *module, uint32_t breaks)
 static void make_hung(void)
 {
 	uint32_t breaks = sim_chance(300000) ? 0 : 100000;
+	uint64_t hung_ns;
 
 	make_benign();
 	for (unsigned int i = 0; i < sim_world.app_count; i++)
@@ -414,7 +415,8 @@ static void make_hung(void)
 		make_hung_module(&sim_world.module, breaks);
 	for (unsigned int v = 0; v < sim_world.hosts[0].volume_count; v++)
 		sim_world.hosts[0].disks[v]->temper.fail = 0;
-	sim_hung_begin(sim_world.hosts[0].disks[0], sim_between(5, 100) * SIM_MS, sim_between(4, 8) * SIM_S, SIM_S);
+	hung_ns = sim_between(4, 8) * SIM_S;
+	sim_hung_begin(sim_world.hosts[0].disks[0], sim_between(5, 100) * SIM_MS, hung_ns, SIM_S);
 }
 
 void sim_world_theme(enum world_kind kind)
