@@ -137,7 +137,7 @@ static void account(struct ini_slot *slot)
 	/* Another session may have learnt by now that writes are lost. */
 	if (slot->owes && !ini_durable_done(session->durables, slot->volume->durable, opcode, slot->owes, slot->flush)) {
 		slot->result.error = -EIO;
-		slot->volume->flush_failed = true;
+		ini_volume_hear(slot->volume);
 	}
 	if (has_data && slot->data_bytes)
 		slot->queue->session->stats.target_reads++;

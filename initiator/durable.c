@@ -118,7 +118,7 @@ static void forget_oldest(struct ini_durables *durables)
 }
 
 void ini_durable_leave(struct ini_durables *durables, struct ini_durable *durable,
-		       struct core_durable_open *open, bool told, bool remember)
+		       struct core_durable_open *open, u32 heard, bool remember)
 {
 	bool dirty;
 
@@ -129,7 +129,7 @@ void ini_durable_leave(struct ini_durables *durables, struct ini_durable *durabl
 		return;
 	}
 	pthread_mutex_lock(&durable->lock);
-	core_durable_leave(&durable->core, open, told);
+	core_durable_leave(&durable->core, open, heard);
 	dirty = core_durable_dirty(&durable->core) || durable->core.untold;
 	pthread_mutex_unlock(&durable->lock);
 	if (!--durable->opens) {
@@ -206,12 +206,12 @@ bool ini_durable_acknowledge(struct ini_durable *durable, struct core_durable_op
 	return unaware;
 }
 
-bool ini_durable_unaware(struct ini_durable *durable, const struct core_durable_open *open)
+u32 ini_durable_loss(struct ini_durable *durable, const struct core_durable_open *open)
 {
-	bool unaware;
+	u32 loss;
 
 	pthread_mutex_lock(&durable->lock);
-	unaware = open->unaware;
+	loss = open->unaware;
 	pthread_mutex_unlock(&durable->lock);
-	return unaware;
+	return loss;
 }

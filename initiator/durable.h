@@ -46,10 +46,10 @@ struct ini_durable *ini_durable_alloc(void);
  * the one that is there, and `own` is freed. */
 struct ini_durable *ini_durable_join(struct ini_durables *durables, struct ini_durable *own,
 				     const u8 uuid[16], struct core_durable_open *open);
-/* The volume is closed, or could not be opened. told: as in core/durable.h. remember: what no FLUSH
+/* The volume is closed, or could not be opened. heard: as in core/durable.h. remember: what no FLUSH
  * has covered is owed to its next open, and a loss that was not told. */
 void ini_durable_leave(struct ini_durables *durables, struct ini_durable *durable,
-		       struct core_durable_open *open, bool told, bool remember);
+		       struct core_durable_open *open, u32 heard, bool remember);
 
 /* As in core/durable.h, with the lock. */
 void ini_durable_learn(struct ini_durables *durables, struct ini_durable *durable,
@@ -61,7 +61,7 @@ bool ini_durable_may_flush(struct ini_durable *durable, u64 number);
 bool ini_durable_done(struct ini_durables *durables, struct ini_durable *durable, u8 opcode,
 		      u32 generation, u64 number);
 bool ini_durable_acknowledge(struct ini_durable *durable, struct core_durable_open *open);
-/* Is there a loss that the open's users have not acknowledged? */
-bool ini_durable_unaware(struct ini_durable *durable, const struct core_durable_open *open);
+/* The last loss that the open's users have not acknowledged, of core_durable.losses; 0: none. */
+u32 ini_durable_loss(struct ini_durable *durable, const struct core_durable_open *open);
 
 #endif

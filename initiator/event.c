@@ -274,6 +274,8 @@ static unsigned int tell(struct rblk_session *session, u32 *events,
 	if (!(*events & 1u << type) || !session->on_event)
 		return 0;
 	*events &= ~(1u << type);
+	if (type == RBLK_SESSION_EVENT_WRITES_LOST)
+		ini_volume_hear(volume);
 	session->on_event(session->on_event_arg, session, &event);
 	return 1;
 }

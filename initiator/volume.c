@@ -64,9 +64,7 @@ struct ini_open {
 
 static void volume_free(struct rblk_volume *volume)
 {
-	bool told = volume->loss_told && !(volume->events & 1u << RBLK_SESSION_EVENT_WRITES_LOST);
-
-	ini_durable_leave(volume->session->durables, volume->durable, &volume->open, told || volume->flush_failed,
+	ini_durable_leave(volume->session->durables, volume->durable, &volume->open, volume->loss_heard,
 			  volume->info.can_flush);
 	free(volume);
 }
@@ -121,20 +119,26 @@ static void open_closed(void *arg, const struct rblk_result *result)
 void ini_volumes_look_for_loss(struct rblk_session *session)
 {
 	for (struct rblk_volume *volume = session->volumes; volume; volume = volume->next) {
-		if (volume->loss_told || !ini_durable_unaware(volume->durable, &volume->open))
+		u32 loss = ini_durable_loss(volume->durable, &volume->open);
+
+		if (!loss || loss == volume->loss_told)
 			continue;
 		ini_session_note(session,
 				 "%s: volume \"%s\": writes that were acknowledged and not flushed may be lost",
 				 ini_session_peer(session), volume->info.name);
-		volume->loss_told = true;
+		volume->loss_told = loss;
 		volume->events |= 1u << RBLK_SESSION_EVENT_WRITES_LOST;
 		session->told++;
 	}
 }
 
+void ini_volume_hear(struct rblk_volume *volume)
+{
+	volume->loss_heard = ini_durable_loss(volume->durable, &volume->open);
+}
+
 int rblk_acknowledge(struct rblk_volume *volume)
 {
-	volume->loss_told = volume->flush_failed = false;
 	return ini_durable_acknowledge(volume->durable, &volume->open);
 }
 

@@ -33,8 +33,8 @@ struct rblk_volume {
 	struct core_domain domain;   /* F10: where it was opened last */
 	struct ini_durable *durable; /* F7: shared by all opens of the volume in the process, once it is open */
 	struct core_durable_open open; /* its part there */
-	bool loss_told; /* as an event, which may be among those that are not told yet: */
-	bool flush_failed; /* for a loss: so its users have heard of it */
+	u32 loss_told;  /* the last loss that an event is for, told or among the next: */
+	u32 loss_heard; /* the last one that its users have heard of: by an event, or a FLUSH that failed */
 	u32 events;     /* of enum rblk_session_event_type, a bit each: not told yet */
 	u32 told;       /* likewise: told in this rblk_poll() */
 	struct ini_page_volume *counted; /* publish.c; NULL: it is not */
@@ -48,6 +48,8 @@ void ini_volume_info(const struct rblk_session *session, const struct rblk_wire_
  * this target (F10).
  */
 int ini_volume_reopen(struct rblk_volume *volume, rblk_volume_callback done, void *arg);
+/* Its users are about to be told that FLUSH fails, of all losses until now. */
+void ini_volume_hear(struct rblk_volume *volume);
 /* One of the session's, closed or not. */
 void ini_volume_free(struct rblk_volume *volume);
 void ini_volumes_fini(struct rblk_session *session);

@@ -80,8 +80,8 @@ void rblk_durable_leave(struct rblk_disk *disk)
 {
 	lockdep_assert_held(&disk->opens_lock);
 	spin_lock_irq(&disk->durable->lock);
-	/* told: its last opener has gone, and as with other disks nobody is left who would have to know. */
-	core_durable_leave(&disk->durable->core, &disk->part, true);
+	/* Its last opener has gone, and as with other disks nobody is left who would have to know. */
+	core_durable_leave(&disk->durable->core, &disk->part, disk->part.unaware);
 	spin_unlock_irq(&disk->durable->lock);
 }
 

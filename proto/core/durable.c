@@ -17,20 +17,21 @@ void core_durable_join(struct core_durable *durable, struct core_durable_open *o
 {
 	open->next = durable->opens;
 	durable->opens = open;
-	open->unaware = durable->untold;
+	open->unaware = durable->untold ? durable->losses : 0;
 	durable->unaware += durable->untold;
 	durable->untold = false;
 }
 
-void core_durable_leave(struct core_durable *durable, struct core_durable_open *open, bool told)
+void core_durable_leave(struct core_durable *durable, struct core_durable_open *open, u32 heard)
 {
 	struct core_durable_open **link = &durable->opens;
+	bool untold = open->unaware != heard;
 
 	while (*link && *link != open)
 		link = &(*link)->next;
 	if (*link)
 		*link = open->next;
-	if (core_durable_acknowledge(durable, open) && !told)
+	if (core_durable_acknowledge(durable, open) && untold)
 		durable->untold = true;
 }
 
@@ -40,9 +41,10 @@ static bool durable_lose(struct core_durable *durable)
 	struct core_durable_open *open;
 
 	durable->floor = durable->next;
+	durable->losses++;
 	durable->unaware = 0;
 	for (open = durable->opens; open; open = open->next) {
-		open->unaware = true;
+		open->unaware = durable->losses;
 		durable->unaware++;
 	}
 	return durable->unaware;
@@ -123,7 +125,7 @@ bool core_durable_acknowledge(struct core_durable *durable, struct core_durable_
 {
 	bool unaware = open->unaware;
 
-	open->unaware = false;
+	open->unaware = 0;
 	durable->unaware -= unaware;
 	return unaware;
 }

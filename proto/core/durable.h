@@ -54,7 +54,7 @@ struct core_durable_open {
 	u32 learnt;   /* generation that its last OPEN has shown; 0: there was none */
 	u32 adopted;  /* generation of the handle that it uses. Its session's, as the next: */
 	bool caches;  /* the volume has a volatile cache, as that handle's report has it */
-	bool unaware; /* acknowledged writes may be lost, and it has not acknowledged that */
+	u32 unaware;  /* of core_durable.losses: the last one that it has not acknowledged; 0: none */
 };
 
 struct core_durable {
@@ -65,6 +65,7 @@ struct core_durable {
 			none */
 	u64 floor;   /* a FLUSH below was asked for before a loss: it fails */
 	u32 generation; /* counts cache epochs; 0: none is known */
+	u32 losses;	/* so many times acknowledged writes may have been lost */
 	u32 unaware;	/* of `opens`: while there is one, every FLUSH fails */
 	bool untold;	/* the next open has to be told of a loss */
 	u8 epoch[16];	/* the volume's cache epoch as of the last OPEN */
@@ -75,10 +76,10 @@ void core_durable_init(struct core_durable *durable);
 /* It is told of losses from here on. */
 void core_durable_join(struct core_durable *durable, struct core_durable_open *open);
 /*
- * It is not any more, and nobody has to wait for it. told: its users have heard of the loss, if it is unaware of one; else
- * the next that joins has to.
+ * It is not any more, and nobody has to wait for it. heard: the last loss that its users have heard of, of core_durable.losses. If
+ * it is unaware of a later one, the next that joins has to know.
  */
-void core_durable_leave(struct core_durable *durable, struct core_durable_open *open, bool told);
+void core_durable_leave(struct core_durable *durable, struct core_durable_open *open, u32 heard);
 
 /*
  * An OPEN has shown this cache epoch. True: acknowledged writes may be lost, which nobody knew, and

@@ -161,7 +161,7 @@ static void op_done(void *arg, const struct rblk_result *result)
 	if (outcome == SIM_OUTCOME_DONE)
 		sim_mount_account(op);
 	if (command->kind == SIM_COMMAND_FLUSH && result->error == -EIO && op->mount->rblk &&
-	    op->mount->rblk->flush_failed)
+	    op->mount->rblk->open.unaware && op->mount->rblk->loss_heard == op->mount->rblk->open.unaware)
 		sim_mount_is_told(app, op->mount);
 	sim_mount_learn(op->mount, command, outcome == SIM_OUTCOME_DONE, op->memory);
 	sim_trace(app->actor.name, "#%u ends: %s%s%s", op->number,

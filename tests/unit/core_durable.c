@@ -46,6 +46,12 @@ static bool flush(const struct core_durable_open *open)
 	return core_durable_may_flush(&durable, number) && flushed(open, number);
 }
 
+/* By users who have heard of every loss. */
+static void closed(struct core_durable_open *open)
+{
+	core_durable_leave(&durable, open, open->unaware);
+}
+
 static int begin(void **state)
 {
 	(void)state;
@@ -124,9 +130,9 @@ static void test_one_closes(void **state)
 	(void)state;
 	assert_false(wrote(&first));
 	assert_true(opened(&second, TWO));
-	core_durable_leave(&durable, &first, true);
+	closed(&first);
 	assert_false(flush(&second));
-	core_durable_leave(&durable, &second, true);
+	closed(&second);
 	core_durable_join(&durable, &first);
 	assert_true(flush(&first));
 }
@@ -135,7 +141,7 @@ static void test_one_closes(void **state)
 static void test_one_comes_later(void **state)
 {
 	(void)state;
-	core_durable_leave(&durable, &second, true);
+	closed(&second);
 	assert_false(wrote(&first));
 	assert_true(opened(&first, TWO));
 	core_durable_join(&durable, &second);
@@ -152,12 +158,33 @@ static void test_closed_untold(void **state)
 	(void)state;
 	assert_false(wrote(&first));
 	assert_true(opened(&second, TWO));
-	core_durable_leave(&durable, &first, false);
-	core_durable_leave(&durable, &second, true);
+	core_durable_leave(&durable, &first, 0);
+	closed(&second);
 	core_durable_join(&durable, &second);
 	assert_false(flush(&second));
 	assert_true(core_durable_acknowledge(&durable, &second));
 	core_durable_join(&durable, &first);
+	assert_true(flush(&first));
+}
+
+/* Who has heard of a loss and goes on has not heard of the next: what was written between them is owed like all else. */
+static void test_closed_behind_a_second_loss(void **state)
+{
+	u32 heard;
+
+	(void)state;
+	assert_false(wrote(&first));
+	assert_true(opened(&first, TWO));
+	heard = first.unaware;
+	assert_int_equal(second.unaware, heard);
+	assert_false(wrote(&first));
+	assert_true(opened(&first, ONE));
+	assert_int_not_equal(first.unaware, heard);
+	core_durable_leave(&durable, &first, heard);
+	closed(&second);
+	core_durable_join(&durable, &first);
+	assert_false(flush(&first));
+	assert_true(core_durable_acknowledge(&durable, &first));
 	assert_true(flush(&first));
 }
 
@@ -166,13 +193,13 @@ static void test_all_have_closed(void **state)
 {
 	(void)state;
 	assert_false(wrote(&first));
-	core_durable_leave(&durable, &first, true);
-	core_durable_leave(&durable, &second, true);
+	closed(&first);
+	closed(&second);
 	assert_true(core_durable_dirty(&durable));
 	core_durable_join(&durable, &second);
 	assert_true(opened(&second, TWO));
 	assert_false(wrote(&second));
-	core_durable_leave(&durable, &second, true);
+	closed(&second);
 	assert_false(opened(&first, ONE));
 	assert_true(flush(&first));
 }
@@ -291,6 +318,7 @@ int main(void)
 		cmocka_unit_test_setup(test_one_closes, begin),
 		cmocka_unit_test_setup(test_one_comes_later, begin),
 		cmocka_unit_test_setup(test_closed_untold, begin),
+		cmocka_unit_test_setup(test_closed_behind_a_second_loss, begin),
 		cmocka_unit_test_setup(test_all_have_closed, begin),
 		cmocka_unit_test_setup(test_answer_of_an_older_generation, begin),
 		cmocka_unit_test_setup(test_flush_of_an_older_generation, begin),
