@@ -100,17 +100,17 @@ void tgt_epoch_end(struct tgt_volume *volume)
 {
 	struct tgt_store *store = volume->store;
 	struct tgt_mark *mark = volume->trouble.mark;
-	int err;
+	bool writable = store->info.can_flush && !store->info.read_only && !volume->config.read_only;
+	int err = writable && store->ops->sync ? store->ops->sync(store) : 0;
 
-	if (!mark)
-		return;
-	err = store->ops->sync ? store->ops->sync(store) : 0;
+	/* Without a mark the next process has another epoch in any case, but what was lost is said here alone. */
 	if (err)
 		tgt_sync_failed(volume, err);
-	else
+	else if (mark)
 		atomic_store(&mark->state, TGT_MARK_CLEAN);
 	volume->trouble.mark = NULL;
-	tgt_mark_close(mark);
+	if (mark)
+		tgt_mark_close(mark);
 }
 
 void tgt_epoch_get(const struct tgt_volume *volume, uint8_t epoch[16])
