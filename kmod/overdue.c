@@ -25,13 +25,13 @@ bool rblk_overdue_ends(struct rblk_io *io)
 }
 
 /* False: there is no room, or no connection. */
-static bool rblk_overdue_add(struct rblk_queue *queue, u32 sequence)
+static bool rblk_overdue_add(struct rblk_queue *queue, u32 sequence, unsigned int delay_ms)
 {
 	lockdep_assert_held(&queue->lock);
 	if (queue->down || queue->abort_count == RBLK_ABORTS_MAX)
 		return false;
 	queue->aborts[queue->abort_count++] = sequence;
-	queue_delayed_work(rblk_calls, &queue->abort_work, 0);
+	queue_delayed_work(rblk_calls, &queue->abort_work, msecs_to_jiffies(delay_ms));
 	return true;
 }
 
@@ -46,7 +46,7 @@ static void rblk_overdue_ask(struct rblk_queue *queue, struct rblk_io *io)
 	spin_lock_irqsave(&queue->lock, flags);
 	if (queue->commands[io->command.tag] == &io->command &&
 	    READ_ONCE(io->command.account.state) == CORE_TAG_SENT &&
-	    rblk_overdue_add(queue, io->command.account.sequence)) {
+	    rblk_overdue_add(queue, io->command.account.sequence, 0)) {
 		if (!io->overdue)
 			io->overdue_since = io->sent_at;
 		io->overdue = true;
@@ -66,7 +66,7 @@ void rblk_overdue_drop(struct rblk_queue *queue, const struct rblk_disk *disk)
 		struct rblk_owner *owner = &queue->owners[tag];
 
 		if (READ_ONCE(queue->commands[tag]) && owner->disk == disk && owner->sent && !owner->dropped)
-			owner->dropped = rblk_overdue_add(queue, owner->sequence);
+			owner->dropped = rblk_overdue_add(queue, owner->sequence, 0);
 	}
 	spin_unlock_irqrestore(&queue->lock, flags);
 }
@@ -119,11 +119,7 @@ static bool rblk_overdue_next(struct rblk_queue *queue, u32 *sequence)
 static void rblk_overdue_put_back(struct rblk_queue *queue, u32 sequence)
 {
 	spin_lock_irq(&queue->lock);
-	if (!queue->down && queue->abort_count < RBLK_ABORTS_MAX) {
-		queue->aborts[queue->abort_count++] = sequence;
-		queue_delayed_work(rblk_calls, &queue->abort_work,
-				   msecs_to_jiffies(RBLK_ABORT_AGAIN_MS));
-	}
+	rblk_overdue_add(queue, sequence, RBLK_ABORT_AGAIN_MS);
 	spin_unlock_irq(&queue->lock);
 }
 
