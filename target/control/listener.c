@@ -235,20 +235,21 @@ static void places_fill(struct tgt_listener *listener, struct place *place, cons
 	atomic_store(&listener->count, count);
 }
 
-/* *unresolved: the name has no addresses now, as `error` says. */
-static int places_add(struct tgt_listener *listener, const struct tgt_address *address, bool *unresolved, char *error)
+/* reasons: of each place; why its name has no addresses now. */
+static int places_add(struct tgt_listener *listener, const struct tgt_address *address,
+		      char (*reasons)[TGT_ERROR_BYTES], char *error)
 {
 	struct sockaddr_storage found[TGT_ADDRESS_CANDIDATES];
 	struct place *place = &listener->places[listener->count];
-	int candidates = tgt_address_resolve(address, found, error);
+	int candidates;
 
 	if (listener->count == PLACES_MAX)
 		return tgt_error(error, -ENOSPC, "too many addresses to listen on, the maximum is %u", PLACES_MAX);
+	candidates = tgt_address_resolve(address, found, reasons[listener->count]);
 	place->address = *address;
 	tgt_address_format(address, place->name);
 	listener->checks |= address->kind != FAB_TCP;
 	atomic_store(&listener->count, listener->count + 1);
-	*unresolved = candidates < 0;
 	if (address->host[0]) {
 		places_fill(listener, place, found, candidates);
 	} else {
@@ -258,18 +259,14 @@ static int places_add(struct tgt_listener *listener, const struct tgt_address *a
 	return 0;
 }
 
-/*
- * Listens on all that were added. At most `lacking` of them may be missing. unresolved: the reason for those whose name
- * has no address.
- */
+/* Listens on all that were added. At most `lacking` of them may be missing. reasons: of places_add(). */
 static int places_open(struct tgt_listener *listener, const struct tgt_config *config, unsigned int lacking,
-		       const char *unresolved, char *error)
+		       char (*reasons)[TGT_ERROR_BYTES], char *error)
 {
 	int errors[PLACES_MAX];
-	char(*reasons)[TGT_ERROR_BYTES] = calloc(PLACES_MAX, sizeof(*reasons));
 	uint64_t begun_ns = env_now_ns();
 	unsigned int left = 0, count = 0;
-	int failed = reasons ? 0 : tgt_error(error, -ENOMEM, "listener: out of memory");
+	int failed = 0;
 
 	for (unsigned int i = 0; i < listener->count && !failed; i++) {
 		uint64_t waited_ms = (env_now_ns() - begun_ns) / 1000000u;
@@ -278,7 +275,7 @@ static int places_open(struct tgt_listener *listener, const struct tgt_config *c
 		wait_ms -= waited_ms < wait_ms ? (uint32_t)waited_ms : wait_ms;
 		errors[i] = listener->places[i].candidates
 				    ? place_listen_wait(listener, &listener->places[i], wait_ms, reasons[i])
-				    : tgt_error(reasons[i], -EINVAL, "%s", unresolved);
+				    : -EINVAL;
 		count += !errors[i];
 		if (errors[i] && !place_needless(&listener->places[i], errors[i]) && ++left > lacking)
 			failed = tgt_error(error, errors[i], "%s", reasons[i]);
@@ -292,7 +289,6 @@ static int places_open(struct tgt_listener *listener, const struct tgt_config *c
 		else if (errors[i])
 			place_missing(listener, &listener->places[i], errors[i], reasons[i]);
 	}
-	free(reasons);
 	return failed;
 }
 
@@ -308,11 +304,11 @@ int tgt_listener_create(const struct tgt_listener_options *options, struct tgt_l
 {
 	const struct tgt_config *config = options->config;
 	struct tgt_listener *listener = calloc(1, sizeof(*listener));
-	char unresolved[TGT_ERROR_BYTES] = "";
-	bool is_unresolved = false;
+	char(*reasons)[TGT_ERROR_BYTES] = calloc(PLACES_MAX, sizeof(*reasons));
 	int err = 0;
 
-	if (!listener || tgt_leases_create(options->reactors, config->reactors, &listener->leases)) {
+	if (!listener || !reasons || tgt_leases_create(options->reactors, config->reactors, &listener->leases)) {
+		free(reasons);
 		free(listener);
 		return tgt_error(error, -ENOMEM, "listener: out of memory");
 	}
@@ -321,10 +317,10 @@ int tgt_listener_create(const struct tgt_listener_options *options, struct tgt_l
 	listener->unserved = options->unserved;
 	listener->reactor_count = config->reactors;
 	for (unsigned int i = 0; i < config->listen_count && !err; i++)
-		if (!(err = places_add(listener, &config->listen[i], &is_unresolved, error)) && is_unresolved)
-			strcpy(unresolved, error);
+		err = places_add(listener, &config->listen[i], reasons, error);
 	if (!err)
-		err = places_open(listener, config, may_lack(listener, options), unresolved, error);
+		err = places_open(listener, config, may_lack(listener, options), reasons, error);
+	free(reasons);
 	if (err) {
 		tgt_listener_destroy(listener);
 		return err;

@@ -183,19 +183,27 @@ static unsigned int missing(const char *name)
 	return found;
 }
 
-static int listen_on(const char *text, struct tgt_listener **listener, char *error)
+/* second: NULL, or another address. */
+static int listen_on_two(const char *text, const char *second, struct tgt_listener **listener, char *error)
 {
 	static struct tgt_config config;
 	static struct tgt_reactor *reactors[1];
 
 	memset(&config, 0, sizeof(config));
 	config.reactors = 1;
-	config.listen_count = 1;
+	config.listen_count = second ? 2 : 1;
 	assert_null(tgt_address_parse(text, &config.listen[0]));
+	if (second)
+		assert_null(tgt_address_parse(second, &config.listen[1]));
 	return tgt_listener_create(&(struct tgt_listener_options){.config = &config,
 								.reactors = reactors,
 								.unserved = unserved,
 								.none_will_do = none_will_do}, listener, error);
+}
+
+static int listen_on(const char *text, struct tgt_listener **listener, char *error)
+{
+	return listen_on_two(text, NULL, listener, error);
 }
 
 /* The only reactor, as far as the listener needs one. */
@@ -447,6 +455,30 @@ static void what_is_missing_is_tried_again(void **state)
 	with_v6 = false;
 }
 
+static void each_name_has_its_own_reason(void **state)
+{
+	struct tgt_unserved_one *list;
+	struct tgt_listener *listener;
+	char error[TGT_ERROR_BYTES];
+	unsigned int count;
+
+	none_will_do = true;
+	resolves_to = NULL;
+	assert_int_equal(listen_on_two("sim://one.example:99", "sim://two.example:99", &listener, error), 0);
+	list = tgt_unserved_list(unserved, TGT_UNSERVED_ADDRESS, &count);
+	assert_int_equal(count, 2);
+	for (unsigned int i = 0; i < count; i++) {
+		char host[16];
+
+		assert_int_equal(sscanf(list[i].name, "sim://%15[a-z.]", host), 1);
+		if (!strstr(list[i].reason, host))
+			fail_msg("%s: %s", list[i].name, list[i].reason);
+	}
+	free(list);
+	tgt_listener_destroy(listener);
+	none_will_do = false;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -458,6 +490,7 @@ int main(void)
 		cmocka_unit_test_setup(a_login_without_memory_is_refused_with_words, setup),
 		cmocka_unit_test_setup(all_addresses_of_a_name_are_listened_on, setup),
 		cmocka_unit_test_setup(what_is_missing_is_tried_again, setup),
+		cmocka_unit_test_setup(each_name_has_its_own_reason, setup),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
