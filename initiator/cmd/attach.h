@@ -7,6 +7,7 @@
  *	attach_run.c          one attach from beginning to end
  *	attach_line.c         the line that the module reads: pure
  *	attach_tab.c          rblktab(5)
+ *	attach_hosts.c        the addresses of its hosts
  *	attach_control.c      the control device
  *	attach_key.c          secrets for the module
  *	attach_record.c       the names of what is attached, /run/rblk/
@@ -222,6 +223,15 @@ int attach_key_install(int control, const char *path, const char *name);
 int attach_key_remove(int control, const char *name);
 /* Before an attach with it: a file is installed, by its path. NULL: nothing. */
 int attach_key_prepare(int control, const char *name);
+
+/* -- attach_hosts.c ----------------------------------------------------------------------------- */
+
+/*
+ * Has the module attach to an address of each host, or to their next ones if it reaches the target at none of them. 0 and the
+ * device's name; or -errno, which was said, with the disk's name first. Blocks for the resolver and the module.
+ */
+int attach_hosts(const char *name, const struct ini_uri *uri, int control, const struct attach_options *options,
+		 char *device, size_t bytes);
 
 /* -- attach_run.c ------------------------------------------------------------------------------ */
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * One attach from beginning to end: the URI, the host's addresses one after the other (or an address of
- * each of several hosts), the module's answer, the device node, the record, and an event for udev.
+ * One attach from beginning to end: the URI, the module's answer (attach_hosts.c), the device node, the record, and an event
+ * for udev.
  */
 #include "initiator/cmd/attach.h"
 #include "initiator/cmd/discover.h"
@@ -10,7 +10,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,134 +18,13 @@
 #include <time.h>
 #include <unistd.h>
 
-#define RUN_ADDRESSES_MAX 16     /* of one host, that are tried */
 #define RUN_NODE_MS 10000        /* devtmpfs makes nodes at once, udev soon */
 #define RUN_POLL_MS 20
-
-/* Each refusal of the module is a line of its own; printed only if no address worked. */
-struct run_refusals {
-	char lines[RUN_ADDRESSES_MAX][ATTACH_ANSWER_BYTES];
-	unsigned int count;
-};
 
 static const char *run_prefix(const char *name, char *text, size_t bytes)
 {
 	snprintf(text, bytes, "%s%s", name, name[0] ? ": " : "");
 	return text;
-}
-
-/* One address; 0 with the device's name in `device`, or -errno with the refusal kept. */
-static int run_address(int control, const struct ini_uri *uri, const struct addrinfo *address,
-		       const struct attach_options *options, struct run_refusals *refusals,
-		       char *device, size_t bytes)
-{
-	char line[ATTACH_LINE_BYTES], reason[ATTACH_REASON_BYTES];
-	char *answer = refusals->lines[refusals->count];
-	char host[NI_MAXHOST];
-	int err;
-
-	err = getnameinfo(address->ai_addr, address->ai_addrlen, host, sizeof(host), NULL, 0,
-			  NI_NUMERICHOST);
-	if (err)
-		snprintf(reason, sizeof(reason), "%s: %s", uri->hosts[0].name, gai_strerror(err));
-	else
-		err = attach_line_compose(uri, host, options, line, reason);
-	if (err)
-		snprintf(answer, ATTACH_ANSWER_BYTES, "%.*s", ATTACH_ANSWER_BYTES - 1, reason);
-	else
-		err = attach_control_send(control, line, answer);
-	if (err)
-		refusals->count++;
-	else
-		snprintf(device, bytes, "%.*s", (int)bytes - 1, answer);
-	return err;
-}
-
-static int run_addresses(const char *name, const struct ini_uri *uri, int control,
-			 const struct attach_options *options, char *device, size_t bytes)
-{
-	const struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV };
-	struct run_refusals refusals = { .count = 0 };
-	struct addrinfo *list, *address;
-	char prefix[ATTACH_NAME_BYTES + 4];
-	int err;
-
-	run_prefix(name, prefix, sizeof(prefix));
-	err = getaddrinfo(uri->hosts[0].name, uri->hosts[0].port, &hints, &list);
-	if (err) {
-		cmd_error("%s%s: %s", prefix, uri->hosts[0].name,
-			  err == EAI_SYSTEM ? strerror(errno) : gai_strerror(err));
-		return -EHOSTUNREACH;
-	}
-	err = -EHOSTUNREACH;
-	for (address = list; address && refusals.count < RUN_ADDRESSES_MAX;
-	     address = address->ai_next) {
-		err = run_address(control, uri, address, options, &refusals, device, bytes);
-		/* A wrong line is wrong for every address. */
-		if (!err || err == -EINVAL || err == -ERANGE)
-			break;
-	}
-	freeaddrinfo(list);
-	for (unsigned int i = 0; err && i < refusals.count; i++)
-		cmd_error("%s%s", prefix, refusals.lines[i]);
-	return err;
-}
-
-/* The first address of a host, numeric. 0, or getaddrinfo()'s error. */
-static int run_resolve(const struct ini_uri_host *host, char *address, size_t bytes)
-{
-	const struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV };
-	struct addrinfo *list;
-	int err = getaddrinfo(host->name, host->port, &hints, &list);
-
-	if (err)
-		return err;
-	err = getnameinfo(list->ai_addr, list->ai_addrlen, address, (socklen_t)bytes, NULL, 0,
-			  NI_NUMERICHOST);
-	freeaddrinfo(list);
-	return err;
-}
-
-/*
- * Several hosts are portals of one target: the module gets an address of each. A name that cannot
- * be resolved now is left out until the next attach.
- */
-static int run_portals(const char *name, const struct ini_uri *uri, int control,
-		       const struct attach_options *options, char *device, size_t bytes)
-{
-	char line[ATTACH_LINE_BYTES], reason[ATTACH_REASON_BYTES], answer[ATTACH_ANSWER_BYTES];
-	char addresses[ATTACH_LINE_BYTES] = "", host[NI_MAXHOST], prefix[ATTACH_NAME_BYTES + 4];
-	struct ini_uri known = *uri;
-	size_t length = 0;
-	int err;
-
-	run_prefix(name, prefix, sizeof(prefix));
-	known.host_count = 0;
-	for (unsigned int i = 0; i < uri->host_count; i++) {
-		err = run_resolve(&uri->hosts[i], host, sizeof(host));
-		if (err) {
-			cmd_error("%s%s: %s", prefix, uri->hosts[i].name, gai_strerror(err));
-			continue;
-		}
-		known.hosts[known.host_count++] = uri->hosts[i];
-		length += (size_t)snprintf(addresses + length, sizeof(addresses) - length, "%s%s",
-					   length ? "," : "", host);
-		if (length >= sizeof(addresses))
-			return -E2BIG;
-	}
-	if (!known.host_count)
-		return -EHOSTUNREACH;
-	err = attach_line_compose(&known, addresses, options, line, reason);
-	if (err) {
-		cmd_error("%s%s", prefix, reason);
-		return err;
-	}
-	err = attach_control_send(control, line, answer);
-	if (err)
-		cmd_error("%s%s", prefix, answer);
-	else
-		snprintf(device, bytes, "%.*s", (int)bytes - 1, answer);
-	return err;
 }
 
 /* The node in /dev that is this very device. */
@@ -298,8 +176,7 @@ int attach_run(const char *name, const char *uri, const struct attach_options *o
 		close(control);
 		return -1;
 	}
-	err = (parsed.host_count > 1 ? run_portals : run_addresses)(name, &parsed, control, options,
-								   device, sizeof(device));
+	err = attach_hosts(name, &parsed, control, options, device, sizeof(device));
 	if (!err)
 		err = run_finish(control, name, uri, device, attached);
 	close(control);

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The hosts of an attach: the module takes numeric addresses, one of each host, and has no resolver. Their addresses are tried
+ * one after the other until the module reaches the target at one.
+ */
+#include "initiator/cmd/attach.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define HOSTS_ADDRESSES_MAX 16u /* of one host, that are tried */
+
+/* Those of the URI that have an address. */
+struct hosts {
+	struct ini_uri uri;
+	struct addrinfo *lists[INI_URI_HOSTS];
+	unsigned int most; /* addresses of one */
+};
+
+/* What the module says to each attempt; printed only if none worked. */
+struct refusals {
+	char lines[HOSTS_ADDRESSES_MAX][ATTACH_ANSWER_BYTES];
+};
+
+/* Nothing is sent. False: as for an address of IPv6 on a machine that has none beyond its link. */
+static bool has_route(const struct addrinfo *address)
+{
+	int fd = socket(address->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	bool has = fd >= 0 && !connect(fd, address->ai_addr, address->ai_addrlen);
+
+	if (fd >= 0)
+		close(fd);
+	return has;
+}
+
+/* Address `n` of a host, or its last. Those without a route come last. */
+static const struct addrinfo *address_pick(const struct addrinfo *list, unsigned int n)
+{
+	const struct addrinfo *address, *last = list;
+
+	for (int routed = 1; routed >= 0; routed--)
+		for (address = list; address; address = address->ai_next) {
+			if (has_route(address) != routed)
+				continue;
+			last = address;
+			if (!n--)
+				return last;
+		}
+	return last;
+}
+
+/* A name that cannot be resolved now is left out until the next attach. */
+static void hosts_resolve(struct hosts *hosts, const struct ini_uri *uri, const char *prefix)
+{
+	const struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV };
+
+	hosts->uri = *uri;
+	hosts->uri.host_count = 0;
+	hosts->most = 0;
+	for (unsigned int i = 0; i < uri->host_count; i++) {
+		struct addrinfo **list = &hosts->lists[hosts->uri.host_count];
+		unsigned int count = 0;
+		int err = getaddrinfo(uri->hosts[i].name, uri->hosts[i].port, &hints, list);
+
+		if (err) {
+			cmd_error("%s%s: %s", prefix, uri->hosts[i].name,
+				  err == EAI_SYSTEM ? strerror(errno) : gai_strerror(err));
+			continue;
+		}
+		hosts->uri.hosts[hosts->uri.host_count++] = uri->hosts[i];
+		for (const struct addrinfo *address = *list; address; address = address->ai_next)
+			count++;
+		if (count > hosts->most)
+			hosts->most = count;
+	}
+}
+
+/* "A,B": address `n` of each. 0, or -EINVAL and the reason. */
+static int addresses_compose(const struct hosts *hosts, unsigned int n, char text[ATTACH_LINE_BYTES],
+			     char reason[ATTACH_REASON_BYTES])
+{
+	size_t length = 0;
+
+	for (unsigned int i = 0; i < hosts->uri.host_count; i++) {
+		const struct addrinfo *address = address_pick(hosts->lists[i], n);
+		char host[NI_MAXHOST];
+		int err = getnameinfo(address->ai_addr, address->ai_addrlen, host, sizeof(host), NULL, 0, NI_NUMERICHOST);
+
+		if (err) {
+			snprintf(reason, ATTACH_REASON_BYTES, "%s: %s", hosts->uri.hosts[i].name, gai_strerror(err));
+			return -EINVAL;
+		}
+		length += (size_t)snprintf(text + length, ATTACH_LINE_BYTES - length, "%s%s", i ? "," : "", host);
+		if (length >= ATTACH_LINE_BYTES) {
+			snprintf(reason, ATTACH_REASON_BYTES, "%s: its hosts' addresses are too long", hosts->uri.hosts[i].name);
+			return -EINVAL;
+		}
+	}
+	return 0;
+}
+
+/* 0 and what the module answers, the device's name; or -errno and its refusal. */
+static int hosts_attempt(const struct hosts *hosts, unsigned int n, int control, const struct attach_options *options,
+			 char answer[ATTACH_ANSWER_BYTES])
+{
+	char addresses[ATTACH_LINE_BYTES], line[ATTACH_LINE_BYTES], reason[ATTACH_REASON_BYTES];
+	int err = addresses_compose(hosts, n, addresses, reason);
+
+	if (!err)
+		err = attach_line_compose(&hosts->uri, addresses, options, line, reason);
+	if (!err)
+		return attach_control_send(control, line, answer);
+	snprintf(answer, ATTACH_ANSWER_BYTES, "%.*s", ATTACH_ANSWER_BYTES - 1, reason);
+	return err;
+}
+
+int attach_hosts(const char *name, const struct ini_uri *uri, int control, const struct attach_options *options,
+		 char *device, size_t bytes)
+{
+	char prefix[ATTACH_NAME_BYTES + 4];
+	struct refusals refusals;
+	unsigned int tries = 0;
+	struct hosts hosts;
+	int err = -EHOSTUNREACH;
+
+	snprintf(prefix, sizeof(prefix), "%s%s", name, name[0] ? ": " : "");
+	hosts_resolve(&hosts, uri, prefix);
+	while (tries < hosts.most && tries < HOSTS_ADDRESSES_MAX) {
+		err = hosts_attempt(&hosts, tries, control, options, refusals.lines[tries]);
+		if (!err)
+			snprintf(device, bytes, "%.*s", (int)bytes - 1, refusals.lines[tries]);
+		tries++;
+		/* A wrong line is wrong for every address. */
+		if (!err || err == -EINVAL || err == -ERANGE)
+			break;
+	}
+	for (unsigned int i = 0; err && i < tries; i++)
+		cmd_error("%s%s", prefix, refusals.lines[i]);
+	for (unsigned int i = 0; i < hosts.uri.host_count; i++)
+		freeaddrinfo(hosts.lists[i]);
+	return err;
+}
