@@ -12,6 +12,7 @@
 #include "initiator/durable.h"
 #include "initiator/parked.h"
 #include "initiator/publish.h"
+#include "initiator/reopen.h"
 #include "initiator/session.h"
 #include "initiator/volume.h"
 #include "proto/core/digest.h"
@@ -80,12 +81,18 @@ static void slot_again(struct ini_slot *slot, u64 delay_ns)
 	ini_list_append(&queue->retry, slot, INI_PLACE_RETRY);
 }
 
+/* A volume's OPEN in a new epoch holds no tag while the volume cannot be served. */
+static bool repeats_itself(const struct ini_slot *slot)
+{
+	return slot->result.status == RBLK_E_BUSY && ini_reopen_is(slot->done);
+}
+
 /* BUSY, or DRAINING before a restart: not begun. Sent again after a growing delay, until its time is over. */
 static void slot_busy(struct ini_slot *slot)
 {
 	struct rblk_session *session = slot->queue->session;
 
-	if (slot_expired(slot, session->now_ns)) {
+	if (repeats_itself(slot) || slot_expired(slot, session->now_ns)) {
 		slot->answered = true;
 		ini_slot_release(slot);
 		return;

@@ -6,6 +6,7 @@
 #include "initiator/session.h"
 
 #include <stdio.h>
+#include "initiator/reopen.h"
 #include "proto/wire/wire_check.h"
 #include "proto/wire/wire_names.h"
 
@@ -160,7 +161,7 @@ static void identify_done(void *arg, const struct rblk_result *result)
 				 ini_session_peer(session), session->initiator_name,
 				 rblk_refusal_text(result->status, result->value));
 	else
-		ini_session_named(session);
+		ini_reopen(session);
 }
 
 static void scratch_done(void *arg, const struct rblk_result *result)
@@ -183,7 +184,7 @@ static void scratch_done(void *arg, const struct rblk_result *result)
 		return;
 	}
 	session->scratch = report;
-	ini_session_named(session);
+	ini_reopen(session);
 }
 
 int ini_control_identify(struct rblk_session *session)

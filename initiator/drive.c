@@ -264,46 +264,6 @@ static void send_fence(struct rblk_session *session, const struct core_action *a
 	ini_slot_start(slot);
 }
 
-/* Volumes are opened again one after the other. Returns the next one; NULL: all are open. */
-static void reopen_next(struct rblk_session *session, struct rblk_volume *volume);
-
-static void reopened(void *arg, struct rblk_volume *volume, int error)
-{
-	struct rblk_session *session = arg;
-
-	if (error == -EXDEV) {
-		ini_portal_failed(&session->queues[0], error);
-		core_session_misled(&session->core, session->now_ns);
-		return;
-	}
-	if (error) {
-		core_session_named(&session->core, false, session->now_ns);
-		return;
-	}
-	reopen_next(session, volume->next);
-}
-
-static void reopen_next(struct rblk_session *session, struct rblk_volume *volume)
-{
-	int err;
-
-	/* In this epoch some may be open: the connection was lost before all were. */
-	while (volume && (volume->gone || volume->changing || volume->epoch == session->core.epoch))
-		volume = volume->next;
-	if (!volume) {
-		core_session_named(&session->core, true, session->now_ns);
-		return;
-	}
-	err = ini_volume_reopen(volume, reopened, session);
-	if (err)
-		core_session_named(&session->core, false, session->now_ns);
-}
-
-void ini_session_named(struct rblk_session *session)
-{
-	reopen_next(session, session->volumes);
-}
-
 static void name_session(struct rblk_session *session)
 {
 	int err = ini_control_identify(session);

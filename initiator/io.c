@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include "initiator/durable.h"
 #include "initiator/parked.h"
+#include "initiator/reopen.h"
 #include "initiator/session.h"
 #include "proto/wire/wire_names.h"
 
@@ -224,10 +225,10 @@ static int start_later(struct rblk_volume *volume, const struct ini_io *io)
 	struct rblk_session *session = volume->session;
 	struct ini_buffer *buffer = NULL;
 
-	if (!io->waits && core_session_route(&session->core, 0) >= 0)
+	if (!io->waits && !volume->late_ns && core_session_route(&session->core, 0) >= 0)
 		return -EAGAIN;
-	if (session->core.failing_fast)
-		return -EIO; /* the words are why the connection was lost */
+	if (session->core.failing_fast || ini_reopen_ready(volume) == -EIO)
+		return -EIO; /* the words are why the connection was lost, or the volume cannot be served */
 	if (io->data) {
 		buffer = ini_buffer_at(&session->buffers, io->data, ini_io_data_bytes(io));
 		if (!buffer)
@@ -257,19 +258,20 @@ int ini_io_start(struct rblk_volume *volume, const struct ini_io *io)
 		return ini_io_refuse(volume, -EIO, "FLUSH",
 				     "writes that were acknowledged before may be lost");
 	}
-	if (session->parking.used && ini_parking_full(session))
+	if (session->parking.used && ini_parking_full(volume))
 		return -EAGAIN;
-	slot = take_slot(session);
+	slot = volume->late_ns ? NULL : take_slot(session);
 	return slot ? start_slot(volume, slot, io) : start_later(volume, io);
 }
 
-/* Starts it again, without checking it again. -EAGAIN: no queue takes it now. */
+/* Starts it again, without checking it again. -EAGAIN: no queue takes it now; -EBUSY: the volume is late. */
 static int restart(struct rblk_volume *volume, const struct ini_io *io)
 {
+	int err = ini_reopen_ready(volume);
 	struct ini_slot *slot;
 
-	if (volume->gone)
-		return -ENODEV;
+	if (err)
+		return err;
 	slot = take_slot(volume->session);
 	return slot ? start_slot(volume, slot, io) : -EAGAIN;
 }
@@ -280,15 +282,14 @@ void ini_io_resume(struct rblk_session *session)
 	struct ini_parked **link = &parking->waiting, *parked;
 
 	while (parking->ready && (parked = *link)) {
-		int err;
+		int err = parked->state == INI_PARKED_READY ? restart(parked->volume, &parked->io) : -EBUSY;
 
-		if (parked->state != INI_PARKED_READY) {
+		if (err == -EAGAIN)
+			return; /* completions give credits back, and the next turn looks again */
+		if (err == -EBUSY) {
 			link = &parked->next;
 			continue;
 		}
-		err = restart(parked->volume, &parked->io);
-		if (err == -EAGAIN)
-			return; /* completions give credits back, and the next turn looks again */
 		parked = ini_parking_unlink(parking, link);
 		if (err)
 			ini_parking_finish(parking, parked, err);

@@ -19,13 +19,29 @@ void ini_parked_remove(struct ini_parking *parking, struct ini_parked *parked)
 
 /* -- coming ------------------------------------------------------------------------------------ */
 
-bool ini_parking_full(const struct rblk_session *session)
+static u32 parked_late(const struct rblk_session *session)
 {
-	u32 count = session->parking.used;
+	const struct rblk_volume *volume = session->volumes;
+	const struct ini_parked *parked;
+	u32 count = 0;
+
+	while (volume && !volume->late_ns)
+		volume = volume->next;
+	for (parked = session->parking.waiting; volume && parked; parked = parked->next)
+		count += parked->volume->late_ns != 0;
+	return count;
+}
+
+/* The commands of late volumes have places of their own: those of others do not wait for them. */
+bool ini_parking_full(const struct rblk_volume *volume)
+{
+	const struct rblk_session *session = volume->session;
+	u32 count = session->parking.used, late = parked_late(session);
 
 	for (u16 i = 0; i < session->queue_count; i++)
 		count += session->queues[i].tags.taken_io;
-	return count >= session->parking.capacity;
+	return (volume->late_ns ? late : count - late) >= session->parking.capacity / 2 ||
+	       count >= session->parking.capacity;
 }
 
 int ini_park_new(struct rblk_volume *volume, const struct ini_io *io, struct ini_buffer *buffer)
@@ -33,7 +49,7 @@ int ini_park_new(struct rblk_volume *volume, const struct ini_io *io, struct ini
 	struct ini_parking *parking = &volume->session->parking;
 	struct ini_parked *parked;
 
-	if (ini_parking_full(volume->session))
+	if (ini_parking_full(volume))
 		return -EAGAIN;
 	parked = ini_parking_take(parking);
 	assert(parked);

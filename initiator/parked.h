@@ -10,8 +10,8 @@
 #include "initiator/session.h"
 
 /* Does the session have as many commands as it may, with those in slots? Then it accepts no new
- * one. */
-bool ini_parking_full(const struct rblk_session *session);
+ * one for this volume. */
+bool ini_parking_full(const struct rblk_volume *volume);
 /* Keep a new command. 0 or -EAGAIN: full. `buffer` may be NULL. */
 int ini_park_new(struct rblk_volume *volume, const struct ini_io *io, struct ini_buffer *buffer);
 /*

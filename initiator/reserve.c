@@ -116,6 +116,7 @@ static void reserving_answered(void *arg, const struct rblk_result *result)
 	reserving_finish(reserving, error);
 }
 
+/* -EAGAIN: no tag is free, or the volume is late (reopen.h). */
 static int reserving_send(struct ini_reserving *reserving)
 {
 	const struct rblk_wire_command command = {
@@ -125,6 +126,8 @@ static int reserving_send(struct ini_reserving *reserving)
 		.argument = rblk_to_le64(reserving->number),
 	};
 
+	if (reserving->volume->late_ns)
+		return -EAGAIN;
 	if (reserving->number)
 		return ini_control_start(reserving->volume->session, &command, &reserving->payload,
 					 sizeof(reserving->payload), 0, reserving_answered,

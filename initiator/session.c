@@ -310,7 +310,7 @@ static int init_memory(struct rblk_session *session, char *error)
 	}
 	if (!err)
 		err = ini_parking_init(&session->parking,
-				       session->options.queues * session->options.credits);
+				       2 * session->options.queues * session->options.credits);
 	if (err)
 		snprintf(error, RBLK_ERROR_BYTES, "registered memory for %u queues of %u credits: %s",
 			 session->options.queues, session->options.credits, strerror(-err));

@@ -206,8 +206,6 @@ void ini_portal_failed(struct ini_queue *queue, int error);
 void ini_queue_unreached(struct ini_queue *queue, int error);
 /* The fabric has reported DRAINED. */
 void ini_queue_ended(struct ini_queue *queue);
-/* IDENTIFY (SCRATCH) has succeeded. */
-void ini_session_named(struct rblk_session *session);
 
 /* -- event.c ----------------------------------------------------------------------------------- */
 

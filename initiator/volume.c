@@ -56,7 +56,7 @@ struct ini_open {
 	struct rblk_volume *volume;
 	char name[RBLK_NAME_BYTES];
 	bool fresh; /* not among the session's yet */
-	const void *report; /* where it arrives: open_take() copies it */
+	const void *report; /* where it arrives: ini_volume_take() copies it */
 	u32 handle;	    /* that it says */
 	rblk_volume_callback done;
 	void *arg;
@@ -142,44 +142,40 @@ int rblk_acknowledge(struct rblk_volume *volume)
 	return ini_durable_acknowledge(volume->durable, &volume->open);
 }
 
-/*
- * The report of an OPEN that succeeded. 0 or negative errno, with a message; -EXDEV: this target may
- * not take the volume over (F10).
- */
-static int open_take(struct ini_open *open)
+int ini_volume_take(struct rblk_volume *volume, const char name[RBLK_NAME_BYTES], const void *arrived, bool fresh,
+		    u32 *handle)
 {
-	struct rblk_volume *volume = open->volume;
 	struct rblk_session *session = volume->session;
 	struct rblk_wire_volume report;
 	enum rblk_wire_error broken;
 
-	memcpy(&report, open->report, sizeof(report));
+	memcpy(&report, arrived, sizeof(report));
 	broken = rblk_check_volume(&report, sizeof(report), session->queues[0].features);
-	if (!broken && (!report.handle || memcmp(report.name, open->name, sizeof(open->name))))
+	if (!broken && (!report.handle || memcmp(report.name, name, RBLK_NAME_BYTES)))
 		broken = RBLK_WIRE_VOLUME;
 	if (broken) {
 		ini_session_note(session, "%s: volume \"%s\": the target's report is wrong: %s",
-				 ini_session_peer(session), open->name,
+				 ini_session_peer(session), name,
 				 rblk_wire_error_text(broken));
 		return -EPROTO;
 	}
-	if (!open->fresh && memcmp(report.uuid, volume->info.uuid, sizeof(report.uuid))) {
+	if (!fresh && memcmp(report.uuid, volume->info.uuid, sizeof(report.uuid))) {
 		ini_session_note(session, "%s: volume \"%s\" is another one now",
-				 ini_session_peer(session), open->name);
+				 ini_session_peer(session), name);
 		return -ENODEV;
 	}
 	if (volume->inflight && rblk_le32(report.block_bytes) != volume->info.block_bytes) {
 		ini_session_note(session, "%s: volume \"%s\" has blocks of another size now",
-				 ini_session_peer(session), open->name);
+				 ini_session_peer(session), name);
 		return -ENODEV;
 	}
 	if (!core_domain_admits(&volume->domain, session->core.instance, report.fence_domain)) {
 		ini_session_note(session, "%s: volume \"%s\": " CORE_DOMAIN_TEXT,
-				 ini_session_peer(session), open->name);
+				 ini_session_peer(session), name);
 		return -EXDEV;
 	}
 	core_domain_opened(&volume->domain, session->core.instance, report.fence_domain);
-	open->handle = rblk_le32(report.handle);
+	*handle = rblk_le32(report.handle);
 	ini_volume_info(session, &report, &volume->info);
 	/* It is one of the session's from then on: its open may be told. */
 	if (!volume->open.learnt)
@@ -189,11 +185,12 @@ static int open_take(struct ini_open *open)
 	return 0;
 }
 
-static void adopt_handle(struct rblk_volume *volume, u32 handle)
+void ini_volume_adopt(struct rblk_volume *volume, u32 handle)
 {
 	volume->handle = handle;
 	volume->epoch = volume->session->core.epoch;
 	volume->gone = false;
+	volume->late_ns = 0;
 	volume->denied = 0;
 	core_durable_adopt(&volume->open, volume->info.volatile_cache);
 	ini_event_opened(volume);
@@ -209,7 +206,7 @@ static u32 choose_handle(struct rblk_volume *volume, u32 fresh)
 
 	if (old && old != fresh && volume->inflight)
 		return fresh;
-	adopt_handle(volume, fresh);
+	ini_volume_adopt(volume, fresh);
 	return old == fresh ? 0 : old;
 }
 
@@ -236,7 +233,7 @@ static void open_done(void *arg, const struct rblk_result *result)
 		ini_session_note(session, "%s: volume \"%s\": %s", ini_session_peer(session),
 				 open->name, rblk_refusal_text(result->status, result->value));
 	if (!err)
-		err = open_take(open);
+		err = ini_volume_take(volume, open->name, open->report, open->fresh, &open->handle);
 	/* The answered command's tag is free again, so there is one for this. */
 	handle = err ? 0 : choose_handle(volume, open->handle);
 	/* The old handle stays, which has no new rights: a refresh without outstanding commands gets them. */
@@ -253,8 +250,8 @@ static void open_done(void *arg, const struct rblk_result *result)
 	open_finish(open, err);
 }
 
-static int send_open(struct rblk_volume *volume, const char name[RBLK_NAME_BYTES],
-		     rblk_callback done, void *arg, const void **report)
+int ini_volume_send_open(struct rblk_volume *volume, const char name[RBLK_NAME_BYTES], rblk_callback done, void *arg,
+			 const void **report)
 {
 	const struct rblk_wire_command command = {.opcode = RBLK_OP_OPEN};
 	struct rblk_wire_open payload;
@@ -272,7 +269,7 @@ static void open_again(struct ini_again *again)
 	struct ini_open *open = (struct ini_open *)again; /* its first member */
 	struct rblk_session *session = open->volume->session;
 	const struct rblk_result lost = {.error = -ECONNRESET};
-	int err = send_open(open->volume, open->name, open_done, open, &open->report);
+	int err = ini_volume_send_open(open->volume, open->name, open_done, open, &open->report);
 
 	if (err && !ini_control_again(session, again, &lost))
 		open_finish(open, session->error);
@@ -292,7 +289,7 @@ static int open_start(struct rblk_volume *volume, const char name[RBLK_NAME_BYTE
 				  .done = done,
 				  .arg = arg};
 	memcpy(open->name, name, sizeof(open->name));
-	err = send_open(volume, name, open_done, open, &open->report);
+	err = ini_volume_send_open(volume, name, open_done, open, &open->report);
 	if (err)
 		free(open);
 	else if (fresh)
@@ -365,9 +362,11 @@ int rblk_volume_open_start(struct rblk_session *session, const char *name, u32 f
 /* 0: no command uses it, and a session command may be started. */
 static int volume_idle(const struct rblk_volume *volume)
 {
+	int err = ini_control_ready(volume->session);
+
 	if (volume->inflight || volume->changing || volume->refreshing)
 		return -EBUSY;
-	return ini_control_ready(volume->session);
+	return err || !volume->reopen ? err : -EAGAIN;
 }
 
 int rblk_volume_refresh_start(struct rblk_volume *volume, rblk_volume_callback done, void *arg)
@@ -379,97 +378,12 @@ int rblk_volume_refresh_start(struct rblk_volume *volume, rblk_volume_callback d
 		err = -EBUSY;
 	if (!err)
 		err = ini_control_ready(volume->session);
+	if (!err && volume->late_ns)
+		err = -EAGAIN; /* it is being opened (reopen.c) */
 	if (err)
 		return err;
 	memcpy(name, volume->info.name, sizeof(name));
 	return open_start(volume, name, false, done, arg);
-}
-
-/* -- opening again, in a new epoch ------------------------------------------------------------- */
-
-/* The old handle ended with the old epoch; waiting commands use the new one. */
-struct ini_reopen {
-	struct rblk_volume *volume; /* NULL: it was freed, with its session over */
-	const void *report;
-	rblk_volume_callback done;
-	void *arg;
-};
-
-/* Time, or the target's operator, may resolve these errors. */
-static bool may_pass(u16 status)
-{
-	return status == RBLK_E_BUSY || status == RBLK_E_NO_RESOURCES || status == RBLK_E_DRAINING;
-}
-
-/*
- * The volume was open at another target, which its portal may lead to again: what this one says of it is not the end of
- * the volume. With a single portal it is, but for F10: an address may move to and fro.
- */
-static bool may_be_elsewhere(const struct rblk_volume *volume, int err)
-{
-	const struct rblk_session *session = volume->session;
-
-	return err == -EXDEV ||
-	       (session->core.options.portals > 1 &&
-		memcmp(volume->domain.instance, session->core.instance, sizeof(volume->domain.instance)));
-}
-
-static void reopen_done(void *arg, const struct rblk_result *result)
-{
-	struct ini_reopen reopen = *(struct ini_reopen *)arg;
-	struct rblk_volume *volume = reopen.volume;
-	struct ini_open open = {.volume = volume, .report = reopen.report};
-	int err = result->error;
-	u64 bytes;
-
-	free(arg);
-	if (!volume)
-		return;
-	volume->reopen = NULL;
-	if (err && !result->status)
-		return; /* the connection is lost: the next one begins again */
-	bytes = volume->info.bytes;
-	memcpy(open.name, volume->info.name, sizeof(open.name));
-	if (result->status) {
-		if (result->status == RBLK_E_DENIED)
-			volume->denied = (u32)result->value;
-		ini_session_note(volume->session, "%s: volume \"%s\": %s",
-				 ini_session_peer(volume->session), open.name,
-				 rblk_refusal_text(result->status, result->value));
-	}
-	if (!err)
-		err = open_take(&open);
-	if (!err) {
-		adopt_handle(volume, open.handle);
-		/* The target's event ended with the old handle. */
-		if (volume->info.bytes != bytes)
-			volume->events |= 1u << RBLK_SESSION_EVENT_VOLUME_CHANGED;
-	}
-	if (err && !may_pass(result->status) && may_be_elsewhere(volume, err)) {
-		volume->denied = 0;
-		err = -EXDEV;
-	} else if (err && !may_pass(result->status)) {
-		volume->gone = true;
-		volume->events |= 1u << RBLK_SESSION_EVENT_VOLUME_REMOVED;
-		err = 0;
-	}
-	reopen.done(reopen.arg, volume, err);
-}
-
-int ini_volume_reopen(struct rblk_volume *volume, rblk_volume_callback done, void *arg)
-{
-	struct ini_reopen *reopen = malloc(sizeof(*reopen));
-	int err;
-
-	if (!reopen)
-		return -ENOMEM;
-	*reopen = (struct ini_reopen){.volume = volume, .done = done, .arg = arg};
-	err = send_open(volume, volume->info.name, reopen_done, reopen, &reopen->report);
-	if (err)
-		free(reopen);
-	else
-		volume->reopen = reopen;
-	return err;
 }
 
 /* -- closing ----------------------------------------------------------------------------------- */
@@ -483,7 +397,7 @@ void ini_volume_free(struct rblk_volume *volume)
 	*link = volume->next;
 	ini_publish_close(volume->counted);
 	if (volume->reopen)
-		volume->reopen->volume = NULL; /* it is called back later */
+		*volume->reopen = NULL; /* it is called back later */
 	volume_free(volume);
 }
 
@@ -524,7 +438,7 @@ static void close_again(struct ini_again *again)
 	const struct rblk_result lost = {.error = -ECONNRESET};
 	int err;
 
-	if (session->core.epoch != close->epoch) {
+	if (!volume->handle || session->core.epoch != close->epoch) {
 		close_finish(close, 0); /* it went with its epoch */
 		return;
 	}
@@ -535,6 +449,7 @@ static void close_again(struct ini_again *again)
 
 int rblk_volume_close_start(struct rblk_volume *volume, rblk_volume_callback done, void *arg)
 {
+	const struct rblk_result later = {.error = -ECONNRESET};
 	struct ini_close *close;
 	int err = done ? volume_idle(volume) : -EINVAL;
 
@@ -548,7 +463,11 @@ int rblk_volume_close_start(struct rblk_volume *volume, rblk_volume_callback don
 				    .epoch = volume->session->core.epoch,
 				    .done = done,
 				    .arg = arg};
-	err = close_handle(volume->session, volume->handle, close_done, close);
+	/* Nothing is to be closed at the target: `done` is called with the next turn. */
+	if (!volume->handle)
+		err = ini_control_again(volume->session, &close->again, &later) ? 0 : -ENOTCONN;
+	else
+		err = close_handle(volume->session, volume->handle, close_done, close);
 	if (err)
 		free(close);
 	else

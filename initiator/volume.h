@@ -13,14 +13,13 @@
 
 struct ini_durable;
 struct ini_page_volume;
-struct ini_reopen;
 
 /* Created by rblk_volume_open(), freed by rblk_volume_close() or with its session. */
 struct rblk_volume {
 	struct rblk_session *session;
 	struct rblk_volume *next; /* of the session */
 	struct rblk_volume_info info;
-	u32 handle;
+	u32 handle; /* 0: it is not open at the target */
 	u64 epoch; /* of the session, that the handle is of */
 	u32 open_flags; /* enum rblk_open_flag */
 	u32 block_shift;
@@ -28,7 +27,11 @@ struct rblk_volume {
 	bool changing;  /* OPEN or CLOSE of it is outstanding: no I/O is started */
 	bool refreshing; /* OPEN is outstanding to read its size; I/O goes on */
 	bool gone;      /* the target no longer serves it, or serves another in its place */
-	struct ini_reopen *reopen; /* volume.c: the OPEN of a new epoch that is outstanding; NULL: none */
+	/* reopen.c; late_ns, 0: it is open, or gone */
+	struct rblk_volume **reopen; /* names this one in the OPEN of a new epoch that is outstanding; NULL: none */
+	u64 late_ns;  /* since then the target cannot serve it for now: its commands wait */
+	u64 again_ns; /* late: OPEN is sent again */
+	u32 tries;    /* late: OPENs that were refused */
 	u32 denied;     /* enum rblk_denied: why it could not be opened again; 0: that was not it */
 	struct core_domain domain;   /* F10: where it was opened last */
 	struct ini_durable *durable; /* F7: shared by all opens of the volume in the process, once it is open */
@@ -43,11 +46,17 @@ struct rblk_volume {
 /* A validated report, converted for the API. */
 void ini_volume_info(const struct rblk_session *session, const struct rblk_wire_volume *wire,
 		     struct rblk_volume_info *info);
+/* An OPEN, whose report will be at *report. As ini_control_start(). */
+int ini_volume_send_open(struct rblk_volume *volume, const char name[RBLK_NAME_BYTES], rblk_callback done, void *arg,
+			 const void **report);
 /*
- * The session began a new epoch: open it again. `done` is told of success, that it must be tried again, or -EXDEV: not at
- * this target (F10).
+ * The report of an OPEN that succeeded, `fresh`: of a volume that was never open. 0 and its handle; or negative errno,
+ * with a message; -EXDEV: this target may not take the volume over (F10).
  */
-int ini_volume_reopen(struct rblk_volume *volume, rblk_volume_callback done, void *arg);
+int ini_volume_take(struct rblk_volume *volume, const char name[RBLK_NAME_BYTES], const void *arrived, bool fresh,
+		    u32 *handle);
+/* Commands use this handle from now on, which is of the present epoch. */
+void ini_volume_adopt(struct rblk_volume *volume, u32 handle);
 /* Its users are about to be told that FLUSH fails, of all losses until now. */
 void ini_volume_hear(struct rblk_volume *volume);
 /* One of the session's, closed or not. */
