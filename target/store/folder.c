@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The replacing of folder.h: write, sync, rename. */
+/* The replacing of folder.h (write, sync, rename), and what a folder of a container is on. */
 #include "target/store/folder.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include "target/base/error.h"
+
+#define ENGINE_NAME_DIGITS 64u
 
 int tgt_folder_sync(const char *folder)
 {
@@ -49,6 +52,49 @@ int tgt_folder_make(const char *folder, char *error)
 		err = -errno;
 	return err ? tgt_error(error, err, "%s: %s", folder, strerror(-err)) : 0;
 }
+
+/* -- volumes of containers --------------------------------------------------------------------- */
+
+/* The folder's place in its file system's own tree, as mountinfo has it. False: that cannot be told. */
+static bool mount_root(const char *folder, char root[PATH_MAX])
+{
+	unsigned long long mount = 0;
+	size_t bytes = 0;
+	char *line = NULL;
+	struct statx stx;
+	FILE *mounts;
+
+	if (statx(AT_FDCWD, folder, 0, STATX_MNT_ID, &stx) || !(stx.stx_mask & STATX_MNT_ID))
+		return false;
+	mounts = fopen("/proc/self/mountinfo", "re");
+	if (!mounts)
+		return false;
+	while (getline(&line, &bytes, mounts) > 0)
+		if (sscanf(line, "%llu %*u %*s %4095s", &mount, root) == 2 && mount == stx.stx_mnt_id)
+			break;
+	free(line);
+	fclose(mounts);
+	return mount == stx.stx_mnt_id;
+}
+
+bool tgt_folder_is_anonymous(const char *folder)
+{
+	static const char data[] = "/_data";
+	char root[PATH_MAX], *name;
+	size_t length;
+
+	if (!mount_root(folder, root))
+		return false;
+	length = strlen(root);
+	/* Docker and Podman: .../volumes/NAME/_data; containerd: .../volumes/NAME. They draw 32 random bytes as the name of one
+	 * that was given none. */
+	if (length > strlen(data) && !strcmp(root + length - strlen(data), data))
+		root[length - strlen(data)] = 0;
+	name = strrchr(root, '/');
+	return name && strspn(name + 1, "0123456789abcdef") == ENGINE_NAME_DIGITS && !name[1 + ENGINE_NAME_DIGITS];
+}
+
+/* -- files ------------------------------------------------------------------------------------- */
 
 /* If the process is killed here, the next one overwrites its file. */
 static int file_write(const char *path, const void *data, size_t bytes)

@@ -6,11 +6,14 @@
 #ifndef RBLK_TARGET_STORE_FOLDER_H
 #define RBLK_TARGET_STORE_FOLDER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /* 0: files can be kept there; the last part of its path is made if it is missing. Otherwise
  * negative errno; error: TGT_ERROR_BYTES. */
 int tgt_folder_make(const char *folder, char *error);
+/* It is on a volume without a name, which an engine of containers has made for this container and removes with it. */
+bool tgt_folder_is_anonymous(const char *folder);
 /* Makes the names in the folder durable. 0 or negative errno. */
 int tgt_folder_sync(const char *folder);
 /* By way of PATH.new. Durable with the next tgt_folder_sync(). After an error it is the old one. 0 or negative errno. */

@@ -11,6 +11,7 @@
 #include "proto/core/env.h"
 #include "target/base/error.h"
 #include "target/base/log.h"
+#include "target/store/folder.h"
 #include "target/store/identity_file.h"
 #include "target/store/reservation_file.h"
 
@@ -120,12 +121,15 @@ int tgt_identity_keep(const struct tgt_volume_config *config, const char *folder
 	snprintf(record.name, sizeof(record.name), "%s", config->name);
 	if (!folder)
 		err = tgt_error(reason, -ENOENT, "there is no reservations_dir that can be used");
+	else if (identity->passing && tgt_folder_is_anonymous(folder))
+		err = tgt_error(reason, -ENOENT, "%s is a volume without a name, which goes with this container (give it one: -v NAME:%s)",
+				folder, folder);
 	else if (!config->read_only)
 		err = tgt_identity_file_write(folder, identity->uuid, &record, reason);
 	if (err && identity->passing)
 		return tgt_error(error, err,
 				 "volume %s: %s: this machine has no /etc/machine-id, so it would be another volume when the "
-				 "host name changes, and that cannot be kept: %.200s: set uuid",
+				 "host name changes, and that cannot be kept: %.300s: set uuid",
 				 config->name, config->path, reason);
 	if (!err && identity->passing)
 		tgt_log(TGT_LOG_WARNING,

@@ -45,6 +45,12 @@ int tgt_folder_make(const char *folder, char *error)
 }
 
 /* Only for what is not kept here (path_sim.c). */
+bool tgt_folder_is_anonymous(const char *folder)
+{
+	(void)folder;
+	return false;
+}
+
 int tgt_folder_sync(const char *folder)
 {
 	sim_fail("%s: is made durable", folder);

@@ -18,6 +18,7 @@
 static char *directory, folder[64], disk[64];
 static struct tgt_registry *registry;
 static const char *machine_id, *host_name; /* NULL: there is none */
+static const char *mount_root; /* of the volume that the folder is on; NULL: as it is */
 static uint32_t block_bytes; /* that files need; 0: their own */
 static bool disks; /* each file is a block device, a path to a disk whose name is the file's first
 		      byte */
@@ -26,6 +27,15 @@ FILE *__real_fopen(const char *name, const char *mode);
 FILE *__wrap_fopen(const char *name, const char *mode);
 FILE *__wrap_fopen(const char *name, const char *mode)
 {
+	static char mounts[512];
+	struct statx stx;
+
+	if (!strcmp(name, "/proc/self/mountinfo") && mount_root) {
+		assert_int_equal(statx(AT_FDCWD, folder, 0, STATX_MNT_ID, &stx), 0);
+		snprintf(mounts, sizeof(mounts), "1 0 0:1 / / rw - overlay overlay rw\n%llu 1 8:1 %s /var/lib/rblkd rw - ext4 /dev/sda1 rw\n",
+			 (unsigned long long)stx.stx_mnt_id, mount_root);
+		return fmemopen(mounts, strlen(mounts), mode);
+	}
 	if (strcmp(name, "/etc/machine-id") != 0)
 		return __real_fopen(name, mode);
 	return machine_id ? fmemopen((char *)machine_id, strlen(machine_id), mode) : NULL;
@@ -83,6 +93,7 @@ static int setup(void **state)
 	host_name = "storage1";
 	block_bytes = 0;
 	disks = false;
+	mount_root = NULL;
 	if (tgt_registry_create(&registry))
 		return -1;
 	return tgt_registry_keep(registry, folder) ? 0 : -1;
@@ -403,6 +414,44 @@ static void a_machine_without_an_id_has_to_keep_it(void **state)
 	serve(&config, uuid, NULL);
 }
 
+#define ENGINE_NAME "3fa9c1d2e4b5a69788796a5b4c3d2e1f00112233445566778899aabbccddeeff"
+
+/* The next container has another one, which is empty. */
+static void a_container_keeps_it_on_a_volume_with_a_name(void **state)
+{
+	static const char *const anonymous[] = {"/var/lib/docker/volumes/" ENGINE_NAME "/_data",
+						"/home/me/.local/share/containers/storage/volumes/" ENGINE_NAME "/_data",
+						"/io.containerd.grpc.v1.cri/containers/" ENGINE_NAME "/volumes/" ENGINE_NAME};
+	static const char *const named[] = {"/var/lib/docker/volumes/kept/_data", "/", "/srv/_data", "/_data",
+					    "/volumes/" ENGINE_NAME "0/_data", "/volumes/" ENGINE_NAME "/kept"};
+	struct tgt_volume_config config = volume_of("data", disk);
+	uint8_t uuid[16];
+
+	machine_id = NULL;
+	for (size_t i = 0; i < UNIT_LENGTH(anonymous); i++) {
+		mount_root = anonymous[i];
+		expect_refused(&config, -ENOENT, "is a volume without a name, which goes with this container");
+	}
+	/* With a UUID, or on a machine with an id, it does not depend on what is kept. */
+	uuid_generate(config.uuid);
+	expect_uuid(&config, config.uuid);
+	rig_directory_remove(folder);
+	assert_true(tgt_registry_keep(registry, folder));
+	memset(config.uuid, 0, 16);
+	for (size_t i = 0; i < UNIT_LENGTH(named); i++) {
+		mount_root = named[i];
+		serve(&config, uuid, NULL);
+		rig_directory_remove(folder);
+		assert_true(tgt_registry_keep(registry, folder));
+	}
+	mount_root = anonymous[0];
+	machine_id = "0123456789abcdef0123456789abcdef\n";
+	serve(&config, uuid, NULL);
+	/* The same container, which was stopped: it is kept already. */
+	machine_id = NULL;
+	expect_uuid(&config, uuid);
+}
+
 static void rubbish_is_not_believed(void **state)
 {
 	struct tgt_identity_record record = {.block_bytes = 4096, .key = "file 1", .name = "data"}, read;
@@ -447,6 +496,7 @@ int main(void)
 		IDENTITY_TEST(blocks_stay_although_the_disk_has_others),
 		IDENTITY_TEST(reservations_of_a_former_uuid_are_not_forgotten),
 		IDENTITY_TEST(a_machine_without_an_id_has_to_keep_it),
+		IDENTITY_TEST(a_container_keeps_it_on_a_volume_with_a_name),
 		IDENTITY_TEST(rubbish_is_not_believed),
 	};
 
