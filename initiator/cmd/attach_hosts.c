@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
+#include "initiator/source.h"
 
 #define HOSTS_ADDRESSES_MAX 16u /* of one host, that are tried */
 
@@ -19,6 +20,7 @@ struct hosts {
 	struct ini_uri uri;
 	struct addrinfo *lists[INI_URI_HOSTS];
 	unsigned int most; /* addresses of one */
+	char sources[ATTACH_LINE_BYTES]; /* of each of these hosts, by commas; "": as the routes say */
 };
 
 /* What the module says to each attempt; printed only if none worked. */
@@ -53,15 +55,36 @@ static const struct addrinfo *address_pick(const struct addrinfo *list, unsigned
 	return last;
 }
 
-/* A name that cannot be resolved now is left out until the next attach. */
-static void hosts_resolve(struct hosts *hosts, const struct ini_uri *uri, const char *prefix)
+/* The source of a host that is kept. One list that is too long makes a line that is. */
+static void sources_add(struct hosts *hosts, const struct sockaddr *source)
 {
-	const struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV };
+	size_t length = strlen(hosts->sources);
+	char text[NI_MAXHOST];
 
+	if (!source || getnameinfo(source, sizeof(struct sockaddr_storage), text, sizeof(text), NULL, 0, NI_NUMERICHOST))
+		return;
+	snprintf(hosts->sources + length, sizeof(hosts->sources) - length, "%s%s", length ? "," : "", text);
+}
+
+/*
+ * A name that cannot be resolved now is left out until the next attach. An address of another family than the host's
+ * source is not tried.
+ */
+static void hosts_resolve(struct hosts *hosts, const struct ini_uri *uri, const char *source, const char *prefix)
+{
+	struct ini_addresses sources = { .count = 0 };
+
+	/* A wrong one is left for the line to say. */
+	if (source && !ini_source_parse(source, &sources))
+		sources.count = 0;
 	hosts->uri = *uri;
 	hosts->uri.host_count = 0;
 	hosts->most = 0;
+	hosts->sources[0] = '\0';
 	for (unsigned int i = 0; i < uri->host_count; i++) {
+		const struct sockaddr *from = ini_source_of(&sources, (u16)i);
+		const struct addrinfo hints = { .ai_family = from ? from->sa_family : AF_UNSPEC,
+						.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV };
 		struct addrinfo **list = &hosts->lists[hosts->uri.host_count];
 		unsigned int count = 0;
 		int err = getaddrinfo(uri->hosts[i].name, uri->hosts[i].port, &hints, list);
@@ -72,6 +95,7 @@ static void hosts_resolve(struct hosts *hosts, const struct ini_uri *uri, const 
 			continue;
 		}
 		hosts->uri.hosts[hosts->uri.host_count++] = uri->hosts[i];
+		sources_add(hosts, from);
 		for (const struct addrinfo *address = *list; address; address = address->ai_next)
 			count++;
 		if (count > hosts->most)
@@ -108,10 +132,13 @@ static int hosts_attempt(const struct hosts *hosts, unsigned int n, int control,
 			 char answer[ATTACH_ANSWER_BYTES])
 {
 	char addresses[ATTACH_LINE_BYTES], line[ATTACH_LINE_BYTES], reason[ATTACH_REASON_BYTES];
+	struct attach_options own = *options;
 	int err = addresses_compose(hosts, n, addresses, reason);
 
+	if (hosts->sources[0])
+		own.source = hosts->sources;
 	if (!err)
-		err = attach_line_compose(&hosts->uri, addresses, options, line, reason);
+		err = attach_line_compose(&hosts->uri, addresses, &own, line, reason);
 	if (!err)
 		return attach_control_send(control, line, answer);
 	snprintf(answer, ATTACH_ANSWER_BYTES, "%.*s", ATTACH_ANSWER_BYTES - 1, reason);
@@ -128,7 +155,7 @@ int attach_hosts(const char *name, const struct ini_uri *uri, int control, const
 	int err = -EHOSTUNREACH;
 
 	snprintf(prefix, sizeof(prefix), "%s%s", name, name[0] ? ": " : "");
-	hosts_resolve(&hosts, uri, prefix);
+	hosts_resolve(&hosts, uri, options->source, prefix);
 	while (tries < hosts.most && tries < HOSTS_ADDRESSES_MAX) {
 		err = hosts_attempt(&hosts, tries, control, options, refusals.lines[tries]);
 		if (!err)

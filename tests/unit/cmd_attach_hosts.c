@@ -14,6 +14,7 @@
 #include "initiator/cmd/attach.h"
 
 static const char *unrouted; /* an address to which this machine has no route; NULL: it has all */
+static const char *source;   /* --source; NULL: not said */
 static const char *works;    /* in a line for which the module attaches; NULL: there is none */
 static int refusal;
 static char sent[16][256];
@@ -39,6 +40,8 @@ static struct addrinfo *address_new(const char *text)
 int __wrap_getaddrinfo(const char *node, const char *service, const struct addrinfo *hints, struct addrinfo **list);
 int __wrap_getaddrinfo(const char *node, const char *service, const struct addrinfo *hints, struct addrinfo **list)
 {
+	if (hints->ai_flags & AI_NUMERICHOST)
+		return __real_getaddrinfo(node, service, hints, list);
 	for (size_t i = 0; i < UNIT_LENGTH(names); i++) {
 		char text[64], *rest = text, *word;
 
@@ -47,6 +50,8 @@ int __wrap_getaddrinfo(const char *node, const char *service, const struct addri
 			continue;
 		*list = NULL;
 		while ((word = strsep(&rest, " "))) {
+			if (hints->ai_family && (hints->ai_family == AF_INET6) != !!strchr(word, ':'))
+				continue;
 			*list = address_new(word);
 			list = &(*list)->ai_next;
 		}
@@ -81,7 +86,7 @@ int __wrap_attach_control_send(int control, const char *line, char *answer)
 
 static int setup(void **state)
 {
-	unrouted = works = NULL;
+	unrouted = works = source = NULL;
 	refusal = -EHOSTUNREACH;
 	sent_count = 0;
 	return 0;
@@ -94,6 +99,7 @@ static int run(const char *uri)
 	struct ini_uri parsed;
 	int err;
 
+	options.source = source;
 	assert_int_equal(attach_uri_parse(uri, &parsed, reason), 0);
 	err = attach_hosts("disk", &parsed, -1, &options, device, sizeof(device));
 	assert_string_equal(device, err ? "" : "rblk0");
@@ -155,6 +161,21 @@ static void an_unknown_host_is_left_out(void **state)
 	assert_int_equal(sent_count, 0);
 }
 
+/* Of its family alone: the module would refuse the others. And each host has its own, also beside one that is left out. */
+static void each_host_has_its_source(void **state)
+{
+	works = "10.0.0.1";
+	source = "10.0.0.9";
+	assert_int_equal(run("rblk://one/v"), 0);
+	assert_int_equal(sent_count, 1);
+	assert_string_equal(sent[0], "attach address=10.0.0.1 port=4430 volume=v source=10.0.0.9");
+	setup(state);
+	works = "10.0.0.3";
+	source = "10.0.0.7,10.0.0.8,fd00::9";
+	assert_int_equal(run("rblk://nobody,three,two/v"), 0);
+	assert_string_equal(sent[0], "attach address=10.0.0.3,fd00::2 port=4430,4430 volume=v source=10.0.0.8,fd00::9");
+}
+
 static void a_wrong_line_is_not_sent_again(void **state)
 {
 	refusal = -EINVAL;
@@ -169,6 +190,7 @@ int main(void)
 		cmocka_unit_test_setup(so_are_several, setup),
 		cmocka_unit_test_setup(what_has_no_route_comes_last, setup),
 		cmocka_unit_test_setup(an_unknown_host_is_left_out, setup),
+		cmocka_unit_test_setup(each_host_has_its_source, setup),
 		cmocka_unit_test_setup(a_wrong_line_is_not_sent_again, setup),
 	};
 
