@@ -134,7 +134,23 @@ static void others_do_not(void **state)
 	rblk_session_close(session);
 }
 
-/* The target does not answer, and so cannot drop it, either. */
+/* To a target that does not answer, while signals come. */
+static struct rblk_session *stuck_begin(struct rblk_volume **volume, uint8_t **data)
+{
+	struct rblk_session *session = open_session(true, volume, data);
+
+	server_stands_still();
+	alarms_on(true);
+	return session;
+}
+
+static void stuck_end(struct rblk_session *session)
+{
+	assert_int_equal(kill(server.pid, SIGCONT), 0);
+	rblk_session_close(session);
+}
+
+/* The target cannot drop it, either. */
 static void a_read_ends(void **state)
 {
 	struct rblk_volume *volume;
@@ -142,15 +158,12 @@ static void a_read_ends(void **state)
 	uint8_t *data;
 
 	(void)state;
-	session = open_session(true, &volume, &data);
-	server_stands_still();
-	alarms_on(true);
+	session = stuck_begin(&volume, &data);
 	assert_int_equal(rblk_pread(volume, data, BYTES, 0), -EINTR);
 	alarms_on(false);
 	assert_int_equal(rblk_session_state(session), RBLK_SESSION_FAILED);
 	assert_non_null(strstr(rblk_session_error(session), ": interrupted by a signal"));
-	assert_int_equal(kill(server.pid, SIGCONT), 0);
-	rblk_session_close(session);
+	stuck_end(session);
 }
 
 static void a_session_command_ends(void **state)
@@ -161,13 +174,10 @@ static void a_session_command_ends(void **state)
 	uint8_t *data;
 
 	(void)state;
-	session = open_session(true, &volume, &data);
-	server_stands_still();
-	alarms_on(true);
+	session = stuck_begin(&volume, &data);
 	assert_int_equal(rblk_list(session, &list, sizeof(*list)), -EINTR);
 	alarms_on(false);
-	assert_int_equal(kill(server.pid, SIGCONT), 0);
-	rblk_session_close(session);
+	stuck_end(session);
 }
 
 /* Nothing was sent: the session goes on. */

@@ -75,6 +75,21 @@ static void side_remove(struct side *side)
 	e2e_file_remove(&side->file);
 }
 
+/* What their configurations say besides. */
+static void both_start(const char *of_first, const char *of_second)
+{
+	side_create(&first, NULL, of_first);
+	side_create(&second, NULL, of_second);
+	side_start(&first);
+	side_start(&second);
+}
+
+static void both_remove(void)
+{
+	side_remove(&first);
+	side_remove(&second);
+}
+
 static void copy_file(const struct e2e_file *from, const struct e2e_file *to)
 {
 	int source = open(from->path, O_RDONLY), sink = open(to->path, O_WRONLY);
@@ -180,10 +195,7 @@ static void the_other_is_not_used(void **state)
 	struct outcome outcome = {0};
 
 	(void)state;
-	side_create(&first, NULL, "");
-	side_create(&second, NULL, "");
-	side_start(&first);
-	side_start(&second);
+	both_start("", "");
 	session_start(&(struct rblk_options){.queues = 2}, second.daemon.host);
 	write_piece(0xa1, 0);
 	assert_int_equal(rblk_fsync(disk), 0);
@@ -200,8 +212,7 @@ static void the_other_is_not_used(void **state)
 	expect_piece(0xb2, PIECE);
 	expect_untouched(&second);
 	session_end();
-	side_remove(&first);
-	side_remove(&second);
+	both_remove();
 }
 
 /* A target that only stands still has not ended: what it has is not sent elsewhere, and is done once. */
@@ -211,10 +222,7 @@ static void a_stopped_target_is_waited_for(void **state)
 	int status;
 
 	(void)state;
-	side_create(&first, NULL, "");
-	side_create(&second, NULL, "");
-	side_start(&first);
-	side_start(&second);
+	both_start("", "");
 	session_start(&(struct rblk_options){.queues = 2, .connect_timeout_ms = 1000},
 		      second.daemon.host);
 	write_piece(0xa1, 0);
@@ -233,8 +241,7 @@ static void a_stopped_target_is_waited_for(void **state)
 	expect_piece(0xb2, 0);
 	expect_untouched(&second);
 	session_end();
-	side_remove(&first);
-	side_remove(&second);
+	both_remove();
 }
 
 /* It does not come back: the session gives up, and its words say why the other was no help. */
@@ -243,10 +250,7 @@ static void it_gives_up_with_the_reason(void **state)
 	struct outcome outcome = {0};
 
 	(void)state;
-	side_create(&first, NULL, "");
-	side_create(&second, NULL, "");
-	side_start(&first);
-	side_start(&second);
+	both_start("", "");
 	session_start(&(struct rblk_options){.queues = 1, .give_up_ms = 1500}, second.daemon.host);
 	write_piece(0xa1, 0);
 	e2e_daemon_kill(&first.daemon);
@@ -257,8 +261,7 @@ static void it_gives_up_with_the_reason(void **state)
 	expect_untouched(&second);
 	assert_int_equal(e2e_daemon_log_count(&second.daemon, "violat"), 0);
 	session_end();
-	side_remove(&first);
-	side_remove(&second);
+	both_remove();
 }
 
 /* Both have one domain, and the first has ended, as the administrator promises: the session moves, with all that was written. */
@@ -267,10 +270,7 @@ static void one_configured_domain(void **state)
 	struct outcome outcome = {0};
 
 	(void)state;
-	side_create(&first, NULL, DOMAIN);
-	side_create(&second, NULL, DOMAIN);
-	side_start(&first);
-	side_start(&second);
+	both_start(DOMAIN, DOMAIN);
 	session_start(&(struct rblk_options){.queues = 2}, second.daemon.host);
 	write_piece(0xa1, 0);
 	assert_int_equal(rblk_fsync(disk), 0);
@@ -283,8 +283,7 @@ static void one_configured_domain(void **state)
 	expect_piece(0xa1, 0);
 	expect_piece(0xb2, PIECE);
 	session_end();
-	side_remove(&first);
-	side_remove(&second);
+	both_remove();
 }
 
 /* The same file of the same machine: another rblkd at another address is only a restart, as F6 holds. */
@@ -304,8 +303,7 @@ static void the_same_file(void **state)
 	write_piece(0xb2, PIECE);
 	assert_int_equal(rblk_fsync(disk), 0);
 	session_end();
-	side_remove(&first);
-	side_remove(&second);
+	both_remove();
 }
 
 /* A reload gives the volume a domain: the session learns it when it reads the size again, and moves then. */
@@ -314,10 +312,7 @@ static void a_reload_changes_the_domain(void **state)
 	FILE *file;
 
 	(void)state;
-	side_create(&first, NULL, "");
-	side_create(&second, NULL, DOMAIN);
-	side_start(&first);
-	side_start(&second);
+	both_start("", DOMAIN);
 	session_start(&(struct rblk_options){.queues = 2}, second.daemon.host);
 	write_piece(0xa1, 0);
 	file = fopen(first.config, "a");
@@ -331,8 +326,7 @@ static void a_reload_changes_the_domain(void **state)
 	copy_file(&first.file, &second.file);
 	expect_piece(0xa1, 0);
 	session_end();
-	side_remove(&first);
-	side_remove(&second);
+	both_remove();
 }
 
 /* -- what a target says ------------------------------------------------------------------------- */

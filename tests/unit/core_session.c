@@ -278,10 +278,7 @@ static void test_target_forgot(void **state)
 
 	(void)state;
 	live(2, 1);
-	core_session_lost(&session, 1, 20000 * MS);
-	core_session_lost(&session, 0, 20000 * MS);
-	core_session_drained(&session, 1, 20000 * MS);
-	core_session_drained(&session, 0, 20000 * MS);
+	lost_all(2, 20000 * MS);
 	core_session_rejected(&session, 1, RBLK_REJECT_NO_SESSION, 0, 20000 * MS);
 	assert_int_equal(session.state, CORE_SESSION_RECOVERING);
 	core_session_rejected(&session, 0, RBLK_REJECT_NO_SESSION, 0, 20000 * MS);

@@ -74,4 +74,13 @@ static inline void live(u16 queues, u16 portals)
 	assert_int_equal(core_session_live(&session), queues);
 }
 
+/* All of them are, and drained. */
+static inline void lost_all(u16 queues, u64 now_ns)
+{
+	for (u16 i = 0; i < queues; i++)
+		core_session_lost(&session, i, now_ns);
+	for (u16 i = 0; i < queues; i++)
+		core_session_drained(&session, i, now_ns);
+}
+
 #endif

@@ -150,10 +150,7 @@ static void test_first_queue_follows_the_others(void **state)
 
 	(void)state;
 	live(2, 2);
-	core_session_lost(&session, 0, 20000 * MS);
-	core_session_lost(&session, 1, 20000 * MS);
-	core_session_drained(&session, 0, 20000 * MS);
-	core_session_drained(&session, 1, 20000 * MS);
+	lost_all(2, 20000 * MS);
 	while (core_session_action(&session, &action))
 		;
 	assert_int_equal(session.queue[0].state, CORE_QUEUE_CONNECTING);

@@ -2,9 +2,10 @@
 /*
  * Goal: a volume keeps its UUID and its block size whatever becomes of its path, its file system and its machine's name; what
  * earlier versions have given stays; two volumes are never one, and no reservation is forgotten by another UUID. Method:
- * registries over files of the test, one after the other; /etc/machine-id and the host name are the test's.
+ * registries over files of the test, one after the other; the machine's id and host name are the test's.
  */
 #include "target/store/identity.h"
+#include "proto/core/env.h"
 #include "target/control/check.h"
 #include "target/store/identity_file.h"
 #include "target/store/path.h"
@@ -23,6 +24,13 @@ static uint32_t block_bytes; /* that files need; 0: their own */
 static bool disks; /* each file is a block device, a path to a disk whose name is the file's first
 		      byte */
 
+bool __wrap_env_machine_id(const char *root, char id[ENV_MACHINE_ID_BYTES]);
+bool __wrap_env_machine_id(const char *root, char id[ENV_MACHINE_ID_BYTES])
+{
+	snprintf(id, ENV_MACHINE_ID_BYTES, "%s", machine_id ? machine_id : "");
+	return machine_id;
+}
+
 FILE *__real_fopen(const char *name, const char *mode);
 FILE *__wrap_fopen(const char *name, const char *mode);
 FILE *__wrap_fopen(const char *name, const char *mode)
@@ -30,15 +38,12 @@ FILE *__wrap_fopen(const char *name, const char *mode)
 	static char mounts[512];
 	struct statx stx;
 
-	if (!strcmp(name, "/proc/self/mountinfo") && mount_root) {
-		assert_int_equal(statx(AT_FDCWD, folder, 0, STATX_MNT_ID, &stx), 0);
-		snprintf(mounts, sizeof(mounts), "1 0 0:1 / / rw - overlay overlay rw\n%llu 1 8:1 %s /var/lib/rblkd rw - ext4 /dev/sda1 rw\n",
-			 (unsigned long long)stx.stx_mnt_id, mount_root);
-		return fmemopen(mounts, strlen(mounts), mode);
-	}
-	if (strcmp(name, "/etc/machine-id") != 0)
+	if (strcmp(name, "/proc/self/mountinfo") || !mount_root)
 		return __real_fopen(name, mode);
-	return machine_id ? fmemopen((char *)machine_id, strlen(machine_id), mode) : NULL;
+	assert_int_equal(statx(AT_FDCWD, folder, 0, STATX_MNT_ID, &stx), 0);
+	snprintf(mounts, sizeof(mounts), "1 0 0:1 / / rw - overlay overlay rw\n%llu 1 8:1 %s /var/lib/rblkd rw - ext4 /dev/sda1 rw\n",
+		 (unsigned long long)stx.stx_mnt_id, mount_root);
+	return fmemopen(mounts, strlen(mounts), mode);
 }
 
 int __wrap_gethostname(char *name, size_t bytes);
@@ -89,7 +94,7 @@ static int setup(void **state)
 	snprintf(folder, sizeof(folder), "%s/kept", directory);
 	snprintf(disk, sizeof(disk), "%s/disk", directory);
 	rig_file(disk, 65536);
-	machine_id = "0123456789abcdef0123456789abcdef\n";
+	machine_id = "0123456789abcdef0123456789abcdef";
 	host_name = "storage1";
 	block_bytes = 0;
 	disks = false;
@@ -199,7 +204,7 @@ static void an_upgrade_changes_nothing(void **state)
 	assert_int_equal(volume->reservations.now.count, 1);
 	tgt_volume_put(volume);
 	drop("data");
-	machine_id = "fedcba9876543210fedcba9876543210\n";
+	machine_id = "fedcba9876543210fedcba9876543210";
 	expect_uuid(&config, uuid);
 }
 
@@ -223,7 +228,7 @@ static void another_path_or_machine_finds_it_again(void **state)
 	config.read_only = true;
 	expect_uuid(&config, uuid);
 	strcpy(config.name, "third");
-	machine_id = "0123456789abcdef0123456789abcdef\n";
+	machine_id = "0123456789abcdef0123456789abcdef";
 	serve(&config, second, NULL);
 	assert_memory_not_equal(second, uuid, 16);
 }
@@ -410,7 +415,7 @@ static void a_machine_without_an_id_has_to_keep_it(void **state)
 	expect_uuid(&config, uuid);
 	tgt_registry_destroy(registry);
 	assert_int_equal(tgt_registry_create(&registry), 0);
-	machine_id = "0123456789abcdef0123456789abcdef\n";
+	machine_id = "0123456789abcdef0123456789abcdef";
 	serve(&config, uuid, NULL);
 }
 
@@ -445,7 +450,7 @@ static void a_container_keeps_it_on_a_volume_with_a_name(void **state)
 		assert_true(tgt_registry_keep(registry, folder));
 	}
 	mount_root = anonymous[0];
-	machine_id = "0123456789abcdef0123456789abcdef\n";
+	machine_id = "0123456789abcdef0123456789abcdef";
 	serve(&config, uuid, NULL);
 	/* The same container, which was stopped: it is kept already. */
 	machine_id = NULL;

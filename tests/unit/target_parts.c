@@ -127,17 +127,25 @@ static struct tgt_handle *use(unsigned int part, enum rblk_status *status)
 	return tgt_handle_use(&rig->sessions[part], HANDLE, status);
 }
 
-static void a_close_waits_for_commands_everywhere(void **state)
+/* A CLOSE waits for a command that has it in the first part: returned. */
+static struct tgt_handle *close_while_used(void)
 {
 	enum rblk_status status;
 	struct tgt_handle *used;
 
-	(void)state;
 	handle_begin();
 	used = use(1, &status);
 	assert_non_null(used);
 	tgt_access_get(&used->access);
 	assert_int_equal(tgt_handle_close(rig->handle, &rig->closer), RBLK_E_BUSY);
+	return used;
+}
+
+static void a_close_waits_for_commands_everywhere(void **state)
+{
+	struct tgt_handle *used = close_while_used();
+
+	(void)state;
 	assert_int_equal(rig->sent, 2); /* to both parts */
 	deliver();
 	deliver();
@@ -157,15 +165,10 @@ static void a_close_waits_for_commands_everywhere(void **state)
 
 static void no_reactor_opens_what_is_being_closed(void **state)
 {
+	struct tgt_handle *used = close_while_used();
 	enum rblk_status status;
-	struct tgt_handle *used;
 
 	(void)state;
-	handle_begin();
-	used = use(1, &status);
-	assert_non_null(used);
-	tgt_access_get(&used->access);
-	assert_int_equal(tgt_handle_close(rig->handle, &rig->closer), RBLK_E_BUSY);
 	/* Before the letter has come, and behind it. */
 	assert_null(use(2, &status));
 	assert_int_equal(status, RBLK_E_NO_VOLUME);
