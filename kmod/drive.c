@@ -231,6 +231,9 @@ static void rblk_drive_prepare(struct rblk_session *session, const struct core_a
 		queue->lost_incarnation = action->incarnation;
 		queue->lost_epoch = action->epoch;
 		queue->via = action->via;
+	} else if (action->kind == CORE_ACTION_RELEASE_HARMLESS) {
+		queue->part_incarnation = action->incarnation;
+		queue->part_epoch = action->epoch;
 	}
 }
 
@@ -262,6 +265,7 @@ static void rblk_drive_act(struct rblk_session *session, const struct core_actio
 		break;
 	case CORE_ACTION_RELEASE_HARMLESS:
 		rblk_waiting_release_harmless(session, action->queue);
+		mod_delayed_work(rblk_calls, &queue->volumes_work, 0);
 		break;
 	case CORE_ACTION_FAIL_FAST:
 		rblk_waiting_sweep(session);

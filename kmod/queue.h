@@ -153,6 +153,10 @@ struct rblk_queue {
 	u32 lost_incarnation; /* core_lock: that fence_work fences, in lost_epoch, over queue `via` */
 	u64 lost_epoch;
 	u16 via;
+	struct delayed_work volumes_work; /* fences what is lost volume by volume */
+	u32 part_incarnation;		  /* core_lock: of which incarnation, in part_epoch */
+	u64 part_epoch;
+	unsigned int part_rounds; /* volumes_work's */
 	struct delayed_work leave_work;
 
 	/* overdue.c. lock: sequence numbers of the commands that the target is to drop */

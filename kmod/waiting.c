@@ -246,14 +246,16 @@ void rblk_waiting_take_lost(struct rblk_queue *queue)
 	}
 }
 
-/* What is LOST of this queue is READY: all of it, which is fenced, or what needs no fence. */
-static void rblk_waiting_let_go(struct rblk_session *session, unsigned int queue, bool fenced)
+/* What is LOST of this queue is READY: what is fenced, all of it or of one volume (0: all), or what needs no fence. */
+static void rblk_waiting_let_go(struct rblk_session *session, unsigned int queue, bool fenced, u32 handle)
 {
 	struct rblk_io *io;
 
 	lockdep_assert_held(&session->waiting_lock);
 	list_for_each_entry(io, &session->waiting, command.entry) {
 		if (io->wait != RBLK_WAIT_LOST || io->lost_queue != queue || (!fenced && rblk_waiting_needs_fence(io)))
+			continue;
+		if (handle && rblk_le32(io->command.wire.volume) != handle)
 			continue;
 		io->wait = RBLK_WAIT_READY;
 		io->retry |= fenced;
@@ -266,14 +268,45 @@ void rblk_waiting_release(struct rblk_session *session, unsigned int queue)
 {
 	spin_lock_irq(&session->waiting_lock);
 	rblk_waiting_note_fenced(session, queue);
-	rblk_waiting_let_go(session, queue, true);
+	rblk_waiting_let_go(session, queue, true, 0);
 	spin_unlock_irq(&session->waiting_lock);
 }
 
 void rblk_waiting_release_harmless(struct rblk_session *session, unsigned int queue)
 {
 	spin_lock_irq(&session->waiting_lock);
-	rblk_waiting_let_go(session, queue, false);
+	rblk_waiting_let_go(session, queue, false, 0);
+	spin_unlock_irq(&session->waiting_lock);
+}
+
+u32 rblk_waiting_next_volume(struct rblk_session *session, unsigned int queue, u32 handle)
+{
+	struct rblk_io *io;
+	u32 next = 0;
+
+	spin_lock_irq(&session->waiting_lock);
+	list_for_each_entry(io, &session->waiting, command.entry) {
+		u32 its = rblk_le32(io->command.wire.volume);
+
+		if (io->wait == RBLK_WAIT_LOST && io->lost_queue == queue && rblk_waiting_needs_fence(io) &&
+		    its > handle && (!next || its < next))
+			next = its;
+	}
+	spin_unlock_irq(&session->waiting_lock);
+	return next;
+}
+
+void rblk_waiting_release_volume(struct rblk_session *session, unsigned int queue, u32 handle, u64 epoch, u32 incarnation)
+{
+	bool owes;
+
+	spin_lock_irq(&session->waiting_lock);
+	/* What is lost of a later incarnation is not on the list before the machine knows that incarnation. */
+	spin_lock(&session->core_lock);
+	owes = core_session_owes_fence(&session->core, queue, epoch, incarnation);
+	spin_unlock(&session->core_lock);
+	if (owes)
+		rblk_waiting_let_go(session, queue, true, handle);
 	spin_unlock_irq(&session->waiting_lock);
 }
 

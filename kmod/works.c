@@ -207,6 +207,59 @@ static void rblk_works_fence_run(struct work_struct *work)
 	memalloc_noio_restore(noio);
 }
 
+/* Over a queue that is up, if its target knows how. 0: it is fenced for that volume; else it may be asked again. */
+static int rblk_works_fence_volume(struct rblk_queue *queue, struct rblk_session_command *sc)
+{
+	struct rblk_session *session = queue->session;
+	struct rblk_queue *carrier;
+	int via = -1;
+
+	spin_lock_irq(&session->core_lock);
+	if (core_session_owes_fence(&session->core, queue->index, sc->epoch, (u32)sc->argument))
+		via = core_session_carrier(&session->core, queue->index);
+	spin_unlock_irq(&session->core_lock);
+	if (via < 0)
+		return -ENOTCONN;
+	carrier = session->queues[via];
+	/* It is fixed while the queue is up; if it goes down, the call fails. */
+	if (!(READ_ONCE(carrier->features) & RBLK_FEATURE_VOLUME_FENCE))
+		return -EOPNOTSUPP;
+	return rblk_call_run(carrier, sc, session->options.command_ms);
+}
+
+/*
+ * F5, so that a volume whose storage hangs delays none but its own commands: the target is asked for each volume that
+ * has lost some, again and again, until none has or the whole queue is fenced.
+ */
+static void rblk_works_volumes_run(struct work_struct *work)
+{
+	struct rblk_queue *queue = container_of(to_delayed_work(work), struct rblk_queue, volumes_work);
+	struct rblk_session *session = queue->session;
+	unsigned int noio = memalloc_noio_save();
+	struct rblk_session_command sc = { .opcode = RBLK_OP_FENCE, .lba = queue->index };
+	bool owes, left = false;
+	u32 handle = 0;
+	int error;
+
+	spin_lock_irq(&session->core_lock);
+	sc.argument = queue->part_incarnation;
+	sc.epoch = queue->part_epoch;
+	owes = core_session_owes_fence(&session->core, queue->index, sc.epoch, queue->part_incarnation);
+	spin_unlock_irq(&session->core_lock);
+	while (owes && (handle = rblk_waiting_next_volume(session, queue->index, handle))) {
+		sc.volume = handle;
+		error = rblk_works_fence_volume(queue, &sc);
+		left |= error && error != -EOPNOTSUPP;
+		if (!error)
+			rblk_waiting_release_volume(session, queue->index, handle, sc.epoch, (u32)sc.argument);
+	}
+	queue->part_rounds = left ? queue->part_rounds + 1 : 0;
+	if (left)
+		queue_delayed_work(rblk_calls, &queue->volumes_work,
+				   msecs_to_jiffies(rblk_waiting_pause_ms(min(queue->part_rounds, 4u))));
+	memalloc_noio_restore(noio);
+}
+
 static void rblk_works_probe_run(struct work_struct *work)
 {
 	struct rblk_queue *queue = container_of(work, struct rblk_queue, probe_work);
@@ -253,6 +306,7 @@ void rblk_works_init_queue(struct rblk_queue *queue)
 	INIT_WORK(&queue->close_work, rblk_works_close_run);
 	INIT_WORK(&queue->fence_work, rblk_works_fence_run);
 	INIT_WORK(&queue->probe_work, rblk_works_probe_run);
+	INIT_DELAYED_WORK(&queue->volumes_work, rblk_works_volumes_run);
 	INIT_DELAYED_WORK(&queue->leave_work, rblk_works_leave_run);
 }
 
@@ -268,6 +322,7 @@ void rblk_works_stop(struct rblk_session *session)
 	for (i = 0; i < session->queue_count; i++) {
 		cancel_work_sync(&session->queues[i]->connect_work);
 		cancel_work_sync(&session->queues[i]->fence_work);
+		cancel_delayed_work_sync(&session->queues[i]->volumes_work);
 		cancel_work_sync(&session->queues[i]->probe_work);
 		flush_work(&session->queues[i]->close_work);
 	}

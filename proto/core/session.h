@@ -70,7 +70,11 @@ enum core_action_kind {
 	CORE_ACTION_NAME,
 	/* Commands lost with `queue` may be sent again (F5). `renewed`: in a new epoch (F7, F8). */
 	CORE_ACTION_RELEASE,
-	/* Those of them that need no fence may (core_lost_needs_fence()), without RBLK_CMD_RETRY. */
+	/*
+	 * Those of them that need no fence may (core_lost_needs_fence()), without RBLK_CMD_RETRY. The others may volume by
+	 * volume, where the target answers FENCE of `queue` up to `incarnation` for that volume, as long as
+	 * core_session_owes_fence() says so of them.
+	 */
 	CORE_ACTION_RELEASE_HARMLESS,
 	/* Send KEEPALIVE on `queue`. */
 	CORE_ACTION_PROBE,
@@ -228,6 +232,15 @@ static inline bool core_session_open(const struct core_session *session, u16 que
 {
 	return core_session_carries(session, queue) && !session->held;
 }
+/* F5: do commands that were lost with this queue, in that incarnation of this epoch, wait for nothing but the fence? */
+static inline bool core_session_owes_fence(const struct core_session *session, u16 queue, u64 epoch, u32 incarnation)
+{
+	const struct core_lost *lost = &session->queue[queue].lost;
+
+	return session->epoch == epoch && lost->waits && lost->drained && !lost->renewed && lost->incarnation == incarnation;
+}
+/* The last queue that can carry the FENCE of a volume for another one; -1: none can. */
+int core_session_carrier(const struct core_session *session, u16 lost);
 /* The next queue that takes commands, from `first` on, cyclically; -1: none does. */
 int core_session_route(const struct core_session *session, u16 first);
 /* Queues that are LIVE. */

@@ -25,6 +25,14 @@ int core_session_route(const struct core_session *session, u16 first)
 	return -1;
 }
 
+int core_session_carrier(const struct core_session *session, u16 lost)
+{
+	for (int via = session->queues - 1; via >= 0; via--)
+		if (via != lost && core_session_carries(session, (u16)via))
+			return via;
+	return -1;
+}
+
 /* Is a FENCE of another queue under way on this one, or to be sent? */
 static bool fences(const struct core_session *session, u16 via)
 {
@@ -172,8 +180,9 @@ static bool queue_action(struct core_session *session, u16 index, u8 todo, u8 ki
 	action->portal = queue->portal;
 	action->via = queue->lost.via;
 	action->epoch = session->epoch;
-	action->incarnation =
-		kind == CORE_ACTION_FENCE ? queue->lost.incarnation : queue->incarnation;
+	action->incarnation = kind == CORE_ACTION_FENCE || kind == CORE_ACTION_RELEASE_HARMLESS ?
+				      queue->lost.incarnation :
+				      queue->incarnation;
 	action->fence = queue->accepted;
 	action->renewed = queue->renewed;
 	return true;

@@ -51,7 +51,7 @@ enum rblk_opcode {
 	RBLK_OP_LIST = 18,         /* lba: first index; reports: struct rblk_wire_volume[] */
 	RBLK_OP_OPEN = 19,         /* in capsule: struct rblk_wire_open; reports rblk_wire_volume */
 	RBLK_OP_CLOSE = 20,        /* volume: the handle */
-	RBLK_OP_FENCE = 21,        /* lba: queue index; argument: incarnation (F5) */
+	RBLK_OP_FENCE = 21,        /* lba: queue index; argument: incarnation; volume: or none (F5) */
 	RBLK_OP_ABORT = 22,        /* lba: sequence number of the command, on this queue;
 				      result: enum rblk_abort_result */
 	RBLK_OP_KEEPALIVE = 23,    /* argument: number of the last event seen, or 0 */

@@ -36,6 +36,7 @@ struct opcode_rule {
 	u8 argument;     /* enum number_rule */
 	u8 direction;    /* enum rblk_data_direction */
 	bool volume;     /* needs a handle; else it must be zero */
+	u32 volume_feature; /* with which it may have a handle; 0: none */
 	bool blocks;     /* needs a count; else it must be zero */
 	bool reserved_tag;
 	u16 report_bytes; /* the least length of the segment, where it reports */
@@ -101,6 +102,7 @@ static const struct opcode_rule opcode_rules[] = {
 	[RBLK_OP_FENCE] = {
 		.flags = ALWAYS, .reserved_tag = true,
 		.lba = NUMBER_QUEUE, .argument = NUMBER_U32_ONE,
+		.volume_feature = RBLK_FEATURE_VOLUME_FENCE,
 	},
 	[RBLK_OP_ABORT] = { .flags = ALWAYS, .reserved_tag = true, .lba = NUMBER_U32 },
 	[RBLK_OP_KEEPALIVE] = { .flags = ALWAYS, .reserved_tag = true, .argument = NUMBER_U32 },
@@ -348,7 +350,7 @@ enum rblk_wire_error rblk_check_command(const struct rblk_wire_command *command,
 	/* The queue's own limit is lower; this one holds for any queue. */
 	if (rblk_le16(command->tag) >= RBLK_CREDITS_MAX + RBLK_RESERVED_TAGS)
 		return RBLK_WIRE_TAG;
-	if ((command->volume != 0) != rule->volume)
+	if ((command->volume != 0) != rule->volume && !(features & rule->volume_feature))
 		return RBLK_WIRE_VOLUME;
 	if ((command->blocks != 0) != rule->blocks)
 		return RBLK_WIRE_BLOCKS;

@@ -107,7 +107,7 @@ ASSERT_COVERS(event_names, RBLK_EVENT_MAX);
 
 /* Bits: the table's index is the bit's number. */
 static const char *const feature_names[] = {
-	"immediate", "invalidate", "digest", "events", "scratch", "extents", "fence-domain",
+	"immediate", "invalidate", "digest", "events", "scratch", "extents", "fence-domain", "volume-fence",
 };
 static_assert((1u << TABLE_LENGTH(feature_names)) - 1 == RBLK_FEATURES_ALL,
 	      "feature_names covers its enum");

@@ -520,10 +520,10 @@ void tgt_request_complete(struct tgt_request *request, enum rblk_status status)
 	if (!request_queue_reply(request, data_out ? TGT_REQUEST_DATA_OUT : TGT_REQUEST_REPLYING))
 		return;
 	request->status = (uint16_t)status;
+	tgt_request_end_operation(request, status);
 	/* A reservation removed its rights while the store had it; now the store has ended it. */
 	if (request->orphan)
 		tgt_request_end_orphan(request);
-	tgt_request_end_operation(request, status);
 	request_account(request);
 	tgt_request_release_capsule(request);
 	if (!data_out)

@@ -139,7 +139,7 @@ static void admin_close(struct tgt_request *request, const struct admin_argument
 
 static void admin_fence(struct tgt_request *request, const struct admin_arguments *arguments)
 {
-	tgt_fence_begin(admin_session(request), request);
+	tgt_fence_begin(admin_session(request), request, arguments->volume);
 }
 
 /* lba: the sequence number of the command. */

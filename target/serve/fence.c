@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * FENCE. A FENCE on a queue of another reactor goes to the home as a letter, waits there like
- * others, and comes back with the answer.
+ * others, and comes back with the answer. One of a volume waits nowhere but for a look: by then the
+ * queue that it fences is closed on whichever reactor, and what its store still has are orphans.
  */
 #include "target/serve/fence.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include "target/io/request.h"
+#include "target/serve/handle.h"
+#include "target/serve/look.h"
 #include "target/serve/placed.h"
 #include "target/serve/queue.h"
 
@@ -19,7 +22,7 @@
 #define ASKS_MAX 32u
 
 struct tgt_fence_ask {
-	struct tgt_letter letter; /* first */
+	struct tgt_letter letter;    /* first */
 	struct tgt_fence_ask *next;  /* of its place's */
 	struct tgt_session *home;    /* which exists as long as it has queues */
 	struct tgt_reactor *reactor; /* of the queue that asks: */
@@ -29,7 +32,16 @@ struct tgt_fence_ask {
 	uint16_t asker, tag;
 	uint16_t index; /* what to fence */
 	uint32_t incarnation;
-	enum rblk_status status; /* the answer */
+	struct tgt_volume *volume; /* a reference, or NULL: all */
+	enum rblk_status status;   /* the answer */
+};
+
+/* A FENCE of a volume that looks. Made when it is held, freed when it is answered or dropped. */
+struct tgt_volume_fence {
+	TAILQ_ENTRY(tgt_volume_fence) link; /* reactor->fencing */
+	struct tgt_request *request;
+	struct tgt_volume *volume; /* a reference */
+	struct tgt_look *look;
 };
 
 /* Its place; the validator has checked lba < RBLK_QUEUES_MAX. */
@@ -52,6 +64,54 @@ static bool fence_raise(struct tgt_place *place, uint32_t incarnation)
 	return !tgt_place_empty(place) && place_incarnation(place) <= incarnation;
 }
 
+/* -- of a volume ------------------------------------------------------------------------------- */
+
+static void volume_fence_free(struct tgt_reactor *reactor, struct tgt_volume_fence *fence)
+{
+	TAILQ_REMOVE(&reactor->fencing, fence, link);
+	fence->request->held = NULL;
+	tgt_look_end(fence->look);
+	tgt_volume_put(fence->volume);
+	free(fence);
+}
+
+/* The request is HELD, and its queue is being closed. Takes over the reference. */
+static void volume_fence_look(struct tgt_reactor *reactor, struct tgt_request *request,
+			      struct tgt_volume *volume)
+{
+	struct tgt_volume_fence *fence = calloc(1, sizeof(*fence));
+
+	if (fence)
+		fence->look = tgt_look_begin(reactor);
+	if (!fence || !fence->look) {
+		free(fence);
+		tgt_volume_put(volume);
+		tgt_request_complete(request, RBLK_E_NO_RESOURCES);
+		return;
+	}
+	fence->request = request;
+	fence->volume = volume;
+	request->held = fence;
+	TAILQ_INSERT_TAIL(&reactor->fencing, fence, link);
+}
+
+void tgt_fence_retry(struct tgt_reactor *reactor)
+{
+	struct tgt_volume_fence *fence, *following;
+	struct tgt_request *request;
+	bool busy;
+
+	for (fence = TAILQ_FIRST(&reactor->fencing); fence; fence = following) {
+		following = TAILQ_NEXT(fence, link);
+		if (!tgt_look_is_over(fence->look))
+			continue;
+		request = fence->request;
+		busy = tgt_orphans_left(&fence->volume->orphans, UINT64_MAX);
+		volume_fence_free(reactor, fence);
+		tgt_request_complete(request, busy ? RBLK_E_BUSY : RBLK_OK);
+	}
+}
+
 /* -- for a queue on another reactor ------------------------------------------------------------ */
 
 /* At the part. The command, or its whole queue, may have ended meanwhile. */
@@ -64,10 +124,17 @@ static void ask_answered(struct tgt_reactor *reactor, struct tgt_letter *letter)
 
 	if (queue && queue->lane.open && queue->incarnation == ask->asker_incarnation) {
 		request = &queue->lane.requests[ask->tag];
-		if (request->state == TGT_REQUEST_HELD && request->sequence == ask->sequence &&
-		    request->opcode == RBLK_OP_FENCE)
+		if (request->state != TGT_REQUEST_HELD || request->sequence != ask->sequence ||
+		    request->opcode != RBLK_OP_FENCE)
+			goto out;
+		if (ask->volume)
+			volume_fence_look(reactor, request, tgt_volume_ref(ask->volume));
+		else
 			tgt_request_complete(request, ask->status);
 	}
+out:
+	if (ask->volume)
+		tgt_volume_put(ask->volume);
 	free(ask);
 }
 
@@ -90,6 +157,10 @@ static void ask_read(struct tgt_reactor *reactor, struct tgt_letter *letter)
 		return;
 	}
 	tgt_place_close(place, "fenced by another queue");
+	if (ask->volume) {
+		ask_answer(ask, RBLK_OK);
+		return;
+	}
 	if (place->ask_count == ASKS_MAX) {
 		ask_answer(ask, RBLK_E_BUSY);
 		return;
@@ -99,19 +170,22 @@ static void ask_read(struct tgt_reactor *reactor, struct tgt_letter *letter)
 	place->ask_count++;
 }
 
-static void ask_begin(struct tgt_session *part, struct tgt_request *request)
+/* Takes over the reference to `volume`, which may be NULL. */
+static void ask_begin(struct tgt_session *part, struct tgt_request *request,
+		      struct tgt_volume *volume)
 {
 	const struct tgt_queue *own = tgt_queue_of(request->lane);
 	struct tgt_fence_ask *ask = calloc(1, sizeof(*ask));
 
-	if (!ask) {
-		tgt_request_complete(request, RBLK_E_NO_RESOURCES);
-		return;
-	}
-	if (!tgt_request_hold(request)) {
+	if (!ask || !tgt_request_hold(request)) {
+		if (volume)
+			tgt_volume_put(volume);
+		if (!ask)
+			tgt_request_complete(request, RBLK_E_NO_RESOURCES);
 		free(ask);
 		return;
 	}
+	ask->volume = volume;
 	ask->letter.read = ask_read;
 	ask->home = part->home;
 	ask->reactor = part->reactor;
@@ -128,8 +202,34 @@ static void ask_begin(struct tgt_session *part, struct tgt_request *request)
 
 /* -- the command ------------------------------------------------------------------------------- */
 
-void tgt_fence_begin(struct tgt_session *session, struct tgt_request *request)
+/* At the home. */
+static void fence_here(struct tgt_session *session, struct tgt_request *request,
+		       struct tgt_volume *volume)
 {
+	struct tgt_place *place = fence_place(session, request);
+	bool closes = fence_raise(place, (uint32_t)request->argument);
+
+	if (!closes && !volume) {
+		tgt_request_complete(request, RBLK_OK);
+		return;
+	}
+	if (!tgt_request_hold(request)) {
+		if (volume)
+			tgt_volume_put(volume);
+		return;
+	}
+	if (!volume)
+		TAILQ_INSERT_TAIL(&place->fences, request, link);
+	if (closes)
+		tgt_place_close(place, "fenced by another queue");
+	if (volume)
+		volume_fence_look(session->reactor, request, volume);
+}
+
+void tgt_fence_begin(struct tgt_session *session, struct tgt_request *request, uint32_t volume)
+{
+	enum rblk_status status = RBLK_OK;
+	struct tgt_handle *handle = volume ? tgt_handle_use(session, volume, &status) : NULL;
 	uint32_t incarnation = (uint32_t)request->argument;
 	struct tgt_place *place = fence_place(session, request);
 	struct tgt_queue *own = tgt_queue_of(request->lane);
@@ -139,24 +239,24 @@ void tgt_fence_begin(struct tgt_session *session, struct tgt_request *request)
 		tgt_request_complete(request, RBLK_E_INVALID);
 		return;
 	}
-	if (session->home) {
-		ask_begin(session, request);
+	if (volume && (!handle || !handle->access.port)) {
+		tgt_request_complete(request, handle ? RBLK_E_GONE : status);
 		return;
 	}
-	if (!fence_raise(place, incarnation)) {
-		tgt_request_complete(request, RBLK_OK);
-		return;
-	}
-	if (!tgt_request_hold(request))
-		return;
-	TAILQ_INSERT_TAIL(&place->fences, request, link);
-	tgt_place_close(place, "fenced by another queue");
+	if (session->home)
+		ask_begin(session, request,
+			  handle ? tgt_volume_ref(handle->access.port->volume) : NULL);
+	else
+		fence_here(session, request,
+			   handle ? tgt_volume_ref(handle->access.port->volume) : NULL);
 }
 
 void tgt_fence_drop(struct tgt_session *session, struct tgt_request *request)
 {
+	if (request->held)
+		volume_fence_free(session->reactor, request->held);
 	/* In a part: the answer will not find the command. */
-	if (!session->home)
+	else if (!session->home)
 		TAILQ_REMOVE(&fence_place(session, request)->fences, request, link);
 }
 

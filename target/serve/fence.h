@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * FENCE: ends an incarnation of a queue permanently; the answer says that nothing of it is in
- * flight any more, its storage I/O included (F5). The reactor's thread only.
+ * flight any more, its storage I/O included (F5). Of one volume: that nothing of it changes that
+ * any more, or BUSY. The reactor's thread only.
  */
 #ifndef RBLK_TARGET_FENCE_H
 #define RBLK_TARGET_FENCE_H
 
 #include "target/serve/session.h"
 
-/* The command, RECEIVED: it is answered or held. */
-void tgt_fence_begin(struct tgt_session *session, struct tgt_request *request);
+/* The command, RECEIVED: it is answered or held. volume: a handle, or 0. */
+void tgt_fence_begin(struct tgt_session *session, struct tgt_request *request, uint32_t volume);
 /* A held one ends without an answer. */
 void tgt_fence_drop(struct tgt_session *session, struct tgt_request *request);
 /* The queue of this place has ended entirely: answer the FENCEs that waited for it. */
 void tgt_fence_done(struct tgt_place *place);
+/* Once in each turn: those of a volume go on. */
+void tgt_fence_retry(struct tgt_reactor *reactor);
 
 #endif

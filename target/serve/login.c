@@ -151,6 +151,7 @@ static uint32_t login_features(const struct tgt_reactor *reactor, const struct f
 	const struct fab_limits *limits = fab_device_limits(device);
 
 	return RBLK_FEATURE_DIGEST | RBLK_FEATURE_EVENTS | RBLK_FEATURE_EXTENTS | RBLK_FEATURE_FENCE_DOMAIN |
+	       RBLK_FEATURE_VOLUME_FENCE |
 	       (limits->immediate ? RBLK_FEATURE_IMMEDIATE : 0) |
 	       (limits->invalidate ? RBLK_FEATURE_INVALIDATE : 0) |
 	       (reactor->config.allow_scratch ? RBLK_FEATURE_SCRATCH : 0);

@@ -18,6 +18,7 @@
 #include "target/io/limited.h"
 #include "target/io/work.h"
 #include "target/serve/device.h"
+#include "target/serve/fence.h"
 #include "target/serve/keepalive.h"
 #include "target/serve/letter.h"
 #include "target/serve/login.h"
@@ -240,6 +241,7 @@ unsigned int tgt_reactor_step(struct tgt_reactor *reactor)
 	if (reactor->rejudge)
 		tgt_login_retry(reactor);
 	tgt_open_retry(reactor);
+	tgt_fence_retry(reactor);
 	tgt_reserve_retry(reactor);
 	tgt_work_post(&reactor->turn);
 	if (reactor->turn.draining)
@@ -259,7 +261,7 @@ uint64_t tgt_reactor_deadline_ns(const struct tgt_reactor *reactor)
 		deadline_ns = reactor->turn.limited_ns;
 	/* Orphans may belong to another reactor, which does not know that an OPEN or RESERVE
 	 * waits. */
-	if ((!TAILQ_EMPTY(&reactor->opening) || !TAILQ_EMPTY(&reactor->changes)) &&
+	if ((!TAILQ_EMPTY(&reactor->opening) || !TAILQ_EMPTY(&reactor->fencing) || !TAILQ_EMPTY(&reactor->changes)) &&
 	    deadline_ns > reactor->turn.now_ns + TIMER_NS)
 		deadline_ns = reactor->turn.now_ns + TIMER_NS;
 	if (!TAILQ_EMPTY(&reactor->turn.starving) && deadline_ns > reactor->turn.now_ns + 10 * TIMER_NS)

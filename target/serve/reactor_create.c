@@ -189,6 +189,7 @@ static void reactor_init(struct tgt_reactor *reactor, const struct tgt_config *c
 	TAILQ_INIT(&reactor->sessions);
 	TAILQ_INIT(&reactor->ended);
 	TAILQ_INIT(&reactor->opening);
+	TAILQ_INIT(&reactor->fencing);
 	TAILQ_INIT(&reactor->changes);
 	TAILQ_INIT(&reactor->logins);
 	tgt_tallies_init(&reactor->tallies);

@@ -51,6 +51,7 @@ TAILQ_HEAD(tgt_session_list, tgt_session);
 TAILQ_HEAD(tgt_queue_list, tgt_queue);
 TAILQ_HEAD(tgt_login_list, tgt_login);
 TAILQ_HEAD(tgt_open_list, tgt_open);
+TAILQ_HEAD(tgt_fence_list, tgt_volume_fence);
 TAILQ_HEAD(tgt_reserve_change_list, tgt_reserve_change);
 TAILQ_HEAD(tgt_host_list, tgt_host);
 
@@ -97,6 +98,7 @@ struct tgt_reactor {
 	unsigned int session_number;	/* of the last, for log lines */
 	struct tgt_queue_list ended;	/* to be destroyed at the end of this turn */
 	struct tgt_open_list opening;	/* OPENs that wait for a volume's orphans (F5) */
+	struct tgt_fence_list fencing;	/* FENCEs of a volume that look at ended connections (fence.c) */
 	struct tgt_reserve_change_list changes; /* of reservations, that wait */
 	struct tgt_login_list logins;	/* wait for an older incarnation or epoch to end */
 	unsigned int login_count;

@@ -320,10 +320,8 @@ byte used_epoch = 1;
 
 #ifdef FENCE_AT_ONCE
 #define IS_FENCED(q) true
-#elif defined(FENCE_IN_PART)
+#else /* also of a volume: then the connection need not be drained */
 #define IS_FENCED(q) (target[q].command == EMPTY)
-#else
-#define IS_FENCED(q) (target[q].state != ENDING)
 #endif
 #define IS_CONNECTED(q) ((up[q] || logging[q]) && used[q] == target[q].incarnation && used_epoch == epoch)
 

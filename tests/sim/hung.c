@@ -66,7 +66,7 @@ void sim_hung_ended(const char *who, const struct sim_disk *disk, const struct s
 
 	if (!hung.disk || sim_hung_is(disk) || !done || now_ns < hung.from_ns || begun_ns >= hung.until_ns)
 		return;
-	if (now_ns - begun_ns > LIMIT_NS && (!hung.broken || read || begun_ns > hung.broken_ns + SETTLED_NS))
+	if (now_ns - begun_ns > LIMIT_NS && (!hung.broken || read || module || begun_ns > hung.broken_ns + SETTLED_NS))
 		sim_fail("%s: a command on a disk that is well took %llu ms, because another disk hangs", who,
 			 (unsigned long long)((now_ns - begun_ns) / SIM_MS));
 	if (now_ns - hung.from_ns > hung.patience_ns && hangs_now())

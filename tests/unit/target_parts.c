@@ -206,7 +206,7 @@ static uint32_t refused(uint32_t incarnation, uint32_t fence)
 	rig->delivered = rig->sent; /* that reactor has it */
 	assert_int_equal(place->incarnation, incarnation);
 	if (fence)
-		tgt_fence_begin(home, &request);
+		tgt_fence_begin(home, &request, 0);
 	tgt_placed_end(placed);
 	tgt_fence_done(place);
 	/* That the queue be closed: there is none. */

@@ -215,7 +215,7 @@ static void fields_belong_or_not(void **state)
 	for (i = 0; i < UNIT_LENGTH(rows); i++) {
 		const struct row *row = &rows[i];
 
-		assert_int_equal(CHECK(row, volume = rblk_to_le32(!row->volume), ALL),
+		assert_int_equal(CHECK(row, volume = rblk_to_le32(!row->volume), ALL & ~RBLK_FEATURE_VOLUME_FENCE),
 				 RBLK_WIRE_VOLUME);
 		assert_int_equal(CHECK(row, blocks = rblk_to_le32(!row->blocks), ALL),
 				 RBLK_WIRE_BLOCKS);
@@ -242,6 +242,14 @@ static void lba_of_session_commands(void **state)
 	assert_int_equal(OPCODE(RBLK_OP_ABORT, lba = rblk_to_le64(most + 1)), RBLK_WIRE_BLOCKS);
 	assert_int_equal(OPCODE(RBLK_OP_LIST, lba = rblk_to_le64(most + 1)), RBLK_WIRE_BLOCKS);
 	assert_int_equal(OPCODE(RBLK_OP_FLUSH, lba = rblk_to_le64(1)), RBLK_WIRE_BLOCKS);
+}
+
+static void fence_of_a_volume(void **state)
+{
+	assert_int_equal(OPCODE(RBLK_OP_FENCE, volume = rblk_to_le32(1)), RBLK_WIRE_OK);
+	assert_int_equal(OPCODE(RBLK_OP_FENCE, volume = 0), RBLK_WIRE_OK);
+	assert_int_equal(OPCODE(RBLK_OP_ABORT, volume = rblk_to_le32(1)), RBLK_WIRE_VOLUME);
+	assert_int_equal(OPCODE(RBLK_OP_CLOSE, volume = 0), RBLK_WIRE_VOLUME);
 }
 
 static void arguments(void **state)
@@ -401,6 +409,7 @@ int main(void)
 		cmocka_unit_test(tags),
 		cmocka_unit_test(fields_belong_or_not),
 		cmocka_unit_test(lba_of_session_commands),
+		cmocka_unit_test(fence_of_a_volume),
 		cmocka_unit_test(arguments),
 		cmocka_unit_test(digests),
 		cmocka_unit_test(segments_of_blocks),
