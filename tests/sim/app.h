@@ -30,6 +30,7 @@ struct sim_owed {
 	uint8_t cache_epoch[16]; /* that the last OPEN has shown */
 	bool known;		 /* there was one */
 	bool cached;		 /* the volume was seen to have a volatile cache */
+	bool doubtful;		 /* a write may owe or not: librblk knows when it was answered, an application only hears of it */
 };
 
 /* The applications of one process, which has one librblk. */

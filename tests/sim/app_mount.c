@@ -79,10 +79,19 @@ static void op_doom(struct sim_app *app, struct sim_op *op)
 		op->doomed = true;
 }
 
+static bool op_owes(const struct sim_op *op)
+{
+	const struct sim_command *command = op->command;
+
+	return (command->kind == SIM_COMMAND_WRITE || command->kind == SIM_COMMAND_ZEROES ||
+		command->kind == SIM_COMMAND_COMPARE) &&
+	       op->mount->cached && !command->fua;
+}
+
 static void op_cover(struct sim_app *app, struct sim_op *op)
 {
-	(void)app;
 	op->covered = true;
+	sim_mount_owed(app, op->mount)->doubtful |= op_owes(op);
 }
 
 static void mount_told(struct sim_app *app, struct sim_mount *mount)
@@ -132,7 +141,7 @@ static bool mount_reopened(struct sim_app *app, struct sim_mount *mount)
 	bool alone = app->process->app_count == 1 &&
 		     (app->mount_count < 2 || app->mounts[0].volume != app->mounts[1].volume);
 
-	if (!changed && alone && mount->rblk->open.unaware && !mount->lost)
+	if (!changed && alone && mount->rblk->open.unaware && !mount->lost && !sim_mount_owed(app, mount)->doubtful)
 		sim_fail("%s: FLUSH would fail, and nothing can be lost (F7)", app->actor.name);
 	memcpy(mount->cache_epoch, info->cache_epoch, sizeof(mount->cache_epoch));
 	owed_learn(app, mount);
@@ -198,9 +207,8 @@ void sim_mount_account(const struct sim_op *op)
 	struct sim_owed *owed = sim_mount_owed(op->app, op->mount);
 	const struct sim_command *command = op->command;
 
-	if (command->kind == SIM_COMMAND_WRITE || command->kind == SIM_COMMAND_ZEROES ||
-	    command->kind == SIM_COMMAND_COMPARE) {
-		owed->wrote += op->mount->cached && !command->fua && !op->covered;
+	if (op_owes(op)) {
+		owed->wrote += !op->covered;
 	} else if (command->kind == SIM_COMMAND_FLUSH && op->covers == UINT64_MAX) {
 		/* It may cover what was answered before it was sent and is not called back yet. */
 		owed->covered = owed->wrote;
@@ -262,6 +270,7 @@ bool sim_mount_open(struct sim_app *app, struct sim_mount *mount)
 	mount->lost = false;
 	memcpy(mount->cache_epoch, info->cache_epoch, sizeof(mount->cache_epoch));
 	owed_learn(app, mount);
+	sim_mount_owed(app, mount)->doubtful = mount->rblk->open.unaware || core_durable_dirty(&mount->rblk->durable->core);
 	sim_inside_opened(app->host, mount->volume, &opening);
 	return true;
 }

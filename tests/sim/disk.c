@@ -2,7 +2,7 @@
 /*
  * The disk of disk.h. A WRITE makes new versions of its sectors, some early, some when it ends;
  * a SYNC makes those durable that were there when it began; a crash leaves of each sector one of
- * the contents that it has had since it was last durable.
+ * the contents that it has had since it was last durable; or the newest, if the disk has no volatile cache.
  *
  * A SYNC that fails has written some of them and lost the others, and nobody is told which. The
  * next SYNC does not try those again, and succeeds. So does Linux with the page cache: a page that
@@ -154,7 +154,7 @@ static void sync_failed(struct sim_disk *disk, uint64_t order)
 {
 	bool lost = false;
 
-	for (uint64_t i = 0; i < disk->bytes / SIM_SECTOR; i++) {
+	for (uint64_t i = 0; i < disk->bytes / SIM_SECTOR && disk->volatile_cache; i++) {
 		if (sim_chance(disk->temper.saved))
 			sector_sync(disk, i, order);
 		else
@@ -399,7 +399,7 @@ void sim_disk_crash(struct sim_disk *disk)
 
 		for (; version; version = version->older)
 			count += !version->unsaved;
-		count = (unsigned int)sim_below(count);
+		count = disk->volatile_cache ? (unsigned int)sim_below(count) : count > 1;
 		for (version = disk->cached[i]; version && count; version = version->older)
 			if (!version->unsaved && --count == 0)
 				memcpy(disk->durable + i * SIM_SECTOR, version->data, SIM_SECTOR);
@@ -460,6 +460,7 @@ struct sim_disk *sim_disk_create(const char *path, uint64_t bytes, uint32_t bloc
 	disk->bytes = disk->full_bytes = bytes;
 	disk->block_bytes = block_bytes;
 	disk->alignment = block_bytes;
+	disk->volatile_cache = true;
 	disk->durable = calloc(1, bytes);
 	disk->cached = calloc(bytes / SIM_SECTOR, sizeof(struct sim_version *));
 	if (!disk->durable || !disk->cached)

@@ -75,6 +75,8 @@ struct sim_disk {
 	uint64_t bytes, full_bytes; /* now, and when it has grown */
 	uint32_t block_bytes, alignment;
 	bool can_discard, can_extents;
+	bool volatile_cache; /* else what has ended is durable */
+	bool cache_turns;    /* with each loss of power it gets one, or has none any more */
 	uint8_t *durable;
 	struct sim_version **cached; /* per sector, newest first; NULL: as durable */
 	uint64_t order;		     /* of the last version */

@@ -544,6 +544,8 @@ void sim_host_kill(struct sim_host *host, bool power, uint64_t back_ns)
 			continue;
 		sim_disk_crash(host->disks[i]);
 		sim_model_crash(host->volumes[i]);
+		host->disks[i]->volatile_cache ^= host->disks[i]->cache_turns;
+		sim_model_keeps(host->volumes[i], !host->disks[i]->volatile_cache);
 	}
 	if (power)
 		env_random(host->boot_id, sizeof(host->boot_id));

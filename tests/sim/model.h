@@ -143,6 +143,8 @@ void sim_model_served(struct sim_volume *volume);
 
 /* The cache is lost; for a volume in memory everything. */
 void sim_model_crash(struct sim_volume *volume);
+/* From here on it has no volatile cache: what is acknowledged outlives a crash. Or it has one. */
+void sim_model_keeps(struct sim_volume *volume, bool keeps);
 /*
  * A flush of the disk has failed, and what it should have written may be lost. From when the target
  * knows, it reports another cache epoch, and no FLUSH succeeds by a handle from before. A process

@@ -49,6 +49,7 @@ struct sim_volume {
 	char name[32];
 	uint64_t sectors;
 	bool durable; /* a disk; else the process's memory */
+	bool keeps;   /* without a volatile cache */
 	struct candidate **candidates;
 	uint64_t *several; /* a bit per sector that may have more than one: all that a FLUSH looks at */
 	TAILQ_HEAD(, model_command) commands;

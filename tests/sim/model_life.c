@@ -21,6 +21,11 @@ static bool sector_unflushed(const struct sim_volume *volume, uint64_t sector)
 	return acknowledged && older;
 }
 
+void sim_model_keeps(struct sim_volume *volume, bool keeps)
+{
+	volume->keeps = keeps;
+}
+
 void sim_model_crash(struct sim_volume *volume)
 {
 	uint64_t now = sim_model_now();
@@ -29,7 +34,9 @@ void sim_model_crash(struct sim_volume *volume)
 	volume->life++;
 	volume->crashed = now;
 	sim_trace("model", "volume %s: life %u", volume->name, volume->life);
-	for (uint64_t i = 0; i < volume->sectors; i++) {
+	if (volume->keeps)
+		sim_reached("crash", "spares a volume without a volatile cache", NULL);
+	for (uint64_t i = 0; i < volume->sectors && !volume->keeps; i++) {
 		if (volume->durable && sector_unflushed(volume, i))
 			sim_reached("crash", "loses what was acknowledged and not flushed", NULL);
 		for (c = volume->candidates[i]; c; c = c->next) {

@@ -89,6 +89,7 @@ static void disk_detach(struct sim_module *module, struct sim_module_disk *slot,
 
 	/* Nobody has it open: it may lose what it likes. */
 	slot->disk = NULL;
+	module->known++;
 	/* Those who have it open close it. */
 	while (!force && slot->callers)
 		sim_fiber_sleep(SIM_MS);
@@ -406,6 +407,7 @@ static void module_wake(struct sim_actor *actor)
 
 void sim_module_start(struct sim_module *module, unsigned int number)
 {
+	module->known = 1;
 	self = module;
 	snprintf(module->actor.name, sizeof(module->actor.name), "module%u", number);
 	module->actor.machine = number;

@@ -66,6 +66,7 @@ struct sim_module_op {
 	uint64_t begun_ns;
 	bool polled;
 	bool covered; /* a FLUSH has succeeded since it began */
+	uint64_t hopeless; /* a FLUSH that began when FLUSH failed: module->known then; 0: it did not */
 	bool fail_fast;
 	uint64_t reservation; /* sim_reserver_moment(), when it began */
 };
@@ -108,6 +109,7 @@ struct sim_module {
 	struct sim_module_loss losses[SIM_MODULE_LOSSES]; /* the last ones */
 	unsigned int loss_count;
 	unsigned int under_way, completed, op_number;
+	uint64_t known; /* times that users of a disk have come to know of a loss, or closed it; from 1 on */
 	bool calm; /* faults have stopped: it may verify and finish */
 	bool refused; /* a request was, by a reservation, while it verifies */
 	bool halts;   /* nothing is begun any more */

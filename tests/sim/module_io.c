@@ -38,6 +38,11 @@ static void disk_reopened(struct sim_module *module, struct sim_module_disk *dis
 	    !flush_is_under_way(disk, module))
 		sim_fail("%s: acknowledged writes may be lost, and FLUSH would succeed (F7)",
 			 module->actor.name);
+	/* Attached without a cache, it has written through whatever its volume has got since; what has no FLUSH is memory. */
+	if (view->lost && view->flags & RBLK_VOLUME_FLUSH && !view->write_cache)
+		sim_fail("%s: what needs no FLUSH may be lost (F7)", module->actor.name);
+	if (view->flags & RBLK_VOLUME_VOLATILE_CACHE && view->flags & RBLK_VOLUME_FLUSH && !view->write_cache)
+		sim_reached("module", "has a disk whose volume has got a volatile cache", NULL);
 	if (!changed && view->lost && !disk->lost)
 		sim_fail("%s: FLUSH would fail, and nothing can be lost (F7)", module->actor.name);
 	memcpy(disk->cache_epoch, view->cache_epoch, sizeof(disk->cache_epoch));
@@ -69,12 +74,13 @@ void sim_module_refresh(struct sim_module *module)
 }
 
 /* A FLUSH fails because acknowledged writes may be lost: its user knows now, or goes on as before. */
-static void loss_is_told(struct sim_module_disk *disk)
+static void loss_is_told(struct sim_module *module, struct sim_module_disk *disk)
 {
 	sim_reached("module", "is told that acknowledged writes may be lost", NULL);
 	if (!disk->disk || sim_chance(400000))
 		return;
 	sim_disk_acknowledge(disk->disk);
+	module->known++;
 	disk->own_life = disk->life;
 	disk->lost = false;
 }
@@ -198,10 +204,12 @@ static void op_done(void *arg, const struct sim_disk_result *result)
 	sim_trace(module->actor.name, "#%u ends: %s, error %d, %s", op->number,
 		  sim_outcome_name(outcome), -result->error, rblk_status_text(result->status));
 	sim_reached("module", sim_command_kind_name(command->kind), sim_outcome_name(outcome));
+	if (outcome == SIM_OUTCOME_DONE && op->hopeless == module->known)
+		sim_fail("%s: a FLUSH succeeds, and nobody has acknowledged the loss (F7)", module->actor.name);
 	if (outcome == SIM_OUTCOME_DONE)
 		account(op);
 	if (command->kind == SIM_COMMAND_FLUSH && outcome == SIM_OUTCOME_FAILED && disk->lost)
-		loss_is_told(disk);
+		loss_is_told(module, disk);
 	if (outcome == SIM_OUTCOME_LOST && command->id)
 		module->losses[module->loss_count++ % SIM_MODULE_LOSSES] =
 			(struct sim_module_loss){command->id, module->op_number, command->session,
@@ -282,12 +290,24 @@ static bool op_equip(struct sim_module_op *op, struct sim_command *command)
 	return true;
 }
 
+/*
+ * When it is acknowledged. The block layer takes FUA away where it knows of no cache, so that counts for all writes then;
+ * but memory cannot be flushed at all.
+ */
+static bool is_durable(const struct sim_command *command, const struct sim_disk_view *view)
+{
+	if (view->write_cache || !(view->flags & RBLK_VOLUME_FLUSH))
+		return command->fua;
+	return command->kind == SIM_COMMAND_WRITE || command->kind == SIM_COMMAND_ZEROES;
+}
+
 bool sim_module_begin(struct sim_module *module, struct sim_module_disk *disk,
 		       struct sim_command command, bool last)
 {
 	struct sim_module_op *op = op_free(module);
 	struct sim_disk_request request;
 	struct sim_disk_view view;
+	bool request_fua;
 
 	if (!op)
 		return false;
@@ -300,10 +320,13 @@ bool sim_module_begin(struct sim_module *module, struct sim_module_disk *disk,
 	command.life = disk->life;
 	command.own_life = disk->own_life;
 	command.resent = command.unseen = true;
+	request_fua = command.fua && view.write_cache;
+	command.fua = is_durable(&command, &view);
 	if (view.goes_on)
 		sim_model_goes_on(command.session, command.volume);
 	op->disk = disk;
 	op->covered = false;
+	op->hopeless = command.kind == SIM_COMMAND_FLUSH && view.lost ? module->known : 0;
 	op->reservation = sim_reserver_moment(module->host, disk->volume);
 	op->begun_ns = sim_now_ns();
 	op->number = ++module->op_number;
@@ -316,7 +339,7 @@ bool sim_module_begin(struct sim_module *module, struct sim_module_disk *disk,
 		  (unsigned long long)command.id, op->context);
 	module->under_way++;
 	request = (struct sim_disk_request){
-		.kind = command.kind, .fua = command.fua, .fail_fast = sim_chance(module->fail_fast),
+		.kind = command.kind, .fua = request_fua, .fail_fast = sim_chance(module->fail_fast),
 		.last = last || op->polled || sim_chance(500000), .sector = command.sector,
 		.sectors = command.sectors, .memory = op->memory, .context = op->context,
 		.done = op_done, .arg = op,
@@ -344,7 +367,7 @@ static struct sim_command choose(const struct sim_module *module,
 		.block_bytes = view->block_bytes,
 		.blocks = view->blocks,
 		.max_bytes = view->max_bytes,
-		.flush = view->flags & RBLK_VOLUME_FLUSH && view->flags & RBLK_VOLUME_VOLATILE_CACHE,
+		.flush = view->write_cache,
 		.fua = view->flags & RBLK_VOLUME_FUA,
 		.zeroes = view->flags & RBLK_VOLUME_WRITE_ZEROES,
 		.discard = view->flags & RBLK_VOLUME_DISCARD,

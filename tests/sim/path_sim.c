@@ -130,7 +130,7 @@ int tgt_path_open(const struct tgt_volume_config *config, struct tgt_path *path,
 		.can_discard = disk->can_discard,
 		.can_write_zeroes = true,
 		.can_extents = disk->can_extents,
-		.volatile_cache = true,
+		.volatile_cache = disk->volatile_cache,
 		.id = id_of(disk),
 	};
 	memcpy(info->cache_epoch, disk->boot_id, sizeof(info->cache_epoch));

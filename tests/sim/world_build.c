@@ -114,6 +114,22 @@ static void build_disk(struct sim_disk *disk, enum world_kind kind)
 	}
 }
 
+/*
+ * Most have a volatile cache; some have none, or get one or lose it when their machine boots: more of them get one where it boots
+ * often. Not by chance.
+ */
+static void build_cache(struct sim_host *host, unsigned int volume, enum world_kind kind)
+{
+	struct sim_disk *disk = host->disks[volume];
+	uint64_t fate = (sim_world.seed / 3 + volume) % 5;
+
+	if (kind == WORLD_POWER && fate == 4)
+		fate = 2;
+	disk->volatile_cache = fate != 1 && fate != 2;
+	disk->cache_turns = fate == 2 || fate == 3;
+	sim_model_keeps(host->volumes[volume], !disk->volatile_cache);
+}
+
 /* So that commands wait now and then, and none for long. */
 static void limit_volumes(struct sim_host *host)
 {
@@ -170,8 +186,10 @@ static void build_host(unsigned int i, enum world_kind kind)
 		bool is_memory = sim_chance(memory);
 
 		sim_host_add_volume(host, sim_between(8, sim_chance(800000) ? 32 : 64) * 4096, block, is_memory);
-		if (host->disks[host->volume_count - 1])
+		if (host->disks[host->volume_count - 1]) {
 			build_disk(host->disks[host->volume_count - 1], kind);
+			build_cache(host, host->volume_count - 1, kind);
+		}
 	}
 	if (sim_world.seed % 5 == 2 && kind != WORLD_HUNG)
 		limit_volumes(host);

@@ -101,9 +101,28 @@ static void make_starved(void)
 }
 
 /* Long histories, of writes above all. */
+/* Its disks outlive losses of power; of volumes that get a volatile cache then it takes one. */
+static void make_power_module(struct sim_module *module)
+{
+	for (unsigned int v = 0; v < module->host->volume_count; v++) {
+		const struct sim_disk *disk = module->host->disks[v];
+
+		if (disk && disk->cache_turns && !disk->volatile_cache)
+			module->disks[0].volume = v;
+	}
+	module->disks[1].volume = (module->disks[0].volume + 1) % module->host->volume_count;
+	module->load.ops_left = (unsigned int)sim_between(200, 600);
+	module->load.read = 200000;
+	module->attach.give_up_ms = 60000;
+	module->abandon = 0;
+	module->think_ns = 200 * SIM_US;
+}
+
 static void make_power(void)
 {
 	sim_world.faults |= 1u << FAULT_POWER;
+	if (sim_world.module_count && sim_chance(700000))
+		make_power_module(&sim_world.module);
 	for (unsigned int i = 0; i < sim_world.app_count; i++) {
 		sim_world.apps[i].load.ops_left = (unsigned int)sim_between(200, 600);
 		sim_world.apps[i].load.read = 200000;
