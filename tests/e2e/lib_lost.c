@@ -242,7 +242,8 @@ static void a_reserve_waits_for_its_volume(void **state)
 	struct rblk_pr_request request = RBLK_PR_REQUEST_INIT;
 
 	(void)state;
-	forgot = early = false;
+	forgot = false;
+	early = false;
 	f.options.no_reconnect = false;
 	lib_open(&f);
 	request.action = RBLK_PR_REGISTER;
