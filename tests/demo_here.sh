@@ -8,7 +8,7 @@ link=$1 out=$2
 # shellcheck disable=SC2034 # guest.sh's
 LAB=$root/tests/lab LAB_BUILD=$RBLK_BUILD LAB_HOST=1 LAB_OUT=$out
 . "$LAB/guest.sh"
-. "$LAB/jobs/demo_volume.sh"
+. "$LAB/jobs/demo-volume.sh"
 
 export RBLK_FIO_SIZE=${RBLK_FIO_SIZE:-256m} RBLK_FIO_RUNTIME=1
 

@@ -38,11 +38,10 @@ setup_quiet() {
 	return $status
 }
 
-# setup_build DIR CMAKE-ARGUMENT...: configure and build in build/DIR.
+# setup_build PRESET CMAKE-ARGUMENT...: configure and build in build/PRESET.
 setup_build() {
 	local dir=$root/build/$1
-	shift
 	echo "building in ${dir#"$root/"}"
-	setup_quiet cmake -G Ninja -S "$root" -B "$dir" "$@" || setup_fail "$dir: configure failed"
+	setup_quiet cmake -S "$root" --preset "$@" || setup_fail "$dir: configure failed"
 	setup_quiet cmake --build "$dir" || setup_fail "$dir: build failed"
 }

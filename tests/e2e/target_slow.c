@@ -2,7 +2,7 @@
 /*
  * Goal: volumes whose disk does not answer do not delay FLUSH, WRITE_ZEROES and reads of other
  * volumes. Method: this test freezes and thaws the file system in RBLK_E2E_SLOW_DIR, so it needs
- * root and a file system of its own (tests/lab/jobs/target_slow.sh). That has more files than the
+ * root and a file system of its own (tests/lab/jobs/target-slow.sh). That has more files than the
  * kernel gives a ring threads that may block, and each one is zeroed; or one of them has more direct writes than that.
  */
 #include "tests/unit/unit.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * One system call during which the kernel's Nth allocation fails, for jobs/kmod_faults.sh; needs a
+ * One system call during which the kernel's Nth allocation fails, for jobs/kmod-faults.sh; needs a
  * kernel with fault injection. Nothing but that call is between the two accesses to fail-nth.
  *   fail_nth N control LINE        write LINE to the control device; its answer is printed
  *   fail_nth N write|read DEVICE   64 KiB at its beginning, O_DIRECT; a write is of bytes 0x5a

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The target of jobs/kmod_hostile.sh and kmod_key.sh: the scripted target of the end-to-end tests over RDMA, doing
+ * The target of jobs/kmod-hostile.sh and kmod-key.sh: the scripted target of the end-to-end tests over RDMA, doing
  * the one thing that its argument names. It prints "ready" when it listens, and ends on SIGTERM;
  * then it prints what came: a line for each opcode, "WRITE 4, 3 FUA".
  *   kmod_target ADDRESS BEHAVIOUR

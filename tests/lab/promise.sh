@@ -245,7 +245,7 @@ fault_slow() {
 
 # -- attached disks --------------------------------------------------------------------------------
 
-# For jobs that have sourced kmod.sh and kmod_once.sh, with
+# For jobs that have sourced kmod.sh and kmod-once.sh, with
 #   kinds=('' KIND...)    of each writer: the name of its volume; ext4 and xfs have that file system
 #   places=('' WHERE...)  what it writes to: a URI, a device, or where its file system is mounted
 # address=('' ADDRESS...) of each volume, or LAB_ADDR.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Uses up an RDMA device's address handles, for jobs/kmod_errors.sh. Soft-RoCE has fewest of these
+ * Uses up an RDMA device's address handles, for jobs/kmod-errors.sh. Soft-RoCE has fewest of these
  * (32767), and without one the connection manager cannot send a message. They are for a multicast
  * group, so that no address is resolved; and made by the system call itself, because the library
  * sends about ten queries for each.

@@ -3,7 +3,7 @@
  * Goal: the nvme store does each operation by the right commands and within the namespace's limits; only FLUSH and FUA
  * make durable what the device has cached; errors are told by their kind, and what the device gives back for now is
  * repeated. Method: a namespace in memory (nvme_fake.h) behind a real io_uring. The kernel's driver, and a real device, are
- * for the lab (target_nvme.sh). target_nvme_path.c has the opening.
+ * for the lab (target-nvme.sh). target_nvme_path.c has the opening.
  */
 #include "target/store/nvme_status.h"
 #include "tests/unit/nvme_fake.h"

@@ -3,8 +3,8 @@
 # RDMA, and in the end it becomes a disk of the kernel with a file system.
 #   demo.sh DISK        a block device whose content is lost
 . "$LAB/guest.sh"
-. "$LAB/jobs/demo_volume.sh"
-. "$LAB/jobs/demo_kmod.sh"
+. "$LAB/jobs/demo-volume.sh"
+. "$LAB/jobs/demo-kmod.sh"
 disk=$1
 export RBLK_FIO_SIZE=256m RBLK_FIO_RUNTIME=3
 

@@ -6,7 +6,7 @@
 #                                    TIMES, and the largest. Wants one disk of 64M.
 # restart: rblkd ends in good order and is started again; nvmet's port is unlinked and linked. kill: rblkd, killed.
 # flap: no packet arrives for three seconds. device: of two paths, the initiator's RDMA device is deleted: it knows at
-# once. silence: of two paths, one loses every packet. Of a pair, whose host 1 is pair-pauses-target.sh, only reboot:
+# once. silence: of two paths, one loses every packet. Of a pair, whose host 1 is pauses-target.sh, only reboot:
 # host 1 is killed and started again; the seconds are what the pause was longer than the time without a target.
 . "$LAB/guest.sh"
 . "$LAB/jobs/kmod.sh"

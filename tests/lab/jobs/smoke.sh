@@ -2,10 +2,11 @@
 # Goal: the lab itself works. Method: the guest has what was asked for (processors, a disk with
 # O_DIRECT, the host's files, a writable root), and data crosses the RDMA link intact: rping
 # compares what it sends with what comes back.
+#   smoke.sh FILE [BYTES]    FILE: guest.sh as the host sees it; BYTES of the disk
 . "$LAB/guest.sh"
 
 [ "$(nproc)" = 2 ] || lab_fail "$(nproc) processors instead of 2"
-[ "$(blockdev --getsize64 /dev/vda)" = $((64 << 20)) ] || lab_fail "/dev/vda: not the disk asked for"
+[ "$(blockdev --getsize64 /dev/vda)" = "${2:-$((64 << 20))}" ] || lab_fail "/dev/vda: not the disk asked for"
 cmp -s "$LAB/guest.sh" "$1" || lab_fail "$1: not the host's file"
 touch /usr/lab-was-here || lab_fail "the root cannot be written"
 

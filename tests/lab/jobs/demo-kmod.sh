@@ -2,7 +2,7 @@
 # The kernel's part of the demonstration: the volume is a disk, with a file system that stores a tree
 # of real files and reads them back, while a verified workload runs; in the end the target's own disk,
 # read directly, has all of it. Sourced by a job whose rblkd serves DISK, or a job itself:
-#   demo_kmod.sh DISK      at least 512 MiB, whose content is lost
+#   demo-kmod.sh DISK      at least 512 MiB, whose content is lost
 #
 # Wants rblk.ko for the kernel that is booted (tests/lab/boot-kmod builds it) and RBLK_FIO_SIZE.
 
@@ -59,7 +59,7 @@ demo_kmod() {
 }
 
 . "$LAB/jobs/kmod.sh"
-if [ "$(basename "$0")" = demo_kmod.sh ]; then
+if [ "$(basename "$0")" = demo-kmod.sh ]; then
 	. "$LAB/guest.sh"
 	export RBLK_FIO_SIZE=${RBLK_FIO_SIZE:-64m}
 	lab_link_up

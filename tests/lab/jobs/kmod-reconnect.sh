@@ -7,7 +7,7 @@
 # is another boot id for a daemon that was killed.
 . "$LAB/guest.sh"
 . "$LAB/jobs/kmod.sh"
-. "$LAB/jobs/kmod_once.sh"
+. "$LAB/jobs/kmod-once.sh"
 
 RAW=/dev/rblk0 FILES=/dev/rblk1
 [ -n "$LAB_SLOW" ] && SIZE=2M SPACE=64M || SIZE=16M SPACE=192M

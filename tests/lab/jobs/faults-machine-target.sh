@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# Host 1 of pair-faults-writers.sh: the machine that is killed. rblkd on four disks that outlive it.
+# Host 1 of faults-machine-initiator.sh: the machine that is killed. rblkd on four disks that outlive it.
 . "$LAB/guest.sh"
 lab_link_up
 lab_rblkd_start --open --keepalive 1s library=/dev/vda raw=/dev/vdb ext4=/dev/vdc xfs=/dev/vdd

@@ -3,13 +3,13 @@
 # everything that was acknowledged: a raw one, and files with fsync on ext4 and xfs. Method: a writer of the promise
 # journal on each; the file systems are mounted anew before they are compared, so that the disk says what it
 # holds, and in the end once more from the target's own disks; promise.sh has the rest.
-#   faults_kmod.sh [ROUNDS [FAULT...]]    default: 1 of all
+#   faults-kmod.sh [ROUNDS [FAULT...]]    default: 1 of all
 # cut: kill_connection, of one queue and of all; the others are promise.sh's. The raw disk has one path, the others two.
 # Wants three disks, the last of 320M (xfs).
 . "$LAB/guest.sh"
 . "$LAB/promise.sh"
 . "$LAB/jobs/kmod.sh"
-. "$LAB/jobs/kmod_once.sh"
+. "$LAB/jobs/kmod-once.sh"
 rounds=${1:-1}
 shift $(($# > 0 ? 1 : 0))
 [ $# -gt 0 ] || set -- kill restart pause cut disk slow silence path loss reorder late device link memory cgroup

@@ -3,13 +3,13 @@
 # bond), and when the machine sleeps, no writer sees an error, and the disks hold everything that was acknowledged.
 # Method: a writer of the promise journal through librblk and one on an attached disk, over a bond of two ports;
 # promise.sh has the rest.
-#   faults_moves.sh [ROUNDS [FAULT...]]    default: 2 of all three
+#   faults-moves.sh [ROUNDS [FAULT...]]    default: 2 of all three
 # bond: another port becomes the active one; port: because the first has no link; sleep: the machine
 # begins to suspend, and resumes.
 . "$LAB/guest.sh"
 . "$LAB/promise.sh"
 . "$LAB/jobs/kmod.sh"
-. "$LAB/jobs/kmod_once.sh"
+. "$LAB/jobs/kmod-once.sh"
 rounds=${1:-2}
 shift $(($# > 0 ? 1 : 0))
 [ $# -gt 0 ] || set -- bond port sleep

@@ -13,18 +13,19 @@ transfers=0 # RDMA WRITEs and READs that the target needs for all of it
 
 # count NAME DEPTH BATCH RW SIZE I/OS: sets ios, messages, answers, and hundredths: all messages for 100 I/Os.
 count() {
-	local name=$1 sent replies immediates commands doorbells own=1
+	local name=$1 sent replies immediates commands doorbells own=1 number=$6
+	[ -z "$LAB_SLOW" ] || number=$(($6 / 4))
 	commands=$(lab_counter commands) sent=$(lab_counter messages)
 	replies=$(lab_counter replies) immediates=$(lab_counter immediates) doorbells=$(lab_counter doorbells)
 	fio --name=count --filename="$LAB_DEV" --direct=1 --ioengine=io_uring --rw="$4" --bs="$5" --iodepth="$2" \
-		--iodepth_batch_submit="$3" --iodepth_batch_complete_min="$3" --iodepth_batch_complete_max="$2" --number_ios="$6" --size=64M --randrepeat=1 \
+		--iodepth_batch_submit="$3" --iodepth_batch_complete_min="$3" --iodepth_batch_complete_max="$2" --number_ios="$number" --size=64M --randrepeat=1 \
 		--eta=never --output=/tmp/fio.txt || { cat /tmp/fio.txt; lab_fail "fio: $name"; }
 	ios=$(($(lab_counter commands) - commands))
 	messages=$(($(lab_counter messages) - sent))
 	replies=$(($(lab_counter replies) - replies)) immediates=$(($(lab_counter immediates) - immediates))
 	doorbells=$(($(lab_counter doorbells) - doorbells))
 	answers=$((replies + immediates))
-	[ "$ios" -ge $(($6 - $2)) ] || lab_fail "$name: $ios commands for $6 I/Os"
+	[ "$ios" -ge $((number - $2)) ] || lab_fail "$name: $ios commands for $number I/Os"
 	# The data of a small write travels in the SEND; all other data needs a message of the target's, the immediates' too.
 	[ "$4-$5" != randwrite-4k ] || own=0
 	transfers=$((transfers + own * ios))

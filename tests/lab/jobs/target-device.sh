@@ -5,7 +5,7 @@
 # OPEN on; it never shrinks unless that is allowed. A daemon that has ended has released its block devices. Method:
 # two Soft-RoCE devices. One of them is deleted, while a session and reactors with earlier sessions use it, and
 # added again. A loop device whose file is made longer, and which another program then opens exclusively.
-#   target_device.sh [TIMES]
+#   target-device.sh [TIMES]
 . "$LAB/guest.sh"
 times=${1:-20}
 away=10.8.0.1

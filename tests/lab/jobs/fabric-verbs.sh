@@ -3,7 +3,7 @@
 # behind. Method: the conformance cases; round trips with both ends asleep in between; connections
 # that end under load, after which the device must have as many objects as before; and last, the case
 # that removes the device.
-#   fabric_verbs.sh [ROUND_TRIPS [CONNECTIONS]]
+#   fabric-verbs.sh [ROUND_TRIPS [CONNECTIONS]]
 . "$LAB/guest.sh"
 tests=$LAB_BUILD/tests/fabric
 rounds=${1:-5000} connections=${2:-200}

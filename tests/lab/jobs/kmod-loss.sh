@@ -8,7 +8,7 @@
 # device is in use.
 . "$LAB/guest.sh"
 . "$LAB/jobs/kmod.sh"
-. "$LAB/jobs/kmod_once.sh"
+. "$LAB/jobs/kmod-once.sh"
 
 load_start() {
 	fio --name=load --filename="$LAB_DEV" --direct=1 --ioengine=io_uring --rw=randrw $LAB_LOAD --numjobs=2 \

@@ -3,7 +3,7 @@
 # one line, and leaves nothing behind. Method: fail_nth makes the first, the second, ... allocation of one
 # system call fail; between them, RDMA resources and the module's users are counted. And an answer that blk-mq has
 # thrown away (fail_io_timeout) ends in ABORT, another connection, and no error. Needs the debug kernel.
-#   kmod_faults.sh [POSITIONS]     so many of each call's positions, evenly spread (default 120)
+#   kmod-faults.sh [POSITIONS]     so many of each call's positions, evenly spread (default 120)
 . "$LAB/guest.sh"
 . "$LAB/jobs/kmod.sh"
 . "$LAB/host.sh"

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # Host 1 of the test of discovery over RDMA: rblkd, which is asked over UDP at another port than host 2 asks; see
-# pair-discover.sh. It looks at the daemon's numbers, and takes its RDMA device away and gives it back.
+# discover-initiator.sh. It looks at the daemon's numbers, and takes its RDMA device away and gives it back.
 . "$LAB/guest.sh"
 
 log_count() { grep -c -- "$1" "$LAB_RBLKD_LOG" || true; }

@@ -7,7 +7,7 @@
 # job would prove nothing. Of nvme-rdma with nvmet and native multipath the job says what it finds.
 # Method: slow_disk, whose chosen write waits for the job's word, below both targets; two RDMA devices as the paths,
 # of which one's link goes down. The module has one path, which is cut and comes back at once.
-#   stale_write.sh [librblk] [kmod] [unfenced] [nvme]    default: all. /out/result has a line of each
+#   stale-write.sh [librblk] [kmod] [unfenced] [nvme]    default: all. /out/result has a line of each
 . "$LAB/guest.sh"
 . "$LAB/jobs/kmod.sh"
 . "$LAB/nvmet.sh"

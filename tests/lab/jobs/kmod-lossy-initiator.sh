@@ -4,13 +4,13 @@
 # once, the device can be detached and attached again. Method: two hosts whose network cards do that to what they send
 # (netem); fio writes through the module and reads back with checksums; host 1 checks the disk itself. The packets
 # must have been lost.
-#   pair-kmod-lossy.sh stock|breaking|mended
+#   kmod-lossy-initiator.sh stock|breaking|mended
 # Unpatched Soft-RoCE does registrations twice, and that of 6.12 ends READs too early (tests/lab/rxe/ says where).
 # With `stock`, writes go in capsules and reads through slots, which need neither. With `breaking`, I/O follows that
 # needs both, and the connection may be lost. `mended` is for boot-rxe's driver, which must handle all of it.
 . "$LAB/guest.sh"
 . "$LAB/jobs/kmod.sh"
-. "$LAB/jobs/kmod_once.sh"
+. "$LAB/jobs/kmod-once.sh"
 . "$LAB/lossy.sh"
 
 attribute() { cat "/sys/block/${LAB_DEV#/dev/}/rblk/$1"; }

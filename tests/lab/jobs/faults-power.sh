@@ -4,12 +4,12 @@
 # when they are mounted again. Method: volatile_disk below four volumes: one for librblk, an attached one, ext4 and xfs
 # on two more; a writer of the promise journal on each. A loss of power: rblkd is killed, each disk loses a part of what
 # was not durable, and the boot id changes, so that the next rblkd takes the machine for one that was started again.
-#   faults_power.sh [ROUNDS [FAULT...]]    default: 2 of both
+#   faults-power.sh [ROUNDS [FAULT...]]    default: 2 of both
 # power: the above; flaky: promise.sh's.
 . "$LAB/guest.sh"
 . "$LAB/promise.sh"
 . "$LAB/jobs/kmod.sh"
-. "$LAB/jobs/kmod_once.sh"
+. "$LAB/jobs/kmod-once.sh"
 rounds=${1:-2}
 shift $(($# > 0 ? 1 : 0))
 [ $# -gt 0 ] || set -- power flaky

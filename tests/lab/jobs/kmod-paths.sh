@@ -4,7 +4,7 @@
 # on a wire with RDMA devices of its own, while connections are cut, every packet of one wire is lost, and a link is down.
 . "$LAB/guest.sh"
 . "$LAB/jobs/kmod.sh"
-. "$LAB/jobs/kmod_once.sh"
+. "$LAB/jobs/kmod-once.sh"
 
 ONE=10.8.1.2 TWO=10.8.2.2
 [ -n "$LAB_SLOW" ] && SIZE=2M || SIZE=8M

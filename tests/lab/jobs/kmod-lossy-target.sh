@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # Host 1 of kmod_lossy: rblkd on a virtio disk, behind a network card that loses, delays and reorders what
-# it sends; see pair-kmod-lossy.sh. It compares the disk itself.
+# it sends; see kmod-lossy-initiator.sh. It compares the disk itself.
 . "$LAB/guest.sh"
 . "$LAB/lossy.sh"
 

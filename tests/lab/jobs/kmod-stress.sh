@@ -4,7 +4,7 @@
 # be clean. With PERIOD (0: not), the daemon is restarted every PERIOD seconds meanwhile, in good order and by kill -9 in
 # turn; nothing may notice. FS is ext4 or xfs. With `every`, everything that stress-ng knows to do to a file system
 # is done for SECONDS, one after the other. Not one of ctest's: run it by hand, with the time that there is.
-#   boot-kmod 6.1 -t 900 -d 2G kmod_stress.sh [SECONDS [PERIOD [FS [every]]]]
+#   boot-kmod 6.1 -t 900 -d 2G kmod-stress.sh [SECONDS [PERIOD [FS [every]]]]
 . "$LAB/guest.sh"
 . "$LAB/jobs/kmod.sh"
 

@@ -4,11 +4,11 @@
 # cache might have lost them; these disks lose nothing, so the first two must hold all that was acknowledged. Method: on
 # host 2, writers of the promise journal through librblk, on an attached disk, and on ext4 and xfs there; host 1 is
 # killed under them and started again; the disks are read through the new daemon, which has seen none of the writes.
-#   pair-faults-writers.sh [TIMES]    default: 3; faults-machine runs it
+#   faults-machine-initiator.sh [TIMES]    default: 3; faults-machine runs it
 . "$LAB/guest.sh"
 . "$LAB/promise.sh"
 . "$LAB/jobs/kmod.sh"
-. "$LAB/jobs/kmod_once.sh"
+. "$LAB/jobs/kmod-once.sh"
 times=${1:-3}
 uri=rblk://$LAB_PEER/library
 may_fail=1

@@ -4,7 +4,7 @@
 # limits change, whose attributes are read, which is opened and closed, held back by a cgroup, and whose processors
 # go and come. A second disk of the same session is discarded, zeroed, made read-only, partitioned and mounted. Not one of ctest's: run it
 # by hand, with the time that there is.
-#   boot-kmod 6.1 -t 3600 kmod_block.sh [SECONDS [PERIOD]]    default: 300, a restart each 20
+#   boot-kmod 6.1 -t 3600 kmod-block.sh [SECONDS [PERIOD]]    default: 300, a restart each 20
 . "$LAB/guest.sh"
 . "$LAB/jobs/kmod.sh"
 seconds=${1:-300} period=${2:-20}

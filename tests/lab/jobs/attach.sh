@@ -1,0 +1,6 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# Goal: the command's verbs for disks, rblktab, udev's links and systemd's units. Method: the jobs that show each, one after the
+# other.
+. "$LAB/guest.sh"
+lab_job attach-command
+lab_job attach-udev

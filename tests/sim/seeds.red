@@ -1,0 +1,7 @@
+# Seeds that have found a mistake, of the product or of the simulator, and run in every run since.
+493		# the module sent OPEN before AUTHENTICATE was done
+201		# with clang: F7 and an open that need not know
+2192		# F7, failed syncs and a new start of the target
+640870775	# a fence that belonged to the machine's session before
+640874315	# bits that flipped in all four attempts of one WRITE
+640894927	# a condition that takes a lock missed its wake-up
