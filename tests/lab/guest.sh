@@ -130,7 +130,7 @@ lab_job() {
 	local link pid
 	lab_say "== $*"
 	bash "$LAB/jobs/$1.sh" "${@:2}" || exit
-	for pid in $(pgrep -x 'rblkd|systemd-udevd|kmod_target'); do kill -KILL "$pid"; done
+	for pid in $(pgrep -x rblkd) $(pgrep -x systemd-udevd) $(pgrep -x kmod_target); do kill -KILL "$pid"; done
 	for pid in /proc/[0-9]*; do
 		[ "$(readlink "$pid/exe")" != "$RBLKD" ] || lab_wait 20 [ ! -e "$pid/exe" ] || lab_fail "$1: rblkd is still there"
 	done
@@ -139,7 +139,7 @@ lab_job() {
 		[ ! -e "$link" ] || rdma link del "${link##*/}" || lab_fail "$1: ${link##*/} stays"
 	done
 	[ ! -e /sys/class/net/lab0 ] || ip link del lab0 || lab_fail "$1: lab0 stays"
-	umount -q /tmp/mnt || true
+	! mountpoint -q /tmp/mnt || umount /tmp/mnt || lab_fail "$1: /tmp/mnt stays mounted"
 	rm -rf /etc/modprobe.d/rblk-lab.conf /etc/rblk
 }
 

@@ -4,6 +4,6 @@
 . "$LAB/guest.sh"
 export RBLK_LAB_SMALL=1
 lab_job smoke "$LAB/guest.sh" $((320 << 20))
-lab_job fabric-verbs 1000 50
+lab_job fabric-verbs 300 30
 lab_job kmod-filesystem
 lab_job kmod-counts

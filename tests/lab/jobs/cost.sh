@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# Goal: what an I/O costs in instructions of the whole machine: both ends, fabric, block layer and fio. Method: in a guest whose
+# clock counts instructions (boot -e), a fixed number of I/Os on each system in turn; the time that they took is what they
+# cost. /out/cost has a line each: SYSTEM WORKLOAD INSTRUCTIONS.
+#   cost.sh SYSTEM...      of local, nvme_rdma, rnbd, rblk (librblk), rblk_kmod; RBLK_BENCH_FASTCRC names its module
+. "$LAB/guest.sh"
+. "$LAB/jobs/kmod.sh"
+. "$LAB/../bench/systems.sh"
+[ "$LAB_ACCEL" = count ] || lab_fail "the clock does not count instructions: boot -e"
+BENCH_MB=128
+
+# measure SYSTEM WORKLOAD RW SIZE DEPTH: fio's own clock says how long it took. The first I/Os are not counted.
+measure() {
+	local number=2000
+	[ "$4" = 4k ] || number=500
+	fio --name=cost --direct=1 --thread --rw="$3" --bs="$4" --iodepth="$5" --size=${BENCH_MB}m --number_ios=$number \
+		--randrepeat=1 --eta=never --output-format=json --output=/tmp/fio.json "${FIO[@]}" 2> /tmp/fio.log ||
+		lab_fail "$1 $2: fio: $(cat /tmp/fio.log /tmp/fio.json)"
+	# 2 ns are one instruction.
+	jq -r --arg system "$1" --arg workload "$2" '.jobs[0] | .read.iops + .write.iops
+		| "\($system) \($workload) \(500000000 / . | round)"' /tmp/fio.json | tee -a /out/cost
+}
+
+insmod "$RBLK_BENCH_FASTCRC" || lab_fail "fastcrc.ko: does not load"
+lab_link_up
+backing_up
+: > /out/cost
+for system in "$@"; do
+	"up_$system"
+	! declare -F "begin_$system" > /dev/null || "begin_$system"
+	while read -r workload words; do
+		# shellcheck disable=SC2086 # words
+		measure "$system" "$workload" $words
+	done <<-END
+		read-4k-qd1 randread 4k 1
+		write-4k-qd1 randwrite 4k 1
+		read-4k-qd32 randread 4k 32
+		write-4k-qd32 randwrite 4k 32
+		read-128k-qd8 randread 128k 8
+		write-128k-qd8 randwrite 128k 8
+	END
+	! declare -F "end_$system" > /dev/null || "end_$system" "/tmp/$system"
+	"down_$system"
+done
