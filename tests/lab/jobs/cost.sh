@@ -11,8 +11,8 @@ BENCH_MB=128
 
 # measure SYSTEM WORKLOAD RW SIZE DEPTH: fio's own clock says how long it took. The first I/Os are not counted.
 measure() {
-	local number=2000
-	[ "$4" = 4k ] || number=500
+	local number=10000
+	[ "$4" = 4k ] || number=2000
 	fio --name=cost --direct=1 --thread --rw="$3" --bs="$4" --iodepth="$5" --size=${BENCH_MB}m --number_ios=$number \
 		--randrepeat=1 --eta=never --output-format=json --output=/tmp/fio.json "${FIO[@]}" 2> /tmp/fio.log ||
 		lab_fail "$1 $2: fio: $(cat /tmp/fio.log /tmp/fio.json)"
