@@ -5,7 +5,6 @@
  * session's own commands is call.c's.
  */
 #include "kmod/command.h"
-#include "kmod/await.h"
 #include "kmod/call.h"
 #include "kmod/digest.h"
 #include "kmod/disk.h"
@@ -74,23 +73,16 @@ void rblk_io_complete(struct request *rq)
 
 static void rblk_io_ended(struct rblk_io *io)
 {
-	struct rblk_awaiter *awaiter = rblk_await_take(io); /* first: the request may go again, or be reused */
 	struct request *rq = rblk_io_rq(io);
 
 	if (io->command.status == RBLK_OK && !rblk_digest_matches(io))
 		io->command.status = RBLK_E_DIGEST;
-	if (!rblk_waiting_refused(io)) {
-		if (io->command.status == RBLK_OK && io->owes && !rblk_durable_done(io))
-			io->command.error = RBLK_FLUSH_ERROR;
-		if (awaiter) {
-			/* Its processor need not be interrupted for that. */
-			blk_mq_set_request_complete(rq);
-			rblk_io_complete(rq);
-		} else if (!blk_mq_complete_request_remote(rq)) {
-			rblk_io_complete(rq);
-		}
-	} /* else it goes again */
-	rblk_await_release(awaiter);
+	if (rblk_waiting_refused(io))
+		return; /* it goes again */
+	if (io->command.status == RBLK_OK && io->owes && !rblk_durable_done(io))
+		io->command.error = RBLK_FLUSH_ERROR;
+	if (!blk_mq_complete_request_remote(rq))
+		rblk_io_complete(rq);
 }
 
 void rblk_command_put(struct rblk_command *command)
@@ -99,7 +91,6 @@ void rblk_command_put(struct rblk_command *command)
 		return;
 	command->account.state = CORE_TAG_FREE;
 	command->queue->commands[command->tag] = NULL;
-	WRITE_ONCE(command->queue->ended, command->queue->ended + 1);
 	if (rblk_command_is_call(command))
 		rblk_call_finish(rblk_command_call(command));
 	else

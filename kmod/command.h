@@ -70,7 +70,6 @@ struct rblk_io {
 	unsigned long sent_at; /* jiffies */
 
 	bool borrowed; /* its tag is one for the requests of other queues */
-	struct rblk_awaiter *awaiter; /* its waiter (await.h), or NULL */
 	bool retry;    /* it was sent before, on a connection that was lost */
 	bool abort_asked;            /* the target was, or will be, asked to drop it, since it was sent last */
 	bool overdue;                /* it was not answered in time, since it was sent in overdue_since (jiffies) */

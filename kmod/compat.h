@@ -158,13 +158,6 @@ typedef typeof(__builtin_choose_expr(
 #define PR_STS_RESERVATION_CONFLICT 0x18
 #endif
 
-/* Since 6.13 an ordinary thread may ask for the processor by TIF_NEED_RESCHED_LAZY alone. */
-#ifdef TIF_NEED_RESCHED_LAZY
-#define rblk_compat_need_resched() (need_resched() || test_thread_flag(TIF_NEED_RESCHED_LAZY))
-#else
-#define rblk_compat_need_resched() need_resched()
-#endif
-
 /* Merging became the default in 6.14, and its flag (an enumerator) went away. */
 #if RBLK_KERNEL(6, 14)
 #define RBLK_COMPAT_TAG_FLAGS 0

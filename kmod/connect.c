@@ -386,8 +386,6 @@ static void rblk_connect_reset(struct rblk_queue *queue)
 	INIT_LIST_HEAD(&queue->pending);
 	INIT_LIST_HEAD(&queue->free_messages);
 	queue->next_sequence = 0;
-	queue->ended = 0;
-	core_await_init(&queue->await);
 	queue->reserved_used = 0;
 	bitmap_zero(queue->borrowed, RBLK_BORROW_MAX);
 	spin_unlock_irqrestore(&queue->lock, flags);

@@ -19,7 +19,6 @@
 
 #include "kmod/command.h"
 #include "kmod/ring.h"
-#include "proto/core/await.h"
 #include "proto/core/batch.h"
 #include "proto/wire/wire.h"
 
@@ -112,8 +111,7 @@ struct rblk_queue {
 	spinlock_t lock;
 	bool down;                    /* lock: nothing may be posted any more */
 	bool proven;                  /* lock: the target has proven itself, or need not; until then AUTHENTICATE alone is sent */
-	u32 next_sequence;            /* lock: of the next command to be packed; as many have been */
-	u32 ended;                    /* the CQ's handlers: so many of them have ended */
+	u32 next_sequence;            /* lock: of the next command to be packed */
 	struct list_head pending;     /* lock: commands to be sent */
 	struct core_clock clock;      /* lock: when they are */
 	struct rblk_command *filling; /* lock: the first of them that is in clock's last message */
@@ -165,9 +163,6 @@ struct rblk_queue {
 	unsigned int abort_count;
 
 	atomic_t large; /* commands that have registrations of their own (memory.c); tagset.c spreads by it */
-
-	struct core_await await;      /* by whoever submits; two at a time may spoil a trial */
-	u64 awaited, awaited_in_vain; /* requests whose answer was waited for; likewise, so a few may be missing */
 
 	struct rblk_queue_stats stats;  /* lock, or the CQ's softirq or poller: or abort_work: each has one writer */
 };

@@ -134,7 +134,6 @@ static ssize_t counters_show(struct device *dev, struct device_attribute *attr, 
 	struct rblk_disk *disk = rblk_sysfs_disk(dev);
 	struct rblk_queue_stats sum = {};
 	unsigned int i;
-	u64 awaited = 0, in_vain = 0;
 
 	for (i = 0; i < disk->session->queue_count; i++) {
 		const struct rblk_queue_stats *s = &disk->session->queues[i]->stats;
@@ -150,17 +149,14 @@ static ssize_t counters_show(struct device *dev, struct device_attribute *attr, 
 		sum.aborts += READ_ONCE(s->aborts);
 		sum.dropped += READ_ONCE(s->dropped);
 		sum.digest_retries += READ_ONCE(s->digest_retries);
-		awaited += READ_ONCE(disk->session->queues[i]->awaited);
-		in_vain += READ_ONCE(disk->session->queues[i]->awaited_in_vain);
 	}
 	return sysfs_emit(buf,
 			  "commands %llu\nmessages %llu\nreplies %llu\nimmediates %llu\n"
 			  "registrations %llu\ninvalidations %llu\nremote_invalidations %llu\n"
-			  "doorbells %llu\naborts %llu\ndropped %llu\ndigest_retries %llu\nawaited %llu\n"
-			  "awaited_in_vain %llu\n",
+			  "doorbells %llu\naborts %llu\ndropped %llu\ndigest_retries %llu\n",
 			  sum.commands, sum.messages, sum.replies, sum.immediates,
 			  sum.registrations, sum.invalidations, sum.remote_invalidations,
-			  sum.doorbells, sum.aborts, sum.dropped, sum.digest_retries, awaited, in_vain);
+			  sum.doorbells, sum.aborts, sum.dropped, sum.digest_retries);
 }
 static DEVICE_ATTR_RO(counters);
 

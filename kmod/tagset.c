@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * blk-mq's side of a session: one hardware context per queue, requests become commands, commit_rqs rings
- * the doorbell. Owns the tag set, which all disks of the session share. queue_rq may wait for the answer
- * (await.c). What becomes of commands is command.c's.
+ * the doorbell. Owns the tag set, which all disks of the session share. What becomes of commands is
+ * command.c's.
  */
 #include <linux/blk-mq.h>
 #include <linux/delay.h>
 
 #include "kmod/tagset.h"
-#include "kmod/await.h"
 #include "kmod/compat.h"
 #include "kmod/disk.h"
 #include "kmod/drive.h"
@@ -92,12 +91,9 @@ static blk_status_t rblk_tagset_queue_rq(struct blk_mq_hw_ctx *hctx,
 	struct rblk_session *session = home->session;
 	struct rblk_io *io = blk_mq_rq_to_pdu(bd->rq);
 	u8 route = rblk_waiting_route(io);
-	struct rblk_awaiter awaiter;
 	blk_status_t status;
-	bool awaits;
 
 	io->command.queue = home;
-	WRITE_ONCE(io->awaiter, NULL);
 	io->refusals = 0;
 	io->digests = 0;
 	io->retry = false;
@@ -115,15 +111,7 @@ static blk_status_t rblk_tagset_queue_rq(struct blk_mq_hw_ctx *hctx,
 		return BLK_STS_RESOURCE;
 	/* Started before it is sent: its answer may come at once. */
 	blk_mq_start_request(bd->rq);
-	/* On its own queue only: the trials and counters are that queue's, and this is its doorbell. */
-	awaits = bd->last && route == home->index && rblk_await_begin(&awaiter, home, io);
 	status = rblk_io_send(io, session->queues[route]);
-	if (awaits && status == BLK_STS_OK) {
-		rblk_await_answer(&awaiter, home, io);
-		return BLK_STS_OK;
-	}
-	if (awaits)
-		rblk_await_cancel(io);
 	/* Another queue's doorbell is nobody's to ring later: the route may have changed by then. */
 	if (route != home->index)
 		rblk_queue_kick(session->queues[route]);
@@ -257,7 +245,7 @@ static int rblk_tagset_create_locked(struct rblk_session *session)
 	set->reserved_tags = RBLK_TAGSET_RESERVED;
 	set->numa_node = node;
 	set->cmd_size = sizeof(struct rblk_io);
-	/* No I/O scheduler by default, even with one queue: it would hand each request to a worker, which must not wait (await.c). */
+	/* No I/O scheduler by default, even with one queue: it would hand each request to a worker, which has to be woken. */
 	set->flags = RBLK_COMPAT_TAG_FLAGS | BLK_MQ_F_NO_SCHED_BY_DEFAULT;
 	set->timeout = msecs_to_jiffies(session->options.command_ms);
 	set->driver_data = session;

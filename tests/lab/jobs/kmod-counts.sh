@@ -4,7 +4,6 @@
 # answers that took, and the counts that the target logs at the session's end how many RDMA WRITEs and READs. At depth 1
 # nothing shares a message. How much an I/O shares at depth depends on the machine: the limits are what was counted and a
 # tenth to a fifth more. For those of batches of 4 KiB, and for what they are to be for 128 KiB, see proto/COST.md.
-# Answers of single I/Os are waited for on the processor, in trials at least, unless the module is told not to.
 # And large requests of one processor are spread over the queues, small ones are not: the tracepoint says where each goes.
 . "$LAB/guest.sh"
 . "$LAB/jobs/kmod.sh"
@@ -68,11 +67,7 @@ scheduler=$(cat "/sys/block/${LAB_DEV#/dev/}/queue/scheduler")
 # One at a time nothing has to be shared: where the target keeps up, it answers each command before the next one comes.
 for limits in "randread 118 205 270 270" "randwrite 50 205 270 270"; do
 	read -r rw batches one large large_one <<< "$limits"
-	awaited=$(lab_counter awaited)
 	count "4k $rw, depth 1" 1 1 $rw 4k 2000
-	awaited=$(($(lab_counter awaited) - awaited))
-	lab_say "answers that were waited for: $awaited"
-	[ "$awaited" -gt 0 ] || lab_fail "of $ios answers none was waited for on the processor"
 	# One in a hundred is for the session's own commands, which take along what waits.
 	[ "$messages" -le "$ios" ] && [ $((messages * 100)) -ge $((ios * 99)) ] || lab_fail "depth 1: $messages SENDs for $ios commands"
 	[ "$answers" -le "$ios" ] && [ $((answers * 100)) -ge $((ios * 99)) ] || lab_fail "depth 1: $answers answers to $ios commands"
@@ -85,11 +80,6 @@ for limits in "randread 118 205 270 270" "randwrite 50 205 270 270"; do
 	count "128k $rw, depth 8, one at a time" 8 1 $rw 128k 500
 	at_most "$large_one"
 done
-echo N > /sys/module/rblk/parameters/await
-awaited=$(lab_counter awaited)
-count "4k randread, depth 1, asleep" 1 1 randread 4k 1000
-[ "$(lab_counter awaited)" = "$awaited" ] || lab_fail "answers are waited for although await=N"
-echo Y > /sys/module/rblk/parameters/await
 lab_detach
 lab_kmod_unload
 lab_rblkd_stop

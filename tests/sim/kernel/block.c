@@ -78,7 +78,7 @@ static void on_remote(void *arg)
 	rq->q->set->ops->complete(rq);
 }
 
-void blk_mq_set_request_complete(struct request *rq)
+static void request_set_complete(struct request *rq)
 {
 	if (rq->state != SIM_RQ_IN_FLIGHT)
 		sim_fail("the kernel: a request is completed that %s",
@@ -88,7 +88,7 @@ void blk_mq_set_request_complete(struct request *rq)
 
 bool blk_mq_complete_request_remote(struct request *rq)
 {
-	blk_mq_set_request_complete(rq);
+	request_set_complete(rq);
 	if (sim_chance(700000))
 		return false;
 	sim_event_in(&rq->remote, sim_below(sim_chance(900000) ? 20 * SIM_US : sim_chance(500000) ? SIM_MS : 20 * SIM_MS));

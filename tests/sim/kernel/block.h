@@ -29,8 +29,6 @@ enum req_op { REQ_OP_READ, REQ_OP_WRITE, REQ_OP_FLUSH, REQ_OP_DISCARD, REQ_OP_WR
 #define REQ_FUA (1u << 8)
 #define REQ_NOUNMAP (1u << 9)
 #define REQ_FAILFAST (1u << 10)
-#define REQ_RAHEAD 0u
-#define op_is_sync(flags) true /* all are O_DIRECT's */
 #define READ 0
 #define WRITE 1
 
@@ -141,7 +139,6 @@ void blk_mq_start_request(struct request *rq);
 bool blk_mq_request_started(const struct request *rq);
 bool blk_mq_request_completed(const struct request *rq);
 void blk_mq_complete_request(struct request *rq);
-void blk_mq_set_request_complete(struct request *rq);
 bool blk_mq_complete_request_remote(struct request *rq);
 void blk_mq_end_request(struct request *rq, blk_status_t status);
 /* Each request that is started. */

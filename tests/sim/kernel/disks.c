@@ -6,7 +6,6 @@
 #include "tests/sim/kernel/module_kernel.h"
 
 #include <arpa/inet.h>
-#include "kmod/await.h"
 #include "kmod/call.h"
 #include "kmod/closing.h"
 #include "kmod/disk.h"
@@ -472,15 +471,6 @@ void __wrap_core_tag_send(struct core_tag *tag, u32 sequence)
 		sim_fail("the kernel: opcode %u is sent to a target that has not proven itself (section 6.3)",
 			 command->wire.opcode);
 	__real_core_tag_send(tag, sequence);
-}
-
-void __real_rblk_await_answer(struct rblk_awaiter *awaiter, struct rblk_queue *queue, struct rblk_io *io);
-void __wrap_rblk_await_answer(struct rblk_awaiter *awaiter, struct rblk_queue *queue, struct rblk_io *io);
-void __wrap_rblk_await_answer(struct rblk_awaiter *awaiter, struct rblk_queue *queue, struct rblk_io *io)
-{
-	__real_rblk_await_answer(awaiter, queue, io);
-	if (READ_ONCE(io->awaiter) == awaiter)
-		sim_fail("the kernel: a waiter leaves its stack, to which a handler may write");
 }
 
 bool sim_disk_owes_fence(const struct rblk_disk *disk, const struct sim_disk_lost *lost)

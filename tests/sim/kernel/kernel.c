@@ -6,7 +6,6 @@
 #include "tests/sim/kernel/kernel.h"
 
 #include "kmod/module.h"
-#include "proto/core/await.h"
 #include "tests/sim/coverage.h"
 #include "tests/sim/fiber.h"
 #include "tests/sim/kernel/module_kernel.h"
@@ -76,33 +75,6 @@ uint64_t sim_killed_by(uint64_t until_ns)
 {
 	return kernel.mortal && kernel.mortal == sim_fiber_self() && kernel.dies_ns < until_ns ? kernel.dies_ns
 											     : until_ns;
-}
-
-bool need_resched(void)
-{
-	return !sim_fiber_self() || sim_chance(5000);
-}
-
-void cpu_relax(void)
-{
-	sim_fiber_sleep(sim_between(SIM_US, 10 * SIM_US));
-}
-
-/* Trials take more commands that come one at a time than a history has: it is chance instead. */
-bool __real_core_await_submit(struct core_await *await, u64 now_ns, bool alone);
-bool __wrap_core_await_submit(struct core_await *await, u64 now_ns, bool alone);
-bool __wrap_core_await_submit(struct core_await *await, u64 now_ns, bool alone)
-{
-	__real_core_await_submit(await, now_ns, alone);
-	return alone && sim_chance(500000);
-}
-
-void __real_core_await_waited(struct core_await *await, bool answered);
-void __wrap_core_await_waited(struct core_await *await, bool answered);
-void __wrap_core_await_waited(struct core_await *await, bool answered)
-{
-	__real_core_await_waited(await, answered);
-	sim_reached("module", "a request is waited for on the processor,", answered ? "and answered" : "in vain");
 }
 
 void sim_might_sleep(const char *what)

@@ -55,6 +55,7 @@ typedef unsigned int gfp_t;
 #define be32_to_cpu(x) be32toh(x)
 #define ilog2(x) (31 - __builtin_clz(x))
 #define is_power_of_2(x) ((x) && !((x) & ((x) - 1)))
+#define IS_ENABLED(option) false
 
 #define fatal_signal_pending(task) ((void)(task), sim_killed())
 
@@ -213,22 +214,6 @@ void mutex_unlock(struct mutex *mutex);
 #define mutex_lock_killable(mutex) (sim_killed() ? -EINTR : (mutex_lock(mutex), 0))
 #define lockdep_assert_held(lock) \
 	((lock)->owner == sim_context() ? (void)0 : sim_fail("%s: %s is not held", __func__, #lock))
-
-/* -- waiting on the processor: of a submitter -------------------------------------------------------- */
-
-#define PF_WQ_WORKER 1u
-#define IS_ENABLED(option) false
-#define in_interrupt() false
-#define rblk_compat_need_resched() need_resched()
-#define irqs_disabled() false
-#define local_bh_disable() ((void)0)
-#define local_bh_enable() ((void)0)
-#define xchg(p, value) ({ __auto_type was_ = *(p); *(p) = (value); was_; })
-#define cmpxchg(p, old, value) ({ __auto_type was_ = *(p); if (was_ == (old)) *(p) = (value); was_; })
-/* Somebody always does of what is no fiber, which cannot wait. */
-bool need_resched(void);
-/* The rest of the world goes on. */
-void cpu_relax(void);
 
 /* -- waiting: of a fiber, for a wake of the same place -------------------------------------------------- */
 
