@@ -206,7 +206,7 @@ static long rblk_call_sleep(struct rblk_call *call, unsigned long timeout)
 	if (!queue->polled)
 		return wait_event_killable_timeout(queue->session->wait, rblk_call_over(call), timeout);
 	while (!left && (timeout == MAX_SCHEDULE_TIMEOUT || time_before(jiffies, end))) {
-		rblk_queue_poll(queue);
+		rblk_queue_poll(queue, NULL);
 		left = wait_event_killable_timeout(queue->session->wait, rblk_call_over(call), slice);
 	}
 	return left;

@@ -54,7 +54,8 @@ static blk_status_t rblk_io_status(const struct rblk_io *io)
 	}
 }
 
-void rblk_io_complete(struct request *rq)
+/* The request's memory is as it was before; its status. */
+static blk_status_t rblk_io_finish(struct request *rq)
 {
 	struct rblk_io *io = blk_mq_rq_to_pdu(rq);
 	blk_status_t status = rblk_io_status(io);
@@ -65,7 +66,22 @@ void rblk_io_complete(struct request *rq)
 	rblk_memory_unmap(io);
 	trace_rblk_complete(io);
 	rblk_times_count(rq, status);
-	blk_mq_end_request(rq, status);
+	return status;
+}
+
+void rblk_io_complete(struct request *rq)
+{
+	blk_mq_end_request(rq, rblk_io_finish(rq));
+}
+
+/* Of requests that have all succeeded: none of them is ended alone. */
+static void rblk_io_complete_batch(struct io_comp_batch *batch)
+{
+	struct request *rq;
+
+	rq_list_for_each(&batch->req_list, rq)
+		rblk_io_finish(rq);
+	blk_mq_end_request_batch(batch);
 }
 
 /* F7: of a FLUSH over lost writes. Definite (BLK_STS_TARGET): on no other path would it be true. */
@@ -81,7 +97,10 @@ static void rblk_io_ended(struct rblk_io *io)
 		return; /* it goes again */
 	if (io->command.status == RBLK_OK && io->owes && !rblk_durable_done(io))
 		io->command.error = RBLK_FLUSH_ERROR;
-	if (!blk_mq_complete_request_remote(rq))
+	if (blk_mq_complete_request_remote(rq))
+		return;
+	if (!blk_mq_add_to_batch(rq, io->command.queue->batch, rblk_io_status(io) != BLK_STS_OK,
+				 rblk_io_complete_batch))
 		rblk_io_complete(rq);
 }
 

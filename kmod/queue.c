@@ -290,13 +290,15 @@ static int rblk_queue_poll_locked(struct rblk_queue *queue)
 	return queue->poll_ended ? 0 : ib_process_cq_direct(queue->cq, RBLK_POLL_BUDGET);
 }
 
-int rblk_queue_poll(struct rblk_queue *queue)
+int rblk_queue_poll(struct rblk_queue *queue, struct io_comp_batch *batch)
 {
 	int found;
 
 	if (!spin_trylock(&queue->poll_lock))
 		return 0; /* another poller runs, and ends our requests, too */
+	queue->batch = batch;
 	found = rblk_queue_poll_locked(queue);
+	queue->batch = NULL;
 	spin_unlock(&queue->poll_lock);
 	return found;
 }

@@ -138,6 +138,7 @@ struct rblk_queue {
 
 	spinlock_t poll_lock; /* one poller at a time, as there is one softirq; outside of lock */
 	bool poll_ended;      /* poll_lock: being drained */
+	struct io_comp_batch *batch; /* poll_lock: of who polls now: requests that have ended, to be ended together; or NULL */
 
 	/* The CQ's handlers own them: keys to be ended behind the reply that is being read; chained by inv_wr. */
 	struct rblk_io *ending_first, *ending_last;
@@ -218,9 +219,12 @@ bool rblk_queue_serves(struct rblk_queue *queue, const struct rblk_disk *disk);
 /* Has it no command, neither sent nor to be sent? It may have one right after, if it is asked for any. */
 bool rblk_queue_idle(struct rblk_queue *queue);
 
-/* A polled queue: end what has been answered. How many completions there were. Process context. */
-int rblk_queue_poll(struct rblk_queue *queue);
-/* The same, behind any other poller, and for all that has been answered by then. */
+/*
+ * A polled queue: end what has been answered, or add it to the batch, if there is one, which the caller then ends. How many
+ * completions there were. Process context.
+ */
+int rblk_queue_poll(struct rblk_queue *queue, struct io_comp_batch *batch);
+/* The same without a batch, behind any other poller, and for all that has been answered by then. */
 void rblk_queue_poll_all(struct rblk_queue *queue);
 
 /*

@@ -134,7 +134,7 @@ static void rblk_tagset_commit_rqs(struct blk_mq_hw_ctx *hctx)
 
 static int rblk_tagset_poll(struct blk_mq_hw_ctx *hctx, struct io_comp_batch *batch)
 {
-	return rblk_queue_poll(hctx->driver_data);
+	return rblk_queue_poll(hctx->driver_data, batch);
 }
 
 /* Polled I/O has the last queues, all other I/O those before them. */

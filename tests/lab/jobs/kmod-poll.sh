@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # Goal: polled I/O is right, may stand beside other I/O, is not lost when its submitter is stopped, and ends
-# like other I/O when the connection is lost while somebody polls. Method: fio with verification through
-# poll queues and through the others; fio is stopped for longer than a command may take; the target is
-# killed under polled load; options that cannot be are refused.
+# like other I/O when the connection is lost while somebody polls; what io_uring finds in one poll is ended together. Method:
+# fio with verification through poll queues and through the others, and the kernel counts calls of what ends a batch; fio is
+# stopped for longer than a command may take; the target is killed under polled load; options that cannot be are refused.
 . "$LAB/guest.sh"
 . "$LAB/jobs/kmod.sh"
 
@@ -35,7 +35,17 @@ lab_attach disk queues=1 poll_queues=2 credits=16 give_up_ms=9000 command_ms=300
 [ "$(attribute queue/io_poll)" = 1 ] || lab_fail "no io_poll"
 [ "$(attribute rblk/queues)" = 3 ] || lab_fail "queues: $(attribute rblk/queues)"
 lab_say "polled"
+TRACING=/sys/kernel/tracing
+echo 'p:lab_batches rblk:rblk_io_complete_batch' > $TRACING/kprobe_events || lab_fail "no probe"
+echo 1 > $TRACING/events/kprobes/lab_batches/enable
+batches() { awk '$1 == "lab_batches" { print $2 }' $TRACING/kprobe_profile; }
+verify --ioengine=io_uring --iodepth=4
+[ "$(batches)" = 0 ] || lab_fail "$(batches) batches of I/O that is not polled"
 verify --ioengine=io_uring --hipri --iodepth=4
+lab_say "batches that io_uring has ended: $(batches)"
+[ "$(batches)" -gt 0 ] || lab_fail "requests that io_uring polls for are not ended in batches"
+echo 0 > $TRACING/events/kprobes/lab_batches/enable
+: > $TRACING/kprobe_events
 verify --ioengine=pvsync2 --hipri
 lab_say "polled and not"
 verify --ioengine=io_uring --hipri --iodepth=4 --offset=64M &

@@ -128,6 +128,32 @@ void blk_mq_end_request(struct request *rq, blk_status_t status)
 	request_put(rq);
 }
 
+bool blk_mq_add_to_batch(struct request *rq, struct io_comp_batch *batch, bool is_error,
+			 void (*end_all)(struct io_comp_batch *batch))
+{
+	if (!batch || is_error)
+		return false;
+	if (!batch->open)
+		sim_fail("the kernel: a request is added to a batch of a poll that is over");
+	rq->rq_next = batch->req_list;
+	batch->req_list = rq;
+	batch->complete = end_all;
+	return true;
+}
+
+void blk_mq_end_request_batch(struct io_comp_batch *batch)
+{
+	struct request *rq, *next;
+
+	sim_reached("module", batch->req_list->rq_next ? "several polled requests are ended together"
+						       : "a polled request is ended by its poller", NULL);
+	for (rq = batch->req_list; rq; rq = next) {
+		next = rq->rq_next;
+		blk_mq_end_request(rq, BLK_STS_OK);
+	}
+	batch->req_list = NULL;
+}
+
 struct request *sim_blk_get(struct request_queue *q, unsigned int hctx)
 {
 	const struct blk_mq_tag_set *set = q->set;

@@ -53,6 +53,7 @@ struct request {
 	u64 start_time_ns;
 	enum sim_request_state state;
 	unsigned int refs;	  /* who looks at it, besides its user */
+	struct request *rq_next;  /* in a batch */
 	struct list_head entry;	  /* queue->waiting */
 	struct sim_event remote;  /* its completion, on another processor */
 	void (*end)(struct request *rq, blk_status_t status);
@@ -85,7 +86,11 @@ struct blk_mq_queue_data {
 
 enum blk_eh_timer_return { BLK_EH_DONE, BLK_EH_RESET_TIMER };
 enum { HCTX_TYPE_DEFAULT, HCTX_TYPE_READ, HCTX_TYPE_POLL, HCTX_MAX_TYPES };
-struct io_comp_batch;
+struct io_comp_batch {
+	struct request *req_list;
+	bool open; /* its poller polls */
+	void (*complete)(struct io_comp_batch *batch);
+};
 struct blk_mq_queue_map { unsigned int nr_queues, queue_offset; };
 
 struct blk_mq_ops {
@@ -141,6 +146,11 @@ bool blk_mq_request_completed(const struct request *rq);
 void blk_mq_complete_request(struct request *rq);
 bool blk_mq_complete_request_remote(struct request *rq);
 void blk_mq_end_request(struct request *rq, blk_status_t status);
+#define rq_list_for_each(list, rq) for ((rq) = *(list); (rq); (rq) = (rq)->rq_next)
+bool blk_mq_add_to_batch(struct request *rq, struct io_comp_batch *batch, bool is_error,
+			 void (*end_all)(struct io_comp_batch *batch));
+/* With success. */
+void blk_mq_end_request_batch(struct io_comp_batch *batch);
 /* Each request that is started. */
 void blk_mq_tagset_busy_iter(struct blk_mq_tag_set *set, bool (*look)(struct request *rq, void *data), void *data);
 bool blk_should_fake_timeout(const struct request_queue *q);

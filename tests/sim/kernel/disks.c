@@ -555,6 +555,16 @@ void sim_disk_commit(struct rblk_disk *disk, unsigned int context)
 void sim_disk_poll(struct rblk_disk *disk, unsigned int context)
 {
 	struct blk_mq_tag_set *set = &disk->session->tag_set;
+	static struct io_comp_batch batch; /* of the one program that polls; the module must have forgotten it then */
 
-	set->ops->poll(&set->hctxs[context], NULL);
+	batch = (struct io_comp_batch){ .open = true };
+	/* preadv2(2) has none. */
+	set->ops->poll(&set->hctxs[context], sim_chance(200000) ? NULL : &batch);
+	batch.open = false;
+	if (!batch.req_list)
+		return;
+	/* F4: the connection may be lost before the requests are ended, which use their slots until then. */
+	if (sim_chance(50000))
+		sim_fiber_sleep(sim_below(5 * SIM_MS));
+	batch.complete(&batch);
 }
