@@ -65,7 +65,6 @@ static blk_status_t rblk_io_finish(struct request *rq)
 		rblk_memory_copy_out(io);
 	rblk_memory_unmap(io);
 	trace_rblk_complete(io);
-	rblk_times_count(rq, status);
 	return status;
 }
 

@@ -19,7 +19,6 @@
 #include <linux/workqueue.h>
 
 #include "kmod/session.h"
-#include "kmod/times.h"
 #include "proto/core/domain.h"
 #include "proto/core/durable.h"
 
@@ -53,7 +52,6 @@ struct rblk_disk {
 
 	struct mutex reservation_lock; /* one ioctl of pr_ops at a time; outside of all others */
 
-	struct rblk_times __percpu *times; /* times.c; from alloc until the last reference is dropped */
 	u64 attachment; /* random; tells this attach from all others. No secret: sysfs, /run */
 
 	/*

@@ -34,7 +34,6 @@ static void rblk_disk_free(struct kref *refs)
 	rblk_closing_free(disk->closer);
 	rblk_durable_put(disk);
 	ida_free(&rblk_disk_indexes, disk->index);
-	rblk_times_destroy(disk);
 	kfree(disk);
 }
 
@@ -55,13 +54,12 @@ struct rblk_disk *rblk_disk_alloc(const struct rblk_disk_options *options)
 
 	if (!disk)
 		return ERR_PTR(-ENOMEM);
-	error = rblk_times_create(disk);
-	if (error)
-		goto err_free;
 	disk->index = ida_alloc_max(&rblk_disk_indexes, RBLK_DISKS_MAX - 1, GFP_KERNEL);
 	error = disk->index;
-	if (error < 0)
-		goto err_destroy_times;
+	if (error < 0) {
+		kfree(disk);
+		return ERR_PTR(error);
+	}
 	kref_init(&disk->refs);
 	disk->options = *options;
 	mutex_init(&disk->opens_lock);
@@ -69,12 +67,6 @@ struct rblk_disk *rblk_disk_alloc(const struct rblk_disk_options *options)
 	get_random_bytes(&disk->attachment, sizeof(disk->attachment));
 	rblk_volume_init(disk);
 	return disk;
-
-err_destroy_times:
-	rblk_times_destroy(disk);
-err_free:
-	kfree(disk);
-	return ERR_PTR(error);
 }
 
 void rblk_disk_register(struct rblk_disk *disk, struct rblk_session *session)

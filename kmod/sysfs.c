@@ -160,29 +160,6 @@ static ssize_t counters_show(struct device *dev, struct device_attribute *attr, 
 }
 static DEVICE_ATTR_RO(counters);
 
-/* Requests by what they took, in the buckets of proto/core/buckets.h. */
-static ssize_t times_show(struct device *dev, struct device_attribute *attr, char *buf)
-{
-	struct rblk_times sum;
-	ssize_t at = 0;
-	unsigned int i;
-
-	rblk_times_sum(rblk_sysfs_disk(dev), &sum);
-	for (i = 0; i < CORE_BUCKETS; i++)
-		at += sysfs_emit_at(buf, at, "%llu%c", sum.buckets[i], i < CORE_BUCKETS - 1 ? ' ' : '\n');
-	return at;
-}
-static DEVICE_ATTR_RO(times);
-
-static ssize_t failures_show(struct device *dev, struct device_attribute *attr, char *buf)
-{
-	struct rblk_times sum;
-
-	rblk_times_sum(rblk_sysfs_disk(dev), &sum);
-	return sysfs_emit(buf, "%llu\n", sum.failures);
-}
-static DEVICE_ATTR_RO(failures);
-
 static struct attribute *rblk_attributes[] = {
 	&dev_attr_state.attr,	     &dev_attr_target.attr,	&dev_attr_volume.attr,
 	&dev_attr_session.attr,	     &dev_attr_wwid.attr,	&dev_attr_serial.attr,
@@ -194,7 +171,7 @@ static struct attribute *rblk_attributes[] = {
 	&dev_attr_fail_fast_ms.attr, &dev_attr_portals.attr,	&dev_attr_connections.attr,
 	&dev_attr_session_number.attr, &dev_attr_kill_connection.attr, &dev_attr_acknowledge.attr,
 	&dev_attr_initiator.attr,    &dev_attr_key.attr,
-	&dev_attr_digest.attr,	     &dev_attr_times.attr,	&dev_attr_failures.attr,
+	&dev_attr_digest.attr,
 	NULL,
 };
 

@@ -25,7 +25,7 @@ struct top_use {
 	char peer[80];		  /* of a disk */
 	bool counted; /* the counts are true: the block layer's may be switched off */
 	uint64_t reads, writes, others;
-	bool spread; /* failed and buckets are true, too: an older module has none for its disks */
+	bool spread; /* failed and buckets are true, too: the block layer has none for disks */
 	uint64_t failed;
 	uint64_t read_bytes, written_bytes;
 	uint64_t ns; /* sum of the times of all operations */

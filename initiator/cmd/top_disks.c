@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Attached disks: what they are, how their times are spread and what has failed, from the module's sysfs; what they have
- * done from the block layer's counts, which have sums of times.
+ * Attached disks: what they are, from the module's sysfs; what they have done from the block layer's counts, which have
+ * sums of times, and do not say what has failed.
  */
 #include "initiator/cmd/attach.h"
 #include "initiator/cmd/top.h"
@@ -55,24 +55,10 @@ static bool disk_counts(const char *text, struct top_use *use)
 	return true;
 }
 
-/* The module's counts (kmod/times.h): a number for each bucket. */
-static bool disk_times(const char *times, const char *failures, struct top_use *use)
-{
-	char *end;
-
-	for (unsigned int i = 0; i < CORE_BUCKETS; i++, times = end) {
-		use->buckets[i] = strtoull(times, &end, 10);
-		if (end == times)
-			return false;
-	}
-	use->failed = strtoull(failures, &end, 10);
-	return end != failures;
-}
-
 static void disk_add(const char *root, const struct attached *attached, struct top_look *look)
 {
 	struct top_use *use = top_look_add(look);
-	char text[CORE_BUCKETS * 21 + 2], failures[32];
+	char text[512]; /* 17 numbers */
 
 	if (!use)
 		return;
@@ -86,9 +72,6 @@ static void disk_add(const char *root, const struct attached *attached, struct t
 	use->attached = true;
 	disk_file(root, attached->device, "stat", text, sizeof(text));
 	use->counted = disk_counts(text, use);
-	disk_file(root, attached->device, "rblk/times", text, sizeof(text));
-	disk_file(root, attached->device, "rblk/failures", failures, sizeof(failures));
-	use->spread = disk_times(text, failures, use);
 	disk_file(root, attached->device, "queue/iostats", text, sizeof(text));
 	if (text[0] == '0')
 		use->counted = false;

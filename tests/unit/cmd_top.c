@@ -80,6 +80,7 @@ static void disks_have_the_block_layers_counts(void **state)
 	assert_string_equal(look.uses[0].device, "/dev/rblk0");
 	assert_string_equal(top_target(&look.uses[0]), "10.0.0.1:4430");
 	assert_true(look.uses[0].counted && look.uses[0].attached);
+	assert_false(look.uses[0].spread);
 	assert_int_equal(look.uses[0].reads, 10);
 	assert_int_equal(look.uses[0].read_bytes, 80 * 512);
 	assert_int_equal(look.uses[0].writes, 5);
@@ -87,37 +88,6 @@ static void disks_have_the_block_layers_counts(void **state)
 	assert_int_equal(look.uses[0].others, 6);
 	assert_int_equal(look.uses[0].outstanding, 3);
 	assert_int_equal(look.uses[0].ns, (30 + 20 + 7 + 9) * 1000000ull);
-	top_look_free(&look);
-}
-
-static void disks_have_the_modules_times(void **state)
-{
-	static const char *const broken[] = {"", "\n", "1 2 3\n", "- - -\n"};
-	struct top_look look = {0};
-	char times[CORE_BUCKETS * 4] = "";
-
-	for (unsigned int i = 0; i < CORE_BUCKETS; i++)
-		snprintf(times + strlen(times), sizeof(times) - strlen(times), "%u ", i);
-	put_disk("1 1 1 1 1 1 1 1 1 1 1\n");
-	put("/sys/block/rblk0/rblk/times", times);
-	put("/sys/block/rblk0/rblk/failures", "7\n");
-	assert_int_equal(top_disks_look(root, &look), 0);
-	assert_true(look.uses[0].spread);
-	assert_int_equal(look.uses[0].failed, 7);
-	for (unsigned int i = 0; i < CORE_BUCKETS; i++)
-		assert_int_equal(look.uses[0].buckets[i], i);
-	top_look_free(&look);
-	for (size_t i = 0; i < UNIT_LENGTH(broken); i++) {
-		put("/sys/block/rblk0/rblk/times", broken[i]);
-		assert_int_equal(top_disks_look(root, &look), 0);
-		assert_true(look.uses[0].counted);
-		assert_false(look.uses[0].spread);
-		top_look_free(&look);
-	}
-	put("/sys/block/rblk0/rblk/times", times);
-	put("/sys/block/rblk0/rblk/failures", "none\n");
-	assert_int_equal(top_disks_look(root, &look), 0);
-	assert_false(look.uses[0].spread);
 	top_look_free(&look);
 }
 
@@ -387,7 +357,6 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(disks_have_the_block_layers_counts, setup, teardown),
-		cmocka_unit_test_setup_teardown(disks_have_the_modules_times, setup, teardown),
 		cmocka_unit_test_setup_teardown(what_is_not_counted_is_told, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_page_is_read, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_dead_programs_page_is_removed, setup, teardown),

@@ -167,7 +167,6 @@ struct request *sim_blk_get(struct request_queue *q, unsigned int hctx)
 		rq->refs = 1;
 		rq->cmd_flags = rq->bytes = 0;
 		rq->sector = 0;
-		rq->start_time_ns = ktime_get_ns();
 		rq->memory = NULL;
 		return rq;
 	}

@@ -50,7 +50,6 @@ struct request {
 	u32 bytes;
 	void *memory;
 	unsigned long timeout, deadline; /* jiffies */
-	u64 start_time_ns;
 	enum sim_request_state state;
 	unsigned int refs;	  /* who looks at it, besides its user */
 	struct request *rq_next;  /* in a batch */

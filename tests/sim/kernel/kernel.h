@@ -93,12 +93,6 @@ unsigned int sim_kernel_starved(void);
 #define kfree(memory) sim_kernel_free(memory)
 #define kvfree(memory) sim_kernel_free(memory)
 /* There is one processor. */
-#define __percpu
-#define alloc_percpu(type) ((type *)sim_kernel_alloc(1, sizeof(type)))
-#define free_percpu(memory) sim_kernel_free(memory)
-#define this_cpu_inc(count) ((void)(count)++)
-#define per_cpu_ptr(memory, cpu) ((void)(cpu), (memory))
-#define for_each_possible_cpu(cpu) for ((cpu) = 0; (cpu) < 1; (cpu)++)
 #define memalloc_noio_save() 0u
 #define memalloc_noio_restore(flags) ((void)(flags))
 /* A page is its memory. Pages that are asked for one after the other mostly lie so, too. */
@@ -176,9 +170,6 @@ unsigned long find_first_zero_bit(const unsigned long *map, unsigned long bits);
 /* -- time: a jiffy is a millisecond ---------------------------------------------------------------- */
 
 #define MAX_SCHEDULE_TIMEOUT LONG_MAX
-#define ktime_get_ns() sim_now_ns()
-#define NSEC_PER_USEC 1000u
-#define div_u64(number, by) ((u64)(number) / (by))
 #define jiffies ((unsigned long)(sim_now_ns() / SIM_MS))
 #define get_jiffies_64() ((u64)jiffies)
 #define jiffies64_to_nsecs(j) ((u64)(j) * SIM_MS)
