@@ -273,9 +273,11 @@ int rblk_tagset_create(struct rblk_session *session)
 /*
  * blk-mq divides the tags among the disks that have asked for one of late. Where one disk alone has, and
  * its I/O is held, another one that was idle would find all of them taken. So the placeholder takes part,
- * too, and never uses its share: one disk alone gets a half, and two of them still leave some. It takes part
- * from its first request until its timer finds it idle; a request that is never started sets no timer. (The
- * kernel wants a request for a certain hardware context to be a reserved one.)
+ * too, and never uses its share: one disk alone gets a half, and two of them still leave some. (nvme's connect
+ * queue does not, once it is idle: there the namespaces of a controller are lost and come back together, here a
+ * disk whose volume is missing or hangs is held alone.) It takes part from its first request until its timer
+ * finds it idle; a request that is never started sets no timer. (The kernel wants a request for a certain
+ * hardware context to be a reserved one.)
  */
 void rblk_tagset_share(struct rblk_session *session)
 {

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * The block layer of block.h, as blk-mq has it: a request is started once and ended once, what a driver
- * has no room for is asked again, a request that is looked at is not another's meanwhile.
+ * has no room for is asked again, a request that is looked at is not another's meanwhile. The requests of a context are
+ * divided among the queues that have asked for one of late; so that no disk may take all before another one asks is the
+ * driver's to see to.
  */
 #include "tests/sim/kernel/block.h"
 
@@ -13,6 +15,8 @@
 
 #define QUEUES_MAX 8u
 #define RERUN_NS (3 * SIM_MS)
+/* No share is smaller. */
+#define SHARE_LEAST 4u
 
 uint32_t sim_blk_fake_timeouts;
 static struct request_queue *queues[QUEUES_MAX];
@@ -121,10 +125,11 @@ static void request_put(struct request *rq)
 
 void blk_mq_end_request(struct request *rq, blk_status_t status)
 {
-	if (rq->state != SIM_RQ_COMPLETE)
+	if (rq->state != (rq->end ? SIM_RQ_COMPLETE : SIM_RQ_IN_FLIGHT))
 		sim_fail("the kernel: a request is ended that was not completed");
 	rq->state = SIM_RQ_IDLE;
-	rq->end(rq, status);
+	if (rq->end)
+		rq->end(rq, status);
 	request_put(rq);
 }
 
@@ -154,10 +159,70 @@ void blk_mq_end_request_batch(struct io_comp_batch *batch)
 	batch->req_list = NULL;
 }
 
+struct request *blk_mq_alloc_request_hctx(struct request_queue *q, enum req_op op, unsigned int flags, unsigned int hctx)
+{
+	struct request *rq = q->set->requests[hctx * q->set->queue_depth];
+
+	(void)flags;
+	if (rq->q)
+		return ERR_PTR(-EAGAIN);
+	q->active |= 1u << hctx;
+	rq->q = q;
+	rq->refs = 1;
+	rq->cmd_flags = op;
+	rq->end = NULL;
+	return rq;
+}
+
+void blk_mq_free_request(struct request *rq)
+{
+	request_put(rq);
+}
+
+/* -- shares (hctx_may_queue() in the kernel) ------------------------------------------------------------ */
+
+/* Of a context's requests that disks may have, those that this one has. */
+static unsigned int share_used(const struct request_queue *q, unsigned int hctx)
+{
+	const struct blk_mq_tag_set *set = q->set;
+	unsigned int used = 0;
+
+	for (unsigned int i = set->reserved_tags; i < set->queue_depth; i++)
+		used += set->requests[hctx * set->queue_depth + i]->q == q;
+	return used;
+}
+
+static bool share_has_more(const struct request_queue *q, unsigned int hctx)
+{
+	unsigned int users = 0, depth = q->set->queue_depth - q->set->reserved_tags;
+
+	for (unsigned int i = 0; i < QUEUES_MAX; i++)
+		users += queues[i] && queues[i]->set == q->set && queues[i]->active & 1u << hctx;
+	if (share_used(q, hctx) < max(DIV_ROUND_UP(depth, users), SHARE_LEAST))
+		return true;
+	sim_reached("module", "a disk has its share of the requests", NULL);
+	return false;
+}
+
+/* Another one that has had requests before would find none, for as long as the I/O of this one is held. */
+static void share_check(const struct request_queue *q, unsigned int hctx)
+{
+	unsigned int depth = q->set->queue_depth - q->set->reserved_tags;
+
+	if (depth <= SHARE_LEAST || share_used(q, hctx) < depth)
+		return;
+	for (unsigned int i = 0; i < QUEUES_MAX; i++)
+		if (queues[i] && queues[i] != q && queues[i]->set == q->set && queues[i]->served)
+			sim_fail("the kernel: one disk has all requests of a context, another one none");
+}
+
 struct request *sim_blk_get(struct request_queue *q, unsigned int hctx)
 {
 	const struct blk_mq_tag_set *set = q->set;
 
+	q->active |= 1u << hctx;
+	if (!share_has_more(q, hctx))
+		return NULL;
 	for (unsigned int i = set->reserved_tags; i < set->queue_depth; i++) {
 		struct request *rq = set->requests[hctx * set->queue_depth + i];
 
@@ -168,6 +233,8 @@ struct request *sim_blk_get(struct request_queue *q, unsigned int hctx)
 		rq->cmd_flags = rq->bytes = 0;
 		rq->sector = 0;
 		rq->memory = NULL;
+		q->served = true;
+		share_check(q, hctx);
 		return rq;
 	}
 	return NULL;
@@ -240,12 +307,14 @@ static void queue_timeout(struct work_struct *work)
 {
 	struct request_queue *q = container_of(work, struct request_queue, timeout_work);
 	const struct blk_mq_tag_set *set = q->set;
+	bool idle = true;
 
 	for (unsigned int i = 0; i < set->nr_hw_queues * set->queue_depth; i++) {
 		struct request *rq = set->requests[i];
 
 		if (rq->q != q || rq->state != SIM_RQ_IN_FLIGHT)
 			continue;
+		idle = false;
 		rq->refs++;
 		if (!time_before(jiffies, rq->deadline) &&
 		    set->ops->timeout(rq) == BLK_EH_RESET_TIMER) {
@@ -256,6 +325,14 @@ static void queue_timeout(struct work_struct *work)
 			sim_event_by(&q->timer, max((u64)rq->deadline, (u64)jiffies + 1) * SIM_MS);
 		request_put(rq);
 	}
+	if (idle)
+		q->active = 0;
+}
+
+void blk_sync_queue(struct request_queue *q)
+{
+	sim_event_cancel(&q->timer);
+	cancel_work_sync(&q->timeout_work);
 }
 
 static void on_timer(void *arg)
@@ -350,10 +427,9 @@ void blk_mq_destroy_queue(struct request_queue *q)
 	sim_might_sleep(__func__);
 	while (queue_is_busy(q))
 		sim_sleep_on(q, UINT64_MAX);
-	sim_event_cancel(&q->timer);
+	blk_sync_queue(q);
 	sim_event_cancel(&q->rerun);
 	cancel_work_sync(&q->run_work);
-	cancel_work_sync(&q->timeout_work);
 	for (unsigned int i = 0; i < QUEUES_MAX; i++)
 		if (queues[i] == q)
 			queues[i] = NULL;
@@ -390,6 +466,7 @@ void del_gendisk(struct gendisk *disk)
 	sim_might_sleep(__func__);
 	while (queue_is_busy(disk->queue))
 		sim_sleep_on(disk->queue, UINT64_MAX);
+	disk->queue->served = false;
 }
 
 void put_disk(struct gendisk *disk)

@@ -62,6 +62,8 @@ struct request {
 struct request_queue {
 	void *queuedata;
 	bool write_cache; /* else there are no FLUSHes, nor FUA */
+	bool served;	  /* a disk's, which is there and has had a request */
+	uint32_t active;  /* hardware contexts that it has asked for a request, and that its timer has not found idle since */
 	struct blk_mq_tag_set *set;
 	struct list_head waiting; /* not dispatched yet */
 	struct work_struct run_work, timeout_work;
@@ -153,13 +155,14 @@ void blk_mq_end_request_batch(struct io_comp_batch *batch);
 /* Each request that is started. */
 void blk_mq_tagset_busy_iter(struct blk_mq_tag_set *set, bool (*look)(struct request *rq, void *data), void *data);
 bool blk_should_fake_timeout(const struct request_queue *q);
-/* The placeholder's requests are never started: it never has any here. */
+/* The driver's own requests, of which each context has one. */
 #define BLK_MQ_REQ_NOWAIT 1u
 #define BLK_MQ_REQ_RESERVED 2u
-#define blk_mq_alloc_request(q, op, flags) ((void)(q), (struct request *)ERR_PTR(-EAGAIN))
-#define blk_sync_queue(q) ((void)(q))
-#define blk_mq_alloc_request_hctx(q, op, flags, hctx) ((void)(q), (void)(hctx), (struct request *)ERR_PTR(-EAGAIN))
-#define blk_mq_free_request(rq) ((void)(rq))
+struct request *blk_mq_alloc_request_hctx(struct request_queue *q, enum req_op op, unsigned int flags, unsigned int hctx);
+#define blk_mq_alloc_request(q, op, flags) blk_mq_alloc_request_hctx(q, op, flags, 0)
+void blk_mq_free_request(struct request *rq);
+/* Neither its timer nor what that has begun runs any more. */
+void blk_sync_queue(struct request_queue *q);
 
 /* -- data: a list of one segment ---------------------------------------------------------------------- */
 
@@ -264,7 +267,7 @@ static inline int rblk_compat_map_sg(struct request *rq, struct scatterlist *sgl
 
 /* -- for who has a disk ---------------------------------------------------------------------------------- */
 
-/* A free request of this hardware context; NULL: there is none. `end` is called once it was submitted. */
+/* A free request of this hardware context; NULL: there is none, or the disk has its share of them. `end` is called once it was submitted. */
 struct request *sim_blk_get(struct request_queue *q, unsigned int hctx);
 void sim_blk_submit(struct request *rq, bool last);
 
