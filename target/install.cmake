@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# What belongs to rblkd besides the program: manuals (rblkctl's, too), the systemd unit, its user, an example configuration, a
+# What belongs to rblkd besides the program: manuals, the systemd unit, its user, an example configuration, a
 # dashboard and alert rules.
 find_program(RBLK_SCDOC scdoc)
 if(RBLK_SCDOC)
-	foreach(manual IN ITEMS rblkd.8 rblkd.conf.5 rblkctl.1 rblk-storage.7)
+	foreach(manual IN ITEMS rblkd.8 rblkd.conf.5 rblkctl.1 rblk-security.7 rblk-storage.7)
 		string(REGEX REPLACE ".*\\." "" section ${manual})
 		set(source ${CMAKE_CURRENT_SOURCE_DIR}/man/${manual}.scd)
 		add_custom_command(OUTPUT ${manual} DEPENDS ${source} VERBATIM
