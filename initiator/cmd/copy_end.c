@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* One end of a copy: a file, a pipe or a volume is opened, read, written, made durable and closed. copy.h declares it. */
 #include "initiator/cmd/copy.h"
 
 #include <errno.h>
