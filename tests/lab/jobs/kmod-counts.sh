@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # Goal: what one I/O through the module costs in messages does not grow. Method: fio submits I/Os one at a time, as most
-# programs do, and in batches, as proto/COST.md counts them for librblk, too; the module's counters say how many SENDs and
+# programs do, and in batches, as tests/bench/README.md has them for librblk, too; the module's counters say how many SENDs and
 # answers that took, and the counts that the target logs at the session's end how many RDMA WRITEs and READs. At depth 1
 # nothing shares a message. How much an I/O shares at depth depends on the machine: the limits are what was counted and a
-# tenth to a fifth more. For those of batches of 4 KiB, and for what they are to be for 128 KiB, see proto/COST.md.
+# tenth to a fifth more. For those of batches of 4 KiB, and for what they are to be for 128 KiB, see tests/bench/README.md.
 # And large requests of one processor are spread over the queues, small ones are not: the tracepoint says where each goes.
 . "$LAB/guest.sh"
 . "$LAB/jobs/kmod.sh"
