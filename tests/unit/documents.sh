@@ -1,0 +1,114 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# Goal: documents stay short, plain and right. Method: documents.list has each document's budget, and phrases that none may have;
+# links lead to a file and to a heading in it; paths, tests, mutants and manuals that documents name exist.
+#   documents.sh FOLDER      the project's
+set -euo pipefail
+list=$(dirname "$(realpath "$0")")/documents.list
+cd "$1"
+
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+failed=0
+wrong() { echo "$*"; failed=1; }
+
+# prose FILE: its text; lines of code blocks are empty.
+prose() { awk '/^```/ { code = !code; print ""; next } code || /^    / { print ""; next } { print }' "$1"; }
+# anchors FILE: those of its headings, as GitHub makes them.
+anchors() {
+	prose "$1" | sed -nE 's/^#+ +//p' | tr '[:upper:]' '[:lower:]' | sed -E 's/[^a-z0-9 _-]//g; s/ /-/g' |
+		awk '{ print seen[$0]++ ? $0 "-" seen[$0] - 1 : $0 }'
+}
+
+# check_budget FILE: it has one, and keeps it.
+check_budget() {
+	local lines words most most_words=''
+	read -r most most_words < <(awk -v f="$1" '$1 == "lines" && $3 == f { print $2, $4 }' "$list") ||
+		{ wrong "$1: has no budget in documents.list"; return; }
+	lines=$(wc -l < "$1") words=$(wc -w < "$1")
+	[ "$lines" -le "$most" ] || wrong "$1: $lines lines, $most at most"
+	[ -z "$most_words" ] || [ "$words" -le "$most_words" ] || wrong "$1: $words words, $most_words at most"
+}
+
+check_links() {
+	local link path anchor target
+	while read -r link; do
+		case $link in http://* | https://*) continue ;; esac
+		path=${link%%#*} anchor=''
+		[[ $link != *'#'* ]] || anchor=${link#*#}
+		target=$1
+		[ -z "$path" ] || target=$(dirname "$1")/$path
+		[ -e "$target" ] || { wrong "$1: leads to $path, which does not exist"; continue; }
+		[ -z "$anchor" ] || anchors "$target" | grep -xF -- "$anchor" > /dev/null || wrong "$1: $target has no heading #$anchor"
+	done < <(prose "$1" | grep -oE '\]\([^)]+\)' | sed 's/^](//; s/)$//')
+}
+
+# check_names FILE: between ` `, paths from a room's folder on; tests and mutants; and manuals, rblk(1).
+check_names() {
+	local name folder
+	folder=$(dirname "$1")
+	while read -r name; do
+		case $name in
+		*' '* | *'$'* | *'<'* | *NAME* | *JOB* | build/*) ;;
+		proto/* | target/* | initiator/* | kmod/* | tests/* | fio-jobs/* | .ci/*)
+			compgen -G "${name%%[#:]*}" > /dev/null || wrong "$1: names $name, which does not exist"
+			;;
+		unit.*) [ -e "tests/unit/${name#*.}.c" ] || [ -e "tests/unit/${name#*.}.sh" ] || test_exists "$1" "$name" ;;
+		e2e.*) compgen -G "tests/e2e/${name#*.}.*" > /dev/null || test_exists "$1" "$name" ;;
+		lab.*) test_exists "$1" "$name" ;;
+		esac
+	done < <({ prose "$1" | grep -oE '`[^`]+`' | tr -d '`' || true; }; prose "$1" | grep -oE '(^|[ (])(unit|e2e|lab)\.[a-z0-9_.-]*[a-z0-9_*-]' | tr -d ' (' || true)
+	while read -r name; do
+		[ -e "tests/sim/mutants/$name.patch" ] || wrong "$1: names the mutant $name, which does not exist"
+	done < <(prose "$1" | grep -oE 'mutants? `[^;|.:]*' | grep -oE '`[a-z-]+`' | tr -d '`' || true)
+	while read -r name; do
+		compgen -G "*/man/${name%(*}.${name//[^0-9]/}.scd" > /dev/null || wrong "$1: names the manual $name, which does not exist"
+	done < <(prose "$1" | grep -oE '(^|[^a-z0-9_])(rblk[a-z.-]*|librblk|nbdkit-rblk-plugin)\([1-8]\)' | sed -E 's/^[^a-z]//' || true)
+}
+
+# test_exists FILE NAME: a line of a CMakeLists.txt registers it: by its whole name, or without its kernel.
+test_exists() {
+	local name=${2#*.}
+	name=${name#promise_} name=${name%-6.1} name=${name%-backports} name=${name%%\**}
+	name=${name//[-_]/[-_]}
+	grep -hv "^ *#" tests/*/CMakeLists.txt | grep -E "[[:space:](.\"]$name([^a-z0-9]|\$)" > /dev/null || wrong "$1: names the test $2, which does not exist"
+}
+
+# check_phrases FILE [DOCUMENT]: a sentence may go over two lines, so lines are joined to paragraphs.
+check_phrases() {
+	local found
+	while IFS= read -r phrase; do
+		found=$(prose "$1" | grep -v '^#' | awk '/^(\||- |[0-9]+\. |$)/ { print line; line = "" } { line = line (line ? " " : "") $0 } END { print line }' |
+			sed -E 's/^- //; s/^[0-9]+\. //' | tr '[:upper:]' '[:lower:]' | grep -oE -- "($phrase).{0,40}" | head -n 3 || true)
+		[ -z "$found" ] || wrong "${2:-$1}: has a banned phrase, $phrase: $found"
+	done < <(sed -n 's/^phrase //p' "$list")
+}
+
+mapfile -t documents < <(find . \( -name build -o -name 'build-*' -o -name .git \) -prune -o -name '*.md' -print | sed 's|^\./||' | LC_ALL=C sort)
+[ "${#documents[@]}" -ge 11 ] || wrong "only ${#documents[@]} documents found"
+while read -r document; do [ -e "$document" ] || wrong "documents.list has $document, which does not exist"; done < <(
+	awk '$1 == "lines" { print $3 }' "$list")
+for document in "${documents[@]}"; do
+	check_budget "$document"
+	check_links "$document"
+	check_names "$document"
+	check_phrases "$document"
+done
+
+# Would mistakes be found?
+probe() {
+	(failed=0; "$@" > "$scratch/found"; exit $failed) && wrong "nothing was found in: $(tr '\n' ' ' < "$scratch/probe.md")"
+	true
+}
+cp "$list" "$scratch/list"
+for mistake in '[a](nowhere.md)' '[a](probe.md#b)'; do
+	echo "$mistake" > "$scratch/probe.md" && probe check_links "$scratch/probe.md"
+done
+for mistake in '`proto/nothing.c`' '`unit.unheard_of`' 'lab.unheard-of-6.1' 'mutants `nothing`' 'rblkx(1)'; do
+	echo "$mistake" > "$scratch/probe.md" && probe check_names "$scratch/probe.md"
+done
+for mistake in 'It ends. What waits is held.' '- Of two queues one is lost.' 'A robust daemon.' 'This is a TODO.'; do
+	echo "$mistake" > "$scratch/probe.md" && probe check_phrases "$scratch/probe.md"
+done
+echo "${#documents[@]} documents"
+exit $failed
