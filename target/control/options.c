@@ -134,10 +134,10 @@ static const struct tgt_option table[] = {
 	{ "require_all", 0, TARGET_PLACES, TGT_OPTION_BOOL, "BOOL", "no",
 	  "do not start unless every volume, address and http can be served; otherwise what is missing is tried again",
 	  TARGET(require_all), 0, 0, NULL },
-	{ "open", 0, TARGET_PLACES, TGT_OPTION_BOOL, "BOOL", "no",
+	{ "open", 0, TARGET_PLACES | TGT_RELOADED, TGT_OPTION_BOOL, "BOOL", "no",
 	  "let everyone use volumes without access rules; otherwise only this machine may",
 	  TARGET(open), 0, 0, NULL },
-	{ "tls", 0, TARGET_PLACES, TGT_OPTION_CHOICE, "WHO", "auto",
+	{ "tls", 0, TARGET_PLACES | TGT_RELOADED, TGT_OPTION_CHOICE, "WHO", "auto",
 	  "who has to come by TLS over TCP: auto (other machines' initiators with secrets), always (everyone) "
 	  "or never",
 	  TARGET(tls), 0, 0, tls_choices },
@@ -175,7 +175,7 @@ static const struct tgt_option table[] = {
 	{ "fault_socket", 0, TARGET_PLACES, TGT_OPTION_TEXT, "PATH", NULL,
 	  "for tests: accept faults from \"rblk fault\" at this socket; default: none",
 	  TARGET(fault_socket), 0, 0, NULL },
-	{ "log_level", 0, TARGET_PLACES, TGT_OPTION_CHOICE, "LEVEL", "info",
+	{ "log_level", 0, TARGET_PLACES | TGT_RELOADED, TGT_OPTION_CHOICE, "LEVEL", "info",
 	  "error, warning, info or debug",
 	  TARGET(log_level), 0, 0, log_choices },
 

@@ -15,6 +15,7 @@ enum tgt_option_place {
 	TGT_IN_VOLUME = 1u << 1,       /* [volume NAME] section */
 	TGT_ON_COMMAND_LINE = 1u << 2, /* with TGT_IN_VOLUME: for all volumes named there */
 	TGT_IN_INITIATOR = 1u << 3,    /* [initiator NAME] section */
+	TGT_RELOADED = 1u << 4,	       /* with TGT_IN_TARGET: a reload puts it in force, others need a restart */
 };
 
 enum tgt_option_type {
@@ -46,7 +47,7 @@ struct tgt_option_choice {
 struct tgt_option {
 	const char *name;      /* the key "block_size"; on the command line "--block-size" */
 	char letter;           /* 'c' for -c, or 0 */
-	unsigned int places;   /* enum tgt_option_place */
+	unsigned int places;   /* enum tgt_option_place, or-ed */
 	enum tgt_option_type type;
 	const char *value;     /* what --help calls it; NULL: takes none */
 	const char *otherwise; /* default as text, NULL: none */

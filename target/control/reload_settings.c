@@ -35,8 +35,7 @@ static void restart_settings_log(const struct tgt_config *current, const struct 
 		const struct tgt_option *option = &options[i];
 		bool same;
 
-		if (!(option->places & TGT_IN_TARGET) || strcmp(option->name, "log_level") == 0 ||
-		    strcmp(option->name, "open") == 0 || strcmp(option->name, "tls") == 0)
+		if (!(option->places & TGT_IN_TARGET) || option->places & TGT_RELOADED)
 			continue;
 		if (option->type == TGT_OPTION_LISTEN)
 			same = listen_same(current, wanted);

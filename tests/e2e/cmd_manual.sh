@@ -26,6 +26,9 @@ for verb in $verbs; do
 	expect 0 "$RBLK" "$verb" --help
 	sed -nE 's/^  (-[a-zA-Z],|   ) (--[a-z-]+).*/\2/p' "$scratch/out" | sort > "$scratch/has"
 	[ -s "$scratch/has" ] || fail "$verb --help shows no options"
+	# The second of two options of one name could never be given.
+	twice=$(uniq -d "$scratch/has"; sed -nE 's/^  (-[a-zA-Z]),.*/\1/p' "$scratch/out" | sort | uniq -d)
+	[ -z "$twice" ] || fail "$verb has two options " $twice
 	shared=
 	if grep -qx "$verb" <<< "$connectors"; then shared=$connecting; fi
 	printf '%s\n' "$common" "$shared" "$(manual_options "${verb^^}")" | sed '/^$/d' | sort > "$scratch/told"

@@ -51,6 +51,9 @@ for verb in $verbs; do
 	expect 0 "$RBLKCTL" "$verb" --help
 	sed -nE 's/^  -[a-zA-Z], (--[a-z-]+).*/\1/p' "$scratch/out" | sort > "$scratch/has"
 	[ -s "$scratch/has" ] || fail "$verb --help shows no options"
+	# The second of two options of one name could never be given.
+	twice=$(uniq -d "$scratch/has"; sed -nE 's/^  (-[a-zA-Z]),.*/\1/p' "$scratch/out" | sort | uniq -d)
+	[ -z "$twice" ] || fail "$verb has two options " $twice
 	printf '%s\n' "$(options_of DESCRIPTION)" "$(options_of "${verb^^}")" | sed '/^$/d' | sort > "$scratch/told"
 	diff "$scratch/has" "$scratch/told" >&2 || fail "$verb: --help has (<) and the manual has (>)"
 done

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Goal: the command line is read as the manual says, every mistake gets its own message, and table,
- * --help and the two manuals agree. Method: argument vectors against the struct or the exact
- * message; the texts against the table.
+ * --help, the two manuals and a reload agree. Method: argument vectors against the struct or the exact
+ * message; the texts against the table; each setting changed by itself.
  */
 #include <ctype.h>
 #include "target/control/config.h"
 #include "target/control/address.h"
+#include "target/control/reload_settings.h"
 #include "tests/unit/target_rig.h"
 
 #define ARGUMENTS_MAX 12
@@ -323,23 +324,34 @@ static char *manual(const char *name)
 	return read_all(fopen(path, "r"));
 }
 
-/* The entry that begins with `head` at a line's start, up to the next entry, has the default. */
-static void manual_entry(const char *text, const char *head, const struct tgt_option *option)
+/* Whether `wanted` stands in the entry that begins with `head` at a line's start, before the next entry. */
+static bool manual_entry_has(const char *text, const char *head, const char *wanted)
 {
 	const char *entry = strstr(text, head), *end, *found;
-	char wanted[128];
 
 	if (!entry) {
 		fail_msg("the manual has no entry %s", head + 1);
-		return;
+		return false;
 	}
-	if (!option->otherwise)
-		return;
 	end = strstr(entry + 1, "\n*");
-	snprintf(wanted, sizeof(wanted), "Default: %s.", option->otherwise);
 	found = strstr(entry, wanted);
-	if (!found || (end && found > end))
+	return found && (!end || found < end);
+}
+
+/* rblkd.conf(5) has the option's text, with its default, and whether a reload puts it in force. */
+static void file_entry_check(const char *text, const struct tgt_option *option)
+{
+	char head[128], wanted[128];
+	bool reloaded;
+
+	snprintf(head, sizeof(head), "\n*%s* = ", option->name);
+	snprintf(wanted, sizeof(wanted), "Default: %s.", option->otherwise ? option->otherwise : "");
+	if (!manual_entry_has(text, head, option->otherwise ? wanted : option->name))
 		fail_msg("the manual's entry %s does not say \"%s\"", head + 1, wanted);
+	reloaded = manual_entry_has(text, head, "A reload puts it in force");
+	if (option->places & TGT_IN_TARGET && reloaded != !!(option->places & TGT_RELOADED))
+		fail_msg("%s: rblkd.conf(5) says that a reload %s it in force", option->name,
+			 reloaded ? "puts" : "does not put");
 }
 
 static void manuals_show_the_table(void **state)
@@ -354,18 +366,20 @@ static void manuals_show_the_table(void **state)
 		const struct tgt_option *option = &options[i];
 
 		dashed(option->name, name);
-		if (option->places & TGT_ON_COMMAND_LINE) {
-			if (option->letter)
-				snprintf(head, sizeof(head), "\n*-%c*, *--%s*", option->letter,
-					 name);
-			else
-				snprintf(head, sizeof(head), "\n*--%s*", name);
-			manual_entry(command, head, option);
-		}
-		if (option->places & (TGT_IN_TARGET | TGT_IN_VOLUME | TGT_IN_INITIATOR)) {
-			snprintf(head, sizeof(head), "\n*%s* = ", option->name);
-			manual_entry(file, head, option);
-		}
+		if (option->places & (TGT_IN_TARGET | TGT_IN_VOLUME | TGT_IN_INITIATOR))
+			file_entry_check(file, option);
+		if (!(option->places & TGT_ON_COMMAND_LINE))
+			continue;
+		/* Texts stand once: rblkd(8) names those of the file, and describes its own. */
+		snprintf(head, sizeof(head), "*--%s*", name);
+		if (!strstr(command, head))
+			fail_msg("rblkd(8) does not name %s", head);
+		if (option->letter)
+			snprintf(head, sizeof(head), "\n*-%c*, *--%s*", option->letter, name);
+		else
+			snprintf(head, sizeof(head), "\n*--%s*", name);
+		if (option->places == TGT_ON_COMMAND_LINE)
+			assert_true(manual_entry_has(command, head, "\n\t"));
 	}
 	free(command);
 	free(file);
@@ -397,6 +411,45 @@ static void manuals_show_no_more(void **state)
 	free(file);
 }
 
+static void a_reload_names_what_needs_a_restart(void **state)
+{
+	const char *const words[] = {"x.img", NULL};
+	char error[TGT_ERROR_BYTES], names[TGT_RESTART_BYTES];
+	struct tgt_config current, wanted;
+	const struct tgt_option *options;
+	enum tgt_run_mode mode;
+	unsigned int i, count;
+
+	assert_int_equal(parse(words, &current, &mode, error), 0);
+	options = tgt_options_table(&count);
+	for (i = 0; i < count; i++) {
+		if (!(options[i].places & TGT_IN_TARGET) || !options[i].field_bytes)
+			continue;
+		wanted = current;
+		((unsigned char *)&wanted)[options[i].offset] ^= 1;
+		tgt_reload_settings(&current, &wanted, names);
+		assert_string_equal(names, options[i].places & TGT_RELOADED ? "" : options[i].name);
+	}
+	tgt_log_set_level(TGT_LOG_INFO);
+	tgt_config_fini(&current);
+}
+
+/* A second option of a name could never be given. */
+static void names_are_unique_in_a_place(void **state)
+{
+	const struct tgt_option *options;
+	unsigned int i, other, count;
+
+	options = tgt_options_table(&count);
+	for (i = 0; i < count; i++)
+		for (other = 0; other < i; other++) {
+			if (options[i].places & options[other].places & ~TGT_RELOADED)
+				assert_string_not_equal(options[i].name, options[other].name);
+			if (options[i].letter)
+				assert_int_not_equal(options[i].letter, options[other].letter);
+		}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -406,6 +459,8 @@ int main(void)
 		  cmocka_unit_test(modes),
 		cmocka_unit_test(guesses_are_near),	     cmocka_unit_test(help_shows_the_table),
 		cmocka_unit_test(manuals_show_the_table),    cmocka_unit_test(manuals_show_no_more),
+		cmocka_unit_test(a_reload_names_what_needs_a_restart),
+		cmocka_unit_test(names_are_unique_in_a_place),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
