@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The session and its parts: the state machine (session.c), its timers (timer.c), commands that are
- * not I/O (control.c), and the blocking calls on top (sync.c). Nothing but sync.c ever sleeps; time
- * comes from env_now_ns() and randomness from env_random(), so that a simulator can drive
- * rblk_session_start() and rblk_poll() through any schedule.
+ * The session and its parts: its beginning and end (session.c), what drives its state machine
+ * (drive.c), its timers (timer.c), commands that are not I/O (control.c), and the blocking calls on
+ * top (sync.c). Nothing but sync.c ever sleeps; time comes from env_now_ns() and randomness from
+ * env_random(), so that a simulator can drive rblk_session_start() and rblk_poll() through any
+ * schedule.
  */
 #ifndef RBLK_INITIATOR_SESSION_H
 #define RBLK_INITIATOR_SESSION_H
